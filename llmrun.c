@@ -12532,33 +12532,1165 @@ static void gram_track_close(gram_track *t) { (void)t; }
 static void gram_stats(const gram *g, str *out) { (void)g, (void)out; }
 
 /* ===== [lang] regular languages =====
- * Minimal DFAs over code points, kept once each; regular expressions.
+ * Sets of texts that a finite automaton decides: words, regular expressions, and what and, or and not make of them.
+ *   A language is a minimal automaton over characters, with its states numbered in one way, kept once in a pool: equal languages are the same
+ * pointer. Edges are ranges of symbols: a symbol is a code point, with the surrogates cut out of the row. Only states from which a word
+ * can still end are kept, so a missing edge means that no word goes on there. All texts of min to max characters of one class are a *span*: two
+ * numbers and a class, however large the numbers are; its automaton is made when an operation needs it.
+ *   Everything that is built is counted against the budget of the pool. When the budget is used up, results are NULL, and NULL operands give NULL.
  * Public: lang_*. */
 
 typedef struct lang lang;
 typedef struct lang_pool lang_pool;
-struct lang_pool { size_t budget; };
 
-static lang_pool *lang_pool_new(size_t budget) { lang_pool *p = mem_new(1, sizeof *p); p->budget = budget; return p; }
-static void lang_pool_free(lang_pool *p) { mem_free(p); }
-static bool lang_over(const lang_pool *p) { (void)p; return false; }
-static const lang *lang_none(lang_pool *p) { (void)p; return NULL; }
-static const lang *lang_all(lang_pool *p) { (void)p; return NULL; }
-static const lang *lang_word(lang_pool *p, bytes utf8) { (void)p, (void)utf8; return NULL; }
-static const lang *lang_words(lang_pool *p, const bytes *w, size_t n) { (void)p, (void)w, (void)n; return NULL; }
-static const lang *lang_and(lang_pool *p, const lang *a, const lang *b) { (void)p, (void)a, (void)b; return NULL; }
-static const lang *lang_or(lang_pool *p, const lang *a, const lang *b) { (void)p, (void)a, (void)b; return NULL; }
-static const lang *lang_not(lang_pool *p, const lang *a) { (void)p, (void)a; return NULL; }
-static const lang *lang_length(lang_pool *p, uint64_t min, uint64_t max) { (void)p, (void)min, (void)max; return NULL; }
+enum {
+    LANG_SYMBOLS = 0x110000 - 0x800,                  /* code points without surrogates */
+    LANG_STEPS = 1 << 24,                             /* of one operation: elements of sets, edges of pairs */
+};
+
+typedef struct { uint32_t lo, hi, to; } lang_edge;    /* symbols lo .. hi lead to state `to` */
+
+typedef struct {                                      /* state 0 is the first one; no state: no word */
+    uint32_t  n;
+    uint32_t *first;                                  /* [n + 1] edges of state s: first[s] .. first[s + 1], by symbol */
+    lang_edge *edge;
+    uint8_t  *ends;                                   /* [n] whether a word ends there */
+} lang_dfa;
+
+struct lang {
+    lang_pool  *home;
+    uint32_t    id;
+    uint64_t    hash;
+    lang       *next;                                 /* of the same bucket */
+    bool        span;                                 /* the words of min .. max characters of the class `cls` */
+    uint64_t    min, max;                             /* max UINT64_MAX: no bound */
+    gram_range *cls;                                  /* symbols, sorted, with gaps between them */
+    size_t      n_cls;
+    lang_dfa    dfa;                                  /* of a span: empty until it is asked for */
+};
+
+static uint32_t lang__symbol(uint32_t code) { return code < 0xd800 ? code : code - 0x800; }
+static uint32_t lang__code(uint32_t symbol) { return symbol < 0xd800 ? symbol : symbol + 0x800; }
+
+/* --- sequences of numbers, kept once: a sequence is known by its id --- */
+
+typedef struct {
+    uint32_t *item;                                   /* all sequences, one after the other */
+    size_t    n_item, cap_item;
+    size_t   *first;                                  /* [n + 1] */
+    uint32_t  n;
+    size_t    cap;
+    uint32_t *slot;                                   /* [n_slot] 1 + id, 0: free */
+    size_t    n_slot;
+    uint64_t  seed;
+} lang_seqs;
+
+static void lang__seqs_drop(lang_seqs *t) {
+    mem_free(t->item);
+    mem_free(t->first);
+    mem_free(t->slot);
+    *t = (lang_seqs){0};
+}
+
+static const uint32_t *lang__seq(const lang_seqs *t, uint32_t id, size_t *n) {
+    *n = t->first[id + 1] - t->first[id];
+    return t->item + t->first[id];
+}
+
+static size_t lang__seqs_slot(const lang_seqs *t, const uint32_t *p, size_t n) {
+    const bytes key = {(const uint8_t *)p, n * sizeof *p};
+    size_t      i = bytes_hash(t->seed, key) & (t->n_slot - 1), m;
+    for (; t->slot[i]; i = (i + 1) & (t->n_slot - 1)) {
+        const uint32_t *q = lang__seq(t, t->slot[i] - 1, &m);
+        if (m == n && (!n || memcmp(p, q, n * sizeof *p) == 0)) break;
+    }
+    return i;
+}
+
+static void lang__seqs_grow(lang_seqs *t) {
+    if (!t->seed) t->seed = rng_secret() | 1;
+    mem_free(t->slot);
+    t->n_slot = t->n_slot ? 2 * t->n_slot : 256;
+    t->slot = mem_new(t->n_slot, sizeof *t->slot);
+    for (uint32_t i = 0; i < t->n; i++) {
+        size_t          n;
+        const uint32_t *p = lang__seq(t, i, &n);
+        t->slot[lang__seqs_slot(t, p, n)] = i + 1;
+    }
+}
+
+/* The id of a sequence; *fresh: it is a new one. */
+static uint32_t lang__seqs_add(lang_seqs *t, const uint32_t *p, size_t n, bool *fresh) {
+    if (2 * (size_t)t->n >= t->n_slot) lang__seqs_grow(t);
+    const size_t at = lang__seqs_slot(t, p, n);
+    *fresh = !t->slot[at];
+    if (!*fresh) return t->slot[at] - 1;
+    if (t->n + 1 >= t->cap) t->first = mem_grow(t->first, t->cap = 2 * t->cap + 64, sizeof *t->first);
+    if (!t->n) t->first[0] = 0;
+    if (t->n_item + n > t->cap_item) t->item = mem_grow(t->item, t->cap_item = 2 * t->cap_item + n + 64, sizeof *t->item);
+    if (n) memcpy(t->item + t->n_item, p, n * sizeof *p);
+    t->n_item += n;
+    t->first[t->n + 1] = t->n_item;
+    t->slot[at] = t->n + 1;
+    return t->n++;
+}
+
+/* --- an automaton while it is built: states in order, each with its edges by symbol --- */
+
+typedef struct {
+    lang_dfa d;
+    size_t   n_edge, cap_edge, cap;
+} lang_build;
+
+static void lang__dfa_drop(lang_dfa *d) {
+    mem_free(d->first);
+    mem_free(d->edge);
+    mem_free(d->ends);
+    *d = (lang_dfa){0};
+}
+
+/* Begins the next state. */
+static void lang__state(lang_build *b, bool ends) {
+    if (b->d.n + 1 >= b->cap) {
+        b->cap = 2 * b->cap + 16;
+        b->d.first = mem_grow(b->d.first, b->cap + 1, sizeof *b->d.first);
+        b->d.ends = mem_grow(b->d.ends, b->cap, 1);
+    }
+    b->d.first[b->d.n] = (uint32_t)b->n_edge;
+    b->d.ends[b->d.n++] = ends;
+    b->d.first[b->d.n] = (uint32_t)b->n_edge;
+}
+
+/* An edge of the state that was begun last. It is put into the edge before where the two meet. */
+static void lang__edge(lang_build *b, uint32_t lo, uint32_t hi, uint32_t to) {
+    lang_edge *last = b->n_edge > b->d.first[b->d.n - 1] ? &b->d.edge[b->n_edge - 1] : NULL;
+    if (last && last->to == to && last->hi + 1 == lo) {
+        last->hi = hi;
+        return;
+    }
+    if (b->n_edge == b->cap_edge) b->d.edge = mem_grow(b->d.edge, b->cap_edge = 2 * b->cap_edge + 32, sizeof *b->d.edge);
+    b->d.edge[b->n_edge++] = (lang_edge){lo, hi, to};
+    b->d.first[b->d.n] = (uint32_t)b->n_edge;
+}
+
+/* --- the pool --- */
+
+struct lang_pool {
+    size_t    budget, used;                           /* states and edges of all languages */
+    bool      over;
+    lang    **bucket;
+    size_t    n_bucket;
+    lang    **all;                                    /* by id */
+    uint32_t  n;
+    hmap      done;                                   /* operations: operator and operands to the id of the result */
+    uint64_t  seed;
+};
+
+enum { LANG_AND, LANG_OR, LANG_NOT };                 /* operators */
+
+static lang_pool *lang_pool_new(size_t budget) {
+    lang_pool *p = mem_new(1, sizeof *p);
+    p->budget = budget;
+    p->seed = rng_secret();
+    p->n_bucket = 256;
+    p->bucket = mem_new(p->n_bucket, sizeof *p->bucket);
+    hmap_init(&p->done, ~(uint64_t)UINT32_MAX);
+    return p;
+}
+
+static void lang__free(lang *l) {
+    lang__dfa_drop(&l->dfa);
+    mem_free(l->cls);
+    mem_free(l);
+}
+
+static void lang_pool_free(lang_pool *p) {
+    if (!p) return;
+    for (uint32_t i = 0; i < p->n; i++) lang__free(p->all[i]);
+    mem_free(p->all);
+    mem_free(p->bucket);
+    hmap_drop(&p->done);
+    mem_free(p);
+}
+
+static bool lang_over(const lang_pool *p) { return p->over; }
+
+/* Counts what is kept. False: the budget does not allow it. */
+static bool lang__spend(lang_pool *p, size_t n) {
+    if (n > p->budget - p->used) p->over = true;
+    else p->used += n;
+    return !p->over;
+}
+
+static bool lang__dfa_eq(const lang_dfa *a, const lang_dfa *b) {
+    return a->n == b->n && (!a->n || (memcmp(a->ends, b->ends, a->n) == 0 && memcmp(a->first, b->first, (a->n + 1) * sizeof *a->first) == 0)) &&
+           (!a->n || !a->first[a->n] || memcmp(a->edge, b->edge, a->first[a->n] * sizeof *a->edge) == 0);
+}
+
+static bool lang__eq(const lang *a, const lang *b) {
+    if (a->span != b->span) return false;
+    if (!a->span) return lang__dfa_eq(&a->dfa, &b->dfa);
+    return a->min == b->min && a->max == b->max && a->n_cls == b->n_cls && (!a->n_cls || memcmp(a->cls, b->cls, a->n_cls * sizeof *a->cls) == 0);
+}
+
+static uint64_t lang__hash(const lang_pool *p, const lang *l) {
+    if (l->span) return rng_mix(bytes_hash(p->seed, (bytes){(const uint8_t *)l->cls, l->n_cls * sizeof *l->cls}) ^ rng_mix(l->min) ^ l->max);
+    return bytes_hash(p->seed ^ l->dfa.n, (bytes){(const uint8_t *)l->dfa.edge, l->dfa.n ? l->dfa.first[l->dfa.n] * sizeof *l->dfa.edge : 0}) ^
+           bytes_hash(p->seed, (bytes){l->dfa.ends, l->dfa.n});
+}
+
+static void lang__rehash(lang_pool *p) {
+    mem_free(p->bucket);
+    p->n_bucket *= 2;
+    p->bucket = mem_new(p->n_bucket, sizeof *p->bucket);
+    for (uint32_t i = 0; i < p->n; i++) {
+        lang **at = &p->bucket[p->all[i]->hash & (p->n_bucket - 1)];
+        p->all[i]->next = *at;
+        *at = p->all[i];
+    }
+}
+
+/* The language of the pool that equals this one, which is moved from. */
+static const lang *lang__keep(lang_pool *p, lang one) {
+    one.hash = lang__hash(p, &one);
+    for (lang *l = p->bucket[one.hash & (p->n_bucket - 1)]; l; l = l->next) {
+        if (l->hash != one.hash || !lang__eq(l, &one)) continue;
+        lang__dfa_drop(&one.dfa);
+        mem_free(one.cls);
+        return l;
+    }
+    if (!lang__spend(p, 1 + one.n_cls + one.dfa.n + (one.dfa.n ? one.dfa.first[one.dfa.n] : 0))) {
+        lang__dfa_drop(&one.dfa);
+        mem_free(one.cls);
+        return NULL;
+    }
+    if (p->n >= p->n_bucket) lang__rehash(p);
+    lang *l = mem_new(1, sizeof *l);
+    *l = one;
+    l->home = p;
+    l->id = p->n;
+    l->next = p->bucket[l->hash & (p->n_bucket - 1)];
+    p->bucket[l->hash & (p->n_bucket - 1)] = l;
+    p->all = mem_reserve(p->all, p->n, UINT32_MAX, sizeof(lang *));
+    return p->all[p->n++] = l;
+}
+
+/* --- spans --- */
+
+/* The words of min .. max characters of a class; cls is copied. */
+static const lang *lang__span(lang_pool *p, const gram_range *cls, size_t n, uint64_t min, uint64_t max) {
+    lang one = {.span = true, .min = min, .max = n ? max : 0};
+    if (p->over) return NULL;
+    if (max < min || (!n && min)) return lang__keep(p, (lang){0});
+    if (!one.max) n = 0;
+    one.cls = mem_new(n, sizeof *cls);
+    one.n_cls = n;
+    if (n) memcpy(one.cls, cls, n * sizeof *cls);
+    return lang__keep(p, one);
+}
+
+static const gram_range lang__every[] = {{0, LANG_SYMBOLS - 1}};
+
+static const lang *lang_none(lang_pool *p) { return p->over ? NULL : lang__keep(p, (lang){0}); }
+static const lang *lang_length(lang_pool *p, uint64_t min, uint64_t max) { return lang__span(p, lang__every, 1, min, max); }
+/* Every text of Unicode scalar values. */
+static const lang *lang_all(lang_pool *p) { return lang_length(p, 0, UINT64_MAX); }
+
+static bool lang__same_class(const lang_dfa *d, uint32_t a, uint32_t b) {
+    const uint32_t n = d->first[a + 1] - d->first[a];
+    if (n != d->first[b + 1] - d->first[b]) return false;
+    for (uint32_t i = 0; i < n; i++) {
+        const lang_edge *x = &d->edge[d->first[a] + i], *y = &d->edge[d->first[b] + i];
+        if (x->lo != y->lo || x->hi != y->hi) return false;
+    }
+    return true;
+}
+
+/* Whether a minimal automaton in canonical order is a span: a chain of states with one class. */
+static bool lang__dfa_span(const lang_dfa *d, uint64_t *min, uint64_t *max) {
+    uint32_t least = 0;
+    if (!d->n) return false;
+    while (!d->ends[least]) least++;                  /* the last state of a chain ends */
+    for (uint32_t s = 0; s < d->n; s++) {
+        const uint32_t from = d->first[s], to = d->first[s + 1];
+        if (d->ends[s] != (s >= least)) return false;
+        if (s + 1 == d->n && from == to) continue;
+        if (from == to || !lang__same_class(d, 0, s)) return false;
+        for (uint32_t i = from; i < to; i++)
+            if (d->edge[i].to != (s + 1 == d->n ? s : s + 1)) return false;
+    }
+    const bool loops = d->first[d->n - 1] < d->first[d->n];
+    *min = least;
+    *max = loops ? UINT64_MAX : d->n - 1;
+    return !loops || least == d->n - 1;
+}
+
+/* Keeps a minimal automaton in canonical order; it is moved from. */
+static const lang *lang__intern(lang_pool *p, lang_dfa d) {
+    lang one = {.dfa = d};
+    if (!lang__dfa_span(&d, &one.min, &one.max)) return lang__keep(p, one);
+    const uint32_t n = d.first[1];
+    gram_range    *cls = mem_new(n, sizeof *cls);
+    for (uint32_t i = 0; i < n; i++) cls[i] = (gram_range){d.edge[i].lo, d.edge[i].hi};
+    lang__dfa_drop(&d);
+    const lang *l = lang__span(p, cls, n, one.min, one.max);
+    mem_free(cls);
+    return l;
+}
+
+static lang_dfa lang__span_dfa(const lang *l) {
+    lang_build     b = {0};
+    const uint64_t last = l->max == UINT64_MAX ? l->min : l->max;
+    for (uint64_t s = 0; s <= last; s++) {
+        lang__state(&b, s >= l->min);
+        const uint32_t to = (uint32_t)(s < last ? s + 1 : s);
+        for (size_t i = 0; i < l->n_cls && (s < last || l->max == UINT64_MAX); i++) lang__edge(&b, l->cls[i].lo, l->cls[i].hi, to);
+    }
+    return b.d;
+}
+
+/* The automaton of a language; NULL: the budget does not allow it. */
+static const lang_dfa *lang__dfa(const lang *l) {
+    const uint64_t states = l->max == UINT64_MAX ? l->min : l->max;
+    if (!l->span || l->dfa.n) return &l->dfa;
+    lang *own = l->home->all[l->id];
+    if (states >= l->home->budget || !lang__spend(l->home, ((size_t)states + 1) * (l->n_cls + 1))) return l->home->over = true, NULL;
+    own->dfa = lang__span_dfa(l);
+    return &own->dfa;
+}
+
+/* --- the minimal automaton --- */
+
+/* The sources of the edges into each state t: (*from)[head[t]] up to head[t + 1]. */
+static uint32_t *lang__sources(const lang_dfa *d, uint32_t **from) {
+    const uint32_t n_edge = d->n ? d->first[d->n] : 0;
+    uint32_t      *head = mem_new((size_t)d->n + 1, sizeof *head);
+    *from = mem_new(n_edge, sizeof **from);
+    for (uint32_t i = 0; i < n_edge; i++) head[d->edge[i].to]++;
+    for (uint32_t s = 1; s < d->n; s++) head[s] += head[s - 1];
+    head[d->n] = n_edge;
+    for (uint32_t s = d->n; s-- > 0;)
+        for (uint32_t i = d->first[s]; i < d->first[s + 1]; i++) (*from)[--head[d->edge[i].to]] = s;
+    return head;
+}
+
+/* Marks of the states that a word can end behind. */
+static uint8_t *lang__live(const lang_dfa *d) {
+    uint8_t  *live = mem_new(d->n, 1);
+    uint32_t *from, *head = lang__sources(d, &from), *todo = mem_new(d->n, sizeof *todo), n = 0;
+    for (uint32_t s = 0; s < d->n; s++)
+        if (d->ends[s]) live[s] = 1, todo[n++] = s;
+    while (n) {
+        const uint32_t t = todo[--n];
+        for (uint32_t i = head[t]; i < head[t + 1]; i++)
+            if (!live[from[i]]) live[from[i]] = 1, todo[n++] = from[i];
+    }
+    mem_free(head);
+    mem_free(from);
+    mem_free(todo);
+    return live;
+}
+
+/* The automaton d with the states of one block made one, without dead ones, numbered as a search in breadth meets them. block NULL: each state is its own.
+ * What a first state without a word leaves is no state. d is moved from. */
+static lang_dfa lang__number(lang_dfa d, const uint32_t *block, uint32_t n_block, const uint8_t *live) {
+    lang_build b = {0};
+    uint32_t  *number = mem_new(n_block, sizeof *number), *order = mem_new(n_block, sizeof *order), n = 0;
+    if (d.n && (!live || live[0])) order[n] = 0, number[block ? block[0] : 0] = ++n;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t s = order[i];
+        lang__state(&b, d.ends[s]);
+        for (uint32_t k = d.first[s]; k < d.first[s + 1]; k++) {
+            const uint32_t t = d.edge[k].to, at = block ? block[t] : t;
+            if (live && !live[t]) continue;
+            if (!number[at]) order[n] = t, number[at] = ++n;
+            lang__edge(&b, d.edge[k].lo, d.edge[k].hi, number[at] - 1);
+        }
+    }
+    mem_free(number);
+    mem_free(order);
+    lang__dfa_drop(&d);
+    return b.d;
+}
+
+/* Partition refinement: states with the same signature (the blocks that their symbols lead to) stay in one block. When a block splits, its largest part
+ * keeps the number, and only states with an edge into another part are looked at again: each edge at most log n times. */
+typedef struct {
+    const lang_dfa *d;
+    uint32_t *block;                                  /* [n] of a state */
+    uint32_t *item, *at;                              /* [n] states block by block; where a state is in there */
+    uint32_t *begin, *end;                            /* [n_block] of a block in item */
+    uint32_t  n_block;
+    uint32_t *head, *from;                            /* sources of the edges into a state: from[head[s]] .. */
+    uint32_t *dirty, n_dirty;                         /* states to look at */
+    uint8_t  *is_dirty;
+    uint64_t *hash;                                   /* [n] of the signature of a dirty state */
+    uint64_t  seed;
+} lang_refine;
+
+/* The next edge of a signature from edge *i on; false: there is none. */
+static bool lang__signature(const lang_refine *r, uint32_t *i, uint32_t end, lang_edge *out) {
+    if (*i >= end) return false;
+    const lang_edge *e = &r->d->edge[(*i)++];
+    *out = (lang_edge){e->lo, e->hi, r->block[e->to]};
+    for (; *i < end; ++*i) {
+        e = &r->d->edge[*i];
+        if (e->lo != out->hi + 1 || r->block[e->to] != out->to) break;
+        out->hi = e->hi;
+    }
+    return true;
+}
+
+static uint64_t lang__signature_hash(const lang_refine *r, uint32_t s) {
+    uint64_t  h = r->seed;
+    lang_edge e;
+    for (uint32_t i = r->d->first[s]; lang__signature(r, &i, r->d->first[s + 1], &e);) h = rng_mix(h ^ ((uint64_t)e.lo << 32 | e.hi)) ^ e.to;
+    return rng_mix(h);
+}
+
+static int lang__compare(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
+
+static int lang__signature_order(const lang_refine *r, uint32_t a, uint32_t b) {
+    uint32_t i = r->d->first[a], k = r->d->first[b];
+    for (lang_edge x, y;;) {
+        const bool more_a = lang__signature(r, &i, r->d->first[a + 1], &x), more_b = lang__signature(r, &k, r->d->first[b + 1], &y);
+        if (!more_a || !more_b) return more_a - more_b;
+        if (x.lo != y.lo || x.hi != y.hi || x.to != y.to) return x.lo != y.lo ? lang__compare(x.lo, y.lo) : x.hi != y.hi ? lang__compare(x.hi, y.hi) : lang__compare(x.to, y.to);
+    }
+}
+
+/* Order of dirty states: by block, then by signature. */
+static int lang__dirty_order(const void *x, const void *y, void *ctx) {
+    const lang_refine *r = ctx;
+    const uint32_t     a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    if (r->block[a] != r->block[b]) return lang__compare(r->block[a], r->block[b]);
+    if (r->hash[a] != r->hash[b]) return lang__compare(r->hash[a], r->hash[b]);
+    return lang__signature_order(r, a, b);
+}
+
+/* Moves the states of a group from the end of block b's places into a new block. */
+static void lang__carve(lang_refine *r, uint32_t b, const uint32_t *group, uint32_t n) {
+    const uint32_t fresh = r->n_block++;
+    r->end[fresh] = r->end[b];
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t s = group[i], place = --r->end[b], other = r->item[place];
+        r->item[r->at[s]] = other, r->at[other] = r->at[s];
+        r->item[place] = s, r->at[s] = place;
+        r->block[s] = fresh;
+    }
+    r->begin[fresh] = r->end[b];
+}
+
+/* Exchanges the numbers of two blocks. */
+static void lang__swap(lang_refine *r, uint32_t a, uint32_t b) {
+    const uint32_t begin = r->begin[a], end = r->end[a];
+    r->begin[a] = r->begin[b], r->end[a] = r->end[b];
+    r->begin[b] = begin, r->end[b] = end;
+    for (uint32_t i = r->begin[a]; i < r->end[a]; i++) r->block[r->item[i]] = a;
+    for (uint32_t i = r->begin[b]; i < r->end[b]; i++) r->block[r->item[i]] = b;
+}
+
+/* Splits the block whose dirty states these are. starts: marks of the first state of each group of one signature. The largest part keeps the number. */
+static void lang__split(lang_refine *r, const uint32_t *dirty, const uint8_t *starts, uint32_t n) {
+    const uint32_t b = r->block[dirty[0]], clean = r->end[b] - r->begin[b] - n;
+    uint32_t       largest = b, most = clean;
+    for (uint32_t i = 0, k; i < n; i = k) {
+        for (k = i + 1; k < n && !starts[k];) k++;
+        if (k - i > most) most = k - i, largest = clean || i ? r->n_block : b;
+        if (clean || i) lang__carve(r, b, dirty + i, k - i);         /* else the first group stays where it is */
+    }
+    if (largest != b) lang__swap(r, b, largest);
+}
+
+/* One round over the dirty states. */
+static void lang__round(lang_refine *r, uint8_t *starts) {
+    const uint32_t first_new = r->n_block, n = r->n_dirty;
+    for (uint32_t i = 0; i < n; i++) r->hash[r->dirty[i]] = lang__signature_hash(r, r->dirty[i]);
+    qsort_r(r->dirty, n, sizeof *r->dirty, lang__dirty_order, r);
+    for (uint32_t i = 0; i < n; i++) starts[i] = i == 0 || lang__dirty_order(&r->dirty[i - 1], &r->dirty[i], r) != 0;
+    for (uint32_t i = 0, k; i < n; i = k) {
+        const uint32_t b = r->block[r->dirty[i]];
+        for (k = i + 1; k < n && r->block[r->dirty[k]] == b;) k++;
+        lang__split(r, r->dirty + i, starts + i, k - i);
+    }
+    for (uint32_t i = 0; i < n; i++) r->is_dirty[r->dirty[i]] = 0;
+    r->n_dirty = 0;
+    for (uint32_t b = first_new; b < r->n_block; b++)
+        for (uint32_t i = r->begin[b]; i < r->end[b]; i++)
+            for (uint32_t k = r->head[r->item[i]]; k < r->head[r->item[i] + 1]; k++)
+                if (!r->is_dirty[r->from[k]]) r->is_dirty[r->from[k]] = 1, r->dirty[r->n_dirty++] = r->from[k];
+}
+
+/* The two blocks to begin with: states with and without an end. */
+static void lang__halves(lang_refine *r) {
+    const uint32_t n = r->d->n;
+    uint32_t       at = 0;
+    for (int ends = 0; ends < 2; ends++) {
+        const uint32_t begin = at;
+        for (uint32_t s = 0; s < n; s++)
+            if (!r->d->ends[s] == !ends) r->block[s] = r->n_block, r->item[at] = s, r->at[s] = at++;
+        if (at > begin) r->begin[r->n_block] = begin, r->end[r->n_block++] = at;
+    }
+    for (uint32_t s = 0; s < n; s++) r->dirty[r->n_dirty++] = s;
+}
+
+/* The minimal automaton of the same language in canonical order; d is moved from. Every state of d is one that the first one reaches. */
+static lang_dfa lang__minimal(lang_dfa d) {
+    uint8_t *live = lang__live(&d);
+    d = lang__number(d, NULL, d.n, live);
+    mem_free(live);
+    uint32_t   *room = mem_new(d.n, 6 * sizeof *room);
+    lang_refine r = {.d = &d, .block = room, .item = room + d.n, .at = room + 2 * (size_t)d.n, .begin = room + 3 * (size_t)d.n, .end = room + 4 * (size_t)d.n, .dirty = room + 5 * (size_t)d.n, .seed = rng_secret()};
+    r.head = lang__sources(&d, &r.from);
+    r.is_dirty = mem_new(d.n, 1);
+    r.hash = mem_new(d.n, sizeof *r.hash);
+    uint8_t *starts = mem_new(d.n, 1);
+    lang__halves(&r);
+    while (r.n_dirty) lang__round(&r, starts);
+    d = lang__number(d, r.block, r.n_block, NULL);
+    mem_free(starts);
+    mem_free(r.hash);
+    mem_free(r.is_dirty);
+    mem_free(r.head);
+    mem_free(r.from);
+    mem_free(room);
+    return d;
+}
+
+/* --- operations --- */
+
+/* The result of an operation that was done before; NULL: it was not. */
+static hmap_entry *lang__done(lang_pool *p, uint64_t op, const lang *a, const lang *b) {
+    return hmap_add(&p->done, ((uint64_t)a->id << 32 | b->id) + 1, (op + 1) << 32);
+}
+
+/* A pair of states that the product knows by a number; a state of LANG__DEAD: none. */
+typedef struct {
+    const lang_dfa *a, *b;
+    int             op;
+    hmap            pairs;
+    uint64_t       *pair;
+    uint32_t        n;
+    size_t          steps;
+} lang_product;
+
+#define LANG__DEAD UINT32_MAX
+
+static bool lang__pair_ends(const lang_product *x, uint32_t a, uint32_t b) {
+    const bool in_a = a != LANG__DEAD && x->a->ends[a], in_b = b != LANG__DEAD && x->b->ends[b];
+    return x->op == LANG_AND ? in_a && in_b : in_a || in_b;
+}
+
+/* Whether all texts go on to an end from there. */
+static bool lang__is_every(const lang_dfa *d, uint32_t s) {
+    const lang_edge *e = &d->edge[d->first[s]];
+    return d->ends[s] && d->first[s + 1] == d->first[s] + 1 && e->lo == 0 && e->hi == LANG_SYMBOLS - 1 && e->to == s;
+}
+
+/* The number of a pair; LANG__DEAD: no word ends behind it. */
+static uint32_t lang__pair(lang_product *x, uint32_t a, uint32_t b) {
+    if (x->op == LANG_AND && (a == LANG__DEAD || b == LANG__DEAD)) return LANG__DEAD;
+    if (a == LANG__DEAD && b == LANG__DEAD) return LANG__DEAD;
+    if (x->op == LANG_OR && a != LANG__DEAD && lang__is_every(x->a, a)) b = LANG__DEAD;
+    if (x->op == LANG_OR && b != LANG__DEAD && lang__is_every(x->b, b)) a = LANG__DEAD;
+    const uint32_t before = (uint32_t)x->pairs.n;
+    hmap_entry    *en = hmap_add(&x->pairs, ((uint64_t)(a + 1) << 32 | (uint64_t)(b + 1)), x->n);
+    if (x->pairs.n == before) return (uint32_t)en->b;
+    en->b = x->n;
+    x->pair = mem_reserve(x->pair, x->n, UINT32_MAX, sizeof *x->pair);
+    x->pair[x->n] = (uint64_t)a << 32 | b;
+    return x->n++;
+}
+
+/* The edges of a pair: both rows of edges, from symbol to symbol where one of them changes. */
+static void lang__pair_edges(lang_product *x, lang_build *out, uint32_t a, uint32_t b) {
+    const lang_edge *i = NULL, *stop_a = NULL, *k = NULL, *stop_b = NULL;
+    if (a != LANG__DEAD) i = x->a->edge + x->a->first[a], stop_a = x->a->edge + x->a->first[a + 1];
+    if (b != LANG__DEAD) k = x->b->edge + x->b->first[b], stop_b = x->b->edge + x->b->first[b + 1];
+    for (uint32_t lo = 0; lo < LANG_SYMBOLS && (i < stop_a || k < stop_b); x->steps++) {
+        const bool     in_a = i < stop_a && i->lo <= lo, in_b = k < stop_b && k->lo <= lo;
+        const uint32_t next_a = i == stop_a ? LANG_SYMBOLS : in_a ? i->hi + 1 : i->lo, next_b = k == stop_b ? LANG_SYMBOLS : in_b ? k->hi + 1 : k->lo;
+        const uint32_t next = next_a < next_b ? next_a : next_b;
+        const uint32_t to = lang__pair(x, in_a ? i->to : LANG__DEAD, in_b ? k->to : LANG__DEAD);
+        if (to != LANG__DEAD) lang__edge(out, lo, next - 1, to);
+        if (in_a && i->hi + 1 == next) i++;
+        if (in_b && k->hi + 1 == next) k++;
+        lo = next;
+    }
+}
+
+static const lang *lang__combine(lang_pool *p, int op, const lang *l, const lang *m) {
+    lang_product x = {.a = lang__dfa(l), .b = lang__dfa(m), .op = op};
+    lang_build   out = {0};
+    if (!x.a || !x.b) return NULL;
+    hmap_init(&x.pairs, 0);
+    lang__pair(&x, x.a->n ? 0 : LANG__DEAD, x.b->n ? 0 : LANG__DEAD);
+    for (uint32_t s = 0; s < x.n && !p->over; s++) {
+        const uint32_t a = (uint32_t)(x.pair[s] >> 32), b = (uint32_t)x.pair[s];
+        lang__state(&out, lang__pair_ends(&x, a, b));
+        lang__pair_edges(&x, &out, a, b);
+        if (x.steps > LANG_STEPS || x.n > p->budget) p->over = true;
+    }
+    hmap_drop(&x.pairs);
+    mem_free(x.pair);
+    if (!p->over) return lang__intern(p, lang__minimal(out.d));
+    lang__dfa_drop(&out.d);
+    return NULL;
+}
+
+/* The classes of two spans in common. */
+static const lang *lang__span_and(lang_pool *p, const lang *a, const lang *b) {
+    gram_range *cls = mem_new(a->n_cls + b->n_cls, sizeof *cls);
+    size_t      n = 0;
+    for (size_t i = 0, k = 0; i < a->n_cls && k < b->n_cls;) {
+        const gram_range x = a->cls[i], y = b->cls[k], both = {x.lo > y.lo ? x.lo : y.lo, x.hi < y.hi ? x.hi : y.hi};
+        if (both.lo <= both.hi) cls[n++] = both;
+        if (x.hi <= y.hi) i++;
+        if (y.hi <= x.hi) k++;
+    }
+    const lang *l = lang__span(p, cls, n, a->min > b->min ? a->min : b->min, a->max < b->max ? a->max : b->max);
+    mem_free(cls);
+    return l;
+}
+
+static bool lang_empty(const lang *l) { return l && !l->span && l->dfa.n == 0; }
+static bool lang__is_class(const lang *l) { return l->n_cls == 1 && l->cls[0].lo == 0 && l->cls[0].hi == LANG_SYMBOLS - 1; }
+static bool lang_is_all(const lang *l) { return l && l->span && !l->min && l->max == UINT64_MAX && lang__is_class(l); }
+
+static const lang *lang__both(lang_pool *p, int op, const lang *a, const lang *b) {
+    if (!a || !b || p->over) return NULL;
+    if (a == b) return a;
+    const lang *unit = op == LANG_AND ? lang_all(p) : lang_none(p), *zero = op == LANG_AND ? lang_none(p) : lang_all(p);
+    if (!unit || !zero) return NULL;
+    if (a == unit || b == zero) return b;
+    if (b == unit || a == zero) return a;
+    if (op == LANG_AND && a->span && b->span) return lang__span_and(p, a, b);
+    if (a->id > b->id) return lang__both(p, op, b, a);
+    const uint32_t known = (uint32_t)lang__done(p, (uint64_t)op, a, b)->b;
+    if (known) return p->all[known - 1];
+    const lang *l = lang__combine(p, op, a, b);
+    if (l) lang__done(p, (uint64_t)op, a, b)->b |= l->id + 1;
+    return l;
+}
+
+static const lang *lang_and(lang_pool *p, const lang *a, const lang *b) { return lang__both(p, LANG_AND, a, b); }
+static const lang *lang_or(lang_pool *p, const lang *a, const lang *b) { return lang__both(p, LANG_OR, a, b); }
+
+/* The edges of a state of a complement: what had no edge leads to `rest`. */
+static void lang__rest_edges(lang_build *out, const lang_dfa *d, uint32_t s, uint32_t rest) {
+    uint32_t lo = 0;
+    for (uint32_t i = d->first[s]; i < d->first[s + 1]; i++) {
+        if (lo < d->edge[i].lo) lang__edge(out, lo, d->edge[i].lo - 1, rest);
+        lang__edge(out, d->edge[i].lo, d->edge[i].hi, d->edge[i].to);
+        lo = d->edge[i].hi + 1;
+    }
+    if (lo < LANG_SYMBOLS) lang__edge(out, lo, LANG_SYMBOLS - 1, rest);
+}
+
+/* A minimal automaton's complement is minimal again; the state of all texts becomes dead, and a state of all texts takes what was dead. */
+static const lang *lang__complement(lang_pool *p, const lang *l) {
+    const lang_dfa *d = lang__dfa(l);
+    lang_build      out = {0};
+    if (!d) return NULL;
+    for (uint32_t s = 0; s < d->n; s++) {
+        lang__state(&out, !d->ends[s]);
+        lang__rest_edges(&out, d, s, d->n);
+    }
+    lang__state(&out, true);
+    lang__edge(&out, 0, LANG_SYMBOLS - 1, d->n);
+    uint8_t *live = lang__live(&out.d);
+    out.d = lang__number(out.d, NULL, out.d.n, live);
+    mem_free(live);
+    return lang__intern(p, out.d);
+}
+
+static const lang *lang_not(lang_pool *p, const lang *a) {
+    if (!a || p->over) return NULL;
+    const uint32_t known = (uint32_t)lang__done(p, LANG_NOT, a, a)->b;
+    if (known) return p->all[known - 1];
+    const lang *l = lang__complement(p, a);
+    if (l) lang__done(p, LANG_NOT, a, a)->b |= l->id + 1;
+    return l;
+}
+
+/* --- words --- */
+
+typedef struct {                                      /* a state of a trie: whether a word ends there, then lo, hi, to of each edge */
+    uint32_t *item;
+    size_t    n, cap;
+} lang_row;
+
+static void lang__row_add(lang_row *r, uint32_t v) {
+    if (r->n == r->cap) r->item = mem_grow(r->item, r->cap = 2 * r->cap + 8, sizeof *r->item);
+    r->item[r->n++] = v;
+}
+
+typedef struct {                                      /* words in order become a minimal automaton: what no later word can reach is kept once */
+    lang_row *row;                                    /* [n_row] the states of the word before */
+    uint32_t *symbol;                                 /* that lead to them */
+    size_t    n_row, deep;
+    lang_seqs kept;
+} lang_trie;
+
+/* Keeps the states behind the first `deep` symbols. */
+static void lang__trie_close(lang_trie *t, size_t deep) {
+    for (; t->deep > deep; t->deep--) {
+        bool           fresh;
+        const lang_row *r = &t->row[t->deep];
+        const uint32_t id = lang__seqs_add(&t->kept, r->item, r->n, &fresh), symbol = t->symbol[t->deep];
+        lang_row      *up = &t->row[t->deep - 1];
+        if (up->n > 1 && up->item[up->n - 1] == id && up->item[up->n - 2] + 1 == symbol) up->item[up->n - 2] = symbol;
+        else lang__row_add(up, symbol), lang__row_add(up, symbol), lang__row_add(up, id);
+    }
+}
+
+/* Begins the state behind `deep` symbols. */
+static void lang__trie_open(lang_trie *t, size_t deep, uint32_t symbol) {
+    if (deep >= t->n_row) {
+        const size_t n = 2 * t->n_row + 16 > deep ? 2 * t->n_row + 16 : deep + 1;
+        t->row = mem_grow(t->row, n, sizeof *t->row);
+        t->symbol = mem_grow(t->symbol, n, sizeof *t->symbol);
+        memset(t->row + t->n_row, 0, (n - t->n_row) * sizeof *t->row);
+        t->n_row = n;
+    }
+    t->row[deep].n = 0;
+    lang__row_add(&t->row[deep], 0);
+    t->symbol[deep] = symbol;
+    t->deep = deep;
+}
+
+/* The symbol at p, and its bytes; 0 bytes: no character begins there. */
+static int lang__read(const uint8_t *p, size_t n, uint32_t *symbol) {
+    static const uint8_t mask[5] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+    const int            len = utf8_len(p, n);
+    uint32_t             code = len ? p[0] & mask[len] : 0;
+    for (int i = 1; i < len; i++) code = code << 6 | (p[i] & 0x3f);
+    *symbol = lang__symbol(code);
+    return len;
+}
+
+static void lang__trie_add(lang_trie *t, bytes w) {
+    size_t   deep = 0, i = 0;
+    uint32_t symbol = 0;
+    int      len = 0;
+    for (; i < w.n && deep < t->deep; i += (size_t)len, deep++) {
+        len = lang__read(w.p + i, w.n - i, &symbol);
+        if (t->symbol[deep + 1] != symbol) break;
+    }
+    lang__trie_close(t, deep);
+    for (; i < w.n; i += (size_t)len) {
+        len = lang__read(w.p + i, w.n - i, &symbol);
+        lang__trie_open(t, ++deep, symbol);
+    }
+    t->row[deep].item[0] = 1;
+}
+
+/* The automaton of what was kept. The first state is the last one of it. */
+static lang_dfa lang__trie_dfa(lang_trie *t) {
+    lang_build b = {0};
+    bool       fresh;
+    const uint32_t last = lang__seqs_add(&t->kept, t->row[0].item, t->row[0].n, &fresh);
+    for (uint32_t s = 0; s <= last; s++) {
+        size_t          n;
+        const uint32_t *p = lang__seq(&t->kept, last - s, &n);
+        lang__state(&b, p[0]);
+        for (size_t i = 1; i < n; i += 3) lang__edge(&b, p[i], p[i + 1], last - p[i + 2]);
+    }
+    return lang__number(b.d, NULL, b.d.n, NULL);
+}
+
+static int lang__word_order(const void *x, const void *y) {
+    const bytes *a = x, *b = y;
+    const int    c = memcmp(a->p, b->p, a->n < b->n ? a->n : b->n);
+    return c ? c : lang__compare(a->n, b->n);
+}
+
+static const lang *lang__trie(lang_pool *p, const bytes *w, size_t n) {
+    lang_trie t = {0};
+    lang__trie_open(&t, 0, 0);
+    for (size_t i = 0; i < n; i++) lang__trie_add(&t, w[i]);
+    lang__trie_close(&t, 0);
+    const lang *l = lang__intern(p, lang__trie_dfa(&t));
+    for (size_t i = 0; i < t.n_row; i++) mem_free(t.row[i].item);
+    mem_free(t.row);
+    mem_free(t.symbol);
+    lang__seqs_drop(&t.kept);
+    return l;
+}
+
+/* The words of a list; one that is not UTF-8 is left out. */
+static const lang *lang_words(lang_pool *p, const bytes *w, size_t n) {
+    bytes *sorted = mem_new(n, sizeof *sorted);
+    size_t good = 0, all = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!utf8_whole(w[i])) continue;
+        sorted[good] = w[i].n ? w[i] : bytes_of("");
+        all += sorted[good++].n;
+    }
+    if (all > p->budget) p->over = true;
+    qsort(sorted, good, sizeof *sorted, lang__word_order);
+    const lang *l = p->over ? NULL : good ? lang__trie(p, sorted, good) : lang_none(p);
+    mem_free(sorted);
+    return l;
+}
+
+static const lang *lang_word(lang_pool *p, bytes utf8) { return lang_words(p, &utf8, 1); }
+
+/* The edge of state s for a symbol, NULL: there is none. */
+static const lang_edge *lang__follow(const lang_dfa *d, uint32_t s, uint32_t symbol) {
+    uint32_t lo = d->first[s], hi = d->first[s + 1];
+    while (lo < hi) {
+        const uint32_t mid = lo + (hi - lo) / 2;
+        if (d->edge[mid].hi < symbol) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo < d->first[s + 1] && d->edge[lo].lo <= symbol ? &d->edge[lo] : NULL;
+}
+
+static bool lang__in_class(const gram_range *r, size_t n, uint32_t symbol) {
+    size_t lo = 0, hi = n;
+    while (lo < hi) {
+        const size_t mid = lo + (hi - lo) / 2;
+        if (r[mid].hi < symbol) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo < n && r[lo].lo <= symbol;
+}
+
+/* Whether a text is a word. One that is not UTF-8 is none. */
+static bool lang_has(const lang *l, bytes utf8) {
+    uint32_t s = 0, symbol;
+    uint64_t count = 0;
+    if (!l || (!l->span && !l->dfa.n)) return false;
+    for (size_t i = 0, len; i < utf8.n; i += len, count++) {
+        if (!(len = (size_t)lang__read(utf8.p + i, utf8.n - i, &symbol))) return false;
+        const lang_edge *e = l->span ? NULL : lang__follow(&l->dfa, s, symbol);
+        if (l->span ? !lang__in_class(l->cls, l->n_cls, symbol) : !e) return false;
+        if (e) s = e->to;
+    }
+    return l->span ? l->min <= count && count <= l->max : l->dfa.ends[s];
+}
+
+/* --- how many words --- */
+
+/* x + y and x * y, at most `most`. */
+static uint64_t lang__sum(uint64_t x, uint64_t y, uint64_t most) { return x > most || y > most - x ? most : x + y; }
+static uint64_t lang__times(uint64_t x, uint64_t y, uint64_t most) {
+    uint64_t z;
+    return __builtin_mul_overflow(x, y, &z) || z > most ? most : z;
+}
+
+/* Goes through the states from which finitely many words remain, each after those that it leads to, and sets their number (where count is there).
+ * Returns how many such states there are. */
+static uint32_t lang__finite(const lang_dfa *d, uint64_t *count, uint64_t most) {
+    uint32_t *from, *head = lang__sources(d, &from), *left = mem_new(d->n, sizeof *left), *order = mem_new(d->n, sizeof *order), n = 0;
+    for (uint32_t s = 0; s < d->n; s++)
+        if (!(left[s] = d->first[s + 1] - d->first[s])) order[n++] = s;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t s = order[i];
+        if (count) count[s] = d->ends[s] < most ? d->ends[s] : most;
+        for (uint32_t k = d->first[s]; count && k < d->first[s + 1]; k++)
+            count[s] = lang__sum(count[s], lang__times(d->edge[k].hi - d->edge[k].lo + 1, count[d->edge[k].to], most), most);
+        for (uint32_t k = head[s]; k < head[s + 1]; k++)
+            if (!--left[from[k]]) order[n++] = from[k];
+    }
+    mem_free(head);
+    mem_free(from);
+    mem_free(left);
+    mem_free(order);
+    return n;
+}
+
+/* Whether infinitely many words begin with each beginning of a word. */
+static bool lang_endless(const lang *l) {
+    if (!l) return false;
+    if (l->span) return l->max == UINT64_MAX;
+    return l->dfa.n && lang__finite(&l->dfa, NULL, 0) == 0;
+}
+
+static uint64_t lang__span_count(const lang *l, uint64_t most) {
+    uint64_t wide = 0, words = 1, all = 0;
+    for (size_t i = 0; i < l->n_cls; i++) wide += l->cls[i].hi - l->cls[i].lo + 1;
+    if (l->max == UINT64_MAX) return most;
+    if (wide <= 1) return lang__sum(l->max - l->min, 1, most);
+    for (uint64_t k = 0; k <= l->max && all < most; k++, words = lang__times(words, wide, UINT64_MAX)) {
+        if (k >= l->min) all = lang__sum(all, words, most);
+        if (words == UINT64_MAX) return most;
+    }
+    return all;
+}
+
+/* Number of words, at most `most`. */
+static uint64_t lang_count(const lang *l, uint64_t most) {
+    if (!l || (!l->span && !l->dfa.n)) return 0;
+    if (l->span) return lang__span_count(l, most);
+    uint64_t *count = mem_new(l->dfa.n, sizeof *count);
+    uint64_t  n = lang__finite(&l->dfa, count, most) < l->dfa.n ? most : count[0];
+    mem_free(count);
+    return n;
+}
+
+static void lang__put(str *out, uint32_t symbol) {
+    const uint32_t c = lang__code(symbol);
+    const int      n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    static const uint8_t lead[5] = {0, 0, 0xc0, 0xe0, 0xf0};
+    uint8_t        b[4];
+    for (int i = n - 1; i > 0; i--) b[i] = (uint8_t)(0x80 | (c >> 6 * (n - 1 - i) & 0x3f));
+    b[0] = (uint8_t)(lead[n] | c >> 6 * (n - 1));
+    str_add(out, b, (size_t)n);
+}
+
+/* Appends word i of the automaton, whose states have that many words. */
+static void lang__spell_nth(const lang_dfa *d, const uint64_t *count, uint64_t i, str *out) {
+    for (uint32_t s = 0, k; !d->ends[s] || i; s = d->edge[k].to) {
+        i -= d->ends[s];
+        for (k = d->first[s];; k++) {
+            const uint64_t each = count[d->edge[k].to], all = lang__times(d->edge[k].hi - d->edge[k].lo + 1, each, UINT64_MAX);
+            if (i < all || k + 1 == d->first[s + 1]) {
+                lang__put(out, d->edge[k].lo + (uint32_t)(i / each));
+                i %= each;
+                break;
+            }
+            i -= all;
+        }
+    }
+}
+
+/* Appends word i, in the order of code points. False: there are not that many, or infinitely many. */
+static bool lang_nth(const lang *l, uint64_t i, str *out) {
+    if (!l || i >= lang_count(l, i == UINT64_MAX ? i : i + 1)) return false;
+    const lang_dfa *d = lang__dfa(l);
+    if (!d) return false;
+    uint64_t  *count = mem_new(d->n, sizeof *count);
+    const bool ok = lang__finite(d, count, UINT64_MAX) == d->n;
+    if (ok) lang__spell_nth(d, count, i, out);
+    mem_free(count);
+    return ok;
+}
+
+/* Whether a word has min .. max characters. Exact for spans, and for others as far as the budget goes. */
+static bool lang_length_any(const lang *l, uint64_t min, uint64_t max) {
+    if (!l || max < min) return false;
+    if (l->span) return (l->min > min ? l->min : min) <= (l->max < max ? l->max : max);
+    const lang *cut = lang_and(l->home, l, lang_length(l->home, min, max));
+    return cut && !lang_empty(cut);
+}
+
+/* --- as rules of an automaton over bytes --- */
+
+/* A way to write a character as bytes. Its number, less `less`, is cut into groups of bits, highest first; each group is a byte, a hexadecimal digit, or
+ * (no bits) a fixed text. */
+typedef struct {
+    enum { LANG_STOP, LANG_BYTE, LANG_HEX, LANG_TEXT } kind;
+    uint8_t     bits, base;                           /* what is added to the value of the bits */
+    const char *text;
+} lang_digit;
+
+enum { LANG_PLAIN = 1, LANG_STRICT = 2, LANG_LOOSE = 4, LANG_LONE = 8, LANG_JSON = LANG_STRICT | LANG_LOOSE };
+
+typedef struct {
+    int        when;                                  /* in which outputs */
+    uint32_t   lo, hi, less;                          /* code points that are written so */
+    lang_digit digit[12];
+} lang_form;
+
+#define LANG__BYTE(bits, base) {LANG_BYTE, bits, base, NULL}
+#define LANG__HEX(bits, base)  {LANG_HEX, bits, base, NULL}
+#define LANG__TEXT(t)          {LANG_TEXT, 0, 0, t}
+#define LANG__U4               {LANG__TEXT("\\u"), LANG__HEX(4, 0), LANG__HEX(4, 0), LANG__HEX(4, 0), LANG__HEX(4, 0)}
+#define LANG__U2               {LANG__TEXT("\\u00"), LANG__HEX(4, 0), LANG__HEX(4, 0)}
+
+static const lang_form lang__forms[] = {
+    {LANG_PLAIN, 0x00, 0x7f, 0, {LANG__BYTE(7, 0)}},
+    {LANG_JSON, 0x20, 0x21, 0, {LANG__BYTE(7, 0)}},
+    {LANG_JSON, 0x23, 0x5b, 0, {LANG__BYTE(7, 0)}},
+    {LANG_JSON, 0x5d, 0x7f, 0, {LANG__BYTE(7, 0)}},
+    {LANG_PLAIN | LANG_JSON, 0x80, 0x7ff, 0, {LANG__BYTE(5, 0xc0), LANG__BYTE(6, 0x80)}},
+    {LANG_PLAIN | LANG_JSON, 0x800, 0xd7ff, 0, {LANG__BYTE(4, 0xe0), LANG__BYTE(6, 0x80), LANG__BYTE(6, 0x80)}},
+    {LANG_PLAIN | LANG_JSON, 0xe000, 0xffff, 0, {LANG__BYTE(4, 0xe0), LANG__BYTE(6, 0x80), LANG__BYTE(6, 0x80)}},
+    {LANG_PLAIN | LANG_JSON, 0x10000, 0x10ffff, 0, {LANG__BYTE(3, 0xf0), LANG__BYTE(6, 0x80), LANG__BYTE(6, 0x80), LANG__BYTE(6, 0x80)}},
+    {LANG_JSON, 0x22, 0x22, 0x22, {LANG__TEXT("\\\"")}},
+    {LANG_JSON, 0x5c, 0x5c, 0x5c, {LANG__TEXT("\\\\")}},
+    {LANG_LOOSE, 0x2f, 0x2f, 0x2f, {LANG__TEXT("\\/")}},
+    {LANG_JSON, 0x08, 0x08, 0x08, {LANG__TEXT("\\b")}},
+    {LANG_JSON, 0x09, 0x09, 0x09, {LANG__TEXT("\\t")}},
+    {LANG_JSON, 0x0a, 0x0a, 0x0a, {LANG__TEXT("\\n")}},
+    {LANG_JSON, 0x0c, 0x0c, 0x0c, {LANG__TEXT("\\f")}},
+    {LANG_JSON, 0x0d, 0x0d, 0x0d, {LANG__TEXT("\\r")}},
+    {LANG_STRICT, 0x00, 0x07, 0, LANG__U2},
+    {LANG_STRICT, 0x0b, 0x0b, 0, LANG__U2},
+    {LANG_STRICT, 0x0e, 0x1f, 0, LANG__U2},
+    {LANG_LOOSE, 0x0000, 0xd7ff, 0, LANG__U4},
+    {LANG_LONE, 0xd800, 0xdfff, 0, LANG__U4},
+    {LANG_LOOSE, 0xe000, 0xffff, 0, LANG__U4},
+    {LANG_LOOSE, 0x10000, 0x10ffff, 0x10000,
+     {LANG__TEXT("\\u"), LANG__HEX(0, 13), LANG__HEX(2, 8), LANG__HEX(4, 0), LANG__HEX(4, 0), LANG__TEXT("\\u"), LANG__HEX(0, 13), LANG__HEX(2, 12), LANG__HEX(4, 0), LANG__HEX(4, 0)}},
+};
+
+typedef struct {
+    gram     *g;
+    int       when;                                   /* of the forms: LANG_PLAIN ... */
+    bool      append;                                 /* each byte is appended to the text of the activation */
+    lang_seqs key;                                    /* (form, digit, target, values): what is written there already; */
+    int32_t  *tail;                                   /* by id of a key: the state it begins in */
+} lang_out;
+
+static void lang__out_byte(lang_out *o, int32_t from, uint8_t lo, uint8_t hi, int32_t to) {
+    if (o->append) gram_byte_op(o->g, from, lo, hi, (gram_op){.kind = GRAM_APPEND}, to);
+    else gram_byte(o->g, from, lo, hi, to);
+}
+
+/* The digits lo .. hi of a group. */
+static void lang__out_digit(lang_out *o, const lang_digit *d, int32_t from, uint32_t lo, uint32_t hi, int32_t to) {
+    static const struct { uint32_t lo, hi; uint8_t first; int when; } hex[] = {{0, 9, '0', ~0}, {10, 15, 'a', ~0}, {10, 15, 'A', LANG_LOOSE}};
+    lo += d->base, hi += d->base;
+    if (d->kind == LANG_BYTE) lang__out_byte(o, from, (uint8_t)lo, (uint8_t)hi, to);
+    for (size_t i = 0; d->kind == LANG_HEX && i < sizeof hex / sizeof *hex; i++) {
+        const uint32_t a = lo > hex[i].lo ? lo : hex[i].lo, b = hi < hex[i].hi ? hi : hex[i].hi;
+        if (a <= b && (o->when & hex[i].when)) lang__out_byte(o, from, (uint8_t)(hex[i].first + a - hex[i].lo), (uint8_t)(hex[i].first + b - hex[i].lo), to);
+    }
+}
+
+/* A fixed text before the state `to`; returns where it begins. */
+static int32_t lang__out_text(lang_out *o, int32_t from, const char *text, int32_t to) {
+    for (const char *c = text; *c; c++) {
+        const int32_t next = c[1] ? gram_state(o->g) : to;
+        lang__out_byte(o, from, (uint8_t)*c, (uint8_t)*c, next);
+        from = next;
+    }
+    return from;
+}
+
+/* The values of `n` ranges that have this digit above their lowest `rest` bits, without it; returns their number. */
+static size_t lang__below(const gram_range *r, size_t n, uint32_t digit, unsigned rest, gram_range *out) {
+    const uint32_t lo = digit << rest, hi = lo + (1u << rest) - 1;
+    size_t         m = 0;
+    for (size_t i = 0; i < n; i++)
+        if (r[i].lo <= hi && r[i].hi >= lo) out[m++] = (gram_range){(r[i].lo > lo ? r[i].lo : lo) - lo, (r[i].hi < hi ? r[i].hi : hi) - lo};
+    return m;
+}
+
+static void lang__out_form(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t from, int32_t to); /* calls lang__out_tail, which calls it for the next digit */
+
+/* The state in which the values r of the digits from `at` on begin. Recursion: at most the digits of a form. */
+static int32_t lang__out_tail(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t to) {
+    bool      fresh;
+    if (f->digit[at].kind == LANG_STOP) return to;
+    uint32_t *key = mem_new(3 + 2 * n, sizeof *key);
+    key[0] = (uint32_t)(f - lang__forms), key[1] = (uint32_t)at, key[2] = (uint32_t)to;
+    if (n) memcpy(key + 3, r, n * sizeof *r);
+    const uint32_t id = lang__seqs_add(&o->key, key, 3 + 2 * n, &fresh);
+    mem_free(key);
+    if (!fresh) return o->tail[id];
+    o->tail = mem_reserve(o->tail, id, UINT32_MAX, sizeof *o->tail);
+    const int32_t s = o->tail[id] = gram_state(o->g);
+    lang__out_form(o, f, at, r, n, s, to);
+    return s;
+}
+
+/* Writes the values r from digit `at` on. Digits in a row with the same values below them are one edge. */
+static void lang__out_form(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t from, int32_t to) {
+    const lang_digit *d = &f->digit[at];
+    unsigned          rest = 0;
+    if (d->kind == LANG_TEXT) {
+        lang__out_text(o, from, d->text, lang__out_tail(o, f, at + 1, r, n, to));
+        return;
+    }
+    for (const lang_digit *x = d + 1; x->kind != LANG_STOP; x++) rest += x->bits;
+    gram_range *below = mem_new(2 * n, sizeof *below), *next = below + n;
+    for (uint32_t v = r[0].lo >> rest, end = r[n - 1].hi >> rest, last; v <= end; v = last + 1) {
+        const size_t m = lang__below(r, n, v, rest, below);
+        for (last = v; last < end && lang__below(r, n, last + 1, rest, next) == m && memcmp(below, next, m * sizeof *next) == 0;) last++;
+        if (m) lang__out_digit(o, d, from, v, last, lang__out_tail(o, f, at + 1, below, m, to));
+    }
+    mem_free(below);
+}
+
+/* One character of a class of symbols. */
+static void lang__out_class(lang_out *o, int32_t from, const gram_range *cls, size_t n, int32_t to) {
+    gram_range *r = mem_new(n, sizeof *r);
+    for (size_t i = 0; i < sizeof lang__forms / sizeof *lang__forms; i++) {
+        const lang_form *f = &lang__forms[i];
+        size_t           m = 0;
+        for (size_t k = 0; k < n && (f->when & o->when); k++) {
+            const uint32_t lo = lang__code(cls[k].lo), hi = lang__code(cls[k].hi);
+            if (lo <= f->hi && hi >= f->lo) r[m++] = (gram_range){(lo > f->lo ? lo : f->lo) - f->less, (hi < f->hi ? hi : f->hi) - f->less};
+        }
+        if (m) lang__out_form(o, f, 0, r, m, from, to);
+    }
+    mem_free(r);
+}
+
+static int lang__target_order(const void *x, const void *y) {
+    const lang_edge *a = x, *b = y;
+    return a->to != b->to ? lang__compare(a->to, b->to) : lang__compare(a->lo, b->lo);
+}
+
+/* The edges of one state; those with one target are one class. */
+static void lang__out_state(lang_out *o, const lang_dfa *d, uint32_t s, const int32_t *state) {
+    const uint32_t n = d->first[s + 1] - d->first[s];
+    lang_edge     *e = mem_new(n, sizeof *e);
+    gram_range    *r = mem_new(n, sizeof *r);
+    if (n) memcpy(e, d->edge + d->first[s], n * sizeof *e);
+    qsort(e, n, sizeof *e, lang__target_order);
+    for (uint32_t i = 0, k; i < n; i = k) {
+        for (k = i; k < n && e[k].to == e[i].to; k++) r[k - i] = (gram_range){e[k].lo, e[k].hi};
+        lang__out_class(o, state[s], r, k - i, state[e[i].to]);
+    }
+    mem_free(r);
+    mem_free(e);
+}
+
+static void lang__out_dfa(lang_out *o, int32_t from, const lang_dfa *d, int32_t to) {
+    int32_t *state = mem_new(d->n, sizeof *state);
+    for (uint32_t s = 0; s < d->n; s++) state[s] = gram_state(o->g);
+    if (d->n) gram_eps(o->g, from, state[0]);
+    for (uint32_t s = 0; s < d->n && !gram_failed(o->g); s++) {
+        lang__out_state(o, d, s, state);
+        if (d->ends[s]) gram_eps(o->g, state[s], to);
+    }
+    mem_free(state);
+}
+
+/* Characters of a class, min to max of them, as a count. */
+static void lang__out_span(lang_out *o, int32_t from, const lang *l, int32_t to) {
+    if (!l->n_cls) {
+        gram_eps(o->g, from, to);
+        return;
+    }
+    const int32_t rule = gram_rule(o->g, NULL);
+    lang__out_class(o, gram_begin(o->g, rule), l->cls, l->n_cls, gram_end(o->g, rule));
+    gram_repeat(o->g, from, rule, l->min, l->max, to);
+}
+
+static void lang__out(lang_out *o, int32_t from, const lang *l, int32_t to) {
+    const bool      count = l && l->span && (!o->append || !l->max);
+    const lang_dfa *d = l && !count ? lang__dfa(l) : NULL;
+    if (count) lang__out_span(o, from, l, to);
+    else if (d) lang__out_dfa(o, from, d, to);
+    else gram_fail(o->g, "a language of texts is too large: more than %zu states and edges", l ? l->home->budget : 0);
+    lang__seqs_drop(&o->key);
+    mem_free(o->tail);
+}
+
+/* The words of l, as UTF-8. */
+static void lang_emit(gram *g, int32_t from, const lang *l, int32_t to) { lang__out(&(lang_out){.g = g, .when = LANG_PLAIN}, from, l, to); }
+
+/* The words of l as the inside of a JSON string. loose: in every spelling that JSON allows; else each character in one way. append: GRAM_APPEND with every byte. In
+ * loose form the language of all texts takes lone surrogates as well (\ud800), which stand in no other language. */
+static void lang_emit_json(gram *g, int32_t from, const lang *l, bool loose, bool append, int32_t to) {
+    const int when = !loose ? LANG_STRICT : LANG_LOOSE | (lang_is_all(l) ? LANG_LONE : 0);
+    lang__out(&(lang_out){.g = g, .when = when, .append = append}, from, l, to);
+}
+
+/* The same of the words with min .. max characters. False: the budget does not allow it. */
+static bool lang_emit_json_length(gram *g, int32_t from, const lang *l, uint64_t min, uint64_t max, bool loose, int32_t to) {
+    const lang *cut = l ? lang_and(l->home, l, lang_length(l->home, min, max)) : NULL;
+    if (cut) lang_emit_json(g, from, cut, loose, false, to);
+    return cut != NULL;
+}
+
 static const lang *lang_regex(lang_pool *p, bytes pattern, bool search, err_t *e) { (void)p, (void)pattern, (void)search, (void)e; return NULL; }
-static bool lang_empty(const lang *l) { (void)l; return false; }
-static bool lang_is_all(const lang *l) { (void)l; return false; }
-static bool lang_has(const lang *l, bytes utf8) { (void)l, (void)utf8; return false; }
-static bool lang_endless(const lang *l) { (void)l; return false; }
-static uint64_t lang_count(const lang *l, uint64_t most) { (void)l; return most; }
-static bool lang_nth(const lang *l, uint64_t i, str *out) { (void)l, (void)i, (void)out; return false; }
-static void lang_emit(gram *g, int32_t from, const lang *l, int32_t to) { (void)g, (void)from, (void)l, (void)to; }
-static void lang_emit_json(gram *g, int32_t from, const lang *l, bool loose, bool append, int32_t to) { (void)g, (void)from, (void)l, (void)loose, (void)append, (void)to; }
 static bool lang_regex_gram(gram *g, int32_t from, bytes pattern, int32_t to, err_t *e) { (void)g, (void)from, (void)pattern, (void)to; return err_set(e, EXIT_INPUT, "not built yet"); }
 
 /* ===== [num] decimal numbers as languages =====

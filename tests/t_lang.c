@@ -1,0 +1,139 @@
+/* [lang]: languages against sets of texts, expressions against Python's re (tests/gen/regex_cases.py). */
+
+enum { T_LANG_LETTERS = 3, T_LANG_LONG = 5, T_LANG_TEXTS = 364 };     /* texts of up to five of three letters: (3^6 - 1) / 2 */
+
+/* Text i over the letters, all texts in order of their length. */
+static bytes t_lang_text(int i, char *room) {
+    static const char *letters[T_LANG_LETTERS] = {"a", "b", "é"};
+    int                n = 0, size = 1;
+    for (; i >= size; size *= T_LANG_LETTERS) i -= size, n++;
+    room[0] = 0;
+    for (int k = 0; k < n; k++, i /= T_LANG_LETTERS) strcat(room, letters[i % T_LANG_LETTERS]);
+    return bytes_of(room);
+}
+
+typedef struct {
+    const lang *l;
+    bool        has[T_LANG_TEXTS];
+} t_lang_set;
+
+static t_lang_set t_lang_some_words(lang_pool *p, uint64_t *seed) {
+    t_lang_set s = {0};
+    char       room[8][16];
+    bytes      w[8];
+    const int  n = (int)((*seed = rng_mix(*seed)) % 8);
+    for (int k = 0; k < n; k++) {
+        const int i = (int)((*seed = rng_mix(*seed)) % T_LANG_TEXTS);
+        w[k] = t_lang_text(i, room[k]);
+        s.has[i] = true;
+    }
+    s.l = lang_words(p, w, (size_t)n);
+    return s;
+}
+
+static t_lang_set t_lang_some_length(lang_pool *p, uint64_t *seed) {
+    t_lang_set s = {0};
+    char       room[16];
+    const uint64_t min = (*seed = rng_mix(*seed)) % 4, max = (*seed = rng_mix(*seed)) % 3 ? min + *seed % 7 % 4 : UINT64_MAX;
+    s.l = lang_length(p, min, max);
+    for (int i = 0; i < T_LANG_TEXTS; i++) {
+        const bytes t = t_lang_text(i, room);
+        uint64_t    n = 0;
+        for (size_t k = 0; k < t.n; k++) n += (t.p[k] & 0xc0) != 0x80;
+        s.has[i] = min <= n && n <= max;
+    }
+    return s;
+}
+
+static t_lang_set t_lang_operation(lang_pool *p, const t_lang_set *a, const t_lang_set *b, uint64_t kind) {
+    t_lang_set s = {0};
+    s.l = kind == 0 ? lang_and(p, a->l, b->l) : kind == 1 ? lang_or(p, a->l, b->l) : lang_not(p, a->l);
+    for (int i = 0; i < T_LANG_TEXTS; i++) s.has[i] = kind == 0 ? a->has[i] && b->has[i] : kind == 1 ? a->has[i] || b->has[i] : !a->has[i];
+    return s;
+}
+
+static void t_lang_holds(const t_lang_set *s) {
+    char room[16];
+    for (int i = 0; i < T_LANG_TEXTS; i++)
+        if (!CHECKF(lang_has(s->l, t_lang_text(i, room)) == s->has[i], "'%s' is a word: want %d", room, s->has[i])) return;
+}
+
+static void t_lang_operations(void) {
+    lang_pool *p = lang_pool_new(1 << 20);
+    t_lang_set set[60];
+    uint64_t   seed = 11;
+    for (int round = 0; round < 40; round++)
+        for (int i = 0; i < 60; i++) {
+            const t_lang_set *a = &set[(seed = rng_mix(seed)) % 60 % (unsigned)(i ? i : 1)], *b = &set[(seed = rng_mix(seed)) % 60 % (unsigned)(i ? i : 1)];
+            set[i] = i < 10 ? t_lang_some_words(p, &seed) : i < 14 ? t_lang_some_length(p, &seed) : t_lang_operation(p, a, b, (seed = rng_mix(seed)) % 3);
+            t_lang_holds(&set[i]);
+        }
+    CHECK(!lang_over(p));
+    lang_pool_free(p);
+}
+
+/* The same language, made in two ways, is the same pointer. */
+static void t_lang_same(void) {
+    lang_pool *p = lang_pool_new(1 << 20);
+    uint64_t   seed = 5;
+    for (int i = 0; i < 300; i++) {
+        const t_lang_set a = t_lang_some_words(p, &seed), b = t_lang_some_words(p, &seed), c = t_lang_some_length(p, &seed);
+        const lang      *l = lang_or(p, lang_and(p, a.l, c.l), b.l), *m = lang_or(p, a.l, c.l);
+        CHECK(lang_not(p, lang_not(p, l)) == l);
+        CHECK(lang_and(p, lang_or(p, a.l, b.l), lang_or(p, c.l, b.l)) == l);
+        CHECK(lang_not(p, lang_and(p, lang_not(p, a.l), lang_not(p, c.l))) == m);
+        CHECK(lang_and(p, l, lang_not(p, l)) == lang_none(p) && lang_or(p, l, lang_not(p, l)) == lang_all(p));
+    }
+    CHECK(lang_length(p, 3, 3) == lang_and(p, lang_length(p, 0, 3), lang_not(p, lang_length(p, 0, 2))));
+    CHECK(lang_length(p, 2, UINT64_MAX) == lang_not(p, lang_length(p, 0, 1)));
+    CHECK(lang_is_all(lang_or(p, lang_length(p, 0, 4), lang_length(p, 3, UINT64_MAX))) && lang_empty(lang_length(p, 2, 1)));
+    lang_pool_free(p);
+}
+
+static void t_lang_numbers(void) {
+    lang_pool  *p = lang_pool_new(1 << 20);
+    const bytes w[] = {bytes_of("to"), bytes_of(""), bytes_of("tea"), bytes_of("ten"), bytes_of("é"), bytes_of("\xf0\x9f\x98\x80"), bytes_of("to")};
+    static const char *const order[] = {"", "tea", "ten", "to", "é", "\xf0\x9f\x98\x80"};
+    const lang *l = lang_words(p, w, 7);
+    str         s = {0};
+    EQ_INT(lang_count(l, 100), 6), EQ_INT(lang_count(l, 4), 4), EQ_INT(lang_count(lang_none(p), 4), 0);
+    for (uint64_t i = 0; i < 6; i++, str_clear(&s))
+        if (CHECK(lang_nth(l, i, &s))) EQ_STR(s.p ? s.p : "", order[i]);
+    CHECK(!lang_nth(l, 6, &s) && !lang_nth(lang_all(p), 0, &s));
+    EQ_INT(lang_count(lang_length(p, 0, 1), 1 << 30), 1 + LANG_SYMBOLS), EQ_INT(lang_count(lang_length(p, 0, 1000000), 77), 77);
+    EQ_INT(lang_count(lang_all(p), 5), 5), EQ_INT(lang_count(lang_length(p, 0, 0), 5), 1);
+    CHECK(lang_endless(lang_all(p)) && !lang_endless(l) && !lang_endless(lang_none(p)) && lang_endless(lang_length(p, 3, UINT64_MAX)));
+    CHECK(lang_endless(lang_not(p, lang_word(p, bytes_of("ab")))));
+    CHECK(!lang_has(lang_all(p), bytes_of("\xff")) && !lang_has(lang_all(p), bytes_of("\xed\xa0\x80")) && lang_has(l, bytes_of("\xf0\x9f\x98\x80")));
+    str_drop(&s);
+    lang_pool_free(p);
+}
+
+/* A large enumeration is built at once; two numbers hold a bounded text of any length. */
+static void t_lang_large(void) {
+    lang_pool *p = lang_pool_new(1 << 20);
+    enum { WORDS = 10000 };
+    char (*room)[24] = mem_new(WORDS, sizeof *room);
+    bytes *w = mem_new(WORDS, sizeof *w);
+    const double from = t_cpu();
+    for (int i = 0; i < WORDS; i++) {
+        snprintf(room[i], sizeof room[i], "%016llx", (unsigned long long)rng_mix((uint64_t)i));
+        w[i] = bytes_of(room[i]);
+    }
+    const lang *l = lang_words(p, w, WORDS), *odd = lang_not(p, l);
+    EQ_INT(lang_count(l, UINT64_MAX), WORDS);
+    CHECK(lang_has(l, w[77]) && !lang_has(odd, w[77]) && lang_has(odd, bytes_of("77")) && lang_not(p, odd) == l);
+    CHECK(lang_and(p, lang_length(p, 0, 1000000000), lang_length(p, 10, 100000)) == lang_length(p, 10, 100000) && !lang_over(p));
+    CHECK(t_cpu() - from < 10);
+    CHECK(!lang_not(p, lang_length(p, 0, 10000000)) && lang_over(p) && !lang_all(p) && !lang_and(p, l, l));
+    mem_free(w);
+    mem_free(room);
+    lang_pool_free(p);
+}
+
+static const t_case t_lang_cases[] = {
+    {"lang operations", "and, or and not of languages hold the texts that those of sets hold", t_lang_operations},
+    {"lang same", "equal languages are one pointer, however they were made", t_lang_same},
+    {"lang numbers", "words are counted and listed in order; endless languages are found", t_lang_numbers},
+    {"lang large", "ten thousand words, lengths up to a billion, a budget that is kept to", t_lang_large},
+};
