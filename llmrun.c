@@ -27,21 +27,21 @@
  *   [fwd]      one step over a batch of rows                                      <- base pool dev arch model kv
  *   [samp]     sampling: logits to a token                                        <- base
  *   [mask]     which tokens may follow                                             <- base tok gram
- *   [constrain] constraints as a user gives them                                   <- base val tok gram lang gbnf schema json samp mask
+ *   [constrain] constraints as a user gives them                                   <- base tok gram lang gbnf schema json mask
  *   [engine]   (meter) a model opened to run: cache, threads, steps               <- k base host pool gguf tok arch model kv store dev fwd samp
- *   [gen]      a request and its answer, as values                                <- k base gguf tok samp engine
+ *   [gen]      a request and its answer, as values                                <- k base gguf tok samp constrain engine
  *   [calls]    (call) tool calls: how a model writes them, found by rendering one; text to calls  <- base val jinja
  *   [chat]     messages to tokens, an answer to its parts                            <- base gguf tok val jinja gen calls
  *   [score]    logits and log-probabilities of a given text                       <- base tok kv engine gen
  *   [lines]    reader of long files, shards                                       <- base
  *   [results]  files of results: records, header, resume, merge                   <- base val lines
- *   [req]      one line of a batch file: request and record                       <- base val tok samp gen calls chat
- *   [spec]     speculative decoding: n-gram lookup, draft model                   <- k base host pool gguf writer tok dev model kv fwd samp engine
- *   [sched]    (hist) continuous batching of requests                             <- base pool tok kv fwd samp engine gen spec
- *   [text]     one request, its text streamed                                     <- k base tok kv samp engine gen chat sched spec
+ *   [req]      one line of a batch file: request and record                       <- base val tok samp constrain gen calls chat
+ *   [spec]     speculative decoding: n-gram lookup, draft model                   <- k base host pool gguf writer tok dev model kv fwd samp constrain engine
+ *   [sched]    (hist) continuous batching of requests                             <- base pool tok kv fwd samp constrain engine gen spec
+ *   [text]     one request, its text streamed                                     <- k base tok kv samp constrain engine gen chat sched spec
  *   [term]     messages from a person or a pipe: editing, history, paste          <- base
- *   [talk]     a conversation, turn by turn                                      <- base val jinja kv engine gen chat sched spec text term
- *   [batch]    files of requests, one per line                                    <- base val tok kv samp engine gen chat lines results req sched spec
+ *   [talk]     a conversation, turn by turn                                      <- base val jinja kv constrain engine gen chat sched spec text term
+ *   [batch]    files of requests, one per line                                    <- base val tok kv samp constrain engine gen chat lines results req sched spec
  *   [calib]    tool: importance matrix (imatrix) of a text                        <- k base pool gguf writer tok kv dev fwd engine
  *   [round]    tool: calibrated rounding of weights (GPTQ style)                  <- k base host pool gguf tok arch model kv dev fwd
  *   [eval]     tool: perplexity and KL divergence on a text                       <- k base pool gguf writer tok kv fwd engine gen
@@ -2780,7 +2780,7 @@ static bool gguf_own_may_replace(const char *path, const char *kind, const char 
  *     invalid F4 as F4 BF. UTF-8 never holds these pairs, so no other text changes. (starcoder lacks F5 to FF.)
  * A text gives control tokens only under TOK_SPECIAL and where none of their bytes is in a tok_span; a merge never gives one.
  *   Time is n log n in the length of a word and linear in that of a text.
- * Public: tok_load, tok_free, tok_encode, tok_encode_spans, tok_decode, tok_stream_*, tok_ids_*, tok_chunks, tok_list_pre, tok_json, tok_piece, tok_text,
+ * Public: tok_load, tok_free, tok_encode, tok_encode_spans, tok_decode, tok_stream_*, tok_strips, tok_ids_*, tok_chunks, tok_list_pre, tok_json, tok_piece, tok_text,
  * tok_count, tok_bos, tok_eos, tok_add_bos, tok_add_eos, tok_is_eog, tok_is_control, tok_model_name, tok_pre_name.
  * Opens: tok_ids, tok_span, tok_stream, tok_vocab. */
 
@@ -4074,15 +4074,25 @@ static void tok__stream_bytes(tok_stream *s, bytes b, str *out) {
     out->p[out->n] = 0;
 }
 
+/* Whether a token stands for itself in a text, so that tok_encode() adds a space behind it. */
+static bool tok__is_apart(const tok_vocab *v, int32_t id) {
+    return tok_is_control(v, id) || (id >= 0 && id < v->n && tok__type(v, id) == TOK_USER);
+}
+
+/* Whether the text behind the token begins with a space that tok_encode() added; strip: whether the token's own text does. */
+static bool tok_strips(const tok_vocab *v, int32_t id, bool strip) {
+    return tok__is_apart(v, id) ? v->space_prefix : strip && !tok_piece(v, id).n;
+}
+
 static void tok_stream_push(tok_stream *s, int32_t id, str *out) {
-    bytes b = tok_piece(s->v, id);
-    if (tok_is_control(s->v, id) || (id >= 0 && id < s->v->n && tok__type(s->v, id) == TOK_USER)) {
+    bytes      b = tok_piece(s->v, id);
+    const bool strip = s->strip;
+    s->strip = tok_strips(s->v, id, strip);
+    if (tok__is_apart(s->v, id)) {
         if (s->special || b.n || tok_ids_has(s->shown, id)) tok__stream_bytes(s, tok_text(s->v, id), out);
-        s->strip = s->v->space_prefix;
         return;
     }
-    if (s->strip && b.n && b.p[0] == ' ') b.p++, b.n--;
-    if (tok_piece(s->v, id).n) s->strip = false;
+    if (strip && b.n && b.p[0] == ' ') b.p++, b.n--;
     tok__stream_bytes(s, b, out);
 }
 
@@ -19003,34 +19013,593 @@ static void mask_apply(const uint32_t *bits, float *logits, int32_t n) { (void)b
 static int32_t mask_count(const uint32_t *bits, int32_t n) { (void)bits, (void)n; return 0; }
 
 /* ===== [constrain] constraints as a user gives them =====
- * Public: constrain_*.
- * Opens: constrain_spec. */
+ * A constraint from its text to an automaton with its masks, and where one answer stands in it. Free text may come before it: thinking, or all up
+ * to a mark. Equal constraints are compiled once and share their masks.
+ * Invariants:
+ * - Each automaton has a lock. What runs under it allocates nothing, and its result does not depend on who else uses the automaton.
+ * - A place is a set of the automaton that a track keeps, and whether the next token loses its leading blank. Both depend on the tokens of the
+ *   answer alone.
+ * To add a kind of constraint: its name in constrain_kind, its row in constrain__kinds.
+ * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_check, constrain_given, constrain_from, constrain_open, constrain_close, constrain_until, constrain_keep, constrain_notes, constrain_match, constrain_bits,
+ * constrain_cache_new, constrain_cache_free, constrain_get, constrain_report, constrain_report_all, constrain_seq_new, constrain_seq_like, constrain_seq_copy, constrain_seq_free, constrain_strips, constrain_mask, constrain_accept,
+ * constrain_feed, constrain_complete, constrain_closed, constrain_forced.
+ * Opens: constrain_spec, constrain_think, constrain_opts. */
 
-typedef enum { CONSTRAIN_NONE, CONSTRAIN_GBNF, CONSTRAIN_SCHEMA, CONSTRAIN_OBJECT, CONSTRAIN_REGEX, CONSTRAIN_CHOICE, CONSTRAIN_CALLS } constrain_kind;
-typedef struct {
-    constrain_kind kind;
-    bytes          text;                              /* as the kind has it */
-    const char    *path;                              /* for messages; NULL: an option */
-    bytes          after;                             /* it begins behind this text; empty: at once */
-    bool           close;
-    json_form      form;
+enum {
+    CONSTRAIN_MAX = 64 << 20,                         /* bytes of a text at most */
+    CONSTRAIN_MARK = 1024,                            /* bytes of a mark behind which it begins */
+    CONSTRAIN_BLANKS = 8,                             /* bytes of white space that may stand between thinking and the constraint */
+    CONSTRAIN_IDLE = 16,                              /* compiled constraints that are kept while nobody uses them */
+};
+
+typedef enum { CONSTRAIN_NONE, CONSTRAIN_GBNF, CONSTRAIN_SCHEMA, CONSTRAIN_OBJECT, CONSTRAIN_REGEX, CONSTRAIN_CHOICE, CONSTRAIN_CALLS, CONSTRAIN_KINDS } constrain_kind;
+
+typedef struct constrain      constrain;
+typedef struct constrain_seq  constrain_seq;          /* where one answer stands */
+typedef struct constrain_cache constrain_cache;
+
+typedef struct {                                      /* thinking before the constraint */
+    bytes open, end;                                  /* its marks; empty: there is none */
+    bool  inside;                                     /* the answer begins inside it; else it may be left out */
+} constrain_think;
+
+typedef struct constrain_spec {
+    constrain_kind  kind;
+    bytes           text;                             /* as the kind has it; of calls: all that `fill` depends on */
+    const char     *path;                             /* for messages: a file, an option, a key */
+    bytes           after;                            /* it begins behind this text; empty: at once */
+    constrain_think think;
+    bool            close;                            /* an answer ends whole within its length, where that is possible */
+    json_form       form;
+    bool          (*fill)(void *ctx, constrain *c, gram *g, int32_t from, int32_t to, err_t *e);   /* of calls */
+    void           *ctx;
 } constrain_spec;
-typedef struct constrain constrain;
-typedef struct constrain_seq constrain_seq;           /* where one answer stands */
 
-static constrain *constrain_open(const constrain_spec *o, const tok_vocab *v, const mask_vocab *w, err_t *e) { (void)o, (void)v, (void)w; err_set(e, EXIT_INPUT, "not built yet"); return NULL; }
-static constrain *constrain_share(constrain *c) { return c; }
-static void constrain_close(constrain *c) { (void)c; }
-static bool constrain_match(constrain *c, bytes text, size_t *at, err_t *e) { (void)c, (void)text, (void)e; *at = 0; return false; }
-static constrain_seq *constrain_seq_new(constrain *c, bool stripped) { (void)c, (void)stripped; return NULL; }
-static void constrain_seq_copy(constrain_seq *s, const constrain_seq *from) { (void)s, (void)from; }
-static void constrain_seq_free(constrain_seq *s) { (void)s; }
-static bool constrain_mask(constrain_seq *s, float *logits, int64_t left, err_t *e) { (void)s, (void)logits, (void)left, (void)e; return true; }
-static bool constrain_accept(constrain_seq *s, int32_t id) { (void)s, (void)id; return true; }
-static bool constrain_allows(constrain_seq *s, int32_t id) { (void)s, (void)id; return true; }
-static bool constrain_complete(constrain_seq *s) { (void)s; return false; }
-static bool constrain_closed(constrain_seq *s) { (void)s; return false; }
-static bool constrain_forced(constrain_seq *s, str *out) { (void)s, (void)out; return false; }
+/* What the command line says of a constraint. */
+typedef struct {
+    const char *grammar, *grammar_file, *schema, *schema_file, *regex, *choice;   /* texts and files, one at most; NULL: not given */
+    const char *after;                                /* constrain_spec.after; NULL: at once */
+    const char *order, *space;                        /* words of constrain__orders, constrain__spaces */
+    bool        close;
+} constrain_opts;
+
+static const constrain_opts constrain_defaults = {.order = "schema", .space = "lines"};
+
+static const char *const constrain__orders[] = {"schema", "any", NULL}, *const constrain__spaces[] = {"none", "one", "lines", NULL};
+
+typedef struct constrain__own {                       /* what the automaton needs as long as it lives */
+    void                  *p;
+    void                 (*drop)(void *p);
+    struct constrain__own *next;
+} constrain__own;
+
+struct constrain {
+    int              users;                           /* the cache is one of them */
+    bool             cached, close;
+    uint64_t         used;                            /* when it was asked for last, counted in requests */
+    str              key;                             /* all that it depends on */
+    err_t            err;                             /* why it could not be compiled */
+    str              notes;                           /* words of a schema without effect, a line each */
+    gram            *g;
+    mask_cache      *m;                               /* NULL: for matching alone */
+    lang_pool       *langs;
+    constrain__own  *own;
+    const tok_vocab *v;
+    pthread_mutex_t  lock;
+};
+
+/* Keeps p until the constraint is freed. */
+static void constrain_keep(constrain *c, void *p, void (*drop)(void *p)) {
+    constrain__own *own = mem_new(1, sizeof *own);
+    *own = (constrain__own){p, drop, c->own};
+    c->own = own;
+}
+
+/* --- free text before it --- */
+
+/* Any text up to the first `mark`, which is not empty; `to` is where the mark has ended. States as Knuth, Morris and Pratt have them: state i has
+ * seen the first i bytes of the mark. */
+static void constrain_until(gram *g, int32_t from, bytes mark, int32_t to) {
+    int32_t *state = mem_new(mark.n, sizeof *state);
+    int32_t *next = mem_new(mark.n, 256 * sizeof *next);     /* [mark.n][256] the state behind a byte */
+    size_t   fall = 0;                                /* the state that the text without its first byte leads to */
+    for (size_t i = 0; i < mark.n; i++) {
+        state[i] = i ? gram_state(g) : from;
+        for (size_t b = 0; b < 256; b++) next[256 * i + b] = i ? next[256 * fall + b] : 0;
+        next[256 * i + mark.p[i]] = (int32_t)i + 1;
+        if (i) fall = (size_t)next[256 * fall + mark.p[i]];
+    }
+    for (size_t i = 0; i < mark.n; i++) {
+        gram_free_state(g, state[i]);
+        for (unsigned b = 0, end; b < 256; b = end) {
+            const int32_t go = next[256 * i + b];
+            for (end = b + 1; end < 256 && next[256 * i + end] == go; end++) {}
+            gram_byte(g, state[i], (uint8_t)b, (uint8_t)(end - 1), go == (int32_t)mark.n ? to : state[go]);
+        }
+    }
+    mem_free(state);
+    mem_free(next);
+}
+
+/* At most CONSTRAIN_BLANKS bytes of white space. */
+static void constrain__blanks(gram *g, int32_t from, int32_t to) {
+    static const uint8_t blanks[] = {' ', '\n', '\r', '\t'};
+    for (int i = 0; i <= CONSTRAIN_BLANKS; i++) {
+        const int32_t next = i < CONSTRAIN_BLANKS ? gram_state(g) : to;
+        gram_eps(g, from, to);
+        for (size_t k = 0; k < sizeof blanks && i < CONSTRAIN_BLANKS; k++) gram_byte(g, from, blanks[k], blanks[k], next);
+        from = next;
+    }
+}
+
+/* A mark that may be spelled by control tokens too. */
+static void constrain__mark(gram *g, int32_t from, bytes mark, int32_t to) {
+    for (size_t i = 0; i < mark.n; i++) {
+        const int32_t next = i + 1 < mark.n ? gram_state(g) : to;
+        gram_free_state(g, from);
+        gram_byte(g, from, mark.p[i], mark.p[i], next);
+        from = next;
+    }
+}
+
+/* Thinking, as far as the answer has some, and the blanks behind it. */
+static void constrain__thinking(gram *g, int32_t from, const constrain_think *o, int32_t to) {
+    const int32_t inside = gram_state(g), behind = gram_state(g), start = gram_state(g);
+    if (o->inside) gram_eps(g, from, inside);
+    else {
+        gram_eps(g, from, to);
+        constrain__blanks(g, from, start);
+        constrain__mark(g, start, o->open, inside);
+    }
+    constrain_until(g, inside, o->end, behind);
+    constrain__blanks(g, behind, to);
+}
+
+/* --- kinds --- */
+
+static int32_t constrain__id_of(void *ctx, bytes name) {
+    const tok_vocab *v = ctx;
+    tok_ids          ids = {0};
+    err_t            none = {0};
+    const bool       one = tok_encode(v, name, TOK_SPECIAL | TOK_MIDDLE, &ids, &none) && ids.n == 1 && bytes_eq(tok_text(v, ids.id[0]), name);
+    const int32_t    id = one ? ids.id[0] : -1;
+    tok_ids_drop(&ids);
+    return id;
+}
+
+static bool constrain__gbnf(constrain *c, const constrain_spec *o, int32_t from, int32_t to, err_t *e) {
+    const gbnf_words words = {(void *)(uintptr_t)c->v, constrain__id_of, c->v ? tok_count(c->v) : 0};
+    int32_t          root = 0;
+    if (!gbnf_build(c->g, o->text, c->v ? &words : NULL, &root, e)) return false;
+    gram_call(c->g, from, root, to);
+    return true;
+}
+
+static lang_pool *constrain__langs(constrain *c) { return c->langs ? c->langs : (c->langs = lang_pool_new(GRAM_MEM)); }
+
+static void constrain__drop_schema(void *p) { schema_free(p); }
+
+static bool constrain__schema(constrain *c, const constrain_spec *o, int32_t from, int32_t to, err_t *e) {
+    schema_doc *s = schema_open(o->text, o->path, constrain__langs(c), e);
+    if (!s) return false;
+    constrain_keep(c, s, constrain__drop_schema);
+    if (!json_build(c->g, from, s, &o->form, to, e)) return false;
+    schema_note_put(s, &c->notes);
+    return true;
+}
+
+static bool constrain__object(constrain *c, const constrain_spec *o, int32_t from, int32_t to, err_t *e) {
+    (void)e;
+    json_any(c->g, from, true, &o->form, to);
+    return true;
+}
+
+static bool constrain__regex(constrain *c, const constrain_spec *o, int32_t from, int32_t to, err_t *e) {
+    return lang_regex_gram(c->g, from, o->text, to, e);
+}
+
+/* The texts between bars. A backslash before a bar or a backslash makes it a part of the text. */
+static bool constrain__choice(constrain *c, const constrain_spec *o, int32_t from, int32_t to, err_t *e) {
+    str    one = {0};
+    size_t i = 0;
+    (void)e;
+    for (bool more = true; more; i++) {
+        const bool quoted = i + 1 < o->text.n && o->text.p[i] == '\\' && (o->text.p[i + 1] == '|' || o->text.p[i + 1] == '\\');
+        more = i < o->text.n;
+        if (quoted) i++;
+        if (more && (quoted || o->text.p[i] != '|')) {
+            str_add(&one, o->text.p + i, 1);
+            continue;
+        }
+        if (one.n) gram_text(c->g, from, str_bytes(&one), to);
+        else gram_eps(c->g, from, to);
+        str_clear(&one);
+    }
+    str_drop(&one);
+    return true;
+}
+
+static bool constrain__calls(constrain *c, const constrain_spec *o, int32_t from, int32_t to, err_t *e) {
+    return o->fill(o->ctx, c, c->g, from, to, e);
+}
+
+static const struct {
+    bool (*build)(constrain *c, const constrain_spec *o, int32_t from, int32_t to, err_t *e);
+    bool   json;                                      /* white space around it means nothing, */
+    bool   names;                                     /* and its errors name `path` themselves */
+} constrain__kinds[CONSTRAIN_KINDS] = {
+    [CONSTRAIN_GBNF] = {constrain__gbnf, false, false},
+    [CONSTRAIN_SCHEMA] = {constrain__schema, true, true},
+    [CONSTRAIN_OBJECT] = {constrain__object, true, false},
+    [CONSTRAIN_REGEX] = {constrain__regex, false, false},
+    [CONSTRAIN_CHOICE] = {constrain__choice, false, false},
+    [CONSTRAIN_CALLS] = {constrain__calls, false, true},
+};
+
+/* --- compiling --- */
+
+/* Any white space. */
+static int32_t constrain__loose_space(gram *g, int32_t from) {
+    static const uint8_t blanks[] = {' ', '\n', '\r', '\t'};
+    const int32_t        loop = gram_state(g);
+    gram_eps(g, from, loop);
+    for (size_t k = 0; k < sizeof blanks; k++) gram_byte(g, loop, blanks[k], blanks[k], loop);
+    return loop;
+}
+
+/* The constraint of its kind, behind all that may come before it. Returns the rule. */
+static int32_t constrain__build(constrain *c, const constrain_spec *o, err_t *e) {
+    gram         *g = c->g;
+    const int32_t rule = gram_rule(g, NULL), over = gram_end(g, rule);
+    int32_t       at = gram_begin(g, rule), next = gram_state(g);
+    if (o->think.end.n) constrain__thinking(g, at, &o->think, next), at = next, next = gram_state(g);
+    if (o->after.n) constrain_until(g, at, o->after, next), at = next, next = gram_state(g);
+    if (o->form.loose && constrain__kinds[o->kind].json) at = constrain__loose_space(g, at);
+    if (constrain__kinds[o->kind].build(c, o, at, next, e))
+        gram_eps(g, o->form.loose && constrain__kinds[o->kind].json ? constrain__loose_space(g, next) : next, over);
+    return rule;
+}
+
+static void constrain_close(constrain *c) {
+    if (!c || --c->users) return;
+    mask_free(c->m);
+    gram_free(c->g);
+    for (constrain__own *own = c->own, *next; own; own = next) {
+        next = own->next;
+        own->drop(own->p);
+        mem_free(own);
+    }
+    if (c->langs) lang_pool_free(c->langs);
+    pthread_mutex_destroy(&c->lock);
+    str_drop(&c->key);
+    str_drop(&c->notes);
+    mem_free(c);
+}
+
+/* Compiles a constraint, for the tokens of a vocabulary, or for matching alone (v, w NULL). It has one user. NULL: e says why not. */
+static constrain *constrain_open(const constrain_spec *o, const tok_vocab *v, const mask_vocab *w, err_t *e) {
+    constrain *c = mem_new(1, sizeof *c);
+    err_t      why = {0};
+    *c = (constrain){.users = 1, .close = o->close, .v = v, .g = gram_new()};
+    pthread_mutex_init(&c->lock, NULL);
+    if (o->after.n > CONSTRAIN_MARK) err_set(&why, EXIT_INPUT, "a text of %zu bytes before it, expected at most %d", o->after.n, CONSTRAIN_MARK);
+    const int32_t root = why.code ? 0 : constrain__build(c, o, &why);
+    if (!why.code) gram_seal(c->g, root, &why);
+    if (!why.code && w && !(c->m = mask_new(c->g, w))) err_set(&why, EXIT_RESOURCE, "its masks do not fit into %d MiB", GRAM_MEM >> 20);
+    if (!why.code) return c;
+    const bool named = constrain__kinds[o->kind].names && strncmp(why.text, o->path, strlen(o->path)) == 0;
+    err_set(e, why.code, "%s%s%s", named ? "" : o->path, named ? "" : ": ", why.text);
+    constrain_close(c);
+    return NULL;
+}
+
+static bytes constrain_notes(const constrain *c) { return str_bytes(&c->notes); }
+
+/* Whether the text is a whole match. False with e unset: *at is the first byte that cannot stand there, or the length of a text that is not whole. */
+static bool constrain_match(constrain *c, bytes text, size_t *at, err_t *e) { return gram_match(c->g, text, at, e); }
+
+/* --- options --- */
+
+static const struct {
+    size_t         at;                                /* offset in constrain_opts */
+    const char    *name;
+    constrain_kind kind;
+    bool           file;
+} constrain__sources[] = {
+    {offsetof(constrain_opts, grammar),      "--grammar",          CONSTRAIN_GBNF,   false},
+    {offsetof(constrain_opts, grammar_file), "--grammar-file",     CONSTRAIN_GBNF,   true},
+    {offsetof(constrain_opts, schema),       "--json-schema",      CONSTRAIN_SCHEMA, false},
+    {offsetof(constrain_opts, schema_file),  "--json-schema-file", CONSTRAIN_SCHEMA, true},
+    {offsetof(constrain_opts, regex),        "--regex",            CONSTRAIN_REGEX,  false},
+    {offsetof(constrain_opts, choice),       "--choice",           CONSTRAIN_CHOICE, false},
+};
+enum { CONSTRAIN_SOURCES = sizeof constrain__sources / sizeof *constrain__sources };
+
+static const char *constrain__given(const constrain_opts *o, int i) {
+    return *(const char *const *)(const void *)((const char *)o + constrain__sources[i].at);
+}
+
+/* The source that is given; -1: none. */
+static int constrain__source(const constrain_opts *o) {
+    int i = 0;
+    while (i < CONSTRAIN_SOURCES && !constrain__given(o, i)) i++;
+    return i < CONSTRAIN_SOURCES ? i : -1;
+}
+
+/* Checks the options against each other. */
+static bool constrain_check(const constrain_opts *o, err_t *e) {
+    const int first = constrain__source(o);
+    for (int i = first + 1; first >= 0 && i < CONSTRAIN_SOURCES; i++)
+        if (constrain__given(o, i))
+            return err_set(e, EXIT_INPUT, "%s and %s both give a constraint, expected one", constrain__sources[first].name, constrain__sources[i].name);
+    return true;
+}
+
+/* Whether the options give one. */
+static bool constrain_given(const constrain_opts *o) { return constrain__source(o) >= 0; }
+
+static int constrain__word(const char *const *words, const char *word) {
+    int i = 0;
+    while (words[i] && strcmp(words[i], word) != 0) i++;
+    return i;
+}
+
+/* The constraint of the options; kind CONSTRAIN_NONE: they give none. own keeps the text of a file, which the caller drops. */
+static bool constrain_from(const constrain_opts *o, str *own, constrain_spec *out, err_t *e) {
+    const int i = constrain__source(o);
+    *out = (constrain_spec){.close = o->close, .after = o->after ? bytes_of(o->after) : (bytes){0},
+                            .form = {.order = constrain__word(constrain__orders, o->order), .space = constrain__word(constrain__spaces, o->space)}};
+    if (i < 0) return true;
+    const char *text = constrain__given(o, i);
+    out->kind = constrain__sources[i].kind;
+    out->path = constrain__sources[i].file ? text : constrain__sources[i].name;
+    str_put(own, "");
+    if (!constrain__sources[i].file) return out->text = bytes_of(text), true;
+    if (!str_read_file(own, text, 0, CONSTRAIN_MAX, "a constraint", e)) return false;
+    return out->text = str_bytes(own), true;
+}
+
+/* --- equal constraints --- */
+
+struct constrain_cache {
+    const tok_vocab *v;
+    mask_vocab      *words;                           /* NULL: not asked for yet */
+    constrain      **c;                               /* [n] */
+    int              n, cap;
+    uint64_t         asked;
+};
+
+static constrain_cache *constrain_cache_new(const tok_vocab *v) {
+    constrain_cache *k = mem_new(1, sizeof *k);
+    k->v = v;
+    return k;
+}
+
+static void constrain_cache_free(constrain_cache *k) {
+    if (!k) return;
+    for (int i = 0; i < k->n; i++) constrain_close(k->c[i]);
+    mask_vocab_free(k->words);
+    mem_free(k->c);
+    mem_free(k);
+}
+
+static void constrain__key_text(str *key, bytes b) {
+    str_fmt(key, "%zu:", b.n);
+    str_add(key, b.p, b.n);
+}
+
+/* All that a constraint depends on, as bytes. */
+static str constrain__key(const constrain_spec *o) {
+    str key = {0};
+    str_fmt(&key, "%d,%d,%d,%d,%d,%d:", o->kind, o->close, o->think.inside, o->form.loose, o->form.order, o->form.space);
+    constrain__key_text(&key, o->think.open);
+    constrain__key_text(&key, o->think.end);
+    constrain__key_text(&key, o->after);
+    constrain__key_text(&key, o->text);
+    return key;
+}
+
+/* Frees the constraint that nobody uses and that was asked for before all such, where there are too many of them. */
+static void constrain__evict(constrain_cache *k) {
+    int idle = 0, oldest = -1;
+    for (int i = 0; i < k->n; i++) {
+        if (k->c[i]->users > 1) continue;
+        if (oldest < 0 || k->c[i]->used < k->c[oldest]->used) oldest = i;
+        idle++;
+    }
+    if (idle <= CONSTRAIN_IDLE) return;
+    constrain_close(k->c[oldest]);
+    k->c[oldest] = k->c[--k->n];
+}
+
+/* A constraint that could not be compiled, so that it is not tried again. */
+static constrain *constrain__refused(const err_t *why) {
+    constrain *c = mem_new(1, sizeof *c);
+    *c = (constrain){.users = 1, .err = *why};
+    pthread_mutex_init(&c->lock, NULL);
+    return c;
+}
+
+static constrain *constrain__find(const constrain_cache *k, const str *key) {
+    for (int i = 0; i < k->n; i++)
+        if (bytes_eq(str_bytes(&k->c[i]->key), str_bytes(key))) return k->c[i];
+    return NULL;
+}
+
+/* Compiles the constraint and keeps it under its key, which becomes its own. */
+static constrain *constrain__add(constrain_cache *k, const constrain_spec *o, str key) {
+    err_t why = {0};
+    if (!k->words) k->words = mask_vocab_new(k->v);
+    constrain *c = constrain_open(o, k->v, k->words, &why);
+    if (!c) c = constrain__refused(&why);
+    c->key = key;
+    if (c->notes.n) log_warn("%s", c->notes.p);
+    if (k->n == k->cap) k->c = mem_grow(k->c, (size_t)(k->cap = 2 * k->cap + 16), sizeof *k->c);
+    return k->c[k->n++] = c;
+}
+
+/* The constraint, compiled now or before, with one more user: constrain_close() ends it. NULL: e says why there is none. */
+static constrain *constrain_get(constrain_cache *k, const constrain_spec *o, err_t *e) {
+    str        key = constrain__key(o);
+    constrain *c = constrain__find(k, &key);
+    if (c) str_drop(&key);
+    else c = constrain__add(k, o, key);
+    c->used = ++k->asked;
+    const err_t why = c->err;
+    c->users += !why.code;
+    constrain__evict(k);
+    if (why.code) *e = why;
+    return why.code ? NULL : c;
+}
+
+/* A line for stderr under -v. */
+static void constrain_report(const constrain *c, str *out) {
+    if (g_log_level < LOG_VERBOSE || !c || !c->g) return;
+    str_put(out, "llmrun: constraint  ");
+    gram_stats(c->g, out);
+    str_put(out, "\n");
+}
+
+/* The same for all that are kept. */
+static void constrain_report_all(const constrain_cache *k, str *out) {
+    for (int i = 0; k && i < k->n; i++) constrain_report(k->c[i], out);
+}
+
+/* --- one answer --- */
+
+struct constrain_seq {
+    constrain     *c;
+    gram_track     at;
+    bool           strip;                             /* the next token loses its leading blank */
+    bool           refused;                           /* a token came that is not allowed */
+    const tok_ids *ends;                              /* further tokens that end an answer; NULL: none */
+    int32_t        n_bits;                            /* ids of the vocabulary */
+    uint32_t       bits[];
+};
+
+/* At the beginning of an answer. stripped: its first token loses its leading blank. c and ends stay their owner's, longer than the place. */
+static constrain_seq *constrain_seq_new(constrain *c, bool stripped, const tok_ids *ends) {
+    const int32_t  n = tok_count(c->v);
+    constrain_seq *s = mem_new(1, sizeof *s + ((size_t)n + 31) / 32 * sizeof *s->bits);
+    s->c = c;
+    s->strip = stripped;
+    s->ends = ends;
+    s->n_bits = n;
+    pthread_mutex_lock(&c->lock);
+    gram_track_open(&s->at, c->g);
+    pthread_mutex_unlock(&c->lock);
+    return s;
+}
+
+/* A place of the same constraint, at its beginning. */
+static constrain_seq *constrain_seq_like(const constrain_seq *s) { return constrain_seq_new(s->c, false, s->ends); }
+
+/* Whether the next token loses its leading blank. */
+static bool constrain_strips(const constrain_seq *s) { return s->strip; }
+
+static void constrain_seq_free(constrain_seq *s) {
+    if (!s) return;
+    pthread_mutex_lock(&s->c->lock);
+    gram_track_close(&s->at);
+    pthread_mutex_unlock(&s->c->lock);
+    mem_free(s);
+}
+
+/* Both are of the same constraint. */
+static void constrain_seq_copy(constrain_seq *s, const constrain_seq *from) {
+    pthread_mutex_lock(&s->c->lock);
+    gram_track_copy(&s->at, &from->at);
+    pthread_mutex_unlock(&s->c->lock);
+    s->strip = from->strip;
+    s->refused = from->refused;
+}
+
+/* Whether the text so far is whole. */
+static bool constrain_complete(constrain_seq *s) {
+    pthread_mutex_lock(&s->c->lock);
+    const bool yes = !s->refused && gram_complete(s->c->g, s->at.set);
+    pthread_mutex_unlock(&s->c->lock);
+    return yes;
+}
+
+/* Whether it is whole and nothing may follow. */
+static bool constrain_closed(constrain_seq *s) {
+    pthread_mutex_lock(&s->c->lock);
+    const bool yes = !s->refused && gram_closed(s->c->g, s->at.set);
+    pthread_mutex_unlock(&s->c->lock);
+    return yes;
+}
+
+static bool constrain__any(const uint32_t *bits, int32_t n) {
+    uint32_t any = 0;
+    for (int32_t i = 0; i < (n + 31) / 32; i++) any |= bits[i];
+    return any != 0;
+}
+
+/* Finds the tokens that may come next, into s->bits. left: tokens that the answer may still have, -1: any number. False: a limit was reached. */
+static bool constrain__find_bits(constrain_seq *s, int64_t left) {
+    const bool      closes = s->c->close && left >= 0;
+    const size_t    size = ((size_t)s->n_bits + 31) / 32 * sizeof *s->bits;
+    pthread_mutex_lock(&s->c->lock);
+    const uint32_t *bits = closes ? mask_closing(s->c->m, s->at.set, s->strip, left) : NULL;
+    if (!bits || !constrain__any(bits, s->n_bits)) bits = mask_of(s->c->m, s->at.set, s->strip);
+    if (bits) memcpy(s->bits, bits, size);
+    const bool complete = gram_complete(s->c->g, s->at.set);
+    pthread_mutex_unlock(&s->c->lock);
+    for (size_t i = 0; s->ends && i < s->ends->n; i++) {
+        const int32_t id = s->ends->id[i];
+        const uint32_t bit = UINT32_C(1) << (id & 31);
+        if (id < 0 || id >= s->n_bits) continue;
+        s->bits[id >> 5] = complete ? s->bits[id >> 5] | bit : s->bits[id >> 5] & ~bit;
+    }
+    return bits != NULL;
+}
+
+/* A logit of each token that may not come next becomes -infinity; n: ids of the model. left as above. Allocates nothing. False: a limit was
+ * reached. */
+static bool constrain_mask(constrain_seq *s, float *logits, int32_t n, int64_t left) {
+    if (s->refused || !constrain__find_bits(s, left)) return false;
+    const int32_t both = n < s->n_bits ? n : s->n_bits;
+    mask_apply(s->bits, logits, both);
+    for (int32_t i = both; i < n; i++) logits[i] = -INFINITY;
+    return true;
+}
+
+/* [(tokens + 31) / 32] of the vocabulary: those that may come next; until the next call. NULL: a limit was reached. */
+static const uint32_t *constrain_bits(constrain_seq *s) { return !s->refused && constrain__find_bits(s, -1) ? s->bits : NULL; }
+
+/* The answer has one more token, which is none that ends it. False: it is not allowed, or a limit was reached. Allocates nothing. */
+static bool constrain_accept(constrain_seq *s, int32_t id) {
+    if (s->refused) return false;
+    pthread_mutex_lock(&s->c->lock);
+    const int32_t set = mask_accept(s->c->m, s->at.set, id, s->strip);
+    if (set >= 0) s->at.set = set;
+    pthread_mutex_unlock(&s->c->lock);
+    s->strip = tok_strips(s->c->v, id, s->strip);
+    s->refused = set < 0;
+    return set >= 0;
+}
+
+/* The same for text of no token. */
+static bool constrain_feed(constrain_seq *s, bytes text) {
+    pthread_mutex_lock(&s->c->lock);
+    for (size_t i = 0; i < text.n && !s->refused; i++) {
+        const int32_t set = gram_step(s->c->g, s->at.set, text.p[i]);
+        if (set >= 0) s->at.set = set;
+        s->refused = set < 0;
+    }
+    pthread_mutex_unlock(&s->c->lock);
+    return !s->refused;
+}
+
+/* Appends the text that comes next whatever is chosen, at most `most` bytes. False: there is none. */
+static bool constrain_forced(constrain_seq *s, size_t most, str *out) {
+    const size_t had = out->n;
+    pthread_mutex_lock(&s->c->lock);
+    if (!s->refused) mask_forced(s->c->m, s->at.set, most, out);
+    pthread_mutex_unlock(&s->c->lock);
+    return out->n > had;
+}
 
 #pragma GCC diagnostic pop
 
@@ -19505,6 +20074,7 @@ typedef struct {
     const tok_ids *prompt;
     gen_opts       gen;
     samp_opts      samp;
+    constrain     *constrain;                         /* what an answer may be; NULL: anything */
     uint64_t       seed;
     int            index, n;                          /* completions index .. index + n - 1 of its owner; each draws with seed + its number */
     bool           logprobs;                          /* wanted of every token of the answer, */
@@ -19520,14 +20090,15 @@ static gen_request gen_ask(const tok_ids *prompt, const gen_opts *o, const samp_
 
 typedef enum {
     GEN_RUNNING,
-    GEN_END_TOKEN, GEN_STOP_TEXT, GEN_LENGTH, GEN_CONTEXT,   /* it is complete: as long as n_predict allows; as the context allows */
+    GEN_END_TOKEN, GEN_STOP_TEXT, GEN_CLOSED, GEN_LENGTH, GEN_CONTEXT,   /* it is complete: its constraint is met and lets nothing follow; as long as
+                                                         n_predict allows; as the context allows */
     GEN_CANCELLED, GEN_FAILED,                        /* it is not: the caller ended it; an error did */
     GEN_FINISHES
 } gen_finish;
 
 /* As the field's servers call them; NULL where there is no complete answer. */
 static const char *const gen_finish_names[GEN_FINISHES] = {
-    [GEN_END_TOKEN] = "stop", [GEN_STOP_TEXT] = "stop", [GEN_LENGTH] = "length", [GEN_CONTEXT] = "length",
+    [GEN_END_TOKEN] = "stop", [GEN_STOP_TEXT] = "stop", [GEN_CLOSED] = "stop", [GEN_LENGTH] = "length", [GEN_CONTEXT] = "length",
 };
 
 typedef struct {                                      /* one token of an answer */
@@ -19542,6 +20113,7 @@ typedef struct {
     gen_finish  finish;
     int32_t     end_token;                            /* of GEN_END_TOKEN; it is not among the tokens */
     err_t       err;                                  /* of GEN_FAILED */
+    bool        unfinished;                           /* it has ended before its constraint was met */
     str         text;                                 /* any bytes; once ended, up to the stop string */
     gen_token  *tok;                                  /* [n_tok] */
     int         n_tok, top;
@@ -23890,6 +24462,7 @@ typedef struct {
     int32_t            n_vocab;
     bool               json;                          /* a line is JSON; else it is the prompt, */
     bool               wrap;                          /* or the message of a user */
+    const constrain_spec *hold;                       /* the command's constraint, which a body replaces; NULL: none */
 } req_form;
 
 typedef struct {
@@ -23906,6 +24479,8 @@ typedef struct {
     int         priority;                             /* lower runs earlier; 0 where not given */
     chat_input  input;                                /* what the template reads; empty where this is no chat */
     bytes       call_name;                            /* of the function that must be called; empty: any */
+    constrain_spec hold;                              /* the constraint, the command's or the body's; the caller compiles it for `ask` */
+    bytes       hold_text;                            /* owned: its text, where the body has it */
     bool        many_calls;                           /* an answer may have more than one call */
     const char *fault;                                /* one of the three above; NULL: none */
 } req;
@@ -23948,6 +24523,7 @@ static void req_drop(req *q) {
     mem_free(q->stop);
     mem_free(q->bias);
     mem_free((void *)(uintptr_t)q->call_name.p);
+    mem_free((void *)(uintptr_t)q->hold_text.p);
     req_drop_input(q);
     *q = (req){0};
 }
@@ -23956,7 +24532,8 @@ static void req_drop(req *q) {
 
 typedef struct {                                      /* a line that is being read */
     req     *q;
-    bytes    line;
+    bytes    line, body;                              /* its bytes; those of its body */
+    const char *held;                                 /* the key that gave a constraint; NULL: none has */
     int32_t  n_vocab;
     int      top;                                     /* top_logprobs; -1: not given */
     int64_t  max;                                     /* max_tokens or max_completion_tokens; -1: not given */
@@ -24222,12 +24799,150 @@ static bool req__take_choice(req_in *r, const req_key *k, val v) {
            req__bad(r, k->name, "found an object, expected one with type function and the function's name");
 }
 
+/* --- constraints --- */
+
+static void req__skip_blanks(bytes *b) {
+    while (b->n && memchr(" \t\r\n", b->p[0], 4)) b->p++, b->n--;
+}
+
+static bool req__skip(bytes *b, char c) {
+    req__skip_blanks(b);
+    if (!b->n || b->p[0] != c) return false;
+    *b = (bytes){b->p + 1, b->n - 1};
+    return true;
+}
+
+/* Whether this string, with its quotes, is a key. */
+static bool req__is_key(bytes key, const char *name) {
+    const size_t n = strlen(name);
+    if (key.n == n + 2 && key.p[0] == '"' && memcmp(key.p + 1, name, n) == 0) return true;
+    if (!key.n || !memchr(key.p, '\\', key.n) || key.n > 6 * n + 2) return false;
+    str        text = {0};
+    const bool is = val_json_text(key, &text) && bytes_is(str_bytes(&text), name);
+    str_drop(&text);
+    return is;
+}
+
+/* The bytes of a member of an object, as far as the text has the shape of one; empty: there is none. The last of several counts, as in other
+ * readers of JSON. */
+static bytes req__member(bytes object, const char *name) {
+    bytes value = {0};
+    bool  more = req__skip(&object, '{');
+    while (more) {
+        req__skip_blanks(&object);
+        const bytes key = bytes_cut_json(&object);
+        if (!req__skip(&object, ':')) break;
+        req__skip_blanks(&object);
+        const bytes v = bytes_cut_json(&object);
+        if (v.n && req__is_key(key, name)) value = v;
+        more = req__skip(&object, ',');
+    }
+    return value;
+}
+
+/* A body has one constraint at most, which replaces the command's. text: owned by q from now on. */
+static bool req__hold(req_in *r, const char *name, constrain_kind kind, bytes text) {
+    req *q = r->q;
+    if (r->held) {
+        mem_free((void *)(uintptr_t)text.p);
+        return req__bad(r, name, "a second constraint beside %s, expected one", r->held);
+    }
+    r->held = name;
+    q->hold.kind = kind;
+    q->hold.text = q->hold_text = text;
+    q->hold.path = name;
+    return true;
+}
+
+static bool req__hold_text(req_in *r, const char *name, constrain_kind kind, val v) {
+    return v.kind == VAL_STR ? req__hold(r, name, kind, req__own(v.s)) : req__not(r, name, v, "a string");
+}
+
+static bool req__hold_object(req_in *r, const char *name) {
+    return req__hold(r, name, CONSTRAIN_OBJECT, req__own((val_str){0}));
+}
+
+/* A schema is taken as the line has it, so that its numbers keep their digits and errors name its bytes. Or it is a string. */
+static bool req__hold_schema(req_in *r, const char *name, val v, bytes raw) {
+    str text = {0};
+    if (v.kind == VAL_STR) return req__hold_text(r, name, CONSTRAIN_SCHEMA, v);
+    if (v.kind != VAL_DICT && v.kind != VAL_BOOL) return req__not(r, name, v, "a schema: an object, true or false");
+    str_put(&text, "");
+    str_add(&text, raw.p, raw.n);
+    return req__hold(r, name, CONSTRAIN_SCHEMA, str_bytes(&text));
+}
+
+/* A list of texts, written as --choice has them. */
+static bool req__hold_choice(req_in *r, const char *name, val v) {
+    str text = {0};
+    str_put(&text, "");
+    bool ok = (v.kind == VAL_LIST && v.list->n) || req__not(r, name, v, "a list of at least one string");
+    for (size_t i = 0; ok && i < v.list->n; i++) {
+        const val one = v.list->at[i];
+        if (!(ok = one.kind == VAL_STR || req__not(r, name, one, "strings alone in this list"))) break;
+        const bytes b = req__own(one.s);
+        if (i) str_put(&text, "|");
+        for (size_t k = 0; k < b.n; k++) {
+            if (b.p[k] == '|' || b.p[k] == '\\') str_put(&text, "\\");
+            str_add(&text, b.p + k, 1);
+        }
+        mem_free((void *)(uintptr_t)b.p);
+    }
+    if (ok) return req__hold(r, name, CONSTRAIN_CHOICE, str_bytes(&text));
+    str_drop(&text);
+    return false;
+}
+
+static bool req__take_grammar(req_in *r, const req_key *k, val v) { return req__hold_text(r, k->name, CONSTRAIN_GBNF, v); }
+
+static bool req__take_regex(req_in *r, const req_key *k, val v) { return req__hold_text(r, k->name, CONSTRAIN_REGEX, v); }
+
+static bool req__take_choice_of(req_in *r, const req_key *k, val v) { return req__hold_choice(r, k->name, v); }
+
+static bool req__take_schema(req_in *r, const req_key *k, val v) { return req__hold_schema(r, k->name, v, req__member(r->body, k->name)); }
+
+/* {"type":"json_schema","json_schema":{"schema":SCHEMA}}; name, description and strict change nothing: a schema is always held. */
+static bool req__take_json_schema(req_in *r, const req_key *k, val v) {
+    static const char *const names[] = {"schema", "name", "description", "strict"};
+    const val                form = val_get(v, "json_schema");
+    if (form.kind != VAL_DICT) return req__bad(r, k->name, "type json_schema without json_schema, expected an object of that name");
+    for (size_t i = 0; i < form.dict->n; i++) {
+        size_t n = 0;
+        while (n < 4 && !val_is_str(form.dict->at[i].key, names[n])) n++;
+        if (n == 4) return req__bad(r, k->name, "unknown key '%s' in json_schema", req__show(form.dict->at[i].key.s).text);
+    }
+    const bytes raw = req__member(req__member(req__member(r->body, k->name), "json_schema"), "schema");
+    return req__hold_schema(r, k->name, val_get(form, "schema"), raw);
+}
+
+/* {"type":"text"}: no constraint; {"type":"json_object"}, with a schema as llama.cpp has it; or a schema as OpenAI has it. */
 static bool req__take_format(req_in *r, const req_key *k, val v) {
-    const val type = val_get(v, "type");
+    const val type = val_get(v, "type"), schema = val_get(v, "schema");
     if (v.kind != VAL_DICT || type.kind != VAL_STR) return req__not(r, k->name, v, "an object with a type");
-    if (val_is_str(type, "text")) return true;
-    r->q->fault = req_unsupported;
-    return req__bad(r, k->name, "type '%s' is not supported yet, expected text", req__show(type.s).text);
+    if (val_is_str(type, "text")) return r->q->hold.kind = r->held ? r->q->hold.kind : CONSTRAIN_NONE, true;
+    if (val_is_str(type, "json_schema")) return req__take_json_schema(r, k, v);
+    if (!val_is_str(type, "json_object"))
+        return req__bad(r, k->name, "found type '%s', expected text, json_object or json_schema", req__show(type.s).text);
+    if (schema.kind == VAL_UNDEF || schema.kind == VAL_NONE) return req__hold_object(r, k->name);
+    return req__hold_schema(r, k->name, schema, req__member(req__member(r->body, k->name), "schema"));
+}
+
+/* What vLLM calls structured_outputs: an object with one of these keys. */
+static bool req__take_structured(req_in *r, const req_key *k, val v) {
+    if (v.kind != VAL_DICT) return req__not(r, k->name, v, "an object");
+    for (size_t i = 0; i < v.dict->n; i++) {
+        const val key = v.dict->at[i].key, one = v.dict->at[i].value;
+        bool      ok;
+        if (one.kind == VAL_NONE) continue;
+        if (val_is_str(key, "json")) ok = req__hold_schema(r, k->name, one, req__member(req__member(r->body, k->name), "json"));
+        else if (val_is_str(key, "regex")) ok = req__hold_text(r, k->name, CONSTRAIN_REGEX, one);
+        else if (val_is_str(key, "grammar")) ok = req__hold_text(r, k->name, CONSTRAIN_GBNF, one);
+        else if (val_is_str(key, "choice")) ok = req__hold_choice(r, k->name, one);
+        else if (val_is_str(key, "json_object") && one.kind == VAL_BOOL) ok = !one.b || req__hold_object(r, k->name);
+        else ok = req__bad(r, k->name, "found '%s', expected json, regex, grammar, choice or json_object", req__show(key.s).text);
+        if (!ok) return false;
+    }
+    return true;
 }
 
 /* stream and echo. */
@@ -24242,12 +24957,6 @@ static bool req__take_false(req_in *r, const req_key *k, val v) {
 static bool req__take_bounded(req_in *r, const req_key *k, val v) {
     int64_t n;
     return req__whole(r, k, v, &n);
-}
-
-static bool req__take_later(req_in *r, const req_key *k, val v) {
-    (void)v;
-    r->q->fault = req_unsupported;
-    return req__bad(r, k->name, "not supported yet");
 }
 
 static bool req__take_nothing(req_in *r, const req_key *k, val v) {
@@ -24271,8 +24980,13 @@ static const req_key req_keys[] = {
     {"ignore_eos",            REQ_ANY,        req__take_bool,       REQ_AT(ask.gen.ignore_eos),     0,         0},
     {"priority",              REQ_ANY,        req__take_int,        REQ_AT(priority),               INT32_MIN, INT32_MAX},
     {"response_format",       REQ_ANY,        req__take_format,     0,                              0,         0},
-    {"grammar",               REQ_ANY,        req__take_later,      0,                              0,         0},
-    {"regex",                 REQ_ANY,        req__take_later,      0,                              0,         0},
+    {"grammar",               REQ_ANY,        req__take_grammar,    0,                              0,         0},
+    {"regex",                 REQ_ANY,        req__take_regex,      0,                              0,         0},
+    {"structured_outputs",    REQ_ANY,        req__take_structured, 0,                              0,         0},
+    {"guided_json",           REQ_ANY,        req__take_schema,     0,                              0,         0},
+    {"guided_regex",          REQ_ANY,        req__take_regex,      0,                              0,         0},
+    {"guided_choice",         REQ_ANY,        req__take_choice_of,  0,                              0,         0},
+    {"guided_grammar",        REQ_ANY,        req__take_grammar,    0,                              0,         0},
     {"tools",                 REQ_ANY,        req__take_tools,      0,                              0,         0},
     {"tool_choice",           REQ_ANY,        req__take_choice,     0,                              0,         0},
     {"parallel_tool_calls",   REQ_CHAT,       req__take_bool,       REQ_AT(many_calls),             0,         0},
@@ -24376,6 +25090,7 @@ static bool req__envelope(req_in *r, val line) {
     const int shape = req__choice(r, val_get(line, "url"), "url", req_url, req_chat_url);
     if (shape < 0) return false;
     r->q->chat = shape == 1;
+    r->body = req__member(r->line, "body");
     return body.kind == VAL_DICT ? req__body(r, body.dict, false) : req__not(r, "body", body, "an object");
 }
 
@@ -24387,50 +25102,17 @@ static bool req__object(req_in *r, val line) {
         if (val_get(line, marks[i]).kind != VAL_UNDEF) return req__envelope(r, line);
     const val messages = val_get(line, "messages");
     r->q->chat = messages.kind != VAL_UNDEF && messages.kind != VAL_NONE;
+    r->body = r->line;
     return req__body(r, line.dict, true);
 }
 
 /* --- the custom_id of a line that the parser refuses --- */
 
-static void req__skip_blanks(bytes *b) {
-    while (b->n && memchr(" \t\r\n", b->p[0], 4)) b->p++, b->n--;
-}
-
-static bool req__skip(bytes *b, char c) {
-    req__skip_blanks(b);
-    if (!b->n || b->p[0] != c) return false;
-    *b = (bytes){b->p + 1, b->n - 1};
-    return true;
-}
-
-/* Whether this string, with its quotes, is the key custom_id. */
-static bool req__is_id_key(bytes key) {
-    static const char plain[] = "\"custom_id\"";
-    if (bytes_is(key, plain)) return true;
-    if (!key.n || !memchr(key.p, '\\', key.n) || key.n > 6 * sizeof plain) return false;
-    str        text = {0};
-    const bool is = val_json_text(key, &text) && bytes_is(str_bytes(&text), "custom_id");
-    str_drop(&text);
-    return is;
-}
-
-/* Looks for custom_id among the keys of the object, as far as the line has the shape of one, and sets it where it is a string. The last of several
- * counts, as in other readers of JSON. */
+/* Looks for custom_id among the keys of the object and sets it where it is a string. */
 static void req__find_id(req *q, bytes line) {
-    bytes value = {0};
-    str   text = {0};
-    bool  more = req__skip(&line, '{');
-    while (more) {
-        req__skip_blanks(&line);
-        const bytes key = bytes_cut_json(&line);
-        if (!req__skip(&line, ':')) break;
-        req__skip_blanks(&line);
-        const bytes v = bytes_cut_json(&line);
-        if (v.n && req__is_id_key(key)) value = v;
-        more = req__skip(&line, ',');
-    }
+    str text = {0};
     str_add(&text, "", 0);
-    q->has_id = val_json_text(value, &text);
+    q->has_id = val_json_text(req__member(line, "custom_id"), &text);
     if (q->has_id) q->custom_id = str_bytes(&text);
     else str_drop(&text);
 }
@@ -24483,6 +25165,7 @@ static void req__plain(req *q, bytes line, bool wrap) {
 static bool req_read(req *q, bytes line, const req_form *form, err_t *e) {
     req_in r = {.q = q, .line = line, .n_vocab = form->n_vocab, .top = -1, .max = -1, .e = e};
     *q = (req){.n = 1, .ask = *form->base, .many_calls = true};
+    if (form->hold) q->hold = *form->hold;
     if (!form->json) return req__plain(q, line, form->wrap), true;
     if (!req__json(&r)) return false;
     q->fault = NULL;
@@ -24801,15 +25484,16 @@ static void req_print_csv_error(const req *q, const req_origin *o, const char *c
  * after the other as long as it picks what was guessed; the rows of wrong guesses are cut off the cache. A row depends on its own past alone
  * and a draw on its seed and place alone, so the text is the same as without guesses. Accepting a guess with min(1, p/q), as the field has
  * it, would keep the distribution but not the text.
- *   There are two sources. Lookup: what followed where the same tokens stood before, in this text or in a finished one. Draft: a small model
- * with the same vocabulary, which draws with the target's own random numbers.
+ *   There are three sources. Lookup: what followed where the same tokens stood before, in this text or in a finished one. Draft: a small model
+ * with the same vocabulary, which draws with the target's own random numbers. Forced: text that the constraint leaves no choice about, as the
+ * tokenizer spells it. No source guesses what the constraint forbids.
  *   How many guesses pay is measured: seconds of a step of n rows, and the chance of a guess by its source and degree of certainty, for each
  * sequence and for all. The likeliest guesses of all sequences are taken, as many as give the most tokens per second. Both estimates fade,
  * so that what did not pay is tried again.
  *   The cost of a step is a low quantile of its last times, so that steps in which a thread lost its CPU do not count. The reported speed-up
  * is made of these costs and of the number of steps.
  * Public: spec_defaults, spec_rows, spec_needs, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_draft_reset, spec_shift, spec_propose, spec_record,
- * spec_time, spec_overhead, spec_finished, spec_save, spec_guessed, spec_accepted, spec_speedup, spec_report.
+ * spec_time, spec_overhead, spec_finished, spec_save, spec_guessed, spec_accepted, spec_speedup, spec_report, spec_report_forced.
  * Opens: spec_opts, spec_seq.place, spec_seq.room. */
 
 enum {
@@ -24817,6 +25501,7 @@ enum {
     SPEC_ROWS = 32,                                   /* for all sequences, unless one may have more */
     SPEC_COST = 64,                                   /* rows up to which each size of step is timed by itself */
     SPEC_GRAM = 2,                                    /* fewest tokens of a match */
+    SPEC_BYTES = 256,                                 /* bytes of a forced text at most */
     SPEC_LONG = 64,                                   /* most tokens of a match: longer ones are as good */
     SPEC_WALK = 32,                                   /* places compared, in this text and in finished ones */
     SPEC_PAST = 1 << 20,                              /* tokens of finished texts that are kept */
@@ -24837,9 +25522,9 @@ enum {
 #define SPEC_WAITED 0.05                              /* share of the time waiting for a CPU from which CPUs count as shared */
 #define SPEC_SPIKES 0.25                              /* share of the time beyond what steps usually take, for the same */
 
-typedef enum { SPEC_LOOKUP, SPEC_DRAFT, SPEC_SOURCES } spec_source;
+typedef enum { SPEC_LOOKUP, SPEC_DRAFT, SPEC_FORCED, SPEC_SOURCES } spec_source;
 
-static const char *const spec_names[SPEC_SOURCES] = {"lookup", "draft"};
+static const char *const spec_names[SPEC_SOURCES] = {"lookup", "draft", "forced"};
 
 typedef struct {
     const char *draft;                                /* model file, NULL: none */
@@ -24887,6 +25572,8 @@ typedef struct spec_seq {
     const samp    *sm;
     int            room;                              /* guesses that still fit the answer and the context */
     uint64_t       place;                             /* number of the next token, as in samp_pick() */
+    int64_t        left;                              /* tokens that the answer may still have, -1: any number */
+    const constrain_seq *held;                        /* where the answer stands in its constraint; NULL: it has none */
     /* output: the guesses */
     int            n;
     spec_source    from;
@@ -24894,6 +25581,7 @@ typedef struct spec_seq {
     uint8_t        kind[SPEC_MOST];
     double         p[SPEC_MOST];                      /* probability that this one and all before it are right */
 
+    constrain_seq *ahead;                             /* where it stands behind the guesses so far */
     spec_text      text;
     int            n_seen;                            /* tokens of ids in text */
     spec_rate      rate[SPEC_SOURCES][SPEC_KINDS], mean[SPEC_SOURCES];
@@ -25038,10 +25726,12 @@ static double spec__seconds(const spec_cost *c, const double *steps) {
 /* --- chances --- */
 
 /* Estimated chance of a guess by its degree, until it is measured. Of lookup: where few and where most of several places agree; three lengths
- * of a match at one place; three where all of several places agree. Of a draft: by its probability. */
+ * of a match at one place; three where all of several places agree. Of a draft: by its probability. Of a forced text: its last token, which the
+ * model may join with what follows; its only token; the first of several; others. */
 static const float spec_hopes[SPEC_SOURCES][SPEC_KINDS] = {{.3f, .5f, .35f, .6f, .8f, .55f, .8f, .93f},
-                                                           {.05f, .15f, .27f, .42f, .6f, .77f, .9f, .97f}};
-static const float spec_hope[SPEC_SOURCES] = {.6f, .7f};
+                                                           {.05f, .15f, .27f, .42f, .6f, .77f, .9f, .97f},
+                                                           {.6f, .6f, .8f, .95f, .9f, .9f, .9f, .9f}};
+static const float spec_hope[SPEC_SOURCES] = {.6f, .7f, .8f};
 
 /* Degree of a draft's guess, by its probability. */
 static int spec__kind(float sure) {
@@ -25156,6 +25846,53 @@ static int32_t spec__after(const spec_seq *q, const spec_place *there, int k) {
     return next < there->in->n ? there->in->id[next] : there->in == &q->text ? q->id[next - there->in->n] : -1;
 }
 
+/* --- what a constraint makes of guesses --- */
+
+/* The guesses begin behind the answer. */
+static void spec__hold(spec_seq *q) {
+    q->n = 0;
+    if (q->held) constrain_seq_copy(q->ahead, q->held);
+}
+
+/* Whether the constraint lets this token come behind the guesses so far. */
+static bool spec__allows(spec_seq *q, int32_t id) { return !q->held || constrain_accept(q->ahead, id); }
+
+/* The tokens of the text that has to come next. False: there is none. */
+static bool spec__forced_tokens(const spec *sp, spec_seq *q, tok_ids *ids) {
+    str   text = {0};
+    err_t none = {0};
+    const bool any = q->held && constrain_forced(q->ahead, SPEC_BYTES, &text) &&
+                     tok_encode(sp->eng->v, str_bytes(&text), constrain_strips(q->ahead) ? 0 : TOK_MIDDLE, ids, &none);
+    str_drop(&text);
+    return any && ids->n;
+}
+
+/* Degree of guess i of a forced text of n tokens. */
+static int spec__kind_of_forced(size_t i, size_t n) { return n == 1 ? 1 : i + 1 == n ? 0 : i ? 3 : 2; }
+
+/* Sum of the chances of the guesses: tokens to expect of them. */
+static double spec__expected(const spec_seq *q) {
+    double sum = 0;
+    for (int i = 0; i < q->n; i++) sum += q->p[i];
+    return sum;
+}
+
+/* Guesses what the constraint forces. The tokens behind which the model goes on in another way are learned as those of the other sources. */
+static void spec__forced(spec *sp, spec_seq *q, int most) {
+    tok_ids ids = {0};
+    double  p = 1;
+    spec__hold(q);
+    q->from = SPEC_FORCED;
+    if (most > 0 && spec__forced_tokens(sp, q, &ids)) {
+        for (size_t i = 0; i < ids.n && q->n < most && spec__allows(q, ids.id[i]); i++, q->n++) {
+            q->id[q->n] = ids.id[i];
+            q->kind[q->n] = (uint8_t)spec__kind_of_forced(i, ids.n);
+            q->p[q->n] = p *= spec__chance(sp, q, SPEC_FORCED, q->kind[q->n]);
+        }
+    }
+    tok_ids_drop(&ids);
+}
+
 /* Guesses what followed the last place with the longest match. Other places whose match is at least half as long tell how certain that is:
  * where they disagree, the text went on in several ways. */
 static void spec__lookup(spec *sp, spec_seq *q, int most) {
@@ -25163,6 +25900,7 @@ static void spec__lookup(spec *sp, spec_seq *q, int most) {
     int        n = spec__places(&q->text, &q->text, place), all = 0;
     n += spec__places(&q->text, &sp->past, place + n);
     q->from = SPEC_LOOKUP;
+    spec__hold(q);
     if (!n) return;
     const spec_place best = spec__longest(place, n);
     for (int i = 0; i < n; i++)
@@ -25170,7 +25908,7 @@ static void spec__lookup(spec *sp, spec_seq *q, int most) {
     for (double p = 1; q->n < most; q->n++) {
         const int32_t id = spec__after(q, &best, q->n);
         int           same = 0;
-        if (id < 0 || tok_is_eog(sp->eng->v, id)) break;   /* behind an end there is nothing to guess */
+        if (id < 0 || tok_is_eog(sp->eng->v, id) || !spec__allows(q, id)) break;   /* behind an end there is nothing to guess */
         for (int i = 0; i < all; i++)
             if (spec__after(q, &place[i], q->n) == id) place[same++] = place[i];
         q->id[q->n] = id;
@@ -25178,6 +25916,14 @@ static void spec__lookup(spec *sp, spec_seq *q, int most) {
         q->p[q->n] = p *= spec__chance(sp, q, SPEC_LOOKUP, q->kind[q->n]);
         all = same;
     }
+}
+
+/* Guesses of lookup, or what the constraint forces where that is more. */
+static void spec__guess(spec *sp, spec_seq *q, int most) {
+    double forced = 0;
+    if (q->held) spec__forced(sp, q, most), forced = spec__expected(q);
+    if (sp->o.lookup) spec__lookup(sp, q, most);
+    if (forced > 0 && (!sp->o.lookup || forced > spec__expected(q))) spec__forced(sp, q, most);
 }
 
 /* Takes in the tokens of the sequence that are new. */
@@ -25239,6 +25985,7 @@ static void spec__draft_pick(void *ctx, int ith) {
             for (int k = own; k < all; k++) wide[k] = -INFINITY;
             logits = wide;
         }
+        if (q->held && !constrain_mask(q->ahead, logits, sp->wide ? all : own, q->left < 0 ? -1 : q->left - q->n)) continue;
         for (size_t k = 0; k < q->banned->n; k++) logits[q->banned->id[k]] = -INFINITY;
         if (q->n) samp_accept(q->draft_sampler, q->id[q->n - 1], false);
         else samp_copy(q->draft_sampler, q->sm);
@@ -25279,7 +26026,7 @@ static bool spec__draft_pays(const spec *sp, const spec_seq *q, int rows, double
 static bool spec__draft_take(spec *sp, spec_seq *q) {
     const int32_t id = q->id[q->n];
     const bool    sure = q->sure >= sp->o.p_min || q->n < sp->o.least;
-    if (id < 0 || tok_is_eog(sp->eng->v, id) || !sure) return false;
+    if (id < 0 || tok_is_eog(sp->eng->v, id) || !sure || !spec__allows(q, id)) return false;
     q->kind[q->n] = (uint8_t)spec__kind(q->sure);
     q->p[q->n] = (q->n ? q->p[q->n - 1] : 1) * spec__chance(sp, q, SPEC_DRAFT, q->kind[q->n]);
     q->n++;
@@ -25292,7 +26039,7 @@ static void spec__draft(spec *sp, int rows, double rate) {
     int          n = 0;
     for (int i = 0; i < sp->n_live; i++) {
         sp->live[i]->from = SPEC_DRAFT;
-        sp->live[i]->n = 0;
+        spec__hold(sp->live[i]);
         if (spec__draft_read(sp, sp->live[i])) sp->live[n++] = sp->live[i];
     }
     sp->drafting_usual = clock_now() - t0;            /* about 0, except for a prompt */
@@ -25376,7 +26123,7 @@ static void spec__search(spec *sp, spec_seq **q, int n, int rows) {
     sp->n_live = 0;
     for (int i = 0; i < n; i++) {
         const int most = q[i]->room < sp->o.most ? q[i]->room : sp->o.most;
-        if (sp->o.lookup) spec__lookup(sp, q[i], most);
+        spec__guess(sp, q[i], most);
         if (!sp->draft || most < 1) continue;
         const double own = q[i]->n ? spec__best(sp, q[i], rows, share, false) : 1 / share;
         if (spec__best(sp, q[i], rows, share, true) > own || (sp->o.least && !q[i]->n)) sp->live[sp->n_live++] = q[i];
@@ -25463,7 +26210,8 @@ static void spec_overhead(spec *sp, double seconds, bool anew) {
     sp->plain_s = spec__plain_s(sp);
     sp->n_looks = 0;
     sp->cost = (spec_cost){0};
-    sp->all = sp->of[SPEC_LOOKUP] = sp->of[SPEC_DRAFT] = (spec_tally){0};
+    sp->all = (spec_tally){0};
+    memset(sp->of, 0, sizeof sp->of);
     memset(sp->draft_rounds, 0, sizeof sp->draft_rounds);
 }
 
@@ -25652,12 +26400,14 @@ static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, c
     return NULL;
 }
 
-/* For a sequence whose tokens and sampler stay its owner's. */
-static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm, const tok_ids *banned) {
+/* For a sequence whose tokens, sampler and place in its constraint stay its owner's. */
+static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm, const tok_ids *banned, const constrain_seq *held) {
     spec_seq *q = mem_new(1, sizeof *q);
     q->ids = ids;
     q->sm = sm;
     q->banned = banned;
+    q->held = held;
+    if (held) q->ahead = constrain_seq_like(held);
     if (sp->draft) q->draft_sampler = samp_clone(sm);
     return q;
 }
@@ -25667,6 +26417,7 @@ static void spec_seq_free(spec_seq *q) {
     spec_draft_reset(q);
     spec__text_drop(&q->text);
     samp_free(q->draft_sampler);
+    constrain_seq_free(q->ahead);
     mem_free(q);
 }
 
@@ -25678,6 +26429,13 @@ static long long spec_accepted(const spec *sp, spec_source from) { return sp ? s
 /* Share of the time since sp was opened in which threads waited for a CPU. */
 static double spec__waited(const spec *sp) {
     return sp->opened > 0 ? (host_cpu_wait() - sp->waited) / (clock_now() - sp->opened) : 0;
+}
+
+/* The same of all sources. */
+static long long spec__guessed_all(const spec *sp) {
+    long long n = 0;
+    for (int from = 0; from < SPEC_SOURCES; from++) n += spec_guessed(sp, (spec_source)from);
+    return n;
 }
 
 /* Whether steps without guesses were timed often enough, at the sizes that count or at sizes on both sides of them. */
@@ -25719,14 +26477,20 @@ static double spec__speedup_of(const spec *sp, spec_source from) {
 /* The same of the whole run: 1 where nothing was guessed, NAN: not known. */
 static double spec_speedup(const spec *sp) {
     const char *why;
-    return sp && sp->guessed[SPEC_LOOKUP] + sp->guessed[SPEC_DRAFT] ? spec__speedup(sp, spec__waited(sp), &why) : 1;
+    return spec__guessed_all(sp) ? spec__speedup(sp, spec__waited(sp), &why) : 1;
+}
+
+/* A line for stderr under -v: how many of the tokens written were right guesses of what a constraint forces. */
+static void spec_report_forced(const spec *sp, long long written, str *s) {
+    if (g_log_level < LOG_VERBOSE || !spec_guessed(sp, SPEC_FORCED) || !written) return;
+    str_fmt(s, "llmrun: forced      %lld of %lld tokens (%.1f %%)\n", spec_accepted(sp, SPEC_FORCED), written,
+            100.0 * (double)spec_accepted(sp, SPEC_FORCED) / (double)written);
 }
 
 /* Lines for stderr about the sources that guessed. */
 static void spec_report(const spec *sp, str *s) {
-    const long long all = sp ? sp->guessed[SPEC_LOOKUP] + sp->guessed[SPEC_DRAFT] : 0;
-    const char     *why;
-    if (!all || !sp->turns) return;
+    const char *why;
+    if (!spec__guessed_all(sp) || !sp->turns) return;
     const double speedup = spec__speedup(sp, spec__waited(sp), &why);
     str_put(s, "llmrun: speculation ");
     if (!isnan(speedup)) str_fmt(s, "%.2fx plain decoding: ", speedup);
@@ -25817,6 +26581,8 @@ static engine_plan sched_plan(const engine_opts *fo, int n_seqs, int n_guess, co
                          .pack = ENGINE_PACK_LATER, .beside = beside};
 }
 
+enum { SCHED_NO_TOKEN = -1, SCHED_NO_LOGITS = -2, SCHED_NO_MASK = -3 };   /* why none is picked: all are forbidden; logits are not finite; a limit was reached */
+
 typedef struct sched_seq {                            /* one completion of a request */
     gen_request  r;
     gen_answer   a;                                   /* so far */
@@ -25825,11 +26591,13 @@ typedef struct sched_seq {                            /* one completion of a req
     int          n_prompt;                            /* of ids */
     int          shift;                               /* tokens that a context shift keeps; -1: a full context ends the answer */
     samp        *sm;                                  /* NULL: it has never been in flight, and holds no memory but the request */
+    constrain_seq *held;                              /* where the answer stands in its constraint; NULL: it has none */
 
     kv_seq      *kv;                                  /* NULL: it holds no blocks */
     int          done;                                /* positions whose keys and values are in the cache */
     bool         queued;                              /* it has rows in this step */
     bool         over;                                /* fixed: it has ended, and its row goes on with the others' */
+    bool         stripped, closed;                    /* the first token loses its leading blank; the constraint lets nothing come at all */
     tok_stream   stream;
     gen_thought  thought;
     float       *raw;                                 /* [V] logits before the sampler, where log-probabilities are asked for */
@@ -25837,8 +26605,9 @@ typedef struct sched_seq {                            /* one completion of a req
     int          n_guess;                             /* in this step */
     int          at, n_pick;                          /* its first row of logits; what the sampler made of them: */
     struct {
-        int32_t  id;                                  /* -1: no token is possible, -2: the logits are not finite */
+        int32_t  id;                                  /* or a SCHED_NO_... */
         float    lp;
+        bool     closed;                              /* nothing may follow */
     }            pick[SPEC_MOST + 1];
     int          cap;
     struct sched_seq *next;
@@ -25849,11 +26618,13 @@ static void sched__seq_stop(sched_seq *q) {
     kv_seq_free(q->kv);
     spec_seq_free(q->guess);
     samp_free(q->sm);
+    constrain_seq_free(q->held);
     tok_ids_drop(&q->ids);
     mem_free(q->raw);
     q->kv = NULL;
     q->guess = NULL;
     q->sm = NULL;
+    q->held = NULL;
     q->raw = NULL;
 }
 
@@ -25989,11 +26760,14 @@ static void sched__start(const sched *sc, sched_seq *q) {
     q->n_prompt = n;
     q->shift = !o->context_shift ? -1 : keep == 0 && begins ? 1 : keep;   /* a text without its start token is another text */
     tok_stream_init(&q->stream, sc->eng->v, n == 1 && begins);
+    q->stripped = q->stream.strip;
+    if (q->r.constrain) q->held = constrain_seq_new(q->r.constrain, q->stripped, o->ends);
+    q->closed = q->held && constrain_closed(q->held);
     q->stream.special = o->special_out;
     q->stream.shown = o->shown;
     q->thought = gen_thought_new(&o->think);
     if (q->r.logprobs) q->raw = mem_aligned((size_t)sc->eng->m.hp.n_vocab, sizeof *q->raw);
-    if (sc->guesser) q->guess = spec_seq_new(sc->guesser, &q->ids, q->sm, o->ignore_eos ? &sc->endless : &sc->never);
+    if (sc->guesser) q->guess = spec_seq_new(sc->guesser, &q->ids, q->sm, o->ignore_eos ? &sc->endless : &sc->never, q->held);
 }
 
 static void sched__leave(sched *sc, int i) {
@@ -26139,6 +26913,13 @@ static bool sched__decodes(const sched *sc, const sched_seq *q) {
     return q->kv && q->done == n - 1 && q->a.n_tok && n <= sc->eng->n_ctx;
 }
 
+/* Tokens that the answer may still have; -1: any number. */
+static int64_t sched__left(const sched *sc, const sched_seq *q) {
+    const int64_t most = q->r.gen.n_predict, room = sc->eng->n_ctx + INT64_C(1) - (int64_t)q->ids.n;
+    if (q->shift >= 0) return most < 0 ? -1 : most - q->a.n_tok;
+    return most >= 0 && most - q->a.n_tok < room ? most - q->a.n_tok : room;
+}
+
 /* Guesses for the sequences that decode, as many as their answers and the context have room for. */
 static void sched__guess(sched *sc) {
     int n = 0, others = 0;
@@ -26151,6 +26932,7 @@ static void sched__guess(sched *sc) {
         const int64_t left = q->r.gen.n_predict < 0 ? INT_MAX : q->r.gen.n_predict - q->a.n_tok - 1, room = sc->eng->n_ctx - (int64_t)q->ids.n;
         q->guess->room = (int)(left < room ? left : room);
         q->guess->place = (uint64_t)q->a.n_tok;
+        q->guess->left = sched__left(sc, q);
         sc->asks[n++] = q->guess;
     }
     spec_propose(sc->guesser, sc->asks, n, others < sc->eng->chunk ? others : sc->eng->chunk);
@@ -26282,22 +27064,34 @@ static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) 
     return (float)((double)q->raw[picked] - norm);
 }
 
-/* The sampler's pick; -1: there is none. */
+/* The sampler's pick among the tokens that the constraint allows, or a SCHED_NO_... */
 static int32_t sched__draw(const sched *sc, sched_seq *q, float *logits, int place) {
     const gen_opts *o = &q->r.gen;
     const tok_ids  *banned = o->ignore_eos ? &sc->endless : &sc->never;
+    const int64_t   left = sched__left(sc, q), later = left < 0 ? left : left - q->n_pick;
+    if (q->held && !q->over && !constrain_mask(q->held, logits, sc->eng->m.hp.n_vocab, later)) return SCHED_NO_MASK;
     for (size_t k = 0; k < banned->n; k++) logits[banned->id[k]] = -INFINITY;
     for (size_t k = 0; o->ignore_eos && o->ends && k < o->ends->n; k++) logits[o->ends->id[k]] = -INFINITY;
     return samp_pick(q->sm, logits, (uint64_t)place);
 }
 
-/* The next token after one row of logits; -1 or -2 as in pick.id. */
+/* The constraint takes in a token that was picked. False: a limit was reached. */
+static bool sched__hold(const sched *sc, sched_seq *q, int32_t id) {
+    q->pick[q->n_pick].closed = false;
+    if (!q->held || q->over || gen_ends(&q->r.gen, sc->eng->v, id)) return true;
+    const bool ok = constrain_accept(q->held, id);
+    q->pick[q->n_pick].closed = ok && constrain_closed(q->held);
+    return ok;
+}
+
+/* The next token after one row of logits, or a SCHED_NO_... */
 static int32_t sched__pick_row(const sched *sc, sched_seq *q, float *logits) {
     const int n_vocab = sc->eng->m.hp.n_vocab, i = q->a.n_tok + q->n_pick;
-    if (!engine_finite(logits, (size_t)n_vocab)) return -2;
+    if (!engine_finite(logits, (size_t)n_vocab)) return SCHED_NO_LOGITS;
     if (q->r.logprobs) memcpy(q->raw, logits, (size_t)n_vocab * sizeof *logits);
     const int32_t forced = gen_thought_forces(&q->thought, &q->r.gen.think), id = forced >= 0 ? forced : sched__draw(sc, q, logits, i);
-    if (id < 0) return -1;
+    if (id < 0) return id;
+    if (!sched__hold(sc, q, id)) return SCHED_NO_MASK;
     samp_accept(q->sm, id, false);
     gen_thought_add(&q->thought, &q->r.gen.think, sc->eng->v, id);
     q->pick[q->n_pick].lp = q->r.logprobs && !q->over ? sched__score(q, n_vocab, id, i) : 0;
@@ -26317,7 +27111,7 @@ static void sched__pick(void *ctx, int ith) {
         do {
             id = q->pick[q->n_pick].id = sched__pick_row(sc, q, logits);
             logits += sc->eng->m.hp.n_vocab;
-        } while (q->n_pick++ < q->n_guess && id == q->guess->id[q->n_pick - 1] && !gen_ends(&q->r.gen, sc->eng->v, id));
+        } while (q->n_pick++ < q->n_guess && id == q->guess->id[q->n_pick - 1] && !q->pick[q->n_pick - 1].closed && !gen_ends(&q->r.gen, sc->eng->v, id));
     }
 }
 
@@ -26350,8 +27144,20 @@ static void sched__shift(sched *sc, sched_seq *q) {
     q->done = kv_truncate(q->kv, keep);
 }
 
+/* Whether the text of the answer, which a stop string has cut, is what its constraint asks for. */
+static bool sched__is_whole(const sched_seq *q) {
+    const gen_answer *a = &q->a;
+    constrain_seq    *s = constrain_seq_new(q->r.constrain, q->stripped, q->r.gen.ends);
+    size_t            at = 0;
+    for (int i = 0; i < a->n_tok && a->tok[i].end <= a->text.n; at = a->tok[i++].end) constrain_accept(s, a->tok[i].id);
+    constrain_feed(s, (bytes){(const uint8_t *)a->text.p + at, a->text.n - at});
+    const bool whole = constrain_complete(s);
+    constrain_seq_free(s);
+    return whole;
+}
+
 /* A picked token joins the text. Returns why the answer ends with it, or GEN_RUNNING. */
-static gen_finish sched__join(sched *sc, sched_seq *q, int32_t id, float lp) {
+static gen_finish sched__join(sched *sc, sched_seq *q, int32_t id, float lp, bool closed) {
     gen_answer  *a = &q->a;
     const size_t had = a->text.n, tail = sched__tail(q);
     if (!q->r.gen.ignore_eos && gen_ends(&q->r.gen, sc->eng->v, id)) {
@@ -26367,12 +27173,14 @@ static gen_finish sched__join(sched *sc, sched_seq *q, int32_t id, float lp) {
     if (stop < a->text.n) {
         a->text.n = stop;
         a->text.p[stop] = 0;
+        a->unfinished = q->held && !sched__is_whole(q);
         return GEN_STOP_TEXT;
     }
     const bool length = a->n_tok == q->r.gen.n_predict, full = (int)q->ids.n > sc->eng->n_ctx;
-    if (!length && (!full || (q->shift >= 0 && q->shift < (int)q->ids.n - 2))) return GEN_RUNNING;
+    if (!closed && !length && (!full || (q->shift >= 0 && q->shift < (int)q->ids.n - 2))) return GEN_RUNNING;
     tok_stream_flush(&q->stream, &a->text);
-    return length ? GEN_LENGTH : GEN_CONTEXT;
+    a->unfinished = q->held && !constrain_complete(q->held);
+    return closed ? GEN_CLOSED : length ? GEN_LENGTH : GEN_CONTEXT;
 }
 
 /* Seconds until the first token, and between tokens. */
@@ -26382,12 +27190,15 @@ static void sched__record_latency(sched *sc, gen_answer *a, double now) {
     a->t_last = now;
 }
 
-/* No token could be picked: id is one of the two reasons of pick. */
+/* No token could be picked: id is the reason. */
 static void sched__fail(sched *sc, sched_seq *q, int32_t id) {
     const size_t last = q->ids.n - 1;
     tok_stream_flush(&q->stream, &q->a.text);
     q->a.finish = GEN_FAILED;
-    if (id == -1) err_set(&q->a.err, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", last);
+    if (id == SCHED_NO_TOKEN && q->held)
+        err_set(&q->a.err, EXIT_INPUT, "no token is possible after token %zu: logit biases and the vocabulary leave none of those that the constraint allows", last);
+    else if (id == SCHED_NO_TOKEN) err_set(&q->a.err, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", last);
+    else if (id == SCHED_NO_MASK) err_set(&q->a.err, EXIT_RESOURCE, "the constraint takes too many steps or too much memory after token %zu of the text", last);
     else
         err_set(&q->a.err, EXIT_INPUT, "%s: the logits after token %zu hold a NaN or an infinity: damaged weights, or a model out of range",
                 sc->eng->g->path, last);
@@ -26403,10 +27214,11 @@ static void sched__offer(const sched *sc, sched_seq *q) {
 static void sched__join_all(sched *sc, sched_seq *q, double now) {
     const int had = q->a.n_tok, n = (int)q->ids.n;
     int       right = 0;
+    if (!q->a.n_tok && q->closed) q->a.finish = GEN_CLOSED;
     if (!q->r.gen.n_predict) q->a.finish = GEN_LENGTH;
     for (int k = 0; k < q->n_pick && !q->a.finish; k++) {
         const int32_t id = q->pick[k].id;
-        if (id >= 0) q->a.finish = sched__join(sc, q, id, q->pick[k].lp);
+        if (id >= 0) q->a.finish = sched__join(sc, q, id, q->pick[k].lp, q->pick[k].closed);
         else sched__fail(sc, q, id);
         right += k < q->n_guess && id == q->guess->id[k];
         if (q->a.n_tok > had + k) sched__record_latency(sc, &q->a, now);
@@ -26501,7 +27313,7 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
 /* ===== [text] one answer, its text streamed =====
  * One request of a schedule, whose text is written as it comes: all of it that can no longer become a stop string. On a terminal it is
  * written so that it cannot steer the terminal; elsewhere it is the exact bytes.
- * Public: text_opts, text_plan, text_turn, text_tokens, text_run.
+ * Public: text_opts, text_plan, text_turn, text_tokens, text_warn_unfinished, text_run.
  * Opens: text_opts, text_stats. */
 
 typedef struct {
@@ -26665,6 +27477,7 @@ static void text__why(const gen_answer *a, const tok_vocab *v, str *s) {
     case GEN_STOP_TEXT: str_put(s, "a stop text"); break;
     case GEN_LENGTH: str_fmt(s, "%d tokens, as many as -n allows", a->n_tok); break;
     case GEN_CONTEXT: str_put(s, "the context is full"); break;
+    case GEN_CLOSED: str_put(s, "the constraint, which lets nothing follow"); break;
     default: str_put(s, g_interrupt ? "interrupted" : "nobody reads it any more");
     }
 }
@@ -26677,6 +27490,15 @@ static void text__warn_empty(const engine *eng, const gen_request *r, const text
     text__why(a, eng->v, &why);
     log_warn("the answer is empty: %s came %s%s", why.p, parts && parts->thinking.n ? "inside its thinking (--think show shows it)" : "first",
              !parts && chat_has_template(eng->g) ? "; the model has a chat template, and the prompt was raw, without it" : "");
+    str_drop(&why);
+}
+
+/* An answer that was cut before its constraint was met gets a warning with the reason. */
+static void text_warn_unfinished(const tok_vocab *v, const gen_answer *a) {
+    str why = {0};
+    if (!a->unfinished) return;
+    text__why(a, v, &why);
+    log_warn("the answer is unfinished: %s; its constraint is not met", why.p);
     str_drop(&why);
 }
 
@@ -26699,6 +27521,8 @@ static void text__summary(const engine *eng, const spec *guesser, const gen_requ
     if (a->n_tok) str_fmt(&s, "llmrun: first token after %.3f s\n", st->first_s);
     text_tokens(&s, "generated", a->n_tok, a->n_tok - 1, st->gen_s);
     spec_report(guesser, &s);
+    spec_report_forced(guesser, a->n_tok, &s);
+    constrain_report(r->constrain, &s);
     str_fmt(&s, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak, the mapped model among it\n",
             (double)kv_bytes_peak(eng->kv) / 1048576, (double)ru.ru_maxrss / 1024);
     if (g_log_level >= LOG_VERBOSE) {
@@ -26825,6 +27649,7 @@ static bool text_run(engine *eng, spec *guesser, const gen_request *r, const tex
         log_warn("the context is full at %d tokens (-c, --kv-mem and --kv-blocks bound it%s)", eng->n_ctx,
                  r->gen.context_shift ? "" : "; --context-shift goes on without the oldest");
     if (ok && !e->code && !out->why) text__warn_empty(eng, r, o, &a);
+    if (ok && !e->code && !out->why) text_warn_unfinished(eng->v, &a);
     if (ok && !e->code && !out->why) text__summary(eng, guesser, r, &a, &st);
     gen_answer_drop(&a);
     sched_free(sc);
@@ -27451,6 +28276,8 @@ typedef struct {
     text_opts   text;
     out_t      *out;
     bytes       first;                                /* the first message, p NULL: none */
+    const constrain_spec *hold;                       /* the constraint of every answer */
+    constrain_cache *holds;
     /* What [talk] asks of the command line; all get ctx. */
     bool      (*set)(void *ctx, const char *name, const char *value, gen_request *ask, err_t *e);   /* one parameter of sampling */
     void      (*list)(void *ctx, str *out);           /* all of them, with their values */
@@ -27591,10 +28418,17 @@ static bool talk__prompt(talk_job *k, chat_prompt *p, err_t *e) {
 static void talk__remark(talk_job *k, const gen_answer *a, const text_stats *st) {
     str help = {0};
     talk__count(k, a, st);
+    text_warn_unfinished(k->eng->v, a);
     if (a->finish != GEN_CONTEXT) return;
     talk__full(k, &help);
     log_warn("the context is full at %d tokens: %s", k->eng->n_ctx, help.p);
     str_drop(&help);
+}
+
+/* The constraint of the answer to a prompt. */
+static bool talk__hold(const talk_job *k, gen_request *r, err_t *e) {
+    const constrain_spec *o = k->o->hold;
+    return o->kind == CONSTRAIN_NONE || (r->constrain = constrain_get(k->o->holds, o, e));
 }
 
 /* Answers the prompt: the answer joins the conversation. False: e says why there is none. */
@@ -27607,6 +28441,7 @@ static bool talk__answer(talk_job *k, chat_prompt *p, err_t *e) {
     r.prompt = &p->ids;
     r.index = k->again;
     chat_ask(k->chat, p, &r);
+    if (!talk__hold(k, &r, e)) return false;
     o.reader = chat_reader_new(p, val_get(k->in->vars, "tools"));
     o.newline = true;
     o.think_show = k->chat->o.think_show;
@@ -27620,6 +28455,7 @@ static bool talk__answer(talk_job *k, chat_prompt *p, err_t *e) {
     else err_set(e, EXIT_INPUT, "interrupted before the first token");
     chat_answer_drop(&said);
     gen_answer_drop(&a);
+    constrain_close(r.constrain);
     return answered;
 }
 
@@ -28082,6 +28918,8 @@ typedef struct {
     const chat      *chat;                            /* the model's template; NULL: there is none, as no_chat says */
     err_t            no_chat;
     bool             wrap;                            /* a plain line is the message of a user */
+    const constrain_spec *hold;                       /* the constraint of lines that have none of their own; NULL: none */
+    constrain_cache *holds;
 } batch_job;
 
 typedef struct {                                      /* the files of a run, one after the other */
@@ -28102,6 +28940,7 @@ typedef struct batch_line {
     tok_ids    *ids;                                  /* [q.n_prompt] tokens of its prompts; the first prompt decides its place in the plan */
     size_t      n_ids;                                /* tokens of all prompts */
     chat_prompt chat;                                 /* of a chat, without its ids */
+    constrain  *held;                                 /* while its answers are made; NULL: it has no constraint */
     int         place, keep;                          /* place in the walk; positions that later lines share */
     int         n_asked, n_ended;                     /* prompts whose completions have been asked for; completions that have ended */
     gen_answer *answer;                               /* [q.n] NULL: none has been asked for */
@@ -28128,6 +28967,7 @@ typedef struct {
     uint64_t         written;                         /* lines whose records are written, where they wait for each other */
     long long        n_read, n_ok, n_bad, n_before, n_other;   /* lines read; answered, errors, answered before, other shards' */
     long long        n_prompt, n_gen, n_wanted;       /* tokens; the most that the lines read so far may take */
+    long long        n_unfinished;                    /* completions that have ended before their constraint was met */
     double           t0, t_shown;
     long long        shown_prefill, shown_written;
 } batch_work;
@@ -28138,6 +28978,7 @@ static void batch__line_free(batch_line *l) {
     for (int i = 0; l->ids && i < l->q.n_prompt; i++) tok_ids_drop(&l->ids[i]);
     mem_free(l->ids);
     chat_prompt_drop(&l->chat);
+    constrain_close(l->held);
     req_drop(&l->q);
     mem_free(l);
 }
@@ -28395,7 +29236,7 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     bool        ok = true;
     *l = (batch_line){.t_read = clock_now(), .no = no, .file = b->in.i, .turn = (uint64_t)b->n_read, .hash = bytes_hash(0, line)};
     const gen_request base = gen_ask(NULL, b->job->gen, b->job->samp, batch__seed(b, l));
-    const req_form form = {&base, b->eng->m.hp.n_vocab, b->in.json, b->job->wrap};
+    const req_form form = {&base, b->eng->m.hp.n_vocab, b->in.json, b->job->wrap, b->job->hold};
     if (!req_read(&l->q, line, &form, &why)) code = l->q.fault ? l->q.fault : req_invalid;
     const bool twice = l->q.has_id && !results_add_id(b->out, batch__file_key(&b->in, l->file), l->q.custom_id);
     if (twice) code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
@@ -28601,6 +29442,7 @@ static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
         if (a->finish == GEN_FAILED) continue;
         if (i % l->q.ask.n == 0) o.n_cached += a->n_cached;
         b->n_gen += a->n_tok;
+        b->n_unfinished += a->unfinished;
     }
     const bool   ok = batch__record(b, l, &o, e);
     batch_line **at = &b->begun;
@@ -28610,14 +29452,30 @@ static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
     return ok;
 }
 
+/* Compiles the constraint of a line. Lines that wait hold none, so that few are in memory. False: it is refused. */
+static bool batch__hold(const batch_work *b, batch_line *l, err_t *why) {
+    if (l->q.hold.kind == CONSTRAIN_NONE) return true;
+    l->q.ask.constrain = l->held = constrain_get(b->job->holds, &l->q.hold, why);
+    return l->held != NULL;
+}
+
+/* The line that waits longest begins: it becomes b->open, or its error is written. False: writing failed. */
+static bool batch__open(batch_work *b, err_t *e) {
+    batch_line *l = b->line[b->first++];
+    err_t       why = {0};
+    b->tokens -= l->n_ids;
+    if (batch__hold(b, l, &why)) return b->open = l, true;
+    const bool ok = batch__fail(b, l, why.code == EXIT_RESOURCE ? "out_of_room" : req_invalid, why.text, e);
+    batch__line_free(l);
+    return ok;
+}
+
 /* Gives lines to the schedule as long as it has room. */
 static bool batch__feed(batch_work *b, err_t *e) {
     while (sched_has_room(b->sc)) {
-        if (!b->open) {
-            if (b->first == b->n) return true;
-            b->open = b->line[b->first++];
-            b->tokens -= b->open->n_ids;
-        }
+        if (!b->open && b->first == b->n) return true;
+        if (!b->open && !batch__open(b, e)) return false;
+        if (!b->open) continue;
         batch_line *l = b->open;
         if (l->q.ask.gen.n_predict == 0) {
             b->open = NULL;
@@ -28709,6 +29567,7 @@ static void batch__summary(const batch_work *b) {
         {"preemptions", (double)st->preempted}, {"seed", (double)b->job->seed}, {"decode_steps", (double)st->decode},
         {"draft_guessed", (double)spec_guessed(sp, SPEC_DRAFT)}, {"draft_accepted", (double)spec_accepted(sp, SPEC_DRAFT)},
         {"lookup_guessed", (double)spec_guessed(sp, SPEC_LOOKUP)}, {"lookup_accepted", (double)spec_accepted(sp, SPEC_LOOKUP)},
+        {"forced_guessed", (double)spec_guessed(sp, SPEC_FORCED)}, {"forced_accepted", (double)spec_accepted(sp, SPEC_FORCED)},
         {"speculation_speedup", spec_speedup(sp)},
     };
     str s = {0};
@@ -28726,6 +29585,8 @@ static void batch__summary(const batch_work *b) {
                 (double)b->n_prompt / all, st->cached);
         str_fmt(&s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", b->n_gen, (double)b->n_gen / all, st->steps);
         spec_report(sp, &s);
+        spec_report_forced(sp, b->n_gen, &s);
+        constrain_report_all(b->job->holds, &s);
     }
     batch__percentiles(&s, json, "ttft", "first token", &st->ttft);
     batch__percentiles(&s, json, "tpot", "per token", &st->tpot);
@@ -28794,6 +29655,8 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
     if (batch__head(&b, e) && batch__settle(&b, e)) batch__loop(&b, e);
     batch__end(&b, e);
     progress_clear();
+    if (b.n_unfinished)
+        log_warn("%lld answer%s unfinished: cut before the constraint was met", b.n_unfinished, b.n_unfinished == 1 ? " is" : "s are");
     if (!out->why) batch__summary(&b);
     if (g_interrupt && out->resumable)
         log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);
@@ -34124,7 +34987,7 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
 #define CLI_VERSION "0.1.0"
 static const char cli_build[] = CLI_VERSION " (commit " LLMRUN_COMMIT ")", cli_commit[] = LLMRUN_COMMIT, cli_released[] = "2026-11-22";
 
-enum { CLI_OPTS_MAX = 160 };                          /* rows of the table */
+enum { CLI_OPTS_MAX = 192 };                          /* rows of the table */
 
 typedef enum {
     ACT_GENERATE,
@@ -34132,6 +34995,8 @@ typedef enum {
     ACT_TOKENIZE,
     ACT_DETOKENIZE,
     ACT_RENDER,
+    ACT_MATCH,
+    ACT_MASK,
     ACT_SCORE,
     ACT_LOGITS,
     ACT_PERPLEXITY,
@@ -34160,6 +35025,8 @@ enum {
     ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE),
     ON_ANSWER = ON(GENERATE) | ON(TALK) | ON_BATCH,              /* actions that sample tokens */
     ON_CHAT = ON_ANSWER,                              /* that answer messages */
+    ON_HOLD = ON_ANSWER | ON(MATCH) | ON(MASK),       /* that have a constraint */
+    ON_FIT = ON(MATCH) | ON(MASK),                    /* that compare a text with it */
     ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(IMATRIX),  /* that read a prompt */
     ON_STEPS = ON_ANSWER | ON_EVAL | ON_BENCH | ON(SCORE) | ON(LOGITS) | ON(IMATRIX),                                /* that run the model */
     ON_ALL = (1u << N_ACTS) - 1
@@ -34191,6 +35058,7 @@ typedef struct {
     kv_opts     kv;
     engine_opts    fwd;
     gen_opts    gen;
+    constrain_opts hold;
     chat_opts   chat;
     text_opts   text;
     calib_opts  calib;
@@ -34211,7 +35079,7 @@ typedef struct {
 
 static config cli_defaults(void) {
     return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1,
-                    .kv = kv_defaults, .fwd = engine_defaults, .gen = gen_defaults, .chat = chat_defaults, .calib = calib_defaults, .samp = samp_defaults, .spec = spec_defaults,
+                    .kv = kv_defaults, .fwd = engine_defaults, .gen = gen_defaults, .hold = constrain_defaults, .chat = chat_defaults, .calib = calib_defaults, .samp = samp_defaults, .spec = spec_defaults,
                     .eval = eval_defaults, .chunks = -1, .batch = batch_defaults, .bench = bench_defaults};
 }
 
@@ -34237,7 +35105,7 @@ typedef enum {
 } cli_kind;
 
 typedef enum {
-    GROUP_ACT, GROUP_PROMPT, GROUP_CHAT, GROUP_RUN, GROUP_SAMPLE, GROUP_SPEC, GROUP_CACHE, GROUP_ROPE, GROUP_EVAL, GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS
+    GROUP_ACT, GROUP_PROMPT, GROUP_CHAT, GROUP_RUN, GROUP_SAMPLE, GROUP_HOLD, GROUP_SPEC, GROUP_CACHE, GROUP_ROPE, GROUP_EVAL, GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS
 } cli_group;
 
 /* The topics of --help, in its order. */
@@ -34249,6 +35117,7 @@ static const struct {
     [GROUP_CHAT] = {"chat", "Chat: the prompt is a message, written as the model's chat template has it"},
     [GROUP_RUN] = {"run", "Running"},
     [GROUP_SAMPLE] = {"sampling", "Sampling"},
+    [GROUP_HOLD] = {"structure", "Structured output: what the answer may be"},
     [GROUP_SPEC] = {"speculation", "Speculative decoding: the same text in less time"},
     [GROUP_CACHE] = {"cache", "KV cache and context"},
     [GROUP_ROPE] = {"rope", "Position encoding (RoPE), in place of the model file's"},
@@ -34262,7 +35131,7 @@ static const struct {
 /* Some options have an effect only beside another one: a note names those that are given without it. */
 typedef enum {
     ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFT, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP, BESIDE_XTC,
-    BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_TEXT, N_PARTNERS
+    BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_TEXT, N_PARTNERS
 } cli_partner;
 
 static const struct {
@@ -34280,6 +35149,7 @@ static const struct {
     [BESIDE_XTC] = {"--xtc-probability", ON_ALL},
     [BESIDE_MIROSTAT] = {"--mirostat", ON_ALL},
     [BESIDE_PENALTY] = {"--repeat-penalty --presence-penalty --frequency-penalty", ON(GENERATE)},   /* a line of a batch may set them */
+    [BESIDE_HOLD] = {"--grammar --grammar-file --json-schema --json-schema-file --regex --choice", ON(GENERATE) | ON(TALK)},   /* the same */
     [BESIDE_TEXT] = {"--calibrate", ON_QUANTIZE},
 };
 
@@ -34316,6 +35186,12 @@ static const cli_opt cli_opts[] = {
     {"--render",                        NULL,         OPT_ACT,  AT(what), ACT_RENDER, 0,          GROUP_ACT, ON_ALL, ALONE, NULL,
      "print messages as the chat template of the model or of --chat-template-file writes them: JSON from -f or standard input, a list of "
      "messages or an object with messages and other variables; -v: the time it takes"},
+    {"--match",                         NULL,         OPT_ACT,  AT(what), ACT_MATCH, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
+     "check whether standard input (or -p, -f) is a whole match of the constraint: exit code 0, or 1 with the first byte that does not fit; JSON may have "
+     "its keys in any order and any white space; needs no model"},
+    {"--mask",                          NULL,         OPT_ACT,  AT(what), ACT_MASK, 0,            GROUP_ACT, ON_ALL, ALONE, NULL,
+     "print the ids of the tokens that the constraint lets follow the text of -p, one on a line; --format csv: for each place of the text how many, and "
+     "microseconds; needs the vocabulary only"},
     {"--score",                         NULL,         OPT_ACT,  AT(what), ACT_SCORE, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
      "print the log-probability of each token of the prompt, one line each: index id logprob"},
     {"--logits",                        "FILE",       OPT_ACT,  AT(what), ACT_LOGITS, 0,          GROUP_ACT, ON_ALL, ALONE, NULL,
@@ -34354,11 +35230,11 @@ static const cli_opt cli_opts[] = {
 
     {"-m --model",                      "FILE",       OPT_STR,  AT(model),           0,  0,       GROUP_PROMPT, ON_ALL, ALONE, "LLMRUN_MODEL",
      "model file (GGUF); for a split model its first part"},
-    {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0,  0,       GROUP_PROMPT, ON_TEXT | ON(TALK), ALONE, NULL,
+    {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK), ALONE, NULL,
      "prompt; standard input is appended after a newline, unless it is a terminal or empty, or --no-stdin is given"},
-    {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0,  0,       GROUP_PROMPT, ON_TEXT | ON(TALK) | ON(RENDER), ALONE, NULL,
+    {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0,  0,       GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON(RENDER), ALONE, NULL,
      "read the prompt from FILE, byte for byte; - is standard input, which is also the prompt when -p and -f are absent"},
-    {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0,  0,       GROUP_PROMPT, ON_TEXT | ON(RENDER) | ON_BATCH, ALONE, NULL,
+    {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0,  0,       GROUP_PROMPT, ON_TEXT | ON_FIT | ON(RENDER) | ON_BATCH, ALONE, NULL,
      "do not read standard input: in a shell's `while read` loop it holds the lines of the loop"},
     {"--chat",                          NULL,         OPT_SET,  AT(chat.on),         1,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
      "the prompt is a user's message; without --chat it is one where it is given in a terminal to a model that has a chat template, and where an "
@@ -34379,17 +35255,17 @@ static const cli_opt cli_opts[] = {
      "on, off: whether a model that can think does so; show, hide: whether stderr shows its thinking; may be given twice; stdout has the answer alone"},
     {"--think-budget",                  "N",          OPT_I64,  AT(chat.think_budget), -1, CLI_BIG, GROUP_CHAT, ON_CHAT, ALONE, NULL,
      "most tokens of thinking, after which it is closed; -1 is no bound"},
-    {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON(TALK) | ON_BATCH, ALONE, NULL,
+    {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH, ALONE, NULL,
      "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker as escapes; off by default"},
-    {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON(TALK) | ON_BATCH, ALONE, NULL,
+    {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH, ALONE, NULL,
      "take these texts as exact bytes; the default"},
     {"--bos",                           NULL,         OPT_ON,   AT(bos),             0,  0,       GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_BATCH, ALONE, NULL,
      "add the start token even where the model file does not ask for it (--tokenize adds none by default)"},
-    {"-sp --special",                   NULL,         OPT_SET,  AT(special),         1,  1,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE, BESIDE_TEXT, NULL,
+    {"-sp --special",                   NULL,         OPT_SET,  AT(special),         1,  1,       GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_BATCH | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "control tokens: --tokenize parses them, --detokenize and the answer print their names"},
-    {"--no-special",                    NULL,         OPT_SET,  AT(special),         0,  0,       GROUP_PROMPT, ON_TEXT | ON_BATCH | ON_QUANTIZE, BESIDE_TEXT, NULL,
+    {"--no-special",                    NULL,         OPT_SET,  AT(special),         0,  0,       GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_BATCH | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "do not parse control tokens in the prompt; they are parsed by default when the model runs"},
-    {"--pre",                           "NAME",       OPT_STR,  AT(pre),             0,  0,       GROUP_PROMPT, ON_TEXT | ON(TALK) | ON_BATCH | ON_QUANTIZE | ON(INSPECT), BESIDE_TEXT, NULL,
+    {"--pre",                           "NAME",       OPT_STR,  AT(pre),             0,  0,       GROUP_PROMPT, ON_TEXT | ON(MASK) | ON(TALK) | ON_BATCH | ON_QUANTIZE | ON(INSPECT), BESIDE_TEXT, NULL,
      "use this pre-tokenizer in place of the one in the model file (--list pre)"},
 
     {"-n --predict --n-predict",        "N",          OPT_I64,  AT(gen.n_predict),  -2,  CLI_BIG, GROUP_RUN, ON_ANSWER, ALONE, NULL,
@@ -34456,6 +35332,27 @@ static const cli_opt cli_opts[] = {
     SAMPLING("--mirostat-ent",                 "X", mirostat_ent, BESIDE_MIROSTAT),
     {"-l --logit-bias",                 "ID+X|ID-X",  OPT_LIST, AT(bias),            0,  0,       GROUP_SAMPLE, ON_ANSWER, ALONE, NULL,
      "add X to the logit of token ID, such as 15043+1 or 15043-inf; may be given several times"},
+
+    {"--grammar",                       "GRAMMAR",    OPT_STR,  AT(hold.grammar),    0,  0,       GROUP_HOLD, ON_HOLD, ALONE, NULL,
+     "the answer is a text of this grammar, in GBNF, the notation of llama.cpp"},
+    {"--grammar-file",                  "FILE",       OPT_STR,  AT(hold.grammar_file), 0, 0,      GROUP_HOLD, ON_HOLD, ALONE, NULL,
+     "the same with the grammar of FILE"},
+    {"-j --json-schema",                "JSON",       OPT_STR,  AT(hold.schema),     0,  0,       GROUP_HOLD, ON_HOLD, ALONE, NULL,
+     "the answer is JSON that this JSON Schema (2020-12) accepts; {\"type\":\"object\"} is any object"},
+    {"-jf --json-schema-file",          "FILE",       OPT_STR,  AT(hold.schema_file), 0, 0,       GROUP_HOLD, ON_HOLD, ALONE, NULL,
+     "the same with the schema of FILE"},
+    {"--regex",                         "PATTERN",    OPT_STR,  AT(hold.regex),      0,  0,       GROUP_HOLD, ON_HOLD, ALONE, NULL,
+     "the answer as a whole matches this regular expression, as Python writes them, without backreferences and lookaround"},
+    {"--choice",                        "A|B",        OPT_STR,  AT(hold.choice),     0,  0,       GROUP_HOLD, ON_HOLD, ALONE, NULL,
+     "the answer is one of these texts, which bars separate; \\| is a bar in a text, \\\\ a backslash"},
+    {"--grammar-after",                 "TEXT",       OPT_STR,  AT(hold.after),      0,  0,       GROUP_HOLD, ON_HOLD, BESIDE_HOLD, NULL,
+     "the constraint begins behind the first TEXT of the answer; all before it is free"},
+    {"--close",                         NULL,         OPT_ON,   AT(hold.close),      0,  0,       GROUP_HOLD, ON_ANSWER, BESIDE_HOLD, NULL,
+     "choose no token after which the rest of -n could not hold the end of the constraint, so that an answer ends whole where that is possible"},
+    {"--json-order",                    "schema|any", OPT_WORD, AT(hold.order),      0,  0,       GROUP_HOLD, ON_ANSWER | ON(MASK), ALONE, NULL,
+     "order of the keys that are written: as the schema declares them, or any"},
+    {"--json-space",                    "none|one|lines", OPT_WORD, AT(hold.space),  0,  0,       GROUP_HOLD, ON_ANSWER | ON(MASK), ALONE, NULL,
+     "white space in JSON that is written: none, at most one blank, or also a line break with indentation"},
 
     {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(spec.draft),      0,  0,       GROUP_SPEC, ON_ANSWER, ALONE, NULL,
      "draft model: a small model with the same vocabulary that proposes tokens; one step of the large model checks them; used "
@@ -34691,7 +35588,6 @@ static const cli_foreign cli_foreigners[] = {
     {"-rea --reasoning",                               "TEXT",     CLI_MISSING, "--think on or off"},
     {"--in-prefix --in-suffix --reasoning-format",     "TEXT",     CLI_MISSING, NULL},
     {"--in-prefix-bos --spm-infill --prefill-assistant --no-prefill-assistant", NULL, CLI_MISSING, NULL},
-    {"--grammar --grammar-file -j --json-schema -jf --json-schema-file", "TEXT", CLI_MISSING, NULL},
     {"--lora --lora-scaled --control-vector --control-vector-scaled", "FILE", CLI_MISSING, NULL},
     {"--control-vector-layer-range",                   "N N",      CLI_MISSING, NULL},
     {"-mm --mmproj -mmu --mmproj-url --image --audio --video", "FILE", CLI_MISSING, NULL},
@@ -35352,6 +36248,7 @@ static bool cli__finish_blas(config *c, err_t *e) {
 static bool cli_finish(config *c, err_t *e) {
     if (c->prompt && c->file) return err_set(e, EXIT_INPUT, "--prompt and --file both give a prompt, expected one");
     if (!cli__finish_blas(c, e) || !cli__finish_texts(c, e) || !cli__finish_rope(c, e) || !cli__finish_chat(c, e)) return false;
+    if (!constrain_check(&c->hold, e)) return false;
     if (c->spec.least > c->spec.most)
         return err_set(e, EXIT_INPUT, "--draft-min: %d is more than --draft-max %d", c->spec.least, c->spec.most);
     if (c->spec.cache && c->kv.cache && strcmp(c->spec.cache, c->kv.cache) == 0)
@@ -36300,6 +37197,7 @@ static bool act__apart_from_inputs(const config *c, const char *path, err_t *e) 
         {AT(imatrix),     false, "importance matrix"}, {AT(in_files), true,  "importance matrix"},
         {AT(calibrate),   false, "text"},              {AT(chat.messages), false, "messages"},
         {AT(chat.tools),  false, "tools"},             {AT(chat.template_file), false, "template"},
+        {AT(hold.grammar_file), false, "grammar"},     {AT(hold.schema_file), false, "schema"},
     };
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         const void       *field = (const char *)c + inputs[i].at;
@@ -36338,6 +37236,10 @@ typedef struct {
     chat         *chat;                               /* NULL: the prompt is raw */
     chat_input    input;                              /* the messages of a chat, */
     chat_prompt   asked;                              /* and the prompt for them, whose tokens are in ids */
+    str           hold_text;                          /* of a file with a constraint */
+    constrain_spec hold;                              /* what the options say of one */
+    constrain_cache *holds;                           /* NULL: the action has none */
+    constrain    *held;                               /* the constraint of the one answer */
     out_t         out;
     double        t_start;                            /* clock_now() when the program began */
 } act_job;
@@ -36490,6 +37392,14 @@ static samp_opts act__samp(const config *c, tok_vocab *v, int n_ctx, samp_breake
     return so;
 }
 
+/* The constraint of the options, compiled for the vocabulary; r->held stays NULL where they give none. */
+static bool act__hold(act_job *r, err_t *e) {
+    if (!constrain_from(&r->c->hold, &r->hold_text, &r->hold, e)) return false;
+    r->holds = constrain_cache_new(r->vocab);
+    if (r->hold.kind != CONSTRAIN_NONE) r->held = constrain_get(r->holds, &r->hold, e);
+    return !e->code;
+}
+
 /* The speculative decoder for n_seqs sequences; NULL: none, or it failed and e is set. */
 static spec *act__guesser(const config *c, const engine *en, int n_seqs, err_t *e) {
     return spec_rows(&c->spec, n_seqs) ? spec_open(en, &c->spec, c->pre, &c->fwd, &c->kv, n_seqs, e) : NULL;
@@ -36500,6 +37410,7 @@ static bool act__use_generate(act_job *r, engine *en, err_t *e) {
     samp_breakers   breakers = {0};
     const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
     gen_request     ask = gen_ask(&r->ids, &c->gen, &so, c->seed < 0 ? rng_fresh() : (uint64_t)c->seed);
+    ask.constrain = r->held;
     spec           *guesser = act__guesser(c, en, 1, e);
     text_opts       o = c->text;
     if (act__json(c)) o.json = str_base_name(r->g->path);
@@ -36535,7 +37446,7 @@ static bool act__use_logits(act_job *r, engine *en, err_t *e) { return out_begin
 static bool act__generate(act_job *r, err_t *e) {
     const config *c = r->c;
     const int64_t need = c->gen.n_predict < 0 ? 0 : (int64_t)r->ids.n + c->gen.n_predict;   /* tokens in the context; 0: no limit */
-    return act__with_engine(r, text_plan(&c->fwd, need, spec_rows(&c->spec, 1)), act__use_generate, e);
+    return act__hold(r, e) && act__with_engine(r, text_plan(&c->fwd, need, spec_rows(&c->spec, 1)), act__use_generate, e);
 }
 
 /* --- --render --- */
@@ -36722,6 +37633,101 @@ static bool act__read_numbers(act_job *r, err_t *e) {
     return act__read_text(r, true, e) && act__read_ids(str_bytes(&r->text), tok_count(r->vocab), &r->ids, e);
 }
 
+/* --- --match and --mask --- */
+
+/* "no constraint given, expected --grammar, ... or --choice" */
+static bool act__check_hold(config *c, err_t *e) {
+    if (constrain_given(&c->hold)) return true;
+    const char *names = cli_partners[BESIDE_HOLD].names;
+    str         all = {0};
+    for (bytes w; cli_word(&names, ' ', &w);) str_fmt(&all, "%s%.*s", !all.n ? "" : *names ? ", " : " or ", (int)w.n, w.p);
+    err_set(e, EXIT_INPUT, "no constraint given, expected %s", all.p);
+    str_drop(&all);
+    return false;
+}
+
+/* Whether the text is a whole match; EXIT_NO: it is not. */
+static bool act__match(act_job *r, err_t *e) {
+    const config *c = r->c;
+    constrain    *held = NULL;
+    size_t        at = 0;
+    if (!constrain_from(&c->hold, &r->hold_text, &r->hold, e)) return false;
+    r->hold.form.loose = true;
+    if (!act__prompt_exists(c, 0, e) || !(held = constrain_open(&r->hold, NULL, NULL, e))) return false;
+    const bytes notes = constrain_notes(held);
+    if (notes.n) log_warn("%.*s", (int)notes.n, notes.p);
+    bool ok = act__prompt(c, 0, true, &r->text, e);
+    if (ok && !constrain_match(held, str_bytes(&r->text), &at, e) && !e->code)
+        err_set(e, EXIT_NO, at < r->text.n ? "no match: byte %zu does not fit" : "no match: the text ends at byte %zu, expected more", at);
+    constrain_close(held);
+    return !e->code;
+}
+
+/* The places of a text, one after the other, for --format csv. */
+static bool act__mask_rows(act_job *r, constrain_seq *s, str *out) {
+    size_t at = 0;
+    bool   ok = true;
+    str_put(out, "place,byte,id,allowed,complete,microseconds\n");
+    for (size_t i = 0; ok && i <= r->ids.n; i++) {
+        const double    t0 = clock_now();
+        const bool      taken = !i || constrain_accept(s, r->ids.id[i - 1]);
+        const uint32_t *bits = taken ? constrain_bits(s) : NULL;
+        const double    us = (clock_now() - t0) * 1e6;
+        if (i) at += tok_piece(r->vocab, r->ids.id[i - 1]).n;
+        ok = bits != NULL;
+        if (!ok) break;
+        str_fmt(out, "%zu,%zu,", i, at);
+        if (i < r->ids.n) str_fmt(out, "%d", r->ids.id[i]);
+        str_fmt(out, ",%d,%d,%.1f\n", mask_count(bits, tok_count(r->vocab)), constrain_complete(s), us);
+        act__flush(r, out, 65536);
+    }
+    return ok;
+}
+
+/* The ids of a mask, one on a line or as JSON. */
+static void act__mask_ids(act_job *r, const uint32_t *bits, bool complete, str *out) {
+    const bool json = act__json(r->c);
+    bool       any = false;
+    if (json) str_fmt(out, "{\"complete\":%s,\"count\":%d,\"ids\":[", complete ? "true" : "false", mask_count(bits, tok_count(r->vocab)));
+    for (int32_t id = 0; id < tok_count(r->vocab); id++) {
+        if (!(bits[id >> 5] >> (id & 31) & 1)) continue;
+        str_fmt(out, json ? any ? ",%d" : "%d" : "%d\n", id);
+        any = true;
+        act__flush(r, out, 65536);
+    }
+    if (json) str_put(out, "]}\n");
+}
+
+/* The first byte of the text that does not fit: as EXIT_NO, or the limit that was reached. */
+static bool act__mask_refused(const act_job *r, err_t *e) {
+    constrain_seq *s = constrain_seq_new(r->held, false, NULL);
+    const bytes    text = str_bytes(&r->text);
+    size_t         at = 0;
+    while (at < text.n && constrain_feed(s, (bytes){text.p + at, 1})) at++;
+    constrain_seq_free(s);
+    return at < text.n ? err_set(e, EXIT_NO, "the text does not fit the constraint at byte %zu", at)
+                       : err_set(e, EXIT_RESOURCE, "the constraint takes too many steps or too much memory behind this text");
+}
+
+/* Which tokens may follow the text. */
+static bool act__mask(act_job *r, err_t *e) {
+    str out = {0};
+    if (!act__read_text(r, true, e) || !tok_encode(r->vocab, str_bytes(&r->text), TOK_MIDDLE | (r->c->special == 1 ? TOK_SPECIAL : 0), &r->ids, e)) return false;
+    if (!act__hold(r, e) || !out_begin(&r->out, e)) return false;
+    constrain_seq  *s = constrain_seq_new(r->held, false, NULL);
+    const uint32_t *bits = NULL;
+    bool            ok = true;
+    if (strcmp(r->c->format, "csv") == 0) ok = act__mask_rows(r, s, &out);
+    else {
+        for (size_t i = 0; ok && i < r->ids.n; i++) ok = constrain_accept(s, r->ids.id[i]);
+        if ((ok = ok && (bits = constrain_bits(s)))) act__mask_ids(r, bits, constrain_complete(s), &out);
+    }
+    act__flush(r, &out, 0);
+    str_drop(&out);
+    constrain_seq_free(s);
+    return ok || act__mask_refused(r, e);
+}
+
 /* --- a conversation --- */
 
 /* What a conversation asks of the command line: its own options, which /set changes. */
@@ -36782,7 +37788,7 @@ static bool act__use_talk(act_job *r, engine *en, err_t *e) {
     const config *c = r->c;
     act_talker    t = {.r = r, .c = *c, .n_ctx = en->n_ctx};
     spec         *guesser = act__guesser(c, en, 1, e);
-    talk_opts     o = {.text = c->text, .out = &r->out, .set = act__talk_set, .list = act__talk_list, .open = act__talk_open, .ctx = &t};
+    talk_opts     o = {.text = c->text, .out = &r->out, .hold = &r->hold, .holds = r->holds, .set = act__talk_set, .list = act__talk_list, .open = act__talk_open, .ctx = &t};
     act__talk_samp(&t);
     t.c.seed = c->seed < 0 ? (int64_t)rng_fresh() : c->seed;
     const gen_request ask = gen_ask(NULL, &c->gen, &t.samp, (uint64_t)t.c.seed);
@@ -36798,7 +37804,7 @@ static bool act__use_talk(act_job *r, engine *en, err_t *e) {
 static bool act__talk(act_job *r, err_t *e) {
     const config *c = r->c;
     if (!(r->vocab = tok_load(r->g, c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &c->chat, e)) || !act__read_files(r, e)) return false;
-    if ((c->prompt || c->file) && !act__prompt(c, 0, true, &r->text, e)) return false;
+    if (((c->prompt || c->file) && !act__prompt(c, 0, true, &r->text, e)) || !act__hold(r, e)) return false;
     engine *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, talk_plan(&c->fwd, spec_rows(&c->spec, 1)), r->t_start, e);
     act__graceful = 1;
     const bool ok = en && act__use_talk(r, en, e);
@@ -36927,6 +37933,7 @@ static void act__settings(const config *c, const gguf_file *g, const chat *templ
         const bytes    name = cli_long_name(o);
         bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli_find(false, bytes_of("--seed")));
         want = want || (o->group == GROUP_CHAT && c->given[i] && o != cli_find(false, bytes_of("--chat-template-file")));
+        want = want || (o->group == GROUP_HOLD && c->given[i] && o->at != AT(hold.grammar_file) && o->at != AT(hold.schema_file));
         for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli_find(false, bytes_of(more[k]));
         if (!want) continue;
         str_fmt(out, "%.*s=", (int)name.n - 2, name.p + 2);
@@ -36998,11 +38005,13 @@ static bool act__batch_prepare(act_job *r, batch_job *job, cli_list *files, str 
                        .csv = strcmp(c->format, "csv") == 0};
     if (job->csv && c->resume) return err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no --format csv");
     r->vocab = tok_load(r->g, c->pre, e);
-    const bool ok = r->vocab && batch_fields(c->batch.fields, &job->fields, e) && act__batch_chat(r, job, e) && act__batch_files(c, files, e) &&
+    const bool ok = r->vocab && act__hold(r, e) && batch_fields(c->batch.fields, &job->fields, e) && act__batch_chat(r, job, e) && act__batch_files(c, files, e) &&
                     batch_check(files->v, files->n, c->batch.line_bytes, e) && (!c->output || act__apart_from_inputs(c, c->output, e)) &&
                     act__batch_seed(c, &job->seed, &job->own_seeds, seed, e);
     job->path = files->v;
     job->n_paths = files->n;
+    job->hold = &r->hold;
+    job->holds = r->holds;
     return ok;
 }
 
@@ -37298,6 +38307,8 @@ static const act_row act_table[N_ACTS] = {
     [ACT_TOKENIZE]   = {WITH_MODEL | WITH_OUTPUT, AT(output), "json", NULL, NULL, act__read_exact, act__tokenize},
     [ACT_DETOKENIZE] = {WITH_MODEL | WITH_OUTPUT, AT(output), "", NULL, NULL, act__read_numbers, act__detokenize},
     [ACT_RENDER]     = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__render},
+    [ACT_MATCH]      = {WITH_OUTPUT, AT(output), "", NULL, act__check_hold, NULL, act__match},
+    [ACT_MASK]       = {WITH_MODEL | WITH_OUTPUT, AT(output), "json csv", NULL, act__check_hold, NULL, act__mask},
     [ACT_SCORE]      = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not complete", NULL, act__read_prompt, act__score},
     [ACT_LOGITS]     = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE | WITH_FLOATS, AT(what), "", "not complete", NULL, act__read_prompt, act__logits},
     [ACT_PERPLEXITY] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_perplexity, act__read_prompt, act__perplexity},
@@ -37396,6 +38407,9 @@ static bool act__work(act_job *r, const act_row *row, err_t *e) {
     chat_free(r->chat);
     tok_ids_drop(&r->ids);
     str_drop(&r->text);
+    constrain_close(r->held);
+    constrain_cache_free(r->holds);
+    str_drop(&r->hold_text);
     tok_free(r->vocab);
     return ok;
 }

@@ -29,7 +29,7 @@ static void fz_guess(spec *sp, int at) {
     int     from = at;
     while (from > 0 && at - from < 11 && sp->past.id[from - 1] >= 0) from--;
     for (int i = from; i <= at; i++) tok_ids_add(&ids, sp->past.id[i]);
-    spec_seq *q = spec_seq_new(sp, &ids, NULL, NULL);
+    spec_seq *q = spec_seq_new(sp, &ids, NULL, NULL, NULL);
     spec__read(sp, q);
     spec_place place[SPEC_WALK];
     const int  n = spec__places(&q->text, &sp->past, place);

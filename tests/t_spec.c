@@ -331,7 +331,7 @@ static void t_spec_look(void) {
         t_spec_rig     *r = t_spec_open(&o, 1);
         spec_text       text = t_spec_letters(rows[i].text);
         tok_ids         ids = {text.id, (size_t)text.n, (size_t)text.cap};
-        spec_seq       *q = spec_seq_new(r->sp, &ids, NULL, NULL);
+        spec_seq       *q = spec_seq_new(r->sp, &ids, NULL, NULL, NULL);
         char            got[SPEC_MOST + 1] = "";
         double          p = 1;
         r->sp->past = t_spec_letters(rows[i].past);
@@ -479,7 +479,7 @@ static void t_spec_choose(void) {
         for (int i = 2; i <= SPEC_COST; i++) t_spec_know(&r->sp->cost, i, r->sp->cost.s[i - 1] + each * (0.1 + 2 * T_DRAW()), 100);
         for (int i = 0; i < n; i++) {
             double p = 1;
-            c.q[i] = spec_seq_new(r->sp, NULL, NULL, NULL);
+            c.q[i] = spec_seq_new(r->sp, NULL, NULL, NULL, NULL);
             c.q[i]->n = c.had[i] = (int)(6 * T_DRAW());
             for (int j = 0; j < c.q[i]->n; j++) c.q[i]->p[j] = p *= T_DRAW() < 0.2 ? 1 : 0.3 + 0.7 * T_DRAW();
             due += c.had[i] < o.least ? c.had[i] : o.least;
@@ -569,8 +569,8 @@ static void t_spec_propose(void) {
     t_spec_rig     *r = t_spec_open(&o, 1), *f = t_spec_open(&forced, 1), *none = t_spec_open(&off, 1);
     spec_text       text = t_spec_letters("abcabcabcabcabcabcab");
     tok_ids         ids = {text.id, (size_t)text.n, (size_t)text.cap};
-    spec_seq       *q = spec_seq_new(r->sp, &ids, NULL, NULL), *qf = spec_seq_new(f->sp, &ids, NULL, NULL);
-    spec_seq       *qn = spec_seq_new(none->sp, &ids, NULL, NULL);
+    spec_seq       *q = spec_seq_new(r->sp, &ids, NULL, NULL, NULL), *qf = spec_seq_new(f->sp, &ids, NULL, NULL, NULL);
+    spec_seq       *qn = spec_seq_new(none->sp, &ids, NULL, NULL, NULL);
     EQ_INT(t_spec_step(r, q, 0), 0);                  /* what a step costs is not known */
     t_spec_costs(&r->sp->cost, 0.010, 0.010);         /* a row is worth a step: guesses never pay */
     EQ_INT(t_spec_step(r, q, 0), 0);
@@ -661,7 +661,7 @@ static void t_spec_cut(void) {
         t_spec_rig     *r = t_spec_open(&o, 1);
         t_kv_rig        kv = t_kv_open(1, 1, 0, 4, 0, 64);
         tok_ids         ids = t_spec_text_ids(1, rows[i].n), all = t_spec_text_ids(1, rows[i].n);
-        spec_seq       *q = spec_seq_new(r->sp, &ids, NULL, NULL);
+        spec_seq       *q = spec_seq_new(r->sp, &ids, NULL, NULL, NULL);
         for (int k = 0; k < rows[i].n; k++) ids.id[k] = all.id[k] %= T_SPEC_VOCAB;
         const int n = rows[i].n, keep = rows[i].keep, drop = rows[i].drop;
         q->kv = kv_seq_new(kv.kv);
