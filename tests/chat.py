@@ -655,7 +655,7 @@ BAD_CHAT = [  # a line, what its error says
     ({"messages": ASK, "tools": {}}, "tools"), ({"messages": ASK, "tools": ["x"]}, "tools"), ({"messages": ASK, "tool_choice": "required"}, "tool_choice"), ({"messages": ASK, "tools": [TOOL], "tool_choice": "sometimes"}, "tool_choice"),
     ({"messages": ASK, "tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "no"}}}, "'no'"), ({"messages": ASK, "tools": [TOOL], "tool_choice": {"type": "x"}}, "tool_choice"),
     ({"messages": ASK, "parallel_tool_calls": 1}, "parallel_tool_calls"), ({"messages": ASK, "reasoning_effort": 3}, "reasoning_effort"), ({"messages": ASK, "chat_template_kwargs": []}, "chat_template_kwargs"),
-    ({"messages": ASK, "chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"), ({"messages": ASK, "response_format": {"type": "json_object"}}, "response_format"), ({"messages": ASK, "grammar": "root ::= x"}, "grammar"),
+    ({"messages": ASK, "chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"), ({"messages": ASK, "response_format": {"type": "json_schema"}}, "response_format"), ({"messages": ASK, "grammar": "root ::= x"}, "grammar"),
     ({"messages": ASK, "stream": True}, "stream"), ({"messages": [{"role": "user", "content": "word " * 3000}]}, "context"), ({"messages": [{"role": "user", "content": "raise"}]}, "as the template says"),
     (b'{"messages":[{"role":"user","content":"\\ud800"}]}', "surrogate"), (b'{"messages":[{"role":"user","role":"user","content":"x"}]}', "twice"), (b'{"messages":[{"role":"user","content":"x"}', "JSON"),
     (b'{"messages":' + b"[" * 1500 + b"]" * 1500 + b"}", "levels"), (b'{"messages":[{"role":"user","content":"x","deep":' + b"[" * 990 + b"]" * 990 + b"}]}", None),

@@ -190,7 +190,7 @@ static bool t_cli__from_body(const samp_param *p, double x, samp_opts *o) {
     err_t e = {0};
     snprintf(line, sizeof line, "{\"prompt\":\"\",\"%s\":%.17g}", p->json, x);
     const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
-    const req_form form = {&base, 10, true, false};
+    const req_form form = {&base, 10, true, false, NULL};
     const bool     ok = req_read(&q, bytes_of(line), &form, &e);
     CHECKF(ok || (e.code == EXIT_INPUT && strstr(e.text, p->json)), "%s", e.text);
     *o = q.ask.samp;
@@ -331,7 +331,7 @@ static void t_cli_help_topics(void) {
     static const struct { const char *topic, *error; } wrong[] = {
         {"smapling", "--help: no topic smapling (did you mean sampling?)"}, {"quantise", "--help: no topic quantise (did you mean quantize?)"},
         {"tempp", "--help: no topic tempp (did you mean temp?)"},
-        {"zebra", "--help: no topic zebra, expected an option or one of actions, prompt, chat, run, sampling, speculation, cache, rope, evaluation, quantize, "
+        {"zebra", "--help: no topic zebra, expected an option or one of actions, prompt, chat, run, sampling, structure, speculation, cache, rope, evaluation, quantize, "
                   "batch, bench, output"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

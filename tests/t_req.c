@@ -9,7 +9,7 @@ enum { TR_SEED = 77 };
 /* Reads a line with the command's defaults and a seed. */
 static bool tr__req(req *q, bytes line, bool json, err_t *e) {
     const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, TR_SEED);
-    const req_form    form = {&base, TR_VOCAB, json, false};
+    const req_form    form = {&base, TR_VOCAB, json, false, NULL};
     return req_read(q, line, &form, e);
 }
 
@@ -182,7 +182,7 @@ static void t_req_base(void) {
     err_t                  e = {0};
     base.samp.bias = own, base.samp.n_bias = 1, base.samp.temp = 2;
     base.gen = (gen_opts){.n_predict = 9, .ignore_eos = true, .stop = stops, .n_stop = 2};
-    const req_form form = {&base, TR_VOCAB, true, false}, plain = {&base, TR_VOCAB, false, false};
+    const req_form form = {&base, TR_VOCAB, true, false, NULL}, plain = {&base, TR_VOCAB, false, false, NULL};
     CHECK(req_read(&q, bytes_of("{\"prompt\":\"\",\"top_k\":7}"), &form, &e));
     CHECK(q.ask.samp.bias == own && q.ask.samp.n_bias == 1 && q.ask.samp.temp == 2 && q.ask.samp.top_k == 7);
     CHECK(q.ask.gen.n_predict == 9 && q.ask.gen.ignore_eos && q.ask.gen.stop == stops && q.ask.gen.n_stop == 2);
@@ -214,7 +214,7 @@ static void t_req_plain(void) {
 static void t_req_wrapped(void) {
     static const uint8_t odd[] = "{\"prompt\":\"<s>\xff\"}";
     const gen_request    base = gen_ask(NULL, &gen_defaults, &samp_defaults, TR_SEED);
-    const req_form       form = {&base, TR_VOCAB, false, true};
+    const req_form       form = {&base, TR_VOCAB, false, true, NULL};
     const bytes          line = {odd, sizeof odd - 1};
     req                  q;
     err_t                e = {0};
@@ -331,13 +331,62 @@ static void t_req_refuses(void) {
         {"{\"prompt\":\"\",\"tool_choice\":\"required\"}", "invalid_request: tool_choice: belongs to /v1/chat/completions, expected none or auto in a body for /v1/completions"},
         {"{\"prompt\":\"\",\"tool_choice\":{}}", "invalid_request: tool_choice: belongs to /v1/chat/completions, expected none or auto in a body for /v1/completions"},
         {"{\"prompt\":\"\",\"tool_choice\":1}", "invalid_request: tool_choice: found a number, expected none, auto, required or an object"},
-        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_object\"}}", "unsupported: response_format: type 'json_object' is not supported yet, expected text"},
-        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"text\\u0000\"}}", "unsupported: response_format: type 'text?' is not supported yet, expected text"},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"text\\u0000\"}}", "invalid_request: response_format: found type 'text?', expected text, json_object or json_schema"},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_schema\"}}", "invalid_request: response_format: type json_schema without json_schema, expected an object of that name"},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"x\"}}}", "invalid_request: response_format: found nothing, expected a schema: an object, true or false"},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"scheme\":{}}}}", "invalid_request: response_format: unknown key 'scheme' in json_schema"},
+        {"{\"prompt\":\"\",\"grammar\":\"x\",\"regex\":\"x\"}", "invalid_request: regex: a second constraint beside grammar, expected one"},
+        {"{\"prompt\":\"\",\"structured_outputs\":{\"regex\":\"x\",\"choice\":[\"a\"]}}", "invalid_request: structured_outputs: a second constraint beside structured_outputs, expected one"},
+        {"{\"prompt\":\"\",\"structured_outputs\":{\"rgx\":\"x\"}}", "invalid_request: structured_outputs: found 'rgx', expected json, regex, grammar, choice or json_object"},
+        {"{\"prompt\":\"\",\"guided_choice\":[]}", "invalid_request: guided_choice: found a list, expected a list of at least one string"},
+        {"{\"prompt\":\"\",\"guided_choice\":[\"a\",1]}", "invalid_request: guided_choice: found a number, expected strings alone in this list"},
         {"{\"prompt\":\"\",\"response_format\":{}}", "invalid_request: response_format: found an object, expected an object with a type"},
-        {"{\"prompt\":\"\",\"grammar\":\"root ::= x\"}", "unsupported: grammar: not supported yet"},
-        {"{\"prompt\":\"\",\"regex\":\"x\"}", "unsupported: regex: not supported yet"},
     };
     TR_ROWS(rows);
+}
+
+/* A body's constraint as the caller compiles it: kind, key, text. A schema has the bytes of the line; what a body says replaces the command's. */
+static void t_req_constraints(void) {
+    static const struct {
+        const char    *line;
+        constrain_kind kind;
+        const char    *path, *text;
+    } rows[] = {
+        {"{\"prompt\":\"\"}", CONSTRAIN_REGEX, "--regex", "own"},
+        {"{\"prompt\":\"\",\"grammar\":null}", CONSTRAIN_REGEX, "--regex", "own"},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"text\"}}", CONSTRAIN_NONE, NULL, NULL},
+        {"{\"prompt\":\"\",\"grammar\":\"root ::= \\\"x\\\"\"}", CONSTRAIN_GBNF, "grammar", "root ::= \"x\""},
+        {"{\"prompt\":\"\",\"grammar\":\"x\",\"response_format\":{\"type\":\"text\"}}", CONSTRAIN_GBNF, "grammar", "x"},
+        {"{\"prompt\":\"\",\"regex\":\"\"}", CONSTRAIN_REGEX, "regex", ""},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_object\"}}", CONSTRAIN_OBJECT, "response_format", ""},
+        {"{\"prompt\":\"}\\\"\", \"response_\\u0066ormat\" : {\"json_schema\":{\"strict\":true,\"schema\" : {\"minimum\": 1.50 },\"name\":\"x\"},\"type\":\"json_schema\"}}",
+         CONSTRAIN_SCHEMA, "response_format", "{\"minimum\": 1.50 }"},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_object\",\"schema\":{\"a\":[{}]}}}", CONSTRAIN_SCHEMA, "response_format", "{\"a\":[{}]}"},
+        {"{\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"guided_json\":{\"x\":1},\"prompt\":\"\"},\"custom_id\":\"a\"}", CONSTRAIN_SCHEMA, "guided_json", "{\"x\":1}"},
+        {"{\"prompt\":\"\",\"guided_json\":\"{}\"}", CONSTRAIN_SCHEMA, "guided_json", "{}"},
+        {"{\"prompt\":\"\",\"guided_regex\":\"a+\"}", CONSTRAIN_REGEX, "guided_regex", "a+"},
+        {"{\"prompt\":\"\",\"guided_grammar\":\"g\"}", CONSTRAIN_GBNF, "guided_grammar", "g"},
+        {"{\"prompt\":\"\",\"guided_choice\":[\"a|b\",\"c\\\\\",\"\"]}", CONSTRAIN_CHOICE, "guided_choice", "a\\|b|c\\\\|"},
+        {"{\"prompt\":\"\",\"structured_outputs\":{\"json\":true,\"regex\":null}}", CONSTRAIN_SCHEMA, "structured_outputs", "true"},
+        {"{\"prompt\":\"\",\"structured_outputs\":{\"json_object\":true}}", CONSTRAIN_OBJECT, "structured_outputs", ""},
+        {"{\"prompt\":\"\",\"structured_outputs\":{\"choice\":[\"y\"]}}", CONSTRAIN_CHOICE, "structured_outputs", "y"},
+    };
+    const gen_request    base = gen_ask(NULL, &gen_defaults, &samp_defaults, 1);
+    const constrain_spec own = {.kind = CONSTRAIN_REGEX, .text = bytes_of("own"), .path = "--regex", .close = true, .form = {.order = 1}};
+    const req_form       form = {&base, TR_VOCAB, true, false, &own};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        req   q;
+        err_t e = {0};
+        const bool ok = req_read(&q, bytes_of(rows[i].line), &form, &e);
+        CHECKF(ok, "%s: %s", rows[i].line, e.text);
+        if (ok) {
+            EQ_INT(q.hold.kind, rows[i].kind);
+            if (rows[i].kind != CONSTRAIN_NONE) EQ_STR(q.hold.path, rows[i].path);
+            if (rows[i].kind != CONSTRAIN_NONE) CHECKF(bytes_is(q.hold.text, rows[i].text), "%s: '%.*s'", rows[i].line, (int)q.hold.text.n, q.hold.text.p);
+            CHECK(q.hold.close && q.hold.form.order == 1);
+        }
+        req_drop(&q);
+    }
 }
 
 /* As many completions as prompts times n, up to a bound. */
@@ -419,7 +468,8 @@ static void t_req_kinds(void) {
     } keys[] = {
         {"prompt", "ls"}, {"messages", ""}, {"max_tokens", "w"}, {"max_completion_tokens", "w"}, {"seed", "w"}, {"stop", "ls"}, {"n", "w"},
         {"logprobs", "w"}, {"top_logprobs", ""}, {"logit_bias", ""}, {"ignore_eos", "tf"},
-        {"priority", "w"}, {"response_format", "o"}, {"grammar", ""}, {"regex", ""}, {"tools", ""}, {"tool_choice", ""}, {"parallel_tool_calls", ""}, {"reasoning_effort", ""}, {"chat_template_kwargs", ""}, {"model", "olswrtf"},
+        {"priority", "w"}, {"response_format", "o"}, {"grammar", "s"}, {"regex", "s"}, {"structured_outputs", ""}, {"guided_json", "ostf"}, {"guided_regex", "s"},
+        {"guided_choice", "l"}, {"guided_grammar", "s"}, {"tools", ""}, {"tool_choice", ""}, {"parallel_tool_calls", ""}, {"reasoning_effort", ""}, {"chat_template_kwargs", ""}, {"model", "olswrtf"},
         {"user", "olswrtf"}, {"metadata", "olswrtf"}, {"store", "olswrtf"}, {"service_tier", "olswrtf"}, {"stream", "f"}, {"echo", "f"}, {"best_of", "w"},
         /* of the sampler */
         {"temperature", "wr"}, {"top_p", "wr"}, {"top_k", "w"}, {"min_p", "wr"}, {"presence_penalty", "wr"}, {"frequency_penalty", "wr"},
@@ -762,6 +812,7 @@ static const t_case t_req_cases[] = {
     {"req bad json", "what is no JSON is told with its place", t_req_bad_json},
     {"req refused id", "a line that the parser refuses keeps its custom_id", t_req_refused_id},
     {"req kinds", "every key refuses values of every other kind and is named", t_req_kinds},
+    {"req constraints", "a body's constraint: its kind, its key, its text", t_req_constraints},
     {"req choices", "a list of prompts has as many choices, times n, up to a bound", t_req_choices},
     {"req ranges", "both ends of a range are in it, what is beyond is not", t_req_ranges},
     {"req bytes", "any bytes in a string come back", t_req_bytes},
