@@ -18441,6 +18441,12 @@ static void schema_note_put(const schema_doc *s, str *out) {
 }
 
 /* ===== [json] JSON values as rules of an automaton =====
+ * JSON texts (RFC 8259): any value or object, and the values of a schema. There are two forms of a text.
+ *   Loose (--match): white space wherever JSON allows it, each spelling of a string and of a number, members in any order.
+ *   Generation, a part of that: members in the order of the schema, or in any order (`order` 1); a character of a string that the schema restricts
+ * is written in one way, in other strings every escape may come (halves of surrogate pairs only as pairs); integers have no fraction; exponents
+ * come where every number may. White space: `space` 0 none; 1 at most one blank behind ':' and ','; 2 as 1, or a line break and at most 64
+ * blanks behind '{', '[' and ',' and before '}' and ']'; never before ':' and ',', never inside of empty brackets, never around the value.
  * Public: json_*.
  * Opens: json_form. */
 
@@ -18450,8 +18456,202 @@ typedef struct {
     int  space;                                       /* 0: no blanks; 1: at most one; 2: or a line with indentation */
 } json_form;
 
+enum { JSON_BLANKS = 64 };                            /* of the indentation of a line */
+
+/* Rules that every value shares: made when they are first called. */
+typedef enum { JSON_VALUE, JSON_OBJECT, JSON_ARRAY, JSON_STRING, JSON_CHAR, JSON_NUMBER, JSON_LINE, JSON_BLANK, JSON_SHARED } json_shared;
+
+/* Where blanks may stand. */
+typedef enum { JSON_AROUND, JSON_OPENED, JSON_CLOSING, JSON_BEFORE, JSON_COMMA, JSON_COLON } json_place;
+
+/* What is being built. */
+typedef struct {
+    gram     *g;
+    json_form f;
+    int32_t   shared[JSON_SHARED];                    /* rules, -1: not made yet */
+} json__base;
+
+static void json__start(json__base *b, gram *g, const json_form *f) {
+    b->g = g;
+    b->f = *f;
+    for (int i = 0; i < JSON_SHARED; i++) b->shared[i] = -1;
+}
+
+/* --- blanks and words --- */
+
+static int32_t json__byte(json__base *b, int32_t from, char c) {
+    const int32_t to = gram_state(b->g);
+    gram_byte(b->g, from, (uint8_t)c, (uint8_t)c, to);
+    return to;
+}
+
+static int32_t json__rule(json__base *b, json_shared which);   /* the rules call each other */
+
+static void json__blank_rule(json__base *b, int32_t from, int32_t to) { gram_byte(b->g, from, ' ', ' ', to); }
+
+static void json__line_rule(json__base *b, int32_t from, int32_t to) {
+    gram_repeat(b->g, json__byte(b, from, '\n'), json__rule(b, JSON_BLANK), 0, JSON_BLANKS, to);
+}
+
+/* The state behind the blanks that may come at a place. */
+static int32_t json__space(json__base *b, int32_t from, json_place place) {
+    const bool after = place == JSON_COMMA || place == JSON_COLON, line = place == JSON_COMMA || place == JSON_OPENED || place == JSON_CLOSING;
+    if (b->f.loose && place == JSON_CLOSING) return from;   /* those of JSON_BEFORE */
+    if (b->f.loose) {
+        static const uint8_t white[][2] = {{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}};
+        const int32_t        loop = gram_state(b->g);
+        gram_eps(b->g, from, loop);
+        for (size_t i = 0; i < 3; i++) gram_byte(b->g, loop, white[i][0], white[i][1], loop);
+        return loop;
+    }
+    if (!(b->f.space >= 1 && after) && !(b->f.space >= 2 && line)) return from;
+    const int32_t to = gram_state(b->g);
+    gram_eps(b->g, from, to);
+    if (after) gram_byte(b->g, from, ' ', ' ', to);
+    if (b->f.space >= 2 && line) gram_call(b->g, from, json__rule(b, JSON_LINE), to);
+    return to;
+}
+
+/* ':' with its blanks. */
+static int32_t json__colon(json__base *b, int32_t from) { return json__space(b, json__byte(b, json__space(b, from, JSON_BEFORE), ':'), JSON_COLON); }
+
+/* The last bracket of a container that is not empty, with the blanks before it. */
+static void json__closing(json__base *b, int32_t from, char bracket, int32_t to) {
+    gram_byte(b->g, json__space(b, from, JSON_CLOSING), (uint8_t)bracket, (uint8_t)bracket, to);
+}
+
+/* --- strings and numbers of every kind --- */
+
+static void json__digits(json__base *b, int32_t from, const char *ranges, int32_t to) {
+    for (; *ranges; ranges += 2) gram_byte(b->g, from, (uint8_t)ranges[0], (uint8_t)ranges[1], to);
+}
+
+static const char json__hex[] = "09afAF";
+
+/* The four digits behind \u: the first two of them as ranges. */
+static void json__unicode(json__base *b, int32_t from, const char *first, const char *second, int32_t to) {
+    const int32_t s1 = gram_state(b->g), s2 = gram_state(b->g), s3 = gram_state(b->g);
+    json__digits(b, from, first, s1);
+    json__digits(b, s1, second, s2);
+    json__digits(b, s2, json__hex, s3);
+    json__digits(b, s3, json__hex, to);
+}
+
+/* A backslash and what comes behind it. */
+static void json__escape(json__base *b, int32_t from, int32_t to) {
+    const int32_t escape = json__byte(b, from, '\\'), u = json__byte(b, escape, 'u'), high = gram_state(b->g);
+    json__digits(b, escape, "\"\"\\\\//bbffnnrrtt", to);
+    if (b->f.loose) json__unicode(b, u, json__hex, json__hex, to);     /* halves of pairs too: the text is JSON */
+    json__unicode(b, u, "09acefACEF", json__hex, to);
+    json__unicode(b, u, "ddDD", "07", to);
+    json__unicode(b, u, "ddDD", "89abAB", high);
+    json__unicode(b, json__byte(b, json__byte(b, high, '\\'), 'u'), "ddDD", "cfCF", to);
+}
+
+/* One character of a string, in each spelling. */
+static void json__char_rule(json__base *b, int32_t from, int32_t to) {
+    static const gram_range raw[] = {{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x10ffff}};
+    gram_chars(b->g, from, raw, sizeof raw / sizeof *raw, to);
+    json__escape(b, from, to);
+}
+
+static void json__string_rule(json__base *b, int32_t from, int32_t to) {
+    const int32_t inside = json__byte(b, from, '"');
+    json__char_rule(b, inside, inside);
+    gram_byte(b->g, inside, '"', '"', to);
+}
+
+/* -? (0 | [1-9] [0-9]*) (. [0-9]+)? Returns the state behind it. */
+static int32_t json__plain_number(json__base *b, int32_t from) {
+    const int32_t sign = gram_state(b->g), whole = gram_state(b->g), part = gram_state(b->g), over = gram_state(b->g);
+    gram_eps(b->g, from, sign);
+    gram_byte(b->g, from, '-', '-', sign);
+    gram_byte(b->g, sign, '0', '0', over);
+    gram_byte(b->g, sign, '1', '9', whole);
+    gram_byte(b->g, whole, '0', '9', whole);
+    gram_eps(b->g, whole, over);
+    gram_byte(b->g, json__byte(b, over, '.'), '0', '9', part);
+    gram_byte(b->g, part, '0', '9', part);
+    const int32_t end = gram_state(b->g);
+    gram_eps(b->g, part, end);
+    gram_eps(b->g, over, end);
+    return end;
+}
+
+/* [eE] [+-]? Returns the state behind it, where the digits come. */
+static int32_t json__exponent(json__base *b, int32_t from) {
+    const int32_t e = gram_state(b->g), sign = gram_state(b->g);
+    json__digits(b, from, "eeEE", e);
+    gram_eps(b->g, e, sign);
+    json__digits(b, e, "++--", sign);
+    return sign;
+}
+
+static void json__number_rule(json__base *b, int32_t from, int32_t to) {
+    const int32_t end = json__plain_number(b, from), digits = gram_state(b->g);
+    gram_eps(b->g, end, to);
+    gram_byte(b->g, json__exponent(b, end), '0', '9', digits);
+    gram_byte(b->g, digits, '0', '9', digits);
+    gram_eps(b->g, digits, to);
+}
+
+/* --- any value --- */
+
+static void json__object_rule(json__base *b, int32_t from, int32_t to) {
+    const int32_t open = json__byte(b, from, '{'), key = json__space(b, open, JSON_OPENED), colon = gram_state(b->g), after = gram_state(b->g);
+    gram_byte(b->g, b->f.loose ? key : open, '}', '}', to);
+    gram_call(b->g, key, json__rule(b, JSON_STRING), colon);
+    gram_call(b->g, json__colon(b, colon), json__rule(b, JSON_VALUE), after);
+    const int32_t end = json__space(b, after, JSON_BEFORE);
+    gram_call(b->g, json__space(b, json__byte(b, end, ','), JSON_COMMA), json__rule(b, JSON_STRING), colon);
+    json__closing(b, end, '}', to);
+}
+
+static void json__array_rule(json__base *b, int32_t from, int32_t to) {
+    const int32_t open = json__byte(b, from, '['), item = json__space(b, open, JSON_OPENED), after = gram_state(b->g);
+    gram_byte(b->g, b->f.loose ? item : open, ']', ']', to);
+    gram_call(b->g, item, json__rule(b, JSON_VALUE), after);
+    const int32_t end = json__space(b, after, JSON_BEFORE);
+    gram_call(b->g, json__space(b, json__byte(b, end, ','), JSON_COMMA), json__rule(b, JSON_VALUE), after);
+    json__closing(b, end, ']', to);
+}
+
+static void json__value_rule(json__base *b, int32_t from, int32_t to) {
+    gram_text(b->g, from, bytes_of("null"), to);
+    gram_text(b->g, from, bytes_of("false"), to);
+    gram_text(b->g, from, bytes_of("true"), to);
+    for (json_shared i = JSON_OBJECT; i <= JSON_NUMBER; i++)
+        if (i != JSON_CHAR) gram_call(b->g, from, json__rule(b, i), to);
+}
+
+static int32_t json__rule(json__base *b, json_shared which) {
+    static const struct {
+        const char *name;
+        void (*make)(json__base *b, int32_t from, int32_t to);
+    } rules[JSON_SHARED] = {{"value", json__value_rule},   {"object", json__object_rule}, {"array", json__array_rule}, {"string", json__string_rule},
+                            {"character", json__char_rule}, {"number", json__number_rule}, {"line", json__line_rule},   {"blank", json__blank_rule}};
+    if (b->shared[which] >= 0) return b->shared[which];
+    const int32_t rule = b->shared[which] = gram_rule(b->g, rules[which].name);
+    rules[which].make(b, gram_begin(b->g, rule), gram_end(b->g, rule));
+    return rule;
+}
+
+/* A rule with the blanks that may stand around a text. */
+static void json__whole(json__base *b, int32_t from, int32_t rule, int32_t to) {
+    const int32_t after = gram_state(b->g);
+    gram_call(b->g, json__space(b, from, JSON_AROUND), rule, after);
+    gram_eps(b->g, json__space(b, after, JSON_AROUND), to);
+}
+
+/* Any JSON value, or any object. False: a limit was reached. */
+static bool json_any(gram *g, int32_t from, bool object, const json_form *f, int32_t to) {
+    json__base b;
+    json__start(&b, g, f);
+    json__whole(&b, from, json__rule(&b, object ? JSON_OBJECT : JSON_VALUE), to);
+    return !gram_failed(g);
+}
+
 static bool json_build(gram *g, int32_t from, schema_doc *s, const json_form *f, int32_t to, err_t *e) { (void)g, (void)from, (void)s, (void)f, (void)to; return err_set(e, EXIT_INPUT, "not built yet"); }
-static bool json_any(gram *g, int32_t from, bool object, const json_form *f, int32_t to) { (void)g, (void)from, (void)object, (void)f, (void)to; return false; }
 
 #pragma GCC diagnostic pop
 
