@@ -12548,7 +12548,6 @@ typedef struct {
     int32_t  begin, end;
     int32_t  body;                                    /* of a loop; -1: a rule of edges */
     uint64_t min, max;
-    int32_t  dfa;                                     /* its words as a body of spans: see gram__dfa; -1: not looked at, -2: none */
     bool     used, nullable;
     int32_t  rank;                                    /* rules that begin with a call of it come before it */
 } gram__rule;
@@ -12681,7 +12680,7 @@ static int32_t gram_rule(gram *g, const char *name) {
     if (g->n_rule && !gram__may_grow(g)) return 0;
     const int32_t begin = gram_state(g), end = gram_state(g), i = g->n_rule;
     g->rule = mem_reserve(g->rule, (uint64_t)i, UINT64_MAX, sizeof *g->rule);
-    g->rule[i] = (gram__rule){.name = gram__name(g, name), .begin = begin, .end = end, .body = -1, .dfa = -1};
+    g->rule[i] = (gram__rule){.name = gram__name(g, name), .begin = begin, .end = end, .body = -1};
     if (!gram_failed(g)) g->mark[end] |= GRAM__END;
     g->n_rule++;
     return i;
@@ -13697,6 +13696,8 @@ static bool gram_match(gram *g, bytes text, size_t *at, err_t *e) {
 
 typedef struct { int32_t rule, state, data, copy; } gram__spot;            /* a state that a rule reaches before it consumes anything */
 typedef struct { int32_t spot, to, next; } gram__wait;                     /* goes on from `spot` at `to` when a rule proves nullable; spot -1: the loop `to` is nullable too */
+typedef struct gram__body gram__body;
+typedef struct { int32_t base, twin, n; gram_span span; } gram__copy;     /* a span: n states from base, their twins from twin */
 typedef struct {
     gram       *g;
     int32_t    *owner;                                /* [n_state at the begin] rule of each state, -1: none */
@@ -13707,6 +13708,11 @@ typedef struct {
     int32_t    *waits;                                /* [n_rule] first wait, -1: none */
     int32_t     n_wait;
     int32_t    *ready, n_ready;                       /* [n_rule] nullable rules, in the order of their proofs */
+    gram__body *body;                                 /* of body_rule */
+    int32_t     body_rule;
+    bool        body_good;
+    gram__copy *copy;                                 /* spans */
+    int32_t     n_copy;
     gram__pair *left;                                 /* (rule, rule that it can begin with) */
     int32_t     n_left;
     /* [n_state] */
@@ -13969,15 +13975,151 @@ static void gram__loop_edges(gram *g, const gram__rule *r, int32_t after, int32_
     else gram_eps(g, next, r->end);
 }
 
-/* A loop as edges. It runs at least once; a body that is nullable runs as one that consumes something, as often as it likes up to the most. */
+/* A body of loops that consists of bytes alone, made deterministic by subsets. */
+enum { GRAM__BODY = 256, GRAM__SUBSETS = 64 };        /* states before and after at most */
+typedef struct { uint64_t w[GRAM__BODY / 64]; } gram__subset;
+typedef struct { uint8_t from, to, lo, hi; } gram__body_edge;
+struct gram__body {
+    int32_t         state[GRAM__BODY], n_state;       /* the first is the begin of the rule */
+    int32_t         end;                              /* index of its end, -1: out of reach */
+    gram__subset    set[GRAM__SUBSETS];
+    int32_t         n_set, n_edge;
+    gram__body_edge edge[GRAM__SUBSETS * 256];
+    bool            too_large;
+};
+
+static bool gram__subset_has(const gram__subset *x, int32_t i) { return x->w[i / 64] >> (i & 63) & 1; }
+
+static int32_t gram__body_index(gram__body *b, int32_t state) {
+    for (int32_t i = 0; i < b->n_state; i++)
+        if (b->state[i] == state) return i;
+    if (b->n_state == GRAM__BODY) b->too_large = true;
+    else b->state[b->n_state++] = state;
+    return b->too_large ? 0 : b->n_state - 1;
+}
+
+/* Finds the states of the body. False: something else than bytes is in it, or too much. */
+static bool gram__body_states(const gram *g, gram__body *b, int32_t rule) {
+    b->n_state = b->n_set = b->n_edge = 0, b->end = -1, b->too_large = false;
+    gram__body_index(b, g->rule[rule].begin);
+    for (int32_t i = 0; i < b->n_state && !b->too_large; i++) {
+        if (g->mark[b->state[i]] & GRAM__FREE) return false;
+        if (b->state[i] == g->rule[rule].end) b->end = i;
+        for (int32_t a = g->head[b->state[i]]; a >= 0; a = g->arc[a].next) {
+            const gram__arc *c = &g->arc[a];
+            if (c->kind != GRAM__EPS && (c->kind != GRAM__BYTE || c->arg >= 0)) return false;
+            gram__body_index(b, c->to);
+        }
+    }
+    return b->end >= 0 && !b->too_large;
+}
+
+/* Adds a state and those to which it leads without a byte. */
+static void gram__subset_add(const gram *g, gram__body *b, gram__subset *x, int32_t i) {
+    int32_t list[GRAM__BODY], n = 0;
+    if (gram__subset_has(x, i)) return;
+    x->w[i / 64] |= 1ull << (i & 63), list[n++] = i;
+    while (n)
+        for (int32_t a = g->head[b->state[list[--n]]], k; a >= 0; a = g->arc[a].next)
+            if (g->arc[a].kind == GRAM__EPS && !gram__subset_has(x, k = gram__body_index(b, g->arc[a].to))) x->w[k / 64] |= 1ull << (k & 63), list[n++] = k;
+}
+
+static int32_t gram__subset_index(gram__body *b, const gram__subset *x) {
+    for (int32_t i = 0; i < b->n_set; i++)
+        if (memcmp(&b->set[i], x, sizeof *x) == 0) return i;
+    if (b->n_set == GRAM__SUBSETS) b->too_large = true;
+    else b->set[b->n_set++] = *x;
+    return b->too_large ? 0 : b->n_set - 1;
+}
+
+/* The subset after a byte; empty: none. */
+static gram__subset gram__subset_step(const gram *g, gram__body *b, const gram__subset *x, int byte) {
+    gram__subset to = {{0}};
+    for (int32_t i = 0; i < b->n_state; i++)
+        for (int32_t a = gram__subset_has(x, i) ? g->head[b->state[i]] : -1; a >= 0; a = g->arc[a].next) {
+            const gram__arc *c = &g->arc[a];
+            if (c->kind == GRAM__BYTE && c->lo <= byte && byte <= c->hi) gram__subset_add(g, b, &to, gram__body_index(b, c->to));
+        }
+    return to;
+}
+
+/* Edges of a subset; neighbouring bytes that lead to the same one share an edge. */
+static void gram__subset_edges(const gram *g, gram__body *b, int32_t from) {
+    static const gram__subset nothing;
+    const int32_t             first = b->n_edge;
+    for (int byte = 0; byte < 256 && !b->too_large; byte++) {
+        const gram__subset to = gram__subset_step(g, b, &b->set[from], byte);
+        if (memcmp(&to, &nothing, sizeof to) == 0) continue;
+        const int32_t i = gram__subset_index(b, &to);
+        gram__body_edge *last = b->n_edge > first ? &b->edge[b->n_edge - 1] : NULL;
+        if (last && last->to == i && last->hi == byte - 1) last->hi++;
+        else b->edge[b->n_edge++] = (gram__body_edge){(uint8_t)from, (uint8_t)i, (uint8_t)byte, (uint8_t)byte};
+    }
+}
+
+/* Makes s->body the automaton of the rule. False: it is no automaton of few bytes. The last one is kept, since loops often share a body. */
+static bool gram__body_of(gram__seal *s, int32_t rule) {
+    gram__body  *b = s->body ? s->body : (s->body = mem_new(1, sizeof *s->body));
+    gram__subset first = {{0}};
+    if (s->body_rule == rule) return s->body_good;
+    s->body_rule = rule, s->body_good = false;
+    if (s->g->rule[rule].body >= 0 || s->g->rule[rule].nullable || !gram__body_states(s->g, b, rule)) return false;
+    gram__subset_add(s->g, b, &first, 0);
+    gram__subset_index(b, &first);
+    for (int32_t i = 0; i < b->n_set && !b->too_large; i++) gram__subset_edges(s->g, b, i);
+    return s->body_good = !b->too_large;
+}
+
+/* Whether no word of the body is the beginning of another one. Then a text is cut into bodies in one way. */
+static bool gram__prefix_free(const gram__body *b) {
+    for (int32_t i = 0; i < b->n_edge; i++)
+        if (gram__subset_has(&b->set[b->edge[i].from], b->end)) return false;
+    return true;
+}
+
+/* A copy of the body from its begin, the state returned, up to `after`. Its states follow each other. */
+static int32_t gram__body_put(gram *g, const gram__body *b, uint8_t flags, int32_t after) {
+    const int32_t base = g->n_state;
+    for (int32_t i = 0; i < b->n_set && !gram_failed(g); i++) g->mark[gram_state(g)] |= flags;
+    if (gram_failed(g)) return 0;
+    for (int32_t i = 0; i < b->n_edge; i++) gram_byte(g, base + b->edge[i].from, b->edge[i].lo, b->edge[i].hi, base + b->edge[i].to);
+    for (int32_t i = 0; i < b->n_set; i++)
+        if (gram__subset_has(&b->set[i], b->end)) gram_eps(g, base + i, after);
+    return base;
+}
+
+/* The same loop with a count that nothing looks at. */
+static int32_t gram__twin_put(gram *g, const gram__body *b, int32_t end) {
+    const int32_t after = gram_state(g), next = gram_state(g), base = gram__body_put(g, b, GRAM__TWIN, after);
+    gram_op_edge(g, after, (gram_op){GRAM_ADD, 0, 1, UINT64_MAX}, -1, next);
+    gram_eps(g, next, base), gram_eps(g, next, end);
+    return base;
+}
+
+static void gram__span_put(gram__seal *s, const gram__rule *r, int32_t base) {
+    const int32_t twin = gram__twin_put(s->g, s->body, r->end);
+    s->copy = mem_reserve(s->copy, (uint64_t)s->n_copy, UINT64_MAX, sizeof *s->copy);
+    s->copy[s->n_copy++] = (gram__copy){base, twin, s->body->n_set, {r->min, r->max}};
+    if (!gram_failed(s->g)) s->g->mark[base] |= GRAM__BETWEEN;
+}
+
+/* A loop as edges. It runs at least once; a body that is nullable runs as one that consumes something, as often as it likes up to the most.
+ * A body of bytes becomes part of the loop. */
 static void gram__build_loop(gram__seal *s, int32_t rule) {
     gram         *g = s->g;
     const int32_t after = gram_state(g);
+    int32_t       before = g->rule[rule].begin;
     if (g->rule[g->rule[rule].body].nullable) g->rule[rule].min = 0;
     const gram__rule r = g->rule[rule];
+    const bool       counts = r.max != UINT64_MAX || r.min > 1;
     if (gram_failed(g)) return;
-    gram_call(g, r.begin, r.body, after);
-    gram__loop_edges(g, &r, after, r.begin);
+    if (gram__body_of(s, r.body)) {
+        const bool span = counts && gram__prefix_free(s->body);
+        before = gram__body_put(g, s->body, span ? GRAM__IN_SPAN : 0, after);
+        gram_eps(g, r.begin, before);
+        if (span) gram__span_put(s, &r, before);
+    } else gram_call(g, r.begin, r.body, after);
+    gram__loop_edges(g, &r, after, before);
 }
 
 /* --- what can reach an end --- */
@@ -14048,7 +14190,7 @@ static int32_t gram__only_arc(const gram__seal *s, int32_t state) {
 
 /* The state to which a state does nothing but lead; -1: it is more than that. */
 static int32_t gram__passes_to(const gram__seal *s, int32_t state) {
-    const int32_t only = s->g->mark[state] & (GRAM__END | GRAM__FREE | GRAM__IN_SPAN) ? -2 : gram__only_arc(s, state);
+    const int32_t only = s->g->mark[state] & (GRAM__END | GRAM__FREE | GRAM__IN_SPAN | GRAM__TWIN) ? -2 : gram__only_arc(s, state);
     return only >= 0 && s->g->arc[only].kind == GRAM__EPS ? s->g->arc[only].to : -1;
 }
 
@@ -14071,19 +14213,32 @@ static void gram__reach(gram__seal *s, int32_t state, int32_t *n) {
     s->list[(*n)++] = state;
 }
 
-/* Numbers the states that the root can reach. Returns their number, and that of their edges in *n_edge. */
-static int32_t gram__number(gram__seal *s, int32_t root, int32_t *n_edge) {
+/* Reaches what the n states of the work list lead to. Returns the number of edges. */
+static int32_t gram__reach_all(gram__seal *s, int32_t n) {
     gram   *g = s->g;
-    int32_t n = 0, states = 0;
-    gram__reach(s, g->rule[root].begin, &n);
-    *n_edge = 0;
+    int32_t edges = 0;
     while (n)
         for (int32_t a = g->head[s->list[--n]]; a >= 0; a = g->arc[a].next) {
             const gram__arc *c = &g->arc[a];
             if (!gram__arc_good(s, c)) continue;
-            ++*n_edge;
+            edges++;
             gram__reach(s, c->to, &n);
             if (c->kind == GRAM__CALL) gram__reach(s, g->rule[c->arg].begin, &n);
+        }
+    return edges;
+}
+
+/* Numbers the states that the root can reach, and the twins of those. Returns their number, and that of their edges in *n_edge. */
+static int32_t gram__number(gram__seal *s, int32_t root, int32_t *n_edge) {
+    gram   *g = s->g;
+    int32_t n = 0, states = 0;
+    gram__reach(s, g->rule[root].begin, &n);
+    *n_edge = gram__reach_all(s, n);
+    for (int32_t i = 0; i < s->n_copy; i++)
+        for (int32_t k = 0; k < s->copy[i].n && s->id[s->copy[i].base] >= 0; k++) {
+            n = 0;
+            if (s->good[s->copy[i].twin + k]) gram__reach(s, s->copy[i].twin + k, &n);
+            *n_edge += gram__reach_all(s, n);
         }
     for (int32_t i = 0; i < g->n_state; i++)
         if (s->id[i] >= 0) s->id[i] = states++;
@@ -14126,6 +14281,19 @@ static void gram__copy_states(gram__seal *s) {
         t->n_token = gram__copy_edges(s, i, GRAM__TOKEN, GRAM__OTHER, &at);
         t->n_move = gram__copy_edges(s, i, GRAM__EPS, GRAM__OP, &at);
         t->n_call = gram__copy_edges(s, i, GRAM__CALL, GRAM__CALL, &at);
+    }
+}
+
+static void gram__copy_spans(gram__seal *s) {
+    gram *g = s->g;
+    g->span = mem_new((size_t)s->n_copy + 1, sizeof *g->span);
+    for (int32_t i = 0; i < s->n_copy; i++) {
+        const gram__copy *c = &s->copy[i];
+        for (int32_t k = 0; k < c->n; k++) {
+            const int32_t id = s->id[c->base + k];
+            if (id >= 0) g->state[id].span = i, g->state[id].twin = s->id[c->twin + k];
+        }
+        g->span[g->n_span++] = c->span;
     }
 }
 
@@ -14185,6 +14353,7 @@ static bool gram__seal_end(gram__seal *s, int32_t root, err_t *e) {
         const int32_t n = gram__number(s, root, &n_edge);
         g->state = mem_new((size_t)n, sizeof *g->state), g->edge = mem_new((size_t)n_edge + 1, sizeof *g->edge);
         gram__copy_states(s);
+        gram__copy_spans(s);
         g->root = s->id[s->alias[g->rule[root].begin]];
         gram__find_classes(g, n);
     }
@@ -14212,7 +14381,7 @@ static bool gram__seal_all(gram__seal *s, int32_t root, err_t *e) {
 }
 
 static bool gram_seal(gram *g, int32_t root, err_t *e) {
-    gram__seal s = {.g = g};
+    gram__seal s = {.g = g, .body_rule = -1};
     bool       ok = !gram_failed(g);
     if (ok) {
         s.owner = gram__ints(g->n_state, 0xff), s.list = gram__ints(g->n_state, 0);
@@ -14221,6 +14390,7 @@ static bool gram_seal(gram *g, int32_t root, err_t *e) {
         hmap_drop(&s.spots);
     }
     if (gram_failed(g)) ok = err_set(e, g->err.code, "%s", g->err.text);
+    mem_free(s.body), mem_free(s.copy);
     mem_free(s.owner), mem_free(s.list), mem_free(s.waits), mem_free(s.ready), mem_free(s.spot), mem_free(s.wait), mem_free(s.left);
     mem_free(s.watch), mem_free(s.alias), mem_free(s.id), mem_free(s.rank), mem_free(s.good), mem_free(s.live), mem_free(s.next), mem_free(s.from);
     gram__drop_built(g);
