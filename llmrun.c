@@ -39696,7 +39696,7 @@ static const struct {
 /* Some options have an effect only beside another one: a note names those that are given without it. */
 typedef enum {
     ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFT, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP, BESIDE_XTC,
-    BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_TEXT, N_PARTNERS
+    BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_SCHEMA, BESIDE_TEXT, N_PARTNERS
 } cli_partner;
 
 static const struct {
@@ -39715,6 +39715,7 @@ static const struct {
     [BESIDE_MIROSTAT] = {"--mirostat", ON_ALL},
     [BESIDE_PENALTY] = {"--repeat-penalty --presence-penalty --frequency-penalty", ON(GENERATE)},   /* a line of a batch may set them */
     [BESIDE_HOLD] = {"--grammar --grammar-file --json-schema --json-schema-file --regex --choice", ON(GENERATE) | ON(TALK)},   /* the same */
+    [BESIDE_SCHEMA] = {"--json-schema --json-schema-file", ON(GENERATE) | ON(TALK) | ON(MASK)},   /* the same */
     [BESIDE_TEXT] = {"--calibrate", ON_QUANTIZE},
 };
 
@@ -39914,9 +39915,9 @@ static const cli_opt cli_opts[] = {
      "the constraint begins behind the first TEXT of the answer; all before it is free"},
     {"--close",                         NULL,         OPT_ON,   AT(hold.close),      0,  0,       GROUP_HOLD, ON_ANSWER, BESIDE_HOLD, NULL,
      "choose no token after which the rest of -n could not hold the end of the constraint, so that an answer ends whole where that is possible"},
-    {"--json-order",                    "schema|any", OPT_WORD, AT(hold.order),      0,  0,       GROUP_HOLD, ON_ANSWER | ON(MASK), ALONE, NULL,
+    {"--json-order",                    "schema|any", OPT_WORD, AT(hold.order),      0,  0,       GROUP_HOLD, ON_ANSWER | ON(MASK), BESIDE_SCHEMA, NULL,
      "order of the keys that are written: as the schema declares them, or any"},
-    {"--json-space",                    "none|one|lines", OPT_WORD, AT(hold.space),  0,  0,       GROUP_HOLD, ON_ANSWER | ON(MASK), ALONE, NULL,
+    {"--json-space",                    "none|one|lines", OPT_WORD, AT(hold.space),  0,  0,       GROUP_HOLD, ON_ANSWER | ON(MASK), BESIDE_SCHEMA, NULL,
      "white space in JSON that is written: none, at most one blank, or also a line break with indentation"},
 
     {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(spec.draft),      0,  0,       GROUP_SPEC, ON_ANSWER, ALONE, NULL,
@@ -42490,9 +42491,10 @@ static void act__setting(const cli_opt *o, const config *c, str *out) {
 
 /* The settings that answers of a batch depend on, one on a line. --resume goes on only with equal settings. Of the options of a chat those that
  * are given; a template of the model is part of its fingerprint. */
-static void act__settings(const config *c, const gguf_file *g, const chat *template, const char *seed, int n_ctx, str *out) {
+static void act__settings(const act_job *r, const char *seed, int n_ctx, str *out) {
     static const char *const more[] = {"-n", "-ctk", "-ctv", "--pre", "--stop", "--ignore-eos", "--special", "--bos", "--blas", "--shard"};
-    str_fmt(out, "model=%016llx\nseed=%s\ncontext=%d\n", (unsigned long long)gguf_fingerprint(g), seed, n_ctx);
+    const config            *c = r->c;
+    str_fmt(out, "model=%016llx\nseed=%s\ncontext=%d\n", (unsigned long long)gguf_fingerprint(r->g), seed, n_ctx);
     for (int i = 0; i < N_CLI_OPTS; i++) {
         const cli_opt *o = &cli_opts[i];
         const bytes    name = cli_long_name(o);
@@ -42505,7 +42507,8 @@ static void act__settings(const config *c, const gguf_file *g, const chat *templ
         act__setting(o, c, out);
         str_put(out, "\n");
     }
-    if (c->chat.template_file) str_fmt(out, "chat-template=%016llx\n", (unsigned long long)chat_fingerprint(template));
+    if (c->chat.template_file) str_fmt(out, "chat-template=%016llx\n", (unsigned long long)chat_fingerprint(r->chat));
+    if (r->hold_text.n) str_fmt(out, "constraint-file=%016llx\n", (unsigned long long)bytes_hash(0, str_bytes(&r->hold_text)));
 }
 
 /* The seed of a batch: the one given, else that of the results that --resume continues, else a fresh one. *drawn: it was not given. */
@@ -42587,7 +42590,7 @@ static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_
     samp_breakers breakers = {0};
     str           settings = {0};
     long long     bad = -1;
-    act__settings(c, r->g, r->chat, seed, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
+    act__settings(r, seed, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
     results *out = results_open(c->output, c->resume, job->csv ? (bytes){0} : str_bytes(&settings), e);
     if (out) {
         const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
