@@ -15580,8 +15580,1253 @@ static bool lang_emit_json_length(gram *g, int32_t from, const lang *l, uint64_t
     return cut != NULL;
 }
 
-static const lang *lang_regex(lang_pool *p, bytes pattern, bool search, err_t *e) { (void)p, (void)pattern, (void)search, (void)e; return NULL; }
-static bool lang_regex_gram(gram *g, int32_t from, bytes pattern, int32_t to, err_t *e) { (void)g, (void)from, (void)pattern, (void)to; return err_set(e, EXIT_INPUT, "not built yet"); }
+/* --- regular expressions: text to nodes. Two kinds are read: those of JSON Schema (ECMA-262), and those of Python's re with re.ASCII. --- */
+
+enum {
+    LANG_TEXT_MAX = 1 << 20,                          /* bytes of an expression */
+    LANG_UNROLL = 1 << 18,                            /* copies of parts of an expression, where counts become states */
+    LANG_SUBSETS = 1 << 22,                           /* steps of making an automaton deterministic */
+};
+
+enum { LANG_I = 1, LANG_M = 2, LANG_S = 4, LANG_X = 8 };                /* flags (?imsx) */
+
+typedef enum { LANG_EMPTY, LANG_CLASS, LANG_CAT, LANG_ALT, LANG_REPEAT, LANG_AT, LANG_LOOK } lang_kind;
+
+/* Places that an expression asks for. */
+typedef enum { LANG_BEGIN, LANG_LINE_BEGIN, LANG_END, LANG_LAST_LINE /* the end, or before a final newline */, LANG_LINE_END, LANG_EDGE, LANG_NO_EDGE } lang_place;
+
+typedef struct {
+    lang_kind  kind;
+    lang_place place;                                 /* LANG_AT */
+    bool       negated;                               /* LANG_LOOK */
+    uint32_t   cls;                                   /* LANG_CLASS */
+    uint32_t   child, next;                           /* the first part; the next part of the node above. 0: none */
+    uint64_t   min, max;                              /* LANG_REPEAT; UINT64_MAX: no bound */
+    size_t     at;                                    /* where it begins in the expression */
+} lang_node;
+
+typedef struct {                                      /* a group that is open */
+    uint32_t first_alt, last_alt, first, last;        /* alternatives before; parts of this one */
+    uint32_t part;                                    /* the last part, to which a count may belong; 0: none */
+    enum { LANG_ATOM, LANG_PLACE, LANG_COUNTED } was; /* what it is */
+    int      flags;                                   /* of the text behind the group */
+    bool     look, negated;
+    size_t   at;
+} lang_open;
+
+typedef struct {
+    bytes      text;
+    size_t     at;
+    bool       python;
+    err_t     *e;
+    int        flags;
+    lang_node *node;
+    uint32_t   n_node;
+    lang_open *open;
+    size_t     n_open;
+    lang_seqs  classes;                               /* of symbols: lo, hi of each range */
+    lang_seqs  names;                                 /* of groups */
+    gram_range *set;                                  /* the class that is read: code points */
+    size_t     n_set, cap_set;
+    uint32_t   n_at, n_look;                          /* nodes of these kinds */
+} lang_rx;
+
+typedef struct { char p[24]; } lang_shown;
+
+/* What stands at a byte, for messages. */
+static lang_shown lang__shown(const lang_rx *x, size_t at) {
+    lang_shown s = {"the end"};
+    const int  len = at < x->text.n ? utf8_len(x->text.p + at, x->text.n - at) : 0;
+    if (at < x->text.n && !len) snprintf(s.p, sizeof s.p, "byte 0x%02x", x->text.p[at]);
+    else if (len) snprintf(s.p, sizeof s.p, "'%.*s'", len, x->text.p + at);
+    return s;
+}
+
+static bool lang__bad(lang_rx *x, size_t at, const char *expected) {
+    return err_set(x->e, EXIT_INPUT, "byte %zu: found %s, expected %s", at + 1, lang__shown(x, at).p, expected);
+}
+
+/* A form that is no regular language, or not one that is read here. */
+static bool lang__unheld(lang_rx *x, size_t at, const char *what) { return err_set(x->e, EXIT_INPUT, "byte %zu: found %s, which cannot be held", at + 1, what); }
+
+static uint32_t lang__node(lang_rx *x, lang_kind kind, size_t at) {
+    if (!x->n_node) x->n_node = 1;                    /* 0 is no node */
+    if (x->n_node == 1 || (x->n_node & (x->n_node - 1)) == 0) x->node = mem_grow(x->node, x->n_node < 64 ? 64 : 2 * (size_t)x->n_node, sizeof *x->node);
+    x->node[x->n_node] = (lang_node){.kind = kind, .at = at};
+    return x->n_node++;
+}
+
+/* --- classes --- */
+
+static void lang__set_add(lang_rx *x, uint32_t lo, uint32_t hi) {
+    if (x->n_set == x->cap_set) x->set = mem_grow(x->set, x->cap_set = 2 * x->cap_set + 64, sizeof *x->set);
+    x->set[x->n_set++] = (gram_range){lo, hi};
+}
+
+static int lang__range_order(const void *x, const void *y) {
+    const gram_range *a = x, *b = y;
+    return lang__compare(a->lo, b->lo);
+}
+
+/* Puts the ranges of the set from `first` on in order and joins those that meet. */
+static void lang__set_sort(lang_rx *x, size_t first) {
+    size_t n = first;
+    qsort(x->set + first, x->n_set - first, sizeof *x->set, lang__range_order);
+    for (size_t i = first; i < x->n_set; i++) {
+        if (n > first && x->set[i].lo <= x->set[n - 1].hi + 1) {
+            if (x->set[i].hi > x->set[n - 1].hi) x->set[n - 1].hi = x->set[i].hi;
+        } else x->set[n++] = x->set[i];
+    }
+    x->n_set = n;
+}
+
+/* Replaces the set from `first` on by what is not in it. */
+static void lang__set_negate(lang_rx *x, size_t first) {
+    lang__set_sort(x, first);
+    const size_t n = x->n_set;
+    uint32_t     lo = 0;
+    for (size_t i = first; i < n; i++) {
+        if (lo < x->set[i].lo) lang__set_add(x, lo, x->set[i].lo - 1);
+        lo = x->set[i].hi + 1;
+    }
+    if (lo <= 0x10ffff) lang__set_add(x, lo, 0x10ffff);
+    memmove(x->set + first, x->set + n, (x->n_set - n) * sizeof *x->set);
+    x->n_set -= n - first;
+}
+
+/* Adds the other case of ASCII letters, where the flag says so. */
+static void lang__set_fold(lang_rx *x) {
+    for (size_t i = 0, n = x->n_set; i < n && (x->flags & LANG_I); i++)
+        for (uint32_t c = 'A'; c <= 'Z'; c++) {
+            if (x->set[i].lo <= c && c <= x->set[i].hi) lang__set_add(x, c | 0x20, c | 0x20);
+            if (x->set[i].lo <= (c | 0x20) && (c | 0x20) <= x->set[i].hi) lang__set_add(x, c, c);
+        }
+}
+
+/* The set as a class of symbols; surrogates are left out. The set is empty afterwards. */
+static uint32_t lang__set_class(lang_rx *x) {
+    size_t n = 0;
+    bool   fresh;
+    lang__set_sort(x, 0);
+    for (size_t i = 0; i < x->n_set; i++) {
+        gram_range r = x->set[i];
+        if (r.lo >= 0xd800 && r.lo < 0xe000) r.lo = 0xe000;
+        if (r.hi >= 0xd800 && r.hi < 0xe000) r.hi = 0xd7ff;
+        if (r.lo > r.hi) continue;
+        r = (gram_range){lang__symbol(r.lo), lang__symbol(r.hi)};
+        if (n && x->set[n - 1].hi + 1 == r.lo) x->set[n - 1].hi = r.hi;
+        else x->set[n++] = r;
+    }
+    const uint32_t id = lang__seqs_add(&x->classes, (const uint32_t *)x->set, 2 * n, &fresh);
+    x->n_set = 0;
+    return id;
+}
+
+static const gram_range *lang__class(const lang_rx *x, uint32_t id, size_t *n) {
+    const uint32_t *p = lang__seq(&x->classes, id, n);
+    *n /= 2;
+    return (const gram_range *)p;
+}
+
+/* \d \w \s, and what a dot does not take. */
+static const gram_range lang__digits[] = {{'0', '9'}}, lang__words_of[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}, lang__blanks[] = {{9, 13}, {' ', ' '}},
+                        lang__blanks_ecma[] = {{9, 13}, {' ', ' '}, {0xa0, 0xa0}, {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}},
+                        lang__newline[] = {{'\n', '\n'}}, lang__newline_ecma[] = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
+
+#define LANG__ALL_OF(r) (r), sizeof(r) / sizeof *(r)
+
+static void lang__set_put(lang_rx *x, const gram_range *r, size_t n, bool negated) {
+    const size_t first = x->n_set;
+    for (size_t i = 0; i < n; i++) lang__set_add(x, r[i].lo, r[i].hi);
+    if (negated) lang__set_negate(x, first);
+}
+
+/* The class of an escape's letter. False: the letter has none. */
+static bool lang__set_letter(lang_rx *x, uint8_t c) {
+    const bool negated = c == 'D' || c == 'W' || c == 'S';
+    switch (c | 0x20) {
+    case 'd': lang__set_put(x, LANG__ALL_OF(lang__digits), negated); return true;
+    case 'w': lang__set_put(x, LANG__ALL_OF(lang__words_of), negated); return true;
+    case 's':
+        if (x->python) lang__set_put(x, LANG__ALL_OF(lang__blanks), negated);
+        else lang__set_put(x, LANG__ALL_OF(lang__blanks_ecma), negated);
+        return true;
+    default: return false;
+    }
+}
+
+static void lang__set_dot(lang_rx *x) {
+    if (x->flags & LANG_S) lang__set_add(x, 0, 0x10ffff);
+    else if (x->python) lang__set_put(x, LANG__ALL_OF(lang__newline), true);
+    else lang__set_put(x, LANG__ALL_OF(lang__newline_ecma), true);
+}
+
+/* --- escapes --- */
+
+static bool lang__more(const lang_rx *x) { return x->at < x->text.n; }
+static uint8_t lang__peek(const lang_rx *x, size_t ahead) { return x->text.n - x->at > ahead ? x->text.p[x->at + ahead] : 0; }
+static bool lang__take(lang_rx *x, char c) {
+    const bool there = lang__more(x) && x->text.p[x->at] == (uint8_t)c;
+    x->at += there;
+    return there;
+}
+
+static int lang__hex_digit(uint8_t c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
+static bool lang__octal_digit(uint8_t c) { return c >= '0' && c <= '7'; }
+
+/* Exactly n hexadecimal digits. */
+static bool lang__hex(lang_rx *x, int n, uint32_t *code) {
+    for (*code = 0; n > 0; n--, x->at++) {
+        const int v = lang__more(x) ? lang__hex_digit(x->text.p[x->at]) : -1;
+        if (v < 0) return lang__bad(x, x->at, "a hexadecimal digit");
+        *code = *code << 4 | (uint32_t)v;
+    }
+    return *code <= 0x10ffff || lang__bad(x, x->at - 1, "a code point up to 10ffff");
+}
+
+/* \u{...} */
+static bool lang__hex_braces(lang_rx *x, uint32_t *code) {
+    *code = 0;
+    do {
+        const int v = lang__more(x) ? lang__hex_digit(x->text.p[x->at]) : -1;
+        if (v < 0) return lang__bad(x, x->at, "a hexadecimal digit");
+        *code = *code << 4 | (uint32_t)v;
+        if (*code > 0x10ffff) return lang__bad(x, x->at, "a code point up to 10ffff");
+        x->at++;
+    } while (!lang__take(x, '}'));
+    return true;
+}
+
+/* \uXXXX of ECMA; two of them may be one character. */
+static bool lang__hex_pair(lang_rx *x, uint32_t *code) {
+    if (lang__take(x, '{')) return lang__hex_braces(x, code);
+    if (!lang__hex(x, 4, code)) return false;
+    if ((*code & 0xfc00) != 0xd800 || lang__peek(x, 0) != '\\' || lang__peek(x, 1) != 'u' || lang__hex_digit(lang__peek(x, 2)) < 0) return true;
+    const size_t before = x->at;
+    uint32_t     low;
+    x->at += 2;
+    if (!lang__hex(x, 4, &low)) return false;
+    if ((low & 0xfc00) == 0xdc00) *code = 0x10000 + ((*code & 0x3ff) << 10 | (low & 0x3ff));
+    else x->at = before;
+    return true;
+}
+
+/* Escapes that are one character in both kinds. */
+static bool lang__control(uint8_t c, uint32_t *code) {
+    static const char letter[] = "fnrtv";
+    static const uint8_t is[] = {'\f', '\n', '\r', '\t', '\v'};
+    const char *p = c ? strchr(letter, c) : NULL;
+    if (p) *code = is[p - letter];
+    return p != NULL;
+}
+
+/* A digit behind a backslash, as Python reads it. */
+static bool lang__python_number(lang_rx *x, size_t from, bool in_class, uint32_t *code) {
+    const uint8_t a = lang__peek(x, 0), b = lang__peek(x, 1), c = lang__peek(x, 2);
+    const bool    three = lang__octal_digit(a) && lang__octal_digit(b) && lang__octal_digit(c);
+    if (a != '0' && !(in_class && lang__octal_digit(a)) && !three) return in_class ? lang__bad(x, x->at, "an octal digit") : lang__unheld(x, from, "a backreference");
+    *code = 0;
+    for (int i = 0; i < 3 && lang__octal_digit(lang__peek(x, 0)); i++) *code = *code * 8 + (uint32_t)(x->text.p[x->at++] - '0');
+    return *code <= 0377 || err_set(x->e, EXIT_INPUT, "byte %zu: found an octal number above 377, expected a smaller one", from + 1);
+}
+
+static bool lang__python_escape(lang_rx *x, size_t from, bool in_class, uint32_t *code) {
+    const uint8_t c = x->text.p[x->at];
+    if (c >= '0' && c <= '9') return lang__python_number(x, from, in_class, code);
+    x->at++;
+    if (lang__control(c, code)) return true;
+    switch (c) {
+    case 'a': *code = 7; return true;
+    case 'x': return lang__hex(x, 2, code);
+    case 'u': return lang__hex(x, 4, code);
+    case 'U': return lang__hex(x, 8, code);
+    case 'N': return lang__unheld(x, from, "a character by its name (\\N)");
+    default: *code = c; return !((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || lang__bad(x, x->at - 1, "an escape of Python's re");
+    }
+}
+
+static bool lang__ecma_escape(lang_rx *x, size_t from, uint32_t *code) {
+    const uint8_t c = x->text.p[x->at++];
+    if (lang__control(c, code)) return true;
+    if (c == 'x') return lang__hex(x, 2, code);
+    if (c == 'u') return lang__hex_pair(x, code);
+    if (c == 'k' || (c >= '1' && c <= '9')) return lang__unheld(x, from, "a backreference");
+    if (c == '0' && (lang__peek(x, 0) < '0' || lang__peek(x, 0) > '9')) return *code = 0, true;
+    if (c == 'c' && ((lang__peek(x, 0) | 0x20) >= 'a' && (lang__peek(x, 0) | 0x20) <= 'z')) return *code = x->text.p[x->at++] & 0x1f, true;
+    *code = c;
+    return (c != '0' && !((c | 0x20) >= 'a' && (c | 0x20) <= 'z')) || lang__bad(x, c == 'c' ? x->at : x->at - 1, "an escape of ECMA-262");
+}
+
+/* One character of the expression that stands for itself. */
+static bool lang__literal(lang_rx *x, uint32_t *code) {
+    uint32_t  symbol;
+    const int len = lang__read(x->text.p + x->at, x->text.n - x->at, &symbol);
+    if (!len) return lang__bad(x, x->at, "UTF-8");
+    *code = lang__code(symbol);
+    x->at += (size_t)len;
+    return true;
+}
+
+/* What stands behind a backslash: a class, which is added to the set (*code UINT32_MAX), or a character. */
+static bool lang__escape(lang_rx *x, bool in_class, uint32_t *code) {
+    const size_t from = x->at - 1;
+    if (!lang__more(x)) return lang__bad(x, x->at, "an escaped character");
+    const uint8_t c = x->text.p[x->at];
+    *code = UINT32_MAX;
+    if (lang__set_letter(x, c)) return x->at++, true;
+    if (in_class && c == 'b') return x->at++, *code = 8, true;
+    if (c >= 0x80) return lang__literal(x, code);
+    if ((c | 0x20) == 'p' && !x->python) return lang__unheld(x, from, "a property of Unicode (\\p)");
+    return x->python ? lang__python_escape(x, from, in_class, code) : lang__ecma_escape(x, from, code);
+}
+
+/* One end of a range, or a class (*code UINT32_MAX). */
+static bool lang__member(lang_rx *x, uint32_t *code) {
+    if (!lang__more(x)) return lang__bad(x, x->at, "']'");
+    return lang__take(x, '\\') ? lang__escape(x, true, code) : lang__literal(x, code);
+}
+
+/* One member of a class: a character, a range, a class. */
+static bool lang__members(lang_rx *x) {
+    const size_t from = x->at;
+    uint32_t     lo, hi;
+    if (!lang__member(x, &lo)) return false;
+    if (lang__peek(x, 0) != '-' || lang__peek(x, 1) == ']' || x->text.n - x->at < 2) {
+        if (lo != UINT32_MAX) lang__set_add(x, lo, lo);
+        return true;
+    }
+    x->at++;
+    if (!lang__member(x, &hi)) return false;
+    if ((lo == UINT32_MAX || hi == UINT32_MAX) && x->python) return err_set(x->e, EXIT_INPUT, "byte %zu: found a class as an end of a range, expected a character", from + 1);
+    if (lo == UINT32_MAX || hi == UINT32_MAX) {       /* in ECMA the hyphen is then a character */
+        lang__set_add(x, '-', '-');
+        if (lo != UINT32_MAX) lang__set_add(x, lo, lo);
+        if (hi != UINT32_MAX) lang__set_add(x, hi, hi);
+        return true;
+    }
+    lang__set_add(x, lo, hi);
+    return lo <= hi || err_set(x->e, EXIT_INPUT, "byte %zu: found a range that ends before it begins, expected the smaller end first", from + 1);
+}
+
+/* A class in brackets, from behind the first one. */
+static bool lang__brackets(lang_rx *x) {
+    const size_t from = x->at - 1;
+    const bool   negated = lang__take(x, '^');
+    bool         first = x->python;                   /* there a bracket that comes first is a character */
+    for (; first || !lang__take(x, ']'); first = false) {
+        if (!lang__more(x)) return err_set(x->e, EXIT_INPUT, "byte %zu: found a class without its ']', expected one", from + 1);
+        if (!lang__members(x)) return false;
+    }
+    lang__set_fold(x);
+    if (negated) lang__set_negate(x, 0);
+    return true;
+}
+
+/* --- parts, groups, counts --- */
+
+static lang_open *lang__top(lang_rx *x) { return &x->open[x->n_open - 1]; }
+
+/* Puts the last part behind those before; nothing counts it any more. */
+static void lang__settle(lang_rx *x) {
+    lang_open *o = lang__top(x);
+    if (!o->part) return;
+    if (o->last) x->node[o->last].next = o->part;
+    else o->first = o->part;
+    o->last = o->part;
+    o->part = 0;
+}
+
+static void lang__part(lang_rx *x, uint32_t node) {
+    lang__settle(x);
+    lang__top(x)->part = node;
+    lang__top(x)->was = LANG_ATOM;
+}
+
+/* The set as a part. */
+static void lang__class_part(lang_rx *x, size_t at) {
+    const uint32_t node = lang__node(x, LANG_CLASS, at);
+    x->node[node].cls = lang__set_class(x);
+    lang__part(x, node);
+}
+
+static void lang__place_part(lang_rx *x, lang_place place, size_t at) {
+    const uint32_t node = lang__node(x, LANG_AT, at);
+    x->node[node].place = place;
+    x->n_at++;
+    lang__part(x, node);
+    lang__top(x)->was = LANG_PLACE;
+}
+
+/* Ends an alternative of the open group: its parts are one node. */
+static void lang__close_alt(lang_rx *x) {
+    lang__settle(x);
+    lang_open *o = lang__top(x);
+    uint32_t   node = o->first;
+    if (!node || x->node[node].next) {
+        node = lang__node(x, node ? LANG_CAT : LANG_EMPTY, node ? x->node[node].at : x->at);
+        x->node[node].child = o->first;
+    }
+    if (o->last_alt) x->node[o->last_alt].next = node;
+    else o->first_alt = node;
+    o->last_alt = node;
+    o->first = o->last = 0;
+}
+
+/* Ends the open group; returns its node. */
+static uint32_t lang__close(lang_rx *x) {
+    lang__close_alt(x);
+    const lang_open o = *lang__top(x);
+    uint32_t        node = o.first_alt;
+    if (x->node[node].next) {
+        node = lang__node(x, LANG_ALT, o.at);
+        x->node[node].child = o.first_alt;
+    }
+    if (o.look) {
+        const uint32_t child = node;
+        node = lang__node(x, LANG_LOOK, o.at);
+        x->node[node].child = child;
+        x->node[node].negated = o.negated;
+        x->n_look++;
+    }
+    x->flags = o.flags;
+    x->n_open--;
+    return node;
+}
+
+static void lang__open(lang_rx *x, size_t at, int flags) {
+    x->open = mem_reserve(x->open, x->n_open, SIZE_MAX, sizeof *x->open);
+    x->open[x->n_open++] = (lang_open){.flags = x->flags, .at = at};
+    x->flags = flags;
+}
+
+/* A group's name up to `end`, which no other group has. */
+static bool lang__name(lang_rx *x, char end) {
+    const size_t from = x->at;
+    bool         fresh;
+    while (lang__more(x) && x->text.p[x->at] != (uint8_t)end) {
+        const uint8_t c = x->text.p[x->at];
+        if (!(c >= 0x80 || c == '_' || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (x->at > from && c >= '0' && c <= '9'))) return lang__bad(x, x->at, "a letter of a group's name");
+        x->at++;
+    }
+    if (x->at == from || !lang__more(x)) return lang__bad(x, x->at, "a group's name");
+    uint32_t *name = mem_new(x->at - from, sizeof *name);
+    for (size_t i = from; i < x->at; i++) name[i - from] = x->text.p[i];
+    lang__seqs_add(&x->names, name, x->at - from, &fresh);
+    mem_free(name);
+    x->at++;
+    return fresh || err_set(x->e, EXIT_INPUT, "byte %zu: found the name of an earlier group, expected another", from + 1);
+}
+
+/* Letters of flags; false: none, or e is set. */
+static bool lang__flag_letters(lang_rx *x, int *flags, const char *allowed) {
+    static const char letter[] = "imsx";
+    const size_t      from = x->at;
+    for (; lang__more(x) && !memchr(":)-", x->text.p[x->at], 3); x->at++) {
+        const char  c = (char)x->text.p[x->at];
+        const char *p = strchr(letter, c);
+        if (!x->python && c != 'i') return lang__unheld(x, x->at, "a flag other than i");
+        if (c == 'u') return lang__unheld(x, x->at, "the flag u: classes are ASCII's");
+        if (!c || !strchr(allowed, c)) return lang__bad(x, x->at, "a flag (a, i, m, s, x)");
+        if (p) *flags |= 1 << (p - letter);
+    }
+    return x->at > from || lang__bad(x, x->at, "a flag (a, i, m, s, x)");
+}
+
+/* Flags for the whole expression stand at its beginning. */
+static bool lang__at_start(const lang_rx *x) { return x->n_open == 1 && !x->open->first_alt && !x->open->first && !x->open->part; }
+
+/* (?flags), (?flags:, (?flags-flags: from behind the question mark. */
+static bool lang__flags(lang_rx *x, size_t from) {
+    int set = 0, clear = 0;
+    if (lang__peek(x, 0) != '-' && !lang__flag_letters(x, &set, "aimsx")) return false;
+    if (lang__take(x, ')')) {
+        if (!lang__at_start(x)) return err_set(x->e, EXIT_INPUT, "byte %zu: found flags for the whole expression, expected them at its beginning", from + 1);
+        x->flags |= set;
+        return true;
+    }
+    if (lang__take(x, '-') && !lang__flag_letters(x, &clear, "imsx")) return false;
+    if (set & clear) return err_set(x->e, EXIT_INPUT, "byte %zu: found a flag that is set and cleared, expected one of both", from + 1);
+    if (!lang__take(x, ':')) return lang__bad(x, x->at, "':'");
+    lang__open(x, from, (x->flags | set) & ~clear);
+    return true;
+}
+
+static bool lang__look(lang_rx *x, size_t from, bool negated) {
+    if (x->python) return lang__unheld(x, from, "a lookahead");
+    lang__open(x, from, x->flags);
+    lang__top(x)->look = true;
+    lang__top(x)->negated = negated;
+    return true;
+}
+
+static bool lang__comment(lang_rx *x, size_t from) {
+    while (lang__more(x))
+        if (x->text.p[x->at++] == ')') return true;
+    return err_set(x->e, EXIT_INPUT, "byte %zu: found a comment without its ')', expected one", from + 1);
+}
+
+/* A group that begins with "(?P". */
+static bool lang__python_group(lang_rx *x, size_t from) {
+    if (lang__take(x, '=')) return lang__unheld(x, from, "a backreference");
+    if (!lang__take(x, '<')) return lang__bad(x, x->at, "'<'");
+    if (!lang__name(x, '>')) return false;
+    lang__open(x, from, x->flags);
+    return true;
+}
+
+/* A group, from behind its "(?". */
+static bool lang__special_group(lang_rx *x, size_t from) {
+    const uint8_t next = lang__peek(x, 1);
+    if (lang__take(x, ':')) return lang__open(x, from, x->flags), true;
+    if (lang__take(x, '=')) return lang__look(x, from, false);
+    if (lang__take(x, '!')) return lang__look(x, from, true);
+    if (lang__take(x, '#')) return x->python ? lang__comment(x, from) : lang__bad(x, x->at - 1, "a group of ECMA-262");
+    if (lang__take(x, 'P')) return lang__python_group(x, from);
+    if (lang__take(x, '(')) return lang__unheld(x, from, "a conditional group");
+    if (lang__take(x, '>')) return lang__unheld(x, from, "an atomic group");
+    if (!lang__take(x, '<')) return lang__flags(x, from);
+    if (next == '=' || next == '!') return lang__unheld(x, from, "a lookbehind");
+    if (x->python) return lang__bad(x, x->at, "'=' or '!'");
+    if (!lang__name(x, '>')) return false;
+    lang__open(x, from, x->flags);
+    return true;
+}
+
+static bool lang__group(lang_rx *x) {
+    const size_t from = x->at - 1;
+    if (lang__take(x, '?')) return lang__special_group(x, from);
+    lang__open(x, from, x->flags);
+    return true;
+}
+
+static bool lang__group_end(lang_rx *x) {
+    if (x->n_open == 1) return err_set(x->e, EXIT_INPUT, "byte %zu: found ')' without its '(', expected a part of an expression", x->at);
+    lang__part(x, lang__close(x));
+    return true;
+}
+
+/* Decimal digits; true: there are some. Too large a number is an error. */
+static bool lang__digits_of(lang_rx *x, size_t *at, uint64_t *n) {
+    const size_t from = *at;
+    for (*n = 0; *at < x->text.n && x->text.p[*at] >= '0' && x->text.p[*at] <= '9'; ++*at)
+        if (__builtin_mul_overflow(*n, 10, n) || __builtin_add_overflow(*n, x->text.p[*at] - '0', n) || *n == UINT64_MAX)
+            return err_set(x->e, EXIT_RESOURCE, "byte %zu: found a count of 2^64 - 1 or more, expected a smaller one", from + 1);
+    return *at > from;
+}
+
+/* A count in braces, from behind the first one; false: it is none, and stands for itself, or e is set. */
+static bool lang__braces(lang_rx *x, uint64_t *min, uint64_t *max) {
+    const size_t from = x->at - 1;
+    size_t       at = x->at;
+    const bool   low = lang__digits_of(x, &at, min);
+    bool         comma = at < x->text.n && x->text.p[at] == ',', high = false;
+    if (comma) at++, high = lang__digits_of(x, &at, max);
+    if (x->e->code || at >= x->text.n || x->text.p[at] != '}' || (!low && !(x->python && comma))) return false;
+    if (!comma) *max = *min;
+    else if (!high) *max = UINT64_MAX;
+    x->at = at + 1;
+    return *min <= *max || err_set(x->e, EXIT_INPUT, "byte %zu: found a count whose least is above its most, expected at most that", from + 1);
+}
+
+/* A count behind the last part. */
+static bool lang__count_part(lang_rx *x, size_t from, uint64_t min, uint64_t max) {
+    lang_open *o = lang__top(x);
+    if (!o->part || o->was == LANG_PLACE || x->node[o->part].kind == LANG_LOOK) return lang__bad(x, from, "a part that can be repeated before it");
+    if (o->was == LANG_COUNTED) return lang__bad(x, from, "no second count for one part");
+    const bool lazy = lang__take(x, '?');             /* means the same texts */
+    if (!lazy && x->python && lang__peek(x, 0) == '+') return lang__unheld(x, from, "a possessive count");
+    const uint32_t node = lang__node(x, LANG_REPEAT, from), part = lang__top(x)->part;
+    x->node[node].child = part;
+    x->node[node].min = min, x->node[node].max = max;
+    lang__top(x)->part = node;
+    lang__top(x)->was = LANG_COUNTED;
+    return true;
+}
+
+/* What a backslash begins outside of a class. */
+static bool lang__escape_part(lang_rx *x) {
+    static const struct { char letter; bool python_only; lang_place place; } places[] = {{'A', true, LANG_BEGIN}, {'Z', true, LANG_END}, {'b', false, LANG_EDGE}, {'B', false, LANG_NO_EDGE}};
+    const size_t from = x->at - 1;
+    uint32_t     code;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if ((x->python || !places[i].python_only) && lang__take(x, places[i].letter)) return lang__place_part(x, places[i].place, from), true;
+    if (!lang__escape(x, false, &code)) return false;
+    if (code != UINT32_MAX) lang__set_add(x, code, code);
+    lang__set_fold(x);
+    lang__class_part(x, from);
+    return true;
+}
+
+static bool lang__literal_part(lang_rx *x) {
+    const size_t from = x->at;
+    uint32_t     code;
+    if (!lang__literal(x, &code)) return false;
+    lang__set_add(x, code, code);
+    lang__set_fold(x);
+    lang__class_part(x, from);
+    return true;
+}
+
+/* White space and comments under the flag x. */
+static bool lang__skip(lang_rx *x) {
+    const uint8_t c = lang__peek(x, 0);
+    if (!(x->flags & LANG_X) || !c || !strchr(" \t\n\r\v\f#", c)) return false;
+    x->at++;
+    while (c == '#' && lang__more(x) && x->text.p[x->at - 1] != '\n') x->at++;
+    return true;
+}
+
+static bool lang__next(lang_rx *x) {
+    const size_t from = x->at;
+    uint64_t     min = 0, max = UINT64_MAX;
+    if (lang__skip(x)) return true;
+    const uint8_t c = x->text.p[x->at++];
+    switch (c) {
+    case '|': return lang__close_alt(x), true;
+    case '(': return lang__group(x);
+    case ')': return lang__group_end(x);
+    case '\\': return lang__escape_part(x);
+    case '^': return lang__place_part(x, x->flags & LANG_M ? LANG_LINE_BEGIN : LANG_BEGIN, from), true;
+    case '$': return lang__place_part(x, x->flags & LANG_M ? LANG_LINE_END : x->python ? LANG_LAST_LINE : LANG_END, from), true;
+    case '.': return lang__set_dot(x), lang__class_part(x, from), true;
+    case '[': return lang__brackets(x) && (lang__class_part(x, from), true);
+    case '*': return lang__count_part(x, from, 0, max);
+    case '+': return lang__count_part(x, from, 1, max);
+    case '?': return lang__count_part(x, from, 0, 1);
+    case '{':
+        if (lang__braces(x, &min, &max)) return lang__count_part(x, from, min, max);
+        break;
+    default: break;
+    }
+    x->at = from;
+    return !x->e->code && lang__literal_part(x);
+}
+
+static void lang__rx_drop(lang_rx *x) {
+    mem_free(x->node);
+    mem_free(x->open);
+    mem_free(x->set);
+    lang__seqs_drop(&x->classes);
+    lang__seqs_drop(&x->names);
+}
+
+/* Reads an expression; 0: e says why not. Else its node. */
+static uint32_t lang__rx_read(lang_rx *x) {
+    if (x->text.n > LANG_TEXT_MAX) return err_set(x->e, EXIT_RESOURCE, "an expression of %zu bytes, expected at most %d", x->text.n, LANG_TEXT_MAX), 0;
+    lang__open(x, 0, x->flags);
+    while (lang__more(x))
+        if (!lang__next(x)) return 0;
+    if (x->n_open > 1) return err_set(x->e, EXIT_INPUT, "byte %zu: found '(' without its ')', expected one", lang__top(x)->at + 1), 0;
+    return lang__close(x);
+}
+
+/* The parts of a node that follow each other: those of a sequence, or itself. Returns their number. */
+static size_t lang__parts(const lang_rx *x, uint32_t node, uint32_t **part) {
+    size_t n = 0;
+    *part = NULL;
+    for (uint32_t i = x->node[node].kind == LANG_CAT ? x->node[node].child : node; i; i = x->node[node].kind == LANG_CAT ? x->node[i].next : 0) {
+        *part = mem_reserve(*part, n, SIZE_MAX, sizeof **part);
+        (*part)[n++] = i;
+    }
+    return n;
+}
+
+static bool lang__is_place(const lang_rx *x, uint32_t node, lang_place a, lang_place b, lang_place c) {
+    const lang_node *p = &x->node[node];
+    return p->kind == LANG_AT && (p->place == a || p->place == b || p->place == c);
+}
+
+/* Cuts places from both ends of n parts where they say nothing of a whole text: its begin at the begin, its end at the end. Returns whether there was one at
+ * the begin (1), at the end (2). */
+static int lang__strip(const lang_rx *x, uint32_t **part, size_t *n) {
+    int found = 0;
+    for (; *n && lang__is_place(x, **part, LANG_BEGIN, LANG_LINE_BEGIN, LANG_BEGIN); ++*part, --*n) found |= 1;
+    for (; *n && lang__is_place(x, (*part)[*n - 1], LANG_END, LANG_LAST_LINE, LANG_LINE_END); --*n) found |= 2;
+    return found;
+}
+
+/* --- expressions to languages: an automaton with several ways, then one with sets of its states --- */
+
+enum { LANG__EPS = -1, LANG__AT = -2 };               /* an edge that reads nothing; one that asks for place LANG__AT - kind */
+
+typedef struct { int32_t kind; uint32_t to, next; } lang_way;         /* kind: a class, or one of these */
+
+typedef struct { uint32_t node, in, out; } lang_task;
+
+typedef struct {
+    lang_rx  *x;
+    uint32_t *head, n;                                /* [n] 1 + the first edge of a state */
+    lang_way *way;
+    uint32_t  n_way;
+    lang_task *task;
+    size_t    n_task, copies;                         /* copies: of nodes, those that counts make too */
+    uint32_t  final;
+    bool      ends_early;                             /* behind the final state anything may follow */
+    bool      full;                                   /* LANG_UNROLL was reached */
+} lang_nfa;
+
+static uint32_t lang__nfa_state(lang_nfa *a) {
+    a->head = mem_reserve(a->head, a->n, UINT32_MAX, sizeof *a->head);
+    a->head[a->n] = 0;
+    return a->n++;
+}
+
+static void lang__nfa_way(lang_nfa *a, uint32_t from, int32_t kind, uint32_t to) {
+    a->way = mem_reserve(a->way, a->n_way, UINT32_MAX, sizeof *a->way);
+    a->way[a->n_way] = (lang_way){kind, to, a->head[from]};
+    a->head[from] = ++a->n_way;
+}
+
+static void lang__nfa_task(lang_nfa *a, uint32_t node, uint32_t in, uint32_t out) {
+    if (++a->copies > LANG_UNROLL) a->full = true;
+    if (a->full) return;
+    a->task = mem_reserve(a->task, a->n_task, SIZE_MAX, sizeof *a->task);
+    a->task[a->n_task++] = (lang_task){node, in, out};
+}
+
+/* n copies in a row; returns the state behind them. exit: the state that the copies may leave to, UINT32_MAX: none. */
+static uint32_t lang__nfa_row(lang_nfa *a, uint32_t node, uint32_t in, uint64_t n, uint32_t leave) {
+    for (uint64_t i = 0; i < n && !a->full; i++) {
+        const uint32_t out = lang__nfa_state(a);
+        if (leave != UINT32_MAX) lang__nfa_way(a, in, LANG__EPS, leave);
+        lang__nfa_task(a, node, in, out);
+        in = out;
+    }
+    return in;
+}
+
+/* The least number of copies in a row, then the optional ones, or a loop. */
+static void lang__nfa_repeat(lang_nfa *a, const lang_node *p, uint32_t in, uint32_t out) {
+    const uint64_t least = p->max == UINT64_MAX && p->min ? p->min - 1 : p->min;
+    in = lang__nfa_row(a, p->child, in, least, UINT32_MAX);
+    if (p->max != UINT64_MAX) {
+        in = lang__nfa_row(a, p->child, in, p->max - p->min, out);
+        lang__nfa_way(a, in, LANG__EPS, out);
+        return;
+    }
+    const uint32_t begin = lang__nfa_state(a), end = p->min ? lang__nfa_state(a) : begin;
+    lang__nfa_way(a, in, LANG__EPS, begin);
+    lang__nfa_task(a, p->child, begin, end);
+    if (p->min) lang__nfa_way(a, end, LANG__EPS, begin);
+    lang__nfa_way(a, end, LANG__EPS, out);
+}
+
+static void lang__nfa_one(lang_nfa *a, lang_task t) {
+    const lang_node *node = a->x->node, *p = &node[t.node];
+    switch (p->kind) {
+    case LANG_EMPTY: lang__nfa_way(a, t.in, LANG__EPS, t.out); break;
+    case LANG_CLASS: lang__nfa_way(a, t.in, (int32_t)p->cls, t.out); break;
+    case LANG_AT: lang__nfa_way(a, t.in, LANG__AT - (int32_t)p->place, t.out); break;
+    case LANG_REPEAT: lang__nfa_repeat(a, p, t.in, t.out); break;
+    case LANG_ALT:
+        for (uint32_t i = p->child; i; i = node[i].next) lang__nfa_task(a, i, t.in, t.out);
+        break;
+    case LANG_CAT:
+        for (uint32_t i = p->child, in = t.in, out; i; i = node[i].next, in = out) {
+            out = node[i].next ? lang__nfa_state(a) : t.out;
+            lang__nfa_task(a, i, in, out);
+        }
+        break;
+    case LANG_LOOK: ASSERT(!"a lookahead is no part of a row");
+    }
+}
+
+static void lang__nfa_node(lang_nfa *a, uint32_t node, uint32_t in, uint32_t out) {
+    lang__nfa_task(a, node, in, out);
+    while (a->n_task && !a->full) lang__nfa_one(a, a->task[--a->n_task]);
+    a->n_task = 0;
+}
+
+static uint32_t lang__class_of(lang_rx *x, const gram_range *r, size_t n) {
+    bool fresh;
+    return lang__seqs_add(&x->classes, (const uint32_t *)r, 2 * n, &fresh);
+}
+
+/* The words of a language, between two states. */
+static void lang__nfa_lang(lang_nfa *a, const lang_dfa *d, uint32_t in, uint32_t out) {
+    const uint32_t base = a->n;
+    for (uint32_t s = 0; s < d->n; s++) lang__nfa_state(a);
+    if (d->n) lang__nfa_way(a, in, LANG__EPS, base);
+    for (uint32_t s = 0; s < d->n; s++) {
+        if (d->ends[s]) lang__nfa_way(a, base + s, LANG__EPS, out);
+        for (uint32_t k = d->first[s]; k < d->first[s + 1]; k++)
+            lang__nfa_way(a, base + s, (int32_t)lang__class_of(a->x, &(gram_range){d->edge[k].lo, d->edge[k].hi}, 1), base + d->edge[k].to);
+    }
+}
+
+static void lang__nfa_drop(lang_nfa *a) {
+    mem_free(a->head);
+    mem_free(a->way);
+    mem_free(a->task);
+}
+
+/* What may come next in a text, as bits: that is what a place that was passed still asks for. */
+enum { LANG_N_END = 1, LANG_N_LAST = 2 /* a newline, then the end */, LANG_N_LINE = 4 /* a newline, then more */, LANG_N_WORD = 8, LANG_N_OTHER = 16, LANG_N_ALL = 31 };
+
+/* What came before. */
+typedef enum { LANG_P_BEGIN, LANG_P_LINE, LANG_P_WORD, LANG_P_OTHER } lang_before;
+
+/* What may come next where a place is passed; 0: it is not there. */
+static unsigned lang__allows(const lang_rx *x, lang_place place, lang_before before) {
+    const bool edge = place == LANG_EDGE;
+    switch (place) {
+    case LANG_BEGIN: return before == LANG_P_BEGIN ? LANG_N_ALL : 0;
+    case LANG_LINE_BEGIN: return before == LANG_P_BEGIN || before == LANG_P_LINE ? LANG_N_ALL : 0;
+    case LANG_END: return LANG_N_END;
+    case LANG_LAST_LINE: return LANG_N_END | LANG_N_LAST;
+    case LANG_LINE_END: return LANG_N_END | LANG_N_LAST | LANG_N_LINE;
+    default: break;
+    }
+    if (edge != (before == LANG_P_WORD)) return LANG_N_WORD;
+    /* up to Python 3.13 an empty text has no place that is no edge */
+    return LANG_N_ALL & ~(unsigned)LANG_N_WORD & ~(unsigned)(x->python && !edge && before == LANG_P_BEGIN ? LANG_N_END : 0);
+}
+
+typedef struct {                                      /* symbols that no class of an expression tells apart are an atom */
+    uint32_t   *bound;                                /* [n_part + 1] where parts of the row of symbols begin */
+    uint32_t   *atom_of;                              /* [n_part] */
+    uint32_t    n_part, n;
+    lang_seqs   classes;                              /* by atom: the classes that it is in */
+    uint32_t   *first, *atom;                         /* by class: its atoms are atom[first[c]] .. atom[first[c + 1]] */
+    lang_before *kind;                                /* [n] what the symbols are */
+} lang_atoms;
+
+static int lang__number_order(const void *a, const void *b) { return lang__compare(*(const uint32_t *)a, *(const uint32_t *)b); }
+
+/* Where classes begin and end. */
+static void lang__bounds(lang_atoms *t, const lang_seqs *c) {
+    uint32_t n = 2, m = 0;
+    t->bound = mem_new(2 + c->n_item, sizeof *t->bound);
+    t->bound[0] = 0, t->bound[1] = LANG_SYMBOLS;
+    for (size_t i = 0; i < c->n_item; i++) t->bound[n++] = c->item[i] + (i & 1);    /* lo, hi, lo, hi ... */
+    qsort(t->bound, n, sizeof *t->bound, lang__number_order);
+    for (uint32_t i = 0; i < n; i++)
+        if (!m || t->bound[i] != t->bound[m - 1]) t->bound[m++] = t->bound[i];
+    t->n_part = m - 1;
+}
+
+static uint32_t lang__part_of(const lang_atoms *t, uint32_t symbol) {
+    uint32_t lo = 0, hi = t->n_part;
+    while (lo < hi) {
+        const uint32_t mid = lo + (hi - lo) / 2;
+        if (t->bound[mid] < symbol) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* The classes that each part is in: (*list)[head[i]] up to head[i + 1], in order. False: more than LANG_SUBSETS in all. */
+static bool lang__covers(const lang_atoms *t, const lang_seqs *c, size_t *head, uint32_t **list) {
+    size_t all = 0;
+    for (size_t i = 0; i < c->n_item; i += 2) {
+        all += lang__part_of(t, c->item[i + 1] + 1) - lang__part_of(t, c->item[i]);
+        if (all > LANG_SUBSETS) return false;
+    }
+    *list = mem_new(all, sizeof **list);
+    for (int fill = 0; fill < 2; fill++) {
+        for (uint32_t k = c->n; k-- > 0;)
+            for (size_t i = c->first[k]; i < c->first[k + 1]; i += 2)
+                for (uint32_t p = lang__part_of(t, c->item[i]); t->bound[p] <= c->item[i + 1]; p++) {
+                    if (fill) (*list)[--head[p]] = k;
+                    else head[p]++;
+                }
+        for (uint32_t p = 1; !fill && p < t->n_part; p++) head[p] += head[p - 1];
+    }
+    head[t->n_part] = all;
+    return true;
+}
+
+/* The atoms of each class, from the classes of each atom. */
+static void lang__turn(lang_atoms *t, uint32_t n_class) {
+    t->first = mem_new((size_t)n_class + 1, sizeof *t->first);
+    t->atom = mem_new(t->classes.n_item, sizeof *t->atom);
+    for (size_t i = 0; i < t->classes.n_item; i++) t->first[t->classes.item[i]]++;
+    for (uint32_t c = 1; c <= n_class; c++) t->first[c] += t->first[c - 1];
+    for (uint32_t a = t->n; a-- > 0;)
+        for (size_t i = t->classes.first[a]; i < t->classes.first[a + 1]; i++) t->atom[--t->first[t->classes.item[i]]] = a;
+}
+
+static bool lang__has_atom(const lang_atoms *t, uint32_t cls, uint32_t atom) {
+    for (uint32_t i = t->first[cls]; i < t->first[cls + 1]; i++)
+        if (t->atom[i] == atom) return true;
+    return false;
+}
+
+/* The atoms of all classes of an expression. False: there are too many. */
+static bool lang__atoms(lang_rx *x, lang_atoms *t) {
+    const uint32_t word = lang__class_of(x, LANG__ALL_OF(lang__words_of)), line = lang__class_of(x, LANG__ALL_OF(lang__newline));
+    uint32_t      *list = NULL;
+    lang__bounds(t, &x->classes);
+    size_t *head = mem_new((size_t)t->n_part + 1, sizeof *head);
+    const bool ok = lang__covers(t, &x->classes, head, &list);
+    t->atom_of = mem_new(t->n_part, sizeof *t->atom_of);
+    for (uint32_t p = 0; ok && p < t->n_part; p++) {
+        bool fresh;
+        t->atom_of[p] = lang__seqs_add(&t->classes, list + head[p], head[p + 1] - head[p], &fresh);
+    }
+    t->n = t->classes.n;
+    if (ok) lang__turn(t, x->classes.n);
+    t->kind = mem_new(t->n, sizeof *t->kind);
+    for (uint32_t a = 0; a < t->n; a++) t->kind[a] = lang__has_atom(t, word, a) ? LANG_P_WORD : lang__has_atom(t, line, a) ? LANG_P_LINE : LANG_P_OTHER;
+    mem_free(head);
+    mem_free(list);
+    return ok;
+}
+
+static void lang__atoms_drop(lang_atoms *t) {
+    mem_free(t->bound);
+    mem_free(t->atom_of);
+    mem_free(t->first);
+    mem_free(t->atom);
+    mem_free(t->kind);
+    lang__seqs_drop(&t->classes);
+}
+
+/* The deterministic automaton: a state is what came before, if places ask for it, and a set of elements: a state of the other automaton, and what may
+ * come next. An element is 32 * state + bits. */
+typedef struct {
+    const lang_nfa *a;
+    lang_atoms      atoms;
+    lang_seqs       sets;
+    uint32_t       *closed;                           /* elements that are reached without reading */
+    size_t          n_closed, cap_closed;
+    uint32_t       *seen, *bits, round;               /* [n] of a state: in which round its bits were seen */
+    uint32_t       *room[2], cap_room;                /* elements by atom */
+    uint32_t       *fill;                             /* [atoms + 1] */
+    unsigned        asks;                             /* which of lang_before places ask for, as bits */
+    size_t          steps;
+} lang_subsets;
+
+static void lang__reach(lang_subsets *d, uint32_t state, unsigned bits) {
+    if (d->seen[state] != d->round) d->seen[state] = d->round, d->bits[state] = 0;
+    if (!bits || (d->bits[state] >> bits & 1)) return;
+    d->bits[state] |= 1u << bits;
+    if (d->n_closed == d->cap_closed) d->closed = mem_grow(d->closed, d->cap_closed = 2 * d->cap_closed + 64, sizeof *d->closed);
+    d->closed[d->n_closed++] = state << 5 | bits;
+    d->steps++;
+}
+
+/* Sets `closed` to all that a set reaches without reading. */
+static void lang__closure(lang_subsets *d, const uint32_t *set, size_t n) {
+    d->round++;
+    d->n_closed = 0;
+    for (size_t i = 1; i < n; i++) lang__reach(d, set[i] >> 5, set[i] & 31);
+    for (size_t i = 0; i < d->n_closed; i++) {
+        const uint32_t state = d->closed[i] >> 5;
+        const unsigned bits = d->closed[i] & 31;
+        for (uint32_t k = d->a->head[state]; k; k = d->a->way[k - 1].next) {
+            const lang_way *w = &d->a->way[k - 1];
+            if (w->kind == LANG__EPS) lang__reach(d, w->to, bits);
+            else if (w->kind <= LANG__AT) lang__reach(d, w->to, bits & lang__allows(d->a->x, (lang_place)(LANG__AT - w->kind), (lang_before)set[0]));
+        }
+    }
+}
+
+/* What may come behind a symbol of a kind; 0: the symbol may not come. */
+static unsigned lang__after(unsigned bits, lang_before kind) {
+    if (kind == LANG_P_WORD) return bits & LANG_N_WORD ? LANG_N_ALL : 0;
+    if (kind == LANG_P_OTHER) return bits & LANG_N_OTHER ? LANG_N_ALL : 0;
+    return (bits & LANG_N_LAST ? (unsigned)LANG_N_END : 0) | (bits & LANG_N_LINE ? LANG_N_ALL & ~(unsigned)LANG_N_END : 0);
+}
+
+/* Counts (put NULL) or puts the elements that the closed ones lead to, by atom. */
+static void lang__read_all(lang_subsets *d, uint32_t *put) {
+    for (size_t i = 0; i < d->n_closed; i++)
+        for (uint32_t k = d->a->head[d->closed[i] >> 5]; k; k = d->a->way[k - 1].next) {
+            const lang_way *w = &d->a->way[k - 1];
+            for (uint32_t c = w->kind < 0 ? 0 : d->atoms.first[w->kind]; w->kind >= 0 && c < d->atoms.first[w->kind + 1]; c++, d->steps++) {
+                const uint32_t atom = d->atoms.atom[c];
+                const unsigned bits = lang__after(d->closed[i] & 31, d->atoms.kind[atom]);
+                if (!bits) continue;
+                if (put) put[--d->fill[atom]] = w->to << 5 | bits;
+                else d->fill[atom]++;
+            }
+        }
+}
+
+/* The set of an atom's elements, as a state; UINT32_MAX: none. */
+static uint32_t lang__subset(lang_subsets *d, uint32_t *element, size_t n, lang_before kind) {
+    bool   fresh;
+    size_t m = 1;
+    if (!n) return UINT32_MAX;
+    qsort(element, n, sizeof *element, lang__number_order);
+    uint32_t *set = d->room[1];
+    set[0] = d->asks >> kind & 1 ? kind : LANG_P_OTHER;
+    for (size_t i = 0; i < n; i++)
+        if (!i || element[i] != element[i - 1]) set[m++] = element[i];
+    return lang__seqs_add(&d->sets, set, m, &fresh);
+}
+
+/* The edges of the state whose closure was made. */
+static void lang__subset_edges(lang_subsets *d, lang_build *out) {
+    const uint32_t n = d->atoms.n;
+    memset(d->fill, 0, ((size_t)n + 1) * sizeof *d->fill);
+    lang__read_all(d, NULL);
+    for (uint32_t a = 1; a <= n; a++) d->fill[a] += d->fill[a - 1];
+    if (d->fill[n] + 1 > d->cap_room) {
+        d->cap_room = 2 * d->fill[n] + 64;
+        for (int i = 0; i < 2; i++) d->room[i] = mem_grow(d->room[i], d->cap_room, sizeof *d->room[i]);
+    }
+    lang__read_all(d, d->room[0]);
+    uint32_t *to = mem_new(n, sizeof *to);
+    for (uint32_t a = 0; a < n; a++) to[a] = lang__subset(d, d->room[0] + d->fill[a], d->fill[a + 1] - d->fill[a], d->atoms.kind[a]);
+    for (uint32_t p = 0; p < d->atoms.n_part; p++)
+        if (to[d->atoms.atom_of[p]] != UINT32_MAX) lang__edge(out, d->atoms.bound[p], d->atoms.bound[p + 1] - 1, to[d->atoms.atom_of[p]]);
+    d->steps += d->atoms.n_part / 8;
+    mem_free(to);
+}
+
+/* The state of set s. */
+static void lang__subset_state(lang_subsets *d, lang_build *out, uint32_t s) {
+    size_t          n;
+    const uint32_t *set = lang__seq(&d->sets, s, &n);
+    bool            ends = false, every = false;
+    lang__closure(d, set, n);
+    for (size_t i = 0; i < d->n_closed; i++) {
+        const bool final = d->closed[i] >> 5 == d->a->final;
+        ends |= final && (d->closed[i] & LANG_N_END);
+        every |= final && d->a->ends_early && (d->closed[i] & 31) == LANG_N_ALL;
+    }
+    lang__state(out, ends);
+    if (every) lang__edge(out, 0, LANG_SYMBOLS - 1, s);
+    else lang__subset_edges(d, out);
+}
+
+/* What places of the expression ask for of the symbol before. */
+static unsigned lang__asks(const lang_rx *x) {
+    unsigned asks = 0;
+    for (uint32_t i = 1; i < x->n_node; i++) {
+        if (x->node[i].kind != LANG_AT) continue;
+        if (x->node[i].place == LANG_LINE_BEGIN) asks |= 1u << LANG_P_LINE;
+        if (x->node[i].place == LANG_EDGE || x->node[i].place == LANG_NO_EDGE) asks |= 1u << LANG_P_WORD;
+    }
+    return asks;
+}
+
+/* The language between state 0 and the final one. NULL: e says which limit was reached. */
+static const lang *lang__nfa_solve(lang_pool *p, const lang_nfa *a) {
+    lang_subsets d = {.a = a, .asks = lang__asks(a->x)};
+    lang_build   out = {0};
+    bool         fresh, ok = !a->full && lang__atoms(a->x, &d.atoms);
+    d.seen = mem_new(a->n, sizeof *d.seen), d.bits = mem_new(a->n, sizeof *d.bits);
+    d.fill = mem_new((size_t)d.atoms.n + 1, sizeof *d.fill);
+    lang__seqs_add(&d.sets, (uint32_t[]){LANG_P_BEGIN, LANG_N_ALL}, 2, &fresh);     /* state 0 is element LANG_N_ALL */
+    for (uint32_t s = 0; ok && s < d.sets.n; s++) {
+        lang__subset_state(&d, &out, s);
+        ok = d.steps <= LANG_SUBSETS && d.sets.n <= p->budget && d.sets.n_item <= LANG_SUBSETS;
+    }
+    const lang *l = NULL;
+    if (ok) l = lang__intern(p, lang__minimal(out.d));
+    else lang__dfa_drop(&out.d);
+    if (!l) err_set(a->x->e, EXIT_RESOURCE, "the expression needs too many states: counts and alternatives make more than %d steps", LANG_SUBSETS);
+    lang__atoms_drop(&d.atoms);
+    lang__seqs_drop(&d.sets);
+    for (int i = 0; i < 2; i++) mem_free(d.room[i]);
+    mem_free(d.closed);
+    mem_free(d.seen);
+    mem_free(d.bits);
+    mem_free(d.fill);
+    return l;
+}
+
+/* The texts of n parts in a row, behind them those of `tail` (NULL: nothing), any text before and behind where that is asked for. */
+static const lang *lang__row(lang_pool *p, lang_rx *x, const uint32_t *part, size_t n, const lang *tail, bool before, bool behind) {
+    lang_nfa        a = {.x = x, .ends_early = behind};
+    const lang_dfa *d = tail ? lang__dfa(tail) : NULL;
+    if (tail && !d) return NULL;
+    const uint32_t any = lang__class_of(x, lang__every, 1), begin = lang__nfa_state(&a);
+    uint32_t       in = begin;
+    if (before) lang__nfa_way(&a, begin, (int32_t)any, begin);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t out = lang__nfa_state(&a);
+        lang__nfa_node(&a, part[i], in, out);
+        in = out;
+    }
+    a.final = lang__nfa_state(&a);
+    if (d) lang__nfa_lang(&a, d, in, a.final);
+    else lang__nfa_way(&a, in, LANG__EPS, a.final);
+    if (behind) lang__nfa_way(&a, a.final, (int32_t)any, a.final);
+    const lang *l = lang__nfa_solve(p, &a);
+    lang__nfa_drop(&a);
+    return l;
+}
+
+/* Whether n parts are characters of one class alone: *span becomes their language. */
+static bool lang__row_span(lang_pool *p, const lang_rx *x, uint32_t *part, size_t n, bool search, const lang **span) {
+    const int places = lang__strip(x, &part, &n);
+    if (n != 1 || (search && places != 3)) return false;
+    const lang_node *q = &x->node[*part], *c = q->kind == LANG_REPEAT ? &x->node[q->child] : q;
+    size_t           m;
+    if (c->kind != LANG_CLASS) return false;
+    const gram_range *r = lang__class(x, c->cls, &m);
+    *span = lang__span(p, r, m, c == q ? 1 : q->min, c == q ? 1 : q->max);
+    return true;
+}
+
+/* Lookaheads that stand between the parts of a row. From the last one on: what follows it must be in its language too. */
+static const lang *lang__row_look(lang_pool *p, lang_rx *x, const uint32_t *part, size_t n, bool search) {
+    const lang *tail = NULL;
+    for (size_t i = n; i-- > 0;) {
+        const lang_node look = x->node[part[i]];
+        uint32_t       *inner;
+        if (look.kind != LANG_LOOK) continue;
+        const size_t m = lang__parts(x, look.child, &inner);
+        const lang  *ahead = lang__row(p, x, inner, m, NULL, false, true);
+        mem_free(inner);
+        tail = lang__row(p, x, part + i + 1, n - i - 1, tail, false, search && !tail);
+        tail = lang_and(p, tail, look.negated ? lang_not(p, ahead) : ahead);
+        if (!tail) return NULL;
+        n = i;
+    }
+    return lang__row(p, x, part, n, tail, search, search && !tail);
+}
+
+/* Counts the lookaheads between the parts of a row. False: behind one of them a place asks for what came before, and the lookahead is not at the begin of the text. */
+static bool lang__looks(lang_rx *x, const uint32_t *part, size_t n, bool search, uint32_t *found) {
+    bool   begins = !search, places = true;           /* parts so far: there is a ^; they are places alone */
+    size_t from = SIZE_MAX, to = n && x->node[part[n - 1]].next ? x->node[x->node[part[n - 1]].next].at : SIZE_MAX;
+    for (size_t i = 0; i < n; i++) {
+        const lang_node *p = &x->node[part[i]];
+        begins |= lang__is_place(x, part[i], LANG_BEGIN, LANG_BEGIN, LANG_BEGIN);
+        places &= p->kind == LANG_AT || p->kind == LANG_LOOK;
+        if (p->kind != LANG_LOOK) continue;
+        ++*found;
+        if (from == SIZE_MAX && !(begins && places)) from = p->at;
+    }
+    for (uint32_t i = 1; i < x->n_node; i++)
+        if (x->node[i].kind == LANG_AT && x->node[i].at > from && x->node[i].at < to && !lang__is_place(x, i, LANG_END, LANG_LINE_END, LANG_LAST_LINE))
+            return lang__unheld(x, x->node[i].at, "a place that asks for what came before a lookahead");
+    return true;
+}
+
+/* The texts of one alternative. */
+static const lang *lang__alternative(lang_pool *p, lang_rx *x, uint32_t node, bool search, uint32_t *found) {
+    const lang *l = NULL;
+    uint32_t   *part, before = *found;
+    const size_t n = lang__parts(x, node, &part);
+    if (!lang__looks(x, part, n, search, found)) l = NULL;
+    else if (*found > before) l = lang__row_look(p, x, part, n, search);
+    else if (!lang__row_span(p, x, part, n, search, &l)) l = lang__row(p, x, part, n, NULL, search, search);
+    mem_free(part);
+    return l;
+}
+
+/* The first lookahead that is not a part of an alternative of the whole expression. */
+static void lang__look_inside(lang_rx *x, uint32_t top) {
+    uint8_t *outside = mem_new(x->n_node, 1);
+    for (uint32_t a = x->node[top].kind == LANG_ALT ? x->node[top].child : top; a; a = x->node[top].kind == LANG_ALT ? x->node[a].next : 0)
+        for (uint32_t i = x->node[a].kind == LANG_CAT ? x->node[a].child : a; i; i = x->node[a].kind == LANG_CAT ? x->node[i].next : 0) outside[i] = 1;
+    for (uint32_t i = 1; i < x->n_node; i++)
+        if (x->node[i].kind == LANG_LOOK && !outside[i]) lang__unheld(x, x->node[i].at, "a lookahead within a group or a repetition");
+    mem_free(outside);
+}
+
+static const lang *lang__regex(lang_pool *p, lang_rx *x, bool search) {
+    const uint32_t top = lang__rx_read(x);
+    uint32_t       found = 0;
+    if (!top) return NULL;
+    lang__look_inside(x, top);
+    if (x->e->code) return NULL;
+    const bool  apart = x->n_look && x->node[top].kind == LANG_ALT;
+    const lang *l = apart ? lang_none(p) : lang__alternative(p, x, top, search, &found);
+    for (uint32_t i = apart ? x->node[top].child : 0; i; i = x->node[i].next) l = lang_or(p, l, lang__alternative(p, x, i, search, &found));
+    if (!l) err_set(x->e, EXIT_RESOURCE, "the expression needs more than %zu states and edges", p->budget);
+    return l;
+}
+
+/* The texts that an expression of JSON Schema (ECMA-262) matches: anywhere in them (search), or as a whole. NULL: e says why, with the byte of the expression. */
+static const lang *lang_regex(lang_pool *p, bytes pattern, bool search, err_t *e) {
+    lang_rx     x = {.text = pattern, .e = e};
+    const lang *l = lang__regex(p, &x, search);
+    lang__rx_drop(&x);
+    return l;
+}
+
+/* --- expressions as rules: counts stay numbers --- */
+
+typedef struct {
+    gram     *g;
+    lang_rx  *x;
+    lang_out  out;
+    struct lang_emit_task { uint32_t node; int32_t from, to; } *task;
+    size_t    n_task;
+} lang_rules;
+
+static void lang__rule_task(lang_rules *r, uint32_t node, int32_t from, int32_t to) {
+    r->task = mem_reserve(r->task, r->n_task, SIZE_MAX, sizeof *r->task);
+    r->task[r->n_task++] = (struct lang_emit_task){node, from, to};
+}
+
+static void lang__rule_repeat(lang_rules *r, const lang_node *p, int32_t from, int32_t to) {
+    const int32_t rule = gram_rule(r->g, NULL);
+    lang__rule_task(r, p->child, gram_begin(r->g, rule), gram_end(r->g, rule));
+    gram_repeat(r->g, from, rule, p->min, p->max, to);
+}
+
+static void lang__rule_one(lang_rules *r, uint32_t at, int32_t from, int32_t to) {
+    const lang_node *node = r->x->node, *p = &node[at];
+    size_t           n;
+    const gram_range *cls = p->kind == LANG_CLASS ? lang__class(r->x, p->cls, &n) : NULL;
+    switch (p->kind) {
+    case LANG_EMPTY: gram_eps(r->g, from, to); break;
+    case LANG_CLASS: lang__out_class(&r->out, from, cls, n, to); break;
+    case LANG_REPEAT: lang__rule_repeat(r, p, from, to); break;
+    case LANG_ALT:
+        for (uint32_t i = p->child; i; i = node[i].next) lang__rule_task(r, i, from, to);
+        break;
+    case LANG_CAT:
+        for (uint32_t i = p->child; i; i = node[i].next) {
+            const int32_t next = node[i].next ? gram_state(r->g) : to;
+            lang__rule_task(r, i, from, next);
+            from = next;
+        }
+        break;
+    default: ASSERT(!"places and lookaheads are no rules");
+    }
+}
+
+/* A row of parts without places. */
+static void lang__rule_row(gram *g, lang_rx *x, const uint32_t *part, size_t n, int32_t from, int32_t to) {
+    lang_rules r = {.g = g, .x = x, .out = {.g = g, .when = LANG_PLAIN}};
+    for (size_t i = 0; i < n; i++) {
+        const int32_t next = gram_state(g);
+        lang__rule_task(&r, part[i], from, next);
+        from = next;
+    }
+    gram_eps(g, from, to);
+    while (r.n_task && !gram_failed(g)) {
+        const struct lang_emit_task t = r.task[--r.n_task];
+        lang__rule_one(&r, t.node, t.from, t.to);
+    }
+    mem_free(r.task);
+    lang__seqs_drop(&r.out.key);
+    mem_free(r.out.tail);
+}
+
+/* An expression with places in the middle: its language, with counts as states. */
+static bool lang__rule_lang(gram *g, lang_rx *x, const uint32_t *part, size_t n, int32_t from, int32_t to) {
+    lang_pool  *p = lang_pool_new(LANG_SUBSETS);
+    const lang *l = lang__row(p, x, part, n, NULL, false, false);
+    if (l) lang_emit(g, from, l, to);
+    lang_pool_free(p);
+    return l != NULL;
+}
+
+/* The texts that an expression matches as Python's re.fullmatch(pattern, text, re.ASCII) does, as rules. False: e says why, with the byte of the expression. */
+static bool lang_regex_gram(gram *g, int32_t from, bytes pattern, int32_t to, err_t *e) {
+    lang_rx        x = {.text = pattern, .python = true, .e = e};
+    const uint32_t top = lang__rx_read(&x);
+    uint32_t      *all = NULL;
+    const size_t   n_all = top ? lang__parts(&x, top, &all) : 0;
+    uint32_t      *part = all;
+    size_t         n = n_all;
+    if (top) lang__strip(&x, &part, &n);
+    if (top && x.n_at > n_all - n) lang__rule_lang(g, &x, part, n, from, to);
+    else if (top) lang__rule_row(g, &x, part, n, from, to);
+    mem_free(all);
+    lang__rx_drop(&x);
+    return !e->code;
+}
 
 /* ===== [num] decimal numbers as languages =====
  * Public: num_*. */

@@ -131,9 +131,143 @@ static void t_lang_large(void) {
     lang_pool_free(p);
 }
 
+/* --- expressions --- */
+
+/* %XX become bytes, in place; returns the text. */
+static bytes t_lang_plain(char *s) {
+    char *to = s;
+    for (const char *p = s; *p; to++) {
+        char hex[3] = {0};
+        if (*p == '%') memcpy(hex, p + 1, 2), *to = (char)strtol(hex, NULL, 16), p += 3;
+        else *to = *p++;
+    }
+    return (bytes){(const uint8_t *)s, (size_t)(to - s)};
+}
+
+typedef struct {                                      /* an expression in its forms */
+    lang_pool  *p;
+    const lang *l;                                    /* as a language */
+    gram       *rules, *of_lang, *json, *loose;       /* as rules; the language as rules; as a JSON string in both forms. NULL: nothing satisfies */
+} t_lang_rx;
+
+static gram *t_lang_sealed(gram *g, int32_t root) {
+    err_t e = {0};
+    if (gram_seal(g, root, &e)) return g;
+    CHECKF(e.code == EXIT_INPUT && strstr(e.text, "nothing"), "exit %d: %s", e.code, e.text);
+    gram_free(g);
+    return NULL;
+}
+
+static gram *t_lang_rules(bytes pattern, err_t *e) {
+    gram   *g = gram_new();
+    int32_t root = gram_rule(g, "root");
+    if (lang_regex_gram(g, gram_begin(g, root), pattern, gram_end(g, root), e)) return t_lang_sealed(g, root);
+    gram_free(g);
+    return NULL;
+}
+
+static gram *t_lang_emitted(const lang *l, int form) {
+    gram   *g = gram_new();
+    int32_t root = gram_rule(g, "root");
+    if (form == 0) lang_emit(g, gram_begin(g, root), l, gram_end(g, root));
+    else lang_emit_json(g, gram_begin(g, root), l, form == 2, false, gram_end(g, root));
+    return t_lang_sealed(g, root);
+}
+
+static bool t_lang_match(gram *g, bytes text) {
+    err_t  e = {0};
+    size_t at;
+    const bool ok = g && gram_match(g, text, &at, &e);
+    CHECKF(!e.code, "%s", e.text);
+    return ok;
+}
+
+/* The inside of a JSON string; loose: as Python's json.dumps with ensure_ascii writes it, and a slash with a backslash. */
+static void t_lang_json(str *out, bytes text, bool loose) {
+    static const char from[] = "\"\\\b\f\n\r\t/", to[] = "\"\\bfnrt/";
+    uint32_t          symbol;
+    for (size_t i = 0, len; i < text.n; i += len) {
+        len = (size_t)lang__read(text.p + i, text.n - i, &symbol);
+        const uint32_t code = lang__code(symbol);
+        const char    *p = code && code < 128 ? strchr(from, (int)code) : NULL;
+        if (p && (loose || *p != '/')) str_fmt(out, "\\%c", to[p - from]);
+        else if (code < 0x20 || (loose && code > 0x7e && code < 0x10000)) str_fmt(out, loose ? "\\u%04X" : "\\u%04x", code);
+        else if (loose && code >= 0x10000) str_fmt(out, "\\u%04x\\u%04X", 0xd800 + (code - 0x10000) / 1024, 0xdc00 + code % 1024);
+        else str_add(out, text.p + i, len);
+    }
+}
+
+static void t_lang_ask(const t_lang_rx *x, const char *shown, bytes text, bool want) {
+    str json = {0}, loose = {0};
+    t_lang_json(&json, text, false), t_lang_json(&loose, text, true);
+    CHECKF(lang_has(x->l, text) == want, "%s: language, '%.*s': want %d", shown, (int)text.n, text.p, want);
+    CHECKF(t_lang_match(x->of_lang, text) == want, "%s: rules of the language, '%.*s': want %d", shown, (int)text.n, text.p, want);
+    CHECKF(t_lang_match(x->json, str_bytes(&json)) == want, "%s: JSON, '%.*s': want %d", shown, (int)json.n, json.p, want);
+    CHECKF(t_lang_match(x->loose, str_bytes(&loose)) == want && t_lang_match(x->loose, str_bytes(&json)) == want, "%s: JSON in any spelling, '%.*s': want %d", shown, (int)loose.n, loose.p, want);
+    str_drop(&json), str_drop(&loose);
+}
+
+static void t_lang_rx_open(t_lang_rx *x, char kind, bytes pattern, const char *shown) {
+    err_t   e = {0}, e2 = {0};
+    lang_rx rx = {.text = pattern, .python = kind == 'F', .e = &e};
+    *x = (t_lang_rx){.p = lang_pool_new(1 << 20)};
+    x->l = lang__regex(x->p, &rx, kind == 'S');
+    lang__rx_drop(&rx);
+    CHECKF(x->l && !e.code, "%s: %s", shown, e.text);
+    if (!x->l) return;
+    if (kind == 'F') x->rules = t_lang_rules(pattern, &e2);
+    x->of_lang = t_lang_emitted(x->l, 0);
+    x->json = t_lang_emitted(x->l, 1);
+    x->loose = t_lang_emitted(x->l, 2);
+    CHECKF(!e2.code, "%s: %s", shown, e2.text);
+    CHECKF(kind == 'S' || !x->rules == lang_empty(x->l), "%s: nothing satisfies: rules %d, language %d", shown, !x->rules, lang_empty(x->l));
+}
+
+static void t_lang_rx_close(t_lang_rx *x) {
+    gram_free(x->rules), gram_free(x->of_lang), gram_free(x->json), gram_free(x->loose);
+    lang_pool_free(x->p);
+    *x = (t_lang_rx){0};
+}
+
+static void t_lang_refused(bytes pattern, const char *shown) {
+    err_t e = {0};
+    gram *g = t_lang_rules(pattern, &e);
+    CHECKF(e.code == EXIT_INPUT && strncmp(e.text, "byte ", 5) == 0, "%s: exit %d, %s", shown, e.code, e.text);
+    gram_free(g);
+}
+
+static void t_lang_python(void) {
+    char     *file = t_read("tests/data/golden/regex.txt", NULL), *rest = NULL, shown[300], kind = 0;
+    t_lang_rx x = {0};
+    int       n = 0;
+    if (!CHECK(file)) return;
+    for (char *line = strtok_r(file, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        if (*line == '#') continue;
+        if (*line == '+' || *line == '-') {
+            const bool  want = *line == '+';
+            const bytes text = t_lang_plain(line + 1);
+            if (!x.l) continue;
+            t_lang_ask(&x, shown, text, want);
+            if (kind == 'F') CHECKF(t_lang_match(x.rules, text) == want, "%s: rules, '%.*s': want %d", shown, (int)text.n, text.p, want);
+            n++;
+            continue;
+        }
+        kind = *line;
+        snprintf(shown, sizeof shown, "%s", line);
+        const bytes pattern = t_lang_plain(line + 2);
+        t_lang_rx_close(&x);
+        if (kind == '!') t_lang_refused(pattern, shown);
+        else t_lang_rx_open(&x, kind, pattern, shown);
+    }
+    t_lang_rx_close(&x);
+    CHECK(n >= 5000);
+    mem_free(file);
+}
+
 static const t_case t_lang_cases[] = {
     {"lang operations", "and, or and not of languages hold the texts that those of sets hold", t_lang_operations},
     {"lang same", "equal languages are one pointer, however they were made", t_lang_same},
     {"lang numbers", "words are counted and listed in order; endless languages are found", t_lang_numbers},
     {"lang large", "ten thousand words, lengths up to a billion, a budget that is kept to", t_lang_large},
+    {"lang python", "random expressions match what Python's re matches, as rules, as languages and as JSON strings", t_lang_python},
 };
