@@ -13,6 +13,7 @@ SUITE    ?= trixie
 JOBS     ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 MODEL    ?= models/pip-f16.gguf
+VOCAB    ?= $(or $(wildcard $(SHARED)/data/vocab/llama-bpe.gguf),$(MODEL))
 DRAFT    ?= models/pip-draft-q8_0.gguf
 BENCH    ?= -p 512 -n 128
 MODEL_DIR ?= build/models
@@ -102,6 +103,9 @@ bench-threads: llmrun                 ## MODEL (one or several): rates with 1, 2
 
 bench-samp: build/main/samp            ## what a pick of a token costs, by chain and shape of the logits, as CSV
 	build/main/samp
+
+bench-mask: build/main/mask            ## masks of JSON schemas (DIR; tests/data/schemas) for the vocabulary of VOCAB, beside llguidance if it is installed, as Markdown; MASK="--each"
+	@$(PYTHON) tests/bench/mask.py --vocab "$(VOCAB)" $(if $(DIR),--dir "$(DIR)") $(MASK)
 
 bench-pack: build/main/pack            ## file order against packed rows, kernels alone, as CSV
 	build/main/pack
@@ -232,6 +236,9 @@ build/%/bench.o: tests/bench/bench.c llmrun.c ggml_kernels.h build/%/flags
 build/%/samp.o: tests/bench/samp.c tests/t_samp.c $(wildcard tests/*.h) llmrun.c ggml_kernels.h build/%/flags
 	$(COMPILE) $(TESTING) -c -o $@ tests/bench/samp.c
 
+build/%/mask.o: tests/bench/mask.c tests/program.h llmrun.c ggml_kernels.h build/%/flags
+	$(COMPILE) $(TESTING) -c -o $@ $<
+
 build/%/pack.o: tests/bench/pack.c ggml_kernels.h build/%/flags
 	$(COMPILE) $(OPT) -Wno-unused-function -c -o $@ tests/bench/pack.c
 
@@ -284,6 +291,9 @@ build/%/bench: build/%/bench.o build/%/kernels.o
 build/%/samp: build/%/samp.o build/%/kernels.o
 	$(LINK)
 
+build/%/mask: build/%/mask.o build/%/kernels.o
+	$(LINK)
+
 build/%/pack: build/%/pack.o
 	$(LINK)
 
@@ -295,4 +305,4 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-samp quality gate results plots check install uninstall clean help
+.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-samp quality gate results plots check install uninstall clean help

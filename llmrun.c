@@ -24803,24 +24803,804 @@ __attribute__((unused)) static int32_t samp__probs(samp *s, float *logits, uint6
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"      /* until all of it has users */
 /* ===== [mask] which tokens may follow =====
+ * The tokens of a vocabulary as a trie, and for each set of an automaton the tokens that keep it alive, as bits by id. A mask is worked out once
+ * and kept by its set. Everything that runs stands in memory reserved by mask_new(): nothing is allocated later.
  * Public: mask_*. */
 
-typedef struct mask_vocab mask_vocab;
-typedef struct mask_cache mask_cache;
-struct mask_vocab { const tok_vocab *v; };
+enum { MASK_MEM = 24 << 20 };                         /* bytes of the masks of one automaton; with GRAM_MEM they stay under 64 MiB */
 
-static mask_vocab *mask_vocab_new(const tok_vocab *v) { mask_vocab *w = mem_new(1, sizeof *w); w->v = v; return w; }
-static void mask_vocab_free(mask_vocab *w) { mem_free(w); }
-static mask_cache *mask_new(gram *g, const mask_vocab *w) { (void)g, (void)w; return NULL; }
-static void mask_free(mask_cache *m) { (void)m; }
-static const uint32_t *mask_of(mask_cache *m, int32_t set, bool first) { (void)m, (void)set, (void)first; return NULL; }
-static const uint32_t *mask_closing(mask_cache *m, int32_t set, bool first, int64_t left) { (void)m, (void)set, (void)first, (void)left; return NULL; }
+/* --- the vocabulary as a trie over the bytes that are printed. Its nodes stand in depth-first order, so that a subtree is a range of nodes and of
+ * tokens. --- */
+
+/* Classes of characters. A set that each character of a class leads back to itself allows all tokens of such characters, without a walk. */
+enum { MASK_LOWER = 1, MASK_UPPER = 2, MASK_DIGIT = 4, MASK_BLANK = 8, MASK_SIGN = 16, MASK_WIDE = 32 /* not ASCII */, MASK_LINE = 64,
+       MASK_ODD = 128 /* " \ controls, and what is no whole character */, MASK_STRING = 63 /* what stands for itself in a JSON string */ };
+
+typedef struct {
+    uint32_t next;                                    /* the node behind its subtree                                   */
+    uint32_t tok;                                     /* first of the tokens that end here, in mask_vocab.id           */
+    uint16_t depth;                                   /* bytes before this one                                         */
+    uint8_t  byte;
+    uint8_t  rest;                                    /* classes of the characters behind this byte in the subtree     */
+    uint8_t  all;                                     /* classes of all characters of the tokens in the subtree        */
+} mask__node;
+
+typedef struct { uint16_t chars; uint8_t classes; } mask__kind;       /* of a token: its characters and their classes */
+
+typedef struct mask_vocab {
+    const tok_vocab *v;
+    mask__node      *node;                            /* [n_node + 1]; the last one ends the lists                     */
+    int32_t         *id;                              /* [n_id]: tokens by their bytes                                 */
+    mask__kind      *kind;                            /* [n_id]                                                        */
+    uint32_t         n_node, n_id, n_word;            /* n_word: words of a mask                                       */
+    uint32_t         blank;                           /* the node of a blank at the beginning; n_node: none            */
+    int32_t         *control;                         /* [n_control]: control tokens that end no generation            */
+    int32_t         *end;                             /* [n_end]: tokens that end one                                  */
+    int32_t         *user;                            /* [n_user]: user tokens that begin with a blank, which they keep */
+    int32_t          n_control, n_end, n_user;
+    bool             strips;                          /* a token that begins a text loses its leading blank            */
+    double           seconds;
+} mask_vocab;
+
+static uint8_t mask__class(uint8_t b) {
+    if (b >= 0x80) return MASK_WIDE;
+    if (b >= 'a' && b <= 'z') return MASK_LOWER;
+    if (b >= 'A' && b <= 'Z') return MASK_UPPER;
+    if (b >= '0' && b <= '9') return MASK_DIGIT;
+    if (b == ' ') return MASK_BLANK;
+    if (b == '\n' || b == '\t' || b == '\r') return MASK_LINE;
+    return b < ' ' || b == '"' || b == '\\' || b == 0x7f ? MASK_ODD : MASK_SIGN;
+}
+
+/* The bytes that a token prints where it may come by its text. None: it has no text, or ends a generation, or its bytes depend on the next token: where
+ * bytes are escaped (see [tok]), those with an F4. first: a leading blank is not printed, but for tokens apart from the text (user tokens). */
+static bytes mask__printed(const tok_vocab *v, int32_t id, bool first) {
+    const bytes b = tok_piece(v, id);
+    if (tok_is_eog(v, id) || (v->escape && b.n && memchr(b.p, 0xf4, b.n))) return (bytes){0};
+    return first && v->space_prefix && b.n && b.p[0] == ' ' && !tok_strips(v, id, false) ? (bytes){b.p + 1, b.n - 1} : b;
+}
+
+typedef struct {
+    uint64_t head;                                    /* the first 8 bytes, as a number that orders as they do */
+    bytes    text;
+    int32_t  id;
+} mask__word;
+
+static uint64_t mask__head(bytes b) {
+    uint64_t h = 0;
+    for (size_t i = 0; i < 8; i++) h = h << 8 | (i < b.n ? b.p[i] : 0);
+    return h;
+}
+
+static int mask__by_bytes(const void *a, const void *b) {
+    const mask__word *x = a, *y = b;
+    if (x->head != y->head) return x->head < y->head ? -1 : 1;
+    const size_t n = x->text.n < y->text.n ? x->text.n : y->text.n;
+    const int    c = n > 8 ? memcmp(x->text.p + 8, y->text.p + 8, n - 8) : 0;
+    if (c || x->text.n != y->text.n) return c ? c : x->text.n < y->text.n ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* The tokens that print something, by their bytes. */
+static mask__word *mask__sorted(const tok_vocab *v, uint32_t *n) {
+    mask__word *word = mem_new((size_t)tok_count(v), sizeof *word);
+    *n = 0;
+    for (int32_t id = 0; id < tok_count(v); id++) {
+        const bytes b = mask__printed(v, id, false);
+        if (b.n) word[(*n)++] = (mask__word){mask__head(b), b, id};
+    }
+    qsort(word, *n, sizeof *word, mask__by_bytes);
+    return word;
+}
+
+static uint32_t mask__shared(bytes a, bytes b) {
+    uint32_t n = 0;
+    while (n < a.n && n < b.n && a.p[n] == b.p[n]) n++;
+    return n;
+}
+
+/* rest[i]: classes of the characters from byte i to the end. A place inside a character is odd. */
+static void mask__rests(bytes b, uint8_t *rest) {
+    rest[b.n] = 0;
+    for (size_t i = b.n; i-- > 0;) {
+        const int len = utf8_len(b.p + i, b.n - i);
+        rest[i] = len ? mask__class(b.p[i]) | rest[i + (size_t)len] : MASK_ODD;
+    }
+}
+
+/* Adds a token behind those that are less; before: the bytes of the last one; path: its nodes, by depth. */
+static void mask__add(mask_vocab *w, const mask__word *x, bytes before, uint32_t *path) {
+    uint8_t        rest[TOK_TEXT_MAX + 1];
+    const bytes    b = x->text;
+    const uint32_t same = mask__shared(before, b);
+    for (size_t d = same; d < before.n; d++) w->node[path[d]].next = w->n_node;
+    for (size_t d = same; d < b.n; d++) {
+        w->node[w->n_node] = (mask__node){.tok = w->n_id, .depth = (uint16_t)d, .byte = b.p[d]};
+        path[d] = w->n_node++;
+    }
+    mask__rests(b, rest);
+    for (size_t d = 0; d < b.n; d++) w->node[path[d]].rest |= rest[d + 1], w->node[path[d]].all |= rest[0];
+    w->kind[w->n_id].classes = rest[0];
+    for (size_t d = 0; d < b.n; d++) w->kind[w->n_id].chars += (b.p[d] & 0xc0) != 0x80;
+    w->id[w->n_id++] = x->id;
+}
+
+static void mask__build(mask_vocab *w) {
+    uint32_t    path[TOK_TEXT_MAX], n;
+    mask__word *word = mask__sorted(w->v, &n);
+    size_t      n_node = 1;
+    bytes       before = {0};
+    for (uint32_t i = 0; i < n; before = word[i++].text) n_node += word[i].text.n - mask__shared(before, word[i].text);
+    w->node = mem_new(n_node, sizeof *w->node);
+    w->id = mem_new(n, sizeof *w->id);
+    w->kind = mem_new(n, sizeof *w->kind);
+    before = (bytes){0};
+    for (uint32_t i = 0; i < n; before = word[i++].text) mask__add(w, &word[i], before, path);
+    for (size_t d = 0; d < before.n; d++) w->node[path[d]].next = w->n_node;
+    w->node[w->n_node] = (mask__node){.next = w->n_node, .tok = w->n_id};
+    mem_free(word);
+}
+
+static bool mask__is_end(const tok_vocab *v, int32_t id) { return tok_is_eog(v, id); }
+static bool mask__is_control(const tok_vocab *v, int32_t id) { return tok_is_control(v, id) && !tok_is_eog(v, id); }
+static bool mask__keeps_blank(const tok_vocab *v, int32_t id) {
+    const bytes b = mask__printed(v, id, true);
+    return v->space_prefix && b.n && b.p[0] == ' ' && b.n == tok_piece(v, id).n;
+}
+
+/* The tokens of which `is` holds. */
+static int32_t *mask__list(const tok_vocab *v, bool (*is)(const tok_vocab *, int32_t), int32_t *n) {
+    int32_t *list = NULL;
+    for (int32_t id = 0; id < tok_count(v); id++) {
+        if (!is(v, id)) continue;
+        list = mem_reserve(list, (uint64_t)*n, (uint64_t)tok_count(v), sizeof *list);
+        list[(*n)++] = id;
+    }
+    return list;
+}
+
+static mask_vocab *mask_vocab_new(const tok_vocab *v) {
+    const double began = clock_now();
+    mask_vocab  *w = mem_new(1, sizeof *w);
+    w->v = v;
+    w->n_word = ((uint32_t)tok_count(v) + 31) / 32;
+    mask__build(w);
+    w->control = mask__list(v, mask__is_control, &w->n_control);
+    w->end = mask__list(v, mask__is_end, &w->n_end);
+    w->user = mask__list(v, mask__keeps_blank, &w->n_user);
+    w->strips = v->space_prefix;
+    for (w->blank = 0; w->blank < w->n_node && w->node[w->blank].byte != ' ';) w->blank = w->node[w->blank].next;
+    w->seconds = clock_now() - began;
+    return w;
+}
+
+static void mask_vocab_free(mask_vocab *w) {
+    if (!w) return;
+    mem_free(w->node);
+    mem_free(w->id);
+    mem_free(w->kind);
+    mem_free(w->control);
+    mem_free(w->end);
+    mem_free(w->user);
+    mem_free(w);
+}
+
+/* --- masks that are kept. All of it is in the arena of the automaton, and void after a collection there. --- */
+
+enum {
+    MASK_WAYS = 4,                                    /* places where the mask of a set may stand; the one used longest ago goes */
+    MASK_WHOLE_MEM = 24 << 20,                        /* bytes of masks by set            */
+    MASK_LOCAL_MEM = 16 << 20,                        /* bytes of masks by state          */
+    MASK_LOCALS = 1 << 12,                            /* entries of the table of these    */
+    MASK_LOOPS = 1 << 10,
+    MASK_CHARS = 16                                   /* numbers of characters for which there is a mask of their own */
+};
+
+typedef struct {
+    uint64_t  key;                                    /* set and `first`; 0: free */
+    uint64_t  used;                                   /* time of the last use     */
+    uint32_t *bits;                                   /* [n_word]                 */
+} mask__slot;
+
+typedef struct { int32_t set, classes; } mask__loop;
+
+typedef struct { int32_t id; uint32_t need; } mask__token;            /* need: bodies of a span that it needs, or its characters */
+typedef struct { uint32_t node, bodies; } mask__escape;               /* a node in front of which the rule is over, with so many bodies of a span */
+
+/* Tokens of some classes of characters alone. */
+typedef struct mask__plain {
+    struct mask__plain *next;
+    int                 classes;
+    uint32_t            n_more;
+    mask__token        *more;                         /* those of more than MASK_CHARS characters                            */
+    uint32_t           *bits;                         /* [MASK_CHARS + 1, n_word]: of at most 1 .. MASK_CHARS characters, any */
+} mask__plain;
+
+/* What a state allows as long as its rule is not left, whatever stands below. */
+typedef struct {
+    int32_t            state, data;
+    const gram_span   *span;                          /* NULL: none                                                            */
+    const mask__plain *plain;                         /* tokens that lead back to the state; NULL: none                        */
+    int                skipped;                       /* classes of the characters in front of which escapes are not listed    */
+    uint32_t           n_token;
+    uint32_t           at[257];                       /* escapes by the byte of their node: at[b] .. at[b + 1]                 */
+    mask__token       *token;
+    mask__escape      *escape;
+} mask__local;
+
+typedef struct mask_cache {
+    gram             *g;
+    const mask_vocab *w;
+    mask__slot       *slot;                           /* [n_slot]                                                             */
+    mask__local     **local;                          /* [MASK_LOCALS]: by state and data                                     */
+    mask__loop       *loop;                           /* [MASK_LOOPS]: classes of characters that lead a set back to itself   */
+    mask__plain      *plain;                          /* a list                                                               */
+    uint32_t         *scratch;                        /* [n_word]                                                             */
+    mask__token      *token;                          /* [n_id]: the local state that is worked out                           */
+    mask__escape     *escape;                         /* [n_node]                                                             */
+    uint32_t          n_slot, n_local, generation;
+    uint32_t          budget;                         /* nodes of a walk that is cheaper than what the entries of states need */
+    uint32_t          large;                          /* nodes of a subtree for which mask__loops() is worth its while         */
+    uint64_t          clock, hits, misses, whole_bytes, local_bytes;
+    double            seconds;
+} mask_cache;
+
+static void mask__forget(mask_cache *m) {
+    memset(m->slot, 0, m->n_slot * sizeof *m->slot);
+    memset(m->local, 0, MASK_LOCALS * sizeof *m->local);
+    for (int i = 0; i < MASK_LOOPS; i++) m->loop[i].set = -1;
+    m->plain = NULL;
+    m->n_local = 0;
+    m->whole_bytes = m->local_bytes = 0;
+    m->generation = gram_generation(m->g);
+}
+
+static mask_cache *mask_new(gram *g, const mask_vocab *w) {
+    mask_cache    *m = mem_new(1, sizeof *m);
+    const uint32_t n_slot = (uint32_t)(MASK_WHOLE_MEM / 4 / w->n_word) / MASK_WAYS * MASK_WAYS;
+    *m = (mask_cache){.g = g, .w = w, .n_slot = n_slot < 1 << 14 ? n_slot : 1 << 14, .budget = 4096, .large = 64};
+    m->slot = mem_new(m->n_slot, sizeof *m->slot);
+    m->local = mem_new(MASK_LOCALS, sizeof *m->local);
+    m->loop = mem_new(MASK_LOOPS, sizeof *m->loop);
+    m->scratch = mem_new(w->n_word, sizeof *m->scratch);
+    m->token = mem_pages(mem_size(w->n_id, sizeof *m->token));
+    m->escape = mem_pages(mem_size(w->n_node, sizeof *m->escape));
+    mask__forget(m);
+    return m;
+}
+
+static void mask_free(mask_cache *m) {
+    if (!m) return;
+    mem_free(m->slot);
+    mem_free(m->local);
+    mem_free(m->loop);
+    mem_free(m->scratch);
+    mem_pages_free(m->token, m->w->n_id * sizeof *m->token);
+    mem_pages_free(m->escape, m->w->n_node * sizeof *m->escape);
+    mem_free(m);
+}
+
+static uint64_t mask__key(int32_t set, bool first) { return 2 * (uint64_t)set + first + 1; }
+
+/* The slot of a set, or the one that it gets: *hit says which. */
+static mask__slot *mask__slot_of(mask_cache *m, int32_t set, bool first, bool *hit) {
+    const uint64_t key = mask__key(set, first);
+    mask__slot    *at = m->slot + rng_mix(key) % (m->n_slot / MASK_WAYS) * MASK_WAYS, *oldest = at;
+    m->clock++;
+    for (int i = 0; i < MASK_WAYS; i++) {
+        if ((*hit = at[i].key == key)) return at[i].used = m->clock, &at[i];
+        if (at[i].used < oldest->used) oldest = &at[i];
+    }
+    return oldest;
+}
+
+static void mask__set(uint32_t *bits, const int32_t *id, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) bits[id[i] >> 5] |= 1u << (id[i] & 31);
+}
+
+/* --- classes of characters that lead from one set to another, whichever of them comes --- */
+
+static bool mask__all_lead(gram *g, int32_t set, int lo, int hi, int32_t to) {
+    for (int b = lo; b <= hi; b++)
+        if (gram_step(g, set, (uint8_t)b) != to) return false;
+    return true;
+}
+
+/* Whether the bytes lo .. hi, each with any `more` bytes behind it, lead from a set to another one. */
+static bool mask__tails_lead(gram *g, int32_t set, int lo, int hi, int more, int32_t to) {
+    int32_t before = -1;
+    if (!more) return mask__all_lead(g, set, lo, hi, to);
+    for (int b = lo; b <= hi; b++) {
+        const int32_t next = gram_step(g, set, (uint8_t)b);
+        if (next < 0 || (next != before && !mask__tails_lead(g, next, 0x80, 0xbf, more - 1, to))) return false;
+        before = next;
+    }
+    return true;
+}
+
+/* The same for all characters that are not ASCII. */
+static bool mask__wide_lead(gram *g, int32_t set, int32_t to) {
+    static const struct { uint8_t lo, hi, tail_lo, tail_hi, more; } rows[] = {
+        {0xc2, 0xdf, 0x80, 0xbf, 0}, {0xe0, 0xe0, 0xa0, 0xbf, 1}, {0xe1, 0xec, 0x80, 0xbf, 1}, {0xed, 0xed, 0x80, 0x9f, 1},
+        {0xee, 0xef, 0x80, 0xbf, 1}, {0xf0, 0xf0, 0x90, 0xbf, 2}, {0xf1, 0xf3, 0x80, 0xbf, 2}, {0xf4, 0xf4, 0x80, 0x8f, 2}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int32_t before = -1;
+        for (int b = rows[i].lo; b <= rows[i].hi; b++) {
+            const int32_t next = gram_step(g, set, (uint8_t)b);
+            if (next < 0 || (next != before && !mask__tails_lead(g, next, rows[i].tail_lo, rows[i].tail_hi, rows[i].more, to))) return false;
+            before = next;
+        }
+    }
+    return true;
+}
+
+static int mask__classes(gram *g, int32_t set, int32_t to) {
+    int classes = 0x7f & ~MASK_WIDE;
+    for (int b = 0; b < 0x80; b++)
+        if ((classes & mask__class((uint8_t)b)) && gram_step(g, set, (uint8_t)b) != to) classes &= ~mask__class((uint8_t)b);
+    return classes | (mask__wide_lead(g, set, to) ? MASK_WIDE : 0);
+}
+
+/* The classes of which every character leads a set back to itself. */
+static int mask__loops(mask_cache *m, int32_t set) {
+    mask__loop *l = &m->loop[(uint32_t)set % MASK_LOOPS];
+    if (l->set != set) *l = (mask__loop){set, mask__classes(m->g, set, set)};
+    return l->classes;
+}
+
+/* --- a walk of the trie from a set --- */
+
+typedef enum { MASK_DONE, MASK_OVER, MASK_FULL } mask__end;           /* to the end; beyond the budget; a limit was reached */
+
+typedef struct {
+    mask_cache *m;
+    uint32_t   *bits;
+    uint32_t    left;                                 /* nodes that it may still visit         */
+    int32_t     loop;                                 /* a set, and                            */
+    int         classes;                              /* the characters that lead it to itself */
+    int32_t     set[TOK_TEXT_MAX + 1];                /* in front of the byte at each depth    */
+} mask__walk;
+
+static void mask__begin(mask__walk *k, mask_cache *m, uint32_t *bits, uint32_t budget) {
+    k->m = m, k->bits = bits, k->left = budget, k->loop = -1, k->classes = 0;
+}
+
+/* Whether the set loops over every character below the node, so that all tokens there are allowed. */
+static bool mask__covers(mask__walk *k, int32_t set, const mask__node *n, uint32_t nodes) {
+    if (n->rest & MASK_ODD) return false;
+    if (set != k->loop) {
+        if (nodes < k->m->large) return false;
+        k->loop = set;
+        k->classes = mask__loops(k->m, set);
+    }
+    return !(n->rest & ~k->classes);
+}
+
+/* Sets the bits of the tokens that end in the nodes from .. to and that the set takes. */
+static mask__end mask__nodes(mask__walk *k, uint32_t from, uint32_t to) {
+    const mask_vocab *w = k->m->w;
+    for (uint32_t i = from, next; i < to; i = next) {
+        const mask__node *n = &w->node[i];
+        const int32_t     set = gram_step(k->m->g, k->set[n->depth], n->byte);
+        if (!k->left--) return MASK_OVER;
+        if (set == GRAM_LIMIT) return MASK_FULL;
+        next = set < 0 || mask__covers(k, set, n, n->next - i) ? n->next : i + 1;
+        if (set < 0) continue;
+        mask__set(k->bits, w->id + n->tok, w->node[next].tok - n->tok);
+        k->set[n->depth + 1] = set;
+    }
+    return MASK_DONE;
+}
+
+/* The whole vocabulary. Where the first token loses its blank, the subtree of the blank is one of its own. A blank alone is no text then. */
+static mask__end mask__tokens(mask_cache *m, int32_t set, bool first, uint32_t *bits, uint32_t budget) {
+    const mask_vocab *w = m->w;
+    mask__walk        k;
+    mask__begin(&k, m, bits, budget);
+    k.set[0] = set;
+    if (!first || w->blank == w->n_node) return mask__nodes(&k, 0, w->n_node);
+    mask__end e = mask__nodes(&k, 0, w->blank);
+    if (e == MASK_DONE) e = mask__nodes(&k, w->node[w->blank].next, w->n_node);
+    k.set[1] = set;
+    return e == MASK_DONE ? mask__nodes(&k, w->blank + 1, w->node[w->blank].next) : e;
+}
+
+/* --- masks of states: what a configuration allows depends on its stack only where its rule is over. So the tokens that stay inside are kept by state (and
+ * data), with the nodes of the trie in front of which the rule is over; from those a walk goes on behind the stack. For a span, one entry serves all counts:
+ * each token has the number of bodies that it needs. --- */
+
+/* The tokens of some classes alone; made when they are first asked for. NULL: no room. */
+static const mask__plain *mask__plain_of(mask_cache *m, int classes) {
+    const mask_vocab *w = m->w;
+    mask__plain      *p = m->plain;
+    uint32_t          n_more = 0;
+    while (p && p->classes != classes) p = p->next;
+    if (p) return p;
+    for (uint32_t i = 0; i < w->n_id; i++) n_more += w->kind[i].chars > MASK_CHARS && !(w->kind[i].classes & ~classes);
+    const size_t row = w->n_word * sizeof *p->bits, size = sizeof *p + n_more * sizeof *p->more + (MASK_CHARS + 1) * row;
+    if (m->local_bytes + size > MASK_LOCAL_MEM || !(p = gram_cache(m->g, size))) return NULL;
+    *p = (mask__plain){m->plain, classes, 0, (mask__token *)(p + 1), (uint32_t *)((mask__token *)(p + 1) + n_more)};
+    for (uint32_t i = 0; i < w->n_id; i++) {
+        const uint32_t chars = w->kind[i].chars;
+        if (w->kind[i].classes & ~classes) continue;
+        if (chars > MASK_CHARS) p->more[p->n_more++] = (mask__token){w->id[i], chars};
+        mask__set(p->bits + (chars > MASK_CHARS ? MASK_CHARS : chars - 1) * w->n_word, &w->id[i], 1);
+    }
+    for (uint32_t i = w->n_word; i < (MASK_CHARS + 1) * w->n_word; i++) p->bits[i] |= p->bits[i - w->n_word];
+    m->local_bytes += size;
+    return m->plain = p;
+}
+
+typedef struct {                                      /* a local state that is worked out */
+    mask_cache *m;
+    mask__local l;
+    uint32_t    n_escape;
+    int         plain;                                /* classes whose characters lead to the next body, or back */
+} mask__make;
+
+/* Whole bodies in the set of a span's twin; false: its bodies are ambiguous. */
+static bool mask__bodies(const gram *g, int32_t set, uint32_t *bodies) {
+    size_t             n;
+    const gram_config *c = gram_configs(g, set, &n);
+    *bodies = n == 1 ? (uint32_t)gram_word(g, c->data, 0) : 0;
+    return n == 1;
+}
+
+/* Whether the set stands in front of the next body as `start` does, with one body more. */
+static bool mask__is_next(const gram *g, int32_t start, int32_t set) {
+    size_t             n;
+    uint32_t           bodies;
+    const gram_config *c = gram_configs(g, start, &n);
+    const int32_t      state = n == 1 ? c->state : -1;
+    return state >= 0 && mask__bodies(g, set, &bodies) && bodies == 1 && gram_configs(g, set, &n)->state == state;
+}
+
+/* Finds classes whose characters all lead from the start to a set that they lead back to itself, or to the next body. The rule can be over
+ * behind each of them where it can behind the first. */
+static void mask__find_plain(mask__make *k, int32_t start) {
+    gram *g = k->m->g;
+    for (const char *c = "aA0 -"; *c && !k->plain; c++) {
+        const int32_t next = gram_step(g, start, (uint8_t)*c);
+        if (next < 0 || (k->l.span && !mask__is_next(g, start, next))) continue;
+        k->plain = mask__classes(g, start, next) & (k->l.span ? 0xff : mask__loops(k->m, next));
+        if (k->plain && gram_escaped(g, next)) k->l.skipped = k->plain;
+    }
+    k->l.plain = k->plain ? mask__plain_of(k->m, k->plain) : NULL;
+    if (!k->l.plain) k->plain = k->l.skipped = 0;
+}
+
+/* Notes the tokens of a node, and the nodes below it where the rule is over. */
+static bool mask__note(mask__make *k, int32_t set, uint32_t i, uint32_t next) {
+    const mask_vocab *w = k->m->w;
+    const bool        over = gram_escaped(k->m->g, set);
+    uint32_t          bodies = 0;
+    if (k->l.span && !mask__bodies(k->m->g, set, &bodies)) return false;
+    for (uint32_t t = w->node[i].tok; t < w->node[next].tok; t++)
+        if (w->kind[t].classes & ~k->plain || !k->plain) k->m->token[k->l.n_token++] = (mask__token){w->id[t], k->l.span ? bodies + !over : 0};
+    if (!over) return true;
+    if (next > i + 1) k->l.skipped |= w->node[i].rest;
+    else for (uint32_t c = i + 1; c < w->node[i].next; c = w->node[c].next)
+        if (!k->plain || w->node[c].all & ~k->plain) k->m->escape[k->n_escape++] = (mask__escape){c, bodies};
+    return true;
+}
+
+static mask__end mask__inside(mask__make *k, int32_t start) {
+    const mask_vocab *w = k->m->w;
+    mask__walk        at;
+    mask__begin(&at, k->m, NULL, UINT32_MAX);
+    at.set[0] = start;
+    for (uint32_t i = 0, next; i < w->n_node; i = next) {
+        const mask__node *n = &w->node[i];
+        next = n->next;
+        if (k->plain && !(n->all & ~k->plain)) continue;
+        const int32_t set = gram_step(k->m->g, at.set[n->depth], n->byte);
+        if (set == GRAM_LIMIT) return MASK_FULL;
+        if (set < 0) continue;
+        if (k->l.span || !mask__covers(&at, set, n, n->next - i)) next = i + 1;
+        if (!mask__note(k, set, i, next)) return MASK_OVER;
+        at.set[n->depth + 1] = set;
+    }
+    return MASK_DONE;
+}
+
+/* Copies what was noted into the arena, escapes by their bytes. NULL: no room. */
+static mask__local *mask__keep(mask__make *k) {
+    const mask_vocab *w = k->m->w;
+    uint32_t          end[257];
+    const size_t      size = sizeof k->l + k->l.n_token * sizeof *k->l.token + k->n_escape * sizeof *k->l.escape;
+    mask__local      *l = k->m->local_bytes + size > MASK_LOCAL_MEM ? NULL : gram_cache(k->m->g, size);
+    if (!l) return NULL;
+    *l = k->l;
+    l->token = (mask__token *)(l + 1);
+    l->escape = (mask__escape *)(l->token + l->n_token);
+    memcpy(l->token, k->m->token, l->n_token * sizeof *l->token);
+    for (uint32_t i = 0; i < k->n_escape; i++) l->at[w->node[k->m->escape[i].node].byte + 1]++;
+    for (int b = 0; b < 256; b++) l->at[b + 1] += l->at[b];
+    memcpy(end, l->at, sizeof end);
+    for (uint32_t i = k->n_escape; i-- > 0;) l->escape[--end[w->node[k->m->escape[i].node].byte + 1]] = k->m->escape[i];
+    k->m->local_bytes += size;
+    return l;
+}
+
+/* The place of a state in the table: of its entry, or free. */
+static mask__local **mask__local_at(const mask_cache *m, int32_t state, int32_t data) {
+    uint32_t i = (uint32_t)rng_mix((uint64_t)(uint32_t)state << 32 | (uint32_t)data) & (MASK_LOCALS - 1);
+    while (m->local[i] && (m->local[i]->state != state || m->local[i]->data != data)) i = (i + 1) & (MASK_LOCALS - 1);
+    return &m->local[i];
+}
+
+/* A span has one entry for all its counts. */
+static int32_t mask__local_data(const gram *g, const gram_config *c) { return gram_span_of(g, c->state) ? -1 : c->data; }
+
+static mask__local **mask__find(const mask_cache *m, const gram_config *c) { return mask__local_at(m, c->state, mask__local_data(m->g, c)); }
+
+/* Works out the entry of a state. */
+static mask__end mask__local_make(mask_cache *m, const gram_config *c) {
+    mask__local **at = mask__find(m, c);
+    gram         *g = m->g;
+    mask__make    k = {.m = m, .l = {.state = c->state, .data = mask__local_data(g, c), .span = gram_span_of(g, c->state)}};
+    if (*at) return MASK_DONE;
+    if (m->n_local >= MASK_LOCALS / 2) return MASK_OVER;
+    const int32_t start = k.l.span ? gram_local(g, gram_unguarded(g, c->state), 0) : gram_local(g, c->state, c->data);
+    if (start == GRAM_LIMIT) return MASK_FULL;
+    if (!k.l.span || gram_span_between(g, c->state)) mask__find_plain(&k, start);
+    const mask__end e = mask__inside(&k, start);
+    if (e != MASK_DONE) return e;
+    m->n_local += (*at = mask__keep(&k)) != NULL;
+    return *at ? MASK_DONE : MASK_OVER;
+}
+
+/* Whether a character of classes whose escapes are not listed can follow behind the stack. */
+static bool mask__blind(mask_cache *m, const mask__local *l, int32_t behind) {
+    for (int b = 0; l->skipped && b < 256; b++)
+        if ((l->skipped & mask__class((uint8_t)b)) && gram_step(m->g, behind, (uint8_t)b) >= 0) return true;
+    return false;
+}
+
+static void mask__add_needs(const mask__token *t, uint32_t n, uint64_t most, uint32_t *bits) {
+    for (uint32_t i = 0; i < n; i++)
+        if (t[i].need <= most) bits[t[i].id >> 5] |= 1u << (t[i].id & 31);
+}
+
+/* Sets the bits of the tokens that stay inside; most: bodies that may still come, UINT64_MAX: any number. */
+static void mask__add_inside(const mask_cache *m, const mask__local *l, uint64_t most, uint32_t *bits) {
+    const mask__plain *p = l->plain;
+    const uint32_t     n_word = m->w->n_word;
+    mask__add_needs(l->token, l->n_token, most, bits);
+    if (!p || !most) return;
+    const uint32_t *row = p->bits + (most <= MASK_CHARS ? most - 1 : most == UINT64_MAX ? MASK_CHARS : MASK_CHARS - 1) * n_word;
+    for (uint32_t i = 0; i < n_word; i++) bits[i] |= row[i];
+    if (most > MASK_CHARS && most != UINT64_MAX) mask__add_needs(p->more, p->n_more, most, bits);
+}
+
+/* Goes on behind the stack from each node in front of which the rule is over with least .. most more bodies. */
+static mask__end mask__add_escapes(mask_cache *m, const mask__local *l, int32_t behind, uint64_t least, uint64_t most, uint32_t *bits) {
+    const mask__node *node = m->w->node;
+    mask__walk        k;
+    mask__begin(&k, m, bits, UINT32_MAX);
+    for (int b = 0; b < 256; b++) {
+        const int32_t set = l->at[b] == l->at[b + 1] ? GRAM_DEAD : gram_step(m->g, behind, (uint8_t)b);
+        if (set == GRAM_LIMIT) return MASK_FULL;
+        for (uint32_t i = l->at[b]; set >= 0 && i < l->at[b + 1]; i++) {
+            const mask__node *n = &node[l->escape[i].node];
+            if (l->escape[i].bodies < least || l->escape[i].bodies > most) continue;
+            mask__set(bits, m->w->id + n->tok, n[1].tok - n->tok);
+            k.set[n->depth + 1] = set;
+            if (mask__nodes(&k, l->escape[i].node + 1, n->next) == MASK_FULL) return MASK_FULL;
+        }
+    }
+    return MASK_DONE;
+}
+
+/* Adds what one configuration allows. MASK_OVER: its entry cannot tell. */
+static mask__end mask__add_config(mask_cache *m, const gram_config *c, uint32_t *bits) {
+    const mask__local *l = *mask__find(m, c);
+    const int32_t      behind = l ? gram_behind(m->g, c->stack) : GRAM_DEAD;
+    uint64_t           least = 0, most = UINT64_MAX;
+    if (behind == GRAM_LIMIT) return MASK_FULL;
+    if (!l || mask__blind(m, l, behind)) return MASK_OVER;
+    if (l->span) {
+        const uint64_t done = gram_word(m->g, c->data, 0);
+        least = done < l->span->min ? l->span->min - done : 0;
+        most = l->span->max == UINT64_MAX ? UINT64_MAX : l->span->max - done;
+    }
+    mask__add_inside(m, l, most, bits);
+    return mask__add_escapes(m, l, behind, least, most, bits);
+}
+
+enum { MASK_CONFIGS = 16 };                           /* configurations of a set for which entries are made */
+
+/* The tokens by their text: a short walk where that is enough, else by the entries of the states, else a walk of any length. */
+static mask__end mask__by_text(mask_cache *m, int32_t set, uint32_t *bits) {
+    gram_config c[MASK_CONFIGS];
+    size_t      n, known = 0;
+    const gram_config *all = gram_configs(m->g, set, &n);
+    if (n > MASK_CONFIGS) return mask__tokens(m, set, false, bits, UINT32_MAX);
+    memcpy(c, all, n * sizeof *c);
+    while (known < n && *mask__find(m, &c[known])) known++;
+    mask__end e = known < n ? mask__tokens(m, set, false, bits, m->budget) : MASK_OVER;
+    if (e != MASK_OVER) return e;
+    e = MASK_DONE;
+    for (size_t i = 0; i < n && e == MASK_DONE; i++) e = mask__local_make(m, &c[i]);
+    for (size_t i = 0; i < n && e == MASK_DONE; i++) e = mask__add_config(m, &c[i], bits);
+    return e == MASK_OVER ? mask__tokens(m, set, false, bits, UINT32_MAX) : e;
+}
+
+/* --- whole masks --- */
+
+/* The set behind a token that comes by its text; GRAM_DEAD: none. */
+static int32_t mask__text(gram *g, int32_t set, bytes text) {
+    if (!text.n) return GRAM_DEAD;
+    for (size_t i = 0; i < text.n && set >= 0; i++) set = gram_step(g, set, text.p[i]);
+    return set;
+}
+
+/* The bytes of a token in a set: a control token counts with its text where free text stands. */
+static bytes mask__bytes_in(const mask_cache *m, int32_t set, int32_t id, bool first) {
+    const tok_vocab *v = m->w->v;
+    if (tok_is_control(v, id) && !tok_is_eog(v, id)) return gram_is_free(m->g, set) ? tok_text(v, id) : (bytes){0};
+    return mask__printed(v, id, first);
+}
+
+static int32_t mask__accept(mask_cache *m, int32_t set, int32_t id, bool first) {
+    const int32_t by_text = mask__text(m->g, set, mask__bytes_in(m, set, id, first));
+    const int32_t by_name = gram_has_tokens(m->g, set) ? gram_step_token(m->g, set, id) : GRAM_DEAD;
+    if (by_text == GRAM_LIMIT || by_name == GRAM_LIMIT) return GRAM_LIMIT;
+    return by_text < 0 ? by_name : by_text;
+}
+
+/* Sets the bit of each listed token that may come. id NULL: 0 .. n - 1 */
+static bool mask__one_by_one(mask_cache *m, int32_t set, bool first, const int32_t *id, int32_t n, uint32_t *bits) {
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t one = id ? id[i] : i, next = mask__accept(m, set, one, first);
+        if (next == GRAM_LIMIT) return false;
+        if (next >= 0) mask__set(bits, &one, 1);
+        else bits[one >> 5] &= ~(1u << (one & 31));
+    }
+    return true;
+}
+
+/* All that may follow a set. False: a limit was reached. */
+static bool mask__fill(mask_cache *m, int32_t set, bool first, uint32_t *bits) {
+    const mask_vocab *w = m->w;
+    first = first && w->strips;
+    memset(bits, 0, w->n_word * sizeof *bits);
+    if (gram_has_tokens(m->g, set)) {
+        if (!mask__one_by_one(m, set, first, NULL, tok_count(w->v), bits)) return false;
+    } else {
+        const mask__end e = first ? mask__tokens(m, set, true, bits, UINT32_MAX) : mask__by_text(m, set, bits);
+        if (e == MASK_FULL) return false;
+        if (first && !mask__one_by_one(m, set, true, w->user, w->n_user, bits)) return false;
+        if (gram_is_free(m->g, set) && !mask__one_by_one(m, set, first, w->control, w->n_control, bits)) return false;
+    }
+    if (gram_complete(m->g, set)) mask__set(bits, w->end, w->n_end);
+    return true;
+}
+
+/* Room for a whole mask in its slot; the scratch where there is none. */
+static uint32_t *mask__room(mask_cache *m, mask__slot *s) {
+    const size_t row = m->w->n_word * sizeof *s->bits;
+    if (!s->bits && m->whole_bytes + row <= MASK_WHOLE_MEM && (s->bits = gram_cache(m->g, row))) m->whole_bytes += row;
+    return s->bits ? s->bits : m->scratch;
+}
+
+static const uint32_t *mask__make_whole(mask_cache *m, int32_t set, bool first, mask__slot *s) {
+    uint32_t *bits = mask__room(m, s);
+    s->key = 0;
+    if (!mask__fill(m, set, first, bits)) return NULL;
+    if (bits != m->scratch) s->key = mask__key(set, first), s->used = m->clock;
+    return bits;
+}
+
+/* Drops all that is void after a collection. */
+static void mask__refresh(mask_cache *m) {
+    if (m->generation != gram_generation(m->g)) mask__forget(m);
+}
+
+enum { MASK_ROOM = 4 << 20 };                         /* bytes that a walk may need in the arena */
+
+/* Makes the mask with nothing collected meanwhile. Where the arena is full, all that no track holds is dropped, and it is made anew, once. */
+static const uint32_t *mask__miss(mask_cache *m, int32_t set, bool first) {
+    gram           *g = m->g;
+    gram_track      t;
+    const uint32_t *bits = NULL;
+    gram_track_open(&t, g);
+    t.set = set;
+    for (int turn = 0; turn < 2 && !bits; turn++) {
+        bool hit;
+        if (turn ? gram_full(g) : gram_room(g) < MASK_ROOM) gram_collect(g);
+        else if (turn) break;
+        mask__refresh(m);
+        gram_hold(g, true);
+        bits = mask__make_whole(m, t.set, first, mask__slot_of(m, t.set, first, &hit));
+        gram_hold(g, false);
+    }
+    gram_track_close(&t);
+    return bits;
+}
+
+/* Bits of the ids that may follow, by id: the end tokens where the text is whole. first: the token loses its leading blank (tok_strips). NULL: a
+ * limit was reached. Valid until the next call. A collection may happen: sets that no track holds are void then. */
+static const uint32_t *mask_of(mask_cache *m, int32_t set, bool first) {
+    bool hit;
+    if (set < 0) return NULL;
+    first = first && m->w->strips;
+    mask__refresh(m);
+    const mask__slot *s = mask__slot_of(m, set, first, &hit);
+    if (hit) return m->hits++, s->bits;
+    const double    began = clock_now();
+    const uint32_t *bits = mask__miss(m, set, first);
+    m->misses++;
+    m->seconds += clock_now() - began;
+    return bits;
+}
+
+/* The set behind a token; GRAM_DEAD, GRAM_LIMIT. */
+static int32_t mask_accept(mask_cache *m, int32_t set, int32_t id, bool first) {
+    gram_track t;
+    if (set < 0) return set;
+    gram_track_open(&t, m->g);
+    t.set = set;
+    if (gram_room(m->g) < MASK_ROOM) gram_collect(m->g);
+    gram_hold(m->g, true);
+    int32_t next = mask__accept(m, t.set, id, first);
+    gram_hold(m->g, false);
+    gram_track_close(&t);
+    return next;
+}
+
+/* Whether a token may come; an end token: whether the text is whole. */
+static bool mask_allows(mask_cache *m, int32_t set, int32_t id, bool first) {
+    return (set >= 0 && tok_is_eog(m->w->v, id) && gram_complete(m->g, set)) || mask_accept(m, set, id, first) >= 0;
+}
+
+/* The only byte that can come; -1: none, or several, or a token of another kind, or an end. */
+static int mask__only(gram *g, int32_t set) {
+    int only = -1;
+    if (gram_complete(g, set) || gram_has_tokens(g, set) || gram_is_free(g, set)) return -1;
+    for (int b = 0; b < 256; b++)
+        if (gram_step(g, set, (uint8_t)b) >= 0) {
+            if (only >= 0) return -1;
+            only = b;
+        }
+    return only;
+}
+
+/* Appends the bytes that have to come next, whatever is chosen, at most `most`. False: there are none. */
+static bool mask_forced(mask_cache *m, int32_t set, size_t most, str *out) {
+    size_t n = 0;
+    gram_hold(m->g, true);
+    for (int b; n < most && set >= 0 && (b = mask__only(m->g, set)) >= 0; n++) {
+        str_add(out, (const char[]){(char)b}, 1);
+        set = gram_step(m->g, set, (uint8_t)b);
+    }
+    gram_hold(m->g, false);
+    return n > 0;
+}
+
+/* -INFINITY where a bit is clear. */
+static void mask_apply(const uint32_t *bits, float *logits, int32_t n) {
+    for (int32_t i = 0; i < n; i += 32) {
+        const uint32_t word = bits[i / 32];
+        const int32_t  end = n - i < 32 ? n - i : 32;
+        if (word == UINT32_MAX) continue;
+        for (int32_t k = 0; k < end; k++) logits[i + k] = word & 1u << k ? logits[i + k] : -INFINITY;
+    }
+}
+
+static int32_t mask_count(const uint32_t *bits, int32_t n) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < n; i += 32) count += __builtin_popcount(n - i < 32 ? bits[i / 32] & ((1u << (n - i)) - 1) : bits[i / 32]);
+    return count;
+}
+
+static void mask_stats(const mask_cache *m, str *out) {
+    str_fmt(out, "masks %llu known, %llu made in %.0f us each, %.1f MiB", (unsigned long long)m->hits, (unsigned long long)m->misses,
+            m->misses ? m->seconds * 1e6 / (double)m->misses : 0.0, (double)(m->whole_bytes + m->local_bytes) / 0x1p20);
+}
+
+static const uint32_t *mask_closing(mask_cache *m, int32_t set, bool first, int64_t left) { (void)left; return mask_of(m, set, first); }
 static int64_t mask_least(mask_cache *m, int32_t set) { (void)m, (void)set; return -1; }
-static int32_t mask_accept(mask_cache *m, int32_t set, int32_t id, bool first) { (void)m, (void)set, (void)id, (void)first; return -1; }
-static bool mask_allows(mask_cache *m, int32_t set, int32_t id, bool first) { (void)m, (void)set, (void)id, (void)first; return false; }
-static bool mask_forced(mask_cache *m, int32_t set, size_t most, str *out) { (void)m, (void)set, (void)most, (void)out; return false; }
-static void mask_apply(const uint32_t *bits, float *logits, int32_t n) { (void)bits, (void)logits, (void)n; }
-static int32_t mask_count(const uint32_t *bits, int32_t n) { (void)bits, (void)n; return 0; }
 
 /* ===== [constrain] constraints as a user gives them =====
  * A constraint from its text to an automaton with its masks, and where one answer stands in it. Free text may come before it: thinking, or all up
@@ -25267,6 +26047,7 @@ static void constrain_report(const constrain *c, str *out) {
     if (g_log_level < LOG_VERBOSE || !c || !c->g) return;
     str_put(out, "llmrun: constraint  ");
     gram_stats(c->g, out);
+    if (c->m) str_put(out, ", "), mask_stats(c->m, out);
     str_put(out, "\n");
 }
 
