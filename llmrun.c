@@ -17441,7 +17441,7 @@ typedef enum {
     SCHEMA__WITH,                                     /* with the key name[0] the object satisfies sub[0] */
     SCHEMA__ITEMS,                                    /* sub: of the first items, then (rest) of the others */
     SCHEMA__LENGTHS, SCHEMA__CONTAINS, SCHEMA__UNIQUE,
-    SCHEMA__UNHELD
+    SCHEMA__LEFT                                      /* sub[0]: of members, or (rest) items, that nothing else evaluates */
 } schema__kind;
 
 /* A set of strings: words of l with min .. max characters. */
@@ -17568,6 +17568,8 @@ struct schema_doc {
     schema__ints      fresh;                          /* nodes whose subschemas are not yet nodes */
     schema__part     *build;                          /* parts of the node that is compiled */
     size_t            n_build, cap_build;
+    schema__ints      synthetic;                      /* nodes that stand at no place of the document */
+    bool              old_contains;                   /* `contains` evaluates no items */
     schema__ints      reached;                        /* nodes in the order in which the root reaches them */
     const lang       *none, *all, *numbers;
     const lang      **regex;                          /* of regular expressions */
@@ -18556,10 +18558,18 @@ static void schema__make_unique(schema_doc *s, const schema__read *r) {
     if (r->v[SCHEMA__KEY_UNIQUE].b) schema__part_add(s, SCHEMA__UNIQUE, "uniqueItems", 0, 0, 0);
 }
 
-static void schema__make_left(schema_doc *s, const schema__read *r) {
-    for (int w = SCHEMA__LEFT_PROPS; w <= SCHEMA__LEFT_ITEMS; w++)
-        if (r->v[w].kind == VAL_DICT || (r->v[w].kind == VAL_BOOL && !r->v[w].b)) schema__fail(s, schema__here(s, w == SCHEMA__LEFT_PROPS ? "unevaluatedProperties" : "unevaluatedItems"), EXIT_INPUT, "this is not held");
+/* unevaluatedProperties, unevaluatedItems: replaced when all nodes are there (schema__left_all). */
+static void schema__make_left(schema_doc *s, schema__word word, const char *text, const schema__read *r) {
+    const val           v = r->v[word];
+    const bool          items = word == SCHEMA__LEFT_ITEMS, all = v.kind == VAL_BOOL && v.b;
+    const schema__kind  plain = items ? SCHEMA__ITEMS : SCHEMA__PROPS;
+    const schema__kind  kind = all ? plain : SCHEMA__LEFT;
+    schema__part *const p = schema__part_add(s, kind, text, 1, 0, 0);
+    p->sub[0] = schema__child(s, v);
+    p->rest = all || items;
 }
+static void schema__make_left_props(schema_doc *s, const schema__read *r) { schema__make_left(s, SCHEMA__LEFT_PROPS, "unevaluatedProperties", r); }
+static void schema__make_left_items(schema_doc *s, const schema__read *r) { schema__make_left(s, SCHEMA__LEFT_ITEMS, "unevaluatedItems", r); }
 
 /* What makes the parts of a keyword; keywords that work together have the same maker. late: behind all others, so that `properties` gives the order of keys. */
 static const struct {
@@ -18578,7 +18588,7 @@ static const struct {
     [SCHEMA__MIN_ITEMS] = {schema__make_lengths, true}, [SCHEMA__MAX_ITEMS] = {schema__make_lengths, true}, [SCHEMA__KEY_UNIQUE] = {schema__make_unique, true},
     [SCHEMA__MIN_LENGTH] = {schema__make_len, false}, [SCHEMA__MAX_LENGTH] = {schema__make_len, false}, [SCHEMA__PATTERN] = {schema__make_pattern, false}, [SCHEMA__FORMAT] = {schema__make_format, false},
     [SCHEMA__MINIMUM] = {schema__make_number, false}, [SCHEMA__MAXIMUM] = {schema__make_number, false}, [SCHEMA__ABOVE] = {schema__make_number, false}, [SCHEMA__BELOW] = {schema__make_number, false},
-    [SCHEMA__MULTIPLE] = {schema__make_number, false}, [SCHEMA__LEFT_PROPS] = {schema__make_left, true}, [SCHEMA__LEFT_ITEMS] = {schema__make_left, true},
+    [SCHEMA__MULTIPLE] = {schema__make_number, false}, [SCHEMA__LEFT_PROPS] = {schema__make_left_props, true}, [SCHEMA__LEFT_ITEMS] = {schema__make_left_items, true},
 };
 
 static void schema__unknown(schema_doc *s, val_str key) {
@@ -18646,6 +18656,14 @@ static void schema__compile_value(schema_doc *s, val v) {
     if (n) memcpy(p->name, names, n * sizeof *names);
 }
 
+/* The parts that were added become those of the node. */
+static void schema__parts_keep(schema_doc *s, int32_t node) {
+    schema__node *n = &s->node[node];
+    n->n_part = (uint32_t)s->n_build;
+    n->part = val_alloc(&s->env, s->n_build, sizeof *n->part);
+    if (s->n_build) memcpy(n->part, s->build, s->n_build * sizeof *n->part);
+}
+
 static void schema__compile(schema_doc *s, int32_t node) {
     const val v = s->node[node].v;
     s->here = node;
@@ -18654,10 +18672,229 @@ static void schema__compile(schema_doc *s, int32_t node) {
     if (s->node[node].is) schema__compile_value(s, v);
     else if (v.kind == VAL_DICT) schema__compile_words(s, v);
     else if (!v.b) schema__part_add(s, SCHEMA__NEVER, "false", 0, 0, 0);
-    schema__node *n = &s->node[node];
-    n->n_part = (uint32_t)s->n_build;
-    n->part = val_alloc(&s->env, s->n_build, sizeof *n->part);
-    if (s->n_build) memcpy(n->part, s->build, s->n_build * sizeof *n->part);
+    schema__parts_keep(s, node);
+}
+
+static bool schema__has_subs(const schema__part *p) { return p->kind >= SCHEMA__ALL && p->kind <= SCHEMA__IF; }
+
+/* --- unevaluatedProperties and unevaluatedItems ---
+ * What is evaluated depends on which of the schemas for the same value hold. Each combination of those that say something of members (items) is one
+ * case: it asserts which of them hold, and its further members (items) satisfy the subschema. The cases stand in one "any". */
+
+enum { SCHEMA__CASES = 256 };
+
+typedef struct {
+    bool          items;                              /* unevaluatedItems */
+    bool          all;                                /* everything is evaluated */
+    int32_t       node, sub;                          /* the schema and its subschema of what is left */
+    schema__ints  todo;                               /* nodes that hold */
+    schema__ints  names, subs, holds, fails;          /* subs: of contains; holds, fails: what the case asserts */
+    const lang  **lang;
+    size_t        n_lang, cap_lang, n_prefix;
+    uint8_t       choice[32];                         /* of the case: which ones hold */
+    size_t        n_choice, at;
+} schema__left;
+
+static bool schema__left_in(const schema__ints *l, int32_t node) {
+    for (size_t i = 0; i < l->n; i++)
+        if (l->at[i] == node) return true;
+    return false;
+}
+
+static bool schema__left_says(const schema__part *p, bool items) {
+    return items ? p->kind == SCHEMA__ITEMS || p->kind == SCHEMA__CONTAINS || (p->kind == SCHEMA__LEFT && p->rest) : p->kind == SCHEMA__PROPS || (p->kind == SCHEMA__LEFT && !p->rest);
+}
+
+/* Whether a schema, or one for the same value inside of it, says something of members (items). */
+static bool schema__left_speaks(schema_doc *s, int32_t node, bool items) {
+    schema__ints seen = {0};
+    schema__ints_add(s, &seen, node);
+    for (size_t i = 0; i < seen.n; i++)
+        for (size_t k = 0; k < s->node[seen.at[i]].n_part; k++) {
+            const schema__part *p = &s->node[seen.at[i]].part[k];
+            if (schema__left_says(p, items)) return true;
+            for (size_t j = 0; (schema__has_subs(p) || p->kind == SCHEMA__WITH) && p->kind != SCHEMA__NOT && j < p->n_sub; j++)
+                if (!schema__left_in(&seen, p->sub[j])) schema__ints_add(s, &seen, p->sub[j]);
+            val_step(&s->env, 1 + seen.n / 16);
+        }
+    return false;
+}
+
+/* Decides whether a schema holds in this case. */
+static bool schema__left_choose(schema_doc *s, schema__left *l, int32_t node) {
+    const char *const word = l->items ? "unevaluatedItems" : "unevaluatedProperties";
+    if (l->at == sizeof l->choice) schema__fail(s, schema__word_at(s, l->node, word), EXIT_RESOURCE, "more than %zu schemas beside it that may hold or not", sizeof l->choice);
+    if (l->at == l->n_choice) l->choice[l->n_choice++] = 1;
+    const bool holds = l->choice[l->at++];
+    schema__ints_add(s, holds ? &l->holds : &l->fails, node);
+    return holds;
+}
+
+static int32_t schema__synthetic(schema_doc *s, int32_t parent, const char *word) {
+    const int32_t i = schema__node_new(s, (schema__node){.v = val_bool(true), .queued = true, .resource = s->node[parent].resource, .parent = parent, .word = word, .index = -1});
+    schema__ints_add(s, &s->synthetic, i);
+    s->n_build = 0;
+    return i;
+}
+
+/* The schema that the key of a dependency is there. */
+static int32_t schema__left_key(schema_doc *s, const schema__left *l, const schema__part *p) {
+    const int32_t i = schema__synthetic(s, l->node, p->word);
+    schema__part *q = schema__part_add(s, SCHEMA__REQUIRED, p->word, 0, 1, 0);
+    q->name[0] = p->name[0];
+    schema__sort_names(s, q);
+    schema__parts_keep(s, i);
+    return i;
+}
+
+static void schema__left_members(schema_doc *s, schema__left *l, const schema__part *p) {
+    l->all |= p->rest || p->kind == SCHEMA__LEFT;
+    for (size_t i = 0; i < p->n_name; i++) schema__ints_add(s, &l->names, p->name[i]);
+    for (size_t i = 0; i < p->n_lang; i++) {
+        l->lang = schema__room(s, l->lang, l->n_lang, &l->cap_lang, sizeof *l->lang);
+        l->lang[l->n_lang++] = p->lang[i];
+    }
+}
+
+static void schema__left_items(schema_doc *s, schema__left *l, const schema__part *p) {
+    if (p->kind == SCHEMA__CONTAINS) {
+        if (!s->old_contains) schema__ints_add(s, &l->subs, p->sub[0]);
+        return;
+    }
+    l->all |= p->rest;
+    if (p->n_sub > l->n_prefix) l->n_prefix = p->n_sub;
+}
+
+/* One part of a schema that holds. */
+static void schema__left_part(schema_doc *s, schema__left *l, const schema__part *p) {
+    if (schema__left_says(p, l->items)) {
+        if (l->items) schema__left_items(s, l, p);
+        else schema__left_members(s, l, p);
+        return;
+    }
+    switch ((schema__kind)p->kind) {
+    case SCHEMA__ALL:
+        for (size_t i = 0; i < p->n_sub; i++) schema__ints_add(s, &l->todo, p->sub[i]);
+        break;
+    case SCHEMA__ANY: case SCHEMA__ONE:
+        for (size_t i = 0; i < p->n_sub; i++)
+            if (schema__left_speaks(s, p->sub[i], l->items) && schema__left_choose(s, l, p->sub[i])) schema__ints_add(s, &l->todo, p->sub[i]);
+        break;
+    case SCHEMA__IF:
+        if (!schema__left_speaks(s, p->sub[0], l->items) && !schema__left_speaks(s, p->sub[1], l->items) && !schema__left_speaks(s, p->sub[2], l->items)) break;
+        if (schema__left_choose(s, l, p->sub[0])) {
+            schema__ints_add(s, &l->todo, p->sub[0]);
+            schema__ints_add(s, &l->todo, p->sub[1]);
+        } else schema__ints_add(s, &l->todo, p->sub[2]);
+        break;
+    case SCHEMA__WITH:
+        if (!l->items && schema__left_speaks(s, p->sub[0], false) && schema__left_choose(s, l, schema__left_key(s, l, p))) schema__ints_add(s, &l->todo, p->sub[0]);
+        break;
+    default: break;
+    }
+}
+
+/* What is evaluated in the case of these choices. */
+static void schema__left_collect(schema_doc *s, schema__left *l) {
+    l->all = false;
+    l->at = l->n_lang = l->n_prefix = l->names.n = l->subs.n = l->holds.n = l->fails.n = l->todo.n = 0;
+    schema__ints_add(s, &l->todo, l->node);
+    for (size_t i = 0; i < l->todo.n; i++) {
+        const int32_t node = l->todo.at[i];
+        bool          again = false;
+        for (size_t k = 0; k < i && !again; k++) again = l->todo.at[k] == node;
+        val_step(&s->env, 1 + i / 16);
+        for (size_t k = 0; !again && k < s->node[node].n_part; k++)
+            if (node != l->node || s->node[node].part[k].kind != SCHEMA__LEFT || s->node[node].part[k].rest != l->items) schema__left_part(s, l, &s->node[node].part[k]);
+    }
+}
+
+static void schema__left_rest_members(schema_doc *s, const schema__left *l, const char *word) {
+    const size_t  n = l->names.n, m = l->n_lang;
+    schema__part *p = schema__part_add(s, SCHEMA__PROPS, word, n + m + 1, n, m);
+    if (n) memcpy(p->name, l->names.at, n * sizeof *p->name);
+    if (m) memcpy(p->lang, l->lang, m * sizeof *p->lang);
+    for (size_t i = 0; i < n + m; i++) p->sub[i] = SCHEMA__NODE_TRUE;
+    p->sub[n + m] = l->sub;
+    p->rest = true;
+    schema__sort_names(s, p);
+    if (m) p->set = schema__lang_not(s, schema__union(s, l->lang, m));
+}
+
+/* An item behind the prefix satisfies the subschema or that of a `contains`. */
+static void schema__left_rest_items(schema_doc *s, const schema__left *l, const char *word, int32_t other) {
+    schema__part *p = schema__part_add(s, SCHEMA__ITEMS, word, l->n_prefix + 1, 0, 0);
+    for (size_t i = 0; i < l->n_prefix; i++) p->sub[i] = SCHEMA__NODE_TRUE;
+    p->sub[l->n_prefix] = other;
+    p->rest = true;
+}
+
+static int32_t schema__left_other(schema_doc *s, const schema__left *l, const char *word) {
+    if (!l->subs.n) return l->sub;
+    const int32_t i = schema__synthetic(s, l->node, word);
+    schema__part *p = schema__part_add(s, SCHEMA__ANY, word, l->subs.n + 1, 0, 0);
+    for (size_t k = 0; k < l->subs.n; k++) p->sub[k] = l->subs.at[k];
+    p->sub[l->subs.n] = l->sub;
+    schema__parts_keep(s, i);
+    return i;
+}
+
+/* The node of the case that was collected. */
+static int32_t schema__left_case(schema_doc *s, const schema__left *l, const char *word) {
+    const int32_t other = l->items ? schema__left_other(s, l, word) : l->sub, i = schema__synthetic(s, l->node, word);
+    if (l->holds.n) {
+        schema__part *p = schema__part_add(s, SCHEMA__ALL, word, l->holds.n, 0, 0);
+        memcpy(p->sub, l->holds.at, l->holds.n * sizeof *p->sub);
+    }
+    for (size_t k = 0; k < l->fails.n; k++) schema__part_add(s, SCHEMA__NOT, word, 1, 0, 0)->sub[0] = l->fails.at[k];
+    if (!l->all && l->items) schema__left_rest_items(s, l, word, other);
+    else if (!l->all) schema__left_rest_members(s, l, word);
+    schema__parts_keep(s, i);
+    return i;
+}
+
+/* The next combination: the last one that held does not. False: that was the last. */
+static bool schema__left_next(schema__left *l) {
+    while (l->n_choice && !l->choice[l->n_choice - 1]) l->n_choice--;
+    if (l->n_choice) l->choice[l->n_choice - 1] = 0;
+    return l->n_choice;
+}
+
+/* The cases of one keyword. */
+static schema__ints schema__left_cases(schema_doc *s, int32_t node, const schema__part *left) {
+    schema__left l = {.node = node, .items = left->rest, .sub = left->sub[0]};
+    schema__ints cases = {0};
+    s->here = node;
+    do {
+        if (cases.n == SCHEMA__CASES) schema__fail(s, schema__word_at(s, node, left->word), EXIT_RESOURCE, "more than %d combinations of schemas that hold", SCHEMA__CASES);
+        schema__left_collect(s, &l);
+        schema__ints_add(s, &cases, schema__left_case(s, &l, left->word));
+    } while (schema__left_next(&l));
+    return cases;
+}
+
+/* Works out the cases of all nodes; what they are made of stays as it was read until all are there. */
+static void schema__left_all(schema_doc *s) {
+    schema__ints where = {0}, first = {0}, cases = {0};
+    for (size_t i = 0; i < s->reached.n; i++)
+        for (size_t k = 0; k < s->node[s->reached.at[i]].n_part; k++) {
+            if (s->node[s->reached.at[i]].part[k].kind != SCHEMA__LEFT) continue;
+            const schema__part left = s->node[s->reached.at[i]].part[k];
+            const schema__ints some = schema__left_cases(s, s->reached.at[i], &left);
+            schema__ints_add(s, &where, s->reached.at[i]);
+            schema__ints_add(s, &where, (int32_t)k);
+            schema__ints_add(s, &first, (int32_t)cases.n);
+            for (size_t c = 0; c < some.n; c++) schema__ints_add(s, &cases, some.at[c]);
+        }
+    schema__ints_add(s, &first, (int32_t)cases.n);
+    for (size_t i = 0; i + 1 < first.n; i++) {
+        schema__part *p = &s->node[where.at[2 * i]].part[where.at[2 * i + 1]];
+        p->kind = SCHEMA__ANY;
+        p->rest = false;
+        p->n_sub = (uint32_t)(first.at[i + 1] - first.at[i]);
+        p->sub = cases.at + first.at[i];
+    }
+    for (size_t i = 0; i < s->synthetic.n; i++) schema__ints_add(s, &s->reached, s->synthetic.at[i]);
 }
 
 /* --- equal nodes become one --- */
@@ -18784,8 +19021,6 @@ static bool schema__push(schema_doc *s, schema__ints *stack, int32_t task, int32
 
 enum { SCHEMA__BUSY_FLAT = 16 };                      /* the four bits before it are tasks of alternatives */
 
-static bool schema__has_subs(const schema__part *p) { return p->kind >= SCHEMA__ALL && p->kind <= SCHEMA__IF; }
-
 /* Pushes the nodes whose sets this one needs and that are not there. */
 static bool schema__flat_needs(schema_doc *s, int32_t node, schema__ints *stack) {
     bool more = false;
@@ -18839,7 +19074,7 @@ static schema__flat schema__flat_part_of(schema_doc *s, const schema__part *p) {
     case SCHEMA__NUMBER: f.num = p->set; return f;
     case SCHEMA__PROPS: case SCHEMA__NAMES: case SCHEMA__REQUIRED: case SCHEMA__COUNT: case SCHEMA__NEEDS: case SCHEMA__WITH: f.obj = SCHEMA__SOME; return f;
     case SCHEMA__ITEMS: case SCHEMA__LENGTHS: case SCHEMA__CONTAINS: case SCHEMA__UNIQUE: f.arr = SCHEMA__SOME; return f;
-    case SCHEMA__UNHELD: break;
+    case SCHEMA__LEFT: break;
     }
     return f;
 }
@@ -19763,6 +19998,7 @@ static void schema__dialect(schema_doc *s, val root) {
     str_add(&s->text, "", 0);
     if (v.kind == VAL_STR) val_utf8(v.s, &s->text);
     for (size_t i = 0; i < sizeof old / sizeof *old; i++) s->old_refs |= strstr(s->text.p, old[i]) != NULL;
+    s->old_contains = s->old_refs || strstr(s->text.p, "2019-09");
     s->old_ids = strstr(s->text.p, old[0]) || strstr(s->text.p, old[1]);
 }
 
@@ -19799,6 +20035,7 @@ static void schema__open_run(val_env *env, void *arg) {
     schema__begin(s, root);
     schema__ints_add(s, &s->reached, s->root);
     for (size_t i = 0; i < s->reached.n; i++) schema__compile(s, s->reached.at[i]);
+    schema__left_all(s);
     schema__merge_equal(s);
     s->conj = schema__room(s, s->conj, 0, &s->cap_conj, sizeof *s->conj);
     schema__conj_of(s, NULL, 0);
