@@ -17405,7 +17405,7 @@ typedef struct {
 typedef struct {
     bool                 null, no, yes;               /* null, false, true */
     const lang          *string;                      /* NULL: none */
-    uint64_t             len_min, len_max;            /* code points, where not part of `string` */
+    uint64_t             len_min, len_max;            /* 0 and UINT64_MAX: bounds of the length are part of `string` */
     const lang          *number;                      /* NULL: none */
     bool                 any_number;                  /* every number, with exponents too */
     const schema_array  *array;
@@ -17422,8 +17422,7 @@ enum {
     SCHEMA__POINTER = 400,                            /* bytes of a JSON pointer in a message */
     SCHEMA__NOTES   = 20,
     SCHEMA__ABSORB  = 48,                             /* alternatives that are compared pair by pair */
-    SCHEMA__KEYS    = 256,                            /* words of propertyNames that become declared keys */
-    SCHEMA__LENGTH  = 20000                           /* characters: largest bound that is made part of a language */
+    SCHEMA__KEYS    = 256                             /* words of propertyNames that become declared keys */
 };
 
 /* --- parts of nodes --- */
@@ -17569,6 +17568,7 @@ struct schema_doc {
     schema__part     *build;                          /* parts of the node that is compiled */
     size_t            n_build, cap_build;
     schema__ints      synthetic;                      /* nodes that stand at no place of the document */
+    bool              asks_left;                      /* unevaluated... stands somewhere: an `if` alone has an effect */
     bool              old_contains;                   /* `contains` evaluates no items */
     schema__ints      reached;                        /* nodes in the order in which the root reaches them */
     const lang       *none, *all, *numbers;
@@ -17743,9 +17743,6 @@ static bool         schema__bounded(schema__strs a) { return a.min > 0 || a.max 
 /* The set as one language. */
 static const lang *schema__strs_fold(schema_doc *s, schema__strs a) {
     if (a.l == s->none || !schema__bounded(a)) return a.l;
-    if (a.min > SCHEMA__LENGTH || (a.max < UINT64_MAX && a.max > SCHEMA__LENGTH))
-        schema__fail(s, schema__at(s, s->here), EXIT_RESOURCE, "a length of %llu characters together with a pattern, a format or a combination, expected at most %d",
-                     (unsigned long long)(a.max < UINT64_MAX ? a.max : a.min), SCHEMA__LENGTH);
     return schema__lang_and(s, a.l, schema__lang(s, lang_length(s->langs, a.min, a.max)));
 }
 
@@ -18108,7 +18105,9 @@ static void schema__index(schema_doc *s) {
         for (size_t i = 0; i < v.dict->n; i++) {
             const int row = schema__word_find(v.dict->at[i].key.s);
             val_step(&s->env, 1);
-            if (row >= 0) schema__index_word(s, node, (size_t)row, v.dict->at[i].value);
+            if (row < 0) continue;
+            s->asks_left |= schema__words[row].word == SCHEMA__LEFT_PROPS || schema__words[row].word == SCHEMA__LEFT_ITEMS;
+            schema__index_word(s, node, (size_t)row, v.dict->at[i].value);
         }
     }
 }
@@ -18228,7 +18227,7 @@ static void schema__make_not(schema_doc *s, const schema__read *r) { schema__par
 
 static void schema__make_if(schema_doc *s, const schema__read *r) {
     const val then = r->v[SCHEMA__KEY_THEN], other = r->v[SCHEMA__KEY_ELSE];
-    if (r->v[SCHEMA__KEY_IF].kind == VAL_UNDEF || (then.kind == VAL_UNDEF && other.kind == VAL_UNDEF)) return;
+    if (r->v[SCHEMA__KEY_IF].kind == VAL_UNDEF || (then.kind == VAL_UNDEF && other.kind == VAL_UNDEF && !s->asks_left)) return;
     schema__part *p = schema__part_add(s, SCHEMA__IF, "if", 3, 0, 0);
     p->sub[0] = schema__child(s, r->v[SCHEMA__KEY_IF]);
     p->sub[1] = then.kind == VAL_UNDEF ? SCHEMA__NODE_TRUE : schema__child(s, then);
@@ -18654,6 +18653,7 @@ static void schema__compile_value(schema_doc *s, val v) {
     const int32_t *names = p->name;
     p = schema__part_add(s, SCHEMA__REQUIRED, "const", 0, n, 0);
     if (n) memcpy(p->name, names, n * sizeof *names);
+    schema__sort_names(s, p);
 }
 
 /* The parts that were added become those of the node. */
@@ -18974,24 +18974,6 @@ static schema_conj schema__conj_of(schema_doc *s, const int32_t *lit, size_t n) 
 static schema_conj schema__conj_lit(schema_doc *s, int32_t lit) { return lit == SCHEMA__LIT_TRUE ? SCHEMA_TRUE : schema__conj_of(s, &lit, 1); }
 static schema_conj schema__conj_node(schema_doc *s, int32_t node, bool neg) { return schema__conj_lit(s, schema__lit(s, node) ^ neg); }
 
-static schema_conj schema__conj_and(schema_doc *s, schema_conj a, schema_conj b) {
-    if (a == b || b == SCHEMA_TRUE) return a;
-    if (a == SCHEMA_TRUE) return b;
-    if (a == SCHEMA_FALSE || b == SCHEMA_FALSE) return SCHEMA_FALSE;
-    const schema__conj x = s->conj[a], y = s->conj[b];
-    int32_t           *lit = val_alloc(&s->env, (uint64_t)x.n + y.n, sizeof *lit);
-    size_t             n = 0;
-    for (size_t i = 0, j = 0; i < x.n || j < y.n;) {
-        const int32_t next = j == y.n || (i < x.n && x.lit[i] <= y.lit[j]) ? x.lit[i] : y.lit[j];
-        i += i < x.n && x.lit[i] == next;
-        j += j < y.n && y.lit[j] == next;
-        if (n && lit[n - 1] == SCHEMA__NEG(next)) return SCHEMA_FALSE;
-        lit[n++] = next;
-    }
-    val_step(&s->env, 1 + n / 8);
-    return schema__conj_of(s, lit, n);
-}
-
 /* Whether a has all literals of b: its values are values of b. */
 static bool schema__conj_within(const schema_doc *s, schema_conj a, schema_conj b) {
     if (a == b || b == SCHEMA_TRUE || a == SCHEMA_FALSE) return true;
@@ -19109,6 +19091,45 @@ static schema__flat schema__flat_of(schema_doc *s, int32_t lit) {
     }
     s->here = here;
     return lit & 1 ? *s->node[lit >> 1].flat_not : *s->node[lit >> 1].flat;
+}
+
+/* Whether the set of a has no value of b, as far as the sets say. */
+static bool schema__flat_apart(schema_doc *s, const schema__flat *a, const schema__flat *b) {
+    if ((a->obj && b->obj) || (a->arr && b->arr) || (a->null && b->null) || (a->no && b->no) || (a->yes && b->yes)) return false;
+    return schema__strs_and(s, a->str, b->str).l == s->none && schema__num_and(s, a->num, b->num) == s->none;
+}
+
+/* Drops negations of what the other literals exclude already: of {const: 1} and not {const: 2} only the first stays. Returns how many literals are left. */
+static size_t schema__conj_implied(schema_doc *s, int32_t *lit, size_t n) {
+    schema__flat f = schema__flat_all(s);
+    size_t       n_neg = 0, left = 0;
+    for (size_t i = 0; i < n; i++) n_neg += lit[i] & 1;
+    if (!n_neg || n_neg == n) return n;
+    for (size_t i = 0; i < n; i++)
+        if (!(lit[i] & 1)) f = schema__flat_and(s, f, schema__flat_of(s, lit[i]));
+    for (size_t i = 0; i < n; i++) {
+        const schema__flat other = lit[i] & 1 ? schema__flat_of(s, SCHEMA__NEG(lit[i])) : f;
+        if (!(lit[i] & 1) || !schema__flat_apart(s, &f, &other)) lit[left++] = lit[i];
+    }
+    return left;
+}
+
+static schema_conj schema__conj_and(schema_doc *s, schema_conj a, schema_conj b) {
+    if (a == b || b == SCHEMA_TRUE) return a;
+    if (a == SCHEMA_TRUE) return b;
+    if (a == SCHEMA_FALSE || b == SCHEMA_FALSE) return SCHEMA_FALSE;
+    const schema__conj x = s->conj[a], y = s->conj[b];
+    int32_t           *lit = val_alloc(&s->env, (uint64_t)x.n + y.n, sizeof *lit);
+    size_t             n = 0;
+    for (size_t i = 0, j = 0; i < x.n || j < y.n;) {
+        const int32_t next = j == y.n || (i < x.n && x.lit[i] <= y.lit[j]) ? x.lit[i] : y.lit[j];
+        i += i < x.n && x.lit[i] == next;
+        j += j < y.n && y.lit[j] == next;
+        if (n && lit[n - 1] == SCHEMA__NEG(next)) return SCHEMA_FALSE;
+        lit[n++] = next;
+    }
+    val_step(&s->env, 1 + n / 8);
+    return schema__conj_of(s, lit, schema__conj_implied(s, lit, n));
 }
 
 static schema__flat schema__flat_conj(schema_doc *s, schema_conj c) {
@@ -19927,10 +19948,8 @@ static schema_shape *schema__shape_make(schema_doc *s, schema_conj c) {
     const schema__flat f = schema__flat_conj(s, c);
     out->at = schema__at(s, s->here);
     out->null = f.null, out->no = f.no, out->yes = f.yes;
-    schema__strs text = f.str;
-    if (text.l != s->all && schema__bounded(text)) text = (schema__strs){schema__strs_fold(s, text), 0, UINT64_MAX};
-    out->string = text.l == s->none ? NULL : text.l;
-    out->len_min = text.min, out->len_max = text.max;
+    out->string = f.str.l == s->none ? NULL : schema__strs_fold(s, f.str);
+    out->len_max = UINT64_MAX;
     out->number = f.num == s->none ? NULL : f.num;
     out->any_number = f.num == s->numbers;
     schema__shape_parts(s, c, &f, out);
@@ -20022,7 +20041,7 @@ static void schema__begin(schema_doc *s, val root) {
 typedef struct {
     schema_doc *s;
     bytes       text;
-    schema_conj conj;
+    schema_conj conj, other;
 } schema__call;
 
 static void schema__open_run(val_env *env, void *arg) {
@@ -20057,7 +20076,7 @@ static void schema_free(schema_doc *s) {
 /* Reads a document and checks it: keywords have values of their types, references lead to schemas. path: in messages. NULL: e says why. */
 static schema_doc *schema_open(bytes text, const char *path, lang_pool *p, err_t *e) {
     schema_doc  *s = mem_new(1, sizeof *s);
-    schema__call call = {s, text, 0};
+    schema__call call = {.s = s, .text = text};
     if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0) call.text = (bytes){text.p + 3, text.n - 3};
     s->path = str_dup(path);
     s->langs = p;
@@ -20080,10 +20099,39 @@ static void schema__shape_run(val_env *env, void *arg) {
 
 /* The shape of a conjunction; it is kept, and lives as long as the document. NULL: e says why; later calls fail, too. */
 static const schema_shape *schema_shape_of(schema_doc *s, schema_conj c, err_t *e) {
-    schema__call call = {s, {NULL, 0}, c};
+    schema__call call = {.s = s, .conj = c};
     if (!s->err.code && !s->conj[c].shape) val_run(&s->env, schema__shape_run, &call, &s->err);
     if (s->err.code) return err_set(e, s->err.code, "%s", s->err.text), NULL;
     return s->conj[c].shape;
+}
+
+/* The pool of the languages, and the path of the document in messages. */
+static lang_pool  *schema_pool(const schema_doc *s) { return s->langs; }
+static const char *schema_path(const schema_doc *s) { return s->path; }
+
+static void schema__and_run(val_env *env, void *arg) {
+    schema__call *call = arg;
+    (void)env;
+    call->conj = schema__conj_and(call->s, call->conj, call->other);
+}
+
+/* The conjunction of both; -1: a limit was reached, and the next schema_shape_of says which. */
+static schema_conj schema_and(schema_doc *s, schema_conj a, schema_conj b) {
+    schema__call call = {.s = s, .conj = a, .other = b};
+    return !s->err.code && val_run(&s->env, schema__and_run, &call, &s->err) ? call.conj : -1;
+}
+
+static void schema__not_run(val_env *env, void *arg) {
+    schema__call *call = arg;
+    (void)env;
+    call->conj = call->conj == SCHEMA_TRUE ? SCHEMA_FALSE : schema__conj_lit(call->s, SCHEMA__NEG(call->s->conj[call->conj].lit[0]));
+}
+
+/* The negation of the value of a schema_some or a schema_contains, which is at most one literal; -1: as in schema_and. */
+static schema_conj schema_not(schema_doc *s, schema_conj c) {
+    schema__call call = {.s = s, .conj = c};
+    ASSERT(s->conj[c].n <= 1);
+    return !s->err.code && val_run(&s->env, schema__not_run, &call, &s->err) ? call.conj : -1;
 }
 
 /* Appends a line for each word that has no effect. */
