@@ -16863,12 +16863,14 @@ typedef struct {
 
 typedef struct {                                      /* states of an item: nothing leads into `from` from inside, nothing out of `to` */
     int32_t from, to;
+    bool    maybe, loop;                              /* it is something that may be missing, or come again */
 } gbnf__span;
 
 typedef struct {                                      /* a rule's body or a group that is open */
-    gbnf__span span;
+    gbnf__span span, last;                            /* of all of it; of its last item */
     int32_t    before;                                /* the state in front of the group */
     size_t     at;                                    /* of its bracket */
+    size_t     n;                                     /* its items, and two for each bar */
 } gbnf__group;
 
 typedef struct {
@@ -17136,8 +17138,9 @@ static bool gbnf__leaf_read(gbnf__reader *r, gbnf__leaf *leaf) {
         gbnf__add_range(r, (gram_range){0, 0x10ffff});
         return true;
     }
+    const size_t at = gbnf__rule_of(r, gbnf__name(r));
     leaf->kind = GBNF__RULE;
-    leaf->id = r->rule[gbnf__rule_of(r, gbnf__name(r))].rule;
+    leaf->id = r->rule[at].rule;
     return true;
 }
 
@@ -17195,11 +17198,12 @@ static bool gbnf__count(gbnf__reader *r, uint64_t *min, uint64_t *max) {
     return true;
 }
 
-/* The item s, min to max times. */
+/* The item s, min to max times. A loop in a loop is one: groups in groups with nothing but counts stay small. */
 static gbnf__span gbnf__repeat(gram *g, gbnf__span s, uint64_t min, uint64_t max) {
-    const gbnf__span out = {gram_state(g), gram_state(g)};
-    const bool       loop = max == UINT64_MAX;
-    if ((!loop && max > 1) || min > 1) {
+    const bool maybe = min == 0, loop = max == UINT64_MAX, unrolled = min > 1 || (!loop && max > 1);
+    if (!unrolled && max > 0 && maybe <= s.maybe && loop <= s.loop) return s;
+    gbnf__span out = {gram_state(g), gram_state(g), !unrolled && (maybe || (s.maybe && max > 0)), !unrolled && (loop || (s.loop && max > 0))};
+    if (unrolled) {
         const int32_t rule = gram_rule(g, NULL);
         gram_eps(g, gram_begin(g, rule), s.from);
         gram_eps(g, s.to, gram_end(g, rule));
@@ -17211,11 +17215,19 @@ static gbnf__span gbnf__repeat(gram *g, gbnf__span s, uint64_t min, uint64_t max
         gram_eps(g, s.to, out.to);
         if (loop) gram_eps(g, s.to, s.from);
     }
-    if (min == 0) gram_eps(g, out.from, out.to);
+    if (maybe) gram_eps(g, out.from, out.to);
     return out;
 }
 
 /* --- sequences, groups, rules --- */
+
+/* The sequence goes on behind the item s. */
+static void gbnf__add(gbnf__reader *r, gbnf__span s) {
+    gbnf__group *top = &r->open[r->n_open - 1];
+    r->here = s.to;
+    top->last = s;
+    top->n++;
+}
 
 /* Appends the item s, with the counts that follow it, to the sequence. */
 static bool gbnf__append(gbnf__reader *r, gbnf__span s) {
@@ -17225,24 +17237,24 @@ static bool gbnf__append(gbnf__reader *r, gbnf__span s) {
         s = gbnf__repeat(r->g, s, min, max);
     }
     gram_eps(r->g, r->here, s.from);
-    r->here = s.to;
+    gbnf__add(r, s);
     return true;
 }
 
 /* Opens a rule's body or a group that ends in the state `to`. */
 static void gbnf__open(gbnf__reader *r, int32_t to) {
-    const gbnf__span s = {gram_state(r->g), to};
+    const gbnf__span s = {.from = gram_state(r->g), .to = to};
     r->open = mem_reserve(r->open, r->n_open, UINT32_MAX, sizeof *r->open);
-    r->open[r->n_open++] = (gbnf__group){s, r->here, r->at};
+    r->open[r->n_open++] = (gbnf__group){.span = s, .before = r->here, .at = r->at};
     r->here = s.from;
 }
 
-/* Closes the innermost one. */
-static gbnf__group gbnf__close(gbnf__reader *r) {
+/* Closes the innermost one. What holds a single item is that item. */
+static gbnf__span gbnf__close(gbnf__reader *r) {
     const gbnf__group top = r->open[--r->n_open];
     gram_eps(r->g, r->here, top.span.to);
     r->here = top.before;
-    return top;
+    return top.n == 1 ? top.last : top.span;
 }
 
 static bool gbnf__item(gbnf__reader *r) {
@@ -17250,10 +17262,10 @@ static bool gbnf__item(gbnf__reader *r) {
     if (!gbnf__leaf_read(r, &leaf)) return false;
     gbnf__gap(r);
     const bool       counted = gbnf__counted(r);
-    const gbnf__span s = {counted ? gram_state(r->g) : r->here, gram_state(r->g)};
+    const gbnf__span s = {.from = counted ? gram_state(r->g) : r->here, .to = gram_state(r->g)};
     gbnf__leaf_put(r, &leaf, s);
     if (counted) return gbnf__append(r, s);
-    r->here = s.to;
+    gbnf__add(r, s);
     return true;
 }
 
@@ -17269,11 +17281,12 @@ static bool gbnf__step(gbnf__reader *r, bool *over) {
         r->at++, gbnf__gap(r);
     } else if (b == ')' && r->n_open > 1) {
         r->at++;
-        return gbnf__append(r, gbnf__close(r).span);
+        return gbnf__append(r, gbnf__close(r));
     } else if (b == '|') {
-        gram_eps(r->g, r->here, r->open[r->n_open - 1].span.to);
-        r->here = r->open[r->n_open - 1].span.from;
-        r->at++, gbnf__skip(r, true);
+        gbnf__group *top = &r->open[r->n_open - 1];
+        gram_eps(r->g, r->here, top->span.to);
+        r->here = top->span.from;
+        top->n += 2, r->at++, gbnf__skip(r, true);
     } else if (gbnf__counted(r)) return gbnf__expected(r, "an item before its count");
     else if (gbnf__in_name(b) || (b && memchr("\"[<!.", b, 5))) return gbnf__item(r);
     else return gbnf__expected(r, r->n_open > 1 ? "an item, '|' or ')'" : "an item, '|' or the end of the line");
@@ -17285,7 +17298,8 @@ static bool gbnf__rule_read(gbnf__reader *r) {
     const size_t from = r->at;
     bool         over = false;
     if (!gbnf__in_name(gbnf__peek(r))) return gbnf__expected(r, "the name of a rule (a rule goes on in the next line only inside of brackets and behind '|' or '::=')");
-    gbnf__rule *rule = &r->rule[gbnf__rule_of(r, gbnf__name(r))];
+    const size_t at = gbnf__rule_of(r, gbnf__name(r));
+    gbnf__rule  *rule = &r->rule[at];
     gbnf__skip(r, false);
     if (!gbnf__take(r, "::=")) return gbnf__expected(r, "'::=' behind the name of a rule");
     gbnf__skip(r, true);

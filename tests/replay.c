@@ -16,6 +16,9 @@
 #define LLVMFuzzerTestOneInput replay_eval
 #include "fuzz_eval.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_gbnf
+#include "fuzz_gbnf.c"
+#undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_gguf
 #include "fuzz_gguf.c"
 #undef LLVMFuzzerTestOneInput
@@ -41,7 +44,7 @@
 static const struct {
     const char *name;                                 /* of the folder under tests/corpus, and of fuzz_NAME.c */
     int (*one)(const uint8_t *data, size_t size);
-} replay_entries[] = {{"calib", replay_calib}, {"calls", replay_calls}, {"cli", replay_cli},   {"eval", replay_eval},   {"gguf", replay_gguf}, {"jinja", replay_jinja}, {"lines", replay_lines},
+} replay_entries[] = {{"calib", replay_calib}, {"calls", replay_calls}, {"cli", replay_cli},   {"eval", replay_eval},   {"gbnf", replay_gbnf}, {"gguf", replay_gguf}, {"jinja", replay_jinja}, {"lines", replay_lines},
                       {"req", replay_req},     {"spec", replay_spec}, {"store", replay_store}, {"tok", replay_tok}};
 enum { REPLAY_ENTRIES = sizeof replay_entries / sizeof *replay_entries };
 
