@@ -14080,7 +14080,10 @@ static bool gram__prefix_free(const gram__body *b) {
 /* A copy of the body from its begin, the state returned, up to `after`. Its states follow each other. */
 static int32_t gram__body_put(gram *g, const gram__body *b, uint8_t flags, int32_t after) {
     const int32_t base = g->n_state;
-    for (int32_t i = 0; i < b->n_set && !gram_failed(g); i++) g->mark[gram_state(g)] |= flags;
+    for (int32_t i = 0; i < b->n_set && !gram_failed(g); i++) {
+        const int32_t state = gram_state(g);          /* first: it may move g->mark */
+        g->mark[state] |= flags;
+    }
     if (gram_failed(g)) return 0;
     for (int32_t i = 0; i < b->n_edge; i++) gram_byte(g, base + b->edge[i].from, b->edge[i].lo, b->edge[i].hi, base + b->edge[i].to);
     for (int32_t i = 0; i < b->n_set; i++)
