@@ -13618,7 +13618,7 @@ static int32_t gram__try_first(gram *g, int32_t none, int32_t nothing) {
 
 static int32_t gram__try_local(gram *g, int32_t data, int32_t state) {
     gram__begin(g);
-    gram__item_add(g, &g->work, state, data, GRAM__BOTTOM, 0);
+    gram__item_add(g, &g->work, state, g->state[state].flags & GRAM__LIVE ? data : 0, GRAM__BOTTOM, 0);
     g->n_heap = 0;                                    /* its calls are other configurations */
     return gram__work_end(g);
 }
@@ -13631,6 +13631,28 @@ static int32_t gram__try_behind(gram *g, int32_t stack, int32_t nothing) {
     const int32_t set = gram__work_end(g);
     if (set && !g->textual) gram__at(g, stack)->w[1] = (uint32_t)set;
     return set;
+}
+
+static int32_t gram__try_join(gram *g, int32_t a, int32_t b) {
+    const int32_t set[2] = {a, b};
+    gram__begin(g);
+    for (int i = 0; i < 2; i++) {
+        size_t             n;
+        const gram_config *c = gram_configs(g, set[i], &n);
+        g->work.flags |= gram__flags(g, set[i]);
+        for (size_t k = 0; k < n; k++) gram__item_add(g, &g->work, c[k].state, c[k].data, c[k].stack, 0);
+    }
+    g->n_heap = 0;
+    return gram__work_end(g);
+}
+
+/* The registers without the text that is appended to and without those that are kept. */
+static int32_t gram__try_bare(gram *g, int32_t data, int32_t nothing) {
+    (void)nothing;
+    gram__load(g, data);
+    g->words->text = g->words->kept = 0;
+    const int32_t bare = gram__store(g);
+    return bare ? bare : g->stop == GRAM__GO ? -1 : 0;
 }
 
 /* Runs f(g, id, arg); once more after a collection if the arena is full, which keeps id. */
@@ -13647,15 +13669,34 @@ static int32_t gram__run(gram *g, int32_t (*f)(gram *, int32_t, int32_t), int32_
 
 static int32_t gram_first(gram *g) { return g->first ? g->first : gram__run(g, gram__try_first, 0, 0); }
 
-static int32_t gram_step(gram *g, int32_t set, uint8_t b) {
+__attribute__((noinline)) static int32_t gram__slow_step(gram *g, int32_t set, uint8_t b) { return gram__run(g, gram__try_step, set, b); }
+
+static inline int32_t gram_step(gram *g, int32_t set, uint8_t b) {
     if (set <= 0) return set;
     const int32_t to = gram__known_step(g, set, g->class_of[b]);
     g->n_lookups++;
-    return to ? to : gram__run(g, gram__try_step, set, b);
+    return to ? to : gram__slow_step(g, set, b);
 }
 
 static int32_t gram_step_token(gram *g, int32_t set, int32_t id) { return set <= 0 ? set : gram__run(g, gram__try_token, set, id); }
 static int32_t gram_local(gram *g, int32_t state, int32_t data) { return gram__run(g, gram__try_local, data, state); }
+
+/* The set of what is in either set. Never collects. */
+static int32_t gram_join(gram *g, int32_t a, int32_t b) {
+    if (a == b || b == GRAM_DEAD) return a;
+    if (a == GRAM_DEAD) return b;
+    gram_hold(g, true);
+    const int32_t both = a == GRAM_LIMIT || b == GRAM_LIMIT ? GRAM_LIMIT : gram__run(g, gram__try_join, a, b);
+    gram_hold(g, false);
+    return both;
+}
+
+/* The registers without texts; GRAM_LIMIT. */
+static int32_t gram_bare(gram *g, int32_t data) {
+    const gram__blob *b = gram__at(g, data);
+    const int32_t     bare = data && (b->w[0] || b->w[1]) ? gram__run(g, gram__try_bare, data, 0) : data;
+    return bare == -1 ? 0 : bare;
+}
 
 static int32_t gram_behind(gram *g, int32_t stack) {
     const int32_t set = (int32_t)gram__at(g, stack)->w[1];
@@ -13697,7 +13738,7 @@ static bool gram_match(gram *g, bytes text, size_t *at, err_t *e) {
 typedef struct { int32_t rule, state, data, copy; } gram__spot;            /* a state that a rule reaches before it consumes anything */
 typedef struct { int32_t spot, to, next; } gram__wait;                     /* goes on from `spot` at `to` when a rule proves nullable; spot -1: the loop `to` is nullable too */
 typedef struct gram__body gram__body;
-typedef struct { int32_t base, twin, n; gram_span span; } gram__copy;     /* a span: n states from base, their twins from twin */
+typedef struct { int32_t state, twin, span; } gram__twin;                   /* span: -1: none */
 typedef struct {
     gram       *g;
     int32_t    *owner;                                /* [n_state at the begin] rule of each state, -1: none */
@@ -13711,8 +13752,9 @@ typedef struct {
     gram__body *body;                                 /* of body_rule */
     int32_t     body_rule;
     bool        body_good;
-    gram__copy *copy;                                 /* spans */
-    int32_t     n_copy;
+    gram__twin *twin;
+    int32_t     n_twin;
+    bool        appends;                              /* some edge appends its byte to a text */
     gram__pair *left;                                 /* (rule, rule that it can begin with) */
     int32_t     n_left;
     /* [n_state] */
@@ -13724,6 +13766,27 @@ typedef struct {
     /* [n_arc] */
     int32_t    *next, *from;                          /* next: [2 * n_arc] of `watch` */
 } gram__seal;
+
+static void *gram__ints(int32_t n, int value) { return memset(mem_new((size_t)n + 1, sizeof(int32_t)), value, ((size_t)n + 1) * sizeof(int32_t)); }
+
+/* Space for what is worked out for all states and edges. */
+static void gram__seal_graph(gram__seal *s) {
+    const int32_t n = s->g->n_state;
+    s->list = mem_grow(s->list, (size_t)n + 1, sizeof *s->list);
+    s->watch = gram__ints(n, 0xff), s->alias = gram__ints(n, 0xff), s->id = gram__ints(n, 0xff), s->rank = gram__ints(n, 0);
+    s->good = mem_new((size_t)n, sizeof *s->good), s->live = mem_new((size_t)n, sizeof *s->live);
+    s->next = gram__ints(2 * s->g->n_arc, 0), s->from = gram__ints(s->g->n_arc, 0);
+}
+
+static void gram__drop_graph(gram__seal *s) {
+    mem_free(s->watch), mem_free(s->alias), mem_free(s->id), mem_free(s->rank), mem_free(s->good), mem_free(s->live), mem_free(s->next), mem_free(s->from);
+    s->watch = s->alias = s->id = s->rank = s->next = s->from = NULL, s->good = s->live = NULL;
+}
+
+static void gram__watch(gram__seal *s, int32_t state, int32_t arc, int32_t second) {
+    s->next[2 * arc + second] = s->watch[state];
+    s->watch[state] = 2 * arc + second;
+}
 
 static void gram__take_state(gram__seal *s, int32_t state, int32_t rule, int32_t *n) {
     ASSERT(s->owner[state] < 0 || s->owner[state] == rule);                /* a state belongs to one rule */
@@ -13746,6 +13809,7 @@ static void gram__survey_rule(gram__seal *s, int32_t rule, int32_t *rules, int32
             const gram__arc *c = &g->arc[a];
             const int32_t    named = c->kind == GRAM__CALL ? c->arg : c->kind == GRAM__OP ? g->act[c->arg].needs : -1;
             gram__take_state(s, c->to, rule, &n);
+            s->appends = s->appends || (c->kind == GRAM__BYTE && c->arg >= 0 && g->act[c->arg].op.kind == GRAM_APPEND);
             if (named >= 0 && !g->rule[named].used) g->rule[named].used = true, rules[(*n_rules)++] = named;
         }
     }
@@ -14080,11 +14144,9 @@ static bool gram__prefix_free(const gram__body *b) {
 /* A copy of the body from its begin, the state returned, up to `after`. Its states follow each other. */
 static int32_t gram__body_put(gram *g, const gram__body *b, uint8_t flags, int32_t after) {
     const int32_t base = g->n_state;
-    for (int32_t i = 0; i < b->n_set && !gram_failed(g); i++) {
-        const int32_t state = gram_state(g);          /* first: it may move g->mark */
-        g->mark[state] |= flags;
-    }
+    for (int32_t i = 0; i < b->n_set; i++) gram_state(g);
     if (gram_failed(g)) return 0;
+    memset(g->mark + base, flags, (size_t)b->n_set);
     for (int32_t i = 0; i < b->n_edge; i++) gram_byte(g, base + b->edge[i].from, b->edge[i].lo, b->edge[i].hi, base + b->edge[i].to);
     for (int32_t i = 0; i < b->n_set; i++)
         if (gram__subset_has(&b->set[i], b->end)) gram_eps(g, base + i, after);
@@ -14099,11 +14161,20 @@ static int32_t gram__twin_put(gram *g, const gram__body *b, int32_t end) {
     return base;
 }
 
+static void gram__twin_add(gram__seal *s, gram__twin one) {
+    s->twin = mem_reserve(s->twin, (uint64_t)s->n_twin, UINT64_MAX, sizeof *s->twin);
+    s->twin[s->n_twin++] = one;
+}
+
 static void gram__span_put(gram__seal *s, const gram__rule *r, int32_t base) {
-    const int32_t twin = gram__twin_put(s->g, s->body, r->end);
-    s->copy = mem_reserve(s->copy, (uint64_t)s->n_copy, UINT64_MAX, sizeof *s->copy);
-    s->copy[s->n_copy++] = (gram__copy){base, twin, s->body->n_set, {r->min, r->max}};
-    if (!gram_failed(s->g)) s->g->mark[base] |= GRAM__BETWEEN;
+    gram         *g = s->g;
+    const int32_t twin = gram__twin_put(g, s->body, r->end);
+    if (gram_failed(g)) return;
+    g->span = mem_reserve(g->span, (uint64_t)g->n_span, UINT64_MAX, sizeof *g->span);
+    g->span[g->n_span] = (gram_span){r->min, r->max};
+    for (int32_t i = 0; i < s->body->n_set; i++) gram__twin_add(s, (gram__twin){base + i, twin + i, g->n_span});
+    g->mark[base] |= GRAM__BETWEEN;
+    g->n_span++;
 }
 
 /* A loop as edges. It runs at least once; a body that is nullable runs as one that consumes something, as often as it likes up to the most.
@@ -14125,12 +14196,58 @@ static void gram__build_loop(gram__seal *s, int32_t rule) {
     gram__loop_edges(g, &r, after, before);
 }
 
-/* --- what can reach an end --- */
+/* --- twins of states from which a text is appended: in them appending does nothing, and looking at the text is the end --- */
 
-static void gram__watch(gram__seal *s, int32_t state, int32_t arc, int32_t second) {
-    s->next[2 * arc + second] = s->watch[state];
-    s->watch[state] = 2 * arc + second;
+static bool gram__is_act(const gram *g, const gram__arc *c, gram_op_kind kind) {
+    return (c->kind == GRAM__OP || (c->kind == GRAM__BYTE && c->arg >= 0)) && g->act[c->arg].op.kind == kind;
 }
+
+/* Marks in s->live, for now, the states from which such an edge can follow within the rule. */
+static void gram__find_texts(gram__seal *s) {
+    gram   *g = s->g;
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->n_state; i++)
+        for (int32_t a = g->head[i]; a >= 0; a = g->arc[a].next) {
+            s->from[a] = i;
+            gram__watch(s, g->arc[a].to, a, 0);
+            if (s->live[i] || (!gram__is_act(g, &g->arc[a], GRAM_APPEND) && !gram__is_act(g, &g->arc[a], GRAM_DISTINCT))) continue;
+            s->live[i] = true, s->list[n++] = i;
+        }
+    while (n)
+        for (int32_t w = s->watch[s->list[--n]]; w >= 0; w = s->next[w])
+            if (!s->live[s->from[w / 2]]) s->live[s->from[w / 2]] = true, s->list[n++] = s->from[w / 2];
+}
+
+/* Edges of the twin of a state. end: a state that does nothing but end the rule. */
+static void gram__twin_edges(gram__seal *s, int32_t state, int32_t end) {
+    gram *g = s->g;
+    for (int32_t a = g->head[state]; a >= 0 && !gram_failed(g); a = g->arc[a].next) {
+        gram__arc c = g->arc[a];
+        if (s->live[c.to]) c.to = s->id[c.to];
+        if (gram__is_act(g, &c, GRAM_DISTINCT)) c = (gram__arc){.to = end, .kind = GRAM__EPS};
+        else if (gram__is_act(g, &c, GRAM_APPEND)) c.arg = -1;
+        gram__arc_add(g, s->id[state], c);
+    }
+}
+
+static void gram__text_twins(gram__seal *s) {
+    gram         *g = s->g;
+    const int32_t n = g->n_state, end = gram_state(g);
+    g->mark[end] |= GRAM__END;
+    gram__seal_graph(s);
+    gram__find_texts(s);
+    for (int32_t i = 0; i < n; i++) {
+        if (!s->live[i]) continue;
+        s->id[i] = gram_state(g);
+        g->mark[s->id[i]] = g->mark[i] | GRAM__TWIN;
+        gram__twin_add(s, (gram__twin){i, s->id[i], -1});
+    }
+    for (int32_t i = 0; i < n; i++)
+        if (s->live[i]) gram__twin_edges(s, i, end);
+    gram__drop_graph(s);
+}
+
+/* --- what can reach an end --- */
 
 /* The state that an edge needs beside its target; -1: none. */
 static int32_t gram__needed(const gram *g, const gram__arc *c) {
@@ -14237,12 +14354,12 @@ static int32_t gram__number(gram__seal *s, int32_t root, int32_t *n_edge) {
     int32_t n = 0, states = 0;
     gram__reach(s, g->rule[root].begin, &n);
     *n_edge = gram__reach_all(s, n);
-    for (int32_t i = 0; i < s->n_copy; i++)
-        for (int32_t k = 0; k < s->copy[i].n && s->id[s->copy[i].base] >= 0; k++) {
-            n = 0;
-            if (s->good[s->copy[i].twin + k]) gram__reach(s, s->copy[i].twin + k, &n);
-            *n_edge += gram__reach_all(s, n);
-        }
+    for (int32_t i = 0; i < s->n_twin; i++) {
+        const gram__twin *t = &s->twin[i];
+        n = 0;
+        if (s->id[t->state] >= 0 && s->good[t->twin]) gram__reach(s, t->twin, &n);
+        *n_edge += gram__reach_all(s, n);
+    }
     for (int32_t i = 0; i < g->n_state; i++)
         if (s->id[i] >= 0) s->id[i] = states++;
     return states;
@@ -14287,16 +14404,11 @@ static void gram__copy_states(gram__seal *s) {
     }
 }
 
-static void gram__copy_spans(gram__seal *s) {
-    gram *g = s->g;
-    g->span = mem_new((size_t)s->n_copy + 1, sizeof *g->span);
-    for (int32_t i = 0; i < s->n_copy; i++) {
-        const gram__copy *c = &s->copy[i];
-        for (int32_t k = 0; k < c->n; k++) {
-            const int32_t id = s->id[c->base + k];
-            if (id >= 0) g->state[id].span = i, g->state[id].twin = s->id[c->twin + k];
-        }
-        g->span[g->n_span++] = c->span;
+static void gram__copy_twins(gram__seal *s) {
+    for (int32_t i = 0; i < s->n_twin; i++) {
+        const gram__twin *t = &s->twin[i];
+        const int32_t     id = s->id[t->state];
+        if (id >= 0) s->g->state[id].span = t->span, s->g->state[id].twin = s->id[s->alias[t->twin]];
     }
 }
 
@@ -14311,33 +14423,24 @@ static void gram__find_ranks(gram__seal *s) {
         if (g->rule[r].body >= 0) s->rank[g->rule[r].begin] = g->rule[r].rank;
 }
 
-/* Bytes are of one class where the same edges hold them. An edge adds a number made from its ends to the sums of its bytes. */
+/* Bytes are of one class where the same edges hold them. An edge adds a number made from its ends to the sums of its bytes;
+ * a byte that an operation sees is a class of its own. */
 static void gram__find_classes(gram *g, int32_t n_state) {
-    uint64_t sum[257] = {0}, of[256];
+    uint64_t sum[257] = {0}, apart[256] = {0}, of[256];
     for (int32_t i = 0; i < n_state; i++)
         for (int32_t k = g->state[i].edge; k < g->state[i].edge + g->state[i].n_byte; k++) {
             const gram__edge *e = &g->edge[k];
             const uint64_t    h = rng_mix(rng_mix(g->seed ^ (uint64_t)i << 32 ^ (uint32_t)e->to) ^ (uint32_t)e->arg);
             sum[e->lo] += h, sum[e->hi + 1] -= h;
+            for (int b = e->lo; b <= e->hi && e->arg >= 0; b++) apart[b] = rng_mix(g->seed + (uint64_t)b);
         }
     for (int b = 0; b < 256; b++) {
         int c = 0;
         if (b) sum[b] += sum[b - 1];
-        while (c < g->n_class && of[c] != sum[b]) c++;
-        if (c == g->n_class) of[g->n_class++] = sum[b];
+        while (c < g->n_class && of[c] != sum[b] + apart[b]) c++;
+        if (c == g->n_class) of[g->n_class++] = sum[b] + apart[b];
         g->class_of[b] = (uint8_t)c;
     }
-}
-
-static void *gram__ints(int32_t n, int value) { return memset(mem_new((size_t)n + 1, sizeof(int32_t)), value, ((size_t)n + 1) * sizeof(int32_t)); }
-
-/* What the graph with all its states and edges needs. */
-static void gram__seal_graph(gram__seal *s) {
-    const int32_t n = s->g->n_state;
-    s->list = mem_grow(s->list, (size_t)n + 1, sizeof *s->list);
-    s->watch = gram__ints(n, 0xff), s->alias = gram__ints(n, 0xff), s->id = gram__ints(n, 0xff), s->rank = gram__ints(n, 0);
-    s->good = mem_new((size_t)n, sizeof *s->good), s->live = mem_new((size_t)n, sizeof *s->live);
-    s->next = gram__ints(2 * s->g->n_arc, 0), s->from = gram__ints(s->g->n_arc, 0);
 }
 
 /* The sealed automaton, from the graph in which no call is empty. */
@@ -14356,7 +14459,7 @@ static bool gram__seal_end(gram__seal *s, int32_t root, err_t *e) {
         const int32_t n = gram__number(s, root, &n_edge);
         g->state = mem_new((size_t)n, sizeof *g->state), g->edge = mem_new((size_t)n_edge + 1, sizeof *g->edge);
         gram__copy_states(s);
-        gram__copy_spans(s);
+        gram__copy_twins(s);
         g->root = s->id[s->alias[g->rule[root].begin]];
         gram__find_classes(g, n);
     }
@@ -14380,6 +14483,7 @@ static bool gram__seal_all(gram__seal *s, int32_t root, err_t *e) {
     gram__skip_nullable(s, n);
     for (int32_t r = 0, rules = g->n_rule; r < rules; r++)
         if (g->rule[r].used && g->rule[r].body >= 0) gram__build_loop(s, r);
+    if (s->appends && !gram_failed(g)) gram__text_twins(s);
     return !gram_failed(g) && gram__seal_end(s, root, e);
 }
 
@@ -14393,9 +14497,9 @@ static bool gram_seal(gram *g, int32_t root, err_t *e) {
         hmap_drop(&s.spots);
     }
     if (gram_failed(g)) ok = err_set(e, g->err.code, "%s", g->err.text);
-    mem_free(s.body), mem_free(s.copy);
+    mem_free(s.body), mem_free(s.twin);
     mem_free(s.owner), mem_free(s.list), mem_free(s.waits), mem_free(s.ready), mem_free(s.spot), mem_free(s.wait), mem_free(s.left);
-    mem_free(s.watch), mem_free(s.alias), mem_free(s.id), mem_free(s.rank), mem_free(s.good), mem_free(s.live), mem_free(s.next), mem_free(s.from);
+    gram__drop_graph(&s);
     gram__drop_built(g);
     return ok;
 }
