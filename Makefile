@@ -12,6 +12,7 @@ SHARED   ?= ../shared
 SUITE    ?= trixie
 JOBS     ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+TOKENS   ?= 1000000
 MODEL    ?= models/pip-f16.gguf
 VOCAB    ?= $(or $(wildcard $(SHARED)/data/vocab/llama-bpe.gguf),$(MODEL))
 DRAFT    ?= models/pip-draft-q8_0.gguf
@@ -48,14 +49,14 @@ run: llmrun                            ## build, and tell a story with the model
 	./llmrun -m models/pip-q4_k_m.gguf -p "Once upon a time" --temp 0.5
 
 test:                                  ## the tests, in three minutes with the build; the last line counts them
-	@$(PARALLEL) build/main/kernels.o build/test/kernel_tests.o build/main/llmrun.o llmrun build/test/tests build/test/kernel_tests build/test/replay build/test/remote
+	@$(PARALLEL) build/main/kernels.o build/test/kernel_tests.o build/main/llmrun.o llmrun build/test/tests build/test/kernel_tests build/test/replay build/test/remote build/test/judge
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test
 
 test-all:                              ## make test, then make stress, which also takes every combination of make test
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory stress
 
-san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay ## every test under the address and undefined-behaviour sanitizers, pool, steps, quantiser, schedule and guesses under the thread sanitizer
+san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay build/san/judge ## every test under the address and undefined-behaviour sanitizers, pool, steps, quantiser, schedule and guesses under the thread sanitizer
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 sh tests/run.sh build/san/llmrun build/san
 	@$(MAKE) --no-print-directory tsan
 
@@ -66,10 +67,17 @@ stress:                                ## KV blocks of two tokens, prefill chunk
 	@$(PARALLEL) llmrun build/test/tests build/test/kernel_tests build/stress/llmrun
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test build/stress/llmrun
 
-fuzz: $(FUZZERS:%=build/fuzz/%)        ## each fuzzer for FUZZ_SECONDS (60)
+fuzz: $(FUZZERS:%=build/fuzz/%) build/test/judge ## each fuzzer for FUZZ_SECONDS (60), and which tokens may follow, as make rule
+	@$(PYTHON) tests/rule.py build/test/judge --tokens $(TOKENS) $(RULE)
 	@for f in $(FUZZERS); do mkdir -p build/fuzz/corpus-$$f; echo "fuzz $$f"; \
 	  build/fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=0 -verbosity=0 \
 	    build/fuzz/corpus-$$f tests/corpus/$$f || exit 1; done
+
+schemas: build/test/judge              ## JSON Schemas of others: SUITE, a copy of JSON-Schema-Test-Suite; or DIR, any folder, judged by python3-jsonschema; SCHEMAS="--most 1000 --seed 2"
+	@$(PYTHON) tests/schemas.py $< $(if $(DIR),--dir $(DIR),--suite $(SUITE)) $(SCHEMAS)
+
+rule: build/test/judge                 ## which tokens may follow, against brute force: TOKENS (1000000) for each kind of constraint; RULE="grammars --seed 5"
+	@$(PYTHON) tests/rule.py $< --tokens $(TOKENS) $(RULE)
 
 templates: llmrun build/test/snippets  ## the template engine beside Jinja2 (python3-jinja2): ten conversations through each template of DIR; or FUZZ=100000: random snippets, SEED=N
 	@$(if $(FUZZ),$(PYTHON) tests/templates.py --fuzz $(FUZZ) $(if $(SEED),--seed $(SEED)) build/test/snippets,$(PYTHON) tests/templates.py ./llmrun $(DIR))
@@ -125,7 +133,7 @@ plots:                                 ## tests/bench/RESULTS.md and the picture
 	@$(PYTHON) tests/bench/plots.py
 
 check: llmrun build/test/llmrun_remote.c ## no warnings; contents, layers, public functions and fields; the README's tables
-	@for i in tests/main.c tests/kernels.c tests/replay.c tests/snippets.c tests/bench/*.c; do \
+	@for i in tests/main.c tests/kernels.c tests/replay.c tests/snippets.c tests/judge.c tests/bench/*.c; do \
 	  $(COMPILE) -Werror -fsyntax-only -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
 	$(COMPILER) -std=gnu11 -fsyntax-only llmrun.c
 	$(COMPILE) $(TESTING) -Werror -fsyntax-only -I. -DLLMRUN_SOURCE='"build/test/llmrun_remote.c"' tests/remote.c
@@ -227,6 +235,9 @@ build/%/kernel_tests.o: tests/kernels.c $(wildcard tests/t_*.c tests/*.h) llmrun
 build/%/replay.o: tests/replay.c $(wildcard tests/fuzz_*.c tests/*.h) llmrun.c ggml_kernels.h build/%/flags
 	$(COMPILE) $(TESTING) -c -o $@ tests/replay.c
 
+build/%/judge.o: tests/judge.c $(wildcard tests/*.h) llmrun.c ggml_kernels.h build/%/flags
+	$(COMPILE) $(TESTING) -c -o $@ tests/judge.c
+
 build/%/snippets.o: tests/snippets.c tests/program.h llmrun.c ggml_kernels.h build/%/flags
 	$(COMPILE) $(TESTING) -c -o $@ tests/snippets.c
 
@@ -270,6 +281,9 @@ build/test/replay: build/test/replay.o build/main/kernels.o
 build/test/remote: build/test/remote.o build/main/kernels.o
 	$(LINK)
 
+build/test/judge: build/test/judge.o build/main/kernels.o
+	$(LINK)
+
 build/test/snippets: build/test/snippets.o build/main/kernels.o
 	$(LINK)
 
@@ -283,6 +297,9 @@ build/%/kernel_tests: build/%/kernel_tests.o
 	$(LINK)
 
 build/%/replay: build/%/replay.o build/%/kernels.o
+	$(LINK)
+
+build/%/judge: build/%/judge.o build/%/kernels.o
 	$(LINK)
 
 build/%/bench: build/%/bench.o build/%/kernels.o
@@ -305,4 +322,4 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-samp quality gate results plots check install uninstall clean help
+.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-samp quality gate results plots check install uninstall clean help
