@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Malformed model files against the program itself.
+"""Malformed model files, and constraints that a stranger wrote, against the program itself.
 
     tests/hostile.py ./llmrun [--only TEXT] [--keep DIR] [--no-limit] [-v]
     tests/hostile.py --corpus tests/corpus/gguf        writes the seeds of fuzz_gguf.c and stops
@@ -9,9 +9,10 @@ written here, and each case changes one thing. On every file `--inspect -m FILE`
 exit 2 and exactly one line on stderr that begins with `llmrun: `, the run with nothing on stdout, within ten seconds of CPU
 time and 1 GiB of address space, never by a signal. --no-limit lifts the bound on memory and allows twenty
 times as long, for sanitizer builds. A case marked EITHER may also
-run (exit 0): what the file says is odd but somebody's real file may hold it. The good models must run.
+run (exit 0): what the file says is odd but somebody's real file may hold it. The good models must run. A constraint is held against a text by --match,
+and generates four tokens of a good model; all of them are lines of one batch too, and each gets one record.
 """
-import argparse, os, random, resource, shutil, struct, subprocess, sys, tempfile
+import argparse, json, os, random, resource, shutil, struct, subprocess, sys, tempfile, time
 
 U8, I8, U16, I16, U32, I32, F32, BOOL, STR, ARR, U64, I64, F64 = range(13)
 FORM = {U8: "B", I8: "b", U16: "H", I16: "h", U32: "I", I32: "i", F32: "f", BOOL: "B", U64: "Q", I64: "q", F64: "d"}
@@ -524,6 +525,127 @@ def goods():
     yield "good with a strange key", GOOD, kv("x\u00e4", ARR, (I16, [-1, 2]))
 
 
+# --- constraints: a text that a stranger wrote, held against a text and a model ---
+
+class Constraint:
+    """Two runs: --match on a text, and four tokens of a model. key: the body key of a batch line that says the same."""
+    OPTIONS = {"grammar": "--grammar-file", "schema": "--json-schema-file", "regex": "--regex"}
+
+    def __init__(self, kind, text, on="aaaa"):
+        self.kind, self.text, self.on = kind, raw(text), raw(on)
+
+    def runs(self, d):
+        model, path = os.path.join(d, "m.gguf"), os.path.join(d, "constraint")
+        for name, data in ((model, SPM.bytes()), (path, self.text)):
+            with open(name, "wb") as f: f.write(data)
+        option = [self.OPTIONS[self.kind], self.text if self.kind == "regex" else path]
+        if self.kind == "regex" and (len(self.text) > 100000 or 0 in self.text): return
+        yield "match", ["--match"] + option, self.on
+        yield "run", ["-m", model, "-p", "x", "-n", "4", "--temp", "0"] + option, None
+
+    def body(self):
+        """The keys of a batch line; None: not one that JSON can hold."""
+        try:
+            text = self.text.decode()
+            if self.kind != "schema": return {self.kind: text}
+            json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        return '"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":%s}}' % text
+
+
+ANY, NO = {0, 1, 2, 3}, {2, 3}        # some may be held, the others must not
+HUGE = 10 ** 18
+
+
+def grammars():
+    def g(text, on="aaaa"): return Constraint("grammar", text, on)
+    n = 100000
+    for name, text in (("direct", 'root ::= root "a" | "b"'), ("indirect", 'root ::= x "a"\nx ::= y "b"\ny ::= root | "c"'), ("through nullable", 'root ::= n root "a" | "b"\nn ::= "x"?'),
+                       ("through a nullable count", 'root ::= ("x"* "y"?){0,3} root | "b"'), ("in a rule", 'root ::= "a" x\nx ::= x | "b"'), ("of a hundred thousand", "\n".join("r%d ::= r%d" % (i, (i + 1) % n) for i in range(n)) + "\nroot ::= r0")):
+        yield "49 left recursion " + name, BAD, g(text)
+    for name, text in (("twice", '("a"*)*'), ("thrice", '(("a"*)*)*'), ("mixed", '((("a"?)+)*){0,5}'), ("a thousand", "(" * 1000 + '"a"*' + ")*" * 1000), ("empty", '("" ("")* )*')):
+        yield "50 stars " + name, {0, 1}, g("root ::= " + text)
+    yield "51 groups within each other", {0, 3}, g("root ::= " + "(" * n + '"aaaa"' + ")" * n)
+    yield "51 groups beside each other", ANY, g("root ::= " + '("a"?)' * n)
+    yield "51 groups open", BAD, g("root ::= " + "(" * n)
+    yield "51 rules in a chain", {0, 3}, g("root ::= r0\n" + "\n".join("r%d ::= r%d" % (i, i + 1) for i in range(n)) + '\nr%d ::= "aaaa"\n' % n)
+    yield "51 rules with a byte each", ANY, g("root ::= r0\n" + "\n".join('r%d ::= "a" r%d | "a"' % (i, i + 1) for i in range(n)) + '\nr%d ::= "a"\n' % n, "a" * 1000)
+    yield "51 alternatives", {0, 3}, g("root ::= " + " | ".join('"%d"' % i for i in range(n)) + ' | "aaaa"')
+    yield "51 a class of a hundred thousand", {0, 1, 3}, g("root ::= [" + "".join(chr(0x4e00 + i % 20000) for i in range(n)) + "a]*")
+    for name, text in (("most", '"a"{0,%d}' % HUGE), ("least", '"a"{%d,}' % HUGE), ("within counts", '((("a"{0,2000}){0,2000}){0,2000}){0,2000}'), ("of 10^18 thrice", '(("a"{0,%d}){0,%d}){0,%d}' % (HUGE, HUGE, HUGE)),
+                       ("of the empty text", '""{%d}' % HUGE), ("of what may be empty", '("a"?){%d}' % HUGE), ("of a class", "[ab]{3,%d}" % HUGE)):
+        yield "52 count " + name, ANY, g("root ::= " + text)
+    yield "52 count beyond 64 bits", ANY, g('root ::= "a"{0,%d}' % 10 ** 30)
+    yield "52 count the wrong way", BAD, g('root ::= "a"{3,2}')
+    for name, text in (("no root", 'x ::= "a"'), ("a missing rule", 'root ::= x'), ("an escape", 'root ::= "\\q"'), ("an open string", 'root ::= "a'), ("an open class", "root ::= [a"),
+                       ("a class the wrong way", "root ::= [z-a]"), ("no text", ""), ("zeros", b"root ::= \"\0\"" * 3), ("no UTF-8", b'root ::= "\xff"'), ("a star alone", "root ::= *"), ("two ::=", 'root ::= ::= "a"'),
+                       ("an escape beyond Unicode", 'root ::= "\\U00110000"'), ("half an escape", 'root ::= "\\x"')):
+        yield "53 " + name, BAD if name != "zeros" else ANY, g(text)
+    for name, text in (("itself alone", 'root ::= "a" root'), ("two rules", 'root ::= "a" x\nx ::= "b" root'), ("an empty class", "root ::= [^\\x00-\\U0010FFFF]")):
+        yield "57 nothing satisfies: " + name, BAD, g(text)
+    yield "57 only the empty text", {0, 1}, g('root ::= ""', "")
+    yield "58 half a character", BAD, g(b'root ::= "\xc3" [\xa9]')
+    yield "58 characters of every length", {0, 1}, g("root ::= [\U00000001-\U0010FFFF]*", "aé€😀".encode())
+    for name, text in (("two of one", '("a" | "a")*'), ("three lengths", '("a" | "aa" | "aaa")*'), ("pairs", 'x x x x "b"\nx ::= "a"*'), ("trees", 'x\nx ::= "a" x x | ""'), ("palindromes", 'x\nx ::= "a" x "a" | "a" | ""'),
+                       ("calls of calls", 'x\nx ::= "a" y y y | "a"\ny ::= "a" x x | "a"')):
+        yield "59 ambiguous: " + name, {0, 1, 3}, g("root ::= " + text, "a" * 3000)
+
+
+def expressions():
+    def r(text, on="a" * 5000): return Constraint("regex", text, on)
+    n = 10000
+    for text in ("(a+)+$", "(a|a)*b", "(a*)*b", "(a|aa)+$", "(.*.*)*=", "([a-z]+)*1", "(a?){1000}a{1000}", "((a{0,1000}){0,1000}){0,1000}b", "a{0,%d}" % HUGE, "a{%d}" % HUGE, "(a|b)*a(a|b){40}", "(.{0,1000}a){0,1000}",
+                 "((((a{0,99}){0,99}){0,99}){0,99}){0,99}", "(?:a?){%d}" % HUGE):
+        yield "56 %.40s" % text, {0, 1, 3}, r(text)
+    for text in ("(a)\\1", "(?=a)a", "(?!b)a", "(?<=a)b", "(?P=x)", "(", ")", "[", "a**", "*", "a{2,1}", "\\", "[z-a]", "(?P<x>a)(?P<x>b)", "(?i", "\\xZZ"):
+        yield "56 refused: %s" % text, BAD, r(text)
+    yield "56 groups within each other", ANY, r("(" * n + "a" + ")" * n)
+    yield "56 groups open", BAD, r("(" * n)
+    yield "56 alternatives", {0, 1, 3}, r("|".join("%d" % i for i in range(n)))
+    yield "56 a hundred thousand groups", ANY, r("(" * 100000 + "a" + ")" * 100000)
+    yield "56 not UTF-8", BAD, r(b"\xff")
+
+
+def nest(n, before, inside, after): return before * n + inside + after * n
+
+
+def schemas():
+    def s(x, on="[1]"): return Constraint("schema", x if isinstance(x, (str, bytes)) else json.dumps(x), on)
+    n, refused, both = 100000, BAD, ANY
+    for name, x in (("to itself", {"$ref": "#"}), ("around", {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}), ("through allOf", {"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}),
+                    ("through not", {"$defs": {"a": {"not": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"}), ("missing", {"$ref": "#/$defs/none"}), ("remote", {"$ref": "https://example.com/schema.json"}), ("a file", {"$ref": "file:///etc/passwd"}),
+                    ("no text", {"$ref": 1}), ("of a bad escape", {"$ref": "#/%zz/~7"})):
+        yield "54 $ref " + name, refused, s(x)
+    chain = {"$defs": {"x%d" % i: {"$ref": "#/$defs/x%d" % (i + 1)} for i in range(n)}, "$ref": "#/$defs/x0"}
+    chain["$defs"]["x%d" % n] = True
+    yield "54 $ref in a chain", both, s(chain)
+    yield "54 $ref through items, endless", refused, s({"type": "array", "minItems": 1, "items": {"$ref": "#"}})
+    for k in ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties", "minContains", "maxContains"):
+        for v in (2 ** 64 - 1, 2 ** 64, 10 ** 9, HUGE, 10 ** 40, -1, 1.5, "1", 1e300):
+            yield "55 %s %s" % (k, str(v)[:24]), both, s({k: v, "contains": True} if "Contains" in k else {k: v, "type": {"I": "array", "L": "string", "P": "object"}[k[3]]})
+    for name, text in (("items", nest(n, '{"items":', "{}", "}")), ("properties", nest(n, '{"properties":{"a":', "{}", "}}")), ("not", nest(n, '{"not":', "{}", "}")), ("allOf", nest(n, '{"allOf":[', "{}", "]}")), ("anyOf", nest(n, '{"anyOf":[', "{}", ",{}]}")),
+                       ("oneOf", nest(n, '{"oneOf":[', "{}", ",{}]}")), ("if", nest(n, '{"if":', "{}", ',"then":{"type":"array"}}')), ("const", '{"const":' + nest(n, "[", "1", "]") + "}"), ("no schema", "[" * n), ("objects open", '{"items":' * n)):
+        yield "56 a hundred thousand deep: " + name, both, s(text)
+    yield "56 an instance a hundred thousand deep", {0, 1, 3}, s({"items": {"$ref": "#"}}, nest(n, "[", "1", "]"))
+    yield "56 an instance that stays open", {0, 1, 3}, s({}, "[" * n)
+    for text in ("(a+)+$", "(a|a)*b", "^(a|b)*a(a|b){30}$", "^.*a.{500}$", "(x+x+)+y", "a{0,100000}", "(a{0,1000}){0,1000}", "(a)\\1", "(?=a)", "(?<!a)b", "(", "[", "*", "\\p{L}", "(?i)a", "\\ud800"):
+        yield "56 pattern %s" % text, both, s({"pattern": text}, '"%s"' % ("a" * 5000))
+    for name, x in (("enum of a hundred thousand", {"enum": list(range(n)) + [[1]]}), ("properties", {"properties": {"k%d" % i: {} for i in range(n)}}), ("required", {"required": ["k%d" % i for i in range(n)]}),
+                    ("required of properties", {"properties": {"k%d" % i: True for i in range(20000)}, "required": ["k%d" % i for i in range(20000)]}), ("allOf of anyOf", {"allOf": [{"anyOf": [{"required": ["a%d" % i]}, {"required": ["b%d" % i]}]} for i in range(60)]}),
+                    ("oneOf of properties", {"oneOf": [{"properties": {"k%d" % i: {"type": "string"}}} for i in range(200)]}), ("not allOf anyOf", {"not": {"allOf": [{"anyOf": [{"minProperties": i}, {"maxItems": i}]} for i in range(100)]}}),
+                    ("patterns that overlap", {"patternProperties": {"^.*%d.*x%d" % (i, i): {"minimum": i} for i in range(60)}}), ("contains of contains", {"allOf": [{"contains": {"minimum": i}, "maxContains": i} for i in range(40)]}),
+                    ("dependencies", {"dependentSchemas": {"k%d" % i: {"required": ["k%d" % (i + 1)]} for i in range(2000)}}), ("unique items", {"uniqueItems": True, "items": {"enum": list(range(3000))}, "minItems": 2999}),
+                    ("unique objects", {"uniqueItems": True, "items": {"type": "object"}}), ("multipleOf 1e-300", {"multipleOf": 1e-300}), ("multipleOf of 10^15", {"multipleOf": 999999999999989}), ("multipleOf 1e300", {"multipleOf": 1e300}), ("multipleOf 0", {"multipleOf": 0}),
+                    ("a bound of 10^300", {"minimum": 10 ** 300, "maximum": 10 ** 300 + 1}), ("else of else", {"if": {"const": 1}, "else": {"if": {"const": 2}, "else": {"if": {"const": 3}, "else": False}}}), ("false", False), ("not true", {"not": {}}), ("number as schema", {"properties": {"a": 1}}),
+                    ("type unknown", {"type": "thing"}), ("type empty", {"type": []}), ("enum no list", {"enum": 1}), ("required no list", {"required": "a"}), ("allOf empty", {"allOf": []})):
+        yield "56 " + name, both, s(x)
+    yield "56 a bound of a hundred thousand digits", both, s('{"minimum":1%s}' % ("0" * n))
+    yield "56 a bound with an exponent", both, s('{"minimum":1e999999999999999999999, "multipleOf": 1e-99999999}')
+    for name, x in (("no text", b""), ("half", b'{"type":'), ("not UTF-8", b'{"const":"\xff"}'), ("zeros", b"\0" * 100), ("a key twice", b'{"type":"string","type":"number"}'), ("half a pair", b'{"const":"\\ud800"}'), ("two values", b"{} {}"), ("a list", b"[]"), ("BOM", b"\xef\xbb\xbf{}")):
+        yield "56 file: " + name, both, s(x)
+
+
 # --- running ---
 
 def line_fault(err):
@@ -534,7 +656,7 @@ def line_fault(err):
     return None
 
 
-def fault(binary, args, allowed, limit, quiet_out):
+def fault(binary, args, allowed, limit, quiet_out, inp=None):
     """The error of a run, or None. A refusal takes less than a second of CPU time; ten are allowed, so that a slow machine passes."""
     def confine():
         if limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -545,7 +667,7 @@ def fault(binary, args, allowed, limit, quiet_out):
     slow = 1 if limit else 20
     start = cpu()
     try:
-        p = subprocess.run([binary] + args, stdin=subprocess.DEVNULL, capture_output=True, timeout=60 * slow, preexec_fn=confine)
+        p = subprocess.run([binary] + args, **({"stdin": subprocess.DEVNULL} if inp is None else {"input": inp}), capture_output=True, timeout=60 * slow, preexec_fn=confine)
     except subprocess.TimeoutExpired:
         return "still running after %d s" % (60 * slow)
     took = cpu() - start
@@ -565,21 +687,58 @@ def place(case, d):
     return os.path.join(d, next(iter(files)))
 
 
+def on_file(path, name):
+    yield "inspect", ["--inspect", "-m", path], None
+    yield "run", ["-m", path, "-p", PROMPT if "width" in name else "x", "-n", "1", "--temp", "0"], None
+
+
+def batch_fault(opt):
+    """All constraints as lines of one batch: a record for each, and the good lines among them are answered."""
+    rows = [(name, allowed, body) for group in (grammars, expressions, schemas) for name, allowed, c in group() if (body := c.body()) is not None]
+    line = lambda body: b'{"prompt":"x","max_tokens":4,"temperature":0%s}\n' % (b"," + body if body else b"")
+    d = tempfile.mkdtemp(prefix="hostile.")
+    model, path = os.path.join(d, "m.gguf"), os.path.join(d, "in.jsonl")
+    with open(model, "wb") as f: f.write(SPM.bytes())
+    with open(path, "wb") as f:
+        for _, _, body in rows: f.write(line((body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)[1:-1]).encode()) + line(b""))
+    try:
+        p = subprocess.run([opt.binary, "-m", model, "--batch", path, "-q"], stdin=subprocess.DEVNULL, capture_output=True, timeout=600 * (20 if opt.no_limit else 1))
+    except subprocess.TimeoutExpired:
+        return "still running"
+    finally:
+        shutil.rmtree(d, ignore_errors=True)
+    if p.returncode != 1: return "exit %d: %r" % (p.returncode, p.stderr[-300:])
+    found = {}
+    for x in map(json.loads, p.stdout.splitlines()): found.setdefault(x["line"], []).append(x)
+    if sorted(found) != list(range(1, 2 * len(rows) + 1)) or any(len(x) > 1 for x in found.values()): return "%d records for %d lines" % (sum(map(len, found.values())), 2 * len(rows))
+    for i, (name, allowed, _) in enumerate(rows):
+        said = found[2 * i + 1][0]["error"]
+        if said and not allowed & {2, 3} or not said and not allowed & {0, 1}: return "%s: %s" % (name, said)
+        if found[2 * i + 2][0]["error"]: return "behind %s: %s" % (name, found[2 * i + 2][0]["error"])
+    return None
+
+
 def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
-    groups = (goods, container, tensors, models, splits, vocabularies, not_files)
+    groups = (goods, container, tensors, models, splits, vocabularies, not_files, grammars, expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue
         d = tempfile.mkdtemp(prefix="hostile.")
-        path = place(case, d)
-        faults = [(what, fault(opt.binary, args, allowed, limit, what == "run"))
-                  for what, args in (("inspect", ["--inspect", "-m", path]), ("run", ["-m", path, "-p", PROMPT if "width" in name else "x", "-n", "1", "--temp", "0"]))]
+        if isinstance(case, Constraint): runs = case.runs(d)
+        else: runs = on_file(place(case, d), name)
+        start = time.time()
+        faults = [(what, fault(opt.binary, args, allowed if what != "run" else allowed - {1} | ({0} if 1 in allowed else set()), limit, what == "run", inp)) for what, args, inp in runs]
         bad = ["%s: %s" % f for f in faults if f[1]]
         passed, failed = passed + (not bad), failed + bool(bad)
         if bad or opt.verbose: print("%s %s%s" % ("FAIL" if bad else "ok  ", name, "".join("\n     " + b for b in bad)), flush=True)
-        if bad and opt.keep and not callable(case): shutil.copytree(d, os.path.join(opt.keep, "%03d-" % failed + "".join(c if c.isalnum() else "_" for c in name)[:40]))
+        if opt.verbose and isinstance(case, Constraint): print("     %.2f s" % (time.time() - start))
+        if bad and opt.keep and not callable(case) and not isinstance(case, Constraint): shutil.copytree(d, os.path.join(opt.keep, "%03d-" % failed + "".join(c if c.isalnum() else "_" for c in name)[:40]))
         shutil.rmtree(d, ignore_errors=True)
+    if not opt.only or opt.only in "constraints in a batch":
+        bad = batch_fault(opt)
+        passed, failed = passed + (not bad), failed + bool(bad)
+        if bad or opt.verbose: print("%s constraints in a batch%s" % ("FAIL" if bad else "ok  ", ": " + bad if bad else ""), flush=True)
     print("hostile: %d passed, %d failed" % (passed, failed))
     return 1 if failed or not passed else 0
 
