@@ -27027,14 +27027,35 @@ typedef struct {
 } mask__node;
 
 typedef struct { uint16_t chars; uint8_t classes; } mask__kind;       /* of a token: its characters and their classes */
+typedef struct { int32_t id; uint32_t need; } mask__token;            /* need: characters of the token, or bodies of a span that it needs */
+
+typedef struct {
+    mask__node *node;                                 /* [n_node + 1]; the last one ends the lists */
+    int32_t    *id;                                   /* [n_id]: tokens by their bytes             */
+    mask__kind *kind;                                 /* [n_id]                                    */
+    uint32_t    n_node, n_id;
+} mask__trie;
+
+enum { MASK_CHARS = 16 };                             /* numbers of characters for which there is a mask of their own */
+
+/* Tokens of some classes of characters alone. */
+typedef struct mask__plain {
+    struct mask__plain *next;
+    int                 classes;
+    uint32_t            n_more;
+    uint32_t           *bits;                         /* [MASK_CHARS + 1, n_word]: of at most 1 .. MASK_CHARS characters, any */
+    mask__token        *more;                         /* those of more than MASK_CHARS characters                            */
+} mask__plain;
 
 typedef struct mask_vocab {
     const tok_vocab *v;
-    mask__node      *node;                            /* [n_node + 1]; the last one ends the lists                     */
-    int32_t         *id;                              /* [n_id]: tokens by their bytes                                 */
-    mask__kind      *kind;                            /* [n_id]                                                        */
-    uint32_t         n_node, n_id, n_word;            /* n_word: words of a mask                                       */
-    uint32_t         blank;                           /* the node of a blank at the beginning; n_node: none            */
+    mask__trie       all;                             /* every token that prints something                             */
+    mask__trie       odd;                             /* those of other classes than MASK_STRING alone                 */
+    mask__plain     *string;                          /* those of MASK_STRING alone                                    */
+    mask__token     *plain;                           /* tokens without odd characters, by their classes and characters */
+    uint32_t         plain_at[129];                   /* those of exactly these classes: plain_at[c] .. plain_at[c + 1] */
+    uint32_t         n_word;                          /* words of a mask                                               */
+    uint32_t         blank;                           /* the node of a blank at the beginning; all.n_node: none        */
     int32_t         *control;                         /* [n_control]: control tokens that end no generation            */
     int32_t         *end;                             /* [n_end]: tokens that end one                                  */
     int32_t         *user;                            /* [n_user]: user tokens that begin with a blank, which they keep */
@@ -27110,36 +27131,104 @@ static void mask__rests(bytes b, uint8_t *rest) {
 }
 
 /* Adds a token behind those that are less; before: the bytes of the last one; path: its nodes, by depth. */
-static void mask__add(mask_vocab *w, const mask__word *x, bytes before, uint32_t *path) {
+static void mask__add(mask__trie *t, const mask__word *x, bytes before, uint32_t *path) {
     uint8_t        rest[TOK_TEXT_MAX + 1];
     const bytes    b = x->text;
     const uint32_t same = mask__shared(before, b);
-    for (size_t d = same; d < before.n; d++) w->node[path[d]].next = w->n_node;
+    for (size_t d = same; d < before.n; d++) t->node[path[d]].next = t->n_node;
     for (size_t d = same; d < b.n; d++) {
-        w->node[w->n_node] = (mask__node){.tok = w->n_id, .depth = (uint16_t)d, .byte = b.p[d]};
-        path[d] = w->n_node++;
+        t->node[t->n_node] = (mask__node){.tok = t->n_id, .depth = (uint16_t)d, .byte = b.p[d]};
+        path[d] = t->n_node++;
     }
     mask__rests(b, rest);
-    for (size_t d = 0; d < b.n; d++) w->node[path[d]].rest |= rest[d + 1], w->node[path[d]].all |= rest[0];
-    w->kind[w->n_id].classes = rest[0];
-    for (size_t d = 0; d < b.n; d++) w->kind[w->n_id].chars += (b.p[d] & 0xc0) != 0x80;
-    w->id[w->n_id++] = x->id;
+    for (size_t d = 0; d < b.n; d++) t->node[path[d]].rest |= rest[d + 1], t->node[path[d]].all |= rest[0];
+    t->kind[t->n_id].classes = rest[0];
+    for (size_t d = 0; d < b.n; d++) t->kind[t->n_id].chars += (b.p[d] & 0xc0) != 0x80;
+    t->id[t->n_id++] = x->id;
+}
+
+static void mask__trie_build(mask__trie *t, const mask__word *word, uint32_t n) {
+    uint32_t path[TOK_TEXT_MAX];
+    size_t   n_node = 1;
+    bytes    before = {0};
+    for (uint32_t i = 0; i < n; before = word[i++].text) n_node += word[i].text.n - mask__shared(before, word[i].text);
+    t->node = mem_new(n_node, sizeof *t->node);
+    t->id = mem_new(n, sizeof *t->id);
+    t->kind = mem_new(n, sizeof *t->kind);
+    before = (bytes){0};
+    for (uint32_t i = 0; i < n; before = word[i++].text) mask__add(t, &word[i], before, path);
+    for (size_t d = 0; d < before.n; d++) t->node[path[d]].next = t->n_node;
+    t->node[t->n_node] = (mask__node){.next = t->n_node, .tok = t->n_id};
+}
+
+static void mask__trie_free(mask__trie *t) {
+    mem_free(t->node);
+    mem_free(t->id);
+    mem_free(t->kind);
+}
+
+static void mask__set(uint32_t *bits, const int32_t *id, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) bits[id[i] >> 5] |= 1u << (id[i] & 31);
+}
+
+/* --- tokens of some classes alone --- */
+
+static int mask__by_chars(const void *a, const void *b) {
+    const mask__token *x = a, *y = b;
+    return x->need != y->need ? x->need < y->need ? -1 : 1 : x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void mask__sort_plain(mask_vocab *w) {
+    const mask__trie *t = &w->all;
+    uint32_t          end[129];
+    for (uint32_t i = 0; i < t->n_id; i++)
+        if (!(t->kind[i].classes & MASK_ODD)) w->plain_at[t->kind[i].classes + 1]++;
+    for (int c = 0; c < 128; c++) w->plain_at[c + 1] += w->plain_at[c];
+    w->plain = mem_new(w->plain_at[128], sizeof *w->plain);
+    memcpy(end, w->plain_at, sizeof end);
+    for (uint32_t i = 0; i < t->n_id; i++)
+        if (!(t->kind[i].classes & MASK_ODD)) w->plain[end[t->kind[i].classes]++] = (mask__token){t->id[i], t->kind[i].chars};
+    for (int c = 0; c < 128; c++) qsort(w->plain + w->plain_at[c], w->plain_at[c + 1] - w->plain_at[c], sizeof *w->plain, mask__by_chars);
+}
+
+/* Tokens of exactly the classes c and of more than MASK_CHARS characters: from here to plain_at[c + 1]. */
+static uint32_t mask__long_at(const mask_vocab *w, int c) {
+    uint32_t i = w->plain_at[c + 1];
+    while (i > w->plain_at[c] && w->plain[i - 1].need > MASK_CHARS) i--;
+    return i;
+}
+
+static size_t mask__plain_size(const mask_vocab *w, int classes) {
+    size_t size = sizeof(mask__plain) + (size_t)(MASK_CHARS + 1) * w->n_word * sizeof(uint32_t);
+    for (int c = 1; c < 128; c++) size += c & ~classes ? 0 : (w->plain_at[c + 1] - mask__long_at(w, c)) * sizeof(mask__token);
+    return size;
+}
+
+/* p: zeroed, mask__plain_size() bytes. */
+static mask__plain *mask__plain_fill(const mask_vocab *w, int classes, mask__plain *p) {
+    p->classes = classes;
+    p->bits = (uint32_t *)(p + 1);
+    p->more = (mask__token *)(p->bits + (MASK_CHARS + 1) * w->n_word);
+    for (int c = 1; c < 128; c++) {
+        const uint32_t last = mask__long_at(w, c);
+        if (c & ~classes) continue;
+        for (uint32_t i = w->plain_at[c]; i < last; i++) mask__set(p->bits + (w->plain[i].need - 1) * w->n_word, &w->plain[i].id, 1);
+        for (uint32_t i = last; i < w->plain_at[c + 1]; i++) mask__set(p->bits + MASK_CHARS * w->n_word, &w->plain[i].id, 1), p->more[p->n_more++] = w->plain[i];
+    }
+    for (uint32_t i = w->n_word; i < (MASK_CHARS + 1) * w->n_word; i++) p->bits[i] |= p->bits[i - w->n_word];
+    return p;
 }
 
 static void mask__build(mask_vocab *w) {
-    uint32_t    path[TOK_TEXT_MAX], n;
+    uint32_t    n, n_odd = 0;
     mask__word *word = mask__sorted(w->v, &n);
-    size_t      n_node = 1;
-    bytes       before = {0};
-    for (uint32_t i = 0; i < n; before = word[i++].text) n_node += word[i].text.n - mask__shared(before, word[i].text);
-    w->node = mem_new(n_node, sizeof *w->node);
-    w->id = mem_new(n, sizeof *w->id);
-    w->kind = mem_new(n, sizeof *w->kind);
-    before = (bytes){0};
-    for (uint32_t i = 0; i < n; before = word[i++].text) mask__add(w, &word[i], before, path);
-    for (size_t d = 0; d < before.n; d++) w->node[path[d]].next = w->n_node;
-    w->node[w->n_node] = (mask__node){.next = w->n_node, .tok = w->n_id};
+    mask__trie_build(&w->all, word, n);
+    for (uint32_t i = 0; i < n; i++)
+        if (w->all.kind[i].classes & ~MASK_STRING) word[n_odd++] = word[i];
+    mask__trie_build(&w->odd, word, n_odd);
     mem_free(word);
+    mask__sort_plain(w);
+    w->string = mask__plain_fill(w, MASK_STRING, mem_new(1, mask__plain_size(w, MASK_STRING)));
 }
 
 static bool mask__is_end(const tok_vocab *v, int32_t id) { return tok_is_eog(v, id); }
@@ -27170,16 +27259,17 @@ static mask_vocab *mask_vocab_new(const tok_vocab *v) {
     w->end = mask__list(v, mask__is_end, &w->n_end);
     w->user = mask__list(v, mask__keeps_blank, &w->n_user);
     w->strips = v->space_prefix;
-    for (w->blank = 0; w->blank < w->n_node && w->node[w->blank].byte != ' ';) w->blank = w->node[w->blank].next;
+    while (w->blank < w->all.n_node && w->all.node[w->blank].byte != ' ') w->blank = w->all.node[w->blank].next;
     w->seconds = clock_now() - began;
     return w;
 }
 
 static void mask_vocab_free(mask_vocab *w) {
     if (!w) return;
-    mem_free(w->node);
-    mem_free(w->id);
-    mem_free(w->kind);
+    mask__trie_free(&w->all);
+    mask__trie_free(&w->odd);
+    mem_free(w->string);
+    mem_free(w->plain);
     mem_free(w->control);
     mem_free(w->end);
     mem_free(w->user);
@@ -27193,8 +27283,7 @@ enum {
     MASK_WHOLE_MEM = 24 << 20,                        /* bytes of masks by set            */
     MASK_LOCAL_MEM = 16 << 20,                        /* bytes of masks by state          */
     MASK_LOCALS = 1 << 12,                            /* entries of the table of these    */
-    MASK_LOOPS = 1 << 10,
-    MASK_CHARS = 16                                   /* numbers of characters for which there is a mask of their own */
+    MASK_LOOPS = 1 << 10
 };
 
 typedef struct {
@@ -27205,23 +27294,14 @@ typedef struct {
 
 typedef struct { int32_t set, classes; } mask__loop;
 
-typedef struct { int32_t id; uint32_t need; } mask__token;            /* need: bodies of a span that it needs, or its characters */
 typedef struct { uint32_t node, bodies; } mask__escape;               /* a node in front of which the rule is over, with so many bodies of a span */
-
-/* Tokens of some classes of characters alone. */
-typedef struct mask__plain {
-    struct mask__plain *next;
-    int                 classes;
-    uint32_t            n_more;
-    mask__token        *more;                         /* those of more than MASK_CHARS characters                            */
-    uint32_t           *bits;                         /* [MASK_CHARS + 1, n_word]: of at most 1 .. MASK_CHARS characters, any */
-} mask__plain;
 
 /* What a state allows as long as its rule is not left, whatever stands below. */
 typedef struct {
     int32_t            state, data;
     const gram_span   *span;                          /* NULL: none                                                            */
     const mask__plain *plain;                         /* tokens that lead back to the state; NULL: none                        */
+    const mask__trie  *trie;                          /* where the nodes of the escapes are                                    */
     int                skipped;                       /* classes of the characters in front of which escapes are not listed    */
     uint32_t           n_token;
     uint32_t           at[257];                       /* escapes by the byte of their node: at[b] .. at[b + 1]                 */
@@ -27264,8 +27344,8 @@ static mask_cache *mask_new(gram *g, const mask_vocab *w) {
     m->local = mem_new(MASK_LOCALS, sizeof *m->local);
     m->loop = mem_new(MASK_LOOPS, sizeof *m->loop);
     m->scratch = mem_new(w->n_word, sizeof *m->scratch);
-    m->token = mem_pages(mem_size(w->n_id, sizeof *m->token));
-    m->escape = mem_pages(mem_size(w->n_node, sizeof *m->escape));
+    m->token = mem_grow(NULL, w->all.n_id, sizeof *m->token);       /* without zeros: the kernel gives the pages that are used */
+    m->escape = mem_grow(NULL, w->all.n_node, sizeof *m->escape);
     mask__forget(m);
     return m;
 }
@@ -27276,8 +27356,8 @@ static void mask_free(mask_cache *m) {
     mem_free(m->local);
     mem_free(m->loop);
     mem_free(m->scratch);
-    mem_pages_free(m->token, m->w->n_id * sizeof *m->token);
-    mem_pages_free(m->escape, m->w->n_node * sizeof *m->escape);
+    mem_free(m->token);
+    mem_free(m->escape);
     mem_free(m);
 }
 
@@ -27293,10 +27373,6 @@ static mask__slot *mask__slot_of(mask_cache *m, int32_t set, bool first, bool *h
         if (at[i].used < oldest->used) oldest = &at[i];
     }
     return oldest;
-}
-
-static void mask__set(uint32_t *bits, const int32_t *id, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++) bits[id[i] >> 5] |= 1u << (id[i] & 31);
 }
 
 /* --- classes of characters that lead from one set to another, whichever of them comes --- */
@@ -27354,16 +27430,17 @@ static int mask__loops(mask_cache *m, int32_t set) {
 typedef enum { MASK_DONE, MASK_OVER, MASK_FULL } mask__end;           /* to the end; beyond the budget; a limit was reached */
 
 typedef struct {
-    mask_cache *m;
-    uint32_t   *bits;
+    mask_cache       *m;
+    const mask__trie *trie;
+    uint32_t         *bits;
     uint32_t    left;                                 /* nodes that it may still visit         */
     int32_t     loop;                                 /* a set, and                            */
     int         classes;                              /* the characters that lead it to itself */
     int32_t     set[TOK_TEXT_MAX + 1];                /* in front of the byte at each depth    */
 } mask__walk;
 
-static void mask__begin(mask__walk *k, mask_cache *m, uint32_t *bits, uint32_t budget) {
-    k->m = m, k->bits = bits, k->left = budget, k->loop = -1, k->classes = 0;
+static void mask__begin(mask__walk *k, mask_cache *m, const mask__trie *t, uint32_t *bits, uint32_t budget) {
+    k->m = m, k->trie = t, k->bits = bits, k->left = budget, k->loop = -1, k->classes = 0;
 }
 
 /* Whether the set loops over every character below the node, so that all tokens there are allowed. */
@@ -27379,15 +27456,15 @@ static bool mask__covers(mask__walk *k, int32_t set, const mask__node *n, uint32
 
 /* Sets the bits of the tokens that end in the nodes from .. to and that the set takes. */
 static mask__end mask__nodes(mask__walk *k, uint32_t from, uint32_t to) {
-    const mask_vocab *w = k->m->w;
+    const mask__trie *t = k->trie;
     for (uint32_t i = from, next; i < to; i = next) {
-        const mask__node *n = &w->node[i];
+        const mask__node *n = &t->node[i];
         const int32_t     set = gram_step(k->m->g, k->set[n->depth], n->byte);
         if (!k->left--) return MASK_OVER;
         if (set == GRAM_LIMIT) return MASK_FULL;
         next = set < 0 || mask__covers(k, set, n, n->next - i) ? n->next : i + 1;
         if (set < 0) continue;
-        mask__set(k->bits, w->id + n->tok, w->node[next].tok - n->tok);
+        mask__set(k->bits, t->id + n->tok, t->node[next].tok - n->tok);
         k->set[n->depth + 1] = set;
     }
     return MASK_DONE;
@@ -27395,15 +27472,16 @@ static mask__end mask__nodes(mask__walk *k, uint32_t from, uint32_t to) {
 
 /* The whole vocabulary. Where the first token loses its blank, the subtree of the blank is one of its own. A blank alone is no text then. */
 static mask__end mask__tokens(mask_cache *m, int32_t set, bool first, uint32_t *bits, uint32_t budget) {
-    const mask_vocab *w = m->w;
+    const mask__trie *t = &m->w->all;
+    const uint32_t    blank = m->w->blank;
     mask__walk        k;
-    mask__begin(&k, m, bits, budget);
+    mask__begin(&k, m, t, bits, budget);
     k.set[0] = set;
-    if (!first || w->blank == w->n_node) return mask__nodes(&k, 0, w->n_node);
-    mask__end e = mask__nodes(&k, 0, w->blank);
-    if (e == MASK_DONE) e = mask__nodes(&k, w->node[w->blank].next, w->n_node);
+    if (!first || blank == t->n_node) return mask__nodes(&k, 0, t->n_node);
+    mask__end e = mask__nodes(&k, 0, blank);
+    if (e == MASK_DONE) e = mask__nodes(&k, t->node[blank].next, t->n_node);
     k.set[1] = set;
-    return e == MASK_DONE ? mask__nodes(&k, w->blank + 1, w->node[w->blank].next) : e;
+    return e == MASK_DONE ? mask__nodes(&k, blank + 1, t->node[blank].next) : e;
 }
 
 /* --- masks of states: what a configuration allows depends on its stack only where its rule is over. So the tokens that stay inside are kept by state (and
@@ -27412,24 +27490,14 @@ static mask__end mask__tokens(mask_cache *m, int32_t set, bool first, uint32_t *
 
 /* The tokens of some classes alone; made when they are first asked for. NULL: no room. */
 static const mask__plain *mask__plain_of(mask_cache *m, int classes) {
-    const mask_vocab *w = m->w;
-    mask__plain      *p = m->plain;
-    uint32_t          n_more = 0;
+    mask__plain *p = classes == MASK_STRING ? m->w->string : m->plain;
     while (p && p->classes != classes) p = p->next;
     if (p) return p;
-    for (uint32_t i = 0; i < w->n_id; i++) n_more += w->kind[i].chars > MASK_CHARS && !(w->kind[i].classes & ~classes);
-    const size_t row = w->n_word * sizeof *p->bits, size = sizeof *p + n_more * sizeof *p->more + (MASK_CHARS + 1) * row;
+    const size_t size = mask__plain_size(m->w, classes);
     if (m->local_bytes + size > MASK_LOCAL_MEM || !(p = gram_cache(m->g, size))) return NULL;
-    *p = (mask__plain){m->plain, classes, 0, (mask__token *)(p + 1), (uint32_t *)((mask__token *)(p + 1) + n_more)};
-    for (uint32_t i = 0; i < w->n_id; i++) {
-        const uint32_t chars = w->kind[i].chars;
-        if (w->kind[i].classes & ~classes) continue;
-        if (chars > MASK_CHARS) p->more[p->n_more++] = (mask__token){w->id[i], chars};
-        mask__set(p->bits + (chars > MASK_CHARS ? MASK_CHARS : chars - 1) * w->n_word, &w->id[i], 1);
-    }
-    for (uint32_t i = w->n_word; i < (MASK_CHARS + 1) * w->n_word; i++) p->bits[i] |= p->bits[i - w->n_word];
+    p->next = m->plain;
     m->local_bytes += size;
-    return m->plain = p;
+    return m->plain = mask__plain_fill(m->w, classes, p);
 }
 
 typedef struct {                                      /* a local state that is worked out */
@@ -27460,38 +27528,41 @@ static bool mask__is_next(const gram *g, int32_t start, int32_t set) {
  * behind each of them where it can behind the first. */
 static void mask__find_plain(mask__make *k, int32_t start) {
     gram *g = k->m->g;
+    bool  over = false;
     for (const char *c = "aA0 -"; *c && !k->plain; c++) {
         const int32_t next = gram_step(g, start, (uint8_t)*c);
         if (next < 0 || (k->l.span && !mask__is_next(g, start, next))) continue;
         k->plain = mask__classes(g, start, next) & (k->l.span ? 0xff : mask__loops(k->m, next));
-        if (k->plain && gram_escaped(g, next)) k->l.skipped = k->plain;
+        over = gram_escaped(g, next);
     }
-    k->l.plain = k->plain ? mask__plain_of(k->m, k->plain) : NULL;
-    if (!k->l.plain) k->plain = k->l.skipped = 0;
+    if ((k->plain & MASK_STRING) == MASK_STRING) k->plain = MASK_STRING;
+    if (!k->plain || !(k->l.plain = mask__plain_of(k->m, k->plain))) k->plain = 0;
+    if (k->plain == MASK_STRING) k->l.trie = &k->m->w->odd;
+    if (over) k->l.skipped = k->plain;
 }
 
 /* Notes the tokens of a node, and the nodes below it where the rule is over. */
 static bool mask__note(mask__make *k, int32_t set, uint32_t i, uint32_t next) {
-    const mask_vocab *w = k->m->w;
+    const mask__trie *t = k->l.trie;
     const bool        over = gram_escaped(k->m->g, set);
     uint32_t          bodies = 0;
     if (k->l.span && !mask__bodies(k->m->g, set, &bodies)) return false;
-    for (uint32_t t = w->node[i].tok; t < w->node[next].tok; t++)
-        if (w->kind[t].classes & ~k->plain || !k->plain) k->m->token[k->l.n_token++] = (mask__token){w->id[t], k->l.span ? bodies + !over : 0};
+    for (uint32_t j = t->node[i].tok; j < t->node[next].tok; j++)
+        if (t->kind[j].classes & ~k->plain || !k->plain) k->m->token[k->l.n_token++] = (mask__token){t->id[j], k->l.span ? bodies + !over : 0};
     if (!over) return true;
-    if (next > i + 1) k->l.skipped |= w->node[i].rest;
-    else for (uint32_t c = i + 1; c < w->node[i].next; c = w->node[c].next)
-        if (!k->plain || w->node[c].all & ~k->plain) k->m->escape[k->n_escape++] = (mask__escape){c, bodies};
+    if (next > i + 1) k->l.skipped |= t->node[i].rest;
+    else for (uint32_t c = i + 1; c < t->node[i].next; c = t->node[c].next)
+        if (!k->plain || t->node[c].all & ~k->plain) k->m->escape[k->n_escape++] = (mask__escape){c, bodies};
     return true;
 }
 
 static mask__end mask__inside(mask__make *k, int32_t start) {
-    const mask_vocab *w = k->m->w;
+    const mask__trie *t = k->l.trie;
     mask__walk        at;
-    mask__begin(&at, k->m, NULL, UINT32_MAX);
+    mask__begin(&at, k->m, t, NULL, UINT32_MAX);
     at.set[0] = start;
-    for (uint32_t i = 0, next; i < w->n_node; i = next) {
-        const mask__node *n = &w->node[i];
+    for (uint32_t i = 0, next; i < t->n_node; i = next) {
+        const mask__node *n = &t->node[i];
         next = n->next;
         if (k->plain && !(n->all & ~k->plain)) continue;
         const int32_t set = gram_step(k->m->g, at.set[n->depth], n->byte);
@@ -27506,7 +27577,7 @@ static mask__end mask__inside(mask__make *k, int32_t start) {
 
 /* Copies what was noted into the arena, escapes by their bytes. NULL: no room. */
 static mask__local *mask__keep(mask__make *k) {
-    const mask_vocab *w = k->m->w;
+    const mask__node *node = k->l.trie->node;
     uint32_t          end[257];
     const size_t      size = sizeof k->l + k->l.n_token * sizeof *k->l.token + k->n_escape * sizeof *k->l.escape;
     mask__local      *l = k->m->local_bytes + size > MASK_LOCAL_MEM ? NULL : gram_cache(k->m->g, size);
@@ -27515,10 +27586,10 @@ static mask__local *mask__keep(mask__make *k) {
     l->token = (mask__token *)(l + 1);
     l->escape = (mask__escape *)(l->token + l->n_token);
     memcpy(l->token, k->m->token, l->n_token * sizeof *l->token);
-    for (uint32_t i = 0; i < k->n_escape; i++) l->at[w->node[k->m->escape[i].node].byte + 1]++;
+    for (uint32_t i = 0; i < k->n_escape; i++) l->at[node[k->m->escape[i].node].byte + 1]++;
     for (int b = 0; b < 256; b++) l->at[b + 1] += l->at[b];
     memcpy(end, l->at, sizeof end);
-    for (uint32_t i = k->n_escape; i-- > 0;) l->escape[--end[w->node[k->m->escape[i].node].byte + 1]] = k->m->escape[i];
+    for (uint32_t i = k->n_escape; i-- > 0;) l->escape[--end[node[k->m->escape[i].node].byte + 1]] = k->m->escape[i];
     k->m->local_bytes += size;
     return l;
 }
@@ -27539,7 +27610,7 @@ static mask__local **mask__find(const mask_cache *m, const gram_config *c) { ret
 static mask__end mask__local_make(mask_cache *m, const gram_config *c) {
     mask__local **at = mask__find(m, c);
     gram         *g = m->g;
-    mask__make    k = {.m = m, .l = {.state = c->state, .data = mask__local_data(g, c), .span = gram_span_of(g, c->state)}};
+    mask__make    k = {.m = m, .l = {.state = c->state, .data = mask__local_data(g, c), .span = gram_span_of(g, c->state), .trie = &m->w->all}};
     if (*at) return MASK_DONE;
     if (m->n_local >= MASK_LOCALS / 2) return MASK_OVER;
     const int32_t start = k.l.span ? gram_local(g, gram_unguarded(g, c->state), 0) : gram_local(g, c->state, c->data);
@@ -27576,16 +27647,16 @@ static void mask__add_inside(const mask_cache *m, const mask__local *l, uint64_t
 
 /* Goes on behind the stack from each node in front of which the rule is over with least .. most more bodies. */
 static mask__end mask__add_escapes(mask_cache *m, const mask__local *l, int32_t behind, uint64_t least, uint64_t most, uint32_t *bits) {
-    const mask__node *node = m->w->node;
+    const mask__node *node = l->trie->node;
     mask__walk        k;
-    mask__begin(&k, m, bits, UINT32_MAX);
+    mask__begin(&k, m, l->trie, bits, UINT32_MAX);
     for (int b = 0; b < 256; b++) {
         const int32_t set = l->at[b] == l->at[b + 1] ? GRAM_DEAD : gram_step(m->g, behind, (uint8_t)b);
         if (set == GRAM_LIMIT) return MASK_FULL;
         for (uint32_t i = l->at[b]; set >= 0 && i < l->at[b + 1]; i++) {
             const mask__node *n = &node[l->escape[i].node];
             if (l->escape[i].bodies < least || l->escape[i].bodies > most) continue;
-            mask__set(bits, m->w->id + n->tok, n[1].tok - n->tok);
+            mask__set(bits, l->trie->id + n->tok, n[1].tok - n->tok);
             k.set[n->depth + 1] = set;
             if (mask__nodes(&k, l->escape[i].node + 1, n->next) == MASK_FULL) return MASK_FULL;
         }
@@ -27611,6 +27682,13 @@ static mask__end mask__add_config(mask_cache *m, const gram_config *c, uint32_t 
 
 enum { MASK_CONFIGS = 16 };                           /* configurations of a set for which entries are made */
 
+/* Whether many tokens are to be expected: letters, digits and blanks may all follow. */
+static bool mask__is_broad(gram *g, int32_t set) {
+    for (const char *c = "e T0"; *c; c++)
+        if (gram_step(g, set, (uint8_t)*c) < 0) return false;
+    return true;
+}
+
 /* The tokens by their text: a short walk where that is enough, else by the entries of the states, else a walk of any length. */
 static mask__end mask__by_text(mask_cache *m, int32_t set, uint32_t *bits) {
     gram_config c[MASK_CONFIGS];
@@ -27619,7 +27697,7 @@ static mask__end mask__by_text(mask_cache *m, int32_t set, uint32_t *bits) {
     if (n > MASK_CONFIGS) return mask__tokens(m, set, false, bits, UINT32_MAX);
     memcpy(c, all, n * sizeof *c);
     while (known < n && *mask__find(m, &c[known])) known++;
-    mask__end e = known < n ? mask__tokens(m, set, false, bits, m->budget) : MASK_OVER;
+    mask__end e = known < n && !mask__is_broad(m->g, set) ? mask__tokens(m, set, false, bits, m->budget) : MASK_OVER;
     if (e != MASK_OVER) return e;
     e = MASK_DONE;
     for (size_t i = 0; i < n && e == MASK_DONE; i++) e = mask__local_make(m, &c[i]);

@@ -89,7 +89,7 @@ int main(int argc, char **argv) {
     if (argc != 2) return fprintf(stderr, "usage: mask VOCABULARY\n"), 2;
     if (!gguf_open(&b.g, argv[1], &e) || !(b.v = tok_load(&b.g, NULL, &e))) die(e.code, "%s", e.text);
     b.w = mask_vocab_new(b.v);
-    printf("vocabulary %d %u %.2f\n", tok_count(b.v), b.w->n_node, b.w->seconds * 1e3);
+    printf("vocabulary %d %u %.2f\n", tok_count(b.v), b.w->all.n_node, b.w->seconds * 1e3);
     while (fflush(stdout), fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;
         if (strncmp(line, "schema ", 7) == 0) mask_bench_schema(&b, line + 7);
