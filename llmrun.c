@@ -27915,7 +27915,7 @@ typedef struct {                                      /* thinking before the con
 typedef struct constrain_spec {
     constrain_kind  kind;
     bytes           text;                             /* as the kind has it; of calls: all that `fill` depends on */
-    const char     *path;                             /* for messages: a file, an option, a key */
+    const char     *path;                             /* for messages: a file, an option, a key; NULL: tools */
     bytes           after;                            /* it begins behind this text; empty: at once */
     constrain_think think;
     bool            close;                            /* an answer ends whole within its length, where that is possible */
@@ -28156,8 +28156,9 @@ static constrain *constrain_open(const constrain_spec *o, const tok_vocab *v, co
     if (!why.code) gram_seal(c->g, root, &why);
     if (!why.code && w && !(c->m = mask_new(c->g, w))) err_set(&why, EXIT_RESOURCE, "its masks do not fit into %d MiB", GRAM_MEM >> 20);
     if (!why.code) return c;
-    const bool named = constrain__kinds[o->kind].names && strncmp(why.text, o->path, strlen(o->path)) == 0;
-    err_set(e, why.code, "%s%s%s", named ? "" : o->path, named ? "" : ": ", why.text);
+    const char *path = o->path ? o->path : "tools";
+    const bool  named = constrain__kinds[o->kind].names && strncmp(why.text, path, strlen(path)) == 0;
+    err_set(e, why.code, "%s%s%s", named ? "" : path, named ? "" : ": ", why.text);
     constrain_close(c);
     return NULL;
 }
