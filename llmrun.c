@@ -28012,11 +28012,12 @@ static bytes mask__bytes_in(const mask_cache *m, int32_t set, int32_t id, bool f
     return mask__printed(v, id, first);
 }
 
+/* The set behind a token. A token that ends a generation is none of the text, even where a grammar names it. */
 static int32_t mask__accept(mask_cache *m, int32_t set, int32_t id, bool first) {
     const int32_t by_text = mask__text(m->g, set, mask__bytes_in(m, set, id, first));
-    const int32_t by_name = gram_has_tokens(m->g, set) ? gram_step_token(m->g, set, id) : GRAM_DEAD;
+    const int32_t by_name = gram_has_tokens(m->g, set) && !tok_is_eog(m->w->v, id) ? gram_step_token(m->g, set, id) : GRAM_DEAD;
     if (by_text == GRAM_LIMIT || by_name == GRAM_LIMIT) return GRAM_LIMIT;
-    return by_text < 0 ? by_name : by_text;
+    return gram_join(m->g, by_text, by_name);
 }
 
 /* Sets the bit of each listed token that may come. id NULL: 0 .. n - 1 */

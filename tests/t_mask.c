@@ -138,7 +138,7 @@ static int32_t tk_walk(gram *g, int32_t set, bytes b) {
 /* Whether a token may come: an end token where the text is whole; a token by its printed bytes; any token by name. */
 static bool tk_may(gram *g, const tok_vocab *v, int32_t set, int32_t id, bool first) {
     if (tok_is_eog(v, id) && gram_complete(g, set)) return true;
-    if (gram_has_tokens(g, set) && gram_step_token(g, set, id) >= 0) return true;
+    if (gram_has_tokens(g, set) && !tok_is_eog(v, id) && gram_step_token(g, set, id) >= 0) return true;
     bytes b = tok_piece(v, id);
     if (tok_is_control(v, id)) b = gram_is_free(g, set) && !tok_is_eog(v, id) ? tok_text(v, id) : (bytes){0};
     else if (first && v->space_prefix && b.n && b.p[0] == ' ' && tok__type(v, id) != TOK_USER) b.p++, b.n--;
