@@ -27589,7 +27589,8 @@ typedef struct { uint32_t node, bodies; } mask__escape;               /* a node 
 
 /* What a state allows as long as its rule is not left, whatever stands below. */
 typedef struct {
-    int32_t            state, data;
+    int32_t            start;                         /* the local set of the state                                            */
+    bool               textual;                       /* an operation looks at the text: what escapes is stepped from the set itself */
     const gram_span   *span;                          /* NULL: none                                                            */
     const mask__plain *plain;                         /* tokens that lead back to the state; NULL: none                        */
     const mask__trie  *trie;                          /* where the nodes of the escapes are                                    */
@@ -27604,7 +27605,7 @@ typedef struct mask_cache {
     gram             *g;
     const mask_vocab *w;
     mask__slot       *slot;                           /* [n_slot]                                                             */
-    mask__local     **local;                          /* [MASK_LOCALS]: by state and data                                     */
+    mask__local     **local;                          /* [MASK_LOCALS]: by their starts                                       */
     mask__loop       *loop;                           /* [MASK_LOOPS]: classes of characters that lead a set back to itself   */
     mask__plain      *plain;                          /* a list                                                               */
     uint32_t         *scratch;                        /* [n_word]                                                             */
@@ -27775,9 +27776,10 @@ static mask__end mask__tokens(mask_cache *m, int32_t set, bool first, uint32_t *
     return e == MASK_DONE ? mask__nodes(&k, blank + 1, t->node[blank].next) : e;
 }
 
-/* --- masks of states: what a configuration allows depends on its stack only where its rule is over. So the tokens that stay inside are kept by state (and
- * data), with the nodes of the trie in front of which the rule is over; from those a walk goes on behind the stack. For a span, one entry serves all counts:
- * each token has the number of bodies that it needs. --- */
+/* --- masks of states: what a configuration allows depends on its stack only where its rule is over. So the tokens that stay inside are kept by local set: the
+ * state with its registers on an unknown stack. With them are the nodes of the trie in front of which the rule is over; from those a walk goes on behind
+ * the stack. For a span, one entry serves all counts: each token has the number of bodies that it needs. Where an operation looks at the text, the
+ * entry ends at that operation. --- */
 
 /* The tokens of some classes alone; made when they are first asked for. NULL: no room. */
 static const mask__plain *mask__plain_of(mask_cache *m, int classes) {
@@ -27827,23 +27829,28 @@ static void mask__find_plain(mask__make *k, int32_t start) {
         over = gram_escaped(g, next);
     }
     if ((k->plain & MASK_STRING) == MASK_STRING) k->plain = MASK_STRING;
-    if (!k->plain || !(k->l.plain = mask__plain_of(k->m, k->plain))) k->plain = 0;
+    if (!k->plain || (over && k->l.textual) || !(k->l.plain = mask__plain_of(k->m, k->plain))) k->plain = 0;
     if (k->plain == MASK_STRING) k->l.trie = &k->m->w->odd;
     if (over) k->l.skipped = k->plain;
 }
+
+static void mask__note_escape(mask__make *k, uint32_t node, uint32_t bodies) { k->m->escape[k->n_escape++] = (mask__escape){node, bodies}; }
 
 /* Notes the tokens of a node, and the nodes below it where the rule is over. */
 static bool mask__note(mask__make *k, int32_t set, uint32_t i, uint32_t next) {
     const mask__trie *t = k->l.trie;
     const bool        over = gram_escaped(k->m->g, set);
+    size_t            n;
     uint32_t          bodies = 0;
+    gram_configs(k->m->g, set, &n);
     if (k->l.span && !mask__bodies(k->m->g, set, &bodies)) return false;
-    for (uint32_t j = t->node[i].tok; j < t->node[next].tok; j++)
+    for (uint32_t j = t->node[i].tok; j < t->node[next].tok && (n || !k->l.textual); j++)
         if (t->kind[j].classes & ~k->plain || !k->plain) k->m->token[k->l.n_token++] = (mask__token){t->id[j], k->l.span ? bodies + !over : 0};
     if (!over) return true;
-    if (next > i + 1) k->l.skipped |= t->node[i].rest;
+    if (k->l.textual) mask__note_escape(k, i, 0);
+    else if (next > i + 1) k->l.skipped |= t->node[i].rest;
     else for (uint32_t c = i + 1; c < t->node[i].next; c = t->node[c].next)
-        if (!k->plain || t->node[c].all & ~k->plain) k->m->escape[k->n_escape++] = (mask__escape){c, bodies};
+        if (!k->plain || t->node[c].all & ~k->plain) mask__note_escape(k, c, bodies);
     return true;
 }
 
@@ -27859,7 +27866,7 @@ static mask__end mask__inside(mask__make *k, int32_t start) {
         const int32_t set = gram_step(k->m->g, at.set[n->depth], n->byte);
         if (set == GRAM_LIMIT) return MASK_FULL;
         if (set < 0) continue;
-        if (k->l.span || !mask__covers(&at, set, n, n->next - i)) next = i + 1;
+        if (k->l.span || (k->l.textual && gram_escaped(k->m->g, set)) || !mask__covers(&at, set, n, n->next - i)) next = i + 1;
         if (!mask__note(k, set, i, next)) return MASK_OVER;
         at.set[n->depth + 1] = set;
     }
@@ -27885,27 +27892,29 @@ static mask__local *mask__keep(mask__make *k) {
     return l;
 }
 
-/* The place of a state in the table: of its entry, or free. */
-static mask__local **mask__local_at(const mask_cache *m, int32_t state, int32_t data) {
-    uint32_t i = (uint32_t)rng_mix((uint64_t)(uint32_t)state << 32 | (uint32_t)data) & (MASK_LOCALS - 1);
-    while (m->local[i] && (m->local[i]->state != state || m->local[i]->data != data)) i = (i + 1) & (MASK_LOCALS - 1);
+/* The local set of a configuration; GRAM_LIMIT. */
+static int32_t mask__start(gram *g, const gram_config *c) {
+    const int32_t twin = gram_unguarded(g, c->state);
+    if (twin < 0) return gram_local(g, c->state, c->data);
+    const int32_t bare = gram_span_of(g, c->state) ? 0 : gram_bare(g, c->data);
+    return bare == GRAM_LIMIT ? bare : gram_local(g, twin, bare);
+}
+
+/* The place of a local set in the table: of its entry, or free. */
+static mask__local **mask__local_at(const mask_cache *m, int32_t start) {
+    uint32_t i = (uint32_t)rng_mix((uint64_t)start) & (MASK_LOCALS - 1);
+    while (m->local[i] && m->local[i]->start != start) i = (i + 1) & (MASK_LOCALS - 1);
     return &m->local[i];
 }
 
-/* A span has one entry for all its counts. */
-static int32_t mask__local_data(const gram *g, const gram_config *c) { return gram_span_of(g, c->state) ? -1 : c->data; }
-
-static mask__local **mask__find(const mask_cache *m, const gram_config *c) { return mask__local_at(m, c->state, mask__local_data(m->g, c)); }
-
-/* Works out the entry of a state. */
-static mask__end mask__local_make(mask_cache *m, const gram_config *c) {
-    mask__local **at = mask__find(m, c);
+/* Works out the entry of a configuration's state. */
+static mask__end mask__local_make(mask_cache *m, const gram_config *c, int32_t start) {
+    mask__local **at = mask__local_at(m, start);
     gram         *g = m->g;
-    mask__make    k = {.m = m, .l = {.state = c->state, .data = mask__local_data(g, c), .span = gram_span_of(g, c->state), .trie = &m->w->all}};
+    mask__make    k = {.m = m, .l = {.start = start, .span = gram_span_of(g, c->state), .trie = &m->w->all}};
     if (*at) return MASK_DONE;
     if (m->n_local >= MASK_LOCALS / 2) return MASK_OVER;
-    const int32_t start = k.l.span ? gram_local(g, gram_unguarded(g, c->state), 0) : gram_local(g, c->state, c->data);
-    if (start == GRAM_LIMIT) return MASK_FULL;
+    k.l.textual = !k.l.span && gram_unguarded(g, c->state) >= 0;
     if (!k.l.span || gram_span_between(g, c->state)) mask__find_plain(&k, start);
     const mask__end e = mask__inside(&k, start);
     if (e != MASK_DONE) return e;
@@ -27955,10 +27964,31 @@ static mask__end mask__add_escapes(mask_cache *m, const mask__local *l, int32_t 
     return MASK_DONE;
 }
 
-/* Adds what one configuration allows. MASK_OVER: its entry cannot tell. */
-static mask__end mask__add_config(mask_cache *m, const gram_config *c, uint32_t *bits) {
-    const mask__local *l = *mask__find(m, c);
-    const int32_t      behind = l ? gram_behind(m->g, c->stack) : GRAM_DEAD;
+/* The same by steps from the set itself: the operation in front of each node looks at the text. */
+static mask__end mask__add_textual(mask_cache *m, const mask__local *l, int32_t set, uint32_t *bits) {
+    const mask__trie *t = l->trie;
+    mask__walk        k;
+    bytes             before = {0};
+    mask__begin(&k, m, t, bits, UINT32_MAX);
+    k.set[0] = set;
+    for (uint32_t i = 0; i < l->at[256]; i++) {
+        const uint32_t    node = l->escape[i].node;
+        const mask__node *n = &t->node[node];
+        const bytes       path = {mask__printed(m->w->v, t->id[n->tok], false).p, n->depth + 1u};
+        for (size_t d = mask__shared(before, path); d < path.n; d++) k.set[d + 1] = gram_step(m->g, k.set[d], path.p[d]);
+        before = path;
+        if (k.set[path.n] == GRAM_LIMIT) return MASK_FULL;
+        if (k.set[path.n] < 0) continue;
+        mask__set(bits, t->id + n->tok, n[1].tok - n->tok);
+        if (mask__nodes(&k, node + 1, n->next) == MASK_FULL) return MASK_FULL;
+    }
+    return MASK_DONE;
+}
+
+/* Adds what one configuration of a set allows. MASK_OVER: its entry cannot tell. */
+static mask__end mask__add_config(mask_cache *m, int32_t set, const gram_config *c, int32_t start, uint32_t *bits) {
+    const mask__local *l = *mask__local_at(m, start);
+    const int32_t      behind = l && !l->textual ? gram_behind(m->g, c->stack) : GRAM_DEAD;
     uint64_t           least = 0, most = UINT64_MAX;
     if (behind == GRAM_LIMIT) return MASK_FULL;
     if (!l || mask__blind(m, l, behind)) return MASK_OVER;
@@ -27968,7 +27998,7 @@ static mask__end mask__add_config(mask_cache *m, const gram_config *c, uint32_t 
         most = l->span->max == UINT64_MAX ? UINT64_MAX : l->span->max - done;
     }
     mask__add_inside(m, l, most, bits);
-    return mask__add_escapes(m, l, behind, least, most, bits);
+    return l->textual ? mask__add_textual(m, l, set, bits) : mask__add_escapes(m, l, behind, least, most, bits);
 }
 
 enum { MASK_CONFIGS = 16 };                           /* configurations of a set for which entries are made */
@@ -27982,17 +28012,23 @@ static bool mask__is_broad(gram *g, int32_t set) {
 
 /* The tokens by their text: a short walk where that is enough, else by the entries of the states, else a walk of any length. */
 static mask__end mask__by_text(mask_cache *m, int32_t set, uint32_t *bits) {
-    gram_config c[MASK_CONFIGS];
-    size_t      n, known = 0;
+    gram_config        c[MASK_CONFIGS];
+    int32_t            start[MASK_CONFIGS];
+    size_t             n, known = 0;
     const gram_config *all = gram_configs(m->g, set, &n);
+    bool               broad = mask__is_broad(m->g, set);
     if (n > MASK_CONFIGS) return mask__tokens(m, set, false, bits, UINT32_MAX);
     memcpy(c, all, n * sizeof *c);
-    while (known < n && *mask__find(m, &c[known])) known++;
-    mask__end e = known < n && !mask__is_broad(m->g, set) ? mask__tokens(m, set, false, bits, m->budget) : MASK_OVER;
+    for (size_t i = 0; i < n; i++) {
+        if ((start[i] = mask__start(m->g, &c[i])) < 0) return MASK_FULL;
+        known += *mask__local_at(m, start[i]) != NULL;
+        broad = broad || (gram_unguarded(m->g, c[i].state) >= 0 && !gram_span_of(m->g, c[i].state));
+    }
+    mask__end e = known < n && !broad ? mask__tokens(m, set, false, bits, m->budget) : MASK_OVER;
     if (e != MASK_OVER) return e;
     e = MASK_DONE;
-    for (size_t i = 0; i < n && e == MASK_DONE; i++) e = mask__local_make(m, &c[i]);
-    for (size_t i = 0; i < n && e == MASK_DONE; i++) e = mask__add_config(m, &c[i], bits);
+    for (size_t i = 0; i < n && e == MASK_DONE; i++) e = mask__local_make(m, &c[i], start[i]);
+    for (size_t i = 0; i < n && e == MASK_DONE; i++) e = mask__add_config(m, set, &c[i], start[i], bits);
     return e == MASK_OVER ? mask__tokens(m, set, false, bits, UINT32_MAX) : e;
 }
 

@@ -243,6 +243,43 @@ static gram *tk_strings(uint64_t most) {
     return g;
 }
 
+/* A list of strings that all differ. */
+static gram *tk_unique(void) {
+    static const gram_op keep = {.kind = GRAM_APPEND}, differs = {.kind = GRAM_DISTINCT};
+    gram         *g = gram_new();
+    err_t         e = {0};
+    const int32_t root = gram_rule(g, "root"), item = gram_state(g), in = gram_state(g), out = gram_state(g), over = gram_state(g);
+    gram_text(g, gram_begin(g, root), bytes_of("["), item);
+    gram_text(g, item, bytes_of("\""), in);
+    gram_byte_op(g, in, 'a', 'z', keep, in);
+    gram_byte_op(g, in, ' ', ' ', keep, in);
+    gram_text(g, in, bytes_of("\""), out);
+    gram_op_edge(g, out, differs, -1, over);
+    gram_text(g, over, bytes_of(","), item);
+    gram_text(g, over, bytes_of("]"), gram_end(g, root));
+    CHECKF(gram_seal(g, root, &e), "%s", e.text);
+    return g;
+}
+
+static void t_mask_unique(void) {
+    tt_open  o;
+    tk_vocab k;
+    tk_dice  d = {6};
+    gram    *g = tk_unique();
+    tk_vocab_open(&k, 512, &d);
+    mask_vocab *w = mask_vocab_new(&k.v);
+    tk_texts(g, &k.v, w, 60, 12, &d);
+    mask_vocab_free(w);
+    tk_vocab_close(&k);
+    if (tt_open_file(&o, tt_shipped, NULL)) {
+        w = mask_vocab_new(o.v);
+        tk_texts(g, o.v, w, 3, 10, &d);
+        mask_vocab_free(w);
+        tt_close(&o);
+    }
+    gram_free(g);
+}
+
 static void t_mask_spans(void) {
     tt_open o;
     tk_dice d = {5};
@@ -310,6 +347,7 @@ static const t_case t_mask_cases[] = {
     {"mask.random", "masks of random automata equal brute force at every prefix", t_mask_random},
     {"mask.named", "the same with tokens that the automaton names", t_mask_named},
     {"mask.spans", "strings of bounded length, at every length", t_mask_spans},
+    {"mask.unique", "strings of a list that all differ", t_mask_unique},
     {"mask.shipped", "random automata with the vocabulary that ships here", t_mask_shipped},
     {"mask.real", "random automata with 128,256 tokens, and with those of SentencePiece", t_mask_real},
 };
