@@ -21329,6 +21329,7 @@ enum {
     JSON_GRID = 20000,                                /* states of counts times places that are written out                */
     JSON_SPREAD = 16,                                 /* places behind the prefix of an array that are written out         */
     JSON_WORDS = 256,                                 /* keys or values that are handled one by one                        */
+    JSON_BLOCK = 16,                                  /* members that are tried one by one                                 */
     JSON_EXPONENT = 20,                               /* digits of an exponent where numbers are restricted                */
     JSON_MARK = 3,                                    /* register where an array whose items differ begins: behind those of json__loop_item */
     JSON_WORD_BITS = 64,                              /* bits of a register                                                */
@@ -21712,7 +21713,7 @@ typedef struct {
 
 /* False: the array is not of this kind. */
 static bool json__loop_of(json_rules *d, const schema_array *a, json__loop *l) {
-    json__need   need[JSON_NEEDS];
+    json__need   need[JSON_NEEDS] = {{0}};
     const size_t n = json__array_needs(a, need);
     if (n > 1 || (n && need[0].from < a->n_prefix)) return false;
     *l = (json__loop){.k = json__places(a), .counts = n > 0, .c_min = n ? need[0].min : 0, .c_max = n ? need[0].max : UINT64_MAX};
@@ -21841,7 +21842,7 @@ static bool json__unique_can(json_rules *d, const schema_array *a) {
 }
 
 static bool json__array_can(json_rules *d, const schema_array *a) {
-    json__need       need[JSON_NEEDS];
+    json__need       need[JSON_NEEDS] = {{0}};
     const size_t     n = json__array_needs(a, need);
     const json__grid g = json__grid_of(need, n);
     const uint64_t   last = json__array_last(a);
@@ -21975,49 +21976,84 @@ static void json__spelled_unit(json_rules *d, int32_t from, unsigned unit, int32
     }
 }
 
-/* One character in every spelling that JSON allows. */
-static void json__spelled(json_rules *d, int32_t from, bytes raw, uint32_t c, int32_t to) {
-    static const char letters[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
-    gram             *g = d->b.g;
-    const char       *at = c && c < 0x80 ? strchr(means, (char)c) : NULL;
-    const int32_t     escape = json__byte(&d->b, from, '\\'), u = json__byte(&d->b, escape, 'u');
-    if (c >= 0x20 && c != '"' && c != '\\') gram_text(g, from, raw, to);
-    if (at) gram_byte(g, escape, (uint8_t)letters[at - means], (uint8_t)letters[at - means], to);
-    if (c < 0x10000) {
-        json__spelled_unit(d, u, c, to);
-        return;
-    }
-    const int32_t low = gram_state(g);
-    json__spelled_unit(d, u, 0xd800 + ((c - 0x10000) >> 10), low);
-    json__spelled_unit(d, json__byte(&d->b, json__byte(&d->b, low, '\\'), 'u'), 0xdc00 + ((c - 0x10000) & 0x3ff), to);
-}
-
 static uint32_t json__code(const uint8_t *p, int len) {
     uint32_t c = len == 1 ? *p : *p & (0x7fu >> len);
     for (int i = 1; i < len; i++) c = c << 6 | (p[i] & 0x3f);
     return c;
 }
 
+/* The rule of what may stand behind the backslash of an escape of character c. */
+static int32_t json__escape_of(json_rules *d, uint32_t c) {
+    static const char letters[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
+    gram             *g = d->b.g;
+    hmap_entry       *en = json__part(d, NULL, 2, c, 0);
+    if (en->b) return (int32_t)(en->b - 1);
+    const int32_t rule = gram_rule(g, "escape"), from = gram_begin(g, rule), to = gram_end(g, rule), u = json__byte(&d->b, from, 'u'), low = gram_state(g);
+    const char   *at = c && c < 0x80 ? strchr(means, (char)c) : NULL;
+    en->b = (uint64_t)rule + 1;
+    if (at) gram_byte(g, from, (uint8_t)letters[at - means], (uint8_t)letters[at - means], to);
+    json__spelled_unit(d, u, c < 0x10000 ? c : 0xd800 + ((c - 0x10000) >> 10), c < 0x10000 ? to : low);
+    if (c >= 0x10000) json__spelled_unit(d, json__byte(&d->b, json__byte(&d->b, low, '\\'), 'u'), 0xdc00 + ((c - 0x10000) & 0x3ff), to);
+    return rule;
+}
+
+/* One character of a name: loose in each spelling that JSON allows, else in one. */
+static void json__spelled(json_rules *d, int32_t from, bytes raw, int32_t to) {
+    const uint32_t c = json__code(raw.p, (int)raw.n);
+    if (d->b.f.loose) gram_call(d->b.g, json__byte(&d->b, from, '\\'), json__escape_of(d, c), to);
+    if (c >= 0x20 && c != '"' && c != '\\') gram_text(d->b.g, from, raw, to);
+    else if (!d->b.f.loose) {
+        str text = {0};
+        str_json(&text, raw);
+        gram_text(d->b.g, from, (bytes){(const uint8_t *)text.p + 1, text.n - 2}, to);
+        str_drop(&text);
+    }
+}
+
+typedef struct {
+    bytes    name;
+    uint32_t member;
+} json__sorted;
+
+static int json__name_order(const void *x, const void *y) {
+    const bytes a = ((const json__sorted *)x)->name, b = ((const json__sorted *)y)->name;
+    const int   c = a.n && b.n ? memcmp(a.p, b.p, a.n < b.n ? a.n : b.n) : 0;
+    return c ? c : a.n < b.n ? -1 : a.n > b.n;
+}
+
+/* The part of a name that begins it and the one before it, in whole characters. */
+static size_t json__common(bytes a, bytes b) {
+    size_t n = 0;
+    while (n < a.n && n < b.n && a.p[n] == b.p[n]) n++;
+    while (n && n < a.n && (a.p[n] & 0xc0) == 0x80) n--;
+    return n;
+}
+
+/* The names of members in quotes, as a tree: behind the name of member m[i] stands key[i]. */
+static void json__names(json_rules *d, int32_t from, const json__sorted *name, size_t n, const int32_t *key) {
+    size_t longest = 0;
+    bytes  before = {NULL, 0};
+    for (size_t i = 0; i < n; i++) longest = name[i].name.n > longest ? name[i].name.n : longest;
+    int32_t *path = mem_new(longest + 1, sizeof *path);    /* states behind the bytes of the name before */
+    path[0] = json__byte(&d->b, from, '"');
+    for (size_t i = 0; i < n; i++) {
+        const bytes one = name[i].name;
+        for (size_t at = json__common(one, before), len; at < one.n; at += len) {
+            len = (size_t)utf8_len(one.p + at, one.n - at);
+            if (!len) len = 1;                        /* not reached: names are UTF-8 */
+            json__spelled(d, path[at], (bytes){one.p + at, len}, path[at + len] = gram_state(d->b.g));
+        }
+        gram_byte(d->b.g, path[one.n], '"', '"', key[name[i].member]);
+        before = one;
+    }
+    mem_free(path);
+}
+
 /* A name in quotes; returns the state behind it. */
 static int32_t json__name(json_rules *d, int32_t from, bytes name) {
-    gram   *g = d->b.g;
-    int32_t at = gram_state(g);
-    if (!d->b.f.loose) {
-        str text = {0};
-        str_json(&text, name);
-        gram_text(g, from, str_bytes(&text), at);
-        str_drop(&text);
-        return at;
-    }
-    gram_byte(g, from, '"', '"', at);
-    for (size_t i = 0, len; i < name.n; i += len) {
-        const int32_t next = gram_state(g);
-        len = (size_t)utf8_len(name.p + i, name.n - i);
-        if (!len) len = 1;                            /* not reached: names are UTF-8 */
-        json__spelled(d, at, (bytes){name.p + i, len}, json__code(name.p + i, (int)len), next);
-        at = next;
-    }
-    return json__byte(&d->b, at, '"');
+    const int32_t to = gram_state(d->b.g);
+    json__names(d, from, &(json__sorted){name, 0}, 1, &to);
+    return to;
 }
 
 /* A key of a language in quotes; returns the state behind it. once: it is none of the earlier ones. */
@@ -22122,19 +22158,46 @@ static bool json__chain_counts(json__chain *x) {
     return true;
 }
 
+/* The members without counts, in blocks: from within a block its members are tried one by one, each later block as a tree of names. So few
+ * alternatives are open at a time where many members may be left out. */
+static void json__chain_blocks(json__chain *x, const int32_t *next, const int32_t *after) {
+    const json__object *o = x->o;
+    const size_t        n = o->n_prop;
+    json_rules         *d = x->d;
+    json__sorted       *name = mem_new(n, sizeof *name);
+    int32_t            *key = mem_new(n, sizeof *key);
+    size_t              block = JSON_BLOCK;
+    while (block * block < n) block++;
+    for (size_t i = 0; i < n; i++) {
+        key[i] = gram_state(d->b.g);
+        json__value(d, json__colon(&d->b, key[i]), o->m[i].value, after[i + 1]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const size_t most = i % block ? 1 : block < n - i ? block : n - i;
+        size_t       k = 0;
+        while (k < most && (!k || !o->m[i + k - 1].required)) name[k] = (json__sorted){o->m[i + k].name, (uint32_t)(i + k)}, k++;
+        const bool required = o->m[i + k - 1].required;
+        qsort(name, k, sizeof *name, json__name_order);
+        json__names(d, next[i], name, k, key);
+        if (!required) gram_eps(d->b.g, next[i], next[i + most]);
+    }
+    mem_free(name), mem_free(key);
+}
+
 static void json__chain_build(json__chain *x, int32_t from) {
-    json_rules *d = x->d;
-    gram      *g = d->b.g;
-    const size_t n = x->o->n_prop;
-    int32_t     *next = mem_new(n + 1, sizeof *next), *after = mem_new(n + 1, sizeof *after);
+    json_rules   *d = x->d;
+    gram         *g = d->b.g;
+    const size_t  n = x->o->n_prop;
+    int32_t      *next = mem_new(n + 1, sizeof *next), *after = mem_new(n + 1, sizeof *after);
     const int32_t open = json__byte(&d->b, from, '{');
     for (size_t i = 0; i <= n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
     gram_eps(g, json__space(&d->b, open, JSON_OPENED), next[0]);
     if (!x->o->min && !x->need[0]) gram_byte(g, open, '}', '}', x->end);
     json__closing(&d->b, x->close, '}', x->end);
-    for (size_t i = 0; i < n; i++) json__chain_member(x, i, next, after);
-    for (size_t i = 1; i <= n; i++) json__chain_after(x, after[i], i, next[i]);
-    if (!n && x->o->n) json__chain_after(x, after[0], 0, next[0]);
+    if (!x->low && !x->high) json__chain_blocks(x, next, after);
+    else
+        for (size_t i = 0; i < n; i++) json__chain_member(x, i, next, after);
+    for (size_t i = n ? 1 : 0; i <= n; i++) json__chain_after(x, after[i], i, next[i]);
     const int32_t room = json__chain_room(x, next[n], 0), key = room < 0 ? -1 : json__chain_count(x, room, x->once);
     for (size_t i = n; i < x->o->n && key >= 0; i++)
         json__value(d, json__colon(&d->b, json__key(d, key, x->o->m[i].keys, x->once)), x->o->m[i].value, after[n]);
@@ -22252,19 +22315,35 @@ static void json__any_value(json__any *x, const json__member *m, int32_t from) {
     }
 }
 
+/* The declared members, or those of them that are required or not: in generation each one that has not come yet, loose as a tree of names, behind
+ * which it is seen whether the name is new. */
+static void json__any_declared(json__any *x, int32_t from, bool required) {
+    const json__object *o = x->o;
+    json__sorted       *name = mem_new(o->n_prop, sizeof *name);
+    int32_t            *key = mem_new(o->n_prop, sizeof *key);
+    uint64_t            bit = required ? 0 : x->required;
+    size_t              n = 0;
+    for (size_t i = 0; i < o->n_prop; i++) {
+        const json__member *m = &o->m[i];
+        if (m->required != required) continue;
+        key[i] = gram_state(x->d->b.g);
+        name[n++] = (json__sorted){m->name, (uint32_t)i};
+        if (!x->d->b.f.loose) json__names(x->d, json__op(x->d, from, GRAM_LACKS, 0, bit, 0), &name[n - 1], 1, key);
+        json__any_value(x, m, json__any_counted(x, json__op(x->d, key[i], GRAM_TAKE, 0, bit++, 0), required, true));
+    }
+    if (x->d->b.f.loose && n) {
+        qsort(name, n, sizeof *name, json__name_order);
+        json__names(x->d, from, name, n, key);
+    }
+    mem_free(name), mem_free(key);
+}
+
 static void json__any_members(json__any *x) {
     const json__object *o = x->o;
     const uint64_t      spare = json__minus(o->max, x->required);     /* members that may come besides the required ones */
-    uint64_t            bit[2] = {0, x->required};
     const int32_t       other = !x->rest ? x->next : spare ? json__within(x->d, x->next, x->rest, 0, spare - 1) : -1;
-    for (size_t i = 0; i < o->n_prop; i++) {
-        const json__member *m = &o->m[i];
-        const uint64_t      b = bit[!m->required]++;
-        const int32_t       from = m->required ? x->next : other;
-        if (from < 0) continue;
-        const int32_t key = json__name(x->d, json__op(x->d, from, GRAM_LACKS, 0, b, 0), m->name);
-        json__any_value(x, m, json__any_counted(x, json__op(x->d, key, GRAM_TAKE, 0, b, 0), m->required, true));
-    }
+    json__any_declared(x, x->next, true);
+    if (other >= 0) json__any_declared(x, other, false);
     for (size_t i = o->n_prop; i < o->n && other >= 0; i++)
         json__any_value(x, &o->m[i], json__any_counted(x, json__key(x->d, other, o->m[i].keys, x->once), false, x->once || x->d->b.f.loose || o->min <= 1));
 }
@@ -22431,7 +22510,7 @@ static bool json__array_unique(json_rules *d, const schema_array *a, int32_t fro
 }
 
 static bool json__array_items(json_rules *d, const schema_array *a, int32_t from, int32_t to) {
-    json__need       need[JSON_NEEDS];
+    json__need       need[JSON_NEEDS] = {{0}};
     const size_t     n = json__array_needs(a, need);
     const json__grid grid = json__grid_of(need, n);
     const uint64_t   last = json__array_last(a);
