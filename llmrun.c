@@ -30,8 +30,8 @@
  *   [constrain] constraints as a user gives them                                   <- base tok gram lang gbnf schema json mask
  *   [engine]   (meter) a model opened to run: cache, threads, steps               <- k base host pool gguf tok arch model kv store dev fwd samp
  *   [gen]      a request and its answer, as values                                <- k base gguf tok samp constrain engine
- *   [calls]    (call) tool calls: how a model writes them, found by rendering one; text to calls  <- base val jinja
- *   [chat]     messages to tokens, an answer to its parts                            <- base gguf tok val jinja gen calls
+ *   [calls]    (call) tool calls: how a model writes them, found by rendering one; text to calls; answers with calls as an automaton  <- base val jinja gram lang schema json constrain
+ *   [chat]     messages to tokens, an answer to its parts                            <- base gguf tok val jinja gram constrain gen calls
  *   [score]    logits and log-probabilities of a given text                       <- base tok kv engine gen
  *   [lines]    reader of long files, shards                                       <- base
  *   [results]  files of results: records, header, resume, merge                   <- base val lines
@@ -12555,10 +12555,8 @@ typedef struct {                                      /* a state when sealed; it
     int32_t edge, n_byte, n_token, n_move, n_call;
     int32_t rank;                                     /* order of work within a step */
     int32_t span, twin;                               /* -1: none */
-    int32_t loop;                                     /* of the state behind a whole body of a loop with a count; else -1 */
     uint8_t flags;
 } gram__state;
-typedef struct { uint64_t min, unit /* bytes of the shortest body; 0: not known */; int32_t after, begin; } gram__loop;
 typedef struct {
     int32_t to, arg;                                  /* CALL, TAIL: arg is the first state of the rule */
     uint8_t kind, lo, hi;
@@ -12566,22 +12564,20 @@ typedef struct {
 enum { GRAM__END = 1, GRAM__FREE = 2, GRAM__LIVE = 4 /* registers matter from here on */, GRAM__BETWEEN = 8, GRAM__IN_SPAN = 16, GRAM__TWIN = 32 };
 
 /* What stands in the arena. An id is an offset in units of 8 bytes; ids of parts are smaller than the id of the whole. */
-typedef enum { GRAM__CACHE, GRAM__DATA, GRAM__TEXT, GRAM__KEPT, GRAM__STACK, GRAM__SET, GRAM__MEMO, GRAM__LIST, GRAM__WAY } gram__blob_kind;
+typedef enum { GRAM__CACHE, GRAM__DATA, GRAM__TEXT, GRAM__KEPT, GRAM__STACK, GRAM__SET, GRAM__MEMO, GRAM__LIST } gram__blob_kind;
 typedef struct {
     uint32_t hash, size;                              /* size: kind << 28 | words */
     uint32_t w[];
     /* DATA   text, kept, then registers as low and high words
      * TEXT   text before, byte
      * KEPT   kept before, text
-     * STACK  what is behind it: list, set (0: not known); the shortest way to the end in two words (see gram__noted); flags; then links (state,
-     *        data, stack), sorted by state and data
-     * SET    row of steps, class and set of the only step (0: none); the shortest way to the end in two words; flags; then configurations, sorted
+     * STACK  what is behind it: list, set (0: not known); flags; then links (state, data, stack), sorted by state and data
+     * SET    row of steps, class and set of the only step (0: none); flags; then configurations, sorted
      * MEMO   union; the two stacks
-     * WAY    the shortest way to the end in two words; state and data
      * LIST   tick in two words; flags; then configurations */
 } gram__blob;
 enum { GRAM__COMPLETE = 1, GRAM__ESCAPED = 2, GRAM__IS_FREE = 4, GRAM__TEXTUAL = 8 /* LIST: holds for one place of a text */ };
-enum { GRAM__STACK_FLAGS = 4, GRAM__STACK_HEAD, GRAM__SET_FLAGS = 5, GRAM__SET_HEAD, GRAM__LIST_HEAD = 3, GRAM__LINK = 3 };
+enum { GRAM__STACK_HEAD = 3, GRAM__SET_HEAD = 4, GRAM__LIST_HEAD = 3, GRAM__LINK = 3 };
 
 typedef struct { int32_t state, data, stack, slot; bool queued; } gram__item;
 typedef struct {                                      /* configurations that are being gathered, merged by state and data */
@@ -12593,7 +12589,6 @@ typedef struct {                                      /* configurations that are
 typedef struct { int32_t a, b; } gram__pair;
 typedef struct { uint32_t text, kept, n; uint64_t w[GRAM_WORDS]; } gram__words;
 
-typedef struct gram__ways gram__ways;
 struct gram {
     /* building */
     gram__arc  *arc;
@@ -12610,8 +12605,6 @@ struct gram {
     gram__state *state;
     gram__edge  *edge;
     gram_span   *span;
-    gram__loop  *loop;
-    int32_t      n_states, n_loop;
     int32_t      n_span, root;                        /* root: first state; -1: none, only the empty text */
     bool         empty;                               /* the empty text is whole */
     int          n_class;
@@ -12641,8 +12634,6 @@ struct gram {
     gram__words *words;
     void        *scratch;
     size_t       scratch_bytes;
-    gram__ways  *ways;                                /* NULL: the shortest way was not asked for yet */
-    size_t       ways_bytes;
     bytes        text;                                /* of gram_match; p NULL: none */
     size_t       at;
     uint64_t     n_steps, n_lookups, n_collections;
@@ -12893,9 +12884,7 @@ static uint32_t gram__hash(const gram *g, const gram__blob *b, uint32_t skip) {
 }
 
 /* Words at the begin of a blob that change and do not count for equality. */
-static uint32_t gram__skip(int kind) {
-    return kind == GRAM__STACK ? GRAM__STACK_FLAGS : kind == GRAM__SET ? GRAM__SET_FLAGS : kind == GRAM__WAY ? 2 : kind == GRAM__MEMO ? 1 : 0;
-}
+static uint32_t gram__skip(int kind) { return kind == GRAM__STACK ? 2 : kind == GRAM__SET ? 3 : kind == GRAM__MEMO ? 1 : 0; }
 
 static bool gram__same(const gram__blob *a, const gram__blob *b, uint32_t skip) {
     return a->hash == b->hash && a->size == b->size && memcmp(a->w + skip, b->w + skip, 4 * (size_t)(gram__n(a) - skip)) == 0;
@@ -13010,31 +12999,31 @@ static void gram__move(gram *g, int32_t id) {
     memmove(gram__at(g, (int32_t)to), b, 8 * gram__units(gram__n(b)));
 }
 
-enum { GRAM__EMPTY_STACK = 8, GRAM__BOTTOM = 12, GRAM__FIRST = 16 };   /* ids: the stack of the root, that of a local set, what follows; 0 is a blob without content */
+enum { GRAM__EMPTY_STACK = 4, GRAM__BOTTOM = 8 };     /* ids: the stack of the root, the stack of a local set; 0 is a blob without content */
 
 /* Table, empty stack, bottom: what is there when nothing else is. */
 static void gram__arena_begin(gram *g) {
     static const struct { int32_t id; uint32_t flags; } stacks[] = {{GRAM__EMPTY_STACK, GRAM__COMPLETE}, {GRAM__BOTTOM, GRAM__ESCAPED}};
-    memset(g->arena, 0, 8 * GRAM__FIRST);
+    memset(g->arena, 0, 8 * 12);
     for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) {
         gram__blob *b = gram__at(g, stacks[i].id);
         b->size = (uint32_t)GRAM__STACK << 28 | GRAM__STACK_HEAD;
-        b->w[GRAM__STACK_FLAGS] = stacks[i].flags;
-        b->hash = gram__hash(g, b, GRAM__STACK_FLAGS);
+        b->w[2] = stacks[i].flags;
+        b->hash = gram__hash(g, b, 2);
     }
-    g->top = GRAM__FIRST;
+    g->top = 12;
 }
 
 /* Enters every blob into a new table. False: no room. */
 static bool gram__table_new(gram *g) {
     const size_t end = g->top;
     size_t       cap = 256, n = 2;
-    for (size_t id = GRAM__FIRST; id < end; id += gram__units(gram__n(gram__at(g, (int32_t)id)))) n++;
+    for (size_t id = 12; id < end; id += gram__units(gram__n(gram__at(g, (int32_t)id)))) n++;
     while (cap < 4 * n) cap *= 2;
     g->table = NULL, g->table_cap = 0, g->n_kept = n;
     if (!gram__table_grow(g, cap)) return false;
     gram__table_put(g, GRAM__EMPTY_STACK), gram__table_put(g, GRAM__BOTTOM);
-    for (size_t id = GRAM__FIRST; id < end; id += gram__units(gram__n(gram__at(g, (int32_t)id)))) gram__table_put(g, (int32_t)id);
+    for (size_t id = 12; id < end; id += gram__units(gram__n(gram__at(g, (int32_t)id)))) gram__table_put(g, (int32_t)id);
     return true;
 }
 
@@ -13054,8 +13043,8 @@ static void gram__collect(gram *g, int32_t *keep) {
         if (t->set > 0) gram__mark(g, (uint32_t)t->set);
     if (*keep > 0) gram__mark(g, (uint32_t)*keep);
     gram__mark_parts(g);
-    g->marked[0] &= ~((1ull << GRAM__FIRST) - 1);     /* the first blobs stay where they are */
-    g->moved[0] = (1ull << GRAM__FIRST) - 1;
+    g->marked[0] &= ~0xfffull;                        /* the first blobs stay where they are */
+    g->moved[0] = 0xfff;
     gram__each_marked(g, gram__cover);
     uint32_t to = 0;
     for (size_t i = 0; i < words; i++) g->base[i] = to, to += (uint32_t)__builtin_popcountll(g->moved[i]);
@@ -13065,8 +13054,8 @@ static void gram__collect(gram *g, int32_t *keep) {
     if (*keep > 0) *keep = (int32_t)gram__ref_moved(g, (uint32_t)*keep);
     g->top = to, g->first = 0;
     g->generation++, g->n_collections++;
-    memset(gram__at(g, GRAM__EMPTY_STACK)->w, 0, 4 * GRAM__STACK_FLAGS);
-    memset(gram__at(g, GRAM__BOTTOM)->w, 0, 4 * GRAM__STACK_FLAGS);
+    gram__at(g, GRAM__EMPTY_STACK)->w[0] = gram__at(g, GRAM__EMPTY_STACK)->w[1] = 0;
+    gram__at(g, GRAM__BOTTOM)->w[0] = gram__at(g, GRAM__BOTTOM)->w[1] = 0;
     if (!gram__table_new(g)) gram__lose(g, keep);
 }
 
@@ -13239,8 +13228,7 @@ static bool gram__spend(gram *g, int64_t n) {
 static int32_t gram__push(gram *g, int32_t state, int32_t data, int32_t stack) {
     gram__blob *b = gram__draft(g, GRAM__STACK, GRAM__STACK_HEAD + GRAM__LINK);
     if (!b) return 0;
-    uint32_t *link = b->w + GRAM__STACK_HEAD;
-    link[0] = (uint32_t)state, link[1] = g->state[state].flags & GRAM__LIVE ? (uint32_t)data : 0, link[2] = (uint32_t)stack;
+    b->w[3] = (uint32_t)state, b->w[4] = g->state[state].flags & GRAM__LIVE ? (uint32_t)data : 0, b->w[5] = (uint32_t)stack;
     return gram__intern(g, b);
 }
 
@@ -13307,7 +13295,7 @@ static int32_t gram__union(gram *g, int32_t x, int32_t y, size_t todo) {
         if (todo > before || !gram__spend(g, 1)) continue;
         gram__blob *u = gram__draft(g, GRAM__STACK, GRAM__STACK_HEAD + GRAM__LINK * links);
         if (!u) return 0;
-        u->w[GRAM__STACK_FLAGS] = a->w[GRAM__STACK_FLAGS] | b->w[GRAM__STACK_FLAGS];
+        u->w[2] = a->w[2] | b->w[2];
         gram__merge(g, a, b, u->w + GRAM__STACK_HEAD, &todo);
         both = gram__intern(g, u);
         gram__note_union(g, p.a, p.b, both);
@@ -13442,7 +13430,7 @@ static bool gram__behind_try(gram *g, int32_t stack, size_t *n) {
     const gram__blob *b = gram__at(g, stack);
     const size_t      before = *n;
     gram__work_begin(&g->behind);
-    g->behind.flags = b->w[GRAM__STACK_FLAGS];
+    g->behind.flags = b->w[2];
     for (uint32_t i = GRAM__STACK_HEAD; i < gram__n(b) && g->stop == GRAM__GO; i += GRAM__LINK) {
         const int32_t next = (int32_t)b->w[i + 2];
         if (!gram__spread(g, &g->behind, (int32_t)b->w[i], (int32_t)b->w[i + 1], next)) continue;
@@ -13521,7 +13509,7 @@ static int32_t gram__work_end(gram *g) {
     if (!n && !(g->work.flags & (GRAM__COMPLETE | GRAM__ESCAPED))) return GRAM_DEAD;
     gram__blob *b = gram__draft(g, GRAM__SET, GRAM__SET_HEAD + GRAM__LINK * n);
     if (!b) return 0;
-    b->w[GRAM__SET_FLAGS] = g->work.flags;
+    b->w[3] = g->work.flags;
     for (int32_t i = 0; i < g->work.n; i++) {
         const gram__item *it = &g->work.item[i];
         if (!gram__stays(&g->state[it->state])) continue;
@@ -13540,7 +13528,7 @@ static const gram_config *gram_configs(const gram *g, int32_t set, size_t *n) {
     return (const gram_config *)(b->w + GRAM__SET_HEAD);
 }
 
-static uint32_t gram__flags(const gram *g, int32_t set) { return set > 0 ? gram__at(g, set)->w[GRAM__SET_FLAGS] : 0; }
+static uint32_t gram__flags(const gram *g, int32_t set) { return set > 0 ? gram__at(g, set)->w[3] : 0; }
 static bool     gram_complete(const gram *g, int32_t set) { return gram__flags(g, set) & GRAM__COMPLETE; }
 static bool     gram_escaped(const gram *g, int32_t set) { return gram__flags(g, set) & GRAM__ESCAPED; }
 static bool     gram_is_free(const gram *g, int32_t set) { return gram__flags(g, set) & GRAM__IS_FREE; }
@@ -13715,12 +13703,11 @@ static int32_t gram_behind(gram *g, int32_t stack) {
     return set ? set : gram__run(g, gram__try_behind, stack, 0);
 }
 
-static void gram__track(gram_track *t, gram *g, int32_t set) {
-    *t = (gram_track){.g = g, .set = set, .prev = &g->tracks, .next = g->tracks.next};
+static void gram_track_open(gram_track *t, gram *g) {
+    *t = (gram_track){.g = g, .prev = &g->tracks, .next = g->tracks.next};
     t->next->prev = t->prev->next = t;
+    t->set = gram_first(g);
 }
-
-static void gram_track_open(gram_track *t, gram *g) { gram__track(t, g, gram_first(g)); }
 
 static void gram_track_copy(gram_track *t, const gram_track *from) { t->set = from->set; }
 
@@ -14207,9 +14194,6 @@ static void gram__build_loop(gram__seal *s, int32_t rule) {
         if (span) gram__span_put(s, &r, before);
     } else gram_call(g, r.begin, r.body, after);
     gram__loop_edges(g, &r, after, before);
-    if (!counts || gram_failed(g)) return;
-    g->loop = mem_reserve(g->loop, (uint64_t)g->n_loop, UINT64_MAX, sizeof *g->loop);
-    g->loop[g->n_loop++] = (gram__loop){.min = r.min ? r.min : 1, .after = after, .begin = r.begin};
 }
 
 /* --- twins of states from which a text is appended: in them appending does nothing, and looking at the text is the end --- */
@@ -14411,7 +14395,7 @@ static void gram__copy_states(gram__seal *s) {
     for (int32_t i = 0; i < g->n_state; i++) {
         if (s->id[i] < 0) continue;
         gram__state *t = &g->state[s->id[i]];
-        *t = (gram__state){.edge = at, .rank = s->rank[i], .span = -1, .twin = -1, .loop = -1};
+        *t = (gram__state){.edge = at, .rank = s->rank[i], .span = -1, .twin = -1};
         t->flags = (uint8_t)(g->mark[i] | (s->live[i] ? GRAM__LIVE : 0));
         t->n_byte = gram__copy_edges(s, i, GRAM__BYTE, GRAM__BYTE, &at);
         t->n_token = gram__copy_edges(s, i, GRAM__TOKEN, GRAM__OTHER, &at);
@@ -14425,15 +14409,6 @@ static void gram__copy_twins(gram__seal *s) {
         const gram__twin *t = &s->twin[i];
         const int32_t     id = s->id[t->state];
         if (id >= 0) s->g->state[id].span = t->span, s->g->state[id].twin = s->id[s->alias[t->twin]];
-    }
-}
-
-static void gram__copy_loops(gram__seal *s) {
-    for (int32_t i = 0; i < s->g->n_loop; i++) {
-        gram__loop *l = &s->g->loop[i];
-        if (s->id[l->after] < 0) continue;
-        l->begin = s->id[s->alias[l->begin]], l->after = s->id[l->after];
-        s->g->state[l->after].loop = i;
     }
 }
 
@@ -14485,8 +14460,6 @@ static bool gram__seal_end(gram__seal *s, int32_t root, err_t *e) {
         g->state = mem_new((size_t)n, sizeof *g->state), g->edge = mem_new((size_t)n_edge + 1, sizeof *g->edge);
         gram__copy_states(s);
         gram__copy_twins(s);
-        gram__copy_loops(s);
-        g->n_states = n;
         g->root = s->id[s->alias[g->rule[root].begin]];
         gram__find_classes(g, n);
     }
@@ -14534,8 +14507,7 @@ static bool gram_seal(gram *g, int32_t root, err_t *e) {
 static void gram_free(gram *g) {
     if (!g) return;
     gram__drop_built(g);
-    mem_free(g->act), mem_free(g->state), mem_free(g->edge), mem_free(g->span), mem_free(g->loop);
-    if (g->ways) munmap(g->ways, g->ways_bytes);
+    mem_free(g->act), mem_free(g->state), mem_free(g->edge), mem_free(g->span);
     if (g->arena) munmap(g->arena, g->mem);
     if (g->scratch) munmap(g->scratch, g->scratch_bytes);
     mem_free(g);
@@ -14547,273 +14519,10 @@ static const gram_span *gram_span_of(const gram *g, int32_t state) { return g->s
 static bool             gram_span_between(const gram *g, int32_t state) { return g->state[state].flags & GRAM__BETWEEN; }
 static int32_t          gram_unguarded(const gram *g, int32_t state) { return g->state[state].twin; }
 
-/* --- the shortest way to the end ---
- * Shortest ways through a rule, by Dijkstra's algorithm over (state, registers) for all rules that are needed at a time (Knuth 1977): a call
- * goes on when the shortest way through its rule is known. A loop needs one body and multiplies. What a way appends to a text is the first
- * byte of each edge, so texts that must differ may get a way that is not the shortest. */
+/* --- the shortest text --- */
 
-enum { GRAM__LEGS = 1 << 20 };                        /* states with registers in one search, and calls that wait */
-enum { GRAM__QUERY = -1, GRAM__OVER = -1 };           /* a rule: the one of the query; a state: behind the end of the rule */
-typedef struct { uint64_t cost; int32_t rule, state, data; } gram__leg;   /* rule: its first state */
-typedef struct { gram__leg leg; uint64_t times; int32_t next; } gram__call_leg;   /* goes on at leg with the cost of the rule, or with `times` bodies of it */
-
-struct gram__ways {
-    uint64_t       *rule, *rest;                      /* [n_states] of the rule that begins there; to the end of the rule from a state without registers; 0: not known, else + 1 */
-    int32_t        *seeded, *waits;                   /* [n_states] query in which the search of a rule began; its first waiting call */
-    gram__leg      *heap;                             /* [GRAM__LEGS] */
-    gram__call_leg *call;                             /* [GRAM__LEGS] */
-    int32_t        *slot;                             /* [2 * GRAM__LEGS] index + 1 in seen */
-    gram__leg      *seen;                             /* [GRAM__LEGS] */
-    int32_t         n_heap, n_call, n_seen, query;
-    bool            over;                             /* too many legs */
-};
-
-static uint64_t gram__plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
-
-static uint64_t gram__times(uint64_t a, uint64_t b) {
-    uint64_t x;
-    return __builtin_mul_overflow(a, b, &x) ? UINT64_MAX : x;
-}
-
-/* Space for searches, from the kernel: the first search may come while allocation is frozen. NULL: none. */
-static gram__ways *gram__ways_of(gram *g) {
-    const size_t n = (size_t)g->n_states + 1, head = (sizeof(gram__ways) + 63) & ~(size_t)63;
-    if (g->ways) return g->ways;
-    g->ways_bytes = head + n * 24 + GRAM__LEGS * (2 * sizeof(gram__leg) + sizeof(gram__call_leg) + 2 * sizeof(int32_t));
-    uint8_t *p = gram__map(g->ways_bytes);
-    if (!p) return NULL;
-    gram__ways *w = g->ways = (gram__ways *)p;
-    w->rule = (uint64_t *)(p + head), w->rest = w->rule + n;
-    w->heap = (gram__leg *)(w->rest + n), w->seen = w->heap + GRAM__LEGS, w->call = (gram__call_leg *)(w->seen + GRAM__LEGS);
-    w->seeded = (int32_t *)(w->call + GRAM__LEGS), w->waits = w->seeded + n, w->slot = w->waits + n;
-    return w;
-}
-
-static bool gram__leg_before(const gram__leg *a, const gram__leg *b) { return a->cost < b->cost; }
-
-static void gram__leg_put(gram *g, gram__leg leg) {
-    gram__ways *w = g->ways;
-    int32_t     i = w->n_heap;
-    if (w->n_heap == GRAM__LEGS) w->over = true;
-    if (w->over || leg.data < 0) return;
-    if (leg.state >= 0 && !(g->state[leg.state].flags & GRAM__LIVE)) leg.data = 0;
-    for (w->n_heap++; i && gram__leg_before(&leg, &w->heap[(i - 1) / 2]); i = (i - 1) / 2) w->heap[i] = w->heap[(i - 1) / 2];
-    w->heap[i] = leg;
-}
-
-static gram__leg gram__leg_take(gram__ways *w) {
-    const gram__leg first = w->heap[0], last = w->heap[--w->n_heap];
-    int32_t         i = 0;
-    for (int32_t k; (k = 2 * i + 1) < w->n_heap; i = k) {
-        if (k + 1 < w->n_heap && gram__leg_before(&w->heap[k + 1], &w->heap[k])) k++;
-        if (!gram__leg_before(&w->heap[k], &last)) break;
-        w->heap[i] = w->heap[k];
-    }
-    w->heap[i] = last;
-    return first;
-}
-
-static size_t gram__leg_slot(const gram__ways *w, const gram__leg *leg) {
-    const uint64_t key = rng_mix((uint64_t)(uint32_t)leg->state << 32 | (uint32_t)leg->data) + (uint64_t)(uint32_t)leg->rule;
-    size_t         k = rng_mix(key) & (2 * GRAM__LEGS - 1);
-    for (; w->slot[k]; k = (k + 1) & (2 * GRAM__LEGS - 1)) {
-        const gram__leg *x = &w->seen[w->slot[k] - 1];
-        if (x->state == leg->state && x->data == leg->data && x->rule == leg->rule) break;
-    }
-    return k;
-}
-
-/* Whether this state with these registers was not reached before. */
-static bool gram__leg_new(gram__ways *w, const gram__leg *leg) {
-    const size_t k = gram__leg_slot(w, leg);
-    if (w->slot[k] || w->n_seen == GRAM__LEGS) {
-        w->over = w->over || !w->slot[k];
-        return false;
-    }
-    w->seen[w->n_seen++] = *leg;
-    w->slot[k] = w->n_seen;
-    return true;
-}
-
-static void gram__ways_begin(gram *g) {
-    gram__ways *w = g->ways;
-    while (w->n_seen) {
-        const gram__leg last = w->seen[--w->n_seen];
-        w->seen[w->n_seen] = last;
-        w->slot[gram__leg_slot(w, &last)] = 0;
-    }
-    w->n_heap = w->n_call = 0, w->over = false;
-    w->query++;
-    g->stop = GRAM__GO, g->fuel = INT64_MAX;
-}
-
-/* The leg goes on behind a rule, or `times` bodies of a loop; where the cost is not known yet, it waits. */
-static void gram__leg_call(gram *g, int32_t rule, gram__leg leg, uint64_t times, uint64_t unit) {
-    gram__ways *w = g->ways;
-    if (w->rule[rule]) {
-        leg.cost = gram__plus(leg.cost, times ? gram__times(times, unit) : w->rule[rule] - 1);
-        gram__leg_put(g, leg);
-        return;
-    }
-    if (w->seeded[rule] != w->query) {
-        w->seeded[rule] = w->query, w->waits[rule] = -1;
-        gram__leg_put(g, (gram__leg){0, rule, rule, 0});
-    }
-    if (w->n_call == GRAM__LEGS) w->over = true;
-    if (w->over) return;
-    w->call[w->n_call] = (gram__call_leg){leg, times, w->waits[rule]};
-    w->waits[rule] = w->n_call++;
-}
-
-/* The shortest way through a rule is found: calls of it go on. */
-static void gram__rule_over(gram *g, int32_t rule, uint64_t cost, uint64_t unit) {
-    gram__ways *w = g->ways;
-    w->rule[rule] = gram__plus(cost, 1);
-    for (int32_t c = w->waits[rule]; c >= 0; c = w->call[c].next) gram__leg_call(g, rule, w->call[c].leg, w->call[c].times, unit);
-}
-
-/* Behind a body of a loop. Within the search of the loop itself: it takes `min` of them. Else: what its count still needs. */
-static void gram__leg_after(gram *g, gram__leg leg) {
-    gram__loop    *l = &g->loop[g->state[leg.state].loop];
-    const uint64_t done = gram__plus(gram_word(g, leg.data, 0), 1), more = l->min > done ? l->min - done : 0;
-    if (leg.rule == l->begin) {
-        l->unit = leg.cost;
-        gram__rule_over(g, leg.rule, gram__times(leg.cost, l->min), l->unit);
-        return;
-    }
-    leg.state = GRAM__OVER, leg.data = 0;
-    if (more) gram__leg_call(g, l->begin, leg, more, l->unit);
-    else gram__leg_put(g, leg);
-}
-
-static void gram__leg_edges(gram *g, gram__leg leg) {
-    const gram__state *s = &g->state[leg.state];
-    const gram__edge  *e = g->edge + s->edge;
-    for (int32_t i = s->n_byte + s->n_token + s->n_move + s->n_call; i > 0; i--, e++) {
-        gram__leg next = {leg.cost, leg.rule, e->to, leg.data};
-        if (e->kind <= GRAM__OTHER) next.cost = gram__plus(next.cost, 1);
-        if (e->kind == GRAM__OP || (e->kind == GRAM__BYTE && e->arg >= 0)) next.data = gram__do(g, &g->act[e->arg].op, leg.data, e->lo);
-        if (e->kind == GRAM__TAIL) next.state = GRAM__OVER, next.data = 0;
-        if (e->kind >= GRAM__CALL) gram__leg_call(g, e->arg, next, 0, 0);
-        else gram__leg_put(g, next);
-    }
-}
-
-/* One step of the search. True: the query is at the end of its rule. */
-static bool gram__leg_on(gram *g, gram__leg leg) {
-    gram__ways *w = g->ways;
-    if (leg.rule >= 0 && w->rule[leg.rule]) return false;
-    if (leg.state == GRAM__OVER || g->state[leg.state].flags & GRAM__END) {
-        if (leg.rule == GRAM__QUERY) return true;
-        gram__rule_over(g, leg.rule, leg.cost, 0);
-    } else if (g->state[leg.state].loop >= 0) gram__leg_after(g, leg);
-    else if (!(g->state[leg.state].flags & GRAM__LIVE) && w->rest[leg.state]) {
-        leg.cost = gram__plus(leg.cost, w->rest[leg.state] - 1), leg.state = GRAM__OVER;
-        gram__leg_put(g, leg);
-    } else gram__leg_edges(g, leg);
-    return false;
-}
-
-/* Bytes from a state with these registers to the end of its rule; UINT64_MAX: not found. */
-static uint64_t gram__search(gram *g, int32_t state, int32_t data) {
-    gram__ways *w = g->ways;
-    gram__ways_begin(g);
-    gram__leg_put(g, (gram__leg){0, GRAM__QUERY, state, data});
-    while (w->n_heap && !w->over && g->stop == GRAM__GO) {
-        const gram__leg leg = gram__leg_take(w);
-        if (gram__leg_new(w, &leg) && gram__leg_on(g, leg)) return leg.cost;
-    }
-    return UINT64_MAX;
-}
-
-/* Two words of a blob: 0, not known, or a number of bytes + 1, at most 2^64 - 2. */
-static uint64_t gram__noted(const uint32_t *w) { return w[0] | (uint64_t)w[1] << 32; }
-
-static uint64_t gram__note(uint32_t *w, uint64_t n) {
-    const uint64_t noted = gram__plus(n, 1);
-    w[0] = (uint32_t)noted, w[1] = (uint32_t)(noted >> 32);
-    return noted;
-}
-
-/* To the end of the rule, from a configuration or a link; + 1. */
-static uint64_t gram__rest(gram *g, int32_t state, int32_t data) {
-    uint64_t  *rest = &g->ways->rest[state];
-    const bool plain = !(g->state[state].flags & GRAM__LIVE);
-    if (plain && *rest) return *rest;
-    gram__blob *b = plain ? NULL : gram__draft(g, GRAM__WAY, 4);
-    if (b) {
-        b->w[2] = (uint32_t)state, b->w[3] = (uint32_t)data;
-        b = gram__at(g, gram__intern(g, b));
-        if (gram__noted(b->w)) return gram__noted(b->w);
-    }
-    const uint64_t found = gram__search(g, state, plain ? 0 : data);
-    if (b) gram__note(b->w, found);
-    if (plain && g->stop == GRAM__GO) *rest = gram__plus(found, 1);
-    return gram__plus(found, 1);
-}
-
-/* The shortest of the ways on from the configurations or links of a blob; + 1. Stacks for which it is not known go to g->pops from *n on. */
-static uint64_t gram__shortest_of(gram *g, const gram__blob *b, uint32_t head, size_t *n) {
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = head; i < gram__n(b) && *n < GRAM_STEPS; i += GRAM__LINK) {
-        const uint64_t below = gram__noted(gram__at(g, (int32_t)b->w[i + 2])->w + 2);
-        if (!below) g->pops[(*n)++] = (int32_t)b->w[i + 2];
-        if (!below || *n == GRAM_STEPS) continue;
-        const uint64_t all = gram__plus(gram__rest(g, (int32_t)b->w[i], (int32_t)b->w[i + 1]), below - 1);
-        if (all < least) least = all;
-    }
-    return least;
-}
-
-/* Works out the shortest ways below the n stacks in g->pops. False: they are too deep. */
-static bool gram__below(gram *g, size_t n) {
-    while (n && n < GRAM_STEPS) {
-        gram__blob    *b = gram__at(g, g->pops[n - 1]);
-        const size_t   before = n;
-        const uint64_t least = b->w[GRAM__STACK_FLAGS] & (GRAM__COMPLETE | GRAM__ESCAPED) ? 1 : gram__shortest_of(g, b, GRAM__STACK_HEAD, &n);
-        if (n == before) gram__note(b->w + 2, least - 1), n--;
-    }
-    return n == 0;
-}
-
-/* Bytes of a text that completes the set, the shortest unless texts must differ; UINT64_MAX: not known. A control token counts as one. */
-static uint64_t gram_least(gram *g, int32_t set) {
-    if (set <= 0 || !gram__ways_of(g)) return UINT64_MAX;
-    if (gram_complete(g, set)) return 0;
-    gram__blob *b = gram__at(g, set);
-    for (size_t n = 1; !gram__noted(b->w + 3) && n;) {
-        n = 0;
-        const uint64_t least = gram__shortest_of(g, b, GRAM__SET_HEAD, &n);
-        if (!n) gram__note(b->w + 3, least - 1);
-        else if (!gram__below(g, n)) return UINT64_MAX;
-    }
-    const uint64_t noted = gram__noted(b->w + 3);
-    return noted == UINT64_MAX ? UINT64_MAX : noted - 1;
-}
-
-/* Appends one byte after which less is left than `left`. */
-static bool gram__closer(gram *g, gram_track *t, uint64_t *left, str *out) {
-    for (int b = 0; b < 256; b++) {
-        const int32_t  to = gram_step(g, t->set, (uint8_t)b);
-        const uint64_t rest = to > 0 ? gram_least(g, to) : UINT64_MAX;
-        if (rest >= *left) continue;
-        t->set = to, *left = rest;
-        str_add(out, &(char){(char)b}, 1);
-        return true;
-    }
-    return false;
-}
-
-/* Appends such a text. False: not known, or more than a MiB, or only with control tokens. */
-static bool gram_shortest(gram *g, int32_t set, str *out) {
-    gram_track t;
-    uint64_t   left = gram_least(g, set);
-    bool       ok = left <= 1 << 20;
-    gram__track(&t, g, set);
-    while (ok && left) ok = gram__closer(g, &t, &left, out);
-    gram_track_close(&t);
-    return ok;
-}
+static uint64_t gram_least(gram *g, int32_t set) { (void)g; return gram_complete(g, set) ? 0 : UINT64_MAX; }
+static bool gram_shortest(gram *g, int32_t set, str *out) { (void)out; return gram_complete(g, set); }
 
 static void gram_stats(const gram *g, str *out) {
     str_fmt(out, "%llu steps of %llu not known before, %zu bytes, %llu collections", (unsigned long long)g->n_steps, (unsigned long long)g->n_lookups, 8 * g->top, (unsigned long long)g->n_collections);
@@ -28316,13 +28025,14 @@ typedef struct constrain_cache constrain_cache;
 
 typedef struct {                                      /* thinking before the constraint */
     bytes open, end;                                  /* its marks; empty: there is none */
+    bytes lead, tail;                                 /* texts that may begin the answer's content, without thinking and behind it */
     bool  inside;                                     /* the answer begins inside it; else it may be left out */
 } constrain_think;
 
 typedef struct constrain_spec {
     constrain_kind  kind;
     bytes           text;                             /* as the kind has it; of calls: all that `fill` depends on */
-    const char     *path;                             /* for messages: a file, an option, a key; NULL: tools */
+    const char     *path;                             /* for messages: a file, an option, a key */
     bytes           after;                            /* it begins behind this text; empty: at once */
     constrain_think think;
     bool            close;                            /* an answer ends whole within its length, where that is possible */
@@ -28418,17 +28128,28 @@ static void constrain__mark(gram *g, int32_t from, bytes mark, int32_t to) {
     }
 }
 
+/* A mark that may be missing, with the blanks behind it. */
+static void constrain__maybe(gram *g, int32_t from, bytes mark, int32_t to) {
+    gram_eps(g, from, to);
+    if (!mark.n) return;
+    const int32_t behind = gram_state(g);
+    constrain__mark(g, from, mark, behind);
+    constrain__blanks(g, behind, to);
+}
+
 /* Thinking, as far as the answer has some, and the blanks behind it. */
 static void constrain__thinking(gram *g, int32_t from, const constrain_think *o, int32_t to) {
-    const int32_t inside = gram_state(g), behind = gram_state(g), start = gram_state(g);
+    const int32_t inside = gram_state(g), end = gram_state(g), behind = gram_state(g), start = gram_state(g);
+    if (!o->inside) constrain__maybe(g, from, o->lead, to);
+    if (!o->end.n) return;
     if (o->inside) gram_eps(g, from, inside);
     else {
-        gram_eps(g, from, to);
         constrain__blanks(g, from, start);
         constrain__mark(g, start, o->open, inside);
     }
-    constrain_until(g, inside, o->end, behind);
-    constrain__blanks(g, behind, to);
+    constrain_until(g, inside, o->end, end);
+    constrain__blanks(g, end, behind);
+    constrain__maybe(g, behind, o->tail, to);
 }
 
 /* --- kinds --- */
@@ -28528,7 +28249,7 @@ static int32_t constrain__build(constrain *c, const constrain_spec *o, err_t *e)
     gram         *g = c->g;
     const int32_t rule = gram_rule(g, NULL), over = gram_end(g, rule);
     int32_t       at = gram_begin(g, rule), next = gram_state(g);
-    if (o->think.end.n) constrain__thinking(g, at, &o->think, next), at = next, next = gram_state(g);
+    if (o->think.end.n || o->think.lead.n) constrain__thinking(g, at, &o->think, next), at = next, next = gram_state(g);
     if (o->after.n) constrain_until(g, at, o->after, next), at = next, next = gram_state(g);
     if (o->form.loose && constrain__kinds[o->kind].json) at = constrain__loose_space(g, at);
     if (constrain__kinds[o->kind].build(c, o, at, next, e))
@@ -28563,9 +28284,8 @@ static constrain *constrain_open(const constrain_spec *o, const tok_vocab *v, co
     if (!why.code) gram_seal(c->g, root, &why);
     if (!why.code && w && !(c->m = mask_new(c->g, w))) err_set(&why, EXIT_RESOURCE, "its masks do not fit into %d MiB", GRAM_MEM >> 20);
     if (!why.code) return c;
-    const char *path = o->path ? o->path : "tools";
-    const bool  named = constrain__kinds[o->kind].names && strncmp(why.text, path, strlen(path)) == 0;
-    err_set(e, why.code, "%s%s%s", named ? "" : path, named ? "" : ": ", why.text);
+    const bool named = constrain__kinds[o->kind].names && strncmp(why.text, o->path, strlen(o->path)) == 0;
+    err_set(e, why.code, "%s%s%s", named ? "" : o->path, named ? "" : ": ", why.text);
     constrain_close(c);
     return NULL;
 }
@@ -28671,6 +28391,8 @@ static str constrain__key(const constrain_spec *o) {
     str_fmt(&key, "%d,%d,%d,%d,%d,%d:", o->kind, o->close, o->think.inside, o->form.loose, o->form.order, o->form.space);
     constrain__key_text(&key, o->think.open);
     constrain__key_text(&key, o->think.end);
+    constrain__key_text(&key, o->think.lead);
+    constrain__key_text(&key, o->think.tail);
     constrain__key_text(&key, o->after);
     constrain__key_text(&key, o->text);
     return key;
@@ -29530,8 +29252,8 @@ static double gen_logprob(const float *logits, int n, int32_t id) {
  *
  * To add a form: a row in calls_rows and a template that renders it in tests/t_calls.c.
  * Public: calls_form, calls_render, calls_learn, calls_form_free, calls_form_name, calls_list, calls_marks, calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name,
- * calls_call, call_list, call_list_drop.
- * Opens: calls_call, call_list. */
+ * calls_call, call_list, call_list_drop, calls_want, calls_hold.
+ * Opens: calls_call, call_list, calls_want. */
 
 typedef struct {                                      /* one call; the three texts are one allocation */
     bytes name, arguments /* a JSON object */, id;
@@ -29656,6 +29378,7 @@ struct calls_form {
     str              lead;                            /* white space before a call that belongs to it */
     str              value_lead, value_tail;          /* white space around the value of a parameter */
     str              begin, middle;                   /* text before the name, and from the name to the arguments */
+    str              inner;                           /* from an id before the name to the name */
     bool             named;                           /* the name comes behind `begin` */
     bool             behind_text;                     /* a call that no text opens may stand behind text in a line */
     int              raw_quote;                       /* the quote of Python strings that the template writes without escapes; 0: none */
@@ -30716,7 +30439,7 @@ static void calls__spaces_of_row(calls_form *f) {
 static void calls__take_row(calls_form *f, const calls_row *row) {
     calls__set_row(f, row);
     calls__spaces_of_row(f);
-    str_clear(&f->begin), str_clear(&f->middle);
+    str_clear(&f->begin), str_clear(&f->middle), str_clear(&f->inner);
     calls__begin_of_row(f);
 }
 
@@ -30834,10 +30557,842 @@ static const char *calls_tools_name(const calls_form *f) { return f->tools_name;
 static void calls_form_free(calls_form *f) {
     if (!f) return;
     for (int i = 0; i < 3; i++) str_drop(&f->own_text[i]);
-    str_drop(&f->lead), str_drop(&f->value_lead), str_drop(&f->value_tail), str_drop(&f->begin), str_drop(&f->middle);
+    str_drop(&f->lead), str_drop(&f->value_lead), str_drop(&f->value_tail), str_drop(&f->begin), str_drop(&f->middle), str_drop(&f->inner);
     mem_free(f);
 }
 
+/* --- an automaton of answers with calls --- */
+
+typedef struct {                                      /* what an answer may call */
+    val          tools;                               /* a list */
+    bytes        only;                                /* the tool that has to be called; empty: any */
+    bool         required;                            /* the answer goes on behind the text of calls_begin(); else it is any text up to a call */
+    bool         many;                                /* several calls may come */
+    json_form    json;                                /* of arguments */
+    const bytes *ends;                                /* [n_ends] texts of end tokens, which are no part of an answer */
+    size_t       n_ends;
+} calls_want;
+
+enum {
+    CALLS_BLANKS = 8,                                 /* bytes of white space where some may stand */
+    CALLS_INK = 1 << 16,                              /* bytes of all texts that begin calls, at most */
+};
+
+typedef struct {                                      /* a byte that is no white space, and whether white space may stand before it */
+    uint8_t byte;
+    bool    blanks;
+} calls__ink;
+
+typedef struct {
+    calls__ink *at;
+    size_t      n;
+} calls__inks;
+
+typedef struct {                                      /* where text is being added to the automaton */
+    int32_t     at;                                   /* state */
+    bool        blanks;                               /* white space may stand before what comes next */
+    bool        quoted;                               /* inside of a JSON string */
+    bool        trigger;                              /* the next byte ends a text that begins a call */
+    calls__inks ink;                                  /* of the call so far, with the text around all calls */
+} calls__pen;
+
+typedef struct {
+    calls__inks ink;
+    int32_t     state;                                /* behind it */
+} calls__trigger;
+
+typedef struct {
+    str         name, quoted;                         /* as text; as the inside of a JSON string */
+    val         schema;                               /* of its arguments; undefined: any */
+    schema_doc *doc;                                  /* NULL: any */
+    json_rules *rules;                                /* of doc */
+    int32_t     arguments;                            /* a rule: a JSON object; -1: not built yet */
+} calls__tool_held;
+
+typedef struct {
+    const calls_form *f;
+    const calls_want *w;
+    constrain        *c;                              /* keeps what the automaton needs */
+    gram             *g;
+    err_t            *e;
+    lang_pool        *langs;
+    calls__tool_held *tool;
+    size_t            n_tools;
+    const calls_row  *row;                            /* that is being added */
+    calls__trigger   *trigger;
+    size_t            n_triggers, n_ink;
+    int32_t           blanks;                         /* a rule: at most CALLS_BLANKS bytes of white space */
+    int32_t           from, over;                     /* where the answer begins and ends */
+    str               begin;                          /* what stands before it, without white space */
+    bool              begun;                          /* the state behind `begin` was found */
+} calls__builder;
+
+static void calls__ink_add(calls__inks *k, uint8_t byte, bool blanks) {
+    k->at = mem_reserve(k->at, k->n, UINT32_MAX, sizeof *k->at);
+    k->at[k->n++] = (calls__ink){byte, blanks};
+}
+
+static calls__inks calls__ink_copy(const calls__inks *k) {
+    calls__inks copy = {0};
+    for (size_t i = 0; i < k->n; i++) calls__ink_add(&copy, k->at[i].byte, k->at[i].blanks);
+    return copy;
+}
+
+static calls__pen calls__pen_copy(const calls__pen *p) {
+    calls__pen copy = *p;
+    copy.ink = calls__ink_copy(&p->ink);
+    return copy;
+}
+
+/* --- its texts --- */
+
+/* What stands at the pen begins a call. */
+static void calls__add_trigger(calls__builder *b, calls__pen *p) {
+    p->trigger = false;
+    if (b->w->required) return;
+    if ((b->n_ink += p->ink.n) > CALLS_INK) {
+        err_set(b->e, EXIT_RESOURCE, "the texts that begin calls of %zu tools have more than %d bytes", b->n_tools, CALLS_INK);
+        return;
+    }
+    b->trigger = mem_reserve(b->trigger, b->n_triggers, UINT32_MAX, sizeof *b->trigger);
+    b->trigger[b->n_triggers++] = (calls__trigger){calls__ink_copy(&p->ink), p->at};
+}
+
+/* The answer begins at the pen if what stands before it ends there. */
+static void calls__may_begin(calls__builder *b, const calls__pen *p) {
+    size_t k = 0, i = 0;
+    for (; i < p->ink.n && (calls__space(p->ink.at[i].byte) || (k < b->begin.n && (uint8_t)b->begin.p[k] == p->ink.at[i].byte)); i++) k += !calls__space(p->ink.at[i].byte);
+    if (!b->w->required || i < p->ink.n || k < b->begin.n) return;
+    gram_eps(b->g, b->from, p->at);
+    b->begun = true;
+}
+
+/* The white space that may stand at the pen. */
+static void calls__put_blanks(calls__builder *b, calls__pen *p) {
+    if (!p->blanks) return;
+    const int32_t to = gram_state(b->g);
+    gram_call(b->g, p->at, b->blanks, to);
+    p->at = to;
+    p->blanks = false;
+}
+
+/* One byte. A control token may spell it, with others. */
+static void calls__put_byte(calls__builder *b, calls__pen *p, uint8_t byte) {
+    calls__ink_add(&p->ink, byte, p->blanks);
+    calls__put_blanks(b, p);
+    const int32_t to = gram_state(b->g);
+    gram_free_state(b->g, p->at);
+    gram_byte(b->g, p->at, byte, byte, to);
+    p->at = to;
+    if (p->trigger) calls__add_trigger(b, p);
+}
+
+static void calls__put_text(calls__builder *b, calls__pen *p, bytes text) {
+    for (size_t i = 0; i < text.n; i++) calls__put_byte(b, p, text.p[i]);
+}
+
+/* Text of a pattern: its white space stands for any, and some may stand between tags, as calls__lit() reads it. */
+static void calls__put_lit(calls__builder *b, calls__pen *p, bytes lit) {
+    for (size_t k = 0; k < lit.n; k++) {
+        p->blanks |= calls__space(lit.p[k]) || calls__between_tags(lit, k);
+        if (!calls__space(lit.p[k])) calls__put_byte(b, p, lit.p[k]);
+    }
+}
+
+/* A part of a JSON object: white space may stand where JSON lets it stand. */
+static void calls__put_json(calls__builder *b, calls__pen *p, bytes lit) {
+    for (size_t k = 0; k < lit.n; k++) {
+        const uint8_t c = lit.p[k];
+        if (calls__space(c) && !p->quoted) {
+            p->blanks = true;
+            continue;
+        }
+        calls__put_byte(b, p, c);
+        if (p->quoted && c == '\\' && k + 1 < lit.n) calls__put_byte(b, p, lit.p[++k]);
+        else if (c == '"') p->quoted = !p->quoted;
+        p->blanks |= !p->quoted && memchr("{,:", c, 3);
+    }
+}
+
+/* min to max characters of the ranges. */
+static void calls__put_chars(calls__builder *b, calls__pen *p, const gram_range *r, size_t n, uint64_t min, uint64_t max) {
+    const int32_t one = gram_rule(b->g, NULL), to = gram_state(b->g);
+    gram_chars(b->g, gram_begin(b->g, one), r, n, gram_end(b->g, one));
+    gram_repeat(b->g, p->at, one, min, max, to);
+    p->at = to;
+}
+
+/* --- values --- */
+
+/* All texts without `stop` in them. */
+static const lang *calls__without(calls__builder *b, bytes stop) {
+    str pattern = {0};
+    for (size_t i = 0; i < stop.n; i++) {
+        if (stop.p[i] < 0x80) str_fmt(&pattern, "\\x%02x", stop.p[i]);
+        else str_add(&pattern, &stop.p[i], 1);
+    }
+    const lang *l = lang_not(b->langs, lang_regex(b->langs, str_bytes(&pattern), true, b->e));
+    str_drop(&pattern);
+    return l;
+}
+
+/* The strings of a shape as they are, without quotes, as far as none of the texts `stop` stands in them. */
+static bool calls__put_raw(calls__builder *b, int32_t from, const schema_shape *s, const bytes *stop, size_t n_stop, int32_t to) {
+    const lang *l = s->string ? lang_and(b->langs, s->string, lang_length(b->langs, s->len_min, s->len_max)) : lang_none(b->langs);
+    for (size_t i = 0; i < n_stop; i++)
+        if (stop[i].n) l = lang_and(b->langs, l, calls__without(b, stop[i]));
+    if (lang_over(b->langs)) return err_set(b->e, EXIT_RESOURCE, "at %s: the texts of this parameter need too many states", s->at);
+    lang_emit(b->g, from, l, to);
+    return true;
+}
+
+/* --- parameters: members of an object that are not written as JSON --- */
+
+/* The value of one parameter. `schema` says how the reader types it, `value` what it may be. */
+static bool calls__put_value(calls__builder *b, int32_t from, const calls__tool_held *t, schema_conj value, bool raw, const bytes *stop, size_t n_stop, int32_t to) {
+    if (!raw) return json_rules_value(t->rules, from, value, to, b->e);
+    const schema_shape *s = schema_shape_of(t->doc, value, b->e);
+    return s && calls__put_raw(b, from, s, stop, n_stop, to);
+}
+
+static void calls__put_exact(calls__builder *b, calls__pen *p, bytes text) {
+    const int32_t to = gram_state(b->g);
+    if (!text.n) return;
+    gram_text(b->g, p->at, text, to);
+    p->at = to;
+}
+
+/* A value between its white space, with the flag before it where the row has one. */
+static bool calls__put_tagged_value(calls__builder *b, calls__pen *p, const calls__tool_held *t, const schema_prop *m, const calls_param *in, bool raw, const bytes *stop, size_t n_stop) {
+    const calls__pen at = *p;
+    const int32_t    to = gram_state(b->g);
+    bool             ok = true;
+    for (int flag = 0; ok && flag < (in->has_flag ? 2 : 1); flag++) {
+        const int32_t end = gram_state(b->g);
+        *p = at;
+        p->ink = calls__ink_copy(&at.ink);
+        if (in->has_flag) calls__put_text(b, p, bytes_of(flag ? "true" : "false")), calls__put_lit(b, p, calls__trim(in->flag));
+        p->blanks = false;
+        calls__put_exact(b, p, str_bytes(&b->f->value_lead));
+        ok = calls__put_value(b, p->at, t, m->value, in->has_flag ? flag : raw, stop, n_stop, end);
+        p->at = end;
+        calls__put_exact(b, p, str_bytes(&b->f->value_tail));
+        gram_eps(b->g, p->at, to);
+        mem_free(p->ink.at);
+    }
+    *p = at;
+    p->at = to, p->blanks = false;
+    return ok;
+}
+
+/* <key>value</key>, as the row's `param` has it. */
+static bool calls__put_tagged(calls__builder *b, const calls_row *r, calls__pen *p, const calls__tool_held *t, const schema_prop *m) {
+    static const char cdata[] = "<![CDATA[";
+    const calls_param in = calls__param_of(r);
+    const val         type = calls__entry(val_get(t->schema, "properties"), m->name);
+    str               after = {0};
+    calls__put(&after, in.after[0]);
+    if (in.has_key) calls__put(&after, m->name), calls__put(&after, in.after[1]);
+    const bytes stop[] = {calls__trim(str_bytes(&after)), bytes_of(cdata), r->flags & CALLS_NEST ? calls__trim(in.before) : (bytes){0}};
+    calls__put_lit(b, p, in.before);
+    calls__put_text(b, p, m->name);
+    calls__put_lit(b, p, calls__trim(in.between));
+    const bool ok = calls__put_tagged_value(b, p, t, m, &in, calls__type(type) == CALLS_STRING, stop, 3);
+    calls__put_lit(b, p, stop[0]);
+    str_drop(&after);
+    return ok;
+}
+
+/* key=value, as in Python. */
+static bool calls__put_python(calls__builder *b, calls__pen *p, const calls__tool_held *t, const schema_prop *m) {
+    const int32_t to = gram_state(b->g);
+    calls__put_text(b, p, m->name);
+    calls__put_text(b, p, bytes_of("="));
+    const bool ok = calls__put_value(b, p->at, t, m->value, false, NULL, 0, to);
+    p->at = to;
+    return ok;
+}
+
+/* key:value with strings between two texts `mark`. */
+static bool calls__put_marked(calls__builder *b, bytes mark, calls__pen *p, const calls__tool_held *t, const schema_prop *m) {
+    const val     type = calls__entry(val_get(t->schema, "properties"), m->name);
+    const bool    raw = calls__type(type) == CALLS_STRING;
+    const int32_t to = gram_state(b->g);
+    calls__put_text(b, p, m->name);
+    calls__put_text(b, p, bytes_of(":"));
+    if (raw) calls__put_text(b, p, mark);
+    const bool ok = calls__put_value(b, p->at, t, m->value, raw, &mark, 1, to);
+    p->at = to;
+    if (raw) calls__put_text(b, p, mark);
+    return ok;
+}
+
+static bool calls__in_python(uint8_t c) { return isalnum(c) || c == '_' || c >= 0x80; }
+static bool calls__in_marked(uint8_t c) { return !memchr(":,{}[]\"'<> \n\t\r", c, 15); }
+static bool calls__in_tagged(uint8_t c) { return c > ' ' && !memchr("<>\"", c, 3); }
+
+/* Whether the form can write the name of a parameter. */
+static bool calls__writes(char slot, bytes name) {
+    bool ok = name.n && name.n < CALLS_NAME;
+    for (size_t i = 0; ok && i < name.n; i++) ok = slot == 'y' ? calls__in_python(name.p[i]) : slot == 'g' ? calls__in_marked(name.p[i]) : calls__in_tagged(name.p[i]);
+    return ok;
+}
+
+/* A rule for one parameter; -1: an error. */
+static int32_t calls__member(calls__builder *b, const calls_row *r, char slot, const calls__tool_held *t, const schema_prop *m) {
+    const int32_t rule = gram_rule(b->g, NULL);
+    calls__pen    p = {.at = gram_begin(b->g, rule)};
+    const bool    ok = slot == 'p' ? calls__put_tagged(b, r, &p, t, m) : slot == 'y' ? calls__put_python(b, &p, t, m) : calls__put_marked(b, bytes_of(r->param), &p, t, m);
+    gram_eps(b->g, p.at, gram_end(b->g, rule));
+    mem_free(p.ink.at);
+    return ok ? rule : -1;
+}
+
+/* The states in front of a parameter, by the number of parameters before it; of a number of which only "none or some" counts there are two. */
+typedef struct {
+    int32_t *at;
+    size_t   n;
+} calls__columns;
+
+static calls__columns calls__columns_new(gram *g, size_t n) {
+    calls__columns c = {mem_new(n, sizeof *c.at), n};
+    for (size_t i = 0; i < n; i++) c.at[i] = gram_state(g);
+    return c;
+}
+
+/* From before to behind one parameter. */
+static void calls__put_member(calls__builder *b, char slot, const calls__columns *now, const calls__columns *next, int32_t rule, bool required) {
+    for (size_t i = 0; i < now->n; i++) {
+        calls__pen p = {.at = now->at[i], .blanks = i > 0 || slot == 'p'};
+        if (!required) gram_eps(b->g, now->at[i], next->at[i]);
+        if (rule < 0) continue;
+        if (i > 0 && slot != 'p') calls__put_text(b, &p, bytes_of(",")), p.blanks = true;
+        calls__put_blanks(b, &p);
+        gram_call(b->g, p.at, rule, next->at[i + 1 < next->n ? i + 1 : i]);
+        mem_free(p.ink.at);
+    }
+}
+
+enum { CALLS_COUNTED = 1000 };                        /* parameters of a tool whose number is bounded, at most */
+
+/* The parameters of one alternative of the tool's schema, in its order. */
+static bool calls__put_object(calls__builder *b, const calls_row *r, char slot, const calls__tool_held *t, const schema_object *o, int32_t from, int32_t to) {
+    size_t n_required = 0;
+    for (size_t i = 0; i < o->n_prop; i++) n_required += o->prop[i].required;
+    const bool counted = o->min > n_required || o->max < o->n_prop;
+    if (o->n_some) return err_set(b->e, EXIT_INPUT, "at %s: conditions on further members cannot be held in calls of the form %s", o->at, b->f->row->name);
+    if (counted && o->n_prop > CALLS_COUNTED) return err_set(b->e, EXIT_RESOURCE, "at %s: a bounded number of %zu parameters, expected at most %d", o->at, o->n_prop, CALLS_COUNTED);
+    const size_t   n = counted ? o->n_prop + 1 : 2;
+    calls__columns now = calls__columns_new(b->g, n), next;
+    bool           ok = true;
+    gram_eps(b->g, from, now.at[0]);
+    for (size_t i = 0; ok && i < o->n_prop; i++) {
+        const schema_prop *m = &o->prop[i];
+        const bool         none = m->value == SCHEMA_FALSE || !calls__writes(slot, m->name);
+        const int32_t      rule = none ? -1 : calls__member(b, r, slot, t, m);
+        ok = none || rule >= 0;
+        next = calls__columns_new(b->g, n);
+        calls__put_member(b, slot, &now, &next, rule, m->required);
+        mem_free(now.at);
+        now = next;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!counted || (i >= o->min && i <= o->max)) gram_eps(b->g, now.at[i], to);
+    mem_free(now.at);
+    return ok;
+}
+
+/* All parameters, with the brackets around them. */
+static bool calls__put_parameters(calls__builder *b, const calls_row *r, char slot, const calls__tool_held *t, calls__pen *p) {
+    static const char brackets[] = "p  y()g{}";
+    const char       *pair = strchr(brackets, slot) + 1;
+    const int32_t     to = gram_state(b->g);
+    bool              ok = true;
+    if (slot != 'p') calls__put_byte(b, p, (uint8_t)pair[0]);
+    p->blanks = false;
+    if (t->doc) {
+        const schema_shape *s = schema_shape_of(t->doc, schema_root(t->doc), b->e);
+        ok = s != NULL;
+        for (size_t i = 0; ok && i < s->n_object; i++) ok = calls__put_object(b, r, slot, t, &s->object[i], p->at, to);
+    } else gram_eps(b->g, p->at, to);
+    p->at = to;
+    if (slot != 'p') calls__put_byte(b, p, (uint8_t)pair[1]);
+    p->blanks = true;
+    return ok;
+}
+
+/* --- calls --- */
+
+/* The tool's arguments as a JSON object. */
+static bool calls__put_arguments(calls__builder *b, calls__tool_held *t, calls__pen *p) {
+    const int32_t to = gram_state(b->g);
+    bool          ok = true;
+    calls__put_blanks(b, p);
+    if (t->arguments < 0) {
+        t->arguments = gram_rule(b->g, t->name.p);
+        const int32_t from = gram_begin(b->g, t->arguments), end = gram_end(b->g, t->arguments);
+        if (t->doc) ok = json_rules_value(t->rules, from, schema_root(t->doc), end, b->e);
+        else json_any(b->g, from, true, &b->w->json, end);
+    }
+    gram_call(b->g, p->at, t->arguments, to);
+    p->at = to;
+    p->blanks = true;
+    return ok;
+}
+
+/* Whether the text begins with what ends an answer. */
+static bool calls__ends(const calls__builder *b, bytes text) {
+    const bytes t = calls__trim(text);
+    for (size_t i = 0; i < b->w->n_ends; i++)
+        if (b->w->ends[i].n && t.n >= b->w->ends[i].n && memcmp(t.p, b->w->ends[i].p, b->w->ends[i].n) == 0) return true;
+    return false;
+}
+
+static void calls__put_id(calls__builder *b, calls__pen *p) {
+    static const gram_range nine[] = {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}, any[] = {{'-', '-'}, {'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+    if (b->f->row->flags & CALLS_NINE) calls__put_chars(b, p, nine, 3, 9, 9);
+    else calls__put_chars(b, p, any, 5, 1, 40);
+}
+
+/* A few bytes without meaning and the text `next` behind them: what the template writes there, or a few characters of a line without tags. */
+static void calls__put_gap(calls__builder *b, calls__pen *p, bytes next, bytes learned) {
+    static const gram_range line[] = {{' ', ';'}, {'=', '~'}};
+    const int32_t           to = gram_state(b->g);
+    calls__pen              other = calls__pen_copy(p);
+    calls__put_chars(b, &other, line, 2, 0, CALLS_GAP / 2);
+    calls__put_lit(b, &other, next);
+    gram_eps(b->g, other.at, to);
+    mem_free(other.ink.at);
+    if (calls__find(learned, 0, calls__trim(next)) != SIZE_MAX) {
+        calls__put_lit(b, p, learned);
+        calls__may_begin(b, p);
+        gram_eps(b->g, p->at, to);
+    }
+    p->at = to;
+    p->blanks = false;
+}
+
+/* --- one call --- */
+
+/* Whether a call is one only where a tool's name follows: what stands before it may stand in any text. */
+static bool calls__by_name(const calls_row *r) {
+    const char  *first = *r->open ? r->open : r->call;
+    const size_t n = strcspn(first, "%");
+    return (r->flags & CALLS_BARE) || !(memchr(first, '<', n) || memchr(first, '[', n));
+}
+
+/* How the form writes a call as an object: up to the name, between id and name where an id comes first, from the name to the arguments. */
+typedef struct {
+    bytes before, inner, middle;
+    int   deep;                                       /* brackets that are open at the arguments */
+} calls__object_parts;
+
+static int calls__depth(bytes json) {
+    int  deep = 0;
+    bool in = false;
+    for (size_t i = 0; i < json.n; i++) {
+        if (json.p[i] == '"') in = !in;
+        if (!in) deep += (json.p[i] == '{') - (json.p[i] == '}');
+    }
+    return deep;
+}
+
+static calls__object_parts calls__parts(const calls_form *f) {
+    const bytes  begin = str_bytes(&f->begin), middle = calls__trim(str_bytes(&f->middle));
+    const size_t at = calls__find(begin, 0, bytes_of("{"));
+    const bool   learned = at != SIZE_MAX && middle.n && middle.p[middle.n - 1] == ':' && (f->named || f->inner.n);
+    calls__object_parts o = {bytes_of("{\"name\": \""), {0}, bytes_of("\", \"arguments\": "), 1};
+    if (!learned) return o;
+    str all = {0};
+    o = (calls__object_parts){{begin.p + at, begin.n - at}, f->named ? (bytes){0} : str_bytes(&f->inner), str_bytes(&f->middle), 0};
+    calls__put(&all, o.before), calls__put(&all, o.inner), calls__put(&all, o.middle);
+    o.deep = calls__depth(str_bytes(&all));
+    str_drop(&all);
+    return o;
+}
+
+/* The object of a call up to the name, in which the pen then stands. */
+static void calls__open_object(calls__builder *b, calls__pen *p) {
+    const calls__object_parts o = calls__parts(b->f);
+    calls__put_json(b, p, o.before);
+    calls__may_begin(b, p);
+    if (!o.inner.n) return;
+    calls__put_id(b, p);
+    calls__put_json(b, p, o.inner);
+}
+
+/* The rest of it. */
+static bool calls__close_object(calls__builder *b, calls__tool_held *t, calls__pen *p) {
+    const calls__object_parts o = calls__parts(b->f);
+    calls__put_json(b, p, str_bytes(&t->quoted));
+    p->trigger = calls__by_name(b->row);              /* the quote behind the name begins the call */
+    calls__put_json(b, p, o.middle);
+    calls__may_begin(b, p);
+    if (!calls__put_arguments(b, t, p)) return false;
+    for (int i = 1; i < o.deep; i++) calls__put_byte(b, p, '}'), p->blanks = true;
+    if (b->f->row->flags & CALLS_NINE) {
+        const int32_t end = gram_state(b->g);
+        gram_eps(b->g, p->at, end);
+        calls__put_json(b, p, bytes_of(", \"id\": \""));
+        calls__put_id(b, p);
+        calls__put_json(b, p, bytes_of("\""));
+        gram_eps(b->g, p->at, end);
+        p->at = end, p->blanks = true;
+    }
+    calls__put_byte(b, p, '}');
+    p->blanks = true;
+    return true;
+}
+
+/* What the form's template writes behind the text `lit` before a name; empty: unknown. */
+static bytes calls__learned_gap(const calls_form *f, bytes lit) {
+    const bytes  begin = str_bytes(&f->begin), core = calls__trim(lit);
+    const size_t at = calls__find(begin, 0, core);
+    return at == SIZE_MAX ? (bytes){0} : (bytes){begin.p + at + core.n, begin.n - at - core.n};
+}
+
+/* A walk along the pattern of a call: s is behind `slot`, lit is the text before it. */
+typedef struct {
+    const char *s;
+    char        slot;
+    bytes       lit;
+} calls__walk;
+
+static calls__walk calls__walk_next(calls__walk w) {
+    w.lit = calls__segment(&w.s, &w.slot);
+    return w;
+}
+
+/* A slot that does not depend on the tool, with the text behind it where the slot needs it. */
+static calls__walk calls__put_plain(calls__builder *b, calls__pen *p, calls__walk w, bool named) {
+    static const gram_range digits[] = {{'0', '9'}};
+    if (w.slot == 'i') calls__put_id(b, p);
+    if (w.slot == 'x') calls__put_chars(b, p, digits, 1, 1, 6);
+    if (w.slot != '_') return calls__walk_next(w);
+    const bytes before = w.lit;
+    w = calls__walk_next(w);
+    const bytes learned = b->row != b->f->row ? (bytes){0} : named ? str_bytes(&b->f->middle) : calls__learned_gap(b->f, before);
+    calls__put_gap(b, p, w.lit, learned);
+    w.lit = (bytes){0};
+    return w;
+}
+
+/* The name of a tool. Where that begins the call, the next byte or the name does. */
+static void calls__put_name(calls__builder *b, calls__pen *p, const calls__tool_held *t, calls__walk next) {
+    const bool ink = calls__trim(next.lit).n || next.slot == 'y' || next.slot == 'g';
+    calls__put_text(b, p, str_bytes(&t->name));
+    if (!calls__by_name(b->row)) return;
+    if (ink) p->trigger = true;
+    else if (!(b->row->flags & CALLS_BARE)) calls__add_trigger(b, p);
+}
+
+/* The call of one tool, from the slot that names it on. */
+static bool calls__put_named(calls__builder *b, calls__walk w, calls__tool_held *t, calls__pen *p, int32_t to) {
+    bool ok = true;
+    for (bool first = true; ok; first = false) {
+        if (!first) {
+            if (!w.slot && calls__ends(b, w.lit)) return gram_eps(b->g, p->at, b->over), true;
+            calls__put_lit(b, p, w.lit);
+            calls__may_begin(b, p);
+        }
+        if (!w.slot) break;
+        if (w.slot == 'n') calls__put_name(b, p, t, calls__walk_next(w));
+        else if (w.slot == 'o') ok = calls__close_object(b, t, p);
+        else if (w.slot == 'a') ok = calls__put_arguments(b, t, p);
+        else if (strchr("pyg", w.slot)) ok = calls__put_parameters(b, b->row, w.slot, t, p);
+        w = strchr("noapyg", w.slot) ? calls__walk_next(w) : calls__put_plain(b, p, w, true);
+    }
+    gram_eps(b->g, p->at, to);
+    return ok;
+}
+
+/* A call of any tool. The pen knows what stands before it. */
+static bool calls__put_call(calls__builder *b, calls__pen *p, int32_t to) {
+    calls__walk w = calls__walk_next((calls__walk){.s = b->row->call});
+    bool        ok = true;
+    for (;;) {
+        calls__put_lit(b, p, w.lit);
+        if (w.slot == 'n' || w.slot == 'o') break;
+        calls__may_begin(b, p);
+        w = calls__put_plain(b, p, w, false);
+    }
+    if (!calls__by_name(b->row)) calls__add_trigger(b, p);
+    if (w.slot == 'o') calls__open_object(b, p);
+    else calls__may_begin(b, p);
+    for (size_t i = 0; ok && i < b->n_tools; i++) {
+        calls__pen one = calls__pen_copy(p);
+        ok = calls__put_named(b, w, &b->tool[i], &one, to);
+        mem_free(one.ink.at);
+    }
+    return ok;
+}
+
+/* All calls in the way of one row: the text around them, and what stands between two. */
+static bool calls__put_row(calls__builder *b, const calls_row *r) {
+    const int32_t call = gram_state(b->g), behind = gram_state(b->g);
+    calls__pen    open = {.at = gram_state(b->g)}, next = {.at = behind, .blanks = true}, close = next;
+    b->row = r;
+    calls__put_lit(b, &open, bytes_of(r->open));
+    gram_eps(b->g, open.at, call);
+    open.at = call, open.blanks = true;
+    if (!*r->open || !*r->call || r->call[0] == '%') calls__may_begin(b, &open);
+    const bool ok = calls__put_call(b, &open, behind);
+    if (!calls__ends(b, bytes_of(r->close))) calls__put_lit(b, &close, bytes_of(r->close));
+    gram_eps(b->g, *r->close && close.at != behind ? close.at : behind, b->over);
+    if (b->w->many) {
+        if (strcmp(r->sep, ";") == 0) gram_call(b->g, behind, b->blanks, call);
+        calls__put_lit(b, &next, bytes_of(r->sep));
+        calls__put_blanks(b, &next);
+        gram_eps(b->g, next.at, call);
+    }
+    mem_free(open.ink.at), mem_free(next.ink.at), mem_free(close.ink.at);
+    return ok;
+}
+
+/* --- text before a call: any, up to the first text that begins one. The automaton of Aho and Corasick, with white space where it may stand. --- */
+
+typedef struct {                                      /* places in `ink`: what they stand before may come next */
+    size_t  from, n;                                  /* in `places` */
+    int32_t state;
+} calls__seen;
+
+typedef struct {
+    calls__builder *b;
+    calls__inks     ink;                              /* of all texts */
+    uint32_t       *ends;                             /* [ink.n] 1 + the text whose last byte this is, else 0 */
+    uint32_t       *first;                            /* [n_first] where a text begins */
+    size_t          n_first;
+    uint32_t       *places;
+    size_t          n_places;
+    calls__seen    *seen;
+    size_t          n_seen;
+    hmap            index;                            /* of seen */
+} calls__search;
+
+enum { CALLS_SEEN = 1 << 17 };                        /* states of a search at most */
+
+static bool calls__starts_with(const calls__inks *a, const calls__inks *b) {
+    bool is = a->n >= b->n;
+    for (size_t i = 0; is && i < b->n; i++) is = a->at[i].byte == b->at[i].byte;
+    return is;
+}
+
+/* Whether another text begins the call t, or the same one does. */
+static bool calls__covered(const calls__builder *b, size_t t) {
+    bool covered = false;
+    for (size_t i = 0; !covered && i < b->n_triggers; i++)
+        covered = i != t && calls__starts_with(&b->trigger[t].ink, &b->trigger[i].ink) && (b->trigger[i].ink.n < b->trigger[t].ink.n || i < t);
+    return covered;
+}
+
+/* The state behind the text t: there go on all calls that begin with it. */
+static int32_t calls__behind(calls__builder *b, size_t t) {
+    const int32_t state = gram_state(b->g);
+    for (size_t i = 0; i < b->n_triggers; i++) {
+        const calls__trigger *o = &b->trigger[i];
+        calls__pen            p = {.at = state};
+        if (!calls__starts_with(&o->ink, &b->trigger[t].ink)) continue;
+        for (size_t k = b->trigger[t].ink.n; k < o->ink.n; k++) p.blanks = o->ink.at[k].blanks, calls__put_byte(b, &p, o->ink.at[k].byte);
+        gram_eps(b->g, p.at, o->state);
+        mem_free(p.ink.at);
+    }
+    return state;
+}
+
+/* The place in `seen` of the last n places, sorted; they are dropped where it is known. */
+static size_t calls__seen_of(calls__search *s, size_t n) {
+    const bytes key = {(const uint8_t *)(s->places + s->n_places - n), n * sizeof *s->places};
+    hmap_entry *en = hmap_add(&s->index, bytes_hash(s->index.seed, key) | 1, bytes_hash(~s->index.seed, key));
+    if ((uint32_t)en->b) return s->n_places -= n, (size_t)(uint32_t)en->b - 1;
+    s->seen = mem_reserve(s->seen, s->n_seen, UINT32_MAX, sizeof *s->seen);
+    s->seen[s->n_seen++] = (calls__seen){s->n_places - n, n, gram_state(s->b->g)};
+    en->b |= s->n_seen;
+    return s->n_seen - 1;
+}
+
+/* Adds a place to the last n, which stay sorted. Returns their number. */
+static size_t calls__place_add(calls__search *s, size_t n, uint32_t place) {
+    s->places = mem_reserve(s->places, s->n_places, UINT32_MAX, sizeof *s->places);
+    size_t i = s->n_places, least = s->n_places - n;
+    while (i > least && s->places[i - 1] > place) i--;
+    if (i > least && s->places[i - 1] == place) return n;
+    memmove(s->places + i + 1, s->places + i, (s->n_places - i) * sizeof *s->places);
+    s->places[i] = place;
+    s->n_places++;
+    return n + 1;
+}
+
+/* The state behind a byte. */
+static int32_t calls__search_step(calls__search *s, size_t at, uint8_t c, const int32_t *behind) {
+    const calls__seen now = s->seen[at];
+    size_t            n = 0;
+    for (size_t i = 0; i < now.n + s->n_first; i++) {
+        const uint32_t   place = i < now.n ? s->places[now.from + i] : s->first[i - now.n];
+        const calls__ink k = s->ink.at[place];
+        if (k.byte == c && s->ends[place]) return s->n_places -= n, behind[s->ends[place] - 1];
+        if (k.byte == c) n = calls__place_add(s, n, place + 1);
+        else if (i < now.n && k.blanks && calls__space(c)) n = calls__place_add(s, n, place);
+    }
+    const size_t next = calls__seen_of(s, n);
+    return s->seen[next].state;
+}
+
+/* The edges of a state. */
+static void calls__search_edges(calls__search *s, size_t at, const int32_t *behind) {
+    const int32_t state = s->seen[at].state;
+    int32_t       go[256];
+    for (int c = 0; c < 256; c++) go[c] = calls__search_step(s, at, (uint8_t)c, behind);
+    for (int c = 0, end; c < 256; c = end) {
+        for (end = c + 1; end < 256 && go[end] == go[c]; end++) {}
+        gram_byte(s->b->g, state, (uint8_t)c, (uint8_t)(end - 1), go[c]);
+    }
+    gram_free_state(s->b->g, state);
+    gram_eps(s->b->g, state, s->b->over);
+}
+
+/* Any text up to a call, from the builder's first state. */
+static bool calls__put_search(calls__builder *b) {
+    calls__search s = {.b = b};
+    int32_t      *behind = mem_new(b->n_triggers, sizeof *behind);
+    hmap_init(&s.index, ~(uint64_t)UINT32_MAX);
+    s.ends = mem_new(CALLS_INK, sizeof *s.ends);
+    s.first = mem_new(b->n_triggers, sizeof *s.first);
+    for (size_t t = 0; t < b->n_triggers; t++) {
+        const calls__inks *k = &b->trigger[t].ink;
+        if (!k->n || calls__covered(b, t)) continue;
+        behind[t] = calls__behind(b, t);
+        s.first[s.n_first++] = (uint32_t)s.ink.n;
+        for (size_t i = 0; i < k->n; i++) calls__ink_add(&s.ink, k->at[i].byte, k->at[i].blanks);
+        s.ends[s.ink.n - 1] = (uint32_t)t + 1;
+    }
+    calls__seen_of(&s, 0);                            /* nothing of a call was seen: the first state */
+    gram_eps(b->g, b->from, s.seen[0].state);
+    for (size_t i = 0; i < s.n_seen && s.n_seen < CALLS_SEEN; i++) calls__search_edges(&s, i, behind);
+    const bool ok = s.n_seen < CALLS_SEEN || err_set(b->e, EXIT_RESOURCE, "the calls of %zu tools begin in too many ways", b->n_tools);
+    hmap_drop(&s.index);
+    void *own[] = {behind, s.ends, s.first, s.places, s.seen, s.ink.at};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    return ok;
+}
+
+/* Any text. */
+static void calls__put_any(calls__builder *b) {
+    const int32_t any = gram_state(b->g);
+    gram_free_state(b->g, any);
+    gram_byte(b->g, any, 0, 255, any);
+    gram_eps(b->g, b->from, any);
+    gram_eps(b->g, any, b->over);
+}
+
+/* --- all of it --- */
+
+typedef struct {
+    val  v;
+    str *out;
+} calls__writing;
+
+static void calls__write_json(val_env *env, void *arg) {
+    const calls__writing *w = arg;
+    val_buf              *buf = val_buf_new(env);
+    val_json_write(env, buf, w->v, NULL);
+    val_utf8(val_buf_str(buf), w->out);
+}
+
+/* The schema of arguments, which are an object whatever else it says. */
+static void calls__schema_of(val_env *env, void *arg) {
+    calls__writing *w = arg;
+    const val       all = val_dict_new(env), type = val_get(w->v, "type");
+    bool            object = val_is_str(type, "object");
+    for (size_t i = 0; type.kind == VAL_LIST && i < type.list->n; i++) object = object || val_is_str(type.list->at[i], "object");
+    for (size_t i = 0; i < w->v.dict->n; i++)
+        if (!w->v.dict->at[i].gone) val_dict_set(env, all.dict, w->v.dict->at[i].key, w->v.dict->at[i].value);
+    if (object || type.kind == VAL_UNDEF) val_put(env, all.dict, "type", val_str_of(env, "object"));
+    w->v = all;
+    calls__write_json(env, w);
+}
+
+static void calls__drop_schema(void *p) { schema_free(p); }
+static void calls__drop_langs(void *p) { lang_pool_free(p); }
+
+/* Adds a tool that may be called. */
+static bool calls__add_tool(calls__builder *b, val tool) {
+    const val         name = val_get(tool, "name"), schema = val_get(tool, "parameters"), strict = val_get(tool, "strict");
+    calls__tool_held *t = &b->tool[b->n_tools];
+    str               path = {0}, text = {0};
+    if (name.kind != VAL_STR) return true;
+    val_utf8(name.s, &t->name);
+    bool skip = !t->name.n || t->name.n > CALLS_NAME || (b->w->only.n && !bytes_eq(b->w->only, str_bytes(&t->name)));
+    for (size_t i = 0; i < b->n_tools && !skip; i++) skip = bytes_eq(str_bytes(&t->name), str_bytes(&b->tool[i].name));
+    if (skip) return str_drop(&t->name), true;
+    b->n_tools++;
+    calls__quote(&t->quoted, str_bytes(&t->name));
+    t->quoted.n -= 2;
+    memmove(t->quoted.p, t->quoted.p + 1, t->quoted.n);
+    t->schema = schema, t->arguments = -1;
+    if (schema.kind != VAL_DICT || (strict.kind == VAL_BOOL && !strict.b)) return true;
+    val_env        env;
+    calls__writing w = {schema, &text};
+    val_env_init(&env, 0, 0, NULL);
+    str_fmt(&path, "parameters of the tool %.80s", t->name.p);
+    if (val_run(&env, calls__schema_of, &w, b->e)) t->doc = schema_open(str_bytes(&text), path.p, b->langs, b->e);
+    if (t->doc) constrain_keep(b->c, t->doc, calls__drop_schema), t->rules = json_rules_new(b->g, t->doc, &b->w->json);
+    val_env_drop(&env);
+    str_drop(&path), str_drop(&text);
+    return t->doc != NULL;
+}
+
+static bool calls__add_tools(calls__builder *b) {
+    const val_list *l = b->w->tools.list;
+    bool            ok = true;
+    b->tool = mem_new(l->n, sizeof *b->tool);
+    for (size_t i = 0; ok && i < l->n; i++) {
+        const val f = val_get(l->at[i], "function");
+        ok = calls__add_tool(b, f.kind == VAL_DICT ? f : l->at[i]);
+    }
+    return ok;
+}
+
+/* What stands before the answer, as calls_begin() writes it, without its white space. */
+static void calls__begin_ink(calls__builder *b) {
+    jinja_text text = {0};
+    if (b->w->required) calls_begin(b->f, b->w->only, &text);
+    for (size_t i = 0; i < text.text.n; i++)
+        if (!calls__space((uint8_t)text.text.p[i])) str_add(&b->begin, text.text.p + i, 1);
+    jinja_text_drop(&text);
+}
+
+static void calls__blank_rule(calls__builder *b) {
+    static const uint8_t blanks[] = {'\t', '\n', '\r', ' '};
+    const int32_t        one = gram_rule(b->g, NULL);
+    b->blanks = gram_rule(b->g, NULL);
+    for (size_t i = 0; i < sizeof blanks; i++) gram_byte(b->g, gram_begin(b->g, one), blanks[i], blanks[i], gram_end(b->g, one));
+    gram_repeat(b->g, gram_begin(b->g, b->blanks), one, 0, CALLS_BLANKS, gram_end(b->g, b->blanks));
+}
+
+static void calls__builder_drop(calls__builder *b) {
+    for (size_t i = 0; i < b->n_tools; i++) {
+        str_drop(&b->tool[i].name), str_drop(&b->tool[i].quoted);
+        if (b->tool[i].rules) json_rules_free(b->tool[i].rules);
+    }
+    for (size_t i = 0; i < b->n_triggers; i++) mem_free(b->trigger[i].ink.at);
+    mem_free(b->tool), mem_free(b->trigger);
+    str_drop(&b->begin);
+}
+
+/* Builds the answers with calls of the form between two states of g. False: e says why. What follows calls_begin() in a way that no row has is
+ * any text. */
+static bool calls_hold(const calls_form *f, const calls_want *w, constrain *c, gram *g, int32_t from, int32_t to, err_t *e) {
+    calls__builder b = {.f = f, .w = w, .c = c, .g = g, .e = e, .langs = lang_pool_new(GRAM_MEM), .from = from, .over = to};
+    constrain_keep(c, b.langs, calls__drop_langs);
+    calls__blank_rule(&b);
+    calls__begin_ink(&b);
+    bool ok = calls__add_tools(&b);
+    for (int i = 0; ok && i < f->n_rows; i++) ok = calls__put_row(&b, &f->row[i]);
+    if (ok && !w->required) ok = calls__put_search(&b);
+    else if (ok && !b.begun) calls__put_any(&b);
+    calls__builder_drop(&b);
+    return ok && !e->code;
+}
 
 /* --- learning: conversations with a known call are rendered, and rows read them --- */
 
@@ -31030,6 +31585,7 @@ static void calls__begin_of_text(calls_form *f, bytes text, size_t from, const c
     if (strstr(f->row->call, "%y") || strstr(f->row->call, "%g")) args++;
     f->named = id > name;
     calls__set(&f->begin, calls__slice(text, from, id < name ? id : name));
+    if (id < name) calls__set(&f->inner, calls__slice(text, id + strlen(CALLS_ID), name));
     calls__set(&f->middle, calls__slice(text, end, id > name && id < args ? id : args));
 }
 
@@ -31136,7 +31692,7 @@ static calls_form *calls_learn(calls_render render, void *ctx) {
  * - What was learned is kept with the template, from its first prompt on. chat_open() renders nothing.
  * To add a way in which models mark thinking: a row of chat__marks. To add a variable that switches thinking: a row of chat__switches.
  * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_fingerprint, chat_has_template, chat_input_*, chat_add,
- * chat_add_answer, chat_render, chat_make_prompt, chat_prompt_drop, chat_ask, chat_choice, chat_channel, chat_reader_*, chat_answer_drop, chat_finish_name, chat_put_calls.
+ * chat_add_answer, chat_render, chat_make_prompt, chat_prompt_drop, chat_ask, chat_hold, chat_choice, chat_channel, chat_reader_*, chat_answer_drop, chat_finish_name, chat_put_calls.
  * Opens: chat.o, chat_opts, chat_input, chat_prompt, chat_answer. */
 
 typedef struct {
@@ -31326,6 +31882,7 @@ typedef struct {
     val         vars;                                 /* a dict; "messages" is a list */
     chat_choice choice;                               /* whether the answer may call tools, or begins with a call */
     bytes       call_name;                            /* of the tool of a required call; empty: any */
+    bool        one_call;                             /* the answer has one call at most */
 } chat_input;
 
 static void chat_input_begin(chat_input *in) {
@@ -31985,12 +32542,16 @@ typedef struct {
     bool             thinking;                        /* it ends inside the thinking of the answer */
     const chat_form *form;
     bytes           *stops;                           /* owned: of the request that chat_ask() completed */
+    calls_want       want;                            /* what chat_hold() asked for; */
+    const tok_vocab *v;                               /* its vocabulary, */
+    str              key;                             /* and all that it depends on */
 } chat_prompt;
 
 static void chat_prompt_drop(chat_prompt *p) {
     tok_ids_drop(&p->ids);
     str_drop(&p->text);
     str_drop(&p->begin);
+    str_drop(&p->key);
     mem_free(p->stops);
     *p = (chat_prompt){0};
 }
@@ -32155,6 +32716,76 @@ static void chat_ask(const chat *c, chat_prompt *p, gen_request *r) {
     if (c->o.think_budget < 0 || !f->closing.n) return;
     o->think = (gen_think){.most = c->o.think_budget, .inside = p->thinking, .anywhere = f->mark && f->mark->next, .open = str_bytes(&f->open),
                            .end = str_bytes(&f->end), .close = &f->closing};
+}
+
+/* --- constraints --- */
+
+/* The texts of the tokens that end an answer. */
+static bytes *chat__end_texts(const chat_prompt *p, size_t *n) {
+    bytes *at = NULL;
+    *n = 0;
+    for (int32_t id = 0; id < tok_count(p->v); id++) {
+        if (!tok_is_eog(p->v, id) && !tok_ids_has(&p->form->ends, id)) continue;
+        at = mem_reserve(at, *n, UINT32_MAX, sizeof *at);
+        at[(*n)++] = tok_text(p->v, id);
+    }
+    return at;
+}
+
+static bool chat__fill_calls(void *ctx, constrain *c, gram *g, int32_t from, int32_t to, err_t *e) {
+    const chat_prompt *p = ctx;
+    calls_want         w = p->want;
+    bytes             *ends = chat__end_texts(p, &w.n_ends);
+    w.ends = ends;
+    const bool ok = calls_hold(p->form->calls, &w, c, g, from, to, e);
+    mem_free(ends);
+    return ok;
+}
+
+static void chat__write_tools(val_env *env, void *arg) {
+    chat_prompt *p = arg;
+    val_buf     *b = val_buf_new(env);
+    val_json_write(env, b, p->want.tools, NULL);
+    val_utf8(val_buf_str(b), &p->key);
+}
+
+/* Makes the constraint that an answer with calls keeps to. */
+static bool chat__hold_calls(const chat *c, const chat_input *in, chat_prompt *p, constrain_spec *o, err_t *e) {
+    val_env env;
+    p->v = c->v;
+    p->want = (calls_want){.tools = chat__tools(in), .only = in->call_name, .required = in->choice == CHAT_CALL_REQUIRED, .many = !in->one_call, .json = o->form};
+    str_clear(&p->key);
+    str_fmt(&p->key, "%p %d %d %zu ", (const void *)p->form, p->want.required, p->want.many, p->want.only.n);
+    str_add(&p->key, p->want.only.p, p->want.only.n);
+    val_env_init(&env, 0, 0, NULL);
+    const bool ok = val_run(&env, chat__write_tools, p, e);
+    val_env_drop(&env);
+    o->kind = CONSTRAIN_CALLS;
+    o->text = str_bytes(&p->key);
+    o->path = "tools";
+    o->fill = chat__fill_calls;
+    o->ctx = p;
+    return ok;
+}
+
+/* What stands behind the end of thinking, without white space. */
+static bytes chat__think_tail(const chat_form *f) {
+    const bytes close = str_bytes(&f->close), end = str_bytes(&f->end);
+    const uint8_t *at = close.n && end.n ? memmem(close.p, close.n, end.p, end.n) : NULL;
+    return at ? chat__trim((bytes){at + end.n, (size_t)(close.p + close.n - at) - end.n}) : (bytes){0};
+}
+
+/* Completes the constraint of the answer to a prompt: it begins behind the thinking; where tools may be called and *o is none, calls become one. p and
+ * in live until it is compiled. */
+static bool chat_hold(const chat *c, const chat_input *in, chat_prompt *p, constrain_spec *o, err_t *e) {
+    const chat_form *f = p->form;
+    const bool       calls = f->calls && chat__tools(in).kind == VAL_LIST && (o->kind == CONSTRAIN_NONE || in->choice == CHAT_CALL_REQUIRED);
+    if (calls && !chat__hold_calls(c, in, p, o, e)) return false;
+    o->think = (constrain_think){0};
+    if (o->kind == CONSTRAIN_NONE || (calls && in->choice == CHAT_CALL_REQUIRED)) return true;
+    if (f->open.n && f->end.n) o->think = (constrain_think){.open = str_bytes(&f->open), .end = str_bytes(&f->end), .inside = p->thinking};
+    if (!calls) o->think.lead = chat__trim(str_bytes(&f->lead)), o->think.tail = chat__think_tail(f);
+    return true;
 }
 
 /* --- answers --- */
@@ -34319,6 +34950,7 @@ static bool req__check_choice(req_in *r) {
 static bool req__whole_body(req_in *r) {
     req *q = r->q;
     if (r->top >= 0) q->ask.top = r->top;
+    q->input.one_call = !q->many_calls;
     if (r->top > 0 && !q->ask.logprobs) return req__bad(r, "top_logprobs", "alone, expected \"logprobs\":true beside it");
     if (q->chat && val_get(q->input.vars, "messages").kind != VAL_LIST) return err_set(r->e, EXIT_INPUT, "the body has no messages");
     if (!q->chat && !q->n_prompt) return err_set(r->e, EXIT_INPUT, "the body has no prompt");
@@ -37704,9 +38336,10 @@ static void talk__remark(talk_job *k, const gen_answer *a, const text_stats *st)
 }
 
 /* The constraint of the answer to a prompt. */
-static bool talk__hold(const talk_job *k, gen_request *r, err_t *e) {
-    const constrain_spec *o = k->o->hold;
-    return o->kind == CONSTRAIN_NONE || (r->constrain = constrain_get(k->o->holds, o, e));
+static bool talk__hold(const talk_job *k, chat_prompt *p, gen_request *r, err_t *e) {
+    constrain_spec o = *k->o->hold;
+    if (!chat_hold(k->chat, k->in, p, &o, e)) return false;
+    return o.kind == CONSTRAIN_NONE || (r->constrain = constrain_get(k->o->holds, &o, e));
 }
 
 /* Answers the prompt: the answer joins the conversation. False: e says why there is none. */
@@ -37719,7 +38352,7 @@ static bool talk__answer(talk_job *k, chat_prompt *p, err_t *e) {
     r.prompt = &p->ids;
     r.index = k->again;
     chat_ask(k->chat, p, &r);
-    if (!talk__hold(k, &r, e)) return false;
+    if (!talk__hold(k, p, &r, e)) return false;
     o.reader = chat_reader_new(p, val_get(k->in->vars, "tools"));
     o.newline = true;
     o.think_show = k->chat->o.think_show;
@@ -38732,6 +39365,7 @@ static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
 
 /* Compiles the constraint of a line. Lines that wait hold none, so that few are in memory. False: it is refused. */
 static bool batch__hold(const batch_work *b, batch_line *l, err_t *why) {
+    if (l->q.chat && !chat_hold(b->job->chat, &l->q.input, &l->chat, &l->q.hold, why)) return false;
     if (l->q.hold.kind == CONSTRAIN_NONE) return true;
     l->q.ask.constrain = l->held = constrain_get(b->job->holds, &l->q.hold, why);
     return l->held != NULL;
@@ -46674,6 +47308,7 @@ static samp_opts act__samp(const config *c, tok_vocab *v, int n_ctx, samp_breake
 /* The constraint of the options, compiled for the vocabulary; r->held stays NULL where they give none. */
 static bool act__hold(act_job *r, err_t *e) {
     if (!constrain_from(&r->c->hold, &r->hold_text, &r->hold, e)) return false;
+    if (r->chat && !chat_hold(r->chat, &r->input, &r->asked, &r->hold, e)) return false;
     r->holds = constrain_cache_new(r->vocab);
     if (r->hold.kind != CONSTRAIN_NONE) r->held = constrain_get(r->holds, &r->hold, e);
     return !e->code;

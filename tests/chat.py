@@ -640,7 +640,7 @@ def batch_calls():
         same(said(none), said(one(seed=s, tools=[])), "tool_choice none is no tools")
         check(said(must)["tool_calls"] and not said(must)["content"] and must.body["choices"][0]["finish_reason"] == "tool_calls", "required: %r" % must.body)
         same(said(named)["tool_calls"][0]["function"]["name"], "weather", "a named function")
-        same(said(single), dict(said(auto), tool_calls=said(auto)["tool_calls"][:1]), "one call")
+        same((said(single)["content"], [c["function"] for c in said(single)["tool_calls"]]), (said(auto)["content"], [said(auto)["tool_calls"][0]["function"]]), "one call")
     cut = one(tool_choice={"type": "function", "function": {"name": "other"}}, max_tokens=1)
     same((said(cut), cut.body["choices"][0]["finish_reason"]), ({"role": "assistant", "content": '<tool_call>\n{"name": "other", "arguments": {"place": "Ulm"}', "refusal": None}, "length"), "a call that is cut stays content")
 
