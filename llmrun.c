@@ -15585,10 +15585,19 @@ typedef struct {
     bool      append;                                 /* each byte is appended to the text of the activation */
     lang_seqs key;                                    /* (form, digit, target, values): what is written there already; */
     int32_t  *tail;                                   /* by id of a key: the state it begins in */
+    bool      draws;                                  /* into `arc` instead of the gram */
+    lang_arc *arc;
+    size_t    n_arc;
+    int32_t   n_state;
 } lang_out;
 
+static int32_t lang__out_state(lang_out *o) { return o->draws ? o->n_state++ : gram_state(o->g); }
+
 static void lang__out_byte(lang_out *o, int32_t from, uint8_t lo, uint8_t hi, int32_t to) {
-    if (o->append) gram_byte_op(o->g, from, lo, hi, (gram_op){.kind = GRAM_APPEND}, to);
+    if (o->draws) {
+        o->arc = mem_reserve(o->arc, o->n_arc, SIZE_MAX, sizeof *o->arc);
+        o->arc[o->n_arc++] = (lang_arc){(uint32_t)from, lo, hi, (uint32_t)to};
+    } else if (o->append) gram_byte_op(o->g, from, lo, hi, (gram_op){.kind = GRAM_APPEND}, to);
     else gram_byte(o->g, from, lo, hi, to);
 }
 
@@ -15603,22 +15612,20 @@ static void lang__out_digit(lang_out *o, const lang_digit *d, int32_t from, uint
     }
 }
 
-/* A fixed text before the state `to`; returns where it begins. */
-static int32_t lang__out_text(lang_out *o, int32_t from, const char *text, int32_t to) {
+/* A fixed text before the state `to`. */
+static void lang__out_text(lang_out *o, int32_t from, const char *text, int32_t to) {
     for (const char *c = text; *c; c++) {
-        const int32_t next = c[1] ? gram_state(o->g) : to;
+        const int32_t next = c[1] ? lang__out_state(o) : to;
         lang__out_byte(o, from, (uint8_t)*c, (uint8_t)*c, next);
         from = next;
     }
-    return from;
 }
 
-/* The values of `n` ranges that have this digit above their lowest `rest` bits, without it; returns their number. */
+/* The values of `n` ranges that have this digit above their lowest `rest` bits, without it; returns their number. The first range reaches the digit. */
 static size_t lang__below(const gram_range *r, size_t n, uint32_t digit, unsigned rest, gram_range *out) {
     const uint32_t lo = digit << rest, hi = lo + (1u << rest) - 1;
     size_t         m = 0;
-    for (size_t i = 0; i < n; i++)
-        if (r[i].lo <= hi && r[i].hi >= lo) out[m++] = (gram_range){(r[i].lo > lo ? r[i].lo : lo) - lo, (r[i].hi < hi ? r[i].hi : hi) - lo};
+    for (; m < n && r[m].lo <= hi; m++) out[m] = (gram_range){(r[m].lo > lo ? r[m].lo : lo) - lo, (r[m].hi < hi ? r[m].hi : hi) - lo};
     return m;
 }
 
@@ -15635,12 +15642,12 @@ static int32_t lang__out_tail(lang_out *o, const lang_form *f, int at, const gra
     mem_free(key);
     if (!fresh) return o->tail[id];
     o->tail = mem_reserve(o->tail, id, UINT32_MAX, sizeof *o->tail);
-    const int32_t s = o->tail[id] = gram_state(o->g);
+    const int32_t s = o->tail[id] = lang__out_state(o);
     lang__out_form(o, f, at, r, n, s, to);
     return s;
 }
 
-/* Writes the values r from digit `at` on. Digits in a row with the same values below them are one edge. */
+/* Writes the values r from digit `at` on. Digits in a row that every value may follow are one edge. */
 static void lang__out_form(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t from, int32_t to) {
     const lang_digit *d = &f->digit[at];
     unsigned          rest = 0;
@@ -15649,11 +15656,16 @@ static void lang__out_form(lang_out *o, const lang_form *f, int at, const gram_r
         return;
     }
     for (const lang_digit *x = d + 1; x->kind != LANG_STOP; x++) rest += x->bits;
-    gram_range *below = mem_new(2 * n, sizeof *below), *next = below + n;
-    for (uint32_t v = r[0].lo >> rest, end = r[n - 1].hi >> rest, last; v <= end; v = last + 1) {
-        const size_t m = lang__below(r, n, v, rest, below);
-        for (last = v; last < end && lang__below(r, n, last + 1, rest, next) == m && memcmp(below, next, m * sizeof *next) == 0;) last++;
-        if (m) lang__out_digit(o, d, from, v, last, lang__out_tail(o, f, at + 1, below, m, to));
+    gram_range *below = mem_new(n, sizeof *below);
+    for (uint32_t v = 0, i = 0, last; i < n; v = last + 1) {
+        if (v < r[i].lo >> rest) v = r[i].lo >> rest;
+        const uint32_t full = (r[i].hi + 1) >> rest;  /* the first digit behind those that the range covers */
+        const bool     covers = r[i].lo <= v << rest && v < full;
+        const size_t   m = covers ? 1 : lang__below(r + i, n - i, v, rest, below);
+        if (covers) below[0] = (gram_range){0, (1u << rest) - 1};
+        last = covers ? full - 1 : v;
+        lang__out_digit(o, d, from, v, last, lang__out_tail(o, f, at + 1, below, m, to));
+        while (i < n && r[i].hi >> rest <= last) i++;
     }
     mem_free(below);
 }
@@ -15679,7 +15691,7 @@ static int lang__target_order(const void *x, const void *y) {
 }
 
 /* The edges of one state; those with one target are one class. */
-static void lang__out_state(lang_out *o, const lang_dfa *d, uint32_t s, const int32_t *state) {
+static void lang__out_edges(lang_out *o, const lang_dfa *d, uint32_t s, const int32_t *state) {
     const uint32_t n = d->first[s + 1] - d->first[s];
     lang_edge     *e = mem_new(n, sizeof *e);
     gram_range    *r = mem_new(n, sizeof *r);
@@ -15698,21 +15710,36 @@ static void lang__out_dfa(lang_out *o, int32_t from, const lang_dfa *d, int32_t 
     for (uint32_t s = 0; s < d->n; s++) state[s] = gram_state(o->g);
     if (d->n) gram_eps(o->g, from, state[0]);
     for (uint32_t s = 0; s < d->n && !gram_failed(o->g); s++) {
-        lang__out_state(o, d, s, state);
+        lang__out_edges(o, d, s, state);
         if (d->ends[s]) gram_eps(o->g, state[s], to);
     }
     mem_free(state);
 }
 
-/* Characters of a class, min to max of them, as a count. */
-static void lang__out_span(lang_out *o, int32_t from, const lang *l, int32_t to) {
-    if (!l->n_cls) {
-        gram_eps(o->g, from, to);
-        return;
+/* Where the body of a count goes: between *from and *to, which are states of a loop or of a rule that is counted. */
+static void lang__out_count(gram *g, uint64_t min, uint64_t max, int32_t from, int32_t to, int32_t *body, int32_t *body_end) {
+    if (max == UINT64_MAX && min <= 1) {
+        *body = gram_state(g), *body_end = min ? gram_state(g) : *body;
+        gram_eps(g, from, *body);
+        if (min) gram_eps(g, *body_end, *body);
+        gram_eps(g, *body_end, to);
+    } else if (max == 1) {
+        *body = from, *body_end = to;
+        if (!min) gram_eps(g, from, to);
+    } else {
+        const int32_t rule = gram_rule(g, NULL);
+        *body = gram_begin(g, rule), *body_end = gram_end(g, rule);
+        gram_repeat(g, from, rule, min, max, to);
     }
-    const int32_t rule = gram_rule(o->g, NULL);
-    lang__out_class(o, gram_begin(o->g, rule), l->cls, l->n_cls, gram_end(o->g, rule));
-    gram_repeat(o->g, from, rule, l->min, l->max, to);
+}
+
+/* Characters of a class, min to max of them. */
+static void lang__out_span(lang_out *o, int32_t from, const lang *l, int32_t to) {
+    int32_t body, end;
+    if (!l->n_cls) gram_eps(o->g, from, to);
+    if (!l->n_cls) return;
+    lang__out_count(o->g, l->min, l->max, from, to, &body, &end);
+    lang__out_class(o, body, l->cls, l->n_cls, end);
 }
 
 static void lang__out(lang_out *o, int32_t from, const lang *l, int32_t to) {
@@ -15746,6 +15773,7 @@ static bool lang_emit_json_length(gram *g, int32_t from, const lang *l, uint64_t
 
 enum {
     LANG_TEXT_MAX = 1 << 20,                          /* bytes of an expression */
+    LANG_LOOKS = 64,                                  /* lookaheads of an expression */
     LANG_UNROLL = 1 << 18,                            /* copies of parts of an expression, where counts become states */
     LANG_SUBSETS = 1 << 22,                           /* steps of making an automaton deterministic */
 };
@@ -15761,6 +15789,7 @@ typedef struct {
     lang_kind  kind;
     lang_place place;                                 /* LANG_AT */
     bool       negated;                               /* LANG_LOOK */
+    bool       nullable;                              /* the empty text is one of its texts */
     uint32_t   cls;                                   /* LANG_CLASS */
     uint32_t   child, next;                           /* the first part; the next part of the node above. 0: none */
     uint64_t   min, max;                              /* LANG_REPEAT; UINT64_MAX: no bound */
@@ -16086,12 +16115,47 @@ static bool lang__brackets(lang_rx *x) {
 
 /* --- parts, groups, counts --- */
 
+/* Whether the empty text is one of a node's, wherever it stands. */
+static bool lang__nullable(const lang_rx *x, uint32_t node) {
+    const lang_node *p = &x->node[node];
+    bool             all = true, any = false;
+    if (p->kind == LANG_EMPTY || (p->kind == LANG_REPEAT && (!p->min || x->node[p->child].nullable))) return true;
+    for (uint32_t i = p->kind == LANG_CAT || p->kind == LANG_ALT ? p->child : 0; i; i = x->node[i].next) all &= x->node[i].nullable, any |= x->node[i].nullable;
+    return (p->kind == LANG_CAT && all) || (p->kind == LANG_ALT && any);
+}
+
 static lang_open *lang__top(lang_rx *x) { return &x->open[x->n_open - 1]; }
+
+/* A class with its count, as a part; false: the part is something else. */
+static bool lang__counted_class(const lang_rx *x, uint32_t part, lang_node *count) {
+    *count = x->node[part];
+    if (count->kind == LANG_CLASS) count->min = count->max = 1;
+    else if (count->kind == LANG_REPEAT && x->node[count->child].kind == LANG_CLASS) count->cls = x->node[count->child].cls;
+    else return false;
+    return true;
+}
+
+/* Makes two counts of one class in a row one count, in the place of the first: a+a? is a{1,}. A plain text stays as it is. */
+static bool lang__join(lang_rx *x, uint32_t a, uint32_t b) {
+    lang_node m, n;
+    if (!lang__counted_class(x, a, &m) || !lang__counted_class(x, b, &n) || m.cls != n.cls || (m.min == m.max && n.min == n.max)) return false;
+    if (lang__sum(m.min, n.min, UINT64_MAX) == UINT64_MAX) return false;
+    if (m.kind == LANG_CLASS) m.child = lang__node(x, LANG_CLASS, m.at), x->node[m.child].cls = m.cls;
+    m.kind = LANG_REPEAT;
+    m.min += n.min, m.max = lang__sum(m.max, n.max, UINT64_MAX);
+    m.nullable = !m.min;
+    x->node[a] = m;
+    return true;
+}
 
 /* Puts the last part behind those before; nothing counts it any more. */
 static void lang__settle(lang_rx *x) {
     lang_open *o = lang__top(x);
     if (!o->part) return;
+    if (o->last && lang__join(x, o->last, o->part)) {
+        o->part = 0;
+        return;
+    }
     if (o->last) x->node[o->last].next = o->part;
     else o->first = o->part;
     o->last = o->part;
@@ -16100,6 +16164,7 @@ static void lang__settle(lang_rx *x) {
 
 static void lang__part(lang_rx *x, uint32_t node) {
     lang__settle(x);
+    x->node[node].nullable = lang__nullable(x, node);
     lang__top(x)->part = node;
     lang__top(x)->was = LANG_ATOM;
 }
@@ -16127,6 +16192,7 @@ static void lang__close_alt(lang_rx *x) {
     if (!node || x->node[node].next) {
         node = lang__node(x, node ? LANG_CAT : LANG_EMPTY, node ? x->node[node].at : x->at);
         x->node[node].child = o->first;
+        x->node[node].nullable = lang__nullable(x, node);
     }
     if (o->last_alt) x->node[o->last_alt].next = node;
     else o->first_alt = node;
@@ -16134,15 +16200,32 @@ static void lang__close_alt(lang_rx *x) {
     o->first = o->last = 0;
 }
 
+/* Whether all alternatives are classes. */
+static bool lang__one_class(const lang_rx *x, uint32_t alt) {
+    for (; alt; alt = x->node[alt].next)
+        if (x->node[alt].kind != LANG_CLASS) return false;
+    return true;
+}
+
+/* The node of alternatives: (a|b|\d) is one class. */
+static uint32_t lang__alternatives(lang_rx *x, uint32_t alt, size_t at) {
+    const bool     one = lang__one_class(x, alt);
+    const uint32_t node = lang__node(x, one ? LANG_CLASS : LANG_ALT, at);
+    x->node[node].child = one ? 0 : alt;
+    for (size_t n; one && alt; alt = x->node[alt].next) {
+        const gram_range *r = lang__class(x, x->node[alt].cls, &n);
+        for (size_t i = 0; i < n; i++) lang__set_add(x, lang__code(r[i].lo), lang__code(r[i].hi));
+    }
+    if (one) x->node[node].cls = lang__set_class(x);
+    return node;
+}
+
 /* Ends the open group; returns its node. */
 static uint32_t lang__close(lang_rx *x) {
     lang__close_alt(x);
     const lang_open o = *lang__top(x);
     uint32_t        node = o.first_alt;
-    if (x->node[node].next) {
-        node = lang__node(x, LANG_ALT, o.at);
-        x->node[node].child = o.first_alt;
-    }
+    if (x->node[node].next) node = lang__alternatives(x, node, o.at);
     if (o.look) {
         const uint32_t child = node;
         node = lang__node(x, LANG_LOOK, o.at);
@@ -16215,6 +16298,7 @@ static bool lang__flags(lang_rx *x, size_t from) {
 
 static bool lang__look(lang_rx *x, size_t from, bool negated) {
     if (x->python) return lang__unheld(x, from, "a lookahead");
+    if (x->n_look >= LANG_LOOKS) return err_set(x->e, EXIT_RESOURCE, "byte %zu: more than %d lookaheads", from + 1, LANG_LOOKS);
     lang__open(x, from, x->flags);
     lang__top(x)->look = true;
     lang__top(x)->negated = negated;
@@ -16290,6 +16374,27 @@ static bool lang__braces(lang_rx *x, uint64_t *min, uint64_t *max) {
     return *min <= *max || err_set(x->e, EXIT_INPUT, "byte %zu: found a count whose least is above its most, expected at most that", from + 1);
 }
 
+/* A count of a count is one count, where no number between its least and its most is left out: (a{1,9}){2,4} is a{2,36}. */
+static bool lang__counts_join(lang_node *p, uint64_t min, uint64_t max) {
+    const uint64_t least = lang__times(p->min, min, UINT64_MAX), most = p->max && max ? lang__times(p->max, max, UINT64_MAX) : 0;
+    /* the numbers for `min` rounds end at p->max * min; those for one round more begin at p->min * (min + 1) */
+    const bool joined = min == max || lang__times(p->min, lang__sum(min, 1, UINT64_MAX), UINT64_MAX) <= lang__sum(lang__times(p->max, min, UINT64_MAX), 1, UINT64_MAX);
+    if (!joined || least == UINT64_MAX) return false;
+    p->min = least, p->max = most;
+    return true;
+}
+
+/* The node of a count. */
+static uint32_t lang__counted(lang_rx *x, uint32_t part, size_t at, uint64_t min, uint64_t max) {
+    if (x->node[part].nullable) min = 0;
+    if (x->node[part].kind == LANG_EMPTY || (min == 1 && max == 1)) return part;
+    if (x->node[part].kind == LANG_REPEAT && lang__counts_join(&x->node[part], min, max)) return part;
+    const uint32_t node = lang__node(x, LANG_REPEAT, at);
+    x->node[node].child = part;
+    x->node[node].min = min, x->node[node].max = max;
+    return node;
+}
+
 /* A count behind the last part. */
 static bool lang__count_part(lang_rx *x, size_t from, uint64_t min, uint64_t max) {
     lang_open *o = lang__top(x);
@@ -16297,11 +16402,9 @@ static bool lang__count_part(lang_rx *x, size_t from, uint64_t min, uint64_t max
     if (o->was == LANG_COUNTED) return lang__bad(x, from, "no second count for one part");
     const bool lazy = lang__take(x, '?');             /* means the same texts */
     if (!lazy && x->python && lang__peek(x, 0) == '+') return lang__unheld(x, from, "a possessive count");
-    const uint32_t node = lang__node(x, LANG_REPEAT, from), part = lang__top(x)->part;
-    x->node[node].child = part;
-    x->node[node].min = min, x->node[node].max = max;
-    lang__top(x)->part = node;
-    lang__top(x)->was = LANG_COUNTED;
+    o->part = lang__counted(x, o->part, from, min, max);
+    x->node[o->part].nullable = lang__nullable(x, o->part);
+    o->was = LANG_COUNTED;
     return true;
 }
 
@@ -16906,10 +17009,18 @@ static const lang *lang_regex(lang_pool *p, bytes pattern, bool search, err_t *e
 
 /* --- expressions as rules: counts stay numbers --- */
 
+/* A class as arcs between states 0 and 1, for classes that stand in many places. */
+typedef struct {
+    int32_t   n_state;                                /* 0: not drawn yet */
+    lang_arc *arc;
+    size_t    n_arc;
+} lang_stencil;
+
 typedef struct {
     gram     *g;
     lang_rx  *x;
-    lang_out  out;
+    lang_stencil *stencil;                            /* by class */
+    int32_t  *state;                                  /* of the stencil that is put down */
     struct lang_emit_task { uint32_t node; int32_t from, to; } *task;
     size_t    n_task;
 } lang_rules;
@@ -16919,19 +17030,36 @@ static void lang__rule_task(lang_rules *r, uint32_t node, int32_t from, int32_t 
     r->task[r->n_task++] = (struct lang_emit_task){node, from, to};
 }
 
+static lang_stencil lang__stencil(const gram_range *cls, size_t n) {
+    lang_out o = {.when = LANG_PLAIN, .draws = true, .n_state = 2};
+    lang__out_class(&o, 0, cls, n, 1);
+    lang__seqs_drop(&o.key);
+    mem_free(o.tail);
+    return (lang_stencil){o.n_state, o.arc, o.n_arc};
+}
+
+static void lang__rule_class(lang_rules *r, uint32_t cls, int32_t from, int32_t to) {
+    lang_stencil     *s = &r->stencil[cls];
+    size_t            n;
+    const gram_range *range = lang__class(r->x, cls, &n);
+    if (!s->n_state) *s = lang__stencil(range, n);
+    r->state = mem_grow(r->state, (size_t)s->n_state, sizeof *r->state);
+    r->state[0] = from, r->state[1] = to;
+    for (int32_t i = 2; i < s->n_state; i++) r->state[i] = gram_state(r->g);
+    for (size_t i = 0; i < s->n_arc; i++) gram_byte(r->g, r->state[s->arc[i].from], (uint8_t)s->arc[i].lo, (uint8_t)s->arc[i].hi, r->state[s->arc[i].to]);
+}
+
 static void lang__rule_repeat(lang_rules *r, const lang_node *p, int32_t from, int32_t to) {
-    const int32_t rule = gram_rule(r->g, NULL);
-    lang__rule_task(r, p->child, gram_begin(r->g, rule), gram_end(r->g, rule));
-    gram_repeat(r->g, from, rule, p->min, p->max, to);
+    int32_t body, end;
+    lang__out_count(r->g, p->min, p->max, from, to, &body, &end);
+    lang__rule_task(r, p->child, body, end);
 }
 
 static void lang__rule_one(lang_rules *r, uint32_t at, int32_t from, int32_t to) {
     const lang_node *node = r->x->node, *p = &node[at];
-    size_t           n;
-    const gram_range *cls = p->kind == LANG_CLASS ? lang__class(r->x, p->cls, &n) : NULL;
     switch (p->kind) {
     case LANG_EMPTY: gram_eps(r->g, from, to); break;
-    case LANG_CLASS: lang__out_class(&r->out, from, cls, n, to); break;
+    case LANG_CLASS: lang__rule_class(r, p->cls, from, to); break;
     case LANG_REPEAT: lang__rule_repeat(r, p, from, to); break;
     case LANG_ALT:
         for (uint32_t i = p->child; i; i = node[i].next) lang__rule_task(r, i, from, to);
@@ -16949,7 +17077,7 @@ static void lang__rule_one(lang_rules *r, uint32_t at, int32_t from, int32_t to)
 
 /* A row of parts without places. */
 static void lang__rule_row(gram *g, lang_rx *x, const uint32_t *part, size_t n, int32_t from, int32_t to) {
-    lang_rules r = {.g = g, .x = x, .out = {.g = g, .when = LANG_PLAIN}};
+    lang_rules r = {.g = g, .x = x, .stencil = mem_new(x->classes.n, sizeof *r.stencil)};
     for (size_t i = 0; i < n; i++) {
         const int32_t next = gram_state(g);
         lang__rule_task(&r, part[i], from, next);
@@ -16960,9 +17088,10 @@ static void lang__rule_row(gram *g, lang_rx *x, const uint32_t *part, size_t n, 
         const struct lang_emit_task t = r.task[--r.n_task];
         lang__rule_one(&r, t.node, t.from, t.to);
     }
+    for (uint32_t i = 0; i < x->classes.n; i++) mem_free(r.stencil[i].arc);
+    mem_free(r.stencil);
+    mem_free(r.state);
     mem_free(r.task);
-    lang__seqs_drop(&r.out.key);
-    mem_free(r.out.tail);
 }
 
 /* An expression with places in the middle: its language, with counts as states. */
