@@ -18334,8 +18334,10 @@ static const lang *schema__strs_fold(schema_doc *s, schema__strs a) {
 }
 
 static schema__strs schema__strs_and(schema_doc *s, schema__strs a, schema__strs b) {
-    const schema__strs r = {schema__lang_and(s, a.l, b.l), a.min > b.min ? a.min : b.min, a.max < b.max ? a.max : b.max};
-    return r.min > r.max || r.l == s->none ? schema__strs_none(s) : r;
+    schema__strs r = {schema__lang_and(s, a.l, b.l), a.min > b.min ? a.min : b.min, a.max < b.max ? a.max : b.max};
+    if (r.min > r.max || r.l == s->none) return schema__strs_none(s);
+    if (r.l != s->all && schema__bounded(r)) r = (schema__strs){schema__strs_fold(s, r), 0, UINT64_MAX};
+    return r;
 }
 
 static schema__strs schema__strs_or(schema_doc *s, schema__strs a, schema__strs b) {
@@ -18966,7 +18968,7 @@ static void schema__make_pattern(schema_doc *s, const schema__read *r) {
 #define SCHEMA__ATEXT  "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 #define SCHEMA__LOCAL  "(?:" SCHEMA__ATEXT "(?:\\." SCHEMA__ATEXT ")*|\"(?:[ !#-\\[\\]-~]|\\\\[ -~])*\")"
 #define SCHEMA__PCT    "%[0-9A-Fa-f]{2}"
-#define SCHEMA__UNRES  "A-Za-z0-9._~-"
+#define SCHEMA__UNRES  "A-Za-z0-9._~\\-"
 #define SCHEMA__PCHAR  "(?:[" SCHEMA__UNRES "!$&'()*+,;=:@]|" SCHEMA__PCT ")"
 #define SCHEMA__AUTH   "(?:(?:[" SCHEMA__UNRES "!$&'()*+,;=:]|" SCHEMA__PCT ")*@)?(?:\\[(?:" SCHEMA__IPV6 "|[Vv][0-9A-Fa-f]+\\.[" SCHEMA__UNRES "!$&'()*+,;=:]+)\\]|(?:[" SCHEMA__UNRES "!$&'()*+,;=]|" SCHEMA__PCT ")*)(?::[0-9]*)?"
 #define SCHEMA__TAIL   "(?:\\?(?:" SCHEMA__PCHAR "|[/?])*)?(?:#(?:" SCHEMA__PCHAR "|[/?])*)?"
