@@ -18085,7 +18085,7 @@ typedef struct {
     schema_conj      rest;                            /* of items */
     bool             unique;
     uint64_t         min, max;                        /* members or items */
-    const char      *unheld;                          /* JSON pointer of what cannot be held; NULL: all is */
+    const char      *repeats;                         /* two items are equal, which no shape says: JSON pointer of the uniqueItems; NULL: they need not be */
     uint64_t         hash;
 } schema__alt;
 
@@ -19974,7 +19974,7 @@ static uint64_t schema__mix(uint64_t a, uint64_t b, uint64_t c) { return rng_mix
 
 /* Equal alternatives have equal hashes, whatever the order of their keys. 0: the alternative that everything satisfies. */
 static void schema__alt_hash(schema__alt *a) {
-    uint64_t h = schema__mix(a->min, a->max, (uint64_t)a->rest << 1 | a->unique) ^ schema__mix(0, UINT64_MAX, 0) ^ (uintptr_t)a->unheld;
+    uint64_t h = schema__mix(a->min, a->max, (uint64_t)a->rest << 1 | a->unique) ^ schema__mix(0, UINT64_MAX, 0)  ^ (uintptr_t)a->repeats;
     for (size_t i = 0; i < a->n_key; i++) h += schema__mix((uint64_t)a->key[i].name, (uint64_t)a->key[i].value, 2 + a->key[i].required);
     for (size_t i = 0; i < a->n_gen; i++) h += schema__mix((uintptr_t)a->gen[i].keys, (uintptr_t)a->gen[i].but, (uint64_t)a->gen[i].value);
     for (size_t i = 0; i < a->n_some; i++) h += schema__mix((uintptr_t)a->some[i].keys, (uint64_t)a->some[i].value, a->some[i].min ^ rng_mix(a->some[i].max));
@@ -19988,11 +19988,12 @@ static schema__alt *schema__alt_and(schema_doc *s, const schema__alt *a, const s
     schema__alt *r = schema__alt_new(s);
     r->min = a->min > b->min ? a->min : b->min;
     r->max = a->max < b->max ? a->max : b->max;
-    r->unheld = a->unheld ? a->unheld : b->unheld;
+    r->repeats = a->repeats ? a->repeats : b->repeats;
     val_step(&s->env, 2);
     if (r->min > r->max) return NULL;
     if (arr) {
         r->unique = a->unique || b->unique;
+        if (r->unique && r->repeats) return NULL;
         schema__merge_prefix(s, r, a, b);
         schema__merge_contains(s, r, a, b);
     } else {
@@ -20007,7 +20008,7 @@ static schema__alt *schema__alt_and(schema_doc *s, const schema__alt *a, const s
 
 /* Whether each value of a is plainly one of b. */
 static bool schema__alt_within(schema_doc *s, const schema__alt *a, const schema__alt *b) {
-    if (b->unheld || a->min < b->min || a->max > b->max || (b->unique && !a->unique) || b->n_contains || b->n_prefix || !schema__conj_within(s, a->rest, b->rest)) return false;
+    if (b->repeats || a->min < b->min || a->max > b->max || (b->unique && !a->unique) || b->n_contains || b->n_prefix || !schema__conj_within(s, a->rest, b->rest)) return false;
     for (size_t i = 0; i < a->n_prefix; i++)
         if (!schema__conj_within(s, a->prefix[i], b->rest)) return false;
     for (size_t i = 0; i < b->n_gen; i++) {
@@ -20063,11 +20064,10 @@ static schema__alts schema__alts_and(schema_doc *s, schema__alts a, schema__alts
     return r;
 }
 
-/* Whether two lists plainly have no value in common. */
-static bool schema__alts_apart(schema_doc *s, const schema__alts *a, const schema__alts *b, bool arr) {
-    for (size_t i = 0; i < a->n; i++)
-        for (size_t k = 0; k < b->n; k++)
-            if (schema__alt_and(s, a->at[i], b->at[k], arr)) return false;
+/* Whether an alternative plainly has no value in common with those of a list. */
+static bool schema__alt_apart(schema_doc *s, const schema__alt *a, const schema__alts *l, bool arr) {
+    for (size_t i = 0; i < l->n; i++)
+        if (schema__alt_and(s, a, l->at[i], arr)) return false;
     return true;
 }
 
@@ -20101,7 +20101,8 @@ static bool schema__part_needs(schema_doc *s, const schema__part *p, bool neg, b
     if (!schema__has_subs(p) && p->kind != SCHEMA__ENUM && (p->kind != SCHEMA__WITH || arr)) return false;
     for (size_t i = 0; i < p->n_sub; i++) {
         const int32_t lit = schema__lit(s, p->sub[i]);
-        const bool    both = (p->kind == SCHEMA__IF && i == 0) || (p->kind == SCHEMA__ONE && neg), turn = (p->kind == SCHEMA__NOT) != neg;
+        const bool    both = p->kind == SCHEMA__IF && i == 0, none = neg && (p->kind == SCHEMA__ANY || p->kind == SCHEMA__ONE || p->kind == SCHEMA__ENUM);
+        const bool    turn = !none && (p->kind == SCHEMA__NOT) != neg;
         if (both || !turn) more |= schema__alts_push(s, stack, lit, arr);
         if (both || turn) more |= schema__alts_push(s, stack, SCHEMA__NEG(lit), arr);
     }
@@ -20134,11 +20135,40 @@ static schema__alts schema__alts_true(schema_doc *s) {
     return l;
 }
 
-/* All of the subschemas, or all of their negations. */
-static schema__alts schema__every(schema_doc *s, const schema__part *p, bool neg, bool arr) {
+/* The alternatives of l that are none of the literal. Those that are apart from it stay as they are; its negation is asked for where one is not. False:
+ * tasks were pushed. */
+static bool schema__without(schema_doc *s, schema__alts *l, int32_t lit, bool arr, schema__ints *stack) {
+    const schema__alts with = schema__alts_get(s, lit, arr);
+    schema__alts       out = {0}, not = {0};
+    bool               known = false;
+    for (size_t i = 0; i < l->n; i++) {
+        if (schema__alt_apart(s, l->at[i], &with, arr)) {
+            schema__alts_add(s, &out, l->at[i]);
+            continue;
+        }
+        if (!known && schema__alts_push(s, stack, SCHEMA__NEG(lit), arr)) return false;
+        if (!known) not = schema__alts_get(s, SCHEMA__NEG(lit), arr);
+        known = true;
+        for (size_t k = 0; k < not.n; k++) schema__alts_add(s, &out, schema__alt_and(s, l->at[i], not.at[k], arr));
+    }
+    if (known) schema__alts_reduce(s, &out);
+    *l = out;
+    return true;
+}
+
+/* All of the subschemas. */
+static schema__alts schema__every(schema_doc *s, const schema__part *p, bool arr) {
     schema__alts l = schema__alts_true(s);
-    for (size_t i = 0; i < p->n_sub && l.n; i++) l = schema__alts_and(s, l, schema__sub(s, p, i, neg, arr), arr);
+    for (size_t i = 0; i < p->n_sub && l.n; i++) l = schema__alts_and(s, l, schema__sub(s, p, i, false, arr), arr);
     return l;
+}
+
+/* None of the subschemas. False: tasks were pushed. */
+static bool schema__none(schema_doc *s, const schema__part *p, bool arr, schema__ints *stack, schema__alts *out) {
+    *out = schema__alts_true(s);
+    for (size_t i = 0; i < p->n_sub && out->n; i++)
+        if (!schema__without(s, out, schema__lit(s, p->sub[i]), arr, stack)) return false;
+    return true;
 }
 
 static schema__alts schema__either(schema_doc *s, const schema__part *p, bool neg, bool arr) {
@@ -20148,34 +20178,28 @@ static schema__alts schema__either(schema_doc *s, const schema__part *p, bool ne
     return l;
 }
 
-/* Just one of the subschemas: each with the negations of those that it is not apart from. False: tasks were pushed. */
-static bool schema__just_one(schema_doc *s, const schema__part *p, bool arr, schema__ints *stack, schema__alts *out) {
-    bool *apart = val_alloc(&s->env, (uint64_t)p->n_sub * p->n_sub, sizeof *apart), more = false;
-    for (size_t i = 0; i < p->n_sub; i++)
-        for (size_t k = 0; k < i; k++) {
-            const schema__alts a = schema__sub(s, p, i, false, arr), b = schema__sub(s, p, k, false, arr);
-            apart[i * p->n_sub + k] = apart[k * p->n_sub + i] = schema__alts_apart(s, &a, &b, arr);
-            if (apart[i * p->n_sub + k]) continue;
-            more |= schema__alts_push(s, stack, SCHEMA__NEG(schema__lit(s, p->sub[i])), arr);
-            more |= schema__alts_push(s, stack, SCHEMA__NEG(schema__lit(s, p->sub[k])), arr);
-        }
-    for (size_t i = 0; i < p->n_sub && !more; i++) {
-        schema__alts l = schema__sub(s, p, i, false, arr);
-        for (size_t k = 0; k < p->n_sub && l.n; k++)
-            if (k != i && !apart[i * p->n_sub + k]) l = schema__alts_and(s, l, schema__sub(s, p, k, true, arr), arr);
+/* Just one of the subschemas, in the alternatives that the other parts of the node leave: there, subschemas are apart more often. False: tasks were pushed. */
+static bool schema__just_one(schema_doc *s, const schema__part *p, schema__alts among, bool arr, schema__ints *stack, schema__alts *out) {
+    bool done = true;
+    *out = (schema__alts){0};
+    for (size_t i = 0; i < p->n_sub; i++) {
+        schema__alts l = schema__alts_and(s, among, schema__sub(s, p, i, false, arr), arr);
+        for (size_t k = 0; k < p->n_sub && l.n && done; k++)
+            if (k != i) done = schema__without(s, &l, schema__lit(s, p->sub[k]), arr, stack);
+        if (!done) return false;
         schema__alts_join(s, out, l);
     }
     schema__alts_reduce(s, out);
-    return !more;
+    return true;
 }
 
-/* None of the subschemas, or two of them. */
-static schema__alts schema__not_one(schema_doc *s, const schema__part *p, bool arr) {
-    schema__alts l = schema__every(s, p, true, arr);
+/* None of the subschemas, or two of them. False: tasks were pushed. */
+static bool schema__not_one(schema_doc *s, const schema__part *p, bool arr, schema__ints *stack, schema__alts *out) {
+    if (!schema__none(s, p, arr, stack, out)) return false;
     for (size_t i = 0; i < p->n_sub; i++)
-        for (size_t k = 0; k < i; k++) schema__alts_join(s, &l, schema__alts_and(s, schema__sub(s, p, k, false, arr), schema__sub(s, p, i, false, arr), arr));
-    schema__alts_reduce(s, &l);
-    return l;
+        for (size_t k = 0; k < i; k++) schema__alts_join(s, out, schema__alts_and(s, schema__sub(s, p, k, false, arr), schema__sub(s, p, i, false, arr), arr));
+    schema__alts_reduce(s, out);
+    return true;
 }
 
 /* (if and then) or (not if and else); the negation: (if and not then) or (not if and not else). */
@@ -20348,7 +20372,7 @@ static schema__alts schema__unique(schema_doc *s, const schema__part *p, bool ne
     schema__alt *a = schema__alt_new(s);
     a->unique = !neg;
     a->min = neg ? 2 : 0;
-    if (neg) a->unheld = schema__word_at(s, s->here, p->word);
+    if (neg) a->repeats = schema__word_at(s, s->here, p->word);
     return schema__alts_of(s, a);
 }
 
@@ -20380,19 +20404,18 @@ static schema__alts schema__part_array(schema_doc *s, const schema__part *p, boo
     }
 }
 
-/* The alternatives of a part, or of its negation. False: tasks were pushed. */
+/* The alternatives of a part, or of its negation; of "just one" only the negation. False: tasks were pushed. */
 static bool schema__part_alts(schema_doc *s, const schema__node *n, const schema__part *p, bool neg, bool arr, schema__ints *stack, schema__alts *out) {
     const bool some = p->flat && (arr ? p->flat->arr : p->flat->obj) == SCHEMA__EVERY;
     *out = (schema__alts){0};
     switch ((schema__kind)p->kind) {
     case SCHEMA__NEVER: if (neg) *out = schema__alts_true(s); break;
-    case SCHEMA__ALL: *out = neg ? schema__either(s, p, true, arr) : schema__every(s, p, false, arr); break;
-    case SCHEMA__ANY: *out = neg ? schema__every(s, p, true, arr) : schema__either(s, p, false, arr); break;
-    case SCHEMA__ENUM: *out = neg ? schema__every(s, p, true, arr) : schema__either(s, p, false, arr); break;
-    case SCHEMA__ONE:
-        if (!neg) return schema__just_one(s, p, arr, stack, out);
-        *out = schema__not_one(s, p, arr);
+    case SCHEMA__ALL: *out = neg ? schema__either(s, p, true, arr) : schema__every(s, p, arr); break;
+    case SCHEMA__ANY: case SCHEMA__ENUM:
+        if (neg) return schema__none(s, p, arr, stack, out);
+        *out = schema__either(s, p, false, arr);
         break;
+    case SCHEMA__ONE: return schema__not_one(s, p, arr, stack, out);
     case SCHEMA__NOT: *out = schema__sub(s, p, 0, !neg, arr); break;
     case SCHEMA__IF: *out = schema__cases(s, p, neg, arr); break;
     case SCHEMA__TYPE: if (some != neg) *out = schema__alts_true(s); break;
@@ -20401,19 +20424,36 @@ static bool schema__part_alts(schema_doc *s, const schema__node *n, const schema
     return true;
 }
 
-/* The alternatives of a literal whose needs are there: "and" of its parts, or "or" of their negations. False: tasks were pushed. */
-static bool schema__alts_make(schema_doc *s, int32_t lit, bool arr, schema__ints *stack) {
-    const bool         neg = lit & 1;
-    const schema__node n = s->node[lit >> 1];
-    schema__alts       l = {0}, part;
-    s->here = lit >> 1;
-    if (!neg) l = schema__alts_true(s);
-    for (size_t i = 0; i < n.n_part && (neg || l.n); i++) {
-        if (!schema__part_alts(s, &n, &n.part[i], neg, arr, stack, &part)) return false;
-        if (neg) schema__alts_join(s, &l, part);
-        else l = schema__alts_and(s, l, part, arr);
+/* "And" of the parts of a node: first those that are not "just one", then these. False: tasks were pushed. */
+static bool schema__alts_parts(schema_doc *s, const schema__node *n, bool arr, schema__ints *stack, schema__alts *l) {
+    schema__alts part;
+    *l = schema__alts_true(s);
+    for (int one = 0; one < 2; one++)
+        for (size_t i = 0; i < n->n_part && l->n; i++) {
+            if ((n->part[i].kind == SCHEMA__ONE) != one) continue;
+            if (one ? !schema__just_one(s, &n->part[i], *l, arr, stack, &part) : !schema__part_alts(s, n, &n->part[i], false, arr, stack, &part)) return false;
+            *l = one ? part : schema__alts_and(s, *l, part, arr);
+        }
+    return true;
+}
+
+/* "Or" of the negations of the parts of a node. */
+static bool schema__alts_negation(schema_doc *s, const schema__node *n, bool arr, schema__ints *stack, schema__alts *l) {
+    schema__alts part;
+    for (size_t i = 0; i < n->n_part; i++) {
+        if (!schema__part_alts(s, n, &n->part[i], true, arr, stack, &part)) return false;
+        schema__alts_join(s, l, part);
     }
-    if (neg) schema__alts_reduce(s, &l);
+    schema__alts_reduce(s, l);
+    return true;
+}
+
+/* The alternatives of a literal whose needs are there. False: tasks were pushed. */
+static bool schema__alts_make(schema_doc *s, int32_t lit, bool arr, schema__ints *stack) {
+    const schema__node n = s->node[lit >> 1];
+    schema__alts       l = {0};
+    s->here = lit >> 1;
+    if (lit & 1 ? !schema__alts_negation(s, &n, arr, stack, &l) : !schema__alts_parts(s, &n, arr, stack, &l)) return false;
     schema__alts *kept = val_alloc(&s->env, 1, sizeof *kept);
     *kept = l;
     *schema__memo(s, lit, arr) = kept;
@@ -20514,7 +20554,7 @@ static schema__alts schema__shape_alts(schema_doc *s, schema_conj c, bool arr) {
         l = schema__alts_and(s, l, one, arr);
     }
     for (size_t i = 0; i < l.n; i++)
-        if (l.at[i]->unheld) schema__fail(s, l.at[i]->unheld, EXIT_INPUT, "its negation is not held");
+        if (l.at[i]->repeats) schema__fail(s, l.at[i]->repeats, EXIT_INPUT, "its negation is not held");
     return l;
 }
 
