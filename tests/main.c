@@ -18,6 +18,7 @@
 #include "t_snippets.c"
 #include "t_json.c"
 #include "t_lang.c"
+#include "t_schema.c"
 #include "t_num.c"
 #include "t_gbnf.c"
 #include "t_kv.c"
@@ -47,6 +48,6 @@ static const t_suite suites[] = {SUITE(t_base_cases),  SUITE(t_host_cases),  SUI
                                  SUITE(t_kv_cases),    SUITE(t_fwd_cases), SUITE(t_dev_cases), SUITE(t_samp_cases), SUITE(t_mask_cases),  SUITE(t_gen_cases), SUITE(t_chat_cases), SUITE(t_engine_cases),   SUITE(t_sched_cases),
                                  SUITE(t_store_cases), SUITE(t_spec_cases),  SUITE(t_req_cases),   SUITE(t_lines_cases), SUITE(t_results_cases), SUITE(t_calib_cases),
                                  SUITE(t_eval_cases),  SUITE(t_quantize_cases), SUITE(t_plot_cases), SUITE(t_bench_cases), SUITE(t_cli_cases),
-                                 SUITE(t_calls_cases), SUITE(t_json_cases)};
+                                 SUITE(t_calls_cases), SUITE(t_json_cases), SUITE(t_schema_cases)};
 
 #include "runner.h"
