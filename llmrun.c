@@ -12555,8 +12555,10 @@ typedef struct {                                      /* a state when sealed; it
     int32_t edge, n_byte, n_token, n_move, n_call;
     int32_t rank;                                     /* order of work within a step */
     int32_t span, twin;                               /* -1: none */
+    int32_t loop;                                     /* of the state behind a whole body of a loop with a count; else -1 */
     uint8_t flags;
 } gram__state;
+typedef struct { uint64_t min, unit /* bytes of the shortest body; 0: not known */; int32_t after, begin; } gram__loop;
 typedef struct {
     int32_t to, arg;                                  /* CALL, TAIL: arg is the first state of the rule */
     uint8_t kind, lo, hi;
@@ -12564,20 +12566,22 @@ typedef struct {
 enum { GRAM__END = 1, GRAM__FREE = 2, GRAM__LIVE = 4 /* registers matter from here on */, GRAM__BETWEEN = 8, GRAM__IN_SPAN = 16, GRAM__TWIN = 32 };
 
 /* What stands in the arena. An id is an offset in units of 8 bytes; ids of parts are smaller than the id of the whole. */
-typedef enum { GRAM__CACHE, GRAM__DATA, GRAM__TEXT, GRAM__KEPT, GRAM__STACK, GRAM__SET, GRAM__MEMO, GRAM__LIST } gram__blob_kind;
+typedef enum { GRAM__CACHE, GRAM__DATA, GRAM__TEXT, GRAM__KEPT, GRAM__STACK, GRAM__SET, GRAM__MEMO, GRAM__LIST, GRAM__WAY } gram__blob_kind;
 typedef struct {
     uint32_t hash, size;                              /* size: kind << 28 | words */
     uint32_t w[];
     /* DATA   text, kept, then registers as low and high words
      * TEXT   text before, byte
      * KEPT   kept before, text
-     * STACK  what is behind it: list, set (0: not known); flags; then links (state, data, stack), sorted by state and data
-     * SET    row of steps, class and set of the only step (0: none); flags; then configurations, sorted
+     * STACK  what is behind it: list, set (0: not known); the shortest way to the end in two words (see gram__noted); flags; then links (state,
+     *        data, stack), sorted by state and data
+     * SET    row of steps, class and set of the only step (0: none); the shortest way to the end in two words; flags; then configurations, sorted
      * MEMO   union; the two stacks
+     * WAY    the shortest way to the end in two words; state and data
      * LIST   tick in two words; flags; then configurations */
 } gram__blob;
 enum { GRAM__COMPLETE = 1, GRAM__ESCAPED = 2, GRAM__IS_FREE = 4, GRAM__TEXTUAL = 8 /* LIST: holds for one place of a text */ };
-enum { GRAM__STACK_HEAD = 3, GRAM__SET_HEAD = 4, GRAM__LIST_HEAD = 3, GRAM__LINK = 3 };
+enum { GRAM__STACK_FLAGS = 4, GRAM__STACK_HEAD, GRAM__SET_FLAGS = 5, GRAM__SET_HEAD, GRAM__LIST_HEAD = 3, GRAM__LINK = 3 };
 
 typedef struct { int32_t state, data, stack, slot; bool queued; } gram__item;
 typedef struct {                                      /* configurations that are being gathered, merged by state and data */
@@ -12589,6 +12593,7 @@ typedef struct {                                      /* configurations that are
 typedef struct { int32_t a, b; } gram__pair;
 typedef struct { uint32_t text, kept, n; uint64_t w[GRAM_WORDS]; } gram__words;
 
+typedef struct gram__ways gram__ways;
 struct gram {
     /* building */
     gram__arc  *arc;
@@ -12605,6 +12610,8 @@ struct gram {
     gram__state *state;
     gram__edge  *edge;
     gram_span   *span;
+    gram__loop  *loop;
+    int32_t      n_states, n_loop;
     int32_t      n_span, root;                        /* root: first state; -1: none, only the empty text */
     bool         empty;                               /* the empty text is whole */
     int          n_class;
@@ -12634,6 +12641,8 @@ struct gram {
     gram__words *words;
     void        *scratch;
     size_t       scratch_bytes;
+    gram__ways  *ways;                                /* NULL: the shortest way was not asked for yet */
+    size_t       ways_bytes;
     bytes        text;                                /* of gram_match; p NULL: none */
     size_t       at;
     uint64_t     n_steps, n_lookups, n_collections;
@@ -12884,7 +12893,9 @@ static uint32_t gram__hash(const gram *g, const gram__blob *b, uint32_t skip) {
 }
 
 /* Words at the begin of a blob that change and do not count for equality. */
-static uint32_t gram__skip(int kind) { return kind == GRAM__STACK ? 2 : kind == GRAM__SET ? 3 : kind == GRAM__MEMO ? 1 : 0; }
+static uint32_t gram__skip(int kind) {
+    return kind == GRAM__STACK ? GRAM__STACK_FLAGS : kind == GRAM__SET ? GRAM__SET_FLAGS : kind == GRAM__WAY ? 2 : kind == GRAM__MEMO ? 1 : 0;
+}
 
 static bool gram__same(const gram__blob *a, const gram__blob *b, uint32_t skip) {
     return a->hash == b->hash && a->size == b->size && memcmp(a->w + skip, b->w + skip, 4 * (size_t)(gram__n(a) - skip)) == 0;
@@ -12999,31 +13010,31 @@ static void gram__move(gram *g, int32_t id) {
     memmove(gram__at(g, (int32_t)to), b, 8 * gram__units(gram__n(b)));
 }
 
-enum { GRAM__EMPTY_STACK = 4, GRAM__BOTTOM = 8 };     /* ids: the stack of the root, the stack of a local set; 0 is a blob without content */
+enum { GRAM__EMPTY_STACK = 8, GRAM__BOTTOM = 12, GRAM__FIRST = 16 };   /* ids: the stack of the root, that of a local set, what follows; 0 is a blob without content */
 
 /* Table, empty stack, bottom: what is there when nothing else is. */
 static void gram__arena_begin(gram *g) {
     static const struct { int32_t id; uint32_t flags; } stacks[] = {{GRAM__EMPTY_STACK, GRAM__COMPLETE}, {GRAM__BOTTOM, GRAM__ESCAPED}};
-    memset(g->arena, 0, 8 * 12);
+    memset(g->arena, 0, 8 * GRAM__FIRST);
     for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) {
         gram__blob *b = gram__at(g, stacks[i].id);
         b->size = (uint32_t)GRAM__STACK << 28 | GRAM__STACK_HEAD;
-        b->w[2] = stacks[i].flags;
-        b->hash = gram__hash(g, b, 2);
+        b->w[GRAM__STACK_FLAGS] = stacks[i].flags;
+        b->hash = gram__hash(g, b, GRAM__STACK_FLAGS);
     }
-    g->top = 12;
+    g->top = GRAM__FIRST;
 }
 
 /* Enters every blob into a new table. False: no room. */
 static bool gram__table_new(gram *g) {
     const size_t end = g->top;
     size_t       cap = 256, n = 2;
-    for (size_t id = 12; id < end; id += gram__units(gram__n(gram__at(g, (int32_t)id)))) n++;
+    for (size_t id = GRAM__FIRST; id < end; id += gram__units(gram__n(gram__at(g, (int32_t)id)))) n++;
     while (cap < 4 * n) cap *= 2;
     g->table = NULL, g->table_cap = 0, g->n_kept = n;
     if (!gram__table_grow(g, cap)) return false;
     gram__table_put(g, GRAM__EMPTY_STACK), gram__table_put(g, GRAM__BOTTOM);
-    for (size_t id = 12; id < end; id += gram__units(gram__n(gram__at(g, (int32_t)id)))) gram__table_put(g, (int32_t)id);
+    for (size_t id = GRAM__FIRST; id < end; id += gram__units(gram__n(gram__at(g, (int32_t)id)))) gram__table_put(g, (int32_t)id);
     return true;
 }
 
@@ -13043,8 +13054,8 @@ static void gram__collect(gram *g, int32_t *keep) {
         if (t->set > 0) gram__mark(g, (uint32_t)t->set);
     if (*keep > 0) gram__mark(g, (uint32_t)*keep);
     gram__mark_parts(g);
-    g->marked[0] &= ~0xfffull;                        /* the first blobs stay where they are */
-    g->moved[0] = 0xfff;
+    g->marked[0] &= ~((1ull << GRAM__FIRST) - 1);     /* the first blobs stay where they are */
+    g->moved[0] = (1ull << GRAM__FIRST) - 1;
     gram__each_marked(g, gram__cover);
     uint32_t to = 0;
     for (size_t i = 0; i < words; i++) g->base[i] = to, to += (uint32_t)__builtin_popcountll(g->moved[i]);
@@ -13054,8 +13065,8 @@ static void gram__collect(gram *g, int32_t *keep) {
     if (*keep > 0) *keep = (int32_t)gram__ref_moved(g, (uint32_t)*keep);
     g->top = to, g->first = 0;
     g->generation++, g->n_collections++;
-    gram__at(g, GRAM__EMPTY_STACK)->w[0] = gram__at(g, GRAM__EMPTY_STACK)->w[1] = 0;
-    gram__at(g, GRAM__BOTTOM)->w[0] = gram__at(g, GRAM__BOTTOM)->w[1] = 0;
+    memset(gram__at(g, GRAM__EMPTY_STACK)->w, 0, 4 * GRAM__STACK_FLAGS);
+    memset(gram__at(g, GRAM__BOTTOM)->w, 0, 4 * GRAM__STACK_FLAGS);
     if (!gram__table_new(g)) gram__lose(g, keep);
 }
 
@@ -13228,7 +13239,8 @@ static bool gram__spend(gram *g, int64_t n) {
 static int32_t gram__push(gram *g, int32_t state, int32_t data, int32_t stack) {
     gram__blob *b = gram__draft(g, GRAM__STACK, GRAM__STACK_HEAD + GRAM__LINK);
     if (!b) return 0;
-    b->w[3] = (uint32_t)state, b->w[4] = g->state[state].flags & GRAM__LIVE ? (uint32_t)data : 0, b->w[5] = (uint32_t)stack;
+    uint32_t *link = b->w + GRAM__STACK_HEAD;
+    link[0] = (uint32_t)state, link[1] = g->state[state].flags & GRAM__LIVE ? (uint32_t)data : 0, link[2] = (uint32_t)stack;
     return gram__intern(g, b);
 }
 
@@ -13295,7 +13307,7 @@ static int32_t gram__union(gram *g, int32_t x, int32_t y, size_t todo) {
         if (todo > before || !gram__spend(g, 1)) continue;
         gram__blob *u = gram__draft(g, GRAM__STACK, GRAM__STACK_HEAD + GRAM__LINK * links);
         if (!u) return 0;
-        u->w[2] = a->w[2] | b->w[2];
+        u->w[GRAM__STACK_FLAGS] = a->w[GRAM__STACK_FLAGS] | b->w[GRAM__STACK_FLAGS];
         gram__merge(g, a, b, u->w + GRAM__STACK_HEAD, &todo);
         both = gram__intern(g, u);
         gram__note_union(g, p.a, p.b, both);
@@ -13430,7 +13442,7 @@ static bool gram__behind_try(gram *g, int32_t stack, size_t *n) {
     const gram__blob *b = gram__at(g, stack);
     const size_t      before = *n;
     gram__work_begin(&g->behind);
-    g->behind.flags = b->w[2];
+    g->behind.flags = b->w[GRAM__STACK_FLAGS];
     for (uint32_t i = GRAM__STACK_HEAD; i < gram__n(b) && g->stop == GRAM__GO; i += GRAM__LINK) {
         const int32_t next = (int32_t)b->w[i + 2];
         if (!gram__spread(g, &g->behind, (int32_t)b->w[i], (int32_t)b->w[i + 1], next)) continue;
@@ -13509,7 +13521,7 @@ static int32_t gram__work_end(gram *g) {
     if (!n && !(g->work.flags & (GRAM__COMPLETE | GRAM__ESCAPED))) return GRAM_DEAD;
     gram__blob *b = gram__draft(g, GRAM__SET, GRAM__SET_HEAD + GRAM__LINK * n);
     if (!b) return 0;
-    b->w[3] = g->work.flags;
+    b->w[GRAM__SET_FLAGS] = g->work.flags;
     for (int32_t i = 0; i < g->work.n; i++) {
         const gram__item *it = &g->work.item[i];
         if (!gram__stays(&g->state[it->state])) continue;
@@ -13528,7 +13540,7 @@ static const gram_config *gram_configs(const gram *g, int32_t set, size_t *n) {
     return (const gram_config *)(b->w + GRAM__SET_HEAD);
 }
 
-static uint32_t gram__flags(const gram *g, int32_t set) { return set > 0 ? gram__at(g, set)->w[3] : 0; }
+static uint32_t gram__flags(const gram *g, int32_t set) { return set > 0 ? gram__at(g, set)->w[GRAM__SET_FLAGS] : 0; }
 static bool     gram_complete(const gram *g, int32_t set) { return gram__flags(g, set) & GRAM__COMPLETE; }
 static bool     gram_escaped(const gram *g, int32_t set) { return gram__flags(g, set) & GRAM__ESCAPED; }
 static bool     gram_is_free(const gram *g, int32_t set) { return gram__flags(g, set) & GRAM__IS_FREE; }
@@ -13703,11 +13715,12 @@ static int32_t gram_behind(gram *g, int32_t stack) {
     return set ? set : gram__run(g, gram__try_behind, stack, 0);
 }
 
-static void gram_track_open(gram_track *t, gram *g) {
-    *t = (gram_track){.g = g, .prev = &g->tracks, .next = g->tracks.next};
+static void gram__track(gram_track *t, gram *g, int32_t set) {
+    *t = (gram_track){.g = g, .set = set, .prev = &g->tracks, .next = g->tracks.next};
     t->next->prev = t->prev->next = t;
-    t->set = gram_first(g);
 }
+
+static void gram_track_open(gram_track *t, gram *g) { gram__track(t, g, gram_first(g)); }
 
 static void gram_track_copy(gram_track *t, const gram_track *from) { t->set = from->set; }
 
@@ -14194,6 +14207,9 @@ static void gram__build_loop(gram__seal *s, int32_t rule) {
         if (span) gram__span_put(s, &r, before);
     } else gram_call(g, r.begin, r.body, after);
     gram__loop_edges(g, &r, after, before);
+    if (!counts || gram_failed(g)) return;
+    g->loop = mem_reserve(g->loop, (uint64_t)g->n_loop, UINT64_MAX, sizeof *g->loop);
+    g->loop[g->n_loop++] = (gram__loop){.min = r.min ? r.min : 1, .after = after, .begin = r.begin};
 }
 
 /* --- twins of states from which a text is appended: in them appending does nothing, and looking at the text is the end --- */
@@ -14395,7 +14411,7 @@ static void gram__copy_states(gram__seal *s) {
     for (int32_t i = 0; i < g->n_state; i++) {
         if (s->id[i] < 0) continue;
         gram__state *t = &g->state[s->id[i]];
-        *t = (gram__state){.edge = at, .rank = s->rank[i], .span = -1, .twin = -1};
+        *t = (gram__state){.edge = at, .rank = s->rank[i], .span = -1, .twin = -1, .loop = -1};
         t->flags = (uint8_t)(g->mark[i] | (s->live[i] ? GRAM__LIVE : 0));
         t->n_byte = gram__copy_edges(s, i, GRAM__BYTE, GRAM__BYTE, &at);
         t->n_token = gram__copy_edges(s, i, GRAM__TOKEN, GRAM__OTHER, &at);
@@ -14409,6 +14425,15 @@ static void gram__copy_twins(gram__seal *s) {
         const gram__twin *t = &s->twin[i];
         const int32_t     id = s->id[t->state];
         if (id >= 0) s->g->state[id].span = t->span, s->g->state[id].twin = s->id[s->alias[t->twin]];
+    }
+}
+
+static void gram__copy_loops(gram__seal *s) {
+    for (int32_t i = 0; i < s->g->n_loop; i++) {
+        gram__loop *l = &s->g->loop[i];
+        if (s->id[l->after] < 0) continue;
+        l->begin = s->id[s->alias[l->begin]], l->after = s->id[l->after];
+        s->g->state[l->after].loop = i;
     }
 }
 
@@ -14460,6 +14485,8 @@ static bool gram__seal_end(gram__seal *s, int32_t root, err_t *e) {
         g->state = mem_new((size_t)n, sizeof *g->state), g->edge = mem_new((size_t)n_edge + 1, sizeof *g->edge);
         gram__copy_states(s);
         gram__copy_twins(s);
+        gram__copy_loops(s);
+        g->n_states = n;
         g->root = s->id[s->alias[g->rule[root].begin]];
         gram__find_classes(g, n);
     }
@@ -14507,7 +14534,8 @@ static bool gram_seal(gram *g, int32_t root, err_t *e) {
 static void gram_free(gram *g) {
     if (!g) return;
     gram__drop_built(g);
-    mem_free(g->act), mem_free(g->state), mem_free(g->edge), mem_free(g->span);
+    mem_free(g->act), mem_free(g->state), mem_free(g->edge), mem_free(g->span), mem_free(g->loop);
+    if (g->ways) munmap(g->ways, g->ways_bytes);
     if (g->arena) munmap(g->arena, g->mem);
     if (g->scratch) munmap(g->scratch, g->scratch_bytes);
     mem_free(g);
@@ -14519,10 +14547,273 @@ static const gram_span *gram_span_of(const gram *g, int32_t state) { return g->s
 static bool             gram_span_between(const gram *g, int32_t state) { return g->state[state].flags & GRAM__BETWEEN; }
 static int32_t          gram_unguarded(const gram *g, int32_t state) { return g->state[state].twin; }
 
-/* --- the shortest text --- */
+/* --- the shortest way to the end ---
+ * Shortest ways through a rule, by Dijkstra's algorithm over (state, registers) for all rules that are needed at a time (Knuth 1977): a call
+ * goes on when the shortest way through its rule is known. A loop needs one body and multiplies. What a way appends to a text is the first
+ * byte of each edge, so texts that must differ may get a way that is not the shortest. */
 
-static uint64_t gram_least(gram *g, int32_t set) { (void)g; return gram_complete(g, set) ? 0 : UINT64_MAX; }
-static bool gram_shortest(gram *g, int32_t set, str *out) { (void)out; return gram_complete(g, set); }
+enum { GRAM__LEGS = 1 << 20 };                        /* states with registers in one search, and calls that wait */
+enum { GRAM__QUERY = -1, GRAM__OVER = -1 };           /* a rule: the one of the query; a state: behind the end of the rule */
+typedef struct { uint64_t cost; int32_t rule, state, data; } gram__leg;   /* rule: its first state */
+typedef struct { gram__leg leg; uint64_t times; int32_t next; } gram__call_leg;   /* goes on at leg with the cost of the rule, or with `times` bodies of it */
+
+struct gram__ways {
+    uint64_t       *rule, *rest;                      /* [n_states] of the rule that begins there; to the end of the rule from a state without registers; 0: not known, else + 1 */
+    int32_t        *seeded, *waits;                   /* [n_states] query in which the search of a rule began; its first waiting call */
+    gram__leg      *heap;                             /* [GRAM__LEGS] */
+    gram__call_leg *call;                             /* [GRAM__LEGS] */
+    int32_t        *slot;                             /* [2 * GRAM__LEGS] index + 1 in seen */
+    gram__leg      *seen;                             /* [GRAM__LEGS] */
+    int32_t         n_heap, n_call, n_seen, query;
+    bool            over;                             /* too many legs */
+};
+
+static uint64_t gram__plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
+static uint64_t gram__times(uint64_t a, uint64_t b) {
+    uint64_t x;
+    return __builtin_mul_overflow(a, b, &x) ? UINT64_MAX : x;
+}
+
+/* Space for searches, from the kernel: the first search may come while allocation is frozen. NULL: none. */
+static gram__ways *gram__ways_of(gram *g) {
+    const size_t n = (size_t)g->n_states + 1, head = (sizeof(gram__ways) + 63) & ~(size_t)63;
+    if (g->ways) return g->ways;
+    g->ways_bytes = head + n * 24 + GRAM__LEGS * (2 * sizeof(gram__leg) + sizeof(gram__call_leg) + 2 * sizeof(int32_t));
+    uint8_t *p = gram__map(g->ways_bytes);
+    if (!p) return NULL;
+    gram__ways *w = g->ways = (gram__ways *)p;
+    w->rule = (uint64_t *)(p + head), w->rest = w->rule + n;
+    w->heap = (gram__leg *)(w->rest + n), w->seen = w->heap + GRAM__LEGS, w->call = (gram__call_leg *)(w->seen + GRAM__LEGS);
+    w->seeded = (int32_t *)(w->call + GRAM__LEGS), w->waits = w->seeded + n, w->slot = w->waits + n;
+    return w;
+}
+
+static bool gram__leg_before(const gram__leg *a, const gram__leg *b) { return a->cost < b->cost; }
+
+static void gram__leg_put(gram *g, gram__leg leg) {
+    gram__ways *w = g->ways;
+    int32_t     i = w->n_heap;
+    if (w->n_heap == GRAM__LEGS) w->over = true;
+    if (w->over || leg.data < 0) return;
+    if (leg.state >= 0 && !(g->state[leg.state].flags & GRAM__LIVE)) leg.data = 0;
+    for (w->n_heap++; i && gram__leg_before(&leg, &w->heap[(i - 1) / 2]); i = (i - 1) / 2) w->heap[i] = w->heap[(i - 1) / 2];
+    w->heap[i] = leg;
+}
+
+static gram__leg gram__leg_take(gram__ways *w) {
+    const gram__leg first = w->heap[0], last = w->heap[--w->n_heap];
+    int32_t         i = 0;
+    for (int32_t k; (k = 2 * i + 1) < w->n_heap; i = k) {
+        if (k + 1 < w->n_heap && gram__leg_before(&w->heap[k + 1], &w->heap[k])) k++;
+        if (!gram__leg_before(&w->heap[k], &last)) break;
+        w->heap[i] = w->heap[k];
+    }
+    w->heap[i] = last;
+    return first;
+}
+
+static size_t gram__leg_slot(const gram__ways *w, const gram__leg *leg) {
+    const uint64_t key = rng_mix((uint64_t)(uint32_t)leg->state << 32 | (uint32_t)leg->data) + (uint64_t)(uint32_t)leg->rule;
+    size_t         k = rng_mix(key) & (2 * GRAM__LEGS - 1);
+    for (; w->slot[k]; k = (k + 1) & (2 * GRAM__LEGS - 1)) {
+        const gram__leg *x = &w->seen[w->slot[k] - 1];
+        if (x->state == leg->state && x->data == leg->data && x->rule == leg->rule) break;
+    }
+    return k;
+}
+
+/* Whether this state with these registers was not reached before. */
+static bool gram__leg_new(gram__ways *w, const gram__leg *leg) {
+    const size_t k = gram__leg_slot(w, leg);
+    if (w->slot[k] || w->n_seen == GRAM__LEGS) {
+        w->over = w->over || !w->slot[k];
+        return false;
+    }
+    w->seen[w->n_seen++] = *leg;
+    w->slot[k] = w->n_seen;
+    return true;
+}
+
+static void gram__ways_begin(gram *g) {
+    gram__ways *w = g->ways;
+    while (w->n_seen) {
+        const gram__leg last = w->seen[--w->n_seen];
+        w->seen[w->n_seen] = last;
+        w->slot[gram__leg_slot(w, &last)] = 0;
+    }
+    w->n_heap = w->n_call = 0, w->over = false;
+    w->query++;
+    g->stop = GRAM__GO, g->fuel = INT64_MAX;
+}
+
+/* The leg goes on behind a rule, or `times` bodies of a loop; where the cost is not known yet, it waits. */
+static void gram__leg_call(gram *g, int32_t rule, gram__leg leg, uint64_t times, uint64_t unit) {
+    gram__ways *w = g->ways;
+    if (w->rule[rule]) {
+        leg.cost = gram__plus(leg.cost, times ? gram__times(times, unit) : w->rule[rule] - 1);
+        gram__leg_put(g, leg);
+        return;
+    }
+    if (w->seeded[rule] != w->query) {
+        w->seeded[rule] = w->query, w->waits[rule] = -1;
+        gram__leg_put(g, (gram__leg){0, rule, rule, 0});
+    }
+    if (w->n_call == GRAM__LEGS) w->over = true;
+    if (w->over) return;
+    w->call[w->n_call] = (gram__call_leg){leg, times, w->waits[rule]};
+    w->waits[rule] = w->n_call++;
+}
+
+/* The shortest way through a rule is found: calls of it go on. */
+static void gram__rule_over(gram *g, int32_t rule, uint64_t cost, uint64_t unit) {
+    gram__ways *w = g->ways;
+    w->rule[rule] = gram__plus(cost, 1);
+    for (int32_t c = w->waits[rule]; c >= 0; c = w->call[c].next) gram__leg_call(g, rule, w->call[c].leg, w->call[c].times, unit);
+}
+
+/* Behind a body of a loop. Within the search of the loop itself: it takes `min` of them. Else: what its count still needs. */
+static void gram__leg_after(gram *g, gram__leg leg) {
+    gram__loop    *l = &g->loop[g->state[leg.state].loop];
+    const uint64_t done = gram__plus(gram_word(g, leg.data, 0), 1), more = l->min > done ? l->min - done : 0;
+    if (leg.rule == l->begin) {
+        l->unit = leg.cost;
+        gram__rule_over(g, leg.rule, gram__times(leg.cost, l->min), l->unit);
+        return;
+    }
+    leg.state = GRAM__OVER, leg.data = 0;
+    if (more) gram__leg_call(g, l->begin, leg, more, l->unit);
+    else gram__leg_put(g, leg);
+}
+
+static void gram__leg_edges(gram *g, gram__leg leg) {
+    const gram__state *s = &g->state[leg.state];
+    const gram__edge  *e = g->edge + s->edge;
+    for (int32_t i = s->n_byte + s->n_token + s->n_move + s->n_call; i > 0; i--, e++) {
+        gram__leg next = {leg.cost, leg.rule, e->to, leg.data};
+        if (e->kind <= GRAM__OTHER) next.cost = gram__plus(next.cost, 1);
+        if (e->kind == GRAM__OP || (e->kind == GRAM__BYTE && e->arg >= 0)) next.data = gram__do(g, &g->act[e->arg].op, leg.data, e->lo);
+        if (e->kind == GRAM__TAIL) next.state = GRAM__OVER, next.data = 0;
+        if (e->kind >= GRAM__CALL) gram__leg_call(g, e->arg, next, 0, 0);
+        else gram__leg_put(g, next);
+    }
+}
+
+/* One step of the search. True: the query is at the end of its rule. */
+static bool gram__leg_on(gram *g, gram__leg leg) {
+    gram__ways *w = g->ways;
+    if (leg.rule >= 0 && w->rule[leg.rule]) return false;
+    if (leg.state == GRAM__OVER || g->state[leg.state].flags & GRAM__END) {
+        if (leg.rule == GRAM__QUERY) return true;
+        gram__rule_over(g, leg.rule, leg.cost, 0);
+    } else if (g->state[leg.state].loop >= 0) gram__leg_after(g, leg);
+    else if (!(g->state[leg.state].flags & GRAM__LIVE) && w->rest[leg.state]) {
+        leg.cost = gram__plus(leg.cost, w->rest[leg.state] - 1), leg.state = GRAM__OVER;
+        gram__leg_put(g, leg);
+    } else gram__leg_edges(g, leg);
+    return false;
+}
+
+/* Bytes from a state with these registers to the end of its rule; UINT64_MAX: not found. */
+static uint64_t gram__search(gram *g, int32_t state, int32_t data) {
+    gram__ways *w = g->ways;
+    gram__ways_begin(g);
+    gram__leg_put(g, (gram__leg){0, GRAM__QUERY, state, data});
+    while (w->n_heap && !w->over && g->stop == GRAM__GO) {
+        const gram__leg leg = gram__leg_take(w);
+        if (gram__leg_new(w, &leg) && gram__leg_on(g, leg)) return leg.cost;
+    }
+    return UINT64_MAX;
+}
+
+/* Two words of a blob: 0, not known, or a number of bytes + 1, at most 2^64 - 2. */
+static uint64_t gram__noted(const uint32_t *w) { return w[0] | (uint64_t)w[1] << 32; }
+
+static uint64_t gram__note(uint32_t *w, uint64_t n) {
+    const uint64_t noted = gram__plus(n, 1);
+    w[0] = (uint32_t)noted, w[1] = (uint32_t)(noted >> 32);
+    return noted;
+}
+
+/* To the end of the rule, from a configuration or a link; + 1. */
+static uint64_t gram__rest(gram *g, int32_t state, int32_t data) {
+    uint64_t  *rest = &g->ways->rest[state];
+    const bool plain = !(g->state[state].flags & GRAM__LIVE);
+    if (plain && *rest) return *rest;
+    gram__blob *b = plain ? NULL : gram__draft(g, GRAM__WAY, 4);
+    if (b) {
+        b->w[2] = (uint32_t)state, b->w[3] = (uint32_t)data;
+        b = gram__at(g, gram__intern(g, b));
+        if (gram__noted(b->w)) return gram__noted(b->w);
+    }
+    const uint64_t found = gram__search(g, state, plain ? 0 : data);
+    if (b) gram__note(b->w, found);
+    if (plain && g->stop == GRAM__GO) *rest = gram__plus(found, 1);
+    return gram__plus(found, 1);
+}
+
+/* The shortest of the ways on from the configurations or links of a blob; + 1. Stacks for which it is not known go to g->pops from *n on. */
+static uint64_t gram__shortest_of(gram *g, const gram__blob *b, uint32_t head, size_t *n) {
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = head; i < gram__n(b) && *n < GRAM_STEPS; i += GRAM__LINK) {
+        const uint64_t below = gram__noted(gram__at(g, (int32_t)b->w[i + 2])->w + 2);
+        if (!below) g->pops[(*n)++] = (int32_t)b->w[i + 2];
+        if (!below || *n == GRAM_STEPS) continue;
+        const uint64_t all = gram__plus(gram__rest(g, (int32_t)b->w[i], (int32_t)b->w[i + 1]), below - 1);
+        if (all < least) least = all;
+    }
+    return least;
+}
+
+/* Works out the shortest ways below the n stacks in g->pops. False: they are too deep. */
+static bool gram__below(gram *g, size_t n) {
+    while (n && n < GRAM_STEPS) {
+        gram__blob    *b = gram__at(g, g->pops[n - 1]);
+        const size_t   before = n;
+        const uint64_t least = b->w[GRAM__STACK_FLAGS] & (GRAM__COMPLETE | GRAM__ESCAPED) ? 1 : gram__shortest_of(g, b, GRAM__STACK_HEAD, &n);
+        if (n == before) gram__note(b->w + 2, least - 1), n--;
+    }
+    return n == 0;
+}
+
+/* Bytes of a text that completes the set, the shortest unless texts must differ; UINT64_MAX: not known. A control token counts as one. */
+static uint64_t gram_least(gram *g, int32_t set) {
+    if (set <= 0 || !gram__ways_of(g)) return UINT64_MAX;
+    if (gram_complete(g, set)) return 0;
+    gram__blob *b = gram__at(g, set);
+    for (size_t n = 1; !gram__noted(b->w + 3) && n;) {
+        n = 0;
+        const uint64_t least = gram__shortest_of(g, b, GRAM__SET_HEAD, &n);
+        if (!n) gram__note(b->w + 3, least - 1);
+        else if (!gram__below(g, n)) return UINT64_MAX;
+    }
+    const uint64_t noted = gram__noted(b->w + 3);
+    return noted == UINT64_MAX ? UINT64_MAX : noted - 1;
+}
+
+/* Appends one byte after which less is left than `left`. */
+static bool gram__closer(gram *g, gram_track *t, uint64_t *left, str *out) {
+    for (int b = 0; b < 256; b++) {
+        const int32_t  to = gram_step(g, t->set, (uint8_t)b);
+        const uint64_t rest = to > 0 ? gram_least(g, to) : UINT64_MAX;
+        if (rest >= *left) continue;
+        t->set = to, *left = rest;
+        str_add(out, &(char){(char)b}, 1);
+        return true;
+    }
+    return false;
+}
+
+/* Appends such a text. False: not known, or more than a MiB, or only with control tokens. */
+static bool gram_shortest(gram *g, int32_t set, str *out) {
+    gram_track t;
+    uint64_t   left = gram_least(g, set);
+    bool       ok = left <= 1 << 20;
+    gram__track(&t, g, set);
+    while (ok && left) ok = gram__closer(g, &t, &left, out);
+    gram_track_close(&t);
+    return ok;
+}
 
 static void gram_stats(const gram *g, str *out) {
     str_fmt(out, "%llu steps of %llu not known before, %zu bytes, %llu collections", (unsigned long long)g->n_steps, (unsigned long long)g->n_lookups, 8 * g->top, (unsigned long long)g->n_collections);
@@ -28205,7 +28496,7 @@ typedef struct {                                      /* thinking before the con
 typedef struct constrain_spec {
     constrain_kind  kind;
     bytes           text;                             /* as the kind has it; of calls: all that `fill` depends on */
-    const char     *path;                             /* for messages: a file, an option, a key */
+    const char     *path;                             /* for messages: a file, an option, a key; NULL: tools */
     bytes           after;                            /* it begins behind this text; empty: at once */
     constrain_think think;
     bool            close;                            /* an answer ends whole within its length, where that is possible */
@@ -28457,8 +28748,9 @@ static constrain *constrain_open(const constrain_spec *o, const tok_vocab *v, co
     if (!why.code) gram_seal(c->g, root, &why);
     if (!why.code && w && !(c->m = mask_new(c->g, w))) err_set(&why, EXIT_RESOURCE, "its masks do not fit into %d MiB", GRAM_MEM >> 20);
     if (!why.code) return c;
-    const bool named = constrain__kinds[o->kind].names && strncmp(why.text, o->path, strlen(o->path)) == 0;
-    err_set(e, why.code, "%s%s%s", named ? "" : o->path, named ? "" : ": ", why.text);
+    const char *path = o->path ? o->path : "tools";
+    const bool  named = constrain__kinds[o->kind].names && strncmp(why.text, path, strlen(path)) == 0;
+    err_set(e, why.code, "%s%s%s", named ? "" : path, named ? "" : ": ", why.text);
     constrain_close(c);
     return NULL;
 }

@@ -23,6 +23,7 @@ stress_suites() {
     cat << 'END'
 python_suite batch tests/batch.py "$stress"
 python_suite spec tests/spec.py "$stress"
+python_suite structure tests/structure.py "$bin" --stress "$stress" one_text
 suite unit env LLMRUN_STRESS=1 "$build/tests"
 suite unit-all env LLMRUN_ALL=1 "$build/tests" fwd
 python_suite batch-same tests/batch.py "$bin" --stress "$stress" invariance
@@ -39,6 +40,7 @@ python_suite cli tests/cli.py "$bin"
 suite unit "$build/tests"
 python_suite batch tests/batch.py "$bin"
 python_suite spec tests/spec.py "$bin"
+python_suite structure tests/structure.py "$bin"
 python_suite chat tests/chat.py "$bin"
 python_suite talk tests/talk.py "$bin"
 python_suite hostile tests/hostile.py "$bin" ${LLMRUN_SLOW:+--no-limit}

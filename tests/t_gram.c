@@ -186,6 +186,24 @@ static bool tg_parts(gram *g, int32_t set) {
     return ok;
 }
 
+/* The shortest way to the end, where the whole text is short enough to be known, and the text of it. */
+static bool tg_least(gram *g, const tg_language *l, int32_t set, int text) {
+    const int      n = tg_length(text);
+    const uint64_t least = gram_least(g, set);
+    int            want = TG_LEN + 1;
+    str            out = {0};
+    for (int x = TG_TEXTS; x-- > 0;)
+        if (l->whole[0].has[x] && tg_length(x) >= n && (x + 1) >> (tg_length(x) - n) == text + 1) want = tg_length(x);
+    bool ok = CHECKF(want <= TG_LEN ? least == (uint64_t)(want - n) : least > (uint64_t)(TG_LEN - n), "shortest way %llu, want %d", (unsigned long long)least, want - n);
+    if (ok && want <= TG_LEN && n % 2 == 0) {
+        ok = CHECK(gram_shortest(g, set, &out)) && EQ_INT(out.n, want - n);
+        for (size_t i = 0; i < out.n; i++) text = 2 * text + 1 + (out.p[i] - 'a');
+        ok = ok && CHECK(l->whole[0].has[text]);
+    }
+    str_drop(&out);
+    return ok;
+}
+
 /* Walks all texts; a set is found once for each prefix. */
 static bool tg_walk(gram *g, const tg_language *l) {
     gram_track at[TG_LEN + 1];
@@ -198,6 +216,7 @@ static bool tg_walk(gram *g, const tg_language *l) {
             const bool more = n < TG_LEN && (l->begun[0].has[2 * text + 1] || l->begun[0].has[2 * text + 2]);
             ok = CHECK((at[n].set > 0) == l->begun[0].has[text]) && CHECK(gram_complete(g, at[n].set) == l->whole[0].has[text])
                 && (n == TG_LEN || CHECK(gram_closed(g, at[n].set) == (l->whole[0].has[text] && !more)));
+            if (ok && at[n].set > 0) ok = tg_least(g, l, at[n].set, text);
             if (n < 4 && at[n].set > 0 && g->mem == GRAM_MEM) ok = ok && tg_parts(g, at[n].set);
             if (!ok) fprintf(stderr, "    text of %d letters, bits %x\n", n, (unsigned)x);
         }
@@ -542,8 +561,47 @@ static void t_gram_tokens(void) {
     gram_free(g);
 }
 
+/* Ways that depend on registers: counts that are large, bits that must be set, texts that must differ. */
+static void t_gram_least(void) {
+    gram *g = gram_new();
+    if (!tg_seal(g, tg_loop(g, tg_loop(g, tg_word(g, "abc"), 1000000, UINT64_MAX), 1000000000000u, 2000000000000u))) return;
+    EQ_INT(gram_least(g, gram_first(g)), 3000000000000000000);
+    EQ_INT(gram_least(g, gram_step(g, gram_first(g), 'a')), 2999999999999999999);
+    gram_free(g), g = gram_new();
+    if (!tg_seal(g, tg_loop(g, tg_loop(g, tg_word(g, "abc"), 10000000000u, UINT64_MAX), 10000000000u, UINT64_MAX))) return;
+    CHECK(gram_least(g, gram_first(g)) == UINT64_MAX);
+    gram_free(g), g = gram_new();
+    const int32_t r = gram_rule(g, "list"), at = gram_begin(g, r);
+    for (uint64_t i = 0; i < 4; i++) {                /* aa, bbb, cccc, ddddd: a and c must come, each once */
+        const int32_t in = gram_state(g);
+        gram_op_edge(g, at, (gram_op){GRAM_TAKE, 0, i, 0}, -1, in);
+        gram_repeat(g, in, tg_word(g, (const char *[]){"a", "b", "c", "d"}[i]), i + 2, i + 2, at);
+    }
+    const int32_t half = gram_state(g);
+    gram_op_edge(g, at, (gram_op){GRAM_HAS, 0, 0, 0}, -1, half), gram_op_edge(g, half, (gram_op){GRAM_HAS, 0, 2, 2}, -1, gram_end(g, r));
+    if (!tg_seal(g, r)) return;
+    int32_t set = gram_first(g);
+    EQ_INT(gram_least(g, set), 6);
+    set = gram_step(g, set, 'b');
+    EQ_INT(gram_least(g, set), 8);
+    str out = {0};
+    CHECK(gram_shortest(g, set, &out) && out.n == 8);
+    set = gram_first(g), out.n = 0;
+    for (const char *p = "ccccb"; *p; p++) set = gram_step(g, set, (uint8_t)*p);
+    CHECK(gram_shortest(g, set, &out));
+    EQ_STR(out.p, "bbaa");
+    gram_free(g), g = tg_distinct(NULL);
+    set = gram_first(g), out.n = 0;
+    for (const char *p = "<><"; *p; p++) set = gram_step(g, set, (uint8_t)*p);
+    EQ_INT(gram_least(g, set), 2);
+    CHECK(gram_shortest(g, set, &out));
+    EQ_STR(out.p, "a>");
+    gram_free(g), str_drop(&out);
+}
+
 static const t_case t_gram_cases[] = {
-    {"gram random", "random grammars lead to the texts of their languages, prefix by prefix; left recursion and emptiness are found; a set is its parts", t_gram_random},
+    {"gram least", "the shortest way to the end follows counts, bits and texts", t_gram_least},
+    {"gram random", "random grammars lead to the texts of their languages, prefix by prefix; left recursion and emptiness are found; a set is its parts; shortest ways", t_gram_random},
     {"gram counts", "counts, counts within counts, and 10^18", t_gram_counts},
     {"gram ambiguous", "ambiguous grammars take time that is no more than a square", t_gram_ambiguous},
     {"gram left", "left recursion is refused with its cycle, and what nothing satisfies", t_gram_left},
