@@ -12512,7 +12512,8 @@ static bool jinja_render(const jinja *t, val vars, jinja_text *out, err_t *e) {
 
 enum { GRAM_MEM = 64 << 20 };                         /* bytes of the arena */
 enum { GRAM_NODES = 4 << 20 };                        /* states, edges and operations while building */
-enum { GRAM_STEPS = 1 << 18 };                        /* units of work of one step */
+enum { GRAM_STEPS = 1 << 20 };                        /* units of work of one step at most: configurations, links of stacks, edges */
+enum { GRAM_BYTE_STEPS = 1 << 10 };                   /* and of a text: four steps and this for each byte */
 enum { GRAM_ITEMS = 1 << 18 };                        /* configurations within one step */
 enum { GRAM_WORDS = 1024 };                           /* registers of an activation */
 enum { GRAM_DEAD = -1, GRAM_LIMIT = -2 };             /* in place of a set */
@@ -12586,8 +12587,9 @@ enum { GRAM__STACK_FLAGS = 4, GRAM__STACK_HEAD, GRAM__SET_FLAGS = 5, GRAM__SET_H
 typedef struct { int32_t state, data, stack, slot; bool queued; } gram__item;
 typedef struct {                                      /* configurations that are being gathered, merged by state and data */
     gram__item *item;                                 /* [GRAM_ITEMS] */
-    int32_t    *slot;                                 /* [2 * GRAM_ITEMS] index + 1, 0: free */
+    int32_t    *slot;                                 /* [4 * GRAM_ITEMS] index + 1, 0: free */
     int32_t     n;
+    uint32_t    mask;                                 /* slots in use - 1: few, so that a small step stays in few pages */
     uint32_t    flags;
 } gram__work;
 typedef struct { int32_t a, b; } gram__pair;
@@ -12645,6 +12647,7 @@ struct gram {
     size_t       ways_bytes;
     bytes        text;                                /* of gram_match; p NULL: none */
     size_t       at;
+    int64_t      bank;                                /* units of work that are left for the text */
     uint64_t     n_steps, n_lookups, n_collections;
 };
 
@@ -13089,8 +13092,8 @@ static void *gram_cache(gram *g, size_t size) {
 /* Bytes of the parts of the scratch memory; the sum with p NULL. */
 static size_t gram__scratch(gram *g, uint8_t *p) {
     struct { void *at; size_t bytes; } part[] = {
-        {&g->work.item, GRAM_ITEMS * sizeof(gram__item)}, {&g->work.slot, 2 * GRAM_ITEMS * sizeof(int32_t)},
-        {&g->behind.item, GRAM_ITEMS * sizeof(gram__item)}, {&g->behind.slot, 2 * GRAM_ITEMS * sizeof(int32_t)},
+        {&g->work.item, GRAM_ITEMS * sizeof(gram__item)}, {&g->work.slot, 4 * GRAM_ITEMS * sizeof(int32_t)},
+        {&g->behind.item, GRAM_ITEMS * sizeof(gram__item)}, {&g->behind.slot, 4 * GRAM_ITEMS * sizeof(int32_t)},
         {&g->heap, GRAM_ITEMS * sizeof(int32_t)}, {&g->todo, 2 * GRAM_STEPS * sizeof(gram__pair)}, {&g->pops, GRAM_STEPS * sizeof(int32_t)},
         {&g->words, sizeof *g->words}, {&g->marked, (g->mem / 512 + 2) * 8}, {&g->moved, (g->mem / 512 + 2) * 8}, {&g->base, (g->mem / 512 + 2) * 4},
     };
@@ -13106,7 +13109,9 @@ static size_t gram__scratch(gram *g, uint8_t *p) {
 /* Memory that the kernel gives at the first write; NULL: none. */
 static void *gram__map(size_t n) {
     void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
+    if (p == MAP_FAILED) return NULL;
+    madvise(p, n, MADV_NOHUGEPAGE);                   /* most of it stays unused */
+    return p;
 }
 
 static bool gram__reserve(gram *g, err_t *e) {
@@ -13126,7 +13131,7 @@ static bool gram__reserve(gram *g, err_t *e) {
 
 static void gram__load(gram *g, int32_t data) {
     gram__words *w = g->words;
-    *w = (gram__words){0};
+    w->text = w->kept = w->n = 0;
     if (!data) return;
     const gram__blob *b = gram__at(g, data);
     w->text = b->w[0], w->kept = b->w[1], w->n = (gram__n(b) - 2) / 2;
@@ -13146,9 +13151,10 @@ static int32_t gram__store(gram *g) {
 }
 
 static int32_t gram__with_word(gram *g, int32_t data, uint32_t k, uint64_t value) {
+    gram__words *w = g->words;
     gram__load(g, data);
-    g->words->w[k] = value;
-    if (g->words->n <= k) g->words->n = k + 1;
+    for (; w->n <= k; w->n++) w->w[w->n] = 0;
+    w->w[k] = value;
     return gram__store(g);
 }
 
@@ -13320,7 +13326,26 @@ static int32_t gram__union(gram *g, int32_t x, int32_t y, size_t todo) {
 
 static void gram__work_begin(gram__work *w) {
     for (int32_t i = 0; i < w->n; i++) w->slot[w->item[i].slot] = 0;
-    w->n = 0, w->flags = 0;
+    w->n = 0, w->flags = 0, w->mask = 255;
+}
+
+/* The slot of an item, or the free one where it would go. */
+static int32_t gram__item_slot(const gram__work *w, int32_t state, int32_t data) {
+    uint32_t k = (uint32_t)rng_mix((uint64_t)(uint32_t)state << 32 | (uint32_t)data) & w->mask;
+    for (; w->slot[k]; k = (k + 1) & w->mask) {
+        const gram__item *it = &w->item[w->slot[k] - 1];
+        if (it->state == state && it->data == data) break;
+    }
+    return (int32_t)k;
+}
+
+static void gram__work_grow(gram__work *w) {
+    for (int32_t i = 0; i < w->n; i++) w->slot[w->item[i].slot] = 0;
+    w->mask = 2 * w->mask + 1;
+    for (int32_t i = 0; i < w->n; i++) {
+        w->item[i].slot = gram__item_slot(w, w->item[i].state, w->item[i].data);
+        w->slot[w->item[i].slot] = i + 1;
+    }
 }
 
 /* Before the order of the heap: rank, then the order of arrival. */
@@ -13349,16 +13374,14 @@ static int32_t gram__heap_take(gram *g) {
 
 /* The item of state and data, made if it is new; NULL: there are too many. */
 static gram__item *gram__item_at(gram *g, gram__work *w, int32_t state, int32_t data) {
-    size_t k = rng_mix((uint64_t)(uint32_t)state << 32 | (uint32_t)data) & (2 * GRAM_ITEMS - 1);
-    for (; w->slot[k]; k = (k + 1) & (2 * GRAM_ITEMS - 1)) {
-        gram__item *it = &w->item[w->slot[k] - 1];
-        if (it->state == state && it->data == data) return it;
-    }
+    int32_t k = gram__item_slot(w, state, data);
+    if (w->slot[k]) return &w->item[w->slot[k] - 1];
     if (w->n >= GRAM_ITEMS) {
         g->stop = g->stop == GRAM__GO ? GRAM__SPENT : g->stop;
         return NULL;
     }
-    w->item[w->n] = (gram__item){.state = state, .data = data, .slot = (int32_t)k};
+    if ((uint32_t)w->n * 2 > w->mask) gram__work_grow(w), k = gram__item_slot(w, state, data);
+    w->item[w->n] = (gram__item){.state = state, .data = data, .slot = k};
     w->slot[k] = w->n + 1;
     return &w->item[w->n++];
 }
@@ -13670,8 +13693,10 @@ static int32_t gram__try_bare(gram *g, int32_t data, int32_t nothing) {
 /* Runs f(g, id, arg); once more after a collection if the arena is full, which keeps id. */
 static int32_t gram__run(gram *g, int32_t (*f)(gram *, int32_t, int32_t), int32_t id, int32_t arg) {
     for (int turn = 0;; turn++) {
-        g->stop = GRAM__GO, g->fuel = GRAM_STEPS, g->tick++;
+        const int64_t fuel = g->text.p && g->bank < GRAM_STEPS ? g->bank : GRAM_STEPS;
+        g->stop = GRAM__GO, g->fuel = fuel, g->tick++;
         const int32_t set = f(g, id, arg);
+        g->bank -= fuel - g->fuel;
         if (set && g->stop == GRAM__GO) return set;
         if (g->stop != GRAM__FULL || g->held || turn) return GRAM_LIMIT;
         gram__collect(g, &id);
@@ -13735,14 +13760,14 @@ static bool gram_match(gram *g, bytes text, size_t *at, err_t *e) {
     static const uint8_t none;
     int32_t              set;
     g->text = text.p ? text : (bytes){&none, 0};
-    *at = g->at = 0;
+    *at = g->at = 0, g->bank = 4 * (int64_t)GRAM_STEPS;
     set = gram__run(g, gram__try_first, 0, 0);
     for (; set > 0 && *at < text.n; *at += set > 0) {
-        g->at = *at + 1;
+        g->at = *at + 1, g->bank += GRAM_BYTE_STEPS;
         set = gram_step(g, set, text.p[*at]);
     }
     g->text = (bytes){0}, g->first = 0;
-    if (set == GRAM_LIMIT) return err_set(e, EXIT_RESOURCE, "byte %zu of the text: the constraint is too ambiguous there to be followed within %d steps and %zu bytes", *at, GRAM_STEPS, g->mem);
+    if (set == GRAM_LIMIT) return err_set(e, EXIT_RESOURCE, "byte %zu of the text: the constraint is too ambiguous there to be followed in %d steps and %zu bytes of memory", *at, GRAM_STEPS, g->mem);
     return gram_complete(g, set);
 }
 
@@ -14562,9 +14587,10 @@ struct gram__ways {
     int32_t        *seeded, *waits;                   /* [n_states] query in which the search of a rule began; its first waiting call */
     gram__leg      *heap;                             /* [GRAM__LEGS] */
     gram__call_leg *call;                             /* [GRAM__LEGS] */
-    int32_t        *slot;                             /* [2 * GRAM__LEGS] index + 1 in seen */
+    int32_t        *slot;                             /* [4 * GRAM__LEGS] index + 1 in seen */
     gram__leg      *seen;                             /* [GRAM__LEGS] */
     int32_t         n_heap, n_call, n_seen, query;
+    uint32_t        mask;                             /* slots in use - 1 */
     bool            over;                             /* too many legs */
 };
 
@@ -14579,7 +14605,7 @@ static uint64_t gram__times(uint64_t a, uint64_t b) {
 static gram__ways *gram__ways_of(gram *g) {
     const size_t n = (size_t)g->n_states + 1, head = (sizeof(gram__ways) + 63) & ~(size_t)63;
     if (g->ways) return g->ways;
-    g->ways_bytes = head + n * 24 + GRAM__LEGS * (2 * sizeof(gram__leg) + sizeof(gram__call_leg) + 2 * sizeof(int32_t));
+    g->ways_bytes = head + n * 24 + GRAM__LEGS * (2 * sizeof(gram__leg) + sizeof(gram__call_leg) + 4 * sizeof(int32_t));
     uint8_t *p = gram__map(g->ways_bytes);
     if (!p) return NULL;
     gram__ways *w = g->ways = (gram__ways *)p;
@@ -14615,16 +14641,31 @@ static gram__leg gram__leg_take(gram__ways *w) {
 
 static size_t gram__leg_slot(const gram__ways *w, const gram__leg *leg) {
     const uint64_t key = rng_mix((uint64_t)(uint32_t)leg->state << 32 | (uint32_t)leg->data) + (uint64_t)(uint32_t)leg->rule;
-    size_t         k = rng_mix(key) & (2 * GRAM__LEGS - 1);
-    for (; w->slot[k]; k = (k + 1) & (2 * GRAM__LEGS - 1)) {
+    size_t         k = rng_mix(key) & w->mask;
+    for (; w->slot[k]; k = (k + 1) & w->mask) {
         const gram__leg *x = &w->seen[w->slot[k] - 1];
         if (x->state == leg->state && x->data == leg->data && x->rule == leg->rule) break;
     }
     return k;
 }
 
+static void gram__seen_clear(gram__ways *w) {
+    while (w->n_seen > 0) w->n_seen--, w->slot[gram__leg_slot(w, &w->seen[w->n_seen])] = 0;
+}
+
+static void gram__seen_grow(gram__ways *w) {
+    const int32_t n = w->n_seen;
+    gram__seen_clear(w);
+    w->mask = 2 * w->mask + 1;
+    while (w->n_seen < n) {
+        const size_t k = gram__leg_slot(w, &w->seen[w->n_seen]);
+        w->slot[k] = ++w->n_seen;
+    }
+}
+
 /* Whether this state with these registers was not reached before. */
 static bool gram__leg_new(gram__ways *w, const gram__leg *leg) {
+    if ((uint32_t)w->n_seen * 2 > w->mask && w->n_seen < GRAM__LEGS) gram__seen_grow(w);
     const size_t k = gram__leg_slot(w, leg);
     if (w->slot[k] || w->n_seen == GRAM__LEGS) {
         w->over = w->over || !w->slot[k];
@@ -14637,11 +14678,8 @@ static bool gram__leg_new(gram__ways *w, const gram__leg *leg) {
 
 static void gram__ways_begin(gram *g) {
     gram__ways *w = g->ways;
-    while (w->n_seen) {
-        const gram__leg last = w->seen[--w->n_seen];
-        w->seen[w->n_seen] = last;
-        w->slot[gram__leg_slot(w, &last)] = 0;
-    }
+    gram__seen_clear(w);
+    w->mask = 255;
     w->n_heap = w->n_call = 0, w->over = false;
     w->query++;
     g->stop = GRAM__GO, g->fuel = INT64_MAX;
