@@ -12511,7 +12511,7 @@ static bool jinja_render(const jinja *t, val vars, jinja_text *out, err_t *e) {
  * Opens: gram_range, gram_op, gram_track, gram_config, gram_span, gram.n_class, gram.class_of. */
 
 enum { GRAM_MEM = 64 << 20 };                         /* bytes of the arena */
-enum { GRAM_NODES = 4 << 20 };                        /* states, edges and operations while building */
+enum { GRAM_NODES = 3 << 20 };                        /* states, edges and operations while building */
 enum { GRAM_STEPS = 1 << 20 };                        /* units of work of one step at most: configurations, links of stacks, edges */
 enum { GRAM_BYTE_STEPS = 1 << 10 };                   /* and of a text: four steps and this for each byte */
 enum { GRAM_ITEMS = 1 << 18 };                        /* configurations within one step */
@@ -14524,6 +14524,13 @@ static void gram__drop_built(gram *g) {
     g->arc = NULL, g->head = NULL, g->mark = NULL, g->rule = NULL, g->n_rule = 0;
 }
 
+/* What only the work before the graph needs. */
+static void gram__drop_early(gram__seal *s) {
+    hmap_drop(&s->spots);
+    mem_free(s->owner), mem_free(s->waits), mem_free(s->ready), mem_free(s->wait), mem_free(s->left), mem_free(s->body);
+    s->spots = (hmap){0}, s->owner = s->waits = s->ready = NULL, s->wait = NULL, s->left = NULL, s->body = NULL;
+}
+
 static bool gram__seal_all(gram__seal *s, int32_t root, err_t *e) {
     gram         *g = s->g;
     const int32_t n = g->n_state;
@@ -14535,6 +14542,7 @@ static bool gram__seal_all(gram__seal *s, int32_t root, err_t *e) {
     gram__skip_nullable(s, n);
     for (int32_t r = 0, rules = g->n_rule; r < rules; r++)
         if (g->rule[r].used && g->rule[r].body >= 0) gram__build_loop(s, r);
+    gram__drop_early(s);
     if (s->appends && !gram_failed(g)) gram__text_twins(s);
     return !gram_failed(g) && gram__seal_end(s, root, e);
 }
@@ -14546,11 +14554,10 @@ static bool gram_seal(gram *g, int32_t root, err_t *e) {
         s.owner = gram__ints(g->n_state, 0xff), s.list = gram__ints(g->n_state, 0);
         s.waits = gram__ints(g->n_rule, 0), s.ready = gram__ints(g->n_rule, 0);
         ok = gram__seal_all(&s, root, e);
-        hmap_drop(&s.spots);
     }
     if (gram_failed(g)) ok = err_set(e, g->err.code, "%s", g->err.text);
-    mem_free(s.body), mem_free(s.twin);
-    mem_free(s.owner), mem_free(s.list), mem_free(s.waits), mem_free(s.ready), mem_free(s.spot), mem_free(s.wait), mem_free(s.left);
+    mem_free(s.list), mem_free(s.spot), mem_free(s.twin);
+    gram__drop_early(&s);
     gram__drop_graph(&s);
     gram__drop_built(g);
     return ok;
@@ -14814,10 +14821,11 @@ static bool gram__below(gram *g, size_t n) {
     return n == 0;
 }
 
-/* Bytes of a text that completes the set, the shortest unless texts must differ; UINT64_MAX: not known. A control token counts as one. */
+/* Bytes of a text that completes the set, or leads out of a local set; the shortest one, unless texts must differ. UINT64_MAX: not known. A
+ * control token counts as one byte. */
 static uint64_t gram_least(gram *g, int32_t set) {
     if (set <= 0 || !gram__ways_of(g)) return UINT64_MAX;
-    if (gram_complete(g, set)) return 0;
+    if (gram__flags(g, set) & (GRAM__COMPLETE | GRAM__ESCAPED)) return 0;
     gram__blob *b = gram__at(g, set);
     for (size_t n = 1; !gram__noted(b->w + 3) && n;) {
         n = 0;
