@@ -27644,12 +27644,14 @@ typedef struct mask_vocab {
     mask__token     *plain;                           /* tokens without odd characters, by their classes and characters */
     uint32_t         plain_at[129];                   /* those of exactly these classes: plain_at[c] .. plain_at[c + 1] */
     uint32_t         n_word;                          /* words of a mask                                               */
-    uint32_t         blank;                           /* the node of a blank at the beginning; all.n_node: none        */
     int32_t         *control;                         /* [n_control]: control tokens that end no generation            */
     int32_t         *end;                             /* [n_end]: tokens that end one                                  */
     int32_t         *user;                            /* [n_user]: user tokens that begin with a blank, which they keep */
     int32_t          n_control, n_end, n_user;
+    uint32_t         root[256];                       /* the node of each byte at the beginning; all.n_node: none      */
     bool             strips;                          /* a token that begins a text loses its leading blank            */
+    bool             spells;                          /* each byte is a token, too                                     */
+    uint32_t         longest;                         /* bytes of a token                                              */
     double           seconds;
 } mask_vocab;
 
@@ -27838,6 +27840,16 @@ static int32_t *mask__list(const tok_vocab *v, bool (*is)(const tok_vocab *, int
     return list;
 }
 
+static void mask__find_roots(mask_vocab *w) {
+    const mask__node *node = w->all.node;
+    w->spells = true;
+    for (int b = 0; b < 256; b++) w->root[b] = w->all.n_node;
+    for (uint32_t i = 0; i < w->all.n_node; i = node[i].next) w->root[node[i].byte] = i;
+    for (int b = 0; b < 256; b++) w->spells = w->spells && w->root[b] < w->all.n_node && node[w->root[b]].tok < node[w->root[b] + 1].tok;
+    for (uint32_t i = 0; i < w->all.n_node; i++)
+        if (node[i].depth >= w->longest) w->longest = node[i].depth + 1u;
+}
+
 static mask_vocab *mask_vocab_new(const tok_vocab *v) {
     const double began = clock_now();
     mask_vocab  *w = mem_new(1, sizeof *w);
@@ -27848,7 +27860,7 @@ static mask_vocab *mask_vocab_new(const tok_vocab *v) {
     w->end = mask__list(v, mask__is_end, &w->n_end);
     w->user = mask__list(v, mask__keeps_blank, &w->n_user);
     w->strips = v->space_prefix;
-    while (w->blank < w->all.n_node && w->all.node[w->blank].byte != ' ') w->blank = w->all.node[w->blank].next;
+    mask__find_roots(w);
     w->seconds = clock_now() - began;
     return w;
 }
@@ -27872,14 +27884,21 @@ enum {
     MASK_WHOLE_MEM = 24 << 20,                        /* bytes of masks by set            */
     MASK_LOCAL_MEM = 16 << 20,                        /* bytes of masks by state          */
     MASK_LOCALS = 1 << 12,                            /* entries of the table of these    */
-    MASK_LOOPS = 1 << 10
+    MASK_LOOPS = 1 << 10,
+    MASK_NEEDS = 1 << 12,
+    MASK_WAY = 4096                                   /* bytes of a way to the end that is spelled with as few tokens as can be */
 };
+#define MASK_UNKNOWN UINT64_MAX
 
 typedef struct {
     uint64_t  key;                                    /* set and `first`; 0: free */
     uint64_t  used;                                   /* time of the last use     */
     uint32_t *bits;                                   /* [n_word]                 */
+    bool      measured;
+    uint64_t  most;                                   /* bytes to the end behind any of its tokens, at most */
 } mask__slot;
+
+typedef struct { int32_t set; uint64_t tokens; } mask__need;          /* that a way to the end has */
 
 typedef struct { int32_t set, classes; } mask__loop;
 
@@ -27893,6 +27912,8 @@ typedef struct {
     const mask__plain *plain;                         /* tokens that lead back to the state; NULL: none                        */
     const mask__trie  *trie;                          /* where the nodes of the escapes are                                    */
     int                skipped;                       /* classes of the characters in front of which escapes are not listed    */
+    bool               measured;
+    uint64_t           most;                          /* bytes to the end of the rule behind any of its tokens, at most        */
     uint32_t           n_token;
     uint32_t           at[257];                       /* escapes by the byte of their node: at[b] .. at[b + 1]                 */
     mask__token       *token;
@@ -27909,6 +27930,12 @@ typedef struct mask_cache {
     uint32_t         *scratch;                        /* [n_word]                                                             */
     mask__token      *token;                          /* [n_id]: the local state that is worked out                           */
     mask__escape     *escape;                         /* [n_node]                                                             */
+    mask__need       *need;                           /* [MASK_NEEDS]: what sets need to end                                  */
+    uint8_t          *way;                            /* [MASK_WAY]: a text to the end                                        */
+    uint32_t         *fewest;                         /* [MASK_WAY + 1]: tokens from each of its bytes                        */
+    bool              measures;                       /* bytes to the end are measured; the largest yet is `most`             */
+    uint64_t          most;
+    int64_t           left;                           /* tokens that may come behind the next one; -1: any number             */
     uint32_t          n_slot, n_local, generation;
     uint32_t          budget;                         /* nodes of a walk that is cheaper than what the entries of states need */
     uint32_t          large;                          /* nodes of a subtree for which mask__loops() is worth its while         */
@@ -27920,6 +27947,7 @@ static void mask__forget(mask_cache *m) {
     memset(m->slot, 0, m->n_slot * sizeof *m->slot);
     memset(m->local, 0, MASK_LOCALS * sizeof *m->local);
     for (int i = 0; i < MASK_LOOPS; i++) m->loop[i].set = -1;
+    for (int i = 0; i < MASK_NEEDS; i++) m->need[i].set = -1;
     m->plain = NULL;
     m->n_local = 0;
     m->whole_bytes = m->local_bytes = 0;
@@ -27929,11 +27957,14 @@ static void mask__forget(mask_cache *m) {
 static mask_cache *mask_new(gram *g, const mask_vocab *w) {
     mask_cache    *m = mem_new(1, sizeof *m);
     const uint32_t n_slot = (uint32_t)(MASK_WHOLE_MEM / 4 / w->n_word) / MASK_WAYS * MASK_WAYS;
-    *m = (mask_cache){.g = g, .w = w, .n_slot = n_slot < 1 << 14 ? n_slot : 1 << 14, .budget = 4096, .large = 64};
+    *m = (mask_cache){.g = g, .w = w, .n_slot = n_slot < 1 << 14 ? n_slot : 1 << 14, .budget = 4096, .large = 64, .left = -1};
     m->slot = mem_new(m->n_slot, sizeof *m->slot);
     m->local = mem_new(MASK_LOCALS, sizeof *m->local);
     m->loop = mem_new(MASK_LOOPS, sizeof *m->loop);
     m->scratch = mem_new(w->n_word, sizeof *m->scratch);
+    m->need = mem_new(MASK_NEEDS, sizeof *m->need);
+    m->way = mem_new(MASK_WAY, 1);
+    m->fewest = mem_new(MASK_WAY + 1, sizeof *m->fewest);
     m->token = mem_grow(NULL, w->all.n_id, sizeof *m->token);       /* without zeros: the kernel gives the pages that are used */
     m->escape = mem_grow(NULL, w->all.n_node, sizeof *m->escape);
     mask__forget(m);
@@ -27946,6 +27977,9 @@ static void mask_free(mask_cache *m) {
     mem_free(m->local);
     mem_free(m->loop);
     mem_free(m->scratch);
+    mem_free(m->need);
+    mem_free(m->way);
+    mem_free(m->fewest);
     mem_free(m->token);
     mem_free(m->escape);
     mem_free(m);
@@ -28015,6 +28049,69 @@ static int mask__loops(mask_cache *m, int32_t set) {
     return l->classes;
 }
 
+/* --- ways to the end. The way of a set is a shortest text to the end, of several the one whose bytes are least, in as few tokens as can spell it.
+ * Behind the first of these tokens, the way is the rest of that text, and needs one token less. So where masks allow only tokens behind which the way is
+ * not too long, there is always one more to choose. --- */
+
+/* Writes the first n bytes of the way, which has n. False: it holds a control token, or a limit was reached. */
+static bool mask__find_way(mask_cache *m, int32_t set, uint64_t n) {
+    for (uint64_t i = 0; i < n; i++) {
+        bool    tried[256] = {0}, found = false;
+        int32_t next = GRAM_DEAD;
+        for (int b = 0; b < 256 && !found; b++) {
+            if (tried[m->g->class_of[b]]) continue;
+            tried[m->g->class_of[b]] = true;
+            next = gram_step(m->g, set, (uint8_t)b);
+            found = next >= 0 && gram_least(m->g, next) == n - i - 1;
+            m->way[i] = (uint8_t)b;
+        }
+        if (!found) return false;
+        set = next;
+    }
+    return true;
+}
+
+/* The fewest tokens from byte `at` of the way, with those from later bytes known; UINT32_MAX: no tokens spell it. */
+static uint32_t mask__fewest_from(const mask_cache *m, uint64_t at, uint64_t n) {
+    const mask__trie *t = &m->w->all;
+    uint32_t          best = UINT32_MAX, i = m->w->root[m->way[at]], end = t->n_node;
+    while (i < end && at < n) {
+        if (t->node[i].tok < t->node[i + 1].tok && m->fewest[at + 1] < best) best = m->fewest[at + 1] + 1;
+        end = t->node[i++].next;
+        if (++at < n) while (i < end && t->node[i].byte != m->way[at]) i = t->node[i].next;
+    }
+    return best;
+}
+
+/* Tokens of the way of a set; MASK_UNKNOWN. A way that is too long to look at, or that has control tokens, counts by its bytes. */
+static uint64_t mask__tokens_of_way(mask_cache *m, int32_t set) {
+    const uint64_t n = gram_least(m->g, set);
+    if (n == UINT64_MAX) return MASK_UNKNOWN;
+    if (n > MASK_WAY || !mask__find_way(m, set, n)) return m->w->spells ? n : MASK_UNKNOWN;
+    m->fewest[n] = 0;
+    for (uint64_t i = n; i-- > 0;) m->fewest[i] = mask__fewest_from(m, i, n);
+    return m->fewest[0] == UINT32_MAX ? MASK_UNKNOWN : m->fewest[0];
+}
+
+static uint64_t mask__need_of(mask_cache *m, int32_t set) {
+    mask__need *k = &m->need[(uint32_t)set % MASK_NEEDS];
+    if (k->set != set) *k = (mask__need){set, mask__tokens_of_way(m, set)};
+    return k->tokens;
+}
+
+/* Whether so many tokens reach an end. */
+static bool mask__closes(mask_cache *m, int32_t set, uint64_t left) {
+    const uint64_t n = gram_least(m->g, set);
+    if (n == UINT64_MAX || (m->w->spells && n <= left)) return true;
+    return n / m->w->longest <= left && mask__need_of(m, set) <= left;
+}
+
+static uint64_t mask__sum(uint64_t a, uint64_t b) { return a + b < a ? UINT64_MAX : a + b; }
+
+static void mask__raise(mask_cache *m, uint64_t to_end) {
+    if (to_end > m->most) m->most = to_end;
+}
+
 /* --- a walk of the trie from a set --- */
 
 typedef enum { MASK_DONE, MASK_OVER, MASK_FULL } mask__end;           /* to the end; beyond the budget; a limit was reached */
@@ -28026,11 +28123,13 @@ typedef struct {
     uint32_t    left;                                 /* nodes that it may still visit         */
     int32_t     loop;                                 /* a set, and                            */
     int         classes;                              /* the characters that lead it to itself */
+    int32_t     judged;                               /* the last set that was judged, and     */
+    bool        good;                                 /* what came of it                       */
     int32_t     set[TOK_TEXT_MAX + 1];                /* in front of the byte at each depth    */
 } mask__walk;
 
 static void mask__begin(mask__walk *k, mask_cache *m, const mask__trie *t, uint32_t *bits, uint32_t budget) {
-    k->m = m, k->trie = t, k->bits = bits, k->left = budget, k->loop = -1, k->classes = 0;
+    k->m = m, k->trie = t, k->bits = bits, k->left = budget, k->loop = k->judged = -1, k->classes = 0;
 }
 
 /* Whether the set loops over every character below the node, so that all tokens there are allowed. */
@@ -28044,9 +28143,21 @@ static bool mask__covers(mask__walk *k, int32_t set, const mask__node *n, uint32
     return !(n->rest & ~k->classes);
 }
 
+/* Measures the set behind a token, and says whether the token may come, as far as its way to the end decides. */
+static bool mask__judge(mask_cache *m, int32_t set) {
+    if (m->measures) mask__raise(m, gram_least(m->g, set));
+    return m->left < 0 || mask__closes(m, set, (uint64_t)m->left);
+}
+
+static bool mask__good(mask__walk *k, int32_t set) {
+    if (set != k->judged) k->good = mask__judge(k->m, set), k->judged = set;
+    return k->good;
+}
+
 /* Sets the bits of the tokens that end in the nodes from .. to and that the set takes. */
 static mask__end mask__nodes(mask__walk *k, uint32_t from, uint32_t to) {
     const mask__trie *t = k->trie;
+    const bool        judges = k->m->measures || k->m->left >= 0;
     for (uint32_t i = from, next; i < to; i = next) {
         const mask__node *n = &t->node[i];
         const int32_t     set = gram_step(k->m->g, k->set[n->depth], n->byte);
@@ -28054,8 +28165,9 @@ static mask__end mask__nodes(mask__walk *k, uint32_t from, uint32_t to) {
         if (set == GRAM_LIMIT) return MASK_FULL;
         next = set < 0 || mask__covers(k, set, n, n->next - i) ? n->next : i + 1;
         if (set < 0) continue;
-        mask__set(k->bits, t->id + n->tok, t->node[next].tok - n->tok);
         k->set[n->depth + 1] = set;
+        if (judges && n->tok < t->node[next].tok && !mask__good(k, set)) continue;
+        mask__set(k->bits, t->id + n->tok, t->node[next].tok - n->tok);
     }
     return MASK_DONE;
 }
@@ -28063,7 +28175,7 @@ static mask__end mask__nodes(mask__walk *k, uint32_t from, uint32_t to) {
 /* The whole vocabulary. Where the first token loses its blank, the subtree of the blank is one of its own. A blank alone is no text then. */
 static mask__end mask__tokens(mask_cache *m, int32_t set, bool first, uint32_t *bits, uint32_t budget) {
     const mask__trie *t = &m->w->all;
-    const uint32_t    blank = m->w->blank;
+    const uint32_t    blank = m->w->root[' '];
     mask__walk        k;
     mask__begin(&k, m, t, bits, budget);
     k.set[0] = set;
@@ -28115,21 +28227,26 @@ static bool mask__is_next(const gram *g, int32_t start, int32_t set) {
     return state >= 0 && mask__bodies(g, set, &bodies) && bodies == 1 && gram_configs(g, set, &n)->state == state;
 }
 
+static void mask__raise_local(mask__make *k, int32_t set) {
+    const uint64_t least = gram_least(k->m->g, set);
+    if (least > k->l.most) k->l.most = least;
+}
+
 /* Finds classes whose characters all lead from the start to a set that they lead back to itself, or to the next body. The rule can be over
  * behind each of them where it can behind the first. */
 static void mask__find_plain(mask__make *k, int32_t start) {
-    gram *g = k->m->g;
-    bool  over = false;
+    gram   *g = k->m->g;
+    int32_t next = GRAM_DEAD;
     for (const char *c = "aA0 -"; *c && !k->plain; c++) {
-        const int32_t next = gram_step(g, start, (uint8_t)*c);
-        if (next < 0 || (k->l.span && !mask__is_next(g, start, next))) continue;
-        k->plain = mask__classes(g, start, next) & (k->l.span ? 0xff : mask__loops(k->m, next));
-        over = gram_escaped(g, next);
+        next = gram_step(g, start, (uint8_t)*c);
+        if (next >= 0 && (!k->l.span || mask__is_next(g, start, next))) k->plain = mask__classes(g, start, next) & (k->l.span ? 0xff : mask__loops(k->m, next));
     }
     if ((k->plain & MASK_STRING) == MASK_STRING) k->plain = MASK_STRING;
-    if (!k->plain || (over && k->l.textual) || !(k->l.plain = mask__plain_of(k->m, k->plain))) k->plain = 0;
+    if (!k->plain || (k->l.textual && gram_escaped(g, next)) || !(k->l.plain = mask__plain_of(k->m, k->plain))) k->plain = 0;
+    if (!k->plain) return;
     if (k->plain == MASK_STRING) k->l.trie = &k->m->w->odd;
-    if (over) k->l.skipped = k->plain;
+    if (gram_escaped(g, next)) k->l.skipped = k->plain;
+    if (k->m->measures) mask__raise_local(k, next);
 }
 
 static void mask__note_escape(mask__make *k, uint32_t node, uint32_t bodies) { k->m->escape[k->n_escape++] = (mask__escape){node, bodies}; }
@@ -28141,6 +28258,7 @@ static bool mask__note(mask__make *k, int32_t set, uint32_t i, uint32_t next) {
     size_t            n;
     uint32_t          bodies = 0;
     gram_configs(k->m->g, set, &n);
+    if (k->m->measures && t->node[i].tok < t->node[next].tok) mask__raise_local(k, set);
     if (k->l.span && !mask__bodies(k->m->g, set, &bodies)) return false;
     for (uint32_t j = t->node[i].tok; j < t->node[next].tok && (n || !k->l.textual); j++)
         if (t->kind[j].classes & ~k->plain || !k->plain) k->m->token[k->l.n_token++] = (mask__token){t->id[j], k->l.span ? bodies + !over : 0};
@@ -28209,14 +28327,15 @@ static mask__local **mask__local_at(const mask_cache *m, int32_t start) {
 static mask__end mask__local_make(mask_cache *m, const gram_config *c, int32_t start) {
     mask__local **at = mask__local_at(m, start);
     gram         *g = m->g;
-    mask__make    k = {.m = m, .l = {.start = start, .span = gram_span_of(g, c->state), .trie = &m->w->all}};
-    if (*at) return MASK_DONE;
+    mask__make    k = {.m = m, .l = {.start = start, .measured = m->measures, .span = gram_span_of(g, c->state), .trie = &m->w->all}};
+    if (*at && ((*at)->measured || !m->measures)) return MASK_DONE;
     if (m->n_local >= MASK_LOCALS / 2) return MASK_OVER;
     k.l.textual = !k.l.span && gram_unguarded(g, c->state) >= 0;
     if (!k.l.span || gram_span_between(g, c->state)) mask__find_plain(&k, start);
     const mask__end e = mask__inside(&k, start);
     if (e != MASK_DONE) return e;
-    m->n_local += (*at = mask__keep(&k)) != NULL;
+    if (*at) (*at)->measured = true, (*at)->most = k.l.most;
+    else m->n_local += (*at = mask__keep(&k)) != NULL;
     return *at ? MASK_DONE : MASK_OVER;
 }
 
@@ -28254,7 +28373,7 @@ static mask__end mask__add_escapes(mask_cache *m, const mask__local *l, int32_t 
         for (uint32_t i = l->at[b]; set >= 0 && i < l->at[b + 1]; i++) {
             const mask__node *n = &node[l->escape[i].node];
             if (l->escape[i].bodies < least || l->escape[i].bodies > most) continue;
-            mask__set(bits, l->trie->id + n->tok, n[1].tok - n->tok);
+            if (n->tok < n[1].tok && mask__good(&k, set)) mask__set(bits, l->trie->id + n->tok, n[1].tok - n->tok);
             k.set[n->depth + 1] = set;
             if (mask__nodes(&k, l->escape[i].node + 1, n->next) == MASK_FULL) return MASK_FULL;
         }
@@ -28277,7 +28396,7 @@ static mask__end mask__add_textual(mask_cache *m, const mask__local *l, int32_t 
         before = path;
         if (k.set[path.n] == GRAM_LIMIT) return MASK_FULL;
         if (k.set[path.n] < 0) continue;
-        mask__set(bits, t->id + n->tok, n[1].tok - n->tok);
+        if (n->tok < n[1].tok && mask__good(&k, k.set[path.n])) mask__set(bits, t->id + n->tok, n[1].tok - n->tok);
         if (mask__nodes(&k, node + 1, n->next) == MASK_FULL) return MASK_FULL;
     }
     return MASK_DONE;
@@ -28295,6 +28414,7 @@ static mask__end mask__add_config(mask_cache *m, int32_t set, const gram_config 
         least = done < l->span->min ? l->span->min - done : 0;
         most = l->span->max == UINT64_MAX ? UINT64_MAX : l->span->max - done;
     }
+    if (m->measures) mask__raise(m, mask__sum(l->most, gram_least(m->g, set)));
     mask__add_inside(m, l, most, bits);
     return l->textual ? mask__add_textual(m, l, set, bits) : mask__add_escapes(m, l, behind, least, most, bits);
 }
@@ -28308,21 +28428,39 @@ static bool mask__is_broad(gram *g, int32_t set) {
     return true;
 }
 
+/* The tokens that begin the way of a set, and behind which what is left reaches its end. */
+static mask__end mask__along(mask_cache *m, int32_t set, uint32_t *bits) {
+    const mask__trie *t = &m->w->all;
+    const uint64_t    n = gram_least(m->g, set);
+    uint32_t          i, end = t->n_node;
+    if (n > MASK_WAY || mask__tokens_of_way(m, set) == MASK_UNKNOWN) return MASK_FULL;
+    i = n ? m->w->root[m->way[0]] : end;
+    for (uint64_t at = 0; i < end;) {
+        const mask__node *node = &t->node[i];
+        if (m->fewest[at + 1] <= (uint64_t)m->left) mask__set(bits, t->id + node->tok, node[1].tok - node->tok);
+        end = node->next, i++;
+        if (++at < n) while (i < end && t->node[i].byte != m->way[at]) i = t->node[i].next;
+        else break;
+    }
+    return MASK_DONE;
+}
+
 /* The tokens by their text: a short walk where that is enough, else by the entries of the states, else a walk of any length. */
 static mask__end mask__by_text(mask_cache *m, int32_t set, uint32_t *bits) {
     gram_config        c[MASK_CONFIGS];
     int32_t            start[MASK_CONFIGS];
     size_t             n, known = 0;
     const gram_config *all = gram_configs(m->g, set, &n);
-    bool               broad = mask__is_broad(m->g, set);
+    bool               broad = mask__is_broad(m->g, set), textual = false;
     if (n > MASK_CONFIGS) return mask__tokens(m, set, false, bits, UINT32_MAX);
     memcpy(c, all, n * sizeof *c);
     for (size_t i = 0; i < n; i++) {
         if ((start[i] = mask__start(m->g, &c[i])) < 0) return MASK_FULL;
         known += *mask__local_at(m, start[i]) != NULL;
-        broad = broad || (gram_unguarded(m->g, c[i].state) >= 0 && !gram_span_of(m->g, c[i].state));
+        textual = textual || (gram_unguarded(m->g, c[i].state) >= 0 && !gram_span_of(m->g, c[i].state));
     }
-    mask__end e = known < n && !broad ? mask__tokens(m, set, false, bits, m->budget) : MASK_OVER;
+    if (m->left >= 0) return textual ? mask__along(m, set, bits) : mask__tokens(m, set, false, bits, UINT32_MAX);
+    mask__end e = known < n && !broad && !textual ? mask__tokens(m, set, false, bits, m->budget) : MASK_OVER;
     if (e != MASK_OVER) return e;
     e = MASK_DONE;
     for (size_t i = 0; i < n && e == MASK_DONE; i++) e = mask__local_make(m, &c[i], start[i]);
@@ -28359,13 +28497,13 @@ static bool mask__one_by_one(mask_cache *m, int32_t set, bool first, const int32
     for (int32_t i = 0; i < n; i++) {
         const int32_t one = id ? id[i] : i, next = mask__accept(m, set, one, first);
         if (next == GRAM_LIMIT) return false;
-        if (next >= 0) mask__set(bits, &one, 1);
+        if (next >= 0 && mask__judge(m, next)) mask__set(bits, &one, 1);
         else bits[one >> 5] &= ~(1u << (one & 31));
     }
     return true;
 }
 
-/* All that may follow a set. False: a limit was reached. */
+/* All that may follow a set; with m->left all behind which so many tokens reach an end. False: a limit was reached. */
 static bool mask__fill(mask_cache *m, int32_t set, bool first, uint32_t *bits) {
     const mask_vocab *w = m->w;
     first = first && w->strips;
@@ -28391,9 +28529,9 @@ static uint32_t *mask__room(mask_cache *m, mask__slot *s) {
 
 static const uint32_t *mask__make_whole(mask_cache *m, int32_t set, bool first, mask__slot *s) {
     uint32_t *bits = mask__room(m, s);
-    s->key = 0;
+    s->key = 0, m->most = 0;
     if (!mask__fill(m, set, first, bits)) return NULL;
-    if (bits != m->scratch) s->key = mask__key(set, first), s->used = m->clock;
+    if (bits != m->scratch) s->key = mask__key(set, first), s->used = m->clock, s->measured = m->measures, s->most = m->most;
     return bits;
 }
 
@@ -28424,19 +28562,46 @@ static const uint32_t *mask__miss(mask_cache *m, int32_t set, bool first) {
     return bits;
 }
 
-/* Bits of the ids that may follow, by id: the end tokens where the text is whole. first: the token loses its leading blank (tok_strips). NULL: a
- * limit was reached. Valid until the next call. A collection may happen: sets that no track holds are void then. */
-static const uint32_t *mask_of(mask_cache *m, int32_t set, bool first) {
+/* As mask_of; *most: bytes to the end behind any of the tokens, at most, where m->measures. */
+static const uint32_t *mask__get(mask_cache *m, int32_t set, bool first, uint64_t *most) {
     bool hit;
-    if (set < 0) return NULL;
-    first = first && m->w->strips;
     mask__refresh(m);
     const mask__slot *s = mask__slot_of(m, set, first, &hit);
-    if (hit) return m->hits++, s->bits;
+    if (hit && (s->measured || !m->measures)) return m->hits++, *most = s->most, s->bits;
     const double    began = clock_now();
     const uint32_t *bits = mask__miss(m, set, first);
     m->misses++;
     m->seconds += clock_now() - began;
+    return *most = m->most, bits;
+}
+
+/* Bits of the ids that may follow, by id: the end tokens where the text is whole. first: the token loses its leading blank (tok_strips). NULL: a
+ * limit was reached. Valid until the next call. A collection may happen: sets that no track holds are void then. */
+static const uint32_t *mask_of(mask_cache *m, int32_t set, bool first) {
+    uint64_t most;
+    return set < 0 ? NULL : mask__get(m, set, first && m->w->strips, &most);
+}
+
+/* The same without the tokens behind which the left - 1 that may still come reach no end; all of them where `left` reach none. */
+static const uint32_t *mask_closing(mask_cache *m, int32_t set, bool first, int64_t left) {
+    gram_track t;
+    uint64_t   most;
+    if (set < 0) return NULL;
+    gram_track_open(&t, m->g);
+    t.set = set;
+    first = first && m->w->strips;
+    m->measures = m->w->spells;
+    const uint32_t *bits = mask__get(m, set, first, &most);
+    const bool      enough = m->measures && left > 0 && most < (uint64_t)left;
+    m->measures = false;
+    gram_hold(m->g, true);
+    if (bits && !enough && left > 0 && mask__closes(m, t.set, (uint64_t)left)) {
+        m->left = left - 1;
+        bits = mask__fill(m, t.set, first, m->scratch) ? m->scratch : NULL;
+        m->left = -1;
+    }
+    gram_hold(m->g, false);
+    gram_track_close(&t);
     return bits;
 }
 
@@ -28503,9 +28668,6 @@ static void mask_stats(const mask_cache *m, str *out) {
     str_fmt(out, "masks %llu known, %llu made in %.0f us each, %.1f MiB", (unsigned long long)m->hits, (unsigned long long)m->misses,
             m->misses ? m->seconds * 1e6 / (double)m->misses : 0.0, (double)(m->whole_bytes + m->local_bytes) / 0x1p20);
 }
-
-static const uint32_t *mask_closing(mask_cache *m, int32_t set, bool first, int64_t left) { (void)left; return mask_of(m, set, first); }
-static int64_t mask_least(mask_cache *m, int32_t set) { (void)m, (void)set; return -1; }
 
 /* ===== [constrain] constraints as a user gives them =====
  * A constraint from its text to an automaton with its masks, and where one answer stands in it. Free text may come before it: thinking, or all up

@@ -280,6 +280,62 @@ static void t_mask_unique(void) {
     gram_free(g);
 }
 
+/* --- ends within a number of tokens --- */
+
+static bool tk_has(const uint32_t *bits, int32_t id) { return bits[id >> 5] >> (id & 31) & 1; }
+
+/* A token that is neither an end nor named alone, chosen by the dice; -1: there is none. */
+static int32_t tk_pick(const uint32_t *bits, const tok_vocab *v, tk_dice *d) {
+    int32_t pick = -1;
+    for (int32_t id = 0, n = 0; id < v->n; id++)
+        if (tk_has(bits, id) && !tok_is_eog(v, id) && tk_roll(d, (uint64_t)++n) == 0) pick = id;
+    return pick;
+}
+
+/* A random text of at most `left` tokens, where a shortest one has fewer or as many: it ends. */
+static void tk_close(mask_cache *m, gram *g, const tok_vocab *v, int64_t left, tk_dice *d) {
+    gram_track t;
+    gram_track_open(&t, g);
+    for (; left > 0; left--) {
+        const uint64_t  bytes_left = gram_least(g, t.set);
+        const uint32_t *bits = mask_closing(m, t.set, false, left);
+        if (!CHECK(bits != NULL)) break;
+        const int32_t id = tk_pick(bits, v, d);
+        if (gram_complete(g, t.set) && (id < 0 || tk_roll(d, 4) == 0)) break;
+        if (!CHECKF(id >= 0, "no token with %lld left, %llu bytes to the end", (long long)left, (unsigned long long)bytes_left)) break;
+        for (int32_t other = 0; other < v->n; other++)
+            if (tk_has(bits, other) && !tok_is_eog(v, other)) CHECK(tk_may(g, v, t.set, other, false));
+        t.set = mask_accept(m, t.set, id, false);
+    }
+    CHECKF(gram_complete(g, t.set), "%lld left, %llu bytes to the end", (long long)left, (unsigned long long)gram_least(g, t.set));
+    gram_track_close(&t);
+}
+
+static void t_mask_closing(void) {
+    tk_dice  d = {31};
+    tk_vocab k;
+    int      made = 0;
+    tk_vocab_open(&k, 512, &d);
+    mask_vocab *w = mask_vocab_new(&k.v);
+    for (int i = 0; i < 150; i++) {
+        gram *g = i % 30 ? tk_gram(&d, false) : tk_unique();
+        if (!g) continue;
+        mask_cache *m = mask_new(g, w);
+        gram_track  t;
+        if (tk_roll(&d, 2)) m->budget = (uint32_t)tk_roll(&d, 9), m->large = 2;
+        gram_track_open(&t, g);
+        const int64_t least = (int64_t)mask__need_of(m, t.set);
+        CHECK(least >= 0 && (uint64_t)least <= gram_least(g, t.set));
+        gram_track_close(&t);
+        for (int more = 0; more < 12; more++, made++) tk_close(m, g, &k.v, least + more, &d);
+        mask_free(m);
+        gram_free(g);
+    }
+    CHECK(made > 500);
+    mask_vocab_free(w);
+    tk_vocab_close(&k);
+}
+
 static void t_mask_spans(void) {
     tt_open o;
     tk_dice d = {5};
@@ -348,6 +404,7 @@ static const t_case t_mask_cases[] = {
     {"mask.named", "the same with tokens that the automaton names", t_mask_named},
     {"mask.spans", "strings of bounded length, at every length", t_mask_spans},
     {"mask.unique", "strings of a list that all differ", t_mask_unique},
+    {"mask.closing", "with --close a text of any number of tokens that can hold an end has one", t_mask_closing},
     {"mask.shipped", "random automata with the vocabulary that ships here", t_mask_shipped},
     {"mask.real", "random automata with 128,256 tokens, and with those of SentencePiece", t_mask_real},
 };
