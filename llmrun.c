@@ -18460,6 +18460,7 @@ typedef struct {
     int32_t      *lit;
     uint32_t      n;
     uint8_t       barren;                             /* 0: not known, 1: no, 2: yes */
+    schema__flat *flat;                               /* NULL: not worked out */
     schema_shape *shape;
 } schema__conj;
 
@@ -19893,7 +19894,7 @@ static schema_conj schema__conj_of(schema_doc *s, const int32_t *lit, size_t n) 
     if (schema__once_get(en)) return (int32_t)schema__once_get(en) - 1;
     s->conj = schema__room(s, s->conj, s->n_conj, &s->cap_conj, sizeof *s->conj);
     schema__conj *c = &s->conj[s->n_conj++];
-    *c = (schema__conj){val_alloc(&s->env, n, sizeof *lit), (uint32_t)n, 0, NULL};
+    *c = (schema__conj){.lit = val_alloc(&s->env, n, sizeof *lit), .n = (uint32_t)n};
     if (n) memcpy(c->lit, lit, n * sizeof *lit);
     schema__once_set(en, (uint32_t)s->n_conj);
     return (int32_t)s->n_conj - 1;
@@ -20063,8 +20064,10 @@ static schema_conj schema__conj_and(schema_doc *s, schema_conj a, schema_conj b)
 static schema__flat schema__flat_conj(schema_doc *s, schema_conj c) {
     schema__flat f = schema__flat_all(s);
     if (c == SCHEMA_FALSE) return schema__flat_none(s);
+    if (s->conj[c].flat) return *s->conj[c].flat;
     for (size_t i = 0; i < s->conj[c].n; i++) f = schema__flat_and(s, f, schema__flat_of(s, s->conj[c].lit[i]));
-    return f;
+    s->conj[c].flat = val_alloc(&s->env, 1, sizeof f);
+    return *s->conj[c].flat = f;
 }
 
 /* Whether it is plain that nothing satisfies the conjunction. */
@@ -20401,11 +20404,64 @@ static schema__alts schema__alts_and(schema_doc *s, schema__alts a, schema__alts
     return r;
 }
 
+/* Whether a key that has to come in a or in b has no value in both. The keys of a are the set of names. */
+static bool schema__keys_apart(schema_doc *s, const schema__alt *a, const schema__alt *b) {
+    for (size_t i = 0; i < b->n_key; i++) {
+        const schema__key *y = &b->key[i], *x = s->seen[y->name] == s->n_seen ? &a->key[s->place[y->name]] : NULL;
+        if (!x || (!x->required && !y->required) || x->value == y->value) continue;
+        const schema__flat f = schema__flat_conj(s, x->value), g = schema__flat_conj(s, y->value);
+        if (schema__flat_apart(s, &f, &g)) return true;
+    }
+    val_step(&s->env, 1);
+    return false;
+}
+
 /* Whether an alternative plainly has no value in common with those of a list. */
 static bool schema__alt_apart(schema_doc *s, const schema__alt *a, const schema__alts *l, bool arr) {
-    for (size_t i = 0; i < l->n; i++)
-        if (schema__alt_and(s, a, l->at[i], arr)) return false;
+    for (size_t i = 0; i < l->n; i++) {
+        schema__seen_begin(s);
+        for (size_t k = 0; k < a->n_key; k++) s->seen[a->key[k].name] = s->n_seen, s->place[a->key[k].name] = (uint32_t)k;
+        if (!schema__keys_apart(s, a, l->at[i]) && schema__alt_and(s, a, l->at[i], arr)) return false;
+    }
     return true;
+}
+
+/* The values of a key that each alternative of a list needs. False: not each one needs it. */
+static bool schema__key_values(schema_doc *s, const schema__alts *l, int32_t name, schema__flat *out) {
+    *out = schema__flat_none(s);
+    for (size_t i = 0; i < l->n; i++) {
+        const schema__alt *a = l->at[i];
+        size_t             k = 0;
+        while (k < a->n_key && (a->key[k].name != name || !a->key[k].required)) k++;
+        val_step(&s->env, 1 + k / 16);
+        if (k == a->n_key) return false;
+        *out = schema__flat_or(s, *out, schema__flat_conj(s, a->key[k].value));
+    }
+    return true;
+}
+
+/* Whether the values of a key that all of n lists need tell them apart: unions of two at a time, up to the union of all. */
+static bool schema__apart_by(schema_doc *s, const schema__alts *l, size_t n, int32_t name) {
+    schema__flat *any = val_alloc(&s->env, n, sizeof *any);
+    for (size_t i = 0; i < n; i++)
+        if (!schema__key_values(s, &l[i], name, &any[i])) return false;
+    for (; n > 1; n = (n + 1) / 2)
+        for (size_t i = 0; i < n; i += 2) {
+            if (i + 1 < n && !schema__flat_apart(s, &any[i], &any[i + 1])) return false;
+            any[i / 2] = i + 1 < n ? schema__flat_or(s, any[i], any[i + 1]) : any[i];
+        }
+    return true;
+}
+
+/* Whether one key tells n lists of objects apart. */
+static bool schema__all_apart(schema_doc *s, const schema__alts *l, size_t n) {
+    size_t first = 0;
+    while (first < n && !l[first].n) first++;
+    if (first == n) return true;
+    const schema__alt *a = l[first].at[0];
+    for (size_t k = 0; k < a->n_key; k++)
+        if (a->key[k].required && schema__apart_by(s, l, n, a->key[k].name)) return true;
+    return false;
 }
 
 /* --- the alternatives of literals --- */
@@ -20517,14 +20573,16 @@ static schema__alts schema__either(schema_doc *s, const schema__part *p, bool ne
 
 /* Just one of the subschemas, in the alternatives that the other parts of the node leave: there, subschemas are apart more often. False: tasks were pushed. */
 static bool schema__just_one(schema_doc *s, const schema__part *p, schema__alts among, bool arr, schema__ints *stack, schema__alts *out) {
-    bool done = true;
+    bool          done = true;
+    schema__alts *l = val_alloc(&s->env, p->n_sub, sizeof *l);
     *out = (schema__alts){0};
+    for (size_t i = 0; i < p->n_sub; i++) l[i] = schema__alts_and(s, among, schema__sub(s, p, i, false, arr), arr);
+    const bool apart = !arr && schema__all_apart(s, l, p->n_sub);
     for (size_t i = 0; i < p->n_sub; i++) {
-        schema__alts l = schema__alts_and(s, among, schema__sub(s, p, i, false, arr), arr);
-        for (size_t k = 0; k < p->n_sub && l.n && done; k++)
-            if (k != i) done = schema__without(s, &l, schema__lit(s, p->sub[k]), arr, stack);
+        for (size_t k = 0; k < p->n_sub && l[i].n && done && !apart; k++)
+            if (k != i) done = schema__without(s, &l[i], schema__lit(s, p->sub[k]), arr, stack);
         if (!done) return false;
-        schema__alts_join(s, out, l);
+        schema__alts_join(s, out, l[i]);
     }
     schema__alts_reduce(s, out);
     return true;
@@ -21027,7 +21085,7 @@ static void schema__open_run(val_env *env, void *arg) {
     s->conj = schema__room(s, s->conj, 0, &s->cap_conj, sizeof *s->conj);
     schema__conj_of(s, NULL, 0);
     s->never = SCHEMA__LIT_FALSE;
-    s->conj[s->n_conj++] = (schema__conj){&s->never, 1, 2, NULL};
+    s->conj[s->n_conj++] = (schema__conj){.lit = &s->never, .n = 1, .barren = 2};
     s->top = schema__conj_node(s, s->root, false);
 }
 
