@@ -21187,7 +21187,7 @@ typedef struct json_rules json_rules;                 /* values of one document 
 enum { JSON_BLANKS = 64 };                            /* of the indentation of a line */
 
 /* Rules that every value shares: made when they are first called. */
-typedef enum { JSON_VALUE, JSON_OBJECT, JSON_ARRAY, JSON_STRING, JSON_CHAR, JSON_NUMBER, JSON_LINE, JSON_BLANK, JSON_NOTHING, JSON_SHARED } json_shared;
+typedef enum { JSON_VALUE, JSON_OBJECT, JSON_ARRAY, JSON_STRING, JSON_NUMBER, JSON_REST, JSON_OTHER, JSON_LINE, JSON_BLANK, JSON_NOTHING, JSON_SHARED } json_shared;
 
 /* Where blanks may stand. */
 typedef enum { JSON_AROUND, JSON_OPENED, JSON_CLOSING, JSON_BEFORE, JSON_COMMA, JSON_COLON } json_place;
@@ -21278,17 +21278,27 @@ static void json__escape(json__base *b, int32_t from, int32_t to) {
     json__unicode(b, json__byte(b, json__byte(b, high, '\\'), 'u'), "ddDD", "cfCF", to);
 }
 
-/* One character of a string, in each spelling. */
-static void json__char_rule(json__base *b, int32_t from, int32_t to) {
+/* The inside of a string and its last quote: a rule of its own, so that all strings stand in the same state. */
+static void json__rest_rule(json__base *b, int32_t from, int32_t to) {
     static const gram_range raw[] = {{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x10ffff}};
-    gram_chars(b->g, from, raw, sizeof raw / sizeof *raw, to);
-    json__escape(b, from, to);
+    const int32_t           inside = gram_state(b->g);
+    gram_eps(b->g, from, inside);
+    gram_chars(b->g, inside, raw, sizeof raw / sizeof *raw, inside);
+    json__escape(b, inside, inside);
+    gram_byte(b->g, inside, '"', '"', to);
 }
 
-static void json__string_rule(json__base *b, int32_t from, int32_t to) {
-    const int32_t inside = json__byte(b, from, '"');
-    json__char_rule(b, inside, inside);
-    gram_byte(b->g, inside, '"', '"', to);
+static void json__string_rule(json__base *b, int32_t from, int32_t to) { gram_call(b->g, json__byte(b, from, '"'), json__rule(b, JSON_REST), to); }
+
+/* A character that is not printable ASCII, raw or as an escape, then the rest of the string. */
+static void json__other_rule(json__base *b, int32_t from, int32_t to) {
+    const int32_t escape = json__byte(b, from, '\\'), next = gram_state(b->g);
+    const int32_t high = json__byte(b, json__byte(b, json__byte(b, escape, 'u'), '0'), '0'), low = gram_state(b->g);
+    gram_chars(b->g, from, &(gram_range){0x80, 0x10ffff}, 1, next);
+    json__digits(b, escape, "\"\"\\\\bbffnnrrtt", next);
+    json__digits(b, high, "01", low);
+    json__digits(b, low, json__hex, next);
+    gram_call(b->g, next, json__rule(b, JSON_REST), to);
 }
 
 /* -? (0 | [1-9] [0-9]*) (. [0-9]+)? Returns the state behind it. */
@@ -21350,8 +21360,7 @@ static void json__value_rule(json__base *b, int32_t from, int32_t to) {
     gram_text(b->g, from, bytes_of("null"), to);
     gram_text(b->g, from, bytes_of("false"), to);
     gram_text(b->g, from, bytes_of("true"), to);
-    for (json_shared i = JSON_OBJECT; i <= JSON_NUMBER; i++)
-        if (i != JSON_CHAR) gram_call(b->g, from, json__rule(b, i), to);
+    for (json_shared i = JSON_OBJECT; i <= JSON_NUMBER; i++) gram_call(b->g, from, json__rule(b, i), to);
 }
 
 static int32_t json__rule(json__base *b, json_shared which) {
@@ -21359,7 +21368,7 @@ static int32_t json__rule(json__base *b, json_shared which) {
         const char *name;
         void (*make)(json__base *b, int32_t from, int32_t to);
     } rules[JSON_SHARED] = {{"value", json__value_rule},   {"object", json__object_rule}, {"array", json__array_rule}, {"string", json__string_rule},
-                            {"character", json__char_rule}, {"number", json__number_rule}, {"line", json__line_rule},   {"blank", json__blank_rule},  {"nothing", json__nothing_rule}};
+                            {"number", json__number_rule}, {"rest of a string", json__rest_rule}, {"rest of a key", json__other_rule}, {"line", json__line_rule},   {"blank", json__blank_rule},  {"nothing", json__nothing_rule}};
     if (b->shared[which] >= 0) return b->shared[which];
     const int32_t rule = b->shared[which] = gram_rule(b->g, rules[which].name);
     rules[which].make(b, gram_begin(b->g, rule), gram_end(b->g, rule));
@@ -21643,6 +21652,8 @@ typedef struct {
     bool          none;                               /* no object satisfies it */
     str          *word;                               /* names of members that a finite language has */
     size_t        n_word;
+    bytes        *named;                              /* the declared names of the schema, also of members that have no value */
+    size_t        n_named;
     const char   *at;
 } json__object;
 
@@ -21727,6 +21738,7 @@ static size_t json__ways(json_rules *d, schema_conj v, const json__need *need, u
 static void json__object_drop(json__object *o) {
     for (size_t i = 0; i < o->n_word; i++) str_drop(&o->word[i]);
     mem_free(o->word);
+    mem_free(o->named);
     mem_free(o->m);
 }
 
@@ -21776,9 +21788,12 @@ static bool json__object_read(json_rules *d, const schema_object *from, json__ob
     *o = (json__object){.min = from->min, .max = from->max, .n_need = from->n_some, .at = from->at};
     if (from->n_some > JSON_NEEDS) return json__refuse(d, from->at, "more than 5 kinds of members are counted in one object");
     for (size_t j = 0; j < from->n_some; j++) o->need[j] = (json__need){from->some[j].value, from->some[j].min, from->some[j].max, 0};
+    o->named = mem_new(from->n_prop, sizeof *o->named);
+    o->n_named = from->n_prop;
     for (size_t i = 0; i < from->n_prop; i++) {
         const schema_prop *p = &from->prop[i];
         uint32_t           needs = 0;
+        o->named[i] = p->name;
         for (size_t j = 0; j < from->n_some; j++) needs |= (uint32_t)lang_has(from->some[j].keys, p->name) << j;
         if (p->value != SCHEMA_FALSE) json__member_add(o, (json__member){.name = p->name, .value = p->value, .required = p->required, .needs = needs});
         else if (p->required) o->none = true;
@@ -21873,7 +21888,7 @@ static bool json__uses_ways(json_rules *d, uint32_t user, schema_conj v, const j
 }
 
 static bool json__uses_array(json_rules *d, uint32_t user, const schema_array *a) {
-    json__need need[JSON_NEEDS];
+    json__need need[JSON_NEEDS] = {{0}};
     if (a->n_contains > JSON_NEEDS) return json__refuse(d, a->at, "more than 5 kinds of items are counted in one array");
     const size_t   n = json__array_needs(a, need);
     const uint64_t places = json__places(a);
@@ -22333,9 +22348,82 @@ static int32_t json__name(json_rules *d, int32_t from, bytes name) {
     return to;
 }
 
+/* A tree of names while it is made. */
+typedef struct {
+    int32_t  state;
+    uint64_t child[2];                                /* bits of ASCII characters that go on to another node */
+    bool     name;                                    /* a name ends here */
+} json__twig;
+
+typedef struct {
+    json__twig *at;
+    size_t      n;
+} json__tree;
+
+static size_t json__twig_new(json_rules *d, json__tree *t) {
+    t->at = mem_reserve(t->at, t->n, UINT64_MAX, sizeof *t->at);
+    t->at[t->n] = (json__twig){.state = gram_state(d->b.g)};
+    return t->n++;
+}
+
+static void json__tree_names(json_rules *d, json__tree *t, const json__sorted *name, size_t n) {
+    size_t longest = 0;
+    for (size_t i = 0; i < n; i++) longest = name[i].name.n > longest ? name[i].name.n : longest;
+    size_t *path = mem_new(longest + 1, sizeof *path);
+    path[0] = json__twig_new(d, t);
+    for (size_t i = 0; i < n; i++) {
+        const bytes one = name[i].name;
+        for (size_t at = i ? json__common(one, name[i - 1].name) : 0; at < one.n; at++) {
+            const uint8_t c = one.p[at];
+            path[at + 1] = json__twig_new(d, t);
+            t->at[path[at]].child[c >> 6] |= (uint64_t)1 << (c & 63);
+            gram_byte(d->b.g, t->at[path[at]].state, c, c, t->at[path[at + 1]].state);
+        }
+        t->at[path[one.n]].name = true;
+    }
+    mem_free(path);
+}
+
+/* What stands behind the beginning of a name and goes on as none of them: a quote or another character. */
+static void json__twig_others(json_rules *d, const json__twig *t, int32_t rest, int32_t to) {
+    gram *g = d->b.g;
+    if (!t->name) gram_byte(g, t->state, '"', '"', to);
+    gram_call(g, t->state, json__rule(&d->b, JSON_OTHER), to);
+    for (unsigned c = 0x20, last; c < 0x80; c = last + 1) {
+        last = c;
+        if (c == '"' || c == '\\' || (t->child[c >> 6] >> (c & 63) & 1)) continue;
+        while (last < 0x7f && last + 1 != '"' && last + 1 != '\\' && !(t->child[(last + 1) >> 6] >> ((last + 1) & 63) & 1)) last++;
+        gram_byte(g, t->state, (uint8_t)c, (uint8_t)last, rest);
+    }
+}
+
+/* Every key but the declared names (generation): a tree of the names, and behind a character that leaves it, rules that all keys share. */
+static int32_t json__undeclared(json_rules *d, int32_t from, const json__object *o) {
+    json__sorted *name = mem_new(o->n_named, sizeof *name);
+    json__tree    tree = {0};
+    const int32_t to = gram_state(d->b.g), rest = gram_state(d->b.g);
+    for (size_t i = 0; i < o->n_named; i++) name[i].name = o->named[i];
+    qsort(name, o->n_named, sizeof *name, json__name_order);
+    json__tree_names(d, &tree, name, o->n_named);
+    gram_byte(d->b.g, from, '"', '"', tree.at[0].state);
+    gram_call(d->b.g, rest, json__rule(&d->b, JSON_REST), to);
+    for (size_t i = 0; i < tree.n; i++) json__twig_others(d, &tree.at[i], rest, to);
+    mem_free(tree.at), mem_free(name);
+    return to;
+}
+
+/* Whether keys are all but the declared names, which are printable ASCII. */
+static bool json__all_but_named(json_rules *d, const json__object *o, const lang *keys) {
+    for (size_t i = 0; i < o->n_named; i++)
+        for (size_t k = 0; k < o->named[i].n; k++)
+            if (o->named[i].p[k] < 0x20 || o->named[i].p[k] > 0x7e || o->named[i].p[k] == '"' || o->named[i].p[k] == '\\') return false;
+    return o->n_named && keys == lang_not(d->langs, lang_words(d->langs, o->named, o->n_named));
+}
+
 /* A key of a language in quotes; returns the state behind it. once: it is none of the earlier ones. */
-static int32_t json__key(json_rules *d, int32_t from, const lang *keys, bool once) {
-    gram         *g = d->b.g;
+static int32_t json__key(json_rules *d, int32_t from, const json__object *o, const lang *keys, bool once) {
+    gram *g = d->b.g;
+    if (!once && !d->b.f.loose && json__all_but_named(d, o, keys)) return json__undeclared(d, from, o);
     const int32_t to = gram_state(g), end = gram_state(g);
     if (!once && lang_is_all(keys)) {
         gram_call(g, from, json__rule(&d->b, JSON_STRING), to);
@@ -22477,7 +22565,7 @@ static void json__chain_build(json__chain *x, int32_t from) {
     for (size_t i = n ? 1 : 0; i <= n; i++) json__chain_after(x, after[i], i, next[i]);
     const int32_t room = json__chain_room(x, next[n], 0), key = room < 0 ? -1 : json__chain_count(x, room, x->once);
     for (size_t i = n; i < x->o->n && key >= 0; i++)
-        json__value(d, json__colon(&d->b, json__key(d, key, x->o->m[i].keys, x->once)), x->o->m[i].value, after[n]);
+        json__value(d, json__colon(&d->b, json__key(d, key, x->o, x->o->m[i].keys, x->once)), x->o->m[i].value, after[n]);
     mem_free(next), mem_free(after);
 }
 
@@ -22514,7 +22602,7 @@ static void json__grid_members(json_rules *d, const json__object *o, const json_
         if (!o->m[i].required) gram_eps(d->b.g, at, next[(i + 1) * g->size + v]);
     }
     for (size_t i = o->n_prop; i < o->n; i++)
-        json__grid_value(d, o, &o->m[i], g, v, json__colon(&d->b, json__key(d, next[o->n_prop * g->size + v], o->m[i].keys, once)), after + o->n_prop * g->size);
+        json__grid_value(d, o, &o->m[i], g, v, json__colon(&d->b, json__key(d, next[o->n_prop * g->size + v], o, o->m[i].keys, once)), after + o->n_prop * g->size);
 }
 
 static bool json__object_grid_build(json_rules *d, const json__object *o, int32_t from, int32_t to) {
@@ -22622,7 +22710,7 @@ static void json__any_members(json__any *x) {
     json__any_declared(x, x->next, true);
     if (other >= 0) json__any_declared(x, other, false);
     for (size_t i = o->n_prop; i < o->n && other >= 0; i++)
-        json__any_value(x, &o->m[i], json__any_counted(x, json__key(x->d, other, o->m[i].keys, x->once), false, x->once || x->d->b.f.loose || o->min <= 1));
+        json__any_value(x, &o->m[i], json__any_counted(x, json__key(x->d, other, o, o->m[i].keys, x->once), false, x->once || x->d->b.f.loose || o->min <= 1));
 }
 
 /* Behind a member: a comma where another one may come, the bracket where all is there. */
