@@ -28765,11 +28765,6 @@ static int32_t mask_accept(mask_cache *m, int32_t set, int32_t id, bool first) {
     return next;
 }
 
-/* Whether a token may come; an end token: whether the text is whole. */
-static bool mask_allows(mask_cache *m, int32_t set, int32_t id, bool first) {
-    return (set >= 0 && tok_is_eog(m->w->v, id) && gram_complete(m->g, set)) || mask_accept(m, set, id, first) >= 0;
-}
-
 /* The only byte that can come; -1: none, or several, or a token of another kind, or an end. */
 static int mask__only(gram *g, int32_t set) {
     int only = -1;

@@ -98,7 +98,7 @@ static int32_t jd_token(const uint32_t *bits, uint64_t *r) {
 /* A mask agrees with the steps of its tokens. */
 static void jd_agree(constrain *c, const uint32_t *bits, const gram_track *t, bool first) {
     for (int32_t id = 0; id < tok_count(jd_vocab); id++)
-        if (!tok_is_eog(jd_vocab, id) && jd_bit(bits, id) != mask_allows(c->m, t->set, id, first)) printf("differs %d %d\n", id, jd_bit(bits, id));
+        if (!tok_is_eog(jd_vocab, id) && jd_bit(bits, id) != (mask_accept(c->m, t->set, id, first) >= 0)) printf("differs %d %d\n", id, jd_bit(bits, id));
 }
 
 /* The mask of where t stands, in memory of its own: any other call may move what mask_of gives. NULL: a limit. */
@@ -160,7 +160,7 @@ static void jd_close(constrain *c, uint64_t seed, int64_t left) {
     uint64_t   r = seed;
     int64_t    n = 0, least;
     gram_track_open(&t, c->g);
-    least = mask_least(c->m, t.set);
+    least = (int64_t)mask__need_of(c->m, t.set);
     for (; n < left; n++) {
         const uint32_t *bits = mask_closing(c->m, t.set, n == 0, left - n);
         int32_t         id = bits ? jd_token(bits, &r) : -1;
