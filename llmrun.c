@@ -28827,6 +28827,7 @@ enum {
     CONSTRAIN_MAX = 64 << 20,                         /* bytes of a text at most */
     CONSTRAIN_MARK = 1024,                            /* bytes of a mark behind which it begins */
     CONSTRAIN_BLANKS = 8,                             /* bytes of white space that may stand between thinking and the constraint */
+    CONSTRAIN_STATES = 500000,                        /* of the regular languages of a schema */
     CONSTRAIN_IDLE = 16,                              /* compiled constraints that are kept while nobody uses them */
 };
 
@@ -28985,7 +28986,7 @@ static bool constrain__gbnf(constrain *c, const constrain_spec *o, int32_t from,
     return true;
 }
 
-static lang_pool *constrain__langs(constrain *c) { return c->langs ? c->langs : (c->langs = lang_pool_new(GRAM_MEM)); }
+static lang_pool *constrain__langs(constrain *c) { return c->langs ? c->langs : (c->langs = lang_pool_new(CONSTRAIN_STATES)); }
 
 static void constrain__drop_schema(void *p) { schema_free(p); }
 
@@ -29239,6 +29240,13 @@ static constrain *constrain__find(const constrain_cache *k, const str *key) {
     return NULL;
 }
 
+/* Whether one with the same notes is there. */
+static bool constrain__noted(const constrain_cache *k, const constrain *c) {
+    for (int i = 0; i < k->n; i++)
+        if (bytes_eq(str_bytes(&k->c[i]->notes), str_bytes(&c->notes))) return true;
+    return false;
+}
+
 /* Compiles the constraint and keeps it under its key, which becomes its own. */
 static constrain *constrain__add(constrain_cache *k, const constrain_spec *o, str key) {
     err_t why = {0};
@@ -29246,7 +29254,7 @@ static constrain *constrain__add(constrain_cache *k, const constrain_spec *o, st
     constrain *c = constrain_open(o, k->v, k->words, &why);
     if (!c) c = constrain__refused(&why);
     c->key = key;
-    if (c->notes.n) log_warn("%s", c->notes.p);
+    if (c->notes.n && !constrain__noted(k, c)) log_warn("%s", c->notes.p);
     if (k->n == k->cap) k->c = mem_grow(k->c, (size_t)(k->cap = 2 * k->cap + 16), sizeof *k->c);
     return k->c[k->n++] = c;
 }
@@ -32196,7 +32204,7 @@ static void calls__builder_drop(calls__builder *b) {
 /* Builds the answers with calls of the form between two states of g. False: e says why. What follows calls_begin() in a way that no row has is
  * any text. */
 static bool calls_hold(const calls_form *f, const calls_want *w, constrain *c, gram *g, int32_t from, int32_t to, err_t *e) {
-    calls__builder b = {.f = f, .w = w, .c = c, .g = g, .e = e, .langs = lang_pool_new(GRAM_MEM), .from = from, .over = to};
+    calls__builder b = {.f = f, .w = w, .c = c, .g = g, .e = e, .langs = lang_pool_new(CONSTRAIN_STATES), .from = from, .over = to};
     constrain_keep(c, b.langs, calls__drop_langs);
     calls__blank_rule(&b);
     calls__begin_ink(&b);
@@ -48119,13 +48127,22 @@ static samp_opts act__samp(const config *c, tok_vocab *v, int n_ctx, samp_breake
     return so;
 }
 
-/* The constraint of the options, compiled for the vocabulary; r->held stays NULL where they give none. */
-static bool act__hold(act_job *r, err_t *e) {
-    if (!constrain_from(&r->c->hold, &r->hold_text, &r->hold, e)) return false;
-    if (r->chat && !chat_hold(r->chat, &r->input, &r->asked, &r->hold, e)) return false;
+/* What the options say of a constraint, and the cache for it. */
+static bool act__hold_begin(act_job *r, err_t *e) {
     r->holds = constrain_cache_new(r->vocab);
-    if (r->hold.kind != CONSTRAIN_NONE) r->held = constrain_get(r->holds, &r->hold, e);
-    return !e->code;
+    return constrain_from(&r->c->hold, &r->hold_text, &r->hold, e);
+}
+
+/* Compiles the constraint, so that what is wrong with it is said before the model runs; r->held stays NULL where there is none. */
+static bool act__hold_end(act_job *r, err_t *e) {
+    return r->hold.kind == CONSTRAIN_NONE || (r->held = constrain_get(r->holds, &r->hold, e));
+}
+
+static bool act__hold(act_job *r, err_t *e) { return act__hold_begin(r, e) && act__hold_end(r, e); }
+
+/* The same for one answer: that to a message keeps to its tools, and its constraint begins behind thinking. */
+static bool act__hold_answer(act_job *r, err_t *e) {
+    return act__hold_begin(r, e) && (!r->chat || chat_hold(r->chat, &r->input, &r->asked, &r->hold, e)) && act__hold_end(r, e);
 }
 
 /* The speculative decoder for n_seqs sequences; NULL: none, or it failed and e is set. */
@@ -48174,7 +48191,7 @@ static bool act__use_logits(act_job *r, engine *en, err_t *e) { return out_begin
 static bool act__generate(act_job *r, err_t *e) {
     const config *c = r->c;
     const int64_t need = c->gen.n_predict < 0 ? 0 : (int64_t)r->ids.n + c->gen.n_predict;   /* tokens in the context; 0: no limit */
-    return act__hold(r, e) && act__with_engine(r, text_plan(&c->fwd, need, spec_rows(&c->spec, 1)), act__use_generate, e);
+    return act__hold_answer(r, e) && act__with_engine(r, text_plan(&c->fwd, need, spec_rows(&c->spec, 1)), act__use_generate, e);
 }
 
 /* --- --render --- */
