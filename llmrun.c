@@ -14880,7 +14880,8 @@ typedef struct lang_pool lang_pool;
 
 enum {
     LANG_SYMBOLS = 0x110000 - 0x800,                  /* code points without surrogates */
-    LANG_STEPS = 1 << 24,                             /* of one operation: elements of sets, edges of pairs */
+    LANG_STATES = 1 << 19,                            /* a budget for the languages of one constraint */
+    LANG_WORK = 8,                                    /* steps of all operations, and a quarter of that of one, for each unit of the budget */
 };
 
 typedef struct { uint32_t lo, hi, to; } lang_edge;    /* symbols lo .. hi lead to state `to` */
@@ -15012,6 +15013,7 @@ static void lang__edge(lang_build *b, uint32_t lo, uint32_t hi, uint32_t to) {
 
 struct lang_pool {
     size_t    budget, used;                           /* states and edges of all languages */
+    size_t    work;                                   /* steps so far */
     bool      over;
     lang    **bucket;
     size_t    n_bucket;
@@ -15054,6 +15056,13 @@ static bool lang_over(const lang_pool *p) { return p->over; }
 static bool lang__spend(lang_pool *p, size_t n) {
     if (n > p->budget - p->used) p->over = true;
     else p->used += n;
+    return !p->over;
+}
+
+/* Counts steps. False: there were too many. */
+static bool lang__work(lang_pool *p, size_t n) {
+    p->work += n;
+    if (p->work / LANG_WORK > p->budget) p->over = true;
     return !p->over;
 }
 
@@ -15464,8 +15473,9 @@ static const lang *lang__combine(lang_pool *p, int op, const lang *l, const lang
         const uint32_t a = (uint32_t)(x.pair[s] >> 32), b = (uint32_t)x.pair[s];
         lang__state(&out, lang__pair_ends(&x, a, b));
         lang__pair_edges(&x, &out, a, b);
-        if (x.steps > LANG_STEPS || x.n > p->budget) p->over = true;
+        if (x.steps > LANG_WORK / 4 * p->budget || x.n > p->budget) p->over = true;
     }
+    lang__work(p, x.steps);
     hmap_drop(&x.pairs);
     mem_free(x.pair);
     if (!p->over) return lang__intern(p, lang__minimal(out.d));
@@ -17218,7 +17228,7 @@ static const lang *lang__nfa_solve(lang_pool *p, const lang_nfa *a) {
         ok = d.steps <= LANG_SUBSETS && d.sets.n <= p->budget && d.sets.n_item <= LANG_SUBSETS;
     }
     const lang *l = NULL;
-    if (ok) l = lang__intern(p, lang__minimal(out.d));
+    if (lang__work(p, d.steps / LANG_WORK) && ok) l = lang__intern(p, lang__minimal(out.d));
     else lang__dfa_drop(&out.d);
     if (!l) err_set(a->x->e, EXIT_RESOURCE, "the expression needs too many states: counts and alternatives make more than %d steps", LANG_SUBSETS);
     lang__atoms_drop(&d.atoms);
