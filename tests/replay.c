@@ -28,6 +28,9 @@
 #define LLVMFuzzerTestOneInput replay_lines
 #include "fuzz_lines.c"
 #undef LLVMFuzzerTestOneInput
+#define LLVMFuzzerTestOneInput replay_regex
+#include "fuzz_regex.c"
+#undef LLVMFuzzerTestOneInput
 #define LLVMFuzzerTestOneInput replay_req
 #include "fuzz_req.c"
 #undef LLVMFuzzerTestOneInput
@@ -48,7 +51,7 @@ static const struct {
     const char *name;                                 /* of the folder under tests/corpus, and of fuzz_NAME.c */
     int (*one)(const uint8_t *data, size_t size);
 } replay_entries[] = {{"calib", replay_calib}, {"calls", replay_calls}, {"cli", replay_cli},   {"eval", replay_eval},   {"gbnf", replay_gbnf}, {"gguf", replay_gguf}, {"jinja", replay_jinja}, {"lines", replay_lines},
-                      {"req", replay_req},     {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store}, {"tok", replay_tok}};
+                      {"regex", replay_regex}, {"req", replay_req},     {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store}, {"tok", replay_tok}};
 enum { REPLAY_ENTRIES = sizeof replay_entries / sizeof *replay_entries };
 
 static int replay__entry(const char *name) {

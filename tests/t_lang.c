@@ -264,10 +264,117 @@ static void t_lang_python(void) {
     mem_free(file);
 }
 
+/* Expressions that are refused, with the byte that the message names. */
+static void t_lang_messages(void) {
+    static const struct { const char *pattern, *python, *schema; } rows[] = {
+        {"(?=a)b", "byte 1: found a lookahead", NULL},
+        {"a(?<!b)", "byte 2: found a lookbehind", "byte 2: found a lookbehind"},
+        {"(a)\\1", "byte 4: found a backreference", "byte 4: found a backreference"},
+        {"(?P<n>a)(?P=n)", "byte 9: found a backreference", "byte 9: found a backreference"},
+        {"(?(1)a|b)", "byte 1: found a conditional group", "byte 1: found a conditional group"},
+        {"(?>a)", "byte 1: found an atomic group", "byte 1: found an atomic group"},
+        {"a{2}+", "byte 2: found a possessive count", "byte 5: found '+', expected no second count"},
+        {"(?u)a", "byte 3: found the flag u", "byte 3: found a flag other than i"},
+        {"\\N{DIGIT ONE}", "byte 1: found a character by its name", "byte 2: found 'N', expected an escape of ECMA-262"},
+        {"a(b", "byte 2: found '(' without its ')'", "byte 2: found '(' without its ')'"},
+        {"a)b", "byte 2: found ')' without its '('", "byte 2: found ')' without its '('"},
+        {"*", "byte 1: found '*', expected a part", "byte 1: found '*', expected a part"},
+        {"a{3,2}", "byte 2: found a count whose least is above its most", "byte 2: found a count whose least is above its most"},
+        {"[b-a]", "byte 2: found a range that ends before it begins", "byte 2: found a range that ends before it begins"},
+        {"x[a", "byte 2: found a class without its ']'", "byte 2: found a class without its ']'"},
+        {"\\", "byte 2: found the end, expected an escaped character", "byte 2: found the end, expected an escaped character"},
+        {"\\xg1", "byte 3: found 'g', expected a hexadecimal digit", "byte 3: found 'g', expected a hexadecimal digit"},
+        {"\\U00110000", "byte 10: found '0', expected a code point up to 10ffff", "byte 2: found 'U', expected an escape of ECMA-262"},
+        {"\\400", "byte 1: found an octal number above 377", "byte 1: found a backreference"},
+        {"a\xff", "byte 2: found byte 0xff, expected UTF-8", "byte 2: found byte 0xff, expected UTF-8"},
+        {"(?P<a>x)(?P<a>y)", "byte 13: found the name of an earlier group", "byte 13: found the name of an earlier group"},
+        {"a{18446744073709551615}", "byte 3: found a count of 2^64 - 1 or more", "byte 3: found a count of 2^64 - 1 or more"},
+        {"(a(?=b))", "byte 3: found a lookahead", NULL},
+        {"(a(?=b))*", "byte 3: found a lookahead", "byte 3: found a lookahead within a group or a repetition"},
+        {"a\\b(?=b)\\bc", "byte 4: found a lookahead", "byte 9: found a place that asks for what came before"},
+    };
+    lang_pool *p = lang_pool_new(1 << 20);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        err_t       e = {0}, e2 = {0};
+        gram       *g = t_lang_rules(bytes_of(rows[i].pattern), &e);
+        const lang *l = lang_regex(p, bytes_of(rows[i].pattern), true, &e2);
+        CHECKF(strncmp(e.text, rows[i].python, strlen(rows[i].python)) == 0, "%s: got '%s', want '%s'", rows[i].pattern, e.text, rows[i].python);
+        CHECKF(rows[i].schema ? !l && strncmp(e2.text, rows[i].schema, strlen(rows[i].schema)) == 0 : l && !e2.code, "%s: got '%s', want '%s'", rows[i].pattern, e2.text,
+               rows[i].schema ? rows[i].schema : "none");
+        gram_free(g);
+    }
+    lang_pool_free(p);
+}
+
+/* What only ECMA-262 has, or reads in another way than Python. */
+static void t_lang_ecma(void) {
+    static const struct { const char *pattern, *yes, *no; } rows[] = {
+        {"^\\u{1F600}$", "\xf0\x9f\x98\x80", "\xf0\x9f\x98\x81"}, {"^\\uD83D\\uDE00$", "\xf0\x9f\x98\x80", "a"},       {"^\\cJ$", "\n", "J"},
+        {"^[\\w-.]+$", "a-.", "a+"},                              {"^a$", "a", "a\n"},                                 {"^.$", "\xc2\x85", "\xe2\x80\xa8"},
+        {"^\\s$", "\xef\xbb\xbf", "\x1c"},                        {"^\\S$", "\x1c", "\xe2\x80\x83"},                   {"^(?<n>a)b$", "ab", "a"},
+        {"^[^]$", "\n", ""},                                      {"[]", NULL, "a"},                                   {"^(?!.*--)(?=.*\\d)[a-z\\d-]+$", "a-1-b", "a--1"},
+        {"^(?!admin$)[a-z]+$", "admins", "admin"},                {"(?=a)[ab]$", "ba", "ab"},                          {"^(?!a)a|b(?!c)", "bd", "abc"},
+        {"^(a|[bc])*(?!\\n)$", "abc", "abd"},                     {"(?i)^straSSe$", "STRASSE", "stra\xc3\x9f""e"},     {"^\\d{3}-\\d{4}$", "555-0123", "5555-0123"},
+        {"^{a}$", "{a}", "a"},                                    {"a{,2}", "a{,2}", "aa"},                            {"\\/\\-\\_", "/-_", "/-"},
+    };
+    lang_pool *p = lang_pool_new(1 << 20);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        err_t       e = {0};
+        const lang *l = lang_regex(p, bytes_of(rows[i].pattern), true, &e);
+        if (!CHECKF(l && !e.code, "%s: %s", rows[i].pattern, e.text)) continue;
+        CHECKF(!rows[i].yes || lang_has(l, bytes_of(rows[i].yes)), "%s matches '%s'", rows[i].pattern, rows[i].yes);
+        CHECKF(!lang_has(l, bytes_of(rows[i].no)), "%s does not match '%s'", rows[i].pattern, rows[i].no);
+    }
+    lang_pool_free(p);
+}
+
+/* Counts and nesting of any size, expressions that blow up: an answer at once, with a code of CLI.md; what is built matches in linear time. */
+static void t_lang_hostile(void) {
+    static const struct { const char *head, *part, *tail; int n, rules, schema; } rows[] = {
+        {"(a{1,1000}){1,1000000000}", "", "", 0, EXIT_DONE, EXIT_RESOURCE},    {"(a|b)*a(a|b){30}", "", "", 0, EXIT_DONE, EXIT_RESOURCE}, {"^(\\w+\\s?)+$", "", "", 0, EXIT_DONE, EXIT_DONE},
+        {"(a{2}b?){0,1000000000000000000}", "", "", 0, EXIT_DONE, EXIT_RESOURCE}, {"(x+x+)+y", "", "", 0, EXIT_DONE, EXIT_DONE},             {"^(.|\\s){2,1000000}$", "", "", 0, EXIT_DONE, EXIT_DONE},
+        {"", "(", "", 100000, EXIT_INPUT, EXIT_INPUT},                         {"", "(?:", "", 100000, EXIT_INPUT, EXIT_INPUT},           {"", "a?", "", 20000, EXIT_DONE, EXIT_DONE},
+        {"", "(?=a)", "", 1000, EXIT_INPUT, EXIT_RESOURCE},                    {"", "[^a]", "", 20000, EXIT_DONE, EXIT_RESOURCE},            {"", "\\b", "a", 20000, EXIT_DONE, EXIT_DONE},
+        {"[", "\\u0100-\\uffff", "]", 50000, EXIT_DONE, EXIT_DONE},            {"", ".*x", "", 3000, EXIT_DONE, EXIT_RESOURCE},           {"", "aaaaaaaaaaaaaaaa", "", 100000, EXIT_RESOURCE, EXIT_RESOURCE},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        str          s = {0};
+        err_t        e = {0}, e2 = {0};
+        lang_pool   *p = lang_pool_new(LANG_STATES);
+        const double from = t_cpu();
+        str_put(&s, rows[i].head);
+        for (int k = 0; k < rows[i].n; k++) str_put(&s, rows[i].part);
+        str_put(&s, rows[i].tail);
+        gram       *g = t_lang_rules(str_bytes(&s), &e);
+        const lang *l = lang_regex(p, str_bytes(&s), true, &e2);
+        CHECKF(e.code == rows[i].rules && !g == !!e.code, "%.20s: rules: exit %d, %s", s.p, e.code, e.text);
+        CHECKF(e2.code == rows[i].schema && !l == !!e2.code, "%.20s: language: exit %d, %s", s.p, e2.code, e2.text);
+        CHECKF(t_cpu() - from < 10, "%.20s: %.1f s", s.p, t_cpu() - from);
+        gram_free(g), lang_pool_free(p), str_drop(&s);
+    }
+}
+
+/* Many groups, one in the other, are one part. */
+static void t_lang_deep(void) {
+    str   s = {0};
+    err_t e = {0};
+    for (int k = 0; k < 100000; k++) str_put(&s, "(");
+    str_put(&s, "a");
+    for (int k = 0; k < 100000; k++) str_put(&s, k % 2 ? ")*" : "){2}");
+    gram *g = t_lang_rules(str_bytes(&s), &e);
+    CHECKF(g && t_lang_match(g, bytes_of("aaaa")) && t_lang_match(g, bytes_of("")) && !t_lang_match(g, bytes_of("ab")), "%s", e.text);
+    gram_free(g);
+    str_drop(&s);
+}
+
 static const t_case t_lang_cases[] = {
     {"lang operations", "and, or and not of languages hold the texts that those of sets hold", t_lang_operations},
     {"lang same", "equal languages are one pointer, however they were made", t_lang_same},
     {"lang numbers", "words are counted and listed in order; endless languages are found", t_lang_numbers},
     {"lang large", "ten thousand words, lengths up to a billion, a budget that is kept to", t_lang_large},
     {"lang python", "random expressions match what Python's re matches, as rules, as languages and as JSON strings", t_lang_python},
+    {"lang ecma", "what ECMA-262 reads in another way than Python, lookaheads, places", t_lang_ecma},
+    {"lang messages", "a refused expression names its byte and what was found there", t_lang_messages},
+    {"lang hostile", "expressions that blow up elsewhere are built or refused at once", t_lang_hostile},
+    {"lang deep", "a hundred thousand groups, one in the other", t_lang_deep},
 };
