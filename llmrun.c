@@ -13099,7 +13099,7 @@ static size_t gram__scratch(gram *g, uint8_t *p) {
     };
     size_t at = 0;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
-        void *q = p + at;
+        void *q = p ? p + at : NULL;
         if (p) memcpy(part[i].at, &q, sizeof q);
         at += (part[i].bytes + 63) & ~(size_t)63;
     }
@@ -14963,7 +14963,7 @@ static uint32_t lang__seqs_add(lang_seqs *t, const uint32_t *p, size_t n, bool *
     if (!*fresh) return t->slot[at] - 1;
     if (t->n + 1 >= t->cap) t->first = mem_grow(t->first, t->cap = 2 * t->cap + 64, sizeof *t->first);
     if (!t->n) t->first[0] = 0;
-    if (t->n_item + n > t->cap_item) t->item = mem_grow(t->item, t->cap_item = 2 * t->cap_item + n + 64, sizeof *t->item);
+    if (t->n_item + n >= t->cap_item) t->item = mem_grow(t->item, t->cap_item = 2 * t->cap_item + n + 64, sizeof *t->item);
     if (n) memcpy(t->item + t->n_item, p, n * sizeof *p);
     t->n_item += n;
     t->first[t->n + 1] = t->n_item;
@@ -15735,7 +15735,7 @@ static int lang__arc_order(const void *x, const void *y) {
 static const lang *lang_arcs(lang_pool *p, uint32_t n, const bool *ends, lang_arc *arc, size_t n_arc) {
     lang_build b = {0};
     if (p->over || n + n_arc > p->budget) return p->over = true, NULL;
-    qsort(arc, n_arc, sizeof *arc, lang__arc_order);
+    if (n_arc) qsort(arc, n_arc, sizeof *arc, lang__arc_order);
     for (size_t s = 0, i = 0; s < n; s++) {
         lang__state(&b, ends[s]);
         for (; i < n_arc && arc[i].from == s; i++) lang__edge(&b, arc[i].lo, arc[i].hi, arc[i].to);
@@ -16121,8 +16121,6 @@ static bool lang_emit_json_length(gram *g, int32_t from, const lang *l, uint64_t
 enum {
     LANG_TEXT_MAX = 1 << 20,                          /* bytes of an expression */
     LANG_LOOKS = 64,                                  /* lookaheads of an expression */
-    LANG_UNROLL = 1 << 18,                            /* copies of parts of an expression, where counts become states */
-    LANG_SUBSETS = 1 << 22,                           /* steps of making an automaton deterministic */
 };
 
 enum { LANG_I = 1, LANG_M = 2, LANG_S = 4, LANG_X = 8 };                /* flags (?imsx) */
@@ -16209,6 +16207,7 @@ static int lang__range_order(const void *x, const void *y) {
 /* Puts the ranges of the set from `first` on in order and joins those that meet. */
 static void lang__set_sort(lang_rx *x, size_t first) {
     size_t n = first;
+    if (x->n_set == first) return;
     qsort(x->set + first, x->n_set - first, sizeof *x->set, lang__range_order);
     for (size_t i = first; i < x->n_set; i++) {
         if (n > first && x->set[i].lo <= x->set[n - 1].hi + 1) {
@@ -16871,10 +16870,10 @@ typedef struct {
     lang_way *way;
     uint32_t  n_way;
     lang_task *task;
-    size_t    n_task, copies;                         /* copies: of nodes, those that counts make too */
+    size_t    n_task, copies, most;                   /* copies of nodes, those that counts make too; how many there may be */
     uint32_t  final;
     bool      ends_early;                             /* behind the final state anything may follow */
-    bool      full;                                   /* LANG_UNROLL was reached */
+    bool      full;                                   /* there would be more */
 } lang_nfa;
 
 static uint32_t lang__nfa_state(lang_nfa *a) {
@@ -16890,7 +16889,7 @@ static void lang__nfa_way(lang_nfa *a, uint32_t from, int32_t kind, uint32_t to)
 }
 
 static void lang__nfa_task(lang_nfa *a, uint32_t node, uint32_t in, uint32_t out) {
-    if (++a->copies > LANG_UNROLL) a->full = true;
+    if (++a->copies > a->most) a->full = true;
     if (a->full) return;
     a->task = mem_reserve(a->task, a->n_task, SIZE_MAX, sizeof *a->task);
     a->task[a->n_task++] = (lang_task){node, in, out};
@@ -17027,12 +17026,12 @@ static uint32_t lang__part_of(const lang_atoms *t, uint32_t symbol) {
     return lo;
 }
 
-/* The classes that each part is in: (*list)[head[i]] up to head[i + 1], in order. False: more than LANG_SUBSETS in all. */
-static bool lang__covers(const lang_atoms *t, const lang_seqs *c, size_t *head, uint32_t **list) {
+/* The classes that each part is in: (*list)[head[i]] up to head[i + 1], in order. False: more than `most` in all. */
+static bool lang__covers(const lang_atoms *t, const lang_seqs *c, size_t most, size_t *head, uint32_t **list) {
     size_t all = 0;
     for (size_t i = 0; i < c->n_item; i += 2) {
         all += lang__part_of(t, c->item[i + 1] + 1) - lang__part_of(t, c->item[i]);
-        if (all > LANG_SUBSETS) return false;
+        if (all > most) return false;
     }
     *list = mem_new(all, sizeof **list);
     for (int fill = 0; fill < 2; fill++) {
@@ -17064,13 +17063,13 @@ static bool lang__has_atom(const lang_atoms *t, uint32_t cls, uint32_t atom) {
     return false;
 }
 
-/* The atoms of all classes of an expression. False: there are too many. */
-static bool lang__atoms(lang_rx *x, lang_atoms *t) {
+/* The atoms of all classes of an expression. False: they are in more than `most` classes in all. */
+static bool lang__atoms(lang_rx *x, size_t most, lang_atoms *t) {
     const uint32_t word = lang__class_of(x, LANG__ALL_OF(lang__words_of)), line = lang__class_of(x, LANG__ALL_OF(lang__newline));
     uint32_t      *list = NULL;
     lang__bounds(t, &x->classes);
     size_t *head = mem_new((size_t)t->n_part + 1, sizeof *head);
-    const bool ok = lang__covers(t, &x->classes, head, &list);
+    const bool ok = lang__covers(t, &x->classes, most, head, &list);
     t->atom_of = mem_new(t->n_part, sizeof *t->atom_of);
     for (uint32_t p = 0; ok && p < t->n_part; p++) {
         bool fresh;
@@ -17219,18 +17218,19 @@ static unsigned lang__asks(const lang_rx *x) {
 static const lang *lang__nfa_solve(lang_pool *p, const lang_nfa *a) {
     lang_subsets d = {.a = a, .asks = lang__asks(a->x)};
     lang_build   out = {0};
-    bool         fresh, ok = !a->full && lang__atoms(a->x, &d.atoms);
+    const size_t most = LANG_WORK * p->budget;
+    bool         fresh, ok = !a->full && lang__atoms(a->x, most, &d.atoms);
     d.seen = mem_new(a->n, sizeof *d.seen), d.bits = mem_new(a->n, sizeof *d.bits);
     d.fill = mem_new((size_t)d.atoms.n + 1, sizeof *d.fill);
     lang__seqs_add(&d.sets, (uint32_t[]){LANG_P_BEGIN, LANG_N_ALL}, 2, &fresh);     /* state 0 is element LANG_N_ALL */
     for (uint32_t s = 0; ok && s < d.sets.n; s++) {
         lang__subset_state(&d, &out, s);
-        ok = d.steps <= LANG_SUBSETS && d.sets.n <= p->budget && d.sets.n_item <= LANG_SUBSETS;
+        ok = d.steps <= most && d.sets.n <= p->budget && d.sets.n_item <= most;
     }
     const lang *l = NULL;
     if (lang__work(p, d.steps / LANG_WORK) && ok) l = lang__intern(p, lang__minimal(out.d));
     else lang__dfa_drop(&out.d);
-    if (!l) err_set(a->x->e, EXIT_RESOURCE, "the expression needs too many states: counts and alternatives make more than %d steps", LANG_SUBSETS);
+    if (!l) err_set(a->x->e, EXIT_RESOURCE, "the expression needs too many states: counts and alternatives make more than %zu steps", most);
     lang__atoms_drop(&d.atoms);
     lang__seqs_drop(&d.sets);
     for (int i = 0; i < 2; i++) mem_free(d.room[i]);
@@ -17243,7 +17243,7 @@ static const lang *lang__nfa_solve(lang_pool *p, const lang_nfa *a) {
 
 /* The texts of n parts in a row, behind them those of `tail` (NULL: nothing), any text before and behind where that is asked for. */
 static const lang *lang__row(lang_pool *p, lang_rx *x, const uint32_t *part, size_t n, const lang *tail, bool before, bool behind) {
-    lang_nfa        a = {.x = x, .ends_early = behind};
+    lang_nfa        a = {.x = x, .ends_early = behind, .most = p->budget / 2};
     const lang_dfa *d = tail ? lang__dfa(tail) : NULL;
     if (tail && !d) return NULL;
     const uint32_t any = lang__class_of(x, lang__every, 1), begin = lang__nfa_state(&a);
@@ -17443,7 +17443,7 @@ static void lang__rule_row(gram *g, lang_rx *x, const uint32_t *part, size_t n, 
 
 /* An expression with places in the middle: its language, with counts as states. */
 static bool lang__rule_lang(gram *g, lang_rx *x, const uint32_t *part, size_t n, int32_t from, int32_t to) {
-    lang_pool  *p = lang_pool_new(LANG_SUBSETS);
+    lang_pool  *p = lang_pool_new(LANG_STATES);
     const lang *l = lang__row(p, x, part, n, NULL, false, false);
     if (l) lang_emit(g, from, l, to);
     lang_pool_free(p);

@@ -34,7 +34,7 @@ static void fz_complement(lang_pool *p, const lang *l, bytes text) {
 static void fz_python(bytes pattern, bytes text) {
     err_t      e = {0}, e2 = {0};
     gram      *g = gram_new(), *again = gram_new();
-    lang_pool *p = lang_pool_new(1 << 16);
+    lang_pool *p = lang_pool_new(1 << 13);
     bool       limit = false;
     int32_t    root = gram_rule(g, "root"), root2 = gram_rule(again, "root");
     const bool ok = lang_regex_gram(g, gram_begin(g, root), pattern, gram_end(g, root), &e);
@@ -57,7 +57,7 @@ static void fz_python(bytes pattern, bytes text) {
 }
 
 static void fz_schema(bytes pattern, bytes text) {
-    lang_pool  *p = lang_pool_new(1 << 16);
+    lang_pool  *p = lang_pool_new(1 << 13);
     err_t       e = {0};
     const lang *l = lang_regex(p, pattern, true, &e), *few;
     fz_error(l, &e);
@@ -71,7 +71,7 @@ static void fz_schema(bytes pattern, bytes text) {
 }
 
 static void fz_number(bytes bound, bytes number) {
-    lang_pool  *p = lang_pool_new(1 << 16);
+    lang_pool  *p = lang_pool_new(1 << 13);
     const lang *below = num_bound(p, bound, true, true), *from = num_bound(p, bound, false, false);
     num_dec     d;
     const bool  good = num__read(number, &d);

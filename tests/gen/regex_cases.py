@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Random regular expressions and texts with what Python's re says of them.
-    python3 tests/gen/regex_cases.py [--seed N] [--cases N] > tests/data/golden/regex.txt
+    python3 tests/gen/regex_cases.py [--seed N] [--cases 1500] > tests/data/golden/regex.txt
 
 Lines, with %XX for what is not printable:
     F expression     re.fullmatch with re.ASCII; texts follow, each with + (a match) or - before it
