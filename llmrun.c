@@ -27787,16 +27787,14 @@ enum { MASK_CHARS = 16 };                             /* numbers of characters f
 typedef struct mask__plain {
     struct mask__plain *next;
     int                 classes;
-    uint32_t            n_more;
-    uint32_t           *bits;                         /* [MASK_CHARS + 1, n_word]: of at most 1 .. MASK_CHARS characters, any */
-    mask__token        *more;                         /* those of more than MASK_CHARS characters                            */
+    uint32_t           *row[MASK_CHARS + 1];          /* [n_word]: those of at most 1 .. MASK_CHARS characters, and all; NULL: not made yet */
 } mask__plain;
 
 typedef struct mask_vocab {
     const tok_vocab *v;
     mask__trie       all;                             /* every token that prints something                             */
     mask__trie       odd;                             /* those of other classes than MASK_STRING alone                 */
-    mask__plain     *string;                          /* those of MASK_STRING alone                                    */
+    mask__plain      string;                          /* those of MASK_STRING alone, with every row                    */
     mask__token     *plain;                           /* tokens without odd characters, by their classes and characters */
     uint32_t         plain_at[129];                   /* those of exactly these classes: plain_at[c] .. plain_at[c + 1] */
     uint32_t         n_word;                          /* words of a mask                                               */
@@ -27938,32 +27936,33 @@ static void mask__sort_plain(mask_vocab *w) {
     for (int c = 0; c < 128; c++) qsort(w->plain + w->plain_at[c], w->plain_at[c + 1] - w->plain_at[c], sizeof *w->plain, mask__by_chars);
 }
 
-/* Tokens of exactly the classes c and of more than MASK_CHARS characters: from here to plain_at[c + 1]. */
-static uint32_t mask__long_at(const mask_vocab *w, int c) {
-    uint32_t i = w->plain_at[c + 1];
-    while (i > w->plain_at[c] && w->plain[i - 1].need > MASK_CHARS) i--;
-    return i;
-}
-
-static size_t mask__plain_size(const mask_vocab *w, int classes) {
-    size_t size = sizeof(mask__plain) + (size_t)(MASK_CHARS + 1) * w->n_word * sizeof(uint32_t);
-    for (int c = 1; c < 128; c++) size += c & ~classes ? 0 : (w->plain_at[c + 1] - mask__long_at(w, c)) * sizeof(mask__token);
-    return size;
-}
-
-/* p: zeroed, mask__plain_size() bytes. */
-static mask__plain *mask__plain_fill(const mask_vocab *w, int classes, mask__plain *p) {
-    p->classes = classes;
-    p->bits = (uint32_t *)(p + 1);
-    p->more = (mask__token *)(p->bits + (MASK_CHARS + 1) * w->n_word);
-    for (int c = 1; c < 128; c++) {
-        const uint32_t last = mask__long_at(w, c);
-        if (c & ~classes) continue;
-        for (uint32_t i = w->plain_at[c]; i < last; i++) mask__set(p->bits + (w->plain[i].need - 1) * w->n_word, &w->plain[i].id, 1);
-        for (uint32_t i = last; i < w->plain_at[c + 1]; i++) mask__set(p->bits + MASK_CHARS * w->n_word, &w->plain[i].id, 1), p->more[p->n_more++] = w->plain[i];
+/* The first token of exactly the classes c that has more than `chars` characters. */
+static uint32_t mask__longer_at(const mask_vocab *w, int c, uint64_t chars) {
+    uint32_t lo = w->plain_at[c], hi = w->plain_at[c + 1];
+    while (lo < hi) {
+        const uint32_t mid = lo + (hi - lo) / 2;
+        if (w->plain[mid].need <= chars) lo = mid + 1;
+        else hi = mid;
     }
-    for (uint32_t i = w->n_word; i < (MASK_CHARS + 1) * w->n_word; i++) p->bits[i] |= p->bits[i - w->n_word];
-    return p;
+    return lo;
+}
+
+/* Sets the bits of the tokens of these classes alone that have more than `least` and at most `most` characters. */
+static void mask__set_plain(const mask_vocab *w, int classes, uint64_t least, uint64_t most, uint32_t *bits) {
+    for (int c = 1; c < 128; c++) {
+        const uint32_t end = c & ~classes ? 0 : mask__longer_at(w, c, most);
+        for (uint32_t i = end ? mask__longer_at(w, c, least) : 0; i < end; i++) bits[w->plain[i].id >> 5] |= 1u << (w->plain[i].id & 31);
+    }
+}
+
+static void mask__build_rows(mask_vocab *w) {
+    uint32_t *bits = mem_new((size_t)(MASK_CHARS + 1) * w->n_word, sizeof *bits);
+    w->string.classes = MASK_STRING;
+    for (uint32_t i = 0; i <= MASK_CHARS; i++) {
+        w->string.row[i] = bits + i * w->n_word;
+        if (i) memcpy(w->string.row[i], w->string.row[i - 1], w->n_word * sizeof *bits);
+        mask__set_plain(w, MASK_STRING, i, i < MASK_CHARS ? i + 1 : UINT64_MAX, w->string.row[i]);
+    }
 }
 
 static void mask__build(mask_vocab *w) {
@@ -27975,7 +27974,7 @@ static void mask__build(mask_vocab *w) {
     mask__trie_build(&w->odd, word, n_odd);
     mem_free(word);
     mask__sort_plain(w);
-    w->string = mask__plain_fill(w, MASK_STRING, mem_new(1, mask__plain_size(w, MASK_STRING)));
+    mask__build_rows(w);
 }
 
 static bool mask__is_end(const tok_vocab *v, int32_t id) { return tok_is_eog(v, id); }
@@ -28025,7 +28024,7 @@ static void mask_vocab_free(mask_vocab *w) {
     if (!w) return;
     mask__trie_free(&w->all);
     mask__trie_free(&w->odd);
-    mem_free(w->string);
+    mem_free(w->string.row[0]);
     mem_free(w->plain);
     mem_free(w->control);
     mem_free(w->end);
@@ -28037,6 +28036,7 @@ static void mask_vocab_free(mask_vocab *w) {
 
 enum {
     MASK_WAYS = 4,                                    /* places where the mask of a set may stand; the one used longest ago goes */
+    MASK_SLOTS = 1 << 11,
     MASK_WHOLE_MEM = 24 << 20,                        /* bytes of masks by set            */
     MASK_LOCAL_MEM = 16 << 20,                        /* bytes of masks by state          */
     MASK_LOCALS = 1 << 12,                            /* entries of the table of these    */
@@ -28049,7 +28049,9 @@ enum {
 typedef struct {
     uint64_t  key;                                    /* set and `first`; 0: free */
     uint64_t  used;                                   /* time of the last use     */
-    uint32_t *bits;                                   /* [n_word]                 */
+    uint32_t *diff;                                   /* [2, n]: places and values of the words that differ from */
+    uint32_t  n, cap;
+    bool      string;                                 /* the tokens of a string, or from none                    */
     bool      measured;
     uint64_t  most;                                   /* bytes to the end behind any of its tokens, at most */
 } mask__slot;
@@ -28065,7 +28067,7 @@ typedef struct {
     int32_t            start;                         /* the local set of the state                                            */
     bool               textual;                       /* an operation looks at the text: what escapes is stepped from the set itself */
     const gram_span   *span;                          /* NULL: none                                                            */
-    const mask__plain *plain;                         /* tokens that lead back to the state; NULL: none                        */
+    mask__plain       *plain;                         /* tokens that lead back to the state; NULL: none                        */
     const mask__trie  *trie;                          /* where the nodes of the escapes are                                    */
     int                skipped;                       /* classes of the characters in front of which escapes are not listed    */
     bool               measured;
@@ -28079,11 +28081,11 @@ typedef struct {
 typedef struct mask_cache {
     gram             *g;
     const mask_vocab *w;
-    mask__slot       *slot;                           /* [n_slot]                                                             */
+    mask__slot       *slot;                           /* [MASK_SLOTS]                                                           */
     mask__local     **local;                          /* [MASK_LOCALS]: by their starts                                       */
     mask__loop       *loop;                           /* [MASK_LOOPS]: classes of characters that lead a set back to itself   */
     mask__plain      *plain;                          /* a list                                                               */
-    uint32_t         *scratch;                        /* [n_word]                                                             */
+    uint32_t         *bits;                           /* [n_word]: the mask that was asked for last                           */
     mask__token      *token;                          /* [n_id]: the local state that is worked out                           */
     mask__escape     *escape;                         /* [n_node]                                                             */
     mask__need       *need;                           /* [MASK_NEEDS]: what sets need to end                                  */
@@ -28092,7 +28094,7 @@ typedef struct mask_cache {
     bool              measures;                       /* bytes to the end are measured; the largest yet is `most`             */
     uint64_t          most;
     int64_t           left;                           /* tokens that may come behind the next one; -1: any number             */
-    uint32_t          n_slot, n_local, generation;
+    uint32_t          n_local, generation;
     uint32_t          budget;                         /* nodes of a walk that is cheaper than what the entries of states need */
     uint32_t          large;                          /* nodes of a subtree for which mask__loops() is worth its while         */
     uint64_t          clock, hits, misses, whole_bytes, local_bytes;
@@ -28100,7 +28102,7 @@ typedef struct mask_cache {
 } mask_cache;
 
 static void mask__forget(mask_cache *m) {
-    memset(m->slot, 0, m->n_slot * sizeof *m->slot);
+    memset(m->slot, 0, MASK_SLOTS * sizeof *m->slot);
     memset(m->local, 0, MASK_LOCALS * sizeof *m->local);
     for (int i = 0; i < MASK_LOOPS; i++) m->loop[i].set = -1;
     for (int i = 0; i < MASK_NEEDS; i++) m->need[i].set = -1;
@@ -28112,12 +28114,11 @@ static void mask__forget(mask_cache *m) {
 
 static mask_cache *mask_new(gram *g, const mask_vocab *w) {
     mask_cache    *m = mem_new(1, sizeof *m);
-    const uint32_t n_slot = (uint32_t)(MASK_WHOLE_MEM / 4 / w->n_word) / MASK_WAYS * MASK_WAYS;
-    *m = (mask_cache){.g = g, .w = w, .n_slot = n_slot < 1 << 14 ? n_slot : 1 << 14, .budget = 4096, .large = 64, .left = -1};
-    m->slot = mem_new(m->n_slot, sizeof *m->slot);
+    *m = (mask_cache){.g = g, .w = w, .budget = 4096, .large = 64, .left = -1};
+    m->slot = mem_new(MASK_SLOTS, sizeof *m->slot);
     m->local = mem_new(MASK_LOCALS, sizeof *m->local);
     m->loop = mem_new(MASK_LOOPS, sizeof *m->loop);
-    m->scratch = mem_new(w->n_word, sizeof *m->scratch);
+    m->bits = mem_new(w->n_word, sizeof *m->bits);
     m->need = mem_new(MASK_NEEDS, sizeof *m->need);
     m->way = mem_new(MASK_WAY, 1);
     m->fewest = mem_new(MASK_WAY + 1, sizeof *m->fewest);
@@ -28132,7 +28133,7 @@ static void mask_free(mask_cache *m) {
     mem_free(m->slot);
     mem_free(m->local);
     mem_free(m->loop);
-    mem_free(m->scratch);
+    mem_free(m->bits);
     mem_free(m->need);
     mem_free(m->way);
     mem_free(m->fewest);
@@ -28146,7 +28147,7 @@ static uint64_t mask__key(int32_t set, bool first) { return 2 * (uint64_t)set + 
 /* The slot of a set, or the one that it gets: *hit says which. */
 static mask__slot *mask__slot_of(mask_cache *m, int32_t set, bool first, bool *hit) {
     const uint64_t key = mask__key(set, first);
-    mask__slot    *at = m->slot + rng_mix(key) % (m->n_slot / MASK_WAYS) * MASK_WAYS, *oldest = at;
+    mask__slot    *at = m->slot + rng_mix(key) % (MASK_SLOTS / MASK_WAYS) * MASK_WAYS, *oldest = at;
     m->clock++;
     for (int i = 0; i < MASK_WAYS; i++) {
         if ((*hit = at[i].key == key)) return at[i].used = m->clock, &at[i];
@@ -28347,16 +28348,29 @@ static mask__end mask__tokens(mask_cache *m, int32_t set, bool first, uint32_t *
  * the stack. For a span, one entry serves all counts: each token has the number of bodies that it needs. Where an operation looks at the text, the
  * entry ends at that operation. --- */
 
-/* The tokens of some classes alone; made when they are first asked for. NULL: no room. */
-static const mask__plain *mask__plain_of(mask_cache *m, int classes) {
-    mask__plain *p = classes == MASK_STRING ? m->w->string : m->plain;
+/* A block of the arena for masks of states; NULL: no room. */
+static void *mask__block(mask_cache *m, size_t size) {
+    void *p = m->local_bytes + size > MASK_LOCAL_MEM ? NULL : gram_cache(m->g, size);
+    m->local_bytes += p ? size : 0;
+    return p;
+}
+
+/* The tokens of some classes alone. NULL: no room. */
+static mask__plain *mask__plain_of(mask_cache *m, int classes) {
+    mask__plain *p = m->plain;
     while (p && p->classes != classes) p = p->next;
-    if (p) return p;
-    const size_t size = mask__plain_size(m->w, classes);
-    if (m->local_bytes + size > MASK_LOCAL_MEM || !(p = gram_cache(m->g, size))) return NULL;
+    if (p || !(p = mask__block(m, sizeof *p))) return p;
+    if (classes == MASK_STRING) *p = m->w->string;
+    p->classes = classes;
     p->next = m->plain;
-    m->local_bytes += size;
-    return m->plain = mask__plain_fill(m->w, classes, p);
+    return m->plain = p;
+}
+
+/* Its row; made when it is first asked for. NULL: no room. */
+static const uint32_t *mask__plain_row(mask_cache *m, mask__plain *p, uint32_t i) {
+    if (!p->row[i] && (p->row[i] = mask__block(m, m->w->n_word * sizeof *p->row[i])))
+        mask__set_plain(m->w, p->classes, 0, i < MASK_CHARS ? i + 1 : UINT64_MAX, p->row[i]);
+    return p->row[i];
 }
 
 typedef struct {                                      /* a local state that is worked out */
@@ -28450,7 +28464,7 @@ static mask__local *mask__keep(mask__make *k) {
     const mask__node *node = k->l.trie->node;
     uint32_t          end[257];
     const size_t      size = sizeof k->l + k->l.n_token * sizeof *k->l.token + k->n_escape * sizeof *k->l.escape;
-    mask__local      *l = k->m->local_bytes + size > MASK_LOCAL_MEM ? NULL : gram_cache(k->m->g, size);
+    mask__local      *l = mask__block(k->m, size);
     if (!l) return NULL;
     *l = k->l;
     l->token = (mask__token *)(l + 1);
@@ -28460,7 +28474,6 @@ static mask__local *mask__keep(mask__make *k) {
     for (int b = 0; b < 256; b++) l->at[b + 1] += l->at[b];
     memcpy(end, l->at, sizeof end);
     for (uint32_t i = k->n_escape; i-- > 0;) l->escape[--end[node[k->m->escape[i].node].byte + 1]] = k->m->escape[i];
-    k->m->local_bytes += size;
     return l;
 }
 
@@ -28502,20 +28515,15 @@ static bool mask__blind(mask_cache *m, const mask__local *l, int32_t behind) {
     return false;
 }
 
-static void mask__add_needs(const mask__token *t, uint32_t n, uint64_t most, uint32_t *bits) {
-    for (uint32_t i = 0; i < n; i++)
-        if (t[i].need <= most) bits[t[i].id >> 5] |= 1u << (t[i].id & 31);
-}
-
-/* Sets the bits of the tokens that stay inside; most: bodies that may still come, UINT64_MAX: any number. */
-static void mask__add_inside(const mask_cache *m, const mask__local *l, uint64_t most, uint32_t *bits) {
-    const mask__plain *p = l->plain;
-    const uint32_t     n_word = m->w->n_word;
-    mask__add_needs(l->token, l->n_token, most, bits);
-    if (!p || !most) return;
-    const uint32_t *row = p->bits + (most <= MASK_CHARS ? most - 1 : most == UINT64_MAX ? MASK_CHARS : MASK_CHARS - 1) * n_word;
-    for (uint32_t i = 0; i < n_word; i++) bits[i] |= row[i];
-    if (most > MASK_CHARS && most != UINT64_MAX) mask__add_needs(p->more, p->n_more, most, bits);
+/* Sets the bits of the tokens that stay inside; most: bodies that may still come, UINT64_MAX: any number. False: no room. */
+static bool mask__add_inside(mask_cache *m, const mask__local *l, uint64_t most, uint32_t *bits) {
+    for (uint32_t i = 0; i < l->n_token; i++)
+        if (l->token[i].need <= most) bits[l->token[i].id >> 5] |= 1u << (l->token[i].id & 31);
+    if (!l->plain || !most) return true;
+    const uint32_t *row = mask__plain_row(m, l->plain, most <= MASK_CHARS ? (uint32_t)most - 1 : MASK_CHARS - (most < UINT64_MAX));
+    for (uint32_t i = 0; row && i < m->w->n_word; i++) bits[i] |= row[i];
+    if (most > MASK_CHARS && most < UINT64_MAX) mask__set_plain(m->w, l->plain->classes, MASK_CHARS, most, bits);
+    return row != NULL;
 }
 
 /* Goes on behind the stack from each node in front of which the rule is over with least .. most more bodies. */
@@ -28558,20 +28566,26 @@ static mask__end mask__add_textual(mask_cache *m, const mask__local *l, int32_t 
     return MASK_DONE;
 }
 
+/* Measures what the tokens of an entry leave to the end: what the configuration itself leaves, and what they add within the rule. */
+static void mask__measure(mask_cache *m, const mask__local *l, const gram_config *c, int32_t behind) {
+    const int32_t own = gram_local(m->g, c->state, c->data);
+    mask__raise(m, mask__sum(l->most, mask__sum(gram_least(m->g, own), gram_least(m->g, behind))));
+}
+
 /* Adds what one configuration of a set allows. MASK_OVER: its entry cannot tell. */
 static mask__end mask__add_config(mask_cache *m, int32_t set, const gram_config *c, int32_t start, uint32_t *bits) {
     const mask__local *l = *mask__local_at(m, start);
-    const int32_t      behind = l && !l->textual ? gram_behind(m->g, c->stack) : GRAM_DEAD;
+    const int32_t      behind = gram_behind(m->g, c->stack);
     uint64_t           least = 0, most = UINT64_MAX;
     if (behind == GRAM_LIMIT) return MASK_FULL;
-    if (!l || mask__blind(m, l, behind)) return MASK_OVER;
+    if (!l || (!l->textual && mask__blind(m, l, behind))) return MASK_OVER;
     if (l->span) {
         const uint64_t done = gram_word(m->g, c->data, 0);
         least = done < l->span->min ? l->span->min - done : 0;
         most = l->span->max == UINT64_MAX ? UINT64_MAX : l->span->max - done;
     }
-    if (m->measures) mask__raise(m, mask__sum(l->most, gram_least(m->g, set)));
-    mask__add_inside(m, l, most, bits);
+    if (m->measures) mask__measure(m, l, c, behind);
+    if (!mask__add_inside(m, l, most, bits)) return MASK_OVER;
     return l->textual ? mask__add_textual(m, l, set, bits) : mask__add_escapes(m, l, behind, least, most, bits);
 }
 
@@ -28676,19 +28690,43 @@ static bool mask__fill(mask_cache *m, int32_t set, bool first, uint32_t *bits) {
     return true;
 }
 
-/* Room for a whole mask in its slot; the scratch where there is none. */
-static uint32_t *mask__room(mask_cache *m, mask__slot *s) {
-    const size_t row = m->w->n_word * sizeof *s->bits;
-    if (!s->bits && m->whole_bytes + row <= MASK_WHOLE_MEM && (s->bits = gram_cache(m->g, row))) m->whole_bytes += row;
-    return s->bits ? s->bits : m->scratch;
+/* Words in which the mask differs from the tokens of a string, or from none. */
+static uint32_t mask__differs(const mask_cache *m, const uint32_t *from) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->w->n_word; i++) n += m->bits[i] != (from ? from[i] : 0);
+    return n;
 }
 
-static const uint32_t *mask__make_whole(mask_cache *m, int32_t set, bool first, mask__slot *s) {
-    uint32_t *bits = mask__room(m, s);
-    s->key = 0, m->most = 0;
-    if (!mask__fill(m, set, first, bits)) return NULL;
-    if (bits != m->scratch) s->key = mask__key(set, first), s->used = m->clock, s->measured = m->measures, s->most = m->most;
-    return bits;
+/* Keeps the mask in a slot, by its differences from what it is close to. */
+static void mask__keep_whole(mask_cache *m, mask__slot *s, int32_t set, bool first) {
+    const uint32_t *string = m->w->string.row[MASK_CHARS];
+    const uint32_t  few = mask__differs(m, NULL), other = mask__differs(m, string), n = few <= other ? few : other;
+    const size_t    size = 2 * (size_t)n * sizeof *s->diff;
+    s->key = 0, s->string = other < few;
+    if (n > s->cap) {
+        uint32_t *diff = m->whole_bytes + size > MASK_WHOLE_MEM ? NULL : gram_cache(m->g, size);
+        if (!diff) return;
+        s->diff = diff, s->cap = n;
+        m->whole_bytes += size;
+    }
+    s->n = 0;
+    for (uint32_t i = 0; i < m->w->n_word; i++)
+        if (m->bits[i] != (s->string ? string[i] : 0)) s->diff[s->n] = i, s->diff[n + s->n++] = m->bits[i];
+    s->key = mask__key(set, first), s->used = m->clock, s->measured = m->measures, s->most = m->most;
+}
+
+static void mask__recall(mask_cache *m, const mask__slot *s) {
+    const size_t size = m->w->n_word * sizeof *m->bits;
+    if (s->string) memcpy(m->bits, m->w->string.row[MASK_CHARS], size);
+    else memset(m->bits, 0, size);
+    for (uint32_t i = 0; i < s->n; i++) m->bits[s->diff[i]] = s->diff[s->n + i];
+}
+
+static bool mask__make_whole(mask_cache *m, int32_t set, bool first, mask__slot *s) {
+    m->most = 0;
+    if (!mask__fill(m, set, first, m->bits)) return false;
+    mask__keep_whole(m, s, set, first);
+    return true;
 }
 
 /* Drops all that is void after a collection. */
@@ -28699,23 +28737,23 @@ static void mask__refresh(mask_cache *m) {
 enum { MASK_ROOM = 4 << 20 };                         /* bytes that a walk may need in the arena */
 
 /* Makes the mask with nothing collected meanwhile. Where the arena is full, all that no track holds is dropped, and it is made anew, once. */
-static const uint32_t *mask__miss(mask_cache *m, int32_t set, bool first) {
-    gram           *g = m->g;
-    gram_track      t;
-    const uint32_t *bits = NULL;
+static bool mask__miss(mask_cache *m, int32_t set, bool first) {
+    gram      *g = m->g;
+    gram_track t;
+    bool       ok = false, hit;
     gram_track_open(&t, g);
     t.set = set;
-    for (int turn = 0; turn < 2 && !bits; turn++) {
-        bool hit;
-        if (turn ? gram_full(g) : gram_room(g) < MASK_ROOM) gram_collect(g);
-        else if (turn) break;
+    if (gram_room(g) < MASK_ROOM) gram_collect(g);
+    for (int turn = 0; turn < 2 && !ok; turn++) {
+        if (turn && !gram_full(g)) break;
+        if (turn) gram_collect(g);
         mask__refresh(m);
         gram_hold(g, true);
-        bits = mask__make_whole(m, t.set, first, mask__slot_of(m, t.set, first, &hit));
+        ok = mask__make_whole(m, t.set, first, mask__slot_of(m, t.set, first, &hit));
         gram_hold(g, false);
     }
     gram_track_close(&t);
-    return bits;
+    return ok;
 }
 
 /* As mask_of; *most: bytes to the end behind any of the tokens, at most, where m->measures. */
@@ -28723,12 +28761,12 @@ static const uint32_t *mask__get(mask_cache *m, int32_t set, bool first, uint64_
     bool hit;
     mask__refresh(m);
     const mask__slot *s = mask__slot_of(m, set, first, &hit);
-    if (hit && (s->measured || !m->measures)) return m->hits++, *most = s->most, s->bits;
-    const double    began = clock_now();
-    const uint32_t *bits = mask__miss(m, set, first);
+    if (hit && (s->measured || !m->measures)) return mask__recall(m, s), m->hits++, *most = s->most, m->bits;
+    const double began = clock_now();
+    const bool   ok = mask__miss(m, set, first);
     m->misses++;
     m->seconds += clock_now() - began;
-    return *most = m->most, bits;
+    return *most = m->most, ok ? m->bits : NULL;
 }
 
 /* Bits of the ids that may follow, by id: the end tokens where the text is whole. first: the token loses its leading blank (tok_strips). NULL: a
@@ -28753,7 +28791,7 @@ static const uint32_t *mask_closing(mask_cache *m, int32_t set, bool first, int6
     gram_hold(m->g, true);
     if (bits && !enough && left > 0 && mask__closes(m, t.set, (uint64_t)left)) {
         m->left = left - 1;
-        bits = mask__fill(m, t.set, first, m->scratch) ? m->scratch : NULL;
+        bits = mask__fill(m, t.set, first, m->bits) ? m->bits : NULL;
         m->left = -1;
     }
     gram_hold(m->g, false);
