@@ -28866,7 +28866,7 @@ static void mask_stats(const mask_cache *m, str *out) {
  * - A place is a set of the automaton that a track keeps, and whether the next token loses its leading blank. Both depend on the tokens of the
  *   answer alone.
  * To add a kind of constraint: its name in constrain_kind, its row in constrain__kinds.
- * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_check, constrain_given, constrain_from, constrain_open, constrain_close, constrain_until, constrain_keep, constrain_notes, constrain_match, constrain_bits,
+ * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_check, constrain_given, constrain_from, constrain_open, constrain_close, constrain_until, constrain_keep, constrain_warn, constrain_match, constrain_bits,
  * constrain_cache_new, constrain_cache_free, constrain_get, constrain_report, constrain_report_all, constrain_seq_new, constrain_seq_like, constrain_seq_copy, constrain_seq_free, constrain_strips, constrain_mask, constrain_accept,
  * constrain_feed, constrain_complete, constrain_closed, constrain_forced.
  * Opens: constrain_spec, constrain_think, constrain_opts. */
@@ -29153,7 +29153,16 @@ static constrain *constrain_open(const constrain_spec *o, const tok_vocab *v, co
     return NULL;
 }
 
-static bytes constrain_notes(const constrain *c) { return str_bytes(&c->notes); }
+/* Words of a schema that have no effect, a warning each. path: as in its spec. */
+static void constrain_warn(const constrain *c, const char *path) {
+    bytes notes = str_bytes(&c->notes);
+    while (notes.n) {
+        const uint8_t *end = memchr(notes.p, '\n', notes.n);
+        const size_t   n = end ? (size_t)(end - notes.p) : notes.n;
+        log_warn("%s: %.*s", path, (int)(n < 400 ? n : 400), (const char *)notes.p);
+        notes = (bytes){notes.p + n + (end != NULL), notes.n - n - (end != NULL)};
+    }
+}
 
 /* Whether the text is a whole match. False with e unset: *at is the first byte that cannot stand there, or the length of a text that is not whole. */
 static bool constrain_match(constrain *c, bytes text, size_t *at, err_t *e) { return gram_match(c->g, text, at, e); }
@@ -29302,7 +29311,7 @@ static constrain *constrain__add(constrain_cache *k, const constrain_spec *o, st
     constrain *c = constrain_open(o, k->v, k->words, &why);
     if (!c) c = constrain__refused(&why);
     c->key = key;
-    if (c->notes.n && !constrain__noted(k, c)) log_warn("%s", c->notes.p);
+    if (!constrain__noted(k, c)) constrain_warn(c, o->path);
     if (k->n == k->cap) k->c = mem_grow(k->c, (size_t)(k->cap = 2 * k->cap + 16), sizeof *k->c);
     return k->c[k->n++] = c;
 }
@@ -48447,8 +48456,7 @@ static bool act__match(act_job *r, err_t *e) {
     if (!constrain_from(&c->hold, &r->hold_text, &r->hold, e)) return false;
     r->hold.form.loose = true;
     if (!act__prompt_exists(c, 0, e) || !(held = constrain_open(&r->hold, NULL, NULL, e))) return false;
-    const bytes notes = constrain_notes(held);
-    if (notes.n) log_warn("%.*s", (int)notes.n, notes.p);
+    constrain_warn(held, r->hold.path);
     bool ok = act__prompt(c, 0, true, &r->text, e);
     if (ok && !constrain_match(held, str_bytes(&r->text), &at, e) && !e->code)
         err_set(e, EXIT_NO, at < r->text.n ? "no match: byte %zu does not fit" : "no match: the text ends at byte %zu, expected more", at);
