@@ -213,7 +213,7 @@ def ended_whole():
     """--close: an answer ends whole within -n wherever that is possible, and is unfinished where it is not"""
     for name, (options, _, is_one) in HELD.items():
         ended = []
-        for n in (1, 2, 3, 5, 8, 12, 16, 24, 32, 48):
+        for n in (1, 2, 5, 12, 32):
             for seed in range(3):
                 r = run("-m", PIP, "-p", "x", "-n", str(n), "-s", str(seed), "--temp", "1.5", "--close", *options, "--json")
                 check(r.rc == 0, "%s, -n %d: %r" % (name, n, r))
