@@ -30362,7 +30362,7 @@ static void calls__set(str *s, bytes b) {
 
 /* The first `find` in t from `at` on; SIZE_MAX: none. A search in an answer is calls__seek or calls__near: its work is bounded. */
 static size_t calls__find(bytes t, size_t at, bytes find) {
-    if (at > t.n || !find.n) return SIZE_MAX;
+    if (at >= t.n || !find.n) return SIZE_MAX;
     const uint8_t *p = memmem(t.p + at, t.n - at, find.p, find.n);
     return p ? (size_t)(p - t.p) : SIZE_MAX;
 }
@@ -31599,6 +31599,7 @@ static void calls__put_chars(calls__builder *b, calls__pen *p, const gram_range 
     gram_chars(b->g, gram_begin(b->g, one), r, n, gram_end(b->g, one));
     gram_repeat(b->g, p->at, one, min, max, to);
     p->at = to;
+    calls__ink_add(&p->ink, 0, false);                /* what stands there is not known */
 }
 
 /* --- values --- */
@@ -31677,7 +31678,7 @@ static bool calls__put_tagged(calls__builder *b, const calls_row *r, calls__pen 
     calls__put_text(b, p, m->name);
     calls__put_lit(b, p, calls__trim(in.between));
     const bool ok = calls__put_tagged_value(b, p, t, m, &in, calls__type(type) == CALLS_STRING, stop, 3);
-    calls__put_lit(b, p, stop[0]);
+    calls__put_text(b, p, stop[0]);                   /* the reader looks for just this text */
     str_drop(&after);
     return ok;
 }
@@ -31788,6 +31789,7 @@ static bool calls__put_parameters(calls__builder *b, const calls_row *r, char sl
     const int32_t     to = gram_state(b->g);
     bool              ok = true;
     if (slot != 'p') calls__put_byte(b, p, (uint8_t)pair[0]);
+    calls__may_begin(b, p);
     p->blanks = false;
     if (t->doc) {
         const schema_shape *s = schema_shape_of(t->doc, schema_root(t->doc), b->e);
@@ -31795,6 +31797,7 @@ static bool calls__put_parameters(calls__builder *b, const calls_row *r, char sl
         for (size_t i = 0; ok && i < s->n_object; i++) ok = calls__put_object(b, r, slot, t, &s->object[i], p->at, to);
     } else gram_eps(b->g, p->at, to);
     p->at = to;
+    calls__ink_add(&p->ink, 0, false);
     if (slot != 'p') calls__put_byte(b, p, (uint8_t)pair[1]);
     p->blanks = true;
     return ok;
@@ -31814,6 +31817,7 @@ static bool calls__put_arguments(calls__builder *b, calls__tool_held *t, calls__
         else json_any(b->g, from, true, &b->w->json, end);
     }
     gram_call(b->g, p->at, t->arguments, to);
+    calls__ink_add(&p->ink, 0, false);
     p->at = to;
     p->blanks = true;
     return ok;
@@ -31834,19 +31838,23 @@ static void calls__put_id(calls__builder *b, calls__pen *p) {
 }
 
 /* A few bytes without meaning and the text `next` behind them: what the template writes there, or a few characters of a line without tags. */
-static void calls__put_gap(calls__builder *b, calls__pen *p, bytes next, bytes learned) {
-    static const gram_range line[] = {{' ', ';'}, {'=', '~'}};
-    const int32_t           to = gram_state(b->g);
+static void calls__put_gap(calls__builder *b, calls__pen *p, bytes next, bytes learned, bool named) {
+    static const gram_range blank[] = {{' ', ' '}}, line[] = {{' ', ';'}, {'=', '~'}};
+    const int32_t           to = gram_state(b->g), behind = gram_state(b->g);
     calls__pen              other = calls__pen_copy(p);
+    if (named) gram_eps(b->g, other.at, behind), calls__put_chars(b, &other, blank, 1, 1, 1);   /* else it would be of the name */
     calls__put_chars(b, &other, line, 2, 0, CALLS_GAP / 2);
-    calls__put_lit(b, &other, next);
+    gram_eps(b->g, other.at, behind);
+    other.at = behind;
+    calls__put_text(b, &other, calls__trim(next));     /* the reader looks for just this text */
     gram_eps(b->g, other.at, to);
     mem_free(other.ink.at);
     if (calls__find(learned, 0, calls__trim(next)) != SIZE_MAX) {
-        calls__put_lit(b, p, learned);
+        p->blanks = calls__space(learned.p[0]);
+        calls__put_text(b, p, calls__trim(learned));
         calls__may_begin(b, p);
         gram_eps(b->g, p->at, to);
-    }
+    } else calls__ink_add(&p->ink, 0, false);
     p->at = to;
     p->blanks = false;
 }
@@ -31951,7 +31959,7 @@ static calls__walk calls__put_plain(calls__builder *b, calls__pen *p, calls__wal
     const bytes before = w.lit;
     w = calls__walk_next(w);
     const bytes learned = b->row != b->f->row ? (bytes){0} : named ? str_bytes(&b->f->middle) : calls__learned_gap(b->f, before);
-    calls__put_gap(b, p, w.lit, learned);
+    calls__put_gap(b, p, w.lit, learned, named);
     w.lit = (bytes){0};
     return w;
 }
@@ -31989,13 +31997,13 @@ static bool calls__put_named(calls__builder *b, calls__walk w, calls__tool_held 
 static bool calls__put_call(calls__builder *b, calls__pen *p, int32_t to) {
     calls__walk w = calls__walk_next((calls__walk){.s = b->row->call});
     bool        ok = true;
-    for (;;) {
-        calls__put_lit(b, p, w.lit);
-        if (w.slot == 'n' || w.slot == 'o') break;
+    calls__put_lit(b, p, w.lit);
+    if (!calls__by_name(b->row)) calls__add_trigger(b, p);
+    while (w.slot != 'n' && w.slot != 'o') {
         calls__may_begin(b, p);
         w = calls__put_plain(b, p, w, false);
+        calls__put_lit(b, p, w.lit);
     }
-    if (!calls__by_name(b->row)) calls__add_trigger(b, p);
     if (w.slot == 'o') calls__open_object(b, p);
     else calls__may_begin(b, p);
     for (size_t i = 0; ok && i < b->n_tools; i++) {

@@ -626,7 +626,136 @@ static void t_calls_models(void) {
     }
 }
 
+/* --- answers that keep to a form --- */
+
+static const char tcall_held_tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"look\", \"parameters\": {\"type\": \"object\", \"properties\": {"
+    "\"where\": {\"type\": \"string\", \"minLength\": 1}, \"n\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 5}, \"on\": {\"type\": [\"boolean\", \"null\"]}, "
+    "\"list\": {\"type\": \"array\", \"items\": {\"enum\": [\"a\", \"b c\", 7]}, \"maxItems\": 3}}, \"required\": [\"where\", \"n\"]}}}, "
+    "{\"name\": \"put_2\", \"parameters\": {\"properties\": {\"mode\": {\"enum\": [\"x\", \"<y>\", \"z\\nz\"]}, \"note\": {\"type\": \"string\", \"maxLength\": 3}}, \"maxProperties\": 1}}]";
+
+/* A constraint that matches arguments of one of these tools. */
+static constrain *tcall_schema(val tools, size_t i) {
+    const val            f = val_get(tools.list->at[i], "function"), schema = val_get(f.kind == VAL_DICT ? f : tools.list->at[i], "parameters");
+    str                  text = {0};
+    val_env              env;
+    calls__writing       w = {schema, &text};
+    err_t                e = {0};
+    val_env_init(&env, 0, 0, NULL);
+    CHECK(val_run(&env, calls__write_json, &w, &e));
+    const constrain_spec o = {.kind = CONSTRAIN_SCHEMA, .text = str_bytes(&text), .path = "t", .form = {.loose = true}};
+    constrain           *c = constrain_open(&o, NULL, NULL, &e);
+    CHECKF(c, "%s", e.text);
+    val_env_drop(&env);
+    str_drop(&text);
+    return c;
+}
+
+typedef struct {
+    constrain *c;                                     /* keeps what the automaton needs */
+    gram      *g;
+} tcall_held;
+
+static tcall_held tcall_hold(const calls_form *f, const calls_want *w) {
+    tcall_held    h = {mem_new(1, sizeof *h.c), gram_new()};
+    const int32_t rule = gram_rule(h.g, NULL);
+    err_t         e = {0};
+    pthread_mutex_init(&h.c->lock, NULL);
+    h.c->users = 1, h.c->g = h.g;
+    const bool ok = calls_hold(f, w, h.c, h.g, gram_begin(h.g, rule), gram_end(h.g, rule), &e) && gram_seal(h.g, rule, &e);
+    CHECKF(ok, "%s: %s", f->row->name, e.text);
+    return h;
+}
+
+/* Follows the text; false: it cannot stand there. */
+static bool tcall_follow(gram_track *t, bytes text) {
+    for (size_t i = 0; i < text.n && t->set >= 0; i++) t->set = gram_step(t->g, t->set, text.p[i]);
+    return t->set >= 0;
+}
+
+/* Appends bytes that may come, at random, and then the shortest way to the end. */
+static bool tcall_wander(gram_track *t, uint64_t *seed, str *out) {
+    static const char likely[] = "\"}])><|e,\n";
+    str               rest = {0};
+    *seed = rng_mix(*seed);
+    for (uint64_t n = *seed % 120; n && !gram_closed(t->g, t->set); n--) {
+        uint8_t can[256 * 4];
+        size_t  n_can = 0;
+        for (int b = 0; b < 256; b++)
+            for (int k = gram_step(t->g, t->set, (uint8_t)b) < 0 ? 4 : b && strchr(likely, b) ? 0 : 3; k < 4; k++) can[n_can++] = (uint8_t)b;
+        if (!n_can) break;
+        const uint8_t b = can[(*seed = rng_mix(*seed)) % n_can];
+        str_add(out, &b, 1);
+        t->set = gram_step(t->g, t->set, b);
+    }
+    const bool ends = gram_shortest(t->g, t->set, &rest);
+    str_add(out, rest.p, rest.n);
+    str_drop(&rest);
+    return ends;
+}
+
+/* Whether the calls of an answer are of the tools and as their schemas have it. */
+static void tcall_check(const calls_form *f, bytes text, val tools, constrain *const *schema, bytes only, bool many) {
+    str       content = {0};
+    call_list calls;
+    calls_read(f, text, tools, &content, &calls);
+    CHECKF(calls.n && (many || calls.n == 1) && calls__blank(str_bytes(&content)), "%s: %zu calls in %.*s", f->row->name, calls.n, (int)text.n, (const char *)text.p);
+    for (size_t i = 0; i < calls.n; i++) {
+        const int tool = bytes_is(calls.at[i].name, "look") ? 0 : bytes_is(calls.at[i].name, "put_2") ? 1 : -1;
+        size_t    at;
+        err_t     e = {0};
+        CHECKF(tool >= 0 && (!only.n || bytes_eq(only, calls.at[i].name)), "%s: the name in %.*s", f->row->name, (int)text.n, (const char *)text.p);
+        if (tool >= 0) CHECKF(constrain_match(schema[tool], calls.at[i].arguments, &at, &e), "%s: %.*s from %.*s", f->row->name, (int)calls.at[i].arguments.n, (const char *)calls.at[i].arguments.p, (int)text.n, (const char *)text.p);
+    }
+    call_list_drop(&calls);
+    str_drop(&content);
+}
+
+/* Answers at random behind the text that begins a call. */
+static void tcall_answer(const calls_form *f, const calls_want *w, constrain *const *schema) {
+    const bool named = !w->required && calls__by_name(f->row);           /* there a name begins the call */
+
+    tcall_held h = tcall_hold(f, w);
+    uint64_t   seed = bytes_hash(w->many, bytes_of(f->row->name));
+    jinja_text begin = {0};
+    int        whole = 0;
+    calls_begin(f, named ? bytes_of("look") : w->only, &begin);
+    for (int i = 0; i < 8; i++) {
+        gram_track t;
+        str        text = {0};
+        gram_track_open(&t, h.g);
+        str_add(&text, begin.text.p, begin.text.n);
+        if (!w->required) CHECKF(tcall_follow(&t, str_bytes(&begin.text)), "%s: not behind %.*s", f->row->name, (int)begin.text.n, begin.text.p);
+        const bool ends = t.set >= 0 && tcall_wander(&t, &seed, &text);
+        CHECKF(ends, "%s: no end behind %.*s", f->row->name, (int)text.n, text.p);
+        if (ends && text.n > begin.text.n) tcall_check(f, str_bytes(&text), w->tools, schema, w->only, w->many), whole++;
+        gram_track_close(&t);
+        str_drop(&text);
+    }
+    CHECKF(whole || !begin.text.n, "%s: no answer ends", f->row->name);
+    jinja_text_drop(&begin);
+    constrain_close(h.c);
+}
+
+static void t_calls_held(void) {
+    val_env env;
+    val_env_init(&env, 0, 0, NULL);
+    const val  tools = val_json_read(&env, bytes_of(tcall_held_tools), VAL_JSON_INPUT);
+    constrain *schema[2] = {tcall_schema(tools, 0), tcall_schema(tools, 1)};
+    for (size_t i = 0; i < sizeof calls_rows / sizeof *calls_rows; i++) {
+        if (!calls_rows[i].name || strstr(calls_rows[i].call, "TAG")) continue;
+        calls_form *f = tcall_form(calls_rows[i].name);
+        for (int k = 0; k < 4; k++) {
+            const calls_want w = {.tools = tools, .only = k == 2 ? bytes_of("look") : (bytes){0}, .required = k > 0, .many = k != 3, .json = {.space = 2}};
+            tcall_answer(f, &w, schema);
+        }
+        calls_form_free(f);
+    }
+    constrain_close(schema[0]), constrain_close(schema[1]);
+    val_env_drop(&env);
+}
+
 static const t_case t_calls_cases[] = {
+    {"calls held", "what an automaton of answers lets through is read back as calls of the tools, with arguments as their schemas have them, in every form", t_calls_held},
     {"calls rows", "each form of the table has an answer among these tests, and a name of its own", t_calls_rows},
     {"calls read", "answers in every form: calls, arguments and ids come out, the rest stays content, and so does what is no whole call", t_calls_read},
     {"calls cut", "the same answers, cut at every byte: nothing is lost, and no byte of a later call counts as content", t_calls_cut},
