@@ -2,20 +2,27 @@
 
 typedef struct {
     gram       *g;
+    lang_pool  *langs;
+    schema_doc *s;
     err_t       e;
     bool        ok;
+    uint64_t    random;
 } tn_doc;
 
 static tn_doc tn_open(const char *schema, bool object, const json_form *f) {
-    tn_doc        d = {.g = gram_new()};
-    const int32_t root = gram_rule(d.g, "root");
-    if (!schema) d.ok = json_any(d.g, gram_begin(d.g, root), object, f, gram_end(d.g, root));
+    tn_doc        d = {.g = gram_new(), .langs = lang_pool_new(1 << 20), .random = 1};
+    const int32_t root = gram_rule(d.g, "root"), from = gram_begin(d.g, root), to = gram_end(d.g, root);
+    if (!schema) d.ok = json_any(d.g, from, object, f, to);
+    else d.s = schema_open(bytes_of(schema), "S", d.langs, &d.e);
+    if (d.s) d.ok = json_build(d.g, from, d.s, f, to, &d.e);
     d.ok = d.ok && gram_seal(d.g, root, &d.e);
     return d;
 }
 
 static void tn_close(tn_doc *d) {
     gram_free(d->g);
+    schema_free(d->s);
+    lang_pool_free(d->langs);
 }
 
 static bool tn_takes(tn_doc *d, const char *text) {
@@ -93,8 +100,208 @@ static void t_json_nesting(void) {
     tn_close(&d);
 }
 
+/* --- values of schemas --- */
+
+static uint64_t tn_draw(tn_doc *d, uint64_t n) { return (d->random = rng_mix(d->random + 1)) % n; }
+
+/* A byte that may follow, drawn from all of them; an end of something is likelier, the more so at the end of a text. -1: none may. */
+static int tn_byte(tn_doc *d, int32_t set, bool late) {
+    static const char ends[] = "\"}],";
+    int               can[256], n = 0;
+    for (int b = 0; b < 256; b++)
+        if (gram_step(d->g, set, (uint8_t)b) >= 0) can[n++] = b;
+    for (size_t i = 0; i < 4; i++)
+        if (gram_step(d->g, set, (uint8_t)ends[i]) >= 0 && tn_draw(d, 100) < (late ? 60 : 25)) return ends[i];
+    for (int i = 0; n && i < 3; i++) {                /* plain characters are likelier */
+        const int b = can[tn_draw(d, (uint64_t)n)];
+        if (b >= 0x20 && b < 0x7f && b != '\\') return b;
+    }
+    return n ? can[tn_draw(d, (uint64_t)n)] : -1;
+}
+
+/* A random text of `most` bytes, then the shortest way to its end; where texts must differ, random bytes that go for the end instead. False: there is no
+ * end. *whole: the text is whole, which is left to chance where texts must differ. */
+static bool tn_text(tn_doc *d, size_t most, bool differ, str *out, bool *whole) {
+    gram_track t;
+    bool       alive = true;
+    gram_track_open(&t, d->g);
+    for (size_t i = 0; alive && i < (differ ? most + 200 : most) && !(gram_complete(d->g, t.set) && (i >= most || tn_draw(d, 4) == 0)); i++) {
+        const int b = tn_byte(d, t.set, 2 * i > most);
+        alive = b >= 0;
+        if (!alive) break;
+        str_add(out, &(char){(char)b}, 1);
+        t.set = gram_step(d->g, t.set, (uint8_t)b);
+    }
+    alive = alive || gram_complete(d->g, t.set);
+    *whole = gram_complete(d->g, t.set) || (alive && !differ && gram_shortest(d->g, t.set, out));
+    gram_track_close(&t);
+    return alive && (*whole || differ);
+}
+
+static const json_form tn_forms[] = {{.space = 2}, {.space = 0}, {.space = 1, .order = 1}};
+
+/* What is generated for a schema: it can be completed wherever it stops, and matches. */
+static int tn_generate(const char *schema, tn_doc *loose) {
+    str text = {0};
+    int  n = 0;
+    bool whole;
+    const bool differ = strstr(schema, "uniqueItems") || strstr(schema, "minProperties\": 2") || strstr(schema, "minProperties\": 3");
+    for (size_t f = 0; f < sizeof tn_forms / sizeof *tn_forms; f++) {
+        tn_doc d = tn_open(schema, false, &tn_forms[f]);
+        for (int i = 0; d.ok && i < 12; i++, n++) {
+            str_clear(&text);
+            str_add(&text, "", 0);
+            CHECKF(tn_text(&d, 4 + tn_draw(&d, 120), differ, &text, &whole), "form %zu of %s: no end behind %s", f, schema, text.p);
+            if (whole) CHECKF(tn_takes(loose, text.p), "form %zu of %s: generated %s", f, schema, text.p);
+        }
+        CHECKF(d.ok || d.e.code == EXIT_INPUT, "%s: %s", schema, d.e.text);
+        tn_close(&d);
+    }
+    str_drop(&text);
+    return n;
+}
+
+static int tn_case(val v) {
+    str           schema = {0}, text = {0};
+    const val_list *texts = v.list->at[1].list;
+    int             n = 0;
+    val_utf8(v.list->at[0].s, &schema);
+    tn_doc d = tn_open(schema.p, false, &tn_loose);
+    CHECKF(d.ok || strstr(d.e.text, "nothing satisfies"), "%s: %s", schema.p, d.e.text);
+    for (size_t i = 0; i < texts->n; i++) {
+        const val *one = texts->at[i].list->at;
+        str_clear(&text);
+        val_utf8(one[0].s, &text);
+        CHECKF((d.ok && tn_takes(&d, text.p)) == one[1].b, "%s: %s", schema.p, text.p);
+    }
+    if (d.ok) n = tn_generate(schema.p, &d);
+    tn_close(&d);
+    str_drop(&schema), str_drop(&text);
+    return n;
+}
+
+static void t_json_schemas(void) {
+    val_env env;
+    int     n = 0, texts = 0;
+    char   *all = t_read("tests/data/golden/json.jsonl", NULL), *rest = all;
+    if (!CHECK(all != NULL)) return;
+    val_env_init(&env, 0, 0, NULL);
+    for (char *one; (one = strsep(&rest, "\n")) && *one; n++) texts += tn_case(val_json_read(&env, bytes_of(one), 0));
+    CHECKF(n > 150 && texts > 4000, "%d schemas, %d texts", n, texts);
+    val_env_drop(&env);
+    mem_free(all);
+}
+
+/* A schema, a text, and whether it is generated with the schema's order of keys, with any order, and taken loose. */
+static const struct {
+    const char *schema, *text;
+    bool        made, any, loose;
+} tn_cases[] = {
+    /* order */
+    {"{'properties':{'b':{},'a':{}}}", "{'b':1,'a':2}", 1, 1, 1}, {"{'properties':{'b':{},'a':{}}}", "{'a':1,'b':2}", 0, 1, 1}, {"{'properties':{'b':{},'a':{}}}", "{'c':1,'b':2}", 0, 1, 1},
+    {"{'properties':{'b':{},'a':{}}}", "{'a':1,'c':2}", 1, 1, 1}, {"{'properties':{'a':{}}}", "{'a':1,'a':2}", 0, 0, 0}, {"{'required':['a'],'properties':{'b':{}}}", "{'b':1}", 0, 0, 0},
+    /* keys that stand twice where they are counted */
+    {"{'type':'object','minProperties':2}", "{'x':1,'x':2}", 0, 0, 0}, {"{'type':'object','minProperties':2}", "{'x':1,'y':2}", 1, 1, 1}, {"{'type':'object','minProperties':2}", "{'x':1,'x\\u0079':2}", 0, 0, 1},
+    {"{'type':'object','minProperties':2}", "{'x':1,'\\u0078':2}", 0, 0, 0},
+    /* numbers */
+    {"{'type':'integer'}", "10", 1, 1, 1}, {"{'type':'integer'}", "10.0", 0, 0, 1}, {"{'type':'integer'}", "1e1", 0, 0, 1}, {"{'type':'integer'}", "15e-1", 0, 0, 0}, {"{'type':'integer'}", "1.50e1", 0, 0, 1},
+    {"{'minimum':5}", "50e-1", 0, 0, 1}, {"{'minimum':5}", "49e-1", 0, 0, 0}, {"{'minimum':5}", "1e400", 0, 0, 1}, {"{'minimum':5}", "-1e400", 0, 0, 0}, {"{'type':'number'}", "1e5", 1, 1, 1},
+    {"{'type':'number','minimum':1}", "1.50", 1, 1, 1}, {"{'const':0}", "-0", 0, 0, 1}, {"{'const':1}", "100e-2", 0, 0, 1}, {"{'type':'integer','minimum':3,'maximum':3}", "3", 1, 1, 1},
+    /* strings */
+    {"{'const':'\\u00e9'}", "'\xc3\xa9'", 1, 1, 1}, {"{'const':'\\u00e9'}", "'\\u00E9'", 0, 0, 1}, {"{'const':'a/b'}", "'a/b'", 1, 1, 1}, {"{'const':'a/b'}", "'a\\/b'", 0, 0, 1}, {"{'maxLength':1}", "'\\ud83d\\ude00'", 0, 0, 1},
+    {"{'maxLength':1}", "'\xf0\x9f\x98\x80'", 1, 1, 1}, {"{'properties':{'\\ud83d\\ude00':{}},'additionalProperties':false}", "{'\\ud83d\\uDE00':1}", 0, 0, 1},
+    {"{'properties':{'\\ud83d\\ude00':{}},'additionalProperties':false}", "{'\xf0\x9f\x98\x80':1}", 1, 1, 1}, {"{'properties':{'\\ud83d\\ude00':{}},'additionalProperties':false}", "{'\\ud83d\\ude01':1}", 0, 0, 0},
+    {"{'properties':{'':{'type':'null'}},'additionalProperties':false}", "{'':null}", 1, 1, 1},
+    /* items that differ */
+    {"{'items':{'type':'number'},'uniqueItems':true,'type':'array'}", "[1,1.0]", 0, 0, 0}, {"{'items':{'type':'number'},'uniqueItems':true,'type':'array'}", "[1,1.5,10]", 1, 1, 1},
+    {"{'items':{'type':'number'},'uniqueItems':true,'type':'array'}", "[1,10,1]", 0, 0, 0}, {"{'type':'array','uniqueItems':true}", "[{'a':1,'b':2},{'b':2.0,'a':10e-1}]", 0, 0, 0},
+    {"{'type':'array','uniqueItems':true}", "[{'a':1,'b':2},{'b':1,'a':2}]", 0, 0, 1}, {"{'type':'array','uniqueItems':true}", "[0,-0.0]", 0, 0, 0}, {"{'type':'array','uniqueItems':true}", "['a','\\u0061']", 0, 0, 0},
+    {"{'type':'array','uniqueItems':true}", "[1,true,'1',[1],null,'',{},[]]", 0, 0, 1}, {"{'type':'array','uniqueItems':true}", "[[[1]],[[1.0]]]", 0, 0, 0}, {"{'type':'array','uniqueItems':true}", "[1e400,1e401]", 0, 0, 1},
+    {"{'type':'array','uniqueItems':true}", "['\\ud83d\\ude00','\xf0\x9f\x98\x80']", 0, 0, 0}, {"{'type':'array','uniqueItems':true}", "[{'a':1,'a':2},{'a':2}]", 0, 0, 0},
+    {"{'items':{'type':'string'},'uniqueItems':true,'type':'array'}", "['a','ab','a']", 0, 0, 0}, {"{'items':{'type':'string'},'uniqueItems':true,'type':'array'}", "['a','ab','']", 1, 1, 1},
+    {"{'items':{'type':'boolean'},'uniqueItems':true,'type':'array'}", "[true,false]", 1, 1, 1},
+    /* counts that no automaton could write out */
+    {"{'type':'array','maxItems':1000000000000000000}", "[1,2]", 1, 1, 1}, {"{'type':'array','minItems':1000000000000}", "[1,2]", 0, 0, 0}, {"{'type':'object','maxProperties':1000000000000000000}", "{'a':1}", 1, 1, 1},
+    {"{'type':'array','contains':{'const':1},'minContains':3,'maxContains':1000000000}", "[1,2,1,1]", 1, 1, 1}, {"{'type':'array','contains':{'const':1},'minContains':3,'maxContains':1000000000}", "[1,2,1]", 0, 0, 0},
+};
+
+/* In the tables ' stands for a quote. */
+static char *tn_quoted(const char *text) {
+    char *s = str_dup(text);
+    for (char *p = s; *p; p++) *p = *p == '\'' ? '"' : *p;
+    return s;
+}
+
+static void t_json_forms(void) {
+    static const json_form forms[] = {{.order = 0}, {.order = 1}, {.loose = true}};
+    for (size_t i = 0; i < sizeof tn_cases / sizeof *tn_cases; i++) {
+        char      *schema = tn_quoted(tn_cases[i].schema), *text = tn_quoted(tn_cases[i].text);
+        const bool want[] = {tn_cases[i].made, tn_cases[i].any, tn_cases[i].loose};
+        for (int f = 0; f < 3; f++) {
+            tn_doc d = tn_open(schema, false, &forms[f]);
+            CHECKF((d.ok && tn_takes(&d, text)) == want[f], "form %d, %s: %s (%s)", f, schema, text, d.e.text);
+            tn_close(&d);
+        }
+        mem_free(schema), mem_free(text);
+    }
+}
+
+/* Schemas that cannot be held, and words of the error; gen: only in generation. */
+static const struct {
+    const char *schema, *words;
+    bool        gen;
+} tn_refused[] = {
+    {"{'properties':{'a':{'type':'array','uniqueItems':true}}}", "S: /properties/a: uniqueItems", 1}, {"{'type':'array','items':{'type':'object'},'uniqueItems':true}", "S: #: uniqueItems", 1},
+    {"{'type':'object','patternProperties':{'^[0-9]{4}$':{}},'additionalProperties':false,'minProperties':2}", "S: #: a number of properties", 1}, {"false", "S: #: nothing satisfies", 0},
+    {"{'type':'object','required':['a'],'properties':{'a':{'$ref':'#'}}}", "nothing satisfies", 0}, {"{'type':'array','items':{'enum':[1,2]},'uniqueItems':true,'minItems':3}", "nothing satisfies", 0},
+    {"{'type':'object','additionalProperties':false,'properties':{'a':{}},'minProperties':2}", "nothing satisfies", 0}, {"{'type':'array','contains':{'type':'integer'},'items':{'type':'string'}}", "nothing satisfies", 0},
+    {"{'type':'array','minContains':3,'contains':{},'maxItems':2}", "nothing satisfies", 0}, {"{'type':'object','propertyNames':{'enum':['a','b']},'minProperties':3}", "nothing satisfies", 0},
+};
+
+static void t_json_refused(void) {
+    for (size_t i = 0; i < sizeof tn_refused / sizeof *tn_refused; i++) {
+        char  *schema = tn_quoted(tn_refused[i].schema);
+        tn_doc d = tn_open(schema, false, &tn_made), m = tn_open(schema, false, &tn_loose);
+        CHECKF(!d.ok && d.e.code == EXIT_INPUT && strstr(d.e.text, tn_refused[i].words), "%s: %s", schema, d.e.text);
+        CHECKF(m.ok == tn_refused[i].gen, "%s, loose: %s", schema, m.e.text);
+        tn_close(&d), tn_close(&m);
+        mem_free(schema);
+    }
+}
+
+/* An object of n members that may be left out: any of them in order, and states that grow with n alone. */
+static void t_json_many(void) {
+    str schema = {0}, text = {0};
+    int states[2] = {0};
+    for (int k = 0; k < 2; k++) {
+        const int n = k ? 4000 : 1000;
+        str_clear(&schema);
+        str_put(&schema, "{\"additionalProperties\":false,\"properties\":{");
+        for (int i = 0; i < n; i++) str_fmt(&schema, "%s\"key%d\":{\"type\":\"null\"}", i ? "," : "", i);
+        str_put(&schema, "}}");
+        tn_doc d = tn_open(schema.p, false, &tn_made), m = tn_open(schema.p, false, &tn_loose);
+        if (!CHECK(d.ok && m.ok)) return;
+        states[k] = d.g->n_state;
+        for (int i = 0; i < 20; i++) {
+            str_clear(&text);
+            str_put(&text, "{");
+            for (int j = (int)tn_draw(&d, (uint64_t)n / 4); j < n; j += 1 + (int)tn_draw(&d, (uint64_t)n / (i % 2 ? 4 : 100))) str_fmt(&text, "%s\"key%d\":null", text.n > 1 ? "," : "", j);
+            str_put(&text, "}");
+            CHECKF(tn_takes(&d, text.p) && tn_takes(&m, text.p), "%s", text.p);
+        }
+        CHECK(!tn_takes(&d, "{\"key7\":null,\"key6\":null}") && tn_takes(&m, "{\"key7\":null,\"key6\":null}") && !tn_takes(&m, "{\"key7\":null,\"key7\":null}"));
+        tn_close(&d), tn_close(&m);
+    }
+    CHECKF(states[1] < 5 * states[0], "%d states for 1,000 members, %d for 4,000", states[0], states[1]);
+    str_drop(&schema), str_drop(&text);
+}
+
 static const t_case t_json_cases[] = {
     {"json any", "a text is taken as JSON, and written, where RFC 8259 and the form say so", t_json_any},
     {"json space", "generation writes the blanks of its form and no others", t_json_space},
     {"json nesting", "a hundred thousand brackets inside each other are read", t_json_nesting},
+    {"json schemas", "texts match as python3-jsonschema judges them; what is generated can be completed wherever it stops, and matches", t_json_schemas},
+    {"json forms", "order, spelling and numbers of each form; items that differ; keys that stand twice; counts of any size", t_json_forms},
+    {"json refused", "what cannot be held, and what nothing satisfies, is refused with its place", t_json_refused},
+    {"json many", "a thousand members that may be left out take states that grow with their number", t_json_many},
 };
