@@ -13692,6 +13692,7 @@ static int32_t gram__try_bare(gram *g, int32_t data, int32_t nothing) {
 
 /* Runs f(g, id, arg); once more after a collection if the arena is full, which keeps id. */
 static int32_t gram__run(gram *g, int32_t (*f)(gram *, int32_t, int32_t), int32_t id, int32_t arg) {
+    if (LLMRUN_STRESS && !g->held && g->tick % 16 == 0 && g->top < 1 << 14) gram__collect(g, &id);
     for (int turn = 0;; turn++) {
         const int64_t fuel = g->text.p && g->bank < GRAM_STEPS ? g->bank : GRAM_STEPS;
         g->stop = GRAM__GO, g->fuel = fuel, g->tick++;
