@@ -18293,7 +18293,7 @@ enum { SCHEMA_TRUE = 0, SCHEMA_FALSE = 1 };
 typedef struct {
     bytes       name;                                 /* UTF-8 */
     schema_conj value;
-    bool        required, exists;                     /* equal */
+    bool        required;
 } schema_prop;
 
 /* Keys that are not declared. The languages of an object are disjoint; a key in none of them may not come. */
@@ -20942,7 +20942,7 @@ static schema_object schema__shape_object(schema_doc *s, const schema__alt *a, c
     schema_object o = {.min = a->min, .max = a->max, .some = a->some, .n_some = a->n_some, .at = at};
     o.prop = val_alloc(&s->env, a->n_key, sizeof *o.prop);
     for (size_t i = 0; i < a->n_key && a->max; i++)
-        if (a->key[i].value != SCHEMA_FALSE) o.prop[o.n_prop++] = (schema_prop){s->name[a->key[i].name], a->key[i].value, a->key[i].required, a->key[i].required};
+        if (a->key[i].value != SCHEMA_FALSE) o.prop[o.n_prop++] = (schema_prop){s->name[a->key[i].name], a->key[i].value, a->key[i].required};
     schema__shape_extra(s, a, &o);
     return o;
 }
