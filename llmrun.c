@@ -15732,10 +15732,16 @@ static int lang__arc_order(const void *x, const void *y) {
     return a->from != b->from ? lang__compare(a->from, b->from) : lang__compare(a->lo, b->lo);
 }
 
+/* Whether so many states may be made; else the pool is over its budget. */
+static bool lang_room(lang_pool *p, size_t n) {
+    if (n > p->budget - p->used) p->over = true;
+    return !p->over;
+}
+
 /* The language of an automaton of n states, the first one is 0; ends: [n]. The arcs are put in order; those of one state do not overlap. */
 static const lang *lang_arcs(lang_pool *p, uint32_t n, const bool *ends, lang_arc *arc, size_t n_arc) {
     lang_build b = {0};
-    if (p->over || n + n_arc > p->budget) return p->over = true, NULL;
+    if (!lang__work(p, n + n_arc) || n + n_arc > LANG_WORK / 4 * p->budget) return p->over = true, NULL;
     if (n_arc) qsort(arc, n_arc, sizeof *arc, lang__arc_order);
     for (size_t s = 0, i = 0; s < n; s++) {
         lang__state(&b, ends[s]);
@@ -17636,8 +17642,75 @@ static const lang *num_bound(lang_pool *p, bytes bound, bool upper, bool strict)
     return num__compared(p, bound, (upper ? NUM_BELOW : NUM_ABOVE) | (strict ? 0u : NUM_SAME));
 }
 
-/* The texts of one value: 1, 1.0, 1.00 ... */
-static const lang *num_equal(lang_pool *p, bytes value) { return num__compared(p, value, NUM_SAME); }
+typedef struct {                                      /* a tree of texts */
+    num_machine m;
+    uint32_t   (*child)[12];                          /* by state and character: 0: none; ".", "-", then digits */
+    uint32_t    zeros;                                /* a state behind which only zeros come */
+} num_tree;
+
+static uint32_t num__node(num_tree *t) {
+    t->child = mem_reserve(t->child, t->m.n, UINT32_MAX, sizeof *t->child);
+    memset(t->child[t->m.n], 0, sizeof *t->child);
+    return num__state(&t->m, false);
+}
+
+static unsigned num__slot(char c) { return c == '.' ? 0 : c == '-' ? 1 : 2 + (unsigned)(c - '0'); }
+
+static uint32_t num__child(num_tree *t, uint32_t s, char c) {
+    const unsigned k = num__slot(c);
+    if (!t->child[s][k]) {
+        const uint32_t fresh = num__node(t);
+        t->child[s][k] = fresh;
+    }
+    return t->child[s][k];
+}
+
+/* Behind s any number of zeros may come; those that other texts begin with are there already. */
+static void num__zeros(num_tree *t, uint32_t s) {
+    for (const unsigned k = num__slot('0'); s != t->zeros; s = t->child[s][k]) {
+        if (!t->child[s][k]) t->child[s][k] = t->zeros;
+        t->m.ends[t->child[s][k]] = true;
+    }
+}
+
+/* The text of a value, behind its sign; with its zeros when all texts are there. */
+static void num__texts(num_tree *t, uint32_t s, const num_dec *d, bool zeros) {
+    for (int64_t i = -num__whole(d); i < 0; i++) s = num__child(t, s, (char)('0' + num__digit(d, i)));
+    t->m.ends[s] |= !num__frac(d);
+    s = num__child(t, s, '.');
+    for (int64_t i = 0; i < num__frac(d); i++) s = num__child(t, s, (char)('0' + num__digit(d, i)));
+    t->m.ends[s] |= num__frac(d) > 0;
+    if (zeros) num__zeros(t, s);
+}
+
+static bool num__value(num_tree *t, bytes value, bool zeros) {
+    num_dec    d;
+    const bool ok = num__read(value, &d) && d.exp <= NUM_DIGITS && d.exp >= -NUM_DIGITS && d.digits.n <= NUM_DIGITS;
+    if (ok && (!d.neg || !d.digits.n)) num__texts(t, 0, &d, zeros);
+    if (ok && (d.neg || !d.digits.n)) num__texts(t, num__child(t, 0, '-'), &d, zeros);
+    num__drop(&d);
+    return ok;
+}
+
+/* The texts of some values: 1, 1.0, 1.00 ... NULL: one has too many digits, or the budget does not allow it. */
+static const lang *num_values(lang_pool *p, const bytes *value, size_t n) {
+    num_tree    t = {0};
+    bool        ok = true;
+    const char *character = ".-0123456789";
+    num__node(&t), t.zeros = num__node(&t);
+    t.child[t.zeros][num__slot('0')] = t.zeros;
+    for (size_t i = 0; i < 2 * n && ok; i++) ok = num__value(&t, value[i % n], i >= n) && lang_room(p, t.m.n);
+    for (uint32_t s = 0; ok && s < t.m.n; s++)
+        for (unsigned k = 0; k < 12; k++)
+            if (t.child[s][k]) num__arc(&t.m, s, character[k], character[k], t.child[s][k]);
+    mem_free(t.child);
+    if (!ok) t.m.n = 0, t.m.n_arc = 0;
+    const lang *l = num__keep(p, &t.m);
+    return ok ? l : NULL;
+}
+
+/* The texts of one value. */
+static const lang *num_equal(lang_pool *p, bytes value) { return num_values(p, &value, 1); }
 
 /* All numbers. */
 static const lang *num_all(lang_pool *p) { return num__compared(p, bytes_of("0"), NUM_BELOW | NUM_SAME | NUM_ABOVE); }
@@ -19248,7 +19321,7 @@ static int32_t schema__value_node(schema_doc *s, val v, const char *word, int64_
 static void schema__make_values(schema_doc *s, const char *word, const val *v, size_t n) {
     schema__part *p = schema__flat_part(s, SCHEMA__ENUM, word, n);
     bytes        *text = val_alloc(&s->env, n, sizeof *text);
-    const lang  **num = val_alloc(&s->env, n, sizeof *num);
+    bytes        *num = val_alloc(&s->env, n, sizeof *num);
     size_t        n_text = 0, n_num = 0;
     p->n_sub = 0;
     for (size_t i = 0; i < n; i++) {
@@ -19257,12 +19330,12 @@ static void schema__make_values(schema_doc *s, const char *word, const val *v, s
         else if (v[i].kind == VAL_BOOL) *(v[i].b ? &p->flat->yes : &p->flat->no) = true;
         else if (v[i].kind == VAL_STR) text[n_text++] = schema__utf8(s, v[i].s);
         else if (v[i].kind == VAL_DICT || v[i].kind == VAL_LIST) p->sub[p->n_sub++] = schema__value_node(s, v[i], word, n > 1 ? (int64_t)i : -1);
-        else num[n_num++] = schema__lang(s, num_equal(s->langs, schema__number(s, v[i], word)));
+        else num[n_num++] = schema__number(s, v[i], word);
         if (v[i].kind == VAL_DICT) p->flat->obj = SCHEMA__SOME;
         if (v[i].kind == VAL_LIST) p->flat->arr = SCHEMA__SOME;
     }
     if (n_text) p->flat->str.l = schema__lang(s, lang_words(s->langs, text, n_text));
-    p->flat->num = schema__union(s, num, n_num);
+    p->flat->num = n_num ? schema__lang(s, num_values(s->langs, num, n_num)) : s->none;
 }
 
 static void schema__make_enum(schema_doc *s, const schema__read *r) { schema__make_values(s, "enum", r->v[SCHEMA__KEY_ENUM].list->at, r->v[SCHEMA__KEY_ENUM].list->n); }

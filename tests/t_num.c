@@ -58,6 +58,29 @@ static void t_num_algebra(void) {
     lang_pool_free(p);
 }
 
+/* Some values at once are what each of them is. */
+static void t_num_values(void) {
+    static const char *const of[] = {"1", "1.5", "-0.0", "105e-2", "1.0500", "-3", "10", "0.001", "1e3", "1.05e400"};
+    enum { N = sizeof of / sizeof *of };
+    lang_pool  *p = lang_pool_new(1 << 20);
+    const lang *each = lang_none(p);
+    bytes       value[N];
+    for (size_t i = 0; i < N; i++) {
+        value[i] = bytes_of(of[i]);
+        each = lang_or(p, each, num_equal(p, value[i]));
+        CHECK(num_equal(p, value[i]) == lang_and(p, num_bound(p, value[i], true, false), num_bound(p, value[i], false, false)));
+    }
+    CHECK(each && num_values(p, value, N) == each && lang_empty(num_values(p, value, 0)));
+    enum { MANY = 100000 };
+    char (*room)[8] = mem_new(MANY, sizeof *room);
+    bytes *many = mem_new(MANY, sizeof *many);
+    for (int i = 0; i < MANY; i++) snprintf(room[i], sizeof room[i], "%d", i), many[i] = bytes_of(room[i]);
+    const lang *l = num_values(p, many, MANY);
+    CHECK(l == lang_and(p, num_integer(p, false), lang_and(p, num_bound(p, bytes_of("0"), false, false), num_bound(p, bytes_of("99999"), true, false))));
+    mem_free(room), mem_free(many);
+    lang_pool_free(p);
+}
+
 /* Exponents and digits of any size are judged at once, or refused. */
 static void t_num_large(void) {
     lang_pool   *p = lang_pool_new(1 << 20);
@@ -80,5 +103,6 @@ static void t_num_large(void) {
 static const t_case t_num_cases[] = {
     {"num python", "bounds, values, multiples and integers hold the numbers that Python's fractions hold, in every spelling", t_num_python},
     {"num algebra", "a bound's complement is the other bound; values have one set however they are written", t_num_algebra},
+    {"num values", "a hundred thousand values are one set, and what each of them is", t_num_values},
     {"num large", "exponents of 18 digits are judged exactly; what is larger is refused", t_num_large},
 };
