@@ -8,7 +8,7 @@ The models are made here: each says what a chain of tokens lets it say (script.p
 import base64, csv, datetime, glob, io, json, os, pty, re, resource, select, subprocess, sys, tempfile, time
 import script
 from hostile import STR
-from kit import ENV, SLOW, case, check, equal, jsonl, one_line, records, short, some, walk
+from kit import ENV, SLOW, Skip, case, check, equal, jsonl, one_line, records, short, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
@@ -643,6 +643,68 @@ def batch_calls():
         same((said(single)["content"], [c["function"] for c in said(single)["tool_calls"]]), (said(auto)["content"], [said(auto)["tool_calls"][0]["function"]]), "one call")
     cut = one(tool_choice={"type": "function", "function": {"name": "other"}}, max_tokens=1)
     same((said(cut), cut.body["choices"][0]["finish_reason"]), ({"role": "assistant", "content": '<tool_call>\n{"name": "other", "arguments": {"place": "Ulm"}', "refusal": None}, "length"), "a call that is cut stays content")
+
+
+KEEPS = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {"where": {"type": "string", "maxLength": 6}, "n": {"type": "integer", "minimum": 1, "maximum": 5},
+          "unit": {"enum": ["m", "km"]}}, "required": ["where", "n"], "additionalProperties": False}}},
+         {"type": "function", "function": {"name": "put_2", "parameters": {"type": "object", "properties": {"on": {"type": "boolean"}, "tags": {"type": "array", "items": {"enum": ["a", "b", 7]}, "maxItems": 2}}}}}]
+CHATML_XML = CHATML.replace("<tool_call>\n{{ (c.function or c) | tojson }}\n</tool_call>",
+                            "<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in c.function.arguments.items() %}<parameter={{ k }}>\n{{ v if v is string else v | tojson }}\n</parameter>\n{% endfor %}</function>\n</tool_call>")
+CHOICES = [{"tool_choice": "required"}, {"tool_choice": {"type": "function", "function": {"name": "put_2"}}}, {"tool_choice": "required", "parallel_tool_calls": False}, {"tool_choice": "auto"}, {"tool_choice": "none"}]
+
+
+@case
+def batch_calls_keep_schemas():
+    """a model that draws at random: its calls are of the tools, as tool_choice wants them, with arguments that python3-jsonschema finds valid; as JSON and as tagged parameters"""
+    try:
+        import jsonschema
+    except ImportError:
+        raise Skip("no python3-jsonschema")
+    valid = {t["function"]["name"]: jsonschema.Draft202012Validator(t["function"]["parameters"]) for t in KEEPS}
+    for name, template in ("json", CHATML), ("xml", CHATML_XML):
+        path = tmp("keeps-%s.jinja" % name, template)
+        lines = [dict({"custom_id": "%d-%d" % (k, s), "messages": ASK, "tools": KEEPS, "seed": s, "temperature": 1.5, "max_tokens": 60}, **c) for k, c in enumerate(CHOICES) for s in range(4)]
+        kinds, texts = [0] * len(CHOICES), []
+        for args in ("-np", "8"), ("-np", "1", "--threads", "1"):
+            got = lines_out(PIP, lines, "--chat", "--chat-template-file", path, "--close", *args)
+            texts.append({r.whole["custom_id"]: r.body["choices"][0] for r in got.values()})
+        same({k: (r["message"]["content"], r["finish_reason"]) for k, r in texts[0].items()}, {k: (r["message"]["content"], r["finish_reason"]) for k, r in texts[1].items()}, "alone and together")
+        for key, r in texts[0].items():
+            kind, calls = int(key.split("-")[0]), r["message"].get("tool_calls") or []
+            if kind < 3:
+                check(calls and not r["message"]["content"], "%s %s: no call: %r" % (name, key, r))
+            check(kind != 4 or not calls, "%s %s: a call with tool_choice none" % (name, key))
+            check(kind != 2 or len(calls) == 1, "%s %s: more than one call" % (name, key))
+            for c in calls:
+                tool, args = c["function"]["name"], json.loads(c["function"]["arguments"])
+                check(tool in valid and (kind != 1 or tool == "put_2"), "%s %s: a call of %s" % (name, key, tool))
+                check(valid[tool].is_valid(args), "%s %s: %s of %r" % (name, key, tool, args))
+            kinds[kind] += len(calls)
+        check(all(kinds[:3]), "%s: calls of each kind: %r" % (name, kinds))
+
+
+@case
+def batch_calls_refused():
+    """a tool whose schema cannot be held is an error that names the tool and the place; with "strict": false its arguments are any object"""
+    bad = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"$ref": "http://example.com/a"}}}}}
+    free = dict(bad, function=dict(bad["function"], strict=False))
+    got = {r.whole["custom_id"]: r for r in lines_out(chatty(), [{"custom_id": "a", "messages": ASK, "tools": [bad]}, {"custom_id": "b", "messages": ASK, "tools": [free]}], rc=1).values()}
+    check("parameters of the tool f" in str(got["a"].error) and "/properties/a" in str(got["a"].error), "the error: %r" % got["a"].error)
+    check(got["b"].body["choices"], "strict false: %r" % got["b"])
+
+
+@case
+def chat_constraint_behind_thinking():
+    """a constraint begins behind the thinking of a template, and behind the text of --grammar-after; thinking may be missing"""
+    thinks, plain = steady("thinks", THINKS), steady("open", OPENS)
+    a = json.loads(chat(thinks, "-p", "Hi", "--choice", "Hello you|Hello", "--json"))
+    check(a["text"] in ("Hello you", "Hello") and a["reasoning_content"], "behind thinking: %r" % a)
+    a = json.loads(chat(plain, "-p", "Hi", "--regex", "Hello [a-z]{3}", "--json"))
+    same((a["text"], a["reasoning_content"]), ("Hello you", "first second third fourth"), "inside of thinking")
+    a = json.loads(chat(plain, "-p", "Hi", "--regex", "[0-9]{3}", "--json"))
+    check(re.fullmatch("[0-9]{3}", a["text"]) and a["reasoning_content"].startswith("first"), "against the model: %r" % a)
+    text = good("-m", plain, "-p", "<|assistant|>", "--special", *GREEDY, "--no-chat", "-n", "40", "--grammar-after", " fourth", "--regex", "[xyz]{2}")
+    check(re.fullmatch(r"(.|\n)* fourth[xyz]{2}\n?", text), "behind a text: %r" % text)
 
 
 BAD_CHAT = [  # a line, what its error says
