@@ -27853,6 +27853,7 @@ typedef struct {
     int32_t    *id;                                   /* [n_id]: tokens by their bytes             */
     mask__kind *kind;                                 /* [n_id]                                    */
     uint32_t    n_node, n_id;
+    uint32_t    root[256];                            /* the node of each byte at the beginning; n_node: none */
 } mask__trie;
 
 enum { MASK_CHARS = 16 };                             /* numbers of characters for which there is a mask of their own */
@@ -27876,7 +27877,6 @@ typedef struct mask_vocab {
     int32_t         *end;                             /* [n_end]: tokens that end one                                  */
     int32_t         *user;                            /* [n_user]: user tokens that begin with a blank, which they keep */
     int32_t          n_control, n_end, n_user;
-    uint32_t         root[256];                       /* the node of each byte at the beginning; all.n_node: none      */
     bool             strips;                          /* a token that begins a text loses its leading blank            */
     bool             spells;                          /* each byte is a token, too                                     */
     uint32_t         longest;                         /* bytes of a token                                              */
@@ -27978,6 +27978,8 @@ static void mask__trie_build(mask__trie *t, const mask__word *word, uint32_t n) 
     for (uint32_t i = 0; i < n; before = word[i++].text) mask__add(t, &word[i], before, path);
     for (size_t d = 0; d < before.n; d++) t->node[path[d]].next = t->n_node;
     t->node[t->n_node] = (mask__node){.next = t->n_node, .tok = t->n_id};
+    for (int b = 0; b < 256; b++) t->root[b] = t->n_node;
+    for (uint32_t i = 0; i < t->n_node; i = t->node[i].next) t->root[t->node[i].byte] = i;
 }
 
 static void mask__trie_free(mask__trie *t) {
@@ -28069,14 +28071,13 @@ static int32_t *mask__list(const tok_vocab *v, bool (*is)(const tok_vocab *, int
     return list;
 }
 
-static void mask__find_roots(mask_vocab *w) {
-    const mask__node *node = w->all.node;
+/* What the tokens are good for in ways to an end. */
+static void mask__look_at_bytes(mask_vocab *w) {
+    const mask__trie *t = &w->all;
     w->spells = true;
-    for (int b = 0; b < 256; b++) w->root[b] = w->all.n_node;
-    for (uint32_t i = 0; i < w->all.n_node; i = node[i].next) w->root[node[i].byte] = i;
-    for (int b = 0; b < 256; b++) w->spells = w->spells && w->root[b] < w->all.n_node && node[w->root[b]].tok < node[w->root[b] + 1].tok;
-    for (uint32_t i = 0; i < w->all.n_node; i++)
-        if (node[i].depth >= w->longest) w->longest = node[i].depth + 1u;
+    for (int b = 0; b < 256; b++) w->spells = w->spells && t->root[b] < t->n_node && t->node[t->root[b]].tok < t->node[t->root[b] + 1].tok;
+    for (uint32_t i = 0; i < t->n_node; i++)
+        if (t->node[i].depth >= w->longest) w->longest = t->node[i].depth + 1u;
 }
 
 static mask_vocab *mask_vocab_new(const tok_vocab *v) {
@@ -28089,7 +28090,7 @@ static mask_vocab *mask_vocab_new(const tok_vocab *v) {
     w->end = mask__list(v, mask__is_end, &w->n_end);
     w->user = mask__list(v, mask__keeps_blank, &w->n_user);
     w->strips = v->space_prefix;
-    mask__find_roots(w);
+    mask__look_at_bytes(w);
     w->seconds = clock_now() - began;
     return w;
 }
@@ -28160,6 +28161,7 @@ typedef struct mask_cache {
     mask__loop       *loop;                           /* [MASK_LOOPS]: classes of characters that lead a set back to itself   */
     mask__plain      *plain;                          /* a list                                                               */
     uint32_t         *bits;                           /* [n_word]: the mask that was asked for last                           */
+    uint32_t         *place;                          /* [2, n_word]: words of it that are to be kept                         */
     mask__token      *token;                          /* [n_id]: the local state that is worked out                           */
     mask__escape     *escape;                         /* [n_node]                                                             */
     mask__need       *need;                           /* [MASK_NEEDS]: what sets need to end                                  */
@@ -28193,6 +28195,7 @@ static mask_cache *mask_new(gram *g, const mask_vocab *w) {
     m->local = mem_new(MASK_LOCALS, sizeof *m->local);
     m->loop = mem_new(MASK_LOOPS, sizeof *m->loop);
     m->bits = mem_new(w->n_word, sizeof *m->bits);
+    m->place = mem_new(2 * (size_t)w->n_word, sizeof *m->place);
     m->need = mem_new(MASK_NEEDS, sizeof *m->need);
     m->way = mem_new(MASK_WAY, 1);
     m->fewest = mem_new(MASK_WAY + 1, sizeof *m->fewest);
@@ -28208,6 +28211,7 @@ static void mask_free(mask_cache *m) {
     mem_free(m->local);
     mem_free(m->loop);
     mem_free(m->bits);
+    mem_free(m->place);
     mem_free(m->need);
     mem_free(m->way);
     mem_free(m->fewest);
@@ -28305,7 +28309,7 @@ static bool mask__find_way(mask_cache *m, int32_t set, uint64_t n) {
 /* The fewest tokens from byte `at` of the way, with those from later bytes known; UINT32_MAX: no tokens spell it. */
 static uint32_t mask__fewest_from(const mask_cache *m, uint64_t at, uint64_t n) {
     const mask__trie *t = &m->w->all;
-    uint32_t          best = UINT32_MAX, i = m->w->root[m->way[at]], end = t->n_node;
+    uint32_t          best = UINT32_MAX, i = t->root[m->way[at]], end = t->n_node;
     while (i < end && at < n) {
         if (t->node[i].tok < t->node[i + 1].tok && m->fewest[at + 1] < best) best = m->fewest[at + 1] + 1;
         end = t->node[i++].next;
@@ -28403,18 +28407,34 @@ static mask__end mask__nodes(mask__walk *k, uint32_t from, uint32_t to) {
     return MASK_DONE;
 }
 
-/* The whole vocabulary. Where the first token loses its blank, the subtree of the blank is one of its own. A blank alone is no text then. */
+/* The tokens from node i on, whose byte leads to the set. */
+static mask__end mask__from(mask__walk *k, uint32_t i, int32_t set) {
+    const mask__node *n = &k->trie->node[i];
+    const bool        whole = mask__covers(k, set, n, n->next - i);
+    const uint32_t    last = k->trie->node[whole ? n->next : i + 1].tok;
+    k->set[n->depth + 1] = set;
+    if (n->tok < last && mask__good(k, set)) mask__set(k->bits, k->trie->id + n->tok, last - n->tok);
+    return whole ? MASK_DONE : mask__nodes(k, i + 1, n->next);
+}
+
+/* The whole vocabulary. Where the first token loses its blank, the subtree of the blank is one of its own. A blank alone is no text then. The table of roots
+ * spares a look at nodes that lie far from each other. */
 static mask__end mask__tokens(mask_cache *m, int32_t set, bool first, uint32_t *bits, uint32_t budget) {
     const mask__trie *t = &m->w->all;
-    const uint32_t    blank = m->w->root[' '];
+    mask__end         e = MASK_DONE;
     mask__walk        k;
     mask__begin(&k, m, t, bits, budget);
     k.set[0] = set;
-    if (!first || blank == t->n_node) return mask__nodes(&k, 0, t->n_node);
-    mask__end e = mask__nodes(&k, 0, blank);
-    if (e == MASK_DONE) e = mask__nodes(&k, t->node[blank].next, t->n_node);
-    k.set[1] = set;
-    return e == MASK_DONE ? mask__nodes(&k, blank + 1, t->node[blank].next) : e;
+    for (int b = 0; b < 256 && e == MASK_DONE; b++) {
+        const uint32_t i = t->root[b];
+        const bool     stripped = first && b == ' ';
+        const int32_t  next = i == t->n_node ? GRAM_DEAD : stripped ? set : gram_step(m->g, set, (uint8_t)b);
+        if (next == GRAM_LIMIT) return MASK_FULL;
+        if (next < 0) continue;
+        k.set[1] = next;
+        e = stripped ? mask__nodes(&k, i + 1, t->node[i].next) : mask__from(&k, i, next);
+    }
+    return e;
 }
 
 /* --- masks of states: what a configuration allows depends on its stack only where its rule is over. So the tokens that stay inside are kept by local set: the
@@ -28602,18 +28622,14 @@ static bool mask__add_inside(mask_cache *m, const mask__local *l, uint64_t most,
 
 /* Goes on behind the stack from each node in front of which the rule is over with least .. most more bodies. */
 static mask__end mask__add_escapes(mask_cache *m, const mask__local *l, int32_t behind, uint64_t least, uint64_t most, uint32_t *bits) {
-    const mask__node *node = l->trie->node;
-    mask__walk        k;
+    mask__walk k;
     mask__begin(&k, m, l->trie, bits, UINT32_MAX);
     for (int b = 0; b < 256; b++) {
         const int32_t set = l->at[b] == l->at[b + 1] ? GRAM_DEAD : gram_step(m->g, behind, (uint8_t)b);
         if (set == GRAM_LIMIT) return MASK_FULL;
         for (uint32_t i = l->at[b]; set >= 0 && i < l->at[b + 1]; i++) {
-            const mask__node *n = &node[l->escape[i].node];
             if (l->escape[i].bodies < least || l->escape[i].bodies > most) continue;
-            if (n->tok < n[1].tok && mask__good(&k, set)) mask__set(bits, l->trie->id + n->tok, n[1].tok - n->tok);
-            k.set[n->depth + 1] = set;
-            if (mask__nodes(&k, l->escape[i].node + 1, n->next) == MASK_FULL) return MASK_FULL;
+            if (mask__from(&k, l->escape[i].node, set) == MASK_FULL) return MASK_FULL;
         }
     }
     return MASK_DONE;
@@ -28627,15 +28643,13 @@ static mask__end mask__add_textual(mask_cache *m, const mask__local *l, int32_t 
     mask__begin(&k, m, t, bits, UINT32_MAX);
     k.set[0] = set;
     for (uint32_t i = 0; i < l->at[256]; i++) {
-        const uint32_t    node = l->escape[i].node;
-        const mask__node *n = &t->node[node];
+        const mask__node *n = &t->node[l->escape[i].node];
         const bytes       path = {mask__printed(m->w->v, t->id[n->tok], false).p, n->depth + 1u};
         for (size_t d = mask__shared(before, path); d < path.n; d++) k.set[d + 1] = gram_step(m->g, k.set[d], path.p[d]);
         before = path;
         if (k.set[path.n] == GRAM_LIMIT) return MASK_FULL;
         if (k.set[path.n] < 0) continue;
-        if (n->tok < n[1].tok && mask__good(&k, k.set[path.n])) mask__set(bits, t->id + n->tok, n[1].tok - n->tok);
-        if (mask__nodes(&k, node + 1, n->next) == MASK_FULL) return MASK_FULL;
+        if (mask__from(&k, l->escape[i].node, k.set[path.n]) == MASK_FULL) return MASK_FULL;
     }
     return MASK_DONE;
 }
@@ -28678,7 +28692,7 @@ static mask__end mask__along(mask_cache *m, int32_t set, uint32_t *bits) {
     const uint64_t    n = gram_least(m->g, set);
     uint32_t          i, end = t->n_node;
     if (n > MASK_WAY || mask__tokens_of_way(m, set) == MASK_UNKNOWN) return MASK_FULL;
-    i = n ? m->w->root[m->way[0]] : end;
+    i = n ? t->root[m->way[0]] : end;
     for (uint64_t at = 0; i < end;) {
         const mask__node *node = &t->node[i];
         if (m->fewest[at + 1] <= (uint64_t)m->left) mask__set(bits, t->id + node->tok, node[1].tok - node->tok);
@@ -28764,28 +28778,37 @@ static bool mask__fill(mask_cache *m, int32_t set, bool first, uint32_t *bits) {
     return true;
 }
 
-/* Words in which the mask differs from the tokens of a string, or from none. */
-static uint32_t mask__differs(const mask_cache *m, const uint32_t *from) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < m->w->n_word; i++) n += m->bits[i] != (from ? from[i] : 0);
+/* Places of the words in which the mask differs from the tokens of a string (from NULL: from none), at most `most`. Sixteen words at a time: most are equal. */
+static uint32_t mask__differs(const mask_cache *m, const uint32_t *from, uint32_t *at, uint32_t most) {
+    const uint32_t n_word = m->w->n_word;
+    uint32_t       n = 0;
+    for (uint32_t i = 0; i < n_word && n < most; i += 16) {
+        const uint32_t end = n_word - i < 16 ? n_word : i + 16;
+        uint32_t       any = 0;
+        for (uint32_t k = i; k < end; k++) any |= from ? m->bits[k] ^ from[k] : m->bits[k];
+        for (uint32_t k = i; any && k < end && n < most; k++)
+            if (m->bits[k] != (from ? from[k] : 0)) at[n++] = k;
+    }
     return n;
 }
 
 /* Keeps the mask in a slot, by its differences from what it is close to. */
 static void mask__keep_whole(mask_cache *m, mask__slot *s, int32_t set, bool first) {
     const uint32_t *string = m->w->string.row[MASK_CHARS];
-    const uint32_t  few = mask__differs(m, NULL), other = mask__differs(m, string), n = few <= other ? few : other;
-    const size_t    size = 2 * (size_t)n * sizeof *s->diff;
-    s->key = 0, s->string = other < few;
+    uint32_t       *at = m->place, few = mask__differs(m, NULL, at, m->w->n_word), n = few;
+    s->key = 0, s->string = few > m->w->n_word / 2 && (n = mask__differs(m, string, at + m->w->n_word, few)) < few;
+    if (s->string) at += m->w->n_word;
+    else n = few;
     if (n > s->cap) {
-        uint32_t *diff = m->whole_bytes + size > MASK_WHOLE_MEM ? NULL : gram_cache(m->g, size);
+        const size_t size = 2 * (size_t)n * sizeof *s->diff;
+        uint32_t    *diff = m->whole_bytes + size > MASK_WHOLE_MEM ? NULL : gram_cache(m->g, size);
         if (!diff) return;
         s->diff = diff, s->cap = n;
         m->whole_bytes += size;
     }
-    s->n = 0;
-    for (uint32_t i = 0; i < m->w->n_word; i++)
-        if (m->bits[i] != (s->string ? string[i] : 0)) s->diff[s->n] = i, s->diff[n + s->n++] = m->bits[i];
+    memcpy(s->diff, at, n * sizeof *at);
+    for (uint32_t i = 0; i < n; i++) s->diff[n + i] = m->bits[at[i]];
+    s->n = n;
     s->key = mask__key(set, first), s->used = m->clock, s->measured = m->measures, s->most = m->most;
 }
 
