@@ -27872,7 +27872,8 @@ typedef struct mask_vocab {
     mask__plain      string;                          /* those of MASK_STRING alone, with every row                    */
     mask__token     *plain;                           /* tokens without odd characters, by their classes and characters */
     uint32_t         plain_at[129];                   /* those of exactly these classes: plain_at[c] .. plain_at[c + 1] */
-    uint32_t         n_word;                          /* words of a mask                                               */
+    uint32_t         n_word;                          /* words of a mask, a multiple of 16: those behind the last token are 0  */
+    uint32_t        *none;                            /* [n_word]: 0                                                   */
     int32_t         *control;                         /* [n_control]: control tokens that end no generation            */
     int32_t         *end;                             /* [n_end]: tokens that end one                                  */
     int32_t         *user;                            /* [n_user]: user tokens that begin with a blank, which they keep */
@@ -28084,7 +28085,8 @@ static mask_vocab *mask_vocab_new(const tok_vocab *v) {
     const double began = clock_now();
     mask_vocab  *w = mem_new(1, sizeof *w);
     w->v = v;
-    w->n_word = ((uint32_t)tok_count(v) + 31) / 32;
+    w->n_word = ((uint32_t)tok_count(v) + 511) / 512 * 16;
+    w->none = mem_new(w->n_word, sizeof *w->none);
     mask__build(w);
     w->control = mask__list(v, mask__is_control, &w->n_control);
     w->end = mask__list(v, mask__is_end, &w->n_end);
@@ -28101,6 +28103,7 @@ static void mask_vocab_free(mask_vocab *w) {
     mask__trie_free(&w->odd);
     mem_free(w->string.row[0]);
     mem_free(w->plain);
+    mem_free(w->none);
     mem_free(w->control);
     mem_free(w->end);
     mem_free(w->user);
@@ -28778,16 +28781,14 @@ static bool mask__fill(mask_cache *m, int32_t set, bool first, uint32_t *bits) {
     return true;
 }
 
-/* Places of the words in which the mask differs from the tokens of a string (from NULL: from none), at most `most`. Sixteen words at a time: most are equal. */
+/* Places of the words in which the mask differs from another one, at most `most`. Sixteen words at a time: most are equal. */
 static uint32_t mask__differs(const mask_cache *m, const uint32_t *from, uint32_t *at, uint32_t most) {
-    const uint32_t n_word = m->w->n_word;
-    uint32_t       n = 0;
-    for (uint32_t i = 0; i < n_word && n < most; i += 16) {
-        const uint32_t end = n_word - i < 16 ? n_word : i + 16;
-        uint32_t       any = 0;
-        for (uint32_t k = i; k < end; k++) any |= from ? m->bits[k] ^ from[k] : m->bits[k];
-        for (uint32_t k = i; any && k < end && n < most; k++)
-            if (m->bits[k] != (from ? from[k] : 0)) at[n++] = k;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->w->n_word && n < most; i += 16) {
+        uint32_t any = 0;
+        for (uint32_t k = 0; k < 16; k++) any |= m->bits[i + k] ^ from[i + k];
+        for (uint32_t k = i; any && k < i + 16 && n < most; k++)
+            if (m->bits[k] != from[k]) at[n++] = k;
     }
     return n;
 }
@@ -28795,7 +28796,7 @@ static uint32_t mask__differs(const mask_cache *m, const uint32_t *from, uint32_
 /* Keeps the mask in a slot, by its differences from what it is close to. */
 static void mask__keep_whole(mask_cache *m, mask__slot *s, int32_t set, bool first) {
     const uint32_t *string = m->w->string.row[MASK_CHARS];
-    uint32_t       *at = m->place, few = mask__differs(m, NULL, at, m->w->n_word), n = few;
+    uint32_t       *at = m->place, few = mask__differs(m, m->w->none, at, m->w->n_word), n = few;
     s->key = 0, s->string = few > m->w->n_word / 2 && (n = mask__differs(m, string, at + m->w->n_word, few)) < few;
     if (s->string) at += m->w->n_word;
     else n = few;
