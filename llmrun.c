@@ -14582,12 +14582,12 @@ static int32_t          gram_unguarded(const gram *g, int32_t state) { return g-
 
 /* --- the shortest way to the end ---
  * Shortest ways through a rule, by Dijkstra's algorithm over (state, registers) for all rules that are needed at a time (Knuth 1977): a call
- * goes on when the shortest way through its rule is known. A loop needs one body and multiplies. What a way appends to a text is the first
- * byte of each edge, so texts that must differ may get a way that is not the shortest. */
+ * goes on when the shortest way through its rule is known. A loop needs one body and multiplies. Of ways that differ in nothing but their
+ * texts, a few are followed: see gram__leg_text(). */
 
 enum { GRAM__LEGS = 1 << 20 };                        /* states with registers in one search, and calls that wait */
 enum { GRAM__QUERY = -1, GRAM__OVER = -1 };           /* a rule: the one of the query; a state: behind the end of the rule */
-typedef struct { uint64_t cost; int32_t rule, state, data; } gram__leg;   /* rule: its first state */
+typedef struct { uint64_t cost; int32_t rule, state, data, nth; } gram__leg;   /* rule: its first state; nth: see gram__leg_text */
 typedef struct { gram__leg leg; uint64_t times; int32_t next; } gram__call_leg;   /* goes on at leg with the cost of the rule, or with `times` bodies of it */
 
 struct gram__ways {
@@ -14648,11 +14648,11 @@ static gram__leg gram__leg_take(gram__ways *w) {
 }
 
 static size_t gram__leg_slot(const gram__ways *w, const gram__leg *leg) {
-    const uint64_t key = rng_mix((uint64_t)(uint32_t)leg->state << 32 | (uint32_t)leg->data) + (uint64_t)(uint32_t)leg->rule;
+    const uint64_t key = rng_mix((uint64_t)(uint32_t)leg->state << 32 | (uint32_t)leg->data) + ((uint64_t)(uint32_t)leg->nth << 32 | (uint32_t)leg->rule);
     size_t         k = rng_mix(key) & w->mask;
     for (; w->slot[k]; k = (k + 1) & w->mask) {
         const gram__leg *x = &w->seen[w->slot[k] - 1];
-        if (x->state == leg->state && x->data == leg->data && x->rule == leg->rule) break;
+        if (x->state == leg->state && x->data == leg->data && x->rule == leg->rule && x->nth == leg->nth) break;
     }
     return k;
 }
@@ -14684,6 +14684,33 @@ static bool gram__leg_new(gram__ways *w, const gram__leg *leg) {
     return true;
 }
 
+/* Number of texts that are kept. */
+static int32_t gram__texts(const gram *g, int32_t data) {
+    int32_t n = 0;
+    for (uint32_t k = data ? gram__at(g, data)->w[1] : 0; k && n < 1000; k = gram__at(g, (int32_t)k)->w[0]) n++;
+    return n;
+}
+
+/* Whether fewer than `most` ways to the state of this leg were noted with these registers, texts left aside; notes it. */
+static bool gram__leg_among(gram *g, gram__leg leg, bool keeps, int32_t from, int32_t most) {
+    gram__load(g, leg.data);
+    g->words->text = 0;
+    if (!keeps) g->words->kept = 0;
+    leg.data = gram__store(g);
+    for (leg.nth = from; leg.nth < from + most; leg.nth++)
+        if (gram__leg_new(g->ways, &leg)) return true;
+    return false;
+}
+
+/* Whether a way is followed that differs from earlier ones in texts alone. While a text is appended: one more than texts are kept, so one of
+ * them is new. Between texts: some that keep the same number of them. */
+static bool gram__leg_text(gram *g, gram__leg leg) {
+    const gram__blob *b = gram__at(g, leg.data);
+    const int32_t     n = gram__texts(g, leg.data);
+    if (!leg.data || (!b->w[0] && !b->w[1])) return true;
+    return b->w[0] ? gram__leg_among(g, leg, true, 1, n + 1) : gram__leg_among(g, leg, false, INT32_MIN + 4 * n, 3);
+}
+
 static void gram__ways_begin(gram *g) {
     gram__ways *w = g->ways;
     gram__seen_clear(w);
@@ -14703,7 +14730,7 @@ static void gram__leg_call(gram *g, int32_t rule, gram__leg leg, uint64_t times,
     }
     if (w->seeded[rule] != w->query) {
         w->seeded[rule] = w->query, w->waits[rule] = -1;
-        gram__leg_put(g, (gram__leg){0, rule, rule, 0});
+        gram__leg_put(g, (gram__leg){.rule = rule, .state = rule});
     }
     if (w->n_call == GRAM__LEGS) w->over = true;
     if (w->over) return;
@@ -14732,13 +14759,26 @@ static void gram__leg_after(gram *g, gram__leg leg) {
     else gram__leg_put(g, leg);
 }
 
+/* Over an edge whose bytes an operation sees: the first of them. */
+static void gram__leg_bytes(gram *g, const gram__edge *e, gram__leg leg) {
+    const int32_t data = leg.data, most = gram__texts(g, data) + 1;
+    for (int32_t b = e->lo; b <= e->hi && b < e->lo + most; b++) {
+        leg.data = gram__do(g, &g->act[e->arg].op, data, (uint8_t)b);
+        gram__leg_put(g, leg);
+    }
+}
+
 static void gram__leg_edges(gram *g, gram__leg leg) {
     const gram__state *s = &g->state[leg.state];
     const gram__edge  *e = g->edge + s->edge;
     for (int32_t i = s->n_byte + s->n_token + s->n_move + s->n_call; i > 0; i--, e++) {
-        gram__leg next = {leg.cost, leg.rule, e->to, leg.data};
+        gram__leg next = {.cost = leg.cost, .rule = leg.rule, .state = e->to, .data = leg.data};
         if (e->kind <= GRAM__OTHER) next.cost = gram__plus(next.cost, 1);
-        if (e->kind == GRAM__OP || (e->kind == GRAM__BYTE && e->arg >= 0)) next.data = gram__do(g, &g->act[e->arg].op, leg.data, e->lo);
+        if (e->kind == GRAM__BYTE && e->arg >= 0) {
+            gram__leg_bytes(g, e, next);
+            continue;
+        }
+        if (e->kind == GRAM__OP) next.data = gram__do(g, &g->act[e->arg].op, leg.data, 0);
         if (e->kind == GRAM__TAIL) next.state = GRAM__OVER, next.data = 0;
         if (e->kind >= GRAM__CALL) gram__leg_call(g, e->arg, next, 0, 0);
         else gram__leg_put(g, next);
@@ -14764,10 +14804,10 @@ static bool gram__leg_on(gram *g, gram__leg leg) {
 static uint64_t gram__search(gram *g, int32_t state, int32_t data) {
     gram__ways *w = g->ways;
     gram__ways_begin(g);
-    gram__leg_put(g, (gram__leg){0, GRAM__QUERY, state, data});
+    gram__leg_put(g, (gram__leg){.rule = GRAM__QUERY, .state = state, .data = data});
     while (w->n_heap && !w->over && g->stop == GRAM__GO) {
         const gram__leg leg = gram__leg_take(w);
-        if (gram__leg_new(w, &leg) && gram__leg_on(g, leg)) return leg.cost;
+        if (gram__leg_new(w, &leg) && gram__leg_text(g, leg) && gram__leg_on(g, leg)) return leg.cost;
     }
     return UINT64_MAX;
 }

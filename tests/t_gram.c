@@ -605,6 +605,15 @@ static void t_gram_least(void) {
     EQ_INT(gram_least(g, set), 2);
     CHECK(gram_shortest(g, set, &out));
     EQ_STR(out.p, "a>");
+    gram_free(g), g = gram_new();                     /* 12 texts, none twice: the empty one, one letter, two */
+    const int32_t top = gram_rule(g, "top"), one = gram_state(g), in = gram_state(g), kept = gram_state(g), count = gram_state(g);
+    gram_eps(g, gram_begin(g, top), one), gram_byte(g, one, '<', '<', in), gram_byte(g, in, '>', '>', kept);
+    gram_byte_op(g, in, 'a', 'c', (gram_op){GRAM_APPEND, 0, 0, 0}, in), gram_op_edge(g, kept, (gram_op){GRAM_DISTINCT, 0, 0, 0}, -1, count);
+    gram_op_edge(g, count, (gram_op){GRAM_ADD, 0, 1, 12}, -1, one), gram_op_edge(g, one, (gram_op){GRAM_WITHIN, 0, 12, 12}, -1, gram_end(g, top));
+    if (!tg_seal_held(g, top)) return;
+    const double t = t_cpu();
+    EQ_INT(gram_least(g, gram_first(g)), 12 * 2 + 3 + 8 * 2);
+    CHECK(t_cpu() - t < 2);
     gram_free(g), str_drop(&out);
 }
 
