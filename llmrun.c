@@ -32414,7 +32414,11 @@ static bool calls_hold(const calls_form *f, const calls_want *w, constrain *c, g
     bool ok = calls__add_tools(&b);
     for (int i = 0; ok && i < f->n_rows; i++) ok = calls__put_row(&b, &f->row[i]);
     if (ok && !w->required) ok = calls__put_search(&b);
-    else if (ok && !b.begun) calls__put_any(&b);
+    else if (ok && !b.begun) {
+        log_info("calls       the template begins calls in a way of its own: answers that have to call are not held to the form %s", f->row->name);
+        calls__put_any(&b);
+    }
+    if (ok && f->raw_quote == '"') log_info("calls       strings of the form %s are read without escapes: those with quotes or backslashes may differ from what their schema asks for", f->row->name);
     calls__builder_drop(&b);
     return ok && !e->code;
 }
