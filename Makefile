@@ -112,8 +112,8 @@ bench-threads: llmrun                 ## MODEL (one or several): rates with 1, 2
 bench-samp: build/main/samp            ## what a pick of a token costs, by chain and shape of the logits, as CSV
 	build/main/samp
 
-bench-mask: build/main/mask            ## masks of JSON schemas (DIR; tests/data/schemas) for the vocabulary of VOCAB, beside llguidance if it is installed, as Markdown; MASK="--each"
-	@$(PYTHON) tests/bench/mask.py --vocab "$(VOCAB)" $(if $(DIR),--dir "$(DIR)") $(MASK)
+bench-mask: $(if $(filter command,$(firstword $(origin MODEL))),llmrun,build/main/mask) ## masks of JSON schemas (DIR; tests/data/schemas) with the vocabulary of VOCAB, beside llguidance if it is installed, as Markdown; MASK="--each". With MODEL=...: decoding under constraints
+	@$(PYTHON) tests/bench/mask.py $(if $(filter command,$(firstword $(origin MODEL))),--model "$(MODEL)",--vocab "$(VOCAB)" $(if $(DIR),--dir "$(DIR)")) $(MASK)
 
 bench-pack: build/main/pack            ## file order against packed rows, kernels alone, as CSV
 	build/main/pack

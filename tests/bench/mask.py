@@ -2,13 +2,18 @@
 """Masks of JSON schemas: what they cost, beside llguidance where it is installed (pip install llguidance), as Markdown.
 
     make bench-mask VOCAB=vocabulary.gguf [DIR=folder] [MASK="--rounds 3"]
+    make bench-mask MODEL=model.gguf
 
 Each *.json of the folder (tests/data/schemas) is a schema; its "examples" are texts that it allows, written with a blank behind each comma and colon. Both
 programs compile a schema and walk the same tokens of each example, one right after the other, on one thread. A round compiles anew: no mask is
 known at its beginning. The figures are of all rounds together; --misses leaves out masks that the same round had already made.
   --each: a line for each schema. --slow N: the N slowest masks with the text in front of them.
+
+With a model: rates of decoding with a free JSON object against those without a constraint, one sequence and 32, without guesses (an object of at least
+1,000 members, so that it never ends within the answer); and of a record of six fixed keys with guesses of what is forced against without, whose
+texts must be equal. What is compared runs in turn, forwards and backwards by turns; ratios are made within a pair.
 """
-import argparse, glob, json, os, statistics, subprocess, sys, tempfile, time
+import argparse, glob, json, os, re, statistics, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -127,15 +132,72 @@ def show(ours, theirs, kinds):
             print(row(who.name, who.got[key]))
 
 
+FREE = {"type": "object", "minProperties": 1000}
+RECORD = {"type": "object", "additionalProperties": False, "properties": {
+    "customer_name": {"type": "string", "maxLength": 12}, "shipping_address": {"type": "string", "maxLength": 12}, "order_number": {"type": "integer", "minimum": 0, "maximum": 999},
+    "payment_method": {"enum": ["card", "cash", "transfer"]}, "delivery_status": {"enum": ["open", "sent", "done"]}, "gift_wrapping": {"type": "boolean"}}}
+RECORD["required"] = list(RECORD["properties"])
+
+
+def decode(o, *args):
+    """The text, and tokens per second behind the first one."""
+    r = subprocess.run([o.llmrun, "-m", o.model, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    rate = re.search(r"generated +(\d+) tokens.*?\(([\d.]+) tokens/s\)", r.stderr)
+    if r.returncode or not rate:
+        raise SystemExit("%s: exit %d: %s" % (" ".join(args), r.returncode, r.stderr.strip()[-300:]))
+    return r.stdout, float(rate[2])
+
+
+def pairs(o, name, one, other, equal=False):
+    """A row: rates of two ways in turn."""
+    got = []
+    for i in range(o.pairs):
+        ways = [(0, one(i)), (1, other(i))]
+        both = dict((k, decode(o, *args)) for k, args in (ways if i % 2 else reversed(ways)))
+        if equal and both[0][0] != both[1][0]:
+            raise SystemExit("%s: the texts differ: %r and %r" % (name, both[0][0][:300], both[1][0][:300]))
+        got.append((both[0][1], both[1][1]))
+    ratios = [b / a for a, b in got]
+    print("| %s | %.1f | %.1f | %.3f (%.3f to %.3f) |" % (name, statistics.median(a for a, _ in got), statistics.median(b for _, b in got), statistics.median(ratios), min(ratios), max(ratios)))
+
+
+def batch_file(tmp, name, new, **body):
+    path = os.path.join(tmp, name)
+    with open(path, "w") as f:
+        for i in range(32):
+            f.write(json.dumps({"prompt": "Once upon a time there was number %d" % i, "max_tokens": new, "seed": i, "temperature": 0.8, "ignore_eos": True, **body}) + "\n")
+    return lambda i: ["--batch", path, "-o", os.path.join(tmp, "%s-%d" % (name, i)), "--no-lookup"]
+
+
+def speed(o):
+    def words(i, *more):
+        return ["-p", "Once upon a time there was number %d" % i, "-n", str(o.new), "-s", str(i + 1), "--temp", "0.8", *more]
+    print("| decoding | tokens/s | | ratio |\n|---|---|---|---|")
+    pairs(o, "one sequence: free, a JSON object", lambda i: words(i, "--ignore-eos", "--no-lookup"), lambda i: words(i, "--no-lookup", "-j", json.dumps(FREE)))
+    with tempfile.TemporaryDirectory() as tmp:
+        free = batch_file(tmp, "free", o.new // 2)
+        held = batch_file(tmp, "held", o.new // 2, response_format={"type": "json_schema", "json_schema": {"name": "any", "schema": FREE}})
+        pairs(o, "32 sequences: free, a JSON object", free, held)
+    record = ["-j", json.dumps(RECORD), "--json-space", o.space]
+    pairs(o, "a record of six keys: without guesses, with", lambda i: words(i, *record, "--no-lookup"), lambda i: words(i, *record), True)
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--program", default="build/main/mask")
-    p.add_argument("--vocab", required=True)
+    p.add_argument("--vocab")
+    p.add_argument("--model")
+    p.add_argument("--llmrun", default="./llmrun")
+    p.add_argument("--pairs", type=int, default=4)
+    p.add_argument("--new", type=int, default=64)
+    p.add_argument("--space", default="none")
     p.add_argument("--dir", default=os.path.join(HERE, "..", "data", "schemas"))
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--each", action="store_true")
     p.add_argument("--slow", type=int, default=0)
     a = p.parse_args()
+    if a.model:
+        return speed(a)
     ours, theirs = Ours(a.program, a.vocab), None
     tokens = ours.tokens()
     print("vocabulary: %s tokens, %s nodes, %s ms" % tuple(ours.vocabulary[1:]))
