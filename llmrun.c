@@ -15914,14 +15914,6 @@ static bool lang_nth(const lang *l, uint64_t i, str *out) {
     return ok;
 }
 
-/* Whether a word has min .. max characters. Exact for spans, and for others as far as the budget goes. */
-static bool lang_length_any(const lang *l, uint64_t min, uint64_t max) {
-    if (!l || max < min) return false;
-    if (l->span) return (l->min > min ? l->min : min) <= (l->max < max ? l->max : max);
-    const lang *cut = lang_and(l->home, l, lang_length(l->home, min, max));
-    return cut && !lang_empty(cut);
-}
-
 /* --- as rules of an automaton over bytes --- */
 
 /* A way to write a character as bytes. Its number, less `less`, is cut into groups of bits, highest first; each group is a byte, a hexadecimal digit, or
@@ -17748,9 +17740,6 @@ static const lang *num_values(lang_pool *p, const bytes *value, size_t n) {
     const lang *l = num__keep(p, &t.m);
     return ok ? l : NULL;
 }
-
-/* The texts of one value. */
-static const lang *num_equal(lang_pool *p, bytes value) { return num_values(p, &value, 1); }
 
 /* All numbers. */
 static const lang *num_all(lang_pool *p) { return num__compared(p, bytes_of("0"), NUM_BELOW | NUM_SAME | NUM_ABOVE); }

@@ -1,5 +1,8 @@
 /* [num]: sets of decimal numbers against Python's fractions (tests/gen/num_cases.py). */
 
+/* The set of one value. */
+static const lang *t_num_equal(lang_pool *p, bytes b) { return num_values(p, &b, 1); }
+
 /* The set of a condition as the golden file writes it. */
 static const lang *t_num_set(lang_pool *p, const char *s, err_t *e) {
     const char *number = strchr(s, ' ');
@@ -8,7 +11,7 @@ static const lang *t_num_set(lang_pool *p, const char *s, err_t *e) {
     switch (*s) {
     case '<': return num_bound(p, b, true, !same);
     case '>': return num_bound(p, b, false, !same);
-    case '=': return num_equal(p, b);
+    case '=': return t_num_equal(p, b);
     case 'm': return num_multiple(p, b, e);
     default: return num_integer(p, *s == 'p');
     }
@@ -48,10 +51,10 @@ static void t_num_algebra(void) {
         const bytes b = bytes_of(bounds[i]);
         const lang *below = num_bound(p, b, true, true), *up_to = num_bound(p, b, true, false), *from = num_bound(p, b, false, false), *above = num_bound(p, b, false, true);
         CHECK(lang_and(p, num_all(p), lang_not(p, below)) == from && lang_and(p, num_all(p), lang_not(p, up_to)) == above);
-        CHECK(lang_and(p, up_to, from) == num_equal(p, b) && lang_or(p, below, above) == lang_and(p, num_all(p), lang_not(p, num_equal(p, b))));
+        CHECK(lang_and(p, up_to, from) == t_num_equal(p, b) && lang_or(p, below, above) == lang_and(p, num_all(p), lang_not(p, t_num_equal(p, b))));
     }
     err_t e = {0};
-    CHECK(num_bound(p, bytes_of("0"), true, false) == num_bound(p, bytes_of("-0.0e5"), true, false) && num_equal(p, bytes_of("1e2")) == num_equal(p, bytes_of("100.0")));
+    CHECK(num_bound(p, bytes_of("0"), true, false) == num_bound(p, bytes_of("-0.0e5"), true, false) && t_num_equal(p, bytes_of("1e2")) == t_num_equal(p, bytes_of("100.0")));
     CHECK(num_multiple(p, bytes_of("1"), &e) == num_integer(p, false) && num_multiple(p, bytes_of("6"), &e) == lang_and(p, num_multiple(p, bytes_of("2"), &e), num_multiple(p, bytes_of("3"), &e)));
     EQ_INT(lang_count(lang_and(p, num_integer(p, true), lang_and(p, num_bound(p, bytes_of("-17"), false, false), num_bound(p, bytes_of("1000"), true, true))), 10000), 1017);
     CHECK(lang_empty(lang_and(p, num_bound(p, bytes_of("3"), true, true), num_bound(p, bytes_of("3"), false, false))) && !lang_over(p));
@@ -67,8 +70,8 @@ static void t_num_values(void) {
     bytes       value[N];
     for (size_t i = 0; i < N; i++) {
         value[i] = bytes_of(of[i]);
-        each = lang_or(p, each, num_equal(p, value[i]));
-        CHECK(num_equal(p, value[i]) == lang_and(p, num_bound(p, value[i], true, false), num_bound(p, value[i], false, false)));
+        each = lang_or(p, each, t_num_equal(p, value[i]));
+        CHECK(t_num_equal(p, value[i]) == lang_and(p, num_bound(p, value[i], true, false), num_bound(p, value[i], false, false)));
     }
     CHECK(each && num_values(p, value, N) == each && lang_empty(num_values(p, value, 0)));
     enum { MANY = 100000 };
