@@ -14708,7 +14708,7 @@ static bool gram__leg_text(gram *g, gram__leg leg) {
     const gram__blob *b = gram__at(g, leg.data);
     const int32_t     n = gram__texts(g, leg.data);
     if (!leg.data || (!b->w[0] && !b->w[1])) return true;
-    return b->w[0] ? gram__leg_among(g, leg, true, 1, n + 1) : gram__leg_among(g, leg, false, INT32_MIN + 4 * n, 3);
+    return b->w[0] ? gram__leg_among(g, leg, true, 1, n + 1) : gram__leg_among(g, leg, false, INT32_MIN + 4 * n, n < 8 ? 3 : 1);
 }
 
 static void gram__ways_begin(gram *g) {
@@ -14759,9 +14759,18 @@ static void gram__leg_after(gram *g, gram__leg leg) {
     else gram__leg_put(g, leg);
 }
 
+/* Whether as many ways to the state of this leg are noted as are followed while a text is appended. */
+static bool gram__leg_full(gram *g, gram__leg leg, int32_t most) {
+    gram__load(g, leg.data);
+    g->words->text = 0;
+    leg.data = gram__store(g), leg.nth = most;
+    return g->ways->slot[gram__leg_slot(g->ways, &leg)] != 0;
+}
+
 /* Over an edge whose bytes an operation sees: the first of them. */
 static void gram__leg_bytes(gram *g, const gram__edge *e, gram__leg leg) {
     const int32_t data = leg.data, most = gram__texts(g, data) + 1;
+    if (g->act[e->arg].op.kind == GRAM_APPEND && gram__leg_full(g, leg, most)) return;
     for (int32_t b = e->lo; b <= e->hi && b < e->lo + most; b++) {
         leg.data = gram__do(g, &g->act[e->arg].op, data, (uint8_t)b);
         gram__leg_put(g, leg);
