@@ -290,6 +290,8 @@ def open_schemas():
                 continue
             for t in [judge.least()] + [judge.sample(seed + i, rng.choice((10, 40, 100))) for i in range(4)]:
                 check(t is not None, "%s\n%s: no text" % (what, form))
+                if re.search(rb"[0-9.]{16}", t):              # Python's numbers hold no more digits
+                    continue
                 try:
                     ok = v.is_valid(json.loads(t))
                 except RecursionError:

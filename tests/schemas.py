@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """JSON Schemas of others, judged by llmrun and by others.
-    python3 tests/schemas.py build/test/judge --suite DIR       the JSON Schema test suite (json-schema-org/JSON-Schema-Test-Suite), draft 2020-12
+    python3 tests/schemas.py build/test/judge --suite DIR [--only TEXT] [--show N]   the JSON Schema test suite (json-schema-org/JSON-Schema-Test-Suite), draft 2020-12
     python3 tests/schemas.py build/test/judge --dir DIR [--most N] [--seed N] [--show N]
 
 The suite says itself what is valid. Of a folder every JSON file is read that is a schema, or an object with "schema" and "tests" (instances, as JSONSchemaBench
@@ -44,8 +44,8 @@ def times(us):
 
 def reason(why):
     """A message without its names, numbers and places."""
-    why = re.sub(r"^\S*(schema|FILE)\S*: ", "", why)
-    why = re.sub(r"#\S*", "", why)
+    why = re.sub(r"^schema: |(?<=schema: )[/#]\S*: ", "", why)
+    why = re.sub(r"^[/#][^:]*: ", "", why)
     why = re.sub(r"\"[^\"]*\"|'[^']*'", "..", why)
     return re.sub(r"\d+", "N", why).strip(" :")
 
@@ -61,7 +61,7 @@ def suite_rows(folder):
         yield "format/" + os.path.basename(path)[:-5], False, path
 
 
-def suite_file(judge, path, total, us, shown):
+def suite_file(judge, path, us, shown):
     """Counts of one file: right, taken, not, refused."""
     c = collections.Counter()
     for group in json.load(open(path)):
@@ -70,7 +70,7 @@ def suite_file(judge, path, total, us, shown):
         told = [None] * len(group["tests"]) if no else judge.match([json.dumps(x["data"]).encode() for x in group["tests"]])
         for test, answer in zip(group["tests"], told):
             says = answer == "yes"
-            nothing = no and "nothing satisfies" in no[1]
+            nothing = no and re.search("nothing satisfies|no value satisfies", no[1])
             kind = ("right" if nothing and not test["valid"] else "refused") if no else "right" if says == test["valid"] else "taken" if says else "not"
             c[kind] += 1
             if kind != "right":
@@ -81,12 +81,12 @@ def suite_file(judge, path, total, us, shown):
 NAMES = {"right": "right", "taken": "wrongly taken", "not": "wrongly not matched", "refused": "schema refused"}
 
 
-def suite(judge, folder, show):
+def suite(judge, folder, show, only):
     us, shown, totals, all_ = [], [], {True: collections.Counter(), False: collections.Counter()}, []
     for name, ordinary, path in suite_rows(folder):
-        if not os.path.exists(path):
+        if not os.path.exists(path) or only and only not in name:
             continue
-        c = suite_file(judge, path, totals, us, shown if ordinary else [])
+        c = suite_file(judge, path, us, shown if ordinary or only else [])
         totals[ordinary] += c
         all_.append((name, ordinary, c))
     print("| file | tests | right | wrongly taken | wrongly not matched | schema refused |\n|---|---|---|---|---|---|")
@@ -172,11 +172,44 @@ def mutant(v, rng):
     return box[0]
 
 
+SPACE = "\\t\\n\\v\\f\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff"
+ECMA = {"\\d": "0-9", "\\w": "A-Za-z0-9_", "\\s": SPACE}
+
+
+def as_python(pattern):
+    """An expression of JSON Schema, which means what ECMA-262 says, for Python's re: other classes, and an end that is no newline's."""
+    out, inside = [], False
+    for part in re.findall(r"\\.|[\s\S]", pattern):
+        if part in ECMA:
+            part = ECMA[part] if inside else "[" + ECMA[part] + "]"
+        elif part.lower() in ECMA and not inside:
+            part = "[^" + ECMA[part.lower()] + "]"
+        elif part in "[]":
+            inside = part == "["
+        elif part == "$" and not inside:
+            part = "\\Z"
+        out.append(part)
+    return "".join(out)
+
+
+def in_python(schema):
+    """The schema with such expressions."""
+    if isinstance(schema, list):
+        return [in_python(x) for x in schema]
+    if not isinstance(schema, dict):
+        return schema
+    out = {k: as_python(v) if k == "pattern" and isinstance(v, str) else in_python(v) for k, v in schema.items()}
+    if isinstance(out.get("patternProperties"), dict):
+        out["patternProperties"] = {as_python(k): v for k, v in out["patternProperties"].items()}
+    return out
+
+
 def oracle_of(schema):
     """(validator without formats, validator with them) of the draft that the schema names; nothing is fetched."""
     import jsonschema
     cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator) if isinstance(schema, dict) and isinstance(schema.get("$schema", ""), str) else jsonschema.Draft202012Validator
     cls.check_schema(schema)
+    schema = in_python(schema)
     try:
         import referencing
         more = {"registry": referencing.Registry()}
@@ -184,7 +217,19 @@ def oracle_of(schema):
         class Local(jsonschema.RefResolver):
             def resolve_remote(self, uri): raise jsonschema.RefResolutionError(uri)
         more = {"resolver": Local.from_schema(schema)}
+    # 1.0 is an integer, as all drafts since the sixth say; the oracle knows older ones.
+    whole = lambda checker, x: isinstance(x, int) and not isinstance(x, bool) or isinstance(x, float) and x.is_integer()
+    cls = jsonschema.validators.extend(cls, type_checker=cls.TYPE_CHECKER.redefine("integer", whole))
     return cls(schema, **more), cls(schema, format_checker=jsonschema.FormatChecker(), **more)
+
+
+def finite(x):
+    """Whether JSON can say it."""
+    try:
+        json.dumps(x, allow_nan=False)
+        return True
+    except ValueError:
+        return False
 
 
 def ask(v, x):
@@ -198,6 +243,7 @@ def ask(v, x):
 class Folder:
     def __init__(self, binary, show):
         self.binary, self.judge, self.show = binary, Judge(binary), show
+        self.slow = []
         self.c, self.us, self.reasons, self.cases = collections.Counter(), [], collections.defaultdict(list), []
 
     def fault(self, kind, name, what):
@@ -269,10 +315,12 @@ class Folder:
             return
         self.c["held"] += 1
         self.us.append(t)
+        self.slow = sorted(self.slow + [(t, name)])[-3:]
         made = self.generated(v, schema, name, rng)
         xs = instances + made
         xs += [mutant(x, rng) for x in xs for _ in range(MUTANTS)]
         self.judge.build("schema", text)
+        xs = [x for x in xs if finite(x)]
         texts = [json.dumps(x).encode() for x in xs]
         for x, data, answer in zip(xs, texts, self.judge.match(texts)):
             self.instance(v, data.decode(), x, answer, name, '"format"' in text)
@@ -292,7 +340,7 @@ class Folder:
         print("| instances | number |\n|---|---|")
         for k in ("right, valid", "right, invalid", "right, a format", "wrongly taken", "wrongly not matched", "not matched, formats", "wrongly generated", "no text", "ended by a limit", "unjudged", "no answer in time", "died"):
             print("| %s | %d |" % (k, c[k]))
-        print("\n" + times(self.us) + "\n\n| refused schemas | number | such as |\n|---|---|---|")
+        print("\n" + times(self.us) + "; slowest: " + ", ".join("%s %.0f ms" % (name, t / 1000) for t, name in self.slow) + "\n\n| refused schemas | number | such as |\n|---|---|---|")
         for why, names in sorted(self.reasons.items(), key=lambda x: -len(x[1])):
             print("| %s | %d | %s |" % (why, len(names), names[0]))
         for kind, name, what in sorted(self.cases):
@@ -316,9 +364,10 @@ def main():
     p.add_argument("--most", type=int, default=0)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--show", type=int, default=10)
+    p.add_argument("--only", help="of the suite: files whose name holds this text")
     o = p.parse_args()
     if o.suite:
-        sys.exit(suite(Judge(o.judge), o.suite, o.show))
+        sys.exit(suite(Judge(o.judge), o.suite, o.show, o.only))
     try:
         import jsonschema
     except ImportError:
