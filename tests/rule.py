@@ -93,7 +93,7 @@ def closing(table, seed, what):
 
 def seeds(share=1.0):
     """Seeds until enough tokens were held; the case counts them in O.held."""
-    O.held = O.refused = O.skipped = 0
+    O.held = O.refused = O.skipped = O.ordered = 0
     for seed in itertools.count(O.seed):
         if O.held >= O.tokens * share:
             break
@@ -261,7 +261,8 @@ def schemas():
             told = table.judge.match([t for t, _ in every])
             taken = {t for (t, _), x in zip(every, told) if x == "yes"}
             check(not taken - good, "%s\n%s: taken, but not valid: %r" % (what, form, sorted(taken - good)[:3]))
-            if form == "plain":                          # one order of keys for each value that is valid
+            if form != "match" and good - taken:         # one order of keys for each value that is valid
+                O.ordered += form == "any"
                 missing = [v for v, ok in values if ok and not taken & set(spellings(v))]
                 check(not missing, "%s\n%s: valid, but not taken: %r" % (what, form, missing[:3]))
             else:
@@ -270,6 +271,7 @@ def schemas():
                 O.held += walk(table, Texts(taken), seed, what + "\nform " + form)
                 if seed % 8 == 0:
                     closing(table, seed, what)
+    print("      %d schemas with one order of keys where any is asked for" % O.ordered)
     for reason, seed in beyond.items():
         print("      refused, --seed %d: %s" % (seed, reason))
 
