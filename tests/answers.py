@@ -224,7 +224,8 @@ class Exact:
 
 
 LETTERS = ("chars", ((97, 122),))
-WORD_PAIR = {"root": ("seq", lit(" "), ("rep", LETTERS, 3, None), lit(" "), ("rep", ("alt", LETTERS, lit("'")), 2, None), lit("."))}
+FIRST = ("chars", ((98, 107), (109, 122)))
+WORD_PAIR = {"root": ("seq", lit(" "), FIRST, ("rep", LETTERS, 2, None), lit(" "), FIRST, ("rep", ("alt", LETTERS, lit("'")), 1, None), lit("."))}
 
 
 @case
@@ -240,11 +241,14 @@ def chi_square():
         answers = [tuple(map(bytes, r.body["choices"][0]["logprobs"]["bytes"][:2])) for _, r in sorted(got.items())]
         for name, p in exact.verdict(answers).items():
             check(p >= 1e-4, "%s, %s: p = %.2e" % (what, name, p))
-    # The control: the share of each allowed token before the mask is another one.
-    may = {i: exact.free[i] for i in exact.after(b"")}
-    check(sum(may.values()) < 0.9, "the mask forbids %.3f of what the model says" % (1 - sum(may.values())))
-    even = {exact.words[i][0]: n / len(may) for i in may}
-    check(fit(collections.Counter(a for a, _ in answers), even) < 1e-4, "even shares pass too")
+    # Controls: much is forbidden; shares of another temperature do not pass, nor those of the model where what is forbidden stays in the sum.
+    share = math.fsum(exact.free[i] for i in exact.after(b""))
+    check(0.1 < share < 0.9, "the mask allows %.3f of what the model says" % share)
+    firsts = collections.Counter(a for a, _ in answers)
+    flat = {a: x ** 0.7 for a, x in exact.first.items()}
+    total = math.fsum(flat.values())
+    check(fit(firsts, {a: n * x / total for a, x in flat.items()}) < 1e-4, "another temperature passes too")
+    check(fit(firsts, {a: x * share for a, x in exact.first.items()}) < 1e-4, "shares without a mask pass too")
 
 
 if __name__ == "__main__":
