@@ -11,7 +11,7 @@
  *   sample SEED BYTES        a random text, ended the shortest way after so many bytes -> text LEN, bytes | error
  *   walk SEED STEPS          random tokens, each with the mask before it: `mask HEX` (bits of the ids, lowest first), `take ID`, ..., `done`
  *   bytes SEED STEPS         the same of bytes in place of tokens
- *   close SEED TOKENS        random tokens that leave room for an end -> closed COUNT | cut COUNT | never
+ *   close SEED TOKENS        random tokens that leave room for an end -> closed COUNT | cut COUNT
  * Bytes that follow a line end with a newline of their own. */
 #include "program.h"
 #include "constraint.h"
@@ -158,16 +158,15 @@ static void jd_bytes(constrain *c, uint64_t seed, int64_t steps) {
 static void jd_close(constrain *c, uint64_t seed, int64_t left) {
     gram_track t;
     uint64_t   r = seed;
-    int64_t    n = 0, least;
+    int64_t    n = 0;
     gram_track_open(&t, c->g);
-    least = (int64_t)mask__need_of(c->m, t.set);
     for (; n < left; n++) {
         const uint32_t *bits = mask_closing(c->m, t.set, n == 0, left - n);
         int32_t         id = bits ? jd_token(bits, &r) : -1;
         if (id < 0 || (gram_complete(c->g, t.set) && jd_random(&r) % 4 == 0)) break;
         t.set = mask_accept(c->m, t.set, id, n == 0);
     }
-    printf("%s %lld of %lld, least %lld\n", t.set >= 0 && gram_complete(c->g, t.set) ? "closed" : "cut", (long long)n, (long long)left, (long long)least);
+    printf("%s %lld\n", t.set >= 0 && gram_complete(c->g, t.set) ? "closed" : "cut", (long long)n);
     gram_track_close(&t);
 }
 

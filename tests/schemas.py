@@ -217,9 +217,10 @@ def oracle_of(schema):
         class Local(jsonschema.RefResolver):
             def resolve_remote(self, uri): raise jsonschema.RefResolutionError(uri)
         more = {"resolver": Local.from_schema(schema)}
-    # 1.0 is an integer, as all drafts since the sixth say; the oracle knows older ones.
+    # As all drafts since the sixth say, 1.0 is an integer; and words that an older draft lacks (const) are read as later ones have them.
     whole = lambda checker, x: isinstance(x, int) and not isinstance(x, bool) or isinstance(x, float) and x.is_integer()
-    cls = jsonschema.validators.extend(cls, type_checker=cls.TYPE_CHECKER.redefine("integer", whole))
+    later = {k: f for k, f in jsonschema.Draft7Validator.VALIDATORS.items() if k not in cls.VALIDATORS} if "prefixItems" not in cls.VALIDATORS else {}
+    cls = jsonschema.validators.extend(cls, later, type_checker=cls.TYPE_CHECKER.redefine("integer", whole))
     return cls(schema, **more), cls(schema, format_checker=jsonschema.FormatChecker(), **more)
 
 
