@@ -13,6 +13,7 @@ SUITE    ?= trixie
 JOBS     ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 TOKENS   ?= 1000000
+ANSWERS  ?= 1000
 MODEL    ?= models/pip-f16.gguf
 VOCAB    ?= $(or $(wildcard $(SHARED)/data/vocab/llama-bpe.gguf),$(MODEL))
 DRAFT    ?= models/pip-draft-q8_0.gguf
@@ -48,9 +49,9 @@ debian: llmrun                         ## build with gcc and clang of another De
 run: llmrun                            ## build, and tell a story with the model that ships here
 	./llmrun -m models/pip-q4_k_m.gguf -p "Once upon a time" --temp 0.5
 
-test:                                  ## the tests, in three minutes with the build; the last line counts them
+test:                                  ## the tests, in three minutes with the build; the last line counts them; ANSWERS=10000: of the model under constraints (1000)
 	@$(PARALLEL) build/main/kernels.o build/test/kernel_tests.o build/main/llmrun.o llmrun build/test/tests build/test/kernel_tests build/test/replay build/test/remote build/test/judge
-	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test
+	@SHARED=$(SHARED) PYTHON=$(PYTHON) ANSWERS=$(ANSWERS) sh tests/run.sh ./llmrun build/test
 
 test-all:                              ## make test, then make stress, which also takes every combination of make test
 	@$(MAKE) --no-print-directory test

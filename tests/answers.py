@@ -99,7 +99,7 @@ def schemas():
 def schemas_closed():
     """the same with --close and few tokens: every one ends, and is valid"""
     validator(True)
-    under_schemas(100, "--close")
+    under_schemas(60, "--close")
 
 
 @case

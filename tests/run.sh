@@ -45,6 +45,8 @@ python_suite chat tests/chat.py "$bin"
 python_suite talk tests/talk.py "$bin"
 python_suite hostile tests/hostile.py "$bin" ${LLMRUN_SLOW:+--no-limit}
 suite corpus "$build/replay"
+python_suite rule tests/rule.py "$build/judge" --tokens 150000
+python_suite answers tests/answers.py "$bin" --answers "${ANSWERS:-1000}"
 END
     [ -n "${LLMRUN_SLOW:-}" ] || cat << 'END'
 python_suite remote tests/remote.py "$bin" "$build/remote"
