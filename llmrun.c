@@ -12489,10 +12489,6 @@ static bool jinja_render(const jinja *t, val vars, jinja_text *out, err_t *e) {
     return jinja__render_within(t, vars, (jinja_limits){JINJA_VALUES, JINJA_STEPS}, out, e);
 }
 
-#define LATER __attribute__((unused))
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-function"      /* until all of it has users */
 /* ===== [gram] constraints as one automaton over bytes =====
  * A pushdown automaton. A rule is a small automaton of states and edges; an edge consumes a byte or a control token, consumes nothing,
  * calls a rule, or reads and changes the registers of the current activation of its rule. A state belongs to one rule.
@@ -13705,7 +13701,7 @@ static int32_t gram__run(gram *g, int32_t (*f)(gram *, int32_t, int32_t), int32_
     }
 }
 
-static int32_t gram_first(gram *g) { return g->first ? g->first : gram__run(g, gram__try_first, 0, 0); }
+static int32_t gram__first(gram *g) { return g->first ? g->first : gram__run(g, gram__try_first, 0, 0); }
 
 __attribute__((noinline)) static int32_t gram__slow_step(gram *g, int32_t set, uint8_t b) { return gram__run(g, gram__try_step, set, b); }
 
@@ -13746,7 +13742,7 @@ static void gram__track(gram_track *t, gram *g, int32_t set) {
     t->next->prev = t->prev->next = t;
 }
 
-static void gram_track_open(gram_track *t, gram *g) { gram__track(t, g, gram_first(g)); }
+static void gram_track_open(gram_track *t, gram *g) { gram__track(t, g, gram__first(g)); }
 
 static void gram_track_copy(gram_track *t, const gram_track *from) { t->set = from->set; }
 
@@ -14901,7 +14897,7 @@ static bool gram__closer(gram *g, gram_track *t, uint64_t *left, str *out) {
 }
 
 /* Appends such a text. False: not known, or more than a MiB, or only with control tokens. */
-static bool gram_shortest(gram *g, int32_t set, str *out) {
+__attribute__((unused)) static bool gram__shortest(gram *g, int32_t set, str *out) {
     gram_track t;
     uint64_t   left = gram_least(g, set);
     bool       ok = left <= 1 << 20;
@@ -23126,8 +23122,6 @@ static bool json_build(gram *g, int32_t from, schema_doc *s, const json_form *f,
     return built;
 }
 
-#pragma GCC diagnostic pop
-
 /* ===== [dev] the device that runs a step =====
  * A step is a list of operations over buffers (dev_plan), written once for a model and run for every batch: plain numbers (dev_batch).
  * The list names operations, weights and buffers. This section decides how and in which memory they are computed. The
@@ -27858,8 +27852,6 @@ __attribute__((unused)) static int32_t samp__probs(samp *s, float *logits, uint6
     return s->n;
 }
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-function"      /* until all of it has users */
 /* ===== [mask] which tokens may follow =====
  * The tokens of a vocabulary as a trie, and for each set of an automaton the tokens that keep it alive, as bits by id. A mask is worked out once
  * and kept by its set. Everything that runs stands in memory reserved by mask_new(): nothing is allocated later.
@@ -29002,7 +28994,7 @@ static void mask_stats(const mask_cache *m, str *out) {
  * - A place is a set of the automaton that a track keeps, and whether the next token loses its leading blank. Both depend on the tokens of the
  *   answer alone.
  * To add a kind of constraint: its name in constrain_kind, its row in constrain__kinds.
- * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_check, constrain_given, constrain_from, constrain_open, constrain_close, constrain_until, constrain_keep, constrain_warn, constrain_match, constrain_bits,
+ * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_check, constrain_given, constrain_from, constrain_open, constrain_close, constrain_keep, constrain_warn, constrain_match, constrain_bits,
  * constrain_cache_new, constrain_cache_free, constrain_get, constrain_report, constrain_report_all, constrain_seq_new, constrain_seq_like, constrain_seq_copy, constrain_seq_free, constrain_strips, constrain_mask, constrain_accept,
  * constrain_feed, constrain_complete, constrain_closed, constrain_forced.
  * Opens: constrain_spec, constrain_think, constrain_opts. */
@@ -29083,7 +29075,7 @@ static void constrain_keep(constrain *c, void *p, void (*drop)(void *p)) {
 
 /* Any text up to the first `mark`, which is not empty; `to` is where the mark has ended. States as Knuth, Morris and Pratt have them: state i has
  * seen the first i bytes of the mark. */
-static void constrain_until(gram *g, int32_t from, bytes mark, int32_t to) {
+static void constrain__until(gram *g, int32_t from, bytes mark, int32_t to) {
     int32_t *state = mem_new(mark.n, sizeof *state);
     int32_t *next = mem_new(mark.n, 256 * sizeof *next);     /* [mark.n][256] the state behind a byte */
     size_t   fall = 0;                                /* the state that the text without its first byte leads to */
@@ -29145,7 +29137,7 @@ static void constrain__thinking(gram *g, int32_t from, const constrain_think *o,
         constrain__blanks(g, from, start);
         constrain__mark(g, start, o->open, inside);
     }
-    constrain_until(g, inside, o->end, end);
+    constrain__until(g, inside, o->end, end);
     constrain__blanks(g, end, behind);
     constrain__maybe(g, behind, o->tail, to);
 }
@@ -29248,7 +29240,7 @@ static int32_t constrain__build(constrain *c, const constrain_spec *o, err_t *e)
     const int32_t rule = gram_rule(g, NULL), over = gram_end(g, rule);
     int32_t       at = gram_begin(g, rule), next = gram_state(g);
     if (o->think.end.n || o->think.lead.n) constrain__thinking(g, at, &o->think, next), at = next, next = gram_state(g);
-    if (o->after.n) constrain_until(g, at, o->after, next), at = next, next = gram_state(g);
+    if (o->after.n) constrain__until(g, at, o->after, next), at = next, next = gram_state(g);
     if (o->form.loose && constrain__kinds[o->kind].json) at = constrain__loose_space(g, at);
     if (constrain__kinds[o->kind].build(c, o, at, next, e))
         gram_eps(g, o->form.loose && constrain__kinds[o->kind].json ? constrain__loose_space(g, next) : next, over);
@@ -29615,8 +29607,6 @@ static bool constrain_forced(constrain_seq *s, size_t most, str *out) {
     pthread_mutex_unlock(&s->c->lock);
     return out->n > had;
 }
-
-#pragma GCC diagnostic pop
 
 /* ===== [engine] a model opened to run =====
  * A model with its threads, its cache and the scratch of its steps, for one sequence or for many; a count of what a run needs of memory, so

@@ -21,7 +21,7 @@ static void fz_run(gram *g, bytes text) {
     gram_track_open(&t, g);
     const bool whole = gram_match(g, text, &at, &e), ended = fz_walk(g, &t, text) >= 0;
     ASSERT(at <= text.n && (e.code || t.set == -2 || whole == (ended && gram_complete(g, t.set))));
-    if (ended && gram_shortest(g, t.set, &way)) {
+    if (ended && gram__shortest(g, t.set, &way)) {
         gram_track_open(&end, g);
         gram_track_copy(&end, &t);
         ASSERT(fz_walk(g, &end, str_bytes(&way)) == -2 || (end.set >= 0 && gram_complete(g, end.set)));

@@ -32,14 +32,14 @@ static void fz_schema_write(constrain *c, bytes how, str *out) {
         t.set = next;
         str_add(out, &how.p[i], 1);
     }
-    bool ok = gram_shortest(c->g, t.set, out);
+    bool ok = gram__shortest(c->g, t.set, out);
     ASSERT(ok);
     gram_track_close(&t);
 }
 
 static void fz_schema_generated(constrain *c, constrain *loose, bytes how) {
     str least = {0}, text = {0};
-    ASSERT(gram_shortest(c->g, gram_first(c->g), &least));
+    ASSERT(gram__shortest(c->g, gram__first(c->g), &least));
     fz_schema_write(c, how, &text);
     ASSERT(fz_schema_match(c, str_bytes(&least)) != 0 && fz_schema_match(c, str_bytes(&text)) != 0);
     if (loose) ASSERT(fz_schema_match(loose, str_bytes(&least)) != 0 && fz_schema_match(loose, str_bytes(&text)) != 0);

@@ -687,7 +687,7 @@ static bool tcall_wander(gram_track *t, uint64_t *seed, str *out) {
         str_add(out, &b, 1);
         t->set = gram_step(t->g, t->set, b);
     }
-    const bool ends = gram_shortest(t->g, t->set, &rest);
+    const bool ends = gram__shortest(t->g, t->set, &rest);
     str_add(out, rest.p, rest.n);
     str_drop(&rest);
     return ends;

@@ -196,7 +196,7 @@ static bool tg_least(gram *g, const tg_language *l, int32_t set, int text) {
         if (l->whole[0].has[x] && tg_length(x) >= n && (x + 1) >> (tg_length(x) - n) == text + 1) want = tg_length(x);
     bool ok = CHECKF(want <= TG_LEN ? least == (uint64_t)(want - n) : least > (uint64_t)(TG_LEN - n), "shortest way %llu, want %d", (unsigned long long)least, want - n);
     if (ok && want <= TG_LEN && n % 2 == 0) {
-        ok = CHECK(gram_shortest(g, set, &out)) && EQ_INT(out.n, want - n);
+        ok = CHECK(gram__shortest(g, set, &out)) && EQ_INT(out.n, want - n);
         for (size_t i = 0; i < out.n; i++) text = 2 * text + 1 + (out.p[i] - 'a');
         ok = ok && CHECK(l->whole[0].has[text]);
     }
@@ -498,7 +498,7 @@ static void t_gram_texts(void) {
     gram_track_close(&t), gram_free(g);
     g = tg_distinct(tg_even);
     EQ_INT(tg_text(g, "<a><b>"), 1), EQ_INT(tg_text(g, "<a>"), 0), EQ_INT(tg_text(g, "<a><b><ab><ba>"), 1), EQ_INT(tg_text(g, "<a><ab><b>"), 1), EQ_INT(tg_text(g, "<a><ab>"), 0);
-    EQ_INT(gram_step(g, gram_first(g), '<'), GRAM_LIMIT);
+    EQ_INT(gram_step(g, gram__first(g), '<'), GRAM_LIMIT);
     gram_free(g);
 }
 
@@ -511,7 +511,7 @@ static void t_gram_spans(void) {
     gram_chars(g, gram_begin(g, one), r, 3, gram_end(g, one));
     gram_byte(g, gram_begin(g, root), '"', '"', in), gram_repeat(g, in, one, 2, 4, out), gram_byte(g, out, '"', '"', gram_end(g, root));
     if (!tg_seal_held(g, root)) return;
-    int32_t set = gram_step(g, gram_first(g), '"');
+    int32_t set = gram_step(g, gram__first(g), '"');
     const gram_config *c = gram_configs(g, set, &n);
     if (!CHECK(n == 1)) return;
     const gram_span *s = gram_span_of(g, c->state);
@@ -547,7 +547,7 @@ static void t_gram_chars(void) {
         else b[n++] = (uint8_t)(0xf0 | c >> 18), b[n++] = (uint8_t)(0x80 | (c >> 12 & 63)), b[n++] = (uint8_t)(0x80 | (c >> 6 & 63));
         if (c >= 0x80) b[n++] = (uint8_t)(0x80 | (c & 63));
         bool    want = false;
-        int32_t set = gram_first(g);
+        int32_t set = gram__first(g);
         for (size_t i = 0; i < sizeof r / sizeof *r; i++) want = want || (r[i].lo <= c && c <= r[i].hi && (c < 0xd800 || c > 0xdfff));
         for (int i = 0; i < n; i++) set = gram_step(g, set, b[i]);
         if (!CHECKF(gram_closed(g, set) == want, "U+%04X", c)) return;
@@ -562,7 +562,7 @@ static void t_gram_tokens(void) {
     gram_token(g, gram_begin(g, r), 7, false, a), gram_token(g, a, 9, true, b), gram_byte(g, b, 'x', 'x', gram_end(g, r));
     gram_free_state(g, b);
     if (!tg_seal_held(g, r)) return;
-    const int32_t first = gram_first(g), second = gram_step_token(g, first, 7), third = gram_step_token(g, second, 8);
+    const int32_t first = gram__first(g), second = gram_step_token(g, first, 7), third = gram_step_token(g, second, 8);
     CHECK(gram_has_tokens(g, first) && gram_step(g, first, 'x') == GRAM_DEAD && gram_step_token(g, first, 8) == GRAM_DEAD);
     CHECK(second > 0 && gram_step_token(g, second, 9) == GRAM_DEAD && third > 0 && gram_step_token(g, third, 9) == GRAM_DEAD);
     CHECK(gram_is_free(g, third) && !gram_is_free(g, second) && gram_closed(g, gram_step(g, third, 'x')));
@@ -573,11 +573,11 @@ static void t_gram_tokens(void) {
 static void t_gram_least(void) {
     gram *g = gram_new();
     if (!tg_seal_held(g, tg_loop(g, tg_loop(g, tg_word(g, "abc"), 1000000, UINT64_MAX), 1000000000000u, 2000000000000u))) return;
-    EQ_INT(gram_least(g, gram_first(g)), 3000000000000000000);
-    EQ_INT(gram_least(g, gram_step(g, gram_first(g), 'a')), 2999999999999999999);
+    EQ_INT(gram_least(g, gram__first(g)), 3000000000000000000);
+    EQ_INT(gram_least(g, gram_step(g, gram__first(g), 'a')), 2999999999999999999);
     gram_free(g), g = gram_new();
     if (!tg_seal_held(g, tg_loop(g, tg_loop(g, tg_word(g, "abc"), 10000000000u, UINT64_MAX), 10000000000u, UINT64_MAX))) return;
-    CHECK(gram_least(g, gram_first(g)) == UINT64_MAX);
+    CHECK(gram_least(g, gram__first(g)) == UINT64_MAX);
     gram_free(g), g = gram_new();
     const int32_t r = gram_rule(g, "list"), at = gram_begin(g, r);
     for (uint64_t i = 0; i < 4; i++) {                /* aa, bbb, cccc, ddddd: a and c must come, each once */
@@ -588,22 +588,22 @@ static void t_gram_least(void) {
     const int32_t half = gram_state(g);
     gram_op_edge(g, at, (gram_op){GRAM_HAS, 0, 0, 0}, -1, half), gram_op_edge(g, half, (gram_op){GRAM_HAS, 0, 2, 2}, -1, gram_end(g, r));
     if (!tg_seal_held(g, r)) return;
-    int32_t set = gram_first(g);
+    int32_t set = gram__first(g);
     EQ_INT(gram_least(g, set), 6);
     set = gram_step(g, set, 'b');
     EQ_INT(gram_least(g, set), 8);
     str out = {0};
-    CHECK(gram_shortest(g, set, &out) && out.n == 8);
-    set = gram_first(g), out.n = 0;
+    CHECK(gram__shortest(g, set, &out) && out.n == 8);
+    set = gram__first(g), out.n = 0;
     for (const char *p = "ccccb"; *p; p++) set = gram_step(g, set, (uint8_t)*p);
-    CHECK(gram_shortest(g, set, &out));
+    CHECK(gram__shortest(g, set, &out));
     EQ_STR(out.p, "bbaa");
     gram_free(g), g = tg_distinct(NULL);
     gram_hold(g, true);
-    set = gram_first(g), out.n = 0;
+    set = gram__first(g), out.n = 0;
     for (const char *p = "<><"; *p; p++) set = gram_step(g, set, (uint8_t)*p);
     EQ_INT(gram_least(g, set), 2);
-    CHECK(gram_shortest(g, set, &out));
+    CHECK(gram__shortest(g, set, &out));
     EQ_STR(out.p, "a>");
     gram_free(g), g = gram_new();                     /* 12 texts, none twice: the empty one, one letter, two */
     const int32_t top = gram_rule(g, "top"), one = gram_state(g), in = gram_state(g), kept = gram_state(g), count = gram_state(g);
@@ -612,7 +612,7 @@ static void t_gram_least(void) {
     gram_op_edge(g, count, (gram_op){GRAM_ADD, 0, 1, 12}, -1, one), gram_op_edge(g, one, (gram_op){GRAM_WITHIN, 0, 12, 12}, -1, gram_end(g, top));
     if (!tg_seal_held(g, top)) return;
     const double t = t_cpu();
-    EQ_INT(gram_least(g, gram_first(g)), 12 * 2 + 3 + 8 * 2);
+    EQ_INT(gram_least(g, gram__first(g)), 12 * 2 + 3 + 8 * 2);
     CHECK(t_cpu() - t < 2);
     gram_free(g), str_drop(&out);
 }

@@ -131,7 +131,7 @@ static bool tn_text(tn_doc *d, size_t most, str *out) {
         t.set = gram_step(d->g, t.set, (uint8_t)b);
         alive = gram_least(d->g, t.set) != UINT64_MAX;
     }
-    alive = alive && gram_shortest(d->g, t.set, out);
+    alive = alive && gram__shortest(d->g, t.set, out);
     gram_track_close(&t);
     return alive;
 }
