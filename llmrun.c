@@ -14582,6 +14582,7 @@ static int32_t          gram_unguarded(const gram *g, int32_t state) { return g-
  * texts, a few are followed: see gram__leg_text(). */
 
 enum { GRAM__LEGS = 1 << 20 };                        /* states with registers in one search, and calls that wait */
+enum { GRAM__TEXT_LEGS = 1 << 17 };                   /* of them with texts that must differ: a tenth of a second */
 enum { GRAM__QUERY = -1, GRAM__OVER = -1 };           /* a rule: the one of the query; a state: behind the end of the rule */
 typedef struct { uint64_t cost; int32_t rule, state, data, nth; } gram__leg;   /* rule: its first state; nth: see gram__leg_text */
 typedef struct { gram__leg leg; uint64_t times; int32_t next; } gram__call_leg;   /* goes on at leg with the cost of the rule, or with `times` bodies of it */
@@ -14593,7 +14594,7 @@ struct gram__ways {
     gram__call_leg *call;                             /* [GRAM__LEGS] */
     int32_t        *slot;                             /* [4 * GRAM__LEGS] index + 1 in seen */
     gram__leg      *seen;                             /* [GRAM__LEGS] */
-    int32_t         n_heap, n_call, n_seen, query;
+    int32_t         n_heap, n_call, n_seen, n_texts, query;
     uint32_t        mask;                             /* slots in use - 1 */
     bool            over;                             /* too many legs */
 };
@@ -14704,6 +14705,7 @@ static bool gram__leg_text(gram *g, gram__leg leg) {
     const gram__blob *b = gram__at(g, leg.data);
     const int32_t     n = gram__texts(g, leg.data);
     if (!leg.data || (!b->w[0] && !b->w[1])) return true;
+    if (++g->ways->n_texts > GRAM__TEXT_LEGS) g->ways->over = true;
     return b->w[0] ? gram__leg_among(g, leg, true, 1, n + 1) : gram__leg_among(g, leg, false, INT32_MIN + 4 * n, n < 8 ? 3 : 1);
 }
 
@@ -14711,7 +14713,7 @@ static void gram__ways_begin(gram *g) {
     gram__ways *w = g->ways;
     gram__seen_clear(w);
     w->mask = 255;
-    w->n_heap = w->n_call = 0, w->over = false;
+    w->n_heap = w->n_call = w->n_texts = 0, w->over = false;
     w->query++;
     g->stop = GRAM__GO, g->fuel = INT64_MAX;
 }
