@@ -69,7 +69,7 @@ static void jd_put_text(bool ok, const str *s) {
         return;
     }
     printf("text %zu\n", s->n);
-    fwrite(s->p, 1, s->n, stdout);
+    if (s->n) fwrite(s->p, 1, s->n, stdout);
     putchar('\n');
 }
 
