@@ -13311,6 +13311,7 @@ static int32_t gram__union(gram *g, int32_t x, int32_t y, size_t todo) {
         if (!u) return 0;
         u->w[GRAM__STACK_FLAGS] = a->w[GRAM__STACK_FLAGS] | b->w[GRAM__STACK_FLAGS];
         gram__merge(g, a, b, u->w + GRAM__STACK_HEAD, &todo);
+        if (g->stop != GRAM__GO) return 0;            /* the merge is not whole */
         both = gram__intern(g, u);
         gram__note_union(g, p.a, p.b, both);
         todo--;
@@ -13485,7 +13486,7 @@ static int32_t gram__list_of(gram *g, int32_t stack) {
         const int32_t top = g->pops[n - 1];
         g->textual = false;
         if (gram__known_list(g, top) || gram__behind_try(g, top, &n)) {
-            if (!gram__known_list(g, top)) gram__list_keep(g, top, g->textual);
+            if (!gram__known_list(g, top) && g->stop == GRAM__GO) gram__list_keep(g, top, g->textual);
             n--;
         }
         any = any || g->textual;

@@ -1,135 +1,135 @@
 /* [gram]: random grammars against their languages, worked out from the definition for all short texts; counts, ambiguity, left recursion, what
  * nothing satisfies, operations on registers, collections in a small arena, nesting on a small stack. */
 
-/* A grammar over the letters a and b, and its language, as sets of texts of at most TG_LEN letters. */
-enum { TG_LEN = 6, TG_TEXTS = (2 << TG_LEN) - 1, TG_RULES = 5, TG_ALTS = 3, TG_ITEMS = 3 };
-enum { TG_LETTER, TG_RULE, TG_REPEAT };
-typedef struct { int kind; uint8_t lo, hi; int rule; uint64_t min, max; } tg_item;
-typedef struct { int n_rule, n_alt[TG_RULES], n_item[TG_RULES][TG_ALTS]; tg_item item[TG_RULES][TG_ALTS][TG_ITEMS]; } tg_grammar;
-typedef struct { bool has[TG_TEXTS]; } tg_set;        /* text of n letters with bits x: index (1 << n) - 1 + x */
-typedef struct { tg_set whole[TG_RULES], begun[TG_RULES]; bool ends[TG_RULES]; } tg_language;
+/* A grammar over the letters a and b, and its language, as sets of texts of at most TGR_LEN letters. */
+enum { TGR_LEN = 6, TGR_TEXTS = (2 << TGR_LEN) - 1, TGR_RULES = 5, TGR_ALTS = 3, TGR_ITEMS = 3 };
+enum { TGR_LETTER, TGR_RULE, TGR_REPEAT };
+typedef struct { int kind; uint8_t lo, hi; int rule; uint64_t min, max; } tgr_item;
+typedef struct { int n_rule, n_alt[TGR_RULES], n_item[TGR_RULES][TGR_ALTS]; tgr_item item[TGR_RULES][TGR_ALTS][TGR_ITEMS]; } tgr_grammar;
+typedef struct { bool has[TGR_TEXTS]; } tgr_set;        /* text of n letters with bits x: index (1 << n) - 1 + x */
+typedef struct { tgr_set whole[TGR_RULES], begun[TGR_RULES]; bool ends[TGR_RULES]; } tgr_language;
 
-static int tg_length(int text) { return 31 - __builtin_clz((unsigned)text + 1); }
+static int tgr_length(int text) { return 31 - __builtin_clz((unsigned)text + 1); }
 
-static int tg_concat(int a, int b) {
-    const int na = tg_length(a), nb = tg_length(b);
-    return na + nb > TG_LEN ? -1 : (1 << (na + nb)) - 1 + ((a + 1 - (1 << na)) << nb | (b + 1 - (1 << nb)));
+static int tgr_concat(int a, int b) {
+    const int na = tgr_length(a), nb = tgr_length(b);
+    return na + nb > TGR_LEN ? -1 : (1 << (na + nb)) - 1 + ((a + 1 - (1 << na)) << nb | (b + 1 - (1 << nb)));
 }
 
-static void tg_add(tg_set *to, const tg_set *a, const tg_set *b) {        /* to |= a b */
-    for (int x = 0; x < TG_TEXTS; x++)
-        for (int y = 0; a->has[x] && y < TG_TEXTS; y++)
-            if (b->has[y] && tg_concat(x, y) >= 0) to->has[tg_concat(x, y)] = true;
+static void tgr_add(tgr_set *to, const tgr_set *a, const tgr_set *b) {        /* to |= a b */
+    for (int x = 0; x < TGR_TEXTS; x++)
+        for (int y = 0; a->has[x] && y < TGR_TEXTS; y++)
+            if (b->has[y] && tgr_concat(x, y) >= 0) to->has[tgr_concat(x, y)] = true;
 }
 
-static const tg_set tg_empty = {{true}};
+static const tgr_set tgr_empty = {{true}};
 
-static void tg_letters(const tg_item *it, tg_set *out) {
-    *out = (tg_set){{false}};
+static void tgr_letters(const tgr_item *it, tgr_set *out) {
+    *out = (tgr_set){{false}};
     for (int c = it->lo; c <= it->hi; c++) out->has[1 + c - 'a'] = true;
 }
 
-/* Texts of an item, and beginnings of such texts (NULL: not asked for). More than TG_LEN + 1 runs of a body say nothing new about short texts. */
-static void tg_item_texts(const tg_language *l, const tg_item *it, tg_set *whole, tg_set *begun) {
-    tg_set power = tg_empty, one, next;
-    *whole = (tg_set){{false}};
+/* Texts of an item, and beginnings of such texts (NULL: not asked for). More than TGR_LEN + 1 runs of a body say nothing new about short texts. */
+static void tgr_item_texts(const tgr_language *l, const tgr_item *it, tgr_set *whole, tgr_set *begun) {
+    tgr_set power = tgr_empty, one, next;
+    *whole = (tgr_set){{false}};
     if (begun) *begun = *whole;
-    if (it->kind == TG_LETTER) tg_letters(it, whole);
-    if (it->kind == TG_RULE) *whole = l->whole[it->rule];
-    if (it->kind == TG_LETTER && begun) *begun = *whole, begun->has[0] = true;
-    if (it->kind == TG_RULE && begun) *begun = l->begun[it->rule];
-    if (it->kind != TG_REPEAT) return;
+    if (it->kind == TGR_LETTER) tgr_letters(it, whole);
+    if (it->kind == TGR_RULE) *whole = l->whole[it->rule];
+    if (it->kind == TGR_LETTER && begun) *begun = *whole, begun->has[0] = true;
+    if (it->kind == TGR_RULE && begun) *begun = l->begun[it->rule];
+    if (it->kind != TGR_REPEAT) return;
     one = l->whole[it->rule];
-    const uint64_t min = it->min < TG_LEN + 1 ? it->min : TG_LEN + 1;
-    for (uint64_t k = 0; k <= 2 * TG_LEN + 2 && k <= it->max; k++) {
-        for (int x = 0; x < TG_TEXTS && k >= min; x++) whole->has[x] = whole->has[x] || power.has[x];
-        if (begun && k < it->max && it->min <= it->max) tg_add(begun, &power, &l->begun[it->rule]);
-        next = (tg_set){{false}};
-        tg_add(&next, &power, &one);
+    const uint64_t min = it->min < TGR_LEN + 1 ? it->min : TGR_LEN + 1;
+    for (uint64_t k = 0; k <= 2 * TGR_LEN + 2 && k <= it->max; k++) {
+        for (int x = 0; x < TGR_TEXTS && k >= min; x++) whole->has[x] = whole->has[x] || power.has[x];
+        if (begun && k < it->max && it->min <= it->max) tgr_add(begun, &power, &l->begun[it->rule]);
+        next = (tgr_set){{false}};
+        tgr_add(&next, &power, &one);
         power = next;
     }
     if (begun && it->min == 0) begun->has[0] = true;
 }
 
-static bool tg_item_ends(const tg_language *l, const tg_item *it) {
-    if (it->kind == TG_REPEAT) return it->min <= it->max && (it->min == 0 || l->ends[it->rule]);
-    return it->kind == TG_LETTER || l->ends[it->rule];
+static bool tgr_item_ends(const tgr_language *l, const tgr_item *it) {
+    if (it->kind == TGR_REPEAT) return it->min <= it->max && (it->min == 0 || l->ends[it->rule]);
+    return it->kind == TGR_LETTER || l->ends[it->rule];
 }
 
 /* One round of the fixpoint for one alternative. */
-static void tg_alt(const tg_grammar *g, tg_language *l, int r, int a, bool begun) {
-    tg_set done = tg_empty, whole, begins;
+static void tgr_alt(const tgr_grammar *g, tgr_language *l, int r, int a, bool begun) {
+    tgr_set done = tgr_empty, whole, begins;
     bool   ends = true;
-    for (int i = 0; i < g->n_item[r][a]; i++) ends = ends && tg_item_ends(l, &g->item[r][a][i]);
+    for (int i = 0; i < g->n_item[r][a]; i++) ends = ends && tgr_item_ends(l, &g->item[r][a][i]);
     l->ends[r] = l->ends[r] || ends;
     if (begun && ends) l->begun[r].has[0] = true;
     for (int i = 0; i < g->n_item[r][a]; i++) {
-        tg_set next = {{false}};
-        tg_item_texts(l, &g->item[r][a][i], &whole, begun ? &begins : NULL);
-        if (begun && ends) tg_add(&l->begun[r], &done, &begins);
-        tg_add(&next, &done, &whole);
+        tgr_set next = {{false}};
+        tgr_item_texts(l, &g->item[r][a][i], &whole, begun ? &begins : NULL);
+        if (begun && ends) tgr_add(&l->begun[r], &done, &begins);
+        tgr_add(&next, &done, &whole);
         done = next;
     }
-    for (int x = 0; x < TG_TEXTS; x++) l->whole[r].has[x] = l->whole[r].has[x] || done.has[x];
+    for (int x = 0; x < TGR_TEXTS; x++) l->whole[r].has[x] = l->whole[r].has[x] || done.has[x];
     if (begun && ends)
-        for (int x = 0; x < TG_TEXTS; x++) l->begun[r].has[x] = l->begun[r].has[x] || done.has[x];
+        for (int x = 0; x < TGR_TEXTS; x++) l->begun[r].has[x] = l->begun[r].has[x] || done.has[x];
 }
 
-static void tg_solve(const tg_grammar *g, tg_language *l) {
-    *l = (tg_language){0};
+static void tgr_solve(const tgr_grammar *g, tgr_language *l) {
+    *l = (tgr_language){0};
     for (int phase = 0; phase < 2; phase++)
-        for (tg_language before = {.ends = {true}}; memcmp(&before, l, sizeof before) != 0;) {
+        for (tgr_language before = {.ends = {true}}; memcmp(&before, l, sizeof before) != 0;) {
             before = *l;
             for (int r = 0; r < g->n_rule; r++)
-                for (int a = 0; a < g->n_alt[r]; a++) tg_alt(g, l, r, a, phase == 1);
+                for (int a = 0; a < g->n_alt[r]; a++) tgr_alt(g, l, r, a, phase == 1);
         }
 }
 
-static bool tg_item_nullable(const tg_language *l, const tg_item *it) {
-    return it->kind == TG_RULE ? l->whole[it->rule].has[0] : it->kind == TG_REPEAT && it->min <= it->max && (!it->min || l->whole[it->rule].has[0]);
+static bool tgr_item_nullable(const tgr_language *l, const tgr_item *it) {
+    return it->kind == TGR_RULE ? l->whole[it->rule].has[0] : it->kind == TGR_REPEAT && it->min <= it->max && (!it->min || l->whole[it->rule].has[0]);
 }
 
 /* Whether a rule that the root reaches can begin with itself. */
-static bool tg_left_recursive(const tg_grammar *g, const tg_language *l) {
-    bool left[TG_RULES][TG_RULES] = {{false}}, reach[TG_RULES] = {true};
-    for (int turn = 0; turn < TG_RULES; turn++)
+static bool tgr_left_recursive(const tgr_grammar *g, const tgr_language *l) {
+    bool left[TGR_RULES][TGR_RULES] = {{false}}, reach[TGR_RULES] = {true};
+    for (int turn = 0; turn < TGR_RULES; turn++)
         for (int r = 0; r < g->n_rule; r++)
             for (int a = 0; reach[r] && a < g->n_alt[r]; a++)
                 for (int i = 0; i < g->n_item[r][a]; i++) {
-                    const tg_item *it = &g->item[r][a][i];
-                    if (it->kind == TG_REPEAT && it->min > it->max) break;
-                    if (it->kind == TG_RULE || (it->kind == TG_REPEAT && it->max)) reach[it->rule] = true;
+                    const tgr_item *it = &g->item[r][a][i];
+                    if (it->kind == TGR_REPEAT && it->min > it->max) break;
+                    if (it->kind == TGR_RULE || (it->kind == TGR_REPEAT && it->max)) reach[it->rule] = true;
                 }
     for (int r = 0; r < g->n_rule; r++)
         for (int a = 0; a < g->n_alt[r]; a++)
             for (int i = 0; i < g->n_item[r][a]; i++) {
-                const tg_item *it = &g->item[r][a][i];
-                if (it->kind == TG_RULE || (it->kind == TG_REPEAT && it->max && it->min <= it->max)) left[r][it->rule] = true;
-                if (!tg_item_nullable(l, it)) break;
+                const tgr_item *it = &g->item[r][a][i];
+                if (it->kind == TGR_RULE || (it->kind == TGR_REPEAT && it->max && it->min <= it->max)) left[r][it->rule] = true;
+                if (!tgr_item_nullable(l, it)) break;
             }
-    for (int k = 0; k < TG_RULES; k++)
-        for (int i = 0; i < TG_RULES; i++)
-            for (int j = 0; j < TG_RULES; j++) left[i][j] = left[i][j] || (left[i][k] && left[k][j]);
+    for (int k = 0; k < TGR_RULES; k++)
+        for (int i = 0; i < TGR_RULES; i++)
+            for (int j = 0; j < TGR_RULES; j++) left[i][j] = left[i][j] || (left[i][k] && left[k][j]);
     for (int r = 0; r < g->n_rule; r++)
         if (reach[r] && left[r][r]) return true;
     return false;
 }
 
-static gram *tg_build(const tg_grammar *t, int32_t *root) {
-    static const char *names[TG_RULES] = {"r0", "r1", "r2", "r3", "r4"};
+static gram *tgr_build(const tgr_grammar *t, int32_t *root) {
+    static const char *names[TGR_RULES] = {"r0", "r1", "r2", "r3", "r4"};
     gram   *g = gram_new();
-    int32_t rule[TG_RULES];
+    int32_t rule[TGR_RULES];
     for (int r = 0; r < t->n_rule; r++) rule[r] = gram_rule(g, names[r]);
     for (int r = 0; r < t->n_rule; r++)
         for (int a = 0; a < t->n_alt[r]; a++) {
             int32_t at = gram_state(g);
             gram_eps(g, gram_begin(g, rule[r]), at);
             for (int i = 0; i < t->n_item[r][a]; i++) {
-                const tg_item *it = &t->item[r][a][i];
+                const tgr_item *it = &t->item[r][a][i];
                 const int32_t  next = gram_state(g);
-                if (it->kind == TG_LETTER) gram_byte(g, at, it->lo, it->hi, next);
-                if (it->kind == TG_RULE) gram_call(g, at, rule[it->rule], next);
-                if (it->kind == TG_REPEAT) gram_repeat(g, at, rule[it->rule], it->min, it->max, next);
+                if (it->kind == TGR_LETTER) gram_byte(g, at, it->lo, it->hi, next);
+                if (it->kind == TGR_RULE) gram_call(g, at, rule[it->rule], next);
+                if (it->kind == TGR_REPEAT) gram_repeat(g, at, rule[it->rule], it->min, it->max, next);
                 at = next;
             }
             gram_eps(g, at, gram_end(g, rule[r]));
@@ -138,16 +138,16 @@ static gram *tg_build(const tg_grammar *t, int32_t *root) {
     return g;
 }
 
-static void tg_print(const tg_grammar *t) {
+static void tgr_print(const tgr_grammar *t) {
     for (int r = 0; r < t->n_rule; r++) {
         fprintf(stderr, "    r%d ::=", r);
         for (int a = 0; a < t->n_alt[r]; a++) {
             if (a) fprintf(stderr, " |");
             for (int i = 0; i < t->n_item[r][a]; i++) {
-                const tg_item *it = &t->item[r][a][i];
-                if (it->kind == TG_LETTER) fprintf(stderr, " [%c-%c]", it->lo, it->hi);
+                const tgr_item *it = &t->item[r][a][i];
+                if (it->kind == TGR_LETTER) fprintf(stderr, " [%c-%c]", it->lo, it->hi);
                 else fprintf(stderr, " r%d", it->rule);
-                if (it->kind == TG_REPEAT) fprintf(stderr, "{%llu,%llu}", (unsigned long long)it->min, (unsigned long long)it->max);
+                if (it->kind == TGR_REPEAT) fprintf(stderr, "{%llu,%llu}", (unsigned long long)it->min, (unsigned long long)it->max);
             }
         }
         fprintf(stderr, "\n");
@@ -155,10 +155,10 @@ static void tg_print(const tg_grammar *t) {
 }
 
 /* Whether texts of three letters are alive behind one configuration, by a walk from it alone and what is behind its stack. */
-static void tg_alone(gram *g, gram_config c, bool alive[15]) {
+static void tgr_alone(gram *g, gram_config c, bool alive[15]) {
     const int32_t local = gram_local(g, c.state, c.data), behind = gram_behind(g, c.stack);
     for (int x = 0; x < 15; x++) {
-        const int n = tg_length(x);
+        const int n = tgr_length(x);
         int32_t   in = local, out = GRAM_DEAD;
         for (int i = 0; i < n; i++) {
             const uint8_t b = (uint8_t)('a' + ((x + 1) >> (n - 1 - i) & 1));
@@ -171,15 +171,15 @@ static void tg_alone(gram *g, gram_config c, bool alive[15]) {
     }
 }
 
-static bool tg_parts(gram *g, int32_t set) {
+static bool tgr_parts(gram *g, int32_t set) {
     bool               alive[15] = {false}, ok = true;
     size_t             n;
     gram_hold(g, true);
     const gram_config *c = gram_configs(g, set, &n);
-    for (size_t i = 0; i < n; i++) tg_alone(g, c[i], alive);
+    for (size_t i = 0; i < n; i++) tgr_alone(g, c[i], alive);
     for (int x = 0; x < 15 && ok; x++) {
         int32_t at = set;
-        for (int len = tg_length(x), i = 0; i < len; i++) at = gram_step(g, at, (uint8_t)('a' + ((x + 1) >> (len - 1 - i) & 1)));
+        for (int len = tgr_length(x), i = 0; i < len; i++) at = gram_step(g, at, (uint8_t)('a' + ((x + 1) >> (len - 1 - i) & 1)));
         ok = (x == 0 && !n) || CHECKF((at > 0) == alive[x], "text %d behind a set of %zu configurations", x, n);
     }
     gram_hold(g, false);
@@ -187,15 +187,15 @@ static bool tg_parts(gram *g, int32_t set) {
 }
 
 /* The shortest way to the end, where the whole text is short enough to be known, and the text of it. */
-static bool tg_least(gram *g, const tg_language *l, int32_t set, int text) {
-    const int      n = tg_length(text);
+static bool tgr_least(gram *g, const tgr_language *l, int32_t set, int text) {
+    const int      n = tgr_length(text);
     const uint64_t least = gram_least(g, set);
-    int            want = TG_LEN + 1;
+    int            want = TGR_LEN + 1;
     str            out = {0};
-    for (int x = TG_TEXTS; x-- > 0;)
-        if (l->whole[0].has[x] && tg_length(x) >= n && (x + 1) >> (tg_length(x) - n) == text + 1) want = tg_length(x);
-    bool ok = CHECKF(want <= TG_LEN ? least == (uint64_t)(want - n) : least > (uint64_t)(TG_LEN - n), "shortest way %llu, want %d", (unsigned long long)least, want - n);
-    if (ok && want <= TG_LEN && n % 2 == 0) {
+    for (int x = TGR_TEXTS; x-- > 0;)
+        if (l->whole[0].has[x] && tgr_length(x) >= n && (x + 1) >> (tgr_length(x) - n) == text + 1) want = tgr_length(x);
+    bool ok = CHECKF(want <= TGR_LEN ? least == (uint64_t)(want - n) : least > (uint64_t)(TGR_LEN - n), "shortest way %llu, want %d", (unsigned long long)least, want - n);
+    if (ok && want <= TGR_LEN && n % 2 == 0) {
         ok = CHECK(gram__shortest(g, set, &out)) && EQ_INT(out.n, want - n);
         for (size_t i = 0; i < out.n; i++) text = 2 * text + 1 + (out.p[i] - 'a');
         ok = ok && CHECK(l->whole[0].has[text]);
@@ -205,61 +205,61 @@ static bool tg_least(gram *g, const tg_language *l, int32_t set, int text) {
 }
 
 /* Walks all texts; a set is found once for each prefix. */
-static bool tg_walk(gram *g, const tg_language *l) {
-    gram_track at[TG_LEN + 1];
+static bool tgr_walk(gram *g, const tgr_language *l) {
+    gram_track at[TGR_LEN + 1];
     bool       ok = true;
-    for (int i = 0; i <= TG_LEN; i++) gram_track_open(&at[i], g);
-    for (int n = 0; n <= TG_LEN; n++)
+    for (int i = 0; i <= TGR_LEN; i++) gram_track_open(&at[i], g);
+    for (int n = 0; n <= TGR_LEN; n++)
         for (int x = 0; x < 1 << n && ok; x++) {
             const int text = (1 << n) - 1 + x;
             for (int i = 0; i < n; i++) at[i + 1].set = gram_step(g, at[i].set, (uint8_t)('a' + (x >> (n - 1 - i) & 1)));
-            const bool more = n < TG_LEN && (l->begun[0].has[2 * text + 1] || l->begun[0].has[2 * text + 2]);
+            const bool more = n < TGR_LEN && (l->begun[0].has[2 * text + 1] || l->begun[0].has[2 * text + 2]);
             ok = CHECK((at[n].set > 0) == l->begun[0].has[text]) && CHECK(gram_complete(g, at[n].set) == l->whole[0].has[text])
-                && (n == TG_LEN || CHECK(gram_closed(g, at[n].set) == (l->whole[0].has[text] && !more)));
-            if (ok && at[n].set > 0) ok = tg_least(g, l, at[n].set, text);
-            if (n < 4 && at[n].set > 0 && g->mem == GRAM_MEM) ok = ok && tg_parts(g, at[n].set);
+                && (n == TGR_LEN || CHECK(gram_closed(g, at[n].set) == (l->whole[0].has[text] && !more)));
+            if (ok && at[n].set > 0) ok = tgr_least(g, l, at[n].set, text);
+            if (n < 4 && at[n].set > 0 && g->mem == GRAM_MEM) ok = ok && tgr_parts(g, at[n].set);
             if (!ok) fprintf(stderr, "    text of %d letters, bits %x\n", n, (unsigned)x);
         }
-    for (int i = 0; i <= TG_LEN; i++) gram_track_close(&at[i]);
+    for (int i = 0; i <= TGR_LEN; i++) gram_track_close(&at[i]);
     return ok;
 }
 
 /* Returns 0: walked, 1: left recursion, 2: nothing satisfies it. */
-static int tg_compare(const tg_grammar *t, size_t mem) {
-    tg_language l;
+static int tgr_compare(const tgr_grammar *t, size_t mem) {
+    tgr_language l;
     err_t       e = {0};
     int32_t     root;
-    gram       *g = tg_build(t, &root);
+    gram       *g = tgr_build(t, &root);
     int         what = 0;
-    tg_solve(t, &l);
+    tgr_solve(t, &l);
     g->mem = mem;
-    const bool left = tg_left_recursive(t, &l), ok = gram_seal(g, root, &e);
+    const bool left = tgr_left_recursive(t, &l), ok = gram_seal(g, root, &e);
     if (left) what = 1;
     else if (!l.ends[0]) what = 2;
     bool right = CHECKF(ok == !what, "sealed %d, want %d: %s", ok, what, e.text);
     if (what) right = right && CHECKF(e.code == EXIT_INPUT && strncmp(e.text, what == 1 ? "left recursion: " : "nothing satisfies", 15) == 0, "%s", e.text);
-    else right = right && tg_walk(g, &l);
-    if (!right) tg_print(t);
+    else right = right && tgr_walk(g, &l);
+    if (!right) tgr_print(t);
     gram_free(g);
     return what;
 }
 
-static uint32_t tg_draw(uint64_t *seed, uint32_t n) { return (uint32_t)((*seed = rng_mix(*seed)) >> 33) % n; }
+static uint32_t tgr_draw(uint64_t *seed, uint32_t n) { return (uint32_t)((*seed = rng_mix(*seed)) >> 33) % n; }
 
-static tg_grammar tg_random(uint64_t seed) {
+static tgr_grammar tgr_random(uint64_t seed) {
     static const uint64_t most[] = {0, 1, 2, 3, 4, 5, 7, 1000000000000000000u, UINT64_MAX, UINT64_MAX};
-    tg_grammar            t = {.n_rule = 1 + (int)tg_draw(&seed, TG_RULES)};
+    tgr_grammar            t = {.n_rule = 1 + (int)tgr_draw(&seed, TGR_RULES)};
     for (int r = 0; r < t.n_rule; r++) {
-        t.n_alt[r] = 1 + (int)tg_draw(&seed, TG_ALTS);
+        t.n_alt[r] = 1 + (int)tgr_draw(&seed, TGR_ALTS);
         for (int a = 0; a < t.n_alt[r]; a++) {
-            t.n_item[r][a] = (int)tg_draw(&seed, TG_ITEMS + 1);
+            t.n_item[r][a] = (int)tgr_draw(&seed, TGR_ITEMS + 1);
             for (int i = 0; i < t.n_item[r][a]; i++) {
-                tg_item *it = &t.item[r][a][i];
-                const uint32_t d = tg_draw(&seed, 10);
-                *it = (tg_item){.kind = d < 5 ? TG_LETTER : d < 8 ? TG_RULE : TG_REPEAT, .lo = 'a', .hi = 'b', .rule = (int)tg_draw(&seed, (uint32_t)t.n_rule)};
-                if (tg_draw(&seed, 3)) it->lo = it->hi = (uint8_t)('a' + tg_draw(&seed, 2));
-                it->max = most[tg_draw(&seed, 10)];
-                it->min = tg_draw(&seed, 20) ? tg_draw(&seed, 4) : it->max;
+                tgr_item *it = &t.item[r][a][i];
+                const uint32_t d = tgr_draw(&seed, 10);
+                *it = (tgr_item){.kind = d < 5 ? TGR_LETTER : d < 8 ? TGR_RULE : TGR_REPEAT, .lo = 'a', .hi = 'b', .rule = (int)tgr_draw(&seed, (uint32_t)t.n_rule)};
+                if (tgr_draw(&seed, 3)) it->lo = it->hi = (uint8_t)('a' + tgr_draw(&seed, 2));
+                it->max = most[tgr_draw(&seed, 10)];
+                it->min = tgr_draw(&seed, 20) ? tgr_draw(&seed, 4) : it->max;
             }
         }
     }
@@ -269,8 +269,8 @@ static tg_grammar tg_random(uint64_t seed) {
 static void t_gram_random(void) {
     int what[3] = {0};
     for (uint64_t i = 0; i < 2500 && t_failed < 3; i++) {
-        const tg_grammar t = tg_random(i);
-        what[tg_compare(&t, i % 3 ? GRAM_MEM : 1 << 16)]++;
+        const tgr_grammar t = tgr_random(i);
+        what[tgr_compare(&t, i % 3 ? GRAM_MEM : 1 << 16)]++;
     }
     CHECKF(what[0] > 500 && what[1] > 200 && what[2] > 30, "%d walked, %d left recursive, %d empty", what[0], what[1], what[2]);
 }
@@ -278,20 +278,20 @@ static void t_gram_random(void) {
 
 /* --- single automata --- */
 
-static bool tg_seal(gram *g, int32_t root) {
+static bool tgr_seal(gram *g, int32_t root) {
     err_t e = {0};
     return CHECKF(gram_seal(g, root, &e), "%s", e.text);
 }
 
 /* The same for tests that keep ids: nothing is collected. */
-static bool tg_seal_held(gram *g, int32_t root) {
-    const bool ok = tg_seal(g, root);
+static bool tgr_seal_held(gram *g, int32_t root) {
+    const bool ok = tgr_seal(g, root);
     gram_hold(g, true);
     return ok;
 }
 
 /* 1: whole, 0: alive, -n - 1: dead at byte n. */
-static int tg_text(gram *g, const char *text) {
+static int tgr_text(gram *g, const char *text) {
     err_t  e = {0};
     size_t at;
     if (gram_match(g, bytes_of(text), &at, &e)) return 1;
@@ -300,19 +300,19 @@ static int tg_text(gram *g, const char *text) {
 }
 
 /* A rule for one text. */
-static int32_t tg_word(gram *g, const char *text) {
+static int32_t tgr_word(gram *g, const char *text) {
     const int32_t r = gram_rule(g, NULL);
     gram_text(g, gram_begin(g, r), bytes_of(text), gram_end(g, r));
     return r;
 }
 
-static int32_t tg_loop(gram *g, int32_t body, uint64_t min, uint64_t max) {
+static int32_t tgr_loop(gram *g, int32_t body, uint64_t min, uint64_t max) {
     const int32_t r = gram_rule(g, NULL);
     gram_repeat(g, gram_begin(g, r), body, min, max, gram_end(g, r));
     return r;
 }
 
-static void tg_fill(str *s, const char *text, int n) {
+static void tgr_fill(str *s, const char *text, int n) {
     str_clear(s);
     for (int i = 0; i < n; i++) str_put(s, text);
 }
@@ -326,7 +326,7 @@ static void t_gram_counts(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gram *g = gram_new();
         bool  can[64] = {true}, sum[64] = {false};     /* numbers of bodies: sums of outer numbers from min to max */
-        if (!tg_seal(g, tg_loop(g, tg_loop(g, tg_word(g, rows[i].body), rows[i].min, rows[i].max), rows[i].outer_min, rows[i].outer_max))) return;
+        if (!tgr_seal(g, tgr_loop(g, tgr_loop(g, tgr_word(g, rows[i].body), rows[i].min, rows[i].max), rows[i].outer_min, rows[i].outer_max))) return;
         for (uint64_t k = 0; k <= 64 && k <= rows[i].outer_max; k++) {
             bool next[64] = {false};
             for (int n = 0; n < 64; n++) sum[n] = sum[n] || (can[n] && k >= rows[i].outer_min);
@@ -335,15 +335,15 @@ static void t_gram_counts(void) {
             memcpy(can, next, sizeof can);
         }
         for (int n = 0; n < 32; n++) {
-            tg_fill(&text, rows[i].body, n), str_add(&text, "", 0);
-            CHECKF((tg_text(g, text.p) == 1) == sum[n], "row %zu, %d bodies", i, n);
+            tgr_fill(&text, rows[i].body, n), str_add(&text, "", 0);
+            CHECKF((tgr_text(g, text.p) == 1) == sum[n], "row %zu, %d bodies", i, n);
         }
         gram_free(g);
     }
     gram *g = gram_new();
-    if (!tg_seal(g, tg_loop(g, tg_word(g, "ab"), 1000000000000000000u, 1000000000000000001u))) return;
-    tg_fill(&text, "ab", 300000);
-    EQ_INT(tg_text(g, text.p), 0);
+    if (!tgr_seal(g, tgr_loop(g, tgr_word(g, "ab"), 1000000000000000000u, 1000000000000000001u))) return;
+    tgr_fill(&text, "ab", 300000);
+    EQ_INT(tgr_text(g, text.p), 0);
     CHECK(LLMRUN_STRESS || g->n_collections < 20);
     gram_free(g), str_drop(&text);
 }
@@ -355,12 +355,12 @@ static void t_gram_ambiguous(void) {
     str           text = {0};
     gram_byte(g, gram_begin(g, s), 'a', 'a', mid);
     gram_eps(g, mid, gram_end(g, s)), gram_call(g, mid, s, more), gram_call(g, more, s, gram_end(g, s));
-    if (!tg_seal(g, s)) return;
-    tg_fill(&text, "a", 1999);
+    if (!tgr_seal(g, s)) return;
+    tgr_fill(&text, "a", 1999);
     const double t = t_cpu();
-    EQ_INT(tg_text(g, text.p), 1);
+    EQ_INT(tgr_text(g, text.p), 1);
     str_put(&text, "a");
-    EQ_INT(tg_text(g, text.p), 0);
+    EQ_INT(tgr_text(g, text.p), 0);
     CHECK(t_cpu() - t < 20);
     gram_free(g);
     g = gram_new();
@@ -371,9 +371,40 @@ static void t_gram_ambiguous(void) {
         gram_eps(g, in, gram_end(g, p)), gram_eps(g, in, out), gram_call(g, in, p, out);
         gram_byte(g, out, (uint8_t)c, (uint8_t)c, gram_end(g, p));
     }
-    if (!tg_seal(g, p)) return;
-    EQ_INT(tg_text(g, "abaaba"), 1), EQ_INT(tg_text(g, "abab"), 0), EQ_INT(tg_text(g, "abbaabba"), 1), EQ_INT(tg_text(g, "abcba"), -3);
+    if (!tgr_seal(g, p)) return;
+    EQ_INT(tgr_text(g, "abaaba"), 1), EQ_INT(tgr_text(g, "abab"), 0), EQ_INT(tgr_text(g, "abbaabba"), 1), EQ_INT(tgr_text(g, "abcba"), -3);
     gram_free(g), str_drop(&text);
+}
+
+/* The rule s ::= "a" | "a" s s: texts of an odd number of letters, in many ways. */
+static gram *tgr_odd(void) {
+    gram         *g = gram_new();
+    const int32_t s = gram_rule(g, "s"), mid = gram_state(g), more = gram_state(g);
+    gram_byte(g, gram_begin(g, s), 'a', 'a', mid);
+    gram_eps(g, mid, gram_end(g, s)), gram_call(g, mid, s, more), gram_call(g, more, s, gram_end(g, s));
+    tgr_seal(g, s);
+    return g;
+}
+
+static void t_gram_stopped(void) {
+    static const char letters[] = "aaaaaaaaaaaa";
+    for (int64_t fuel = 1; fuel < 400; fuel++) {
+        gram      *g = tgr_odd();
+        gram_track t;
+        gram_track_open(&t, g);
+        g->text = (bytes){(const uint8_t *)letters, sizeof letters - 1};
+        for (size_t i = 0; i + 1 < sizeof letters && t.set > 0; i++) {
+            g->bank = fuel;
+            const int32_t next = gram_step(g, t.set, 'a');
+            if (next == GRAM_LIMIT) g->bank = GRAM_STEPS;
+            t.set = next == GRAM_LIMIT ? gram_step(g, t.set, 'a') : next;
+            EQ_INT(gram_complete(g, t.set), i % 2 == 0);
+        }
+        g->text = (bytes){0};
+        gram_track_close(&t);
+        for (size_t n = 1; n < sizeof letters; n++) EQ_INT(tgr_text(g, letters + sizeof letters - 1 - n), n % 2 ? 1 : 0);
+        gram_free(g);
+    }
 }
 
 static void t_gram_left(void) {
@@ -407,10 +438,10 @@ static void t_gram_left(void) {
 }
 
 /* Groups one in the other, 100,000 deep, as rules and as text, with little stack. */
-static void *tg_nest(void *unused) {
+static void *tgr_nest(void *unused) {
     enum { DEEP = 100000 };
     gram   *g = gram_new();
-    int32_t inner = tg_word(g, "x"), value = gram_rule(g, "value"), mid = gram_state(g), out = gram_state(g);
+    int32_t inner = tgr_word(g, "x"), value = gram_rule(g, "value"), mid = gram_state(g), out = gram_state(g);
     str     text = {0};
     for (int i = 0; i < DEEP; i++) {
         const int32_t r = gram_rule(g, NULL), a = gram_state(g), b = gram_state(g);
@@ -418,22 +449,22 @@ static void *tg_nest(void *unused) {
         inner = r;
     }
     gram_byte(g, gram_begin(g, value), '[', '[', mid), gram_call(g, mid, value, out), gram_call(g, mid, inner, out), gram_byte(g, out, ']', ']', gram_end(g, value));
-    if (tg_seal(g, value)) {
+    if (tgr_seal(g, value)) {
         for (int i = 0; i < DEEP; i++) str_put(&text, "[");
         for (int i = 0; i < DEEP; i++) str_put(&text, "(");
-        EQ_INT(tg_text(g, text.p), 0);
+        EQ_INT(tgr_text(g, text.p), 0);
         str_put(&text, "x");
         for (int i = 0; i < DEEP; i++) str_put(&text, ")");
         for (int i = 0; i < DEEP; i++) str_put(&text, "]");
-        EQ_INT(tg_text(g, text.p), 1);
+        EQ_INT(tgr_text(g, text.p), 1);
         str_put(&text, "]");
-        EQ_INT(tg_text(g, text.p), -4 * DEEP - 2);
+        EQ_INT(tgr_text(g, text.p), -4 * DEEP - 2);
     }
     str_drop(&text), gram_free(g);
     return unused;
 }
 
-static void tg_small_stack(void *(*f)(void *)) {
+static void tgr_small_stack(void *(*f)(void *)) {
     pthread_attr_t a;
     pthread_t      t;
     pthread_attr_init(&a);
@@ -442,7 +473,7 @@ static void tg_small_stack(void *(*f)(void *)) {
     pthread_attr_destroy(&a);
 }
 
-static void t_gram_deep(void) { tg_small_stack(tg_nest); }
+static void t_gram_deep(void) { tgr_small_stack(tgr_nest); }
 
 /* A list of words in which no letter comes twice: bits a to c, and at the end all of a and b. */
 static void t_gram_registers(void) {
@@ -454,13 +485,13 @@ static void t_gram_registers(void) {
         gram_byte(g, in, (uint8_t)('a' + i), (uint8_t)('a' + i), at);
     }
     gram_op_edge(g, at, (gram_op){GRAM_HAS, 2, 100, 101}, -1, gram_end(g, r));
-    if (!tg_seal(g, r)) return;
-    EQ_INT(tg_text(g, "ab"), 1), EQ_INT(tg_text(g, "ba"), 1), EQ_INT(tg_text(g, "ac"), 0), EQ_INT(tg_text(g, "acb"), 1), EQ_INT(tg_text(g, "aca"), -3), EQ_INT(tg_text(g, "abcb"), -4);
+    if (!tgr_seal(g, r)) return;
+    EQ_INT(tgr_text(g, "ab"), 1), EQ_INT(tgr_text(g, "ba"), 1), EQ_INT(tgr_text(g, "ac"), 0), EQ_INT(tgr_text(g, "acb"), 1), EQ_INT(tgr_text(g, "aca"), -3), EQ_INT(tgr_text(g, "abcb"), -4);
     gram_free(g);
 }
 
 /* Texts in quotes, none of them twice; `checker`: at the end the whole text is checked too. */
-static gram *tg_distinct(gram_checker checker) {
+static gram *tgr_distinct(gram_checker checker) {
     gram         *g = gram_new();
     const int32_t r = gram_rule(g, "list"), at = gram_state(g), in = gram_state(g), out = gram_state(g);
     gram_op_edge(g, gram_begin(g, r), (gram_op){checker ? GRAM_MARK : GRAM_NOP, 7, 0, 0}, -1, at);
@@ -470,15 +501,15 @@ static gram *tg_distinct(gram_checker checker) {
     gram_op_edge(g, out, (gram_op){GRAM_DISTINCT, 0, 0, 0}, -1, at);
     gram_op_edge(g, at, (gram_op){checker ? GRAM_CHECK : GRAM_NOP, 7, 5, 0}, -1, gram_end(g, r));
     gram_checks(g, checker, NULL);
-    tg_seal(g, r);
+    tgr_seal(g, r);
     return g;
 }
 
-static bool tg_even(void *ctx, uint64_t which, bytes text) { return (void)ctx, which == 5 && text.n % 2 == 0; }
+static bool tgr_even(void *ctx, uint64_t which, bytes text) { return (void)ctx, which == 5 && text.n % 2 == 0; }
 
 static void t_gram_texts(void) {
-    gram *g = tg_distinct(NULL);
-    EQ_INT(tg_text(g, "<a><b><ab><ba>"), 1), EQ_INT(tg_text(g, "<a><b><a>"), -9), EQ_INT(tg_text(g, "<><>"), -4), EQ_INT(tg_text(g, "<a><b><ab"), 0);
+    gram *g = tgr_distinct(NULL);
+    EQ_INT(tgr_text(g, "<a><b><ab><ba>"), 1), EQ_INT(tgr_text(g, "<a><b><a>"), -9), EQ_INT(tgr_text(g, "<><>"), -4), EQ_INT(tgr_text(g, "<a><b><ab"), 0);
     gram_track t;
     size_t     n;
     gram_hold(g, true);
@@ -496,8 +527,8 @@ static void t_gram_texts(void) {
         EQ_INT(gram_step(g, t.set, '>'), GRAM_DEAD);
     }
     gram_track_close(&t), gram_free(g);
-    g = tg_distinct(tg_even);
-    EQ_INT(tg_text(g, "<a><b>"), 1), EQ_INT(tg_text(g, "<a>"), 0), EQ_INT(tg_text(g, "<a><b><ab><ba>"), 1), EQ_INT(tg_text(g, "<a><ab><b>"), 1), EQ_INT(tg_text(g, "<a><ab>"), 0);
+    g = tgr_distinct(tgr_even);
+    EQ_INT(tgr_text(g, "<a><b>"), 1), EQ_INT(tgr_text(g, "<a>"), 0), EQ_INT(tgr_text(g, "<a><b><ab><ba>"), 1), EQ_INT(tgr_text(g, "<a><ab><b>"), 1), EQ_INT(tgr_text(g, "<a><ab>"), 0);
     EQ_INT(gram_step(g, gram__first(g), '<'), GRAM_LIMIT);
     gram_free(g);
 }
@@ -510,7 +541,7 @@ static void t_gram_spans(void) {
     size_t           n;
     gram_chars(g, gram_begin(g, one), r, 3, gram_end(g, one));
     gram_byte(g, gram_begin(g, root), '"', '"', in), gram_repeat(g, in, one, 2, 4, out), gram_byte(g, out, '"', '"', gram_end(g, root));
-    if (!tg_seal_held(g, root)) return;
+    if (!tgr_seal_held(g, root)) return;
     int32_t set = gram_step(g, gram__first(g), '"');
     const gram_config *c = gram_configs(g, set, &n);
     if (!CHECK(n == 1)) return;
@@ -537,7 +568,7 @@ static void t_gram_chars(void) {
     for (int32_t i = 0; i < g->n_state; i++)          /* a byte leads to one state */
         for (int32_t a = g->head[i]; a >= 0; a = g->arc[a].next)
             for (int32_t b = g->arc[a].next; b >= 0; b = g->arc[b].next) CHECK(g->arc[a].hi < g->arc[b].lo || g->arc[b].hi < g->arc[a].lo);
-    if (!tg_seal_held(g, one)) return;
+    if (!tgr_seal_held(g, one)) return;
     for (uint32_t c = 0; c < 0x110000; c += c < 0x11000 || (c & 0xffff) < 0x10 || (c & 0xffff) > 0xffe0 ? 1 : 0x61) {
         uint8_t b[4];
         int     n = 0;
@@ -561,7 +592,7 @@ static void t_gram_tokens(void) {
     const int32_t r = gram_rule(g, "r"), a = gram_state(g), b = gram_state(g);
     gram_token(g, gram_begin(g, r), 7, false, a), gram_token(g, a, 9, true, b), gram_byte(g, b, 'x', 'x', gram_end(g, r));
     gram_free_state(g, b);
-    if (!tg_seal_held(g, r)) return;
+    if (!tgr_seal_held(g, r)) return;
     const int32_t first = gram__first(g), second = gram_step_token(g, first, 7), third = gram_step_token(g, second, 8);
     CHECK(gram_has_tokens(g, first) && gram_step(g, first, 'x') == GRAM_DEAD && gram_step_token(g, first, 8) == GRAM_DEAD);
     CHECK(second > 0 && gram_step_token(g, second, 9) == GRAM_DEAD && third > 0 && gram_step_token(g, third, 9) == GRAM_DEAD);
@@ -572,22 +603,22 @@ static void t_gram_tokens(void) {
 /* Ways that depend on registers: counts that are large, bits that must be set, texts that must differ. */
 static void t_gram_least(void) {
     gram *g = gram_new();
-    if (!tg_seal_held(g, tg_loop(g, tg_loop(g, tg_word(g, "abc"), 1000000, UINT64_MAX), 1000000000000u, 2000000000000u))) return;
+    if (!tgr_seal_held(g, tgr_loop(g, tgr_loop(g, tgr_word(g, "abc"), 1000000, UINT64_MAX), 1000000000000u, 2000000000000u))) return;
     EQ_INT(gram_least(g, gram__first(g)), 3000000000000000000);
     EQ_INT(gram_least(g, gram_step(g, gram__first(g), 'a')), 2999999999999999999);
     gram_free(g), g = gram_new();
-    if (!tg_seal_held(g, tg_loop(g, tg_loop(g, tg_word(g, "abc"), 10000000000u, UINT64_MAX), 10000000000u, UINT64_MAX))) return;
+    if (!tgr_seal_held(g, tgr_loop(g, tgr_loop(g, tgr_word(g, "abc"), 10000000000u, UINT64_MAX), 10000000000u, UINT64_MAX))) return;
     CHECK(gram_least(g, gram__first(g)) == UINT64_MAX);
     gram_free(g), g = gram_new();
     const int32_t r = gram_rule(g, "list"), at = gram_begin(g, r);
     for (uint64_t i = 0; i < 4; i++) {                /* aa, bbb, cccc, ddddd: a and c must come, each once */
         const int32_t in = gram_state(g);
         gram_op_edge(g, at, (gram_op){GRAM_TAKE, 0, i, 0}, -1, in);
-        gram_repeat(g, in, tg_word(g, (const char *[]){"a", "b", "c", "d"}[i]), i + 2, i + 2, at);
+        gram_repeat(g, in, tgr_word(g, (const char *[]){"a", "b", "c", "d"}[i]), i + 2, i + 2, at);
     }
     const int32_t half = gram_state(g);
     gram_op_edge(g, at, (gram_op){GRAM_HAS, 0, 0, 0}, -1, half), gram_op_edge(g, half, (gram_op){GRAM_HAS, 0, 2, 2}, -1, gram_end(g, r));
-    if (!tg_seal_held(g, r)) return;
+    if (!tgr_seal_held(g, r)) return;
     int32_t set = gram__first(g);
     EQ_INT(gram_least(g, set), 6);
     set = gram_step(g, set, 'b');
@@ -598,7 +629,7 @@ static void t_gram_least(void) {
     for (const char *p = "ccccb"; *p; p++) set = gram_step(g, set, (uint8_t)*p);
     CHECK(gram__shortest(g, set, &out));
     EQ_STR(out.p, "bbaa");
-    gram_free(g), g = tg_distinct(NULL);
+    gram_free(g), g = tgr_distinct(NULL);
     gram_hold(g, true);
     set = gram__first(g), out.n = 0;
     for (const char *p = "<><"; *p; p++) set = gram_step(g, set, (uint8_t)*p);
@@ -610,7 +641,7 @@ static void t_gram_least(void) {
     gram_eps(g, gram_begin(g, top), one), gram_byte(g, one, '<', '<', in), gram_byte(g, in, '>', '>', kept);
     gram_byte_op(g, in, 'a', 'c', (gram_op){GRAM_APPEND, 0, 0, 0}, in), gram_op_edge(g, kept, (gram_op){GRAM_DISTINCT, 0, 0, 0}, -1, count);
     gram_op_edge(g, count, (gram_op){GRAM_ADD, 0, 1, 12}, -1, one), gram_op_edge(g, one, (gram_op){GRAM_WITHIN, 0, 12, 12}, -1, gram_end(g, top));
-    if (!tg_seal_held(g, top)) return;
+    if (!tgr_seal_held(g, top)) return;
     const double t = t_cpu();
     EQ_INT(gram_least(g, gram__first(g)), 12 * 2 + 3 + 8 * 2);
     CHECK(t_cpu() - t < 2);
@@ -628,16 +659,16 @@ typedef struct { to_config *c; int n; bool whole, over; } to_set;
 
 static to_automaton to_random(uint64_t seed) {
     static const gram_op_kind kinds[] = {GRAM_ADD, GRAM_ADD, GRAM_WITHIN, GRAM_WITHIN, GRAM_TAKE, GRAM_LACKS, GRAM_HAS, GRAM_NOP};
-    to_automaton              t = {.n_rule = 1 + (int)tg_draw(&seed, TO_RULES)};
+    to_automaton              t = {.n_rule = 1 + (int)tgr_draw(&seed, TO_RULES)};
     for (int r = 0; r < t.n_rule; r++)
         for (int i = 0; i < TO_ARCS; i++) {
             to_arc        *a = &t.arc[r][i];
-            const uint32_t d = tg_draw(&seed, 10);
-            *a = (to_arc){(int)tg_draw(&seed, TO_STATES), (int)tg_draw(&seed, TO_STATES), d < 4 ? 0 : d < 6 ? 1 : 2, (int)tg_draw(&seed, (uint32_t)t.n_rule), (uint8_t)('a' + tg_draw(&seed, 2)), {0}};
-            a->op = (gram_op){kinds[tg_draw(&seed, 8)], tg_draw(&seed, 2), tg_draw(&seed, 3), 0};
-            a->op.b = a->op.a + tg_draw(&seed, 3);
+            const uint32_t d = tgr_draw(&seed, 10);
+            *a = (to_arc){(int)tgr_draw(&seed, TO_STATES), (int)tgr_draw(&seed, TO_STATES), d < 4 ? 0 : d < 6 ? 1 : 2, (int)tgr_draw(&seed, (uint32_t)t.n_rule), (uint8_t)('a' + tgr_draw(&seed, 2)), {0}};
+            a->op = (gram_op){kinds[tgr_draw(&seed, 8)], tgr_draw(&seed, 2), tgr_draw(&seed, 3), 0};
+            a->op.b = a->op.a + tgr_draw(&seed, 3);
             if (a->op.kind == GRAM_ADD) a->op.b = 3;
-            if (i < TO_STATES) *a = (to_arc){i, 1, i == 1 ? 0 : tg_draw(&seed, 2) ? 3 : 0, 0, 'b', {0}};   /* every state can reach the end, whatever the guards say */
+            if (i < TO_STATES) *a = (to_arc){i, 1, i == 1 ? 0 : tgr_draw(&seed, 2) ? 3 : 0, 0, 'b', {0}};   /* every state can reach the end, whatever the guards say */
         }
     return t;
 }
@@ -733,10 +764,10 @@ static bool to_compare(const to_automaton *t, to_set at[2], uint64_t seed, bool 
         for (int n = 0; n < 8 && ok && !over; n++) {
             to_set *s = &at[n % 2];
             ok = (over = s->over) || (CHECK((track.set > 0) == (s->n > 0)) && CHECK(gram_complete(g, track.set) == s->whole));
-            const uint8_t b = (uint8_t)('a' + tg_draw(&seed, 2));
+            const uint8_t b = (uint8_t)('a' + tgr_draw(&seed, 2));
             track.set = gram_step(g, track.set, b);
             if (!over) to_step(t, s, &at[1 - n % 2], b);
-            if (collects && tg_draw(&seed, 3) == 0) gram_collect(g);
+            if (collects && tgr_draw(&seed, 3) == 0) gram_collect(g);
         }
         gram_track_close(&track);
     }
@@ -762,6 +793,7 @@ static const t_case t_gram_cases[] = {
     {"gram random", "random grammars lead to the texts of their languages, prefix by prefix; left recursion and emptiness are found; a set is its parts; shortest ways", t_gram_random},
     {"gram counts", "counts, counts within counts, and 10^18", t_gram_counts},
     {"gram ambiguous", "ambiguous grammars take time that is no more than a square", t_gram_ambiguous},
+    {"gram stopped", "what a step has begun when its budget ends is not taken for its result later", t_gram_stopped},
     {"gram left", "left recursion is refused with its cycle, and what nothing satisfies", t_gram_left},
     {"gram deep", "100,000 nested groups need little stack", t_gram_deep},
     {"gram registers", "bits that are taken, and bits that must be set", t_gram_registers},
