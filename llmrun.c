@@ -14886,30 +14886,6 @@ static uint64_t gram_least(gram *g, int32_t set) {
     return noted == UINT64_MAX ? UINT64_MAX : noted - 1;
 }
 
-/* Appends one byte after which less is left than `left`. */
-static bool gram__closer(gram *g, gram_track *t, uint64_t *left, str *out) {
-    for (int b = 0; b < 256; b++) {
-        const int32_t  to = gram_step(g, t->set, (uint8_t)b);
-        const uint64_t rest = to > 0 ? gram_least(g, to) : UINT64_MAX;
-        if (rest >= *left) continue;
-        t->set = to, *left = rest;
-        str_add(out, &(char){(char)b}, 1);
-        return true;
-    }
-    return false;
-}
-
-/* Appends such a text. False: not known, or more than a MiB, or only with control tokens. */
-__attribute__((unused)) static bool gram__shortest(gram *g, int32_t set, str *out) {
-    gram_track t;
-    uint64_t   left = gram_least(g, set);
-    bool       ok = left <= 1 << 20;
-    gram__track(&t, g, set);
-    while (ok && left) ok = gram__closer(g, &t, &left, out);
-    gram_track_close(&t);
-    return ok;
-}
-
 static void gram_stats(const gram *g, str *out) {
     str_fmt(out, "%llu steps of %llu not known before, %zu bytes, %llu collections", (unsigned long long)g->n_steps, (unsigned long long)g->n_lookups, 8 * g->top, (unsigned long long)g->n_collections);
 }

@@ -1,6 +1,7 @@
 /* Fuzzes grammars in GBNF. The input up to the first NUL is a grammar, the rest a text. A grammar is taken, or refused with a message. What the automaton
  * takes byte by byte is what it takes whole, and what can go on has a way to its end. */
 #include "program.h"
+#include "shortest.h"
 
 static int32_t fz_id(void *ctx, bytes name) {
     (void)ctx;
@@ -21,7 +22,7 @@ static void fz_run(gram *g, bytes text) {
     gram_track_open(&t, g);
     const bool whole = gram_match(g, text, &at, &e), ended = fz_walk(g, &t, text) >= 0;
     ASSERT(at <= text.n && (e.code || t.set == -2 || whole == (ended && gram_complete(g, t.set))));
-    if (ended && gram__shortest(g, t.set, &way)) {
+    if (ended && shortest_text(g, t.set, &way)) {
         gram_track_open(&end, g);
         gram_track_copy(&end, &t);
         ASSERT(fz_walk(g, &end, str_bytes(&way)) == -2 || (end.set >= 0 && gram_complete(g, end.set)));

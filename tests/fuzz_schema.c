@@ -2,6 +2,7 @@
  * text matches, and so do random ones; what the generating forms write matches --match. */
 #include "program.h"
 #include "constraint.h"
+#include "shortest.h"
 
 enum { FZ_TEXT = 200 };
 
@@ -32,14 +33,14 @@ static void fz_schema_write(constrain *c, bytes how, str *out) {
         t.set = next;
         str_add(out, &how.p[i], 1);
     }
-    bool ok = gram__shortest(c->g, t.set, out);
+    bool ok = shortest_text(c->g, t.set, out);
     ASSERT(ok);
     gram_track_close(&t);
 }
 
 static void fz_schema_generated(constrain *c, constrain *loose, bytes how) {
     str least = {0}, text = {0};
-    ASSERT(gram__shortest(c->g, gram__first(c->g), &least));
+    ASSERT(shortest_text(c->g, gram__first(c->g), &least));
     fz_schema_write(c, how, &text);
     ASSERT(fz_schema_match(c, str_bytes(&least)) != 0 && fz_schema_match(c, str_bytes(&text)) != 0);
     if (loose) ASSERT(fz_schema_match(loose, str_bytes(&least)) != 0 && fz_schema_match(loose, str_bytes(&text)) != 0);

@@ -15,6 +15,7 @@
  * Bytes that follow a line end with a newline of their own. */
 #include "program.h"
 #include "constraint.h"
+#include "shortest.h"
 
 static gguf_file   jd_file;
 static tok_vocab  *jd_vocab;
@@ -52,7 +53,7 @@ static bool jd_sample(constrain *c, uint64_t seed, size_t most, str *out) {
         int n = jd_next(c->g, &t, may);
         if (gram_complete(c->g, t.set) && (!n || jd_random(&r) % 3 == 0)) break;
         if (!n || out->n >= most) {
-            ok = gram__shortest(c->g, t.set, out);
+            ok = shortest_text(c->g, t.set, out);
             break;
         }
         uint8_t byte = jd_choose(may, n, &r);
@@ -211,7 +212,7 @@ static bool jd_ask(constrain *c, const char *line) {
     if (sscanf(line, "match %llu", &x) == 1) {
         jd_read(&text, x);
         jd_match(c, str_bytes(&text));
-    } else if (!strcmp(line, "least")) jd_put_text(gram__shortest(c->g, gram__first(c->g), &text), &text);
+    } else if (!strcmp(line, "least")) jd_put_text(shortest_text(c->g, gram__first(c->g), &text), &text);
     else if (sscanf(line, "sample %llu %llu", &x, &y) == 2) jd_put_text(jd_sample(c, x, y, &text), &text);
     else if (sscanf(line, "bytes %llu %llu", &x, &y) == 2) jd_bytes(c, x, (int64_t)y);
     else if (c->m && sscanf(line, "walk %llu %llu", &x, &y) == 2) jd_walk(c, x, (int64_t)y);

@@ -1,4 +1,5 @@
 /* [calls]: answers of models in every form of the table, read whole and cut at every byte; types of parameters; broken and hostile answers. */
+#include "shortest.h"
 
 /* The form of a row, as if a template had been rendered with its white space. */
 static calls_form *tcall_form(const char *name) {
@@ -687,7 +688,7 @@ static bool tcall_wander(gram_track *t, uint64_t *seed, str *out) {
         str_add(out, &b, 1);
         t->set = gram_step(t->g, t->set, b);
     }
-    const bool ends = gram__shortest(t->g, t->set, &rest);
+    const bool ends = shortest_text(t->g, t->set, &rest);
     str_add(out, rest.p, rest.n);
     str_drop(&rest);
     return ends;

@@ -1,5 +1,6 @@
 /* [gram]: random grammars against their languages, worked out from the definition for all short texts; counts, ambiguity, left recursion, what
  * nothing satisfies, operations on registers, collections in a small arena, nesting on a small stack. */
+#include "shortest.h"
 
 /* A grammar over the letters a and b, and its language, as sets of texts of at most TGR_LEN letters. */
 enum { TGR_LEN = 6, TGR_TEXTS = (2 << TGR_LEN) - 1, TGR_RULES = 5, TGR_ALTS = 3, TGR_ITEMS = 3 };
@@ -196,7 +197,7 @@ static bool tgr_least(gram *g, const tgr_language *l, int32_t set, int text) {
         if (l->whole[0].has[x] && tgr_length(x) >= n && (x + 1) >> (tgr_length(x) - n) == text + 1) want = tgr_length(x);
     bool ok = CHECKF(want <= TGR_LEN ? least == (uint64_t)(want - n) : least > (uint64_t)(TGR_LEN - n), "shortest way %llu, want %d", (unsigned long long)least, want - n);
     if (ok && want <= TGR_LEN && n % 2 == 0) {
-        ok = CHECK(gram__shortest(g, set, &out)) && EQ_INT(out.n, want - n);
+        ok = CHECK(shortest_text(g, set, &out)) && EQ_INT(out.n, want - n);
         for (size_t i = 0; i < out.n; i++) text = 2 * text + 1 + (out.p[i] - 'a');
         ok = ok && CHECK(l->whole[0].has[text]);
     }
@@ -624,17 +625,17 @@ static void t_gram_least(void) {
     set = gram_step(g, set, 'b');
     EQ_INT(gram_least(g, set), 8);
     str out = {0};
-    CHECK(gram__shortest(g, set, &out) && out.n == 8);
+    CHECK(shortest_text(g, set, &out) && out.n == 8);
     set = gram__first(g), out.n = 0;
     for (const char *p = "ccccb"; *p; p++) set = gram_step(g, set, (uint8_t)*p);
-    CHECK(gram__shortest(g, set, &out));
+    CHECK(shortest_text(g, set, &out));
     EQ_STR(out.p, "bbaa");
     gram_free(g), g = tgr_distinct(NULL);
     gram_hold(g, true);
     set = gram__first(g), out.n = 0;
     for (const char *p = "<><"; *p; p++) set = gram_step(g, set, (uint8_t)*p);
     EQ_INT(gram_least(g, set), 2);
-    CHECK(gram__shortest(g, set, &out));
+    CHECK(shortest_text(g, set, &out));
     EQ_STR(out.p, "a>");
     gram_free(g), g = gram_new();                     /* 12 texts, none twice: the empty one, one letter, two */
     const int32_t top = gram_rule(g, "top"), one = gram_state(g), in = gram_state(g), kept = gram_state(g), count = gram_state(g);

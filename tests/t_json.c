@@ -1,4 +1,5 @@
 /* [json]: any JSON value or object, the values of schemas. */
+#include "shortest.h"
 
 typedef struct {
     gram       *g;
@@ -131,7 +132,7 @@ static bool tn_text(tn_doc *d, size_t most, str *out) {
         t.set = gram_step(d->g, t.set, (uint8_t)b);
         alive = gram_least(d->g, t.set) != UINT64_MAX;
     }
-    alive = alive && gram__shortest(d->g, t.set, out);
+    alive = alive && shortest_text(d->g, t.set, out);
     gram_track_close(&t);
     return alive;
 }
