@@ -23,7 +23,7 @@ stress_suites() {
     cat << 'END'
 python_suite batch tests/batch.py "$stress"
 python_suite spec tests/spec.py "$stress"
-python_suite structure tests/structure.py "$bin" --stress "$stress" one_text
+python_suite structure tests/structure.py "$bin" one_text --stress "$stress"
 suite unit env LLMRUN_STRESS=1 "$build/tests"
 suite unit-all env LLMRUN_ALL=1 "$build/tests" fwd
 python_suite batch-same tests/batch.py "$bin" --stress "$stress" invariance
