@@ -23112,7 +23112,7 @@ static bool json_build(gram *g, int32_t from, schema_doc *s, const json_form *f,
  * Public: dev_blas_open, dev_exact; dev_blocks_new, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write,
  * dev_blocks_copy, dev_blocks_clear; dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free,
  * dev_plan_cost; dev_step, dev_run_free; dev_input.
- * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_tap, dev_times. */
+ * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_state, dev_tap, dev_times. */
 
 enum { DEV_PARTS = 8 };                               /* parts of a step whose times are counted apart */
 
@@ -23436,6 +23436,19 @@ typedef struct {
     size_t   state_bytes;                             /* of a recurrent layer: the state at k_at, which it has instead of K and V; else 0 */
 } dev_kv;
 
+enum { DEV_LOG = 16 };                                /* last rows of a step that a recurrent state can take back */
+
+/* Where the state of one recurrent layer lies in a slot, a block of the group of states; all of it float32. A slot stands at a position s: its
+ * sums have taken in the positions before s, and its log holds what the positions from s on are to bring, so that these can be taken back. The
+ * inputs of position p lie in row p % (taps - 1 + log) of the ring, which also has the last taps - 1 before s; gates in row p % log. */
+typedef struct {
+    const dev_blocks *mem;
+    int    group;                                     /* of the cache */
+    int    taps, width, log;                          /* taps of the convolution; its channels; rows of the log */
+    int    n_k, n_v, d_k, d_v;                        /* heads of keys and of values, and their sizes; n_v 0: a convolution alone */
+    size_t ring_at, gate_at, sum_at;                  /* bytes: inputs [taps - 1 + log][width]; gates [log][2 * n_v]; sums [n_v][d_k][d_v] */
+} dev_state;
+
 /* Stores K [n_head, hd_k] and V [n_head, hd_v] of one position, in the block that `table` names. */
 static void dev__kv_store(const dev_kv *l, const int32_t *table, int pos, const float *k, const float *v) {
     const size_t block = (size_t)l->block, at = (size_t)pos % block;
@@ -23467,6 +23480,9 @@ typedef struct {
     uint8_t *want;                                    /* [n] DEV_LOGITS or 0 */
     int32_t *table;                                   /* block numbers by position, of every sequence and group; -1: given back */
     size_t  *table_at;                                /* [n_seq * n_group + 1] where each sequence's table of each group begins */
+    int32_t *state_in, *state_out, *state_at;         /* [n_seq] slot that is read, -1: zeros; slot that is written; where the first stands */
+    int32_t *snap, *snap_at;                          /* [n_seq] slot that gets the state at a position, -1: none; that position: after state_at and
+                                                       * at most that behind the sequence's last row; the slot stands there */
 } dev_batch;
 
 typedef enum { DEV_ALL, DEV_OUT, DEV_ROW_SETS } dev_row_set;   /* all rows of a batch; those that ask for logits */
@@ -24266,7 +24282,7 @@ static void dev_run_free(dev_run *run) {
  * keys and tensors that no other has; 3 for a block that no other has, a kind of mixer or feed-forward, with its row in [fwd]; 4 a tiny
  * model with the logits of a float64 reading, from a script in tests/gen. tests/invented.rows shows two that are rows alone.
  * Public: arch_load, arch_drop, arch_list, arch_dim, arch_scaling_of, arch_window, arch_slot_applies, arch_table, arch_slots.
- * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rope_hp, arch_slot. */
+ * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* RoPE rotates values 2i and 2i + 1 of a head, or i and i + n_rot/2 */
 
@@ -24313,6 +24329,9 @@ static int arch_scaling_of(bytes name) {
 typedef enum { MIX_ATTN } arch_mixer;                 /* how a position reads earlier positions */
 typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS } arch_ffn;
 
+/* Sizes of a recurrent mixer. Its convolution runs over `width` channels; n_v 0: there is nothing behind it. */
+typedef struct { int taps, width, n_k, n_v, d_k, d_v; } arch_rec;   /* taps and channels of the convolution; heads of keys and values, their sizes */
+
 /* One layer. What may differ between layers is here and nowhere else. */
 typedef struct {
     arch_mixer mixer;
@@ -24324,6 +24343,7 @@ typedef struct {
     int   n_ff;                                       /* width of the dense feed-forward, 0: none */
     int   n_expert, n_expert_used, n_ff_exp;          /* experts; used for a row; width of each. 0: none */
     int   n_ff_shexp;                                 /* width of the shared expert, 0: none */
+    arch_rec rec;                                     /* of a recurrent layer; width 0: it has keys and values */
     size_t state_bytes;                               /* of a recurrent layer: its state for one sequence; 0: it has keys and values */
 } arch_layer_hp;
 
@@ -25132,7 +25152,7 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
  * Public: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate, kv_seq_blocks,
  * kv_table, kv_flush, kv_prefault, kv_bytes_peak, kv_bytes_most; kv_share, kv_count_prefix, kv_match_prefix, kv_publish, kv_commit, kv_room,
  * kv_held; kv_add_stored, kv_fetcher, kv_next, kv_node_tokens, kv_parts.
- * Opens: kv_cache.layer, kv_cache.max_blocks, kv_cache.n_group, kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy, kv_group.mem, kv_node.parent,
+ * Opens: kv_cache.layer, kv_cache.state, kv_cache.max_blocks, kv_cache.n_group, kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy, kv_group.mem, kv_node.parent,
  *   kv_node.used, kv_opts, kv_part, kv_seq.first, kv_seq.n. */
 
 typedef struct {
@@ -25200,6 +25220,7 @@ typedef struct {
 typedef struct {
     kv_opts   opts;
     dev_kv   *layer;                                  /* [n_layer] */
+    dev_state *state;                                 /* [n_layer] of recurrent layers */
     int       n_layer;
     kv_group *group;                                  /* [n_group] */
     int       n_group;
@@ -25232,6 +25253,17 @@ static int kv__group_of(kv_cache *kv, const arch_layer_hp *lh) {
     while (i < kv->n_group && (kv->group[i].rule != rule || kv->group[i].window != lh->window)) i++;
     if (i == kv->n_group) kv->group[kv->n_group++] = (kv_group){.rule = rule, .window = lh->window, .oldest = -1, .newest = -1};
     return i;
+}
+
+/* Places the state of a recurrent layer in the slots of its group, after the layers placed before. */
+static dev_state kv__state(kv_cache *kv, const arch_rec *r, int group) {
+    size_t   *at = &kv->group[group].mem.block_bytes;
+    dev_state l = {.mem = &kv->group[group].mem, .group = group, .taps = r->taps, .width = r->width, .log = DEV_LOG, .n_k = r->n_k, .n_v = r->n_v,
+                   .d_k = r->d_k, .d_v = r->d_v, .ring_at = *at};
+    l.gate_at = l.ring_at + kv__aligned(sizeof(float) * (size_t)(r->taps - 1 + DEV_LOG) * (size_t)r->width);
+    l.sum_at = l.gate_at + kv__aligned(sizeof(float) * DEV_LOG * 2 * (size_t)r->n_v);
+    *at = l.sum_at + kv__aligned(sizeof(float) * (size_t)r->n_v * (size_t)r->d_k * (size_t)r->d_v);
+    return l;
 }
 
 /* Places a layer in the blocks of its group, after the layers placed before. */
@@ -25271,6 +25303,7 @@ static void kv_free(kv_cache *kv) {
     mem_free(kv->copy);
     mem_free(kv->group);
     mem_free(kv->layer);
+    mem_free(kv->state);
     mem_free(kv);
 }
 
@@ -25282,7 +25315,10 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int64_t max_to
     kv->n_layer = hp->n_layer;
     kv->layer = mem_new((size_t)hp->n_layer, sizeof *kv->layer);
     kv->group = mem_new((size_t)hp->n_layer, sizeof *kv->group);
+    kv->state = mem_new((size_t)hp->n_layer, sizeof *kv->state);
     for (int il = 0; il < hp->n_layer; il++) kv->layer[il] = kv__layer(kv, &hp->layer[il]);
+    for (int il = 0; il < hp->n_layer; il++)
+        if (hp->layer[il].rec.width) kv->state[il] = kv__state(kv, &hp->layer[il].rec, kv->layer[il].group);
     kv->gap = mem_new((size_t)kv->n_group, sizeof *kv->gap);
     for (int i = 0; i < kv->n_group; i++) each += kv->group[i].mem.block_bytes;
     int64_t most = (max_tokens - 1) / o->block + 1;
