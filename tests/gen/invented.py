@@ -17,9 +17,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 import tiny_check                                               # noqa: E402
 import tiny_models                                              # noqa: E402
+from tiny_base import N_VOCAB, Weights, add_bpe_vocab, f32, write_tensors               # noqa: E402
 
 OUT = os.path.join(HERE, "..", "data", "invented")
-D, N_CTX, THETA, EPS = 48, 256, 10000.0, tiny_models.f32(1e-5)
+D, N_CTX, THETA, EPS = 48, 256, 10000.0, f32(1e-5)
 MODELS = {
     "invented": dict(heads=[2, 4, 6], kv=[1, 2, 2], hd=[32, 16, 16], ff=[64, 96, 0], window=[20, 0, 33], qk=True, pre=True),
     "invented2": dict(heads=[2, 2], kv=[1, 1], hd=[24, 24], ff=[48, 64], window=[0, 0], qk=False, pre=False),
@@ -28,8 +29,8 @@ N, ROWS, STEP = 80, 8, 10
 
 
 def draw_weights(s):
-    w = tiny_models.Weights(dict(arch="", seed=20, type="F32", bias=()))
-    w.matrix("token_embd", tiny_models.N_VOCAB, D, gain=2.5)
+    w = Weights(dict(arch="", seed=20, type="F32", bias=()))
+    w.matrix("token_embd", N_VOCAB, D, gain=2.5)
     for i, (heads, kv, hd, ff) in enumerate(zip(s["heads"], s["kv"], s["hd"], s["ff"])):
         b = "blk.%d." % i
         norms = [("attn_norm", D)] * s["pre"] + [("attn_q_norm", hd), ("attn_k_norm", hd)] * s["qk"] + [("post_attention_norm", D)]
@@ -59,22 +60,22 @@ def write_gguf(name, s, path):
     g.add_rope_freq_base(THETA)
     g.add_array(name + ".attention.key_length", s["hd"])
     g.add_array(name + ".attention.sliding_window", s["window"])
-    tiny_models.add_bpe_vocab(g)
-    tiny_models.write_tensors(g, draw_weights(s))
+    add_bpe_vocab(g)
+    write_tensors(g, draw_weights(s))
 
 
 def build(name, s):
     """One model; returns its row of the manifest."""
     path = os.path.join(OUT, name)
     write_gguf(name, s, path + ".gguf")
-    ids = [int(i) for i in np.random.default_rng(21).integers(0, tiny_models.N_VOCAB - 4, N)]
+    ids = [int(i) for i in np.random.default_rng(21).integers(0, N_VOCAB - 4, N)]
     logits = tiny_check.Model(path + ".gguf").logits(ids)
     first = N - 1 - (ROWS - 1) * STEP
     logits[first::STEP].astype("<f4").tofile(path + ".f32")
     tiny_models.write_ids(path + ".ids", ids)
     print("%s %d bytes, logits sd %.2f" % (name, os.path.getsize(path + ".gguf"), logits.std()))
     files = " ".join("../invented/%s.%s" % (name, end) for end in ("gguf", "ids", "f32"))
-    return "%s %s - %d %d %d %d %d nmse 1e-6\n" % (name, files, N, tiny_models.N_VOCAB, first, STEP, ROWS)
+    return "%s %s - %d %d %d %d %d nmse 1e-6\n" % (name, files, N, N_VOCAB, first, STEP, ROWS)
 
 
 def main():

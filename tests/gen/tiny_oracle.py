@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-MODULES = ["modeling_rope_utils", "masking_utils"] + [
-    "models.%s.modeling_%s" % (m, m) for m in ("llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen2_moe", "qwen3_moe")]
+COMMON = ["modeling_rope_utils", "masking_utils"]
+ROUTER = ("mlp.gate", lambda module, out: out[0])
 
 
 class Torch64:
@@ -23,9 +23,9 @@ class Torch64:
 
 
 @contextlib.contextmanager
-def everything_double():
+def everything_double(modules):
     saved, narrow = [], torch.Tensor.float
-    for name in MODULES:
+    for name in COMMON + modules:
         mod = importlib.import_module("transformers." + name)
         saved.append((mod, mod.torch))
         mod.torch = Torch64()
@@ -50,36 +50,39 @@ class OnlyDouble(TorchDispatchMode):
 
 
 class Oracle:
-    def __init__(self, class_name, config, state):
-        """state: name -> float array; every parameter of the model must be there, and nothing else."""
+    """A model s of a family (see tiny_models.py) with the weights `value`."""
+
+    def __init__(self, family, s, value):
         import transformers
         transformers.logging.set_verbosity_error()
         torch.set_num_threads(1)
-        with everything_double():
-            cls = getattr(transformers, class_name)
-            cfg = getattr(transformers, class_name.replace("ForCausalLM", "Config"))(**config)
-            cfg._attn_implementation = "eager"
-            cfg._experts_implementation = "eager"
-            self.model = cls(cfg).double().eval()
-            state = {k: torch.from_numpy(np.ascontiguousarray(v, np.float64)) for k, v in state.items()}
-            missing, extra = self.model.load_state_dict(state, strict=False)
-            tied = {"lm_head.weight"} if cfg.tie_word_embeddings else set()
-            assert set(missing) <= tied and not extra, (missing, extra)
-            self.model.tie_weights()
-        if cfg.tie_word_embeddings:
-            assert self.model.lm_head.weight is self.model.model.embed_tokens.weight
-        rotary = self.model.model.rotary_emb
-        assert rotary.inv_freq.dtype == torch.float64
-        self.inv_freq, self.rope_gain = rotary.inv_freq.numpy().copy(), float(rotary.attention_scaling)
-        self.routers = []
+        self.modules, self.routers = family.MODULES, []
+        name = family.hf_class(s)
+        cls = getattr(transformers, name)
+        with everything_double(self.modules), OnlyDouble():
+            cfg = cls.config_class(**family.hf_config(s))
+            cfg._attn_implementation = cfg._experts_implementation = "eager"
+            self.model = cls(cfg).eval()
+        self.load(family.hf_state(s, value), getattr(family, "IGNORED", "-"))
+        end, scores = getattr(family, "ROUTER", ROUTER)
         for name, mod in self.model.named_modules():
-            if name.endswith("mlp.gate"):
-                mod.register_forward_hook(lambda m, i, o: self.routers.append(o[0].detach().numpy().copy()))
+            if name.endswith(end):
+                mod.register_forward_hook(lambda m, i, o: self.routers.append(scores(m, o).detach().numpy().copy()))
+
+    def load(self, state, ignored):
+        """Every parameter of the model is in the state, and nothing else; those that start so are not looked at."""
+        state = {k: torch.from_numpy(np.ascontiguousarray(v, np.float64)) for k, v in state.items()}
+        missing, extra = self.model.load_state_dict(state, strict=False)
+        self.model.tie_weights()
+        head, embedding = self.model.get_output_embeddings().weight, self.model.get_input_embeddings().weight
+        tied = {n for n, p in self.model.named_parameters(remove_duplicate=False) if p is head and head is embedding}
+        missing = {n for n in missing if not n.startswith(ignored)}
+        assert missing <= tied and not extra, (missing, extra)
 
     def logits(self, ids):
-        """[n, V] float64; self.routers then holds the router logits [n, E] of each MoE layer."""
+        """[n, V] float64; self.routers then holds the scores [n, E] of each layer with experts."""
         self.routers.clear()
-        with everything_double(), torch.no_grad(), OnlyDouble():
+        with everything_double(self.modules), torch.no_grad(), OnlyDouble():
             out = self.model(input_ids=torch.tensor([ids]), use_cache=False)
         return out.logits[0].numpy()
 
