@@ -23275,7 +23275,7 @@ typedef struct {
     float          *y;
     size_t          ldy;
     int             rows, in, out;                    /* of a plan: the set of rows, the buffers; */
-    bool            gather;                           /* `in` holds all rows, the product takes those that ask for logits */
+    bool            gather;                           /* `in` holds all rows, the product takes those that ask for something */
 } dev_product;
 
 /* The input values of row t of a product. */
@@ -23471,13 +23471,13 @@ static void dev__kv_views(const dev_kv *l, const int32_t *table, int n, int head
 
 /* --- a batch: the rows of one step --- */
 
-enum { DEV_LOGITS = 1 };                              /* what a row asks for, as a mask */
+enum { DEV_LOGITS = 1, DEV_HIDDEN = 2 };              /* what a row asks for, as a mask: logits; the normed stream behind the last layer */
 
 /* Rows of one sequence stand together in rising position. Plain numbers: the bytes of a batch are the same in every process. */
 typedef struct {
-    int      n, n_out, n_seq, n_group;                /* rows; of them, those that ask for logits; sequences; groups of the cache */
+    int      n, n_out, n_seq, n_group;                /* rows; of them, those that ask for something; sequences; groups of the cache */
     int32_t *token, *pos, *seq;                       /* [n] seq: number of the row's sequence in this batch */
-    uint8_t *want;                                    /* [n] DEV_LOGITS or 0 */
+    uint8_t *want;                                    /* [n] DEV_LOGITS, DEV_HIDDEN or 0 */
     int32_t *table;                                   /* block numbers by position, of every sequence and group; -1: given back */
     size_t  *table_at;                                /* [n_seq * n_group + 1] where each sequence's table of each group begins */
     int32_t *state_in, *state_out, *state_at;         /* [n_seq] slot that is read, -1: zeros; slot that is written; where the first stands */
@@ -23485,7 +23485,7 @@ typedef struct {
                                                        * at most that behind the sequence's last row; the slot stands there */
 } dev_batch;
 
-typedef enum { DEV_ALL, DEV_OUT, DEV_ROW_SETS } dev_row_set;   /* all rows of a batch; those that ask for logits */
+typedef enum { DEV_ALL, DEV_OUT, DEV_ROW_SETS } dev_row_set;   /* all rows of a batch; those that ask for something */
 
 /* One set of rows, by number, and where each run of rows of one sequence begins among them: an attention task's rows. */
 typedef struct {
@@ -23499,7 +23499,7 @@ enum { DEV_ATTN_ROWS = 32 };                          /* positions of one attent
 static void dev__list_rows(const dev_batch *b, dev_row_set set, dev_row_list *to) {
     to->n = to->n_run = 0;
     for (int r = 0; r < b->n; r++) {
-        if (set == DEV_OUT && !(b->want[r] & DEV_LOGITS)) continue;
+        if (set == DEV_OUT && !b->want[r]) continue;
         if (to->n == 0 || b->seq[to->row[to->n - 1]] != b->seq[r] || to->n - to->run[to->n_run - 1] >= DEV_ATTN_ROWS)
             to->run[to->n_run++] = to->n;
         to->row[to->n++] = r;
@@ -23899,7 +23899,7 @@ static void dev__attend_cost(const dev_plan *plan, const dev_op *op, const dev_b
     (void)plan;
     for (int i = 0, run = 0; i < b->n; i++) {
         const int all = b->pos[i] + 1, seen = op->cache.window && all > op->cache.window ? op->cache.window : all;
-        const int takes = op->rows == DEV_ALL || (b->want[i] & DEV_LOGITS);
+        const int takes = op->rows == DEV_ALL || b->want[i];
         past += takes * seen;
         run += takes;
         if (i + 1 < b->n && b->seq[i + 1] == b->seq[i]) continue;
@@ -24121,7 +24121,7 @@ static void dev__fill_experts(dev_plan *p) {
     p->expert_at = dev__take(p, (size_t)most + 1, sizeof *p->expert_at, true);
 }
 
-/* Ends the list and allocates what it needs for steps of up to max_rows rows, max_out of which ask for logits; counting: no memory
+/* Ends the list and allocates what it needs for steps of up to max_rows rows, max_out of which ask for something; counting: no memory
  * but n_bytes, which tells how much it would be. */
 static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out, bool counting) {
     const int lists[][2] = {{p->n_op, sizeof *p->op}, {p->n_product, sizeof *p->product}, {p->n_buf, sizeof *p->buf}};
@@ -26331,14 +26331,16 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
  *   The pass is written once for a model, as a list of operations that [dev] runs for every batch: it reads from top to bottom below,
  * by kinds of mixers and feed-forwards. A step is prepared with fwd_begin() and an fwd_add() for each row; fwd_step() writes down the
  * block tables of its sequences and runs the list.
- *   In the last layer only rows that ask for logits go on past K and V. A watched step takes every row through every layer, shows
- * the last product too and leaves that one uncomputed: it has no logits.
- * Public: fwd_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost, fwd_step, fwd_part_names.
+ *   In the last layer only rows that ask for something go on past K and V: for logits or, where the list ends there, for their hidden
+ * values behind the last norm. A watched step takes every row through every layer, shows the last product too and leaves that one
+ * uncomputed: it has no logits.
+ * Public: fwd_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost, fwd_step, fwd_hidden,
+ * fwd_part_names.
  * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_WO, FWD_FFN, FWD_HEAD, FWD_PARTS } fwd_part;
 
-enum { FWD_LOGITS = DEV_LOGITS };                     /* what a row asks for */
+enum { FWD_LOGITS = DEV_LOGITS, FWD_HIDDEN = DEV_HIDDEN };   /* what a row asks for; a list gives one of the two */
 
 _Static_assert((int)FWD_PARTS <= DEV_PARTS, "times have room for every part");
 static const char *const fwd_part_names[FWD_PARTS] = {
@@ -26356,8 +26358,10 @@ typedef struct {
     const kv_seq **from;                              /* [n_seq of the batch] whose tables fwd_step() writes down */
     size_t       table_cap, table_at_cap;
     int          max_rows, max_out;
+    unsigned     gives;                               /* FWD_LOGITS or FWD_HIDDEN: with what the list ends */
     int          n_vocab;                             /* V, or fewer: logits of the first tokens alone */
     float       *logits;                              /* [n_out, n_vocab] of the last step */
+    dev_buf      hidden;                              /* [n_out, D] what the head reads */
     size_t       bytes;                               /* of the memory that is allocated once */
 } fwd;
 
@@ -26570,6 +26574,8 @@ static void fwd__plan(fwd *f) {
     }
     d.il--;
     fwd__enter(&d, f->m->glob.vec[W_OUTPUT_NORM]);
+    f->hidden = d.in;
+    if (f->gives == FWD_HIDDEN) return;
     d.part = FWD_HEAD;
     fwd__op(&d, (dev_op){.kind = watched ? DEV_WATCH : DEV_MATMUL});
     dev_plan_rows(&f->plan, &f->m->glob.mat[W_OUTPUT], f->n_vocab, d.rows, d.in, watched ? 0 : d.logits);
@@ -26589,23 +26595,24 @@ static void fwd__fill(fwd *f, int n_threads, bool counting) {
 }
 
 /* Bytes that fwd_new() allocates, of which the logits are max_out x V floats. */
-static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out) {
-    fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .n_vocab = m->hp.n_vocab};
+static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out, unsigned gives) {
+    fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab};
     fwd__fill(&f, n_threads, true);
     dev_plan_free(&f.plan);
     return f.bytes;
 }
 
 /* Bytes for each row of a step. */
-static size_t fwd_row_bytes(const model *m) { return fwd_bytes(m, 1, 2, 1) - fwd_bytes(m, 1, 1, 1); }
+static size_t fwd_row_bytes(const model *m) { return fwd_bytes(m, 1, 2, 1, FWD_LOGITS) - fwd_bytes(m, 1, 1, 1, FWD_LOGITS); }
 
-/* max_rows: most rows of a step; max_out: most of them that ask for logits. */
-static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out) {
+/* max_rows: most rows of a step; max_out: most of them that ask for what the list gives, FWD_LOGITS or FWD_HIDDEN. */
+static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out, unsigned gives) {
     fwd *f = mem_new(1, sizeof *f);
     f->m = m;
     f->kv = kv;
     f->max_rows = max_rows;
     f->max_out = max_out;
+    f->gives = gives;
     f->n_vocab = m->hp.n_vocab;
     f->run.p = p;
     f->run.plan = &f->plan;
@@ -26646,16 +26653,16 @@ static void fwd_watch(fwd *f, const dev_tap *tap) {
 /* The batch of the next step is empty. */
 static void fwd_begin(fwd *f) { f->batch.n = f->batch.n_out = f->batch.n_seq = 0; }
 
-/* One more row; `want` is FWD_LOGITS or 0. The sequence stays until the step has run, its positions up to pos are reserved by then. */
+/* One more row; `want` is what the list gives, or 0. The sequence stays until the step has run, its positions up to pos are reserved by then. */
 static void fwd_add(fwd *f, const kv_seq *seq, int32_t token, int pos, unsigned want) {
     dev_batch *b = &f->batch;
-    ASSERT(b->n < f->max_rows && token >= 0 && token < f->m->hp.n_vocab);
+    ASSERT(b->n < f->max_rows && token >= 0 && token < f->m->hp.n_vocab && !(want & ~f->gives));
     if (!b->n_seq || f->from[b->n_seq - 1] != seq) f->from[b->n_seq++] = seq;
     b->token[b->n] = token;
     b->pos[b->n] = pos;
     b->seq[b->n] = b->n_seq - 1;
     b->want[b->n++] = (uint8_t)want;
-    b->n_out += (want & DEV_LOGITS) != 0;
+    b->n_out += want != 0;
 }
 
 /* Adds what a step with this batch costs. */
@@ -26679,13 +26686,17 @@ static void fwd__write_tables(fwd *f) {
     b->table_at[n_tables] = at;
 }
 
-/* Runs the batch: f->logits are then those of the rows that asked, in their order, valid until the next step. False: an interrupt came. */
+/* Runs the batch: f->logits or the rows of fwd_hidden() are then those of the rows that asked, in their order, valid until the next step.
+ * False: an interrupt came. */
 static bool fwd_step(fwd *f) {
     for (int i = 0; i < f->batch.n; i++) ASSERT(f->batch.pos[i] < f->from[f->batch.seq[i]]->n);
     fwd__write_tables(f);
     kv_flush(f->kv);
     return dev_step(&f->run);
 }
+
+/* The hidden values [D] of the row that was number i among those that asked. */
+__attribute__((unused)) static const float *fwd_hidden(const fwd *f, int i) { return f->plan.buf[f->hidden].a.x + (size_t)i * f->plan.buf[f->hidden].a.ldx; }
 
 /* ===== [samp] logits to token =====
  * Chooses the next token of one sequence. A sampler holds the options, the chain of samplers built from them, the recent tokens
@@ -29798,7 +29809,7 @@ static void engine_need_weights(engine_needs *t, const model *m, const engine_op
 /* Adds what its steps take, and a sampler with a row of logits for each of n_seqs sequences. */
 static void engine_need_steps(engine_needs *t, const model *m, int n_threads, int n_rows, int n_out, int n_seqs, const char *const what[3]) {
     const uint64_t logit = sizeof(float) * (uint64_t)m->hp.n_vocab, logits = logit * (uint64_t)n_out;
-    engine_need(t, what[0], fwd_bytes(m, n_threads, n_rows, n_out) - logits);
+    engine_need(t, what[0], fwd_bytes(m, n_threads, n_rows, n_out, FWD_LOGITS) - logits);
     engine_need(t, what[1], logits);
     engine_need(t, what[2], (samp_bytes(m->hp.n_vocab, samp_defaults.repeat_last_n) + logit) * (uint64_t)n_seqs);
 }
@@ -29840,6 +29851,7 @@ typedef struct {
     int                 n_seqs;                       /* sequences at once; 0: as many as a step covers if they lie one behind the other */
     int                 n_rows;                       /* rows of a step; 0: as the options say */
     int                 n_out;                        /* rows of a step that may ask for logits; 0: as many as ENGINE_LOGIT_BYTES hold */
+    bool                hidden;                       /* rows ask for hidden values, not for logits; every row of a step may */
     bool                share;                        /* sequences share equal blocks. The cache is bounded by what memory the run leaves,
                                                        * not by n_seqs * n_ctx */
     engine_packing      pack;
@@ -29869,6 +29881,7 @@ static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) 
     if (plan->n_seqs <= 1 && plan->n_need > 0 && eng->n_batch > plan->n_need) eng->n_batch = (int)plan->n_need;
     engine__cut_rows(eng);
     if (!plan->n_seqs) plan->n_seqs = eng->n_batch / eng->n_ctx + 2;
+    if (plan->hidden) plan->n_out = eng->n_batch;
     if (!plan->n_out) plan->n_out = out > 1 ? (int)out : 1;
 }
 
@@ -29876,9 +29889,10 @@ static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) 
 static engine_needs engine__needs(const engine *eng, const engine_opts *fo, const engine_plan *plan) {
     static const char *const steps[] = {"steps", "logits", "samplers"};
     engine_needs             t = {0};
+    const int                n_threads = fo->n_threads > 0 ? fo->n_threads : pool_default_threads();
     engine_need_weights(&t, &eng->m, fo, "weights in the file", "packed weights");
-    engine_need_steps(&t, &eng->m, fo->n_threads > 0 ? fo->n_threads : pool_default_threads(), eng->n_batch,
-                      plan->n_out < eng->n_batch ? plan->n_out : eng->n_batch, plan->n_seqs, steps);
+    if (plan->hidden) engine_need(&t, steps[0], fwd_bytes(&eng->m, n_threads, eng->n_batch, eng->n_batch, FWD_HIDDEN));
+    else engine_need_steps(&t, &eng->m, n_threads, eng->n_batch, plan->n_out < eng->n_batch ? plan->n_out : eng->n_batch, plan->n_seqs, steps);
     for (int i = 0; plan->beside && i < plan->beside->n; i++) engine_need(&t, plan->beside->row[i].what, plan->beside->row[i].bytes);
     t.token_bytes = plan->beside ? plan->beside->token_bytes : 0;
     return t;
@@ -29950,7 +29964,7 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     eng->chunk = fo->n_batch < eng->n_batch ? fo->n_batch : eng->n_batch;
     engine__open_threads(eng, fo, plan.host);
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
-    eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out);
+    eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out, plan.hidden ? FWD_HIDDEN : FWD_LOGITS);
     eng->t_open = clock_now() - eng->t_start;
     engine__log(eng);
     if (plan.pack == ENGINE_PACK_NOW) engine__pack_now(eng, fo);
@@ -42105,7 +42119,7 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
     const int64_t blocks = ((int64_t)o->chunk + o->kv.block - 1) / o->kv.block;       /* a sequence takes whole blocks */
     ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, n * blocks * o->kv.block, e)) != NULL;
     if (ok) {
-        j->f = fwd_new(&j->m, j->kv, j->p, n * o->chunk, 1);
+        j->f = fwd_new(&j->m, j->kv, j->p, n * o->chunk, 1, FWD_LOGITS);
         round__alloc(j);
         log_warn("calibrating on %d tokens in %d chunks", n * o->chunk, n);
         ok = round__step(j, ids, bos, n, e) && round__check(j, e);

@@ -85,7 +85,7 @@ static void far_make_plan(uint64_t id) {
     ASSERT(p->kv && p->kv->n_group == in.n_group);
     for (int il = 0; il < p->kv->n_layer; il++) p->kv->layer[il].mem = far_blocks_of(in.group[p->kv->layer[il].group]);
     p->p = pool_new(in.n_threads);
-    p->f = fwd_new(&p->m, p->kv, p->p, in.max_rows, in.max_out);
+    p->f = fwd_new(&p->m, p->kv, p->p, in.max_rows, in.max_out, FWD_LOGITS);
     fwd_trim(p->f, in.n_vocab);
 }
 

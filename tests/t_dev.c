@@ -157,7 +157,7 @@ static void td_each_model(const t_how *how, int every, int from, void (*fn)(t_ri
         if (m % every) continue;
         if (!t_rig_open(&r, t_tiny_path(t.file), how)) continue;
         fwd_free(r.f);
-        r.f = fwd_new(&r.m, r.kv, r.p, TD_ROWS, TD_ROWS);
+        r.f = fwd_new(&r.m, r.kv, r.p, TD_ROWS, TD_ROWS, FWD_LOGITS);
         int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
         kv_seq  *s[2] = {kv_seq_new(r.kv), kv_seq_new(r.kv)};
         if (td_batch(&r, ids, n, s)) fn(&r, &t, how);

@@ -186,7 +186,7 @@ static void t_engine_memory(void) {
         EQ_INT(t.row[3].bytes, sizeof(float) * (size_t)eng->max_out * (size_t)eng->m.hp.n_vocab);
 
         size_t     before = t_engine_malloced();
-        fwd       *f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out);
+        fwd       *f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out, FWD_LOGITS);
         const bool says = before > 0;
         if (says) t_engine_counted("steps", t_engine_malloced() - before, f->bytes, 64);
         fwd_free(f);

@@ -66,7 +66,7 @@ static bool t_rig_open(t_rig *r, const char *path, const t_how *how) {
     if (!CHECKF(r->kv != NULL, "%s", e.text)) return false;
     r->p = pool_new(how->threads);
     if (how->packed) CHECK(!model_pack(&r->m, r->p, SIZE_MAX));
-    r->f = fwd_new(&r->m, r->kv, r->p, 128, 128);
+    r->f = fwd_new(&r->m, r->kv, r->p, 128, 128, FWD_LOGITS);
     return true;
 }
 
@@ -261,7 +261,7 @@ static void t_fwd_hadamard(void) {
             fwd_free(r.f);
             kv_free(r.kv);
             r.kv = kv_new(&r.m.hp, &o, 4096, &e);
-            r.f = fwd_new(&r.m, r.kv, r.p, 128, 128);
+            r.f = fwd_new(&r.m, r.kv, r.p, 128, 128, FWD_LOGITS);
             for (int il = 0; plain && il < r.kv->n_layer; il++) r.kv->layer[il].hadamard_k = r.kv->layer[il].hadamard_v = 1;
             float *got = t_rig_logits(&r, ids, n, 512);
             double err = t_tiny_error(&t, got), limit = cases[i].limit;
@@ -390,7 +390,7 @@ static void t_rig_team(t_rig *r, int window, int threads) {
     fwd_free(r->f);
     pool_free(r->p);
     r->p = pool_new(threads);
-    r->f = fwd_new(&r->m, r->kv, r->p, 128, 128);
+    r->f = fwd_new(&r->m, r->kv, r->p, 128, 128, FWD_LOGITS);
 }
 
 enum { T_DEEP = 3000 };
@@ -539,7 +539,7 @@ static void t_fwd_faults(void) {
         int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
         faults[i].apply(&r);
         fwd_free(r.f);
-        r.f = fwd_new(&r.m, r.kv, r.p, 128, 128);
+        r.f = fwd_new(&r.m, r.kv, r.p, 128, 128, FWD_LOGITS);
         float *got = t_rig_logits(&r, ids, n, 512);
         double err = t_tiny_error(&t, got);
         CHECKF(err > 10 * t.limit, "%s with %s: %s %.3g would pass", faults[i].model, faults[i].fault, t.metric, err);
