@@ -285,16 +285,64 @@ K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, con
 
 /* --- vectors of floats --- */
 
+/* y = x / sqrt(mean of x^2 + eps) * w; w may be NULL. */
 K_PUBLIC void k_rms_norm(const float *x, const float *w, float eps, int n, float *y);
+/* y = (x - mean) / sqrt(variance + eps) * w + b; w and b may be NULL. */
+K_PUBLIC void k_layer_norm(const float *x, const float *w, const float *b, float eps, int n, float *y);
+/* x /= sqrt(sum of x^2 + eps). */
+K_PUBLIC void k_l2_norm(float *x, float eps, int n);
 K_PUBLIC float k_dot(const float *a, const float *b, int n);
 K_PUBLIC void k_add(float *y, const float *a, const float *b, int n);          /* y = a + b */
+K_PUBLIC void k_mul(float *y, const float *a, const float *b, int n);          /* y = a * b */
 K_PUBLIC void k_axpy(float *y, const float *x, float s, int n);                /* y += s*x */
 K_PUBLIC void k_scale(float *y, float s, int n);                               /* y *= s */
 K_PUBLIC void k_swiglu(float *gate, const float *up, int n);                   /* gate = silu(gate) * up */
+
+typedef enum {
+    K_SILU,                                              /* x sigmoid(x) */
+    K_GELU,                                              /* the tanh form: x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)) */
+    K_GELU_ERF,                                          /* the exact form: x times the normal distribution function of x */
+    K_SIGMOID, K_RELU,
+    K_RELU2                                              /* max(x, 0)^2 */
+} k_act_fn;
+
+/* x = fn(x) * up; up NULL: x = fn(x). */
+K_PUBLIC void k_activate(k_act_fn fn, float *x, const float *up, int n);
+/* gate = g sigmoid(alpha g) * (u + 1) with g = min(gate, limit) and u = up cut to [-limit, limit]. */
+K_PUBLIC void k_swiglu_clip(float *gate, const float *up, float limit, float alpha, int n);
+K_PUBLIC void k_cap(float *x, float cap, int n);                               /* x = cap * tanh(x / cap) */
 K_PUBLIC void k_softmax(float *x, int n);
+/* One value; like everything here, the same bits on every machine. */
 K_PUBLIC float k_sigmoid(float x);
+K_PUBLIC float k_softplus(float x);                                            /* log(1 + exp(x)) */
+K_PUBLIC float k_expf(float x);
 K_PUBLIC float k_max(const float *x, int n, int *arg);                         /* *arg: its index; arg may be NULL */
 K_PUBLIC void k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs);
+
+/* --- recurrent layers --- */
+
+enum { K_CONV_TAPS = 16 };                               /* the most taps of k_conv */
+
+/* Causal convolution, a filter for each of n channels: y[t*ldy + c] = bias[c] + sum over j of w[c*taps + j] * x[t + j][c], for rows
+ * 0 <= t < n_rows, then SiLU where `silu`. x: n_rows + taps - 1 rows of inputs, NULL: a row of zeros. bias may be NULL. */
+K_PUBLIC void k_conv(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu, float *y, size_t ldy);
+
+/* The gated delta rule of one value head, for n_pos positions in order. At each of them, with vectors q[d_k], k[d_k], v[n], o[n] and
+ * numbers decay and beta:
+ *     x = beta * (v - decay * S^T k);  S = decay * S + k x^T;  o = S^T q
+ * Columns of S are independent. Any split into calls of fewer positions or columns gives the same bits. */
+typedef struct {
+    float       *s;                                      /* the state [d_k][ld_s], changed in place */
+    const float *q, *k, *v, *decay, *beta;               /* of the first position */
+    float       *o;                                      /* NULL: only the state is wanted, and q is not read */
+    size_t       ld_s, ld_qk, ld_v, ld_gate, ld_o;       /* floats between rows of s; between positions of q and of k, of v, of decay
+                                                            and of beta, of o */
+    int          d_k, n, n_pos;
+} k_delta_args;
+
+/* A state of [d_k][K_DELTA_COLS], with as many columns in a call, is read as one stream, and stays in L1. */
+enum { K_DELTA_COLS = 32 };
+K_PUBLIC void k_delta(const k_delta_args *a);
 
 /* --- cache and attention --- */
 
@@ -303,6 +351,7 @@ typedef struct {
     const float *q;
     float       *o;
     int64_t      begin, end;
+    int64_t      at;                            /* its own position, for slopes */
 } k_attn_row;
 
 /* Query rows that share one K/V head: the query heads of its group, of some tokens of a sequence. */
@@ -312,6 +361,7 @@ typedef struct {
     int               hd_k, hd_v;               /* even; quantised heads are padded to whole blocks: k_kv_bytes() */
     float             scale, softcap;           /* s = scale * q.k; softcap 0: off, else cap*tanh(s/cap) */
     const float      *sinks;                    /* [n_rows] attention sinks: an extra logit in the denominator, or NULL */
+    const float      *slopes;                   /* [n_rows] ALiBi: s -= slope * |position - at|, after the cap; or NULL */
     uint32_t          type_k, type_v;           /* f32 f16 bf16 q8_0 q4_0                           */
     const uint8_t *const *k_blocks, *const *v_blocks; /* [position / block] address of a block; NULL: behind the window */
     int               block;                    /* positions per block, any >= 1                    */
@@ -1504,11 +1554,43 @@ static float k__tanh_ref(float x) {
     return fabsf(x) < K_TANH_SMALL ? fmaf(x * z, p, x) : copysignf(big, x);
 }
 
+/* --- normal distribution function, logarithm ---
+ * Phi: 1/2 + x S(x^2) up to 1 (minimax of degree 5, error 3e-10), 1 - tail(x) above, tail(-x) below -1. tail(a) = exp(-a^2/2) T(t) with
+ * t = 1/(1 + 0.3a), T minimax of degree 8 (relative error 1e-8) up to a = 13.3. The rounding error of a^2 is taken into account.
+ * log(1 + e) = s (2 + s^2 L(s^2)) with s = e/(2 + e), for 0 <= e <= 1 (minimax of degree 4, relative error 4e-10). */
+#define K_PHI_SMALL 1.0f
+static const float k__phi_c[6] = {0x1.988454p-2f, -0x1.105832p-4f, 0x1.46ce5ep-7f, -0x1.36fecep-10f, 0x1.dc1b4ap-14f, -0x1.012f18p-17f};
+static const float k__tail_c[9] = {0x1.5aedf8p-17f, 0x1.e93054p-4f, 0x1.f512b2p-4f, 0x1.7d7facp-4f, 0x1.2a54f6p-3f,
+                                   -0x1.46160p-4f,  0x1.d56f78p-3f, -0x1.579d1ep-3f, 0x1.33dbd4p-5f};
+static const float k__log_c[5] = {0x1.555556p-1f, 0x1.9998cep-2f, 0x1.24ca56p-2f, 0x1.bc6ab8p-3f, 0x1.dc3cc8p-3f};
+
+/* c[n - 1] x^(n-1) + ... + c[0]. */
+static float k__poly_ref(const float *c, int n, float x) {
+    float p = c[n - 1];
+    for (int i = n - 2; i >= 0; i--) p = fmaf(p, x, c[i]);
+    return p;
+}
+
+static float k__phi_ref(float x) {
+    const float z = x * x, lost = fmaf(x, x, -z), e = k__exp_ref(-0.5f * z);
+    const float tail = fmaf(e, -0.5f * lost, e) * k__poly_ref(k__tail_c, 9, 1.0f / fmaf(0.3f, fabsf(x), 1.0f));
+    if (fabsf(x) < K_PHI_SMALL) return fmaf(x, k__poly_ref(k__phi_c, 6, z), 0.5f);
+    return x > 0 ? 1.0f - tail : tail;
+}
+
+/* log(1 + exp(x)) */
+static float k__softplus(float x) {
+    const float e = k__exp_ref(-fabsf(x)), s = e / (2.0f + e), z = s * s;
+    const float log = s * fmaf(z, k__poly_ref(k__log_c, 5, z), 2.0f);
+    return x > 0 ? x + log : log;
+}
+
 /* --- element by element: plain loops, which each level compiles again for its target --- */
 
 #define K__BODY static inline __attribute__((always_inline))
 
 K__BODY void k__add(float *y, const float *a, const float *b, int n) { for (int i = 0; i < n; i++) y[i] = a[i] + b[i]; }
+K__BODY void k__mul(float *y, const float *a, const float *b, int n) { for (int i = 0; i < n; i++) y[i] = a[i] * b[i]; }
 K__BODY void k__axpy(float *y, const float *x, float s, int n) { for (int i = 0; i < n; i++) y[i] = fmaf(s, x[i], y[i]); }
 K__BODY void k__scale(float *y, float s, int n) { for (int i = 0; i < n; i++) y[i] *= s; }
 
@@ -1516,6 +1598,14 @@ K__BODY void k__scale(float *y, float s, int n) { for (int i = 0; i < n; i++) y[
 K__BODY void k__norm(const float *x, const float *w, float r, int n, float *y) {
     if (w) for (int i = 0; i < n; i++) y[i] = x[i] * r * w[i];
     else   for (int i = 0; i < n; i++) y[i] = x[i] * r;
+}
+
+/* y = (x - mean) * r * w + b. */
+K__BODY void k__shift(const float *x, const float *w, const float *b, float mean, float r, int n, float *y) {
+    if (w && b) for (int i = 0; i < n; i++) y[i] = (x[i] - mean) * r * w[i] + b[i];
+    else if (w) for (int i = 0; i < n; i++) y[i] = (x[i] - mean) * r * w[i];
+    else if (b) for (int i = 0; i < n; i++) y[i] = (x[i] - mean) * r + b[i];
+    else        for (int i = 0; i < n; i++) y[i] = (x[i] - mean) * r;
 }
 
 /* cs: cos, sin of each pair. Pairs are (i, i + n_rot/2) with halves, else (2i, 2i + 1). Elements from n_rot on do not change. */
@@ -1611,6 +1701,19 @@ static void k_rms_norm_ref(const float *x, const float *w, float eps, int n, flo
     k__norm(x, w, 1.0f / sqrtf(k_dot_ref(x, x, n) / (float)n + eps), n, y);
 }
 
+static void k_layer_norm_ref(const float *x, const float *w, const float *b, float eps, int n, float *y) {
+    float s[16] = {0}, d[16] = {0};
+    for (int i = 0; i < n; i++) s[i & 15] += x[i];
+    const float mean = k__lanes_ref(s, 16) / (float)n;
+    for (int i = 0; i < n; i++) d[i & 15] = fmaf(x[i] - mean, x[i] - mean, d[i & 15]);
+    k__shift(x, w, b, mean, 1.0f / sqrtf(k__lanes_ref(d, 16) / (float)n + eps), n, y);
+}
+
+/* The form of transformers, whose logits are the reference; llama.cpp divides by max(sqrt(sum), eps). They differ by less than a
+ * rounding error unless the row is almost 0. */
+static void k_l2_norm_ref(float *x, float eps, int n) { k__scale(x, 1.0f / sqrtf(k_dot_ref(x, x, n) + eps), n); }
+
+static void k_mul_ref(float *y, const float *a, const float *b, int n) { k__mul(y, a, b, n); }
 static void k_add_ref(float *y, const float *a, const float *b, int n) { k__add(y, a, b, n); }
 static void k_axpy_ref(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
 static void k_scale_ref(float *y, float s, int n) { k__scale(y, s, n); }
@@ -1657,6 +1760,69 @@ static void k_hadamard_ref(float *x, int n, int size) {
 
 static void k_swiglu_ref(float *gate, const float *up, int n) {
     for (int i = 0; i < n; i++) gate[i] = gate[i] / (1.0f + k__exp_ref(-gate[i])) * up[i];
+}
+
+/* --- activations ---
+ * (1 + tanh(z))/2 = sigmoid(2z), so the tanh form of GELU needs one exp. */
+#define K_GELU_1 0x1.988454p+0f                 /* 2 sqrt(2/pi), and that times 0.044715 */
+#define K_GELU_3 0x1.2444f2p-4f
+
+static float k__act_ref(k_act_fn fn, float x) {
+    switch (fn) {
+    case K_SILU: return x / (1.0f + k__exp_ref(-x));
+    case K_GELU: return x / (1.0f + k__exp_ref(-x * fmaf(x * x, K_GELU_3, K_GELU_1)));
+    case K_GELU_ERF: return x * k__phi_ref(x);
+    case K_SIGMOID: return 1.0f / (1.0f + k__exp_ref(-x));
+    case K_RELU: return x < 0 ? 0 : x;
+    case K_RELU2: return x < 0 ? 0 : x * x;
+    }
+    return x;
+}
+
+static void k_activate_ref(k_act_fn fn, float *x, const float *up, int n) {
+    for (int i = 0; i < n; i++) x[i] = up ? k__act_ref(fn, x[i]) * up[i] : k__act_ref(fn, x[i]);
+}
+
+static void k_swiglu_clip_ref(float *gate, const float *up, float limit, float alpha, int n) {
+    for (int i = 0; i < n; i++) {
+        const float g = gate[i] > limit ? limit : gate[i], u = up[i] > limit ? limit : up[i] < -limit ? -limit : up[i];
+        gate[i] = g / (1.0f + k__exp_ref(-alpha * g)) * (u + 1.0f);
+    }
+}
+
+static void k_cap_ref(float *x, float cap, int n) {
+    for (int i = 0; i < n; i++) x[i] = cap * k__tanh_ref(x[i] / cap);
+}
+
+/* --- recurrent layers --- */
+
+static void k_conv_ref(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu, float *y, size_t ldy) {
+    for (int t = 0; t < n_rows; t++, x++, y += ldy)
+        for (int c = 0; c < n; c++) {
+            float sum = bias ? bias[c] : 0;
+            for (int j = 0; j < taps; j++) sum = fmaf(w[(size_t)c * (size_t)taps + (size_t)j], x[j] ? x[j][c] : 0, sum);
+            y[c] = silu ? k__act_ref(K_SILU, sum) : sum;
+        }
+}
+
+/* A column of the state times a vector: four interleaved sums. */
+static float k__delta_dot_ref(const float *s, size_t ld, const float *k, int d_k) {
+    float sum[4] = {0};
+    for (int j = 0; j < d_k; j++) sum[j & 3] = fmaf(s[(size_t)j * ld], k[j], sum[j & 3]);
+    return k__lanes_ref(sum, 4);
+}
+
+static void k_delta_ref(const k_delta_args *a) {
+    for (size_t p = 0; p < (size_t)a->n_pos; p++) {
+        const float *q = a->q + p * a->ld_qk, *k = a->k + p * a->ld_qk, *v = a->v + p * a->ld_v;
+        const float  decay = a->decay[p * a->ld_gate], beta = a->beta[p * a->ld_gate];
+        for (int c = 0; c < a->n; c++) {
+            float      *s = a->s + c;
+            const float x = beta * fmaf(-decay, k__delta_dot_ref(s, a->ld_s, k, a->d_k), v[c]);
+            for (int j = 0; j < a->d_k; j++) s[(size_t)j * a->ld_s] = fmaf(k[j], x, decay * s[(size_t)j * a->ld_s]);
+            if (a->o) a->o[p * a->ld_o + (size_t)c] = k__delta_dot_ref(s, a->ld_s, q, a->d_k);
+        }
+    }
 }
 
 static float k_max_ref(const float *x, int n, int *arg) {
@@ -2415,6 +2581,8 @@ typedef struct {
     int          n, row[K_ATTN_GROUP], lo[K_ATTN_GROUP], hi[K_ATTN_GROUP];
     const float *q[K_ATTN_GROUP];
     float       *o[K_ATTN_GROUP], m[K_ATTN_GROUP], l[K_ATTN_GROUP], c[K_ATTN_GROUP];
+    float        slope[K_ATTN_GROUP];           /* with a->slopes, */
+    int          far[K_ATTN_GROUP];             /* how far the tile begins behind the row's own position; negative: before it */
 } k__attn_rows;
 
 /* Converts n_pos positions of n values, stride bytes apart, into rows ld floats apart. */
@@ -2574,8 +2742,17 @@ static void k__attn_gather(const k__attn_values *lv, k__attn_mem *w, k__attn_row
     }
 }
 
-static void k__attn_group(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_rows *g) {
+/* What ALiBi takes from the scores of the tile at base. */
+static void k__attn_lean(const k_attn_args *a, k__attn_rows *g, int64_t base) {
+    for (int r = 0; r < K_ATTN_GROUP; r++) {
+        g->slope[r] = r < g->n ? a->slopes[g->row[r]] : 0;
+        g->far[r] = r < g->n ? (int)(base - a->rows[g->row[r]].at) : 0;
+    }
+}
+
+static void k__attn_group(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_rows *g, int64_t base) {
     if (!g->n) return;
+    if (a->slopes) k__attn_lean(a, g, base);
     for (int r = 0; r < k__round_up(g->n, 4); r++) {
         const bool there = r < g->n;
         g->m[r] = there ? w->part[g->row[r]].m : -INFINITY;
@@ -2618,9 +2795,9 @@ static void k__attn_tile(const k__attn_level *lv, const k_attn_args *a, k__attn_
         g.row[g.n] = r;
         g.q[g.n] = w->q + (size_t)r * (size_t)w->ld_k;
         g.o[g.n] = k__attn_o(w, r);
-        if (++g.n == K_ATTN_GROUP) k__attn_group(lv, a, w, &g);
+        if (++g.n == K_ATTN_GROUP) k__attn_group(lv, a, w, &g, base);
     }
-    k__attn_group(lv, a, w, &g);
+    k__attn_group(lv, a, w, &g, base);
 }
 
 /* Positions [first, last) that some row of the call sees; [0, 0) when there are none. */
@@ -2731,6 +2908,7 @@ static void k__attn_weigh_ref(const k_attn_args *a, k__attn_rows *g, float *s) {
         for (int i = 0; i < K_TILE; i++) {
             float v = s[i] * a->scale;
             if (a->softcap != 0) v = a->softcap * k__tanh_ref(v / a->softcap);
+            if (a->slopes) v = fmaf(-g->slope[r], fabsf((float)(g->far[r] + i)), v);
             s[i] = i >= g->lo[r] && i < g->hi[r] ? v : -INFINITY;
             if (s[i] > top) top = s[i];
         }
@@ -2876,6 +3054,11 @@ static K_VEC_AVX2 void k__attn_scores_avx2(const float *const *q, int n_rows, co
 
 static K_VEC_AVX2 void k__attn_round_avx2(const float *q, int n, float *dst) { k__round_row(q, n, dst); }
 
+/* Distances of eight positions. */
+K__V256 __m256 k__far_avx2(int far) {
+    return _mm256_cvtepi32_ps(_mm256_abs_epi32(_mm256_add_epi32(_mm256_set1_epi32(far), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))));
+}
+
 static K_VEC_AVX2 void k__attn_weigh_avx2(const k_attn_args *a, k__attn_rows *g, float *s) {
     const __m256 low = _mm256_set1_ps(-INFINITY), cap = _mm256_set1_ps(a->softcap);
     for (int r = 0; r < g->n; r++, s += K_TILE) {
@@ -2883,6 +3066,7 @@ static K_VEC_AVX2 void k__attn_weigh_avx2(const k_attn_args *a, k__attn_rows *g,
         for (int h = 0; h < 4; h++) {
             v[h] = _mm256_mul_ps(_mm256_loadu_ps(s + 8 * h), _mm256_set1_ps(a->scale));
             if (a->softcap != 0) v[h] = _mm256_mul_ps(cap, k__tanh_avx2(_mm256_div_ps(v[h], cap)));
+            if (a->slopes) v[h] = _mm256_fnmadd_ps(_mm256_set1_ps(g->slope[r]), k__far_avx2(g->far[r] + 8 * h), v[h]);
             __m256i in = _mm256_andnot_si256(k__mask_avx2(g->lo[r] - 8 * h), k__mask_avx2(g->hi[r] - 8 * h));
             v[h] = _mm256_blendv_ps(low, v[h], _mm256_castsi256_ps(in));
             max = _mm256_max_ps(v[h], max);
@@ -3096,9 +3280,19 @@ K__V512 __m128 k__max4_avx512(__m512 v) {
     return _mm_max_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
 }
 
-/* Four rows at a time: a lane holds the m, l and c of a row. */
-K__V512 void k__weigh_avx512(const bool capped, const bool round, const k_attn_args *a, k__attn_rows *g, float *s) {
-    const __m512 scale = _mm512_set1_ps(a->scale), cap = _mm512_set1_ps(a->softcap), low = _mm512_set1_ps(-INFINITY);
+/* Scores with their cap and slope; h: which 16 positions of the tile. */
+K__V512 __m512 k__shape_avx512(const k_attn_args *a, const k__attn_rows *g, int r, int h, __m512 s) {
+    const __m512  cap = _mm512_set1_ps(a->softcap);
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    if (a->softcap != 0) s = _mm512_mul_ps(cap, k__tanh_avx512(_mm512_div_ps(s, cap)));
+    if (!a->slopes) return s;
+    const __m512i far = _mm512_abs_epi32(_mm512_add_epi32(_mm512_set1_epi32(g->far[r] + 16 * h), lane));
+    return _mm512_fnmadd_ps(_mm512_set1_ps(g->slope[r]), _mm512_cvtepi32_ps(far), s);
+}
+
+/* Four rows at a time: a lane holds the m, l and c of a row. shaped: with a cap or slopes. */
+K__V512 void k__weigh_avx512(const bool shaped, const bool round, const k_attn_args *a, k__attn_rows *g, float *s) {
+    const __m512 scale = _mm512_set1_ps(a->scale), low = _mm512_set1_ps(-INFINITY);
     for (int at = 0; at < g->n; at += 4, s += 4 * K_TILE) {
         const __m128 old = _mm_loadu_ps(g->m + at);
         __m512       v[4][2];
@@ -3109,7 +3303,7 @@ K__V512 void k__weigh_avx512(const bool capped, const bool round, const k_attn_a
             const __m512   m = _mm512_set1_ps(g->m[at + r]);
             for (int h = 0; h < 2; h++) {
                 v[r][h] = _mm512_mul_ps(_mm512_loadu_ps(s + r * K_TILE + 16 * h), scale);
-                if (capped) v[r][h] = _mm512_mul_ps(cap, k__tanh_avx512(_mm512_div_ps(v[r][h], cap)));
+                if (shaped) v[r][h] = k__shape_avx512(a, g, at + r, h, v[r][h]);
                 v[r][h] = _mm512_mask_mov_ps(low, (__mmask16)(in >> (16 * h)), v[r][h]);
             }
             f[r] = k__max4_avx512(_mm512_max_ps(_mm512_max_ps(v[r][0], m), _mm512_max_ps(v[r][1], m)));
@@ -3136,7 +3330,7 @@ K__V512 void k__weigh_avx512(const bool capped, const bool round, const k_attn_a
 }
 
 static K_VEC_AVX512 void k__attn_weigh_avx512(const k_attn_args *a, k__attn_rows *g, float *s) {
-    if (a->softcap != 0) k__weigh_avx512(true, k__kv_rounds(a->type_v), a, g, s);
+    if (a->softcap != 0 || a->slopes) k__weigh_avx512(true, k__kv_rounds(a->type_v), a, g, s);
     else if (k__kv_rounds(a->type_v)) k__weigh_avx512(false, true, a, g, s);
     else k__weigh_avx512(false, false, a, g, s);
 }
@@ -6747,10 +6941,18 @@ typedef struct {
     void  (*f16_round)(const uint8_t *, int, uint16_t *);
     void  (*rms_norm)(const float *, const float *, float, int, float *);
     float (*dot)(const float *, const float *, int);
+    void  (*layer_norm)(const float *, const float *, const float *, float, int, float *);
+    void  (*l2_norm)(float *, float, int);
     void  (*add)(float *, const float *, const float *, int);
+    void  (*mul)(float *, const float *, const float *, int);
     void  (*axpy)(float *, const float *, float, int);
     void  (*scale)(float *, float, int);
     void  (*swiglu)(float *, const float *, int);
+    void  (*activate)(k_act_fn, float *, const float *, int);
+    void  (*swiglu_clip)(float *, const float *, float, float, int);
+    void  (*cap)(float *, float, int);
+    void  (*conv)(const float *const *, const float *, const float *, int, int, int, bool, float *, size_t);
+    void  (*delta)(const k_delta_args *);
     void  (*softmax)(float *, int);
     float (*max)(const float *, int, int *);
     void  (*rope)(float *, int, int, int, bool, const float *);
@@ -6765,7 +6967,9 @@ typedef struct {
     .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_float = k_mul_float_##floats,    \
     .mul_packed = k_mul_packed_##tiles, .f16_round = k_f16_round_##floats, .rms_norm = k_rms_norm_##l,    \
     .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .swiglu = k_swiglu_##l, \
-    .softmax = k_softmax_##l, .max = k_max_##l,                                                           \
+    .softmax = k_softmax_##l, .max = k_max_##l, .layer_norm = k_layer_norm_ref, .l2_norm = k_l2_norm_ref, \
+    .mul = k_mul_ref, .activate = k_activate_ref, .swiglu_clip = k_swiglu_clip_ref, .cap = k_cap_ref,     \
+    .conv = k_conv_ref, .delta = k_delta_ref,                                                             \
     .rope = k_rope_##l, .hadamard = k_hadamard_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##floats, .probe = &k_probe_##probes
 
 /* From the plainest to the fastest; k__pick() chooses. To add a level: its bits in k__cpu_probe(), a macro for its target, its functions
@@ -7012,12 +7216,28 @@ K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, con
 K_PUBLIC void k_rms_norm(const float *x, const float *w, float eps, int n, float *y) {
     g_k_level->rms_norm(x, w, eps, n, y);
 }
+K_PUBLIC void k_layer_norm(const float *x, const float *w, const float *b, float eps, int n, float *y) {
+    g_k_level->layer_norm(x, w, b, eps, n, y);
+}
+K_PUBLIC void  k_l2_norm(float *x, float eps, int n) { g_k_level->l2_norm(x, eps, n); }
 K_PUBLIC float k_dot(const float *a, const float *b, int n) { return g_k_level->dot(a, b, n); }
 K_PUBLIC void  k_add(float *y, const float *a, const float *b, int n) { g_k_level->add(y, a, b, n); }
+K_PUBLIC void  k_mul(float *y, const float *a, const float *b, int n) { g_k_level->mul(y, a, b, n); }
 K_PUBLIC void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }
-K_PUBLIC float k_sigmoid(float x) { return 1.0f / (1.0f + k__exp_ref(-x)); }
+K_PUBLIC float k_sigmoid(float x) { return k__act_ref(K_SIGMOID, x); }
+K_PUBLIC float k_softplus(float x) { return k__softplus(x); }
+K_PUBLIC float k_expf(float x) { return k__exp_ref(x); }
 K_PUBLIC void  k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }
 K_PUBLIC void  k_swiglu(float *gate, const float *up, int n) { g_k_level->swiglu(gate, up, n); }
+K_PUBLIC void  k_activate(k_act_fn fn, float *x, const float *up, int n) { g_k_level->activate(fn, x, up, n); }
+K_PUBLIC void  k_swiglu_clip(float *gate, const float *up, float limit, float alpha, int n) {
+    g_k_level->swiglu_clip(gate, up, limit, alpha, n);
+}
+K_PUBLIC void  k_cap(float *x, float cap, int n) { g_k_level->cap(x, cap, n); }
+K_PUBLIC void  k_conv(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu, float *y, size_t ldy) {
+    g_k_level->conv(x, w, bias, taps, n, n_rows, silu, y, ldy);
+}
+K_PUBLIC void  k_delta(const k_delta_args *a) { g_k_level->delta(a); }
 K_PUBLIC void  k_softmax(float *x, int n) { g_k_level->softmax(x, n); }
 K_PUBLIC float k_max(const float *x, int n, int *arg) { return g_k_level->max(x, n, arg); }
 K_PUBLIC void  k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {

@@ -92,6 +92,21 @@ static void tf_run_norm_bare(float *y, const float *a, const float *b, int n) {
     (void)a, (void)b;
     k_rms_norm(y, NULL, 1e-5f, n, y);
 }
+static void tf_run_layer(float *y, const float *a, const float *b, int n) { k_layer_norm(a, b, a, 1e-5f, n, y); }
+static void tf_run_layer_bare(float *y, const float *a, const float *b, int n) { (void)b; k_layer_norm(a, NULL, NULL, 1e-5f, n, y); }
+static void tf_run_layer_gain(float *y, const float *a, const float *b, int n) { k_layer_norm(a, b, NULL, 1e-5f, n, y); }
+static void tf_run_layer_bias(float *y, const float *a, const float *b, int n) { k_layer_norm(a, NULL, b, 1e-5f, n, y); }
+static void tf_run_l2(float *y, const float *a, const float *b, int n) { (void)a, (void)b; k_l2_norm(y, 1e-6f, n); }
+static void tf_run_mul(float *y, const float *a, const float *b, int n) { k_mul(y, a, b, n); }
+static void tf_run_cap(float *y, const float *a, const float *b, int n) { (void)a, (void)b; k_cap(y, 2.5f, n); }
+static void tf_run_clip(float *y, const float *a, const float *b, int n) { (void)a; k_swiglu_clip(y, b, 1.5f, 1.702f, n); }
+static void tf_run_silu(float *y, const float *a, const float *b, int n) { (void)a; k_activate(K_SILU, y, b, n); }
+static void tf_run_gelu(float *y, const float *a, const float *b, int n) { (void)a; k_activate(K_GELU, y, b, n); }
+static void tf_run_gelu_bare(float *y, const float *a, const float *b, int n) { (void)a, (void)b; k_activate(K_GELU, y, NULL, n); }
+static void tf_run_erf(float *y, const float *a, const float *b, int n) { (void)a; k_activate(K_GELU_ERF, y, b, n); }
+static void tf_run_sigmoid(float *y, const float *a, const float *b, int n) { (void)a; k_activate(K_SIGMOID, y, b, n); }
+static void tf_run_relu(float *y, const float *a, const float *b, int n) { (void)a; k_activate(K_RELU, y, b, n); }
+static void tf_run_relu2(float *y, const float *a, const float *b, int n) { (void)a; k_activate(K_RELU2, y, b, n); }
 static void tf_run_softmax(float *y, const float *a, const float *b, int n) { (void)a, (void)b; k_softmax(y, n); }
 static void tf_run_dot(float *y, const float *a, const float *b, int n) { y[0] = k_dot(a, b, n); }
 
@@ -109,6 +124,43 @@ static double tf_want_norm_bare(const float *a, const float *b, int n, int i) {
     return a[i] / sqrt(ss / n + 1e-5);
 }
 static double tf_want_norm(const float *a, const float *b, int n, int i) { return tf_want_norm_bare(a, b, n, i) * b[i]; }
+static double tf_mean(const float *a, int n) {
+    double s = 0;
+    for (int k = 0; k < n; k++) s += (double)a[k];
+    return s / n;
+}
+static double tf_want_layer_bare(const float *a, const float *b, int n, int i) {
+    double mean = tf_mean(a, n), ss = 0;
+    (void)b;
+    for (int k = 0; k < n; k++) ss += (a[k] - mean) * (a[k] - mean);
+    return (a[i] - mean) / sqrt(ss / n + (double)1e-5f);
+}
+static double tf_want_layer_gain(const float *a, const float *b, int n, int i) { return tf_want_layer_bare(a, b, n, i) * b[i]; }
+static double tf_want_layer_bias(const float *a, const float *b, int n, int i) { return tf_want_layer_bare(a, b, n, i) + b[i]; }
+static double tf_want_layer(const float *a, const float *b, int n, int i) { return tf_want_layer_bare(a, b, n, i) * b[i] + a[i]; }
+static double tf_want_l2(const float *a, const float *b, int n, int i) {
+    double ss = 0;
+    (void)b;
+    for (int k = 0; k < n; k++) ss += (double)a[k] * a[k];
+    return a[i] / sqrt(ss + (double)1e-6f);
+}
+static double tf_want_mul(const float *a, const float *b, int n, int i) { (void)n; return (double)a[i] * b[i]; }
+static double tf_want_cap(const float *a, const float *b, int n, int i) { (void)n, (void)b; return 2.5 * tanh(a[i] / 2.5); }
+static double tf_want_clip(const float *a, const float *b, int n, int i) {
+    (void)n;
+    const double g = fmin(a[i], 1.5), u = fmax(fmin(b[i], 1.5), -1.5);
+    return g / (1 + exp(-(double)1.702f * g)) * (u + 1);
+}
+static double tf_want_gelu_bare(const float *a, const float *b, int n, int i) {
+    const double x = a[i];
+    (void)n, (void)b;
+    return 0.5 * x * (1 + tanh(sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+static double tf_want_gelu(const float *a, const float *b, int n, int i) { return tf_want_gelu_bare(a, b, n, i) * b[i]; }
+static double tf_want_erf(const float *a, const float *b, int n, int i) { (void)n; return 0.5 * a[i] * erfc(-a[i] / sqrt(2)) * b[i]; }
+static double tf_want_sigmoid(const float *a, const float *b, int n, int i) { (void)n; return 1 / (1 + exp(-(double)a[i])) * b[i]; }
+static double tf_want_relu(const float *a, const float *b, int n, int i) { (void)n; return fmax(a[i], 0) * b[i]; }
+static double tf_want_relu2(const float *a, const float *b, int n, int i) { (void)n; return fmax(a[i], 0) * fmax(a[i], 0) * b[i]; }
 static double tf_want_softmax(const float *a, const float *b, int n, int i) {
     double sum = 0;
     (void)b;
@@ -128,6 +180,21 @@ static const tf_row_fn tf_row_fns[] = {
     {"swiglu",    tf_run_swiglu,    tf_want_swiglu,    3e-6},
     {"norm",      tf_run_norm,      tf_want_norm,      8e-6},
     {"norm bare", tf_run_norm_bare, tf_want_norm_bare, 2e-6},
+    {"layer norm", tf_run_layer,    tf_want_layer,     1e-5},
+    {"layer norm gain", tf_run_layer_gain, tf_want_layer_gain, 1e-5},
+    {"layer norm bias", tf_run_layer_bias, tf_want_layer_bias, 4e-6},
+    {"layer norm bare", tf_run_layer_bare, tf_want_layer_bare, 4e-6},
+    {"l2 norm",   tf_run_l2,        tf_want_l2,        5e-7},
+    {"mul",       tf_run_mul,       tf_want_mul,       1e-6},
+    {"cap",       tf_run_cap,       tf_want_cap,       1e-6},
+    {"swiglu clip", tf_run_clip,    tf_want_clip,      2e-6},
+    {"silu",      tf_run_silu,      tf_want_swiglu,    3e-6},
+    {"gelu",      tf_run_gelu,      tf_want_gelu,      4e-6},
+    {"gelu bare", tf_run_gelu_bare, tf_want_gelu_bare, 1e-6},
+    {"gelu erf",  tf_run_erf,       tf_want_erf,       3e-6},
+    {"sigmoid",   tf_run_sigmoid,   tf_want_sigmoid,   1e-6},
+    {"relu",      tf_run_relu,      tf_want_relu,      1e-6},
+    {"relu2",     tf_run_relu2,     tf_want_relu2,     4e-6},
     {"softmax",   tf_run_softmax,   tf_want_softmax,   1e-6},
     {"dot",       tf_run_dot,       tf_want_dot,       5e-5},
 };
@@ -482,7 +549,7 @@ static tf_ask tf_ask_new(const tf_attn_case *t) {
     tf_fill(k.sink, k.n, 3);
     for (int r = 0; r < k.n; r++) {                   /* head-major, so that neighbours differ in range */
         int64_t end = t->T - t->tokens + r % t->tokens + 1;
-        k.row[r] = (k_attn_row){k.q + r * t->hd_k, k.o + r * t->hd_v, t->window && end > t->window ? end - t->window : 0, end};
+        k.row[r] = (k_attn_row){k.q + r * t->hd_k, k.o + r * t->hd_v, t->window && end > t->window ? end - t->window : 0, end, end - 1};
     }
     return k;
 }
