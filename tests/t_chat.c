@@ -201,7 +201,7 @@ static void t_chat_origins(void) {
             tt_open   o;
             err_t     e = {0};
             chat_opts co = chat_defaults;
-            if (!tt_open_file(&o, path, NULL) || !(co.template_file = t_template_file(plain ? "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}" : spells))) return;
+            if (!tt_open_file(&o, path, NULL) || !CHECK(co.template_file = t_chat_template(plain ? "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}" : spells))) return;
             chat *c = chat_open(&o.g, o.v, &co, &e);
             if (CHECKF(c != NULL, "%s", e.text)) plain ? t_chat_ordinary(c, o.v, path) : t_chat_spell(c, o.v, path);
             chat_free(c);
