@@ -821,7 +821,7 @@ def logits_of_the_oracle():
         import tiny_check
     except ImportError as e:
         raise Skip(str(e))
-    oracle, words = tiny_check.Model(stories()), spelt(stories())
+    oracle, words = tiny_check.read(stories()), spelt(stories())
     for text in [WORDS.encode()] + [WORDS.encode() + words[i] for i in (263, 310, 400)]:
         ids = text_of(STORIES, "-f", put("text.txt", text))
         p, q = softmax(logits_after(STORIES, text), 0), softmax(list(oracle.logits(ids)[-1]), 0)

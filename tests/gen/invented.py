@@ -69,7 +69,7 @@ def build(name, s):
     path = os.path.join(OUT, name)
     write_gguf(name, s, path + ".gguf")
     ids = [int(i) for i in np.random.default_rng(21).integers(0, N_VOCAB - 4, N)]
-    logits = tiny_check.Model(path + ".gguf").logits(ids)
+    logits = tiny_check.read(path + ".gguf").logits(ids)
     first = N - 1 - (ROWS - 1) * STEP
     logits[first::STEP].astype("<f4").tofile(path + ".f32")
     tiny_models.write_ids(path + ".ids", ids)

@@ -29,8 +29,9 @@ def quantised(kind):
 # nk, nv, d, taps: key heads, value heads, size of their heads, taps of the convolution. attn: the attention layers; every: the key that
 # says so in qwen files. rot: rotated part of a head. mtp: a block behind the last layer, which nobody runs. old: `ssm_in` for two
 # matrices. joint: gate and up of the experts in one tensor. dense: leading layers without experts.
+# The norm of the output hides the length of q but for its epsilon, which is large here: so a q that is not normed or not scaled is seen.
 COMMON = dict(type=float_types, metric="nmse", mtp=False, old=False, joint=False, ctx=256)
-DELTA = dict(COMMON, arch="qwen35", eps=1e-6, theta=10000000.0, layers=2, every=2, heads=2, kv=1, hd=16, rot=8, ff=40,
+DELTA = dict(COMMON, arch="qwen35", eps=2e-3, theta=10000.0, layers=2, every=2, heads=2, kv=1, hd=16, rot=8, ff=40,
              nk=2, nv=4, d=8, taps=4)
 CONV = dict(COMMON, arch="lfm2", eps=1e-5, theta=1000000.0, layers=2, attn=(1,), heads=2, kv=1, hd=16, rot=16, ff=40, taps=3, dense=0)
 MOE = dict(experts=5, used=2, ff=16, shared=20, norm=True)
@@ -52,8 +53,8 @@ MODELS = {
     "lfm2_tap4": dict(CONV, attn=(0,), taps=4),
     "lfm2moe": dict(CONV, arch="lfm2moe", layers=3, dense=1, moe=MOE | dict(shared=0)),
     "qwen35_q8_0": dict(DELTA | Q8_0, d=16),
-    "qwen35moe_q8_0": dict(DELTA | Q8_0, arch="qwen35moe", d=16, moe=MOE32, n=48, step=5),
-    "qwen3next_q8_0": dict(DELTA | Q8_0, arch="qwen3next", d=16, moe=MOE32, old=True, n=48, step=5),
+    "qwen35moe_q8_0": dict(DELTA | Q8_0 | dict(out=0.7), arch="qwen35moe", d=16, moe=MOE32, n=48, step=5),
+    "qwen3next_q8_0": dict(DELTA | Q8_0 | dict(out=0.7), arch="qwen3next", d=16, moe=MOE32, old=True, n=48, step=5),
     "lfm2_q8_0": dict(CONV | Q8_0, rot=32),
     "lfm2moe_q8_0": dict(CONV | Q8_0, arch="lfm2moe", rot=32, dense=1, moe=MOE32 | dict(shared=0), n=48, step=5),
     "qwen35_q4_k": dict(DELTA | Q4_K, d=16),
