@@ -20,7 +20,7 @@ def f32(x):
 # are every `step`-th up to the last.
 BASE = dict(arch="llama", embd=32, layers=2, heads=4, kv=2, hd=16, ff=64, tied=True, theta=10000.0, eps=1e-5, rope={},
             bias=(), window=0, moe=None, type="F32", out=2.5, sharp=1.5, n=N_PROMPT, rows=8, step=10, greedy=False,
-            vocab="bpe", attn_factor=1.0)
+            vocab="bpe", attn_factor=1.0, ctx=N_CTX)
 
 
 # --- vocabularies ---------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ class Weights:
         data, raw, value = blocks.draw(t, self.rng, shape, std)
         self.data[name + ".weight"], self.value[name + ".weight"] = (data, raw), value
         if name.split(".")[-1] in s["bias"]:
-            self.vector(name + ".bias", shape[0], 0.0, 0.4)
+            self.vector(name + ".bias", shape[:-1], 0.0, 0.4)
 
     def vector(self, name, n, mean, std):
         v = (mean + std * self.rng.standard_normal(n)).astype(np.float32)

@@ -16,8 +16,8 @@ A family of architectures is a module of FAMILIES:
     hf_class(s)               the class of transformers
     hf_config(s)              the arguments of its config
     hf_state(s, value)        the same weights in the names and the layout of the framework
-    ROUTER                    (end of the name of modules that choose experts, function of a module and its output that returns the scores
-                              that decide); tiny_oracle.ROUTER where there is none
+    ROUTER                    (end or ends of the names of modules that choose experts, function of a module and its output that returns the
+                              scores that decide); tiny_oracle.ROUTER where there is none
     IGNORED                   start of the names of parameters that no text reaches; none where it is missing
     check(s, value, oracle)   asserts what it likes; may be missing
 
@@ -33,12 +33,13 @@ import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+import tiny_decoders                                            # noqa: E402
 import tiny_llama                                               # noqa: E402
 import tiny_recurrent                                           # noqa: E402
 from gguf import GGUFWriter                                     # noqa: E402
 from tiny_base import BASE, N_VOCAB, Weights, add_vocab, f32, stop_ids, write_tensors     # noqa: E402
 
-FAMILIES = [tiny_llama, tiny_recurrent]
+FAMILIES = [tiny_llama, tiny_decoders, tiny_recurrent]
 OUT = os.path.join(HERE, "..", "data", "tiny")
 GREEDY = 24
 
