@@ -20,7 +20,7 @@
  *   [schema]   JSON Schema: documents and their normal form                        <- base val lang num
  *   [json]     JSON values as rules of an automaton                                <- base gram lang num schema
  *   [dev]      the device that runs a list of operations                          <- k base pool
- *   [arch]     architectures and their tensors as data                            <- base gguf
+ *   [arch]     architectures and their tensors as data                            <- base gguf dev
  *   [model]    weights of a model in the mapping; packed weights (repack)         <- k base pool gguf dev arch
  *   [kv]       paged key/value cache in groups of layers, recurrent states        <- k base dev arch
  *   [store]    prompt cache on disk: KV blocks kept between runs                  <- k base gguf writer dev kv
@@ -23530,9 +23530,14 @@ typedef struct {
 } dev_buffer;
 
 typedef enum {
-    DEV_EMBED, DEV_ANGLES, DEV_NORM, DEV_BIAS, DEV_ADD, DEV_ROPE, DEV_HADAMARD, DEV_STORE, DEV_ATTEND, DEV_FORM, DEV_MATMUL, DEV_WATCH,
-    DEV_ACTIVATE, DEV_ROUTE, DEV_GROUP, DEV_MIX, DEV_GATE, DEV_ADD_SCALED, DEV_KINDS
+    DEV_EMBED, DEV_ANGLES, DEV_NORM, DEV_BIAS, DEV_ADD, DEV_SCALE, DEV_CAP, DEV_TEMPER, DEV_PICK, DEV_ROPE, DEV_HADAMARD, DEV_STORE, DEV_ATTEND,
+    DEV_FORM, DEV_MATMUL, DEV_WATCH, DEV_ACTIVATE, DEV_ROUTE, DEV_GROUP, DEV_MIX, DEV_GATE, DEV_ADD_SCALED, DEV_KINDS
 } dev_kind;
+
+typedef enum { NORM_RMS, NORM_LAYER, NORM_L2 } dev_norm;          /* x / its root mean square; (x - mean) / its deviation; x / its length */
+typedef enum { ACT_SILU, ACT_GELU, ACT_GELU_ERF, ACT_SIGMOID, ACT_RELU, ACT_RELU2, ACT_SWIGLU_CLIP } dev_act;   /* ACT_GELU: by tanh */
+typedef enum { ROUTE_SOFTMAX, ROUTE_SIGMOID } dev_router;         /* the score of an expert from its logit */
+typedef enum { VIEW_PAST, VIEW_ALL } dev_view;                    /* a row sees positions up to its own; or every row of its sequence in the step */
 
 /* One operation of a step, for every row of a set. What each kind reads and writes stands at its function. */
 typedef struct {
@@ -23544,15 +23549,25 @@ typedef struct {
     dev_buf     in[3], out[2];
     unsigned    gathers;                              /* mask of those inputs that hold all rows where the operation takes some */
     int         n, n_head;                            /* values of a vector; vectors of a row, 0: one */
-    const float *vec;                                 /* [n] gain or bias */
-    float       scale;                                /* epsilon of a norm, else a factor */
+    const float *vec;                                 /* [n] gain or bias; NULL: none */
+    float       scale;                                /* epsilon of a norm, else a factor; 0 in DEV_EMBED and DEV_ADD: 1 */
     union {
-        const dev_mat *embd;                          /* DEV_EMBED */
+        struct { const dev_mat *mat; bool by_pos; } embed;        /* its rows stand for positions, not tokens */
+        struct { dev_norm kind; const float *bias; } norm;        /* bias: [n], NULL: none */
+        struct { float length; } temper;              /* positions after which the temperature rises */
+        struct { int stride, at; } pick;              /* values of a head in in[0]; where the wanted ones begin there */
+        dev_act act;                                  /* DEV_ACTIVATE */
         struct { const double *freq; int at; } angles;/* radians per position; where they begin in a row */
         struct { int n_rot, at; bool halves; } rope;  /* values that it rotates; where its angles begin; which two make a pair */
         struct { const dev_kv *kv; bool values; } hadamard;            /* as the cache has its values or its keys */
-        struct { const dev_kv *kv; int window, hd_k, group, most; } cache; /* of the layer; values of a query; query heads of a K/V head; most positions that a row sees */
-        struct { int n, used; bool norm; int base; } experts; /* how many; used for a row; weights sum to 1; DEV_GROUP: product of the first gate */
+        struct {
+            const dev_kv *kv;                         /* of the layer */
+            int      window, hd_k, group, most;       /* values of a query; query heads of a K/V head; most positions that a row sees */
+            dev_view view;
+            float    cap;                             /* scores become cap * tanh(score / cap); 0: they stay */
+            const float *sinks, *slope;               /* [n_head] one more score, without a value; score lost per position (ALiBi); NULL: none */
+        } cache;
+        struct { int n, used; bool norm; dev_router router; int base; } experts; /* how many; used for a row; weights sum to 1; DEV_GROUP: product of the first gate */
         struct { int first, n, n_expert, used, at; } products;   /* of the plan; of n_expert experts, where they begin in `grouped` */
         unsigned forms;                               /* DEV_FORM */
     };
@@ -23576,6 +23591,7 @@ typedef struct {
     dev_row_list rows[DEV_ROW_SETS];                  /* of the batch at hand */
     void       **scratch;                             /* [threads] for kernels */
     k_attn_row **attn_rows;                           /* [threads][DEV_ATTN_ROWS * most query heads of a K/V head] */
+    float      **attn_sinks;                          /* the same: sinks of those rows */
     float       *parts;                               /* [n_parts] partial results of attention, where segments are tasks; NULL: they never are */
     size_t       n_parts;
     int          max_rows, max_out;
@@ -23604,6 +23620,9 @@ static float *dev__row(const dev *dv, dev_buf b, int r) {
     return a->x + (size_t)r * a->ldx;
 }
 
+/* The number in the batch of the operation's row r. */
+static int dev__which(const dev *dv, const dev_op *op, int r) { return dv->run->plan->rows[op->rows].row[r]; }
+
 /* The operation's row r of input i, of output i. */
 static float *dev__in(const dev *dv, const dev_op *op, int i, int r) {
     return dev__row(dv, op->in[i], op->gathers & 1u << i ? dv->run->plan->rows[DEV_OUT].row[r] : r);
@@ -23613,40 +23632,89 @@ static int32_t *dev__ints(float *row) { return (int32_t *)(void *)row; }
 
 /* --- what each kind does for row r, on the CPU --- */
 
-/* out = the embedding of the row's token. */
+/* out = the matrix's row for the row's token or position, times scale, plus in[0] if there is one. */
 static void dev__embed(const dev *dv, const dev_op *op, int r) {
-    const dev_mat *w = op->embd;
+    const dev_mat *w = op->embed.mat;
+    const int32_t *at = op->embed.by_pos ? dv->run->batch->pos : dv->run->batch->token;
     float         *x = dev__out(dv, op, 0, r);
-    k_types[w->type].dequant(w->data + (size_t)dv->run->batch->token[r] * w->row_bytes, x, w->n_in);
+    k_types[w->type].dequant(w->data + (size_t)at[dev__which(dv, op, r)] * w->row_bytes, x, w->n_in);
     if (w->scale) k_scale(x, w->scale[0], w->n_in);
+    if (op->scale != 0) k_scale(x, op->scale, w->n_in);
+    if (op->in[0]) k_add(x, x, dev__in(dv, op, 0, r), w->n_in);
 }
 
 /* out = cos and sin of n angles of the row's position, times scale. */
 static void dev__angles(const dev *dv, const dev_op *op, int r) {
     float *cs = dev__out(dv, op, 0, r) + op->angles.at;
     for (int i = 0; i < op->n; i++) {
-        const double angle = dv->run->batch->pos[r] * op->angles.freq[i];
+        const double angle = dv->run->batch->pos[dev__which(dv, op, r)] * op->angles.freq[i];
         cs[2 * i] = (float)cos(angle) * op->scale;
         cs[2 * i + 1] = (float)sin(angle) * op->scale;
     }
 }
 
-/* out = in / its root mean square, times vec; for each head. */
+/* out = the norm of in, times vec, plus the bias; for each head. */
 static void dev__norm(const dev *dv, const dev_op *op, int r) {
     const float *x = dev__in(dv, op, 0, r);
     float       *y = dev__out(dv, op, 0, r);
-    for (int h = 0; h == 0 || h < op->n_head; h++) k_rms_norm(x + (size_t)h * (size_t)op->n, op->vec, op->scale, op->n, y + (size_t)h * (size_t)op->n);
+    for (int h = 0; h == 0 || h < op->n_head; h++, x += op->n, y += op->n)
+        switch (op->norm.kind) {
+        case NORM_RMS: k_rms_norm(x, op->vec, op->scale, op->n, y); break;
+        case NORM_LAYER: k_layer_norm(x, op->vec, op->norm.bias, op->scale, op->n, y); break;
+        case NORM_L2:
+            if (y != x) memcpy(y, x, (size_t)op->n * sizeof *y);
+            k_l2_norm(y, op->scale, op->n);
+            break;
+        }
 }
 
-/* out += vec. */
+/* The expert of a slot: the last one whose slots begin at it or before. */
+static int dev__expert_at(const dev_plan *p, int n_expert, int slot) {
+    int lo = 0, hi = n_expert;
+    while (hi - lo > 1) {
+        const int mid = (lo + hi) / 2;
+        if (p->expert_at[mid] <= slot) lo = mid;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* out += vec; where rows are slots of experts, the part of vec that belongs to the slot's expert. */
 static void dev__bias(const dev *dv, const dev_op *op, int r) {
-    float *y = dev__out(dv, op, 0, r);
-    k_add(y, y, op->vec, op->n);
+    const int e = op->experts.n ? dev__expert_at(dv->run->plan, op->experts.n, r) : 0;
+    float    *y = dev__out(dv, op, 0, r);
+    k_add(y, y, op->vec + (size_t)e * (size_t)op->n, op->n);
 }
 
-/* out = in[0] + in[1]. */
+/* out = in[0] + scale * in[1]. */
 static void dev__add(const dev *dv, const dev_op *op, int r) {
-    k_add(dev__out(dv, op, 0, r), dev__in(dv, op, 0, r), dev__in(dv, op, 1, r), op->n);
+    const float *a = dev__in(dv, op, 0, r), *b = dev__in(dv, op, 1, r);
+    float       *y = dev__out(dv, op, 0, r);
+    if (op->scale == 0) {
+        k_add(y, a, b, op->n);
+        return;
+    }
+    if (y != a) memcpy(y, a, (size_t)op->n * sizeof *y);
+    k_axpy(y, b, op->scale, op->n);
+}
+
+/* out *= scale. */
+static void dev__scale(const dev *dv, const dev_op *op, int r) { k_scale(dev__out(dv, op, 0, r), op->scale, op->n); }
+
+/* out = scale * tanh(out / scale). */
+static void dev__cap(const dev *dv, const dev_op *op, int r) { k_cap(dev__out(dv, op, 0, r), op->scale, op->n); }
+
+/* out *= 1 + scale * log(1 + whole lengths before the row's position). */
+static void dev__temper(const dev *dv, const dev_op *op, int r) {
+    const double turns = floor(dv->run->batch->pos[dev__which(dv, op, r)] / (double)op->temper.length);
+    k_scale(dev__out(dv, op, 0, r), (float)(1 + (double)op->scale * log1p(turns)), op->n * op->n_head);
+}
+
+/* out = of each head of in[0], n values from `at` on. */
+static void dev__pick(const dev *dv, const dev_op *op, int r) {
+    const float *x = dev__in(dv, op, 0, r) + op->pick.at;
+    float       *y = dev__out(dv, op, 0, r);
+    for (int h = 0; h < op->n_head; h++) memcpy(y + (size_t)h * (size_t)op->n, x + (size_t)h * (size_t)op->pick.stride, (size_t)op->n * sizeof *y);
 }
 
 /* out: the heads rotated by the angles in[0]. */
@@ -23673,6 +23741,14 @@ static void dev__hadamard(const dev *dv, const dev_op *op, int r) {
 
 static int dev__attend_tasks(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n_run * op->cache.kv->n_head; }
 
+/* A number for each query head, as an array for the rows of a task; NULL: there are none. */
+static const float *dev__by_head(const dev *dv, const dev_op *op, const float *of, int head, int n_rows) {
+    const int g = op->cache.group;
+    float    *to = dv->run->plan->attn_sinks[dv->ith];
+    for (int i = 0; of && i < n_rows; i++) to[i] = of[head * g + i % g];
+    return of ? to : NULL;
+}
+
 /* The query rows of run `i` for K/V head `head`. */
 static k_attn_args dev__attend_rows(const dev *dv, const dev_op *op, int i, int head) {
     const dev_run      *run = dv->run;
@@ -23687,7 +23763,8 @@ static k_attn_args dev__attend_rows(const dev *dv, const dev_op *op, int i, int 
         for (int h = 0; h < g; h++)
             rows[n++] = (k_attn_row){.q = q + h * kv->hd_k, .o = o + h * kv->hd_v, .begin = window && past > window ? past - window : 0, .end = past};
     }
-    return (k_attn_args){.n_rows = n, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale, .type_k = kv->type_k, .type_v = kv->type_v};
+    return (k_attn_args){.n_rows = n, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale, .softcap = op->cache.cap,
+                         .sinks = dev__by_head(dv, op, op->cache.sinks, head, n), .type_k = kv->type_k, .type_v = kv->type_v};
 }
 
 /* The same with the blocks of keys and values. */
@@ -23785,18 +23862,37 @@ static void dev__attend_apart(dev *dv, const dev_op *op) {
 /* The forms of out that products read. */
 static void dev__form_row(const dev *dv, const dev_op *op, int r) { dev__form(&dv->run->plan->buf[op->out[0]].a, r, op->n, op->forms); }
 
-/* out = silu(out) * in. */
-static void dev__activate(const dev *dv, const dev_op *op, int r) { k_swiglu(dev__out(dv, op, 0, r), dev__in(dv, op, 0, r), op->n); }
+/* out = act(out) * in, or act(out) without in. */
+static void dev__activate(const dev *dv, const dev_op *op, int r) {
+    static const k_act_fn fns[] = {[ACT_GELU] = K_GELU, [ACT_GELU_ERF] = K_GELU_ERF, [ACT_SIGMOID] = K_SIGMOID, [ACT_RELU] = K_RELU, [ACT_RELU2] = K_RELU2};
+    const float *by = op->in[0] ? dev__in(dv, op, 0, r) : NULL;
+    float       *x = dev__out(dv, op, 0, r);
+    switch (op->act) {
+    case ACT_SILU: k_activate(K_SILU, x, by, op->n); break;
+    case ACT_SWIGLU_CLIP: k_swiglu_clip(x, by, 7.0f, 1.702f, op->n); break;
+    default: k_activate(fns[op->act], x, by, op->n);
+    }
+}
 
-/* out[0] = the experts with the largest scores in[0], the lowest number first among equals; out[1] = their weights. */
+/* The first of the largest scores; `bias`, if any, is added to each for the comparison alone. */
+static int dev__best(const float *p, const float *bias, int n) {
+    int best = 0;
+    if (!bias) k_max(p, n, &best);
+    for (int i = 1; bias && i < n; i++)
+        if (p[i] + bias[i] > p[best] + bias[best]) best = i;
+    return best;
+}
+
+/* out[0] = the experts with the largest scores, from the logits in[0], the lowest number first among equals; out[1] = their weights. vec
+ * is added to the scores for the choice alone. */
 static void dev__route(const dev *dv, const dev_op *op, int r) {
-    const int K = op->experts.used;
+    const int K = op->experts.used, E = op->experts.n;
     float    *p = dev__in(dv, op, 0, r), *w = dev__out(dv, op, 1, r), sum = 0;
     int32_t  *pick = dev__ints(dev__out(dv, op, 0, r));
-    k_softmax(p, op->experts.n);
+    if (op->experts.router == ROUTE_SOFTMAX) k_softmax(p, E);
+    else k_activate(K_SIGMOID, p, NULL, E);
     for (int i = 0; i < K; i++) {
-        int best = 0;
-        k_max(p, op->experts.n, &best);
+        const int best = dev__best(p, op->vec, E);
         pick[i] = best;
         w[i] = p[best];
         p[best] = -INFINITY;
@@ -23845,14 +23941,17 @@ static void dev__group(const dev *dv, const dev_op *op, int only) {
     }
 }
 
-/* out = the sum of the row's experts in[0], at the slots in[2], by weights in[1]. Its order is that of the ranks, whatever other rows
- * there are. */
+/* out = the sum of the row's experts in[0], at the slots in[2], by weights in[1]; each with its bias, a row of vec, if there are any. Its
+ * order is that of the ranks, whatever other rows there are. */
 static void dev__mix(const dev *dv, const dev_op *op, int r) {
     const int32_t *slot = dev__ints(dev__in(dv, op, 2, r));
     const float   *w = dev__in(dv, op, 1, r);
     float         *y = dev__out(dv, op, 0, r);
     memset(y, 0, (size_t)op->n * sizeof *y);
-    for (int i = 0; i < op->experts.used; i++) k_axpy(y, dev__row(dv, op->in[0], slot[i]), w[i], op->n);
+    for (int i = 0; i < op->experts.used; i++) {
+        k_axpy(y, dev__row(dv, op->in[0], slot[i]), w[i], op->n);
+        if (op->vec) k_axpy(y, op->vec + (size_t)dev__expert_at(dv->run->plan, op->experts.n, slot[i]) * (size_t)op->n, w[i], op->n);
+    }
 }
 
 /* out = sigmoid(in . vec), one value. */
@@ -23876,7 +23975,7 @@ static int dev__n_rows(const dev_batch *b, dev_row_set set) { return set == DEV_
 
 static void dev__embed_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
     (void)plan;
-    c->bytes += (double)b->n * (double)op->embd->row_bytes;
+    c->bytes += (double)dev__n_rows(b, op->rows) * (double)op->embed.mat->row_bytes;
 }
 
 /* Each matrix is read once; of the experts, as many as so many random rows choose. */
@@ -23926,6 +24025,10 @@ static const dev_kind_row dev_kinds[DEV_KINDS] = {
     [DEV_NORM]       = {"norm",       dev__norm,       NULL,              NULL},
     [DEV_BIAS]       = {"bias",       dev__bias,       NULL,              NULL},
     [DEV_ADD]        = {"add",        dev__add,        NULL,              NULL},
+    [DEV_SCALE]      = {"scale",      dev__scale,      NULL,              NULL},
+    [DEV_CAP]        = {"cap",        dev__cap,        NULL,              NULL},
+    [DEV_TEMPER]     = {"temper",     dev__temper,     NULL,              NULL},
+    [DEV_PICK]       = {"pick",       dev__pick,       NULL,              NULL},
     [DEV_ROPE]       = {"rope",       dev__rope,       NULL,              NULL},
     [DEV_HADAMARD]   = {"hadamard",   dev__hadamard,   NULL,              NULL},
     [DEV_STORE]      = {"store",      dev__store,      NULL,              NULL},
@@ -24088,12 +24191,15 @@ static void dev__fill_threads(dev_plan *p, int n_threads) {
     }
     p->scratch = dev__take(p, (size_t)n_threads, sizeof *p->scratch, true);
     p->attn_rows = dev__take(p, (size_t)n_threads, sizeof *p->attn_rows, true);
+    p->attn_sinks = dev__take(p, (size_t)n_threads, sizeof *p->attn_sinks, true);
     for (int i = 0; i < n_threads; i++) {
         void       *scratch = dev__take(p, need, 1, false);
         k_attn_row *rows = dev__take(p, (size_t)(DEV_ATTN_ROWS * group), sizeof *rows, true);
+        float      *sinks = dev__take(p, (size_t)(DEV_ATTN_ROWS * group), sizeof *sinks, true);
         if (p->counting) continue;
         p->scratch[i] = scratch;
         p->attn_rows[i] = rows;
+        p->attn_sinks[i] = sinks;
     }
 }
 
@@ -24281,46 +24387,66 @@ static void dev_run_free(dev_run *run) {
  * To add an architecture: 1 a row of arch_table, and a trait for a choice that no other makes; 2 rows of arch_keys and arch_slots for
  * keys and tensors that no other has; 3 for a block that no other has, a kind of mixer or feed-forward, with its row in [fwd]; 4 a tiny
  * model with the logits of a float64 reading, from a script in tests/gen. tests/invented.rows shows two that are rows alone.
- * Public: arch_load, arch_drop, arch_list, arch_dim, arch_scaling_of, arch_window, arch_slot_applies, arch_table, arch_slots.
+ * Public: arch_load, arch_drop, arch_list, arch_dim, arch_scaling_of, arch_window, arch_slot_of, arch_table.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* RoPE rotates values 2i and 2i + 1 of a head, or i and i + n_rot/2 */
 
 enum {
-    A_QK_NORM = 1,                                    /* RMS norm of each query and key head, before RoPE */
-    A_MOE = 2,                                        /* every model has experts */
-    A_TOPK_NORM = 4,                                  /* weights of the chosen experts are scaled to sum to 1 */
-    A_SHARED_EXPERT = 8,                              /* one expert runs for every token, behind a sigmoid gate */
-    A_DENSE = 16,                                     /* no model has experts */
-    A_PRE_NORM = 32,                                  /* RMS norms of what attention and feed-forward read from the stream */
-    A_POST_NORM = 64,                                 /* RMS norms of what they add to it */
+    A_PRE_NORM = 1,                                   /* norms of what attention and feed-forward read from the stream */
+    A_POST_NORM = 2,                                  /* norms of what they add to it */
+    A_LAYER_NORM = 4,                                 /* norms subtract the mean and may have biases: LayerNorm; else they are RMS norms */
+    A_QK_NORM = 8,                                    /* RMS norm of each query and key head, before RoPE */
+    A_QK_NORM_WIDE = 16,                              /* the same of all heads together */
+    A_LATE_NAME = 32,                                 /* the norm before the feed-forward is named post_attention_norm */
+    A_SINKS = 64,                                     /* attention scores of each head have one more, which takes its share of the weight */
+    A_LOCAL_ROPE = 128,                               /* layers with a window have a RoPE base of their own and no scaling */
+    A_SECTIONS = 256,                                 /* RoPE has sections for time, height and width, which are the same position in a text */
+    A_TEMPER = 512,                                   /* queries grow with the position */
+    A_LEARNED = 1024,                                 /* learned positions; none has RoPE */
+    A_ROOT_EMBD = 2048,                               /* embeddings are multiplied by the square root of their width */
+    A_MULTIPLIERS = 4096,                             /* logits are divided by logit_scale */
+    A_DENSE = 1 << 13,                                /* no model has experts */
+    A_MOE = 1 << 14,                                  /* every model has experts */
+    A_TOPK_NORM = 1 << 15,                            /* weights of the chosen experts are scaled to sum to 1 */
+    A_SHARED_EXPERT = 1 << 16,                        /* one expert runs for every token, behind a sigmoid gate */
+    A_SHARED_PLAIN = 1 << 17,                         /* one expert may run for every token, without a gate */
+    A_UNGATED = 1 << 18,                              /* the feed-forward is down(act(up)) */
+    A_GATE_UP = 1 << 19,                              /* ffn_up holds the rows of the gate and those of up behind them */
 };
 
+/* What is not said here is 0: none. */
 typedef struct {
     const char *name, *families;
     arch_rope   rope;
     unsigned    traits;
+    dev_act     act;                                  /* of the feed-forward */
+    int         window_every;                         /* of so many layers the last sees all positions; 0: a window is every layer's */
+    bool        window_first;                         /* the first of them does instead */
+    int         plain_every;                          /* of so many layers the last has no RoPE */
+    float       base_local;                           /* base of RoPE in layers with a window; 0: as in the others */
+    int         wide_scale;                           /* in models of so many layers attention scores are as for heads of n_embd / n_head values */
 } arch_desc;
 
 static const arch_desc arch_table[] = {
     /* general.architecture  known as                                              rope          traits */
-    {"llama",    "Llama 1-3, Mistral, Mixtral, TinyLlama, SmolLM and their kin", ROPE_PAIRS,  A_PRE_NORM | A_TOPK_NORM},
-    {"qwen2",    "Qwen 1.5 and 2.x, distilled R1",                                 ROPE_HALVES, A_PRE_NORM | A_DENSE},
-    {"qwen2moe", "Qwen 1.5 MoE, Qwen 2 57B-A14B",                                  ROPE_HALVES, A_PRE_NORM | A_MOE | A_SHARED_EXPERT},
-    {"qwen3",    "Qwen 3",                                                         ROPE_HALVES, A_PRE_NORM | A_DENSE | A_QK_NORM},
-    {"qwen3moe", "Qwen 3 30B-A3B, 235B-A22B, Coder",                               ROPE_HALVES, A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM},
+    {"llama",    "Llama 1-3, Mistral, Mixtral, TinyLlama, SmolLM and their kin", ROPE_PAIRS,  .traits = A_PRE_NORM | A_TOPK_NORM},
+    {"qwen2",    "Qwen 1.5 and 2.x, distilled R1",                                 ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE},
+    {"qwen2moe", "Qwen 1.5 MoE, Qwen 2 57B-A14B",                                  ROPE_HALVES, .traits = A_PRE_NORM | A_MOE | A_SHARED_EXPERT},
+    {"qwen3",    "Qwen 3",                                                         ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_QK_NORM},
+    {"qwen3moe", "Qwen 3 30B-A3B, 235B-A22B, Coder",                               ROPE_HALVES, .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM},
 };
 enum { ARCH_COUNT = sizeof arch_table / sizeof arch_table[0] };
 
 static void arch_list(str *out) {
-    for (int i = 0; i < ARCH_COUNT; i++) str_fmt(out, "%-10s %s\n", arch_table[i].name, arch_table[i].families);
+    for (int i = 0; i < ARCH_COUNT; i++) str_fmt(out, "%-15s %s\n", arch_table[i].name, arch_table[i].families);
 }
 
-typedef enum { SCALE_NONE, SCALE_LINEAR, SCALE_YARN, SCALES } arch_scaling;
+typedef enum { SCALE_NONE, SCALE_LINEAR, SCALE_YARN, SCALE_LONG, SCALES } arch_scaling;
 
 /* The scaling with this name; -1: none has it. */
 static int arch_scaling_of(bytes name) {
-    static const char *const names[SCALES] = {"none", "linear", "yarn"};
+    static const char *const names[SCALES] = {"none", "linear", "yarn", "longrope"};
     int i = SCALES - 1;
     while (i >= 0 && !bytes_is(name, names[i])) i--;
     return i;
@@ -24338,8 +24464,12 @@ typedef struct {
     arch_ffn   ffn;
     int   n_head, n_head_kv, hd_k, hd_v;              /* heads of queries, of keys and values; values of a head */
     int   n_rot, rope;                                /* RoPE rotates the first n_rot values of a head, 0: none; number of its table */
+    int   kv_from;                                    /* the layer whose keys and values it reads: its own number, or an earlier one */
+    bool  windowed;                                   /* by the pattern of layers */
     int   window;                                     /* a position sees so many, itself included; 0: all before it */
     float attn_scale;                                 /* factor on q . k */
+    float cap;                                        /* scores become cap * tanh(score / cap), 0: they stay */
+    bool  gated;                                      /* the query projection holds a gate behind each head */
     int   n_ff;                                       /* width of the dense feed-forward, 0: none */
     int   n_expert, n_expert_used, n_ff_exp;          /* experts; used for a row; width of each. 0: none */
     int   n_ff_shexp;                                 /* width of the shared expert, 0: none */
@@ -24350,20 +24480,31 @@ typedef struct {
 /* Parameters of one table of RoPE frequencies. */
 typedef struct {
     int   n_rot;
+    bool  local;                                      /* of layers with a window alone: options do not change it */
     float base, factor;                               /* a factor above 1 stretches the context */
     arch_scaling scaling;
     int   n_ctx_orig;                                 /* context that the model was trained with */
     float yarn_attn, yarn_ext, yarn_fast, yarn_slow;
+    float yarn_log;                                   /* of the factor that YaRN's factor on cos and sin is divided by; 0: none */
 } arch_rope_hp;
 
 enum { ARCH_ROPES = 4 };                              /* most tables of one model */
+
+/* What makes the score of an expert, as files number it. Softmax of the chosen is softmax of all with weights that sum to 1. */
+typedef enum { GATE_NONE, GATE_SOFTMAX, GATE_SIGMOID, GATE_SOFTMAX_OF_CHOSEN } arch_gate;
 
 typedef struct arch_hparams {
     const arch_desc *desc;
     int    n_vocab, n_embd, n_layer, n_ctx_train;
     bool   topk_norm;                                 /* weights of the chosen experts sum to 1 */
     float  expert_scale;                              /* factor on the weights of the chosen experts */
+    arch_gate expert_gate;                            /* what makes the score of an expert */
     float  eps;                                       /* of norms */
+    float  embd_scale, residual_scale, logit_scale;   /* factors on embeddings, on what a block adds, on logits; 0: 1 */
+    float  final_cap;                                 /* logits become cap * tanh(logit / cap), 0: they stay */
+    float  temper;                                    /* queries grow by temper * log(1 + whole temper_length before them); 0: they do not */
+    int    temper_length;
+    float  base_local;                                /* base of RoPE in layers with a window */
     int    n_rope;
     arch_rope_hp   rope[ARCH_ROPES];                  /* [n_rope] */
     arch_layer_hp *layer;                             /* [n_layer] */
@@ -24417,7 +24558,7 @@ static bool arch__find(arch_hparams *hp, const gguf_file *g, err_t *e) {
 /* --- hyper-parameters: a row for each key --- */
 
 typedef enum { OF_MODEL, OF_ROPE, OF_LAYER } arch_owner;
-typedef enum { H_INT, H_FLT, H_BOOL, H_WORD, H_ONLY } arch_type;
+typedef enum { H_INT, H_FLT, H_BOOL, H_WORD, H_PATTERN, H_SECTIONS, H_ONLY } arch_type;
 
 enum {                                                /* flags of a key */
     H_NEED = 1,                                       /* required */
@@ -24429,7 +24570,7 @@ typedef struct {
     const char *name;                                 /* follows the architecture's name and a dot */
     arch_owner  of;                                   /* struct with the field; OF_LAYER: the file may have an array with a value for each layer */
     size_t      at;                                   /* its offset there */
-    arch_type   type;                                 /* H_WORD: name of a scaling; H_ONLY: no field, and the value must be lo or hi */
+    arch_type   type;                                 /* H_WORD: name of a scaling; H_PATTERN: which layers; H_SECTIONS: of RoPE, no field; H_ONLY: no field, and the value must be lo or hi */
     double      lo, hi;
     double      preset;                               /* if the key is absent */
     double    (*from)(const arch_hparams *hp, const arch_layer_hp *l);   /* computes it from fields of earlier rows; NULL: preset */
@@ -24444,8 +24585,29 @@ static double arch__n_ctx(const arch_hparams *hp, const arch_layer_hp *l) { retu
 static double arch__n_ff(const arch_hparams *hp, const arch_layer_hp *l) { return (void)hp, l->n_ff; }
 static double arch__topk_norm(const arch_hparams *hp, const arch_layer_hp *l) { return (void)l, (hp->desc->traits & A_TOPK_NORM) != 0; }
 
+static double arch__base(const arch_hparams *hp, const arch_layer_hp *l) {
+    return (void)l, (double)(hp->desc->base_local != 0 ? hp->desc->base_local : hp->rope[0].base);
+}
+
 static double arch__attn_scale(const arch_hparams *hp, const arch_layer_hp *l) {
-    return (void)hp, (double)(1.0f / sqrtf((float)l->hd_k));
+    const int hd = hp->desc->wide_scale == hp->n_layer ? hp->n_embd / l->n_head : l->hd_k;
+    return (double)(1.0f / sqrtf((float)hd));
+}
+
+static double arch__embd_scale(const arch_hparams *hp, const arch_layer_hp *l) {
+    return (void)l, hp->desc->traits & A_ROOT_EMBD ? (double)sqrtf((float)hp->n_embd) : 0;
+}
+
+static double arch__orig_ctx(const arch_hparams *hp, const arch_layer_hp *l) { return (void)l, hp->rope[0].n_ctx_orig; }
+
+/* Whether layer il has the window where the last of every `period` layers, or the first, sees all positions. */
+static bool arch__in_pattern(const arch_hparams *hp, int il, int period) {
+    if (!period) return true;
+    return hp->desc->window_first ? il % period != 0 : il % period != period - 1;
+}
+
+static double arch__windowed(const arch_hparams *hp, const arch_layer_hp *l) {
+    return arch__in_pattern(hp, (int)(l - hp->layer), hp->desc->window_every);
 }
 
 static double arch__n_ff_exp(const arch_hparams *hp, const arch_layer_hp *l) {
@@ -24464,21 +24626,37 @@ static const arch_key arch_keys[] = {
     {"block_count",                          IN_MODEL(n_layer),       H_INT,  1,     ARCH_MAX_LAYERS,  0,            NULL,             H_NEED,          0},
     {"context_length",                       IN_MODEL(n_ctx_train),   H_INT,  1,     ARCH_MAX_CTX,     0,            NULL,             H_NEED,          0},
     {"embedding_length",                     IN_MODEL(n_embd),        H_INT,  1,     ARCH_MAX_WIDTH,   0,            NULL,             H_NEED,          0},
+    {"attention.layer_norm_epsilon",         IN_MODEL(eps),           H_FLT,  1e-20, 1,                0,            NULL,             H_NEED,          A_LAYER_NORM},
+    {"attention.layer_norm_rms_epsilon",     IN_MODEL(eps),           H_FLT,  1e-20, 1,                0,            NULL,             H_ALSO,          A_LAYER_NORM},
     {"attention.layer_norm_rms_epsilon",     IN_MODEL(eps),           H_FLT,  1e-20, 1,                0,            NULL,             H_NEED,          0},
     {"attention.head_count",                 IN_LAYER(n_head),        H_INT,  1,     ARCH_MAX_HEADS,   0,            NULL,             H_NEED,          0},
     {"attention.head_count_kv",              IN_LAYER(n_head_kv),     H_INT,  1,     ARCH_MAX_HEADS,   0,            arch__n_head,     0,               0},
     {"attention.key_length",                 IN_LAYER(hd_k),          H_INT,  2,     ARCH_MAX_HEAD,    0,            arch__hd_k,       0,               0},
     {"attention.value_length",               IN_LAYER(hd_v),          H_INT,  1,     ARCH_MAX_HEAD,    0,            arch__same_hd,    0,               0},
     {"attention.scale",                      IN_LAYER(attn_scale),    H_FLT,  1e-6,  1e3,              0,            arch__attn_scale, 0,               0},
-    {"attention.sliding_window",             IN_LAYER(window),        H_INT,  1,     ARCH_MAX_CTX,     0,            NULL,             H_ZERO,          0},
+    {"attention.sliding_window",             IN_LAYER(window),        H_INT,  0,     ARCH_MAX_CTX,     0,            NULL,             0,               0},
+    {"attention.sliding_window_pattern",     IN_LAYER(windowed),      H_PATTERN, 0,  ARCH_MAX_LAYERS,  0,            arch__windowed,   0,               0},
+    {"attn_logit_softcapping",               IN_LAYER(cap),           H_FLT,  0,     1e6,              0,            NULL,             0,               0},
+    {"final_logit_softcapping",              IN_MODEL(final_cap),     H_FLT,  0,     1e6,              0,            NULL,             0,               0},
+    {"embedding_scale",                      IN_MODEL(embd_scale),    H_FLT,  0,     1e6,              0,            arch__embd_scale, 0,               0},
+    {"residual_scale",                       IN_MODEL(residual_scale), H_FLT, 0,     1e6,              0,            NULL,             0,               0},
+    {"logit_scale",                          IN_MODEL(logit_scale),   H_FLT,  0,     1e6,              0,            NULL,             0,               0},
     {"rope.dimension_count",                 IN_LAYER(n_rot),         H_INT,  2,     ARCH_MAX_HEAD,    0,            arch__same_hd,    H_ZERO,          0},
     {"rope.freq_base",                       IN_ROPE(base),           H_FLT,  1,     1e12,             10000,        NULL,             0,               0},
+    {"rope.freq_base_swa",                   IN_MODEL(base_local),    H_FLT,  1,     1e12,             0,            arch__base,       0,               0},
+    {"rope.dimension_sections",              OF_MODEL, 0,             H_SECTIONS, 0, ARCH_MAX_HEAD,    0,            NULL,             0,               A_SECTIONS},
     {"rope.scaling.type",                    IN_ROPE(scaling),        H_WORD, 0,     0,                SCALE_LINEAR, NULL,             0,               0},
     {"rope.scale_linear",                    IN_ROPE(factor),         H_FLT,  1e-3,  1e6,              1,            NULL,             0,               0},
     {"rope.scaling.factor",                  IN_ROPE(factor),         H_FLT,  1e-3,  1e6,              0,            NULL,             H_ALSO,          0},
     {"rope.scaling.original_context_length", IN_ROPE(n_ctx_orig),     H_INT,  1,     ARCH_MAX_CTX,     0,            arch__n_ctx,      0,               0},
     {"rope.scaling.attn_factor",             IN_ROPE(yarn_attn),      H_FLT,  1e-3,  1e3,              1,            NULL,             0,               0},
     {"rope.scaling.yarn_attn_factor",        IN_ROPE(yarn_attn),      H_FLT,  1e-3,  1e3,              0,            NULL,             H_ALSO,          0},
+    {"rope.scaling.yarn_log_multiplier",     IN_ROPE(yarn_log),       H_FLT,  0,     1e3,              0,            NULL,             0,               0},
+    {"rope.scaling.finetuned",               ONLY(1, 1, A_MULTIPLIERS)},
+    {"attention.temperature_scale",          IN_MODEL(temper),        H_FLT,  0,     1e3,              0,            NULL,             0,               A_TEMPER},
+    {"attention.temperature_scale",          ONLY(0, 0, 0)},
+    {"attention.temperature_length",         IN_MODEL(temper_length), H_INT,  1,     ARCH_MAX_CTX,     0,            arch__orig_ctx,   0,               A_TEMPER},
+    {"attention.temperature_length",         ONLY(0, 0, 0)},
     {"rope.scaling.yarn_ext_factor",         IN_ROPE(yarn_ext),       H_FLT,  0,     1e3,              1,            NULL,             0,               0},
     {"rope.scaling.yarn_beta_fast",          IN_ROPE(yarn_fast),      H_FLT,  1e-3,  1e6,              32,           NULL,             0,               0},
     {"rope.scaling.yarn_beta_slow",          IN_ROPE(yarn_slow),      H_FLT,  1e-3,  1e6,              1,            NULL,             0,               0},
@@ -24490,6 +24668,8 @@ static const arch_key arch_keys[] = {
     {"expert_used_count",                    IN_LAYER(n_expert_used), H_INT,  0,     ARCH_MAX_EXPERTS, 0,            NULL,             0,               0},
     {"expert_feed_forward_length",           IN_LAYER(n_ff_exp),      H_INT,  0,     ARCH_MAX_WIDTH,   0,            arch__n_ff_exp,   0,               0},
     {"expert_shared_feed_forward_length",    IN_LAYER(n_ff_shexp),    H_INT,  1,     ARCH_MAX_WIDTH,   0,            arch__n_ff,       0,               A_SHARED_EXPERT},
+    {"expert_shared_feed_forward_length",    IN_LAYER(n_ff_shexp),    H_INT,  0,     ARCH_MAX_WIDTH,   0,            NULL,             0,               A_SHARED_PLAIN},
+    {"expert_gating_func",                   IN_MODEL(expert_gate),   H_INT,  0,     3,                0,            NULL,             0,               0},
     {"expert_weights_norm",                  IN_MODEL(topk_norm),     H_BOOL, 0,     1,                0,            arch__topk_norm,  0,               0},
     {"expert_weights_scale",                 IN_MODEL(expert_scale),  H_FLT,  0,     1e6,              1,            NULL,             0,               0},
     /* not supported: only values that change nothing are accepted */
@@ -24498,20 +24678,12 @@ static const arch_key arch_keys[] = {
     {"attention.max_alibi_bias",             ONLY(0, 0, 0)},
     {"attention.output_scale",               ONLY(0, 1, 0)},
     {"attention.shared_kv_layers",           ONLY(0, 0, 0)},
-    {"attention.sliding_window_pattern",     ONLY(1, 1, 0)},
-    {"attention.temperature_length",         ONLY(0, 0, 0)},
-    {"attn_logit_softcapping",               ONLY(0, 0, 0)},
-    {"final_logit_softcapping",              ONLY(0, 0, 0)},
     {"router_logit_softcapping",             ONLY(0, 0, 0)},
-    {"logit_scale",                          ONLY(0, 1, 0)},
-    {"embedding_scale",                      ONLY(0, 1, 0)},
-    {"residual_scale",                       ONLY(0, 1, 0)},
     {"use_parallel_residual",                ONLY(0, 0, 0)},
     {"full_attention_interval",              ONLY(0, 1, 0)},
     {"leading_dense_block_count",            ONLY(0, 0, 0)},
     {"interleave_moe_layer_step",            ONLY(0, 1, 0)},
     {"moe_every_n_layers",                   ONLY(0, 1, 0)},
-    {"expert_gating_func",                   ONLY(0, 1, 0)},
     {"expert_group_count",                   ONLY(0, 1, 0)},
 };
 enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
@@ -24533,9 +24705,9 @@ static void arch__set(void *field, arch_type type, double v) {
     switch (type) {
     case H_INT: *(int *)field = (int)v; break;
     case H_FLT: *(float *)field = (float)v; break;
-    case H_BOOL: *(bool *)field = v != 0; break;
+    case H_BOOL: case H_PATTERN: *(bool *)field = v != 0; break;
     case H_WORD: *(arch_scaling *)field = (arch_scaling)(int)v; break;
-    case H_ONLY: break;
+    case H_SECTIONS: case H_ONLY: break;
     }
 }
 
@@ -24546,7 +24718,7 @@ static int arch__word(const arch_hparams *hp, const gguf_file *g, const arch_key
     const int i = arch_scaling_of(word);
     *v = i;
     if (i >= 0) return 1;
-    arch__bad(hp, g, k->name, e, "\"%.*s\", expected none, linear or yarn", (int)(word.n > 40 ? 40 : word.n), (const char *)word.p);
+    arch__bad(hp, g, k->name, e, "\"%.*s\", expected none, linear, yarn or longrope", (int)(word.n > 40 ? 40 : word.n), (const char *)word.p);
     return -1;
 }
 
@@ -24557,7 +24729,7 @@ static int arch__value(const arch_hparams *hp, const gguf_file *g, const arch_ke
     bool     b = false;
     int      got = -1;
     switch (k->type) {
-    case H_INT:
+    case H_INT: case H_PATTERN:
         if ((got = gguf_get_u64(g, key, (uint64_t)k->lo, (uint64_t)k->hi, &u, e)) == 1) *v = (double)u;
         return got;
     case H_FLT:
@@ -24567,7 +24739,7 @@ static int arch__value(const arch_hparams *hp, const gguf_file *g, const arch_ke
         if ((got = gguf_get_bool(g, key, &b, e)) == 1) *v = b;
         return got;
     case H_WORD: return arch__word(hp, g, k, key, v, e);
-    case H_ONLY: break;
+    case H_SECTIONS: case H_ONLY: break;
     }
     return got;
 }
@@ -24585,16 +24757,31 @@ static bool arch__only(const arch_hparams *hp, const gguf_file *g, const arch_ke
     return arch__bad(hp, g, k->name, e, "a step that llmrun does not know, expected %g or no such key", k->hi);
 }
 
-/* Reads an array with an integer for each layer. */
+/* Sections of RoPE are the same position in a text, so they change nothing; they must lie in the part that is rotated. */
+static bool arch__sections(const arch_hparams *hp, const gguf_file *g, const arch_key *k, const char *key, err_t *e) {
+    const gguf_kv *kv = gguf_find(g, key);
+    uint64_t       sum = 0, u = 0;
+    if (!kv) return true;
+    for (uint64_t i = 0; i < kv->count && sum <= (uint64_t)k->hi; i++) {
+        if (!gguf_arr_u64(kv, i, &u) || u > (uint64_t)k->hi) return arch__bad(hp, g, k->name, e, "value %llu, expected a number of pairs", (unsigned long long)i);
+        sum += u;
+    }
+    if (kv->type == GGUF_ARR && (kv->count == 3 || kv->count == 4) && !(kv->count == 4 && u) && 2 * sum <= (uint64_t)hp->layer[0].n_rot) return true;
+    return arch__bad(hp, g, k->name, e, "%llu sections of %llu pairs, expected 3 of at most %d together, and 0 behind them", (unsigned long long)kv->count,
+                     (unsigned long long)sum, hp->layer[0].n_rot / 2);
+}
+
+/* Reads an array with an integer for each layer, or for a pattern a bool. */
 static bool arch__each(arch_hparams *hp, const gguf_file *g, const arch_key *k, const gguf_kv *kv, err_t *e) {
     if (kv->count != (uint64_t)hp->n_layer)
         return arch__bad(hp, g, k->name, e, "%llu values, expected one for each of %d layers", (unsigned long long)kv->count,
                          hp->n_layer);
     for (int il = 0; il < hp->n_layer; il++) {
         uint64_t   u;
+        const double hi = k->type == H_PATTERN ? 1 : k->hi;
         const bool is = gguf_arr_u64(kv, (uint64_t)il, &u), none = is && !u && (k->flags & H_ZERO);
-        if (!is || (!none && (u < (uint64_t)k->lo || u > (uint64_t)k->hi)))
-            return arch__bad(hp, g, k->name, e, "value %d is out of range, expected an integer from %.0f to %.0f", il, k->lo, k->hi);
+        if (!is || (!none && (u < (uint64_t)k->lo || u > (uint64_t)hi)))
+            return arch__bad(hp, g, k->name, e, "value %d is out of range, expected an integer from %.0f to %.0f", il, k->lo, hi);
         arch__set(arch__field(hp, k, il), k->type, (double)u);
     }
     return true;
@@ -24605,15 +24792,16 @@ static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
     double v = 0;
     snprintf(key, sizeof key, "%s.%s", hp->desc->name, k->name);
     if (k->type == H_ONLY) return arch__only(hp, g, k, key, e);
+    if (k->type == H_SECTIONS) return arch__sections(hp, g, k, key, e);
     if (k->of == OF_LAYER && !hp->layer) hp->layer = mem_new((size_t)hp->n_layer, sizeof *hp->layer);
     const int n = k->of == OF_LAYER ? hp->n_layer : 1;
     for (int i = 0; i < n && !(k->flags & H_ALSO); i++)
         arch__set(arch__field(hp, k, i), k->type, k->from ? k->from(hp, hp->layer ? &hp->layer[i] : NULL) : k->preset);
     const gguf_kv *kv = gguf_find(g, key);
-    if (kv && kv->type == GGUF_ARR && k->of == OF_LAYER && k->type == H_INT) return arch__each(hp, g, k, kv, e);
+    if (kv && kv->type == GGUF_ARR && k->of == OF_LAYER && (k->type == H_INT || k->type == H_PATTERN)) return arch__each(hp, g, k, kv, e);
     const int got = arch__value(hp, g, k, key, &v, e);
     if (got == 0 && (k->flags & H_NEED)) return err_set(e, EXIT_INPUT, "%s: key %s is missing", g->path, key);
-    for (int i = 0; i < n && got == 1; i++) arch__set(arch__field(hp, k, i), k->type, v);
+    for (int i = 0; i < n && got == 1; i++) arch__set(arch__field(hp, k, i), k->type, k->type == H_PATTERN ? arch__in_pattern(hp, i, (int)v) : v);
     return got >= 0;
 }
 
@@ -24646,15 +24834,38 @@ static bool arch__experts(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l
     return true;
 }
 
-/* Finds the layer's RoPE table: that of an earlier layer with the same n_rot, or a new one. */
-static bool arch__rope(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
-    while (l->n_rot && l->rope < hp->n_rope && hp->rope[l->rope].n_rot != l->n_rot) l->rope++;
-    if (!l->n_rot || l->rope < hp->n_rope) return true;
+/* The RoPE that a layer needs, from that of the file. */
+static arch_rope_hp arch__rope_for(const arch_hparams *hp, arch_rope_hp of, const arch_layer_hp *l) {
+    of.n_rot = l->n_rot;
+    if (!l->window) return of;
+    of.local = (hp->desc->traits & A_LOCAL_ROPE) != 0;
+    if (of.local) of.scaling = SCALE_NONE, of.factor = of.yarn_attn = 1;
+    if (of.local || hp->base_local != of.base) of.base = hp->base_local;
+    return of;
+}
+
+/* Finds the layer's RoPE table: that of an earlier layer with the same sizes, or a new one. `file`: parameters of the file. */
+static bool arch__rope(arch_hparams *hp, const gguf_file *g, const arch_rope_hp *file, arch_layer_hp *l, err_t *e) {
+    const arch_rope_hp want = arch__rope_for(hp, *file, l);
+    if (!l->n_rot) return true;
+    while (l->rope < hp->n_rope) {
+        const arch_rope_hp *is = &hp->rope[l->rope];
+        if (is->n_rot == want.n_rot && is->local == want.local && is->base == want.base) return true;
+        l->rope++;
+    }
     if (hp->n_rope == ARCH_ROPES)
         return arch__bad(hp, g, "rope.dimension_count", e, "more than %d different values, expected fewer", ARCH_ROPES);
-    hp->rope[hp->n_rope] = hp->rope[0];
-    hp->rope[hp->n_rope++].n_rot = l->n_rot;
+    hp->rope[hp->n_rope++] = want;
     return true;
+}
+
+/* What patterns of layers make of a layer. */
+static void arch__pattern(const arch_hparams *hp, int il) {
+    const arch_desc *desc = hp->desc;
+    arch_layer_hp   *l = &hp->layer[il];
+    l->kv_from = il;
+    if (!l->windowed) l->window = 0;
+    if ((desc->traits & A_LEARNED) || (desc->plain_every && il % desc->plain_every == desc->plain_every - 1)) l->n_rot = 0;
 }
 
 /* The vocabulary's size: its tokens are counted; a file without tokens has a key. */
@@ -24673,22 +24884,43 @@ static bool arch__vocab(arch_hparams *hp, const gguf_file *g, err_t *e) {
     return got == 1;
 }
 
+/* What zeros and multipliers of the file stand for. */
+static void arch__defaults(arch_hparams *hp) {
+    arch_rope_hp *ro = &hp->rope[0];
+    if (ro->scaling == SCALE_NONE || ro->scaling == SCALE_LONG) ro->factor = 1;
+    if (hp->expert_scale == 0) hp->expert_scale = 1;
+    if (hp->expert_gate == GATE_SOFTMAX_OF_CHOSEN) hp->topk_norm = true;
+    if ((hp->desc->traits & A_MULTIPLIERS) && hp->logit_scale != 0) hp->logit_scale = 1 / hp->logit_scale;
+}
+
 /* Reads and checks all hyper-parameters. On failure e is set. The caller calls arch_drop() in both cases. */
 static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     *hp = (arch_hparams){0};
     bool ok = arch__find(hp, g, e) && arch__vocab(hp, g, e);
     for (int i = 0; ok && i < ARCH_KEYS; i++) ok = !arch__reads(hp->desc, i) || arch__read(hp, g, &arch_keys[i], e);
-    if (hp->rope[0].scaling == SCALE_NONE) hp->rope[0].factor = 1;
-    if (hp->expert_scale == 0) hp->expert_scale = 1;
-    for (int il = 0; ok && il < hp->n_layer; il++)
-        ok = arch__heads(hp, g, il, e) && arch__rope(hp, g, &hp->layer[il], e) && arch__experts(hp, g, &hp->layer[il], e);
+    if (!ok) return false;
+    arch__defaults(hp);
+    const arch_rope_hp file = hp->rope[0];
+    for (int il = 0; ok && il < hp->n_layer; il++) {
+        arch__pattern(hp, il);
+        ok = arch__heads(hp, g, il, e) && arch__rope(hp, g, &file, &hp->layer[il], e) && arch__experts(hp, g, &hp->layer[il], e);
+    }
     return ok;
 }
 
 /* --- tensors --- */
 
 /* A size in the shape of a tensor; arch_dim() is its value in layer il (-1: of the whole model). */
-typedef enum { D_1, D_EMBD, D_VOCAB, D_Q, D_K, D_V, D_QKV, D_O, D_HEAD_K, D_FF, D_FF_EXP, D_FF_SHEXP, D_EXPERT, D_ROT } arch_size;
+typedef enum {
+    D_1, D_EMBD, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K, D_FF, D_GATE_UP, D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_EXPERT, D_ROT
+} arch_size;
+
+/* Factors of RoPE frequencies in the file: they are for the first table that all positions use. */
+static int arch__factors(const arch_hparams *hp) {
+    int t = 0;
+    while (t < hp->n_rope - 1 && hp->rope[t].local) t++;
+    return t < hp->n_rope ? hp->rope[t].n_rot / 2 : 0;
+}
 
 static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     const arch_layer_hp *l = &hp->layer[il < 0 ? 0 : il];
@@ -24696,17 +24928,22 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_1: return 1;
     case D_EMBD: return hp->n_embd;
     case D_VOCAB: return hp->n_vocab;
+    case D_CTX: return hp->n_ctx_train;
     case D_Q: return (int64_t)l->n_head * l->hd_k;
+    case D_Q_PROJ: return (int64_t)l->n_head * l->hd_k * (l->gated ? 2 : 1);
     case D_K: return (int64_t)l->n_head_kv * l->hd_k;
     case D_V: return (int64_t)l->n_head_kv * l->hd_v;
-    case D_QKV: return (int64_t)(l->n_head + l->n_head_kv) * l->hd_k + (int64_t)l->n_head_kv * l->hd_v;
+    case D_QKV: return arch_dim(hp, D_Q_PROJ, il) + arch_dim(hp, D_K, il) + arch_dim(hp, D_V, il);
     case D_O: return (int64_t)l->n_head * l->hd_v;
+    case D_HEAD: return l->n_head;
     case D_HEAD_K: return l->hd_k;
     case D_FF: return l->n_ff;
+    case D_GATE_UP: return 2 * (int64_t)l->n_ff;
     case D_FF_EXP: return l->n_ff_exp;
+    case D_GATE_UP_EXP: return 2 * (int64_t)l->n_ff_exp;
     case D_FF_SHEXP: return l->n_ff_shexp;
     case D_EXPERT: return l->n_expert;
-    case D_ROT: return hp->rope[l->rope].n_rot / 2;
+    case D_ROT: return arch__factors(hp);
     }
     return 0;
 }
@@ -24718,12 +24955,14 @@ static int arch_window(const arch_hparams *hp) {
     return n;
 }
 
-/* Tensors of a model: weights W_, among them the gains of norms, and biases B_. */
+/* Tensors of a model: weights W_, among them the gains of norms, and biases B_. The bias of a norm follows its gain. */
 typedef enum {
-    W_TOK_EMBD, W_OUTPUT_NORM, W_OUTPUT, W_ROPE_FREQS,
-    W_ATTN_NORM, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, W_K_NORM, W_O, B_O, W_ATTN_POST_NORM,
-    W_FFN_NORM, W_FFN_POST_NORM, W_GATE, W_UP, W_DOWN, B_GATE, B_UP, B_DOWN,
-    W_ROUTER, W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS, W_SHEXP_GATE, W_GATE_SHEXP, W_UP_SHEXP, W_DOWN_SHEXP,
+    W_TOK_EMBD, W_POS_EMBD, W_OUTPUT_NORM, B_OUTPUT_NORM, W_OUTPUT, W_ROPE_FREQS, W_ROPE_LONG, W_ROPE_SHORT,
+    W_ATTN_NORM, B_ATTN_NORM, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, B_Q_NORM, W_K_NORM, B_K_NORM, W_SINKS, W_O, B_O,
+    W_ATTN_POST_NORM, B_ATTN_POST_NORM,
+    W_FFN_NORM, B_FFN_NORM, W_FFN_POST_NORM, B_FFN_POST_NORM, W_GATE_UP, W_GATE, W_UP, W_DOWN, B_GATE, B_UP, B_DOWN,
+    W_ROUTER, B_ROUTER, B_ROUTER_CHOICE, W_GATE_UP_EXPS, W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS, B_GATE_EXPS, B_UP_EXPS, B_DOWN_EXPS,
+    W_SHEXP_GATE, W_GATE_SHEXP, W_UP_SHEXP, W_DOWN_SHEXP,
     ARCH_SLOTS
 } arch_slot_id;
 
@@ -24739,56 +24978,83 @@ enum {                                                /* who has the tensor: the
 };
 
 typedef struct {
-    const char *name;                                 /* in the file; %d: layer */
+    arch_slot_id id;
+    const char *name;                                 /* in the file; %d: layer; NULL: these architectures have no such tensor */
     arch_size   out, in, stack;                       /* rows, values in a row, matrices */
     unsigned    flags, on;
     unsigned    traits;                               /* only architectures with one of these; 0: all */
 } arch_slot;
 
-/* To add a tensor: an id above and a row here. The step applies each norm and bias that a model has. */
-static const arch_slot arch_slots[ARCH_SLOTS] = {
-    /* id                 name in the file                     rows        row         stack     flags          where                  traits */
-    [W_TOK_EMBD]       = {"token_embd.weight",                 D_VOCAB,    D_EMBD,     D_1,      0,             ON_MODEL,              0},
-    [W_OUTPUT_NORM]    = {"output_norm.weight",                D_1,        D_EMBD,     D_1,      S_VEC,         ON_MODEL,              0},
-    [W_OUTPUT]         = {"output.weight",                     D_VOCAB,    D_EMBD,     D_1,      S_OPT,         ON_MODEL,              0},
-    [W_ROPE_FREQS]     = {"rope_freqs.weight",                 D_1,        D_ROT,      D_1,      S_VEC | S_OPT, ON_MODEL,              0},
-    [W_ATTN_NORM]      = {"blk.%d.attn_norm.weight",           D_1,        D_EMBD,     D_1,      S_VEC,         ON_ATTN,               A_PRE_NORM},
-    [W_QKV]            = {"blk.%d.attn_qkv.weight",            D_QKV,      D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
-    [B_QKV]            = {"blk.%d.attn_qkv.bias",              D_1,        D_QKV,      D_1,      S_VEC | S_OPT, ON_ATTN,               0},
-    [W_Q]              = {"blk.%d.attn_q.weight",              D_Q,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
-    [W_K]              = {"blk.%d.attn_k.weight",              D_K,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
-    [W_V]              = {"blk.%d.attn_v.weight",              D_V,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
-    [B_Q]              = {"blk.%d.attn_q.bias",                D_1,        D_Q,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
-    [B_K]              = {"blk.%d.attn_k.bias",                D_1,        D_K,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
-    [B_V]              = {"blk.%d.attn_v.bias",                D_1,        D_V,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
-    [W_Q_NORM]         = {"blk.%d.attn_q_norm.weight",         D_1,        D_HEAD_K,   D_1,      S_VEC,         ON_ATTN,               A_QK_NORM},
-    [W_K_NORM]         = {"blk.%d.attn_k_norm.weight",         D_1,        D_HEAD_K,   D_1,      S_VEC,         ON_ATTN,               A_QK_NORM},
-    [W_O]              = {"blk.%d.attn_output.weight",         D_EMBD,     D_O,        D_1,      0,             ON_ATTN,               0},
-    [B_O]              = {"blk.%d.attn_output.bias",           D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_ATTN,               0},
-    [W_ATTN_POST_NORM] = {"blk.%d.post_attention_norm.weight", D_1,        D_EMBD,     D_1,      S_VEC,         ON_ATTN,               A_POST_NORM},
-    [W_FFN_NORM]       = {"blk.%d.ffn_norm.weight",            D_1,        D_EMBD,     D_1,      S_VEC,         ON_DENSE | ON_EXPERTS, A_PRE_NORM},
-    [W_FFN_POST_NORM]  = {"blk.%d.post_ffw_norm.weight",       D_1,        D_EMBD,     D_1,      S_VEC,         ON_DENSE | ON_EXPERTS, A_POST_NORM},
-    [W_GATE]           = {"blk.%d.ffn_gate.weight",            D_FF,       D_EMBD,     D_1,      0,             ON_DENSE,              0},
-    [W_UP]             = {"blk.%d.ffn_up.weight",              D_FF,       D_EMBD,     D_1,      0,             ON_DENSE,              0},
-    [W_DOWN]           = {"blk.%d.ffn_down.weight",            D_EMBD,     D_FF,       D_1,      0,             ON_DENSE,              0},
-    [B_GATE]           = {"blk.%d.ffn_gate.bias",              D_1,        D_FF,       D_1,      S_VEC | S_OPT, ON_DENSE,              0},
-    [B_UP]             = {"blk.%d.ffn_up.bias",                D_1,        D_FF,       D_1,      S_VEC | S_OPT, ON_DENSE,              0},
-    [B_DOWN]           = {"blk.%d.ffn_down.bias",              D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_DENSE,              0},
-    [W_ROUTER]         = {"blk.%d.ffn_gate_inp.weight",        D_EXPERT,   D_EMBD,     D_1,      0,             ON_EXPERTS,            0},
-    [W_GATE_EXPS]      = {"blk.%d.ffn_gate_exps.weight",       D_FF_EXP,   D_EMBD,     D_EXPERT, 0,             ON_EXPERTS,            0},
-    [W_UP_EXPS]        = {"blk.%d.ffn_up_exps.weight",         D_FF_EXP,   D_EMBD,     D_EXPERT, 0,             ON_EXPERTS,            0},
-    [W_DOWN_EXPS]      = {"blk.%d.ffn_down_exps.weight",       D_EMBD,     D_FF_EXP,   D_EXPERT, 0,             ON_EXPERTS,            0},
-    [W_SHEXP_GATE]     = {"blk.%d.ffn_gate_inp_shexp.weight",  D_1,        D_EMBD,     D_1,      S_VEC,         ON_EXPERTS,            A_SHARED_EXPERT},
-    [W_GATE_SHEXP]     = {"blk.%d.ffn_gate_shexp.weight",      D_FF_SHEXP, D_EMBD,     D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT},
-    [W_UP_SHEXP]       = {"blk.%d.ffn_up_shexp.weight",        D_FF_SHEXP, D_EMBD,     D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT},
-    [W_DOWN_SHEXP]     = {"blk.%d.ffn_down_shexp.weight",      D_EMBD,     D_FF_SHEXP, D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT},
+/* To add a tensor: an id above and a row here. Rows of one tensor are neighbours; the first whose traits match describes it. The step applies
+ * each norm and bias that a model has. A tensor with an empty side does not exist. */
+static const arch_slot arch_slots[] = {
+    /* id              name in the file                      rows        row         stack     flags          where                  traits */
+    {W_TOK_EMBD,       "token_embd.weight",                  D_VOCAB,    D_EMBD,     D_1,      0,             ON_MODEL,              0},
+    {W_POS_EMBD,       "position_embd.weight",               D_CTX,      D_EMBD,     D_1,      0,             ON_MODEL,              A_LEARNED},
+    {W_OUTPUT_NORM,    "output_norm.weight",                 D_1,        D_EMBD,     D_1,      S_VEC,         ON_MODEL,              0},
+    {B_OUTPUT_NORM,    "output_norm.bias",                   D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_MODEL,              A_LAYER_NORM},
+    {W_OUTPUT,         "output.weight",                      D_VOCAB,    D_EMBD,     D_1,      S_OPT,         ON_MODEL,              0},
+    {W_ROPE_FREQS,     "rope_freqs.weight",                  D_1,        D_ROT,      D_1,      S_VEC | S_OPT, ON_MODEL,              0},
+    {W_ROPE_LONG,      "rope_factors_long.weight",           D_1,        D_ROT,      D_1,      S_VEC | S_OPT, ON_MODEL,              0},
+    {W_ROPE_SHORT,     "rope_factors_short.weight",          D_1,        D_ROT,      D_1,      S_VEC | S_OPT, ON_MODEL,              0},
+    {W_ATTN_NORM,      "blk.%d.attn_norm.weight",            D_1,        D_EMBD,     D_1,      S_VEC,         ON_ATTN,               A_PRE_NORM},
+    {B_ATTN_NORM,      "blk.%d.attn_norm.bias",              D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_ATTN,               A_LAYER_NORM},
+    {W_QKV,            "blk.%d.attn_qkv.weight",             D_QKV,      D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
+    {B_QKV,            "blk.%d.attn_qkv.bias",               D_1,        D_QKV,      D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    {W_Q,              "blk.%d.attn_q.weight",               D_Q_PROJ,   D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
+    {W_K,              "blk.%d.attn_k.weight",               D_K,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
+    {W_V,              "blk.%d.attn_v.weight",               D_V,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
+    {B_Q,              "blk.%d.attn_q.bias",                 D_1,        D_Q_PROJ,   D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    {B_K,              "blk.%d.attn_k.bias",                 D_1,        D_K,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    {B_V,              "blk.%d.attn_v.bias",                 D_1,        D_V,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    {W_Q_NORM,         "blk.%d.attn_q_norm.weight",          D_1,        D_HEAD_K,   D_1,      S_VEC,         ON_ATTN,               A_QK_NORM},
+    {W_Q_NORM,         "blk.%d.attn_q_norm.weight",          D_1,        D_Q,        D_1,      S_VEC,         ON_ATTN,               A_QK_NORM_WIDE},
+    {W_K_NORM,         "blk.%d.attn_k_norm.weight",          D_1,        D_HEAD_K,   D_1,      S_VEC,         ON_ATTN,               A_QK_NORM},
+    {W_K_NORM,         "blk.%d.attn_k_norm.weight",          D_1,        D_K,        D_1,      S_VEC,         ON_ATTN,               A_QK_NORM_WIDE},
+    {W_SINKS,          "blk.%d.attn_sinks.weight",           D_1,        D_HEAD,     D_1,      S_VEC,         ON_ATTN,               A_SINKS},
+    {W_O,              "blk.%d.attn_output.weight",          D_EMBD,     D_O,        D_1,      0,             ON_ATTN,               0},
+    {B_O,              "blk.%d.attn_output.bias",            D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    {W_ATTN_POST_NORM, "blk.%d.post_attention_norm.weight",  D_1,        D_EMBD,     D_1,      S_VEC,         ON_ATTN,               A_POST_NORM},
+    {W_FFN_NORM,       "blk.%d.post_attention_norm.weight",  D_1,        D_EMBD,     D_1,      S_VEC,         ON_DENSE | ON_EXPERTS, A_LATE_NAME},
+    {W_FFN_NORM,       "blk.%d.ffn_norm.weight",             D_1,        D_EMBD,     D_1,      S_VEC,         ON_DENSE | ON_EXPERTS, A_PRE_NORM},
+    {B_FFN_NORM,       "blk.%d.ffn_norm.bias",               D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_DENSE | ON_EXPERTS, A_LAYER_NORM},
+    {W_FFN_POST_NORM,  "blk.%d.post_ffw_norm.weight",        D_1,        D_EMBD,     D_1,      S_VEC,         ON_DENSE | ON_EXPERTS, A_POST_NORM},
+    {W_GATE_UP,        "blk.%d.ffn_up.weight",               D_GATE_UP,  D_EMBD,     D_1,      0,             ON_DENSE,              A_GATE_UP},
+    {W_GATE,           NULL,                                 D_1,        D_1,        D_1,      0,             ON_DENSE,              A_UNGATED | A_GATE_UP},
+    {W_GATE,           "blk.%d.ffn_gate.weight",             D_FF,       D_EMBD,     D_1,      0,             ON_DENSE,              0},
+    {W_UP,             NULL,                                 D_1,        D_1,        D_1,      0,             ON_DENSE,              A_GATE_UP},
+    {W_UP,             "blk.%d.ffn_up.weight",               D_FF,       D_EMBD,     D_1,      0,             ON_DENSE,              0},
+    {W_DOWN,           "blk.%d.ffn_down.weight",             D_EMBD,     D_FF,       D_1,      0,             ON_DENSE,              0},
+    {B_GATE,           NULL,                                 D_1,        D_1,        D_1,      0,             ON_DENSE,              A_UNGATED | A_GATE_UP},
+    {B_GATE,           "blk.%d.ffn_gate.bias",               D_1,        D_FF,       D_1,      S_VEC | S_OPT, ON_DENSE,              0},
+    {B_UP,             NULL,                                 D_1,        D_1,        D_1,      0,             ON_DENSE,              A_GATE_UP},
+    {B_UP,             "blk.%d.ffn_up.bias",                 D_1,        D_FF,       D_1,      S_VEC | S_OPT, ON_DENSE,              0},
+    {B_DOWN,           "blk.%d.ffn_down.bias",               D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_DENSE,              0},
+    {W_ROUTER,         "blk.%d.ffn_gate_inp.weight",         D_EXPERT,   D_EMBD,     D_1,      0,             ON_EXPERTS,            0},
+    {B_ROUTER,         "blk.%d.ffn_gate_inp.bias",           D_1,        D_EXPERT,   D_1,      S_VEC | S_OPT, ON_EXPERTS,            0},
+    {W_GATE_UP_EXPS,   "blk.%d.ffn_gate_up_exps.weight",     D_GATE_UP_EXP,D_EMBD,     D_EXPERT, S_OPT,         ON_EXPERTS,            0},
+    {W_GATE_EXPS,      "blk.%d.ffn_gate_exps.weight",        D_FF_EXP,   D_EMBD,     D_EXPERT, S_OPT,         ON_EXPERTS,            0},
+    {W_UP_EXPS,        "blk.%d.ffn_up_exps.weight",          D_FF_EXP,   D_EMBD,     D_EXPERT, S_OPT,         ON_EXPERTS,            0},
+    {W_DOWN_EXPS,      "blk.%d.ffn_down_exps.weight",        D_EMBD,     D_FF_EXP,   D_EXPERT, 0,             ON_EXPERTS,            0},
+    {B_GATE_EXPS,      "blk.%d.ffn_gate_exps.bias",          D_EXPERT,   D_FF_EXP,   D_1,      S_VEC | S_OPT, ON_EXPERTS,            0},
+    {B_UP_EXPS,        "blk.%d.ffn_up_exps.bias",            D_EXPERT,   D_FF_EXP,   D_1,      S_VEC | S_OPT, ON_EXPERTS,            0},
+    {B_DOWN_EXPS,      "blk.%d.ffn_down_exps.bias",          D_EXPERT,   D_EMBD,     D_1,      S_VEC | S_OPT, ON_EXPERTS,            0},
+    {W_SHEXP_GATE,     "blk.%d.ffn_gate_inp_shexp.weight",   D_1,        D_EMBD,     D_1,      S_VEC,         ON_EXPERTS,            A_SHARED_EXPERT},
+    {W_GATE_SHEXP,     "blk.%d.ffn_gate_shexp.weight",       D_FF_SHEXP, D_EMBD,     D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT | A_SHARED_PLAIN},
+    {W_UP_SHEXP,       "blk.%d.ffn_up_shexp.weight",         D_FF_SHEXP, D_EMBD,     D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT | A_SHARED_PLAIN},
+    {W_DOWN_SHEXP,     "blk.%d.ffn_down_shexp.weight",       D_EMBD,     D_FF_SHEXP, D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT | A_SHARED_PLAIN},
 };
+enum { ARCH_SLOT_ROWS = sizeof arch_slots / sizeof *arch_slots };
 
-/* Whether layer il (-1: the model) may have the tensor. */
-static bool arch_slot_applies(const arch_hparams *hp, const arch_slot *s, int il) {
+/* The row that describes a tensor of layer il (-1: of the model); NULL: it has none. */
+static const arch_slot *arch_slot_of(const arch_hparams *hp, arch_slot_id id, int il) {
     const arch_layer_hp *l = &hp->layer[il < 0 ? 0 : il];
     const unsigned       what = il < 0 ? ON_MODEL : (unsigned)ON_MIXER << l->mixer | (unsigned)ON_FFN << l->ffn;
-    return (s->on & what) && (!s->traits || (hp->desc->traits & s->traits));
+    for (const arch_slot *s = arch_slots; s < arch_slots + ARCH_SLOT_ROWS; s++) {
+        if (s->id != id || !(s->on & what) || (s->traits && !(hp->desc->traits & s->traits))) continue;
+        return s->name && arch_dim(hp, s->out, il) && arch_dim(hp, s->in, il) && arch_dim(hp, s->stack, il) ? s : NULL;
+    }
+    return NULL;
 }
 
 /* ===== [model] a model's weights in the mapping =====
@@ -24887,10 +25153,10 @@ static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, 
 /* Finds the tensor of a slot in layer il (-1: of the model). */
 static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e) {
     const gguf_file *g = m->g;
-    const arch_slot *s = &arch_slots[id];
+    const arch_slot *s = arch_slot_of(&m->hp, id, il);
     model_tensors   *to = il < 0 ? &m->glob : &m->layer[il];
     char             name[80];
-    if (!arch_slot_applies(&m->hp, s, il)) return true;
+    if (!s) return true;
     snprintf(name, sizeof name, s->name, il);
     const gguf_tensor *t = gguf_tensor_find(g, name);
     if (!t) return (s->flags & S_OPT) ? true : err_set(e, EXIT_INPUT, "%s: tensor %s is missing", g->path, name);
@@ -24907,31 +25173,57 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
     return model__bind_scale(m, name, &to->mat[id], used, e);
 }
 
-/* A tensor that holds the rows of Q, K and V becomes three views of it; without one, all three must be in the file. */
-static bool model__split_qkv(model *m, model_tensors *l, int il, err_t *e) {
-    const arch_hparams *hp = &m->hp;
-    const int64_t rows[3] = {arch_dim(hp, D_Q, il), arch_dim(hp, D_K, il), arch_dim(hp, D_V, il)};
-    dev_mat     *mats[3] = {&l->mat[W_Q], &l->mat[W_K], &l->mat[W_V]};
-    const float **bias[3] = {&l->vec[B_Q], &l->vec[B_K], &l->vec[B_V]};
-    int64_t       at = 0;
-    for (int i = 0; i < 3; i++) {
-        if (l->mat[W_QKV].data) {
-            if (mats[i]->data)
-                return err_set(e, EXIT_INPUT, "%s: layer %d has attn_qkv and attn_%c both, expected one", m->g->path, il,
-                               "qkv"[i]);
-            *mats[i] = l->mat[W_QKV];
-            mats[i]->data += (size_t)at * l->mat[W_QKV].row_bytes;
-            mats[i]->n_out = (int)rows[i];
-        }
-        if (l->vec[B_QKV] && *bias[i])
-            return err_set(e, EXIT_INPUT, "%s: layer %d has attn_qkv.bias and attn_%c.bias both, expected one", m->g->path, il,
-                           "qkv"[i]);
-        if (l->vec[B_QKV]) *bias[i] = l->vec[B_QKV] + at;
-        at += rows[i];
-        if (!mats[i]->data)
-            return err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_%c.weight is missing", m->g->path, il, "qkv"[i]);
+/* Tensors that a file may have as one, their rows one behind the other. */
+typedef struct {
+    arch_slot_id whole, bias;                         /* bias 0: there is none */
+    int          n;
+    struct { arch_slot_id mat, bias; arch_size rows; } part[3];
+} model_join;
+
+static const model_join model_joins[] = {
+    {W_QKV,          B_QKV, 3, {{W_Q, B_Q, D_Q_PROJ}, {W_K, B_K, D_K}, {W_V, B_V, D_V}}},
+    {W_GATE_UP,      0,     2, {{W_GATE, 0, D_FF}, {W_UP, 0, D_FF}}},
+    {W_GATE_UP_EXPS, 0,     2, {{W_GATE_EXPS, 0, D_FF_EXP}, {W_UP_EXPS, 0, D_FF_EXP}}},
+};
+
+/* The error for two tensors of layer il of which a file has one. */
+static bool model__both(const model *m, arch_slot_id a, arch_slot_id b, int il, err_t *e) {
+    char names[2][80];
+    snprintf(names[0], sizeof names[0], arch_slot_of(&m->hp, a, il)->name, il);
+    snprintf(names[1], sizeof names[1], arch_slot_of(&m->hp, b, il)->name, il);
+    return err_set(e, EXIT_INPUT, "%s: tensors %s and %s both, expected one", m->g->path, names[0], names[1]);
+}
+
+/* Part k of a joined tensor, if the file has one, becomes a view of its rows from `at` on. The part must then be there. */
+static bool model__part(const model *m, model_tensors *l, const model_join *j, int k, int64_t at, int il, err_t *e) {
+    const arch_slot_id id = j->part[k].mat, bias = j->part[k].bias;
+    const arch_slot   *s = arch_slot_of(&m->hp, id, il);
+    dev_mat           *mat = &l->mat[id];
+    char               name[80];
+    if (l->mat[j->whole].data) {
+        if (mat->data) return model__both(m, j->whole, id, il, e);
+        *mat = l->mat[j->whole];
+        mat->data += (size_t)at * mat->row_bytes;
+        mat->n_out = (int)arch_dim(&m->hp, j->part[k].rows, il);
     }
-    l->mat[W_QKV] = (dev_mat){0};
+    if (l->vec[j->bias]) {
+        if (l->vec[bias]) return model__both(m, j->bias, bias, il, e);
+        l->vec[bias] = l->vec[j->bias] + at;
+    }
+    if (mat->data || !s) return true;
+    snprintf(name, sizeof name, s->name, il);
+    return err_set(e, EXIT_INPUT, "%s: tensor %s is missing", m->g->path, name);
+}
+
+/* A tensor that holds the rows of several becomes views of it; without one, all of them must be in the file. */
+static bool model__split(const model *m, model_tensors *l, int il, err_t *e) {
+    for (size_t i = 0; i < sizeof model_joins / sizeof *model_joins; i++) {
+        const model_join *j = &model_joins[i];
+        int64_t           at = 0;
+        for (int k = 0; k < j->n; at += arch_dim(&m->hp, j->part[k++].rows, il))
+            if (!model__part(m, l, j, k, at, il, e)) return false;
+        l->mat[j->whole] = (dev_mat){0};
+    }
     return true;
 }
 
@@ -24947,7 +25239,7 @@ static bool model__bind_all(model *m, err_t *e) {
     bool             ok = true;
     for (int il = -1; ok && il < m->hp.n_layer; il++) {
         for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(m, (arch_slot_id)id, il, used, e);
-        if (ok && il >= 0 && m->hp.layer[il].mixer == MIX_ATTN) ok = model__split_qkv(m, &m->layer[il], il, e);
+        if (ok && il >= 0) ok = model__split(m, &m->layer[il], il, e);
     }
     for (uint64_t i = 0; ok && i < g->n_tensor; i++)
         if (!used[i] && !model__ignored(&g->tensor[i]))
@@ -24975,7 +25267,7 @@ static void model__rope_table(model_rope *to, const arch_rope_hp *ro, const floa
     if (yarn) {
         lo = fmax(0, floor(model__yarn_dim(ro, ro->yarn_fast)));
         hi = fmin(ro->n_rot - 1, ceil(model__yarn_dim(ro, ro->yarn_slow)));
-        if (ro->yarn_ext != 0) to->mscale *= 1.0f + 0.1f * logf(ro->factor);
+        if (ro->yarn_ext != 0) to->mscale *= (1.0f + 0.1f * logf(ro->factor)) / (1.0f + 0.1f * ro->yarn_log * logf(ro->factor));
     }
     for (int i = 0; i < ro->n_rot / 2; i++) {
         double f = pow((double)ro->base, -2.0 * i / ro->n_rot);
@@ -25010,7 +25302,7 @@ static void model__override_table(arch_rope_hp *ro, const rope_opts *o, int scal
     if (o->base > 0) ro->base = o->base;
     if (scaling >= 0) ro->scaling = (arch_scaling)scaling;
     if (o->factor > 0) ro->factor = o->factor;
-    if (ro->scaling == SCALE_NONE) ro->factor = 1;
+    if (ro->scaling == SCALE_NONE || ro->scaling == SCALE_LONG) ro->factor = 1;
     if (o->orig_ctx > 0) ro->n_ctx_orig = o->orig_ctx;
     if (o->yarn_ext >= 0) ro->yarn_ext = o->yarn_ext;
     if (o->yarn_attn >= 0) ro->yarn_attn = o->yarn_attn;
@@ -25058,6 +25350,9 @@ static void model__pack_some(void *ctx, int ith) {
     }
 }
 
+/* Bytes of a matrix, or of a stack, in the file. */
+static uint64_t model__file_bytes(const dev_mat *w) { return (uint64_t)w->row_bytes * (uint64_t)w->n_out * (uint64_t)w->n_mat; }
+
 /* Bytes of matrices. */
 typedef struct {
     uint64_t file;                                    /* as they are in the file */
@@ -25070,7 +25365,7 @@ static model_bytes model_sizes(const model *m) {
     int         at = 0;
     model_bytes b = {0};
     for (const dev_mat *w; (w = model__mat(m, &at));) {
-        const uint64_t file = (uint64_t)w->mat_bytes * (uint64_t)w->n_mat;
+        const uint64_t file = model__file_bytes(w);
         b.file += file;
         b.slow += k_slow_unpacked(w->type) ? file : 0;
         const uint64_t packed = (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)w->n_mat;
@@ -25105,14 +25400,15 @@ static bool model_pack(model *m, pool *p, size_t most) {
     if (!m->packs && (m->packs_bytes = (size_t)model_sizes(m).packed)) m->packs = mem_pages(m->packs_bytes);
     for (size_t done = 0; done < most && !g_interrupt;) {
         if (!(k.w = model__mat(m, &m->pack_at))) return false;
-        const size_t each = k_pack_bytes(k.w->type, k.w->n_out, k.w->n_in), file = k.w->mat_bytes * (size_t)k.w->n_mat;
+        const size_t each = k_pack_bytes(k.w->type, k.w->n_out, k.w->n_in);
         if (!each) continue;
         k.w->packed_bytes = each;
         k.w->packed = m->packs + m->packs_used;
         m->packs_used += each * (size_t)k.w->n_mat;
         pool_run(p, model__pack_some, &k);
-        if (k.w->data != m->glob.mat[W_TOK_EMBD].data) gguf_drop_pages(m->g, k.w->data, file);
-        done += file;
+        for (int i = 0; i < k.w->n_mat && k.w->data != m->glob.mat[W_TOK_EMBD].data; i++)
+            gguf_drop_pages(m->g, k.w->data + (size_t)i * k.w->mat_bytes, k.w->row_bytes * (size_t)k.w->n_out);
+        done += model__file_bytes(k.w);
     }
     return m->pack_at <= m->hp.n_layer * ARCH_SLOTS;
 }
@@ -26413,47 +26709,61 @@ static void fwd__bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
     if (vec) fwd__op(d, (dev_op){.kind = DEV_BIAS, .out = {b}, .vec = vec, .n = n});
 }
 
-/* to = the norm of b, whose rows are n_head vectors of n values; without a gain, nothing. */
-static void fwd__norm(fwd_draft *d, dev_buf b, dev_buf to, const float *gain, int n_head, int n) {
-    if (gain) fwd__op(d, (dev_op){.kind = DEV_NORM, .in = {b}, .out = {to}, .vec = gain, .scale = d->m->hp.eps, .n = n, .n_head = n_head});
+/* to = the norm of b, whose rows are n_head vectors of n values. norm: a gain and, behind it, a bias; without a gain, nothing. */
+static void fwd__norm(fwd_draft *d, dev_buf b, dev_buf to, const float *const *norm, int n_head, int n) {
+    const bool mean = d->m->hp.desc->traits & A_LAYER_NORM;
+    if (norm[0])
+        fwd__op(d, (dev_op){.kind = DEV_NORM, .in = {b}, .out = {to}, .vec = norm[0], .scale = d->m->hp.eps, .n = n, .n_head = n_head,
+                            .norm = {mean ? NORM_LAYER : NORM_RMS, norm[1]}});
 }
 
 /* The stream becomes the input of a block. */
-static void fwd__enter(fwd_draft *d, const float *gain) {
+static void fwd__enter(fwd_draft *d, const float *const *norm) {
     const int n = d->m->hp.n_embd;
     d->part = FWD_NORM;
-    d->in = gain ? d->xn : d->x;
-    fwd__norm(d, d->x, d->in, gain, 1, n);
+    d->in = norm[0] ? d->xn : d->x;
+    fwd__norm(d, d->x, d->in, norm, 1, n);
     fwd__forms(d, d->in, n, 0);
 }
 
-/* What a block has computed, with its bias and norm, is added to the stream. */
-static void fwd__residual(fwd_draft *d, const float *bias, const float *gain) {
+/* The next sum of the stream is complete. */
+static void fwd__turn(fwd_draft *d) {
     const dev_buf x = d->x;
-    const int     n = d->m->hp.n_embd;
-    d->part = FWD_NORM;
-    fwd__bias(d, d->y, bias, n);
-    fwd__norm(d, d->y, d->y, gain, 1, n);
-    fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {x, d->y}, .out = {d->next}, .n = n});
     d->x = d->next;
     d->next = x;
 }
 
+/* What a block has computed, with its bias and norm, is added to the stream. */
+static void fwd__residual(fwd_draft *d, const float *bias, const float *const *norm) {
+    const int n = d->m->hp.n_embd;
+    d->part = FWD_NORM;
+    fwd__bias(d, d->y, bias, n);
+    fwd__norm(d, d->y, d->y, norm, 1, n);
+    fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->x, d->y}, .out = {d->next}, .n = n, .scale = d->m->hp.residual_scale});
+    fwd__turn(d);
+}
+
+/* The stream begins with the embedding of the token, and of the position where these are learned. */
 static void fwd__embed(fwd_draft *d) {
-    const dev_mat *w = &d->m->glob.mat[W_TOK_EMBD];
+    const dev_mat *w = &d->m->glob.mat[W_TOK_EMBD], *pos = &d->m->glob.mat[W_POS_EMBD];
     d->part = FWD_EMBED;
-    fwd__op(d, (dev_op){.kind = DEV_EMBED, .out = {d->x}, .embd = w, .n = w->n_in});
+    fwd__op(d, (dev_op){.kind = DEV_EMBED, .out = {d->x}, .embed = {w, false}, .n = w->n_in, .scale = d->m->hp.embd_scale});
+    if (pos->data) {
+        fwd__op(d, (dev_op){.kind = DEV_EMBED, .in = {d->x}, .out = {d->next}, .embed = {pos, true}, .n = pos->n_in});
+        fwd__turn(d);
+    }
     for (int t = 0; t < d->m->hp.n_rope; t++) {
         const model_rope *r = &d->m->rope[t];
         fwd__op(d, (dev_op){.kind = DEV_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at}, .n = d->m->hp.rope[t].n_rot / 2, .scale = r->mscale});
     }
 }
 
-/* Bias, head norm and RoPE of queries or keys. */
-static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *gain, int n_head) {
+/* Bias, norm and RoPE of queries or keys. The norm is of each head, or of all together. */
+static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *const *norm, int n_head) {
     const arch_layer_hp *lh = d->lh;
+    const bool           wide = d->m->hp.desc->traits & A_QK_NORM_WIDE;
     fwd__bias(d, b, bias, n_head * lh->hd_k);
-    fwd__norm(d, b, b, gain, n_head, lh->hd_k);
+    fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * lh->hd_k : lh->hd_k);
     if (lh->n_rot)
         fwd__op(d, (dev_op){.kind = DEV_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
                             .rope = {lh->n_rot, d->m->rope[lh->rope].at, d->m->hp.desc->rope == ROPE_HALVES}});
@@ -26464,36 +26774,41 @@ static void fwd__attention(fwd_draft *d) {
     const dev_mat       *w = d->l->mat;
     const float *const  *vec = d->l->vec;
     const dev_kv        *kv = d->kv ? &d->kv->layer[d->il] : NULL;
+    const arch_hparams  *hp = &d->m->hp;
     fwd__matmul(d, FWD_QKV);
     dev_plan_product(d->to, &w[W_Q], d->past, d->in, d->q);
     dev_plan_product(d->to, &w[W_K], d->rows, d->in, d->k);
     dev_plan_product(d->to, &w[W_V], d->rows, d->in, d->v);
     d->part = FWD_CACHE;
-    fwd__heads(d, d->k, vec[B_K], vec[W_K_NORM], lh->n_head_kv);
+    fwd__heads(d, d->k, vec[B_K], &vec[W_K_NORM], lh->n_head_kv);
     fwd__bias(d, d->v, vec[B_V], lh->n_head_kv * lh->hd_v);
     fwd__op(d, (dev_op){.kind = DEV_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
     d->rows = d->past;
     d->beside = true;
-    fwd__heads(d, d->q, vec[B_Q], vec[W_Q_NORM], lh->n_head);
+    fwd__heads(d, d->q, vec[B_Q], &vec[W_Q_NORM], lh->n_head);
+    if (hp->temper != 0)
+        fwd__op(d, (dev_op){.kind = DEV_TEMPER, .out = {d->q}, .scale = hp->temper, .temper = {hp->temper_length}, .n = lh->hd_k, .n_head = lh->n_head});
     fwd__op(d, (dev_op){.kind = DEV_HADAMARD, .out = {d->q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
     d->part = FWD_ATTN;
     fwd__op(d, (dev_op){.kind = DEV_ATTEND, .in = {d->q}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head, .scale = lh->attn_scale,
-                        .cache = {kv, lh->window, lh->hd_k, lh->n_head / lh->n_head_kv, lh->window ? lh->window : d->m->hp.n_ctx_train}});
+                        .cache = {.kv = kv, .window = lh->window, .hd_k = lh->hd_k, .group = lh->n_head / lh->n_head_kv,
+                                  .most = lh->window ? lh->window : hp->n_ctx_train, .cap = lh->cap, .sinks = vec[W_SINKS]}});
     fwd__op(d, (dev_op){.kind = DEV_HADAMARD, .out = {d->att}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
     fwd__forms(d, d->att, lh->n_head * lh->hd_v, 0);
     fwd__matmul(d, FWD_WO);
     dev_plan_product(d->to, &w[W_O], d->rows, d->att, d->y);
 }
 
-/* down(silu(gate) * up), for one matrix of each. */
+/* down(act(gate) * up), for one matrix of each; down(act(up)) without a gate. */
 static void fwd__gated(fwd_draft *d, const dev_mat *gate, const dev_mat *up, const dev_mat *down, const float *b_gate, const float *b_up, dev_buf out) {
-    const int n = gate->n_out;
+    const int     n = up->n_out;
+    const dev_buf wide = gate->data ? d->up : d->ff;
     fwd__matmul(d, FWD_FFN);
-    dev_plan_product(d->to, gate, d->rows, d->in, d->ff);
-    dev_plan_product(d->to, up, d->rows, d->in, d->up);
+    if (gate->data) dev_plan_product(d->to, gate, d->rows, d->in, d->ff);
+    dev_plan_product(d->to, up, d->rows, d->in, wide);
     fwd__bias(d, d->ff, b_gate, n);
-    fwd__bias(d, d->up, b_up, n);
-    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->up}, .out = {d->ff}, .n = n});
+    fwd__bias(d, wide, b_up, n);
+    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {gate->data ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.desc->act, .n = n});
     fwd__forms(d, d->ff, n, 0);
     fwd__matmul(d, FWD_FFN);
     dev_plan_product(d->to, down, d->rows, d->ff, out);
@@ -26504,34 +26819,58 @@ static void fwd__dense(fwd_draft *d) {
     fwd__gated(d, &w[W_GATE], &w[W_UP], &w[W_DOWN], d->l->vec[B_GATE], d->l->vec[B_UP], d->y);
 }
 
+/* Adds to the slots of experts the bias of each one, a row of n values of vec. */
+static void fwd__expert_bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
+    const arch_layer_hp *lh = d->lh;
+    if (vec) fwd__op(d, (dev_op){.kind = DEV_BIAS, .out = {b}, .vec = vec, .n = n, .each = lh->n_expert_used, .experts = {.n = lh->n_expert}});
+}
+
 /* The products of the experts that rows have chosen, from `at` on in the list that DEV_GROUP makes. */
 static void fwd__expert_matmul(fwd_draft *d, int at) {
     const arch_layer_hp *lh = d->lh;
     fwd__op(d, (dev_op){.kind = DEV_MATMUL, .each = lh->n_expert_used, .products = {.n_expert = lh->n_expert, .used = lh->n_expert_used, .at = at}});
 }
 
+/* The experts of each row, and their weights. */
+static void fwd__route(fwd_draft *d) {
+    const arch_hparams  *hp = &d->m->hp;
+    const arch_layer_hp *lh = d->lh;
+    const dev_router     router = hp->expert_gate == GATE_SIGMOID ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
+    fwd__matmul(d, FWD_FFN);
+    dev_plan_product(d->to, &d->l->mat[W_ROUTER], d->rows, d->in, d->score);
+    fwd__bias(d, d->score, d->l->vec[B_ROUTER], lh->n_expert);
+    fwd__op(d, (dev_op){.kind = DEV_ROUTE, .in = {d->score}, .out = {d->pick, d->weight}, .vec = d->l->vec[B_ROUTER_CHOICE], .scale = hp->expert_scale,
+                        .experts = {.n = lh->n_expert, .used = lh->n_expert_used, .norm = hp->topk_norm, .router = router}});
+}
+
+/* The expert that runs for every row is added to y, behind its gate if it has one. */
+static void fwd__shared(fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    const bool     gated = d->l->vec[W_SHEXP_GATE] != NULL;
+    fwd__gated(d, &w[W_GATE_SHEXP], &w[W_UP_SHEXP], &w[W_DOWN_SHEXP], NULL, NULL, d->moe);
+    if (gated) fwd__op(d, (dev_op){.kind = DEV_ADD_SCALED, .in = {d->moe, d->gate}, .out = {d->y}, .n = d->m->hp.n_embd});
+    else fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->y, d->moe}, .out = {d->y}, .n = d->m->hp.n_embd});
+}
+
 static void fwd__experts(fwd_draft *d) {
     const arch_layer_hp *lh = d->lh;
     const dev_mat       *w = d->l->mat;
-    const float         *shared = d->l->vec[W_SHEXP_GATE];
-    const int            D = d->m->hp.n_embd, K = lh->n_expert_used;
-    fwd__matmul(d, FWD_FFN);
-    dev_plan_product(d->to, &w[W_ROUTER], d->rows, d->in, d->score);
-    fwd__op(d, (dev_op){.kind = DEV_ROUTE, .in = {d->score}, .out = {d->pick, d->weight}, .scale = d->m->hp.expert_scale,
-                        .experts = {.n = lh->n_expert, .used = K, .norm = d->m->hp.topk_norm}});
-    if (shared) fwd__op(d, (dev_op){.kind = DEV_GATE, .in = {d->in}, .out = {d->gate}, .vec = shared, .n = D});
-    fwd__op(d, (dev_op){.kind = DEV_GROUP, .in = {d->pick}, .out = {d->slot_row, d->slot_of}, .experts = {.n = lh->n_expert, .used = K}});
+    const float *const  *vec = d->l->vec;
+    const int            D = d->m->hp.n_embd, E = lh->n_expert, K = lh->n_expert_used, F = lh->n_ff_exp;
+    fwd__route(d);
+    if (vec[W_SHEXP_GATE]) fwd__op(d, (dev_op){.kind = DEV_GATE, .in = {d->in}, .out = {d->gate}, .vec = vec[W_SHEXP_GATE], .n = D});
+    fwd__op(d, (dev_op){.kind = DEV_GROUP, .in = {d->pick}, .out = {d->slot_row, d->slot_of}, .experts = {.n = E, .used = K}});
     fwd__expert_matmul(d, 0);
     dev_plan_product(d->to, &w[W_GATE_EXPS], d->rows, d->in, d->ff);
     dev_plan_product(d->to, &w[W_UP_EXPS], d->rows, d->in, d->up);
-    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->up}, .out = {d->ff}, .n = lh->n_ff_exp, .each = K});
-    fwd__forms(d, d->ff, lh->n_ff_exp, K);
-    fwd__expert_matmul(d, 2 * lh->n_expert);
+    fwd__expert_bias(d, d->ff, vec[B_GATE_EXPS], F);
+    fwd__expert_bias(d, d->up, vec[B_UP_EXPS], F);
+    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->up}, .out = {d->ff}, .act = d->m->hp.desc->act, .n = F, .each = K});
+    fwd__forms(d, d->ff, F, K);
+    fwd__expert_matmul(d, 2 * E);
     dev_plan_product(d->to, &w[W_DOWN_EXPS], d->rows, d->ff, d->moe);
-    fwd__op(d, (dev_op){.kind = DEV_MIX, .in = {d->moe, d->weight, d->slot_of}, .out = {d->y}, .n = D, .experts = {.used = K}});
-    if (!shared) return;
-    fwd__gated(d, &w[W_GATE_SHEXP], &w[W_UP_SHEXP], &w[W_DOWN_SHEXP], NULL, NULL, d->moe);
-    fwd__op(d, (dev_op){.kind = DEV_ADD_SCALED, .in = {d->moe, d->gate}, .out = {d->y}, .n = D});
+    fwd__op(d, (dev_op){.kind = DEV_MIX, .in = {d->moe, d->weight, d->slot_of}, .out = {d->y}, .vec = vec[B_DOWN_EXPS], .n = D, .experts = {.n = E, .used = K}});
+    if (w[W_UP_SHEXP].data) fwd__shared(d);
 }
 
 /* Kinds of layers: from the normed stream to what the block adds to it, y. */
@@ -26541,13 +26880,13 @@ static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dens
 
 static void fwd__layer(fwd_draft *d) {
     const float *const *vec = d->l->vec;
-    fwd__enter(d, vec[W_ATTN_NORM]);
+    fwd__enter(d, &vec[W_ATTN_NORM]);
     fwd_mixers[d->lh->mixer](d);
-    fwd__residual(d, vec[B_O], vec[W_ATTN_POST_NORM]);
+    fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM]);
     if (!fwd_ffns[d->lh->ffn]) return;
-    fwd__enter(d, vec[W_FFN_NORM]);
+    fwd__enter(d, &vec[W_FFN_NORM]);
     fwd_ffns[d->lh->ffn](d);
-    fwd__residual(d, vec[B_DOWN], vec[W_FFN_POST_NORM]);
+    fwd__residual(d, vec[B_DOWN], &vec[W_FFN_POST_NORM]);
 }
 
 static void fwd__buffers(fwd_draft *d) {
@@ -26557,6 +26896,17 @@ static void fwd__buffers(fwd_draft *d) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i] = dev_plan_buf(d->to, names[i], false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
     d->logits = dev_plan_buf(d->to, "logits", true);
+}
+
+/* Logits of the first n tokens. A watched product is not computed. */
+static void fwd__head(fwd_draft *d, int n, bool watched) {
+    const arch_hparams *hp = &d->m->hp;
+    d->part = FWD_HEAD;
+    fwd__op(d, (dev_op){.kind = watched ? DEV_WATCH : DEV_MATMUL});
+    dev_plan_rows(d->to, &d->m->glob.mat[W_OUTPUT], n, d->rows, d->in, watched ? 0 : d->logits);
+    if (watched) return;
+    if (hp->logit_scale != 0) fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->logits}, .n = n, .scale = hp->logit_scale});
+    if (hp->final_cap != 0) fwd__op(d, (dev_op){.kind = DEV_CAP, .out = {d->logits}, .n = n, .scale = hp->final_cap});
 }
 
 /* Writes the list of f->m. */
@@ -26573,12 +26923,9 @@ static void fwd__plan(fwd *f) {
         fwd__layer(&d);
     }
     d.il--;
-    fwd__enter(&d, f->m->glob.vec[W_OUTPUT_NORM]);
+    fwd__enter(&d, &f->m->glob.vec[W_OUTPUT_NORM]);
     f->hidden = d.in;
-    if (f->gives == FWD_HIDDEN) return;
-    d.part = FWD_HEAD;
-    fwd__op(&d, (dev_op){.kind = watched ? DEV_WATCH : DEV_MATMUL});
-    dev_plan_rows(&f->plan, &f->m->glob.mat[W_OUTPUT], f->n_vocab, d.rows, d.in, watched ? 0 : d.logits);
+    if (f->gives == FWD_LOGITS) fwd__head(&d, f->n_vocab, watched);
 }
 
 /* --- a model's list with its memory --- */

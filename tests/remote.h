@@ -114,7 +114,7 @@ static uint64_t remote_fingerprint(const gguf_file *g) {
 /* Number of the model that a plan is of: its embeddings say it. */
 static int remote_model_of(const dev_plan *p) {
     int i = remote_n_models - 1;
-    while (i >= 0 && p->op[0].embd != &remote_models[i].m->glob.mat[W_TOK_EMBD]) i--;
+    while (i >= 0 && p->op[0].embed.mat != &remote_models[i].m->glob.mat[W_TOK_EMBD]) i--;
     ASSERT(p->op[0].kind == DEV_EMBED && i >= 0);
     return i;
 }
