@@ -23531,7 +23531,8 @@ typedef struct {
 
 typedef enum {
     DEV_EMBED, DEV_ANGLES, DEV_NORM, DEV_BIAS, DEV_ADD, DEV_SCALE, DEV_CAP, DEV_TEMPER, DEV_PICK, DEV_ROPE, DEV_HADAMARD, DEV_STORE, DEV_ATTEND,
-    DEV_FORM, DEV_MATMUL, DEV_WATCH, DEV_ACTIVATE, DEV_ROUTE, DEV_GROUP, DEV_MIX, DEV_GATE, DEV_ADD_SCALED, DEV_KINDS
+    DEV_FORM, DEV_MATMUL, DEV_WATCH, DEV_ACTIVATE, DEV_ROUTE, DEV_GROUP, DEV_MIX, DEV_GATE, DEV_ADD_SCALED,
+    DEV_MUL, DEV_CONV, DEV_DELTA, DEV_KEEP, DEV_KINDS
 } dev_kind;
 
 typedef enum { NORM_RMS, NORM_LAYER, NORM_L2 } dev_norm;          /* x / its root mean square; (x - mean) / its deviation; x / its length */
@@ -23567,6 +23568,9 @@ typedef struct {
             float    cap;                             /* scores become cap * tanh(score / cap); 0: they stay */
             const float *sinks, *slope;               /* [n_head] one more score, without a value; score lost per position (ALiBi); NULL: none */
         } cache;
+        struct { int a, b, to; } mul;                 /* where the values begin in a row of each input and of the output */
+        struct { const dev_state *st; int at, d_k; bool grouped; const float *decay, *step; } state;   /* of the layer; where the inputs begin in a
+                                                       * row; values of a key; neighbouring value heads share a key head; [n_v] gates */
         struct { int n, used; bool norm; dev_router router; int base; } experts; /* how many; used for a row; weights sum to 1; DEV_GROUP: product of the first gate */
         struct { int first, n, n_expert, used, at; } products;   /* of the plan; of n_expert experts, where they begin in `grouped` */
         unsigned forms;                               /* DEV_FORM */
@@ -23589,6 +23593,7 @@ typedef struct {
     dev_buffer  *buf;                                 /* [n_buf] */
     int          n_op, n_phase, n_product, n_buf;
     dev_row_list rows[DEV_ROW_SETS];                  /* of the batch at hand */
+    int         *seq_at;                              /* [most rows + 1] of the batch at hand: first row of each sequence */
     void       **scratch;                             /* [threads] for kernels */
     k_attn_row **attn_rows;                           /* [threads][DEV_ATTN_ROWS * most query heads of a K/V head] */
     float      **attn_sinks;                          /* the same: sinks of those rows */
@@ -23859,6 +23864,203 @@ static void dev__attend_apart(dev *dv, const dev_op *op) {
     for (int task; (task = pool_next(dv->p)) < dev__attend_tasks(run, op);) dev__attend_merge(dv, op, task);
 }
 
+/* --- recurrent layers: each position changes a state, which a slot of the cache keeps for the sequence --- */
+
+/* The way of one sequence through a step, in one layer: positions [at, p) are in the log of its slot, [p, end) are rows of the batch. */
+typedef struct {
+    const dev_state *st;
+    int      first;                                   /* row of position p */
+    int      at, p, end;                              /* at: where the slot stands that is read */
+    int      to;                                      /* where the slot will stand that is written */
+    int      snap_at;                                 /* the same of the snapshot; -1: none is made */
+    uint8_t *in, *out, *snap;                         /* slots; in NULL: zeros */
+} dev_walk;
+
+static dev_walk dev__walk(const dev *dv, const dev_op *op, int seq) {
+    const dev_batch *b = dv->run->batch;
+    const dev_state *st = op->state.st;
+    const int       *at = &dv->run->plan->seq_at[seq];
+    dev_walk         w = {.st = st, .first = at[0], .at = b->state_at[seq], .p = b->pos[at[0]], .end = b->pos[at[1] - 1] + 1, .snap_at = -1};
+    w.to = w.end - st->log > w.p ? w.end - st->log : w.p;
+    if (b->state_in[seq] >= 0) w.in = dev__block(st->mem, b->state_in[seq]);
+    w.out = dev__block(st->mem, b->state_out[seq]);
+    if (b->snap[seq] < 0) return w;
+    w.snap_at = b->snap_at[seq];
+    w.snap = dev__block(st->mem, b->snap[seq]);
+    return w;
+}
+
+static float *dev__floats(uint8_t *p) { return (float *)(void *)p; }
+
+/* Where a slot keeps the inputs of position t; its gates; the sums of a head. */
+static float *dev__ring(const dev_state *st, uint8_t *slot, int t) { return dev__floats(slot + st->ring_at) + (size_t)(t % (st->taps - 1 + st->log)) * (size_t)st->width; }
+static float *dev__log(const dev_state *st, uint8_t *slot, int t) { return dev__floats(slot + st->gate_at) + (size_t)(t % st->log) * 2 * (size_t)st->n_v; }
+static float *dev__sums(const dev_state *st, uint8_t *slot, int head) { return dev__floats(slot + st->sum_at) + (size_t)head * (size_t)st->d_k * (size_t)st->d_v; }
+
+/* The inputs of position t; NULL: zeros. */
+static const float *dev__raw(const dev *dv, const dev_op *op, const dev_walk *w, int t) {
+    if (t >= w->p) return dev__row(dv, op->in[0], w->first + t - w->p) + op->state.at;
+    return t < 0 || !w->in ? NULL : dev__ring(w->st, w->in, t);
+}
+
+/* y = the convolution of n channels from `ch` on, for `rows` positions from t on, ld values apart. */
+static void dev__convolve(const dev *dv, const dev_op *op, const dev_walk *w, int t, int rows, int ch, int n, bool silu, float *y, size_t ld) {
+    const float *x[DEV_LOG + K_CONV_TAPS];
+    const int    taps = w->st->taps;
+    for (int i = 0; i < rows + taps - 1; i++) {
+        const float *raw = dev__raw(dv, op, w, t - taps + 1 + i);
+        x[i] = raw ? raw + ch : NULL;
+    }
+    k_conv(x, op->vec + (size_t)ch * (size_t)taps, NULL, taps, n, rows, silu, y, ld);
+}
+
+static int dev__row_tasks(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n; }
+
+/* out = the convolution, with the weights vec, of the inputs in[0] of the row and of the positions before it. */
+static void dev__conv(const dev *dv, const dev_op *op, int r) {
+    const dev_batch *b = dv->run->batch;
+    const int        row = dv->run->plan->rows[op->rows].row[r];
+    const dev_walk   w = dev__walk(dv, op, b->seq[row]);
+    dev__convolve(dv, op, &w, b->pos[row], 1, 0, op->n, false, dev__out(dv, op, 0, r), 0);
+}
+
+enum { DEV_DELTA_ROWS = DEV_LOG };                    /* positions whose vectors are computed together */
+
+/* A task of DEV_DELTA: columns [col, col + cols) of one value head of one sequence. Its vectors have a row for each position. */
+typedef struct {
+    dev_walk w;
+    int      head, key;                               /* of values, of keys */
+    int      col, cols;
+    float   *q, *k, *v, *decay, *beta;                /* [DEV_DELTA_ROWS][d_k], [d_k], [d_v], 1, 1 */
+    float   *own;                                     /* sums behind w.to, which no slot keeps */
+} dev_delta_task;
+
+static size_t dev__delta_scratch(int d_k, int d_v) {
+    return mem_size(DEV_DELTA_ROWS * (2 * (size_t)d_k + (size_t)d_v + 2) + (size_t)d_k * (size_t)d_v, sizeof(float));
+}
+
+/* Tasks for each head: one, or as many of its strips of columns as make an even share for every thread. */
+static int dev__delta_shares(const dev_run *run, const dev_op *op) {
+    const int strips = (op->n + K_DELTA_COLS - 1) / K_DELTA_COLS, heads = run->batch->n_seq * op->n_head;
+    int       shares = 1;
+    while (shares < strips && 10 * heads * shares <= 9 * ((heads * shares + run->p->n - 1) / run->p->n) * run->p->n) shares *= 2;
+    return shares < strips ? shares : strips;
+}
+
+static int dev__delta_tasks(const dev_run *run, const dev_op *op) { return run->batch->n_seq * op->n_head * dev__delta_shares(run, op); }
+
+static dev_delta_task dev__delta_task(const dev *dv, const dev_op *op, int task) {
+    const dev_state *st = op->state.st;
+    const int        shares = dev__delta_shares(dv->run, op), strips = (op->n + K_DELTA_COLS - 1) / K_DELTA_COLS, share = task % shares;
+    dev_delta_task   d = {.w = dev__walk(dv, op, task / shares / st->n_v), .head = task / shares % st->n_v};
+    const int        end = strips * (share + 1) / shares * K_DELTA_COLS;
+    d.key = op->state.grouped ? d.head / (st->n_v / st->n_k) : d.head % st->n_k;
+    d.col = strips * share / shares * K_DELTA_COLS;
+    d.cols = (end < st->d_v ? end : st->d_v) - d.col;
+    d.q = dv->scratch;
+    d.k = d.q + DEV_DELTA_ROWS * st->d_k;
+    d.v = d.k + DEV_DELTA_ROWS * st->d_k;
+    d.decay = d.v + DEV_DELTA_ROWS * st->d_v;
+    d.beta = d.decay + DEV_DELTA_ROWS;
+    d.own = d.beta + DEV_DELTA_ROWS;
+    return d;
+}
+
+/* What position t is given as gates: alpha and beta of the task's head. */
+static void dev__gates(const dev *dv, const dev_op *op, const dev_delta_task *d, int t, float *decay, float *beta) {
+    const dev_walk *w = &d->w;
+    const float    *log = t < w->p ? dev__log(w->st, w->in, t) : NULL;
+    const float     a = log ? log[d->head] : dev__row(dv, op->in[1], w->first + t - w->p)[d->head];
+    const float     b = log ? log[w->st->n_v + d->head] : dev__row(dv, op->in[2], w->first + t - w->p)[d->head];
+    *decay = k_expf(op->state.decay[d->head] * k_softplus(a + op->state.step[d->head]));
+    *beta = k_sigmoid(b);
+}
+
+/* Queries, keys, values and gates of n positions from t on. Positions of the log have no queries. */
+static void dev__delta_vectors(const dev *dv, const dev_op *op, const dev_delta_task *d, int t, int n) {
+    const dev_state *st = d->w.st;
+    const int        ask = t < d->w.p ? d->w.p - t : 0;
+    const size_t     ld = (size_t)st->d_k, d_v = (size_t)st->d_v;
+    if (ask < n) dev__convolve(dv, op, &d->w, t + ask, n - ask, d->key * st->d_k, st->d_k, true, d->q + (size_t)ask * ld, ld);
+    dev__convolve(dv, op, &d->w, t, n, (st->n_k + d->key) * st->d_k, st->d_k, true, d->k, ld);
+    dev__convolve(dv, op, &d->w, t, n, 2 * st->n_k * st->d_k + d->head * st->d_v + d->col, d->cols, true, d->v + d->col, d_v);
+    for (int i = 0; i < n; i++) {
+        dev__gates(dv, op, d, t + i, &d->decay[i], &d->beta[i]);
+        k_l2_norm(d->k + (size_t)i * ld, op->scale, st->d_k);
+        if (i < ask) continue;
+        k_l2_norm(d->q + (size_t)i * ld, op->scale, st->d_k);
+        k_scale(d->q + (size_t)i * ld, 1.0f / sqrtf((float)st->d_k), st->d_k);
+    }
+}
+
+/* The next position behind t, at most `most`, where something begins or ends: rows, what is kept, the snapshot. */
+static int dev__delta_until(const dev_walk *w, int t, int most) {
+    const int at[] = {w->p, w->to, w->snap_at};
+    for (int i = 0; i < 3; i++)
+        if (at[i] > t && at[i] < most) most = at[i];
+    return most;
+}
+
+/* One strip of columns, from c on, goes through n positions from t on, the first of which is number 0 of the vectors. */
+static void dev__delta_strip(const dev *dv, const dev_op *op, const dev_delta_task *d, int c, int t, int n) {
+    const dev_walk  *w = &d->w;
+    const dev_state *st = w->st;
+    const dev_acts  *o = &dv->run->plan->buf[op->out[0]].a;
+    const int        cols = d->col + d->cols - c < K_DELTA_COLS ? d->col + d->cols - c : K_DELTA_COLS, zero = t;
+    const size_t     at = (size_t)c * (size_t)st->d_k, n_bytes = (size_t)cols * (size_t)st->d_k * sizeof(float);
+    float           *out = dev__sums(st, w->out, d->head) + at, *own = d->own + at;
+    if (t == w->at && !w->in) memset(out, 0, n_bytes);
+    else if (t == w->at && w->in != w->out) memcpy(out, dev__sums(st, w->in, d->head) + at, n_bytes);
+    for (int next, end = t + n; t < end; t = next) {
+        const size_t  i = (size_t)(t - zero), r = (size_t)(w->first + t - w->p);
+        if (t == w->to) memcpy(own, out, n_bytes);
+        next = dev__delta_until(w, t, end);
+        k_delta(&(k_delta_args){.s = t < w->to ? out : own, .q = d->q + i * (size_t)st->d_k, .k = d->k + i * (size_t)st->d_k, .v = d->v + i * (size_t)st->d_v + c,
+                                .decay = d->decay + i, .beta = d->beta + i, .o = t < w->p ? NULL : o->x + r * o->ldx + d->head * st->d_v + c,
+                                .ld_s = (size_t)cols, .ld_qk = (size_t)st->d_k, .ld_v = (size_t)st->d_v, .ld_gate = 1, .ld_o = o->ldx,
+                                .d_k = st->d_k, .n = cols, .n_pos = next - t});
+        if (next == w->snap_at) memcpy(dev__sums(st, w->snap, d->head) + at, t < w->to ? out : own, n_bytes);
+    }
+}
+
+/* out = what the gated delta rule (Yang et al. 2024) reads from the sums of each head, for the inputs in[0] of queries, keys and values,
+ * convolved with the weights vec, and the gates in[1] and in[2]. */
+static void dev__delta(const dev *dv, const dev_op *op, int task) {
+    const dev_delta_task d = dev__delta_task(dv, op, task);
+    for (int t = d.w.at, n; t < d.w.end; t += n) {
+        n = d.w.end - t < DEV_DELTA_ROWS ? d.w.end - t : DEV_DELTA_ROWS;
+        dev__delta_vectors(dv, op, &d, t, n);
+        for (int c = d.col; c < d.col + d.cols; c += K_DELTA_COLS) dev__delta_strip(dv, op, &d, c, t, n);
+    }
+}
+
+/* The inputs of positions [from, end) go into a slot. */
+static void dev__keep_inputs(const dev *dv, const dev_op *op, const dev_walk *w, uint8_t *slot, int from, int end) {
+    for (int t = from < 0 ? 0 : from; t < end; t++) {
+        const float *raw = dev__raw(dv, op, w, t);
+        float       *to = dev__ring(w->st, slot, t);
+        if (raw != to) memcpy(to, raw, (size_t)w->st->width * sizeof *to);
+    }
+}
+
+/* The first row of each sequence: inputs in[0] and gates in[1], in[2] that later steps need go into its slot, and into the snapshot. */
+static void dev__keep(const dev *dv, const dev_op *op, int r) {
+    const int        seq = dv->run->batch->seq[r];
+    const dev_walk   w = dev__walk(dv, op, seq);
+    const dev_state *st = w.st;
+    if (r != w.first) return;
+    if (w.snap) dev__keep_inputs(dv, op, &w, w.snap, w.snap_at - (st->taps - 1), w.snap_at);   /* before the slot changes, which may be read */
+    dev__keep_inputs(dv, op, &w, w.out, w.to - (st->taps - 1), w.end);
+    for (int t = w.to; st->n_v && t < w.end; t++)
+        for (int i = 0; i < 2; i++)
+            memcpy(dev__log(st, w.out, t) + i * st->n_v, dev__row(dv, op->in[1 + i], w.first + t - w.p), (size_t)st->n_v * sizeof(float));
+}
+
+/* out = in[0] * in[1]. */
+static void dev__mul_rows(const dev *dv, const dev_op *op, int r) {
+    k_mul(dev__out(dv, op, 0, r) + op->mul.to, dev__in(dv, op, 0, r) + op->mul.a, dev__in(dv, op, 1, r) + op->mul.b, op->n);
+}
+
 /* The forms of out that products read. */
 static void dev__form_row(const dev *dv, const dev_op *op, int r) { dev__form(&dv->run->plan->buf[op->out[0]].a, r, op->n, op->forms); }
 
@@ -24010,6 +24212,14 @@ static void dev__attend_cost(const dev_plan *plan, const dev_op *op, const dev_b
     c->bytes += kept * kv->n_head * (double)(kv->k_stride + kv->v_stride);
 }
 
+/* The sums of each sequence are read and written. */
+static void dev__delta_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
+    const double each = (double)op->n_head * op->state.d_k * op->n;
+    (void)plan;
+    c->bytes += 2 * b->n_seq * each * (double)sizeof(float);
+    c->mul[K_ACT_F32] += 3 * b->n * each;
+}
+
 /* --- the kinds --- */
 
 typedef struct {
@@ -24042,6 +24252,10 @@ static const dev_kind_row dev_kinds[DEV_KINDS] = {
     [DEV_MIX]        = {"mix",        dev__mix,        NULL,              NULL},
     [DEV_GATE]       = {"gate",       dev__gate,       NULL,              NULL},
     [DEV_ADD_SCALED] = {"add scaled", dev__add_scaled, NULL,              NULL},
+    [DEV_MUL]        = {"mul",        dev__mul_rows,   NULL,              NULL},
+    [DEV_CONV]       = {"conv",       dev__conv,       dev__row_tasks,    NULL},
+    [DEV_DELTA]      = {"delta",      dev__delta,      dev__delta_tasks,  dev__delta_cost},
+    [DEV_KEEP]       = {"keep",       dev__keep,       NULL,              NULL},
 };
 
 /* What the list takes for a batch. */
@@ -24184,6 +24398,7 @@ static void dev__fill_threads(dev_plan *p, int n_threads) {
         if (k_scratch_bytes(p->product[i].w->n_in) > need) need = k_scratch_bytes(p->product[i].w->n_in);
     for (int i = 0; i < p->n_op; i++) {
         const dev_op *op = &p->op[i];
+        if (op->kind == DEV_DELTA && dev__delta_scratch(op->state.d_k, op->n) > need) need = dev__delta_scratch(op->state.d_k, op->n);
         if (op->kind != DEV_ATTEND) continue;
         const size_t attn = k_attn_scratch(DEV_ATTN_ROWS * op->cache.group, op->cache.hd_k, op->n);
         if (attn > need) need = attn;
@@ -24241,6 +24456,7 @@ static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out,
         p->rows[i].row = dev__take(p, (size_t)max_rows, sizeof *p->rows[i].row, true);
         p->rows[i].run = dev__take(p, (size_t)max_rows + 1, sizeof *p->rows[i].run, true);
     }
+    p->seq_at = dev__take(p, (size_t)max_rows + 1, sizeof *p->seq_at, true);
     for (int i = 1; i < p->n_buf; i++) dev__fill_buf(p, &p->buf[i]);
     dev__fill_threads(p, n_threads);
     dev__fill_parts(p, n_threads);
@@ -24359,6 +24575,9 @@ static void dev__prepare(dev_run *run) {
     ASSERT(b->n > 0 && b->n <= p->max_rows && b->n_out <= p->max_out);
     const int was[DEV_ROW_SETS] = {p->rows[DEV_ALL].n, p->rows[DEV_OUT].n};
     for (int i = 0; i < DEV_ROW_SETS; i++) dev__list_rows(b, (dev_row_set)i, &p->rows[i]);
+    for (int r = 0; r < b->n; r++)
+        if (!r || b->seq[r] != b->seq[r - 1]) p->seq_at[b->seq[r]] = r;
+    p->seq_at[b->n_seq] = b->n;
     const bool same = was[DEV_ALL] == p->rows[DEV_ALL].n && was[DEV_OUT] == p->rows[DEV_OUT].n;   /* as decode steps mostly are */
     for (int i = 0; !same && i < p->n_product; i++) p->product[i].n = p->rows[p->product[i].rows].n;
     dev__room(run);
