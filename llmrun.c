@@ -23966,14 +23966,10 @@ static dev_delta_task dev__delta_task(const dev *dv, const dev_op *op, int task)
     return d;
 }
 
-/* What position t is given as gates: alpha and beta of the task's head. */
-static void dev__gates(const dev *dv, const dev_op *op, const dev_delta_task *d, int t, float *decay, float *beta) {
-    const dev_walk *w = &d->w;
-    const float    *log = t < w->p ? dev__log(w->st, w->in, t) : NULL;
-    const float     a = log ? log[d->head] : dev__row(dv, op->in[1], w->first + t - w->p)[d->head];
-    const float     b = log ? log[w->st->n_v + d->head] : dev__row(dv, op->in[2], w->first + t - w->p)[d->head];
-    *decay = k_expf(op->state.decay[d->head] * k_softplus(a + op->state.step[d->head]));
-    *beta = k_sigmoid(b);
+/* The gates alpha, i = 0, or beta, i = 1, of the value heads at position t. */
+static const float *dev__gates(const dev *dv, const dev_op *op, const dev_walk *w, int i, int t) {
+    if (t >= w->p) return dev__row(dv, op->in[1 + i], w->first + t - w->p);
+    return dev__log(w->st, w->in, t) + i * w->st->n_v;
 }
 
 /* Queries, keys, values and gates of n positions from t on. Positions of the log have no queries. */
@@ -23985,7 +23981,8 @@ static void dev__delta_vectors(const dev *dv, const dev_op *op, const dev_delta_
     dev__convolve(dv, op, &d->w, t, n, (st->n_k + d->key) * st->d_k, st->d_k, true, d->k, ld);
     dev__convolve(dv, op, &d->w, t, n, 2 * st->n_k * st->d_k + d->head * st->d_v + d->col, d->cols, true, d->v + d->col, d_v);
     for (int i = 0; i < n; i++) {
-        dev__gates(dv, op, d, t + i, &d->decay[i], &d->beta[i]);
+        d->decay[i] = k_expf(op->state.decay[d->head] * k_softplus(dev__gates(dv, op, &d->w, 0, t + i)[d->head] + op->state.step[d->head]));
+        d->beta[i] = k_sigmoid(dev__gates(dv, op, &d->w, 1, t + i)[d->head]);
         k_l2_norm(d->k + (size_t)i * ld, op->scale, st->d_k);
         if (i < ask) continue;
         k_l2_norm(d->q + (size_t)i * ld, op->scale, st->d_k);
@@ -24052,8 +24049,11 @@ static void dev__keep(const dev *dv, const dev_op *op, int r) {
     if (w.snap) dev__keep_inputs(dv, op, &w, w.snap, w.snap_at - (st->taps - 1), w.snap_at);   /* before the slot changes, which may be read */
     dev__keep_inputs(dv, op, &w, w.out, w.to - (st->taps - 1), w.end);
     for (int t = w.to; st->n_v && t < w.end; t++)
-        for (int i = 0; i < 2; i++)
-            memcpy(dev__log(st, w.out, t) + i * st->n_v, dev__row(dv, op->in[1 + i], w.first + t - w.p), (size_t)st->n_v * sizeof(float));
+        for (int i = 0; i < 2; i++) {
+            const float *from = dev__gates(dv, op, &w, i, t);
+            float       *to = dev__log(st, w.out, t) + i * st->n_v;
+            if (from != to) memcpy(to, from, (size_t)st->n_v * sizeof *to);
+        }
 }
 
 /* out = in[0] * in[1]. */

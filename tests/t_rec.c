@@ -1,0 +1,268 @@
+/* t_rec.c - [dev]: operations of recurrent layers, against a plain reading in double and against themselves: however positions are dealt
+ * into steps, whoever is beside a sequence, wherever its slot stands. */
+
+enum { REC_TOKENS = 96, REC_ROWS = 64, REC_SEQS = 3, REC_SLOTS = 3 * REC_SEQS };
+
+typedef struct {
+    int  taps, n_k, n_v, d_k, d_v;                    /* n_v 0: a convolution of d_v channels */
+    bool grouped;
+} rec_shape;
+
+/* One layer with random weights; the inputs of a position are those of its token. */
+typedef struct {
+    rec_shape  s;
+    int        n_out;
+    dev_blocks mem;
+    dev_state  st;
+    dev_mat    raw, alpha, beta;
+    float     *taps, *decay, *step;
+    pool      *p;
+    dev_plan   plan;
+    dev_run    run;
+    dev_batch  batch;
+    dev_buf    out;
+} rec_rig;
+
+static uint64_t rec_turn;
+
+static double rec_chance(void) { return rng_unit(rng_mix(++rec_turn)); }
+static int    rec_number(int n) { return (int)(rec_chance() * n); }
+
+static float *rec_random(int n, double low, double high) {
+    float *x = mem_new((size_t)n + 1, sizeof *x);
+    for (int i = 0; i < n; i++) x[i] = (float)(low + (high - low) * rec_chance());
+    return x;
+}
+
+static dev_mat rec_matrix(int n) {
+    return (dev_mat){.data = (const uint8_t *)rec_random(REC_TOKENS * n, -2, 2), .type = K_F32, .n_in = n, .n_out = REC_TOKENS, .n_mat = 1,
+                     .row_bytes = (size_t)n * sizeof(float)};
+}
+
+static const float *rec_input(const dev_mat *m, int token) { return (const float *)(const void *)(m->data + (size_t)token * m->row_bytes); }
+
+static dev_buf rec_embed(rec_rig *r, const char *name, const dev_mat *m) {
+    const dev_buf b = dev_plan_buf(&r->plan, name, false);
+    if (m->n_in) dev_plan_op(&r->plan, (dev_op){.kind = DEV_EMBED, .rows = DEV_ALL, .out = {b}, .embed = {.mat = m}, .n = m->n_in});
+    return b;
+}
+
+static void rec_write_plan(rec_rig *r) {
+    dev_plan_begin(&r->plan);
+    dev_op op = {.rows = DEV_ALL, .vec = r->taps, .scale = 1e-6f, .state = {.st = &r->st, .d_k = r->s.d_k, .grouped = r->s.grouped, .decay = r->decay, .step = r->step}};
+    op.in[0] = rec_embed(r, "raw", &r->raw);
+    if (r->s.n_v) op.in[1] = rec_embed(r, "alpha", &r->alpha), op.in[2] = rec_embed(r, "beta", &r->beta);
+    op.out[0] = r->out = dev_plan_buf(&r->plan, "out", false);
+    op.kind = r->s.n_v ? DEV_DELTA : DEV_CONV;
+    op.n = r->s.d_v;
+    op.n_head = r->s.n_v;
+    dev_plan_op(&r->plan, op);
+    op.kind = DEV_KEEP;
+    op.out[0] = 0;
+    dev_plan_op(&r->plan, op);
+    dev_plan_fill(&r->plan, r->p->n, REC_ROWS, REC_ROWS, false);
+}
+
+static void rec_open(rec_rig *r, rec_shape s, int threads) {
+    const size_t gates = 2 * (size_t)s.n_v, each = sizeof(float);
+    rec_turn = 1;
+    *r = (rec_rig){.s = s, .n_out = s.n_v ? s.n_v * s.d_v : s.d_v, .p = pool_new(threads)};
+    r->st = (dev_state){.mem = &r->mem, .taps = s.taps, .width = s.n_v ? 2 * s.n_k * s.d_k + s.n_v * s.d_v : s.d_v, .log = DEV_LOG, .n_k = s.n_k, .n_v = s.n_v, .d_k = s.d_k, .d_v = s.d_v};
+    r->st.gate_at = (size_t)(s.taps - 1 + DEV_LOG) * (size_t)r->st.width * each;
+    r->st.sum_at = r->st.gate_at + DEV_LOG * gates * each;
+    r->mem = dev_blocks_new(r->st.sum_at + (size_t)s.n_v * (size_t)s.d_k * (size_t)s.d_v * each, REC_SLOTS);
+    while (dev_blocks_more(&r->mem)) {}
+    for (int i = 0; i < REC_SLOTS; i++) memset(dev__block(&r->mem, i), 0xff, r->mem.block_bytes);   /* of another sequence: NaN */
+    r->raw = rec_matrix(r->st.width);
+    r->alpha = rec_matrix(s.n_v);
+    r->beta = rec_matrix(s.n_v);
+    r->taps = rec_random(r->st.width * s.taps, -1, 1);
+    r->decay = rec_random(s.n_v, -1, -0.01);
+    r->step = rec_random(s.n_v, -3, 1);
+    rec_write_plan(r);
+    r->run = (dev_run){.p = r->p, .plan = &r->plan, .batch = &r->batch};
+    int32_t **const rows[] = {&r->batch.token, &r->batch.pos, &r->batch.seq}, **const seqs[] = {&r->batch.state_in, &r->batch.state_out, &r->batch.state_at, &r->batch.snap, &r->batch.snap_at};
+    for (int i = 0; i < 3; i++) *rows[i] = mem_new(REC_ROWS, sizeof(int32_t));
+    for (int i = 0; i < 5; i++) *seqs[i] = mem_new(REC_SEQS, sizeof(int32_t));
+    r->batch.want = mem_new(REC_ROWS, 1);
+}
+
+static void rec_close(rec_rig *r) {
+    void *own[] = {(void *)(uintptr_t)r->raw.data, (void *)(uintptr_t)r->alpha.data, (void *)(uintptr_t)r->beta.data, r->taps, r->decay, r->step, r->batch.token, r->batch.pos, r->batch.seq,
+                   r->batch.want, r->batch.state_in, r->batch.state_out, r->batch.state_at, r->batch.snap, r->batch.snap_at};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    dev_plan_free(&r->plan);
+    dev_run_free(&r->run);
+    dev_blocks_free(&r->mem);
+    pool_free(r->p);
+}
+
+/* --- the plain reading --- */
+
+/* Channel c of the convolution at position t. */
+static double rec_conv(const rec_rig *r, const int32_t *ids, int t, int c) {
+    double sum = 0;
+    for (int j = 0; j < r->s.taps; j++) {
+        const int at = t - (r->s.taps - 1) + j;
+        if (at >= 0) sum += (double)r->taps[c * r->s.taps + j] * (double)rec_input(&r->raw, ids[at])[c];
+    }
+    return r->s.n_v ? sum / (1 + exp(-sum)) : sum;
+}
+
+/* d_k channels from c on as a vector of length `size`. */
+static void rec_unit(const rec_rig *r, const int32_t *ids, int t, int c, double size, double *to) {
+    double sum = 0;
+    for (int i = 0; i < r->s.d_k; i++) to[i] = rec_conv(r, ids, t, c + i), sum += to[i] * to[i];
+    for (int i = 0; i < r->s.d_k; i++) to[i] *= size / sqrt(sum + 1e-6);
+}
+
+static void rec_read_head(const rec_rig *r, const int32_t *ids, int n, int h, double *o) {
+    const rec_shape *s = &r->s;
+    const int        key = s->grouped ? h / (s->n_v / s->n_k) : h % s->n_k;
+    double *S = mem_new((size_t)s->d_k * (size_t)s->d_v, sizeof *S), *q = mem_new((size_t)s->d_k, sizeof *q), *k = mem_new((size_t)s->d_k, sizeof *k);
+    for (int t = 0; t < n; t++) {
+        const double a = (double)rec_input(&r->alpha, ids[t])[h] + (double)r->step[h], decay = exp((double)r->decay[h] * log1p(exp(a)));
+        const double beta = 1 / (1 + exp(-(double)rec_input(&r->beta, ids[t])[h]));
+        rec_unit(r, ids, t, key * s->d_k, 1 / sqrt(s->d_k), q);
+        rec_unit(r, ids, t, (s->n_k + key) * s->d_k, 1, k);
+        for (int c = 0; c < s->d_v; c++) {
+            double m = 0, out = 0;
+            for (int i = 0; i < s->d_k; i++) m += decay * S[i * s->d_v + c] * k[i];
+            const double x = beta * (rec_conv(r, ids, t, 2 * s->n_k * s->d_k + h * s->d_v + c) - m);
+            for (int i = 0; i < s->d_k; i++) out += (S[i * s->d_v + c] = decay * S[i * s->d_v + c] + k[i] * x) * q[i];
+            o[t * r->n_out + h * s->d_v + c] = out;
+        }
+    }
+    mem_free(S), mem_free(q), mem_free(k);
+}
+
+/* Outputs of n positions. */
+static double *rec_read(const rec_rig *r, const int32_t *ids, int n) {
+    double *o = mem_new((size_t)n * (size_t)r->n_out, sizeof *o);
+    for (int h = 0; h < r->s.n_v; h++) rec_read_head(r, ids, n, h, o);
+    for (int t = 0; t < n && !r->s.n_v; t++)
+        for (int c = 0; c < r->n_out; c++) o[t * r->n_out + c] = rec_conv(r, ids, t, c);
+    return o;
+}
+
+/* --- steps --- */
+
+typedef struct {
+    int32_t ids[REC_TOKENS];
+    int     n, slot, at;                              /* positions that it has; its slot, -1: none yet; where that stands */
+    int     own[3];                                   /* its slots: two that take turns, one for a snapshot */
+    int     snap_at;                                  /* where that stands, 0: there is none */
+    int     rows, guesses, snap;                      /* of the step at hand: rows; the last ones are wrong; position of a snapshot, 0: none */
+    float  *want;                                     /* [REC_TOKENS][n_out] */
+} rec_seq;
+
+static void rec_begin(rec_seq *s, int i) {
+    *s = (rec_seq){.slot = -1, .own = {3 * i, 3 * i + 1, 3 * i + 2}};
+    for (int t = 0; t < REC_TOKENS; t++) s->ids[t] = (t * (2 * i + 1) + 17 * i + t * t) % REC_TOKENS;
+}
+
+/* The rows of a sequence join the batch. */
+static void rec_add(rec_rig *r, rec_seq *s, bool move) {
+    dev_batch *b = &r->batch;
+    const int  i = b->n_seq++;
+    for (int k = 0; k < s->rows; k++, b->n++) {
+        const int t = s->n + k;
+        b->token[b->n] = k < s->rows - s->guesses ? s->ids[t] : (s->ids[t] + 1) % REC_TOKENS;
+        b->pos[b->n] = t;
+        b->seq[b->n] = i;
+        b->want[b->n] = 0;
+    }
+    b->state_in[i] = s->slot;
+    b->state_out[i] = s->slot < 0 || s->slot == s->own[2] ? s->own[0] : move ? s->own[s->slot == s->own[0]] : s->slot;
+    b->state_at[i] = s->at;
+    b->snap[i] = s->snap ? s->own[2] : -1;
+    b->snap_at[i] = s->snap;
+}
+
+/* What the batch's sequence number i is after the step, whose rows must be as wanted. */
+static void rec_check(rec_rig *r, rec_seq *s, int i) {
+    const int end = s->n + s->rows;
+    for (int t = s->n, row = r->plan.seq_at[i]; t < end - s->guesses; t++, row++)
+        CHECKF(memcmp(r->plan.buf[r->out].a.x + (size_t)row * r->plan.buf[r->out].a.ldx, s->want + (size_t)t * (size_t)r->n_out, (size_t)r->n_out * sizeof(float)) == 0,
+               "%d taps, %d heads, %d threads: position %d of sequence %d has other bits", r->s.taps, r->s.n_v, r->p->n, t, i);
+    s->slot = r->batch.state_out[i];
+    s->at = end - DEV_LOG > s->n ? end - DEV_LOG : s->n;
+    if (s->snap) s->snap_at = s->snap;
+    s->n = end - s->guesses;
+    if (s->snap_at > s->n) s->snap_at = 0;
+}
+
+/* Chooses what the sequence does in the next step. False: it has come to its end. */
+static bool rec_choose(rec_seq *s) {
+    if (rec_chance() < 0.2 && s->snap_at) s->slot = s->own[2], s->n = s->at = s->snap_at;
+    else if (rec_chance() < 0.2) s->n -= rec_number(s->n - s->at + 1);
+    const int left = REC_TOKENS - s->n, most = left < REC_ROWS / REC_SEQS ? left : REC_ROWS / REC_SEQS;
+    if (!left) return false;
+    s->rows = rec_chance() < 0.6 ? 1 : 1 + rec_number(most);
+    s->guesses = rec_chance() < 0.3 ? rec_number(s->rows < DEV_LOG ? s->rows : DEV_LOG) : 0;
+    s->snap = rec_chance() < 0.3 && s->slot != s->own[2] ? s->at + 1 + rec_number(s->n + s->rows - s->guesses - s->at) : 0;
+    if (s->snap <= s->at) s->snap = 0;
+    return true;
+}
+
+static void rec_walk(rec_rig *r, rec_seq *seqs) {
+    for (bool more = true; more && t_failed < 10;) {
+        int in[REC_SEQS];
+        more = false;
+        r->batch.n = r->batch.n_seq = 0;
+        for (int i = 0; i < REC_SEQS; i++) {
+            in[i] = r->batch.n_seq;
+            if (rec_choose(&seqs[i])) rec_add(r, &seqs[i], rec_chance() < 0.2), more = true;
+            else in[i] = -1;
+        }
+        if (!more || !CHECK(dev_step(&r->run))) return;
+        for (int i = 0; i < REC_SEQS; i++)
+            if (in[i] >= 0) rec_check(r, &seqs[i], in[i]);
+    }
+}
+
+/* Alone, in steps of many rows: what all other ways must give. It is near the plain reading. */
+static void rec_plain(rec_rig *r, rec_seq *s) {
+    double *want = rec_read(r, s->ids, REC_TOKENS), worst = 0;
+    s->want = mem_new((size_t)REC_TOKENS * (size_t)r->n_out, sizeof *s->want);
+    for (rec_seq one = *s; one.n < REC_TOKENS;) {
+        one.rows = REC_TOKENS - one.n < 50 ? REC_TOKENS - one.n : 50;
+        r->batch.n = r->batch.n_seq = 0;
+        rec_add(r, &one, false);
+        if (!CHECK(dev_step(&r->run))) break;
+        for (int t = 0; t < one.rows; t++)
+            memcpy(s->want + (size_t)(one.n + t) * (size_t)r->n_out, r->plan.buf[r->out].a.x + (size_t)t * r->plan.buf[r->out].a.ldx, (size_t)r->n_out * sizeof(float));
+        one.slot = r->batch.state_out[0];
+        one.n += one.rows;
+        one.at = one.n - DEV_LOG;
+    }
+    for (int i = 0; i < REC_TOKENS * r->n_out; i++) {
+        const double off = fabs((double)s->want[i] - want[i]);
+        worst = off > worst || isnan(off) ? off : worst;
+    }
+    CHECKF(worst < 1e-5, "%d taps, %d heads: %g from the plain reading", r->s.taps, r->s.n_v, worst);
+    mem_free(want);
+}
+
+static void t_rec_steps(void) {
+    static const rec_shape shapes[] = {{4, 2, 4, 16, 40, false}, {4, 2, 4, 16, 40, true}, {2, 3, 3, 8, 72, false}, {3, 0, 0, 0, 33, false}, {5, 1, 2, 20, 7, true}};
+    static const struct { const char *level; int threads; } hows[] = {{"scalar", 1}, {"avx2", 2}, {"avx512", 3}, {"avx2", 5}};
+    rec_rig r;
+    rec_seq seqs[REC_SEQS], begun[REC_SEQS];
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        for (size_t h = 0; h < sizeof hows / sizeof *hows; h++) {
+            if (!k_init(hows[h].level)) continue;
+            rec_open(&r, shapes[i], hows[h].threads);
+            for (int s = 0; s < REC_SEQS && !h; s++) rec_begin(&begun[s], s), rec_plain(&r, &begun[s]);
+            rec_turn = 1000 * h;
+            memcpy(seqs, begun, sizeof seqs);
+            for (int turn = 0; turn < 1 + 2 * t_all(); turn++) rec_walk(&r, seqs), memcpy(seqs, begun, sizeof seqs);
+            rec_close(&r);
+        }
+        for (int s = 0; s < REC_SEQS; s++) mem_free(begun[s].want);
+    }
+}
+
+static const t_case t_rec_cases[] = {
+    {"dev recurrent", "recurrent operations equal a plain reading, and themselves to the bit for any steps, company, guesses taken back, slots and snapshots", t_rec_steps},
+};
