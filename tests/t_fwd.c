@@ -96,11 +96,25 @@ static float *t_rig_logits(t_rig *r, const int32_t *ids, int n, int chunk) {
     return all;
 }
 
+static int t_tiny_rising(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Mean or median of n numbers, which are sorted. */
+static double t_tiny_middle(double *x, int n, bool median) {
+    double sum = 0;
+    qsort(x, (size_t)n, sizeof *x, t_tiny_rising);
+    for (int i = 0; i < n; i++) sum += x[i];
+    return median ? (x[(n - 1) / 2] + x[n / 2]) / 2 : sum / n;
+}
+
 /* Distance of the golden rows from ours, in the manifest's metric. */
 static double t_tiny_error(const t_tiny *t, const float *got) {
     size_t n_bytes;
     float *want = (float *)(void *)t_read(t_tiny_path(t->logits), &n_bytes);
-    double num = 0, den = 0, kl = 0;
+    double num = 0, den = 0, *kl = mem_new((size_t)t->rows, sizeof *kl);
+    memset(kl, 0, (size_t)t->rows * sizeof *kl);
     CHECK(want && n_bytes == (size_t)t->rows * (size_t)t->n_vocab * sizeof *want);
     for (int r = 0; want && r < t->rows; r++) {
         const float *a = got + (size_t)(t->first + r * t->step) * (size_t)t->n_vocab, *b = want + (size_t)r * (size_t)t->n_vocab;
@@ -111,10 +125,30 @@ static double t_tiny_error(const t_tiny *t, const float *got) {
             za += exp((double)a[i]);
             zb += exp((double)b[i]);
         }
-        for (int i = 0; i < t->n_vocab; i++) kl += exp((double)b[i]) / zb * ((double)b[i] - log(zb) - (double)a[i] + log(za));
+        for (int i = 0; i < t->n_vocab; i++) kl[r] += exp((double)b[i]) / zb * ((double)b[i] - log(zb) - (double)a[i] + log(za));
+    }
+    const double middle = t_tiny_middle(kl, t->rows, strcmp(t->metric, "kl-median") == 0);
+    mem_free(kl);
+    mem_free(want);
+    return strcmp(t->metric, "nmse") == 0 ? num / den : middle;
+}
+
+/* Rows whose largest logit is that of another token than in the golden logits. */
+static int t_tiny_wrong_tokens(const t_tiny *t, const float *got) {
+    size_t n_bytes;
+    float *want = (float *)(void *)t_read(t_tiny_path(t->logits), &n_bytes);
+    int    wrong = 0;
+    for (int r = 0; want && r < t->rows; r++) {
+        const float *a = got + (size_t)(t->first + r * t->step) * (size_t)t->n_vocab, *b = want + (size_t)r * (size_t)t->n_vocab;
+        int          best = 0, golden = 0;
+        for (int i = 1; i < t->n_vocab; i++) {
+            best = a[i] > a[best] ? i : best;
+            golden = b[i] > b[golden] ? i : golden;
+        }
+        wrong += best != golden;
     }
     mem_free(want);
-    return strcmp(t->metric, "kl") == 0 ? kl / t->rows : num / den;
+    return wrong;
 }
 
 static void t_fwd_golden(void) {
@@ -130,6 +164,7 @@ static void t_fwd_golden(void) {
             float *got = t_rig_logits(&r, ids, n, 512);
             double err = t_tiny_error(&t, got);
             CHECKF(err <= t.limit, "%s: %s %.3g, at most %.3g", t.name, t.metric, err, t.limit);
+            if (strcmp(t.metric, "nmse") == 0) EQ_INT(t_tiny_wrong_tokens(&t, got), 0);
             mem_free(got);
             t_rig_close(&r);
         }

@@ -86,8 +86,9 @@ GPT_OSS = dict(SMALL, arch="gpt-oss", tied=False, heads=3, kv=1, hd=16, act=4.0,
 LONGROPE = dict(rope_type="longrope", partial_rotary_factor=0.75, long_factor=[1.0, 1.5, 2.5, 4.0, 6.0, 9.0],
                 short_factor=[1.0, 1.05, 1.2, 1.4, 1.7, 2.0], attention_factor=1.19)
 PHI3 = dict(SMALL, **SPM, arch="phi3", layers=2, embd=32, heads=2, kv=1, hd=16, ff=24, n_rot=12, tied=False, attn_factor=1.19)
-GRANITE = dict(embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=4.0)
-GRANITE_KEYS = dict(embedding_scale=3.0, residual_scale=0.4, attention_scale=0.2, logit_scale=4.0)
+CALM = dict(out=1.0, sharp=1.1)                                 # why: see tiny_llama.QUANT
+GRANITE = dict(embedding_multiplier=0.5, residual_multiplier=0.7, attention_multiplier=0.7, logits_scaling=2.0)
+GRANITE_KEYS = dict(embedding_scale=0.5, residual_scale=0.7, attention_scale=0.7, logit_scale=2.0)
 SECTIONS = dict(mrope_section=[4, 2, 2], mrope_interleaved=True)
 MODELS = {
     "gemma": dict(SMALL, **SPM, arch="gemma", layers=2, eps=1e-6, kv=1, config=dict(hidden_activation="gelu_pytorch_tanh")),
@@ -95,8 +96,13 @@ MODELS = {
                    config=dict(sliding_window=24, attn_logit_softcapping=3.0, final_logit_softcapping=4.0, query_pre_attn_scalar=8,
                                hidden_activation="gelu_pytorch_tanh"),
                    keys=dict(sliding_window=24, attn_logit_softcapping=3.0, final_logit_softcapping=4.0)),
-    "gemma3": dict(GEMMA3, layers=7, heads=2, kv=1, rope=TWO_TABLES, keys=dict(GEMMA3["keys"], rope_freq_base_swa=10000.0)),
-    "gpt-oss": dict(GPT_OSS, layers=3),
+    "gemma3": dict(GEMMA3, layers=7, heads=2, kv=1, greedy=True, rope=TWO_TABLES, keys=dict(GEMMA3["keys"], rope_freq_base_swa=10000.0)),
+    "gpt-oss": dict(GPT_OSS, layers=3, greedy=True),
+    "gemma3_q4_0": dict(GEMMA3, **CALM, layers=2, embd=64, hd=32, heads=2, kv=1, ff=96, type="Q4_0", rope=TWO_TABLES,
+                        config=dict(GEMMA3["config"], query_pre_attn_scalar=32, layer_types=["sliding_attention", "full_attention"]),
+                        keys=dict(GEMMA3["keys"], rope_freq_base_swa=10000.0, sliding_window_pattern=2)),
+    "gpt-oss_mxfp4": dict(GPT_OSS, **CALM, layers=2, embd=64, heads=2, kv=1, hd=32, metric="kl-median", n=48, step=5,
+                          moe=dict(experts=4, used=2, ff=32), type=lambda name: "MXFP4" if "_exps" in name else "Q8_0"),
     "phi3": dict(PHI3, rope=dict(LONGROPE, original_max_position_embeddings=40), config=dict(sliding_window=33),
                  keys=dict(sliding_window=33)),
     "phi3_short": dict(PHI3, layers=1, tied=True, ctx=96, rope=dict(LONGROPE, original_max_position_embeddings=96), keys=dict(sliding_window=0)),
@@ -108,15 +114,15 @@ MODELS = {
     "starcoder2": dict(EVEN, arch="starcoder2", layers=2, heads=4, kv=2, embd=32, theta=999999.0, bias=QKV + OTHERS,
                        config=dict(hidden_act="gelu_pytorch_tanh", sliding_window=None)),
     "gpt2": dict(EVEN, arch="gpt2", layers=2, heads=3, kv=3, embd=24, ff=96, ctx=96, bias=("attn_qkv",) + OTHERS),
-    "mistral3": dict(SMALL, arch="mistral3", layers=2, theta=100000.0, rope=dict(
-                         rope_type="yarn", factor=8.0, original_max_position_embeddings=32, beta_fast=4.0, beta_slow=1.0, mscale=1.0,
+    "mistral3": dict(SMALL, arch="mistral3", layers=2, heads=2, kv=1, hd=16, rope=dict(
+                         rope_type="yarn", factor=8.0, original_max_position_embeddings=20, beta_fast=4.0, beta_slow=0.1, mscale=1.0,
                          mscale_all_dim=0.5, llama_4_scaling_beta=0.4),
-                     keys=dict(rope_scaling_yarn_beta_fast=4.0, rope_scaling_yarn_beta_slow=1.0, rope_scaling_yarn_log_mul=0.5,
+                     keys=dict(rope_scaling_yarn_beta_fast=4.0, rope_scaling_yarn_beta_slow=0.1, rope_scaling_yarn_log_mul=0.5,
                                attn_temperature_scale=0.4)),
-    "granite": dict(EVEN, arch="granite", layers=2, out=10.0, config=GRANITE, keys=GRANITE_KEYS),
-    "granitemoe": dict(EVEN, arch="granitemoe", layers=2, out=10.0, config=GRANITE, keys=GRANITE_KEYS,
+    "granite": dict(EVEN, arch="granite", layers=2, out=5.0, config=GRANITE, keys=GRANITE_KEYS),
+    "granitemoe": dict(EVEN, arch="granitemoe", layers=2, out=5.0, config=GRANITE, keys=GRANITE_KEYS,
                        moe=dict(experts=6, used=3, ff=16)),
-    "granitemoe_shared": dict(EVEN, arch="granitemoe", cls="GraniteMoeSharedForCausalLM", layers=1, out=10.0, config=GRANITE,
+    "granitemoe_shared": dict(EVEN, arch="granitemoe", cls="GraniteMoeSharedForCausalLM", layers=1, out=5.0, config=GRANITE,
                               keys=GRANITE_KEYS, moe=dict(experts=6, used=3, ff=16, shared=24)),
     "smollm3": dict(EVEN, arch="smollm3", layers=5, theta=5000000.0, eps=1e-6),
     "olmoe": dict(EVEN, arch="olmoe", layers=2, tied=False, moe=dict(experts=6, used=3, ff=16), config=dict(norm_topk_prob=False)),

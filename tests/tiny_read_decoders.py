@@ -1,0 +1,330 @@
+"""Reading for tests/tiny_check.py of decoders that differ from Llama in what ARCHS tells."""
+import numpy as np
+
+from tiny_read import Model, round_act, softmax
+
+EXACT = (0, 1, 30)                                              # F32, F16, BF16: activations stay as they are
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def gelu(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x ** 3)))
+
+
+# act; pairs: the two values that rotate together are adjacent; every: of so many layers the last has no window, if the file has no pattern
+# plain: windowed layers rotate without scaling, with a base of their own if the file tells one (base: what it is otherwise)
+# root: embeddings are scaled by the root of their size; ffn_norm: name of the norm before the feed-forward; nope: of so many layers the last
+# does not rotate; fine: YaRN's ramp begins and ends between pairs; normed: the weights of the chosen experts add up to 1; clip: of the
+# activations
+PLAIN = dict(act=silu, pairs=False, every=1, plain=False, base=0, root=False, ffn_norm="ffn_norm", nope=0, fine=False, normed=True, clip=0)
+ARCHS = {
+    "gemma": dict(act=gelu, root=True),
+    "gemma2": dict(act=gelu, root=True, every=2),
+    "gemma3": dict(act=gelu, root=True, every=6, plain=True, base=10000.0),
+    "gpt-oss": dict(every=2, ffn_norm="post_attention_norm", fine=True, clip=7.0),
+    "phi3": dict(every=0),
+    "mistral3": dict(pairs=True), "granite": dict(pairs=True), "granitemoe": dict(pairs=True), "smollm3": dict(pairs=True, nope=4),
+    "olmo2": dict(every=4, plain=True),
+    "olmoe": dict(normed=False),
+    "starcoder2": dict(act=gelu), "gpt2": dict(act=gelu),
+    "seed_oss": dict(ffn_norm="post_attention_norm"),
+    "qwen3vl": {}, "qwen3vlmoe": {},
+}
+NORMS = ["attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm", "attn_q_norm", "attn_k_norm", "output_norm"]
+BIASES = {"attn_q": "attn_q attn_k attn_v attn_qkv", "attn_output": "attn_output", "ffn": "ffn_up ffn_down", "router": "ffn_gate_inp",
+          "gates of experts": "ffn_gate_exps", "ups of experts": "ffn_up_exps", "downs of experts": "ffn_down_exps",
+          "norms": "attn_norm ffn_norm output_norm"}
+BIAS_OF = {slot: "no bias: " + what for what, slots in BIASES.items() for slot in slots.split()}
+
+
+class Decoder(Model):
+    FAULTS = [
+        "window one longer", "window one shorter", "no window", "window everywhere", "window on the wrong layers", "window from the first",
+        "no attention cap", "no final cap", "final cap of the scores", "cap before the scale", "no sinks", "sinks of the next head",
+        "sink with a value", "rope kind", "rope base", "whole rope for partial", "rope of the last part", "one rope table", "tables swapped",
+        "rope in every layer", "no rope", "rope left out in the wrong layers", "no rope scaling", "scaling in every layer", "no yarn ramp",
+        "no yarn magnitude", "ramp rounded or not", "default betas", "no logarithmic multiplier", "short for long factors", "no factors",
+        "no longrope magnitude", "no temperature", "temperature one position early", "temperature without the floor",
+        "no positions", "positions one off", "no embedding scale", "no residual scale", "no attention scale", "no logit scale",
+        "logits times the scale", "score scale", "head grouping", "no norm gains", "gains 1 + g", "norm epsilon", "norm at the other place",
+        "q/k norm of the other width", "q/k norm after rope", "mean not subtracted", "other activation", "gate and up swapped",
+        "no clip", "clip of gates alone", "clip of ups alone", "sigmoid of the gate", "ups without 1", "softmax over all experts",
+        "expert weights normed or not", "one expert fewer", "no shared expert", "keys and values swapped",
+    ] + ["no " + n for n in NORMS] + ["no bias: " + what for what in BIASES]
+
+    def __init__(self, f, **kw):
+        key = "%s.attention.layer_norm_" % f.meta["general.architecture"]
+        self.centred = key + "epsilon" in f.meta
+        f.meta.setdefault(key + "rms_epsilon", f.meta.get(key + "epsilon"))
+        super().__init__(f, **kw)
+        self.has = dict(PLAIN, **ARCHS[self.arch])
+        if self.fault == "other activation":
+            self.has["act"] = silu if self.has["act"] is gelu else gelu
+
+    def or_else(self, fault, value, wrong):
+        return wrong if self.fault == fault else value
+
+    # --- layers: windows and rotations ---
+    def windowed(self, il):
+        pattern = self.key("attention.sliding_window_pattern", self.has["every"])
+        if isinstance(pattern, list):
+            return pattern[il]
+        if self.fault == "window from the first":
+            return pattern == 0 or il % pattern != 0
+        return pattern == 0 or (il + 1) % pattern != 0
+
+    def enter(self, il):
+        key = self.key
+        self.il, self.heads = il, key("attention.head_count")
+        self.kv, self.hd = key("attention.head_count_kv", self.heads), key("attention.key_length", key("embedding_length") // self.heads)
+        local = self.windowed(il)
+        self.window = key("attention.sliding_window", 0)
+        if self.window:
+            seen = {"window everywhere": True, "no window": False, "window on the wrong layers": not local}.get(self.fault, local)
+            self.window = (self.window + {"window one longer": 1, "window one shorter": -1}.get(self.fault, 0)) * seen
+        own = self.has["plain"] and key("attention.sliding_window", 0) > 0
+        local = {"one rope table": False, "tables swapped": not local}.get(self.fault, local) and own
+        self.rope_init(local)
+        nope = self.has["nope"] and (il + 1 - (self.fault == "rope left out in the wrong layers")) % self.has["nope"] == 0
+        if "position_embd.weight" in self.w or nope and self.fault != "rope in every layer" or self.fault == "no rope":
+            self.freq = np.zeros(self.rot // 2)
+            self.gain = 1.0
+
+    def rope_init(self, local):
+        key, fault = self.key, self.fault
+        self.rot = self.or_else("whole rope for partial", key("rope.dimension_count", self.hd), self.hd)
+        base = key("rope.freq_base", 10000.0)
+        if local:
+            base = key("rope.freq_base_swa", self.has["base"] or base)
+        base *= self.or_else("rope base", 1, 1.5)
+        pair = np.arange(self.rot // 2)
+        self.gain, self.freq = 1.0, base ** (-2 * pair / self.rot)
+        kind, factor = key("rope.scaling.type", "none"), key("rope.scaling.factor", 1.0)
+        if fault == "no rope scaling" or local and fault != "scaling in every layer":
+            return
+        if kind == "linear":
+            self.freq = self.freq / factor
+        if kind == "yarn":
+            self.yarn(base, factor)
+        if kind == "longrope":
+            ctx = key("rope.scaling.original_context_length")
+            name = "long" if key("context_length") > ctx and fault != "short for long factors" else "short"
+            factors = self.w["rope_factors_%s.weight" % name]
+            factors = np.resize(factors, len(pair))
+            self.freq = self.freq if fault == "no factors" else self.freq / factors
+            self.gain = self.or_else("no longrope magnitude", key("rope.scaling.attn_factor", 1.0), 1.0)
+
+    def yarn(self, base, factor):
+        key, n = self.key, self.rot
+        turns = [key("rope.scaling.yarn_beta_" + name, default) for name, default in (("fast", 32.0), ("slow", 1.0))]
+        turns = self.or_else("default betas", turns, [32.0, 1.0])
+        lo, hi = (n * np.log(key("rope.scaling.original_context_length") / (t * 2 * np.pi)) / (2 * np.log(base)) for t in turns)
+        if self.has["fine"] == (self.fault == "ramp rounded or not"):
+            lo, hi = np.floor(lo), np.ceil(hi)
+        lo, hi = max(lo, 0), min(hi, n - 1)
+        ramp = np.clip((np.arange(n // 2) - lo) / max(hi - lo, 0.001), 0, 1)
+        ramp = self.or_else("no yarn ramp", ramp, np.ones(n // 2))
+        self.freq = self.freq / factor * ramp + self.freq * (1 - ramp)
+        of = self.or_else("no logarithmic multiplier", key("rope.scaling.yarn_log_multiplier", 0.0), 0.0)
+        gain = (1 + 0.1 * np.log(factor)) / (1 + 0.1 * of * np.log(factor)) * key("rope.scaling.attn_factor", 1.0)
+        self.gain = self.or_else("no yarn magnitude", gain, 1.0)
+
+    def rope(self, x):
+        """x [n, heads, hd]"""
+        angle, half, y = np.arange(len(x))[:, None, None] * self.freq, self.rot // 2, x.copy()
+        cos, sin = self.gain * np.cos(angle), self.gain * np.sin(angle)
+        at = self.or_else("rope of the last part", 0, self.hd - self.rot)
+        pairs = self.has["pairs"] != (self.fault == "rope kind")
+        one, two = (slice(at, at + self.rot, 2), slice(at + 1, at + self.rot, 2)) if pairs else (slice(at, at + half), slice(at + half, at + self.rot))
+        y[..., one] = x[..., one] * cos - x[..., two] * sin
+        y[..., two] = x[..., one] * sin + x[..., two] * cos
+        return y
+
+    # --- norms, matrices ---
+    def norm(self, name, x):
+        slot = name.split(".")[-1]
+        if self.fault == "no " + slot:
+            return x
+        if self.centred and self.fault != "mean not subtracted":
+            x = x - x.mean(-1, keepdims=True)
+        gain = self.w[name + ".weight"]
+        y = x / np.sqrt((x * x).mean(-1, keepdims=True) + self.or_else("norm epsilon", self.eps, 0.1))
+        y = y * {"no norm gains": 1, "gains 1 + g": 1 + gain}.get(self.fault, gain)
+        return y + self.bias(name)
+
+    def norm_if(self, name, y):
+        return self.norm(name, y) if name + ".weight" in self.w else y
+
+    def bias(self, name):
+        missing = name + ".bias" not in self.w or self.fault == BIAS_OF.get(name.split(".")[-1])
+        return 0 if missing else self.w[name + ".bias"]
+
+    def times(self, name, x, w):
+        return (round_act(x) if self.act8 and self.types[name + ".weight"] not in EXACT else x) @ w.T
+
+    def mul(self, name, x):
+        return self.times(name, x, self.w[name + ".weight"]) + self.bias(name)
+
+    # --- attention ---
+    def qkv(self, b, x):
+        """-> q, k, v [n, heads, hd], normed and rotated"""
+        n, q_rows, kv_rows = len(x), self.heads * self.hd, self.kv * self.hd
+        if b + "attn_qkv.weight" in self.w:
+            q, k, v = np.split(self.mul(b + "attn_qkv", x), [q_rows, q_rows + kv_rows], axis=-1)
+        else:
+            q, k, v = (self.mul(b + "attn_" + c, x) for c in "qkv")
+        if self.fault == "keys and values swapped":
+            k, v = v, k
+        after = self.fault == "q/k norm after rope"
+        q, k = (self.turn(y, self.qk_norm(b + name, y)) if not after else self.qk_norm(b + name, self.turn(y, y))
+                for y, name in ((q, "attn_q_norm"), (k, "attn_k_norm")))
+        return q.reshape(n, -1, self.hd), k.reshape(n, -1, self.hd), v.reshape(n, -1, self.hd)
+
+    def turn(self, like, y):
+        return self.rope(y.reshape(len(y), -1, self.hd)).reshape(like.shape)
+
+    def qk_norm(self, name, x):
+        """For each head if it is as wide as a head, else for all at once; x [n, width]"""
+        if name + ".weight" not in self.w:
+            return x
+        gain = self.w[name + ".weight"]
+        each = len(gain) == self.hd and self.fault != "q/k norm of the other width" or \
+            len(gain) != self.hd and self.fault == "q/k norm of the other width"
+        if self.fault == "no " + name.split(".")[-1]:
+            return x
+        y = x.reshape(len(x), -1, self.hd) if each else x
+        y = y / np.sqrt((y * y).mean(-1, keepdims=True) + self.or_else("norm epsilon", self.eps, 0.1))
+        gain = np.resize(gain, x.shape[-1])
+        return y.reshape(x.shape) * {"no norm gains": 1, "gains 1 + g": 1 + gain}.get(self.fault, gain)
+
+    def temper(self, q):
+        scale, length = self.key("attention.temperature_scale", 0.0), self.key("rope.scaling.original_context_length", 1)
+        if not scale or self.fault == "no temperature":
+            return q
+        at = np.arange(len(q)) + (self.fault == "temperature one position early")
+        at = at / length if self.fault == "temperature without the floor" else at // length
+        return q * (1 + scale * np.log(1 + at))[:, None, None]
+
+    def scores(self, q, k):
+        """of one head [n, n], capped and masked"""
+        scale = self.key("attention.scale", 0.0)
+        scale = scale if scale and self.fault != "no attention scale" else 1 / np.sqrt(self.hd)
+        scale *= self.or_else("score scale", 1, 0.8)
+        cap = self.key("attn_logit_softcapping", 0.0)
+        s = q @ k.T
+        s = s if self.fault == "cap before the scale" else s * scale
+        if cap and self.fault != "no attention cap":
+            s = cap * np.tanh(s / cap)
+        s = s * scale if self.fault == "cap before the scale" else s
+        p = np.arange(len(q))
+        seen = p[None] <= p[:, None]
+        if self.window:
+            seen &= p[:, None] - p[None] < self.window
+        return np.where(seen, s, -np.inf)
+
+    def attend(self, b, x):
+        n = len(x)
+        q, k, v = self.qkv(b, x)
+        q = self.temper(q)
+        if self.kv16:
+            k, v = k.astype(np.float16).astype(float), v.astype(np.float16).astype(float)
+        sinks = self.w.get(b + "attn_sinks.weight")
+        if self.fault == "no sinks":
+            sinks = None
+        elif sinks is not None and self.fault == "sinks of the next head":
+            sinks = np.roll(sinks, 1)
+        out = np.empty_like(q)
+        for h in range(self.heads):
+            g = h % self.kv if self.fault == "head grouping" else h * self.kv // self.heads
+            s, values = self.scores(q[:, h], k[:, g]), v[:, g]
+            if sinks is not None:
+                s = np.concatenate([s, np.full((n, 1), sinks[h])], axis=1)
+                values = np.concatenate([values, values[:1] * (self.fault == "sink with a value")])
+            out[:, h] = softmax(s) @ values
+        return self.mul(b + "attn_output", out.reshape(n, -1))
+
+    # --- feed-forward ---
+    def activate(self, gate, up):
+        if self.fault == "gate and up swapped":
+            gate, up = up, gate
+        clip = 0 if self.fault == "no clip" else self.has["clip"]
+        if not self.has["clip"]:
+            return self.has["act"](gate) * up
+        if clip and self.fault != "clip of ups alone":
+            gate = np.minimum(gate, clip)
+        if clip and self.fault != "clip of gates alone":
+            up = np.clip(up, -clip, clip)
+        return gate / (1 + np.exp(-self.or_else("sigmoid of the gate", 1.702, 1.0) * gate)) * (up + self.or_else("ups without 1", 1, 0))
+
+    def feed(self, b, x):
+        if b + "ffn_gate_inp.weight" in self.w:
+            return self.experts(b, x)
+        up = self.mul(b + "ffn_up", x)
+        if b + "ffn_gate.weight" in self.w:
+            return self.mul(b + "ffn_down", self.activate(self.mul(b + "ffn_gate", x), up))
+        joined = up.shape[-1] == 2 * self.w[b + "ffn_down.weight"].shape[1]
+        return self.mul(b + "ffn_down", self.activate(*np.split(up, 2, axis=-1)) if joined else self.has["act"](up))
+
+    def choose(self, b, x):
+        """(chosen experts, their weights) of each row"""
+        used = self.used - (self.fault == "one expert fewer")
+        for row in x @ self.w[b + "ffn_gate_inp.weight"].T + self.bias(b + "ffn_gate_inp"):
+            best = np.argsort(-row)[:used]
+            normed = self.has["normed"] != (self.fault in ("expert weights normed or not", "softmax over all experts"))
+            yield best, softmax(row[best]) if normed else softmax(row)[best]
+
+    def experts(self, b, x):
+        def mul(name, e, v):
+            bias = self.bias(b + name)
+            return self.times(b + name, v, self.w[b + name + ".weight"][e]) + (bias if np.ndim(bias) == 0 else bias[e])
+        y = np.zeros_like(x)
+        for t, (best, weights) in enumerate(self.choose(b, x)):
+            for e, weight in zip(best, weights):
+                y[t] += weight * mul("ffn_down_exps", e, self.activate(mul("ffn_gate_exps", e, x[t]), mul("ffn_up_exps", e, x[t])))
+        if b + "ffn_up_shexp.weight" in self.w and self.fault != "no shared expert":
+            y += self.mul(b + "ffn_down_shexp", self.activate(self.mul(b + "ffn_gate_shexp", x), self.mul(b + "ffn_up_shexp", x)))
+        return y
+
+    # --- the model ---
+    def block(self, f, x, before, after):
+        """x + f(x), with the norms that the layer has."""
+        has = [n + ".weight" in self.w for n in (before, after)]
+        scale = self.or_else("no residual scale", self.key("residual_scale", 1.0), 1.0)
+        if self.fault != "norm at the other place":
+            return x + scale * self.norm_if(after, f(self.norm_if(before, x)))
+        if all(has):
+            return self.norm(after, x + scale * f(self.norm(before, x)))
+        return x + scale * (f(self.norm(after, x)) if has[1] else self.norm(before, f(x)))
+
+    def embed(self, ids):
+        x = self.w["token_embd.weight"][ids]
+        scale = np.sqrt(x.shape[-1]) if self.has["root"] else self.key("embedding_scale", 1.0)
+        x = x * self.or_else("no embedding scale", scale, 1)
+        if "position_embd.weight" in self.w and self.fault != "no positions":
+            x = x + self.w["position_embd.weight"][np.arange(len(ids)) + (self.fault == "positions one off")]
+        return x
+
+    def cap(self, x):
+        cap = self.key("final_logit_softcapping", 0.0)
+        cap = self.or_else("final cap of the scores", cap, self.key("attn_logit_softcapping", cap))
+        return cap * np.tanh(x / cap) if cap and self.fault != "no final cap" else x
+
+    def logits(self, ids):
+        x = self.embed(ids)
+        for i in range(self.layers):
+            b = "blk.%d." % i
+            self.enter(i)
+            before_ffn = self.has["ffn_norm"]
+            x = self.block(lambda y: self.attend(b, y), x, b + "attn_norm",
+                           b + ("post_attention_norm" if before_ffn == "ffn_norm" else "none"))
+            x = self.block(lambda y: self.feed(b, y), x, b + before_ffn, b + "post_ffw_norm")
+        x = self.mul("output" if "output.weight" in self.w else "token_embd", self.norm("output_norm", x))
+        scale = self.key("logit_scale", 1.0)
+        x = x * scale if self.fault == "logits times the scale" else x / self.or_else("no logit scale", scale, 1)
+        return self.cap(x)
+
+
+READERS = dict.fromkeys(ARCHS, Decoder)
