@@ -17,10 +17,13 @@ import numpy as np
 
 from tiny_read import File, Model, kls, nmse
 import tiny_read_decoders
+import tiny_read_gemma
 import tiny_read_recurrent
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "tiny")
-READERS = {**tiny_read_decoders.READERS, **tiny_read_recurrent.READERS}            # general.architecture -> its reading, where that is not Model
+READERS = {}                    # general.architecture -> its reading, where that is not Model
+for family in (tiny_read_decoders, tiny_read_recurrent, tiny_read_gemma):
+    READERS.update(family.READERS)
 
 
 # --- the runs -------------------------------------------------------------------------------------------------------
