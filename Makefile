@@ -116,6 +116,10 @@ bench-samp: build/main/samp            ## what a pick of a token costs, by chain
 bench-mask: $(if $(filter command,$(firstword $(origin MODEL))),llmrun,build/main/mask) ## masks of JSON schemas (DIR; tests/data/schemas) with the vocabulary of VOCAB, beside llguidance if it is installed, as Markdown; MASK="--each". With MODEL=...: decoding under constraints
 	@$(PYTHON) tests/bench/mask.py $(if $(filter command,$(firstword $(origin MODEL))),--model "$(MODEL)",--vocab "$(VOCAB)" $(if $(DIR),--dir "$(DIR)")) $(MASK)
 
+bench-logits: build/main/own_logits   ## logits of the tiny models in llmrun and in PEER (a folder of llama.cpp with build/bin), beside transformers' in float64, as Markdown; LOGITS="-k gemma"
+	@$(CC) -O1 -Wall -Wextra -I$(PEER)/include -I$(PEER)/ggml/include -o build/main/peer_logits tests/bench/peer_logits.c -L$(PEER)/build/bin -Wl,-rpath,$(PEER)/build/bin -lllama -lggml -lggml-base
+	@$(PYTHON) tests/bench/logits.py --own build/main/own_logits --peer build/main/peer_logits $(LOGITS)
+
 bench-pack: build/main/pack            ## file order against packed rows, kernels alone, as CSV
 	build/main/pack
 
@@ -303,10 +307,16 @@ build/%/replay: build/%/replay.o build/%/kernels.o
 build/%/judge: build/%/judge.o build/%/kernels.o
 	$(LINK)
 
+build/%/own_logits.o: tests/bench/own_logits.c tests/program.h llmrun.c ggml_kernels.h build/%/flags
+	$(COMPILE) $(TESTING) -c -o $@ $<
+
 build/%/bench: build/%/bench.o build/%/kernels.o
 	$(LINK)
 
 build/%/samp: build/%/samp.o build/%/kernels.o
+	$(LINK)
+
+build/%/own_logits: build/%/own_logits.o build/%/kernels.o
 	$(LINK)
 
 build/%/mask: build/%/mask.o build/%/kernels.o
@@ -323,4 +333,4 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-samp quality gate results plots check install uninstall clean help
+.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-samp quality gate results plots check install uninstall clean help

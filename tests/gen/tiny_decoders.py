@@ -85,7 +85,8 @@ GPT_OSS = dict(SMALL, arch="gpt-oss", tied=False, heads=3, kv=1, hd=16, act=4.0,
     config=dict(sliding_window=24), keys=dict(sliding_window=24, rope_scaling_yarn_beta_fast=32.0, rope_scaling_yarn_beta_slow=1.0))
 LONGROPE = dict(rope_type="longrope", partial_rotary_factor=0.75, long_factor=[1.0, 1.5, 2.5, 4.0, 6.0, 9.0],
                 short_factor=[1.0, 1.05, 1.2, 1.4, 1.7, 2.0], attention_factor=1.19)
-PHI3 = dict(SMALL, **SPM, arch="phi3", layers=2, embd=32, heads=2, kv=1, hd=16, ff=24, n_rot=12, tied=False, attn_factor=1.19)
+# llama.cpp takes a model whose name has "phi3" in it for one with that vocabulary.
+PHI3 = dict(SMALL, **SPM, arch="phi3", title="Phi", layers=2, embd=32, heads=2, kv=1, hd=16, ff=24, n_rot=12, tied=False, attn_factor=1.19)
 CALM = dict(out=1.0, sharp=1.1)                                 # why: see tiny_llama.QUANT
 GRANITE = dict(embedding_multiplier=0.5, residual_multiplier=0.7, attention_multiplier=0.7, logits_scaling=2.0)
 GRANITE_KEYS = dict(embedding_scale=0.5, residual_scale=0.7, attention_scale=0.7, logit_scale=2.0)
@@ -105,7 +106,7 @@ MODELS = {
                           moe=dict(experts=4, used=2, ff=32), type=lambda name: "MXFP4" if "_exps" in name else "Q8_0"),
     "phi3": dict(PHI3, rope=dict(LONGROPE, original_max_position_embeddings=40), config=dict(sliding_window=33),
                  keys=dict(sliding_window=33)),
-    "phi3_short": dict(PHI3, layers=1, tied=True, ctx=96, rope=dict(LONGROPE, original_max_position_embeddings=96), keys=dict(sliding_window=0)),
+    "phi3_short": dict(PHI3, layers=1, tied=True, rope=dict(LONGROPE, original_max_position_embeddings=N_CTX), keys=dict(sliding_window=0)),
     "olmo2": dict(EVEN, arch="olmo2", layers=2, eps=1e-6, theta=500000.0, tied=False),
     "olmo2_window": dict(EVEN, arch="olmo2", cls="Olmo3ForCausalLM", layers=5, eps=1e-6, tied=False, rope={
                              "full_attention": YARN, "sliding_attention": dict(rope_type="default", rope_theta=10000.0)},
@@ -125,7 +126,7 @@ MODELS = {
     "granitemoe_shared": dict(EVEN, arch="granitemoe", cls="GraniteMoeSharedForCausalLM", layers=1, out=5.0, config=GRANITE,
                               keys=GRANITE_KEYS, moe=dict(experts=6, used=3, ff=16, shared=24)),
     "smollm3": dict(EVEN, arch="smollm3", layers=5, theta=5000000.0, eps=1e-6),
-    "olmoe": dict(EVEN, arch="olmoe", layers=2, tied=False, moe=dict(experts=6, used=3, ff=16), config=dict(norm_topk_prob=False)),
+    "olmoe": dict(EVEN, arch="olmoe", kv=2, layers=2, tied=False, moe=dict(experts=6, used=3, ff=16), config=dict(norm_topk_prob=False)),
     "seed_oss": dict(SMALL, arch="seed_oss", layers=2, eps=1e-6, tied=False, bias=QKV, theta=10000000.0,
                      config=dict(attention_bias=True, attention_out_bias=False)),
     "qwen3vl": dict(SMALL, arch="qwen3vl", layers=2, hd=16, eps=1e-6, theta=5000000.0, rope=SECTIONS,

@@ -60,7 +60,7 @@ def write_gguf(family, s, path):
     w = Weights(s)
     family.draw(w, s)
     g = GGUFWriter(path, s["arch"])
-    g.add_name("tiny " + s["name"])
+    g.add_name("tiny " + s.get("title", s["name"]))
     g.add_description("random weights; made by tests/gen/tiny_models.py %s" % s["name"])
     family.write_keys(g, s)
     add_vocab(g, s)
