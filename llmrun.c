@@ -28,7 +28,7 @@
  *   [samp]     sampling: logits to a token                                        <- base
  *   [mask]     which tokens may follow                                             <- base tok gram
  *   [constrain] constraints as a user gives them                                   <- base tok gram lang gbnf schema json mask
- *   [engine]   (meter) a model opened to run: cache, threads, steps               <- k base host pool gguf tok arch model kv store dev fwd samp
+ *   [engine]   (meter) a model opened to run: cache, threads, steps               <- k base host pool gguf tok model kv store dev fwd samp
  *   [gen]      a request and its answer, as values                                <- k base gguf tok samp constrain engine
  *   [calls]    (call) tool calls: how a model writes them, found by rendering one; text to calls; answers with calls as an automaton  <- base val jinja gram lang schema json constrain
  *   [chat]     messages to tokens, an answer to its parts                            <- base gguf tok val jinja gram constrain gen calls
@@ -23110,7 +23110,7 @@ static bool json_build(gram *g, int32_t from, schema_doc *s, const json_form *f,
  * deals its tasks through the pool; one of a single task is done inside the barrier. How tasks fall never changes a result: each
  * output is summed by one thread in one order.
  * Public: dev_blas_open, dev_exact; dev_blocks_new, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write,
- * dev_blocks_copy, dev_blocks_clear; dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free,
+ * dev_blocks_copy, dev_blocks_clear; dev_batch_states; dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free,
  * dev_plan_cost; dev_step, dev_run_free; dev_input.
  * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_state, dev_tap, dev_times. */
 
@@ -23433,7 +23433,6 @@ typedef struct {
     int      hadamard_k, hadamard_v;                  /* values of one transform; 1: stored as they are */
     size_t   k_at, v_at;                              /* bytes from the block's start */
     size_t   k_stride, v_stride;                      /* bytes of one position of one head */
-    size_t   state_bytes;                             /* of a recurrent layer: the state at k_at, which it has instead of K and V; else 0 */
 } dev_kv;
 
 enum { DEV_LOG = 16 };                                /* last rows of a step that a recurrent state can take back */
@@ -23480,9 +23479,10 @@ typedef struct {
     uint8_t *want;                                    /* [n] DEV_LOGITS, DEV_HIDDEN or 0 */
     int32_t *table;                                   /* block numbers by position, of every sequence and group; -1: given back */
     size_t  *table_at;                                /* [n_seq * n_group + 1] where each sequence's table of each group begins */
-    int32_t *state_in, *state_out, *state_at;         /* [n_seq] slot that is read, -1: zeros; slot that is written; where the first stands */
-    int32_t *snap, *snap_at;                          /* [n_seq] slot that gets the state at a position, -1: none; that position: after state_at and
-                                                       * at most that behind the sequence's last row; the slot stands there */
+    int32_t *state_in, *state_out;                    /* [n_seq] slot that is read, -1: zeros; slot that is written: both may be the same */
+    int32_t *state_at, *state_to;                     /* [n_seq] positions at which they stand */
+    int32_t *snap, *snap_at;                          /* [n_seq] a slot that is to stand at another position, -1: none; that position: after state_at
+                                                       * and at most the one behind the sequence's last row */
 } dev_batch;
 
 typedef enum { DEV_ALL, DEV_OUT, DEV_ROW_SETS } dev_row_set;   /* all rows of a batch; those that ask for something */
@@ -23505,6 +23505,14 @@ static void dev__list_rows(const dev_batch *b, dev_row_set set, dev_row_list *to
         to->row[to->n++] = r;
     }
     to->run[to->n_run] = to->n;
+}
+
+enum { DEV_STATE_ARRAYS = 6 };
+
+/* The arrays that say what a step does with the states of its sequences. */
+static void dev_batch_states(dev_batch *b, int32_t **to[DEV_STATE_ARRAYS]) {
+    int32_t **const all[DEV_STATE_ARRAYS] = {&b->state_in, &b->state_out, &b->state_at, &b->state_to, &b->snap, &b->snap_at};
+    memcpy(to, all, sizeof all);
 }
 
 /* The block numbers of row r's sequence in one group of the cache. */
@@ -24606,7 +24614,7 @@ static void dev_run_free(dev_run *run) {
  * To add an architecture: 1 a row of arch_table, and a trait for a choice that no other makes; 2 rows of arch_keys and arch_slots for
  * keys and tensors that no other has; 3 for a block that no other has, a kind of mixer or feed-forward, with its row in [fwd]; 4 a tiny
  * model with the logits of a float64 reading, from a script in tests/gen. tests/invented.rows shows two that are rows alone.
- * Public: arch_load, arch_drop, arch_list, arch_dim, arch_scaling_of, arch_window, arch_slot_of, arch_table.
+ * Public: arch_load, arch_drop, arch_list, arch_dim, arch_scaling_of, arch_slot_of, arch_table.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* RoPE rotates values 2i and 2i + 1 of a head, or i and i + n_rot/2 */
@@ -24693,7 +24701,6 @@ typedef struct {
     int   n_expert, n_expert_used, n_ff_exp;          /* experts; used for a row; width of each. 0: none */
     int   n_ff_shexp;                                 /* width of the shared expert, 0: none */
     arch_rec rec;                                     /* of a recurrent layer; width 0: it has keys and values */
-    size_t state_bytes;                               /* of a recurrent layer: its state for one sequence; 0: it has keys and values */
 } arch_layer_hp;
 
 /* Parameters of one table of RoPE frequencies. */
@@ -25167,13 +25174,6 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     return 0;
 }
 
-/* The widest window of any layer; 0: none has one. */
-static int arch_window(const arch_hparams *hp) {
-    int n = 0;
-    for (int il = 0; il < hp->n_layer; il++) n = hp->layer[il].window > n ? hp->layer[il].window : n;
-    return n;
-}
-
 /* Tensors of a model: weights W_, among them the gains of norms, and biases B_. The bias of a norm follows its gain. */
 typedef enum {
     W_TOK_EMBD, W_POS_EMBD, W_OUTPUT_NORM, B_OUTPUT_NORM, W_OUTPUT, W_ROPE_FREQS, W_ROPE_LONG, W_ROPE_SHORT,
@@ -25645,7 +25645,7 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
     uint64_t n = 0;
     for (int il = 0; il < hp->n_layer; il++) {
         const arch_layer_hp *l = &hp->layer[il];
-        n += (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
+        if (!l->rec.width) n += (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
     }
     return n;
 }
@@ -25653,34 +25653,44 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
 /* ===== [kv] paged key/value cache =====
  * Keys and values live in blocks of `block` positions. Layers that keep the same positions form a group; a block of a group holds,
  * layer after layer, K then V, each [head][position][bytes of one head]. A group has a rule: its rows see all positions, or a
- * window of them, or it holds recurrent states. A block of states holds the states of the recurrent layers after
- * its last position, so there is one at each border of a block and one after the last token. To add a rule: kv_rule, kv__seen, kv__cut.
+ * window of them, or it holds recurrent states. To add a rule: kv_rule, kv__seen, kv__cut, kv__blocks_of. Each group has a bound of its own.
  *   A sequence has a table of block numbers for each group. Blocks are taken as positions are reserved, so memory follows the
  * tokens in use, and given back when no later row needs them. Blocks are counted by reference: kv_fork() shares them, and a shared
  * block is copied before it is written to. The bytes of blocks belong to [dev]: the cache deals in numbers, and copies are a list
  * that the next step begins with.
+ *   The blocks of recurrent states are slots: one has the states of all recurrent layers (dev_state). A running sequence has one, and no
+ * table. A step reads it and writes it in place, or, where the slot is shared, another one. A snapshot is a slot that stands at the border of a
+ * block and is never written again. The sequence asks for it (kv_snapshot), and a later one goes on from there.
  *   After kv_share() sequences with the same beginning share its blocks: the prefix tree. A node stands for the tokens of one
- * full block after those of its parent, and names the block of each group that holds them, or -1 where that block is gone. Tokens
- * are compared one by one; the hash only finds candidates. The tree holds one reference to each of its blocks. A block that no
- * sequence holds is idle: it stays for later sequences until its group has no free block, and the one idle longest goes first.
+ * full block after those of its parent, and names the block of each group that holds them, or -1 where that block is gone; of states, the
+ * snapshot behind them. Tokens are compared one by one; the hash only finds candidates. The tree holds one reference to each of its blocks. A
+ * block that no sequence holds is idle: it stays for later sequences until its group has no free block, and the one idle longest goes first.
  *   K and V of quantised types are stored behind a Hadamard transform (k_hadamard). Attention then transforms Q and its output.
  * Public: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate, kv_seq_blocks,
- * kv_table, kv_flush, kv_prefault, kv_bytes_peak, kv_bytes_most; kv_share, kv_count_prefix, kv_match_prefix, kv_publish, kv_commit, kv_room,
- * kv_held; kv_add_stored, kv_fetcher, kv_next, kv_node_tokens, kv_parts.
- * Opens: kv_cache.layer, kv_cache.state, kv_cache.max_blocks, kv_cache.n_group, kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy, kv_group.mem, kv_node.parent,
- *   kv_node.used, kv_opts, kv_part, kv_seq.first, kv_seq.n. */
+ * kv_table, kv_flush, kv_prefault, kv_bytes_peak, kv_bytes_most; kv_share, kv_match_prefix, kv_publish, kv_commit,
+ * kv_add_demand, kv_add_fork, kv_meets, kv_held; kv_slot_bytes, kv_has_states, kv_advance, kv_spoil, kv_hold, kv_pretend, kv_last_mark, kv_next_mark, kv_snapshot, kv_is_weak;
+ * kv_add_stored, kv_fetcher, kv_next, kv_node_tokens, kv_parts.
+ * Opens: kv_cache.layer, kv_cache.state, kv_cache.states, kv_cache.max_blocks, kv_cache.n_group, kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy,
+ *   kv_group.mem, kv_load, kv_node.parent, kv_node.used, kv_opts, kv_part, kv_seq.first, kv_seq.n, kv_turn. */
 
 typedef struct {
     uint32_t type_k, type_v;
     int      block;                                   /* positions per block */
-    int      max_blocks;                              /* most blocks of each group, 0: no bound but the context */
-    uint64_t mem_bytes;                               /* bound of all groups together, in bytes */
+    int      max_blocks;                              /* most blocks of each group of keys and values, 0: no bound but the context */
+    uint64_t mem_bytes;                               /* bound of those groups together, in bytes */
+    uint64_t state_bytes;                             /* bound of recurrent states, snapshots among them; 0: as kv__bound_states() chooses */
     const char *cache;                                /* file that keeps blocks between runs, NULL: none */
     uint64_t cache_bytes;                             /* most bytes of blocks in it */
     bool     cache_ro, cache_all;                     /* the file is only read; blocks of answers are kept too */
 } kv_opts;
 
-static const kv_opts kv_defaults = {K_BF16, K_BF16, LLMRUN_STRESS ? 2 : 32, 0, 0, NULL, 1 << 30, false, false};
+static const kv_opts kv_defaults = {.type_k = K_BF16, .type_v = K_BF16, .block = LLMRUN_STRESS ? 2 : 32, .cache_bytes = 1 << 30};
+
+/* What a cache is to hold. */
+typedef struct {
+    int64_t tokens;                                   /* positions of all sequences together */
+    int     seqs, rows;                               /* sequences that run at once; most rows that a step adds to one of them. 0: unknown */
+} kv_load;
 
 typedef enum { KV_ALL, KV_WINDOW, KV_STATE } kv_rule; /* what a row of the group needs: everything, a window, one state */
 
@@ -25689,6 +25699,7 @@ typedef struct {
     int32_t  node;                                    /* of the tree, -1: none */
     int32_t  older, newer;                            /* neighbours among the idle blocks of the group, -1: none */
     bool     fresh;                                   /* published, and to be filled by the coming step */
+    bool     weak;                                    /* a snapshot that nobody has used yet and that goes before all others */
 } kv_block;
 
 typedef struct {
@@ -25738,11 +25749,14 @@ typedef struct {
     dev_state *state;                                 /* [n_layer] of recurrent layers */
     int       n_layer;
     kv_group *group;                                  /* [n_group] */
-    int       n_group;
-    int       max_blocks;                             /* of each group: one bound fits all, since most sequences need as many of each */
+    int       n_group, states;                        /* states: the group of recurrent states, -1: none */
+    kv_load   load;
+    int       max_blocks;                             /* of the groups that keep all positions */
+    int       lacking;                                /* group without a block for the last reservation that failed */
     kv_copy  *copy;                                   /* [n_copy] due in this order, before any block is written to */
     int       n_copy, copy_cap;
     int      *gap;                                    /* [n_group] scratch of kv__match */
+    int64_t  *cost;                                   /* [n_group] scratch of kv_add_demand */
     kv_tree  *tree;                                   /* NULL: sequences share by kv_fork() alone */
 } kv_cache;
 
@@ -25754,6 +25768,12 @@ typedef struct kv_seq {
     int       n_known;                                /* blocks that the tree has nodes for, from the first on */
     int32_t   tip;                                    /* the node of the last of them; the root without one */
     int       keep;                                   /* once the sequence is gone, only blocks of positions below may stay idle */
+    int32_t   state, own;                             /* slot that the next step reads, -1: zeros; the one that it writes, -1: not taken yet */
+    int       state_at;                               /* where the first stands; INT_MAX: a step that failed has spoilt it */
+    int       filled;                                 /* positions that it has taken in or has in its log */
+    int       hold;                                   /* it stays at this position as long as its log can; INT_MAX: nowhere */
+    int32_t   snap;                                   /* slot of the snapshot that the coming step fills, -1: none */
+    int       snap_at, rolled;                        /* where that is; position of the last one that the next may replace, 0: none */
 } kv_seq;
 
 /* A quantised block has one scale. Trained models have channels far above the others, which would leave next to nothing of them. */
@@ -25763,22 +25783,28 @@ static size_t kv__aligned(size_t n) { return (n + 63) & ~(size_t)63; }
 
 /* The group that layer il belongs to; a new one for a rule that no layer had yet. */
 static int kv__group_of(kv_cache *kv, const arch_layer_hp *lh) {
-    const kv_rule rule = lh->state_bytes ? KV_STATE : lh->window ? KV_WINDOW : KV_ALL;
+    const kv_rule rule = lh->rec.width ? KV_STATE : lh->window ? KV_WINDOW : KV_ALL;
     int           i = 0;
     while (i < kv->n_group && (kv->group[i].rule != rule || kv->group[i].window != lh->window)) i++;
     if (i == kv->n_group) kv->group[kv->n_group++] = (kv_group){.rule = rule, .window = lh->window, .oldest = -1, .newest = -1};
     return i;
 }
 
-/* Places the state of a recurrent layer in the slots of its group, after the layers placed before. */
-static dev_state kv__state(kv_cache *kv, const arch_rec *r, int group) {
-    size_t   *at = &kv->group[group].mem.block_bytes;
-    dev_state l = {.mem = &kv->group[group].mem, .group = group, .taps = r->taps, .width = r->width, .log = DEV_LOG, .n_k = r->n_k, .n_v = r->n_v,
-                   .d_k = r->d_k, .d_v = r->d_v, .ring_at = *at};
+/* Places the state of a recurrent layer behind the *at bytes of a slot that other layers have. */
+static dev_state kv__place_state(const arch_rec *r, size_t *at) {
+    dev_state l = {.taps = r->taps, .width = r->width, .log = DEV_LOG, .n_k = r->n_k, .n_v = r->n_v, .d_k = r->d_k, .d_v = r->d_v, .ring_at = *at};
     l.gate_at = l.ring_at + kv__aligned(sizeof(float) * (size_t)(r->taps - 1 + DEV_LOG) * (size_t)r->width);
     l.sum_at = l.gate_at + kv__aligned(sizeof(float) * DEV_LOG * 2 * (size_t)r->n_v);
     *at = l.sum_at + kv__aligned(sizeof(float) * (size_t)r->n_v * (size_t)r->d_k * (size_t)r->d_v);
     return l;
+}
+
+/* Bytes of the states of all recurrent layers of a model for one sequence. */
+static size_t kv_slot_bytes(const arch_hparams *hp) {
+    size_t n = 0;
+    for (int il = 0; il < hp->n_layer; il++)
+        if (hp->layer[il].rec.width) kv__place_state(&hp->layer[il].rec, &n);
+    return n;
 }
 
 /* Places a layer in the blocks of its group, after the layers placed before. */
@@ -25786,9 +25812,8 @@ static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh) {
     const kv_opts *o = &kv->opts;
     const int      i = kv__group_of(kv, lh);
     size_t        *at = &kv->group[i].mem.block_bytes;
-    dev_kv         l = {.mem = &kv->group[i].mem, .group = i, .block = o->block, .k_at = *at, .v_at = *at, .state_bytes = lh->state_bytes};
-    *at += kv__aligned(lh->state_bytes);
-    if (lh->state_bytes) return l;
+    dev_kv         l = {.mem = &kv->group[i].mem, .group = i, .block = o->block, .k_at = *at, .v_at = *at};
+    if (lh->rec.width) return l;
     l.n_head = lh->n_head_kv;
     l.type_k = o->type_k;
     l.type_v = o->type_v;
@@ -25815,6 +25840,7 @@ static void kv_free(kv_cache *kv) {
         for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     }
     mem_free(kv->gap);
+    mem_free(kv->cost);
     mem_free(kv->copy);
     mem_free(kv->group);
     mem_free(kv->layer);
@@ -25822,32 +25848,94 @@ static void kv_free(kv_cache *kv) {
     mem_free(kv);
 }
 
-/* max_tokens: positions that all sequences together may hold at once. NULL: the bound holds not even one block of each group. */
-static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, int64_t max_tokens, err_t *e) {
+/* Most blocks that a sequence holds of a group with a window: what its first row sees, the rows of a step, and a copy. */
+static int64_t kv__window_blocks(const kv_cache *kv, const kv_group *gr) { return ((int64_t)gr->window + kv->load.rows) / kv->opts.block + 3; }
+
+/* Blocks of group i where groups that keep all positions have n. Sequences need few behind a window, so with the others bounded it has twice
+ * those of the sequences that run, the second half for beginnings that wait for others; all that is left, once those have `most`. */
+static int64_t kv__blocks_of(const kv_cache *kv, int i, int64_t n, int64_t most) {
+    const kv_group *gr = &kv->group[i];
+    const int64_t   each = kv__window_blocks(kv, gr) * kv->load.seqs;
+    bool            alone = true;
+    for (int k = 0; k < kv->n_group; k++) alone = alone && kv->group[k].rule != KV_ALL;
+    if (gr->rule == KV_STATE) return 0;
+    if (gr->rule == KV_WINDOW && (alone || n > most || !each)) return n < most + each ? n : most + each;
+    if (gr->rule == KV_WINDOW) return n < 2 * each ? n : 2 * each;
+    return n < most ? n : most;
+}
+
+static uint64_t kv__bytes_of(const kv_cache *kv, int64_t n, int64_t most) {
+    uint64_t sum = 0;
+    for (int i = 0; i < kv->n_group; i++) sum += (uint64_t)kv__blocks_of(kv, i, n, most) * kv->group[i].mem.block_bytes;
+    return sum;
+}
+
+/* Decides how many blocks each group of keys and values may have. False: not even one. */
+static bool kv__bound_blocks(kv_cache *kv, err_t *e) {
+    const kv_opts *o = &kv->opts;
+    const int64_t  most = (kv->load.tokens - 1) / o->block + 1;
+    int64_t        n = 1, end = most;
+    for (int i = 0; i < kv->n_group; i++) {
+        const int64_t with = most + kv__window_blocks(kv, &kv->group[i]) * kv->load.seqs;
+        if (kv->group[i].rule == KV_WINDOW && with > end) end = with;
+    }
+    if (o->max_blocks && end > o->max_blocks) end = o->max_blocks;
+    if (end > INT32_MAX) end = INT32_MAX;
+    if (o->mem_bytes && kv__bytes_of(kv, 1, most) > o->mem_bytes)
+        return err_set(e, EXIT_RESOURCE, "a KV cache of %llu bytes, expected at least one block of %llu (--kv-mem)", (unsigned long long)o->mem_bytes,
+                       (unsigned long long)kv__bytes_of(kv, 1, most));
+    if (!o->mem_bytes) n = end;
+    while (n < end) {                                 /* the largest n that fits */
+        const int64_t half = n + (end - n + 1) / 2;
+        if (kv__bytes_of(kv, half, most) <= o->mem_bytes) n = half;
+        else end = half - 1;
+    }
+    for (int i = 0; i < kv->n_group; i++) kv->group[i].mem = dev_blocks_new(kv->group[i].mem.block_bytes, (int)kv__blocks_of(kv, i, n, most));
+    kv->max_blocks = (int)(n < most ? n : most);
+    return true;
+}
+
+/* Decides how many slots there are: what the options say, else one for each sequence and, for snapshots, a quarter of what keys and values
+ * may take, but two at least. False: not even one. */
+static bool kv__bound_states(kv_cache *kv, err_t *e) {
+    const kv_opts *o = &kv->opts;
+    uint64_t       kept = o->mem_bytes;
+    if (kv->states < 0) return true;
+    dev_blocks *mem = &kv->group[kv->states].mem;
+    for (int i = 0; !o->mem_bytes && i < kv->n_group; i++) kept += (uint64_t)kv->group[i].mem.max_blocks * kv->group[i].mem.block_bytes;
+    const uint64_t spare = kept / 4 / mem->block_bytes, own = (uint64_t)kv->load.seqs + (spare > 2 ? spare : 2);
+    const uint64_t n = o->state_bytes ? o->state_bytes / mem->block_bytes : own;
+    if (n < 1)
+        return err_set(e, EXIT_RESOURCE, "%llu bytes for recurrent states, expected at least one of %zu bytes (--state-mem)",
+                       (unsigned long long)o->state_bytes, mem->block_bytes);
+    *mem = dev_blocks_new(mem->block_bytes, n < INT32_MAX ? (int)n : INT32_MAX);
+    return true;
+}
+
+/* NULL: the bounds hold not even one block of each group; e is set. */
+static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, err_t *e) {
     kv_cache *kv = mem_new(1, sizeof *kv);
-    uint64_t  each = 0;                               /* bytes of one block in every group */
     kv->opts = *o;
+    kv->load = load;
+    kv->states = -1;
     kv->n_layer = hp->n_layer;
     kv->layer = mem_new((size_t)hp->n_layer, sizeof *kv->layer);
-    kv->group = mem_new((size_t)hp->n_layer, sizeof *kv->group);
     kv->state = mem_new((size_t)hp->n_layer, sizeof *kv->state);
-    for (int il = 0; il < hp->n_layer; il++) kv->layer[il] = kv__layer(kv, &hp->layer[il]);
-    for (int il = 0; il < hp->n_layer; il++)
-        if (hp->layer[il].rec.width) kv->state[il] = kv__state(kv, &hp->layer[il].rec, kv->layer[il].group);
-    kv->gap = mem_new((size_t)kv->n_group, sizeof *kv->gap);
-    for (int i = 0; i < kv->n_group; i++) each += kv->group[i].mem.block_bytes;
-    int64_t most = (max_tokens - 1) / o->block + 1;
-    if (o->max_blocks && most > o->max_blocks) most = o->max_blocks;
-    if (o->mem_bytes && (uint64_t)most > o->mem_bytes / each) most = (int64_t)(o->mem_bytes / each);
-    if (most < 1) {
-        err_set(e, EXIT_RESOURCE, "a KV cache of %llu bytes, expected at least one block of %llu", (unsigned long long)o->mem_bytes,
-                (unsigned long long)each);
-        kv_free(kv);
-        return NULL;
+    kv->group = mem_new((size_t)hp->n_layer, sizeof *kv->group);
+    for (int il = 0; il < hp->n_layer; il++) {
+        const dev_kv *l = &kv->layer[il];
+        kv->layer[il] = kv__layer(kv, &hp->layer[il]);
+        if (kv->group[l->group].rule != KV_STATE) continue;
+        kv->states = l->group;
+        kv->state[il] = kv__place_state(&hp->layer[il].rec, &kv->group[l->group].mem.block_bytes);
+        kv->state[il].mem = l->mem;
+        kv->state[il].group = l->group;
     }
-    kv->max_blocks = most > INT32_MAX ? INT32_MAX : (int)most;
-    for (int i = 0; i < kv->n_group; i++) kv->group[i].mem = dev_blocks_new(kv->group[i].mem.block_bytes, kv->max_blocks);
-    return kv;
+    kv->gap = mem_new((size_t)kv->n_group, sizeof *kv->gap);
+    kv->cost = mem_new((size_t)kv->n_group, sizeof *kv->cost);
+    if (kv__bound_blocks(kv, e) && kv__bound_states(kv, e)) return kv;
+    kv_free(kv);
+    return NULL;
 }
 
 /* First block that a sequence of n positions has to hold for its rows from n - 1 on. A state stands for all positions before it. */
@@ -25863,12 +25951,12 @@ static int kv__seen(const kv_cache *kv, int i, int n) {
 /* Positions that one sequence alone may reach under the bound, and, in *rows, how many it may add at once: where a group gives
  * blocks back, those that it still needs count against the step. */
 static int kv_most(const kv_cache *kv, int *rows) {
-    const int64_t all = (int64_t)kv->max_blocks * kv->opts.block;
-    int64_t       n = INT32_MAX, step = INT32_MAX;
+    int64_t n = INT32_MAX, step = INT32_MAX;
     for (int i = 0; i < kv->n_group; i++) {
         const kv_group *gr = &kv->group[i];
-        const int64_t   room = all - kv->opts.block - (gr->rule == KV_STATE ? kv->opts.block : gr->window);
-        if (gr->rule != KV_ALL && room > 0) step = room < step ? room : step;
+        const int64_t   all = (int64_t)gr->mem.max_blocks * kv->opts.block, room = all - kv->opts.block - gr->window;
+        if (gr->rule == KV_STATE) continue;
+        if (gr->rule == KV_WINDOW && room > 0) step = room < step ? room : step;
         else n = all < n ? all : n;
     }
     *rows = (int)step;
@@ -25969,8 +26057,22 @@ static void kv__prune(kv_cache *kv, int32_t i) {
     }
 }
 
+/* A weak one joins the idle ones as the oldest. */
+static void kv__idle_first(kv_group *gr, int32_t b) {
+    gr->block[b].older = -1;
+    gr->block[b].newer = gr->oldest;
+    if (gr->oldest >= 0) gr->block[gr->oldest].older = b;
+    else gr->newest = b;
+    gr->oldest = b;
+    gr->n_idle++;
+}
+
 /* The block joins the idle ones as the newest. */
 static void kv__idle(kv_group *gr, int32_t b) {
+    if (gr->block[b].weak) {
+        kv__idle_first(gr, b);
+        return;
+    }
     gr->block[b].older = gr->newest;
     gr->block[b].newer = -1;
     if (gr->newest >= 0) gr->block[gr->newest].newer = b;
@@ -26074,6 +26176,7 @@ static int32_t kv__take(kv_cache *kv, int i) {
         kv__forget(kv, i, b);
     } else return -1;
     gr->block[b].refs = 1;
+    gr->block[b].weak = false;
     if (gr->n_used > gr->n_peak) gr->n_peak = gr->n_used;
     return b;
 }
@@ -26094,21 +26197,18 @@ static void kv__release(kv_cache *kv, int i, int32_t b, bool stay) {
     gr->n_used--;
 }
 
-/* Blocks that each group can still give: spare, idle, or not yet mapped. */
-static int64_t kv_room(const kv_cache *kv) {
-    int64_t n = INT64_MAX;
-    for (int i = 0; i < kv->n_group; i++) {
-        const int64_t left = (int64_t)kv->max_blocks - kv->group[i].n_used + kv->group[i].n_idle;
-        n = left < n ? left : n;
-    }
-    return n;
+/* Blocks that group i can still give: spare, idle, or not yet mapped. */
+static int64_t kv__room(const kv_cache *kv, int i) {
+    const kv_group *gr = &kv->group[i];
+    return (int64_t)gr->mem.max_blocks - gr->n_used + gr->n_idle;
 }
 
-/* Blocks that sequences hold; *peak: the most that were ever in use, idle ones among them. Both of the group with the most. */
+/* Blocks of keys and values that sequences hold; *peak: the most that were ever in use, idle ones among them. Both of the group with the most. */
 static int kv_held(const kv_cache *kv, int *peak) {
     int held = *peak = 0;
     for (int i = 0; i < kv->n_group; i++) {
         const kv_group *gr = &kv->group[i];
+        if (gr->rule == KV_STATE) continue;
         if (gr->n_peak > *peak) *peak = gr->n_peak;
         if (gr->n_used - gr->n_idle > held) held = gr->n_used - gr->n_idle;
     }
@@ -26118,7 +26218,8 @@ static int kv_held(const kv_cache *kv, int *peak) {
 static kv_seq *kv_seq_new(kv_cache *kv) {
     kv_seq *s = mem_new(1, sizeof *s);
     s->kv = kv;
-    s->keep = INT_MAX;
+    s->keep = s->hold = INT_MAX;
+    s->state = s->own = s->snap = -1;
     if (kv->tree) kv->tree->node[0].pins++;
     s->table = mem_new((size_t)kv->n_group, sizeof *s->table);
     s->n_blocks = mem_new((size_t)kv->n_group, sizeof *s->n_blocks);
@@ -26154,38 +26255,215 @@ static void kv__tip(kv_seq *s, int32_t i) {
     kv__prune(s->kv, old);
 }
 
-/* The most positions up to n that the sequence can be cut to. A state serves only at the border where it was kept; a window must still
- * hold what the row at position n sees. */
-static int kv__cut(const kv_seq *s, int n) {
+/* Makes sure that node n has a block of group i; one that is read from disk is idle at first. False: there is none, or no free block for
+ * it, or it is damaged on disk and forgotten. */
+static bool kv__fetch(kv_cache *kv, int i, int32_t n) {
+    kv_group     *gr = &kv->group[i];
+    kv_part      *p = &kv_parts(kv, n)[i];
+    if (p->block >= 0) return true;
+    const int32_t b = p->stored < 0 ? -1 : kv__take(kv, i);
+    if (b < 0) return false;
+    kv_flush(kv);
+    if (!kv->tree->fetch(kv->tree->fetch_ctx, i, p->stored, b)) {
+        p->stored = -1;
+        kv__release(kv, i, b, false);
+        kv__prune(kv, n);
+        return false;
+    }
+    p->block = b;
+    gr->block[b].node = n;
+    kv__idle(gr, b);
+    return true;
+}
+
+/* --- recurrent states --- */
+
+static bool kv_has_states(const kv_cache *kv) { return kv->states >= 0; }
+
+/* Whether block b of group i is a snapshot that nobody has used yet and that was not made to last. */
+static bool kv_is_weak(const kv_cache *kv, int i, int32_t b) { return kv->group[i].block[b].weak; }
+
+/* The sequence drops its state. */
+static void kv__state_drop(kv_seq *s) {
+    ASSERT(s->snap < 0);
+    if (s->own != s->state) kv__release(s->kv, s->kv->states, s->own, false);
+    kv__release(s->kv, s->kv->states, s->state, true);
+    s->state = s->own = -1;
+    s->state_at = s->filled = 0;
+}
+
+/* The sequence goes on from the snapshot of a node that ends at position `at`. False: there is none, or it cannot be read. */
+static bool kv__state_adopt(kv_seq *s, int32_t node, int at) {
+    kv_cache     *kv = s->kv;
+    kv_group     *gr = &kv->group[kv->states];
+    const int32_t had = kv_parts(kv, node)[kv->states].block;
+    if ((had >= 0 && gr->block[had].fresh) || !kv__fetch(kv, kv->states, node)) return false;
+    const int32_t b = kv_parts(kv, node)[kv->states].block;
+    if (gr->block[b].refs++ == 1) kv__busy(gr, b);
+    gr->block[b].weak = false;
+    kv__state_drop(s);
+    s->state = b;
+    s->state_at = s->filled = at;
+    kv->tree->node[node].used = true;
+    return true;
+}
+
+/* Brings the state back to at most n positions: within the log, else to a snapshot on the sequence's path. Returns how many. */
+static int kv__state_rewind(kv_seq *s, int n) {
     const int block = s->kv->opts.block;
+    int       at = s->n_known * block;
+    if (n >= s->state_at) {
+        if (s->filled > n) s->filled = n;
+        return n;
+    }
+    for (int32_t i = s->tip; at > 0; at -= block, i = s->kv->tree->node[i].parent)
+        if (at <= n && kv__state_adopt(s, i, at)) return at;
+    kv__state_drop(s);
+    return 0;
+}
+
+/* The coming steps write to a slot that belongs to the sequence alone. */
+static bool kv__state_own(kv_seq *s) {
+    kv_cache *kv = s->kv;
+    if (s->own >= 0) return true;
+    if (s->state >= 0 && kv->group[kv->states].block[s->state].refs == 1) {
+        s->own = s->state;
+        return true;
+    }
+    s->own = kv__take(kv, kv->states);
+    if (s->own >= 0) return true;
+    const kv_block *k = s->state < 0 ? NULL : &kv->group[kv->states].block[s->state];
+    if (!k || k->refs != 2 || k->node < 0) return false;
+    kv__forget(kv, kv->states, s->state);             /* the snapshot that it goes on from becomes its own */
+    s->own = s->state;
+    return true;
+}
+
+/* Undoes kv__state_own(). */
+static void kv__state_disown(kv_seq *s) {
+    if (s->own != s->state) kv__release(s->kv, s->kv->states, s->own, false);
+    s->own = -1;
+}
+
+/* A second sequence gets the state of the first: the same slot, or a copy where the coming step changes that one in place. False: there is none
+ * for it. */
+static bool kv__state_fork(kv_seq *s, const kv_seq *from) {
+    kv_cache *kv = s->kv;
+    s->state_at = from->state_at;
+    s->filled = from->filled;
+    if (from->state < 0) return true;
+    if (from->own != from->state) {
+        kv->group[kv->states].block[s->state = from->state].refs++;
+        return true;
+    }
+    if ((s->state = kv__take(kv, kv->states)) < 0) return false;
+    kv__copy(kv, kv->states, from->state, s->state);
+    return true;
+}
+
+/* What a step does with the state of a sequence: dev_batch.state_in and its neighbours. */
+typedef struct { int32_t in, out, at, to, snap, snap_at; } kv_turn;
+
+/* The step that is about to run has rows for positions [p, end) of the sequence. */
+static kv_turn kv_advance(kv_seq *s, int p, int end) {
+    kv_cache *kv = s->kv;
+    if (!kv_has_states(kv)) return (kv_turn){.in = -1, .out = -1, .snap = -1};
+    if (s->own < 0) s->own = s->state;
+    ASSERT(p >= s->state_at && p <= s->filled && end > p && s->own >= 0);
+    const int least = end - DEV_LOG > s->state_at ? end - DEV_LOG : s->state_at, most = p > least ? p : least;
+    const int to = s->hold < least ? least : s->hold > most ? most : s->hold;
+    const kv_turn t = {s->state, s->own, s->state_at, to, s->snap, s->snap_at};
+    if (s->own != s->state) kv__release(kv, kv->states, s->state, true);
+    ASSERT(kv->group[kv->states].block[s->own].refs == 1);
+    s->state = s->own;
+    s->own = s->snap = -1;
+    s->state_at = to;
+    s->filled = end;
+    return t;
+}
+
+/* The step has failed: what it wrote of the sequence's state is of no use. */
+static void kv_spoil(kv_seq *s) {
+    if (kv_has_states(s->kv)) s->state_at = INT_MAX;
+}
+
+/* As long as the log can, steps leave the state where it may go back to n positions. */
+static void kv_hold(kv_seq *s, int n) { s->hold = n; }
+
+/* The sequence counts as one whose state has taken in n positions, whatever it holds: for benchmarks, whose times depend on no value. */
+static void kv_pretend(kv_seq *s, int n) {
+    if ((s->state < 0 && s->own < 0) || (n >= s->state_at && n <= s->filled)) return;
+    if (s->state < 0) s->state = s->own;
+    s->state_at = s->filled = n;
+}
+
+enum { KV_STATE_EVERY = LLMRUN_STRESS ? 2 : 512 };    /* positions between two snapshots of a text */
+
+static int kv__every(const kv_cache *kv) {
+    const int block = kv->opts.block;
+    return KV_STATE_EVERY < block ? block : KV_STATE_EVERY / block * block;
+}
+
+/* The last border where a text of n tokens can be gone on from: its last token is never taken from the tree. */
+static int kv_last_mark(const kv_cache *kv, int n) { return (n - 1) - (n - 1) % kv->opts.block; }
+
+/* The next position behind `at` where a text of n tokens should have a snapshot: every so many, and the last. INT_MAX: none. */
+static int kv_next_mark(const kv_cache *kv, int at, int n) {
+    const int     every = kv__every(kv), last = kv_last_mark(kv, n);
+    const int64_t next = ((int64_t)at / every + 1) * every;
+    if (!kv_has_states(kv) || !kv->tree || at >= last) return INT_MAX;
+    return next < last ? (int)next : last;
+}
+
+/* --- cutting --- */
+
+/* The most positions up to n that the sequence can be cut to. A window must still hold what the row at position n sees. */
+static int kv__cut(kv_seq *s, int n) {
     if (n >= s->n) return n;
-    for (int i = 0; i < s->kv->n_group; i++)
-        if (s->kv->group[i].rule == KV_STATE && (n -= n % block) && s->table[i][n / block - 1] < 0) n = 0;
+    if (kv_has_states(s->kv)) n = kv__state_rewind(s, n);
     for (int i = 0; n && i < s->kv->n_group; i++)
         if (s->kv->group[i].rule == KV_WINDOW && s->first[i] > kv__seen(s->kv, i, n + 1)) n = 0;
+    if (!n && kv_has_states(s->kv)) kv__state_drop(s);
     return n;
 }
 
+/* The tree drops the snapshot of a node if no sequence holds it. */
+static void kv__state_forget(kv_cache *kv, int32_t node) {
+    kv_group     *gr = &kv->group[kv->states];
+    const int32_t b = kv_parts(kv, node)[kv->states].block;
+    if (b < 0 || gr->block[b].refs != 1) return;
+    kv__busy(gr, b);
+    gr->block[b].refs++;
+    kv__forget(kv, kv->states, b);
+    kv__release(kv, kv->states, b, false);
+}
+
 /* Keeps positions 0 <= p < n and returns n. Returns fewer, and keeps only those, where what the row at position n needs is gone: the last
- * border of a block with recurrent states, else 0. */
+ * snapshot with recurrent states, else 0. */
 static int kv_truncate(kv_seq *s, int n) {
     n = kv__cut(s, n);
-    const int keep = n ? (n - 1) / s->kv->opts.block + 1 : 0;
+    const int block = s->kv->opts.block, keep = n ? (n - 1) / block + 1 : 0;
     for (int i = 0; i < s->kv->n_group; i++) {
         for (; s->n_blocks[i] > keep; s->n_blocks[i]--) {
-            const bool stay = (int64_t)s->n_blocks[i] * s->kv->opts.block <= s->keep;
+            const bool stay = (int64_t)s->n_blocks[i] * block <= s->keep;
             kv__release(s->kv, i, s->table[i][s->n_blocks[i] - 1], stay);
         }
         if (s->first[i] > s->n_blocks[i]) s->first[i] = s->n_blocks[i];
     }
     if (n < s->n) s->n = n;
-    for (; s->n_known > n / s->kv->opts.block; s->n_known--) kv__tip(s, s->kv->tree->node[s->tip].parent);
+    if (n < s->rolled) s->rolled = 0;
+    for (; s->n_known > n / block; s->n_known--) {
+        const int32_t parent = s->kv->tree->node[s->tip].parent;
+        if (kv_has_states(s->kv) && (int64_t)s->n_known * block > s->keep) kv__state_forget(s->kv, s->tip);
+        kv__tip(s, parent);
+    }
     return n;
 }
 
 static void kv_seq_free(kv_seq *s) {
     if (!s) return;
     kv_truncate(s, 0);
+    if (kv_has_states(s->kv)) kv__state_drop(s);
     if (s->kv->tree) s->kv->tree->node[s->tip].pins--;
     for (int i = 0; i < s->kv->n_group; i++) mem_free(s->table[i]);
     mem_free(s->table);
@@ -26195,7 +26473,7 @@ static void kv_seq_free(kv_seq *s) {
     mem_free(s);
 }
 
-/* A second sequence with the same positions; both may go on apart. */
+/* A second sequence with the same positions, or with none where no slot is left for its state; both may go on apart. */
 static kv_seq *kv_fork(const kv_seq *from) {
     kv_seq *s = kv_seq_new(from->kv);
     s->n = from->n;
@@ -26211,6 +26489,7 @@ static kv_seq *kv_fork(const kv_seq *from) {
         for (int b = s->first[i]; b < s->n_blocks[i]; b++)
             if (s->table[i][b] >= 0) s->kv->group[i].block[s->table[i][b]].refs++;
     }
+    if (kv_has_states(s->kv) && !kv__state_fork(s, from)) kv_truncate(s, 0);
     return s;
 }
 
@@ -26235,12 +26514,12 @@ static bool kv__own_last(kv_seq *s, int i) {
     return true;
 }
 
-/* Blocks of group i for positions below n; gives back those that rows from s->n - 1 on do not need. The state at the last border stays,
- * so that the sequence can be cut back to it. */
+/* Blocks of group i for positions below n; gives back those that rows from s->n - 1 on do not need. Of states, the slot that steps write to. */
 static bool kv__grow(kv_seq *s, int i, int n) {
-    const int block = s->kv->opts.block, border = s->n - s->n % block;
+    const int block = s->kv->opts.block;
+    if (s->kv->group[i].rule == KV_STATE) return kv__state_own(s);
     if (!kv__own_last(s, i)) return false;
-    kv__leave(s, i, kv__seen(s->kv, i, s->kv->group[i].rule == KV_STATE ? border : s->n));
+    kv__leave(s, i, kv__seen(s->kv, i, s->n));
     for (const int need = (n - 1) / block + 1; s->n_blocks[i] < need;) {
         const int32_t b = kv__take(s->kv, i);
         if (b < 0) return false;
@@ -26252,44 +26531,30 @@ static bool kv__grow(kv_seq *s, int i, int n) {
 /* Reserves positions below n. False where the blocks do not suffice: the sequence is as it was, and the caller frees or truncates
  * another one. */
 static bool kv_reserve(kv_seq *s, int n) {
-    bool ok = true;
+    const bool owned = s->own >= 0;
+    bool       ok = true;
     if (n <= s->n) return true;
-    for (int i = 0; ok && i < s->kv->n_group; i++) ok = kv__grow(s, i, n);
+    for (int i = 0; ok && i < s->kv->n_group; i++)
+        if (!(ok = kv__grow(s, i, n))) s->kv->lacking = i;
     if (ok) s->n = n;
-    else kv_truncate(s, s->n);
+    else {
+        kv_truncate(s, s->n);
+        if (!owned && s->own >= 0) kv__state_disown(s);
+    }
     return ok;
 }
 
 /* Sets the error of a cache that is too small for n tokens; false. */
-static bool kv_full(int n, err_t *e) {
+static bool kv_full(const kv_cache *kv, int n, err_t *e) {
+    if (kv->group[kv->lacking].rule == KV_STATE)
+        return err_set(e, EXIT_RESOURCE, "no memory for the recurrent state of one more sequence, %zu bytes (--state-mem)", kv->group[kv->lacking].mem.block_bytes);
     return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", n);
 }
 
 /* kv_reserve where nothing can be freed: false with the error in e. */
-static bool kv_require(kv_seq *s, int n, err_t *e) { return kv_reserve(s, n) || kv_full(n, e); }
+static bool kv_require(kv_seq *s, int n, err_t *e) { return kv_reserve(s, n) || kv_full(s->kv, n, e); }
 
 /* --- blocks shared by their content --- */
-
-/* Makes sure that node n has a block of group i; one that is read from disk is idle at first. False: there is none, or no free block for
- * it, or it is damaged on disk and forgotten. */
-static bool kv__fetch(kv_cache *kv, int i, int32_t n) {
-    kv_group     *gr = &kv->group[i];
-    kv_part      *p = &kv_parts(kv, n)[i];
-    if (p->block >= 0) return true;
-    const int32_t b = p->stored < 0 ? -1 : kv__take(kv, i);
-    if (b < 0) return false;
-    kv_flush(kv);
-    if (!kv->tree->fetch(kv->tree->fetch_ctx, i, p->stored, b)) {
-        p->stored = -1;
-        kv__release(kv, i, b, false);
-        kv__prune(kv, n);
-        return false;
-    }
-    p->block = b;
-    gr->block[b].node = n;
-    kv__idle(gr, b);
-    return true;
-}
 
 /* The next `n` positions of the sequence are those of a node. The sequence, which is to have `end` positions, takes the node's blocks
  * in the groups that need them then. False: one cannot be had, and nothing is taken. */
@@ -26300,6 +26565,10 @@ static bool kv__attach(kv_seq *s, int32_t node, int n, int end) {
         if (at >= kv__seen(kv, i, end) && !kv__fetch(kv, i, node)) return false;
     for (int i = 0; i < kv->n_group; i++) {
         const int32_t b = at < kv__seen(kv, i, end) ? -1 : kv_parts(kv, node)[i].block;
+        if (kv->group[i].rule == KV_STATE) {
+            if (b >= 0) kv__state_adopt(s, node, end);
+            continue;
+        }
         kv__append(s, i, b);
         if (b < 0) kv__leave(s, i, s->n_blocks[i]);
         else if (kv->group[i].block[b].refs++ == 1) kv__busy(&kv->group[i], b);
@@ -26316,8 +26585,7 @@ static int32_t kv__nearest(const kv_seq *s, const int32_t *ids, int n, int *same
     const kv_tree  *t = kv->tree;
     int32_t         best = -1;
     *same = 0;
-    for (int g = 0; g < kv->n_group; g++)
-        if (kv->group[g].rule == KV_STATE) return -1;
+    if (kv_has_states(kv)) return -1;
     if (n > kv->opts.block) n = kv->opts.block;
     for (int32_t i = t->node[s->tip].child; i >= 0; i = t->node[i].right) {
         const int32_t *mine = kv__tokens(kv, i);
@@ -26366,18 +26634,42 @@ static int kv__cost(const kv_cache *kv, int g, const int32_t *ids, int last) {
     return cost;
 }
 
-/* How many blocks a new sequence could have from the tree for ids[0, n); changes nothing. *cost: by how many kv_room() would fall. */
-static int kv_count_prefix(const kv_cache *kv, const int32_t *ids, int n, int *cost) {
-    bool          wait;
-    const int     last = kv->tree ? kv__match(kv, 0, 0, ids, n, &wait) : 0;
-    const int64_t room = kv_room(kv);
-    int64_t       left = room;
-    for (int g = 0; last && g < kv->n_group; g++) {
-        const int64_t then = (int64_t)kv->max_blocks - kv->group[g].n_used + kv->group[g].n_idle - kv__cost(kv, g, ids, last);
-        left = then < left ? then : left;
-    }
-    *cost = (int)(room - left);
+/* How many blocks a new sequence could have from the tree for ids[0, n); changes nothing. cost [n_group]: by how many kv__room() would fall. */
+static int kv__count_prefix(const kv_cache *kv, const int32_t *ids, int n, int64_t *cost) {
+    bool      wait;
+    const int last = kv->tree ? kv__match(kv, 0, 0, ids, n, &wait) : 0;
+    for (int g = 0; g < kv->n_group; g++) cost[g] = last ? kv__cost(kv, g, ids, last) : 0;
     return last;
+}
+
+/* Adds to need [n_group] the blocks that a sequence lacks to read its n tokens and to go on; s NULL: a new one, for what the tree has too. */
+static void kv_add_demand(const kv_cache *kv, const kv_seq *s, const int32_t *ids, int n, int64_t *need) {
+    const int all = (n + kv->opts.block) / kv->opts.block + 1;
+    int64_t  *cost = kv->cost;
+    const int known = s ? 0 : kv__count_prefix(kv, ids, n - 1, cost);
+    for (int i = 0; i < kv->n_group; i++) {
+        const kv_group *gr = &kv->group[i];
+        if (!s) need[i] += cost[i];
+        if (gr->rule == KV_STATE) {
+            need[i] += !s || (s->own < 0 && (s->state < 0 || gr->block[s->state].refs > 1));
+            continue;
+        }
+        const int     has = s ? s->n_blocks[i] : known, gone = s ? s->first[i] : kv__seen(kv, i, known * kv->opts.block);
+        const int64_t left = all > has ? all - has : 0, most = kv__window_blocks(kv, gr), free = most > has - gone ? most - (has - gone) : 0;
+        need[i] += 1 + (gr->rule == KV_WINDOW && kv->load.rows && free < left ? free : left);
+    }
+}
+
+/* The same of a sequence that another one will be forked into. */
+static void kv_add_fork(const kv_cache *kv, int64_t *need) {
+    for (int i = 0; i < kv->n_group; i++) need[i] += kv->group[i].rule == KV_STATE ? 1 : 3;
+}
+
+/* Whether every group can give so many blocks. */
+static bool kv_meets(const kv_cache *kv, const int64_t *need) {
+    bool yes = true;
+    for (int i = 0; yes && i < kv->n_group; i++) yes = kv__room(kv, i) >= need[i];
+    return yes;
 }
 
 /* After fewer blocks than kv__match() counted. Groups that see all positions go on from there; a window or a state would lack what it
@@ -26433,14 +26725,54 @@ static void kv_publish(kv_seq *s, const int32_t *ids) {
         if (n < 0) n = kv__node_new(kv, s->tip, own);
         kv->tree->node[n].used = true;
         for (int i = 0; i < kv->n_group; i++) {
-            const int32_t b = s->table[i][s->n_known];
+            const int32_t b = kv->group[i].rule == KV_STATE ? -1 : s->table[i][s->n_known];
             if (b >= 0 && kv_parts(kv, n)[i].block < 0 && kv->group[i].block[b].node < 0) kv__publish_block(kv, i, b, n);
         }
         kv__tip(s, n);
     }
 }
 
-/* Ends a step: published blocks are filled, or with !done forgotten. */
+/* A slot for a snapshot; -1: none. A weak one takes the place of no other than a weak one. */
+static int32_t kv__take_snapshot(kv_cache *kv, bool weak) {
+    const kv_group *gr = &kv->group[kv->states];
+    const bool      free = gr->n_spare || dev_blocks_mapped(&gr->mem) < gr->mem.max_blocks;
+    return free || !weak || (gr->oldest >= 0 && gr->block[gr->oldest].weak) ? kv__take(kv, kv->states) : -1;
+}
+
+/* The node of the sequence's path that ends at position `at`, a border that has been published. */
+static int32_t kv__node_at(const kv_seq *s, int at) {
+    int32_t i = s->tip;
+    for (int k = s->n_known; k > at / s->kv->opts.block; k--) i = s->kv->tree->node[i].parent;
+    return i;
+}
+
+/* How long a snapshot should stay: as long as others; only while there is room; that too, and no longer than the sequence's next one of the kind. */
+typedef enum { KV_KEPT, KV_WEAK, KV_ROLLING } kv_staying;
+
+/* The coming step, whose positions are reserved and published, makes a snapshot of the sequence at the border `at`, unless there is one. At most
+ * one for each step; to be called after all reservations for it. False: none is made. */
+static bool kv_snapshot(kv_seq *s, int at, kv_staying staying) {
+    kv_cache *kv = s->kv;
+    const int block = kv->opts.block;
+    if (!kv_has_states(kv) || !kv->tree || at % block || at <= s->state_at || at / block > s->n_known || s->snap >= 0) return false;
+    const int32_t node = kv__node_at(s, at);
+    if (kv__has(&kv_parts(kv, node)[kv->states])) return false;
+    if (staying == KV_ROLLING && s->rolled && s->rolled < at && s->rolled % kv__every(kv)) {
+        const int32_t past = kv__node_at(s, s->rolled), b = kv_parts(kv, past)[kv->states].block;
+        if (b >= 0 && kv->group[kv->states].block[b].weak) kv__state_forget(kv, past);
+    }
+    const int32_t b = kv__take_snapshot(kv, staying != KV_KEPT);
+    if (b < 0) return false;
+    kv__publish_block(kv, kv->states, b, node);
+    kv->group[kv->states].block[b].weak = staying != KV_KEPT;
+    kv->tree->node[node].used = true;
+    s->rolled = staying == KV_ROLLING ? at : 0;
+    s->snap = b;
+    s->snap_at = at;
+    return true;
+}
+
+/* Ends a step: published blocks are filled, or with !done forgotten. A snapshot belongs to the tree alone from then on. */
 static void kv_commit(kv_cache *kv, bool done) {
     for (kv_tree *t = kv->tree; t && t->n_fresh;) {
         t->n_fresh--;
@@ -26448,6 +26780,7 @@ static void kv_commit(kv_cache *kv, bool done) {
         const int32_t b = t->fresh[t->n_fresh].block;
         kv->group[i].block[b].fresh = false;
         if (!done) kv__forget(kv, i, b);
+        if (kv->group[i].rule == KV_STATE) kv__release(kv, i, b, true);
     }
 }
 
@@ -26471,6 +26804,7 @@ static void kv_prefault(kv_seq *s, int from) {
     for (int i = 0; i < s->kv->n_group; i++)
         for (int b = (from + block - 1) / block; b < s->n_blocks[i]; b++)
             if (s->table[i][b] >= 0) dev_blocks_clear(&s->kv->group[i].mem, s->table[i][b]);
+    if (s->own != s->state) dev_blocks_clear(&s->kv->group[s->kv->states].mem, s->own);
 }
 
 /* Bytes of blocks at the peak. */
@@ -26483,7 +26817,7 @@ static uint64_t kv_bytes_peak(const kv_cache *kv) {
 /* Bytes of all blocks that the bound allows. */
 static uint64_t kv_bytes_most(const kv_cache *kv) {
     uint64_t n = 0;
-    for (int i = 0; i < kv->n_group; i++) n += (uint64_t)kv->max_blocks * kv->group[i].mem.block_bytes;
+    for (int i = 0; i < kv->n_group; i++) n += (uint64_t)kv->group[i].mem.max_blocks * kv->group[i].mem.block_bytes;
     return n;
 }
 
@@ -26615,7 +26949,9 @@ static void store__layout(store *s, const char *rope) {
     const kv_cache *kv = s->kv;
     str_fmt(&s->layout, "%s %s %d", k_types[kv->opts.type_k].name, k_types[kv->opts.type_v].name, kv->opts.block);
     for (int g = 0; g < kv->n_group; g++) str_fmt(&s->layout, "%c%zu", g ? '+' : ' ', store__each(s, g));
-    str_fmt(&s->layout, " segments hadamard %d %d %s", kv->layer[0].hadamard_k, kv->layer[0].hadamard_v, rope);
+    int il = 0;
+    while (il < kv->n_layer - 1 && kv->layer[il].group == kv->states) il++;
+    str_fmt(&s->layout, " segments hadamard %d %d %s", kv->layer[il].hadamard_k, kv->layer[il].hadamard_v, rope);
 }
 
 /* Adds the rows that store__bind() has checked to the prefix tree. */
@@ -26679,19 +27015,34 @@ typedef struct {
     int32_t *order;                                   /* [n] nodes, parents first */
     int32_t *rows;                                    /* [n, store__row()] */
     int32_t *n_data;                                  /* [n_group] rows of data */
+    bool    *leads;                                   /* [n_tree] nodes whose blocks can serve somebody */
     int32_t  n;
     int32_t  oldest;                                  /* age up to which all blocks are kept */
     uint64_t more;                                    /* bytes of blocks that are kept of the next age */
 } store__plan;
 
-static bool store__has(const kv_part *p) { return p->block >= 0 || p->stored >= 0; }
+/* Whether the file is to have what node i has of group g. Snapshots that have served nobody stay out: a prompt has one at its end. */
+static bool store__has(const store *s, int32_t i, int g) {
+    const kv_part *p = &kv_parts(s->kv, i)[g];
+    return p->stored >= 0 || (p->block >= 0 && !kv_is_weak(s->kv, g, p->block));
+}
 
-/* Bytes of the blocks that node i has, in the cache or in the old file. */
-static uint64_t store__size(const store *s, int32_t i) {
-    uint64_t n = 0;
-    for (int g = 0; g < s->kv->n_group; g++)
-        if (store__has(&kv_parts(s->kv, i)[g])) n += store__each(s, g);
+/* Bytes of the blocks that node i has, in the cache or in the old file. Behind the last snapshot of a path nobody could use them. */
+static uint64_t store__size(const store__plan *p, int32_t i) {
+    const store *s = p->s;
+    uint64_t     n = 0;
+    for (int g = 0; p->leads[i] && g < s->kv->n_group; g++)
+        if (store__has(s, i, g)) n += store__each(s, g);
     return n;
+}
+
+/* Notes the nodes that lead to a snapshot; all of them, where the model has no states. */
+static void store__note_leads(store__plan *p) {
+    const kv_cache *kv = p->s->kv;
+    for (int32_t i = kv_next(kv->tree, 0); i > 0; i = kv_next(kv->tree, i)) {
+        const bool serves = !kv_has_states(kv) || store__has(p->s, i, kv->states);
+        for (int32_t k = i; serves && k > 0 && !p->leads[k]; k = kv->tree->node[k].parent) p->leads[k] = true;
+    }
 }
 
 /* How many runs ago the blocks of node i were used. */
@@ -26715,7 +27066,7 @@ static const uint8_t *store__bytes(const store *s, int g, const kv_part *p) {
 static void store__bound(store__plan *p, uint64_t most) {
     const kv_tree *t = p->s->kv->tree;
     uint64_t      *n = mem_new(STORE_AGE_MAX + 1, sizeof *n);
-    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i)) n[store__age(p->s, i)] += store__size(p->s, i);
+    for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i)) n[store__age(p->s, i)] += store__size(p, i);
     p->more = most;
     for (p->oldest = -1; p->oldest < STORE_AGE_MAX && n[p->oldest + 1] <= p->more; p->oldest++) p->more -= n[p->oldest + 1];
     mem_free(n);
@@ -26723,7 +27074,7 @@ static void store__bound(store__plan *p, uint64_t most) {
 
 /* Whether the blocks of node i are kept; asked once of each, parents first. */
 static bool store__stays(store__plan *p, int32_t i) {
-    const uint64_t size = store__size(p->s, i);
+    const uint64_t size = store__size(p, i);
     const int32_t  age = size ? store__age(p->s, i) : INT32_MAX;
     if (age <= p->oldest) return true;
     if (age > p->oldest + 1 || p->more < size) return false;
@@ -26731,11 +27082,12 @@ static bool store__stays(store__plan *p, int32_t i) {
     return true;
 }
 
-/* Fills the part of group g in the next row. */
-static void store__add_part(store__plan *p, int g, const kv_part *has, bool data) {
+/* Fills the part of group g in the next row, that of node i. */
+static void store__add_part(store__plan *p, int g, int32_t i, bool data) {
     const store   *s = p->s;
+    const kv_part *has = &kv_parts(s->kv, i)[g];
     int32_t       *part = p->rows + (size_t)p->n * store__row(s) + store__at(g);
-    const bool     here = data && store__has(has);
+    const bool     here = data && store__has(s, i, g);
     const uint64_t sum = !here ? 0 : has->block < 0 ? store__sum(store__part(s, has->stored, g))
                                                     : bytes_hash(0, (bytes){store__bytes(s, g, has), store__each(s, g)});
     part[STORE_DATA] = here ? p->n_data[g]++ : -1;
@@ -26750,7 +27102,7 @@ static void store__add(store__plan *p, int32_t i, bool data) {
     int32_t      *row = p->rows + (size_t)p->n * store__row(s);
     row[STORE_PARENT] = parent > 0 ? p->at[parent] : -1;
     row[STORE_AGE] = store__age(s, i);
-    for (int g = 0; g < s->kv->n_group; g++) store__add_part(p, g, &kv_parts(s->kv, i)[g], data);
+    for (int g = 0; g < s->kv->n_group; g++) store__add_part(p, g, i, data);
     memcpy(row + store__at(s->kv->n_group), kv_node_tokens(s->kv, i), (size_t)s->kv->opts.block * sizeof *row);
     p->order[p->n] = i;
     p->at[i] = p->n++;
@@ -26813,6 +27165,8 @@ static store__plan store__plan_new(store *s, size_t n, uint64_t most) {
     p.order = mem_new(n, sizeof *p.order);
     p.rows = mem_new(n * store__row(s), sizeof *p.rows);
     p.n_data = mem_new((size_t)s->kv->n_group, sizeof *p.n_data);
+    p.leads = mem_new((size_t)s->kv->tree->cap, sizeof *p.leads);
+    store__note_leads(&p);
     store__bound(&p, most);
     store__choose(&p);
     return p;
@@ -26823,6 +27177,7 @@ static void store__plan_drop(store__plan *p) {
     mem_free(p->order);
     mem_free(p->rows);
     mem_free(p->n_data);
+    mem_free(p->leads);
 }
 
 /* Writes what the cache has by now, the blocks used last where `most` bytes do not hold all. Nothing is written when nothing is new. */
@@ -26831,7 +27186,7 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
     bool           news = false;
     size_t         n = 0;
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i), n++)
-        for (int g = 0; g < s->kv->n_group; g++) news = news || (kv_parts(s->kv, i)[g].block >= 0 && kv_parts(s->kv, i)[g].stored < 0);
+        for (int g = 0; g < s->kv->n_group; g++) news = news || (kv_parts(s->kv, i)[g].stored < 0 && store__has(s, i, g));
     if (!news || s->foreign || !gguf_own_may_replace(s->path, store_arch, store_what)) return true;
     kv_flush(s->kv);
     store__plan p = store__plan_new(s, n, most);
@@ -26870,7 +27225,7 @@ typedef struct {
     dev_plan     plan;
     dev_run      run;
     dev_batch    batch;
-    const kv_seq **from;                              /* [n_seq of the batch] whose tables fwd_step() writes down */
+    kv_seq     **from;                                /* [n_seq of the batch] whose tables and states fwd_step() writes down */
     size_t       table_cap, table_at_cap;
     int          max_rows, max_out;
     unsigned     gives;                               /* FWD_LOGITS or FWD_HIDDEN: with what the list ends */
@@ -27149,7 +27504,7 @@ static void fwd__plan(fwd *f) {
 
 /* --- a model's list with its memory --- */
 
-enum { FWD_ROW_BYTES = 3 * sizeof(int32_t) + 1 + sizeof(kv_seq *) };   /* of a row in a batch */
+enum { FWD_ROW_BYTES = (3 + DEV_STATE_ARRAYS) * sizeof(int32_t) + 1 + sizeof(kv_seq *) };   /* of a row in a batch */
 
 /* The list and its memory, allocated or counted. */
 static void fwd__fill(fwd *f, int n_threads, bool counting) {
@@ -27173,7 +27528,8 @@ static size_t fwd_row_bytes(const model *m) { return fwd_bytes(m, 1, 2, 1, FWD_L
 
 /* max_rows: most rows of a step; max_out: most of them that ask for what the list gives, FWD_LOGITS or FWD_HIDDEN. */
 static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out, unsigned gives) {
-    fwd *f = mem_new(1, sizeof *f);
+    fwd      *f = mem_new(1, sizeof *f);
+    int32_t **states[DEV_STATE_ARRAYS];
     f->m = m;
     f->kv = kv;
     f->max_rows = max_rows;
@@ -27188,14 +27544,19 @@ static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max
     f->batch.seq = mem_new((size_t)max_rows, sizeof *f->batch.seq);
     f->batch.want = mem_new((size_t)max_rows, sizeof *f->batch.want);
     f->from = mem_new((size_t)max_rows, sizeof *f->from);
+    dev_batch_states(&f->batch, states);
+    for (int i = 0; i < DEV_STATE_ARRAYS; i++) *states[i] = mem_new((size_t)max_rows, sizeof **states[i]);
     fwd__fill(f, p->n, false);
     return f;
 }
 
 static void fwd_free(fwd *f) {
     if (!f) return;
-    void *own[] = {f->batch.token, f->batch.pos, f->batch.seq, f->batch.want, f->batch.table, f->batch.table_at, f->from};
+    void     *own[] = {f->batch.token, f->batch.pos, f->batch.seq, f->batch.want, f->batch.table, f->batch.table_at, f->from};
+    int32_t **states[DEV_STATE_ARRAYS];
+    dev_batch_states(&f->batch, states);
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    for (int i = 0; i < DEV_STATE_ARRAYS; i++) mem_free(*states[i]);
     dev_plan_free(&f->plan);
     dev_run_free(&f->run);
     mem_free(f);
@@ -27220,7 +27581,7 @@ static void fwd_watch(fwd *f, const dev_tap *tap) {
 static void fwd_begin(fwd *f) { f->batch.n = f->batch.n_out = f->batch.n_seq = 0; }
 
 /* One more row; `want` is what the list gives, or 0. The sequence stays until the step has run, its positions up to pos are reserved by then. */
-static void fwd_add(fwd *f, const kv_seq *seq, int32_t token, int pos, unsigned want) {
+static void fwd_add(fwd *f, kv_seq *seq, int32_t token, int pos, unsigned want) {
     dev_batch *b = &f->batch;
     ASSERT(b->n < f->max_rows && token >= 0 && token < f->m->hp.n_vocab && !(want & ~f->gives));
     if (!b->n_seq || f->from[b->n_seq - 1] != seq) f->from[b->n_seq++] = seq;
@@ -27252,13 +27613,29 @@ static void fwd__write_tables(fwd *f) {
     b->table_at[n_tables] = at;
 }
 
+/* Which states the step reads and writes. */
+static void fwd__write_states(fwd *f) {
+    dev_batch *b = &f->batch;
+    for (int i = 0, r = 0; kv_has_states(f->kv) && i < b->n_seq; i++) {
+        const int first = r;
+        for (; r < b->n && b->seq[r] == i; r++) ASSERT(b->pos[r] == b->pos[first] + r - first);
+        const kv_turn t = kv_advance(f->from[i], b->pos[first], b->pos[first] + r - first);
+        b->state_in[i] = t.in, b->state_at[i] = t.at;
+        b->state_out[i] = t.out, b->state_to[i] = t.to;
+        b->snap[i] = t.snap, b->snap_at[i] = t.snap_at;
+    }
+}
+
 /* Runs the batch: f->logits or the rows of fwd_hidden() are then those of the rows that asked, in their order, valid until the next step.
  * False: an interrupt came. */
 static bool fwd_step(fwd *f) {
     for (int i = 0; i < f->batch.n; i++) ASSERT(f->batch.pos[i] < f->from[f->batch.seq[i]]->n);
     fwd__write_tables(f);
+    fwd__write_states(f);
     kv_flush(f->kv);
-    return dev_step(&f->run);
+    const bool ok = dev_step(&f->run);
+    for (int i = 0; !ok && i < f->batch.n_seq; i++) kv_spoil(f->from[i]);
+    return ok;
 }
 
 /* The hidden values [D] of the row that was number i among those that asked. */
@@ -30288,6 +30665,10 @@ static void engine__log(const engine *eng) {
     log_info("model       %s: %s, %d layers, a context of %d tokens (trained with %d)", eng->g->path, eng->m.hp.desc->name, eng->m.hp.n_layer,
              eng->n_ctx, eng->m.hp.n_ctx_train);
     log_info("cache       keys %s, values %s, blocks of %d tokens", k_types[o->type_k].name, k_types[o->type_v].name, o->block);
+    if (kv_has_states(eng->kv)) {
+        const dev_blocks *mem = &eng->kv->group[eng->kv->states].mem;
+        log_info("states      up to %d recurrent states of %.1f MiB, snapshots among them", mem->max_blocks, (double)mem->block_bytes / 1048576);
+    }
     log_info("threads     %d, %s kernels, up to %d rows in a step", eng->p->n, k_level_name(), eng->n_batch);
 }
 
@@ -30464,13 +30845,18 @@ static engine_needs engine__needs(const engine *eng, const engine_opts *fo, cons
     return t;
 }
 
-/* A cache for n_seqs sequences; behind a window each has space for the rows of a step too, or the cache would bound those. Its own bound
- * may cut the context and the rows. */
+/* Whether memory can hold the recurrent state of one sequence. */
+static bool engine__holds_state(const engine *eng, err_t *e) {
+    const uint64_t need = kv_slot_bytes(&eng->m.hp), all = host_memory();
+    return need <= all || err_set(e, EXIT_RESOURCE, "%s: the recurrent state of a sequence takes %llu bytes, and %llu bytes of memory are left", eng->g->path,
+                                  (unsigned long long)need, (unsigned long long)all);
+}
+
+/* A cache for n_seqs sequences. Its own bound may cut the context and the rows. */
 static bool engine__open_cache(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
-    const int     window = arch_window(&eng->m.hp);
-    const int64_t own = (int64_t)eng->n_ctx + (window ? window + eng->n_batch + 2 * ko->block : 0);
+    const kv_load load = {plan->n_seqs * (((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block), plan->n_seqs, eng->n_batch};
     int           rows;
-    if (!(eng->kv = kv_new(&eng->m.hp, ko, plan->n_seqs * ((own + ko->block - 1) / ko->block * ko->block), e))) return false;
+    if (!engine__holds_state(eng, e) || !(eng->kv = kv_new(&eng->m.hp, ko, load, e))) return false;
     if (ko->cache) engine__keep(eng, fo, ko);
     if (plan->share && !eng->kept) kv_share(eng->kv);
     const int most = kv_most(eng->kv, &rows);
@@ -30483,12 +30869,23 @@ static bool engine__open_cache(engine *eng, const engine_opts *fo, const kv_opts
     return true;
 }
 
+/* A quarter of what memory leaves to the cache is for states, more where the sequences that run need more, but no more than half. */
+static void engine__split_cache(const engine *eng, const engine_plan *plan, uint64_t all, kv_opts *o) {
+    const uint64_t slot = kv_slot_bytes(&eng->m.hp), need = slot * ((uint64_t)plan->n_seqs + 2), half = all / 2;
+    uint64_t       states = need > all / 4 ? need : all / 4;
+    if (states > half) states = half > slot ? half : slot;
+    o->mem_bytes = all;
+    if (!slot || !all || o->state_bytes) return;
+    o->state_bytes = states;
+    o->mem_bytes = all > states ? all - states : 1;
+}
+
 /* The same where the plan shares it: bounded by the memory that is left, unless the options bound it. */
 static bool engine__open_shared(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
     const engine_needs needs = engine__needs(eng, fo, plan);
     const uint64_t     all = host_memory();
     kv_opts            own = *ko;
-    if (!own.mem_bytes) own.mem_bytes = engine__cache_bytes(&needs, all, model_kv_bytes(&eng->m.hp, ko->type_k, ko->type_v));
+    if (!own.mem_bytes) engine__split_cache(eng, plan, engine__cache_bytes(&needs, all, model_kv_bytes(&eng->m.hp, ko->type_k, ko->type_v)), &own);
     if (LLMRUN_STRESS && !own.max_blocks) own.max_blocks = eng->n_ctx / own.block + 4;
     if (!engine__open_cache(eng, fo, &own, plan, e)) return false;
     engine__log_needs(eng, &needs, all);
@@ -30615,15 +31012,19 @@ typedef struct {
 /* Reads ids[from, to) behind the `from` positions that the sequence holds, in steps of up to eng->n_batch rows. False: an error in e, an
  * interrupt, or the reader ended it. */
 static bool engine_read(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, engine_reader r, err_t *e) {
-    bool ok = true;
+    const kv_cache *kv = eng->kv;
+    bool            ok = true;
     for (int at = from, next; ok && at < to; at = next) {
-        float *logits;
+        const int mark = kv_next_mark(kv, at, to);
+        float    *logits;
         next = to - at > eng->n_batch ? at + eng->n_batch : to;
+        if (mark < next && kv_next_mark(kv, mark, to) <= next) next = mark;
         if (!kv_require(seq, next, e)) return false;
         if (r.meter) meter_step(r.meter, next - at);
         fwd_begin(eng->f);
         for (int i = at; i < next; i++) fwd_add(eng->f, seq, ids[i], i, r.each ? FWD_LOGITS : 0);
         kv_publish(seq, ids);
+        if (mark <= next) kv_snapshot(seq, mark, mark == kv_last_mark(kv, to) ? KV_KEPT : KV_WEAK);
         ok = engine_step(eng, next - 1, &logits, e);
         kv_commit(eng->kv, ok);
         ok = ok && (!r.each || r.each(r.ctx, at, next, logits));
@@ -37485,6 +37886,7 @@ static bool spec__draft_read(spec *sp, spec_seq *q) {
     if (!q->kv) q->kv = kv_seq_new(d->kv);
     if (q->done > n - 1) q->done = n - 1;
     if (q->kv->n > q->done) q->done = kv_truncate(q->kv, q->done);
+    kv_hold(q->kv, n);                                /* guesses are taken back to the end of the text */
     q->done = kv_match_prefix(q->kv, q->ids->id, n - 1, &wait);
     if (n - q->done > SPEC_LAG && !engine_read(d, q->kv, q->ids->id, q->done, n - 1, (engine_reader){0}, &none)) spec_draft_reset(q);
     else if (n - q->done > SPEC_LAG) q->done = n - 1;
@@ -37852,6 +38254,7 @@ static bool spec_needs(const spec_opts *o, const engine_opts *fo, const kv_opts 
         engine_need_weights(t, &m, fo, "draft in the file", "draft's packed weights");
         engine_need_steps(t, &m, fo->n_threads > 0 ? fo->n_threads : pool_default_threads(), rows, n_seqs, 2 * n_seqs, steps);
         t->token_bytes += model_kv_bytes(&m.hp, ko->type_k, ko->type_v);
+        engine_need(t, "draft's states", kv_slot_bytes(&m.hp) * ((uint64_t)n_seqs + 2));
     }
     model_close(&m);
     gguf_close(&g);
@@ -37901,6 +38304,13 @@ static void spec_close(spec *sp) {
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
 }
 
+/* Recurrent states can take back so many guesses. */
+static void spec__limit(spec *sp) {
+    const bool states = kv_slot_bytes(&sp->eng->m.hp) || (sp->draft && kv_slot_bytes(&sp->draft->m.hp));
+    if (states && sp->o.most > DEV_LOG - 1) sp->o.most = DEV_LOG - 1;
+    if (sp->o.least > sp->o.most) sp->o.least = sp->o.most;
+}
+
 /* For an engine whose steps have room for spec_rows() beside n_seqs sequences. On failure NULL, and e is set. */
 static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, const engine_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
     const int room = (eng->max_out < eng->n_batch ? eng->max_out : eng->n_batch) - n_seqs, want = spec_rows(o, n_seqs);
@@ -37910,11 +38320,11 @@ static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, c
     sp->opened = clock_now();
     sp->waited = host_cpu_wait();
     sp->n_rows = want < room ? want : room > 0 ? room : 0;
-    if (sp->o.least > sp->o.most) sp->o.least = sp->o.most;
     sp->live = mem_new((size_t)n_seqs, sizeof *sp->live);
     sp->taken = mem_new((size_t)n_seqs, sizeof *sp->taken);
     sp->order = mem_new((size_t)sp->n_rows, sizeof *sp->order);
     if (!o->draft || spec__draft_open(sp, pre, fo, ko, n_seqs, e)) {
+        spec__limit(sp);
         spec__cache_open(sp);
         return sp;
     }
@@ -38118,6 +38528,8 @@ typedef struct sched_seq {                            /* one completion of a req
     kv_seq      *kv;                                  /* NULL: it holds no blocks */
     int          done;                                /* positions whose keys and values are in the cache */
     bool         queued;                              /* it has rows in this step */
+    int          snap_at;                             /* where this step makes a snapshot of recurrent states, 0: nowhere */
+    kv_staying   staying;                             /* and for how long */
     bool         over;                                /* fixed: it has ended, and its row goes on with the others' */
     bool         stripped, closed;                    /* the first token loses its leading blank; the constraint lets nothing come at all */
     tok_stream   stream;
@@ -38182,6 +38594,7 @@ typedef struct {
     sched_seq   *ended, *ended_last;                  /* their answers have not been taken */
     int          n_waiting;
     uint64_t     n_requests;                          /* added so far */
+    int64_t     *lack;                                /* [n_group of the cache] blocks that sequences in flight lack */
     float       *logits;
     tok_ids      never, endless;                      /* ids never picked; the same with those that end a text */
     double       row_s;                               /* seconds for each row of a step, lately; 0: not known */
@@ -38198,6 +38611,7 @@ static void sched_free(sched *sc) {
     mem_free(sc->run);
     mem_free(sc->out);
     mem_free(sc->asks);
+    mem_free(sc->lack);
     mem_free(sc);
 }
 
@@ -38211,6 +38625,7 @@ static sched *sched_new(engine *eng, spec *guesser, const sched_opts *o, err_t *
     sc->run = mem_new((size_t)sc->o.n_seqs, sizeof *sc->run);
     sc->out = mem_new((size_t)sc->o.n_seqs, sizeof *sc->out);
     sc->asks = mem_new((size_t)sc->o.n_seqs, sizeof *sc->asks);
+    sc->lack = mem_new((size_t)eng->kv->n_group, sizeof *sc->lack);
     if (gen_banned(eng, false, &sc->never, e) && gen_banned(eng, true, &sc->endless, e)) return sc;
     sched_free(sc);
     return NULL;
@@ -38312,7 +38727,7 @@ static void sched__end(sched *sc, sched_seq *q) {
 
 /* The same, where the cache has no room for it even alone. */
 static void sched__end_full(sched *sc, sched_seq *q) {
-    kv_full((int)q->ids.n, &q->a.err);
+    kv_full(sc->eng->kv, (int)q->ids.n, &q->a.err);
     q->a.finish = GEN_FAILED;
     sched__end(sc, q);
 }
@@ -38412,6 +38827,66 @@ static const sched_seq *sched__reader(const sched *sc, const sched_seq *q) {
     return first->n_prompt == first->a.n_prompt && q->n_prompt == q->a.n_prompt ? first : NULL;
 }
 
+/* The last border that both texts have behind the tokens with which they begin alike. */
+static int sched__border(const sched *sc, const sched_seq *a, const sched_seq *b) {
+    const tok_ids *x = a->sm ? &a->ids : a->r.prompt, *y = b->sm ? &b->ids : b->r.prompt;
+    const size_t   n = x->n < y->n ? x->n : y->n;
+    size_t         same = 0;
+    while (same + 1 < n && x->id[same] == y->id[same]) same++;
+    return (int)same - (int)same % sc->eng->kv->opts.block;
+}
+
+/* With recurrent states: whether an older sequence, which is not behind this one, reads what both begin with. It makes a snapshot where they part. */
+static bool sched__awaits(const sched *sc, const sched_seq *q) {
+    bool yes = false;
+    if (!kv_has_states(sc->eng->kv)) return false;
+    for (int i = 0; !yes && i < sc->n_run && sc->run[i] != q; i++) {
+        const sched_seq *r = sc->run[i];
+        yes = r->kv && !r->over && r->done >= q->done && r->done < sched__border(sc, q, r);
+    }
+    return yes;
+}
+
+/* The next position behind `at` where the text of q parts from one that has still to be read; INT_MAX: there is none. */
+static int sched__parting(const sched *sc, const sched_seq *q, int at) {
+    int least = INT_MAX;
+    for (int i = 0; i < sc->n_run; i++) {
+        const int border = sc->run[i] == q || sc->run[i]->done > at ? 0 : sched__border(sc, q, sc->run[i]);
+        if (border > at && border < least) least = border;
+    }
+    for (const sched_seq *o = sc->first; o; o = o->next) {
+        const int border = sched__border(sc, q, o);
+        if (border > at && border < least) least = border;
+    }
+    return least;
+}
+
+/* Where q should have its next snapshot behind `at`; INT_MAX: nowhere. *staying: how long. */
+static int sched__mark(const sched *sc, const sched_seq *q, int at, kv_staying *staying) {
+    const kv_cache *kv = sc->eng->kv;
+    const int       next = kv_next_mark(kv, at, (int)q->ids.n), part = next == INT_MAX ? next : sched__parting(sc, q, at);
+    const int       first = part < next ? part : next;
+    *staying = first == part || (first == kv_last_mark(kv, (int)q->ids.n) && first < q->n_prompt) ? KV_KEPT : KV_WEAK;
+    return first;
+}
+
+/* Ends a chunk of a prompt so that it makes at most one snapshot. */
+static int sched__cut(const sched *sc, sched_seq *q, int from, int to) {
+    kv_staying none;
+    const int  mark = sched__mark(sc, q, from, &q->staying);
+    if (mark > to) return to;
+    q->snap_at = mark;
+    return mark < to && sched__mark(sc, q, mark, &none) <= to ? mark : to;
+}
+
+/* The snapshots of the step, once all its rows have their places. */
+static void sched__snapshots(sched *sc) {
+    for (int i = 0; i < sc->n_run; i++) {
+        const sched_seq *q = sc->run[i];
+        if (q->queued && q->snap_at) kv_snapshot(q->kv, q->snap_at, q->staying);
+    }
+}
+
 /* Takes what the cache already has of the sequence: the blocks of the completion that has read the same prompt, or those of equal tokens.
  * False: it has to wait for a sequence that computes what it needs. */
 static bool sched__begin(sched *sc, sched_seq *q) {
@@ -38426,7 +38901,7 @@ static bool sched__begin(sched *sc, sched_seq *q) {
     const int got = kv_match_prefix(q->kv, q->ids.id, (int)q->ids.n - 1, &wait) - q->done;
     q->done += got;
     if (!q->a.n_tok) q->a.n_cached += got, sc->st.cached += got;
-    return !wait;
+    return !wait && !sched__awaits(sc, q);
 }
 
 /* Whether one row continues the sequence. */
@@ -38469,6 +38944,8 @@ static void sched__decode(sched *sc) {
         sched_seq *q = sc->run[i];
         const int  n = (int)q->ids.n;
         if (!sched__decodes(sc, q)) continue;
+        q->snap_at = n - n % sc->eng->kv->opts.block;
+        q->staying = KV_ROLLING;
         if (sched__reserve(sc, q, n)) sched__rows(sc, q, n - 1);
         else if (q->kv) sched__end_full(sc, q);
         if (i < sc->n_run && sc->run[i] != q) i--;
@@ -38489,33 +38966,32 @@ static void sched__read(sched *sc, sched_seq *q, int budget) {
     const int block = sc->eng->kv->opts.block, n = (int)q->ids.n, from = q->done;
     int       to = n - from > budget - sched__n_rows(sc) ? from + budget - sched__n_rows(sc) : n;
     if (to < n && to - to % block > from) to -= to % block;
+    to = sched__cut(sc, q, from, to);
     if (to > from && kv_reserve(q->kv, to)) sched__rows(sc, q, from);
 }
 
-/* Blocks that a sequence still lacks for its tokens and one more. */
-static int sched__lacks(const sched *sc, const sched_seq *q) {
-    const int block = sc->eng->kv->opts.block, all = ((int)q->ids.n + block) / block + 1;
-    int       cost = 0;
-    if (q->over && !q->kv) return 0;
-    if (!q->kv && sched__reader(sc, q)) return 2;
-    const int has = q->kv ? kv_seq_blocks(q->kv) : kv_count_prefix(sc->eng->kv, q->ids.id, (int)q->ids.n - 1, &cost);
-    return (all > has ? all - has : 0) + cost;
+/* Adds the blocks that a sequence still lacks. */
+static void sched__add_lack(const sched *sc, const sched_seq *q) {
+    if (q->over && !q->kv) return;
+    if (!q->kv && sched__reader(sc, q)) kv_add_fork(sc->eng->kv, sc->lack);
+    else kv_add_demand(sc->eng->kv, q->kv, q->ids.id, (int)q->ids.n, sc->lack);
 }
 
 /* Admits waiting sequences, as long as there are places, rows that they could fill, and blocks for their prompts beside those that sequences in
  * flight lack. */
 static void sched__admit(sched *sc, int budget) {
-    int ahead = 0, lack = sc->n_run;
+    int ahead = 0;
+    memset(sc->lack, 0, (size_t)sc->eng->kv->n_group * sizeof *sc->lack);
     for (int i = 0; i < sc->n_run; i++) {
         if (!sc->run[i]->queued) ahead += (int)sc->run[i]->ids.n - sc->run[i]->done;
-        lack += sched__lacks(sc, sc->run[i]);
+        sched__add_lack(sc, sc->run[i]);
     }
     if (!sc->n_run) sc->filling = true;
     while (sc->first && sc->n_run < sc->o.n_seqs && ahead < budget - sched__n_rows(sc) && (sc->filling || !sc->o.fixed)) {
         sched_seq *q = sc->first;
         if (!q->sm) sched__start(sc, q);
-        lack += sched__lacks(sc, q) + 1;
-        if (sc->n_run && kv_room(sc->eng->kv) < lack) break;
+        sched__add_lack(sc, q);
+        if (sc->n_run && !kv_meets(sc->eng->kv, sc->lack)) break;
         sched__begin(sc, q);
         sched__pop(&sc->first, &sc->last);
         sc->n_waiting--;
@@ -38546,7 +39022,7 @@ static int sched__plan(sched *sc) {
         sched__dismiss(sc);
         fwd_begin(sc->eng->f);
         sc->n_out = 0;
-        for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false, sc->run[i]->n_guess = 0;
+        for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false, sc->run[i]->n_guess = sc->run[i]->snap_at = 0;
         sched__decode(sc);
         const int budget = sched__budget(sc);
         sched__admit(sc, budget);
@@ -38811,6 +39287,7 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     }
     const double begun = clock_now();
     if (!sched__plan(sc)) return false;
+    sched__snapshots(sc);
     const double t0 = clock_now();
     sc->logits = sc->eng->f->logits;
     if (!fwd_step(sc->eng->f) || !engine_alive(sc->eng, e)) {
@@ -42606,7 +43083,7 @@ static void round_free(round_job *j) {
 static int round__chunks(const round_job *j, size_t n_ids, err_t *e) {
     const int           chunk = j->o.chunk, most = INT_MAX / chunk;
     const uint64_t      kv = model_kv_bytes(&j->m.hp, j->o.kv.type_k, j->o.kv.type_v);
-    const uint64_t      each = (fwd_row_bytes(&j->m) + kv) * (uint64_t)chunk;
+    const uint64_t      each = (fwd_row_bytes(&j->m) + kv) * (uint64_t)chunk + kv_slot_bytes(&j->m.hp);
     const uint64_t      own = ((uint64_t)ROUND_MEMORY << 30) / each, left = host_memory();
     const round__extent x = round__extent_of(j);
     const uint64_t      fixed = round__alloc_bytes(&x, j->p->n) + ((uint64_t)ROUND_SPARE << 20);
@@ -42683,7 +43160,7 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
     j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
     bool ok = model_open(&j->m, g, &o->rope, e) && (n = round__chunks(j, ids->n, e)) > 0;
     const int64_t blocks = ((int64_t)o->chunk + o->kv.block - 1) / o->kv.block;       /* a sequence takes whole blocks */
-    ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, n * blocks * o->kv.block, e)) != NULL;
+    ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, (kv_load){n * blocks * o->kv.block, n, o->chunk}, e)) != NULL;
     if (ok) {
         j->f = fwd_new(&j->m, j->kv, j->p, n * o->chunk, 1, FWD_LOGITS);
         round__alloc(j);
@@ -45934,7 +46411,9 @@ static int32_t bench__token(const engine *eng, int s, int pos) {
 }
 
 /* Adds the row of sequence s, which is seq, at a position. */
-static void bench__row(engine *eng, const kv_seq *seq, int s, int pos, bool logits) {
+static void bench__row(engine *eng, kv_seq *seq, int s, int pos, bool logits) {
+    const dev_batch *b = &eng->f->batch;
+    if (!b->n || b->pos[b->n - 1] != pos - 1) kv_pretend(seq, pos);   /* some tests leave positions out */
     fwd_add(eng->f, seq, bench__token(eng, s, pos), pos, logits ? FWD_LOGITS : 0);
 }
 
@@ -46033,12 +46512,18 @@ static void bench__progress(const bench_test *t, int i, int n) {
     str_drop(&s);
 }
 
+/* Cuts a sequence to n positions. A recurrent state that cannot go back stays as it is. */
+static int bench__cut(kv_seq *seq, int n) {
+    kv_pretend(seq, n);
+    return kv_truncate(seq, n);
+}
+
 /* Fills positions [*valid, depth) of seq, number s, untimed, and reserves and touches the blocks for the test. */
 static bool bench__fill(engine *eng, kv_seq *seq, int s, int *valid, const bench_test *t, engine_meter *meter, err_t *e) {
     const int len = (int)bench__length(t), keep = *valid < t->n_depth ? *valid : t->n_depth;
     int32_t  *ids = mem_new((size_t)t->n_depth, sizeof *ids);
     for (int i = 0; i < t->n_depth; i++) ids[i] = bench__token(eng, s, i);
-    *valid = kv_truncate(seq, keep < seq->n ? keep : seq->n);
+    *valid = bench__cut(seq, keep < seq->n ? keep : seq->n);
     const bool ok = engine_read(eng, seq, ids, *valid, t->n_depth, (engine_reader){.meter = meter}, e);
     mem_free(ids);
     if (!ok || !kv_require(seq, len, e)) return false;
@@ -46064,10 +46549,10 @@ static bool bench__fill_all(bench_job *j, const bench_test *t, err_t *e) {
 static bool bench__prepare(bench_job *j, const bench_test *t, err_t *e) {
     if (!bench__fill_all(j, t, e)) return false;
     if (!t->n_guess) return true;
-    kv_truncate(j->seq[0], t->n_depth);
+    bench__cut(j->seq[0], t->n_depth);
     if (!j->draft) return true;
     if (!bench__fill(j->draft, j->draft_seq, 0, &j->draft_valid, t, NULL, e)) return false;
-    kv_truncate(j->draft_seq, t->n_depth);
+    bench__cut(j->draft_seq, t->n_depth);
     return true;
 }
 
@@ -46079,8 +46564,8 @@ static bool bench__round_reserve(const bench_job *j, const bench_test *t, const 
 }
 
 static void bench__round_cut(const bench_job *j, const bench_test *t, const bench_round *g) {
-    kv_truncate(j->seq[0], t->n_depth + g->there);
-    if (j->draft) kv_truncate(j->draft_seq, t->n_depth + g->read);
+    bench__cut(j->seq[0], t->n_depth + g->there);
+    if (j->draft) bench__cut(j->draft_seq, t->n_depth + g->read);
 }
 
 /* Runs one round and checks it. */
@@ -46120,7 +46605,7 @@ static bool bench__plain(bench_job *j, const bench_test *t, bench_sample *s, err
         if (!fwd_step(j->eng->f)) return false;
     }
     s->plain = (clock_now() - t0) * t->n_gen / n;
-    kv_truncate(j->seq[0], t->n_depth);
+    bench__cut(j->seq[0], t->n_depth);
     return true;
 }
 
@@ -46911,6 +47396,8 @@ static const cli_opt cli_opts[] = {
      "most blocks in the cache; 0 is as many as the context needs"},
     {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0,  0x1p50,  GROUP_CACHE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "most memory of the cache, with suffix K, M or G; 0 is as much as the context needs"},
+    {"--state-mem",                     "SIZE",       OPT_SIZE, AT(kv.state_bytes),  0,  0x1p50,  GROUP_CACHE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
+     "most memory of recurrent states, one for each sequence and snapshots of them, with suffix K, M or G; 0 is a quarter of the cache or what the sequences need"},
     {"--prompt-cache",                  "FILE",       OPT_STR,  AT(kv.cache),        0,  0,       GROUP_CACHE, ON_ANSWER, ALONE, NULL,
      "keep the KV cache of prompts in FILE, which is created if missing; later prompts with the same beginning start from it"},
     {"--prompt-cache-ro",               NULL,         OPT_ON,   AT(kv.cache_ro),     0,  0,       GROUP_CACHE, ON_ANSWER, BESIDE_CACHE, NULL,

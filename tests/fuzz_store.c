@@ -10,7 +10,7 @@ static kv_cache *fz_cache(void) {
     arch_hparams         hp = {.n_layer = 1, .layer = &layer};
     const kv_opts        o = {.type_k = K_F32, .type_v = K_F32, .block = FZ_BLOCK, .max_blocks = FZ_BLOCKS};
     err_t                e = {0};
-    kv_cache            *kv = kv_new(&hp, &o, 1 << 20, &e);
+    kv_cache            *kv = kv_new(&hp, &o, (kv_load){.tokens = 1 << 20}, &e);
     ASSERT(kv);
     kv_share(kv);
     kv->tree->seed = 1;

@@ -81,7 +81,7 @@ static void far_make_plan(uint64_t id) {
     p->id = id;
     if (!k_init(in.level) || !gguf_open(&p->g, in.path, &e) || !model_open(&p->m, &p->g, &in.rope, &e)) die(EXIT_INPUT, "device: %s", e.text);
     if (in.as_bf16) model_as_bf16(&p->m);
-    p->kv = kv_new(&p->m.hp, &o, in.block, &e);
+    p->kv = kv_new(&p->m.hp, &o, (kv_load){.tokens = in.block}, &e);
     ASSERT(p->kv && p->kv->n_group == in.n_group);
     for (int il = 0; il < p->kv->n_layer; il++) p->kv->layer[il].mem = far_blocks_of(in.group[p->kv->layer[il].group]);
     p->p = pool_new(in.n_threads);
@@ -99,6 +99,9 @@ static void far_step(far_plan *p) {
     far_get(b->pos, n * sizeof *b->pos);
     far_get(b->seq, n * sizeof *b->seq);
     far_get(b->want, n * sizeof *b->want);
+    int32_t **states[DEV_STATE_ARRAYS];
+    dev_batch_states(b, states);
+    for (int i = 0; i < DEV_STATE_ARRAYS; i++) far_get(*states[i], (size_t)b->n_seq * sizeof **states[i]);
     b->table_at = mem_grow(b->table_at, tables, sizeof *b->table_at);
     far_get(b->table_at, tables * sizeof *b->table_at);
     b->table = mem_grow(b->table, b->table_at[tables - 1], sizeof *b->table);

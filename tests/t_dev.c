@@ -226,16 +226,18 @@ static void td_played(t_rig *r, const t_tiny *t, const t_how *how) {
     (void)how;
     if (!CHECK(fwd_step(r->f))) return;
     float       *want = mem_new(V * (size_t)b->n_out, sizeof *want);
-    const size_t tables = (size_t)b->n_seq * (size_t)b->n_group + 1, sizes[] = {n * 4, n * 4, n * 4, n, tables * sizeof *b->table_at, b->table_at[tables - 1] * 4};
-    void *const  parts[] = {b->token, b->pos, b->seq, b->want, b->table_at, b->table};
+    const size_t tables = (size_t)b->n_seq * (size_t)b->n_group + 1, states = (size_t)b->n_seq * 4, sizes[] = {n * 4, n * 4, n * 4, n, tables * sizeof *b->table_at, b->table_at[tables - 1] * 4, states, states, states, states, states,
+                                                                                states};
+    void *const  parts[] = {b->token, b->pos, b->seq, b->want, b->table_at, b->table, b->state_in, b->state_out, b->state_at, b->state_to, b->snap, b->snap_at};
+    enum { PARTS = sizeof parts / sizeof *parts };
     FILE        *f = tmpfile();
     memcpy(want, r->f->logits, V * (size_t)b->n_out * sizeof *want);
     bool ok = CHECK(f != NULL);
-    for (int i = 0; ok && i < 6; i++) ok = fwrite(parts[i], 1, sizes[i], f) == sizes[i];
-    for (int i = 0; ok && i < 6; i++) memset(parts[i], 0x55, sizes[i]);
+    for (int i = 0; ok && i < PARTS; i++) ok = fwrite(parts[i], 1, sizes[i], f) == sizes[i];
+    for (int i = 0; ok && i < PARTS; i++) memset(parts[i], 0x55, sizes[i]);
     memset(r->f->logits, 0, V * (size_t)b->n_out * sizeof *want);
     if (ok) rewind(f);
-    for (int i = 0; ok && i < 6; i++) ok = fread(parts[i], 1, sizes[i], f) == sizes[i];
+    for (int i = 0; ok && i < PARTS; i++) ok = fread(parts[i], 1, sizes[i], f) == sizes[i];
     CHECKF(ok && dev_step(&r->f->run) && memcmp(want, r->f->logits, V * (size_t)b->n_out * sizeof *want) == 0, "%s: a recorded batch gives other logits", t->name);
     if (f) fclose(f);
     mem_free(want);

@@ -62,7 +62,7 @@ static bool t_rig_open(t_rig *r, const char *path, const t_how *how) {
     if (!CHECKF(gguf_open(&r->g, path, &e), "%s", e.text)) return false;
     if (!CHECKF(model_open(&r->m, &r->g, &rope_defaults, &e), "%s", e.text)) return false;
     kv_opts ko = {.type_k = how->kv_type, .type_v = how->kv_type, .block = t_stress() ? 2 : how->block};
-    r->kv = kv_new(&r->m.hp, &ko, 4096, &e);
+    r->kv = kv_new(&r->m.hp, &ko, (kv_load){.tokens = 4096}, &e);
     if (!CHECKF(r->kv != NULL, "%s", e.text)) return false;
     r->p = pool_new(how->threads);
     if (how->packed) CHECK(!model_pack(&r->m, r->p, SIZE_MAX));
@@ -295,7 +295,7 @@ static void t_fwd_hadamard(void) {
             t_outliers(&r, cases[i].factor, copy);
             fwd_free(r.f);
             kv_free(r.kv);
-            r.kv = kv_new(&r.m.hp, &o, 4096, &e);
+            r.kv = kv_new(&r.m.hp, &o, (kv_load){.tokens = 4096}, &e);
             r.f = fwd_new(&r.m, r.kv, r.p, 128, 128, FWD_LOGITS);
             for (int il = 0; plain && il < r.kv->n_layer; il++) r.kv->layer[il].hadamard_k = r.kv->layer[il].hadamard_v = 1;
             float *got = t_rig_logits(&r, ids, n, 512);
@@ -404,7 +404,7 @@ static void t_fwd_fork(void) {
 }
 
 /* Rows [d - n + 1, d] of a sequence whose other keys and values are in the cache; the logits of row d. */
-static const float *t_rows_at(t_rig *r, const kv_seq *seq, const int32_t *ids, int n_ids, int d, int n) {
+static const float *t_rows_at(t_rig *r, kv_seq *seq, const int32_t *ids, int n_ids, int d, int n) {
     fwd_begin(r->f);
     for (int p = d - n + 1; p <= d; p++) fwd_add(r->f, seq, ids[p % n_ids], p, p == d ? DEV_LOGITS : 0);
     return CHECK(fwd_step(r->f)) ? r->f->logits : NULL;

@@ -12,11 +12,13 @@ typedef struct {
     kv_cache    *kv;
 } t_kv_rig;
 
+enum { T_KV_SLOTS = 40 };                             /* of recurrent states */
+
 static t_kv_rig t_kv_open_shape(arch_hparams hp, int block, int max_blocks, int tokens) {
     t_kv_rig      r = {.hp = hp};
     err_t         e = {0};
-    const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = block, .max_blocks = max_blocks};
-    r.kv = kv_new(&r.hp, &o, tokens, &e);
+    const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = block, .max_blocks = max_blocks, .state_bytes = T_KV_SLOTS * kv_slot_bytes(&hp)};
+    r.kv = kv_new(&r.hp, &o, (kv_load){.tokens = tokens}, &e);
     return r;
 }
 
@@ -25,14 +27,17 @@ static t_kv_rig t_kv_open(int n_layer, int heads, int window, int block, int max
     return t_kv_open_shape(t_kv_shape(n_layer, heads, 8, window), block, max_blocks, tokens);
 }
 
-enum { T_KV_MIXES = 4, T_KV_SUMS = 3 };               /* sums: numbers in the state of a layer */
+enum { T_KV_MIXES = 4, T_KV_TAPS = 3 };
+
+/* A toy recurrence whose inputs, gates and sums are numbers of 8 bytes, three sums each. */
+static const arch_rec t_kv_rec = {.taps = T_KV_TAPS, .width = 2, .n_k = 1, .n_v = 1, .d_k = 2, .d_v = 3};
 
 /* Models of several groups: layers of other windows, heads and widths, and layers with a state. The window of mix 2 is the least. */
 static arch_hparams t_kv_mix(int mix) {
     arch_hparams        hp = t_kv_shape(4, 2, 8, 0);
     const arch_layer_hp narrow = {.n_head = 2, .n_head_kv = 1, .hd_k = 16, .hd_v = 4, .window = mix == 2 ? 1 : 16};
     const arch_layer_hp wide = {.n_head = 3, .n_head_kv = 3, .hd_k = 4, .hd_v = 12, .window = mix == 2 ? 0 : 5};
-    const arch_layer_hp state = {.n_head = 1, .state_bytes = T_KV_SUMS * sizeof(uint64_t)};
+    const arch_layer_hp state = {.n_head = 1, .rec = t_kv_rec};
     hp.layer[1] = narrow;
     if (mix < 3) hp.layer[2] = mix == 1 ? state : wide;
     if (mix == 3) hp.layer[0] = hp.layer[1] = state;
@@ -51,57 +56,143 @@ static float t_kv_value(uint64_t stream, int pos, int il, int i) {
     return (float)(rng_at(stream, (uint64_t)pos, (uint64_t)il, (uint64_t)i) >> 40) - 8e6f;
 }
 
-/* A toy recurrence: the state of a layer is the sum of what its inputs were, here numbers that name (stream, position, layer). */
-static void t_kv_sum(uint64_t sum[T_KV_SUMS], uint64_t stream, int pos, int il) {
-    for (int i = 0; i < T_KV_SUMS; i++) sum[i] += rng_at(stream, (uint64_t)pos, (uint64_t)il, (uint64_t)i);
+/* The toy recurrence, with the layout and the rules of a true one: an input of each position, which a convolution joins with those before it,
+ * a gate, and sums in which every position and their order count. What a layer's slot holds is a t_toy. */
+typedef struct {
+    uint64_t ring[T_KV_TAPS - 1 + DEV_LOG], gate[DEV_LOG], sum[3];
+} t_toy;
+
+static uint64_t t_toy_input(uint64_t stream, int pos, int il) { return rng_at(stream, (uint64_t)pos, (uint64_t)il, 1); }
+static uint64_t t_toy_gate(uint64_t stream, int pos, int il) { return rng_at(stream, (uint64_t)pos, (uint64_t)il, 2); }
+
+static t_toy t_toy_read(const dev_state *l, const uint8_t *slot) {
+    t_toy t;
+    memcpy(t.ring, slot + l->ring_at, sizeof t.ring);
+    memcpy(t.gate, slot + l->gate_at, sizeof t.gate);
+    memcpy(t.sum, slot + l->sum_at, sizeof t.sum);
+    return t;
 }
 
-/* One position of a layer with a state: from the block of the position before it into its own. */
-static void t_kv_step_state(const dev_kv *l, const int32_t *table, uint64_t stream, int pos, int il) {
-    uint8_t *now = mem_new(1, l->mem->block_bytes), *was = mem_new(1, l->mem->block_bytes);
-    if (pos) dev_blocks_read(l->mem, table[(pos - 1) / l->block], was);
-    if (pos % l->block) memcpy(now, was, l->mem->block_bytes);
-    else dev_blocks_read(l->mem, table[pos / l->block], now);   /* the other layers' states */
-    memcpy(now + l->k_at, was + l->k_at, T_KV_SUMS * sizeof(uint64_t));
-    t_kv_sum((uint64_t *)(void *)(now + l->k_at), stream, pos, il);
-    dev_blocks_write(l->mem, table[pos / l->block], now);
-    mem_free(now);
-    mem_free(was);
+static void t_toy_write(const dev_state *l, const t_toy *t, uint8_t *slot) {
+    memcpy(slot + l->ring_at, t->ring, sizeof t->ring);
+    memcpy(slot + l->gate_at, t->gate, sizeof t->gate);
+    memcpy(slot + l->sum_at, t->sum, sizeof t->sum);
 }
 
-/* Writes what a step writes at one position. */
+/* Takes position p into the sums of t: input and gate are those of its log. */
+static void t_toy_fold(t_toy *t, int p) {
+    uint64_t x = 0;
+    for (int k = 0; k < T_KV_TAPS && k <= p; k++) x = 3 * x + t->ring[(p - k) % (T_KV_TAPS - 1 + DEV_LOG)];
+    for (int i = 0; i < 3; i++) t->sum[i] = rng_mix(t->sum[i] ^ (x + t->gate[p % DEV_LOG] + (uint64_t)i));
+}
+
+/* What a layer's slot that stands at `at` holds, with a log up to `end`, of a text. */
+static t_toy t_toy_of(const uint64_t *of, int il, int at, int end) {
+    t_toy t = {0};
+    for (int p = 0; p < at; p++) {
+        t.ring[p % (T_KV_TAPS - 1 + DEV_LOG)] = t_toy_input(of[p], p, il);
+        t.gate[p % DEV_LOG] = t_toy_gate(of[p], p, il);
+        t_toy_fold(&t, p);
+    }
+    for (int p = at; p < end; p++) {
+        t.ring[p % (T_KV_TAPS - 1 + DEV_LOG)] = t_toy_input(of[p], p, il);
+        t.gate[p % DEV_LOG] = t_toy_gate(of[p], p, il);
+    }
+    return t;
+}
+
+/* The parts that a slot which stands at `at`, with a log up to `end`, has by its rules; the rest is noise. */
+static void t_toy_keep(const t_toy *from, int at, int end, t_toy *to) {
+    const int ring = T_KV_TAPS - 1 + DEV_LOG;
+    for (int p = at - (T_KV_TAPS - 1) > 0 ? at - (T_KV_TAPS - 1) : 0; p < end; p++) to->ring[p % ring] = from->ring[p % ring];
+    for (int p = at; p < end; p++) to->gate[p % DEV_LOG] = from->gate[p % DEV_LOG];
+}
+
+/* What a step with positions [p, end) does with one layer. `in` is read; out and snap (NULL: none) are written. */
+static void t_toy_step(const kv_turn *turn, const uint64_t *of, int il, int p, int end, t_toy in, t_toy *out, t_toy *snap) {
+    t_toy now = in;
+    for (int q = turn->at; q <= end; q++) {
+        if (q == turn->to) memcpy(out->sum, now.sum, sizeof now.sum);
+        if (snap && q == turn->snap_at) {
+            memcpy(snap->sum, now.sum, sizeof now.sum);
+            t_toy_keep(&now, q, q, snap);
+        }
+        if (q == end) break;
+        if (q >= p) {
+            now.ring[q % (T_KV_TAPS - 1 + DEV_LOG)] = t_toy_input(of[q], q, il);
+            now.gate[q % DEV_LOG] = t_toy_gate(of[q], q, il);
+        }
+        t_toy_fold(&now, q);
+    }
+    t_toy_keep(&now, turn->to, end, out);
+}
+
+/* The states of a step with positions [p, end) of a text. */
+static void t_kv_step_states(kv_seq *s, const uint64_t *of, int p, int end) {
+    const kv_cache *kv = s->kv;
+    if (!kv_has_states(kv)) return;
+    const kv_turn     turn = kv_advance(s, p, end);
+    const dev_blocks *mem = &kv->group[kv->states].mem;
+    const size_t      n = mem->block_bytes;
+    uint8_t          *was = mem_new(1, n), *out = mem_new(1, n), *snap = mem_new(1, n);
+    CHECKF(turn.at <= turn.to && turn.to <= end && turn.to + DEV_LOG >= end && (turn.to <= p || turn.to == end - DEV_LOG), "a step over [%d, %d) from %d stands at %d",
+           p, end, turn.at, turn.to);
+    CHECKF(turn.snap < 0 || (turn.snap_at > turn.at && turn.snap_at <= end && turn.snap != turn.in && turn.snap != turn.out), "a snapshot at %d in [%d, %d)",
+           turn.snap_at, turn.at, end);
+    CHECKF(turn.in >= 0 || (turn.at == 0 && p == 0), "zeros at %d", p);
+    if (turn.in >= 0) dev_blocks_read(mem, turn.in, was);
+    memset(out, 0xa5, n);
+    memset(snap, 0x5a, n);
+    for (int il = 0; il < kv->n_layer; il++) {
+        const dev_state *l = &kv->state[il];
+        t_toy            to, kept;
+        if (!l->mem) continue;
+        to = t_toy_read(l, turn.in == turn.out ? was : out);
+        kept = t_toy_read(l, snap);
+        t_toy_step(&turn, of, il, p, end, turn.in < 0 ? (t_toy){{0}, {0}, {0}} : t_toy_read(l, was), &to, turn.snap < 0 ? NULL : &kept);
+        t_toy_write(l, &to, out);
+        t_toy_write(l, &kept, snap);
+    }
+    dev_blocks_write(mem, turn.out, out);
+    if (turn.snap >= 0) dev_blocks_write(mem, turn.snap, snap);
+    mem_free(was), mem_free(out), mem_free(snap);
+}
+
+/* Writes keys and values of one position. */
 static void t_kv_write(kv_seq *s, uint64_t stream, int pos) {
     const int32_t *table;
     float          k[64], v[64];
     kv_flush(s->kv);
     for (int il = 0; il < s->kv->n_layer; il++) {
         const dev_kv *l = &s->kv->layer[il];
+        if (s->kv->state[il].mem) continue;
         kv_table(s, l->group, &table);
-        if (l->state_bytes) {
-            t_kv_step_state(l, table, stream, pos, il);
-            continue;
-        }
         for (int i = 0; i < l->n_head * l->hd_k; i++) k[i] = t_kv_value(stream, pos, il, i);
         for (int i = 0; i < l->n_head * l->hd_v; i++) v[i] = t_kv_value(stream, pos, il, 1000 + i);
         dev__kv_store(l, table, pos, k, v);
     }
 }
 
+/* A step over positions [from, to) of a text, which are reserved. */
+static void t_kv_step(kv_seq *s, const uint64_t *of, int from, int to) {
+    kv_flush(s->kv);
+    for (int p = from; p < to; p++) t_kv_write(s, of[p], p);
+    t_kv_step_states(s, of, from, to);
+}
+
 /* The state of a layer behind the sequence's last position. */
-static bool t_kv_verify_state(const kv_seq *s, int il, const uint64_t *stream_of) {
-    const dev_kv  *l = &s->kv->layer[il];
-    uint64_t       want[T_KV_SUMS] = {0};
-    const int32_t *table;
-    if (!s->n) return true;
-    for (int p = 0; p < s->n; p++) t_kv_sum(want, stream_of[p], p, il);
-    kv_table(s, l->group, &table);
-    const int32_t b = table[(s->n - 1) / l->block];
-    if (!CHECKF(b >= 0, "layer %d: no state at position %d", il, s->n)) return false;
-    uint8_t *got = mem_new(1, l->mem->block_bytes);
-    dev_blocks_read(l->mem, b, got);
-    const bool same = memcmp(got + l->k_at, want, sizeof want) == 0;
-    mem_free(got);
-    return CHECKF(same, "layer %d: another state at position %d", il, s->n);
+static bool t_kv_verify_state(const kv_seq *s, int il, const uint64_t *of) {
+    const dev_state *l = &s->kv->state[il];
+    if (!CHECKF(s->filled == s->n && s->state_at <= s->n && s->n - s->state_at <= DEV_LOG, "%d positions: a state at %d with %d", s->n, s->state_at, s->filled)) return false;
+    if (s->state < 0) return CHECKF(!s->n, "no state at %d", s->n);
+    uint8_t *slot = mem_new(1, l->mem->block_bytes);
+    dev_blocks_read(l->mem, s->state, slot);
+    t_toy got = t_toy_read(l, slot), want = t_toy_of(of, il, s->state_at, s->n);
+    mem_free(slot);
+    bool same = memcmp(got.sum, want.sum, sizeof got.sum) == 0;
+    for (int p = s->state_at; p < s->n; p++) t_toy_fold(&got, p), t_toy_fold(&want, p);
+    same = same && memcmp(got.sum, want.sum, sizeof got.sum) == 0;
+    return CHECKF(same, "layer %d: another state at position %d, which stands at %d", il, s->n, s->state_at);
 }
 
 /* Keys and values of one head from position `from` on. */
@@ -129,7 +220,7 @@ static void t_kv_verify(const kv_seq *s, const uint64_t *stream_of, int at) {
     for (int il = 0; ok && il < s->kv->n_layer; il++) {
         const dev_kv *l = &s->kv->layer[il];
         const int     window = s->kv->group[l->group].window;
-        if (l->state_bytes) ok = t_kv_verify_state(s, il, stream_of);
+        if (s->kv->state[il].mem) ok = t_kv_verify_state(s, il, stream_of);
         for (int h = 0; ok && h < l->n_head; h++) ok = t_kv_verify_head(s, il, h, stream_of, window && at >= window ? at + 1 - window : 0);
     }
 }
@@ -144,6 +235,8 @@ static void t_kv_recount(const kv_cache *kv, int g, kv_seq *const *s) {
     for (int i = 0; i < T_KV_SEQS; i++)
         for (int b = 0; s[i] && b < s[i]->n_blocks[g]; b++)
             if (s[i]->table[g][b] >= 0) refs[s[i]->table[g][b]]++;
+    for (int i = 0; i < T_KV_SEQS && g == kv->states; i++)
+        if (s[i] && s[i]->state >= 0) refs[s[i]->state]++;
     for (int b = 0; b < dev_blocks_mapped(&gr->mem); b++) {
         used += refs[b] > 0;
         EQ_INT(gr->block[b].refs, refs[b]);
@@ -177,7 +270,8 @@ static void t_kv_random(void) {
                     continue;
                 }
                 next++;
-                for (int p = from; p < n; p++) of[q][p] = next, t_kv_write(s[q], next, p);
+                for (int p = from; p < n; p++) of[q][p] = next;
+                t_kv_step(s[q], of[q], from, n);
             } else if (what < 9) {
                 kv_truncate(s[q], (int)((r >> 24) % (uint64_t)(s[q]->n + 1)));
             } else {
@@ -201,19 +295,27 @@ static void t_kv_groups(void) {
         t_kv_rig rig = t_kv_open_shape(t_kv_mix(mix), 3, 10, 100);
         size_t   end[4] = {0};
         for (int il = 0; il < rig.kv->n_layer; il++) {
-            const dev_kv *l = &rig.kv->layer[il];
-            const size_t  v_bytes = (size_t)l->n_head * 3 * l->v_stride;
+            const dev_kv    *l = &rig.kv->layer[il];
+            const dev_state *st = &rig.kv->state[il];
+            size_t          *at = &end[l->group];
             EQ_INT(l->group, want[mix][il]);
-            CHECK(l->mem == &rig.kv->group[l->group].mem && l->k_at == end[l->group]);
-            CHECK(l->v_at >= l->k_at + (size_t)l->n_head * 3 * l->k_stride);
-            end[l->group] = (l->v_at + (l->state_bytes ? l->state_bytes : v_bytes) + 63) / 64 * 64;
+            CHECK(l->mem == &rig.kv->group[l->group].mem);
+            if (st->mem) {
+                CHECK(st->mem == l->mem && st->group == l->group && l->group == rig.kv->states && st->ring_at == *at && *at % 64 == 0);
+                CHECK(st->gate_at >= st->ring_at + sizeof(uint64_t) * (T_KV_TAPS - 1 + DEV_LOG) && st->sum_at >= st->gate_at + sizeof(uint64_t) * DEV_LOG);
+                *at = (st->sum_at + 3 * sizeof(uint64_t) + 63) / 64 * 64;
+                continue;
+            }
+            CHECK(l->k_at == *at && l->v_at >= l->k_at + (size_t)l->n_head * 3 * l->k_stride);
+            *at = (l->v_at + (size_t)l->n_head * 3 * l->v_stride + 63) / 64 * 64;
         }
         uint64_t all = 0;
         for (int g = 0; g < rig.kv->n_group; g++) {
             EQ_INT(rig.kv->group[g].mem.block_bytes, end[g]);
-            all += end[g];
+            all += end[g] * (g == rig.kv->states ? T_KV_SLOTS : 10);
         }
-        EQ_INT(kv_bytes_most(rig.kv), 10 * all);
+        EQ_INT(kv_bytes_most(rig.kv), all);
+        if (kv_has_states(rig.kv)) EQ_INT(kv_slot_bytes(&rig.hp), end[rig.kv->states]);
         t_kv_close(&rig);
     }
 }
@@ -223,7 +325,7 @@ static void t_kv_bound(void) {
     arch_hparams hp = t_kv_shape(4, 2, 32, 0);
     err_t        e = {0};
     kv_opts      o = {.type_k = K_F16, .type_v = K_F16, .block = 16};
-    kv_cache    *kv = kv_new(&hp, &o, 1 << 28, &e);
+    kv_cache    *kv = kv_new(&hp, &o, (kv_load){.tokens = 1 << 28}, &e);
     EQ_INT(model_kv_bytes(&hp, K_F16, K_F16), 4 * 2 * 2 * 32 * 2);
     EQ_INT(kv_bytes_peak(kv), 0);
     kv_seq *s = kv_seq_new(kv);
@@ -234,7 +336,7 @@ static void t_kv_bound(void) {
     kv_free(kv);
 
     o.mem_bytes = 10 * 16 * 1024 + 100;               /* ten blocks of 16 KiB and a bit */
-    kv = kv_new(&hp, &o, 4096, &e);
+    kv = kv_new(&hp, &o, (kv_load){.tokens = 4096}, &e);
     s = kv_seq_new(kv);
     CHECK(kv_reserve(s, 160));
     CHECK(!kv_reserve(s, 161));
@@ -244,14 +346,14 @@ static void t_kv_bound(void) {
     kv_free(kv);
 
     o.mem_bytes = 1000;                               /* not even one block */
-    CHECK(kv_new(&hp, &o, 4096, &e) == NULL);
+    CHECK(kv_new(&hp, &o, (kv_load){.tokens = 4096}, &e) == NULL);
     EQ_INT(e.code, EXIT_RESOURCE);
     e = (err_t){0};
     o = (kv_opts){.type_k = K_Q8_0, .type_v = K_F16, .block = 32, .max_blocks = 3};           /* heads of 20 take whole blocks of 32 */
     arch_drop(&hp);
     hp = t_kv_shape(1, 1, 20, 0);
     EQ_INT(model_kv_bytes(&hp, K_Q8_0, K_F16), 34 + 40);
-    kv = kv_new(&hp, &o, 4096, &e);
+    kv = kv_new(&hp, &o, (kv_load){.tokens = 4096}, &e);
     s = kv_seq_new(kv);
     CHECK(kv_reserve(s, 96));
     CHECK(!kv_reserve(s, 97));
@@ -277,7 +379,7 @@ static void t_kv_hadamard(void) {
         arch_hparams  hp = t_kv_shape(1, 1, 0, 0);
         hp.layer[0].hd_k = cases[i].hd;
         hp.layer[0].hd_v = cases[j].hd;
-        kv_cache *kv = kv_new(&hp, &o, 64, &e);
+        kv_cache *kv = kv_new(&hp, &o, (kv_load){.tokens = 64}, &e);
         EQ_INT(kv->layer[0].hadamard_k, cases[i].run);
         EQ_INT(kv->layer[0].hadamard_v, cases[j].run);
         kv_free(kv);
@@ -365,7 +467,7 @@ static void t_kv_unmapped(void) {
     CHECK(!kv_reserve(s, 3));
     EQ_INT(s->n, 0);
     EQ_INT(kv_held(rig.kv, &peak), 0);
-    EQ_INT(kv_room(rig.kv), 5);
+    EQ_INT(kv__room(rig.kv, 1), 5);
     kv_seq_free(s);
     t_kv_close(&rig);
 }
@@ -408,9 +510,9 @@ static void t_kv_copies(void) {
     }
 }
 
-/* --- recurrent states: the running sum of t_kv_sum over every layer with a state --- */
+/* --- recurrent states --- */
 
-enum { T_STATE_CTX = 64, T_STATE_BLOCK = 8 };
+enum { T_STATE_CTX = 96, T_STATE_BLOCK = 8 };
 
 typedef struct {
     t_kv_rig rig;
@@ -428,55 +530,105 @@ static t_state_rig t_state_open(int mix, int blocks) {
     return r;
 }
 
-/* A step that brings the sequence to n positions. */
-static void t_state_step(const t_state_rig *r, kv_seq *s, int n) {
+/* A step that brings the sequence to n positions and makes a snapshot at one of them; 0: none. */
+static void t_state_snap(const t_state_rig *r, kv_seq *s, int n, int at, kv_staying staying) {
     const int from = s->n;
     if (!CHECK(kv_reserve(s, n))) return;
     kv_publish(s, r->ids);
-    for (int p = from; p < n; p++) t_kv_write(s, r->of[p], p);
+    if (at) CHECKF(kv_snapshot(s, at, staying), "no snapshot at %d of %d", at, n);
+    t_kv_step(s, r->of, from, n);
     kv_commit(r->rig.kv, true);
     t_kv_verify(s, r->of, n);
 }
 
-/* Two sequences with a common beginning continue independently. */
+static void t_state_step(const t_state_rig *r, kv_seq *s, int n) { t_state_snap(r, s, n, 0, KV_KEPT); }
+
+/* Snapshots that the tree has on the path of the rig's text, as a mask of their borders. */
+static unsigned t_state_borders(const t_state_rig *r) {
+    const kv_cache *kv = r->rig.kv;
+    unsigned        mask = 0;
+    int32_t         i = 0;
+    for (int b = 0; b < T_STATE_CTX / T_STATE_BLOCK && (i = kv__find(kv, i, r->ids + b * T_STATE_BLOCK)) >= 0; b++)
+        mask |= (unsigned)(kv_parts(kv, i)[kv->states].block >= 0) << (b + 1);
+    return mask;
+}
+
+/* Two sequences with a common beginning continue independently, whether the first has reserved its next step or not. */
 static void t_state_fork(void) {
     for (int mix = 1; mix <= 3; mix += 2)
-        for (int n = 1; n < 20; n++) {
+        for (int n = 1; n < 40; n += 1 + n % 3)
+            for (int how = 0; how < 4; how++) {
+                t_state_rig r = t_state_open(mix, 20);
+                kv_seq     *s = kv_seq_new(r.rig.kv);
+                uint64_t    other[T_STATE_CTX];
+                t_state_snap(&r, s, n, how & 2 ? n - n % T_STATE_BLOCK : 0, KV_KEPT);
+                if (how & 2) kv_seq_free(s), s = kv_seq_new(r.rig.kv), kv_match_prefix(s, r.ids, n, &(bool){0});
+                if (how & 1) CHECK(kv_reserve(s, s->n + 9));
+                const int at = how & 1 ? s->n - 9 : s->n;
+                kv_seq   *t = kv_fork(s);
+                memcpy(other, r.of, sizeof other);
+                EQ_INT(kv_truncate(t, at), at);
+                if (how & 1) t_kv_step(s, r.of, at, at + 9);      /* in place, before the other one has a step */
+                CHECK(kv_reserve(t, at + 5));
+                for (int p = at; p < at + 5; p++) other[p] = 99;
+                t_kv_step(t, other, at, at + 5);
+                if (!(how & 1)) t_state_step(&r, s, at + 9);
+                t_kv_verify(t, other, t->n);
+                t_kv_verify(s, r.of, s->n);
+                kv_seq_free(s);
+                kv_seq_free(t);
+                t_kv_close(&r.rig);
+            }
+}
+
+/* A cut within the log costs nothing; behind it, it goes back to the last snapshot, and says which. */
+static void t_state_truncate(void) {
+    static const struct { int to, kept; } cuts[] = {{60, 60}, {59, 59}, {50, 50}, {44, 44}, {43, 32}, {32, 32}, {31, 16}, {16, 16}, {15, 0}, {7, 0}, {0, 0}};
+    for (int mix = 1; mix <= 3; mix += 2)
+        for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
             t_state_rig r = t_state_open(mix, 20);
             kv_seq     *s = kv_seq_new(r.rig.kv);
-            t_state_step(&r, s, n);
-            kv_seq  *t = kv_fork(s);
-            uint64_t other[T_STATE_CTX];
-            memcpy(other, r.of, sizeof other);
-            CHECK(kv_reserve(t, n + 5));
-            for (int p = n; p < n + 5; p++) t_kv_write(t, other[p] = 99, p);
-            t_state_step(&r, s, n + 9);
-            t_kv_verify(t, other, t->n);
+            const bool  window = mix == 1 && cuts[i].to < 43;   /* whose blocks are gone: nothing is kept */
+            t_state_snap(&r, s, 21, 16, KV_KEPT);
+            t_state_snap(&r, s, 37, 32, KV_KEPT);
+            t_state_step(&r, s, 60);
+            EQ_INT(s->state_at, 60 - DEV_LOG);
+            const int kept = kv_truncate(s, cuts[i].to);
+            CHECKF(kept == cuts[i].kept || (window && !kept), "mix %d: cut to %d, %d kept", mix, cuts[i].to, kept);
+            EQ_INT(s->n, kept);
             t_kv_verify(s, r.of, s->n);
+            t_state_step(&r, s, 70);
             kv_seq_free(s);
-            kv_seq_free(t);
             t_kv_close(&r.rig);
         }
 }
 
-/* A cut goes back to the last block border that still has a state, and returns it. */
-static void t_state_truncate(void) {
-    static const struct { int to, kept; } cuts[] = {{40, 40}, {39, 32}, {33, 32}, {32, 32}, {31, 0}, {16, 0}, {7, 0}, {0, 0}};
-    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-        t_state_rig r = t_state_open(3, 20);
-        kv_seq     *s = kv_seq_new(r.rig.kv);
-        t_state_step(&r, s, 37);                      /* the step after it keeps the border at 32 */
-        t_state_step(&r, s, 40);
-        EQ_INT(kv_truncate(s, cuts[i].to), cuts[i].kept);
-        EQ_INT(s->n, cuts[i].kept);
-        t_kv_verify(s, r.of, s->n);
-        t_state_step(&r, s, 45);
-        kv_seq_free(s);
-        t_kv_close(&r.rig);
-    }
+/* A snapshot anywhere in a step, or among the positions that the step takes in first, is the state there. */
+static void t_state_snapshot(void) {
+    for (int from = 0; from < 40; from++)
+        for (int more = 1; more < 45; more += 4)
+            for (int at = T_STATE_BLOCK; at <= from + more; at += T_STATE_BLOCK) {
+                t_state_rig r = t_state_open(3, 20);
+                kv_seq     *s = kv_seq_new(r.rig.kv), *t = kv_seq_new(r.rig.kv);
+                bool        wait;
+                if (from) t_state_step(&r, s, from);
+                CHECK(kv_reserve(s, from + more));
+                kv_publish(s, r.ids);
+                const bool can = at > s->state_at;
+                EQ_INT(kv_snapshot(s, at, KV_KEPT), can);
+                CHECK(!kv_snapshot(s, at, KV_KEPT));
+                t_kv_step(s, r.of, from, from + more);
+                kv_commit(r.rig.kv, true);
+                t_kv_verify(s, r.of, s->n);
+                EQ_INT(kv_match_prefix(t, r.ids, from + more, &wait), can ? at : 0);
+                t_kv_verify(t, r.of, t->n);
+                kv_seq_free(s);
+                kv_seq_free(t);
+                t_kv_close(&r.rig);
+            }
 }
 
-/* Another sequence, and the same one after preemption, begins at the last border that both share. */
+/* Another sequence, and the same one after preemption, begins at the last snapshot of what they share. */
 static void t_state_match(void) {
     for (int mix = 1; mix <= 3; mix += 2)
         for (int preempted = 0; preempted < 2; preempted++)
@@ -484,10 +636,12 @@ static void t_state_match(void) {
                 t_state_rig r = t_state_open(mix, 20);
                 kv_seq     *s = kv_seq_new(r.rig.kv);
                 bool        wait;
-                for (int to = 5; to <= 45; to += 5) t_state_step(&r, s, to);
+                t_state_snap(&r, s, 20, 16, KV_KEPT);
+                t_state_snap(&r, s, 33, 32, KV_WEAK);
+                t_state_snap(&r, s, 45, 40, KV_KEPT);
                 if (preempted) kv_seq_free(s);
                 kv_seq *t = kv_seq_new(r.rig.kv);
-                EQ_INT(kv_match_prefix(t, r.ids, n, &wait), n / T_STATE_BLOCK * T_STATE_BLOCK);
+                EQ_INT(kv_match_prefix(t, r.ids, n, &wait), n < 16 ? 0 : n < 32 ? 16 : n < 40 ? 32 : 40);
                 t_kv_verify(t, r.of, t->n);
                 t_state_step(&r, t, 50);
                 if (!preempted) t_state_step(&r, s, 50);
@@ -497,44 +651,179 @@ static void t_state_match(void) {
             }
 }
 
-/* Rejected guesses leave no trace: the text continues from the last block border. */
+/* Sequences that go on from one snapshot in the same step read the same slot, and each writes one of its own. */
+static void t_state_shared(void) {
+    t_state_rig r = t_state_open(3, 20);
+    kv_seq     *s[3];
+    uint64_t    of[3][T_STATE_CTX];
+    bool        wait;
+    s[0] = kv_seq_new(r.rig.kv);
+    t_state_snap(&r, s[0], 20, 16, KV_KEPT);
+    kv_seq_free(s[0]);
+    for (int i = 0; i < 3; i++) {
+        s[i] = kv_seq_new(r.rig.kv);
+        EQ_INT(kv_match_prefix(s[i], r.ids, 17, &wait), 16);
+        EQ_INT(s[i]->state, s[0]->state);
+        CHECK(kv_reserve(s[i], 26));
+        CHECK(s[i]->own != s[i]->state && (!i || s[i]->own != s[i - 1]->own));
+        memcpy(of[i], r.of, sizeof r.of);
+        for (int p = 16; p < 26; p++) of[i][p] += (uint64_t)i;
+    }
+    for (int i = 0; i < 3; i++) t_kv_step(s[i], of[i], 16, 26);
+    for (int i = 0; i < 3; i++) t_kv_verify(s[i], of[i], 26), kv_seq_free(s[i]);
+    EQ_INT(t_state_borders(&r), 1u << 2);
+    t_kv_close(&r.rig);
+}
+
+/* Rejected guesses leave no trace and cost nothing, as many as the log takes back. */
 static void t_state_guess(void) {
     for (int mix = 1; mix <= 3; mix += 2)
-        for (int right = 0; right <= 6; right++) {
+        for (int right = 0; right < DEV_LOG; right++) {
             t_state_rig r = t_state_open(mix, 20);
             kv_seq     *s = kv_seq_new(r.rig.kv);
             t_state_step(&r, s, 12);
-            for (int n = 12; n < 40;) {
+            for (int n = 12; n + DEV_LOG < T_STATE_CTX;) {
+                uint64_t of[T_STATE_CTX];
+                memcpy(of, r.of, sizeof of);
+                for (int p = n + 1 + right; p < n + DEV_LOG; p++) of[p] = 666;
                 CHECK(kv_reserve(s, n + 1));
                 kv_publish(s, r.ids);
-                CHECK(kv_reserve(s, n + 7));
-                for (int p = n; p < n + 7; p++) t_kv_write(s, p <= n + right ? r.of[p] : 666, p);
+                CHECK(kv_reserve(s, n + DEV_LOG));
+                kv_snapshot(s, (n + 1) - (n + 1) % T_STATE_BLOCK, KV_ROLLING);
+                t_kv_step(s, of, n, n + DEV_LOG);
                 kv_commit(r.rig.kv, true);
-                const int kept = kv_truncate(s, n + 1 + right);
-                EQ_INT(kept, right == 6 ? n + 7 : (n + 1 + right) / T_STATE_BLOCK * T_STATE_BLOCK);
-                t_state_step(&r, s, n += 1 + right);  /* what the border lacks is read again */
+                EQ_INT(kv_truncate(s, n + 1 + right), n + 1 + right);
+                t_kv_verify(s, r.of, s->n);
+                n += 1 + right;
             }
             kv_seq_free(s);
             t_kv_close(&r.rig);
         }
 }
 
-/* A step that failed: the state that it overwrote is not used again. */
-static void t_state_failed(void) {
-    for (int n = 1; n < 30; n++) {
-        t_state_rig r = t_state_open(1, 20);
+/* A draft guesses by steps of one row. Its state is held at the end of the text, so that all of them can be taken back. */
+static void t_state_hold(void) {
+    for (int right = 0; right < DEV_LOG; right++) {
+        t_state_rig r = t_state_open(3, 20);
         kv_seq     *s = kv_seq_new(r.rig.kv);
-        t_state_step(&r, s, n);
-        CHECK(kv_reserve(s, n + 9));
-        kv_publish(s, r.ids);
-        for (int p = n; p < n + 6; p++) t_kv_write(s, 666, p);
-        kv_commit(r.rig.kv, false);
-        EQ_INT(kv_truncate(s, n), n / T_STATE_BLOCK * T_STATE_BLOCK);
-        t_kv_verify(s, r.of, s->n);
-        t_state_step(&r, s, n + 9);
+        for (int n = 5; n + DEV_LOG < T_STATE_CTX; n += 1 + right) {     /* n: tokens of the text */
+            uint64_t of[T_STATE_CTX];
+            memcpy(of, r.of, sizeof of);
+            for (int p = n + right; p < n + DEV_LOG; p++) of[p] = 666;
+            const int had = s->n < n - 1 ? s->n : n - 1;
+            EQ_INT(kv_truncate(s, had), had);
+            t_kv_verify(s, r.of, s->n);
+            kv_hold(s, n);
+            for (int next = n; next < n + DEV_LOG; next++) {
+                const int from = s->n;
+                CHECK(kv_reserve(s, next));
+                t_kv_step(s, of, from, next);
+            }
+            CHECKF(s->state_at <= n, "the state stands at %d behind a text of %d", s->state_at, n);
+            const int to = n + right < s->n ? n + right : s->n;
+            EQ_INT(kv_truncate(s, to), to);
+            t_kv_verify(s, r.of, s->n);
+        }
         kv_seq_free(s);
         t_kv_close(&r.rig);
     }
+}
+
+/* A step that failed: the state that it overwrote is not used again, nor are its snapshots. */
+static void t_state_failed(void) {
+    for (int shared = 0; shared < 2; shared++)
+        for (int n = 1; n < 30; n++) {
+            t_state_rig r = t_state_open(1, 20);
+            kv_seq     *s = kv_seq_new(r.rig.kv);
+            uint64_t    bad[T_STATE_CTX] = {0};
+            const int   last = n - n % T_STATE_BLOCK;
+            t_state_snap(&r, s, n, last, KV_KEPT);
+            if (shared) kv_seq_free(s), s = kv_seq_new(r.rig.kv), kv_match_prefix(s, r.ids, n, &(bool){0});
+            const int from = s->n;
+            CHECK(kv_reserve(s, n + 9));
+            kv_publish(s, r.ids);
+            CHECK(kv_snapshot(s, (n + 9) - (n + 9) % T_STATE_BLOCK, KV_KEPT));
+            t_kv_step(s, bad, from, n + 9);
+            kv_spoil(s);
+            kv_commit(r.rig.kv, false);
+            EQ_INT(kv_truncate(s, n), last);
+            t_kv_verify(s, r.of, s->n);
+            t_state_step(&r, s, n + 9);
+            EQ_INT(t_state_borders(&r), last ? 1u << last / T_STATE_BLOCK : 0);
+            kv_seq_free(s);
+            t_kv_close(&r.rig);
+        }
+}
+
+/* Snapshots within so many slots: weak ones take no place of others, a rolling one takes that of the one before, and sequences take those of all. */
+static void t_state_bound(void) {
+    static const struct { kv_staying staying; int slots; unsigned left; } rows[] = {
+        {KV_KEPT, 40, 0xfe}, {KV_KEPT, 4, 0xe0}, {KV_WEAK, 40, 0xfe}, {KV_WEAK, 4, 0x86}, {KV_ROLLING, 40, 0x80}, {KV_KEPT, 1, 0}, {KV_WEAK, 2, 0x80},
+    };
+    if (KV_STATE_EVERY < 512) SKIP("a stress build has more borders where snapshots stay");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        arch_hparams hp = t_kv_mix(3);
+        err_t        e = {0};
+        t_state_rig  r = t_state_open(3, 20);
+        const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = T_STATE_BLOCK, .max_blocks = 20, .state_bytes = (uint64_t)rows[i].slots * kv_slot_bytes(&hp) + 5};
+        kv_free(r.rig.kv);
+        r.rig.kv = kv_new(&r.rig.hp, &o, (kv_load){.tokens = 1 << 20}, &e);
+        kv_share(r.rig.kv);
+        kv_seq *s = kv_seq_new(r.rig.kv), *t = kv_seq_new(r.rig.kv);
+        for (int n = T_STATE_BLOCK; n <= 7 * T_STATE_BLOCK; n += T_STATE_BLOCK) {
+            const int from = s->n;
+            CHECK(kv_reserve(s, n));
+            kv_publish(s, r.ids);
+            kv_snapshot(s, n, rows[i].staying);
+            t_kv_step(s, r.of, from, n);
+            kv_commit(r.rig.kv, true);
+        }
+        const unsigned left = t_state_borders(&r);
+        CHECKF(left == rows[i].left, "row %zu: borders %02x, expected %02x", i, left, rows[i].left);
+        EQ_INT(kv_reserve(t, 3), rows[i].slots > 1);
+        if (rows[i].slots == 1) CHECK(!kv_full(r.rig.kv, 3, &e) && e.code == EXIT_RESOURCE && strstr(e.text, "--state-mem"));
+        kv_seq_free(s);
+        kv_seq_free(t);
+        t_kv_close(&r.rig);
+        arch_drop(&hp);
+    }
+}
+
+/* A sequence whose snapshot is the last slot that is not another's makes it its own. */
+static void t_state_last(void) {
+    t_state_rig   r = t_state_open(3, 20);
+    err_t         e = {0};
+    bool          wait;
+    const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = T_STATE_BLOCK, .max_blocks = 20, .state_bytes = 2 * kv_slot_bytes(&r.rig.hp)};
+    kv_free(r.rig.kv);
+    r.rig.kv = kv_new(&r.rig.hp, &o, (kv_load){.tokens = 1 << 20}, &e);
+    kv_share(r.rig.kv);
+    kv_seq *s = kv_seq_new(r.rig.kv), *t = kv_seq_new(r.rig.kv), *other = kv_seq_new(r.rig.kv);
+    t_state_snap(&r, s, 9, 8, KV_KEPT);
+    kv_seq_free(s);
+    EQ_INT(kv_match_prefix(t, r.ids, 60, &wait), 8);
+    CHECK(kv_reserve(other, 3));
+    t_state_step(&r, t, 30);
+    EQ_INT(t_state_borders(&r), 0);
+    kv_seq_free(other);
+    kv_seq_free(t);
+    t_kv_close(&r.rig);
+}
+
+/* Where snapshots of a text are due: every so many tokens, and at the last border before its last token. */
+static void t_state_marks(void) {
+    static const struct { int at, n, next; } rows[] = {{0, 100, 96}, {0, 97, 96}, {0, 96, 88}, {96, 100, INT_MAX}, {90, 100, 96}, {0, 8, INT_MAX}, {0, 9, 8}, {0, 1, INT_MAX},
+                                                      {0, 2000, 512}, {511, 2000, 512}, {512, 2000, 1024}, {1536, 2000, 1992}, {0, 513, 512}, {INT_MAX, 2000, INT_MAX}};
+    if (KV_STATE_EVERY < 512) SKIP("a stress build has more of them");
+    t_state_rig r = t_state_open(3, 20);
+    t_kv_rig    plain = t_kv_open(1, 1, 0, 8, 4, 400);
+    kv_share(plain.kv);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        EQ_INT(kv_next_mark(r.rig.kv, rows[i].at, rows[i].n), rows[i].next);
+        EQ_INT(kv_next_mark(plain.kv, rows[i].at, rows[i].n), INT_MAX);
+    }
+    t_kv_close(&plain);
+    t_kv_close(&r.rig);
 }
 
 /* --- the prefix tree --- */
@@ -565,15 +854,18 @@ typedef struct {
 } t_tree;
 
 static struct {
-    long long adopted, waited, failed, fetched;       /* how often, over all runs of a test */
+    long long adopted, waited, failed, fetched, snapped;       /* how often, over all runs of a test */
 } t_tree_n;
 
 /* The bytes of a layer in a stored block. */
 static void t_tree_layer(const t_tree_kept *k, int il, int32_t stored, uint8_t *block) {
     const dev_kv *l = &k->kv->layer[il];
     const int     first = k->first[stored];
-    uint64_t     *sum = (uint64_t *)(void *)(block + l->k_at);
-    for (int p = 0; l->state_bytes && p < first + l->block; p++) t_kv_sum(sum, k->of[stored][p], p, il);
+    if (k->kv->state[il].mem) {
+        const t_toy toy = t_toy_of(k->of[stored], il, first + l->block, first + l->block);
+        t_toy_write(&k->kv->state[il], &toy, block);
+        return;
+    }
     for (int h = 0; h < l->n_head; h++)
         for (int p = 0; p < l->block; p++) {
             const size_t   at = (size_t)(h * l->block + p);
@@ -667,6 +959,8 @@ static int64_t t_tree_blocks(const t_tree *t, int g, const bool *live, int *held
             CHECKF(at >= 0 || b < t->q[q].s->first[g], "sequence %d lacks block %d, its first is %d", q, b, t->q[q].s->first[g]);
             if (at >= 0) refs[at]++;
         }
+    for (int q = 0; q < T_TREE_SEQS && g == kv->states; q++)
+        if (t->q[q].s && t->q[q].s->state >= 0) refs[t->q[q].s->state]++;
     for (int b = 0; b < mapped; b++) {
         const int32_t i = gr->block[b].node;
         if (i >= 0) CHECKF(live[i] && kv_parts(kv, i)[g].block == b, "block %d: node %d is not its own", b, i);
@@ -721,15 +1015,12 @@ static void t_tree_held(const t_tree *t) {
 static void t_tree_check(t_tree *t) {
     const kv_cache *kv = t->rig.kv;
     bool           *live = mem_new((size_t)kv->tree->cap, sizeof *live);
-    int64_t         room = INT64_MAX;
     int             held = 0, most = 0, peak;
     t_tree_nodes(kv, live);
     for (int g = 0; g < kv->n_group; g++) {
-        const int64_t left = t_tree_blocks(t, g, live, &held);
-        room = left < room ? left : room;
-        most = held > most ? held : most;
+        EQ_INT(kv__room(kv, g), t_tree_blocks(t, g, live, &held));
+        most = held > most && g != kv->states ? held : most;
     }
-    EQ_INT(kv_room(kv), room);
     EQ_INT(kv_held(kv, &peak), most);
     t_tree_held(t);
     EQ_INT(kv->tree->n_fresh, 0);
@@ -776,15 +1067,17 @@ static void t_tree_step(t_tree *t, uint64_t r, bool done) {
         if ((own >> 4) % 4) {
             const bool whole = x->s->n == x->s->n_known * block;
             const int  had = x->s->n, can = t_tree_most(x->s, x->ids, most);
-            int        cost;
-            const int  known = kv_count_prefix(kv, x->ids, most, &cost);
-            const int64_t room = kv_room(kv);
+            int64_t    cost[4], room[4];
+            const int  known = kv__count_prefix(kv, x->ids, most, cost);
+            for (int g = 0; g < kv->n_group; g++) room[g] = kv__room(kv, g);
             const int  got = kv_match_prefix(x->s, x->ids, most, &wait);
             EQ_INT(got, x->s->n);
             if (!had && !t->kept) {                   /* what was asked before is what it takes; one more where a part of a block is taken too */
-                const int64_t more = room - kv_room(kv) - cost;
                 EQ_INT(got / block, known);
-                CHECKF(more == 0 || (more == 1 && got % block), "%d blocks adopted cost %lld more than %d", known, (long long)more, cost);
+                for (int g = 0; g < kv->n_group; g++) {
+                    const int64_t more = room[g] - kv__room(kv, g) - cost[g];
+                    CHECKF(more == 0 || (more == 1 && got % block), "group %d: %d blocks adopted cost %lld more than %lld", g, known, (long long)more, (long long)cost[g]);
+                }
             }
             if (whole && !t->kept) EQ_INT(got / block, can);
             CHECKF(got <= (most > had ? most : had), "%d adopted of %d", got, most);
@@ -807,8 +1100,15 @@ static void t_tree_step(t_tree *t, uint64_t r, bool done) {
         x->stepping = true;
         kv_publish(x->s, x->ids);
     }
+    static const uint64_t bad[T_TREE_CTX];
+    for (int q = 0; q < T_TREE_SEQS; q++) {           /* a border behind `from` or, within its log, before */
+        const int at = (int)(rng_mix(r ^ (uint64_t)(q + 99)) % (T_TREE_CTX / (uint64_t)block + 1)) * block;
+        if (t->q[q].stepping && at && at <= t->q[q].s->n) t_tree_n.snapped += kv_snapshot(t->q[q].s, at, (kv_staying)(r >> 7 & 1 ? KV_KEPT : r >> 8 & 1 ? KV_WEAK : KV_ROLLING));
+    }
     for (int q = 0; q < T_TREE_SEQS; q++)
-        for (int p = t->q[q].from; t->q[q].stepping && p < t->q[q].s->n; p++) t_kv_write(t->q[q].s, done ? t->q[q].of[p] : 666, p);
+        if (t->q[q].stepping) t_kv_step(t->q[q].s, done ? t->q[q].of : bad, t->q[q].from, t->q[q].s->n);
+    for (int q = 0; q < T_TREE_SEQS && !done; q++)
+        if (t->q[q].stepping) kv_spoil(t->q[q].s);
     kv_commit(kv, done);
     for (int q = 0; q < T_TREE_SEQS; q++)
         if (t->q[q].stepping && !done) kv_truncate(t->q[q].s, t->q[q].from);
@@ -866,9 +1166,14 @@ static void t_tree_end(t_tree *t) {
     kv_cache *kv = t->rig.kv;
     for (int q = 0; q < T_TREE_SEQS; q++) kv_seq_free(t->q[q].s), t->q[q].s = NULL;
     t_tree_check(t);
-    EQ_INT(kv_room(kv), kv->max_blocks);
+    for (int g = 0; g < kv->n_group; g++) EQ_INT(kv__room(kv, g), kv->group[g].mem.max_blocks);
     kv_seq *s = kv_seq_new(kv);
     CHECK(kv_reserve(s, kv->max_blocks * kv->opts.block));
+    int32_t slot[T_KV_SLOTS];
+    int     n_slot = 0;
+    while (kv_has_states(kv) && (slot[n_slot] = kv__take(kv, kv->states)) >= 0) n_slot++;
+    EQ_INT(n_slot, kv_has_states(kv) ? T_KV_SLOTS - 1 : 0);
+    while (n_slot) kv__release(kv, kv->states, slot[--n_slot], false);
     for (int g = 0; g < kv->n_group; g++) EQ_INT(kv->group[g].n_idle, 0);
     int left = 0;
     for (int32_t i = kv_next(kv->tree, 0); i > 0; i = kv_next(kv->tree, i)) left++;
@@ -968,11 +1273,17 @@ static const t_case t_kv_cases[] = {
     {"kv failed", "a failed reservation changes nothing", t_kv_failed},
     {"kv unmapped", "memory that the system refuses in one group leaves nothing in another", t_kv_unmapped},
     {"kv copies", "a copy that is due reads its source before that is written to", t_kv_copies},
-    {"kv state fork", "a running sum as state: forked sequences go on apart", t_state_fork},
-    {"kv state truncate", "a cut keeps the last border with a state, and says which", t_state_truncate},
-    {"kv state match", "another sequence, or a preempted one, begins at the last border they share", t_state_match},
-    {"kv state guess", "wrong guesses leave no trace in a state", t_state_guess},
+    {"kv state fork", "forked sequences with states go on apart", t_state_fork},
+    {"kv state truncate", "a cut within the log is free; one behind it goes to the last snapshot and says which", t_state_truncate},
+    {"kv state snapshot", "a snapshot anywhere in a step is the state there", t_state_snapshot},
+    {"kv state match", "another sequence, or a preempted one, begins at the last snapshot they share", t_state_match},
+    {"kv state shared", "sequences that go on from one snapshot in one step", t_state_shared},
+    {"kv state guess", "wrong guesses leave no trace in a state and cost nothing", t_state_guess},
+    {"kv state hold", "a draft takes back guesses of many steps", t_state_hold},
     {"kv state failed", "a state that a failed step spoilt is not used", t_state_failed},
+    {"kv state bound", "which snapshots stay within so many bytes", t_state_bound},
+    {"kv state last", "the last slot is that of the snapshot itself", t_state_last},
+    {"kv state marks", "where snapshots of a text are due", t_state_marks},
     {"kv window", "a window gives back its past", t_kv_window},
     {"kv tree", "blocks shared by content: values, references, idle blocks, nodes through random steps", t_kv_tree},
     {"kv tree_window", "the same behind a window", t_kv_tree_window},
