@@ -13,6 +13,7 @@ SUITE    ?= trixie
 JOBS     ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 TOKENS   ?= 1000000
+TEXTS    ?= 3000
 ANSWERS  ?= 1000
 MODEL    ?= models/pip-f16.gguf
 VOCAB    ?= $(or $(wildcard $(SHARED)/data/vocab/llama-bpe.gguf),$(MODEL))
@@ -79,6 +80,9 @@ schemas: build/test/judge              ## JSON Schemas of others: SUITE, a copy 
 
 rule: build/test/judge                 ## which tokens may follow, against brute force: TOKENS (1000000) for each kind of constraint; RULE="grammars --seed 5"
 	@$(PYTHON) tests/rule.py $< --tokens $(TOKENS) $(RULE)
+
+tokens: build/test/judge               ## the tokenizers bert and t5 beside transformers' on TEXTS (3000) random texts; PEERS: a folder with ggml-vocab-*.gguf
+	@$(PYTHON) tests/tokens.py $< --texts $(TEXTS) $(PEERS:%=--peers %)
 
 templates: llmrun build/test/snippets  ## the template engine beside Jinja2 (python3-jinja2): ten conversations through each template of DIR; or FUZZ=100000: random snippets, SEED=N
 	@$(if $(FUZZ),$(PYTHON) tests/templates.py --fuzz $(FUZZ) $(if $(SEED),--seed $(SEED)) build/test/snippets,$(PYTHON) tests/templates.py ./llmrun $(DIR))

@@ -4,7 +4,7 @@
  * SECTIONS, lowest layer first. A section uses only those after its arrow. In round brackets: further prefixes of its functions.
  * A tool is needed for offline actions alone: text and batch run without it.
  *   [k]        formats, arithmetic, CPU dispatch: ggml_kernels.h, which knows nothing of models
- *   [base]     (die log err mem bytes str out clock rng hmap utf8 progress) exit codes, log, memory, output files, random numbers
+ *   [base]     (die log err mem bytes str out clock rng hmap utf8 chars progress) exit codes, log, memory, output files, random numbers
  *   [host]     limits of this machine: CPUs, memory, cgroups
  *   [pool]     worker threads and barriers                                        <- k base host
  *   [gguf]     reader of model files: bounds-checked view, typed lookups          <- k base
@@ -122,8 +122,8 @@
  * What every section uses: exit codes, messages, memory, bytes, output files, clock, random numbers. Owns the globals.
  * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and
  * one line; after mem_freeze() any allocation is a bug and dies naming the phase.
- * Public: die, log_*, err_*, mem_*, str_*, bytes_*, out_*, clock_*, rng_*, hmap_*, utf8_*, progress_*.
- * Opens: bytes, err_t, hmap_entry, out_t, str. */
+ * Public: die, log_*, err_*, mem_*, str_*, bytes_*, out_*, clock_*, rng_*, hmap_*, utf8_*, chars_*, progress_*.
+ * Opens: bytes, chars_range, err_t, hmap_entry, out_t, str. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
 enum { LOG_QUIET = 0, LOG_NORMAL = 1, LOG_VERBOSE = 2 };
@@ -686,6 +686,74 @@ static bool utf8_incomplete(const uint8_t *p, size_t n) {
         if (len > (int)n) return true;
     }
     return false;
+}
+
+/* --- sets and maps of characters, packed as text by tests/gen/unicode.py, which describes the form --- */
+
+typedef enum { CHARS_SET, CHARS_MAP, CHARS_LONG } chars_kind;
+
+/* A set: at is {first, last, step}; a map: {first, last, step, delta modulo 2^32}; longer forms: {from, to, to, to}, 0 for no character. */
+typedef struct {
+    uint32_t at[4];
+} chars_range;
+
+typedef struct {
+    const chars_range *at;           /* sorted */
+    size_t             n;
+    chars_kind         kind;
+} chars_table;
+
+static uint32_t chars__vlq(const char **p) {
+    uint32_t n = 0;
+    for (int shift = 0;; shift += 5) {
+        const char c = *(*p)++;
+        const uint32_t d = (uint32_t)(c >= 'a' ? c - 'a' + 26 : c >= 'A' ? c - 'A' : c >= '0' ? c - '0' + 52 : c == '+' ? 62 : 63);
+        n |= (d & 31) << shift;
+        if (d < 32) return n;
+    }
+}
+
+/* Reads one entry of a table; `last` is the last character of the entry before it. */
+static chars_range chars__unpack_one(chars_kind kind, const char **p, uint32_t *last) {
+    chars_range    r = {{*last + chars__vlq(p)}};
+    const uint32_t n = chars__vlq(p);
+    if (kind == CHARS_LONG) {
+        for (uint32_t i = 0; i < n; i++) r.at[1 + i] = chars__vlq(p);
+        *last = r.at[0];
+        return r;
+    }
+    r.at[2] = 1 + (n & 1);
+    *last = r.at[1] = r.at[0] + (n >> 1) * r.at[2];
+    if (kind == CHARS_MAP) {
+        const uint32_t d = chars__vlq(p);
+        r.at[3] = d & 1 ? 0u - (d >> 1) : d >> 1;
+    }
+    return r;
+}
+
+/* Unpacks a table into `pool`, which has room for so many entries. */
+static chars_table chars_unpack(chars_kind kind, const char *packed, chars_range *pool, size_t room) {
+    size_t   n = 0;
+    uint32_t last = 0;
+    while (*packed) {
+        ASSERT(n < room);
+        pool[n++] = chars__unpack_one(kind, &packed, &last);
+    }
+    return (chars_table){pool, n, kind};
+}
+
+/* The entry that the character is in, NULL: none. */
+static const chars_range *chars_find(const chars_table *t, uint32_t c) {
+    size_t lo = 0, hi = t->n;
+    while (lo < hi) {
+        const size_t mid = lo + (hi - lo) / 2;
+        if (t->at[mid].at[0] > c) hi = mid;
+        else lo = mid + 1;
+    }
+    if (!lo) return NULL;
+    const chars_range *r = &t->at[lo - 1];
+    if (t->kind == CHARS_LONG) return r->at[0] == c ? r : NULL;
+    return c <= r->at[1] && (c - r->at[0]) % r->at[2] == 0 ? r : NULL;
 }
 
 /* --- progress: one line on the terminal, redrawn in place and cut to the window's width. None under -q, and none where standard
@@ -2770,11 +2838,13 @@ static bool gguf_own_may_replace(const char *path, const char *kind, const char 
 
 /* ===== [tok] vocabularies: text to tokens and back =====
  * Owns the tokenizers `llama` (SentencePiece: merge the neighbours with the best score), `gpt2` (BPE over bytes
- * written as characters) and `gemma4` (BPE over characters with byte tokens), and the table of pre-tokenizers.
+ * written as characters), `gemma4` (BPE over characters with byte tokens), `bert` (WordPiece: the longest token at each
+ * place of a word) and `t5` (unigram: the tokens with the best sum of scores), and the table of pre-tokenizers.
  * Invariants: every index taken from the file is checked here, once; a vocabulary does not change after
  * tok_load() and may be shared by threads; texts of tokens are views into the mapping.
  *   Text is bytes. Text that is not UTF-8 is accepted: each invalid byte is a word of its own. tok_decode() returns
- * exactly the bytes that tok_encode() got, so spaces are never "cleaned up". Two rules differ from other programs:
+ * exactly the bytes that tok_encode() got, so spaces are never "cleaned up". bert and t5 are an exception: they normalise
+ * texts and know no bytes. An invalid byte is U+FFFD there, which bert drops. Two rules differ from other programs:
  *   - U+2581 in a text becomes three byte tokens, because the character's token means a space (llama, gemma4);
  *   - a byte without a token in a gpt2 vocabulary is written as F4 90+k, where k is its number among such bytes, and an
  *     invalid F4 as F4 BF. UTF-8 never holds these pairs, so no other text changes. (starcoder lacks F5 to FF.)
@@ -2789,7 +2859,11 @@ enum {
     TOK_MERGE_MAX = 1 << 23,
     TOK_TEXT_MAX  = 4096,            /* bytes of a token's text in the file; 1,024 is the longest known   */
     TOK_INPUT_MAX = 1 << 30,         /* bytes of a text                                                   */
-    TOK_STEPS_MAX = 7                /* patterns of a pre-tokenizer                                       */
+    TOK_STEPS_MAX = 7,               /* patterns of a pre-tokenizer                                       */
+    TOK_WORD_MAX  = 100,             /* bert: characters of a word; a longer one is unknown               */
+    TOK_MAP_MAX   = 1 << 22,         /* t5: bytes of a character map; 243,000 is the largest known        */
+    TOK_KEY_MAX   = 128,             /* t5: bytes of a key of the map                                     */
+    TOK_TO_MAX    = 256              /* t5: bytes of what it becomes                                      */
 };
 
 /* --- pre-tokenizers: they split a text into words before any merge. The patterns are those of the models' own
@@ -2975,15 +3049,33 @@ typedef struct {
     int32_t id;
 } tok__mark;
 
+/* A trie of texts. The children of a node are neighbours: child[node] to child[node + 1]. */
+typedef struct {
+    uint32_t *child;                 /* [nodes + 1]                        */
+    int32_t  *id;                    /* [nodes]; -1: no token ends here    */
+    uint8_t  *label;                 /* [nodes]: the byte that leads to it */
+} tok__trie;
+
+/* A character map: a double array (darts-clone) of 32-bit units, unaligned, and texts that end with NUL. */
+typedef struct {
+    const uint8_t *unit, *text;
+    uint32_t       n, n_text;        /* units, 0: no map; bytes of the texts */
+} tok__map;
+
+typedef enum { TOK_LLAMA, TOK_GPT2, TOK_GEMMA4, TOK_BERT, TOK_T5, TOK_KINDS } tok_kind;
+
 typedef struct tok_vocab {
     const gguf_file *g;
+    tok_kind         kind;
     const char      *model;
     char             pre_name[32];
-    const tok_pre   *pre;            /* NULL: no pre-tokenizer (llama)                                    */
+    const tok_pre   *pre;            /* NULL: no pre-tokenizer (llama, bert, t5)                          */
     bool             raw;            /* texts of tokens are UTF-8 with U+2581 for a space and <0xHH> for a byte;
                                       * else each character stands for a byte (gpt2)                      */
     bool             spaces_lead;    /* raw: no token holds text before a run of spaces and the run       */
     bool             space_prefix, add_bos, add_eos, whole;
+    bool             lower, bare;    /* bert: texts become lower case, lose their accents                 */
+    bool             squeeze;        /* t5: runs of spaces count as one, those around a text as none      */
     int32_t          n, bos, eos, eot, eom, unk;
     bytes           *text;           /* [n]                                                               */
     uint8_t         *type;           /* [n]                                                               */
@@ -2994,6 +3086,9 @@ typedef struct tok_vocab {
     uint64_t         seed[2], mask, merge_mask;
     tok__slot       *slot;           /* text to id                                                        */
     tok__merge      *merge;          /* pair to rank and result                                           */
+    tok__trie        trie;           /* bert, t5: the tokens that a text can have                         */
+    tok__map         map;
+    double           unk_score;      /* t5: of a character without a token                                */
     int32_t          byte_id[256];   /* -1: no token                                                      */
     uint8_t          lost[256];      /* 90+k for a byte without a token: see the banner                   */
     uint8_t          found[48];      /* the reverse: k to the byte                                        */
@@ -3246,7 +3341,7 @@ static bool tok__load_types(tok_vocab *v, err_t *e) {
         if (t == TOK_BYTE && !hex)
             return TOK_BAD(kv, v->text[i].p, "byte token %d is spelled \"%.*s\", expected <0x00> to <0xFF>", i,
                            GGUF_SHOW(v->text[i]));
-        if (v->raw && t == TOK_NORMAL && hex) t = TOK_BYTE;
+        if (v->raw && v->kind != TOK_BERT && t == TOK_NORMAL && hex) t = TOK_BYTE;
         if (v->raw && t == TOK_USER && tok__has_space(v->text[i])) t = TOK_NORMAL;  /* only merges can give it: its text holds U+2581 */
         v->type[i] = (uint8_t)t;
     }
@@ -3323,28 +3418,52 @@ static bool tok__special(const tok_vocab *v, const char *name, int32_t *id, err_
     return rc >= 0;
 }
 
-static bool tok__load_specials(tok_vocab *v, err_t *e) {
-    int32_t fim_pad = -1, fim_rep = -1, fim_sep = -1, none = -1;   /* none: checked like the others, but not used */
-    bool    sp = !v->pre;
-    v->bos = sp ? 1 : -1, v->eos = sp ? 2 : -1, v->unk = sp ? 0 : -1, v->eot = v->eom = -1;
-    const struct { const char *name; int32_t *id; } ids[] = {
-        {"bos", &v->bos}, {"eos", &v->eos}, {"eot", &v->eot}, {"eom", &v->eom}, {"unknown", &v->unk},
-        {"fim_pad", &fim_pad}, {"fim_rep", &fim_rep}, {"fim_sep", &fim_sep}, {"padding", &none}, {"seperator", &none},
-        {"cls", &none}, {"mask", &none}, {"fim_pre", &none}, {"fim_suf", &none}, {"fim_mid", &none}, {"prefix", &none},
-        {"suffix", &none}, {"middle", &none}};
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
-        if (!tok__special(v, ids[i].name, ids[i].id, e)) return false;
-    v->add_bos = sp || (v->pre->flags & PRE_BOS);
-    v->space_prefix = sp;
-    v->whole = !sp && (v->pre->flags & PRE_WHOLE);
+/* What holds where the file says nothing. */
+static void tok__set_defaults(tok_vocab *v) {
+    static const struct { int32_t bos, eos, unk; bool add_bos, add_eos, prefix; } rows[TOK_KINDS] = {
+        [TOK_LLAMA] = {1, 2, 0, true, false, true},
+        [TOK_GPT2] = {-1, -1, -1, false, false, false},
+        [TOK_GEMMA4] = {-1, -1, -1, false, false, false},
+        [TOK_BERT] = {101, 102, 100, true, true, true},
+        [TOK_T5] = {-1, 1, 2, false, true, true},
+    };
+    v->bos = rows[v->kind].bos, v->eos = rows[v->kind].eos, v->unk = rows[v->kind].unk, v->eot = v->eom = -1;
+    v->add_bos = rows[v->kind].add_bos || (v->pre && v->pre->flags & PRE_BOS);
+    v->add_eos = rows[v->kind].add_eos;
+    v->space_prefix = rows[v->kind].prefix;
+    v->whole = v->pre && v->pre->flags & PRE_WHOLE;
+    v->lower = v->squeeze = true;
+}
+
+/* Reads the flags. add_sep_token is about pairs of texts, which nothing here encodes. */
+static bool tok__load_flags(tok_vocab *v, err_t *e) {
     const struct { const char *key; bool *flag; } flags[] = {
         {"tokenizer.ggml.add_bos_token", &v->add_bos}, {"tokenizer.ggml.add_eos_token", &v->add_eos},
-        {"tokenizer.ggml.add_space_prefix", &v->space_prefix}, {"tokenizer.ggml.ignore_merges", &v->whole}};
+        {"tokenizer.ggml.add_space_prefix", &v->space_prefix}, {"tokenizer.ggml.ignore_merges", &v->whole},
+        {"tokenizer.ggml.remove_extra_whitespaces", &v->squeeze}, {"tokenizer.ggml.normalizer.lowercase", &v->lower}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (gguf_get_bool(v->g, flags[i].key, flags[i].flag, e) < 0) return false;
+    v->bare = v->lower;
+    if (gguf_get_bool(v->g, "tokenizer.ggml.normalizer.strip_accents", &v->bare, e) < 0) return false;
     if (v->raw && v->pre && (v->pre->flags & PRE_BOS)) v->add_bos = true;      /* gemma4 files say false, but the model needs it */
     v->add_bos = v->add_bos && v->bos >= 0;
     v->add_eos = v->add_eos && v->eos >= 0;
+    return true;
+}
+
+/* Reads the ids. A text of bert begins with CLS and ends with SEP; of two names for one token the later one counts. */
+static bool tok__load_specials(tok_vocab *v, err_t *e) {
+    int32_t    fim_pad = -1, fim_rep = -1, fim_sep = -1, none = -1;   /* none: checked like the others, but not used */
+    const bool bert = v->kind == TOK_BERT;
+    tok__set_defaults(v);
+    const struct { const char *name; int32_t *id; } ids[] = {
+        {"bos", &v->bos}, {"eos", &v->eos}, {"eot", &v->eot}, {"eom", &v->eom}, {"unknown", &v->unk},
+        {"fim_pad", &fim_pad}, {"fim_rep", &fim_rep}, {"fim_sep", &fim_sep}, {"padding", &none}, {"seperator", bert ? &v->eos : &none},
+        {"cls", bert ? &v->bos : &none}, {"mask", &none}, {"fim_pre", &none}, {"fim_suf", &none}, {"fim_mid", &none}, {"prefix", &none},
+        {"suffix", &none}, {"middle", &none}};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        if (!tok__special(v, ids[i].name, ids[i].id, e)) return false;
+    if (!tok__load_flags(v, e)) return false;
     tok__load_ends(v, fim_pad, fim_rep, fim_sep);
     return true;
 }
@@ -3518,6 +3637,154 @@ static void tok__load_marks(tok_vocab *v) {
         if (v->mark_at[c + 1] < v->mark_at[c]) v->mark_at[c + 1] = v->mark_at[c];
 }
 
+/* --- load: the trie (bert, t5). UNUSED tokens have no place in a text. --- */
+
+/* The tokens that a text can have, sorted by their texts. The caller frees the list. */
+static tok__mark *tok__trie_words(const tok_vocab *v, size_t *n) {
+    tok__mark *list = mem_new((size_t)v->n, sizeof *list);
+    *n = 0;
+    for (int32_t id = 0; id < v->n; id++)
+        if (tok__plain(v, id) && tok__type(v, id) != TOK_UNUSED) list[(*n)++] = (tok__mark){v->text[id], id};
+    qsort(list, *n, sizeof *list, tok__by_text);
+    return list;
+}
+
+/* Number of nodes: one for each beginning of a text, the empty one too. */
+static size_t tok__trie_size(const tok__mark *list, size_t n) {
+    size_t nodes = 1;
+    for (size_t i = 0; i < n; i++) {
+        const bytes a = list[i ? i - 1 : 0].text, b = list[i].text;
+        size_t      same = 0;
+        while (i && same < a.n && same < b.n && a.p[same] == b.p[same]) same++;
+        nodes += b.n - same;
+    }
+    return nodes;
+}
+
+/* Nodes are made level by level. A node owns the texts from..to of the list, which share their first `depth` bytes. */
+static bool tok__load_trie(tok_vocab *v, err_t *e) {
+    typedef struct { uint32_t from, to, depth; } part;
+    if (v->text_bytes > INT32_MAX) return TOK_NO("%s: the tokens are %zu bytes, expected at most %d", v->g->path, v->text_bytes, INT32_MAX);
+    size_t       n_list;
+    tok__mark   *list = tok__trie_words(v, &n_list);
+    const size_t nodes = tok__trie_size(list, n_list);
+    part        *own = mem_new(nodes, sizeof *own);
+    tok__trie    t = {mem_new(nodes + 1, sizeof *t.child), mem_new(nodes, sizeof *t.id), mem_new(nodes, 1)};
+    uint32_t     made = 1;
+    own[0].to = (uint32_t)n_list;
+    for (size_t i = 0; i < nodes; i++) {
+        part p = own[i];
+        t.child[i] = made;
+        t.id[i] = p.from < p.to && list[p.from].text.n == p.depth ? list[p.from++].id : -1;
+        for (uint32_t k = p.from; k < p.to; k++) {
+            const uint8_t c = list[k].text.p[p.depth];
+            if (k == p.from || c != t.label[made - 1]) t.label[made] = c, own[made++] = (part){k, k, p.depth + 1};
+            own[made - 1].to = k + 1;
+        }
+    }
+    t.child[nodes] = made;
+    v->trie = t;
+    mem_free(own);
+    mem_free(list);
+    return true;
+}
+
+/* The child of a node; 0: it has none with this byte. */
+static uint32_t tok__trie_step(const tok__trie *t, uint32_t node, uint8_t c) {
+    const uint32_t at = t->child[node];
+    const uint8_t *hit = memchr(t->label + at, c, t->child[node + 1] - at);
+    return hit ? (uint32_t)(hit - t->label) : 0;
+}
+
+/* --- load: the character map (t5). A unit of the double array holds a byte (bits 0 to 7, and bit 31 where it is a value instead), whether a key ends
+ * here (bit 8), and how far its children are (bits 10 to 30, times 256 under bit 9): the child for byte c stands at base ^ c, the value at base. --- */
+
+static uint32_t tok__unit(const tok__map *m, uint32_t i) {
+    uint32_t u;
+    memcpy(&u, m->unit + 4 * (size_t)i, 4);
+    return u;
+}
+
+static uint32_t tok__map_base(uint32_t i, uint32_t u) { return i ^ (u >> 10) << ((u & 1u << 9) >> 6); }
+
+/* The unit of the child for byte c; 0: there is none. Unit 0 is the root, which is no child. */
+static uint32_t tok__map_child(const tok__map *m, uint32_t base, uint8_t c) {
+    const uint32_t i = base ^ c;
+    return c && i < m->n && (tok__unit(m, i) & 0x800000ff) == c ? i : 0;
+}
+
+/* Whether the key that ends above `base` has a value that is the beginning of a text. */
+static bool tok__map_value(const tok__map *m, uint32_t base) {
+    const uint32_t u = base < m->n ? tok__unit(m, base) : 0, at = u & 0x7fffffff;
+    return u >> 31 && at < m->n_text && (!at || !m->text[at - 1]);
+}
+
+/* Bytes of the longest key below `base`; height[]: 1 + that of units seen, since keys may share their ends. -1: one is longer than TOK_KEY_MAX (then
+ * the units may be a cycle), or has no value. */
+static int tok__map_height(const tok__map *m, uint32_t base, int depth, uint8_t *height) {
+    int most = 0;
+    for (int c = 1; c < 256; c++) {
+        const uint32_t i = tok__map_child(m, base, (uint8_t)c), below = i ? tok__map_base(i, tok__unit(m, i)) : 0;
+        if (!i) continue;
+        if (tok__unit(m, i) >> 8 & 1 && !tok__map_value(m, below)) return -1;
+        int h = height[i] ? height[i] - 1 : depth < TOK_KEY_MAX ? tok__map_height(m, below, depth + 1, height) : -1;
+        if (h < 0 || depth + 1 + h > TOK_KEY_MAX) return -1;
+        height[i] = (uint8_t)(h + 1);
+        if (h + 1 > most) most = h + 1;
+    }
+    return most;
+}
+
+/* Whether what characters become is UTF-8, each at most TOK_TO_MAX bytes, and ends. */
+static bool tok__map_texts(const tok__map *m) {
+    size_t from = 0;
+    for (size_t i = 0; i < m->n_text; i++) {
+        if (m->text[i]) continue;
+        if (i - from > TOK_TO_MAX || !utf8_whole((bytes){m->text + from, i - from})) return false;
+        from = i + 1;
+    }
+    return from == m->n_text;
+}
+
+static bool tok__load_map(tok_vocab *v, err_t *e) {
+    const gguf_kv *kv = tok__array(v->g, "tokenizer.ggml.precompiled_charsmap", GGUF_U8, GGUF_I8, e);
+    uint32_t       size;
+    if (!kv || !kv->count) return !e->code;
+    if (kv->count < 9 || kv->count > TOK_MAP_MAX)
+        return TOK_BAD(kv, NULL, "the character map has %llu bytes, expected 9 to %d", (unsigned long long)kv->count, TOK_MAP_MAX);
+    memcpy(&size, kv->data, 4);
+    if (!size || size % 4 || size >= kv->count - 4)
+        return TOK_BAD(kv, kv->data, "the units of the character map are %u bytes, expected a multiple of 4 below %llu", size,
+                       (unsigned long long)kv->count - 4);
+    const tok__map m = {kv->data + 4, kv->data + 4 + size, size / 4, (uint32_t)(kv->count - 4 - size)};
+    if (!tok__map_texts(&m))
+        return TOK_BAD(kv, m.text, "the texts of the character map are wrong, expected UTF-8 of at most %d bytes, NUL after each", TOK_TO_MAX);
+    uint8_t   *height = mem_new(m.n, 1);
+    const bool ok = tok__map_height(&m, tok__map_base(0, tok__unit(&m, 0)), 0, height) >= 0;
+    mem_free(height);
+    if (!ok)
+        return TOK_BAD(kv, m.unit, "the keys of the character map are wrong, expected at most %d bytes, and a text for each", TOK_KEY_MAX);
+    v->map = m;
+    return true;
+}
+
+static float tok__score(const tok_vocab *v, int32_t id) {
+    float f = 0;
+    if (v->score) memcpy(&f, v->score + 4 * (size_t)id, 4);
+    return f;
+}
+
+/* A character without a token costs 10 more than the worst token, as in SentencePiece. */
+static bool tok__load_unigram(tok_vocab *v, err_t *e) {
+    if (!tok__load_scores(v, e)) return false;
+    if (!v->score) return TOK_NO("%s: no tokenizer.ggml.scores, expected them with tokenizer.ggml.model t5", v->g->path);
+    double least = 0;
+    for (int32_t id = 0; id < v->n; id++)
+        if (tok__type(v, id) == TOK_NORMAL && tok__score(v, id) < least) least = tok__score(v, id);
+    v->unk_score = least - 10;
+    return tok__load_map(v, e) && tok__load_trie(v, e);
+}
+
 static pcre2_code *tok__compile(const char *pattern) {
     str        s = {0};
     int        rc;
@@ -3533,29 +3800,36 @@ static pcre2_code *tok__compile(const char *pattern) {
 
 static void tok__load_patterns(tok_vocab *v) {
     for (int i = 0; v->pre && i < TOK_STEPS_MAX && v->pre->step[i]; i++) v->code[i] = tok__compile(v->pre->step[i]);
+    if (v->map.n) v->code[0] = tok__compile("\\X");
     v->limits = pcre2_match_context_create(NULL);
     if (!v->limits) die(EXIT_RESOURCE, "out of memory: a match context");
     pcre2_set_match_limit(v->limits, UINT32_MAX);     /* no pattern of ours backtracks more than once over a run */
 }
 
-static bool tok__load_model(tok_vocab *v, const char *pre, err_t *e) {
-    static const char *const models[] = {"llama", "gpt2", "gemma4"};
-    bytes model = {0}, name = {0};
-    int   rc = gguf_get_str(v->g, "tokenizer.ggml.model", &model, e);
-    if (rc < 0) return false;
-    if (!rc) return TOK_NO("%s: no tokenizer.ggml.model, expected llama, gpt2 or gemma4", v->g->path);
-    for (int i = 0; i < 3; i++)
-        if (bytes_is(model, models[i])) v->model = models[i];
+#define TOK_MODELS "llama, gpt2, gemma4, bert or t5"
+
+static bool tok__load_model(tok_vocab *v, err_t *e) {
+    static const char *const models[TOK_KINDS] = {"llama", "gpt2", "gemma4", "bert", "t5"};
     const gguf_kv *kv = gguf_find(v->g, "tokenizer.ggml.model");
+    bytes          model = {0};
+    if (gguf_get_str(v->g, "tokenizer.ggml.model", &model, e) < 0) return false;
+    if (!kv) return TOK_NO("%s: no tokenizer.ggml.model, expected " TOK_MODELS, v->g->path);
+    for (int i = 0; i < TOK_KINDS; i++)
+        if (bytes_is(model, models[i])) v->kind = (tok_kind)i, v->model = models[i];
     if (!v->model)
-        return TOK_BAD(kv, NULL, "tokenizer.ggml.model is \"%.*s\", expected llama, gpt2 or gemma4", GGUF_SHOW(model));
-    v->raw = v->model != models[1];
-    if (v->model == models[0])
-        return !pre || TOK_NO("--pre %.80s: a llama vocabulary has no pre-tokenizer, expected a gpt2 one", pre);
-    kv = gguf_find(v->g, "tokenizer.ggml.pre");
+        return TOK_BAD(kv, NULL, "tokenizer.ggml.model is \"%.*s\", expected " TOK_MODELS, GGUF_SHOW(model));
+    v->raw = v->kind != TOK_GPT2;
+    return true;
+}
+
+static bool tok__load_pre(tok_vocab *v, const char *pre, err_t *e) {
+    const gguf_kv *kv = gguf_find(v->g, "tokenizer.ggml.pre");
+    bytes          name = {0};
+    if (v->kind != TOK_GPT2 && v->kind != TOK_GEMMA4)
+        return !pre || TOK_NO("--pre %.80s: a %s vocabulary has no pre-tokenizer, expected a gpt2 one", pre, v->model);
     if (gguf_get_str(v->g, "tokenizer.ggml.pre", &name, e) < 0) return false;
     if (pre) name = bytes_of(pre);
-    else if (v->model == models[2]) name = bytes_of("gemma4");
+    else if (v->kind == TOK_GEMMA4) name = bytes_of("gemma4");
     else if (!kv) {
         name = bytes_of("default");
         log_warn("%s: no tokenizer.ggml.pre, taking default; --pre NAME sets another", v->g->path);
@@ -3582,7 +3856,20 @@ static void tok_free(tok_vocab *v) {
     mem_free(v->slot);
     mem_free(v->merge);
     mem_free(v->mark);
+    mem_free(v->trie.child);
+    mem_free(v->trie.id);
+    mem_free(v->trie.label);
     mem_free(v);
+}
+
+/* What the kind of vocabulary splits words with. */
+static bool tok__load_rules(tok_vocab *v, err_t *e) {
+    switch (v->kind) {
+    case TOK_LLAMA: return tok__load_scores(v, e);
+    case TOK_BERT: return tok__load_trie(v, e);
+    case TOK_T5: return tok__load_unigram(v, e);
+    default: return tok__load_merges(v, e);
+    }
 }
 
 /* pre: the name of a pre-tokenizer in place of the file's, or NULL. The file must outlive the vocabulary. On failure NULL, and e is
@@ -3592,12 +3879,12 @@ static tok_vocab *tok_load(const gguf_file *g, const char *pre, err_t *e) {
     uint64_t   seed = rng_fresh();
     v->g = g;
     v->seed[0] = rng_mix(seed), v->seed[1] = rng_mix(seed + 1) | 1;
-    if (!tok__load_model(v, pre, e) || !tok__load_texts(v, e)) goto fail;
+    if (!tok__load_model(v, e) || !tok__load_pre(v, pre, e) || !tok__load_texts(v, e)) goto fail;
     if (!tok__load_types(v, e) || !tok__load_specials(v, e)) goto fail;
     tok__load_pieces(v);
     tok__load_bytes(v);
     tok__load_marks(v);
-    if (!v->pre ? !tok__load_scores(v, e) : !tok__load_merges(v, e)) goto fail;
+    if (!tok__load_rules(v, e)) goto fail;
     v->spaces_lead = v->raw && tok__spaces_lead(v);
     tok__load_patterns(v);
     return v;
@@ -3657,14 +3944,27 @@ typedef struct {
     int32_t  made;                   /* the token that they merge into                            */
 } tok__sym;
 
+/* t5: the best tokens of a word's bytes before a place. */
+typedef struct {
+    double   score;
+    uint32_t from, next;             /* where the last token begins, UINT32_MAX: nothing ends here; where the next one ends */
+    int32_t  id;                     /* of the last token; -1: a character without one */
+} tok__best;
+
 typedef struct {
     const tok_vocab  *v;
     tok_ids          *out;
     err_t            *e;
+    tok__best        *best;
+    size_t            best_cap;
+    uint32_t          chars;         /* bert: characters of the word in buf */
+    bool              gap, lead;     /* t5: a word begins with the next character, and with U+2581 */
+    bool              first;         /* t5: no character of the text came yet, and spaces before it do not count */
+    bool              unk;           /* t5: the last token is the unknown one */
     tok__sym         *sym;
     uint64_t         *heap;
     uint32_t         *cut[2];        /* ends of pieces, before and after a pattern */
-    str               buf;           /* raw: the text with U+2581 for spaces; else a word as characters for bytes */
+    str               buf;           /* raw: the text, or a word, with U+2581 for spaces; else a word as characters for bytes */
     size_t            n_sym, sym_cap, n_heap, heap_cap, n_cut[2], cut_cap[2];
     pcre2_match_data *match;
 } tok__run;
@@ -3696,10 +3996,8 @@ static uint64_t tok__pop(tok__run *r) {
 
 /* A priority that is lower for higher scores: the bits of the float, mapped to the reverse order of the numbers. */
 static uint32_t tok__score_prio(const tok_vocab *v, int32_t id) {
-    float    f = 0;
-    uint32_t u;
-    if (v->score) memcpy(&f, v->score + 4 * (size_t)id, 4);
-    f += 0.0f;                                        /* -0 is 0 */
+    const float f = tok__score(v, id) + 0.0f;         /* -0 is 0 */
+    uint32_t    u;
     memcpy(&u, &f, 4);
     return u >> 31 ? u : ~(u | 0x80000000u);
 }
@@ -3934,6 +4232,409 @@ static bool tok__bytes(tok__run *r, bytes t) {
     return i == from || tok__byte_text(r, (bytes){t.p + from, i - from});
 }
 
+/* --- encode: words of WordPiece (bert). As BERT does: control characters go, each punctuation mark and each Han character is a word of its own, texts
+ * become lower case and lose their accents where the file says so. The tables are those of the tokenizers library. --- */
+
+enum { TOK_IS_DROPPED, TOK_IS_WHITE, TOK_IS_HAN, TOK_IS_PUNCT, TOK_IS_MARK, TOK_TO_BARE, TOK_TO_LOWER, TOK_BARE_LONG, TOK_LOWER_LONG, TOK_TABLES };
+
+/* Made by `python3 tests/gen/unicode.py --bert`. BARE: without its accents; MARK: an accent; LONG: what becomes two or three characters. */
+static const char *const tok__packed[TOK_TABLES] = {
+    [TOK_IS_DROPPED] =
+        "AQDCCiBgDgCOAzqBKXAhGAyBA/nEA9/BIbIyBICSx8vB+vMgwBA6HECAgmEAj/qBGwmFOn0rYAf+Fh8/B6//DD6//D",
+    [TOK_IS_WHITE] =
+        "JCDATAgEAgvFAgsCUeCGAwBAh9DA",
+    [TOK_IS_HAN] =
+        "ggN+7MhC+/oBhoW+fhohC+tzChB+xIhI+4KxqK+hB",
+    [TOK_IS_PUNCT] =
+        "hBcLMbKbGjBAGAEALCEAEA/VAJAzOKqBC0BDDADAtBCVCCCOADCrCGnDAsBaqHE3BcgBAmICLAgMAkYA7CALCpFcCAmBGoCArCIFCwDKsFAlTQ4EAtTCtBCvCEoCC+EE"
+        "CEmBU6JC5GChEMCKtFM8EG8BI/BChCOMA9ZuBJmBCYCWfCPC6TGeC+hBawCCgBS0MqBgCGhBC8XGCCxDAwE8CCkB/NEFSDWRANAjDA7CAjgdCuIEkDALA0DK9LG3CCpB"
+        "ECAyBCwBAiDYRC9DG/DCRC6HAzqUCxGSXkCCaCAFDBA2EECKCGLCECbECAcFBK7ME9UAxBA/MAoXAoGAgBAxIQnBAxDMjCM6CGrlBMuDCCG/DGxBCwCIEAODBC5CKsDA"
+        "9QA7HsBqDE5HEypDI6vRCmEAiCIJA7qUAovHI",
+    [TOK_IS_MARK] =
+        "gY+G0IIqI4CCDBDBDpCUxBoBRAmDMDKDCCGkBAf0B8CU7BQjBGCQCECIsBEoE+B4BDFOFAEMLCeA7BAFGJAVCeC6BAFCFCDEEAfCEAMC6BAFICCFAVCeA7BADDBEJAJA"
+        "MCfA+BANAzBA+BEGECGICMCeA7BADAHAGCVCeAgCGJAVCnDAIECA7CADMNOjDADKCCMKrCCcF4BaCICCGUCmCKAnDGCKCCDCaCFERGOADCHAQAgWEzdEeEeCfChCCCMJ"
+        "ADUKAuBE8EA3DEFCKAHE8GCDA7BDBKCDDOHSDAxBajCGxBDBGCAGApBQNChBGDCCE5BDBAEDBC7BODC5EECYCMFAHAECnGqDHGxWYFAEW//CEuEAhD+BrRGsDC1udAFS"
+        "hBCxCCxIAEAFAaC+EAciB1BOaUvBExBADGDApBAkCKDCDCNAJAwBA0BDBCDCGCCArBCJAvHADAFAx5TAiXeReueAjHA2EIn0BECCGGpBEFAmFC7oBA3Bc5BEyBGDCmCE"
+        "lBICO/BANC1BQMEjDEDDBAoFAEOWC7BAEAmBMEI/JKCAFCCCvHGHCCCcC2CODDBArDDDKCAmDEDGCIl+UI8BM5iBGroTCpmFESODMfG1EE89BsDFiDJAPAXICchxDMqh"
+        "mY+O",
+    [TOK_TO_BARE] =
+        "gGA/HBAhIBAjIBAlIBAnIBDpIBAnIBApIBArIBAtIBAnIBApIBArIBAtICCnIBApIBArIBAtIBAvIDApIBArIBAtIBAvIBApIDA/HBAhIBAjIBAlIBAnIBDpIBAnIBAp"
+        "IBArIBAtIBAnIBApIBArIBAtICCnIBApIBArIBAtIBAvIDApIBArIBAtIBAvIBApICAtIBA/LBAhKBAjMBAlKBAnMBApKBAnMBApKBArMBAtKBAvMBAxKBAzMBA1KBA1"
+        "MBA3KDA7MBA9KBA/MBAhLBAjNBAlLBAnNBApLBArNBAtLBArNBAtLBAvNBAxLBAzNBA1LBA3NBA5LBA5NBA7LDA/NBAhMBAjOBAlMBAnOBApMBArOBAtMBAvOEA1OBA3"
+        "MBA3OBA5MCA7OBA9MBA/OBAhNBAjPBAlNFArPBAtNBAvPBAxNBAzPBA1NEA7PBA9NBA/PBAhOBAjQBAlODAlQBAnOBApQBArOBAtQBAvOBAvQBAxOBAzQBA1OBA3QBA5"
+        "OBA7QBA9OBA9QBA/OBAhRBAjPDAnRBApPBArRBAtPBAvRBAxPBAzRBA1PBA3RBA5PBA7RBA9PBA7RBA9PBA7RBA9PBC/RBAhQBAjSBAlQBAnSBApQiBAjVBAlTOA1VBA"
+        "3TdA5YBA7WBAtYBAvWBAlYBAnWBA9XBA/VBAhYBAjWBAlYBAnWBApYBArWBAtYBAvWCA7ZBA9XBA/ZBAhYBA5RBA7PDA/ZBAhYBA7ZBA9XBA3ZBA5XBA7ZBA9XBAvDBA"
+        "mKBAtYEA7aBA9YDA1aBA3YBAzbBA1ZBAtTBAvRBAtSBAvQBA/bBAhaBAjcBAlaBA/bBAhaBAjcBAlaBA/bBAhaBAjcBAlaBA7bBA9ZBA/bBAhaBA9bBA/ZBAhcBAjaBA"
+        "/bBAhaBAjcBAlaBArcBAtaBAtcBAvaDAtdBAvbHAreBAtcBAneBApcBA3dBA5bBA7dBA9bBA/dBAhcBAjeBAlcBAzdBA1bhKA3LKAn0BHA7tBBAWBAhtBBAaBAcBAeCA"
+        "mBCAuBBA0BBAyCaAjBBANBAKBAQBASBAUBAqBaAjBBANBAbBARBALFADBAFsBAqBBAoBCAgBEADFAcBAWBAqBLADgBADXA3BBA5BCAhCEADFAlCBArCBA3BYCFqCA3KB"
+        "A5IOAhMBAjKBAlMBAnKDAjMBAlKDCFBAtMBAvKBAvMBAxKDA1MBA3KBA5MBA7KBAxMBAzKDCFBA/LBAhKBA3MBA5KBA7MBA9KBA/MBAhLBA7MBA9KDA7MBA9KpJAKBAI"
+        "BAoCBAEBAoC6EAqBCADRAD2SADIADDADkBEnEBA/DBC3DBAnDBAhD9DC3DCAhD0CADDAEjBCnEBA/DDAnDqHADUC3DjLAqBHCcCARwIADpLADKADFADFADFADNAzC9FA"
+        "D14CANCARGAd9VA/7OBAh6OBAh8OBAj6OBAl8OBAn6OBAp8OBAr6OBAr8OBAt6OBAt8OBAv6OBAx8OBAz6OBA18OBA36OBA58OBA76OBA98OBA/6OBA/8OBAh7OBAj9O"
+        "BAl7OBAn9OBAp7OBAr9OBAt7OBAv9OBAx7OBAx9OBAz7OBAz9OBA17OBA19OBA37OBA59OBA77OBA99OBA/7OBAh+OBAj8OBAl+OBAn8OBAn+OBAp8OBAr+OBAt8OBAr"
+        "+OBAt8OBAv+OBAx8OBAz+OBA18OBA1+OBA38OBA5+OBA78OBA9+OBA/8OBAh/OBAj9OBAj/OBAl9OBAn/OBAp9OBAr/OBAt9OBAt/OBAv9OBAx/OBAz9OBA1/OBA39OB"
+        "A5/OBA79OBA7/OBA99OBA//OBAh+OBAjgPBAl+OBAngPBAp+OBApgPBAr+OBAtgPBAv+OBAtgPBAv+OBAxgPBAz+OBA1gPBA3+OBA5gPBA7+OBA7gPBA9+OBA/gPBAh/"
+        "OBAjhPBAl/OBAnhPBAp/OBArhPBAt/OBAthPBAv/OBAxhPBAz/OBA1hPBA3/OBA5hPBA7/OBA7hPBA9/OBA/hPBAhgPBAjiPBAlgPBAniPBApgPBAriPBAtgPBAtiPBA"
+        "vgPBAxiPBAzgPBAziPBA1gPBA3iPBA5gPBA7iPBA9gPBA/iPBAhhPBAjjPBAlhPBAljPBAnhPBApjPBArhPBArjPBAthPBAtjPBAvhPBAxjPBAzhPBA1jPBA3hPBA9iP"
+        "BAniPBAjiPBAhiPCA5xOFA/lPBAhkPBAjmPBAlkPBAnmPBApkPBArmPBAtkPBAvmPBAxkPBAzmPBA1kPBA3mPBA5kPBA7mPBA9kPBA/mPBAhlPBAjnPBAllPBAnnPBAp"
+        "lPBArnPBAtlPBAnnPBAplPBArnPBAtlPBAvnPBAxlPBAznPBA1lPBA3nPBA5lPBA7nPBA9lPBA/nPBAhmPBAjoPBAlmPBA/nPBAhmPBAjoPBAlmPBA7nPBA9lPBA/nPB"
+        "AhmPBAjoPBAlmPBAnoPBApmPBAroPBAtmPBAvoPBAxmPBAzoPBA1mPBA3oPBA5mPBA7oPBA9mPBA/oPBAhnPBAjpPBAlnPBAnpPBApnPBA/oPBAhnPBAjpPBAlnPBAnp"
+        "PBApnPBArpPBAtnPBAvpPBAxnPBAzpPBA1nPBA3pPBA5nPBAzpPBA1nPBA3pPBA5nPBA7pPBA9nPBA/pPBAhoPHA/0NBAh1NBAj1NBAl1NBAn1NBAp1NBAr1NBAt1NBA"
+        "v3NBAx3NBAz3NBA13NBA33NBA53NBA73NBA93NBA31NBA51NBA71NBA91NBA/1NBAh2NDAn4NBAp4NBAr4NBAt4NBAv4NBAx4NDAz2NBA12NBA32NBA52NBA72NBA92N"
+        "BA/2NBAh3NBAj5NBAl5NBAn5NBAp5NBAr5NBAt5NBAv5NBAx5NBAv3NBAx3NBAz3NBA13NBA33NBA53NBA73NBA93NBA/5NBAh6NBAj6NBAl6NBAn6NBAp6NBAr6NBAt"
+        "6NBAj4NBAl4NBAn4NBAp4NBAr4NBAt4NDAz6NBA16NBA36NBA56NBA76NBA96NDA34NBA54NBA74NBA94NBA/4NBAh5NBAj5NBAl5NCAp7NCAt7NCAx7NCA17NBAv5NB"
+        "Ax5NBAz5NBA15NBA35NBA55NBA75NBA95NBA/7NBAh8NBAj8NBAl8NBAn8NBAp8NBAr8NBAt8NBA/7NBAh8NBA77NBA97NBA77NBA97NBA77NBA97NBAz7NBA17NBAr7"
+        "NBAt7NBAn7NBAp7NDA/8NBAh9NBAj9NBAl9NBAn9NBAp9NBAr9NBAt9NBAv/NBAx/NBAz/NBA1/NBA3/NBA5/NBA7/NBA9/NBAz9NBA19NBA39NBA59NBA79NBA99NBA"
+        "/9NBAh+NBAjgOBAlgOBAngOBApgOBArgOBAtgOBAvgOBAxgOBAv9NBAx9NBAz9NBA19NBA39NBA59NBA79NBA99NBA//NBAhgOBAjgOBAlgOBAngOBApgOBArgOBAtgO"
+        "BA//NBAhgOBAjgOBAlgOBAngOCArgOBAtgOBAviOBAxiOBAziOBA1iOBA3iOCArgODAzxPBA3gOBA5gOBA7gOCA/gOBAhhOBAnjOBApjOBAnjOBApjOBArjOBAdBAfBA"
+        "hBBAvhOBAxhOBAzhOBA1hODA7hOBA9hOBA/jOBAhkOBAjkOBAlkOCAiCBAgCBA+BBA3hOBA5hOBA7hOBA9hOBAniOBApiOBAjiOBAliOBAnkOBApkOBArkOBAtkOBA3k"
+        "OBAr0PBAt0PBA/4PDAziOBA1iOBA3iOCA7iOBA9iOBAzlOBA1lOBAjlOBAllOBAnlOBAz0PDCElJA73OEA/tQBA1uQvDAVBATTA1BfAGBAMBAG1BADFADDADYDDbALDA"
+        "DDAFCADXAniRCADLAhCBAljRBAjjRBCZDCFDCFHCNDCFDCFjBAVBCLBAJxBCpGBCjFHGxD8BC+tGy9BACwrBXDDFDHADBAFCADBAFCADBAFCADBAFCADBAFXA9EKADOX"
+        "DDFDHADBAFCADBAFCADBAFCADBAFCADBAFXA9EDGREADigyBAxr2BBA7gpCBAxj1BBA3j2BBAnjlCBAnt1CBAjyyCBA32sBBA52sBBAx7vCBAzzzBBAp4xCBAp8vCBAv"
+        "xrCBArqhCBA148BBAjt5BBAv14BBA1h4BBApo0BBAlxnCBA1/lCBA7jkCBAzziCBA3t6BBA/6zBBAzyvBBAzp1CBAv6yCBAzhnCBAnwjCBAlv5BBAlwtBBAj9tCBAvzk"
+        "CBAt15BBAh83BBA5lrCBA907BBAxw4BBA9ltCBAlhpCBAh8lCBA/ijCBA9l0BBAv60CBAv3zCBAjlzCBA5mqCBA9lnCBAlyjCBA5khCBAnz8BBA/y5BBA1t5BBAx01BB"
+        "AtgxBBA18uBBAh0tBBA/qgCBA77/BBA759BBAr36BBA3jzBBAjstBBA3m3BBAnmwCBA/jtCBApu+BBAvs8BBApujCBA7ngCBAto2BBAllxBBAlnwCBAzuuCBAzznCBAn"
+        "3lCBA/jlCBAhi+BBAzx9BBAtwxBBAhozCBAxs8BBAx3zCBAz4zCBA1z/BBAz59BBAv26BBApuxBBA192BBA5orCBA11nCBA/l3BBAry1CBAx3uCBA90sCBA19iCBAl/h"
+        "CBA5kzCBAzmgCBAt60CBA77sCBA111CBA5pmCBAj/pCBAxk+BBAx6yCBA9wwCBA5mhCBAry6BBArs3BBAt7mCBAj80BBA1umCBArnrCBA/o7BBAr9qCBAjhiCBAzs1CB"
+        "A/g0CBAh7zCBAzvoCBApp+BBA7w7BBA3q3BBA/6zBBA1ozCBA9zyCBA9gwCBAtptCBA97pCBAt4kCBA3lgCBAz9xBBA7xvBBAjvtBBA3rtBBA/uzCBArspCBArhnCBA3"
+        "i1BBA1xtCBA//rCBAh5rCBAvvqCBA/mlCBA1kkCBA3wiCBA38/BBAl69BBAxy8BBAln1BBA3q6BBAv30BBAjlzBBAr4zCBA1vzCBAjuyCBAvtkCBA9t4BBAvv3BBAztt"
+        "CBA96sCBAzirCBAv/mCBAx2+BBAljjCBAps1CBAhrxCBAn8uCBAj/tCBAh5sCBA3/iCBAr0iCBArh9BBA128BBA73zBBA5rxBBA3mxBBA55wBBA1i1CBAxggCBAng0BB"
+        "AhwxBBAxtsCBApz1CBAju0CBA98uCBA93uCBAriqCBA77nCBAl/jCBA/3hCBAts6BBAv00BBAvjtBBA7zpCBAx5xBBA9zzCBA7kpCBAt9oCBAzomCBA/ylCBAn8iCBAp"
+        "niCBAn2gCBA/r+BBAl3wBBApm0CBAp6rCBA31xBBAz60CBA5ruCBA5+lCBA7q1BBA7ktCBArpsCBAn8oCBApljCBAt1xBBAp7zCBA/8yCBA13uCBA78pCBAnppCBA1zo"
+        "CBA9vmCBA99iCBAngiCBA7m9BBAxx4BBAvw4BBA7h0BBAxwxBBA5qzCBAlzlCBAh9yCBA9hkCBAv1iCBAt/5BBA90xBBA35uBBAp1tBBA7lpCBA1imCBA9g8BBA5y/BB"
+        "Axt/BBAv2+BBA1zjCBAl2kCBApq3BBA7z1CBAxs7BBAr8zCBAz/zCBA31tCBA/yrCBA7y+BBA/nvCBAvumCBAl1pCBA5s1BBA574BBA57xBBA/n4BBAxztCBA5s0CBA7"
+        "kyCDAt7wCCA95pCDAvj0CBA5ujCBA70hCBA5tgCBA3rgCBArrgCBA5ogCBAtsxBBA/1+BBAjm9BCA9g6BCA1y3BDA7+0BBAzy0BEA3zwBBA/ywBBApwwBBAznuBBAh10"
+        "BBAx3xBBAlo1CBA100CBAru0CBA12zCBAh1zCBApuzCBAzpyCBAjjyCBAh9xCBAz/wCBAl5wCBAv9uCBA98uCBAz6sCBAttsCBAjrsCBA9ksCBAlvqCBAhmqCBAl7pCB"
+        "A/7oCBA9smCBA5imCBArylCBA1tkCBA9hkCBAxijCBA17gCBA9wgCBApwgCBAtwgCBA/vgCBA1vgCBApvgCBCrsgCBAphgCBAp9/BBAtp/BBAnm+BBA/k+BBAxh+BBAx"
+        "u9BBAtl9BBA/m8BBAp+7BBAr+7BBAxg7BBAh14BBA3s4BBAj23BBA1y3BBAj52BBA712BBAhr1BBA/i1BBAr4xBBA1mxBBA/ixBBAt/sCBAkokFBArl8BDA1k2CBA5r0"
+        "CBA1w0CBAnv1CBA/y0CBArv0CBA/6zCBA73zCBA3tyCBApyyCBAjuyCBAzpyCBAlixCBA18wCBA1zwCBA3ywCBA9hwCBAz1vCBAh7tCBA16tCBA3xtCBAxttCBA96sCB"
+        "AzzsCBAh4sCBA3vsCBA1ysCBAzpsCBAxlsCBAzsrCBAlnrCBA7jrCBA1zqCBA7hqCBA33pCBAx3pCBA9zpCBA5xnCBA5tnCBAt1mCBA77lCBA98lCBAx3lCBA7nlCBA9"
+        "ykCBAtvhCBAzmkCBAh/jCBAt3jCBAhjjCBA55iCBAx2iCBAvoiCBAtoiCBA59hCBA58hCBAp7hCBA/1hCBA12hCBA/9gCBA3//BBA7u/BBAnj/BBAp1+BBA5r+BBAn39"
+        "BBA7q9BBAj27BBArs7BBA5z5BBAr34BBAjz4BBAly4BBA1/3BBAl83BBAh/3BBA373BBA/73BBAj93BBAt43BBAtz3BBAz72BBA141BBAjl1BBA3y0BBA/k0BBA1kyBB"
+        "Ap+xBBAl3xBBA9uxBBA3sxBBAhsxBBAjpxBBA37vBBAlztBBA232EBAo32EBAow8EBArz/CBA3r9CBA3p9CBAo3rFBA0/wFBA4/hGBAr5tBBA30tBkCAp06DCA7y6DLA"
+        "j06DBAl06DBAn06DBAp06DBA916DBA/16DBMh26DCIh26DCDh26DBDh26DBDh26DBGh26DBAt36DBA336DBAl36DBA126DsqFDDPANwgBAFl64DAn80KBAz80KBAj80K"
+        "BAju7DBApq0KBAvl0KBA3k0KBArg0KBA94zKBAh3zKBAnyzKBA5zzKBA92hLBAn94DBAjszKBA3rzKBA5qzKBA1pzKBAtv5DBA11hLBA7qzKBAxozKBA3s5DBAhozKBA"
+        "pnzKBA700KBA9mzKBAtmzKBA7jzBBAxizKBA3hzKBAh0hLBAr+yKBA39yKBAh7yKBA56yKBA/whLBA91yKBA71yKBAn0yKBA9yyKBCpyyKBApxyKBAnuyKBA5tyKBApt"
+        "yKBA5ryKBAnryKBAlryKBAnryKBApryKBAxg3DBAr8jKBA5myKBAxlyKBArt2DBA9kyKBAzkyKBArjyKBA95xKBArgyKBAt/xKBAv9xKBA95xKBA30xKBAlzxKBAhvxK"
+        "BAjuxKBAjsxKBAlsxKBA9qxKBA7pxKBAtpxKBAxoxKBArzwKBAtkxKBAtzwKBA7/wKBA39wKBAzkzKBAn2vKBApowKBA/lwKBAvkwKBA1swKBApiwKBAtiwKBA56vKBA"
+        "r3xDBAx2vKBAp2vKBAt1vKBAn0vKBA5zvKBA7vvKBAx7wDBAv3wDBAtnvKBAxkvKBA7jvKBA7ovKBAhgvKBAz3gLBA52gLBAj2uKBA5yuKBA7yuKBApqvDBA1quKBAtp"
+        "uKBAxouKBA7nuKBAz1uDBAnnuKBA7muKBAjysKBAnluKBArvgLBAvhuKBA1guKBAz7tKBA7+tKBAvptDBAzztKBAvptDBAhxtKBApxtKBApwtKBChqtKBAplgLBAvotK"
+        "BA7ltKBAzktKBA9htKBAtigLBAtwrDBA9ggLBA39sKBAz9sKBAv9sKBAp8sKBA7vqBBAl5sKBAh2qDBAj2qDBAlp7JBAl3sKBAn3sKBA/8/KBA/9iDBA9rrCBAvzsKBA"
+        "/ysKBAx7/KBAlwsKBAhtsKBAvssKBAtqsKBA/hsKBAv2/KBAt4/KBA/gsKBAh9oDBA99rKBA91rKBA31rKBA11rKBA71rKBAhzrKBA7xrKBA1vrKBAzwrKBA/vrKBAjt"
+        "rKBA9rrKBA3rrKBAlqrKBAxprKBAvlrKBApgrKBAl+qKBAv2qKBA56mDBA53qKBA97qKBAn1qKBAzzqKBAztqKBA7smDBA7pqKBA3vqKBAxxqKBApp/KBA1lqKBAtkqK"
+        "BAxiqKBA/kqKBA3l/KBAz3pKBA71pKBAhskDBAxupKBAp9oKBApopKBAr7+KBA9jpKBAx8+KBA7++KBAh0zKBA9zzKBAp9oKBAzjpKBAzi8JBA9v6KBAj8oKBA97oKBA"
+        "z7oKBA73oKBAz4oKBA1xiDBAr5+KBAruoKBA31oKBA/ooKBA7loKBAtniDBAtloKBAtsoKBAl9nKBA10+KBAt6nKBAt0nKBAhwnKBAnknKBAzkhDBAlhnKBAtt+KBA98"
+        "mKBAzkgDBA75mKBApq+KBAj4mKBAr1mKBC3zmKBA1m/CBA7+tDBA//+CBA5qmKBA/j+CBA7jmKBAhjmKBAvpmKBAz+lKBAl8lKBA14lKBAj8lKBA15lKBA54lKBAh4lK"
+        "BAx+9CBAn9lKBAztlKBA3plKBAv99KBAhklKBArklKBA5j9CBArxlKBAj6kKBAl78CBAn48CBA50kKBA1tkKBAtvkKBA1vkKBAh49KBA7skKBA3pkKBAlqkKBA7mkKBA"
+        "t/5DBAv9jKBA1r7CBAl4jKBAp36CBAxvjKBA5ujKBAltjKBA3x5CBApqjKBAhpjKBAj/4CBAnx4CBA96iKBA95iKBA9n9KBAt4iKBApn9KBArn9KBAvuiKBAntiKBA/r"
+        "iKBA5qiKBAxmiKBAxh9KBAhhiKBA/v2CBAx/hKBArq2CBAx8hKBA15rDBA1yhKBA150CBAp40CBAzv0CBAl08KBAvz8KBA5khKBA9k0CBAhl0CBA1i0CBAjh0CBCvihK"
+        "BAxihKBA9/gKBAhx8KBA/7gKBArw8KBAtr8KBAhzyCBAhwgKBAnsgKBApogKBA9m8KBA5yxCBA7//JBA1rxCBAhpxCBAv8/JBA52/JBAzi8KBAzx/JBAhx/JBA5w/JBA"
+        "h+vCBAtrvCBAvrvCBAjn/JBA917KBAt7uCBA55+JBA15+JBA7z7KBAruuCBApp+JBAvs7KBAho+JBAto+JBA1m+JBAr+sCBAzg+JBA5m7KBAv69JBA729JBA3y9JBA7j"
+        "7KBA10rCBA5yrCBA3h7KBA5prCBA5/8JBAzjrCBAn+8JBA/38JBAr38JBAjqqCBAzlqCBA7x8JBAt9pCBA/w8JBAjijDBA566KBAht8JBAho8JBAz36KBAvk8JBAjtvK"
+        "BAh+oCBAn9oCBAt/iDBA9+iDBA147JBAx47JBA/+0JBAny6KBA9v7JBArw7JBApv7JBA/tzKBAlu7JBAju7JBAxt7JBAhr7JBA3lnCBAnr7JBA5n7JBAvj7JBA9+6JBA"
+        "zn7JBAh+6JBAv76JBAx06JBA7k7JBAv96JBAt96JBAv86JBA92mCBA1jmCBAjtmCBA5n6KBAvr6JBAtr6JBApp6JBAj+iCBAxk6JBAjolCBAjl6KBA9k6KBA//kCBA/t"
+        "kCBAvk6KBAn25JBAx15JBA905JBA705JBA9w5JBAhz5JBA3q5JBAxt5JBAlk5JBApp5JBAll5JBAxj5JBAx+5KBA/94JBAh84JBAz85KBAn24JBAj24JBA91hCBA/u4J"
+        "BAzu4JBAn55KBA/s4JBA/wiLBA7xgCBAtmgCBA/w5KBAvw5KBA/y3JBAnu3JBAvk3JBA732JBA3y+BBAzy2JBApx2JBA3r2JBAhm2JBAzq9BBAr94DBA/g2JBA/h2JBA"
+        "5+1JBA/v4DBA1w1JBAvq1JBA9g6BBAp/5BBA900JBAlv0JBAnt0JBAvr5BBA3s0JBA/6zJBCjxzJBA92zJBAl/yJBAv9yJBAn/2BBAnmyJBA1l4KBAzjyJBA1n2BBA5g"
+        "4KBAhzxJBAlkuKBAltxJBAjr0BBA79zBBA143KBAn43KBA1hxJBAj/yBBA103KBAv2yBBAn/wJBAp/wJBAv9wJBA3kyBBAhywJBAht3KBA3twJBA9lwJBApkwJBAzgwJ"
+        "BA1j3KBAztvBBAxvvJBA38uJBA/wuJBA/z2KBAjy2KBAxquJBAl0sBBAzx2KBA7wsBBArgsBBAn4rBBA11tJBAhs2KBA9xtJBA1xtJBApxtJBA3wtJBArwtJBAjutJBA"
+        "7hqB",
+    [TOK_TO_LOWER] =
+        "hCyBgCmDsBgCCMgCiBvBCEFCDPCDtBCCAzHBFCEAkNBDCCA8MBACCC6MBACDA+EBA0MBA2MBACCA6MBA+MCAmNBAiNBACEAmNBAqNCAsNBFCCA0NBACCA0NDACCA0NBA"
+        "CCCyNBDCCA2NBACEACIAEBACCAEBACCAEBRCDRCDAEBDCCAjGBAxDBnBCCAlICRCIA2iVBACCAnKBAwiVDACCAnMBAqEBAuEBJCiJDCEACJAoHHAsCCEqCCAgECC+DCg"
+        "BgCCQgCkBAQJXCGA5DDACCAPBACDElIBegFB+BgCxBhBCK1BCCAeBNCD/CCDqCgDq6CqCgmOCAgmOGAgmOzW+Eg9rCBKQ0kCACH0Ch8FDEh8FhK1ECKA/7OC/CCKORJK"
+        "RLORJORJKRMHRJORZORJORJORJCRBC1EBATMGtFBATMCRBCpGNCRBChHBAPMChIBC9HBATqJA71OEA/rQBAtkQHA4BuBegBUACzZyB0Bx5B+CgDxBACCAv/UBAtuHBAv"
+        "+UDFCCA5hVBA7/UBA/hVBA9hVCACDACJC/jVBjDCJDCFACuqetBCUbCoENCE9BCLDCCApglCBJCFACCAxyyCDDCETCCAp0yCBA/0yCBA30yCBAj0yCBAp0yCCAlxyCBA"
+        "1yyCBArxyCBAg6BBPCCAhDBAn0yCBAxjlCBDCCAv2yCBPCCAjkzCZACs5VyBgCmmBuCwCpEmCwC9EUuCCcuCCMuCCCuCr3BkDgE+EqBgC75C+BgChsV+BgChCwB2Boye"
+        "iCkC",
+    [TOK_BARE_LONG] =
+        "ruCCnuC+tCBCnuC3uC/LCn6C+5CBCn6C36CoCCy8C3+C2BCm+C+9CBCn+C+9CBCm+C3+C/HCimD1mD/DCmqD+pDBCnqD+pDBCmqD3qDwEC5uDvuDBC5uDvuDBC5uD/uD"
+        "opDCl4G15GCCn4G15GCCp4G15GCCr4G15GCCt4G15GECx4G15GuBC+5G15GBC/5G15Gqg+BCn6kC+5kCBCn6kC36kCwLC5llCwllCCC5llC9llC8HC4tlCvtlCBC5tlC"
+        "vtlCj9uBC3q0Dlr0DBC4q0Dlr0DBD4q0Dlr0Dur0DBD4q0Dlr0Dvr0DBD4q0Dlr0Dwr0DBD4q0Dlr0Dxr0DBD4q0Dlr0Dyr0D3CC5t0Dlr0DBC6t0Dlr0DBD5t0Dlr0D"
+        "ur0DBD6t0Dlr0Dur0DBD5t0Dlr0Dvr0DBD6t0Dlr0Dvr0D",
+    [TOK_LOWER_LONG] =
+        "wJCpDnY",
+};
+
+static chars_range    tok__pool[3000];
+static chars_table    tok__table[TOK_TABLES];
+static pthread_once_t tok__unpacked = PTHREAD_ONCE_INIT;
+
+static void tok__unpack(void) {
+    size_t n = 0;
+    for (int i = 0; i < TOK_TABLES; i++) {
+        const chars_kind kind = i >= TOK_BARE_LONG ? CHARS_LONG : i >= TOK_TO_BARE ? CHARS_MAP : CHARS_SET;
+        tok__table[i] = chars_unpack(kind, tok__packed[i], tok__pool + n, sizeof tok__pool / sizeof *tok__pool - n);
+        n += tok__table[i].n;
+    }
+}
+
+static const chars_range *tok__chars(int table, uint32_t c) { return chars_find(&tok__table[table], c); }
+
+/* The number of a well-formed character. */
+static uint32_t tok__point(const uint8_t *p, size_t len) {
+    uint32_t c = len == 1 ? p[0] : p[0] & 0x7fu >> len;
+    for (size_t i = 1; i < len; i++) c = c << 6 | (p[i] & 0x3f);
+    return c;
+}
+
+static void tok__add_point(str *s, uint32_t c) {
+    const int     len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    uint8_t       b[4] = {(uint8_t)c};
+    static const uint8_t lead[5] = {0, 0, 0xc0, 0xe0, 0xf0};
+    for (int i = len - 1; len > 1 && i >= 0; i--, c >>= 6) b[i] = (uint8_t)(i ? 0x80 | (c & 0x3f) : lead[len] | c);
+    str_add(s, b, (size_t)len);
+}
+
+/* The longest token at the beginning of the word, *n bytes of it; -1: none. */
+static int32_t tok__longest(const tok_vocab *v, bytes w, size_t *n) {
+    int32_t best = -1;
+    *n = 0;
+    for (size_t i = 0, node = 0; i < w.n && (node = tok__trie_step(&v->trie, (uint32_t)node, w.p[i])); i++)
+        if (v->trie.id[node] >= 0) best = v->trie.id[node], *n = i + 1;
+    return best;
+}
+
+static bool tok__put_unknown(tok__run *r) {
+    if (r->v->unk < 0) return err_set(r->e, EXIT_INPUT, "%s: the vocabulary has no unknown token, expected one for this text", r->v->g->path);
+    tok_ids_add(r->out, r->v->unk);
+    return true;
+}
+
+/* Ends the word in buf. In the file, a token that begins a word is led by U+2581. A word that is not made of tokens is unknown as a whole. */
+static bool tok__bert_word(tok__run *r) {
+    const bytes  w = str_bytes(&r->buf);
+    const size_t before = r->out->n;
+    bool         ok = r->chars <= TOK_WORD_MAX;
+    for (size_t at = 0, n; ok && at < w.n; at += n) {
+        const int32_t id = tok__longest(r->v, (bytes){w.p + at, w.n - at}, &n);
+        ok = id >= 0 && (at ? n < 3 || !tok__is_space(w.p + at) : n > 3);
+        if (ok) tok_ids_add(r->out, id);
+    }
+    if (!ok) r->out->n = before, ok = tok__put_unknown(r);
+    str_clear(&r->buf);
+    r->chars = 0;
+    return ok;
+}
+
+static bool tok__bert_end(tok__run *r) { return !r->chars || tok__bert_word(r); }
+
+static void tok__bert_add(tok__run *r, uint32_t c) {
+    if (!r->chars++) str_add(&r->buf, tok__space.p, 3);
+    tok__add_point(&r->buf, c);
+}
+
+/* A character as the model sees it. */
+static bool tok__bert_put(tok__run *r, uint32_t c) {
+    if (tok__chars(TOK_IS_WHITE, c)) return tok__bert_end(r);
+    const bool alone = tok__chars(TOK_IS_PUNCT, c);
+    if (alone && !tok__bert_end(r)) return false;
+    tok__bert_add(r, c);
+    return !alone || tok__bert_end(r);
+}
+
+static bool tok__bert_lower(tok__run *r, uint32_t c) {
+    if (!r->v->lower) return tok__bert_put(r, c);
+    const chars_range *t = tok__chars(TOK_LOWER_LONG, c);
+    bool               ok = true;
+    for (int i = 1; t && i < 4 && t->at[i] && ok; i++) ok = tok__bert_put(r, t->at[i]);
+    if (t) return ok;
+    t = tok__chars(TOK_TO_LOWER, c);
+    return tok__bert_put(r, c + (t ? t->at[3] : 0));
+}
+
+/* A syllable of Hangul is two or three letters (The Unicode Standard, 3.12). */
+static bool tok__bert_hangul(tok__run *r, uint32_t c) {
+    const uint32_t i = c - 0xac00, tail = i % 28;
+    return tok__bert_lower(r, 0x1100 + i / 588) && tok__bert_lower(r, 0x1161 + i % 588 / 28) && (!tail || tok__bert_lower(r, 0x11a7 + tail));
+}
+
+/* Takes the accents off: the canonical decomposition without nonspacing marks. */
+static bool tok__bert_bare(tok__run *r, uint32_t c) {
+    if (!r->v->bare) return tok__bert_lower(r, c);
+    if (c >= 0xac00 && c < 0xd7a4) return tok__bert_hangul(r, c);
+    if (tok__chars(TOK_IS_MARK, c)) return true;
+    const chars_range *t = tok__chars(TOK_BARE_LONG, c);
+    bool               ok = true;
+    for (int i = 1; t && i < 4 && t->at[i] && ok; i++) ok = tok__bert_lower(r, t->at[i]);
+    if (t) return ok;
+    t = tok__chars(TOK_TO_BARE, c);
+    return tok__bert_lower(r, c + (t ? t->at[3] : 0));
+}
+
+static bool tok__bert_char(tok__run *r, uint32_t c) {
+    if (tok__chars(TOK_IS_DROPPED, c)) return true;
+    if (tok__chars(TOK_IS_WHITE, c)) return tok__bert_end(r);
+    if (!tok__chars(TOK_IS_HAN, c)) return tok__bert_bare(r, c);
+    return tok__bert_end(r) && tok__bert_bare(r, c) && tok__bert_end(r);
+}
+
+static bool tok__bert_text(tok__run *r, bytes t) {
+    bool ok = true;
+    pthread_once(&tok__unpacked, tok__unpack);
+    for (size_t i = 0; i < t.n && ok;) {
+        const size_t   len = (size_t)utf8_len(t.p + i, t.n - i);
+        const uint8_t  b = t.p[i];
+        if (len == 1 && ((b >= 'a' && b <= 'z') || (b >= '0' && b <= '9'))) tok__bert_add(r, b);
+        else if (len) ok = tok__bert_char(r, tok__point(t.p + i, len));
+        i += len ? len : 1;
+    }
+    return ok && tok__bert_end(r);
+}
+
+/* --- encode: words of unigrams (t5), as transformers does --- */
+
+/* Offers a token of the word from `from` to `to`. The first of several equals stays. */
+static void tok__t5_offer(tok__run *r, size_t from, size_t to, int32_t id, double score) {
+    tok__best *b = &r->best[to];
+    score += r->best[from].score;
+    if (b->from == UINT32_MAX || score > b->score) *b = (tok__best){score, (uint32_t)from, 0, id};
+}
+
+/* Finds the tokens with the best sum of scores (Viterbi): from each character on, every token that begins there; the character alone is unknown where
+ * it is no token. */
+static void tok__t5_best(tok__run *r, bytes w) {
+    const tok_vocab *v = r->v;
+    for (size_t i = 0; i <= w.n; i++) r->best[i] = (tok__best){.from = i ? UINT32_MAX : 0};
+    for (size_t at = 0, len; at < w.n; at += len) {
+        bool     alone = false;
+        uint32_t node = 0;
+        len = (size_t)utf8_len(w.p + at, w.n - at);
+        for (size_t to = at; to < w.n && (node = tok__trie_step(&v->trie, node, w.p[to])); to++) {
+            const int32_t id = v->trie.id[node];
+            if (id < 0) continue;
+            tok__t5_offer(r, at, to + 1, id, tok__score(v, id));
+            alone = alone || to + 1 - at == len;
+        }
+        if (!alone) tok__t5_offer(r, at, at + len, -1, v->unk_score);
+    }
+    for (size_t to = w.n; to; to = r->best[to].from) r->best[r->best[to].from].next = (uint32_t)to;
+}
+
+/* A character without a token: the tokens of its bytes, if there are such; else the unknown token, once for several in a row. */
+static bool tok__t5_unknown(tok__run *r, bytes c) {
+    const tok_vocab *v = r->v;
+    bool             all = true;
+    for (size_t i = 0; i < c.n; i++) all = all && v->byte_id[c.p[i]] >= 0 && tok__type(v, v->byte_id[c.p[i]]) == TOK_BYTE;
+    for (size_t i = 0; all && i < c.n; i++) tok_ids_add(r->out, v->byte_id[c.p[i]]);
+    if (all) r->unk = false;
+    else if (!r->unk) return r->unk = true, tok__put_unknown(r);
+    return true;
+}
+
+/* Ends the word in buf. */
+static bool tok__t5_word(tok__run *r) {
+    const bytes w = str_bytes(&r->buf);
+    bool        ok = true;
+    if (r->best_cap <= w.n) {
+        r->best_cap = w.n + w.n / 2 + 64;
+        r->best = mem_grow(r->best, r->best_cap, sizeof *r->best);
+    }
+    tok__t5_best(r, w);
+    for (size_t at = 0, to; at < w.n && ok; at = to) {
+        to = r->best[at].next;
+        const int32_t id = r->best[to].id;
+        if (id < 0) ok = tok__t5_unknown(r, (bytes){w.p + at, to - at});
+        else tok_ids_add(r->out, id), r->unk = false;
+    }
+    str_clear(&r->buf);
+    return ok;
+}
+
+/* Adds bytes to the word. U+2581 begins another one, unless it follows one, or tokens reach over words. */
+static bool tok__t5_add(tok__run *r, bytes c) {
+    const bytes w = str_bytes(&r->buf);
+    const bool  space = c.n == 3 && tok__is_space(c.p), after = w.n >= 3 && tok__is_space(w.p + w.n - 3);
+    if (w.n > TOK_INPUT_MAX) return err_set(r->e, EXIT_INPUT, "a word of %zu bytes, expected at most %d", w.n, TOK_INPUT_MAX);
+    if (space && !after && w.n && r->v->spaces_lead && !tok__t5_word(r)) return false;
+    str_add(&r->buf, c.p, c.n);
+    return true;
+}
+
+static bool tok__is_white(uint32_t c) {
+    return c == ' ' || (c >= 9 && c <= 13) || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029
+        || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+/* A character of the normalised text. */
+static bool tok__t5_char(tok__run *r, bytes c) {
+    if (!r->v->squeeze) return tok__t5_add(r, c.n == 1 && *c.p == ' ' ? tok__space : c);
+    if (tok__is_white(tok__point(c.p, c.n))) {
+        r->gap = true;
+        r->lead = r->lead || !r->first;
+        return true;
+    }
+    const bool lead = r->gap && r->lead && !(c.n == 3 && tok__is_space(c.p));
+    r->gap = r->lead = r->first = false;
+    return (!lead || tok__t5_add(r, tok__space)) && tok__t5_add(r, c);
+}
+
+static bool tok__t5_chars(tok__run *r, bytes t) {
+    bool ok = true;
+    for (size_t i = 0, len; i < t.n && ok; i += len) {
+        len = (size_t)utf8_len(t.p + i, t.n - i);
+        ok = tok__t5_char(r, (bytes){t.p + i, len});
+    }
+    return ok;
+}
+
+/* What the shortest key at the beginning of t becomes. false: no key. */
+static bool tok__map_find(const tok__map *m, bytes t, bytes *to) {
+    uint32_t base = m->n ? tok__map_base(0, tok__unit(m, 0)) : 0;
+    for (size_t k = 0; m->n && k < t.n; k++) {
+        const uint32_t i = tok__map_child(m, base, t.p[k]);
+        if (!i) return false;
+        base = tok__map_base(i, tok__unit(m, i));
+        if (!(tok__unit(m, i) >> 8 & 1)) continue;
+        const char *text = (const char *)m->text + (tok__unit(m, base) & 0x7fffffff);
+        *to = bytes_of(text);
+        return true;
+    }
+    return false;
+}
+
+/* Normalises one grapheme cluster: a short one as a whole (the first key at its beginning stands for all of it), the characters of a long one, or of one
+ * without a key, one by one. */
+static bool tok__t5_cluster(tok__run *r, bytes t) {
+    bytes to;
+    bool  ok = true;
+    if (t.n < 6 && tok__map_find(&r->v->map, t, &to)) return tok__t5_chars(r, to);
+    for (size_t i = 0, len; i < t.n && ok; i += len) {
+        len = (size_t)utf8_len(t.p + i, t.n - i);
+        const bytes c = {t.p + i, len};
+        ok = tok__t5_chars(r, tok__map_find(&r->v->map, c, &to) ? to : c);
+    }
+    return ok;
+}
+
+/* Bytes of the grapheme cluster at the beginning of t; 0, and the error is set: PCRE2 fails. Without a map nothing depends on clusters. */
+static size_t tok__cluster(tok__run *r, bytes t) {
+    if (!r->v->map.n) return (size_t)utf8_len(t.p, t.n);
+    if (t.p[0] < 0x80 && t.p[0] != '\r' && (t.n == 1 || t.p[1] < 0x80)) return 1;
+    return tok__match(r, r->v->code[0], t.p, t.n, 0) > 0 ? pcre2_get_ovector_pointer(r->match)[1] : 0;
+}
+
+static bool tok__t5_text(tok__run *r, bytes t, bool prefix) {
+    str  valid = {0};
+    bool ok = true;
+    if (!utf8_whole(t)) str_utf8(&valid, t), t = str_bytes(&valid);
+    r->gap = true, r->lead = prefix && r->v->space_prefix, r->first = prefix, r->unk = false;
+    if (!r->v->squeeze && r->lead) ok = tok__t5_add(r, tok__space);
+    for (size_t i = 0, n; i < t.n && ok; i += n) {
+        n = tok__cluster(r, (bytes){t.p + i, t.n - i});
+        ok = n && tok__t5_cluster(r, (bytes){t.p + i, n});
+    }
+    str_drop(&valid);
+    return ok && (!r->buf.n || tok__t5_word(r));
+}
+
+static bool tok__text(tok__run *r, bytes t, bool prefix) {
+    switch (r->v->kind) {
+    case TOK_BERT: return tok__bert_text(r, t);
+    case TOK_T5: return tok__t5_text(r, t, prefix);
+    default: return r->v->raw ? tok__raw_text(r, t, prefix) : tok__bytes(r, t);
+    }
+}
+
 /* --- encode: user and control tokens in a text split it first. Control tokens count only under TOK_SPECIAL. From left
  * to right, the longest one at a place is taken (as in the tokenizers library). Spaces beside it are never stripped. --- */
 
@@ -3985,7 +4686,7 @@ static bool tok__encode_parts(tok__run *r, bytes t, const tok_span *span, size_t
             continue;
         }
         bytes text = {t.p + from, i - from};
-        if (text.n && !(v->raw ? tok__raw_text(r, text, prefix) : tok__bytes(r, text))) return false;
+        if (text.n && !tok__text(r, text, prefix)) return false;
         if (id < 0) return true;
         tok_ids_add(r->out, id);
         from = i += v->text[id].n;
@@ -4013,6 +4714,7 @@ static bool tok_encode_spans(const tok_vocab *v, bytes text, const tok_span *spa
     pcre2_match_data_free(r.match);
     mem_free(r.sym);
     mem_free(r.heap);
+    mem_free(r.best);
     mem_free(r.cut[0]);
     mem_free(r.cut[1]);
     str_drop(&r.buf);
@@ -4119,7 +4821,7 @@ static void tok_decode(const tok_vocab *v, const int32_t *id, size_t n, bool spe
  * they are made; nothing recurses, so that nested values need no stack. An error leaves the function through val_fail (longjmp to val_run); so
  * no function here returns one, and a caller keeps no heap memory of its own across a call.
  * Public: val_*.
- * Opens: val, val_chars, val_str, val_buf, val_list, val_dict, val_pair, val_iter, val_func, val_class, val_object, val_args, val_env, val_big, val_span, val_spans, val_json_form. */
+ * Opens: val, val_str, val_buf, val_list, val_dict, val_pair, val_iter, val_func, val_class, val_object, val_args, val_env, val_big, val_span, val_spans, val_json_form. */
 
 /* One character: a Unicode code point; VAL_BYTE + b is a byte b that belongs to no UTF-8 character. VAL_INPUT says where it comes from: set, a
  * message wrote it; clear, the template. Operations move whole val_chr, so the origin passes through each of them. Compare and hash under VAL_CHAR. */
@@ -4730,71 +5432,23 @@ static const char *const val__packed[VAL_SETS] = {
         "BCmDmDBCmDpDBCmDsDBDmDmDpDBDmDmDsDBCzD0DBCzD0DNC0rB2rBBC0rBlrBBC0rBrrBBC+rB2rBBC0rBtrB",
 };
 
-/* A set: at is {first, last, step}; a map: {first, last, step, delta modulo 2^32}; longer forms: {from, to, to, to or 0}. */
-typedef struct {
-    uint32_t at[4];
-} val_chars;
-
-enum { VAL_RANGES = 3500 };
-
-static val_chars   val__pool[VAL_RANGES];
-static const val_chars *val__set[VAL_SETS + 1];                /* [set] .. [set + 1]: its ranges, sorted */
+static chars_range    val__pool[3500];
+static chars_table    val__set[VAL_SETS];
 static pthread_once_t val__unpacked = PTHREAD_ONCE_INIT;
-
-static uint32_t val__vlq(const char **p) {
-    uint32_t n = 0;
-    for (int shift = 0;; shift += 5) {
-        const char c = *(*p)++;
-        const uint32_t d = (uint32_t)(c >= 'a' ? c - 'a' + 26 : c >= 'A' ? c - 'A' : c >= '0' ? c - '0' + 52 : c == '+' ? 62 : 63);
-        n |= (d & 31) << shift;
-        if (d < 32) return n;
-    }
-}
-
-/* Reads one entry of a table; `last` is the last character of the entry before it. */
-static val_chars val__unpack_one(int set, const char **p, uint32_t *last) {
-    val_chars r = {{*last + val__vlq(p)}};
-    const uint32_t n = val__vlq(p);
-    if (set >= VAL_UPPER_LONG) {
-        for (uint32_t i = 0; i < n; i++) r.at[1 + i] = val__vlq(p);
-        *last = r.at[0];
-        return r;
-    }
-    r.at[2] = 1 + (n & 1);
-    *last = r.at[1] = r.at[0] + (n >> 1) * r.at[2];
-    if (set >= VAL_TO_UPPER) {
-        const uint32_t d = val__vlq(p);
-        r.at[3] = d & 1 ? 0u - (d >> 1) : d >> 1;
-    }
-    return r;
-}
 
 static void val__unpack(void) {
     size_t n = 0;
     for (int set = 0; set < VAL_SETS; set++) {
-        uint32_t last = 0;
-        val__set[set] = val__pool + n;
-        for (const char *p = val__packed[set]; *p;) {
-            ASSERT(n < VAL_RANGES);
-            val__pool[n++] = val__unpack_one(set, &p, &last);
-        }
+        const chars_kind kind = set >= VAL_UPPER_LONG ? CHARS_LONG : set >= VAL_TO_UPPER ? CHARS_MAP : CHARS_SET;
+        val__set[set] = chars_unpack(kind, val__packed[set], val__pool + n, sizeof val__pool / sizeof *val__pool - n);
+        n += val__set[set].n;
     }
-    val__set[VAL_SETS] = val__pool + n;
 }
 
 /* The entry that the character is in, NULL: none. */
-static const val_chars *val_chars_find(int set, val_chr c) {
+static const chars_range *val_chars_find(int set, val_chr c) {
     pthread_once(&val__unpacked, val__unpack);
-    const val_chars *lo = val__set[set], *hi = val__set[set + 1];
-    while (lo < hi) {
-        const val_chars *mid = lo + (hi - lo) / 2;
-        if (mid->at[0] > c) hi = mid;
-        else lo = mid + 1;
-    }
-    if (lo == val__set[set]) return NULL;
-    lo--;
-    if (set >= VAL_UPPER_LONG) return lo->at[0] == c ? lo : NULL;
-    return c <= lo->at[1] && (c - lo->at[0]) % lo->at[2] == 0 ? lo : NULL;
+    return chars_find(&val__set[set], c);
 }
 
 /* Whether a character, with or without its origin, is in a set. */
@@ -6650,14 +7304,14 @@ static bool filter__is_word(val_chr c) { return VAL_CHAR(c) == '_' || filter__is
 static int filter__decimal(val_chr chr) {
     const val_chr c = VAL_CHAR(chr);
     if (c < 128) return c >= '0' && c <= '9' ? (int)(c - '0') : -1;
-    const val_chars *r = val_chars_find(VAL_IS_DECIMAL, c);
+    const chars_range *r = val_chars_find(VAL_IS_DECIMAL, c);
     return r ? (int)((c - r->at[0]) % 10) : -1;
 }
 
 /* Appends a character in another case: by the longer forms, else by the map. False: neither has it, and nothing is appended. */
 static bool filter__put_mapped(val_env *env, val_buf *b, val_chr chr, int map, int longer) {
     const val_chr       c = VAL_CHAR(chr), origin = chr & VAL_INPUT;
-    const val_chars *r = val_chars_find(longer, c);
+    const chars_range *r = val_chars_find(longer, c);
     for (int i = 1; r && i < 4 && r->at[i]; i++) val_buf_chr(env, b, r->at[i] | origin);
     if (r) return true;
     r = val_chars_find(map, c);

@@ -1,6 +1,7 @@
 /* Fuzzes texts and vocabularies. First byte of the input below 0x80: the rest is a text for a tiny vocabulary and must decode
- * to the same bytes, in one piece and as a stream. Else: tokens, merges, types and keys of a vocabulary, each line ended by
- * FF, then a text; a vocabulary that loads must encode it, and the ids must decode. */
+ * to the same bytes, in one piece and as a stream. Else: tokens, merges, types and keys of a vocabulary, and changes of the
+ * character map of the tiny one (pairs of a place and what is added to the byte there), each line ended by FF, then a text; a
+ * vocabulary that loads must encode it, and the ids must decode. */
 #include "program.h"
 #include "tok_mem.h"
 
@@ -61,20 +62,36 @@ static bytes fz_line(bytes *in) {
     return line;
 }
 
+static void fz_add_map(tm_file *f, bytes changes) {
+    str map = tm_map_file();
+    for (size_t i = 0; i + 3 < changes.n; i += 3) map.p[(changes.p[i] | (size_t)changes.p[i + 1] << 8) % map.n] += (char)changes.p[i + 2];
+    if (changes.n % 3 == 1) map.n = map.n * changes.p[changes.n - 1] / 256;
+    str hex = tm_hex(str_bytes(&map));
+    tm_add(f, TM_MAP, 'H', hex.p, hex.n);
+    str_drop(&map), str_drop(&hex);
+}
+
 static void fz_tok_vocab(bytes in) {
-    static const char *const models[] = {"llama", "gpt2", "gemma4"}, *const ids[] = {"bos", "eos", "unknown", "eot", "fim_pad"},
-                      *const flags[] = {"add_bos_token", "add_eos_token", "add_space_prefix", "ignore_merges"};
+    static const char *const models[] = {"llama", "gpt2", "gemma4", "bert", "t5"}, *const ids[] = {"bos", "eos", "unknown", "eot", "fim_pad"},
+                      *const flags[] = {"add_bos_token", "add_eos_token", "add_space_prefix", "ignore_merges", "remove_extra_whitespaces", "normalizer.lowercase"};
     unsigned how = in.p[0];
     tm_file  f = {0};
-    str      file = {0}, types = {0};
+    str      file = {0}, types = {0}, scores = {0};
     in.p++, in.n--;
-    bytes tokens = fz_line(&in), merges = fz_line(&in), kinds = fz_line(&in), keys = fz_line(&in);
+    bytes tokens = fz_line(&in), merges = fz_line(&in), kinds = fz_line(&in), keys = fz_line(&in), changes = {0};
+    if (how % 5 >= 3) changes = fz_line(&in);
     for (size_t i = 0; i < kinds.n; i++) str_fmt(&types, "%s%d", i ? "\t" : "", kinds.p[i] % 8);
-    tm_add(&f, "tokenizer.ggml.model", 'S', models[how % 3], strlen(models[how % 3]));
+    tm_add(&f, "tokenizer.ggml.model", 'S', models[how % 5], strlen(models[how % 5]));
+    if (how % 5 >= 3) fz_add_map(&f, changes);
+    for (size_t i = 0, n = 1; how % 5 >= 3 && i < n; i++) {          /* as many scores as tokens */
+        for (size_t k = 0; !i && k < tokens.n; k++) n += tokens.p[k] == '\t';
+        str_fmt(&scores, "%s-%zu", i ? "\t" : "", i * 7 % 5);
+    }
+    if (scores.n) tm_add(&f, TM_SCORES, 'F', scores.p, scores.n);
     tm_add(&f, TM_TOKENS, 'A', (const char *)tokens.p, tokens.n);
     tm_add(&f, TM_MERGES, 'A', (const char *)merges.p, merges.n);
     if (types.n) tm_add(&f, TM_TYPES, 'I', types.p, types.n);
-    for (size_t i = 0; i < keys.n && i < 9; i++) {
+    for (size_t i = 0; i < keys.n && i < 11; i++) {
         char key[60], num[8];
         snprintf(key, sizeof key, i < 5 ? "tokenizer.ggml.%s_token_id" : "tokenizer.ggml.%s", i < 5 ? ids[i] : flags[i - 5]);
         snprintf(num, sizeof num, "%d", i < 5 ? keys.p[i] : keys.p[i] & 1);
@@ -84,12 +101,12 @@ static void fz_tok_vocab(bytes in) {
     tm__num(&file, 3, 4), tm__num(&file, 0, 8), tm__num(&file, f.n_kv, 8);
     str_add(&file, f.body.p, f.body.n);
     gguf_file  g;
-    tok_vocab *v = fz_open(&g, &file, how & 0x40 ? "default" : NULL);
+    tok_vocab *v = fz_open(&g, &file, how & 0x40 && how % 5 < 3 ? "default" : NULL);
     for (int32_t id = 0; v && id < tok_count(v); id++) ASSERT(tok_piece(v, id).n <= tok_text(v, id).n);
     if (v) fz_text(v, in, 0, false), fz_text(v, in, TOK_SPECIAL | TOK_BOS | TOK_EOS, false);
     tok_free(v);
     gguf_close(&g);
-    str_drop(&f.body), str_drop(&file), str_drop(&types);
+    str_drop(&f.body), str_drop(&file), str_drop(&types), str_drop(&scores);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

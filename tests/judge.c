@@ -3,6 +3,7 @@
  *
  *   words                    words N, then N lines: `-` where a token has no bytes of its own, else they in hexadecimal after `=`, and a last line: id of
  *                            each token that ends an answer
+ *   tokens LEN               LEN bytes follow: a text -> its tokens | error CODE MESSAGE
  *   build KIND FORM LEN      LEN bytes follow: a constraint. KIND: gbnf, regex, schema. FORM of JSON: match (every order, blank and spelling), plain (the
  *                            schema's order of keys, no blanks), any (any order, no blanks), blank (schema's order, a blank may come), lines
  *                            -> held MICROSECONDS | refused CODE MICROSECONDS MESSAGE
@@ -193,6 +194,15 @@ static void jd_read(str *s, size_t n) {
     }
 }
 
+static void jd_put_tokens(bytes text) {
+    tok_ids ids = {0};
+    err_t   e = {0};
+    if (!tok_encode(jd_vocab, text, 0, &ids, &e)) printf("error %d %s", e.code, e.text);
+    for (size_t i = 0; i < ids.n; i++) printf("%s%d", i ? " " : "", ids.id[i]);
+    printf("\n");
+    tok_ids_drop(&ids);
+}
+
 /* The constraint that a `build` describes; NULL: it is refused. */
 static constrain *jd_build(const char *kind, const char *form, bytes text) {
     err_t      e = {0};
@@ -227,7 +237,10 @@ static void jd_command(constrain **c, const char *line) {
     unsigned long long n = 0;
     str                text = {0};
     if (!strcmp(line, "words")) jd_put_words();
-    else if (sscanf(line, "build %19s %19s %llu", kind, form, &n) == 3) {
+    else if (jd_vocab && sscanf(line, "tokens %llu", &n) == 1) {
+        jd_read(&text, n);
+        jd_put_tokens(str_bytes(&text));
+    } else if (sscanf(line, "build %19s %19s %llu", kind, form, &n) == 3) {
         jd_read(&text, n);
         constrain_close(*c);
         *c = jd_build(kind, form, str_bytes(&text));

@@ -97,7 +97,7 @@ static void tt_suites(void) {
     for (int i = 0; i < TT_VOCABS; i++) tt_suite(tt_vocabs[i]);
 }
 
-/* --- ids of the tokenizers library, for every kind of pattern: see the head of tok_oracle.txt --- */
+/* --- ids of the tokenizers library: for every kind of pattern, and of transformers for bert and t5. See the heads of the files. --- */
 
 static size_t tt_unhex(char *s) {
     size_t n = 0;
@@ -108,30 +108,104 @@ static size_t tt_unhex(char *s) {
     return n;
 }
 
-static void tt_oracle(void) {
+/* Returns the number of texts whose ids are right. A vocabulary is a file of this repository or a name of ../shared/data/vocab. */
+static int tt_recorded(const char *path, int least) {
     enum { TEXTS = 64 };
     bytes   text[TEXTS];
-    int     n = 0, at = 0, checked = 0;
+    int     n = 0, at = 0, right = 0;
     tt_open o = {0};
-    char    name[40] = "", pre[40] = "", *file = t_read("tests/data/tok_oracle.txt", NULL), *rest = NULL;
-    if (!CHECK(file)) return;
+    char    name[40] = "", pre[40] = "", *file = t_read(path, NULL), *rest = NULL;
+    if (!CHECK(file)) return 0;
     for (char *s = strtok_r(file, "\n", &rest); s; s = strtok_r(NULL, "\n", &rest)) {
         if (*s == 'T' && n < TEXTS) text[n] = (bytes){(const uint8_t *)s + 2, tt_unhex(s + 2)}, n++;
         if (*s == 'V') {
             if (o.v) tt_close(&o);
             sscanf(s, "V %39s %39s", name, pre);
-            if (!tt_open_shared(&o, name, pre)) break;
+            if (!(strchr(name, '/') ? tt_open_file(&o, name, NULL) : tt_open_shared(&o, name, pre))) break;
             at = 0;
         }
         if (*s != 'I' || at >= n) continue;
         str got = tt_line(o.v, text[at], 0);
-        CHECKF(!strcmp(got.p, s + 2), "%s %s, text %d: got %s, want %s", name, pre, at, got.p, s + 2);
+        right += CHECKF(!strcmp(got.p, s + 2), "%s %s, text %d: got %s, want %s", name, pre, at, got.p, s + 2);
         str_drop(&got);
-        at++, checked++;
+        at++;
     }
-    if (!t_skipped) CHECK(n >= 20 && checked >= 15 * n);
+    if (!t_skipped) CHECK(n >= least);
     if (o.v) tt_close(&o);
     mem_free(file);
+    return right;
+}
+
+static void tt_oracle(void) {
+    const int right = tt_recorded("tests/data/tok_oracle.txt", 20);
+    if (!t_skipped) CHECK(right >= 15 * 20);
+}
+
+static void tt_words(void) { CHECK(tt_recorded("tests/data/tok_words.txt", 60) == 4 * 60); }
+
+/* Characters of golden/bert.txt. U+2581 stands for the beginning of a word in the file. */
+static bool tt_in_golden(uint32_t c) { return (c < 0xd800 || c >= 0xe000) && c != 0x2581 && (c < 0x20000 || c % 61 == 0); }
+
+static void tt_list_item(str *s, uint64_t *n, const char *lead, uint32_t c) {
+    str item = {0};
+    str_put(&item, lead);
+    tok__add_point(&item, c);
+    tm__string(s, item.p, item.n);
+    ++*n;
+    str_drop(&item);
+}
+
+/* A bert vocabulary in which each character is a token, at the beginning of a word and behind it. */
+static str tt_all_characters(void) {
+    str      list = {0}, out = {0};
+    uint64_t n = 0;
+    for (uint32_t c = 1; c < 0x110000; c++)
+        if (tt_in_golden(c) || (c >= 0x20000 && c < 0x2fa20)) tt_list_item(&list, &n, "", c), tt_list_item(&list, &n, "▁", c);
+    str_put(&out, "GGUF");
+    tm__num(&out, 3, 4), tm__num(&out, 0, 8), tm__num(&out, 2, 8);
+    tm__string(&out, "tokenizer.ggml.model", 20), tm__num(&out, GGUF_STR, 4), tm__string(&out, "bert", 4);
+    tm__string(&out, TM_TOKENS, strlen(TM_TOKENS)), tm__num(&out, GGUF_ARR, 4), tm__num(&out, GGUF_STR, 4), tm__num(&out, n, 8);
+    str_add(&out, list.p, list.n);
+    str_drop(&list);
+    return out;
+}
+
+/* FNV-1a of the words of a text, a newline after each. */
+static uint64_t tt_words_hash(const tok_vocab *v, bytes text) {
+    tok_ids  ids = {0};
+    err_t    e = {0};
+    uint64_t h = 0xcbf29ce484222325u;
+    CHECKF(tok_encode(v, text, 0, &ids, &e), "%s", e.text);
+    for (size_t i = 0; i < ids.n; i++) {
+        bytes t = tok_text(v, ids.id[i]);
+        if (t.n > 3 && tok__is_space(t.p)) {
+            t.p += 3, t.n -= 3;
+            if (i) h = (h ^ '\n') * 0x100000001b3u;
+        }
+        for (size_t k = 0; k < t.n; k++) h = (h ^ t.p[k]) * 0x100000001b3u;
+    }
+    tok_ids_drop(&ids);
+    return (h ^ '\n') * 0x100000001b3u;
+}
+
+static void tt_bert_characters(void) {
+    static const struct { const char *name; bool lower, bare; } kinds[] = {{"uncased", true, true}, {"cased", false, false}, {"lower", true, false}, {"bare", false, true}};
+    char   *golden = t_read("tests/data/golden/bert.txt", NULL);
+    tt_open o;
+    err_t   e = {0};
+    str     text = {0};
+    if (!CHECK(golden) || !CHECKF(tt_open_mem(&o, tt_all_characters(), NULL, &e), "%s", e.text)) return;
+    for (uint32_t c = 0; c < 0x110000; c++)
+        if (tt_in_golden(c)) str_put(&text, "A"), tok__add_point(&text, c), str_put(&text, "É ");
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        char want[60];
+        o.v->lower = kinds[k].lower, o.v->bare = kinds[k].bare;
+        snprintf(want, sizeof want, "%s %016llx\n", kinds[k].name, (unsigned long long)tt_words_hash(o.v, str_bytes(&text)));
+        CHECKF(strstr(golden, want) != NULL, "the words of %s are not those of golden/bert.txt", want);
+    }
+    str_drop(&text);
+    tt_close(&o);
+    mem_free(golden);
 }
 
 /* --- round trips --- */
@@ -301,6 +375,36 @@ static void tt_models(void) {
         {4, 0, "ab  a\n\n\nb", "ab ▁ ▁a \n\n\n b"},
         {4, 0, "\n\n\n\n", "\n\n \n\n"},
         {4, 0, "\xc3▁", "hC3 hE2 h96 h81"},
+        {TM_BERT, 0, "", ""},
+        {TM_BERT, 0, "AB abc", "▁ab ▁ab c"},
+        {TM_BERT, 0, "Ábc", "▁ab c"},                           /* the longest token at each place */
+        {TM_BERT, 0, "a,bab  é", "▁a ▁, [UNK] ▁e"},             /* a word that tokens cannot make is unknown as a whole */
+        {TM_BERT, 0, "a中b", "▁a ▁中 [UNK]"},
+        {TM_BERT, 0, "a\x01\xe2\x80\x8b\xff" "b\tc\xc2\x85", "▁ab [UNK]"},  /* control characters and invalid bytes go */
+        {TM_BERT, 0, "가", "▁ᄀ ᅡ"},                           /* a syllable of Hangul is its letters */
+        {TM_BERT, 0, "İx", "▁i x"},
+        {TM_BERT, 0, "▁ x▁", "▁▁ [UNK]"},                       /* U+2581 of a text begins no word of the file */
+        {TM_BERT, 0, "[CLS] user", "[UNK] [UNK] [UNK] ▁user"},
+        {TM_BERT, TOK_SPECIAL, "[CLS]a[SEP]", "[CLS] ▁a [SEP]"},
+        {TM_BERT, TOK_BOS | TOK_EOS, "a", "[CLS] ▁a [SEP]"},
+        {TM_T5, 0, "", ""},
+        {TM_T5, 0, "  ", ""},
+        {TM_T5, 0, "ab", "▁ab"},
+        {TM_T5, 0, " ab \t\na ", "▁ab ▁a"},                     /* runs of spaces count as one, those around the text as none */
+        {TM_T5, 0, "abc", "▁ab c"},                             /* the best sum, not the longest token */
+        {TM_T5, 0, "abb", "▁a bb"},                             /* the first of two equal sums */
+        {TM_T5, 0, "Afi…", "▁a f i . . ."},
+        {TM_T5, 0, "xé", "▁ <unk> é"},
+        {TM_T5, 0, "xyzé xy", "▁ <unk> é ▁ <unk>"},             /* several unknown characters are one */
+        {TM_T5, 0, "xe\xcc\x81" "e\xcc\x82\xcc\x81", "▁ <unk> é <unk>"},
+        {TM_T5, 0, "b\xe2\x80\x8b" "b", "▁ bb"},
+        {TM_T5, 0, "a\xff" "a", "▁a <unk> a"},                   /* an invalid byte is U+FFFD */
+        {TM_T5, 0, "a▁b▁", "▁a ▁ b ▁"},
+        {TM_T5, 0, "a<user>b", "▁a <user> ▁ b"},
+        {TM_T5, TOK_MIDDLE, "ab a", "ab ▁a"},
+        {TM_T5, TOK_MIDDLE, " ab", "▁ab"},
+        {TM_T5, TOK_SPECIAL | TOK_EOS, "<s>a", "<s> ▁a </s>"},
+        {TM_T5_BYTES, 0, "a中", "▁a hE4 hB8 hAD"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tt_open o;
@@ -324,6 +428,19 @@ static void tt_flags(void) {                   /* what the file says, and the to
         {2, {{"tokenizer.ggml.ignore_merges", 'T', "0"}}, true, false, "ab ab", "ab Ġ ab"},
         {2, {{"tokenizer.ggml.bos_token_id", 0, ""}}, false, false, "a", "a"},
         {2, {{"tokenizer.ggml.pre", 0, ""}}, false, false, "ab", "ab"},
+        {TM_BERT, {{0}}, true, true, "É", "▁e"},
+        {TM_BERT, {{"tokenizer.ggml.normalizer.lowercase", 'T', "0"}}, true, true, "É A é", "[UNK] ▁A ▁é"},
+        {TM_BERT, {{"tokenizer.ggml.normalizer.strip_accents", 'T', "0"}}, true, true, "É", "▁é"},
+        {TM_BERT, {{"tokenizer.ggml.normalizer.lowercase", 'T', "0"}, {"tokenizer.ggml.normalizer.strip_accents", 'T', "1"}}, true, true, "é", "▁e"},
+        {TM_BERT, {{"tokenizer.ggml.add_sep_token", 'T', "0"}}, true, true, "a", "▁a"},
+        {TM_BERT, {{"tokenizer.ggml.add_eos_token", 'T', "0"}}, true, false, "a", "▁a"},
+        {TM_BERT, {{"tokenizer.ggml.bos_token_id", 0, ""}, {"tokenizer.ggml.eos_token_id", 0, ""}}, false, false, "a", "▁a"},      /* 101 and 102 are no tokens here */
+        {TM_BERT, {{"tokenizer.ggml.bos_token_id", 0, ""}, {"tokenizer.ggml.cls_token_id", 'U', "1"}}, true, true, "a", "▁a"},
+        {TM_T5, {{0}}, false, true, "a  a", "▁a ▁a"},
+        {TM_T5, {{"tokenizer.ggml.add_bos_token", 'T', "1"}, {"tokenizer.ggml.add_eos_token", 'T', "0"}}, true, false, "a", "▁a"},
+        {TM_T5, {{"tokenizer.ggml.add_space_prefix", 'T', "0"}}, false, true, " a a", "a ▁a"},
+        {TM_T5, {{"tokenizer.ggml.remove_extra_whitespaces", 'T', "0"}}, false, true, " a  a ", "▁ ▁a ▁ ▁a ▁"},
+        {TM_T5, {{TM_MAP, 0, ""}}, false, true, "Aa", "▁ <unk> a"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tt_open o;
@@ -466,6 +583,38 @@ static void tt_time(void) {
     }
 }
 
+/* bert and t5: words of any length, runs of one thing, clusters without an end. */
+static void tt_time_words(void) {
+    static const char *const units[] = {"a", " ", "ab", "中", "가", "é", "e\xcc\x81", "\xcc\x81", "\xff", "a ", ",", "▁", "<user>", "\xf0\x9f\x87\xa9", "\xd8\x80", "x", "\r\n", "abb"};
+    for (int t = TM_BERT; t <= TM_T5_BYTES; t++) {
+        tt_open o;
+        if (!tt_open_tiny(&o, &tm_tinies[t], NULL)) continue;
+        for (size_t k = 0; k < sizeof units / sizeof *units; k++) {
+            str     s = {0};
+            tok_ids ids = {0};
+            err_t   e = {0};
+            while (s.n < 60000) str_put(&s, units[k]);
+            double at = t_cpu();
+            CHECKF(tok_encode(o.v, str_bytes(&s), 0, &ids, &e), "%s", e.text);
+            CHECKF(t_cpu() - at < 10, "%s: %zu bytes of \"%s\" took %.1f s", tm_tinies[t].name, s.n, units[k], t_cpu() - at);
+            tok_ids_drop(&ids);
+            str_drop(&s);
+        }
+        tt_close(&o);
+    }
+}
+
+/* A text that is normalised already comes back. */
+static void tt_back_normal(void) {
+    static const struct { int tiny; const char *text; } rows[] = {{TM_BERT, "ab abc a"}, {TM_T5, "abc a bb é"}, {TM_T5, "a"}, {TM_T5_BYTES, "a中😀 ab"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tt_open o;
+        if (!tt_open_tiny(&o, &tm_tinies[rows[i].tiny], NULL)) continue;
+        tt_back(o.v, bytes_of(rows[i].text), 0, tm_tinies[rows[i].tiny].name);
+        tt_close(&o);
+    }
+}
+
 /* Long runs on which a pattern with quadratic backtracking would take minutes for 100 KB. */
 static void tt_time_every_pre(void) {
     static const char *const runs[] = {" ", "A", "7", "\n", "\xcc\x81"}, *const ends[] = {"x", "1", "中"};
@@ -500,8 +649,20 @@ static void tt_hostile(void) {
     static const struct { const char *name; int tiny; tm_kv over[5]; const char *says; } rows[] = {
         {"no model", 0, {{"tokenizer.ggml.model", 0, ""}}, "no tokenizer.ggml.model"},
         {"model of a wrong type", 0, {{"tokenizer.ggml.model", 'U', "3"}}, "expected a string"},
-        {"bert", 0, {{"tokenizer.ggml.model", 'S', "bert"}}, "\"bert\", expected llama, gpt2 or gemma4"},
-        {"t5", 0, {{"tokenizer.ggml.model", 'S', "t5"}}, "\"t5\""},
+        {"rwkv", 0, {{"tokenizer.ggml.model", 'S', "rwkv"}}, "\"rwkv\", expected llama, gpt2, gemma4, bert or t5"},
+        {"t5 without scores", TM_T5, {{TM_SCORES, 0, ""}}, "no tokenizer.ggml.scores"},
+        {"a map of numbers", TM_T5, {{TM_MAP, 'I', "1\t2"}}, "expected array of u8"},
+        {"a map of 8 bytes", TM_T5, {{TM_MAP, 'H', "0400000000000000"}}, "has 8 bytes, expected 9 to"},
+        {"a map of no units", TM_T5, {{TM_MAP, 'H', "00000000" "0000000000000000"}}, "units of the character map are 0 bytes"},
+        {"a map of half a unit", TM_T5, {{TM_MAP, 'H', "06000000" "0000000000000000"}}, "are 6 bytes, expected a multiple of 4 below 8"},
+        {"a map of units alone", TM_T5, {{TM_MAP, 'H', "08000000" "0000000000000000"}}, "are 8 bytes, expected a multiple of 4 below 8"},
+        {"a map of 4 GB", TM_T5, {{TM_MAP, 'H', "fcffffff" "0000000000000000"}}, "are 4294967292 bytes"},
+        {"a map whose text does not end", TM_T5, {{TM_MAP, 'H', "04000000" "00000000" "006162"}}, "NUL after each"},
+        {"a map whose text is not UTF-8", TM_T5, {{TM_MAP, 'H', "04000000" "00000000" "00ff00"}}, "expected UTF-8"},
+        {"a map that is a cycle", TM_T5, {{TM_MAP, 'H', "08000000" "00000000" "01040000" "00"}}, "keys of the character map"},      /* unit 1 is the child of itself */
+        {"a map without a value", TM_T5, {{TM_MAP, 'H', "08000000" "00000000" "01010000" "00"}}, "keys of the character map"},
+        {"a map with a wild value", TM_T5, {{TM_MAP, 'H', "10000000" "00000000" "010d0000" "07000080" "00000000" "00"}}, "keys of the character map"},
+        {"a map whose children are far", TM_T5, {{TM_MAP, 'H', "08000000" "00000000" "01fdff7f" "00"}}, "keys of the character map"},
         {"unknown pre", 2, {{"tokenizer.ggml.pre", 'S', "nonesuch"}}, "\"nonesuch\", expected a name of --list pre; --pre NAME"},
         {"pre of a wrong type", 2, {{"tokenizer.ggml.pre", 'U', "1"}}, "expected a string"},
         {"no tokens", 0, {{TM_TOKENS, 0, ""}}, "no tokenizer.ggml.tokens"},
@@ -699,6 +860,10 @@ static const t_case t_tok_cases[] = {
     {"tok.middle", "a text that continues another one gets no space before it", tt_middle},
     {"tok.suites", "46 of 46 texts in each of six vocabularies", tt_suites},
     {"tok.oracle", "ids equal those of the tokenizers library for each kind of pattern", tt_oracle},
+    {"tok.words", "tokens of bert and t5 equal those of transformers", tt_words},
+    {"tok.bert_characters", "BERT's words of every character equal those of the tokenizers library", tt_bert_characters},
+    {"tok.back_normal", "a text that bert or t5 need not normalise comes back", tt_back_normal},
+    {"tok.time_words", "bert and t5 are near linear in any text", tt_time_words},
     {"tok.alphabet", "256 characters stand for 256 bytes", tt_alphabet},
     {"tok.models", "merges, fallback, prefix and special tokens on tiny vocabularies", tt_models},
     {"tok.flags", "flags of the file win over the defaults", tt_flags},

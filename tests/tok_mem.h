@@ -5,7 +5,7 @@
 
 typedef struct {
     const char *key;
-    char        kind;                /* S string, A strings, I i32s, F f32s, B u8s, U u32, T bool, 0 no such key */
+    char        kind;                /* S string, A strings, I i32s, F f32s, B u8s, H u8s in hexadecimal, U u32, T bool, 0 no such key */
     const char *value;
 } tm_kv;
 
@@ -38,6 +38,10 @@ static void tm_add(tm_file *f, const char *key, char kind, const char *p, size_t
     if (kind == 'S') tm__num(&f->body, GGUF_STR, 4), tm__string(&f->body, p, n);
     else if (kind == 'U') tm__num(&f->body, GGUF_U32, 4), tm__num(&f->body, strtoull(p, NULL, 10), 4);
     else if (kind == 'T') tm__num(&f->body, GGUF_BOOL, 4), tm__num(&f->body, *p == '1', 1);
+    else if (kind == 'H') {
+        tm__num(&f->body, GGUF_ARR, 4), tm__num(&f->body, GGUF_U8, 4), tm__num(&f->body, n / 2, 8);
+        for (size_t i = 0; i + 1 < n; i += 2) tm__num(&f->body, (uint64_t)strtol((const char[]){p[i], p[i + 1], 0}, NULL, 16), 1);
+    }
     else {
         uint64_t count = 1;
         for (size_t i = 0; i < n; i++) count += p[i] == '\t';
@@ -69,6 +73,69 @@ static str tm_build(const tm_kv *base, const tm_kv *over) {
 #define TM_TYPES  "tokenizer.ggml.token_type"
 #define TM_SCORES "tokenizer.ggml.scores"
 #define TM_MERGES "tokenizer.ggml.merges"
+#define TM_MAP    "tokenizer.ggml.precompiled_charsmap"
+
+/* --- a character map: keys and what they become --- */
+
+static const char *const tm_pairs[][2] = {{"A", "a"}, {"e\xcc\x81", "é"}, {"ﬁ", "fi"}, {"\t", " "}, {"\n", " "}, {"\xe2\x80\x8b", ""}, {"…", "..."}};
+enum { TM_PAIRS = sizeof tm_pairs / sizeof *tm_pairs, TM_UNITS = 1024 };
+
+typedef struct {
+    uint32_t unit[TM_UNITS];
+    bool     used[TM_UNITS], base[TM_UNITS];   /* units; bases: no two nodes share one */
+    str      text;
+} tm_map;
+
+/* Places the children of node `i`, whose keys begin with the first `depth` bytes of key `first`. */
+static void tm__map_node(tm_map *m, uint32_t i, size_t first, size_t depth) {
+    bool child[256] = {0}, ends = false, fits = false;
+    for (size_t k = 0; k < TM_PAIRS; k++) {
+        const char *key = tm_pairs[k][0];
+        if (strlen(key) < depth || memcmp(key, tm_pairs[first][0], depth)) continue;
+        if (key[depth]) child[(uint8_t)key[depth]] = true;
+        else ends = true, first = k;
+    }
+    uint32_t base = 0;
+    while (!fits) {
+        ++base;
+        fits = !m->used[base] && !m->base[base];
+        for (uint32_t c = 1; c < 256; c++) fits = fits && !(child[c] && ((base ^ c) >= TM_UNITS || m->used[base ^ c] || !(base ^ c)));
+    }
+    m->base[base] = true;
+    m->unit[i] |= (i ^ base) << 10 | (ends ? 1u << 8 : 0);
+    if (ends) {
+        m->used[base] = true, m->unit[base] = 1u << 31 | (uint32_t)m->text.n;
+        str_add(&m->text, tm_pairs[first][1], strlen(tm_pairs[first][1]) + 1);
+    }
+    for (uint32_t c = 1; c < 256; c++)
+        if (child[c]) m->used[base ^ c] = true, m->unit[base ^ c] = c;
+    for (uint32_t c = 1; c < 256; c++)
+        for (size_t k = 0; child[c] && k < TM_PAIRS; k++)
+            if (strlen(tm_pairs[k][0]) > depth && !memcmp(tm_pairs[k][0], tm_pairs[first][0], depth) && (uint8_t)tm_pairs[k][0][depth] == c) {
+                tm__map_node(m, base ^ c, k, depth + 1);
+                break;
+            }
+}
+
+/* The map as the file holds it. The caller drops it. */
+static str tm_map_file(void) {
+    static tm_map m;
+    str           out = {0};
+    m = (tm_map){.used = {true}};
+    tm__map_node(&m, 0, 0, 0);
+    tm__num(&out, sizeof m.unit, 4);
+    str_add(&out, m.unit, sizeof m.unit);
+    str_add(&out, m.text.p, m.text.n);
+    str_drop(&m.text);
+    return out;
+}
+
+static str tm_hex(bytes b) {
+    str s = {0};
+    str_put(&s, "");
+    for (size_t i = 0; i < b.n; i++) str_fmt(&s, "%02x", b.p[i]);
+    return s;
+}
 
 /* Lists for a vocabulary of `head` tokens (type 3, the first one 2), byte tokens, and `rest` (type 1, or 4 where the
  * text is led by \2; scores -1, -2, ...). */
@@ -121,19 +188,24 @@ static const tm_tiny tm_tinies[] = {
     {"gpt2 that lacks bytes", "gpt2", "gpt-2", "<unk>\t<s>\t</s>", 'c', "\xc0\xc1\xf1\xf5\xf6\xf7\xf8\xf9\xfa\xfb\xfc\xfd\xfe\xff", "ab\tĠa\t\2ø",
      "a b\tĠ a", true},
     {"gemma4", "gemma4", NULL, "<unk>\t<s>\t</s>", 'x', "", "▁\ta\tb\té\tab\t▁a\t▁▁\t\n\t\n\n\t\n\n\n", "a b\t▁ a\t▁ ▁\t\n \n", true},
+    {"bert", "bert", NULL, "[UNK]\t[CLS]\t[SEP]", 0, "", "▁a\t▁ab\tb\tc\tbc\t▁,\t▁中\t▁e\t▁ᄀ\tᅡ\t▁i\t▁x\tx\t▁▁\t\2▁user\t▁é\t▁A", NULL, false},
+    {"t5", "t5", NULL, "<unk>\t<s>\t</s>", 0, "", "▁ab\t▁a\tbb\tb\tc\t▁\ta\tab\tabc\té\tf\ti\t.\t\2<user>", NULL, false},
+    {"t5 with byte tokens", "t5", NULL, "<unk>\t<s>\t</s>", 'x', "", "▁\t▁a\ta\tb\tab\té", NULL, false},
 };
-enum { TM_TINIES = sizeof tm_tinies / sizeof *tm_tinies };
+enum { TM_TINIES = sizeof tm_tinies / sizeof *tm_tinies, TM_BERT = 5, TM_T5 = 6, TM_T5_BYTES = 7 };
 
 /* The file of a tiny vocabulary, its keys replaced by those of `over` (NULL: none). */
 static str tm_tiny_file(const tm_tiny *t, const tm_kv *over) {
     tm_lists l = tm_lists_of(t->head, t->bytes_as, t->lack, t->rest);
+    str      map = tm_map_file(), hex = tm_hex(str_bytes(&map));
     const tm_kv base[] = {
         {"tokenizer.ggml.model", 'S', t->model}, {"tokenizer.ggml.pre", t->pre ? 'S' : 0, t->pre}, {TM_TOKENS, 'A', l.tokens.p},
         {TM_TYPES, 'I', l.types.p}, {TM_SCORES, 'F', l.scores.p}, {TM_MERGES, t->merges ? 'A' : 0, t->merges},
         {"tokenizer.ggml.bos_token_id", 'U', "1"}, {"tokenizer.ggml.eos_token_id", 'U', "2"},
-        {"tokenizer.ggml.unknown_token_id", 'U', "0"}, {0}};
+        {"tokenizer.ggml.unknown_token_id", 'U', "0"}, {TM_MAP, strcmp(t->model, "t5") ? 0 : 'H', hex.p}, {0}};
     str out = tm_build(base, over);
     tm_lists_drop(&l);
+    str_drop(&map), str_drop(&hex);
     return out;
 }
 #endif

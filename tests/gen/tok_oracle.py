@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Ids of the tokenizers library (the reference of the field) for random texts: one kind of pattern of tok_pres each.
     SHARED=../shared python3 tests/gen/tok_oracle.py > tests/data/tok_oracle.txt
-needs the packages tokenizers and gguf. The patterns are those of the models' tokenizer.json; patterns of models whose
+    python3 tests/gen/tok_oracle.py --words > tests/data/tok_words.txt
+needs the packages tokenizers and gguf, the second one transformers and sentencepiece too: it writes small vocabularies of bert and t5 into
+tests/data/tok and the ids that transformers gives to random texts (see tests/tokens.py). The patterns are those of the models' tokenizer.json; patterns of models whose
 vocabulary is not in ../shared run over that of llama-bpe, which tests the cutting all the same."""
 import os, random, sys
 from gguf import GGUFReader
@@ -117,6 +119,39 @@ def text(rng):
     return out
 
 
+# A small character map: a tenth of the rules of nmt_nfkc, and more.
+RULES = [("\t", " "), ("\n", " "), ("\r", " "), ("\xa0", " "), ("\u3000", " "), ("\u2028", " "), ("\u200b", ""), ("\ufeff", ""), ("\xad", ""), ("\x01", ""), ("\ufb01", "fi"), ("\u2026", "..."),
+         ("\xbd", "1\u20442"), ("\u2581", " "), ("\uff21", "A"), ("\u2163", "IV"), ("\uff76\uff9e", "\u30ac"), ("\uff76", "\u30ab"), ("e\u0301", "\xe9"), ("e\u0302", "\xea"), ("e\u0302\u0301", "\u1ebf"),
+         ("a\u0308", "\xe4"), ("\u1100\u1161\u11a8", "\uac01"), ("\u0958", "\u0915\u093c"), ("\ufdfa", "\u0635\u0644\u0649"), ("A", "a"), ("\u0130", "i"), ("\U0001f600", ":)")]
+
+
+def words():
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    import tempfile, tokens
+    rng = random.Random(7)
+    some, lines = tokens.corpus(rng)
+    texts = tokens.random_texts(rng, some, 60)
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv", delete=False) as f:
+        for a, b in RULES: f.write(" ".join("%X" % ord(c) for c in a) + "\t" + " ".join("%X" % ord(c) for c in b) + "\n")
+    answers = {}
+    for name, lower, size in (("bert", True, 600), ("bert-cased", False, 700)):
+        path = f"tests/data/tok/{name}.gguf"
+        vocabulary = tokens.train_bert(lines, lower, None, size)
+        tokens.write_bert(path, vocabulary, lower, None)
+        answers[path] = tokens.bert_oracle(vocabulary, lower, None)
+    for name, size in (("t5", 700), ("xlm-roberta", 600)):
+        path = f"tests/data/tok/{name}.gguf"
+        proto = tokens.train_unigram(lines, size, coverage=.98, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, normalization_rule_tsv=f.name)
+        answers[path] = tokens.unigram(name, proto, path)[0]
+    os.unlink(f.name)
+    print("# python3 tests/gen/tok_oracle.py --words > tests/data/tok_words.txt")
+    print("# T: a text in hex. V: a vocabulary. I: the ids that transformers gives to each text in turn, invalid bytes being U+FFFD.")
+    for t in texts: print("T", t.hex())
+    for path, encode in answers.items():
+        print("V", path, "-")
+        for t in texts: print("I", *encode(t.decode("utf-8", "replace")))
+
+
 def main():
     rng = random.Random(int(sys.argv[1]) if len(sys.argv) > 1 else 7)
     texts = [text(rng) for _ in range(int(sys.argv[2]) if len(sys.argv) > 2 else 24)]
@@ -131,4 +166,4 @@ def main():
         for t in texts: print("I", *encode(t))
 
 
-main()
+words() if sys.argv[1:] == ["--words"] else main()

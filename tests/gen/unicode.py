@@ -2,6 +2,9 @@
 """Prints the tables of characters of section [val], val__packed[] of llmrun.c, from Python's own answers (Unicode 14.0).
     python3 tests/gen/unicode.py > rows.txt                                 # rows.txt takes the place of the rows in llmrun.c
     python3 tests/gen/unicode.py --sums > tests/data/golden/unicode.txt     # what t_filter.c holds every character against
+and the tables of section [tok], tok__packed[], from the answers of the package tokenizers to a text of each character:
+    python3 tests/gen/unicode.py --bert > rows.txt
+    python3 tests/gen/unicode.py --bert-sums > tests/data/golden/bert.txt   # what t_tok.c holds every character against
 
 A row is a list of numbers in base64 VLQ: six bits a character, the lowest five first, 32 marks that more follow. Each table is a list of ranges, sorted:
 a set has (gap, length, step) with step 0 for 1 and 1 for 2; a map has (gap, length, step, delta) and the delta's sign in its lowest bit; a list of
@@ -90,6 +93,47 @@ def sums():
         print(name, f"{h:016x}")
 
 
+def asked(answer):
+    """What a normaliser makes of each character, where it is not the character."""
+    made = {c: answer.normalize_str("a" + chr(c) + "b")[1:-1] for c in ALL if not 0xd800 <= c < 0xe000}
+    return {c: to for c, to in made.items() if to != chr(c)}
+
+
+def bert():
+    from tokenizers import normalizers, pre_tokenizers
+    step = lambda **on: asked(normalizers.BertNormalizer(**{**dict(clean_text=False, handle_chinese_chars=False, strip_accents=False, lowercase=False), **on}))
+    clean, han, bare, lower = step(clean_text=True), step(handle_chinese_chars=True), step(strip_accents=True), step(lowercase=True)
+    words = pre_tokenizers.BertPreTokenizer()
+    bare = {c: to for c, to in bare.items() if not 0xac00 <= c < 0xd7a4}               # syllables of Hangul are taken apart by arithmetic
+    print_rows("TOK", [("IS_DROPPED", code_set(lambda c: clean.get(ord(c), c) == "")), ("IS_WHITE", code_set(lambda c: clean.get(ord(c), c) == " ")),
+                       ("IS_HAN", code_set(lambda c: ord(c) in han)), ("IS_PUNCT", code_set(lambda c: not 0xd800 <= ord(c) < 0xe000 and len(words.pre_tokenize_str("a" + c + "b")) == 3)),
+                       ("IS_MARK", code_set(lambda c: bare.get(ord(c), c) == "")), ("TO_BARE", code_map(bare)), ("TO_LOWER", code_map(lower)),
+                       ("BARE_LONG", code_long(bare)), ("LOWER_LONG", code_long(lower))])
+
+
+def bert_sums():
+    """A line for each kind of vocabulary: the FNV-1a hash (64 bits) of the words, a newline after each, that BERT makes of A, X and \xc9 in one, for every
+    character X below U+20000 but U+2581, and every 61st above."""
+    from tokenizers import normalizers, pre_tokenizers
+    words = pre_tokenizers.BertPreTokenizer()
+    for name, lower, strip in (("uncased", True, True), ("cased", False, False), ("lower", True, False), ("bare", False, True)):
+        h, form = 0xcbf29ce484222325, normalizers.BertNormalizer(lowercase=lower, strip_accents=strip)
+        for c in ALL:
+            if 0xd800 <= c < 0xe000 or c == 0x2581 or (c >= 0x20000 and c % 61):
+                continue
+            for word, _ in words.pre_tokenize_str(form.normalize_str("A" + chr(c) + "\xc9")):
+                for b in word.encode() + b"\n":
+                    h = (h ^ b) * 0x100000001b3 & 0xffffffffffffffff
+        print(name, f"{h:016x}")
+
+
+def print_rows(prefix, rows):
+    for name, text in rows:
+        lines = [text[i:i + WIDTH] for i in range(0, len(text), WIDTH)]
+        print(f"    [{prefix}_{name}] =\n        " + "\n        ".join(f'"{line}"' for line in lines) + ",")
+    print(sum(len(text) for _, text in rows), "characters", file=sys.stderr)
+
+
 def main():
     forms = {"UPPER": (str.upper, same), "LOWER": (str.lower, same), "TITLE": (str.title, str.upper), "FOLD": (str.casefold, str.lower)}
     rows = [("IS_ALPHA", code_set(str.isalpha)), ("IS_LOWER", code_set(str.islower)), ("IS_UPPER", code_set(str.isupper)),
@@ -101,11 +145,8 @@ def main():
         rows.append(("TO_" + name, code_map(differ(form, base))))
     for name, (form, base) in forms.items():
         rows.append((name + "_LONG", code_long(differ(form, base))))
-    for name, text in rows:
-        lines = [text[i:i + WIDTH] for i in range(0, len(text), WIDTH)]
-        print(f"    [VAL_{name}] =\n        " + "\n        ".join(f'"{line}"' for line in lines) + ",")
-    print(sum(len(text) for _, text in rows), "characters", file=sys.stderr)
+    print_rows("VAL", rows)
 
 
 if __name__ == "__main__":
-    sums() if sys.argv[1:] == ["--sums"] else main()
+    {"--sums": sums, "--bert": bert, "--bert-sums": bert_sums}.get(" ".join(sys.argv[1:]), main)()
