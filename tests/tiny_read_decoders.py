@@ -46,7 +46,7 @@ class Decoder(Model):
         "no attention cap", "no final cap", "final cap of the scores", "cap before the scale", "no sinks", "sinks of the next head",
         "sink with a value", "rope kind", "rope base", "whole rope for partial", "rope of the last part", "one rope table", "tables swapped",
         "rope in every layer", "no rope", "rope left out in the wrong layers", "no rope scaling", "scaling in every layer", "no yarn ramp",
-        "no yarn magnitude", "ramp rounded or not", "default betas", "no logarithmic multiplier", "short for long factors", "no factors",
+        "no yarn magnitude", "ramp rounded or not", "default betas", "no logarithmic multiplier", "long and short factors swapped", "no factors",
         "no longrope magnitude", "no temperature", "temperature one position early", "temperature without the floor",
         "no positions", "positions one off", "no embedding scale", "no residual scale", "no attention scale", "no logit scale",
         "logits times the scale", "score scale", "head grouping", "no norm gains", "gains 1 + g", "norm epsilon", "norm at the other place",
@@ -111,7 +111,7 @@ class Decoder(Model):
             self.yarn(base, factor)
         if kind == "longrope":
             ctx = key("rope.scaling.original_context_length")
-            name = "long" if key("context_length") > ctx and fault != "short for long factors" else "short"
+            name = "long" if key("context_length") > ctx and fault != "long and short factors swapped" else "short"
             factors = self.w["rope_factors_%s.weight" % name]
             factors = np.resize(factors, len(pair))
             self.freq = self.freq if fault == "no factors" else self.freq / factors
