@@ -28,20 +28,21 @@
  *   [samp]     sampling: logits to a token                                        <- base
  *   [mask]     which tokens may follow                                             <- base tok gram
  *   [constrain] constraints as a user gives them                                   <- base tok gram lang gbnf schema json mask
+ *   [embed]    vectors of texts: pooling, normalisation                           <- base arch model
  *   [engine]   (meter) a model opened to run: cache, threads, steps               <- k base host pool gguf tok model kv store dev fwd samp
- *   [gen]      a request and its answer, as values                                <- k base gguf tok samp constrain engine
+ *   [gen]      a request and its answer, as values                                <- k base gguf tok samp constrain embed engine
  *   [calls]    (call) tool calls: how a model writes them, found by rendering one; text to calls; answers with calls as an automaton  <- base val jinja gram lang schema json constrain
  *   [chat]     messages to tokens, an answer to its parts                            <- base gguf tok val jinja gram constrain gen calls
  *   [score]    logits and log-probabilities of a given text                       <- base tok kv engine gen
  *   [lines]    reader of long files, shards                                       <- base
  *   [results]  files of results: records, header, resume, merge                   <- base val lines
- *   [req]      one line of a batch file: request and record                       <- base val tok samp constrain gen calls chat
+ *   [req]      one line of a batch file: request and record                       <- base val tok samp constrain embed gen calls chat
  *   [spec]     speculative decoding: n-gram lookup, draft model                   <- k base host pool gguf writer tok dev model kv fwd samp constrain engine
- *   [sched]    (hist) continuous batching of requests                             <- base pool tok kv fwd samp constrain engine gen spec
+ *   [sched]    (hist) continuous batching of requests                             <- base pool tok kv fwd samp constrain embed engine gen spec
  *   [text]     one request, its text streamed                                     <- k base tok kv samp constrain engine gen chat sched spec
  *   [term]     messages from a person or a pipe: editing, history, paste          <- base
  *   [talk]     a conversation, turn by turn                                      <- base val jinja kv constrain engine gen chat sched spec text term
- *   [batch]    files of requests, one per line                                    <- base val tok kv samp constrain engine gen chat lines results req sched spec
+ *   [batch]    files of requests, one per line                                    <- base val tok kv samp constrain embed engine gen chat lines results req sched spec
  *   [calib]    tool: importance matrix (imatrix) of a text                        <- k base pool gguf writer tok kv dev fwd engine
  *   [round]    tool: calibrated rounding of weights (GPTQ style)                  <- k base host pool gguf tok arch model kv dev fwd
  *   [eval]     tool: perplexity and KL divergence on a text                       <- k base pool gguf writer tok kv fwd engine gen
@@ -25333,6 +25334,10 @@ static int arch_scaling_of(bytes name) {
     return i;
 }
 
+/* How the rows of a text become its vector, by the number in a file: each row stands alone; their mean; the first one; the last one; the first
+ * or last one, behind a classifier. */
+typedef enum { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_RANK, POOLINGS } arch_pooling;
+
 typedef enum { MIX_ATTN } arch_mixer;                 /* how a position reads earlier positions */
 typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS } arch_ffn;
 
@@ -25379,6 +25384,7 @@ typedef struct arch_hparams {
     bool   topk_norm;                                 /* weights of the chosen experts sum to 1 */
     float  expert_scale;                              /* factor on the weights of the chosen experts */
     arch_gate expert_gate;                            /* what makes the score of an expert */
+    int    pooling;                                   /* arch_pooling */
     float  eps;                                       /* of norms */
     float  embd_scale, residual_scale, logit_scale;   /* factors on embeddings, on what a block adds, on logits; 0: 1 */
     float  final_cap;                                 /* logits become cap * tanh(logit / cap), 0: they stay */
@@ -25552,6 +25558,7 @@ static const arch_key arch_keys[] = {
     {"expert_gating_func",                   IN_MODEL(expert_gate),   H_INT,  0,     3,                0,            NULL,             0,               0},
     {"expert_weights_norm",                  IN_MODEL(topk_norm),     H_BOOL, 0,     1,                0,            arch__topk_norm,  0,               0},
     {"expert_weights_scale",                 IN_MODEL(expert_scale),  H_FLT,  0,     1e6,              1,            NULL,             0,               0},
+    {"pooling_type",                         IN_MODEL(pooling),       H_INT,  0,     POOLINGS - 1,     POOLING_LAST, NULL,             0,               0},
     /* not supported: only values that change nothing are accepted */
     {"attention.causal",                     ONLY(1, 1, 0)},
     {"attention.clamp_kqv",                  ONLY(0, 0, 0)},
@@ -28293,7 +28300,7 @@ static bool fwd_step(fwd *f) {
 }
 
 /* The hidden values [D] of the row that was number i among those that asked. */
-__attribute__((unused)) static const float *fwd_hidden(const fwd *f, int i) { return f->plan.buf[f->hidden].a.x + (size_t)i * f->plan.buf[f->hidden].a.ldx; }
+static const float *fwd_hidden(const fwd *f, int i) { return f->plan.buf[f->hidden].a.x + (size_t)i * f->plan.buf[f->hidden].a.ldx; }
 
 /* ===== [samp] logits to token =====
  * Chooses the next token of one sequence. A sampler holds the options, the chain of samplers built from them, the recent tokens
@@ -31231,6 +31238,138 @@ static bool constrain_forced(constrain_seq *s, size_t most, str *out) {
     return out->n > had;
 }
 
+/* ===== [embed] vectors of texts =====
+ * The rows of a text behind the last norm become one vector: pooled, cut to the wanted length, normalised. Rows come in rising position, as many
+ * at a time as a step has; sums are in double precision and in this order, so that a vector has the same bits however its text was read.
+ * Public: embed_opts, embed_defaults, embed_pooling_of, embed_check, embed_new, embed_free, embed_wants, embed_whole, embed_restart, embed_add,
+ * embed_end, embed_put_text, embed_put_json.
+ * Opens: embed, embed_opts. */
+
+typedef struct {
+    int pooling;                                      /* arch_pooling; -1: the file's */
+    int norm;                                         /* -1: none; 0: the largest magnitude becomes 32760; P: the P-norm becomes 1 */
+    int dims;                                         /* first values that are kept, normalised again; 0: all */
+} embed_opts;
+
+static const embed_opts embed_defaults = {.pooling = -1, .norm = 2};
+
+/* The pooling with this name; -1: none has it. */
+static int embed_pooling_of(const char *name) {
+    static const char *const names[POOLINGS] = {"none", "mean", "cls", "last", "rank"};
+    int i = POOLINGS - 1;
+    while (i >= 0 && strcmp(name, names[i]) != 0) i--;
+    return i;
+}
+
+/* A text that is being read. */
+typedef struct {
+    embed_opts o;
+    int     n_tokens, n_embd;
+    int     n;                                        /* rows so far */
+    double *sum;                                      /* [D] of POOLING_MEAN, else NULL */
+    float  *v;                                        /* [rows, D] of POOLING_NONE all, else one */
+} embed;
+
+/* Whether the model has what is asked for. */
+static bool embed_check(const model *m, const embed_opts *o, err_t *e) {
+    if (o->pooling == POOLING_RANK) return err_set(e, EXIT_INPUT, "--pooling rank: the model has no classifier, expected a reranker");
+    return o->dims <= m->hp.n_embd || err_set(e, EXIT_INPUT, "dimensions: %d, expected at most the %d of the model", o->dims, m->hp.n_embd);
+}
+
+static embed *embed_new(const model *m, const embed_opts *o, int n_tokens) {
+    embed       *x = mem_new(1, sizeof *x);
+    const size_t n = (size_t)m->hp.n_embd;
+    *x = (embed){.o = *o, .n_tokens = n_tokens, .n_embd = m->hp.n_embd};
+    if (o->pooling == POOLING_MEAN) x->sum = mem_new(n, sizeof *x->sum);
+    x->v = mem_new(mem_size(o->pooling == POOLING_NONE ? (size_t)n_tokens : 1, n), sizeof *x->v);
+    return x;
+}
+
+static void embed_free(embed *x) {
+    if (!x) return;
+    mem_free(x->sum);
+    mem_free(x->v);
+    mem_free(x);
+}
+
+/* Whether the row at a position is needed. */
+static bool embed_wants(const embed *x, int pos) {
+    if (x->o.pooling == POOLING_CLS) return pos == 0;
+    return x->o.pooling != POOLING_LAST || pos == x->n_tokens - 1;
+}
+
+/* Whether rows before the last one are needed, so that none of them may come from a cache. */
+static bool embed_whole(const embed *x) { return x->o.pooling != POOLING_LAST; }
+
+/* The text is read again from its beginning. */
+static void embed_restart(embed *x) {
+    x->n = 0;
+    if (x->sum) memset(x->sum, 0, (size_t)x->n_embd * sizeof *x->sum);
+}
+
+/* The next row that is needed, [D]. Allocates nothing. */
+static void embed_add(embed *x, const float *row) {
+    const size_t n = (size_t)x->n_embd;
+    if (x->o.pooling == POOLING_MEAN)
+        for (size_t i = 0; i < n; i++) x->sum[i] += (double)row[i];
+    else memcpy(x->v + (x->o.pooling == POOLING_NONE ? (size_t)x->n * n : 0), row, n * sizeof *row);
+    x->n++;
+}
+
+/* The sum of |v|^p, p-th root; values are scaled by the largest magnitude, so that no power overflows. */
+static double embed__norm(const float *v, int n, double most, int p) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += p == 2 ? (double)v[i] / most * ((double)v[i] / most) : pow(fabs((double)v[i]) / most, p);
+    return most * (p == 2 ? sqrt(sum) : pow(sum, 1.0 / p));
+}
+
+/* A vector of zeros stays as it is. */
+static void embed__normalize(float *v, int n, int norm) {
+    double most = 0;
+    for (int i = 0; i < n; i++) most = fmax(most, fabs((double)v[i]));
+    if (norm < 0 || most <= 0) return;
+    const double by = norm ? embed__norm(v, n, most, norm) : most / 32760;
+    for (int i = 0; i < n; i++) v[i] = (float)((double)v[i] / by);
+}
+
+/* All rows have been added: moves the vectors [*n, *width] to the caller. */
+static float *embed_end(embed *x, int *n, int *width) {
+    float       *v = x->v;
+    const size_t D = (size_t)x->n_embd;
+    *n = x->o.pooling == POOLING_NONE ? x->n : 1;
+    *width = x->o.dims ? x->o.dims : x->n_embd;
+    for (size_t i = 0; x->sum && i < D; i++) v[i] = (float)(x->sum[i] / x->n);
+    for (int r = 0; r < *n; r++) {
+        float *to = v + (size_t)r * (size_t)*width;
+        memmove(to, v + (size_t)r * D, (size_t)*width * sizeof *v);
+        embed__normalize(to, *width, x->o.norm);
+    }
+    x->v = NULL;
+    return v;
+}
+
+/* Numbers on a line for each vector. */
+static void embed_put_text(const float *v, int n, int width, str *out) {
+    for (int i = 0; i < n * width; i++) str_fmt(out, "%.9g%s", (double)v[i], (i + 1) % width ? " " : "\n");
+}
+
+/* A list of numbers, or of such lists where there are several vectors, or base64 of the little-endian float32 of all. */
+static void embed_put_json(const float *v, int n, int width, bool several, bool base64, str *out) {
+    if (base64) {
+        str_put(out, "\"");
+        str_base64(out, (bytes){(const uint8_t *)v, (size_t)n * (size_t)width * sizeof *v});
+        str_put(out, "\"");
+        return;
+    }
+    if (several) str_put(out, "[");
+    for (int r = 0; r < n; r++) {
+        str_put(out, r ? ",[" : "[");
+        for (int i = 0; i < width; i++) str_fmt(out, "%s%.9g", i ? "," : "", (double)v[(size_t)r * (size_t)width + (size_t)i]);
+        str_put(out, "]");
+    }
+    if (several) str_put(out, "]");
+}
+
 /* ===== [engine] a model opened to run =====
  * A model with its threads, its cache and the scratch of its steps, for one sequence or for many; a count of what a run needs of memory, so
  * that the cache gets the rest; steps, with a line of progress where they take long. Errors come back in err_t. An interrupt ends a run
@@ -31730,6 +31869,8 @@ typedef struct {
     gen_opts       gen;
     samp_opts      samp;
     constrain     *constrain;                         /* what an answer may be; NULL: anything */
+    bool           embeds;                            /* the answer is the text's vector, */
+    embed_opts     embed;                             /* made like this */
     uint64_t       seed;
     int            index, n;                          /* completions index .. index + n - 1 of its owner; each draws with seed + its number */
     bool           logprobs;                          /* wanted of every token of the answer, */
@@ -31747,6 +31888,7 @@ typedef enum {
     GEN_RUNNING,
     GEN_END_TOKEN, GEN_STOP_TEXT, GEN_CLOSED, GEN_LENGTH, GEN_CONTEXT,   /* it is complete: its constraint is met and lets nothing follow; as long as
                                                          n_predict allows; as the context allows */
+    GEN_EMBEDDED,                                     /* it is a vector */
     GEN_CANCELLED, GEN_FAILED,                        /* it is not: the caller ended it; an error did */
     GEN_FINISHES
 } gen_finish;
@@ -31776,12 +31918,14 @@ typedef struct {
     float      *top_lp;                               /* [n_tok, top] */
     int         n_prompt;                             /* tokens of the prompt, */
     int         n_read, n_cached;                     /* those of them read so far, and of these, not computed but found in the cache */
+    float      *vec;                                  /* [n_vec, width] of GEN_EMBEDDED; several where each token has one */
+    int         n_vec, width;
     double      t_start, t_first, t_last;             /* clock_now() when reading began, at the first and the last token; 0: not yet */
 } gen_answer;
 
 static void gen_answer_drop(gen_answer *a) {
     str_drop(&a->text);
-    void *own[] = {a->tok, a->top_id, a->top_lp};
+    void *own[] = {a->tok, a->top_id, a->top_lp, a->vec};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     *a = (gen_answer){0};
 }
@@ -37000,7 +37144,7 @@ static bool results_sort(results *r, const char *const *names, int n_names, err_
 
 /* ===== [req] one line of a batch file =====
  * Bytes to a request, an answer to bytes. A line is an envelope of OpenAI's Batch API, the bare body of one, or, in a file of plain text, the
- * prompt itself. The body changes a copy of the command's gen_request. An answer becomes one record on one line, its keys always in the same
+ * prompt itself. The body changes a copy of the command's gen_request, which says too whether the lines ask for answers or for vectors. An answer becomes one record on one line, its keys always in the same
  * order and without blanks. [val] parses; records are written by hand.
  *
  * Invariants:
@@ -37024,7 +37168,7 @@ enum {
 static const char req_bad_json[] = "invalid_json_line";
 static const char req_invalid[] = "invalid_request", req_unsupported[] = "unsupported";
 
-static const char req_url[] = "/v1/completions", req_chat_url[] = "/v1/chat/completions";
+static const char req_url[] = "/v1/completions", req_chat_url[] = "/v1/chat/completions", req_embed_url[] = "/v1/embeddings";
 
 /* A prompt: text, or token ids in place of it. */
 typedef struct {
@@ -37053,6 +37197,7 @@ typedef struct {
     bytes      *stop;                                 /* [n_stop] owned: ask.gen.stop where the body has stop strings; none is empty */
     int         n_stop;
     int         priority;                             /* lower runs earlier; 0 where not given */
+    bool        base64;                               /* vectors are written so */
     chat_input  input;                                /* what the template reads; empty where this is no chat */
     bytes       call_name;                            /* of the function that must be called; empty: any */
     constrain_spec hold;                              /* the constraint, the command's or the body's; the caller compiles it for `ask` */
@@ -37118,7 +37263,7 @@ typedef struct {                                      /* a line that is being re
     err_t   *e;
 } req_in;
 
-enum { REQ_COMPLETION = 1, REQ_CHAT = 2, REQ_ANY = 3 };
+enum { REQ_COMPLETION = 1, REQ_CHAT = 2, REQ_ANY = 3, REQ_EMBED = 4, REQ_ALL = 7 };   /* shapes of a body; ANY: those with an answer */
 
 typedef struct req_key {
     const char *name;
@@ -37150,6 +37295,10 @@ static req_shown req__show(val_str of) {
     mem_free((void *)(uintptr_t)b.p);
     return s;
 }
+
+static unsigned req__shape(const req *q) { return q->ask.embeds ? REQ_EMBED : q->chat ? REQ_CHAT : REQ_COMPLETION; }
+
+static const char *req__url(unsigned shape) { return shape & REQ_EMBED ? req_embed_url : shape & REQ_CHAT ? req_chat_url : req_url; }
 
 static const char *req__kind(val v) {
     static const char *const kinds[VAL_KINDS] = {[VAL_NONE] = "null", [VAL_INT] = "a number", [VAL_BIG] = "a number", [VAL_FLOAT] = "a number",
@@ -37521,6 +37670,14 @@ static bool req__take_structured(req_in *r, const req_key *k, val v) {
     return true;
 }
 
+/* float or base64. */
+static bool req__take_encoding(req_in *r, const req_key *k, val v) {
+    r->q->base64 = val_is_str(v, "base64");
+    if (r->q->base64 || val_is_str(v, "float")) return true;
+    if (v.kind != VAL_STR) return req__not(r, k->name, v, "float or base64");
+    return req__bad(r, k->name, "found '%s', expected float or base64", req__show(v.s).text);
+}
+
 /* stream and echo. */
 static bool req__take_false(req_in *r, const req_key *k, val v) {
     if (v.kind != VAL_BOOL) return req__not(r, k->name, v, "true or false");
@@ -37545,6 +37702,9 @@ static const req_key req_keys[] = {
     /* name                  shapes          reader                where                           lowest     highest */
     {"prompt",                REQ_COMPLETION, req__take_prompt,     0,                              0,         0},
     {"messages",              REQ_CHAT,       req__take_messages,   0,                              0,         0},
+    {"input",                 REQ_EMBED,      req__take_prompt,     0,                              0,         0},
+    {"encoding_format",       REQ_EMBED,      req__take_encoding,   0,                              0,         0},
+    {"dimensions",            REQ_EMBED,      req__take_int,        REQ_AT(ask.embed.dims),         1,         ARCH_MAX_WIDTH},
     {"max_tokens",            REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
     {"max_completion_tokens", REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
     {"seed",                  REQ_ANY,        req__take_seed,       0,                              -0x1p63,   0x1p63},
@@ -37568,8 +37728,8 @@ static const req_key req_keys[] = {
     {"parallel_tool_calls",   REQ_CHAT,       req__take_bool,       REQ_AT(many_calls),             0,         0},
     {"reasoning_effort",      REQ_CHAT,       req__take_effort,     0,                              0,         0},
     {"chat_template_kwargs",  REQ_CHAT,       req__take_kwargs,     0,                              0,         0},
-    {"model",                 REQ_ANY,        req__take_nothing,    0,                              0,         0},
-    {"user",                  REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"model",                 REQ_ALL,        req__take_nothing,    0,                              0,         0},
+    {"user",                  REQ_ALL,        req__take_nothing,    0,                              0,         0},
     {"metadata",              REQ_ANY,        req__take_nothing,    0,                              0,         0},
     {"store",                 REQ_ANY,        req__take_nothing,    0,                              0,         0},
     {"service_tier",          REQ_ANY,        req__take_nothing,    0,                              0,         0},
@@ -37587,14 +37747,13 @@ static bool req__take_param(req_in *r, const samp_param *p, val v) {
 
 static bool req__key(req_in *r, val name, val v) {
     const req_key *k = req_keys, *end = req_keys + sizeof req_keys / sizeof *req_keys;
+    const unsigned shape = req__shape(r->q);
     if (v.kind == VAL_NONE) return true;
-    for (int i = 0; i < SAMP_PARAMS; i++)
+    for (int i = 0; i < SAMP_PARAMS && shape != REQ_EMBED; i++)
         if (samp_params[i].json && val_is_str(name, samp_params[i].json)) return req__take_param(r, &samp_params[i], v);
     while (k < end && !val_is_str(name, k->name)) k++;
     if (k == end) return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(name.s).text);
-    if (!(k->where & (r->q->chat ? REQ_CHAT : REQ_COMPLETION)))
-        return req__bad(r, k->name, "belongs to %s, found in a body for %s", r->q->chat ? req_url : req_chat_url,
-                        r->q->chat ? req_chat_url : req_url);
+    if (!(k->where & shape)) return req__bad(r, k->name, "belongs to %s, found in a body for %s", req__url(k->where), req__url(shape));
     return k->take(r, k, v);
 }
 
@@ -37620,7 +37779,7 @@ static bool req__whole_body(req_in *r) {
     q->input.one_call = !q->many_calls;
     if (r->top > 0 && !q->ask.logprobs) return req__bad(r, "top_logprobs", "alone, expected \"logprobs\":true beside it");
     if (q->chat && val_get(q->input.vars, "messages").kind != VAL_LIST) return err_set(r->e, EXIT_INPUT, "the body has no messages");
-    if (!q->chat && !q->n_prompt) return err_set(r->e, EXIT_INPUT, "the body has no prompt");
+    if (!q->chat && !q->n_prompt) return err_set(r->e, EXIT_INPUT, "the body has no %s", q->ask.embeds ? "input" : "prompt");
     if (q->chat) q->prompt = mem_new(q->n_prompt = 1, sizeof *q->prompt);
     if (q->ask.n * q->n_prompt > REQ_CHOICES)
         return req__bad(r, "n", "%d of each of %d prompts, expected at most %d in all", q->ask.n, q->n_prompt, REQ_CHOICES);
@@ -37654,6 +37813,19 @@ static int req__choice(const req_in *r, val v, const char *name, const char *a, 
     return -1;
 }
 
+/* The url decides between a prompt and a chat; vectors are another run's. */
+static bool req__url_of(req_in *r, val url) {
+    req *q = r->q;
+    if (q->ask.embeds) return req__choice(r, url, "url", req_embed_url, NULL) == 0;
+    if (val_is_str(url, req_embed_url)) {
+        q->fault = req_unsupported;
+        return req__bad(r, "url", "%s in a run that writes texts, expected --embed", req_embed_url);
+    }
+    const int shape = req__choice(r, url, "url", req_url, req_chat_url);
+    q->chat = shape == 1;
+    return shape >= 0;
+}
+
 static bool req__envelope(req_in *r, val line) {
     static const char *const names[] = {"custom_id", "method", "url", "body"};
     const val                body = val_get(line, "body");
@@ -37664,9 +37836,7 @@ static bool req__envelope(req_in *r, val line) {
         if (i == 4) return err_set(r->e, EXIT_INPUT, "unknown key '%s' beside custom_id, method, url and body", req__show(name.s).text);
     }
     if (req__choice(r, val_get(line, "method"), "method", "POST", NULL) < 0) return false;
-    const int shape = req__choice(r, val_get(line, "url"), "url", req_url, req_chat_url);
-    if (shape < 0) return false;
-    r->q->chat = shape == 1;
+    if (!req__url_of(r, val_get(line, "url"))) return false;
     r->body = req__member(r->line, "body");
     return body.kind == VAL_DICT ? req__body(r, body.dict, false) : req__not(r, "body", body, "an object");
 }
@@ -37678,7 +37848,7 @@ static bool req__object(req_in *r, val line) {
     for (size_t i = 0; i < 3; i++)
         if (val_get(line, marks[i]).kind != VAL_UNDEF) return req__envelope(r, line);
     const val messages = val_get(line, "messages");
-    r->q->chat = messages.kind != VAL_UNDEF && messages.kind != VAL_NONE;
+    r->q->chat = !r->q->ask.embeds && messages.kind != VAL_UNDEF && messages.kind != VAL_NONE;
     r->body = r->line;
     return req__body(r, line.dict, true);
 }
@@ -37947,18 +38117,42 @@ static void req__print_fields(const req *q, const req_origin *o, bool answered, 
     str_put(out, "}\n");
 }
 
-/* The whole record of a line, with its newline. a: [q->n] the completions; said: [q->n] their parts, for a chat alone. */
-static void req_print(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, const tok_vocab *v, str *out) {
+/* The beginning of a record with an answer, up to its choices or vectors. */
+static void req__print_head(const req *q, const req_origin *o, str *out) {
+    static const struct { unsigned shape; const char *id, *object; } kinds[] = {
+        {REQ_COMPLETION, "cmpl", "text_completion"}, {REQ_CHAT, "chatcmpl", "chat.completion"}, {REQ_EMBED, "embd", "list"}};
     const unsigned long long line = o->line;
-    long long                made = 0;
+    size_t                   k = 0;
+    while (kinds[k].shape != req__shape(q)) k++;
     req__print_id(o, q->custom_id, q->has_id, out);
     str_fmt(out, ",\"response\":{\"status_code\":200,\"request_id\":\"req_%llu\",\"body\":{", line);
-    if (q->chat) str_fmt(out, "\"id\":\"chatcmpl-%llu\",\"object\":\"chat.completion\"", line);
-    else str_fmt(out, "\"id\":\"cmpl-%llu\",\"object\":\"text_completion\"", line);
-    str_fmt(out, ",\"created\":%lld,\"model\":", (long long)o->created);
+    str_fmt(out, "\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":", kinds[k].id, line, kinds[k].object, (long long)o->created);
     str_json(out, bytes_of(o->model_name));
     str_put(out, ",\"system_fingerprint\":");
     str_json(out, bytes_of(o->fingerprint));
+}
+
+/* The record of a line whose texts became vectors. */
+static void req__print_vectors(const req *q, const gen_answer *a, const req_origin *o, str *out) {
+    req__print_head(q, o, out);
+    str_put(out, ",\"data\":[");
+    for (int i = 0; i < q->n; i++) {
+        str_fmt(out, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":", i ? "," : "", i);
+        embed_put_json(a[i].vec, a[i].n_vec, a[i].width, q->ask.embed.pooling == POOLING_NONE, q->base64, out);
+        str_put(out, "}");
+    }
+    str_fmt(out, "],\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}}},\"error\":null", o->n_prompt, o->n_prompt);
+    req__print_fields(q, o, true, out);
+}
+
+/* The whole record of a line, with its newline. a: [q->n] the completions; said: [q->n] their parts, for a chat alone. */
+static void req_print(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, const tok_vocab *v, str *out) {
+    long long made = 0;
+    if (q->ask.embeds) {
+        req__print_vectors(q, a, o, out);
+        return;
+    }
+    req__print_head(q, o, out);
     str_put(out, ",\"choices\":[");
     for (int i = 0; i < q->n; i++) {
         if (i) str_put(out, ",");
@@ -39176,7 +39370,7 @@ typedef struct sched_seq {                            /* one completion of a req
     tok_ids      ids;                                 /* prompt, answer behind it; what a context shift dropped is not there */
     int          n_prompt;                            /* of ids */
     int          shift;                               /* tokens that a context shift keeps; -1: a full context ends the answer */
-    samp        *sm;                                  /* NULL: it has never been in flight, and holds no memory but the request */
+    samp        *sm;                                  /* NULL: it has never been in flight, or needs none */
     constrain_seq *held;                              /* where the answer stands in its constraint; NULL: it has none */
 
     kv_seq      *kv;                                  /* NULL: it holds no blocks */
@@ -39189,9 +39383,11 @@ typedef struct sched_seq {                            /* one completion of a req
     tok_stream   stream;
     gen_thought  thought;
     float       *raw;                                 /* [V] logits before the sampler, where log-probabilities are asked for */
+    embed       *text;                                /* NULL: a vector is not what is asked for */
     spec_seq    *guess;                               /* NULL: none are made */
     int          n_guess;                             /* in this step */
-    int          at, n_pick;                          /* its first row of logits; what the sampler made of them: */
+    int          at, n_rows;                          /* its first row among those of this step that asked for something; how many it has */
+    int          n_pick;                              /* what the sampler made of the logits: */
     struct {
         int32_t  id;                                  /* or a SCHED_NO_... */
         float    lp;
@@ -39209,6 +39405,8 @@ static void sched__seq_stop(sched_seq *q) {
     constrain_seq_free(q->held);
     tok_ids_drop(&q->ids);
     mem_free(q->raw);
+    embed_free(q->text);
+    q->text = NULL;
     q->kv = NULL;
     q->guess = NULL;
     q->sm = NULL;
@@ -39335,6 +39533,14 @@ static bool sched_take(sched *sc, gen_answer *a) {
     return true;
 }
 
+/* Before a text comes in whose vector is wanted. */
+static void sched__start_text(const sched *sc, sched_seq *q) {
+    for (size_t i = 0; i < q->r.prompt->n; i++) tok_ids_add(&q->ids, q->r.prompt->id[i]);
+    q->n_prompt = (int)q->ids.n;
+    q->shift = -1;
+    q->text = embed_new(&sc->eng->m, &q->r.embed, q->n_prompt);
+}
+
 /* Before a sequence comes in for the first time: its tokens, and a sampler that has seen the prompt. */
 static void sched__start(const sched *sc, sched_seq *q) {
     const tok_ids *prompt = q->r.prompt;
@@ -39374,7 +39580,7 @@ static void sched__end(sched *sc, sched_seq *q) {
     if (gen_finish_names[a->finish]) spec_finished(sc->guesser, &q->ids, q->n_prompt);
     sched__seq_stop(q);
     sc->st.ended++;
-    if (a->n_tok) hist__add(&sc->st.e2e, a->t_last - a->t_start);
+    if (a->t_last > 0) hist__add(&sc->st.e2e, a->t_last - a->t_start);
     if (a->n_tok > 1) hist__add(&sc->st.tpot, (a->t_last - a->t_first) / (a->n_tok - 1));
     sched__append(&sc->ended, &sc->ended_last, q);
 }
@@ -39413,6 +39619,7 @@ static void sched__yield(sched *sc, sched_seq *q) {
     q->kv = NULL;
     q->done = 0;
     spec_draft_reset(q->guess);
+    if (q->text) embed_restart(q->text);
     if (q->a.n_tok) return;
     sc->st.cached -= q->a.n_cached;
     q->a.n_cached = q->a.n_read = 0;
@@ -39456,6 +39663,20 @@ static bool sched__reserve(sched *sc, sched_seq *q, int to) {
 
 /* Rows of the next step so far. */
 static int sched__n_rows(const sched *sc) { return sc->eng->f->batch.n; }
+
+/* Whether other sequences may share what q computes and it what they have: not where its own rows are all needed. */
+static bool sched__shares(const sched_seq *q) { return !q->r.embeds || !q->text || !embed_whole(q->text); }
+
+/* Adds rows of a text for positions [from, q->kv->n), which are reserved. */
+static void sched__text_rows(sched *sc, sched_seq *q, int from) {
+    fwd *f = sc->eng->f;
+    q->queued = true;
+    q->at = f->batch.n_out;
+    for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, embed_wants(q->text, i) ? FWD_HIDDEN : 0);
+    q->n_rows = f->batch.n_out - q->at;
+    if (sched__shares(q)) kv_publish(q->kv, q->ids.id);
+    if (q->n_rows) sc->out[sc->n_out++] = q;
+}
 
 /* Adds rows for positions [from, q->kv->n), which are reserved, and behind the last token for its guesses if the cache has room. */
 static void sched__rows(sched *sc, sched_seq *q, int from) {
@@ -39527,6 +39748,7 @@ static int sched__mark(const sched *sc, const sched_seq *q, int at, kv_staying *
 /* Ends a chunk of a prompt so that it makes at most one snapshot. */
 static int sched__cut(const sched *sc, sched_seq *q, int from, int to) {
     kv_staying none;
+    if (!sched__shares(q)) return to;
     const int  mark = sched__mark(sc, q, from, &q->staying);
     if (mark > to) return to;
     q->snap_at = mark;
@@ -39552,6 +39774,7 @@ static bool sched__begin(sched *sc, sched_seq *q) {
         if (reader) kv_truncate(q->kv, q->n_prompt - 1);
         q->kv->keep = q->r.keep;
     }
+    if (!sched__shares(q)) return true;
     const int got = kv_match_prefix(q->kv, q->ids.id, (int)q->ids.n - 1, &wait) - q->done;
     q->done += got;
     if (!q->a.n_tok) q->a.n_cached += got, sc->st.cached += got;
@@ -39621,7 +39844,7 @@ static void sched__read(sched *sc, sched_seq *q, int budget) {
     int       to = n - from > budget - sched__n_rows(sc) ? from + budget - sched__n_rows(sc) : n;
     if (to < n && to - to % block > from) to -= to % block;
     to = sched__cut(sc, q, from, to);
-    if (to > from && kv_reserve(q->kv, to)) sched__rows(sc, q, from);
+    if (to > from && kv_reserve(q->kv, to)) (q->text ? sched__text_rows : sched__rows)(sc, q, from);
 }
 
 /* Adds the blocks that a sequence still lacks. */
@@ -39901,6 +40124,43 @@ static void sched__sample(sched *sc) {
     sched__tokens(sc);
 }
 
+/* --- vectors --- */
+
+/* The rows of a text that this step has computed join its vector. */
+static void sched__embed_rows(const sched *sc, sched_seq *q) {
+    const fwd   *f = sc->eng->f;
+    const size_t D = (size_t)sc->eng->m.hp.n_embd;
+    bool         finite = true;
+    for (int i = q->at; finite && i < q->at + q->n_rows; i++) {
+        finite = engine_finite(fwd_hidden(f, i), D);
+        embed_add(q->text, fwd_hidden(f, i));
+    }
+    if (!finite) q->a.finish = GEN_FAILED;
+    else if (q->done == q->n_prompt) q->a.finish = GEN_EMBEDDED, q->a.vec = embed_end(q->text, &q->a.n_vec, &q->a.width);
+}
+
+/* Runs on every thread, each text on one of them. */
+static void sched__embed_some(void *ctx, int ith) {
+    const sched *sc = ctx;
+    (void)ith;
+    for (int i; (i = pool_next(sc->eng->p)) < sc->n_out;) sched__embed_rows(sc, sc->out[i]);
+}
+
+static void sched__embed(sched *sc) {
+    const double now = clock_now();
+    mem_freeze("pooling");
+    pool_run(sc->eng->p, sched__embed_some, sc);
+    mem_thaw();
+    for (int i = 0; i < sc->n_out; i++) {
+        sched_seq *q = sc->out[i];
+        if (!q->a.finish) continue;
+        if (q->a.finish == GEN_FAILED)
+            err_set(&q->a.err, EXIT_INPUT, "%s: the vectors of the text hold a NaN or an infinity: damaged weights, or a model out of range", sc->eng->g->path);
+        q->a.t_last = now;
+        sched__end(sc, q);
+    }
+}
+
 /* --- the step --- */
 
 static void sched__count(sched *sc, double seconds) {
@@ -39953,7 +40213,7 @@ static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     sched__count(sc, clock_now() - t0);
     for (int i = 0; i < sc->n_run; i++)
         if (sc->run[i]->queued) sched__note_rows(sc->run[i]);
-    if (sc->n_out) sched__sample(sc);
+    if (sc->n_out) (sc->out[0]->text ? sched__embed : sched__sample)(sc);
     if (sc->guesser && sc->st.prefill == prefill)
         spec_time(sc->guesser, (int)(sc->st.decode - decode), sched__n_rows(sc), (int)(sc->st.written - written), clock_now() - begun);
     sched__dismiss(sc);
@@ -41572,6 +41832,7 @@ typedef struct {
     const chat      *chat;                            /* the model's template; NULL: there is none, as no_chat says */
     err_t            no_chat;
     bool             wrap;                            /* a plain line is the message of a user */
+    const embed_opts *embed;                          /* lines ask for vectors; NULL: for answers */
     const constrain_spec *hold;                       /* the constraint of lines that have none of their own; NULL: none */
     constrain_cache *holds;
 } batch_job;
@@ -41811,8 +42072,8 @@ static bool batch__encode_chat(const batch_work *b, batch_line *l, tok_ids *ids,
 static bool batch__encode(const batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
     const tok_vocab *v = b->eng->v;
     const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !p->text.n);
-    if (!p->ids.n)
-        return tok_encode(v, p->text, (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0), ids, e);
+    const unsigned   flags = (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0) | (b->job->embed && tok_add_eos(v) ? TOK_EOS : 0);
+    if (!p->ids.n) return tok_encode(v, p->text, flags, ids, e);
     *ids = p->ids;
     p->ids = (tok_ids){0};
     return true;
@@ -41838,11 +42099,12 @@ static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why)
         const char *what = batch__refuse_prompt(b, l, i, why);
         if (what) return what;
     }
+    if (l->q.ask.embeds && !embed_check(&b->eng->m, &l->q.ask.embed, why)) return req_invalid;
     return samp_check(&l->q.ask.samp, b->eng->m.hp.n_vocab, why) ? NULL : req_invalid;
 }
 
 static void batch__queue(batch_work *b, batch_line *l) {
-    const int64_t most = l->q.ask.gen.n_predict;
+    const int64_t most = l->q.ask.embeds ? 0 : l->q.ask.gen.n_predict;
     l->keep = INT_MAX;
     b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->n_ids;
     b->n_prompt += (long long)l->n_ids * l->q.ask.n;
@@ -41889,7 +42151,8 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     err_t       why = {0};
     bool        ok = true;
     *l = (batch_line){.t_read = clock_now(), .no = no, .file = b->in.i, .turn = (uint64_t)b->n_read, .hash = bytes_hash(0, line)};
-    const gen_request base = gen_ask(NULL, b->job->gen, b->job->samp, batch__seed(b, l));
+    gen_request base = gen_ask(NULL, b->job->gen, b->job->samp, batch__seed(b, l));
+    if (b->job->embed) base.embeds = true, base.embed = *b->job->embed;
     const req_form form = {&base, b->eng->m.hp.n_vocab, b->in.json, b->job->wrap, b->job->hold};
     if (!req_read(&l->q, line, &form, &why)) code = l->q.fault ? l->q.fault : req_invalid;
     const bool twice = l->q.has_id && !results_add_id(b->out, batch__file_key(&b->in, l->file), l->q.custom_id);
@@ -42047,7 +42310,8 @@ static req_times batch__times(const batch_line *l) {
     for (int i = 0; l->answer && i < l->q.n; i++) {
         const gen_answer *a = &l->answer[i];
         if (a->t_start > 0) t.queued = fmin(t.queued, a->t_start - l->t_read);
-        if (a->n_tok) t.first = fmin(t.first, a->t_first - l->t_read), last = fmax(last, a->t_last - l->t_read);
+        if (a->n_tok) t.first = fmin(t.first, a->t_first - l->t_read);
+        if (a->t_last > 0) last = fmax(last, a->t_last - l->t_read);
     }
     if (last > 0) t.total = last;
     return t;
@@ -42238,7 +42502,8 @@ static void batch__summary(const batch_work *b) {
         if (b->n_other) str_fmt(&s, ", %lld left to other shards", b->n_other);
         str_fmt(&s, "\nllmrun: prompts     %lld tokens (%.1f tokens/s), %lld of them shared and not computed again\n", b->n_prompt,
                 (double)b->n_prompt / all, st->cached);
-        str_fmt(&s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", b->n_gen, (double)b->n_gen / all, st->steps);
+        if (!b->job->embed)
+            str_fmt(&s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", b->n_gen, (double)b->n_gen / all, st->steps);
         spec_report(sp, &s);
         spec_report_forced(sp, b->n_gen, &s);
         constrain_report_all(b->job->holds, &s);
@@ -42253,7 +42518,7 @@ static void batch__summary(const batch_work *b) {
                 peak, kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * waste, st->preempted,
                 st->preempted == 1 ? "" : "s");
         if (million > 0) str_fmt(&s, "llmrun: cost        %.4g for a million tokens read or written\n", million);
-        str_fmt(&s, "llmrun: seed        %llu\n", (unsigned long long)b->job->seed);
+        if (!b->job->embed) str_fmt(&s, "llmrun: seed        %llu\n", (unsigned long long)b->job->seed);
     }
     if (g_log_level >= LOG_NORMAL) fputs(s.p, stderr);
     str_drop(&s);
@@ -47669,6 +47934,8 @@ typedef enum {
     ACT_DUMP,
     ACT_QUANTIZE,
     ACT_BATCH,
+    ACT_EMBED,
+    ACT_EMBED_LINES,                                  /* --embed and --batch */
     ACT_BENCH,
     ACT_STATISTICS,
     ACT_MERGE,
@@ -47683,6 +47950,8 @@ typedef enum {
 #define ON(action) (1u << ACT_##action)
 enum {
     ON_BATCH = ON(BATCH),
+    ON_EMBED = ON(EMBED) | ON(EMBED_LINES),
+    ON_LINES = ON_BATCH | ON(EMBED_LINES),            /* actions on files with a request on each line */
     ON_BENCH = ON(BENCH),
     ON_QUANTIZE = ON(QUANTIZE),
     ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE),
@@ -47690,8 +47959,8 @@ enum {
     ON_CHAT = ON_ANSWER,                              /* that answer messages */
     ON_HOLD = ON_ANSWER | ON(MATCH) | ON(MASK),       /* that have a constraint */
     ON_FIT = ON(MATCH) | ON(MASK),                    /* that compare a text with it */
-    ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(IMATRIX),  /* that read a prompt */
-    ON_STEPS = ON_ANSWER | ON_EVAL | ON_BENCH | ON(SCORE) | ON(LOGITS) | ON(IMATRIX),                                /* that run the model */
+    ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(IMATRIX) | ON(EMBED),  /* that read a prompt */
+    ON_STEPS = ON_ANSWER | ON_EVAL | ON_BENCH | ON(SCORE) | ON(LOGITS) | ON(IMATRIX) | ON_EMBED,                     /* that run the model */
     ON_ALL = (1u << N_ACTS) - 1
 };
 
@@ -47733,6 +48002,9 @@ typedef struct {
     int         chunks;                               /* for eval and calib */
     quant_opts  quant;
     batch_opts  batch;
+    embed_opts  embed;
+    const char *pooling;                              /* of embed, as a word; NULL: not given */
+    bool        raw;                                  /* the vector is written as floats */
     bool        resume;
     cli_list    models;                               /* of --bench, instead of model */
     bench_opts  bench;
@@ -47743,7 +48015,7 @@ typedef struct {
 static config cli_defaults(void) {
     return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1,
                     .kv = kv_defaults, .fwd = engine_defaults, .gen = gen_defaults, .hold = constrain_defaults, .chat = chat_defaults, .calib = calib_defaults, .samp = samp_defaults, .spec = spec_defaults,
-                    .eval = eval_defaults, .chunks = -1, .batch = batch_defaults, .bench = bench_defaults};
+                    .eval = eval_defaults, .chunks = -1, .batch = batch_defaults, .embed = embed_defaults, .bench = bench_defaults};
 }
 
 /* --- the table --- */
@@ -47880,6 +48152,9 @@ static const cli_opt cli_opts[] = {
     {"--batch",                         "FILE",       OPT_ACT,  AT(what), ACT_BATCH, 1,           GROUP_ACT, ON_ALL, ALONE, NULL,
      "answer every line of FILE (- is standard input) and of all files after it, patterns such as '*.jsonl' too: OpenAI batch lines, bare "
      "bodies or plain prompts; results to -o or stdout as they come"},
+    {"--embed --embedding --embeddings", NULL,        OPT_ACT,  AT(what), ACT_EMBED, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
+     "print the vector of the prompt, numbers on a line; -o FILE: raw float32, little-endian; --format json: as OpenAI's /v1/embeddings; with --batch: "
+     "a record for each line, which is a text or an /v1/embeddings request"},
     {"--bench",                         NULL,         OPT_ACT,  AT(what), ACT_BENCH, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
      "measure prefill and decode as llama-bench does, beside the memory bandwidth and arithmetic rate of this machine; -v: time "
      "of each stage"},
@@ -47898,7 +48173,7 @@ static const cli_opt cli_opts[] = {
      "prompt; standard input is appended after a newline, unless it is a terminal or empty, or --no-stdin is given"},
     {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0,  0,       GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON(RENDER), ALONE, NULL,
      "read the prompt from FILE, byte for byte; - is standard input, which is also the prompt when -p and -f are absent"},
-    {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0,  0,       GROUP_PROMPT, ON_TEXT | ON_FIT | ON(RENDER) | ON_BATCH, ALONE, NULL,
+    {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0,  0,       GROUP_PROMPT, ON_TEXT | ON_FIT | ON(RENDER) | ON_LINES, ALONE, NULL,
      "do not read standard input: in a shell's `while read` loop it holds the lines of the loop"},
     {"--chat",                          NULL,         OPT_SET,  AT(chat.on),         1,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
      "the prompt is a user's message; without --chat it is one where it is given in a terminal to a model that has a chat template, and where an "
@@ -47923,13 +48198,13 @@ static const cli_opt cli_opts[] = {
      "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker as escapes; off by default"},
     {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH, ALONE, NULL,
      "take these texts as exact bytes; the default"},
-    {"--bos",                           NULL,         OPT_ON,   AT(bos),             0,  0,       GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_BATCH, ALONE, NULL,
+    {"--bos",                           NULL,         OPT_ON,   AT(bos),             0,  0,       GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_LINES, ALONE, NULL,
      "add the start token even where the model file does not ask for it (--tokenize adds none by default)"},
-    {"-sp --special",                   NULL,         OPT_SET,  AT(special),         1,  1,       GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_BATCH | ON_QUANTIZE, BESIDE_TEXT, NULL,
+    {"-sp --special",                   NULL,         OPT_SET,  AT(special),         1,  1,       GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_LINES | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "control tokens: --tokenize parses them, --detokenize and the answer print their names"},
-    {"--no-special",                    NULL,         OPT_SET,  AT(special),         0,  0,       GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_BATCH | ON_QUANTIZE, BESIDE_TEXT, NULL,
+    {"--no-special",                    NULL,         OPT_SET,  AT(special),         0,  0,       GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_LINES | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "do not parse control tokens in the prompt; they are parsed by default when the model runs"},
-    {"--pre",                           "NAME",       OPT_STR,  AT(pre),             0,  0,       GROUP_PROMPT, ON_TEXT | ON(MASK) | ON(TALK) | ON_BATCH | ON_QUANTIZE | ON(INSPECT), BESIDE_TEXT, NULL,
+    {"--pre",                           "NAME",       OPT_STR,  AT(pre),             0,  0,       GROUP_PROMPT, ON_TEXT | ON(MASK) | ON(TALK) | ON_LINES | ON_QUANTIZE | ON(INSPECT), BESIDE_TEXT, NULL,
      "use this pre-tokenizer in place of the one in the model file (--list pre)"},
 
     {"-n --predict --n-predict",        "N",          OPT_I64,  AT(gen.n_predict),  -2,  CLI_BIG, GROUP_RUN, ON_ANSWER, ALONE, NULL,
@@ -47946,6 +48221,11 @@ static const cli_opt cli_opts[] = {
      "--perplexity also writes the tokens and the log-probabilities of every scored position to FILE, for --kl-divergence"},
     {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0,  CLI_BIG, GROUP_EVAL, ON(PERPLEXITY), BESIDE_BASE, NULL,
      "--kl-divergence-base keeps the N most probable tokens of each position and the sum of the others; 0 is all"},
+    {"--pooling",                       "none|mean|cls|last|rank", OPT_WORD, AT(pooling), 0, 0,    GROUP_RUN, ON_EMBED, ALONE, NULL,
+     "vector of a text: that of each token, their mean, the first one, the last one, or the scores of a reranker's classifier; the default is the model "
+     "file's, else the mean in an encoder and the last one in other models"},
+    {"--embd-normalize --embd-normalise", "N",        OPT_INT,  AT(embed.norm),     -1,  1000,    GROUP_RUN, ON_EMBED, ALONE, NULL,
+     "normalise vectors: -1 not at all, 0 so that the largest magnitude is 32760, 1 by the sum of magnitudes, 2 by the Euclidean norm, P by the P-norm"},
     {"--repack",                        CLI_REPACKS,  OPT_WORD, AT(fwd.repack),     0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
      "copy quantised weights into a layout that is faster for many tokens at a time; auto: where the work is long enough"},
     {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0,  0,       GROUP_RUN, ON_ALL, ALONE, NULL,
@@ -48106,29 +48386,29 @@ static const cli_opt cli_opts[] = {
     {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0,  0,       GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
      "print the new type of each tensor and the sizes; write nothing"},
 
-    {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024,    GROUP_BATCH, ON_BATCH, ALONE, NULL,
+    {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024,    GROUP_BATCH, ON_LINES, ALONE, NULL,
      "most sequences that run at the same time; fewer run when the cache is full"},
-    {"--resume",                        NULL,         OPT_ON,   AT(resume),          0,  0,       GROUP_BATCH, ON_BATCH, ALONE, NULL,
+    {"--resume",                        NULL,         OPT_ON,   AT(resume),          0,  0,       GROUP_BATCH, ON_LINES, ALONE, NULL,
      "continue the results in the -o file: lines that it answers are not run again; records that answer no line of the input are "
      "moved to FILE.stale"},
-    {"--batch-order",                   "plan|input", OPT_WORD, AT(batch.order),     0,  0,       GROUP_BATCH, ON_BATCH, ALONE, NULL,
+    {"--batch-order",                   "plan|input", OPT_WORD, AT(batch.order),     0,  0,       GROUP_BATCH, ON_LINES, ALONE, NULL,
      "plan: prompts with the same beginning run one after the other, so that it is computed once; input: the order of the file"},
-    {"--ordered",                       NULL,         OPT_ON,   AT(batch.ordered),   0,  0,       GROUP_BATCH, ON_BATCH, ALONE, NULL,
+    {"--ordered",                       NULL,         OPT_ON,   AT(batch.ordered),   0,  0,       GROUP_BATCH, ON_LINES, ALONE, NULL,
      "results in the order of the input: the -o file is sorted when its last line is answered; on stdout up to --batch-window results "
      "wait for earlier ones"},
-    {"--batch-fields",                  "F,F",        OPT_STR,  AT(batch.fields),    0,  0,       GROUP_BATCH, ON_BATCH, ALONE, NULL,
+    {"--batch-fields",                  "F,F",        OPT_STR,  AT(batch.fields),    0,  0,       GROUP_BATCH, ON_LINES, ALONE, NULL,
      "add fields to each record: prompt, seed, logprob (of each completion: the sum over its tokens), times (seconds until its turn, its "
      "first and its last token)"},
-    {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20,  GROUP_BATCH, ON_BATCH, ALONE, NULL,
+    {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20,  GROUP_BATCH, ON_LINES, ALONE, NULL,
      "lines that are read ahead and planned together"},
-    {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32,  GROUP_BATCH, ON_BATCH, ALONE, NULL,
+    {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32,  GROUP_BATCH, ON_LINES, ALONE, NULL,
      "longest line in bytes; a longer one is answered with an error"},
     {"--batch-static",                  NULL,         OPT_ON,   AT(batch.fixed),     0,  0,       GROUP_BATCH, ON_BATCH, ALONE, NULL,
      "static batches, for comparison: no request joins a batch before all of its requests have ended"},
-    {"--shard",                         "I/N|auto",   OPT_STR,  AT(batch.shard),     0,  0,       GROUP_BATCH, ON_BATCH, ALONE, NULL,
+    {"--shard",                         "I/N|auto",   OPT_STR,  AT(batch.shard),     0,  0,       GROUP_BATCH, ON_LINES, ALONE, NULL,
      "answer part I of N of the file; prompts with the same beginning are in one part; auto: as Slurm, MPI, Kubernetes or GNU parallel "
      "number this task; {shard} in -o is the part's number; --merge joins the results"},
-    {"--cost-per-hour",                 "X",          OPT_FLT,  AT(batch.cost),      0,  1e9,     GROUP_BATCH, ON_BATCH, ALONE, NULL,
+    {"--cost-per-hour",                 "X",          OPT_FLT,  AT(batch.cost),      0,  1e9,     GROUP_BATCH, ON_LINES, ALONE, NULL,
      "price of an hour of this machine; the summary prints the price of a million tokens"},
 
     {"-m --model",                      "FILE",       OPT_LIST, AT(models),          0,  0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
@@ -48262,8 +48542,8 @@ static const cli_foreign cli_foreigners[] = {
     {"--rpc -rpc -dev --device -devd --device-draft --spec-draft-device", "LIST", CLI_MISSING, NULL},
     {"--list-devices -cl --cache-list --completion-bash", NULL,    CLI_MISSING, NULL},
     {"--override-kv",                                  "KEY=TYPE:VALUE", CLI_MISSING, NULL},
-    {"--attention --pooling --embd-normalize --embd-output-format --embd-separator --cls-separator", "NAME", CLI_MISSING, NULL},
-    {"--embedding --embeddings --rerank --reranking",  NULL,       CLI_MISSING, NULL},
+    {"--attention --embd-output-format --embd-separator --cls-separator", "NAME", CLI_MISSING, NULL},
+    {"--rerank --reranking",                           NULL,       CLI_MISSING, "--embed --pooling rank"},
     {"-embd",                                          "[0|1]",    CLI_MISSING, NULL},
     {"-gan --grp-attn-n -gaw --grp-attn-w --adaptive-target --adaptive-decay", "N", CLI_MISSING, NULL},
     {"-lcs --lookup-cache-static",                     "FILE",     CLI_MISSING, "--lookup-cache FILE"},
@@ -48525,7 +48805,9 @@ static void cli_push(cli_list *l, const char *text) {
     l->v[l->n++] = text;
 }
 
+/* The option of an action; of the two of --embed and --batch the one that takes files. */
 static const cli_opt *cli__action_opt(int action) {
+    if (action == ACT_EMBED_LINES) action = ACT_BATCH;
     for (int i = 0; i < N_CLI_OPTS; i++)
         if (cli_opts[i].kind == OPT_ACT && (int)cli_opts[i].lo == action) return &cli_opts[i];
     return NULL;
@@ -48539,9 +48821,17 @@ static bytes cli_long_name(const cli_opt *o) {
     return w;
 }
 
+/* The action of two options, where they go together: --embed with --batch. */
+static int cli__joined(int was, int action) {
+    const unsigned both = 1u << was | 1u << action;
+    return both != ON(EMBED) && both != ON(BATCH) && !(both & ~(ON_LINES | ON_EMBED)) ? ACT_EMBED_LINES : action;
+}
+
 static bool cli__set_action(config *c, const cli_opt *o, const char *value, err_t *e) {
     int action = (int)o->lo;
     if (c->action >= ACT_USAGE) return true;          /* help wins over other actions */
+    const int joined = cli__joined(c->action, action);
+    if (joined == ACT_EMBED_LINES) c->action = action = joined;
     if (c->action != ACT_GENERATE && c->action != action && action < ACT_USAGE) {
         bytes a = cli_long_name(cli__action_opt(c->action)), b = cli_long_name(o);
         return err_set(e, EXIT_INPUT, "%.*s and %.*s are two actions, expected one", (int)a.n, a.p, (int)b.n, b.p);
@@ -48764,6 +49054,7 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
 }
 
 static bytes cli_act_name(int action) {
+    if (action == ACT_EMBED_LINES) return bytes_of("--embed --batch");
     return action == ACT_GENERATE ? bytes_of("generation") : cli_long_name(cli__action_opt(action));
 }
 
@@ -50249,6 +50540,13 @@ static bool act__read_prompt(act_job *r, err_t *e) {
     return act__encode(r, r->c->special != 0, begin, e);
 }
 
+/* A text whose vector is wanted: the file says too whether it ends with an end token. */
+static bool act__read_embed(act_job *r, err_t *e) {
+    if (!act__read_prompt(r, e)) return false;
+    if (tok_add_eos(r->vocab)) tok_ids_add(&r->ids, tok_eos(r->vocab));
+    return true;
+}
+
 /* Whether an option of a chat is given. */
 static bool act__chat_options(const config *c) {
     const chat_opts *o = &c->chat;
@@ -50618,6 +50916,7 @@ static void act__settings(const act_job *r, const char *seed, int n_ctx, str *ou
     }
     if (c->chat.template_file) str_fmt(out, "chat-template=%016llx\n", (unsigned long long)chat_fingerprint(r->chat));
     if (r->hold_text.n) str_fmt(out, "constraint-file=%016llx\n", (unsigned long long)bytes_hash(0, str_bytes(&r->hold_text)));
+    if (c->action == ACT_EMBED_LINES) str_fmt(out, "pooling=%s\nembd-normalize=%d\n", c->pooling ? c->pooling : "", c->embed.norm);
 }
 
 /* The seed of a batch: the one given, else that of the results that --resume continues, else a fresh one. *drawn: it was not given. */
@@ -50682,7 +50981,8 @@ static bool act__batch_prepare(act_job *r, batch_job *job, cli_list *files, str 
                        .csv = strcmp(c->format, "csv") == 0};
     if (job->csv && c->resume) return err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no --format csv");
     r->vocab = tok_load(r->g, c->pre, e);
-    const bool ok = r->vocab && act__hold(r, e) && batch_fields(c->batch.fields, &job->fields, e) && act__batch_chat(r, job, e) && act__batch_files(c, files, e) &&
+    const bool ok = r->vocab && act__hold(r, e) && batch_fields(c->batch.fields, &job->fields, e) &&
+                    (c->action == ACT_EMBED_LINES || act__batch_chat(r, job, e)) && act__batch_files(c, files, e) &&
                     batch_check(files->v, files->n, c->batch.line_bytes, e) && (!c->output || act__apart_from_inputs(c, c->output, e)) &&
                     act__batch_seed(c, &job->seed, &job->own_seeds, seed, e);
     job->path = files->v;
@@ -50715,6 +51015,69 @@ static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_
     return bad;
 }
 
+/* --- vectors --- */
+
+/* How vectors are made: as the options say, else as the model file does. */
+static bool act__embed_opts(const config *c, const engine *en, embed_opts *o, err_t *e) {
+    *o = c->embed;
+    o->pooling = c->pooling ? embed_pooling_of(c->pooling) : en->m.hp.pooling;
+    return embed_check(&en->m, o, e);
+}
+
+/* {"object":"list","data":[{"object":"embedding","index":0,"embedding":[...]}],"model":NAME,"usage":{...}} */
+static void act__embed_json(const act_job *r, const gen_answer *a, bool several, str *out) {
+    str_put(out, "{\"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"index\":0,\"embedding\":");
+    embed_put_json(a->vec, a->n_vec, a->width, several, false, out);
+    str_put(out, "}],\"model\":");
+    str_json(out, bytes_of(str_base_name(r->g->path)));
+    str_fmt(out, ",\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}}\n", a->n_prompt, a->n_prompt);
+}
+
+static bool act__put_vector(act_job *r, const gen_answer *a, bool several, err_t *e) {
+    str  s = {0};
+    bool ok = out_begin(&r->out, e);
+    if (ok && r->c->raw) return out_put(&r->out, a->vec, (size_t)a->n_vec * (size_t)a->width * sizeof *a->vec);
+    if (act__json(r->c)) act__embed_json(r, a, several, &s);
+    else embed_put_text(a->vec, a->n_vec, a->width, &s);
+    ok = ok && out_put(&r->out, s.p, s.n);
+    str_drop(&s);
+    return ok;
+}
+
+static bool act__use_embed(act_job *r, engine *en, err_t *e) {
+    const config *c = r->c;
+    gen_request   ask = gen_ask(&r->ids, &c->gen, &c->samp, 0);
+    gen_answer    a = {0};
+    engine_meter  meter;
+    ask.embeds = true;
+    if (!act__embed_opts(c, en, &ask.embed, e)) return false;
+    sched *sc = sched_new(en, NULL, &(sched_opts){.n_seqs = 1}, e);
+    bool   ok = sc && sched_add(sc, &ask, e);
+    meter_start(&meter, en, "reading the text", (int64_t)r->ids.n, METER_QUIET_S);
+    for (int64_t left = (int64_t)r->ids.n; ok && !g_interrupt; left -= meter.step) {
+        meter_step(&meter, left < en->chunk ? left : en->chunk);
+        if (!sched_step(sc, (int64_t)r->ids.n, e)) break;
+    }
+    meter_stop(&meter);
+    ok = ok && !e->code && sched_take(sc, &a) && (a.finish == GEN_EMBEDDED || (*e = a.err, false));
+    ok = ok && act__put_vector(r, &a, ask.embed.pooling == POOLING_NONE, e);
+    gen_answer_drop(&a);
+    sched_free(sc);
+    return ok;
+}
+
+static bool act__embed(act_job *r, err_t *e) {
+    return act__with_engine(r, (engine_plan){.n_need = (int64_t)r->ids.n, .n_seqs = 1, .hidden = true}, act__use_embed, e);
+}
+
+/* --- lines --- */
+
+/* The engine for so many sequences of a batch. */
+static engine_plan act__batch_plan(const config *c, int n_seqs, const engine_needs *beside) {
+    if (c->action != ACT_EMBED_LINES) return sched_plan(&c->fwd, n_seqs, spec_rows(&c->spec, n_seqs), beside);
+    return (engine_plan){.n_seqs = n_seqs, .n_rows = c->fwd.n_batch, .hidden = true, .share = true, .pack = ENGINE_PACK_LATER, .beside = beside};
+}
+
 static bool act__batch(act_job *r, err_t *e) {
     const config *c = r->c;
     const int     n_seqs = c->batch.n_parallel;
@@ -50723,11 +51086,13 @@ static bool act__batch(act_job *r, err_t *e) {
     cli_list      files = {0};
     engine       *en = NULL;
     engine_needs  beside = {0};
+    embed_opts    embeds;
     spec         *guesser = NULL;
     long long     bad = 0;
     if (act__batch_prepare(r, &job, &files, &seed, e) && spec_needs(&c->spec, &c->fwd, &c->kv, n_seqs, &beside, e))
-        en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, sched_plan(&c->fwd, n_seqs, spec_rows(&c->spec, n_seqs), &beside), r->t_start, e);
+        en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(c, n_seqs, &beside), r->t_start, e);
     if (en) guesser = act__guesser(c, en, n_seqs, e);
+    if (en && c->action == ACT_EMBED_LINES && act__embed_opts(c, en, &embeds, e)) job.embed = &embeds;
     act__graceful = 1;
     if (!e->code) bad = act__batch_answer(r, en, guesser, &job, seed.p, e);
     if (bad > 0)
@@ -50938,7 +51303,7 @@ static bool act__shard_auto(config *c, err_t *e) {
 static bool act__check_shard(config *c, err_t *e) {
     static const char mark[] = "{shard}";
     if (c->batch.shard && strcmp(c->batch.shard, "auto") == 0 && !act__shard_auto(c, e)) return false;
-    const char *at = c->action == ACT_BATCH && c->output ? strstr(c->output, mark) : NULL;
+    const char *at = (c->action == ACT_BATCH || c->action == ACT_EMBED_LINES) && c->output ? strstr(c->output, mark) : NULL;
     if (!at) return true;
     if (!c->batch.shard) return err_set(e, EXIT_INPUT, "--output: %s names a part, expected --shard beside it", mark);
     str_add(&c->own_output, c->output, (size_t)(at - c->output));
@@ -50954,6 +51319,21 @@ static bool act__check_batch(config *c, err_t *e) {
         if (strcmp(c->inputs.v[i], "-") == 0) return err_set(e, EXIT_INPUT, "--no-stdin and --batch - disagree");
     if (!c->kv.cache && !cli_given(c, "--kv-block-size")) c->kv.block = BLOCK;
     return act__check_shard(c, e);
+}
+
+/* A vector goes to a file as floats, unless a form is asked for. */
+static bool act__check_embed(config *c, err_t *e) {
+    (void)e;
+    c->raw = c->output && strcmp(c->output, "-") != 0 && !c->format && !c->json;
+    return true;
+}
+
+/* Short texts fill a step many at a time. */
+static bool act__check_embed_lines(config *c, err_t *e) {
+    if (!cli_given(c, "--parallel")) c->batch.n_parallel = c->fwd.n_batch;
+    c->spec.lookup = false;
+    c->seed = 0;                                      /* nothing is drawn */
+    return act__check_batch(c, e);
 }
 
 /* --- the table of actions --- */
@@ -50995,6 +51375,8 @@ static const act_row act_table[N_ACTS] = {
     [ACT_DUMP]       = {WITH_MODEL | WITH_OUTPUT | WITH_FLOATS, AT(output), "", NULL, NULL, NULL, act__dump_tensor},
     [ACT_QUANTIZE]   = {WITH_MODEL, AT(output), "", "not written", act__check_quantize, NULL, act__quantize},
     [ACT_BATCH]      = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json csv", NULL, act__check_batch, NULL, act__batch},
+    [ACT_EMBED]      = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_embed, act__read_embed, act__embed},
+    [ACT_EMBED_LINES] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", NULL, act__check_embed_lines, NULL, act__batch},
     [ACT_BENCH]      = {WITH_MODEL_NAME | WITH_OUTPUT, AT(output), "json jsonl csv md", NULL, act__check_bench, NULL, act__bench},
     [ACT_STATISTICS] = {WITH_OUTPUT, AT(output), "json csv", NULL, act__check_statistics, NULL, act__statistics},
     [ACT_MERGE]      = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__merge},

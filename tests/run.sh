@@ -41,6 +41,7 @@ suite unit "$build/tests"
 python_suite batch tests/batch.py "$bin"
 python_suite spec tests/spec.py "$bin"
 python_suite structure tests/structure.py "$bin"
+python_suite embed tests/embed.py "$bin"
 python_suite chat tests/chat.py "$bin"
 python_suite talk tests/talk.py "$bin"
 python_suite hostile tests/hostile.py "$bin" ${LLMRUN_SLOW:+--no-limit}

@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""Tests of --embed by running the command: vectors of texts, pooled, normalised, written; lines of a batch.
+
+    python3 tests/embed.py ./llmrun [WORD ...]     cases whose name holds a word, else all
+
+The oracle of what is pooled is Python's arithmetic over the rows of --pooling none; that of a row the logits that the output matrix makes of it.
+"""
+import argparse, array, base64, json, math, os, struct, sys, tempfile
+from kit import begin, case, check, equal, finish, jsonl, records, refused, same, some, walk
+
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TINY = os.path.join(HERE, "tests", "data", "tiny")
+SMALL = os.path.join(TINY, "llama.gguf")
+PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
+TMP = tempfile.mkdtemp(prefix="llmrun-embed-")
+TEXT = "Once upon a time there was a small vector, and it pointed at the sea."
+O = None                               # options of this script
+
+
+def put(name, data):
+    path = os.path.join(TMP, name)
+    with open(path, "wb") as f:
+        f.write(data if isinstance(data, bytes) else jsonl(data))
+    return path
+
+
+def run(*args, inp=None, timeout=60):
+    return finish(begin([O.binary, *args], **({"stdin": -1} if inp is not None else {})), timeout, inp)
+
+
+def good(*args, **kw):
+    r = run(*args, **kw)
+    check(r.rc == 0, "%s: %r" % (" ".join(args), r))
+    return r.out
+
+
+def rows(*args, model=SMALL, text=TEXT):
+    """The vectors of a text, as lists of numbers."""
+    return [[float(x) for x in line.split()] for line in good("-m", model, "--embed", "-p", text, "-q", *args).splitlines()]
+
+
+def floats(data):
+    return list(struct.unpack("<%df" % (len(data) // 4), data))
+
+
+def batch(lines, *args, model=SMALL, rc=0):
+    r = run("-m", model, "--embed", "--batch", put("in.jsonl", lines), "-q", *args, timeout=120)
+    check(r.rc == rc, "%s: want exit %d, got %r" % (" ".join(args), rc, r))
+    return records(r.out)
+
+
+def vectors(record):
+    return [d["embedding"] for d in record.body["data"]]
+
+
+def near(got, want, limit, what):
+    same(len(got), len(want), what + ": width")
+    worst = max(abs(a - b) for a, b in zip(got, want))
+    check(worst <= limit * max(1e-30, max(abs(b) for b in want)), "%s: off by %g" % (what, worst))
+
+
+def normed(v, p=2):
+    by = sum(abs(x) ** p for x in v) ** (1 / p)
+    return [x / by for x in v]
+
+
+@case
+def rows_are_hidden_values():
+    """the rows of --pooling none are what the output matrix multiplies: their products are the logits"""
+    for name in some(("llama", "qwen2", "qwen3", "llama_window", "qwen3moe"), 2):
+        model = os.path.join(TINY, name + ".gguf")
+        got = rows("--pooling", "none", "--embd-normalize", "-1", model=model)
+        n = len(got[0])
+        logits = floats(good("-m", model, "--logits", "-", "-p", TEXT, "-q"))
+        v = len(logits) // len(got)
+        tied = run("-m", model, "--dump-tensor", "output.weight", "-q")
+        w = floats(tied.out if tied.rc == 0 else good("-m", model, "--dump-tensor", "token_embd.weight", "-q"))
+        for i in (0, len(got) // 2, len(got) - 1):
+            want = [sum(a * b for a, b in zip(got[i], w[k * n:k * n + n])) for k in range(v)]
+            near(logits[i * v:i * v + v], want, 1e-4, "%s: logits of row %d" % (name, i))
+
+
+@case
+def pooling():
+    """mean, cls and last are the mean, the first and the last of the rows; the default without a word of the file is the last one"""
+    each = rows("--pooling", "none", "--embd-normalize", "-1")
+    mean = [sum(c) / len(each) for c in zip(*each)]
+    check(len(each) > 20, "a long text")
+    for word, want in (("mean", mean), ("cls", each[0]), ("last", each[-1])):
+        near(rows("--pooling", word, "--embd-normalize", "-1")[0], want, 1e-6, word)
+        near(rows("--pooling", word)[0], normed(want), 1e-6, word + ", normalised")
+    same(rows(), rows("--pooling", "last"), "the default")
+    near(rows("--pooling", "none")[3], normed(each[3]), 1e-6, "a token's vector, normalised")
+
+
+@case
+def normalisation():
+    """--embd-normalize: no norm, the largest magnitude at 32760, P-norms of 1"""
+    v = rows("--embd-normalize", "-1")[0]
+    most = max(map(abs, v))
+    near(rows("--embd-normalize", "0")[0], [x / most * 32760 for x in v], 1e-6, "0")
+    for p in (1, 2, 3, 7):
+        near(rows("--embd-normalize", str(p))[0], normed(v, p), 1e-6, str(p))
+    near(rows("--embd-normalize", "1000")[0], [x / most for x in v], 2e-2, "a high P")
+    refused(run("-m", SMALL, "--embed", "-p", "a", "--embd-normalize", "-2"), 2, "--embd-normalize", "a norm below -1")
+
+
+@case
+def forms():
+    """numbers on a line, JSON in OpenAI's shape and raw floats hold the same values"""
+    v, path = rows()[0], os.path.join(TMP, "v.f32")
+    same(good("-m", SMALL, "--embed", "-p", TEXT, "-q", "-o", path), b"", "stdout beside -o")
+    with open(path, "rb") as f:
+        raw = floats(f.read())
+    same(raw, array.array("f", v).tolist(), "raw floats")
+    j = json.loads(good("-m", SMALL, "--embed", "-p", TEXT, "-q", "--json"))
+    same((j["object"], j["model"], j["data"][0]["object"], j["data"][0]["index"]), ("list", "llama.gguf", "embedding", 0), "the shape")
+    same(j["data"][0]["embedding"], v, "JSON")
+    n = len(good("-m", SMALL, "--tokenize", "--bos", "-p", TEXT).split())
+    same(j["usage"], {"prompt_tokens": n, "total_tokens": n}, "usage")
+    good("-m", SMALL, "--embed", "-p", TEXT, "-q", "-o", path, "--format", "text")
+    with open(path, "rb") as f:
+        same([float(x) for x in f.read().split()], v, "text in a file")
+    several = json.loads(good("-m", SMALL, "--embed", "-p", TEXT, "-q", "--json", "--pooling", "none"))["data"][0]["embedding"]
+    same((len(several), several[-1]), (n, v), "each token")
+
+
+@case
+def end_token():
+    """a text ends with the end token where the file asks for it, and begins as a prompt does"""
+    with open(SMALL, "rb") as f:
+        data = bytearray(f.read())
+    key = b"tokenizer.ggml.add_eos_token"
+    data[data.index(key) + len(key) + 4] = 1
+    model = put("eos.gguf", bytes(data))
+    ids = [int(x) for x in good("-m", SMALL, "--tokenize", "--bos", "-p", TEXT).split()]
+    want = batch([{"input": ids}, {"input": ids + [2]}])
+    same(rows()[0], vectors(want[1])[0], "without the end token")
+    same(rows(model=model)[0], vectors(want[2])[0], "with the end token")
+    same(vectors(batch([{"input": TEXT}], model=model)[1]), vectors(want[2]), "a line")
+
+
+@case
+def same_bits():
+    """a vector has the same bits alone, among others, in any order, with any number of threads and rows of a step, at every level"""
+    texts = [TEXT[i:] + TEXT[:3 * i] for i in range(0, 40, 5)] + [TEXT, "a"]
+    for model in (SMALL, PIP):
+        for word in ("mean", "last", "none") if model == SMALL else ("mean",):
+            want = batch([{"input": t} for t in texts], "--pooling", word, model=model)
+            v = [vectors(want[i + 1])[0] for i in range(len(texts))]
+            alone = rows("--pooling", word, model=model, text=texts[3])
+            same(alone if word == "none" else alone[0], v[3], "alone")
+            turned = batch([{"input": t} for t in reversed(texts)], "--pooling", word, "-t", "3", "-b", "7", model=model)
+            same([vectors(turned[len(texts) - i])[0] for i in range(len(texts))], v, "the other way round, 3 threads, 7 rows")
+            if model == PIP:
+                continue
+            for more in some((("-t", "1", "-b", "1"), ("--cpu", "scalar"), ("-np", "2", "--kv-blocks", "40"), ("--batch-order", "input", "-np", "1")), 3):
+                equal(batch([{"input": t} for t in texts], "--pooling", word, *more, model=model), want, "%s %s" % (word, " ".join(more)))
+
+
+@case
+def shared_beginnings():
+    """texts with the same beginning share it where their last row alone is asked for, with the same bits"""
+    lines = [{"input": TEXT * 2 + t} for t in ("a", "b", "cd", "")]
+    path = put("shared.jsonl", lines)
+    for word, shares in (("last", True), ("mean", False), ("cls", False)):
+        r = run("-m", PIP, "--embed", "--batch", path, "--pooling", word, "--json")
+        shared = json.loads(r.err)["shared_tokens"]
+        check((shared > 40) == shares, "%s: %d tokens are shared" % (word, shared))
+        for i, line in enumerate(lines):
+            same(vectors(records(r.out)[i + 1])[0], rows("--pooling", word, model=PIP, text=line["input"])[0], "%s: line %d" % (word, i + 1))
+
+
+@case
+def requests():
+    """/v1/embeddings: a text, texts, token ids, lists of them; base64; dimensions; an envelope; plain lines"""
+    ids = [[1, 5, 9, 40], [1, 7]]
+    one = vectors(batch([{"input": x} for x in ids])[1])[0]
+    got = batch([{"input": "Hello"}, {"input": ["Hello", "you", "Hello"]}, {"input": ids[0]}, {"input": ids, "model": "m", "user": "u"},
+                 {"input": ids[0], "encoding_format": "base64"}, {"input": ids[0], "dimensions": 5, "encoding_format": "float"},
+                 {"custom_id": "x", "method": "POST", "url": "/v1/embeddings", "body": {"input": "Hello", "dimensions": None}}])
+    hello = vectors(got[1])[0]
+    same(hello, rows(text="Hello")[0], "a text")
+    check(vectors(got[2])[0] == hello == vectors(got[2])[2] != vectors(got[2])[1], "texts")
+    same([d["index"] for d in got[2].body["data"]], [0, 1, 2], "numbers of texts")
+    same(vectors(got[3]), [one], "ids")
+    same((vectors(got[4])[0], got[4].body["usage"]), (one, {"prompt_tokens": 6, "total_tokens": 6}), "lists of ids")
+    same(floats(base64.b64decode(vectors(got[5])[0], validate=True)), array.array("f", one).tolist(), "base64")
+    near(vectors(got[6])[0], normed(one[:5]), 1e-6, "dimensions")
+    same((got[7].id, vectors(got[7])[0]), ("x", hello), "an envelope")
+    same(got[7].body["object"], "list", "the shape")
+    text = run("-m", SMALL, "--embed", "--batch", put("in.txt", b"Hello\n\n[you]\n"), "-q")
+    same(vectors(records(text.out)[1])[0], hello, "a plain line")
+    same(sorted(records(text.out)), [1, 3], "plain lines")
+
+
+@case
+def bad_lines():
+    """a line that is wrong has an error that says why, the others are answered, and the exit code is 1"""
+    bad = [({"input": "a", "temperature": 0}, "temperature"), ({"input": "a", "foo": 1}, "foo"), ({"prompt": "a"}, "prompt: belongs to /v1/completions"),
+           ({"messages": [{"role": "user", "content": "a"}]}, "messages: belongs to /v1/chat"), ({}, "no input"), ({"input": []}, "empty list"),
+           ({"input": {}}, "input: found an object"), ({"input": 3}, "input: found a number"), ({"input": [[]]}, "empty list"),
+           ({"input": [1, "a"]}, "token ids alone"), ({"input": ["a", [1], {}]}, "text or a list"), ({"input": [99999]}, "out of range"),
+           ({"input": [-1]}, "out of range"), ({"input": [1.5]}, "whole number"), ({"input": "a", "dimensions": 0}, "dimensions"),
+           ({"input": "a", "dimensions": 100000}, "100000, expected at most"), ({"input": "a", "dimensions": "5"}, "found a string"),
+           ({"input": "a", "encoding_format": "int8"}, "int8"), ({"input": "a", "encoding_format": 1}, "float or base64"),
+           ({"custom_id": "c", "method": "POST", "url": "/v1/completions", "body": {"input": "a"}}, "expected /v1/embeddings"),
+           ({"custom_id": "d", "method": "POST", "url": "/v1/embeddings", "body": {"input": "a", "n": 2}}, "n: belongs to"),
+           (b'{"input":"a"', "JSON|json|expected"), ({"input": "word " * 900}, "context"), ({"input": ["a"] * 3000}, "at most")]
+    found = batch([b for b, _ in bad] + [{"input": "good"}], rc=1)
+    for i, (line, word) in enumerate(bad):
+        error = found[i + 1].error
+        check(error and any(w in error["message"] for w in word.split("|")), "%.60r: %r" % (line, error))
+    check(found[len(bad) + 1].body, "the good line is answered")
+    error = records(run("-m", SMALL, "--batch", put("in.jsonl", [{"custom_id": "c", "method": "POST", "url": "/v1/embeddings", "body": {"input": "a"}}]), "-q").out)[1].error
+    check(error["code"] == "unsupported" and "--embed" in error["message"], "without --embed: %r" % error)
+
+
+@case
+def resume_and_shards():
+    """results of vectors are resumed, ordered and joined from shards as those of answers; other settings are refused"""
+    lines = [{"custom_id": "t%d" % i, "method": "POST", "url": "/v1/embeddings", "body": {"input": "text %d" % i}} for i in range(20)]
+    path, out = put("in.jsonl", lines), os.path.join(TMP, "out.jsonl")
+    base = ("-m", SMALL, "--embed", "--batch", path, "-q")
+    good(*base, "-o", out, "--ordered")
+    with open(out, "rb") as f:
+        whole = f.read()
+    same(list(records(whole)), list(range(1, 21)), "the order of the input")
+    with open(out, "wb") as f:
+        f.write(whole[:len(whole) // 2])
+    good(*base, "-o", out, "--resume")
+    with open(out, "rb") as f:
+        equal(records(f.read()), records(whole), "resumed")
+    refused(run(*base, "-o", out, "--resume", "--pooling", "mean"), 2, "pooling", "another pooling")
+    refused(run(*base, "-o", out, "--resume", "--embd-normalize", "0"), 2, "embd-normalize", "another norm")
+    parts = [os.path.join(TMP, "part%d.jsonl" % i) for i in (1, 2)]
+    for i in (1, 2):
+        good(*base, "--shard", "%d/2" % i, "-o", os.path.join(TMP, "part{shard}.jsonl"))
+    equal(records(good("--merge", *parts)), records(whole), "two shards")
+
+
+@case
+def refusals():
+    """what cannot be has one line and exit 2: options of answers, two actions, no classifier, a text that is too long"""
+    refused(run("-m", SMALL, "--embed", "-p", "a", "--temp", "0"), 2, "--temp has no effect on --embed", "sampling")
+    refused(run("-m", SMALL, "--embed", "--batch", put("a.txt", b"a\n"), "-n", "3"), 2, "no effect on --embed --batch", "tokens to generate")
+    refused(run("-m", SMALL, "--embed", "-p", "a", "--resume"), 2, "--resume has no effect on --embed", "--resume of a prompt")
+    refused(run("-m", SMALL, "--embed", "--batch", put("a.txt", b"a\n"), "-p", "b"), 2, "no effect", "a prompt beside lines")
+    refused(run("-m", SMALL, "--embed", "--score", "-p", "a"), 2, "two actions", "two actions")
+    refused(run("-m", SMALL, "--score", "--batch", "a", "-p", "a"), 2, "two actions", "two others")
+    refused(run("-m", SMALL, "-p", "a", "--pooling", "mean"), 2, "no effect on generation", "pooling of an answer")
+    refused(run("-m", SMALL, "--embed", "-p", "a", "--pooling", "max"), 2, "--pooling", "an unknown pooling")
+    refused(run("-m", SMALL, "--embed", "-p", "a", "--pooling", "rank"), 2, "classifier", "no classifier")
+    refused(run("-m", SMALL, "--embed", "-p", "a", "--format", "csv"), 2, "no form csv", "a form")
+    refused(run("-m", SMALL, "--embed", "-p", "word " * 900), 2, r"\d+ tokens.*holds \d+", "a long text")
+    refused(run("-m", SMALL, "--embed", "-p", "a", "-o", SMALL), 2, "itself", "the model as output")
+
+
+if __name__ == "__main__":
+    a = argparse.ArgumentParser()
+    a.add_argument("binary")
+    a.add_argument("words", nargs="*")
+    O = a.parse_args()
+    O.binary = os.path.abspath(O.binary)
+    sys.exit(walk("embed", O.words, TMP))
