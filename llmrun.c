@@ -31241,15 +31241,20 @@ static bool constrain_forced(constrain_seq *s, size_t most, str *out) {
 /* ===== [embed] vectors of texts =====
  * The rows of a text behind the last norm become one vector: pooled, cut to the wanted length, normalised. Rows come in rising position, as many
  * at a time as a step has; sums are in double precision and in this order, so that a vector has the same bits however its text was read.
- * Public: embed_opts, embed_defaults, embed_pooling_of, embed_check, embed_new, embed_free, embed_wants, embed_whole, embed_restart, embed_add,
+ * Public: embed_opts, embed_defaults, embed_each, embed_pooling_of, embed_check, embed_new, embed_free, embed_wants, embed_whole, embed_restart, embed_add,
  * embed_end, embed_put_text, embed_put_json.
  * Opens: embed, embed_opts. */
+
+enum { EMBED_WIDTH = ARCH_MAX_WIDTH };                /* values of a vector at most */
 
 typedef struct {
     int pooling;                                      /* arch_pooling; -1: the file's */
     int norm;                                         /* -1: none; 0: the largest magnitude becomes 32760; P: the P-norm becomes 1 */
     int dims;                                         /* first values that are kept, normalised again; 0: all */
 } embed_opts;
+
+/* Whether each token of a text has a vector. */
+static bool embed_each(const embed_opts *o) { return o->pooling == POOLING_NONE; }
 
 static const embed_opts embed_defaults = {.pooling = -1, .norm = 2};
 
@@ -31281,7 +31286,7 @@ static embed *embed_new(const model *m, const embed_opts *o, int n_tokens) {
     const size_t n = (size_t)m->hp.n_embd;
     *x = (embed){.o = *o, .n_tokens = n_tokens, .n_embd = m->hp.n_embd};
     if (o->pooling == POOLING_MEAN) x->sum = mem_new(n, sizeof *x->sum);
-    x->v = mem_new(mem_size(o->pooling == POOLING_NONE ? (size_t)n_tokens : 1, n), sizeof *x->v);
+    x->v = mem_new(mem_size(embed_each(o) ? (size_t)n_tokens : 1, n), sizeof *x->v);
     return x;
 }
 
@@ -31312,7 +31317,7 @@ static void embed_add(embed *x, const float *row) {
     const size_t n = (size_t)x->n_embd;
     if (x->o.pooling == POOLING_MEAN)
         for (size_t i = 0; i < n; i++) x->sum[i] += (double)row[i];
-    else memcpy(x->v + (x->o.pooling == POOLING_NONE ? (size_t)x->n * n : 0), row, n * sizeof *row);
+    else memcpy(x->v + (embed_each(&x->o) ? (size_t)x->n * n : 0), row, n * sizeof *row);
     x->n++;
 }
 
@@ -31336,7 +31341,7 @@ static void embed__normalize(float *v, int n, int norm) {
 static float *embed_end(embed *x, int *n, int *width) {
     float       *v = x->v;
     const size_t D = (size_t)x->n_embd;
-    *n = x->o.pooling == POOLING_NONE ? x->n : 1;
+    *n = embed_each(&x->o) ? x->n : 1;
     *width = x->o.dims ? x->o.dims : x->n_embd;
     for (size_t i = 0; x->sum && i < D; i++) v[i] = (float)(x->sum[i] / x->n);
     for (int r = 0; r < *n; r++) {
@@ -37704,7 +37709,7 @@ static const req_key req_keys[] = {
     {"messages",              REQ_CHAT,       req__take_messages,   0,                              0,         0},
     {"input",                 REQ_EMBED,      req__take_prompt,     0,                              0,         0},
     {"encoding_format",       REQ_EMBED,      req__take_encoding,   0,                              0,         0},
-    {"dimensions",            REQ_EMBED,      req__take_int,        REQ_AT(ask.embed.dims),         1,         ARCH_MAX_WIDTH},
+    {"dimensions",            REQ_EMBED,      req__take_int,        REQ_AT(ask.embed.dims),         1,         EMBED_WIDTH},
     {"max_tokens",            REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
     {"max_completion_tokens", REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
     {"seed",                  REQ_ANY,        req__take_seed,       0,                              -0x1p63,   0x1p63},
@@ -38138,7 +38143,7 @@ static void req__print_vectors(const req *q, const gen_answer *a, const req_orig
     str_put(out, ",\"data\":[");
     for (int i = 0; i < q->n; i++) {
         str_fmt(out, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":", i ? "," : "", i);
-        embed_put_json(a[i].vec, a[i].n_vec, a[i].width, q->ask.embed.pooling == POOLING_NONE, q->base64, out);
+        embed_put_json(a[i].vec, a[i].n_vec, a[i].width, embed_each(&q->ask.embed), q->base64, out);
         str_put(out, "}");
     }
     str_fmt(out, "],\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}}},\"error\":null", o->n_prompt, o->n_prompt);
@@ -51060,7 +51065,7 @@ static bool act__use_embed(act_job *r, engine *en, err_t *e) {
     }
     meter_stop(&meter);
     ok = ok && !e->code && sched_take(sc, &a) && (a.finish == GEN_EMBEDDED || (*e = a.err, false));
-    ok = ok && act__put_vector(r, &a, ask.embed.pooling == POOLING_NONE, e);
+    ok = ok && act__put_vector(r, &a, embed_each(&ask.embed), e);
     gen_answer_drop(&a);
     sched_free(sc);
     return ok;

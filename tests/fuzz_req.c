@@ -1,5 +1,5 @@
 /* Fuzzes lines of a batch file. Bits of the first byte of the input: 1, the rest is a line of JSON, else plain text, which with 2 is a user's
- * message. A request that is read passes the sampler's checks, and its strings, written again, are read as the same; the messages of a chat
+ * message; 8, the lines ask for vectors. A request that is read passes the sampler's checks, and its strings, written again, are read as the same; the messages of a chat
  * are rendered, and no text of theirs becomes a control token; a refusal has an error text. In all cases the record is one line of JSON
  * and begins with its id. */
 #include "program.h"
@@ -97,6 +97,21 @@ static void fz_answer(const req *q, const req_origin *o, const tok_vocab *v, str
     ASSERT(utf8_whole(str_bytes(out)) && out->p[out->n - 1] == '\n');
 }
 
+/* Vectors as JSON and as base64, one or two for each text. */
+static void fz_vectors(const req *q, const req_origin *o, const tok_vocab *v, str *out) {
+    static float      vec[6] = {0, -1.5f, 1e-38f, 3e38f, 0.1f, -0.0f};
+    static gen_answer a[REQ_CHOICES];
+    req               each = *q;
+    for (int i = 0; i < q->n; i++) a[i] = (gen_answer){.finish = GEN_EMBEDDED, .vec = vec, .n_vec = 1, .width = 3};
+    req_print(q, a, NULL, o, v, out);
+    fz_record(out, 5);
+    str_clear(out);
+    for (int i = 0; i < q->n; i++) a[i].n_vec = 2;
+    each.ask.embed.pooling = POOLING_NONE;
+    req_print(&each, a, NULL, o, v, out);
+    fz_record(out, 5);
+}
+
 /* The tokens of a chat; an answer of the bytes of the line, sorted into its parts and written. */
 static void fz_chat_line(req *q, bytes line, const req_origin *o, const fz_chat_model *m, str *out) {
     chat_prompt p = {0};
@@ -144,8 +159,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     str                     out = {0};
     g_log_level = LOG_QUIET;
     if (!size) return 0;
-    const gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
-    const req_form form = {&base, tok_count(v), data[0] & 1, data[0] & 2, NULL};
+    gen_request base = gen_ask(NULL, &gen_defaults, &samp_defaults, 0);
+    base.embeds = data[0] & 8;
+    const req_form form = {&base, tok_count(v), data[0] & 1, !base.embeds && data[0] & 2, NULL};
     const bytes    line = {data + 1, size - 1};
     bool           ok = req_read(&q, line, &form, &e);
     ASSERT(ok == !e.code && ok == !q.fault && (ok || e.text[0]));
@@ -156,7 +172,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         for (int k = 0; k < q.n_prompt; k++)
             for (size_t i = 0; i < q.prompt[k].ids.n; i++) ASSERT(q.prompt[k].ids.id[i] >= 0 && q.prompt[k].ids.id[i] < tok_count(v));
         if (q.chat && q.n <= REQ_N) fz_chat_line(&q, line, &origin, m, &out);
-        if (q.prompt[0].text.p && q.n <= REQ_N) fz_again(&q), fz_answer(&q, &origin, v, &out);
+        if (base.embeds) ASSERT(q.n == q.n_prompt && q.ask.embed.dims >= 0), fz_vectors(&q, &origin, v, &out);
+        else if (q.prompt[0].text.p && q.n <= REQ_N) fz_again(&q), fz_answer(&q, &origin, v, &out);
     }
     str_drop(&out);
     req_drop(&q);

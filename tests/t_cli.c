@@ -509,7 +509,7 @@ static void t_cli_lines(void) {
         {"--bench|-m|x|--json|-o|csv", "--json and --format csv disagree"},
         {"--bench|--score|-m|x", "--bench and --score are two actions, expected one"},
         {"-m|x|--score|-p|a|--format|csv", "--format: --score has no form csv"},
-        {"-m|x|-p|a|--resume", "--resume has no effect on generation, only on --batch"},
+        {"-m|x|-p|a|--resume", "--resume has no effect on generation, only on --batch and --embed --batch"},
         {"-m|x|--score|-p|a|--temp=0.5", "--temp has no effect on --score, only on generation, --interactive and --batch"},
         {"-m|x|--batch|f|-p|a", "-p has no effect on --batch"},
         {"-m|x|--bench|--top-k|4", "--top-k has no effect on --bench, only on generation, --interactive and --batch"},

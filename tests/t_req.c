@@ -252,7 +252,7 @@ static void t_req_refuses(void) {
          "invalid_request: method: found 'GET', expected POST id=\"a\""},
         {"{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"\"}}", "invalid_request: method: found nothing, expected POST id=\"a\""},
         {"{\"method\":\"POST\",\"url\":\"/v1/embeddings\",\"body\":{\"input\":\"x\"}}",
-         "invalid_request: url: found '/v1/embeddings', expected /v1/completions or /v1/chat/completions"},
+         "unsupported: url: /v1/embeddings in a run that writes texts, expected --embed"},
         {"\"a\"", "invalid_request: the line: found a string, expected an object"},
         {"1", "invalid_request: the line: found a number, expected an object"},
         {"{\"prompt\\u0000\":\"a\"}", "invalid_request: unknown key 'prompt?' in the body"},
@@ -472,7 +472,7 @@ static void t_req_kinds(void) {
     static const struct {
         const char *name, *takes;                     /* the kinds it takes besides null */
     } keys[] = {
-        {"prompt", "ls"}, {"messages", ""}, {"max_tokens", "w"}, {"max_completion_tokens", "w"}, {"seed", "w"}, {"stop", "ls"}, {"n", "w"},
+        {"prompt", "ls"}, {"messages", ""}, {"input", ""}, {"encoding_format", ""}, {"dimensions", ""}, {"max_tokens", "w"}, {"max_completion_tokens", "w"}, {"seed", "w"}, {"stop", "ls"}, {"n", "w"},
         {"logprobs", "w"}, {"top_logprobs", ""}, {"logit_bias", ""}, {"ignore_eos", "tf"},
         {"priority", "w"}, {"response_format", "o"}, {"grammar", "s"}, {"regex", "s"}, {"structured_outputs", ""}, {"guided_json", "ostf"}, {"guided_regex", "s"},
         {"guided_choice", "l"}, {"guided_grammar", "s"}, {"tools", ""}, {"tool_choice", ""}, {"parallel_tool_calls", ""}, {"reasoning_effort", ""}, {"chat_template_kwargs", ""}, {"model", "olswrtf"},
