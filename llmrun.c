@@ -39871,7 +39871,7 @@ static void sched__admit(sched *sc, int budget) {
     if (!sc->n_run) sc->filling = true;
     while (sc->first && sc->n_run < sc->o.n_seqs && ahead < budget - sched__n_rows(sc) && (sc->filling || !sc->o.fixed)) {
         sched_seq *q = sc->first;
-        if (!q->sm) sched__start(sc, q);
+        if (!q->ids.n) (q->r.embeds ? sched__start_text : sched__start)(sc, q);
         sched__add_lack(sc, q);
         if (sc->n_run && !kv_meets(sc->eng->kv, sc->lack)) break;
         sched__begin(sc, q);
