@@ -251,7 +251,7 @@ class Delta(Recurrent):
         if self.fault == "no shared expert":
             return 0
         y = self.mul(b + "ffn_down_shexp", self.act(self.mul(b + "ffn_gate_shexp", x)) * self.mul(b + "ffn_up_shexp", x))
-        return y if self.fault == "shared expert ungated" else y * sigmoid(x @ self.w[b + "ffn_gate_inp_shexp.weight"])[:, None]
+        return y if self.fault == "shared expert ungated" else y * sigmoid(x @ self.w[b + "ffn_gate_inp_shexp.weight"].reshape(-1, 1))
 
 
 class Conv(Recurrent):

@@ -26,8 +26,8 @@ def float_types(name):
 
 
 def quantised(name):
-    """All matrices but those that no file has so: the router and the small ones of AltUp."""
-    return "F32" if name.endswith("_inp") or ".altup" in name else "Q8_0"
+    """All matrices but those that no file has so: the router and the coefficients of AltUp."""
+    return "F32" if name.endswith(("_inp", "_coef")) else "Q8_0"
 
 
 MODELS = {

@@ -148,9 +148,16 @@ def draw_feed(w, s, i, b):
         w.vector(b + "exp_probs_b.bias", E, 0.0, 0.2)
     if m["shared"]:
         w.vector(b + "ffn_gate_inp_shexp.weight", D, 0.0, 1.5 / np.sqrt(D))
+        if not s["old"]:                                # the converter writes a matrix of one row; older ones wrote a vector
+            as_row(w, b + "ffn_gate_inp_shexp.weight")
         w.matrix(b + "ffn_gate_shexp", m["shared"], D, gain=1.5)
         w.matrix(b + "ffn_up_shexp", m["shared"], D)
         w.matrix(b + "ffn_down_shexp", D, m["shared"], gain=1.5)
+
+
+def as_row(w, name):
+    data, raw = w.data[name]
+    w.data[name], w.value[name] = (data[None], raw), data[None]
 
 
 # --- the same weights, as the framework has them --------------------------------------------------------------------
@@ -220,7 +227,7 @@ def hf_layer(s, layer, slots):
         if slot in ("ssm_conv1d", "shortconv.conv"):
             x = x[:, None]
         if slot == "ffn_gate_inp_shexp":
-            x = x[None]
+            x = x.reshape(1, -1)
         ffn = "mlp" if is_delta(s) else "feed_forward"
         special = {"ssm_a": ("linear_attn.A_log", lambda v: np.log(-v)), "ssm_dt": ("linear_attn.dt_bias", None),
                    "exp_probs_b": (ffn + ".expert_bias", None), "ffn_gate_up_exps": (ffn + ".experts.gate_up_proj", None),
