@@ -25295,6 +25295,7 @@ enum {
     A_SHARED_PLAIN = 1 << 17,                         /* one expert may run for every token, without a gate */
     A_UNGATED = 1 << 18,                              /* the feed-forward is down(act(up)) */
     A_GATE_UP = 1 << 19,                              /* ffn_up holds the rows of the gate and those of up behind them */
+    A_YARN_SMOOTH = 1 << 20,                          /* the blend of YaRN begins and ends between two pairs, not at whole ones */
 };
 
 /* What is not said here is 0: none. */
@@ -25303,8 +25304,10 @@ typedef struct {
     arch_rope   rope;
     unsigned    traits;
     dev_act     act;                                  /* of the feed-forward */
+    int         window;                               /* where the file has no window */
     int         window_every;                         /* of so many layers the last sees all positions; 0: a window is every layer's */
     bool        window_first;                         /* the first of them does instead */
+    float       cap, final_cap;                       /* of attention scores and of logits, where the file has none */
     int         plain_every;                          /* of so many layers the last has no RoPE */
     float       base_local;                           /* base of RoPE in layers with a window; 0: as in the others */
     int         wide_scale;                           /* in models of so many layers attention scores are as for heads of n_embd / n_head values */
@@ -25317,6 +25320,22 @@ static const arch_desc arch_table[] = {
     {"qwen2moe", "Qwen 1.5 MoE, Qwen 2 57B-A14B",                                  ROPE_HALVES, .traits = A_PRE_NORM | A_MOE | A_SHARED_EXPERT},
     {"qwen3",    "Qwen 3",                                                         ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_QK_NORM},
     {"qwen3moe", "Qwen 3 30B-A3B, 235B-A22B, Coder",                               ROPE_HALVES, .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM},
+    {"gemma",    "Gemma 1, CodeGemma",                                             ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_ROOT_EMBD, .act = ACT_GELU},
+    {"gemma2",   "Gemma 2",                                                        ROPE_HALVES, .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_ROOT_EMBD,
+     .act = ACT_GELU, .window = 4096, .window_every = 2, .cap = 50, .final_cap = 30, .wide_scale = 46},
+    {"gemma3",   "Gemma 3",                                                        ROPE_HALVES, .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_QK_NORM | A_ROOT_EMBD | A_LOCAL_ROPE,
+     .act = ACT_GELU, .window_every = 6, .base_local = 10000, .wide_scale = 62},
+    {"gpt-oss",  "gpt-oss 20B and 120B",                                           ROPE_HALVES, .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_TOPK_NORM | A_SINKS | A_YARN_SMOOTH,
+     .act = ACT_SWIGLU_CLIP, .window_every = 2},
+    {"phi3",     "Phi 3 and 4, mini and medium",                                   ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_GATE_UP},
+    {"mistral3", "Ministral 3",                                                    ROPE_PAIRS,  .traits = A_PRE_NORM | A_TOPK_NORM | A_TEMPER},
+    {"granite",  "Granite 3",                                                      ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE | A_MULTIPLIERS},
+    {"granitemoe", "Granite 3 MoE",                                                ROPE_PAIRS,  .traits = A_PRE_NORM | A_TOPK_NORM | A_SHARED_PLAIN | A_MULTIPLIERS},
+    {"smollm3",  "SmolLM 3",                                                       ROPE_PAIRS,  .traits = A_PRE_NORM | A_DENSE, .plain_every = 4},
+    {"olmo2",    "OLMo 2 and 3",                                                   ROPE_HALVES, .traits = A_POST_NORM | A_DENSE | A_QK_NORM_WIDE | A_LOCAL_ROPE, .window_every = 4},
+    {"starcoder2", "StarCoder 2",                                                  ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED, .act = ACT_GELU},
+    {"gpt2",     "GPT-2",                                                          ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED | A_LEARNED, .act = ACT_GELU},
+    {"qwen3vl",  "Qwen 3 VL, its text",                                            ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_SECTIONS},
 };
 enum { ARCH_COUNT = sizeof arch_table / sizeof arch_table[0] };
 
@@ -25370,6 +25389,7 @@ typedef struct {
     arch_scaling scaling;
     int   n_ctx_orig;                                 /* context that the model was trained with */
     float yarn_attn, yarn_ext, yarn_fast, yarn_slow;
+    bool  yarn_smooth;                                /* YaRN blends from and to places between pairs */
     float yarn_log;                                   /* of the factor that YaRN's factor on cos and sin is divided by; 0: none */
 } arch_rope_hp;
 
@@ -25385,6 +25405,7 @@ typedef struct arch_hparams {
     float  expert_scale;                              /* factor on the weights of the chosen experts */
     arch_gate expert_gate;                            /* what makes the score of an expert */
     int    pooling;                                   /* arch_pooling */
+    bool   causal;                                    /* a row sees no later one */
     float  eps;                                       /* of norms */
     float  embd_scale, residual_scale, logit_scale;   /* factors on embeddings, on what a block adds, on logits; 0: 1 */
     float  final_cap;                                 /* logits become cap * tanh(logit / cap), 0: they stay */
@@ -25475,6 +25496,10 @@ static double arch__base(const arch_hparams *hp, const arch_layer_hp *l) {
     return (void)l, (double)(hp->desc->base_local != 0 ? hp->desc->base_local : hp->rope[0].base);
 }
 
+static double arch__window(const arch_hparams *hp, const arch_layer_hp *l) { return (void)l, hp->desc->window; }
+static double arch__cap(const arch_hparams *hp, const arch_layer_hp *l) { return (void)l, (double)hp->desc->cap; }
+static double arch__final_cap(const arch_hparams *hp, const arch_layer_hp *l) { return (void)l, (double)hp->desc->final_cap; }
+
 static double arch__attn_scale(const arch_hparams *hp, const arch_layer_hp *l) {
     const int hd = hp->desc->wide_scale == hp->n_layer ? hp->n_embd / l->n_head : l->hd_k;
     return (double)(1.0f / sqrtf((float)hd));
@@ -25520,10 +25545,10 @@ static const arch_key arch_keys[] = {
     {"attention.key_length",                 IN_LAYER(hd_k),          H_INT,  2,     ARCH_MAX_HEAD,    0,            arch__hd_k,       0,               0},
     {"attention.value_length",               IN_LAYER(hd_v),          H_INT,  1,     ARCH_MAX_HEAD,    0,            arch__same_hd,    0,               0},
     {"attention.scale",                      IN_LAYER(attn_scale),    H_FLT,  1e-6,  1e3,              0,            arch__attn_scale, 0,               0},
-    {"attention.sliding_window",             IN_LAYER(window),        H_INT,  0,     ARCH_MAX_CTX,     0,            NULL,             0,               0},
+    {"attention.sliding_window",             IN_LAYER(window),        H_INT,  0,     ARCH_MAX_CTX,     0,            arch__window,     0,               0},
     {"attention.sliding_window_pattern",     IN_LAYER(windowed),      H_PATTERN, 0,  ARCH_MAX_LAYERS,  0,            arch__windowed,   0,               0},
-    {"attn_logit_softcapping",               IN_LAYER(cap),           H_FLT,  0,     1e6,              0,            NULL,             0,               0},
-    {"final_logit_softcapping",              IN_MODEL(final_cap),     H_FLT,  0,     1e6,              0,            NULL,             0,               0},
+    {"attn_logit_softcapping",               IN_LAYER(cap),           H_FLT,  0,     1e6,              0,            arch__cap,        0,               0},
+    {"final_logit_softcapping",              IN_MODEL(final_cap),     H_FLT,  0,     1e6,              0,            arch__final_cap,  0,               0},
     {"embedding_scale",                      IN_MODEL(embd_scale),    H_FLT,  0,     1e6,              0,            arch__embd_scale, 0,               0},
     {"residual_scale",                       IN_MODEL(residual_scale), H_FLT, 0,     1e6,              0,            NULL,             0,               0},
     {"logit_scale",                          IN_MODEL(logit_scale),   H_FLT,  0,     1e6,              0,            NULL,             0,               0},
@@ -25774,6 +25799,7 @@ static bool arch__vocab(arch_hparams *hp, const gguf_file *g, err_t *e) {
 /* What zeros and multipliers of the file stand for. */
 static void arch__defaults(arch_hparams *hp) {
     arch_rope_hp *ro = &hp->rope[0];
+    ro->yarn_smooth = (hp->desc->traits & A_YARN_SMOOTH) != 0;
     if (ro->scaling == SCALE_NONE || ro->scaling == SCALE_LONG) ro->factor = 1;
     if (hp->expert_scale == 0) hp->expert_scale = 1;
     if (hp->expert_gate == GATE_SOFTMAX_OF_CHOSEN) hp->topk_norm = true;
@@ -25782,7 +25808,7 @@ static void arch__defaults(arch_hparams *hp) {
 
 /* Reads and checks all hyper-parameters. On failure e is set. The caller calls arch_drop() in both cases. */
 static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
-    *hp = (arch_hparams){0};
+    *hp = (arch_hparams){.causal = true};
     bool ok = arch__find(hp, g, e) && arch__vocab(hp, g, e);
     for (int i = 0; ok && i < ARCH_KEYS; i++) ok = !arch__reads(hp->desc, i) || arch__read(hp, g, &arch_keys[i], e);
     if (!ok) return false;
@@ -25941,7 +25967,7 @@ static const arch_slot *arch_slot_of(const arch_hparams *hp, arch_slot_id id, in
  * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and if
  * it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file; model_pack() copies
  * quantised matrices into memory of the model, in the packed layout.
- * Public: model_open, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes.
+ * Public: model_open, model_holds, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes.
  * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
 
 /* One table of RoPE frequencies. */
@@ -25974,6 +26000,7 @@ typedef struct {
     const char  *scaling;                             /* none, linear, yarn */
     int          orig_ctx;
     float        yarn_ext, yarn_attn, yarn_fast, yarn_slow;  /* negative: as in the file */
+    int          n_ctx;                               /* context of the run, which chooses the factors of LongRoPE; 0: as the model was trained */
 } rope_opts;
 
 static const rope_opts rope_defaults = {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1};
@@ -26145,8 +26172,9 @@ static void model__rope_table(model_rope *to, const arch_rope_hp *ro, const floa
     to->freq = mem_new((size_t)ro->n_rot / 2, sizeof *to->freq);
     to->mscale = ro->yarn_attn;
     if (yarn) {
-        lo = fmax(0, floor(model__yarn_dim(ro, ro->yarn_fast)));
-        hi = fmin(ro->n_rot - 1, ceil(model__yarn_dim(ro, ro->yarn_slow)));
+        lo = model__yarn_dim(ro, ro->yarn_fast), hi = model__yarn_dim(ro, ro->yarn_slow);
+        if (!ro->yarn_smooth) lo = floor(lo), hi = ceil(hi);
+        lo = fmax(0, lo), hi = fmin(ro->n_rot - 1, hi);
         if (ro->yarn_ext != 0) to->mscale *= (1.0f + 0.1f * logf(ro->factor)) / (1.0f + 0.1f * ro->yarn_log * logf(ro->factor));
     }
     for (int i = 0; i < ro->n_rot / 2; i++) {
@@ -26158,22 +26186,49 @@ static void model__rope_table(model_rope *to, const arch_rope_hp *ro, const floa
     }
 }
 
-static void model__rope(model *m) {
+/* Divisors of the frequencies of all tables but local ones; NULL: none. LongRoPE has two sets (Ding et al. 2024): the long one is for
+ * contexts larger than the one before its extension, so that the text depends on the context of the run. */
+static const float *model__factors(const model *m, int n_ctx) {
+    const float *const *vec = m->glob.vec;
+    const int           orig = m->hp.rope[0].n_ctx_orig;
+    if (!vec[W_ROPE_LONG]) return vec[W_ROPE_FREQS];
+    return vec[(n_ctx ? n_ctx : m->hp.n_ctx_train) > orig ? W_ROPE_LONG : W_ROPE_SHORT];
+}
+
+static void model__rope(model *m, int n_ctx) {
+    const float *factors = model__factors(m, n_ctx);
     m->n_rot = 0;
     for (int i = 0; i < m->hp.n_rope; m->n_rot += m->hp.rope[i++].n_rot) {
         m->rope[i].at = m->n_rot;
-        model__rope_table(&m->rope[i], &m->hp.rope[i], m->glob.vec[W_ROPE_FREQS]);
+        model__rope_table(&m->rope[i], &m->hp.rope[i], m->hp.rope[i].local ? NULL : factors);
     }
 }
 
-static bool model__check_freqs(const model *m, err_t *e) {
-    const float *f = m->glob.vec[W_ROPE_FREQS];
-    if (f && m->hp.n_rope > 1)
-        return err_set(e, EXIT_INPUT, "%s: rope_freqs.weight with %d tables of RoPE, expected one", m->g->path, m->hp.n_rope);
-    for (int i = 0; f && i < arch_dim(&m->hp, D_ROT, -1); i++)
+/* Tables of RoPE that factors of the file are for. */
+static int model__scaled_tables(const model *m) {
+    int n = 0;
+    for (int i = 0; i < m->hp.n_rope; i++) n += !m->hp.rope[i].local;
+    return n;
+}
+
+static bool model__check_factors(const model *m, arch_slot_id id, err_t *e) {
+    const float *f = m->glob.vec[id];
+    const char  *name = arch_slot_of(&m->hp, id, -1)->name;
+    const int    tables = model__scaled_tables(m);
+    if (tables > 1) return err_set(e, EXIT_INPUT, "%s: %s with %d tables of RoPE, expected one", m->g->path, name, tables);
+    for (int i = 0; i < arch_dim(&m->hp, D_ROT, -1); i++)
         if (!(f[i] >= 1e-6f && f[i] <= 1e6f))
-            return err_set(e, EXIT_INPUT, "%s: rope_freqs.weight: value %d is %g, expected a positive factor", m->g->path, i,
-                           (double)f[i]);
+            return err_set(e, EXIT_INPUT, "%s: %s: value %d is %g, expected a positive factor", m->g->path, name, i, (double)f[i]);
+    return true;
+}
+
+static bool model__check_freqs(const model *m, err_t *e) {
+    static const arch_slot_id ids[] = {W_ROPE_FREQS, W_ROPE_LONG, W_ROPE_SHORT};
+    const float *const       *vec = m->glob.vec;
+    if (!vec[W_ROPE_LONG] != !vec[W_ROPE_SHORT] || (vec[W_ROPE_LONG] && vec[W_ROPE_FREQS]))
+        return err_set(e, EXIT_INPUT, "%s: expected both of rope_factors_long and rope_factors_short, or rope_freqs, or none of them", m->g->path);
+    for (int i = 0; i < 3; i++)
+        if (vec[ids[i]] && !model__check_factors(m, ids[i], e)) return false;
     return true;
 }
 
@@ -26193,7 +26248,8 @@ static void model__override_table(arch_rope_hp *ro, const rope_opts *o, int scal
 static bool model__override_rope(arch_hparams *hp, const rope_opts *o, err_t *e) {
     const int scaling = o->scaling ? arch_scaling_of(bytes_of(o->scaling)) : -1;
     if (o->scaling && scaling < 0) return err_set(e, EXIT_INPUT, "--rope-scaling %s: expected none, linear or yarn", o->scaling);
-    for (int i = 0; i < hp->n_rope; i++) model__override_table(&hp->rope[i], o, scaling);
+    for (int i = 0; i < hp->n_rope; i++)
+        if (!hp->rope[i].local) model__override_table(&hp->rope[i], o, scaling);
     return true;
 }
 
@@ -26204,8 +26260,14 @@ static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *
     if (!arch_load(&m->hp, g, e) || !model__override_rope(&m->hp, o, e)) return false;
     m->layer = mem_new((size_t)m->hp.n_layer, sizeof *m->layer);
     if (!model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
-    model__rope(m);
+    model__rope(m, o->n_ctx);
     return true;
+}
+
+/* Whether the model has so many positions; only learned ones are bounded. On failure e is set. */
+static bool model_holds(const model *m, int n_ctx, err_t *e) {
+    return !m->glob.mat[W_POS_EMBD].data || n_ctx <= m->hp.n_ctx_train ||
+           err_set(e, EXIT_INPUT, "%s: a context of %d tokens, expected at most %d: so many positions are learned (-c N)", m->g->path, n_ctx, m->hp.n_ctx_train);
 }
 
 /* --- packed weights --- */
@@ -31608,7 +31670,7 @@ typedef struct {
 static int engine__context(const engine *eng, const engine_opts *fo, const engine_plan *plan) {
     const int train = eng->m.hp.n_ctx_train;
     if (plan->n_ctx) return plan->n_ctx;
-    if (fo->n_ctx > train) log_warn("a context of %d tokens; the model was trained with %d", fo->n_ctx, train);
+    if (fo->n_ctx > train && model_holds(&eng->m, fo->n_ctx, &(err_t){0})) log_warn("a context of %d tokens; the model was trained with %d", fo->n_ctx, train);
     if (fo->n_ctx > 0) return fo->n_ctx;
     return fo->n_ctx < 0 && plan->n_need > 0 && plan->n_need < train ? (int)plan->n_need : train;
 }
@@ -31717,7 +31779,8 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     engine *eng = engine__new(g, v, fo, t_start, e);
     if (!eng) return NULL;
     engine__size(eng, fo, &plan);
-    if (plan.share && !plan.host ? !engine__open_shared(eng, fo, ko, &plan, e) : !engine__open_cache(eng, fo, ko, &plan, e)) {
+    if (!model_holds(&eng->m, eng->n_ctx, e) ||
+        (plan.share && !plan.host ? !engine__open_shared(eng, fo, ko, &plan, e) : !engine__open_cache(eng, fo, ko, &plan, e))) {
         engine_close(eng);
         return NULL;
     }
@@ -44082,7 +44145,7 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
     for (uint64_t i = 0; i < g->n_tensor; i++) j->by_data[i] = i;
     if (g->n_tensor) qsort_r(j->by_data, g->n_tensor, sizeof *j->by_data, round__by_data, (void *)(uintptr_t)g->tensor);
     j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
-    bool ok = model_open(&j->m, g, &o->rope, e) && (n = round__chunks(j, ids->n, e)) > 0;
+    bool ok = model_open(&j->m, g, &o->rope, e) && model_holds(&j->m, o->chunk, e) && (n = round__chunks(j, ids->n, e)) > 0;
     const int64_t blocks = ((int64_t)o->chunk + o->kv.block - 1) / o->kv.block;       /* a sequence takes whole blocks */
     ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, (kv_load){n * blocks * o->kv.block, n, o->chunk}, e)) != NULL;
     if (ok) {
@@ -49192,6 +49255,7 @@ static bool cli__finish_chat(config *c, err_t *e) {
 }
 
 static bool cli__finish_rope(config *c, err_t *e) {
+    c->fwd.rope.n_ctx = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : 0;
     if (c->rope_freq_scale <= 0) return true;
     if (c->rope_freq_scale < 1e-6f) return err_set(e, EXIT_INPUT, "--rope-freq-scale: expected 0 or a number from 1e-6 up");
     if (c->fwd.rope.factor > 0) return err_set(e, EXIT_INPUT, "--rope-scale and --rope-freq-scale both give a scale, expected one");

@@ -538,7 +538,7 @@ static void t_break_shared(t_rig *r) { r->m.layer[0].vec[W_SHEXP_GATE] = r->m.la
 static void t_break_factors(t_rig *r) {
     mem_free(r->m.rope[0].freq);
     r->m.glob.vec[W_ROPE_FREQS] = NULL;
-    model__rope(&r->m);
+    model__rope(&r->m, 0);
 }
 static void t_break_post_norm(t_rig *r) {
     for (int i = 0; i < r->m.hp.n_layer; i++) r->m.layer[i].vec[W_FFN_POST_NORM] = NULL;
