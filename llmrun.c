@@ -25336,6 +25336,7 @@ static const arch_desc arch_table[] = {
     {"starcoder2", "StarCoder 2",                                                  ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED, .act = ACT_GELU},
     {"gpt2",     "GPT-2",                                                          ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED | A_LEARNED, .act = ACT_GELU},
     {"qwen3vl",  "Qwen 3 VL, its text",                                            ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_SECTIONS},
+    {"olmoe",    "OLMoE",                                                          ROPE_HALVES, .traits = A_PRE_NORM | A_QK_NORM_WIDE},
 };
 enum { ARCH_COUNT = sizeof arch_table / sizeof arch_table[0] };
 
