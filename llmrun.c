@@ -25337,6 +25337,7 @@ static const arch_desc arch_table[] = {
     {"gpt2",     "GPT-2",                                                          ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_LAYER_NORM | A_UNGATED | A_LEARNED, .act = ACT_GELU},
     {"qwen3vl",  "Qwen 3 VL, its text",                                            ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_SECTIONS},
     {"olmoe",    "OLMoE",                                                          ROPE_HALVES, .traits = A_PRE_NORM | A_QK_NORM_WIDE},
+    {"seed_oss", "Seed-OSS",                                                       ROPE_HALVES, .traits = A_PRE_NORM | A_LATE_NAME | A_DENSE},
 };
 enum { ARCH_COUNT = sizeof arch_table / sizeof arch_table[0] };
 
