@@ -25338,6 +25338,7 @@ static const arch_desc arch_table[] = {
     {"qwen3vl",  "Qwen 3 VL, its text",                                            ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_SECTIONS},
     {"olmoe",    "OLMoE",                                                          ROPE_HALVES, .traits = A_PRE_NORM | A_QK_NORM_WIDE},
     {"seed_oss", "Seed-OSS",                                                       ROPE_HALVES, .traits = A_PRE_NORM | A_LATE_NAME | A_DENSE},
+    {"qwen3vlmoe", "Qwen 3 VL 30B-A3B and 235B-A22B, their text",                  ROPE_HALVES, .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SECTIONS},
 };
 enum { ARCH_COUNT = sizeof arch_table / sizeof arch_table[0] };
 
