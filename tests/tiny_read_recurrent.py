@@ -146,8 +146,9 @@ class Delta(Recurrent):
         return y + y / self.w[name + ".weight"] if self.fault == "gains 1 + g" and not name.endswith("ssm_norm") else y
 
     def mix(self, b, x):
-        layer = int(b.split(".")[1])
-        full = (layer + 1) % self.key("full_attention_interval", 4) == 0 or layer >= self.key("block_count") - self.key("nextn_predict_layers", 0)
+        layer, listed = int(b.split(".")[1]), self.key("attention.recurrent_layers", [])
+        full = not listed[layer] if listed else (layer + 1) % self.key("full_attention_interval", 4) == 0
+        full |= layer >= self.key("block_count") - self.key("nextn_predict_layers", 0)
         return self.attend(b, x) if full else self.delta_net(b, x)
 
     def attend(self, b, x):

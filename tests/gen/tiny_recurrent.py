@@ -26,12 +26,12 @@ def quantised(kind):
                          "Q8_0" if kind.endswith("_K") and name.endswith(short) else kind)
 
 
-# nk, nv, d, taps: key heads, value heads, size of their heads, taps of the convolution. attn: the attention layers; every: the key that
-# says so in qwen files. rot: rotated part of a head. mtp: a block behind the last layer, which nobody runs. old: `ssm_in` for two
+# nk, nv, d, taps: key heads, value heads, size of their heads, taps of the convolution. attn: the attention layers, in qwen files by
+# a list; every: or the last of so many. rot: rotated part of a head. mtp: a block behind the last layer, which nobody runs. old: `ssm_in` for two
 # matrices. joint: gate and up of the experts in one tensor. dense: leading layers without experts.
 # The norm of the output hides the length of q but for its epsilon, which is large here: so a q that is not normed or not scaled is seen.
 COMMON = dict(type=float_types, metric="nmse", mtp=False, old=False, joint=False, ctx=256)
-DELTA = dict(COMMON, arch="qwen35", eps=2e-3, theta=10000.0, layers=2, every=2, heads=2, kv=1, hd=16, rot=8, ff=40,
+DELTA = dict(COMMON, arch="qwen35", eps=2e-3, theta=10000.0, layers=2, every=2, attn=(), heads=2, kv=1, hd=16, rot=8, ff=40,
              nk=2, nv=4, d=8, taps=4)
 CONV = dict(COMMON, arch="lfm2", eps=1e-5, theta=1000000.0, layers=2, attn=(1,), heads=2, kv=1, hd=16, rot=16, ff=40, taps=3, dense=0)
 MOE = dict(experts=5, used=2, ff=16, shared=20, norm=True)
@@ -45,7 +45,7 @@ MODELS = {
     "qwen35": dict(DELTA, layers=3, every=3, greedy=True),
     "qwen35_long": dict(DELTA, ctx=1024, n=600, step=80),
     "qwen35_mtp": dict(DELTA, nv=6, taps=3, mtp=True, tied=False),
-    "qwen35_even": dict(DELTA, nk=3, nv=3, d=12),
+    "qwen35_even": dict(DELTA, nk=3, nv=3, d=12, attn=(0,)),
     "qwen35moe": dict(DELTA, arch="qwen35moe", moe=MOE, joint=True),
     "qwen3next": dict(DELTA, arch="qwen3next", moe=MOE),
     "qwen3next_in": dict(DELTA, arch="qwen3next", moe=MOE, old=True),
@@ -66,7 +66,7 @@ def is_delta(s):
 
 
 def is_attention(s, i):
-    return (i + 1) % s["every"] == 0 if is_delta(s) else i in s["attn"]
+    return i in s["attn"] if s["attn"] else (i + 1) % s["every"] == 0
 
 
 # --- weights, in the file's names and layout ------------------------------------------------------------------------
@@ -349,6 +349,9 @@ def write_delta_keys(g, s):
     g.add_ssm_group_count(s["nk"])
     g.add_ssm_time_step_rank(s["nv"])
     g.add_ssm_inner_size(s["nv"] * s["d"])
-    g.add_uint32(a + ".full_attention_interval", s["every"])
+    if s["attn"]:
+        g.add_array(a + ".attention.recurrent_layers", [not is_attention(s, i) for i in range(s["layers"])])
+    else:
+        g.add_uint32(a + ".full_attention_interval", s["every"])
     if s["mtp"]:
         g.add_uint32(a + ".nextn_predict_layers", 1)
