@@ -327,17 +327,19 @@ enum { K_CONV_TAPS = 16 };                               /* the most taps of k_c
  * 0 <= t < n_rows, then SiLU where `silu`. x: n_rows + taps - 1 rows of inputs, NULL: a row of zeros. bias may be NULL. */
 K_PUBLIC void k_conv(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu, float *y, size_t ldy);
 
-/* The gated delta rule of one value head, for n_pos positions in order. At each of them, with vectors q[d_k], k[d_k], v[n], o[n] and
- * numbers decay and beta:
+/* The gated delta rule of one value head, for n_pos >= 1 positions in order. At each of them, with vectors q[d_k], k[d_k], v[n], o[n]
+ * and numbers decay and beta:
  *     x = beta * (v - decay * S^T k);  S = decay * S + k x^T;  o = S^T q
  * Columns of S are independent. Any split into calls of fewer positions or columns gives the same bits. */
 typedef struct {
     float       *s;                                      /* the state [d_k][ld_s], changed in place */
-    const float *q, *k, *v, *decay, *beta;               /* of the first position */
-    float       *o;                                      /* NULL: only the state is wanted, and q is not read */
+    const float *q, *k, *v, *decay, *beta;               /* of the first position; rows of q that give no o are not read */
+    float       *o;                                      /* of position `fold` */
     size_t       ld_s, ld_qk, ld_v, ld_gate, ld_o;       /* floats between rows of s; between positions of q and of k, of v, of decay
                                                             and of beta, of o */
     int          d_k, n, n_pos;
+    int          fold;                                   /* so many positions, the first ones, only change the state */
+    bool         peek;                                   /* the last position does not change it; s of one position is only read */
 } k_delta_args;
 
 /* A state of [d_k][K_DELTA_COLS], with as many columns in a call, is read as one stream, and stays in L1. */
@@ -1556,9 +1558,11 @@ static float k__tanh_ref(float x) {
 
 /* --- normal distribution function, logarithm ---
  * Phi: 1/2 + x S(x^2) up to 1 (minimax of degree 5, error 3e-10), 1 - tail(x) above, tail(-x) below -1. tail(a) = exp(-a^2/2) T(t) with
- * t = 1/(1 + 0.3a), T minimax of degree 8 (relative error 1e-8) up to a = 13.3. The rounding error of a^2 is taken into account.
+ * t = 1/(1 + 0.3a), T minimax of degree 8 (relative error 1e-8) up to a = 13.3. The rounding error of a^2 is taken into account, so the
+ * result is within 4e-7 of its value even where it is 1e-37, and erf(x/sqrt(2)) = 2 Phi(x) - 1 within 1e-7.
  * log(1 + e) = s (2 + s^2 L(s^2)) with s = e/(2 + e), for 0 <= e <= 1 (minimax of degree 4, relative error 4e-10). */
 #define K_PHI_SMALL 1.0f
+#define K_PHI_FAR 14.0f                         /* exp(-98) is 0 here */
 static const float k__phi_c[6] = {0x1.988454p-2f, -0x1.105832p-4f, 0x1.46ce5ep-7f, -0x1.36fecep-10f, 0x1.dc1b4ap-14f, -0x1.012f18p-17f};
 static const float k__tail_c[9] = {0x1.5aedf8p-17f, 0x1.e93054p-4f, 0x1.f512b2p-4f, 0x1.7d7facp-4f, 0x1.2a54f6p-3f,
                                    -0x1.46160p-4f,  0x1.d56f78p-3f, -0x1.579d1ep-3f, 0x1.33dbd4p-5f};
@@ -1572,16 +1576,16 @@ static float k__poly_ref(const float *c, int n, float x) {
 }
 
 static float k__phi_ref(float x) {
-    const float z = x * x, lost = fmaf(x, x, -z), e = k__exp_ref(-0.5f * z);
-    const float tail = fmaf(e, -0.5f * lost, e) * k__poly_ref(k__tail_c, 9, 1.0f / fmaf(0.3f, fabsf(x), 1.0f));
-    if (fabsf(x) < K_PHI_SMALL) return fmaf(x, k__poly_ref(k__phi_c, 6, z), 0.5f);
+    const float a = fabsf(x) > K_PHI_FAR ? K_PHI_FAR : fabsf(x), z = a * a, lost = fmaf(a, a, -z), e = k__exp_ref(-0.5f * z);
+    const float tail = fmaf(e, -0.5f * lost, e) * k__poly_ref(k__tail_c, 9, 1.0f / fmaf(0.3f, a, 1.0f));
+    if (a < K_PHI_SMALL) return fmaf(x, k__poly_ref(k__phi_c, 6, z), 0.5f);
     return x > 0 ? 1.0f - tail : tail;
 }
 
 /* log(1 + exp(x)) */
 static float k__softplus(float x) {
     const float e = k__exp_ref(-fabsf(x)), s = e / (2.0f + e), z = s * s;
-    const float log = s * fmaf(z, k__poly_ref(k__log_c, 5, z), 2.0f);
+    const float log = e * (fmaf(z, k__poly_ref(k__log_c, 5, z), 2.0f) / (2.0f + e));    /* s may be a denormal where e is none */
     return x > 0 ? x + log : log;
 }
 
@@ -1758,10 +1762,6 @@ static void k_hadamard_ref(float *x, int n, int size) {
     }
 }
 
-static void k_swiglu_ref(float *gate, const float *up, int n) {
-    for (int i = 0; i < n; i++) gate[i] = gate[i] / (1.0f + k__exp_ref(-gate[i])) * up[i];
-}
-
 /* --- activations ---
  * (1 + tanh(z))/2 = sigmoid(2z), so the tanh form of GELU needs one exp. */
 #define K_GELU_1 0x1.988454p+0f                 /* 2 sqrt(2/pi), and that times 0.044715 */
@@ -1805,25 +1805,35 @@ static void k_conv_ref(const float *const *x, const float *w, const float *bias,
         }
 }
 
-/* A column of the state times a vector: four interleaved sums. */
+/* o is computed from the state before the position, o = decay * S^T q + x (k . q): one pass over S gives both products, and a pass
+ * that changes S gives those of the next position. Sums over rows of S are four interleaved ones. */
+
+/* A column of the state times a vector. */
 static float k__delta_dot_ref(const float *s, size_t ld, const float *k, int d_k) {
     float sum[4] = {0};
     for (int j = 0; j < d_k; j++) sum[j & 3] = fmaf(s[(size_t)j * ld], k[j], sum[j & 3]);
     return k__lanes_ref(sum, 4);
 }
 
-static void k_delta_ref(const k_delta_args *a) {
-    for (size_t p = 0; p < (size_t)a->n_pos; p++) {
-        const float *q = a->q + p * a->ld_qk, *k = a->k + p * a->ld_qk, *v = a->v + p * a->ld_v;
-        const float  decay = a->decay[p * a->ld_gate], beta = a->beta[p * a->ld_gate];
-        for (int c = 0; c < a->n; c++) {
-            float      *s = a->s + c;
-            const float x = beta * fmaf(-decay, k__delta_dot_ref(s, a->ld_s, k, a->d_k), v[c]);
-            for (int j = 0; j < a->d_k; j++) s[(size_t)j * a->ld_s] = fmaf(k[j], x, decay * s[(size_t)j * a->ld_s]);
-            if (a->o) a->o[p * a->ld_o + (size_t)c] = k__delta_dot_ref(s, a->ld_s, q, a->d_k);
+/* Columns from c on. */
+static void k__delta_ref(const k_delta_args *a, int c) {
+    for (; c < a->n; c++)
+        for (int p = 0; p < a->n_pos; p++) {
+            const float *q = a->q + (size_t)p * a->ld_qk, *k = a->k + (size_t)p * a->ld_qk;
+            const float  decay = a->decay[(size_t)p * a->ld_gate], beta = a->beta[(size_t)p * a->ld_gate];
+            const float  u = k__delta_dot_ref(a->s + c, a->ld_s, k, a->d_k), x = beta * fmaf(-decay, u, a->v[(size_t)p * a->ld_v + (size_t)c]);
+            if (p >= a->fold)
+                a->o[(size_t)(p - a->fold) * a->ld_o + (size_t)c] =
+                    fmaf(x, k_dot_ref(k, q, a->d_k), decay * k__delta_dot_ref(a->s + c, a->ld_s, q, a->d_k));
+            if (a->peek && p == a->n_pos - 1) break;
+            for (int j = 0; j < a->d_k; j++) {
+                float *s = a->s + (size_t)j * a->ld_s + c;
+                *s = fmaf(k[j], x, decay * *s);
+            }
         }
-    }
 }
+
+static void k_delta_ref(const k_delta_args *a) { k__delta_ref(a, 0); }
 
 static float k_max_ref(const float *x, int n, int *arg) {
     float m = -INFINITY;
@@ -2153,6 +2163,7 @@ static K_VEC_AVX2 float k_dot_avx2(const float *a, const float *b, int n) {
     return y;
 }
 
+static K_VEC_AVX2 void k_mul_avx2(float *y, const float *a, const float *b, int n) { k__mul(y, a, b, n); }
 static K_VEC_AVX2 void k_add_avx2(float *y, const float *a, const float *b, int n) { k__add(y, a, b, n); }
 static K_VEC_AVX2 void k_axpy_avx2(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
 static K_VEC_AVX2 void k_scale_avx2(float *y, float s, int n) { k__scale(y, s, n); }
@@ -2163,6 +2174,22 @@ static K_VEC_AVX2 void k_rope_avx2(float *x, int n_heads, int hd, int n_rot, boo
 static K_VEC_AVX2 void k_rms_norm_avx2(const float *x, const float *w, float eps, int n, float *y) {
     k__norm(x, w, 1.0f / sqrtf(k_dot_avx2(x, x, n) / (float)n + eps), n, y);
 }
+
+static K_VEC_AVX2 void k_layer_norm_avx2(const float *x, const float *w, const float *b, float eps, int n, float *y) {
+    __m256 s[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()}, d[2] = {s[0], s[0]};
+    for (int i = 0; i < n; i += 16)
+        for (int h = 0; h < 2; h++) s[h] = _mm256_add_ps(s[h], _mm256_maskload_ps(x + i + 8 * h, k__mask_avx2(n - i - 8 * h)));
+    const float mean = k__sum_avx2(_mm256_add_ps(s[0], s[1])) / (float)n;
+    for (int i = 0; i < n; i += 16)
+        for (int h = 0; h < 2; h++) {
+            const __m256i m = k__mask_avx2(n - i - 8 * h);
+            const __m256  v = _mm256_sub_ps(_mm256_maskload_ps(x + i + 8 * h, m), _mm256_set1_ps(mean)), z = _mm256_and_ps(v, _mm256_castsi256_ps(m));
+            d[h] = _mm256_fmadd_ps(z, z, d[h]);
+        }
+    k__shift(x, w, b, mean, 1.0f / sqrtf(k__sum_avx2(_mm256_add_ps(d[0], d[1])) / (float)n + eps), n, y);
+}
+
+static K_VEC_AVX2 void k_l2_norm_avx2(float *x, float eps, int n) { k__scale(x, 1.0f / sqrtf(k_dot_avx2(x, x, n) + eps), n); }
 
 static K_VEC_AVX2 void k_hadamard_avx2(float *x, int n, int size) {
     const __m256 unit = _mm256_set1_ps(k__hadamard_unit(size));
@@ -2188,16 +2215,181 @@ static K_VEC_AVX2 void k_hadamard_avx2(float *x, int n, int size) {
     }
 }
 
-static K_VEC_AVX2 void k_swiglu_avx2(float *gate, const float *up, int n) {
+K__V256 __m256 k__poly_avx2(const float *c, const int n, __m256 x) {
+    __m256 p = _mm256_set1_ps(c[n - 1]);
+    K__UNROLL for (int i = n - 2; i >= 0; i--) p = _mm256_fmadd_ps(p, x, _mm256_set1_ps(c[i]));
+    return p;
+}
+
+K__V256 __m256 k__minus_avx2(__m256 x) { return _mm256_xor_ps(x, _mm256_set1_ps(-0.0f)); }
+
+/* 1 + exp(x) */
+K__V256 __m256 k__exp1_avx2(__m256 x) { return _mm256_add_ps(_mm256_set1_ps(1.0f), k__exp_avx2(x)); }
+
+K__V256 __m256 k__phi_avx2(__m256 x) {
+    const __m256 one = _mm256_set1_ps(1.0f), half = _mm256_set1_ps(-0.5f);
+    const __m256 a = _mm256_min_ps(_mm256_set1_ps(K_PHI_FAR), _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x)), z = _mm256_mul_ps(a, a);
+    const __m256 lost = _mm256_fmsub_ps(a, a, z), e = k__exp_avx2(_mm256_mul_ps(half, z));
+    const __m256 t = _mm256_div_ps(one, _mm256_fmadd_ps(_mm256_set1_ps(0.3f), a, one));
+    const __m256 tail = _mm256_mul_ps(_mm256_fmadd_ps(e, _mm256_mul_ps(half, lost), e), k__poly_avx2(k__tail_c, 9, t));
+    const __m256 small = _mm256_fmadd_ps(x, k__poly_avx2(k__phi_c, 6, z), _mm256_set1_ps(0.5f));
+    const __m256 far = _mm256_blendv_ps(tail, _mm256_sub_ps(one, tail), _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_GT_OQ));
+    return _mm256_blendv_ps(far, small, _mm256_cmp_ps(a, _mm256_set1_ps(K_PHI_SMALL), _CMP_LT_OQ));
+}
+
+K__V256 __m256 k__act_avx2(const k_act_fn fn, __m256 x) {
+    const __m256 relu = _mm256_max_ps(_mm256_setzero_ps(), x), inner = _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(K_GELU_3), _mm256_set1_ps(K_GELU_1));
+    switch (fn) {
+    case K_SILU: return _mm256_div_ps(x, k__exp1_avx2(k__minus_avx2(x)));
+    case K_GELU: return _mm256_div_ps(x, k__exp1_avx2(_mm256_mul_ps(k__minus_avx2(x), inner)));
+    case K_GELU_ERF: return _mm256_mul_ps(x, k__phi_avx2(x));
+    case K_SIGMOID: return _mm256_div_ps(_mm256_set1_ps(1.0f), k__exp1_avx2(k__minus_avx2(x)));
+    case K_RELU: return relu;
+    case K_RELU2: return _mm256_mul_ps(relu, relu);
+    }
+    return x;
+}
+
+K__V256 void k__put_avx2(float *y, __m256i m, int left, __m256 v) {
+    if (left >= 8) _mm256_storeu_ps(y, v);
+    else _mm256_maskstore_ps(y, m, v);
+}
+
+K__V256 void k__activate_avx2(const k_act_fn fn, float *x, const float *up, int n) {
     for (int i = 0; i < n; i += 8) {
-        __m256i m = k__mask_avx2(n - i);
-        __m256  g = _mm256_maskload_ps(gate + i, m), u = _mm256_maskload_ps(up + i, m);
-        __m256  e = k__exp_avx2(_mm256_xor_ps(g, _mm256_set1_ps(-0.0f)));
-        __m256  v = _mm256_mul_ps(_mm256_div_ps(g, _mm256_add_ps(_mm256_set1_ps(1.0f), e)), u);
-        if (n - i >= 8) _mm256_storeu_ps(gate + i, v);
-        else _mm256_maskstore_ps(gate + i, m, v);
+        const __m256i m = k__mask_avx2(n - i);
+        const __m256  v = k__act_avx2(fn, _mm256_maskload_ps(x + i, m));
+        k__put_avx2(x + i, m, n - i, up ? _mm256_mul_ps(v, _mm256_maskload_ps(up + i, m)) : v);
     }
 }
+
+/* Calls f(fn, ...) with fn as a constant. */
+#define K__BY_ACT(f, fn, ...)                              \
+    switch (fn) {                                          \
+    case K_SILU: f(K_SILU, __VA_ARGS__); break;            \
+    case K_GELU: f(K_GELU, __VA_ARGS__); break;            \
+    case K_GELU_ERF: f(K_GELU_ERF, __VA_ARGS__); break;    \
+    case K_SIGMOID: f(K_SIGMOID, __VA_ARGS__); break;      \
+    case K_RELU: f(K_RELU, __VA_ARGS__); break;            \
+    case K_RELU2: f(K_RELU2, __VA_ARGS__); break;          \
+    }
+
+static K_VEC_AVX2 void k_activate_avx2(k_act_fn fn, float *x, const float *up, int n) { K__BY_ACT(k__activate_avx2, fn, x, up, n) }
+
+/* min_ps and max_ps return their second operand where one is NaN. */
+static K_VEC_AVX2 void k_swiglu_clip_avx2(float *gate, const float *up, float limit, float alpha, int n) {
+    const __m256 top = _mm256_set1_ps(limit), low = _mm256_set1_ps(-limit);
+    for (int i = 0; i < n; i += 8) {
+        const __m256i m = k__mask_avx2(n - i);
+        const __m256  g = _mm256_min_ps(top, _mm256_maskload_ps(gate + i, m));
+        const __m256  u = _mm256_max_ps(low, _mm256_min_ps(top, _mm256_maskload_ps(up + i, m)));
+        const __m256  v = _mm256_div_ps(g, k__exp1_avx2(_mm256_mul_ps(_mm256_set1_ps(-alpha), g)));
+        k__put_avx2(gate + i, m, n - i, _mm256_mul_ps(v, _mm256_add_ps(u, _mm256_set1_ps(1.0f))));
+    }
+}
+
+static K_VEC_AVX2 void k_cap_avx2(float *x, float cap, int n) {
+    const __m256 c = _mm256_set1_ps(cap);
+    for (int i = 0; i < n; i += 8) {
+        const __m256i m = k__mask_avx2(n - i);
+        k__put_avx2(x + i, m, n - i, _mm256_mul_ps(c, k__tanh_avx2(_mm256_div_ps(_mm256_maskload_ps(x + i, m), c))));
+    }
+}
+
+/* Eight channels at a time, whose filters are transposed once for all rows. */
+static K_VEC_AVX2 void k_conv_avx2(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu, float *y, size_t ldy) {
+    const __m256i at = _mm256_mullo_epi32(_mm256_set1_epi32(taps), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    const __m256  zero = _mm256_setzero_ps();
+    for (int c = 0; c < n; c += 8) {
+        const __m256i m = k__mask_avx2(n - c);
+        const __m256  base = bias ? _mm256_maskload_ps(bias + c, m) : zero;
+        __m256        filter[K_CONV_TAPS];
+        for (int j = 0; j < taps; j++) filter[j] = _mm256_mask_i32gather_ps(zero, w + (size_t)c * (size_t)taps + (size_t)j, at, _mm256_castsi256_ps(m), 4);
+        for (int t = 0; t < n_rows; t++) {
+            __m256 sum = base;
+            for (int j = 0; j < taps; j++) sum = _mm256_fmadd_ps(filter[j], x[t + j] ? _mm256_maskload_ps(x[t + j] + c, m) : zero, sum);
+            k__put_avx2(y + (size_t)t * ldy + c, m, n - c, silu ? k__act_avx2(K_SILU, sum) : sum);
+        }
+    }
+}
+
+/* The parts of a position that a pass over the state uses. */
+typedef struct {
+    const float *q, *k, *v;
+    float        decay, beta, kq;                     /* kq: k . q */
+    bool         out;                                 /* o is wanted */
+} k__delta_at;
+
+typedef float k__dot_fn(const float *, const float *, int);
+
+K__BODY k__delta_at k__delta_position(const k_delta_args *a, int p, k__dot_fn *dot) {
+    const float *k = a->k + (size_t)p * a->ld_qk;
+    const bool   out = p >= a->fold;
+    const float *q = out ? a->q + (size_t)p * a->ld_qk : k;
+    return (k__delta_at){q, k, a->v + (size_t)p * a->ld_v, a->decay[(size_t)p * a->ld_gate], a->beta[(size_t)p * a->ld_gate],
+                         out ? dot(k, q, a->d_k) : 0, out};
+}
+
+/* Rows [j, j + 4) of eight columns: changes them by x where `change`, then adds their products with k and q of `next` to u and w. */
+K__V256 void k__delta_rows_avx2(const bool change, const bool dots, const bool whole, float *s, size_t ld, int j, int d_k, const k__delta_at *at,
+                                __m256 x, const k__delta_at *next, __m256 *u, __m256 *w) {
+    K__UNROLL for (int i = 0; i < 4; i++) {
+        if (!whole && j + i >= d_k) break;
+        float *row = s + (size_t)(j + i) * ld;
+        __m256 v = _mm256_loadu_ps(row);
+        if (change) {
+            v = _mm256_fmadd_ps(_mm256_broadcast_ss(at->k + j + i), x, _mm256_mul_ps(_mm256_set1_ps(at->decay), v));
+            _mm256_storeu_ps(row, v);
+        }
+        if (!dots) continue;
+        u[i] = _mm256_fmadd_ps(v, _mm256_broadcast_ss(next->k + j + i), u[i]);
+        w[i] = _mm256_fmadd_ps(v, _mm256_broadcast_ss(next->q + j + i), w[i]);
+    }
+}
+
+/* A pass over eight columns: u and w become S^T k and S^T q. */
+K__V256 void k__delta_pass_avx2(const bool change, const bool dots, float *s, size_t ld, int d_k, const k__delta_at *at, __m256 x,
+                                const k__delta_at *next, __m256 *u, __m256 *w) {
+    __m256 su[4], sw[4];
+    int    j = 0;
+    K__UNROLL for (int i = 0; i < 4; i++) su[i] = sw[i] = _mm256_setzero_ps();
+    for (; j + 4 <= d_k; j += 4) k__delta_rows_avx2(change, dots, true, s, ld, j, d_k, at, x, next, su, sw);
+    if (j < d_k) k__delta_rows_avx2(change, dots, false, s, ld, j, d_k, at, x, next, su, sw);
+    *u = k__fold_avx2(su), *w = k__fold_avx2(sw);
+}
+
+/* 8 * H columns, H <= 4: the passes of one position do not wait for each other. */
+static K_VEC_AVX2 void k__delta_strip_avx2(const k_delta_args *a, int c, int H) {
+    k__delta_at at = k__delta_position(a, 0, k_dot_avx2);
+    float      *s = a->s + c;
+    __m256      x = _mm256_setzero_ps(), u[4], w[4];
+    for (int h = 0; h < H; h++) k__delta_pass_avx2(false, true, s + 8 * h, a->ld_s, a->d_k, NULL, x, &at, &u[h], &w[h]);
+    for (int p = 0; p < a->n_pos; p++) {
+        const k__delta_at now = at;
+        const __m256      decay = _mm256_set1_ps(now.decay);
+        const bool        last = p == a->n_pos - 1;
+        if (!last) at = k__delta_position(a, p + 1, k_dot_avx2);
+        for (int h = 0; h < H; h++) {
+            x = _mm256_mul_ps(_mm256_set1_ps(now.beta), _mm256_fnmadd_ps(decay, u[h], _mm256_loadu_ps(now.v + c + 8 * h)));
+            if (now.out)
+                _mm256_storeu_ps(a->o + (size_t)(p - a->fold) * a->ld_o + c + 8 * h,
+                                 _mm256_fmadd_ps(x, _mm256_set1_ps(now.kq), _mm256_mul_ps(decay, w[h])));
+            if (!last) k__delta_pass_avx2(true, true, s + 8 * h, a->ld_s, a->d_k, &now, x, &at, &u[h], &w[h]);
+            else if (!a->peek) k__delta_pass_avx2(true, false, s + 8 * h, a->ld_s, a->d_k, &now, x, NULL, &u[h], &w[h]);
+        }
+    }
+}
+
+/* Columns from c on. */
+static void k__delta_avx2(const k_delta_args *a, int c) {
+    for (int H; (H = (a->n - c) / 8) > 0; c += 8 * H) {
+        H = H < 4 ? H : 4;
+        k__delta_strip_avx2(a, c, H);
+    }
+    k__delta_ref(a, c);
+}
+
+static void k_delta_avx2(const k_delta_args *a) { k__delta_avx2(a, 0); }
 
 /* max_ps returns its second operand where one operand is NaN, so a NaN on the left is ignored. */
 static K_VEC_AVX2 float k_max_avx2(const float *x, int n, int *arg) {
@@ -2476,6 +2668,7 @@ static K_VEC_AVX512 float k_dot_avx512(const float *a, const float *b, int n) {
     return y;
 }
 
+static K_VEC_AVX512 void k_mul_avx512(float *y, const float *a, const float *b, int n) { k__mul(y, a, b, n); }
 static K_VEC_AVX512 void k_add_avx512(float *y, const float *a, const float *b, int n) { k__add(y, a, b, n); }
 static K_VEC_AVX512 void k_axpy_avx512(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
 static K_VEC_AVX512 void k_scale_avx512(float *y, float s, int n) { k__scale(y, s, n); }
@@ -2486,6 +2679,20 @@ static K_VEC_AVX512 void k_rope_avx512(float *x, int n_heads, int hd, int n_rot,
 static K_VEC_AVX512 void k_rms_norm_avx512(const float *x, const float *w, float eps, int n, float *y) {
     k__norm(x, w, 1.0f / sqrtf(k_dot_avx512(x, x, n) / (float)n + eps), n, y);
 }
+
+static K_VEC_AVX512 void k_layer_norm_avx512(const float *x, const float *w, const float *b, float eps, int n, float *y) {
+    __m512 s = _mm512_setzero_ps(), d = s;
+    for (int i = 0; i < n; i += 16) s = _mm512_add_ps(s, _mm512_maskz_loadu_ps(k__mask_avx512(n - i), x + i));
+    const float mean = k__sum_avx512(s) / (float)n;
+    for (int i = 0; i < n; i += 16) {
+        const __mmask16 m = k__mask_avx512(n - i);
+        const __m512    v = _mm512_maskz_sub_ps(m, _mm512_maskz_loadu_ps(m, x + i), _mm512_set1_ps(mean));
+        d = _mm512_fmadd_ps(v, v, d);
+    }
+    k__shift(x, w, b, mean, 1.0f / sqrtf(k__sum_avx512(d) / (float)n + eps), n, y);
+}
+
+static K_VEC_AVX512 void k_l2_norm_avx512(float *x, float eps, int n) { k__scale(x, 1.0f / sqrtf(k_dot_avx512(x, x, n) + eps), n); }
 
 static K_VEC_AVX512 void k_hadamard_avx512(float *x, int n, int size) {
     const __m512 unit = _mm512_set1_ps(k__hadamard_unit(size));
@@ -2513,13 +2720,148 @@ static K_VEC_AVX512 void k_hadamard_avx512(float *x, int n, int size) {
     }
 }
 
-static K_VEC_AVX512 void k_swiglu_avx512(float *gate, const float *up, int n) {
-    for (int i = 0; i < n; i += 16) {
-        __mmask16 m = k__mask_avx512(n - i);
-        __m512    g = _mm512_maskz_loadu_ps(m, gate + i), u = _mm512_maskz_loadu_ps(m, up + i);
-        __m512    e = k__exp_avx512(_mm512_xor_ps(g, _mm512_set1_ps(-0.0f)));
-        _mm512_mask_storeu_ps(gate + i, m, _mm512_mul_ps(_mm512_div_ps(g, _mm512_add_ps(_mm512_set1_ps(1.0f), e)), u));
+K__V512 __m512 k__poly_avx512(const float *c, const int n, __m512 x) {
+    __m512 p = _mm512_set1_ps(c[n - 1]);
+    K__UNROLL for (int i = n - 2; i >= 0; i--) p = _mm512_fmadd_ps(p, x, _mm512_set1_ps(c[i]));
+    return p;
+}
+
+K__V512 __m512 k__minus_avx512(__m512 x) { return _mm512_xor_ps(x, _mm512_set1_ps(-0.0f)); }
+
+/* 1 + exp(x) */
+K__V512 __m512 k__exp1_avx512(__m512 x) { return _mm512_add_ps(_mm512_set1_ps(1.0f), k__exp_avx512(x)); }
+
+K__V512 __m512 k__phi_avx512(__m512 x) {
+    const __m512 one = _mm512_set1_ps(1.0f), half = _mm512_set1_ps(-0.5f);
+    const __m512 a = _mm512_min_ps(_mm512_set1_ps(K_PHI_FAR), _mm512_andnot_ps(_mm512_set1_ps(-0.0f), x)), z = _mm512_mul_ps(a, a);
+    const __m512 lost = _mm512_fmsub_ps(a, a, z), e = k__decay_avx512(_mm512_mul_ps(half, z));
+    const __m512 t = _mm512_div_ps(one, _mm512_fmadd_ps(_mm512_set1_ps(0.3f), a, one));
+    const __m512 tail = _mm512_mul_ps(_mm512_fmadd_ps(e, _mm512_mul_ps(half, lost), e), k__poly_avx512(k__tail_c, 9, t));
+    const __m512 small = _mm512_fmadd_ps(x, k__poly_avx512(k__phi_c, 6, z), _mm512_set1_ps(0.5f));
+    const __m512 far = _mm512_mask_sub_ps(tail, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GT_OQ), one, tail);
+    return _mm512_mask_mov_ps(far, _mm512_cmp_ps_mask(a, _mm512_set1_ps(K_PHI_SMALL), _CMP_LT_OQ), small);
+}
+
+K__V512 __m512 k__act_avx512(const k_act_fn fn, __m512 x) {
+    const __m512 relu = _mm512_max_ps(_mm512_setzero_ps(), x), inner = _mm512_fmadd_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(K_GELU_3), _mm512_set1_ps(K_GELU_1));
+    switch (fn) {
+    case K_SILU: return _mm512_div_ps(x, k__exp1_avx512(k__minus_avx512(x)));
+    case K_GELU: return _mm512_div_ps(x, k__exp1_avx512(_mm512_mul_ps(k__minus_avx512(x), inner)));
+    case K_GELU_ERF: return _mm512_mul_ps(x, k__phi_avx512(x));
+    case K_SIGMOID: return _mm512_div_ps(_mm512_set1_ps(1.0f), k__exp1_avx512(k__minus_avx512(x)));
+    case K_RELU: return relu;
+    case K_RELU2: return _mm512_mul_ps(relu, relu);
     }
+    return x;
+}
+
+K__V512 void k__activate_avx512(const k_act_fn fn, float *x, const float *up, int n) {
+    for (int i = 0; i < n; i += 16) {
+        const __mmask16 m = k__mask_avx512(n - i);
+        const __m512    v = k__act_avx512(fn, _mm512_maskz_loadu_ps(m, x + i));
+        _mm512_mask_storeu_ps(x + i, m, up ? _mm512_mul_ps(v, _mm512_maskz_loadu_ps(m, up + i)) : v);
+    }
+}
+
+static K_VEC_AVX512 void k_activate_avx512(k_act_fn fn, float *x, const float *up, int n) { K__BY_ACT(k__activate_avx512, fn, x, up, n) }
+
+/* min_ps and max_ps return their second operand where one is NaN. */
+static K_VEC_AVX512 void k_swiglu_clip_avx512(float *gate, const float *up, float limit, float alpha, int n) {
+    const __m512 top = _mm512_set1_ps(limit), low = _mm512_set1_ps(-limit);
+    for (int i = 0; i < n; i += 16) {
+        const __mmask16 m = k__mask_avx512(n - i);
+        const __m512    g = _mm512_min_ps(top, _mm512_maskz_loadu_ps(m, gate + i));
+        const __m512    u = _mm512_max_ps(low, _mm512_min_ps(top, _mm512_maskz_loadu_ps(m, up + i)));
+        const __m512    v = _mm512_div_ps(g, k__exp1_avx512(_mm512_mul_ps(_mm512_set1_ps(-alpha), g)));
+        _mm512_mask_storeu_ps(gate + i, m, _mm512_mul_ps(v, _mm512_add_ps(u, _mm512_set1_ps(1.0f))));
+    }
+}
+
+static K_VEC_AVX512 void k_cap_avx512(float *x, float cap, int n) {
+    const __m512 c = _mm512_set1_ps(cap);
+    for (int i = 0; i < n; i += 16) {
+        const __mmask16 m = k__mask_avx512(n - i);
+        _mm512_mask_storeu_ps(x + i, m, _mm512_mul_ps(c, k__tanh_avx512(_mm512_div_ps(_mm512_maskz_loadu_ps(m, x + i), c))));
+    }
+}
+
+/* Sixteen channels at a time, whose filters are transposed once for all rows. */
+static K_VEC_AVX512 void k_conv_avx512(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu, float *y, size_t ldy) {
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i at = _mm512_mullo_epi32(_mm512_set1_epi32(taps), lane);
+    const __m512  zero = _mm512_setzero_ps();
+    for (int c = 0; c < n; c += 16) {
+        const __mmask16 m = k__mask_avx512(n - c);
+        const __m512    base = bias ? _mm512_maskz_loadu_ps(m, bias + c) : zero;
+        __m512          filter[K_CONV_TAPS];
+        for (int j = 0; j < taps; j++) filter[j] = _mm512_mask_i32gather_ps(zero, m, at, w + (size_t)c * (size_t)taps + (size_t)j, 4);
+        for (int t = 0; t < n_rows; t++) {
+            __m512 sum = base;
+            for (int j = 0; j < taps; j++) sum = _mm512_fmadd_ps(filter[j], x[t + j] ? _mm512_maskz_loadu_ps(m, x[t + j] + c) : zero, sum);
+            _mm512_mask_storeu_ps(y + (size_t)t * ldy + c, m, silu ? k__act_avx512(K_SILU, sum) : sum);
+        }
+    }
+}
+
+/* Like k__delta_rows_avx2, for 32 columns. */
+K__V512 void k__delta_rows_avx512(const bool change, const bool dots, const bool whole, float *s, size_t ld, int j, int d_k, const k__delta_at *at,
+                                  const __m512 *x, const k__delta_at *next, __m512 (*u)[2], __m512 (*w)[2]) {
+    K__UNROLL for (int i = 0; i < 4; i++) {
+        if (!whole && j + i >= d_k) break;
+        float *row = s + (size_t)(j + i) * ld;
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            __m512 v = _mm512_loadu_ps(row + 16 * h);
+            if (change) {
+                v = _mm512_fmadd_ps(_mm512_set1_ps(at->k[j + i]), x[h], _mm512_mul_ps(_mm512_set1_ps(at->decay), v));
+                _mm512_storeu_ps(row + 16 * h, v);
+            }
+            if (!dots) continue;
+            u[i][h] = _mm512_fmadd_ps(v, _mm512_set1_ps(next->k[j + i]), u[i][h]);
+            w[i][h] = _mm512_fmadd_ps(v, _mm512_set1_ps(next->q[j + i]), w[i][h]);
+        }
+    }
+}
+
+K__V512 void k__delta_pass_avx512(const bool change, const bool dots, float *s, size_t ld, int d_k, const k__delta_at *at, const __m512 *x,
+                                  const k__delta_at *next, __m512 *u, __m512 *w) {
+    __m512 su[4][2], sw[4][2];
+    int    j = 0;
+    K__UNROLL for (int i = 0; i < 4; i++)
+        K__UNROLL for (int h = 0; h < 2; h++) su[i][h] = sw[i][h] = _mm512_setzero_ps();
+    for (; j + 4 <= d_k; j += 4) {
+        if (!change)
+            K__UNROLL for (int i = 0; i < 4; i++) k__fetch_ahead((const uint8_t *)(s + (size_t)(j + i) * ld), 128);
+        k__delta_rows_avx512(change, dots, true, s, ld, j, d_k, at, x, next, su, sw);
+    }
+    if (j < d_k) k__delta_rows_avx512(change, dots, false, s, ld, j, d_k, at, x, next, su, sw);
+    K__UNROLL for (int h = 0; h < 2; h++) {
+        u[h] = _mm512_add_ps(_mm512_add_ps(su[0][h], su[2][h]), _mm512_add_ps(su[1][h], su[3][h]));
+        w[h] = _mm512_add_ps(_mm512_add_ps(sw[0][h], sw[2][h]), _mm512_add_ps(sw[1][h], sw[3][h]));
+    }
+}
+
+static K_VEC_AVX512 void k__delta_strip_avx512(const k_delta_args *a, int c) {
+    k__delta_at at = k__delta_position(a, 0, k_dot_avx512);
+    __m512      x[2], u[2], w[2];
+    k__delta_pass_avx512(false, true, a->s + c, a->ld_s, a->d_k, NULL, NULL, &at, u, w);
+    for (int p = 0; p < a->n_pos; p++) {
+        const k__delta_at now = at;
+        const __m512      decay = _mm512_set1_ps(now.decay);
+        for (int h = 0; h < 2; h++) {
+            x[h] = _mm512_mul_ps(_mm512_set1_ps(now.beta), _mm512_fnmadd_ps(decay, u[h], _mm512_loadu_ps(now.v + c + 16 * h)));
+            if (now.out) _mm512_storeu_ps(a->o + (size_t)(p - a->fold) * a->ld_o + c + 16 * h, _mm512_fmadd_ps(x[h], _mm512_set1_ps(now.kq), _mm512_mul_ps(decay, w[h])));
+        }
+        if (p < a->n_pos - 1) {
+            at = k__delta_position(a, p + 1, k_dot_avx512);
+            k__delta_pass_avx512(true, true, a->s + c, a->ld_s, a->d_k, &now, x, &at, u, w);
+        } else if (!a->peek) k__delta_pass_avx512(true, false, a->s + c, a->ld_s, a->d_k, &now, x, NULL, u, w);
+    }
+}
+
+static void k_delta_avx512(const k_delta_args *a) {
+    int c = 0;
+    for (; c + 32 <= a->n; c += 32) k__delta_strip_avx512(a, c);
+    k__delta_avx2(a, c);
 }
 
 /* max_ps returns its second operand where one operand is NaN, so a NaN on the left is ignored. */
@@ -6947,7 +7289,6 @@ typedef struct {
     void  (*mul)(float *, const float *, const float *, int);
     void  (*axpy)(float *, const float *, float, int);
     void  (*scale)(float *, float, int);
-    void  (*swiglu)(float *, const float *, int);
     void  (*activate)(k_act_fn, float *, const float *, int);
     void  (*swiglu_clip)(float *, const float *, float, float, int);
     void  (*cap)(float *, float, int);
@@ -6966,10 +7307,10 @@ typedef struct {
 #define K__ROW_TILES(l, tiles, floats, probes)                                                            \
     .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_float = k_mul_float_##floats,    \
     .mul_packed = k_mul_packed_##tiles, .f16_round = k_f16_round_##floats, .rms_norm = k_rms_norm_##l,    \
-    .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .swiglu = k_swiglu_##l, \
-    .softmax = k_softmax_##l, .max = k_max_##l, .layer_norm = k_layer_norm_ref, .l2_norm = k_l2_norm_ref, \
-    .mul = k_mul_ref, .activate = k_activate_ref, .swiglu_clip = k_swiglu_clip_ref, .cap = k_cap_ref,     \
-    .conv = k_conv_ref, .delta = k_delta_ref,                                                             \
+    .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .softmax = k_softmax_##l, \
+    .max = k_max_##l, .layer_norm = k_layer_norm_##l, .l2_norm = k_l2_norm_##l, .mul = k_mul_##l,         \
+    .activate = k_activate_##l, .swiglu_clip = k_swiglu_clip_##l, .cap = k_cap_##l,                       \
+    .conv = k_conv_##l, .delta = k_delta_##l,                                                             \
     .rope = k_rope_##l, .hadamard = k_hadamard_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##floats, .probe = &k_probe_##probes
 
 /* From the plainest to the fastest; k__pick() chooses. To add a level: its bits in k__cpu_probe(), a macro for its target, its functions
@@ -7228,7 +7569,7 @@ K_PUBLIC float k_sigmoid(float x) { return k__act_ref(K_SIGMOID, x); }
 K_PUBLIC float k_softplus(float x) { return k__softplus(x); }
 K_PUBLIC float k_expf(float x) { return k__exp_ref(x); }
 K_PUBLIC void  k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }
-K_PUBLIC void  k_swiglu(float *gate, const float *up, int n) { g_k_level->swiglu(gate, up, n); }
+K_PUBLIC void  k_swiglu(float *gate, const float *up, int n) { g_k_level->activate(K_SILU, gate, up, n); }
 K_PUBLIC void  k_activate(k_act_fn fn, float *x, const float *up, int n) { g_k_level->activate(fn, x, up, n); }
 K_PUBLIC void  k_swiglu_clip(float *gate, const float *up, float limit, float alpha, int n) {
     g_k_level->swiglu_clip(gate, up, limit, alpha, n);
