@@ -17,13 +17,13 @@ def gelu(x):
 # act; pairs: the two values that rotate together are adjacent; every: of so many layers the last has no window, if the file has no pattern
 # plain: windowed layers rotate without scaling, with a base of their own if the file tells one (base: what it is otherwise)
 # root: embeddings are scaled by the root of their size; ffn_norm: name of the norm before the feed-forward; nope: of so many layers the last
-# does not rotate; fine: YaRN's ramp begins and ends between pairs; normed: the weights of the chosen experts add up to 1; clip: of the
-# activations
-PLAIN = dict(act=silu, pairs=False, every=1, plain=False, base=0, root=False, ffn_norm="ffn_norm", nope=0, fine=False, normed=True, clip=0)
+# does not rotate; wide: files of so many layers scale scores by the root of the embedding's size over the heads
+# fine: YaRN's ramp begins and ends between pairs; normed: the weights of the chosen experts add up to 1; clip: of the activations
+PLAIN = dict(act=silu, pairs=False, every=1, plain=False, base=0, root=False, ffn_norm="ffn_norm", nope=0, wide=0, fine=False, normed=True, clip=0)
 ARCHS = {
     "gemma": dict(act=gelu, root=True),
-    "gemma2": dict(act=gelu, root=True, every=2),
-    "gemma3": dict(act=gelu, root=True, every=6, plain=True, base=10000.0),
+    "gemma2": dict(act=gelu, root=True, every=2, wide=46),
+    "gemma3": dict(act=gelu, root=True, every=6, wide=62, plain=True, base=10000.0),
     "gpt-oss": dict(every=2, ffn_norm="post_attention_norm", fine=True, clip=7.0),
     "phi3": dict(every=0),
     "mistral3": dict(pairs=True), "granite": dict(pairs=True), "granitemoe": dict(pairs=True), "smollm3": dict(pairs=True, nope=4),
@@ -49,7 +49,7 @@ class Decoder(Model):
         "no yarn magnitude", "ramp rounded or not", "default betas", "no logarithmic multiplier", "long and short factors swapped", "no factors",
         "no longrope magnitude", "no temperature", "temperature one position early", "temperature without the floor",
         "no positions", "positions one off", "no embedding scale", "no residual scale", "no attention scale", "no logit scale",
-        "logits times the scale", "score scale", "head grouping", "no norm gains", "gains 1 + g", "norm epsilon", "norm at the other place",
+        "logits times the scale", "score scale", "size of a head in every file", "head grouping", "no norm gains", "gains 1 + g", "norm epsilon", "norm at the other place",
         "q/k norm of the other width", "q/k norm after rope", "mean not subtracted", "other activation", "gate and up swapped",
         "no clip", "clip of gates alone", "clip of ups alone", "sigmoid of the gate", "ups without 1", "softmax over all experts",
         "expert weights normed or not", "one expert fewer", "no shared expert", "keys and values swapped",
@@ -211,7 +211,8 @@ class Decoder(Model):
     def scores(self, q, k):
         """of one head [n, n], capped and masked"""
         scale = self.key("attention.scale", 0.0)
-        scale = scale if scale and self.fault != "no attention scale" else 1 / np.sqrt(self.hd)
+        wide = self.has["wide"] == self.layers and self.fault != "size of a head in every file"
+        scale = scale if scale and self.fault != "no attention scale" else np.sqrt(self.heads / self.key("embedding_length") if wide else 1 / self.hd)
         scale *= self.or_else("score scale", 1, 0.8)
         cap = self.key("attn_logit_softcapping", 0.0)
         s = q @ k.T

@@ -74,6 +74,10 @@ def kinds(window, layers, every):
     return ["full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(layers)]
 
 
+GEMMA2 = dict(SMALL, **SPM, arch="gemma2", eps=1e-6,
+              config=dict(sliding_window=24, attn_logit_softcapping=3.0, final_logit_softcapping=4.0, query_pre_attn_scalar=8,
+                          hidden_activation="gelu_pytorch_tanh"),
+              keys=dict(sliding_window=24, attn_logit_softcapping=3.0, final_logit_softcapping=4.0))
 GEMMA3 = dict(SMALL, **SPM, arch="gemma3", eps=1e-6, theta=1000000.0,
               config=dict(sliding_window=20, query_pre_attn_scalar=8, hidden_activation="gelu_pytorch_tanh"), keys=dict(sliding_window=20))
 TWO_TABLES = {"full_attention": dict(rope_type="linear", factor=8.0, rope_theta=1000000.0),
@@ -93,10 +97,8 @@ GRANITE_KEYS = dict(embedding_scale=0.5, residual_scale=0.7, attention_scale=0.7
 SECTIONS = dict(mrope_section=[4, 2, 2], mrope_interleaved=True)
 MODELS = {
     "gemma": dict(SMALL, **SPM, arch="gemma", layers=2, eps=1e-6, kv=1, config=dict(hidden_activation="gelu_pytorch_tanh")),
-    "gemma2": dict(SMALL, **SPM, arch="gemma2", layers=3, eps=1e-6,
-                   config=dict(sliding_window=24, attn_logit_softcapping=3.0, final_logit_softcapping=4.0, query_pre_attn_scalar=8,
-                               hidden_activation="gelu_pytorch_tanh"),
-                   keys=dict(sliding_window=24, attn_logit_softcapping=3.0, final_logit_softcapping=4.0)),
+    "gemma2": dict(GEMMA2, layers=3),
+    "gemma2_46": dict(GEMMA2, layers=46, embd=8, heads=2, kv=1, ff=8, type="F16", config=dict(GEMMA2["config"], query_pre_attn_scalar=4)),
     "gemma3": dict(GEMMA3, layers=7, heads=2, kv=1, greedy=True, rope=TWO_TABLES, keys=dict(GEMMA3["keys"], rope_freq_base_swa=10000.0)),
     "gpt-oss": dict(GPT_OSS, layers=3, greedy=True),
     "gemma3_q4_0": dict(GEMMA3, **CALM, layers=2, embd=64, hd=32, heads=2, kv=1, ff=96, type="Q4_0", rope=TWO_TABLES,
