@@ -2,13 +2,13 @@
  * right, and the file that is written next is valid. */
 #include "program.h"
 
-enum { FZ_STORE_VOCAB = 50, FZ_BLOCK = 2, FZ_BLOCKS = 12, FZ_DEEP = 200 };
+enum { FZ_STORE_VOCAB = 50, FZ_BLOCK = 2, FZ_BLOCKS = 12, FZ_SLOTS = 5, FZ_DEEP = 200, FZ_BYTES = 128 };
 
-/* One layer, one head of 8 floats: blocks of 128 bytes. */
-static kv_cache *fz_cache(void) {
-    static arch_layer_hp layer = {.n_head = 1, .n_head_kv = 1, .hd_k = 8, .hd_v = 8};
-    arch_hparams         hp = {.n_layer = 1, .layer = &layer};
-    const kv_opts        o = {.type_k = K_F32, .type_v = K_F32, .block = FZ_BLOCK, .max_blocks = FZ_BLOCKS};
+/* One layer with one head of 8 floats, blocks of 128 bytes; with states another one, whose slots have as many. */
+static kv_cache *fz_cache(bool states) {
+    static arch_layer_hp layer[2] = {{.n_head = 1, .n_head_kv = 1, .hd_k = 8, .hd_v = 8}, {.rec = {.taps = 2, .width = 1}}};
+    arch_hparams         hp = {.n_layer = states ? 2 : 1, .layer = layer};
+    const kv_opts        o = {.type_k = K_F32, .type_v = K_F32, .block = FZ_BLOCK, .max_blocks = FZ_BLOCKS, .state_bytes = FZ_SLOTS * FZ_BYTES};
     err_t                e = {0};
     kv_cache            *kv = kv_new(&hp, &o, (kv_load){.tokens = 1 << 20}, &e);
     ASSERT(kv);
@@ -17,35 +17,66 @@ static kv_cache *fz_cache(void) {
     return kv;
 }
 
-/* Corrects the hashes of most blocks and of the directory, if there are any. p: the file's bytes, which may be changed. */
-static void fz_store_hashes(store *s, uint8_t *p) {
-    const gguf_tensor *rows = gguf_tensor_find(&s->g, "blocks"), *data = gguf_tensor_find(&s->g, "data");
-    bytes              sum;
-    err_t              none = {0};
-    char               text[17];
-    if (!rows || !data || rows->type != K_I32 || data->type != K_I8 || rows->dim[0] != store__row(s) ||
-        data->dim[0] != s->kv->group[0].mem.block_bytes)
-        return;
+/* Corrects the hashes of most blocks of group g. rows: of the directory; p: the file's bytes. */
+static void fz_group_hashes(store *s, uint8_t *p, const gguf_tensor *rows, int g) {
+    char               name[16];
+    const gguf_tensor *data = gguf_tensor_find(&s->g, store__name(g, name));
+    if (!data || data->type != K_I8 || data->dim[0] != store__each(s, g)) return;
     for (uint64_t i = 0; i < rows->n_bytes / 4 / store__row(s); i++) {
         int32_t *row = (int32_t *)(void *)(p + (rows->data - s->g.part[0].p)) + i * store__row(s);
-        row += store__at(0);
+        row += store__at(g);
         if (i % 5 == 4 || row[STORE_DATA] < 0 || (uint64_t)row[STORE_DATA] >= data->n_bytes / data->dim[0]) continue;
         const uint64_t h = bytes_hash(0, (bytes){data->data + (size_t)row[STORE_DATA] * data->dim[0], (size_t)data->dim[0]});
         memcpy(row + STORE_SUM, &h, sizeof h);
     }
+}
+
+/* Corrects the hashes of most blocks and of the directory, if there are any. p: the file's bytes, which may be changed. */
+static void fz_store_hashes(store *s, uint8_t *p) {
+    const gguf_tensor *rows = gguf_tensor_find(&s->g, "blocks");
+    bytes              sum;
+    err_t              none = {0};
+    char               text[17];
+    if (!rows || rows->type != K_I32 || rows->dim[0] != store__row(s)) return;
+    for (int g = 0; g < s->kv->n_group; g++) fz_group_hashes(s, p, rows, g);
     if (gguf_get_str(&s->g, "prompt_cache.sum", &sum, &none) != 1 || sum.n != 16) return;
     snprintf(text, sizeof text, "%016llx", (unsigned long long)bytes_hash(0, (bytes){rows->data, (size_t)rows->n_bytes}));
     memcpy(p + (sum.p - s->g.part[0].p), text, 16);
 }
 
+/* A block of the cache that a file gave holds what the file says, unless it is computed: zeros. */
+static void fz_block(const store *s, int g, int32_t at, int32_t stored) {
+    static const uint8_t none[FZ_BYTES];
+    uint8_t              held[FZ_BYTES];
+    const bytes          block = {held, store__each(s, g)};
+    ASSERT(block.n == sizeof held);
+    dev_blocks_read(&s->kv->group[g].mem, at, held);
+    if (stored < 0 || memcmp(held, none, sizeof held) == 0) return;
+    ASSERT(bytes_hash(0, block) == store__sum(store__part(s, stored, g)));
+}
+
+/* The sequence reads positions [from, n), and makes a snapshot where its first block ends. */
+static void fz_read(store *s, kv_seq *q, const int32_t *ids, int from, int n, bool done) {
+    kv_cache *kv = s->kv;
+    kv_publish(q, ids);
+    kv_snapshot(q, from - from % FZ_BLOCK + FZ_BLOCK, n % 3 ? KV_KEPT : KV_WEAK);
+    kv_prefault(q, from);
+    for (int b = from / FZ_BLOCK; b * FZ_BLOCK < n; b++) dev_blocks_clear(&kv->group[0].mem, q->table[0][b]);
+    if (kv_has_states(kv)) {
+        const kv_turn turn = kv_advance(q, from, n);
+        dev_blocks_clear(&kv->group[kv->states].mem, turn.out);
+        if (turn.snap >= 0) dev_blocks_clear(&kv->group[kv->states].mem, turn.snap);
+    }
+    if (!done) kv_spoil(q);
+    kv_commit(kv, done);
+}
+
 /* A prompt that begins with all tokens up to row i and continues with others. Computed blocks are zeros. */
 static void fz_prompt(store *s, int64_t i) {
-    static const uint8_t none[128];
-    const uint64_t       zeros = bytes_hash(0, (bytes){none, s->kv->group[0].mem.block_bytes});
-    int32_t              ids[FZ_DEEP * FZ_BLOCK];
-    int                  depth = 0, n;
-    bool                 wait;
-    kv_cache            *kv = s->kv;
+    int32_t   ids[FZ_DEEP * FZ_BLOCK];
+    int       depth = 0, n;
+    bool      wait;
+    kv_cache *kv = s->kv;
     for (int32_t k = s->node[i]; k > 0; k = kv->tree->node[k].parent) depth++;
     if (depth >= FZ_DEEP) return;
     n = depth * FZ_BLOCK;
@@ -56,20 +87,11 @@ static void fz_prompt(store *s, int64_t i) {
     const int got = kv_match_prefix(q, ids, n + 1, &wait);
     ASSERT(got >= 0 && got <= n + 1 && got == q->n && !wait);
     for (int b = 0; b < q->n_known; b++) {
-        const int32_t at = q->table[0][b], stored = kv_parts(kv, kv->group[0].block[at].node)[0].stored;
-        uint8_t       held[128];
-        const bytes   block = {held, kv->group[0].mem.block_bytes};
-        ASSERT(block.n == sizeof held);
-        dev_blocks_read(&kv->group[0].mem, at, held);
-        if (stored < 0 || bytes_hash(0, block) == zeros) continue;
-        ASSERT(bytes_hash(0, block) == store__sum(store__part(s, stored, 0)));
+        const int32_t at = q->table[0][b];
+        fz_block(s, 0, at, kv_parts(kv, kv->group[0].block[at].node)[0].stored);
     }
-    if (kv_reserve(q, n + 2)) {
-        kv_publish(q, ids);
-        kv_prefault(q, got);
-        for (int b = got / FZ_BLOCK; b * FZ_BLOCK < n + 2; b++) dev_blocks_clear(&kv->group[0].mem, q->table[0][b]);
-        kv_commit(kv, i % 7 != 6);
-    }
+    if (q->state >= 0) fz_block(s, kv->states, q->state, kv_parts(kv, q->tip)[kv->states].stored);
+    if (kv_reserve(q, n + 2)) fz_read(s, q, ids, got, n + 2, i % 7 != 6);
     kv_seq_free(q);
 }
 
@@ -78,13 +100,15 @@ static void fz_plan(store *s, uint64_t most) {
     const kv_tree *t = s->kv->tree;
     size_t         n = 0;
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i)) n++;
-    store__plan p = store__plan_new(s, n, most * s->kv->group[0].mem.block_bytes);
-    store_data  data = {NULL, p.n_data[0]};
+    store__plan p = store__plan_new(s, n, most * FZ_BYTES);
+    store_data  data[2] = {{NULL, p.n_data[0]}};
+    uint64_t    all = (uint64_t)p.n_data[0];
     store       next = *s;
+    if (s->kv->n_group > 1) data[1] = (store_data){NULL, p.n_data[1]}, all += (uint64_t)p.n_data[1];
     next.row = p.rows;
     next.n = p.n;
-    next.data = &data;
-    ASSERT((size_t)p.n <= n && (uint64_t)p.n_data[0] <= most && store__rows_good(&next, FZ_STORE_VOCAB));
+    next.data = data;
+    ASSERT((size_t)p.n <= n && all <= most && store__rows_good(&next, FZ_STORE_VOCAB));
     store__plan_drop(&p);
 }
 
@@ -97,11 +121,10 @@ static void fz_layout(store *s) {
     str_add(&s->layout, layout.p, layout.n);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+static void fz_store(const uint8_t *data, size_t n, bool states) {
     err_t     e = {0};
     uint8_t  *own = mem_aligned(n + 1, 1);
-    kv_cache *kv = fz_cache();
+    kv_cache *kv = fz_cache(states);
     store    *s = store__new(kv, "FILE", 1234, "plain");
     g_log_level = LOG_QUIET;
     s->foreign = true;
@@ -119,5 +142,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     store_close(s);
     kv_free(kv);
     mem_free(own);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    fz_store(data, n, false);
+    fz_store(data, n, true);
     return 0;
 }

@@ -83,7 +83,11 @@ static void far_make_plan(uint64_t id) {
     if (in.as_bf16) model_as_bf16(&p->m);
     p->kv = kv_new(&p->m.hp, &o, (kv_load){.tokens = in.block}, &e);
     ASSERT(p->kv && p->kv->n_group == in.n_group);
-    for (int il = 0; il < p->kv->n_layer; il++) p->kv->layer[il].mem = far_blocks_of(in.group[p->kv->layer[il].group]);
+    for (int il = 0; il < p->kv->n_layer; il++) {
+        dev_blocks *mem = far_blocks_of(in.group[p->kv->layer[il].group]);
+        p->kv->layer[il].mem = mem;
+        if (p->kv->state[il].mem) p->kv->state[il].mem = mem;
+    }
     p->p = pool_new(in.n_threads);
     p->f = fwd_new(&p->m, p->kv, p->p, in.max_rows, in.max_out, FWD_LOGITS);
     fwd_trim(p->f, in.n_vocab);

@@ -132,17 +132,22 @@ static void remote_hide(const gguf_file *g) {
     }
 }
 
+static void remote_say_group(remote_plan *to, int group, const dev_blocks *mem) {
+    ASSERT(group < REMOTE_GROUPS);
+    to->group[group] = (uint64_t)(uintptr_t)mem;
+    if (group >= to->n_group) to->n_group = group + 1;
+}
+
 /* What the list says about the cache: its formats, and the blocks of each group. */
 static void remote_say_cache(const dev_plan *p, remote_plan *to) {
     for (int i = 0; i < p->n_op; i++) {
+        if (p->op[i].kind == DEV_KEEP) remote_say_group(to, p->op[i].state.st->group, p->op[i].state.st->mem);
         if (p->op[i].kind != DEV_STORE) continue;
         const dev_kv *kv = p->op[i].cache.kv;
-        ASSERT(kv->group < REMOTE_GROUPS);
+        remote_say_group(to, kv->group, kv->mem);
         to->type_k = kv->type_k;
         to->type_v = kv->type_v;
         to->block = kv->block;
-        to->group[kv->group] = (uint64_t)(uintptr_t)kv->mem;
-        if (kv->group >= to->n_group) to->n_group = kv->group + 1;
     }
 }
 

@@ -408,6 +408,87 @@ static void t_kv_window(void) {
         }
 }
 
+/* How many blocks each group may have: few behind a window, so that a bound in bytes is spent on layers that keep all positions. */
+static void t_kv_bounds(void) {
+    static const struct {
+        int     mix, block, max_blocks, blocks;       /* blocks: as many bytes of all groups as one bound of so many blocks for all would be; 0: no bound */
+        kv_load load;
+        int     want[3];
+    } rows[] = {                                      /* mix 0: all positions, windows of 16 and of 5 */
+        {0, 4, 0, 0, {4000, 0, 0}, {1000, 1000, 1000}},
+        {0, 4, 0, 0, {4000, 2, 8}, {1000, 1018, 1012}},
+        {0, 4, 30, 0, {4000, 2, 8}, {30, 30, 24}},    /* twice two sequences of (16 + 8) / 4 + 3 blocks; of (5 + 8) / 4 + 3 */
+        {0, 4, 0, 100, {40000, 2, 8}, {-1, 36, 24}},
+        {0, 4, 0, 10, {40000, 2, 8}, {10, 10, 10}},
+        {0, 4, 0, 100, {120, 2, 8}, {30, 48, 42}},
+        {2, 4, 0, 50, {40000, 1, 4}, {-1, 8, 0}},     /* a window of 1 */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        arch_hparams hp = t_kv_mix(rows[i].mix);
+        err_t        e = {0};
+        kv_opts      o = {.type_k = K_F32, .type_v = K_F32, .block = rows[i].block, .max_blocks = rows[i].max_blocks};
+        kv_cache    *kv = kv_new(&hp, &o, rows[i].load, &e);
+        uint64_t     each = 0;
+        for (int g = 0; g < kv->n_group; g++) each += kv->group[g].mem.block_bytes;
+        if (rows[i].blocks) {
+            kv_free(kv);
+            o.mem_bytes = each * (uint64_t)rows[i].blocks;
+            kv = kv_new(&hp, &o, rows[i].load, &e);
+            CHECKF(kv_bytes_most(kv) <= o.mem_bytes, "row %zu: %llu bytes of %llu", i, (unsigned long long)kv_bytes_most(kv), (unsigned long long)o.mem_bytes);
+        }
+        for (int g = 0; g < kv->n_group; g++) {
+            const int got = kv->group[g].mem.max_blocks;
+            if (rows[i].want[g] >= 0) CHECKF(got == rows[i].want[g], "row %zu group %d: %d blocks, expected %d", i, g, got, rows[i].want[g]);
+            else CHECKF(got > rows[i].blocks && kv_bytes_most(kv) + kv->group[g].mem.block_bytes > o.mem_bytes, "row %zu group %d: %d blocks", i, g, got);
+        }
+        kv_seq   *s[2] = {kv_seq_new(kv), kv_seq_new(kv)};
+        const int all = rows[i].load.seqs ? kv->max_blocks * rows[i].block / rows[i].load.seqs : 0;
+        for (int to = 0; to + rows[i].load.rows <= all && to < 400; to += rows[i].load.rows)   /* every group has blocks for all of them */
+            for (int q = 0; q < rows[i].load.seqs; q++) CHECKF(kv_reserve(s[q], to + rows[i].load.rows), "row %zu: %d positions", i, to);
+        kv_seq_free(s[0]);
+        kv_seq_free(s[1]);
+        kv_free(kv);
+        arch_drop(&hp);
+    }
+}
+
+/* What a sequence lacks is counted for each group by itself: behind a window few blocks, of states one slot. */
+static void t_kv_demand(void) {
+    arch_hparams  hp = t_kv_mix(1);                   /* all positions, a window of 16, states */
+    err_t         e = {0};
+    const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = 4, .state_bytes = 3 * kv_slot_bytes(&hp)};
+    kv_cache     *kv = kv_new(&hp, &o, (kv_load){400, 2, 8}, &e);
+    int32_t       ids[200];
+    int64_t       need[3] = {0};
+    for (int i = 0; i < 200; i++) ids[i] = i;
+    kv_share(kv);
+    kv_add_demand(kv, NULL, ids, 100, need);
+    EQ_INT(need[0], 28);                              /* 25 for its tokens, one for the next, two that may be copies */
+    EQ_INT(need[1], 1 + 9);
+    EQ_INT(need[2], 1);
+    kv_seq *s = kv_seq_new(kv);
+    uint64_t of[200] = {0};
+    CHECK(kv_reserve(s, 60));
+    t_kv_step(s, of, 0, 60);
+    memset(need, 0, sizeof need);
+    kv_add_demand(kv, s, ids, 100, need);
+    EQ_INT(need[0], 28 - 15);
+    EQ_INT(need[1], 1);                               /* it has more now than it will ever need */
+    EQ_INT(need[2], 0);
+    CHECK(kv_meets(kv, need));
+    need[1] = 1000;
+    CHECK(!kv_meets(kv, need));
+    memset(need, 0, sizeof need);
+    kv_add_fork(kv, need);
+    CHECK(need[0] == 3 && need[1] == 3 && need[2] == 1);
+    need[2] = 3;
+    CHECK(!kv_meets(kv, need));
+    kv_seq_free(s);
+    CHECK(kv_meets(kv, need));
+    kv_free(kv);
+    arch_drop(&hp);
+}
+
 /* A rollback into what a window gave back keeps nothing and says so; one that stays inside keeps what it says. */
 static void t_kv_rollback(void) {
     t_kv_rig  rig = t_kv_open(1, 1, 8, 4, 0, 400);
@@ -1268,6 +1349,8 @@ static const t_case t_kv_cases[] = {
     {"kv random", "values and reference counts through random growth, forks and rollbacks", t_kv_random},
     {"kv groups", "layers with the same rule share a group and its blocks", t_kv_groups},
     {"kv bound", "memory follows the tokens, up to the bound", t_kv_bound},
+    {"kv bounds", "how many blocks each group may have: few behind a window", t_kv_bounds},
+    {"kv demand", "what a sequence lacks, counted for each group", t_kv_demand},
     {"kv hadamard", "which caches transform K and V, and in runs of which size", t_kv_hadamard},
     {"kv rollback", "a rollback past a window's memory keeps nothing and says so", t_kv_rollback},
     {"kv failed", "a failed reservation changes nothing", t_kv_failed},
