@@ -212,6 +212,12 @@ def hf_config(s):
     return c
 
 
+def hub_config(s):
+    if s["arch"] == "gemma3n":
+        return {} if s["altup"] == 4 else None
+    return dict(global_head_dim=s["full"], **dict(num_global_key_value_heads=s["kv_full"]) if s["same"] else {})
+
+
 ROUTER = (".router", lambda module, out: out[0].log())              # probabilities
 
 
@@ -234,7 +240,6 @@ def write_keys(g, s):
     g.add_feed_forward_length(widths if a == "gemma3n" or s["wide"] else s["ff"])
     g.add_head_count_kv(kv if len(set(kv)) > 1 else kv[0])
     g.add_layer_norm_rms_eps(s["eps"])
-    g.add_vocab_size(N_VOCAB)
     g.add_rope_freq_base(s["theta"])
     g.add_float32(a + ".rope.freq_base_swa", s["theta_swa"])
     g.add_sliding_window(s["window"])

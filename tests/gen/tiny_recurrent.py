@@ -276,6 +276,8 @@ def hf_config(s):
     else:
         c.update(norm_eps=s["eps"], conv_L_cache=s["taps"])
         c.update(dict(num_dense_layers=s["dense"]) if s["moe"] else dict(block_auto_adjust_ff_dim=False))
+    if s["arch"] == "qwen35moe":
+        del c["intermediate_size"]
     if s["moe"]:
         m = s["moe"]
         c.update(num_experts=m["experts"], num_experts_per_tok=m["used"], moe_intermediate_size=m["ff"])
@@ -287,6 +289,12 @@ def hf_config(s):
 def choice(router, out):
     """The scores by which a router's experts are chosen."""
     return out[0] if router.bias is None else out[0].sigmoid() + router.bias
+
+
+def hub_config(s):
+    if is_delta(s):
+        return None if s["attn"] or s["old"] or s["mtp"] else dict(full_attention_interval=s["every"])
+    return {} if s["moe"] else dict(block_ff_dim=s["ff"])
 
 
 ROUTER = (("mlp.gate", "feed_forward.gate"), choice)
@@ -317,14 +325,14 @@ def write_keys(g, s):
     g.add_head_count(s["heads"])
     g.add_layer_norm_rms_eps(s["eps"])
     g.add_rope_freq_base(s["theta"])
-    g.add_vocab_size(N_VOCAB)
-    if not (m and is_delta(s)):
+    if a != "qwen35moe":
         g.add_feed_forward_length(s["ff"])
     if is_delta(s):
         write_delta_keys(g, s)
     else:
         g.add_head_count_kv([s["kv"] * is_attention(s, i) for i in range(s["layers"])])
         g.add_shortconv_l_cache(s["taps"])
+        g.add_vocab_size(N_VOCAB)
     if m:
         g.add_expert_count(m["experts"])
         g.add_expert_used_count(m["used"])

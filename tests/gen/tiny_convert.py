@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Are the tiny models what llama.cpp's converter makes of the framework's models?
+
+    python3 tests/gen/tiny_convert.py PEER [NAME ...]       # PEER: a folder of llama.cpp; models whose name starts so, or all that can
+
+Builds the framework's model from the weights of a tiny file, saves it as a checkpoint, runs the converter of PEER on that and compares keys
+and tensors with the file in tests/data/tiny. So names, layouts, orders and what is folded into weights are those of real files. Only
+families with a function hub_config(s) take part: what configs on the hub tell beside what the framework saves, None for a file of another
+form than today's. Quantised models do not. What only our file has is told and allowed. Needs torch, transformers, gguf, numpy and what the converter needs.
+"""
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PEER = sys.argv[1] if len(sys.argv) > 1 else sys.exit(__doc__)
+sys.path[:0] = [os.path.join(PEER, "gguf-py"), PEER, HERE, os.path.join(HERE, "..")]            # the converter needs a gguf of its age
+import tiny_models                                              # noqa: E402
+from tiny_base import N_VOCAB, Weights                          # noqa: E402
+from tiny_read import File                                      # noqa: E402
+
+OF_THE_VOCABULARY = ("general.", "tokenizer.")
+
+
+def save_checkpoint(family, s, folder):
+    from tiny_oracle import Oracle
+    w = Weights(s)
+    family.draw(w, s)
+    model = Oracle(family, s, w.value).model
+    model.config.architectures = [type(model).__name__]
+    model.float().save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    vocabulary = {"model": {"vocab": {str(i): i for i in range(N_VOCAB)}}, "added_tokens": []}
+    (folder / "tokenizer.json").write_text(json.dumps(vocabulary))
+    return config["architectures"][0]
+
+
+def convert(folder, class_name, more, out):
+    import conversion
+    import gguf
+    cls = conversion.get_model_class(class_name)
+    cls.no_mtp, cls.set_vocab = True, lambda self: None
+    cls(folder, gguf.LlamaFileType.ALL_F32, out, hparams=dict(cls.load_hparams(folder, False), **more)).write()
+
+
+def joined(tensors):
+    """Gate and up of experts as one tensor."""
+    tensors = dict(tensors)
+    for name in [n for n in tensors if n.endswith("ffn_gate_exps.weight")]:
+        up = name.replace("gate", "up")
+        tensors[name.replace("gate", "gate_up")] = np.concatenate([tensors.pop(name), tensors.pop(up)], axis=1)
+    return tensors
+
+
+def same(a, b):
+    a, b = np.asarray(a), np.asarray(b)
+    if a.shape != b.shape or a.dtype.kind in "US" or b.dtype.kind in "US":
+        return a.shape == b.shape and (a == b).all()
+    return np.allclose(a.astype(float), b.astype(float), rtol=1e-6, atol=1e-7)
+
+
+def differences(ours, theirs):
+    keys = [{k: v for k, v in f.meta.items() if not k.startswith(OF_THE_VOCABULARY)} for f in (ours, theirs)]
+    for a, b in (keys, [joined(f.tensors) for f in (ours, theirs)]):
+        for name in sorted(set(a) | set(b)):
+            if name not in b:
+                print("    only ours: " + name)
+            elif name not in a or not same(a[name], b[name]):
+                yield name
+
+
+def compare(family, s):
+    name = s["name"]
+    with tempfile.TemporaryDirectory() as tmp:
+        folder, out = pathlib.Path(tmp) / "model", pathlib.Path(tmp) / "converted.gguf"
+        folder.mkdir()
+        convert(folder, save_checkpoint(family, s, folder), family.hub_config(s), out)
+        ours = File(os.path.join(tiny_models.OUT, name + ".gguf"))
+        wrong = list(differences(ours, File(str(out))))
+    print("%-20s %3d tensors %s" % (name, len(ours.tensors), "differs: " + ", ".join(wrong) if wrong else "ok"), flush=True)
+    return not wrong
+
+
+def main(names):
+    specs = [(f, tiny_models.spec_of(f, n)) for f in tiny_models.FAMILIES if hasattr(f, "hub_config") for n in f.MODELS
+             if not names or n.startswith(tuple(names))]
+    return all([compare(f, s) for f, s in specs if s["metric"] == "nmse" and f.hub_config(s) is not None])
+
+
+if __name__ == "__main__":
+    sys.exit(0 if main(sys.argv[2:]) else 1)
