@@ -23769,7 +23769,7 @@ static bool json_build(gram *g, int32_t from, schema_doc *s, const json_form *f,
  * dev_plan_cost; dev_step, dev_run_free; dev_input.
  * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_state, dev_tap, dev_times. */
 
-enum { DEV_PARTS = 8 };                               /* parts of a step whose times are counted apart */
+enum { DEV_PARTS = 9 };                               /* parts of a step whose times are counted apart */
 
 typedef struct {                                      /* seconds, summed over steps */
     double all[DEV_PARTS], wait[DEV_PARTS];           /* of a part; of that, waiting for the other threads */
@@ -24219,7 +24219,7 @@ typedef struct {
         struct { const dev_mat *mat; bool by_pos; } embed;        /* its rows stand for positions, not tokens */
         struct { dev_norm kind; const float *bias; } norm;        /* bias: [n], NULL: none */
         struct { float length; } temper;              /* positions after which the temperature rises */
-        struct { int stride, at; } pick;              /* values of a head in in[0]; where the wanted ones begin there */
+        struct { int stride, at, to; } pick;          /* values of a head in in[0]; where the wanted ones begin there; where those of out do */
         dev_act act;                                  /* DEV_ACTIVATE */
         struct { const double *freq; int at; } angles;/* radians per position; where they begin in a row */
         struct { int n_rot, at; bool halves; } rope;  /* values that it rotates; where its angles begin; which two make a pair */
@@ -24378,10 +24378,10 @@ static void dev__temper(const dev *dv, const dev_op *op, int r) {
     k_scale(dev__out(dv, op, 0, r), (float)(1 + (double)op->scale * log1p(turns)), op->n * op->n_head);
 }
 
-/* out = of each head of in[0], n values from `at` on. */
+/* out = of each head of in[0], n values from `at` on; they lie side by side from `to` on. */
 static void dev__pick(const dev *dv, const dev_op *op, int r) {
     const float *x = dev__in(dv, op, 0, r) + op->pick.at;
-    float       *y = dev__out(dv, op, 0, r);
+    float       *y = dev__out(dv, op, 0, r) + op->pick.to;
     for (int h = 0; h < op->n_head; h++) memcpy(y + (size_t)h * (size_t)op->n, x + (size_t)h * (size_t)op->pick.stride, (size_t)op->n * sizeof *y);
 }
 
@@ -24529,6 +24529,8 @@ static void dev__attend_apart(dev *dv, const dev_op *op) {
 
 /* --- recurrent layers: each position changes a state, which a slot of the cache keeps for the sequence --- */
 
+enum { DEV_TAPS = K_CONV_TAPS };                      /* most taps of a convolution */
+
 /* The way of one sequence through a step, in one layer: positions [at, p) are in the log of its slot, [p, end) are rows of the batch. */
 typedef struct {
     const dev_state *st;
@@ -24543,8 +24545,7 @@ static dev_walk dev__walk(const dev *dv, const dev_op *op, int seq) {
     const dev_batch *b = dv->run->batch;
     const dev_state *st = op->state.st;
     const int       *at = &dv->run->plan->seq_at[seq];
-    dev_walk         w = {.st = st, .first = at[0], .at = b->state_at[seq], .p = b->pos[at[0]], .end = b->pos[at[1] - 1] + 1, .snap_at = -1};
-    w.to = w.end - st->log > w.p ? w.end - st->log : w.p;
+    dev_walk         w = {.st = st, .first = at[0], .at = b->state_at[seq], .p = b->pos[at[0]], .end = b->pos[at[1] - 1] + 1, .to = b->state_to[seq], .snap_at = -1};
     if (b->state_in[seq] >= 0) w.in = dev__block(st->mem, b->state_in[seq]);
     w.out = dev__block(st->mem, b->state_out[seq]);
     if (b->snap[seq] < 0) return w;
@@ -24568,7 +24569,7 @@ static const float *dev__raw(const dev *dv, const dev_op *op, const dev_walk *w,
 
 /* y = the convolution of n channels from `ch` on, for `rows` positions from t on, ld values apart. */
 static void dev__convolve(const dev *dv, const dev_op *op, const dev_walk *w, int t, int rows, int ch, int n, bool silu, float *y, size_t ld) {
-    const float *x[DEV_LOG + K_CONV_TAPS];
+    const float *x[DEV_LOG + DEV_TAPS];
     const int    taps = w->st->taps;
     for (int i = 0; i < rows + taps - 1; i++) {
         const float *raw = dev__raw(dv, op, w, t - taps + 1 + i);
@@ -24948,6 +24949,8 @@ static int dev__width(const dev_op *op) {
     case DEV_ANGLES: return op->angles.at + 2 * op->n;
     case DEV_ROUTE: case DEV_GROUP: return op->experts.used;
     case DEV_GATE: return 1;
+    case DEV_PICK: return op->pick.to + op->n * op->n_head;
+    case DEV_MUL: return op->mul.to + op->n;
     default: return op->n * (op->n_head ? op->n_head : 1);
     }
 }
@@ -25296,6 +25299,10 @@ enum {
     A_UNGATED = 1 << 18,                              /* the feed-forward is down(act(up)) */
     A_GATE_UP = 1 << 19,                              /* ffn_up holds the rows of the gate and those of up behind them */
     A_YARN_SMOOTH = 1 << 20,                          /* the blend of YaRN begins and ends between two pairs, not at whole ones */
+    A_DELTA = 1 << 21,                                /* some layers are gated delta nets; attention in the others has a gate */
+    A_DELTA_GROUPED = 1 << 22,                        /* value heads that share a key head are neighbours, with joined projections for each key head */
+    A_SHORT_CONV = 1 << 23,                           /* layers without K/V heads are short convolutions; the last norm is named token_embd_norm */
+    A_CHOICE_BIAS = 1 << 24,                          /* a bias of each expert counts for the choice of experts alone */
 };
 
 /* What is not said here is 0: none. */
@@ -25339,6 +25346,14 @@ static const arch_desc arch_table[] = {
     {"olmoe",    "OLMoE",                                                          ROPE_HALVES, .traits = A_PRE_NORM | A_QK_NORM_WIDE},
     {"seed_oss", "Seed-OSS",                                                       ROPE_HALVES, .traits = A_PRE_NORM | A_LATE_NAME | A_DENSE},
     {"qwen3vlmoe", "Qwen 3 VL 30B-A3B and 235B-A22B, their text",                  ROPE_HALVES, .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SECTIONS},
+    {"qwen35",   "Qwen 3.5 and 3.6",                                               ROPE_HALVES, .traits = A_PRE_NORM | A_LATE_NAME | A_DENSE | A_QK_NORM | A_DELTA | A_SECTIONS},
+    {"qwen35moe", "Qwen 3.5 and 3.6 with experts: 35B-A3B, 122B-A10B",             ROPE_HALVES,
+     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_SECTIONS},
+    {"qwen3next", "Qwen3-Next 80B-A3B, Qwen3-Coder-Next",                          ROPE_HALVES,
+     .traits = A_PRE_NORM | A_LATE_NAME | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SHARED_EXPERT | A_DELTA | A_DELTA_GROUPED},
+    {"lfm2",     "LFM2 350M to 2.6B",                                              ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_SHORT_CONV},
+    {"lfm2moe",  "LFM2 8B-A1B, 24B-A2B",                                           ROPE_HALVES,
+     .traits = A_PRE_NORM | A_QK_NORM | A_TOPK_NORM | A_SHORT_CONV | A_CHOICE_BIAS},
 };
 enum { ARCH_COUNT = sizeof arch_table / sizeof arch_table[0] };
 
@@ -25360,7 +25375,7 @@ static int arch_scaling_of(bytes name) {
  * or last one, behind a classifier. */
 typedef enum { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_RANK, POOLINGS } arch_pooling;
 
-typedef enum { MIX_ATTN } arch_mixer;                 /* how a position reads earlier positions */
+typedef enum { MIX_ATTN, MIX_DELTA, MIX_CONV } arch_mixer;        /* how a position reads earlier positions: attention, gated delta net, short convolution */
 typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS } arch_ffn;
 
 /* Sizes of a recurrent mixer. Its convolution runs over `width` channels; n_v 0: there is nothing behind it. */
@@ -25378,6 +25393,7 @@ typedef struct {
     float attn_scale;                                 /* factor on q . k */
     float cap;                                        /* scores become cap * tanh(score / cap), 0: they stay */
     bool  gated;                                      /* the query projection holds a gate behind each head */
+    bool  recurrent;                                  /* by the pattern of layers: a gated delta net */
     int   n_ff;                                       /* width of the dense feed-forward, 0: none */
     int   n_expert, n_expert_used, n_ff_exp;          /* experts; used for a row; width of each. 0: none */
     int   n_ff_shexp;                                 /* width of the shared expert, 0: none */
@@ -25404,6 +25420,8 @@ typedef enum { GATE_NONE, GATE_SOFTMAX, GATE_SIGMOID, GATE_SOFTMAX_OF_CHOSEN } a
 typedef struct arch_hparams {
     const arch_desc *desc;
     int    n_vocab, n_embd, n_layer, n_ctx_train;
+    int    n_ahead;                                   /* layers of the file behind the last one, which predict further tokens: they are not run */
+    int    n_dense;                                   /* the first layers, which have no experts */
     bool   topk_norm;                                 /* weights of the chosen experts sum to 1 */
     float  expert_scale;                              /* factor on the weights of the chosen experts */
     arch_gate expert_gate;                            /* what makes the score of an expert */
@@ -25427,7 +25445,8 @@ enum {
     ARCH_MAX_WIDTH = 1 << 20,
     ARCH_MAX_CTX = 1 << 28,
     ARCH_MAX_EXPERTS = 1024,
-    ARCH_MAX_VOCAB = 1 << 24
+    ARCH_MAX_VOCAB = 1 << 24,
+    ARCH_MAX_TAPS = DEV_TAPS
 };
 
 static void arch_drop(arch_hparams *hp) {
@@ -25474,6 +25493,7 @@ enum {                                                /* flags of a key */
     H_NEED = 1,                                       /* required */
     H_ZERO = 2,                                       /* 0 in an array: the layer has none */
     H_ALSO = 4,                                       /* a second name for the field of an earlier row; it has no default of its own */
+    H_EACH = 8,                                       /* always an array */
 };
 
 typedef struct {
@@ -25524,6 +25544,10 @@ static double arch__windowed(const arch_hparams *hp, const arch_layer_hp *l) {
     return arch__in_pattern(hp, (int)(l - hp->layer), hp->desc->window_every);
 }
 
+enum { ARCH_DELTA_PERIOD = 4 };                       /* of so many layers the last has attention, where nothing else is said */
+
+static double arch__recurs(const arch_hparams *hp, const arch_layer_hp *l) { return arch__in_pattern(hp, (int)(l - hp->layer), ARCH_DELTA_PERIOD); }
+
 static double arch__n_ff_exp(const arch_hparams *hp, const arch_layer_hp *l) {
     return (hp->desc->traits & A_MOE) && l->n_expert_used ? l->n_ff / l->n_expert_used : l->n_ff;
 }
@@ -25544,6 +25568,7 @@ static const arch_key arch_keys[] = {
     {"attention.layer_norm_rms_epsilon",     IN_MODEL(eps),           H_FLT,  1e-20, 1,                0,            NULL,             H_ALSO,          A_LAYER_NORM},
     {"attention.layer_norm_rms_epsilon",     IN_MODEL(eps),           H_FLT,  1e-20, 1,                0,            NULL,             H_NEED,          0},
     {"attention.head_count",                 IN_LAYER(n_head),        H_INT,  1,     ARCH_MAX_HEADS,   0,            NULL,             H_NEED,          0},
+    {"attention.head_count_kv",              IN_LAYER(n_head_kv),     H_INT,  1,     ARCH_MAX_HEADS,   0,            arch__n_head,     H_ZERO,          A_SHORT_CONV},
     {"attention.head_count_kv",              IN_LAYER(n_head_kv),     H_INT,  1,     ARCH_MAX_HEADS,   0,            arch__n_head,     0,               0},
     {"attention.key_length",                 IN_LAYER(hd_k),          H_INT,  2,     ARCH_MAX_HEAD,    0,            arch__hd_k,       0,               0},
     {"attention.value_length",               IN_LAYER(hd_v),          H_INT,  1,     ARCH_MAX_HEAD,    0,            arch__same_hd,    0,               0},
@@ -25587,6 +25612,17 @@ static const arch_key arch_keys[] = {
     {"expert_weights_norm",                  IN_MODEL(topk_norm),     H_BOOL, 0,     1,                0,            arch__topk_norm,  0,               0},
     {"expert_weights_scale",                 IN_MODEL(expert_scale),  H_FLT,  0,     1e6,              1,            NULL,             0,               0},
     {"pooling_type",                         IN_MODEL(pooling),       H_INT,  0,     POOLINGS - 1,     POOLING_LAST, NULL,             0,               0},
+    {"leading_dense_block_count",            IN_MODEL(n_dense),       H_INT,  0,     ARCH_MAX_LAYERS,  0,            NULL,             0,               0},
+    {"nextn_predict_layers",                 IN_MODEL(n_ahead),       H_INT,  0,     ARCH_MAX_LAYERS,  0,            NULL,             0,               A_DELTA},
+    {"full_attention_interval",              IN_LAYER(recurrent),     H_PATTERN, 1,  ARCH_MAX_LAYERS,  0,            arch__recurs,     0,               A_DELTA},
+    {"full_attention_interval",              ONLY(0, 1, 0)},
+    {"attention.recurrent_layers",           IN_LAYER(recurrent),     H_PATTERN, 0,  1,                0,            NULL,             H_ALSO | H_EACH, A_DELTA},
+    {"ssm.conv_kernel",                      IN_LAYER(rec.taps),      H_INT,  2,     ARCH_MAX_TAPS,    0,            NULL,             H_NEED,          A_DELTA},
+    {"ssm.group_count",                      IN_LAYER(rec.n_k),       H_INT,  1,     ARCH_MAX_HEADS,   0,            NULL,             H_NEED,          A_DELTA},
+    {"ssm.state_size",                       IN_LAYER(rec.d_k),       H_INT,  1,     ARCH_MAX_HEAD,    0,            NULL,             H_NEED,          A_DELTA},
+    {"ssm.time_step_rank",                   IN_LAYER(rec.n_v),       H_INT,  1,     ARCH_MAX_HEADS,   0,            NULL,             H_NEED,          A_DELTA},
+    {"ssm.inner_size",                       IN_LAYER(rec.width),     H_INT,  1,     ARCH_MAX_WIDTH,   0,            NULL,             H_NEED,          A_DELTA},
+    {"shortconv.l_cache",                    IN_LAYER(rec.taps),      H_INT,  2,     ARCH_MAX_TAPS,    0,            NULL,             H_NEED,          A_SHORT_CONV},
     /* not supported: only values that change nothing are accepted */
     {"attention.causal",                     ONLY(1, 1, 0)},
     {"attention.clamp_kqv",                  ONLY(0, 0, 0)},
@@ -25595,8 +25631,6 @@ static const arch_key arch_keys[] = {
     {"attention.shared_kv_layers",           ONLY(0, 0, 0)},
     {"router_logit_softcapping",             ONLY(0, 0, 0)},
     {"use_parallel_residual",                ONLY(0, 0, 0)},
-    {"full_attention_interval",              ONLY(0, 1, 0)},
-    {"leading_dense_block_count",            ONLY(0, 0, 0)},
     {"interleave_moe_layer_step",            ONLY(0, 1, 0)},
     {"moe_every_n_layers",                   ONLY(0, 1, 0)},
     {"expert_group_count",                   ONLY(0, 1, 0)},
@@ -25714,6 +25748,7 @@ static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
         arch__set(arch__field(hp, k, i), k->type, k->from ? k->from(hp, hp->layer ? &hp->layer[i] : NULL) : k->preset);
     const gguf_kv *kv = gguf_find(g, key);
     if (kv && kv->type == GGUF_ARR && k->of == OF_LAYER && (k->type == H_INT || k->type == H_PATTERN)) return arch__each(hp, g, k, kv, e);
+    if (kv && (k->flags & H_EACH)) return arch__bad(hp, g, k->name, e, "one value, expected one for each layer");
     const int got = arch__value(hp, g, k, key, &v, e);
     if (got == 0 && (k->flags & H_NEED)) return err_set(e, EXIT_INPUT, "%s: key %s is missing", g->path, key);
     for (int i = 0; i < n && got == 1; i++) arch__set(arch__field(hp, k, i), k->type, k->type == H_PATTERN ? arch__in_pattern(hp, i, (int)v) : v);
@@ -25724,6 +25759,7 @@ static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
 
 static bool arch__heads(const arch_hparams *hp, const gguf_file *g, int il, err_t *e) {
     const arch_layer_hp *l = &hp->layer[il];
+    if (l->mixer != MIX_ATTN) return true;
     if (l->n_head % l->n_head_kv)
         return arch__bad(hp, g, "attention.head_count", e, "%d query heads in layer %d, expected a multiple of %d key heads", l->n_head, il,
                          l->n_head_kv);
@@ -25774,10 +25810,42 @@ static bool arch__rope(arch_hparams *hp, const gguf_file *g, const arch_rope_hp 
     return true;
 }
 
+/* The sizes of a gated delta net, whose width is that of its values as read from the file. */
+static bool arch__delta(const arch_hparams *hp, const gguf_file *g, arch_rec *r, err_t *e) {
+    if (r->n_v % r->n_k)
+        return arch__bad(hp, g, "ssm.time_step_rank", e, "%d value heads, expected a multiple of %d key heads", r->n_v, r->n_k);
+    if (r->width % r->n_v)
+        return arch__bad(hp, g, "ssm.inner_size", e, "%d values, expected a multiple of %d heads", r->width, r->n_v);
+    r->d_v = r->width / r->n_v;
+    if (r->d_v > ARCH_MAX_HEAD)
+        return arch__bad(hp, g, "ssm.inner_size", e, "heads of %d values, expected up to %d", r->d_v, ARCH_MAX_HEAD);
+    const int64_t width = 2 * (int64_t)r->n_k * r->d_k + r->width;
+    if (width > ARCH_MAX_WIDTH)
+        return arch__bad(hp, g, "ssm.state_size", e, "%lld channels of the convolution, expected up to %d", (long long)width, ARCH_MAX_WIDTH);
+    r->width = (int)width;
+    return true;
+}
+
+/* The mixer of a layer. A recurrent one has no keys and values. */
+static bool arch__mixer(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
+    const unsigned traits = hp->desc->traits;
+    l->mixer = (traits & A_DELTA) && l->recurrent ? MIX_DELTA : (traits & A_SHORT_CONV) && !l->n_head_kv ? MIX_CONV : MIX_ATTN;
+    l->gated = (traits & A_DELTA) && l->mixer == MIX_ATTN;
+    if (l->mixer == MIX_ATTN) {
+        l->rec = (arch_rec){0};
+        return true;
+    }
+    l->n_head_kv = l->n_rot = l->window = 0;
+    if (l->mixer == MIX_DELTA) return arch__delta(hp, g, &l->rec, e);
+    l->rec.width = hp->n_embd;
+    return true;
+}
+
 /* What patterns of layers make of a layer. */
 static void arch__pattern(const arch_hparams *hp, int il) {
     const arch_desc *desc = hp->desc;
     arch_layer_hp   *l = &hp->layer[il];
+    if (il < hp->n_dense) l->n_expert = l->n_expert_used = 0;
     l->kv_from = il;
     if (!l->windowed) l->window = 0;
     if ((desc->traits & A_LEARNED) || (desc->plain_every && il % desc->plain_every == desc->plain_every - 1)) l->n_rot = 0;
@@ -25814,12 +25882,15 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
     *hp = (arch_hparams){.causal = true};
     bool ok = arch__find(hp, g, e) && arch__vocab(hp, g, e);
     for (int i = 0; ok && i < ARCH_KEYS; i++) ok = !arch__reads(hp->desc, i) || arch__read(hp, g, &arch_keys[i], e);
+    if (ok && hp->n_ahead >= hp->n_layer)
+        ok = arch__bad(hp, g, "nextn_predict_layers", e, "%d, expected fewer than %d layers", hp->n_ahead, hp->n_layer);
     if (!ok) return false;
+    hp->n_layer -= hp->n_ahead;
     arch__defaults(hp);
     const arch_rope_hp file = hp->rope[0];
     for (int il = 0; ok && il < hp->n_layer; il++) {
         arch__pattern(hp, il);
-        ok = arch__heads(hp, g, il, e) && arch__rope(hp, g, &file, &hp->layer[il], e) && arch__experts(hp, g, &hp->layer[il], e);
+        ok = arch__mixer(hp, g, &hp->layer[il], e) && arch__heads(hp, g, il, e) && arch__rope(hp, g, &file, &hp->layer[il], e) && arch__experts(hp, g, &hp->layer[il], e);
     }
     return ok;
 }
@@ -25828,7 +25899,8 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
 
 /* A size in the shape of a tensor; arch_dim() is its value in layer il (-1: of the whole model). */
 typedef enum {
-    D_1, D_EMBD, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K, D_FF, D_GATE_UP, D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_EXPERT, D_ROT
+    D_1, D_EMBD, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K, D_FF, D_GATE_UP, D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_EXPERT, D_ROT,
+    D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS
 } arch_size;
 
 /* Factors of RoPE frequencies in the file: they are for the first table that all positions use. */
@@ -25860,6 +25932,13 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_FF_SHEXP: return l->n_ff_shexp;
     case D_EXPERT: return l->n_expert;
     case D_ROT: return arch__factors(hp);
+    case D_REC: return l->rec.width;
+    case D_REC_ALL: return l->rec.n_v ? l->rec.width + arch_dim(hp, D_REC_V, il) : 3 * (int64_t)l->rec.width;
+    case D_REC_V: return l->rec.n_v ? (int64_t)l->rec.n_v * l->rec.d_v : l->rec.width;
+    case D_REC_HEAD: return l->rec.d_v;
+    case D_REC_HEADS: return l->rec.n_v;
+    case D_REC_GATES: return 2 * (int64_t)l->rec.n_v;
+    case D_REC_TAPS: return l->rec.taps;
     }
     return 0;
 }
@@ -25872,6 +25951,7 @@ typedef enum {
     W_FFN_NORM, B_FFN_NORM, W_FFN_POST_NORM, B_FFN_POST_NORM, W_GATE_UP, W_GATE, W_UP, W_DOWN, B_GATE, B_UP, B_DOWN,
     W_ROUTER, B_ROUTER, B_ROUTER_CHOICE, W_GATE_UP_EXPS, W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS, B_GATE_EXPS, B_UP_EXPS, B_DOWN_EXPS,
     W_SHEXP_GATE, W_GATE_SHEXP, W_UP_SHEXP, W_DOWN_SHEXP,
+    W_REC_ALL, W_REC_IN, W_REC_Z, W_REC_GATES, W_REC_ALPHA, W_REC_BETA, W_REC_TAPS, W_REC_DECAY, B_REC_STEP, W_REC_NORM, B_REC_NORM, W_REC_OUT,
     ARCH_SLOTS
 } arch_slot_id;
 
@@ -25882,7 +25962,7 @@ enum {                                                /* flags of a slot */
 
 enum {                                                /* who has the tensor: the model, or each layer of these kinds */
     ON_MODEL = 1,
-    ON_MIXER = 2, ON_ATTN = ON_MIXER << MIX_ATTN,
+    ON_MIXER = 2, ON_ATTN = ON_MIXER << MIX_ATTN, ON_DELTA = ON_MIXER << MIX_DELTA, ON_CONV = ON_MIXER << MIX_CONV, ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV,
     ON_FFN = 256, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS,
 };
 
@@ -25900,14 +25980,15 @@ static const arch_slot arch_slots[] = {
     /* id              name in the file                      rows        row         stack     flags          where                  traits */
     {W_TOK_EMBD,       "token_embd.weight",                  D_VOCAB,    D_EMBD,     D_1,      0,             ON_MODEL,              0},
     {W_POS_EMBD,       "position_embd.weight",               D_CTX,      D_EMBD,     D_1,      0,             ON_MODEL,              A_LEARNED},
+    {W_OUTPUT_NORM,    "token_embd_norm.weight",             D_1,        D_EMBD,     D_1,      S_VEC,         ON_MODEL,              A_SHORT_CONV},
     {W_OUTPUT_NORM,    "output_norm.weight",                 D_1,        D_EMBD,     D_1,      S_VEC,         ON_MODEL,              0},
     {B_OUTPUT_NORM,    "output_norm.bias",                   D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_MODEL,              A_LAYER_NORM},
     {W_OUTPUT,         "output.weight",                      D_VOCAB,    D_EMBD,     D_1,      S_OPT,         ON_MODEL,              0},
     {W_ROPE_FREQS,     "rope_freqs.weight",                  D_1,        D_ROT,      D_1,      S_VEC | S_OPT, ON_MODEL,              0},
     {W_ROPE_LONG,      "rope_factors_long.weight",           D_1,        D_ROT,      D_1,      S_VEC | S_OPT, ON_MODEL,              0},
     {W_ROPE_SHORT,     "rope_factors_short.weight",          D_1,        D_ROT,      D_1,      S_VEC | S_OPT, ON_MODEL,              0},
-    {W_ATTN_NORM,      "blk.%d.attn_norm.weight",            D_1,        D_EMBD,     D_1,      S_VEC,         ON_ATTN,               A_PRE_NORM},
-    {B_ATTN_NORM,      "blk.%d.attn_norm.bias",              D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_ATTN,               A_LAYER_NORM},
+    {W_ATTN_NORM,      "blk.%d.attn_norm.weight",            D_1,        D_EMBD,     D_1,      S_VEC,         ON_MIXERS,             A_PRE_NORM},
+    {B_ATTN_NORM,      "blk.%d.attn_norm.bias",              D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_MIXERS,             A_LAYER_NORM},
     {W_QKV,            "blk.%d.attn_qkv.weight",             D_QKV,      D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
     {B_QKV,            "blk.%d.attn_qkv.bias",               D_1,        D_QKV,      D_1,      S_VEC | S_OPT, ON_ATTN,               0},
     {W_Q,              "blk.%d.attn_q.weight",               D_Q_PROJ,   D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
@@ -25941,6 +26022,7 @@ static const arch_slot arch_slots[] = {
     {B_DOWN,           "blk.%d.ffn_down.bias",               D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_DENSE,              0},
     {W_ROUTER,         "blk.%d.ffn_gate_inp.weight",         D_EXPERT,   D_EMBD,     D_1,      0,             ON_EXPERTS,            0},
     {B_ROUTER,         "blk.%d.ffn_gate_inp.bias",           D_1,        D_EXPERT,   D_1,      S_VEC | S_OPT, ON_EXPERTS,            0},
+    {B_ROUTER_CHOICE,  "blk.%d.exp_probs_b.bias",            D_1,        D_EXPERT,   D_1,      S_VEC,         ON_EXPERTS,            A_CHOICE_BIAS},
     {W_GATE_UP_EXPS,   "blk.%d.ffn_gate_up_exps.weight",     D_GATE_UP_EXP,D_EMBD,     D_EXPERT, S_OPT,         ON_EXPERTS,            0},
     {W_GATE_EXPS,      "blk.%d.ffn_gate_exps.weight",        D_FF_EXP,   D_EMBD,     D_EXPERT, S_OPT,         ON_EXPERTS,            0},
     {W_UP_EXPS,        "blk.%d.ffn_up_exps.weight",          D_FF_EXP,   D_EMBD,     D_EXPERT, S_OPT,         ON_EXPERTS,            0},
@@ -25952,6 +26034,22 @@ static const arch_slot arch_slots[] = {
     {W_GATE_SHEXP,     "blk.%d.ffn_gate_shexp.weight",       D_FF_SHEXP, D_EMBD,     D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT | A_SHARED_PLAIN},
     {W_UP_SHEXP,       "blk.%d.ffn_up_shexp.weight",         D_FF_SHEXP, D_EMBD,     D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT | A_SHARED_PLAIN},
     {W_DOWN_SHEXP,     "blk.%d.ffn_down_shexp.weight",       D_EMBD,     D_FF_SHEXP, D_1,      0,             ON_EXPERTS,            A_SHARED_EXPERT | A_SHARED_PLAIN},
+    {W_REC_ALL,        "blk.%d.ssm_in.weight",               D_REC_ALL,  D_EMBD,     D_1,      S_OPT,         ON_DELTA,              A_DELTA_GROUPED},
+    {W_REC_ALL,        "blk.%d.shortconv.in_proj.weight",    D_REC_ALL,  D_EMBD,     D_1,      0,             ON_CONV,               0},
+    {W_REC_IN,         "blk.%d.attn_qkv.weight",             D_REC,      D_EMBD,     D_1,      S_OPT,         ON_DELTA,              0},
+    {W_REC_Z,          "blk.%d.attn_gate.weight",            D_REC_V,    D_EMBD,     D_1,      S_OPT,         ON_DELTA,              0},
+    {W_REC_GATES,      "blk.%d.ssm_ba.weight",               D_REC_GATES,D_EMBD,     D_1,      0,             ON_DELTA,              A_DELTA_GROUPED},
+    {W_REC_ALPHA,      NULL,                                 D_1,        D_1,        D_1,      0,             ON_DELTA,              A_DELTA_GROUPED},
+    {W_REC_ALPHA,      "blk.%d.ssm_alpha.weight",            D_REC_HEADS,D_EMBD,     D_1,      0,             ON_DELTA,              0},
+    {W_REC_BETA,       NULL,                                 D_1,        D_1,        D_1,      0,             ON_DELTA,              A_DELTA_GROUPED},
+    {W_REC_BETA,       "blk.%d.ssm_beta.weight",             D_REC_HEADS,D_EMBD,     D_1,      0,             ON_DELTA,              0},
+    {W_REC_TAPS,       "blk.%d.ssm_conv1d.weight",           D_REC,      D_REC_TAPS, D_1,      S_VEC,         ON_DELTA,              0},
+    {W_REC_TAPS,       "blk.%d.shortconv.conv.weight",       D_REC,      D_REC_TAPS, D_1,      S_VEC,         ON_CONV,               0},
+    {W_REC_DECAY,      "blk.%d.ssm_a",                       D_1,        D_REC_HEADS,D_1,      S_VEC,         ON_DELTA,              0},
+    {B_REC_STEP,       "blk.%d.ssm_dt.bias",                 D_1,        D_REC_HEADS,D_1,      S_VEC,         ON_DELTA,              0},
+    {W_REC_NORM,       "blk.%d.ssm_norm.weight",             D_1,        D_REC_HEAD, D_1,      S_VEC,         ON_DELTA,              0},
+    {W_REC_OUT,        "blk.%d.ssm_out.weight",              D_EMBD,     D_REC_V,    D_1,      0,             ON_DELTA,              0},
+    {W_REC_OUT,        "blk.%d.shortconv.out_proj.weight",   D_EMBD,     D_REC_V,    D_1,      0,             ON_CONV,               0},
 };
 enum { ARCH_SLOT_ROWS = sizeof arch_slots / sizeof *arch_slots };
 
@@ -26137,10 +26235,40 @@ static bool model__split(const model *m, model_tensors *l, int il, err_t *e) {
     return true;
 }
 
-/* A tensor that the step does not need: frequencies, which older converters wrote, and types that are not weights. */
-static bool model__ignored(const gguf_tensor *t) {
+/* The number of the layer in the name of a tensor; -1: there is none. */
+static int model__layer_of(const gguf_tensor *t) {
+    static const char head[] = "blk.";
+    size_t i = sizeof head - 1;
+    int    il = 0;
+    if (t->name.n <= i || memcmp(t->name.p, head, i) != 0 || !isdigit(t->name.p[i])) return -1;
+    for (; i < t->name.n && isdigit(t->name.p[i]) && il < ARCH_MAX_LAYERS; i++) il = 10 * il + (t->name.p[i] - '0');
+    return i < t->name.n && t->name.p[i] == '.' ? il : -1;
+}
+
+/* A tensor that the step does not need: frequencies, which older converters wrote, layers that predict further tokens, and types that are
+ * not weights. */
+static bool model__ignored(const model *m, const gguf_tensor *t) {
     static const char tail[] = ".attn_rot_embd";
+    const int         ahead = model__layer_of(t) - m->hp.n_layer;
+    if (ahead >= 0 && ahead < m->hp.n_ahead) return true;
     return k_types[t->type].kind == K_KIND_DATA || memmem(t->name.p, t->name.n, tail, sizeof tail - 1) != NULL;
+}
+
+/* Checks what is known of a gated delta net once its tensors are: its projections, and decays that keep a state finite. */
+static bool model__check_delta(const model *m, int il, err_t *e) {
+    const model_tensors *l = &m->layer[il];
+    const float         *decay = l->vec[W_REC_DECAY], *step = l->vec[B_REC_STEP];
+    if (m->hp.layer[il].mixer != MIX_DELTA) return true;
+    if (l->mat[W_REC_ALL].data && (l->mat[W_REC_IN].data || l->mat[W_REC_Z].data)) return model__both(m, W_REC_ALL, l->mat[W_REC_IN].data ? W_REC_IN : W_REC_Z, il, e);
+    if (!l->mat[W_REC_ALL].data && !(l->mat[W_REC_IN].data && l->mat[W_REC_Z].data))
+        return err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_%s.weight is missing", m->g->path, il, l->mat[W_REC_IN].data ? "gate" : "qkv");
+    for (int i = 0; i < m->hp.layer[il].rec.n_v; i++) {
+        if (!(decay[i] <= 0 && decay[i] >= -FLT_MAX))
+            return err_set(e, EXIT_INPUT, "%s: blk.%d.ssm_a: value %d is %g, expected 0 or a negative number", m->g->path, il, i, (double)decay[i]);
+        if (!(fabsf(step[i]) <= FLT_MAX))
+            return err_set(e, EXIT_INPUT, "%s: blk.%d.ssm_dt.bias: value %d is %g, expected a number", m->g->path, il, i, (double)step[i]);
+    }
+    return true;
 }
 
 static bool model__bind_all(model *m, err_t *e) {
@@ -26149,10 +26277,10 @@ static bool model__bind_all(model *m, err_t *e) {
     bool             ok = true;
     for (int il = -1; ok && il < m->hp.n_layer; il++) {
         for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(m, (arch_slot_id)id, il, used, e);
-        if (ok && il >= 0) ok = model__split(m, &m->layer[il], il, e);
+        if (ok && il >= 0) ok = model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e);
     }
     for (uint64_t i = 0; ok && i < g->n_tensor; i++)
-        if (!used[i] && !model__ignored(&g->tensor[i]))
+        if (!used[i] && !model__ignored(m, &g->tensor[i]))
             ok = gguf_bad(g, g->tensor[i].part, g->tensor[i].at, e, "tensor %.*s is not part of a %s model",
                           (int)g->tensor[i].name.n, (const char *)g->tensor[i].name.p, m->hp.desc->name);
     mem_free(used);
@@ -27934,14 +28062,15 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
  * fwd_part_names.
  * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
 
-typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_WO, FWD_FFN, FWD_HEAD, FWD_PARTS } fwd_part;
+typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_STATE, FWD_WO, FWD_FFN, FWD_HEAD, FWD_PARTS } fwd_part;
 
 enum { FWD_LOGITS = DEV_LOGITS, FWD_HIDDEN = DEV_HIDDEN };   /* what a row asks for; a list gives one of the two */
 
+#define FWD_L2_EPS 1e-6f                              /* of the norms of keys and queries in a gated delta net: no file has it */
 _Static_assert((int)FWD_PARTS <= DEV_PARTS, "times have room for every part");
 static const char *const fwd_part_names[FWD_PARTS] = {
     [FWD_EMBED] = "embed", [FWD_NORM] = "norm",      [FWD_QKV] = "qkv", [FWD_CACHE] = "rope, cache",
-    [FWD_ATTN] = "attention", [FWD_WO] = "wo", [FWD_FFN] = "ffn", [FWD_HEAD] = "head",
+    [FWD_ATTN] = "attention", [FWD_STATE] = "recurrent", [FWD_WO] = "wo", [FWD_FFN] = "ffn", [FWD_HEAD] = "head",
 };
 
 /* The list of a model, the batch that it runs next, and their memory: allocated once, but for tables, which grow with the sequences. */
@@ -27985,6 +28114,9 @@ typedef struct {
     dev_buf slot_row, slot_of;                        /* [B*K] rows sorted by expert; [B, K] slots of a row */
     dev_buf moe;                                      /* [B*K, D] outputs of experts */
     dev_buf gate;                                     /* [B] of the shared expert */
+    dev_buf all;                                      /* a projection that holds several: queries and gates, or what a recurrent layer takes */
+    dev_buf raw, z, gates, alpha, beta, o;            /* of a recurrent layer: inputs of its convolution; gate of its output, which gated attention
+                                                       * has too; both gates of its state joined, and each; its output */
     dev_buf logits;                                   /* [n_out, V] */
 } fwd_draft;
 
@@ -28069,6 +28201,31 @@ static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *
                             .rope = {lh->n_rot, d->m->rope[lh->rope].at, d->m->hp.desc->rope == ROPE_HALVES}});
 }
 
+/* out = of each of n_head parts of in, n values from `at` on; `to`: where they begin there. */
+static void fwd__pick(fwd_draft *d, dev_buf in, dev_buf out, int n_head, int n, int stride, int at, int to) {
+    fwd__op(d, (dev_op){.kind = DEV_PICK, .in = {in}, .out = {out}, .n = n, .n_head = n_head, .pick = {stride, at, to}});
+}
+
+/* Bias, head norm and RoPE of queries. A gate that is beside each goes to z. */
+static void fwd__queries(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const float *const  *vec = d->l->vec;
+    if (lh->gated) {
+        const int hd = lh->hd_k;
+        fwd__bias(d, d->all, vec[B_Q], 2 * lh->n_head * hd);
+        fwd__pick(d, d->all, d->q, lh->n_head, hd, 2 * hd, 0, 0);
+        fwd__pick(d, d->all, d->z, lh->n_head, hd, 2 * hd, hd, 0);
+    }
+    fwd__heads(d, d->q, lh->gated ? NULL : vec[B_Q], &vec[W_Q_NORM], lh->n_head);
+}
+
+/* What the block adds to the stream: the product of `in`. */
+static void fwd__give(fwd_draft *d, const dev_mat *w, dev_buf in) {
+    fwd__forms(d, in, w->n_in, 0);
+    fwd__matmul(d, FWD_WO);
+    dev_plan_product(d->to, w, d->rows, in, d->y);
+}
+
 static void fwd__attention(fwd_draft *d) {
     const arch_layer_hp *lh = d->lh;
     const dev_mat       *w = d->l->mat;
@@ -28076,7 +28233,7 @@ static void fwd__attention(fwd_draft *d) {
     const dev_kv        *kv = d->kv ? &d->kv->layer[d->il] : NULL;
     const arch_hparams  *hp = &d->m->hp;
     fwd__matmul(d, FWD_QKV);
-    dev_plan_product(d->to, &w[W_Q], d->past, d->in, d->q);
+    dev_plan_product(d->to, &w[W_Q], d->past, d->in, lh->gated ? d->all : d->q);
     dev_plan_product(d->to, &w[W_K], d->rows, d->in, d->k);
     dev_plan_product(d->to, &w[W_V], d->rows, d->in, d->v);
     d->part = FWD_CACHE;
@@ -28085,7 +28242,7 @@ static void fwd__attention(fwd_draft *d) {
     fwd__op(d, (dev_op){.kind = DEV_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
     d->rows = d->past;
     d->beside = true;
-    fwd__heads(d, d->q, vec[B_Q], &vec[W_Q_NORM], lh->n_head);
+    fwd__queries(d);
     if (hp->temper != 0)
         fwd__op(d, (dev_op){.kind = DEV_TEMPER, .out = {d->q}, .scale = hp->temper, .temper = {hp->temper_length}, .n = lh->hd_k, .n_head = lh->n_head});
     fwd__op(d, (dev_op){.kind = DEV_HADAMARD, .out = {d->q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
@@ -28094,9 +28251,72 @@ static void fwd__attention(fwd_draft *d) {
                         .cache = {.kv = kv, .window = lh->window, .hd_k = lh->hd_k, .group = lh->n_head / lh->n_head_kv,
                                   .most = lh->window ? lh->window : hp->n_ctx_train, .cap = lh->cap, .sinks = vec[W_SINKS]}});
     fwd__op(d, (dev_op){.kind = DEV_HADAMARD, .out = {d->att}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
-    fwd__forms(d, d->att, lh->n_head * lh->hd_v, 0);
-    fwd__matmul(d, FWD_WO);
-    dev_plan_product(d->to, &w[W_O], d->rows, d->att, d->y);
+    if (lh->gated) fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = lh->n_head * lh->hd_v});
+    fwd__give(d, &w[W_O], lh->gated ? d->z : d->att);
+}
+
+/* --- recurrent layers --- */
+
+/* Slots keep what every row brings. Behind that, rows that are needed no more end. */
+static void fwd__keep(fwd_draft *d, dev_op op) {
+    op.kind = DEV_KEEP;
+    op.out[0] = 0;
+    fwd__op(d, op);
+    d->rows = d->past;
+    d->beside = true;
+}
+
+/* The inputs of a gated delta net. Joined projections hold one part for each key head: q, k, v and z, and the gates beta and alpha. */
+static void fwd__delta_in(fwd_draft *d) {
+    const arch_rec *r = &d->lh->rec;
+    const dev_mat  *w = d->l->mat;
+    const int       share = r->n_v / r->n_k, v = share * r->d_v, all = 2 * r->d_k + 2 * v;
+    const bool      joined = w[W_REC_ALL].data != NULL;
+    fwd__matmul(d, FWD_QKV);
+    if (joined) dev_plan_product(d->to, &w[W_REC_ALL], d->rows, d->in, d->all);
+    else dev_plan_product(d->to, &w[W_REC_IN], d->rows, d->in, d->raw), dev_plan_product(d->to, &w[W_REC_Z], d->past, d->in, d->z);
+    if (w[W_REC_GATES].data) dev_plan_product(d->to, &w[W_REC_GATES], d->rows, d->in, d->gates);
+    else dev_plan_product(d->to, &w[W_REC_ALPHA], d->rows, d->in, d->alpha), dev_plan_product(d->to, &w[W_REC_BETA], d->rows, d->in, d->beta);
+    d->part = FWD_STATE;
+    if (joined) {
+        fwd__pick(d, d->all, d->raw, r->n_k, r->d_k, all, 0, 0);
+        fwd__pick(d, d->all, d->raw, r->n_k, r->d_k, all, r->d_k, r->n_k * r->d_k);
+        fwd__pick(d, d->all, d->raw, r->n_k, v, all, 2 * r->d_k, 2 * r->n_k * r->d_k);
+    }
+    if (!w[W_REC_GATES].data) return;
+    fwd__pick(d, d->gates, d->beta, r->n_k, share, 2 * share, 0, 0);
+    fwd__pick(d, d->gates, d->alpha, r->n_k, share, 2 * share, share, 0);
+}
+
+/* Gated delta net: the state, then the norm of each head times silu(z). */
+static void fwd__delta(fwd_draft *d) {
+    const arch_rec     *r = &d->lh->rec;
+    const float *const *vec = d->l->vec;
+    const int           n = r->n_v * r->d_v, v = r->n_v / r->n_k * r->d_v;
+    const bool          grouped = d->m->hp.desc->traits & A_DELTA_GROUPED;
+    dev_op              op = {.kind = DEV_DELTA, .in = {d->raw, d->alpha, d->beta}, .out = {d->o}, .n = r->d_v, .n_head = r->n_v, .vec = vec[W_REC_TAPS], .scale = FWD_L2_EPS,
+                              .state = {.st = d->kv ? &d->kv->state[d->il] : NULL, .d_k = r->d_k, .grouped = grouped, .decay = vec[W_REC_DECAY], .step = vec[B_REC_STEP]}};
+    fwd__delta_in(d);
+    fwd__op(d, op);
+    fwd__keep(d, op);
+    fwd__norm(d, d->o, d->att, &vec[W_REC_NORM], r->n_v, r->d_v);
+    if (d->l->mat[W_REC_ALL].data) fwd__pick(d, d->all, d->z, r->n_k, v, 2 * r->d_k + 2 * v, 2 * r->d_k + v, 0);
+    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SILU, .n = n});
+    fwd__give(d, &d->l->mat[W_REC_OUT], d->z);
+}
+
+/* Short convolution: of the parts b, c and x of a projection, c times the convolution of b times x. */
+static void fwd__conv(fwd_draft *d) {
+    const int n = d->lh->rec.width;
+    dev_op    op = {.kind = DEV_CONV, .in = {d->all}, .out = {d->o}, .n = n, .vec = d->l->vec[W_REC_TAPS], .state = {.st = d->kv ? &d->kv->state[d->il] : NULL, .at = 2 * n}};
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &d->l->mat[W_REC_ALL], d->rows, d->in, d->all);
+    d->part = FWD_STATE;
+    fwd__op(d, (dev_op){.kind = DEV_MUL, .in = {d->all, d->all}, .out = {d->all}, .n = n, .mul = {.a = 0, .b = 2 * n, .to = 2 * n}});
+    fwd__op(d, op);
+    fwd__keep(d, op);
+    fwd__op(d, (dev_op){.kind = DEV_MUL, .in = {d->o, d->all}, .out = {d->att}, .n = n, .mul = {.a = 0, .b = n, .to = 0}});
+    fwd__give(d, &d->l->mat[W_REC_OUT], d->att);
 }
 
 /* down(act(gate) * up), for one matrix of each; down(act(up)) without a gate. */
@@ -28175,7 +28395,7 @@ static void fwd__experts(fwd_draft *d) {
 
 /* Kinds of layers: from the normed stream to what the block adds to it, y. */
 typedef void fwd_block(fwd_draft *d);
-static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention};
+static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA] = fwd__delta, [MIX_CONV] = fwd__conv};
 static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts};
 
 static void fwd__layer(fwd_draft *d) {
@@ -28191,8 +28411,9 @@ static void fwd__layer(fwd_draft *d) {
 
 static void fwd__buffers(fwd_draft *d) {
     dev_buf *const all[] = {&d->x, &d->next, &d->cs, &d->xn, &d->q, &d->k, &d->v, &d->att, &d->y, &d->ff, &d->up, &d->score, &d->pick, &d->weight, &d->slot_of,
-                            &d->moe, &d->gate};
-    static const char *const names[] = {"x", "next", "cs", "xn", "q", "k", "v", "att", "y", "ff", "up", "score", "pick", "weight", "slot_of", "moe", "gate"};
+                            &d->moe, &d->gate, &d->all, &d->raw, &d->z, &d->gates, &d->alpha, &d->beta, &d->o};
+    static const char *const names[] = {"x", "next", "cs", "xn", "q", "k", "v", "att", "y", "ff", "up", "score", "pick", "weight", "slot_of", "moe", "gate", "all", "raw", "z",
+                                        "gates", "alpha", "beta", "o"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i] = dev_plan_buf(d->to, names[i], false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
     d->logits = dev_plan_buf(d->to, "logits", true);
@@ -47703,6 +47924,7 @@ static void bench__print_times(const bench_test *t, const char *whose, const dev
     for (int i = 0; i <= FWD_PARTS; i++) {
         const bool   sum = i == FWD_PARTS;
         const double a = sum ? all : f->all[i], b = sum ? wait : f->wait[i];
+        if (a == 0) continue;
         fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : fwd_part_names[i], a * 1e3 / (double)f->steps,
                 100 * a / all, 100 * b / all);
     }

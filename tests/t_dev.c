@@ -108,6 +108,27 @@ static uint64_t td_cache(const kv_cache *kv) {
     return sum;
 }
 
+/* The slots of recurrent states, which an operation may read and change: NULL where the model has none. */
+static uint8_t *td_slots_save(const kv_cache *kv) {
+    for (int g = 0; g < kv->n_group; g++) {
+        const dev_blocks *mem = &kv->group[g].mem;
+        if (kv->group[g].rule != KV_STATE) continue;
+        uint8_t *all = mem_new((size_t)dev_blocks_mapped(mem) + 1, mem->block_bytes);
+        for (int b = 0; b < dev_blocks_mapped(mem); b++) dev_blocks_read(mem, b, all + (size_t)b * mem->block_bytes);
+        return all;
+    }
+    return NULL;
+}
+
+static void td_slots_restore(const kv_cache *kv, const uint8_t *all) {
+    for (int g = 0; all && g < kv->n_group; g++)
+        for (int b = 0; kv->group[g].rule == KV_STATE && b < dev_blocks_mapped(&kv->group[g].mem); b++)
+            dev_blocks_write(&kv->group[g].mem, b, all + (size_t)b * kv->group[g].mem.block_bytes);
+}
+
+/* Whether the operation writes to the cache. */
+static bool td_stores(dev_kind k) { return k == DEV_STORE || k == DEV_DELTA || k == DEV_KEEP; }
+
 /* The whole list, each operation twice from the same state. */
 static void td_compare(void *ctx, int ith) {
     td_job  *j = ctx;
@@ -117,11 +138,14 @@ static void td_compare(void *ctx, int ith) {
         const dev_op *op = &run->plan->op[i];
         if (!run->plan->rows[op->rows].n) continue;
         td_copy *before = td_save(run->plan);
+        uint8_t *slots = td_stores(op->kind) ? td_slots_save(j->r->kv) : NULL;
         k_init(j->level);
         td_run(&dv, op, false);
-        const uint64_t cache = op->kind == DEV_STORE ? td_cache(j->r->kv) : 0;
+        const uint64_t cache = td_stores(op->kind) ? td_cache(j->r->kv) : 0;
         td_copy       *after = td_save(run->plan);
         td_restore(run->plan, before);
+        td_slots_restore(j->r->kv, slots);
+        mem_free(slots);
         k_init("scalar");
         td_run(&dv, op, true);
         const dev_buf b = td_differs(run->plan, after);
@@ -172,6 +196,7 @@ static void td_each_model(const t_how *how, int every, int from, void (*fn)(t_ri
 static void td_reference(t_rig *r, const t_tiny *t, const t_how *how) {
     td_job j = {.r = r, .name = t->name, .level = how->level, .packed = how->packed};
     fwd__write_tables(r->f);
+    fwd__write_states(r->f);
     kv_flush(r->kv);
     dev__prepare(&r->f->run);
     pool_run(r->p, td_compare, &j);
@@ -224,7 +249,11 @@ static void td_played(t_rig *r, const t_tiny *t, const t_how *how) {
     dev_batch   *b = &r->f->batch;
     const size_t n = (size_t)b->n, V = (size_t)t->n_vocab;
     (void)how;
-    if (!CHECK(fwd_step(r->f))) return;
+    fwd__write_tables(r->f);
+    fwd__write_states(r->f);
+    kv_flush(r->kv);
+    uint8_t     *slots = td_slots_save(r->kv);        /* which the step may change in place */
+    if (!CHECK(dev_step(&r->f->run))) return;
     float       *want = mem_new(V * (size_t)b->n_out, sizeof *want);
     const size_t tables = (size_t)b->n_seq * (size_t)b->n_group + 1, states = (size_t)b->n_seq * 4, sizes[] = {n * 4, n * 4, n * 4, n, tables * sizeof *b->table_at, b->table_at[tables - 1] * 4, states, states, states, states, states,
                                                                                 states};
@@ -236,11 +265,13 @@ static void td_played(t_rig *r, const t_tiny *t, const t_how *how) {
     for (int i = 0; ok && i < PARTS; i++) ok = fwrite(parts[i], 1, sizes[i], f) == sizes[i];
     for (int i = 0; ok && i < PARTS; i++) memset(parts[i], 0x55, sizes[i]);
     memset(r->f->logits, 0, V * (size_t)b->n_out * sizeof *want);
+    td_slots_restore(r->kv, slots);
     if (ok) rewind(f);
     for (int i = 0; ok && i < PARTS; i++) ok = fread(parts[i], 1, sizes[i], f) == sizes[i];
     CHECKF(ok && dev_step(&r->f->run) && memcmp(want, r->f->logits, V * (size_t)b->n_out * sizeof *want) == 0, "%s: a recorded batch gives other logits", t->name);
     if (f) fclose(f);
     mem_free(want);
+    mem_free(slots);
 }
 
 static void t_dev_played(void) { td_each_model(&t_plain, 1, 0, td_played); }

@@ -81,15 +81,16 @@ static void rec_open(rec_rig *r, rec_shape s, int threads) {
     r->step = rec_random(s.n_v, -3, 1);
     rec_write_plan(r);
     r->run = (dev_run){.p = r->p, .plan = &r->plan, .batch = &r->batch};
-    int32_t **const rows[] = {&r->batch.token, &r->batch.pos, &r->batch.seq}, **const seqs[] = {&r->batch.state_in, &r->batch.state_out, &r->batch.state_at, &r->batch.snap, &r->batch.snap_at};
+    int32_t **const rows[] = {&r->batch.token, &r->batch.pos, &r->batch.seq}, **states[DEV_STATE_ARRAYS];
+    dev_batch_states(&r->batch, states);
     for (int i = 0; i < 3; i++) *rows[i] = mem_new(REC_ROWS, sizeof(int32_t));
-    for (int i = 0; i < 5; i++) *seqs[i] = mem_new(REC_SEQS, sizeof(int32_t));
+    for (int i = 0; i < DEV_STATE_ARRAYS; i++) *states[i] = mem_new(REC_SEQS, sizeof(int32_t));
     r->batch.want = mem_new(REC_ROWS, 1);
 }
 
 static void rec_close(rec_rig *r) {
     void *own[] = {(void *)(uintptr_t)r->raw.data, (void *)(uintptr_t)r->alpha.data, (void *)(uintptr_t)r->beta.data, r->taps, r->decay, r->step, r->batch.token, r->batch.pos, r->batch.seq,
-                   r->batch.want, r->batch.state_in, r->batch.state_out, r->batch.state_at, r->batch.snap, r->batch.snap_at};
+                   r->batch.want, r->batch.state_in, r->batch.state_out, r->batch.state_at, r->batch.state_to, r->batch.snap, r->batch.snap_at};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     dev_plan_free(&r->plan);
     dev_run_free(&r->run);
@@ -152,7 +153,8 @@ typedef struct {
     int     n, slot, at;                              /* positions that it has; its slot, -1: none yet; where that stands */
     int     own[3];                                   /* its slots: two that take turns, one for a snapshot */
     int     snap_at;                                  /* where that stands, 0: there is none */
-    int     rows, guesses, snap;                      /* of the step at hand: rows; the last ones are wrong; position of a snapshot, 0: none */
+    int     rows, guesses, snap, to;                  /* of the step at hand: rows; the last ones are wrong; position of a snapshot, 0: none; where its slot
+                                                       * then stands */
     float  *want;                                     /* [REC_TOKENS][n_out] */
 } rec_seq;
 
@@ -175,6 +177,7 @@ static void rec_add(rec_rig *r, rec_seq *s, bool move) {
     b->state_in[i] = s->slot;
     b->state_out[i] = s->slot < 0 || s->slot == s->own[2] ? s->own[0] : move ? s->own[s->slot == s->own[0]] : s->slot;
     b->state_at[i] = s->at;
+    b->state_to[i] = s->to;
     b->snap[i] = s->snap ? s->own[2] : -1;
     b->snap_at[i] = s->snap;
 }
@@ -186,7 +189,7 @@ static void rec_check(rec_rig *r, rec_seq *s, int i) {
         CHECKF(memcmp(r->plan.buf[r->out].a.x + (size_t)row * r->plan.buf[r->out].a.ldx, s->want + (size_t)t * (size_t)r->n_out, (size_t)r->n_out * sizeof(float)) == 0,
                "%d taps, %d heads, %d threads: position %d of sequence %d has other bits", r->s.taps, r->s.n_v, r->p->n, t, i);
     s->slot = r->batch.state_out[i];
-    s->at = end - DEV_LOG > s->n ? end - DEV_LOG : s->n;
+    s->at = s->to;
     if (s->snap) s->snap_at = s->snap;
     s->n = end - s->guesses;
     if (s->snap_at > s->n) s->snap_at = 0;
@@ -202,6 +205,8 @@ static bool rec_choose(rec_seq *s) {
     s->guesses = rec_chance() < 0.3 ? rec_number(s->rows < DEV_LOG ? s->rows : DEV_LOG) : 0;
     s->snap = rec_chance() < 0.3 && s->slot != s->own[2] ? s->at + 1 + rec_number(s->n + s->rows - s->guesses - s->at) : 0;
     if (s->snap <= s->at) s->snap = 0;
+    const int end = s->n + s->rows, low = end - DEV_LOG > s->at ? end - DEV_LOG : s->at, high = end - DEV_LOG > s->n ? end - DEV_LOG : s->n;
+    s->to = rec_chance() < 0.7 ? high : low + rec_number(high - low + 1);
     return true;
 }
 
@@ -227,6 +232,7 @@ static void rec_plain(rec_rig *r, rec_seq *s) {
     s->want = mem_new((size_t)REC_TOKENS * (size_t)r->n_out, sizeof *s->want);
     for (rec_seq one = *s; one.n < REC_TOKENS;) {
         one.rows = REC_TOKENS - one.n < 50 ? REC_TOKENS - one.n : 50;
+        one.to = one.n + one.rows - DEV_LOG;
         r->batch.n = r->batch.n_seq = 0;
         rec_add(r, &one, false);
         if (!CHECK(dev_step(&r->run))) break;
@@ -234,7 +240,7 @@ static void rec_plain(rec_rig *r, rec_seq *s) {
             memcpy(s->want + (size_t)(one.n + t) * (size_t)r->n_out, r->plan.buf[r->out].a.x + (size_t)t * r->plan.buf[r->out].a.ldx, (size_t)r->n_out * sizeof(float));
         one.slot = r->batch.state_out[0];
         one.n += one.rows;
-        one.at = one.n - DEV_LOG;
+        one.at = one.to;
     }
     for (int i = 0; i < REC_TOKENS * r->n_out; i++) {
         const double off = fabs((double)s->want[i] - want[i]);
