@@ -26306,7 +26306,8 @@ static void model__rope_table(model_rope *to, const arch_rope_hp *ro, const floa
         lo = model__yarn_dim(ro, ro->yarn_fast), hi = model__yarn_dim(ro, ro->yarn_slow);
         if (!ro->yarn_smooth) lo = floor(lo), hi = ceil(hi);
         lo = fmax(0, lo), hi = fmin(ro->n_rot - 1, hi);
-        if (ro->yarn_ext != 0) to->mscale *= (1.0f + 0.1f * logf(ro->factor)) / (1.0f + 0.1f * ro->yarn_log * logf(ro->factor));
+        if (ro->yarn_ext != 0) to->mscale *= 1.0f + 0.1f * logf(ro->factor);
+        if (ro->yarn_ext != 0 && ro->factor > 1) to->mscale /= 1.0f + 0.1f * ro->yarn_log * logf(ro->factor);
     }
     for (int i = 0; i < ro->n_rot / 2; i++) {
         double f = pow((double)ro->base, -2.0 * i / ro->n_rot);

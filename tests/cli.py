@@ -1683,7 +1683,7 @@ def matrix_scales():
         f.add("token_embd.scale", [1], h.T_F32, struct.pack("<f", 2.0))
     check(good("-m", made("embd.gguf", doubled), "-p", "a b c d", "--logits", "-", "-q") == both[0], "the scale of the embedding")
     refused(run("-m", made("wide.gguf", lambda f, h: f.add("blk.0.attn_q.scale", [2], h.T_F32, bytes(8))), "-p", "a"), 2, "attn_q.scale", "two scales")
-    refused(run("-m", made("cap.gguf", lambda f, h: f.set("llama.final_logit_softcapping", h.F32, 30.0)), "-p", "a"), 2, "softcapping", "a step we do not know")
+    refused(run("-m", made("clamp.gguf", lambda f, h: f.set("llama.attention.clamp_kqv", h.F32, 8.0)), "-p", "a"), 2, "clamp_kqv", "a step we do not know")
 
 
 @case

@@ -325,7 +325,7 @@ def models():
     for v in (0.0, nan, -1.0, inf, -inf): yield "30 rope base %s" % v, BAD, kv("llama.rope.freq_base", F32, v)
     for v in (0.0, nan, -1e-5, inf): yield "30 epsilon %s" % v, BAD, kv("llama.attention.layer_norm_rms_epsilon", F32, v)
     for v in (1 << 31, 0xffffffff): yield "30 window %d" % v, BAD, kv("llama.attention.sliding_window", U32, v)
-    yield "30 window 0", BAD, kv("llama.attention.sliding_window", U32, 0)
+    yield "30 window 0: none", GOOD, kv("llama.attention.sliding_window", U32, 0)
     for v in (nan, -1.0, inf): yield "30 rope factor %s" % v, BAD, kv("llama.rope.scaling.factor", F32, v)
     yield "30 rope factor 0", BAD, kv("llama.rope.scaling.factor", F32, 0.0)
     yield "30 rope scaling of unknown type", BAD, kv("llama.rope.scaling.type", STR, "magic")
@@ -363,6 +363,126 @@ def models():
     t = f.tensor("output.weight")
     t.update(type=T_Q8_0, data=b"\xff" * (t["dims"][1] * 34))
     yield "32 NaN scales in q8_0", EITHER, f.bytes()
+
+
+# --- families: one change to a tiny model of tests/data/tiny ---
+
+def opened(path):
+    """A good file of version 3 whose tensors are all f32, as a File."""
+    with open(path, "rb") as f: b = f.read()
+    at = 4
+    def take(form):
+        nonlocal at
+        at += struct.calcsize("<" + form)
+        return struct.unpack_from("<" + form, b, at - struct.calcsize("<" + form))[0]
+    def text(): return bytes(take("%ds" % take("Q"))).decode()
+    def value(t):
+        if t == STR: return text()
+        if t != ARR: return take(FORM[t])
+        elem = take("I")
+        return elem, [value(elem) for _ in range(take("Q"))]
+    f = File(take("I"))
+    n_tensors, n_kv = take("Q"), take("Q")
+    for _ in range(n_kv): f.set(text(), t := take("I"), value(t))
+    heads = [(text(), [take("Q") for _ in range(take("I"))], take("I"), take("Q")) for _ in range(n_tensors)]
+    base = -(-at // f.align) * f.align
+    for name, dims, t, start in heads:
+        assert t == T_F32, path
+        size = 4
+        for d in dims: size *= d
+        f.add(name, dims, t, b[base + start:base + start + size])
+    return f
+
+
+TINY = {}
+
+
+def family(name, key=None, t=None, v=None):
+    """The tiny model; key: without the architecture in front, v None: it is taken away."""
+    if name not in TINY: TINY[name] = opened(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "tiny", name + ".gguf"))
+    f = TINY[name].copy()
+    if key: key = f.get("general.architecture") + "." + key
+    if key and v is None: return f.drop(key)
+    return f.set(key, t, v) if key else f
+
+
+def resized(name, tensor, dims):
+    """A tensor of other sizes."""
+    f, n = family(name), 4
+    for d in dims: n *= d
+    f.tensor(tensor).update(dims=dims, data=bytes(n))
+    return f.bytes()
+
+
+def filled(name, tensor, word):
+    """A tensor whose every value is these bits."""
+    f = family(name)
+    t = f.tensor(tensor)
+    t["data"] = u32(word) * (len(t["data"]) // 4)
+    return f.bytes()
+
+
+def without_tensor(name, tensor):
+    f = family(name)
+    f.tensors.remove(f.tensor(tensor))
+    return f.bytes()
+
+
+def with_tensor(name, tensor, dims):
+    n = 4
+    for d in dims: n *= d
+    return family(name).add(tensor, dims, T_F32, bytes(n)).bytes()
+
+
+def families():
+    nan, inf, window = float("nan"), float("inf"), "attention.sliding_window"
+    for m in ("gemma", "gemma2", "gemma3", "gpt-oss", "phi3", "mistral3", "granite", "granitemoe_shared", "smollm3", "olmo2_window", "olmoe", "starcoder2", "gpt2", "seed_oss", "qwen3vl", "qwen3vlmoe"):
+        yield "60 good " + m, GOOD, family(m).bytes()
+    for v in (0, 1, 7, 512): yield "60 pattern %d" % v, GOOD, family("gemma3", window + "_pattern", U32, v).bytes()
+    for v in (513, 1 << 31): yield "60 pattern %d" % v, BAD, family("gemma3", window + "_pattern", U32, v).bytes()
+    for what, t, v in (("negative", I32, -1), ("float", F32, 6.0), ("bool", BOOL, 1), ("string", STR, "6"), ("none", ARR, (BOOL, [])), ("short", ARR, (BOOL, [1] * 6)), ("long", ARR, (BOOL, [1] * 8)),
+                       ("floats", ARR, (F32, [1.0] * 7)), ("strings", ARR, (STR, ["1"] * 7)), ("twos", ARR, (U32, [2] * 7)), ("negatives", ARR, (I32, [-1] * 7)), ("a million", ARR, (U8, [1] * 1000000))):
+        yield "60 pattern: " + what, BAD, family("gemma3", window + "_pattern", t, v).bytes()
+    for what, t in (("bools", BOOL), ("ints", U32), ("bytes", I8)): yield "60 pattern of %s" % what, GOOD, family("gemma3", window + "_pattern", ARR, (t, [1, 1, 0, 1, 0, 0, 1])).bytes()
+    for v in ([20] * 6, [20] * 8, []): yield "60 windows of %d layers" % len(v), BAD, family("gemma3", window, ARR, (U32, v)).bytes()
+    for k in ("attention.head_count", "attention.head_count_kv", "feed_forward_length", "rope.dimension_count", "attention.key_length"):
+        for v in ([8] * 6, [8] * 8, [3, 8, 8, 8, 8, 8, 8]): yield "61 %s %s" % (k, v), BAD, family("gemma3", k, ARR, (U32, v)).bytes()
+    for m, keys in (("granite", ("embedding_scale", "residual_scale", "logit_scale", "attention.scale")), ("gemma2", ("attn_logit_softcapping", "final_logit_softcapping")),
+                    ("mistral3", ("attention.temperature_scale", "rope.scaling.yarn_log_multiplier")), ("gemma3", ("rope.freq_base_swa",)), ("granitemoe_shared", ("expert_weights_scale",))):
+        for k in keys:
+            for v in (nan, inf, -inf, -1.0, 1e30): yield "62 %s %s" % (k, v), BAD, family(m, k, F32, v).bytes()
+            for what, t, v in (("string", STR, "1"), ("array", ARR, (F32, [1.0, 1.0])), ("int", U32, 1)): yield "62 %s: %s" % (k, what), BAD, family(m, k, t, v).bytes()
+    for v in (0, 1 << 31): yield "62 temperature_length %d" % v, BAD, family("mistral3", "attention.temperature_length", U32, v).bytes()
+    yield "62 rope_finetuned false", BAD, family("granite", "rope.scaling.finetuned", BOOL, 0).bytes()
+    for m in ("gpt-oss", "granitemoe_shared", "olmoe", "qwen3vlmoe"):
+        for k, v in (("expert_used_count", 7), ("expert_used_count", 0), ("expert_used_count", 1 << 31), ("expert_count", 3), ("expert_count", 1 << 20), ("feed_forward_length" if m[0] in "go" and m != "gpt-oss" else "expert_feed_forward_length", 15)):
+            yield "63 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
+    for v in (4, 1 << 31): yield "63 expert_gating_func %d" % v, BAD, family("gpt-oss", "expert_gating_func", U32, v).bytes()
+    for v in (0, 23, 1 << 31): yield "63 shared width %d" % v, BAD, family("granitemoe_shared", "expert_shared_feed_forward_length", U32, v).bytes()
+    for v in ([4, 2, 3, 0], [4, 2, 2, 1], [4, 4], [4, 1, 1, 1, 1], [], [1 << 31, 2, 2, 0], [0x7fffffff] * 3 + [0]): yield "64 sections %s" % v, BAD, family("qwen3vl", "rope.dimension_sections", ARR, (U32, v)).bytes()
+    for what, t, v in (("int", U32, 4), ("negative", ARR, (I32, [4, -2, 2, 0])), ("floats", ARR, (F32, [4.0, 2.0, 2.0, 0.0])), ("string", STR, "4,2,2,0")): yield "64 sections: " + what, BAD, family("qwen3vl", "rope.dimension_sections", t, v).bytes()
+    for v in (0, 11, 18, 1 << 31): yield "64 rotated part %d" % v, BAD, family("phi3", "rope.dimension_count", U32, v).bytes()
+    for word in (0x7fc00000, 0, 0x7f800000, 0xbf800000): yield "64 rope factors of bits %08x" % word, BAD, filled("phi3", "rope_factors_long.weight", word)
+    for t in ("rope_factors_long.weight", "rope_factors_short.weight"):
+        yield "64 %s missing" % t, BAD, without_tensor("phi3", t)
+        yield "64 %s short" % t, BAD, resized("phi3", t, [5])
+    yield "64 two kinds of rope factors", BAD, with_tensor("phi3", "rope_freqs.weight", [6])
+    for v in (4096, 95): yield "65 %d learned positions in the key" % v, BAD, family("gpt2", "context_length", U32, v).bytes()
+    yield "65 learned positions missing", BAD, without_tensor("gpt2", "position_embd.weight")
+    for m, t, dims in (("gpt2", "position_embd.weight", [23, 96]), ("gpt2", "blk.0.attn_qkv.weight", [24, 71]), ("gpt2", "blk.0.attn_qkv.bias", [71]), ("gpt2", "blk.0.attn_norm.bias", [23]), ("gpt2", "output_norm.bias", [25]),
+                       ("phi3", "blk.0.ffn_up.weight", [32, 24]), ("phi3", "blk.1.attn_qkv.weight", [32, 32]), ("gpt-oss", "blk.0.attn_sinks.weight", [4]), ("gpt-oss", "blk.1.ffn_gate_exps.bias", [16, 3]),
+                       ("gpt-oss", "blk.1.ffn_down_exps.bias", [15, 4]), ("gpt-oss", "blk.0.ffn_gate_inp.bias", [5]), ("gpt-oss", "blk.0.ffn_up_exps.weight", [16, 16, 3]), ("olmo2_window", "blk.0.attn_q_norm.weight", [8]),
+                       ("olmo2_window", "blk.0.attn_k_norm.weight", [16]), ("olmoe", "blk.0.attn_q_norm.weight", [8]), ("starcoder2", "blk.0.ffn_up.bias", [31]), ("gemma3", "blk.0.attn_q_norm.weight", [16])):
+        yield "66 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
+    for m, t in (("gpt-oss", "blk.1.attn_sinks.weight"), ("gpt-oss", "blk.1.post_attention_norm.weight"), ("seed_oss", "blk.0.post_attention_norm.weight"), ("gemma2", "blk.1.post_ffw_norm.weight"), ("gemma3", "blk.0.post_attention_norm.weight"),
+                 ("olmo2_window", "blk.0.attn_k_norm.weight"), ("phi3", "blk.0.ffn_up.weight"), ("gpt2", "blk.0.attn_qkv.weight"), ("starcoder2", "blk.1.attn_norm.weight"), ("granitemoe_shared", "blk.0.ffn_up_shexp.weight")):
+        yield "66 %s: %s missing" % (m, t), BAD, without_tensor(m, t)
+    for m, t, dims in (("gpt2", "blk.0.attn_q.weight", [24, 24]), ("gpt2", "blk.0.attn_k.bias", [24]), ("phi3", "blk.0.ffn_gate.weight", [32, 24]), ("starcoder2", "blk.0.ffn_gate.weight", [32, 32]), ("gpt2", "blk.0.ffn_gate.bias", [96]),
+                       ("olmo2_window", "blk.0.attn_norm.weight", [16]), ("gemma", "blk.0.attn_q_norm.weight", [8]), ("qwen3vlmoe", "blk.0.ffn_gate_up_exps.weight", [16, 32, 6]), ("granite", "blk.0.attn_sinks.weight", [2]),
+                       ("seed_oss", "blk.0.ffn_norm.weight", [16]), ("gemma3", "position_embd.weight", [16, 256]), ("olmoe", "blk.0.ffn_up_shexp.weight", [16, 16]), ("gemma2", "output_norm.bias", [16])):
+        yield "66 %s: %s too" % (m, t), BAD, with_tensor(m, t, dims)
+    for m, t in (("gpt-oss", "blk.0.attn_sinks.weight"), ("gpt-oss", "blk.0.ffn_gate_inp.bias"), ("gpt-oss", "blk.0.ffn_down_exps.bias"), ("gpt2", "blk.0.attn_norm.bias"), ("olmo2_window", "blk.0.attn_q_norm.weight"), ("gpt2", "position_embd.weight")):
+        for word in (0x7fc00000, 0x7f800000, 0xff800000): yield "67 %s: %s of bits %08x" % (m, t, word), EITHER, filled(m, t, word)
 
 
 def split_parts(n=3, count=None, total=None, nos=None):
@@ -721,7 +841,7 @@ def batch_fault(opt):
 def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
-    groups = (goods, container, tensors, models, splits, vocabularies, not_files, grammars, expressions, schemas)
+    groups = (goods, container, tensors, models, families, splits, vocabularies, not_files, grammars, expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue
         d = tempfile.mkdtemp(prefix="hostile.")
@@ -768,6 +888,11 @@ def corpus(d):
     for i, (t, n, size) in enumerate(((T_F16, 4, 8), (T_Q4_0, 32, 18), (14, 256, 210), (39, 32, 17), (T_I8, 3, 3), (T_I64, 1, 8))): f.add("t%d" % i, [n], t, bytes(size))
     open(os.path.join(d, "types.gguf"), "wb").write(f.bytes())
     open(os.path.join(d, "model.gguf"), "wb").write(wide(4, spm_tokens()[:24]))
+    for m in ("gemma3", "gpt-oss", "mistral3", "granitemoe_shared", "qwen3vl"):                       # the keys of a family, in front of a small vocabulary
+        f = family(m, "rope.freq_base_swa", F32, 1e4)
+        f.tensors, f.kv = [], [x for x in f.kv if not x[0].startswith("tokenizer.")]
+        f.set(f.get("general.architecture") + ".attention.sliding_window_pattern", ARR, (BOOL, [1, 0, 1, 1, 0, 1, 1][:f.get(f.get("general.architecture") + ".block_count")]))
+        open(os.path.join(d, m + ".gguf"), "wb").write(f.set("tokenizer.ggml.tokens", ARR, (STR, ["a", "b", "c"])).bytes())
     open(os.path.join(d, "big-endian.gguf"), "wb").write(b"GGUF" + struct.pack(">IQQ", 3, 0, 0))
 
 
