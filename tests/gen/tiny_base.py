@@ -24,7 +24,8 @@ BASE = dict(arch="llama", embd=32, layers=2, heads=4, kv=2, hd=16, ff=64, tied=T
 
 
 # --- vocabularies ---------------------------------------------------------------------------------------------------
-def add_spm_vocab(w):
+def add_spm_vocab(w, ends=False):
+    """ends: texts end with a token, and no space is added before them."""
     pieces = ["\u2581", "e", "t", "a", "o", "n", "h", "he", "th", "the", "\u2581t", "\u2581the", "\u2581a"]
     tokens = ["<unk>", "<s>", "</s>"] + ["<0x%02X>" % i for i in range(256)] + pieces
     assert len(tokens) == N_VOCAB
@@ -36,10 +37,13 @@ def add_spm_vocab(w):
     w.add_eos_token_id(2)
     w.add_unk_token_id(0)
     w.add_add_bos_token(True)
-    w.add_add_eos_token(False)
+    w.add_add_eos_token(ends)
+    if ends:
+        w.add_add_space_prefix(False)
 
 
-def add_bpe_vocab(w):
+def add_bpe_vocab(w, pre="qwen2", around=False):
+    """around: texts begin and end with a token."""
     plain = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b <= 255]
     byte = {b: chr(b) for b in plain}
     byte.update({b: chr(256 + i) for i, b in enumerate(b for b in range(256) if b not in byte)})
@@ -48,14 +52,16 @@ def add_bpe_vocab(w):
     special = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>"]
     assert len(tokens) + len(special) == N_VOCAB and len(set(tokens)) == len(tokens)
     w.add_tokenizer_model("gpt2")
-    w.add_tokenizer_pre("qwen2")
+    w.add_tokenizer_pre(pre)
     w.add_token_list(tokens + special)
     w.add_token_types([1] * len(tokens) + [3] * len(special))
     w.add_token_merges(merges)
     w.add_eos_token_id(N_VOCAB - 2)
     w.add_bos_token_id(N_VOCAB - 4)
     w.add_pad_token_id(N_VOCAB - 1)
-    w.add_add_bos_token(False)
+    w.add_add_bos_token(around)
+    if around:
+        w.add_add_eos_token(True)
 
 
 def add_vocab(g, s):
