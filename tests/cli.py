@@ -1608,7 +1608,8 @@ def replaced_while_running():
 def every_tiny_model():
     """each tiny model of the tests runs from the command line, with one text at every level, chunk and thread count"""
     tiny = os.path.join(HERE, "tests", "data", "tiny")
-    names = sorted(n for n in os.listdir(tiny) if n.endswith(".gguf"))
+    with open(os.path.join(tiny, "manifest.txt")) as f:
+        names = sorted({line.split()[1] for line in f if "invented" not in line})
     check(len(names) >= 30, names)
     for name in names:
         args = ("-m", os.path.join(tiny, name), "-p", "the cat and the hat", "-n", "8", *GREEDY, "--ids", "--ignore-eos", "-q")
@@ -1684,6 +1685,26 @@ def matrix_scales():
     check(good("-m", made("embd.gguf", doubled), "-p", "a b c d", "--logits", "-", "-q") == both[0], "the scale of the embedding")
     refused(run("-m", made("wide.gguf", lambda f, h: f.add("blk.0.attn_q.scale", [2], h.T_F32, bytes(8))), "-p", "a"), 2, "attn_q.scale", "two scales")
     refused(run("-m", made("clamp.gguf", lambda f, h: f.set("llama.attention.clamp_kqv", h.F32, 8.0)), "-p", "a"), 2, "clamp_kqv", "a step we do not know")
+
+
+@case
+def context_of_longrope():
+    """factors of LongRoPE follow the context of the run: the long ones where it is larger than the one before the extension, as it is without -c"""
+    phi3 = os.path.join(HERE, "tests", "data", "tiny", "phi3.gguf")               # trained with 256 positions, 40 before its extension
+    of = lambda *more: good("-m", phi3, "-p", "the cat and the hat", "--logits", "-", "-q", *more)
+    check(of() == of("-c", "41") == of("-c", "256") != of("-c", "40") == of("-c", "20"), "the set of factors")
+
+
+@case
+def learned_positions():
+    """a context larger than the positions that a model has learned is refused in one line, by each action that runs steps"""
+    gpt2, text = os.path.join(HERE, "tests", "data", "tiny", "gpt2.gguf"), tmp("learned.txt")
+    with open(text, "w") as f:
+        f.write("the cat and the hat " * 40)
+    good("-m", gpt2, "-p", "a", "-n", "200", "--ignore-eos", "-c", "96", "-q")
+    for args in (["-p", "a", "-n", "1"], ["--perplexity", "-f", text], ["--imatrix-out", tmp("learned.im"), "-f", text], ["--quantize", "Q4_0", "-o", tmp("learned.gguf"), "--calibrate", text, "-q"]):
+        refused(run("-m", gpt2, *args, "-c", "97"), 2, "expected at most 96", args[0])
+    refused(run("-m", MODEL, "-p", "a", "-n", "1", "--model-draft", gpt2), 2, "", "a draft with fewer positions")
 
 
 @case
