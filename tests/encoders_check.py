@@ -21,12 +21,15 @@ DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "encoder
 
 def manifest(only):
     for line in open(os.path.join(DATA, "embed.txt")):
-        r = dict(zip("name file cases golden pooling width limit".split(), line.split()))
+        rank = line.startswith("rank ")
+        r = dict(zip("name file cases golden pooling width limit".split(), line[5 * rank:].split()))
+        if rank:
+            r.update(width=r["pooling"], limit=r["width"], pooling="rank")
         if only not in r["name"] or r["name"].startswith("embed_"):
             continue
         r["cases"] = [[int(i) for i in text.split()] for text in open(os.path.join(DATA, r["cases"]))]
         r["golden"] = np.fromfile(os.path.join(DATA, r["golden"]), "<f4").astype(float).reshape(-1, int(r["width"]))
-        assert len(r["golden"]) == sum(len(ids) + 3 for ids in r["cases"])
+        assert len(r["golden"]) == (len(r["cases"]) if rank else sum(len(ids) + 3 for ids in r["cases"]))
         yield r
 
 
@@ -39,7 +42,7 @@ def check(r):
     e, at, worst = Encoder(File(os.path.join(DATA, r["file"]))), 0, 0
     for ids in r["cases"]:
         h = e.hidden(ids)
-        got = np.vstack([h] + e.vectors(h))
+        got = e.scores(h)[None] if r["pooling"] == "rank" else np.vstack([h] + e.vectors(h))
         worst = max(worst, np.abs(got - r["golden"][at:at + len(got)]).max())
         at += len(got)
     print("%-24s %.1e %s" % (r["name"], worst, "ok" if worst < 1e-5 else "FAIL"))

@@ -211,6 +211,14 @@ class Encoder:
             pooled = pooled @ b @ a if self.fault == "dense layers exchanged" else b @ (a @ pooled)
         return pooled / np.linalg.norm(pooled)
 
+    def scores(self, hidden):
+        """Of a model with a classifier: of the first token in bert, of the mean in modern-bert."""
+        if self.modern:
+            x = self.norm("cls.norm", gelu_erf(self.mul("cls", hidden.mean(0))))
+        else:
+            x = np.tanh(self.mul("cls", hidden[0]))
+        return self.mul("cls.output", x)
+
     def vectors(self, hidden):
         """mean, cls and last."""
         return [self.vector(p) for p in (hidden.mean(0), hidden[0], hidden[-1])]

@@ -6,9 +6,10 @@
 Needs torch, transformers, gguf, numpy. The oracle is the class of transformers, run as tests/gen/tiny_oracle.py says; for nomic-bert-moe
 and jina-bert-v2, which transformers lacks, it is tests/tiny_read_encoders.py, and a line says so. Files are as the converters write them.
 
-embed.txt has a line for each model: NAME FILE CASES GOLDEN POOLING WIDTH LIMIT. CASES: a text of token ids on each line, as they enter the
+embed.txt has a line for each model that embeds: NAME FILE CASES GOLDEN POOLING WIDTH LIMIT. CASES: a text of token ids on each line, as they enter the
 model. GOLDEN: float32; for each text a hidden state of WIDTH values for each token (behind the final norm where there is one), then three
-embeddings of length 1: mean, cls, last. POOLING: what the file says, `-` for nothing. LIMIT: of 1 - cosine; float models are held to 1e-10, since the two forms of GELU are only 3e-9 apart.
+embeddings of length 1: mean, cls, last. POOLING: what the file says, `-` for nothing. LIMIT: of 1 - cosine; float models are held to 1e-10, since the two forms of GELU are only 5e-9 apart.
+A line `rank NAME FILE CASES GOLDEN N LIMIT` is a model with a classifier: GOLDEN has N scores for each text, LIMIT is of their differences.
 """
 import argparse
 import os
@@ -26,25 +27,26 @@ from tiny_read import File                                      # noqa: E402
 from tiny_read_encoders import Encoder                          # noqa: E402
 
 OUT = os.path.join(HERE, "..", "data", "encoders")
-MODULES = ["models.%s.modeling_%s" % (m, m) for m in ("bert", "nomic_bert", "modernbert", "gemma3", "qwen3")]
+MODULES = ["models.%s.modeling_%s" % (m, m) for m in ("bert", "xlm_roberta", "nomic_bert", "modernbert", "gemma3", "qwen3")]
 IGNORED = "pooler."
 W = 16                                                          # window: eight positions on either side
 LENGTHS = (1, 2, 33, 70)                                        # around a tile of 32
 BORDERS = (1, 2, W // 2, W // 2 + 1, W // 2 + 2, W + 1, W + 2, 41, 70)
 
 # --- the models -----------------------------------------------------------------------------------------------------
-# embd, layers, heads, kv, hd, ff: sizes; sharp: its square is the standard deviation of the attention scores; limit: of 1 - cosine; bias: matrices with one; every: of so
+# embd, layers, heads, kv, hd, ff: sizes; sharp: its square is the standard deviation of the attention scores; act, down: what stands before the activation is multiplied by,
+# and what follows it; fn: the activation; limit: of 1 - cosine; bias: matrices with one; every: of so
 # many layers the first (modern-bert) or the last (gemma) sees all positions
-BASE = dict(embd=16, layers=3, heads=2, ff=32, eps=1e-12, theta=10000.0, type="F32", bias=(), sharp=1.5, ctx=96, types=2, moe=None, lengths=LENGTHS, limit="1e-10",
-            pooling="mean", vocab="bert", dense=0, keys={})
+BASE = dict(embd=16, layers=3, heads=2, ff=32, eps=1e-12, theta=10000.0, type="F32", bias=(), sharp=1.5, act=2.0, down=2.0, ctx=96, types=2, moe=None, lengths=LENGTHS, limit="1e-10",
+            pooling="mean", vocab="bert", dense=0, labels=())
 QKV = ("attn_q", "attn_k", "attn_v")
 BERT = dict(arch="bert", bias=QKV + ("attn_output", "ffn_up", "ffn_down"), pooling="cls")
 NOMIC = dict(arch="nomic-bert", theta=1000.0)
 MOE = dict(arch="nomic-bert-moe", layers=4, ff=16, eps=1e-5, bias=("attn_qkv", "attn_output", "ffn_up", "ffn_down"), moe=dict(experts=4, used=2, every=2), vocab="t5")
 JINA = dict(arch="jina-bert-v2", layers=2, embd=24, heads=3, bias=QKV + ("attn_output", "ffn_down"))
-MODERN = dict(arch="modern-bert", layers=4, eps=1e-5, theta=160000.0, theta_swa=10000.0, types=0, vocab="bpe", lengths=BORDERS, pooling="cls", act="gelu", every=3)
+MODERN = dict(arch="modern-bert", layers=4, eps=1e-5, theta=160000.0, theta_swa=10000.0, types=0, vocab="bpe", lengths=BORDERS, pooling="cls", fn="gelu", every=3)
 GEMMA = dict(arch="gemma-embedding", layers=7, kv=1, ff=16, eps=1e-6, theta=1000000.0, theta_swa=10000.0, types=0, vocab="spm", lengths=BORDERS, every=6)
-CALM = dict(type="Q8_0", embd=32, layers=2, ff=32, limit="1e-3", sharp=1.1)
+CALM = dict(type="Q8_0", embd=32, layers=2, ff=32, limit="1e-3", sharp=0.8, act=1.0, down=1.0)
 MODELS = {
     "bert": dict(BERT),
     "bert_t5": dict(BERT, layers=1, vocab="t5", pooling="mean", eps=1e-5),                       # xlm-roberta
@@ -53,22 +55,26 @@ MODELS = {
     "jina-bert-v2": dict(JINA),
     "jina-bert-v2_split": dict(JINA, layers=1, split=True),
     "modern-bert": dict(MODERN),
-    "modern-bert_silu": dict(MODERN, layers=2, act="silu", pooling="mean", every=2),
+    "modern-bert_silu": dict(MODERN, layers=2, fn="silu", pooling="mean", every=2),
     "gemma-embedding": dict(GEMMA),
     "gemma-embedding_dense": dict(GEMMA, layers=2, every=2, dense=24),
     "bert_q8_0": dict(BERT, **CALM),
     "nomic-bert_q8_0": dict(NOMIC, **CALM),
     "nomic-bert-moe_q8_0": dict(MOE, **dict(CALM, lengths=(1, 2, 24))),
     "jina-bert-v2_q8_0": dict(JINA, **dict(CALM, heads=4)),
-    "modern-bert_q8_0": dict(MODERN, **dict(CALM, layers=4)),
+    "modern-bert_q8_0": dict(MODERN, **dict(CALM, every=2)),
     "gemma-embedding_q8_0": dict(GEMMA, **dict(CALM, every=2)),
 }
-DECODERS = {"qwen3": dict(pooling="-", lengths=(1, 33, 70), limit="1e-10"), "qwen3_q8_0": dict(pooling="-", lengths=(1, 40), limit="1e-3")}     # files of tiny_models.py
+RANKERS = {
+    "bert_rank": dict(BERT, layers=1, vocab="t5", eps=1e-5, types=1, labels=("LABEL_0",), cls="XLMRobertaForSequenceClassification"),
+    "modern-bert_rank": dict(MODERN, layers=2, lengths=(2, 20, 41), labels=("no", "yes"), cls="ModernBertForSequenceClassification"),
+}
+DECODERS = {"qwen3": dict(pooling="-", lengths=(1, 33, 70), limit="1e-10"), "qwen3_q8_0": dict(pooling="mean", lengths=(1, 40), limit="1e-3")}     # files of tiny_models.py
 
 
 def spec_of(name):
     s = dict(BASE, name=name)
-    s.update(MODELS[name])
+    s.update((MODELS | RANKERS)[name])
     s["eps"], s["seed"], s["hd"] = f32(s["eps"]), zlib.crc32(name.encode()), s["embd"] // s["heads"]
     s.setdefault("kv", s["heads"])
     return s
@@ -142,6 +148,19 @@ def draw(w, s):
     if s["dense"]:
         w.matrix("dense_2", s["dense"], D, gain=1.0)
         w.matrix("dense_3", D, s["dense"], gain=1.0)
+    if s["labels"]:
+        draw_head(w, s, D)
+
+
+def draw_head(w, s, D):
+    """What makes scores of a text: a matrix, in bert with a bias, in modern-bert with a norm behind it, and one row for each label."""
+    w.matrix("cls", D, D)
+    if s["arch"] == "bert":
+        w.vector("cls.bias", D, 0.0, 0.4)
+    else:
+        norm(w, s, "cls.norm", D)
+    w.matrix("cls.output", len(s["labels"]), D)
+    w.vector("cls.output.bias", len(s["labels"]), 0.0, 0.4)
 
 
 def draw_attention(w, s, i, b):
@@ -162,17 +181,17 @@ def draw_attention(w, s, i, b):
 
 
 def draw_ffn(w, s, i, b):
-    D, F, moe, act = s["embd"], s["ff"], s["moe"], 2.0
+    D, F, moe, act = s["embd"], s["ff"], s["moe"], s["act"]
     if moe and i % moe["every"] == 1:
         w.matrix(b + "ffn_gate_inp", moe["experts"], D, gain=2.0, plain=True)
         w.matrix(b + "ffn_up_exps", moe["experts"], F, D, gain=act)
-        w.matrix(b + "ffn_down_exps", moe["experts"], D, F, gain=2.0)
+        w.matrix(b + "ffn_down_exps", moe["experts"], D, F, gain=s["down"])
     else:
         if s["arch"] in ("nomic-bert", "gemma-embedding") or s.get("split"):
             w.matrix(b + "ffn_gate", F, D, gain=act)
         joined = s["arch"] == "modern-bert" or s["arch"] == "jina-bert-v2" and not s.get("split")
         w.matrix(b + "ffn_up", F * (2 if joined else 1), D, gain=act)
-        w.matrix(b + "ffn_down", D, F, gain=2.0)
+        w.matrix(b + "ffn_down", D, F, gain=s["down"])
     if s["arch"] == "gemma-embedding":
         norm(w, s, b + "ffn_norm", D)
         norm(w, s, b + "post_ffw_norm", D)
@@ -188,7 +207,10 @@ def write_keys(g, s):
     g.add_feed_forward_length(s["ff"])
     g.add_head_count(s["heads"])
     g.add_file_type(7 if s["type"] == "Q8_0" else 0)
-    g.add_pooling_type({"mean": PoolingType.MEAN, "cls": PoolingType.CLS}[s["pooling"]])
+    if s["labels"]:
+        g.add_classifier_output_labels(s["labels"])
+    else:
+        g.add_pooling_type({"mean": PoolingType.MEAN, "cls": PoolingType.CLS}[s["pooling"]])
     if s["arch"] == "gemma-embedding":
         write_gemma_keys(g, s)
     else:
@@ -209,7 +231,7 @@ def write_keys(g, s):
         g.add_sliding_window_pattern(s["every"])
         g.add_rope_scaling_type(RopeScalingType.NONE)
         g.add_vocab_size(N_VOCAB)
-        g.add_string("modern-bert.hidden_activation", s["act"])
+        g.add_string("modern-bert.hidden_activation", s["fn"])
 
 
 def write_gemma_keys(g, s):
@@ -259,8 +281,14 @@ LAYER = {
 }
 
 
+HEADS = {
+    "bert": {"cls": "classifier.dense", "cls.output": "classifier.out_proj"},
+    "modern-bert": {"cls": "head.dense", "cls.norm": "head.norm", "cls.output": "classifier"},
+}
+
+
 def hf_class(s):
-    return CLASSES[s["arch"]]
+    return s.get("cls", CLASSES[s["arch"]])
 
 
 def hf_config(s):
@@ -269,10 +297,14 @@ def hf_config(s):
     kinds = ["full_attention" if i % s.get("every", 1) == (0 if s["arch"] == "modern-bert" else s["every"] - 1) else "sliding_attention" for i in range(s["layers"])] if "every" in s else None
     if s["arch"] in ("bert", "nomic-bert"):
         c.update(type_vocab_size=s["types"], layer_norm_eps=s["eps"], hidden_act="gelu" if s["arch"] == "bert" else "silu")
+    if s["labels"]:
+        c.update(num_labels=len(s["labels"]), classifier_pooling="mean")
+    if hf_class(s).startswith("XLM"):
+        c.update(pad_token_id=1, max_position_embeddings=s["ctx"] + 2)
     if s["arch"] == "nomic-bert":
         c.update(rope_parameters=whole)
     if s["arch"] == "modern-bert":
-        c.update(norm_eps=s["eps"], hidden_activation=s["act"], local_attention=W, layer_types=kinds, rope_parameters={"full_attention": whole, "sliding_attention": local})
+        c.update(norm_eps=s["eps"], hidden_activation=s["fn"], local_attention=W, layer_types=kinds, rope_parameters={"full_attention": whole, "sliding_attention": local})
     if s["arch"] == "gemma-embedding":
         c.update(rms_norm_eps=s["eps"], num_key_value_heads=s["kv"], head_dim=s["hd"], query_pre_attn_scalar=s["hd"], sliding_window=W, use_bidirectional_attention=True, layer_types=kinds,
                  hidden_activation="gelu_pytorch_tanh", rope_parameters={"full_attention": whole, "sliding_attention": local})
@@ -286,6 +318,11 @@ def hf_state(s, value):
         if stem.startswith("dense_"):
             continue
         v = v.astype(np.float64) - 1 if a == "gemma-embedding" and stem.endswith("norm") else v
+        if stem in HEADS.get(a, {}):
+            out[HEADS[a][stem] + "." + end] = v
+            continue
+        if stem == "position_embd" and s["labels"]:
+            v = np.vstack([np.zeros((2, v.shape[1])), v])               # the framework counts positions from 2 on
         prefix, names = ("", TOP[a]) if not stem.startswith("blk.") else (LAYER[a][0] + stem.split(".")[1] + ".", LAYER[a][1])
         part = stem.split(".")[-1]
         if a == "nomic-bert" and part == "attn_qkv":
@@ -293,12 +330,13 @@ def hf_state(s, value):
                 out["%sself_attn.%s_proj.%s" % (prefix, c, end)] = x
         else:
             out[prefix + names[part] + "." + end] = v
-    return out
+    body = {"XLMRobertaForSequenceClassification": "roberta.", "ModernBertForSequenceClassification": "model."}.get(s.get("cls"), "")
+    return {k if k.startswith(("classifier", "head.")) else body + k: v for k, v in out.items()}
 
 
 # --- the oracles ----------------------------------------------------------------------------------------------------
 def framework(family, s, value):
-    """A function of ids that returns the hidden states of transformers."""
+    """A function of ids that returns the hidden states of transformers, or its scores."""
     import torch
     from tiny_oracle import OnlyDouble, Oracle, everything_double
 
@@ -315,7 +353,8 @@ def framework(family, s, value):
 
     def hidden(ids):
         with everything_double(o.modules), torch.no_grad(), OnlyDouble():
-            return body(input_ids=torch.tensor([ids])).last_hidden_state[0].numpy()
+            out = body(input_ids=torch.tensor([ids]))
+            return (out.logits if s.get("labels") else out.last_hidden_state)[0].numpy()
     return hidden
 
 
@@ -364,6 +403,19 @@ def build(name, out):
     return "%s %s.gguf %s.cases %s.f32 %s %d %s\n" % (name, name, name, name, s["pooling"], s["embd"], s["limit"])
 
 
+def build_ranker(name, out):
+    s, path = spec_of(name), os.path.join(out, name + ".gguf")
+    w = write_gguf(s, path)
+    reading = Encoder(File(path))
+    cases = draw_cases(s, reading)
+    scores = framework(sys.modules[__name__], s, w.value)
+    apart = max(np.abs(scores(ids) - reading.scores(reading.hidden(ids))).max() for ids in cases)
+    assert apart < 1e-10, "%s: the readings differ by %g" % (name, apart)
+    write_cases(out, name, cases, lambda ids: [scores(ids)], lambda rows: [])
+    print("%-24s %7d bytes  transformers; numpy %.0e apart" % (name, os.path.getsize(path), apart))
+    return "rank %s %s.gguf %s.cases %s.f32 %d 1e-5\n" % (name, name, name, name, len(s["labels"]))
+
+
 def build_decoder(name, out):
     """A model of tiny_models.py, pooled: its file is there already."""
     import tiny_models
@@ -385,15 +437,15 @@ def main():
     a = a.parse_args()
     os.makedirs(a.out, exist_ok=True)
     listed = os.path.join(a.out, "embed.txt")
-    rows = {r.split()[0]: r for r in open(listed)} if os.path.exists(listed) else {}
-    for name in MODELS:
+    rows = {r.split()[r.startswith("rank ")]: r for r in open(listed)} if os.path.exists(listed) else {}
+    for name in list(MODELS) + list(RANKERS):
         if not a.names or name.startswith(tuple(a.names)):
-            rows[name] = build(name, a.out)
+            rows[name] = (build if name in MODELS else build_ranker)(name, a.out)
     for name in DECODERS:
         if not a.names or ("embed_" + name).startswith(tuple(a.names)):
             rows["embed_" + name] = build_decoder(name, a.out)
     with open(listed, "w") as f:
-        f.writelines(rows[n] for n in list(MODELS) + ["embed_" + d for d in DECODERS] if n in rows)
+        f.writelines(rows[n] for n in list(MODELS) + ["embed_" + d for d in DECODERS] + list(RANKERS) if n in rows)
 
 
 if __name__ == "__main__":
