@@ -124,6 +124,11 @@ bench-logits: build/main/own_logits   ## logits of the tiny models in llmrun and
 	@$(CC) -O1 -Wall -Wextra -I$(PEER)/include -I$(PEER)/ggml/include -o build/main/peer_logits tests/bench/peer_logits.c -L$(PEER)/build/bin -Wl,-rpath,$(PEER)/build/bin -lllama -lggml -lggml-base
 	@$(PYTHON) tests/bench/logits.py --own build/main/own_logits --peer build/main/peer_logits $(LOGITS)
 
+bench-embeddings: llmrun               ## embeddings of the tiny encoders in llmrun and in PEER, beside transformers' in float64, as Markdown; EMBEDDINGS="-k modern"
+	@mkdir -p build/main
+	@$(CC) -O1 -Wall -Wextra -I$(PEER)/include -I$(PEER)/ggml/include -o build/main/peer_logits tests/bench/peer_logits.c -L$(PEER)/build/bin -Wl,-rpath,$(PEER)/build/bin -lllama -lggml -lggml-base
+	@$(PYTHON) tests/bench/embeddings.py --llmrun ./llmrun --peer build/main/peer_logits $(EMBEDDINGS)
+
 bench-pack: build/main/pack            ## file order against packed rows, kernels alone, as CSV
 	build/main/pack
 

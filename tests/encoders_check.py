@@ -19,13 +19,13 @@ from tiny_read_encoders import FAULTS, Encoder
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "encoders")
 
 
-def manifest(only):
+def manifest(only, decoders=False):
     for line in open(os.path.join(DATA, "embed.txt")):
         rank = line.startswith("rank ")
         r = dict(zip("name file cases golden pooling width limit".split(), line[5 * rank:].split()))
         if rank:
             r.update(width=r["pooling"], limit=r["width"], pooling="rank")
-        if only not in r["name"] or r["name"].startswith("embed_"):
+        if only not in r["name"] or r["name"].startswith("embed_") and not decoders:
             continue
         r["cases"] = [[int(i) for i in text.split()] for text in open(os.path.join(DATA, r["cases"]))]
         r["golden"] = np.fromfile(os.path.join(DATA, r["golden"]), "<f4").astype(float).reshape(-1, int(r["width"]))
