@@ -48005,8 +48005,9 @@ static double bench__position(const bench_job *j, const arch_hparams *hp) {
  * failure e is set. */
 static bool bench__fits_memory(const bench_job *j, const arch_hparams *hp, const arch_hparams *draft, const bench_extent *x, err_t *e) {
     const double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    const double beside = draft ? (double)x->len * bench__position(j, draft) : 0;
-    const double need = beside + (double)x->all * bench__position(j, hp) + (double)x->rows * hp->n_vocab * sizeof(float);
+    const double beside = draft ? (double)x->len * bench__position(j, draft) + (double)kv_slot_bytes(draft) : 0;
+    const double states = (double)x->n_seq * (double)kv_slot_bytes(hp);
+    const double need = beside + states + (double)x->all * bench__position(j, hp) + (double)x->rows * hp->n_vocab * sizeof(float);
     if (need <= have) return true;
     return err_set(e, EXIT_RESOURCE, "%s: %d sequences of up to %d tokens take %.0f MiB, this machine has %.0f",
                    j->g.path, x->n_seq, x->len, need / 0x1p20, have / 0x1p20);
