@@ -203,6 +203,9 @@ static const struct { const char *path; uint32_t type; bool brief; } t_sched_mod
     {"tests/data/invented/invented.gguf", K_F16, false},             /* three groups of the cache: two windows and all positions */
     {"tests/data/tiny/gemma3.gguf", K_F16, true},                    /* a window in some layers, all positions in others */
     {"tests/data/tiny/gpt-oss.gguf", K_F16, true},                   /* the same with sinks and experts */
+    {"tests/data/tiny/qwen35.gguf", K_F16, false},                   /* gated delta nets */
+    {"tests/data/tiny/qwen3next.gguf", K_F16, true},
+    {"tests/data/tiny/lfm2moe.gguf", K_F16, true},                   /* short convolutions */
     {"tests/data/tiny/qwen35.gguf", K_F16, true},                    /* gated delta nets */
     {"tests/data/tiny/lfm2.gguf", K_F16, true},                      /* short convolutions */
 };
