@@ -24654,33 +24654,43 @@ static void dev__delta_vectors(const dev *dv, const dev_op *op, const dev_delta_
     }
 }
 
-/* The next position behind t, at most `most`, where something begins or ends: rows, what is kept, the snapshot. */
+/* The next position behind t, at most `most`, where the sums go elsewhere: they have all that the slot keeps, or all of the snapshot. */
 static int dev__delta_until(const dev_walk *w, int t, int most) {
-    const int at[] = {w->p, w->to, w->snap_at};
-    for (int i = 0; i < 3; i++)
+    const int at[] = {w->to, w->snap_at};
+    for (int i = 0; i < 2; i++)
         if (at[i] > t && at[i] < most) most = at[i];
     return most;
 }
 
-/* One strip of columns, from c on, goes through n positions from t on, the first of which is number 0 of the vectors. */
+/* The sums s of columns [c, c + cols) go through positions [t, next), the first of which is number i of the vectors; peek: but for the last. */
+static void dev__delta_pass(const dev *dv, const dev_op *op, const dev_delta_task *d, float *s, int c, int cols, int t, int next, int i, bool peek) {
+    const dev_walk *w = &d->w;
+    const dev_acts *o = &dv->run->plan->buf[op->out[0]].a;
+    const size_t    d_k = (size_t)w->st->d_k, d_v = (size_t)w->st->d_v, at = (size_t)i;
+    const int       fold = t >= w->p ? 0 : next < w->p ? next - t : w->p - t, row = w->first + t + fold - w->p;
+    k_delta(&(k_delta_args){.s = s, .q = d->q + at * d_k, .k = d->k + at * d_k, .v = d->v + at * d_v + c, .decay = d->decay + at, .beta = d->beta + at,
+                            .o = fold == next - t ? NULL : o->x + (size_t)row * o->ldx + d->head * (int)d_v + c, .ld_s = (size_t)cols, .ld_qk = d_k,
+                            .ld_v = d_v, .ld_gate = 1, .ld_o = o->ldx, .d_k = (int)d_k, .n = cols, .n_pos = next - t, .fold = fold, .peek = peek});
+}
+
+/* One strip of columns, from c on, goes through n positions from t on, the first of which is number 0 of the vectors. A last position behind
+ * what the slot keeps is read in the same pass; more of them change a copy. */
 static void dev__delta_strip(const dev *dv, const dev_op *op, const dev_delta_task *d, int c, int t, int n) {
     const dev_walk  *w = &d->w;
     const dev_state *st = w->st;
-    const dev_acts  *o = &dv->run->plan->buf[op->out[0]].a;
     const int        cols = d->col + d->cols - c < K_DELTA_COLS ? d->col + d->cols - c : K_DELTA_COLS, zero = t;
     const size_t     at = (size_t)c * (size_t)st->d_k, n_bytes = (size_t)cols * (size_t)st->d_k * sizeof(float);
+    const bool       one = w->to == w->end - 1 && w->snap_at != w->end;
     float           *out = dev__sums(st, w->out, d->head) + at, *own = d->own + at;
     if (t == w->at && !w->in) memset(out, 0, n_bytes);
     else if (t == w->at && w->in != w->out) memcpy(out, dev__sums(st, w->in, d->head) + at, n_bytes);
     for (int next, end = t + n; t < end; t = next) {
-        const size_t  i = (size_t)(t - zero), r = (size_t)(w->first + t - w->p);
-        if (t == w->to) memcpy(own, out, n_bytes);
         next = dev__delta_until(w, t, end);
-        k_delta(&(k_delta_args){.s = t < w->to ? out : own, .q = d->q + i * (size_t)st->d_k, .k = d->k + i * (size_t)st->d_k, .v = d->v + i * (size_t)st->d_v + c,
-                                .decay = d->decay + i, .beta = d->beta + i, .o = t < w->p ? NULL : o->x + r * o->ldx + d->head * st->d_v + c,
-                                .ld_s = (size_t)cols, .ld_qk = (size_t)st->d_k, .ld_v = (size_t)st->d_v, .ld_gate = 1, .ld_o = o->ldx,
-                                .d_k = st->d_k, .n = cols, .n_pos = next - t});
-        if (next == w->snap_at) memcpy(dev__sums(st, w->snap, d->head) + at, t < w->to ? out : own, n_bytes);
+        if (one && next == w->to && next < end && next != w->snap_at) next++;
+        if (t == w->to && !one) memcpy(own, out, n_bytes);
+        float *s = t < w->to || one ? out : own;
+        dev__delta_pass(dv, op, d, s, c, cols, t, next, t - zero, next == w->end && w->snap_at != w->end);
+        if (next == w->snap_at) memcpy(dev__sums(st, w->snap, d->head) + at, s, n_bytes);
     }
 }
 
