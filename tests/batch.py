@@ -258,6 +258,38 @@ def invariance_models():
         equal(batch(lines, *SEED, "-np", "16", "-b", "9", "-t", "2", *FEW, "--kv-blocks", "60", model=model), want, name)
 
 
+KINDS = ("gemma3", "gpt-oss", "qwen35", "lfm2moe")   # windows, sinks, gated delta nets, short convolutions
+
+
+def kinds_lines():
+    """Prompts of token ids that part within blocks and at their borders, some of them twice, with answers of several sequences."""
+    rng = random.Random(21)
+    stem = [rng.randrange(10, 260) for _ in range(90)]
+    lines = [{"prompt": stem[:n] + [rng.randrange(10, 260) for _ in range(more)], "max_tokens": 12, "ignore_eos": True, "temperature": i % 2, "seed": i, "logprobs": 1}
+             for i, (n, more) in enumerate(((90, 3), (90, 0), (90, 0), (64, 9), (33, 40), (32, 1), (8, 60), (0, 5)))]
+    return lines + [dict(lines[1], n=3, temperature=1)]
+
+
+@case
+def invariance_kinds():
+    """each kind of layer: chunks, company, few blocks, few states, guesses, a prompt cache on disk and --resume change no byte"""
+    lines = kinds_lines()
+    for name in some(KINDS, 3):
+        model, cache = os.path.join(TINY, name + ".gguf"), fresh(name + ".cache")
+        want = batch(lines, *SEED, "-np", "1", "-t", "1", model=model)
+        for config in ("-b 1", "-b 7 -np 8 -t 2", "-np 8 --kv-block-size 4 --kv-blocks 45", "-np 8 --kv-block-size 4 --state-mem 64K", "-np 3 --lookup --draft-max 5",
+                       "-np 4 -md %s --draft-min 3" % model, "-b 20 --kv-block-size 8 --prompt-cache %s" % cache, "--kv-block-size 8 -np 2 --prompt-cache %s" % cache):
+            equal(batch(lines, *SEED, *config.split(), model=model), want, "%s, %s" % (name, config))
+        path, out = put("in.jsonl", lines), fresh("kinds.jsonl")
+        for _ in range(2):                            # whole, then from the third record on
+            r = run("-m", model, "--batch", path, *SEED, "-np", "8", "-q", "-o", out, "--resume")
+            check(r.rc == 0, repr(r))
+            equal(records(read(out)), want, name + ", --resume")
+            put("kinds.jsonl", b"".join(read(out).splitlines(True)[:2]))
+        if O.stress:
+            equal(batch(lines, *SEED, model=model, binary=O.stress), want, name + ", the stress build")
+
+
 @case
 def invariance_cache():
     """every cache type gives the same answers alone, with many others, in chunks and with preemption"""

@@ -241,6 +241,31 @@ static void t_sched_shares(void) {
     for (int i = 0; i < T_SCHED_N; i++) tok_ids_drop(&l[i].prompt);
 }
 
+/* With recurrent states: prompts of a batch go on from the border before they part, whatever the chunks are, and a prompt that comes again from its
+ * last one. */
+static void t_sched_parts(void) {
+    static const struct { int same, more, cached; } prompts[] = {{60, 20, 0}, {60, 31, 56}, {30, 9, 24}, {60, 31, 88}, {5, 40, 0}, {60, 0, 56}};
+    enum { N = sizeof prompts / sizeof *prompts };
+    if (t_stress()) SKIP("a stress build preempts sequences in every step");
+    for (int chunk = 1; chunk <= 512; chunk = chunk == 7 ? 512 : chunk + 6) {
+        t_sched_line l[T_SCHED_N];
+        gen_answer   a[T_SCHED_N];
+        sched_stats  st;
+        memset(l, 0, sizeof l);
+        memset(a, 0, sizeof a);
+        for (int i = 0; i < N; i++) {
+            l[i] = (t_sched_line){.r = gen_ask(NULL, &(gen_opts){.n_predict = 5, .ignore_eos = true}, &samp_defaults, 0)};
+            for (int k = 0; k < prompts[i].same; k++) tok_ids_add(&l[i].prompt, 5 + k);
+            for (int k = 0; k < prompts[i].more; k++) tok_ids_add(&l[i].prompt, 100 + (i == 3 ? 1 : i) * 20 + k);
+        }
+        const t_sched_how h = {N, chunk, 8, 0, 2, false, false, NULL, 0, 0, 0, N - 1, 0, NULL};
+        if (t_sched_run("tests/data/tiny/qwen35.gguf", l, &h, a, &st))
+            for (int i = 0; i < N; i++) CHECKF(a[i].n_cached == prompts[i].cached, "chunks of %d, prompt %d: %d from the cache, expected %d", chunk, i, a[i].n_cached, prompts[i].cached);
+        t_sched_drop(a);
+        for (int i = 0; i < N; i++) tok_ids_drop(&l[i].prompt);
+    }
+}
+
 /* A sequence that waits for blocks does not change the cache: neither blocks nor the order in which idle ones are reused. */
 static void t_sched_full(void) {
     const char *path = "tests/data/tiny/llama.gguf";
@@ -502,6 +527,7 @@ static void t_sched_hist(void) {
 static const t_case t_sched_cases[] = {
     {"sched_invariance", "a request's text is the one it has alone", t_sched_invariance},
     {"sched_shares", "one prompt is read once", t_sched_shares},
+    {"sched_parts", "with recurrent states: a snapshot where prompts part", t_sched_parts},
     {"sched_full", "a sequence that waits for room leaves the cache alone", t_sched_full},
     {"sched_finishes", "why an answer ends, for each reason", t_sched_finishes},
     {"sched_thinks", "thinking is closed when its tokens are spent", t_sched_thinks},
