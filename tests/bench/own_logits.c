@@ -7,7 +7,7 @@ enum { MOST = 4096, CHUNK = 128 };
 
 static bool own_logits(const model *m, const int32_t *ids, int n, err_t *e) {
     const kv_opts ko = {.type_k = K_F32, .type_v = K_F32, .block = 32};
-    kv_cache     *kv = kv_new(&m->hp, &ko, MOST, e);
+    kv_cache     *kv = kv_new(&m->hp, &ko, (kv_load){.tokens = MOST}, e);
     if (!kv) return false;
     pool   *p = pool_new(1);
     fwd    *f = fwd_new(m, kv, p, CHUNK, CHUNK, DEV_LOGITS);
