@@ -109,7 +109,7 @@ class Decoder(Model):
             self.freq = self.freq / factor
         if kind == "yarn":
             self.yarn(base, factor)
-        if kind == "longrope":
+        if "rope_factors_long.weight" in self.w:
             ctx = key("rope.scaling.original_context_length")
             name = "long" if key("context_length") > ctx and fault != "long and short factors swapped" else "short"
             factors = self.w["rope_factors_%s.weight" % name]

@@ -43,7 +43,9 @@ def convert(folder, class_name, more, out):
     import conversion
     import gguf
     cls = conversion.get_model_class(class_name)
-    cls.no_mtp, cls.set_vocab = True, lambda self: None
+    cls.no_mtp = True
+    for c in (cls, conversion.get_model_class("LlamaForCausalLM")):             # the latter does the work of others
+        c.set_vocab = lambda self: None
     cls(folder, gguf.LlamaFileType.ALL_F32, out, hparams=dict(cls.load_hparams(folder, False), **more)).write()
 
 

@@ -15,10 +15,10 @@ from tiny_base import N_CTX, N_VOCAB, f32, pairs_to_halves
 # pairs: files keep the two rows of Q and K that rotate together adjacent; shift: files hold 1 + the framework's gains
 # norms: of a layer as wide as the model; qk: norms of Q and K for each head or for all heads at once
 # layer_norm: norms subtract the mean and have a bias; fused: Q, K and V are one matrix; ffn: gated, plain (without a gate), joined (gate and
-# up are one matrix), experts; head_dim, n_rot: the file tells these sizes; positions: learned positions, no rotation
+# up are one matrix), experts; head_dim, n_rot, base: the file tells these; positions: learned positions, no rotation
 # names: the framework's names where they are not those of HF_NAMES
 PLAIN = dict(pairs=False, shift=0, norms=("attn_norm", "ffn_norm"), qk=None, layer_norm=False, fused=False, ffn="gated",
-             head_dim=False, n_rot=False, positions=False, names={})
+             head_dim=False, n_rot=False, base=True, positions=False, names={})
 AROUND = dict(norms=("attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"),
               names={"post_attention_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
                      "post_ffw_norm": "post_feedforward_layernorm"})
@@ -27,8 +27,8 @@ EXPERTS = {"ffn_gate_inp": "block_sparse_moe.router", "experts": "block_sparse_m
            "ffn_down_shexp": "shared_mlp.output_linear"}
 LLAMA = dict(pairs=True, n_rot=True)
 ARCHS = {
-    "gemma": dict(cls="GemmaForCausalLM", module="gemma", shift=1, head_dim=True),
-    "gemma2": dict(AROUND, cls="Gemma2ForCausalLM", module="gemma2", shift=1, head_dim=True),
+    "gemma": dict(cls="GemmaForCausalLM", module="gemma", shift=1, head_dim=True, base=False),
+    "gemma2": dict(AROUND, cls="Gemma2ForCausalLM", module="gemma2", shift=1, head_dim=True, base=False),
     "gemma3": dict(AROUND, cls="Gemma3ForCausalLM", module="gemma3", shift=1, head_dim=True, qk="head"),
     "gpt-oss": dict(FFN_NORM, cls="GptOssForCausalLM", module="gpt_oss", head_dim=True, ffn="experts"),
     "phi3": dict(cls="Phi3ForCausalLM", module="phi3", fused=True, ffn="joined", n_rot=True,
@@ -87,6 +87,7 @@ GPT_OSS = dict(SMALL, arch="gpt-oss", tied=False, heads=3, kv=1, hd=16, act=4.0,
     "attn_output", "attn_sinks", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"),
     moe=dict(experts=4, used=2, ff=16), theta=10000.0, rope=dict(YARN, factor=8.0, beta_fast=32.0, beta_slow=1.0, truncate=False),
     config=dict(sliding_window=24), keys=dict(sliding_window=24, rope_scaling_yarn_beta_fast=32.0, rope_scaling_yarn_beta_slow=1.0))
+LONG = float(np.sqrt(1 + np.log(N_CTX / 40) / np.log(40)))
 LONGROPE = dict(rope_type="longrope", partial_rotary_factor=0.75, long_factor=[1.0, 1.5, 2.5, 4.0, 6.0, 9.0],
                 short_factor=[1.0, 1.05, 1.2, 1.4, 1.7, 2.0], attention_factor=1.19)
 # llama.cpp takes a model whose name has "phi3" in it for one with that vocabulary.
@@ -106,7 +107,7 @@ MODELS = {
                         keys=dict(GEMMA3["keys"], rope_freq_base_swa=10000.0, sliding_window_pattern=2)),
     "gpt-oss_mxfp4": dict(GPT_OSS, **CALM, layers=2, embd=64, heads=2, kv=1, hd=32, metric="kl-median", n=48, step=5,
                           moe=dict(experts=4, used=2, ff=32), type=lambda name: "MXFP4" if "_exps" in name else "Q8_0"),
-    "phi3": dict(PHI3, rope=dict(LONGROPE, original_max_position_embeddings=40), config=dict(sliding_window=33),
+    "phi3": dict(PHI3, rope=dict(LONGROPE, original_max_position_embeddings=40, attention_factor=LONG), attn_factor=LONG, config=dict(sliding_window=33),
                  keys=dict(sliding_window=33)),
     "phi3_short": dict(PHI3, layers=1, tied=True, rope=dict(LONGROPE, original_max_position_embeddings=N_CTX), keys=dict(sliding_window=0)),
     "olmo2": dict(EVEN, arch="olmo2", layers=2, eps=1e-6, theta=500000.0, tied=False),
@@ -306,7 +307,10 @@ def write_keys(g, s):
     g.add_head_count(s["heads"])
     if not a["positions"]:
         g.add_head_count_kv(s["kv"])
+    if a["base"] and not a["positions"]:
         g.add_rope_freq_base(s["theta"])
+    if a["pairs"]:
+        g.add_vocab_size(N_VOCAB)
     (g.add_layer_norm_eps if a["layer_norm"] else g.add_layer_norm_rms_eps)(s["eps"])
     if a["head_dim"]:
         g.add_key_length(s["hd"])
@@ -331,10 +335,20 @@ def add_scaling_keys(g, s):
     kind = {"linear": RopeScalingType.LINEAR, "yarn": RopeScalingType.YARN, "longrope": RopeScalingType.LONGROPE}.get(r.get("rope_type"))
     if kind is None:
         return
-    g.add_rope_scaling_type(kind)
-    if kind != RopeScalingType.LONGROPE:
+    if kind != RopeScalingType.LONGROPE:                        # the two vectors of factors say so
+        g.add_rope_scaling_type(kind)
         g.add_rope_scaling_factor(r["factor"])
     if kind != RopeScalingType.LINEAR:
         g.add_rope_scaling_orig_ctx_len(r["original_max_position_embeddings"])
     if s["attn_factor"] != 1.0:
         g.add_rope_scaling_attn_factors(s["attn_factor"])
+
+
+def hub_config(s):
+    a = arch_of(s)
+    if s["arch"] == "qwen3vlmoe" or s["name"] == "phi3_short":      # experts lie otherwise in older checkpoints; a factor that no config gives
+        return None
+    c = {} if a["head_dim"] else dict(head_dim=None)
+    if "full_attention" in s["rope"] and s["arch"] == "olmo2":
+        c.update(rope_parameters=s["rope"]["full_attention"])
+    return dict(c, n_ctx=s["ctx"]) if s["arch"] == "gpt2" else c
