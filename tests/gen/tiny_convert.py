@@ -6,7 +6,7 @@
 Builds the framework's model from the weights of a tiny file, saves it as a checkpoint, runs the converter of PEER on that and compares keys
 and tensors with the file in tests/data/tiny. So names, layouts, orders and what is folded into weights are those of real files. Only
 families with a function hub_config(s) take part: what configs on the hub tell beside what the framework saves, None for a file of another
-form than today's. Quantised models do not. What only our file has is told and allowed. Needs torch, transformers, gguf, numpy and what the converter needs.
+form than today's; or with a function checkpoint(s, value) that returns the class, the config and the tensors as they are on the hub. Quantised models do not. What only our file has is told and allowed. Needs torch, transformers, gguf, numpy and what the converter needs.
 """
 import json
 import os
@@ -19,6 +19,7 @@ import numpy as np
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEER = sys.argv[1] if len(sys.argv) > 1 else sys.exit(__doc__)
 sys.path[:0] = [os.path.join(PEER, "gguf-py"), PEER, HERE, os.path.join(HERE, "..")]            # the converter needs a gguf of its age
+import tiny_encoders                                            # noqa: E402
 import tiny_models                                              # noqa: E402
 from tiny_base import N_VOCAB, Weights                          # noqa: E402
 from tiny_read import File                                      # noqa: E402
@@ -37,6 +38,22 @@ def save_checkpoint(family, s, folder):
     vocabulary = {"model": {"vocab": {str(i): i for i in range(N_VOCAB)}}, "added_tokens": []}
     (folder / "tokenizer.json").write_text(json.dumps(vocabulary))
     return config["architectures"][0]
+
+
+def save_published(family, s, folder):
+    """The same for a model whose files on the hub have other names than the framework."""
+    from safetensors.numpy import save_file
+    w = Weights(s)
+    family.draw(w, s)
+    class_name, config, tensors = family.checkpoint(s, w.value)
+    save_file({k: np.ascontiguousarray(v, np.float32) for k, v in tensors.items()}, str(folder / "model.safetensors"))
+    pooling = dict(pooling_mode_mean_tokens=s["pooling"] == "mean", pooling_mode_cls_token=s["pooling"] == "cls")
+    (folder / "pooling").mkdir()
+    for path, what in (("config.json", dict(config, architectures=[class_name])), ("pooling/config.json", pooling),
+                       ("modules.json", [dict(type="sentence_transformers.models.Pooling", path="pooling")]),
+                       ("tokenizer.json", dict(model=dict(type="Unigram" if s["vocab"] == "t5" else "WordPiece", vocab={str(i): i for i in range(N_VOCAB)}), added_tokens=[]))):
+        (folder / path).write_text(json.dumps(what))
+    return class_name
 
 
 def convert(folder, class_name, more, out):
@@ -65,8 +82,8 @@ def same(a, b):
     return np.allclose(a.astype(float), b.astype(float), rtol=1e-6, atol=1e-7)
 
 
-def differences(ours, theirs):
-    keys = [{k: v for k, v in f.meta.items() if not k.startswith(OF_THE_VOCABULARY)} for f in (ours, theirs)]
+def differences(ours, theirs, ignored):
+    keys = [{k: v for k, v in f.meta.items() if not k.startswith(OF_THE_VOCABULARY) and not k.endswith(ignored)} for f in (ours, theirs)]
     for a, b in (keys, [joined(f.tensors) for f in (ours, theirs)]):
         for name in sorted(set(a) | set(b)):
             if name not in b:
@@ -80,9 +97,12 @@ def compare(family, s):
     with tempfile.TemporaryDirectory() as tmp:
         folder, out = pathlib.Path(tmp) / "model", pathlib.Path(tmp) / "converted.gguf"
         folder.mkdir()
-        convert(folder, save_checkpoint(family, s, folder), family.hub_config(s), out)
-        ours = File(os.path.join(tiny_models.OUT, name + ".gguf"))
-        wrong = list(differences(ours, File(str(out))))
+        if hasattr(family, "checkpoint"):
+            convert(folder, save_published(family, s, folder), {}, out)
+        else:
+            convert(folder, save_checkpoint(family, s, folder), family.hub_config(s), out)
+        ours = File(os.path.join(getattr(family, "OUT", tiny_models.OUT), name + ".gguf"))
+        wrong = list(differences(ours, File(str(out)), getattr(family, "UNTOLD", ())))
     print("%-20s %3d tensors %s" % (name, len(ours.tensors), "differs: " + ", ".join(wrong) if wrong else "ok"), flush=True)
     return not wrong
 
@@ -90,7 +110,9 @@ def compare(family, s):
 def main(names):
     specs = [(f, tiny_models.spec_of(f, n)) for f in tiny_models.FAMILIES if hasattr(f, "hub_config") for n in f.MODELS
              if not names or n.startswith(tuple(names))]
-    return all([compare(f, s) for f, s in specs if s["metric"] == "nmse" and f.hub_config(s) is not None])
+    specs = [(f, s) for f, s in specs if s["metric"] == "nmse" and f.hub_config(s) is not None]
+    specs += [(tiny_encoders, tiny_encoders.spec_of(n)) for n in tiny_encoders.PUBLISHED if not names or n.startswith(tuple(names))]
+    return all([compare(f, s) for f, s in specs])
 
 
 if __name__ == "__main__":

@@ -334,6 +334,57 @@ def hf_state(s, value):
     return {k if k.startswith(("classifier", "head.")) else body + k: v for k, v in out.items()}
 
 
+# --- the same as on the hub, for tests/gen/tiny_convert.py -----------------------------------------------------------
+PUBLISHED = ["bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "modern-bert", "gemma-embedding"]
+UNTOLD = ("context_length",)                                    # the converter knows what nomic's models were trained for
+NOMIC_NAMES = {"token_embd": "embeddings.word_embeddings", "token_types": "embeddings.token_type_embeddings", "token_embd_norm": "emb_ln", "attn_qkv": "attn.Wqkv", "attn_output": "attn.out_proj",
+               "attn_output_norm": "norm1", "layer_output_norm": "norm2", "ffn_down": "mlp.fc2", "ffn_gate": "mlp.fc12", "ffn_gate_inp": "mlp.router.layer"}
+JINA_NAMES = dict(LAYER["bert"][1], ffn_up="mlp.gated_layers", ffn_down="mlp.wo", layer_output_norm="mlp.layernorm")
+
+
+def nomic_checkpoint(s, value):
+    moe, out = s["moe"], {}
+    config = dict(n_embd=s["embd"], n_head=s["heads"], n_inner=s["ff"], n_layer=s["layers"], vocab_size=N_VOCAB, layer_norm_epsilon=s["eps"], rotary_emb_base=s["theta"], rotary_emb_fraction=1.0,
+                  rotary_emb_interleaved=False, rotary_emb_scale_base=None, prenorm=False, causal=False, type_vocab_size=s["types"], activation_function="gelu" if moe else "swiglu",
+                  qkv_proj_bias=bool(moe), mlp_fc1_bias=bool(moe), mlp_fc2_bias=bool(moe), n_positions=2048 if moe else 8192, max_trained_positions=2048)
+    if moe:
+        config.update(moe_every_n_layers=moe["every"], num_experts=moe["experts"], moe_top_k=moe["used"], pad_token_id=1)
+    for name, v in value.items():
+        stem, end = name.rsplit(".", 1)
+        part, prefix = stem.split(".")[-1], "encoder.layers.%s." % stem.split(".")[1] if stem.startswith("blk.") else ""
+        if part == "ffn_up_exps":
+            out[prefix + "mlp.experts.mlp.w1"] = v.reshape(-1, s["embd"])
+        elif part == "ffn_down_exps":
+            out[prefix + "mlp.experts.mlp.w2"] = v.transpose(0, 2, 1).reshape(-1, s["embd"])
+        else:
+            known = dict(NOMIC_NAMES, ffn_up="mlp.fc1" if moe else "mlp.fc11")
+            out["%s%s.%s" % (prefix, known[part], end)] = v
+    return "NomicBertModel", config, out
+
+
+def checkpoint(s, value):
+    """The class, the config and the tensors of a model as its authors publish such models."""
+    if s["arch"].startswith("nomic"):
+        return nomic_checkpoint(s, value)
+    if s["arch"] == "jina-bert-v2":
+        config = dict(hidden_size=s["embd"], num_hidden_layers=s["layers"], num_attention_heads=s["heads"], intermediate_size=s["ff"], max_position_embeddings=s["ctx"], layer_norm_eps=s["eps"],
+                      type_vocab_size=s["types"], vocab_size=N_VOCAB, feed_forward_type="geglu", position_embedding_type="alibi")
+        out = {}
+        for name, v in value.items():
+            stem, end = name.rsplit(".", 1)
+            known = "encoder.layer.%s.%s" % (stem.split(".")[1], JINA_NAMES[stem.split(".")[-1]]) if stem.startswith("blk.") else TOP["bert"][stem]
+            out[known + "." + end] = v
+        return "JinaBertModel", config, out
+    config = hf_config(s)
+    if s["arch"] == "modern-bert":
+        config.pop("layer_types"), config.pop("rope_parameters")
+        config.update(global_rope_theta=s["theta"], local_rope_theta=s["theta_swa"], global_attn_every_n_layers=s["every"], layer_norm_eps=s["eps"])
+    if s["arch"] == "gemma-embedding":
+        config.pop("rope_parameters")
+        config.update(rope_theta=s["theta"])
+    return hf_class(s), config, hf_state(s, value)
+
+
 # --- the oracles ----------------------------------------------------------------------------------------------------
 def framework(family, s, value):
     """A function of ids that returns the hidden states of transformers, or its scores."""
