@@ -10,8 +10,10 @@ embed.txt has a line for each model that embeds: NAME FILE CASES GOLDEN POOLING 
 model. GOLDEN: float32; for each text a hidden state of WIDTH values for each token (behind the final norm where there is one), then three
 embeddings of length 1: mean, cls, last. POOLING: what the file says, `-` for nothing. LIMIT: of 1 - cosine; float models are held to 1e-10, since the two forms of GELU are only 5e-9 apart.
 A line `rank NAME FILE CASES GOLDEN N LIMIT` is a model with a classifier: GOLDEN has N scores for each text, LIMIT is of their differences.
+texts.jsonl has texts and the ids that transformers' tokenizers give to them for a model's vocabulary, with what begins and ends a text.
 """
 import argparse
+import json
 import os
 import sys
 import zlib
@@ -81,7 +83,7 @@ def spec_of(name):
 
 
 # --- vocabularies ---------------------------------------------------------------------------------------------------
-def add_bert_vocab(g):
+def bert_tokens():
     letters, marks = "abcdefghijklmnopqrstuvwxyz0123456789", "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     words = ["\u2581" + c for c in letters + marks] + list(letters)
@@ -89,27 +91,38 @@ def add_bert_vocab(g):
     tokens = special + words[:N_VOCAB - 5]
     tokens += ["\u2581[unused%d]" % i for i in range(N_VOCAB - len(tokens))]
     assert len(tokens) == len(set(tokens)) == N_VOCAB
+    return tokens
+
+
+def add_bert_vocab(g):
     g.add_tokenizer_model("bert")
     g.add_tokenizer_pre("default")
-    g.add_token_list(tokens)
+    g.add_token_list(bert_tokens())
     g.add_token_types([3] * 5 + [1] * (N_VOCAB - 5))
     g.add_pad_token_id(0), g.add_unk_token_id(1), g.add_sep_token_id(3), g.add_mask_token_id(4), g.add_uint32("tokenizer.ggml.cls_token_id", 2)
     g.add_bos_token_id(2), g.add_eos_token_id(3)
     g.add_add_bos_token(True), g.add_add_eos_token(True), g.add_add_sep_token(False)
 
 
-def add_t5_vocab(g):
+def t5_tokens():
+    """Texts, scores and types."""
     letters = "etaoinsrhldcumfpgwybvkxjqz.,'-!?0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ:;()éüñ"
     words = ["\u2581"] + list(letters) + ["\u2581" + c for c in letters[:40]] + [a + b for a in "thesaonri" for b in "eaniosthr" if a != b] + ["\u2581the", "\u2581and", "ing", "\u2581of"]
     tokens = ["<s>", "<pad>", "</s>", "<unk>"] + list(dict.fromkeys(words))[:N_VOCAB - 5]
     tokens += ["[PAD%d]" % i for i in range(N_VOCAB - 1 - len(tokens))] + ["<mask>"]
     n = sum(t.startswith("[PAD") for t in tokens)
     assert len(tokens) == len(set(tokens)) == N_VOCAB
+    scores = [0.0] * 4 + [-2.0 - .01 * i for i in range(N_VOCAB - 5 - n)] + [-10000.0] * n + [0.0]
+    return tokens, scores, [3, 3, 3, 2] + [1] * (N_VOCAB - 5 - n) + [5] * n + [3]
+
+
+def add_t5_vocab(g):
+    tokens, scores, types = t5_tokens()
     g.add_tokenizer_model("t5")
     g.add_tokenizer_pre("default")
     g.add_token_list(tokens)
-    g.add_token_scores([0.0] * 4 + [-2.0 - .01 * i for i in range(N_VOCAB - 5 - n)] + [-10000.0] * n + [0.0])
-    g.add_token_types([3, 3, 3, 2] + [1] * (N_VOCAB - 5 - n) + [5] * n + [3])
+    g.add_token_scores(scores)
+    g.add_token_types(types)
     g.add_add_space_prefix(True), g.add_remove_extra_whitespaces(True)
     g.add_bos_token_id(0), g.add_pad_token_id(1), g.add_eos_token_id(2), g.add_unk_token_id(3), g.add_sep_token_id(2), g.add_mask_token_id(N_VOCAB - 1)
     g.add_add_bos_token(True), g.add_add_eos_token(True)
@@ -481,6 +494,18 @@ def build_decoder(name, out):
     return "embed_%s ../tiny/%s.gguf embed_%s.cases embed_%s.f32 %s %d %s\n" % (name, name, name, name, d["pooling"], s["embd"], d["limit"])
 
 
+TEXTS = ["The cat sat on the mat.", "", "Na\u00efve CAF\u00c9s \u4e2d don't!", "  spaces   and\ttabs\n", "the other thing is " + "so " * 8 + "near", "\u3042 42,000 \U0001f600"]
+
+
+def write_texts(out):
+    from transformers import BertTokenizer, XLMRobertaTokenizer
+    bert = [t if i < 5 else t[1:] if t[0] == "\u2581" else "##" + t for i, t in enumerate(bert_tokens())]
+    tokens, scores, _ = t5_tokens()
+    of = {"bert.gguf": BertTokenizer(vocab={t: i for i, t in enumerate(bert)}), "nomic-bert-moe.gguf": XLMRobertaTokenizer(vocab=list(zip(tokens, scores)))}
+    with open(os.path.join(out, "texts.jsonl"), "w") as f:
+        f.writelines(json.dumps(dict(model=model, text=text, ids=t.encode(text))) + "\n" for model, t in of.items() for text in TEXTS)
+
+
 def main():
     a = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     a.add_argument("--out", default=OUT, metavar="DIR")
@@ -495,6 +520,7 @@ def main():
     for name in DECODERS:
         if not a.names or ("embed_" + name).startswith(tuple(a.names)):
             rows["embed_" + name] = build_decoder(name, a.out)
+    write_texts(a.out)
     with open(listed, "w") as f:
         f.writelines(rows[n] for n in list(MODELS) + ["embed_" + d for d in DECODERS] + list(RANKERS) if n in rows)
 
