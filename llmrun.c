@@ -28,7 +28,7 @@
  *   [samp]     sampling: logits to a token                                        <- base
  *   [mask]     which tokens may follow                                             <- base tok gram
  *   [constrain] constraints as a user gives them                                   <- base tok gram lang gbnf schema json mask
- *   [embed]    vectors of texts: pooling, normalisation                           <- base arch model
+ *   [embed]    vectors of texts: pooling, normalisation                           <- k base dev arch model
  *   [engine]   (meter) a model opened to run: cache, threads, steps               <- k base host pool gguf tok model kv store dev fwd samp
  *   [gen]      a request and its answer, as values                                <- k base gguf tok samp constrain embed engine
  *   [calls]    (call) tool calls: how a model writes them, found by rendering one; text to calls; answers with calls as an automaton  <- base val jinja gram lang schema json constrain
@@ -24234,7 +24234,8 @@ typedef struct {
         struct { int a, b, to; } mul;                 /* where the values begin in a row of each input and of the output */
         struct { const dev_state *st; int at, d_k; bool grouped; const float *decay, *step; } state;   /* of the layer; where the inputs begin in a
                                                        * row; values of a key; neighbouring value heads share a key head; [n_v] gates */
-        struct { int n, used; bool norm; dev_router router; int base; } experts; /* how many; used for a row; weights sum to 1; DEV_GROUP: product of the first gate */
+        struct { int n, used; bool norm; dev_router router; int wide, base; } experts; /* how many; used for a row; weights sum to 1; DEV_GROUP: products that
+                                                       * read the rows, 2 with a gate; the first of them */
         struct { int first, n, n_expert, used, at; } products;   /* of the plan; of n_expert experts, where they begin in `grouped` */
         unsigned forms;                               /* DEV_FORM */
     };
@@ -24259,7 +24260,8 @@ typedef struct {
     int         *seq_at;                              /* [most rows + 1] of the batch at hand: first row of each sequence */
     void       **scratch;                             /* [threads] for kernels */
     k_attn_row **attn_rows;                           /* [threads][DEV_ATTN_ROWS * most query heads of a K/V head] */
-    float      **attn_sinks;                          /* the same: sinks of those rows */
+    float      **attn_sinks;                          /* [threads][2 * as many] sinks of those rows, and slopes behind them */
+    int          attn_most;                           /* rows of a task at most */
     float       *parts;                               /* [n_parts] partial results of attention, where segments are tasks; NULL: they never are */
     size_t       n_parts;
     int          max_rows, max_out;
@@ -24409,12 +24411,36 @@ static void dev__hadamard(const dev *dv, const dev_op *op, int r) {
 
 static int dev__attend_tasks(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n_run * op->cache.kv->n_head; }
 
-/* A number for each query head, as an array for the rows of a task; NULL: there are none. */
-static const float *dev__by_head(const dev *dv, const dev_op *op, const float *of, int head, int n_rows) {
+/* A number for each query head, as an array for the rows of a task; NULL: there are none. `at`: where the array begins. */
+static const float *dev__by_head(const dev *dv, const dev_op *op, const float *of, int head, int n_rows, int at) {
     const int g = op->cache.group;
-    float    *to = dv->run->plan->attn_sinks[dv->ith];
+    float    *to = dv->run->plan->attn_sinks[dv->ith] + at;
     for (int i = 0; of && i < n_rows; i++) to[i] = of[head * g + i % g];
     return of ? to : NULL;
+}
+
+/* Rows of a batch up to the last one of row r's sequence. */
+static int dev__rows_to(const dev_batch *b, int r) {
+    int low = r + 1, high = b->n;                     /* numbers of sequences rise */
+    while (low < high) {
+        const int mid = low + (high - low) / 2;
+        if (b->seq[mid] == b->seq[r]) low = mid + 1;
+        else high = mid;
+    }
+    return low;
+}
+
+/* The positions that row r of the batch sees: from *begin on, before *end. */
+static void dev__sees(const dev_batch *b, const dev_op *op, int r, int64_t *begin, int64_t *end) {
+    const int64_t pos = b->pos[r], window = op->cache.window, half = window / 2;
+    if (op->cache.view == VIEW_PAST) {
+        *end = pos + 1;
+        *begin = window && *end > window ? *end - window : 0;
+        return;
+    }
+    *end = b->pos[dev__rows_to(b, r) - 1] + 1;
+    if (window && pos + half < *end) *end = pos + half + 1;
+    *begin = window && pos > half ? pos - half : 0;
 }
 
 /* The query rows of run `i` for K/V head `head`. */
@@ -24422,17 +24448,19 @@ static k_attn_args dev__attend_rows(const dev *dv, const dev_op *op, int i, int 
     const dev_run      *run = dv->run;
     const dev_kv       *kv = op->cache.kv;
     const dev_row_list *on = &run->plan->rows[op->rows];
-    const int           g = op->cache.group, window = op->cache.window;
+    const int           g = op->cache.group;
     k_attn_row         *rows = run->plan->attn_rows[dv->ith];
     int                 n = 0;
     for (int s = on->run[i]; s < on->run[i + 1]; s++) {
-        const int64_t past = run->batch->pos[on->row[s]] + 1;
-        float        *q = dev__in(dv, op, 0, s) + head * g * kv->hd_k, *o = dev__out(dv, op, 0, s) + head * g * kv->hd_v;
+        float  *q = dev__in(dv, op, 0, s) + head * g * kv->hd_k, *o = dev__out(dv, op, 0, s) + head * g * kv->hd_v;
+        int64_t begin, end;
+        dev__sees(run->batch, op, on->row[s], &begin, &end);
         for (int h = 0; h < g; h++)
-            rows[n++] = (k_attn_row){.q = q + h * kv->hd_k, .o = o + h * kv->hd_v, .begin = window && past > window ? past - window : 0, .end = past};
+            rows[n++] = (k_attn_row){.q = q + h * kv->hd_k, .o = o + h * kv->hd_v, .begin = begin, .end = end, .at = run->batch->pos[on->row[s]]};
     }
     return (k_attn_args){.n_rows = n, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale, .softcap = op->cache.cap,
-                         .sinks = dev__by_head(dv, op, op->cache.sinks, head, n), .type_k = kv->type_k, .type_v = kv->type_v};
+                         .sinks = dev__by_head(dv, op, op->cache.sinks, head, n, 0),
+                         .slopes = dev__by_head(dv, op, op->cache.slope, head, n, run->plan->attn_most), .type_k = kv->type_k, .type_v = kv->type_v};
 }
 
 /* The same with the blocks of keys and values. */
@@ -24467,10 +24495,12 @@ typedef struct {
 /* Of the run behind the one that *to describes; of run 0 where to->size is 0. */
 static void dev__segments(const dev_run *run, const dev_op *op, int i, dev_segments *to) {
     const dev_row_list *on = &run->plan->rows[op->rows];
-    const int64_t first = run->batch->pos[on->row[on->run[i]]] + 1, last = run->batch->pos[on->row[on->run[i + 1] - 1]];
+    int64_t begin, end, none;
+    dev__sees(run->batch, op, on->row[on->run[i]], &begin, &none);
+    dev__sees(run->batch, op, on->row[on->run[i + 1] - 1], &none, &end);
     to->at += (size_t)to->n * (size_t)op->cache.kv->n_head * to->size;
-    to->first = (op->cache.window && first > op->cache.window ? first - op->cache.window : 0) / K_SEGMENT;
-    to->n = (int)(last / K_SEGMENT + 1 - to->first);
+    to->first = begin / K_SEGMENT;
+    to->n = (int)((end - 1) / K_SEGMENT + 1 - to->first);
     to->size = k_attn_part((on->run[i + 1] - on->run[i]) * op->cache.group, op->cache.kv->hd_v);
 }
 
@@ -24802,17 +24832,17 @@ static void dev__sort_slots(const dev *dv, const dev_op *op) {
 static void dev__group(const dev *dv, const dev_op *op, int only) {
     const dev_plan    *plan = dv->run->plan;
     const dev_product *base = plan->product + op->experts.base;
-    const int          E = op->experts.n;
+    const int          E = op->experts.n, W = op->experts.wide;
     (void)only;
     dev__sort_slots(dv, op);
-    for (int i = 0; i < 3 * E; i++) {
-        const int k = i < 2 * E ? i % 2 : 2, e = k < 2 ? i / 2 : i - 2 * E, first = plan->expert_at[e];
+    for (int i = 0; i < (W + 1) * E; i++) {
+        const int k = i < W * E ? i % W : W, e = k < W ? i / W : i - W * E, first = plan->expert_at[e];
         dev_product *m = &plan->grouped[i];
         *m = base[k];
         m->stack = e;
         m->first = first;
         m->n = plan->expert_at[e + 1] - first;
-        m->idx = k < 2 ? dev__ints(dev__out(dv, op, 0, 0)) : NULL;
+        m->idx = k < W ? dev__ints(dev__out(dv, op, 0, 0)) : NULL;
         m->y += (size_t)first * m->ldy;
     }
 }
@@ -24873,7 +24903,9 @@ static void dev__attend_cost(const dev_plan *plan, const dev_op *op, const dev_b
     double        past = 0, kept = 0;
     (void)plan;
     for (int i = 0, run = 0; i < b->n; i++) {
-        const int all = b->pos[i] + 1, seen = op->cache.window && all > op->cache.window ? op->cache.window : all;
+        int64_t begin, end;
+        dev__sees(b, op, i, &begin, &end);
+        const double all = b->pos[i] + 1, seen = (double)(end - begin);
         const int takes = op->rows == DEV_ALL || b->want[i];
         past += takes * seen;
         run += takes;
@@ -25080,13 +25112,14 @@ static void dev__fill_threads(dev_plan *p, int n_threads) {
         if (attn > need) need = attn;
         if (op->cache.group > group) group = op->cache.group;
     }
+    p->attn_most = DEV_ATTN_ROWS * group;
     p->scratch = dev__take(p, (size_t)n_threads, sizeof *p->scratch, true);
     p->attn_rows = dev__take(p, (size_t)n_threads, sizeof *p->attn_rows, true);
     p->attn_sinks = dev__take(p, (size_t)n_threads, sizeof *p->attn_sinks, true);
     for (int i = 0; i < n_threads; i++) {
         void       *scratch = dev__take(p, need, 1, false);
-        k_attn_row *rows = dev__take(p, (size_t)(DEV_ATTN_ROWS * group), sizeof *rows, true);
-        float      *sinks = dev__take(p, (size_t)(DEV_ATTN_ROWS * group), sizeof *sinks, true);
+        k_attn_row *rows = dev__take(p, (size_t)p->attn_most, sizeof *rows, true);
+        float      *sinks = dev__take(p, 2 * (size_t)p->attn_most, sizeof *sinks, true);
         if (p->counting) continue;
         p->scratch[i] = scratch;
         p->attn_rows[i] = rows;
@@ -25313,13 +25346,20 @@ enum {
     A_DELTA_GROUPED = 1 << 22,                        /* value heads that share a key head are neighbours, with joined projections for each key head */
     A_SHORT_CONV = 1 << 23,                           /* layers without K/V heads are short convolutions; the last norm is named token_embd_norm */
     A_CHOICE_BIAS = 1 << 24,                          /* a bias of each expert counts for the choice of experts alone */
+    A_ENCODER = 1 << 25,                              /* positions see those behind them too; a window lies half on each side */
+    A_SUM_NORM = 1 << 26,                             /* norms of the stream behind each sum; none at its end */
+    A_EMBD_NORM = 1 << 27,                            /* a norm of the embeddings */
+    A_ALIBI = 1 << 28,                                /* scores fall with the distance (ALiBi); none has RoPE */
+    A_FIRST_BARE = 1 << 29,                           /* the first layer has no norm before attention */
+    A_EITHER_UP = 1 << 30,                            /* ffn_up may hold the rows of the gate before its own */
+    A_SOME_EXPERTS = 1ll << 31,                       /* some layers have experts: the second of every moe_every_n_layers */
 };
 
 /* What is not said here is 0: none. */
 typedef struct {
     const char *name, *families;
     arch_rope   rope;
-    unsigned    traits;
+    uint64_t    traits;
     dev_act     act;                                  /* of the feed-forward */
     int         window;                               /* where the file has no window */
     int         window_every;                         /* of so many layers the last sees all positions; 0: a window is every layer's */
@@ -25355,6 +25395,17 @@ static const arch_desc arch_table[] = {
     {"qwen3vl",  "Qwen 3 VL, its text",                                            ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_SECTIONS},
     {"olmoe",    "OLMoE",                                                          ROPE_HALVES, .traits = A_PRE_NORM | A_QK_NORM_WIDE},
     {"seed_oss", "Seed-OSS",                                                       ROPE_HALVES, .traits = A_PRE_NORM | A_LATE_NAME | A_DENSE},
+    {"bert",     "BERT, RoBERTa, XLM-RoBERTa: BGE, E5, GTE, MiniLM",               ROPE_HALVES, .traits = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM | A_DENSE | A_UNGATED | A_LEARNED,
+     .act = ACT_GELU_ERF},
+    {"nomic-bert", "Nomic Embed 1",                                                ROPE_HALVES, .traits = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM | A_DENSE},
+    {"nomic-bert-moe", "Nomic Embed 2",                                            ROPE_HALVES, .traits = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM | A_UNGATED | A_SOME_EXPERTS,
+     .act = ACT_GELU_ERF},
+    {"jina-bert-v2", "Jina Embeddings 2",                                          ROPE_HALVES, .traits = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM | A_DENSE | A_EITHER_UP | A_ALIBI,
+     .act = ACT_GELU_ERF},
+    {"modern-bert", "ModernBERT: GTE, Granite Embedding R2",                       ROPE_HALVES, .traits = A_ENCODER | A_LAYER_NORM | A_PRE_NORM | A_EMBD_NORM | A_FIRST_BARE | A_DENSE | A_GATE_UP | A_LOCAL_ROPE,
+     .act = ACT_GELU_ERF, .window_every = 3, .window_first = true},
+    {"gemma-embedding", "EmbeddingGemma",                                          ROPE_HALVES, .traits = A_ENCODER | A_PRE_NORM | A_POST_NORM | A_DENSE | A_QK_NORM | A_ROOT_EMBD | A_LOCAL_ROPE,
+     .act = ACT_GELU, .window_every = 6, .base_local = 10000},
     {"qwen3vlmoe", "Qwen 3 VL 30B-A3B and 235B-A22B, their text",                  ROPE_HALVES, .traits = A_PRE_NORM | A_MOE | A_QK_NORM | A_TOPK_NORM | A_SECTIONS},
     {"qwen35",   "Qwen 3.5 and 3.6",                                               ROPE_HALVES, .traits = A_PRE_NORM | A_LATE_NAME | A_DENSE | A_QK_NORM | A_DELTA | A_SECTIONS},
     {"qwen35moe", "Qwen 3.5 and 3.6 with experts: 35B-A3B, 122B-A10B",             ROPE_HALVES,
@@ -25399,7 +25450,8 @@ typedef struct {
     int   n_rot, rope;                                /* RoPE rotates the first n_rot values of a head, 0: none; number of its table */
     int   kv_from;                                    /* the layer whose keys and values it reads: its own number, or an earlier one */
     bool  windowed;                                   /* by the pattern of layers */
-    int   window;                                     /* a position sees so many, itself included; 0: all before it */
+    dev_view view;                                    /* which side of itself a position sees */
+    int   window;                                     /* a position sees so many, itself included, or half of it on each side; 0: all */
     float attn_scale;                                 /* factor on q . k */
     float cap;                                        /* scores become cap * tanh(score / cap), 0: they stay */
     bool  gated;                                      /* the query projection holds a gate behind each head */
@@ -25436,7 +25488,10 @@ typedef struct arch_hparams {
     float  expert_scale;                              /* factor on the weights of the chosen experts */
     arch_gate expert_gate;                            /* what makes the score of an expert */
     int    pooling;                                   /* arch_pooling */
-    bool   causal;                                    /* a row sees no later one */
+    int    n_class, n_behind;                         /* values of a classifier; width of the matrices behind pooling, 0: there are none */
+    dev_act act;                                      /* of the feed-forward */
+    int    moe_every;                                 /* of so many layers the second has experts; 0: every layer, if there are any */
+    bool   causal;                                    /* positions see those before them alone; else a text is computed whole */
     float  eps;                                       /* of norms */
     float  embd_scale, residual_scale, logit_scale;   /* factors on embeddings, on what a block adds, on logits; 0: 1 */
     float  final_cap;                                 /* logits become cap * tanh(logit / cap), 0: they stay */
@@ -25455,6 +25510,7 @@ enum {
     ARCH_MAX_WIDTH = 1 << 20,
     ARCH_MAX_CTX = 1 << 28,
     ARCH_MAX_EXPERTS = 1024,
+    ARCH_MAX_CLASSES = 512,
     ARCH_MAX_VOCAB = 1 << 24,
     ARCH_MAX_TAPS = DEV_TAPS
 };
@@ -25497,7 +25553,7 @@ static bool arch__find(arch_hparams *hp, const gguf_file *g, err_t *e) {
 /* --- hyper-parameters: a row for each key --- */
 
 typedef enum { OF_MODEL, OF_ROPE, OF_LAYER } arch_owner;
-typedef enum { H_INT, H_FLT, H_BOOL, H_WORD, H_PATTERN, H_SECTIONS, H_ONLY } arch_type;
+typedef enum { H_INT, H_FLT, H_BOOL, H_WORD, H_ACT, H_COUNT, H_PATTERN, H_SECTIONS, H_ONLY } arch_type;
 
 enum {                                                /* flags of a key */
     H_NEED = 1,                                       /* required */
@@ -25510,12 +25566,12 @@ typedef struct {
     const char *name;                                 /* follows the architecture's name and a dot */
     arch_owner  of;                                   /* struct with the field; OF_LAYER: the file may have an array with a value for each layer */
     size_t      at;                                   /* its offset there */
-    arch_type   type;                                 /* H_WORD: name of a scaling; H_PATTERN: which layers; H_SECTIONS: of RoPE, no field; H_ONLY: no field, and the value must be lo or hi */
+    arch_type   type;                                 /* H_WORD: name of a scaling; H_ACT: of an activation; H_COUNT: length of a list; H_PATTERN: which layers; H_SECTIONS: of RoPE, no field; H_ONLY: no field, and the value must be lo or hi */
     double      lo, hi;
     double      preset;                               /* if the key is absent */
     double    (*from)(const arch_hparams *hp, const arch_layer_hp *l);   /* computes it from fields of earlier rows; NULL: preset */
     unsigned    flags;
-    unsigned    traits;                               /* only architectures with one of these; 0: all */
+    uint64_t    traits;                               /* only architectures with one of these; 0: all */
 } arch_key;
 
 static double arch__n_head(const arch_hparams *hp, const arch_layer_hp *l) { return (void)hp, l->n_head; }
@@ -25532,6 +25588,10 @@ static double arch__base(const arch_hparams *hp, const arch_layer_hp *l) {
 static double arch__window(const arch_hparams *hp, const arch_layer_hp *l) { return (void)l, hp->desc->window; }
 static double arch__cap(const arch_hparams *hp, const arch_layer_hp *l) { return (void)l, (double)hp->desc->cap; }
 static double arch__final_cap(const arch_hparams *hp, const arch_layer_hp *l) { return (void)l, (double)hp->desc->final_cap; }
+
+static double arch__causal(const arch_hparams *hp, const arch_layer_hp *l) { return (void)l, !(hp->desc->traits & A_ENCODER); }
+static double arch__pooling(const arch_hparams *hp, const arch_layer_hp *l) { return (void)l, hp->causal ? POOLING_LAST : POOLING_MEAN; }
+static double arch__act(const arch_hparams *hp, const arch_layer_hp *l) { return (void)l, hp->desc->act; }
 
 static double arch__attn_scale(const arch_hparams *hp, const arch_layer_hp *l) {
     const int hd = hp->desc->wide_scale == hp->n_layer ? hp->n_embd / l->n_head : l->hd_k;
@@ -25621,7 +25681,6 @@ static const arch_key arch_keys[] = {
     {"expert_gating_func",                   IN_MODEL(expert_gate),   H_INT,  0,     3,                0,            NULL,             0,               0},
     {"expert_weights_norm",                  IN_MODEL(topk_norm),     H_BOOL, 0,     1,                0,            arch__topk_norm,  0,               0},
     {"expert_weights_scale",                 IN_MODEL(expert_scale),  H_FLT,  0,     1e6,              1,            NULL,             0,               0},
-    {"pooling_type",                         IN_MODEL(pooling),       H_INT,  0,     POOLINGS - 1,     POOLING_LAST, NULL,             0,               0},
     {"leading_dense_block_count",            IN_MODEL(n_dense),       H_INT,  0,     ARCH_MAX_LAYERS,  0,            NULL,             0,               0},
     {"nextn_predict_layers",                 IN_MODEL(n_ahead),       H_INT,  0,     ARCH_MAX_LAYERS,  0,            NULL,             0,               A_DELTA},
     {"full_attention_interval",              IN_LAYER(recurrent),     H_PATTERN, 1,  ARCH_MAX_LAYERS,  0,            arch__recurs,     0,               A_DELTA},
@@ -25633,16 +25692,22 @@ static const arch_key arch_keys[] = {
     {"ssm.time_step_rank",                   IN_LAYER(rec.n_v),       H_INT,  1,     ARCH_MAX_HEADS,   0,            NULL,             H_NEED,          A_DELTA},
     {"ssm.inner_size",                       IN_LAYER(rec.width),     H_INT,  1,     ARCH_MAX_WIDTH,   0,            NULL,             H_NEED,          A_DELTA},
     {"shortconv.l_cache",                    IN_LAYER(rec.taps),      H_INT,  2,     ARCH_MAX_TAPS,    0,            NULL,             H_NEED,          A_SHORT_CONV},
-    /* not supported: only values that change nothing are accepted */
-    {"attention.causal",                     ONLY(1, 1, 0)},
-    {"attention.clamp_kqv",                  ONLY(0, 0, 0)},
+    {"hidden_activation",                    IN_MODEL(act),           H_ACT,  0,     0,                0,            arch__act,        0,               0},
+    {"attention.causal",                     IN_MODEL(causal),        H_BOOL, 0,     1,                0,            arch__causal,     0,               0},
+    {"pooling_type",                         IN_MODEL(pooling),       H_INT,  0,     POOLINGS - 1,     0,            arch__pooling,    0,               0},
+    {"classifier.output_labels",             IN_MODEL(n_class),       H_COUNT, 1,    ARCH_MAX_CLASSES, 1,            NULL,             0,               0},
+    {"dense_2_feat_out",                     IN_MODEL(n_behind),      H_INT,  1,     ARCH_MAX_WIDTH,   0,            NULL,             0,               0},
+    {"moe_every_n_layers",                   IN_MODEL(moe_every),     H_INT,  2,     ARCH_MAX_LAYERS,  0,            NULL,             H_NEED,          A_SOME_EXPERTS},
+    {"moe_every_n_layers",                   ONLY(0, 1, 0)},
+    {"attention.max_alibi_bias",             ONLY(8, 8, A_ALIBI)},
     {"attention.max_alibi_bias",             ONLY(0, 0, 0)},
+    /* not supported: only values that change nothing are accepted */
+    {"attention.clamp_kqv",                  ONLY(0, 0, 0)},
     {"attention.output_scale",               ONLY(0, 1, 0)},
     {"attention.shared_kv_layers",           ONLY(0, 0, 0)},
     {"router_logit_softcapping",             ONLY(0, 0, 0)},
     {"use_parallel_residual",                ONLY(0, 0, 0)},
     {"interleave_moe_layer_step",            ONLY(0, 1, 0)},
-    {"moe_every_n_layers",                   ONLY(0, 1, 0)},
     {"expert_group_count",                   ONLY(0, 1, 0)},
 };
 enum { ARCH_KEYS = sizeof arch_keys / sizeof *arch_keys };
@@ -25662,7 +25727,8 @@ static void *arch__field(arch_hparams *hp, const arch_key *k, int il) {
 
 static void arch__set(void *field, arch_type type, double v) {
     switch (type) {
-    case H_INT: *(int *)field = (int)v; break;
+    case H_INT: case H_COUNT: *(int *)field = (int)v; break;
+    case H_ACT: *(dev_act *)field = (dev_act)(int)v; break;
     case H_FLT: *(float *)field = (float)v; break;
     case H_BOOL: case H_PATTERN: *(bool *)field = v != 0; break;
     case H_WORD: *(arch_scaling *)field = (arch_scaling)(int)v; break;
@@ -25678,6 +25744,28 @@ static int arch__word(const arch_hparams *hp, const gguf_file *g, const arch_key
     *v = i;
     if (i >= 0) return 1;
     arch__bad(hp, g, k->name, e, "\"%.*s\", expected none, linear, yarn or longrope", (int)(word.n > 40 ? 40 : word.n), (const char *)word.p);
+    return -1;
+}
+
+/* As files name the activations that have names. */
+static int arch__act_word(const arch_hparams *hp, const gguf_file *g, const arch_key *k, const char *key, double *v, err_t *e) {
+    static const struct { const char *name; dev_act act; } names[] = {
+        {"gelu", ACT_GELU_ERF}, {"gelu_pytorch_tanh", ACT_GELU}, {"silu", ACT_SILU}, {"swish", ACT_SILU}, {"relu", ACT_RELU}};
+    bytes     word = {0};
+    const int got = gguf_get_str(g, key, &word, e);
+    for (size_t i = 0; got == 1 && i < sizeof names / sizeof *names; i++)
+        if (bytes_is(word, names[i].name)) return *v = names[i].act, 1;
+    if (got == 1) arch__bad(hp, g, k->name, e, "\"%.*s\", expected gelu, gelu_pytorch_tanh, silu, swish or relu", (int)(word.n > 40 ? 40 : word.n), (const char *)word.p);
+    return got == 1 ? -1 : got;
+}
+
+static int arch__count(const arch_hparams *hp, const gguf_file *g, const arch_key *k, const char *key, double *v, err_t *e) {
+    const gguf_kv *kv = NULL;
+    const int      got = gguf_get_arr(g, key, &kv, e);
+    if (got != 1) return got;
+    *v = (double)kv->count;
+    if (*v >= k->lo && *v <= k->hi) return 1;
+    arch__bad(hp, g, k->name, e, "%llu values, expected %.0f to %.0f", (unsigned long long)kv->count, k->lo, k->hi);
     return -1;
 }
 
@@ -25698,6 +25786,8 @@ static int arch__value(const arch_hparams *hp, const gguf_file *g, const arch_ke
         if ((got = gguf_get_bool(g, key, &b, e)) == 1) *v = b;
         return got;
     case H_WORD: return arch__word(hp, g, k, key, v, e);
+    case H_ACT: return arch__act_word(hp, g, k, key, v, e);
+    case H_COUNT: return arch__count(hp, g, k, key, v, e);
     case H_SECTIONS: case H_ONLY: break;
     }
     return got;
@@ -25838,7 +25928,7 @@ static bool arch__delta(const arch_hparams *hp, const gguf_file *g, arch_rec *r,
 
 /* The mixer of a layer. A recurrent one has no keys and values. */
 static bool arch__mixer(const arch_hparams *hp, const gguf_file *g, arch_layer_hp *l, err_t *e) {
-    const unsigned traits = hp->desc->traits;
+    const uint64_t traits = hp->desc->traits;
     l->mixer = (traits & A_DELTA) && l->recurrent ? MIX_DELTA : (traits & A_SHORT_CONV) && !l->n_head_kv ? MIX_CONV : MIX_ATTN;
     l->gated = (traits & A_DELTA) && l->mixer == MIX_ATTN;
     if (l->mixer == MIX_ATTN) {
@@ -25857,8 +25947,10 @@ static void arch__pattern(const arch_hparams *hp, int il) {
     arch_layer_hp   *l = &hp->layer[il];
     if (il < hp->n_dense) l->n_expert = l->n_expert_used = 0;
     l->kv_from = il;
+    l->view = hp->causal ? VIEW_PAST : VIEW_ALL;
     if (!l->windowed) l->window = 0;
-    if ((desc->traits & A_LEARNED) || (desc->plain_every && il % desc->plain_every == desc->plain_every - 1)) l->n_rot = 0;
+    if (hp->moe_every && il % hp->moe_every != 1) l->n_expert = l->n_expert_used = 0;
+    if ((desc->traits & (A_LEARNED | A_ALIBI)) || (desc->plain_every && il % desc->plain_every == desc->plain_every - 1)) l->n_rot = 0;
 }
 
 /* The vocabulary's size: its tokens are counted; a file without tokens has a key. */
@@ -25889,7 +25981,7 @@ static void arch__defaults(arch_hparams *hp) {
 
 /* Reads and checks all hyper-parameters. On failure e is set. The caller calls arch_drop() in both cases. */
 static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
-    *hp = (arch_hparams){.causal = true};
+    *hp = (arch_hparams){0};
     bool ok = arch__find(hp, g, e) && arch__vocab(hp, g, e);
     for (int i = 0; ok && i < ARCH_KEYS; i++) ok = !arch__reads(hp->desc, i) || arch__read(hp, g, &arch_keys[i], e);
     if (ok && hp->n_ahead >= hp->n_layer)
@@ -25910,7 +26002,7 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
 /* A size in the shape of a tensor; arch_dim() is its value in layer il (-1: of the whole model). */
 typedef enum {
     D_1, D_EMBD, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K, D_FF, D_GATE_UP, D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_EXPERT, D_ROT,
-    D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS
+    D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_BEHIND
 } arch_size;
 
 /* Factors of RoPE frequencies in the file: they are for the first table that all positions use. */
@@ -25949,15 +26041,17 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_REC_HEADS: return l->rec.n_v;
     case D_REC_GATES: return 2 * (int64_t)l->rec.n_v;
     case D_REC_TAPS: return l->rec.taps;
+    case D_CLASS: return hp->n_class;
+    case D_BEHIND: return hp->n_behind;
     }
     return 0;
 }
 
 /* Tensors of a model: weights W_, among them the gains of norms, and biases B_. The bias of a norm follows its gain. */
 typedef enum {
-    W_TOK_EMBD, W_POS_EMBD, W_OUTPUT_NORM, B_OUTPUT_NORM, W_OUTPUT, W_ROPE_FREQS, W_ROPE_LONG, W_ROPE_SHORT,
+    W_TOK_EMBD, W_POS_EMBD, W_TYPES, W_EMBD_NORM, B_EMBD_NORM, W_CLS, B_CLS, W_CLS_NORM, W_CLS_OUT, B_CLS_OUT, W_DENSE_2, W_DENSE_3, W_OUTPUT_NORM, B_OUTPUT_NORM, W_OUTPUT, W_ROPE_FREQS, W_ROPE_LONG, W_ROPE_SHORT,
     W_ATTN_NORM, B_ATTN_NORM, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, B_Q_NORM, W_K_NORM, B_K_NORM, W_SINKS, W_O, B_O,
-    W_ATTN_POST_NORM, B_ATTN_POST_NORM,
+    W_ATTN_POST_NORM, B_ATTN_POST_NORM, W_ATTN_SUM_NORM, B_ATTN_SUM_NORM, W_FFN_SUM_NORM, B_FFN_SUM_NORM,
     W_FFN_NORM, B_FFN_NORM, W_FFN_POST_NORM, B_FFN_POST_NORM, W_GATE_UP, W_GATE, W_UP, W_DOWN, B_GATE, B_UP, B_DOWN,
     W_ROUTER, B_ROUTER, B_ROUTER_CHOICE, W_GATE_UP_EXPS, W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS, B_GATE_EXPS, B_UP_EXPS, B_DOWN_EXPS,
     W_SHEXP_GATE, W_GATE_SHEXP, W_UP_SHEXP, W_DOWN_SHEXP,
@@ -25968,6 +26062,9 @@ typedef enum {
 enum {                                                /* flags of a slot */
     S_OPT = 1,                                        /* may be absent */
     S_VEC = 2,                                        /* vector of f32, not a matrix */
+    S_LONG = 4,                                       /* the tensor may have more rows, which are not used */
+    S_FIT = 8,                                        /* a tensor of another shape is that of another slot */
+    S_FIRST = 16,                                     /* of the first layer alone */
 };
 
 enum {                                                /* who has the tensor: the model, or each layer of these kinds */
@@ -25981,7 +26078,7 @@ typedef struct {
     const char *name;                                 /* in the file; %d: layer; NULL: these architectures have no such tensor */
     arch_size   out, in, stack;                       /* rows, values in a row, matrices */
     unsigned    flags, on;
-    unsigned    traits;                               /* only architectures with one of these; 0: all */
+    uint64_t    traits;                               /* only architectures with one of these; 0: all */
 } arch_slot;
 
 /* To add a tensor: an id above and a row here. Rows of one tensor are neighbours; the first whose traits match describes it. The step applies
@@ -25991,12 +26088,24 @@ static const arch_slot arch_slots[] = {
     {W_TOK_EMBD,       "token_embd.weight",                  D_VOCAB,    D_EMBD,     D_1,      0,             ON_MODEL,              0},
     {W_POS_EMBD,       "position_embd.weight",               D_CTX,      D_EMBD,     D_1,      0,             ON_MODEL,              A_LEARNED},
     {W_OUTPUT_NORM,    "token_embd_norm.weight",             D_1,        D_EMBD,     D_1,      S_VEC,         ON_MODEL,              A_SHORT_CONV},
+    {W_TYPES,          "token_types.weight",                 D_1,        D_EMBD,     D_1,      S_VEC | S_OPT | S_LONG, ON_MODEL,     A_SUM_NORM},
+    {W_EMBD_NORM,      "token_embd_norm.weight",             D_1,        D_EMBD,     D_1,      S_VEC,         ON_MODEL,              A_EMBD_NORM},
+    {B_EMBD_NORM,      "token_embd_norm.bias",               D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_MODEL,              A_EMBD_NORM},
+    {W_CLS,            "cls.weight",                         D_EMBD,     D_EMBD,     D_1,      S_OPT,         ON_MODEL,              0},
+    {B_CLS,            "cls.bias",                           D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_MODEL,              0},
+    {W_CLS_NORM,       "cls.norm.weight",                    D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_MODEL,              0},
+    {W_CLS_OUT,        "cls.output.weight",                  D_CLASS,    D_EMBD,     D_1,      S_OPT,         ON_MODEL,              0},
+    {B_CLS_OUT,        "cls.output.bias",                    D_1,        D_CLASS,    D_1,      S_VEC | S_OPT, ON_MODEL,              0},
+    {W_DENSE_2,        "dense_2.weight",                     D_BEHIND,   D_EMBD,     D_1,      0,             ON_MODEL,              0},
+    {W_DENSE_3,        "dense_3.weight",                     D_EMBD,     D_BEHIND,   D_1,      0,             ON_MODEL,              0},
+    {W_OUTPUT_NORM,    NULL,                                 D_1,        D_1,        D_1,      0,             ON_MODEL,              A_SUM_NORM},
     {W_OUTPUT_NORM,    "output_norm.weight",                 D_1,        D_EMBD,     D_1,      S_VEC,         ON_MODEL,              0},
     {B_OUTPUT_NORM,    "output_norm.bias",                   D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_MODEL,              A_LAYER_NORM},
     {W_OUTPUT,         "output.weight",                      D_VOCAB,    D_EMBD,     D_1,      S_OPT,         ON_MODEL,              0},
     {W_ROPE_FREQS,     "rope_freqs.weight",                  D_1,        D_ROT,      D_1,      S_VEC | S_OPT, ON_MODEL,              0},
     {W_ROPE_LONG,      "rope_factors_long.weight",           D_1,        D_ROT,      D_1,      S_VEC | S_OPT, ON_MODEL,              0},
     {W_ROPE_SHORT,     "rope_factors_short.weight",          D_1,        D_ROT,      D_1,      S_VEC | S_OPT, ON_MODEL,              0},
+    {W_ATTN_NORM,      NULL,                                 D_1,        D_1,        D_1,      S_FIRST,       ON_ATTN,               A_FIRST_BARE},
     {W_ATTN_NORM,      "blk.%d.attn_norm.weight",            D_1,        D_EMBD,     D_1,      S_VEC,         ON_MIXERS,             A_PRE_NORM},
     {B_ATTN_NORM,      "blk.%d.attn_norm.bias",              D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_MIXERS,             A_LAYER_NORM},
     {W_QKV,            "blk.%d.attn_qkv.weight",             D_QKV,      D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
@@ -26015,11 +26124,18 @@ static const arch_slot arch_slots[] = {
     {W_O,              "blk.%d.attn_output.weight",          D_EMBD,     D_O,        D_1,      0,             ON_ATTN,               0},
     {B_O,              "blk.%d.attn_output.bias",            D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_ATTN,               0},
     {W_ATTN_POST_NORM, "blk.%d.post_attention_norm.weight",  D_1,        D_EMBD,     D_1,      S_VEC,         ON_ATTN,               A_POST_NORM},
+    {W_ATTN_SUM_NORM,  "blk.%d.attn_output_norm.weight",     D_1,        D_EMBD,     D_1,      S_VEC,         ON_ATTN,               A_SUM_NORM},
+    {B_ATTN_SUM_NORM,  "blk.%d.attn_output_norm.bias",       D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_ATTN,               A_SUM_NORM},
+    {W_FFN_SUM_NORM,   "blk.%d.layer_output_norm.weight",    D_1,        D_EMBD,     D_1,      S_VEC,         ON_DENSE | ON_EXPERTS, A_SUM_NORM},
+    {B_FFN_SUM_NORM,   "blk.%d.layer_output_norm.bias",      D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_DENSE | ON_EXPERTS, A_SUM_NORM},
     {W_FFN_NORM,       "blk.%d.post_attention_norm.weight",  D_1,        D_EMBD,     D_1,      S_VEC,         ON_DENSE | ON_EXPERTS, A_LATE_NAME},
     {W_FFN_NORM,       "blk.%d.ffn_norm.weight",             D_1,        D_EMBD,     D_1,      S_VEC,         ON_DENSE | ON_EXPERTS, A_PRE_NORM},
     {B_FFN_NORM,       "blk.%d.ffn_norm.bias",               D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_DENSE | ON_EXPERTS, A_LAYER_NORM},
     {W_FFN_POST_NORM,  "blk.%d.post_ffw_norm.weight",        D_1,        D_EMBD,     D_1,      S_VEC,         ON_DENSE | ON_EXPERTS, A_POST_NORM},
     {W_GATE_UP,        "blk.%d.ffn_up.weight",               D_GATE_UP,  D_EMBD,     D_1,      0,             ON_DENSE,              A_GATE_UP},
+    {W_GATE_UP,        "blk.%d.ffn_up.weight",               D_GATE_UP,  D_EMBD,     D_1,      S_OPT | S_FIT, ON_DENSE,              A_EITHER_UP},
+    {W_GATE,           "blk.%d.ffn_gate.weight",             D_FF,       D_EMBD,     D_1,      S_OPT,         ON_DENSE,              A_EITHER_UP},
+    {W_UP,             "blk.%d.ffn_up.weight",               D_FF,       D_EMBD,     D_1,      S_OPT | S_FIT, ON_DENSE,              A_EITHER_UP},
     {W_GATE,           NULL,                                 D_1,        D_1,        D_1,      0,             ON_DENSE,              A_UNGATED | A_GATE_UP},
     {W_GATE,           "blk.%d.ffn_gate.weight",             D_FF,       D_EMBD,     D_1,      0,             ON_DENSE,              0},
     {W_UP,             NULL,                                 D_1,        D_1,        D_1,      0,             ON_DENSE,              A_GATE_UP},
@@ -26033,6 +26149,8 @@ static const arch_slot arch_slots[] = {
     {W_ROUTER,         "blk.%d.ffn_gate_inp.weight",         D_EXPERT,   D_EMBD,     D_1,      0,             ON_EXPERTS,            0},
     {B_ROUTER,         "blk.%d.ffn_gate_inp.bias",           D_1,        D_EXPERT,   D_1,      S_VEC | S_OPT, ON_EXPERTS,            0},
     {B_ROUTER_CHOICE,  "blk.%d.exp_probs_b.bias",            D_1,        D_EXPERT,   D_1,      S_VEC,         ON_EXPERTS,            A_CHOICE_BIAS},
+    {W_GATE_UP_EXPS,   NULL,                                 D_1,        D_1,        D_1,      0,             ON_EXPERTS,            A_UNGATED},
+    {W_GATE_EXPS,      NULL,                                 D_1,        D_1,        D_1,      0,             ON_EXPERTS,            A_UNGATED},
     {W_GATE_UP_EXPS,   "blk.%d.ffn_gate_up_exps.weight",     D_GATE_UP_EXP,D_EMBD,     D_EXPERT, S_OPT,         ON_EXPERTS,            0},
     {W_GATE_EXPS,      "blk.%d.ffn_gate_exps.weight",        D_FF_EXP,   D_EMBD,     D_EXPERT, S_OPT,         ON_EXPERTS,            0},
     {W_UP_EXPS,        "blk.%d.ffn_up_exps.weight",          D_FF_EXP,   D_EMBD,     D_EXPERT, S_OPT,         ON_EXPERTS,            0},
@@ -26068,7 +26186,7 @@ static const arch_slot *arch_slot_of(const arch_hparams *hp, arch_slot_id id, in
     const arch_layer_hp *l = &hp->layer[il < 0 ? 0 : il];
     const unsigned       what = il < 0 ? ON_MODEL : (unsigned)ON_MIXER << l->mixer | (unsigned)ON_FFN << l->ffn;
     for (const arch_slot *s = arch_slots; s < arch_slots + ARCH_SLOT_ROWS; s++) {
-        if (s->id != id || !(s->on & what) || (s->traits && !(hp->desc->traits & s->traits))) continue;
+        if (s->id != id || !(s->on & what) || (s->traits && !(hp->desc->traits & s->traits)) || (s->flags & S_FIRST && il)) continue;
         return s->name && arch_dim(hp, s->out, il) && arch_dim(hp, s->in, il) && arch_dim(hp, s->stack, il) ? s : NULL;
     }
     return NULL;
@@ -26078,7 +26196,7 @@ static const arch_slot *arch_slot_of(const arch_hparams *hp, arch_slot_id id, in
  * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and if
  * it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file; model_pack() copies
  * quantised matrices into memory of the model, in the packed layout.
- * Public: model_open, model_holds, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes.
+ * Public: model_open, model_holds, model_writes, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes.
  * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
 
 /* One table of RoPE frequencies. */
@@ -26100,6 +26218,8 @@ typedef struct {
     model_tensors glob, *layer;                       /* tensors of the model; [n_layer] */
     model_rope   rope[ARCH_ROPES];                    /* [hp.n_rope] */
     int          n_rot;                               /* of all tables: values in a row of cos and sin */
+    float       *slope;                               /* [n_layer, n_slope] what each head loses of a score per position (ALiBi); NULL: nothing */
+    int          n_slope;
     int          pack_at;                             /* the next matrix of model_pack() */
     uint8_t     *packs;                               /* room for all packed matrices; the system gives memory as it is written */
     size_t       packs_bytes, packs_used;
@@ -26125,12 +26245,13 @@ static dev_mat *model__mat(const model *m, int *at) {
         dev_mat  *w = &m->layer[i / ARCH_SLOTS].mat[i % ARCH_SLOTS];
         if (w->data) return w;
     }
-    return (*at)++ == all ? (dev_mat *)&m->glob.mat[W_OUTPUT] : NULL;
+    return (*at)++ == all && m->glob.mat[W_OUTPUT].data ? (dev_mat *)&m->glob.mat[W_OUTPUT] : NULL;
 }
 
 static void model_close(model *m) {
     mem_pages_free(m->packs, m->packs_bytes);
     mem_free(m->layer);
+    mem_free(m->slope);
     for (int i = 0; i < ARCH_ROPES; i++) mem_free(m->rope[i].freq);
     arch_drop(&m->hp);
     *m = (model){0};
@@ -26178,10 +26299,11 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
     snprintf(name, sizeof name, s->name, il);
     const gguf_tensor *t = gguf_tensor_find(g, name);
     if (!t) return (s->flags & S_OPT) ? true : err_set(e, EXIT_INPUT, "%s: tensor %s is missing", g->path, name);
-    used[t - g->tensor] = true;
     uint64_t want[3] = {(uint64_t)arch_dim(&m->hp, s->in, il), (uint64_t)arch_dim(&m->hp, s->out, il),
                         (uint64_t)arch_dim(&m->hp, s->stack, il)};
-    if (!model__shape(g, t, want, s->out == D_VOCAB, e)) return false;
+    if (s->flags & S_FIT && t->dim[1] != want[1]) return true;
+    used[t - g->tensor] = true;
+    if (!model__shape(g, t, want, s->out == D_VOCAB || s->flags & S_LONG, e)) return false;
     if (s->flags & S_VEC) return (to->vec[id] = model__floats(g, t, e)) != NULL;
     if (!k_type_weight(t->type))
         return gguf_bad(g, t->part, t->at, e, "tensor %s has type %s, expected a type of weights", name, k_types[t->type].name);
@@ -26294,7 +26416,7 @@ static bool model__bind_all(model *m, err_t *e) {
             ok = gguf_bad(g, g->tensor[i].part, g->tensor[i].at, e, "tensor %.*s is not part of a %s model",
                           (int)g->tensor[i].name.n, (const char *)g->tensor[i].name.p, m->hp.desc->name);
     mem_free(used);
-    if (ok && !m->glob.mat[W_OUTPUT].data) m->glob.mat[W_OUTPUT] = m->glob.mat[W_TOK_EMBD];       /* tied embeddings */
+    if (ok && !m->glob.mat[W_OUTPUT].data && m->hp.causal) m->glob.mat[W_OUTPUT] = m->glob.mat[W_TOK_EMBD];       /* tied embeddings */
     return ok;
 }
 
@@ -26395,6 +26517,20 @@ static bool model__override_rope(arch_hparams *hp, const rope_opts *o, err_t *e)
     return true;
 }
 
+/* Slopes of ALiBi for n heads: 2^(-8 i / m) for the largest power of two m up to n, then every second one of those for 2 m (Press et al. 2022). */
+static void model__slopes_of(int n, float *to) {
+    int m = 1;
+    while (2 * m <= n) m *= 2;
+    for (int h = 0; h < n; h++) to[h] = (float)exp2(h < m ? -8.0 * (h + 1) / m : -4.0 * (2 * (h - m) + 1) / m);
+}
+
+static void model__slopes(model *m) {
+    if (!(m->hp.desc->traits & A_ALIBI)) return;
+    for (int il = 0; il < m->hp.n_layer; il++) m->n_slope = m->hp.layer[il].n_head > m->n_slope ? m->hp.layer[il].n_head : m->n_slope;
+    m->slope = mem_new(mem_size((size_t)m->hp.n_layer, (size_t)m->n_slope), sizeof *m->slope);
+    for (int il = 0; il < m->hp.n_layer; il++) model__slopes_of(m->hp.layer[il].n_head, m->slope + (size_t)il * (size_t)m->n_slope);
+}
+
 /* Reads and checks everything. The model holds views into g, which must outlive it. On failure e is set. The caller calls model_close() in
  * both cases. */
 static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *e) {
@@ -26403,7 +26539,13 @@ static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *
     m->layer = mem_new((size_t)m->hp.n_layer, sizeof *m->layer);
     if (!model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
     model__rope(m, o->n_ctx);
+    model__slopes(m);
     return true;
+}
+
+/* Whether the model can continue a text. On failure e is set. */
+static bool model_writes(const model *m, err_t *e) {
+    return m->hp.causal || err_set(e, EXIT_INPUT, "%s: a %s model makes vectors of texts and continues none, expected --embed", m->g->path, m->hp.desc->name);
 }
 
 /* Whether the model has so many positions; only learned ones are bounded. On failure e is set. */
@@ -26648,10 +26790,11 @@ static size_t kv__aligned(size_t n) { return (n + 63) & ~(size_t)63; }
 
 /* The group that layer il belongs to; a new one for a rule that no layer had yet. */
 static int kv__group_of(kv_cache *kv, const arch_layer_hp *lh) {
-    const kv_rule rule = lh->rec.width ? KV_STATE : lh->window ? KV_WINDOW : KV_ALL;
+    const int     window = lh->view == VIEW_PAST ? lh->window : 0;   /* a text that sees both ways is one step, and all of it is needed */
+    const kv_rule rule = lh->rec.width ? KV_STATE : window ? KV_WINDOW : KV_ALL;
     int           i = 0;
-    while (i < kv->n_group && (kv->group[i].rule != rule || kv->group[i].window != lh->window)) i++;
-    if (i == kv->n_group) kv->group[kv->n_group++] = (kv_group){.rule = rule, .window = lh->window, .oldest = -1, .newest = -1};
+    while (i < kv->n_group && (kv->group[i].rule != rule || kv->group[i].window != window)) i++;
+    if (i == kv->n_group) kv->group[kv->n_group++] = (kv_group){.rule = rule, .window = window, .oldest = -1, .newest = -1};
     return i;
 }
 
@@ -28176,18 +28319,20 @@ static void fwd__turn(fwd_draft *d) {
     d->next = x;
 }
 
-/* What a block has computed, with its bias and norm, is added to the stream. */
-static void fwd__residual(fwd_draft *d, const float *bias, const float *const *norm) {
+/* What a block has computed, with its bias and norm, is added to the stream; the sum may have a norm too. */
+static void fwd__residual(fwd_draft *d, const float *bias, const float *const *norm, const float *const *sum) {
     const int n = d->m->hp.n_embd;
     d->part = FWD_NORM;
     fwd__bias(d, d->y, bias, n);
     fwd__norm(d, d->y, d->y, norm, 1, n);
     fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->x, d->y}, .out = {d->next}, .n = n, .scale = d->m->hp.residual_scale});
     fwd__turn(d);
+    fwd__norm(d, d->x, d->x, sum, 1, n);
 }
 
-/* The stream begins with the embedding of the token, and of the position where these are learned. */
+/* The stream begins with the embedding of the token, and of the position where these are learned. Every token of a text is of the first type. */
 static void fwd__embed(fwd_draft *d) {
+    const float *const *vec = d->m->glob.vec;
     const dev_mat *w = &d->m->glob.mat[W_TOK_EMBD], *pos = &d->m->glob.mat[W_POS_EMBD];
     d->part = FWD_EMBED;
     fwd__op(d, (dev_op){.kind = DEV_EMBED, .out = {d->x}, .embed = {w, false}, .n = w->n_in, .scale = d->m->hp.embd_scale});
@@ -28195,6 +28340,8 @@ static void fwd__embed(fwd_draft *d) {
         fwd__op(d, (dev_op){.kind = DEV_EMBED, .in = {d->x}, .out = {d->next}, .embed = {pos, true}, .n = pos->n_in});
         fwd__turn(d);
     }
+    fwd__bias(d, d->x, vec[W_TYPES], w->n_in);
+    fwd__norm(d, d->x, d->x, &vec[W_EMBD_NORM], 1, w->n_in);
     for (int t = 0; t < d->m->hp.n_rope; t++) {
         const model_rope *r = &d->m->rope[t];
         fwd__op(d, (dev_op){.kind = DEV_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at}, .n = d->m->hp.rope[t].n_rot / 2, .scale = r->mscale});
@@ -28260,7 +28407,8 @@ static void fwd__attention(fwd_draft *d) {
     d->part = FWD_ATTN;
     fwd__op(d, (dev_op){.kind = DEV_ATTEND, .in = {d->q}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head, .scale = lh->attn_scale,
                         .cache = {.kv = kv, .window = lh->window, .hd_k = lh->hd_k, .group = lh->n_head / lh->n_head_kv,
-                                  .most = lh->window ? lh->window : hp->n_ctx_train, .cap = lh->cap, .sinks = vec[W_SINKS]}});
+                                  .most = lh->window ? lh->window + 1 : hp->n_ctx_train, .view = lh->view, .cap = lh->cap, .sinks = vec[W_SINKS],
+                                  .slope = d->m->slope ? d->m->slope + d->il * d->m->n_slope : NULL}});
     fwd__op(d, (dev_op){.kind = DEV_HADAMARD, .out = {d->att}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
     if (lh->gated) fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = lh->n_head * lh->hd_v});
     fwd__give(d, &w[W_O], lh->gated ? d->z : d->att);
@@ -28339,7 +28487,7 @@ static void fwd__gated(fwd_draft *d, const dev_mat *gate, const dev_mat *up, con
     dev_plan_product(d->to, up, d->rows, d->in, wide);
     fwd__bias(d, d->ff, b_gate, n);
     fwd__bias(d, wide, b_up, n);
-    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {gate->data ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.desc->act, .n = n});
+    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {gate->data ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = n});
     fwd__forms(d, d->ff, n, 0);
     fwd__matmul(d, FWD_FFN);
     dev_plan_product(d->to, down, d->rows, d->ff, out);
@@ -28388,17 +28536,19 @@ static void fwd__experts(fwd_draft *d) {
     const dev_mat       *w = d->l->mat;
     const float *const  *vec = d->l->vec;
     const int            D = d->m->hp.n_embd, E = lh->n_expert, K = lh->n_expert_used, F = lh->n_ff_exp;
+    const bool           gated = w[W_GATE_EXPS].data != NULL;
+    const dev_buf        wide = gated ? d->up : d->ff;
     fwd__route(d);
     if (vec[W_SHEXP_GATE]) fwd__op(d, (dev_op){.kind = DEV_GATE, .in = {d->in}, .out = {d->gate}, .vec = vec[W_SHEXP_GATE], .n = D});
-    fwd__op(d, (dev_op){.kind = DEV_GROUP, .in = {d->pick}, .out = {d->slot_row, d->slot_of}, .experts = {.n = E, .used = K}});
+    fwd__op(d, (dev_op){.kind = DEV_GROUP, .in = {d->pick}, .out = {d->slot_row, d->slot_of}, .experts = {.n = E, .used = K, .wide = gated ? 2 : 1}});
     fwd__expert_matmul(d, 0);
-    dev_plan_product(d->to, &w[W_GATE_EXPS], d->rows, d->in, d->ff);
-    dev_plan_product(d->to, &w[W_UP_EXPS], d->rows, d->in, d->up);
+    if (gated) dev_plan_product(d->to, &w[W_GATE_EXPS], d->rows, d->in, d->ff);
+    dev_plan_product(d->to, &w[W_UP_EXPS], d->rows, d->in, wide);
     fwd__expert_bias(d, d->ff, vec[B_GATE_EXPS], F);
-    fwd__expert_bias(d, d->up, vec[B_UP_EXPS], F);
-    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->up}, .out = {d->ff}, .act = d->m->hp.desc->act, .n = F, .each = K});
+    fwd__expert_bias(d, wide, vec[B_UP_EXPS], F);
+    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {gated ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = F, .each = K});
     fwd__forms(d, d->ff, F, K);
-    fwd__expert_matmul(d, 2 * E);
+    fwd__expert_matmul(d, gated ? 2 * E : E);
     dev_plan_product(d->to, &w[W_DOWN_EXPS], d->rows, d->ff, d->moe);
     fwd__op(d, (dev_op){.kind = DEV_MIX, .in = {d->moe, d->weight, d->slot_of}, .out = {d->y}, .vec = vec[B_DOWN_EXPS], .n = D, .experts = {.n = E, .used = K}});
     if (w[W_UP_SHEXP].data) fwd__shared(d);
@@ -28413,11 +28563,11 @@ static void fwd__layer(fwd_draft *d) {
     const float *const *vec = d->l->vec;
     fwd__enter(d, &vec[W_ATTN_NORM]);
     fwd_mixers[d->lh->mixer](d);
-    fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM]);
+    fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM], &vec[W_ATTN_SUM_NORM]);
     if (!fwd_ffns[d->lh->ffn]) return;
     fwd__enter(d, &vec[W_FFN_NORM]);
     fwd_ffns[d->lh->ffn](d);
-    fwd__residual(d, vec[B_DOWN], &vec[W_FFN_POST_NORM]);
+    fwd__residual(d, vec[B_DOWN], &vec[W_FFN_POST_NORM], &vec[W_FFN_SUM_NORM]);
 }
 
 static void fwd__buffers(fwd_draft *d) {
@@ -28482,7 +28632,7 @@ static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out
 }
 
 /* Bytes for each row of a step. */
-static size_t fwd_row_bytes(const model *m) { return fwd_bytes(m, 1, 2, 1, FWD_LOGITS) - fwd_bytes(m, 1, 1, 1, FWD_LOGITS); }
+static size_t fwd_row_bytes(const model *m) { return fwd_bytes(m, 1, 2, 1, FWD_HIDDEN) - fwd_bytes(m, 1, 1, 1, FWD_HIDDEN); }
 
 /* max_rows: most rows of a step; max_out: most of them that ask for what the list gives, FWD_LOGITS or FWD_HIDDEN. */
 static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out, unsigned gives) {
@@ -31538,7 +31688,7 @@ static bool constrain_forced(constrain_seq *s, size_t most, str *out) {
 /* ===== [embed] vectors of texts =====
  * The rows of a text behind the last norm become one vector: pooled, cut to the wanted length, normalised. Rows come in rising position, as many
  * at a time as a step has; sums are in double precision and in this order, so that a vector has the same bits however its text was read.
- * Public: embed_opts, embed_defaults, embed_each, embed_pooling_of, embed_check, embed_new, embed_free, embed_wants, embed_whole, embed_restart, embed_add,
+ * Public: embed_opts, embed_defaults, embed_each, embed_pooling_of, embed_check, embed_new, embed_free, embed_wants, embed_restart, embed_add,
  * embed_end, embed_put_text, embed_put_json.
  * Opens: embed, embed_opts. */
 
@@ -31566,24 +31716,49 @@ static int embed_pooling_of(const char *name) {
 /* A text that is being read. */
 typedef struct {
     embed_opts o;
+    const model *m;
+    int     rows;                                     /* arch_pooling of the rows: what POOLING_RANK takes before its classifier, else o.pooling */
     int     n_tokens, n_embd;
+    bool    whole;                                    /* rows before the last one are needed, so that none of them may come from a cache */
     int     n;                                        /* rows so far */
     double *sum;                                      /* [D] of POOLING_MEAN, else NULL */
     float  *v;                                        /* [rows, D] of POOLING_NONE all, else one */
+    float  *temp;                                     /* [3, embed__widest()] for matrices behind pooling; NULL: there are none */
 } embed;
+
+/* Values of a vector before it is cut. */
+static int embed__width(const model *m, const embed_opts *o) { return o->pooling == POOLING_RANK ? m->hp.n_class : m->hp.n_embd; }
+
+/* The most values that anything behind pooling has. */
+static size_t embed__widest(const model *m) {
+    const int n[] = {m->hp.n_embd, m->hp.n_behind, m->hp.n_class};
+    int       most = 0;
+    for (int i = 0; i < 3; i++) most = n[i] > most ? n[i] : most;
+    return (size_t)most;
+}
+
+/* Of which rows a vector is made. A classifier with a norm is that of ModernBERT, behind the mean; others are behind the first row or, where
+ * only the last one has seen all of the text, that. */
+static int embed__rows(const model *m, const embed_opts *o) {
+    if (o->pooling != POOLING_RANK) return o->pooling;
+    return m->glob.vec[W_CLS_NORM] ? POOLING_MEAN : m->hp.causal ? POOLING_LAST : POOLING_CLS;
+}
 
 /* Whether the model has what is asked for. */
 static bool embed_check(const model *m, const embed_opts *o, err_t *e) {
-    if (o->pooling == POOLING_RANK) return err_set(e, EXIT_INPUT, "--pooling rank: the model has no classifier, expected a reranker");
-    return o->dims <= m->hp.n_embd || err_set(e, EXIT_INPUT, "dimensions: %d, expected at most the %d of the model", o->dims, m->hp.n_embd);
+    if (o->pooling == POOLING_RANK && !m->glob.mat[W_CLS_OUT].data)
+        return err_set(e, EXIT_INPUT, "--pooling rank: the model has no classifier (cls.output.weight), expected a reranker");
+    const int most = embed__width(m, o);
+    return o->dims <= most || err_set(e, EXIT_INPUT, "dimensions: %d, expected at most the %d of the model", o->dims, most);
 }
 
 static embed *embed_new(const model *m, const embed_opts *o, int n_tokens) {
     embed       *x = mem_new(1, sizeof *x);
     const size_t n = (size_t)m->hp.n_embd;
-    *x = (embed){.o = *o, .n_tokens = n_tokens, .n_embd = m->hp.n_embd};
-    if (o->pooling == POOLING_MEAN) x->sum = mem_new(n, sizeof *x->sum);
-    x->v = mem_new(mem_size(embed_each(o) ? (size_t)n_tokens : 1, n), sizeof *x->v);
+    *x = (embed){.o = *o, .m = m, .rows = embed__rows(m, o), .n_tokens = n_tokens, .n_embd = m->hp.n_embd, .whole = !m->hp.causal || embed__rows(m, o) != POOLING_LAST};
+    if (m->glob.mat[W_DENSE_2].data || o->pooling == POOLING_RANK) x->temp = mem_new(mem_size(3, embed__widest(m)), sizeof *x->temp);
+    if (x->rows == POOLING_MEAN) x->sum = mem_new(n, sizeof *x->sum);
+    x->v = mem_new(embed_each(o) ? mem_size((size_t)n_tokens, n) : embed__widest(m), sizeof *x->v);
     return x;
 }
 
@@ -31591,17 +31766,15 @@ static void embed_free(embed *x) {
     if (!x) return;
     mem_free(x->sum);
     mem_free(x->v);
+    mem_free(x->temp);
     mem_free(x);
 }
 
 /* Whether the row at a position is needed. */
 static bool embed_wants(const embed *x, int pos) {
-    if (x->o.pooling == POOLING_CLS) return pos == 0;
-    return x->o.pooling != POOLING_LAST || pos == x->n_tokens - 1;
+    if (x->rows == POOLING_CLS) return pos == 0;
+    return x->rows != POOLING_LAST || pos == x->n_tokens - 1;
 }
-
-/* Whether rows before the last one are needed, so that none of them may come from a cache. */
-static bool embed_whole(const embed *x) { return x->o.pooling != POOLING_LAST; }
 
 /* The text is read again from its beginning. */
 static void embed_restart(embed *x) {
@@ -31612,10 +31785,54 @@ static void embed_restart(embed *x) {
 /* The next row that is needed, [D]. Allocates nothing. */
 static void embed_add(embed *x, const float *row) {
     const size_t n = (size_t)x->n_embd;
-    if (x->o.pooling == POOLING_MEAN)
+    if (x->rows == POOLING_MEAN)
         for (size_t i = 0; i < n; i++) x->sum[i] += (double)row[i];
     else memcpy(x->v + (embed_each(&x->o) ? (size_t)x->n * n : 0), row, n * sizeof *row);
     x->n++;
+}
+
+/* y = w x, with the bias if there is one. Few rows of a text need it, so each weight is read as a float, and sums are double. row: space for
+ * n_in values. */
+static void embed__times(const dev_mat *w, const float *bias, const float *x, float *row, float *y) {
+    for (int r = 0; r < w->n_out; r++) {
+        double sum = bias ? (double)bias[r] : 0;
+        k_types[w->type].dequant(w->data + (size_t)r * w->row_bytes, row, w->n_in);
+        if (w->scale) k_scale(row, w->scale[0], w->n_in);
+        for (int i = 0; i < w->n_in; i++) sum += (double)row[i] * (double)x[i];
+        y[r] = (float)sum;
+    }
+}
+
+/* The scores of a classifier: a matrix with tanh, or with GELU and a norm, where there is one; then the matrix to the classes. Those of a
+ * decoder are probabilities. */
+static void embed__classify(const embed *x, float *v) {
+    const model   *m = x->m;
+    const dev_mat *w = m->glob.mat;
+    const size_t   n = embed__widest(m);
+    float         *y = x->temp, *row = y + n, *in = row + n;
+    const float *const *vec = m->glob.vec;
+    memcpy(in, v, (size_t)x->n_embd * sizeof *in);
+    if (w[W_CLS].data) {
+        embed__times(&w[W_CLS], vec[B_CLS], v, row, in);
+        if (vec[W_CLS_NORM]) {
+            k_activate(K_GELU_ERF, in, NULL, x->n_embd);
+            k_layer_norm(in, vec[W_CLS_NORM], NULL, m->hp.eps, x->n_embd, in);
+        } else
+            for (int i = 0; i < x->n_embd; i++) in[i] = tanhf(in[i]);
+    }
+    embed__times(&w[W_CLS_OUT], vec[B_CLS_OUT], in, row, y);
+    if (m->hp.causal) k_softmax(y, m->hp.n_class);
+    memcpy(v, y, (size_t)m->hp.n_class * sizeof *v);
+}
+
+/* What a model has behind pooling: a classifier, or two matrices. */
+static void embed__behind(const embed *x, float *v) {
+    const size_t n = embed__widest(x->m);
+    if (x->o.pooling == POOLING_RANK) embed__classify(x, v);
+    else if (x->temp && !embed_each(&x->o)) {
+        embed__times(&x->m->glob.mat[W_DENSE_2], NULL, v, x->temp, x->temp + n);
+        embed__times(&x->m->glob.mat[W_DENSE_3], NULL, x->temp + n, x->temp, v);
+    }
 }
 
 /* The sum of |v|^p, p-th root; values are scaled by the largest magnitude, so that no power overflows. */
@@ -31639,12 +31856,13 @@ static float *embed_end(embed *x, int *n, int *width) {
     float       *v = x->v;
     const size_t D = (size_t)x->n_embd;
     *n = embed_each(&x->o) ? x->n : 1;
-    *width = x->o.dims ? x->o.dims : x->n_embd;
+    *width = x->o.dims ? x->o.dims : embed__width(x->m, &x->o);
     for (size_t i = 0; x->sum && i < D; i++) v[i] = (float)(x->sum[i] / x->n);
+    embed__behind(x, v);
     for (int r = 0; r < *n; r++) {
         float *to = v + (size_t)r * (size_t)*width;
         memmove(to, v + (size_t)r * D, (size_t)*width * sizeof *v);
-        embed__normalize(to, *width, x->o.norm);
+        if (x->o.pooling != POOLING_RANK) embed__normalize(to, *width, x->o.norm);
     }
     x->v = NULL;
     return v;
@@ -31912,6 +32130,7 @@ static int engine__context(const engine *eng, const engine_opts *fo, const engin
 
 /* The rows of a step are cut to what scratch may take. */
 static void engine__cut_rows(engine *eng) {
+    if (!eng->m.hp.causal) return;
     while (eng->n_batch > 1 && (size_t)eng->n_batch > ENGINE_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
 }
 
@@ -31921,6 +32140,7 @@ static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) 
     eng->n_ctx = engine__context(eng, fo, plan);
     eng->n_batch = plan->n_rows ? plan->n_rows : fo->n_batch;
     if (plan->n_seqs <= 1 && plan->n_need > 0 && eng->n_batch > plan->n_need) eng->n_batch = (int)plan->n_need;
+    if (!eng->m.hp.causal && eng->n_batch < eng->n_ctx) eng->n_batch = eng->n_ctx;   /* a text is one step; memory follows what is used */
     engine__cut_rows(eng);
     if (!plan->n_seqs) plan->n_seqs = eng->n_batch / eng->n_ctx + 2;
     if (plan->hidden) plan->n_out = eng->n_batch;
@@ -31961,6 +32181,7 @@ static bool engine__open_cache(engine *eng, const engine_opts *fo, const kv_opts
     }
     if (eng->n_batch > rows) eng->n_batch = rows;
     if (plan->n_seqs == 1 && eng->n_batch > eng->n_ctx) eng->n_batch = eng->n_ctx;
+    if (!eng->m.hp.causal && eng->n_ctx > eng->n_batch) eng->n_ctx = eng->n_batch;
     return true;
 }
 
@@ -32014,7 +32235,7 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     engine *eng = engine__new(g, v, fo, t_start, e);
     if (!eng) return NULL;
     engine__size(eng, fo, &plan);
-    if (!model_holds(&eng->m, eng->n_ctx, e) ||
+    if ((!plan.hidden && !model_writes(&eng->m, e)) || !model_holds(&eng->m, eng->n_ctx, e) ||
         (plan.share && !plan.host ? !engine__open_shared(eng, fo, ko, &plan, e) : !engine__open_cache(eng, fo, ko, &plan, e))) {
         engine_close(eng);
         return NULL;
@@ -32325,6 +32546,8 @@ static bool gen_banned(const engine *eng, bool ends, tok_ids *out, err_t *e) {
 /* Whether the prompt is one and fits the context, asked before an answer is begun. */
 static bool gen_fits(const engine *eng, const tok_ids *prompt, err_t *e) {
     if (prompt->n == 0) return err_set(e, EXIT_INPUT, "the prompt is empty and this model has no start token, expected a prompt");
+    if (prompt->n > (size_t)eng->n_ctx && !eng->m.hp.causal)
+        return err_set(e, EXIT_INPUT, "the text has %zu tokens, the encoder's context holds %d", prompt->n, eng->n_ctx);
     return prompt->n <= (size_t)eng->n_ctx ||
            err_set(e, EXIT_INPUT, "the prompt has %zu tokens, the context holds %d (-c N)", prompt->n, eng->n_ctx);
 }
@@ -39399,7 +39622,7 @@ static bool spec_needs(const spec_opts *o, const engine_opts *fo, const kv_opts 
     t->token_bytes += 2 * entry;                      /* arrays grow by doubling */
     if (!o->draft) return true;
     if (!gguf_open(&g, o->draft, e)) return false;
-    const bool ok = model_open(&m, &g, &engine_defaults.rope, e);
+    const bool ok = model_open(&m, &g, &engine_defaults.rope, e) && model_writes(&m, e);
     if (ok) {
         const int rows = fo->n_batch > SPEC_LAG * n_seqs ? fo->n_batch : SPEC_LAG * n_seqs;
         engine_need_weights(t, &m, fo, "draft in the file", "draft's packed weights");
@@ -39968,7 +40191,7 @@ static bool sched__reserve(sched *sc, sched_seq *q, int to) {
 static int sched__n_rows(const sched *sc) { return sc->eng->f->batch.n; }
 
 /* Whether other sequences may share what q computes and it what they have: not where its own rows are all needed. */
-static bool sched__shares(const sched_seq *q) { return !q->r.embeds || !q->text || !embed_whole(q->text); }
+static bool sched__shares(const sched_seq *q) { return !q->r.embeds || !q->text || !q->text->whole; }
 
 /* Adds rows of a text for positions [from, q->kv->n), which are reserved. */
 static void sched__text_rows(sched *sc, sched_seq *q, int from) {
@@ -40145,6 +40368,7 @@ static int sched__budget(const sched *sc) {
 static void sched__read(sched *sc, sched_seq *q, int budget) {
     const int block = sc->eng->kv->opts.block, n = (int)q->ids.n, from = q->done;
     int       to = n - from > budget - sched__n_rows(sc) ? from + budget - sched__n_rows(sc) : n;
+    if (to < n && !sc->eng->m.hp.causal) to = sched__n_rows(sc) ? from : n;   /* whole: in this step alone, or in a later one */
     if (to < n && to - to % block > from) to -= to % block;
     to = sched__cut(sc, q, from, to);
     if (to > from && kv_reserve(q->kv, to)) (q->text ? sched__text_rows : sched__rows)(sc, q, from);
@@ -44380,7 +44604,7 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
     for (uint64_t i = 0; i < g->n_tensor; i++) j->by_data[i] = i;
     if (g->n_tensor) qsort_r(j->by_data, g->n_tensor, sizeof *j->by_data, round__by_data, (void *)(uintptr_t)g->tensor);
     j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
-    bool ok = model_open(&j->m, g, &o->rope, e) && model_holds(&j->m, o->chunk, e) && (n = round__chunks(j, ids->n, e)) > 0;
+    bool ok = model_open(&j->m, g, &o->rope, e) && model_writes(&j->m, e) && model_holds(&j->m, o->chunk, e) && (n = round__chunks(j, ids->n, e)) > 0;
     const int64_t blocks = ((int64_t)o->chunk + o->kv.block - 1) / o->kv.block;       /* a sequence takes whole blocks */
     ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, (kv_load){n * blocks * o->kv.block, n, o->chunk}, e)) != NULL;
     if (ok) {
@@ -48139,7 +48363,7 @@ static bool bench__setups(bench_job *j, err_t *e) {
 static bool bench__fits(const bench_job *j, const arch_hparams *hp, const bench_extent *x, err_t *e) {
     model d = {0};
     if (!j->o->draft) return bench__fits_memory(j, hp, NULL, x, e);
-    bool ok = model_open(&d, &j->draft_g, &engine_defaults.rope, e);
+    bool ok = model_open(&d, &j->draft_g, &engine_defaults.rope, e) && model_writes(&d, e);
     if (ok && abs(d.hp.n_vocab - hp->n_vocab) > SPEC_PAD)
         ok = err_set(e, EXIT_INPUT, "%s: not the vocabulary of %s: it has %d tokens, expected about %d", j->draft_g.path, j->g.path,
                      d.hp.n_vocab, hp->n_vocab);
@@ -48154,7 +48378,7 @@ static bool bench__model(bench_job *j, const char *path, bool run, err_t *e) {
     const int          len = x.len;
     model              m = {0};
     if (!gguf_open(&j->g, path, e)) return false;
-    bool      ok = model_open(&m, &j->g, &j->fo->rope, e) && bench__fits(j, &m.hp, &x, e);
+    bool      ok = model_open(&m, &j->g, &j->fo->rope, e) && model_writes(&m, e) && bench__fits(j, &m.hp, &x, e);
     const int bound = j->fo->n_ctx < 0 ? INT_MAX : j->fo->n_ctx > 0 || !ok ? j->fo->n_ctx : m.hp.n_ctx_train;
     if (ok && len > bound)
         ok = err_set(e, EXIT_INPUT, "%s: a test takes %d tokens, the context holds %d (-c)", path, len, bound);

@@ -6,7 +6,7 @@
 The oracle of what is pooled is Python's arithmetic over the rows of --pooling none; that of a row the logits that the output matrix makes of it.
 """
 import argparse, array, base64, json, math, os, struct, sys, tempfile
-from kit import begin, case, check, equal, finish, jsonl, records, refused, same, some, walk
+from kit import Skip, begin, case, check, equal, finish, jsonl, records, refused, same, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TINY = os.path.join(HERE, "tests", "data", "tiny")
@@ -78,6 +78,89 @@ def rows_are_hidden_values():
         for i in (0, len(got) // 2, len(got) - 1):
             want = [sum(a * b for a, b in zip(got[i], w[k * n:k * n + n])) for k in range(v)]
             near(logits[i * v:i * v + v], want, 1e-4, "%s: logits of row %d" % (name, i))
+
+
+class Encoders:
+    """The lines of tests/data/encoders/embed.txt; --embed is compared with what they say."""
+
+    def __init__(self):
+        folder = os.path.join(HERE, "tests", "data", "encoders")
+        self.rows = []
+        if not os.path.exists(os.path.join(folder, "embed.txt")):
+            raise Skip("no tests/data/encoders")
+        with open(os.path.join(folder, "embed.txt")) as f:
+            for line in f:
+                name, model, cases, golden, pooling, width, limit = line.split()
+                with open(os.path.join(folder, cases)) as c:
+                    ids = [[int(x) for x in t.split()] for t in c]
+                with open(os.path.join(folder, golden), "rb") as g:
+                    values = floats(g.read())
+                self.rows.append((name, os.path.join(folder, model), ids, self.texts(ids, values, int(width)), pooling, float(limit)))
+
+    @staticmethod
+    def texts(ids, values, width):
+        """For each text its hidden rows and three embeddings by name."""
+        rows = [values[i:i + width] for i in range(0, len(values), width)]
+        out = []
+        for t in ids:
+            n = len(t)
+            out.append({"none": rows[:n], "mean": rows[n], "cls": rows[n + 1], "last": rows[n + 2]})
+            rows = rows[n + 3:]
+        same(rows, [], "golden values left over")
+        return out
+
+
+def turn(a, b):
+    """1 - cosine."""
+    return 1 - sum(x * y for x, y in zip(a, b)) / math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
+
+
+@case
+def encoders():
+    """encoders and a pooled decoder have the rows and vectors of transformers in float64, where the file is quantised its own pooling's"""
+    for name, model, ids, want, pooling, limit in Encoders().rows:
+        exact = limit < 1e-6
+        lines = [{"input": t} for t in ids]
+        for word in (("none", "mean", "cls", "last") if exact else (pooling.replace("-", "last"),)):
+            got = batch(lines, "--pooling", word, model=model)
+            for i, w in enumerate(want):
+                v = vectors(got[i + 1])[0]
+                for a, b in zip(v, w[word]) if word == "none" else [(v, w[word])]:
+                    check(turn(a, b) <= limit, "%s, text %d, %s: 1 - cosine is %.3g, over %g" % (name, i, word, turn(a, b), limit))
+        if pooling != "-":
+            same(vectors(batch(lines, model=model)[1]), vectors(batch(lines, "--pooling", pooling, model=model)[1]), name + ": the file's pooling")
+
+
+@case
+def encoders_same_bits():
+    """a text in an encoder has the same bits alone, among others, with any number of threads and rows of a step, at every level"""
+    for name, model, ids, _, _, _ in some(r for r in Encoders().rows if r[0] in ("bert", "modern-bert_q8_0", "jina-bert-v2", "gemma-embedding", "nomic-bert-moe")):
+        lines = [{"input": t} for t in (ids * 8)[:8]]
+        n = min(8, len(ids))
+        want = batch(lines, model=model)
+        for i in (0, n - 1):
+            same(vectors(batch([lines[i]], model=model)[1]), vectors(want[i + 1]), name + ": alone")
+        turned = batch(lines[::-1], "-t", "3", model=model)
+        same([vectors(turned[8 - i]) for i in range(8)], [vectors(want[i + 1]) for i in range(8)], name + ": the other way round")
+        for more in (("-t", "1", "-b", "1"), ("--cpu", "scalar"), ("--cpu", "avx2"), ("-np", "1", "--kv-block-size", "3", "-ctk", "f32")):
+            if more[-1] != "avx2" or b"avx2" in good("--list", "cpu"):
+                equal(batch(lines, *more, model=model), want, "%s %s" % (name, " ".join(more)))
+
+
+@case
+def encoder_refusals():
+    """an encoder makes no text, and refuses a text that is longer than its context, with both numbers"""
+    rows = {r[0]: r for r in Encoders().rows}
+    model = rows["bert"][1]
+    for more in (("-p", "a"), ("-p", "a", "--score"), ("-p", "a", "--logits", os.path.join(TMP, "l")), ("--perplexity", "-p", "a b c"), ("--batch", put("a.txt", b"a\n")),
+                 ("--bench", "-p", "4", "-n", "0"), ("-p", "a", "--imatrix-out", os.path.join(TMP, "i"))):
+        r = run("-m", model, *more)
+        check(r.rc == 2 and b"bert model makes vectors of texts and continues none, expected --embed" in r.err, "%s: %r" % (more, r))
+    long = [{"input": [5] * n} for n in (96, 97)]
+    for name in ("bert", "modern-bert"):
+        found = batch(long, model=rows[name][1], rc=1)
+        check(found[1].body and "97 tokens, the encoder's context holds 96" in found[2].error["message"], "%s: %r" % (name, found[2].error))
+    refused(run("-m", model, "--embed", "-p", "a", "-c", "200"), 2, "learned", "more positions than are learned")
 
 
 @case
