@@ -85,17 +85,21 @@ class Encoders:
 
     def __init__(self):
         folder = os.path.join(HERE, "tests", "data", "encoders")
-        self.rows = []
+        self.rows, self.rankers = [], []
         if not os.path.exists(os.path.join(folder, "embed.txt")):
             raise Skip("no tests/data/encoders")
         with open(os.path.join(folder, "embed.txt")) as f:
             for line in f:
-                name, model, cases, golden, pooling, width, limit = line.split()
+                rank, line = line.startswith("rank "), line[5 * line.startswith("rank "):]
+                name, model, cases, golden, *pooling, width, limit = line.split()
                 with open(os.path.join(folder, cases)) as c:
                     ids = [[int(x) for x in t.split()] for t in c]
                 with open(os.path.join(folder, golden), "rb") as g:
                     values = floats(g.read())
-                self.rows.append((name, os.path.join(folder, model), ids, self.texts(ids, values, int(width)), pooling, float(limit)))
+                if rank:
+                    self.rankers.append((name, os.path.join(folder, model), ids, [values[i:i + int(width)] for i in range(0, len(values), int(width))], float(limit)))
+                else:
+                    self.rows.append((name, os.path.join(folder, model), ids, self.texts(ids, values, int(width)), pooling[0], float(limit)))
 
     @staticmethod
     def texts(ids, values, width):
@@ -129,6 +133,19 @@ def encoders():
                     check(turn(a, b) <= limit, "%s, text %d, %s: 1 - cosine is %.3g, over %g" % (name, i, word, turn(a, b), limit))
         if pooling != "-":
             same(vectors(batch(lines, model=model)[1]), vectors(batch(lines, "--pooling", pooling, model=model)[1]), name + ": the file's pooling")
+
+
+@case
+def rerankers():
+    """--pooling rank gives the scores of the classifier, as they are"""
+    for name, model, ids, want, limit in Encoders().rankers:
+        for more in ((), ("--embd-normalize", "0")):
+            got = batch([{"input": t} for t in ids], "--pooling", "rank", *more, model=model)
+            for i, w in enumerate(want):
+                v = vectors(got[i + 1])[0]
+                check(len(v) == len(w) and max(abs(a - b) for a, b in zip(v, w)) <= limit, "%s, text %d: %r, want %r" % (name, i, v, w))
+        error = batch([{"input": ids[0], "dimensions": len(want[0]) + 1}], "--pooling", "rank", model=model, rc=1)[1].error
+        check("at most the %d" % len(want[0]) in error["message"], "dimensions: %r" % error)
 
 
 @case
