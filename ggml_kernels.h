@@ -7,7 +7,8 @@
  *     k_types[id].dequant(src, dst, n);  any format to float
  *
  * IT DOES      Block layouts, conversions, a scalar reference and vector kernels for the tensor types of GGUF files;
- *              products of quantised rows, norms, softmax, rotary embedding, attention.
+ *              products of quantised rows, norms, activations, softmax, rotary embedding, attention, short convolutions, the gated
+ *              delta rule.
  * IT DOES NOT  Allocate, read files, start threads, print, keep state other than the chosen CPU level, or know models.
  *              The caller checks sizes and types; the kernels do not check them again.
  *
@@ -296,7 +297,6 @@ K_PUBLIC void k_add(float *y, const float *a, const float *b, int n);          /
 K_PUBLIC void k_mul(float *y, const float *a, const float *b, int n);          /* y = a * b */
 K_PUBLIC void k_axpy(float *y, const float *x, float s, int n);                /* y += s*x */
 K_PUBLIC void k_scale(float *y, float s, int n);                               /* y *= s */
-K_PUBLIC void k_swiglu(float *gate, const float *up, int n);                   /* gate = silu(gate) * up */
 
 typedef enum {
     K_SILU,                                              /* x sigmoid(x) */
@@ -1509,7 +1509,7 @@ K_PUBLIC size_t k_row_bytes(uint32_t id, int64_t n) {
     return __builtin_mul_overflow(n / k_types[id].block, k_types[id].bytes, &bytes) ? 0 : bytes;
 }
 
-/* ===== [vec] float products, norm, softmax, rope, activation =====
+/* ===== [vec] float products, norms, softmax, rope, activations, recurrent layers =====
  * The f32 operations of the forward pass at three levels: _ref in plain C, _avx2, _avx512; products of bf16 have a fourth (k__dots_).
  * The level table in [level] selects one set. All levels give the same bits for any batch, tile, block size or alignment:
  * - multiplication and addition are fused where the source has fmaf() or an fmadd intrinsic, and nowhere else;
@@ -1517,7 +1517,7 @@ K_PUBLIC size_t k_row_bytes(uint32_t id, int64_t n) {
  *   with zeros. Softmax has 32 lanes. Then the upper half of the lanes is added to the lower half: 32, 16, 8, 4, 2, 1;
  * - bf16 weights are multiplied with activations rounded to bf16. Of each run of 32 elements lane l adds the product of element
  *   2l + 1, then that of element 2l, as the instruction vdpbf16ps does;
- * - exp and tanh are the same polynomials.
+ * - exp, tanh and the normal distribution function are the same polynomials.
  * The sign and payload of a NaN may differ. Other sections call these functions through the level table; k_hadamard_size is called
  * directly. */
 
@@ -1808,6 +1808,23 @@ static void k_conv_ref(const float *const *x, const float *w, const float *bias,
 /* o is computed from the state before the position, o = decay * S^T q + x (k . q): one pass over S gives both products, and a pass
  * that changes S gives those of the next position. Sums over rows of S are four interleaved ones. */
 
+/* The parts of a position that a pass over the state uses. */
+typedef struct {
+    const float *q, *k, *v;
+    float        decay, beta, kq;                     /* kq: k . q */
+    bool         out;                                 /* o is wanted */
+} k__delta_at;
+
+typedef float k__dot_fn(const float *, const float *, int);
+
+K__BODY k__delta_at k__delta_position(const k_delta_args *a, int p, k__dot_fn *dot) {
+    const float *k = a->k + (size_t)p * a->ld_qk;
+    const bool   out = p >= a->fold;
+    const float *q = out ? a->q + (size_t)p * a->ld_qk : k;
+    return (k__delta_at){q, k, a->v + (size_t)p * a->ld_v, a->decay[(size_t)p * a->ld_gate], a->beta[(size_t)p * a->ld_gate],
+                         out ? dot(k, q, a->d_k) : 0, out};
+}
+
 /* A column of the state times a vector. */
 static float k__delta_dot_ref(const float *s, size_t ld, const float *k, int d_k) {
     float sum[4] = {0};
@@ -1815,22 +1832,18 @@ static float k__delta_dot_ref(const float *s, size_t ld, const float *k, int d_k
     return k__lanes_ref(sum, 4);
 }
 
-/* Columns from c on. */
-static void k__delta_ref(const k_delta_args *a, int c) {
-    for (; c < a->n; c++)
-        for (int p = 0; p < a->n_pos; p++) {
-            const float *q = a->q + (size_t)p * a->ld_qk, *k = a->k + (size_t)p * a->ld_qk;
-            const float  decay = a->decay[(size_t)p * a->ld_gate], beta = a->beta[(size_t)p * a->ld_gate];
-            const float  u = k__delta_dot_ref(a->s + c, a->ld_s, k, a->d_k), x = beta * fmaf(-decay, u, a->v[(size_t)p * a->ld_v + (size_t)c]);
-            if (p >= a->fold)
-                a->o[(size_t)(p - a->fold) * a->ld_o + (size_t)c] =
-                    fmaf(x, k_dot_ref(k, q, a->d_k), decay * k__delta_dot_ref(a->s + c, a->ld_s, q, a->d_k));
-            if (a->peek && p == a->n_pos - 1) break;
-            for (int j = 0; j < a->d_k; j++) {
-                float *s = a->s + (size_t)j * a->ld_s + c;
-                *s = fmaf(k[j], x, decay * *s);
-            }
+/* Columns from `first` on. */
+static void k__delta_ref(const k_delta_args *a, int first) {
+    for (int p = 0; first < a->n && p < a->n_pos; p++) {
+        const k__delta_at at = k__delta_position(a, p, k_dot_ref);
+        for (int c = first; c < a->n; c++) {
+            float      *s = a->s + c;
+            const float u = k__delta_dot_ref(s, a->ld_s, at.k, a->d_k), x = at.beta * fmaf(-at.decay, u, at.v[c]);
+            if (at.out) a->o[(size_t)(p - a->fold) * a->ld_o + (size_t)c] = fmaf(x, at.kq, at.decay * k__delta_dot_ref(s, a->ld_s, at.q, a->d_k));
+            if (a->peek && p == a->n_pos - 1) continue;
+            for (size_t j = 0; j < (size_t)a->d_k; j++) s[j * a->ld_s] = fmaf(at.k[j], x, at.decay * s[j * a->ld_s]);
         }
+    }
 }
 
 static void k_delta_ref(const k_delta_args *a) { k__delta_ref(a, 0); }
@@ -2311,23 +2324,6 @@ static K_VEC_AVX2 void k_conv_avx2(const float *const *x, const float *w, const 
             k__put_avx2(y + (size_t)t * ldy + c, m, n - c, silu ? k__act_avx2(K_SILU, sum) : sum);
         }
     }
-}
-
-/* The parts of a position that a pass over the state uses. */
-typedef struct {
-    const float *q, *k, *v;
-    float        decay, beta, kq;                     /* kq: k . q */
-    bool         out;                                 /* o is wanted */
-} k__delta_at;
-
-typedef float k__dot_fn(const float *, const float *, int);
-
-K__BODY k__delta_at k__delta_position(const k_delta_args *a, int p, k__dot_fn *dot) {
-    const float *k = a->k + (size_t)p * a->ld_qk;
-    const bool   out = p >= a->fold;
-    const float *q = out ? a->q + (size_t)p * a->ld_qk : k;
-    return (k__delta_at){q, k, a->v + (size_t)p * a->ld_v, a->decay[(size_t)p * a->ld_gate], a->beta[(size_t)p * a->ld_gate],
-                         out ? dot(k, q, a->d_k) : 0, out};
 }
 
 /* Rows [j, j + 4) of eight columns: changes them by x where `change`, then adds their products with k and q of `next` to u and w. */
@@ -2923,8 +2919,8 @@ typedef struct {
     int          n, row[K_ATTN_GROUP], lo[K_ATTN_GROUP], hi[K_ATTN_GROUP];
     const float *q[K_ATTN_GROUP];
     float       *o[K_ATTN_GROUP], m[K_ATTN_GROUP], l[K_ATTN_GROUP], c[K_ATTN_GROUP];
-    float        slope[K_ATTN_GROUP];           /* with a->slopes, */
-    int          far[K_ATTN_GROUP];             /* how far the tile begins behind the row's own position; negative: before it */
+    float        slope[K_ATTN_GROUP];           /* where there are slopes */
+    int          far[K_ATTN_GROUP];             /* the first position of the tile minus the row's own one */
 } k__attn_rows;
 
 /* Converts n_pos positions of n values, stride bytes apart, into rows ld floats apart. */
@@ -7569,7 +7565,6 @@ K_PUBLIC float k_sigmoid(float x) { return k__act_ref(K_SIGMOID, x); }
 K_PUBLIC float k_softplus(float x) { return k__softplus(x); }
 K_PUBLIC float k_expf(float x) { return k__exp_ref(x); }
 K_PUBLIC void  k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }
-K_PUBLIC void  k_swiglu(float *gate, const float *up, int n) { g_k_level->activate(K_SILU, gate, up, n); }
 K_PUBLIC void  k_activate(k_act_fn fn, float *x, const float *up, int n) { g_k_level->activate(fn, x, up, n); }
 K_PUBLIC void  k_swiglu_clip(float *gate, const float *up, float limit, float alpha, int n) {
     g_k_level->swiglu_clip(gate, up, limit, alpha, n);
