@@ -443,7 +443,7 @@ static void t_kv_bounds(void) {
         }
         kv_seq   *s[2] = {kv_seq_new(kv), kv_seq_new(kv)};
         const int all = rows[i].load.seqs ? kv->max_blocks * rows[i].block / rows[i].load.seqs : 0;
-        for (int to = 0; to + rows[i].load.rows <= all && to < 400; to += rows[i].load.rows)   /* every group has blocks for all of them */
+        for (int to = 0; all && to + rows[i].load.rows <= all && to < 400; to += rows[i].load.rows)   /* every group has blocks for all of them */
             for (int q = 0; q < rows[i].load.seqs; q++) CHECKF(kv_reserve(s[q], to + rows[i].load.rows), "row %zu: %d positions", i, to);
         kv_seq_free(s[0]);
         kv_seq_free(s[1]);
