@@ -24597,9 +24597,11 @@ static const float *dev__raw(const dev *dv, const dev_op *op, const dev_walk *w,
     return t < 0 || !w->in ? NULL : dev__ring(w->st, w->in, t);
 }
 
+enum { DEV_DELTA_ROWS = 32 };                         /* positions whose vectors are computed together */
+
 /* y = the convolution of n channels from `ch` on, for `rows` positions from t on, ld values apart. */
 static void dev__convolve(const dev *dv, const dev_op *op, const dev_walk *w, int t, int rows, int ch, int n, bool silu, float *y, size_t ld) {
-    const float *x[DEV_LOG + DEV_TAPS];
+    const float *x[DEV_DELTA_ROWS + DEV_TAPS];
     const int    taps = w->st->taps;
     for (int i = 0; i < rows + taps - 1; i++) {
         const float *raw = dev__raw(dv, op, w, t - taps + 1 + i);
@@ -24617,8 +24619,6 @@ static void dev__conv(const dev *dv, const dev_op *op, int r) {
     const dev_walk   w = dev__walk(dv, op, b->seq[row]);
     dev__convolve(dv, op, &w, b->pos[row], 1, 0, op->n, false, dev__out(dv, op, 0, r), 0);
 }
-
-enum { DEV_DELTA_ROWS = DEV_LOG };                    /* positions whose vectors are computed together */
 
 /* A task of DEV_DELTA: columns [col, col + cols) of one value head of one sequence. Its vectors have a row for each position. */
 typedef struct {
