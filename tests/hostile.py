@@ -387,8 +387,7 @@ def opened(path):
     heads = [(text(), [take("Q") for _ in range(take("I"))], take("I"), take("Q")) for _ in range(n_tensors)]
     base = -(-at // f.align) * f.align
     for name, dims, t, start in heads:
-        assert t == T_F32, path
-        size = 4
+        size = {T_F32: 4, T_F16: 2}[t]
         for d in dims: size *= d
         f.add(name, dims, t, b[base + start:base + start + size])
     return f
@@ -408,7 +407,8 @@ def family(name, key=None, t=None, v=None):
 
 def resized(name, tensor, dims):
     """A tensor of other sizes."""
-    f, n = family(name), 4
+    f = family(name)
+    n = {T_F32: 4, T_F16: 2}[f.tensor(tensor)["type"]]
     for d in dims: n *= d
     f.tensor(tensor).update(dims=dims, data=bytes(n))
     return f.bytes()
@@ -483,6 +483,50 @@ def families():
         yield "66 %s: %s too" % (m, t), BAD, with_tensor(m, t, dims)
     for m, t in (("gpt-oss", "blk.0.attn_sinks.weight"), ("gpt-oss", "blk.0.ffn_gate_inp.bias"), ("gpt-oss", "blk.0.ffn_down_exps.bias"), ("gpt2", "blk.0.attn_norm.bias"), ("olmo2_window", "blk.0.attn_q_norm.weight"), ("gpt2", "position_embd.weight")):
         for word in (0x7fc00000, 0x7f800000, 0xff800000): yield "67 %s: %s of bits %08x" % (m, t, word), EITHER, filled(m, t, word)
+
+
+def recurrent():
+    for m in ("qwen35", "qwen35_even", "qwen35_mtp", "qwen35moe", "qwen3next", "qwen3next_in", "lfm2", "lfm2_tap4", "lfm2moe"): yield "68 good " + m, GOOD, family(m).bytes()
+    sizes = {"ssm.conv_kernel": (0, 1, 3, 5, 17, 1 << 31), "ssm.state_size": (0, 7, 16, 1025, 1 << 31), "ssm.group_count": (0, 3, 4, 8, 1 << 31), "ssm.time_step_rank": (0, 2, 3, 8, 4097, 1 << 31),
+             "ssm.inner_size": (0, 31, 33, 64, 1 << 20, 1 << 31)}
+    for k in sizes:
+        for v in sizes[k]: yield "68 %s %d" % (k, v), BAD, family("qwen35", k, U32, v).bytes()
+        yield "68 %s missing" % k, BAD, family("qwen35", k, U32, None).bytes()
+        for what, t, v in (("string", STR, "4"), ("negative", I32, -4), ("short", ARR, (U32, [4, 4])), ("long", ARR, (U32, [4] * 4)), ("strings", ARR, (STR, ["4"] * 3))): yield "68 %s: %s" % (k, what), BAD, family("qwen35", k, t, v).bytes()
+    f = family("qwen35")
+    for k in ("state_size", "group_count", "time_step_rank", "inner_size"): f.set("qwen35.ssm." + k, U32, 1024)
+    yield "68 a state of 4 GiB that no tensor has", BAD, f.bytes()
+    for v in (0, 1, 2, 4, 513, 1 << 31): yield "69 full_attention_interval %d" % v, BAD, family("qwen35", "full_attention_interval", U32, v).bytes()
+    for what, t, v in (("one", BOOL, 1), ("number", U32, 1), ("short", ARR, (BOOL, [1] * 2)), ("long", ARR, (BOOL, [1] * 4)), ("others", ARR, (BOOL, [0, 1, 1])), ("none", ARR, (BOOL, [0] * 3)), ("twos", ARR, (U32, [2] * 3)),
+                       ("floats", ARR, (F32, [1.0] * 3)), ("empty", ARR, (BOOL, []))):
+        yield "69 recurrent layers: " + what, BAD, family("qwen35", "attention.recurrent_layers", t, v).bytes()
+    yield "69 recurrent layers as they are", GOOD, family("qwen35", "attention.recurrent_layers", ARR, (U32, [1, 1, 0])).bytes()
+    yield "69 qwen35: a model without attention", GOOD, family("qwen35", "nextn_predict_layers", U32, 1).bytes()
+    for m, v in (("qwen35", 3), ("qwen35", 1 << 31), ("qwen35_mtp", 0), ("qwen35_mtp", 9)): yield "69 %s: nextn_predict_layers %d" % (m, v), BAD, family(m, "nextn_predict_layers", U32, v).bytes()
+    for v in ([2, 1, 2, 0], [2, 1, 1, 1], [2, 1], [1 << 31] * 4): yield "69 sections %s" % v, BAD, family("qwen35", "rope.dimension_sections", ARR, (U32, v)).bytes()
+    for v in (0, 1, 2, 4, 17, 1 << 31): yield "70 l_cache %d" % v, BAD, family("lfm2", "shortconv.l_cache", U32, v).bytes()
+    yield "70 l_cache missing", BAD, family("lfm2", "shortconv.l_cache", U32, None).bytes()
+    for v in ([0, 1, 0], [0, 1, 0, 1, 0], [0] * 4, [1, 0, 1, 0], [0, 3, 0, 1], [0, 1 << 31, 0, 1], []): yield "70 head_count_kv %s" % v, BAD, family("lfm2", "attention.head_count_kv", ARR, (U32, v)).bytes()
+    for v in (0, 1): yield "70 head_count_kv %d" % v, BAD, family("lfm2", "attention.head_count_kv", U32, v).bytes()
+    for v in (0, 3, 1 << 31): yield "70 leading_dense_block_count %d" % v, BAD, family("lfm2moe", "leading_dense_block_count", U32, v).bytes()
+    for word in (0x7fc00000, 0xffc00000, 0x7f800000, 0xff800000, 0x3f800000): yield "71 decay of bits %08x" % word, BAD, filled("qwen35", "blk.0.ssm_a", word)
+    yield "71 a decay that forgets nothing", GOOD, filled("qwen35", "blk.0.ssm_a", 0x80000000)
+    for word in (0x7fc00000, 0x7f800000, 0xff800000): yield "71 step of bits %08x" % word, BAD, filled("qwen35", "blk.1.ssm_dt.bias", word)
+    for word in (0x7fc00000, 0x7f800000, 0xff7fffff):
+        for m, t in (("qwen35", "blk.0.ssm_conv1d.weight"), ("qwen35", "blk.0.attn_qkv.weight"), ("qwen35", "blk.0.ssm_norm.weight"), ("lfm2", "blk.0.shortconv.conv.weight"), ("lfm2", "blk.0.shortconv.in_proj.weight")):
+            yield "71 %s: %s of bits %08x" % (m, t, word), EITHER, filled(m, t, word)
+    for m, t, dims in (("qwen35", "blk.0.ssm_conv1d.weight", [3, 64]), ("qwen35", "blk.0.ssm_conv1d.weight", [4, 63]), ("qwen35", "blk.0.ssm_conv1d.weight", [64, 4]), ("qwen35", "blk.0.ssm_a", [3]), ("qwen35", "blk.0.ssm_dt.bias", [5]),
+                       ("qwen35", "blk.0.ssm_norm.weight", [32]), ("qwen35", "blk.0.attn_qkv.weight", [32, 63]), ("qwen35", "blk.0.attn_gate.weight", [32, 64]), ("qwen35", "blk.0.ssm_out.weight", [31, 32]),
+                       ("qwen35", "blk.0.ssm_alpha.weight", [32, 3]), ("qwen35", "blk.2.attn_q.weight", [32, 32]), ("qwen3next", "blk.0.ssm_ba.weight", [32, 4]), ("qwen3next_in", "blk.0.ssm_in.weight", [32, 64]),
+                       ("lfm2", "blk.0.shortconv.conv.weight", [3, 31]), ("lfm2", "blk.0.shortconv.conv.weight", [2, 32]), ("lfm2", "blk.0.shortconv.in_proj.weight", [32, 95]), ("lfm2", "token_embd_norm.weight", [31])):
+        yield "72 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
+    for m, t in (("qwen35", "blk.0.ssm_a"), ("qwen35", "blk.0.ssm_dt.bias"), ("qwen35", "blk.0.ssm_conv1d.weight"), ("qwen35", "blk.0.attn_qkv.weight"), ("qwen35", "blk.0.attn_gate.weight"), ("qwen35", "blk.0.ssm_beta.weight"),
+                 ("qwen35", "blk.0.ssm_norm.weight"), ("qwen35", "blk.0.ssm_out.weight"), ("qwen3next", "blk.0.ssm_ba.weight"), ("qwen3next_in", "blk.0.ssm_in.weight"), ("lfm2", "blk.0.shortconv.conv.weight"),
+                 ("lfm2", "blk.0.shortconv.out_proj.weight"), ("lfm2", "token_embd_norm.weight"), ("lfm2moe", "blk.1.exp_probs_b.bias")):
+        yield "72 %s: %s missing" % (m, t), BAD, without_tensor(m, t)
+    for m, t, dims in (("qwen35", "blk.0.ssm_in.weight", [32, 96]), ("qwen3next", "blk.0.ssm_in.weight", [32, 96]), ("qwen35", "blk.0.ssm_ba.weight", [32, 8]), ("qwen35", "blk.2.ssm_a", [4]), ("qwen35", "blk.3.attn_norm.weight", [32]),
+                       ("qwen35_mtp", "blk.99.attn_norm.weight", [32]), ("qwen35", "blk.0.attn_q.weight", [32, 64]), ("lfm2", "blk.1.shortconv.conv.weight", [3, 32]), ("lfm2", "output_norm.weight", [32])):
+        yield "72 %s: %s too" % (m, t), BAD, with_tensor(m, t, dims)
 
 
 def split_parts(n=3, count=None, total=None, nos=None):
@@ -841,7 +885,7 @@ def batch_fault(opt):
 def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
-    groups = (goods, container, tensors, models, families, splits, vocabularies, not_files, grammars, expressions, schemas)
+    groups = (goods, container, tensors, models, families, recurrent, splits, vocabularies, not_files, grammars, expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue
         d = tempfile.mkdtemp(prefix="hostile.")
