@@ -2933,6 +2933,7 @@ static const tok_pre tok_pres[] = {
     {"qwen2 deepseek-r1-qwen megrez hunyuan kormo f2llmv2 stablelm2 solar-open grok-2", 0, {PRE_QWEN2}},
     {"qwen35", 0, {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" PRE_SPACES}},
     {"gpt-4o llama4 minimax-m2 kanana2 talkie", 0, {PRE_GPT4O}},
+    {"granite-embed-multi-97m", PRE_WHOLE, {PRE_GPT4O}},
     {"tekken", PRE_BOS | PRE_WHOLE, {PRE_CASED("") "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" PRE_SPACES}},
     {"kimi-k2",
      0,
@@ -2974,7 +2975,7 @@ static const tok_pre tok_pres[] = {
       PRE_CASED(PRE_ABBR "?") "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" PRE_SPACES}},
     {"bloom gpt3-finnish poro-chat", 0, {PRE_BLOOM}},
     {"viking", 0, {PRE_BLOOM, "\\p{N}"}},
-    {"gemma4", PRE_BOS | PRE_RAW, {NULL}},
+    {"gemma4 granite-embed-multi-311m", PRE_BOS | PRE_RAW, {NULL}},
     {"sarvam-moe", PRE_RAW, {NULL}},
 };
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The tokenizers bert and t5 beside those of transformers: vocabularies trained here, and those of a folder, on random texts.
+"""The tokenizers bert, t5 and gemma4 beside those of transformers and tokenizers: vocabularies trained here, and those of a folder, on random texts.
     make tokens                                    # PYTHON needs transformers, tokenizers, sentencepiece and gguf
     python3 tests/tokens.py build/test/judge --texts 3000 --seed 2 --peers ../llama.cpp/models
 A line for each vocabulary: texts, texts with the same tokens, and for t5 how many differ from SentencePiece's own tokens, which normalise without regard for
 grapheme clusters. --peers: a folder with ggml-vocab-NAME.gguf, .inp and .out; vocabularies of other kinds are passed over.
 Exit 1 if a text has other tokens."""
-import argparse, glob, io, os, random, subprocess, sys, tempfile
+import argparse, glob, io, json, os, random, re, subprocess, sys, tempfile
 
 import gguf
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
-from tokenizers import BertWordPieceTokenizer
+from tokenizers import BertWordPieceTokenizer, Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import BertTokenizer, T5Tokenizer, XLMRobertaTokenizer
 
 SPACE = "\u2581"
@@ -158,6 +158,40 @@ def unigram(kind, proto, path):
     return lambda s: t.encode(s, add_special_tokens=False), lambda s: [ids["unk"] if i == sp.unk_id() else place[sp.id_to_piece(i)] for i in sp.encode(s)]
 
 
+def train_raw(lines, size):
+    """gemma4: tokens with U+2581 for a space, merges between characters, runs of newlines, a token for each byte. Returns tokens and merges."""
+    t = Tokenizer(models.BPE())
+    t.normalizer = normalizers.Replace(" ", SPACE)
+    t.pre_tokenizer = pre_tokenizers.Split(Regex("[^" + SPACE + "]" + SPACE), "merged_with_previous")      # shorter words train faster
+    t.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=size, min_frequency=2, show_progress=False, special_tokens=["<pad>", "<eos>", "<bos>", "<unk>"]))
+    runs = ["\n" * i for i in range(1, 9)]
+    merges = [("\n" * i, "\n" * j) for i in range(1, 8) for j in range(1, 9 - i)] + [tuple(m) for m in json.loads(t.to_str())["model"]["merges"]]
+    learnt = [x for x in sorted(t.get_vocab(), key=t.get_vocab().get) if x not in runs]
+    return learnt[:4] + ["<0x%02X>" % b for b in range(256)] + runs + learnt[4:], merges
+
+
+def write_raw(path, tokens, merges):
+    w = writer(path, "gemma4")
+    w.add_token_list(tokens)
+    w.add_token_types([3, 3, 3, 2] + [6] * 256 + [1] * (len(tokens) - 260))
+    w.add_token_merges([a + " " + b for a, b in merges if a[0] != "\n"])                                  # newlines: the converter of the peers loses them
+    w.add_pad_token_id(0), w.add_eos_token_id(1), w.add_bos_token_id(2), w.add_unk_token_id(3)
+    finish(w)
+
+
+def raw_oracle(tokens, merges):
+    """Of bytes: an invalid byte and each byte of U+2581 are byte tokens here, which the library cannot say; the texts between them are the library's."""
+    t = Tokenizer(models.BPE({x: i for i, x in enumerate(tokens)}, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    t.normalizer = normalizers.Replace(" ", SPACE)
+
+    def encode(text):
+        out = []
+        for i, part in enumerate(re.split("([\udc80-\udcff" + SPACE + "])", text.decode("utf-8", "surrogateescape"))):
+            out += [4 + b for b in part.encode("utf-8", "surrogateescape")] if i % 2 else t.encode(part, add_special_tokens=False).ids
+        return out
+    return encode
+
+
 # --- llmrun's tokens ---
 
 class Judge:
@@ -175,10 +209,15 @@ class Judge:
         self.p.wait()
 
 
-def compare(name, program, path, texts, oracle, other=None):
+def replaced(text):
+    """What a normalising tokenizer reads."""
+    return text.decode("utf-8", "replace")
+
+
+def compare(name, program, path, texts, oracle, other=None, reads=replaced):
     judge, same, apart, shown = Judge(program, path), 0, 0, 0
     for t in texts:
-        s = t.decode("utf-8", "replace")
+        s = reads(t)
         got, want = judge(t), oracle(s)
         same += got == want
         if other and got == want: apart += other(s) != want
@@ -202,6 +241,10 @@ def trained(program, folder, n, rng):
         path = os.path.join(folder, "v.gguf")
         proto = train_unigram(lines, size, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, **more)
         ok &= compare(name, program, path, texts, *unigram(kind, proto, path))
+    for size in 700, 3000:
+        tokens, merges = train_raw(lines, size)
+        write_raw(path, tokens, merges)
+        ok &= compare("gemma4, %d tokens" % len(tokens), program, path, texts, raw_oracle(tokens, merges), reads=bytes)
     return ok
 
 

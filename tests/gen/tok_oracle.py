@@ -2,7 +2,7 @@
 """Ids of the tokenizers library (the reference of the field) for random texts: one kind of pattern of tok_pres each.
     SHARED=../shared python3 tests/gen/tok_oracle.py > tests/data/tok_oracle.txt
     python3 tests/gen/tok_oracle.py --words > tests/data/tok_words.txt
-needs the packages tokenizers and gguf, the second one transformers and sentencepiece too: it writes small vocabularies of bert and t5 into
+needs the packages tokenizers and gguf, the second one transformers and sentencepiece too: it writes small vocabularies of bert, t5 and gemma4 into
 tests/data/tok and the ids that transformers gives to random texts (see tests/tokens.py). The patterns are those of the models' tokenizer.json; patterns of models whose
 vocabulary is not in ../shared run over that of llama-bpe, which tests the cutting all the same."""
 import os, random, sys
@@ -47,6 +47,7 @@ KINDS = [
     ("llama-bpe", "glm4", False, [LLAMA3]),
     ("llama-bpe", "qwen35", False, [ABBR + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|" + SPACES]),
     ("llama-bpe", "gpt-4o", False, [GPT4O]),
+    ("llama-bpe", "granite-embed-multi-97m", True, [GPT4O]),
     ("llama-bpe", "tekken", True, [cased("") + r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|" + SPACES]),
     ("llama-bpe", "kimi-k2", False,
         [r"[\p{Han}]+|" + cased(ABBR + "?", r"&&[^\p{Han}]") + r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + SPACES]),
@@ -144,12 +145,17 @@ def words():
         proto = tokens.train_unigram(lines, size, coverage=.98, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, normalization_rule_tsv=f.name)
         answers[path] = tokens.unigram(name, proto, path)[0]
     os.unlink(f.name)
+    raw, raw_path = tokens.train_raw(lines, 500), "tests/data/tok/gemma4.gguf"
+    tokens.write_raw(raw_path, *raw)
     print("# python3 tests/gen/tok_oracle.py --words > tests/data/tok_words.txt")
-    print("# T: a text in hex. V: a vocabulary. I: the ids that transformers gives to each text in turn, invalid bytes being U+FFFD.")
+    print("# T: a text in hex. V: a vocabulary. I: the ids that transformers, and tokenizers for gemma4, give to each text in turn; invalid bytes are U+FFFD, and bytes for gemma4.")
     for t in texts: print("T", t.hex())
     for path, encode in answers.items():
         print("V", path, "-")
         for t in texts: print("I", *encode(t.decode("utf-8", "replace")))
+    print("V", raw_path, "-")
+    encode = tokens.raw_oracle(*raw)
+    for t in texts: print("I", *encode(t))
 
 
 def main():
