@@ -4483,7 +4483,8 @@ static bool tok__bert_text(tok__run *r, bytes t) {
     return ok && tok__bert_end(r);
 }
 
-/* --- encode: words of unigrams (t5), as transformers does --- */
+/* --- encode: words of unigrams (t5), as transformers does: the map is asked for each grapheme cluster, and every white character of Unicode parts words.
+ * SentencePiece itself asks for the longest key at each place and knows the space alone; texts with several accents on a letter or odd spaces differ. --- */
 
 /* Offers a token of the word from `from` to `to`. The first of several equals stays. */
 static void tok__t5_offer(tok__run *r, size_t from, size_t to, int32_t id, double score) {

@@ -149,6 +149,19 @@ def rerankers():
 
 
 @case
+def encoders_texts():
+    """a text has the vector of the ids that transformers gives to it, those that begin and end it among them"""
+    folder = os.path.join(HERE, "tests", "data", "encoders")
+    with open(os.path.join(folder, "texts.jsonl")) as f:
+        lines = [json.loads(line) for line in f]
+    for model in sorted({r["model"] for r in lines}):
+        texts = [r for r in lines if r["model"] == model]
+        got, want = (batch([{"input": r[key]} for r in texts], model=os.path.join(folder, model)) for key in ("text", "ids"))
+        for i, r in enumerate(texts):
+            same(vectors(got[i + 1]), vectors(want[i + 1]), "%s, %r" % (model, r["text"]))
+
+
+@case
 def encoders_same_bits():
     """a text in an encoder has the same bits alone, among others, with any number of threads and rows of a step, at every level"""
     for name, model, ids, _, _, _ in some(r for r in Encoders().rows if r[0] in ("bert", "modern-bert_q8_0", "jina-bert-v2", "gemma-embedding", "nomic-bert-moe")):
