@@ -40664,8 +40664,10 @@ static void sched__embed_rows(const sched *sc, sched_seq *q) {
         finite = engine_finite(fwd_hidden(f, i), D);
         embed_add(q->text, fwd_hidden(f, i));
     }
-    if (!finite) q->a.finish = GEN_FAILED;
-    else if (q->done == q->n_prompt) q->a.finish = GEN_EMBEDDED, q->a.vec = embed_end(q->text, &q->a.n_vec, &q->a.width);
+    if (finite && q->done < q->n_prompt) return;
+    if (finite) q->a.vec = embed_end(q->text, &q->a.n_vec, &q->a.width);
+    finite = finite && engine_finite(q->a.vec, (size_t)q->a.n_vec * (size_t)q->a.width);   /* what is behind pooling may be damaged too */
+    q->a.finish = finite ? GEN_EMBEDDED : GEN_FAILED;
 }
 
 /* Runs on every thread, each text on one of them. */

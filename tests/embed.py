@@ -6,6 +6,7 @@
 The oracle of what is pooled is Python's arithmetic over the rows of --pooling none; that of a row the logits that the output matrix makes of it.
 """
 import argparse, array, base64, json, math, os, struct, sys, tempfile
+from hostile import ARR, BOOL, F32, STR, U32, family, filled, resized, with_tensor, without_tensor
 from kit import Skip, begin, case, check, equal, finish, jsonl, records, refused, same, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -367,6 +368,44 @@ def refusals():
     refused(run("-m", SMALL, "--embed", "-p", "a", "--format", "csv"), 2, "no form csv", "a form")
     refused(run("-m", SMALL, "--embed", "-p", "word " * 900), 2, r"\d+ tokens.*holds \d+", "a long text")
     refused(run("-m", SMALL, "--embed", "-p", "a", "-o", SMALL), 2, "itself", "the model as output")
+
+
+def broken():
+    """Encoders with one thing changed, and a word of what llmrun says to each."""
+    of = "../encoders/"
+    for model, key, t, v in (("bert", "pooling_type", U32, 5), ("bert", "pooling_type", STR, "cls"), ("bert", "attention.causal", U32, 2), ("bert", "context_length", U32, 97),
+                             ("bert", "context_length", U32, 0), ("bert", "attention.layer_norm_epsilon", F32, 0.0), ("bert", "attention.layer_norm_epsilon", F32, float("nan")),
+                             ("nomic-bert-moe", "moe_every_n_layers", U32, 0), ("nomic-bert-moe", "moe_every_n_layers", U32, 1), ("nomic-bert-moe", "moe_every_n_layers", U32, 1 << 31),
+                             ("nomic-bert-moe", "moe_every_n_layers", None, None), ("nomic-bert-moe", "expert_used_count", U32, 5), ("jina-bert-v2", "attention.max_alibi_bias", F32, 4.0),
+                             ("jina-bert-v2", "attention.head_count", U32, 5), ("modern-bert", "hidden_activation", STR, "mish"), ("modern-bert", "hidden_activation", U32, 1),
+                             ("modern-bert", "attention.sliding_window_pattern", U32, 513), ("modern-bert", "attention.sliding_window_pattern", ARR, (BOOL, [1])),
+                             ("modern-bert", "attention.sliding_window", U32, 1 << 31), ("modern-bert", "rope.freq_base_swa", F32, -1.0), ("modern-bert_rank", "classifier.output_labels", ARR, (STR, [])),
+                             ("modern-bert_rank", "classifier.output_labels", U32, 2), ("modern-bert_rank", "classifier.output_labels", ARR, (STR, ["a"] * 600))):
+        yield key + "|position_embd.weight is 16 x 96|multiple of 5 heads", family(of + model, key, t, v).bytes()
+    for model, tensor in (("bert", "token_embd_norm.weight"), ("bert", "position_embd.weight"), ("bert", "blk.1.attn_output_norm.weight"), ("bert", "blk.2.layer_output_norm.weight"),
+                          ("nomic-bert-moe", "blk.1.ffn_gate_inp.weight"), ("jina-bert-v2_split", "blk.0.ffn_gate.weight"), ("jina-bert-v2", "blk.0.ffn_up.weight"),
+                          ("modern-bert", "blk.1.attn_norm.weight"), ("modern-bert", "output_norm.weight"), ("gemma-embedding_dense", "dense_3.weight")):
+        yield tensor + "|ffn_gate.weight is missing", without_tensor(of + model, tensor)
+    for model, tensor, dims in (("bert", "token_types.weight", [15, 2]), ("bert", "position_embd.weight", [16, 95]), ("bert", "blk.0.attn_output_norm.bias", [8]),
+                                ("jina-bert-v2", "blk.0.ffn_up.weight", [24, 33]), ("gemma-embedding_dense", "dense_2.weight", [16, 25]), ("bert_rank", "cls.output.weight", [16, 2]),
+                                ("modern-bert_rank", "cls.output.bias", [1]), ("modern-bert_rank", "cls.norm.weight", [17])):
+        yield tensor + "|ffn_gate.weight is missing", resized(of + model, tensor, dims)
+    for model, tensor, dims in (("bert", "output_norm.weight", [16]), ("bert", "blk.0.ffn_gate.weight", [16, 32]), ("modern-bert", "blk.0.attn_norm.weight", [16]),
+                                ("modern-bert", "token_types.weight", [16, 2]), ("nomic-bert-moe", "blk.1.ffn_gate_exps.weight", [16, 16, 4]), ("bert", "dense_2.weight", [16, 16])):
+        yield tensor, with_tensor(of + model, tensor, dims)
+    for model, tensor in (("bert", "blk.0.ffn_up.weight"), ("bert", "token_types.weight"), ("gemma-embedding_dense", "dense_2.weight"), ("modern-bert_rank", "cls.norm.weight")):
+        for word in (0x7fc00000, 0x7f800000):
+            yield "NaN", filled(of + model, tensor, word)
+
+
+@case
+def broken_encoders():
+    """an encoder with a key or a tensor that is wrong, missing or too much is refused in one line that names it; a NaN is no vector"""
+    Encoders()
+    for word, data in broken():
+        model = put("broken.gguf", data)
+        more = ("--pooling", "rank") if b"cls.output.weight" in data else ()
+        refused(run("-m", model, "--embed", "-p", "a b", "-q", *more), 2, word, word)
 
 
 if __name__ == "__main__":
