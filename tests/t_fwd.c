@@ -576,6 +576,20 @@ static void t_break_part(t_rig *r) {
 }
 static void t_break_local(t_rig *r) { r->m.hp.layer[0].rope = r->m.hp.layer[5].rope; }
 static void t_break_no_rope(t_rig *r) { r->m.hp.layer[0].n_rot = 0; }
+static void t_break_decay(t_rig *r) { r->m.layer[0].vec[W_REC_DECAY] = r->m.layer[1].vec[W_REC_DECAY]; }
+static void t_break_step(t_rig *r) { r->m.layer[0].vec[B_REC_STEP] = r->m.layer[1].vec[B_REC_STEP]; }
+static void t_break_gates(t_rig *r) { r->m.layer[0].mat[W_REC_BETA] = r->m.layer[0].mat[W_REC_ALPHA]; }
+static void t_break_taps(t_rig *r) { r->m.layer[0].vec[W_REC_TAPS] = r->m.layer[2].vec[W_REC_TAPS]; }
+static void t_break_out_norm(t_rig *r) { r->m.layer[0].vec[W_REC_NORM] = r->m.layer[1].vec[W_REC_NORM]; }
+static void t_break_choice(t_rig *r) {
+    for (int il = 0; il < r->m.hp.n_layer; il++) r->m.layer[il].vec[B_ROUTER_CHOICE] = NULL;
+}
+static void t_break_value_heads(t_rig *r) {
+    static arch_desc other;
+    other = *r->m.hp.desc;
+    other.traits ^= A_DELTA_GROUPED;
+    r->m.hp.desc = &other;
+}
 static void t_fwd_faults(void) {
     static const struct {
         const char *model, *fault;
@@ -600,6 +614,10 @@ static void t_fwd_faults(void) {
         {"phi3", "two dimensions fewer rotate", t_break_part}, {"mistral3", "the temperature changes later", t_break_temper},
         {"granite", "2 % more of each block", t_break_residual_scale}, {"smollm3", "no rotation in one layer", t_break_no_rope},
         {"starcoder2", "the mean stays", t_break_mean},       {"gpt2", "no output bias", t_break_bias},
+        {"qwen35", "another layer's decay", t_break_decay},   {"qwen35", "another layer's steps", t_break_step},
+        {"qwen35", "alpha for beta", t_break_gates},          {"qwen35", "value heads grouped", t_break_value_heads},
+        {"qwen3next", "value heads tiled", t_break_value_heads}, {"qwen35", "another layer's norm of heads", t_break_out_norm},
+        {"lfm2", "another layer's convolution", t_break_taps}, {"lfm2moe", "no bias of the choice", t_break_choice},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         t_tiny   t;
@@ -653,5 +671,5 @@ static const t_case t_fwd_cases[] = {
     {"fwd segments", "more threads than K/V heads share the positions of one row: the same bits at any depth, with windows", t_fwd_segments},
     {"fwd greedy", "greedy ids of the framework", t_fwd_greedy},
     {"fwd asking", "logits only for rows that ask", t_fwd_asking},
-    {"fwd faults", "each of 39 faults is caught by the golden logits", t_fwd_faults},
+    {"fwd faults", "each of 47 faults is caught by the golden logits", t_fwd_faults},
 };
