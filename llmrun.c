@@ -1638,7 +1638,7 @@ static void pool_free(pool *p) {
  * of versions 1 and 2 counted a final NUL into every string for a while (llama.cpp issue 2836); the Python writer
  * never did. The first key of a file shows which of them wrote it.
  * Public: gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_drop_pages, gguf_fingerprint, gguf_find, gguf_tensor_find, gguf_get_*,
- * gguf_arr_u64, gguf_strs_*, gguf_bad, gguf_refuse, gguf_file_kind, gguf_type_name.
+ * gguf_arr_u64, gguf_arr_f32, gguf_strs_*, gguf_bad, gguf_refuse, gguf_file_kind, gguf_type_name.
  * Opens: gguf_file, gguf_kv, gguf_strs, gguf_tensor. */
 
 enum { GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STR, GGUF_ARR,
@@ -2085,6 +2085,12 @@ static bool gguf_arr_u64(const gguf_kv *kv, uint64_t i, uint64_t *out) {
     if (!gguf__int_at(kv->elem, kv->data + i * gguf__types[kv->elem].bytes, true, &v) || v.neg) return false;
     *out = v.mag;
     return true;
+}
+
+/* Element i of an array of floats. False: no such array, no such element, or NaN. */
+static bool gguf_arr_f32(const gguf_kv *kv, uint64_t i, float *out) {
+    if (kv->type != GGUF_ARR || i >= kv->count) return false;
+    return gguf__float_at(kv->elem, kv->data + i * gguf__types[kv->elem].bytes, out) && !isnan(*out);
 }
 
 /* The strings of an array of strings; none if it holds something else. */
@@ -24197,7 +24203,7 @@ typedef struct {
 typedef enum {
     DEV_EMBED, DEV_ANGLES, DEV_NORM, DEV_BIAS, DEV_ADD, DEV_SCALE, DEV_CAP, DEV_TEMPER, DEV_PICK, DEV_ROPE, DEV_HADAMARD, DEV_STORE, DEV_ATTEND,
     DEV_FORM, DEV_MATMUL, DEV_WATCH, DEV_ACTIVATE, DEV_ROUTE, DEV_GROUP, DEV_MIX, DEV_GATE, DEV_ADD_SCALED,
-    DEV_MUL, DEV_CONV, DEV_DELTA, DEV_KEEP, DEV_KINDS
+    DEV_MUL, DEV_CONV, DEV_DELTA, DEV_KEEP, DEV_SPARSE, DEV_BLEND, DEV_CORRECT, DEV_RAISE, DEV_LEVEL, DEV_KINDS
 } dev_kind;
 
 typedef enum { NORM_RMS, NORM_LAYER, NORM_L2 } dev_norm;          /* x / its root mean square; (x - mean) / its deviation; x / its length */
@@ -24221,6 +24227,8 @@ typedef struct {
         struct { const dev_mat *mat; bool by_pos; } embed;        /* its rows stand for positions, not tokens */
         struct { dev_norm kind; const float *bias; } norm;        /* bias: [n], NULL: none */
         struct { float length; } temper;              /* positions after which the temperature rises */
+        struct { int to; } level;                     /* where its output begins */
+        struct { int active; } streams;               /* the stream that blocks read */
         struct { int stride, at, to; } pick;          /* values of a head in in[0]; where the wanted ones begin there; where those of out do */
         dev_act act;                                  /* DEV_ACTIVATE */
         struct { const double *freq; int at; } angles;/* radians per position; where they begin in a row */
@@ -24370,8 +24378,12 @@ static void dev__add(const dev *dv, const dev_op *op, int r) {
     k_axpy(y, b, op->scale, op->n);
 }
 
-/* out *= scale. */
-static void dev__scale(const dev *dv, const dev_op *op, int r) { k_scale(dev__out(dv, op, 0, r), op->scale, op->n); }
+/* out *= vec, or scale where there is none. */
+static void dev__scale(const dev *dv, const dev_op *op, int r) {
+    float *y = dev__out(dv, op, 0, r);
+    if (op->vec) k_mul(y, y, op->vec, op->n);
+    else k_scale(y, op->scale, op->n);
+}
 
 /* out = scale * tanh(out / scale). */
 static void dev__cap(const dev *dv, const dev_op *op, int r) { k_cap(dev__out(dv, op, 0, r), op->scale, op->n); }
@@ -24387,6 +24399,66 @@ static void dev__pick(const dev *dv, const dev_op *op, int r) {
     const float *x = dev__in(dv, op, 0, r) + op->pick.at;
     float       *y = dev__out(dv, op, 0, r) + op->pick.to;
     for (int h = 0; h < op->n_head; h++) memcpy(y + (size_t)h * (size_t)op->n, x + (size_t)h * (size_t)op->pick.stride, (size_t)op->n * sizeof *y);
+}
+
+/* --- of models with several streams (AltUp: Baykal et al. 2023, with the sparse gates of Gemma 3n). A row has n_head streams of n values --- */
+
+/* Mean and standard deviation of n values. */
+static void dev__spread(const float *x, int n, double *mean, double *deviation) {
+    double sum[8] = {0}, sq[8] = {0};
+    for (int i = 0; i < n; i++) sum[i % 8] += (double)x[i];
+    *mean = (((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]))) / n;
+    for (int i = 0; i < n; i++) sq[i % 8] += ((double)x[i] - *mean) * ((double)x[i] - *mean);
+    *deviation = sqrt((((sq[0] + sq[1]) + (sq[2] + sq[3])) + ((sq[4] + sq[5]) + (sq[6] + sq[7]))) / n);
+}
+
+/* out = what out has above its mean and `scale` standard deviations; 0 below. */
+static void dev__sparse(const dev *dv, const dev_op *op, int r) {
+    float *y = dev__out(dv, op, 0, r);
+    double mean, deviation;
+    dev__spread(y, op->n, &mean, &deviation);
+    const float least = (float)(mean + (double)op->scale * deviation);
+    for (int i = 0; i < op->n; i++) y[i] = y[i] > least ? y[i] - least : 0;
+}
+
+/* out: each stream of in[0] plus a sum of all, by the coefficients [n_head][n_head] in[1]. */
+static void dev__blend(const dev *dv, const dev_op *op, int r) {
+    const float *x = dev__in(dv, op, 0, r), *c = dev__in(dv, op, 1, r);
+    float       *y = dev__out(dv, op, 0, r);
+    memcpy(y, x, (size_t)op->n * (size_t)op->n_head * sizeof *y);
+    for (int i = 0; i < op->n_head; i++)
+        for (int k = 0; k < op->n_head; k++) k_axpy(y + i * op->n, x + k * op->n, c[i * op->n_head + k], op->n);
+}
+
+/* out: each stream of in[0] plus (1 + its coefficient of in[2]) times what in[1] has more than the active one. */
+static void dev__correct(const dev *dv, const dev_op *op, int r) {
+    const int    a = op->streams.active * op->n;
+    const float *x = dev__in(dv, op, 0, r), *c = dev__in(dv, op, 2, r);
+    float       *y = dev__out(dv, op, 0, r), *more = y + a;
+    memcpy(more, dev__in(dv, op, 1, r), (size_t)op->n * sizeof *more);
+    k_axpy(more, x + a, -1, op->n);
+    for (int i = 0; i < op->n_head; i++) {
+        if (i * op->n == a) continue;
+        memcpy(y + i * op->n, x + i * op->n, (size_t)op->n * sizeof *y);
+        k_axpy(y + i * op->n, more, c[i] + 1, op->n);
+    }
+    k_scale(more, c[op->streams.active] + 1, op->n);
+    k_add(more, more, x + a, op->n);
+}
+
+/* out: every stream but the first grows by in[0]. */
+static void dev__raise(const dev *dv, const dev_op *op, int r) {
+    float *y = dev__out(dv, op, 0, r);
+    for (int i = 1; i < op->n_head; i++) k_add(y + i * op->n, y + i * op->n, dev__in(dv, op, 0, r), op->n);
+}
+
+/* out = in[0], scaled to the root mean square of in[1]; the mean square of in[0] counts as 1e-5 at least. */
+static void dev__level(const dev *dv, const dev_op *op, int r) {
+    const float *x = dev__in(dv, op, 0, r), *like = dev__in(dv, op, 1, r);
+    float       *y = dev__out(dv, op, 0, r) + op->level.to;
+    const float  now = k_dot(x, x, op->n) / (float)op->n, want = k_dot(like, like, op->n) / (float)op->n;
+    if (y != x) memcpy(y, x, (size_t)op->n * sizeof *y);
+    k_scale(y, sqrtf(want) / sqrtf(now > 1e-5f ? now : 1e-5f), op->n);
 }
 
 /* out: the heads rotated by the angles in[0]. */
@@ -24562,6 +24634,7 @@ static void dev__attend_apart(dev *dv, const dev_op *op) {
 /* --- recurrent layers: each position changes a state, which a slot of the cache keeps for the sequence --- */
 
 enum { DEV_TAPS = K_CONV_TAPS };                      /* most taps of a convolution */
+enum { DEV_STREAMS = 16 };                            /* most streams of a row */
 
 /* The way of one sequence through a step, in one layer: positions [at, p) are in the log of its slot, [p, end) are rows of the batch. */
 typedef struct {
@@ -24961,6 +25034,11 @@ static const dev_kind_row dev_kinds[DEV_KINDS] = {
     [DEV_GATE]       = {"gate",       dev__gate,       NULL,              NULL},
     [DEV_ADD_SCALED] = {"add scaled", dev__add_scaled, NULL,              NULL},
     [DEV_MUL]        = {"mul",        dev__mul_rows,   NULL,              NULL},
+    [DEV_SPARSE]     = {"sparse",     dev__sparse,     NULL,              NULL},
+    [DEV_BLEND]      = {"blend",      dev__blend,      NULL,              NULL},
+    [DEV_CORRECT]    = {"correct",    dev__correct,    NULL,              NULL},
+    [DEV_RAISE]      = {"raise",      dev__raise,      NULL,              NULL},
+    [DEV_LEVEL]      = {"level",      dev__level,      NULL,              NULL},
     [DEV_CONV]       = {"conv",       dev__conv,       dev__row_tasks,    NULL},
     [DEV_DELTA]      = {"delta",      dev__delta,      dev__delta_tasks,  dev__delta_cost},
     [DEV_KEEP]       = {"keep",       dev__keep,       NULL,              NULL},
@@ -24995,6 +25073,7 @@ static int dev__width(const dev_op *op) {
     case DEV_GATE: return 1;
     case DEV_PICK: return op->pick.to + op->n * op->n_head;
     case DEV_MUL: return op->mul.to + op->n;
+    case DEV_LEVEL: return op->level.to + op->n;
     default: return op->n * (op->n_head ? op->n_head : 1);
     }
 }
@@ -25355,6 +25434,10 @@ enum {
     A_FIRST_BARE = 1 << 29,                           /* the first layer has no norm before attention */
     A_EITHER_UP = 1 << 30,                            /* ffn_up may hold the rows of the gate before its own */
     A_SOME_EXPERTS = 1ll << 31,                       /* some layers have experts: the second of every moe_every_n_layers */
+    A_VALUE_NORM = 1ll << 32,                         /* RMS norm of each value head, without a gain; without attn_v, values are keys before their norm */
+    A_BY_LAYER = 1ll << 33,                           /* a token has a further embedding for each layer; late layers read earlier keys and values */
+    A_BESIDE = 1ll << 34,                             /* experts run beside the dense feed-forward; their router has a norm of its own */
+    A_ALTUP = 1ll << 35,                              /* several streams (AltUp), a low-rank layer beside attention (LAuReL), sparse gates */
 };
 
 /* What is not said here is 0: none. */
@@ -25370,6 +25453,7 @@ typedef struct {
     int         plain_every;                          /* of so many layers the last has no RoPE */
     float       base_local;                           /* base of RoPE in layers with a window; 0: as in the others */
     int         wide_scale;                           /* in models of so many layers attention scores are as for heads of n_embd / n_head values */
+    float       attn_scale;                           /* factor on scores; 0: 1 / sqrt(values of a head) */
 } arch_desc;
 
 static const arch_desc arch_table[] = {
@@ -25417,6 +25501,11 @@ static const arch_desc arch_table[] = {
     {"lfm2",     "LFM2 350M to 2.6B",                                              ROPE_HALVES, .traits = A_PRE_NORM | A_DENSE | A_QK_NORM | A_SHORT_CONV},
     {"lfm2moe",  "LFM2 8B-A1B, 24B-A2B",                                           ROPE_HALVES,
      .traits = A_PRE_NORM | A_QK_NORM | A_TOPK_NORM | A_SHORT_CONV | A_CHOICE_BIAS},
+    {"gemma4",   "Gemma 4: E2B, E4B, 26B-A4B, 31B",                                ROPE_HALVES,
+     .traits = A_PRE_NORM | A_POST_NORM | A_QK_NORM | A_TOPK_NORM | A_ROOT_EMBD | A_LOCAL_ROPE | A_VALUE_NORM | A_BY_LAYER | A_BESIDE, .act = ACT_GELU, .window_every = 6, .attn_scale = 1},
+    {"gemma3n",  "Gemma 3n: E2B, E4B",                                             ROPE_HALVES,
+     .traits = A_PRE_NORM | A_POST_NORM | A_DENSE | A_QK_NORM | A_ROOT_EMBD | A_LOCAL_ROPE | A_VALUE_NORM | A_BY_LAYER | A_ALTUP, .act = ACT_GELU, .window_every = 5, .final_cap = 30,
+     .base_local = 10000, .attn_scale = 1},
 };
 enum { ARCH_COUNT = sizeof arch_table / sizeof arch_table[0] };
 
@@ -25439,7 +25528,7 @@ static int arch_scaling_of(bytes name) {
 typedef enum { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_RANK, POOLINGS } arch_pooling;
 
 typedef enum { MIX_ATTN, MIX_DELTA, MIX_CONV } arch_mixer;        /* how a position reads earlier positions: attention, gated delta net, short convolution */
-typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS } arch_ffn;
+typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS, FFN_BESIDE } arch_ffn;      /* FFN_BESIDE: a dense one and experts */
 
 /* Sizes of a recurrent mixer. Its convolution runs over `width` channels; n_v 0: there is nothing behind it. */
 typedef struct { int taps, width, n_k, n_v, d_k, d_v; } arch_rec;   /* taps and channels of the convolution; heads of keys and values, their sizes */
@@ -25459,6 +25548,7 @@ typedef struct {
     bool  gated;                                      /* the query projection holds a gate behind each head */
     bool  recurrent;                                  /* by the pattern of layers: a gated delta net */
     int   n_ff;                                       /* width of the dense feed-forward, 0: none */
+    float sparse;                                     /* gates below their mean and so many deviations are cut off; -INFINITY: none is */
     int   n_expert, n_expert_used, n_ff_exp;          /* experts; used for a row; width of each. 0: none */
     int   n_ff_shexp;                                 /* width of the shared expert, 0: none */
     arch_rec rec;                                     /* of a recurrent layer; width 0: it has keys and values */
@@ -25500,6 +25590,10 @@ typedef struct arch_hparams {
     float  temper;                                    /* queries grow by temper * log(1 + whole temper_length before them); 0: they do not */
     int    temper_length;
     float  base_local;                                /* base of RoPE in layers with a window */
+    int    hd_k_local, hd_v_local, n_rot_local;       /* values of a head in layers with a window, rotated ones; 0: as in the others */
+    int    n_shared;                                  /* so many layers at the end read keys and values of earlier ones */
+    int    n_embd_layer;                              /* width of the embeddings for each layer, 0: none */
+    int    n_stream, active;                          /* streams (AltUp), 0: one; the one that blocks read */
     int    n_rope;
     arch_rope_hp   rope[ARCH_ROPES];                  /* [n_rope] */
     arch_layer_hp *layer;                             /* [n_layer] */
@@ -25514,7 +25608,8 @@ enum {
     ARCH_MAX_EXPERTS = 1024,
     ARCH_MAX_CLASSES = 512,
     ARCH_MAX_VOCAB = 1 << 24,
-    ARCH_MAX_TAPS = DEV_TAPS
+    ARCH_MAX_TAPS = DEV_TAPS,
+    ARCH_MAX_STREAMS = DEV_STREAMS
 };
 
 static void arch_drop(arch_hparams *hp) {
@@ -25562,6 +25657,7 @@ enum {                                                /* flags of a key */
     H_ZERO = 2,                                       /* 0 in an array: the layer has none */
     H_ALSO = 4,                                       /* a second name for the field of an earlier row; it has no default of its own */
     H_EACH = 8,                                       /* always an array */
+    H_LEAST = 16,                                     /* -infinity in an array: the layer has none */
 };
 
 typedef struct {
@@ -25597,6 +25693,7 @@ static double arch__act(const arch_hparams *hp, const arch_layer_hp *l) { return
 
 static double arch__attn_scale(const arch_hparams *hp, const arch_layer_hp *l) {
     const int hd = hp->desc->wide_scale == hp->n_layer ? hp->n_embd / l->n_head : l->hd_k;
+    if (hp->desc->attn_scale != 0) return (double)hp->desc->attn_scale;
     return (double)(1.0f / sqrtf((float)hd));
 }
 
@@ -25647,6 +25744,15 @@ static const arch_key arch_keys[] = {
     {"attention.scale",                      IN_LAYER(attn_scale),    H_FLT,  1e-6,  1e3,              0,            arch__attn_scale, 0,               0},
     {"attention.sliding_window",             IN_LAYER(window),        H_INT,  0,     ARCH_MAX_CTX,     0,            arch__window,     0,               0},
     {"attention.sliding_window_pattern",     IN_LAYER(windowed),      H_PATTERN, 0,  ARCH_MAX_LAYERS,  0,            arch__windowed,   0,               0},
+    {"attention.key_length_swa",             IN_MODEL(hd_k_local),    H_INT,  2,     ARCH_MAX_HEAD,    0,            NULL,             0,               A_BY_LAYER},
+    {"attention.value_length_swa",           IN_MODEL(hd_v_local),    H_INT,  1,     ARCH_MAX_HEAD,    0,            NULL,             0,               A_BY_LAYER},
+    {"rope.dimension_count_swa",             IN_MODEL(n_rot_local),   H_INT,  2,     ARCH_MAX_HEAD,    0,            NULL,             0,               A_BY_LAYER},
+    {"attention.shared_kv_layers",           IN_MODEL(n_shared),      H_INT,  0,     ARCH_MAX_LAYERS,  0,            NULL,             0,               A_BY_LAYER},
+    {"attention.shared_kv_layers",           ONLY(0, 0, 0)},
+    {"embedding_length_per_layer_input",     IN_MODEL(n_embd_layer),  H_INT,  0,     ARCH_MAX_WIDTH,   0,            NULL,             0,               A_BY_LAYER},
+    {"altup.num_inputs",                     IN_MODEL(n_stream),      H_INT,  2,     ARCH_MAX_STREAMS, 4,            NULL,             0,               A_ALTUP},
+    {"altup.active_idx",                     IN_MODEL(active),        H_INT,  0,     ARCH_MAX_STREAMS, 0,            NULL,             0,               A_ALTUP},
+    {"activation_sparsity_scale",            IN_LAYER(sparse),        H_FLT, -1e3,   1e3,              -INFINITY,    NULL,             H_EACH | H_LEAST, A_ALTUP},
     {"attn_logit_softcapping",               IN_LAYER(cap),           H_FLT,  0,     1e6,              0,            arch__cap,        0,               0},
     {"final_logit_softcapping",              IN_MODEL(final_cap),     H_FLT,  0,     1e6,              0,            arch__final_cap,  0,               0},
     {"embedding_scale",                      IN_MODEL(embd_scale),    H_FLT,  0,     1e6,              0,            arch__embd_scale, 0,               0},
@@ -25706,7 +25812,6 @@ static const arch_key arch_keys[] = {
     /* not supported: only values that change nothing are accepted */
     {"attention.clamp_kqv",                  ONLY(0, 0, 0)},
     {"attention.output_scale",               ONLY(0, 1, 0)},
-    {"attention.shared_kv_layers",           ONLY(0, 0, 0)},
     {"router_logit_softcapping",             ONLY(0, 0, 0)},
     {"use_parallel_residual",                ONLY(0, 0, 0)},
     {"interleave_moe_layer_step",            ONLY(0, 1, 0)},
@@ -25838,6 +25943,20 @@ static bool arch__each(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
     return true;
 }
 
+/* The same with a float for each layer. */
+static bool arch__each_float(arch_hparams *hp, const gguf_file *g, const arch_key *k, const gguf_kv *kv, err_t *e) {
+    if (kv->count != (uint64_t)hp->n_layer)
+        return arch__bad(hp, g, k->name, e, "%llu values, expected one for each of %d layers", (unsigned long long)kv->count, hp->n_layer);
+    for (int il = 0; il < hp->n_layer; il++) {
+        float      f = 0;
+        const bool is = gguf_arr_f32(kv, (uint64_t)il, &f);
+        if (!is || !(((k->flags & H_LEAST) && f == -INFINITY) || ((double)f >= k->lo && (double)f <= k->hi)))
+            return arch__bad(hp, g, k->name, e, "value %d is out of range, expected a number from %g to %g", il, k->lo, k->hi);
+        arch__set(arch__field(hp, k, il), k->type, (double)f);
+    }
+    return true;
+}
+
 static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, err_t *e) {
     char   key[160];
     double v = 0;
@@ -25850,6 +25969,7 @@ static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
         arch__set(arch__field(hp, k, i), k->type, k->from ? k->from(hp, hp->layer ? &hp->layer[i] : NULL) : k->preset);
     const gguf_kv *kv = gguf_find(g, key);
     if (kv && kv->type == GGUF_ARR && k->of == OF_LAYER && (k->type == H_INT || k->type == H_PATTERN)) return arch__each(hp, g, k, kv, e);
+    if (kv && kv->type == GGUF_ARR && k->of == OF_LAYER && k->type == H_FLT) return arch__each_float(hp, g, k, kv, e);
     if (kv && (k->flags & H_EACH)) return arch__bad(hp, g, k->name, e, "one value, expected one for each layer");
     const int got = arch__value(hp, g, k, key, &v, e);
     if (got == 0 && (k->flags & H_NEED)) return err_set(e, EXIT_INPUT, "%s: key %s is missing", g->path, key);
@@ -25882,8 +26002,9 @@ static bool arch__experts(arch_hparams *hp, const gguf_file *g, arch_layer_hp *l
     if (l->n_expert && !l->n_ff_exp)
         return arch__bad(hp, g, "expert_feed_forward_length", e, "no width for %d experts, expected one", l->n_expert);
     l->ffn = l->n_expert ? FFN_EXPERTS : l->n_ff ? FFN_DENSE : FFN_NONE;
+    if (l->n_expert && l->n_ff && (hp->desc->traits & A_BESIDE)) l->ffn = FFN_BESIDE;
     if (l->ffn == FFN_EXPERTS) l->n_ff = 0;
-    else l->n_ff_exp = l->n_ff_shexp = 0;
+    else if (l->ffn != FFN_BESIDE) l->n_ff_exp = l->n_ff_shexp = 0;
     return true;
 }
 
@@ -25950,9 +26071,29 @@ static void arch__pattern(const arch_hparams *hp, int il) {
     if (il < hp->n_dense) l->n_expert = l->n_expert_used = 0;
     l->kv_from = il;
     l->view = hp->causal ? VIEW_PAST : VIEW_ALL;
+    if (!(desc->traits & A_ALTUP)) l->sparse = -INFINITY;
     if (!l->windowed) l->window = 0;
+    if (l->window && hp->hd_k_local) l->hd_k = l->hd_v = l->n_rot = hp->hd_k_local;
+    if (l->window && hp->hd_v_local) l->hd_v = hp->hd_v_local;
+    if (l->window && hp->n_rot_local) l->n_rot = hp->n_rot_local;
     if (hp->moe_every && il % hp->moe_every != 1) l->n_expert = l->n_expert_used = 0;
     if ((desc->traits & (A_LEARNED | A_ALIBI)) || (desc->plain_every && il % desc->plain_every == desc->plain_every - 1)) l->n_rot = 0;
+}
+
+/* The last layers read the keys and values of the last one before them that has the same window. */
+static bool arch__share(arch_hparams *hp, const gguf_file *g, int il, err_t *e) {
+    arch_layer_hp *l = &hp->layer[il];
+    int            from = hp->n_layer - hp->n_shared - 1;
+    if (il <= from) return true;
+    while (from >= 0 && hp->layer[from].window != l->window) from--;
+    if (from < 0)
+        return arch__bad(hp, g, "attention.shared_kv_layers", e, "%d layers, and layer %d has none of its kind before them to read from", hp->n_shared, il);
+    const arch_layer_hp *of = &hp->layer[from];
+    if (of->n_head_kv != l->n_head_kv || of->hd_k != l->hd_k || of->hd_v != l->hd_v)
+        return arch__bad(hp, g, "attention.shared_kv_layers", e, "layer %d reads %d heads of %d values of layer %d, expected %d of %d", il, of->n_head_kv, of->hd_k, from,
+                         l->n_head_kv, l->hd_k);
+    l->kv_from = from;
+    return true;
 }
 
 /* The vocabulary's size: its tokens are counted; a file without tokens has a key. */
@@ -25990,11 +26131,13 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
         ok = arch__bad(hp, g, "nextn_predict_layers", e, "%d, expected fewer than %d layers", hp->n_ahead, hp->n_layer);
     if (!ok) return false;
     hp->n_layer -= hp->n_ahead;
+    if (hp->n_stream && hp->active >= hp->n_stream) return arch__bad(hp, g, "altup.active_idx", e, "%d, expected a number below %d streams", hp->active, hp->n_stream);
     arch__defaults(hp);
     const arch_rope_hp file = hp->rope[0];
     for (int il = 0; ok && il < hp->n_layer; il++) {
         arch__pattern(hp, il);
-        ok = arch__mixer(hp, g, &hp->layer[il], e) && arch__heads(hp, g, il, e) && arch__rope(hp, g, &file, &hp->layer[il], e) && arch__experts(hp, g, &hp->layer[il], e);
+        ok = arch__mixer(hp, g, &hp->layer[il], e) && arch__heads(hp, g, il, e) && arch__rope(hp, g, &file, &hp->layer[il], e) && arch__experts(hp, g, &hp->layer[il], e) &&
+             arch__share(hp, g, il, e);
     }
     return ok;
 }
@@ -26004,7 +26147,9 @@ static bool arch_load(arch_hparams *hp, const gguf_file *g, err_t *e) {
 /* A size in the shape of a tensor; arch_dim() is its value in layer il (-1: of the whole model). */
 typedef enum {
     D_1, D_EMBD, D_VOCAB, D_CTX, D_Q, D_Q_PROJ, D_K, D_V, D_QKV, D_O, D_HEAD, D_HEAD_K, D_FF, D_GATE_UP, D_FF_EXP, D_GATE_UP_EXP, D_FF_SHEXP, D_EXPERT, D_ROT,
-    D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_BEHIND
+    D_REC, D_REC_ALL, D_REC_V, D_REC_HEAD, D_REC_HEADS, D_REC_GATES, D_REC_TAPS, D_CLASS, D_BEHIND,
+    D_LAYER, D_LAYERS, D_LAYER_EMBD, D_STREAM, D_STREAMS, D_STREAM_PAIRS,
+    D_FILE                                            /* as the tensor has it */
 } arch_size;
 
 /* Factors of RoPE frequencies in the file: they are for the first table that all positions use. */
@@ -26045,6 +26190,13 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
     case D_REC_TAPS: return l->rec.taps;
     case D_CLASS: return hp->n_class;
     case D_BEHIND: return hp->n_behind;
+    case D_LAYER: return hp->n_embd_layer;
+    case D_LAYERS: return (int64_t)hp->n_layer * hp->n_embd_layer;
+    case D_LAYER_EMBD: return hp->n_embd_layer ? hp->n_embd : 0;
+    case D_STREAM: return hp->n_stream;
+    case D_STREAMS: return hp->n_stream ? hp->n_stream - 1 : 0;
+    case D_STREAM_PAIRS: return (int64_t)hp->n_stream * hp->n_stream;
+    case D_FILE: return 1;
     }
     return 0;
 }
@@ -26058,6 +26210,9 @@ typedef enum {
     W_ROUTER, B_ROUTER, B_ROUTER_CHOICE, W_GATE_UP_EXPS, W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS, B_GATE_EXPS, B_UP_EXPS, B_DOWN_EXPS,
     W_SHEXP_GATE, W_GATE_SHEXP, W_UP_SHEXP, W_DOWN_SHEXP,
     W_REC_ALL, W_REC_IN, W_REC_Z, W_REC_GATES, W_REC_ALPHA, W_REC_BETA, W_REC_TAPS, W_REC_DECAY, B_REC_STEP, W_REC_NORM, B_REC_NORM, W_REC_OUT,
+    W_BY_TOKEN, W_BY_STREAM, W_BY_NORM, B_BY_NORM, W_BY_GATE, W_BY_PROJ, W_BY_POST_NORM, B_BY_POST_NORM, W_LAYER_SCALE,
+    W_ROUTER_NORM, B_ROUTER_NORM, W_EXPS_NORM, B_EXPS_NORM, W_EXPS_POST_NORM, B_EXPS_POST_NORM, W_DENSE_POST_NORM, B_DENSE_POST_NORM,
+    W_STREAM_IN, W_STREAM_OUT, W_ALT_ROUTER, W_ALT_NORM, B_ALT_NORM, W_ALT_PREDICT, W_ALT_CORRECT, W_ALT_SCALE, W_LAUREL_IN, W_LAUREL_OUT, W_LAUREL_NORM, B_LAUREL_NORM,
     ARCH_SLOTS
 } arch_slot_id;
 
@@ -26067,12 +26222,13 @@ enum {                                                /* flags of a slot */
     S_LONG = 4,                                       /* the tensor may have more rows, which are not used */
     S_FIT = 8,                                        /* a tensor of another shape is that of another slot */
     S_FIRST = 16,                                     /* of the first layer alone */
+    S_OWN = 32,                                       /* of layers with keys and values of their own; in others it has no use */
 };
 
 enum {                                                /* who has the tensor: the model, or each layer of these kinds */
     ON_MODEL = 1,
     ON_MIXER = 2, ON_ATTN = ON_MIXER << MIX_ATTN, ON_DELTA = ON_MIXER << MIX_DELTA, ON_CONV = ON_MIXER << MIX_CONV, ON_MIXERS = ON_ATTN | ON_DELTA | ON_CONV,
-    ON_FFN = 256, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS,
+    ON_FFN = 256, ON_DENSE = ON_FFN << FFN_DENSE, ON_EXPERTS = ON_FFN << FFN_EXPERTS, ON_BESIDE = ON_FFN << FFN_BESIDE,
 };
 
 typedef struct {
@@ -26113,15 +26269,15 @@ static const arch_slot arch_slots[] = {
     {W_QKV,            "blk.%d.attn_qkv.weight",             D_QKV,      D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
     {B_QKV,            "blk.%d.attn_qkv.bias",               D_1,        D_QKV,      D_1,      S_VEC | S_OPT, ON_ATTN,               0},
     {W_Q,              "blk.%d.attn_q.weight",               D_Q_PROJ,   D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
-    {W_K,              "blk.%d.attn_k.weight",               D_K,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
-    {W_V,              "blk.%d.attn_v.weight",               D_V,        D_EMBD,     D_1,      S_OPT,         ON_ATTN,               0},
+    {W_K,              "blk.%d.attn_k.weight",               D_K,        D_EMBD,     D_1,      S_OPT | S_OWN, ON_ATTN,               0},
+    {W_V,              "blk.%d.attn_v.weight",               D_V,        D_EMBD,     D_1,      S_OPT | S_OWN, ON_ATTN,               0},
     {B_Q,              "blk.%d.attn_q.bias",                 D_1,        D_Q_PROJ,   D_1,      S_VEC | S_OPT, ON_ATTN,               0},
-    {B_K,              "blk.%d.attn_k.bias",                 D_1,        D_K,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
-    {B_V,              "blk.%d.attn_v.bias",                 D_1,        D_V,        D_1,      S_VEC | S_OPT, ON_ATTN,               0},
+    {B_K,              "blk.%d.attn_k.bias",                 D_1,        D_K,        D_1,      S_VEC | S_OPT | S_OWN, ON_ATTN,               0},
+    {B_V,              "blk.%d.attn_v.bias",                 D_1,        D_V,        D_1,      S_VEC | S_OPT | S_OWN, ON_ATTN,               0},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",          D_1,        D_HEAD_K,   D_1,      S_VEC,         ON_ATTN,               A_QK_NORM},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",          D_1,        D_Q,        D_1,      S_VEC,         ON_ATTN,               A_QK_NORM_WIDE},
-    {W_K_NORM,         "blk.%d.attn_k_norm.weight",          D_1,        D_HEAD_K,   D_1,      S_VEC,         ON_ATTN,               A_QK_NORM},
-    {W_K_NORM,         "blk.%d.attn_k_norm.weight",          D_1,        D_K,        D_1,      S_VEC,         ON_ATTN,               A_QK_NORM_WIDE},
+    {W_K_NORM,         "blk.%d.attn_k_norm.weight",          D_1,        D_HEAD_K,   D_1,      S_VEC | S_OWN, ON_ATTN,               A_QK_NORM},
+    {W_K_NORM,         "blk.%d.attn_k_norm.weight",          D_1,        D_K,        D_1,      S_VEC | S_OWN, ON_ATTN,               A_QK_NORM_WIDE},
     {W_SINKS,          "blk.%d.attn_sinks.weight",           D_1,        D_HEAD,     D_1,      S_VEC,         ON_ATTN,               A_SINKS},
     {W_O,              "blk.%d.attn_output.weight",          D_EMBD,     D_O,        D_1,      0,             ON_ATTN,               0},
     {B_O,              "blk.%d.attn_output.bias",            D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_ATTN,               0},
@@ -26180,13 +26336,35 @@ static const arch_slot arch_slots[] = {
     {W_REC_NORM,       "blk.%d.ssm_norm.weight",             D_1,        D_REC_HEAD, D_1,      S_VEC,         ON_DELTA,              0},
     {W_REC_OUT,        "blk.%d.ssm_out.weight",              D_EMBD,     D_REC_V,    D_1,      0,             ON_DELTA,              0},
     {W_REC_OUT,        "blk.%d.shortconv.out_proj.weight",   D_EMBD,     D_REC_V,    D_1,      0,             ON_CONV,               0},
+    {W_BY_TOKEN,       "per_layer_token_embd.weight",        D_VOCAB,    D_LAYERS,   D_1,      0,             ON_MODEL,              A_BY_LAYER},
+    {W_BY_STREAM,      "per_layer_model_proj.weight",        D_LAYERS,   D_EMBD,     D_1,      0,             ON_MODEL,              A_BY_LAYER},
+    {W_BY_NORM,        "per_layer_proj_norm.weight",         D_1,        D_LAYER,    D_1,      S_VEC,         ON_MODEL,              A_BY_LAYER},
+    {W_BY_GATE,        "blk.%d.inp_gate.weight",             D_LAYER,    D_EMBD,     D_1,      0,             ON_MIXERS,             A_BY_LAYER},
+    {W_BY_PROJ,        "blk.%d.proj.weight",                 D_EMBD,     D_LAYER,    D_1,      0,             ON_MIXERS,             A_BY_LAYER},
+    {W_BY_POST_NORM,   "blk.%d.post_norm.weight",            D_1,        D_LAYER_EMBD, D_1,    S_VEC,         ON_MIXERS,             A_BY_LAYER},
+    {W_LAYER_SCALE,    "blk.%d.layer_output_scale.weight",   D_1,        D_1,        D_1,      S_VEC | S_OPT, ON_MIXERS,             A_BY_LAYER},
+    {W_ROUTER_NORM,    "blk.%d.ffn_gate_inp.scale",          D_1,        D_EMBD,     D_1,      S_VEC,         ON_BESIDE,             0},
+    {W_EXPS_NORM,      "blk.%d.pre_ffw_norm_2.weight",       D_1,        D_EMBD,     D_1,      S_VEC,         ON_BESIDE,             0},
+    {W_EXPS_POST_NORM, "blk.%d.post_ffw_norm_2.weight",      D_1,        D_EMBD,     D_1,      S_VEC,         ON_BESIDE,             0},
+    {W_DENSE_POST_NORM, "blk.%d.post_ffw_norm_1.weight",     D_1,        D_EMBD,     D_1,      S_VEC,         ON_BESIDE,             0},
+    {W_STREAM_IN,      "altup_proj.weight",                  D_EMBD,     D_EMBD,     D_STREAMS, 0,            ON_MODEL,              A_ALTUP},
+    {W_STREAM_OUT,     "altup_unembd_proj.weight",           D_EMBD,     D_EMBD,     D_STREAMS, 0,            ON_MODEL,              A_ALTUP},
+    {W_ALT_ROUTER,     "blk.%d.altup_router.weight",         D_STREAM,   D_EMBD,     D_1,      0,             ON_MIXERS,             A_ALTUP},
+    {W_ALT_NORM,       "blk.%d.altup_router_norm.weight",    D_1,        D_EMBD,     D_1,      S_VEC,         ON_MIXERS,             A_ALTUP},
+    {W_ALT_PREDICT,    "blk.%d.altup_predict_coef.weight",   D_STREAM_PAIRS, D_STREAM, D_1,    0,             ON_MIXERS,             A_ALTUP},
+    {W_ALT_CORRECT,    "blk.%d.altup_correct_coef.weight",   D_STREAM,   D_STREAM,   D_1,      0,             ON_MIXERS,             A_ALTUP},
+    {W_ALT_SCALE,      "blk.%d.altup_correct_scale.weight",  D_1,        D_EMBD,     D_1,      S_VEC,         ON_MIXERS,             A_ALTUP},
+    {W_LAUREL_IN,      "blk.%d.laurel_l.weight",             D_FILE,     D_EMBD,     D_1,      0,             ON_MIXERS,             A_ALTUP},
+    {W_LAUREL_OUT,     "blk.%d.laurel_r.weight",             D_EMBD,     D_FILE,     D_1,      0,             ON_MIXERS,             A_ALTUP},
+    {W_LAUREL_NORM,    "blk.%d.laurel_post_norm.weight",     D_1,        D_EMBD,     D_1,      S_VEC,         ON_MIXERS,             A_ALTUP},
 };
 enum { ARCH_SLOT_ROWS = sizeof arch_slots / sizeof *arch_slots };
 
 /* The row that describes a tensor of layer il (-1: of the model); NULL: it has none. */
 static const arch_slot *arch_slot_of(const arch_hparams *hp, arch_slot_id id, int il) {
     const arch_layer_hp *l = &hp->layer[il < 0 ? 0 : il];
-    const unsigned       what = il < 0 ? ON_MODEL : (unsigned)ON_MIXER << l->mixer | (unsigned)ON_FFN << l->ffn;
+    const unsigned       both = il >= 0 && l->ffn == FFN_BESIDE ? ON_DENSE | ON_EXPERTS : 0;
+    const unsigned       what = il < 0 ? ON_MODEL : (unsigned)ON_MIXER << l->mixer | (unsigned)ON_FFN << l->ffn | both;
     for (const arch_slot *s = arch_slots; s < arch_slots + ARCH_SLOT_ROWS; s++) {
         if (s->id != id || !(s->on & what) || (s->traits && !(hp->desc->traits & s->traits)) || (s->flags & S_FIRST && il)) continue;
         return s->name && arch_dim(hp, s->out, il) && arch_dim(hp, s->in, il) && arch_dim(hp, s->stack, il) ? s : NULL;
@@ -26238,16 +26416,20 @@ typedef struct {
 
 static const rope_opts rope_defaults = {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1};
 
-/* The matrix at *at or the next one, NULL after the last; *at then follows it. The output matrix is last, the embeddings are not among
- * them. */
+/* Matrices of the model, not of a layer, that rows are multiplied with: the output is last. */
+static const arch_slot_id model_products[] = {W_BY_STREAM, W_STREAM_IN, W_STREAM_OUT, W_OUTPUT};
+enum { MODEL_PRODUCTS = sizeof model_products / sizeof *model_products };
+
+/* The matrix at *at or the next one, NULL after the last; *at then follows it. Embeddings are not among them. */
 static dev_mat *model__mat(const model *m, int *at) {
-    const int all = m->hp.n_layer * ARCH_SLOTS;
-    while (*at < all) {
-        const int i = (*at)++;
-        dev_mat  *w = &m->layer[i / ARCH_SLOTS].mat[i % ARCH_SLOTS];
-        if (w->data) return w;
+    const int layers = m->hp.n_layer * ARCH_SLOTS;
+    while (*at < layers + MODEL_PRODUCTS) {
+        const int            i = (*at)++;
+        const model_tensors *of = i < layers ? &m->layer[i / ARCH_SLOTS] : &m->glob;
+        const dev_mat       *w = &of->mat[i < layers ? i % ARCH_SLOTS : (int)model_products[i - layers]];
+        if (w->data) return (dev_mat *)w;
     }
-    return (*at)++ == all && m->glob.mat[W_OUTPUT].data ? (dev_mat *)&m->glob.mat[W_OUTPUT] : NULL;
+    return NULL;
 }
 
 static void model_close(model *m) {
@@ -26291,6 +26473,11 @@ static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, 
     return model__shape(m->g, t, (uint64_t[]){(uint64_t)mat->n_mat, 1, 1}, false, e) && (mat->scale = model__floats(m->g, t, e));
 }
 
+/* Whether layer il reads keys and values of another one, so that this tensor, if it has it, has no use. */
+static bool model__unread(const model *m, const arch_slot *s, int il) {
+    return (s->flags & S_OWN) && il >= 0 && m->hp.layer[il].kv_from != il;
+}
+
 /* Finds the tensor of a slot in layer il (-1: of the model). */
 static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e) {
     const gguf_file *g = m->g;
@@ -26300,9 +26487,15 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
     if (!s) return true;
     snprintf(name, sizeof name, s->name, il);
     const gguf_tensor *t = gguf_tensor_find(g, name);
-    if (!t) return (s->flags & S_OPT) ? true : err_set(e, EXIT_INPUT, "%s: tensor %s is missing", g->path, name);
+    if (t && model__unread(m, s, il)) {
+        used[t - g->tensor] = true;
+        return true;
+    }
+    if (!t) return (s->flags & S_OPT) || model__unread(m, s, il) ? true : err_set(e, EXIT_INPUT, "%s: tensor %s is missing", g->path, name);
     uint64_t want[3] = {(uint64_t)arch_dim(&m->hp, s->in, il), (uint64_t)arch_dim(&m->hp, s->out, il),
                         (uint64_t)arch_dim(&m->hp, s->stack, il)};
+    if (s->in == D_FILE && t->dim[0] <= ARCH_MAX_WIDTH) want[0] = t->dim[0];
+    if (s->out == D_FILE && t->dim[1] <= ARCH_MAX_WIDTH) want[1] = t->dim[1];
     if (s->flags & S_FIT && t->dim[1] != want[1]) return true;
     used[t - g->tensor] = true;
     if (!model__shape(g, t, want, s->out == D_VOCAB || s->flags & S_LONG, e)) return false;
@@ -26312,7 +26505,7 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
     size_t row = k_row_bytes(t->type, (int64_t)want[0]);
     to->mat[id] = (dev_mat){.data = t->data, .type = t->type, .n_in = (int)want[0], .n_out = (int)want[1], .n_mat = (int)want[2],
                             .row_bytes = row, .mat_bytes = row * (size_t)want[1]};
-    return model__bind_scale(m, name, &to->mat[id], used, e);
+    return id == W_ROUTER && arch_slot_of(&m->hp, W_ROUTER_NORM, il) ? true : model__bind_scale(m, name, &to->mat[id], used, e);
 }
 
 /* Tensors that a file may have as one, their rows one behind the other. */
@@ -26352,7 +26545,7 @@ static bool model__part(const model *m, model_tensors *l, const model_join *j, i
         if (l->vec[bias]) return model__both(m, j->bias, bias, il, e);
         l->vec[bias] = l->vec[j->bias] + at;
     }
-    if (mat->data || !s) return true;
+    if (mat->data || !s || model__unread(m, s, il) || (id == W_V && (m->hp.desc->traits & A_VALUE_NORM))) return true;
     snprintf(name, sizeof name, s->name, il);
     return err_set(e, EXIT_INPUT, "%s: tensor %s is missing", m->g->path, name);
 }
@@ -26405,13 +26598,18 @@ static bool model__check_delta(const model *m, int il, err_t *e) {
     return true;
 }
 
+static bool model__check_laurel(const model *m, int il, err_t *e) {
+    const int in = m->layer[il].mat[W_LAUREL_IN].n_out, out = m->layer[il].mat[W_LAUREL_OUT].n_in;
+    return in == out || err_set(e, EXIT_INPUT, "%s: blk.%d.laurel_l has %d rows, laurel_r has rows of %d values, expected as many", m->g->path, il, in, out);
+}
+
 static bool model__bind_all(model *m, err_t *e) {
     const gguf_file *g = m->g;
     bool            *used = mem_new(g->n_tensor, sizeof *used);
     bool             ok = true;
     for (int il = -1; ok && il < m->hp.n_layer; il++) {
         for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(m, (arch_slot_id)id, il, used, e);
-        if (ok && il >= 0) ok = model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e);
+        if (ok && il >= 0) ok = model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e) && model__check_laurel(m, il, e);
     }
     for (uint64_t i = 0; ok && i < g->n_tensor; i++)
         if (!used[i] && !model__ignored(m, &g->tensor[i]))
@@ -26429,6 +26627,8 @@ static double model__yarn_dim(const arch_rope_hp *ro, double turns) {
     return ro->n_rot * log(ro->n_ctx_orig / (turns * 2 * M_PI)) / (2 * log((double)ro->base));
 }
 
+#define MODEL_STILL 1e30f                             /* a divisor from which on a pair does not rotate */
+
 /* Radians per position of each pair. Factors of the file (Llama 3; NULL: none) divide the frequencies. Linear scaling divides all by one
  * factor. YaRN keeps the fast pairs, divides the slow ones, blends between them, and multiplies cos and sin by mscale. */
 static void model__rope_table(model_rope *to, const arch_rope_hp *ro, const float *factors) {
@@ -26445,7 +26645,7 @@ static void model__rope_table(model_rope *to, const arch_rope_hp *ro, const floa
     }
     for (int i = 0; i < ro->n_rot / 2; i++) {
         double f = pow((double)ro->base, -2.0 * i / ro->n_rot);
-        if (factors) f /= (double)factors[i];
+        if (factors) f = factors[i] >= MODEL_STILL ? 0 : f / (double)factors[i];
         double slow = f / ro->factor;
         double mix = yarn ? ro->yarn_ext * (1 - fmin(1, fmax(0, (i - lo) / fmax(0.001, hi - lo)))) : 0;
         to->freq[i] = slow * (1 - mix) + f * mix;
@@ -26483,7 +26683,7 @@ static bool model__check_factors(const model *m, arch_slot_id id, err_t *e) {
     const int    tables = model__scaled_tables(m);
     if (tables > 1) return err_set(e, EXIT_INPUT, "%s: %s with %d tables of RoPE, expected one", m->g->path, name, tables);
     for (int i = 0; i < arch_dim(&m->hp, D_ROT, -1); i++)
-        if (!(f[i] >= 1e-6f && f[i] <= 1e6f))
+        if (!(f[i] >= 1e-6f && (f[i] <= 1e6f || f[i] >= MODEL_STILL)))
             return err_set(e, EXIT_INPUT, "%s: %s: value %d is %g, expected a positive factor", m->g->path, name, i, (double)f[i]);
     return true;
 }
@@ -26638,7 +26838,7 @@ static bool model_pack(model *m, pool *p, size_t most) {
             gguf_drop_pages(m->g, k.w->data + (size_t)i * k.w->mat_bytes, k.w->row_bytes * (size_t)k.w->n_out);
         done += model__file_bytes(k.w);
     }
-    return m->pack_at <= m->hp.n_layer * ARCH_SLOTS;
+    return m->pack_at < m->hp.n_layer * ARCH_SLOTS + MODEL_PRODUCTS;
 }
 
 /* Whether a run would accept the file. On failure e is set. */
@@ -26654,7 +26854,7 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
     uint64_t n = 0;
     for (int il = 0; il < hp->n_layer; il++) {
         const arch_layer_hp *l = &hp->layer[il];
-        if (!l->rec.width) n += (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
+        if (!l->rec.width && l->kv_from == il) n += (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
     }
     return n;
 }
@@ -26934,7 +27134,7 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
     kv->group = mem_new((size_t)hp->n_layer, sizeof *kv->group);
     for (int il = 0; il < hp->n_layer; il++) {
         const dev_kv *l = &kv->layer[il];
-        kv->layer[il] = kv__layer(kv, &hp->layer[il]);
+        kv->layer[il] = hp->layer[il].kv_from < il ? kv->layer[hp->layer[il].kv_from] : kv__layer(kv, &hp->layer[il]);
         if (kv->group[l->group].rule != KV_STATE) continue;
         kv->states = l->group;
         kv->state[il] = kv__place_state(&hp->layer[il].rec, &kv->group[l->group].mem.block_bytes);
@@ -28211,7 +28411,7 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
  *   The pass is written once for a model, as a list of operations that [dev] runs for every batch: it reads from top to bottom below,
  * by kinds of mixers and feed-forwards. A step is prepared with fwd_begin() and an fwd_add() for each row; fwd_step() writes down the
  * block tables of its sequences and runs the list.
- *   In the last layer only rows that ask for something go on past K and V: for logits or, where the list ends there, for their hidden
+ *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends there, for their hidden
  * values behind the last norm. A watched step takes every row through every layer, shows the last product too and leaves that one
  * uncomputed: it has no logits.
  * Public: fwd_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost, fwd_step, fwd_hidden,
@@ -28273,6 +28473,9 @@ typedef struct {
     dev_buf all;                                      /* a projection that holds several: queries and gates, or what a recurrent layer takes */
     dev_buf raw, z, gates, alpha, beta, o;            /* of a recurrent layer: inputs of its convolution; gate of its output, which gated attention
                                                        * has too; both gates of its state joined, and each; its output */
+    dev_buf by, drawn;                                /* [B, layers * P] embeddings of each layer; what of them the stream gives */
+    dev_buf side;                                     /* [B, D] a second part of a block: dense beside experts, or low-rank beside attention */
+    dev_buf streams, ahead, mode, coef;               /* [B, A*D] streams and their prediction; [B, A] and [B, A*A] how they depend on each other */
     dev_buf logits;                                   /* [n_out, V] */
 } fwd_draft;
 
@@ -28320,6 +28523,8 @@ static void fwd__turn(fwd_draft *d) {
     d->x = d->next;
     d->next = x;
 }
+
+static const float *const fwd_no_norm[2];             /* neither gain nor bias */
 
 /* What a block has computed, with its bias and norm, is added to the stream; the sum may have a norm too. */
 static void fwd__residual(fwd_draft *d, const float *bias, const float *const *norm, const float *const *sum) {
@@ -28386,23 +28591,43 @@ static void fwd__give(fwd_draft *d, const dev_mat *w, dev_buf in) {
     dev_plan_product(d->to, w, d->rows, in, d->y);
 }
 
-static void fwd__attention(fwd_draft *d) {
+/* Values, where they are not what a product gives: keys before their norm, each head normed. */
+static void fwd__values(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const int            n = lh->n_head_kv * lh->hd_v;
+    if (!d->l->mat[W_V].data) fwd__pick(d, d->k, d->v, 1, n, n, 0, 0);
+    fwd__bias(d, d->v, d->l->vec[B_V], n);
+    if (d->m->hp.desc->traits & A_VALUE_NORM)
+        fwd__op(d, (dev_op){.kind = DEV_NORM, .in = {d->v}, .out = {d->v}, .scale = d->m->hp.eps, .n = lh->hd_v, .n_head = lh->n_head_kv});
+}
+
+/* Queries, and keys and values for the cache. Behind that, rows that are needed no more end. */
+static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     const arch_layer_hp *lh = d->lh;
     const dev_mat       *w = d->l->mat;
     const float *const  *vec = d->l->vec;
-    const dev_kv        *kv = d->kv ? &d->kv->layer[d->il] : NULL;
-    const arch_hparams  *hp = &d->m->hp;
+    const bool           own = lh->kv_from == d->il;
     fwd__matmul(d, FWD_QKV);
     dev_plan_product(d->to, &w[W_Q], d->past, d->in, lh->gated ? d->all : d->q);
-    dev_plan_product(d->to, &w[W_K], d->rows, d->in, d->k);
-    dev_plan_product(d->to, &w[W_V], d->rows, d->in, d->v);
+    if (own) dev_plan_product(d->to, &w[W_K], d->rows, d->in, d->k);
+    if (own && w[W_V].data) dev_plan_product(d->to, &w[W_V], d->rows, d->in, d->v);
     d->part = FWD_CACHE;
-    fwd__heads(d, d->k, vec[B_K], &vec[W_K_NORM], lh->n_head_kv);
-    fwd__bias(d, d->v, vec[B_V], lh->n_head_kv * lh->hd_v);
-    fwd__op(d, (dev_op){.kind = DEV_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
+    if (own) {
+        fwd__values(d);
+        fwd__heads(d, d->k, vec[B_K], &vec[W_K_NORM], lh->n_head_kv);
+        fwd__op(d, (dev_op){.kind = DEV_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
+    }
     d->rows = d->past;
-    d->beside = true;
+    d->beside = own;
     fwd__queries(d);
+}
+
+static void fwd__attention(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const float *const  *vec = d->l->vec;
+    const dev_kv        *kv = d->kv ? &d->kv->layer[d->il] : NULL;
+    const arch_hparams  *hp = &d->m->hp;
+    fwd__qkv(d, kv);
     if (hp->temper != 0)
         fwd__op(d, (dev_op){.kind = DEV_TEMPER, .out = {d->q}, .scale = hp->temper, .temper = {hp->temper_length}, .n = lh->hd_k, .n_head = lh->n_head});
     fwd__op(d, (dev_op){.kind = DEV_HADAMARD, .out = {d->q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
@@ -28413,7 +28638,7 @@ static void fwd__attention(fwd_draft *d) {
                                   .slope = d->m->slope ? d->m->slope + d->il * d->m->n_slope : NULL}});
     fwd__op(d, (dev_op){.kind = DEV_HADAMARD, .out = {d->att}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
     if (lh->gated) fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = lh->n_head * lh->hd_v});
-    fwd__give(d, &w[W_O], lh->gated ? d->z : d->att);
+    fwd__give(d, &d->l->mat[W_O], lh->gated ? d->z : d->att);
 }
 
 /* --- recurrent layers --- */
@@ -28489,6 +28714,7 @@ static void fwd__gated(fwd_draft *d, const dev_mat *gate, const dev_mat *up, con
     dev_plan_product(d->to, up, d->rows, d->in, wide);
     fwd__bias(d, d->ff, b_gate, n);
     fwd__bias(d, wide, b_up, n);
+    if (d->lh->sparse > -INFINITY) fwd__op(d, (dev_op){.kind = DEV_SPARSE, .out = {d->ff}, .scale = d->lh->sparse, .n = n});
     fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {gate->data ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = n});
     fwd__forms(d, d->ff, n, 0);
     fwd__matmul(d, FWD_FFN);
@@ -28533,14 +28759,14 @@ static void fwd__shared(fwd_draft *d) {
     else fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->y, d->moe}, .out = {d->y}, .n = d->m->hp.n_embd});
 }
 
-static void fwd__experts(fwd_draft *d) {
+/* y = the experts that fwd__route() has chosen, of `in`. */
+static void fwd__chosen(fwd_draft *d) {
     const arch_layer_hp *lh = d->lh;
     const dev_mat       *w = d->l->mat;
     const float *const  *vec = d->l->vec;
     const int            D = d->m->hp.n_embd, E = lh->n_expert, K = lh->n_expert_used, F = lh->n_ff_exp;
     const bool           gated = w[W_GATE_EXPS].data != NULL;
     const dev_buf        wide = gated ? d->up : d->ff;
-    fwd__route(d);
     if (vec[W_SHEXP_GATE]) fwd__op(d, (dev_op){.kind = DEV_GATE, .in = {d->in}, .out = {d->gate}, .vec = vec[W_SHEXP_GATE], .n = D});
     fwd__op(d, (dev_op){.kind = DEV_GROUP, .in = {d->pick}, .out = {d->slot_row, d->slot_of}, .experts = {.n = E, .used = K, .wide = gated ? 2 : 1}});
     fwd__expert_matmul(d, 0);
@@ -28556,10 +28782,159 @@ static void fwd__experts(fwd_draft *d) {
     if (w[W_UP_SHEXP].data) fwd__shared(d);
 }
 
+static void fwd__experts(fwd_draft *d) {
+    fwd__route(d);
+    fwd__chosen(d);
+}
+
+/* A dense feed-forward and experts, each with norms of its own before and after it. The router reads the stream with a third norm. */
+static void fwd__beside(fwd_draft *d) {
+    const dev_mat      *w = d->l->mat;
+    const float *const *vec = d->l->vec;
+    const int           n = d->m->hp.n_embd;
+    fwd__gated(d, &w[W_GATE], &w[W_UP], &w[W_DOWN], NULL, NULL, d->side);
+    d->part = FWD_NORM;
+    fwd__norm(d, d->side, d->side, &vec[W_DENSE_POST_NORM], 1, n);
+    fwd__norm(d, d->x, d->xn, &vec[W_ROUTER_NORM], 1, n);
+    fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->xn}, .n = n, .scale = 1 / sqrtf((float)n)});
+    fwd__forms(d, d->xn, n, 0);
+    fwd__route(d);
+    fwd__enter(d, &vec[W_EXPS_NORM]);
+    fwd__chosen(d);
+    fwd__norm(d, d->y, d->y, &vec[W_EXPS_POST_NORM], 1, n);
+    fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->y, d->side}, .out = {d->y}, .n = n});
+}
+
 /* Kinds of layers: from the normed stream to what the block adds to it, y. */
 typedef void fwd_block(fwd_draft *d);
 static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA] = fwd__delta, [MIX_CONV] = fwd__conv};
-static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts};
+static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts, [FFN_BESIDE] = fwd__beside};
+
+/* --- embeddings for each layer --- */
+
+/* What a row gets in each layer, from its token and from the stream as it begins: P values of each layer. */
+static void fwd__draw_by_layer(fwd_draft *d) {
+    const arch_hparams *hp = &d->m->hp;
+    const dev_mat      *glob = d->m->glob.mat;
+    const int           P = hp->n_embd_layer, n = hp->n_layer * P;
+    if (!P) return;
+    d->part = FWD_EMBED;
+    fwd__op(d, (dev_op){.kind = DEV_EMBED, .out = {d->by}, .embed = {&glob[W_BY_TOKEN], false}, .n = n, .scale = sqrtf((float)P)});
+    fwd__forms(d, d->x, hp->n_embd, 0);
+    fwd__matmul(d, FWD_EMBED);
+    dev_plan_product(d->to, &glob[W_BY_STREAM], d->rows, d->x, d->drawn);
+    fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->drawn}, .n = n, .scale = 1 / sqrtf((float)hp->n_embd)});
+    fwd__norm(d, d->drawn, d->drawn, &d->m->glob.vec[W_BY_NORM], hp->n_layer, P);
+    fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->drawn, d->by}, .out = {d->by}, .n = n});
+    fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->by}, .n = n, .scale = (float)M_SQRT1_2});
+}
+
+/* y = the embedding of this layer, gated by b. */
+static void fwd__by_layer(fwd_draft *d, dev_buf b) {
+    const dev_mat *w = d->l->mat;
+    const int      P = d->m->hp.n_embd_layer;
+    fwd__forms(d, b, d->m->hp.n_embd, 0);
+    fwd__matmul(d, FWD_EMBED);
+    dev_plan_product(d->to, &w[W_BY_GATE], d->rows, b, d->ff);
+    fwd__pick(d, d->by, d->up, 1, P, P, d->il * P, 0);
+    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->up}, .out = {d->ff}, .act = d->m->hp.act, .n = P});
+    fwd__forms(d, d->ff, P, 0);
+    fwd__matmul(d, FWD_EMBED);
+    dev_plan_product(d->to, &w[W_BY_PROJ], d->rows, d->ff, d->y);
+}
+
+/* --- several streams --- */
+
+/* The product of matrix `stack` of several. */
+static void fwd__stacked(fwd_draft *d, const dev_mat *w, int stack, dev_buf in, dev_buf out) {
+    fwd__matmul(d, FWD_EMBED);
+    dev_plan_product(d->to, w, d->rows, in, out);
+    d->to->product[d->to->n_product - 1].stack = stack;
+}
+
+/* The stream becomes the first of several, the others are products of it, as long as it is. */
+static void fwd__spread(fwd_draft *d) {
+    const arch_hparams *hp = &d->m->hp;
+    const int           n = hp->n_embd;
+    fwd__pick(d, d->x, d->streams, 1, n, n, 0, 0);
+    fwd__forms(d, d->x, n, 0);
+    for (int i = 1; i < hp->n_stream; i++) {
+        fwd__stacked(d, &d->m->glob.mat[W_STREAM_IN], i - 1, d->x, d->y);
+        fwd__op(d, (dev_op){.kind = DEV_LEVEL, .in = {d->y, d->x}, .out = {d->streams}, .n = n, .level = {i * n}});
+    }
+}
+
+/* The mean of all streams; those behind the first are products, as long as the first is. */
+static void fwd__gather(fwd_draft *d) {
+    const arch_hparams *hp = &d->m->hp;
+    const int           n = hp->n_embd;
+    fwd__pick(d, d->streams, d->side, 1, n, n, 0, 0);
+    fwd__pick(d, d->side, d->x, 1, n, n, 0, 0);
+    for (int i = 1; i < hp->n_stream; i++) {
+        fwd__pick(d, d->streams, d->xn, 1, n, n, i * n, 0);
+        fwd__forms(d, d->xn, n, 0);
+        fwd__stacked(d, &d->m->glob.mat[W_STREAM_OUT], i - 1, d->xn, d->y);
+        fwd__op(d, (dev_op){.kind = DEV_LEVEL, .in = {d->y, d->side}, .out = {d->y}, .n = n});
+        fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->x, d->y}, .out = {d->x}, .n = n});
+    }
+    fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->x}, .n = n, .scale = 1 / (float)hp->n_stream});
+}
+
+/* coef = w . tanh(router . norm(b) / D). */
+static void fwd__mode(fwd_draft *d, dev_buf b, const dev_mat *w) {
+    const int n = d->m->hp.n_embd, A = d->m->hp.n_stream;
+    d->part = FWD_NORM;
+    fwd__norm(d, b, d->xn, &d->l->vec[W_ALT_NORM], 1, n);
+    fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->xn}, .n = n, .scale = 1 / (float)n});
+    fwd__forms(d, d->xn, n, 0);
+    fwd__matmul(d, FWD_NORM);
+    dev_plan_product(d->to, &d->l->mat[W_ALT_ROUTER], d->rows, d->xn, d->mode);
+    fwd__op(d, (dev_op){.kind = DEV_CAP, .out = {d->mode}, .n = A, .scale = 1});
+    fwd__forms(d, d->mode, A, 0);
+    fwd__matmul(d, FWD_NORM);
+    dev_plan_product(d->to, w, d->rows, d->mode, d->coef);
+}
+
+/* side = in + norm(r . l . in): a low-rank layer beside attention (LAuReL: Menghani et al. 2024). */
+static void fwd__laurel(fwd_draft *d) {
+    const dev_mat *in = &d->l->mat[W_LAUREL_IN], *out = &d->l->mat[W_LAUREL_OUT];
+    const int      n = d->m->hp.n_embd;
+    fwd__matmul(d, FWD_WO);
+    dev_plan_product(d->to, in, d->rows, d->in, d->ff);
+    fwd__forms(d, d->ff, in->n_out, 0);
+    fwd__matmul(d, FWD_WO);
+    dev_plan_product(d->to, out, d->rows, d->ff, d->side);
+    fwd__norm(d, d->side, d->side, &d->l->vec[W_LAUREL_NORM], 1, n);
+    fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->in, d->side}, .out = {d->side}, .n = n});
+}
+
+/* A layer over several streams (AltUp): all are predicted, blocks read the active one, and what they change corrects the predictions. */
+static void fwd__altup_layer(fwd_draft *d) {
+    const arch_hparams *hp = &d->m->hp;
+    const float *const *vec = d->l->vec;
+    const int           n = hp->n_embd, A = hp->n_stream, at = hp->active * n;
+    fwd__pick(d, d->streams, d->x, 1, n, n, at, 0);
+    fwd__mode(d, d->x, &d->l->mat[W_ALT_PREDICT]);
+    fwd__op(d, (dev_op){.kind = DEV_BLEND, .in = {d->streams, d->coef}, .out = {d->ahead}, .n = n, .n_head = A});
+    fwd__pick(d, d->ahead, d->x, 1, n, n, at, 0);
+    fwd__enter(d, &vec[W_ATTN_NORM]);
+    fwd__laurel(d);
+    fwd_mixers[d->lh->mixer](d);
+    fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM], fwd_no_norm);
+    fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->x, d->side}, .out = {d->next}, .n = n});
+    fwd__turn(d);
+    fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->x}, .n = n, .scale = (float)M_SQRT1_2});
+    fwd__enter(d, &vec[W_FFN_NORM]);
+    fwd__dense(d);
+    fwd__residual(d, NULL, &vec[W_FFN_POST_NORM], fwd_no_norm);
+    fwd__mode(d, d->x, &d->l->mat[W_ALT_CORRECT]);
+    fwd__op(d, (dev_op){.kind = DEV_CORRECT, .in = {d->ahead, d->x, d->coef}, .out = {d->streams}, .n = n, .n_head = A, .streams = {hp->active}});
+    fwd__pick(d, d->streams, d->xn, 1, n, n, at, 0);
+    fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->xn}, .vec = vec[W_ALT_SCALE], .n = n});
+    fwd__by_layer(d, d->xn);
+    fwd__norm(d, d->y, d->y, &vec[W_BY_POST_NORM], 1, n);
+    fwd__op(d, (dev_op){.kind = DEV_RAISE, .in = {d->y}, .out = {d->streams}, .n = n, .n_head = A});
+}
 
 static void fwd__layer(fwd_draft *d) {
     const float *const *vec = d->l->vec;
@@ -28570,13 +28945,18 @@ static void fwd__layer(fwd_draft *d) {
     fwd__enter(d, &vec[W_FFN_NORM]);
     fwd_ffns[d->lh->ffn](d);
     fwd__residual(d, vec[B_DOWN], &vec[W_FFN_POST_NORM], &vec[W_FFN_SUM_NORM]);
+    if (d->m->hp.n_embd_layer) {
+        fwd__by_layer(d, d->x);
+        fwd__residual(d, NULL, &vec[W_BY_POST_NORM], fwd_no_norm);
+    }
+    if (vec[W_LAYER_SCALE]) fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->x}, .n = d->m->hp.n_embd, .scale = vec[W_LAYER_SCALE][0]});
 }
 
 static void fwd__buffers(fwd_draft *d) {
     dev_buf *const all[] = {&d->x, &d->next, &d->cs, &d->xn, &d->q, &d->k, &d->v, &d->att, &d->y, &d->ff, &d->up, &d->score, &d->pick, &d->weight, &d->slot_of,
-                            &d->moe, &d->gate, &d->all, &d->raw, &d->z, &d->gates, &d->alpha, &d->beta, &d->o};
+                            &d->moe, &d->gate, &d->all, &d->raw, &d->z, &d->gates, &d->alpha, &d->beta, &d->o, &d->by, &d->drawn, &d->side, &d->streams, &d->ahead, &d->mode, &d->coef};
     static const char *const names[] = {"x", "next", "cs", "xn", "q", "k", "v", "att", "y", "ff", "up", "score", "pick", "weight", "slot_of", "moe", "gate", "all", "raw", "z",
-                                        "gates", "alpha", "beta", "o"};
+                                        "gates", "alpha", "beta", "o", "by", "drawn", "side", "streams", "ahead", "mode", "coef"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i] = dev_plan_buf(d->to, names[i], false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
     d->logits = dev_plan_buf(d->to, "logits", true);
@@ -28593,20 +28973,31 @@ static void fwd__head(fwd_draft *d, int n, bool watched) {
     if (hp->final_cap != 0) fwd__op(d, (dev_op){.kind = DEV_CAP, .out = {d->logits}, .n = n, .scale = hp->final_cap});
 }
 
+/* The last layer that keeps something of each row for later ones. */
+static int fwd__last_keeper(const arch_hparams *hp) {
+    int il = hp->n_layer - 1;
+    while (hp->layer[il].kv_from != il) il--;
+    return il;
+}
+
 /* Writes the list of f->m. */
 static void fwd__plan(fwd *f) {
     fwd_draft  d = {.to = &f->plan, .m = f->m, .kv = f->kv, .rows = DEV_ALL};
     const bool watched = f->run.tap != NULL;
+    const int  keeper = fwd__last_keeper(&f->m->hp);
     dev_plan_begin(&f->plan);
     fwd__buffers(&d);
     fwd__embed(&d);
+    fwd__draw_by_layer(&d);
+    if (f->m->hp.n_stream) fwd__spread(&d);
     for (d.il = 0; d.il < f->m->hp.n_layer; d.il++) {
         d.l = &f->m->layer[d.il];
         d.lh = &f->m->hp.layer[d.il];
-        d.past = d.il == f->m->hp.n_layer - 1 && !watched ? DEV_OUT : DEV_ALL;
-        fwd__layer(&d);
+        d.past = d.il >= keeper && !watched ? DEV_OUT : DEV_ALL;
+        (f->m->hp.n_stream ? fwd__altup_layer : fwd__layer)(&d);
     }
     d.il--;
+    if (f->m->hp.n_stream) fwd__gather(&d);
     fwd__enter(&d, &f->m->glob.vec[W_OUTPUT_NORM]);
     f->hidden = d.in;
     if (f->gives == FWD_LOGITS) fwd__head(&d, f->n_vocab, watched);

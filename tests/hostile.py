@@ -368,7 +368,7 @@ def models():
 # --- families: one change to a tiny model of tests/data/tiny ---
 
 def opened(path):
-    """A good file of version 3 whose tensors are all f32, as a File."""
+    """A good file of version 3 whose tensors are all f32 or f16, as a File."""
     with open(path, "rb") as f: b = f.read()
     at = 4
     def take(form):
@@ -410,7 +410,7 @@ def resized(name, tensor, dims):
     f = family(name)
     n = {T_F32: 4, T_F16: 2}[f.tensor(tensor)["type"]]
     for d in dims: n *= d
-    f.tensor(tensor).update(dims=dims, data=bytes(n))
+    f.tensor(tensor).update(dims=dims, type=T_F32, data=bytes(n))
     return f.bytes()
 
 
@@ -527,6 +527,29 @@ def recurrent():
     for m, t, dims in (("qwen35", "blk.0.ssm_in.weight", [32, 96]), ("qwen3next", "blk.0.ssm_in.weight", [32, 96]), ("qwen35", "blk.0.ssm_ba.weight", [32, 8]), ("qwen35", "blk.2.ssm_a", [4]), ("qwen35", "blk.3.attn_norm.weight", [32]),
                        ("qwen35_mtp", "blk.99.attn_norm.weight", [32]), ("qwen35", "blk.0.attn_q.weight", [32, 64]), ("lfm2", "blk.1.shortconv.conv.weight", [3, 32]), ("lfm2", "output_norm.weight", [32])):
         yield "72 %s: %s too" % (m, t), BAD, with_tensor(m, t, dims)
+
+
+def gemmas():
+    """Layers that read the K/V of others, embeddings of each layer, several streams."""
+    nan, inf = float("nan"), float("inf")
+    for m in ("gemma4", "gemma4_far", "gemma4_moe", "gemma4_split", "gemma3n", "gemma3n_alt"): yield "73 good " + m, GOOD, family(m).bytes()
+    for v in (4, 5, 6, 512, 513, 1 << 31): yield "73 shared layers %d" % v, BAD, family("gemma4", "attention.shared_kv_layers", U32, v).bytes()
+    for what, t, v in (("negative", I32, -1), ("float", F32, 2.0), ("array", ARR, (U32, [2] * 5)), ("string", STR, "2")): yield "73 shared layers: " + what, BAD, family("gemma4", "attention.shared_kv_layers", t, v).bytes()
+    yield "73 the source has other heads", BAD, family("gemma4", "attention.head_count_kv", ARR, (U32, [1, 1, 1, 2, 1])).bytes()
+    for k in ("attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa", "embedding_length_per_layer_input"):
+        for v in (3, 7, 1 << 31): yield "73 %s %d" % (k, v), BAD, family("gemma4", k, U32, v).bytes()
+    for k, v in (("altup.num_inputs", 1), ("altup.num_inputs", 17), ("altup.num_inputs", 3), ("altup.active_idx", 4), ("altup.active_idx", 1 << 31)): yield "73 %s %d" % (k, v), BAD, family("gemma3n", k, U32, v).bytes()
+    for what, t, v in (("short", ARR, (F32, [1.0] * 3)), ("long", ARR, (F32, [1.0] * 5)), ("ints", ARR, (U32, [1] * 4)), ("one", F32, 1.0), ("nan", ARR, (F32, [nan, 1.0, 1.0, 1.0])), ("inf", ARR, (F32, [inf, 1.0, 1.0, 1.0])), ("huge", ARR, (F32, [1e30] * 4))):
+        yield "73 sparsity: " + what, BAD, family("gemma3n", "activation_sparsity_scale", t, v).bytes()
+    yield "73 no sparsity", GOOD, family("gemma3n", "activation_sparsity_scale", ARR, (F32, [-inf] * 4)).bytes()
+    for m, t, dims in (("gemma3n", "blk.0.laurel_r.weight", [5, 32]), ("gemma3n", "blk.0.laurel_l.weight", [33, 6]), ("gemma3n", "blk.1.altup_predict_coef.weight", [4, 15]), ("gemma3n", "altup_proj.weight", [32, 32, 4]),
+                       ("gemma4", "per_layer_token_embd.weight", [39, 272]), ("gemma4", "per_layer_model_proj.weight", [32, 39]), ("gemma4", "blk.0.post_norm.weight", [31]), ("gemma4", "blk.0.layer_output_scale.weight", [2]), ("gemma4", "rope_freqs.weight", [15]),
+                       ("gemma4_moe", "blk.0.ffn_gate_inp.scale", [1]), ("gemma4_moe", "blk.0.ffn_down_exps.scale", [4])):
+        yield "73 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
+    for m, t in (("gemma4", "blk.0.attn_k.weight"), ("gemma4", "blk.0.inp_gate.weight"), ("gemma3n", "blk.1.altup_router.weight"), ("gemma3n", "altup_unembd_proj.weight"), ("gemma4_moe", "blk.1.pre_ffw_norm_2.weight"), ("gemma4_moe", "blk.0.ffn_gate_inp.scale")):
+        yield "73 %s: %s missing" % (m, t), BAD, without_tensor(m, t)
+    for word in (0x7fc00000, 0, 0x6fffffff, 0xf149f2ca): yield "73 rope divisors of bits %08x" % word, BAD, filled("gemma4", "rope_freqs.weight", word)
+    for word in (0x7fc00000, 0x7f800000): yield "73 layer scales of bits %08x" % word, EITHER, filled("gemma4", "blk.1.layer_output_scale.weight", word)
 
 
 def split_parts(n=3, count=None, total=None, nos=None):
@@ -885,7 +908,7 @@ def batch_fault(opt):
 def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
-    groups = (goods, container, tensors, models, families, recurrent, splits, vocabularies, not_files, grammars, expressions, schemas)
+    groups = (goods, container, tensors, models, families, recurrent, gemmas, splits, vocabularies, not_files, grammars, expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue
         d = tempfile.mkdtemp(prefix="hostile.")

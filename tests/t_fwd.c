@@ -562,15 +562,10 @@ static void t_break_temper(t_rig *r) { r->m.hp.temper_length++; }
 static void t_break_mean(t_rig *r) {
     static arch_desc other;
     other = *r->m.hp.desc;
-    other.traits &= ~(unsigned)A_LAYER_NORM;
+    other.traits &= ~(uint64_t)A_LAYER_NORM;
     r->m.hp.desc = &other;
 }
-static void t_break_act(t_rig *r) {
-    static arch_desc other;
-    other = *r->m.hp.desc;
-    other.act = other.act == ACT_GELU ? ACT_SILU : ACT_GELU;
-    r->m.hp.desc = &other;
-}
+static void t_break_act(t_rig *r) { r->m.hp.act = r->m.hp.act == ACT_GELU ? ACT_SILU : ACT_GELU; }
 static void t_break_part(t_rig *r) {
     for (int i = 0; i < r->m.hp.n_layer; i++) r->m.hp.layer[i].n_rot -= 2;
 }

@@ -172,7 +172,7 @@ static void t_model_key(const char *file, const char *arch, const arch_key *k) {
 }
 
 static void t_model_keys(void) {
-    static const char *files[] = {"llama", "llama_moe", "qwen2", "qwen2moe", "qwen3moe", "mistral3", "granitemoe", "starcoder2", "qwen3vl", "../encoders/nomic-bert-moe", "../encoders/jina-bert-v2", "qwen35", "lfm2moe"};
+    static const char *files[] = {"llama", "llama_moe", "qwen2", "qwen2moe", "qwen3moe", "mistral3", "granitemoe", "starcoder2", "qwen3vl", "../encoders/nomic-bert-moe", "../encoders/jina-bert-v2", "qwen35", "lfm2moe", "gemma4", "gemma3n"};
     bool               met[ARCH_KEYS] = {false};
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         gguf_file    g;
@@ -298,7 +298,9 @@ static void t_model_factors(void) {
     EQ_INT(arch_dim(&m.hp, D_ROT, -1), 6);
     m.glob.vec[W_ROPE_FREQS] = f;
     CHECK(model__check_freqs(&m, &e));
-    f[5] = 1e30f;
+    f[5] = 1e30f;                                     /* a pair that does not rotate */
+    CHECK(model__check_freqs(&m, &e));
+    f[5] = 1e29f;
     CHECK(!model__check_freqs(&m, &e) && strstr(e.text, "value 5"));
     e = (err_t){0};
     f[5] = 1;
