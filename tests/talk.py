@@ -277,9 +277,9 @@ def talk_is_the_same_messages():
         same(run("-m", PIP, "--messages", one, *args, *ways[k % len(ways)]).out.decode(), messages[2 * k + 1]["content"], "turn %d" % (k + 1))
 
 
-def in_batch(*bodies):
+def in_batch(*bodies, model=PIP, args=()):
     """The texts of the choices that a batch file of these bodies gets."""
-    r = run("-m", PIP, "--batch", "-", "-q", inp=b"".join(json.dumps(b).encode() + b"\n" for b in bodies))
+    r = run("-m", model, "--batch", "-", "-q", *args, inp=b"".join(json.dumps(b).encode() + b"\n" for b in bodies))
     found = sorted((json.loads(line) for line in r.out.splitlines()), key=lambda x: x["line"])
     if found and found[0]["error"] and found[0]["error"]["code"] == "unsupported":
         raise Skip(found[0]["error"]["message"])
@@ -295,6 +295,25 @@ def talk_is_a_batch_line():
     messages = saved(path)
     bodies = [{"messages": messages[:2 * k + 1], "max_tokens": 24, "seed": 9, "n": 3 if k == 5 else 1} for k in range(6)]
     same("".join(text + "\n" for texts in in_batch(*bodies) for text in texts).encode(), out, "answers")
+
+
+@case
+def talk_with_states_and_windows():
+    """a model with a state or windows: each turn keeps what ends at the last block border of the prompt before it, and is what --messages gives"""
+    form, path = tmp("form.jinja"), tmp("family.json")
+    with open(form, "w") as f:
+        f.write(TEMPLATE)
+    args = ("--chat-template-file", form, "--temp", "0", "-q")
+    for name in "qwen35", "lfm2", "gemma3", "gpt-oss":
+        model = os.path.join(HERE, "tests", "data", "tiny", name + ".gguf")
+        r = talk(model, "What is the length of this first message?", "And of the second?", "The third asks too.", "/save " + path, args=(*args[:-1], "-n", "8"))
+        found, messages = turns(r.err), saved(path)
+        for (before, after, _), (kept, _, _) in zip(found, found[1:]):
+            check(kept >= (before + after) // 32 * 32 > 0, "%s: keeps %d tokens after a prompt of %d" % (name, kept, before + after))
+        for k in 0, 2, 4:
+            with open(path, "w", errors="surrogateescape") as f:
+                json.dump(messages[:k + 1], f, ensure_ascii=False)
+            same(run("-m", model, "--messages", path, "-n", "8", *args).out, messages[k + 1]["content"].encode(errors="surrogateescape"), "%s, turn %d" % (name, k // 2 + 1))
 
 
 @case
