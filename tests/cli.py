@@ -495,6 +495,7 @@ def full_context():
     check(r.rc == 0 and len(r.out.split()) == 100, repr(r))
     refused(run("-m", MODEL, "-p", "Once upon a time " * 20, "-c", "16"), 2, "context", "a long prompt")
     refused(run("-m", MODEL, "-p", "Once", "--kv-mem", "1"), 3, "KV cache", "--kv-mem 1")
+    refused(run("-m", os.path.join(TINY, "qwen35.gguf"), "-p", "Once", "--state-mem", "1"), 3, "recurrent states", "--state-mem 1")
 
 
 @case

@@ -83,6 +83,24 @@ static void t_engine_window(void) {
     t_run_close(&r);
 }
 
+/* A state that no memory holds ends the run before the cache is made, whatever bound is asked for. */
+static void t_engine_states(void) {
+    t_run       r;
+    err_t       e = {0};
+    engine_opts fo = engine_defaults;
+    if (!t_run_open(&r, "tests/data/tiny/qwen35.gguf", &fo, &kv_defaults, 50, true)) return;
+    const arch_hparams *hp = &r.eng->m.hp;
+    arch_rec           *rec = &hp->layer[0].rec;
+    EQ_INT(r.eng->kv->group[r.eng->kv->states].mem.block_bytes, kv_slot_bytes(hp));
+    CHECK(engine__holds_state(r.eng, &e));
+    const arch_rec was = *rec;
+    rec->n_v = 1 << 12, rec->d_k = rec->d_v = 1 << 20;
+    if (host_memory() == UINT64_MAX) SKIP("the memory of this machine is not known");
+    CHECKF(!engine__holds_state(r.eng, &e) && e.code == EXIT_RESOURCE && strstr(e.text, "recurrent state"), "\"%s\"", e.text);
+    *rec = was;
+    t_run_close(&r);
+}
+
 /* What a reader of a text was given: positions in order, each once, and how often it was called. */
 typedef struct {
     int next, calls, last;                            /* last: the position behind which it ends the reading */
@@ -222,6 +240,7 @@ static const t_case t_engine_cases[] = {
     {"engine plans", "sizes of an engine are the plan's, and where it says nothing the options' and the model's", t_engine_plans},
     {"engine hosts", "a second engine's threads, and when weights are packed", t_engine_hosts},
     {"engine window", "a window does not cut the rows of a step", t_engine_window},
+    {"engine states", "a recurrent state that no memory holds is refused", t_engine_states},
     {"engine reads", "a text is read in steps of n_batch rows, from any place", t_engine_reads},
     {"engine packs", "the end of packing is said once, where there was something to pack", t_engine_packs},
     {"engine memory", "what is counted of a run's memory is what it takes, and the cache gets the rest", t_engine_memory},
