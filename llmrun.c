@@ -26683,7 +26683,7 @@ static bool model__check_factors(const model *m, arch_slot_id id, err_t *e) {
     const int    tables = model__scaled_tables(m);
     if (tables > 1) return err_set(e, EXIT_INPUT, "%s: %s with %d tables of RoPE, expected one", m->g->path, name, tables);
     for (int i = 0; i < arch_dim(&m->hp, D_ROT, -1); i++)
-        if (!(f[i] >= 1e-6f && (f[i] <= 1e6f || f[i] >= MODEL_STILL)))
+        if (!(f[i] >= 1e-6f && (f[i] <= 1e6f || (f[i] >= MODEL_STILL && isfinite(f[i])))))
             return err_set(e, EXIT_INPUT, "%s: %s: value %d is %g, expected a positive factor", m->g->path, name, i, (double)f[i]);
     return true;
 }

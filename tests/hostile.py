@@ -318,7 +318,7 @@ def models():
     f = SPM.copy().set("llama.feed_forward_length", ARR, (U32, [0]))
     f.tensors = [t for t in f.tensors if ".ffn_" not in t["name"]]
     yield "29 no feed-forward in the layer", GOOD, f.bytes()
-    yield "29 attention.scale of array", BAD, kv("llama.attention.scale", ARR, (F32, [1.0]))
+    for n, ok in (1, GOOD), (2, BAD): yield "29 attention.scale of %d layers" % n, ok, kv("llama.attention.scale", ARR, (F32, [1.0] * n))
     yield "29 head_count [-1]", BAD, kv(h, ARR, (I32, [-1]))
     for v in (0, 1, 31, 33, 34, 0xffffffff): yield "30 rope dimension %d" % v, BAD, kv("llama.rope.dimension_count", U32, v)
     nan, inf = float("nan"), float("inf")
@@ -451,7 +451,7 @@ def families():
                     ("mistral3", ("attention.temperature_scale", "rope.scaling.yarn_log_multiplier")), ("gemma3", ("rope.freq_base_swa",)), ("granitemoe_shared", ("expert_weights_scale",))):
         for k in keys:
             for v in (nan, inf, -inf, -1.0, 1e30): yield "62 %s %s" % (k, v), BAD, family(m, k, F32, v).bytes()
-            for what, t, v in (("string", STR, "1"), ("array", ARR, (F32, [1.0, 1.0])), ("int", U32, 1)): yield "62 %s: %s" % (k, what), BAD, family(m, k, t, v).bytes()
+            for what, t, v in (("string", STR, "1"), ("array", ARR, (F32, [1.0] * 99)), ("int", U32, 1)): yield "62 %s: %s" % (k, what), BAD, family(m, k, t, v).bytes()
     for v in (0, 1 << 31): yield "62 temperature_length %d" % v, BAD, family("mistral3", "attention.temperature_length", U32, v).bytes()
     yield "62 rope_finetuned false", BAD, family("granite", "rope.scaling.finetuned", BOOL, 0).bytes()
     for m in ("gpt-oss", "granitemoe_shared", "olmoe", "qwen3vlmoe"):
