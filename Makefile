@@ -147,7 +147,7 @@ plots:                                 ## tests/bench/RESULTS.md and the picture
 	@$(PYTHON) tests/bench/plots.py
 
 check: llmrun build/test/llmrun_remote.c ## no warnings; contents, layers, public functions and fields; the README's tables
-	@for i in tests/main.c tests/kernels.c tests/replay.c tests/snippets.c tests/judge.c tests/bench/*.c; do \
+	@for i in tests/main.c tests/kernels.c tests/replay.c tests/snippets.c tests/judge.c $(filter-out tests/bench/peer_%,$(wildcard tests/bench/*.c)); do \
 	  $(COMPILE) -Werror -fsyntax-only -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
 	$(COMPILER) -std=gnu11 -fsyntax-only llmrun.c
 	$(COMPILE) $(TESTING) -Werror -fsyntax-only -I. -DLLMRUN_SOURCE='"build/test/llmrun_remote.c"' tests/remote.c
@@ -342,4 +342,4 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-samp quality gate results plots check install uninstall clean help
+.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-samp tokens quality gate results plots check install uninstall clean help

@@ -56,7 +56,7 @@ static void fz_block(const store *s, int g, int32_t at, int32_t stored) {
 }
 
 /* The sequence reads positions [from, n), and makes a snapshot where its first block ends. */
-static void fz_read(store *s, kv_seq *q, const int32_t *ids, int from, int n, bool done) {
+static void fz_store_read(store *s, kv_seq *q, const int32_t *ids, int from, int n, bool done) {
     kv_cache *kv = s->kv;
     kv_publish(q, ids);
     kv_snapshot(q, from - from % FZ_BLOCK + FZ_BLOCK, n % 3 ? KV_KEPT : KV_WEAK);
@@ -91,7 +91,7 @@ static void fz_prompt(store *s, int64_t i) {
         fz_block(s, 0, at, kv_parts(kv, kv->group[0].block[at].node)[0].stored);
     }
     if (q->state >= 0) fz_block(s, kv->states, q->state, kv_parts(kv, q->tip)[kv->states].stored);
-    if (kv_reserve(q, n + 2)) fz_read(s, q, ids, got, n + 2, i % 7 != 6);
+    if (kv_reserve(q, n + 2)) fz_store_read(s, q, ids, got, n + 2, i % 7 != 6);
     kv_seq_free(q);
 }
 
