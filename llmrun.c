@@ -25539,7 +25539,7 @@ typedef struct {
     arch_ffn   ffn;
     int   n_head, n_head_kv, hd_k, hd_v;              /* heads of queries, of keys and values; values of a head */
     int   n_rot, rope;                                /* RoPE rotates the first n_rot values of a head, 0: none; number of its table */
-    int   kv_from;                                    /* the layer whose keys and values it reads: its own number, or an earlier one */
+    int   kv_back;                                    /* it reads the keys and values of the layer so many before it; 0: its own */
     bool  windowed;                                   /* by the pattern of layers */
     dev_view view;                                    /* which side of itself a position sees */
     int   window;                                     /* a position sees so many, itself included, or half of it on each side; 0: all */
@@ -26069,7 +26069,6 @@ static void arch__pattern(const arch_hparams *hp, int il) {
     const arch_desc *desc = hp->desc;
     arch_layer_hp   *l = &hp->layer[il];
     if (il < hp->n_dense) l->n_expert = l->n_expert_used = 0;
-    l->kv_from = il;
     l->view = hp->causal ? VIEW_PAST : VIEW_ALL;
     if (!(desc->traits & A_ALTUP)) l->sparse = -INFINITY;
     if (!l->windowed) l->window = 0;
@@ -26092,7 +26091,7 @@ static bool arch__share(arch_hparams *hp, const gguf_file *g, int il, err_t *e) 
     if (of->n_head_kv != l->n_head_kv || of->hd_k != l->hd_k || of->hd_v != l->hd_v)
         return arch__bad(hp, g, "attention.shared_kv_layers", e, "layer %d reads %d heads of %d values of layer %d, expected %d of %d", il, of->n_head_kv, of->hd_k, from,
                          l->n_head_kv, l->hd_k);
-    l->kv_from = from;
+    l->kv_back = il - from;
     return true;
 }
 
@@ -26475,7 +26474,7 @@ static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, 
 
 /* Whether layer il reads keys and values of another one, so that this tensor, if it has it, has no use. */
 static bool model__unread(const model *m, const arch_slot *s, int il) {
-    return (s->flags & S_OWN) && il >= 0 && m->hp.layer[il].kv_from != il;
+    return (s->flags & S_OWN) && il >= 0 && m->hp.layer[il].kv_back;
 }
 
 /* Finds the tensor of a slot in layer il (-1: of the model). */
@@ -26854,7 +26853,7 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
     uint64_t n = 0;
     for (int il = 0; il < hp->n_layer; il++) {
         const arch_layer_hp *l = &hp->layer[il];
-        if (!l->rec.width && l->kv_from == il) n += (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
+        if (!l->rec.width && !l->kv_back) n += (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
     }
     return n;
 }
@@ -27134,7 +27133,7 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
     kv->group = mem_new((size_t)hp->n_layer, sizeof *kv->group);
     for (int il = 0; il < hp->n_layer; il++) {
         const dev_kv *l = &kv->layer[il];
-        kv->layer[il] = hp->layer[il].kv_from < il ? kv->layer[hp->layer[il].kv_from] : kv__layer(kv, &hp->layer[il]);
+        kv->layer[il] = hp->layer[il].kv_back ? kv->layer[il - hp->layer[il].kv_back] : kv__layer(kv, &hp->layer[il]);
         if (kv->group[l->group].rule != KV_STATE) continue;
         kv->states = l->group;
         kv->state[il] = kv__place_state(&hp->layer[il].rec, &kv->group[l->group].mem.block_bytes);
@@ -28606,7 +28605,7 @@ static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     const arch_layer_hp *lh = d->lh;
     const dev_mat       *w = d->l->mat;
     const float *const  *vec = d->l->vec;
-    const bool           own = lh->kv_from == d->il;
+    const bool           own = !lh->kv_back;
     fwd__matmul(d, FWD_QKV);
     dev_plan_product(d->to, &w[W_Q], d->past, d->in, lh->gated ? d->all : d->q);
     if (own) dev_plan_product(d->to, &w[W_K], d->rows, d->in, d->k);
@@ -28976,7 +28975,7 @@ static void fwd__head(fwd_draft *d, int n, bool watched) {
 /* The last layer that keeps something of each row for later ones. */
 static int fwd__last_keeper(const arch_hparams *hp) {
     int il = hp->n_layer - 1;
-    while (hp->layer[il].kv_from != il) il--;
+    while (hp->layer[il].kv_back) il--;
     return il;
 }
 
