@@ -100,12 +100,12 @@ def add_vocab(g):
     """Bytes, tokens that no text has, three control tokens: as a vocabulary of the kind gpt2."""
     plain = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or 174 <= b <= 255]
     others = {b: 256 + i for i, b in enumerate(b for b in range(256) if b not in plain)}
-    tokens = [chr(others.get(b, b)) for b in range(256)] + ["word%d" % i for i in range(N_VOCAB - 259)]
+    tokens = [chr(others.get(b, b)) for b in range(256)] + ["wo"] + ["word%d" % i for i in range(N_VOCAB - 260)]
     g.add_tokenizer_model("gpt2")
     g.add_tokenizer_pre("qwen2")
     g.add_token_list(tokens + ["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
     g.add_token_types([1] * len(tokens) + [3] * 3)
-    g.add_token_merges(["w o", "r d"])
+    g.add_token_merges(["w o"])
     g.add_eos_token_id(N_VOCAB - 1)
     g.add_bos_token_id(N_VOCAB - 3)
     g.add_add_bos_token(False)
