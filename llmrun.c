@@ -26528,6 +26528,12 @@ static bool model__both(const model *m, arch_slot_id a, arch_slot_id b, int il, 
     return err_set(e, EXIT_INPUT, "%s: tensors %s and %s both, expected one", m->g->path, names[0], names[1]);
 }
 
+/* Whether values may be keys before their norm, so that a layer needs no attn_v: heads of both have the same size. */
+static bool model__v_is_k(const model *m, int il) {
+    const arch_layer_hp *l = &m->hp.layer[il];
+    return (m->hp.desc->traits & A_VALUE_NORM) && l->hd_k == l->hd_v;
+}
+
 /* Part k of a joined tensor, if the file has one, becomes a view of its rows from `at` on. The part must then be there. */
 static bool model__part(const model *m, model_tensors *l, const model_join *j, int k, int64_t at, int il, err_t *e) {
     const arch_slot_id id = j->part[k].mat, bias = j->part[k].bias;
@@ -26544,7 +26550,7 @@ static bool model__part(const model *m, model_tensors *l, const model_join *j, i
         if (l->vec[bias]) return model__both(m, j->bias, bias, il, e);
         l->vec[bias] = l->vec[j->bias] + at;
     }
-    if (mat->data || !s || model__unread(m, s, il) || (id == W_V && (m->hp.desc->traits & A_VALUE_NORM))) return true;
+    if (mat->data || !s || model__unread(m, s, il) || (id == W_V && model__v_is_k(m, il))) return true;
     snprintf(name, sizeof name, s->name, il);
     return err_set(e, EXIT_INPUT, "%s: tensor %s is missing", m->g->path, name);
 }

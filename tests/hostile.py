@@ -536,6 +536,10 @@ def gemmas():
     for v in (4, 5, 6, 512, 513, 1 << 31): yield "73 shared layers %d" % v, BAD, family("gemma4", "attention.shared_kv_layers", U32, v).bytes()
     for what, t, v in (("negative", I32, -1), ("float", F32, 2.0), ("array", ARR, (U32, [2] * 5)), ("string", STR, "2")): yield "73 shared layers: " + what, BAD, family("gemma4", "attention.shared_kv_layers", t, v).bytes()
     yield "73 the source has other heads", BAD, family("gemma4", "attention.head_count_kv", ARR, (U32, [1, 1, 1, 2, 1])).bytes()
+    for v in (8, 64, 1024):
+        f = family("gemma4_moe", "attention.value_length", U32, v)
+        f.tensor("blk.1.attn_output.weight").update(dims=[2 * v, 32], type=T_F32, data=bytes(2 * v * 32 * 4))
+        yield "73 values of %d that are keys of 32" % v, BAD, f.bytes()
     for k in ("attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa", "embedding_length_per_layer_input"):
         for v in (3, 7, 1 << 31): yield "73 %s %d" % (k, v), BAD, family("gemma4", k, U32, v).bytes()
     for k, v in (("altup.num_inputs", 1), ("altup.num_inputs", 17), ("altup.num_inputs", 3), ("altup.active_idx", 4), ("altup.active_idx", 1 << 31)): yield "73 %s %d" % (k, v), BAD, family("gemma3n", k, U32, v).bytes()
