@@ -732,12 +732,12 @@ static chars_range chars__unpack_one(chars_kind kind, const char **p, uint32_t *
     return r;
 }
 
-/* Unpacks a table into `pool`, which has room for so many entries. */
-static chars_table chars_unpack(chars_kind kind, const char *packed, chars_range *pool, size_t room) {
+/* Unpacks a table into `pool`, an array of `cap` entries. */
+static chars_table chars_unpack(chars_kind kind, const char *packed, chars_range *pool, size_t cap) {
     size_t   n = 0;
     uint32_t last = 0;
     while (*packed) {
-        ASSERT(n < room);
+        ASSERT(n < cap);
         pool[n++] = chars__unpack_one(kind, &packed, &last);
     }
     return (chars_table){pool, n, kind};
@@ -26913,7 +26913,7 @@ typedef struct {
     int32_t  node;                                    /* of the tree, -1: none */
     int32_t  older, newer;                            /* neighbours among the idle blocks of the group, -1: none */
     bool     fresh;                                   /* published, and to be filled by the coming step */
-    bool     weak;                                    /* a snapshot that nobody has used yet and that goes before all others */
+    bool     weak;                                    /* a snapshot that is evicted before all others, until a sequence uses it */
 } kv_block;
 
 typedef struct {
@@ -27272,7 +27272,7 @@ static void kv__prune(kv_cache *kv, int32_t i) {
     }
 }
 
-/* A weak one joins the idle ones as the oldest. */
+/* A weak block joins the idle ones as the oldest: it is evicted first. */
 static void kv__idle_first(kv_group *gr, int32_t b) {
     gr->block[b].older = -1;
     gr->block[b].newer = gr->oldest;
@@ -27495,7 +27495,7 @@ static bool kv__fetch(kv_cache *kv, int i, int32_t n) {
 
 static bool kv_has_states(const kv_cache *kv) { return kv->states >= 0; }
 
-/* Whether block b of group i is a snapshot that nobody has used yet and that was not made to last. */
+/* Whether block b of group i is a snapshot that is evicted first: no sequence has used it, and it was not made to last. */
 static bool kv_is_weak(const kv_cache *kv, int i, int32_t b) { return kv->group[i].block[b].weak; }
 
 /* The sequence drops its state. */
@@ -27947,7 +27947,7 @@ static void kv_publish(kv_seq *s, const int32_t *ids) {
     }
 }
 
-/* A slot for a snapshot; -1: none. A weak one takes the place of no other than a weak one. */
+/* A slot for a snapshot; -1: none. A weak snapshot evicts only weak ones. */
 static int32_t kv__take_snapshot(kv_cache *kv, bool weak) {
     const kv_group *gr = &kv->group[kv->states];
     const bool      free = gr->n_spare || dev_blocks_mapped(&gr->mem) < gr->mem.max_blocks;
@@ -27961,7 +27961,8 @@ static int32_t kv__node_at(const kv_seq *s, int at) {
     return i;
 }
 
-/* How long a snapshot should stay: as long as others; only while there is room; that too, and no longer than the sequence's next one of the kind. */
+/* How long a snapshot stays: until it is the one idle longest; until any slot is needed (weak); the same, but at most until the sequence makes its next
+ * rolling one. */
 typedef enum { KV_KEPT, KV_WEAK, KV_ROLLING } kv_staying;
 
 /* The coming step, whose positions are reserved and published, makes a snapshot of the sequence at the border `at`, unless there is one. At most
@@ -28230,19 +28231,19 @@ typedef struct {
     int32_t *order;                                   /* [n] nodes, parents first */
     int32_t *rows;                                    /* [n, store__row()] */
     int32_t *n_data;                                  /* [n_group] rows of data */
-    bool    *leads;                                   /* [n_tree] nodes whose blocks can serve somebody */
+    bool    *leads;                                   /* [n_tree] nodes whose blocks a later sequence can use */
     int32_t  n;
     int32_t  oldest;                                  /* age up to which all blocks are kept */
     uint64_t more;                                    /* bytes of blocks that are kept of the next age */
 } store__plan;
 
-/* Whether the file is to have what node i has of group g. Snapshots that have served nobody stay out: a prompt has one at its end. */
+/* Whether the file is to have what node i has of group g. Weak snapshots stay out: a prompt has one at its end. */
 static bool store__has(const store *s, int32_t i, int g) {
     const kv_part *p = &kv_parts(s->kv, i)[g];
     return p->stored >= 0 || (p->block >= 0 && !kv_is_weak(s->kv, g, p->block));
 }
 
-/* Bytes of the blocks that node i has, in the cache or in the old file. Behind the last snapshot of a path nobody could use them. */
+/* Bytes of the blocks that node i has, in the cache or in the old file. No sequence can use those behind the last snapshot of a path. */
 static uint64_t store__size(const store__plan *p, int32_t i) {
     const store *s = p->s;
     uint64_t     n = 0;
