@@ -129,6 +129,9 @@ bench-embeddings: llmrun               ## embeddings of the tiny encoders in llm
 	@$(CC) -O1 -Wall -Wextra -I$(PEER)/include -I$(PEER)/ggml/include -o build/main/peer_logits tests/bench/peer_logits.c -L$(PEER)/build/bin -Wl,-rpath,$(PEER)/build/bin -lllama -lggml -lggml-base
 	@$(PYTHON) tests/bench/embeddings.py --llmrun ./llmrun --peer build/main/peer_logits $(EMBEDDINGS)
 
+bench-embed-speed: llmrun              ## MODEL: texts embedded in llmrun and in PEER (a llama-embedding) in turn: ratios, as Markdown; EMBED_SPEED="--texts 64 --tokens 128"
+	@$(PYTHON) tests/bench/embed_speed.py --llmrun ./llmrun --peer "$(PEER)" --model $(MODEL) $(EMBED_SPEED)
+
 bench-pack: build/main/pack            ## file order against packed rows, kernels alone, as CSV
 	build/main/pack
 
@@ -342,4 +345,4 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-samp tokens quality gate results plots check install uninstall clean help
+.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots check install uninstall clean help

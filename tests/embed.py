@@ -5,7 +5,7 @@
 
 The oracle of what is pooled is Python's arithmetic over the rows of --pooling none; that of a row the logits that the output matrix makes of it.
 """
-import argparse, array, base64, json, math, os, struct, sys, tempfile
+import argparse, array, base64, json, math, os, struct, subprocess, sys, tempfile
 from hostile import ARR, BOOL, F32, STR, U32, family, filled, resized, with_tensor, without_tensor
 from kit import Skip, begin, case, check, equal, finish, jsonl, records, refused, same, some, walk
 
@@ -406,6 +406,36 @@ def broken_encoders():
         model = put("broken.gguf", data)
         more = ("--pooling", "rank") if b"cls.output.weight" in data else ()
         refused(run("-m", model, "--embed", "-p", "a b", "-q", *more), 2, word, word)
+
+
+# A stand-in for llama-embedding: the vectors of llmrun, and the lines of a log. LESS: tokens that it leaves out.
+PEER = r"""#!%s
+import subprocess, sys
+opt = lambda name: sys.argv[sys.argv.index(name) + 1]
+texts = open(opt("-f")).read().split("\n")
+print("0.00.500.000 I batch_decode: n_tokens = %%d, n_seq = %%d" %% (TOKENS * len(texts) - LESS, len(texts)), file=sys.stderr)
+for text in texts:
+    row = subprocess.run(["%s", "-m", opt("-m"), "--embed", "-q", "--pooling", opt("--pooling"), "-p", text], stdin=subprocess.DEVNULL, capture_output=True).stdout
+    print(" ".join("%%.7f" %% float(x) for x in row.split()))
+print("0.02.500.250 I llama_perf_context_print:        load time =       1.00 ms", file=sys.stderr)
+"""
+
+
+@case
+def bench_embed_speed():
+    """tests/bench/embed_speed.py embeds texts of exactly so many tokens in both programs and prints ratios; a peer that computes less is reported"""
+    for model, tokens, less in (("../encoders/bert.gguf", 24, 0), ("llama.gguf", 40, 0), ("../encoders/bert.gguf", 24, 1)):
+        peer = put("llama-embedding", ((PEER % (sys.executable, O.binary)).replace("TOKENS", str(tokens)).replace("LESS", str(less))).encode())
+        os.chmod(peer, 0o755)
+        r = subprocess.run([sys.executable, os.path.join(HERE, "tests", "bench", "embed_speed.py"), "--llmrun", O.binary, "--peer", peer, "--model", os.path.join(TINY, model),
+                            "--texts", "3", "--tokens", str(tokens), "--batches", "512", "--rounds", "1", "-t", "1"], capture_output=True, text=True)
+        if less:
+            check(r.returncode == 2 and "computed 71 tokens, expected 72" in r.stderr, repr(r))
+            continue
+        check(r.returncode == 0, r.stderr)
+        cells = [c.strip() for c in r.stdout.splitlines()[-1].strip("|").split("|")]
+        same(cells[0], "3 x %d, -b 512" % tokens, "the row")
+        check(float(cells[2]) == 2.0 and float(cells[5]) > 0 and float(cells[7]) > 0.99999, r.stdout)
 
 
 if __name__ == "__main__":

@@ -26,10 +26,11 @@ class Failed(Exception):
     pass
 
 
-def run(*args):
-    r = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def run(*args, merge=False):
+    """Its standard output; merge: with its standard error."""
+    r = subprocess.run(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT if merge else subprocess.PIPE)
     if r.returncode:
-        said = r.stderr.decode(errors="replace").strip().splitlines() or ["exit %d" % r.returncode]
+        said = (r.stdout if merge else r.stderr).decode(errors="replace").strip().splitlines() or ["exit %d" % r.returncode]
         raise Failed("%s: %s" % (" ".join(args), said[-1][:200]))
     return r.stdout.decode(errors="replace")
 

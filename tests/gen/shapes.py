@@ -19,6 +19,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import tiny_blocks as blocks                                    # noqa: E402
 import tiny_decoders                                            # noqa: E402
+import tiny_encoders                                            # noqa: E402
 import tiny_gemma                                               # noqa: E402
 import tiny_llama                                               # noqa: E402
 import tiny_recurrent                                           # noqa: E402
@@ -33,6 +34,10 @@ def q4_k_m(name):
     if name.endswith(("ffn_gate_inp", "ssm_alpha", "ssm_beta", "conv1d", "shortconv.conv")) or ".altup" in name:
         return "F32"
     return "Q6_K" if "attn_v" in name or "ffn_down" in name or name == "token_embd" else "Q4_K"
+
+
+def f16(name):
+    return "F16"
 
 
 def q8_0(name):
@@ -60,6 +65,7 @@ SHAPES = {                                                      # family, what t
                                       rope=tiny_decoders.TWO_TABLES, keys=dict(sliding_window=1024, rope_freq_base_swa=10000.0), type=q4_k_m)),
     "gemma4-e2b": (tiny_gemma, dict(tiny_gemma.FOUR, kinds="wwwwf" * 7, layers=35, embd=1536, heads=8, kv=1, hd=256, full=512, ff=6144, share=20,
                                     per=256, wide=True, window=512, type=q4_k_m)),
+    "bert-base": (tiny_encoders, dict(tiny_encoders.BASE, **tiny_encoders.BERT, embd=768, layers=12, heads=12, kv=12, hd=64, ff=3072, ctx=512, type=f16)),
 }
 
 
@@ -113,11 +119,11 @@ def add_vocab(g):
 
 def write(name, out, layers):
     family, row = SHAPES[name]
-    s = BASE | row | dict(name=name, ctx=32768)
+    s = BASE | dict(ctx=32768, name=name) | row
     if layers:
         s["layers"] = layers
         s["kinds"] = s.get("kinds", "")[:layers]
-    family.N_VOCAB = N_VOCAB
+    family.N_VOCAB = N_VOCAB                                    # also of the vocabulary that tiny_encoders writes
     if hasattr(family, "N_CTX"):
         family.N_CTX = s["ctx"]
     w, path = Weights(s), os.path.join(out, name + ".gguf")
@@ -126,7 +132,7 @@ def write(name, out, layers):
     g.add_name(name)
     g.add_description("random weights of that shape; made by tests/gen/shapes.py")
     family.write_keys(g, s)
-    add_vocab(g)
+    tiny_encoders.add_bert_vocab(g) if s["vocab"] == "bert" else add_vocab(g)
     write_tensors(g, w)
     print("%s: %d layers, %.2f GB" % (path, s["layers"], os.path.getsize(path) / 1e9))
 
