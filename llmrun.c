@@ -25438,13 +25438,17 @@ enum {
     A_BY_LAYER = 1ll << 33,                           /* a token has a further embedding for each layer; late layers read earlier keys and values */
     A_BESIDE = 1ll << 34,                             /* experts run beside the dense feed-forward; their router has a norm of its own */
     A_ALTUP = 1ll << 35,                              /* several streams (AltUp), a low-rank layer beside attention (LAuReL), sparse gates */
+    A_QK_LAYER_NORM = 1ll << 36,                      /* LayerNorm of all query heads together, and of all key heads */
+    A_SUM_TWICE = 1ll << 37,                          /* what attention reads is added to its normed sum once more, and that sum has a norm too */
+    A_UP_FIRST = 1ll << 38,                           /* where ffn_up holds the rows of the gate, they follow its own */
 };
 
 /* What is not said here is 0: none. */
 typedef struct {
-    const char *name, *families;
+    const char *name, *families;                      /* families NULL: they stand in an earlier row of this name */
     arch_rope   rope;
     uint64_t    traits;
+    const char *tensor;                               /* files of this name that have it are of this row, which follows the row of the others */
     dev_act     act;                                  /* of the feed-forward */
     int         window;                               /* where the file has no window */
     int         window_every;                         /* of so many layers the last sees all positions; 0: a window is every layer's */
@@ -25486,8 +25490,10 @@ static const arch_desc arch_table[] = {
     {"nomic-bert", "Nomic Embed 1",                                                ROPE_HALVES, .traits = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM | A_DENSE},
     {"nomic-bert-moe", "Nomic Embed 2",                                            ROPE_HALVES, .traits = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM | A_UNGATED | A_SOME_EXPERTS,
      .act = ACT_GELU_ERF},
-    {"jina-bert-v2", "Jina Embeddings 2",                                          ROPE_HALVES, .traits = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM | A_DENSE | A_EITHER_UP | A_ALIBI,
+    {"jina-bert-v2", "Jina Embeddings 2, also for code",                           ROPE_HALVES, .traits = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM | A_DENSE | A_EITHER_UP | A_ALIBI,
      .act = ACT_GELU_ERF},
+    {"jina-bert-v2", NULL,                                                         ROPE_HALVES, .tensor = "blk.0.attn_norm_2.weight",       /* for code: "qk-post-norm" */
+     .traits = A_ENCODER | A_LAYER_NORM | A_SUM_NORM | A_EMBD_NORM | A_DENSE | A_EITHER_UP | A_ALIBI | A_QK_LAYER_NORM | A_SUM_TWICE | A_UP_FIRST, .act = ACT_GELU_ERF},
     {"modern-bert", "ModernBERT: GTE, Granite Embedding R2",                       ROPE_HALVES, .traits = A_ENCODER | A_LAYER_NORM | A_PRE_NORM | A_EMBD_NORM | A_FIRST_BARE | A_DENSE | A_GATE_UP | A_LOCAL_ROPE,
      .act = ACT_GELU_ERF, .window_every = 3, .window_first = true},
     {"gemma-embedding", "EmbeddingGemma",                                          ROPE_HALVES, .traits = A_ENCODER | A_PRE_NORM | A_POST_NORM | A_DENSE | A_QK_NORM | A_ROOT_EMBD | A_LOCAL_ROPE,
@@ -25510,7 +25516,8 @@ static const arch_desc arch_table[] = {
 enum { ARCH_COUNT = sizeof arch_table / sizeof arch_table[0] };
 
 static void arch_list(str *out) {
-    for (int i = 0; i < ARCH_COUNT; i++) str_fmt(out, "%-15s %s\n", arch_table[i].name, arch_table[i].families);
+    for (int i = 0; i < ARCH_COUNT; i++)
+        if (arch_table[i].families) str_fmt(out, "%-15s %s\n", arch_table[i].name, arch_table[i].families);
 }
 
 typedef enum { SCALE_NONE, SCALE_LINEAR, SCALE_YARN, SCALE_LONG, SCALES } arch_scaling;
@@ -25637,10 +25644,11 @@ static bool arch__find(arch_hparams *hp, const gguf_file *g, err_t *e) {
     if (got < 0) return false;
     if (got == 0) return err_set(e, EXIT_INPUT, "%s: key general.architecture is missing", g->path);
     for (int i = 0; i < ARCH_COUNT; i++)
-        if (bytes_is(name, arch_table[i].name)) hp->desc = &arch_table[i];
+        if (bytes_is(name, arch_table[i].name) && (!arch_table[i].tensor || gguf_tensor_find(g, arch_table[i].tensor))) hp->desc = &arch_table[i];
     if (hp->desc) return true;
     str known = {0};
-    for (int i = 0; i < ARCH_COUNT; i++) str_fmt(&known, "%s%s", i ? ", " : "", arch_table[i].name);
+    for (int i = 0; i < ARCH_COUNT; i++)
+        if (arch_table[i].families) str_fmt(&known, "%s%s", i ? ", " : "", arch_table[i].name);
     arch__bad(hp, g, "general.architecture", e, "architecture \"%.*s\"%s, expected one of: %s", (int)(name.n > 60 ? 60 : name.n),
               (const char *)name.p, name.n > 60 ? "..." : "", known.p);
     str_drop(&known);
@@ -26204,7 +26212,7 @@ static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
 typedef enum {
     W_TOK_EMBD, W_POS_EMBD, W_TYPES, W_EMBD_NORM, B_EMBD_NORM, W_CLS, B_CLS, W_CLS_NORM, W_CLS_OUT, B_CLS_OUT, W_DENSE_2, W_DENSE_3, W_OUTPUT_NORM, B_OUTPUT_NORM, W_OUTPUT, W_ROPE_FREQS, W_ROPE_LONG, W_ROPE_SHORT,
     W_ATTN_NORM, B_ATTN_NORM, W_QKV, B_QKV, W_Q, W_K, W_V, B_Q, B_K, B_V, W_Q_NORM, B_Q_NORM, W_K_NORM, B_K_NORM, W_SINKS, W_O, B_O,
-    W_ATTN_POST_NORM, B_ATTN_POST_NORM, W_ATTN_SUM_NORM, B_ATTN_SUM_NORM, W_FFN_SUM_NORM, B_FFN_SUM_NORM,
+    W_ATTN_POST_NORM, B_ATTN_POST_NORM, W_ATTN_SUM_NORM, B_ATTN_SUM_NORM, W_ATTN_TWICE_NORM, B_ATTN_TWICE_NORM, W_FFN_SUM_NORM, B_FFN_SUM_NORM,
     W_FFN_NORM, B_FFN_NORM, W_FFN_POST_NORM, B_FFN_POST_NORM, W_GATE_UP, W_GATE, W_UP, W_DOWN, B_GATE, B_UP, B_DOWN,
     W_ROUTER, B_ROUTER, B_ROUTER_CHOICE, W_GATE_UP_EXPS, W_GATE_EXPS, W_UP_EXPS, W_DOWN_EXPS, B_GATE_EXPS, B_UP_EXPS, B_DOWN_EXPS,
     W_SHEXP_GATE, W_GATE_SHEXP, W_UP_SHEXP, W_DOWN_SHEXP,
@@ -26274,15 +26282,19 @@ static const arch_slot arch_slots[] = {
     {B_K,              "blk.%d.attn_k.bias",                 D_1,        D_K,        D_1,      S_VEC | S_OPT | S_OWN, ON_ATTN,               0},
     {B_V,              "blk.%d.attn_v.bias",                 D_1,        D_V,        D_1,      S_VEC | S_OPT | S_OWN, ON_ATTN,               0},
     {W_Q_NORM,         "blk.%d.attn_q_norm.weight",          D_1,        D_HEAD_K,   D_1,      S_VEC,         ON_ATTN,               A_QK_NORM},
-    {W_Q_NORM,         "blk.%d.attn_q_norm.weight",          D_1,        D_Q,        D_1,      S_VEC,         ON_ATTN,               A_QK_NORM_WIDE},
+    {W_Q_NORM,         "blk.%d.attn_q_norm.weight",          D_1,        D_Q,        D_1,      S_VEC,         ON_ATTN,               A_QK_NORM_WIDE | A_QK_LAYER_NORM},
+    {B_Q_NORM,         "blk.%d.attn_q_norm.bias",            D_1,        D_Q,        D_1,      S_VEC | S_OPT, ON_ATTN,               A_QK_LAYER_NORM},
     {W_K_NORM,         "blk.%d.attn_k_norm.weight",          D_1,        D_HEAD_K,   D_1,      S_VEC | S_OWN, ON_ATTN,               A_QK_NORM},
-    {W_K_NORM,         "blk.%d.attn_k_norm.weight",          D_1,        D_K,        D_1,      S_VEC | S_OWN, ON_ATTN,               A_QK_NORM_WIDE},
+    {W_K_NORM,         "blk.%d.attn_k_norm.weight",          D_1,        D_K,        D_1,      S_VEC | S_OWN, ON_ATTN,               A_QK_NORM_WIDE | A_QK_LAYER_NORM},
+    {B_K_NORM,         "blk.%d.attn_k_norm.bias",            D_1,        D_K,        D_1,      S_VEC | S_OPT, ON_ATTN,               A_QK_LAYER_NORM},
     {W_SINKS,          "blk.%d.attn_sinks.weight",           D_1,        D_HEAD,     D_1,      S_VEC,         ON_ATTN,               A_SINKS},
     {W_O,              "blk.%d.attn_output.weight",          D_EMBD,     D_O,        D_1,      0,             ON_ATTN,               0},
     {B_O,              "blk.%d.attn_output.bias",            D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_ATTN,               0},
     {W_ATTN_POST_NORM, "blk.%d.post_attention_norm.weight",  D_1,        D_EMBD,     D_1,      S_VEC,         ON_ATTN,               A_POST_NORM},
     {W_ATTN_SUM_NORM,  "blk.%d.attn_output_norm.weight",     D_1,        D_EMBD,     D_1,      S_VEC,         ON_ATTN,               A_SUM_NORM},
     {B_ATTN_SUM_NORM,  "blk.%d.attn_output_norm.bias",       D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_ATTN,               A_SUM_NORM},
+    {W_ATTN_TWICE_NORM, "blk.%d.attn_norm_2.weight",         D_1,        D_EMBD,     D_1,      S_VEC,         ON_ATTN,               A_SUM_TWICE},
+    {B_ATTN_TWICE_NORM, "blk.%d.attn_norm_2.bias",           D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_ATTN,               A_SUM_TWICE},
     {W_FFN_SUM_NORM,   "blk.%d.layer_output_norm.weight",    D_1,        D_EMBD,     D_1,      S_VEC,         ON_DENSE | ON_EXPERTS, A_SUM_NORM},
     {B_FFN_SUM_NORM,   "blk.%d.layer_output_norm.bias",      D_1,        D_EMBD,     D_1,      S_VEC | S_OPT, ON_DENSE | ON_EXPERTS, A_SUM_NORM},
     {W_FFN_NORM,       "blk.%d.post_attention_norm.weight",  D_1,        D_EMBD,     D_1,      S_VEC,         ON_DENSE | ON_EXPERTS, A_LATE_NAME},
@@ -26510,14 +26522,16 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
 /* Tensors that a file may have as one, their rows one behind the other. */
 typedef struct {
     arch_slot_id whole, bias;                         /* bias 0: there is none */
+    uint64_t     traits;                              /* only architectures with one of these; 0: those that no earlier row is for */
     int          n;
     struct { arch_slot_id mat, bias; arch_size rows; } part[3];
 } model_join;
 
 static const model_join model_joins[] = {
-    {W_QKV,          B_QKV, 3, {{W_Q, B_Q, D_Q_PROJ}, {W_K, B_K, D_K}, {W_V, B_V, D_V}}},
-    {W_GATE_UP,      0,     2, {{W_GATE, 0, D_FF}, {W_UP, 0, D_FF}}},
-    {W_GATE_UP_EXPS, 0,     2, {{W_GATE_EXPS, 0, D_FF_EXP}, {W_UP_EXPS, 0, D_FF_EXP}}},
+    {W_QKV,          B_QKV, 0,          3, {{W_Q, B_Q, D_Q_PROJ}, {W_K, B_K, D_K}, {W_V, B_V, D_V}}},
+    {W_GATE_UP,      0,     A_UP_FIRST, 2, {{W_UP, 0, D_FF}, {W_GATE, 0, D_FF}}},
+    {W_GATE_UP,      0,     0,          2, {{W_GATE, 0, D_FF}, {W_UP, 0, D_FF}}},
+    {W_GATE_UP_EXPS, 0,     0,          2, {{W_GATE_EXPS, 0, D_FF_EXP}, {W_UP_EXPS, 0, D_FF_EXP}}},
 };
 
 /* The error for two tensors of layer il of which a file has one. */
@@ -26560,6 +26574,7 @@ static bool model__split(const model *m, model_tensors *l, int il, err_t *e) {
     for (size_t i = 0; i < sizeof model_joins / sizeof *model_joins; i++) {
         const model_join *j = &model_joins[i];
         int64_t           at = 0;
+        if (j->traits && !(j->traits & m->hp.desc->traits)) continue;
         for (int k = 0; k < j->n; at += arch_dim(&m->hp, j->part[k++].rows, il))
             if (!model__part(m, l, j, k, at, il, e)) return false;
         l->mat[j->whole] = (dev_mat){0};
@@ -28543,6 +28558,14 @@ static void fwd__residual(fwd_draft *d, const float *bias, const float *const *n
     fwd__norm(d, d->x, d->x, sum, 1, n);
 }
 
+/* The stream as it was before the last sum, which fwd__turn() has left, is added once more. */
+static void fwd__twice(fwd_draft *d, const float *const *norm) {
+    const int n = d->m->hp.n_embd;
+    if (!norm[0]) return;
+    fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->x, d->next}, .out = {d->x}, .n = n});
+    fwd__norm(d, d->x, d->x, norm, 1, n);
+}
+
 /* The stream begins with the embedding of the token, and of the position where these are learned. Every token of a text is of the first type. */
 static void fwd__embed(fwd_draft *d) {
     const float *const *vec = d->m->glob.vec;
@@ -28564,7 +28587,7 @@ static void fwd__embed(fwd_draft *d) {
 /* Bias, norm and RoPE of queries or keys. The norm is of each head, or of all together. */
 static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *const *norm, int n_head) {
     const arch_layer_hp *lh = d->lh;
-    const bool           wide = d->m->hp.desc->traits & A_QK_NORM_WIDE;
+    const bool           wide = d->m->hp.desc->traits & (A_QK_NORM_WIDE | A_QK_LAYER_NORM);
     fwd__bias(d, b, bias, n_head * lh->hd_k);
     fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * lh->hd_k : lh->hd_k);
     if (lh->n_rot)
@@ -28947,6 +28970,7 @@ static void fwd__layer(fwd_draft *d) {
     fwd__enter(d, &vec[W_ATTN_NORM]);
     fwd_mixers[d->lh->mixer](d);
     fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM], &vec[W_ATTN_SUM_NORM]);
+    fwd__twice(d, &vec[W_ATTN_TWICE_NORM]);
     if (!fwd_ffns[d->lh->ffn]) return;
     fwd__enter(d, &vec[W_FFN_NORM]);
     fwd_ffns[d->lh->ffn](d);

@@ -165,7 +165,7 @@ def encoders_texts():
 @case
 def encoders_same_bits():
     """a text in an encoder has the same bits alone, among others, with any number of threads and rows of a step, at every level"""
-    for name, model, ids, _, _, _ in some(r for r in Encoders().rows if r[0] in ("bert", "modern-bert_q8_0", "jina-bert-v2", "gemma-embedding", "nomic-bert-moe")):
+    for name, model, ids, _, _, _ in some(r for r in Encoders().rows if r[0] in ("bert", "modern-bert_q8_0", "jina-bert-v2", "jina-bert-v2_code", "gemma-embedding", "nomic-bert-moe")):
         lines = [{"input": t} for t in (ids * 8)[:8]]
         n = min(8, len(ids))
         want = batch(lines, model=model)
@@ -383,14 +383,17 @@ def broken():
                              ("modern-bert_rank", "classifier.output_labels", U32, 2), ("modern-bert_rank", "classifier.output_labels", ARR, (STR, ["a"] * 600))):
         yield key + "|position_embd.weight is 16 x 96|multiple of 5 heads", family(of + model, key, t, v).bytes()
     for model, tensor in (("bert", "token_embd_norm.weight"), ("bert", "position_embd.weight"), ("bert", "blk.1.attn_output_norm.weight"), ("bert", "blk.2.layer_output_norm.weight"),
+                          ("jina-bert-v2_code", "blk.1.attn_norm_2.weight"), ("jina-bert-v2_code", "blk.1.attn_q_norm.weight"), ("jina-bert-v2_code", "blk.0.attn_k_norm.weight"),
                           ("nomic-bert-moe", "blk.1.ffn_gate_inp.weight"), ("jina-bert-v2_split", "blk.0.ffn_gate.weight"), ("jina-bert-v2", "blk.0.ffn_up.weight"),
                           ("modern-bert", "blk.1.attn_norm.weight"), ("modern-bert", "output_norm.weight"), ("gemma-embedding_dense", "dense_3.weight")):
         yield tensor + "|ffn_gate.weight is missing", without_tensor(of + model, tensor)
     for model, tensor, dims in (("bert", "token_types.weight", [15, 2]), ("bert", "position_embd.weight", [16, 95]), ("bert", "blk.0.attn_output_norm.bias", [8]),
+                                ("jina-bert-v2_code", "blk.1.attn_q_norm.weight", [8]), ("jina-bert-v2_code", "blk.0.attn_k_norm.bias", [25]), ("jina-bert-v2_code", "blk.1.attn_norm_2.bias", [23]),
                                 ("jina-bert-v2", "blk.0.ffn_up.weight", [24, 33]), ("gemma-embedding_dense", "dense_2.weight", [16, 25]), ("bert_rank", "cls.output.weight", [16, 2]),
                                 ("modern-bert_rank", "cls.output.bias", [1]), ("modern-bert_rank", "cls.norm.weight", [17])):
         yield tensor + "|ffn_gate.weight is missing", resized(of + model, tensor, dims)
     for model, tensor, dims in (("bert", "output_norm.weight", [16]), ("bert", "blk.0.ffn_gate.weight", [16, 32]), ("modern-bert", "blk.0.attn_norm.weight", [16]),
+                                ("jina-bert-v2", "blk.0.attn_q_norm.weight", [24]), ("jina-bert-v2", "blk.1.attn_norm_2.weight", [24]), ("bert", "blk.0.attn_norm_2.weight", [16]),
                                 ("modern-bert", "token_types.weight", [16, 2]), ("nomic-bert-moe", "blk.1.ffn_gate_exps.weight", [16, 16, 4]), ("bert", "dense_2.weight", [16, 16])):
         yield tensor, with_tensor(of + model, tensor, dims)
     for model, tensor in (("bert", "blk.0.ffn_up.weight"), ("bert", "token_types.weight"), ("gemma-embedding_dense", "dense_2.weight"), ("modern-bert_rank", "cls.norm.weight")):

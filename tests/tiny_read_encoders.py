@@ -2,7 +2,9 @@
 
 tests/encoders_check.py holds the models of tests/data/encoders/embed.txt against it. transformers has no class for nomic-bert-moe and
 jina-bert-v2: their golden values are this reading, written beside the code that their authors publish (modeling_hf_nomic_bert.py of
-nomic-ai/nomic-bert-2048, modeling_bert.py of jinaai/jina-bert-implementation). What they share with the other four is held against
+nomic-ai/nomic-bert-2048, modeling_bert.py of jinaai/jina-bert-implementation; of jinaai/jina-bert-v2-qk-post-norm for the variant that embeds
+code: LayerNorm of all queries and of all keys before heads are split, attention's normed sum goes through layer_norm_1(x + sum), and
+up_gated_layer holds up, then gated, of `up * gelu(gated)`). What they share with the other four is held against
 transformers there.
 """
 import math
@@ -14,7 +16,8 @@ FAULTS = ["causal", "no window", "window everywhere", "window on the wrong layer
           "no norm of embeddings", "norm of the embeddings missing its bias", "rms for layer norm", "norm epsilon", "norm before for after", "norm in layer 0", "no final norm",
           "score scale", "gelu tanh", "gelu for silu", "silu for gelu", "gate and up exchanged", "no biases", "no slopes", "slopes of a power of two", "slopes causal", "slopes before the scale",
           "expert weights normed", "softmax of the chosen", "no embedding scale", "no q/k norm", "norm after rope", "no norms after blocks", "head grouping",
-          "no dense layers", "dense layers exchanged"]
+          "no dense layers", "dense layers exchanged",
+          "q/k norm of each head", "q/k norm without a bias", "q/k norm exchanged", "no second norm", "second norm of one sum", "second norm behind the feed-forward", "first norm left out"]
 
 
 def erf(x):
@@ -112,8 +115,25 @@ class Encoder:
             q, k, v = (self.mul(b + "attn_" + c, x) for c in "qkv")
         return q.reshape(n, self.heads, self.hd), k.reshape(n, self.kv, self.hd), v.reshape(n, self.kv, self.hd)
 
+    def code(self, b):
+        """Whether a layer is of jina-bert-v2's variant for code."""
+        return b + "attn_norm_2.weight" in self.w
+
+    def norm_wide(self, b, c, x):
+        """[n, heads, hd] of queries or keys, normed over all heads."""
+        if self.fault == "no q/k norm":
+            return x
+        name = b + "attn_%s_norm" % ("qk"[c == "q"] if self.fault == "q/k norm exchanged" else c)
+        if self.fault == "q/k norm of each head":
+            parts = zip(np.split(self.w[name + ".weight"], x.shape[1]), np.split(self.w[name + ".bias"], x.shape[1]))
+            return np.stack([(v - v.mean(-1, keepdims=True)) / np.sqrt(v.var(-1, keepdims=True) + self.eps) * g + a for v, (g, a) in zip(x.swapaxes(0, 1), parts)], axis=1)
+        flat = self.norm(name, x.reshape(len(x), -1)) - (self.w[name + ".bias"] if self.fault == "q/k norm without a bias" else 0)
+        return flat.reshape(x.shape)
+
     def place(self, il, b, q, k):
         """Norms of each head, and positions."""
+        if self.code(b):
+            return self.norm_wide(b, "q", q), self.norm_wide(b, "k", k)
         steps = [lambda c, x: self.norm(b + "attn_%s_norm" % c, x) if self.gemma and self.fault != "no q/k norm" else x, lambda c, x: self.rope(il, x)]
         for step in steps[::-1] if self.fault == "norm after rope" else steps:
             q, k = step("q", q), step("k", k)
@@ -166,7 +186,8 @@ class Encoder:
             gate, up = np.split(up, 2, axis=1)
         else:
             return self.mul(b + "ffn_down", self.act()(up))
-        gate, up = (up, gate) if self.fault == "gate and up exchanged" else (gate, up)
+        joined = b + "ffn_gate.weight" not in self.w
+        gate, up = (up, gate) if (self.fault == "gate and up exchanged") != (joined and self.code(b)) else (gate, up)
         return self.mul(b + "ffn_down", self.act()(gate) * up)
 
     # --- the model ---
@@ -181,13 +202,24 @@ class Encoder:
         return self.norm("token_embd_norm", x) if "token_embd_norm.weight" in self.w and self.fault != "no norm of embeddings" else x
 
     def layer_around(self, il, x):
-        """bert, nomic, jina: a norm of the sum behind each half."""
+        """bert, nomic, jina: a norm of the sum behind each half; in jina's variant for code two of them behind attention."""
         b = "blk.%d." % il
+        if self.code(b):
+            return self.layer_code(il, b, x)
         if self.fault == "norm before for after":
             x = x + self.attention(il, self.norm(b + "attn_output_norm", x))
             return x + self.ffn(b, self.norm(b + "layer_output_norm", x))
         x = self.norm(b + "attn_output_norm", x + self.attention(il, x))
         return self.norm(b + "layer_output_norm", x + self.ffn(b, x))
+
+    def layer_code(self, il, b, x):
+        a = self.attention(il, x)
+        a = a if self.fault == "first norm left out" else self.norm(b + "attn_output_norm", x + a)
+        late = self.fault == "second norm behind the feed-forward"
+        if self.fault != "no second norm" and not late:
+            a = self.norm(b + "attn_norm_2", a if self.fault == "second norm of one sum" else x + a)
+        y = self.norm(b + "layer_output_norm", a + self.ffn(b, a))
+        return self.norm(b + "attn_norm_2", x + y) if late else y
 
     def layer_before(self, il, x):
         """modern-bert, gemma: a norm before each half, in gemma another one behind it; the first layer of modern-bert has none before attention."""

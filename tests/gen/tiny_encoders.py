@@ -56,6 +56,8 @@ MODELS = {
     "nomic-bert-moe": dict(MOE),
     "jina-bert-v2": dict(JINA),
     "jina-bert-v2_split": dict(JINA, layers=1, split=True),
+    "jina-bert-v2_code": dict(JINA, code=True, vocab="code"),
+    "jina-bert-v2_code_split": dict(JINA, layers=1, code=True, split=True, vocab="code"),
     "modern-bert": dict(MODERN),
     "modern-bert_silu": dict(MODERN, layers=2, fn="silu", pooling="mean", every=2),
     "gemma-embedding": dict(GEMMA),
@@ -133,6 +135,7 @@ VOCABS = {
     "bert": (add_bert_vocab, 2, 3, (5, N_VOCAB)),
     "t5": (add_t5_vocab, 0, 2, (4, 180)),
     "bpe": (lambda g: add_bpe_vocab(g, "modern-bert", True), N_VOCAB - 4, N_VOCAB - 2, (0, N_VOCAB - 4)),
+    "code": (lambda g: add_bpe_vocab(g, "jina-v2-code", True), N_VOCAB - 4, N_VOCAB - 2, (0, N_VOCAB - 4)),
     "spm": (lambda g: add_spm_vocab(g, True), 1, 2, (3, N_VOCAB)),
 }
 
@@ -189,6 +192,10 @@ def draw_attention(w, s, i, b):
     if s["arch"] == "gemma-embedding":
         norm(w, s, b + "attn_q_norm", s["hd"], s["sharp"])
         norm(w, s, b + "attn_k_norm", s["hd"], s["sharp"])
+    if s.get("code"):
+        norm(w, s, b + "attn_q_norm", q, s["sharp"])
+        norm(w, s, b + "attn_k_norm", kv, s["sharp"])
+        norm(w, s, b + "attn_norm_2", D)
     w.matrix(b + "attn_output", D, q)
     norm(w, s, b + {"modern-bert": "ffn_norm", "gemma-embedding": "post_attention_norm"}.get(s["arch"], "attn_output_norm"), D)
 
@@ -348,11 +355,13 @@ def hf_state(s, value):
 
 
 # --- the same as on the hub, for tests/gen/tiny_convert.py -----------------------------------------------------------
-PUBLISHED = ["bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "modern-bert", "gemma-embedding"]
+PUBLISHED = ["bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v2_code", "modern-bert", "gemma-embedding"]
 UNTOLD = ("context_length",)                                    # the converter knows what nomic's models were trained for
 NOMIC_NAMES = {"token_embd": "embeddings.word_embeddings", "token_types": "embeddings.token_type_embeddings", "token_embd_norm": "emb_ln", "attn_qkv": "attn.Wqkv", "attn_output": "attn.out_proj",
                "attn_output_norm": "norm1", "layer_output_norm": "norm2", "ffn_down": "mlp.fc2", "ffn_gate": "mlp.fc12", "ffn_gate_inp": "mlp.router.layer"}
 JINA_NAMES = dict(LAYER["bert"][1], ffn_up="mlp.gated_layers", ffn_down="mlp.wo", layer_output_norm="mlp.layernorm")
+CODE_NAMES = dict(JINA_NAMES, ffn_up="mlp.up_gated_layer", ffn_down="mlp.down_layer", layer_output_norm="layer_norm_2", attn_norm_2="layer_norm_1", attn_q_norm="attention.self.layer_norm_q",
+                  attn_k_norm="attention.self.layer_norm_k")
 
 
 def nomic_checkpoint(s, value):
@@ -385,7 +394,8 @@ def checkpoint(s, value):
         out = {}
         for name, v in value.items():
             stem, end = name.rsplit(".", 1)
-            known = "encoder.layer.%s.%s" % (stem.split(".")[1], JINA_NAMES[stem.split(".")[-1]]) if stem.startswith("blk.") else TOP["bert"][stem]
+            names = CODE_NAMES if s.get("code") else JINA_NAMES
+            known = "encoder.layer.%s.%s" % (stem.split(".")[1], names[stem.split(".")[-1]]) if stem.startswith("blk.") else TOP["bert"][stem]
             out[known + "." + end] = v
         return "JinaBertModel", config, out
     config = hf_config(s)
@@ -520,7 +530,8 @@ def main():
     for name in DECODERS:
         if not a.names or ("embed_" + name).startswith(tuple(a.names)):
             rows["embed_" + name] = build_decoder(name, a.out)
-    write_texts(a.out)
+    if not a.names:
+        write_texts(a.out)
     with open(listed, "w") as f:
         f.writelines(rows[n] for n in list(MODELS) + ["embed_" + d for d in DECODERS] + list(RANKERS) if n in rows)
 
