@@ -54,6 +54,12 @@ test:                                  ## the tests, in three minutes with the b
 	@$(PARALLEL) build/main/kernels.o build/test/kernel_tests.o build/main/llmrun.o llmrun build/test/tests build/test/kernel_tests build/test/replay build/test/remote build/test/judge
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) ANSWERS=$(ANSWERS) sh tests/run.sh ./llmrun build/test
 
+levels: build/emu/instructions build/emu/kernel_tests ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512 and AVX-VNNI emulated (tests/avx512.h); LEVELS="quant -v"
+	@for i in $$(grep -oh '\bemu_mm[0-9]*_[a-z0-9_]*' build/emu/ggml_kernels.h | sort -u); do \
+	  grep -q "\b$$i(" build/emu/instructions.c || { echo "tests/instructions.c has no case for $${i#emu}"; exit 1; }; done
+	@build/emu/instructions $(wildcard tests/data/golden/avx512.txt)
+	@build/emu/kernel_tests $(LEVELS)
+
 test-all:                              ## make test, then make stress, which also takes every combination of make test
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory stress
@@ -192,6 +198,7 @@ FLAGS_main    := $(OPT_PROGRAM)
 FLAGS_static  := $(OPT_PROGRAM)
 FLAGS_test    := -O1
 FLAGS_stress  := -O2
+FLAGS_emu     := -O1 -Wno-psabi
 FLAGS_san     := $(SAN) -Wno-format-truncation -fsanitize=address,undefined
 FLAGS_tsan    := -O1 -fno-omit-frame-pointer -fsanitize=thread
 FLAGS_omp     := $(OPT) -fopenmp
@@ -228,6 +235,30 @@ build/commit: FORCE
 
 build/%/kernels.o: ggml_kernels.h build/%/flags
 	$(COMPILER) $(or $(KERNELS_$(variant)),$(FLAGS_$(variant))) $(BASE) $(CFLAGS) $(DEFINES) -DGGML_KERNELS_OBJECT -x c -c -o $@ ggml_kernels.h
+
+# The kernels with emulated instructions, for a machine with AVX2 alone.
+EMULATED = $(COMPILE) -include tests/avx512.h
+
+build/emu/ggml_kernels.h: ggml_kernels.h
+build/emu/instructions.c: tests/instructions.c
+build/emu/ggml_kernels.h build/emu/instructions.c: tests/avx512.sed
+	@mkdir -p $(@D)
+	sed -E -f tests/avx512.sed $(filter-out %.sed,$^) > $@.tmp && mv $@.tmp $@
+
+build/emu/kernels.o: build/emu/ggml_kernels.h tests/avx512.h build/emu/flags
+	$(EMULATED) -DGGML_KERNELS_OBJECT -x c -c -o $@ $<
+
+build/emu/kernel_tests.o: tests/kernels.c build/emu/ggml_kernels.h tests/avx512.h $(wildcard tests/t_*.c tests/*.h) llmrun.c build/emu/flags
+	$(EMULATED) -D_GNU_SOURCE= -include build/emu/ggml_kernels.h -DLLMRUN_NO_MAIN -Wno-unused-function -c -o $@ $<
+
+build/emu/emulated.o: build/emu/instructions.c tests/avx512.h build/emu/flags
+	$(EMULATED) -c -o $@ $<
+
+build/emu/processor.o: tests/instructions.c build/emu/flags
+	$(COMPILE) -c -o $@ $<
+
+build/emu/instructions: build/emu/processor.o build/emu/emulated.o
+	$(LINK)
 
 build/%/llmrun.o: llmrun.c ggml_kernels.h build/%/flags build/commit
 	$(COMPILE) -DGGML_KERNELS_DECLARE -DLLMRUN_COMMIT='"$(COMMIT)"' -c -o $@ llmrun.c
@@ -347,4 +378,4 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static cross debian run test test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help
+.PHONY: FORCE all static cross debian run test levels test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help
