@@ -25666,6 +25666,7 @@ enum {                                                /* flags of a key */
     H_ALSO = 4,                                       /* a second name for the field of an earlier row; it has no default of its own */
     H_EACH = 8,                                       /* always an array */
     H_LEAST = 16,                                     /* -infinity in an array: the layer has none */
+    H_FLAT = 32,                                      /* of a pattern: one value is that of every layer, not a period */
 };
 
 typedef struct {
@@ -25801,7 +25802,7 @@ static const arch_key arch_keys[] = {
     {"nextn_predict_layers",                 IN_MODEL(n_ahead),       H_INT,  0,     ARCH_MAX_LAYERS,  0,            NULL,             0,               A_DELTA},
     {"full_attention_interval",              IN_LAYER(recurrent),     H_PATTERN, 1,  ARCH_MAX_LAYERS,  0,            arch__recurs,     0,               A_DELTA},
     {"full_attention_interval",              ONLY(0, 1, 0)},
-    {"attention.recurrent_layers",           IN_LAYER(recurrent),     H_PATTERN, 0,  1,                0,            NULL,             H_ALSO | H_EACH, A_DELTA},
+    {"attention.recurrent_layers",           IN_LAYER(recurrent),     H_PATTERN, 0,  1,                0,            NULL,             H_ALSO | H_FLAT, A_DELTA},
     {"ssm.conv_kernel",                      IN_LAYER(rec.taps),      H_INT,  2,     ARCH_MAX_TAPS,    0,            NULL,             H_NEED,          A_DELTA},
     {"ssm.group_count",                      IN_LAYER(rec.n_k),       H_INT,  1,     ARCH_MAX_HEADS,   0,            NULL,             H_NEED,          A_DELTA},
     {"ssm.state_size",                       IN_LAYER(rec.d_k),       H_INT,  1,     ARCH_MAX_HEAD,    0,            NULL,             H_NEED,          A_DELTA},
@@ -25981,7 +25982,8 @@ static bool arch__read(arch_hparams *hp, const gguf_file *g, const arch_key *k, 
     if (kv && (k->flags & H_EACH)) return arch__bad(hp, g, k->name, e, "one value, expected one for each layer");
     const int got = arch__value(hp, g, k, key, &v, e);
     if (got == 0 && (k->flags & H_NEED)) return err_set(e, EXIT_INPUT, "%s: key %s is missing", g->path, key);
-    for (int i = 0; i < n && got == 1; i++) arch__set(arch__field(hp, k, i), k->type, k->type == H_PATTERN ? arch__in_pattern(hp, i, (int)v) : v);
+    const bool period = k->type == H_PATTERN && !(k->flags & H_FLAT);
+    for (int i = 0; i < n && got == 1; i++) arch__set(arch__field(hp, k, i), k->type, period ? arch__in_pattern(hp, i, (int)v) : v);
     return got >= 0;
 }
 

@@ -485,6 +485,16 @@ def families():
         for word in (0x7fc00000, 0x7f800000, 0xff800000): yield "67 %s: %s of bits %08x" % (m, t, word), EITHER, filled(m, t, word)
 
 
+def one_kind(layer, n, t, v):
+    """qwen35 of n layers that are all as this one, and the key that tells of all of them in one value: the default is that every fourth has attention, others not."""
+    f = family("qwen35", "attention.recurrent_layers", t, v).set("qwen35.block_count", U32, n)
+    head = "blk.%d." % layer
+    mine = [x for x in f.tensors if x["name"].startswith(head)]
+    f.tensors = [x for x in f.tensors if not x["name"].startswith("blk.")]
+    f.tensors += [dict(x, name="blk.%d." % i + x["name"][len(head):]) for i in range(n) for x in mine]
+    return f.bytes()
+
+
 def recurrent():
     for m in ("qwen35", "qwen35_even", "qwen35_mtp", "qwen35moe", "qwen3next", "qwen3next_in", "lfm2", "lfm2_tap4", "lfm2moe"): yield "68 good " + m, GOOD, family(m).bytes()
     sizes = {"ssm.conv_kernel": (0, 1, 3, 5, 17, 1 << 31), "ssm.state_size": (0, 7, 16, 1025, 1 << 31), "ssm.group_count": (0, 3, 4, 8, 1 << 31), "ssm.time_step_rank": (0, 2, 3, 8, 4097, 1 << 31),
@@ -501,6 +511,12 @@ def recurrent():
                        ("floats", ARR, (F32, [1.0] * 3)), ("empty", ARR, (BOOL, []))):
         yield "69 recurrent layers: " + what, BAD, family("qwen35", "attention.recurrent_layers", t, v).bytes()
     yield "69 recurrent layers as they are", GOOD, family("qwen35", "attention.recurrent_layers", ARR, (U32, [1, 1, 0])).bytes()
+    for what, t, v in (("two", U32, 2), ("negative", I32, -1), ("float", F32, 1.0), ("string", STR, "1"), ("2^31", U32, 1 << 31)):
+        yield "69 recurrent layers, one value: " + what, BAD, one_kind(0, 1, t, v)
+    for form in (U8, I32, U32, U64):
+        yield "69 recurrent layers, one value: none is, form %d" % form, GOOD, one_kind(2, 1, form, 0)
+        yield "69 recurrent layers, one value: all are, form %d" % form, GOOD, one_kind(0, 4, form, 1)
+    for layer, n, v in ((2, 1, 1), (0, 4, 0)): yield "69 recurrent layers, one value: %d, which they are not" % v, BAD, one_kind(layer, n, U32, v)
     yield "69 qwen35: a model without attention", GOOD, family("qwen35", "nextn_predict_layers", U32, 1).bytes()
     for m, v in (("qwen35", 3), ("qwen35", 1 << 31), ("qwen35_mtp", 0), ("qwen35_mtp", 9)): yield "69 %s: nextn_predict_layers %d" % (m, v), BAD, family(m, "nextn_predict_layers", U32, v).bytes()
     for v in ([2, 1, 2, 0], [2, 1, 1, 1], [2, 1], [1 << 31] * 4): yield "69 sections %s" % v, BAD, family("qwen35", "rope.dimension_sections", ARR, (U32, v)).bytes()
