@@ -2409,6 +2409,18 @@ def bench_interrupted():
 
 
 @case
+def granitemoe_dense():
+    """a granitemoe file without experts has the logits of the same model by the name granite"""
+    import hostile
+    want = good("-m", os.path.join(TINY, "granite.gguf"), "--logits", "-", "-p", "the hen", "-q")
+    for count, used in ((None, None), (0, None), (0, 0)):
+        model = tmp("dense.gguf")
+        with open(model, "wb") as f:
+            f.write(hostile.dense_granite(count, used))
+        check(good("-m", model, "--logits", "-", "-p", "the hen", "-q") == want, "experts %s, used %s" % (count, used))
+
+
+@case
 def bench_peer():
     """tests/bench/peer.py runs both programs in turn and prints their ratio; a peer that fails is reported"""
     fake, none = tmp("llama-bench"), tmp("no-bench")

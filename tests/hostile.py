@@ -434,6 +434,16 @@ def with_tensor(name, tensor, dims):
     return family(name).add(tensor, dims, T_F32, bytes(n)).bytes()
 
 
+def dense_granite(count, used):
+    """granite by the name granitemoe, as a converter writes a GraniteMoeShared model without experts: its shared expert is the dense feed-forward."""
+    f = family("granite")
+    f.kv = [(k.replace("granite.", "granitemoe."), t, v) for k, t, v in f.kv]
+    f.set("general.architecture", STR, "granitemoe").set("granitemoe.expert_shared_feed_forward_length", U32, f.get("granitemoe.feed_forward_length"))
+    for k, v in (("expert_count", count), ("expert_used_count", used)):
+        if v is not None: f.set("granitemoe." + k, U32, v)
+    return f.bytes()
+
+
 def families():
     nan, inf, window = float("nan"), float("inf"), "attention.sliding_window"
     for m in ("gemma", "gemma2", "gemma3", "gpt-oss", "phi3", "mistral3", "granite", "granitemoe_shared", "smollm3", "olmo2_window", "olmoe", "starcoder2", "gpt2", "seed_oss", "qwen3vl", "qwen3vlmoe"):
@@ -458,6 +468,8 @@ def families():
         for k, v in (("expert_used_count", 7), ("expert_used_count", 0), ("expert_used_count", 1 << 31), ("expert_count", 3), ("expert_count", 1 << 20), ("feed_forward_length" if m[0] in "go" and m != "gpt-oss" else "expert_feed_forward_length", 15)):
             yield "63 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
     for v in (4, 1 << 31): yield "63 expert_gating_func %d" % v, BAD, family("gpt-oss", "expert_gating_func", U32, v).bytes()
+    for what, count, used in (("no counts", None, None), ("0 experts", 0, None), ("0 of 0 experts", 0, 0)): yield "63 granitemoe without experts: " + what, GOOD, dense_granite(count, used)
+    for what, count, used in (("2 of 0", 0, 2), ("2 of none", None, 2), ("0 of 4", 4, 0), ("2 of 4", 4, 2)): yield "63 granitemoe without experts: " + what, BAD, dense_granite(count, used)
     for v in (0, 23, 1 << 31): yield "63 shared width %d" % v, BAD, family("granitemoe_shared", "expert_shared_feed_forward_length", U32, v).bytes()
     for v in ([4, 2, 3, 0], [4, 2, 2, 1], [4, 4], [4, 1, 1, 1, 1], [], [1 << 31, 2, 2, 0], [0x7fffffff] * 3 + [0]): yield "64 sections %s" % v, BAD, family("qwen3vl", "rope.dimension_sections", ARR, (U32, v)).bytes()
     for what, t, v in (("int", U32, 4), ("negative", ARR, (I32, [4, -2, 2, 0])), ("floats", ARR, (F32, [4.0, 2.0, 2.0, 0.0])), ("string", STR, "4,2,2,0")): yield "64 sections: " + what, BAD, family("qwen3vl", "rope.dimension_sections", t, v).bytes()
