@@ -2846,15 +2846,18 @@ static bool gguf_own_may_replace(const char *path, const char *kind, const char 
 /* ===== [tok] vocabularies: text to tokens and back =====
  * Owns the tokenizers `llama` (SentencePiece: merge the neighbours with the best score), `gpt2` (BPE over bytes
  * written as characters), `gemma4` (BPE over characters with byte tokens), `bert` (WordPiece: the longest token at each
- * place of a word) and `t5` (unigram: the tokens with the best sum of scores), and the table of pre-tokenizers.
+ * place of a word), `t5` (unigram: the tokens with the best sum of scores) and `whitespace` (BPE over characters, without
+ * spaces), and the table of pre-tokenizers.
  * Invariants: every index taken from the file is checked here, once; a vocabulary does not change after
  * tok_load() and may be shared by threads; texts of tokens are views into the mapping.
  *   Text is bytes. Text that is not UTF-8 is accepted: each invalid byte is a word of its own. tok_decode() returns
- * exactly the bytes that tok_encode() got, so spaces are never "cleaned up". bert and t5 are an exception: they normalise
- * texts and know no bytes. An invalid byte is U+FFFD there, which bert drops. Two rules differ from other programs:
+ * exactly the bytes that tok_encode() got, so spaces are never "cleaned up". bert, t5 and whitespace are an exception: they
+ * normalise texts and know no bytes. An invalid byte is U+FFFD there, which bert drops. Three rules differ from other programs:
  *   - U+2581 in a text becomes three byte tokens, because the character's token means a space (llama, gemma4);
  *   - a byte without a token in a gpt2 vocabulary is written as F4 90+k, where k is its number among such bytes, and an
  *     invalid F4 as F4 BF. UTF-8 never holds these pairs, so no other text changes. (starcoder lacks F5 to FF.)
+ *   - a character without a token is the unknown token in a whitespace vocabulary that names one, as in the tokenizers
+ *     library; llama.cpp leaves it out.
  * A text gives control tokens only under TOK_SPECIAL and where none of their bytes is in a tok_span; a merge never gives one.
  *   Time is n log n in the length of a word and linear in that of a text.
  * Public: tok_load, tok_free, tok_encode, tok_encode_spans, tok_decode, tok_stream_*, tok_strips, tok_ids_*, tok_chunks, tok_list_pre, tok_json, tok_piece, tok_text,
@@ -2985,6 +2988,11 @@ static const tok_pre tok_pres[] = {
     {"sarvam-moe", PRE_RAW, {NULL}},
 };
 
+/* Words of a whitespace vocabulary: the pattern \w+|[^\w\s]+ of the tokenizers library, whose \w are letters, marks, decimal digits, letters that are
+ * numbers or symbols, connectors and joiners. */
+#define PRE_WORD "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
+static const tok_pre tok__whitespace = {"whitespace", 0, {"[" PRE_WORD "]+|[^" PRE_WORD "\\s]+"}};
+
 static bool tok__pre_has(const tok_pre *pre, bytes name) {
     for (const char *s = pre->names; *s;) {
         size_t n = strcspn(s, " ");
@@ -3070,7 +3078,7 @@ typedef struct {
     uint32_t       n, n_text;        /* units, 0: no map; bytes of the texts */
 } tok__map;
 
-typedef enum { TOK_LLAMA, TOK_GPT2, TOK_GEMMA4, TOK_BERT, TOK_T5, TOK_KINDS } tok_kind;
+typedef enum { TOK_LLAMA, TOK_GPT2, TOK_GEMMA4, TOK_BERT, TOK_T5, TOK_WHITE, TOK_KINDS } tok_kind;
 
 typedef struct tok_vocab {
     const gguf_file *g;
@@ -3082,7 +3090,7 @@ typedef struct tok_vocab {
                                       * else each character stands for a byte (gpt2)                      */
     bool             spaces_lead;    /* raw: no token holds text before a run of spaces and the run       */
     bool             space_prefix, add_bos, add_eos, whole;
-    bool             lower, bare;    /* bert: texts become lower case, lose their accents                 */
+    bool             lower, bare;    /* bert, whitespace: texts become lower case; bert: they lose their accents */
     bool             squeeze;        /* t5: runs of spaces count as one, those around a text as none      */
     int32_t          n, bos, eos, eot, eom, unk;
     bytes           *text;           /* [n]                                                               */
@@ -3251,14 +3259,14 @@ static const gguf_kv *tok__array(const gguf_file *g, const char *key, uint32_t e
 }
 
 /* Whether b is UTF-8 without NUL. Eight ASCII bytes at a time: the second term has a high bit where a byte is zero. */
-static bool tok__is_text(bytes b) {
+static bool tok__is_text(bytes b, bool nul) {
     size_t i = 0;
     while (i < b.n) {
         uint64_t w = i + 8 <= b.n ? tok__load8(b.p + i) : ~0ull;
         int      len = 8;
         if ((w | ((w - 0x0101010101010101u) & ~w)) & 0x8080808080808080u) {
             len = utf8_len(b.p + i, b.n - i);
-            if (!len || !b.p[i]) return false;
+            if (!len || (!b.p[i] && !nul)) return false;
         }
         i += (size_t)len;
     }
@@ -3267,7 +3275,7 @@ static bool tok__is_text(bytes b) {
 
 static bool tok__add_text(tok_vocab *v, const gguf_kv *kv, int32_t id, bytes t, err_t *e) {
     const char *what = !t.n ? "is empty" : t.n > TOK_TEXT_MAX ? "is too long"
-                     : !tok__is_text(t) ? "is not UTF-8 without NUL" : NULL;
+                     : !tok__is_text(t, v->kind == TOK_WHITE) ? "is not UTF-8 without NUL" : NULL;
     if (what) return TOK_BAD(kv, t.p, "token %d of %zu bytes %s, expected 1 to %d bytes of text",
                               id, t.n, what, TOK_TEXT_MAX);
     tok__slot *s = tok__slot_of(v, t);
@@ -3434,13 +3442,15 @@ static void tok__set_defaults(tok_vocab *v) {
         [TOK_GEMMA4] = {-1, -1, -1, false, false, false},
         [TOK_BERT] = {101, 102, 100, true, true, true},
         [TOK_T5] = {-1, 1, 2, false, true, true},
+        [TOK_WHITE] = {-1, -1, -1, false, false, false},
     };
     v->bos = rows[v->kind].bos, v->eos = rows[v->kind].eos, v->unk = rows[v->kind].unk, v->eot = v->eom = -1;
     v->add_bos = rows[v->kind].add_bos || (v->pre && v->pre->flags & PRE_BOS);
     v->add_eos = rows[v->kind].add_eos;
     v->space_prefix = rows[v->kind].prefix;
     v->whole = v->pre && v->pre->flags & PRE_WHOLE;
-    v->lower = v->squeeze = true;
+    v->lower = v->kind != TOK_WHITE;
+    v->squeeze = true;
 }
 
 /* Reads the flags. add_sep_token is about pairs of texts, which nothing here encodes. */
@@ -3507,7 +3517,9 @@ static size_t tok__make_piece(const tok_vocab *v, int32_t id, uint8_t *out) {
     case TOK_CONTROL: case TOK_UNKNOWN: return 0;
     case TOK_USER: return memcpy(out, t.p, t.n), t.n;
     case TOK_BYTE: return out[0] = (uint8_t)tok__byte_of(t), 1;
-    default: return v->raw ? tok__restore_spaces(t, out) : tok__chars_to_bytes(t, out);
+    default:
+        if (v->kind == TOK_WHITE) return memcpy(out, t.p, t.n), t.n;
+        return v->raw ? tok__restore_spaces(t, out) : tok__chars_to_bytes(t, out);
     }
 }
 
@@ -3814,10 +3826,10 @@ static void tok__load_patterns(tok_vocab *v) {
     pcre2_set_match_limit(v->limits, UINT32_MAX);     /* no pattern of ours backtracks more than once over a run */
 }
 
-#define TOK_MODELS "llama, gpt2, gemma4, bert or t5"
+#define TOK_MODELS "llama, gpt2, gemma4, bert, t5 or whitespace"
 
 static bool tok__load_model(tok_vocab *v, err_t *e) {
-    static const char *const models[TOK_KINDS] = {"llama", "gpt2", "gemma4", "bert", "t5"};
+    static const char *const models[TOK_KINDS] = {"llama", "gpt2", "gemma4", "bert", "t5", "whitespace"};
     const gguf_kv *kv = gguf_find(v->g, "tokenizer.ggml.model");
     bytes          model = {0};
     if (gguf_get_str(v->g, "tokenizer.ggml.model", &model, e) < 0) return false;
@@ -3833,6 +3845,13 @@ static bool tok__load_model(tok_vocab *v, err_t *e) {
 static bool tok__load_pre(tok_vocab *v, const char *pre, err_t *e) {
     const gguf_kv *kv = gguf_find(v->g, "tokenizer.ggml.pre");
     bytes          name = {0};
+    if (v->kind == TOK_WHITE && !pre) {
+        if (gguf_get_str(v->g, "tokenizer.ggml.pre", &name, e) < 0) return false;
+        if (kv && !bytes_is(name, tok__whitespace.names)) return TOK_BAD(kv, NULL, "tokenizer.ggml.pre is \"%.*s\", expected whitespace", GGUF_SHOW(name));
+        v->pre = &tok__whitespace;
+        snprintf(v->pre_name, sizeof v->pre_name, "%s", tok__whitespace.names);
+        return true;
+    }
     if (v->kind != TOK_GPT2 && v->kind != TOK_GEMMA4)
         return !pre || TOK_NO("--pre %.80s: a %s vocabulary has no pre-tokenizer, expected a gpt2 one", pre, v->model);
     if (gguf_get_str(v->g, "tokenizer.ggml.pre", &name, e) < 0) return false;
@@ -4059,8 +4078,9 @@ static bool tok__put_unmerged(tok__run *r, const tok__sym *s) {
     const tok_vocab *v = r->v;
     const uint8_t   *p = (const uint8_t *)r->buf.p + s->at;
     bool             blank = s->n == 3 && tok__is_space(p), lacks = false;
-    if (blank) return tok__put_byte(r, ' ', false);
+    if (blank && v->kind != TOK_WHITE) return tok__put_byte(r, ' ', false);
     for (uint32_t i = 0; i < s->n; i++) lacks = lacks || v->byte_id[p[i]] < 0;
+    if (lacks && v->kind == TOK_WHITE && v->unk < 0) return true;              /* the tokenizers library leaves it out */
     for (uint32_t i = 0; i < (lacks ? 1 : s->n); i++)
         if (lacks && v->unk >= 0) tok_ids_add(r->out, v->unk);
         else if (!tok__put_byte(r, p[i], false)) return false;
@@ -4205,8 +4225,8 @@ static bool tok__byte_word(tok__run *r, bytes w) {
     return ok;
 }
 
-/* Encodes UTF-8: splits it by each pattern in turn, then merges each word. */
-static bool tok__byte_text(tok__run *r, bytes t) {
+/* Splits UTF-8 by each pattern in turn: cut[0] becomes the ends of the pieces. */
+static bool tok__split_all(tok__run *r, bytes t) {
     r->n_cut[0] = 0;
     tok__cut(r, 0, t.n);
     for (int step = 0; step < TOK_STEPS_MAX && r->v->code[step]; step++) {
@@ -4219,7 +4239,13 @@ static bool tok__byte_text(tok__run *r, bytes t) {
         r->cut[0] = r->cut[1], r->cut_cap[0] = r->cut_cap[1], r->n_cut[0] = r->n_cut[1];
         r->cut[1] = was, r->cut_cap[1] = cap;
     }
+    return true;
+}
+
+/* Encodes UTF-8: splits it, then merges each word. */
+static bool tok__byte_text(tok__run *r, bytes t) {
     uint32_t from = 0;
+    if (!tok__split_all(r, t)) return false;
     for (size_t i = 0; i < r->n_cut[0]; from = r->cut[0][i++])
         if (!tok__byte_word(r, (bytes){t.p + from, r->cut[0][i] - from})) return false;
     return true;
@@ -4489,6 +4515,45 @@ static bool tok__bert_text(tok__run *r, bytes t) {
     return ok && tok__bert_end(r);
 }
 
+/* --- encode: words of characters (whitespace), in lower case where the file says so --- */
+
+static bool tok__is_white(uint32_t c) {
+    return c == ' ' || (c >= 9 && c <= 13) || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029
+        || c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+static void tok__white_lower(str *s, uint32_t c) {
+    const chars_range *t = tok__chars(TOK_LOWER_LONG, c);
+    for (int i = 1; t && i < 4 && t->at[i]; i++) tok__add_point(s, t->at[i]);
+    if (t) return;
+    t = tok__chars(TOK_TO_LOWER, c);
+    tok__add_point(s, c + (t ? t->at[3] : 0));
+}
+
+/* A word: each character that is a token may be merged. */
+static bool tok__white_word(tok__run *r, bytes w) {
+    if (tok__is_white(tok__point(w.p, (size_t)utf8_len(w.p, w.n)))) return true;
+    for (size_t i = 0, n; i < w.n; i += n) tok__raw_sym(r, w.p + i, n = (size_t)utf8_len(w.p + i, w.n - i));
+    return tok__raw_word(r);
+}
+
+static bool tok__white_text(tok__run *r, bytes t) {
+    str      s = {0};
+    uint32_t from = 0;
+    pthread_once(&tok__unpacked, tok__unpack);
+    for (size_t i = 0; i < t.n;) {
+        const size_t   len = (size_t)utf8_len(t.p + i, t.n - i);
+        const uint32_t c = len ? tok__point(t.p + i, len) : 0xfffd;
+        if (r->v->lower) tok__white_lower(&s, c);
+        else tok__add_point(&s, c);
+        i += len ? len : 1;
+    }
+    bool ok = tok__split_all(r, str_bytes(&s));
+    for (size_t i = 0; ok && i < r->n_cut[0]; from = r->cut[0][i++]) ok = tok__white_word(r, (bytes){(const uint8_t *)s.p + from, r->cut[0][i] - from});
+    str_drop(&s);
+    return ok;
+}
+
 /* --- encode: words of unigrams (t5), as transformers does: the map is asked for each grapheme cluster, and every white character of Unicode parts words.
  * SentencePiece itself asks for the longest key at each place and knows the space alone; texts with several accents on a letter or odd spaces differ. --- */
 
@@ -4557,11 +4622,6 @@ static bool tok__t5_add(tok__run *r, bytes c) {
     if (space && !after && w.n && r->v->spaces_lead && !tok__t5_word(r)) return false;
     str_add(&r->buf, c.p, c.n);
     return true;
-}
-
-static bool tok__is_white(uint32_t c) {
-    return c == ' ' || (c >= 9 && c <= 13) || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029
-        || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 /* A character of the normalised text. */
@@ -4640,6 +4700,7 @@ static bool tok__text(tok__run *r, bytes t, bool prefix) {
     switch (r->v->kind) {
     case TOK_BERT: return tok__bert_text(r, t);
     case TOK_T5: return tok__t5_text(r, t, prefix);
+    case TOK_WHITE: return tok__white_text(r, t);
     default: return r->v->raw ? tok__raw_text(r, t, prefix) : tok__bytes(r, t);
     }
 }

@@ -5,8 +5,8 @@
 
 The oracle of what is pooled is Python's arithmetic over the rows of --pooling none; that of a row the logits that the output matrix makes of it.
 """
-import argparse, array, base64, json, math, os, struct, subprocess, sys, tempfile
-from hostile import ARR, BOOL, F32, STR, U32, family, filled, resized, with_tensor, without_tensor
+import argparse, array, base64, json, math, os, random, struct, subprocess, sys, tempfile, unicodedata
+from hostile import ARR, BOOL, F32, I32, STR, U32, family, filled, resized, with_tensor, without_tensor
 from kit import Skip, begin, case, check, equal, finish, jsonl, records, refused, same, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -409,6 +409,82 @@ def broken_encoders():
         model = put("broken.gguf", data)
         more = ("--pooling", "rank") if b"cls.output.weight" in data else ()
         refused(run("-m", model, "--embed", "-p", "a b", "-q", *more), 2, word, word)
+
+
+# --- vocabularies of the kind whitespace: a second reading in Python ---
+
+WHITE_CHARS = "abcdefghijklmnopqrstuvwxyz0123456789.,!?-_ABHZ" + "\u4f60\u597d\u4e16\u754c\u4e2d\u6587\u3002\uff01" + "\u00e9\u00fc\u0301\u0130\u03c3\u00b2\u2167\u24d0\u20ac\u2581\u200d"
+WHITE_MERGES = ["h e", "l l", "he ll", "hell o", "\u4f60 \u597d", "\u4e16 \u754c", "1 2", "12 3", "! !", "a \u0301", "H e", "He ll", "i n", "in g", "_ a", "c !", ", \u4f60", "\u24d0 b"]
+WHITE_SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "\0"]
+
+
+def white_file(lower=True, unknown=True):
+    """jina-bert-v2 with such a vocabulary, as its model for Chinese has one."""
+    tokens = WHITE_SPECIAL + list(WHITE_CHARS) + [m.replace(" ", "") for m in WHITE_MERGES]
+    n = len(tokens)
+    tokens += ["[PAD%d]" % i for i in range(272 - n)]
+    t, f = "tokenizer.ggml.", family("../encoders/jina-bert-v2")
+    for k in [k for k, _, _ in f.kv if k.startswith(t)]:
+        f.drop(k)
+    f.set(t + "model", STR, "whitespace").set(t + "pre", STR, "whitespace").set(t + "tokens", ARR, (STR, tokens)).set(t + "merges", ARR, (STR, WHITE_MERGES))
+    f.set(t + "token_type", ARR, (I32, [3] * 5 + [1] * (n - 5) + [5] * (272 - n)))
+    for k, v in [("bos", 0), ("padding", 1), ("eos", 2), ("mask", 4)] + [("unknown", 3)] * unknown:
+        f.set(t + k + "_token_id", U32, v)
+    f.set(t + "add_bos_token", BOOL, 1).set(t + "add_eos_token", BOOL, 1)
+    return f.set(t + "normalizer.lowercase", BOOL, 1) if lower else f
+
+
+def white_words(text):
+    r"""What \w+|[^\w\s]+ of the tokenizers library finds."""
+    def kind(c):
+        if unicodedata.category(c)[0] in "LM" or unicodedata.category(c) in ("Nd", "Nl", "Pc") or c in "\u200c\u200d" or 0x24b6 <= ord(c) <= 0x24e9:
+            return "w"
+        return "s" if c.isspace() else "p"
+    words, last = [], "s"
+    for c in text:
+        k = kind(c)
+        if k != "s":
+            words[len(words):] = [[]] if k != last else []
+            words[-1].append(c)
+        last = k
+    return words
+
+
+def white_ids(text, lower, unknown):
+    id_of = {t: i for i, t in enumerate(WHITE_SPECIAL + list(WHITE_CHARS) + [m.replace(" ", "") for m in WHITE_MERGES])}
+    rank, out = {tuple(m.split(" ")): i for i, m in enumerate(WHITE_MERGES)}, []
+    for word in white_words("".join(c.lower() for c in text) if lower else text):
+        known = [c if c in id_of else None for c in word]
+        while True:
+            ranks = [rank.get((a, b), 1 << 30) for a, b in zip(known, known[1:])]
+            if not ranks or min(ranks) == 1 << 30:
+                break
+            i = ranks.index(min(ranks))
+            known[i:i + 2] = [known[i] + known[i + 1]]
+        out += [id_of[c] if c is not None else 3 for c in known if c is not None or unknown]
+    return out
+
+
+@case
+def whitespace_words():
+    """a whitespace vocabulary has the ids of a second reading: lower case or not, words of characters, merges inside them, unknown characters with and without a token"""
+    rng = random.Random(5)
+    texts = ["hello \u4f60\u597d,\u4e16\u754c!!", "HELLO Hello h\u00e9llo", "abc! c! c !", "a\u0301 \u0130\u03a3", "\u2581a \u2581 \u00b2\u2167\u24d0b\u24b6b", "  \t\u3000in\u2028ing\u00a0", "\0x", "123_a-12 3 \U0001f600\u0e01", "<mask> <s>"]
+    texts += ["".join(rng.choice(WHITE_CHARS + "  \n\u3000XYhel\u4f60\u597d!!\U0001f680\u0939") for _ in range(rng.randint(1, 40))) for _ in range(60)]
+    for lower in (True, False):
+        for unknown in (True, False):
+            model = put("white.gguf", white_file(lower, unknown).bytes())
+            for text in texts:
+                if "\0" in text:
+                    continue
+                got = [int(x) for x in good("-m", model, "--tokenize", "-p", text, "-q").split()]
+                same(got, white_ids(text, lower, unknown), "ids of %r" % text)
+    model = put("white.gguf", white_file().bytes())
+    same([int(x) for x in good("-m", model, "--tokenize", "-f", put("nul.txt", b"a\0 \xff"), "-q").split()], [6, 5, 3], "a NUL, and a byte that is no text")
+    same(rows("--pooling", "none", model=model, text="hello <mask>"), rows("--pooling", "none", model=model, text="HELLO<mask>"), "spaces and case change nothing")
+    same(len(rows("--pooling", "none", model=model, text="hello <mask>")), 4, "rows of a start, two tokens and an end")
+    same(good("-m", model, "--detokenize", "-p", "%s %s" % tuple(white_ids("hello \u4f60\u597d", True, True)), "-q").decode(), "hello\u4f60\u597d", "the text of ids")
+    refused(run("-m", model, "--tokenize", "-p", "a", "--pre", "qwen2"), 2, "no pre-tokenizer", "--pre")
 
 
 # A stand-in for llama-embedding: the vectors of llmrun, and the lines of a log. LESS: tokens that it leaves out.

@@ -81,7 +81,8 @@ static void fz_tok_vocab(bytes in) {
     bytes tokens = fz_line(&in), merges = fz_line(&in), kinds = fz_line(&in), keys = fz_line(&in), changes = {0};
     if (how % 5 >= 3) changes = fz_line(&in);
     for (size_t i = 0; i < kinds.n; i++) str_fmt(&types, "%s%d", i ? "\t" : "", kinds.p[i] % 8);
-    tm_add(&f, "tokenizer.ggml.model", 'S', models[how % 5], strlen(models[how % 5]));
+    const char *name = how % 5 == 1 && how & 0x20 ? "whitespace" : models[how % 5];
+    tm_add(&f, "tokenizer.ggml.model", 'S', name, strlen(name));
     if (how % 5 >= 3) fz_add_map(&f, changes);
     for (size_t i = 0, n = 1; how % 5 >= 3 && i < n; i++) {          /* as many scores as tokens */
         for (size_t k = 0; !i && k < tokens.n; k++) n += tokens.p[k] == '\t';

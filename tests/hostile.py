@@ -683,6 +683,19 @@ def vocabularies():
             yield "38 %s token %s" % (name, what), EITHER, kv(t + "tokens", ARR, (STR, words[:i] + [v] + words[i + 1:]), base)
     for v in ("", "nonsense", "rwkv", "plamo2", "x" * (1 << 20)): yield "39 model %.10r" % v, BAD, kv(t + "model", STR, v)
     for v in ("t5", "bert"): yield "39 model %.10r" % v, GOOD, kv(t + "model", STR, v)          # tokens with scores may be anyone's
+    white = BPE.copy().set(t + "model", STR, "whitespace").set(t + "pre", STR, "whitespace")
+    words = BPE.get(t + "tokens")[1]
+    yield "39 whitespace", GOOD, white.bytes()
+    yield "39 whitespace without pre", GOOD, white.copy().drop(t + "pre").bytes()
+    yield "39 whitespace with a token that is NUL", GOOD, kv(t + "tokens", ARR, (STR, words[:-2] + ["\0"] + words[-1:]), white)
+    yield "39 whitespace without merges", BAD, without(t + "merges", white)
+    yield "39 whitespace without tokens", BAD, without(t + "tokens", white)
+    for v in ("", "qwen2", "default", "Whitespace", "x" * (1 << 20)): yield "39 whitespace with pre %.10r" % v, BAD, kv(t + "pre", STR, v, white)
+    yield "39 whitespace with pre of u32", BAD, kv(t + "pre", U32, 1, white)
+    for what, v in (("of unknown parts", "zzz yyy"), ("of a control token", words[-1] + " a"), ("of one text", "hello"), ("empty", "")): yield "39 whitespace: a merge " + what, GOOD if " " in v else BAD, kv(t + "merges", ARR, (STR, [v]), white)
+    for what, v in (("empty", ""), ("not UTF-8", b"\xff\xfe")): yield "39 whitespace: a token that is " + what, BAD, kv(t + "tokens", ARR, (STR, words[:-2] + [v] + words[-1:]), white)
+    yield "39 whitespace: lower case of u32", BAD, kv(t + "normalizer.lowercase", U32, 1, white)
+    yield "39 pre whitespace of gpt2", BAD, kv(t + "pre", STR, "whitespace", BPE)
     for v in ("", "nonsense", "x" * (1 << 20)): yield "39 pre %.10r" % v, BAD, kv(t + "pre", STR, v, BPE)
     yield "39 pre of u32", BAD, kv(t + "pre", U32, 1, BPE)
     for v in ([], [1], [1, 2, 3], [0xff, 0xff, 0xff, 0xff], [8, 0, 0, 0] + [0x41] * 8, [4, 0, 0, 0] + [0xff] * 8):

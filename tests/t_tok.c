@@ -405,6 +405,14 @@ static void tt_models(void) {
         {TM_T5, TOK_MIDDLE, " ab", "▁ab"},
         {TM_T5, TOK_SPECIAL | TOK_EOS, "<s>a", "<s> ▁a </s>"},
         {TM_T5_BYTES, 0, "a中", "▁a hE4 hB8 hAD"},
+        {TM_WHITE, 0, "", ""},
+        {TM_WHITE, 0, " \t　\n", ""},                           /* spaces part words and are no part of one */
+        {TM_WHITE, 0, "ab a b 你好", "ab a b 你好"},
+        {TM_WHITE, 0, "ab!! _1", "ab !! _1"},                     /* words are of letters or of signs: b! is none */
+        {TM_WHITE, 0, "AaB x", "A a <unk> <unk>"},                /* each unknown character is one */
+        {TM_WHITE, 0, "a\xff▁b", "a <unk> <unk> b"},              /* an invalid byte is U+FFFD, and U+2581 no space */
+        {TM_WHITE, 0, "a<user>b<s>", "a <user> b <unk> <unk> <unk>"},
+        {TM_WHITE, TOK_SPECIAL | TOK_BOS | TOK_EOS, "ab<s> a", "<s> ab <s> a </s>"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tt_open o;
@@ -649,7 +657,9 @@ static void tt_hostile(void) {
     static const struct { const char *name; int tiny; tm_kv over[5]; const char *says; } rows[] = {
         {"no model", 0, {{"tokenizer.ggml.model", 0, ""}}, "no tokenizer.ggml.model"},
         {"model of a wrong type", 0, {{"tokenizer.ggml.model", 'U', "3"}}, "expected a string"},
-        {"rwkv", 0, {{"tokenizer.ggml.model", 'S', "rwkv"}}, "\"rwkv\", expected llama, gpt2, gemma4, bert or t5"},
+        {"rwkv", 0, {{"tokenizer.ggml.model", 'S', "rwkv"}}, "\"rwkv\", expected llama, gpt2, gemma4, bert, t5 or whitespace"},
+        {"whitespace with another pre-tokenizer", TM_WHITE, {{"tokenizer.ggml.pre", 'S', "qwen2"}}, "tokenizer.ggml.pre is \"qwen2\", expected whitespace"},
+        {"whitespace without merges", TM_WHITE, {{TM_MERGES, 0, ""}}, "no tokenizer.ggml.merges"},
         {"t5 without scores", TM_T5, {{TM_SCORES, 0, ""}}, "no tokenizer.ggml.scores"},
         {"a map of numbers", TM_T5, {{TM_MAP, 'I', "1\t2"}}, "expected array of u8"},
         {"a map of 8 bytes", TM_T5, {{TM_MAP, 'H', "0400000000000000"}}, "has 8 bytes, expected 9 to"},

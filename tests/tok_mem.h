@@ -191,8 +191,9 @@ static const tm_tiny tm_tinies[] = {
     {"bert", "bert", NULL, "[UNK]\t[CLS]\t[SEP]", 0, "", "▁a\t▁ab\tb\tc\tbc\t▁,\t▁中\t▁e\t▁ᄀ\tᅡ\t▁i\t▁x\tx\t▁▁\t\2▁user\t▁é\t▁A", NULL, false},
     {"t5", "t5", NULL, "<unk>\t<s>\t</s>", 0, "", "▁ab\t▁a\tbb\tb\tc\t▁\ta\tab\tabc\té\tf\ti\t.\t\2<user>", NULL, false},
     {"t5 with byte tokens", "t5", NULL, "<unk>\t<s>\t</s>", 'x', "", "▁\t▁a\ta\tb\tab\té", NULL, false},
+    {"whitespace", "whitespace", NULL, "<unk>\t<s>\t</s>", 0, "", "a\tb\ti\té\t你\t好\t!\t_\t1\tab\t你好\tb!\t_1\t!!\tA\tIa\t\2<user>", "a b\t你 好\tb !\t_ 1\t! !", false},
 };
-enum { TM_TINIES = sizeof tm_tinies / sizeof *tm_tinies, TM_BERT = 5, TM_T5 = 6, TM_T5_BYTES = 7 };
+enum { TM_TINIES = sizeof tm_tinies / sizeof *tm_tinies, TM_BERT = 5, TM_T5 = 6, TM_T5_BYTES = 7, TM_WHITE = 8 };
 
 /* The file of a tiny vocabulary, its keys replaced by those of `over` (NULL: none). */
 static str tm_tiny_file(const tm_tiny *t, const tm_kv *over) {
