@@ -54,10 +54,10 @@ test:                                  ## the tests, in three minutes with the b
 	@$(PARALLEL) build/main/kernels.o build/test/kernel_tests.o build/main/llmrun.o llmrun build/test/tests build/test/kernel_tests build/test/replay build/test/remote build/test/judge
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) ANSWERS=$(ANSWERS) sh tests/run.sh ./llmrun build/test
 
-levels: build/emu/instructions build/emu/kernel_tests ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512 and AVX-VNNI emulated (tests/avx512.h); LEVELS="quant -v"
+levels: build/emu/instructions build/emu/kernel_tests ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512 and AVX-VNNI emulated (tests/avx512.h); LEVELS="quant -v", RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
 	@for i in $$(grep -oh '\bemu_mm[0-9]*_[a-z0-9_]*' build/emu/ggml_kernels.h | sort -u); do \
 	  grep -q "\b$$i(" build/emu/instructions.c || { echo "tests/instructions.c has no case for $${i#emu}"; exit 1; }; done
-	@build/emu/instructions $(wildcard tests/data/golden/avx512.txt)
+	@build/emu/instructions $(RECORD)
 	@build/emu/kernel_tests $(LEVELS)
 
 test-all:                              ## make test, then make stress, which also takes every combination of make test

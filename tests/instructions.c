@@ -1,9 +1,9 @@
-/* instructions.c - tests/avx512.h against the processor, and against what another emulator of it has computed.
+/* instructions.c - tests/avx512.h against the processor.
  *
  * This file is compiled twice: as it is, for processors that have the instructions, and through tests/avx512.sed. Each case runs on
- * random operands, with denormals and without. The emulated results must have the recorded hash, and those of this processor where it
- * has the instructions.
- *     instructions [FILE]      FILE: hashes, "NAME HASH" a line (tests/data/golden/avx512.txt)
+ * random operands, with denormals and without, and both must give the same bytes. Where the processor lacks an instruction, its case
+ * is skipped, unless hashes of another processor's results are given.
+ *     instructions [FILE]      FILE: hashes, "NAME HASH" a line, as --record prints them
  *     instructions --record    prints the hashes of this processor */
 #include <stdbool.h>
 #include <stdint.h>
