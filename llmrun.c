@@ -732,15 +732,17 @@ static chars_range chars__unpack_one(chars_kind kind, const char **p, uint32_t *
     return r;
 }
 
-/* Unpacks a table into `pool`, an array of `cap` entries. */
-static chars_table chars_unpack(chars_kind kind, const char *packed, chars_range *pool, size_t cap) {
-    size_t   n = 0;
-    uint32_t last = 0;
-    while (*packed) {
-        ASSERT(n < cap);
-        pool[n++] = chars__unpack_one(kind, &packed, &last);
+/* Unpacks n tables into `pool`, an array of `cap` entries: first sets, then maps, then those of kind CHARS_LONG. */
+static void chars_unpack(chars_table *to, const char *const *packed, int n, int first_map, int first_long, chars_range *pool, size_t cap) {
+    for (int i = 0; i < n; i++) {
+        const char *p = packed[i];
+        uint32_t    last = 0;
+        to[i] = (chars_table){pool, 0, i >= first_long ? CHARS_LONG : i >= first_map ? CHARS_MAP : CHARS_SET};
+        for (; *p; cap--, to[i].n++) {
+            ASSERT(cap > 0);
+            *pool++ = chars__unpack_one(to[i].kind, &p, &last);
+        }
     }
-    return (chars_table){pool, n, kind};
 }
 
 /* The entry that the character is in, NULL: none. */
@@ -4394,12 +4396,7 @@ static chars_table    tok__table[TOK_TABLES];
 static pthread_once_t tok__unpacked = PTHREAD_ONCE_INIT;
 
 static void tok__unpack(void) {
-    size_t n = 0;
-    for (int i = 0; i < TOK_TABLES; i++) {
-        const chars_kind kind = i >= TOK_BARE_LONG ? CHARS_LONG : i >= TOK_TO_BARE ? CHARS_MAP : CHARS_SET;
-        tok__table[i] = chars_unpack(kind, tok__packed[i], tok__pool + n, sizeof tok__pool / sizeof *tok__pool - n);
-        n += tok__table[i].n;
-    }
+    chars_unpack(tok__table, tok__packed, TOK_TABLES, TOK_TO_BARE, TOK_BARE_LONG, tok__pool, sizeof tok__pool / sizeof *tok__pool);
 }
 
 static const chars_range *tok__chars(int table, uint32_t c) { return chars_find(&tok__table[table], c); }
@@ -5507,12 +5504,7 @@ static chars_table    val__set[VAL_SETS];
 static pthread_once_t val__unpacked = PTHREAD_ONCE_INIT;
 
 static void val__unpack(void) {
-    size_t n = 0;
-    for (int set = 0; set < VAL_SETS; set++) {
-        const chars_kind kind = set >= VAL_UPPER_LONG ? CHARS_LONG : set >= VAL_TO_UPPER ? CHARS_MAP : CHARS_SET;
-        val__set[set] = chars_unpack(kind, val__packed[set], val__pool + n, sizeof val__pool / sizeof *val__pool - n);
-        n += val__set[set].n;
-    }
+    chars_unpack(val__set, val__packed, VAL_SETS, VAL_TO_UPPER, VAL_UPPER_LONG, val__pool, sizeof val__pool / sizeof *val__pool);
 }
 
 /* The entry that the character is in, NULL: none. */
@@ -28580,6 +28572,18 @@ static void fwd__matmul(fwd_draft *d, fwd_part part) {
     fwd__op(d, (dev_op){.kind = DEV_MATMUL});
 }
 
+/* out = w . in: a phase of one product. */
+static void fwd__product(fwd_draft *d, fwd_part part, const dev_mat *w, dev_buf in, dev_buf out) {
+    fwd__forms(d, in, w->n_in, 0);
+    fwd__matmul(d, part);
+    dev_plan_product(d->to, w, d->rows, in, out);
+}
+
+/* to = a + b. */
+static void fwd__add(fwd_draft *d, dev_buf a, dev_buf b, dev_buf to, int n) { fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {a, b}, .out = {to}, .n = n}); }
+
+static void fwd__scale(fwd_draft *d, dev_buf b, int n, float scale) { fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {b}, .n = n, .scale = scale}); }
+
 static void fwd__bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
     if (vec) fwd__op(d, (dev_op){.kind = DEV_BIAS, .out = {b}, .vec = vec, .n = n});
 }
@@ -28677,11 +28681,7 @@ static void fwd__queries(fwd_draft *d) {
 }
 
 /* What the block adds to the stream: the product of `in`. */
-static void fwd__give(fwd_draft *d, const dev_mat *w, dev_buf in) {
-    fwd__forms(d, in, w->n_in, 0);
-    fwd__matmul(d, FWD_WO);
-    dev_plan_product(d->to, w, d->rows, in, d->y);
-}
+static void fwd__give(fwd_draft *d, const dev_mat *w, dev_buf in) { fwd__product(d, FWD_WO, w, in, d->y); }
 
 /* Values, where they are not what a product gives: keys before their norm, each head normed. */
 static void fwd__values(fwd_draft *d) {
@@ -28808,9 +28808,7 @@ static void fwd__gated(fwd_draft *d, const dev_mat *gate, const dev_mat *up, con
     fwd__bias(d, wide, b_up, n);
     if (d->lh->sparse > -INFINITY) fwd__op(d, (dev_op){.kind = DEV_SPARSE, .out = {d->ff}, .scale = d->lh->sparse, .n = n});
     fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {gate->data ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = n});
-    fwd__forms(d, d->ff, n, 0);
-    fwd__matmul(d, FWD_FFN);
-    dev_plan_product(d->to, down, d->rows, d->ff, out);
+    fwd__product(d, FWD_FFN, down, d->ff, out);
 }
 
 static void fwd__dense(fwd_draft *d) {
@@ -28848,7 +28846,7 @@ static void fwd__shared(fwd_draft *d) {
     const bool     gated = d->l->vec[W_SHEXP_GATE] != NULL;
     fwd__gated(d, &w[W_GATE_SHEXP], &w[W_UP_SHEXP], &w[W_DOWN_SHEXP], NULL, NULL, d->moe);
     if (gated) fwd__op(d, (dev_op){.kind = DEV_ADD_SCALED, .in = {d->moe, d->gate}, .out = {d->y}, .n = d->m->hp.n_embd});
-    else fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->y, d->moe}, .out = {d->y}, .n = d->m->hp.n_embd});
+    else fwd__add(d, d->y, d->moe, d->y, d->m->hp.n_embd);
 }
 
 /* y = the experts that fwd__route() has chosen, of `in`. */
@@ -28888,13 +28886,13 @@ static void fwd__beside(fwd_draft *d) {
     d->part = FWD_NORM;
     fwd__norm(d, d->side, d->side, &vec[W_DENSE_POST_NORM], 1, n);
     fwd__norm(d, d->x, d->xn, &vec[W_ROUTER_NORM], 1, n);
-    fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->xn}, .n = n, .scale = 1 / sqrtf((float)n)});
+    fwd__scale(d, d->xn, n, 1 / sqrtf((float)n));
     fwd__forms(d, d->xn, n, 0);
     fwd__route(d);
     fwd__enter(d, &vec[W_EXPS_NORM]);
     fwd__chosen(d);
     fwd__norm(d, d->y, d->y, &vec[W_EXPS_POST_NORM], 1, n);
-    fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->y, d->side}, .out = {d->y}, .n = n});
+    fwd__add(d, d->y, d->side, d->y, n);
 }
 
 /* Kinds of layers: from the normed stream to what the block adds to it, y. */
@@ -28912,27 +28910,21 @@ static void fwd__draw_by_layer(fwd_draft *d) {
     if (!P) return;
     d->part = FWD_EMBED;
     fwd__op(d, (dev_op){.kind = DEV_EMBED, .out = {d->by}, .embed = {&glob[W_BY_TOKEN], false}, .n = n, .scale = sqrtf((float)P)});
-    fwd__forms(d, d->x, hp->n_embd, 0);
-    fwd__matmul(d, FWD_EMBED);
-    dev_plan_product(d->to, &glob[W_BY_STREAM], d->rows, d->x, d->drawn);
-    fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->drawn}, .n = n, .scale = 1 / sqrtf((float)hp->n_embd)});
+    fwd__product(d, FWD_EMBED, &glob[W_BY_STREAM], d->x, d->drawn);
+    fwd__scale(d, d->drawn, n, 1 / sqrtf((float)hp->n_embd));
     fwd__norm(d, d->drawn, d->drawn, &d->m->glob.vec[W_BY_NORM], hp->n_layer, P);
-    fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->drawn, d->by}, .out = {d->by}, .n = n});
-    fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->by}, .n = n, .scale = (float)M_SQRT1_2});
+    fwd__add(d, d->drawn, d->by, d->by, n);
+    fwd__scale(d, d->by, n, (float)M_SQRT1_2);
 }
 
 /* y = the embedding of this layer, gated by b. */
 static void fwd__by_layer(fwd_draft *d, dev_buf b) {
     const dev_mat *w = d->l->mat;
     const int      P = d->m->hp.n_embd_layer;
-    fwd__forms(d, b, d->m->hp.n_embd, 0);
-    fwd__matmul(d, FWD_EMBED);
-    dev_plan_product(d->to, &w[W_BY_GATE], d->rows, b, d->ff);
+    fwd__product(d, FWD_EMBED, &w[W_BY_GATE], b, d->ff);
     fwd__pick(d, d->by, d->up, 1, P, P, d->il * P, 0);
     fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->up}, .out = {d->ff}, .act = d->m->hp.act, .n = P});
-    fwd__forms(d, d->ff, P, 0);
-    fwd__matmul(d, FWD_EMBED);
-    dev_plan_product(d->to, &w[W_BY_PROJ], d->rows, d->ff, d->y);
+    fwd__product(d, FWD_EMBED, &w[W_BY_PROJ], d->ff, d->y);
 }
 
 /* --- several streams --- */
@@ -28967,9 +28959,9 @@ static void fwd__gather(fwd_draft *d) {
         fwd__forms(d, d->xn, n, 0);
         fwd__stacked(d, &d->m->glob.mat[W_STREAM_OUT], i - 1, d->xn, d->y);
         fwd__op(d, (dev_op){.kind = DEV_LEVEL, .in = {d->y, d->side}, .out = {d->y}, .n = n});
-        fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->x, d->y}, .out = {d->x}, .n = n});
+        fwd__add(d, d->x, d->y, d->x, n);
     }
-    fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->x}, .n = n, .scale = 1 / (float)hp->n_stream});
+    fwd__scale(d, d->x, n, 1 / (float)hp->n_stream);
 }
 
 /* coef = w . tanh(router . norm(b) / D). */
@@ -28977,27 +28969,20 @@ static void fwd__mode(fwd_draft *d, dev_buf b, const dev_mat *w) {
     const int n = d->m->hp.n_embd, A = d->m->hp.n_stream;
     d->part = FWD_NORM;
     fwd__norm(d, b, d->xn, &d->l->vec[W_ALT_NORM], 1, n);
-    fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->xn}, .n = n, .scale = 1 / (float)n});
-    fwd__forms(d, d->xn, n, 0);
-    fwd__matmul(d, FWD_NORM);
-    dev_plan_product(d->to, &d->l->mat[W_ALT_ROUTER], d->rows, d->xn, d->mode);
+    fwd__scale(d, d->xn, n, 1 / (float)n);
+    fwd__product(d, FWD_NORM, &d->l->mat[W_ALT_ROUTER], d->xn, d->mode);
     fwd__op(d, (dev_op){.kind = DEV_CAP, .out = {d->mode}, .n = A, .scale = 1});
-    fwd__forms(d, d->mode, A, 0);
-    fwd__matmul(d, FWD_NORM);
-    dev_plan_product(d->to, w, d->rows, d->mode, d->coef);
+    fwd__product(d, FWD_NORM, w, d->mode, d->coef);
 }
 
 /* side = in + norm(r . l . in): a low-rank layer beside attention (LAuReL: Menghani et al. 2024). */
 static void fwd__laurel(fwd_draft *d) {
-    const dev_mat *in = &d->l->mat[W_LAUREL_IN], *out = &d->l->mat[W_LAUREL_OUT];
-    const int      n = d->m->hp.n_embd;
+    const int n = d->m->hp.n_embd;
     fwd__matmul(d, FWD_WO);
-    dev_plan_product(d->to, in, d->rows, d->in, d->ff);
-    fwd__forms(d, d->ff, in->n_out, 0);
-    fwd__matmul(d, FWD_WO);
-    dev_plan_product(d->to, out, d->rows, d->ff, d->side);
+    dev_plan_product(d->to, &d->l->mat[W_LAUREL_IN], d->rows, d->in, d->ff);
+    fwd__product(d, FWD_WO, &d->l->mat[W_LAUREL_OUT], d->ff, d->side);
     fwd__norm(d, d->side, d->side, &d->l->vec[W_LAUREL_NORM], 1, n);
-    fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->in, d->side}, .out = {d->side}, .n = n});
+    fwd__add(d, d->in, d->side, d->side, n);
 }
 
 /* A layer over several streams (AltUp): all are predicted, blocks read the active one, and what they change corrects the predictions. */
@@ -29013,9 +28998,9 @@ static void fwd__altup_layer(fwd_draft *d) {
     fwd__laurel(d);
     fwd_mixers[d->lh->mixer](d);
     fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM], fwd_no_norm);
-    fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->x, d->side}, .out = {d->next}, .n = n});
+    fwd__add(d, d->x, d->side, d->next, n);
     fwd__turn(d);
-    fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->x}, .n = n, .scale = (float)M_SQRT1_2});
+    fwd__scale(d, d->x, n, (float)M_SQRT1_2);
     fwd__enter(d, &vec[W_FFN_NORM]);
     fwd__dense(d);
     fwd__residual(d, NULL, &vec[W_FFN_POST_NORM], fwd_no_norm);
@@ -29042,15 +29027,20 @@ static void fwd__layer(fwd_draft *d) {
         fwd__by_layer(d, d->x);
         fwd__residual(d, NULL, &vec[W_BY_POST_NORM], fwd_no_norm);
     }
-    if (vec[W_LAYER_SCALE]) fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->x}, .n = d->m->hp.n_embd, .scale = vec[W_LAYER_SCALE][0]});
+    if (vec[W_LAYER_SCALE]) fwd__scale(d, d->x, d->m->hp.n_embd, vec[W_LAYER_SCALE][0]);
 }
 
 static void fwd__buffers(fwd_draft *d) {
-    dev_buf *const all[] = {&d->x, &d->next, &d->cs, &d->xn, &d->q, &d->k, &d->v, &d->att, &d->y, &d->ff, &d->up, &d->score, &d->pick, &d->weight, &d->slot_of,
-                            &d->moe, &d->gate, &d->all, &d->raw, &d->z, &d->gates, &d->alpha, &d->beta, &d->o, &d->by, &d->drawn, &d->side, &d->streams, &d->ahead, &d->mode, &d->coef};
-    static const char *const names[] = {"x", "next", "cs", "xn", "q", "k", "v", "att", "y", "ff", "up", "score", "pick", "weight", "slot_of", "moe", "gate", "all", "raw", "z",
-                                        "gates", "alpha", "beta", "o", "by", "drawn", "side", "streams", "ahead", "mode", "coef"};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i] = dev_plan_buf(d->to, names[i], false);
+#define FWD_BUF(name) {#name, &d->name}
+    const struct {
+        const char *name;
+        dev_buf    *buf;
+    } all[] = {
+        FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v), FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up),
+        FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of), FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z),
+        FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta), FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead),
+        FWD_BUF(mode), FWD_BUF(coef)};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
     d->logits = dev_plan_buf(d->to, "logits", true);
 }
@@ -29062,7 +29052,7 @@ static void fwd__head(fwd_draft *d, int n, bool watched) {
     fwd__op(d, (dev_op){.kind = watched ? DEV_WATCH : DEV_MATMUL});
     dev_plan_rows(d->to, &d->m->glob.mat[W_OUTPUT], n, d->rows, d->in, watched ? 0 : d->logits);
     if (watched) return;
-    if (hp->logit_scale != 0) fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->logits}, .n = n, .scale = hp->logit_scale});
+    if (hp->logit_scale != 0) fwd__scale(d, d->logits, n, hp->logit_scale);
     if (hp->final_cap != 0) fwd__op(d, (dev_op){.kind = DEV_CAP, .out = {d->logits}, .n = n, .scale = hp->final_cap});
 }
 

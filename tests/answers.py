@@ -5,11 +5,11 @@
 N answers (1,000) of the model that ships here at temperature 1.5 under random schemas: every finished one is valid for python3-jsonschema. The same for
 grammars and regular expressions, against the interpreters of oracle.py and Python's re. What is drawn under a mask is distributed as the model says of the
 tokens that may come, by chi-square at p = 1e-4 with fixed seeds."""
-import argparse, array, collections, json, math, os, random, re, sys, tempfile, warnings
+import argparse, array, collections, json, math, os, random, re, sys, tempfile
 import kit
 from chance import fit, softmax
-from kit import Skip, begin, case, check, finish, jsonl, records, same, sanitized
-from oracle import Machine, Trie, a_document, a_grammar, a_regex, byte_chars, gbnf, inverted, left_recursive, lit
+from kit import Skip, begin, case, check, finish, jsonl, records, same, sanitized, validator
+from oracle import Machine, Trie, a_document, a_grammar, a_regex, byte_chars, gbnf, left_recursive, lit
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(HERE, "tests", "gen"))
@@ -33,15 +33,6 @@ def batch(lines, *args):
     r = finish(begin([O.binary, "-m", PIP, "--batch", put("in.jsonl", lines), "-np", "16", *args]), 600)
     check(r.rc in (0, 1), repr(r))
     return records(r.out), r.err
-
-
-def validator(schema):
-    try:
-        warnings.simplefilter("ignore")
-        import jsonschema
-    except ImportError:
-        raise Skip("no python3-jsonschema")
-    return jsonschema.Draft202012Validator(schema)
 
 
 # --- schemas ---

@@ -10,7 +10,7 @@ One line per case, then a count. LLMRUN_SLOW=N stretches every time limit N time
 (`cached_tokens`) and settings (`system_fingerprint`). A file of one line is that line behind as many blank ones as it had lines before it, so that it keeps its number.
 """
 import argparse, csv, io, json, os, pty, random, re, resource, select, shutil, signal, subprocess, sys, tempfile, threading, time
-from kit import ENV, SLOW, Record, Skip, begin, case, catches, check, equal, finish, jsonl, one_line, records, refused, same, sanitized, short, some, text_of, until_caught, walk
+from kit import ENV, SLOW, Record, Skip, begin, case, catches, check, done, equal, finish, jsonl, levels, one_line, records, refused, same, sanitized, short, some, text_of, until_caught, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(HERE, "models", "train"))
@@ -49,13 +49,7 @@ def run(*args, inp=None, timeout=60, **kw):
 
 
 def good(*args, **kw):
-    r = run(*args, **kw)
-    check(r.rc == 0, "%s: %r" % (" ".join(args), r))
-    return r.out
-
-
-def levels():
-    return [line.split()[0] for line in good("--list", "cpu").decode().splitlines() if "runs here" in line]
+    return done(run(*args, **kw), args)
 
 
 # --- files of lines ---
@@ -229,7 +223,7 @@ def invariance_small():
     invariant(SMALL, "--batch-window 1", "--batch-window 3 -np 2", "--batch-static -np 5", "-np 1024 -c 200", "-np 1", "-np 2", "-np 3", "-np 32", "-np 64", "-t 1", "-t 2", "-t 3", "-b 1", "-b 7", "-b 64", "-b 4096", "--batch-order input", "--batch-order input -np 1",
               *("--kv-block-size %d" % n for n in (1, 2, 7, 16, 32, 512)), "--kv-block-size 2 -b 1 -np 2", "--kv-block-size 5 -b 3 -np 5 -t 2",
               *("--kv-block-size 4 --kv-blocks %d -np %d" % x for x in ((64, 32), (70, 8), (90, 4))), "--kv-block-size 1 --kv-blocks 260 -np 32 -b 3",
-              *("--cpu %s -np %d -b %d" % (x, i + 1, 5 * i + 1) for i, x in enumerate(levels())))
+              *("--cpu %s -np %d -b %d" % (x, i + 1, 5 * i + 1) for i, x in enumerate(levels(O.binary))))
 
 
 @case
@@ -237,10 +231,10 @@ def invariance_levels():
     """all kernel levels give the same records: lines of every kind, with the quantised types of a mixture"""
     lines, model = odd_lines(3, 60, 250), os.path.join(TINY, "llama_q4_k_m.gguf")
     want = batch(lines, *SEED, "-np", "1", "-b", "1", model=model)
-    for level in levels():
+    for level in levels(O.binary):
         equal(batch(lines, *SEED, "--cpu", level, "-np", "8", model=model), want, level)
     few, want = lines_of(PIP)[::6], None
-    for level in levels():
+    for level in levels(O.binary):
         got = batch(few, *SEED, "--cpu", level, "-np", "4")
         want = want or got
         equal(got, want, level + " on Pip")

@@ -8,7 +8,7 @@ The models are made here: each says what a chain of tokens lets it say (script.p
 import base64, csv, datetime, glob, io, json, os, pty, re, resource, select, subprocess, sys, tempfile, time
 import script
 from hostile import STR
-from kit import ENV, SLOW, Skip, case, check, equal, jsonl, one_line, records, short, some, walk
+from kit import ENV, SLOW, Skip, begin, case, check, done, equal, finish, jsonl, one_line, records, same, short, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
@@ -16,10 +16,6 @@ DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
 BIN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(HERE, "llmrun")
 TMP = tempfile.mkdtemp(prefix="llmrun-chat-")
 GREEDY = ("--temp", "0")
-
-
-def same(got, want, what):
-    check(got == want, "%s: got %r, want %r" % (what, got, want))
 
 
 def tmp(name, data=None):
@@ -30,25 +26,13 @@ def tmp(name, data=None):
     return path
 
 
-class Done:
-    def __init__(self, rc, out, err):
-        self.rc, self.out, self.err = rc, out, err
-
-    def __repr__(self):
-        return "exit %d, stdout %r, stderr %r" % (self.rc, self.out[:300], self.err[:300])
-
-
 def run(*args, inp=None, timeout=60, **kw):
     """The command. inp: bytes for standard input, None is /dev/null."""
-    p = subprocess.run([BIN, *args], input=inp, stdin=subprocess.DEVNULL if inp is None else None, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV,
-                       timeout=timeout * SLOW, **kw)
-    return Done(p.returncode, p.stdout, p.stderr)
+    return finish(begin([BIN, *args], stdin=subprocess.DEVNULL if inp is None else subprocess.PIPE, **kw), timeout, inp)
 
 
 def good(*args, **kw):
-    r = run(*args, **kw)
-    check(r.rc == 0, "%s: %r" % (" ".join(args), r))
-    return r.out.decode()
+    return done(run(*args, **kw), args).decode()
 
 
 def refused(words, *args, code=2, **kw):

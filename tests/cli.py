@@ -7,7 +7,8 @@ Some cases need the shared data (env SHARED, else ../shared beside the repositor
 LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
 """
 import array, base64, csv, fcntl, gzip, json, math, os, pty, re, resource, select, shutil, signal, struct, subprocess, sys, tempfile, termios, threading, time
-from kit import Skip, case, check, one_line, until_caught, walk
+import kit
+from kit import ENV, SLOW, Skip, begin, case, check, done, finish, levels, one_line, same, until_caught, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("SHARED") or os.path.join(HERE, "..", "shared")
@@ -15,10 +16,8 @@ DATA = os.path.join(os.path.abspath(SHARED), "data")
 PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
 STORIES = os.path.join(DATA, "stories260K.gguf")
 VOCABS = ["llama-spm", "llama-bpe", "qwen2", "gpt-2", "starcoder", "deepseek-llm"]
-SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)
 BIN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(HERE, "llmrun")
 TMP = tempfile.mkdtemp(prefix="llmrun-cli-")
-ENV = {k: v for k, v in os.environ.items() if not k.startswith(("LLMRUN_MODEL", "LC_", "LANG"))}
 
 
 def float_model():
@@ -32,11 +31,6 @@ def float_model():
 
 
 MODEL = float_model()
-
-
-def same(got, want, what):
-    if got != want:
-        raise AssertionError("%s: got %r, want %r" % (what, got if len(repr(got)) < 200 else repr(got)[:200], want if len(repr(want)) < 200 else repr(want)[:200]))
 
 
 def model():
@@ -72,64 +66,28 @@ def tmp(name):
     return os.path.join(TMP, name)
 
 
-class Done:
-    def __init__(self, rc, out, err):
-        self.rc, self.out, self.err = rc, out, err
-
-    def __repr__(self):
-        return "exit %d, stdout %r, stderr %r" % (self.rc, self.out[:100], self.err[:300])
+def start(*args, **kw):
+    return begin([BIN, *args], **kw)
 
 
 def run(*args, inp=b"", env=None, timeout=60, **kw):
     """The command with these arguments. inp: bytes for stdin, b"" is /dev/null."""
-    if inp == b"":
-        kw.setdefault("stdin", subprocess.DEVNULL)
-    else:
-        kw["input"] = inp
-    kw.setdefault("stdout", subprocess.PIPE)
-    p = subprocess.run([BIN, *args], stderr=subprocess.PIPE, env={**ENV, **(env or {})}, timeout=timeout * SLOW, **kw)
-    return Done(p.returncode, p.stdout or b"", p.stderr)
-
-
-def start(*args, **kw):
-    kw.setdefault("stdin", subprocess.DEVNULL)
-    kw.setdefault("stdout", subprocess.PIPE)
-    return subprocess.Popen([BIN, *args], stderr=subprocess.PIPE, env=ENV, **kw)
-
-
-def finish(p, timeout=60):
-    """Waits for a process whose stdout may be full."""
-    try:
-        out, err = p.communicate(timeout=timeout * SLOW)
-    except subprocess.TimeoutExpired:
-        p.kill()
-        p.communicate()
-        raise AssertionError("still running after %g s" % (timeout * SLOW))
-    return Done(p.returncode, out or b"", err or b"")
+    if inp:
+        kw["stdin"] = subprocess.PIPE
+    return finish(start(*args, env={**ENV, **(env or {})}, **kw), timeout, inp)
 
 
 def good(*args, **kw):
-    r = run(*args, **kw)
-    check(r.rc == 0, "%s: %r" % (" ".join(args), r))
-    return r.out
+    return done(run(*args, **kw), args)
 
 
 def refused(r, rc, word, what):
-    """A failure: this exit code, one line that holds the word, nothing on stdout."""
-    check(r.rc == rc, "%s: want exit %d, got %r" % (what, rc, r))
-    check(one_line(r.err), "%s: want one line on stderr, got %r" % (what, r.err))
-    check(word.encode() in r.err, "%s: want %r in %r" % (what, word, r.err))
-    same(r.out, b"", what + ": stdout")
+    kit.refused(r, rc, re.escape(word), what)
 
 
 GREEDY = ("--temp", "0")
 SMALL = os.path.join(HERE, "tests", "data", "tiny", "llama.gguf")
 ENDLESS = ("--temp", "0", "-n", "100000000", "-c", "64", "--context-shift", "--ignore-eos")
-
-
-def levels():
-    out = good("--list", "cpu").decode()
-    return [line.split()[0] for line in out.splitlines() if "runs here" in line]
 
 
 # --- what needs no model ---
@@ -409,7 +367,7 @@ def greedy_story():
     stories()
     with open(os.path.join(DATA, "stories260K.greedy.txt"), "rb") if model() else None as f:
         want = f.read()
-    for level in levels():
+    for level in levels(BIN):
         for threads in "1", "2":
             got = good("-m", MODEL, "-p", "", "-n", "200", *GREEDY, "--cpu", level, "-t", threads)
             same(got, want, "%s, %s threads" % (level, threads))
@@ -446,7 +404,7 @@ def same_tokens():
     base = ("-m", model(), "-p", "Once upon a time, there was a little dog who liked to play", "-n", "100", "-s", "3", "-q")
     want = good(*base)
     for more in (["-t", "1"], ["-t", "2"], ["-b", "1"], ["-b", "7"], ["-ub", "512"], ["--kv-block-size", "1"], ["--kv-block-size", "7"], ["--kv-block-size", "512"],
-                 ["-c", "0"], ["-c", "300"], *(["--cpu", x] for x in levels())):
+                 ["-c", "0"], ["-c", "300"], *(["--cpu", x] for x in levels(BIN))):
         same(good(*base, *more), want, " ".join(more))
 
 
@@ -839,7 +797,7 @@ def verbose_run():
     for more, line in ((["--repack", "on", "--cpu", "avx2"], r"layout +\d+\.\d MiB of weights packed, the others as in the file"), (["--temp", "0"], "sampling +the likeliest token"),
                        (["--mirostat", "2"], "sampling +mirostat 2, then a random draw"), (["-l", "0+1000"], 'ended by +end token 0 "<\\|endoftext\\|>"'),
                        (["-n", "-1", "-c", "8", "--ignore-eos"], "ended by +the context is full"), (["-l", "263+1000", "--stop", "a"], "ended by +a stop text")):
-        if "avx2" not in more or "avx2" in levels():
+        if "avx2" not in more or "avx2" in levels(BIN):
             err = run(*args, *more).err.decode()
             check(re.search("(?m)^llmrun: %s$" % line, err), "no %r in %s" % (line, err))
 
@@ -1048,7 +1006,7 @@ def logits_file():
     want = logits()
     n = len(good("-m", MODEL, "--tokenize", "--bos", "-p", PROMPT).split())
     same(len(want), n * n_vocab() * 4, "size")
-    for more in (["-t", "1"], ["-t", "2"], ["-b", "1"], ["-b", "7"], ["-b", "512"], ["--kv-block-size", "2"], ["-c", "0"], *(["--cpu", x] for x in levels())):
+    for more in (["-t", "1"], ["-t", "2"], ["-b", "1"], ["-b", "7"], ["-b", "512"], ["--kv-block-size", "2"], ["-c", "0"], *(["--cpu", x] for x in levels(BIN))):
         check(logits(*more) == want, " ".join(more) + " changes the logits")
     check(good("-m", MODEL, "-p", PROMPT, "--logits", "-") == want, "--logits - differs")
     refused(run("-m", MODEL, "-p", PROMPT, "--logits", "/nonexistent/x"), 2, "/nonexistent/x", "--logits into nowhere")
@@ -1086,7 +1044,7 @@ def f16_as_bf16():
     made = tmp("made-bf16.gguf")
     good("--quantize", "BF16", "-m", GUESSER, "-o", made)
     want = good("-m", made, "-p", PROMPT, "--logits", "-")
-    for level in levels():
+    for level in levels(BIN):
         same(good("-m", GUESSER, "--f16-as-bf16", "-p", PROMPT, "--logits", "-", "--cpu", level) == want, True, "as BF16 at level " + level)
     check(good("-m", GUESSER, "-p", PROMPT, "--logits", "-") != want, "the option changes nothing")
     kept = tmp("bf16.cache")
@@ -1154,7 +1112,7 @@ def perplexities():
     check(re.fullmatch(rb"Final estimate: PPL = \d+\.\d{4} \+/- \d+\.\d{5}\n", r.out), repr(r.out))
     check(abs(float(r.out.split()[4]) - want["perplexity"]) < 1e-4, "text and JSON differ")
     same((want["windows"], want["scored"], want["n_ctx"], want["stride"]), (len(ids) // 64, len(ids) // 64 * 31, 64, 0), "counts")
-    for more in (["-t", "1"], ["-t", "2", "-b", "7"], ["-b", "2048"], ["--kv-block-size", "2"], ["--kv-blocks", "2"], *(["--cpu", x] for x in levels())):
+    for more in (["-t", "1"], ["-t", "2", "-b", "7"], ["-b", "2048"], ["--kv-block-size", "2"], ["--kv-blocks", "2"], *(["--cpu", x] for x in levels(BIN))):
         same(perplexity("-c", "64", *more), want, "perplexity with " + " ".join(more))
     same(perplexity("-c", "64", "--chunks", "3")["scored"], 93, "scored in three windows")
     strided = perplexity("-c", "64", "--ppl-stride", "16")
@@ -1205,7 +1163,7 @@ def divergences():
     rough = ("-m", MODEL, "-q", "-ctk", "q8_0", "-ctv", "q4_0", "--json", "--kl-divergence")
     want = json.loads(good(*rough, base))
     check(1e-4 < want["kld"]["mean"] < 0.2 and want["kld"]["p99"] > want["kld"]["median"] > 0 and want["same_top"] < 1, repr(want))
-    for more in (["-t", "1"], ["-b", "5"], *(["--cpu", x] for x in levels())):
+    for more in (["-t", "1"], ["-b", "5"], *(["--cpu", x] for x in levels(BIN))):
         same(json.loads(good(*rough, base, *more)), want, "divergence with " + " ".join(more))
     exact = json.loads(good(*rough, whole))
     check(0 <= exact["kld"]["mean"] - want["kld"]["mean"] < 1e-5, "k cuts off %.9g" % (exact["kld"]["mean"] - want["kld"]["mean"]))
@@ -1616,7 +1574,7 @@ def every_tiny_model():
         args = ("-m", os.path.join(tiny, name), "-p", "the cat and the hat", "-n", "8", *GREEDY, "--ids", "--ignore-eos", "-q")
         want = good(*args)
         check(len(want.split()) == 8, "%s: %r" % (name, want))
-        for more in (["-t", "1", "-b", "1"], ["--cpu", "scalar", "-b", "3"], ["--cpu", levels()[-1], "--kv-block-size", "1"]):
+        for more in (["-t", "1", "-b", "1"], ["--cpu", "scalar", "-b", "3"], ["--cpu", levels(BIN)[-1], "--kv-block-size", "1"]):
             check(good(*args, *more) == want, "%s with %r" % (name, more))
 
 
@@ -1915,7 +1873,7 @@ def quantize_runs():
         check(got and (kind != "F32" or got == want), kind + " tells another story")
         sizes.append(os.path.getsize(out))
     check(sizes == sorted(sizes, reverse=True), "sizes: %r" % sizes)
-    for level, threads in ("scalar", "1"), (levels()[-1], "3"):
+    for level, threads in ("scalar", "1"), (levels(BIN)[-1], "3"):
         good("--quantize", "Q4_0", "-m", MODEL, "-o", tmp("q2.gguf"), "-q", "--cpu", level, "-t", threads)
         with open(out, "rb") as a, open(tmp("q2.gguf"), "rb") as b:
             check(a.read() == b.read(), "%s, %s threads: another file" % (level, threads))
@@ -2305,8 +2263,8 @@ def bench_forms():
     same([len(row) for row in rows], [len(head)] * 8, "values in a row")
     check(all(line.startswith('"') and line.endswith('"') for line in open(path).read().splitlines()[1:]), "values without quotes")
     same([(row[head.index("n_threads")], row[head.index("n_prompt")]) for row in rows[:4]], [("1", "8"), ("1", "0"), ("2", "8"), ("2", "0")], "the order of tests")
-    found = json.loads(good(*args[:5], *QUICK[3:], "-o", "json", "-r", "3", "--cpu", ",".join(levels())))
-    same(len(found), 4 * len(levels()), "objects")
+    found = json.loads(good(*args[:5], *QUICK[3:], "-o", "json", "-r", "3", "--cpu", ",".join(levels(BIN))))
+    same(len(found), 4 * len(levels(BIN)), "objects")
     for r in found:
         same(list(r), BENCH_KEYS + BENCH_OWN + ["samples_ns", "samples_ts"], "keys of JSON")
         same([r[k] for k in ("backends", "model_filename", "model_type", "n_batch", "n_ubatch", "type_k", "n_parallel")],
@@ -2320,7 +2278,7 @@ def bench_forms():
         check(abs(r["samples_ts"][0] - (r["n_prompt"] + r["n_gen"]) * 1e9 / r["samples_ns"][0]) < 1e-4 * r["samples_ts"][0], "%r" % r)
         check(0 < r["ttft_ms"] <= r["avg_ns"] * 1.000001e-6 and all(r[k] > 0 for k in ("read_gbs", "sweep_gbs", "float_gops", "int8_peak_gops", "float_peak_gops", "bf16_peak_gops", "peak_rss")), "%r" % r)
         check(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", r["test_time"]), r["test_time"])
-    same([r["cpu_level"] for r in found[::2]], 2 * levels(), "levels, models before them")
+    same([r["cpu_level"] for r in found[::2]], 2 * levels(BIN), "levels, models before them")
     lines = good(*QUICK, "-o", "jsonl", "--no-warmup").decode().splitlines()
     same([list(json.loads(x)) for x in lines], [list(found[0])] * 2, "JSONL")
 

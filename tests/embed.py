@@ -7,7 +7,7 @@ The oracle of what is pooled is Python's arithmetic over the rows of --pooling n
 """
 import argparse, array, base64, json, math, os, random, struct, subprocess, sys, tempfile, unicodedata
 from hostile import ARR, BOOL, F32, I32, STR, U32, family, filled, resized, with_tensor, without_tensor
-from kit import Skip, begin, case, check, equal, finish, jsonl, records, refused, same, some, walk
+from kit import Skip, begin, case, check, done, equal, finish, jsonl, records, refused, same, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TINY = os.path.join(HERE, "tests", "data", "tiny")
@@ -30,9 +30,7 @@ def run(*args, inp=None, timeout=60):
 
 
 def good(*args, **kw):
-    r = run(*args, **kw)
-    check(r.rc == 0, "%s: %r" % (" ".join(args), r))
-    return r.out
+    return done(run(*args, **kw), args)
 
 
 def rows(*args, model=SMALL, text=TEXT):

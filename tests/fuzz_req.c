@@ -4,13 +4,7 @@
  * and begins with its id. */
 #include "program.h"
 #include "tok_mem.h"
-#define JSON_OBJECT JANSSON_OBJECT                    /* names of [json] too */
-#define JSON_ARRAY  JANSSON_ARRAY
-#define JSON_STRING JANSSON_STRING
-#include <jansson.h>
-#undef JSON_OBJECT
-#undef JSON_ARRAY
-#undef JSON_STRING
+#include "own_jansson.h"
 
 enum { FZ_TOKENS = 4 };
 

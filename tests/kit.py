@@ -1,5 +1,5 @@
 """Helpers of the scripts that test the command: cases, processes, records of a batch, checks."""
-import base64, collections, json, os, re, shutil, subprocess, time
+import base64, collections, json, os, re, shutil, subprocess, time, warnings
 
 CASES = []
 SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)         # stretches every time limit, for builds under a sanitizer
@@ -130,6 +130,28 @@ def finish(p, timeout=60, inp=None):
         p.communicate()
         raise AssertionError("still running after %g s: %s" % (timeout * SLOW, state))
     return Done(p.returncode, out or b"", err or b"")
+
+
+def done(r, args):
+    """What a run with these arguments has written: it succeeded."""
+    check(r.rc == 0, "%s: %r" % (" ".join(args), r))
+    return r.out
+
+
+def levels(binary):
+    """The CPU levels of this machine."""
+    listed = done(finish(begin([binary, "--list", "cpu"])), ["--list", "cpu"])
+    return [line.split()[0] for line in listed.decode().splitlines() if "runs here" in line]
+
+
+def validator(schema):
+    """A judge of JSON values by somebody else."""
+    try:
+        warnings.simplefilter("ignore")
+        import jsonschema
+    except ImportError:
+        raise Skip("no python3-jsonschema")
+    return jsonschema.Draft202012Validator(schema)
 
 
 # --- files of lines and their records ---

@@ -7,8 +7,8 @@ interpreted by oracle.py with sets of stacks, expressions also by Python's re. S
 judges: what is right is then a finite set of texts. N tokens for each kind (100,000)."""
 import argparse, itertools, json, os, random, re, sys, tempfile
 import kit
-from kit import Skip, case, check, same, short
-from oracle import Died, Judge, Machine, Texts, Trie, a_document, a_grammar, a_regex, a_schema, gbnf, left_recursive, spellings, universe, vocabulary
+from kit import case, check, validator
+from oracle import Judge, Machine, Texts, Trie, a_document, a_grammar, a_regex, gbnf, left_recursive, spellings, universe, vocabulary
 
 TMP = tempfile.mkdtemp(prefix="llmrun-rule-")
 O = None
@@ -225,16 +225,6 @@ def whole_expressions():
 # --- schemas ---
 
 REFUSED = ("cannot hold", "cannot be held", "not held")   # exact, but beyond what is promised
-
-
-def validator(schema):
-    try:
-        import warnings
-        warnings.simplefilter("ignore")
-        import jsonschema
-    except ImportError:
-        raise Skip("no python3-jsonschema")
-    return jsonschema.Draft202012Validator(schema)
 
 
 def closed_world(seed):

@@ -11,9 +11,9 @@ A comparison counts only where guesses were made, which the summary tells: a run
   Distributions are tested by chi-square at p = 1e-4 against the softmax, in float64, of the logits that the model gives for the tokens
 before; the seeds are fixed, so the verdict is the same every time. Cells that expect less than 5 answers are one cell.
 """
-import argparse, array, collections, functools, json, math, os, random, re, resource, shutil, struct, subprocess, sys, tempfile
+import argparse, array, collections, functools, json, math, os, random, re, resource, struct, sys, tempfile
 from chance import fit, softmax, survival
-from kit import SLOW, Skip, begin, case, check, equal, finish, jsonl, records, refused, same, sanitized, some, walk
+from kit import Skip, begin, case, check, done, equal, finish, jsonl, levels, records, refused, same, sanitized, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 for folder in ("models", "train"), ("tests", "gen"):
@@ -53,13 +53,7 @@ def run(*args, binary=None, timeout=120, **kw):
 
 
 def good(*args, **kw):
-    r = run(*args, **kw)
-    check(r.rc == 0, "%s: %r" % (" ".join(args), r))
-    return r.out
-
-
-def levels():
-    return [line.split()[0] for line in good("--list", "cpu").decode().splitlines() if "runs here" in line]
+    return done(run(*args, **kw), args)
 
 
 def text_of(model, *args):
@@ -449,7 +443,7 @@ def at_every_level():
     want_small = unguessed(small, model=SMALL)
     shapes = ("-t 1", "-t 2", "-t 3", "-b 1", "-b 7", "-b 64 -t 1", "--kv-block-size 1", "--kv-block-size 2 -np 2", "--kv-block-size 7", "--kv-block-size 32", "--batch-order input -np 3",
               "--batch-window 1", "--batch-static -np 5", "--repack on", "--repack off")
-    for i, level in enumerate(levels()):
+    for i, level in enumerate(levels(O.binary)):
         for source in SOURCES if O.all else [SOURCES[i % 3]]:
             held(want, lines, source, "--cpu", level, "-t", str(1 + i % 2), k=(3, 6, 12, 1)[i % 4])
             held(want_small, small, source, "--cpu", level, draft=SMALL, k=5, model=SMALL)
@@ -655,7 +649,7 @@ def random_lines(rng, high):
 def random_shape(rng):
     """Options that change how a file is run but no answer. A pool holds at least one full context of 256."""
     block = rng.choice((1, 2, 3, 8, 16, 64))
-    shape = ["-np", rng.choice((1, 2, 3, 9, 17, 40)), "-t", rng.choice((1, 2, 3)), "-b", rng.choice((1, 2, 5, 17, 64, 512)), "--kv-block-size", block, "--cpu", rng.choice(levels())]
+    shape = ["-np", rng.choice((1, 2, 3, 9, 17, 40)), "-t", rng.choice((1, 2, 3)), "-b", rng.choice((1, 2, 5, 17, 64, 512)), "--kv-block-size", block, "--cpu", rng.choice(levels(O.binary))]
     for share, more in ((0.5, ["--kv-blocks", -(-256 // block) + rng.choice((0, 1, 2, 5, 20))]), (0.3, ["--batch-order", "input"]), (0.2, ["--batch-window", rng.choice((1, 2, 5))]),
                         (0.2, ["--repack", rng.choice(("on", "off"))])):
         if rng.random() < share:

@@ -1,12 +1,6 @@
 /* [req]: requests that are read from lines of a batch file; records, byte for byte. Vocabularies come from tok_mem.h through
  * t_tok.c. jansson says whether a record is JSON. */
-#define JSON_OBJECT JANSSON_OBJECT                    /* names of [json] too */
-#define JSON_ARRAY  JANSSON_ARRAY
-#define JSON_STRING JANSSON_STRING
-#include <jansson.h>
-#undef JSON_OBJECT
-#undef JSON_ARRAY
-#undef JSON_STRING
+#include "own_jansson.h"
 
 enum { TR_VOCAB = 1000 };
 
