@@ -3,8 +3,8 @@ CC       ?= cc
 CLANG    ?= clang
 PREFIX   ?= /usr/local
 OPT      ?= -O3
-# llmrun.c: plain loops of the sampler need the vectoriser of -O3; its other passes take a quarter of the time and give nothing.
-OPT_PROGRAM ?= -O2$(if $(findstring clang,$(shell $(CC) --version 2> /dev/null)),, -ftree-loop-vectorize -ftree-slp-vectorize -fvect-cost-model=dynamic)
+# llmrun.c: plain loops of the sampler need the vectoriser. With gcc the other passes of -O2 take as long again and give little.
+OPT_PROGRAM ?= $(if $(findstring clang,$(shell $(CC) --version 2> /dev/null)),-O2,-O1 -finline-small-functions -fstrict-aliasing -foptimize-sibling-calls -ftree-loop-vectorize -ftree-slp-vectorize -fvect-cost-model=dynamic)
 DEBUG    ?= -g1
 WERROR   ?=
 PYTHON   ?= python3
