@@ -5,7 +5,7 @@
  * volume 2); lanes are counted from the lowest. What the manual leaves undefined is filled with noise, masked lanes of memory are not
  * touched, and an aligned access to another address ends the program.
  *
- * To add an instruction: a function here, and a line in tests/t_avx512.c that compares it with the processor's. Masked forms of 128
+ * To add an instruction: a function here, and a case in tests/instructions.c that compares it with the processor's. Masked forms of 128
  * and 256 bits and others that AVX2 lacks also need their name in tests/avx512.sed. */
 #include <cpuid.h>
 #include <immintrin.h>
