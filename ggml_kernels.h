@@ -6030,7 +6030,7 @@ struct k__pass {
 typedef struct {
     void (*codes)(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at);
     void (*heads)(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at);
-    k__cols_fn *cols[K__COLS], *more[K__COLS];        /* more: on the unpacked panel, for several passes */
+    k__cols_fn *cols[K__COLS];
     bool opened;                                      /* cols needs the block in the panel */
     int  aux;
     k__tile *tile[K__TILE - K__TILE_MIN + 1];
@@ -6219,8 +6219,7 @@ K__BODY int32_t *k__aux_set(k__pass *x, int kind, int off, int32_t *mem) {
 }
 
 /* Columns t0 .. t0 + count - 1. Where no kernel has that number of columns, the last one is repeated. */
-static void k__pass_set(k__pass *x, k__cols_fn *const *cols, const k__form *f, const k_acts *a, int t0,
-                        int count, int n) {
+static void k__pass_set(k__pass *x, k__cols_fn *const *cols, const k__form *f, const k_acts *a, int t0, int count, int n) {
     int32_t idx[K__COLS];
     k_acts  some = *a;
     int     width = count;
@@ -6239,17 +6238,15 @@ K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t
                            const k_acts *a, float *y, size_t ldy, k__panel *block) {
     const k__form *f = &k__forms[type];
     const int      parts = (a->nt + p->width - 1) / p->width;
-    const bool     shared = parts > 1 && p->more[p->width - 1], opened = p->opened || shared;
     const int      nb = n / K_SUPER, tail = n % K_SUPER;
     const size_t   whole = (size_t)k__units(f, K_SUPER) * k__unit_bytes(f), last = (size_t)k__units(f, tail) * k__unit_bytes(f);
     int32_t       *mem = (int32_t *)(void *)(block + 1);
     int            first[K__PASSES + 1];
     k__pass        x[K__PASSES];
     _Alignas(64) float acc[K__PASSES][K__COLS][K_PACK_ROWS];
-    for (int i = 0; i <= parts; i++)
-        first[i] = shared ? k__share(a->nt, parts, i) : i < parts ? i * p->width : a->nt;
+    for (int i = 0; i <= parts; i++) first[i] = i < parts ? i * p->width : a->nt;
     for (int i = 0; i < parts; i++) {
-        k__pass_set(&x[i], shared ? p->more : p->cols, f, a, first[i], first[i + 1] - first[i], n);
+        k__pass_set(&x[i], p->cols, f, a, first[i], first[i + 1] - first[i], n);
         mem = k__aux_set(&x[i], p->aux, f->off, mem);
     }
     for (int r = 0; r < nr; r += K_PACK_ROWS) {
@@ -6260,9 +6257,9 @@ K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t
         for (int b = 0; b < nb + (tail > 0); b++) {
             const size_t bytes = b < nb ? whole : last;
             const int    lines = (int)(bytes / 64);
-            if (opened) k__open_block(p, f, w, b < nb ? K_SUPER : tail, block, 0);
+            if (p->opened) k__open_block(p, f, w, b < nb ? K_SUPER : tail, block, 0);
             for (int i = 0; i < parts; i++) {
-                for (int l = opened ? k__share(lines, parts, i) : lines; l < k__share(lines, parts, i + 1); l++)
+                for (int l = p->opened ? k__share(lines, parts, i) : lines; l < k__share(lines, parts, i + 1); l++)
                     k__line_ahead(K__COLS, w + 64 * l);
                 if (!k__blank(&x[i].c, x[i].c.n, b)) x[i].fn(block, w, &x[i], b, acc[i]);
             }
@@ -6825,7 +6822,8 @@ K__IN_AVX2 __m256i k__direct_avx2(int bits, bool table, __m256i t, const uint8_t
     return k__line_avx2(bits, table, t, p, i);
 }
 
-/* acc[j] += products of count k-lines from `from` on of 64 columns, each pair times its half of s; steps: see k__dots_avx2. */
+/* acc[j] += products of count k-lines from `from` on of 64 columns, each pair times its half of s; steps: see k__dots_avx2, and 8 for codes
+ * up to 15. */
 K__IN_AVX2 void k__direct_dots_avx2(int T, int steps, int bits, bool table, __m256i t, const uint8_t *p,
                                     int from, int count, const int8_t *const *q, __m256i s, __m256i *acc) {
     K__UNROLL for (int i = from; i < from + count; i += steps) {
@@ -6874,9 +6872,58 @@ K__IN_AVX2 void k__direct_d_avx2(int head, const __m256i *v, const uint8_t *last
     }
 }
 
+/* Two words in a lane: bytes a and b of the lane, without a sign. */
+K__IN_AVX2 __m256i k__lane_bytes(__m256i v, int a, int b) {
+    const int two = (int)0x80008000 | a | b << 16;    /* 0x80: zero */
+    return _mm256_shuffle_epi8(v, _mm256_setr_epi32(two, two + 0x040004, two + 0x080008, two + 0x0c000c, two, two + 0x040004,
+                                                    two + 0x080008, two + 0x0c000c));
+}
+
+/* The same, with a sign. */
+K__IN_AVX2 __m256i k__lane_signed(__m256i v, int a, int b) {
+    const int two = 0x800080 | a << 8 | b << 24;
+    return _mm256_srai_epi16(_mm256_shuffle_epi8(v, _mm256_setr_epi32(two, two + 0x04000400, two + 0x08000800, two + 0x0c000c00, two,
+                                                                      two + 0x04000400, two + 0x08000800, two + 0x0c000c00)), 8);
+}
+
+/* Whether groups of 32 share a scale; their minima then stand in the order of k_sums.of32. */
+static inline __attribute__((always_inline)) bool k__head_by32(int head) { return head == K__HEAD_MIN6; }
+
+/* The scales of eight rows, twice in a lane each, and their minima, two in a lane; without minima, the scales stand in their place. v: the
+ * lines of the head. */
+K__IN_AVX2 void k__direct_head_avx2(int head, const __m256i *v, __m256i *sc, __m256i *mn) {
+    const __m256i low4 = _mm256_set1_epi8(15), low6 = _mm256_set1_epi8(63);
+    switch (head) {
+    case K__HEAD_MIN6: {
+        const __m256i up = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi32(v[0], 6), _mm256_set1_epi8(0x03)),
+                                           _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi32(v[1], 4), _mm256_set1_epi8(0x0c)),
+                                                           _mm256_and_si256(_mm256_srli_epi32(v[2], 2), _mm256_set1_epi8(0x30))));
+        K__UNROLL for (int g = 0; g < 8; g++) sc[2 * g] = sc[2 * g + 1] = k__lane_bytes(_mm256_and_si256(v[g / 4], low6), g % 4, g % 4);
+        K__UNROLL for (int i = 0; i < 4; i++) mn[i] = k__lane_bytes(i < 2 ? _mm256_and_si256(v[2], low6) : up, i % 2, i % 2 + 2);
+        return;
+    }
+    case K__HEAD_MIN4:
+        K__UNROLL for (int g = 0; g < 16; g++) sc[g] = k__lane_bytes(_mm256_and_si256(v[g / 4], low4), g % 4, g % 4);
+        K__UNROLL for (int i = 0; i < 8; i++)
+            mn[i] = k__lane_bytes(_mm256_and_si256(_mm256_srli_epi32(v[i / 2], 4), low4), i % 2 * 2, i % 2 * 2 + 1);
+        return;
+    case K__HEAD_S8:
+        K__UNROLL for (int g = 0; g < 16; g++) sc[g] = k__lane_signed(v[g / 4], g % 4, g % 4);
+        break;
+    default:
+        K__UNROLL for (int g = 0; g < 16; g++) {
+            const __m256i s = k__lane_sc(head, v, g);
+            sc[g] = k__lane_pair(s, s);
+        }
+    }
+    K__UNROLL for (int i = 0; i < 8; i++) mn[i] = _mm256_blend_epi16(sc[2 * i], sc[2 * i + 1], 0xaa);
+}
+
 K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int head, const uint8_t *w,
                                    const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
-    const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
+    const bool     has_min = head == K__HEAD_MIN6 || head == K__HEAD_MIN4, by32 = k__head_by32(head);
+    const int      each = steps > 4 ? steps : 4;      /* k-lines with one scale that are summed together */
+    const int      n_min = by32 ? 4 : 8;
     const k__form *form = x->form;
     const __m256i  t = k__values_avx2(table, steps, form);
     K__NO_UNROLL for (int r = 0; r < k__opaque(K_PACK_ROWS); r += 8) {
@@ -6885,13 +6932,7 @@ K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int h
         __m256i        v[5], sc[16], mn[8], sum[K__COLS];
         __m256         d, dm;
         K__UNROLL for (int i = 0; i < 5; i++) v[i] = k__ld256(h + 64 * (i < k__head_lines(head) ? i : 0));
-        K__UNROLL for (int g = 0; g < 16; g++) {
-            __m256i s = k__lane_sc(head, v, g);
-            sc[g] = k__lane_pair(s, s);
-        }
-        K__UNROLL for (int g = 0; g < 8; g++)
-            mn[g] = has_min ? k__lane_pair(k__lane_mn(head, v, 2 * g), k__lane_mn(head, v, 2 * g + 1))
-                            : _mm256_blend_epi16(sc[2 * g], sc[2 * g + 1], 0xaa);
+        k__direct_head_avx2(head, v, sc, mn);
         K__UNROLL for (int j = 0; j < T; j++) {
             q[j] = x->c.q[j] + (size_t)b * K_SUPER;
             sum[j] = _mm256_setzero_si256();
@@ -6899,17 +6940,17 @@ K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int h
         if (!r) k__head_ahead(T, w, k__head_lines(head));
         K__NO_UNROLL for (int s = 0; s < 4; s++, p += 128 * bits) {
             if (!r) K__UNROLL for (int l = 0; l < 2 * bits; l++) k__line_ahead(T, p + 64 * l);
-            K__UNROLL for (int g = 0; g < 4; g++)
-                k__direct_dots_avx2(T, steps, bits, table, t, p, 4 * g, 4, q, sc[4 * s + g], sum);
+            K__UNROLL for (int i = 0; i < 16; i += each)
+                k__direct_dots_avx2(T, steps, bits, table, t, p, i, each, q, sc[4 * s + i / 4], sum);
             K__UNROLL for (int j = 0; j < T; j++) q[j] += 64;
         }
         k__direct_d_avx2(head, v, w + 64 * (k__head_lines(head) - 1) + 2 * r, form, &d, &dm);
         K__UNROLL for (int j = 0; j < T; j++) {
-            const int16_t *xs = x->c.sum[j][b].of16;
+            const int16_t *xs = by32 ? x->c.sum[j][b].of32 : x->c.sum[j][b].of16;
             __m256i        m = _mm256_setzero_si256();
             if (has_min || steps > 1)
-                K__UNROLL for (int g = 0; g < 8; g++)
-                    m = _mm256_add_epi32(m, _mm256_madd_epi16(mn[g], k__bcast_avx2(xs + 2 * g)));
+                K__UNROLL for (int i = 0; i < n_min; i++)
+                    m = _mm256_add_epi32(m, _mm256_madd_epi16(mn[i], k__bcast_avx2(xs + 2 * i)));
             if (!has_min && steps > 1)                /* the offset */
                 sum[j] = _mm256_sub_epi32(sum[j], _mm256_mullo_epi32(m, _mm256_set1_epi32(form->off)));
             __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(sum[j]));
@@ -6970,34 +7011,9 @@ K__IN_AVX2 void k__scale_direct_avx2(int T, int steps, int bits, bool table, int
     }
 }
 
-/* --- few columns of an unpacked block, which several passes share --- */
-
-K__IN_AVX2 void k__int_cols_avx2(int T, int steps, bool has_min, const k__panel *w, const k__pass *x, int b,
-                                 float (*y)[K_PACK_ROWS]) {
-    for (int r = 0; r < k__opaque(K_PACK_ROWS); r += 8) {
-        __m256i       sum[K__COLS];
-        const int8_t *q[K__COLS];
-        K__UNROLL for (int j = 0; j < T; j++) {
-            q[j] = x->c.q[j] + (size_t)b * K_SUPER;
-            sum[j] = _mm256_setzero_si256();
-        }
-        for (int g = 0; g < 16; g++) k__dots_avx2(T, steps, true, w, r, 4 * g, 4, q, k__ld256(&w->sc[g][r]), sum);
-        __m256 d = _mm256_loadu_ps(w->d + r), dm = _mm256_loadu_ps(w->dm + r);
-        K__UNROLL for (int j = 0; j < T; j++) {
-            const int16_t *xs = x->c.sum[j][b].of16;
-            if (!has_min && steps > 1) sum[j] = k__mins_avx2(w, r, xs, sum[j]);
-            __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(sum[j]));
-            if (has_min) {
-                __m256i m = k__mins_avx2(w, r, xs, _mm256_setzero_si256());
-                u = _mm256_sub_ps(u, _mm256_mul_ps(dm, _mm256_cvtepi32_ps(m)));
-            }
-            k__add_scaled_avx2(y[j] + r, u, x->c.d[j][b]);
-        }
-    }
-}
+/* --- few columns of an unpacked block --- */
 
 /* Groups of 16 with float scales. */
-
 K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x, int b,
                                      float (*y)[K_PACK_ROWS]) {
     const __m256i ones = _mm256_set1_epi16(1);
@@ -7011,8 +7027,13 @@ K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x,
         }
         K__NO_UNROLL for (int g = 0; g < groups; g++) {
             __m256i a[K__COLS];
-            K__UNROLL for (int j = 0; j < T; j++) a[j] = _mm256_setzero_si256();
-            k__dots_avx2(T, 1, false, w, r, 4 * g, 4, q, ones, a);
+            K__UNROLL for (int k = 4 * g; k < 4 * g + 4; k++) {
+                const __m256i wk = k__ld256(w->q[k][r]);
+                K__UNROLL for (int j = 0; j < T; j++) {
+                    const __m256i v = _mm256_madd_epi16(k__pairs_avx2(true, wk, k__bcast_avx2(q[j] + 4 * k)), ones);
+                    a[j] = k == 4 * g ? v : _mm256_add_epi32(a[j], v);
+                }
+            }
             __m256 s = _mm256_loadu_ps(&w->fs[g][r]);
             K__UNROLL for (int j = 0; j < T; j++)
                 f[j] = _mm256_add_ps(f[j], _mm256_mul_ps(s, _mm256_cvtepi32_ps(a[j])));
@@ -7028,77 +7049,73 @@ K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x,
         (void)open, (void)w;                                                                            \
         call;                                                                                           \
     }
-#define K__COLS3_AVX2(name, call) \
-    K__COLS_NAVX2(name, 1, call) K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 4, call)
-#define K__COLS4_AVX2(name, call) K__COLS3_AVX2(name, call) K__COLS_NAVX2(name, 3, call)
-#define K__MORE_AVX2(name, call) \
-    K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 3, call) K__COLS_NAVX2(name, 4, call)
-K__MORE_AVX2(int4_min, k__int_cols_avx2(T, 4, true, open, x, b, y))    /* steps, has_min */
-K__MORE_AVX2(int5_min, k__int_cols_avx2(T, 4, true, open, x, b, y))
-K__MORE_AVX2(int4_off, k__int_cols_avx2(T, 4, false, open, x, b, y))
-K__MORE_AVX2(int2_off, k__int_cols_avx2(T, 2, false, open, x, b, y))
-K__MORE_AVX2(int_wide, k__int_cols_avx2(T, 1, false, open, x, b, y))
+#define K__COLS4_AVX2(name, call)                                                           \
+    K__COLS_NAVX2(name, 1, call) K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 4, call)  \
+    K__COLS_NAVX2(name, 8, call)
+#define K__COLS8_AVX2(name, call)                                                           \
+    K__COLS4_AVX2(name, call) K__COLS_NAVX2(name, 3, call) K__COLS_NAVX2(name, 5, call)     \
+    K__COLS_NAVX2(name, 6, call) K__COLS_NAVX2(name, 7, call)
 /*                                        steps bits table head */
-K__COLS4_AVX2(q4_K, k__int_direct_avx2(T, 4, 4, false, K__HEAD_MIN6, w, x, b, y))
-K__COLS4_AVX2(q5_K, k__int_direct_avx2(T, 4, 5, false, K__HEAD_MIN6, w, x, b, y))
-K__COLS4_AVX2(q6_K, k__int_direct_avx2(T, 2, 6, false, K__HEAD_S8, w, x, b, y))
-K__COLS4_AVX2(q3_K, k__int_direct_avx2(T, 4, 3, false, K__HEAD_S6, w, x, b, y))
-K__COLS4_AVX2(q2_K, k__int_direct_avx2(T, 4, 2, false, K__HEAD_MIN4, w, x, b, y))
-K__COLS3_AVX2(tq2_0, k__int_direct_avx2(T, 4, 2, false, K__HEAD_ONE, w, x, b, y))
-K__COLS4_AVX2(iq4_xs, k__int_direct_avx2(T, 1, 4, true, K__HEAD_S6X2, w, x, b, y))
-K__COLS3_AVX2(iq3_s, k__int_direct_avx2(T, 4, 4, true, K__HEAD_S6X2, w, x, b, y))
-K__COLS3_AVX2(iq2_s, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6, w, x, b, y))
-K__COLS3_AVX2(iq2_xxs, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6X2, w, x, b, y))
+K__COLS8_AVX2(q4_K, k__int_direct_avx2(T, 8, 4, false, K__HEAD_MIN6, w, x, b, y))
+K__COLS8_AVX2(q5_K, k__int_direct_avx2(T, 4, 5, false, K__HEAD_MIN6, w, x, b, y))
+K__COLS8_AVX2(q6_K, k__int_direct_avx2(T, 2, 6, false, K__HEAD_S8, w, x, b, y))
+K__COLS8_AVX2(q3_K, k__int_direct_avx2(T, 4, 3, false, K__HEAD_S6, w, x, b, y))
+K__COLS8_AVX2(q2_K, k__int_direct_avx2(T, 4, 2, false, K__HEAD_MIN4, w, x, b, y))
+K__COLS4_AVX2(tq2_0, k__int_direct_avx2(T, 8, 2, false, K__HEAD_ONE, w, x, b, y))
+K__COLS8_AVX2(iq4_xs, k__int_direct_avx2(T, 1, 4, true, K__HEAD_S6X2, w, x, b, y))
+K__COLS4_AVX2(iq3_s, k__int_direct_avx2(T, 4, 4, true, K__HEAD_S6X2, w, x, b, y))
+K__COLS4_AVX2(iq2_s, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6, w, x, b, y))
+K__COLS4_AVX2(iq2_xxs, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6X2, w, x, b, y))
 /*                                          steps bits table head    segs */
-K__COLS4_AVX2(q4_0, k__scale_direct_avx2(T, 4, 4, false, K__HEAD_F16, 1, w, x, b, y))
-K__COLS3_AVX2(q4_1, k__scale_direct_avx2(T, 4, 4, false, K__HEAD_F16M, 1, w, x, b, y))
-K__COLS3_AVX2(q5_0, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16, 1, w, x, b, y))
-K__COLS3_AVX2(q5_1, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16M, 1, w, x, b, y))
-K__COLS4_AVX2(q8_0, k__scale_direct_avx2(T, 1, 8, false, K__HEAD_F16, 1, w, x, b, y))
-K__COLS3_AVX2(q1_0, k__scale_direct_avx2(T, 4, 1, true, K__HEAD_F16, 4, w, x, b, y))
-K__COLS3_AVX2(q2_0, k__scale_direct_avx2(T, 4, 2, false, K__HEAD_F16, 2, w, x, b, y))
-K__COLS4_AVX2(iq4_nl, k__scale_direct_avx2(T, 1, 4, true, K__HEAD_F16, 1, w, x, b, y))
-K__COLS4_AVX2(mxfp4, k__scale_direct_avx2(T, 4, 4, true, K__HEAD_E8, 2, w, x, b, y))
-K__COLS4_AVX2(scale16_wide, k__scale16_cols_avx2(T, open, x, b, y))
+K__COLS8_AVX2(q4_0, k__scale_direct_avx2(T, 8, 4, false, K__HEAD_F16, 1, w, x, b, y))
+K__COLS4_AVX2(q4_1, k__scale_direct_avx2(T, 8, 4, false, K__HEAD_F16M, 1, w, x, b, y))
+K__COLS4_AVX2(q5_0, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16, 1, w, x, b, y))
+K__COLS4_AVX2(q5_1, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16M, 1, w, x, b, y))
+K__COLS8_AVX2(q8_0, k__scale_direct_avx2(T, 1, 8, false, K__HEAD_F16, 1, w, x, b, y))
+K__COLS4_AVX2(q1_0, k__scale_direct_avx2(T, 8, 1, true, K__HEAD_F16, 4, w, x, b, y))
+K__COLS4_AVX2(q2_0, k__scale_direct_avx2(T, 8, 2, false, K__HEAD_F16, 2, w, x, b, y))
+K__COLS8_AVX2(iq4_nl, k__scale_direct_avx2(T, 1, 4, true, K__HEAD_F16, 1, w, x, b, y))
+K__COLS8_AVX2(mxfp4, k__scale_direct_avx2(T, 4, 4, true, K__HEAD_E8, 2, w, x, b, y))
+K__COLS8_AVX2(scale16_wide, k__scale16_cols_avx2(T, open, x, b, y))
 
 #define K__PACKED_AVX2(code, head, tiles, sums, from)                                                       \
-    .codes = k__codes_##code##_avx2, .heads = k__heads_##head, .width = 4, .aux = sums, .panel_cols = from, \
+    .codes = k__codes_##code##_avx2, .heads = k__heads_##head, .width = 8, .aux = sums, .panel_cols = from, \
     .tile = K__TILE_SET_AVX2(tiles)
-#define K__PACKED_INT_AVX2(code, head, tiles, from)                 \
-    K__PACKED_AVX2(code, head, tiles, K__AUX_NONE, from), .more = { \
-        [1] = k__cols_##tiles##_2_avx2, k__cols_##tiles##_3_avx2, k__cols_##tiles##_4_avx2}
-#define K__BY4_AVX2(name)                                                               \
-    .cols = {k__cols_##name##_1_avx2, k__cols_##name##_2_avx2, k__cols_##name##_3_avx2, \
-             k__cols_##name##_4_avx2}
-#define K__BY3_AVX2(name) \
-    .cols = {[0] = k__cols_##name##_1_avx2, [1] = k__cols_##name##_2_avx2, [3] = k__cols_##name##_4_avx2}
+#define K__BY8_AVX2(name)                                                                                        \
+    .cols = {k__cols_##name##_1_avx2, k__cols_##name##_2_avx2, k__cols_##name##_3_avx2, k__cols_##name##_4_avx2, \
+             k__cols_##name##_5_avx2, k__cols_##name##_6_avx2, k__cols_##name##_7_avx2, k__cols_##name##_8_avx2}
+#define K__BY4_AVX2(name)                   \
+    .cols = {[0] = k__cols_##name##_1_avx2, \
+             [1] = k__cols_##name##_2_avx2, \
+             [3] = k__cols_##name##_4_avx2, \
+             [7] = k__cols_##name##_8_avx2}
 static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
     /*                                codes head      tiles   (sums)  panels from */
-    [K_Q2_K]    = {K__PACKED_INT_AVX2(2, min4_both, int4_min, 33), K__BY4_AVX2(q2_K)},
-    [K_Q3_K]    = {K__PACKED_INT_AVX2(3, s6_both, int4_off, 33), K__BY4_AVX2(q3_K)},
-    [K_Q4_K]    = {K__PACKED_INT_AVX2(4, min6_both, int4_min, 33), K__BY4_AVX2(q4_K)},
-    [K_Q5_K]    = {K__PACKED_INT_AVX2(5, min6_both, int5_min, 33), K__BY4_AVX2(q5_K)},
-    [K_Q6_K]    = {K__PACKED_INT_AVX2(6, s8_both, int2_off, 33), K__BY4_AVX2(q6_K)},
-    [K_TQ1_0]   = {K__PACKED_INT_AVX2(2, one_both, int4_off, 33), K__BY3_AVX2(tq2_0)},
-    [K_TQ2_0]   = {K__PACKED_INT_AVX2(2, one_both, int4_off, 33), K__BY3_AVX2(tq2_0)},
-    [K_IQ1_S]   = {K__PACKED_INT_AVX2(3t, s6x2_both, int4_off, 33), K__BY3_AVX2(iq2_xxs)},
-    [K_IQ1_M]   = {K__PACKED_INT_AVX2(3t, s6_both, int4_off, 33), K__BY3_AVX2(iq2_s)},
-    [K_IQ2_XXS] = {K__PACKED_INT_AVX2(3q, s6x2_both, int_wide, 33), K__BY3_AVX2(iq2_xxs)},
-    [K_IQ2_XS]  = {K__PACKED_INT_AVX2(3q, s6_both, int_wide, 33), K__BY3_AVX2(iq2_s)},
-    [K_IQ2_S]   = {K__PACKED_INT_AVX2(3q, s6_both, int_wide, 33), K__BY3_AVX2(iq2_s)},
-    [K_IQ3_XXS] = {K__PACKED_INT_AVX2(4q, s6x2_both, int_wide, 33), K__BY4_AVX2(iq4_xs)},
-    [K_IQ3_S]   = {K__PACKED_INT_AVX2(4t, s6x2_both, int4_off, 33), K__BY3_AVX2(iq3_s)},
-    [K_IQ4_XS]  = {K__PACKED_INT_AVX2(4q, s6x2_both, int_wide, 33), K__BY4_AVX2(iq4_xs)},
-    [K_Q4_0]    = {K__PACKED_AVX2(4, f16, scale4_off, K__AUX_OFF32, 33), K__BY4_AVX2(q4_0)},
-    [K_Q4_1]    = {K__PACKED_AVX2(4, f16m, scale4_min, K__AUX_FLOAT, 33), K__BY3_AVX2(q4_1)},
-    [K_Q5_0]    = {K__PACKED_AVX2(5, f16, scale4_off, K__AUX_OFF32, 25), K__BY3_AVX2(q5_0)},
-    [K_Q5_1]    = {K__PACKED_AVX2(5, f16m, scale4_min, K__AUX_FLOAT, 25), K__BY3_AVX2(q5_1)},
-    [K_Q8_0]    = {K__PACKED_AVX2(8, f16, scale_wide, K__AUX_NONE, 33), K__BY4_AVX2(q8_0)},
-    [K_Q1_0]    = {K__PACKED_AVX2(1t, f16, scale4_off, K__AUX_OFF32, 25), K__BY3_AVX2(q1_0)},
-    [K_Q2_0]    = {K__PACKED_AVX2(2, f16, scale4_off, K__AUX_OFF32, 25), K__BY3_AVX2(q2_0)},
-    [K_IQ4_NL]  = {K__PACKED_AVX2(4q, f16, scale_wide, K__AUX_NONE, 17), K__BY4_AVX2(iq4_nl)},
-    [K_MXFP4]   = {K__PACKED_AVX2(4t, e8, scale4_off, K__AUX_OFF32, 25), K__BY4_AVX2(mxfp4)},
-    [K_NVFP4]   = {K__PACKED_AVX2(4q, e4, scale16_wide, K__AUX_NONE, 17), K__BY4_AVX2(scale16_wide),
+    [K_Q2_K]    = {K__PACKED_AVX2(2, min4_both, int4_min, K__AUX_NONE, 33), K__BY8_AVX2(q2_K)},
+    [K_Q3_K]    = {K__PACKED_AVX2(3, s6_both, int4_off, K__AUX_NONE, 33), K__BY8_AVX2(q3_K)},
+    [K_Q4_K]    = {K__PACKED_AVX2(4, min6_both, int4_min, K__AUX_NONE, 65), K__BY8_AVX2(q4_K)},
+    [K_Q5_K]    = {K__PACKED_AVX2(5, min6_both, int5_min, K__AUX_NONE, 33), K__BY8_AVX2(q5_K)},
+    [K_Q6_K]    = {K__PACKED_AVX2(6, s8_both, int2_off, K__AUX_NONE, 9), K__BY8_AVX2(q6_K)},
+    [K_TQ1_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 33), K__BY4_AVX2(tq2_0)},
+    [K_TQ2_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 33), K__BY4_AVX2(tq2_0)},
+    [K_IQ1_S]   = {K__PACKED_AVX2(3t, s6x2_both, int4_off, K__AUX_NONE, 33), K__BY4_AVX2(iq2_xxs)},
+    [K_IQ1_M]   = {K__PACKED_AVX2(3t, s6_both, int4_off, K__AUX_NONE, 33), K__BY4_AVX2(iq2_s)},
+    [K_IQ2_XXS] = {K__PACKED_AVX2(3q, s6x2_both, int_wide, K__AUX_NONE, 33), K__BY4_AVX2(iq2_xxs)},
+    [K_IQ2_XS]  = {K__PACKED_AVX2(3q, s6_both, int_wide, K__AUX_NONE, 33), K__BY4_AVX2(iq2_s)},
+    [K_IQ2_S]   = {K__PACKED_AVX2(3q, s6_both, int_wide, K__AUX_NONE, 33), K__BY4_AVX2(iq2_s)},
+    [K_IQ3_XXS] = {K__PACKED_AVX2(4q, s6x2_both, int_wide, K__AUX_NONE, 33), K__BY8_AVX2(iq4_xs)},
+    [K_IQ3_S]   = {K__PACKED_AVX2(4t, s6x2_both, int4_off, K__AUX_NONE, 33), K__BY4_AVX2(iq3_s)},
+    [K_IQ4_XS]  = {K__PACKED_AVX2(4q, s6x2_both, int_wide, K__AUX_NONE, 33), K__BY8_AVX2(iq4_xs)},
+    [K_Q4_0]    = {K__PACKED_AVX2(4, f16, scale4_off, K__AUX_OFF32, 65), K__BY8_AVX2(q4_0)},
+    [K_Q4_1]    = {K__PACKED_AVX2(4, f16m, scale4_min, K__AUX_FLOAT, 33), K__BY4_AVX2(q4_1)},
+    [K_Q5_0]    = {K__PACKED_AVX2(5, f16, scale4_off, K__AUX_OFF32, 25), K__BY4_AVX2(q5_0)},
+    [K_Q5_1]    = {K__PACKED_AVX2(5, f16m, scale4_min, K__AUX_FLOAT, 25), K__BY4_AVX2(q5_1)},
+    [K_Q8_0]    = {K__PACKED_AVX2(8, f16, scale_wide, K__AUX_NONE, 33), K__BY8_AVX2(q8_0)},
+    [K_Q1_0]    = {K__PACKED_AVX2(1t, f16, scale4_off, K__AUX_OFF32, 25), K__BY4_AVX2(q1_0)},
+    [K_Q2_0]    = {K__PACKED_AVX2(2, f16, scale4_off, K__AUX_OFF32, 25), K__BY4_AVX2(q2_0)},
+    [K_IQ4_NL]  = {K__PACKED_AVX2(4q, f16, scale_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq4_nl)},
+    [K_MXFP4]   = {K__PACKED_AVX2(4t, e8, scale4_off, K__AUX_OFF32, 65), K__BY8_AVX2(mxfp4)},
+    [K_NVFP4]   = {K__PACKED_AVX2(4q, e4, scale16_wide, K__AUX_NONE, 17), K__BY8_AVX2(scale16_wide),
                    .opened = true},
 };
 

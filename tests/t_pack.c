@@ -77,6 +77,7 @@ static void tp_against_file(tp_case *c, uint32_t type, int n, int nr, int nt) {
  * do not. The weights have exactly nr rows: reading one more is seen by a sanitizer. */
 static void t_pack_levels(void) {
     static const int nr[] = {1, 15, 16, 17, 32, 33, 50}, ns[] = {32, 64, 96, 128, 192, 224, 256, 288, 352, 512, 1184, 2304};
+    static const int more[] = {24, 32, 33, 64, 65};   /* columns */
     tp_case          c;
     tp_new(&c);
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)
@@ -87,9 +88,9 @@ static void t_pack_levels(void) {
                 tq_weights(&c.q, type, ns[i], nr[r], -1);
                 tq_acts(&c.q, ns[i], false);
                 tp_pack(&c, type, ns[i], nr[r], nr[r]);
-                for (int nt = 1; nt <= 20; nt++)
+                for (int nt = 1; nt <= 22; nt++)
                     if (ns[i] == 256 || ns[i] == 288 || nt == 1 || (nt + (int)(r + i)) % 5 == 0)
-                        tp_against_file(&c, type, ns[i], nr[r], nt < 18 ? nt : nt == 18 ? 24 : nt == 19 ? 32 : 33);
+                        tp_against_file(&c, type, ns[i], nr[r], nt < 18 ? nt : more[nt - 18]);
             }
         }
     tp_drop(&c);

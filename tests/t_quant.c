@@ -1,7 +1,7 @@
 /* Quantised products: every level gives the bits of the scalar one, a column does not depend on other columns, and the results are
  * those of the dequantised weights. */
 
-enum { TQ_N = 4096, TQ_ROWS = 70, TQ_COLS = 33 };
+enum { TQ_N = 4096, TQ_ROWS = 70, TQ_COLS = 65 };
 
 typedef struct {
     uint8_t *w;                                       /* rows of one type, exactly as long as they must be */
