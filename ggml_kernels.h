@@ -5124,8 +5124,18 @@ K__IN_AVX2 __m256i k__pairs_avx2(bool wide, __m256i w, __m256i x) {
 
 /* --- dot --- */
 
+/* Partial isum and imin of a block and column; v: its products times their scales. */
+K__IN_AVX2 void k__int_sums_avx2(uint32_t type, bool has_min, const k__heads *h, const int16_t *of16, __m256i v, __m256i *to) {
+    const __m256i sum = k__ld256(of16);
+    const int     off = k__off(type);
+    if (off >= 0 && off != K__WIDE) v = _mm256_sub_epi32(v, _mm256_slli_epi32(_mm256_madd_epi16(h->sc, sum), off));
+    to[0] = v;
+    if (has_min) to[1] = _mm256_madd_epi16(h->mn, sum);
+}
+
+/* T: the number of columns, or 0: more than four, nc of them. Up to four have their sums in registers. */
 K__IN_AVX2 void k__int_row_avx2(uint32_t type, bool has_min, const uint8_t *p, int rows, uint32_t any,
-                                const k__cols *x, int nc, float *term, size_t ld) {
+                                const k__cols *x, int T, int nc, float *term, size_t ld) {
     const size_t  step = k__super_bytes(type == K__ANY ? any : type);
     const bool    wide = k__off(type) == K__WIDE;
     const __m256i even_odd = _mm256_broadcastsi128_si256(
@@ -5142,23 +5152,25 @@ K__IN_AVX2 void k__int_row_avx2(uint32_t type, bool has_min, const uint8_t *p, i
                 k__unpack_block(any, p, K_SUPER, &u);
                 src = (const uint8_t *)&u;            /* the codes are its first member */
             }
-            __m256i  w[8], s[8];
+            __m256i  w[8], s[8], v[4];
             k__heads h = k__heads_of(type, src);
             __m256i  sides = _mm256_permute4x64_epi64(_mm256_shuffle_epi8(h.sc, even_odd), 0xd8);
             K__UNROLL for (int j = 0; j < 8; j++) {   /* lower half: scale of group 2j, upper: 2j + 1 */
                 w[j] = k__codes_avx2(type, src, j);
                 s[j] = _mm256_shuffle_epi8(sides, _mm256_set1_epi16((short)(0x0100 + 0x0202 * j)));
+                K__UNROLL for (int c = 0; c < T; c++) {
+                    const __m256i q = k__ld256(x->q[c] + (size_t)b * K_SUPER + 32 * j);
+                    v[c] = _mm256_add_epi32(j ? v[c] : _mm256_setzero_si256(), _mm256_madd_epi16(k__pairs_avx2(wide, w[j], q), s[j]));
+                }
             }
             park.d[i] = h.d;
-            for (int c = 0; c < nc; c++) {
+            K__UNROLL for (int c = 0; c < T; c++) k__int_sums_avx2(type, has_min, &h, x->sum[c][b].of16, v[c], park.sum[c][i]);
+            for (int c = 0; !T && c < nc; c++) {
                 const int8_t *q = x->q[c] + (size_t)b * K_SUPER;
-                __m256i       sum = k__ld256(x->sum[c][b].of16), v = _mm256_setzero_si256();
-                K__UNROLL for (int j = 0; j < 8; j++) v = _mm256_add_epi32(
-                    v, _mm256_madd_epi16(k__pairs_avx2(wide, w[j], k__ld256(q + 32 * j)), s[j]));
-                if (!wide && k__off(type) >= 0)
-                    v = _mm256_sub_epi32(v, _mm256_slli_epi32(_mm256_madd_epi16(h.sc, sum), k__off(type)));
-                park.sum[c][i][0] = v;
-                if (has_min) park.sum[c][i][1] = _mm256_madd_epi16(h.mn, sum);
+                __m256i       all = _mm256_setzero_si256();
+                K__UNROLL for (int j = 0; j < 8; j++) all = _mm256_add_epi32(
+                    all, _mm256_madd_epi16(k__pairs_avx2(wide, w[j], k__ld256(q + 32 * j)), s[j]));
+                k__int_sums_avx2(type, has_min, &h, x->sum[c][b].of16, all, park.sum[c][i]);
             }
         }
         K__NO_UNROLL for (int c = 0; c < nc; c++)
@@ -5440,8 +5452,13 @@ K__IN_AVX2 void k__ahead_avx2(k__ahead *a, int blocks) {
 #define K__INT_AVX2(name, type, min)                                                               \
     K__AVX2 void k__row_##name##_avx2(uint32_t any, const uint8_t *p, int rows, const k__cols *x,  \
                                       float *term, size_t ld) {                                    \
-        if (x->n == 1) k__int_row_avx2(type, min, p, rows, any, x, 1, term, ld);                   \
-        else k__int_row_avx2(type, min, p, rows, any, x, x->n, term, ld);                          \
+        switch (x->n) {                                                                            \
+        case 1: k__int_row_avx2(type, min, p, rows, any, x, 1, 1, term, ld); break;                \
+        case 2: k__int_row_avx2(type, min, p, rows, any, x, 2, 2, term, ld); break;                \
+        case 3: k__int_row_avx2(type, min, p, rows, any, x, 3, 3, term, ld); break;                \
+        case 4: k__int_row_avx2(type, min, p, rows, any, x, 4, 4, term, ld); break;                \
+        default: k__int_row_avx2(type, min, p, rows, any, x, 0, x->n, term, ld);                   \
+        }                                                                                          \
     }                                                                                              \
     K__AVX2 void k__pack_##name##_avx2(uint32_t any, const uint8_t *w, size_t row_bytes, int rows, \
                                        int n, k__panel *to) {                                      \
@@ -7027,12 +7044,11 @@ K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x,
         }
         K__NO_UNROLL for (int g = 0; g < groups; g++) {
             __m256i a[K__COLS];
-            K__UNROLL for (int k = 4 * g; k < 4 * g + 4; k++) {
+            K__UNROLL for (int j = 0; j < T; j++) a[j] = _mm256_setzero_si256();
+            for (int k = 4 * g; k < 4 * g + 4; k++) {
                 const __m256i wk = k__ld256(w->q[k][r]);
-                K__UNROLL for (int j = 0; j < T; j++) {
-                    const __m256i v = _mm256_madd_epi16(k__pairs_avx2(true, wk, k__bcast_avx2(q[j] + 4 * k)), ones);
-                    a[j] = k == 4 * g ? v : _mm256_add_epi32(a[j], v);
-                }
+                K__UNROLL for (int j = 0; j < T; j++)
+                    a[j] = _mm256_add_epi32(a[j], _mm256_madd_epi16(k__pairs_avx2(true, wk, k__bcast_avx2(q[j] + 4 * k)), ones));
             }
             __m256 s = _mm256_loadu_ps(&w->fs[g][r]);
             K__UNROLL for (int j = 0; j < T; j++)

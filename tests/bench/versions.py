@@ -117,7 +117,7 @@ class Test:
 
 def step_run(o):
     """Milliseconds of a step for each number of rows."""
-    text = peer.run(o.llmrun, "--bench", "-q", "-m", o.model, "-p", "0", "-n", str(STEP_TOKENS), "-npl", ",".join(map(str, o.steps)), "-r", "2", "-o", "json",
+    text = peer.run(o.llmrun, "--bench", "-q", "-m", o.model, "-p", "0", "-n", str(STEP_TOKENS), "-npl", ",".join(map(str, o.steps)), "-r", "1", "-o", "json",
                     *batch.threads(o))
     rates = [row["avg_ts"] for row in json.loads(text)]
     if len(rates) != len(o.steps):
