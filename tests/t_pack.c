@@ -294,7 +294,6 @@ static void t_pack_plans(void) {
             const k__packed_plan *p = l ? &k__packed_512[type] : &k__packed_avx2[type];
             CHECK(p->codes && p->heads && p->cols[0] && p->cols[p->width - 1] && p->tile[0]);
             CHECK(p->panel_cols >= K__PANEL_COLS && p->panel_cols <= p->width * K__PASSES + 1);
-            CHECK(!p->more[p->width - 1] || p->more[p->width / 2 - 1]);    /* equal shares of two passes or more */
         }
 #endif
 }
