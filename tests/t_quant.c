@@ -313,7 +313,7 @@ static double tq_loss(tq_case *c, uint32_t type, int n, int nr, int nt, const fl
 /* A product without the share of its outliers equals the product of the other values. */
 static void t_quant_split(void) {
     static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q4_0, K_IQ3_S, K_MXFP4};
-    static const int      ns[] = {256, 288, 1024}, nts[] = {1, 3, 5, 8, 9, 33};
+    static const int      ns[] = {256, 288, 1024}, nts[] = {1, 3, 5, 8, 9, TQ_COLS};
     const char           *was = k_level_name();
     uint8_t               split[TQ_COLS];
     tq_case               c;
