@@ -7065,31 +7065,29 @@ K__IN_AVX2 void k__scale16_cols_avx2(int T, const k__panel *w, const k__pass *x,
         (void)open, (void)w;                                                                            \
         call;                                                                                           \
     }
-#define K__COLS4_AVX2(name, call)                                                           \
-    K__COLS_NAVX2(name, 1, call) K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 4, call)  \
-    K__COLS_NAVX2(name, 8, call)
-#define K__COLS8_AVX2(name, call)                                                           \
-    K__COLS4_AVX2(name, call) K__COLS_NAVX2(name, 3, call) K__COLS_NAVX2(name, 5, call)     \
-    K__COLS_NAVX2(name, 6, call) K__COLS_NAVX2(name, 7, call)
+#define K__COLS8_AVX2(name, call)                                                          \
+    K__COLS_NAVX2(name, 1, call) K__COLS_NAVX2(name, 2, call) K__COLS_NAVX2(name, 3, call) \
+    K__COLS_NAVX2(name, 4, call) K__COLS_NAVX2(name, 5, call) K__COLS_NAVX2(name, 6, call) \
+    K__COLS_NAVX2(name, 7, call) K__COLS_NAVX2(name, 8, call)
 /*                                        steps bits table head */
 K__COLS8_AVX2(q4_K, k__int_direct_avx2(T, 8, 4, false, K__HEAD_MIN6, w, x, b, y))
 K__COLS8_AVX2(q5_K, k__int_direct_avx2(T, 4, 5, false, K__HEAD_MIN6, w, x, b, y))
 K__COLS8_AVX2(q6_K, k__int_direct_avx2(T, 2, 6, false, K__HEAD_S8, w, x, b, y))
 K__COLS8_AVX2(q3_K, k__int_direct_avx2(T, 4, 3, false, K__HEAD_S6, w, x, b, y))
 K__COLS8_AVX2(q2_K, k__int_direct_avx2(T, 4, 2, false, K__HEAD_MIN4, w, x, b, y))
-K__COLS4_AVX2(tq2_0, k__int_direct_avx2(T, 8, 2, false, K__HEAD_ONE, w, x, b, y))
+K__COLS8_AVX2(tq2_0, k__int_direct_avx2(T, 8, 2, false, K__HEAD_ONE, w, x, b, y))
 K__COLS8_AVX2(iq4_xs, k__int_direct_avx2(T, 1, 4, true, K__HEAD_S6X2, w, x, b, y))
-K__COLS4_AVX2(iq3_s, k__int_direct_avx2(T, 4, 4, true, K__HEAD_S6X2, w, x, b, y))
-K__COLS4_AVX2(iq2_s, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6, w, x, b, y))
-K__COLS4_AVX2(iq2_xxs, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6X2, w, x, b, y))
+K__COLS8_AVX2(iq3_s, k__int_direct_avx2(T, 4, 4, true, K__HEAD_S6X2, w, x, b, y))
+K__COLS8_AVX2(iq2_s, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6, w, x, b, y))
+K__COLS8_AVX2(iq2_xxs, k__int_direct_avx2(T, 1, 3, true, K__HEAD_S6X2, w, x, b, y))
 /*                                          steps bits table head    segs */
 K__COLS8_AVX2(q4_0, k__scale_direct_avx2(T, 8, 4, false, K__HEAD_F16, 1, w, x, b, y))
-K__COLS4_AVX2(q4_1, k__scale_direct_avx2(T, 8, 4, false, K__HEAD_F16M, 1, w, x, b, y))
-K__COLS4_AVX2(q5_0, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16, 1, w, x, b, y))
-K__COLS4_AVX2(q5_1, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16M, 1, w, x, b, y))
+K__COLS8_AVX2(q4_1, k__scale_direct_avx2(T, 8, 4, false, K__HEAD_F16M, 1, w, x, b, y))
+K__COLS8_AVX2(q5_0, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16, 1, w, x, b, y))
+K__COLS8_AVX2(q5_1, k__scale_direct_avx2(T, 4, 5, false, K__HEAD_F16M, 1, w, x, b, y))
 K__COLS8_AVX2(q8_0, k__scale_direct_avx2(T, 1, 8, false, K__HEAD_F16, 1, w, x, b, y))
-K__COLS4_AVX2(q1_0, k__scale_direct_avx2(T, 8, 1, true, K__HEAD_F16, 4, w, x, b, y))
-K__COLS4_AVX2(q2_0, k__scale_direct_avx2(T, 8, 2, false, K__HEAD_F16, 2, w, x, b, y))
+K__COLS8_AVX2(q1_0, k__scale_direct_avx2(T, 8, 1, true, K__HEAD_F16, 4, w, x, b, y))
+K__COLS8_AVX2(q2_0, k__scale_direct_avx2(T, 8, 2, false, K__HEAD_F16, 2, w, x, b, y))
 K__COLS8_AVX2(iq4_nl, k__scale_direct_avx2(T, 1, 4, true, K__HEAD_F16, 1, w, x, b, y))
 K__COLS8_AVX2(mxfp4, k__scale_direct_avx2(T, 4, 4, true, K__HEAD_E8, 2, w, x, b, y))
 K__COLS8_AVX2(scale16_wide, k__scale16_cols_avx2(T, open, x, b, y))
@@ -7100,35 +7098,30 @@ K__COLS8_AVX2(scale16_wide, k__scale16_cols_avx2(T, open, x, b, y))
 #define K__BY8_AVX2(name)                                                                                        \
     .cols = {k__cols_##name##_1_avx2, k__cols_##name##_2_avx2, k__cols_##name##_3_avx2, k__cols_##name##_4_avx2, \
              k__cols_##name##_5_avx2, k__cols_##name##_6_avx2, k__cols_##name##_7_avx2, k__cols_##name##_8_avx2}
-#define K__BY4_AVX2(name)                   \
-    .cols = {[0] = k__cols_##name##_1_avx2, \
-             [1] = k__cols_##name##_2_avx2, \
-             [3] = k__cols_##name##_4_avx2, \
-             [7] = k__cols_##name##_8_avx2}
 static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
     /*                                codes head      tiles   (sums)  panels from */
     [K_Q2_K]    = {K__PACKED_AVX2(2, min4_both, int4_min, K__AUX_NONE, 33), K__BY8_AVX2(q2_K)},
-    [K_Q3_K]    = {K__PACKED_AVX2(3, s6_both, int4_off, K__AUX_NONE, 33), K__BY8_AVX2(q3_K)},
+    [K_Q3_K]    = {K__PACKED_AVX2(3, s6_both, int4_off, K__AUX_NONE, 9), K__BY8_AVX2(q3_K)},
     [K_Q4_K]    = {K__PACKED_AVX2(4, min6_both, int4_min, K__AUX_NONE, 65), K__BY8_AVX2(q4_K)},
     [K_Q5_K]    = {K__PACKED_AVX2(5, min6_both, int5_min, K__AUX_NONE, 33), K__BY8_AVX2(q5_K)},
     [K_Q6_K]    = {K__PACKED_AVX2(6, s8_both, int2_off, K__AUX_NONE, 9), K__BY8_AVX2(q6_K)},
-    [K_TQ1_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 33), K__BY4_AVX2(tq2_0)},
-    [K_TQ2_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 33), K__BY4_AVX2(tq2_0)},
-    [K_IQ1_S]   = {K__PACKED_AVX2(3t, s6x2_both, int4_off, K__AUX_NONE, 33), K__BY4_AVX2(iq2_xxs)},
-    [K_IQ1_M]   = {K__PACKED_AVX2(3t, s6_both, int4_off, K__AUX_NONE, 33), K__BY4_AVX2(iq2_s)},
-    [K_IQ2_XXS] = {K__PACKED_AVX2(3q, s6x2_both, int_wide, K__AUX_NONE, 33), K__BY4_AVX2(iq2_xxs)},
-    [K_IQ2_XS]  = {K__PACKED_AVX2(3q, s6_both, int_wide, K__AUX_NONE, 33), K__BY4_AVX2(iq2_s)},
-    [K_IQ2_S]   = {K__PACKED_AVX2(3q, s6_both, int_wide, K__AUX_NONE, 33), K__BY4_AVX2(iq2_s)},
-    [K_IQ3_XXS] = {K__PACKED_AVX2(4q, s6x2_both, int_wide, K__AUX_NONE, 33), K__BY8_AVX2(iq4_xs)},
-    [K_IQ3_S]   = {K__PACKED_AVX2(4t, s6x2_both, int4_off, K__AUX_NONE, 33), K__BY4_AVX2(iq3_s)},
-    [K_IQ4_XS]  = {K__PACKED_AVX2(4q, s6x2_both, int_wide, K__AUX_NONE, 33), K__BY8_AVX2(iq4_xs)},
+    [K_TQ1_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 33), K__BY8_AVX2(tq2_0)},
+    [K_TQ2_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 33), K__BY8_AVX2(tq2_0)},
+    [K_IQ1_S]   = {K__PACKED_AVX2(3t, s6x2_both, int4_off, K__AUX_NONE, 9), K__BY8_AVX2(iq2_xxs)},
+    [K_IQ1_M]   = {K__PACKED_AVX2(3t, s6_both, int4_off, K__AUX_NONE, 9), K__BY8_AVX2(iq2_s)},
+    [K_IQ2_XXS] = {K__PACKED_AVX2(3q, s6x2_both, int_wide, K__AUX_NONE, 9), K__BY8_AVX2(iq2_xxs)},
+    [K_IQ2_XS]  = {K__PACKED_AVX2(3q, s6_both, int_wide, K__AUX_NONE, 9), K__BY8_AVX2(iq2_s)},
+    [K_IQ2_S]   = {K__PACKED_AVX2(3q, s6_both, int_wide, K__AUX_NONE, 9), K__BY8_AVX2(iq2_s)},
+    [K_IQ3_XXS] = {K__PACKED_AVX2(4q, s6x2_both, int_wide, K__AUX_NONE, 9), K__BY8_AVX2(iq4_xs)},
+    [K_IQ3_S]   = {K__PACKED_AVX2(4t, s6x2_both, int4_off, K__AUX_NONE, 33), K__BY8_AVX2(iq3_s)},
+    [K_IQ4_XS]  = {K__PACKED_AVX2(4q, s6x2_both, int_wide, K__AUX_NONE, 9), K__BY8_AVX2(iq4_xs)},
     [K_Q4_0]    = {K__PACKED_AVX2(4, f16, scale4_off, K__AUX_OFF32, 65), K__BY8_AVX2(q4_0)},
-    [K_Q4_1]    = {K__PACKED_AVX2(4, f16m, scale4_min, K__AUX_FLOAT, 33), K__BY4_AVX2(q4_1)},
-    [K_Q5_0]    = {K__PACKED_AVX2(5, f16, scale4_off, K__AUX_OFF32, 25), K__BY4_AVX2(q5_0)},
-    [K_Q5_1]    = {K__PACKED_AVX2(5, f16m, scale4_min, K__AUX_FLOAT, 25), K__BY4_AVX2(q5_1)},
+    [K_Q4_1]    = {K__PACKED_AVX2(4, f16m, scale4_min, K__AUX_FLOAT, 33), K__BY8_AVX2(q4_1)},
+    [K_Q5_0]    = {K__PACKED_AVX2(5, f16, scale4_off, K__AUX_OFF32, 25), K__BY8_AVX2(q5_0)},
+    [K_Q5_1]    = {K__PACKED_AVX2(5, f16m, scale4_min, K__AUX_FLOAT, 25), K__BY8_AVX2(q5_1)},
     [K_Q8_0]    = {K__PACKED_AVX2(8, f16, scale_wide, K__AUX_NONE, 33), K__BY8_AVX2(q8_0)},
-    [K_Q1_0]    = {K__PACKED_AVX2(1t, f16, scale4_off, K__AUX_OFF32, 25), K__BY4_AVX2(q1_0)},
-    [K_Q2_0]    = {K__PACKED_AVX2(2, f16, scale4_off, K__AUX_OFF32, 25), K__BY4_AVX2(q2_0)},
+    [K_Q1_0]    = {K__PACKED_AVX2(1t, f16, scale4_off, K__AUX_OFF32, 25), K__BY8_AVX2(q1_0)},
+    [K_Q2_0]    = {K__PACKED_AVX2(2, f16, scale4_off, K__AUX_OFF32, 25), K__BY8_AVX2(q2_0)},
     [K_IQ4_NL]  = {K__PACKED_AVX2(4q, f16, scale_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq4_nl)},
     [K_MXFP4]   = {K__PACKED_AVX2(4t, e8, scale4_off, K__AUX_OFF32, 65), K__BY8_AVX2(mxfp4)},
     [K_NVFP4]   = {K__PACKED_AVX2(4q, e4, scale16_wide, K__AUX_NONE, 17), K__BY8_AVX2(scale16_wide),
