@@ -47,7 +47,7 @@
  *   [round]    tool: calibrated rounding of weights (GPTQ style)                  <- k base host pool gguf tok arch model kv dev fwd
  *   [eval]     tool: perplexity and KL divergence on a text                       <- k base pool gguf writer tok kv fwd engine gen
  *   [quant]    tool: offline quantisation of a model file                         <- k base pool gguf writer
- *   [inspect]  tool: report of what a model file holds                            <- k base gguf tok arch model
+ *   [inspect]  tool: report of what a model file holds                            <- k base gguf tok arch model kv
  *   [plot]     tool: rates as a picture (SVG)                                     <- base
  *   [bench]    tool: benchmark of a model on this machine                         <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
  *   [cli]      option table, config, command line                                 <- all
@@ -46797,8 +46797,9 @@ static bool quant_run(const gguf_file *g, const char *type, const char *path, co
  * Strings come from the file: bytes that could steer a terminal are printed as \xNN.
  * JSON keys: file, version, parts, bytes, alignment, architecture, name, parameters, hyperparameters (keys as in the
  * metadata, without the architecture's name), vocabulary {model, pre, tokens, bos, eos, add_bos, add_eos} or null,
- * types [{type, tensors, weights, bytes}], memory {mapping, kv_per_1000_tokens_f16 or null}, metadata [{key, type,
- * value}; an array also has of, count and, if longer than INSPECT_JSON elements, cut: true, with the first ones in value],
+ * types [{type, tensors, weights, bytes}], memory {mapping, kv_per_1000_tokens_f16, state_per_sequence, state_per_snapshot; the
+ * last three null for an unknown architecture}, metadata [{key, type, value}; an array also has of, count and, if longer than
+ * INSPECT_JSON elements, cut: true, with the first ones in value],
  * metadata_by_key {key: value; a cut array is {of, count, first}}, tensors [{name, type,
  * shape, bytes, offset, part}], runs, vocabulary_only, problem (text or null). Keys may be added, never removed.
  * Public: inspect_print. */
@@ -47047,6 +47048,16 @@ static void inspect__print_types(str *s, const inspect_sum *sum, const inspect_s
     }
 }
 
+/* A snapshot is as large as the state that a sequence has: both are one slot. */
+static void inspect__print_state(str *s, size_t n_bytes) {
+    if (!n_bytes) return;
+    str_put(s, "; recurrent state ");
+    inspect__size(s, (double)n_bytes);
+    str_put(s, " per sequence, ");
+    inspect__size(s, (double)n_bytes);
+    str_put(s, " per snapshot");
+}
+
 static void inspect__print_head(str *s, const inspect_file *f) {
     const gguf_file *g = f->g;
     inspect_sum      sum[K_TYPE_MAX] = {{0}}, all = inspect__types(g, sum);
@@ -47088,6 +47099,7 @@ static void inspect__print_head(str *s, const inspect_file *f) {
         str_put(s, "; KV cache ");
         inspect__size(s, (double)inspect__kv_bytes(f));
         str_put(s, " per 1000 tokens at f16");
+        inspect__print_state(s, kv_slot_bytes(&f->hp));
     }
     str_put(s, "\n");
 }
@@ -47201,8 +47213,9 @@ static void inspect__json_head(str *s, const inspect_file *f) {
         comma = ",";
     }
     str_fmt(s, "],\n\"memory\":{\"mapping\":%llu,\"kv_per_1000_tokens_f16\":", GGUF_U(g->n_bytes));
-    if (f->hp_ok) str_fmt(s, "%llu},\n", GGUF_U(inspect__kv_bytes(f)));
-    else str_put(s, "null},\n");
+    const uint64_t state = f->hp_ok ? kv_slot_bytes(&f->hp) : 0;
+    if (f->hp_ok) str_fmt(s, "%llu,\"state_per_sequence\":%llu,\"state_per_snapshot\":%llu},\n", GGUF_U(inspect__kv_bytes(f)), GGUF_U(state), GGUF_U(state));
+    else str_put(s, "null,\"state_per_sequence\":null,\"state_per_snapshot\":null},\n");
 }
 
 /* Whether JSON holds only the first elements of an array. */

@@ -1296,6 +1296,21 @@ def batches_of_other_kinds():
 
 
 @case
+def inspect_states():
+    """--inspect tells the bytes of recurrent states, which are those that a run needs; nothing of them where a model has none"""
+    log = 16                           # positions that a state can take back
+    delta, conv = 4 * ((4 - 1 + log) * 64 + log * 2 * 4 + 4 * 8 * 8), 4 * (3 - 1 + log) * 32     # inputs, gates and sums of a layer; inputs alone
+    for name, n, text in ("qwen35", 2 * delta, b"12.50 KiB"), ("lfm2", 2 * conv, b"4.50 KiB"), ("llama", 0, None):
+        path = os.path.join(TINY, name + ".gguf")
+        memory, head = inspect(path)["memory"], good("-m", path, "--inspect")
+        same((memory["state_per_sequence"], memory["state_per_snapshot"]), (n, n), name)
+        same(b"recurrent state" in head, n > 0, "%s: the state in the text" % name)
+        if n:
+            check(b"; recurrent state %s per sequence, %s per snapshot\n" % (text, text) in head, "%s: %r" % (name, head[:1500]))
+            refused(run("-m", path, "-p", "Once", "--state-mem", "1"), 3, "at least one of %d bytes" % n, "%s: --state-mem 1" % name)
+
+
+@case
 def inspect_vocabulary():
     """a file without tensors is valid: exit 0, and reported as a vocabulary"""
     for name in VOCABS:
