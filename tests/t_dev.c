@@ -1,6 +1,6 @@
 /* t_dev.c - [dev]: every operation of every tiny model against a reference device, lists without hidden dependencies, batches from a file.
  * The reference device runs the same list on one thread with the scalar level: rows and products from the last to the first, one row of
- * weights at a time, from the file's layout. */
+ * weights at a time, from the file's layout; attention one query at a time, which looks for the positions that it sees; experts row by row. */
 
 enum { TD_ROWS = 10 };                                /* of the batch that is compared */
 
@@ -71,10 +71,59 @@ static void td_products(dev *dv, const dev_op *op) {
     }
 }
 
+/* Whether row r of the batch sees position `at` of its sequence: of those before it, or of all rows of the sequence. */
+static bool td_sees(const dev_batch *b, const dev_op *op, int r, int64_t at) {
+    const int64_t far = b->pos[r] - at, window = op->cache.window;
+    if (op->cache.view == VIEW_PAST) return far >= 0 && (!window || far < window);
+    for (int i = 0; i < b->n; i++)
+        if (b->seq[i] == b->seq[r] && b->pos[i] == at) return !window || llabs(far) <= window / 2;
+    return false;
+}
+
+/* Attention, one query of one row at a time. */
+static void td_attend(dev *dv, const dev_op *op) {
+    const dev_run   *run = dv->run;
+    const dev_batch *b = run->batch;
+    const dev_kv    *kv = op->cache.kv;
+    for (int i = run->plan->rows[op->rows].n - 1; i >= 0; i--)
+        for (int h = op->n_head - 1; h >= 0; h--) {
+            const int      r = run->plan->rows[op->rows].row[i];
+            const uint8_t **kb = run->views[dv->ith], **vb = kb + run->n_views;
+            int            n_blocks;
+            const int32_t *table = dev__table(b, kv->group, r, &n_blocks);
+            k_attn_row     row = {.q = dev__in(dv, op, 0, i) + h * kv->hd_k, .o = dev__out(dv, op, 0, i) + h * kv->hd_v, .at = b->pos[r]};
+            while (!td_sees(b, op, r, row.begin)) row.begin++;
+            for (row.end = row.begin; row.end < n_blocks * kv->block && td_sees(b, op, r, row.end);) row.end++;
+            dev__kv_views(kv, table, n_blocks, h / op->cache.group, kb, vb);
+            const k_attn_args a = {.n_rows = 1, .rows = &row, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale, .softcap = op->cache.cap,
+                                   .sinks = op->cache.sinks ? op->cache.sinks + h : NULL, .slopes = op->cache.slope ? op->cache.slope + h : NULL,
+                                   .type_k = kv->type_k, .type_v = kv->type_v, .k_blocks = kb, .v_blocks = vb, .block = kv->block,
+                                   .k_stride = kv->k_stride, .v_stride = kv->v_stride};
+            k_attn(&a, dv->scratch);
+        }
+}
+
+/* The slots of experts: by expert, then by row. */
+static void td_slots(dev *dv, const dev_op *op) {
+    const dev_plan *p = dv->run->plan;
+    int             slot = 0;
+    for (int e = 0; e < op->experts.n; e++)
+        for (int r = 0; r < p->rows[op->rows].n; r++)
+            for (int i = 0; i < op->experts.used; i++) {
+                if (dev__ints(dev__in(dv, op, 0, r))[i] != e) continue;
+                dev__ints(dev__out(dv, op, 1, r))[i] = slot;
+                dev__ints(dev__out(dv, op, 0, 0))[slot++] = r;
+            }
+}
+
 /* One operation: by the CPU's functions as a step has it, or by the reference device. */
 static void td_run(dev *dv, const dev_op *op, bool reference) {
     int n;
-    if (dev_kinds[op->kind].run) {
+    if (reference && op->kind == DEV_ATTEND) {
+        td_attend(dv, op);
+    } else if (reference && op->kind == DEV_GROUP) {
+        td_slots(dv, op);
+    } else if (dev_kinds[op->kind].run) {
         n = dev__count(dv->run, op);
         for (int i = 0; i < n; i++) dev_kinds[op->kind].run(dv, op, reference ? n - 1 - i : i);
     } else if (reference) {
@@ -159,6 +208,17 @@ static void td_compare(void *ctx, int ith) {
     k_init(j->level);
 }
 
+/* A batch of two whole texts. */
+static bool td_texts(t_rig *r, const int32_t *ids, int n, kv_seq *s[2]) {
+    const int many[] = {TD_ROWS - 3, 3};
+    fwd_begin(r->f);
+    for (int k = 0; k < 2; k++) {
+        if (!CHECK(n >= many[0] && kv_reserve(s[k], many[k]))) return false;
+        for (int i = 0; i < many[k]; i++) fwd_add(r->f, s[k], ids[i], i, i % 3 != 1 ? FWD_HIDDEN : 0);
+    }
+    return true;
+}
+
 /* A batch of two sequences, the second behind a past; every third row and the last ones ask for logits. */
 static bool td_batch(t_rig *r, const int32_t *ids, int n, kv_seq *s[2]) {
     const int a = n < TD_ROWS - 1 ? n : TD_ROWS - 1, past = n < 6 ? n - 1 : 5;
@@ -171,26 +231,47 @@ static bool td_batch(t_rig *r, const int32_t *ids, int n, kv_seq *s[2]) {
     return CHECK(kv_reserve(s[1], past + 1));
 }
 
-/* fn on one tiny model in `every`, from number `from` on, opened as `how` says and with a batch. */
+/* fn on a model, opened as `how` says and with a batch: of two sequences, the second behind a past; in an encoder of two texts, each whole. */
+static void td_model(const t_tiny *t, const char *ids_path, const t_how *how, void (*fn)(t_rig *r, const t_tiny *t, const t_how *how)) {
+    t_rig r;
+    int   n;
+    if (!t_rig_open(&r, t_tiny_path(t->file), how)) return;
+    const bool encoder = !r.m.hp.causal;
+    fwd_free(r.f);
+    r.f = fwd_new(&r.m, r.kv, r.p, TD_ROWS, TD_ROWS, encoder ? FWD_HIDDEN : FWD_LOGITS);
+    int32_t *ids = t_read_ids(ids_path, &n);
+    kv_seq  *s[2] = {kv_seq_new(r.kv), kv_seq_new(r.kv)};
+    if (encoder ? td_texts(&r, ids, n, s) : td_batch(&r, ids, n, s)) fn(&r, t, how);
+    kv_seq_free(s[0]);
+    kv_seq_free(s[1]);
+    mem_free(ids);
+    t_rig_close(&r);
+}
+
+/* fn on one tiny decoder in `every`, from number `from` on. */
 static void td_each_model(const t_how *how, int every, int from, void (*fn)(t_rig *r, const t_tiny *t, const t_how *how)) {
     FILE  *f = fopen(t_tiny_path("manifest.txt"), "r");
     t_tiny t;
-    for (int m = from; CHECK(f != NULL) && t_tiny_next(f, &t); m++) {
-        t_rig    r;
-        int      n;
-        if (m % every) continue;
-        if (!t_rig_open(&r, t_tiny_path(t.file), how)) continue;
-        fwd_free(r.f);
-        r.f = fwd_new(&r.m, r.kv, r.p, TD_ROWS, TD_ROWS, FWD_LOGITS);
-        int32_t *ids = t_read_ids(t_tiny_path(t.ids), &n);
-        kv_seq  *s[2] = {kv_seq_new(r.kv), kv_seq_new(r.kv)};
-        if (td_batch(&r, ids, n, s)) fn(&r, &t, how);
-        kv_seq_free(s[0]);
-        kv_seq_free(s[1]);
-        mem_free(ids);
-        t_rig_close(&r);
-    }
+    for (int m = from; CHECK(f != NULL) && t_tiny_next(f, &t); m++)
+        if (m % every == 0) td_model(&t, t_tiny_path(t.ids), how, fn);
     if (f) fclose(f);
+}
+
+/* The same of the encoders, which lie in one folder. */
+static void td_each_encoder(const t_how *how, int every, int from, void (*fn)(t_rig *r, const t_tiny *t, const t_how *how)) {
+    glob_t found;
+    if (!CHECK(!glob("tests/data/encoders/*.gguf", 0, NULL, &found))) return;
+    CHECK(found.gl_pathc >= 10);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        t_tiny t = {0};
+        char   ids[96];
+        const char *name = strrchr(found.gl_pathv[i], '/') + 1;
+        snprintf(t.name, sizeof t.name, "%.*s", (int)strcspn(name, "."), name);
+        snprintf(t.file, sizeof t.file, "../encoders/%.40s", name);
+        snprintf(ids, sizeof ids, "tests/data/encoders/%s.cases", t.name);
+        if ((i + (size_t)from) % (size_t)every == 0) td_model(&t, ids, how, fn);
+    }
+    globfree(&found);
 }
 
 static void td_reference(t_rig *r, const t_tiny *t, const t_how *how) {
@@ -202,14 +283,16 @@ static void td_reference(t_rig *r, const t_tiny *t, const t_how *how) {
     pool_run(r->p, td_compare, &j);
 }
 
+/* Every level, packed and not. */
 static void t_dev_reference(void) {
-    static const t_how hows[] = {
-        {"scalar", 1, 512, 16, K_F32, true},      {"avx2", 1, 512, 16, K_F16, false},       {"avx2", 1, 512, 16, K_Q8_0, true},
-        {"avx_vnni", 1, 512, 16, K_F32, true},    {"avx512", 1, 512, 16, K_BF16, false},    {"avx512", 1, 512, 16, K_Q4_0, true},
-        {"avx512_bf16", 1, 512, 16, K_BF16, true},
-    };
-    for (size_t i = 0; i < sizeof hows / sizeof *hows; i++)
-        if (k_init(hows[i].level)) td_each_model(&hows[i], t_all() ? 1 : 3, (int)i, td_reference);   /* each way for a third of the models */
+    static const char *const levels[] = {"scalar", "avx2", "avx_vnni", "avx512", "avx512_bf16"};
+    static const uint32_t    types[] = {K_F32, K_F16, K_Q8_0, K_BF16, K_Q4_0};
+    for (int i = 0; i < 2 * 5; i++) {
+        const t_how how = {levels[i / 2], 1, 512, 16, types[i % 5], i % 2};
+        if (!k_init(how.level)) continue;
+        td_each_model(&how, t_all() ? 1 : 2, i / 2, td_reference);       /* each way for half of the models */
+        td_each_encoder(&how, t_all() ? 1 : 2, i / 2, td_reference);
+    }
 }
 
 /* Whether the second operation touches a buffer that the first writes, or writes one that the first reads. */
@@ -242,7 +325,10 @@ static void td_independent(t_rig *r, const t_tiny *t, const t_how *how) {
     }
 }
 
-static void t_dev_independent(void) { td_each_model(&t_plain, 1, 0, td_independent); }
+static void t_dev_independent(void) {
+    td_each_model(&t_plain, 1, 0, td_independent);
+    td_each_encoder(&t_plain, 1, 0, td_independent);
+}
 
 /* A batch written to a file and read again gives the same logits: nothing of a step stands outside it but weights and blocks. */
 static void td_played(t_rig *r, const t_tiny *t, const t_how *how) {

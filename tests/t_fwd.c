@@ -66,7 +66,7 @@ static bool t_rig_open(t_rig *r, const char *path, const t_how *how) {
     if (!CHECKF(r->kv != NULL, "%s", e.text)) return false;
     r->p = pool_new(how->threads);
     if (how->packed) CHECK(!model_pack(&r->m, r->p, SIZE_MAX));
-    r->f = fwd_new(&r->m, r->kv, r->p, 128, 128, FWD_LOGITS);
+    r->f = fwd_new(&r->m, r->kv, r->p, 128, 128, r->m.hp.causal ? FWD_LOGITS : FWD_HIDDEN);
     return true;
 }
 
