@@ -271,7 +271,7 @@ static void t_pack_lines(void) {
                 tp_mul(&c, &k_levels[l], type, 256, 16, nt, c.q.want, 16);
                 for (size_t line = 0; line < c.bytes / 64; line++) {
                     bool seen = false;
-                    for (int i = 0; i < 6 && !seen; i++) {
+                    for (int i = 0; i < 48 && !seen; i++) {
                         uint8_t *p = c.packed + 64 * line + tq_rand() % 64, bit = (uint8_t)(1 << tq_rand() % 8);
                         *p ^= bit;
                         tp_mul(&c, &k_levels[l], type, 256, 16, nt, c.q.got, 16);
