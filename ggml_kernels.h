@@ -5381,12 +5381,40 @@ K__IN_AVX2 __m256i k__mins_avx2(const k__panel *w, int at, const int16_t *sum, _
     return i;
 }
 
+/* The same for groups of 32, with half the products: of32 pairs groups 0 and 2, 1 and 3, and so on, and so does a blend of their mn. */
+K__IN_AVX2 __m256i k__mins32_avx2(const k__panel *w, int at, const int16_t *of32) {
+    __m256i i = _mm256_setzero_si256();
+    K__UNROLL for (int p = 0; p < 4; p++) {
+        const int     g = p / 2 * 4 + p % 2;
+        const __m256i mn = _mm256_blend_epi16(k__ld256(&w->mn[g][at]), k__ld256(&w->mn[g + 2][at]), 0xaa);
+        i = _mm256_add_epi32(i, _mm256_madd_epi16(mn, k__bcast_avx2(of32 + 2 * p)));
+    }
+    return i;
+}
+
 K__IN_AVX2 void k__add_scaled_avx2(float *y, __m256 u, float d) {
     _mm256_storeu_ps(y, _mm256_add_ps(_mm256_loadu_ps(y), _mm256_mul_ps(u, _mm256_set1_ps(d))));
 }
 
+/* The integer sums of eight rows and block b, times the scales, to y. min_group: 16, 32: groups of the minima; 0: none. */
+K__IN_AVX2 void k__int_terms_avx2(int T, int steps, int min_group, const k__panel *w, int at, const k__cols *x, int b,
+                                  __m256i *isum, float (*y)[K__STRIP]) {
+    const __m256 d = _mm256_loadu_ps(w->d + at), dm = _mm256_loadu_ps(w->dm + at);
+    K__UNROLL for (int t = 0; t < T; t++) {
+        const k_sums *sum = &x->sum[t][b];
+        if (!min_group && !k__signed_codes(steps)) isum[t] = k__mins_avx2(w, at, sum->of16, isum[t]);
+        __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(isum[t]));
+        if (min_group) {
+            __m256i imin = min_group == 32 ? k__mins32_avx2(w, at, sum->of32)
+                                           : k__mins_avx2(w, at, sum->of16, _mm256_setzero_si256());
+            u = _mm256_sub_ps(u, _mm256_mul_ps(dm, _mm256_cvtepi32_ps(imin)));
+        }
+        k__add_scaled_avx2(y[t] + at, u, x->d[t][b]);
+    }
+}
+
 /* One tile, 8 rows from `at`. */
-K__IN_AVX2 void k__int_rows_avx2(int T, int steps, bool has_min, const k__panel *w, int at, const k__cols *x,
+K__IN_AVX2 void k__int_rows_avx2(int T, int steps, int min_group, const k__panel *w, int at, const k__cols *x,
                                  float (*y)[K__STRIP]) {
     for (int b = 0; b < x->nb; b++, w++) {
         if (k__blank(x, T, b)) continue;
@@ -5398,17 +5426,44 @@ K__IN_AVX2 void k__int_rows_avx2(int T, int steps, bool has_min, const k__panel 
         }
         for (int g = 0; g < 16; g++)
             k__dots_avx2(T, steps, true, w, at, 4 * g, 4, q, k__ld256(&w->sc[g][at]), isum);
-        __m256 d = _mm256_loadu_ps(w->d + at), dm = _mm256_loadu_ps(w->dm + at);
+        k__int_terms_avx2(T, steps, min_group, w, at, x, b, isum, y);
+    }
+}
+
+/* One tile, 16 rows from `at`: a broadcast of activations serves two vectors of codes, since loads limit a tile of eight rows. The pair
+ * sums of `steps` dwords of k are added in 16 bits: 8 where codes are at most 15 and groups have 32, 4 where they are at most 31, 2 up to
+ * 63. They fill the registers; isum stays in the L1 cache. */
+K__IN_AVX2 void k__int_rows16_avx2(int T, int steps, int min_group, const k__panel *w, int at, const k__cols *x,
+                                   float (*y)[K__STRIP]) {
+    for (int b = 0; b < x->nb; b++, w++) {
+        if (k__blank(x, T, b)) continue;
+        __m256i       isum[2][K__TILE];
+        const int8_t *q[K__TILE];
         K__UNROLL for (int t = 0; t < T; t++) {
-            const int16_t *sum = x->sum[t][b].of16;
-            if (!has_min && !k__signed_codes(steps)) isum[t] = k__mins_avx2(w, at, sum, isum[t]);
-            __m256 u = _mm256_mul_ps(d, _mm256_cvtepi32_ps(isum[t]));
-            if (has_min)
-                u = _mm256_sub_ps(
-                    u,
-                    _mm256_mul_ps(dm, _mm256_cvtepi32_ps(k__mins_avx2(w, at, sum, _mm256_setzero_si256()))));
-            k__add_scaled_avx2(y[t] + at, u, x->d[t][b]);
+            q[t] = x->q[t] + (size_t)b * K_SUPER;
+            isum[0][t] = isum[1][t] = _mm256_setzero_si256();
         }
+        K__NO_UNROLL for (int k = 0; k < K_SUPER / 4; k += steps) {
+            __m256i p[2][K__TILE];
+            K__UNROLL for (int i = 0; i < steps; i++) {
+                const __m256i w0 = k__ld256(w->q[k + i][at]), w1 = k__ld256(w->q[k + i][at + 8]);
+                K__UNROLL for (int t = 0; t < T; t++) {
+                    const __m256i v = k__bcast_avx2(q[t] + 4 * (k + i));
+                    const __m256i v0 = _mm256_maddubs_epi16(w0, v), v1 = _mm256_maddubs_epi16(w1, v);
+                    p[0][t] = i ? _mm256_add_epi16(p[0][t], v0) : v0;
+                    K__IN_ORDER(p[0][t]);
+                    p[1][t] = i ? _mm256_add_epi16(p[1][t], v1) : v1;
+                    K__IN_ORDER(p[1][t]);
+                }
+            }
+            K__UNROLL for (int h = 0; h < 2; h++) {
+                const __m256i sc = k__ld256(&w->sc[k / 4][at + 8 * h]);
+                K__UNROLL for (int t = 0; t < T; t++)
+                    isum[h][t] = _mm256_add_epi32(isum[h][t], _mm256_madd_epi16(p[h][t], sc));
+            }
+        }
+        K__UNROLL for (int h = 0; h < 2; h++)
+            k__int_terms_avx2(T, steps, min_group, w, at + 8 * h, x, b, isum[h], y);
     }
 }
 
@@ -5493,20 +5548,24 @@ K__SCALE_AVX2(mxfp4, K_MXFP4, 32, false)
 K__SCALE_AVX2(nvfp4, K_NVFP4, 16, false)
 K__SCALE_AVX2(any_scale, K__ANY, 32, false)
 
-#define K__TILE_AVX2(name, columns, call)                                                            \
+#define K__TILE_AVX2(name, columns, rows, call)                                                      \
     K__AVX2 void k__tile_##name##_##columns##_avx2(const k__panel *w, const k__cols *x, k__ahead *a, \
                                                    float(*y)[K__STRIP]) {                            \
         const int T = columns;                                                                       \
         k__ahead_avx2(a, x->nb + (x->tail > 0));                                                     \
-        for (int at = 0; at < K__STRIP; at += 8) call;                                               \
+        for (int at = 0; at < K__STRIP; at += rows) call;                                            \
     }
-#define K__TILES_AVX2(name, call) \
-    K__TILE_AVX2(name, 4, call) K__TILE_AVX2(name, 5, call) K__TILE_AVX2(name, 6, call)
-K__TILES_AVX2(int4_min, k__int_rows_avx2(T, 4, true, w, at, x, y))                 /* steps */
-K__TILES_AVX2(int5_min, k__int_rows_avx2(T, 4, true, w, at, x, y))
-K__TILES_AVX2(int4_off, k__int_rows_avx2(T, 4, false, w, at, x, y))
-K__TILES_AVX2(int2_off, k__int_rows_avx2(T, 2, false, w, at, x, y))
-K__TILES_AVX2(int_wide, k__int_rows_avx2(T, 1, false, w, at, x, y))
+#define K__TILES_OF_AVX2(name, rows, call) \
+    K__TILE_AVX2(name, 4, rows, call) K__TILE_AVX2(name, 5, rows, call) K__TILE_AVX2(name, 6, rows, call)
+#define K__TILES_AVX2(name, call)   K__TILES_OF_AVX2(name, 8, call)
+#define K__TILES16_AVX2(name, call) K__TILES_OF_AVX2(name, 16, call)
+/*                                               steps, group of minima */
+K__TILES16_AVX2(int4_min32, k__int_rows16_avx2(T, 8, 32, w, at, x, y))
+K__TILES16_AVX2(int4_min, k__int_rows16_avx2(T, 4, 16, w, at, x, y))
+K__TILES16_AVX2(int5_min, k__int_rows16_avx2(T, 4, 32, w, at, x, y))
+K__TILES16_AVX2(int4_off, k__int_rows16_avx2(T, 4, 0, w, at, x, y))
+K__TILES16_AVX2(int2_off, k__int_rows16_avx2(T, 2, 0, w, at, x, y))
+K__TILES_AVX2(int_wide, k__int_rows_avx2(T, 1, 0, w, at, x, y))
 K__TILES_AVX2(scale4_off, k__scale_rows_avx2(T, 4, 32, false, w, at, x, y))
 K__TILES_AVX2(scale4_min, k__scale_rows_avx2(T, 4, 32, true, w, at, x, y))
 K__TILES_AVX2(scale_wide, k__scale_rows_avx2(T, 1, 32, false, w, at, x, y))
@@ -5517,7 +5576,7 @@ K__TILES_AVX2(scale16_wide, k__scale_rows_avx2(T, 1, 16, false, w, at, x, y))
 static const k__plan k__plans_avx2[K_TYPE_MAX] = {
     [K_Q2_K]    = K__PLAN_AVX2(q2_K, int4_min),
     [K_Q3_K]    = K__PLAN_AVX2(q3_K, int4_off),
-    [K_Q4_K]    = K__PLAN_AVX2(q4_K, int4_min),
+    [K_Q4_K]    = K__PLAN_AVX2(q4_K, int4_min32),
     [K_Q5_K]    = K__PLAN_AVX2(q5_K, int5_min),
     [K_Q6_K]    = K__PLAN_AVX2(q6_K, int2_off),
     [K_TQ1_0]   = K__PLAN_AVX2(any_int, int_wide),
@@ -5549,16 +5608,18 @@ K__AVX2 void k_mul_quant_avx2(uint32_t type, const void *w, size_t row_bytes, in
 
 /* --- avx_vnni: the avx2 level with other tiles --- */
 
-K__TILES_AVX2(int4_min_vnni, k__int_rows_avx2(T, K__VNNI_NARROW, true, w, at, x, y))
-K__TILES_AVX2(int5_min_vnni, k__int_rows_avx2(T, K__VNNI_WIDE, true, w, at, x, y))
-K__TILES_AVX2(int4_off_vnni, k__int_rows_avx2(T, K__VNNI_WIDE, false, w, at, x, y))
-K__TILES_AVX2(int_wide_vnni, k__int_rows_avx2(T, K__VNNI_SIGNED, false, w, at, x, y))
+K__TILES_AVX2(int4_min32_vnni, k__int_rows_avx2(T, K__VNNI_NARROW, 32, w, at, x, y))
+K__TILES_AVX2(int4_min_vnni, k__int_rows_avx2(T, K__VNNI_NARROW, 16, w, at, x, y))
+K__TILES_AVX2(int5_min_vnni, k__int_rows_avx2(T, K__VNNI_WIDE, 32, w, at, x, y))
+K__TILES_AVX2(int4_off_vnni, k__int_rows_avx2(T, K__VNNI_WIDE, 0, w, at, x, y))
+K__TILES_AVX2(int_wide_vnni, k__int_rows_avx2(T, K__VNNI_SIGNED, 0, w, at, x, y))
 K__TILES_AVX2(scale4_off_vnni, k__scale_rows_avx2(T, K__VNNI_WIDE, 32, false, w, at, x, y))
 K__TILES_AVX2(scale4_min_vnni, k__scale_rows_avx2(T, K__VNNI_WIDE, 32, true, w, at, x, y))
 K__TILES_AVX2(scale_wide_vnni, k__scale_rows_avx2(T, K__VNNI_SIGNED, 32, false, w, at, x, y))
 K__TILES_AVX2(scale16_wide_vnni, k__scale_rows_avx2(T, K__VNNI_SIGNED, 16, false, w, at, x, y))
 
 static k__tile *const k__tiles_vnni[][2][K__TILE - K__TILE_MIN + 1] = {   /* in place of the one, the other */
+    {K__TILE_SET_AVX2(int4_min32), K__TILE_SET_AVX2(int4_min32_vnni)},
     {K__TILE_SET_AVX2(int4_min), K__TILE_SET_AVX2(int4_min_vnni)},
     {K__TILE_SET_AVX2(int5_min), K__TILE_SET_AVX2(int5_min_vnni)},
     {K__TILE_SET_AVX2(int4_off), K__TILE_SET_AVX2(int4_off_vnni)},
@@ -7102,7 +7163,7 @@ static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
     /*                                codes head      tiles   (sums)  panels from */
     [K_Q2_K]    = {K__PACKED_AVX2(2, min4_both, int4_min, K__AUX_NONE, 33), K__BY8_AVX2(q2_K)},
     [K_Q3_K]    = {K__PACKED_AVX2(3, s6_both, int4_off, K__AUX_NONE, 9), K__BY8_AVX2(q3_K)},
-    [K_Q4_K]    = {K__PACKED_AVX2(4, min6_both, int4_min, K__AUX_NONE, 65), K__BY8_AVX2(q4_K)},
+    [K_Q4_K]    = {K__PACKED_AVX2(4, min6_both, int4_min32, K__AUX_NONE, 65), K__BY8_AVX2(q4_K)},
     [K_Q5_K]    = {K__PACKED_AVX2(5, min6_both, int5_min, K__AUX_NONE, 33), K__BY8_AVX2(q5_K)},
     [K_Q6_K]    = {K__PACKED_AVX2(6, s8_both, int2_off, K__AUX_NONE, 9), K__BY8_AVX2(q6_K)},
     [K_TQ1_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 33), K__BY8_AVX2(tq2_0)},
