@@ -8254,8 +8254,14 @@ static void k__super_scales(const k__super *p, const k__group *u, const float *w
     top[1] = k__fit_extreme(v, weight, groups) / p->sc_hi;
 }
 
+#if defined(__clang__)
+#define K__ONE_COPY
+#else
+#define K__ONE_COPY __attribute__((noclone))             /* gcc makes a copy for each constant argument, which takes long to compile */
+#endif
+
 /* The best choice for a super-block and its gain over zeros. sign: see k__solve_lines. A copy for each p is no faster. */
-static __attribute__((noclone)) float k__fit_super(const k__scaled *b, const k__super *p, float sign, k__fitted *out) {
+static K__ONE_COPY float k__fit_super(const k__scaled *b, const k__super *p, float sign, k__fitted *out) {
     float      weight[16] = {0}, fit[2], top[2], at[2];
     bool       uneven;
     k__settled rough = {0}, now, best = {.gain = -FLT_MAX};
