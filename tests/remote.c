@@ -89,8 +89,8 @@ static void far_make_plan(uint64_t id) {
         if (p->kv->state[il].mem) p->kv->state[il].mem = mem;
     }
     p->p = pool_new(in.n_threads);
-    p->f = fwd_new(&p->m, p->kv, p->p, in.max_rows, in.max_out, FWD_LOGITS);
-    fwd_trim(p->f, in.n_vocab);
+    p->f = fwd_new(&p->m, p->kv, p->p, in.max_rows, in.max_out, in.n_vocab ? FWD_LOGITS : FWD_HIDDEN);
+    if (in.n_vocab) fwd_trim(p->f, in.n_vocab);
 }
 
 static void far_step(far_plan *p) {
@@ -112,7 +112,9 @@ static void far_step(far_plan *p) {
     far_get(b->table, b->table_at[tables - 1] * sizeof *b->table);
     const bool ok = dev_step(&p->f->run);
     far_put(&ok, sizeof ok);
-    far_put(p->f->logits, (size_t)b->n_out * (size_t)p->f->n_vocab * sizeof *p->f->logits);
+    const bool   hidden = p->f->gives == FWD_HIDDEN;
+    const size_t width = (size_t)(hidden ? p->f->plan.buf[p->f->hidden].width : p->f->n_vocab);
+    for (int i = 0; i < b->n_out; i++) far_put(hidden ? fwd_hidden(p->f, i) : p->f->logits + (size_t)i * width, width * sizeof *p->f->logits);
 }
 
 static void far_more(dev_blocks *mem, const remote_msg *in) {

@@ -1,6 +1,6 @@
 /* remote.h - a device in another address space: what stands in for [dev] above it in tests/remote.c, a program made of llmrun.c with this
  * file between [model] and [kv]. The calls become messages on a socket; only plain numbers and bytes travel. The program's blocks have no
- * memory, its plan has none but the logits, and its weights are unreadable from the first plan on. */
+ * memory, its plan has none but that of its results, logits or hidden rows, and its weights are unreadable from the first plan on. */
 
 typedef enum { REMOTE_PLAN, REMOTE_STEP, REMOTE_MORE, REMOTE_READ, REMOTE_WRITE, REMOTE_COPY, REMOTE_CLEAR, REMOTE_FREE, REMOTE_KINDS } remote_kind;
 
@@ -16,7 +16,7 @@ typedef struct {                                      /* from what the device ma
     rope_opts rope;
     bool      as_bf16;
     uint32_t  type_k, type_v;
-    int32_t   block, n_threads, max_rows, max_out, n_vocab, n_group;
+    int32_t   block, n_threads, max_rows, max_out, n_vocab, n_group;   /* n_vocab 0: the list gives hidden rows */
     uint64_t  group[REMOTE_GROUPS];                   /* ids of the blocks */
 } remote_plan;
 
@@ -159,16 +159,30 @@ static void remote_say_model(const model *m, remote_plan *to) {
     for (const dev_mat *w; (w = model__mat(m, &at));) to->as_bf16 = to->as_bf16 || w->type == K_F16_ROUND;
 }
 
-/* The program's plan is counted and has no memory but the logits. */
+/* The buffer of the results: logits or, where the list has none, what its last operation makes ready for a head. */
+static dev_buffer *remote_results(const dev_plan *p) {
+    dev_buffer *logits = &p->buf[p->n_buf - 1];
+    return logits->width ? logits : &p->buf[p->op[p->n_op - 1].out[0]];
+}
+
+/* The one buffer that has memory, once a plan is filled. */
+static dev_buffer *remote_filled(const dev_plan *p) {
+    int b = p->n_buf - 1;
+    while (b > 0 && !p->buf[b].a.x) b--;
+    ASSERT(b > 0);
+    return &p->buf[b];
+}
+
+/* The program's plan is counted and has no memory but that of its results. */
 static void remote_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out, bool counting) {
+    dev_buffer *to = remote_results(p);               /* before the last operation, which makes forms, is left out */
     dev_plan_fill(p, n_threads, max_rows, max_out, counting || remote_fd >= 0);
     if (counting || remote_fd < 0) return;
     const int   i = remote_model_of(p);
-    dev_buffer *logits = &p->buf[p->n_buf - 1];
-    remote_plan plan = {.rope = remote_models[i].rope, .n_threads = n_threads, .max_rows = max_rows, .max_out = max_out, .n_vocab = logits->width};
+    remote_plan plan = {.rope = remote_models[i].rope, .n_threads = n_threads, .max_rows = max_rows, .max_out = max_out, .n_vocab = p->buf[p->n_buf - 1].width};
     const size_t n_bytes = p->n_bytes;
     p->counting = false;
-    logits->a.x = dev__take(p, (size_t)max_out * (size_t)logits->width, sizeof *logits->a.x, false);
+    to->a.x = dev__take(p, (size_t)max_out * to->a.ldx, sizeof *to->a.x, false);
     p->n_bytes = n_bytes;
     remote_say_cache(p, &plan);
     remote_say_model(remote_models[i].m, &plan);
@@ -177,14 +191,14 @@ static void remote_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_o
     remote_hide(remote_models[i].m->g);
 }
 
-/* --- a step: the batch goes out, logits come back --- */
+/* --- a step: the batch goes out, logits or hidden rows come back --- */
 
 static bool remote_step(dev_run *run) {
     const dev_batch *b = run->batch;
     dev_batch        copy = *b;
     const size_t     n = (size_t)b->n, tables = (size_t)b->n_seq * (size_t)b->n_group + 1;
     const int32_t    sizes[4] = {b->n, b->n_out, b->n_seq, b->n_group};
-    dev_buffer      *logits = &run->plan->buf[run->plan->n_buf - 1];
+    dev_buffer      *to = remote_filled(run->plan);
     bool             ok;
     if (run->tap) die(EXIT_INPUT, "no taps on this device");
     remote_tell(REMOTE_STEP, run->plan, 0, 0, 0);
@@ -199,7 +213,7 @@ static bool remote_step(dev_run *run) {
     remote_send(b->table_at, tables * sizeof *b->table_at);
     remote_send(b->table, b->table_at[tables - 1] * sizeof *b->table);
     remote_receive(&ok, sizeof ok);
-    remote_receive(logits->a.x, (size_t)b->n_out * (size_t)logits->width * sizeof *logits->a.x);
+    for (int i = 0; i < b->n_out; i++) remote_receive(to->a.x + (size_t)i * to->a.ldx, (size_t)to->width * sizeof *to->a.x);
     return ok;
 }
 

@@ -17,6 +17,7 @@ PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
 DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
 TINY = os.path.join(HERE, "tests", "data", "tiny")
 WINDOW = os.path.join(TINY, "llama_window.gguf")
+ENCODERS = os.path.join(HERE, "tests", "data", "encoders")
 TMP = tempfile.mkdtemp(prefix="llmrun-remote-")
 PLAIN, REMOTE = map(os.path.abspath, sys.argv[1:3])
 TEXT = "Tom was a cat. Tom liked milk. The cat sat on the mat, and the dog ran away. "
@@ -128,6 +129,35 @@ def guesses():
         same(got.out, plain.out, "text with %s" % extra[0])
     check(got.sent["plan"] > plain.sent["plan"], "no plan of a draft model: %r" % got.sent)
     both_batch(TEN_LINES, "-md", DRAFT)
+
+
+@case
+def embeddings():
+    """vectors of texts: of encoders, whose rows see all rows, and of decoders, dense, with windows and with states"""
+    encoders = [os.path.join(ENCODERS, name + ".gguf") for name in ("bert", "gemma-embedding", "jina-bert-v2", "modern-bert", "nomic-bert-moe")]
+    for path in encoders + [os.path.join(TINY, name + ".gguf") for name in ("llama_window", "qwen35", "lfm2", "gemma3n")]:
+        both("-m", path, "--embed", "-p", "The cat sat on the mat", "--pooling", "mean")
+        both("-m", path, "--embed", "-p", "The cat sat on the mat", "--pooling", "none")
+    both("-m", PIP, "--embed", "-p", TEXT * 4, "-b", "7", "--pooling", "last")
+    lines = [{"input": TEXT[:20 + 7 * i]} for i in range(8)]
+    for path in PIP, encoders[0]:
+        both_batch(lines, "--embed", "-np", "4", model=path)
+
+
+@case
+def states():
+    """hybrid models, a gated delta net and short convolutions: text, batches that share their beginnings, guesses that are taken back"""
+    lines = [{"prompt": TEXT[:48] + TEXT[i:i + 3 * i], "max_tokens": 10 + 3 * i, "temperature": 0.7 * (i % 3), "seed": i, "n": 1 + i % 3} for i in range(8)]
+    for name in "qwen35", "lfm2":
+        model = os.path.join(TINY, name + ".gguf")
+        args = "-m", model, "-p", TEXT, "-n", "60", "--temp", "0", "--ignore-eos"
+        plain = both(*args, "--no-lookup")
+        for extra in ["--lookup"], ["-md", model], ["-md", model, "--draft-max", "3", "-b", "5"]:
+            same(both(*args, *extra).out, plain.out, "%s: text with %s" % (name, extra))
+        same(plain.sent["free"], 2, "%s: groups, of keys and values and of states" % name)
+        for extra in ["-np", "8"], ["-np", "8", "--kv-block-size", "4", "--lookup"], ["-np", "4", "--kv-block-size", "4", "--state-mem", "64K"]:
+            got = both_batch(lines, *extra, model=model)
+            check(got.sent["copy"] > 0, "%s, %s: no state was copied: %r" % (name, extra, got.sent))
 
 
 @case
