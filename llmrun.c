@@ -24315,9 +24315,7 @@ typedef struct {
     dev_op      *op;                                  /* [n_op] */
     dev_phase   *phase;                               /* [n_phase] */
     dev_product *product;                             /* [n_product] */
-    dev_product *grouped;                             /* [3 * most experts] those of the layer at hand, by expert: gate and up in turn, from a place of
-                                                       * their own on down; those of experts that no row has chosen are left out */
-    _Atomic int  n_chosen;                            /* experts that rows have chosen, in the layer at hand, or a later one where a thread is behind */
+    dev_product *grouped;                             /* [3 * most experts] those of the layer at hand, by expert: gate and up in turn, then down */
     int         *expert_at;                           /* [most experts + 1] first slot of each expert */
     dev_buffer  *buf;                                 /* [n_buf] */
     int          n_op, n_phase, n_product, n_buf;
@@ -24958,31 +24956,23 @@ static void dev__sort_slots(const dev *dv, const dev_op *op) {
     from[0] = 0;
 }
 
-/* Product k of expert e, with the rows that have chosen it: of gate and up, or of gate, up and down. */
-static dev_product dev__of_expert(const dev *dv, const dev_op *op, int k, int e) {
-    const dev_plan *plan = dv->run->plan;
-    dev_product     m = plan->product[op->experts.base + k];
-    m.stack = e;
-    m.first = plan->expert_at[e];
-    m.n = plan->expert_at[e + 1] - m.first;
-    m.idx = k < op->experts.wide ? dev__ints(dev__out(dv, op, 0, 0)) : NULL;
-    m.y += (size_t)m.first * m.ldy;
-    return m;
-}
-
-/* The products of the experts that rows have chosen. */
+/* The products of all experts, each with the rows that have chosen it. */
 static void dev__group(const dev *dv, const dev_op *op, int only) {
-    dev_plan *plan = dv->run->plan;
-    const int E = op->experts.n, W = op->experts.wide;
-    int       n = 0;
+    const dev_plan    *plan = dv->run->plan;
+    const dev_product *base = plan->product + op->experts.base;
+    const int          E = op->experts.n, W = op->experts.wide;
     (void)only;
     dev__sort_slots(dv, op);
-    for (int e = 0; e < E; e++) {
-        if (plan->expert_at[e] == plan->expert_at[e + 1]) continue;
-        for (int k = 0; k < W; k++) plan->grouped[W * n + k] = dev__of_expert(dv, op, k, e);
-        plan->grouped[W * E + n++] = dev__of_expert(dv, op, W, e);
+    for (int i = 0; i < (W + 1) * E; i++) {
+        const int k = i < W * E ? i % W : W, e = k < W ? i / W : i - W * E, first = plan->expert_at[e];
+        dev_product *m = &plan->grouped[i];
+        *m = base[k];
+        m->stack = e;
+        m->first = first;
+        m->n = plan->expert_at[e + 1] - first;
+        m->idx = k < W ? dev__ints(dev__out(dv, op, 0, 0)) : NULL;
+        m->y += (size_t)first * m->ldy;
     }
-    atomic_store_explicit(&plan->n_chosen, n, memory_order_relaxed);
 }
 
 /* out = the sum of the row's experts in[0], at the slots in[2], by weights in[1]; each with its bias, a row of vec, if there are any. Its
@@ -25375,7 +25365,7 @@ static void dev__rows(dev *dv, const dev_phase *ph) {
 }
 
 static const dev_product *dev__list(const dev_plan *p, const dev_op *op, int *n) {
-    *n = op->products.n * (op->products.n_expert ? atomic_load_explicit(&p->n_chosen, memory_order_relaxed) : 1);
+    *n = op->products.n * (op->products.n_expert ? op->products.n_expert : 1);
     return op->products.n_expert ? p->grouped + op->products.at : p->product + op->products.first;
 }
 
