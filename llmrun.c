@@ -28629,7 +28629,7 @@ static void fwd__residual(fwd_draft *d, const float *bias, const float *const *n
 static void fwd__twice(fwd_draft *d, const float *const *norm) {
     const int n = d->m->hp.n_embd;
     if (!norm[0]) return;
-    fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->x, d->next}, .out = {d->x}, .n = n});
+    fwd__add(d, d->x, d->next, d->x, n);
     fwd__norm(d, d->x, d->x, norm, 1, n);
 }
 
@@ -39919,7 +39919,7 @@ static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
         spec__fade(&q[i]->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.98f);
         spec__fade(q[i]->mean, SPEC_SOURCES, 0.98f);
     }
-    if (n && (sp->o.least ? spec__cost(&sp->cost, n) > 0 : spec__near(&sp->cost, n))) {   /* else a step without guesses, to measure its cost */
+    if (n > 0 && (sp->o.least ? spec__cost(&sp->cost, n) > 0 : spec__near(&sp->cost, n))) {   /* else a step without guesses, to measure its cost */
         spec__search(sp, q, n, n + others);
         spec__choose(sp, q, n, n + others);
     }

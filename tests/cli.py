@@ -1297,7 +1297,7 @@ def batches_of_other_kinds():
 
 @case
 def inspect_states():
-    """--inspect tells the bytes of recurrent states, which are those that a run needs; nothing of them where a model has none"""
+    """--inspect prints the bytes of recurrent states, the same as a run allocates; a model without such layers has no such line"""
     log = 16                           # positions that a state can take back
     delta, conv = 4 * ((4 - 1 + log) * 64 + log * 2 * 4 + 4 * 8 * 8), 4 * (3 - 1 + log) * 32     # inputs, gates and sums of a layer; inputs alone
     for name, n, text in ("qwen35", 2 * delta, b"12.50 KiB"), ("lfm2", 2 * conv, b"4.50 KiB"), ("llama", 0, None):

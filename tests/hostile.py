@@ -498,7 +498,7 @@ def families():
 
 
 def one_kind(layer, n, t, v):
-    """qwen35 of n layers that are all as this one, and the key that tells of all of them in one value: the default is that every fourth has attention, others not."""
+    """qwen35 whose n layers are copies of this one, with attention.recurrent_layers as one value for all. Without that key every fourth layer has attention."""
     f = family("qwen35", "attention.recurrent_layers", t, v).set("qwen35.block_count", U32, n)
     head = "blk.%d." % layer
     mine = [x for x in f.tensors if x["name"].startswith(head)]

@@ -204,7 +204,7 @@ static uint64_t hash_of(const instruction *in, const operands *sets) {
     return h;
 }
 
-/* Whether both give the same bytes; tells the first set where they do not. */
+/* Whether both give the same bytes; prints the first set where they differ. */
 static bool same(const instruction *want, const instruction *got, const operands *sets) {
     _Alignas(64) uint8_t a[OUT], b[OUT];
     for (int s = 0; s < SETS * MODES; s++) {

@@ -145,7 +145,7 @@ def levels(binary):
 
 
 def validator(schema):
-    """A judge of JSON values by somebody else."""
+    """A check of JSON values by the package jsonschema; a test that needs it is skipped without it."""
     try:
         warnings.simplefilter("ignore")
         import jsonschema

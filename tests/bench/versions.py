@@ -15,7 +15,7 @@ A version is a program or a commit. A commit is built with `make` in build/versi
   shipped                   256 tokens of models/pip-q4_k_m.gguf
 
   --steps N,N,..            instead of all these: the time of a step with a row of each of N sequences, in ms; --steps alone: 1 to 64. A run of a
-                            version measures all N. A mark tells where more rows give fewer tokens a second than fewer rows do.
+                            version measures all N. A mark stands at each N that gives fewer tokens a second than a smaller N does.
 
 A round runs each test with both versions, one right after the other; every other round begins with the second version. A ratio is the rate after over
 the rate before within one round: above 1 is faster. The table has the medians of the rounds. After --minutes no further round begins a
