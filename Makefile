@@ -31,6 +31,11 @@ BLAS     ?= 1
 EDIT     ?= 1
 COMMIT   := $(or $(if $(wildcard .git),$(shell git describe --always --dirty --abbrev=10 --exclude '*' 2> /dev/null)),unknown)
 
+# As on the CPU: a multiplication and an addition are fused only where the code says so, denormals are zero.
+NVCC     ?= $(or $(shell command -v nvcc 2> /dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
+NVFLAGS  := -std=c++17 -O3 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true -Werror=all-warnings
+GPUS     := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_80,code=compute_80
+
 SAN      := -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
 
@@ -158,6 +163,9 @@ plots:                                 ## tests/bench/RESULTS.md and the picture
 sections:                              ## sections: contents, layers, public functions and fields
 	awk -f tests/sections.awk llmrun.c ggml_kernels.h
 
+cuda:                                  ## the kernels for NVIDIA GPUs, compiled for sm_80, sm_90a and PTX of compute_80: warnings, spills and stack frames are errors; needs nvcc, no GPU
+	@$(if $(NVCC),$(MAKE) --no-print-directory build/cuda/kernels.fatbin && cat build/cuda/registers.txt,echo "cuda: skipped, no nvcc here")
+
 check: llmrun build/test/llmrun_remote.c sections ## no warnings; contents, layers, public functions and fields; the README's tables
 	@for i in tests/main.c tests/kernels.c tests/replay.c tests/snippets.c tests/judge.c $(filter-out tests/bench/peer_%,$(wildcard tests/bench/*.c)); do \
 	  $(COMPILE) -Werror -fsyntax-only -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
@@ -235,6 +243,16 @@ build/commit: FORCE
 
 build/%/kernels.o: ggml_kernels.h build/%/flags
 	$(COMPILER) $(or $(KERNELS_$(variant)),$(FLAGS_$(variant))) $(BASE) $(CFLAGS) $(DEFINES) -DGGML_KERNELS_OBJECT -x c -c -o $@ ggml_kernels.h
+
+# ptxas lists what each kernel uses.
+build/cuda/kernels.fatbin: ggml_kernels.h Makefile
+	@mkdir -p $(@D)
+	$(NVCC) -x cu -fatbin $(NVFLAGS) $(GPUS) -Xptxas -v -o $@.tmp $< > $(@D)/ptxas.txt 2>&1 || { cat $(@D)/ptxas.txt; exit 1; }
+	@awk '/Compiling entry/ { name = $$7 " " $$9 } \
+	  /bytes stack frame/ && !/ 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads/ { print "spills or a stack frame: " name $$0; bad = 1 } \
+	  match($$0, /Used [0-9]+ registers/) { print name substr($$0, RSTART - 1, RLENGTH + 1) } END { exit bad }' $(@D)/ptxas.txt > $(@D)/registers.txt \
+	  || { grep spills $(@D)/registers.txt; exit 1; }
+	@mv $@.tmp $@
 
 # The kernels with emulated instructions, for a machine with AVX2 alone.
 EMULATED = $(COMPILE) -include tests/avx512.h
@@ -378,4 +396,4 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static cross debian run test levels test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help
+.PHONY: FORCE all static cuda cross debian run test levels test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help

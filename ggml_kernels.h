@@ -40,6 +40,16 @@
 #error "GGUF blocks are read in place: a little-endian machine is needed"
 #endif
 
+/* What gcc and nvcc compile from one text, in the common subset of C and C++: [fmt], [conv], [unpack] and declarations. Under nvcc it
+ * is code of the device. */
+#ifdef __CUDACC__
+#define K_BOTH static __device__ __attribute__((unused))
+#define K_PARITY(x) (__popc(x) & 1)
+#else
+#define K_BOTH static
+#define K_PARITY __builtin_parity
+#endif
+
 /* ===== [fmt] blocks on disk =====
  * The ids are those of a GGUF tensor record, the structs are bytes of the file; both come from ggml's headers. A block has
  * alignment 1, since a row may begin at any byte. d is the scale, dmin or m the minimum; uint16_t scales are f16.
@@ -109,17 +119,17 @@ FMT_SIZE(block_iq1_m, 56); FMT_SIZE(block_iq4_xs, 136);
  * Widening is exact. Narrowing rounds to nearest, ties to even. A NaN becomes quiet and keeps its sign and upper bits, as the
  * F16C instructions do. The rounding mode must be the default. */
 
-static inline float    k__f32_of(uint32_t bits) { float f; memcpy(&f, &bits, 4); return f; }
-static inline uint32_t k__bits_of(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
+K_BOTH inline float    k__f32_of(uint32_t bits) { float f; memcpy(&f, &bits, 4); return f; }
+K_BOTH inline uint32_t k__bits_of(float f) { uint32_t u; memcpy(&u, &f, 4); return u; }
 
-static inline float k_f16_to_f32(uint16_t h) {
+K_BOTH inline float k_f16_to_f32(uint16_t h) {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, mag = h & 0x7fff;
     if (mag < 0x0400) return k__f32_of(sign | k__bits_of((float)mag * 0x1p-24f)); /* subnormal */
     if (mag < 0x7c00) return k__f32_of(sign | ((mag << 13) + (112u << 23)));      /* bias 15 to 127 */
     return k__f32_of(sign | 0x7f800000 | (mag & 0x3ff) << 13 | (mag > 0x7c00 ? 0x400000 : 0));
 }
 
-static inline uint16_t k_f32_to_f16(float f) {
+K_BOTH inline uint16_t k_f32_to_f16(float f) {
     uint32_t u = k__bits_of(f), mag = u & 0x7fffffff;
     uint16_t sign = (uint16_t)(u >> 16 & 0x8000);
     if (mag > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (mag >> 13 & 0x3ff));
@@ -130,24 +140,24 @@ static inline uint16_t k_f32_to_f16(float f) {
     return (uint16_t)(sign | (mag + 0xfff + (mag >> 13 & 1)) >> 13);
 }
 
-static inline float k_bf16_to_f32(uint16_t h) { return k__f32_of((uint32_t)h << 16); }
+K_BOTH inline float k_bf16_to_f32(uint16_t h) { return k__f32_of((uint32_t)h << 16); }
 
-static inline uint16_t k_f32_to_bf16(float f) {
+K_BOTH inline uint16_t k_f32_to_bf16(float f) {
     uint32_t u = k__bits_of(f);
     if ((u & 0x7fffffff) > 0x7f800000) return (uint16_t)(u >> 16 | 0x40);
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-static inline float k__f16_round(uint16_t h) { return k_bf16_to_f32(k_f32_to_bf16(k_f16_to_f32(h))); }
+K_BOTH inline float k__f16_round(uint16_t h) { return k_bf16_to_f32(k_f32_to_bf16(k_f16_to_f32(h))); }
 
 /* Half of the OCP E8M0 scale, 2^(e - 128): the values of the E2M1 table are doubled. Code 255 is NaN in the OCP document and
  * 2^127 here, as in ggml. */
-static inline float k_e8m0_half(uint8_t e) {
+K_BOTH inline float k_e8m0_half(uint8_t e) {
     return k__f32_of(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
 }
 
 /* Half of an E4M3 scale, for the same table. The sign bit is ignored; 0x7f, a NaN in the standard, is zero. */
-static inline float k_ue4m3_half(uint8_t x) {
+K_BOTH inline float k_ue4m3_half(uint8_t x) {
     int e = x >> 3 & 15, m = x & 7;
     if (x == 0x7f) return 0;
     if (!e) return (float)m * 0x1p-10f;
@@ -158,9 +168,10 @@ static inline float k_ue4m3_half(uint8_t x) {
  * Everything behind this section is private. A macro that is defined before the #include says where the code goes:
  *     neither macro           everything is static, in the one C file that includes the header
  *     GGML_KERNELS_OBJECT     this C file holds the kernels of the whole program: public functions are external
- *     GGML_KERNELS_DECLARE    another object holds the kernels: only the declarations of this section are compiled */
+ *     GGML_KERNELS_DECLARE    another object holds the kernels: only the declarations of this section are compiled
+ * nvcc compiles this section as declarations too. */
 
-#if defined(GGML_KERNELS_OBJECT) || defined(GGML_KERNELS_DECLARE)
+#if defined(GGML_KERNELS_OBJECT) || defined(GGML_KERNELS_DECLARE) || defined(__CUDACC__)
 #define K_PUBLIC
 #define K_TABLE extern
 #else
@@ -205,7 +216,7 @@ typedef struct {
 K_TABLE const k_type   k_types[K_TYPE_MAX + 1];          /* index: the id in the file; an unused id has no name */
 K_TABLE const k_fitter k_fitters[K_TYPE_MAX];            /* the same; zeros where the type cannot be written */
 
-static inline bool k_type_ok(uint32_t id) { return id < K_TYPE_MAX && k_types[id].kind != K_KIND_NONE; }
+static inline __attribute__((unused)) bool k_type_ok(uint32_t id) { return id < K_TYPE_MAX && k_types[id].kind != K_KIND_NONE; }
 
 /* The name of an id that only ik_llama.cpp uses, for the error message; NULL: not such an id. */
 K_PUBLIC const char *k_type_foreign(uint32_t id);
@@ -405,7 +416,7 @@ typedef struct {
 K_PUBLIC const k_probe *k_probe_get(void);
 
 #ifndef GGML_KERNELS_DECLARE
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__CUDACC__)
 #include <immintrin.h>
 #endif
 
@@ -418,7 +429,7 @@ K_PUBLIC const k_probe *k_probe_get(void);
  * Call k_types[id].unpack(src, n, urow); n is a multiple of the block. */
 
 /* q[0..half) = low nibbles of p, q[half..2*half) = high ones, both plus off. */
-static inline void k__nibbles(const uint8_t *p, int half, int8_t *q, int off) {
+K_BOTH inline void k__nibbles(const uint8_t *p, int half, int8_t *q, int off) {
     for (int j = 0; j < half; j++) {
         q[j] = (int8_t)((p[j] & 15) + off);
         q[half + j] = (int8_t)((p[j] >> 4) + off);
@@ -426,7 +437,7 @@ static inline void k__nibbles(const uint8_t *p, int half, int8_t *q, int off) {
 }
 
 /* The same; a nibble is an index into a table. */
-static inline void k__nibbles_of(const uint8_t *p, int half, int8_t *q, const int8_t table[16]) {
+K_BOTH inline void k__nibbles_of(const uint8_t *p, int half, int8_t *q, const int8_t table[16]) {
     for (int j = 0; j < half; j++) {
         q[j] = table[p[j] & 15];
         q[half + j] = table[p[j] >> 4];
@@ -434,25 +445,25 @@ static inline void k__nibbles_of(const uint8_t *p, int half, int8_t *q, const in
 }
 
 /* Four planes of 32 two-bit codes from 32 bytes, lowest bits first: q[32*k + j] = bits 2k, 2k+1 of p[j], plus off. */
-static inline void k__crumbs(const uint8_t *p, int8_t *q, int off) {
+K_BOTH inline void k__crumbs(const uint8_t *p, int8_t *q, int off) {
     for (int k = 0; k < 4; k++)
         for (int j = 0; j < 32; j++) q[32 * k + j] = (int8_t)((p[j] >> 2 * k & 3) + off);
 }
 
 /* Eight planes of 32: q[32*k + j] += worth where bit k of p[j] is set. */
-static inline void k__add_bits(const uint8_t p[32], int worth, int8_t *q) {
+K_BOTH inline void k__add_bits(const uint8_t p[32], int worth, int8_t *q) {
     for (int k = 0; k < 8; k++)
         for (int j = 0; j < 32; j++) q[32 * k + j] = (int8_t)(q[32 * k + j] + (p[j] >> k & 1) * worth);
 }
 
 /* Byte j = bit j, 0 or 1. */
-static inline uint64_t k__spread1(uint8_t bits) {
+K_BOTH inline uint64_t k__spread1(uint8_t bits) {
     uint64_t each = bits * 0x0101010101010101u & 0x8040201008040201u;
     return (each + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
 }
 
 /* Byte j = bits 2j, 2j+1. */
-static inline uint64_t k__spread2(uint16_t bits) {
+K_BOTH inline uint64_t k__spread2(uint16_t bits) {
     uint64_t x = bits;
     x = (x | x << 24) & 0x000000ff000000ffu;
     x = (x | x << 12) & 0x000f000f000f000fu;
@@ -460,17 +471,17 @@ static inline uint64_t k__spread2(uint16_t bits) {
 }
 
 /* q[j] = byte j of v, times `times`, plus off. */
-static inline void k__put8(uint64_t v, int times, int off, int8_t *q) {
+K_BOTH inline void k__put8(uint64_t v, int times, int off, int8_t *q) {
     uint8_t t[8];
     memcpy(t, &v, 8);
     for (int j = 0; j < 8; j++) q[j] = (int8_t)(t[j] * times + off);
 }
 
-static inline void k__fill16(int16_t *p, int n, int v) { for (int i = 0; i < n; i++) p[i] = (int16_t)v; }
+K_BOTH inline void k__fill16(int16_t *p, int n, int v) { for (int i = 0; i < n; i++) p[i] = (int16_t)v; }
 
 /* --- plain blocks --- */
 
-static void k_unpack_q4_0(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_q4_0(const void *src, int n, k_urow *u) {
     const block_q4_0 *b = (const block_q4_0 *)src;
     for (int i = 0; i < n / 32; i++) {
         u->fs[i] = k_f16_to_f32(b[i].d);
@@ -478,7 +489,7 @@ static void k_unpack_q4_0(const void *src, int n, k_urow *u) {
     }
 }
 
-static void k_unpack_q4_1(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_q4_1(const void *src, int n, k_urow *u) {
     const block_q4_1 *b = (const block_q4_1 *)src;
     for (int i = 0; i < n / 32; i++) {
         u->fs[i] = k_f16_to_f32(b[i].d);
@@ -488,7 +499,7 @@ static void k_unpack_q4_1(const void *src, int n, k_urow *u) {
 }
 
 /* Codes 0..15 of 32 weights get the upper bits `worth` where bit j of qh, flipped by `flip`, is set. */
-static inline void k__fifth(const uint8_t qh[4], uint8_t flip, uint8_t worth, int8_t *q) {
+K_BOTH inline void k__fifth(const uint8_t qh[4], uint8_t flip, uint8_t worth, int8_t *q) {
     for (int j = 0; j < 4; j++) {
         uint64_t v;
         memcpy(&v, q + 8 * j, 8);
@@ -497,7 +508,7 @@ static inline void k__fifth(const uint8_t qh[4], uint8_t flip, uint8_t worth, in
     }
 }
 
-static void k_unpack_q5_0(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_q5_0(const void *src, int n, k_urow *u) {
     const block_q5_0 *b = (const block_q5_0 *)src;
     for (int i = 0; i < n / 32; i++) {
         u->fs[i] = k_f16_to_f32(b[i].d);
@@ -506,7 +517,7 @@ static void k_unpack_q5_0(const void *src, int n, k_urow *u) {
     }
 }
 
-static void k_unpack_q5_1(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_q5_1(const void *src, int n, k_urow *u) {
     const block_q5_1 *b = (const block_q5_1 *)src;
     for (int i = 0; i < n / 32; i++) {
         u->fs[i] = k_f16_to_f32(b[i].d);
@@ -516,7 +527,7 @@ static void k_unpack_q5_1(const void *src, int n, k_urow *u) {
     }
 }
 
-static void k_unpack_q8_0(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_q8_0(const void *src, int n, k_urow *u) {
     const block_q8_0 *b = (const block_q8_0 *)src;
     for (int i = 0; i < n / 32; i++) {
         u->fs[i] = k_f16_to_f32(b[i].d);
@@ -525,11 +536,11 @@ static void k_unpack_q8_0(const void *src, int n, k_urow *u) {
 }
 
 /* A 4-bit code is an index into 16 values, which are spaced for a normal distribution. */
-static const int8_t k__iq4_values[16] = {
+K_BOTH const int8_t k__iq4_values[16] = {
     -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
 };
 
-static void k_unpack_iq4_nl(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_iq4_nl(const void *src, int n, k_urow *u) {
     const block_iq4_nl *b = (const block_iq4_nl *)src;
     for (int i = 0; i < n / 32; i++) {
         u->fs[i] = k_f16_to_f32(b[i].d);
@@ -538,9 +549,9 @@ static void k_unpack_iq4_nl(const void *src, int n, k_urow *u) {
 }
 
 /* E2M1 (sign, 2 exponent bits, 1 mantissa bit). The values are doubled, so that they are integers, and the scales are halved. */
-static const int8_t k__fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+K_BOTH const int8_t k__fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-static void k_unpack_mxfp4(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_mxfp4(const void *src, int n, k_urow *u) {
     const block_mxfp4 *b = (const block_mxfp4 *)src;
     for (int i = 0; i < n / 32; i++) {
         u->fs[i] = k_e8m0_half(b[i].e);
@@ -549,7 +560,7 @@ static void k_unpack_mxfp4(const void *src, int n, k_urow *u) {
 }
 
 /* 64 weights are four groups of 16, each with its own scale and 8 bytes of codes. */
-static void k_unpack_nvfp4(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_nvfp4(const void *src, int n, k_urow *u) {
     const block_nvfp4 *b = (const block_nvfp4 *)src;
     for (int i = 0; i < n / 16; i++) {
         u->fs[i] = k_ue4m3_half(b[i / 4].d[i % 4]);
@@ -558,14 +569,14 @@ static void k_unpack_nvfp4(const void *src, int n, k_urow *u) {
 }
 
 /* 128 signs: a set bit is +d. */
-static void k_unpack_q1_0(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_q1_0(const void *src, int n, k_urow *u) {
     const block_q1_0 *b = (const block_q1_0 *)src;
     for (int i = 0; i < n / 32; i++) u->fs[i] = k_f16_to_f32(b[i / 4].d);
     for (int i = 0; i < n / 8; i++) k__put8(k__spread1(b[i / 16].qs[i % 16]), 2, -1, u->q + 8 * i);
 }
 
 /* 64 codes of 2 bits in order: -1, 0, 1, 2. */
-static void k_unpack_q2_0(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_q2_0(const void *src, int n, k_urow *u) {
     const block_q2_0 *b = (const block_q2_0 *)src;
     for (int i = 0; i < n / 32; i++) u->fs[i] = k_f16_to_f32(b[i / 2].d);
     for (int i = 0; i < n / 8; i++) {
@@ -576,7 +587,7 @@ static void k_unpack_q2_0(const void *src, int n, k_urow *u) {
 
 /* --- K super-blocks --- */
 
-static void k_unpack_q2_K(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_q2_K(const void *src, int n, k_urow *u) {
     const block_q2_K *b = (const block_q2_K *)src;
     for (int i = 0; i < n / 256; i++) {
         u->d[i] = k_f16_to_f32(b[i].d);
@@ -592,7 +603,7 @@ static void k_unpack_q2_K(const void *src, int n, k_urow *u) {
 /* The third bit comes from hmask, bit g of byte j for weight 32*g + j, and counts 4 when clear: codes are
  * -4..3. Scale g of 16: low nibbles in bytes 0..7 (g < 8 low, else high half), upper 2 bits in bytes
  * 8..11; minus 32. */
-static void k_unpack_q3_K(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_q3_K(const void *src, int n, k_urow *u) {
     const block_q3_K *b = (const block_q3_K *)src;
     for (int i = 0; i < n / 256; i++) {
         int8_t *q = u->q + 256 * i;
@@ -609,7 +620,7 @@ static void k_unpack_q3_K(const void *src, int n, k_urow *u) {
 /* Eight 6-bit scales and eight 6-bit minima in 12 bytes, each for 32 weights: the first four of each are
  * the low 6 bits of bytes 0..3 and 4..7, the rest are nibbles of bytes 8..11 with the spare upper 2 bits
  * of bytes 0..7. */
-static inline void k__scales_q4_K(const uint8_t s[12], int16_t *sc, int16_t *mn) {
+K_BOTH inline void k__scales_q4_K(const uint8_t s[12], int16_t *sc, int16_t *mn) {
     for (int g = 0; g < 4; g++) {
         k__fill16(sc + 2 * g, 2, s[g] & 63);
         k__fill16(mn + 2 * g, 2, s[g + 4] & 63);
@@ -618,7 +629,7 @@ static inline void k__scales_q4_K(const uint8_t s[12], int16_t *sc, int16_t *mn)
     }
 }
 
-static void k_unpack_q4_K(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_q4_K(const void *src, int n, k_urow *u) {
     const block_q4_K *b = (const block_q4_K *)src;
     for (int i = 0; i < n / 256; i++) {
         u->d[i] = k_f16_to_f32(b[i].d);
@@ -629,7 +640,7 @@ static void k_unpack_q4_K(const void *src, int n, k_urow *u) {
 }
 
 /* Q4_K with a fifth bit: bit g of qh[j] for weight 32*g + j. */
-static void k_unpack_q5_K(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_q5_K(const void *src, int n, k_urow *u) {
     const block_q5_K *b = (const block_q5_K *)src;
     for (int i = 0; i < n / 256; i++) {
         int8_t *q = u->q + 256 * i;
@@ -642,7 +653,7 @@ static void k_unpack_q5_K(const void *src, int n, k_urow *u) {
 }
 
 /* Per 128 weights: 64 bytes of nibbles, 32 bytes of upper bit pairs; codes are -32..31. */
-static void k_unpack_q6_K(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_q6_K(const void *src, int n, k_urow *u) {
     const block_q6_K *b = (const block_q6_K *)src;
     for (int i = 0; i < n / 256; i++) {
         u->d[i] = k_f16_to_f32(b[i].d);
@@ -658,7 +669,7 @@ static void k_unpack_q6_K(const void *src, int n, k_urow *u) {
 
 /* --- ternary super-blocks --- */
 
-static void k_unpack_tq2_0(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_tq2_0(const void *src, int n, k_urow *u) {
     const block_tq2_0 *b = (const block_tq2_0 *)src;
     k__fill16(u->sc, n / 16, 1);
     for (int i = 0; i < n / 256; i++) {
@@ -670,14 +681,14 @@ static void k_unpack_tq2_0(const void *src, int n, k_urow *u) {
 /* A byte is a fraction of 256 with up to five base-3 digits: multiplied by 3^k modulo 256 it loses the first k digits, multiplied
  * by 3 again it shows the next digit above its 8 bits. Digit k of `width` bytes in a row gives weights k*width and following.
  * Returns the end of the codes. */
-static inline int8_t *k__trits(const uint8_t *p, int width, int digits, int8_t *q) {
+K_BOTH inline int8_t *k__trits(const uint8_t *p, int width, int digits, int8_t *q) {
     static const uint8_t pow3[5] = {1, 3, 9, 27, 81};
     for (int k = 0; k < digits; k++)
         for (int j = 0; j < width; j++) *q++ = (int8_t)(((uint8_t)(p[j] * pow3[k]) * 3 >> 8) - 1);
     return q;
 }
 
-static void k_unpack_tq1_0(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_tq1_0(const void *src, int n, k_urow *u) {
     const block_tq1_0 *b = (const block_tq1_0 *)src;
     k__fill16(u->sc, n / 16, 1);
     for (int i = 0; i < n / 256; i++) {
@@ -692,7 +703,7 @@ static void k_unpack_tq1_0(const void *src, int n, k_urow *u) {
  * The grids: one point per entry, first weight in the lowest bits, 2 bits a weight (iq1, iq2) or 4 (iq3).
  * Made by: python3 tests/gen/grids.py */
 
-static const uint16_t k__grid_iq1[2048] = {
+K_BOTH const uint16_t k__grid_iq1[2048] = {
     0x0000,0x0002,0x0005,0x0008,0x000a,0x0011,0x0015,0x0020,0x0022,0x0028,0x002a,0x0045,0x0051,0x0054,0x0056,
     0x0065,0x0080,0x0082,0x0088,0x008a,0x0095,0x00a0,0x00a2,0x00a8,0x00aa,0x0104,0x0105,0x0111,0x0114,0x0116,
     0x0119,0x011a,0x0125,0x0141,0x0146,0x0149,0x0152,0x0155,0x015a,0x0161,0x0164,0x0166,0x0168,0x0185,0x0191,
@@ -831,7 +842,7 @@ static const uint16_t k__grid_iq1[2048] = {
     0xa969,0xa990,0xa996,0xaa00,0xaa02,0xaa08,0xaa0a,0xaa20,0xaa22,0xaa28,0xaa2a,0xaa51,0xaa54,0xaa56,0xaa80,
     0xaa82,0xaa88,0xaa8a,0xaa95,0xaaa0,0xaaa2,0xaaa8,0xaaaa,
 };
-static const uint16_t k__grid_iq2_xxs[256] = {
+K_BOTH const uint16_t k__grid_iq2_xxs[256] = {
     0x0000,0x0002,0x0005,0x0008,0x000a,0x0011,0x0014,0x0020,0x0022,0x0028,0x002a,0x0041,0x0044,0x0050,0x0058,
     0x0061,0x0064,0x0080,0x0082,0x008a,0x00a2,0x0101,0x0104,0x0110,0x0115,0x0140,0x0184,0x0198,0x0200,0x0202,
     0x0222,0x0282,0x0401,0x0404,0x0410,0x0421,0x0424,0x0440,0x0442,0x0448,0x0460,0x0481,0x0484,0x0490,0x04a4,
@@ -851,7 +862,7 @@ static const uint16_t k__grid_iq2_xxs[256] = {
     0x9180,0x9245,0x9400,0x9422,0x9444,0x9551,0x9881,0x9920,0xa002,0xa050,0xa085,0xa109,0xa200,0xa418,0xa850,
     0xa904,
 };
-static const uint16_t k__grid_iq2_xs[512] = {
+K_BOTH const uint16_t k__grid_iq2_xs[512] = {
     0x0000,0x0002,0x0005,0x0008,0x000a,0x0011,0x0014,0x0016,0x0019,0x0020,0x0022,0x0025,0x0028,0x0041,0x0044,
     0x0046,0x0049,0x0050,0x0052,0x0055,0x0058,0x0061,0x0064,0x0080,0x0082,0x0085,0x0088,0x0091,0x0094,0x0099,
     0x00a0,0x0101,0x0104,0x0106,0x0109,0x0110,0x0112,0x0115,0x0118,0x011a,0x0121,0x0124,0x0140,0x0142,0x0145,
@@ -888,7 +899,7 @@ static const uint16_t k__grid_iq2_xs[512] = {
     0xa440,0xa495,0xa665,0xa698,0xa80a,0xa820,0xa822,0xa828,0xa8a0,0xa8a8,0xa904,0xa984,0xa986,0xaa28,0xaa2a,
     0xaa91,0xaaaa,
 };
-static const uint16_t k__grid_iq2_s[1024] = {
+K_BOTH const uint16_t k__grid_iq2_s[1024] = {
     0x0000,0x0002,0x0005,0x0008,0x000a,0x0011,0x0014,0x0016,0x0019,0x0020,0x0022,0x0025,0x0028,0x0041,0x0044,
     0x0046,0x0049,0x0050,0x0052,0x0055,0x0058,0x0061,0x0064,0x0066,0x0069,0x0080,0x0082,0x0085,0x0088,0x0091,
     0x0094,0x00a0,0x00a5,0x00aa,0x0101,0x0104,0x0106,0x0109,0x0110,0x0112,0x0115,0x0118,0x0121,0x0124,0x0140,
@@ -959,7 +970,7 @@ static const uint16_t k__grid_iq2_s[1024] = {
     0xa410,0xa440,0xa489,0xa4a4,0xa500,0xa519,0xa651,0xa80a,0xa828,0xa8a2,0xa954,0xa986,0xaa08,0xaa0a,0xaa20,
     0xaa22,0xaa28,0xaa88,0xaaaa,
 };
-static const uint16_t k__grid_iq3_xxs[256] = {
+K_BOTH const uint16_t k__grid_iq3_xxs[256] = {
     0x0000,0x0002,0x0004,0x0011,0x0013,0x0017,0x0020,0x0022,0x0031,0x0042,0x0073,0x0075,0x0101,0x0103,0x0110,
     0x0112,0x0121,0x0125,0x0130,0x0132,0x0141,0x0154,0x0170,0x0200,0x0202,0x0204,0x0211,0x0220,0x0222,0x0231,
     0x0233,0x0237,0x0251,0x0257,0x0275,0x0301,0x0307,0x0310,0x0312,0x0325,0x0370,0x0413,0x0437,0x0444,0x0457,
@@ -979,7 +990,7 @@ static const uint16_t k__grid_iq3_xxs[256] = {
     0x7052,0x7126,0x7140,0x7212,0x7245,0x7252,0x7300,0x7315,0x7333,0x7360,0x7421,0x7441,0x7500,0x7502,0x7524,
     0x7630,
 };
-static const uint16_t k__grid_iq3_s[512] = {
+K_BOTH const uint16_t k__grid_iq3_s[512] = {
     0x0000,0x0001,0x0002,0x0005,0x0007,0x0010,0x0011,0x0012,0x0014,0x0016,0x0020,0x0021,0x0025,0x0033,0x0040,
     0x0042,0x0045,0x0047,0x0051,0x0053,0x0060,0x0062,0x0071,0x0074,0x0077,0x0100,0x0101,0x0102,0x0104,0x0110,
     0x0111,0x0115,0x0120,0x0123,0x0127,0x0131,0x0135,0x0144,0x0161,0x0165,0x0172,0x0200,0x0201,0x0205,0x0207,
@@ -1018,7 +1029,7 @@ static const uint16_t k__grid_iq3_s[512] = {
 };
 
 /* Byte j = nibble j of a point of 4 weights. */
-static inline uint32_t k__spread4(uint16_t point) {
+K_BOTH inline uint32_t k__spread4(uint16_t point) {
     uint32_t x = point;
     x = (x | x << 8) & 0x00ff00ffu;
     return (x | x << 4) & 0x0f0f0f0fu;
@@ -1026,27 +1037,27 @@ static inline uint32_t k__spread4(uint16_t point) {
 
 /* Negates byte j of v, 1..127, where bit j of signs is set; the eight codes go to q. No byte carries into the next: v is not 0, so
  * ~v + 1 stays below 256. */
-static inline void k__put_signed(uint64_t v, uint8_t signs, int8_t *q) {
+K_BOTH inline void k__put_signed(uint64_t v, uint8_t signs, int8_t *q) {
     uint64_t ones = k__spread1(signs);
     v = (v ^ ones * 0xff) + ones;
     memcpy(q, &v, 8);
 }
 
 /* Seven sign bits are stored; the eighth makes the number of set bits even. */
-static inline uint8_t k__signs7(uint32_t s) {
+K_BOTH inline uint8_t k__signs7(uint32_t s) {
     s &= 127;
-    return (uint8_t)(s | (uint32_t)__builtin_parity(s) << 7);
+    return (uint8_t)(s | (uint32_t)K_PARITY(s) << 7);
 }
 
 /* Levels 0, 1, 2 have the values 8, 25, 43. */
-static inline uint64_t k__iq2_values(uint16_t point) {
+K_BOTH inline uint64_t k__iq2_values(uint16_t point) {
     uint64_t x = k__spread2(point);
     return x * 17 + (x >> 1 & 0x0101010101010101u) + 0x0808080808080808u;
 }
 
 /* w = d/8 * (2*s + 1) * value. Per 32 weights: four grid numbers of 8 bits, then four times 7 signs and a
  * 4-bit s. */
-static void k_unpack_iq2_xxs(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_iq2_xxs(const void *src, int n, k_urow *u) {
     const block_iq2_xxs *b = (const block_iq2_xxs *)src;
     for (int i = 0; i < n / 256; i++) {
         u->d[i] = k_f16_to_f32(b[i].d) * 0.125f;
@@ -1061,12 +1072,12 @@ static void k_unpack_iq2_xxs(const void *src, int n, k_urow *u) {
 }
 
 /* 16 scales 2*s + 1 from 8 bytes of nibbles s, the low one first. */
-static inline void k__odd_scales(const uint8_t s[8], int16_t *sc) {
+K_BOTH inline void k__odd_scales(const uint8_t s[8], int16_t *sc) {
     for (int g = 0; g < 16; g++) sc[g] = (int16_t)((s[g / 2] >> 4 * (g % 2) & 15) * 2 + 1);
 }
 
 /* w = d/8 * (2*s + 1) * value. Per 8 weights: a grid number of 9 bits and 7 signs; s is a nibble per 16. */
-static void k_unpack_iq2_xs(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_iq2_xs(const void *src, int n, k_urow *u) {
     const block_iq2_xs *b = (const block_iq2_xs *)src;
     for (int i = 0; i < n / 256; i++) {
         u->d[i] = k_f16_to_f32(b[i].d) * 0.125f;
@@ -1081,7 +1092,7 @@ static void k_unpack_iq2_xs(const void *src, int n, k_urow *u) {
 
 /* w = d/8 * (2*s + 1) * value. Per 8 weights: a grid number of 8 + 2 bits and a byte of signs; s is a
  * nibble per 16. */
-static void k_unpack_iq2_s(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_iq2_s(const void *src, int n, k_urow *u) {
     const block_iq2_s *b = (const block_iq2_s *)src;
     for (int i = 0; i < n / 256; i++) {
         u->d[i] = k_f16_to_f32(b[i].d) * 0.125f;
@@ -1095,12 +1106,12 @@ static void k_unpack_iq2_s(const void *src, int n, k_urow *u) {
 
 /* w = d/4 * (2*s + 1) * value; levels 0..6 have the value 4 + 8*level, level 7 has 62. Per 32 weights: eight
  * grid numbers of 8 bits, four times 7 signs and a 4-bit s. */
-static inline uint32_t k__iq3_xxs_values(uint16_t point) {
+K_BOTH inline uint32_t k__iq3_xxs_values(uint16_t point) {
     uint32_t x = k__spread4(point);
     return x * 8 + ((x + 0x01010101u) >> 3 & 0x01010101u) * 2 + 0x04040404u;
 }
 
-static void k_unpack_iq3_xxs(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_iq3_xxs(const void *src, int n, k_urow *u) {
     const block_iq3_xxs *b = (const block_iq3_xxs *)src;
     for (int i = 0; i < n / 256; i++) {
         u->d[i] = k_f16_to_f32(b[i].d) * 0.25f;
@@ -1116,11 +1127,11 @@ static void k_unpack_iq3_xxs(const void *src, int n, k_urow *u) {
 
 /* w = d * (2*s + 1) * value, and value = 1 + 2*level. Per 4 weights: a grid number of 8 + 1 bits;
  * per 8: a byte of signs; per 32: s, a nibble. */
-static inline uint32_t k__iq3_s_values(const block_iq3_s *b, int k) {
+K_BOTH inline uint32_t k__iq3_s_values(const block_iq3_s *b, int k) {
     return k__spread4(k__grid_iq3_s[b->qs[k] | (b->qh[k / 8] >> k % 8 & 1) << 8]) * 2 + 0x01010101u;
 }
 
-static void k_unpack_iq3_s(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_iq3_s(const void *src, int n, k_urow *u) {
     const block_iq3_s *b = (const block_iq3_s *)src;
     for (int i = 0; i < n / 256; i++) {
         u->d[i] = k_f16_to_f32(b[i].d);
@@ -1134,12 +1145,12 @@ static void k_unpack_iq3_s(const void *src, int n, k_urow *u) {
 }
 
 /* w = d * (2*s + 1) * (point +- 1/8) with points of -1 0 1. In integers: d/8 * (2*s + 1) * (8*point +- 1). */
-static inline void k__put_iq1(int at, bool minus, int8_t *q) {
+K_BOTH inline void k__put_iq1(int at, bool minus, int8_t *q) {
     k__put8(k__spread2(k__grid_iq1[at]), 8, minus ? -9 : -7, q);
 }
 
 /* Per 32 weights: four grid numbers of 8 + 3 bits, s of 3 bits, the sign of the 1/8. */
-static void k_unpack_iq1_s(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_iq1_s(const void *src, int n, k_urow *u) {
     const block_iq1_s *b = (const block_iq1_s *)src;
     for (int i = 0; i < n / 256; i++) {
         u->d[i] = k_f16_to_f32(b[i].d) * 0.125f;
@@ -1155,7 +1166,7 @@ static void k_unpack_iq1_s(const void *src, int n, k_urow *u) {
 
 /* Per 8 weights: a grid number of 8 + 3 bits and the sign of the 1/8; per 16: s of 3 bits, four to a word
  * whose top nibble is a quarter of the f16 scale. */
-static void k_unpack_iq1_m(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_iq1_m(const void *src, int n, k_urow *u) {
     const block_iq1_m *b = (const block_iq1_m *)src;
     for (int i = 0; i < n / 256; i++) {
         int d = 0;
@@ -1171,7 +1182,7 @@ static void k_unpack_iq1_m(const void *src, int n, k_urow *u) {
 }
 
 /* IQ4_NL's values; per 32 weights a 6-bit scale, minus 32: a nibble of scales_l and 2 bits of scales_h. */
-static void k_unpack_iq4_xs(const void *src, int n, k_urow *u) {
+K_BOTH void k_unpack_iq4_xs(const void *src, int n, k_urow *u) {
     const block_iq4_xs *b = (const block_iq4_xs *)src;
     for (int i = 0; i < n / 256; i++) {
         u->d[i] = k_f16_to_f32(b[i].d);
@@ -1183,6 +1194,7 @@ static void k_unpack_iq4_xs(const void *src, int n, k_urow *u) {
     }
 }
 
+#ifndef __CUDACC__
 /* ===== [ref] dequantise, quantise =====
  * Dequantising computes [unpack]'s formulas in float with a rounding for each operation, in ggml's order: (d*sc)*q - dm*mn.
  * Quantising rounds as ggml's reference does where that is defined. Otherwise an infinity makes the scale infinite, a NaN counts
@@ -9559,6 +9571,8 @@ K_PUBLIC float k_most(uint32_t id) {
     }
     return most;
 }
+
+#endif /* __CUDACC__ */
 
 #endif /* GGML_KERNELS_DECLARE */
 #endif /* GGML_KERNELS_H */
