@@ -25179,6 +25179,15 @@ static bool dev__joins(const dev_op *before, const dev_op *op) {
     return dev__by_row(before) && dev__by_row(op) && (op->beside || (op->rows == before->rows && op->each == before->each));
 }
 
+/* Whether op i writes a buffer in which an operation of the phase finds its rows among all: they may be those of another task. */
+static bool dev__overwrites(const dev_plan *p, const dev_phase *ph, int i) {
+    const dev_buf *out = p->op[i].out;
+    for (int k = ph->first; k < i; k++)
+        for (int j = 0; j < 3; j++)
+            if (p->op[k].gathers & 1u << j && (p->op[k].in[j] == out[0] || p->op[k].in[j] == out[1])) return true;
+    return false;
+}
+
 /* The products whose weights are fetched while threads wait after op i; -1: they are not known yet, or there are none. */
 static int dev__soon_after(const dev_plan *p, int i) {
     int k = i + 1;
@@ -25193,7 +25202,7 @@ static void dev__phases(dev_plan *p) {
         if (p->op[i].kind != DEV_FORM || p->op[i].forms) p->op[n++] = p->op[i];
     p->n_op = n;
     for (int i = 0; i < n; i++) {
-        if (i && dev__joins(&p->op[i - 1], &p->op[i])) {
+        if (i && dev__joins(&p->op[i - 1], &p->op[i]) && !dev__overwrites(p, &p->phase[p->n_phase - 1], i)) {
             p->phase[p->n_phase - 1].n++;
             continue;
         }

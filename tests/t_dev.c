@@ -305,8 +305,15 @@ static bool td_conflict(const dev_op *a, const dev_op *b) {
     return false;
 }
 
-/* Chains of one phase run side by side: no operation of one touches what one of another writes. An operation that picks its rows out of all
- * rows needs those of the phase before. */
+/* Whether the first operation picks its rows out of all rows of a buffer that the second writes. */
+static bool td_picks(const dev_op *a, const dev_op *b) {
+    for (int k = 0; k < 3; k++)
+        if (a->gathers & 1u << k && (a->in[k] == b->out[0] || a->in[k] == b->out[1])) return true;
+    return false;
+}
+
+/* Chains of one phase run side by side: no operation of one touches what one of another writes. What an operation picks out of all rows of a
+ * buffer is no operation's of the same phase to write: those rows may belong to another task. */
 static void td_independent(t_rig *r, const t_tiny *t, const t_how *how) {
     const dev_plan *p = &r->f->plan;
     (void)how;
@@ -317,9 +324,8 @@ static void td_independent(t_rig *r, const t_tiny *t, const t_how *how) {
             for (int a = 0; a < b; a++) {
                 CHECKF(a >= chain || !td_conflict(&op[a], &op[b]), "%s, phase %d: %s and %s are not independent", t->name, i, dev_kinds[op[a].kind].name,
                        dev_kinds[op[b].kind].name);
-                for (int k = 0; k < 3; k++)
-                    CHECKF(!(op[b].gathers & 1u << k) || (op[a].out[0] != op[b].in[k] && op[a].out[1] != op[b].in[k]), "%s, phase %d: %s picks rows of %s",
-                           t->name, i, dev_kinds[op[b].kind].name, p->buf[op[b].in[k]].name);
+                CHECKF(!td_picks(&op[a], &op[b]) && !td_picks(&op[b], &op[a]), "%s, phase %d: one of %s and %s picks rows that the other writes", t->name, i,
+                       dev_kinds[op[a].kind].name, dev_kinds[op[b].kind].name);
             }
         }
     }
@@ -328,6 +334,52 @@ static void td_independent(t_rig *r, const t_tiny *t, const t_how *how) {
 static void t_dev_independent(void) {
     td_each_model(&t_plain, 1, 0, td_independent);
     td_each_encoder(&t_plain, 1, 0, td_independent);
+}
+
+/* The list with the tasks of each phase in reverse. */
+static void td_backwards(void *ctx, int ith) {
+    dev_run        *run = ctx;
+    const dev_plan *p = run->plan;
+    dev dv = {.p = run->p, .ith = ith, .scratch = p->scratch[ith], .run = run};
+    for (int i = 0; i < p->n_phase; i++) {
+        const dev_phase *ph = &p->phase[i];
+        if (!p->rows[p->op[ph->first].rows].n) continue;
+        if (!dev_kinds[p->op[ph->first].kind].run) {
+            dev__products(&dv, ph);
+            continue;
+        }
+        dev__begin(&dv);
+        for (int task = dev__phase_tasks(run, ph) - 1; task >= 0; task--) dev__task(&dv, ph, task);
+    }
+    dev__end(&dv);
+}
+
+/* Either order gives the same bytes. */
+static void td_reversed(t_rig *r, const t_tiny *t, const t_how *how) {
+    const dev_batch *b = &r->f->batch;
+    const dev_acts  *a = &r->f->plan.buf[r->f->hidden].a;
+    const bool       causal = r->m.hp.causal;
+    const size_t     n = (size_t)b->n_out * (causal ? (size_t)t->n_vocab : a->ldx) * sizeof(float);
+    (void)how;
+    fwd__write_tables(r->f);
+    fwd__write_states(r->f);
+    kv_flush(r->kv);
+    uint8_t *slots = td_slots_save(r->kv);            /* which the step may change in place */
+    if (CHECK(dev_step(&r->f->run))) {
+        float *got = causal ? r->f->logits : a->x, *want = mem_new(n, 1);
+        memcpy(want, got, n);
+        memset(got, 0, n);
+        td_slots_restore(r->kv, slots);
+        pool_run(r->p, td_backwards, &r->f->run);
+        CHECKF(memcmp(want, got, n) == 0, "%s: tasks in another order give other bytes", t->name);
+        mem_free(want);
+    }
+    mem_free(slots);
+}
+
+static void t_dev_order(void) {
+    td_each_model(&t_plain, 1, 0, td_reversed);
+    td_each_encoder(&t_plain, 1, 0, td_reversed);
 }
 
 /* A batch written to a file and read again gives the same logits: nothing of a step stands outside it but weights and blocks. */
@@ -365,5 +417,6 @@ static void t_dev_played(void) { td_each_model(&t_plain, 1, 0, td_played); }
 static const t_case t_dev_cases[] = {
     {"dev reference", "every operation of every tiny model gives the reference device's bytes, at every level, packed and not", t_dev_reference},
     {"dev independent", "operations of one phase that run side by side depend on nothing of each other", t_dev_independent},
+    {"dev order", "tasks in reverse order give the same bytes", t_dev_order},
     {"dev recorded batch", "a batch from a file gives the same logits", t_dev_played},
 };
