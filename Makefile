@@ -69,12 +69,13 @@ test-all:                              ## make test, then make stress, which als
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory stress
 
-san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay build/san/judge ## every test under the address and undefined-behaviour sanitizers, pool, steps, quantiser, schedule and guesses under the thread sanitizer
+san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay build/san/judge ## every test under the address and undefined-behaviour sanitizers, pool, steps, quantiser, schedule, guesses and batch files under the thread sanitizer
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 sh tests/run.sh build/san/llmrun build/san
 	@$(MAKE) --no-print-directory tsan
 
-tsan: build/tsan/tests
-	SHARED=$(SHARED) build/tsan/tests pool fwd quantize sched spec
+tsan: build/tsan/tests build/tsan/llmrun
+	SHARED=$(SHARED) build/tsan/tests pool fwd dev quantize sched spec
+	LLMRUN_SLOW=20 $(PYTHON) tests/batch.py build/tsan/llmrun invariance_models invariance_kinds
 
 stress:                                ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses
 	@$(PARALLEL) llmrun build/test/tests build/test/kernel_tests build/stress/llmrun
