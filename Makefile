@@ -268,7 +268,7 @@ build/emu/kernels.o: build/emu/ggml_kernels.h tests/avx512.h build/emu/flags
 	$(EMULATED) -DGGML_KERNELS_OBJECT -x c -c -o $@ $<
 
 build/emu/kernel_tests.o: tests/kernels.c build/emu/ggml_kernels.h tests/avx512.h $(wildcard tests/t_*.c tests/*.h) llmrun.c build/emu/flags
-	$(EMULATED) -D_GNU_SOURCE= -include build/emu/ggml_kernels.h -DLLMRUN_NO_MAIN -Wno-unused-function -c -o $@ $<
+	$(EMULATED) -D_GNU_SOURCE= -include tests/emu_cuda.h -include build/emu/ggml_kernels.h -DLLMRUN_NO_MAIN -Wno-unused-function -c -o $@ $<
 
 build/emu/emulated.o: build/emu/instructions.c tests/avx512.h build/emu/flags
 	$(EMULATED) -c -o $@ $<

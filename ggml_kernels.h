@@ -24,7 +24,8 @@
  *           [packed_avx512] [packed_avx2] their products   [probe] loops that measure this machine
  *           [level] CPU dispatch: the levels and the public functions   [thread] the start of every thread
  *           Offline quantisation, which inference does not need:   [fit] blocks of least squared error, scales searched
- *           [fit_grid] the same for tables, powers of two and lattices   [fitters] one row per format that can be made */
+ *           [fit_grid] the same for tables, powers of two and lattices   [fitters] one row per format that can be made
+ *           [cuda] products on NVIDIA GPUs; nvcc compiles it, blocks, small floats, decoders and the packed layout, and nothing else */
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -40,8 +41,8 @@
 #error "GGUF blocks are read in place: a little-endian machine is needed"
 #endif
 
-/* What gcc and nvcc compile from one text, in the common subset of C and C++: [fmt], [conv], [unpack] and declarations. Under nvcc it
- * is code of the device. */
+/* In front of what gcc and nvcc compile from one text, in the common subset of C and C++; under nvcc it is code of the device. The
+ * other sections stand behind #ifndef __CUDACC__. */
 #ifdef __CUDACC__
 #define K_BOTH static __device__ __attribute__((unused))
 #define K_PARITY(x) (__popc(x) & 1)
@@ -294,6 +295,25 @@ K_PUBLIC size_t k_pack_at(uint32_t type, int r, int n);
 K_PUBLIC void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int nr, int n, void *dst);
 /* k_mul_rows for rows that k_pack_rows wrote; the first of the nr rows is at `packed`. */
 K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch);
+
+/* --- products on a GPU --- */
+
+/* k_mul_packed on a GPU: y[t*ldy + r] = row r of the packed weights times activation row t. The kernel is launched with a grid of
+ * (nr + 15) / 16 times (nt + K_CUDA_COLS - 1) / K_CUDA_COLS blocks of K_CUDA_THREADS threads; all pointers are the device's. w and
+ * a.q are aligned to 4, a.ldq is a multiple of 4. a.gaps is not used. */
+enum { K_CUDA_THREADS = 256, K_CUDA_COLS = 8 };
+typedef struct {
+    const uint8_t *w;
+    k_acts         a;
+    float         *y;  size_t ldy;
+    int            nr, n;
+    uint32_t       values[4];                            /* these three: k_cuda_mul_of */
+    int            off;
+    float          factor;
+} k_cuda_mul;
+
+/* The name of the kernel for weights of a type, and what it reads of the type's form; NULL: there is none. */
+K_PUBLIC const char *k_cuda_mul_of(uint32_t type, k_cuda_mul *m);
 
 /* --- vectors of floats --- */
 
@@ -5691,6 +5711,8 @@ K__AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *sum, floa
 #define K__PANEL_BYTES 0
 #endif /* __x86_64__ */
 
+#endif /* __CUDACC__ */
+
 /* ===== [packed] the packed layout of quantised weights (repack) =====
  * Sixteen rows are interleaved, so that the lanes of a vector are rows: no sum goes across lanes, scales are read as vectors, and a
  * code that is unpacked once serves every column of activations. The products have the bits of k_mul_rows, at every level, for any
@@ -5734,7 +5756,7 @@ enum {
 };
 
 /* Lines of a unit's head. */
-static inline __attribute__((always_inline)) int k__head_lines(int head) {
+K_BOTH inline __attribute__((always_inline)) int k__head_lines(int head) {
     switch (head) {
     case K__HEAD_MIN4: case K__HEAD_S8: return 5;
     case K__HEAD_MIN6: case K__HEAD_S6: return 4;
@@ -5742,6 +5764,19 @@ static inline __attribute__((always_inline)) int k__head_lines(int head) {
     default: return 1;
     }
 }
+
+/* Lines of 64 columns in the order of reading. First the single upper bits: a line for k-lines 0..7, a line for 8..15. Then, for
+ * k-lines 0..3 with 8..11 and again for 4..7 with 12..15: two lines of bit pairs, four lines of nibbles (k-line i in the low nibbles,
+ * 8 + i in the high ones). */
+K_BOTH inline __attribute__((always_inline)) int k__plane1(int i) { return i / 8 * 64; }
+K_BOTH inline __attribute__((always_inline)) int k__plane2(int bits, int i) {
+    return (bits & 1) * 128 + i / 4 % 2 * 64 * (bits & 6) + i / 8 * 64;
+}
+K_BOTH inline __attribute__((always_inline)) int k__plane4(int bits, int i) {
+    return (bits & 1) * 128 + i / 4 % 2 * 64 * (bits & 6) + (bits & 2) * 64 + i % 4 * 64;
+}
+
+#ifndef __CUDACC__
 
 /* bits 0: the type has no packed layout. */
 typedef struct {
@@ -5809,17 +5844,6 @@ K_PUBLIC size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n) {
 }
 
 K_PUBLIC size_t k_pack_at(uint32_t type, int r, int n) { return r ? k_pack_bytes(type, r, n) : 0; }
-
-/* Lines of 64 columns in the order of reading. First the single upper bits: a line for k-lines 0..7, a line for 8..15. Then, for
- * k-lines 0..3 with 8..11 and again for 4..7 with 12..15: two lines of bit pairs, four lines of nibbles (k-line i in the low nibbles,
- * 8 + i in the high ones). */
-static inline __attribute__((always_inline)) int k__plane1(int i) { return i / 8 * 64; }
-static inline __attribute__((always_inline)) int k__plane2(int bits, int i) {
-    return (bits & 1) * 128 + i / 4 % 2 * 64 * (bits & 6) + i / 8 * 64;
-}
-static inline __attribute__((always_inline)) int k__plane4(int bits, int i) {
-    return (bits & 1) * 128 + i / 4 % 2 * 64 * (bits & 6) + (bits & 2) * 64 + i % 4 * 64;
-}
 
 /* Converts sixteen k-lines of 64 columns to planes; k__planes_get converts back. */
 static void k__planes_put(int bits, uint8_t line[16][64], uint8_t *p) {
@@ -9573,6 +9597,361 @@ K_PUBLIC float k_most(uint32_t id) {
 }
 
 #endif /* __CUDACC__ */
+
+/* ===== [cuda] products on NVIDIA GPUs =====
+ * The device code: nvcc compiles it, [fmt], [conv], [unpack] and the layout of [packed], and nothing else of this header (make cuda);
+ * tests/emu_cuda.h runs the same text on a CPU, where K_CUDA_EMU is defined. Results have the bits of the scalar level: integers are
+ * exact inside a block of 256, the float terms of blocks are added in rising order, and nothing is fused.
+ *
+ * One kernel serves all types with the same bits of a code, segments of a unit, head, and table or none (k__forms); offsets, tables and
+ * factors are arguments. To add a type with a new form: a row in K_CUDA_MULS. To add a head: its cases in k__cuda_scale and the functions
+ * behind it.
+ *
+ * FEW COLUMNS  A thread block of 8 warps multiplies a strip of 16 packed rows with up to 8 columns. Warp w takes blocks of 256 with the
+ * numbers w, w + 8, ...: for each run of 32 columns (16 where scales are per 16) one mma gives the 16 x 8 sums, which the scales of
+ * the group multiply. What a block gives is parked in shared memory; when K_CUDA_PARK blocks are there, one thread for each of the 128
+ * results adds them in order. Rows with outliers are two columns each, which may need a second pass.
+ *
+ * FRAGMENTS (PTX ISA, "Matrix Fragments for mma.m16n8k16 / m16n8k32 with .s8") Lane l of a warp has g = l/4 and t = l%4.
+ *     A, 16 x 32: register i holds row g + i%2*8, elements 4t + i/2*16 and the three behind; 16 x 16: registers 0 and 1 of it
+ *     B, 32 x 8: register i holds column g, elements 4t + i*16 and the three behind; 16 x 8: register 0 of it
+ *     C, 16 x 8: register i holds row g + i/2*8, column 2t + i%2
+ * So a dword of a packed line, four columns of a row, is a register of A. */
+
+/* name: the kernel is k_cuda_mul_NAME */
+#define K_CUDA_MULS(X)                                                        \
+    /*   bits segs head          table        also for                     */ \
+    X(q4_K,    4, 4, K__HEAD_MIN6, false)                                     \
+    X(q5_K,    5, 4, K__HEAD_MIN6, false)                                     \
+    X(q2_K,    2, 4, K__HEAD_MIN4, false)                                     \
+    X(q6_K,    6, 4, K__HEAD_S8,   false)                                     \
+    X(q3_K,    3, 4, K__HEAD_S6,   false)                                     \
+    X(tq2_0,   2, 4, K__HEAD_ONE,  false)     /* tq1_0 */                     \
+    X(iq4_xs,  4, 4, K__HEAD_S6X2, true)      /* iq3_xxs iq3_s */             \
+    X(iq2_xxs, 3, 4, K__HEAD_S6X2, true)      /* iq1_s */                     \
+    X(iq2_xs,  3, 4, K__HEAD_S6,   true)      /* iq2_s iq1_m */               \
+    X(q4_0,    4, 1, K__HEAD_F16,  false)                                     \
+    X(q4_1,    4, 1, K__HEAD_F16M, false)                                     \
+    X(q5_0,    5, 1, K__HEAD_F16,  false)                                     \
+    X(q5_1,    5, 1, K__HEAD_F16M, false)                                     \
+    X(q8_0,    8, 1, K__HEAD_F16,  false)                                     \
+    X(q1_0,    1, 4, K__HEAD_F16,  true)                                      \
+    X(q2_0,    2, 2, K__HEAD_F16,  false)                                     \
+    X(iq4_nl,  4, 1, K__HEAD_F16,  true)                                      \
+    X(mxfp4,   4, 2, K__HEAD_E8,   true)                                      \
+    X(nvfp4,   4, 1, K__HEAD_E4,   true)
+
+#ifndef __CUDACC__
+K_PUBLIC const char *k_cuda_mul_of(uint32_t type, k_cuda_mul *m) {
+#define K__CUDA_ROW(name, bits, segs, head, table) {"k_cuda_mul_" #name, bits, segs, head, table},
+    static const struct { const char *name; uint8_t bits, segs, head; bool table; } rows[] = {K_CUDA_MULS(K__CUDA_ROW)};
+    const k__form *f = type < K_TYPE_MAX ? &k__forms[type] : NULL;
+    for (size_t i = 0; f && i < sizeof rows / sizeof *rows; i++) {
+        if (f->bits != rows[i].bits || f->segs != rows[i].segs || f->head != rows[i].head || !f->values == rows[i].table) continue;
+        memset(m->values, 0, sizeof m->values);
+        if (f->values) memcpy(m->values, f->values, sizeof m->values);
+        m->off = f->off;
+        m->factor = f->factor;
+        return rows[i].name;
+    }
+    return NULL;
+}
+#endif
+
+#if defined(__CUDACC__) || defined(K_CUDA_EMU)
+
+/* --- what the device gives; the emulator has each of these too --- */
+
+#ifdef __CUDACC__
+#define K_CUDA_FN           static __device__ __forceinline__
+#define K_CUDA_KERNEL(name) extern "C" __global__ void __launch_bounds__(K_CUDA_THREADS, 2) name
+#define K_CUDA_SHARED(type, name, n) __shared__ type name[n]
+#define K_CUDA_UNROLL       _Pragma("unroll")
+#define K_CUDA_THREAD       ((int)threadIdx.x)
+#define K_CUDA_BLOCK_X      ((int)blockIdx.x)
+#define K_CUDA_BLOCK_Y      ((int)blockIdx.y)
+
+K_CUDA_FN void     k__cuda_sync(void) { __syncthreads(); }
+K_CUDA_FN uint16_t k__cuda_ld16(const void *p) { return __ldg((const unsigned short *)p); }
+K_CUDA_FN uint32_t k__cuda_ld32(const void *p) { return __ldg((const unsigned int *)p); }
+K_CUDA_FN uint32_t k__cuda_perm(uint32_t a, uint32_t b, uint32_t s) { return __byte_perm(a, b, s); }
+K_CUDA_FN float    k__cuda_half(uint16_t h) {
+    float f;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+    return f;
+}
+
+/* c += a b. */
+K_CUDA_FN void k__cuda_mma32(int c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+K_CUDA_FN void k__cuda_mma16(int c[4], uint32_t a0, uint32_t a1, uint32_t b0) {
+    asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+        : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]) : "r"(a0), "r"(a1), "r"(b0));
+}
+#endif
+
+/* --- codes --- */
+
+K_CUDA_FN bool k__cuda_has_min(int head) { return head == K__HEAD_MIN6 || head == K__HEAD_MIN4 || head == K__HEAD_F16M; }
+
+/* Codes of 64 columns: u[j][h] is k-line t + 4j of row g + 8h, which stands 4*(g + 8h) bytes behind p. */
+K_CUDA_FN void k__cuda_codes(int bits, const uint8_t *p, int t, uint32_t u[4][2]) {
+    K_CUDA_UNROLL for (int h = 0; h < 2; h++, p += 32) {
+        K_CUDA_UNROLL for (int j = 0; j < 4; j++) u[j][h] = bits == 8 ? k__cuda_ld32(p + 64 * (t + 4 * j)) : 0;
+        K_CUDA_UNROLL for (int j = 0; j < 2; j++) {
+            if (!(bits & 4)) continue;
+            const uint32_t v = k__cuda_ld32(p + k__plane4(bits, t + 4 * j));
+            u[j][h] = v & 0x0f0f0f0fu;
+            u[j + 2][h] = v >> 4 & 0x0f0f0f0fu;
+        }
+        K_CUDA_UNROLL for (int j = 0; j < 4; j++)
+            if (bits & 2) u[j][h] |= (k__cuda_ld32(p + k__plane2(bits, 4 * j)) >> 2 * t & 0x03030303u) << (bits & 4);
+        K_CUDA_UNROLL for (int j = 0; j < 4; j++)
+            if (bits & 1) u[j][h] |= (k__cuda_ld32(p + k__plane1(4 * j)) >> (t + j % 2 * 4) & 0x01010101u) << (bits & 6);
+    }
+}
+
+/* Entry number (byte i of u) of a table of 16 bytes, for each i; codes of less than 4 bits use the first 8. */
+K_CUDA_FN uint32_t k__cuda_lookup(int bits, const uint32_t v[4], uint32_t u) {
+    uint32_t s = (u | u >> 4) & 0x00ff00ffu;          /* to nibbles */
+    s = (s | s >> 8) & 0xffffu;
+    const uint32_t low = k__cuda_perm(v[0], v[1], s & 0x7777u);
+    return bits < 4 ? low : k__cuda_perm(low, k__cuda_perm(v[2], v[3], s & 0x7777u), 0x3210u | (s & 0x8888u) >> 1);
+}
+
+/* The values of four unsigned codes. Bytes do not borrow from each other: u + 128 - off is not negative. */
+K_CUDA_FN uint32_t k__cuda_values(int bits, int head, bool table, const k_cuda_mul *m, uint32_t u) {
+    if (table) return k__cuda_lookup(bits, m->values, u);
+    if (bits == 8) return u ^ 0x80808080u;
+    if (k__cuda_has_min(head)) return u;
+    return ((u | 0x80808080u) - (uint32_t)m->off * 0x01010101u) ^ 0x80808080u;
+}
+
+/* --- scales --- */
+
+/* Columns of a scale. */
+K_CUDA_FN int k__cuda_group(int head) {
+    return head == K__HEAD_MIN4 || head == K__HEAD_S8 || head == K__HEAD_S6 || head == K__HEAD_E4 ? 16 : 32;
+}
+
+/* The head of one row of an INT block. */
+typedef struct {
+    uint32_t v[4];                                    /* lines of scales */
+    float    d, dm;
+} k__cuda_head;
+
+K_CUDA_FN k__cuda_head k__cuda_head_of(int head, const uint8_t *h, int row, const k_cuda_mul *m) {
+    const uint8_t *last = h + 64 * (k__head_lines(head) - 1);
+    k__cuda_head   s;
+    K_CUDA_UNROLL for (int i = 0; i < 4; i++) s.v[i] = i < k__head_lines(head) ? k__cuda_ld32(h + 64 * i + 4 * row) : 0;
+    s.dm = 0.0f;
+    if (k__cuda_has_min(head)) {
+        s.d = k__cuda_half(k__cuda_ld16(last + 2 * row));
+        s.dm = k__cuda_half(k__cuda_ld16(last + 32 + 2 * row));
+    } else if (head == K__HEAD_S6X2) {
+        s.d = k__cuda_half((uint16_t)(s.v[1] >> 16)) * m->factor;
+    } else {
+        s.d = k__f32_of(k__cuda_ld32(last + 4 * row));
+    }
+    return s;
+}
+
+/* Scale and minimum of group g of an INT block. */
+K_CUDA_FN int k__cuda_scale(int head, const uint32_t v[4], int g) {
+    switch (head) {
+    case K__HEAD_MIN6: return (int)(v[g / 4] >> g % 4 * 8 & 63);
+    case K__HEAD_MIN4: return (int)(v[g / 4] >> g % 4 * 8 & 15);
+    case K__HEAD_S8: return (int8_t)(v[g / 4] >> g % 4 * 8);
+    case K__HEAD_S6: return (int)((v[g / 8] >> g % 8 * 4 & 15) | (v[2] >> 2 * g & 3) << 4) - 32;
+    case K__HEAD_S6X2: return (int)((v[0] >> 4 * g & 15) | (v[1] >> 2 * g & 3) << 4) - 32;
+    default: return 1;
+    }
+}
+
+K_CUDA_FN int k__cuda_min(int head, const uint32_t v[4], int g) {
+    const int at = g % 4 * 8;
+    if (head == K__HEAD_MIN4) return (int)(v[g / 4] >> at >> 4 & 15);
+    if (g < 4) return (int)(v[2] >> at & 63);
+    return (int)((v[0] >> at >> 6 & 3) | (v[1] >> at >> 6 & 3) << 2 | (v[2] >> at >> 6 & 3) << 4);
+}
+
+/* Scale i of a SCALE unit with head h. */
+K_CUDA_FN float k__cuda_fscale(int head, int segs, const uint8_t *h, int row, int i) {
+    if (head == K__HEAD_E8) return k_e8m0_half(h[16 * i + row]);
+    if (head == K__HEAD_E4) return k__cuda_half((uint16_t)(h[16 * i + row] << 7)) * 128.0f;
+    return k__cuda_half(k__cuda_ld16(h + 32 * (i / segs) + 2 * row));
+}
+
+/* --- blocks of 256 --- */
+
+/* What a lane reads of its columns: the codes of column g from element 4t on, sums and scales of columns 2t and 2t + 1. */
+typedef struct {
+    const int8_t *q;
+    const k_sums *sum[2];
+    const float  *d[2];
+} k__cuda_cols;
+
+/* The sum of the codes of group g. */
+K_CUDA_FN int k__cuda_sum(int head, const k_sums *s, int g) {
+    const int i = (g & 4) | (g & 1) << 1 | (g >> 1 & 1);
+    return (int16_t)k__cuda_ld16(k__cuda_group(head) == 16 ? &s->of16[g] : &s->of32[i]);
+}
+
+/* Sums of products for 64 columns of codes at p, or the first 32 of them (halves 1): c[k] is the tile of the k-th group. */
+K_CUDA_FN void k__cuda_dots(int bits, int head, bool table, const k_cuda_mul *m, const uint8_t *p, const int8_t *x, int t, int halves,
+                            int c[4][4]) {
+    uint32_t u[4][2];
+    k__cuda_codes(bits, p, t, u);
+    K_CUDA_UNROLL for (int j = 0; j < 4; j++) {
+        K_CUDA_UNROLL for (int h = 0; h < 2; h++) u[j][h] = k__cuda_values(bits, head, table, m, u[j][h]);
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++) c[j][i] = 0;
+    }
+    K_CUDA_UNROLL for (int s = 0; s < 2; s++) {
+        if (s >= halves) continue;
+        const uint32_t b0 = k__cuda_ld32(x + 32 * s), b1 = k__cuda_ld32(x + 32 * s + 16);
+        if (k__cuda_group(head) == 32) {
+            k__cuda_mma32(c[s], u[2 * s][0], u[2 * s][1], u[2 * s + 1][0], u[2 * s + 1][1], b0, b1);
+        } else {
+            k__cuda_mma16(c[2 * s], u[2 * s][0], u[2 * s][1], b0);
+            k__cuda_mma16(c[2 * s + 1], u[2 * s + 1][0], u[2 * s + 1][1], b1);
+        }
+    }
+}
+
+/* One block of INT weights, a unit at w, times the columns at block b: v = d * (sum of sc * dot) - dm * (sum of mn * asum). */
+K_CUDA_FN void k__cuda_block_int(int bits, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_cols *x, int b,
+                                 int lane, float v[4]) {
+    const int    g = lane / 4, t = lane % 4, n_groups = 64 / k__cuda_group(head);
+    k__cuda_head s[2];
+    int          isum[4] = {0, 0, 0, 0}, imin[4] = {0, 0, 0, 0};
+    K_CUDA_UNROLL for (int h = 0; h < 2; h++) s[h] = k__cuda_head_of(head, w, g + 8 * h, m);
+    w += 64 * k__head_lines(head) + 4 * g;
+    K_CUDA_UNROLL for (int seg = 0; seg < 4; seg++) {
+        int c[4][4];
+        k__cuda_dots(bits, head, table, m, w + 128 * bits * seg, x->q + 256 * b + 64 * seg, t, 2, c);
+        K_CUDA_UNROLL for (int k = 0; k < n_groups; k++)
+            K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
+                const int group = seg * n_groups + k;
+                isum[i] += k__cuda_scale(head, s[i / 2].v, group) * c[k][i];
+                if (k__cuda_has_min(head))
+                    imin[i] += k__cuda_min(head, s[i / 2].v, group) * k__cuda_sum(head, x->sum[i % 2] + b, group);
+            }
+    }
+    K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
+        v[i] = s[i / 2].d * (float)isum[i];
+        if (k__cuda_has_min(head)) v[i] = v[i] - s[i / 2].dm * (float)imin[i];
+    }
+}
+
+/* One block of SCALE weights, units from w on, of which `len` columns exist: the sum of fs * dot + fm * asum, group after group. */
+K_CUDA_FN void k__cuda_block_scale(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_cols *x,
+                                   int b, int len, int lane, float v[4]) {
+    const int g = lane / 4, t = lane % 4, n_groups = 64 / k__cuda_group(head), codes = 128 * bits;
+    K_CUDA_UNROLL for (int i = 0; i < 4; i++) v[i] = 0.0f;
+    K_CUDA_UNROLL for (int seg = 0; seg < 4; seg++) {
+        const uint8_t *unit = w + (size_t)(seg / segs) * (size_t)(codes * segs + 64 * k__head_lines(head)), *h = unit + codes * segs;
+        const int      halves = (len - 64 * seg + 31) / 32;
+        int            c[4][4];
+        if (halves <= 0) continue;
+        k__cuda_dots(bits, head, table, m, unit + codes * (seg % segs) + 4 * g, x->q + 256 * b + 64 * seg, t, halves, c);
+        K_CUDA_UNROLL for (int k = 0; k < n_groups; k++) {
+            const int group = seg * n_groups + k, in_unit = seg % segs * n_groups + k;
+            if (k * k__cuda_group(head) >= 32 * halves) continue;
+            K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
+                const int row = g + i / 2 * 8;
+                v[i] = v[i] + k__cuda_fscale(head, segs, h, row, in_unit) * (float)c[k][i];
+                if (!k__cuda_has_min(head)) continue;
+                const float fm = k__cuda_half(k__cuda_ld16(h + 32 * (2 + in_unit) + 2 * row));
+                v[i] = v[i] + fm * (float)k__cuda_sum(head, x->sum[i % 2] + b, group);
+            }
+        }
+    }
+}
+
+/* --- few columns --- */
+
+K_CUDA_FN int  k__cuda_row(const k_acts *a, int t) { return a->idx ? a->idx[t] : t; }
+K_CUDA_FN bool k__cuda_split(const k_acts *a, int t) { return a->split && a->split[k__cuda_row(a, t)]; }
+
+/* Columns of a product with nt rows from `first` on: the rows, then the rounding errors of those with outliers. */
+K_CUDA_FN int k__cuda_columns(const k_acts *a, int first, int nt) {
+    int n = nt;
+    for (int i = 0; i < nt; i++) n += k__cuda_split(a, first + i);
+    return n;
+}
+
+/* The row of column c; behind the last column any row will do. */
+K_CUDA_FN size_t k__cuda_column(const k_acts *a, int first, int nt, int c) {
+    if (c < nt) return (size_t)k__cuda_row(a, first + c);
+    for (int i = 0, k = nt; a->split && i < nt; i++)
+        if (k__cuda_split(a, first + i) && k++ == c) return (size_t)(k__cuda_row(a, first + i) + a->rest);
+    return (size_t)k__cuda_row(a, first);
+}
+
+K_CUDA_FN k__cuda_cols k__cuda_cols_of(const k_acts *a, int first, int nt, int pass, int lane) {
+    const int    g = lane / 4, t = lane % 4;
+    k__cuda_cols x;
+    x.q = a->q + k__cuda_column(a, first, nt, pass + g) * a->ldq + 4 * t;
+    K_CUDA_UNROLL for (int i = 0; i < 2; i++) {
+        const size_t at = k__cuda_column(a, first, nt, pass + 2 * t + i) * a->ldd;
+        x.sum[i] = a->sum + at;
+        x.d[i] = a->d + at;
+    }
+    return x;
+}
+
+/* The term of block b for each of the 16 x 8 results, one behind the other. */
+K_CUDA_FN void k__cuda_park(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *strip, const k__cuda_cols *x, int b,
+                            int lane, float *term) {
+    const int      len = m->n - 256 * b < 256 ? m->n - 256 * b : 256;
+    const uint8_t *w = strip + (size_t)b * (size_t)(4 / segs * (128 * bits * segs + 64 * k__head_lines(head)));
+    float          v[4];
+    if (head <= K__HEAD_ONE) k__cuda_block_int(bits, head, table, m, w, x, b, lane, v);
+    else k__cuda_block_scale(bits, segs, head, table, m, w, x, b, len, lane, v);
+    K_CUDA_UNROLL for (int i = 0; i < 4; i++) term[8 * (lane / 4 + i / 2 * 8) + lane % 4 * 2 + i % 2] = v[i] * x->d[i % 2][b];
+}
+
+enum { K_CUDA_PARK = 64, K__CUDA_TILE = K_PACK_ROWS * K_CUDA_COLS };
+
+K_CUDA_FN void k__cuda_mul(int bits, int segs, int head, bool table, const k_cuda_mul *m) {
+    K_CUDA_SHARED(float, term, K_CUDA_PARK * K__CUDA_TILE);     /* [block][row][column] */
+    K_CUDA_SHARED(float, sum, 2 * K__CUDA_TILE);                /* [pass][row][column] */
+    const k_acts  *a = &m->a;
+    const int      me = K_CUDA_THREAD, lane = me % 32, first = K_CUDA_COLS * K_CUDA_BLOCK_Y, nb = (m->n + 255) / 256;
+    const int      nt = a->nt - first < K_CUDA_COLS ? a->nt - first : K_CUDA_COLS, n_cols = k__cuda_columns(a, first, nt);
+    const size_t   units = (size_t)((m->n + 64 * segs - 1) / (64 * segs));
+    const uint8_t *strip = m->w + (size_t)K_CUDA_BLOCK_X * units * (size_t)(128 * bits * segs + 64 * k__head_lines(head));
+    for (int pass = 0; pass < n_cols; pass += K_CUDA_COLS) {
+        const k__cuda_cols x = k__cuda_cols_of(a, first, nt, pass, lane);
+        float              s = 0.0f;
+        for (int b0 = 0; b0 < nb; b0 += K_CUDA_PARK) {
+            const int n = nb - b0 < K_CUDA_PARK ? nb - b0 : K_CUDA_PARK;
+            if (pass || b0) k__cuda_sync();           /* the terms before these are added */
+            for (int i = me / 32; i < n; i += K_CUDA_THREADS / 32)
+                k__cuda_park(bits, segs, head, table, m, strip, &x, b0 + i, lane, term + K__CUDA_TILE * i);
+            k__cuda_sync();
+            for (int i = 0; me < K__CUDA_TILE && i < n; i++) s = s + term[K__CUDA_TILE * i + me];
+        }
+        if (me < K__CUDA_TILE) sum[pass / K_CUDA_COLS * K__CUDA_TILE + me] = s;
+    }
+    k__cuda_sync();
+    const int r = me % K_PACK_ROWS, c = me / K_PACK_ROWS, row = K_PACK_ROWS * K_CUDA_BLOCK_X + r;
+    if (c >= nt || row >= m->nr) return;
+    float y = sum[8 * r + c];
+    if (k__cuda_split(a, first + c)) {                /* and the column of its rounding errors */
+        const int rest = k__cuda_columns(a, first, c) - c + nt;
+        y = y + sum[rest / 8 * K__CUDA_TILE + 8 * r + rest % 8];
+    }
+    m->y[(size_t)(first + c) * m->ldy + (size_t)row] = y;
+}
+
+#define K__CUDA_MUL(name, bits, segs, head, table) \
+    K_CUDA_KERNEL(k_cuda_mul_##name)(const k_cuda_mul m) { k__cuda_mul(bits, segs, head, table, &m); }
+K_CUDA_MULS(K__CUDA_MUL)
+
+#endif /* __CUDACC__ or K_CUDA_EMU */
 
 #endif /* GGML_KERNELS_DECLARE */
 #endif /* GGML_KERNELS_H */

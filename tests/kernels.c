@@ -1,4 +1,5 @@
 /* Tests of the kernels. They look inside ggml_kernels.h, so this program holds all of it in one piece. Called like main.c's. */
+#include "emu_cuda.h"
 #include "program.h"
 #include "check.h"
 
@@ -7,7 +8,9 @@
 #include "t_fit.c"
 #include "t_quant.c"
 #include "t_pack.c"
+#include "t_cuda.c"
 
-static const t_suite suites[] = {SUITE(t_fmt_cases), SUITE(t_fit_cases), SUITE(t_float_cases), SUITE(t_quant_cases), SUITE(t_pack_cases)};
+static const t_suite suites[] = {SUITE(t_fmt_cases), SUITE(t_fit_cases), SUITE(t_float_cases), SUITE(t_quant_cases), SUITE(t_pack_cases),
+                                 SUITE(t_cuda_cases)};
 
 #include "runner.h"

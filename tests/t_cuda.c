@@ -1,0 +1,271 @@
+/* The kernels of [cuda], run by emu_cuda.h: products have the bits of the scalar level. What the emulator must notice is tested too:
+ * barriers left out, threads that go different ways, memory that nobody wrote. */
+
+#define TC_RUN(name, bits, segs, head, table) \
+    static void tc_run_##name(const void *m) { k_cuda_mul_##name(*(const k_cuda_mul *)m); }
+K_CUDA_MULS(TC_RUN)
+
+#define TC_ROW(name, bits, segs, head, table) {"k_cuda_mul_" #name, tc_run_##name},
+static const struct {
+    const char *name;
+    void      (*run)(const void *);
+} tc_kernels[] = {K_CUDA_MULS(TC_ROW)};
+enum { TC_KERNELS = sizeof tc_kernels / sizeof *tc_kernels };
+
+static uint64_t tc_seed;                              /* another order of the threads in each launch */
+
+/* The kernel of m for weights of a type, -1: none. */
+static int tc_find(uint32_t type, k_cuda_mul *m) {
+    const char *name = k_cuda_mul_of(type, m);
+    for (int i = 0; name && i < TC_KERNELS; i++)
+        if (!strcmp(name, tc_kernels[i].name)) return i;
+    return -1;
+}
+
+/* c's packed rows times its activations. False: the emulator found a fault. */
+static bool tc_mul(tp_case *c, uint32_t type, int n, int nr, int nt, float *y, int ldy) {
+    k_cuda_mul m = {.w = c->packed, .a = c->q.a, .y = y, .ldy = (size_t)ldy, .nr = nr, .n = n};
+    const int  i = tc_find(type, &m);
+    m.a.nt = nt;
+    memset(y, 0xa5, (size_t)nt * (size_t)ldy * 4);
+    if (!CHECKF(i >= 0, "%s: no kernel", k_types[type].name)) return false;
+    const char *fault = emu_launch(tc_kernels[i].run, &m, (nr + K_PACK_ROWS - 1) / K_PACK_ROWS, (nt + K_CUDA_COLS - 1) / K_CUDA_COLS,
+                                   K_CUDA_THREADS, tc_seed++);
+    return CHECKF(!fault, "%s, n %d, rows %d, columns %d: %s", tc_kernels[i].name, n, nr, nt, fault);
+}
+
+static void tc_against_scalar(tp_case *c, uint32_t type, int n, int nr, int nt) {
+    tq_mul(&c->q, &k_levels[0], type, n, nr, nt, c->q.want, nr);
+    if (tc_mul(c, type, n, nr, nt, c->q.got, nr))
+        CHECKF(tp_same(c->q.want, c->q.got, nr * nt), "%s: n %d, rows %d, columns %d differ from the scalar level", k_types[type].name, n, nr, nt);
+}
+
+static void tc_weights(tp_case *c, uint32_t type, int n, int nr, int fill) {
+    tq_weights(&c->q, type, n, nr, fill);
+    tp_pack(c, type, n, nr, nr);
+}
+
+static void t_cuda_kernels(void) {
+    k_cuda_mul m;
+    bool       used[TC_KERNELS] = {0};
+    for (uint32_t type = 0; type < K_TYPE_MAX + 2; type++) {
+        const int i = tc_find(type, &m);
+        CHECKF((i >= 0) == (type < K_TYPE_MAX && tp_is_packed(type)), "type %u: kernel %d", type, i);
+        if (i >= 0) used[i] = true;
+    }
+    for (int i = 0; i < TC_KERNELS; i++) CHECKF(used[i], "%s serves no type", tc_kernels[i].name);
+}
+
+/* Every type and number of columns; rows of one unit, of a part of a unit, of a part of a block, of more blocks than there are warps. */
+static void t_cuda_products(void) {
+    static const int ns[] = {32, 96, 128, 256, 352, 512, 2304}, nr[] = {16, 1, 17, 15, 33, 18, 16}, nts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64};
+    tp_case          c;
+    tp_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
+        for (int i = 0; tp_is_packed(type) && i < 7; i++) {
+            if (ns[i] % k_types[type].block) continue;
+            tc_weights(&c, type, ns[i], nr[i], -1);
+            tq_acts(&c.q, ns[i], false);
+            for (int t = 0; t < 12; t++)
+                if (ns[i] == 256 || (t + i) % 6 == 0) tc_against_scalar(&c, type, ns[i], nr[i], nts[t]);
+        }
+    tp_drop(&c);
+}
+
+/* The largest codes and scales; scales that are infinite, NaN, subnormal. */
+static void t_cuda_extremes(void) {
+    static const int fill[] = {0xff, 0x00, 0x80, 0x7f, 0x88, 0x77, 0xf0, 0x0f};
+    tp_case          c;
+    tp_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
+        for (int f = 0; tp_is_packed(type) && f < 12; f++) {
+            tq_weights(&c.q, type, 512, 16, f < 8 ? fill[f] : -1);
+            for (size_t at = 0; f >= 8 && at < 16 * c.q.row_bytes; at++) c.q.w[at] = (uint8_t)(f % 2 ? tq_rand() : tq_rand() % 4 * 85 & 0xfe);
+            tq_acts(&c.q, 512, f < 8);
+            tp_pack(&c, type, 512, 16, 16);
+            tc_against_scalar(&c, type, 512, 16, 3);
+        }
+    tp_drop(&c);
+}
+
+static void t_cuda_gather(void) {
+    static const int32_t idx[] = {5, 0, 5, 31, 2, 2, 7, 19, 1, 30, 11};
+    enum { N = 512, NR = 20, LDY = 27, NT = 11 };
+    tp_case c;
+    tp_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++) {
+        if (!tp_is_packed(type)) continue;
+        tc_weights(&c, type, N, NR, -1);
+        tq_acts(&c.q, N, false);
+        tq_mul(&c.q, &k_levels[0], type, N, NR, 33, c.q.want, NR);
+        c.q.a.idx = idx;
+        tc_mul(&c, type, N, NR, NT, c.q.got, LDY);
+        for (int t = 0; t < NT; t++) {
+            CHECKF(!memcmp(c.q.got + t * LDY, c.q.want + idx[t] * NR, NR * 4), "%s: gathered column %d", k_types[type].name, t);
+            for (int r = NR; r < LDY; r++) CHECKF(k__bits_of(c.q.got[t * LDY + r]) == 0xa5a5a5a5, "written past the rows");
+        }
+        CHECK(tp_guarded(&c));
+    }
+    tp_drop(&c);
+}
+
+/* Rows with outliers: one pass for up to 8 columns with their rounding errors, two for more. */
+static void t_cuda_split(void) {
+    static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q5_1, K_IQ3_S, K_MXFP4, K_NVFP4};
+    static const int      ns[] = {256, 320, 1024}, nts[] = {1, 3, 5, 8, 9, 17};
+    uint8_t               split[TQ_COLS];
+    int                   passes[3] = {0};
+    tp_case               c;
+    tp_new(&c);
+    c.q.q = mem_grow(c.q.q, 2 * TQ_COLS * TQ_N, 1);
+    c.q.sum = mem_grow(c.q.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
+    c.q.d = mem_grow(c.q.d, 2 * TQ_COLS * TQ_N / 256, 4);
+    k_init("scalar");
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        for (int k = 0; k < 3; k++) {
+            const uint32_t type = types[i];
+            const int      n = ns[k], nr = 19;
+            if (n % k_types[type].block) continue;
+            tc_weights(&c, type, n, nr, -1);
+            tq_peaked_acts(&c.q, n, split);
+            for (int j = 0; j < 6; j++) {
+                int n_rest = 0;
+                c.q.a.nt = nts[j];
+                k_mul_rows(type, c.q.w, c.q.row_bytes, nr, n, &c.q.a, c.q.want, (size_t)nr, c.q.scratch);
+                if (!tc_mul(&c, type, n, nr, nts[j], c.q.got, nr)) continue;
+                CHECKF(!memcmp(c.q.want, c.q.got, (size_t)nts[j] * (size_t)nr * 4), "%s: n %d, columns %d differ", k_types[type].name, n, nts[j]);
+                for (int t = 0; t < nts[j] && t < 8; t++) n_rest += split[t];
+                passes[n_rest == 0 ? 0 : n_rest + (nts[j] < 8 ? nts[j] : 8) <= 8 ? 1 : 2]++;
+            }
+        }
+    CHECK(passes[1] && passes[2]);
+    tp_drop(&c);
+}
+
+/* Q4_K with `nb` blocks to a row, 16 rows and one column, in arrays of their own. */
+static void tc_long(tp_case *c, int nb) {
+    const int n = 256 * nb;
+    tc_weights(c, K_Q4_K, n, K_PACK_ROWS, -1);
+    c->q.a = (k_acts){.q = c->q.q, .ldq = (size_t)n, .sum = c->q.sum, .d = c->q.d, .ldd = (size_t)nb, .nt = 1};
+    for (int i = 0; i < n; i++) c->q.x[i] = tq_unit() * tq_unit();
+    tq_quant(&k_levels[0], c->q.x, n, c->q.q, c->q.sum, c->q.d, NULL);
+    k_mul_quant_ref(K_Q4_K, c->q.w, c->q.row_bytes, K_PACK_ROWS, n, &c->q.a, c->q.want, K_PACK_ROWS, NULL);
+}
+
+/* More blocks than are parked at a time. Their terms added in rising order are the result, and these data show another order. */
+static void t_cuda_order(void) {
+    enum { NB = 2 * K_CUDA_PARK + 9 };
+    float   up[K_PACK_ROWS] = {0}, down[K_PACK_ROWS] = {0}, term[NB][K_PACK_ROWS];
+    int     differ = 0;
+    tp_case c;
+    tp_new(&c);
+    tc_long(&c, NB);
+    for (int b = 0; b < NB; b++) {
+        const k_acts a = {.q = c.q.q + 256 * b, .sum = c.q.sum + b, .d = c.q.d + b, .nt = 1};
+        k_mul_quant_ref(K_Q4_K, c.q.w + b * (int)sizeof(block_q4_K), c.q.row_bytes, K_PACK_ROWS, 256, &a, term[b], K_PACK_ROWS, NULL);
+    }
+    for (int b = 0; b < NB; b++)
+        for (int r = 0; r < K_PACK_ROWS; r++) up[r] += term[b][r], down[r] += term[NB - 1 - b][r];
+    tc_mul(&c, K_Q4_K, 256 * NB, K_PACK_ROWS, 1, c.q.got, K_PACK_ROWS);
+    EQ_MEM(c.q.got, c.q.want, sizeof up);
+    EQ_MEM(c.q.got, up, sizeof up);
+    for (int r = 0; r < K_PACK_ROWS; r++) differ += k__bits_of(up[r]) != k__bits_of(down[r]);
+    CHECKF(differ > K_PACK_ROWS / 2, "the order shows in %d rows of %d", differ, K_PACK_ROWS);
+    tp_drop(&c);
+}
+
+/* A kernel without any one of its barriers gives something else in at least one of some orders of the threads. */
+static void t_cuda_barriers(void) {
+    tp_case c;
+    tp_new(&c);
+    tc_long(&c, 2 * K_CUDA_PARK + 9);
+    tc_seed = 1;
+    tc_mul(&c, K_Q4_K, 256 * (2 * K_CUDA_PARK + 9), K_PACK_ROWS, 1, c.q.got, K_PACK_ROWS);
+    const int n = emu.fiber[0].n_sync;
+    EQ_INT(n, 6);                                     /* two for each K_CUDA_PARK blocks but the first, one in front of the results */
+    for (int skip = 1; skip <= n; skip++) {
+        bool seen = false;
+        emu.skip_sync = skip;
+        for (int i = 0; i < 20 && !seen; i++) {
+            tc_mul(&c, K_Q4_K, 256 * (2 * K_CUDA_PARK + 9), K_PACK_ROWS, 1, c.q.got, K_PACK_ROWS);
+            seen = memcmp(c.q.got, c.q.want, K_PACK_ROWS * 4) != 0;
+        }
+        emu.skip_sync = 0;
+        CHECKF(seen, "barrier %d of %d could go", skip, n);
+    }
+    tp_drop(&c);
+}
+
+/* --- the emulator itself --- */
+
+static float tc_out[EMU_THREADS];
+
+/* Thread i reads what thread i + 1 wrote. */
+static void tc_neighbours(const void *arg) {
+    K_CUDA_SHARED(float, x, EMU_THREADS);
+    x[K_CUDA_THREAD] = (float)K_CUDA_THREAD;
+    if (*(const bool *)arg) k__cuda_sync();
+    tc_out[K_CUDA_THREAD] = x[(K_CUDA_THREAD + 1) % EMU_THREADS];
+}
+
+/* A[r][k] = r + 3k, B[k][c] = k - 5c, C = 7 at first: two steps of 16 are one of 32. */
+static void tc_multiply(const void *arg) {
+    const int g = K_CUDA_THREAD % 32 / 4, t = K_CUDA_THREAD % 4;
+    uint32_t  a[4] = {0}, b[2] = {0};
+    int       c[4] = {7, 7, 7, 7}, d[4] = {7, 7, 7, 7};
+    for (int j = 0; j < 4; j++) {
+        for (int i = 0; i < 4; i++) a[i] |= (uint32_t)(uint8_t)(g + i % 2 * 8 + 3 * (4 * t + i / 2 * 16 + j)) << 8 * j;
+        for (int i = 0; i < 2; i++) b[i] |= (uint32_t)(uint8_t)(4 * t + i * 16 + j - 5 * g) << 8 * j;
+    }
+    k__cuda_mma32(c, a[0], a[1], a[2], a[3], b[0], b[1]);
+    k__cuda_mma16(d, a[0], a[1], b[0]);
+    k__cuda_mma16(d, a[2], a[3], b[1]);
+    for (int i = 0; i < 4; i++) {
+        int want = 7;
+        for (int k = 0; k < 32; k++) want += (g + i / 2 * 8 + 3 * k) * (k - 5 * (2 * t + i % 2));
+        *(int *)(uintptr_t)arg += c[i] != want || d[i] != want;
+    }
+}
+
+/* What a GPU does not define, by number. */
+static void tc_wrong(const void *arg) {
+    int c[4] = {0};
+    switch (*(const int *)arg) {
+    case 0: if (K_CUDA_THREAD != 5) k__cuda_sync(); break;
+    case 1: if (K_CUDA_THREAD % 32 != 5) k__cuda_mma16(c, 0, 0, 0); break;
+    case 2: if (K_CUDA_THREAD % 2) k__cuda_mma16(c, 0, 0, 0); else k__cuda_mma32(c, 0, 0, 0, 0, 0, 0); break;
+    case 3: if (K_CUDA_THREAD % 32 == 5) k__cuda_sync(); else k__cuda_mma16(c, 0, 0, 0); break;
+    case 4: k__cuda_ld32((const uint8_t *)tc_out + 2); break;
+    case 5: k__cuda_ld16((const uint8_t *)tc_out + 1); break;
+    case 6: { K_CUDA_SHARED(float, x, EMU_SHARED / 4); K_CUDA_SHARED(float, y, 1); x[0] = y[0] = 0; break; }
+    case 7: k__cuda_perm(1, 2, 8); break;
+    }
+}
+
+static void t_cuda_emulator(void) {
+    int  bad = 0, unwritten = 0;
+    bool sync = true;
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        CHECK(!emu_launch(tc_neighbours, &sync, 1, 1, EMU_THREADS, seed));
+        for (int i = 0; i < EMU_THREADS; i++) CHECK(tc_out[i] == (float)((i + 1) % EMU_THREADS));
+    }
+    sync = false;
+    CHECK(!emu_launch(tc_neighbours, &sync, 1, 1, EMU_THREADS, 1));
+    for (int i = 0; i < EMU_THREADS; i++) unwritten += tc_out[i] != tc_out[i];
+    CHECKF(unwritten > 50, "%d threads read what nobody wrote", unwritten);
+    CHECK(!emu_launch(tc_multiply, &bad, 1, 1, 64, 1));
+    EQ_INT(bad, 0);
+    for (int i = 0; i < 8; i++) CHECKF(emu_launch(tc_wrong, &i, 2, 1, 64, 1), "wrong %d goes unnoticed", i);
+    emu_free();
+}
+
+static const t_case t_cuda_cases[] = {
+    {"cuda_emulator", "the emulated GPU multiplies as the PTX ISA says, and notices what a GPU leaves undefined", t_cuda_emulator},
+    {"cuda_kernels", "every quantised type has a kernel, every kernel a type", t_cuda_kernels},
+    {"cuda_products", "products on a GPU have the bits of the scalar level: every type, 1 to 64 columns", t_cuda_products},
+    {"cuda_extremes", "the same for the largest codes, and for scales that are infinite, NaN and subnormal", t_cuda_extremes},
+    {"cuda_gather", "idx and ldy are respected, nothing is written outside", t_cuda_gather},
+    {"cuda_split", "rows with outliers give the bits that the CPU gives", t_cuda_split},
+    {"cuda_order", "the terms of blocks are added in rising order", t_cuda_order},
+    {"cuda_barriers", "none of a kernel's barriers can be left out", t_cuda_barriers},
+};
