@@ -298,12 +298,13 @@ K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, con
 
 /* --- products on a GPU --- */
 
-/* k_mul_packed on a GPU: y[t*ldy + r] = row r of the packed weights times activation row t. The kernel is launched with a grid of
- * (nr + 15) / 16 times (nt + K_CUDA_COLS - 1) / K_CUDA_COLS blocks of K_CUDA_THREADS threads; all pointers are the device's. w and
- * a.q are aligned to 4, a.ldq is a multiple of 4. a.gaps is not used. */
+/* k_mul_packed on a GPU, and k_mul_rows for floats: y[t*ldy + r] = row r of the weights times activation row t. The kernel is launched
+ * with a grid of (nr + 15) / 16 times (nt + K_CUDA_COLS - 1) / K_CUDA_COLS blocks of K_CUDA_THREADS threads; all pointers are the
+ * device's. w and a.q are aligned to 4, a.ldq is a multiple of 4; rows of floats to the size of a float. a.gaps is not used. */
 enum { K_CUDA_THREADS = 256, K_CUDA_COLS = 8 };
 typedef struct {
     const uint8_t *w;
+    size_t         row_bytes;                            /* of rows of floats */
     k_acts         a;
     float         *y;  size_t ldy;
     int            nr, n;
@@ -9612,6 +9613,8 @@ K_PUBLIC float k_most(uint32_t id) {
  * the group multiply. What a block gives is parked in shared memory; when K_CUDA_PARK blocks are there, one thread for each of the 128
  * results adds them in order. Rows with outliers are two columns each, which may need a second pass.
  *
+ * FLOATS  Sixteen threads are the sixteen lanes of [vec]'s sums of one row, for up to 8 columns; a thread block has 16 rows.
+ *
  * FRAGMENTS (PTX ISA, "Matrix Fragments for mma.m16n8k16 / m16n8k32 with .s8") Lane l of a warp has g = l/4 and t = l%4.
  *     A, 16 x 32: register i holds row g + i%2*8, elements 4t + i/2*16 and the three behind; 16 x 16: registers 0 and 1 of it
  *     B, 32 x 8: register i holds column g, elements 4t + i*16 and the three behind; 16 x 8: register 0 of it
@@ -9641,11 +9644,16 @@ K_PUBLIC float k_most(uint32_t id) {
     X(mxfp4,   4, 2, K__HEAD_E8,   true)                                      \
     X(nvfp4,   4, 1, K__HEAD_E4,   true)
 
+/* name, type: the kernel is k_cuda_mul_NAME */
+#define K_CUDA_FLOATS(X) X(f32, K_F32) X(f16, K_F16) X(bf16, K_BF16) X(f16_round, K_F16_ROUND)
+
 #ifndef __CUDACC__
 K_PUBLIC const char *k_cuda_mul_of(uint32_t type, k_cuda_mul *m) {
 #define K__CUDA_ROW(name, bits, segs, head, table) {"k_cuda_mul_" #name, bits, segs, head, table},
     static const struct { const char *name; uint8_t bits, segs, head; bool table; } rows[] = {K_CUDA_MULS(K__CUDA_ROW)};
+#define K__CUDA_FLOAT_ROW(name, id) if (type == id) return "k_cuda_mul_" #name;
     const k__form *f = type < K_TYPE_MAX ? &k__forms[type] : NULL;
+    K_CUDA_FLOATS(K__CUDA_FLOAT_ROW)
     for (size_t i = 0; f && i < sizeof rows / sizeof *rows; i++) {
         if (f->bits != rows[i].bits || f->segs != rows[i].segs || f->head != rows[i].head || !f->values == rows[i].table) continue;
         memset(m->values, 0, sizeof m->values);
@@ -9681,13 +9689,16 @@ K_CUDA_FN float    k__cuda_half(uint16_t h) {
     return f;
 }
 
+/* The value of the lane whose number differs in the bits of `far`. */
+K_CUDA_FN float k__cuda_other(float v, int far) { return __shfl_xor_sync(0xffffffffu, v, far); }
+
 /* c += a b. */
 K_CUDA_FN void k__cuda_mma32(int c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 K_CUDA_FN void k__cuda_mma16(int c[4], uint32_t a0, uint32_t a1, uint32_t b0) {
-    asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
         : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]) : "r"(a0), "r"(a1), "r"(b0));
 }
 #endif
@@ -9845,7 +9856,8 @@ K_CUDA_FN void k__cuda_block_int(int bits, int head, bool table, const k_cuda_mu
     }
 }
 
-/* One block of SCALE weights, units from w on, of which `len` columns exist: the sum of fs * dot + fm * asum, group after group. */
+/* One block of SCALE weights, units from w on, of which `len` columns exist: the sum of fs * dot + fm * asum, group after group. Scales
+ * behind the last column are 0. */
 K_CUDA_FN void k__cuda_block_scale(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_cols *x,
                                    int b, int len, int lane, float v[4]) {
     const int g = lane / 4, t = lane % 4, n_groups = 64 / k__cuda_group(head), codes = 128 * bits;
@@ -9858,7 +9870,6 @@ K_CUDA_FN void k__cuda_block_scale(int bits, int segs, int head, bool table, con
         k__cuda_dots(bits, head, table, m, unit + codes * (seg % segs) + 4 * g, x->q + 256 * b + 64 * seg, t, halves, c);
         K_CUDA_UNROLL for (int k = 0; k < n_groups; k++) {
             const int group = seg * n_groups + k, in_unit = seg % segs * n_groups + k;
-            if (k * k__cuda_group(head) >= 32 * halves) continue;
             K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
                 const int row = g + i / 2 * 8;
                 v[i] = v[i] + k__cuda_fscale(head, segs, h, row, in_unit) * (float)c[k][i];
@@ -9947,9 +9958,52 @@ K_CUDA_FN void k__cuda_mul(int bits, int segs, int head, bool table, const k_cud
     m->y[(size_t)(first + c) * m->ldy + (size_t)row] = y;
 }
 
+/* --- floats --- */
+
+/* Value i of a row of floats of a type, 0 behind its n values. */
+K_CUDA_FN float k__cuda_float_at(uint32_t type, const uint8_t *row, int i, int n) {
+    if (i >= n) return 0.0f;
+    if (type == K_F32) return k__f32_of(k__cuda_ld32(row + 4 * (size_t)i));
+    const uint16_t h = k__cuda_ld16(row + 2 * (size_t)i);
+    if (type == K_BF16) return k_bf16_to_f32(h);
+    return type == K_F16 ? k__cuda_half(h) : k_bf16_to_f32(k_f32_to_bf16(k__cuda_half(h)));
+}
+
+/* Row of weights and lane of the sum by the thread. Of 32 values of bf16 lane l takes 2l + 1, then 2l; of 16 others value l. */
+K_CUDA_FN void k__cuda_mul_floats(uint32_t type, const k_cuda_mul *m) {
+    const k_acts  *a = &m->a;
+    const bool     pairs = type == K_BF16 || type == K_F16_ROUND;
+    const int      l = K_CUDA_THREAD % 16, row = 16 * K_CUDA_BLOCK_X + K_CUDA_THREAD / 16, first = K_CUDA_COLS * K_CUDA_BLOCK_Y;
+    const int      nt = a->nt - first < K_CUDA_COLS ? a->nt - first : K_CUDA_COLS;
+    const uint8_t *w = m->w + (size_t)(row < m->nr ? row : m->nr - 1) * m->row_bytes, *x[K_CUDA_COLS];
+    float          s[K_CUDA_COLS];
+    K_CUDA_UNROLL for (int c = 0; c < K_CUDA_COLS; c++) {
+        const size_t at = (size_t)k__cuda_row(a, first + (c < nt ? c : 0)) * a->ldx;
+        x[c] = pairs ? (const uint8_t *)(a->h + at) : (const uint8_t *)(a->x + at);
+        s[c] = 0.0f;
+    }
+    for (int i = 0; i < m->n; i += pairs ? 32 : 16)
+        K_CUDA_UNROLL for (int k = pairs ? 1 : 0; k >= 0; k--) {
+            const int   at = pairs ? i + 2 * l + k : i + l;
+            const float v = k__cuda_float_at(type, w, at, m->n);
+            K_CUDA_UNROLL for (int c = 0; c < K_CUDA_COLS; c++)
+                if (c < nt) s[c] = fmaf(v, k__cuda_float_at(pairs ? K_BF16 : K_F32, x[c], at, m->n), s[c]);
+        }
+    K_CUDA_UNROLL for (int c = 0; c < K_CUDA_COLS; c++) {
+        K_CUDA_UNROLL for (int far = 8; far; far /= 2) s[c] = s[c] + k__cuda_other(s[c], far);
+        if (c < nt && l == 0 && row < m->nr) m->y[(size_t)(first + c) * m->ldy + (size_t)row] = s[c];
+    }
+}
+
+/* --- kernels --- */
+
 #define K__CUDA_MUL(name, bits, segs, head, table) \
     K_CUDA_KERNEL(k_cuda_mul_##name)(const k_cuda_mul m) { k__cuda_mul(bits, segs, head, table, &m); }
 K_CUDA_MULS(K__CUDA_MUL)
+
+#define K__CUDA_FLOAT(name, type) \
+    K_CUDA_KERNEL(k_cuda_mul_##name)(const k_cuda_mul m) { k__cuda_mul_floats(type, &m); }
+K_CUDA_FLOATS(K__CUDA_FLOAT)
 
 #endif /* __CUDACC__ or K_CUDA_EMU */
 

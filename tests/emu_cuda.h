@@ -31,7 +31,7 @@
 #define k__cuda_half                 k_f16_to_f32
 
 enum { EMU_THREADS = 256, EMU_STACK = 64 << 10, EMU_SHARED = 48 << 10 };
-enum { EMU_MMA16 = 1, EMU_MMA32 };                    /* instructions of a whole warp */
+enum { EMU_MMA16 = 1, EMU_MMA32, EMU_OTHER };         /* instructions of a whole warp */
 
 typedef struct {
 #if defined(__x86_64__)
@@ -225,21 +225,26 @@ static void emu__multiply(emu_warp *w, int k) {
         }
 }
 
-/* All lanes of the warp bring theirs; the last one multiplies. */
-static void emu__mma(int op, int c[4], const uint32_t *a, const uint32_t *b) {
-    const int l = emu.me % 32, k = op == EMU_MMA32 ? 32 : 16;
+/* A lane brings its part to an instruction of its warp, and goes on when all have; the last one calls `compute`. */
+static void emu__meet(int op, void (*compute)(emu_warp *, int), int k) {
     emu_warp *w = &emu.warp[emu.me / 32];
     if (w->n_in && w->op != op) emu__fault("lanes of a warp are at different instructions");
     w->op = op;
-    memcpy(w->a[l], a, (size_t)k / 2);
-    memcpy(w->b[l], b, (size_t)k / 4);
-    memcpy(w->c[l], c, sizeof w->c[l]);
     if (++w->n_in == 32) {
-        emu__multiply(w, k);
+        compute(w, k);
         w->n_in = 0;
         for (int i = 0; i < 32; i++) emu.ready[emu.n_ready++] = emu.me / 32 * 32 + i;
     }
     emu__next();
+}
+
+static void emu__mma(int op, int c[4], const uint32_t *a, const uint32_t *b) {
+    const int l = emu.me % 32, k = op == EMU_MMA32 ? 32 : 16;
+    emu_warp *w = &emu.warp[emu.me / 32];
+    memcpy(w->a[l], a, (size_t)k / 2);
+    memcpy(w->b[l], b, (size_t)k / 4);
+    memcpy(w->c[l], c, sizeof w->c[l]);
+    emu__meet(op, emu__multiply, k);
     memcpy(c, w->c[l], sizeof w->c[l]);
 }
 
@@ -248,5 +253,17 @@ static void k__cuda_mma32(int c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint3
 }
 static void k__cuda_mma16(int c[4], uint32_t a0, uint32_t a1, uint32_t b0) {
     emu__mma(EMU_MMA16, c, (const uint32_t[2]){a0, a1}, &b0);
+}
+
+static void emu__exchange(emu_warp *w, int far) {
+    for (int l = 0; l < 32; l++) w->c[l][0] = (int)w->a[l ^ far][0];
+}
+
+static float k__cuda_other(float v, int far) {
+    emu_warp *w = &emu.warp[emu.me / 32];
+    memcpy(&w->a[emu.me % 32][0], &v, 4);
+    emu__meet(EMU_OTHER, emu__exchange, far);
+    memcpy(&v, &w->c[emu.me % 32][0], 4);
+    return v;
 }
 #endif

@@ -3,13 +3,16 @@
 
 #define TC_RUN(name, bits, segs, head, table) \
     static void tc_run_##name(const void *m) { k_cuda_mul_##name(*(const k_cuda_mul *)m); }
+#define TC_RUN_FLOAT(name, type) TC_RUN(name, , , , )
 K_CUDA_MULS(TC_RUN)
+K_CUDA_FLOATS(TC_RUN_FLOAT)
 
+#define TC_ROW_FLOAT(name, type) TC_ROW(name, , , , )
 #define TC_ROW(name, bits, segs, head, table) {"k_cuda_mul_" #name, tc_run_##name},
 static const struct {
     const char *name;
     void      (*run)(const void *);
-} tc_kernels[] = {K_CUDA_MULS(TC_ROW)};
+} tc_kernels[] = {K_CUDA_MULS(TC_ROW) K_CUDA_FLOATS(TC_ROW_FLOAT)};
 enum { TC_KERNELS = sizeof tc_kernels / sizeof *tc_kernels };
 
 static uint64_t tc_seed;                              /* another order of the threads in each launch */
@@ -22,16 +25,20 @@ static int tc_find(uint32_t type, k_cuda_mul *m) {
     return -1;
 }
 
-/* c's packed rows times its activations. False: the emulator found a fault. */
-static bool tc_mul(tp_case *c, uint32_t type, int n, int nr, int nt, float *y, int ldy) {
-    k_cuda_mul m = {.w = c->packed, .a = c->q.a, .y = y, .ldy = (size_t)ldy, .nr = nr, .n = n};
-    const int  i = tc_find(type, &m);
-    m.a.nt = nt;
-    memset(y, 0xa5, (size_t)nt * (size_t)ldy * 4);
+/* Runs the kernel of a product. False: the emulator found a fault. */
+static bool tc_launch(uint32_t type, k_cuda_mul m) {
+    const int i = tc_find(type, &m);
+    memset(m.y, 0xa5, (size_t)m.a.nt * m.ldy * 4);
     if (!CHECKF(i >= 0, "%s: no kernel", k_types[type].name)) return false;
-    const char *fault = emu_launch(tc_kernels[i].run, &m, (nr + K_PACK_ROWS - 1) / K_PACK_ROWS, (nt + K_CUDA_COLS - 1) / K_CUDA_COLS,
+    const char *fault = emu_launch(tc_kernels[i].run, &m, (m.nr + K_PACK_ROWS - 1) / K_PACK_ROWS, (m.a.nt + K_CUDA_COLS - 1) / K_CUDA_COLS,
                                    K_CUDA_THREADS, tc_seed++);
-    return CHECKF(!fault, "%s, n %d, rows %d, columns %d: %s", tc_kernels[i].name, n, nr, nt, fault);
+    return CHECKF(!fault, "%s, n %d, rows %d, columns %d: %s", tc_kernels[i].name, m.n, m.nr, m.a.nt, fault);
+}
+
+/* c's packed rows times its activations. */
+static bool tc_mul(tp_case *c, uint32_t type, int n, int nr, int nt, float *y, int ldy) {
+    c->q.a.nt = nt;
+    return tc_launch(type, (k_cuda_mul){.w = c->packed, .a = c->q.a, .y = y, .ldy = (size_t)ldy, .nr = nr, .n = n});
 }
 
 static void tc_against_scalar(tp_case *c, uint32_t type, int n, int nr, int nt) {
@@ -50,7 +57,7 @@ static void t_cuda_kernels(void) {
     bool       used[TC_KERNELS] = {0};
     for (uint32_t type = 0; type < K_TYPE_MAX + 2; type++) {
         const int i = tc_find(type, &m);
-        CHECKF((i >= 0) == (type < K_TYPE_MAX && tp_is_packed(type)), "type %u: kernel %d", type, i);
+        CHECKF((i >= 0) == (type == K_F16_ROUND || k_type_weight(type)), "type %u: kernel %d", type, i);
         if (i >= 0) used[i] = true;
     }
     for (int i = 0; i < TC_KERNELS; i++) CHECKF(used[i], "%s serves no type", tc_kernels[i].name);
@@ -140,6 +147,34 @@ static void t_cuda_split(void) {
         }
     CHECK(passes[1] && passes[2]);
     tp_drop(&c);
+}
+
+/* Rows of floats, some with values that are infinite, NaN or denormal: any length, gathered columns. */
+static void t_cuda_floats(void) {
+    static const uint32_t types[] = {K_F32, K_F16, K_BF16, K_F16_ROUND};
+    static const int      ns[] = {1, 15, 16, 17, 31, 33, 64, 95, 320}, nts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64};
+    static const int32_t  idx[64] = {3, 3, 0, 17, 5, 31, 2, 9, 9, 1, 30, 12, 4, 4, 28, 6, 7, 8};
+    enum { MOST = 320, LDX = MOST + 2, ROWS = 18, LDY = 20 };
+    uint8_t  *w = mem_new(ROWS * MOST, 4);
+    uint16_t *h = mem_new(64 * LDX, 2);
+    float    *x = mem_new(64 * LDX, 4), *want = mem_new(64 * LDY, 4), *got = mem_new(64 * LDY, 4);
+    for (int i = 0; i < 64 * LDX; i++) x[i] = tq_unit() * tq_unit(), h[i] = k_f32_to_bf16(x[i]);
+    for (int i = 0; i < 4 * 9 * 12; i++) {
+        const uint32_t type = types[i % 4];
+        const int      n = ns[i / 4 % 9], nt = nts[i / 36], nr = 1 + i % ROWS, size = type == K_F32 ? 4 : 2;
+        k_cuda_mul     m = {.w = w, .row_bytes = (size_t)(n * size), .y = got, .ldy = LDY, .nr = nr, .n = n,
+                            .a = {.x = x, .ldx = LDX, .h = h, .idx = i % 5 ? NULL : idx, .nt = nt}};
+        for (int k = 0; k < nr * n; k++) {
+            const float    f = i % 7 ? tq_unit() : k__f32_of((uint32_t)tq_rand());
+            const uint16_t half = type == K_BF16 ? k_f32_to_bf16(f) : k_f32_to_f16(f);
+            memcpy(w + size * k, size == 4 ? (const void *)&f : &half, (size_t)size);
+        }
+        memset(want, 0xa5, (size_t)nt * LDY * 4);
+        k_mul_float_ref(type, w, m.row_bytes, nr, n, &m.a, want, LDY);
+        if (tc_launch(type, m)) CHECKF(tp_same(got, want, nt * LDY), "%s: n %d, rows %d, columns %d differ", k_types[type].name, n, nr, nt);
+    }
+    void *all[] = {w, h, x, want, got};
+    for (int i = 0; i < 5; i++) mem_free(all[i]);
 }
 
 /* Q4_K with `nb` blocks to a row, 16 rows and one column, in arrays of their own. */
@@ -266,6 +301,7 @@ static const t_case t_cuda_cases[] = {
     {"cuda_extremes", "the same for the largest codes, and for scales that are infinite, NaN and subnormal", t_cuda_extremes},
     {"cuda_gather", "idx and ldy are respected, nothing is written outside", t_cuda_gather},
     {"cuda_split", "rows with outliers give the bits that the CPU gives", t_cuda_split},
+    {"cuda_floats", "products of float matrices have the bits of the scalar level", t_cuda_floats},
     {"cuda_order", "the terms of blocks are added in rising order", t_cuda_order},
     {"cuda_barriers", "none of a kernel's barriers can be left out", t_cuda_barriers},
 };
