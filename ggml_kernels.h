@@ -2063,56 +2063,33 @@ K__V256 void k__cols_avx2(const uint32_t type, int n_cols, const uint8_t *w, con
 }
 
 /* Many columns. Up to K__WIDE_GROUPS times four rows are widened once for up to K__WIDE_COLS columns, a span of k at a time. The
- * widened rows stay in the L2 cache, the columns of a tile in L1. A tile of 4 x 3 holds half of the lanes in registers, so each
- * span is done in two turns; between them `acc` holds the lanes. */
-enum { K__WIDE_ROWS = 4, K__WIDE_GROUPS = 4, K__WIDE_COLS = 96, K__WIDE_SPAN_AVX2 = 1024, K__WIDE_TILE_AVX2 = 3 };
+ * widened rows stay in the L2 cache. A tile of 4 x 3 holds half of the lanes in registers, so it is done in two turns, and in runs
+ * of k whose columns stay in L1. The second turn of the last run adds the halves. */
+enum { K__WIDE_ROWS = 4, K__WIDE_GROUPS = 4, K__WIDE_COLS = 96, K__WIDE_SPAN_AVX2 = 3072, K__WIDE_RUN_AVX2 = 1024, K__WIDE_TILE_AVX2 = 3 };
 
-typedef struct {                                                    /* of four rows */
-    float  w[2][K__WIDE_SPAN_AVX2 / 32][2][K__WIDE_ROWS][8];        /* [half of the lanes][step][its part] */
-    __m256 acc[2][K__WIDE_COLS][K__WIDE_ROWS];
+typedef struct {
+    float  w[K__WIDE_GROUPS][2][K__WIDE_SPAN_AVX2 / 32][2][K__WIDE_ROWS][8];        /* [group][half of the lanes][step][its part] */
+    __m256 tile[K__WIDE_GROUPS][2][K__WIDE_TILE_AVX2][K__WIDE_ROWS];                /* lanes between runs */
+    __m256 acc[K__WIDE_GROUPS][2][K__WIDE_COLS][K__WIDE_ROWS];                      /* the same where a row has several spans */
 } k__wide256;
 
-/* Steps of 32 in the next span: spans of a row have equal length as far as possible. */
-static int k__wide_steps(int k, int n) {
-    const int spans = (n + K__WIDE_SPAN_AVX2 - 1) / K__WIDE_SPAN_AVX2, steps = (n / 32 + spans - 1) / spans;
+/* Steps of 32 in the next piece of n from k on: pieces have equal length as far as possible, `most` at most. */
+static int k__wide_steps(int k, int n, int most) {
+    const int pieces = (n + most - 1) / most, steps = (n / 32 + pieces - 1) / pieces;
     return steps * 32 < n - k ? steps : (n - k) / 32;
 }
 
-/* C columns of a span: x[c] from byte `at`, to column c0 + c of the sums. */
+/* One run of a tile: x[c] from byte `at`, the widened rows from step `from`. */
 typedef struct {
     const uint8_t *const *x;
     size_t                at;
-    int                   steps, c0;
-    bool                  fresh;                                    /* the first span: from 0 */
+    int                   from, steps;
+    bool                  fresh, last;                              /* lanes are 0 before; sums go to y[c * ldy + row] */
+    __m256              (*acc)[K__WIDE_ROWS];                       /* lanes of half p, group g: from column (2 * g + p) * n_acc on */
+    size_t                n_acc;
+    float                *y;
+    size_t                ldy;
 } k__wide256_at;
-
-/* Half p of the lanes, all groups. */
-K__V256 void k__wide_turn_avx2(const int C, const uint32_t type, const int p, k__wide256 *v, int groups, const k__wide256_at *t) {
-    const uint32_t xt = k__act_type(type);
-    for (; groups > 0; groups--, v++) {
-        __m256(*const acc)[K__WIDE_ROWS] = v->acc[p] + t->c0;
-        __m256 s[K__WIDE_TILE_AVX2][K__WIDE_ROWS];
-        size_t at = t->at;
-        K__UNROLL for (int c = 0; c < C; c++)
-            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = t->fresh ? _mm256_setzero_ps() : acc[c][r];
-        for (int i = 0; i < t->steps; i++, at += 32 * k__float_size(xt))
-            K__UNROLL for (int j = 0; j < 2; j++) {
-                __m256 xv[K__WIDE_TILE_AVX2];
-                K__UNROLL for (int c = 0; c < C; c++) xv[c] = k__part_avx2(xt, t->x[c] + at, k__part_of(type, p, j));
-                K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) {
-                    const __m256 wv = _mm256_load_ps(v->w[p][i][j][r]);
-                    K__UNROLL for (int c = 0; c < C; c++) s[c][r] = _mm256_fmadd_ps(wv, xv[c], s[c][r]);
-                }
-            }
-        K__UNROLL for (int c = 0; c < C; c++)
-            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) acc[c][r] = s[c][r];
-    }
-}
-
-K__V256 void k__wide_cols_avx2(const int C, const uint32_t type, k__wide256 *v, int groups, const k__wide256_at *t) {
-    k__wide_turn_avx2(C, type, 0, v, groups, t);
-    k__wide_turn_avx2(C, type, 1, v, groups, t);
-}
 
 /* k__sum_avx2 of four rows at once; a and b are the halves of their lanes. */
 K__V256 void k__sum_rows_avx2(const __m256 *a, const __m256 *b, float *y) {
@@ -2125,28 +2102,70 @@ K__V256 void k__sum_rows_avx2(const __m256 *a, const __m256 *b, float *y) {
     _mm_storeu_ps(y, _mm_add_ps(_mm_shuffle_ps(pair[0], pair[1], 0x88), _mm_shuffle_ps(pair[0], pair[1], 0xdd)));
 }
 
+/* Half p of the lanes, all groups. */
+K__V256 void k__wide_turn_avx2(const int C, const uint32_t type, const int p, const k__wide256 *v, int groups, const k__wide256_at *t) {
+    const uint32_t xt = k__act_type(type);
+    for (int g = 0; g < groups; g++) {
+        __m256(*const acc)[K__WIDE_ROWS] = t->acc + (size_t)(2 * g + p) * t->n_acc;
+        __m256 s[K__WIDE_TILE_AVX2][K__WIDE_ROWS];
+        size_t at = t->at;
+        K__UNROLL for (int c = 0; c < C; c++)
+            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) s[c][r] = t->fresh ? _mm256_setzero_ps() : acc[c][r];
+        for (int i = t->from; i < t->from + t->steps; i++, at += 32 * k__float_size(xt))
+            K__UNROLL for (int j = 0; j < 2; j++) {
+                __m256 xv[K__WIDE_TILE_AVX2];
+                K__UNROLL for (int c = 0; c < C; c++) xv[c] = k__part_avx2(xt, t->x[c] + at, k__part_of(type, p, j));
+                K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) {
+                    const __m256 wv = _mm256_load_ps(v->w[g][p][i][j][r]);
+                    K__UNROLL for (int c = 0; c < C; c++) s[c][r] = _mm256_fmadd_ps(wv, xv[c], s[c][r]);
+                }
+            }
+        K__UNROLL for (int c = 0; c < C; c++)
+            if (p && t->last) k__sum_rows_avx2((acc - t->n_acc)[c], s[c], t->y + (size_t)c * t->ldy + g * K__WIDE_ROWS);
+            else K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++) acc[c][r] = s[c][r];
+    }
+}
+
+K__V256 void k__wide_cols_avx2(const int C, const uint32_t type, const k__wide256 *v, int groups, const k__wide256_at *t) {
+    k__wide_turn_avx2(C, type, 0, v, groups, t);
+    k__wide_turn_avx2(C, type, 1, v, groups, t);
+}
+
+/* A span of group g. Its four rows are read side by side, so that each line of v->w is written once; the four behind them are
+ * prefetched, since the hardware does not follow several short streams. */
+K__V256 void k__widen_rows_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, int steps, k__wide256 *v, int g) {
+    for (int i = 0; i < steps; i++, w += 32 * k__float_size(type)) {
+        K__UNROLL for (size_t r = 0; r < K__WIDE_ROWS; r++)
+            K__UNROLL for (size_t at = 0; at < 32 * k__float_size(type); at += 64)
+                _mm_prefetch((const char *)((uintptr_t)w + (r + K__WIDE_ROWS) * row_bytes + at), _MM_HINT_T1);
+        K__UNROLL for (int j = 0; j < 4; j++)
+            K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++)
+                _mm256_store_ps(v->w[g][j % 2][i][j / 2][r], k__part_avx2(type, w + (size_t)r * row_bytes, k__part_of(type, j % 2, j / 2)));
+    }
+}
+
 /* 4 * groups rows of n weights, n % 32 == 0, times up to K__WIDE_COLS columns. */
 K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols,
                                int n, float *y, size_t ldy) {
     const size_t size = k__float_size(type), x_size = k__float_size(k__act_type(type));
-    k__wide256   v[K__WIDE_GROUPS];
-    for (int k = 0, steps; k < n; k += 32 * steps) {
-        steps = k__wide_steps(k, n);
-        for (int r = 0; r < groups * K__WIDE_ROWS; r++)
-            for (int i = 0; i < steps; i++)
-                K__UNROLL for (int j = 0; j < 4; j++)
-                    _mm256_store_ps(v[r / K__WIDE_ROWS].w[j % 2][i][j / 2][r % K__WIDE_ROWS],
-                                    k__part_avx2(type, w + (size_t)r * row_bytes + (size_t)(k + 32 * i) * size,
-                                                 k__part_of(type, j % 2, j / 2)));
-        for (int c = 0; c < n_cols; c += K__WIDE_TILE_AVX2) {
-            const k__wide256_at t = {x + c, (size_t)k * x_size, steps, c, k == 0};
-            if (n_cols - c >= 3) k__wide_cols_avx2(3, type, v, groups, &t);
-            else if (n_cols - c == 2) k__wide_cols_avx2(2, type, v, groups, &t);
-            else k__wide_cols_avx2(1, type, v, groups, &t);
-        }
+    k__wide256   v;
+    for (int k = 0, steps, run; k < n; k += 32 * steps) {
+        steps = k__wide_steps(k, n, K__WIDE_SPAN_AVX2);
+        const bool whole = 32 * steps == n;
+        for (int g = 0; g < groups; g++)
+            k__widen_rows_avx2(type, w + (size_t)(g * K__WIDE_ROWS) * row_bytes + (size_t)k * size, row_bytes, steps, &v, g);
+        for (int c = 0; c < n_cols; c += K__WIDE_TILE_AVX2)
+            for (int i = 0; i < steps; i += run) {
+                run = k__wide_steps(32 * i, 32 * steps, K__WIDE_RUN_AVX2);
+                const k__wide256_at t = {.x = x + c, .at = (size_t)(k + 32 * i) * x_size, .from = i, .steps = run,
+                                         .fresh = k + i == 0, .last = k + 32 * (i + run) == n,
+                                         .acc = whole ? v.tile[0][0] : v.acc[0][0] + c, .n_acc = whole ? K__WIDE_TILE_AVX2 : K__WIDE_COLS,
+                                         .y = y + (size_t)c * ldy, .ldy = ldy};
+                if (n_cols - c >= 3) k__wide_cols_avx2(3, type, &v, groups, &t);
+                else if (n_cols - c == 2) k__wide_cols_avx2(2, type, &v, groups, &t);
+                else k__wide_cols_avx2(1, type, &v, groups, &t);
+            }
     }
-    for (int g = 0; g < groups; g++)
-        for (int c = 0; c < n_cols; c++) k__sum_rows_avx2(v[g].acc[0][c], v[g].acc[1][c], y + (size_t)c * ldy + g * K__WIDE_ROWS);
 }
 
 /* How a level multiplies float rows. */

@@ -541,8 +541,8 @@ static void tf_round(void) {
 
 static void tf_mul(void) {
     static const uint32_t type[] = {K_F32, K_F16, K_BF16, K_F16_ROUND};
-    static const struct { int n, rows, cols; } large[] = {   /* more columns than a block has, and rows a span or a task */
-        {64, 29, 97}, {95, 35, 40}, {96, 16, 101}, {1056, 13, 101}, {2848, 23, 7}, {5632, 4, 13}, {5664, 4, 5}};
+    static const struct { int n, rows, cols; } large[] = {   /* more columns than a block has, longer rows than a run, a span or a task */
+        {64, 29, 97}, {95, 35, 40}, {96, 16, 101}, {1056, 13, 101}, {2848, 23, 7}, {3136, 20, 98}, {5632, 4, 13}, {5664, 4, 5}};
     static const int      len[] = {1, 2, 3, 15, 16, 17, 31, 32, 33, 47, 48, 63, 64, 65, 95, 100, 127, 255, 257, 1023};
     static const int      cols[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 14, 15, 16};
     for (size_t k = 0; k < sizeof type / sizeof *type; k++) {
@@ -551,6 +551,46 @@ static void tf_mul(void) {
         for (size_t i = 0; i < sizeof len / sizeof *len; i++)
             for (size_t c = 0; c < sizeof cols / sizeof *cols; c++)
                 tf_mul_case(type[k], len[i], 1 + (int)(i * 5 + c * 3) % 9, cols[c], (i + c) & 1);
+    }
+    k_init("auto");
+}
+
+/* NaN and infinity in some columns show there, in every row, and leave the other columns as they are; rows of one run, of one span and
+ * of two. */
+static void tf_mul_odd(void) {
+    enum { ROWS = 21, COLS = 98, NAN_AT = 4, INF_AT = 50, BOTH_AT = 97 };
+    static const uint32_t type[] = {K_F32, K_F16, K_BF16, K_F16_ROUND};
+    static const int      len[] = {64, 2080, 3136};
+    for (size_t i = 0; i < sizeof type / sizeof *type * 3; i++) {
+        const int      n = len[i % 3];
+        const uint32_t file = type[i / 3] == K_F16_ROUND ? K_F16 : type[i / 3];
+        const size_t   row_bytes = k_row_bytes(file, n), n_x = (size_t)n * COLS;
+        float         *x = mem_new(n_x, sizeof *x), *w = mem_new((size_t)n * ROWS, sizeof *w), (*y)[COLS][ROWS] = mem_new(3, sizeof *y);
+        uint16_t      *h = mem_new(n_x, sizeof *h);
+        uint8_t       *rows = mem_new(row_bytes, ROWS);
+        void          *scratch = mem_new(k_scratch_bytes(n), 1);
+        const k_acts   a = {.x = x, .h = h, .ldx = (size_t)n, .nt = COLS};
+        tf_fill(w, n * ROWS, 1);
+        for (int r = 0; r < ROWS; r++) k_types[file].quant(w + (size_t)r * (size_t)n, rows + (size_t)r * row_bytes, n);
+        for (int l = 0; l < tf_levels(); l++) {       /* y: without them, with them, the scalar level with them */
+            tf_use(l);
+            tf_at = 7;
+            tf_fill(x, (int)n_x, 1);
+            for (int odd = 0; odd < 2; odd++) {
+                if (odd) x[(size_t)n * NAN_AT + 17] = NAN, x[(size_t)n * INF_AT + (size_t)n - 1] = INFINITY;
+                if (odd) x[(size_t)n * BOTH_AT] = INFINITY, x[(size_t)n * BOTH_AT + (size_t)n - 32] = NAN;
+                k_types[K_BF16].quant(x, h, (int64_t)n_x);
+                k_mul_rows(type[i / 3], rows, row_bytes, ROWS, n, &a, y[odd][0], ROWS, scratch);
+            }
+            if (!l) memcpy(y[2], y[1], sizeof *y);
+            CHECKF(tf_same(y[1][0], y[2][0], COLS * ROWS), "%s at level %s, n %d", k_types[type[i / 3]].name, tf_level[l], n);
+            for (int c = 0; c < COLS; c++)
+                for (int r = 0; r < ROWS; r++)
+                    if (c == NAN_AT || c == BOTH_AT) CHECK(isnan(y[1][c][r]));
+                    else if (c == INF_AT) CHECK(isinf(y[1][c][r]));
+                    else CHECK(y[1][c][r] == y[0][c][r]);
+        }
+        mem_free(x), mem_free(w), mem_free(y), mem_free(h), mem_free(rows), mem_free(scratch);
     }
     k_init("auto");
 }
@@ -1018,6 +1058,7 @@ static const t_case t_float_cases[] = {
     {"float kv store",     "cache rows are what the type's quantiser writes, within its step",                 tf_kv_store},
     {"float round",        "every f16 to bf16, the same at each level",                                        tf_round},
     {"float mul",          "F32 F16 BF16 products, and of F16 as BF16: right, same bits for any level, column mix and address",    tf_mul},
+    {"float mul odd",      "NaN and infinity stay in their columns of a product, at every level",                                  tf_mul_odd},
     {"float attn types",   "attention equals the double one for all pairs of K and V types",                   tf_attn_types},
     {"float attn shapes",  "groups, windows, caps, sinks: same bits for any level, block size and chunking",   tf_attn_shapes},
     {"float attn segments", "segments of 512 positions: the double sums, the same bits in parts, with windows and sinks", tf_attn_segments},
