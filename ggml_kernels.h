@@ -9674,7 +9674,7 @@ K_PUBLIC const char *k_cuda_mul_of(uint32_t type, k_cuda_mul *m) {
     const k__form *f = type < K_TYPE_MAX ? &k__forms[type] : NULL;
     K_CUDA_FLOATS(K__CUDA_FLOAT_ROW)
     for (size_t i = 0; f && i < sizeof rows / sizeof *rows; i++) {
-        if (f->bits != rows[i].bits || f->segs != rows[i].segs || f->head != rows[i].head || !f->values == rows[i].table) continue;
+        if (f->bits != rows[i].bits || f->segs != rows[i].segs || f->head != rows[i].head || (f->values != NULL) != rows[i].table) continue;
         memset(m->values, 0, sizeof m->values);
         if (f->values) memcpy(m->values, f->values, sizeof m->values);
         m->off = f->off;
