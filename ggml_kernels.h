@@ -406,8 +406,8 @@ typedef struct {
 K_PUBLIC size_t k_kv_bytes(uint32_t type, int n);
 /* Stores n values of a head in k_kv_bytes(type, n) bytes; the last block is padded with zeros. */
 K_PUBLIC void k_kv_store(uint32_t type, const float *x, void *dst, int n);
-/* The number format in which attention multiplies a cache of this type. */
-K_PUBLIC k_act_kind k_kv_act(uint32_t type);
+/* The number format in which attention multiplies keys or values of this type; other: that of the values or keys beside them. */
+K_PUBLIC k_act_kind k_kv_act(uint32_t type, uint32_t other);
 /* Scratch of one thread for k_attn and k_attn_segment. */
 K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v);
 K_PUBLIC void k_attn(const k_attn_args *a, void *scratch);
@@ -2955,7 +2955,7 @@ static K_VEC_AVX512 void k_softmax_avx512(float *x, int n) {
  * One of a and b is 1. So any thread can compute a segment, and up to 512 positions need no merge. The result is O / L.
  * Sums over dimensions (s) and positions (o) add pairs, the odd element first. Caches of bf16 and of quantised types are multiplied
  * as bf16: their values are rounded to bf16, and so are q and p (as in FlashAttention); these are the sums of the instruction
- * vdpbf16ps. A row adds only positions that it sees, so its result does not depend on the other rows of the call. */
+ * vdpbf16ps. Where K and V are both q8_0, a segment is computed in integers instead, as told below. A row adds only positions that it sees, so its result does not depend on the other rows of the call. */
 
 enum { K_TILE = 32, K_ATTN_GROUP = 8 };         /* positions in a tile; rows that a level computes together */
 
@@ -3006,6 +3006,54 @@ typedef struct {
     float m, l;
 } k__attn_sum;
 
+/* --- both caches q8_0: integers ---
+ * Where K and V are both q8_0, products are sums of integers, which are exact in any order. For each row, with K and V in blocks of 32:
+ *   q:      qi = round(q * (K_ATTN8_Q / max|q|)), to even; dq = max|q| / K_ATTN8_Q; both 0 where max|q| < 2^-100, and dq is NaN where
+ *           max|q| is not finite or some q is NaN
+ *   scores: s = the sum over blocks g of (float)(sum of qi * k) * dk[g], the first a product, the others by fma in rising order;
+ *           then s * (dq * scale), the cap, the slope; positions that the row does not see have -inf
+ *   m:      the largest s of the segment that is not NaN; p = exp(s - m), with m = 0 where all are -inf
+ *   l:      the sum of p: 32 lanes, lane i the positions i, 32 + i, .. of the segment in this order; lanes are added as in [vec]
+ *   V:      a weight contains its position's scale: x = p * dv[g]; top[g] = the largest |x| that is not NaN;
+ *           w = round(x * (K_ATTN8_P / top)), to even; o = (float)(sum of w * v) * (top / K_ATTN8_P); 0 where top < 2^-100
+ * A scale dv that is not finite counts as 2^127, and a top of 2^17 or more (finite ones stay below) makes o NaN. m, l and o are the
+ * partial results of the segment, merged as those of other caches. Codes are -128 .. 127, so that no int32 sum overflows:
+ * 32 * 16383 * 128 and 512 * 32767 * 128. Positions outside a row's span have w = 0; blocks behind the window read as zeros. */
+
+enum { K_ATTN8_ROWS = 8, K_ATTN8_Q = 16383, K_ATTN8_P = 32767 };
+
+/* What a call holds. Products add pairs of int16: K has pairs of dimensions, 16 positions side by side; V pairs of positions, 16
+ * dimensions side by side; q and w lie in the same order. */
+typedef struct {
+    int      ld_k, ld_v;                        /* dimensions, multiples of 32 */
+    int16_t *k;                                 /* [K_SEGMENT/16][ld_k/2][16][2], dimensions in the order of k__attn8_at() */
+    int16_t *v;                                 /* [ld_v/16][K_SEGMENT/2][16][2] */
+    float   *dk, *dv;                           /* [ld_k/32][K_SEGMENT], [ld_v/32][K_SEGMENT] */
+    int16_t *q;                                 /* [n_rows][ld_k] in the same order */
+    float   *dq;                                /* [n_rows] times the scale of scores */
+    float   *s;                                 /* [K_ATTN8_ROWS][K_SEGMENT] scores, then weights p */
+    int16_t *w;                                 /* [ld_v/32][K_ATTN8_ROWS][K_SEGMENT] */
+    float   *step;                              /* [ld_v/32][K_ATTN8_ROWS] what one step of w stands for */
+    uint8_t *zeros;                             /* a row of K or V without values */
+} k__attn8;
+
+/* Some rows: places [lo[r], hi[r]) of the segment that row r sees, all of them in [first, last), multiples of K_TILE. */
+typedef struct {
+    int n, first, last, row[K_ATTN8_ROWS], lo[K_ATTN8_ROWS], hi[K_ATTN8_ROWS];
+} k__attn8_rows;
+
+/* How a level computes it. */
+typedef struct {
+    /* rows of 16 positions from `place` of the segment on, in their layouts */
+    void (*pack_k)(const k__attn8 *c, const uint8_t *const *row, int place);
+    void (*pack_v)(const k__attn8 *c, const uint8_t *const *row, int place);
+    void (*scores)(const k__attn8 *c, const k__attn8_rows *g);
+    /* the r-th row's scores to weights; part receives m and l */
+    void (*weigh)(const k_attn_args *a, const k__attn8 *c, const k__attn8_rows *g, int r, int64_t base, k__attn_sum *part);
+    /* o[row][ld_v] of each row */
+    void (*gather)(const k__attn8 *c, const k__attn8_rows *g, float *o);
+} k__attn8_level;
+
 typedef struct {
     const k__attn_keys   *keys;
     const k__attn_values *values;
@@ -3013,6 +3061,7 @@ typedef struct {
     void (*weigh)(const k_attn_args *a, k__attn_rows *g, float *s);
     /* merges the next segment (part, output from[n]) into the result of those before it (all, o[n]) */
     void (*join)(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n);
+    const k__attn8_level *codes;                /* where K and V are q8_0; NULL: other caches */
 } k__attn_level;
 
 typedef struct {
@@ -3021,6 +3070,7 @@ typedef struct {
     k__attn_sum *part, *all;                    /* [n_rows] of the current segment, stored behind o; of the segments before it */
     int    ld_k, ld_v;
     k__attn_ahead ahead;
+    k__attn8      codes;                        /* where K and V are q8_0 */
 } k__attn_mem;
 
 static int k__round_up(int n, int to) { return (n + to - 1) / to * to; }
@@ -3029,13 +3079,36 @@ K_PUBLIC size_t k_attn_part(int n_rows, int hd_v) {
     return (size_t)n_rows * (size_t)k__round_up(hd_v, 32) + (size_t)k__round_up(2 * n_rows, 16);
 }
 
-K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v) {
-    const size_t ld_k = (size_t)k__round_up(hd_k, 32), ld_v = (size_t)k__round_up(hd_v, 32), n = (size_t)n_rows;
-    return (K_TILE * (2 * ld_k + ld_v + K_ATTN_GROUP) + n * (ld_k + 2) + k_attn_part(n_rows, hd_v)) * sizeof(float) + 64;
+static size_t k__attn8_bytes(size_t n_rows, size_t ld_k, size_t ld_v) {
+    const size_t floats = (ld_k + ld_v) / 32 * K_SEGMENT + (K_SEGMENT + ld_v / 32) * K_ATTN8_ROWS + n_rows;
+    return floats * sizeof(float) + (K_SEGMENT * (ld_k + ld_v + ld_v / 32 * K_ATTN8_ROWS) + n_rows * ld_k) * sizeof(int16_t) + (ld_k + ld_v) / 32 * sizeof(block_q8_0);
 }
 
-/* Whether caches of the type are multiplied as bf16. */
+/* Carves p, aligned to 64; what is read as vectors comes first. */
+static k__attn8 k__attn8_carve(size_t n_rows, size_t ld_k, size_t ld_v, uint8_t *p) {
+    k__attn8 c = {.ld_k = (int)ld_k, .ld_v = (int)ld_v};
+    c.k = (int16_t *)(void *)p, p += K_SEGMENT * ld_k * sizeof *c.k;
+    c.v = (int16_t *)(void *)p, p += K_SEGMENT * ld_v * sizeof *c.v;
+    c.w = (int16_t *)(void *)p, p += ld_v / 32 * K_ATTN8_ROWS * K_SEGMENT * sizeof *c.w;
+    c.dk = (float *)(void *)p, p += ld_k / 32 * K_SEGMENT * sizeof *c.dk;
+    c.dv = (float *)(void *)p, p += ld_v / 32 * K_SEGMENT * sizeof *c.dv;
+    c.s = (float *)(void *)p, p += K_ATTN8_ROWS * K_SEGMENT * sizeof *c.s;
+    c.step = (float *)(void *)p, p += ld_v / 32 * K_ATTN8_ROWS * sizeof *c.step;
+    c.dq = (float *)(void *)p, p += n_rows * sizeof *c.dq;
+    c.q = (int16_t *)(void *)p, p += n_rows * ld_k * sizeof *c.q;
+    c.zeros = p;
+    return c;
+}
+
+K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v) {
+    const size_t ld_k = (size_t)k__round_up(hd_k, 32), ld_v = (size_t)k__round_up(hd_v, 32), n = (size_t)n_rows;
+    return (K_TILE * (2 * ld_k + ld_v + K_ATTN_GROUP) + n * (ld_k + 2) + k_attn_part(n_rows, hd_v)) * sizeof(float) + 128 +
+           k__attn8_bytes(n, ld_k, ld_v);
+}
+
+/* Whether caches of the type are multiplied as bf16; whether both are multiplied as integers. */
 K__BODY bool k__kv_rounds(uint32_t type) { return type != K_F32 && type != K_F16; }
+K__BODY bool k__kv_codes(uint32_t type_k, uint32_t type_v) { return type_k == K_Q8_0 && type_v == K_Q8_0; }
 
 /* The partial results of the current segment go to `part`. */
 static void k__attn_part_to(k__attn_mem *w, const k_attn_args *a, float *part) {
@@ -3055,6 +3128,8 @@ static k__attn_mem k__attn_carve(const k_attn_args *a, void *scratch) {
     k__attn_part_to(&w, a, p);
     p += k_attn_part(a->n_rows, a->hd_v);
     w.all = (k__attn_sum *)(void *)p;
+    p += 2 * n;
+    w.codes = k__attn8_carve(n, (size_t)w.ld_k, (size_t)w.ld_v, (uint8_t *)(((uintptr_t)p + 63) & ~(uintptr_t)63));
     return w;
 }
 
@@ -3066,9 +3141,40 @@ static void k__attn_clear(const k__attn_mem *w, int r) {
     w->part[r] = (k__attn_sum){-INFINITY, 0};
 }
 
+/* The nearest integer, to even, of |x| < 2^22; anything of a NaN. */
+K__BODY int32_t k__attn8_round(float x) { return (int32_t)(k__bits_of(x + K_ROUND) - k__bits_of(K_ROUND)); }
+
+/* Where dimension d lies: of four the order is 0, 2, 1, 3. */
+K__BODY int k__attn8_at(int d) { return (d & ~3) | (d & 1) << 1 | (d >> 1 & 1); }
+
+static void k__attn8_ask(const k_attn_args *a, const k__attn8 *c, int r) {
+    const float *x = a->rows[r].q;
+    int16_t     *q = c->q + (size_t)r * (size_t)c->ld_k;
+    float        top = 0, bad = 0;
+    for (int i = 0; i < a->hd_k; i++) {
+        top = fabsf(x[i]) > top ? fabsf(x[i]) : top;
+        bad += x[i] * 0;
+    }
+    const bool  none = top < 0x1p-100f || bad != 0;
+    const float f = none ? 0 : K_ATTN8_Q / top;
+    c->dq[r] = bad != 0 ? NAN : none ? 0 : top / K_ATTN8_Q * a->scale;
+    memset(q, 0, (size_t)c->ld_k * sizeof *q);
+    for (int i = 0; i < a->hd_k && !none; i++) q[k__attn8_at(i)] = (int16_t)k__attn8_round(x[i] * f);
+}
+
+static void k__attn8_start(const k_attn_args *a, const k__attn8 *c) {
+    memset(c->zeros, 0, (size_t)(c->ld_k + c->ld_v) / 32 * sizeof(block_q8_0));
+    for (int r = 0; r < a->n_rows; r++) k__attn8_ask(a, c, r);
+}
+
 /* Zeros the padding of tiles and queries; copies the queries in the format of the level. */
 static void k__attn_start(const k__attn_level *lv, const k_attn_args *a, const k__attn_mem *w) {
     const size_t tile = (size_t)(2 * w->ld_k + w->ld_v + K_ATTN_GROUP) * K_TILE;
+    if (lv->codes) {
+        for (int r = 0; r < a->n_rows; r++) k__attn_clear(w, r);
+        k__attn8_start(a, &w->codes);
+        return;
+    }
     memset(w->k, 0, (tile + (size_t)w->ld_k * (size_t)a->n_rows) * sizeof(float));
     for (int r = 0; r < a->n_rows; r++) {
         k__attn_clear(w, r);
@@ -3206,9 +3312,58 @@ static k__attn_reach k__attn_reach_of(const k_attn_args *a) {
     return all;
 }
 
+/* Finds the rows of 16 positions from p on; those outside [from, to) and in blocks behind the window are zeros. */
+static void k__attn8_find(const k_attn_args *a, const uint8_t *const *blocks, size_t stride, int64_t p, int64_t from, int64_t to,
+                          const uint8_t *zeros, const uint8_t **row) {
+    int            run = 0;
+    const uint8_t *at = NULL;
+    for (int i = 0; i < 16; i++, p++, run--) {
+        row[i] = zeros;
+        if (p < from || p >= to) continue;
+        if (run <= 0) at = k__attn_find(blocks, stride, a->block, p, 16, &run);
+        if (!at) continue;
+        row[i] = at;
+        at += stride;
+    }
+}
+
+static void k__attn8_group(const k__attn8_level *lv, const k_attn_args *a, const k__attn_mem *w, k__attn8_rows *g, int64_t base) {
+    if (!g->n) return;
+    g->first = k__least(g->lo, g->n) / K_TILE * K_TILE, g->last = k__round_up(k__most(g->hi, g->n), K_TILE);
+    lv->scores(&w->codes, g);
+    for (int r = 0; r < g->n; r++) lv->weigh(a, &w->codes, g, r, base, &w->part[g->row[r]]);
+    lv->gather(&w->codes, g, w->o);
+    g->n = 0;
+}
+
+/* Segment s of rows, of positions [first, last). */
+static void k__attn8_segment(const k__attn8_level *lv, const k_attn_args *a, const k__attn_mem *w, k__attn_reach all, int64_t s) {
+    const int64_t  base = s * K_SEGMENT, from = all.first > base ? all.first : base, end = base + K_SEGMENT, to = all.last < end ? all.last : end;
+    const uint8_t *row[16];
+    k__attn8_rows  g = {0};
+    for (int64_t p = from / K_TILE * K_TILE; p < (to + K_TILE - 1) / K_TILE * K_TILE; p += 16) {
+        k__attn8_find(a, a->k_blocks, a->k_stride, p, from, to, w->codes.zeros, row);
+        lv->pack_k(&w->codes, row, (int)(p - base));
+        k__attn8_find(a, a->v_blocks, a->v_stride, p, from, to, w->codes.zeros, row);
+        lv->pack_v(&w->codes, row, (int)(p - base));
+    }
+    for (int r = 0; r < a->n_rows; r++) {
+        const k_attn_row *q = &a->rows[r];
+        const int64_t     lo = q->begin > base ? q->begin : base, hi = q->end < end ? q->end : end;
+        if (lo >= hi) continue;
+        g.row[g.n] = r, g.lo[g.n] = (int)(lo - base), g.hi[g.n] = (int)(hi - base);
+        if (++g.n == K_ATTN8_ROWS) k__attn8_group(lv, a, w, &g, base);
+    }
+    k__attn8_group(lv, a, w, &g, base);
+}
+
 /* Computes the partial results of segment s in w->o and w->part, which are clear. Its last tile prefetches the next one of `all`. */
 static void k__attn_segment(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_reach all, int64_t s) {
     const int64_t from = s * K_SEGMENT, to = from + K_SEGMENT < all.last ? from + K_SEGMENT : all.last;
+    if (lv->codes) {
+        k__attn8_segment(lv->codes, a, w, all, s);
+        return;
+    }
     for (int64_t base = from > all.first ? from : all.first / K_TILE * K_TILE; base < to; base += K_TILE)
         k__attn_tile(lv, a, w, base, all.last);
 }
@@ -3322,6 +3477,85 @@ static void k__attn_gather_ref(float *const *o, const float *c, int n_rows, cons
     }
 }
 
+static void k__attn8_pack_k_ref(const k__attn8 *c, const uint8_t *const *row, int place) {
+    int16_t *to = c->k + (size_t)place * (size_t)c->ld_k;
+    for (int i = 0; i < 16; i++)
+        for (int g = 0; g < c->ld_k / 32; g++) {
+            block_q8_0 b;
+            memcpy(&b, row[i] + (size_t)g * sizeof b, sizeof b);
+            c->dk[g * K_SEGMENT + place + i] = k_f16_to_f32(b.d);
+            for (int d = 0; d < 32; d++) to[(16 * g + k__attn8_at(d) / 2) * 32 + 2 * i + k__attn8_at(d) % 2] = b.qs[d];
+        }
+}
+
+static void k__attn8_pack_v_ref(const k__attn8 *c, const uint8_t *const *row, int place) {
+    for (int i = 0; i < 16; i++)
+        for (int g = 0; g < c->ld_v / 32; g++) {
+            block_q8_0 b;
+            memcpy(&b, row[i] + (size_t)g * sizeof b, sizeof b);
+            const float d = k_f16_to_f32(b.d);
+            c->dv[g * K_SEGMENT + place + i] = fabsf(d) < INFINITY ? d : 0x1p127f;
+            for (int j = 0; j < 32; j++)
+                c->v[((size_t)(2 * g + j / 16) * (K_SEGMENT / 2) + (size_t)(place + i) / 2) * 32 + (size_t)(j % 16 * 2 + i % 2)] = b.qs[j];
+        }
+}
+
+static void k__attn8_scores_ref(const k__attn8 *c, const k__attn8_rows *g) {
+    for (int r = 0; r < g->n; r++) {
+        const int16_t *q = c->q + (size_t)g->row[r] * (size_t)c->ld_k;
+        for (int i = g->first; i < g->last; i++) {
+            const int16_t *k = c->k + (size_t)(i / 16 * 16) * (size_t)c->ld_k + i % 16 * 2;
+            float          s = 0;
+            for (int b = 0; b < c->ld_k / 32; b++) {
+                int32_t sum = 0;
+                for (int d = 32 * b; d < 32 * b + 32; d++) sum += q[d] * k[d / 2 * 32 + d % 2];
+                s = b ? fmaf((float)sum, c->dk[b * K_SEGMENT + i], s) : (float)sum * c->dk[i];
+            }
+            c->s[r * K_SEGMENT + i] = s;
+        }
+    }
+}
+
+/* What one step of w stands for, and the steps in 1. */
+K__BODY float k__attn8_step(float top) { return top < 0x1p-100f ? 0 : top < 0x1p17f ? top / K_ATTN8_P : NAN; }
+K__BODY float k__attn8_steps(float top) { return top < 0x1p-100f ? 0 : K_ATTN8_P / top; }
+
+static void k__attn8_weigh_ref(const k_attn_args *a, const k__attn8 *c, const k__attn8_rows *g, int r, int64_t base, k__attn_sum *part) {
+    const int row = g->row[r], far = a->slopes ? (int)(base - a->rows[row].at) : 0;
+    float    *s = c->s + r * K_SEGMENT, lane[K_TILE] = {0}, m = -INFINITY;
+    for (int i = g->first; i < g->last; i++) {
+        float v = s[i] * c->dq[row];
+        if (a->softcap != 0) v = a->softcap * k__tanh_ref(v / a->softcap);
+        if (a->slopes) v = fmaf(-a->slopes[row], fabsf((float)(far + i)), v);
+        s[i] = i >= g->lo[r] && i < g->hi[r] ? v : -INFINITY;
+        m = s[i] > m ? s[i] : m;
+    }
+    for (int i = g->first; i < g->last; i++) {
+        s[i] = k__exp_ref(s[i] - (m == -INFINITY ? 0 : m));
+        lane[i % K_TILE] += s[i];
+    }
+    *part = (k__attn_sum){m, k__lanes_ref(lane, K_TILE)};
+    for (int b = 0; b < c->ld_v / 32; b++) {
+        const float *dv = c->dv + b * K_SEGMENT;
+        int16_t     *w = c->w + (b * K_ATTN8_ROWS + r) * K_SEGMENT;
+        float        top = 0;
+        for (int i = g->first; i < g->last; i++) top = fabsf(s[i] * dv[i]) > top ? fabsf(s[i] * dv[i]) : top;
+        c->step[b * K_ATTN8_ROWS + r] = k__attn8_step(top);
+        for (int i = g->first; i < g->last; i++) w[i] = (int16_t)k__attn8_round(s[i] * dv[i] * k__attn8_steps(top));
+    }
+}
+
+static void k__attn8_gather_ref(const k__attn8 *c, const k__attn8_rows *g, float *o) {
+    for (int r = 0; r < g->n; r++)
+        for (int d = 0; d < c->ld_v; d++) {
+            const int16_t *w = c->w + (d / 32 * K_ATTN8_ROWS + r) * K_SEGMENT, *v = c->v + (size_t)(d / 16) * (K_SEGMENT * 16) + d % 16 * 2;
+            int32_t        sum = 0;
+            for (int i = g->first; i < g->last; i++) sum = (int32_t)((uint32_t)sum + (uint32_t)(w[i] * v[i / 2 * 32 + i % 2]));
+            o[(size_t)g->row[r] * (size_t)c->ld_v + (size_t)d] = (float)sum * c->step[d / 32 * K_ATTN8_ROWS + r];
+        }
+}
+
+static const k__attn8_level k__attn8_level_ref = {k__attn8_pack_k_ref, k__attn8_pack_v_ref, k__attn8_scores_ref, k__attn8_weigh_ref, k__attn8_gather_ref};
 
 static void k__attn_join_ref(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
     k__attn_join(k__exp_ref, all, o, part, from, n);
@@ -3330,8 +3564,7 @@ static void k__attn_join_ref(k__attn_sum *all, float *o, const k__attn_sum *part
 static k__attn_level k_attn_ref(const k_attn_args *a) {
     static const k__attn_keys   keys = {1, k__attn_widen_ref, k__attn_transpose_ref, k__attn_round_ref, k__attn_scores_ref};
     static const k__attn_values values = {1, k__attn_widen_ref, NULL, k__attn_gather_ref};
-    (void)a;
-    return (k__attn_level){&keys, &values, k__attn_weigh_ref, k__attn_join_ref};
+    return (k__attn_level){&keys, &values, k__attn_weigh_ref, k__attn_join_ref, k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_ref : NULL};
 }
 
 #if defined(__x86_64__)
@@ -3394,24 +3627,31 @@ static K_VEC_AVX2 void k__attn_widen_avx2(uint32_t type, const uint8_t *src, siz
     }
 }
 
-/* Blocks of 8 x 8. */
+/* Transposes 8 x 8. */
+K__V256 void k__flip_avx2(__m256 *r) {
+    __m256 t[8];
+    for (int j = 0; j < 8; j += 2) {
+        t[j] = _mm256_unpacklo_ps(r[j], r[j + 1]);
+        t[j + 1] = _mm256_unpackhi_ps(r[j], r[j + 1]);
+    }
+    for (int j = 0; j < 8; j += 4)                                  /* r[j + c]: columns c and c + 4 of rows j .. j + 3 */
+        for (int c = 0; c < 4; c++)
+            r[j + c] = c & 1 ? _mm256_shuffle_ps(t[j + c / 2], t[j + c / 2 + 2], 0xee)
+                             : _mm256_shuffle_ps(t[j + c / 2], t[j + c / 2 + 2], 0x44);
+    for (int c = 0; c < 4; c++) {
+        const __m256 a = r[c], b = r[c + 4];
+        r[c] = _mm256_permute2f128_ps(a, b, 0x20);
+        r[c + 4] = _mm256_permute2f128_ps(a, b, 0x31);
+    }
+}
+
 static K_VEC_AVX2 void k__attn_transpose_avx2(const float *k, int ld, float *kt) {
     for (int d = 0; d < ld; d += 8)
         for (int i = 0; i < K_TILE; i += 8) {
-            __m256 r[8], t[8];
+            __m256 r[8];
             for (int j = 0; j < 8; j++) r[j] = _mm256_loadu_ps(k + (size_t)(i + j) * (size_t)ld + d);
-            for (int j = 0; j < 8; j += 2) {
-                t[j] = _mm256_unpacklo_ps(r[j], r[j + 1]);
-                t[j + 1] = _mm256_unpackhi_ps(r[j], r[j + 1]);
-            }
-            for (int j = 0; j < 8; j += 4)                          /* r[j + c]: columns c and c + 4 of rows j .. j + 3 */
-                for (int c = 0; c < 4; c++)
-                    r[j + c] = c & 1 ? _mm256_shuffle_ps(t[j + c / 2], t[j + c / 2 + 2], 0xee)
-                                     : _mm256_shuffle_ps(t[j + c / 2], t[j + c / 2 + 2], 0x44);
-            for (int c = 0; c < 4; c++) {
-                _mm256_storeu_ps(kt + (size_t)(d + c) * K_TILE + i, _mm256_permute2f128_ps(r[c], r[c + 4], 0x20));
-                _mm256_storeu_ps(kt + (size_t)(d + c + 4) * K_TILE + i, _mm256_permute2f128_ps(r[c], r[c + 4], 0x31));
-            }
+            k__flip_avx2(r);
+            for (int c = 0; c < 8; c++) _mm256_storeu_ps(kt + (size_t)(d + c) * K_TILE + i, r[c]);
         }
 }
 
@@ -3506,6 +3746,181 @@ static K_VEC_AVX2 void k__attn_gather_avx2(float *const *o, const float *c, int 
 static const k__attn_keys   k__attn_keys_avx2 = {1, k__attn_widen_avx2, k__attn_transpose_avx2, k__attn_round_avx2, k__attn_scores_avx2};
 static const k__attn_values k__attn_values_avx2 = {1, k__attn_widen_avx2, NULL, k__attn_gather_avx2};
 
+/* --- both caches q8_0 --- */
+
+K__V256 __m256 k__attn8_scales_avx2(const uint8_t *const *row, int g) {
+    uint16_t d[8];
+    for (int i = 0; i < 8; i++) memcpy(&d[i], row[i] + (size_t)g * sizeof(block_q8_0), 2);
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)d));
+}
+
+static K_VEC_AVX2 void k__attn8_pack_k_avx2(const k__attn8 *c, const uint8_t *const *row, int place) {
+    int16_t *to = c->k + (size_t)place * (size_t)c->ld_k;
+    for (int g = 0; g < c->ld_k / 32; g++)
+        for (int h = 0; h < 16; h += 8) {
+            __m256 r[8];
+            for (int j = 0; j < 8; j++) r[j] = _mm256_loadu_ps((const float *)(const void *)(row[h + j] + (size_t)g * sizeof(block_q8_0) + 2));
+            k__flip_avx2(r);                                        /* four dimensions of eight positions */
+            for (int j = 0; j < 8; j++) {
+                const __m256i x = _mm256_castps_si256(r[j]);
+                int16_t      *at = to + (8 * g + j) * 64 + 2 * h;
+                _mm256_store_si256((__m256i *)at, _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8));
+                _mm256_store_si256((__m256i *)(at + 32), _mm256_srai_epi16(x, 8));
+            }
+            _mm256_storeu_ps(c->dk + g * K_SEGMENT + place + h, k__attn8_scales_avx2(row + h, g));
+        }
+}
+
+static K_VEC_AVX2 void k__attn8_pack_v_avx2(const k__attn8 *c, const uint8_t *const *row, int place) {
+    const __m256 most = _mm256_set1_ps(INFINITY), sign = _mm256_set1_ps(-0.0f), over = _mm256_set1_ps(0x1p127f);
+    for (int g = 0; g < c->ld_v / 32; g++) {
+        for (int h = 0; h < 16; h += 8) {
+            const __m256 d = k__attn8_scales_avx2(row + h, g);
+            const __m256 there = _mm256_cmp_ps(_mm256_andnot_ps(sign, d), most, _CMP_LT_OQ);
+            _mm256_storeu_ps(c->dv + g * K_SEGMENT + place + h, _mm256_blendv_ps(over, d, there));
+        }
+        for (int h = 0; h < 2; h++) {
+            int16_t *to = c->v + ((size_t)(2 * g + h) * (K_SEGMENT / 2) + (size_t)place / 2) * 32;
+            for (int i = 0; i < 16; i += 2, to += 32) {
+                const size_t  at = (size_t)g * sizeof(block_q8_0) + 2 + 16 * (size_t)h;
+                const __m256i a = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(row[i] + at)));
+                const __m256i b = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(row[i + 1] + at)));
+                const __m256i x = _mm256_unpacklo_epi16(a, b), y = _mm256_unpackhi_epi16(a, b);
+                _mm256_storeu_si256((__m256i *)to, _mm256_permute2x128_si256(x, y, 0x20));
+                _mm256_storeu_si256((__m256i *)(to + 16), _mm256_permute2x128_si256(x, y, 0x31));
+            }
+        }
+    }
+}
+
+/* acc[r][16] = the sums over n_pairs pairs of x[r] times y[n_pairs][16][2]. */
+K__V256 void k__attn8_sums_avx2(const int R, const int16_t *const *x, const int16_t *y, int n_pairs, __m256i acc[4][2]) {
+    for (int r = 0; r < R; r++) acc[r][0] = acc[r][1] = _mm256_setzero_si256();
+    for (int i = 0; i < n_pairs; i++, y += 32) {
+        const __m256i lo = _mm256_load_si256((const __m256i *)y), hi = _mm256_load_si256((const __m256i *)(y + 16));
+        for (int r = 0; r < R; r++) {
+            int32_t pair;
+            memcpy(&pair, x[r] + 2 * i, 4);
+            const __m256i v = _mm256_set1_epi32(pair);
+            acc[r][0] = _mm256_add_epi32(acc[r][0], _mm256_madd_epi16(v, lo));
+            acc[r][1] = _mm256_add_epi32(acc[r][1], _mm256_madd_epi16(v, hi));
+        }
+    }
+}
+
+/* R rows and 16 positions. */
+K__V256 void k__attn8_scores_of_avx2(const int R, const k__attn8 *c, const int *row, int place, float *s) {
+    for (int g = 0; g < c->ld_k / 32; g++) {
+        const int16_t *q[4];
+        __m256i        acc[4][2];
+        for (int r = 0; r < R; r++) q[r] = c->q + (size_t)row[r] * (size_t)c->ld_k + 32 * g;
+        k__attn8_sums_avx2(R, q, c->k + (size_t)place * (size_t)c->ld_k + 512 * g, 16, acc);
+        for (int r = 0; r < R; r++)
+            for (int h = 0; h < 2; h++) {
+                float       *to = s + r * K_SEGMENT + place + 8 * h;
+                const __m256 v = _mm256_cvtepi32_ps(acc[r][h]), d = _mm256_loadu_ps(c->dk + g * K_SEGMENT + place + 8 * h);
+                _mm256_storeu_ps(to, g ? _mm256_fmadd_ps(v, d, _mm256_loadu_ps(to)) : _mm256_mul_ps(v, d));
+            }
+    }
+}
+
+static K_VEC_AVX2 void k__attn8_scores_avx2(const k__attn8 *c, const k__attn8_rows *g) {
+    for (int p = g->first; p < g->last; p += 16) {
+        int r = 0;
+        for (; r + 4 <= g->n; r += 4) k__attn8_scores_of_avx2(4, c, g->row + r, p, c->s + r * K_SEGMENT);
+        for (; r + 2 <= g->n; r += 2) k__attn8_scores_of_avx2(2, c, g->row + r, p, c->s + r * K_SEGMENT);
+        if (r < g->n) k__attn8_scores_of_avx2(1, c, g->row + r, p, c->s + r * K_SEGMENT);
+    }
+}
+
+K__V256 __m256 k__attn8_shaped_avx2(const k_attn_args *a, int row, int far, __m256 v) {
+    const __m256 cap = _mm256_set1_ps(a->softcap);
+    if (a->softcap != 0) v = _mm256_mul_ps(cap, k__tanh_avx2(_mm256_div_ps(v, cap)));
+    if (a->slopes) v = _mm256_fnmadd_ps(_mm256_set1_ps(a->slopes[row]), k__far_avx2(far), v);
+    return v;
+}
+
+/* Scores with all that makes them, -inf where the row does not look; the largest. shaped: with a cap or slopes. */
+K__V256 float k__attn8_mask_avx2(const bool shaped, const k_attn_args *a, const k__attn8 *c, const k__attn8_rows *g, int r, int64_t base) {
+    const int    row = g->row[r], far = shaped && a->slopes ? (int)(base - a->rows[row].at) : 0;
+    const __m256 f = _mm256_set1_ps(c->dq[row]), low = _mm256_set1_ps(-INFINITY);
+    __m256       m = low;
+    float       *s = c->s + r * K_SEGMENT;
+    for (int i = g->first; i < g->last; i += 8) {
+        __m256 v = _mm256_mul_ps(_mm256_loadu_ps(s + i), f);
+        if (shaped) v = k__attn8_shaped_avx2(a, row, far + i, v);
+        if (i < g->lo[r] || i + 8 > g->hi[r])
+            v = _mm256_blendv_ps(low, v, _mm256_castsi256_ps(_mm256_andnot_si256(k__mask_avx2(g->lo[r] - i), k__mask_avx2(g->hi[r] - i))));
+        m = _mm256_max_ps(v, m);
+        _mm256_storeu_ps(s + i, v);
+    }
+    return k__top_avx2(m);
+}
+
+/* p of the scores; their sum. */
+K__V256 float k__attn8_exp_avx2(float *s, int first, int last, float m) {
+    const __m256 from = _mm256_set1_ps(m == -INFINITY ? 0 : m);
+    __m256       sum[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
+    for (int i = first; i < last; i += K_TILE)
+        for (int h = 0; h < 4; h++) {
+            const __m256 p = k__exp_avx2(_mm256_sub_ps(_mm256_loadu_ps(s + i + 8 * h), from));
+            _mm256_storeu_ps(s + i + 8 * h, p);
+            sum[h] = _mm256_add_ps(sum[h], p);
+        }
+    return k__sum_avx2(k__fold_avx2(sum));
+}
+
+/* Weights of one block of V from p; returns the largest p * dv. */
+K__V256 float k__attn8_round_avx2(const float *p, const float *dv, int first, int last, int16_t *w) {
+    __m256 most = _mm256_setzero_ps();
+    for (int i = first; i < last; i += 8)
+        most = _mm256_max_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_mul_ps(_mm256_loadu_ps(p + i), _mm256_loadu_ps(dv + i))), most);
+    const float  top = k__top_avx2(most);
+    const __m256 f = _mm256_set1_ps(k__attn8_steps(top));
+    for (int i = first; i < last; i += 16) {
+        __m256i x[2];
+        for (int h = 0; h < 2; h++)
+            x[h] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(p + i + 8 * h), _mm256_loadu_ps(dv + i + 8 * h)), f));
+        _mm256_storeu_si256((__m256i *)(w + i), _mm256_permute4x64_epi64(_mm256_packs_epi32(x[0], x[1]), 0xd8));
+    }
+    return top;
+}
+
+static K_VEC_AVX2 void k__attn8_weigh_avx2(const k_attn_args *a, const k__attn8 *c, const k__attn8_rows *g, int r, int64_t base,
+                                           k__attn_sum *part) {
+    float      *s = c->s + r * K_SEGMENT;
+    const float m = a->softcap != 0 || a->slopes ? k__attn8_mask_avx2(true, a, c, g, r, base) : k__attn8_mask_avx2(false, a, c, g, r, base);
+    *part = (k__attn_sum){m, k__attn8_exp_avx2(s, g->first, g->last, m)};
+    for (int b = 0; b < c->ld_v / 32; b++)
+        c->step[b * K_ATTN8_ROWS + r] =
+            k__attn8_step(k__attn8_round_avx2(s, c->dv + b * K_SEGMENT, g->first, g->last, c->w + (b * K_ATTN8_ROWS + r) * K_SEGMENT));
+}
+
+/* R rows and 16 dimensions. */
+K__V256 void k__attn8_gather_of_avx2(const int R, const k__attn8 *c, const k__attn8_rows *g, int from, int b, float *o) {
+    const int16_t *w[4];
+    __m256i        acc[4][2];
+    for (int r = 0; r < R; r++) w[r] = c->w + (b / 2 * K_ATTN8_ROWS + from + r) * K_SEGMENT + g->first;
+    k__attn8_sums_avx2(R, w, c->v + ((size_t)b * (K_SEGMENT / 2) + (size_t)g->first / 2) * 32, (g->last - g->first) / 2, acc);
+    for (int r = 0; r < R; r++) {
+        const __m256 step = _mm256_set1_ps(c->step[b / 2 * K_ATTN8_ROWS + from + r]);
+        for (int h = 0; h < 2; h++)
+            _mm256_storeu_ps(o + (size_t)g->row[from + r] * (size_t)c->ld_v + 16 * b + 8 * h, _mm256_mul_ps(_mm256_cvtepi32_ps(acc[r][h]), step));
+    }
+}
+
+static K_VEC_AVX2 void k__attn8_gather_avx2(const k__attn8 *c, const k__attn8_rows *g, float *o) {
+    for (int b = 0; b < c->ld_v / 16; b++) {
+        int r = 0;
+        for (; r + 4 <= g->n; r += 4) k__attn8_gather_of_avx2(4, c, g, r, b, o);
+        for (; r + 2 <= g->n; r += 2) k__attn8_gather_of_avx2(2, c, g, r, b, o);
+        if (r < g->n) k__attn8_gather_of_avx2(1, c, g, r, b, o);
+    }
+}
+
+static const k__attn8_level k__attn8_level_avx2 = {k__attn8_pack_k_avx2, k__attn8_pack_v_avx2, k__attn8_scores_avx2, k__attn8_weigh_avx2,
+                                             k__attn8_gather_avx2};
+
 static K_VEC_AVX2 float k__attn_decay_avx2(float x) { return _mm256_cvtss_f32(k__exp_avx2(_mm256_set1_ps(x))); }
 
 static K_VEC_AVX2 void k__attn_join_avx2(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
@@ -3513,8 +3928,8 @@ static K_VEC_AVX2 void k__attn_join_avx2(k__attn_sum *all, float *o, const k__at
 }
 
 static k__attn_level k_attn_avx2(const k_attn_args *a) {
-    (void)a;
-    return (k__attn_level){&k__attn_keys_avx2, &k__attn_values_avx2, k__attn_weigh_avx2, k__attn_join_avx2};
+    return (k__attn_level){&k__attn_keys_avx2, &k__attn_values_avx2, k__attn_weigh_avx2, k__attn_join_avx2,
+                           k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_avx2 : NULL};
 }
 
 /* --- avx512 level --- */
@@ -3768,8 +4183,8 @@ static K_VEC_AVX512 void k__attn_join_avx512(k__attn_sum *all, float *o, const k
 }
 
 static k__attn_level k_attn_avx512(const k_attn_args *a) {
-    (void)a;
-    return (k__attn_level){&k__attn_keys_avx512, &k__attn_values_avx512, k__attn_weigh_avx512, k__attn_join_avx512};
+    return (k__attn_level){&k__attn_keys_avx512, &k__attn_values_avx512, k__attn_weigh_avx512, k__attn_join_avx512,
+                           k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_avx2 : NULL};
 }
 
 /* --- avx512_bf16 level: caches that are multiplied as bf16, tiles as pairs --- */
@@ -7558,7 +7973,9 @@ K_PUBLIC k_act_kind k_act_of(uint32_t type) {
     return k__is_bf16(type) ? K_ACT_BF16 : K_ACT_F32;
 }
 
-K_PUBLIC k_act_kind k_kv_act(uint32_t type) { return k__kv_rounds(type) ? K_ACT_BF16 : K_ACT_F32; }
+K_PUBLIC k_act_kind k_kv_act(uint32_t type, uint32_t other) {
+    return k__kv_codes(type, other) ? K_ACT_I8 : k__kv_rounds(type) ? K_ACT_BF16 : K_ACT_F32;
+}
 
 K_PUBLIC bool k_wants_q8(uint32_t type) { return k_act_of(type) == K_ACT_I8; }
 

@@ -25041,8 +25041,8 @@ static void dev__attend_cost(const dev_plan *plan, const dev_op *op, const dev_b
         kept += !run ? 0 : seen + run - 1 < all ? seen + run - 1 : all;
         run = 0;
     }
-    c->mul[k_kv_act(kv->type_k)] += past * op->n_head * kv->hd_k;
-    c->mul[k_kv_act(kv->type_v)] += past * op->n_head * kv->hd_v;
+    c->mul[k_kv_act(kv->type_k, kv->type_v)] += past * op->n_head * kv->hd_k;
+    c->mul[k_kv_act(kv->type_v, kv->type_k)] += past * op->n_head * kv->hd_v;
     c->bytes += kept * kv->n_head * (double)(kv->k_stride + kv->v_stride);
 }
 
@@ -28246,7 +28246,8 @@ static void store__layout(store *s, const char *rope) {
     for (int g = 0; g < kv->n_group; g++) str_fmt(&s->layout, "%c%zu", g ? '+' : ' ', store__each(s, g));
     int il = 0;
     while (il < kv->n_layer - 1 && kv->layer[il].group == kv->states) il++;
-    str_fmt(&s->layout, " segments hadamard %d %d %s", kv->layer[il].hadamard_k, kv->layer[il].hadamard_v, rope);
+    str_fmt(&s->layout, " segments%s hadamard %d %d %s", k_kv_act(kv->opts.type_k, kv->opts.type_v) == K_ACT_I8 ? " integers" : "",
+            kv->layer[il].hadamard_k, kv->layer[il].hadamard_v, rope);
 }
 
 /* Adds the rows that store__bind() has checked to the prefix tree. */

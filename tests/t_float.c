@@ -711,9 +711,19 @@ static void tf_attend_all(const tf_attn_case *t, const tf_cache *c, const tf_ask
     for (int r = 0; r < k->n; r += chunk) tf_attend(t, c, k, r, k->n - r < chunk ? k->n - r : chunk, false);
 }
 
-/* Caches but those of f32 and f16 are multiplied as bf16. */
+/* Caches but those of f32 and f16 are multiplied as bf16; where both are q8_0, as integers: the rounding of weights is below the tolerance. */
 static bool   tf_rounds(uint32_t type) { return type != K_F32 && type != K_F16; }
-static double tf_rounded(double x, uint32_t type) { return tf_rounds(type) ? k_bf16_to_f32(k_f32_to_bf16((float)x)) : x; }
+static bool   tf_integers(const tf_attn_case *t) { return t->type_k == K_Q8_0 && t->type_v == K_Q8_0; }
+static double tf_rounded(double x, const tf_attn_case *t, uint32_t type) {
+    return tf_rounds(type) && !tf_integers(t) ? k_bf16_to_f32(k_f32_to_bf16((float)x)) : x;
+}
+
+/* Element d of a query as it is multiplied. */
+static double tf_asked(const tf_attn_case *t, const float *q, int d) {
+    double top = 0;
+    for (int i = 0; i < t->hd_k; i++) top = fmax(top, fabs((double)q[i]));
+    return tf_integers(t) ? rint(q[d] / top * 16383) * top / 16383 : tf_rounded(q[d], t, t->type_k);
+}
 
 /* What a row has of some positions, in double: the largest score, the sum of the weights below it, values times weights. */
 typedef struct { double top, sum, o[256]; } tf_part;
@@ -739,7 +749,7 @@ static void tf_scores(const tf_attn_case *t, const tf_cache *c, const tf_ask *k,
     float x[256];
     for (int64_t p = k->row[r].begin; p < k->row[r].end; p++) {
         k_types[t->type_k].dequant(c->kh[p / c->block] + (size_t)(p % c->block) * c->k_row * 2, x, t->hd_k);
-        for (int d = 0; d < t->hd_k; d++) s[p] += tf_rounded(k->row[r].q[d], t->type_k) * tf_rounded(x[d], t->type_k);
+        for (int d = 0; d < t->hd_k; d++) s[p] += tf_asked(t, k->row[r].q, d) * tf_rounded(x[d], t, t->type_k);
         s[p] *= 0.125;
         if (t->softcap > 0) s[p] = t->softcap * tanh(s[p] / t->softcap);
         if (t->slopes) s[p] -= (double)k->slope[r] * fabs((double)(p - k->row[r].at));
@@ -760,9 +770,9 @@ static void tf_attn_naive(const tf_attn_case *t, const tf_cache *c, const tf_ask
             tf_part_below(&part, top);
         }
         k_types[t->type_v].dequant(c->vh[p / c->block] + (size_t)(p % c->block) * c->v_row * 2, x, t->hd_v);
-        const double weight = tf_rounded(exp(s[p] - part.top), t->type_v);
+        const double weight = tf_rounded(exp(s[p] - part.top), t, t->type_v);
         part.sum += weight;
-        for (int d = 0; d < t->hd_v; d++) part.o[d] += weight * tf_rounded(x[d], t->type_v);
+        for (int d = 0; d < t->hd_v; d++) part.o[d] += weight * tf_rounded(x[d], t, t->type_v);
         if ((p + 1) % K_SEGMENT && p + 1 < end) continue;
         tf_part_join(&all, &part);
         part = (tf_part){.top = -INFINITY};
@@ -839,6 +849,10 @@ static void tf_attn_shapes(void) {
         {64,   64,  K_F32, K_F32,  1, 70,  70,  0,   0,   false, false, 0},
         {32,   32,  K_F16, K_F16,  2, 40,  90,  1,   0,   false, false, 0},
         {256,  192, K_F16, K_F16,  2, 2,   66,  0,   1,   false, false, 0},
+        {64,   64,  K_Q8_0, K_Q8_0, 8, 1,  200, 0,   0,   false, false, 0},
+        {96,   128, K_Q8_0, K_Q8_0, 5, 3,  150, 33,  30,  true, false, 0},
+        {256,  192, K_Q8_0, K_Q8_0, 1, 70, 70,  0,   0,   false, false, 0},
+        {32,   64,  K_Q8_0, K_Q8_0, 2, 40, 90,  1,   0,   false, false, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) tf_attn_run(&cases[i]);
 }
@@ -850,6 +864,8 @@ static void tf_attn_segments(void) {
         {64,   32,  K_BF16, K_BF16, 2, 2,  3 * K_SEGMENT,     0,    0,  true, false, 0},
         {32,   64,  K_Q8_0, K_Q4_0, 3, 4,  2 * K_SEGMENT + 5, 600,  0,  false, false, 0},
         {32,   32,  K_F16, K_F16,  1, 5,   K_SEGMENT + 2,     7,    20, true, false, 0},
+        {64,   64,  K_Q8_0, K_Q8_0, 3, 4,  2 * K_SEGMENT + 5, 600,  0,  true, false, 0},
+        {64,   32,  K_Q8_0, K_Q8_0, 8, 9,  3 * K_SEGMENT,     0,    0,  false, false, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) tf_attn_run(&cases[i]);
 }
@@ -859,6 +875,7 @@ static void tf_attn_slopes(void) {
         {.hd_k = 64, .hd_v = 64, .type_k = K_F16, .type_v = K_F16, .group = 3, .tokens = 5, .T = 100, .slopes = true},
         {.hd_k = 64, .hd_v = 32, .type_k = K_Q8_0, .type_v = K_BF16, .group = 2, .tokens = 3, .T = 99, .window = 40, .softcap = 50, .sinks = true, .slopes = true},
         {.hd_k = 32, .hd_v = 32, .type_k = K_F32, .type_v = K_F32, .group = 1, .tokens = 70, .T = 70, .slopes = true, .ahead = 70},
+        {.hd_k = 64, .hd_v = 32, .type_k = K_Q8_0, .type_v = K_Q8_0, .group = 3, .tokens = 9, .T = K_SEGMENT + 40, .softcap = 50, .slopes = true, .ahead = 4},
         {.hd_k = 32, .hd_v = 32, .type_k = K_F16, .type_v = K_F16, .group = 2, .tokens = 20, .T = 60, .window = 9, .ahead = 4},
         {.hd_k = 32, .hd_v = 32, .type_k = K_BF16, .type_v = K_F32, .group = 1, .tokens = 3, .T = K_SEGMENT + 3, .slopes = true, .ahead = 2},
     };
@@ -927,6 +944,56 @@ static void tf_attn_infinite(void) {
         EQ_MEM(k.o + 32, want, sizeof want);
     }
     tf_cache_free(&c);
+    tf_ask_free(&k);
+    k_init("auto");
+}
+
+/* Writes a head of q8_0 with one code and one scale. */
+static void tf_one_code(uint8_t *to, int hd, uint16_t d, int code) {
+    block_q8_0 b = {.d = d};
+    memset(b.qs, code, sizeof b.qs);
+    for (int i = 0; i < hd; i += 32, to += sizeof b) memcpy(to, &b, sizeof b);
+}
+
+/* Caches of q8_0: the largest sums that files can cause do not overflow, scales of infinity and NaN stay with the rows that see them. */
+static void tf_attn_codes(void) {
+    enum { HD = 64, N = 6 };
+    const tf_attn_case t = {.hd_k = HD, .hd_v = HD, .type_k = K_Q8_0, .type_v = K_Q8_0, .group = 1, .tokens = N, .T = K_SEGMENT};
+    tf_ask             k = tf_ask_new(&t);
+    float              want[N * HD];
+    for (int r = 0; r < N; r++)
+        for (int d = 0; d < HD; d++) k.q[r * HD + d] = r < 4 ? 1 : 0;
+    k.q[3 * HD + 5] = NAN, k.q[4 * HD] = 1e-38f, k.q[5 * HD + 1] = -INFINITY;
+    k.row[0].begin = 0, k.row[0].end = K_SEGMENT;
+    k.row[1].begin = 33, k.row[1].end = 400;
+    k.row[2].begin = 33, k.row[2].end = 33;
+    for (int l = 0; l < tf_levels(); l++) {
+        tf_cache c = tf_cache_new(t.T, 32, HD, HD, K_Q8_0, K_Q8_0);
+        for (int i = 0; i < t.T; i++) {
+            tf_one_code(c.k[i / 32] + c.k_row + (size_t)(i % 32) * 2 * c.k_row, HD, 0x3c00, -128);
+            tf_one_code(c.v[i / 32] + c.v_row + (size_t)(i % 32) * 2 * c.v_row, HD, 0x3c00, -128);
+        }
+        tf_use(l);
+        tf_attend_all(&t, &c, &k, N);
+        for (int d = 0; d < HD; d++) {
+            CHECK(k.o[d] == -128 && k.o[HD + d] == -128 && k.o[2 * HD + d] == 0 && k.o[4 * HD + d] == -128);
+            CHECK(isnan(k.o[3 * HD + d]) && isnan(k.o[5 * HD + d]));
+        }
+        memcpy(want, k.o, sizeof want);
+        tf_one_code(c.v[0] + c.v_row + 3 * 2 * c.v_row, HD, 0x7c00, 1);          /* position 3: row 1 does not see it */
+        tf_one_code(c.k[12] + c.k_row + 20 * 2 * c.k_row, HD, 0x7e00, 1);        /* position 404 */
+        tf_attend_all(&t, &c, &k, N);
+        EQ_MEM(k.o + HD, want + HD, 2 * HD * sizeof *want);
+        for (int d = 0; d < HD; d++) CHECK(isnan(k.o[d]));
+        k.row[0].end = 404;                                                   /* the scale of V alone */
+        tf_attend_all(&t, &c, &k, N);
+        for (int d = 0; d < HD; d++) CHECK(isnan(k.o[d]));
+        k.row[0].begin = 4, k.row[0].end = K_SEGMENT;                         /* the scale of K alone */
+        tf_attend_all(&t, &c, &k, N);
+        for (int d = 0; d < HD; d++) CHECK(isnan(k.o[d]));
+        k.row[0].begin = 0;
+        tf_cache_free(&c);
+    }
     tf_ask_free(&k);
     k_init("auto");
 }
@@ -1064,5 +1131,6 @@ static const t_case t_float_cases[] = {
     {"float attn segments", "segments of 512 positions: the double sums, the same bits in parts, with windows and sinks", tf_attn_segments},
     {"float attn slopes",  "ALiBi, and rows that see positions after their own, alone and with all else",       tf_attn_slopes},
     {"float attn private", "a row is untouched by what it does not see",                                       tf_attn_private},
+    {"float attn codes",   "caches of q8_0: no sum overflows, bad scales stay with the rows that see them",    tf_attn_codes},
     {"float attn inf",     "all -inf gives zeros, NaN shows, a dead tile is forgotten",                        tf_attn_infinite},
 };
