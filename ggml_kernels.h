@@ -4176,6 +4176,72 @@ static K_VEC_AVX512 void k__attn_gather_avx512(float *const *o, const float *c, 
 static const k__attn_keys   k__attn_keys_avx512 = {1, k__attn_widen_avx512, k__attn_transpose_avx512, k__attn_round_avx512, k__attn_scores_avx512};
 static const k__attn_values k__attn_values_avx512 = {1, k__attn_widen_avx512, NULL, k__attn_gather_avx512};
 
+/* --- both caches q8_0: the rest is the avx2 level's --- */
+
+#define K_VEC_VNNI __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")))
+#define K__VVNNI static inline __attribute__((always_inline)) K_VEC_VNNI
+
+/* acc[r] = the 16 sums over n_pairs pairs of x[r] times y[n_pairs][16][2]. */
+K__VVNNI void k__attn8_sums_avx512(const int R, const int16_t *const *x, const int16_t *y, int n_pairs, __m512i acc[K_ATTN8_ROWS]) {
+    for (int r = 0; r < R; r++) acc[r] = _mm512_setzero_si512();
+    for (int i = 0; i < n_pairs; i++, y += 32) {
+        const __m512i v = _mm512_loadu_si512(y);
+        for (int r = 0; r < R; r++) {
+            int32_t pair;
+            memcpy(&pair, x[r] + 2 * i, 4);
+            acc[r] = _mm512_dpwssd_epi32(acc[r], v, _mm512_set1_epi32(pair));
+        }
+    }
+}
+
+/* R rows and 16 positions. */
+K__VVNNI void k__attn8_scores_of_avx512(const int R, const k__attn8 *c, const int *row, int place, float *s) {
+    for (int g = 0; g < c->ld_k / 32; g++) {
+        const __m512   d = _mm512_loadu_ps(c->dk + g * K_SEGMENT + place);
+        const int16_t *q[K_ATTN8_ROWS];
+        __m512i        acc[K_ATTN8_ROWS];
+        for (int r = 0; r < R; r++) q[r] = c->q + (size_t)row[r] * (size_t)c->ld_k + 32 * g;
+        k__attn8_sums_avx512(R, q, c->k + (size_t)place * (size_t)c->ld_k + 512 * g, 16, acc);
+        for (int r = 0; r < R; r++) {
+            float       *to = s + r * K_SEGMENT + place;
+            const __m512 v = _mm512_cvtepi32_ps(acc[r]);
+            _mm512_storeu_ps(to, g ? _mm512_fmadd_ps(v, d, _mm512_loadu_ps(to)) : _mm512_mul_ps(v, d));
+        }
+    }
+}
+
+static K_VEC_VNNI void k__attn8_scores_avx512(const k__attn8 *c, const k__attn8_rows *g) {
+    for (int p = g->first; p < g->last; p += 16) {
+        int r = 0;
+        for (; r + 8 <= g->n; r += 8) k__attn8_scores_of_avx512(8, c, g->row + r, p, c->s + r * K_SEGMENT);
+        for (; r + 4 <= g->n; r += 4) k__attn8_scores_of_avx512(4, c, g->row + r, p, c->s + r * K_SEGMENT);
+        for (; r < g->n; r++) k__attn8_scores_of_avx512(1, c, g->row + r, p, c->s + r * K_SEGMENT);
+    }
+}
+
+/* R rows and 16 dimensions. */
+K__VVNNI void k__attn8_gather_of_avx512(const int R, const k__attn8 *c, const k__attn8_rows *g, int from, int b, float *o) {
+    const int16_t *w[K_ATTN8_ROWS];
+    __m512i        acc[K_ATTN8_ROWS];
+    for (int r = 0; r < R; r++) w[r] = c->w + (b / 2 * K_ATTN8_ROWS + from + r) * K_SEGMENT + g->first;
+    k__attn8_sums_avx512(R, w, c->v + ((size_t)b * (K_SEGMENT / 2) + (size_t)g->first / 2) * 32, (g->last - g->first) / 2, acc);
+    for (int r = 0; r < R; r++)
+        _mm512_storeu_ps(o + (size_t)g->row[from + r] * (size_t)c->ld_v + 16 * b,
+                         _mm512_mul_ps(_mm512_cvtepi32_ps(acc[r]), _mm512_set1_ps(c->step[b / 2 * K_ATTN8_ROWS + from + r])));
+}
+
+static K_VEC_VNNI void k__attn8_gather_avx512(const k__attn8 *c, const k__attn8_rows *g, float *o) {
+    for (int b = 0; b < c->ld_v / 16; b++) {
+        int r = 0;
+        for (; r + 8 <= g->n; r += 8) k__attn8_gather_of_avx512(8, c, g, r, b, o);
+        for (; r + 4 <= g->n; r += 4) k__attn8_gather_of_avx512(4, c, g, r, b, o);
+        for (; r < g->n; r++) k__attn8_gather_of_avx512(1, c, g, r, b, o);
+    }
+}
+
+static const k__attn8_level k__attn8_level_avx512 = {k__attn8_pack_k_avx2, k__attn8_pack_v_avx2, k__attn8_scores_avx512, k__attn8_weigh_avx2,
+                                                     k__attn8_gather_avx512};
+
 static K_VEC_AVX512 float k__attn_decay_avx512(float x) { return _mm512_cvtss_f32(k__decay_avx512(_mm512_set1_ps(x))); }
 
 static K_VEC_AVX512 void k__attn_join_avx512(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
@@ -4184,7 +4250,7 @@ static K_VEC_AVX512 void k__attn_join_avx512(k__attn_sum *all, float *o, const k
 
 static k__attn_level k_attn_avx512(const k_attn_args *a) {
     return (k__attn_level){&k__attn_keys_avx512, &k__attn_values_avx512, k__attn_weigh_avx512, k__attn_join_avx512,
-                           k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_avx2 : NULL};
+                           k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_avx512 : NULL};
 }
 
 /* --- avx512_bf16 level: caches that are multiplied as bf16, tiles as pairs --- */
