@@ -41,8 +41,8 @@
 #error "GGUF blocks are read in place: a little-endian machine is needed"
 #endif
 
-/* In front of what gcc and nvcc compile from one text, in the common subset of C and C++; under nvcc it is code of the device. The
- * other sections stand behind #ifndef __CUDACC__. */
+/* K_BOTH marks functions and tables that gcc and nvcc both compile, written in the common subset of C and C++; nvcc makes device code of
+ * them. The other sections stand behind #ifndef __CUDACC__. */
 #ifdef __CUDACC__
 #define K_BOTH static __device__ __attribute__((unused))
 #define K_PARITY(x) (__popc(x) & 1)
@@ -2955,7 +2955,8 @@ static K_VEC_AVX512 void k_softmax_avx512(float *x, int n) {
  * One of a and b is 1. So any thread can compute a segment, and up to 512 positions need no merge. The result is O / L.
  * Sums over dimensions (s) and positions (o) add pairs, the odd element first. Caches of bf16 and of quantised types are multiplied
  * as bf16: their values are rounded to bf16, and so are q and p (as in FlashAttention); these are the sums of the instruction
- * vdpbf16ps. Where K and V are both q8_0, a segment is computed in integers instead, as told below. A row adds only positions that it sees, so its result does not depend on the other rows of the call. */
+ * vdpbf16ps. Where K and V are both q8_0, a segment is computed in integers ("both caches q8_0" below). A row adds only positions that
+ * it sees, so its result does not depend on the other rows of the call. */
 
 enum { K_TILE = 32, K_ATTN_GROUP = 8 };         /* positions in a tile; rows that a level computes together */
 
@@ -3147,6 +3148,7 @@ K__BODY int32_t k__attn8_round(float x) { return (int32_t)(k__bits_of(x + K_ROUN
 /* Where dimension d lies: of four the order is 0, 2, 1, 3. */
 K__BODY int k__attn8_at(int d) { return (d & ~3) | (d & 1) << 1 | (d >> 1 & 1); }
 
+/* Quantises the query of row r. */
 static void k__attn8_ask(const k_attn_args *a, const k__attn8 *c, int r) {
     const float *x = a->rows[r].q;
     int16_t     *q = c->q + (size_t)r * (size_t)c->ld_k;
@@ -3327,6 +3329,7 @@ static void k__attn8_find(const k_attn_args *a, const uint8_t *const *blocks, si
     }
 }
 
+/* Up to K_ATTN8_ROWS rows of a segment: scores, weights, sums of V. */
 static void k__attn8_group(const k__attn8_level *lv, const k_attn_args *a, const k__attn_mem *w, k__attn8_rows *g, int64_t base) {
     if (!g->n) return;
     g->first = k__least(g->lo, g->n) / K_TILE * K_TILE, g->last = k__round_up(k__most(g->hi, g->n), K_TILE);

@@ -1,5 +1,5 @@
 /* The kernels of [cuda], run by emu_cuda.h: products have the bits of the scalar level. What the emulator must notice is tested too:
- * barriers left out, threads that go different ways, memory that nobody wrote. */
+ * removed barriers, diverging threads, reads of uninitialised shared memory. */
 
 #define TC_RUN(name, bits, segs, head, table) \
     static void tc_run_##name(const void *m) { k_cuda_mul_##name(*(const k_cuda_mul *)m); }
@@ -287,7 +287,7 @@ static void t_cuda_emulator(void) {
     sync = false;
     CHECK(!emu_launch(tc_neighbours, &sync, 1, 1, EMU_THREADS, 1));
     for (int i = 0; i < EMU_THREADS; i++) unwritten += tc_out[i] != tc_out[i];
-    CHECKF(unwritten > 50, "%d threads read what nobody wrote", unwritten);
+    CHECKF(unwritten > 50, "%d threads read uninitialised shared memory", unwritten);
     CHECK(!emu_launch(tc_multiply, &bad, 1, 1, 64, 1));
     EQ_INT(bad, 0);
     for (int i = 0; i < 8; i++) CHECKF(emu_launch(tc_wrong, &i, 2, 1, 64, 1), "wrong %d goes unnoticed", i);

@@ -274,11 +274,16 @@ static void td_each_encoder(const t_how *how, int every, int from, void (*fn)(t_
     globfree(&found);
 }
 
-static void td_reference(t_rig *r, const t_tiny *t, const t_how *how) {
-    td_job j = {.r = r, .name = t->name, .level = how->level, .packed = how->packed};
+/* Prepares the batch for a step, as fwd_step() does. */
+static void td_ready(t_rig *r) {
     fwd__write_tables(r->f);
     fwd__write_states(r->f);
     kv_flush(r->kv);
+}
+
+static void td_reference(t_rig *r, const t_tiny *t, const t_how *how) {
+    td_job j = {.r = r, .name = t->name, .level = how->level, .packed = how->packed};
+    td_ready(r);
     dev__prepare(&r->f->run);
     pool_run(r->p, td_compare, &j);
 }
@@ -366,9 +371,7 @@ static void td_reversed(t_rig *r, const t_tiny *t, const t_how *how) {
     const size_t n = (size_t)(r->m.hp.causal ? r->m.hp.n_vocab : r->m.hp.n_embd);
     float       *want = mem_new((size_t)n_out * n, sizeof *want);
     (void)how;
-    fwd__write_tables(r->f);
-    fwd__write_states(r->f);
-    kv_flush(r->kv);
+    td_ready(r);
     uint8_t *slots = td_slots_save(r->kv);            /* which the step may change in place */
     CHECK(dev_step(&r->f->run));
     for (int k = 0; k < n_out; k++) {
@@ -393,9 +396,7 @@ static void td_played(t_rig *r, const t_tiny *t, const t_how *how) {
     dev_batch   *b = &r->f->batch;
     const size_t n = (size_t)b->n, V = (size_t)t->n_vocab;
     (void)how;
-    fwd__write_tables(r->f);
-    fwd__write_states(r->f);
-    kv_flush(r->kv);
+    td_ready(r);
     uint8_t     *slots = td_slots_save(r->kv);        /* which the step may change in place */
     if (!CHECK(dev_step(&r->f->run))) return;
     float       *want = mem_new(V * (size_t)b->n_out, sizeof *want);

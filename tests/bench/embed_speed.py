@@ -3,8 +3,8 @@
 
     make bench-embed-speed PEER=path/to/llama-embedding MODEL=model.gguf [EMBED_SPEED="--texts 64 --tokens 128 --rounds 3"]
 
-The texts are random, all different, each of exactly --tokens tokens. Times do not hold the loading of the model. llmrun prints its time,
-which holds the reading of the texts; the peer's is the time between two lines of its log. The peer's speed depends on how many tokens it computes
+The texts are random, all different, each of exactly --tokens tokens. Times exclude the loading of the model. llmrun prints its time,
+which includes the reading of the texts; the peer's is the time between two lines of its log. The peer's speed depends on how many tokens it computes
 together (-b, which is also its context here), so it runs with each number of --batches. For each the programs alternate: llmrun, peer,
 llmrun, ..., llmrun; a peer's run is compared with the mean of the runs around it, and the table holds medians. That both computed all
 tokens is checked; the least cosine between their vectors of a text stands in the last column.
