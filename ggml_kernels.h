@@ -296,18 +296,47 @@ K_PUBLIC void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int 
 /* k_mul_rows for rows that k_pack_rows wrote; the first of the nr rows is at `packed`. */
 K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch);
 
-/* --- products on a GPU --- */
+/* --- a step on a GPU ---
+ * Kernels take one of the structs below. All pointers in them are the device's, all threads of a block are K_CUDA_THREADS. What changes
+ * from step to step, kernels read from the step in the device's memory: their arguments stay the same, so launches can be recorded. */
 
-/* k_mul_packed on a GPU, and k_mul_rows for floats: y[t*ldy + r] = row r of the weights times activation row t. The kernel is launched
- * with a grid of (nr + 15) / 16 times (nt + K_CUDA_COLS - 1) / K_CUDA_COLS blocks of K_CUDA_THREADS threads; all pointers are the
- * device's. w and a.q are aligned to 4, a.ldq is a multiple of 4; rows of floats to the size of a float. a.gaps is not used. */
 enum { K_CUDA_THREADS = 256, K_CUDA_COLS = 8 };
+
+/* Rows of a set: 0, all rows of the batch; 1, those that ask for something. Row r of a set is row row[set][r] of the batch. */
+typedef struct {
+    int32_t        n[2];                                 /* rows of each set */
+    const int32_t *row[2];                               /* [n] */
+    const int32_t *pos, *seq;                            /* of rows of the batch: position; number of the sequence */
+    const int32_t *end;                                  /* of rows of the batch: the position behind the last row of the sequence */
+    const int32_t *table;                                /* block numbers by position, of every sequence and group of the cache; -1: given back */
+    const int64_t *table_at;                             /* [seq * n_group + group] where a table begins */
+    int32_t        n_group;
+} k_cuda_step;
+
+/* Rows of a buffer. */
+typedef struct { float *x; size_t ld; } k_cuda_buf;
+
+/* Keys and values of one layer: in each block K, then V, each [head][position][bytes of one head]. */
+typedef struct {
+    uint8_t *base;                                       /* of block 0 */
+    size_t   block_bytes;                                /* between two blocks */
+    size_t   k_at, v_at, k_stride, v_stride;             /* bytes from the block's start; bytes of one position of one head */
+    int      group, block, n_head, hd_k, hd_v;           /* of the cache; positions of a block; K/V heads; values of one head */
+    int      hadamard_k, hadamard_v;                     /* values of one transform; 1: stored as they are */
+    uint32_t type_k, type_v;
+} k_cuda_kv;
+
+/* k_mul_packed on a GPU, and k_mul_rows for floats: y[t*ldy + r] = row r of the weights times activation row t. Grid: (nr + 15) / 16
+ * times (nt + K_CUDA_COLS - 1) / K_CUDA_COLS, or more. w and a.q are aligned to 4, a.ldq is a multiple of 4; rows of floats to the size
+ * of a float. a.gaps is not used. */
 typedef struct {
     const uint8_t *w;
     size_t         row_bytes;                            /* of rows of floats */
     k_acts         a;
+    const int32_t *nt;                                   /* where the number of columns stands; NULL: a.nt */
     float         *y;  size_t ldy;
     int            nr, n;
+    float          scale;                                /* factor on the results; 0: none */
     uint32_t       values[4];                            /* these three: k_cuda_mul_of */
     int            off;
     float          factor;
@@ -315,6 +344,84 @@ typedef struct {
 
 /* The name of the kernel for weights of a type, and what it reads of the type's form; NULL: there is none. */
 K_PUBLIC const char *k_cuda_mul_of(uint32_t type, k_cuda_mul *m);
+
+/* --- rows on a GPU --- */
+
+typedef enum {
+    K_ROW_NORM, K_ROW_BIAS, K_ROW_ADD, K_ROW_SCALE, K_ROW_CAP, K_ROW_PICK, K_ROW_ROPE, K_ROW_HADAMARD, K_ROW_STORE, K_ROW_FORM,
+    K_ROW_ACTIVATE, K_ROW_GATE, K_ROW_ADD_SCALED, K_ROW_MUL, K_ROW_SPARSE, K_ROW_BLEND, K_ROW_CORRECT, K_ROW_RAISE, K_ROW_LEVEL, K_ROW_KINDS
+} k_row_kind;
+
+typedef enum { K_NORM_RMS, K_NORM_LAYER, K_NORM_L2 } k_norm_kind;
+
+/* One operation for every row of a set: what llmrun's operation of that name does, with the same bits. */
+typedef struct {
+    k_row_kind   kind;
+    int          set, each;                              /* of rows; tasks for each row: as many rows in the buffers */
+    bool         beside;                                 /* the first operation of another chain */
+    unsigned     gathers;                                /* mask of the inputs that hold all rows: row r is row row[1][r] there */
+    k_cuda_buf   in[3], out;
+    int          n, n_head;                              /* values of a vector; vectors of a row */
+    const float *vec, *bias;                             /* [n] or NULL */
+    float        scale;
+    union {
+        k_norm_kind norm;
+        int         act;                                 /* a k_act_fn, K_ROW_CLIP: k_swiglu_clip with 7 and 1.702 */
+        int         size;                                /* K_ROW_HADAMARD: values of one transform */
+        int         to;                                  /* K_ROW_LEVEL: where its output begins */
+        int         active;                              /* K_ROW_CORRECT: the stream that blocks read */
+        struct { int stride, at, to; } pick;             /* values of a head in in[0]; where the wanted ones begin; where they go */
+        struct { int n_rot, at; bool halves; } rope;     /* values that it rotates; where the angles begin in a row of in[0] */
+        struct { int a, b, to; } mul;                    /* where the values begin in in[0], in[1], out */
+        k_cuda_kv   kv;                                  /* K_ROW_STORE: keys in[0], values in[1] */
+        struct { unsigned forms; k_acts a; } form;       /* mask of 1 << K_ACT_; the arrays to fill, of which those of the wanted forms are writable */
+    } u;
+} k_row_op;
+
+enum { K_ROW_CLIP = 100 };
+
+/* The kernel k_cuda_rows: every task goes through the operations of its chain. Grid: at least as many blocks as there are tasks: of each
+ * chain, n[set] * max(each, 1). */
+typedef struct {
+    const k_cuda_step *step;
+    const k_row_op    *op;                               /* [n] chains, one behind the other */
+    int                n;
+} k_cuda_rows_args;
+
+/* --- attention on a GPU --- */
+
+/* k_attn for rows of a set: segments and their merge are two kernels, k_cuda_attend and k_cuda_attend_merge. Row `first` of the set is the
+ * first of up to n_rows rows; segment s of K/V head h of row first + i has its partial results at parts + ((i * heads + h) * n_seg +
+ * s - (first segment that the row sees)) * k_attn_part(group, hd_v). Grid: n_rows * K/V heads times n_seg, where no row sees more
+ * segments; n_rows * K/V heads times 1 for the merge. */
+typedef struct {
+    const k_cuda_step *step;
+    int                set, first, n_rows, n_seg;
+    bool               gathers;                          /* q holds all rows */
+    k_cuda_buf         q, o;                             /* [rows][heads * hd_k], [rows][heads * hd_v] */
+    k_cuda_kv          kv;
+    int                group;                            /* query heads of a K/V head */
+    int                window;                           /* positions that a row sees, 0: all */
+    bool               all;                              /* a row sees the rows behind it, too (llmrun: VIEW_ALL) */
+    float              scale, cap;
+    const float       *sinks, *slopes;                   /* [query heads], NULL: none */
+    float             *parts;
+} k_cuda_attend_args;
+
+/* The name of the kernel of the segments. NULL: the cache has types without one. */
+K_PUBLIC const char *k_cuda_attend_of(uint32_t type_k, uint32_t type_v);
+
+/* --- packing on a GPU --- */
+
+/* k_pack_rows on a GPU. Grid: (nr + 15) / 16 times 1 or more blocks, which share the units of a strip. */
+typedef struct {
+    const uint8_t *src;
+    size_t         row_bytes;
+    int            nr, n;
+    uint8_t       *dst;
+} k_cuda_pack_args;
+
+K_PUBLIC const char *k_cuda_pack_of(uint32_t type);
 
 /* --- vectors of floats --- */
 
@@ -10388,6 +10495,8 @@ K_CUDA_FN void k__cuda_block_scale(int bits, int segs, int head, bool table, con
 
 /* --- few columns --- */
 
+/* Columns of the product. */
+K_CUDA_FN int  k__cuda_nt(const k_cuda_mul *m) { return m->nt ? *m->nt : m->a.nt; }
 K_CUDA_FN int  k__cuda_row(const k_acts *a, int t) { return a->idx ? a->idx[t] : t; }
 K_CUDA_FN bool k__cuda_split(const k_acts *a, int t) { return a->split && a->split[k__cuda_row(a, t)]; }
 
@@ -10436,9 +10545,11 @@ K_CUDA_FN void k__cuda_mul(int bits, int segs, int head, bool table, const k_cud
     K_CUDA_SHARED(float, sum, 2 * K__CUDA_TILE);                /* [pass][row][column] */
     const k_acts  *a = &m->a;
     const int      me = K_CUDA_THREAD, lane = me % 32, first = K_CUDA_COLS * K_CUDA_BLOCK_Y, nb = (m->n + 255) / 256;
-    const int      nt = a->nt - first < K_CUDA_COLS ? a->nt - first : K_CUDA_COLS, n_cols = k__cuda_columns(a, first, nt);
+    const int      left = k__cuda_nt(m) - first, nt = left < K_CUDA_COLS ? left : K_CUDA_COLS;
+    const int      n_cols = k__cuda_columns(a, first, nt);
     const size_t   units = (size_t)((m->n + 64 * segs - 1) / (64 * segs));
     const uint8_t *strip = m->w + (size_t)K_CUDA_BLOCK_X * units * (size_t)(128 * bits * segs + 64 * k__head_lines(head));
+    if (nt <= 0) return;
     for (int pass = 0; pass < n_cols; pass += K_CUDA_COLS) {
         const k__cuda_cols x = k__cuda_cols_of(a, first, nt, pass, lane);
         float              s = 0.0f;
@@ -10460,7 +10571,7 @@ K_CUDA_FN void k__cuda_mul(int bits, int segs, int head, bool table, const k_cud
         const int rest = k__cuda_columns(a, first, c) - c + nt;
         y = y + sum[rest / 8 * K__CUDA_TILE + 8 * r + rest % 8];
     }
-    m->y[(size_t)(first + c) * m->ldy + (size_t)row] = y;
+    m->y[(size_t)(first + c) * m->ldy + (size_t)row] = m->scale != 0.0f ? y * m->scale : y;
 }
 
 /* --- floats --- */
@@ -10479,9 +10590,10 @@ K_CUDA_FN void k__cuda_mul_floats(uint32_t type, const k_cuda_mul *m) {
     const k_acts  *a = &m->a;
     const bool     pairs = type == K_BF16 || type == K_F16_ROUND;
     const int      l = K_CUDA_THREAD % 16, row = 16 * K_CUDA_BLOCK_X + K_CUDA_THREAD / 16, first = K_CUDA_COLS * K_CUDA_BLOCK_Y;
-    const int      nt = a->nt - first < K_CUDA_COLS ? a->nt - first : K_CUDA_COLS;
+    const int      left = k__cuda_nt(m) - first, nt = left < K_CUDA_COLS ? left : K_CUDA_COLS;
     const uint8_t *w = m->w + (size_t)(row < m->nr ? row : m->nr - 1) * m->row_bytes, *x[K_CUDA_COLS];
     float          s[K_CUDA_COLS];
+    if (nt <= 0) return;
     K_CUDA_UNROLL for (int c = 0; c < K_CUDA_COLS; c++) {
         const size_t at = (size_t)k__cuda_row(a, first + (c < nt ? c : 0)) * a->ldx;
         x[c] = pairs ? (const uint8_t *)(a->h + at) : (const uint8_t *)(a->x + at);
@@ -10496,7 +10608,7 @@ K_CUDA_FN void k__cuda_mul_floats(uint32_t type, const k_cuda_mul *m) {
         }
     K_CUDA_UNROLL for (int c = 0; c < K_CUDA_COLS; c++) {
         K_CUDA_UNROLL for (int far = 8; far; far /= 2) s[c] = s[c] + k__cuda_other(s[c], far);
-        if (c < nt && l == 0 && row < m->nr) m->y[(size_t)(first + c) * m->ldy + (size_t)row] = s[c];
+        if (c < nt && l == 0 && row < m->nr) m->y[(size_t)(first + c) * m->ldy + (size_t)row] = m->scale != 0.0f ? s[c] * m->scale : s[c];
     }
 }
 
