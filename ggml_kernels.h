@@ -16,8 +16,8 @@
  * -ffast-math: a multiplication and an addition are fused only where the code says so. Little-endian machines only.
  *
  * SECTIONS  [fmt] blocks on disk   [conv] small floats   [api] public types, tables and functions
- *           [unpack] any format to int8 codes and scales   [ref] dequantise, quantise   [types] one row per format
- *           [vec] float kernels   [attn] attention and the rows of its cache
+ *           [unpack] any format to int8 codes and scales   [math] functions of one value   [ref] dequantise, quantise
+ *           [types] one row per format   [vec] float kernels   [attn] attention and the rows of its cache
  *           [cpu] features of this CPU   [quant] products of quantised weights in file order, scalar   [quant_x86] what the
  *           vector levels share   [quant_avx512] [quant_avx2] their products
  *           [packed] the packed layout (repack): 16 rows interleaved   [packed_x86] what the vector levels share
@@ -25,7 +25,7 @@
  *           [level] CPU dispatch: the levels and the public functions   [thread] the start of every thread
  *           Offline quantisation, which inference does not need:   [fit] blocks of least squared error, scales searched
  *           [fit_grid] the same for tables, powers of two and lattices   [fitters] one row per format that can be made
- *           [cuda] products on NVIDIA GPUs; nvcc compiles it, blocks, small floats, decoders and the packed layout, and nothing else */
+ *           [cuda] products on NVIDIA GPUs; nvcc compiles it, blocks, small floats, decoders, functions of one value and the packed layout, and nothing else */
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -1322,6 +1322,81 @@ K_BOTH void k_unpack_iq4_xs(const void *src, int n, k_urow *u) {
     }
 }
 
+/* ===== [math] functions of one value =====
+ * What a CPU's scalar level and a GPU compute by the same code. Every operation rounds once: fused where the source has fmaf(), and
+ * nowhere else. */
+
+/* --- exp and tanh ---
+ * exp: x = n ln2 + r with |r| <= 0.347, exp(r) = 1 + r + r^2 P(r), P minimax of degree 4 (relative error 3e-9).
+ * n is added to the exponent bits. Below K_EXP_LO the result would be a denormal and is 0, above K_EXP_HI it is inf.
+ * tanh: x + x^3 T(x^2) below 0.625 (minimax, 5e-9), 1 - 2/(exp(2x)+1) above. */
+#define K_EXP_LO (-87.336f)
+#define K_EXP_HI 0x1.62e42ep+6f
+#define K_LOG2E 0x1.715476p+0f
+#define K_LN2_HI 0x1.62e4p-1f
+#define K_LN2_LO 0x1.7f7d1cp-20f
+#define K_ROUND 0x1.8p+23f                      /* x + K_ROUND has the nearest integer in its low bits */
+#define K_TANH_SMALL 0.625f
+K_BOTH const float k__exp_c[5] = {0x1.fffffcp-2f, 0x1.555490p-3f, 0x1.5558f4p-5f, 0x1.123a6cp-7f, 0x1.6a234ap-10f};
+K_BOTH const float k__tanh_c[5] = {-0x1.555532p-2f, 0x1.110726p-3f, -0x1.b83c58p-5f, 0x1.522692p-6f, -0x1.75e1a6p-8f};
+
+K_BOTH inline float k__exp_ref(float x) {
+    float    t = fmaf(x, K_LOG2E, K_ROUND), n = t - K_ROUND;
+    float    r = fmaf(n, -K_LN2_LO, fmaf(n, -K_LN2_HI, x));
+    float    p = fmaf(fmaf(k__exp_c[4], r, k__exp_c[3]), r, k__exp_c[2]);
+    uint32_t bits, shift;
+    p = fmaf(fmaf(p, r, k__exp_c[1]), r, k__exp_c[0]);
+    p = fmaf(p, r * r, r) + 1.0f;
+    memcpy(&bits, &p, 4);
+    memcpy(&shift, &t, 4);
+    bits += shift << 23;
+    memcpy(&p, &bits, 4);
+    return x != x ? x : x > K_EXP_HI ? INFINITY : x < K_EXP_LO ? 0.0f : p;
+}
+
+K_BOTH inline float k__tanh_ref(float x) {
+    float z = x * x;
+    float p = fmaf(fmaf(fmaf(fmaf(k__tanh_c[4], z, k__tanh_c[3]), z, k__tanh_c[2]), z, k__tanh_c[1]), z, k__tanh_c[0]);
+    float big = 1.0f - 2.0f / (k__exp_ref(fabsf(x) * 2.0f) + 1.0f);
+    return fabsf(x) < K_TANH_SMALL ? fmaf(x * z, p, x) : copysignf(big, x);
+}
+
+/* --- normal distribution function, logarithm ---
+ * Phi: 1/2 + x S(x^2) up to 1 (minimax of degree 5, error 3e-10), 1 - tail(x) above, tail(-x) below -1. tail(a) = exp(-a^2/2) T(t) with
+ * t = 1/(1 + 0.3a), T minimax of degree 8 (relative error 1e-8) up to a = 13.3. The rounding error of a^2 is taken into account, so the
+ * result is within 4e-7 of its value even where it is 1e-37, and erf(x/sqrt(2)) = 2 Phi(x) - 1 within 1e-7.
+ * log(1 + e) = s (2 + s^2 L(s^2)) with s = e/(2 + e), for 0 <= e <= 1 (minimax of degree 4, relative error 4e-10). */
+#define K_PHI_SMALL 1.0f
+#define K_PHI_FAR 14.0f                         /* exp(-98) is 0 here */
+K_BOTH const float k__phi_c[6] = {0x1.988454p-2f, -0x1.105832p-4f, 0x1.46ce5ep-7f, -0x1.36fecep-10f, 0x1.dc1b4ap-14f, -0x1.012f18p-17f};
+K_BOTH const float k__tail_c[9] = {0x1.5aedf8p-17f, 0x1.e93054p-4f, 0x1.f512b2p-4f, 0x1.7d7facp-4f, 0x1.2a54f6p-3f,
+                                   -0x1.46160p-4f,  0x1.d56f78p-3f, -0x1.579d1ep-3f, 0x1.33dbd4p-5f};
+K_BOTH const float k__log_c[5] = {0x1.555556p-1f, 0x1.9998cep-2f, 0x1.24ca56p-2f, 0x1.bc6ab8p-3f, 0x1.dc3cc8p-3f};
+
+/* c[n - 1] x^(n-1) + ... + c[0]. */
+K_BOTH inline float k__poly_ref(const float *c, int n, float x) {
+    float p = c[n - 1];
+    for (int i = n - 2; i >= 0; i--) p = fmaf(p, x, c[i]);
+    return p;
+}
+
+K_BOTH inline float k__phi_ref(float x) {
+    const float a = fabsf(x) > K_PHI_FAR ? K_PHI_FAR : fabsf(x), z = a * a, lost = fmaf(a, a, -z), e = k__exp_ref(-0.5f * z);
+    const float tail = fmaf(e, -0.5f * lost, e) * k__poly_ref(k__tail_c, 9, 1.0f / fmaf(0.3f, a, 1.0f));
+    if (a < K_PHI_SMALL) return fmaf(x, k__poly_ref(k__phi_c, 6, z), 0.5f);
+    return x > 0 ? 1.0f - tail : tail;
+}
+
+/* log(1 + exp(x)) */
+K_BOTH inline float k__softplus(float x) {
+    const float e = k__exp_ref(-fabsf(x)), s = e / (2.0f + e), z = s * s;
+    const float log = e * (fmaf(z, k__poly_ref(k__log_c, 5, z), 2.0f) / (2.0f + e));    /* s may be a denormal where e is none */
+    return x > 0 ? x + log : log;
+}
+
+/* 1/sum, or the sum itself where it is 0 (everything is masked) or NaN. */
+K_BOTH inline float k__share_of(float sum) { return sum > 0 ? 1.0f / sum : sum; }
+
 #ifndef __CUDACC__
 /* ===== [ref] dequantise, quantise =====
  * Dequantising computes [unpack]'s formulas in float with a rounding for each operation, in ggml's order: (d*sc)*q - dm*mn.
@@ -1661,74 +1736,6 @@ K_PUBLIC size_t k_row_bytes(uint32_t id, int64_t n) {
  * The sign and payload of a NaN may differ. Other sections call these functions through the level table; k_hadamard_size is called
  * directly. */
 
-/* --- exp and tanh ---
- * exp: x = n ln2 + r with |r| <= 0.347, exp(r) = 1 + r + r^2 P(r), P minimax of degree 4 (relative error 3e-9).
- * n is added to the exponent bits. Below K_EXP_LO the result would be a denormal and is 0, above K_EXP_HI it is inf.
- * tanh: x + x^3 T(x^2) below 0.625 (minimax, 5e-9), 1 - 2/(exp(2x)+1) above. */
-#define K_EXP_LO (-87.336f)
-#define K_EXP_HI 0x1.62e42ep+6f
-#define K_LOG2E 0x1.715476p+0f
-#define K_LN2_HI 0x1.62e4p-1f
-#define K_LN2_LO 0x1.7f7d1cp-20f
-#define K_ROUND 0x1.8p+23f                      /* x + K_ROUND has the nearest integer in its low bits */
-#define K_TANH_SMALL 0.625f
-static const float k__exp_c[5] = {0x1.fffffcp-2f, 0x1.555490p-3f, 0x1.5558f4p-5f, 0x1.123a6cp-7f, 0x1.6a234ap-10f};
-static const float k__tanh_c[5] = {-0x1.555532p-2f, 0x1.110726p-3f, -0x1.b83c58p-5f, 0x1.522692p-6f, -0x1.75e1a6p-8f};
-
-static float k__exp_ref(float x) {
-    float    t = fmaf(x, K_LOG2E, K_ROUND), n = t - K_ROUND;
-    float    r = fmaf(n, -K_LN2_LO, fmaf(n, -K_LN2_HI, x));
-    float    p = fmaf(fmaf(k__exp_c[4], r, k__exp_c[3]), r, k__exp_c[2]);
-    uint32_t bits, shift;
-    p = fmaf(fmaf(p, r, k__exp_c[1]), r, k__exp_c[0]);
-    p = fmaf(p, r * r, r) + 1.0f;
-    memcpy(&bits, &p, 4);
-    memcpy(&shift, &t, 4);
-    bits += shift << 23;
-    memcpy(&p, &bits, 4);
-    return x != x ? x : x > K_EXP_HI ? INFINITY : x < K_EXP_LO ? 0.0f : p;
-}
-
-static float k__tanh_ref(float x) {
-    float z = x * x;
-    float p = fmaf(fmaf(fmaf(fmaf(k__tanh_c[4], z, k__tanh_c[3]), z, k__tanh_c[2]), z, k__tanh_c[1]), z, k__tanh_c[0]);
-    float big = 1.0f - 2.0f / (k__exp_ref(fabsf(x) * 2.0f) + 1.0f);
-    return fabsf(x) < K_TANH_SMALL ? fmaf(x * z, p, x) : copysignf(big, x);
-}
-
-/* --- normal distribution function, logarithm ---
- * Phi: 1/2 + x S(x^2) up to 1 (minimax of degree 5, error 3e-10), 1 - tail(x) above, tail(-x) below -1. tail(a) = exp(-a^2/2) T(t) with
- * t = 1/(1 + 0.3a), T minimax of degree 8 (relative error 1e-8) up to a = 13.3. The rounding error of a^2 is taken into account, so the
- * result is within 4e-7 of its value even where it is 1e-37, and erf(x/sqrt(2)) = 2 Phi(x) - 1 within 1e-7.
- * log(1 + e) = s (2 + s^2 L(s^2)) with s = e/(2 + e), for 0 <= e <= 1 (minimax of degree 4, relative error 4e-10). */
-#define K_PHI_SMALL 1.0f
-#define K_PHI_FAR 14.0f                         /* exp(-98) is 0 here */
-static const float k__phi_c[6] = {0x1.988454p-2f, -0x1.105832p-4f, 0x1.46ce5ep-7f, -0x1.36fecep-10f, 0x1.dc1b4ap-14f, -0x1.012f18p-17f};
-static const float k__tail_c[9] = {0x1.5aedf8p-17f, 0x1.e93054p-4f, 0x1.f512b2p-4f, 0x1.7d7facp-4f, 0x1.2a54f6p-3f,
-                                   -0x1.46160p-4f,  0x1.d56f78p-3f, -0x1.579d1ep-3f, 0x1.33dbd4p-5f};
-static const float k__log_c[5] = {0x1.555556p-1f, 0x1.9998cep-2f, 0x1.24ca56p-2f, 0x1.bc6ab8p-3f, 0x1.dc3cc8p-3f};
-
-/* c[n - 1] x^(n-1) + ... + c[0]. */
-static float k__poly_ref(const float *c, int n, float x) {
-    float p = c[n - 1];
-    for (int i = n - 2; i >= 0; i--) p = fmaf(p, x, c[i]);
-    return p;
-}
-
-static float k__phi_ref(float x) {
-    const float a = fabsf(x) > K_PHI_FAR ? K_PHI_FAR : fabsf(x), z = a * a, lost = fmaf(a, a, -z), e = k__exp_ref(-0.5f * z);
-    const float tail = fmaf(e, -0.5f * lost, e) * k__poly_ref(k__tail_c, 9, 1.0f / fmaf(0.3f, a, 1.0f));
-    if (a < K_PHI_SMALL) return fmaf(x, k__poly_ref(k__phi_c, 6, z), 0.5f);
-    return x > 0 ? 1.0f - tail : tail;
-}
-
-/* log(1 + exp(x)) */
-static float k__softplus(float x) {
-    const float e = k__exp_ref(-fabsf(x)), s = e / (2.0f + e), z = s * s;
-    const float log = e * (fmaf(z, k__poly_ref(k__log_c, 5, z), 2.0f) / (2.0f + e));    /* s may be a denormal where e is none */
-    return x > 0 ? x + log : log;
-}
-
 /* --- element by element: plain loops, which each level compiles again for its target --- */
 
 #define K__BODY static inline __attribute__((always_inline))
@@ -1769,9 +1776,6 @@ K__BODY int k__find(const float *x, int n, float m) {
         if (x[i] == m) return i;
     return 0;
 }
-
-/* 1/sum, or the sum itself where it is 0 (everything is masked) or NaN. */
-static float k__share_of(float sum) { return sum > 0 ? 1.0f / sum : sum; }
 
 /* Whether weights of the type are multiplied as bf16. */
 K__BODY bool k__is_bf16(uint32_t type) { return type == K_BF16 || type == K_F16_ROUND; }
@@ -10212,7 +10216,7 @@ K_PUBLIC float k_most(uint32_t id) {
 #endif /* __CUDACC__ */
 
 /* ===== [cuda] products on NVIDIA GPUs =====
- * The device code: nvcc compiles it, [fmt], [conv], [unpack] and the layout of [packed], and nothing else of this header (make cuda);
+ * The device code: nvcc compiles it, [fmt], [conv], [unpack], [math] and the layout of [packed], and nothing else of this header (make cuda);
  * tests/emu_cuda.h runs the same text on a CPU, where K_CUDA_EMU is defined. Results have the bits of the scalar level: integers are
  * exact inside a block of 256, the float terms of blocks are added in rising order, and nothing is fused.
  *
