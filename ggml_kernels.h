@@ -379,12 +379,13 @@ typedef struct {
 } k_row_op;
 
 enum { K_ROW_CLIP = 100 };
+enum { K_CUDA_ROW_OPS = 32 };                            /* most operations of a launch */
 
 /* The kernel k_cuda_rows: every task goes through the operations of its chain. Grid: at least as many blocks as there are tasks: of each
  * chain, n[set] * max(each, 1). */
 typedef struct {
     const k_cuda_step *step;
-    const k_row_op    *op;                               /* [n] chains, one behind the other */
+    const k_row_op    *op;                               /* [n] chains, one behind the other; n <= K_CUDA_ROW_OPS */
     int                n;
 } k_cuda_rows_args;
 
@@ -1397,6 +1398,75 @@ K_BOTH inline float k__softplus(float x) {
 /* 1/sum, or the sum itself where it is 0 (everything is masked) or NaN. */
 K_BOTH inline float k__share_of(float sum) { return sum > 0 ? 1.0f / sum : sum; }
 
+/* --- activations ---
+ * (1 + tanh(z))/2 = sigmoid(2z), so the tanh form of GELU needs one exp. */
+#define K_GELU_1 0x1.988454p+0f                 /* 2 sqrt(2/pi), and that times 0.044715 */
+#define K_GELU_3 0x1.2444f2p-4f
+
+K_BOTH inline float k__act_ref(k_act_fn fn, float x) {
+    switch (fn) {
+    case K_SILU: return x / (1.0f + k__exp_ref(-x));
+    case K_GELU: return x / (1.0f + k__exp_ref(-x * fmaf(x * x, K_GELU_3, K_GELU_1)));
+    case K_GELU_ERF: return x * k__phi_ref(x);
+    case K_SIGMOID: return 1.0f / (1.0f + k__exp_ref(-x));
+    case K_RELU: return x < 0 ? 0 : x;
+    case K_RELU2: return x < 0 ? 0 : x * x;
+    }
+    return x;
+}
+
+/* k_swiglu_clip for one value. */
+K_BOTH inline float k__clip_ref(float gate, float up, float limit, float alpha) {
+    const float g = gate > limit ? limit : gate, u = up > limit ? limit : up < -limit ? -limit : up;
+    return g / (1.0f + k__exp_ref(-alpha * g)) * (u + 1.0f);
+}
+
+/* The factor of a Walsh-Hadamard transform of `size` values. */
+K_BOTH inline float k__hadamard_unit(int size) { return 1.0f / sqrtf((float)size); }
+
+/* --- rounding to the blocks of the cache --- */
+
+/* v where its magnitude is larger, so that the first among equals stays; never a NaN. */
+K_BOTH inline float k__farther(float at, float v) { return fabsf(v) > fabsf(at) ? v : at; }
+
+/* The nearest integer, halves away from zero, limited to the range of codes; a NaN gives 0. */
+K_BOTH inline int8_t k__round8(float v) {
+    v = roundf(v);
+    return (int8_t)(v >= 127 ? 127 : v <= -127 ? -127 : v == v ? (int)v : 0);
+}
+
+/* trunc(v + half), limited to 0..top; a NaN gives trunc(half), the code of 0. */
+K_BOTH inline int k__trunc_code(float v, float half, int top) {
+    v = v == v ? v + half : half;
+    return v >= (float)top ? top : v > 0 ? (int)v : 0;
+}
+
+/* Codes come from the scale in f32, before it is rounded to f16. 0 where d is 0. */
+K_BOTH inline float k__inverse(float d) { return d != 0 ? 1 / d : 0; }
+
+/* Scales by the extreme value: of codes +-127, and of codes around `mid`, where the extreme gets code 0, whether it is positive or negative. */
+K_BOTH inline float   k__scale127(float extreme) { return fabsf(extreme) / 127; }
+K_BOTH inline float   k__scale_mid(float extreme, int mid) { return extreme / (float)-mid; }
+K_BOTH inline uint8_t k__code_mid(float v, int mid) { return (uint8_t)k__trunc_code(v, (float)mid + 0.5f, 2 * mid - 1); }
+
+/* --- rounding of activations: blocks of up to 256 codes with one scale, +-127 for the largest magnitude amax --- */
+
+K_BOTH inline float  k__act_inverse(float amax) { return amax > 0 ? 127.0f / amax : 0.0f; }
+K_BOTH inline float  k__act_scale(float amax, bool nan) { return nan ? NAN : amax / 127.0f; }
+K_BOTH inline int8_t k__act_code(float x, float inv) {
+    const float v = rintf(x * inv);
+    return (int8_t)(v > 127 ? 127 : v < -127 ? -127 : v == v ? (int)v : 0);
+}
+
+/* The group of 32 whose sum is of32[i], and the place of group i's: bits 0 and 1 are swapped. */
+K_BOTH inline int k__sums_at(int i) { return (i & 4) | (i & 1) << 1 | (i & 2) >> 1; }
+
+enum { K_SPLIT_PEAK = 32 };
+
+/* Whether the largest value of a block of n, whose code is 127 or -127, is more than K_SPLIT_PEAK times the mean magnitude of the
+ * others; all: the sum of the magnitudes of all codes. */
+K_BOTH inline bool k__peaked(int all, int n, float d) { return d > 0 && d <= FLT_MAX && (all - 127) * K_SPLIT_PEAK < 127 * (n - 1); }
+
 #ifndef __CUDACC__
 /* ===== [ref] dequantise, quantise =====
  * Dequantising computes [unpack]'s formulas in float with a rounding for each operation, in ggml's order: (d*sc)*q - dm*mn.
@@ -1524,31 +1594,15 @@ static void k_quant_bf16(const float *src, void *dst, int64_t n) { k__quant_bf16
 /* The value of largest magnitude, with its sign; the first among equals; never a NaN. */
 static inline float k__extreme(const float *x, int n) {
     float at = 0;
-    for (int i = 0; i < n; i++)
-        if (fabsf(x[i]) > fabsf(at)) at = x[i];
+    for (int i = 0; i < n; i++) at = k__farther(at, x[i]);
     return at;
 }
-
-/* The nearest integer, halves away from zero, limited to the range of codes; a NaN gives 0. */
-static inline int8_t k__round8(float v) {
-    v = roundf(v);
-    return (int8_t)(v >= 127 ? 127 : v <= -127 ? -127 : v == v ? (int)v : 0);
-}
-
-/* trunc(v + half), limited to 0..top; a NaN gives trunc(half), the code of 0. */
-static inline int k__trunc_code(float v, float half, int top) {
-    v = v == v ? v + half : half;
-    return v >= (float)top ? top : v > 0 ? (int)v : 0;
-}
-
-/* Codes come from the scale in f32, before it is rounded to f16. 0 where d is 0. */
-static inline float k__inverse(float d) { return d != 0 ? 1 / d : 0; }
 
 /* d = amax/127, q = x/d. */
 static void k_quant_q8_0(const float *src, void *dst, int64_t n) {
     block_q8_0 *b = (block_q8_0 *)dst;
     for (int64_t i = 0; i < n / 32; i++, src += 32) {
-        float d = fabsf(k__extreme(src, 32)) / 127, inv = k__inverse(d);
+        float d = k__scale127(k__extreme(src, 32)), inv = k__inverse(d);
         b[i].d = k_f32_to_f16(d);
         for (int j = 0; j < 32; j++) b[i].qs[j] = k__round8(src[j] * inv);
     }
@@ -1563,10 +1617,10 @@ static inline void k__pack(const uint8_t q[32], uint8_t qs[16], uint8_t *qh) {
     }
 }
 
-/* Codes around `mid`: the value of largest magnitude gets code 0, whether it is positive or negative. Returns d. */
+/* Codes around `mid`. Returns d. */
 static inline float k__codes_mid(const float *x, int mid, uint8_t q[32]) {
-    float d = k__extreme(x, 32) / (float)-mid, inv = k__inverse(d);
-    for (int j = 0; j < 32; j++) q[j] = (uint8_t)k__trunc_code(x[j] * inv, (float)mid + 0.5f, 2 * mid - 1);
+    float d = k__scale_mid(k__extreme(x, 32), mid), inv = k__inverse(d);
+    for (int j = 0; j < 32; j++) q[j] = k__code_mid(x[j] * inv, mid);
     return d;
 }
 
@@ -1881,8 +1935,6 @@ K_PUBLIC int k_hadamard_size(int n) {
     return size < K_HADAMARD_MAX ? size : K_HADAMARD_MAX;
 }
 
-static float k__hadamard_unit(int size) { return 1.0f / sqrtf((float)size); }
-
 /* Sums and differences of values half a run apart, stored side by side: the pairs of the next pass are half a run apart again. */
 static void k__hadamard_pass(const float *restrict x, float *restrict y, int size) {
     for (int i = 0; i < size / 2; i++) {
@@ -1906,32 +1958,12 @@ static void k_hadamard_ref(float *x, int n, int size) {
     }
 }
 
-/* --- activations ---
- * (1 + tanh(z))/2 = sigmoid(2z), so the tanh form of GELU needs one exp. */
-#define K_GELU_1 0x1.988454p+0f                 /* 2 sqrt(2/pi), and that times 0.044715 */
-#define K_GELU_3 0x1.2444f2p-4f
-
-static float k__act_ref(k_act_fn fn, float x) {
-    switch (fn) {
-    case K_SILU: return x / (1.0f + k__exp_ref(-x));
-    case K_GELU: return x / (1.0f + k__exp_ref(-x * fmaf(x * x, K_GELU_3, K_GELU_1)));
-    case K_GELU_ERF: return x * k__phi_ref(x);
-    case K_SIGMOID: return 1.0f / (1.0f + k__exp_ref(-x));
-    case K_RELU: return x < 0 ? 0 : x;
-    case K_RELU2: return x < 0 ? 0 : x * x;
-    }
-    return x;
-}
-
 static void k_activate_ref(k_act_fn fn, float *x, const float *up, int n) {
     for (int i = 0; i < n; i++) x[i] = up ? k__act_ref(fn, x[i]) * up[i] : k__act_ref(fn, x[i]);
 }
 
 static void k_swiglu_clip_ref(float *gate, const float *up, float limit, float alpha, int n) {
-    for (int i = 0; i < n; i++) {
-        const float g = gate[i] > limit ? limit : gate[i], u = up[i] > limit ? limit : up[i] < -limit ? -limit : up[i];
-        gate[i] = g / (1.0f + k__exp_ref(-alpha * g)) * (u + 1.0f);
-    }
+    for (int i = 0; i < n; i++) gate[i] = k__clip_ref(gate[i], up[i], limit, alpha);
 }
 
 static void k_cap_ref(float *x, float cap, int n) {
@@ -4516,17 +4548,16 @@ static int k_quant_act_ref(const float *x, int n, int8_t *q, k_sums *sum, float 
         if (m > amax) amax = m;
         if (m != m) nan = true;
     }
-    float inv = amax > 0 ? 127.0f / amax : 0.0f;
-    *d = nan ? NAN : amax / 127.0f;
+    const float inv = k__act_inverse(amax);
+    *d = k__act_scale(amax, nan);
     for (int i = 0; i < n; i++) {
-        float v = rintf(x[i] * inv);
-        q[i] = (int8_t)(v > 127 ? 127 : v < -127 ? -127 : v == v ? (int)v : 0);
+        q[i] = k__act_code(x[i], inv);
         all += q[i] < 0 ? -q[i] : q[i];
     }
     memset(sum, 0, sizeof *sum);
     for (int i = 0; i < n; i++) sum->of16[i / 16] = (int16_t)(sum->of16[i / 16] + q[i]);
-    for (int i = 0; i < 8; i++) {                     /* swaps bits 0 and 1 of the group's number */
-        const int g = (i & 4) | (i & 1) << 1 | (i & 2) >> 1;
+    for (int i = 0; i < 8; i++) {
+        const int g = k__sums_at(i);
         sum->of32[i] = (int16_t)(sum->of16[2 * g] + sum->of16[2 * g + 1]);
     }
     return all;
@@ -8181,11 +8212,7 @@ K_PUBLIC int k_rows_step(uint32_t type, int nt) {
  * nothing of the other 255. So the rounding errors of such a block are quantised too, and the row becomes two rows, which are
  * columns of a product like any others; their results are added. Only the codes of a row decide whether it is split. */
 
-enum { K_SPLIT_PEAK = 32, K__SPLIT_COLS = 128, K__SPLIT_ROWS = 128, K__SPLIT_ONCE = 8 };
-
-/* Whether the largest value of a block of n, whose code is 127 or -127, is more than K_SPLIT_PEAK times the mean magnitude of the
- * others; all: the sum of the magnitudes of all codes. */
-static bool k__peaked(int all, int n, float d) { return d > 0 && d <= FLT_MAX && (all - 127) * K_SPLIT_PEAK < 127 * (n - 1); }
+enum { K__SPLIT_COLS = 128, K__SPLIT_ROWS = 128, K__SPLIT_ONCE = 8 };
 
 K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest) {
     const size_t at = (size_t)rest * ldq, blocks = ((size_t)n + K_SUPER - 1) / K_SUPER;
@@ -10422,8 +10449,7 @@ typedef struct {
 
 /* The sum of the codes of group g. */
 K_CUDA_FN int k__cuda_sum(int head, const k_sums *s, int g) {
-    const int i = (g & 4) | (g & 1) << 1 | (g >> 1 & 1);
-    return (int16_t)k__cuda_ld16(k__cuda_group(head) == 16 ? &s->of16[g] : &s->of32[i]);
+    return (int16_t)k__cuda_ld16(k__cuda_group(head) == 16 ? &s->of16[g] : &s->of32[k__sums_at(g)]);
 }
 
 /* Sums of products for 64 columns of codes at p, or the first 32 of them (halves 1): c[k] is the tile of the k-th group. */
@@ -10616,7 +10642,491 @@ K_CUDA_FN void k__cuda_mul_floats(uint32_t type, const k_cuda_mul *m) {
     }
 }
 
+/* --- rows: a thread block takes one row --- */
+
+enum { K__CUDA_ROW_TILE = 8192 };
+
+typedef struct {
+    k_row_op op[K_CUDA_ROW_OPS];
+    float    tile[K__CUDA_ROW_TILE];
+    float    sum;
+    double   part[8];
+    bool     split[K_CUDA_THREADS / 32];              /* by warp */
+} k__cuda_rows_mem;
+
+/* The row of input i that the operation's row r reads. */
+K_CUDA_FN float *k__cuda_in(const k_cuda_step *step, const k_row_op *op, int i, int r) {
+    const int row = op->gathers >> i & 1 ? step->row[1][r] : r;
+    return op->in[i].x ? op->in[i].x + (size_t)row * op->in[i].ld : NULL;
+}
+
+/* What each thread does with values of its own. */
+enum { K__MAP_ADD, K__MAP_AXPY, K__MAP_MUL, K__MAP_SCALE, K__MAP_CAP, K__MAP_ABOVE, K__MAP_ACT, K__MAP_CLIP };
+
+K_CUDA_FN float k__cuda_map_one(int fn, int act, float a, float b, bool two, float s) {
+    switch (fn) {
+    case K__MAP_ADD: return a + b;
+    case K__MAP_AXPY: return fmaf(s, b, a);
+    case K__MAP_MUL: return a * b;
+    case K__MAP_SCALE: return a * s;
+    case K__MAP_CAP: return s * k__tanh_ref(a / s);
+    case K__MAP_ABOVE: return a > s ? a - s : 0.0f;
+    case K__MAP_ACT: return two ? k__act_ref((k_act_fn)act, a) * b : k__act_ref((k_act_fn)act, a);
+    default: return k__clip_ref(a, b, 7.0f, 1.702f);
+    }
+}
+
+/* y = fn(a, b) for n values; b may be NULL. Several values are read before one is written: y may be a or b. */
+K_CUDA_FN void k__cuda_map(int fn, int act, float *y, const float *a, const float *b, float s, int n) {
+    const int many = fn >= K__MAP_CAP ? 2 : 8;
+    for (int at = K_CUDA_THREAD; at < n; at += many * K_CUDA_THREADS) {
+        float p[8], q[8];
+        K_CUDA_UNROLL for (int k = 0; k < many; k++) {
+            const int i = at + k * K_CUDA_THREADS;
+            p[k] = i < n ? a[i] : 0.0f;
+            q[k] = b && i < n ? b[i] : 0.0f;
+        }
+        K_CUDA_UNROLL for (int k = 0; k < many; k++) {
+            const int i = at + k * K_CUDA_THREADS;
+            if (i < n) y[i] = k__cuda_map_one(fn, act, p[k], q[k], b != NULL, s);
+        }
+    }
+}
+
+/* Sums in the 16 lanes of [vec]. */
+enum { K__SUM_PLAIN, K__SUM_SQUARES, K__SUM_DOT };    /* of a; of (a - mean)^2; of a * b */
+
+/* The sum s of a thread's lane, with elements [0, n) of a and b. */
+K_CUDA_FN float k__cuda_lane(int how, const float *a, const float *b, int n, float mean, float s) {
+    enum { MANY = 8 };
+    for (int at = K_CUDA_THREAD % 16; at < n; at += 16 * MANY) {
+        float p[MANY], q[MANY];
+        K_CUDA_UNROLL for (int k = 0; k < MANY; k++) {
+            const int i = at + 16 * k;
+            p[k] = i < n ? a[i] : 0.0f;
+            q[k] = how == K__SUM_DOT && i < n ? b[i] : 0.0f;
+        }
+        K_CUDA_UNROLL for (int k = 0; k < MANY; k++) {
+            const float d = p[k] - mean;
+            if (at + 16 * k >= n) continue;
+            s = how == K__SUM_PLAIN ? s + p[k] : how == K__SUM_SQUARES ? fmaf(d, d, s) : fmaf(p[k], q[k], s);
+        }
+    }
+    return s;
+}
+
+/* The sum of the 16 lanes of each half warp. */
+K_CUDA_FN float k__cuda_fold(float s) {
+    K_CUDA_UNROLL for (int far = 8; far; far /= 2) s = s + k__cuda_other(s, far);
+    return s;
+}
+
+/* n values to shared memory. */
+K_CUDA_FN void k__cuda_tile(float *to, const float *x, int n) {
+    enum { MANY = 8 };
+    for (int at = K_CUDA_THREAD; at < n; at += MANY * K_CUDA_THREADS) {
+        float p[MANY];
+        K_CUDA_UNROLL for (int k = 0; k < MANY; k++) p[k] = at + k * K_CUDA_THREADS < n ? x[at + k * K_CUDA_THREADS] : 0.0f;
+        K_CUDA_UNROLL for (int k = 0; k < MANY; k++)
+            if (at + k * K_CUDA_THREADS < n) to[at + k * K_CUDA_THREADS] = p[k];
+    }
+}
+
+/* A sum over one vector: all threads fetch it, a half warp adds. Every thread gets the result. */
+K_CUDA_FN float k__cuda_sum_of(int how, const float *a, const float *b, int n, float mean, k__cuda_rows_mem *m) {
+    const int most = how == K__SUM_DOT ? K__CUDA_ROW_TILE / 2 : K__CUDA_ROW_TILE;
+    float     s = 0.0f;
+    for (int at = 0; at < n; at += most) {
+        const int len = n - at < most ? n - at : most;
+        if (at) k__cuda_sync();                       /* the values before these are added */
+        k__cuda_tile(m->tile, a + at, len);
+        if (how == K__SUM_DOT) k__cuda_tile(m->tile + most, b + at, len);
+        k__cuda_sync();
+        if (K_CUDA_THREAD < 32) s = k__cuda_lane(how, m->tile, m->tile + most, len, mean, s);
+    }
+    if (K_CUDA_THREAD < 32) s = k__cuda_fold(s);
+    if (K_CUDA_THREAD == 0) m->sum = s;
+    k__cuda_sync();
+    return m->sum;
+}
+
+/* --- norms --- */
+
+K_CUDA_FN float k__cuda_norm_factor(k_norm_kind kind, float sum, int n, float eps) {
+    return 1.0f / sqrtf((kind == K_NORM_L2 ? sum : sum / (float)n) + eps);
+}
+
+/* y = (x - mean) * r * w + b: elements from, from + step, ... of n. */
+K_CUDA_FN void k__cuda_shift(const k_row_op *op, const float *x, float *y, float mean, float r, int n, int from, int step) {
+    enum { MANY = 8 };
+    const float *w = op->u.norm == K_NORM_L2 ? NULL : op->vec, *b = op->u.norm == K_NORM_LAYER ? op->bias : NULL;
+    for (int at = from; at < n; at += MANY * step) {
+        float p[MANY];
+        K_CUDA_UNROLL for (int k = 0; k < MANY; k++) {
+            const int i = at + k * step;
+            if (i >= n) continue;
+            p[k] = (x[i] - mean) * r;
+            if (w) p[k] = p[k] * w[i];
+            if (b) p[k] = p[k] + b[i];
+        }
+        K_CUDA_UNROLL for (int k = 0; k < MANY; k++)
+            if (at + k * step < n) y[at + k * step] = p[k];
+    }
+}
+
+K_CUDA_FN void k__cuda_norm(const k_row_op *op, const float *x, float *y, k__cuda_rows_mem *m) {
+    const int   n = op->n;
+    const float mean = op->u.norm == K_NORM_LAYER ? k__cuda_sum_of(K__SUM_PLAIN, x, x, n, 0.0f, m) / (float)n : 0.0f;
+    const float sum = k__cuda_sum_of(K__SUM_SQUARES, x, x, n, mean, m);
+    k__cuda_shift(op, x, y, mean, k__cuda_norm_factor(op->u.norm, sum, n, op->scale), n, K_CUDA_THREAD, K_CUDA_THREADS);
+}
+
+/* Each half warp takes a head. */
+K_CUDA_FN void k__cuda_norm_heads(const k_row_op *op, const float *x, float *y) {
+    const int mine = K_CUDA_THREAD / 16, n_head = op->n_head;
+    for (int h = mine; h - mine < n_head; h += K_CUDA_THREADS / 16) {
+        const int    n = h < n_head ? op->n : 0;
+        const size_t at = (size_t)h * (size_t)op->n;
+        float        mean = 0.0f;
+        if (op->u.norm == K_NORM_LAYER) mean = k__cuda_fold(k__cuda_lane(K__SUM_PLAIN, x + at, x, n, 0.0f, 0.0f)) / (float)op->n;
+        const float  sum = k__cuda_fold(k__cuda_lane(K__SUM_SQUARES, x + at, x, n, mean, 0.0f));
+        k__cuda_shift(op, x + at, y + at, mean, k__cuda_norm_factor(op->u.norm, sum, op->n, op->scale), n, K_CUDA_THREAD % 16, 16);
+    }
+}
+
+/* --- heads --- */
+
+K_CUDA_FN void k__cuda_pick(const k_row_op *op, const float *x, float *y) {
+    const int n = op->n, all = n * (op->n_head ? op->n_head : 0);
+    for (int i = K_CUDA_THREAD; i < all; i += K_CUDA_THREADS) y[op->u.pick.to + i] = x[op->u.pick.at + i / n * op->u.pick.stride + i % n];
+}
+
+K_CUDA_FN void k__cuda_rope(const k_row_op *op, float *x, const float *cs) {
+    const int half = op->u.rope.n_rot / 2, far = op->u.rope.halves ? half : 1, step = op->u.rope.halves ? 1 : 2, all = half * op->n_head;
+    for (int at = K_CUDA_THREAD; at < all; at += K_CUDA_THREADS) {
+        const int   i = at % half;
+        float      *p = x + (size_t)(at / half) * (size_t)op->n + i * step;
+        const float a = p[0], b = p[far], c = cs[2 * i], s = cs[2 * i + 1];
+        p[0] = a * c - b * s;
+        p[far] = a * s + b * c;
+    }
+}
+
+/* k_hadamard: each warp takes 256 values, which hold whole transforms. Sums and differences of values in one thread, then of two lanes. */
+K_CUDA_FN void k__cuda_hadamard(float *x, int n, int size) {
+    const int   lane = K_CUDA_THREAD % 32;
+    const float unit = k__hadamard_unit(size);
+    for (int at = K_CUDA_THREAD / 32 * 256; size > 1 && at < n; at += 8 * K_CUDA_THREADS) {
+        float v[8];
+        K_CUDA_UNROLL for (int k = 0; k < 8; k++) v[k] = at + 32 * k + lane < n ? x[at + 32 * k + lane] : 0.0f;
+        K_CUDA_UNROLL for (int far = 4; far; far /= 2)
+            K_CUDA_UNROLL for (int k = 0; k < 8; k++) {
+                if (k & far || 32 * far >= size) continue;
+                const float a = v[k], b = v[k + far];
+                v[k] = a + b;
+                v[k + far] = a - b;
+            }
+        K_CUDA_UNROLL for (int far = 16; far; far /= 2)
+            K_CUDA_UNROLL for (int k = 0; k < 8; k++) {
+                if (far >= size) continue;
+                const float b = k__cuda_other(v[k], far);
+                v[k] = lane & far ? b - v[k] : v[k] + b;
+            }
+        K_CUDA_UNROLL for (int k = 0; k < 8; k++)
+            if (at + 32 * k + lane < n) x[at + 32 * k + lane] = v[k] * unit;
+    }
+}
+
+/* --- cache --- */
+
+/* The value of largest magnitude in a warp, with its sign; the one of the lowest lane among equals. */
+K_CUDA_FN float k__cuda_extreme(float v) {
+    const int lane = K_CUDA_THREAD % 32;
+    v = k__farther(0.0f, v);
+    K_CUDA_UNROLL for (int far = 1; far < 32; far *= 2) {
+        const float other = k__cuda_other(v, far);
+        v = lane & far ? k__farther(other, v) : k__farther(v, other);
+    }
+    return v;
+}
+
+/* k_kv_store for each head; a warp takes a block of 32. `to`: of head 0, heads `apart` bytes apart. */
+K_CUDA_FN void k__cuda_store_blocks(uint32_t type, const float *x, int n_head, int hd, uint8_t *to, size_t apart) {
+    const int lane = K_CUDA_THREAD % 32, blocks = (hd + 31) / 32;
+    for (int b = K_CUDA_THREAD / 32; b < n_head * blocks; b += K_CUDA_THREADS / 32) {
+        const int   h = b / blocks, i = b % blocks * 32 + lane;
+        const float v = i < hd ? x[h * hd + i] : 0.0f, at = k__cuda_extreme(v);
+        const float d = type == K_Q8_0 ? k__scale127(at) : k__scale_mid(at, 8);
+        uint8_t    *head = to + (size_t)h * apart;
+        if (type == K_Q8_0) {
+            block_q8_0 *p = (block_q8_0 *)(void *)head + b % blocks;
+            p->qs[lane] = k__round8(v * k__inverse(d));
+            if (!lane) p->d = k_f32_to_f16(d);
+        } else {
+            block_q4_0 *p = (block_q4_0 *)(void *)head + b % blocks;
+            const int   code = k__code_mid(v * k__inverse(d), 8), upper = (int)k__cuda_other((float)code, 16);
+            if (lane < 16) p->qs[lane] = (uint8_t)(code | upper << 4);
+            if (!lane) p->d = k_f32_to_f16(d);
+        }
+    }
+}
+
+K_CUDA_FN void k__cuda_store_heads(uint32_t type, const float *x, int n_head, int hd, uint8_t *to, size_t apart) {
+    if (type == K_Q8_0 || type == K_Q4_0) {
+        k__cuda_store_blocks(type, x, n_head, hd, to, apart);
+        return;
+    }
+    for (int i = K_CUDA_THREAD; i < n_head * hd; i += K_CUDA_THREADS) {
+        uint8_t *p = to + (size_t)(i / hd) * apart;
+        if (type == K_F32) ((float *)(void *)p)[i % hd] = x[i];
+        else ((uint16_t *)(void *)p)[i % hd] = type == K_F16 ? k_f32_to_f16(x[i]) : k_f32_to_bf16(x[i]);
+    }
+}
+
+K_CUDA_FN void k__cuda_store(const k_cuda_step *step, const k_row_op *op, int r, float *k, float *v) {
+    const k_cuda_kv *kv = &op->u.kv;
+    const int        row = op->set ? step->row[1][r] : r, pos = step->pos[row];
+    const int64_t    table = step->table_at[(int64_t)step->seq[row] * step->n_group + kv->group];
+    uint8_t         *block = kv->base + (size_t)step->table[table + pos / kv->block] * kv->block_bytes;
+    const size_t     at = (size_t)(pos % kv->block), len = (size_t)kv->block;
+    k__cuda_hadamard(k, kv->n_head * kv->hd_k, kv->hadamard_k);
+    k__cuda_hadamard(v, kv->n_head * kv->hd_v, kv->hadamard_v);
+    if (kv->hadamard_k > 1 || kv->hadamard_v > 1) k__cuda_sync();
+    k__cuda_store_heads(kv->type_k, k, kv->n_head, kv->hd_k, block + kv->k_at + at * kv->k_stride, len * kv->k_stride);
+    k__cuda_store_heads(kv->type_v, v, kv->n_head, kv->hd_v, block + kv->v_at + at * kv->v_stride, len * kv->v_stride);
+}
+
+/* --- forms --- */
+
+/* One of the reductions of a warp, in every lane. */
+K_CUDA_FN float k__cuda_most(float v) {
+    K_CUDA_UNROLL for (int far = 16; far; far /= 2) {
+        const float other = k__cuda_other(v, far);
+        v = other > v ? other : v;
+    }
+    return v;
+}
+K_CUDA_FN int k__cuda_add_far(int v, int far) { return v + (int)k__cuda_other((float)v, far); }   /* |v| < 2^24 */
+K_CUDA_FN int k__cuda_total(int v) {
+    K_CUDA_UNROLL for (int far = 16; far; far /= 2) v = k__cuda_add_far(v, far);
+    return v;
+}
+
+/* Sum, or sum of magnitudes, of four codes. */
+K_CUDA_FN int k__cuda_sum4(uint32_t codes, bool magnitudes) {
+    int s = 0;
+    K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
+        const int q = (int8_t)(codes >> 8 * i);
+        s += magnitudes && q < 0 ? -q : q;
+    }
+    return s;
+}
+
+/* One block of k_quant_act by a warp, 8 values in each lane; `in`: the lane has values. Returns the sum of the magnitudes of all codes. */
+K_CUDA_FN int k__cuda_quant(const float v[8], bool in, int8_t *q, k_sums *sum, float *d) {
+    const int lane = K_CUDA_THREAD % 32;
+    float     amax = 0.0f, nan = 0.0f;
+    uint32_t  codes[2] = {0, 0};
+    K_CUDA_UNROLL for (int i = 0; i < 8; i++) {
+        const float m = fabsf(v[i]);
+        if (m > amax) amax = m;
+        if (m != m) nan = 1.0f;
+    }
+    amax = k__cuda_most(amax);
+    const bool  bad = k__cuda_most(nan) > 0.0f;
+    const float inv = k__act_inverse(amax);
+    K_CUDA_UNROLL for (int i = 0; i < 8; i++) codes[i / 4] |= (uint32_t)(uint8_t)k__act_code(v[i], inv) << i % 4 * 8;
+    K_CUDA_UNROLL for (int i = 0; in && i < 2; i++) ((uint32_t *)(void *)(q + 8 * lane))[i] = codes[i];
+    const int of16 = k__cuda_add_far(k__cuda_sum4(codes[0], false) + k__cuda_sum4(codes[1], false), 1), of32 = k__cuda_add_far(of16, 2);
+    if (lane % 2 == 0) sum->of16[lane / 2] = (int16_t)of16;
+    if (lane % 4 == 0) sum->of32[k__sums_at(lane / 4)] = (int16_t)of32;
+    if (lane == 0) *d = k__act_scale(amax, bad);
+    return k__cuda_total(k__cuda_sum4(codes[0], true) + k__cuda_sum4(codes[1], true));
+}
+
+/* Where a row's quantised form lies. */
+typedef struct {
+    int8_t *q;
+    k_sums *sum;
+    float  *d;
+} k__cuda_form_row;
+
+K_CUDA_FN k__cuda_form_row k__cuda_form_at(const k_acts *a, int r) {
+    k__cuda_form_row f;
+    f.q = (int8_t *)a->q + (size_t)r * a->ldq;
+    f.sum = (k_sums *)a->sum + (size_t)r * a->ldd;
+    f.d = (float *)a->d + (size_t)r * a->ldd;
+    return f;
+}
+
+/* What rounding took from the blocks with outliers, zeros for the others. A lane reads what it wrote, but for the scales. */
+K_CUDA_FN void k__cuda_form_rest(const k_acts *a, const float *x, int r, int n) {
+    const int              lane = K_CUDA_THREAD % 32;
+    const k__cuda_form_row own = k__cuda_form_at(a, r), rest = k__cuda_form_at(a, r + a->rest);
+    for (int b = K_CUDA_THREAD / 32; 256 * b < n; b += K_CUDA_THREADS / 32) {
+        const int   at = 256 * b + 8 * lane, len = n - 256 * b < 256 ? n - 256 * b : 256;
+        const float d = own.d[b];
+        float       lost[8];
+        int         all = 0;
+        K_CUDA_UNROLL for (int i = 0; i < 8; i++) {
+            const int q = at < n ? own.q[at + i] : 0;
+            lost[i] = at < n ? x[at + i] - d * (float)q : 0.0f;
+            all += q < 0 ? -q : q;
+        }
+        const bool peaked = k__peaked(k__cuda_total(all), len, d);
+        K_CUDA_UNROLL for (int i = 0; i < 8; i++) lost[i] = peaked ? lost[i] : 0.0f;
+        k__cuda_quant(lost, at < n, rest.q + 256 * b, rest.sum + b, rest.d + b);
+    }
+}
+
+/* k_quant_act. */
+K_CUDA_FN void k__cuda_form_i8(const k_acts *a, const float *x, int r, int n, k__cuda_rows_mem *m) {
+    const int              lane = K_CUDA_THREAD % 32;
+    const k__cuda_form_row own = k__cuda_form_at(a, r);
+    bool                   split = false;
+    for (int b = K_CUDA_THREAD / 32; 256 * b < n; b += K_CUDA_THREADS / 32) {
+        const int at = 256 * b + 8 * lane, len = n - 256 * b < 256 ? n - 256 * b : 256;
+        float     v[8], d = 0.0f;
+        K_CUDA_UNROLL for (int i = 0; i < 8; i++) v[i] = at < n ? x[at + i] : 0.0f;
+        const int all = k__cuda_quant(v, at < n, own.q + 256 * b, own.sum + b, &d);
+        if (lane == 0) own.d[b] = d, split = k__peaked(all, len, d) || split;
+    }
+    if (lane == 0) m->split[K_CUDA_THREAD / 32] = split;
+    k__cuda_sync();
+    split = false;
+    K_CUDA_UNROLL for (int i = 0; i < K_CUDA_THREADS / 32; i++) split = m->split[i] || split;
+    if (K_CUDA_THREAD == 0) ((uint8_t *)a->split)[r] = split;
+    if (split) k__cuda_form_rest(a, x, r, n);
+}
+
+K_CUDA_FN void k__cuda_form(const k_row_op *op, const float *x, int r, k__cuda_rows_mem *m) {
+    const k_acts  *a = &op->u.form.a;
+    const unsigned forms = op->u.form.forms;
+    for (int i = K_CUDA_THREAD; forms & 1u << K_ACT_BF16 && i < op->n; i += K_CUDA_THREADS)
+        ((uint16_t *)a->h)[(size_t)r * a->ldx + (size_t)i] = k_f32_to_bf16(x[i]);
+    if (forms & 1u << K_ACT_I8) k__cuda_form_i8(a, x, r, op->n, m);
+}
+
+/* --- several streams --- */
+
+K_CUDA_FN void k__cuda_blend(const k_row_op *op, const float *x, const float *c, float *y) {
+    const int n = op->n, n_head = op->n_head;
+    for (int i = K_CUDA_THREAD; i < n * n_head; i += K_CUDA_THREADS) {
+        float v = x[i];
+        for (int k = 0; k < n_head; k++) v = fmaf(c[i / n * n_head + k], x[k * n + i % n], v);
+        y[i] = v;
+    }
+}
+
+K_CUDA_FN void k__cuda_correct(const k_row_op *op, const float *x, const float *active, const float *c, float *y) {
+    const int n = op->n, a = op->u.active;
+    for (int i = K_CUDA_THREAD; i < n * op->n_head; i += K_CUDA_THREADS) {
+        const float old = x[a * n + i % n], more = fmaf(-1.0f, old, active[i % n]), s = c[i / n] + 1.0f;
+        y[i] = i / n == a ? more * s + old : fmaf(s, more, x[i]);
+    }
+}
+
+K_CUDA_FN void k__cuda_raise(const k_row_op *op, const float *x, float *y) {
+    for (int i = op->n + K_CUDA_THREAD; i < op->n * op->n_head; i += K_CUDA_THREADS) y[i] = y[i] + x[i % op->n];
+}
+
+/* The sum of n doubles or of their squared distances from the mean, in eight lanes. */
+K_CUDA_FN double k__cuda_sum8(bool squares, const float *x, int n, double mean, k__cuda_rows_mem *m) {
+    double s = 0;
+    for (int at = 0; at < n; at += K__CUDA_ROW_TILE) {
+        const int len = n - at < K__CUDA_ROW_TILE ? n - at : K__CUDA_ROW_TILE;
+        if (at) k__cuda_sync();
+        k__cuda_tile(m->tile, x + at, len);
+        k__cuda_sync();
+        for (int i = K_CUDA_THREAD; K_CUDA_THREAD < 8 && i < len; i += 8) {
+            const double v = (double)m->tile[i];
+            s += squares ? (v - mean) * (v - mean) : v;
+        }
+    }
+    if (K_CUDA_THREAD < 8) m->part[K_CUDA_THREAD] = s;
+    k__cuda_sync();
+    return ((m->part[0] + m->part[1]) + (m->part[2] + m->part[3])) + ((m->part[4] + m->part[5]) + (m->part[6] + m->part[7]));
+}
+
+K_CUDA_FN void k__cuda_sparse(const k_row_op *op, float *y, k__cuda_rows_mem *m) {
+    const double mean = k__cuda_sum8(false, y, op->n, 0, m) / op->n, deviation = sqrt(k__cuda_sum8(true, y, op->n, mean, m) / op->n);
+    k__cuda_map(K__MAP_ABOVE, 0, y, y, NULL, (float)(mean + (double)op->scale * deviation), op->n);
+}
+
+K_CUDA_FN void k__cuda_level(const k_row_op *op, const float *x, const float *like, float *y, k__cuda_rows_mem *m) {
+    const float now = k__cuda_sum_of(K__SUM_SQUARES, x, x, op->n, 0.0f, m) / (float)op->n;
+    const float want = k__cuda_sum_of(K__SUM_SQUARES, like, like, op->n, 0.0f, m) / (float)op->n;
+    k__cuda_map(K__MAP_SCALE, 0, y + op->u.to, x, NULL, sqrtf(want) / sqrtf(now > 1e-5f ? now : 1e-5f), op->n);
+}
+
+/* --- the operations --- */
+
+/* Those that work on values one by one. */
+K_CUDA_FN void k__cuda_row_map(const k_row_op *op, float *y, const float *a, const float *b) {
+    const int n = op->n;
+    switch (op->kind) {
+    case K_ROW_BIAS: k__cuda_map(K__MAP_ADD, 0, y, y, op->vec, 0.0f, n); break;
+    case K_ROW_ADD:
+        if (op->scale == 0.0f) k__cuda_map(K__MAP_ADD, 0, y, a, b, 0.0f, n);
+        else k__cuda_map(K__MAP_AXPY, 0, y, a, b, op->scale, n);
+        break;
+    case K_ROW_SCALE:
+        if (op->vec) k__cuda_map(K__MAP_MUL, 0, y, y, op->vec, 0.0f, n);
+        else k__cuda_map(K__MAP_SCALE, 0, y, y, NULL, op->scale, n);
+        break;
+    case K_ROW_CAP: k__cuda_map(K__MAP_CAP, 0, y, y, NULL, op->scale, n); break;
+    case K_ROW_ACTIVATE:
+        if (op->u.act == K_ROW_CLIP) k__cuda_map(K__MAP_CLIP, 0, y, y, a, 0.0f, n);
+        else k__cuda_map(K__MAP_ACT, op->u.act, y, y, a, 0.0f, n);
+        break;
+    case K_ROW_ADD_SCALED: k__cuda_map(K__MAP_AXPY, 0, y, y, a, *b, n); break;
+    case K_ROW_MUL: k__cuda_map(K__MAP_MUL, 0, y + op->u.mul.to, a + op->u.mul.a, b + op->u.mul.b, 0.0f, n); break;
+    default: break;
+    }
+}
+
+/* Operation `op` for its row r. */
+K_CUDA_FN void k__cuda_row_op(const k_cuda_step *step, const k_row_op *op, int r, k__cuda_rows_mem *m) {
+    float *a = k__cuda_in(step, op, 0, r), *b = k__cuda_in(step, op, 1, r), *y = op->out.x + (size_t)r * op->out.ld;
+    switch (op->kind) {
+    case K_ROW_NORM:
+        if (op->n_head > 1) k__cuda_norm_heads(op, a, y);
+        else k__cuda_norm(op, a, y, m);
+        break;
+    case K_ROW_PICK: k__cuda_pick(op, a, y); break;
+    case K_ROW_ROPE: k__cuda_rope(op, y, a + op->u.rope.at); break;
+    case K_ROW_HADAMARD: k__cuda_hadamard(y, op->n * op->n_head, op->u.size); break;
+    case K_ROW_STORE: k__cuda_store(step, op, r, a, b); break;
+    case K_ROW_FORM: k__cuda_form(op, y, r, m); break;
+    case K_ROW_GATE: {
+        const float s = k__cuda_sum_of(K__SUM_DOT, a, op->vec, op->n, 0.0f, m);
+        if (K_CUDA_THREAD == 0) *y = k__act_ref(K_SIGMOID, s);
+        break;
+    }
+    case K_ROW_SPARSE: k__cuda_sparse(op, y, m); break;
+    case K_ROW_BLEND: k__cuda_blend(op, a, b, y); break;
+    case K_ROW_CORRECT: k__cuda_correct(op, a, b, k__cuda_in(step, op, 2, r), y); break;
+    case K_ROW_RAISE: k__cuda_raise(op, a, y); break;
+    case K_ROW_LEVEL: k__cuda_level(op, a, b, y, m); break;
+    default: k__cuda_row_map(op, y, a, b);
+    }
+}
+
 /* --- kernels --- */
+
+K_CUDA_KERNEL(k_cuda_rows)(const k_cuda_rows_args a) {
+    K_CUDA_SHARED(k__cuda_rows_mem, m, 1);
+    int i = 0, r = K_CUDA_BLOCK_X;
+    if (K_CUDA_THREAD < a.n) m->op[K_CUDA_THREAD] = a.op[K_CUDA_THREAD];
+    k__cuda_sync();
+    for (int n; i < a.n && r >= (n = a.step->n[m->op[i].set] * (m->op[i].each > 1 ? m->op[i].each : 1)); r -= n)
+        do i++;
+        while (i < a.n && !m->op[i].beside);
+    for (const int first = i; i < a.n && (i == first || !m->op[i].beside); i++) {
+        if (i > first) k__cuda_sync();                /* the operation before is done */
+        k__cuda_row_op(a.step, &m->op[i], r, m);
+    }
+}
 
 #define K__CUDA_MUL(name, bits, segs, head, table) \
     K_CUDA_KERNEL(k_cuda_mul_##name)(const k_cuda_mul m) { k__cuda_mul(bits, segs, head, table, &m); }
