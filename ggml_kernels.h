@@ -25,7 +25,7 @@
  *           [level] CPU dispatch: the levels and the public functions   [thread] the start of every thread
  *           Offline quantisation, which inference does not need:   [fit] blocks of least squared error, scales searched
  *           [fit_grid] the same for tables, powers of two and lattices   [fitters] one row per format that can be made
- *           [cuda] products on NVIDIA GPUs; nvcc compiles it, blocks, small floats, decoders, functions of one value and the packed layout, and nothing else */
+ *           [cuda] a step on NVIDIA GPUs; nvcc compiles it, blocks, small floats, decoders, functions of one value and the packed layout, and nothing else */
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -10242,7 +10242,7 @@ K_PUBLIC float k_most(uint32_t id) {
 
 #endif /* __CUDACC__ */
 
-/* ===== [cuda] products on NVIDIA GPUs =====
+/* ===== [cuda] a step on NVIDIA GPUs =====
  * The device code: nvcc compiles it, [fmt], [conv], [unpack], [math] and the layout of [packed], and nothing else of this header (make cuda);
  * tests/emu_cuda.h runs the same text on a CPU, where K_CUDA_EMU is defined. Results have the bits of the scalar level: integers are
  * exact inside a block of 256, the float terms of blocks are added in rising order, and nothing is fused.
@@ -10257,6 +10257,10 @@ K_PUBLIC float k_most(uint32_t id) {
  * results adds them in order. Rows with outliers are two columns each, which may need a second pass.
  *
  * FLOATS  Sixteen threads are the sixteen lanes of [vec]'s sums of one row, for up to 8 columns; a thread block has 16 rows.
+ *
+ * ROWS  A thread block takes a row through the operations of its chain, with a barrier between two of them. Work on single values is dealt to
+ * all threads. In the sum of a long vector half a warp is the sixteen lanes, and the others fetch for it; of short vectors (heads) each half
+ * warp takes one. A block of 256 values that is quantised belongs to a warp, and so does a Hadamard transform, which needs no shared memory.
  *
  * FRAGMENTS (PTX ISA, "Matrix Fragments for mma.m16n8k16 / m16n8k32 with .s8") Lane l of a warp has g = l/4 and t = l%4.
  *     A, 16 x 32: register i holds row g + i%2*8, elements 4t + i/2*16 and the three behind; 16 x 16: registers 0 and 1 of it
@@ -11100,7 +11104,7 @@ K_CUDA_FN void k__cuda_row_op(const k_cuda_step *step, const k_row_op *op, int r
     case K_ROW_FORM: k__cuda_form(op, y, r, m); break;
     case K_ROW_GATE: {
         const float s = k__cuda_sum_of(K__SUM_DOT, a, op->vec, op->n, 0.0f, m);
-        if (K_CUDA_THREAD == 0) *y = k__act_ref(K_SIGMOID, s);
+        if (K_CUDA_THREAD == K_CUDA_THREADS - 1) *y = k__act_ref(K_SIGMOID, s);   /* any of them */
         break;
     }
     case K_ROW_SPARSE: k__cuda_sparse(op, y, m); break;

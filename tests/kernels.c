@@ -9,8 +9,9 @@
 #include "t_quant.c"
 #include "t_pack.c"
 #include "t_cuda.c"
+#include "t_cuda_rows.c"
 
 static const t_suite suites[] = {SUITE(t_fmt_cases), SUITE(t_fit_cases), SUITE(t_float_cases), SUITE(t_quant_cases), SUITE(t_pack_cases),
-                                 SUITE(t_cuda_cases)};
+                                 SUITE(t_cuda_cases), SUITE(t_cuda_rows_cases)};
 
 #include "runner.h"
