@@ -10655,7 +10655,7 @@ typedef struct {
     float    tile[K__CUDA_ROW_TILE];
     float    sum;
     double   part[8];
-    bool     split[K_CUDA_THREADS / 32];              /* by warp */
+    int      split[K_CUDA_THREADS / 32];              /* by warp: a row has outliers */
 } k__cuda_rows_mem;
 
 /* The row of input i that the operation's row r reads. */
@@ -10998,7 +10998,7 @@ K_CUDA_FN void k__cuda_form_i8(const k_acts *a, const float *x, int r, int n, k_
     if (lane == 0) m->split[K_CUDA_THREAD / 32] = split;
     k__cuda_sync();
     split = false;
-    K_CUDA_UNROLL for (int i = 0; i < K_CUDA_THREADS / 32; i++) split = m->split[i] || split;
+    K_CUDA_UNROLL for (int i = 0; i < K_CUDA_THREADS / 32; i++) split = m->split[i] != 0 || split;
     if (K_CUDA_THREAD == 0) ((uint8_t *)a->split)[r] = split;
     if (split) k__cuda_form_rest(a, x, r, n);
 }
