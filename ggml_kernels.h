@@ -25,7 +25,8 @@
  *           [level] CPU dispatch: the levels and the public functions   [thread] the start of every thread
  *           Offline quantisation, which inference does not need:   [fit] blocks of least squared error, scales searched
  *           [fit_grid] the same for tables, powers of two and lattices   [fitters] one row per format that can be made
- *           [cuda] a step on NVIDIA GPUs; nvcc compiles it, blocks, small floats, decoders, functions of one value and the packed layout, and nothing else */
+ *           [cuda] a step on NVIDIA GPUs; nvcc compiles it, blocks, small floats, decoders, functions of one value,
+ *           the rules of attention and the packed layout, and nothing else */
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -50,6 +51,7 @@
 #define K_BOTH static
 #define K_PARITY __builtin_parity
 #endif
+#define K__BODY K_BOTH inline __attribute__((always_inline))  /* bodies that each CPU level compiles again for its target */
 
 /* ===== [fmt] blocks on disk =====
  * The ids are those of a GGUF tensor record, the structs are bytes of the file; both come from ggml's headers. A block has
@@ -300,7 +302,7 @@ K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, con
  * Kernels take one of the structs below. All pointers in them are the device's, all threads of a block are K_CUDA_THREADS. What changes
  * from step to step, kernels read from the step in the device's memory: their arguments stay the same, so launches can be recorded. */
 
-enum { K_CUDA_THREADS = 256, K_CUDA_COLS = 8 };
+enum { K_CUDA_THREADS = 256, K_CUDA_COLS = 8, K_CUDA_MANY_ROWS = 64, K_CUDA_MANY_COLS = 64 };
 
 /* Rows of a set: 0, all rows of the batch; 1, those that ask for something. Row r of a set is row row[set][r] of the batch. */
 typedef struct {
@@ -342,8 +344,9 @@ typedef struct {
     float          factor;
 } k_cuda_mul;
 
-/* The name of the kernel for weights of a type, and what it reads of the type's form; NULL: there is none. */
-K_PUBLIC const char *k_cuda_mul_of(uint32_t type, k_cuda_mul *m);
+/* The name of the kernel for weights of a type, and what it reads of the type's form; NULL: there is none. `many`: of that for many columns, of
+ * quantised weights alone, with a grid of (nr + K_CUDA_MANY_ROWS - 1) / K_CUDA_MANY_ROWS times (nt + K_CUDA_MANY_COLS - 1) / K_CUDA_MANY_COLS. */
+K_PUBLIC const char *k_cuda_mul_of(uint32_t type, bool many, k_cuda_mul *m);
 
 /* --- rows on a GPU --- */
 
@@ -414,15 +417,18 @@ K_PUBLIC const char *k_cuda_attend_of(uint32_t type_k, uint32_t type_v);
 
 /* --- packing on a GPU --- */
 
-/* k_pack_rows on a GPU. Grid: (nr + 15) / 16 times 1 or more blocks, which share the units of a strip. */
+/* k_pack_rows on a GPU. Grid: (nr + 15) / 16 times 1 or more blocks, which share the columns of a strip, 1,024 at a time. */
 typedef struct {
     const uint8_t *src;
     size_t         row_bytes;
     int            nr, n;
     uint8_t       *dst;
+    uint32_t       type;                                 /* these two: k_cuda_pack_of */
+    size_t         block_bytes;                          /* of 256 columns in src */
 } k_cuda_pack_args;
 
-K_PUBLIC const char *k_cuda_pack_of(uint32_t type);
+/* The name of the kernel for a type, and what it reads of the type; NULL: the type is not packed. */
+K_PUBLIC const char *k_cuda_pack_of(uint32_t type, k_cuda_pack_args *a);
 
 /* --- vectors of floats --- */
 
@@ -1323,6 +1329,13 @@ K_BOTH void k_unpack_iq4_xs(const void *src, int n, k_urow *u) {
     }
 }
 
+/* Codes and scales of one block of 256. */
+typedef struct {
+    int8_t  q[K_SUPER];
+    int16_t sc[16], mn[16];
+    float   d, dm, fs[16], fm[16];
+} k__unpacked;
+
 /* ===== [math] functions of one value =====
  * What a CPU's scalar level and a GPU compute by the same code. Every operation rounds once: fused where the source has fmaf(), and
  * nowhere else. */
@@ -1791,8 +1804,6 @@ K_PUBLIC size_t k_row_bytes(uint32_t id, int64_t n) {
  * directly. */
 
 /* --- element by element: plain loops, which each level compiles again for its target --- */
-
-#define K__BODY static inline __attribute__((always_inline))
 
 K__BODY void k__add(float *y, const float *a, const float *b, int n) { for (int i = 0; i < n; i++) y[i] = a[i] + b[i]; }
 K__BODY void k__mul(float *y, const float *a, const float *b, int n) { for (int i = 0; i < n; i++) y[i] = a[i] * b[i]; }
@@ -3101,7 +3112,71 @@ static K_VEC_AVX512 void k_softmax_avx512(float *x, int n) {
  * vdpbf16ps. Where K and V are both q8_0, a segment is computed in integers ("both caches q8_0" below). A row adds only positions that
  * it sees, so its result does not depend on the other rows of the call. */
 
+#endif /* __CUDACC__ */
+
+/* --- what a GPU computes by the same code --- */
+
 enum { K_TILE = 32, K_ATTN_GROUP = 8 };         /* positions in a tile; rows that a level computes together */
+enum { K_ATTN8_Q = 16383, K_ATTN8_P = 32767 };  /* "both caches q8_0": the largest code of a query, of a weight */
+
+/* For one row and some positions: m is the largest score, l the sum of the weights exp(score - m). */
+typedef struct {
+    float m, l;
+} k__attn_sum;
+
+/* A partial result: outputs [n_rows][hd_v rounded up to 32], then the sums of the rows. */
+K__BODY int    k__round_up(int n, int to) { return (n + to - 1) / to * to; }
+K__BODY size_t k__attn_part(int n_rows, int hd_v) {
+    return (size_t)n_rows * (size_t)k__round_up(hd_v, 32) + (size_t)k__round_up(2 * n_rows, 16);
+}
+
+/* Whether caches of the type are multiplied as bf16; whether both are multiplied as integers. */
+K__BODY bool k__kv_rounds(uint32_t type) { return type != K_F32 && type != K_F16; }
+K__BODY bool k__kv_codes(uint32_t type_k, uint32_t type_v) { return type_k == K_Q8_0 && type_v == K_Q8_0; }
+
+K__BODY float k__bf16_round(float x) { return k_bf16_to_f32(k_f32_to_bf16(x)); }
+
+/* A score, times the scale, with the cap and what ALiBi takes from it: slope NULL: nothing; far: positions between key and query. */
+K__BODY float k__attn_shape(float s, float cap, const float *slope, int far) {
+    if (cap != 0) s = cap * k__tanh_ref(s / cap);
+    return slope ? fmaf(-*slope, fabsf((float)far), s) : s;
+}
+
+/* The factors with which a segment (part) is merged into the result of those before it (all, which is updated). */
+K__BODY void k__attn_factors(float (*decay)(float), k__attn_sum *all, const k__attn_sum *part, float *a, float *b) {
+    const bool  less = all->m < part->m;
+    const float top = less ? part->m : all->m, low = less ? all->m : part->m, c = decay(low - (top == -INFINITY ? 0 : top));
+    *a = less ? c : 1, *b = less ? 1 : c;
+    all->l = all->l * *a + part->l * *b;
+    all->m = top;
+}
+
+/* The factor of a row's outputs at the end. A sink is one more weight without a value; NULL: there is none. */
+K__BODY float k__attn_share(k__attn_sum all, const float *sink) {
+    float c = 1;
+    if (sink && *sink != -INFINITY) {
+        const float top = all.m < *sink ? *sink : all.m;
+        c = k__exp_ref(all.m - top);
+        all.l = fmaf(all.l, c, k__exp_ref(*sink - top));
+    }
+    return k__share_of(all.l) * c;
+}
+
+/* The nearest integer, to even, of |x| < 2^22; anything of a NaN. */
+K__BODY int32_t k__attn8_round(float x) { return (int32_t)(k__bits_of(x + K_ROUND) - k__bits_of(K_ROUND)); }
+
+/* Codes of 1 in a query whose largest magnitude is top; bad: not all of it is finite. What a code of it stands for. */
+K__BODY float k__attn8_codes(float top, bool bad) { return top < 0x1p-100f || bad ? 0 : K_ATTN8_Q / top; }
+K__BODY float k__attn8_unit(float top, bool bad) { return bad ? NAN : top < 0x1p-100f ? 0 : top / K_ATTN8_Q; }
+
+/* What one step of w stands for, and the steps in 1. */
+K__BODY float k__attn8_step(float top) { return top < 0x1p-100f ? 0 : top < 0x1p17f ? top / K_ATTN8_P : NAN; }
+K__BODY float k__attn8_steps(float top) { return top < 0x1p-100f ? 0 : K_ATTN8_P / top; }
+
+/* The scale of a block of V. */
+K__BODY float k__attn8_scale(float d) { return fabsf(d) < INFINITY ? d : 0x1p127f; }
+
+#ifndef __CUDACC__
 
 /* The bytes of the next tile that are not prefetched yet. A level prefetches a line of K with every dimension of the scores, and two
  * of V with every position of the sums. The hardware does not prefetch across blocks, and all lines at once would stall. */
@@ -3145,11 +3220,6 @@ typedef struct {
                    k__attn_ahead *ahead);
 } k__attn_values;
 
-/* For one row and some positions: m is the largest score, l the sum of the weights exp(score - m). */
-typedef struct {
-    float m, l;
-} k__attn_sum;
-
 /* --- both caches q8_0: integers ---
  * Where K and V are both q8_0, products are sums of integers, which are exact in any order. For each row, with K and V in blocks of 32:
  *   q:      qi = round(q * (K_ATTN8_Q / max|q|)), to even; dq = max|q| / K_ATTN8_Q; both 0 where max|q| < 2^-100, and dq is NaN where
@@ -3164,7 +3234,7 @@ typedef struct {
  * partial results of the segment, merged as those of other caches. Codes are -128 .. 127, so that no int32 sum overflows:
  * 32 * 16383 * 128 and 512 * 32767 * 128. Positions outside a row's span have w = 0; blocks behind the window read as zeros. */
 
-enum { K_ATTN8_ROWS = 8, K_ATTN8_Q = 16383, K_ATTN8_P = 32767 };
+enum { K_ATTN8_ROWS = 8 };
 
 /* What a call holds. Products add pairs of int16: K has pairs of dimensions, 16 positions side by side; V pairs of positions, 16
  * dimensions side by side; q and w lie in the same order. */
@@ -3217,11 +3287,7 @@ typedef struct {
     k__attn8      codes;                        /* where K and V are q8_0 */
 } k__attn_mem;
 
-static int k__round_up(int n, int to) { return (n + to - 1) / to * to; }
-
-K_PUBLIC size_t k_attn_part(int n_rows, int hd_v) {
-    return (size_t)n_rows * (size_t)k__round_up(hd_v, 32) + (size_t)k__round_up(2 * n_rows, 16);
-}
+K_PUBLIC size_t k_attn_part(int n_rows, int hd_v) { return k__attn_part(n_rows, hd_v); }
 
 static size_t k__attn8_bytes(size_t n_rows, size_t ld_k, size_t ld_v) {
     const size_t floats = (ld_k + ld_v) / 32 * K_SEGMENT + (K_SEGMENT + ld_v / 32) * K_ATTN8_ROWS + n_rows;
@@ -3249,10 +3315,6 @@ K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v) {
     return (K_TILE * (2 * ld_k + ld_v + K_ATTN_GROUP) + n * (ld_k + 2) + k_attn_part(n_rows, hd_v)) * sizeof(float) + 128 +
            k__attn8_bytes(n, ld_k, ld_v);
 }
-
-/* Whether caches of the type are multiplied as bf16; whether both are multiplied as integers. */
-K__BODY bool k__kv_rounds(uint32_t type) { return type != K_F32 && type != K_F16; }
-K__BODY bool k__kv_codes(uint32_t type_k, uint32_t type_v) { return type_k == K_Q8_0 && type_v == K_Q8_0; }
 
 /* The partial results of the current segment go to `part`. */
 static void k__attn_part_to(k__attn_mem *w, const k_attn_args *a, float *part) {
@@ -3285,9 +3347,6 @@ static void k__attn_clear(const k__attn_mem *w, int r) {
     w->part[r] = (k__attn_sum){-INFINITY, 0};
 }
 
-/* The nearest integer, to even, of |x| < 2^22; anything of a NaN. */
-K__BODY int32_t k__attn8_round(float x) { return (int32_t)(k__bits_of(x + K_ROUND) - k__bits_of(K_ROUND)); }
-
 /* Where dimension d lies: of four the order is 0, 2, 1, 3. */
 K__BODY int k__attn8_at(int d) { return (d & ~3) | (d & 1) << 1 | (d >> 1 & 1); }
 
@@ -3300,11 +3359,10 @@ static void k__attn8_ask(const k_attn_args *a, const k__attn8 *c, int r) {
         top = fabsf(x[i]) > top ? fabsf(x[i]) : top;
         bad += x[i] * 0;
     }
-    const bool  none = top < 0x1p-100f || bad != 0;
-    const float f = none ? 0 : K_ATTN8_Q / top;
-    c->dq[r] = bad != 0 ? NAN : none ? 0 : top / K_ATTN8_Q * a->scale;
+    const float f = k__attn8_codes(top, bad != 0);
+    c->dq[r] = k__attn8_unit(top, bad != 0) * a->scale;
     memset(q, 0, (size_t)c->ld_k * sizeof *q);
-    for (int i = 0; i < a->hd_k && !none; i++) q[k__attn8_at(i)] = (int16_t)k__attn8_round(x[i] * f);
+    for (int i = 0; i < a->hd_k && f != 0; i++) q[k__attn8_at(i)] = (int16_t)k__attn8_round(x[i] * f);
 }
 
 static void k__attn8_start(const k_attn_args *a, const k__attn8 *c) {
@@ -3516,10 +3574,8 @@ static void k__attn_segment(const k__attn_level *lv, const k_attn_args *a, k__at
 
 /* Merges a segment into the result of those before it. A segment without positions changes nothing. */
 K__BODY void k__attn_join(float (*decay)(float), k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
-    const bool  less = all->m < part->m;
-    const float top = less ? part->m : all->m, low = less ? all->m : part->m, c = decay(low - (top == -INFINITY ? 0 : top));
-    const float a = less ? c : 1, b = less ? 1 : c;
-    *all = (k__attn_sum){top, all->l * a + part->l * b};
+    float a, b;
+    k__attn_factors(decay, all, part, &a, &b);
     for (int i = 0; i < n; i++) o[i] = o[i] * a + from[i] * b;
 }
 
@@ -3534,16 +3590,11 @@ static void k__attn_take(const k__attn_level *lv, const k_attn_args *a, int r, b
     memcpy(a->rows[r].o, from, (size_t)a->hd_v * sizeof *from);
 }
 
-/* Divides row r's output by the sum of weights, in place. A sink is one more weight without a value. Where a row sees one position of
+/* Divides row r's output by the sum of weights, in place. Where a row sees one position of
  * a pair, levels add + 0 for the other or skip it: only the sign of a zero can differ, and + 0 removes that. */
 static void k__attn_finish(const k_attn_args *a, int r, k__attn_sum all) {
-    float c = 1, *o = a->rows[r].o;
-    if (a->sinks && a->sinks[r] != -INFINITY) {
-        float top = all.m < a->sinks[r] ? a->sinks[r] : all.m;
-        c = k__exp_ref(all.m - top);
-        all.l = fmaf(all.l, c, k__exp_ref(a->sinks[r] - top));
-    }
-    const float s = k__share_of(all.l) * c;
+    float      *o = a->rows[r].o;
+    const float s = k__attn_share(all, a->sinks ? a->sinks + r : NULL);
     for (int i = 0; i < a->hd_v; i++) o[i] = o[i] * s + 0.0f;
 }
 
@@ -3568,7 +3619,7 @@ static void k_kv_store_ref(uint32_t type, const float *x, void *dst, int n) { k_
 
 /* Values rounded to bf16, as f32. */
 K__BODY void k__round_row(const float *x, int n, float *y) {
-    for (int i = 0; i < n; i++) y[i] = k_bf16_to_f32(k_f32_to_bf16(x[i]));
+    for (int i = 0; i < n; i++) y[i] = k__bf16_round(x[i]);
 }
 
 static void k__attn_widen_ref(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld) {
@@ -3597,9 +3648,7 @@ static void k__attn_weigh_ref(const k_attn_args *a, k__attn_rows *g, float *s) {
     for (int r = 0; r < g->n; r++, s += K_TILE) {
         float top = g->m[r], lane[K_TILE];
         for (int i = 0; i < K_TILE; i++) {
-            float v = s[i] * a->scale;
-            if (a->softcap != 0) v = a->softcap * k__tanh_ref(v / a->softcap);
-            if (a->slopes) v = fmaf(-g->slope[r], fabsf((float)(g->far[r] + i)), v);
+            const float v = k__attn_shape(s[i] * a->scale, a->softcap, a->slopes ? &g->slope[r] : NULL, g->far[r] + i);
             s[i] = i >= g->lo[r] && i < g->hi[r] ? v : -INFINITY;
             if (s[i] > top) top = s[i];
         }
@@ -3639,8 +3688,7 @@ static void k__attn8_pack_v_ref(const k__attn8 *c, const uint8_t *const *row, in
         for (int g = 0; g < c->ld_v / 32; g++) {
             block_q8_0 b;
             memcpy(&b, row[i] + (size_t)g * sizeof b, sizeof b);
-            const float d = k_f16_to_f32(b.d);
-            c->dv[g * K_SEGMENT + place + i] = fabsf(d) < INFINITY ? d : 0x1p127f;
+            c->dv[g * K_SEGMENT + place + i] = k__attn8_scale(k_f16_to_f32(b.d));
             for (int j = 0; j < 32; j++)
                 c->v[((size_t)(2 * g + j / 16) * (K_SEGMENT / 2) + (size_t)(place + i) / 2) * 32 + (size_t)(j % 16 * 2 + i % 2)] = b.qs[j];
         }
@@ -3662,17 +3710,11 @@ static void k__attn8_scores_ref(const k__attn8 *c, const k__attn8_rows *g) {
     }
 }
 
-/* What one step of w stands for, and the steps in 1. */
-K__BODY float k__attn8_step(float top) { return top < 0x1p-100f ? 0 : top < 0x1p17f ? top / K_ATTN8_P : NAN; }
-K__BODY float k__attn8_steps(float top) { return top < 0x1p-100f ? 0 : K_ATTN8_P / top; }
-
 static void k__attn8_weigh_ref(const k_attn_args *a, const k__attn8 *c, const k__attn8_rows *g, int r, int64_t base, k__attn_sum *part) {
     const int row = g->row[r], far = a->slopes ? (int)(base - a->rows[row].at) : 0;
     float    *s = c->s + r * K_SEGMENT, lane[K_TILE] = {0}, m = -INFINITY;
     for (int i = g->first; i < g->last; i++) {
-        float v = s[i] * c->dq[row];
-        if (a->softcap != 0) v = a->softcap * k__tanh_ref(v / a->softcap);
-        if (a->slopes) v = fmaf(-a->slopes[row], fabsf((float)(far + i)), v);
+        const float v = k__attn_shape(s[i] * c->dq[row], a->softcap, a->slopes ? &a->slopes[row] : NULL, far + i);
         s[i] = i >= g->lo[r] && i < g->hi[r] ? v : -INFINITY;
         m = s[i] > m ? s[i] : m;
     }
@@ -4562,13 +4604,6 @@ static int k_quant_act_ref(const float *x, int n, int8_t *q, k_sums *sum, float 
     }
     return all;
 }
-
-/* Codes and scales of one block of 256. */
-typedef struct {
-    int8_t  q[K_SUPER];
-    int16_t sc[16], mn[16];
-    float   d, dm, fs[16], fm[16];
-} k__unpacked;
 
 static void k__unpack_block(uint32_t type, const void *src, int n, k__unpacked *u) {
     k_urow row = {.q = u->q, .sc = u->sc, .mn = u->mn, .d = &u->d, .dm = &u->dm, .fs = u->fs, .fm = u->fm};
@@ -6402,7 +6437,7 @@ enum {
 };
 
 /* Lines of a unit's head. */
-K_BOTH inline __attribute__((always_inline)) int k__head_lines(int head) {
+K__BODY int k__head_lines(int head) {
     switch (head) {
     case K__HEAD_MIN4: case K__HEAD_S8: return 5;
     case K__HEAD_MIN6: case K__HEAD_S6: return 4;
@@ -6414,17 +6449,15 @@ K_BOTH inline __attribute__((always_inline)) int k__head_lines(int head) {
 /* Lines of 64 columns in the order of reading. First the single upper bits: a line for k-lines 0..7, a line for 8..15. Then, for
  * k-lines 0..3 with 8..11 and again for 4..7 with 12..15: two lines of bit pairs, four lines of nibbles (k-line i in the low nibbles,
  * 8 + i in the high ones). */
-K_BOTH inline __attribute__((always_inline)) int k__plane1(int i) { return i / 8 * 64; }
-K_BOTH inline __attribute__((always_inline)) int k__plane2(int bits, int i) {
+K__BODY int k__plane1(int i) { return i / 8 * 64; }
+K__BODY int k__plane2(int bits, int i) {
     return (bits & 1) * 128 + i / 4 % 2 * 64 * (bits & 6) + i / 8 * 64;
 }
-K_BOTH inline __attribute__((always_inline)) int k__plane4(int bits, int i) {
+K__BODY int k__plane4(int bits, int i) {
     return (bits & 1) * 128 + i / 4 % 2 * 64 * (bits & 6) + (bits & 2) * 64 + i % 4 * 64;
 }
 
-#ifndef __CUDACC__
-
-/* bits 0: the type has no packed layout. */
+/* How a type is packed; bits 0: it is not. */
 typedef struct {
     uint8_t       bits, segs, head;                   /* bits of a code; columns of a unit / 64; K__HEAD_ */
     uint8_t       off, most;                          /* q = u - off; the largest u */
@@ -6432,123 +6465,90 @@ typedef struct {
     const int8_t *values;                             /* [16] q of each code, NULL: q = code - off */
 } k__form;
 
-static const int8_t k__values_q1[16] = {-1, 1};
-static const int8_t k__values_iq1[16] = {-9, -7, -1, 1, 7, 9};
-static const int8_t k__values_iq2[16] = {-43, -25, -8, 8, 25, 43};
-static const int8_t k__values_iq3_xxs[16] = {-62, -52, -44, -36, -28, -20, -12, -4,
+K_BOTH const int8_t k__values_q1[16] = {-1, 1};
+K_BOTH const int8_t k__values_iq1[16] = {-9, -7, -1, 1, 7, 9};
+K_BOTH const int8_t k__values_iq2[16] = {-43, -25, -8, 8, 25, 43};
+K_BOTH const int8_t k__values_iq3_xxs[16] = {-62, -52, -44, -36, -28, -20, -12, -4,
                                              4,   12,  20,  28,  36,  44,  52,  62};
-static const int8_t k__values_iq3_s[16] = {-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15};
+K_BOTH const int8_t k__values_iq3_s[16] = {-15, -13, -11, -9, -7, -5, -3, -1, 1, 3, 5, 7, 9, 11, 13, 15};
 
-static const k__form k__forms[K_TYPE_MAX] = {
-    /*            bits segs head         off most factor values */
-    [K_Q4_K]    = {4, 4, K__HEAD_MIN6,   0,  15, 1, NULL},
-    [K_Q5_K]    = {5, 4, K__HEAD_MIN6,   0,  31, 1, NULL},
-    [K_Q2_K]    = {2, 4, K__HEAD_MIN4,   0,   3, 1, NULL},
-    [K_Q6_K]    = {6, 4, K__HEAD_S8,    32,  63, 1, NULL},
-    [K_Q3_K]    = {3, 4, K__HEAD_S6,     4,   7, 1, NULL},
-    [K_TQ1_0]   = {2, 4, K__HEAD_ONE,    1,   2, 1, NULL},
-    [K_TQ2_0]   = {2, 4, K__HEAD_ONE,    1,   3, 1, NULL},
-    [K_IQ4_XS]  = {4, 4, K__HEAD_S6X2, 128, 241, 1, k__iq4_values},
-    [K_IQ3_XXS] = {4, 4, K__HEAD_S6X2,  62, 124, 0.25f, k__values_iq3_xxs},
-    [K_IQ3_S]   = {4, 4, K__HEAD_S6X2,  15,  30, 1, k__values_iq3_s},
-    [K_IQ2_XXS] = {3, 4, K__HEAD_S6X2,  43,  86, 0.125f, k__values_iq2},
-    [K_IQ2_XS]  = {3, 4, K__HEAD_S6,    43,  86, 1, k__values_iq2},
-    [K_IQ2_S]   = {3, 4, K__HEAD_S6,    43,  86, 1, k__values_iq2},
-    [K_IQ1_S]   = {3, 4, K__HEAD_S6X2,   9,  18, 0.125f, k__values_iq1},
-    [K_IQ1_M]   = {3, 4, K__HEAD_S6,     9,  18, 1, k__values_iq1},
-    [K_Q4_0]    = {4, 1, K__HEAD_F16,    8,  15, 1, NULL},
-    [K_Q4_1]    = {4, 1, K__HEAD_F16M,   0,  15, 1, NULL},
-    [K_Q5_0]    = {5, 1, K__HEAD_F16,   16,  31, 1, NULL},
-    [K_Q5_1]    = {5, 1, K__HEAD_F16M,   0,  31, 1, NULL},
-    [K_Q8_0]    = {8, 1, K__HEAD_F16,  128, 255, 1, NULL},
-    [K_Q1_0]    = {1, 4, K__HEAD_F16,    1,   2, 1, k__values_q1},
-    [K_Q2_0]    = {2, 2, K__HEAD_F16,    1,   3, 1, NULL},
-    [K_IQ4_NL]  = {4, 1, K__HEAD_F16,  128, 241, 1, k__iq4_values},
-    [K_MXFP4]   = {4, 2, K__HEAD_E8,    12,  24, 1, k__fp4_values},
-    [K_NVFP4]   = {4, 1, K__HEAD_E4,    12,  24, 1, k__fp4_values},
-};
+#define K__FORMS(X) \
+    /* id       name     bits segs head         off most factor values */ \
+    X(Q4_K,    q4_K,    4, 4, K__HEAD_MIN6,   0,  15, 1, NULL) \
+    X(Q5_K,    q5_K,    5, 4, K__HEAD_MIN6,   0,  31, 1, NULL) \
+    X(Q2_K,    q2_K,    2, 4, K__HEAD_MIN4,   0,   3, 1, NULL) \
+    X(Q6_K,    q6_K,    6, 4, K__HEAD_S8,    32,  63, 1, NULL) \
+    X(Q3_K,    q3_K,    3, 4, K__HEAD_S6,     4,   7, 1, NULL) \
+    X(TQ1_0,   tq1_0,   2, 4, K__HEAD_ONE,    1,   2, 1, NULL) \
+    X(TQ2_0,   tq2_0,   2, 4, K__HEAD_ONE,    1,   3, 1, NULL) \
+    X(IQ4_XS,  iq4_xs,  4, 4, K__HEAD_S6X2, 128, 241, 1, k__iq4_values) \
+    X(IQ3_XXS, iq3_xxs, 4, 4, K__HEAD_S6X2,  62, 124, 0.25f, k__values_iq3_xxs) \
+    X(IQ3_S,   iq3_s,   4, 4, K__HEAD_S6X2,  15,  30, 1, k__values_iq3_s) \
+    X(IQ2_XXS, iq2_xxs, 3, 4, K__HEAD_S6X2,  43,  86, 0.125f, k__values_iq2) \
+    X(IQ2_XS,  iq2_xs,  3, 4, K__HEAD_S6,    43,  86, 1, k__values_iq2) \
+    X(IQ2_S,   iq2_s,   3, 4, K__HEAD_S6,    43,  86, 1, k__values_iq2) \
+    X(IQ1_S,   iq1_s,   3, 4, K__HEAD_S6X2,   9,  18, 0.125f, k__values_iq1) \
+    X(IQ1_M,   iq1_m,   3, 4, K__HEAD_S6,     9,  18, 1, k__values_iq1) \
+    X(Q4_0,    q4_0,    4, 1, K__HEAD_F16,    8,  15, 1, NULL) \
+    X(Q4_1,    q4_1,    4, 1, K__HEAD_F16M,   0,  15, 1, NULL) \
+    X(Q5_0,    q5_0,    5, 1, K__HEAD_F16,   16,  31, 1, NULL) \
+    X(Q5_1,    q5_1,    5, 1, K__HEAD_F16M,   0,  31, 1, NULL) \
+    X(Q8_0,    q8_0,    8, 1, K__HEAD_F16,  128, 255, 1, NULL) \
+    X(Q1_0,    q1_0,    1, 4, K__HEAD_F16,    1,   2, 1, k__values_q1) \
+    X(Q2_0,    q2_0,    2, 2, K__HEAD_F16,    1,   3, 1, NULL) \
+    X(IQ4_NL,  iq4_nl,  4, 1, K__HEAD_F16,  128, 241, 1, k__iq4_values) \
+    X(MXFP4,   mxfp4,   4, 2, K__HEAD_E8,    12,  24, 1, k__fp4_values) \
+    X(NVFP4,   nvfp4,   4, 1, K__HEAD_E4,    12,  24, 1, k__fp4_values)
 
-static inline size_t k__unit_bytes(const k__form *f) { return 64u * (2u * f->bits * f->segs + (unsigned)k__head_lines(f->head)); }
+K_BOTH inline size_t k__unit_bytes(const k__form *f) { return 64u * (2u * f->bits * f->segs + (unsigned)k__head_lines(f->head)); }
 
 /* INT kernels need scales first, so the head of a unit is in front of its codes; SCALE kernels need them last, so it is behind. In
  * both cases lines are read in rising order, which the hardware prefetches. */
-static inline size_t k__head_at(const k__form *f) { return f->head <= K__HEAD_ONE ? 0 : 128u * f->bits * f->segs; }
-static inline size_t k__codes_at(const k__form *f) { return f->head <= K__HEAD_ONE ? 64u * (unsigned)k__head_lines(f->head) : 0; }
+K_BOTH inline size_t k__head_at(const k__form *f) { return f->head <= K__HEAD_ONE ? 0 : 128u * f->bits * f->segs; }
+K_BOTH inline size_t k__codes_at(const k__form *f) { return f->head <= K__HEAD_ONE ? 64u * (unsigned)k__head_lines(f->head) : 0; }
 
 /* Units of n columns. */
-static inline int64_t k__units(const k__form *f, int64_t n) {
+K_BOTH inline int64_t k__units(const k__form *f, int64_t n) {
     return (n + 64 * f->segs - 1) / (64 * f->segs);
 }
 
-K_PUBLIC size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n) {
-    size_t bytes;
-    if (type >= K_TYPE_MAX || !k__forms[type].bits || nr <= 0 || n <= 0 || n % k_types[type].block) return 0;
-    const k__form *f = &k__forms[type];
-    if (nr > INT64_MAX - K_PACK_ROWS || n > INT64_MAX - K_SUPER) return 0;
-    if (__builtin_mul_overflow((size_t)k__units(f, n), k__unit_bytes(f), &bytes)) return 0;
-    return __builtin_mul_overflow(bytes, (size_t)((nr + K_PACK_ROWS - 1) / K_PACK_ROWS), &bytes) ? 0 : bytes;
-}
-
-K_PUBLIC size_t k_pack_at(uint32_t type, int r, int n) { return r ? k_pack_bytes(type, r, n) : 0; }
-
-/* Converts sixteen k-lines of 64 columns to planes; k__planes_get converts back. */
-static void k__planes_put(int bits, uint8_t line[16][64], uint8_t *p) {
-    if (bits == 8) {
-        memcpy(p, line, 1024);
-        return;
-    }
-    memset(p, 0, 128u * (unsigned)bits);
-    for (int i = 0; i < 16; i++)
-        for (int b = 0; b < 64; b++) {
-            const int v = line[i][b];
-            if (bits & 4) p[k__plane4(bits, i) + b] |= (uint8_t)((v & 15) << i / 8 * 4);
-            if (bits & 2) p[k__plane2(bits, i) + b] |= (uint8_t)((v >> (bits & 4) & 3) << i % 4 * 2);
-            if (bits & 1) p[k__plane1(i) + b] |= (uint8_t)((v >> (bits & 6) & 1) << i % 8);
+/* Bytes [from, to) of the lines of planes, from those of sixteen k-lines of 64 columns; k__planes_get converts back. */
+K__BODY void k__planes_put(int bits, const uint8_t line[16][64], int from, int to, uint8_t *p) {
+    for (int i = 0; bits == 8 && i < 16; i++)
+        for (int b = from; b < to; b++) p[64 * i + b] = line[i][b];
+    for (int i = 0; bits & 4 && i < 8; i++)
+        for (int b = from; b < to; b++) p[k__plane4(bits, i) + b] = (uint8_t)((line[i][b] & 15) | (line[i + 8][b] & 15) << 4);
+    for (int i = 0; bits & 2 && i < 16; i += 4)
+        for (int b = from; b < to; b++) {
+            unsigned v = 0;
+            for (int k = 0; k < 4; k++) v |= (line[i + k][b] >> (bits & 4) & 3u) << 2 * k;
+            p[k__plane2(bits, i) + b] = (uint8_t)v;
         }
-}
-
-static void k__planes_get(int bits, const uint8_t *p, uint8_t line[16][64]) {
-    if (bits == 8) {
-        memcpy(line, p, 1024);
-        return;
-    }
-    for (int i = 0; i < 16; i++)
-        for (int b = 0; b < 64; b++) {
-            int v = 0;
-            if (bits & 4) v = p[k__plane4(bits, i) + b] >> i / 8 * 4 & 15;
-            if (bits & 2) v |= (p[k__plane2(bits, i) + b] >> i % 4 * 2 & 3) << (bits & 4);
-            if (bits & 1) v |= (p[k__plane1(i) + b] >> i % 8 & 1) << (bits & 6);
-            line[i][b] = (uint8_t)v;
+    for (int i = 0; bits & 1 && i < 16; i += 8)
+        for (int b = from; b < to; b++) {
+            unsigned v = 0;
+            for (int k = 0; k < 8; k++) v |= (line[i + k][b] >> (bits & 6) & 1u) << k;
+            p[k__plane1(i) + b] = (uint8_t)v;
         }
 }
 
 /* Value i of row r in a head. */
-static inline void k__head_put8(uint8_t *h, int i, int r, int v) { h[16 * i + r] = (uint8_t)v; }
-static inline void k__head_put16(uint8_t *h, int i, int r, uint16_t v) { memcpy(h + 32 * i + 2 * r, &v, 2); }
-static inline void k__head_put32(uint8_t *h, int i, int r, uint32_t v) { memcpy(h + 64 * i + 4 * r, &v, 4); }
-static inline uint16_t k__head_get16(const uint8_t *h, int i, int r) {
-    uint16_t v;
-    memcpy(&v, h + 32 * i + 2 * r, 2);
-    return v;
-}
-static inline uint32_t k__head_get32(const uint8_t *h, int i, int r) {
-    uint32_t v;
-    memcpy(&v, h + 64 * i + 4 * r, 4);
-    return v;
-}
+K_BOTH inline void k__head_put8(uint8_t *h, int i, int r, int v) { h[16 * i + r] = (uint8_t)v; }
+K_BOTH inline void k__head_put16(uint8_t *h, int i, int r, uint16_t v) { memcpy(h + 32 * i + 2 * r, &v, 2); }
+K_BOTH inline void k__head_put32(uint8_t *h, int i, int r, uint32_t v) { memcpy(h + 64 * i + 4 * r, &v, 4); }
 
-static inline uint32_t k__bits2(uint32_t v, int at) { return v >> at & 3; }
+K_BOTH inline uint32_t k__bits2(uint32_t v, int at) { return v >> at & 3; }
+
 
 /* The inverses of k_e8m0_half and k_ue4m3_half. An E4M3 byte shifted left by 7 is an f16 with 2^-7 times its value. */
-static inline int k__e8m0_of(float f) {
+K_BOTH inline int k__e8m0_of(float f) {
     uint32_t u = k__bits_of(f);
     return (int)(u < 0x00800000 ? u >> 22 : (u >> 23) + 1);
 }
-static inline int   k__ue4m3_of(float f) { return k_f32_to_f16(f * 0x1p-7f) >> 7; }
-static inline float k__ue4m3_float(uint8_t x) { return k_f16_to_f32((uint16_t)(x << 7)) * 0x1p7f; }
+K_BOTH inline int   k__ue4m3_of(float f) { return k_f32_to_f16(f * 0x1p-7f) >> 7; }
 
 /* Writes the scales of row r to the head h of the unit that begins at column `first` of the block. */
-static void k__head_put(const k__form *f, const k__unpacked *u, int first, int r, uint8_t *h) {
+K__BODY void k__head_put(const k__form *f, const k__unpacked *u, int first, int r, uint8_t *h) {
     uint32_t v[5] = {0};
     int      n = k__head_lines(f->head) - 1;          /* lines of scales, in front of the line of d */
     switch (f->head) {
@@ -6603,6 +6603,59 @@ static void k__head_put(const k__form *f, const k__unpacked *u, int first, int r
         k__head_put32(h, n, r, k__bits_of(u->d));
     }
 }
+
+/* Where a format has a table: code[(uint8_t)q] is the index of q, the first of equal ones. */
+K_BOTH inline void k__codes_of(const k__form *f, uint8_t code[256]) {
+    memset(code, 0, 256);
+    for (int i = 15; f->values && i >= 0; i--)
+        if (i < 1 << f->bits) code[(uint8_t)f->values[i]] = (uint8_t)i;
+}
+
+K_BOTH inline uint8_t k__code_of(const k__form *f, const uint8_t *code, int8_t q) { return f->values ? code[(uint8_t)q] : (uint8_t)(q + f->off); }
+
+#ifndef __CUDACC__
+
+#define K__FORM_ROW(id, name, ...) [K_##id] = {__VA_ARGS__},
+static const k__form k__forms[K_TYPE_MAX] = {K__FORMS(K__FORM_ROW)};
+
+K_PUBLIC size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n) {
+    size_t bytes;
+    if (type >= K_TYPE_MAX || !k__forms[type].bits || nr <= 0 || n <= 0 || n % k_types[type].block) return 0;
+    const k__form *f = &k__forms[type];
+    if (nr > INT64_MAX - K_PACK_ROWS || n > INT64_MAX - K_SUPER) return 0;
+    if (__builtin_mul_overflow((size_t)k__units(f, n), k__unit_bytes(f), &bytes)) return 0;
+    return __builtin_mul_overflow(bytes, (size_t)((nr + K_PACK_ROWS - 1) / K_PACK_ROWS), &bytes) ? 0 : bytes;
+}
+
+K_PUBLIC size_t k_pack_at(uint32_t type, int r, int n) { return r ? k_pack_bytes(type, r, n) : 0; }
+
+static void k__planes_get(int bits, const uint8_t *p, uint8_t line[16][64]) {
+    if (bits == 8) {
+        memcpy(line, p, 1024);
+        return;
+    }
+    for (int i = 0; i < 16; i++)
+        for (int b = 0; b < 64; b++) {
+            int v = 0;
+            if (bits & 4) v = p[k__plane4(bits, i) + b] >> i / 8 * 4 & 15;
+            if (bits & 2) v |= (p[k__plane2(bits, i) + b] >> i % 4 * 2 & 3) << (bits & 4);
+            if (bits & 1) v |= (p[k__plane1(i) + b] >> i % 8 & 1) << (bits & 6);
+            line[i][b] = (uint8_t)v;
+        }
+}
+
+static inline uint16_t k__head_get16(const uint8_t *h, int i, int r) {
+    uint16_t v;
+    memcpy(&v, h + 32 * i + 2 * r, 2);
+    return v;
+}
+static inline uint32_t k__head_get32(const uint8_t *h, int i, int r) {
+    uint32_t v;
+    memcpy(&v, h + 64 * i + 4 * r, 4);
+    return v;
+}
+
+static inline float k__ue4m3_float(uint8_t x) { return k_f16_to_f32((uint16_t)(x << 7)) * 0x1p7f; }
 
 /* The inverse of k__head_put. */
 static void k__head_get(const k__form *f, const uint8_t *h, int first, int r, k__unpacked *u) {
@@ -6664,19 +6717,15 @@ static uint8_t *k__block_put(const k__form *f, const uint8_t *code, const k__unp
                              uint8_t *w) {
     uint8_t codes[K_PACK_ROWS][K_SUPER], line[16][64];
     for (int r = 0; r < K_PACK_ROWS; r++)
-        if (f->values)
-            for (int c = 0; c < K_SUPER; c++) codes[r][c] = code[(uint8_t)u[r].q[c]];
-        else
-            for (int c = 0; c < K_SUPER; c++) codes[r][c] = (uint8_t)(u[r].q[c] + f->off);
+        for (int c = 0; c < K_SUPER; c++) codes[r][c] = k__code_of(f, code, u[r].q[c]);
     for (int i = 0; i < units; i++, w += k__unit_bytes(f)) {
         uint8_t *head = w + k__head_at(f);
         for (int s = 0; s < f->segs; s++) {
             for (int k = 0; k < 16; k++)
                 for (int r = 0; r < K_PACK_ROWS; r++)
                     memcpy(line[k] + 4 * r, codes[r] + 64 * (i * f->segs + s) + 4 * k, 4);
-            k__planes_put(f->bits, line, w + k__codes_at(f) + 128 * f->bits * s);
+            k__planes_put(f->bits, line, 0, 64, w + k__codes_at(f) + 128 * f->bits * s);
         }
-        memset(head, 0, 64u * (unsigned)k__head_lines(f->head));
         for (int r = 0; r < K_PACK_ROWS; r++) k__head_put(f, &u[r], 64 * f->segs * i, r, head);
     }
     return w;
@@ -6702,9 +6751,8 @@ static void k__block_get(const k__form *f, const uint8_t *w, int units, k__unpac
 K_PUBLIC void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int nr, int n, void *dst) {
     const k__form *f = &k__forms[type];
     const k_type  *ty = &k_types[type];
-    uint8_t        code[256] = {0}, *w = dst;
-    for (int i = 15; f->values && i >= 0; i--)        /* the first of equal values */
-        if (i < 1 << f->bits) code[(uint8_t)f->values[i]] = (uint8_t)i;
+    uint8_t        code[256], *w = dst;
+    k__codes_of(f, code);
     for (int r0 = 0; r0 < nr; r0 += K_PACK_ROWS)
         for (int k = 0; k < n; k += K_SUPER) {
             k__unpacked u[K_PACK_ROWS];
@@ -10243,7 +10291,7 @@ K_PUBLIC float k_most(uint32_t id) {
 #endif /* __CUDACC__ */
 
 /* ===== [cuda] a step on NVIDIA GPUs =====
- * The device code: nvcc compiles it, [fmt], [conv], [unpack], [math] and the layout of [packed], and nothing else of this header (make cuda);
+ * The device code: nvcc compiles it and what of this header stands outside of #ifndef __CUDACC__ (make cuda);
  * tests/emu_cuda.h runs the same text on a CPU, where K_CUDA_EMU is defined. Results have the bits of the scalar level: integers are
  * exact inside a block of 256, the float terms of blocks are added in rising order, and nothing is fused.
  *
@@ -10255,6 +10303,9 @@ K_PUBLIC float k_most(uint32_t id) {
  * numbers w, w + 8, ...: for each run of 32 columns (16 where scales are per 16) one mma gives the 16 x 8 sums, which the scales of
  * the group multiply. What a block gives is parked in shared memory; when K_CUDA_PARK blocks are there, one thread for each of the 128
  * results adds them in order. Rows with outliers are two columns each, which may need a second pass.
+ *
+ * MANY COLUMNS  A thread block of 8 warps multiplies 4 strips with 64 columns: a warp has a strip and 4 tiles of 8 columns, for which it decodes
+ * the strip once. The codes of the columns go through shared memory, block of 256 after block, whose terms a lane adds in order.
  *
  * FLOATS  Sixteen threads are the sixteen lanes of [vec]'s sums of one row, for up to 8 columns; a thread block has 16 rows.
  *
@@ -10295,10 +10346,10 @@ K_PUBLIC float k_most(uint32_t id) {
 #define K_CUDA_FLOATS(X) X(f32, K_F32) X(f16, K_F16) X(bf16, K_BF16) X(f16_round, K_F16_ROUND)
 
 #ifndef __CUDACC__
-K_PUBLIC const char *k_cuda_mul_of(uint32_t type, k_cuda_mul *m) {
-#define K__CUDA_ROW(name, bits, segs, head, table) {"k_cuda_mul_" #name, bits, segs, head, table},
-    static const struct { const char *name; uint8_t bits, segs, head; bool table; } rows[] = {K_CUDA_MULS(K__CUDA_ROW)};
-#define K__CUDA_FLOAT_ROW(name, id) if (type == id) return "k_cuda_mul_" #name;
+K_PUBLIC const char *k_cuda_mul_of(uint32_t type, bool many, k_cuda_mul *m) {
+#define K__CUDA_ROW(name, bits, segs, head, table) {{"k_cuda_mul_" #name, "k_cuda_many_" #name}, bits, segs, head, table},
+    static const struct { const char *name[2]; uint8_t bits, segs, head; bool table; } rows[] = {K_CUDA_MULS(K__CUDA_ROW)};
+#define K__CUDA_FLOAT_ROW(name, id) if (type == id) return many ? NULL : "k_cuda_mul_" #name;
     const k__form *f = type < K_TYPE_MAX ? &k__forms[type] : NULL;
     K_CUDA_FLOATS(K__CUDA_FLOAT_ROW)
     for (size_t i = 0; f && i < sizeof rows / sizeof *rows; i++) {
@@ -10307,9 +10358,22 @@ K_PUBLIC const char *k_cuda_mul_of(uint32_t type, k_cuda_mul *m) {
         if (f->values) memcpy(m->values, f->values, sizeof m->values);
         m->off = f->off;
         m->factor = f->factor;
-        return rows[i].name;
+        return rows[i].name[many];
     }
     return NULL;
+}
+
+K_PUBLIC const char *k_cuda_attend_of(uint32_t type_k, uint32_t type_v) {
+    static const bool known[K_TYPE_MAX] = {[K_F32] = true, [K_F16] = true, [K_BF16] = true, [K_Q8_0] = true, [K_Q4_0] = true};
+    if (type_k >= K_TYPE_MAX || type_v >= K_TYPE_MAX || !known[type_k] || !known[type_v]) return NULL;
+    return k__kv_codes(type_k, type_v) ? "k_cuda_attend_codes" : "k_cuda_attend";
+}
+
+K_PUBLIC const char *k_cuda_pack_of(uint32_t type, k_cuda_pack_args *a) {
+    if (type >= K_TYPE_MAX || !k__forms[type].bits) return NULL;
+    a->type = type;
+    a->block_bytes = (size_t)(K_SUPER / k_types[type].block * k_types[type].bytes);
+    return "k_cuda_pack";
 }
 #endif
 
@@ -10320,16 +10384,26 @@ K_PUBLIC const char *k_cuda_mul_of(uint32_t type, k_cuda_mul *m) {
 #ifdef __CUDACC__
 #define K_CUDA_FN           static __device__ __forceinline__
 #define K_CUDA_KERNEL(name) extern "C" __global__ void __launch_bounds__(K_CUDA_THREADS, 2) name
+#define K_CUDA_WIDE(name)   extern "C" __global__ void __launch_bounds__(K_CUDA_THREADS, 1) name    /* with up to 255 registers */
 #define K_CUDA_SHARED(type, name, n) __shared__ type name[n]
 #define K_CUDA_UNROLL       _Pragma("unroll")
+#define K_CUDA_ROLL         _Pragma("unroll 1")
 #define K_CUDA_THREAD       ((int)threadIdx.x)
 #define K_CUDA_BLOCK_X      ((int)blockIdx.x)
 #define K_CUDA_BLOCK_Y      ((int)blockIdx.y)
+#define K_CUDA_GRID_Y       ((int)gridDim.y)
 
 K_CUDA_FN void     k__cuda_sync(void) { __syncthreads(); }
 K_CUDA_FN uint16_t k__cuda_ld16(const void *p) { return __ldg((const unsigned short *)p); }
 K_CUDA_FN uint32_t k__cuda_ld32(const void *p) { return __ldg((const unsigned int *)p); }
+K_CUDA_FN void     k__cuda_ld128(const void *p, uint32_t v[4]) {
+    const uint4 w = __ldg((const uint4 *)p);
+    v[0] = w.x, v[1] = w.y, v[2] = w.z, v[3] = w.w;
+}
 K_CUDA_FN uint32_t k__cuda_perm(uint32_t a, uint32_t b, uint32_t s) { return __byte_perm(a, b, s); }
+
+/* c + the two int16 of a times the lower two int8 of b. */
+K_CUDA_FN int      k__cuda_dp2a(uint32_t a, uint32_t b, int c) { return __dp2a_lo((int)a, (int)b, c); }
 K_CUDA_FN float    k__cuda_half(uint16_t h) {
     float f;
     asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
@@ -10456,23 +10530,64 @@ K_CUDA_FN int k__cuda_sum(int head, const k_sums *s, int g) {
     return (int16_t)k__cuda_ld16(k__cuda_group(head) == 16 ? &s->of16[g] : &s->of32[k__sums_at(g)]);
 }
 
-/* Sums of products for 64 columns of codes at p, or the first 32 of them (halves 1): c[k] is the tile of the k-th group. */
-K_CUDA_FN void k__cuda_dots(int bits, int head, bool table, const k_cuda_mul *m, const uint8_t *p, const int8_t *x, int t, int halves,
-                            int c[4][4]) {
-    uint32_t u[4][2];
+/* The values of 64 columns of codes at p, as k__cuda_codes places them. */
+K_CUDA_FN void k__cuda_weights(int bits, int head, bool table, const k_cuda_mul *m, const uint8_t *p, int t, uint32_t u[4][2]) {
     k__cuda_codes(bits, p, t, u);
-    K_CUDA_UNROLL for (int j = 0; j < 4; j++) {
+    K_CUDA_UNROLL for (int j = 0; j < 4; j++)
         K_CUDA_UNROLL for (int h = 0; h < 2; h++) u[j][h] = k__cuda_values(bits, head, table, m, u[j][h]);
+}
+
+/* What a lane brings of its column for 64 columns of weights, or the first 32 of them: bytes 4t to 4t + 3 of each 16. */
+K_CUDA_FN void k__cuda_cols64(const int8_t *x, int halves, uint32_t q[2][2]) {
+    K_CUDA_UNROLL for (int s = 0; s < 2; s++)
+        K_CUDA_UNROLL for (int i = 0; i < 2; i++) q[s][i] = s < halves ? k__cuda_ld32(x + 32 * s + 16 * i) : 0;
+}
+
+/* Sums of products for 64 columns of weights, or the first 32 of them (halves 1): c[k] is the tile of the k-th group. */
+K_CUDA_FN void k__cuda_dots(int head, uint32_t u[4][2], uint32_t q[2][2], int halves, int c[4][4]) {
+    K_CUDA_UNROLL for (int j = 0; j < 4; j++)
         K_CUDA_UNROLL for (int i = 0; i < 4; i++) c[j][i] = 0;
-    }
     K_CUDA_UNROLL for (int s = 0; s < 2; s++) {
         if (s >= halves) continue;
-        const uint32_t b0 = k__cuda_ld32(x + 32 * s), b1 = k__cuda_ld32(x + 32 * s + 16);
         if (k__cuda_group(head) == 32) {
-            k__cuda_mma32(c[s], u[2 * s][0], u[2 * s][1], u[2 * s + 1][0], u[2 * s + 1][1], b0, b1);
+            k__cuda_mma32(c[s], u[2 * s][0], u[2 * s][1], u[2 * s + 1][0], u[2 * s + 1][1], q[s][0], q[s][1]);
         } else {
-            k__cuda_mma16(c[2 * s], u[2 * s][0], u[2 * s][1], b0);
-            k__cuda_mma16(c[2 * s + 1], u[2 * s + 1][0], u[2 * s + 1][1], b1);
+            k__cuda_mma16(c[2 * s], u[2 * s][0], u[2 * s][1], q[s][0]);
+            k__cuda_mma16(c[2 * s + 1], u[2 * s + 1][0], u[2 * s + 1][1], q[s][1]);
+        }
+    }
+}
+
+/* Sums of one block of INT weights for four results of a lane. */
+typedef struct { int dot[4], min[4]; } k__cuda_isum;
+
+/* Adds segment seg, whose tiles are c: sc * dot, and mn * the sums of the columns' codes. */
+K_CUDA_FN void k__cuda_add_int(int head, k__cuda_head s[2], const k_sums *sum[2], int seg, int c[4][4], k__cuda_isum *to) {
+    const int n_groups = 64 / k__cuda_group(head);
+    K_CUDA_UNROLL for (int k = 0; k < n_groups; k++)
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
+            const int group = seg * n_groups + k;
+            to->dot[i] += k__cuda_scale(head, s[i / 2].v, group) * c[k][i];
+            if (k__cuda_has_min(head)) to->min[i] += k__cuda_min(head, s[i / 2].v, group) * k__cuda_sum(head, sum[i % 2], group);
+        }
+}
+
+K_CUDA_FN float k__cuda_int_term(int head, const k__cuda_head *s, const k__cuda_isum *sum, int i) {
+    const float v = s->d * (float)sum->dot[i];
+    return k__cuda_has_min(head) ? v - s->dm * (float)sum->min[i] : v;
+}
+
+/* Adds segment seg of SCALE weights, whose tiles are c and whose unit has the head h: fs * dot + fm * asum, group after group. */
+K_CUDA_FN void k__cuda_add_scale(int head, int segs, const uint8_t *h, const k_sums *sum[2], int seg, int c[4][4], int g, float v[4]) {
+    const int n_groups = 64 / k__cuda_group(head);
+    K_CUDA_UNROLL for (int k = 0; k < n_groups; k++) {
+        const int group = seg * n_groups + k, in_unit = seg % segs * n_groups + k;
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
+            const int row = g + i / 2 * 8;
+            v[i] = v[i] + k__cuda_fscale(head, segs, h, row, in_unit) * (float)c[k][i];
+            if (!k__cuda_has_min(head)) continue;
+            const float fm = k__cuda_half(k__cuda_ld16(h + 32 * (2 + in_unit) + 2 * row));
+            v[i] = v[i] + fm * (float)k__cuda_sum(head, sum[i % 2], group);
         }
     }
 }
@@ -10480,50 +10595,38 @@ K_CUDA_FN void k__cuda_dots(int bits, int head, bool table, const k_cuda_mul *m,
 /* One block of INT weights, a unit at w, times the columns at block b: v = d * (sum of sc * dot) - dm * (sum of mn * asum). */
 K_CUDA_FN void k__cuda_block_int(int bits, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_cols *x, int b,
                                  int lane, float v[4]) {
-    const int    g = lane / 4, t = lane % 4, n_groups = 64 / k__cuda_group(head);
-    k__cuda_head s[2];
-    int          isum[4] = {0, 0, 0, 0}, imin[4] = {0, 0, 0, 0};
-    K_CUDA_UNROLL for (int h = 0; h < 2; h++) s[h] = k__cuda_head_of(head, w, g + 8 * h, m);
-    w += 64 * k__head_lines(head) + 4 * g;
+    const k_sums *sum[2] = {x->sum[0] + b, x->sum[1] + b};
+    k__cuda_head  s[2];
+    k__cuda_isum  isum = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+    K_CUDA_UNROLL for (int h = 0; h < 2; h++) s[h] = k__cuda_head_of(head, w, lane / 4 + 8 * h, m);
+    w += 64 * k__head_lines(head) + 4 * (lane / 4);
     K_CUDA_UNROLL for (int seg = 0; seg < 4; seg++) {
-        int c[4][4];
-        k__cuda_dots(bits, head, table, m, w + 128 * bits * seg, x->q + 256 * b + 64 * seg, t, 2, c);
-        K_CUDA_UNROLL for (int k = 0; k < n_groups; k++)
-            K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
-                const int group = seg * n_groups + k;
-                isum[i] += k__cuda_scale(head, s[i / 2].v, group) * c[k][i];
-                if (k__cuda_has_min(head))
-                    imin[i] += k__cuda_min(head, s[i / 2].v, group) * k__cuda_sum(head, x->sum[i % 2] + b, group);
-            }
+        uint32_t u[4][2], q[2][2];
+        int      c[4][4];
+        k__cuda_weights(bits, head, table, m, w + 128 * bits * seg, lane % 4, u);
+        k__cuda_cols64(x->q + 256 * b + 64 * seg, 2, q);
+        k__cuda_dots(head, u, q, 2, c);
+        k__cuda_add_int(head, s, sum, seg, c, &isum);
     }
-    K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
-        v[i] = s[i / 2].d * (float)isum[i];
-        if (k__cuda_has_min(head)) v[i] = v[i] - s[i / 2].dm * (float)imin[i];
-    }
+    K_CUDA_UNROLL for (int i = 0; i < 4; i++) v[i] = k__cuda_int_term(head, &s[i / 2], &isum, i);
 }
 
-/* One block of SCALE weights, units from w on, of which `len` columns exist: the sum of fs * dot + fm * asum, group after group. Scales
- * behind the last column are 0. */
+/* One block of SCALE weights, units from w on, of which `len` columns exist. Scales behind the last column are 0. */
 K_CUDA_FN void k__cuda_block_scale(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_cols *x,
                                    int b, int len, int lane, float v[4]) {
-    const int g = lane / 4, t = lane % 4, n_groups = 64 / k__cuda_group(head), codes = 128 * bits;
+    const int     codes = 128 * bits;
+    const k_sums *sum[2] = {x->sum[0] + b, x->sum[1] + b};
     K_CUDA_UNROLL for (int i = 0; i < 4; i++) v[i] = 0.0f;
     K_CUDA_UNROLL for (int seg = 0; seg < 4; seg++) {
-        const uint8_t *unit = w + (size_t)(seg / segs) * (size_t)(codes * segs + 64 * k__head_lines(head)), *h = unit + codes * segs;
+        const uint8_t *unit = w + (size_t)(seg / segs) * (size_t)(codes * segs + 64 * k__head_lines(head));
         const int      halves = (len - 64 * seg + 31) / 32;
+        uint32_t       u[4][2], q[2][2];
         int            c[4][4];
         if (halves <= 0) continue;
-        k__cuda_dots(bits, head, table, m, unit + codes * (seg % segs) + 4 * g, x->q + 256 * b + 64 * seg, t, halves, c);
-        K_CUDA_UNROLL for (int k = 0; k < n_groups; k++) {
-            const int group = seg * n_groups + k, in_unit = seg % segs * n_groups + k;
-            K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
-                const int row = g + i / 2 * 8;
-                v[i] = v[i] + k__cuda_fscale(head, segs, h, row, in_unit) * (float)c[k][i];
-                if (!k__cuda_has_min(head)) continue;
-                const float fm = k__cuda_half(k__cuda_ld16(h + 32 * (2 + in_unit) + 2 * row));
-                v[i] = v[i] + fm * (float)k__cuda_sum(head, x->sum[i % 2] + b, group);
-            }
-        }
+        k__cuda_weights(bits, head, table, m, unit + codes * (seg % segs) + 4 * (lane / 4), lane % 4, u);
+        k__cuda_cols64(x->q + 256 * b + 64 * seg, halves, q);
+        k__cuda_dots(head, u, q, halves, c);
+        k__cuda_add_scale(head, segs, unit + codes * segs, sum, seg, c, lane / 4, v);
     }
 }
 
@@ -10606,6 +10709,155 @@ K_CUDA_FN void k__cuda_mul(int bits, int segs, int head, bool table, const k_cud
         y = y + sum[rest / 8 * K__CUDA_TILE + 8 * r + rest % 8];
     }
     m->y[(size_t)(first + c) * m->ldy + (size_t)row] = m->scale != 0.0f ? y * m->scale : y;
+}
+
+/* --- many columns --- */
+
+enum { K__CUDA_TILES = 4, K__CUDA_WORDS = 68 };              /* tiles of 8 columns of a warp; dwords between two columns in shared memory */
+
+/* The columns of a pass: in the first the rows from `first` on, then the rounding errors of those of them that have outliers. */
+typedef struct {
+    uint32_t q[K_CUDA_MANY_COLS * K__CUDA_WORDS];            /* [column][64] codes of one block */
+    int32_t  at[K_CUDA_MANY_COLS], to[K_CUDA_MANY_COLS];     /* rows of the quantised arrays; rows of y, from `first` on */
+} k__cuda_many_mem;
+
+/* Lists the columns of a pass and returns how many there are. */
+K_CUDA_FN int k__cuda_list(const k_acts *a, int first, int nt, bool rest, k__cuda_many_mem *m) {
+    const int i = K_CUDA_THREAD, all = rest ? k__cuda_columns(a, first, nt) - nt : nt;
+    if (rest) k__cuda_sync();                         /* all have used the list before */
+    if (i < K_CUDA_MANY_COLS) m->at[i] = k__cuda_row(a, first), m->to[i] = 0;     /* behind the last column any row will do */
+    if (rest) k__cuda_sync();                         /* columns are not listed by the thread of their number */
+    if (i < nt && (!rest || k__cuda_split(a, first + i))) {
+        const int c = rest ? k__cuda_columns(a, first, i) - i : i;
+        m->at[c] = k__cuda_row(a, first + i) + (rest ? a->rest : 0);
+        m->to[c] = i;
+    }
+    k__cuda_sync();
+    return all;
+}
+
+/* The codes of block b of all columns go to shared memory. */
+K_CUDA_FN void k__cuda_fetch(const k_acts *a, int b, k__cuda_many_mem *m) {
+    for (int i = K_CUDA_THREAD; i < 64 * K_CUDA_MANY_COLS; i += K_CUDA_THREADS)
+        m->q[i / 64 * K__CUDA_WORDS + i % 64] = k__cuda_ld32(a->q + (size_t)m->at[i / 64] * a->ldq + 256 * (size_t)b + 4 * (i % 64));
+}
+
+/* What a lane brings of column g of a tile, from segment seg. */
+K_CUDA_FN void k__cuda_shared64(const k__cuda_many_mem *m, int col, int seg, int t, uint32_t q[2][2]) {
+    const uint32_t *from = m->q + col * K__CUDA_WORDS + 16 * seg + t;
+    K_CUDA_UNROLL for (int s = 0; s < 2; s++)
+        K_CUDA_UNROLL for (int i = 0; i < 2; i++) q[s][i] = from[8 * s + 4 * i];
+}
+
+/* Sums and scales of block b of the lane's two columns in a tile from column `col` on. */
+K_CUDA_FN void k__cuda_many_sums(const k_acts *a, const k__cuda_many_mem *m, int col, int b, int t, const k_sums *sum[2], float d[2]) {
+    K_CUDA_UNROLL for (int i = 0; i < 2; i++) {
+        const size_t at = (size_t)m->at[col + 2 * t + i] * a->ldd + (size_t)b;
+        sum[i] = a->sum + at;
+        d[i] = a->d[at];
+    }
+}
+
+/* Adds block b of the strip at w, times the warp's columns from `col` on, to acc. */
+K_CUDA_FN void k__cuda_many_int(int bits, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_many_mem *x, int col, int b,
+                                int lane, float acc[K__CUDA_TILES][4]) {
+    const int    g = lane / 4, t = lane % 4;
+    k__cuda_head s[2];
+    k__cuda_isum isum[K__CUDA_TILES];
+    K_CUDA_UNROLL for (int h = 0; h < 2; h++) s[h] = k__cuda_head_of(head, w, g + 8 * h, m);
+    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++) isum[j].dot[i] = isum[j].min[i] = 0;
+    w += 64 * k__head_lines(head) + 4 * g;
+    K_CUDA_UNROLL for (int seg = 0; seg < 4; seg++) {
+        uint32_t u[4][2], q[2][2];
+        k__cuda_weights(bits, head, table, m, w + 128 * bits * seg, t, u);
+        K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++) {
+            const k_sums *sum[2];
+            float         d[2];
+            int           c[4][4];
+            k__cuda_shared64(x, col + 8 * j + g, seg, t, q);
+            k__cuda_many_sums(&m->a, x, col + 8 * j, b, t, sum, d);
+            k__cuda_dots(head, u, q, 2, c);
+            k__cuda_add_int(head, s, sum, seg, c, &isum[j]);
+        }
+    }
+    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++) {
+        const k_sums *sum[2];
+        float         d[2];
+        k__cuda_many_sums(&m->a, x, col + 8 * j, b, t, sum, d);
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++) acc[j][i] = acc[j][i] + k__cuda_int_term(head, &s[i / 2], &isum[j], i) * d[i % 2];
+    }
+}
+
+K_CUDA_FN void k__cuda_many_scale(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_many_mem *x, int col,
+                                  int b, int lane, float acc[K__CUDA_TILES][4]) {
+    const int g = lane / 4, t = lane % 4, len = m->n - 256 * b, codes = 128 * bits;
+    float     v[K__CUDA_TILES][4];
+    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++) v[j][i] = 0.0f;
+    K_CUDA_UNROLL for (int seg = 0; seg < 4; seg++) {
+        const uint8_t *unit = w + (size_t)(seg / segs) * (size_t)(codes * segs + 64 * k__head_lines(head));
+        const int      left = (len - 64 * seg + 31) / 32, halves = left < 2 ? left : 2;
+        uint32_t       u[4][2], q[2][2];
+        if (halves <= 0) continue;
+        k__cuda_weights(bits, head, table, m, unit + codes * (seg % segs) + 4 * g, t, u);
+        K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++) {
+            const k_sums *sum[2];
+            float         d[2];
+            int           c[4][4];
+            k__cuda_shared64(x, col + 8 * j + g, seg, t, q);
+            k__cuda_many_sums(&m->a, x, col + 8 * j, b, t, sum, d);
+            k__cuda_dots(head, u, q, halves, c);
+            k__cuda_add_scale(head, segs, unit + codes * segs, sum, seg, c, g, v[j]);
+        }
+    }
+    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++) {
+        const k_sums *sum[2];
+        float         d[2];
+        k__cuda_many_sums(&m->a, x, col + 8 * j, b, t, sum, d);
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++) acc[j][i] = acc[j][i] + v[j][i] * d[i % 2];
+    }
+}
+
+/* The results of a pass: the first one leaves rows with outliers unscaled, their rounding errors are added in the second. */
+K_CUDA_FN void k__cuda_many_put(const k_cuda_mul *m, const k__cuda_many_mem *x, int first, int n, bool rest, int row, int col, int lane,
+                                float acc[K__CUDA_TILES][4]) {
+    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
+            const int c = col + 8 * j + lane % 4 * 2 + i % 2, r = row + lane / 4 + i / 2 * 8;
+            if (c >= n || r >= m->nr) continue;
+            const int t = first + x->to[c];
+            float    *y = m->y + (size_t)t * m->ldy + (size_t)r;
+            float     v = rest ? *y + acc[j][i] : acc[j][i];
+            if (m->scale != 0.0f && (rest || !k__cuda_split(&m->a, t))) v = v * m->scale;
+            *y = v;
+        }
+}
+
+K_CUDA_FN void k__cuda_many(int bits, int segs, int head, bool table, const k_cuda_mul *m) {
+    K_CUDA_SHARED(k__cuda_many_mem, x, 1);
+    const k_acts *a = &m->a;
+    const int     warp = K_CUDA_THREAD / 32, lane = K_CUDA_THREAD % 32, col = warp / 4 * 8 * K__CUDA_TILES;
+    const int     first = K_CUDA_MANY_COLS * K_CUDA_BLOCK_Y, row = K_CUDA_MANY_ROWS * K_CUDA_BLOCK_X + warp % 4 * K_PACK_ROWS;
+    const int     left = k__cuda_nt(m) - first, nt = left < K_CUDA_MANY_COLS ? left : K_CUDA_MANY_COLS, nb = (m->n + 255) / 256;
+    const size_t  unit = (size_t)(128 * bits * segs + 64 * k__head_lines(head)), units = (size_t)((m->n + 64 * segs - 1) / (64 * segs));
+    const uint8_t *strip = m->w + (size_t)((row < m->nr ? row : 0) / K_PACK_ROWS) * units * unit;
+    if (nt <= 0) return;
+    for (int rest = 0; rest < 2; rest++) {
+        const int n = k__cuda_list(a, first, nt, rest != 0, x);
+        float     acc[K__CUDA_TILES][4];
+        K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
+            K_CUDA_UNROLL for (int i = 0; i < 4; i++) acc[j][i] = 0.0f;
+        for (int b = 0; n && b < nb; b++) {
+            if (b) k__cuda_sync();
+            k__cuda_fetch(a, b, x);
+            k__cuda_sync();
+            const uint8_t *w = strip + (size_t)b * (size_t)(4 / segs) * unit;
+            if (head <= K__HEAD_ONE) k__cuda_many_int(bits, head, table, m, w, x, col, b, lane, acc);
+            else k__cuda_many_scale(bits, segs, head, table, m, w, x, col, b, lane, acc);
+        }
+        k__cuda_many_put(m, x, first, n, rest != 0, row, col, lane, acc);
+    }
 }
 
 /* --- floats --- */
@@ -11116,6 +11368,507 @@ K_CUDA_FN void k__cuda_row_op(const k_cuda_step *step, const k_row_op *op, int r
     }
 }
 
+/* --- attention ---
+ * A thread block computes one segment of one row and K/V head, up to K_CUDA_HEADS query heads of the group at a time, which share the loads
+ * of K and V. Scores: a thread takes a position, a warp a tile, so that no sum goes across threads. Weights: a warp takes a tile (in
+ * integers: a query head). Outputs: a thread takes a dimension of some heads, and goes over the positions in order; in integers, where
+ * the order is free, a warp takes every eighth pair of positions. Rows of f32, f16 and bf16 are aligned to 4, those of blocks to 2; rows
+ * of 16-bit values that are aligned to 16 are read faster. Values that a row does not see are not read. */
+
+enum { K_CUDA_HEADS = 8, K_CUDA_TILES = K_SEGMENT / K_TILE, K_CUDA_WARPS = K_CUDA_THREADS / 32 };
+enum { K_CUDA_DIMS = 512, K_CUDA_STAGE = 4096 };      /* the largest head; values of V in shared memory */
+
+typedef struct { float v[2]; } __attribute__((aligned(8))) k__cuda_two;
+typedef struct { float v[4]; } __attribute__((aligned(16))) k__cuda_four;
+typedef struct { uint32_t v[4]; } __attribute__((aligned(16))) k__cuda_words;
+
+/* Row `row` of the set, number i of those of the launch, asks with row `from` of q for K/V head `head`. It sees positions
+ * [begin, end); of the segment that begins at `base` the places [lo, hi), all of them in [first, last), multiples of K_TILE. */
+typedef struct {
+    int            i, row, from, head, begin, end, at, base, lo, hi, first, last;
+    const int32_t *table;
+} k__cuda_view;
+
+/* What a block works on, in its n-th segment; false: nothing. */
+K_CUDA_FN bool k__cuda_see(const k_cuda_attend_args *a, int n, k__cuda_view *v) {
+    const k_cuda_step *s = a->step;
+    v->i = K_CUDA_BLOCK_X / a->kv.n_head, v->head = K_CUDA_BLOCK_X % a->kv.n_head, v->row = a->first + v->i;
+    if (v->i >= a->n_rows || v->row >= s->n[a->set]) return false;
+    const int b = a->set ? s->row[1][v->row] : v->row, half = a->window / 2;
+    v->from = a->gathers ? b : v->row;
+    v->at = s->pos[b];
+    v->end = a->all ? s->end[b] : v->at + 1;
+    v->begin = a->window && v->end > a->window ? v->end - a->window : 0;
+    if (a->all) {
+        if (a->window && v->at + half < v->end) v->end = v->at + half + 1;
+        v->begin = a->window && v->at > half ? v->at - half : 0;
+    }
+    v->table = s->table + s->table_at[(size_t)s->seq[b] * (size_t)s->n_group + (size_t)a->kv.group];
+    v->base = (v->begin / K_SEGMENT + n) * K_SEGMENT;
+    v->lo = v->begin > v->base ? v->begin - v->base : 0;
+    v->hi = v->end - v->base < K_SEGMENT ? v->end - v->base : K_SEGMENT;
+    v->first = v->lo / K_TILE * K_TILE;
+    v->last = k__round_up(v->hi, K_TILE);
+    return true;
+}
+
+/* Partial result of segment n. */
+K_CUDA_FN float *k__cuda_part(const k_cuda_attend_args *a, const k__cuda_view *v, int n) {
+    return a->parts + ((size_t)(v->i * a->kv.n_head + v->head) * (size_t)a->n_seg + (size_t)n) * k__attn_part(a->group, a->kv.hd_v);
+}
+
+/* The sums of query head h in it. */
+K_CUDA_FN k__attn_sum *k__cuda_part_sum(const k_cuda_attend_args *a, float *part, int h) {
+    return (k__attn_sum *)(void *)(part + (size_t)a->group * (size_t)k__round_up(a->kv.hd_v, 32)) + h;
+}
+
+/* Where keys or values of a place stand; NULL: the row does not see it. */
+K_CUDA_FN const uint8_t *k__cuda_kv_row(const k_cuda_kv *kv, const k__cuda_view *v, bool values, int place) {
+    if (place < v->lo || place >= v->hi) return NULL;
+    const int p = v->base + place, block = p / kv->block;
+    return kv->base + (size_t)v->table[block] * kv->block_bytes + (values ? kv->v_at : kv->k_at) +
+           ((size_t)v->head * (size_t)kv->block + (size_t)(p - block * kv->block)) * (values ? kv->v_stride : kv->k_stride);
+}
+
+/* The values at .. at + 7 of a row of n, 0 behind the last one; at is a multiple of 8. row NULL: zeros. */
+K_CUDA_FN void k__cuda_widen(uint32_t type, const uint8_t *row, int at, int n, float x[8]) {
+    K_CUDA_UNROLL for (int i = 0; i < 8; i++) x[i] = 0.0f;
+    if (!row) return;
+    if (type == K_F32) {
+        K_CUDA_UNROLL for (int i = 0; i < 8; i++)
+            if (at + i < n) x[i] = k__f32_of(k__cuda_ld32(row + 4 * (at + i)));
+    } else if (type == K_F16 || type == K_BF16) {
+        k__cuda_words w = {{0, 0, 0, 0}};
+        if (at + 8 <= n && (uintptr_t)row % 16 == 0) {
+            k__cuda_ld128(row + 2 * at, w.v);
+        } else {
+            K_CUDA_UNROLL for (int i = 0; i < 4; i++)
+                if (at + 2 * i < n) w.v[i] = k__cuda_ld32(row + 2 * (at + 2 * i));
+        }
+        K_CUDA_UNROLL for (int i = 0; i < 8; i++) {
+            const uint16_t h = (uint16_t)(w.v[i / 2] >> i % 2 * 16);
+            x[i] = type == K_F16 ? k__cuda_half(h) : k_bf16_to_f32(h);
+        }
+    } else {
+        const bool     wide = type == K_Q8_0;         /* else q4_0: the low nibbles of 16 bytes, then the high ones */
+        const uint8_t *b = row + at / 32 * (int)(wide ? sizeof(block_q8_0) : sizeof(block_q4_0));
+        const float    d = k__cuda_half(k__cuda_ld16(b));
+        K_CUDA_UNROLL for (int i = 0; i < 8; i += 2) {
+            const int      c = at % 32 + i, shift = c / 16 * 4;
+            const uint16_t w = k__cuda_ld16(b + 2 + (wide ? c : c % 16));
+            K_CUDA_UNROLL for (int k = 0; k < 2; k++) {
+                const int q = wide ? (int8_t)(w >> 8 * k) : (w >> (8 * k + shift) & 15) - 8;
+                if (at + i + k < n) x[i + k] = k__bf16_round(d * (float)q);
+            }
+        }
+    }
+}
+
+/* The sum of the warp's values, in lane 0. */
+K_CUDA_FN float k__cuda_add(float v) {
+    K_CUDA_UNROLL for (int far = 16; far; far /= 2) v = v + k__cuda_other(v, far);
+    return v;
+}
+
+/* Query head h, counted in its group. */
+K_CUDA_FN const float *k__cuda_query(const k_cuda_attend_args *a, const k__cuda_view *v, int h) {
+    return a->q.x + (size_t)v->from * a->q.ld + (size_t)(v->head * a->group + h) * (size_t)a->kv.hd_k;
+}
+
+/* A score with all that makes it, -inf where the row does not look; returns the largest of the warp that is not NaN. */
+K_CUDA_FN float k__cuda_shape(const k_cuda_attend_args *a, const k__cuda_view *v, int h, int place, float scale, float *s) {
+    const float *slope = a->slopes ? a->slopes + v->head * a->group + h : NULL;
+    const bool   there = place >= v->lo && place < v->hi;
+    *s = there ? k__attn_shape(*s * scale, a->cap, slope, v->base - v->at + place) : -INFINITY;
+    return k__cuda_most(*s > -INFINITY ? *s : -INFINITY);
+}
+
+/* Queries of heads h .. h + n - 1 as they are multiplied, of R heads: [head][ld], zeros behind the last value and head. */
+K_CUDA_FN void k__cuda_ask(int R, const k_cuda_attend_args *a, const k__cuda_view *v, int h, int n, float *q) {
+    const int ld = k__round_up(a->kv.hd_k, 8);
+    for (int i = K_CUDA_THREAD; i < R * ld; i += K_CUDA_THREADS) {
+        const int   r = i / ld, d = i % ld;
+        const float x = r < n && d < a->kv.hd_k ? k__cuda_query(a, v, h + r)[d] : 0.0f;
+        q[i] = k__kv_rounds(a->kv.type_k) ? k__bf16_round(x) : x;
+    }
+}
+
+/* Scores of R heads: s[head][place]; most[head][tile]: the largest of a tile. */
+K_CUDA_FN void k__cuda_scores(int R, const k_cuda_attend_args *a, const k__cuda_view *v, int h, int n, const float *q, float *s, float *most) {
+    const int lane = K_CUDA_THREAD % 32, ld = k__round_up(a->kv.hd_k, 8);
+    for (int tile = v->first / K_TILE + K_CUDA_THREAD / 32; tile < v->last / K_TILE; tile += K_CUDA_WARPS) {
+        const int      place = K_TILE * tile + lane;
+        const uint8_t *row = k__cuda_kv_row(&a->kv, v, false, place);
+        float          sum[K_CUDA_HEADS];
+        K_CUDA_UNROLL for (int r = 0; r < R; r++) sum[r] = 0.0f;
+        for (int d = 0; d < ld; d += 8) {
+            float k[8];
+            k__cuda_widen(a->kv.type_k, row, d, a->kv.hd_k, k);
+            K_CUDA_UNROLL for (int j = 0; j < 8; j += 4)
+                K_CUDA_UNROLL for (int r = 0; r < R; r++) {
+                    const k__cuda_four x = *(const k__cuda_four *)(const void *)(q + r * ld + d + j);
+                    K_CUDA_UNROLL for (int i = 0; i < 4; i++) sum[r] = fmaf(x.v[i ^ 1], k[j + (i ^ 1)], sum[r]);
+                }
+        }
+        K_CUDA_UNROLL for (int r = 0; r < R; r++) s[r * K_SEGMENT + place] = sum[r];
+        for (int r = 0; r < n; r++) {
+            float      *x = s + r * K_SEGMENT + place;
+            const float top = k__cuda_shape(a, v, h + r, place, a->scale, x);
+            if (lane == 0) most[r * K_CUDA_TILES + tile] = top;
+        }
+    }
+}
+
+/* Scores to weights. What each tile changes: c[head][tile], the factor of what was summed before it, l[head][tile], the sum of its weights. */
+K_CUDA_FN void k__cuda_weigh(const k_cuda_attend_args *a, const k__cuda_view *v, int n, const float *most, float *s, float *c, float *l) {
+    const int lane = K_CUDA_THREAD % 32, from = v->first / K_TILE, n_tiles = v->last / K_TILE - from;
+    for (int i = K_CUDA_THREAD / 32; i < n * n_tiles; i += K_CUDA_WARPS) {
+        const int r = i / n_tiles, tile = from + i % n_tiles, at = r * K_CUDA_TILES;
+        float     before = -INFINITY, *p = s + r * K_SEGMENT + K_TILE * tile + lane;
+        for (int t = from; t < tile; t++) before = most[at + t] > before ? most[at + t] : before;
+        const float top = most[at + tile] > before ? most[at + tile] : before, base = top == -INFINITY ? 0.0f : top, x = k__exp_ref(*p - base);
+        *p = k__kv_rounds(a->kv.type_v) ? k__bf16_round(x) : x;
+        const float sum = k__cuda_add(*p);
+        if (lane) continue;
+        c[at + tile] = top == before ? 1.0f : k__exp_ref(before - base);
+        l[at + tile] = sum;
+    }
+}
+
+/* The sums of a head. */
+K_CUDA_FN k__attn_sum k__cuda_sums(const k__cuda_view *v, const float *most, const float *c, const float *l) {
+    k__attn_sum all = {-INFINITY, 0.0f};
+    for (int t = v->first / K_TILE; t < v->last / K_TILE; t++) {
+        all.m = most[t] > all.m ? most[t] : all.m;
+        all.l = fmaf(all.l, c[t], l[t]);
+    }
+    return all;
+}
+
+/* Outputs of dimensions d0 .. d0 + width - 1 (at most 256) of n heads; a thread has J heads. x: K_CUDA_STAGE values; o[head][ld_v]. */
+K_CUDA_FN void k__cuda_gather(int J, const k_cuda_attend_args *a, const k__cuda_view *v, int n, int d0, int width, const float *p, const float *c,
+                              float *x, float *o) {
+    const int n_pos = width <= 128 ? K_TILE : K_TILE / 2, each = width / 8, d = K_CUDA_THREAD % width, n_sub = K_CUDA_THREADS / width;
+    const int sub = K_CUDA_THREAD / width, heads = sub < n_sub ? n : 0;
+    float     acc[K_CUDA_HEADS];
+    K_CUDA_UNROLL for (int j = 0; j < J; j++) acc[j] = 0.0f;
+    for (int at = v->first; at < v->last; at += n_pos) {
+        if (at > v->first || d0) k__cuda_sync();      /* the values before these are added */
+        for (int i = K_CUDA_THREAD; i < n_pos * each; i += K_CUDA_THREADS) {
+            const int place = i / each, from = i % each * 8;
+            k__cuda_widen(a->kv.type_v, k__cuda_kv_row(&a->kv, v, true, at + place), d0 + from, a->kv.hd_v, x + place * width + from);
+        }
+        k__cuda_sync();
+        K_CUDA_UNROLL for (int j = 0; j < J; j++) {
+            const int r = sub + j * n_sub;
+            if (at % K_TILE == 0 && r < heads) acc[j] = acc[j] * c[r * K_CUDA_TILES + at / K_TILE];
+        }
+        for (int i = 0; i < n_pos; i += 2) {
+            const float even = x[i * width + d], odd = x[(i + 1) * width + d];
+            K_CUDA_UNROLL for (int j = 0; j < J; j++) {
+                const int r = sub + j * n_sub;
+                if (r >= heads) continue;
+                const k__cuda_two w = *(const k__cuda_two *)(const void *)(p + r * K_SEGMENT + at + i);
+                acc[j] = fmaf(w.v[0], even, fmaf(w.v[1], odd, acc[j]));
+            }
+        }
+    }
+    K_CUDA_UNROLL for (int j = 0; j < J; j++) {
+        const int r = sub + j * n_sub;
+        if (r < heads) o[(size_t)r * (size_t)k__round_up(a->kv.hd_v, 32) + (size_t)(d0 + d)] = acc[j];
+    }
+}
+
+/* All dimensions. */
+K_CUDA_FN void k__cuda_outputs(const k_cuda_attend_args *a, const k__cuda_view *v, int n, const float *p, const float *c, float *x, float *o) {
+    const int ld = k__round_up(a->kv.hd_v, 32);
+    for (int d = 0; d < ld; d += 256) {
+        const int width = ld - d < 256 ? ld - d : 256, n_sub = K_CUDA_THREADS / width;
+        if (n <= n_sub) k__cuda_gather(1, a, v, n, d, width, p, c, x, o);
+        else if (n <= 2 * n_sub) k__cuda_gather(2, a, v, n, d, width, p, c, x, o);
+        else if (n <= 4 * n_sub) k__cuda_gather(4, a, v, n, d, width, p, c, x, o);
+        else k__cuda_gather(8, a, v, n, d, width, p, c, x, o);
+    }
+}
+
+K_CUDA_FN void k__cuda_attend(const k_cuda_attend_args *a) {
+    K_CUDA_SHARED(k__cuda_four, stage, K_CUDA_STAGE / 4);                    /* queries, then values */
+    K_CUDA_SHARED(k__cuda_two, weights, K_CUDA_HEADS * K_SEGMENT / 2);
+    K_CUDA_SHARED(float, most, K_CUDA_HEADS * K_CUDA_TILES);
+    K_CUDA_SHARED(float, c, K_CUDA_HEADS * K_CUDA_TILES);
+    K_CUDA_SHARED(float, l, K_CUDA_HEADS * K_CUDA_TILES);
+    float       *x = (float *)(void *)stage, *s = (float *)(void *)weights;
+    const int    me = K_CUDA_THREAD;
+    k__cuda_view v;
+    if (!k__cuda_see(a, K_CUDA_BLOCK_Y, &v) || v.lo >= v.hi) return;
+    float *part = k__cuda_part(a, &v, K_CUDA_BLOCK_Y);
+    for (int h = 0; h < a->group; h += K_CUDA_HEADS) {
+        const int n = a->group - h < K_CUDA_HEADS ? a->group - h : K_CUDA_HEADS, R = n > 4 ? 8 : n > 1 ? 4 : 1;
+        if (h) k__cuda_sync();                        /* the heads before these are done */
+        k__cuda_ask(R, a, &v, h, n, x);
+        k__cuda_sync();
+        if (R == 8) k__cuda_scores(8, a, &v, h, n, x, s, most);
+        else if (R == 4) k__cuda_scores(4, a, &v, h, n, x, s, most);
+        else k__cuda_scores(1, a, &v, h, n, x, s, most);
+        k__cuda_sync();
+        k__cuda_weigh(a, &v, n, most, s, c, l);
+        k__cuda_sync();
+        if (me < n) *k__cuda_part_sum(a, part, h + me) = k__cuda_sums(&v, most + me * K_CUDA_TILES, c + me * K_CUDA_TILES, l + me * K_CUDA_TILES);
+        k__cuda_outputs(a, &v, n, s, c, x, part + (size_t)h * (size_t)k__round_up(a->kv.hd_v, 32));
+    }
+}
+
+/* --- attention where both caches are q8_0 --- */
+
+/* Codes of the query of head h, in pairs [ld / 2]; returns what a code stands for. The whole warp takes part. */
+K_CUDA_FN float k__cuda_ask8(const k_cuda_attend_args *a, const float *x, int ld, uint32_t *q) {
+    const int lane = K_CUDA_THREAD % 32, hd = a->kv.hd_k;
+    float     top = 0.0f, bad = 0.0f;
+    for (int d = lane; d < hd; d += 32) {
+        const float m = fabsf(x[d]);
+        top = m > top ? m : top;
+        if (!(m < INFINITY)) bad = 1.0f;
+    }
+    top = k__cuda_most(top), bad = k__cuda_most(bad);
+    const float f = k__attn8_codes(top, bad > 0.0f);
+    for (int d = 2 * lane; d < ld; d += 64) {
+        const int even = d < hd ? k__attn8_round(x[d] * f) : 0, odd = d < hd ? k__attn8_round(x[d + 1] * f) : 0;
+        q[d / 2] = (uint32_t)(even & 0xffff) | (uint32_t)odd << 16;
+    }
+    return k__attn8_unit(top, bad > 0.0f);
+}
+
+/* Products of R heads, without the scale of the query; q[head][ld / 2]. */
+K_CUDA_FN void k__cuda_scores8(int R, const k_cuda_attend_args *a, const k__cuda_view *v, const uint32_t *q, float *s) {
+    const int ld = k__round_up(a->kv.hd_k, 32);
+    for (int place = v->first + K_CUDA_THREAD; place < v->last; place += K_CUDA_THREADS) {
+        const uint8_t *b = k__cuda_kv_row(&a->kv, v, false, place);
+        float          x[K_CUDA_HEADS];
+        K_CUDA_UNROLL for (int r = 0; r < R; r++) x[r] = 0.0f;
+        for (int d = 0; b && d < ld; d += 32, b += sizeof(block_q8_0)) {
+            const float scale = k__cuda_half(k__cuda_ld16(b));
+            int         sum[K_CUDA_HEADS];
+            K_CUDA_UNROLL for (int r = 0; r < R; r++) sum[r] = 0;
+            K_CUDA_ROLL for (int j = 0; j < 16; j += 4) {
+                uint32_t k[4];
+                K_CUDA_UNROLL for (int i = 0; i < 4; i++) k[i] = k__cuda_ld16(b + 2 + 2 * (j + i));
+                K_CUDA_UNROLL for (int r = 0; r < R; r++) {
+                    const k__cuda_words w = *(const k__cuda_words *)(const void *)(q + (r * ld + d) / 2 + j);
+                    K_CUDA_UNROLL for (int i = 0; i < 4; i++) sum[r] = k__cuda_dp2a(w.v[i], k[i], sum[r]);
+                }
+            }
+            K_CUDA_UNROLL for (int r = 0; r < R; r++) x[r] = d ? fmaf((float)sum[r], scale, x[r]) : (float)sum[r] * scale;
+        }
+        K_CUDA_UNROLL for (int r = 0; r < R; r++) s[r * K_SEGMENT + place] = x[r];
+    }
+}
+
+/* Products of head h to weights p; their sums. unit: what a code of the query stands for. The whole warp takes part. */
+K_CUDA_FN k__attn_sum k__cuda_weigh8(const k_cuda_attend_args *a, const k__cuda_view *v, int h, float unit, float *s) {
+    const int lane = K_CUDA_THREAD % 32;
+    float     m = -INFINITY, l = 0.0f;
+    for (int i = v->first + lane; i < v->last; i += 32) {
+        const float top = k__cuda_shape(a, v, h, i, unit * a->scale, s + i);
+        m = top > m ? top : m;
+    }
+    for (int i = v->first + lane; i < v->last; i += 32) {
+        s[i] = k__exp_ref(s[i] - (m == -INFINITY ? 0.0f : m));
+        l = l + s[i];
+    }
+    l = k__cuda_add(l);
+    const k__attn_sum all = {m, l};
+    return all;
+}
+
+/* Weights of a head for a block of V, in pairs of positions, from p and the scales of the positions; returns what a step stands for. */
+K_CUDA_FN float k__cuda_round8(const k__cuda_view *v, const float *p, const float *dv, uint32_t *w) {
+    const int lane = K_CUDA_THREAD % 32;
+    float     top = 0.0f;
+    for (int i = v->first + lane; i < v->last; i += 32) {
+        const float x = fabsf(p[i] * dv[i]);
+        top = x > top ? x : top;
+    }
+    top = k__cuda_most(top);
+    const float f = k__attn8_steps(top);
+    for (int i = v->first + 2 * lane; i < v->last; i += 64) {
+        const int even = k__attn8_round(p[i] * dv[i] * f), odd = k__attn8_round(p[i + 1] * dv[i + 1] * f);
+        w[i / 2] = (uint32_t)(even & 0xffff) | (uint32_t)odd << 16;
+    }
+    return k__attn8_step(top);
+}
+
+/* Sums of one dimension of V (the thread's lane) for R heads, over the warp's pairs of positions: sum[head][lane]. */
+K_CUDA_FN void k__cuda_gather8(int R, const k__cuda_view *v, const uint8_t *const *row, size_t at, const uint32_t *w, int *sum) {
+    const int lane = K_CUDA_THREAD % 32;
+    int       acc[K_CUDA_HEADS];
+    K_CUDA_UNROLL for (int r = 0; r < R; r++) acc[r] = 0;
+    for (int i = v->first / 2 + K_CUDA_THREAD / 32; i < v->last / 2; i += K_CUDA_WARPS) {
+        const uint8_t *a = row[2 * i], *b = row[2 * i + 1];
+        const uint32_t k = (a ? a[at + (size_t)lane] : 0u) | (b ? b[at + (size_t)lane] : 0u) << 8;
+        K_CUDA_UNROLL for (int r = 0; r < R; r++) acc[r] = k__cuda_dp2a(w[r * (K_SEGMENT / 2) + i], k, acc[r]);
+    }
+    K_CUDA_UNROLL for (int r = 0; r < R; r++) sum[32 * r + lane] = acc[r];
+}
+
+/* Shared memory of a block. */
+typedef struct {
+    uint32_t       *q;                                /* [head][ld_k / 2] codes of queries */
+    int            *sum;                              /* [warp][head][32], in the same place */
+    float          *s, *dv, *unit, *step;             /* [head][K_SEGMENT], [K_SEGMENT], [head], [head] */
+    uint32_t       *w;                                /* [head][K_SEGMENT / 2] */
+    const uint8_t **row;                              /* [K_SEGMENT] values */
+} k__cuda_codes8;
+
+/* Block g of V: outputs of n heads. */
+K_CUDA_FN void k__cuda_values8(const k_cuda_attend_args *a, const k__cuda_view *v, const k__cuda_codes8 *c, int R, int n, int g, float *o) {
+    const int    me = K_CUDA_THREAD, warp = me / 32;
+    const size_t at = (size_t)g * sizeof(block_q8_0), ld = (size_t)k__round_up(a->kv.hd_v, 32);
+    for (int i = v->first + me; i < v->last; i += K_CUDA_THREADS) c->dv[i] = c->row[i] ? k__attn8_scale(k__cuda_half(k__cuda_ld16(c->row[i] + at))) : 0.0f;
+    k__cuda_sync();
+    if (warp < n) c->step[warp] = k__cuda_round8(v, c->s + warp * K_SEGMENT, c->dv, c->w + warp * (K_SEGMENT / 2));
+    k__cuda_sync();
+    int *sum = c->sum + warp * 32 * K_CUDA_HEADS;
+    if (R == 8) k__cuda_gather8(8, v, c->row, at + 2, c->w, sum);
+    else if (R == 4) k__cuda_gather8(4, v, c->row, at + 2, c->w, sum);
+    else k__cuda_gather8(1, v, c->row, at + 2, c->w, sum);
+    k__cuda_sync();
+    if (warp >= n) return;
+    int all = 0;
+    for (int i = 0; i < K_CUDA_WARPS; i++) all += c->sum[i * 32 * K_CUDA_HEADS + me];
+    o[(size_t)warp * ld + (size_t)(32 * g + me % 32)] = (float)all * c->step[warp];
+}
+
+K_CUDA_FN void k__cuda_attend_codes(const k_cuda_attend_args *a) {
+    K_CUDA_SHARED(k__cuda_words, both, K_CUDA_WARPS * K_CUDA_HEADS * 32 / 4);
+    K_CUDA_SHARED(float, s, K_CUDA_HEADS * K_SEGMENT);
+    K_CUDA_SHARED(uint32_t, w, K_CUDA_HEADS * K_SEGMENT / 2);
+    K_CUDA_SHARED(const uint8_t *, row, K_SEGMENT);
+    K_CUDA_SHARED(float, dv, K_SEGMENT);
+    K_CUDA_SHARED(float, unit, K_CUDA_HEADS);
+    K_CUDA_SHARED(float, step, K_CUDA_HEADS);
+    const k__cuda_codes8 c = {(uint32_t *)(void *)both, (int *)(void *)both, s, dv, unit, step, w, row};
+    const int           me = K_CUDA_THREAD, warp = me / 32, ld = k__round_up(a->kv.hd_k, 32), ld_v = k__round_up(a->kv.hd_v, 32);
+    k__cuda_view        v;
+    if (!k__cuda_see(a, K_CUDA_BLOCK_Y, &v) || v.lo >= v.hi) return;
+    float *part = k__cuda_part(a, &v, K_CUDA_BLOCK_Y);
+    for (int i = v.first + me; i < v.last; i += K_CUDA_THREADS) row[i] = k__cuda_kv_row(&a->kv, &v, true, i);
+    for (int h = 0; h < a->group; h += K_CUDA_HEADS) {
+        const int n = a->group - h < K_CUDA_HEADS ? a->group - h : K_CUDA_HEADS, R = n > 4 ? 8 : n > 1 ? 4 : 1;
+        if (h) k__cuda_sync();                        /* the heads before these are done */
+        if (warp < n) unit[warp] = k__cuda_ask8(a, k__cuda_query(a, &v, h + warp), ld, c.q + warp * ld / 2);
+        k__cuda_sync();
+        if (R == 8) k__cuda_scores8(8, a, &v, c.q, s);
+        else if (R == 4) k__cuda_scores8(4, a, &v, c.q, s);
+        else k__cuda_scores8(1, a, &v, c.q, s);
+        k__cuda_sync();
+        if (warp < n) {
+            const k__attn_sum all = k__cuda_weigh8(a, &v, h + warp, unit[warp], s + warp * K_SEGMENT);
+            if (me % 32 == 0) *k__cuda_part_sum(a, part, h + warp) = all;
+        }
+        for (int g = 0; g < ld_v / 32; g++) k__cuda_values8(a, &v, &c, R, n, g, part + (size_t)h * (size_t)ld_v);
+    }
+}
+
+/* --- segments to results --- */
+
+K_CUDA_FN void k__cuda_attend_merge(const k_cuda_attend_args *a) {
+    const int    hd = a->kv.hd_v;
+    k__cuda_view v;
+    if (!k__cuda_see(a, 0, &v)) return;
+    const int n = v.begin < v.end ? (v.end - 1) / K_SEGMENT - v.begin / K_SEGMENT + 1 : 0;
+    for (int i = K_CUDA_THREAD; i < a->group * hd; i += K_CUDA_THREADS) {
+        const int   h = i / hd, d = i % hd, head = v.head * a->group + h;
+        k__attn_sum all = {-INFINITY, 0.0f};
+        float       o = 0.0f, *part = k__cuda_part(a, &v, 0);
+        for (int s = 0; s < n; s++, part += k__attn_part(a->group, hd)) {
+            const float        x = part[(size_t)h * (size_t)k__round_up(hd, 32) + (size_t)d];
+            const k__attn_sum *sum = k__cuda_part_sum(a, part, h);
+            float              f, g;
+            if (s) {
+                k__attn_factors(k__exp_ref, &all, sum, &f, &g);
+                o = o * f + x * g;
+            } else {
+                all = *sum, o = x;
+            }
+        }
+        a->o.x[(size_t)v.row * a->o.ld + (size_t)head * (size_t)hd + (size_t)d] = o * k__attn_share(all, a->sinks ? a->sinks + head : NULL) + 0.0f;
+    }
+}
+
+/* --- packing ---
+ * A thread block packs a strip, or every so many columns of it, K_CUDA_PACK blocks of 256 columns at a time: a thread unpacks a block of
+ * one row and writes its scales, then a thread writes four bytes of each line of codes. */
+
+enum { K_CUDA_PACK = 4 };
+
+typedef uint8_t k__cuda_line[64];
+
+K_CUDA_FN k__form k__cuda_form_of(uint32_t type) {
+#define K__CUDA_FORM(id, name, ...) case K_##id: { const k__form f = {__VA_ARGS__}; return f; }
+    switch (type) {
+    K__FORMS(K__CUDA_FORM)
+    default: break;
+    }
+    const k__form none = {0, 0, 0, 0, 0, 0, NULL};
+    return none;
+}
+
+K_CUDA_FN void k__cuda_decode(uint32_t type, const void *src, int n, k_urow *u) {
+#define K__CUDA_DECODE(id, name, ...) case K_##id: k_unpack_##name(src, n, u); break;
+    switch (type) {
+    K__FORMS(K__CUDA_DECODE)
+    default: break;
+    }
+}
+
+/* Row r of the strip in block b of the matrix. */
+K_CUDA_FN void k__cuda_unpack(const k_cuda_pack_args *a, int r, int b, k__unpacked *u) {
+    const int row = K_PACK_ROWS * K_CUDA_BLOCK_X + r, left = a->n - K_SUPER * b, len = left < K_SUPER ? left : K_SUPER;
+    k_urow    to;
+    to.q = u->q, to.sc = u->sc, to.mn = u->mn, to.d = &u->d, to.dm = &u->dm, to.fs = u->fs, to.fm = u->fm;
+    if (row >= a->nr || len < K_SUPER) memset(u, 0, sizeof *u);
+    if (row < a->nr) k__cuda_decode(a->type, a->src + (size_t)row * a->row_bytes + (size_t)b * a->block_bytes, len, &to);
+}
+
+/* Units that block b of a row has. */
+K_CUDA_FN int k__cuda_units(const k__form *f, const k_cuda_pack_args *a, int b) {
+    const int left = a->n - K_SUPER * b;
+    return (int)k__units(f, left < K_SUPER ? left : K_SUPER);
+}
+
+K_CUDA_FN void k__cuda_pack(const k_cuda_pack_args *a) {
+    K_CUDA_SHARED(k__unpacked, u, K_CUDA_PACK * K_PACK_ROWS);
+    K_CUDA_SHARED(k__cuda_line, line, K_CUDA_PACK * 4 * 16);    /* [block][64 columns][k-line] */
+    K_CUDA_SHARED(uint8_t, code, 256);
+    const k__form form = k__cuda_form_of(a->type), *f = &form;
+    const int    me = K_CUDA_THREAD, nb = (a->n + K_SUPER - 1) / K_SUPER;
+    const size_t unit = k__unit_bytes(f), block = unit * (size_t)(4 / f->segs);
+    uint8_t     *strip = a->dst + (size_t)K_CUDA_BLOCK_X * ((size_t)k__units(f, a->n) * unit);
+    if (me == 0) k__codes_of(f, code);
+    for (int b0 = K_CUDA_PACK * K_CUDA_BLOCK_Y; b0 < nb; b0 += K_CUDA_PACK * K_CUDA_GRID_Y) {
+        const int n = nb - b0 < K_CUDA_PACK ? nb - b0 : K_CUDA_PACK;
+        if (me < n * K_PACK_ROWS) {
+            const int b = b0 + me / K_PACK_ROWS, r = me % K_PACK_ROWS;
+            k__cuda_unpack(a, r, b, u + me);
+            for (int i = 0; i < k__cuda_units(f, a, b); i++)
+                k__head_put(f, u + me, 64 * f->segs * i, r, strip + (size_t)b * block + (size_t)i * unit + k__head_at(f));
+        }
+        k__cuda_sync();
+        for (int i = me; i < n * 4 * 16 * K_PACK_ROWS; i += K_CUDA_THREADS) {
+            const int     r = i % K_PACK_ROWS, k = i / K_PACK_ROWS, s = k / 16;
+            const int8_t *q = u[s / 4 * K_PACK_ROWS + r].q + s % 4 * 64 + k % 16 * 4;
+            for (int j = 0; j < 4; j++) line[k][4 * r + j] = k__code_of(f, code, q[j]);
+        }
+        k__cuda_sync();
+        for (int i = me; i < n * 4 * 16; i += K_CUDA_THREADS) {
+            const int s = i / 16, b = b0 + s / 4, at = s % 4 / f->segs;
+            if (at < k__cuda_units(f, a, b))
+                k__planes_put(f->bits, line + 16 * s, i % 16 * 4, i % 16 * 4 + 4,
+                              strip + (size_t)b * block + (size_t)at * unit + k__codes_at(f) + (size_t)(128 * f->bits * (s % f->segs)));
+        }
+    }
+}
+
 /* --- kernels --- */
 
 K_CUDA_KERNEL(k_cuda_rows)(const k_cuda_rows_args a) {
@@ -11133,12 +11886,19 @@ K_CUDA_KERNEL(k_cuda_rows)(const k_cuda_rows_args a) {
 }
 
 #define K__CUDA_MUL(name, bits, segs, head, table) \
-    K_CUDA_KERNEL(k_cuda_mul_##name)(const k_cuda_mul m) { k__cuda_mul(bits, segs, head, table, &m); }
+    K_CUDA_KERNEL(k_cuda_mul_##name)(const k_cuda_mul m) { k__cuda_mul(bits, segs, head, table, &m); } \
+    K_CUDA_WIDE(k_cuda_many_##name)(const k_cuda_mul m) { k__cuda_many(bits, segs, head, table, &m); }
 K_CUDA_MULS(K__CUDA_MUL)
 
 #define K__CUDA_FLOAT(name, type) \
     K_CUDA_KERNEL(k_cuda_mul_##name)(const k_cuda_mul m) { k__cuda_mul_floats(type, &m); }
 K_CUDA_FLOATS(K__CUDA_FLOAT)
+
+K_CUDA_KERNEL(k_cuda_attend)(const k_cuda_attend_args a) { k__cuda_attend(&a); }
+K_CUDA_KERNEL(k_cuda_attend_codes)(const k_cuda_attend_args a) { k__cuda_attend_codes(&a); }
+K_CUDA_KERNEL(k_cuda_attend_merge)(const k_cuda_attend_args a) { k__cuda_attend_merge(&a); }
+
+K_CUDA_KERNEL(k_cuda_pack)(const k_cuda_pack_args a) { k__cuda_pack(&a); }
 
 #endif /* __CUDACC__ or K_CUDA_EMU */
 

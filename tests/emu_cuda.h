@@ -23,11 +23,14 @@
 #define K_CUDA_EMU
 #define K_CUDA_FN                    static inline
 #define K_CUDA_KERNEL(name)          static void name
+#define K_CUDA_WIDE(name)            static void name
 #define K_CUDA_SHARED(type, name, n) type *name = (type *)emu_shared((n) * sizeof(type))
 #define K_CUDA_UNROLL
+#define K_CUDA_ROLL
 #define K_CUDA_THREAD                emu.me
 #define K_CUDA_BLOCK_X               emu.block[0]
 #define K_CUDA_BLOCK_Y               emu.block[1]
+#define K_CUDA_GRID_Y                emu.grid_y
 #define k__cuda_half                 k_f16_to_f32
 
 enum { EMU_THREADS = 256, EMU_STACK = 64 << 10, EMU_SHARED = 48 << 10 };
@@ -56,14 +59,16 @@ typedef struct {
 static struct {
     emu_fiber   fiber[EMU_THREADS], out;              /* out: who called emu_launch */
     emu_warp    warp[EMU_THREADS / 32];
-    int         n, me, ready[EMU_THREADS], n_ready, n_sync, block[2];
+    int         n, me, ready[EMU_THREADS], n_ready, n_sync, block[2], grid_y;
+    int         tries;                                /* the fiber that goes on is the best of so many at random, 0: of eight */
+    size_t      dirty;                                /* bytes of shared memory that the block before may have written */
     int         skip_sync;                            /* for tests: the barrier with this number + 1 does nothing; 0: all work */
     uint64_t    seed;
     const char *fault;
     void      (*fn)(const void *);
     const void *arg;
     _Alignas(64) uint8_t shared[EMU_SHARED];
-} emu;
+} emu = {.dirty = EMU_SHARED};
 
 /* --- fibers --- */
 
@@ -107,10 +112,10 @@ static void emu__fault(const char *what) {
 
 static unsigned emu__random(void) { return (unsigned)((emu.seed = emu.seed * 6364136223846793005u + 1442695040888963407u) >> 33); }
 
-/* The place in emu.ready of the fiber that goes on: of eight at random, one of the most favoured warp. */
+/* The place in emu.ready of the fiber that goes on: of some at random, one of the most favoured warp. */
 static int emu__pick(void) {
     int best = (int)(emu__random() % (unsigned)emu.n_ready);
-    for (int i = 1; i < 8; i++) {
+    for (int i = 1; i < (emu.tries ? emu.tries : 8); i++) {
         const int k = (int)(emu__random() % (unsigned)emu.n_ready);
         if (emu.warp[emu.ready[k] / 32].rank < emu.warp[emu.ready[best] / 32].rank) best = k;
     }
@@ -139,7 +144,8 @@ static void emu__entry(void) {
 static void emu__block(int x, int y) {
     emu.block[0] = x, emu.block[1] = y;
     emu.n_ready = emu.n_sync = 0;
-    memset(emu.shared, 0xff, sizeof emu.shared);
+    memset(emu.shared, 0xff, emu.dirty);
+    emu.dirty = 0;
     memset(emu.warp, 0, sizeof emu.warp);
     for (int i = 0; i < EMU_THREADS / 32; i++) emu.warp[i].rank = emu__random();
     for (int i = 0; i < emu.n; i++) {
@@ -161,7 +167,7 @@ static void emu_free(void) {
 
 /* Runs a kernel with a grid of x times y blocks of n threads, a multiple of 32. NULL, or what went wrong. */
 static const char *emu_launch(void (*fn)(const void *), const void *arg, int x, int y, int n, uint64_t seed) {
-    emu.fn = fn, emu.arg = arg, emu.n = n, emu.seed = seed, emu.fault = NULL;
+    emu.fn = fn, emu.arg = arg, emu.n = n, emu.grid_y = y, emu.seed = seed, emu.fault = NULL;
     for (int i = 0; i < x * y && !emu.fault; i++) emu__block(i % x, i / x);
     if (emu.fault) emu_free();                        /* stacks of threads that did not end */
     return emu.fault;
@@ -174,7 +180,10 @@ static void *emu_shared(size_t bytes) {
     emu_fiber   *f = &emu.fiber[emu.me];
     const size_t at = f->shared;
     f->shared += (bytes + 15) & ~(size_t)15;
-    if (f->shared <= EMU_SHARED) return emu.shared + at;
+    if (f->shared <= EMU_SHARED) {
+        if (emu.dirty < f->shared) emu.dirty = f->shared;
+        return emu.shared + at;
+    }
     emu__fault("more than 48 KB of shared memory");
     emu__next();
     return NULL;
@@ -198,6 +207,17 @@ static uint32_t emu__load(const void *p, size_t bytes) {
 
 static inline uint32_t k__cuda_ld32(const void *p) { return emu__load(p, 4); }
 static inline uint16_t k__cuda_ld16(const void *p) { return (uint16_t)emu__load(p, 2); }
+
+static inline void k__cuda_ld128(const void *p, uint32_t v[4]) {
+    if ((uintptr_t)p % 16) emu__fault("an address is not aligned");
+    memcpy(v, p, 16);
+}
+
+/* dp2a.lo with signed numbers. */
+static inline int k__cuda_dp2a(uint32_t a, uint32_t b, int c) {
+    const int sum = (int16_t)a * (int8_t)b + (int16_t)(a >> 16) * (int8_t)(b >> 8);
+    return (int)((unsigned)c + (unsigned)sum);
+}
 
 /* prmt: nibble i of s is the number of byte i of the result, of the eight bytes of a and b; its upper bit would repeat a sign. */
 static inline uint32_t k__cuda_perm(uint32_t a, uint32_t b, uint32_t s) {

@@ -2,13 +2,14 @@
  * removed barriers, diverging threads, reads of uninitialised shared memory. */
 
 #define TC_RUN(name, bits, segs, head, table) \
-    static void tc_run_##name(const void *m) { k_cuda_mul_##name(*(const k_cuda_mul *)m); }
-#define TC_RUN_FLOAT(name, type) TC_RUN(name, , , , )
+    static void tc_run_##name(const void *m) { k_cuda_mul_##name(*(const k_cuda_mul *)m); } \
+    static void tc_many_##name(const void *m) { k_cuda_many_##name(*(const k_cuda_mul *)m); }
+#define TC_RUN_FLOAT(name, type) static void tc_run_##name(const void *m) { k_cuda_mul_##name(*(const k_cuda_mul *)m); }
 K_CUDA_MULS(TC_RUN)
 K_CUDA_FLOATS(TC_RUN_FLOAT)
 
-#define TC_ROW_FLOAT(name, type) TC_ROW(name, , , , )
-#define TC_ROW(name, bits, segs, head, table) {"k_cuda_mul_" #name, tc_run_##name},
+#define TC_ROW_FLOAT(name, type) {"k_cuda_mul_" #name, tc_run_##name},
+#define TC_ROW(name, bits, segs, head, table) {"k_cuda_mul_" #name, tc_run_##name}, {"k_cuda_many_" #name, tc_many_##name},
 static const struct {
     const char *name;
     void      (*run)(const void *);
@@ -18,20 +19,22 @@ enum { TC_KERNELS = sizeof tc_kernels / sizeof *tc_kernels };
 static uint64_t tc_seed;                              /* another order of the threads in each launch */
 
 /* The kernel of m for weights of a type, -1: none. */
-static int tc_find(uint32_t type, k_cuda_mul *m) {
-    const char *name = k_cuda_mul_of(type, m);
+static int tc_find(uint32_t type, bool many, k_cuda_mul *m) {
+    const char *name = k_cuda_mul_of(type, many, m);
     for (int i = 0; name && i < TC_KERNELS; i++)
         if (!strcmp(name, tc_kernels[i].name)) return i;
     return -1;
 }
 
+static bool tc_many;                                  /* the kernels for many columns run, where there are such */
+
 /* Runs the kernel of a product. False: the emulator found a fault. */
 static bool tc_launch(uint32_t type, k_cuda_mul m) {
-    const int i = tc_find(type, &m);
+    const bool many = tc_many && k_wants_q8(type);
+    const int  i = tc_find(type, many, &m), rows = many ? K_CUDA_MANY_ROWS : K_PACK_ROWS, cols = many ? K_CUDA_MANY_COLS : K_CUDA_COLS;
     memset(m.y, 0xa5, (size_t)m.a.nt * m.ldy * 4);
     if (!CHECKF(i >= 0, "%s: no kernel", k_types[type].name)) return false;
-    const char *fault = emu_launch(tc_kernels[i].run, &m, (m.nr + K_PACK_ROWS - 1) / K_PACK_ROWS, (m.a.nt + K_CUDA_COLS - 1) / K_CUDA_COLS,
-                                   K_CUDA_THREADS, tc_seed++);
+    const char *fault = emu_launch(tc_kernels[i].run, &m, (m.nr + rows - 1) / rows, (m.a.nt + cols - 1) / cols, K_CUDA_THREADS, tc_seed++);
     return CHECKF(!fault, "%s, n %d, rows %d, columns %d: %s", tc_kernels[i].name, m.n, m.nr, m.a.nt, fault);
 }
 
@@ -41,10 +44,16 @@ static bool tc_mul(tp_case *c, uint32_t type, int n, int nr, int nt, float *y, i
     return tc_launch(type, (k_cuda_mul){.w = c->packed, .a = c->q.a, .y = y, .ldy = (size_t)ldy, .nr = nr, .n = n});
 }
 
+/* Both kernels of the type; that for many columns with some numbers of them. */
 static void tc_against_scalar(tp_case *c, uint32_t type, int n, int nr, int nt) {
     tq_mul(&c->q, &k_levels[0], type, n, nr, nt, c->q.want, nr);
-    if (tc_mul(c, type, n, nr, nt, c->q.got, nr))
-        CHECKF(tp_same(c->q.want, c->q.got, nr * nt), "%s: n %d, rows %d, columns %d differ from the scalar level", k_types[type].name, n, nr, nt);
+    for (int many = 0; many < 2; many++) {
+        if (many && nt > 1 && nt < 9) continue;
+        tc_many = many;
+        if (tc_mul(c, type, n, nr, nt, c->q.got, nr))
+            CHECKF(tp_same(c->q.want, c->q.got, nr * nt), "%s: n %d, rows %d, columns %d differ from the scalar level", k_types[type].name, n, nr, nt);
+    }
+    tc_many = false;
 }
 
 static void tc_weights(tp_case *c, uint32_t type, int n, int nr, int fill) {
@@ -56,9 +65,11 @@ static void t_cuda_kernels(void) {
     k_cuda_mul m;
     bool       used[TC_KERNELS] = {0};
     for (uint32_t type = 0; type < K_TYPE_MAX + 2; type++) {
-        const int i = tc_find(type, &m);
+        const int i = tc_find(type, false, &m), many = tc_find(type, true, &m);
         CHECKF((i >= 0) == (type == K_F16_ROUND || k_type_weight(type)), "type %u: kernel %d", type, i);
+        CHECKF((many >= 0) == (type < K_TYPE_MAX && tp_is_packed(type)), "type %u: kernel %d for many columns", type, many);
         if (i >= 0) used[i] = true;
+        if (many >= 0) used[many] = true;
     }
     for (int i = 0; i < TC_KERNELS; i++) CHECKF(used[i], "%s serves no type", tc_kernels[i].name);
 }
@@ -106,12 +117,16 @@ static void t_cuda_gather(void) {
         tq_acts(&c.q, N, false);
         tq_mul(&c.q, &k_levels[0], type, N, NR, 33, c.q.want, NR);
         c.q.a.idx = idx;
-        tc_mul(&c, type, N, NR, NT, c.q.got, LDY);
-        for (int t = 0; t < NT; t++) {
-            CHECKF(!memcmp(c.q.got + t * LDY, c.q.want + idx[t] * NR, NR * 4), "%s: gathered column %d", k_types[type].name, t);
-            for (int r = NR; r < LDY; r++) CHECKF(k__bits_of(c.q.got[t * LDY + r]) == 0xa5a5a5a5, "written past the rows");
+        for (int many = 0; many < 2; many++) {
+            tc_many = many;
+            tc_mul(&c, type, N, NR, NT, c.q.got, LDY);
+            for (int t = 0; t < NT; t++) {
+                CHECKF(!memcmp(c.q.got + t * LDY, c.q.want + idx[t] * NR, NR * 4), "%s: gathered column %d", k_types[type].name, t);
+                for (int r = NR; r < LDY; r++) CHECKF(k__bits_of(c.q.got[t * LDY + r]) == 0xa5a5a5a5, "written past the rows");
+            }
+            CHECK(tp_guarded(&c));
         }
-        CHECK(tp_guarded(&c));
+        tc_many = false;
     }
     tp_drop(&c);
 }
@@ -139,8 +154,12 @@ static void t_cuda_split(void) {
                 int n_rest = 0;
                 c.q.a.nt = nts[j];
                 k_mul_rows(type, c.q.w, c.q.row_bytes, nr, n, &c.q.a, c.q.want, (size_t)nr, c.q.scratch);
-                if (!tc_mul(&c, type, n, nr, nts[j], c.q.got, nr)) continue;
-                CHECKF(!memcmp(c.q.want, c.q.got, (size_t)nts[j] * (size_t)nr * 4), "%s: n %d, columns %d differ", k_types[type].name, n, nts[j]);
+                for (int many = 0; many < 2; many++) {
+                    tc_many = many;
+                    if (!tc_mul(&c, type, n, nr, nts[j], c.q.got, nr)) continue;
+                    CHECKF(!memcmp(c.q.want, c.q.got, (size_t)nts[j] * (size_t)nr * 4), "%s: n %d, columns %d differ", k_types[type].name, n, nts[j]);
+                }
+                tc_many = false;
                 for (int t = 0; t < nts[j] && t < 8; t++) n_rest += split[t];
                 passes[n_rest == 0 ? 0 : n_rest + (nts[j] < 8 ? nts[j] : 8) <= 8 ? 1 : 2]++;
             }
@@ -209,25 +228,71 @@ static void t_cuda_order(void) {
     tp_drop(&c);
 }
 
-/* A kernel without any one of its barriers gives something else in at least one of some orders of the threads. */
-static void t_cuda_barriers(void) {
+/* Counts from the step, factors on the results; more columns than a block has. */
+static void t_cuda_step_counts(void) {
+    enum { N = 512, NR = 70, NT = 67 };
     tp_case c;
     tp_new(&c);
-    tc_long(&c, 2 * K_CUDA_PARK + 9);
+    for (int many = 0; many < 2; many++) {
+        const int32_t nt = NT;
+        tc_weights(&c, K_Q5_K, N, NR, -1);
+        tq_acts(&c.q, N, false);
+        float *y = mem_new(2 * NT * NR, 4), *want = y + NT * NR;
+        int32_t idx[NT];
+        for (int t = 0; t < NT; t++) idx[t] = 7 * t % 33;
+        c.q.a.idx = idx;
+        c.q.a.nt = NT;
+        k_mul_rows(K_Q5_K, c.q.w, c.q.row_bytes, NR, N, &c.q.a, want, NR, c.q.scratch);
+        for (int i = 0; i < NT * NR; i++) want[i] *= 0.37f;
+        tc_many = many;
+        tc_launch(K_Q5_K, (k_cuda_mul){.w = c.packed, .a = c.q.a, .nt = &nt, .y = y, .ldy = NR, .nr = NR, .n = N, .scale = 0.37f});
+        CHECKF(tp_same(want, y, NT * NR), "%d columns, factor", NT);
+        c.q.a.nt = 100;                               /* the grid is larger than what is there */
+        y = mem_grow(y, 200 * NR, 4);
+        tc_launch(K_Q5_K, (k_cuda_mul){.w = c.packed, .a = c.q.a, .nt = &nt, .y = y, .ldy = NR, .nr = NR, .n = N, .scale = 0.37f});
+        for (int i = NT * NR; i < 100 * NR; i++) CHECK(k__bits_of(y[i]) == 0xa5a5a5a5);
+        mem_free(y);
+    }
+    tc_many = false;
+    tp_drop(&c);
+}
+
+/* A kernel without any one of its barriers gives something else in at least one of some orders of the threads. */
+static void tc_barriers(tp_case *c, uint32_t type, int n, int nr, int nt, int n_want) {
+    const size_t bytes_of = (size_t)nt * (size_t)nr * 4;
     tc_seed = 1;
-    tc_mul(&c, K_Q4_K, 256 * (2 * K_CUDA_PARK + 9), K_PACK_ROWS, 1, c.q.got, K_PACK_ROWS);
-    const int n = emu.fiber[0].n_sync;
-    EQ_INT(n, 6);                                     /* two for each K_CUDA_PARK blocks but the first, one in front of the results */
-    for (int skip = 1; skip <= n; skip++) {
+    tc_mul(c, type, n, nr, nt, c->q.got, nr);
+    const int n_sync = emu.fiber[0].n_sync;
+    EQ_INT(n_sync, n_want);
+    CHECK(!memcmp(c->q.got, c->q.want, bytes_of));
+    for (int skip = 1; skip <= n_sync; skip++) {
         bool seen = false;
         emu.skip_sync = skip;
         for (int i = 0; i < 20 && !seen; i++) {
-            tc_mul(&c, K_Q4_K, 256 * (2 * K_CUDA_PARK + 9), K_PACK_ROWS, 1, c.q.got, K_PACK_ROWS);
-            seen = memcmp(c.q.got, c.q.want, K_PACK_ROWS * 4) != 0;
+            tc_mul(c, type, n, nr, nt, c->q.got, nr);
+            seen = memcmp(c->q.got, c->q.want, bytes_of) != 0;
         }
         emu.skip_sync = 0;
-        CHECKF(seen, "barrier %d of %d could go", skip, n);
+        CHECKF(seen, "barrier %d of %d could go", skip, n_sync);
     }
+}
+
+static void t_cuda_barriers(void) {
+    uint8_t split[TQ_COLS];
+    tp_case c;
+    tp_new(&c);
+    tc_long(&c, 2 * K_CUDA_PARK + 9);
+    tc_barriers(&c, K_Q4_K, 256 * (2 * K_CUDA_PARK + 9), K_PACK_ROWS, 1, 6);     /* two for each K_CUDA_PARK blocks but the first, one in front of the results */
+    c.q.q = mem_grow(c.q.q, 2 * TQ_COLS * TQ_N, 1);
+    c.q.sum = mem_grow(c.q.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
+    c.q.d = mem_grow(c.q.d, 2 * TQ_COLS * TQ_N / 256, 4);
+    tc_weights(&c, K_Q4_K, 512, 33, -1);
+    tq_peaked_acts(&c.q, 512, split);
+    c.q.a.nt = 17;
+    k_mul_rows(K_Q4_K, c.q.w, c.q.row_bytes, 33, 512, &c.q.a, c.q.want, 33, c.q.scratch);
+    tc_many = true;
+    tc_barriers(&c, K_Q4_K, 512, 33, 17, 10);         /* one and three for the lists of the passes, three for two blocks */
+    tc_many = false;
     tp_drop(&c);
 }
 
@@ -303,5 +368,6 @@ static const t_case t_cuda_cases[] = {
     {"cuda_split", "rows with outliers give the bits that the CPU gives", t_cuda_split},
     {"cuda_floats", "products of float matrices have the bits of the scalar level", t_cuda_floats},
     {"cuda_order", "the terms of blocks are added in rising order", t_cuda_order},
+    {"cuda_step_counts", "the number of columns comes from the step, a factor goes to the results", t_cuda_step_counts},
     {"cuda_barriers", "none of a kernel's barriers can be left out", t_cuda_barriers},
 };
