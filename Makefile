@@ -29,6 +29,8 @@ LIBS     := -lpcre2-8 -ldl -lm -lpthread
 # OpenBLAS and libedit are looked for when a run asks for them (--blas, -i); BLAS=0 and EDIT=0 leave that out.
 BLAS     ?= 1
 EDIT     ?= 1
+# CUDA=0 leaves the kernels for NVIDIA GPUs out, as does a machine without nvcc.
+CUDA     ?= 1
 COMMIT   := $(or $(if $(wildcard .git),$(shell git describe --always --dirty --abbrev=10 --exclude '*' 2> /dev/null)),unknown)
 
 # As on the CPU: a multiplication and an addition are fused only where the code says so, denormals are zero.
@@ -37,6 +39,7 @@ NVFLAGS  := -std=c++17 -O3 -fmad=false -ftz=true -prec-div=true -prec-sqrt=true 
 GPUS     := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a -gencode arch=compute_80,code=compute_80
 
 SAN      := -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all
+FAKE     := libcuda.so.1 llmrun bare
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
 
 all: llmrun                            ## build ./llmrun (the default)
@@ -56,7 +59,7 @@ run: llmrun                            ## build, and tell a story with the model
 	./llmrun -m models/pip-q4_k_m.gguf -p "Once upon a time" --temp 0.5
 
 test:                                  ## the tests, in three minutes with the build; the last line counts them; ANSWERS=10000: of the model under constraints (1000)
-	@$(PARALLEL) build/main/kernels.o build/test/kernel_tests.o build/main/llmrun.o llmrun build/test/tests build/test/kernel_tests build/test/replay build/test/remote build/test/judge
+	@$(PARALLEL) build/main/kernels.o build/test/kernel_tests.o build/main/llmrun.o llmrun build/test/tests build/test/kernel_tests build/test/replay build/test/remote build/test/judge $(FAKE:%=build/test/fake/%)
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) ANSWERS=$(ANSWERS) sh tests/run.sh ./llmrun build/test
 
 levels: build/emu/instructions build/emu/kernel_tests ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512 and AVX-VNNI emulated (tests/avx512.h); LEVELS="quant -v", RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
@@ -69,7 +72,7 @@ test-all:                              ## make test, then make stress, which als
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory stress
 
-san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay build/san/judge ## every test under the address and undefined-behaviour sanitizers, pool, steps, quantiser, schedule, guesses and batch files under the thread sanitizer
+san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay build/san/judge $(FAKE:%=build/san/fake/%) ## every test under the address and undefined-behaviour sanitizers, pool, steps, quantiser, schedule, guesses and batch files under the thread sanitizer
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 sh tests/run.sh build/san/llmrun build/san
 	@$(MAKE) --no-print-directory tsan
 
@@ -165,7 +168,7 @@ sections:                              ## sections: contents, layers, public fun
 	awk -f tests/sections.awk llmrun.c ggml_kernels.h
 
 cuda:                                  ## the kernels for NVIDIA GPUs, compiled for sm_80, sm_90a and PTX of compute_80: warnings, spills and stack frames are errors; needs nvcc, no GPU
-	@$(if $(NVCC),$(MAKE) --no-print-directory build/cuda/kernels.fatbin && cat build/cuda/registers.txt,echo "cuda: skipped, no nvcc here")
+	@$(if $(NVCC),$(MAKE) --no-print-directory build/cuda/registers.txt && cat build/cuda/registers.txt,echo "cuda: skipped, no nvcc here")
 
 check: llmrun build/test/llmrun_remote.c sections ## no warnings; contents, layers, public functions and fields; the README's tables
 	@for i in tests/main.c tests/kernels.c tests/replay.c tests/snippets.c tests/judge.c $(filter-out tests/bench/peer_%,$(wildcard tests/bench/*.c)); do \
@@ -222,12 +225,13 @@ KERNELS_main  := $(OPT)
 KERNELS_fuzz  := $(SAN) -fsanitize=address -Wno-pass-failed
 BLAS_static   := 0
 EDIT_static   := 0
+CUDA_static   := 0
 STRESS_stress := 1
 
 # The folder of a target, build/VARIANT/FILE, names the variant.
 variant   = $(notdir $(patsubst %/,%,$(@D)))
 COMPILER  = $(or $(CC_$(variant)),$(CC))
-DEFINES   = -DLLMRUN_BLAS=$(or $(BLAS_$(variant)),$(BLAS)) -DLLMRUN_EDIT=$(or $(EDIT_$(variant)),$(EDIT)) -DLLMRUN_STRESS=$(or $(STRESS_$(variant)),0)
+DEFINES   = -DLLMRUN_BLAS=$(or $(BLAS_$(variant)),$(BLAS)) -DLLMRUN_EDIT=$(or $(EDIT_$(variant)),$(EDIT)) -DLLMRUN_CUDA=$(or $(CUDA_$(variant)),1) -DLLMRUN_STRESS=$(or $(STRESS_$(variant)),0)
 COMPILE   = $(COMPILER) $(FLAGS_$(variant)) $(BASE) $(CFLAGS) $(DEFINES)
 TESTING   = -DGGML_KERNELS_DECLARE -DLLMRUN_NO_MAIN -Wno-unused-function
 LINK      = $(COMPILE) $(LINK_$(variant)) -o $@ $^ $(LDFLAGS) $(LIBS)
@@ -248,12 +252,27 @@ build/%/kernels.o: ggml_kernels.h build/%/flags
 # ptxas lists what each kernel uses.
 build/cuda/kernels.fatbin: ggml_kernels.h Makefile
 	@mkdir -p $(@D)
-	$(NVCC) -x cu -fatbin $(NVFLAGS) $(GPUS) -Xptxas -v -o $@.tmp $< > $(@D)/ptxas.txt 2>&1 || { cat $(@D)/ptxas.txt; exit 1; }
+	$(NVCC) -x cu -fatbin $(NVFLAGS) $(GPUS) -Xptxas -v -o $@.tmp $< > $(@D)/ptxas.txt 2>&1 || { cat $(@D)/ptxas.txt; echo "CUDA=0 builds without these kernels"; exit 1; }
+	@mv $@.tmp $@
+
+build/cuda/registers.txt: build/cuda/kernels.fatbin
 	@awk '/Compiling entry/ { name = $$7 " " $$9 } \
 	  /bytes stack frame/ && !/ 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads/ { print "spills or a stack frame: " name $$0; bad = 1 } \
-	  match($$0, /Used [0-9]+ registers/) { print name substr($$0, RSTART - 1, RLENGTH + 1) } END { exit bad }' $(@D)/ptxas.txt > $(@D)/registers.txt \
-	  || { grep spills $(@D)/registers.txt; exit 1; }
+	  match($$0, /Used [0-9]+ registers/) { print name substr($$0, RSTART - 1, RLENGTH + 1) } END { exit bad }' $(@D)/ptxas.txt > $@.tmp \
+	  || { grep spills $@.tmp; exit 1; }
 	@mv $@.tmp $@
+
+# llmrun.c finds the kernels as gpu_image, an object of their own; without them the object is empty.
+FATBIN    = $(if $(filter-out 0,$(CUDA)),$(if $(NVCC),build/cuda/kernels.fatbin))
+IMAGE     = $(if $1,.section .rodata; .balign 64; .globl gpu_image; gpu_image: .incbin "$1"; )
+
+build/%/image.s: FORCE
+	@mkdir -p $(@D)
+	@echo '$(call IMAGE,$(FATBIN)).section .note.GNU-stack,"",%progbits' | tr ';' '\n' | cmp -s - $@ \
+	  || echo '$(call IMAGE,$(FATBIN)).section .note.GNU-stack,"",%progbits' | tr ';' '\n' > $@
+
+build/%/image.o: build/%/image.s $(FATBIN)
+	$(COMPILER) $(CFLAGS) -c -o $@ $<
 
 # The kernels with emulated instructions, for a machine with AVX2 alone.
 EMULATED = $(COMPILE) -include tests/avx512.h
@@ -341,7 +360,7 @@ build/static/llmrun: build/static/llmrun.o build/main/kernels.o
 # Tests hold records against another reader of JSON.
 build/%/tests build/%/replay $(FUZZERS:%=build/fuzz/%): LIBS += -ljansson
 
-build/test/tests: build/test/tests.o build/main/kernels.o
+build/test/tests: build/test/tests.o build/main/kernels.o build/test/fake/image.o | build/test/fake/libcuda.so.1
 	$(LINK)
 
 build/test/replay: build/test/replay.o build/main/kernels.o
@@ -356,10 +375,12 @@ build/test/judge: build/test/judge.o build/main/kernels.o
 build/test/snippets: build/test/snippets.o build/main/kernels.o
 	$(LINK)
 
+build/main/llmrun: build/main/image.o
+build/aarch64/llmrun: build/aarch64/image.o
 build/%/llmrun: build/%/llmrun.o build/%/kernels.o
 	$(LINK)
 
-build/%/tests: build/%/tests.o build/%/kernels.o
+build/%/tests: build/%/tests.o build/%/kernels.o build/%/fake/image.o
 	$(LINK)
 
 build/%/kernel_tests: build/%/kernel_tests.o
@@ -394,6 +415,22 @@ build/omp/static build/omp/dynamic: build/omp/%: build/omp/%.o build/main/kernel
 
 $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 	$(LINK)
+
+# A driver for tests, the image that it takes, and the program with that image and with none.
+build/%/fake/libcuda.so.1: tests/fake_cuda.c tests/emu_cuda.h ggml_kernels.h Makefile
+	@mkdir -p $(@D)
+	$(CC) $(FLAGS_$*) -O2 $(BASE) $(CFLAGS) -Wno-unused-function -fPIC -shared -Wl,-soname,libcuda.so.1 -fvisibility=hidden -o $@ $< -lm
+
+build/%/fake/image.o: tests/fake_image.s
+	@mkdir -p $(@D)
+	$(CC) -c -o $@ $<
+
+build/test/fake/llmrun: build/main/llmrun.o build/main/kernels.o build/test/fake/image.o
+build/test/fake/bare: build/main/llmrun.o build/main/kernels.o
+build/san/fake/llmrun: build/san/llmrun.o build/san/kernels.o build/san/fake/image.o
+build/san/fake/bare: build/san/llmrun.o build/san/kernels.o
+build/test/fake/% build/san/fake/%:
+	$(CC) $(FLAGS_$(notdir $(patsubst %/fake/,%,$(@D)/))) $(BASE) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
 
 FORCE:
 .SECONDARY:

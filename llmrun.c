@@ -19,7 +19,8 @@
  *   [gbnf]     grammars in GBNF                                                    <- base gram
  *   [schema]   JSON Schema: documents and their normal form                        <- base val lang num
  *   [json]     JSON values as rules of an automaton                                <- base gram lang num schema
- *   [dev]      the device that runs a list of operations                          <- k base pool
+ *   [gpu]      NVIDIA GPUs through the driver                                     <- k base
+ *   [dev]      the device that runs a list of operations                          <- k base pool gpu
  *   [arch]     architectures and their tensors as data                            <- base gguf dev
  *   [model]    weights of a model in the mapping; packed weights (repack)         <- k base pool gguf dev arch
  *   [kv]       paged key/value cache in groups of layers, recurrent states        <- k base dev arch
@@ -65,6 +66,9 @@
 #endif
 #ifndef LLMRUN_EDIT
 #define LLMRUN_EDIT 1                                 /* 0: without libedit */
+#endif
+#ifndef LLMRUN_CUDA
+#define LLMRUN_CUDA 1                                 /* 0: without GPUs */
 #endif
 #ifndef LLMRUN_STRESS
 #define LLMRUN_STRESS 0                               /* 1: rare events are frequent (make stress) */
@@ -23817,6 +23821,426 @@ static bool json_build(gram *g, int32_t from, schema_doc *s, const json_form *f,
     return built;
 }
 
+/* ===== [gpu] NVIDIA GPUs through the driver =====
+ * The driver's library is opened when a run asks for a GPU; nothing of it is linked, and its calls are declared here. The kernels are
+ * ggml_kernels.h's, compiled by nvcc and embedded (gpu_image); a program without them refuses every device.
+ * Work is done in the order in which it is asked for (one stream): gpu_up, gpu_down, gpu_copy, gpu_zero and gpu_launch return before it
+ * is done, gpu_wait waits for all of it. Between gpu_record and gpu_recorded they are recorded and not done.
+ * Invariants: gpu_open and gpu_list return what is wrong; later the error of a call ends the run with exit 3 and one line. Any thread may
+ * use a gpu, one at a time.
+ * Public: gpu_list, gpu_open, gpu_close, gpu_about, gpu_memory, gpu_new, gpu_free, gpu_pinned, gpu_unpin, gpu_up, gpu_down, gpu_copy, gpu_zero,
+ * gpu_span_new, gpu_span_grow, gpu_span_free, gpu_kernel, gpu_launch, gpu_wait, gpu_record, gpu_recorded, gpu_replay.
+ * Opens: gpu_info, gpu_span. */
+
+/* The kernels as nvcc's -fatbin writes them, in an object of their own (Makefile); NULL: built without. */
+extern const uint8_t gpu_image[] __attribute__((weak));
+
+/* Handles of the driver are pointers, results are 0 or an error's number. */
+#define GPU_CALLS(X)                                                                                                    \
+    X(cuGetErrorString,                "cuGetErrorString",            (int, const char **))                             \
+    X(cuInit,                          "cuInit",                      (unsigned))                                       \
+    X(cuDriverGetVersion,              "cuDriverGetVersion",          (int *))                                          \
+    X(cuDeviceGetCount,                "cuDeviceGetCount",            (int *))                                          \
+    X(cuDeviceGet,                     "cuDeviceGet",                 (int *, int))                                     \
+    X(cuDeviceGetName,                 "cuDeviceGetName",             (char *, int, int))                               \
+    X(cuDeviceGetAttribute,            "cuDeviceGetAttribute",        (int *, int, int))                                \
+    X(cuDeviceTotalMem,                "cuDeviceTotalMem_v2",         (size_t *, int))                                  \
+    X(cuDevicePrimaryCtxRetain,        "cuDevicePrimaryCtxRetain",    (void **, int))                                   \
+    X(cuDevicePrimaryCtxRelease,       "cuDevicePrimaryCtxRelease_v2", (int))                                           \
+    X(cuCtxSetCurrent,                 "cuCtxSetCurrent",             (void *))                                         \
+    X(cuModuleLoadData,                "cuModuleLoadData",            (void **, const void *))                          \
+    X(cuModuleUnload,                  "cuModuleUnload",              (void *))                                         \
+    X(cuModuleGetFunction,             "cuModuleGetFunction",         (void **, void *, const char *))                  \
+    X(cuMemGetInfo,                    "cuMemGetInfo_v2",             (size_t *, size_t *))                             \
+    X(cuMemAlloc,                      "cuMemAlloc_v2",               (uintptr_t *, size_t))                            \
+    X(cuMemFree,                       "cuMemFree_v2",                (uintptr_t))                                      \
+    X(cuMemHostAlloc,                  "cuMemHostAlloc",              (void **, size_t, unsigned))                      \
+    X(cuMemFreeHost,                   "cuMemFreeHost",               (void *))                                         \
+    X(cuMemcpyHtoDAsync,               "cuMemcpyHtoDAsync_v2",        (uintptr_t, const void *, size_t, void *))        \
+    X(cuMemcpyDtoHAsync,               "cuMemcpyDtoHAsync_v2",        (void *, uintptr_t, size_t, void *))              \
+    X(cuMemcpyDtoDAsync,               "cuMemcpyDtoDAsync_v2",        (uintptr_t, uintptr_t, size_t, void *))           \
+    X(cuMemsetD8Async,                 "cuMemsetD8Async",             (uintptr_t, unsigned char, size_t, void *))       \
+    X(cuMemGetAllocationGranularity,   "cuMemGetAllocationGranularity", (size_t *, const gpu_place *, int))             \
+    X(cuMemAddressReserve,             "cuMemAddressReserve",         (uintptr_t *, size_t, size_t, uintptr_t, uint64_t)) \
+    X(cuMemAddressFree,                "cuMemAddressFree",            (uintptr_t, size_t))                              \
+    X(cuMemCreate,                     "cuMemCreate",                 (uint64_t *, size_t, const gpu_place *, uint64_t)) \
+    X(cuMemRelease,                    "cuMemRelease",                (uint64_t))                                       \
+    X(cuMemMap,                        "cuMemMap",                    (uintptr_t, size_t, size_t, uint64_t, uint64_t))  \
+    X(cuMemUnmap,                      "cuMemUnmap",                  (uintptr_t, size_t))                              \
+    X(cuMemSetAccess,                  "cuMemSetAccess",              (uintptr_t, size_t, const gpu_access *, size_t))  \
+    X(cuLaunchKernel,                  "cuLaunchKernel",              (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **)) \
+    X(cuStreamCreate,                  "cuStreamCreate",              (void **, unsigned))                              \
+    X(cuStreamDestroy,                 "cuStreamDestroy_v2",          (void *))                                         \
+    X(cuStreamSynchronize,             "cuStreamSynchronize",         (void *))                                         \
+    X(cuStreamBeginCapture,            "cuStreamBeginCapture_v2",     (void *, int))                                    \
+    X(cuStreamEndCapture,              "cuStreamEndCapture",          (void *, void **))                                \
+    X(cuGraphInstantiate,              "cuGraphInstantiateWithFlags", (void **, void *, uint64_t))                      \
+    X(cuGraphDestroy,                  "cuGraphDestroy",              (void *))                                         \
+    X(cuGraphLaunch,                   "cuGraphLaunch",               (void *, void *))                                 \
+    X(cuGraphExecDestroy,              "cuGraphExecDestroy",          (void *))
+
+/* CUmemAllocationProp and CUmemAccessDesc. */
+typedef struct { int type, handles, where, device; void *none; uint8_t flags[8]; } gpu_place;
+typedef struct { int where, device, flags; } gpu_access;
+
+/* Numbers of the driver's. */
+enum {
+    GPU_OUT_OF_MEMORY = 2, GPU_STUB = 34, GPU_NO_DEVICE = 100,
+    GPU_MAJOR = 75, GPU_MINOR = 76,                   /* attributes: compute capability */
+    GPU_PINNED = 1, GPU_ON_DEVICE = 1, GPU_READ_WRITE = 3,
+    GPU_NON_BLOCKING = 1,                             /* a stream apart from the default one */
+    GPU_THIS_THREAD = 1,                              /* what other threads do is not recorded */
+    GPU_LEAST_DRIVER = 11040,                         /* CUDA 11.4: the first with all calls */
+    GPU_LEAST_MAJOR = 8,                              /* compute capability */
+};
+
+#define GPU_POINTER(call, symbol, args) int (*call) args;
+#define GPU_SYMBOL(call, symbol, args)  {symbol, offsetof(gpu_driver, call)},
+typedef struct { GPU_CALLS(GPU_POINTER) } gpu_driver;
+static const struct {
+    const char *symbol;
+    size_t      at;
+} gpu__symbols[] = {GPU_CALLS(GPU_SYMBOL)};
+static gpu_driver gpu__cu;
+
+typedef struct {
+    int      number, major, minor;                    /* compute capability major.minor */
+    char     name[128];
+    uint64_t total, free;                             /* bytes of memory */
+} gpu_info;
+
+/* Addresses of device memory, of which the first `used` bytes have memory, in pieces that came one by one. */
+typedef struct {
+    uint8_t  *base;
+    size_t    bytes, used;
+    uint32_t *piece;                                  /* [n_piece] units of each */
+    int       n_piece;
+} gpu_span;
+
+typedef struct gpu {
+    gpu_info   about;
+    int        device, id;                            /* the driver's; of all gpus that this process opened */
+    void      *context, *module, *stream;
+    size_t     unit;                                  /* bytes that memory is mapped in */
+    void     **kernel;                                /* [n_kernel] */
+    const char **kernel_name;
+    int        n_kernel;
+    void     **graph;                                 /* [n_graph] */
+    int        n_graph;
+    int        n_span;                                /* that have not been freed */
+} gpu;
+
+static int               gpu__ids;
+static _Thread_local int gpu__current;                /* id of the gpu whose context is this thread's; 0: none */
+
+static const char *gpu__words(int error) {
+    const char *words = NULL;
+    gpu__cu.cuGetErrorString(error, &words);
+    return words ? words : "unknown error";
+}
+
+static void gpu__check(int error, const char *call) {
+    if (error) die(EXIT_RESOURCE, "%s: error %d, %s", call, error, gpu__words(error));
+}
+
+/* A call of the driver that must not fail. */
+#define GPU_DO(call, ...) gpu__check(gpu__cu.call(__VA_ARGS__), #call)
+/* The same where the caller is told. */
+#define GPU_TRY(e, call, ...) gpu__tried(gpu__cu.call(__VA_ARGS__), #call, e)
+
+static bool gpu__tried(int error, const char *call, err_t *e) {
+    if (error == GPU_STUB) return err_set(e, EXIT_RESOURCE, "libcuda.so.1 here is the stub library of the CUDA toolkit, not a driver");
+    if (error == GPU_NO_DEVICE) return err_set(e, EXIT_RESOURCE, "there is no NVIDIA GPU");
+    return !error || err_set(e, EXIT_RESOURCE, "%s: error %d, %s", call, error, gpu__words(error));
+}
+
+/* Makes g's context this thread's. */
+static void gpu__enter(const gpu *g) {
+    if (gpu__current == g->id) return;
+    GPU_DO(cuCtxSetCurrent, g->context);
+    gpu__current = g->id;
+}
+
+/* Finds every call. */
+static bool gpu__open_driver(err_t *e) {
+    void *lib = LLMRUN_CUDA ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (!lib) return err_set(e, EXIT_RESOURCE, "there is no NVIDIA driver (%s)", LLMRUN_CUDA ? dlerror() : "CUDA=0");
+    for (size_t i = 0; i < sizeof gpu__symbols / sizeof *gpu__symbols; i++) {
+        void *f = dlsym(lib, gpu__symbols[i].symbol);
+        if (!f) return err_set(e, EXIT_RESOURCE, "the NVIDIA driver is too old: it has no %s", gpu__symbols[i].symbol);
+        memcpy((char *)&gpu__cu + gpu__symbols[i].at, &f, sizeof f);
+    }
+    return true;
+}
+
+/* The driver, ready for use, and how many devices it has. */
+static bool gpu__begin(int *n, err_t *e) {
+    int version = 0;
+    if (!LLMRUN_CUDA || !gpu_image) return err_set(e, EXIT_RESOURCE, "this program was built without CUDA kernels");
+    if (!gpu__cu.cuInit && !gpu__open_driver(e)) return false;
+    if (!GPU_TRY(e, cuDriverGetVersion, &version)) return false;
+    if (version < GPU_LEAST_DRIVER)
+        return err_set(e, EXIT_RESOURCE, "the NVIDIA driver is too old: it has CUDA %d.%d, at least %d.%d is needed", version / 1000, version % 1000 / 10,
+                       GPU_LEAST_DRIVER / 1000, GPU_LEAST_DRIVER % 1000 / 10);
+    if (!GPU_TRY(e, cuInit, 0) || !GPU_TRY(e, cuDeviceGetCount, n)) return false;
+    return *n > 0 || err_set(e, EXIT_RESOURCE, "there is no NVIDIA GPU");
+}
+
+/* What the driver says of device `number`, all but its free memory. */
+static bool gpu__describe(int number, int *device, gpu_info *to, err_t *e) {
+    size_t total = 0;
+    *to = (gpu_info){.number = number};
+    if (!GPU_TRY(e, cuDeviceGet, device, number) || !GPU_TRY(e, cuDeviceGetName, to->name, sizeof to->name - 1, *device)) return false;
+    if (!GPU_TRY(e, cuDeviceGetAttribute, &to->major, GPU_MAJOR, *device)) return false;
+    if (!GPU_TRY(e, cuDeviceGetAttribute, &to->minor, GPU_MINOR, *device)) return false;
+    if (!GPU_TRY(e, cuDeviceTotalMem, &total, *device)) return false;
+    to->total = total;
+    return true;
+}
+
+/* Free memory of the device whose context is this thread's. */
+static bool gpu__free_memory(uint64_t *to, err_t *e) {
+    size_t free_bytes = 0, total = 0;
+    if (!GPU_TRY(e, cuMemGetInfo, &free_bytes, &total)) return false;
+    *to = free_bytes;
+    return true;
+}
+
+/* Describes up to `most` devices. How many there are; -1: e says why none can be used. */
+static int gpu_list(gpu_info *to, int most, err_t *e) {
+    int n = 0;
+    if (!gpu__begin(&n, e)) return -1;
+    for (int i = 0; i < n && i < most; i++) {
+        void *context = NULL;
+        int   device = 0;
+        if (!gpu__describe(i, &device, &to[i], e) || !GPU_TRY(e, cuDevicePrimaryCtxRetain, &context, device)) return -1;
+        gpu__current = 0;
+        const bool known = GPU_TRY(e, cuCtxSetCurrent, context) && gpu__free_memory(&to[i].free, e);
+        if (!GPU_TRY(e, cuDevicePrimaryCtxRelease, device) || !known) return -1;
+    }
+    return n;
+}
+
+/* --- a device --- */
+
+static gpu_place gpu__place(const gpu *g) { return (gpu_place){.type = GPU_PINNED, .where = GPU_ON_DEVICE, .device = g->device}; }
+
+/* Everything of a new gpu whose context is there. */
+static bool gpu__set_up(gpu *g, err_t *e) {
+    const gpu_place place = gpu__place(g);
+    g->id = ++gpu__ids;
+    gpu__current = 0;
+    if (!GPU_TRY(e, cuCtxSetCurrent, g->context)) return false;
+    gpu__current = g->id;
+    return gpu__free_memory(&g->about.free, e) && GPU_TRY(e, cuMemGetAllocationGranularity, &g->unit, &place, 0)
+           && GPU_TRY(e, cuStreamCreate, &g->stream, GPU_NON_BLOCKING) && GPU_TRY(e, cuModuleLoadData, &g->module, gpu_image);
+}
+
+/* Ends what gpu__set_up began. */
+static void gpu_close(gpu *g) {
+    if (!g) return;
+    gpu__enter(g);
+    for (int i = 0; i < g->n_graph; i++) GPU_DO(cuGraphExecDestroy, g->graph[i]);
+    if (g->module) GPU_DO(cuModuleUnload, g->module);
+    if (g->stream) GPU_DO(cuStreamDestroy, g->stream);
+    ASSERT(!g->n_span);
+    GPU_DO(cuDevicePrimaryCtxRelease, g->device);
+    gpu__current = 0;
+    mem_free(g->kernel), mem_free(g->kernel_name), mem_free(g->graph);
+    mem_free(g);
+}
+
+/* Opens device `number`. NULL: e says in one line why it cannot be used. */
+static gpu *gpu_open(int number, err_t *e) {
+    int n = 0;
+    gpu g = {0};
+    if (!gpu__begin(&n, e)) return NULL;
+    if (number >= n) err_set(e, EXIT_RESOURCE, "there is no GPU %d: the last of %d is number %d", number, n, n - 1);
+    if (number >= n || !gpu__describe(number, &g.device, &g.about, e)) return NULL;
+    if (g.about.major < GPU_LEAST_MAJOR)
+        err_set(e, EXIT_RESOURCE, "GPU %d (%s) has compute capability %d.%d, at least %d.0 is needed", number, g.about.name, g.about.major, g.about.minor,
+                GPU_LEAST_MAJOR);
+    if (e->code || !GPU_TRY(e, cuDevicePrimaryCtxRetain, &g.context, g.device)) return NULL;
+    gpu *own = mem_new(1, sizeof *own);
+    *own = g;
+    if (gpu__set_up(own, e)) return own;
+    gpu_close(own);
+    return NULL;
+}
+
+static const gpu_info *gpu_about(const gpu *g) { return &g->about; }
+
+/* Bytes that are free now. */
+static uint64_t gpu_memory(const gpu *g) {
+    size_t free_bytes = 0, total = 0;
+    gpu__enter(g);
+    GPU_DO(cuMemGetInfo, &free_bytes, &total);
+    return free_bytes;
+}
+
+/* Waits until everything is done. */
+static void gpu_wait(gpu *g) {
+    gpu__enter(g);
+    GPU_DO(cuStreamSynchronize, g->stream);
+}
+
+/* --- memory --- */
+
+/* Sets n bytes to 0. */
+static void gpu_zero(gpu *g, void *to, size_t n) {
+    gpu__enter(g);
+    if (n) GPU_DO(cuMemsetD8Async, (uintptr_t)to, 0, n, g->stream);
+}
+
+/* Device memory, zeroed, aligned to 256; NULL: there is not so much. */
+static void *gpu_new(gpu *g, size_t n) {
+    uintptr_t at = 0;
+    gpu__enter(g);
+    const int error = gpu__cu.cuMemAlloc(&at, n ? n : 1);
+    if (error == GPU_OUT_OF_MEMORY) return NULL;
+    gpu__check(error, "cuMemAlloc");
+    gpu_zero(g, (void *)at, n);
+    return (void *)at;
+}
+
+/* Waits for what uses it. p may be NULL. */
+static void gpu_free(gpu *g, void *p) {
+    gpu__enter(g);
+    if (p) GPU_DO(cuMemFree, (uintptr_t)p);
+}
+
+/* Memory of the host that the device copies from and to at its full rate, zeroed; NULL: there is not so much. */
+static void *gpu_pinned(gpu *g, size_t n) {
+    void *p = NULL;
+    gpu__enter(g);
+    const int error = gpu__cu.cuMemHostAlloc(&p, n ? n : 1, 0);
+    if (error == GPU_OUT_OF_MEMORY) return NULL;
+    gpu__check(error, "cuMemHostAlloc");
+    return memset(p, 0, n);
+}
+
+/* After the copies that use it. p may be NULL. */
+static void gpu_unpin(gpu *g, void *p) {
+    gpu__enter(g);
+    if (p) GPU_DO(cuMemFreeHost, p);
+}
+
+/* Copies between host and device: pinned memory must stay as it is until gpu_wait, other memory is copied before they return. */
+static void gpu_up(gpu *g, void *to, const void *from, size_t n) {
+    gpu__enter(g);
+    if (n) GPU_DO(cuMemcpyHtoDAsync, (uintptr_t)to, from, n, g->stream);
+}
+
+static void gpu_down(gpu *g, void *to, const void *from, size_t n) {
+    gpu__enter(g);
+    if (n) GPU_DO(cuMemcpyDtoHAsync, to, (uintptr_t)from, n, g->stream);
+}
+
+/* From device memory to device memory that does not overlap. */
+static void gpu_copy(gpu *g, void *to, const void *from, size_t n) {
+    gpu__enter(g);
+    if (n) GPU_DO(cuMemcpyDtoDAsync, (uintptr_t)to, (uintptr_t)from, n, g->stream);
+}
+
+/* --- addresses now, memory later --- */
+
+/* Addresses for up to n bytes of device memory, none of which is there yet. */
+static void gpu_span_new(gpu *g, gpu_span *s, size_t n) {
+    const size_t units = n / g->unit + 1;
+    uintptr_t    at = 0;
+    gpu__enter(g);
+    GPU_DO(cuMemAddressReserve, &at, units * g->unit, 0, 0, 0);
+    *s = (gpu_span){.base = (uint8_t *)at, .bytes = units * g->unit, .piece = mem_new(units, sizeof *s->piece)};
+    g->n_span++;
+}
+
+/* Makes at least the first n bytes usable; new ones are zeroed, others stay as they are. False: there is not so much memory, and nothing has
+ * changed. */
+static bool gpu_span_grow(gpu *g, gpu_span *s, size_t n) {
+    const size_t     want = (n + g->unit - 1) / g->unit * g->unit, more = want > s->used ? want - s->used : 0;
+    const gpu_place  place = gpu__place(g);
+    const gpu_access access = {GPU_ON_DEVICE, g->device, GPU_READ_WRITE};
+    const uintptr_t  at = (uintptr_t)s->base + s->used;
+    uint64_t         memory = 0;
+    ASSERT(want <= s->bytes);
+    if (!more) return true;
+    gpu__enter(g);
+    const int error = gpu__cu.cuMemCreate(&memory, more, &place, 0);
+    if (error == GPU_OUT_OF_MEMORY) return false;
+    gpu__check(error, "cuMemCreate");
+    GPU_DO(cuMemMap, at, more, 0, memory, 0);
+    GPU_DO(cuMemRelease, memory);                     /* it stays while it is mapped */
+    GPU_DO(cuMemSetAccess, at, more, &access, 1);
+    s->piece[s->n_piece++] = (uint32_t)(more / g->unit);
+    s->used = want;
+    gpu_zero(g, (void *)at, more);
+    return true;
+}
+
+/* Gives memory and addresses back, when all work is done. A span that is all zero has none. */
+static void gpu_span_free(gpu *g, gpu_span *s) {
+    uintptr_t at = (uintptr_t)s->base;
+    if (!s->base) return;
+    gpu_wait(g);
+    for (int i = 0; i < s->n_piece; at += s->piece[i++] * g->unit) GPU_DO(cuMemUnmap, at, s->piece[i] * g->unit);
+    GPU_DO(cuMemAddressFree, (uintptr_t)s->base, s->bytes);
+    mem_free(s->piece);
+    g->n_span--;
+    *s = (gpu_span){0};
+}
+
+/* --- kernels --- */
+
+/* The number of a kernel, for gpu_launch; its name must stay. */
+static int gpu_kernel(gpu *g, const char *name) {
+    void *f = NULL;
+    for (int i = 0; i < g->n_kernel; i++)
+        if (!strcmp(g->kernel_name[i], name)) return i;
+    gpu__enter(g);
+    const int error = gpu__cu.cuModuleGetFunction(&f, g->module, name);
+    if (error) die(EXIT_RESOURCE, "the kernel %s: error %d, %s", name, error, gpu__words(error));
+    const int i = g->n_kernel++;
+    g->kernel = mem_grow(g->kernel, (size_t)g->n_kernel, sizeof *g->kernel);
+    g->kernel_name = mem_grow(g->kernel_name, (size_t)g->n_kernel, sizeof *g->kernel_name);
+    g->kernel[i] = f;
+    g->kernel_name[i] = name;
+    return i;
+}
+
+/* x times y blocks of K_CUDA_THREADS threads; the kernel's argument is the struct of `size` bytes at arg. */
+static void gpu_launch(gpu *g, int kernel, int x, int y, const void *arg, size_t size) {
+    enum { END, BUFFER, BUFFER_SIZE };
+    union { const void *in; void *out; } a = {.in = arg};
+    void *extra[] = {(void *)BUFFER, a.out, (void *)BUFFER_SIZE, &size, (void *)END};
+    ASSERT(kernel >= 0 && kernel < g->n_kernel && x > 0 && y > 0);
+    gpu__enter(g);
+    GPU_DO(cuLaunchKernel, g->kernel[kernel], (unsigned)x, (unsigned)y, 1, K_CUDA_THREADS, 1, 1, 0, g->stream, NULL, extra);
+}
+
+/* What follows up to gpu_recorded is recorded: launches, copies with pinned memory, gpu_zero. */
+static void gpu_record(gpu *g) {
+    gpu__enter(g);
+    GPU_DO(cuStreamBeginCapture, g->stream, GPU_THIS_THREAD);
+}
+
+/* The number of what was recorded, for gpu_replay. */
+static int gpu_recorded(gpu *g) {
+    void *graph = NULL, *ready = NULL;
+    gpu__enter(g);
+    GPU_DO(cuStreamEndCapture, g->stream, &graph);
+    GPU_DO(cuGraphInstantiate, &ready, graph, 0);
+    GPU_DO(cuGraphDestroy, graph);
+    g->graph = mem_grow(g->graph, (size_t)g->n_graph + 1, sizeof *g->graph);
+    g->graph[g->n_graph] = ready;
+    return g->n_graph++;
+}
+
+static void gpu_replay(gpu *g, int graph) {
+    ASSERT(graph >= 0 && graph < g->n_graph);
+    gpu__enter(g);
+    GPU_DO(cuGraphLaunch, g->graph[graph], g->stream);
+}
+
 /* ===== [dev] the device that runs a step =====
  * A step is a list of operations over buffers (dev_plan), written once for a model and run for every batch: plain numbers (dev_batch).
  * The list names operations, weights and buffers. This section decides how and in which memory they are computed. The
@@ -23825,15 +24249,18 @@ static bool json_build(gram *g, int32_t from, schema_doc *s, const json_form *f,
  * without a barrier; products and attention are phases of their own. A phase begins when all threads are done with the one before, and
  * deals its tasks through the pool; one of a single task is done inside the barrier. How tasks fall never changes a result: each
  * output is summed by one thread in one order.
- * Public: dev_blas_open, dev_exact; dev_blocks_new, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write,
+ *   A GPU may run the last operations of the list: the layers from dev_gpu.from on, and what follows them. Its results have the same bits.
+ * Weights, buffers and keys and values of these layers lie in its memory; the names of what belongs to it have `far` in them.
+ * Public: dev_blas_open, dev_exact; dev_gpu_open, dev_gpu_close, dev_gpu_memory, dev_gpu_name; dev_blocks_new, dev_blocks_split, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write,
  * dev_blocks_copy, dev_blocks_clear; dev_batch_states; dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free,
- * dev_plan_cost; dev_step, dev_run_free; dev_input.
- * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_state, dev_tap, dev_times. */
+ * dev_plan_cost, dev_plan_far_layer, dev_plan_far_bytes; dev_mat_drop; dev_step, dev_run_free; dev_input.
+ * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_gpu.from, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_state, dev_tap, dev_times. */
 
 enum { DEV_PARTS = 9 };                               /* parts of a step whose times are counted apart */
 
 typedef struct {                                      /* seconds, summed over steps */
     double all[DEV_PARTS], wait[DEV_PARTS];           /* of a part; of that, waiting for the other threads */
+    double far;                                       /* of the operations of a GPU, and of what goes up and comes down */
     double at;                                        /* until when all is counted */
     _Atomic double single;                            /* what a task inside a barrier took */
     long long steps;
@@ -23937,6 +24364,7 @@ typedef struct {
     const float *scale;                               /* factor on each matrix's product, or NULL */
     uint8_t *packed;                                  /* the rows in the packed layout, in the model's `packs`; NULL: none */
     size_t   packed_bytes;                            /* of one matrix of them */
+    uint8_t *far;                                     /* the rows in the memory of a GPU, packed but for floats; NULL: they are not there */
 } dev_mat;
 
 /* Activations of one batch: float rows and the forms of them that dev__form() fills where a matrix wants one. The second
@@ -24084,21 +24512,63 @@ static void dev__soon(const dev *dv, const dev_product *list, int n_list) {
     pool_prefetch(dev__at(m, task * dev__task_rows(dv, m)), DEV_SOON);
 }
 
+/* --- a GPU --- */
+
+/* A GPU, and which layers it runs: those from `from` on, and what follows the last one. */
+typedef struct dev_gpu {
+    gpu *g;
+    int  from;
+} dev_gpu;
+
+/* NULL: it cannot be used, e says why. */
+static dev_gpu *dev_gpu_open(int device, err_t *e) {
+    gpu *g = gpu_open(device, e);
+    if (!g) return NULL;
+    dev_gpu *on = mem_new(1, sizeof *on);
+    on->g = g;
+    return on;
+}
+
+/* After the plans, blocks and matrices that use it are gone. */
+static void dev_gpu_close(dev_gpu *on) {
+    if (!on) return;
+    gpu_close(on->g);
+    mem_free(on);
+}
+
+/* Bytes of its memory that are free; its name. */
+static uint64_t    dev_gpu_memory(const dev_gpu *on) { return gpu_memory(on->g); }
+static const char *dev_gpu_name(const dev_gpu *on) { return gpu_about(on->g)->name; }
+
 /* --- memory of the cache: blocks of one size, known above by their numbers alone --- */
 
 enum { DEV_SLAB_BYTES = 4 << 20 };
 
+/* The first bytes of a block lie in the host's memory; the rest, that of layers which a GPU runs, in the GPU's. */
 typedef struct {
-    size_t    block_bytes;
+    size_t    block_bytes, host_bytes;                /* of a block; of it, those of the host */
     int       max_blocks, slab_blocks;                /* the bound; blocks of a slab */
     int       n_slab;
     uint8_t **slab;                                   /* [n_slab] mapped on demand, so that memory follows the blocks in use */
+    gpu      *g;                                      /* NULL: all of it is the host's */
+    gpu_span  tail;                                   /* the GPU's parts, one behind the other */
 } dev_blocks;
 
 /* No block is mapped yet. */
 static dev_blocks dev_blocks_new(size_t block_bytes, int max_blocks) {
     const int slab = block_bytes < DEV_SLAB_BYTES ? (int)(DEV_SLAB_BYTES / block_bytes) : 1;
-    return (dev_blocks){.block_bytes = block_bytes, .max_blocks = max_blocks, .slab_blocks = slab};
+    return (dev_blocks){.block_bytes = block_bytes, .host_bytes = block_bytes, .max_blocks = max_blocks, .slab_blocks = slab};
+}
+
+/* Bytes of a block that lie on the GPU. */
+static size_t dev__tail(const dev_blocks *m) { return m->block_bytes - m->host_bytes; }
+
+/* Blocks without memory so far keep their first host_bytes bytes on the host, the rest on the GPU. */
+static void dev_blocks_split(dev_blocks *m, const dev_gpu *on, size_t host_bytes) {
+    if (host_bytes == m->block_bytes) return;
+    m->host_bytes = host_bytes;
+    m->g = on->g;
+    gpu_span_new(m->g, &m->tail, mem_size((size_t)m->max_blocks, dev__tail(m)));
 }
 
 /* Blocks of slab s: the last one may be short. */
@@ -24115,8 +24585,10 @@ static int dev_blocks_mapped(const dev_blocks *m) {
 /* Maps another slab of zeros. False: the bound or the system's memory is reached. */
 static bool dev_blocks_more(dev_blocks *m) {
     const int more = dev__slab_blocks(m, m->n_slab);
+    void     *p = NULL;
     if (more <= 0) return false;
-    void *p = mmap(NULL, (size_t)more * m->block_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (m->g && !gpu_span_grow(m->g, &m->tail, (size_t)(m->n_slab * m->slab_blocks + more) * dev__tail(m))) return false;
+    if (m->host_bytes) p = mmap(NULL, (size_t)more * m->host_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return false;
     m->slab = mem_grow(m->slab, (size_t)m->n_slab + 1, sizeof *m->slab);
     m->slab[m->n_slab++] = p;
@@ -24124,20 +24596,41 @@ static bool dev_blocks_more(dev_blocks *m) {
 }
 
 static void dev_blocks_free(dev_blocks *m) {
-    for (int s = 0; s < m->n_slab; s++) munmap(m->slab[s], (size_t)dev__slab_blocks(m, s) * m->block_bytes);
+    for (int s = 0; m->host_bytes && s < m->n_slab; s++) munmap(m->slab[s], (size_t)dev__slab_blocks(m, s) * m->host_bytes);
     mem_free(m->slab);
+    if (m->g) gpu_span_free(m->g, &m->tail);
 }
 
+/* The host's part of a block; the GPU's. */
 static uint8_t *dev__block(const dev_blocks *m, int32_t b) {
-    return m->slab[b / m->slab_blocks] + (size_t)(b % m->slab_blocks) * m->block_bytes;
+    return m->host_bytes ? m->slab[b / m->slab_blocks] + (size_t)(b % m->slab_blocks) * m->host_bytes : NULL;
+}
+static uint8_t *dev__far_block(const dev_blocks *m, int32_t b) { return m->tail.base + (size_t)b * dev__tail(m); }
+
+static void dev_blocks_read(const dev_blocks *m, int32_t b, uint8_t *to) {
+    if (m->host_bytes) memcpy(to, dev__block(m, b), m->host_bytes);
+    if (!m->g) return;
+    gpu_down(m->g, to + m->host_bytes, dev__far_block(m, b), dev__tail(m));
+    gpu_wait(m->g);
 }
 
-static void dev_blocks_read(const dev_blocks *m, int32_t b, uint8_t *to) { memcpy(to, dev__block(m, b), m->block_bytes); }
-static void dev_blocks_write(const dev_blocks *m, int32_t b, const uint8_t *from) { memcpy(dev__block(m, b), from, m->block_bytes); }
-static void dev_blocks_copy(const dev_blocks *m, int32_t from, int32_t to) { memcpy(dev__block(m, to), dev__block(m, from), m->block_bytes); }
+static void dev_blocks_write(const dev_blocks *m, int32_t b, const uint8_t *from) {
+    if (m->host_bytes) memcpy(dev__block(m, b), from, m->host_bytes);
+    if (!m->g) return;
+    gpu_up(m->g, dev__far_block(m, b), from + m->host_bytes, dev__tail(m));
+    gpu_wait(m->g);
+}
+
+static void dev_blocks_copy(const dev_blocks *m, int32_t from, int32_t to) {
+    if (m->host_bytes) memcpy(dev__block(m, to), dev__block(m, from), m->host_bytes);
+    if (m->g) gpu_copy(m->g, dev__far_block(m, to), dev__far_block(m, from), dev__tail(m));
+}
 
 /* Fills a block with zeros. A step that writes to it later meets no page fault. */
-static void dev_blocks_clear(const dev_blocks *m, int32_t b) { memset(dev__block(m, b), 0, m->block_bytes); }
+static void dev_blocks_clear(const dev_blocks *m, int32_t b) {
+    if (m->host_bytes) memset(dev__block(m, b), 0, m->host_bytes);
+    if (m->g) gpu_zero(m->g, dev__far_block(m, b), dev__tail(m));
+}
 
 /* Where keys and values of one layer lie in the blocks of its group: K, then V, each [head][position][bytes of one head]. */
 typedef struct {
@@ -24332,6 +24825,10 @@ typedef struct {
     bool         counting;                            /* bytes are counted, nothing is allocated */
     void       **own;                                 /* [n_own] that memory */
     int          n_own;
+    const dev_gpu *on;                                /* runs the layers from on->from on; NULL: the host runs all */
+    dev_buf      result;                              /* what steps are for */
+    int          far_op, far_phase;                   /* first operation and phase of the GPU; behind the last: none */
+    struct dev_far *far;                              /* its launches and memory, NULL: none */
 } dev_plan;
 
 /* What runs a plan. */
@@ -24896,16 +25393,15 @@ static void dev__mul_rows(const dev *dv, const dev_op *op, int r) {
 /* The forms of out that products read. */
 static void dev__form_row(const dev *dv, const dev_op *op, int r) { dev__form(&dv->run->plan->buf[op->out[0]].a, r, op->n, op->forms); }
 
+static const k_act_fn dev_act_fns[] = {[ACT_SILU] = K_SILU, [ACT_GELU] = K_GELU, [ACT_GELU_ERF] = K_GELU_ERF, [ACT_SIGMOID] = K_SIGMOID, [ACT_RELU] = K_RELU,
+                                       [ACT_RELU2] = K_RELU2};
+
 /* out = act(out) * in, or act(out) without in. */
 static void dev__activate(const dev *dv, const dev_op *op, int r) {
-    static const k_act_fn fns[] = {[ACT_GELU] = K_GELU, [ACT_GELU_ERF] = K_GELU_ERF, [ACT_SIGMOID] = K_SIGMOID, [ACT_RELU] = K_RELU, [ACT_RELU2] = K_RELU2};
     const float *by = op->in[0] ? dev__in(dv, op, 0, r) : NULL;
     float       *x = dev__out(dv, op, 0, r);
-    switch (op->act) {
-    case ACT_SILU: k_activate(K_SILU, x, by, op->n); break;
-    case ACT_SWIGLU_CLIP: k_swiglu_clip(x, by, 7.0f, 1.702f, op->n); break;
-    default: k_activate(fns[op->act], x, by, op->n);
-    }
+    if (op->act == ACT_SWIGLU_CLIP) k_swiglu_clip(x, by, 7.0f, 1.702f, op->n);
+    else k_activate(dev_act_fns[op->act], x, by, op->n);
 }
 
 /* The first of the largest scores; `bias`, if any, is added to each for the comparison alone. */
@@ -25061,40 +25557,43 @@ typedef struct {
     void (*run)(const dev *dv, const dev_op *op, int task);          /* NULL: products */
     int  (*tasks)(const dev_run *run, const dev_op *op);             /* NULL: a task is a row, which needs nothing of other rows */
     void (*cost)(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c);   /* NULL: too little to count */
+    int  far;                                                        /* on a GPU: 1 + its k_row_kind, or DEV_FAR_; 0: there is no kernel */
 } dev_kind_row;
 
+enum { DEV_FAR_ATTEND = 100, DEV_FAR_MATMUL };
+
 static const dev_kind_row dev_kinds[DEV_KINDS] = {
-    [DEV_EMBED]      = {"embed",      dev__embed,      NULL,              dev__embed_cost},
-    [DEV_ANGLES]     = {"angles",     dev__angles,     NULL,              NULL},
-    [DEV_NORM]       = {"norm",       dev__norm,       NULL,              NULL},
-    [DEV_BIAS]       = {"bias",       dev__bias,       NULL,              NULL},
-    [DEV_ADD]        = {"add",        dev__add,        NULL,              NULL},
-    [DEV_SCALE]      = {"scale",      dev__scale,      NULL,              NULL},
-    [DEV_CAP]        = {"cap",        dev__cap,        NULL,              NULL},
-    [DEV_TEMPER]     = {"temper",     dev__temper,     NULL,              NULL},
-    [DEV_PICK]       = {"pick",       dev__pick,       NULL,              NULL},
-    [DEV_ROPE]       = {"rope",       dev__rope,       NULL,              NULL},
-    [DEV_HADAMARD]   = {"hadamard",   dev__hadamard,   NULL,              NULL},
-    [DEV_STORE]      = {"store",      dev__store,      NULL,              NULL},
-    [DEV_ATTEND]     = {"attend",     dev__attend,     dev__attend_tasks, dev__attend_cost},
-    [DEV_FORM]       = {"form",       dev__form_row,   NULL,              NULL},
-    [DEV_MATMUL]     = {"matmul",     NULL,            NULL,              dev__matmul_cost},
-    [DEV_WATCH]      = {"watch",      NULL,            NULL,              NULL},
-    [DEV_ACTIVATE]   = {"activate",   dev__activate,   NULL,              NULL},
-    [DEV_ROUTE]      = {"route",      dev__route,      NULL,              NULL},
-    [DEV_GROUP]      = {"group",      dev__group,      dev__one_task,     NULL},
-    [DEV_MIX]        = {"mix",        dev__mix,        NULL,              NULL},
-    [DEV_GATE]       = {"gate",       dev__gate,       NULL,              NULL},
-    [DEV_ADD_SCALED] = {"add scaled", dev__add_scaled, NULL,              NULL},
-    [DEV_MUL]        = {"mul",        dev__mul_rows,   NULL,              NULL},
-    [DEV_SPARSE]     = {"sparse",     dev__sparse,     NULL,              NULL},
-    [DEV_BLEND]      = {"blend",      dev__blend,      NULL,              NULL},
-    [DEV_CORRECT]    = {"correct",    dev__correct,    NULL,              NULL},
-    [DEV_RAISE]      = {"raise",      dev__raise,      NULL,              NULL},
-    [DEV_LEVEL]      = {"level",      dev__level,      NULL,              NULL},
-    [DEV_CONV]       = {"conv",       dev__conv,       dev__row_tasks,    NULL},
-    [DEV_DELTA]      = {"delta",      dev__delta,      dev__delta_tasks,  dev__delta_cost},
-    [DEV_KEEP]       = {"keep",       dev__keep,       NULL,              NULL},
+    [DEV_EMBED]      = {"embed",      dev__embed,      NULL,              dev__embed_cost, 0},
+    [DEV_ANGLES]     = {"angles",     dev__angles,     NULL,              NULL, 0},
+    [DEV_NORM]       = {"norm",       dev__norm,       NULL,              NULL, 1 + K_ROW_NORM},
+    [DEV_BIAS]       = {"bias",       dev__bias,       NULL,              NULL, 1 + K_ROW_BIAS},
+    [DEV_ADD]        = {"add",        dev__add,        NULL,              NULL, 1 + K_ROW_ADD},
+    [DEV_SCALE]      = {"scale",      dev__scale,      NULL,              NULL, 1 + K_ROW_SCALE},
+    [DEV_CAP]        = {"cap",        dev__cap,        NULL,              NULL, 1 + K_ROW_CAP},
+    [DEV_TEMPER]     = {"temper",     dev__temper,     NULL,              NULL, 0},
+    [DEV_PICK]       = {"pick",       dev__pick,       NULL,              NULL, 1 + K_ROW_PICK},
+    [DEV_ROPE]       = {"rope",       dev__rope,       NULL,              NULL, 1 + K_ROW_ROPE},
+    [DEV_HADAMARD]   = {"hadamard",   dev__hadamard,   NULL,              NULL, 1 + K_ROW_HADAMARD},
+    [DEV_STORE]      = {"store",      dev__store,      NULL,              NULL, 1 + K_ROW_STORE},
+    [DEV_ATTEND]     = {"attend",     dev__attend,     dev__attend_tasks, dev__attend_cost, DEV_FAR_ATTEND},
+    [DEV_FORM]       = {"form",       dev__form_row,   NULL,              NULL, 1 + K_ROW_FORM},
+    [DEV_MATMUL]     = {"matmul",     NULL,            NULL,              dev__matmul_cost, DEV_FAR_MATMUL},
+    [DEV_WATCH]      = {"watch",      NULL,            NULL,              NULL, 0},
+    [DEV_ACTIVATE]   = {"activate",   dev__activate,   NULL,              NULL, 1 + K_ROW_ACTIVATE},
+    [DEV_ROUTE]      = {"route",      dev__route,      NULL,              NULL, 0},
+    [DEV_GROUP]      = {"group",      dev__group,      dev__one_task,     NULL, 0},
+    [DEV_MIX]        = {"mix",        dev__mix,        NULL,              NULL, 0},
+    [DEV_GATE]       = {"gate",       dev__gate,       NULL,              NULL, 1 + K_ROW_GATE},
+    [DEV_ADD_SCALED] = {"add scaled", dev__add_scaled, NULL,              NULL, 1 + K_ROW_ADD_SCALED},
+    [DEV_MUL]        = {"mul",        dev__mul_rows,   NULL,              NULL, 1 + K_ROW_MUL},
+    [DEV_SPARSE]     = {"sparse",     dev__sparse,     NULL,              NULL, 1 + K_ROW_SPARSE},
+    [DEV_BLEND]      = {"blend",      dev__blend,      NULL,              NULL, 1 + K_ROW_BLEND},
+    [DEV_CORRECT]    = {"correct",    dev__correct,    NULL,              NULL, 1 + K_ROW_CORRECT},
+    [DEV_RAISE]      = {"raise",      dev__raise,      NULL,              NULL, 1 + K_ROW_RAISE},
+    [DEV_LEVEL]      = {"level",      dev__level,      NULL,              NULL, 1 + K_ROW_LEVEL},
+    [DEV_CONV]       = {"conv",       dev__conv,       dev__row_tasks,    NULL, 0},
+    [DEV_DELTA]      = {"delta",      dev__delta,      dev__delta_tasks,  dev__delta_cost, 0},
+    [DEV_KEEP]       = {"keep",       dev__keep,       NULL,              NULL, 0},
 };
 
 /* What the list takes for a batch. */
@@ -25192,7 +25691,14 @@ static bool dev__overwrites(const dev_plan *p, const dev_phase *ph, int i) {
 static int dev__soon_after(const dev_plan *p, int i) {
     int k = i + 1;
     while (k < p->n_op && p->op[k].kind != DEV_MATMUL) k++;
-    return k == p->n_op || (p->op[k].products.n_expert && !p->op[i].products.n_expert) ? -1 : k;
+    return k >= p->far_op || (p->op[k].products.n_expert && !p->op[i].products.n_expert) ? -1 : k;
+}
+
+/* The first operation that the GPU runs; without one, the number of operations. */
+static int dev__far_from(const dev_plan *p) {
+    int i = 0;
+    while (i < p->n_op && (!p->on || p->op[i].layer < p->on->from)) i++;
+    return i;
 }
 
 /* The list is complete: operations that make unread forms are left out, the others are grouped into phases. */
@@ -25201,8 +25707,10 @@ static void dev__phases(dev_plan *p) {
     for (int i = 0; i < p->n_op; i++)
         if (p->op[i].kind != DEV_FORM || p->op[i].forms) p->op[n++] = p->op[i];
     p->n_op = n;
+    p->far_op = p->far_phase = dev__far_from(p);
     for (int i = 0; i < n; i++) {
-        if (i && dev__joins(&p->op[i - 1], &p->op[i]) && !dev__overwrites(p, &p->phase[p->n_phase - 1], i)) {
+        if (i == p->far_op) p->far_phase = p->n_phase;
+        if (i && i != p->far_op && dev__joins(&p->op[i - 1], &p->op[i]) && !dev__overwrites(p, &p->phase[p->n_phase - 1], i)) {
             p->phase[p->n_phase - 1].n++;
             continue;
         }
@@ -25294,6 +25802,342 @@ static void dev__fill_experts(dev_plan *p) {
     p->expert_at = dev__take(p, (size_t)most + 1, sizeof *p->expert_at, true);
 }
 
+/* --- operations of a list that a GPU runs: its last ones ---
+ * They become launches, once: a phase of rows is one, which goes through its operations row by row, a product is one, attention two. What
+ * changes from step to step goes up in one piece before them: the batch, and the rows that host operations have written and
+ * these read. What the step is for comes down behind them. */
+
+enum {
+    DEV_FAR_MANY = 17,                                /* columns from which a product takes the kernel for many */
+    DEV_FAR_UP = 8,                                   /* most buffers that go up */
+    DEV_FAR_PARTS = 32 << 20,                         /* bytes of partial results of attention, or one row's where these are more */
+    DEV_FAR_PIECE = 16 << 20,                         /* bytes of weights that go up at once */
+    DEV_FAR_TABLES = 1 << 30,                         /* most bytes of a step that go up */
+    DEV_FAR_ROWS = 7, DEV_FAR_SEGMENTS = 12,          /* steps whose launches are recorded have less than 1 << 7 rows, 1 << 12 segments */
+};
+
+typedef struct {
+    int                first, n;                      /* operations */
+    const dev_product *product;                       /* NULL: rows or attention */
+    int                kernel, many, merge;           /* many: of products with many columns, -1: none; merge: of attention */
+    union {
+        k_cuda_mul         mul;
+        k_cuda_rows_args   rows;
+        k_cuda_attend_args attend;
+    };
+} dev_launch;
+
+typedef struct dev_far {
+    gpu        *g;
+    dev_launch *launch;                               /* [n_launch] */
+    int         n_launch;
+    dev_acts   *a;                                    /* [n_buf of the plan] memory of the buffers there; no x: none */
+    dev_buf     up[DEV_FAR_UP];                       /* buffers that go up, side by side in rows of up_width values */
+    int         n_up, up_width;
+    gpu_span    sent;                                 /* the k_cuda_step; rows that ask for something; rows of buffers; what else is in the step */
+    size_t      rows_at;                              /* bytes, where the rows of buffers begin */
+    uint8_t    *stage;                                /* [stage_bytes] where the host writes that down */
+    size_t      stage_bytes;
+    float      *parts;                                /* [n_parts] partial results of attention */
+    size_t      n_parts;
+    int         graph[DEV_FAR_ROWS][DEV_FAR_ROWS + 1][DEV_FAR_SEGMENTS];   /* of steps by size: 1, there was one; 2 + the recorded launches */
+    void      **own;                                  /* [n_own] memory on the GPU */
+    int         n_own;
+} dev_far;
+
+/* Memory on the GPU for n elements; the run ends where there is none. */
+static void *dev__far_take(dev_far *f, size_t n, size_t each) {
+    const size_t n_bytes = mem_size(n, each);
+    void        *p = gpu_new(f->g, n_bytes ? n_bytes : 1);
+    if (!p) die(EXIT_RESOURCE, "the GPU has no %zu bytes for a step", n_bytes);
+    f->own = mem_reserve(f->own, (uint64_t)f->n_own, UINT64_MAX, sizeof *f->own);
+    return f->own[f->n_own++] = p;
+}
+
+/* A copy on the GPU; NULL of NULL. */
+static void *dev__far_copy(dev_far *f, const void *from, size_t n, size_t each) {
+    if (!from) return NULL;
+    void *p = dev__far_take(f, n, each);
+    gpu_up(f->g, p, from, n * each);
+    gpu_wait(f->g);
+    return p;
+}
+
+/* Whether an operation reads what its output held before. */
+static bool dev__changes(const dev_op *op) {
+    switch (op->kind) {
+    case DEV_BIAS: case DEV_SCALE: case DEV_CAP: case DEV_TEMPER: case DEV_ROPE: case DEV_HADAMARD: case DEV_FORM: case DEV_ACTIVATE:
+    case DEV_ADD_SCALED: case DEV_RAISE: case DEV_SPARSE: return true;
+    default: return false;
+    }
+}
+
+/* A buffer is read first: it goes up. */
+static void dev__far_reads(const dev_plan *p, dev_far *f, bool *seen, dev_buf b) {
+    if (!b || seen[b]) return;
+    ASSERT(f->n_up < DEV_FAR_UP && p->buf[b].each == 1);
+    f->up[f->n_up++] = b;
+    f->up_width += (int)dev__stride(p->buf[b].width, 16, sizeof(float));
+    seen[b] = true;
+}
+
+/* Which buffers go up. */
+static void dev__far_ups(const dev_plan *p, dev_far *f) {
+    bool *seen = mem_new((size_t)p->n_buf, sizeof *seen);
+    for (int i = p->far_op; i < p->n_op; i++) {
+        const dev_op *op = &p->op[i];
+        for (int k = 0; k < 3; k++) dev__far_reads(p, f, seen, op->in[k]);
+        for (int k = 0; k < 2; k++)
+            if (dev__changes(op)) dev__far_reads(p, f, seen, op->out[k]);
+        for (int k = 0; op->kind == DEV_MATMUL && k < op->products.n; k++) dev__far_reads(p, f, seen, p->product[op->products.first + k].in);
+        for (int k = 0; k < 2; k++) seen[op->out[k]] = true;
+        for (int k = 0; op->kind == DEV_MATMUL && k < op->products.n; k++) seen[p->product[op->products.first + k].out] = true;
+    }
+    mem_free(seen);
+}
+
+/* Memory of a buffer. One that goes up has its rows where they arrive. */
+static void dev__far_buf(const dev_plan *p, dev_far *f, dev_buf b) {
+    const dev_acts *host = &p->buf[b].a;
+    dev_acts       *a = &f->a[b];
+    const size_t    rows = (size_t)host->rows;
+    if (!p->buf[b].width) return;
+    *a = (dev_acts){.rows = host->rows, .ldx = host->ldx, .ldq = host->ldq};
+    for (int i = 0, at = 0; i < f->n_up; at += (int)dev__stride(p->buf[f->up[i++]].width, 16, sizeof(float)))
+        if (f->up[i] == b) {
+            a->x = (float *)(void *)(f->sent.base + f->rows_at) + at;
+            a->ldx = (size_t)f->up_width;
+        }
+    if (!a->x) a->x = dev__far_take(f, rows * a->ldx, sizeof *a->x);
+    if (host->h) a->h = dev__far_take(f, rows * a->ldx, sizeof *a->h);
+    if (!host->q) return;
+    a->q = dev__far_take(f, 2 * rows * a->ldq, sizeof *a->q);
+    a->sum = dev__far_take(f, 2 * rows * (a->ldq / 256), sizeof *a->sum);
+    a->d = dev__far_take(f, 2 * rows * (a->ldq / 256), sizeof *a->d);
+    a->split = dev__far_take(f, rows, sizeof *a->split);
+}
+
+static k_cuda_buf dev__far_rows(const dev_far *f, dev_buf b) { return (k_cuda_buf){f->a[b].x, f->a[b].ldx}; }
+
+static k_cuda_kv dev__far_kv(const dev_kv *kv) {
+    const dev_blocks *m = kv->mem;
+    return (k_cuda_kv){.base = m->tail.base, .block_bytes = dev__tail(m), .k_at = kv->k_at - m->host_bytes, .v_at = kv->v_at - m->host_bytes,
+                       .k_stride = kv->k_stride, .v_stride = kv->v_stride, .group = kv->group, .block = kv->block, .n_head = kv->n_head,
+                       .hd_k = kv->hd_k, .hd_v = kv->hd_v, .hadamard_k = kv->hadamard_k, .hadamard_v = kv->hadamard_v, .type_k = kv->type_k,
+                       .type_v = kv->type_v};
+}
+
+/* What of an operation on rows depends on its kind. */
+static void dev__far_kind(dev_far *f, const dev_op *op, k_row_op *to) {
+    static const k_norm_kind norms[] = {[NORM_RMS] = K_NORM_RMS, [NORM_LAYER] = K_NORM_LAYER, [NORM_L2] = K_NORM_L2};
+    const dev_kv *kv = op->kind == DEV_HADAMARD ? op->hadamard.kv : NULL;
+    switch (op->kind) {
+    case DEV_NORM:
+        to->u.norm = norms[op->norm.kind];
+        to->bias = dev__far_copy(f, op->norm.bias, (size_t)op->n, sizeof *to->bias);
+        break;
+    case DEV_ACTIVATE: to->u.act = op->act == ACT_SWIGLU_CLIP ? K_ROW_CLIP : (int)dev_act_fns[op->act]; break;
+    case DEV_HADAMARD: to->u.size = op->hadamard.values ? kv->hadamard_v : kv->hadamard_k; break;
+    case DEV_LEVEL: to->u.to = op->level.to; break;
+    case DEV_CORRECT: to->u.active = op->streams.active; break;
+    case DEV_PICK: to->u.pick.stride = op->pick.stride, to->u.pick.at = op->pick.at, to->u.pick.to = op->pick.to; break;
+    case DEV_ROPE: to->u.rope.n_rot = op->rope.n_rot, to->u.rope.at = op->rope.at, to->u.rope.halves = op->rope.halves; break;
+    case DEV_MUL: to->u.mul.a = op->mul.a, to->u.mul.b = op->mul.b, to->u.mul.to = op->mul.to; break;
+    case DEV_STORE: to->u.kv = dev__far_kv(op->cache.kv); break;
+    case DEV_FORM:
+        to->u.form.forms = op->forms;
+        to->u.form.a = dev__view(&f->a[op->out[0]], NULL, 0, 0);
+        break;
+    default: break;
+    }
+}
+
+/* Operations on rows. */
+static void dev__far_ops(const dev_plan *p, dev_far *f, dev_launch *l) {
+    k_row_op *ops = mem_new((size_t)l->n, sizeof *ops);
+    for (int i = 0; i < l->n; i++) {
+        const dev_op *op = &p->op[l->first + i];
+        k_row_op     *to = &ops[i];
+        *to = (k_row_op){.kind = (k_row_kind)(dev_kinds[op->kind].far - 1), .set = (int)op->rows, .each = op->each, .beside = op->beside && i,
+                         .gathers = op->gathers, .n = op->n, .n_head = op->n_head, .scale = op->scale};
+        for (int k = 0; k < 3; k++) to->in[k] = dev__far_rows(f, op->in[k]);
+        to->out = dev__far_rows(f, op->out[0]);
+        to->vec = dev__far_copy(f, op->vec, (size_t)op->n, sizeof *to->vec);
+        dev__far_kind(f, op, to);
+    }
+    l->kernel = gpu_kernel(f->g, "k_cuda_rows");
+    l->rows.op = dev__far_copy(f, ops, (size_t)l->n, sizeof *ops);
+    l->rows.n = l->n;
+    l->rows.step = (const k_cuda_step *)(const void *)f->sent.base;
+    mem_free(ops);
+}
+
+/* Bytes of a matrix, of each in a stack, on a GPU. */
+static size_t dev__far_size(const dev_mat *w) {
+    return k_wants_q8(w->type) ? k_pack_bytes(w->type, w->n_out, w->n_in) : (size_t)w->n_out * w->row_bytes;
+}
+
+/* Puts the i-th matrix of a stack on the GPU: `step` rows of the file at a time go to `raw` through `stage`, and are packed there; floats go where
+ * they belong. */
+static void dev__far_rows_up(gpu *g, const dev_mat *w, int i, int step, uint8_t *stage, uint8_t *raw) {
+    k_cuda_pack_args a = {.src = raw, .row_bytes = w->row_bytes, .n = w->n_in, .dst = w->far + (size_t)i * dev__far_size(w)};
+    const char      *pack = k_wants_q8(w->type) ? k_cuda_pack_of(w->type, &a) : NULL;
+    for (int r = 0; r < w->n_out; r += step) {
+        a.nr = w->n_out - r < step ? w->n_out - r : step;
+        const size_t n_bytes = (size_t)a.nr * w->row_bytes;
+        memcpy(stage, w->data + (size_t)i * w->mat_bytes + (size_t)r * w->row_bytes, n_bytes);
+        gpu_up(g, pack ? raw : a.dst, stage, n_bytes);
+        if (pack) gpu_launch(g, gpu_kernel(g, pack), (a.nr + 15) / 16, (a.n + 1023) / 1024, &a, sizeof a);
+        gpu_wait(g);
+        a.dst += pack ? k_pack_bytes(w->type, a.nr, w->n_in) : n_bytes;
+    }
+}
+
+/* Puts a matrix into the memory of the GPU; the run ends where there is not so much. */
+static void dev__far_mat(gpu *g, dev_mat *w) {
+    const size_t strip = 16 * w->row_bytes, strips = DEV_FAR_PIECE / strip, all = ((size_t)w->n_out + 15) / 16;
+    const int    step = 16 * (int)(strips < 1 ? 1 : strips < all ? strips : all);
+    const size_t piece = (size_t)step / 16 * strip;
+    uint8_t     *stage = gpu_pinned(g, piece), *raw = gpu_new(g, piece);
+    w->far = gpu_new(g, dev__far_size(w) * (size_t)w->n_mat);
+    if (!stage || !raw || !w->far) die(EXIT_RESOURCE, "the GPU has no %zu bytes for weights", dev__far_size(w) * (size_t)w->n_mat);
+    for (int i = 0; i < w->n_mat; i++) dev__far_rows_up(g, w, i, step, stage, raw);
+    gpu_unpin(g, stage);
+    gpu_free(g, raw);
+}
+
+/* A matrix leaves the memory of the GPU. */
+static void dev_mat_drop(const dev_gpu *on, dev_mat *w) {
+    if (w->far) gpu_free(on->g, w->far);
+    w->far = NULL;
+}
+
+static void dev__far_product(dev_far *f, dev_launch *l, const dev_product *m) {
+    const dev_mat     *w = m->w;
+    const k_cuda_step *step = (const k_cuda_step *)(const void *)f->sent.base;
+    if (!w->far) dev__far_mat(f->g, (dev_mat *)w);
+    l->product = m;
+    l->mul = (k_cuda_mul){.w = w->far + (size_t)m->stack * dev__far_size(w), .row_bytes = w->row_bytes, .a = dev__view(&f->a[m->in], NULL, 0, 0), .nt = &step->n[m->rows], .y = f->a[m->out].x,
+                          .ldy = f->a[m->out].ldx, .nr = m->n_out, .n = w->n_in, .scale = w->scale ? w->scale[m->stack] : 0};
+    if (m->gather) l->mul.a.idx = (const int32_t *)(const void *)(step + 1);
+    const char *many = k_cuda_mul_of(w->type, true, &l->mul);
+    l->many = many ? gpu_kernel(f->g, many) : -1;
+    l->kernel = gpu_kernel(f->g, k_cuda_mul_of(w->type, false, &l->mul));
+}
+
+static void dev__far_attend(dev_far *f, dev_launch *l, const dev_op *op) {
+    const dev_kv *kv = op->cache.kv;
+    l->attend = (k_cuda_attend_args){.step = (const k_cuda_step *)(const void *)f->sent.base, .set = (int)op->rows, .gathers = op->gathers & 1,
+                                     .q = dev__far_rows(f, op->in[0]), .o = dev__far_rows(f, op->out[0]), .kv = dev__far_kv(kv), .group = op->cache.group,
+                                     .window = op->cache.window, .all = op->cache.view == VIEW_ALL, .scale = op->scale, .cap = op->cache.cap,
+                                     .sinks = dev__far_copy(f, op->cache.sinks, (size_t)op->n_head, sizeof(float)),
+                                     .slopes = dev__far_copy(f, op->cache.slope, (size_t)op->n_head, sizeof(float)), .parts = f->parts};
+    l->kernel = gpu_kernel(f->g, k_cuda_attend_of(kv->type_k, kv->type_v));
+    l->merge = gpu_kernel(f->g, "k_cuda_attend_merge");
+}
+
+/* Floats of one row's partial results in n segments. */
+static size_t dev__far_part(const dev_op *op, size_t n) {
+    return n * (size_t)(op->n_head / op->cache.group) * k_attn_part(op->cache.group, op->n);
+}
+
+/* Floats of the partial results of all rows of a step, or of DEV_FAR_PARTS bytes of them, at least of one row. */
+static size_t dev__far_parts(const dev_plan *p) {
+    size_t most = 0;
+    for (int i = p->far_op; i < p->n_op; i++) {
+        if (p->op[i].kind != DEV_ATTEND) continue;
+        const size_t row = dev__far_part(&p->op[i], (size_t)(p->op[i].cache.most / K_SEGMENT + 2)), all = row * (size_t)p->max_rows;
+        const size_t some = all < DEV_FAR_PARTS / sizeof(float) ? all : DEV_FAR_PARTS / sizeof(float);
+        if (some > most) most = some;
+        if (row > most) most = row;
+    }
+    return most;
+}
+
+/* At least so many bytes of a step can go up. */
+static void dev__far_room(dev_far *f, size_t n_bytes) {
+    if (n_bytes <= f->stage_bytes) return;
+    gpu_unpin(f->g, f->stage);
+    f->stage_bytes = 2 * n_bytes;
+    f->stage = gpu_pinned(f->g, f->stage_bytes);
+    if (!f->stage || !gpu_span_grow(f->g, &f->sent, f->stage_bytes)) die(EXIT_RESOURCE, "the GPU has no %zu bytes for a step", f->stage_bytes);
+}
+
+/* The launches of a phase; those of one of rows have K_CUDA_ROW_OPS operations at most. */
+static void dev__far_phase(const dev_plan *p, dev_far *f, const dev_phase *ph) {
+    const dev_op *op = &p->op[ph->first];
+    const int     n = op->kind == DEV_MATMUL ? op->products.n : (ph->n + K_CUDA_ROW_OPS - 1) / K_CUDA_ROW_OPS;
+    for (int i = 0; i < n; i++) {
+        const int first = op->kind == DEV_MATMUL ? 0 : K_CUDA_ROW_OPS * i, left = ph->n - first;
+        f->launch = mem_reserve(f->launch, (uint64_t)f->n_launch, UINT64_MAX, sizeof *f->launch);
+        dev_launch *l = &f->launch[f->n_launch++];
+        *l = (dev_launch){.first = ph->first + first, .n = left < K_CUDA_ROW_OPS ? left : K_CUDA_ROW_OPS};
+        if (op->kind == DEV_MATMUL) dev__far_product(f, l, &p->product[op->products.first + i]);
+        else if (op->kind == DEV_ATTEND) dev__far_attend(f, l, op);
+        else dev__far_ops(p, f, l);
+    }
+}
+
+static void dev__far_free(dev_plan *p) {
+    dev_far *f = p->far;
+    if (!f) return;
+    for (int i = 0; i < f->n_own; i++) gpu_free(f->g, f->own[i]);
+    gpu_span_free(f->g, &f->sent);
+    gpu_unpin(f->g, f->stage);
+    mem_free(f->own);
+    mem_free(f->launch);
+    mem_free(f->a);
+    mem_free(f);
+    p->far = NULL;
+}
+
+/* Memory and launches of the operations that the GPU runs. */
+static void dev__far_fill(dev_plan *p) {
+    if (p->counting || p->far_op == p->n_op) return;
+    dev_far *f = p->far = mem_new(1, sizeof *f);
+    f->g = p->on->g;
+    f->a = mem_new((size_t)p->n_buf, sizeof *f->a);
+    f->rows_at = (sizeof(k_cuda_step) + (size_t)p->max_out * sizeof(int32_t) + 63) & ~(size_t)63;
+    gpu_span_new(f->g, &f->sent, DEV_FAR_TABLES);
+    dev__far_ups(p, f);
+    dev__far_room(f, f->rows_at + (size_t)p->max_rows * ((size_t)f->up_width + 8) * sizeof(float));
+    for (int b = 1; b < p->n_buf; b++) dev__far_buf(p, f, b);
+    f->n_parts = dev__far_parts(p);
+    if (f->n_parts) f->parts = dev__far_take(f, f->n_parts, sizeof *f->parts);
+    for (int i = p->far_phase; i < p->n_phase; i++) dev__far_phase(p, f, &p->phase[i]);
+}
+
+/* Whether there are kernels for an operation. */
+static bool dev__far_can(const dev_plan *p, const dev_op *op) {
+    k_cuda_mul m;
+    if (!dev_kinds[op->kind].far || (op->kind == DEV_BIAS && op->experts.n)) return false;
+    if (op->kind == DEV_ATTEND && op->cache.kv && !k_cuda_attend_of(op->cache.kv->type_k, op->cache.kv->type_v)) return false;
+    for (int i = 0; op->kind == DEV_MATMUL && i < op->products.n; i++) {
+        const dev_mat *w = p->product[op->products.first + i].w;
+        if (op->products.n_expert || !k_cuda_mul_of(w->type, false, &m)) return false;
+        if (k_wants_q8(w->type) && !k_pack_bytes(w->type, w->n_out, w->n_in)) return false;
+    }
+    return true;
+}
+
+/* Bytes that the operations of a GPU take there, beside keys and values: weights that are not there yet, buffers. */
+static uint64_t dev_plan_far_bytes(const dev_plan *p) {
+    uint64_t n = p->n_bytes + dev__far_parts(p) * sizeof(float);
+    for (int i = p->far_op; i < p->n_op; i++)
+        for (int k = 0; p->op[i].kind == DEV_MATMUL && k < p->op[i].products.n; k++) {
+            const dev_mat *w = p->product[p->op[i].products.first + k].w;
+            n += w->far ? 0 : (uint64_t)dev__far_size(w) * (uint64_t)w->n_mat;
+        }
+    return n;
+}
+
+/* The lowest layer from which on a GPU can run all. */
+static int dev_plan_far_layer(const dev_plan *p) {
+    int i = p->n_op;
+    while (i > 0 && p->op[i - 1].layer >= 0 && dev__far_can(p, &p->op[i - 1])) i--;
+    return i ? p->op[i - 1].layer + 1 : 0;
+}
+
 /* Ends the list and allocates what it needs for steps of up to max_rows rows, max_out of which ask for something; counting: no memory
  * but n_bytes, which tells how much it would be. */
 static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out, bool counting) {
@@ -25320,9 +26164,11 @@ static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out,
         m->ldy = p->buf[m->out].a.ldx;
         m->idx = m->gather ? p->rows[DEV_OUT].row : NULL;
     }
+    dev__far_fill(p);
 }
 
 static void dev_plan_free(dev_plan *p) {
+    dev__far_free(p);
     for (int i = 0; i < p->n_own; i++) mem_free(p->own[i]);
     mem_free(p->own);
     mem_free(p->op);
@@ -25396,16 +26242,162 @@ static void dev__main(void *ctx, int ith) {
     dev_run        *run = ctx;
     const dev_plan *p = run->plan;
     dev dv = {.p = run->p, .ith = ith, .scratch = p->scratch[ith], .tap = run->tap, .times = run->times, .run = run, .stop = &run->stop};
-    for (int i = 0, il = -1; i < p->n_phase && !atomic_load_explicit(&run->stop, memory_order_relaxed); i++) {
+    for (int i = 0, il = -1; i < p->n_phase && i < p->far_phase && !atomic_load_explicit(&run->stop, memory_order_relaxed); i++) {
         const dev_op *op = &p->op[p->phase[i].first];
         if (!p->rows[op->rows].n) continue;
-        if (ith == 0 && run->on_layer && op->layer != il) run->on_layer(run->on_layer_ctx, il = op->layer);
+        if (ith == 0 && run->on_layer && op->layer > il) run->on_layer(run->on_layer_ctx, il = op->layer);
         dv.part = op->part;
         if (op->kind == DEV_ATTEND && dev__apart(run, op)) dev__attend_apart(&dv, op);
         else if (dev_kinds[op->kind].run) dev__rows(&dv, &p->phase[i]);
         else dev__products(&dv, &p->phase[i]);
     }
     dev__end(&dv);
+}
+
+/* --- a step on the GPU --- */
+
+/* Appends n values of 4 bytes to what goes up, and returns where they will be. */
+static const int32_t *dev__far_send(dev_far *f, size_t *at, const int32_t *from, size_t n) {
+    const size_t was = *at;
+    if (n) memcpy(f->stage + was, from, n * sizeof *from);
+    *at = was + (n * sizeof *from + 7) / 8 * 8;
+    return (const int32_t *)(const void *)(f->sent.base + was);
+}
+
+/* For each row of the batch the position behind the last row of its sequence. */
+static void dev__far_ends(const dev_batch *b, int32_t *end) {
+    for (int r = b->n - 1; r >= 0; r--) end[r] = r + 1 < b->n && b->seq[r + 1] == b->seq[r] ? end[r + 1] : b->pos[r] + 1;
+}
+
+/* The batch and the rows of buffers go up. */
+static void dev__far_upload(const dev_run *run) {
+    const dev_plan  *p = run->plan;
+    const dev_batch *b = run->batch;
+    dev_far         *f = p->far;
+    const size_t     n = (size_t)b->n, n_tables = (size_t)b->n_seq * (size_t)b->n_group, n_table = b->table_at[n_tables];
+    size_t           at = f->rows_at + n * (size_t)f->up_width * sizeof(float);
+    k_cuda_step      step = {.n = {p->rows[DEV_ALL].n, p->rows[DEV_OUT].n}, .n_group = b->n_group};
+    dev__far_room(f, at + (4 * n + n_table) * sizeof(int32_t) + n_tables * sizeof(int64_t) + 64);
+    for (int i = 0, to = 0; i < f->n_up; to += (int)dev__stride(p->buf[f->up[i++]].width, 16, sizeof(float)))
+        for (size_t r = 0; r < n; r++) {
+            const dev_buffer *buf = &p->buf[f->up[i]];
+            memcpy((float *)(void *)(f->stage + f->rows_at) + r * (size_t)f->up_width + to, buf->a.x + r * buf->a.ldx, (size_t)buf->width * sizeof(float));
+        }
+    step.table_at = (const int64_t *)(const void *)(f->sent.base + at);
+    for (size_t i = 0; i < n_tables; i++, at += sizeof(int64_t)) memcpy(f->stage + at, &(int64_t){(int64_t)b->table_at[i]}, sizeof(int64_t));
+    step.row[0] = dev__far_send(f, &at, p->rows[DEV_ALL].row, n);
+    step.row[1] = (const int32_t *)(const void *)(f->sent.base + sizeof step);
+    memcpy(f->stage + sizeof step, p->rows[DEV_OUT].row, (size_t)step.n[1] * sizeof(int32_t));
+    step.pos = dev__far_send(f, &at, b->pos, n);
+    step.seq = dev__far_send(f, &at, b->seq, n);
+    step.table = dev__far_send(f, &at, b->table, n_table);
+    dev__far_ends(b, (int32_t *)(void *)(f->stage + at));
+    step.end = (const int32_t *)(const void *)(f->sent.base + at);
+    memcpy(f->stage, &step, sizeof step);
+    gpu_up(f->g, f->sent.base, f->stage, at + n * sizeof(int32_t));
+}
+
+/* Rows of each set and segments of attention, for which a step is launched: what it has, or more. */
+typedef struct { int n[DEV_ROW_SETS], segments; } dev_far_size;
+
+static dev_far_size dev__far_size_of(const dev_run *run) {
+    const dev_batch *b = run->batch;
+    dev_far_size     z = {{run->plan->rows[DEV_ALL].n, run->plan->rows[DEV_OUT].n}, 1};
+    for (int r = 0; r < b->n; r++) {
+        const int n = b->pos[r] / K_SEGMENT + 1;
+        if (n > z.segments) z.segments = n;
+    }
+    return z;
+}
+
+/* The exponent of the power of two that n is rounded up to; 0 of 0 and of 1. */
+static int dev__log2_up(int n) {
+    int i = 0;
+    while (1 << i < n) i++;
+    return i;
+}
+
+/* Segments that a row of an operation sees at most. */
+static int dev__far_segments(const dev_op *op, const dev_far_size *z) {
+    const int window = op->cache.window / K_SEGMENT + 2;
+    return op->cache.window && window < z->segments ? window : z->segments;
+}
+
+/* Attention of as many rows at once as there is space for partial results. */
+static void dev__far_run_attend(dev_far *f, dev_launch *l, const dev_op *op, const dev_far_size *z) {
+    const int    n = z->n[op->rows];
+    const size_t fit = f->n_parts / dev__far_part(op, (size_t)dev__far_segments(op, z));
+    l->attend.n_seg = dev__far_segments(op, z);
+    for (int first = 0; first < n; first += l->attend.n_rows) {
+        l->attend.first = first;
+        l->attend.n_rows = (size_t)(n - first) < fit ? n - first : (int)fit;
+        const int x = l->attend.n_rows * op->cache.kv->n_head;
+        gpu_launch(f->g, l->kernel, x, l->attend.n_seg, &l->attend, sizeof l->attend);
+        gpu_launch(f->g, l->merge, x, 1, &l->attend, sizeof l->attend);
+    }
+}
+
+/* Tasks of a launch of rows. */
+static int dev__far_tasks(const dev_plan *p, const dev_launch *l, const dev_far_size *z) {
+    int n = 0;
+    for (int i = 0; i < l->n; i++) {
+        const dev_op *op = &p->op[l->first + i];
+        if (i == 0 || op->beside) n += z->n[op->rows] * (op->each ? op->each : 1);
+    }
+    return n;
+}
+
+static void dev__far_multiply(const dev_far *f, const dev_launch *l, int n) {
+    const int nr = l->mul.nr;
+    if (l->many < 0 || n < DEV_FAR_MANY) gpu_launch(f->g, l->kernel, (nr + 15) / 16, (n + K_CUDA_COLS - 1) / K_CUDA_COLS, &l->mul, sizeof l->mul);
+    else gpu_launch(f->g, l->many, (nr + K_CUDA_MANY_ROWS - 1) / K_CUDA_MANY_ROWS, (n + K_CUDA_MANY_COLS - 1) / K_CUDA_MANY_COLS, &l->mul, sizeof l->mul);
+}
+
+static void dev__far_run(const dev_plan *p, dev_launch *l, const dev_far_size *z) {
+    const dev_op *op = &p->op[l->first];
+    const int     n = l->product ? z->n[l->product->rows] : dev__far_tasks(p, l, z);
+    if (l->product && n) dev__far_multiply(p->far, l, n);
+    else if (op->kind == DEV_ATTEND) dev__far_run_attend(p->far, l, op, z);
+    else if (!l->product && n) gpu_launch(p->far->g, l->kernel, n, 1, &l->rows, sizeof l->rows);
+}
+
+static void dev__far_run_all(const dev_plan *p, const dev_far_size *z) {
+    for (int i = 0; i < p->far->n_launch; i++) dev__far_run(p, &p->far->launch[i], z);
+}
+
+/* Runs all launches. Those of a step with few rows are recorded when one of its size comes again: sizes are powers of two. */
+static void dev__far_launch(const dev_plan *p, dev_far_size z) {
+    const int log[] = {dev__log2_up(z.n[DEV_ALL]), dev__log2_up(z.n[DEV_OUT]), dev__log2_up(z.segments)};
+    if (log[0] >= DEV_FAR_ROWS || log[2] >= DEV_FAR_SEGMENTS) {
+        dev__far_run_all(p, &z);
+        return;
+    }
+    int *graph = &p->far->graph[log[0]][z.n[DEV_OUT] ? 1 + log[1] : 0][log[2]];
+    if (*graph == 0) {
+        *graph = 1;
+        dev__far_run_all(p, &z);
+        return;
+    }
+    if (*graph == 1) {
+        z = (dev_far_size){{1 << log[0], z.n[DEV_OUT] ? 1 << log[1] : 0}, 1 << log[2]};
+        gpu_record(p->far->g);
+        dev__far_run_all(p, &z);
+        *graph = 2 + gpu_recorded(p->far->g);
+    }
+    gpu_replay(p->far->g, *graph - 2);
+}
+
+/* The operations of the GPU, behind those of the host. */
+static void dev__far_step(const dev_run *run) {
+    const dev_plan   *p = run->plan;
+    const dev_buffer *to = &p->buf[p->result];
+    dev_far          *f = p->far;
+    const double      t0 = run->times ? clock_now() : 0;
+    dev__far_upload(run);
+    dev__far_launch(p, dev__far_size_of(run));
+    gpu_down(f->g, to->a.x, f->a[p->result].x, (size_t)p->rows[DEV_OUT].n * to->a.ldx * sizeof(float));
+    gpu_wait(f->g);
+    if (run->times) run->times->far += clock_now() - t0;
 }
 
 /* Room for the views of the longest table. */
@@ -25443,6 +26435,7 @@ static bool dev_step(dev_run *run) {
     mem_freeze("a step");
     (run->tap ? pool_run : pool_run_loose)(run->p, dev__main, run);
     mem_thaw();
+    if (run->plan->far && !run->stop) dev__far_step(run);
     return !run->stop;
 }
 
@@ -26451,7 +27444,8 @@ static const arch_slot *arch_slot_of(const arch_hparams *hp, arch_slot_id id, in
  * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and if
  * it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file; model_pack() copies
  * quantised matrices into memory of the model, in the packed layout.
- * Public: model_open, model_holds, model_writes, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes.
+ * Public: model_open, model_holds, model_writes, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes, model_far_kv_bytes,
+ * model_release.
  * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
 
 /* One table of RoPE frequencies. */
@@ -26478,6 +27472,7 @@ typedef struct {
     int          pack_at;                             /* the next matrix of model_pack() */
     uint8_t     *packs;                               /* room for all packed matrices; the system gives memory as it is written */
     size_t       packs_bytes, packs_used;
+    dev_gpu     *far;                                 /* the GPU that runs the last layers; NULL: none */
 } model;
 
 /* Options that replace parameters of the file; 0: as in the file. */
@@ -26508,6 +27503,8 @@ static dev_mat *model__mat(const model *m, int *at) {
 }
 
 static void model_close(model *m) {
+    int at = 0;
+    for (dev_mat *w; m->far && (w = model__mat(m, &at));) dev_mat_drop(m->far, w);
     mem_pages_free(m->packs, m->packs_bytes);
     mem_free(m->layer);
     mem_free(m->slope);
@@ -26878,6 +27875,7 @@ static model_bytes model_sizes(const model *m) {
     model_bytes b = {0};
     for (const dev_mat *w; (w = model__mat(m, &at));) {
         const uint64_t file = model__file_bytes(w);
+        if (w->far) continue;
         b.file += file;
         b.slow += k_slow_unpacked(w->type) ? file : 0;
         const uint64_t packed = (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)w->n_mat;
@@ -26913,7 +27911,7 @@ static bool model_pack(model *m, pool *p, size_t most) {
     for (size_t done = 0; done < most && !g_interrupt;) {
         if (!(k.w = model__mat(m, &m->pack_at))) return false;
         const size_t each = k_pack_bytes(k.w->type, k.w->n_out, k.w->n_in);
-        if (!each) continue;
+        if (!each || k.w->far) continue;
         k.w->packed_bytes = each;
         k.w->packed = m->packs + m->packs_used;
         m->packs_used += each * (size_t)k.w->n_mat;
@@ -26923,6 +27921,13 @@ static bool model_pack(model *m, pool *p, size_t most) {
         done += model__file_bytes(k.w);
     }
     return m->pack_at < m->hp.n_layer * ARCH_SLOTS + MODEL_PRODUCTS;
+}
+
+/* Pages of the file whose weights lie on a GPU are released. */
+static void model_release(const model *m) {
+    int at = 0;
+    for (const dev_mat *w; m->far && (w = model__mat(m, &at));)
+        if (w->far && w->data != m->glob.mat[W_TOK_EMBD].data) gguf_drop_pages(m->g, w->data, w->row_bytes * (size_t)w->n_out);
 }
 
 /* Whether a run would accept the file. On failure e is set. */
@@ -26939,6 +27944,18 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
     for (int il = 0; il < hp->n_layer; il++) {
         const arch_layer_hp *l = &hp->layer[il];
         if (!l->rec.width && !l->kv_back) n += (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
+    }
+    return n;
+}
+
+/* Bytes of keys and values of one sequence of n_ctx positions that a GPU keeps, where a step has n_rows rows. */
+static uint64_t model_far_kv_bytes(const model *m, const dev_gpu *on, uint32_t type_k, uint32_t type_v, int n_ctx, int n_rows) {
+    uint64_t n = 0;
+    for (int il = on->from; il < m->hp.n_layer; il++) {
+        const arch_layer_hp *l = &m->hp.layer[il];
+        const int            seen = l->window && l->window + n_rows < n_ctx ? l->window + n_rows : n_ctx;
+        if (l->kv_back || l->rec.width) continue;
+        n += (uint64_t)seen * (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
     }
     return n;
 }
@@ -26983,6 +28000,7 @@ static const kv_opts kv_defaults = {.type_k = K_BF16, .type_v = K_BF16, .block =
 typedef struct {
     int64_t tokens;                                   /* positions of all sequences together */
     int     seqs, rows;                               /* sequences that run at once; most rows that a step adds to one of them. 0: unknown */
+    const dev_gpu *far;                               /* keeps what its layers store; NULL: none */
 } kv_load;
 
 typedef enum { KV_ALL, KV_WINDOW, KV_STATE } kv_rule; /* what a row of the group needs: everything, a window, one state */
@@ -27102,7 +28120,7 @@ static size_t kv_slot_bytes(const arch_hparams *hp) {
 }
 
 /* Places a layer in the blocks of its group, after the layers placed before. */
-static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh) {
+static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh, bool host) {
     const kv_opts *o = &kv->opts;
     const int      i = kv__group_of(kv, lh);
     size_t        *at = &kv->group[i].mem.block_bytes;
@@ -27119,6 +28137,7 @@ static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh) {
     l.v_stride = k_kv_bytes(o->type_v, l.hd_v);
     l.v_at = l.k_at + kv__aligned((size_t)l.n_head * (size_t)l.block * l.k_stride);
     *at = l.v_at + kv__aligned((size_t)l.n_head * (size_t)l.block * l.v_stride);
+    if (host) kv->group[i].mem.host_bytes = *at;
     return l;
 }
 
@@ -27184,7 +28203,12 @@ static bool kv__bound_blocks(kv_cache *kv, err_t *e) {
         if (kv__bytes_of(kv, half, most) <= o->mem_bytes) n = half;
         else end = half - 1;
     }
-    for (int i = 0; i < kv->n_group; i++) kv->group[i].mem = dev_blocks_new(kv->group[i].mem.block_bytes, (int)kv__blocks_of(kv, i, n, most));
+    for (int i = 0; i < kv->n_group; i++) {
+        dev_blocks  *mem = &kv->group[i].mem;
+        const size_t host = mem->host_bytes;
+        *mem = dev_blocks_new(mem->block_bytes, (int)kv__blocks_of(kv, i, n, most));
+        if (kv->load.far && kv->group[i].rule != KV_STATE) dev_blocks_split(mem, kv->load.far, host);
+    }
     kv->max_blocks = (int)(n < most ? n : most);
     return true;
 }
@@ -27218,7 +28242,7 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
     kv->group = mem_new((size_t)hp->n_layer, sizeof *kv->group);
     for (int il = 0; il < hp->n_layer; il++) {
         const dev_kv *l = &kv->layer[il];
-        kv->layer[il] = hp->layer[il].kv_back ? kv->layer[il - hp->layer[il].kv_back] : kv__layer(kv, &hp->layer[il]);
+        kv->layer[il] = hp->layer[il].kv_back ? kv->layer[il - hp->layer[il].kv_back] : kv__layer(kv, &hp->layer[il], !load.far || il < load.far->from);
         if (kv->group[l->group].rule != KV_STATE) continue;
         kv->states = l->group;
         kv->state[il] = kv__place_state(&hp->layer[il].rec, &kv->group[l->group].mem.block_bytes);
@@ -28500,7 +29524,7 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
  *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends there, for their hidden
  * values behind the last norm. A watched step takes every row through every layer, shows the last product too and leaves that one
  * uncomputed: it has no logits.
- * Public: fwd_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost, fwd_step, fwd_hidden,
+ * Public: fwd_bytes, fwd_far_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost, fwd_step, fwd_hidden,
  * fwd_part_names.
  * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
 
@@ -29075,10 +30099,12 @@ static int fwd__last_keeper(const arch_hparams *hp) {
 
 /* Writes the list of f->m. */
 static void fwd__plan(fwd *f) {
-    fwd_draft  d = {.to = &f->plan, .m = f->m, .kv = f->kv, .rows = DEV_ALL};
+    fwd_draft  d = {.to = &f->plan, .m = f->m, .kv = f->kv, .rows = DEV_ALL, .il = -1};
     const bool watched = f->run.tap != NULL;
     const int  keeper = fwd__last_keeper(&f->m->hp);
     dev_plan_begin(&f->plan);
+    f->plan.on = f->m->far;
+    ASSERT(!watched || !f->m->far);
     fwd__buffers(&d);
     fwd__embed(&d);
     fwd__draw_by_layer(&d);
@@ -29094,6 +30120,7 @@ static void fwd__plan(fwd *f) {
     fwd__enter(&d, &f->m->glob.vec[W_OUTPUT_NORM]);
     f->hidden = d.in;
     if (f->gives == FWD_LOGITS) fwd__head(&d, f->n_vocab, watched);
+    f->plan.result = f->gives == FWD_LOGITS ? d.logits : d.in;
 }
 
 /* --- a model's list with its memory --- */
@@ -29115,6 +30142,22 @@ static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out
     fwd__fill(&f, n_threads, true);
     dev_plan_free(&f.plan);
     return f.bytes;
+}
+
+/* What a GPU would take beside the cache that runs the layers from m->far->from on; fewer of them where their operations have no kernels, or
+ * need keys and values of a layer that the host runs: that number is written back. */
+static uint64_t fwd_far_bytes(const model *m, dev_gpu *on, int max_rows, int max_out, unsigned gives) {
+    fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab};
+    fwd__fill(&f, 1, true);
+    const int can = dev_plan_far_layer(&f.plan);
+    if (on->from < can) on->from = can;
+    for (int il = on->from; il < m->hp.n_layer; il++)
+        if (il - m->hp.layer[il].kv_back < on->from) on->from = m->hp.n_layer;
+    dev_plan_free(&f.plan);
+    fwd__fill(&f, 1, true);
+    const uint64_t n = dev_plan_far_bytes(&f.plan);
+    dev_plan_free(&f.plan);
+    return n;
 }
 
 /* Bytes for each row of a step. */
@@ -32391,10 +33434,11 @@ typedef struct {
     int       n_threads;                              /* 0: as many CPUs as the process may use */
     const char *repack;                               /* auto, on, off */
     bool      as_bf16;                                /* f16 matrices are multiplied as bf16 */
+    int       n_gpu_layers, device;                   /* the last layers run on this GPU: -1: as many as fit, INT_MAX: all */
     rope_opts rope;
 } engine_opts;
 
-static const engine_opts engine_defaults = {-1, LLMRUN_STRESS ? 1 : 512, 0, "auto", false, {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
+static const engine_opts engine_defaults = {-1, LLMRUN_STRESS ? 1 : 512, 0, "auto", false, -1, 0, {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
 
 typedef struct engine {
     const gguf_file *g;
@@ -32419,7 +33463,9 @@ static void engine_close(engine *eng) {
     store_close(eng->kept);
     kv_free(eng->kv);
     if (!eng->shares_pool) pool_free(eng->p);
+    dev_gpu *on = eng->m.far;
     model_close(&eng->m);
+    dev_gpu_close(on);
     mem_free(eng);
 }
 
@@ -32432,6 +33478,7 @@ enum {
     ENGINE_SLOW_SHARE = 4,                            /* many: this fraction of them or more, 1 / 4 */
     ENGINE_PACK_PIECE = 16 << 20,                     /* bytes of weights packed between two progress lines */
     ENGINE_SHARED = 4 << 20,                          /* bytes of weights from which a second engine uses more than one thread */
+    ENGINE_FAR_SPARE = 64 << 20,                      /* bytes of a GPU that stay free */
     ENGINE_LOGIT_BYTES = 64 << 20,                    /* bytes of logits where a plan leaves their rows open */
 };
 
@@ -32469,6 +33516,7 @@ static void engine__log(const engine *eng) {
         log_info("states      up to %d recurrent states of %.1f MiB, snapshots among them", mem->max_blocks, (double)mem->block_bytes / 1048576);
     }
     log_info("threads     %d, %s kernels, up to %d rows in a step", eng->p->n, k_level_name(), eng->n_batch);
+    if (eng->m.far) log_info("GPU         layers %d to %d of %d: %s", eng->m.far->from + 1, eng->m.hp.n_layer, eng->m.hp.n_layer, dev_gpu_name(eng->m.far));
 }
 
 /* How many weights are packed, for -v. */
@@ -32655,7 +33703,7 @@ static bool engine__holds_state(const engine *eng, err_t *e) {
 
 /* A cache for n_seqs sequences. Its own bound may cut the context and the rows. */
 static bool engine__open_cache(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
-    const kv_load load = {plan->n_seqs * (((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block), plan->n_seqs, eng->n_batch};
+    const kv_load load = {plan->n_seqs * (((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block), plan->n_seqs, eng->n_batch, eng->m.far};
     int           rows;
     if (!engine__holds_state(eng, e) || !(eng->kv = kv_new(&eng->m.hp, ko, load, e))) return false;
     if (ko->cache) engine__keep(eng, fo, ko);
@@ -32694,6 +33742,49 @@ static bool engine__open_shared(engine *eng, const engine_opts *fo, const kv_opt
     return true;
 }
 
+/* What a GPU would need for the layers from on->from on, which may become fewer. */
+static uint64_t engine__far_need(const engine *eng, const kv_opts *ko, const engine_plan *plan, dev_gpu *on) {
+    const int      n_out = plan->n_out < eng->n_batch ? plan->n_out : eng->n_batch;
+    const uint64_t n = fwd_far_bytes(&eng->m, on, eng->n_batch, n_out, plan->hidden ? FWD_HIDDEN : FWD_LOGITS);
+    const uint64_t kv = model_far_kv_bytes(&eng->m, on, ko->type_k, ko->type_v, eng->n_ctx + ko->block, eng->n_batch);
+    return n + kv * (uint64_t)plan->n_seqs + ENGINE_FAR_SPARE;
+}
+
+/* Which layers the GPU runs, so many as are asked for or, -1, as fit. False: they do not. */
+static bool engine__choose_layers(engine *eng, const kv_opts *ko, const engine_plan *plan, int n, err_t *e) {
+    dev_gpu       *on = eng->m.far;
+    const int      all = eng->m.hp.n_layer;
+    const uint64_t has = dev_gpu_memory(on);
+    uint64_t       need;
+    on->from = n < 0 || n > all ? 0 : all - n;
+    while ((need = engine__far_need(eng, ko, plan, on)) > has && n < 0 && on->from < all) on->from++;
+    if (on->from == all) log_info("GPU         no layer: %s", need > has ? "its memory is too small" : "the last ones have operations without kernels");
+    else if (need > has)
+        return err_set(e, EXIT_RESOURCE, "--gpu-layers: memory of the GPU is short by %.1f MiB: %d layers and their cache take %.1f", (double)(need - has) / 1048576,
+                       all - on->from, (double)need / 1048576);
+    return true;
+}
+
+/* Opens the GPU that the options ask for. False: it cannot be used as they say. */
+static bool engine__open_gpu(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
+    err_t why = {0};
+    if (!fo->n_gpu_layers || plan->host) return true;
+    eng->m.far = dev_gpu_open(fo->device, &why);
+    if (!eng->m.far && fo->n_gpu_layers > 0) {
+        err_set(e, EXIT_RESOURCE, "--gpu-layers: %s", why.text);
+        return false;
+    }
+    if (!eng->m.far) {
+        log_info("GPU         none: %s", why.text);
+        return true;
+    }
+    if (!engine__choose_layers(eng, ko, plan, fo->n_gpu_layers, e)) return false;
+    if (eng->m.far->from < eng->m.hp.n_layer) return true;
+    dev_gpu_close(eng->m.far);
+    eng->m.far = NULL;
+    return true;
+}
+
 /* The host's threads, or, where waiting for each other would take longer than a step of so small a model, one of its own. */
 static void engine__open_threads(engine *eng, const engine_opts *fo, const engine *host) {
     eng->shares_pool = host && model_sizes(&eng->m).file >= ENGINE_SHARED;
@@ -32721,7 +33812,7 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     engine *eng = engine__new(g, v, fo, t_start, e);
     if (!eng) return NULL;
     engine__size(eng, fo, &plan);
-    if ((!plan.hidden && !model_writes(&eng->m, e)) || !model_holds(&eng->m, eng->n_ctx, e) ||
+    if ((!plan.hidden && !model_writes(&eng->m, e)) || !model_holds(&eng->m, eng->n_ctx, e) || !engine__open_gpu(eng, fo, ko, &plan, e) ||
         (plan.share && !plan.host ? !engine__open_shared(eng, fo, ko, &plan, e) : !engine__open_cache(eng, fo, ko, &plan, e))) {
         engine_close(eng);
         return NULL;
@@ -32731,6 +33822,7 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     engine__open_threads(eng, fo, plan.host);
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out, plan.hidden ? FWD_HIDDEN : FWD_LOGITS);
+    model_release(&eng->m);
     eng->t_open = clock_now() - eng->t_start;
     engine__log(eng);
     if (plan.pack == ENGINE_PACK_NOW) engine__pack_now(eng, fo);
@@ -45094,7 +46186,7 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
     j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
     bool ok = model_open(&j->m, g, &o->rope, e) && model_writes(&j->m, e) && model_holds(&j->m, o->chunk, e) && (n = round__chunks(j, ids->n, e)) > 0;
     const int64_t blocks = ((int64_t)o->chunk + o->kv.block - 1) / o->kv.block;       /* a sequence takes whole blocks */
-    ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, (kv_load){n * blocks * o->kv.block, n, o->chunk}, e)) != NULL;
+    ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, (kv_load){n * blocks * o->kv.block, n, o->chunk, NULL}, e)) != NULL;
     if (ok) {
         j->f = fwd_new(&j->m, j->kv, j->p, n * o->chunk, 1, FWD_LOGITS);
         round__alloc(j);
@@ -48655,13 +49747,14 @@ static void bench__print_times(const bench_test *t, const char *whose, const dev
     str    s = {0};
     if (!f->steps) return;
     for (int i = 0; i < FWD_PARTS; i++) all += f->all[i], wait += f->wait[i];
+    all += f->far;
     bench__label(t, &s);
     fprintf(stderr, "llmrun: %s: %lld steps%s\n  %-12s %9s %7s %9s\n", s.p, f->steps, whose, "stage", "ms/step", "share", "waiting");
-    for (int i = 0; i <= FWD_PARTS; i++) {
-        const bool   sum = i == FWD_PARTS;
-        const double a = sum ? all : f->all[i], b = sum ? wait : f->wait[i];
+    for (int i = 0; i <= FWD_PARTS + 1; i++) {
+        const bool   sum = i == FWD_PARTS + 1, far = i == FWD_PARTS;
+        const double a = sum ? all : far ? f->far : f->all[i], b = sum ? wait : far ? 0 : f->wait[i];
         if (a == 0) continue;
-        fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : fwd_part_names[i], a * 1e3 / (double)f->steps,
+        fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : far ? "gpu" : fwd_part_names[i], a * 1e3 / (double)f->steps,
                 100 * a / all, 100 * b / all);
     }
     str_drop(&s);
@@ -48970,6 +50063,7 @@ typedef enum {
     ACT_STATISTICS,
     ACT_MERGE,
     ACT_LIST,
+    ACT_DEVICES,
     ACT_VERSION,
     ACT_USAGE,
     ACT_HELP,
@@ -49054,6 +50148,7 @@ typedef enum {
     OPT_ON, OPT_OFF,                                  /* bool; no value */
     OPT_SET,                                          /* int becomes lo; no value */
     OPT_INT, OPT_I64, OPT_FLT,                        /* lo <= value <= hi */
+    OPT_LAYERS,                                       /* such an int; auto is -1, all is INT_MAX */
     OPT_SAMP,                                         /* an int or float of samp_opts; bounds and help are those of samp_params */
     OPT_SIZE,                                         /* uint64_t bytes, suffix K M G T (1024) */
     OPT_STR,
@@ -49190,6 +50285,8 @@ static const cli_opt cli_opts[] = {
      "of each stage"},
     {"--list",                          "types|archs|cpu|pre|quants|tool-calls|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL, ALONE, NULL,
      "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize, options"},
+    {"--list-devices",                  NULL,         OPT_ACT,  AT(what), ACT_DEVICES, 0,         GROUP_ACT, ON_ALL, ALONE, NULL,
+     "print the NVIDIA GPUs of this machine: number, name, compute capability, memory"},
     {"--version",                       NULL,         OPT_ACT,  AT(what), ACT_VERSION, 0,         GROUP_ACT, ON_ALL, ALONE, NULL,
      "print the version with its commit, the compiler, the kernel level and the libraries"},
     {"-h --usage",                      "[TOPIC]",    OPT_ACT,  AT(what), ACT_USAGE, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
@@ -49260,6 +50357,10 @@ static const cli_opt cli_opts[] = {
      "copy quantised weights into a layout that is faster for many tokens at a time; auto: where the work is long enough"},
     {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0,  0,       GROUP_RUN, ON_ALL, ALONE, NULL,
      "kernel level (--list cpu); all levels compute the same bits"},
+    {"-ngl --gpu-layers --n-gpu-layers", "N|auto|all", OPT_LAYERS, AT(fwd.n_gpu_layers), -1, CLI_BIG, GROUP_RUN, ON_STEPS, ALONE, NULL,
+     "run the last N layers on an NVIDIA GPU; auto: as many as fit, none without a GPU; the text stays the same"},
+    {"--device -mg --main-gpu",         "N",          OPT_INT,  AT(fwd.device),     0,  1023,    GROUP_RUN, ON_STEPS, ALONE, NULL,
+     "the GPU to use, as --list-devices numbers them"},
     {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
      "round f16 weights to bf16: prompts run up to twice as fast where the processor multiplies bf16"},
     {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
@@ -49531,10 +50632,9 @@ static const cli_foreign cli_foreigners[] = {
     {"--prio --prio-batch --prio-draft --spec-draft-prio --prio-batch-draft --spec-draft-prio-batch", "N", CLI_IDLE, NULL},
     {"--poll --poll-batch --poll-draft --spec-draft-poll --poll-batch-draft --spec-draft-poll-batch", "N", CLI_IDLE, NULL},
     {"--delay",                                        "N",        CLI_IDLE, NULL},
-    {"-ngl --gpu-layers --n-gpu-layers -ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl", "N", CLI_IDLE, NULL},
+    {"-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl", "N", CLI_IDLE, NULL},
     {"-sm --split-mode",                               "MODE",     CLI_IDLE, NULL},
     {"-ts --tensor-split",                             "LIST",     CLI_IDLE, NULL},
-    {"-mg --main-gpu",                                 "N",        CLI_IDLE, NULL},
     {"-fit --fit --fitp --fit-print",                  CLI_SWITCH, CLI_IDLE, NULL},
     {"-fitt --fit-target",                             "LIST",     CLI_IDLE, NULL},
     {"-fitc --fit-ctx",                                "N",        CLI_IDLE, NULL},
@@ -49569,8 +50669,8 @@ static const cli_foreign cli_foreigners[] = {
     {"-mm --mmproj -mmu --mmproj-url --image --audio --video", "FILE", CLI_MISSING, NULL},
     {"-hf -hfr --hf-repo -hff --hf-file -hft --hf-token -mu --model-url -dr --docker-repo -hfd -hfrd --hf-repo-draft --spec-draft-hf", "NAME",
      CLI_MISSING, "-m FILE takes a file that is here"},
-    {"--rpc -rpc -dev --device -devd --device-draft --spec-draft-device", "LIST", CLI_MISSING, NULL},
-    {"--list-devices -cl --cache-list --completion-bash", NULL,    CLI_MISSING, NULL},
+    {"--rpc -rpc -dev -devd --device-draft --spec-draft-device", "LIST", CLI_MISSING, NULL},
+    {"-cl --cache-list --completion-bash", NULL,    CLI_MISSING, NULL},
     {"--override-kv",                                  "KEY=TYPE:VALUE", CLI_MISSING, NULL},
     {"--attention --embd-output-format --embd-separator --cls-separator", "NAME", CLI_MISSING, NULL},
     {"--rerank --reranking",                           NULL,       CLI_MISSING, "--embed --pooling rank"},
@@ -49872,6 +50972,13 @@ static bool cli__set_action(config *c, const cli_opt *o, const char *value, err_
     return true;
 }
 
+static bool cli__layers(const cli_opt *o, const char *name, const char *value, int *to, err_t *e) {
+    int64_t n = strcmp(value, "auto") == 0 ? -1 : INT_MAX;
+    if (isdigit((unsigned char)*value) || *value == '-' ? !cli__int(o, name, value, &n, e) : !cli__choose(o, name, value, e)) return false;
+    *to = (int)n;
+    return true;
+}
+
 /* Stores one option with its value (NULL where the table has no argument) in the config. */
 static bool cli_set(config *c, const cli_opt *o, const char *name, const char *value, err_t *e) {
     const cli_opt full = cli_full(o);
@@ -49890,6 +50997,7 @@ static bool cli_set(config *c, const cli_opt *o, const char *name, const char *v
         if (!cli__int(&full, name, value, &i, e)) return false;
         *(int64_t *)field = i;
         return true;
+    case OPT_LAYERS: return cli__layers(&full, name, value, field, e);
     case OPT_FLT:
         if (!cli__f64(value, &x)) return err_set(e, EXIT_INPUT, "%s: expected a number, found '%.100s'", name, value);
         if (!cli__range(&full, name, value, x, e)) return false;
@@ -49998,7 +51106,7 @@ static bool cli__may_follow(const cli_opt *o, int action, const char *whole, con
     const bool  sign = *rest == '-' || *rest == '+';
     const char *words = o->arg;
     switch (o->kind) {
-    case OPT_INT: case OPT_I64: case OPT_FLT: case OPT_SAMP: case OPT_SIZE: case OPT_NUMS: case OPT_PAIR:
+    case OPT_INT: case OPT_I64: case OPT_FLT: case OPT_SAMP: case OPT_SIZE: case OPT_NUMS: case OPT_PAIR: case OPT_LAYERS:
         return isdigit((unsigned char)rest[sign]) || rest[sign] == '.';
     case OPT_WORD: case OPT_TYPE: case OPT_BITS:
         for (bytes w; cli_word(&words, '|', &w);)
@@ -50294,6 +51402,11 @@ static void cli__spell_bits(const cli_opt *o, int bits, str *out) {
     }
 }
 
+static void cli__spell_layers(int n, str *out) {
+    if (n < 0 || n == INT_MAX) str_put(out, n < 0 ? "auto" : "all");
+    else str_fmt(out, "%d", n);
+}
+
 /* The value of an option; "" where it has none. */
 static void cli_value(const cli_opt *o, const config *c, str *out) {
     const void *field = (const char *)c + o->at;
@@ -50301,6 +51414,7 @@ static void cli_value(const cli_opt *o, const config *c, str *out) {
     const char *text = num;
     switch (cli_full(o).kind) {
     case OPT_INT: snprintf(num, sizeof num, "%d", *(const int *)field); break;
+    case OPT_LAYERS: cli__spell_layers(*(const int *)field, out); break;
     case OPT_I64: snprintf(num, sizeof num, "%lld", (long long)*(const int64_t *)field); break;
     case OPT_FLT:
         snprintf(num, sizeof num, "%g", (double)*(const float *)field);
@@ -51525,6 +52639,7 @@ static bool act__gather(act_job *r, int chunk, calib_imatrix *im, err_t *e) {
     const config *c = r->c;
     engine_opts   fo = c->fwd;
     fo.n_ctx = chunk;
+    fo.n_gpu_layers = 0;                              /* the inputs of products are read on the host */
     engine *en = engine_open(r->g, r->vocab, &fo, &c->kv, (engine_plan){.n_need = chunk, .n_seqs = 1, .n_out = 1}, r->t_start, e);
     act__graceful = 1;
     const bool ok = en && calib_gather(en, &r->ids, chunk, &c->calib, c->file ? c->file : "", im, e);
@@ -52179,6 +53294,19 @@ static bool act__list(act_job *r, err_t *e) {
     return act__answer(r, &text, e);
 }
 
+static bool act__devices(act_job *r, err_t *e) {
+    enum { MOST = 64 };
+    gpu_info  about[MOST];
+    const int n = gpu_list(about, MOST, e);
+    str       text = {0};
+    for (int i = 0; i < n && i < MOST; i++) {
+        const gpu_info *g = &about[i];
+        str_fmt(&text, "%d  %s, compute capability %d.%d, %.1f GiB, %.1f GiB free\n", g->number, g->name, g->major, g->minor, (double)g->total / 0x1p30,
+                (double)g->free / 0x1p30);
+    }
+    return act__answer(r, &text, e);
+}
+
 static bool act__version(act_job *r, err_t *e) {
     str text = {0};
     help_version(&text);
@@ -52412,6 +53540,7 @@ static const act_row act_table[N_ACTS] = {
     [ACT_STATISTICS] = {WITH_OUTPUT, AT(output), "json csv", NULL, act__check_statistics, NULL, act__statistics},
     [ACT_MERGE]      = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__merge},
     [ACT_LIST]       = {WITH_OUTPUT, AT(output), "md", NULL, NULL, NULL, act__list},
+    [ACT_DEVICES]    = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__devices},
     [ACT_VERSION]    = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__version},
     [ACT_USAGE]      = {WITH_OUTPUT, AT(output), "md man bash zsh fish", NULL, NULL, NULL, act__help},
     [ACT_HELP]       = {WITH_OUTPUT, AT(output), "md man bash zsh fish", NULL, NULL, NULL, act__help},

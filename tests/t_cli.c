@@ -29,7 +29,8 @@ static bool t_cli__same(const cli_opt *o, const config *a, const config *b) {
     case OPT_OFF: return *(const bool *)x == *(const bool *)y;
     case OPT_SET:
     case OPT_BITS:
-    case OPT_INT: return *(const int *)x == *(const int *)y;
+    case OPT_INT:
+    case OPT_LAYERS: return *(const int *)x == *(const int *)y;
     case OPT_I64: return *(const int64_t *)x == *(const int64_t *)y;
     case OPT_SIZE: return *(const uint64_t *)x == *(const uint64_t *)y;
     case OPT_FLT: return *(const float *)x == *(const float *)y;
@@ -64,6 +65,7 @@ static void t_cli__sample(const cli_opt *o, bool high, char *buf, size_t n) {
     const char *bar = strchr(o->arg, '|');
     switch (o->kind) {
     case OPT_INT:
+    case OPT_LAYERS:
     case OPT_I64:
     case OPT_FLT:
     case OPT_SIZE: cli__number(high ? o->hi : o->lo, buf, n); break;

@@ -415,13 +415,13 @@ static void t_kv_bounds(void) {
         kv_load load;
         int     want[3];
     } rows[] = {                                      /* mix 0: all positions, windows of 16 and of 5 */
-        {0, 4, 0, 0, {4000, 0, 0}, {1000, 1000, 1000}},
-        {0, 4, 0, 0, {4000, 2, 8}, {1000, 1018, 1012}},
-        {0, 4, 30, 0, {4000, 2, 8}, {30, 30, 24}},    /* twice two sequences of (16 + 8) / 4 + 3 blocks; of (5 + 8) / 4 + 3 */
-        {0, 4, 0, 100, {40000, 2, 8}, {-1, 36, 24}},
-        {0, 4, 0, 10, {40000, 2, 8}, {10, 10, 10}},
-        {0, 4, 0, 100, {120, 2, 8}, {30, 48, 42}},
-        {2, 4, 0, 50, {40000, 1, 4}, {-1, 8, 0}},     /* a window of 1 */
+        {0, 4, 0, 0, {4000, 0, 0, NULL}, {1000, 1000, 1000}},
+        {0, 4, 0, 0, {4000, 2, 8, NULL}, {1000, 1018, 1012}},
+        {0, 4, 30, 0, {4000, 2, 8, NULL}, {30, 30, 24}},    /* twice two sequences of (16 + 8) / 4 + 3 blocks; of (5 + 8) / 4 + 3 */
+        {0, 4, 0, 100, {40000, 2, 8, NULL}, {-1, 36, 24}},
+        {0, 4, 0, 10, {40000, 2, 8, NULL}, {10, 10, 10}},
+        {0, 4, 0, 100, {120, 2, 8, NULL}, {30, 48, 42}},
+        {2, 4, 0, 50, {40000, 1, 4, NULL}, {-1, 8, 0}},     /* a window of 1 */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         arch_hparams hp = t_kv_mix(rows[i].mix);
@@ -457,7 +457,7 @@ static void t_kv_demand(void) {
     arch_hparams  hp = t_kv_mix(1);                   /* all positions, a window of 16, states */
     err_t         e = {0};
     const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = 4, .state_bytes = 3 * kv_slot_bytes(&hp)};
-    kv_cache     *kv = kv_new(&hp, &o, (kv_load){400, 2, 8}, &e);
+    kv_cache     *kv = kv_new(&hp, &o, (kv_load){.tokens = 400, .seqs = 2, .rows = 8}, &e);
     int32_t       ids[200];
     int64_t       need[3] = {0};
     for (int i = 0; i < 200; i++) ids[i] = i;
