@@ -51913,6 +51913,7 @@ static void help__choices(const cli_opt *o, str *out) {
     } else if (o->arg && strchr(o->arg, '|') && o->kind != OPT_LIST) {
         const char *words = o->arg;
         for (bytes w; cli_word(&words, '|', &w);) {
+            if (isupper(*w.p)) continue;              /* the name of a number, as in N|auto */
             if (out->n) str_put(out, " ");
             str_add(out, w.p, w.n);
         }
