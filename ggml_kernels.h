@@ -339,6 +339,10 @@ typedef struct {
     float         *y;  size_t ldy;
     int            nr, n;
     float          scale;                                /* factor on the results; 0: none */
+    const int32_t *tiles;                                /* of experts (k_cuda_sort_args), NULL: one matrix. Columns are slots then, and a.nt is not
+                                                          * used; grid: k_cuda_tiles() in place of the columns' part */
+    size_t         mat_bytes;                            /* between the matrices of two experts */
+    const float   *scales;                               /* factor of each expert; NULL: none */
     uint32_t       values[4];                            /* these three: k_cuda_mul_of */
     int            off;
     float          factor;
@@ -352,7 +356,8 @@ K_PUBLIC const char *k_cuda_mul_of(uint32_t type, bool many, k_cuda_mul *m);
 
 typedef enum {
     K_ROW_NORM, K_ROW_BIAS, K_ROW_ADD, K_ROW_SCALE, K_ROW_CAP, K_ROW_PICK, K_ROW_ROPE, K_ROW_HADAMARD, K_ROW_STORE, K_ROW_FORM,
-    K_ROW_ACTIVATE, K_ROW_GATE, K_ROW_ADD_SCALED, K_ROW_MUL, K_ROW_SPARSE, K_ROW_BLEND, K_ROW_CORRECT, K_ROW_RAISE, K_ROW_LEVEL, K_ROW_KINDS
+    K_ROW_ACTIVATE, K_ROW_GATE, K_ROW_ADD_SCALED, K_ROW_SCALE_BY, K_ROW_MUL, K_ROW_SPARSE, K_ROW_BLEND, K_ROW_CORRECT, K_ROW_RAISE, K_ROW_LEVEL,
+    K_ROW_ROUTE, K_ROW_MIX, K_ROW_KINDS
 } k_row_kind;
 
 typedef enum { K_NORM_RMS, K_NORM_LAYER, K_NORM_L2 } k_norm_kind;
@@ -376,6 +381,8 @@ typedef struct {
         struct { int stride, at, to; } pick;             /* values of a head in in[0]; where the wanted ones begin; where they go */
         struct { int n_rot, at; bool halves; } rope;     /* values that it rotates; where the angles begin in a row of in[0] */
         struct { int a, b, to; } mul;                    /* where the values begin in in[0], in[1], out */
+        struct { int used; bool norm, sigmoid; k_cuda_buf weight; } route;   /* of n experts; out and weight: their numbers, int32_t, and weights */
+        struct { const int32_t *of; int used; } experts; /* K_ROW_BIAS, K_ROW_MIX: the expert of each slot, row of vec; NULL: vec is one row. Slots of a row */
         k_cuda_kv   kv;                                  /* K_ROW_STORE: keys in[0], values in[1] */
         struct { unsigned forms; k_acts a; } form;       /* mask of 1 << K_ACT_; the arrays to fill, of which those of the wanted forms are writable */
     } u;
@@ -391,6 +398,32 @@ typedef struct {
     const k_row_op    *op;                               /* [n] chains, one behind the other; n <= K_CUDA_ROW_OPS */
     int                n;
 } k_cuda_rows_args;
+
+/* --- choices on a GPU: experts, tokens --- */
+
+enum { K_CUDA_EXPERTS = 1024 };                          /* most experts of a layer */
+
+/* The kernel k_cuda_best: the number of the largest of n values in each row of a set, as k_max has it. Grid: n[set] times 1. */
+typedef struct {
+    const k_cuda_step *step;
+    int                set, n;
+    k_cuda_buf         x;
+    int32_t           *out;
+} k_cuda_best_args;
+
+/* The kernel k_cuda_sort: counting sort of the chosen experts, so that the slots of one stand side by side. Row r of the set has slots
+ * slot_of[r][used]. Tiles are up to K_CUDA_COLS or K_CUDA_MANY_COLS slots of one expert: their number, then expert, first slot and slots of
+ * each. Grid: 1 times 1. */
+typedef struct {
+    const k_cuda_step *step;
+    int                set, n_expert, used;
+    k_cuda_buf         pick, slot_of;                    /* int32_t: the row's experts, its slots */
+    int32_t           *row, *expert;                     /* of each slot */
+    int32_t           *tiles[2];                         /* of few columns, of many; NULL: none */
+} k_cuda_sort_args;
+
+/* The most tiles of `cols` columns that so many slots can have. */
+K_PUBLIC int k_cuda_tiles(int slots, int n_expert, int cols);
 
 /* --- attention on a GPU --- */
 
@@ -412,8 +445,10 @@ typedef struct {
     float             *parts;
 } k_cuda_attend_args;
 
-/* The name of the kernel of the segments. NULL: the cache has types without one. */
-K_PUBLIC const char *k_cuda_attend_of(uint32_t type_k, uint32_t type_v);
+/* The name of the kernel of the segments. NULL: the cache has types without one. `many`: of that for many rows of a sequence, which takes
+ * k_cuda_attend_rows(group) rows at a time, with a grid of (n_rows + rows - 1) / rows * K/V heads times n_seg + 1. */
+K_PUBLIC const char *k_cuda_attend_of(uint32_t type_k, uint32_t type_v, bool many);
+K_PUBLIC int k_cuda_attend_rows(int group);
 
 /* --- packing on a GPU --- */
 
@@ -10313,6 +10348,9 @@ K_PUBLIC float k_most(uint32_t id) {
  * all threads. In the sum of a long vector half a warp is the sixteen lanes, and the others fetch for it; of short vectors (heads) each half
  * warp takes one. A block of 256 values that is quantised belongs to a warp, and so does a Hadamard transform, which needs no shared memory.
  *
+ * EXPERTS  A router's row is one warp's. k_cuda_sort deals the slots to warps as runs, counts each run's by expert, and then knows where each
+ * run's go. It lists tiles of slots of one expert, for which a product's grid has thread blocks: those behind the last tile do nothing.
+ *
  * FRAGMENTS (PTX ISA, "Matrix Fragments for mma.m16n8k16 / m16n8k32 with .s8") Lane l of a warp has g = l/4 and t = l%4.
  *     A, 16 x 32: register i holds row g + i%2*8, elements 4t + i/2*16 and the three behind; 16 x 16: registers 0 and 1 of it
  *     B, 32 x 8: register i holds column g, elements 4t + i*16 and the three behind; 16 x 8: register 0 of it
@@ -10345,7 +10383,16 @@ K_PUBLIC float k_most(uint32_t id) {
 /* name, type: the kernel is k_cuda_mul_NAME */
 #define K_CUDA_FLOATS(X) X(f32, K_F32) X(f16, K_F16) X(bf16, K_BF16) X(f16_round, K_F16_ROUND)
 
+/* Query heads that are computed together where there are many rows, and rows of so many, with `group` heads each. */
+enum { K_CUDA_ASKS = 32 };
+K__BODY int k__cuda_rows_of(int group) { return group < K_CUDA_ASKS ? K_CUDA_ASKS / group : 1; }
+
 #ifndef __CUDACC__
+K_PUBLIC int k_cuda_tiles(int slots, int n_expert, int cols) {
+    const int most = slots / cols + (n_expert < slots ? n_expert : slots);
+    return most < slots ? most : slots;
+}
+
 K_PUBLIC const char *k_cuda_mul_of(uint32_t type, bool many, k_cuda_mul *m) {
 #define K__CUDA_ROW(name, bits, segs, head, table) {{"k_cuda_mul_" #name, "k_cuda_many_" #name}, bits, segs, head, table},
     static const struct { const char *name[2]; uint8_t bits, segs, head; bool table; } rows[] = {K_CUDA_MULS(K__CUDA_ROW)};
@@ -10363,11 +10410,14 @@ K_PUBLIC const char *k_cuda_mul_of(uint32_t type, bool many, k_cuda_mul *m) {
     return NULL;
 }
 
-K_PUBLIC const char *k_cuda_attend_of(uint32_t type_k, uint32_t type_v) {
+K_PUBLIC const char *k_cuda_attend_of(uint32_t type_k, uint32_t type_v, bool many) {
     static const bool known[K_TYPE_MAX] = {[K_F32] = true, [K_F16] = true, [K_BF16] = true, [K_Q8_0] = true, [K_Q4_0] = true};
     if (type_k >= K_TYPE_MAX || type_v >= K_TYPE_MAX || !known[type_k] || !known[type_v]) return NULL;
-    return k__kv_codes(type_k, type_v) ? "k_cuda_attend_codes" : "k_cuda_attend";
+    if (k__kv_codes(type_k, type_v)) return many ? NULL : "k_cuda_attend_codes";
+    return many ? "k_cuda_attend_many" : "k_cuda_attend";
 }
+
+K_PUBLIC int k_cuda_attend_rows(int group) { return k__cuda_rows_of(group); }
 
 K_PUBLIC const char *k_cuda_pack_of(uint32_t type, k_cuda_pack_args *a) {
     if (type >= K_TYPE_MAX || !k__forms[type].bits) return NULL;
@@ -10394,6 +10444,7 @@ K_PUBLIC const char *k_cuda_pack_of(uint32_t type, k_cuda_pack_args *a) {
 #define K_CUDA_GRID_Y       ((int)gridDim.y)
 
 K_CUDA_FN void     k__cuda_sync(void) { __syncthreads(); }
+K_CUDA_FN void     k__cuda_sync_warp(void) { __syncwarp(); }
 K_CUDA_FN uint16_t k__cuda_ld16(const void *p) { return __ldg((const unsigned short *)p); }
 K_CUDA_FN uint32_t k__cuda_ld32(const void *p) { return __ldg((const unsigned int *)p); }
 K_CUDA_FN void     k__cuda_ld128(const void *p, uint32_t v[4]) {
@@ -10630,10 +10681,34 @@ K_CUDA_FN void k__cuda_block_scale(int bits, int segs, int head, bool table, con
     }
 }
 
-/* --- few columns --- */
+/* --- columns --- */
 
-/* Columns of the product. */
-K_CUDA_FN int  k__cuda_nt(const k_cuda_mul *m) { return m->nt ? *m->nt : m->a.nt; }
+/* What a thread block multiplies: columns [first, first + nt) with the matrix at w. */
+typedef struct {
+    int            first, nt;                         /* nt <= 0: nothing */
+    const uint8_t *w;
+    float          scale;
+} k__cuda_piece;
+
+K_CUDA_FN k__cuda_piece k__cuda_piece_of(const k_cuda_mul *m, int cols) {
+    k__cuda_piece p;
+    if (m->tiles) {
+        const bool     any = K_CUDA_BLOCK_Y < m->tiles[0];
+        const int32_t *tile = m->tiles + 1 + (any ? 3 * K_CUDA_BLOCK_Y : 0), expert = any ? tile[0] : 0;
+        p.first = any ? tile[1] : 0;
+        p.nt = any ? tile[2] : 0;
+        p.w = m->w + (size_t)expert * m->mat_bytes;
+        p.scale = m->scales ? m->scales[expert] : 0.0f;
+    } else {
+        const int left = (m->nt ? *m->nt : m->a.nt) - cols * K_CUDA_BLOCK_Y;
+        p.first = cols * K_CUDA_BLOCK_Y;
+        p.nt = left < cols ? left : cols;
+        p.w = m->w;
+        p.scale = m->scale;
+    }
+    return p;
+}
+
 K_CUDA_FN int  k__cuda_row(const k_acts *a, int t) { return a->idx ? a->idx[t] : t; }
 K_CUDA_FN bool k__cuda_split(const k_acts *a, int t) { return a->split && a->split[k__cuda_row(a, t)]; }
 
@@ -10681,11 +10756,11 @@ K_CUDA_FN void k__cuda_mul(int bits, int segs, int head, bool table, const k_cud
     K_CUDA_SHARED(float, term, K_CUDA_PARK * K__CUDA_TILE);     /* [block][row][column] */
     K_CUDA_SHARED(float, sum, 2 * K__CUDA_TILE);                /* [pass][row][column] */
     const k_acts  *a = &m->a;
-    const int      me = K_CUDA_THREAD, lane = me % 32, first = K_CUDA_COLS * K_CUDA_BLOCK_Y, nb = (m->n + 255) / 256;
-    const int      left = k__cuda_nt(m) - first, nt = left < K_CUDA_COLS ? left : K_CUDA_COLS;
+    const k__cuda_piece part = k__cuda_piece_of(m, K_CUDA_COLS);
+    const int      me = K_CUDA_THREAD, lane = me % 32, first = part.first, nt = part.nt, nb = (m->n + 255) / 256;
     const int      n_cols = k__cuda_columns(a, first, nt);
     const size_t   units = (size_t)((m->n + 64 * segs - 1) / (64 * segs));
-    const uint8_t *strip = m->w + (size_t)K_CUDA_BLOCK_X * units * (size_t)(128 * bits * segs + 64 * k__head_lines(head));
+    const uint8_t *strip = part.w + (size_t)K_CUDA_BLOCK_X * units * (size_t)(128 * bits * segs + 64 * k__head_lines(head));
     if (nt <= 0) return;
     for (int pass = 0; pass < n_cols; pass += K_CUDA_COLS) {
         const k__cuda_cols x = k__cuda_cols_of(a, first, nt, pass, lane);
@@ -10708,7 +10783,7 @@ K_CUDA_FN void k__cuda_mul(int bits, int segs, int head, bool table, const k_cud
         const int rest = k__cuda_columns(a, first, c) - c + nt;
         y = y + sum[rest / 8 * K__CUDA_TILE + 8 * r + rest % 8];
     }
-    m->y[(size_t)(first + c) * m->ldy + (size_t)row] = m->scale != 0.0f ? y * m->scale : y;
+    m->y[(size_t)(first + c) * m->ldy + (size_t)row] = part.scale != 0.0f ? y * part.scale : y;
 }
 
 /* --- many columns --- */
@@ -10820,16 +10895,16 @@ K_CUDA_FN void k__cuda_many_scale(int bits, int segs, int head, bool table, cons
 }
 
 /* The results of a pass: the first one leaves rows with outliers unscaled, their rounding errors are added in the second. */
-K_CUDA_FN void k__cuda_many_put(const k_cuda_mul *m, const k__cuda_many_mem *x, int first, int n, bool rest, int row, int col, int lane,
+K_CUDA_FN void k__cuda_many_put(const k_cuda_mul *m, const k__cuda_many_mem *x, const k__cuda_piece *part, int n, bool rest, int row, int col, int lane,
                                 float acc[K__CUDA_TILES][4]) {
     K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
         K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
             const int c = col + 8 * j + lane % 4 * 2 + i % 2, r = row + lane / 4 + i / 2 * 8;
             if (c >= n || r >= m->nr) continue;
-            const int t = first + x->to[c];
+            const int t = part->first + x->to[c];
             float    *y = m->y + (size_t)t * m->ldy + (size_t)r;
             float     v = rest ? *y + acc[j][i] : acc[j][i];
-            if (m->scale != 0.0f && (rest || !k__cuda_split(&m->a, t))) v = v * m->scale;
+            if (part->scale != 0.0f && (rest || !k__cuda_split(&m->a, t))) v = v * part->scale;
             *y = v;
         }
 }
@@ -10837,14 +10912,14 @@ K_CUDA_FN void k__cuda_many_put(const k_cuda_mul *m, const k__cuda_many_mem *x, 
 K_CUDA_FN void k__cuda_many(int bits, int segs, int head, bool table, const k_cuda_mul *m) {
     K_CUDA_SHARED(k__cuda_many_mem, x, 1);
     const k_acts *a = &m->a;
-    const int     warp = K_CUDA_THREAD / 32, lane = K_CUDA_THREAD % 32, col = warp / 4 * 8 * K__CUDA_TILES;
-    const int     first = K_CUDA_MANY_COLS * K_CUDA_BLOCK_Y, row = K_CUDA_MANY_ROWS * K_CUDA_BLOCK_X + warp % 4 * K_PACK_ROWS;
-    const int     left = k__cuda_nt(m) - first, nt = left < K_CUDA_MANY_COLS ? left : K_CUDA_MANY_COLS, nb = (m->n + 255) / 256;
+    const k__cuda_piece part = k__cuda_piece_of(m, K_CUDA_MANY_COLS);
+    const int     warp = K_CUDA_THREAD / 32, lane = K_CUDA_THREAD % 32, col = warp / 4 * 8 * K__CUDA_TILES, nb = (m->n + 255) / 256;
+    const int     row = K_CUDA_MANY_ROWS * K_CUDA_BLOCK_X + warp % 4 * K_PACK_ROWS;
     const size_t  unit = (size_t)(128 * bits * segs + 64 * k__head_lines(head)), units = (size_t)((m->n + 64 * segs - 1) / (64 * segs));
-    const uint8_t *strip = m->w + (size_t)((row < m->nr ? row : 0) / K_PACK_ROWS) * units * unit;
-    if (nt <= 0) return;
+    const uint8_t *strip = part.w + (size_t)((row < m->nr ? row : 0) / K_PACK_ROWS) * units * unit;
+    if (part.nt <= 0) return;
     for (int rest = 0; rest < 2; rest++) {
-        const int n = k__cuda_list(a, first, nt, rest != 0, x);
+        const int n = k__cuda_list(a, part.first, part.nt, rest != 0, x);
         float     acc[K__CUDA_TILES][4];
         K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
             K_CUDA_UNROLL for (int i = 0; i < 4; i++) acc[j][i] = 0.0f;
@@ -10856,7 +10931,7 @@ K_CUDA_FN void k__cuda_many(int bits, int segs, int head, bool table, const k_cu
             if (head <= K__HEAD_ONE) k__cuda_many_int(bits, head, table, m, w, x, col, b, lane, acc);
             else k__cuda_many_scale(bits, segs, head, table, m, w, x, col, b, lane, acc);
         }
-        k__cuda_many_put(m, x, first, n, rest != 0, row, col, lane, acc);
+        k__cuda_many_put(m, x, &part, n, rest != 0, row, col, lane, acc);
     }
 }
 
@@ -10875,9 +10950,9 @@ K_CUDA_FN float k__cuda_float_at(uint32_t type, const uint8_t *row, int i, int n
 K_CUDA_FN void k__cuda_mul_floats(uint32_t type, const k_cuda_mul *m) {
     const k_acts  *a = &m->a;
     const bool     pairs = type == K_BF16 || type == K_F16_ROUND;
-    const int      l = K_CUDA_THREAD % 16, row = 16 * K_CUDA_BLOCK_X + K_CUDA_THREAD / 16, first = K_CUDA_COLS * K_CUDA_BLOCK_Y;
-    const int      left = k__cuda_nt(m) - first, nt = left < K_CUDA_COLS ? left : K_CUDA_COLS;
-    const uint8_t *w = m->w + (size_t)(row < m->nr ? row : m->nr - 1) * m->row_bytes, *x[K_CUDA_COLS];
+    const k__cuda_piece part = k__cuda_piece_of(m, K_CUDA_COLS);
+    const int      l = K_CUDA_THREAD % 16, row = 16 * K_CUDA_BLOCK_X + K_CUDA_THREAD / 16, first = part.first, nt = part.nt;
+    const uint8_t *w = part.w + (size_t)(row < m->nr ? row : m->nr - 1) * m->row_bytes, *x[K_CUDA_COLS];
     float          s[K_CUDA_COLS];
     if (nt <= 0) return;
     K_CUDA_UNROLL for (int c = 0; c < K_CUDA_COLS; c++) {
@@ -10894,7 +10969,7 @@ K_CUDA_FN void k__cuda_mul_floats(uint32_t type, const k_cuda_mul *m) {
         }
     K_CUDA_UNROLL for (int c = 0; c < K_CUDA_COLS; c++) {
         K_CUDA_UNROLL for (int far = 8; far; far /= 2) s[c] = s[c] + k__cuda_other(s[c], far);
-        if (c < nt && l == 0 && row < m->nr) m->y[(size_t)(first + c) * m->ldy + (size_t)row] = m->scale != 0.0f ? s[c] * m->scale : s[c];
+        if (c < nt && l == 0 && row < m->nr) m->y[(size_t)(first + c) * m->ldy + (size_t)row] = part.scale != 0.0f ? s[c] * part.scale : s[c];
     }
 }
 
@@ -11315,13 +11390,101 @@ K_CUDA_FN void k__cuda_level(const k_row_op *op, const float *x, const float *li
     k__cuda_map(K__MAP_SCALE, 0, y + op->u.to, x, NULL, sqrtf(want) / sqrtf(now > 1e-5f ? now : 1e-5f), op->n);
 }
 
+/* --- experts --- */
+
+/* A score, or none: at < 0. */
+typedef struct { float v, p; int at; } k__cuda_score;
+
+/* The larger one by v, the one of the lower number among equals. */
+K_CUDA_FN k__cuda_score k__cuda_better(k__cuda_score a, k__cuda_score b) {
+    return b.at >= 0 && (a.at < 0 || b.v > a.v || (b.v == a.v && b.at < a.at)) ? b : a;
+}
+
+/* The best of a warp's, in every lane. Numbers are below 2^24. */
+K_CUDA_FN k__cuda_score k__cuda_best_of(k__cuda_score best) {
+    K_CUDA_UNROLL for (int far = 16; far; far /= 2) {
+        k__cuda_score other;
+        other.v = k__cuda_other(best.v, far);
+        other.p = k__cuda_other(best.p, far);
+        other.at = (int)k__cuda_other((float)best.at, far);
+        best = k__cuda_better(best, other);
+    }
+    return best;
+}
+
+/* The best of a warp's n scores p, in every lane; `bias`, if any, is added for the comparison, where a NaN in front is taken, as on the CPU. */
+K_CUDA_FN k__cuda_score k__cuda_best(const float *p, const float *bias, int n) {
+    k__cuda_score best = {-INFINITY, 0.0f, -1};
+    for (int i = K_CUDA_THREAD % 32; i < n; i += 32) {
+        k__cuda_score s = {bias ? p[i] + bias[i] : p[i], p[i], i};
+        if (s.v != s.v) {
+            if (!bias || i) continue;
+            s.v = INFINITY;
+        }
+        best = k__cuda_better(best, s);
+    }
+    return k__cuda_best_of(best);
+}
+
+/* The scores of a warp's n logits: a lane changes its own. */
+K_CUDA_FN void k__cuda_route_scores(bool sigmoid, float *p, int n) {
+    const int lane = K_CUDA_THREAD % 32;
+    float     most = -INFINITY, sum = 0.0f;
+    for (int i = lane; i < n; i += 32) most = p[i] > most ? p[i] : most;
+    most = k__cuda_most(most);
+    if (most == -INFINITY) most = 0.0f;
+    for (int i = lane; i < n; i += 32) {
+        p[i] = sigmoid ? k__act_ref(K_SIGMOID, p[i]) : k__exp_ref(p[i] - most);
+        sum += p[i];
+    }
+    K_CUDA_UNROLL for (int far = 16; far; far /= 2) sum = sum + k__cuda_other(sum, far);
+    sum = k__share_of(sum);
+    for (int i = lane; !sigmoid && i < n; i += 32) p[i] *= sum;
+}
+
+/* The experts with the largest scores, from the logits p. The first warp does it: the others wait at the next barrier. */
+K_CUDA_FN void k__cuda_route(const k_row_op *op, float *p, int32_t *pick, float *w) {
+    const int lane = K_CUDA_THREAD % 32;
+    float     sum = 0.0f;
+    if (K_CUDA_THREAD >= 32) return;
+    k__cuda_route_scores(op->u.route.sigmoid, p, op->n);
+    for (int i = 0; i < op->u.route.used; i++) {
+        k__cuda_score best = k__cuda_best(p, op->vec, op->n);
+        if (best.at < 0) best.at = 0, best.p = NAN;   /* all are NaN */
+        sum += best.p;
+        if (lane == best.at % 32) p[best.at] = -INFINITY;
+        if (lane == 0) pick[i] = best.at, w[i] = best.p;
+    }
+    for (int i = 0; lane == 0 && i < op->u.route.used; i++) w[i] = w[i] / (op->u.route.norm && sum > 0 ? sum : 1.0f) * op->scale;
+}
+
+/* y = the sum of the row's slots of x by their weights, each with the bias of its expert, in the order of the ranks. */
+K_CUDA_FN void k__cuda_mix(const k_row_op *op, const k_cuda_buf *x, const float *w, const int32_t *slot, float *y) {
+    enum { MANY = 8 };
+    const int n = op->n;
+    for (int at = K_CUDA_THREAD; at < n; at += MANY * K_CUDA_THREADS) {
+        float v[MANY];
+        K_CUDA_UNROLL for (int k = 0; k < MANY; k++) v[k] = 0.0f;
+        for (int i = 0; i < op->u.experts.used; i++) {
+            const float *from = x->x + (size_t)slot[i] * x->ld, *bias = op->vec ? op->vec + (size_t)op->u.experts.of[slot[i]] * (size_t)n : NULL;
+            K_CUDA_UNROLL for (int k = 0; k < MANY; k++) {
+                if (at + k * K_CUDA_THREADS >= n) continue;
+                v[k] = fmaf(w[i], from[at + k * K_CUDA_THREADS], v[k]);
+                if (bias) v[k] = fmaf(w[i], bias[at + k * K_CUDA_THREADS], v[k]);
+            }
+        }
+        K_CUDA_UNROLL for (int k = 0; k < MANY; k++)
+            if (at + k * K_CUDA_THREADS < n) y[at + k * K_CUDA_THREADS] = v[k];
+    }
+}
+
 /* --- the operations --- */
 
 /* Those that work on values one by one. */
-K_CUDA_FN void k__cuda_row_map(const k_row_op *op, float *y, const float *a, const float *b) {
-    const int n = op->n;
+K_CUDA_FN void k__cuda_row_map(const k_row_op *op, int r, float *y, const float *a, const float *b) {
+    const int n = op->n, expert = op->kind == K_ROW_BIAS && op->u.experts.of ? op->u.experts.of[r] : 0;
     switch (op->kind) {
-    case K_ROW_BIAS: k__cuda_map(K__MAP_ADD, 0, y, y, op->vec, 0.0f, n); break;
+    case K_ROW_BIAS: k__cuda_map(K__MAP_ADD, 0, y, y, op->vec + (size_t)expert * (size_t)n, 0.0f, n); break;
     case K_ROW_ADD:
         if (op->scale == 0.0f) k__cuda_map(K__MAP_ADD, 0, y, a, b, 0.0f, n);
         else k__cuda_map(K__MAP_AXPY, 0, y, a, b, op->scale, n);
@@ -11336,6 +11499,7 @@ K_CUDA_FN void k__cuda_row_map(const k_row_op *op, float *y, const float *a, con
         else k__cuda_map(K__MAP_ACT, op->u.act, y, y, a, 0.0f, n);
         break;
     case K_ROW_ADD_SCALED: k__cuda_map(K__MAP_AXPY, 0, y, y, a, *b, n); break;
+    case K_ROW_SCALE_BY: k__cuda_map(K__MAP_SCALE, 0, y, y, NULL, *a, n); break;
     case K_ROW_MUL: k__cuda_map(K__MAP_MUL, 0, y + op->u.mul.to, a + op->u.mul.a, b + op->u.mul.b, 0.0f, n); break;
     default: break;
     }
@@ -11364,7 +11528,88 @@ K_CUDA_FN void k__cuda_row_op(const k_cuda_step *step, const k_row_op *op, int r
     case K_ROW_CORRECT: k__cuda_correct(op, a, b, k__cuda_in(step, op, 2, r), y); break;
     case K_ROW_RAISE: k__cuda_raise(op, a, y); break;
     case K_ROW_LEVEL: k__cuda_level(op, a, b, y, m); break;
-    default: k__cuda_row_map(op, y, a, b);
+    case K_ROW_ROUTE: k__cuda_route(op, a, (int32_t *)(void *)y, op->u.route.weight.x + (size_t)r * op->u.route.weight.ld); break;
+    case K_ROW_MIX: k__cuda_mix(op, &op->in[0], b, (const int32_t *)(const void *)k__cuda_in(step, op, 2, r), y); break;
+    default: k__cuda_row_map(op, r, y, a, b);
+    }
+}
+
+/* --- the sort of slots: each warp takes a run of them, 32 at a time --- */
+
+enum { K__CUDA_WARPS = K_CUDA_THREADS / 32 };
+
+typedef struct {
+    int32_t at[K__CUDA_WARPS][K_CUDA_EXPERTS];        /* slots of each run; then the next one of each run */
+    int32_t all[K_CUDA_EXPERTS];                      /* slots of each expert */
+} k__cuda_sort_mem;
+
+/* Lanes with the same number: those in front of this one; all of them. */
+K_CUDA_FN void k__cuda_alike(int e, int *rank, int *all) {
+    const int lane = K_CUDA_THREAD % 32;
+    *rank = 0, *all = 1;
+    for (int far = 1; far < 32; far++) {
+        const bool same = (int)k__cuda_other((float)e, far) == e;
+        *all += same;
+        *rank += same && (lane ^ far) < lane;
+    }
+}
+
+/* Every slot in order: counted, or written to its place. */
+K_CUDA_FN void k__cuda_slots(const k_cuda_sort_args *a, int n, bool place, k__cuda_sort_mem *m) {
+    const int warp = K_CUDA_THREAD / 32, turns = (n + K_CUDA_THREADS - 1) / K_CUDA_THREADS;
+    for (int i = 0; i < turns; i++) {
+        const int j = (warp * turns + i) * 32 + K_CUDA_THREAD % 32, r = j / a->used, k = j % a->used;
+        const int e = j < n ? ((const int32_t *)(const void *)(a->pick.x + (size_t)r * a->pick.ld))[k] : -1;
+        int       rank, all;
+        k__cuda_alike(e, &rank, &all);
+        k__cuda_sync_warp();                          /* the run's slots before these are counted */
+        const int at = e >= 0 ? m->at[warp][e] : 0;
+        k__cuda_sync_warp();                          /* all know where their experts are */
+        if (e < 0) continue;
+        if (rank == all - 1) m->at[warp][e] = at + all;
+        if (!place) continue;
+        a->row[at + rank] = r;
+        a->expert[at + rank] = e;
+        ((int32_t *)(void *)(a->slot_of.x + (size_t)r * a->slot_of.ld))[k] = at + rank;
+    }
+}
+
+/* Tiles of expert e, whose slots begin at `first`; `before`: tiles of the experts before it. */
+K_CUDA_FN void k__cuda_tiles(int32_t *to, int e, int first, int n, int before, int cols, bool last) {
+    if (!to) return;
+    for (int i = 0; i < n; i += cols, before++) {
+        int32_t *tile = to + 1 + 3 * before;
+        tile[0] = e;
+        tile[1] = first + i;
+        tile[2] = n - i < cols ? n - i : cols;
+    }
+    if (last) to[0] = before;
+}
+
+/* Where each expert's slots begin, and those of each run; tiles. */
+K_CUDA_FN void k__cuda_begins(const k_cuda_sort_args *a, k__cuda_sort_mem *m) {
+    const int E = a->n_expert;
+    for (int e = K_CUDA_THREAD; e < E; e += K_CUDA_THREADS) {
+        int n = 0;
+        for (int w = 0; w < K__CUDA_WARPS; w++) n += m->at[w][e];
+        m->all[e] = n;
+    }
+    k__cuda_sync();
+    for (int e = K_CUDA_THREAD; e < E; e += K_CUDA_THREADS) {
+        int first = 0, few = 0, many = 0, at;
+        for (int i = 0; i < e; i++) {
+            first += m->all[i];
+            few += (m->all[i] + K_CUDA_COLS - 1) / K_CUDA_COLS;
+            many += (m->all[i] + K_CUDA_MANY_COLS - 1) / K_CUDA_MANY_COLS;
+        }
+        k__cuda_tiles(a->tiles[0], e, first, m->all[e], few, K_CUDA_COLS, e == E - 1);
+        k__cuda_tiles(a->tiles[1], e, first, m->all[e], many, K_CUDA_MANY_COLS, e == E - 1);
+        at = first;
+        for (int w = 0; w < K__CUDA_WARPS; w++) {
+            const int n = m->at[w][e];
+            m->at[w][e] = at;
+            at += n;
+        }
     }
 }
 
@@ -11389,10 +11634,10 @@ typedef struct {
     const int32_t *table;
 } k__cuda_view;
 
-/* What a block works on, in its n-th segment; false: nothing. */
-K_CUDA_FN bool k__cuda_see(const k_cuda_attend_args *a, int n, k__cuda_view *v) {
+/* What row i of the launch sees; false: there is no such row. */
+K_CUDA_FN bool k__cuda_see(const k_cuda_attend_args *a, int i, int head, k__cuda_view *v) {
     const k_cuda_step *s = a->step;
-    v->i = K_CUDA_BLOCK_X / a->kv.n_head, v->head = K_CUDA_BLOCK_X % a->kv.n_head, v->row = a->first + v->i;
+    v->i = i, v->head = head, v->row = a->first + i;
     if (v->i >= a->n_rows || v->row >= s->n[a->set]) return false;
     const int b = a->set ? s->row[1][v->row] : v->row, half = a->window / 2;
     v->from = a->gathers ? b : v->row;
@@ -11404,12 +11649,23 @@ K_CUDA_FN bool k__cuda_see(const k_cuda_attend_args *a, int n, k__cuda_view *v) 
         v->begin = a->window && v->at > half ? v->at - half : 0;
     }
     v->table = s->table + s->table_at[(size_t)s->seq[b] * (size_t)s->n_group + (size_t)a->kv.group];
-    v->base = (v->begin / K_SEGMENT + n) * K_SEGMENT;
-    v->lo = v->begin > v->base ? v->begin - v->base : 0;
-    v->hi = v->end - v->base < K_SEGMENT ? v->end - v->base : K_SEGMENT;
+    return true;
+}
+
+/* What it sees of the segment that begins at `base`; false: nothing. */
+K_CUDA_FN bool k__cuda_segment(k__cuda_view *v, int base) {
+    v->base = base;
+    v->lo = v->begin > base ? v->begin - base : 0;
+    v->hi = v->end - base < K_SEGMENT ? v->end - base : K_SEGMENT;
     v->first = v->lo / K_TILE * K_TILE;
     v->last = k__round_up(v->hi, K_TILE);
-    return true;
+    return v->lo < v->hi;
+}
+
+/* The row, K/V head and segment of the block; false: there is nothing to do. */
+K_CUDA_FN bool k__cuda_view_of_block(const k_cuda_attend_args *a, k__cuda_view *v) {
+    if (!k__cuda_see(a, K_CUDA_BLOCK_X / a->kv.n_head, K_CUDA_BLOCK_X % a->kv.n_head, v)) return false;
+    return k__cuda_segment(v, (v->begin / K_SEGMENT + K_CUDA_BLOCK_Y) * K_SEGMENT);
 }
 
 /* Partial result of segment n. */
@@ -11475,12 +11731,27 @@ K_CUDA_FN const float *k__cuda_query(const k_cuda_attend_args *a, const k__cuda_
     return a->q.x + (size_t)v->from * a->q.ld + (size_t)(v->head * a->group + h) * (size_t)a->kv.hd_k;
 }
 
-/* A score with all that makes it, -inf where the row does not look; returns the largest of the warp that is not NaN. */
-K_CUDA_FN float k__cuda_shape(const k_cuda_attend_args *a, const k__cuda_view *v, int h, int place, float scale, float *s) {
-    const float *slope = a->slopes ? a->slopes + v->head * a->group + h : NULL;
-    const bool   there = place >= v->lo && place < v->hi;
-    *s = there ? k__attn_shape(*s * scale, a->cap, slope, v->base - v->at + place) : -INFINITY;
+/* What ALiBi takes from the scores of query head h, counted in its group; NULL: nothing. */
+K_CUDA_FN const float *k__cuda_slope(const k_cuda_attend_args *a, const k__cuda_view *v, int h) {
+    return a->slopes ? a->slopes + v->head * a->group + h : NULL;
+}
+
+/* A score with all that makes it, -inf where the row does not look (there); returns the largest of the warp that is not NaN. */
+K_CUDA_FN float k__cuda_shape(bool there, float scale, float cap, const float *slope, int far, float *s) {
+    *s = there ? k__attn_shape(*s * scale, cap, slope, far) : -INFINITY;
     return k__cuda_most(*s > -INFINITY ? *s : -INFINITY);
+}
+
+/* Scores of a tile to weights, a lane's is s; top is the largest score so far. The sum of the tile's weights, in lane 0. */
+K_CUDA_FN float k__cuda_tile_weights(uint32_t type, float top, float *s) {
+    const float x = k__exp_ref(*s - (top == -INFINITY ? 0.0f : top));
+    *s = k__kv_rounds(type) ? k__bf16_round(x) : x;
+    return k__cuda_add(*s);
+}
+
+/* The factor of what was summed before the tile, where the largest score was `before`. */
+K_CUDA_FN float k__cuda_tile_factor(float before, float top) {
+    return top == before ? 1.0f : k__exp_ref(before - (top == -INFINITY ? 0.0f : top));
 }
 
 /* Queries of heads h .. h + n - 1 as they are multiplied, of R heads: [head][ld], zeros behind the last value and head. */
@@ -11513,7 +11784,8 @@ K_CUDA_FN void k__cuda_scores(int R, const k_cuda_attend_args *a, const k__cuda_
         K_CUDA_UNROLL for (int r = 0; r < R; r++) s[r * K_SEGMENT + place] = sum[r];
         for (int r = 0; r < n; r++) {
             float      *x = s + r * K_SEGMENT + place;
-            const float top = k__cuda_shape(a, v, h + r, place, a->scale, x);
+            const bool  there = place >= v->lo && place < v->hi;
+            const float top = k__cuda_shape(there, a->scale, a->cap, k__cuda_slope(a, v, h + r), v->base - v->at + place, x);
             if (lane == 0) most[r * K_CUDA_TILES + tile] = top;
         }
     }
@@ -11526,11 +11798,9 @@ K_CUDA_FN void k__cuda_weigh(const k_cuda_attend_args *a, const k__cuda_view *v,
         const int r = i / n_tiles, tile = from + i % n_tiles, at = r * K_CUDA_TILES;
         float     before = -INFINITY, *p = s + r * K_SEGMENT + K_TILE * tile + lane;
         for (int t = from; t < tile; t++) before = most[at + t] > before ? most[at + t] : before;
-        const float top = most[at + tile] > before ? most[at + tile] : before, base = top == -INFINITY ? 0.0f : top, x = k__exp_ref(*p - base);
-        *p = k__kv_rounds(a->kv.type_v) ? k__bf16_round(x) : x;
-        const float sum = k__cuda_add(*p);
+        const float top = most[at + tile] > before ? most[at + tile] : before, sum = k__cuda_tile_weights(a->kv.type_v, top, p);
         if (lane) continue;
-        c[at + tile] = top == before ? 1.0f : k__exp_ref(before - base);
+        c[at + tile] = k__cuda_tile_factor(before, top);
         l[at + tile] = sum;
     }
 }
@@ -11600,7 +11870,7 @@ K_CUDA_FN void k__cuda_attend(const k_cuda_attend_args *a) {
     float       *x = (float *)(void *)stage, *s = (float *)(void *)weights;
     const int    me = K_CUDA_THREAD;
     k__cuda_view v;
-    if (!k__cuda_see(a, K_CUDA_BLOCK_Y, &v) || v.lo >= v.hi) return;
+    if (!k__cuda_view_of_block(a, &v)) return;
     float *part = k__cuda_part(a, &v, K_CUDA_BLOCK_Y);
     for (int h = 0; h < a->group; h += K_CUDA_HEADS) {
         const int n = a->group - h < K_CUDA_HEADS ? a->group - h : K_CUDA_HEADS, R = n > 4 ? 8 : n > 1 ? 4 : 1;
@@ -11615,6 +11885,186 @@ K_CUDA_FN void k__cuda_attend(const k_cuda_attend_args *a) {
         k__cuda_sync();
         if (me < n) *k__cuda_part_sum(a, part, h + me) = k__cuda_sums(&v, most + me * K_CUDA_TILES, c + me * K_CUDA_TILES, l + me * K_CUDA_TILES);
         k__cuda_outputs(a, &v, n, s, c, x, part + (size_t)h * (size_t)k__round_up(a->kv.hd_v, 32));
+    }
+}
+
+/* --- attention for many rows ---
+ * A thread block takes some rows of a sequence, up to K_CUDA_ASKS query heads of them at a time, through a segment, tile after tile: K to
+ * shared memory, scores, weights, V to shared memory, outputs in registers. Heads above 128 values go there in parts. */
+
+enum { K_CUDA_KV = 32 * 132 };                        /* floats of a tile of K or V: keys are 4 floats apart, so that threads use all banks */
+
+/* A query head of a row: where its results go, NULL: it sees nothing; the places that it sees, and how far place 0 is from it. */
+typedef struct {
+    const float *q, *slope;
+    float       *o;
+    k__attn_sum *sum;
+    int          lo, hi, far;
+} k__cuda_asker;
+
+typedef struct {
+    k__cuda_four  q[1024];                            /* [head][ld_k] */
+    k__cuda_four  kv[K_CUDA_KV / 4];                  /* [position][ld_k + 4] or [position][ld_v] */
+    k__cuda_two   s[K_CUDA_ASKS * K_TILE / 2];        /* [head][position] */
+    float         c[K_CUDA_ASKS];
+    k__cuda_asker ask[K_CUDA_ASKS];
+} k__cuda_asks;
+
+/* Head v of those of rows i, i + 1, ... of the launch, in the segment of `run`. */
+K_CUDA_FN void k__cuda_asker_of(const k_cuda_attend_args *a, const k__cuda_view *run, int i, int v, k__cuda_asker *to) {
+    const int    h = v % a->group;
+    k__cuda_view w = *run;
+    k__cuda_see(a, i + v / a->group, run->head, &w);
+    const bool there = k__cuda_segment(&w, run->base);
+    float     *part = there ? k__cuda_part(a, &w, run->base / K_SEGMENT - w.begin / K_SEGMENT) : NULL;
+    to->q = k__cuda_query(a, &w, h), to->slope = k__cuda_slope(a, &w, h);
+    to->o = there ? part + (size_t)h * (size_t)k__round_up(a->kv.hd_v, 32) : NULL;
+    to->sum = there ? k__cuda_part_sum(a, part, h) : NULL;
+    to->lo = there ? w.lo : 0, to->hi = there ? w.hi : 0, to->far = w.base - w.at;
+}
+
+/* n_pos keys or values from `place` on, `apart` floats apart. */
+K_CUDA_FN void k__cuda_fetch_kv(const k_cuda_attend_args *a, const k__cuda_view *v, bool values, int place, int n_pos, int apart, k__cuda_four *to) {
+    const int      hd = values ? a->kv.hd_v : a->kv.hd_k, each = k__round_up(hd, 8) / 8;
+    const uint32_t type = values ? a->kv.type_v : a->kv.type_k;
+    for (int i = K_CUDA_THREAD; i < n_pos * each; i += K_CUDA_THREADS) {
+        const int p = i / each, at = i % each * 8;
+        float     x[8];
+        k__cuda_widen(type, k__cuda_kv_row(&a->kv, v, values, place + p), at, hd, x);
+        K_CUDA_UNROLL for (int k = 0; k < 8; k += 4) {
+            const k__cuda_four w = {{x[k], x[k + 1], x[k + 2], x[k + 3]}};
+            to[(p * apart + at + k) / 4] = w;
+        }
+    }
+}
+
+/* Products of n heads with n_pos keys, which are places at .. of the tile; a thread has one key and H heads. */
+K_CUDA_FN void k__cuda_products(int H, const k__cuda_asks *m, int n, int ld, int n_pos, int at, float *s) {
+    const int p = K_CUDA_THREAD % n_pos, first = K_CUDA_THREAD / n_pos * H;
+    float     sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    if (first >= n) return;
+    for (int d = 0; d < ld; d += 4) {
+        const k__cuda_four k = m->kv[(p * (ld + 4) + d) / 4];
+        K_CUDA_UNROLL for (int h = 0; h < H; h++) {
+            const k__cuda_four q = m->q[((first + h) * ld + d) / 4];
+            K_CUDA_UNROLL for (int i = 0; i < 4; i++) sum[h] = fmaf(q.v[i ^ 1], k.v[i ^ 1], sum[h]);
+        }
+    }
+    K_CUDA_UNROLL for (int h = 0; h < H; h++) s[(first + h) * K_TILE + at + p] = sum[h];
+}
+
+/* Products of the tile at `place` to weights, for every eighth head: all[j] are the sums of head warp + 8j. */
+K_CUDA_FN void k__cuda_weigh_tile(const k_cuda_attend_args *a, k__cuda_asks *m, int n, int place, float *s, k__attn_sum all[4]) {
+    const int warp = K_CUDA_THREAD / 32, lane = K_CUDA_THREAD % 32, at = place + lane;
+    K_CUDA_UNROLL for (int j = 0; j < K_CUDA_ASKS / K_CUDA_WARPS; j++) {
+        const int v = warp + j * K_CUDA_WARPS;
+        if (v >= n) continue;
+        const k__cuda_asker *ask = &m->ask[v];
+        float               *p = s + v * K_TILE + lane, before = all[j].m, c = 1.0f;
+        if (place < ask->hi && place + K_TILE > ask->lo) {
+            const float most = k__cuda_shape(at >= ask->lo && at < ask->hi, a->scale, a->cap, ask->slope, ask->far + at, p);
+            all[j].m = most > before ? most : before;
+            c = k__cuda_tile_factor(before, all[j].m);
+            all[j].l = fmaf(all[j].l, c, k__cuda_tile_weights(a->kv.type_v, all[j].m, p));
+        }
+        if (lane == 0) m->c[v] = c;
+    }
+}
+
+/* Adds n_pos values, places at .. of the tile at `place`, to the outputs of the thread: 4 dimensions of up to 4 heads. whole: all heads see
+ * all of the tile; else a head adds what it sees. */
+K_CUDA_FN void k__cuda_add_values(bool whole, const k__cuda_asks *m, int n, int ld, int n_pos, int place, int at, float o[4][4]) {
+    const int each = ld / 4, d = K_CUDA_THREAD % each, n_sub = K_CUDA_THREADS / each, sub = K_CUDA_THREAD / each, heads = sub < n_sub ? n : 0;
+    K_CUDA_UNROLL for (int j = 0; j < 4; j++) {
+        const int v = sub + j * n_sub;
+        K_CUDA_UNROLL for (int k = 0; k < 4; k++)
+            if (at == 0 && v < heads) o[j][k] = o[j][k] * m->c[v];
+    }
+    for (int i = 0; i < n_pos; i += 2) {
+        const k__cuda_four even = m->kv[i * each + d], odd = m->kv[(i + 1) * each + d];
+        K_CUDA_UNROLL for (int j = 0; j < 4; j++) {
+            const int v = sub + j * n_sub, p = place + at + i;
+            if (v >= heads) continue;
+            const k__cuda_two w = m->s[(v * K_TILE + at + i) / 2];
+            const bool        second = whole || (p + 1 >= m->ask[v].lo && p + 1 < m->ask[v].hi), first = whole || (p >= m->ask[v].lo && p < m->ask[v].hi);
+            K_CUDA_UNROLL for (int k = 0; k < 4; k++) {
+                if (second) o[j][k] = fmaf(w.v[1], odd.v[k], o[j][k]);
+                if (first) o[j][k] = fmaf(w.v[0], even.v[k], o[j][k]);
+            }
+        }
+    }
+}
+
+/* One tile: n heads, n_pos keys and values at a time. */
+K_CUDA_FN void k__cuda_tile_many(const k_cuda_attend_args *a, const k__cuda_view *v, k__cuda_asks *m, int n, int n_pos, int place, bool whole,
+                                 k__attn_sum all[4], float o[4][4]) {
+    const int ld_k = k__round_up(a->kv.hd_k, 8), ld_v = k__round_up(a->kv.hd_v, 32);
+    float    *s = (float *)(void *)m->s;
+    for (int at = 0; at < K_TILE; at += n_pos) {
+        if (at || place > v->first) k__cuda_sync();   /* the values or keys before these are used */
+        k__cuda_fetch_kv(a, v, false, place + at, n_pos, ld_k + 4, m->kv);
+        k__cuda_sync();
+        if (n_pos == K_TILE) k__cuda_products(4, m, n, ld_k, K_TILE, at, s);
+        else k__cuda_products(1, m, n, ld_k, n_pos, at, s);
+    }
+    k__cuda_sync();
+    k__cuda_weigh_tile(a, m, n, place, s, all);
+    for (int at = 0; at < K_TILE; at += n_pos) {
+        if (at) k__cuda_sync();
+        k__cuda_fetch_kv(a, v, true, place + at, n_pos, ld_v, m->kv);
+        k__cuda_sync();
+        if (whole) k__cuda_add_values(true, m, n, ld_v, n_pos, place, at, o);
+        else k__cuda_add_values(false, m, n, ld_v, n_pos, place, at, o);
+    }
+}
+
+K_CUDA_FN void k__cuda_put_many(const k__cuda_asks *m, int n, int ld, const k__attn_sum all[4], float o[4][4]) {
+    const int each = ld / 4, d = K_CUDA_THREAD % each, n_sub = K_CUDA_THREADS / each, sub = K_CUDA_THREAD / each, heads = sub < n_sub ? n : 0;
+    K_CUDA_UNROLL for (int j = 0; j < 4; j++) {
+        const int v = sub + j * n_sub, h = K_CUDA_THREAD / 32 + j * K_CUDA_WARPS;
+        K_CUDA_UNROLL for (int k = 0; k < 4; k++)
+            if (v < heads && m->ask[v].o) m->ask[v].o[4 * d + k] = o[j][k];
+        if (K_CUDA_THREAD % 32 == 0 && h < n && m->ask[h].sum) *m->ask[h].sum = all[j];
+    }
+}
+
+/* Heads v0 .. v0 + n - 1 of rows i, i + 1, ..., which see parts of `run`; again: not the first ones of the block. */
+K_CUDA_FN void k__cuda_some(const k_cuda_attend_args *a, const k__cuda_view *run, k__cuda_asks *m, int i, int v0, int n, int n_pos, bool again) {
+    const int   me = K_CUDA_THREAD, ld = k__round_up(a->kv.hd_k, 8);
+    float       o[4][4], *q = (float *)(void *)m->q;
+    k__attn_sum all[4];
+    int         lo = 0, hi = K_SEGMENT;
+    K_CUDA_UNROLL for (int j = 0; j < 4; j++) {
+        all[j].m = -INFINITY, all[j].l = 0.0f;
+        K_CUDA_UNROLL for (int k = 0; k < 4; k++) o[j][k] = 0.0f;
+    }
+    if (again) k__cuda_sync();                        /* the heads before these are done */
+    if (me < n) k__cuda_asker_of(a, run, i, v0 + me, &m->ask[me]);
+    k__cuda_sync();
+    for (int k = me; k < 4096 && k / ld < K_CUDA_ASKS; k += K_CUDA_THREADS) {
+        const int   v = k / ld, d = k % ld;
+        const float x = v < n && d < a->kv.hd_k ? m->ask[v].q[d] : 0.0f;
+        q[k] = k__kv_rounds(a->kv.type_k) ? k__bf16_round(x) : x;
+    }
+    for (int v = 0; v < n; v++) lo = m->ask[v].lo > lo ? m->ask[v].lo : lo, hi = m->ask[v].hi < hi ? m->ask[v].hi : hi;
+    for (int place = run->first; place < run->last; place += K_TILE)
+        k__cuda_tile_many(a, run, m, n, n_pos, place, place >= lo && place + K_TILE <= hi, all, o);
+    k__cuda_put_many(m, n, k__round_up(a->kv.hd_v, 32), all, o);
+}
+
+K_CUDA_FN void k__cuda_attend_many(const k_cuda_attend_args *a) {
+    K_CUDA_SHARED(k__cuda_asks, m, 1);
+    const int rows = k__cuda_rows_of(a->group), i0 = K_CUDA_BLOCK_X / a->kv.n_head * rows, head = K_CUDA_BLOCK_X % a->kv.n_head;
+    const int hd = a->kv.hd_k > a->kv.hd_v ? a->kv.hd_k : a->kv.hd_v, n_pos = hd <= 128 ? K_TILE : hd <= 256 ? K_TILE / 2 : K_TILE / 4;
+    bool      again = false;
+    for (int i = i0, end; i < i0 + rows; i = end) {   /* rows of one sequence: what they see begins where the first one's view does */
+        k__cuda_view run, v;
+        if (!k__cuda_see(a, i, head, &run)) return;
+        for (end = i + 1; end < i0 + rows && k__cuda_see(a, end, head, &v) && v.table == run.table; end++)
+            run.end = v.end > run.end ? v.end : run.end;
+        if (!k__cuda_segment(&run, (run.begin / K_SEGMENT + K_CUDA_BLOCK_Y) * K_SEGMENT)) continue;
+        const int n = (end - i) * a->group;
+        for (int v0 = 0; v0 < n; v0 += n_pos, again = true) k__cuda_some(a, &run, m, i, v0, n - v0 < n_pos ? n - v0 : n_pos, n_pos, again);
     }
 }
 
@@ -11668,7 +12118,7 @@ K_CUDA_FN k__attn_sum k__cuda_weigh8(const k_cuda_attend_args *a, const k__cuda_
     const int lane = K_CUDA_THREAD % 32;
     float     m = -INFINITY, l = 0.0f;
     for (int i = v->first + lane; i < v->last; i += 32) {
-        const float top = k__cuda_shape(a, v, h, i, unit * a->scale, s + i);
+        const float top = k__cuda_shape(i >= v->lo && i < v->hi, unit * a->scale, a->cap, k__cuda_slope(a, v, h), v->base - v->at + i, s + i);
         m = top > m ? top : m;
     }
     for (int i = v->first + lane; i < v->last; i += 32) {
@@ -11749,7 +12199,7 @@ K_CUDA_FN void k__cuda_attend_codes(const k_cuda_attend_args *a) {
     const k__cuda_codes8 c = {(uint32_t *)(void *)both, (int *)(void *)both, s, dv, unit, step, w, row};
     const int           me = K_CUDA_THREAD, warp = me / 32, ld = k__round_up(a->kv.hd_k, 32), ld_v = k__round_up(a->kv.hd_v, 32);
     k__cuda_view        v;
-    if (!k__cuda_see(a, K_CUDA_BLOCK_Y, &v) || v.lo >= v.hi) return;
+    if (!k__cuda_view_of_block(a, &v)) return;
     float *part = k__cuda_part(a, &v, K_CUDA_BLOCK_Y);
     for (int i = v.first + me; i < v.last; i += K_CUDA_THREADS) row[i] = k__cuda_kv_row(&a->kv, &v, true, i);
     for (int h = 0; h < a->group; h += K_CUDA_HEADS) {
@@ -11774,7 +12224,7 @@ K_CUDA_FN void k__cuda_attend_codes(const k_cuda_attend_args *a) {
 K_CUDA_FN void k__cuda_attend_merge(const k_cuda_attend_args *a) {
     const int    hd = a->kv.hd_v;
     k__cuda_view v;
-    if (!k__cuda_see(a, 0, &v)) return;
+    if (!k__cuda_see(a, K_CUDA_BLOCK_X / a->kv.n_head, K_CUDA_BLOCK_X % a->kv.n_head, &v)) return;
     const int n = v.begin < v.end ? (v.end - 1) / K_SEGMENT - v.begin / K_SEGMENT + 1 : 0;
     for (int i = K_CUDA_THREAD; i < a->group * hd; i += K_CUDA_THREADS) {
         const int   h = i / hd, d = i % hd, head = v.head * a->group + h;
@@ -11871,6 +12321,36 @@ K_CUDA_FN void k__cuda_pack(const k_cuda_pack_args *a) {
 
 /* --- kernels --- */
 
+K_CUDA_KERNEL(k_cuda_sort)(const k_cuda_sort_args a) {
+    K_CUDA_SHARED(k__cuda_sort_mem, m, 1);
+    const int n = a.step->n[a.set] * a.used;
+    for (int i = K_CUDA_THREAD; i < K__CUDA_WARPS * a.n_expert; i += K_CUDA_THREADS) m->at[i / a.n_expert][i % a.n_expert] = 0;
+    k__cuda_sync();
+    k__cuda_slots(&a, n, false, m);
+    k__cuda_sync();
+    k__cuda_begins(&a, m);
+    k__cuda_sync();
+    k__cuda_slots(&a, n, true, m);
+}
+
+K_CUDA_KERNEL(k_cuda_best)(const k_cuda_best_args a) {
+    K_CUDA_SHARED(k__cuda_score, of, K__CUDA_WARPS);
+    const int     r = K_CUDA_BLOCK_X;
+    k__cuda_score best = {-INFINITY, 0.0f, -1};
+    if (r >= a.step->n[a.set]) return;
+    const float *x = a.x.x + (size_t)r * a.x.ld;
+    for (int i = K_CUDA_THREAD; i < a.n; i += K_CUDA_THREADS) {
+        const k__cuda_score s = {x[i], 0.0f, i};
+        if (s.v == s.v) best = k__cuda_better(best, s);
+    }
+    best = k__cuda_best_of(best);
+    if (K_CUDA_THREAD % 32 == 0) of[K_CUDA_THREAD / 32] = best;
+    k__cuda_sync();
+    if (K_CUDA_THREAD) return;
+    for (int i = 1; i < K__CUDA_WARPS; i++) best = k__cuda_better(best, of[i]);
+    a.out[r] = best.at < 0 ? 0 : best.at;
+}
+
 K_CUDA_KERNEL(k_cuda_rows)(const k_cuda_rows_args a) {
     K_CUDA_SHARED(k__cuda_rows_mem, m, 1);
     int i = 0, r = K_CUDA_BLOCK_X;
@@ -11895,6 +12375,7 @@ K_CUDA_MULS(K__CUDA_MUL)
 K_CUDA_FLOATS(K__CUDA_FLOAT)
 
 K_CUDA_KERNEL(k_cuda_attend)(const k_cuda_attend_args a) { k__cuda_attend(&a); }
+K_CUDA_KERNEL(k_cuda_attend_many)(const k_cuda_attend_args a) { k__cuda_attend_many(&a); }
 K_CUDA_KERNEL(k_cuda_attend_codes)(const k_cuda_attend_args a) { k__cuda_attend_codes(&a); }
 K_CUDA_KERNEL(k_cuda_attend_merge)(const k_cuda_attend_args a) { k__cuda_attend_merge(&a); }
 

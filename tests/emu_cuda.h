@@ -34,7 +34,7 @@
 #define k__cuda_half                 k_f16_to_f32
 
 enum { EMU_THREADS = 256, EMU_STACK = 64 << 10, EMU_SHARED = 48 << 10 };
-enum { EMU_MMA16 = 1, EMU_MMA32, EMU_OTHER };         /* instructions of a whole warp */
+enum { EMU_MMA16 = 1, EMU_MMA32, EMU_OTHER, EMU_WARP };         /* instructions of a whole warp */
 
 typedef struct {
 #if defined(__x86_64__)
@@ -278,6 +278,9 @@ static void k__cuda_mma16(int c[4], uint32_t a0, uint32_t a1, uint32_t b0) {
 static void emu__exchange(emu_warp *w, int far) {
     for (int l = 0; l < 32; l++) w->c[l][0] = (int)w->a[l ^ far][0];
 }
+
+static void emu__nothing(emu_warp *w, int none) { (void)w, (void)none; }
+static void k__cuda_sync_warp(void) { emu__meet(EMU_WARP, emu__nothing, 0); }
 
 static float k__cuda_other(float v, int far) {
     emu_warp *w = &emu.warp[emu.me / 32];
