@@ -24748,7 +24748,7 @@ typedef struct {
 
 typedef enum {
     DEV_EMBED, DEV_ANGLES, DEV_NORM, DEV_BIAS, DEV_ADD, DEV_SCALE, DEV_CAP, DEV_TEMPER, DEV_PICK, DEV_ROPE, DEV_HADAMARD, DEV_STORE, DEV_ATTEND,
-    DEV_FORM, DEV_MATMUL, DEV_WATCH, DEV_ACTIVATE, DEV_ROUTE, DEV_GROUP, DEV_MIX, DEV_GATE, DEV_ADD_SCALED,
+    DEV_FORM, DEV_MATMUL, DEV_WATCH, DEV_ACTIVATE, DEV_ROUTE, DEV_GROUP, DEV_MIX, DEV_GATE, DEV_ADD_SCALED, DEV_SCALE_BY,
     DEV_MUL, DEV_CONV, DEV_DELTA, DEV_KEEP, DEV_SPARSE, DEV_BLEND, DEV_CORRECT, DEV_RAISE, DEV_LEVEL, DEV_KINDS
 } dev_kind;
 
@@ -24938,11 +24938,14 @@ static void dev__scale(const dev *dv, const dev_op *op, int r) {
 /* out = scale * tanh(out / scale). */
 static void dev__cap(const dev *dv, const dev_op *op, int r) { k_cap(dev__out(dv, op, 0, r), op->scale, op->n); }
 
-/* out *= 1 + scale * log(1 + whole lengths before the row's position). */
+/* out = 1 + scale * log(1 + whole lengths before the row's position), one value. */
 static void dev__temper(const dev *dv, const dev_op *op, int r) {
     const double turns = floor(dv->run->batch->pos[dev__which(dv, op, r)] / (double)op->temper.length);
-    k_scale(dev__out(dv, op, 0, r), (float)(1 + (double)op->scale * log1p(turns)), op->n * op->n_head);
+    *dev__out(dv, op, 0, r) = (float)(1 + (double)op->scale * log1p(turns));
 }
+
+/* out *= in, one value. */
+static void dev__scale_by(const dev *dv, const dev_op *op, int r) { k_scale(dev__out(dv, op, 0, r), *dev__in(dv, op, 0, r), op->n); }
 
 /* out = of each head of in[0], n values from `at` on; they lie side by side from `to` on. */
 static void dev__pick(const dev *dv, const dev_op *op, int r) {
@@ -25560,7 +25563,7 @@ typedef struct {
     int  far;                                                        /* on a GPU: 1 + its k_row_kind, or DEV_FAR_; 0: there is no kernel */
 } dev_kind_row;
 
-enum { DEV_FAR_ATTEND = 100, DEV_FAR_MATMUL };
+enum { DEV_FAR_ATTEND = 100, DEV_FAR_MATMUL, DEV_FAR_SORT };
 
 static const dev_kind_row dev_kinds[DEV_KINDS] = {
     [DEV_EMBED]      = {"embed",      dev__embed,      NULL,              dev__embed_cost, 0},
@@ -25580,11 +25583,12 @@ static const dev_kind_row dev_kinds[DEV_KINDS] = {
     [DEV_MATMUL]     = {"matmul",     NULL,            NULL,              dev__matmul_cost, DEV_FAR_MATMUL},
     [DEV_WATCH]      = {"watch",      NULL,            NULL,              NULL, 0},
     [DEV_ACTIVATE]   = {"activate",   dev__activate,   NULL,              NULL, 1 + K_ROW_ACTIVATE},
-    [DEV_ROUTE]      = {"route",      dev__route,      NULL,              NULL, 0},
-    [DEV_GROUP]      = {"group",      dev__group,      dev__one_task,     NULL, 0},
-    [DEV_MIX]        = {"mix",        dev__mix,        NULL,              NULL, 0},
+    [DEV_ROUTE]      = {"route",      dev__route,      NULL,              NULL, 1 + K_ROW_ROUTE},
+    [DEV_GROUP]      = {"group",      dev__group,      dev__one_task,     NULL, DEV_FAR_SORT},
+    [DEV_MIX]        = {"mix",        dev__mix,        NULL,              NULL, 1 + K_ROW_MIX},
     [DEV_GATE]       = {"gate",       dev__gate,       NULL,              NULL, 1 + K_ROW_GATE},
     [DEV_ADD_SCALED] = {"add scaled", dev__add_scaled, NULL,              NULL, 1 + K_ROW_ADD_SCALED},
+    [DEV_SCALE_BY]   = {"scale by",   dev__scale_by,   NULL,              NULL, 1 + K_ROW_SCALE_BY},
     [DEV_MUL]        = {"mul",        dev__mul_rows,   NULL,              NULL, 1 + K_ROW_MUL},
     [DEV_SPARSE]     = {"sparse",     dev__sparse,     NULL,              NULL, 1 + K_ROW_SPARSE},
     [DEV_BLEND]      = {"blend",      dev__blend,      NULL,              NULL, 1 + K_ROW_BLEND},
@@ -25803,12 +25807,13 @@ static void dev__fill_experts(dev_plan *p) {
 }
 
 /* --- operations of a list that a GPU runs: its last ones ---
- * They become launches, once: a phase of rows is one, which goes through its operations row by row, a product is one, attention two. What
+ * They become launches, once: a phase of rows is one, which goes through its operations row by row, a product is one, of all experts too,
+ * attention two. What
  * changes from step to step goes up in one piece before them: the batch, and the rows that host operations have written and
  * these read. What the step is for comes down behind them. */
 
 enum {
-    DEV_FAR_MANY = 17,                                /* columns from which a product takes the kernel for many */
+    DEV_FAR_MANY = 17,                                /* columns from which a product takes the kernel for many; rows of a sequence from which attention does */
     DEV_FAR_UP = 8,                                   /* most buffers that go up */
     DEV_FAR_PARTS = 32 << 20,                         /* bytes of partial results of attention, or one row's where these are more */
     DEV_FAR_PIECE = 16 << 20,                         /* bytes of weights that go up at once */
@@ -25818,12 +25823,14 @@ enum {
 
 typedef struct {
     int                first, n;                      /* operations */
-    const dev_product *product;                       /* NULL: rows or attention */
-    int                kernel, many, merge;           /* many: of products with many columns, -1: none; merge: of attention */
+    const dev_product *product;                       /* NULL: rows, attention or the sort of slots */
+    int                slots, experts;                /* of products of experts: slots of a row; how many. 0: one matrix */
+    int                kernel, many, merge;           /* many: of products with many columns, of attention with many rows, -1: none; merge: of attention */
     union {
         k_cuda_mul         mul;
         k_cuda_rows_args   rows;
         k_cuda_attend_args attend;
+        k_cuda_sort_args   sort;
     };
 } dev_launch;
 
@@ -25840,6 +25847,7 @@ typedef struct dev_far {
     size_t      stage_bytes;
     float      *parts;                                /* [n_parts] partial results of attention */
     size_t      n_parts;
+    int32_t    *expert, *tiles[2];                    /* of the layer at hand: of each slot; of products with few columns, with many */
     int         graph[DEV_FAR_ROWS][DEV_FAR_ROWS + 1][DEV_FAR_SEGMENTS];   /* of steps by size: 1, there was one; 2 + the recorded launches */
     void      **own;                                  /* [n_own] memory on the GPU */
     int         n_own;
@@ -25866,7 +25874,7 @@ static void *dev__far_copy(dev_far *f, const void *from, size_t n, size_t each) 
 /* Whether an operation reads what its output held before. */
 static bool dev__changes(const dev_op *op) {
     switch (op->kind) {
-    case DEV_BIAS: case DEV_SCALE: case DEV_CAP: case DEV_TEMPER: case DEV_ROPE: case DEV_HADAMARD: case DEV_FORM: case DEV_ACTIVATE:
+    case DEV_BIAS: case DEV_SCALE: case DEV_CAP: case DEV_SCALE_BY: case DEV_ROPE: case DEV_HADAMARD: case DEV_FORM: case DEV_ACTIVATE:
     case DEV_ADD_SCALED: case DEV_RAISE: case DEV_SPARSE: return true;
     default: return false;
     }
@@ -25944,12 +25952,29 @@ static void dev__far_kind(dev_far *f, const dev_op *op, k_row_op *to) {
     case DEV_ROPE: to->u.rope.n_rot = op->rope.n_rot, to->u.rope.at = op->rope.at, to->u.rope.halves = op->rope.halves; break;
     case DEV_MUL: to->u.mul.a = op->mul.a, to->u.mul.b = op->mul.b, to->u.mul.to = op->mul.to; break;
     case DEV_STORE: to->u.kv = dev__far_kv(op->cache.kv); break;
+    case DEV_BIAS: case DEV_MIX:
+        to->u.experts.of = op->experts.n ? f->expert : NULL;
+        to->u.experts.used = op->experts.used;
+        break;
+    case DEV_ROUTE:
+        to->n = op->experts.n;
+        to->u.route.used = op->experts.used, to->u.route.norm = op->experts.norm, to->u.route.sigmoid = op->experts.router == ROUTE_SIGMOID;
+        to->u.route.weight = dev__far_rows(f, op->out[1]);
+        break;
     case DEV_FORM:
         to->u.form.forms = op->forms;
         to->u.form.a = dev__view(&f->a[op->out[0]], NULL, 0, 0);
         break;
     default: break;
     }
+}
+
+/* Values of an operation's vector: of each expert, where they differ. */
+static size_t dev__far_vec(const dev_op *op) {
+    const size_t n = (size_t)op->n, experts = (size_t)op->experts.n;
+    if (!op->vec) return 0;
+    if (op->kind == DEV_ROUTE) return experts;
+    return (op->kind == DEV_BIAS || op->kind == DEV_MIX) && experts ? n * experts : n;
 }
 
 /* Operations on rows. */
@@ -25962,7 +25987,7 @@ static void dev__far_ops(const dev_plan *p, dev_far *f, dev_launch *l) {
                          .gathers = op->gathers, .n = op->n, .n_head = op->n_head, .scale = op->scale};
         for (int k = 0; k < 3; k++) to->in[k] = dev__far_rows(f, op->in[k]);
         to->out = dev__far_rows(f, op->out[0]);
-        to->vec = dev__far_copy(f, op->vec, (size_t)op->n, sizeof *to->vec);
+        to->vec = dev__far_copy(f, op->vec, dev__far_vec(op), sizeof *to->vec);
         dev__far_kind(f, op, to);
     }
     l->kernel = gpu_kernel(f->g, "k_cuda_rows");
@@ -26012,7 +26037,18 @@ static void dev_mat_drop(const dev_gpu *on, dev_mat *w) {
     w->far = NULL;
 }
 
-static void dev__far_product(dev_far *f, dev_launch *l, const dev_product *m) {
+/* The products of all experts, of the rows that have chosen them or of their slots. */
+static void dev__far_experts(dev_far *f, dev_launch *l, const dev_op *op) {
+    const dev_op  *group = op;
+    const dev_mat *w = l->product->w;
+    while (group->kind != DEV_GROUP) group--;
+    l->slots = op->products.used, l->experts = op->products.n_expert;
+    l->mul.a.idx = op->products.at ? NULL : dev__ints(f->a[group->out[0]].x);
+    l->mul.mat_bytes = dev__far_size(w);
+    l->mul.scales = dev__far_copy(f, w->scale, (size_t)w->n_mat, sizeof *w->scale);
+}
+
+static void dev__far_product(dev_far *f, dev_launch *l, const dev_op *op, const dev_product *m) {
     const dev_mat     *w = m->w;
     const k_cuda_step *step = (const k_cuda_step *)(const void *)f->sent.base;
     if (!w->far) dev__far_mat(f->g, (dev_mat *)w);
@@ -26023,6 +26059,29 @@ static void dev__far_product(dev_far *f, dev_launch *l, const dev_product *m) {
     const char *many = k_cuda_mul_of(w->type, true, &l->mul);
     l->many = many ? gpu_kernel(f->g, many) : -1;
     l->kernel = gpu_kernel(f->g, k_cuda_mul_of(w->type, false, &l->mul));
+    if (op->products.n_expert) dev__far_experts(f, l, op);
+}
+
+static void dev__far_sort(dev_far *f, dev_launch *l, const dev_op *op) {
+    l->sort = (k_cuda_sort_args){.step = (const k_cuda_step *)(const void *)f->sent.base, .set = (int)op->rows, .n_expert = op->experts.n,
+                                 .used = op->experts.used, .pick = dev__far_rows(f, op->in[0]), .slot_of = dev__far_rows(f, op->out[1]),
+                                 .row = dev__ints(f->a[op->out[0]].x), .expert = f->expert, .tiles = {f->tiles[0], f->tiles[1]}};
+    l->kernel = gpu_kernel(f->g, "k_cuda_sort");
+}
+
+/* Space for the slots and tiles of one layer. */
+static void dev__far_slots(const dev_plan *p, dev_far *f) {
+    size_t most[3] = {0};
+    for (int i = p->far_op; i < p->n_op; i++) {
+        const dev_op *op = &p->op[i];
+        if (op->kind != DEV_GROUP) continue;
+        const int    slots = p->max_rows * op->experts.used;
+        const size_t need[3] = {(size_t)slots, 1 + 3 * (size_t)k_cuda_tiles(slots, op->experts.n, K_CUDA_COLS), 1 + 3 * (size_t)k_cuda_tiles(slots, op->experts.n, K_CUDA_MANY_COLS)};
+        for (int k = 0; k < 3; k++) most[k] = need[k] > most[k] ? need[k] : most[k];
+    }
+    if (!most[0]) return;
+    f->expert = dev__far_take(f, most[0], sizeof *f->expert);
+    for (int k = 0; k < 2; k++) f->tiles[k] = dev__far_take(f, most[1 + k], sizeof *f->tiles[k]);
 }
 
 static void dev__far_attend(dev_far *f, dev_launch *l, const dev_op *op) {
@@ -26032,7 +26091,9 @@ static void dev__far_attend(dev_far *f, dev_launch *l, const dev_op *op) {
                                      .window = op->cache.window, .all = op->cache.view == VIEW_ALL, .scale = op->scale, .cap = op->cache.cap,
                                      .sinks = dev__far_copy(f, op->cache.sinks, (size_t)op->n_head, sizeof(float)),
                                      .slopes = dev__far_copy(f, op->cache.slope, (size_t)op->n_head, sizeof(float)), .parts = f->parts};
-    l->kernel = gpu_kernel(f->g, k_cuda_attend_of(kv->type_k, kv->type_v));
+    const char *many = k_cuda_attend_of(kv->type_k, kv->type_v, true);
+    l->many = many ? gpu_kernel(f->g, many) : -1;
+    l->kernel = gpu_kernel(f->g, k_cuda_attend_of(kv->type_k, kv->type_v, false));
     l->merge = gpu_kernel(f->g, "k_cuda_attend_merge");
 }
 
@@ -26072,7 +26133,8 @@ static void dev__far_phase(const dev_plan *p, dev_far *f, const dev_phase *ph) {
         f->launch = mem_reserve(f->launch, (uint64_t)f->n_launch, UINT64_MAX, sizeof *f->launch);
         dev_launch *l = &f->launch[f->n_launch++];
         *l = (dev_launch){.first = ph->first + first, .n = left < K_CUDA_ROW_OPS ? left : K_CUDA_ROW_OPS};
-        if (op->kind == DEV_MATMUL) dev__far_product(f, l, &p->product[op->products.first + i]);
+        if (op->kind == DEV_MATMUL) dev__far_product(f, l, op, &p->product[op->products.first + i]);
+        else if (op->kind == DEV_GROUP) dev__far_sort(f, l, op);
         else if (op->kind == DEV_ATTEND) dev__far_attend(f, l, op);
         else dev__far_ops(p, f, l);
     }
@@ -26104,17 +26166,18 @@ static void dev__far_fill(dev_plan *p) {
     for (int b = 1; b < p->n_buf; b++) dev__far_buf(p, f, b);
     f->n_parts = dev__far_parts(p);
     if (f->n_parts) f->parts = dev__far_take(f, f->n_parts, sizeof *f->parts);
+    dev__far_slots(p, f);
     for (int i = p->far_phase; i < p->n_phase; i++) dev__far_phase(p, f, &p->phase[i]);
 }
 
 /* Whether there are kernels for an operation. */
 static bool dev__far_can(const dev_plan *p, const dev_op *op) {
     k_cuda_mul m;
-    if (!dev_kinds[op->kind].far || (op->kind == DEV_BIAS && op->experts.n)) return false;
-    if (op->kind == DEV_ATTEND && op->cache.kv && !k_cuda_attend_of(op->cache.kv->type_k, op->cache.kv->type_v)) return false;
+    if (!dev_kinds[op->kind].far || (op->kind == DEV_GROUP && op->experts.n > K_CUDA_EXPERTS)) return false;
+    if (op->kind == DEV_ATTEND && op->cache.kv && !k_cuda_attend_of(op->cache.kv->type_k, op->cache.kv->type_v, false)) return false;
     for (int i = 0; op->kind == DEV_MATMUL && i < op->products.n; i++) {
         const dev_mat *w = p->product[op->products.first + i].w;
-        if (op->products.n_expert || !k_cuda_mul_of(w->type, false, &m)) return false;
+        if (!k_cuda_mul_of(w->type, false, &m)) return false;
         if (k_wants_q8(w->type) && !k_pack_bytes(w->type, w->n_out, w->n_in)) return false;
     }
     return true;
@@ -26123,6 +26186,7 @@ static bool dev__far_can(const dev_plan *p, const dev_op *op) {
 /* Bytes that the operations of a GPU take there, beside keys and values: weights that are not there yet, buffers. */
 static uint64_t dev_plan_far_bytes(const dev_plan *p) {
     uint64_t n = p->n_bytes + dev__far_parts(p) * sizeof(float);
+    for (int i = p->far_op; i < p->n_op; i++) n += dev__far_vec(&p->op[i]) * sizeof(float);
     for (int i = p->far_op; i < p->n_op; i++)
         for (int k = 0; p->op[i].kind == DEV_MATMUL && k < p->op[i].products.n; k++) {
             const dev_mat *w = p->product[p->op[i].products.first + k].w;
@@ -26297,12 +26361,12 @@ static void dev__far_upload(const dev_run *run) {
     gpu_up(f->g, f->sent.base, f->stage, at + n * sizeof(int32_t));
 }
 
-/* Rows of each set and segments of attention, for which a step is launched: what it has, or more. */
-typedef struct { int n[DEV_ROW_SETS], segments; } dev_far_size;
+/* Rows of each set, segments of attention and sequences for which a step is launched: what it has, or more. */
+typedef struct { int n[DEV_ROW_SETS], segments, n_seq; } dev_far_size;
 
 static dev_far_size dev__far_size_of(const dev_run *run) {
     const dev_batch *b = run->batch;
-    dev_far_size     z = {{run->plan->rows[DEV_ALL].n, run->plan->rows[DEV_OUT].n}, 1};
+    dev_far_size     z = {{run->plan->rows[DEV_ALL].n, run->plan->rows[DEV_OUT].n}, 1, b->n_seq};
     for (int r = 0; r < b->n; r++) {
         const int n = b->pos[r] / K_SEGMENT + 1;
         if (n > z.segments) z.segments = n;
@@ -26331,8 +26395,9 @@ static void dev__far_run_attend(dev_far *f, dev_launch *l, const dev_op *op, con
     for (int first = 0; first < n; first += l->attend.n_rows) {
         l->attend.first = first;
         l->attend.n_rows = (size_t)(n - first) < fit ? n - first : (int)fit;
-        const int x = l->attend.n_rows * op->cache.kv->n_head;
-        gpu_launch(f->g, l->kernel, x, l->attend.n_seg, &l->attend, sizeof l->attend);
+        const int heads = op->cache.kv->n_head, x = l->attend.n_rows * heads, rows = k_cuda_attend_rows(op->cache.group);
+        if (l->many < 0 || n < DEV_FAR_MANY * z->n_seq) gpu_launch(f->g, l->kernel, x, l->attend.n_seg, &l->attend, sizeof l->attend);
+        else gpu_launch(f->g, l->many, (l->attend.n_rows + rows - 1) / rows * heads, l->attend.n_seg + 1, &l->attend, sizeof l->attend);
         gpu_launch(f->g, l->merge, x, 1, &l->attend, sizeof l->attend);
     }
 }
@@ -26347,6 +26412,15 @@ static int dev__far_tasks(const dev_plan *p, const dev_launch *l, const dev_far_
     return n;
 }
 
+/* The products of experts for n slots: many columns, where the experts have so many on average. */
+static void dev__far_multiply_experts(const dev_far *f, const dev_launch *l, int n) {
+    const bool many = l->many >= 0 && n >= DEV_FAR_MANY * l->experts;
+    const int  rows = many ? K_CUDA_MANY_ROWS : 16, tiles = k_cuda_tiles(n, l->experts, many ? K_CUDA_MANY_COLS : K_CUDA_COLS);
+    k_cuda_mul m = l->mul;
+    m.tiles = f->tiles[many];
+    gpu_launch(f->g, many ? l->many : l->kernel, (m.nr + rows - 1) / rows, tiles, &m, sizeof m);
+}
+
 static void dev__far_multiply(const dev_far *f, const dev_launch *l, int n) {
     const int nr = l->mul.nr;
     if (l->many < 0 || n < DEV_FAR_MANY) gpu_launch(f->g, l->kernel, (nr + 15) / 16, (n + K_CUDA_COLS - 1) / K_CUDA_COLS, &l->mul, sizeof l->mul);
@@ -26356,7 +26430,9 @@ static void dev__far_multiply(const dev_far *f, const dev_launch *l, int n) {
 static void dev__far_run(const dev_plan *p, dev_launch *l, const dev_far_size *z) {
     const dev_op *op = &p->op[l->first];
     const int     n = l->product ? z->n[l->product->rows] : dev__far_tasks(p, l, z);
-    if (l->product && n) dev__far_multiply(p->far, l, n);
+    if (l->experts && n) dev__far_multiply_experts(p->far, l, n * l->slots);
+    else if (l->product && n) dev__far_multiply(p->far, l, n);
+    else if (op->kind == DEV_GROUP) gpu_launch(p->far->g, l->kernel, 1, 1, &l->sort, sizeof l->sort);
     else if (op->kind == DEV_ATTEND) dev__far_run_attend(p->far, l, op, z);
     else if (!l->product && n) gpu_launch(p->far->g, l->kernel, n, 1, &l->rows, sizeof l->rows);
 }
@@ -26379,12 +26455,19 @@ static void dev__far_launch(const dev_plan *p, dev_far_size z) {
         return;
     }
     if (*graph == 1) {
-        z = (dev_far_size){{1 << log[0], z.n[DEV_OUT] ? 1 << log[1] : 0}, 1 << log[2]};
+        z = (dev_far_size){{1 << log[0], z.n[DEV_OUT] ? 1 << log[1] : 0}, 1 << log[2], 1 << log[0]};
         gpu_record(p->far->g);
         dev__far_run_all(p, &z);
         *graph = 2 + gpu_recorded(p->far->g);
     }
     gpu_replay(p->far->g, *graph - 2);
+}
+
+/* n rows come down: those of a buffer that went up lie in rows of all that did. */
+static void dev__far_down(dev_far *f, const dev_buffer *to, const dev_acts *from, size_t n) {
+    if (from->ldx == to->a.ldx) gpu_down(f->g, to->a.x, from->x, n * to->a.ldx * sizeof(float));
+    for (size_t r = 0; from->ldx != to->a.ldx && r < n; r++)
+        gpu_down(f->g, to->a.x + r * to->a.ldx, from->x + r * from->ldx, (size_t)to->width * sizeof(float));
 }
 
 /* The operations of the GPU, behind those of the host. */
@@ -26395,7 +26478,7 @@ static void dev__far_step(const dev_run *run) {
     const double      t0 = run->times ? clock_now() : 0;
     dev__far_upload(run);
     dev__far_launch(p, dev__far_size_of(run));
-    gpu_down(f->g, to->a.x, f->a[p->result].x, (size_t)p->rows[DEV_OUT].n * to->a.ldx * sizeof(float));
+    dev__far_down(f, to, &f->a[p->result], (size_t)p->rows[DEV_OUT].n);
     gpu_wait(f->g);
     if (run->times) run->times->far += clock_now() - t0;
 }
@@ -29571,6 +29654,7 @@ typedef struct {
     bool                 beside;                      /* the next operation needs nothing of those before it in its phase */
     dev_buf x, next;                                  /* [B, D] residual stream; where the next sum goes */
     dev_buf cs;                                       /* [B, n_rot] cos and sin of each pair of each RoPE table */
+    dev_buf heat;                                     /* [B] factor on the queries of a position */
     dev_buf xn, in;                                   /* [B, D] normed stream; what the block reads: xn, or x where it has no norm */
     dev_buf q, k, v;                                  /* [B, H*HD], [B, G*HD], [B, G*HD] */
     dev_buf att;                                      /* [B, H*HD] output of attention */
@@ -29669,20 +29753,22 @@ static void fwd__twice(fwd_draft *d, const float *const *norm) {
 
 /* The stream begins with the embedding of the token, and of the position where these are learned. Every token of a text is of the first type. */
 static void fwd__embed(fwd_draft *d) {
+    const arch_hparams *hp = &d->m->hp;
     const float *const *vec = d->m->glob.vec;
     const dev_mat *w = &d->m->glob.mat[W_TOK_EMBD], *pos = &d->m->glob.mat[W_POS_EMBD];
     d->part = FWD_EMBED;
-    fwd__op(d, (dev_op){.kind = DEV_EMBED, .out = {d->x}, .embed = {w, false}, .n = w->n_in, .scale = d->m->hp.embd_scale});
+    fwd__op(d, (dev_op){.kind = DEV_EMBED, .out = {d->x}, .embed = {w, false}, .n = w->n_in, .scale = hp->embd_scale});
     if (pos->data) {
         fwd__op(d, (dev_op){.kind = DEV_EMBED, .in = {d->x}, .out = {d->next}, .embed = {pos, true}, .n = pos->n_in});
         fwd__turn(d);
     }
     fwd__bias(d, d->x, vec[W_TYPES], w->n_in);
     fwd__norm(d, d->x, d->x, &vec[W_EMBD_NORM], 1, w->n_in);
-    for (int t = 0; t < d->m->hp.n_rope; t++) {
+    for (int t = 0; t < hp->n_rope; t++) {
         const model_rope *r = &d->m->rope[t];
-        fwd__op(d, (dev_op){.kind = DEV_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at}, .n = d->m->hp.rope[t].n_rot / 2, .scale = r->mscale});
+        fwd__op(d, (dev_op){.kind = DEV_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at}, .n = hp->rope[t].n_rot / 2, .scale = r->mscale});
     }
+    if (hp->temper != 0) fwd__op(d, (dev_op){.kind = DEV_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper, .temper = {hp->temper_length}});
 }
 
 /* Bias, norm and RoPE of queries or keys. The norm is of each head, or of all together. */
@@ -29754,8 +29840,7 @@ static void fwd__attention(fwd_draft *d) {
     const dev_kv        *kv = d->kv ? &d->kv->layer[d->il] : NULL;
     const arch_hparams  *hp = &d->m->hp;
     fwd__qkv(d, kv);
-    if (hp->temper != 0)
-        fwd__op(d, (dev_op){.kind = DEV_TEMPER, .out = {d->q}, .scale = hp->temper, .temper = {hp->temper_length}, .n = lh->hd_k, .n_head = lh->n_head});
+    if (hp->temper != 0) fwd__op(d, (dev_op){.kind = DEV_SCALE_BY, .in = {d->heat}, .out = {d->q}, .n = lh->n_head * lh->hd_k});
     fwd__op(d, (dev_op){.kind = DEV_HADAMARD, .out = {d->q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
     d->part = FWD_ATTN;
     fwd__op(d, (dev_op){.kind = DEV_ATTEND, .in = {d->q}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head, .scale = lh->attn_scale,
@@ -30070,7 +30155,7 @@ static void fwd__buffers(fwd_draft *d) {
         const char *name;
         dev_buf    *buf;
     } all[] = {
-        FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v), FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up),
+        FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v), FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up),
         FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of), FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z),
         FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta), FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead),
         FWD_BUF(mode), FWD_BUF(coef)};
