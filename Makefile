@@ -111,6 +111,9 @@ bench-peer: llmrun                     ## MODEL in llmrun and PEER (a llama-benc
 bench-versions: llmrun                 ## MODEL in two versions of llmrun in turn, BEFORE and AFTER (commits or programs; ./llmrun): ratios, as Markdown; VERSIONS="--only decode"
 	@$(PYTHON) tests/bench/versions.py --before "$(BEFORE)" $(if $(AFTER),--after "$(AFTER)") --model $(MODEL) $(VERSIONS)
 
+bench-gpu: llmrun                      ## a machine with an NVIDIA GPU: its limits, texts against the CPU's, rates of MODELS and of PEER (a llama-bench), as Markdown; GPU="--minutes 25"
+	@$(PYTHON) tests/bench/gpu.py ./llmrun $(MODELS:%=--model %) $(if $(PEER),--peer "$(PEER)") $(GPU)
+
 bench-same: llmrun                     ## two versions of llmrun, BEFORE and AFTER (commits or programs; ./llmrun): whether every byte of their output is the same
 	@$(PYTHON) tests/bench/same.py --before "$(BEFORE)" $(if $(AFTER),--after "$(AFTER)")
 
@@ -434,4 +437,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static cuda cross debian run test levels test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help
+.PHONY: FORCE all static cuda cross debian run test levels test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help
