@@ -24254,7 +24254,7 @@ static void gpu_replay(gpu *g, int graph) {
  * Public: dev_blas_open, dev_exact; dev_gpu_open, dev_gpu_close, dev_gpu_memory, dev_gpu_name; dev_blocks_new, dev_blocks_split, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write,
  * dev_blocks_copy, dev_blocks_clear; dev_batch_states; dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free,
  * dev_plan_cost, dev_plan_far_layer, dev_plan_far_bytes; dev_mat_drop; dev_step, dev_run_free; dev_input.
- * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_gpu.from, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_state, dev_tap, dev_times. */
+ * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_gpu.from, dev_gpu.lacks, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_state, dev_tap, dev_times. */
 
 enum { DEV_PARTS = 9 };                               /* parts of a step whose times are counted apart */
 
@@ -24516,8 +24516,9 @@ static void dev__soon(const dev *dv, const dev_product *list, int n_list) {
 
 /* A GPU, and which layers it runs: those from `from` on, and what follows the last one. */
 typedef struct dev_gpu {
-    gpu *g;
-    int  from;
+    gpu        *g;
+    int         from;
+    const char *lacks;                                /* an operation without a kernel, which keeps earlier layers on the host; NULL: none */
 } dev_gpu;
 
 /* NULL: it cannot be used, e says why. */
@@ -26195,11 +26196,13 @@ static uint64_t dev_plan_far_bytes(const dev_plan *p) {
     return n;
 }
 
-/* The lowest layer from which on a GPU can run all. */
-static int dev_plan_far_layer(const dev_plan *p) {
+/* The lowest layer from which on a GPU can run all. *lacks: the operation before it that has no kernel, NULL: all have. */
+static int dev_plan_far_layer(const dev_plan *p, const char **lacks) {
     int i = p->n_op;
     while (i > 0 && p->op[i - 1].layer >= 0 && dev__far_can(p, &p->op[i - 1])) i--;
-    return i ? p->op[i - 1].layer + 1 : 0;
+    const int from = i ? p->op[i - 1].layer + 1 : 0;
+    *lacks = from ? dev_kinds[p->op[i - 1].kind].name : NULL;
+    return from;
 }
 
 /* Ends the list and allocates what it needs for steps of up to max_rows rows, max_out of which ask for something; counting: no memory
@@ -30234,7 +30237,7 @@ static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out
 static uint64_t fwd_far_bytes(const model *m, dev_gpu *on, int max_rows, int max_out, unsigned gives) {
     fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab};
     fwd__fill(&f, 1, true);
-    const int can = dev_plan_far_layer(&f.plan);
+    const int can = dev_plan_far_layer(&f.plan, &on->lacks);
     if (on->from < can) on->from = can;
     for (int il = on->from; il < m->hp.n_layer; il++)
         if (il - m->hp.layer[il].kv_back < on->from) on->from = m->hp.n_layer;
@@ -33509,7 +33512,7 @@ static void embed_put_json(const float *v, int n, int width, bool several, bool 
  * that the cache gets the rest; steps, with a line of progress where they take long. Errors come back in err_t. An interrupt ends a run
  * early and is not an error here.
  * Public: engine_opts, engine_defaults, engine_plan, engine_open, engine_close, engine_save,
- * engine_pack, engine_put_layout, engine_need, engine_need_weights, engine_need_steps, engine_step, engine_read, engine_alive, engine_finite, meter_start,
+ * engine_pack, engine_put_layout, engine_gpu_layers, engine_need, engine_need_weights, engine_need_steps, engine_step, engine_read, engine_alive, engine_finite, meter_start,
  * meter_step, meter_stop.
  * Opens: engine, engine_meter, engine_needs, engine_opts, engine_plan, engine_reader. */
 
@@ -33589,6 +33592,9 @@ static void engine__pack_all(engine *eng) {
         progress_show("packing the weights: %.0f %%", 100.0 * (double)eng->m.packs_used / (double)(eng->m.packs_bytes + 1));
     progress_clear();
 }
+
+/* Layers that a GPU runs; -1: none is used. */
+static int engine_gpu_layers(const engine *eng) { return eng->m.far ? eng->m.hp.n_layer - eng->m.far->from : -1; }
 
 /* Logs the engine's sizes, for -v. */
 static void engine__log(const engine *eng) {
@@ -33843,7 +33849,9 @@ static bool engine__choose_layers(engine *eng, const kv_opts *ko, const engine_p
     uint64_t       need;
     on->from = n < 0 || n > all ? 0 : all - n;
     while ((need = engine__far_need(eng, ko, plan, on)) > has && n < 0 && on->from < all) on->from++;
-    if (on->from == all) log_info("GPU         no layer: %s", need > has ? "its memory is too small" : "the last ones have operations without kernels");
+    if (on->lacks) log_info("GPU         layers before an operation without a kernel stay on the CPU: %s", on->lacks);
+    if (on->from == all && need > has) log_info("GPU         no layer: its memory is too small");
+    else if (on->from == all) log_info("GPU         no layer can run there%s", on->lacks ? "" : ": they share keys and values with earlier ones");
     else if (need > has)
         return err_set(e, EXIT_RESOURCE, "--gpu-layers: memory of the GPU is short by %.1f MiB: %d layers and their cache take %.1f", (double)(need - has) / 1048576,
                        all - on->from, (double)need / 1048576);
@@ -48867,7 +48875,7 @@ typedef struct {                                      /* what a repetition needs
 /* One line of the table. Integers are int64_t and numbers double, as bench_fields reads them. */
 typedef struct {
     const char *commit, *cpu_info, *model_file, *model_type, *type_k, *type_v, *level, *repack, *test_time, *draft_file;
-    int64_t     model_bytes, model_weights, n_batch, n_ubatch, n_threads, n_prompt, n_gen, n_depth, n_seq, n_guess;
+    int64_t     model_bytes, model_weights, n_batch, n_ubatch, n_threads, n_gpu_layers, n_prompt, n_gen, n_depth, n_seq, n_guess;
     int64_t     avg_ns, sd_ns, peak_bytes;
     double      avg_ts, sd_ts;                        /* tokens per second */
     double      ttft_ms, read_gbs, sweep_gbs, read_share, peak_share, others;
@@ -48967,7 +48975,7 @@ static const struct {
     {"n_ubatch",       BENCH_INT,  BENCH_AT(n_ubatch)},      {"n_threads",      BENCH_INT,  BENCH_AT(n_threads)},
     {"cpu_mask",       BENCH_TEXT, 0, "0x0"},                {"cpu_strict",     BENCH_NO,   0, NULL},
     {"poll",           BENCH_RAW,  0, "50"},                 {"type_k",         BENCH_STR,  BENCH_AT(type_k)},
-    {"type_v",         BENCH_STR,  BENCH_AT(type_v)},        {"n_gpu_layers",   BENCH_RAW,  0, "-1"},
+    {"type_v",         BENCH_STR,  BENCH_AT(type_v)},        {"n_gpu_layers",   BENCH_INT,  BENCH_AT(n_gpu_layers)},
     {"n_cpu_moe",      BENCH_RAW,  0, "0"},                  {"split_mode",     BENCH_TEXT, 0, "layer"},
     {"main_gpu",       BENCH_RAW,  0, "0"},                  {"no_kv_offload",  BENCH_NO,   0, NULL},
     {"flash_attn",     BENCH_RAW,  0, "-1"},                 {"devices",        BENCH_TEXT, 0, "auto"},
@@ -49878,6 +49886,7 @@ static bench_row bench__result(bench_job *j, const bench_test *t, double others)
                .type_k = k_types[j->set.type_k].name, .type_v = k_types[j->set.type_v].name,
                .model_bytes = (int64_t)j->bytes, .model_weights = (int64_t)j->weights,
                .n_batch = j->set.batch, .n_ubatch = j->set.ubatch, .n_threads = j->eng->p->n,
+               .n_gpu_layers = engine_gpu_layers(j->eng),
                .n_prompt = t->n_prompt, .n_gen = t->n_gen, .n_depth = t->n_depth, .n_seq = t->n_seq,
                .n_guess = t->n_guess, .chance = t->chance / 100.0, .draft_file = t->n_guess && j->draft ? j->draft_g.path : "",
                .peak_bytes = bench__peak_bytes(&j->machine)};
