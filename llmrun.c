@@ -25808,17 +25808,16 @@ static void dev__fill_experts(dev_plan *p) {
 }
 
 /* --- operations of a list that a GPU runs: its last ones ---
- * They become launches, once: a phase of rows is one, which goes through its operations row by row, a product is one, of all experts too,
- * attention two. What
- * changes from step to step goes up in one piece before them: the batch, and the rows that host operations have written and
- * these read. What the step is for comes down behind them. */
+ * They become launches, once: a phase of rows is one, which goes through its operations row by row; a product is one, of all experts too;
+ * attention is two. What changes from step to step goes up in one piece before them: the batch, and the rows that host operations have
+ * written and these read. What the step is for comes down behind them. */
 
 enum {
     DEV_FAR_MANY = 17,                                /* columns from which a product takes the kernel for many; rows of a sequence from which attention does */
     DEV_FAR_UP = 8,                                   /* most buffers that go up */
     DEV_FAR_PARTS = 32 << 20,                         /* bytes of partial results of attention, or one row's where these are more */
     DEV_FAR_PIECE = 16 << 20,                         /* bytes of weights that go up at once */
-    DEV_FAR_TABLES = 1 << 30,                         /* most bytes of a step that go up */
+    DEV_FAR_SPACE = 1 << 30,                          /* most bytes of a step that go up, and of partial results */
     DEV_FAR_ROWS = 7, DEV_FAR_SEGMENTS = 12,          /* steps whose launches are recorded have less than 1 << 7 rows, 1 << 12 segments */
 };
 
@@ -25846,8 +25845,7 @@ typedef struct dev_far {
     size_t      rows_at;                              /* bytes, where the rows of buffers begin */
     uint8_t    *stage;                                /* [stage_bytes] where the host writes that down */
     size_t      stage_bytes;
-    float      *parts;                                /* [n_parts] partial results of attention */
-    size_t      n_parts;
+    gpu_span    parts;                                /* partial results of attention, of at least one row */
     int32_t    *expert, *tiles[2];                    /* of the layer at hand: of each slot; of products with few columns, with many */
     int         graph[DEV_FAR_ROWS][DEV_FAR_ROWS + 1][DEV_FAR_SEGMENTS];   /* of steps by size: 1, there was one; 2 + the recorded launches */
     void      **own;                                  /* [n_own] memory on the GPU */
@@ -26054,8 +26052,9 @@ static void dev__far_product(dev_far *f, dev_launch *l, const dev_op *op, const 
     const k_cuda_step *step = (const k_cuda_step *)(const void *)f->sent.base;
     if (!w->far) dev__far_mat(f->g, (dev_mat *)w);
     l->product = m;
-    l->mul = (k_cuda_mul){.w = w->far + (size_t)m->stack * dev__far_size(w), .row_bytes = w->row_bytes, .a = dev__view(&f->a[m->in], NULL, 0, 0), .nt = &step->n[m->rows], .y = f->a[m->out].x,
-                          .ldy = f->a[m->out].ldx, .nr = m->n_out, .n = w->n_in, .scale = w->scale ? w->scale[m->stack] : 0};
+    l->mul = (k_cuda_mul){.w = w->far + (size_t)m->stack * dev__far_size(w), .row_bytes = w->row_bytes, .a = dev__view(&f->a[m->in], NULL, 0, 0),
+                          .nt = &step->n[m->rows], .y = f->a[m->out].x, .ldy = f->a[m->out].ldx, .nr = m->n_out, .n = w->n_in,
+                          .scale = w->scale ? w->scale[m->stack] : 0};
     if (m->gather) l->mul.a.idx = (const int32_t *)(const void *)(step + 1);
     const char *many = k_cuda_mul_of(w->type, true, &l->mul);
     l->many = many ? gpu_kernel(f->g, many) : -1;
@@ -26091,7 +26090,8 @@ static void dev__far_attend(dev_far *f, dev_launch *l, const dev_op *op) {
                                      .q = dev__far_rows(f, op->in[0]), .o = dev__far_rows(f, op->out[0]), .kv = dev__far_kv(kv), .group = op->cache.group,
                                      .window = op->cache.window, .all = op->cache.view == VIEW_ALL, .scale = op->scale, .cap = op->cache.cap,
                                      .sinks = dev__far_copy(f, op->cache.sinks, (size_t)op->n_head, sizeof(float)),
-                                     .slopes = dev__far_copy(f, op->cache.slope, (size_t)op->n_head, sizeof(float)), .parts = f->parts};
+                                     .slopes = dev__far_copy(f, op->cache.slope, (size_t)op->n_head, sizeof(float)),
+                                     .parts = (float *)(void *)f->parts.base};
     const char *many = k_cuda_attend_of(kv->type_k, kv->type_v, true);
     l->many = many ? gpu_kernel(f->g, many) : -1;
     l->kernel = gpu_kernel(f->g, k_cuda_attend_of(kv->type_k, kv->type_v, false));
@@ -26116,13 +26116,19 @@ static size_t dev__far_parts(const dev_plan *p) {
     return most;
 }
 
+/* At least so many bytes of a span have memory; the run ends where there is not so much. */
+static void dev__far_grow(dev_far *f, gpu_span *s, size_t n_bytes) {
+    if (n_bytes > s->bytes || !gpu_span_grow(f->g, s, n_bytes)) die(EXIT_RESOURCE, "the GPU has no %zu bytes for a step", n_bytes);
+}
+
 /* At least so many bytes of a step can go up. */
 static void dev__far_room(dev_far *f, size_t n_bytes) {
     if (n_bytes <= f->stage_bytes) return;
     gpu_unpin(f->g, f->stage);
     f->stage_bytes = 2 * n_bytes;
     f->stage = gpu_pinned(f->g, f->stage_bytes);
-    if (!f->stage || !gpu_span_grow(f->g, &f->sent, f->stage_bytes)) die(EXIT_RESOURCE, "the GPU has no %zu bytes for a step", f->stage_bytes);
+    if (!f->stage) die(EXIT_RESOURCE, "there are no %zu bytes for a step on the GPU", f->stage_bytes);
+    dev__far_grow(f, &f->sent, f->stage_bytes);
 }
 
 /* The launches of a phase; those of one of rows have K_CUDA_ROW_OPS operations at most. */
@@ -26146,6 +26152,7 @@ static void dev__far_free(dev_plan *p) {
     if (!f) return;
     for (int i = 0; i < f->n_own; i++) gpu_free(f->g, f->own[i]);
     gpu_span_free(f->g, &f->sent);
+    gpu_span_free(f->g, &f->parts);
     gpu_unpin(f->g, f->stage);
     mem_free(f->own);
     mem_free(f->launch);
@@ -26161,12 +26168,12 @@ static void dev__far_fill(dev_plan *p) {
     f->g = p->on->g;
     f->a = mem_new((size_t)p->n_buf, sizeof *f->a);
     f->rows_at = (sizeof(k_cuda_step) + (size_t)p->max_out * sizeof(int32_t) + 63) & ~(size_t)63;
-    gpu_span_new(f->g, &f->sent, DEV_FAR_TABLES);
+    gpu_span_new(f->g, &f->sent, DEV_FAR_SPACE);
     dev__far_ups(p, f);
     dev__far_room(f, f->rows_at + (size_t)p->max_rows * ((size_t)f->up_width + 8) * sizeof(float));
     for (int b = 1; b < p->n_buf; b++) dev__far_buf(p, f, b);
-    f->n_parts = dev__far_parts(p);
-    if (f->n_parts) f->parts = dev__far_take(f, f->n_parts, sizeof *f->parts);
+    gpu_span_new(f->g, &f->parts, DEV_FAR_SPACE);
+    dev__far_grow(f, &f->parts, dev__far_parts(p) * sizeof(float));
     dev__far_slots(p, f);
     for (int i = p->far_phase; i < p->n_phase; i++) dev__far_phase(p, f, &p->phase[i]);
 }
@@ -26393,7 +26400,7 @@ static int dev__far_segments(const dev_op *op, const dev_far_size *z) {
 /* Attention of as many rows at once as there is space for partial results. */
 static void dev__far_run_attend(dev_far *f, dev_launch *l, const dev_op *op, const dev_far_size *z) {
     const int    n = z->n[op->rows];
-    const size_t fit = f->n_parts / dev__far_part(op, (size_t)dev__far_segments(op, z));
+    const size_t fit = f->parts.used / sizeof(float) / dev__far_part(op, (size_t)dev__far_segments(op, z));
     l->attend.n_seg = dev__far_segments(op, z);
     for (int first = 0; first < n; first += l->attend.n_rows) {
         l->attend.first = first;
@@ -26440,6 +26447,14 @@ static void dev__far_run(const dev_plan *p, dev_launch *l, const dev_far_size *z
     else if (!l->product && n) gpu_launch(p->far->g, l->kernel, n, 1, &l->rows, sizeof l->rows);
 }
 
+/* Partial results of one row have space, also where its positions are more than the model was trained with. */
+static void dev__far_space(const dev_plan *p, const dev_far_size *z) {
+    for (int i = 0; i < p->far->n_launch; i++) {
+        const dev_op *op = &p->op[p->far->launch[i].first];
+        if (op->kind == DEV_ATTEND) dev__far_grow(p->far, &p->far->parts, dev__far_part(op, (size_t)dev__far_segments(op, z)) * sizeof(float));
+    }
+}
+
 static void dev__far_run_all(const dev_plan *p, const dev_far_size *z) {
     for (int i = 0; i < p->far->n_launch; i++) dev__far_run(p, &p->far->launch[i], z);
 }
@@ -26447,6 +26462,7 @@ static void dev__far_run_all(const dev_plan *p, const dev_far_size *z) {
 /* Runs all launches. Those of a step with few rows are recorded when one of its size comes again: sizes are powers of two. */
 static void dev__far_launch(const dev_plan *p, dev_far_size z) {
     const int log[] = {dev__log2_up(z.n[DEV_ALL]), dev__log2_up(z.n[DEV_OUT]), dev__log2_up(z.segments)};
+    dev__far_space(p, &z);
     if (log[0] >= DEV_FAR_ROWS || log[2] >= DEV_FAR_SEGMENTS) {
         dev__far_run_all(p, &z);
         return;
@@ -26459,6 +26475,7 @@ static void dev__far_launch(const dev_plan *p, dev_far_size z) {
     }
     if (*graph == 1) {
         z = (dev_far_size){{1 << log[0], z.n[DEV_OUT] ? 1 << log[1] : 0}, 1 << log[2], 1 << log[0]};
+        dev__far_space(p, &z);
         gpu_record(p->far->g);
         dev__far_run_all(p, &z);
         *graph = 2 + gpu_recorded(p->far->g);

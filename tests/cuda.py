@@ -188,6 +188,17 @@ def far():
 
 
 @case
+def behind():
+    """steps of one row behind more positions than the model was trained with, of which a prompt cache holds the beginning"""
+    args = "-m", SMALL, "-p", TEXT * 60, "-n", "5", "--temp", "0", "--ignore-eos", "-q", "-c", "5000", "--prompt-cache", tmp("behind"), "--prompt-cache-all"
+    want = run(*args, "-ngl", "0")
+    check(want.rc == 0, repr(want))
+    for layers in "all", "1":
+        got = run(*args, "--prompt-cache-ro", "-b", "1", "-ngl", layers)
+        same((got.rc, got.out, got.err), (0, want.out, want.err), "-ngl " + layers)
+
+
+@case
 def guesses():
     """speculative decoding, by lookup and with a draft model"""
     for name in "llama", "qwen35":
