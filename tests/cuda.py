@@ -194,7 +194,7 @@ def behind():
     want = run(*args, "-ngl", "0")
     check(want.rc == 0, repr(want))
     for layers in "all", "1":
-        got = run(*args, "--prompt-cache-ro", "-b", "1", "-ngl", layers)
+        got = run(*args, "--prompt-cache-ro", "-b", "1", "--no-lookup", "-ngl", layers)
         same((got.rc, got.out, got.err), (0, want.out, want.err), "-ngl " + layers)
 
 
