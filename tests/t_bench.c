@@ -24,7 +24,7 @@ enum { T_BENCH_GOLDEN = sizeof t_bench_golden / sizeof *t_bench_golden };
 static bench_row t_bench__row(const t_bench_case *c, double *ns, double *ts) {
     bench_row r = {.commit = "0.0.1", .cpu_info = "A \"fast\" CPU\\", .model_file = "dir/a \"b\", c\n.gguf",
                    .model_type = "llama 1.1B a|b \xc3\xa9", .type_k = "q8_0", .type_v = "f16", .level = "avx2", .repack = "on",
-                   .test_time = "2026-08-01T12:00:00Z", .model_bytes = 667814528, .model_weights = 1100048384, .n_batch = 2048, .n_ubatch = 512,
+                   .test_time = "2026-08-01T12:00:00Z", .model_bytes = 667814528, .model_weights = 1100048384, .n_batch = 2048, .n_ubatch = 512, .n_gpu_layers = -1,
                    .n_threads = 2, .n_prompt = c->t.n_prompt, .n_gen = c->t.n_gen, .n_depth = c->t.n_depth, .n_seq = c->t.n_seq,
                    .n_guess = c->t.n_guess, .chance = c->t.chance / 100.0, .draft_file = c->t.n_guess ? "a \"draft\".gguf" : "",
                    .peak_bytes = 715653120, .others = c->others};
