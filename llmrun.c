@@ -33540,10 +33540,11 @@ typedef struct {
     const char *repack;                               /* auto, on, off */
     bool      as_bf16;                                /* f16 matrices are multiplied as bf16 */
     int       n_gpu_layers, device;                   /* the last layers run on this GPU: -1: as many as fit, INT_MAX: all */
+    const char *same;                                 /* on, off, auto: whether it must have the CPU's bits, which it has today whatever this says */
     rope_opts rope;
 } engine_opts;
 
-static const engine_opts engine_defaults = {-1, LLMRUN_STRESS ? 1 : 512, 0, "auto", false, -1, 0, {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
+static const engine_opts engine_defaults = {-1, LLMRUN_STRESS ? 1 : 512, 0, "auto", false, -1, 0, "auto", {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
 
 typedef struct engine {
     const gguf_file *g;
@@ -33614,7 +33615,7 @@ static void engine__pack_all(engine *eng) {
 static int engine_gpu_layers(const engine *eng) { return eng->m.far ? eng->m.hp.n_layer - eng->m.far->from : -1; }
 
 /* Logs the engine's sizes, for -v. */
-static void engine__log(const engine *eng) {
+static void engine__log(const engine *eng, const engine_opts *fo) {
     const kv_opts *o = &eng->kv->opts;
     log_info("model       %s: %s, %d layers, a context of %d tokens (trained with %d)", eng->g->path, eng->m.hp.desc->name, eng->m.hp.n_layer,
              eng->n_ctx, eng->m.hp.n_ctx_train);
@@ -33624,7 +33625,9 @@ static void engine__log(const engine *eng) {
         log_info("states      up to %d recurrent states of %.1f MiB, snapshots among them", mem->max_blocks, (double)mem->block_bytes / 1048576);
     }
     log_info("threads     %d, %s kernels, up to %d rows in a step", eng->p->n, k_level_name(), eng->n_batch);
-    if (eng->m.far) log_info("GPU         layers %d to %d of %d: %s", eng->m.far->from + 1, eng->m.hp.n_layer, eng->m.hp.n_layer, dev_gpu_name(eng->m.far));
+    if (eng->m.far)
+        log_info("GPU         layers %d to %d of %d: %s, the bits of the CPU (--same %s)", eng->m.far->from + 1, eng->m.hp.n_layer, eng->m.hp.n_layer,
+                 dev_gpu_name(eng->m.far), fo->same);
 }
 
 /* How many weights are packed, for -v. */
@@ -33934,7 +33937,7 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out, plan.hidden ? FWD_HIDDEN : FWD_LOGITS);
     model_release(&eng->m);
     eng->t_open = clock_now() - eng->t_start;
-    engine__log(eng);
+    engine__log(eng, fo);
     if (plan.pack == ENGINE_PACK_NOW) engine__pack_now(eng, fo);
     eng->may_pack = plan.pack == ENGINE_PACK_LATER && engine__may_pack(fo);
     return eng;
@@ -50472,6 +50475,8 @@ static const cli_opt cli_opts[] = {
      "run the last N layers on an NVIDIA GPU; auto: as many as fit, none without a GPU; the text stays the same"},
     {"--device -mg --main-gpu",         "N",          OPT_INT,  AT(fwd.device),     0,  1023,    GROUP_RUN, ON_STEPS, ALONE, NULL,
      "the GPU to use, as --list-devices numbers them"},
+    {"--same",                          "on|off|auto", OPT_WORD, AT(fwd.same),      0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
+     "on: what a GPU computes has the bits of the CPU; off: it need not, where that is faster (today it has them always)"},
     {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
      "round f16 weights to bf16: prompts run up to twice as fast where the processor multiplies bf16"},
     {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
