@@ -58,7 +58,7 @@ debian: llmrun                         ## build with gcc and clang of another De
 run: llmrun                            ## build, and tell a story with the model that ships here
 	./llmrun -m models/pip-q4_k_m.gguf -p "Once upon a time" --temp 0.5
 
-test:                                  ## the tests, in three minutes with the build; the last line counts them; ANSWERS=10000: of the model under constraints (1000)
+test:                                  ## the tests, in some five minutes with the build; the last line counts them; ANSWERS=10000: of the model under constraints (1000)
 	@$(PARALLEL) build/main/kernels.o build/test/kernel_tests.o build/main/llmrun.o llmrun build/test/tests build/test/kernel_tests build/test/replay build/test/remote build/test/judge $(FAKE:%=build/test/fake/%)
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) ANSWERS=$(ANSWERS) sh tests/run.sh ./llmrun build/test
 
@@ -271,8 +271,8 @@ IMAGE     = $(if $1,.section .rodata; .balign 64; .globl gpu_image; gpu_image: .
 
 build/%/image.s: FORCE
 	@mkdir -p $(@D)
-	@echo '$(call IMAGE,$(FATBIN)).section .note.GNU-stack,"",%progbits' | tr ';' '\n' | cmp -s - $@ \
-	  || echo '$(call IMAGE,$(FATBIN)).section .note.GNU-stack,"",%progbits' | tr ';' '\n' > $@
+	@echo '$(call IMAGE,$(FATBIN)).section .note.GNU-stack,"",%progbits' | tr ';' '\n' > $@.tmp
+	@if cmp -s $@.tmp $@; then rm $@.tmp; else mv $@.tmp $@; fi
 
 build/%/image.o: build/%/image.s $(FATBIN)
 	$(COMPILER) $(CFLAGS) -c -o $@ $<

@@ -10824,13 +10824,16 @@ K_CUDA_FN void k__cuda_shared64(const k__cuda_many_mem *m, int col, int seg, int
         K_CUDA_UNROLL for (int i = 0; i < 2; i++) q[s][i] = from[8 * s + 4 * i];
 }
 
-/* Sums and scales of block b of the lane's two columns in a tile from column `col` on. */
-K_CUDA_FN void k__cuda_many_sums(const k_acts *a, const k__cuda_many_mem *m, int col, int b, int t, const k_sums *sum[2], float d[2]) {
-    K_CUDA_UNROLL for (int i = 0; i < 2; i++) {
-        const size_t at = (size_t)m->at[col + 2 * t + i] * a->ldd + (size_t)b;
-        sum[i] = a->sum + at;
-        d[i] = a->d[at];
-    }
+/* Where the sums and scales of column `col` have those of block b. */
+K_CUDA_FN size_t k__cuda_many_at(const k_acts *a, const k__cuda_many_mem *m, int col, int b) { return (size_t)m->at[col] * a->ldd + (size_t)b; }
+
+/* One tile from column `col` on, with segment seg of block b: sums of products with the weights u, and the sums of the lane's two columns. */
+K_CUDA_FN void k__cuda_many_tile(int head, const k_acts *a, const k__cuda_many_mem *m, uint32_t u[4][2], int col, int b, int seg, int halves, int lane,
+                                 const k_sums *sum[2], int c[4][4]) {
+    uint32_t q[2][2];
+    k__cuda_shared64(m, col + lane / 4, seg, lane % 4, q);
+    K_CUDA_UNROLL for (int i = 0; i < 2; i++) sum[i] = a->sum + k__cuda_many_at(a, m, col + lane % 4 * 2 + i, b);
+    k__cuda_dots(head, u, q, halves, c);
 }
 
 /* Adds block b of the strip at w, times the warp's columns from `col` on, to acc. */
@@ -10844,24 +10847,20 @@ K_CUDA_FN void k__cuda_many_int(int bits, int head, bool table, const k_cuda_mul
         K_CUDA_UNROLL for (int i = 0; i < 4; i++) isum[j].dot[i] = isum[j].min[i] = 0;
     w += 64 * k__head_lines(head) + 4 * g;
     K_CUDA_UNROLL for (int seg = 0; seg < 4; seg++) {
-        uint32_t u[4][2], q[2][2];
+        uint32_t u[4][2];
         k__cuda_weights(bits, head, table, m, w + 128 * bits * seg, t, u);
         K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++) {
             const k_sums *sum[2];
-            float         d[2];
             int           c[4][4];
-            k__cuda_shared64(x, col + 8 * j + g, seg, t, q);
-            k__cuda_many_sums(&m->a, x, col + 8 * j, b, t, sum, d);
-            k__cuda_dots(head, u, q, 2, c);
+            k__cuda_many_tile(head, &m->a, x, u, col + 8 * j, b, seg, 2, lane, sum, c);
             k__cuda_add_int(head, s, sum, seg, c, &isum[j]);
         }
     }
-    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++) {
-        const k_sums *sum[2];
-        float         d[2];
-        k__cuda_many_sums(&m->a, x, col + 8 * j, b, t, sum, d);
-        K_CUDA_UNROLL for (int i = 0; i < 4; i++) acc[j][i] = acc[j][i] + k__cuda_int_term(head, &s[i / 2], &isum[j], i) * d[i % 2];
-    }
+    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
+            const float d = m->a.d[k__cuda_many_at(&m->a, x, col + 8 * j + 2 * t + i % 2, b)];
+            acc[j][i] = acc[j][i] + k__cuda_int_term(head, &s[i / 2], &isum[j], i) * d;
+        }
 }
 
 K_CUDA_FN void k__cuda_many_scale(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_many_mem *x, int col,
@@ -10873,25 +10872,19 @@ K_CUDA_FN void k__cuda_many_scale(int bits, int segs, int head, bool table, cons
     K_CUDA_UNROLL for (int seg = 0; seg < 4; seg++) {
         const uint8_t *unit = w + (size_t)(seg / segs) * (size_t)(codes * segs + 64 * k__head_lines(head));
         const int      left = (len - 64 * seg + 31) / 32, halves = left < 2 ? left : 2;
-        uint32_t       u[4][2], q[2][2];
+        uint32_t       u[4][2];
         if (halves <= 0) continue;
         k__cuda_weights(bits, head, table, m, unit + codes * (seg % segs) + 4 * g, t, u);
         K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++) {
             const k_sums *sum[2];
-            float         d[2];
             int           c[4][4];
-            k__cuda_shared64(x, col + 8 * j + g, seg, t, q);
-            k__cuda_many_sums(&m->a, x, col + 8 * j, b, t, sum, d);
-            k__cuda_dots(head, u, q, halves, c);
+            k__cuda_many_tile(head, &m->a, x, u, col + 8 * j, b, seg, halves, lane, sum, c);
             k__cuda_add_scale(head, segs, unit + codes * segs, sum, seg, c, g, v[j]);
         }
     }
-    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++) {
-        const k_sums *sum[2];
-        float         d[2];
-        k__cuda_many_sums(&m->a, x, col + 8 * j, b, t, sum, d);
-        K_CUDA_UNROLL for (int i = 0; i < 4; i++) acc[j][i] = acc[j][i] + v[j][i] * d[i % 2];
-    }
+    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++)
+            acc[j][i] = acc[j][i] + v[j][i] * m->a.d[k__cuda_many_at(&m->a, x, col + 8 * j + 2 * t + i % 2, b)];
 }
 
 /* The results of a pass: the first one leaves rows with outliers unscaled, their rounding errors are added in the second. */

@@ -23943,9 +23943,9 @@ static void gpu__check(int error, const char *call) {
     if (error) die(EXIT_RESOURCE, "%s: error %d, %s", call, error, gpu__words(error));
 }
 
-/* A call of the driver that must not fail. */
+/* A call of the driver whose error ends the run. */
 #define GPU_DO(call, ...) gpu__check(gpu__cu.call(__VA_ARGS__), #call)
-/* The same where the caller is told. */
+/* A call whose error is returned in e: false. */
 #define GPU_TRY(e, call, ...) gpu__tried(gpu__cu.call(__VA_ARGS__), #call, e)
 
 static bool gpu__tried(int error, const char *call, err_t *e) {
@@ -24032,7 +24032,7 @@ static bool gpu__set_up(gpu *g, err_t *e) {
     gpu__current = 0;
     if (!GPU_TRY(e, cuCtxSetCurrent, g->context)) return false;
     gpu__current = g->id;
-    return gpu__free_memory(&g->about.free, e) && GPU_TRY(e, cuMemGetAllocationGranularity, &g->unit, &place, 0)
+    return GPU_TRY(e, cuMemGetAllocationGranularity, &g->unit, &place, 0)
            && GPU_TRY(e, cuStreamCreate, &g->stream, GPU_NON_BLOCKING) && GPU_TRY(e, cuModuleLoadData, &g->module, gpu_image);
 }
 
@@ -24251,8 +24251,8 @@ static void gpu_replay(gpu *g, int graph) {
  * output is summed by one thread in one order.
  *   A GPU may run the last operations of the list: the layers from dev_gpu.from on, and what follows them. Its results have the same bits.
  * Weights, buffers and keys and values of these layers lie in its memory; the names of what belongs to it have `far` in them.
- * Public: dev_blas_open, dev_exact; dev_gpu_open, dev_gpu_close, dev_gpu_memory, dev_gpu_name; dev_blocks_new, dev_blocks_split, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write,
- * dev_blocks_copy, dev_blocks_clear; dev_batch_states; dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free,
+ * Public: dev_blas_open, dev_exact; dev_gpu_open, dev_gpu_close, dev_gpu_memory, dev_gpu_name; dev_blocks_new, dev_blocks_split,
+ * dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write, dev_blocks_copy, dev_blocks_clear; dev_batch_states; dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free,
  * dev_plan_cost, dev_plan_far_layer, dev_plan_far_bytes; dev_mat_drop; dev_step, dev_run_free; dev_input.
  * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_gpu.from, dev_gpu.lacks, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_state, dev_tap, dev_times. */
 
@@ -25701,8 +25701,8 @@ static int dev__soon_after(const dev_plan *p, int i) {
 
 /* The first operation that the GPU runs; without one, the number of operations. */
 static int dev__far_from(const dev_plan *p) {
-    int i = 0;
-    while (i < p->n_op && (!p->on || p->op[i].layer < p->on->from)) i++;
+    int i = p->on ? 0 : p->n_op;
+    while (i < p->n_op && p->op[i].layer < p->on->from) i++;
     return i;
 }
 
@@ -25839,7 +25839,7 @@ typedef struct dev_far {
     dev_launch *launch;                               /* [n_launch] */
     int         n_launch;
     dev_acts   *a;                                    /* [n_buf of the plan] memory of the buffers there; no x: none */
-    dev_buf     up[DEV_FAR_UP];                       /* buffers that go up, side by side in rows of up_width values */
+    struct { dev_buf buf; int at; } up[DEV_FAR_UP];   /* buffers that go up, and where their values begin in rows of up_width values */
     int         n_up, up_width;
     gpu_span    sent;                                 /* the k_cuda_step; rows that ask for something; rows of buffers; what else is in the step */
     size_t      rows_at;                              /* bytes, where the rows of buffers begin */
@@ -25883,7 +25883,8 @@ static bool dev__changes(const dev_op *op) {
 static void dev__far_reads(const dev_plan *p, dev_far *f, bool *seen, dev_buf b) {
     if (!b || seen[b]) return;
     ASSERT(f->n_up < DEV_FAR_UP && p->buf[b].each == 1);
-    f->up[f->n_up++] = b;
+    f->up[f->n_up].buf = b;
+    f->up[f->n_up++].at = f->up_width;
     f->up_width += (int)dev__stride(p->buf[b].width, 16, sizeof(float));
     seen[b] = true;
 }
@@ -25910,9 +25911,9 @@ static void dev__far_buf(const dev_plan *p, dev_far *f, dev_buf b) {
     const size_t    rows = (size_t)host->rows;
     if (!p->buf[b].width) return;
     *a = (dev_acts){.rows = host->rows, .ldx = host->ldx, .ldq = host->ldq};
-    for (int i = 0, at = 0; i < f->n_up; at += (int)dev__stride(p->buf[f->up[i++]].width, 16, sizeof(float)))
-        if (f->up[i] == b) {
-            a->x = (float *)(void *)(f->sent.base + f->rows_at) + at;
+    for (int i = 0; i < f->n_up; i++)
+        if (f->up[i].buf == b) {
+            a->x = (float *)(void *)(f->sent.base + f->rows_at) + f->up[i].at;
             a->ldx = (size_t)f->up_width;
         }
     if (!a->x) a->x = dev__far_take(f, rows * a->ldx, sizeof *a->x);
@@ -26191,8 +26192,10 @@ static bool dev__far_can(const dev_plan *p, const dev_op *op) {
     return true;
 }
 
-/* Bytes that the operations of a GPU take there, beside keys and values: weights that are not there yet, buffers. */
-static uint64_t dev_plan_far_bytes(const dev_plan *p) {
+/* Bytes that the operations of a GPU take there, beside keys and values: weights that are not there yet, buffers. The layers that it runs may have
+ * become others since the list was made. */
+static uint64_t dev_plan_far_bytes(dev_plan *p) {
+    p->far_op = dev__far_from(p);
     uint64_t n = p->n_bytes + dev__far_parts(p) * sizeof(float);
     for (int i = p->far_op; i < p->n_op; i++) n += dev__far_vec(&p->op[i]) * sizeof(float);
     for (int i = p->far_op; i < p->n_op; i++)
@@ -26352,11 +26355,11 @@ static void dev__far_upload(const dev_run *run) {
     size_t           at = f->rows_at + n * (size_t)f->up_width * sizeof(float);
     k_cuda_step      step = {.n = {p->rows[DEV_ALL].n, p->rows[DEV_OUT].n}, .n_group = b->n_group};
     dev__far_room(f, at + (4 * n + n_table) * sizeof(int32_t) + n_tables * sizeof(int64_t) + 64);
-    for (int i = 0, to = 0; i < f->n_up; to += (int)dev__stride(p->buf[f->up[i++]].width, 16, sizeof(float)))
-        for (size_t r = 0; r < n; r++) {
-            const dev_buffer *buf = &p->buf[f->up[i]];
-            memcpy((float *)(void *)(f->stage + f->rows_at) + r * (size_t)f->up_width + to, buf->a.x + r * buf->a.ldx, (size_t)buf->width * sizeof(float));
-        }
+    for (int i = 0; i < f->n_up; i++) {
+        const dev_buffer *buf = &p->buf[f->up[i].buf];
+        float            *to = (float *)(void *)(f->stage + f->rows_at) + f->up[i].at;
+        for (size_t r = 0; r < n; r++) memcpy(to + r * (size_t)f->up_width, buf->a.x + r * buf->a.ldx, (size_t)buf->width * sizeof(float));
+    }
     step.table_at = (const int64_t *)(const void *)(f->sent.base + at);
     for (size_t i = 0; i < n_tables; i++, at += sizeof(int64_t)) memcpy(f->stage + at, &(int64_t){(int64_t)b->table_at[i]}, sizeof(int64_t));
     step.row[0] = dev__far_send(f, &at, p->rows[DEV_ALL].row, n);
@@ -26372,11 +26375,11 @@ static void dev__far_upload(const dev_run *run) {
 }
 
 /* Rows of each set, segments of attention and sequences for which a step is launched: what it has, or more. */
-typedef struct { int n[DEV_ROW_SETS], segments, n_seq; } dev_far_size;
+typedef struct { int n[DEV_ROW_SETS], segments, n_seq; } dev_far_bounds;
 
-static dev_far_size dev__far_size_of(const dev_run *run) {
+static dev_far_bounds dev__far_bounds(const dev_run *run) {
     const dev_batch *b = run->batch;
-    dev_far_size     z = {{run->plan->rows[DEV_ALL].n, run->plan->rows[DEV_OUT].n}, 1, b->n_seq};
+    dev_far_bounds   z = {{run->plan->rows[DEV_ALL].n, run->plan->rows[DEV_OUT].n}, 1, b->n_seq};
     for (int r = 0; r < b->n; r++) {
         const int n = b->pos[r] / K_SEGMENT + 1;
         if (n > z.segments) z.segments = n;
@@ -26392,13 +26395,13 @@ static int dev__log2_up(int n) {
 }
 
 /* Segments that a row of an operation sees at most. */
-static int dev__far_segments(const dev_op *op, const dev_far_size *z) {
+static int dev__far_segments(const dev_op *op, const dev_far_bounds *z) {
     const int window = op->cache.window / K_SEGMENT + 2;
     return op->cache.window && window < z->segments ? window : z->segments;
 }
 
 /* Attention of as many rows at once as there is space for partial results. */
-static void dev__far_run_attend(dev_far *f, dev_launch *l, const dev_op *op, const dev_far_size *z) {
+static void dev__far_run_attend(dev_far *f, dev_launch *l, const dev_op *op, const dev_far_bounds *z) {
     const int    n = z->n[op->rows];
     const size_t fit = f->parts.used / sizeof(float) / dev__far_part(op, (size_t)dev__far_segments(op, z));
     l->attend.n_seg = dev__far_segments(op, z);
@@ -26413,7 +26416,7 @@ static void dev__far_run_attend(dev_far *f, dev_launch *l, const dev_op *op, con
 }
 
 /* Tasks of a launch of rows. */
-static int dev__far_tasks(const dev_plan *p, const dev_launch *l, const dev_far_size *z) {
+static int dev__far_tasks(const dev_plan *p, const dev_launch *l, const dev_far_bounds *z) {
     int n = 0;
     for (int i = 0; i < l->n; i++) {
         const dev_op *op = &p->op[l->first + i];
@@ -26437,7 +26440,7 @@ static void dev__far_multiply(const dev_far *f, const dev_launch *l, int n) {
     else gpu_launch(f->g, l->many, (nr + K_CUDA_MANY_ROWS - 1) / K_CUDA_MANY_ROWS, (n + K_CUDA_MANY_COLS - 1) / K_CUDA_MANY_COLS, &l->mul, sizeof l->mul);
 }
 
-static void dev__far_run(const dev_plan *p, dev_launch *l, const dev_far_size *z) {
+static void dev__far_run(const dev_plan *p, dev_launch *l, const dev_far_bounds *z) {
     const dev_op *op = &p->op[l->first];
     const int     n = l->product ? z->n[l->product->rows] : dev__far_tasks(p, l, z);
     if (l->experts && n) dev__far_multiply_experts(p->far, l, n * l->slots);
@@ -26448,19 +26451,19 @@ static void dev__far_run(const dev_plan *p, dev_launch *l, const dev_far_size *z
 }
 
 /* Partial results of one row have space, also where its positions are more than the model was trained with. */
-static void dev__far_space(const dev_plan *p, const dev_far_size *z) {
+static void dev__far_space(const dev_plan *p, const dev_far_bounds *z) {
     for (int i = 0; i < p->far->n_launch; i++) {
         const dev_op *op = &p->op[p->far->launch[i].first];
         if (op->kind == DEV_ATTEND) dev__far_grow(p->far, &p->far->parts, dev__far_part(op, (size_t)dev__far_segments(op, z)) * sizeof(float));
     }
 }
 
-static void dev__far_run_all(const dev_plan *p, const dev_far_size *z) {
+static void dev__far_run_all(const dev_plan *p, const dev_far_bounds *z) {
     for (int i = 0; i < p->far->n_launch; i++) dev__far_run(p, &p->far->launch[i], z);
 }
 
 /* Runs all launches. Those of a step with few rows are recorded when one of its size comes again: sizes are powers of two. */
-static void dev__far_launch(const dev_plan *p, dev_far_size z) {
+static void dev__far_launch(const dev_plan *p, dev_far_bounds z) {
     const int log[] = {dev__log2_up(z.n[DEV_ALL]), dev__log2_up(z.n[DEV_OUT]), dev__log2_up(z.segments)};
     dev__far_space(p, &z);
     if (log[0] >= DEV_FAR_ROWS || log[2] >= DEV_FAR_SEGMENTS) {
@@ -26474,7 +26477,7 @@ static void dev__far_launch(const dev_plan *p, dev_far_size z) {
         return;
     }
     if (*graph == 1) {
-        z = (dev_far_size){{1 << log[0], z.n[DEV_OUT] ? 1 << log[1] : 0}, 1 << log[2], 1 << log[0]};
+        z = (dev_far_bounds){{1 << log[0], z.n[DEV_OUT] ? 1 << log[1] : 0}, 1 << log[2], 1 << log[0]};
         dev__far_space(p, &z);
         gpu_record(p->far->g);
         dev__far_run_all(p, &z);
@@ -26497,7 +26500,7 @@ static void dev__far_step(const dev_run *run) {
     dev_far          *f = p->far;
     const double      t0 = run->times ? clock_now() : 0;
     dev__far_upload(run);
-    dev__far_launch(p, dev__far_size_of(run));
+    dev__far_launch(p, dev__far_bounds(run));
     dev__far_down(f, to, &f->a[p->result], (size_t)p->rows[DEV_OUT].n);
     gpu_wait(f->g);
     if (run->times) run->times->far += clock_now() - t0;
@@ -28041,13 +28044,15 @@ static bool model_check(const gguf_file *g, err_t *e) {
     return ok;
 }
 
+/* Bytes of the keys and values that a layer keeps of one position. */
+static uint64_t model__kv_bytes(const arch_layer_hp *l, uint32_t type_k, uint32_t type_v) {
+    return l->rec.width || l->kv_back ? 0 : (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
+}
+
 /* Bytes of one token in the KV cache, in all layers. */
 static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t type_v) {
     uint64_t n = 0;
-    for (int il = 0; il < hp->n_layer; il++) {
-        const arch_layer_hp *l = &hp->layer[il];
-        if (!l->rec.width && !l->kv_back) n += (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
-    }
+    for (int il = 0; il < hp->n_layer; il++) n += model__kv_bytes(&hp->layer[il], type_k, type_v);
     return n;
 }
 
@@ -28057,8 +28062,7 @@ static uint64_t model_far_kv_bytes(const model *m, const dev_gpu *on, uint32_t t
     for (int il = on->from; il < m->hp.n_layer; il++) {
         const arch_layer_hp *l = &m->hp.layer[il];
         const int            seen = l->window && l->window + n_rows < n_ctx ? l->window + n_rows : n_ctx;
-        if (l->kv_back || l->rec.width) continue;
-        n += (uint64_t)seen * (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
+        n += (uint64_t)seen * model__kv_bytes(l, type_k, type_v);
     }
     return n;
 }
@@ -30249,8 +30253,8 @@ static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out
     return f.bytes;
 }
 
-/* What a GPU would take beside the cache that runs the layers from m->far->from on; fewer of them where their operations have no kernels, or
- * need keys and values of a layer that the host runs: that number is written back. */
+/* What the GPU on = m->far would take beside the cache for the layers from on->from on. Where their operations have no kernels, or need keys and
+ * values of a layer that the host runs, on->from rises. */
 static uint64_t fwd_far_bytes(const model *m, dev_gpu *on, int max_rows, int max_out, unsigned gives) {
     fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab};
     fwd__fill(&f, 1, true);
@@ -30258,8 +30262,6 @@ static uint64_t fwd_far_bytes(const model *m, dev_gpu *on, int max_rows, int max
     if (on->from < can) on->from = can;
     for (int il = on->from; il < m->hp.n_layer; il++)
         if (il - m->hp.layer[il].kv_back < on->from) on->from = m->hp.n_layer;
-    dev_plan_free(&f.plan);
-    fwd__fill(&f, 1, true);
     const uint64_t n = dev_plan_far_bytes(&f.plan);
     dev_plan_free(&f.plan);
     return n;

@@ -7,30 +7,20 @@ The folder has libcuda.so.1, which runs the kernels on the CPU; llmrun, with the
 """
 import collections, os, shutil, struct, subprocess, sys, tempfile
 from concurrent.futures import ThreadPoolExecutor
-from kit import ENV, SLOW, begin, case, check, done, equal, finish, jsonl, one_line, records, refused, same, sanitized, some, walk
+from kit import ENV, SLOW, begin, case, check, done, equal, finish, jsonl, one_line, records, refused, same, sanitized, scratch, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TINY = os.path.join(HERE, "tests", "data", "tiny")
 SMALL = os.path.join(TINY, "llama.gguf")
 PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
 DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
-TMP = tempfile.mkdtemp(prefix="llmrun-cuda-")
+TMP, tmp, put = scratch("cuda")
 FAKE = os.path.abspath(sys.argv[1])
 PROGRAM, BARE = os.path.join(FAKE, "llmrun"), os.path.join(FAKE, "bare")
 TEXT = "Tom was a cat. Tom liked milk. The cat sat on the mat, and the dog ran away. "
 SHORT = "-m", SMALL, "-p", "Hello", "-n", "2", "--temp", "0", "--ignore-eos", "-q", "--no-stdin"
 LAYERS = "all", "1"
 CALLS = collections.Counter()          # runs, and calls of the driver
-
-
-def tmp(name):
-    return os.path.join(TMP, name)
-
-
-def put(name, data):
-    with open(tmp(name), "wb") as f:
-        f.write(data)
-    return tmp(name)
 
 
 def run(*args, binary=PROGRAM, folder=FAKE, timeout=120, **fake):

@@ -1,9 +1,9 @@
 /* fake_cuda.c - an NVIDIA driver for tests: a libcuda.so.1 whose launches run the kernels of ggml_kernels.h by emu_cuda.h, on the CPU.
  *     LD_LIBRARY_PATH=build/test/fake build/test/fake/llmrun -m tests/data/tiny/llama.gguf -p Hello -n 4 -ngl all
  * The program is linked with the image that this driver takes (tests/fake_image.s) in place of nvcc's.
- * Work is done when somebody waits for it: what is read before is what was there before. Behind each piece of the device's memory is a page
- * that nobody may touch; addresses are given once. Wrong use ends the process with exit 99 and a line that begins with fake_cuda:. So does
- * memory that is left at the end of a run that ended by itself (exit 0, 1 and 2).
+ * Copies and launches are queued; a call that waits for the stream runs the queue, so a result that is read too early is still the old one. A
+ * guard page follows each allocation, and no address is used for two allocations. Wrong use ends the process with exit 99 and a line that
+ * begins with fake_cuda:. So does memory that was not freed when the program ends with exit code 0, 1 or 2.
  *
  *     FAKE_CUDA_DEVICES=1         devices
  *     FAKE_CUDA_CC=90             compute capability, times 10
@@ -106,7 +106,7 @@ typedef struct {
     int            x, y;
 } fake_op;
 
-typedef struct { fake_op *op; int n, room; } fake_ops;
+typedef struct { fake_op *op; int n, room; } fake_ops;   /* [n] operations, in memory for `room` of them */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static fake_range      range[MOST];
@@ -146,7 +146,7 @@ static long long number(const char *name, long long usual) {
     return s && *s ? atoll(s) : usual;
 }
 
-/* What is left when the process ends by itself. */
+/* At exit: writes the number of calls; queued operations and memory that was not freed are faults, unless the run failed. */
 static void at_end(int status, void *arg) {
     int left = 0;
     (void)arg;
@@ -156,7 +156,7 @@ static void at_end(int status, void *arg) {
     for (int i = 0; i < n_range; i++) left += range[i].kind != NONE;
     for (int i = 0; i < n_physical; i++) left += !physical[i].released;
     for (int i = 0; i < MOST_DEVICES; i++) left += n_context[i];
-    if (queue.n) fault("%d operations are left that nobody waited for", queue.n);
+    if (queue.n) fault("%d operations are still queued at the end", queue.n);
     if (left + n_alive) fault("left at the end: %d pieces of memory and contexts, %d modules, streams and graphs", left, n_alive);
 }
 
@@ -214,7 +214,7 @@ static fake_range *new_slot(fake_range r) {
     return &range[i];
 }
 
-/* Addresses for n bytes, of which the last is the last of a page; a page that nobody may touch follows. */
+/* Addresses for n bytes, which end at the end of a page; a guard page follows. */
 static fake_range *new_range(fake_kind kind, size_t n, size_t align) {
     const size_t pages = round_up(n, PAGE), all = round_up(pages + PAGE, align);
     if (taken + all + align > ADDRESSES) return NULL;
@@ -277,7 +277,10 @@ static void end_range(fake_range *r) {
 /* --- work --- */
 
 static void add(fake_ops *to, fake_op op) {
-    if (to->n == to->room) to->op = realloc(to->op, (size_t)(to->room = 2 * to->room + 16) * sizeof op);
+    if (to->n == to->room) {
+        to->room = 2 * to->room + 16;
+        to->op = realloc(to->op, (size_t)to->room * sizeof op);
+    }
     to->op[to->n++] = op;
 }
 
@@ -458,7 +461,7 @@ CALL cuDevicePrimaryCtxRetain(void **to, int device) {
 
 CALL cuDevicePrimaryCtxRelease_v2(int device) {
     ENTER(1);
-    if (!n_context[device]--) fault("a context is released that nobody has");
+    if (!n_context[device]--) fault("a context is released more often than it was retained");
     current = -1;
     return leave(OK);
 }

@@ -1,9 +1,10 @@
 """Helpers of the scripts that test the command: cases, processes, records of a batch, checks."""
-import base64, collections, json, os, re, shutil, subprocess, time, warnings
+import base64, collections, json, os, re, shutil, subprocess, tempfile, time, warnings
 
 CASES = []
 SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)         # stretches every time limit, for builds under a sanitizer
 ENV = {k: v for k, v in os.environ.items() if not k.startswith(("LLMRUN_MODEL", "LC_", "LANG"))}
+ENV["CUDA_VISIBLE_DEVICES"] = ""                         # no test depends on a GPU of this machine
 
 
 class Skip(Exception):
@@ -35,6 +36,21 @@ def walk(name, words, folder, after=None):
     shutil.rmtree(folder, ignore_errors=True)
     print("%s: %d passed, %d failed, %d skipped" % (name, counts["ok"], counts["FAIL"], counts["skip"]))
     return int(counts["FAIL"] > 0)
+
+
+def scratch(name):
+    """A new folder for a suite; a function from a name to its path there, one that also writes a file of it."""
+    folder = tempfile.mkdtemp(prefix="llmrun-%s-" % name)
+
+    def tmp(name):
+        return os.path.join(folder, name)
+
+    def put(name, data):
+        with open(tmp(name), "wb") as f:
+            f.write(data if isinstance(data, bytes) else jsonl(data))
+        return tmp(name)
+
+    return folder, tmp, put
 
 
 def sanitized():

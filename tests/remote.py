@@ -6,8 +6,8 @@
 tests/remote.c runs each step in a process that shares no memory with the program. There, weights are unreadable and blocks of the cache have
 no memory: what reaches past [dev] ends the run. Weights are packed by the program itself, so all runs have --repack off.
 """
-import collections, os, signal, struct, sys, tempfile
-from kit import ENV, begin, case, check, equal, finish, jsonl, records, same, walk
+import collections, os, signal, struct, sys
+from kit import ENV, begin, case, check, equal, finish, jsonl, records, same, scratch, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(HERE, "tests", "gen"))
@@ -18,22 +18,12 @@ DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
 TINY = os.path.join(HERE, "tests", "data", "tiny")
 WINDOW = os.path.join(TINY, "llama_window.gguf")
 ENCODERS = os.path.join(HERE, "tests", "data", "encoders")
-TMP = tempfile.mkdtemp(prefix="llmrun-remote-")
+TMP, tmp, put = scratch("remote")
 PLAIN, REMOTE = map(os.path.abspath, sys.argv[1:3])
 TEXT = "Tom was a cat. Tom liked milk. The cat sat on the mat, and the dog ran away. "
 ONCE = "-p", "Once upon a time", "-n", "60", "--temp", "0.6", "--seed", "5"
 TEN_LINES = [{"prompt": TEXT * (1 + i % 3) + "x" * i, "max_tokens": 8 + 5 * i, "temperature": 0.7 * (i % 3), "seed": i, "n": 1 + i % 2, "logprobs": 2} for i in range(10)]
 SENT = collections.Counter()           # messages that devices received, by kind
-
-
-def tmp(name):
-    return os.path.join(TMP, name)
-
-
-def put(name, data):
-    with open(tmp(name), "wb") as f:
-        f.write(data)
-    return tmp(name)
 
 
 def run(binary, *args, repack="off"):

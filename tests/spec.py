@@ -11,9 +11,9 @@ A comparison counts only where guesses were made, which the summary tells: a run
   Distributions are tested by chi-square at p = 1e-4 against the softmax, in float64, of the logits that the model gives for the tokens
 before; the seeds are fixed, so the verdict is the same every time. Cells that expect less than 5 answers are one cell.
 """
-import argparse, array, collections, functools, json, math, os, random, re, resource, struct, sys, tempfile
+import argparse, array, collections, functools, json, math, os, random, re, resource, struct, sys
 from chance import fit, softmax, survival
-from kit import Skip, begin, case, check, done, equal, finish, jsonl, levels, records, refused, same, sanitized, some, walk
+from kit import Skip, begin, case, check, done, equal, finish, jsonl, levels, records, refused, same, sanitized, scratch, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 for folder in ("models", "train"), ("tests", "gen"):
@@ -26,21 +26,11 @@ TINY = os.path.join(HERE, "tests", "data", "tiny")
 SMALL = os.path.join(TINY, "llama.gguf")
 SHARED = os.environ.get("SHARED") or os.path.join(HERE, "..", "shared")
 STORIES = os.path.join(os.path.abspath(SHARED), "data", "stories260K.gguf")
-TMP = tempfile.mkdtemp(prefix="llmrun-spec-")
+TMP, tmp, put = scratch("spec")
 PLAIN = ("--no-lookup",)               # a run without guesses
 SOURCES = ("draft", "lookup", "both")
 O = None                               # options of this script
 TABLE = []                             # rows of the table
-
-
-def tmp(name):
-    return os.path.join(TMP, name)
-
-
-def put(name, data):
-    with open(tmp(name), "wb") as f:
-        f.write(data if isinstance(data, bytes) else jsonl(data))
-    return tmp(name)
 
 
 def read(path):

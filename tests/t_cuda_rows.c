@@ -101,7 +101,7 @@ static void tr_drop(tr_case *c) {
     dev_plan_free(&c->p);
 }
 
-/* The keys and values of a layer in the second group: `heads` heads, blocks with room for another layer in front. */
+/* A layer with `heads` K/V heads in the second group of the cache; another layer stands before it in each block. */
 static void tr_cache(tr_case *c, uint32_t type_k, uint32_t type_v, int heads, int hd_k, int hd_v, bool hadamard) {
     const size_t bk = k_kv_bytes(type_k, hd_k), bv = k_kv_bytes(type_v, hd_v), n = (size_t)(TR_PAGE * heads), block = (n * (bk + bv) + 64 + 15) / 16 * 16;
     c->cache_bytes = 16 * (size_t)c->b.n_seq * block;

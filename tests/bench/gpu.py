@@ -19,7 +19,7 @@ from peer import Failed, rows, run
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TINY = os.path.join(ROOT, "tests", "data", "tiny")
 TEXT = "Tom was a cat. Tom liked milk. The cat sat on the mat, and the dog ran away. "
-TESTS = {                              # name: options of both programs, further ones of llmrun alone (None: the peer has no such test)
+TESTS = {                              # name: options of both programs, further ones of llmrun: with such a test the peer is left out
     "pp512": (["-p", "512", "-n", "0"], []),
     "pp2048": (["-p", "2048", "-n", "0"], []),
     "tg64": (["-p", "0", "-n", "64"], []),
@@ -50,7 +50,7 @@ def table(head, lines):
 # --- limits ---
 
 def limits(device):
-    """Bytes a second of copies within the device's memory, bf16 operations a second; None: torch is not here."""
+    """Prints the rates of copies within the device's memory and of bf16 products. Bytes a second of the first; None: torch is not here."""
     try:
         import torch
         gpu = torch.device("cuda", device)
@@ -58,7 +58,7 @@ def limits(device):
         m = torch.randn(8192, 8192, dtype=torch.bfloat16, device=gpu)
     except Exception as e:
         print("no limits: %s\n" % str(e).splitlines()[0])
-        return None, None
+        return None
 
     def best(work, n):
         times = []
@@ -75,7 +75,7 @@ def limits(device):
     del a, b, m
     torch.cuda.empty_cache()
     print("copies %.2f TB/s (read and written), bf16 products %.0f TFLOP/s\n" % (copy / 1e12, product / 1e12), flush=True)
-    return copy, product
+    return copy
 
 
 # --- texts ---
@@ -161,7 +161,7 @@ def main():
     print("%s, %s; %s%s\n" % (time.strftime("%Y-%m-%d", time.gmtime()), run(o.binary, "--version").splitlines()[0],
                               listed.stdout.decode(errors="replace").splitlines()[o.device],
                               "; driver " + run(driver, "--query-gpu=driver_version", "--format=csv,noheader").split()[0] if driver else ""), flush=True)
-    copy, _ = limits(o.device)
+    copy = limits(o.device)
     bad = texts(o.binary, o.device, clock) + checks(o.binary, o.device, clock)
     for model in o.model:
         rates(o.binary, model, o.peer, o.device, copy, clock)
