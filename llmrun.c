@@ -23828,7 +23828,7 @@ static bool json_build(gram *g, int32_t from, schema_doc *s, const json_form *f,
  * is done, gpu_wait waits for all of it. Between gpu_record and gpu_recorded they are recorded and not done.
  * Invariants: gpu_open and gpu_list return what is wrong; later the error of a call ends the run with exit 3 and one line. Any thread may
  * use a gpu, one at a time.
- * Public: gpu_list, gpu_open, gpu_close, gpu_about, gpu_memory, gpu_new, gpu_free, gpu_pinned, gpu_unpin, gpu_up, gpu_down, gpu_copy, gpu_zero,
+ * Public: gpu_count, gpu_list, gpu_open, gpu_close, gpu_about, gpu_memory, gpu_new, gpu_free, gpu_pinned, gpu_unpin, gpu_up, gpu_down, gpu_copy, gpu_zero,
  * gpu_span_new, gpu_span_grow, gpu_span_free, gpu_kernel, gpu_launch, gpu_wait, gpu_record, gpu_recorded, gpu_replay.
  * Opens: gpu_info, gpu_span. */
 
@@ -23986,6 +23986,12 @@ static bool gpu__begin(int *n, err_t *e) {
     return *n > 0 || err_set(e, EXIT_RESOURCE, "there is no NVIDIA GPU");
 }
 
+/* How many devices there are; -1: e says why none can be used. */
+static int gpu_count(err_t *e) {
+    int n = 0;
+    return gpu__begin(&n, e) ? n : -1;
+}
+
 /* What the driver says of device `number`, all but its free memory. */
 static bool gpu__describe(int number, int *device, gpu_info *to, err_t *e) {
     size_t total = 0;
@@ -24008,8 +24014,7 @@ static bool gpu__free_memory(uint64_t *to, err_t *e) {
 
 /* Describes up to `most` devices. How many there are; -1: e says why none can be used. */
 static int gpu_list(gpu_info *to, int most, err_t *e) {
-    int n = 0;
-    if (!gpu__begin(&n, e)) return -1;
+    const int n = gpu_count(e);
     for (int i = 0; i < n && i < most; i++) {
         void *context = NULL;
         int   device = 0;
@@ -24249,18 +24254,20 @@ static void gpu_replay(gpu *g, int graph) {
  * without a barrier; products and attention are phases of their own. A phase begins when all threads are done with the one before, and
  * deals its tasks through the pool; one of a single task is done inside the barrier. How tasks fall never changes a result: each
  * output is summed by one thread in one order.
- *   A GPU may run the last operations of the list: the layers from dev_gpu.from on, and what follows them. Its results have the same bits.
- * Weights, buffers and keys and values of these layers lie in its memory; the names of what belongs to it have `far` in them.
- * Public: dev_blas_open, dev_exact; dev_gpu_open, dev_gpu_close, dev_gpu_memory, dev_gpu_name; dev_blocks_new, dev_blocks_split,
+ *   GPUs may run the last operations of the list, each of them a run of layers (dev_gpus), and the last one what follows these. Their results
+ * have the same bits. Weights, buffers and keys and values of a layer lie in the memory of its GPU; the names of what belongs to one have
+ * `far` in them. What one writes and a later one reads goes through the host's memory.
+ * Public: dev_blas_open, dev_exact; dev_gpus_count, dev_gpus_new, dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_name,
+ * dev_gpus_number, dev_gpus_of; dev_blocks_new, dev_blocks_split,
  * dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write, dev_blocks_copy, dev_blocks_clear; dev_batch_states; dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free,
- * dev_plan_cost, dev_plan_far_layer, dev_plan_far_bytes; dev_mat_drop; dev_step, dev_run_free; dev_input.
- * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_gpu.from, dev_gpu.lacks, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_state, dev_tap, dev_times. */
+ * dev_plan_cost, dev_plan_far_needs; dev_mat_drop; dev_step, dev_run_free; dev_input.
+ * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_far_needs, dev_gpus.from, dev_gpus.n, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_state, dev_tap, dev_times. */
 
 enum { DEV_PARTS = 9 };                               /* parts of a step whose times are counted apart */
 
 typedef struct {                                      /* seconds, summed over steps */
     double all[DEV_PARTS], wait[DEV_PARTS];           /* of a part; of that, waiting for the other threads */
-    double far;                                       /* of the operations of a GPU, and of what goes up and comes down */
+    double far;                                       /* of the operations of GPUs, and of what goes up and comes down */
     double at;                                        /* until when all is counted */
     _Atomic double single;                            /* what a task inside a barrier took */
     long long steps;
@@ -24365,6 +24372,7 @@ typedef struct {
     uint8_t *packed;                                  /* the rows in the packed layout, in the model's `packs`; NULL: none */
     size_t   packed_bytes;                            /* of one matrix of them */
     uint8_t *far;                                     /* the rows in the memory of a GPU, packed but for floats; NULL: they are not there */
+    gpu     *far_on;                                  /* that GPU */
 } dev_mat;
 
 /* Activations of one batch: float rows and the forms of them that dev__form() fills where a matrix wants one. The second
@@ -24512,47 +24520,78 @@ static void dev__soon(const dev *dv, const dev_product *list, int n_list) {
     pool_prefetch(dev__at(m, task * dev__task_rows(dv, m)), DEV_SOON);
 }
 
-/* --- a GPU --- */
+/* --- GPUs --- */
 
-/* A GPU, and which layers it runs: those from `from` on, and what follows the last one. */
-typedef struct dev_gpu {
-    gpu        *g;
-    int         from;
-    const char *lacks;                                /* an operation without a kernel, which keeps earlier layers on the host; NULL: none */
-} dev_gpu;
+enum { DEV_GPUS = 8 };                                /* most of a run */
 
-/* NULL: it cannot be used, e says why. */
-static dev_gpu *dev_gpu_open(int device, err_t *e) {
-    gpu *g = gpu_open(device, e);
-    if (!g) return NULL;
-    dev_gpu *on = mem_new(1, sizeof *on);
-    on->g = g;
-    return on;
+/* GPUs in the order of their layers: number i runs those from from[i] on, up to those of the next one; the last one what follows them, too. */
+typedef struct dev_gpus {
+    gpu *g[DEV_GPUS];
+    int  from[DEV_GPUS], n;
+} dev_gpus;
+
+/* How many GPUs there are; -1: e says why none can be used. */
+static int dev_gpus_count(err_t *e) { return gpu_count(e); }
+
+static dev_gpus *dev_gpus_new(void) { return mem_new(1, sizeof(dev_gpus)); }
+
+/* Adds a GPU. False: it cannot be used, e says why. */
+static bool dev_gpus_add(dev_gpus *on, int number, err_t *e) {
+    ASSERT(on->n < DEV_GPUS);
+    gpu *g = gpu_open(number, e);
+    if (g) on->g[on->n++] = g;
+    return g != NULL;
 }
 
-/* After the plans, blocks and matrices that use it are gone. */
-static void dev_gpu_close(dev_gpu *on) {
-    if (!on) return;
-    gpu_close(on->g);
+/* Number i leaves. */
+static void dev_gpus_drop(dev_gpus *on, int i) {
+    gpu_close(on->g[i]);
+    on->n--;
+    for (; i < on->n; i++) on->g[i] = on->g[i + 1], on->from[i] = on->from[i + 1];
+}
+
+/* All but number i leave. */
+static void dev_gpus_only(dev_gpus *on, int i) {
+    while (on->n > i + 1) dev_gpus_drop(on, i + 1);
+    while (on->n > 1) dev_gpus_drop(on, 0);
+}
+
+/* After the plans, blocks and matrices that use them are gone. */
+static void dev_gpus_close(dev_gpus *on) {
+    while (on && on->n) dev_gpus_drop(on, on->n - 1);
     mem_free(on);
 }
 
-/* Bytes of its memory that are free; its name. */
-static uint64_t    dev_gpu_memory(const dev_gpu *on) { return gpu_memory(on->g); }
-static const char *dev_gpu_name(const dev_gpu *on) { return gpu_about(on->g)->name; }
+/* Bytes of the memory of number i that are free; its name; the driver's number. */
+static uint64_t    dev_gpus_memory(const dev_gpus *on, int i) { return gpu_memory(on->g[i]); }
+static const char *dev_gpus_name(const dev_gpus *on, int i) { return gpu_about(on->g[i])->name; }
+static int         dev_gpus_number(const dev_gpus *on, int i) { return gpu_about(on->g[i])->number; }
+
+/* Which one runs a layer; -1: the host. */
+static int dev_gpus_of(const dev_gpus *on, int layer) {
+    int i = on ? on->n - 1 : -1;
+    while (i >= 0 && layer < on->from[i]) i--;
+    return i;
+}
 
 /* --- memory of the cache: blocks of one size, known above by their numbers alone --- */
 
 enum { DEV_SLAB_BYTES = 4 << 20 };
 
-/* The first bytes of a block lie in the host's memory; the rest, that of layers which a GPU runs, in the GPU's. */
+/* The part of each block that lies on a GPU. */
+typedef struct {
+    gpu     *g;
+    size_t   at, bytes;                               /* of a block */
+    gpu_span all;                                     /* of all blocks, one behind the other */
+} dev_tail;
+
+/* The first bytes of a block lie in the host's memory; the rest, that of layers which GPUs run, in theirs, in the same order. */
 typedef struct {
     size_t    block_bytes, host_bytes;                /* of a block; of it, those of the host */
     int       max_blocks, slab_blocks;                /* the bound; blocks of a slab */
-    int       n_slab;
+    int       n_slab, n_tail;                         /* n_tail 0: all of it is the host's */
     uint8_t **slab;                                   /* [n_slab] mapped on demand, so that memory follows the blocks in use */
-    gpu      *g;                                      /* NULL: all of it is the host's */
-    gpu_span  tail;                                   /* the GPU's parts, one behind the other */
+    dev_tail  tail[DEV_GPUS];                         /* [n_tail] */
 } dev_blocks;
 
 /* No block is mapped yet. */
@@ -24561,15 +24600,16 @@ static dev_blocks dev_blocks_new(size_t block_bytes, int max_blocks) {
     return (dev_blocks){.block_bytes = block_bytes, .host_bytes = block_bytes, .max_blocks = max_blocks, .slab_blocks = slab};
 }
 
-/* Bytes of a block that lie on the GPU. */
-static size_t dev__tail(const dev_blocks *m) { return m->block_bytes - m->host_bytes; }
-
-/* Blocks without memory so far keep their first host_bytes bytes on the host, the rest on the GPU. */
-static void dev_blocks_split(dev_blocks *m, const dev_gpu *on, size_t host_bytes) {
-    if (host_bytes == m->block_bytes) return;
-    m->host_bytes = host_bytes;
-    m->g = on->g;
-    gpu_span_new(m->g, &m->tail, mem_size((size_t)m->max_blocks, dev__tail(m)));
+/* Blocks without memory so far keep their bytes up to end[0] on the host, those up to end[1 + i] on GPU i. */
+static void dev_blocks_split(dev_blocks *m, const dev_gpus *on, const size_t *end) {
+    m->host_bytes = end[0];
+    for (int i = 0; i < on->n; i++) {
+        const size_t at = m->n_tail ? m->tail[m->n_tail - 1].at + m->tail[m->n_tail - 1].bytes : m->host_bytes;
+        if (end[1 + i] <= at) continue;
+        dev_tail *t = &m->tail[m->n_tail++];
+        *t = (dev_tail){.g = on->g[i], .at = at, .bytes = end[1 + i] - at};
+        gpu_span_new(t->g, &t->all, mem_size((size_t)m->max_blocks, t->bytes));
+    }
 }
 
 /* Blocks of slab s: the last one may be short. */
@@ -24588,7 +24628,8 @@ static bool dev_blocks_more(dev_blocks *m) {
     const int more = dev__slab_blocks(m, m->n_slab);
     void     *p = NULL;
     if (more <= 0) return false;
-    if (m->g && !gpu_span_grow(m->g, &m->tail, (size_t)(m->n_slab * m->slab_blocks + more) * dev__tail(m))) return false;
+    for (int i = 0; i < m->n_tail; i++)
+        if (!gpu_span_grow(m->tail[i].g, &m->tail[i].all, (size_t)(m->n_slab * m->slab_blocks + more) * m->tail[i].bytes)) return false;
     if (m->host_bytes) p = mmap(NULL, (size_t)more * m->host_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) return false;
     m->slab = mem_grow(m->slab, (size_t)m->n_slab + 1, sizeof *m->slab);
@@ -24599,38 +24640,49 @@ static bool dev_blocks_more(dev_blocks *m) {
 static void dev_blocks_free(dev_blocks *m) {
     for (int s = 0; m->host_bytes && s < m->n_slab; s++) munmap(m->slab[s], (size_t)dev__slab_blocks(m, s) * m->host_bytes);
     mem_free(m->slab);
-    if (m->g) gpu_span_free(m->g, &m->tail);
+    for (int i = 0; i < m->n_tail; i++) gpu_span_free(m->tail[i].g, &m->tail[i].all);
 }
 
-/* The host's part of a block; the GPU's. */
+/* The host's part of a block; that of a GPU. */
 static uint8_t *dev__block(const dev_blocks *m, int32_t b) {
     return m->host_bytes ? m->slab[b / m->slab_blocks] + (size_t)(b % m->slab_blocks) * m->host_bytes : NULL;
 }
-static uint8_t *dev__far_block(const dev_blocks *m, int32_t b) { return m->tail.base + (size_t)b * dev__tail(m); }
+static uint8_t *dev__far_block(const dev_tail *t, int32_t b) { return t->all.base + (size_t)b * t->bytes; }
+
+/* The part of a block that has byte `at`. */
+static const dev_tail *dev__tail_at(const dev_blocks *m, size_t at) {
+    const dev_tail *t = m->tail;
+    while (t < m->tail + m->n_tail && at >= t->at + t->bytes) t++;
+    ASSERT(t < m->tail + m->n_tail && at >= t->at);
+    return t;
+}
+
+/* Waits for copies of blocks. */
+static void dev__far_wait(const dev_blocks *m) {
+    for (int i = 0; i < m->n_tail; i++) gpu_wait(m->tail[i].g);
+}
 
 static void dev_blocks_read(const dev_blocks *m, int32_t b, uint8_t *to) {
     if (m->host_bytes) memcpy(to, dev__block(m, b), m->host_bytes);
-    if (!m->g) return;
-    gpu_down(m->g, to + m->host_bytes, dev__far_block(m, b), dev__tail(m));
-    gpu_wait(m->g);
+    for (const dev_tail *t = m->tail; t < m->tail + m->n_tail; t++) gpu_down(t->g, to + t->at, dev__far_block(t, b), t->bytes);
+    dev__far_wait(m);
 }
 
 static void dev_blocks_write(const dev_blocks *m, int32_t b, const uint8_t *from) {
     if (m->host_bytes) memcpy(dev__block(m, b), from, m->host_bytes);
-    if (!m->g) return;
-    gpu_up(m->g, dev__far_block(m, b), from + m->host_bytes, dev__tail(m));
-    gpu_wait(m->g);
+    for (const dev_tail *t = m->tail; t < m->tail + m->n_tail; t++) gpu_up(t->g, dev__far_block(t, b), from + t->at, t->bytes);
+    dev__far_wait(m);
 }
 
 static void dev_blocks_copy(const dev_blocks *m, int32_t from, int32_t to) {
     if (m->host_bytes) memcpy(dev__block(m, to), dev__block(m, from), m->host_bytes);
-    if (m->g) gpu_copy(m->g, dev__far_block(m, to), dev__far_block(m, from), dev__tail(m));
+    for (const dev_tail *t = m->tail; t < m->tail + m->n_tail; t++) gpu_copy(t->g, dev__far_block(t, to), dev__far_block(t, from), t->bytes);
 }
 
 /* Fills a block with zeros. A step that writes to it later meets no page fault. */
 static void dev_blocks_clear(const dev_blocks *m, int32_t b) {
     if (m->host_bytes) memset(dev__block(m, b), 0, m->host_bytes);
-    if (m->g) gpu_zero(m->g, dev__far_block(m, b), dev__tail(m));
+    for (const dev_tail *t = m->tail; t < m->tail + m->n_tail; t++) gpu_zero(t->g, dev__far_block(t, b), t->bytes);
 }
 
 /* Where keys and values of one layer lie in the blocks of its group: K, then V, each [head][position][bytes of one head]. */
@@ -24826,10 +24878,11 @@ typedef struct {
     bool         counting;                            /* bytes are counted, nothing is allocated */
     void       **own;                                 /* [n_own] that memory */
     int          n_own;
-    const dev_gpu *on;                                /* runs the layers from on->from on; NULL: the host runs all */
+    const dev_gpus *on;                               /* run their layers; NULL: the host runs all */
     dev_buf      result;                              /* what steps are for */
-    int          far_op, far_phase;                   /* first operation and phase of the GPU; behind the last: none */
-    struct dev_far *far;                              /* its launches and memory, NULL: none */
+    int          far_op, far_phase;                   /* first operation and phase of the GPUs; behind the last: none */
+    struct dev_far *far;                              /* [n_far] launches and memory of each GPU */
+    int          n_far;
 } dev_plan;
 
 /* What runs a plan. */
@@ -25699,10 +25752,13 @@ static int dev__soon_after(const dev_plan *p, int i) {
     return k >= p->far_op || (p->op[k].products.n_expert && !p->op[i].products.n_expert) ? -1 : k;
 }
 
-/* The first operation that the GPU runs; without one, the number of operations. */
+/* Which GPU runs operation i; -1: the host. */
+static int dev__far_of(const dev_plan *p, int i) { return dev_gpus_of(p->on, p->op[i].layer); }
+
+/* The first operation that GPUs run; without one, the number of operations. */
 static int dev__far_from(const dev_plan *p) {
-    int i = p->on ? 0 : p->n_op;
-    while (i < p->n_op && p->op[i].layer < p->on->from) i++;
+    int i = 0;
+    while (i < p->n_op && dev__far_of(p, i) < 0) i++;
     return i;
 }
 
@@ -25715,7 +25771,7 @@ static void dev__phases(dev_plan *p) {
     p->far_op = p->far_phase = dev__far_from(p);
     for (int i = 0; i < n; i++) {
         if (i == p->far_op) p->far_phase = p->n_phase;
-        if (i && i != p->far_op && dev__joins(&p->op[i - 1], &p->op[i]) && !dev__overwrites(p, &p->phase[p->n_phase - 1], i)) {
+        if (i && dev__far_of(p, i) == dev__far_of(p, i - 1) && dev__joins(&p->op[i - 1], &p->op[i]) && !dev__overwrites(p, &p->phase[p->n_phase - 1], i)) {
             p->phase[p->n_phase - 1].n++;
             continue;
         }
@@ -25807,14 +25863,14 @@ static void dev__fill_experts(dev_plan *p) {
     p->expert_at = dev__take(p, (size_t)most + 1, sizeof *p->expert_at, true);
 }
 
-/* --- operations of a list that a GPU runs: its last ones ---
+/* --- operations of a list that GPUs run: its last ones, one GPU after the other ---
  * They become launches, once: a phase of rows is one, which goes through its operations row by row; a product is one, of all experts too;
- * attention is two. What changes from step to step goes up in one piece before them: the batch, and the rows that host operations have
- * written and these read. What the step is for comes down behind them. */
+ * attention is two. What changes from step to step goes up in one piece before those of a GPU: the batch, and the rows that operations before
+ * them have written and these read. What a later GPU reads comes down behind them; behind the last one's, what the step is for. */
 
 enum {
     DEV_FAR_MANY = 17,                                /* columns from which a product takes the kernel for many; rows of a sequence from which attention does */
-    DEV_FAR_UP = 8,                                   /* most buffers that go up */
+    DEV_FAR_UP = 8,                                   /* most buffers that go up; that come down */
     DEV_FAR_PARTS = 32 << 20,                         /* bytes of partial results of attention, or one row's where these are more */
     DEV_FAR_PIECE = 16 << 20,                         /* bytes of weights that go up at once */
     DEV_FAR_SPACE = 1 << 30,                          /* most bytes of a step that go up, and of partial results */
@@ -25836,11 +25892,14 @@ typedef struct {
 
 typedef struct dev_far {
     gpu        *g;
+    int         op, op_end, phase, phase_end;         /* the first of its operations and phases; the ones behind the last */
     dev_launch *launch;                               /* [n_launch] */
     int         n_launch;
     dev_acts   *a;                                    /* [n_buf of the plan] memory of the buffers there; no x: none */
     struct { dev_buf buf; int at; } up[DEV_FAR_UP];   /* buffers that go up, and where their values begin in rows of up_width values */
     int         n_up, up_width;
+    struct { dev_buf buf; dev_row_set rows; } down[DEV_FAR_UP];   /* buffers that come down, and for which rows */
+    int         n_down;
     gpu_span    sent;                                 /* the k_cuda_step; rows that ask for something; rows of buffers; what else is in the step */
     size_t      rows_at;                              /* bytes, where the rows of buffers begin */
     uint8_t    *stage;                                /* [stage_bytes] where the host writes that down */
@@ -25879,29 +25938,44 @@ static bool dev__changes(const dev_op *op) {
     }
 }
 
-/* A buffer is read first: it goes up. */
-static void dev__far_reads(const dev_plan *p, dev_far *f, bool *seen, dev_buf b) {
-    if (!b || seen[b]) return;
-    ASSERT(f->n_up < DEV_FAR_UP && p->buf[b].each == 1);
+/* Which of the buffers that go up b is; -1: none. */
+static int dev__far_up(const dev_far *f, dev_buf b) {
+    int i = f->n_up - 1;
+    while (i >= 0 && f->up[i].buf != b) i--;
+    return i;
+}
+
+/* A buffer comes down from f. */
+static void dev__far_downs(dev_far *f, dev_buf b, dev_row_set rows) {
+    int i = 0;
+    while (i < f->n_down && f->down[i].buf != b) i++;
+    if (i < f->n_down) return;
+    ASSERT(f->n_down < DEV_FAR_UP);
+    f->down[f->n_down].buf = b;
+    f->down[f->n_down++].rows = rows;
+}
+
+/* A buffer is read: unless f wrote it, it goes up, and before that comes down from the GPU that wrote it. */
+static void dev__far_reads(const dev_plan *p, dev_far *f, dev_far **wrote, dev_buf b) {
+    if (!b || wrote[b] == f || dev__far_up(f, b) >= 0) return;
+    ASSERT(f->n_up < DEV_FAR_UP && p->buf[b].each == 1 && p->buf[b].most == DEV_ALL);
+    if (wrote[b]) dev__far_downs(wrote[b], b, DEV_ALL);
     f->up[f->n_up].buf = b;
     f->up[f->n_up++].at = f->up_width;
     f->up_width += (int)dev__stride(p->buf[b].width, 16, sizeof(float));
-    seen[b] = true;
 }
 
-/* Which buffers go up. */
-static void dev__far_ups(const dev_plan *p, dev_far *f) {
-    bool *seen = mem_new((size_t)p->n_buf, sizeof *seen);
-    for (int i = p->far_op; i < p->n_op; i++) {
+/* Which buffers go up to f, and which of them come down from GPUs before it. wrote: [n_buf] the GPU that wrote each last, NULL: the host. */
+static void dev__far_ups(const dev_plan *p, dev_far *f, dev_far **wrote) {
+    for (int i = f->op; i < f->op_end; i++) {
         const dev_op *op = &p->op[i];
-        for (int k = 0; k < 3; k++) dev__far_reads(p, f, seen, op->in[k]);
+        for (int k = 0; k < 3; k++) dev__far_reads(p, f, wrote, op->in[k]);
         for (int k = 0; k < 2; k++)
-            if (dev__changes(op)) dev__far_reads(p, f, seen, op->out[k]);
-        for (int k = 0; op->kind == DEV_MATMUL && k < op->products.n; k++) dev__far_reads(p, f, seen, p->product[op->products.first + k].in);
-        for (int k = 0; k < 2; k++) seen[op->out[k]] = true;
-        for (int k = 0; op->kind == DEV_MATMUL && k < op->products.n; k++) seen[p->product[op->products.first + k].out] = true;
+            if (dev__changes(op)) dev__far_reads(p, f, wrote, op->out[k]);
+        for (int k = 0; op->kind == DEV_MATMUL && k < op->products.n; k++) dev__far_reads(p, f, wrote, p->product[op->products.first + k].in);
+        for (int k = 0; k < 2; k++) wrote[op->out[k]] = f;
+        for (int k = 0; op->kind == DEV_MATMUL && k < op->products.n; k++) wrote[p->product[op->products.first + k].out] = f;
     }
-    mem_free(seen);
 }
 
 /* Memory of a buffer. One that goes up has its rows where they arrive. */
@@ -25911,11 +25985,11 @@ static void dev__far_buf(const dev_plan *p, dev_far *f, dev_buf b) {
     const size_t    rows = (size_t)host->rows;
     if (!p->buf[b].width) return;
     *a = (dev_acts){.rows = host->rows, .ldx = host->ldx, .ldq = host->ldq};
-    for (int i = 0; i < f->n_up; i++)
-        if (f->up[i].buf == b) {
-            a->x = (float *)(void *)(f->sent.base + f->rows_at) + f->up[i].at;
-            a->ldx = (size_t)f->up_width;
-        }
+    const int up = dev__far_up(f, b);
+    if (up >= 0) {
+        a->x = (float *)(void *)(f->sent.base + f->rows_at) + f->up[up].at;
+        a->ldx = (size_t)f->up_width;
+    }
     if (!a->x) a->x = dev__far_take(f, rows * a->ldx, sizeof *a->x);
     if (host->h) a->h = dev__far_take(f, rows * a->ldx, sizeof *a->h);
     if (!host->q) return;
@@ -25927,9 +26001,10 @@ static void dev__far_buf(const dev_plan *p, dev_far *f, dev_buf b) {
 
 static k_cuda_buf dev__far_rows(const dev_far *f, dev_buf b) { return (k_cuda_buf){f->a[b].x, f->a[b].ldx}; }
 
-static k_cuda_kv dev__far_kv(const dev_kv *kv) {
-    const dev_blocks *m = kv->mem;
-    return (k_cuda_kv){.base = m->tail.base, .block_bytes = dev__tail(m), .k_at = kv->k_at - m->host_bytes, .v_at = kv->v_at - m->host_bytes,
+static k_cuda_kv dev__far_kv(const dev_far *f, const dev_kv *kv) {
+    const dev_tail *t = dev__tail_at(kv->mem, kv->k_at);
+    ASSERT(t->g == f->g && kv->v_at < t->at + t->bytes);
+    return (k_cuda_kv){.base = t->all.base, .block_bytes = t->bytes, .k_at = kv->k_at - t->at, .v_at = kv->v_at - t->at,
                        .k_stride = kv->k_stride, .v_stride = kv->v_stride, .group = kv->group, .block = kv->block, .n_head = kv->n_head,
                        .hd_k = kv->hd_k, .hd_v = kv->hd_v, .hadamard_k = kv->hadamard_k, .hadamard_v = kv->hadamard_v, .type_k = kv->type_k,
                        .type_v = kv->type_v};
@@ -25951,7 +26026,7 @@ static void dev__far_kind(dev_far *f, const dev_op *op, k_row_op *to) {
     case DEV_PICK: to->u.pick.stride = op->pick.stride, to->u.pick.at = op->pick.at, to->u.pick.to = op->pick.to; break;
     case DEV_ROPE: to->u.rope.n_rot = op->rope.n_rot, to->u.rope.at = op->rope.at, to->u.rope.halves = op->rope.halves; break;
     case DEV_MUL: to->u.mul.a = op->mul.a, to->u.mul.b = op->mul.b, to->u.mul.to = op->mul.to; break;
-    case DEV_STORE: to->u.kv = dev__far_kv(op->cache.kv); break;
+    case DEV_STORE: to->u.kv = dev__far_kv(f, op->cache.kv); break;
     case DEV_BIAS: case DEV_MIX:
         to->u.experts.of = op->experts.n ? f->expert : NULL;
         to->u.experts.used = op->experts.used;
@@ -26025,6 +26100,7 @@ static void dev__far_mat(gpu *g, dev_mat *w) {
     const size_t piece = (size_t)step / 16 * strip;
     uint8_t     *stage = gpu_pinned(g, piece), *raw = gpu_new(g, piece);
     w->far = gpu_new(g, dev__far_size(w) * (size_t)w->n_mat);
+    w->far_on = g;
     if (!stage || !raw || !w->far) die(EXIT_RESOURCE, "the GPU has no %zu bytes for weights", dev__far_size(w) * (size_t)w->n_mat);
     for (int i = 0; i < w->n_mat; i++) dev__far_rows_up(g, w, i, step, stage, raw);
     gpu_unpin(g, stage);
@@ -26032,8 +26108,8 @@ static void dev__far_mat(gpu *g, dev_mat *w) {
 }
 
 /* A matrix leaves the memory of the GPU. */
-static void dev_mat_drop(const dev_gpu *on, dev_mat *w) {
-    if (w->far) gpu_free(on->g, w->far);
+static void dev_mat_drop(dev_mat *w) {
+    if (w->far) gpu_free(w->far_on, w->far);
     w->far = NULL;
 }
 
@@ -26052,6 +26128,7 @@ static void dev__far_product(dev_far *f, dev_launch *l, const dev_op *op, const 
     const dev_mat     *w = m->w;
     const k_cuda_step *step = (const k_cuda_step *)(const void *)f->sent.base;
     if (!w->far) dev__far_mat(f->g, (dev_mat *)w);
+    ASSERT(w->far_on == f->g);
     l->product = m;
     l->mul = (k_cuda_mul){.w = w->far + (size_t)m->stack * dev__far_size(w), .row_bytes = w->row_bytes, .a = dev__view(&f->a[m->in], NULL, 0, 0),
                           .nt = &step->n[m->rows], .y = f->a[m->out].x, .ldy = f->a[m->out].ldx, .nr = m->n_out, .n = w->n_in,
@@ -26073,7 +26150,7 @@ static void dev__far_sort(dev_far *f, dev_launch *l, const dev_op *op) {
 /* Space for the slots and tiles of one layer. */
 static void dev__far_slots(const dev_plan *p, dev_far *f) {
     size_t most[3] = {0};
-    for (int i = p->far_op; i < p->n_op; i++) {
+    for (int i = f->op; i < f->op_end; i++) {
         const dev_op *op = &p->op[i];
         if (op->kind != DEV_GROUP) continue;
         const int    slots = p->max_rows * op->experts.used;
@@ -26088,7 +26165,7 @@ static void dev__far_slots(const dev_plan *p, dev_far *f) {
 static void dev__far_attend(dev_far *f, dev_launch *l, const dev_op *op) {
     const dev_kv *kv = op->cache.kv;
     l->attend = (k_cuda_attend_args){.step = (const k_cuda_step *)(const void *)f->sent.base, .set = (int)op->rows, .gathers = op->gathers & 1,
-                                     .q = dev__far_rows(f, op->in[0]), .o = dev__far_rows(f, op->out[0]), .kv = dev__far_kv(kv), .group = op->cache.group,
+                                     .q = dev__far_rows(f, op->in[0]), .o = dev__far_rows(f, op->out[0]), .kv = dev__far_kv(f, kv), .group = op->cache.group,
                                      .window = op->cache.window, .all = op->cache.view == VIEW_ALL, .scale = op->scale, .cap = op->cache.cap,
                                      .sinks = dev__far_copy(f, op->cache.sinks, (size_t)op->n_head, sizeof(float)),
                                      .slopes = dev__far_copy(f, op->cache.slope, (size_t)op->n_head, sizeof(float)),
@@ -26104,10 +26181,10 @@ static size_t dev__far_part(const dev_op *op, size_t n) {
     return n * (size_t)(op->n_head / op->cache.group) * k_attn_part(op->cache.group, op->n);
 }
 
-/* Floats of the partial results of all rows of a step, or of DEV_FAR_PARTS bytes of them, at least of one row. */
-static size_t dev__far_parts(const dev_plan *p) {
+/* Floats of the partial results of operations [first, end) for all rows of a step, or of DEV_FAR_PARTS bytes of them, at least of one row. */
+static size_t dev__far_parts(const dev_plan *p, int first, int end) {
     size_t most = 0;
-    for (int i = p->far_op; i < p->n_op; i++) {
+    for (int i = first; i < end; i++) {
         if (p->op[i].kind != DEV_ATTEND) continue;
         const size_t row = dev__far_part(&p->op[i], (size_t)(p->op[i].cache.most / K_SEGMENT + 2)), all = row * (size_t)p->max_rows;
         const size_t some = all < DEV_FAR_PARTS / sizeof(float) ? all : DEV_FAR_PARTS / sizeof(float);
@@ -26149,34 +26226,58 @@ static void dev__far_phase(const dev_plan *p, dev_far *f, const dev_phase *ph) {
 }
 
 static void dev__far_free(dev_plan *p) {
-    dev_far *f = p->far;
-    if (!f) return;
-    for (int i = 0; i < f->n_own; i++) gpu_free(f->g, f->own[i]);
-    gpu_span_free(f->g, &f->sent);
-    gpu_span_free(f->g, &f->parts);
-    gpu_unpin(f->g, f->stage);
-    mem_free(f->own);
-    mem_free(f->launch);
-    mem_free(f->a);
-    mem_free(f);
+    for (dev_far *f = p->far; f < p->far + p->n_far; f++) {
+        for (int i = 0; i < f->n_own; i++) gpu_free(f->g, f->own[i]);
+        gpu_span_free(f->g, &f->sent);
+        gpu_span_free(f->g, &f->parts);
+        gpu_unpin(f->g, f->stage);
+        mem_free(f->own);
+        mem_free(f->launch);
+        mem_free(f->a);
+    }
+    mem_free(p->far);
     p->far = NULL;
+    p->n_far = 0;
 }
 
-/* Memory and launches of the operations that the GPU runs. */
-static void dev__far_fill(dev_plan *p) {
-    if (p->counting || p->far_op == p->n_op) return;
-    dev_far *f = p->far = mem_new(1, sizeof *f);
-    f->g = p->on->g;
-    f->a = mem_new((size_t)p->n_buf, sizeof *f->a);
-    f->rows_at = (sizeof(k_cuda_step) + (size_t)p->max_out * sizeof(int32_t) + 63) & ~(size_t)63;
+/* Which operations and phases each GPU runs. */
+static void dev__far_runs(dev_plan *p) {
+    p->n_far = p->on->n;
+    p->far = mem_new((size_t)p->n_far, sizeof *p->far);
+    for (int i = p->far_phase; i < p->n_phase; i++) {
+        dev_far *f = &p->far[dev__far_of(p, p->phase[i].first)];
+        if (!f->op_end) f->op = p->phase[i].first, f->phase = i;
+        f->op_end = p->phase[i].first + p->phase[i].n;
+        f->phase_end = i + 1;
+    }
+}
+
+/* Memory and launches of the operations of one GPU. */
+static void dev__far_fill_one(const dev_plan *p, dev_far *f) {
     gpu_span_new(f->g, &f->sent, DEV_FAR_SPACE);
-    dev__far_ups(p, f);
     dev__far_room(f, f->rows_at + (size_t)p->max_rows * ((size_t)f->up_width + 8) * sizeof(float));
     for (int b = 1; b < p->n_buf; b++) dev__far_buf(p, f, b);
     gpu_span_new(f->g, &f->parts, DEV_FAR_SPACE);
-    dev__far_grow(f, &f->parts, dev__far_parts(p) * sizeof(float));
+    dev__far_grow(f, &f->parts, dev__far_parts(p, f->op, f->op_end) * sizeof(float));
     dev__far_slots(p, f);
-    for (int i = p->far_phase; i < p->n_phase; i++) dev__far_phase(p, f, &p->phase[i]);
+    for (int i = f->phase; i < f->phase_end; i++) dev__far_phase(p, f, &p->phase[i]);
+}
+
+/* The same of all GPUs. */
+static void dev__far_fill(dev_plan *p) {
+    if (p->counting || p->far_op == p->n_op) return;
+    dev_far **wrote = mem_new((size_t)p->n_buf, sizeof *wrote);
+    dev__far_runs(p);
+    for (int i = 0; i < p->n_far; i++) {
+        dev_far *f = &p->far[i];
+        f->g = p->on->g[i];
+        f->a = mem_new((size_t)p->n_buf, sizeof *f->a);
+        f->rows_at = (sizeof(k_cuda_step) + (size_t)p->max_out * sizeof(int32_t) + 63) & ~(size_t)63;
+        dev__far_ups(p, f, wrote);
+        dev__far_fill_one(p, f);
+    }
+    dev__far_downs(&p->far[p->n_far - 1], p->result, DEV_OUT);
+    mem_free(wrote);
 }
 
 /* Whether there are kernels for an operation. */
@@ -26192,27 +26293,31 @@ static bool dev__far_can(const dev_plan *p, const dev_op *op) {
     return true;
 }
 
-/* Bytes that the operations of a GPU take there, beside keys and values: weights that are not there yet, buffers. The layers that it runs may have
- * become others since the list was made. */
-static uint64_t dev_plan_far_bytes(dev_plan *p) {
-    p->far_op = dev__far_from(p);
-    uint64_t n = p->n_bytes + dev__far_parts(p) * sizeof(float);
-    for (int i = p->far_op; i < p->n_op; i++) n += dev__far_vec(&p->op[i]) * sizeof(float);
-    for (int i = p->far_op; i < p->n_op; i++)
-        for (int k = 0; p->op[i].kind == DEV_MATMUL && k < p->op[i].products.n; k++) {
-            const dev_mat *w = p->product[p->op[i].products.first + k].w;
-            n += w->far ? 0 : (uint64_t)dev__far_size(w) * (uint64_t)w->n_mat;
-        }
+/* What GPUs would take for a list, beside keys and values. */
+typedef struct {
+    int         first;                                /* there are kernels for all operations from this layer on */
+    const char *lacks;                                /* the operation before them that has none; NULL: all have */
+    uint64_t    each;                                 /* bytes on each GPU, whatever it runs: buffers */
+    uint64_t   *layer;                                /* [layers] bytes of weights; what follows the last layer counts as part of it */
+} dev_far_needs;
+
+/* Bytes of the weights of one operation; matrices that the one before it has, too, are counted there. */
+static uint64_t dev__far_weights(const dev_plan *p, const dev_op *op) {
+    uint64_t n = dev__far_vec(op) * sizeof(float);
+    for (int k = op->products.first; op->kind == DEV_MATMUL && k < op->products.first + op->products.n; k++) {
+        const dev_mat *w = p->product[k].w;
+        if (!k || p->product[k - 1].w != w) n += (uint64_t)dev__far_size(w) * (uint64_t)w->n_mat;
+    }
     return n;
 }
 
-/* The lowest layer from which on a GPU can run all. *lacks: the operation before it that has no kernel, NULL: all have. */
-static int dev_plan_far_layer(const dev_plan *p, const char **lacks) {
+/* Of a list that is complete. to->layer has space. */
+static void dev_plan_far_needs(const dev_plan *p, dev_far_needs *to) {
     int i = p->n_op;
-    while (i > 0 && p->op[i - 1].layer >= 0 && dev__far_can(p, &p->op[i - 1])) i--;
-    const int from = i ? p->op[i - 1].layer + 1 : 0;
-    *lacks = from ? dev_kinds[p->op[i - 1].kind].name : NULL;
-    return from;
+    for (; i > 0 && p->op[i - 1].layer >= 0 && dev__far_can(p, &p->op[i - 1]); i--) to->layer[p->op[i - 1].layer] += dev__far_weights(p, &p->op[i - 1]);
+    to->first = i ? p->op[i - 1].layer + 1 : 0;
+    to->lacks = to->first ? dev_kinds[p->op[i - 1].kind].name : NULL;
+    to->each = p->n_bytes + dev__far_parts(p, i, p->n_op) * sizeof(float);
 }
 
 /* Ends the list and allocates what it needs for steps of up to max_rows rows, max_out of which ask for something; counting: no memory
@@ -26347,10 +26452,9 @@ static void dev__far_ends(const dev_batch *b, int32_t *end) {
 }
 
 /* The batch and the rows of buffers go up. */
-static void dev__far_upload(const dev_run *run) {
+static void dev__far_upload(const dev_run *run, dev_far *f) {
     const dev_plan  *p = run->plan;
     const dev_batch *b = run->batch;
-    dev_far         *f = p->far;
     const size_t     n = (size_t)b->n, n_tables = (size_t)b->n_seq * (size_t)b->n_group, n_table = b->table_at[n_tables];
     size_t           at = f->rows_at + n * (size_t)f->up_width * sizeof(float);
     k_cuda_step      step = {.n = {p->rows[DEV_ALL].n, p->rows[DEV_OUT].n}, .n_group = b->n_group};
@@ -26440,69 +26544,80 @@ static void dev__far_multiply(const dev_far *f, const dev_launch *l, int n) {
     else gpu_launch(f->g, l->many, (nr + K_CUDA_MANY_ROWS - 1) / K_CUDA_MANY_ROWS, (n + K_CUDA_MANY_COLS - 1) / K_CUDA_MANY_COLS, &l->mul, sizeof l->mul);
 }
 
-static void dev__far_run(const dev_plan *p, dev_launch *l, const dev_far_bounds *z) {
+static void dev__far_run(const dev_plan *p, dev_far *f, dev_launch *l, const dev_far_bounds *z) {
     const dev_op *op = &p->op[l->first];
     const int     n = l->product ? z->n[l->product->rows] : dev__far_tasks(p, l, z);
-    if (l->experts && n) dev__far_multiply_experts(p->far, l, n * l->slots);
-    else if (l->product && n) dev__far_multiply(p->far, l, n);
-    else if (op->kind == DEV_GROUP) gpu_launch(p->far->g, l->kernel, 1, 1, &l->sort, sizeof l->sort);
-    else if (op->kind == DEV_ATTEND) dev__far_run_attend(p->far, l, op, z);
-    else if (!l->product && n) gpu_launch(p->far->g, l->kernel, n, 1, &l->rows, sizeof l->rows);
+    if (l->experts && n) dev__far_multiply_experts(f, l, n * l->slots);
+    else if (l->product && n) dev__far_multiply(f, l, n);
+    else if (op->kind == DEV_GROUP) gpu_launch(f->g, l->kernel, 1, 1, &l->sort, sizeof l->sort);
+    else if (op->kind == DEV_ATTEND) dev__far_run_attend(f, l, op, z);
+    else if (!l->product && n) gpu_launch(f->g, l->kernel, n, 1, &l->rows, sizeof l->rows);
 }
 
 /* Partial results of one row have space, also where its positions are more than the model was trained with. */
-static void dev__far_space(const dev_plan *p, const dev_far_bounds *z) {
-    for (int i = 0; i < p->far->n_launch; i++) {
-        const dev_op *op = &p->op[p->far->launch[i].first];
-        if (op->kind == DEV_ATTEND) dev__far_grow(p->far, &p->far->parts, dev__far_part(op, (size_t)dev__far_segments(op, z)) * sizeof(float));
+static void dev__far_space(const dev_plan *p, dev_far *f, const dev_far_bounds *z) {
+    for (int i = 0; i < f->n_launch; i++) {
+        const dev_op *op = &p->op[f->launch[i].first];
+        if (op->kind == DEV_ATTEND) dev__far_grow(f, &f->parts, dev__far_part(op, (size_t)dev__far_segments(op, z)) * sizeof(float));
     }
 }
 
-static void dev__far_run_all(const dev_plan *p, const dev_far_bounds *z) {
-    for (int i = 0; i < p->far->n_launch; i++) dev__far_run(p, &p->far->launch[i], z);
+static void dev__far_run_all(const dev_plan *p, dev_far *f, const dev_far_bounds *z) {
+    for (int i = 0; i < f->n_launch; i++) dev__far_run(p, f, &f->launch[i], z);
 }
 
 /* Runs all launches. Those of a step with few rows are recorded when one of its size comes again: sizes are powers of two. */
-static void dev__far_launch(const dev_plan *p, dev_far_bounds z) {
+static void dev__far_launch(const dev_plan *p, dev_far *f, dev_far_bounds z) {
     const int log[] = {dev__log2_up(z.n[DEV_ALL]), dev__log2_up(z.n[DEV_OUT]), dev__log2_up(z.segments)};
-    dev__far_space(p, &z);
+    dev__far_space(p, f, &z);
     if (log[0] >= DEV_FAR_ROWS || log[2] >= DEV_FAR_SEGMENTS) {
-        dev__far_run_all(p, &z);
+        dev__far_run_all(p, f, &z);
         return;
     }
-    int *graph = &p->far->graph[log[0]][z.n[DEV_OUT] ? 1 + log[1] : 0][log[2]];
+    int *graph = &f->graph[log[0]][z.n[DEV_OUT] ? 1 + log[1] : 0][log[2]];
     if (*graph == 0) {
         *graph = 1;
-        dev__far_run_all(p, &z);
+        dev__far_run_all(p, f, &z);
         return;
     }
     if (*graph == 1) {
         z = (dev_far_bounds){{1 << log[0], z.n[DEV_OUT] ? 1 << log[1] : 0}, 1 << log[2], 1 << log[0]};
-        dev__far_space(p, &z);
-        gpu_record(p->far->g);
-        dev__far_run_all(p, &z);
-        *graph = 2 + gpu_recorded(p->far->g);
+        dev__far_space(p, f, &z);
+        gpu_record(f->g);
+        dev__far_run_all(p, f, &z);
+        *graph = 2 + gpu_recorded(f->g);
     }
-    gpu_replay(p->far->g, *graph - 2);
+    gpu_replay(f->g, *graph - 2);
 }
 
-/* n rows come down: those of a buffer that went up lie in rows of all that did. */
-static void dev__far_down(dev_far *f, const dev_buffer *to, const dev_acts *from, size_t n) {
-    if (from->ldx == to->a.ldx) gpu_down(f->g, to->a.x, from->x, n * to->a.ldx * sizeof(float));
-    for (size_t r = 0; from->ldx != to->a.ldx && r < n; r++)
-        gpu_down(f->g, to->a.x + r * to->a.ldx, from->x + r * from->ldx, (size_t)to->width * sizeof(float));
-}
-
-/* The operations of the GPU, behind those of the host. */
-static void dev__far_step(const dev_run *run) {
-    const dev_plan   *p = run->plan;
-    const dev_buffer *to = &p->buf[p->result];
-    dev_far          *f = p->far;
-    const double      t0 = run->times ? clock_now() : 0;
-    dev__far_upload(run);
-    dev__far_launch(p, dev__far_bounds(run));
-    dev__far_down(f, to, &f->a[p->result], (size_t)p->rows[DEV_OUT].n);
+/* What comes down, when all is done. Buffers whose rows lie among all that went up come in one piece with these, by way of the stage. */
+static void dev__far_download(const dev_plan *p, dev_far *f) {
+    const size_t width = (size_t)f->up_width;
+    float       *rows = (float *)(void *)(f->stage + f->rows_at);
+    size_t       n_mixed = 0;
+    for (int i = 0; i < f->n_down; i++) {
+        const dev_acts *to = &p->buf[f->down[i].buf].a;
+        const size_t    n = (size_t)p->rows[f->down[i].rows].n;
+        if (dev__far_up(f, f->down[i].buf) < 0) gpu_down(f->g, to->x, f->a[f->down[i].buf].x, n * to->ldx * sizeof(float));
+        else if (n > n_mixed) n_mixed = n;
+    }
+    gpu_down(f->g, rows, f->sent.base + f->rows_at, n_mixed * width * sizeof(float));
     gpu_wait(f->g);
+    for (int i = 0; i < f->n_down; i++) {
+        const dev_buffer *to = &p->buf[f->down[i].buf];
+        const int         up = dev__far_up(f, f->down[i].buf), n = up < 0 ? 0 : p->rows[f->down[i].rows].n;
+        for (size_t r = 0; r < (size_t)n; r++) memcpy(to->a.x + r * to->a.ldx, rows + f->up[up].at + r * width, (size_t)to->width * sizeof(float));
+    }
+}
+
+/* The operations of the GPUs, behind those of the host. */
+static void dev__far_step(const dev_run *run) {
+    const double t0 = run->times ? clock_now() : 0;
+    for (dev_far *f = run->plan->far; f < run->plan->far + run->plan->n_far; f++) {
+        dev__far_upload(run, f);
+        dev__far_launch(run->plan, f, dev__far_bounds(run));
+        dev__far_download(run->plan, f);
+    }
     if (run->times) run->times->far += clock_now() - t0;
 }
 
@@ -26541,7 +26656,7 @@ static bool dev_step(dev_run *run) {
     mem_freeze("a step");
     (run->tap ? pool_run : pool_run_loose)(run->p, dev__main, run);
     mem_thaw();
-    if (run->plan->far && !run->stop) dev__far_step(run);
+    if (run->plan->n_far && !run->stop) dev__far_step(run);
     return !run->stop;
 }
 
@@ -27550,7 +27665,7 @@ static const arch_slot *arch_slot_of(const arch_hparams *hp, arch_slot_id id, in
  * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and if
  * it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file; model_pack() copies
  * quantised matrices into memory of the model, in the packed layout.
- * Public: model_open, model_holds, model_writes, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes, model_far_kv_bytes,
+ * Public: model_open, model_holds, model_writes, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes, model_kv_bytes_of,
  * model_release.
  * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
 
@@ -27578,7 +27693,7 @@ typedef struct {
     int          pack_at;                             /* the next matrix of model_pack() */
     uint8_t     *packs;                               /* room for all packed matrices; the system gives memory as it is written */
     size_t       packs_bytes, packs_used;
-    dev_gpu     *far;                                 /* the GPU that runs the last layers; NULL: none */
+    dev_gpus    *far;                                 /* the GPUs that run the last layers; NULL: none */
 } model;
 
 /* Options that replace parameters of the file; 0: as in the file. */
@@ -27610,7 +27725,7 @@ static dev_mat *model__mat(const model *m, int *at) {
 
 static void model_close(model *m) {
     int at = 0;
-    for (dev_mat *w; m->far && (w = model__mat(m, &at));) dev_mat_drop(m->far, w);
+    for (dev_mat *w; m->far && (w = model__mat(m, &at));) dev_mat_drop(w);
     mem_pages_free(m->packs, m->packs_bytes);
     mem_free(m->layer);
     mem_free(m->slope);
@@ -28056,15 +28171,11 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
     return n;
 }
 
-/* Bytes of keys and values of one sequence of n_ctx positions that a GPU keeps, where a step has n_rows rows. */
-static uint64_t model_far_kv_bytes(const model *m, const dev_gpu *on, uint32_t type_k, uint32_t type_v, int n_ctx, int n_rows) {
-    uint64_t n = 0;
-    for (int il = on->from; il < m->hp.n_layer; il++) {
-        const arch_layer_hp *l = &m->hp.layer[il];
-        const int            seen = l->window && l->window + n_rows < n_ctx ? l->window + n_rows : n_ctx;
-        n += (uint64_t)seen * model__kv_bytes(l, type_k, type_v);
-    }
-    return n;
+/* Bytes of keys and values of layer il for one sequence of n_ctx positions, where a step has n_rows rows. */
+static uint64_t model_kv_bytes_of(const model *m, int il, uint32_t type_k, uint32_t type_v, int n_ctx, int n_rows) {
+    const arch_layer_hp *l = &m->hp.layer[il];
+    const int            seen = l->window && l->window + n_rows < n_ctx ? l->window + n_rows : n_ctx;
+    return (uint64_t)seen * model__kv_bytes(l, type_k, type_v);
 }
 
 /* ===== [kv] paged key/value cache =====
@@ -28107,7 +28218,7 @@ static const kv_opts kv_defaults = {.type_k = K_BF16, .type_v = K_BF16, .block =
 typedef struct {
     int64_t tokens;                                   /* positions of all sequences together */
     int     seqs, rows;                               /* sequences that run at once; most rows that a step adds to one of them. 0: unknown */
-    const dev_gpu *far;                               /* keeps what its layers store; NULL: none */
+    const dev_gpus *far;                              /* keep what their layers store; NULL: none */
 } kv_load;
 
 typedef enum { KV_ALL, KV_WINDOW, KV_STATE } kv_rule; /* what a row of the group needs: everything, a window, one state */
@@ -28124,6 +28235,7 @@ typedef struct {
     kv_rule    rule;
     int        window;                                /* positions that a row sees, with KV_WINDOW */
     dev_blocks mem;
+    size_t     end[1 + DEV_GPUS];                     /* bytes of a block up to which the host's layers lie, those of each GPU; 0: it has none */
     kv_block  *block;                                 /* [blocks mapped] */
     int32_t   *spare;                                 /* [blocks mapped] free block numbers, a stack */
     int32_t    oldest, newest;                        /* idle blocks, -1: none */
@@ -28226,8 +28338,8 @@ static size_t kv_slot_bytes(const arch_hparams *hp) {
     return n;
 }
 
-/* Places a layer in the blocks of its group, after the layers placed before. */
-static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh, bool host) {
+/* Places a layer in the blocks of its group, after the layers placed before. far: the GPU that runs it, -1: the host. */
+static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh, int far) {
     const kv_opts *o = &kv->opts;
     const int      i = kv__group_of(kv, lh);
     size_t        *at = &kv->group[i].mem.block_bytes;
@@ -28244,7 +28356,7 @@ static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh, bool host) {
     l.v_stride = k_kv_bytes(o->type_v, l.hd_v);
     l.v_at = l.k_at + kv__aligned((size_t)l.n_head * (size_t)l.block * l.k_stride);
     *at = l.v_at + kv__aligned((size_t)l.n_head * (size_t)l.block * l.v_stride);
-    if (host) kv->group[i].mem.host_bytes = *at;
+    kv->group[i].end[1 + far] = *at;
     return l;
 }
 
@@ -28311,10 +28423,9 @@ static bool kv__bound_blocks(kv_cache *kv, err_t *e) {
         else end = half - 1;
     }
     for (int i = 0; i < kv->n_group; i++) {
-        dev_blocks  *mem = &kv->group[i].mem;
-        const size_t host = mem->host_bytes;
+        dev_blocks *mem = &kv->group[i].mem;
         *mem = dev_blocks_new(mem->block_bytes, (int)kv__blocks_of(kv, i, n, most));
-        if (kv->load.far && kv->group[i].rule != KV_STATE) dev_blocks_split(mem, kv->load.far, host);
+        if (kv->load.far && kv->group[i].rule != KV_STATE) dev_blocks_split(mem, kv->load.far, kv->group[i].end);
     }
     kv->max_blocks = (int)(n < most ? n : most);
     return true;
@@ -28349,7 +28460,7 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
     kv->group = mem_new((size_t)hp->n_layer, sizeof *kv->group);
     for (int il = 0; il < hp->n_layer; il++) {
         const dev_kv *l = &kv->layer[il];
-        kv->layer[il] = hp->layer[il].kv_back ? kv->layer[il - hp->layer[il].kv_back] : kv__layer(kv, &hp->layer[il], !load.far || il < load.far->from);
+        kv->layer[il] = hp->layer[il].kv_back ? kv->layer[il - hp->layer[il].kv_back] : kv__layer(kv, &hp->layer[il], dev_gpus_of(load.far, il));
         if (kv->group[l->group].rule != KV_STATE) continue;
         kv->states = l->group;
         kv->state[il] = kv__place_state(&hp->layer[il].rec, &kv->group[l->group].mem.block_bytes);
@@ -29631,7 +29742,7 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
  *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends there, for their hidden
  * values behind the last norm. A watched step takes every row through every layer, shows the last product too and leaves that one
  * uncomputed: it has no logits.
- * Public: fwd_bytes, fwd_far_bytes, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost, fwd_step, fwd_hidden,
+ * Public: fwd_bytes, fwd_far_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost, fwd_step, fwd_hidden,
  * fwd_part_names.
  * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
 
@@ -30253,18 +30364,12 @@ static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out
     return f.bytes;
 }
 
-/* What the GPU on = m->far would take beside the cache for the layers from on->from on. Where their operations have no kernels, or need keys and
- * values of a layer that the host runs, on->from rises. */
-static uint64_t fwd_far_bytes(const model *m, dev_gpu *on, int max_rows, int max_out, unsigned gives) {
+/* What GPUs would take beside the cache. to->layer has space. */
+static void fwd_far_needs(const model *m, int max_rows, int max_out, unsigned gives, dev_far_needs *to) {
     fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab};
     fwd__fill(&f, 1, true);
-    const int can = dev_plan_far_layer(&f.plan, &on->lacks);
-    if (on->from < can) on->from = can;
-    for (int il = on->from; il < m->hp.n_layer; il++)
-        if (il - m->hp.layer[il].kv_back < on->from) on->from = m->hp.n_layer;
-    const uint64_t n = dev_plan_far_bytes(&f.plan);
+    dev_plan_far_needs(&f.plan, to);
     dev_plan_free(&f.plan);
-    return n;
 }
 
 /* Bytes for each row of a step. */
@@ -33541,12 +33646,13 @@ typedef struct {
     int       n_threads;                              /* 0: as many CPUs as the process may use */
     const char *repack;                               /* auto, on, off */
     bool      as_bf16;                                /* f16 matrices are multiplied as bf16 */
-    int       n_gpu_layers, device;                   /* the last layers run on this GPU: -1: as many as fit, INT_MAX: all */
+    int       n_gpu_layers;                           /* so many of the last layers run on GPUs; -1: as many as fit, INT_MAX: all */
+    int       device;                                 /* on this one; -1: on the first that holds them, or on several */
     const char *same;                                 /* on, off, auto: whether it must have the CPU's bits, which it has today whatever this says */
     rope_opts rope;
 } engine_opts;
 
-static const engine_opts engine_defaults = {-1, LLMRUN_STRESS ? 1 : 512, 0, "auto", false, -1, 0, "auto", {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
+static const engine_opts engine_defaults = {-1, LLMRUN_STRESS ? 1 : 512, 0, "auto", false, -1, -1, "auto", {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
 
 typedef struct engine {
     const gguf_file *g;
@@ -33571,9 +33677,9 @@ static void engine_close(engine *eng) {
     store_close(eng->kept);
     kv_free(eng->kv);
     if (!eng->shares_pool) pool_free(eng->p);
-    dev_gpu *on = eng->m.far;
+    dev_gpus *on = eng->m.far;
     model_close(&eng->m);
-    dev_gpu_close(on);
+    dev_gpus_close(on);
     mem_free(eng);
 }
 
@@ -33613,8 +33719,8 @@ static void engine__pack_all(engine *eng) {
     progress_clear();
 }
 
-/* Layers that a GPU runs; -1: none is used. */
-static int engine_gpu_layers(const engine *eng) { return eng->m.far ? eng->m.hp.n_layer - eng->m.far->from : -1; }
+/* Layers that GPUs run; -1: none is used. */
+static int engine_gpu_layers(const engine *eng) { return eng->m.far ? eng->m.hp.n_layer - eng->m.far->from[0] : -1; }
 
 /* Logs the engine's sizes, for -v. */
 static void engine__log(const engine *eng, const engine_opts *fo) {
@@ -33627,9 +33733,10 @@ static void engine__log(const engine *eng, const engine_opts *fo) {
         log_info("states      up to %d recurrent states of %.1f MiB, snapshots among them", mem->max_blocks, (double)mem->block_bytes / 1048576);
     }
     log_info("threads     %d, %s kernels, up to %d rows in a step", eng->p->n, k_level_name(), eng->n_batch);
-    if (eng->m.far)
-        log_info("GPU         layers %d to %d of %d: %s, the bits of the CPU (--same %s)", eng->m.far->from + 1, eng->m.hp.n_layer, eng->m.hp.n_layer,
-                 dev_gpu_name(eng->m.far), fo->same);
+    const dev_gpus *on = eng->m.far;
+    for (int i = 0; on && i < on->n; i++)
+        log_info("GPU %-7d layers %d to %d of %d: %s, the bits of the CPU (--same %s)", dev_gpus_number(on, i), on->from[i] + 1,
+                 i + 1 < on->n ? on->from[i + 1] : eng->m.hp.n_layer, eng->m.hp.n_layer, dev_gpus_name(on, i), fo->same);
 }
 
 /* How many weights are packed, for -v. */
@@ -33855,49 +33962,140 @@ static bool engine__open_shared(engine *eng, const engine_opts *fo, const kv_opt
     return true;
 }
 
-/* What a GPU would need for the layers from on->from on, which may become fewer. */
-static uint64_t engine__far_need(const engine *eng, const kv_opts *ko, const engine_plan *plan, dev_gpu *on) {
-    const int      n_out = plan->n_out < eng->n_batch ? plan->n_out : eng->n_batch;
-    const uint64_t n = fwd_far_bytes(&eng->m, on, eng->n_batch, n_out, plan->hidden ? FWD_HIDDEN : FWD_LOGITS);
-    const uint64_t kv = model_far_kv_bytes(&eng->m, on, ko->type_k, ko->type_v, eng->n_ctx + ko->block, eng->n_batch);
-    return n + kv * (uint64_t)plan->n_seqs + ENGINE_FAR_SPARE;
+/* --- which layers GPUs run --- */
+
+typedef struct {
+    int       first, n_layer;                         /* layers [first, n_layer) are wanted there */
+    dev_far_needs needs;                              /* .layer with what the cache takes */
+    bool     *begins;                                 /* [n_layer] whether a run of layers may begin there */
+    uint64_t  has[DEV_GPUS];                          /* bytes of memory of each GPU that are free */
+} engine_far;
+
+/* What layers [from, end) take on one GPU. */
+static uint64_t engine__far_bytes(const engine_far *f, int from, int end) {
+    uint64_t n = from < end ? f->needs.each + ENGINE_FAR_SPARE : 0;
+    for (int il = from; il < end; il++) n += f->needs.layer[il];
+    return n;
 }
 
-/* Which layers the GPU runs, so many as are asked for or, -1, as fit. False: they do not. */
-static bool engine__choose_layers(engine *eng, const kv_opts *ko, const engine_plan *plan, int n, err_t *e) {
-    dev_gpu       *on = eng->m.far;
-    const int      all = eng->m.hp.n_layer;
-    const uint64_t has = dev_gpu_memory(on);
-    uint64_t       need;
-    on->from = n < 0 || n > all ? 0 : all - n;
-    while ((need = engine__far_need(eng, ko, plan, on)) > has && n < 0 && on->from < all) on->from++;
-    if (on->lacks) log_info("GPU         layers before an operation without a kernel stay on the CPU: %s", on->lacks);
-    if (on->from == all && need > has) log_info("GPU         no layer: its memory is too small");
-    else if (on->from == all) log_info("GPU         no layer can run there%s", on->lacks ? "" : ": they share keys and values with earlier ones");
-    else if (need > has)
-        return err_set(e, EXIT_RESOURCE, "--gpu-layers: memory of the GPU is short by %.1f MiB: %d layers and their cache take %.1f", (double)(need - has) / 1048576,
-                       all - on->from, (double)need / 1048576);
-    return true;
+/* Whether a layer from il on reads keys and values of one before it. */
+static bool engine__shares(const engine *eng, int il) {
+    for (int i = il; i < eng->m.hp.n_layer; i++)
+        if (i - eng->m.hp.layer[i].kv_back < il) return true;
+    return false;
 }
 
-/* Opens the GPU that the options ask for. False: it cannot be used as they say. */
-static bool engine__open_gpu(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
-    err_t why = {0};
-    if (!fo->n_gpu_layers || plan->host) return true;
-    eng->m.far = dev_gpu_open(fo->device, &why);
-    if (!eng->m.far && fo->n_gpu_layers > 0) {
-        err_set(e, EXIT_RESOURCE, "--gpu-layers: %s", why.text);
-        return false;
+/* What n of the last layers would take, or -1: all of them; as many of these as GPUs have kernels for. */
+static engine_far engine__far_new(const engine *eng, const kv_opts *ko, const engine_plan *plan, int n) {
+    const int  all = eng->m.hp.n_layer, n_out = plan->n_out < eng->n_batch ? plan->n_out : eng->n_batch;
+    engine_far f = {.n_layer = all, .needs = {.layer = mem_new((size_t)all, sizeof *f.needs.layer)}, .begins = mem_new((size_t)all, sizeof *f.begins)};
+    fwd_far_needs(&eng->m, eng->n_batch, n_out, plan->hidden ? FWD_HIDDEN : FWD_LOGITS, &f.needs);
+    for (int il = 0; il < all; il++) {
+        f.needs.layer[il] += (uint64_t)plan->n_seqs * model_kv_bytes_of(&eng->m, il, ko->type_k, ko->type_v, eng->n_ctx + ko->block, eng->n_batch);
+        f.begins[il] = !engine__shares(eng, il);
     }
-    if (!eng->m.far) {
-        log_info("GPU         none: %s", why.text);
-        return true;
+    f.first = n < 0 || n > all ? 0 : all - n;
+    if (f.first < f.needs.first) f.first = f.needs.first;
+    while (f.first < all && !f.begins[f.first]) f.first++;
+    return f;
+}
+
+static void engine__far_drop(engine_far *f) {
+    mem_free(f->needs.layer);
+    mem_free(f->begins);
+}
+
+/* Gives each GPU, from the last one on, as many of the wanted layers as that share of its memory holds. True: they hold all. */
+static bool engine__fill_gpus(dev_gpus *on, const engine_far *f, double share) {
+    int end = f->n_layer;
+    for (int i = on->n - 1; i >= 0; i--) {
+        int from = end;
+        for (int il = end - 1; il >= f->first && (double)engine__far_bytes(f, il, end) <= share * (double)f->has[i]; il--)
+            if (f->begins[il]) from = il;
+        on->from[i] = end = from;
     }
-    if (!engine__choose_layers(eng, ko, plan, fo->n_gpu_layers, e)) return false;
-    if (eng->m.far->from < eng->m.hp.n_layer) return true;
-    dev_gpu_close(eng->m.far);
+    return end <= f->first;
+}
+
+/* Spreads the wanted layers so that each GPU gives the same share of its memory, and the cache of each has space to grow; where all of it does
+ * not hold them, as many as it does: false. */
+static bool engine__spread(dev_gpus *on, const engine_far *f) {
+    double low = 0, high = 1;
+    if (!engine__fill_gpus(on, f, 1)) return false;
+    for (int i = 0; i < 20; i++) {
+        const double share = (low + high) / 2;
+        *(engine__fill_gpus(on, f, share) ? &high : &low) = share;
+    }
+    return engine__fill_gpus(on, f, high);
+}
+
+/* Opens GPUs in their order until one of them holds the wanted layers, which is then the only one, since several are no faster; or all so far
+ * hold them together. False: they do not, or, why, there are none. */
+static bool engine__find_gpus(const engine *eng, engine_far *f, int device, err_t *why) {
+    dev_gpus *on = eng->m.far;
+    const int end = device < 0 ? dev_gpus_count(why) : device + 1;
+    for (int i = device < 0 ? 0 : device; i < end && on->n < DEV_GPUS; i++) {
+        err_t e = {0};
+        if (!dev_gpus_add(on, i, &e)) {
+            if (device < 0 && end > 1) log_info("GPU         passed over: %s", e.text);
+            if (!why->code) *why = e;
+            continue;
+        }
+        f->has[on->n - 1] = dev_gpus_memory(on, on->n - 1);
+        if (engine__far_bytes(f, f->first, f->n_layer) <= f->has[on->n - 1]) {
+            dev_gpus_only(on, on->n - 1);
+            on->from[0] = f->first;
+            return true;
+        }
+        if (engine__spread(on, f)) return true;
+    }
+    return false;
+}
+
+/* The wanted layers do not fit: by how much. The first GPU would have to run those that are left. */
+static bool engine__short(const dev_gpus *on, const engine_far *f, err_t *e) {
+    char      name[32] = "the GPU";
+    const int end = on->n > 1 ? on->from[1] : f->n_layer;
+    uint64_t  all = engine__far_bytes(f, f->first, end);
+    const double more = (double)all - (double)f->has[0];
+    for (int i = 1; i < on->n; i++) all += engine__far_bytes(f, on->from[i], i + 1 < on->n ? on->from[i + 1] : f->n_layer);
+    if (on->n > 1) snprintf(name, sizeof name, "%d GPUs", on->n);
+    return err_set(e, EXIT_RESOURCE, "--gpu-layers: memory of %s is short by %.1f MiB: %d layers and their cache take %.1f", name, more / 1048576,
+                   f->n_layer - f->first, (double)all / 1048576);
+}
+
+/* GPUs without a layer are closed. */
+static void engine__drop_gpus(engine *eng) {
+    dev_gpus *on = eng->m.far;
+    for (int i = on->n - 1; i >= 0; i--)
+        if (on->from[i] == (i + 1 < on->n ? on->from[i + 1] : eng->m.hp.n_layer)) dev_gpus_drop(on, i);
+    if (on->n) return;
+    dev_gpus_close(on);
     eng->m.far = NULL;
+}
+
+/* Which layers run on GPUs, n of them or, -1, as many as fit. False: they do not. */
+static bool engine__choose_layers(engine *eng, engine_far *f, int device, int n, err_t *e) {
+    err_t      why = {0};
+    const bool fits = engine__find_gpus(eng, f, device, &why);
+    if (!eng->m.far->n && n < 0) log_info("GPU         none: %s", why.text);
+    if (!eng->m.far->n) return n < 0 || err_set(e, EXIT_RESOURCE, "--gpu-layers: %s", why.text);
+    if (f->needs.lacks) log_info("GPU         layers before an operation without a kernel stay on the CPU: %s", f->needs.lacks);
+    if (!fits && n > 0) return engine__short(eng->m.far, f, e);
+    if (f->first == f->n_layer) log_info("GPU         no layer can run there%s", f->needs.lacks ? "" : ": they share keys and values with earlier ones");
+    else if (eng->m.far->from[0] == f->n_layer) log_info("GPU         no layer: its memory is too small");
     return true;
+}
+
+/* Opens the GPUs that the options ask for. False: they cannot be used as they say. */
+static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
+    if (!fo->n_gpu_layers || plan->host) return true;
+    engine_far f = engine__far_new(eng, ko, plan, fo->n_gpu_layers);
+    eng->m.far = dev_gpus_new();
+    const bool ok = engine__choose_layers(eng, &f, fo->device, fo->n_gpu_layers, e);
+    engine__far_drop(&f);
+    engine__drop_gpus(eng);
+    return ok;
 }
 
 /* The host's threads, or, where waiting for each other would take longer than a step of so small a model, one of its own. */
@@ -33927,7 +34125,7 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     engine *eng = engine__new(g, v, fo, t_start, e);
     if (!eng) return NULL;
     engine__size(eng, fo, &plan);
-    if ((!plan.hidden && !model_writes(&eng->m, e)) || !model_holds(&eng->m, eng->n_ctx, e) || !engine__open_gpu(eng, fo, ko, &plan, e) ||
+    if ((!plan.hidden && !model_writes(&eng->m, e)) || !model_holds(&eng->m, eng->n_ctx, e) || !engine__open_gpus(eng, fo, ko, &plan, e) ||
         (plan.share && !plan.host ? !engine__open_shared(eng, fo, ko, &plan, e) : !engine__open_cache(eng, fo, ko, &plan, e))) {
         engine_close(eng);
         return NULL;
@@ -50475,8 +50673,8 @@ static const cli_opt cli_opts[] = {
      "kernel level (--list cpu); all levels compute the same bits"},
     {"-ngl --gpu-layers --n-gpu-layers", "N|auto|all", OPT_LAYERS, AT(fwd.n_gpu_layers), -1, CLI_BIG, GROUP_RUN, ON_STEPS, ALONE, NULL,
      "run the last N layers on an NVIDIA GPU; auto: as many as fit, none without a GPU; the text stays the same"},
-    {"--device -mg --main-gpu",         "N",          OPT_INT,  AT(fwd.device),     0,  1023,    GROUP_RUN, ON_STEPS, ALONE, NULL,
-     "the GPU to use, as --list-devices numbers them"},
+    {"--device -mg --main-gpu",         "N|auto",     OPT_LAYERS, AT(fwd.device),  -1,  1023,    GROUP_RUN, ON_STEPS, ALONE, NULL,
+     "the GPU to use, as --list-devices numbers them; auto: the first that holds the layers, or several where none does"},
     {"--same",                          "on|off|auto", OPT_WORD, AT(fwd.same),      0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
      "on: what a GPU computes has the bits of the CPU; off: it need not, where that is faster (today it has them always)"},
     {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,

@@ -120,7 +120,7 @@ def explicit():
     refused(run(*SHORT, "-ngl", "all", memory=1 << 16), 3, "memory of the GPU is short by .* MiB: 2 layers and their cache take", "little memory")
     for value, word in ("x", "-ngl: expected N, auto or all, found 'x'"), ("-3", "-ngl: -3 is out of range"), ("1.5", "-ngl: expected a whole number, found '1.5'"):
         refused(run(*SHORT, "-ngl", value), 2, word, "-ngl " + value)
-    refused(run(*SHORT, "--device", "gpu"), 2, "--device: expected a whole number", "--device gpu")
+    refused(run(*SHORT, "--device", "gpu"), 2, "--device: expected N or auto, found .gpu.", "--device gpu")
 
 
 @case
