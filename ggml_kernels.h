@@ -329,8 +329,8 @@ typedef struct {
 } k_cuda_kv;
 
 /* k_mul_packed on a GPU, and k_mul_rows for floats: y[t*ldy + r] = row r of the weights times activation row t. Grid: (nr + 15) / 16
- * times (nt + K_CUDA_COLS - 1) / K_CUDA_COLS, or more. w and a.q are aligned to 4, a.ldq is a multiple of 4; rows of floats to the size
- * of a float. a.gaps is not used. */
+ * times (nt + K_CUDA_COLS - 1) / K_CUDA_COLS, or more. Quantised weights are as k_cuda_pack writes them, aligned to 16; rows of floats to the
+ * size of a float, a.q to 4; a.ldq is a multiple of 4. a.gaps is not used. */
 typedef struct {
     const uint8_t *w;
     size_t         row_bytes;                            /* of rows of floats */
@@ -452,7 +452,7 @@ K_PUBLIC int k_cuda_attend_rows(int group);
 
 /* --- packing on a GPU --- */
 
-/* k_pack_rows on a GPU. Grid: (nr + 15) / 16 times 1 or more blocks, which share the columns of a strip, 1,024 at a time. */
+/* k_pack_rows on a GPU, in as many bytes, of which those of a unit have another order ([cuda]). Grid: (nr + 15) / 16 times 1 or more blocks, which share the columns of a strip, 1,024 at a time. */
 typedef struct {
     const uint8_t *src;
     size_t         row_bytes;
@@ -6547,33 +6547,7 @@ K_BOTH inline int64_t k__units(const k__form *f, int64_t n) {
     return (n + 64 * f->segs - 1) / (64 * f->segs);
 }
 
-/* Bytes [from, to) of the lines of planes, from those of sixteen k-lines of 64 columns; k__planes_get converts back. */
-K__BODY void k__planes_put(int bits, const uint8_t line[16][64], int from, int to, uint8_t *p) {
-    for (int i = 0; bits == 8 && i < 16; i++)
-        for (int b = from; b < to; b++) p[64 * i + b] = line[i][b];
-    for (int i = 0; bits & 4 && i < 8; i++)
-        for (int b = from; b < to; b++) p[k__plane4(bits, i) + b] = (uint8_t)((line[i][b] & 15) | (line[i + 8][b] & 15) << 4);
-    for (int i = 0; bits & 2 && i < 16; i += 4)
-        for (int b = from; b < to; b++) {
-            unsigned v = 0;
-            for (int k = 0; k < 4; k++) v |= (line[i + k][b] >> (bits & 4) & 3u) << 2 * k;
-            p[k__plane2(bits, i) + b] = (uint8_t)v;
-        }
-    for (int i = 0; bits & 1 && i < 16; i += 8)
-        for (int b = from; b < to; b++) {
-            unsigned v = 0;
-            for (int k = 0; k < 8; k++) v |= (line[i + k][b] >> (bits & 6) & 1u) << k;
-            p[k__plane1(i) + b] = (uint8_t)v;
-        }
-}
-
-/* Value i of row r in a head. */
-K_BOTH inline void k__head_put8(uint8_t *h, int i, int r, int v) { h[16 * i + r] = (uint8_t)v; }
-K_BOTH inline void k__head_put16(uint8_t *h, int i, int r, uint16_t v) { memcpy(h + 32 * i + 2 * r, &v, 2); }
-K_BOTH inline void k__head_put32(uint8_t *h, int i, int r, uint32_t v) { memcpy(h + 64 * i + 4 * r, &v, 4); }
-
 K_BOTH inline uint32_t k__bits2(uint32_t v, int at) { return v >> at & 3; }
-
 
 /* The inverses of k_e8m0_half and k_ue4m3_half. An E4M3 byte shifted left by 7 is an f16 with 2^-7 times its value. */
 K_BOTH inline int k__e8m0_of(float f) {
@@ -6582,10 +6556,16 @@ K_BOTH inline int k__e8m0_of(float f) {
 }
 K_BOTH inline int   k__ue4m3_of(float f) { return k_f32_to_f16(f * 0x1p-7f) >> 7; }
 
-/* Writes the scales of row r to the head h of the unit that begins at column `first` of the block. */
-K__BODY void k__head_put(const k__form *f, const k__unpacked *u, int first, int r, uint8_t *h) {
-    uint32_t v[5] = {0};
-    int      n = k__head_lines(f->head) - 1;          /* lines of scales, in front of the line of d */
+/* Bytes of a value in a line of a head. */
+K_BOTH inline int k__head_width(int head, int line) {
+    if (head == K__HEAD_E8 || head == K__HEAD_E4) return 1;
+    const bool mins = head == K__HEAD_MIN6 || head == K__HEAD_MIN4;
+    return head >= K__HEAD_F16 || (mins && line == k__head_lines(head) - 1) ? 2 : 4;
+}
+
+/* The scales of one row in the unit that begins at column `first` of the block: its values in each line of the head, as one word. */
+K_BOTH inline void k__head_row(const k__form *f, const k__unpacked *u, int first, uint32_t v[5]) {
+    for (int i = 0; i < 5; i++) v[i] = 0;
     switch (f->head) {
     case K__HEAD_MIN6:
         for (int j = 0; j < 4; j++) {
@@ -6594,12 +6574,15 @@ K__BODY void k__head_put(const k__form *f, const k__unpacked *u, int first, int 
             v[1] |= ((uint32_t)u->sc[8 + 2 * j] | k__bits2(m, 2) << 6) << 8 * j;
             v[2] |= ((uint32_t)u->mn[2 * j] | k__bits2(m, 4) << 6) << 8 * j;
         }
+        v[3] = k_f32_to_f16(u->d) | (uint32_t)k_f32_to_f16(u->dm) << 16;
         break;
     case K__HEAD_MIN4:
         for (int g = 0; g < 16; g++) v[g / 4] |= (uint32_t)(u->sc[g] | u->mn[g] << 4) << g % 4 * 8;
+        v[4] = k_f32_to_f16(u->d) | (uint32_t)k_f32_to_f16(u->dm) << 16;
         break;
     case K__HEAD_S8:
         for (int g = 0; g < 16; g++) v[g / 4] |= (uint32_t)(u->sc[g] & 255) << g % 4 * 8;
+        v[4] = k__bits_of(u->d);
         break;
     case K__HEAD_S6:
         for (int g = 0; g < 16; g++) {
@@ -6607,6 +6590,7 @@ K__BODY void k__head_put(const k__form *f, const k__unpacked *u, int first, int 
             v[g / 8] |= (s & 15) << g % 8 * 4;
             v[2] |= s >> 4 << 2 * g;
         }
+        v[3] = k__bits_of(u->d);
         break;
     case K__HEAD_S6X2:
         for (int g = 0; g < 8; g++) {
@@ -6615,27 +6599,20 @@ K__BODY void k__head_put(const k__form *f, const k__unpacked *u, int first, int 
             v[1] |= s >> 4 << 2 * g;
         }
         v[1] |= (uint32_t)k_f32_to_f16(u->d / f->factor) << 16;
-        n = 2;
         break;
+    case K__HEAD_ONE: v[0] = k__bits_of(u->d); break;
     case K__HEAD_F16: case K__HEAD_F16M:
         for (int i = 0; i < 2; i++) {
-            k__head_put16(h, i, r, k_f32_to_f16(u->fs[(first + 32 * f->segs * i) / 32]));
-            if (f->head == K__HEAD_F16M) k__head_put16(h, 2 + i, r, k_f32_to_f16(u->fm[first / 32 + i]));
+            v[0] |= (uint32_t)k_f32_to_f16(u->fs[(first + 32 * f->segs * i) / 32]) << 16 * i;
+            if (f->head == K__HEAD_F16M) v[1] |= (uint32_t)k_f32_to_f16(u->fm[first / 32 + i]) << 16 * i;
         }
-        return;
+        break;
     case K__HEAD_E8:
-        for (int i = 0; i < 4; i++) k__head_put8(h, i, r, k__e8m0_of(u->fs[first / 32 + i]));
-        return;
+        for (int i = 0; i < 4; i++) v[0] |= (uint32_t)k__e8m0_of(u->fs[first / 32 + i]) << 8 * i;
+        break;
     case K__HEAD_E4:
-        for (int i = 0; i < 4; i++) k__head_put8(h, i, r, k__ue4m3_of(u->fs[first / 16 + i]));
-        return;
-    }
-    for (int i = 0; i < n; i++) k__head_put32(h, i, r, v[i]);
-    if (f->head == K__HEAD_MIN6 || f->head == K__HEAD_MIN4) {
-        k__head_put16(h, 2 * n, r, k_f32_to_f16(u->d));
-        k__head_put16(h, 2 * n + 1, r, k_f32_to_f16(u->dm));
-    } else if (n < k__head_lines(f->head)) {
-        k__head_put32(h, n, r, k__bits_of(u->d));
+        for (int i = 0; i < 4; i++) v[0] |= (uint32_t)k__ue4m3_of(u->fs[first / 16 + i]) << 8 * i;
+        break;
     }
 }
 
@@ -6664,6 +6641,28 @@ K_PUBLIC size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n) {
 
 K_PUBLIC size_t k_pack_at(uint32_t type, int r, int n) { return r ? k_pack_bytes(type, r, n) : 0; }
 
+/* The lines of planes from those of sixteen k-lines of 64 columns; k__planes_get converts back. */
+static void k__planes_put(int bits, const uint8_t line[16][64], uint8_t *p) {
+    if (bits == 8) {
+        memcpy(p, line, 1024);
+        return;
+    }
+    for (int i = 0; bits & 4 && i < 8; i++)
+        for (int b = 0; b < 64; b++) p[k__plane4(bits, i) + b] = (uint8_t)((line[i][b] & 15) | (line[i + 8][b] & 15) << 4);
+    for (int i = 0; bits & 2 && i < 16; i += 4)
+        for (int b = 0; b < 64; b++) {
+            unsigned v = 0;
+            for (int k = 0; k < 4; k++) v |= (line[i + k][b] >> (bits & 4) & 3u) << 2 * k;
+            p[k__plane2(bits, i) + b] = (uint8_t)v;
+        }
+    for (int i = 0; bits & 1 && i < 16; i += 8)
+        for (int b = 0; b < 64; b++) {
+            unsigned v = 0;
+            for (int k = 0; k < 8; k++) v |= (line[i + k][b] >> (bits & 6) & 1u) << k;
+            p[k__plane1(i) + b] = (uint8_t)v;
+        }
+}
+
 static void k__planes_get(int bits, const uint8_t *p, uint8_t line[16][64]) {
     if (bits == 8) {
         memcpy(line, p, 1024);
@@ -6691,6 +6690,19 @@ static inline uint32_t k__head_get32(const uint8_t *h, int i, int r) {
 }
 
 static inline float k__ue4m3_float(uint8_t x) { return k_f16_to_f32((uint16_t)(x << 7)) * 0x1p7f; }
+
+/* Writes the scales of row r to the head h of the unit that begins at column `first` of the block. */
+static void k__head_put(const k__form *f, const k__unpacked *u, int first, int r, uint8_t *h) {
+    uint32_t v[5];
+    k__head_row(f, u, first, v);
+    for (int i = 0; i < k__head_lines(f->head); i++) {
+        const int width = k__head_width(f->head, i);
+        for (int at = 0; at < 4 / width; at++) {
+            const uint32_t part = v[i] >> 8 * width * at;
+            memcpy(h + 64 * i + 16 * width * at + width * r, &part, (size_t)width);
+        }
+    }
+}
 
 /* The inverse of k__head_put. */
 static void k__head_get(const k__form *f, const uint8_t *h, int first, int r, k__unpacked *u) {
@@ -6759,7 +6771,7 @@ static uint8_t *k__block_put(const k__form *f, const uint8_t *code, const k__unp
             for (int k = 0; k < 16; k++)
                 for (int r = 0; r < K_PACK_ROWS; r++)
                     memcpy(line[k] + 4 * r, codes[r] + 64 * (i * f->segs + s) + 4 * k, 4);
-            k__planes_put(f->bits, line, 0, 64, w + k__codes_at(f) + 128 * f->bits * s);
+            k__planes_put(f->bits, line, w + k__codes_at(f) + 128 * f->bits * s);
         }
         for (int r = 0; r < K_PACK_ROWS; r++) k__head_put(f, &u[r], 64 * f->segs * i, r, head);
     }
@@ -10355,7 +10367,14 @@ K_PUBLIC float k_most(uint32_t id) {
  *     A, 16 x 32: register i holds row g + i%2*8, elements 4t + i/2*16 and the three behind; 16 x 16: registers 0 and 1 of it
  *     B, 32 x 8: register i holds column g, elements 4t + i*16 and the three behind; 16 x 8: register 0 of it
  *     C, 16 x 8: register i holds row g + i/2*8, column 2t + i%2
- * So a dword of a packed line, four columns of a row, is a register of A. */
+ * So a dword of a k-line, four columns of a row, is a register of A.
+ *
+ * WEIGHTS  Strips, units, heads and codes are those of [packed], with the same sizes and places. Inside a head and inside the codes of a unit,
+ * what a lane needs stands together, so that it is read 16 bytes at a time:
+ *     codes   Of 64 columns a lane needs 8 registers of A: register 4h + j is k-line t + 4j of row g + 8h. A plane of b bits has them in order, 8/b
+ *             to a word: b words for each 64 columns of the unit. Narrow planes come first. Of each 4 words of a plane, those of lane 0 come
+ *             first, then those of lane 1; where a plane has less than 4 words (q5_0), one of each lane
+ *     heads   A row has a word in each line (k__head_row). The words of rows g and g + 8 stand side by side; a fifth one behind those of all rows */
 
 /* name: the kernel is k_cuda_mul_NAME */
 #define K_CUDA_MULS(X)                                                        \
@@ -10447,6 +10466,10 @@ K_CUDA_FN void     k__cuda_sync(void) { __syncthreads(); }
 K_CUDA_FN void     k__cuda_sync_warp(void) { __syncwarp(); }
 K_CUDA_FN uint16_t k__cuda_ld16(const void *p) { return __ldg((const unsigned short *)p); }
 K_CUDA_FN uint32_t k__cuda_ld32(const void *p) { return __ldg((const unsigned int *)p); }
+K_CUDA_FN void     k__cuda_ld64(const void *p, uint32_t v[2]) {
+    const uint2 w = __ldg((const uint2 *)p);
+    v[0] = w.x, v[1] = w.y;
+}
 K_CUDA_FN void     k__cuda_ld128(const void *p, uint32_t v[4]) {
     const uint4 w = __ldg((const uint4 *)p);
     v[0] = w.x, v[1] = w.y, v[2] = w.z, v[3] = w.w;
@@ -10479,21 +10502,53 @@ K_CUDA_FN void k__cuda_mma16(int c[4], uint32_t a0, uint32_t a1, uint32_t b0) {
 
 K_CUDA_FN bool k__cuda_has_min(int head) { return head == K__HEAD_MIN6 || head == K__HEAD_MIN4 || head == K__HEAD_F16M; }
 
-/* Codes of 64 columns: u[j][h] is k-line t + 4j of row g + 8h, which stands 4*(g + 8h) bytes behind p. */
-K_CUDA_FN void k__cuda_codes(int bits, const uint8_t *p, int t, uint32_t u[4][2]) {
-    K_CUDA_UNROLL for (int h = 0; h < 2; h++, p += 32) {
-        K_CUDA_UNROLL for (int j = 0; j < 4; j++) u[j][h] = bits == 8 ? k__cuda_ld32(p + 64 * (t + 4 * j)) : 0;
-        K_CUDA_UNROLL for (int j = 0; j < 2; j++) {
-            if (!(bits & 4)) continue;
-            const uint32_t v = k__cuda_ld32(p + k__plane4(bits, t + 4 * j));
-            u[j][h] = v & 0x0f0f0f0fu;
-            u[j + 2][h] = v >> 4 & 0x0f0f0f0fu;
+/* Of a plane of b bits: the words of a lane that stand side by side; its words for 64 columns in narrower planes. */
+K_CUDA_FN int k__cuda_side(int segs, int b) { return b * segs < 4 ? b * segs : 4; }
+K_CUDA_FN int k__cuda_before(int bits, int b) { return bits & (b - 1); }
+
+/* Where word k of a lane in that plane of a unit stands, behind the beginning of the unit's codes. */
+K_CUDA_FN int k__cuda_word_at(int bits, int segs, int b, int k, int lane) {
+    const int side = k__cuda_side(segs, b);
+    return 128 * (segs * k__cuda_before(bits, b) + k / side * side) + 4 * (side * lane + k % side);
+}
+
+/* A plane of b bits: the lowest of them in a code, and a mask of b bits in each byte. */
+K_CUDA_FN int      k__cuda_low(int bits, int b) { return bits & -2 * b; }
+K_CUDA_FN uint32_t k__cuda_mask(int b) { return (255u >> (8 - b)) * 0x01010101u; }
+
+/* The lane's words of the unit whose codes are at p: c[s] for 64 columns, one plane behind the other. */
+K_CUDA_FN void k__cuda_codes(int bits, int segs, const uint8_t *p, int lane, uint32_t (*c)[8]) {
+    K_CUDA_UNROLL for (int b = 1; b <= 8; b *= 2) {
+        const int side = k__cuda_side(segs, b), before = k__cuda_before(bits, b);
+        K_CUDA_UNROLL for (int k = 0; k < b * segs; k += side) {
+            const uint8_t *at = p + k__cuda_word_at(bits, segs, b, k, lane);
+            uint32_t       v[4];
+            if (!(bits & b)) continue;
+            if (side == 4) k__cuda_ld128(at, v);
+            else v[0] = k__cuda_ld32(at);
+            K_CUDA_UNROLL for (int i = 0; i < side; i++) c[(k + i) / b][before + (k + i) % b] = v[i];
         }
-        K_CUDA_UNROLL for (int j = 0; j < 4; j++)
-            if (bits & 2) u[j][h] |= (k__cuda_ld32(p + k__plane2(bits, 4 * j)) >> 2 * t & 0x03030303u) << (bits & 4);
-        K_CUDA_UNROLL for (int j = 0; j < 4; j++)
-            if (bits & 1) u[j][h] |= (k__cuda_ld32(p + k__plane1(4 * j)) >> (t + j % 2 * 4) & 0x01010101u) << (bits & 6);
     }
+}
+
+/* Codes of k-line t + 4j of row g + 8h, from the lane's words of 64 columns. */
+K_CUDA_FN uint32_t k__cuda_code(int bits, const uint32_t c[8], int j, int h) {
+    const int at = 4 * h + j;
+    uint32_t  u = 0;
+    K_CUDA_UNROLL for (int b = 1; b <= 8; b *= 2)
+        if (bits & b) u |= (c[k__cuda_before(bits, b) + at * b / 8] >> at * b % 8 & k__cuda_mask(b)) << k__cuda_low(bits, b);
+    return u;
+}
+
+/* The inverse: word i of those that the lane has in a plane for 64 columns, whose k-lines are at `line`, [k-line][row]. */
+typedef uint32_t k__cuda_line[K_PACK_ROWS];
+K_CUDA_FN uint32_t k__cuda_word(int bits, int b, int i, int lane, const k__cuda_line *line) {
+    uint32_t v = 0;
+    for (int k = 0; k < 8 / b; k++) {
+        const int at = 8 / b * i + k;
+        v |= (line[lane % 4 + at % 4 * 4][lane / 4 + at / 4 * 8] >> k__cuda_low(bits, b) & k__cuda_mask(b)) << b * k;
+    }
+    return v;
 }
 
 /* Entry number (byte i of u) of a table of 16 bytes, for each i; codes of less than 4 bits use the first 8. */
@@ -10519,24 +10574,47 @@ K_CUDA_FN int k__cuda_group(int head) {
     return head == K__HEAD_MIN4 || head == K__HEAD_S8 || head == K__HEAD_S6 || head == K__HEAD_E4 ? 16 : 32;
 }
 
+/* Where word i of row r stands in a head. */
+K_CUDA_FN int k__cuda_head_at(int head, int r, int i) {
+    const int lines = k__head_lines(head), side = lines < 4 ? lines : 4, place = r % 8 * 2 + r / 8;
+    return i < 4 ? 4 * (side * place + i) : 256 + 4 * place;
+}
+
+/* The words of rows g and g + 8 in the head at h. */
+K_CUDA_FN void k__cuda_head_words(int head, const uint8_t *h, int g, uint32_t v[2][5]) {
+    const int lines = k__head_lines(head);
+    uint32_t  w[4];
+    h += k__cuda_head_at(head, g, 0);
+    if (lines == 1) {
+        k__cuda_ld64(h, w);
+        v[0][0] = w[0], v[1][0] = w[1];
+    } else if (lines == 2) {
+        k__cuda_ld128(h, w);
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++) v[i / 2][i % 2] = w[i];
+    } else {
+        K_CUDA_UNROLL for (int r = 0; r < 2; r++) k__cuda_ld128(h + 16 * r, v[r]);
+    }
+    if (lines < 5) return;
+    k__cuda_ld64(h + k__cuda_head_at(head, g, 4) - k__cuda_head_at(head, g, 0), w);
+    v[0][4] = w[0], v[1][4] = w[1];
+}
+
 /* The head of one row of an INT block. */
 typedef struct {
-    uint32_t v[4];                                    /* lines of scales */
-    float    d, dm;
+    const uint32_t *v;                                /* its words */
+    float           d, dm;
 } k__cuda_head;
 
-K_CUDA_FN k__cuda_head k__cuda_head_of(int head, const uint8_t *h, int row, const k_cuda_mul *m) {
-    const uint8_t *last = h + 64 * (k__head_lines(head) - 1);
-    k__cuda_head   s;
-    K_CUDA_UNROLL for (int i = 0; i < 4; i++) s.v[i] = i < k__head_lines(head) ? k__cuda_ld32(h + 64 * i + 4 * row) : 0;
-    s.dm = 0.0f;
+K_CUDA_FN k__cuda_head k__cuda_head_of(int head, const uint32_t v[5], const k_cuda_mul *m) {
+    const uint32_t last = v[k__head_lines(head) - 1];
+    k__cuda_head   s = {v, 0.0f, 0.0f};
     if (k__cuda_has_min(head)) {
-        s.d = k__cuda_half(k__cuda_ld16(last + 2 * row));
-        s.dm = k__cuda_half(k__cuda_ld16(last + 32 + 2 * row));
+        s.d = k__cuda_half((uint16_t)last);
+        s.dm = k__cuda_half((uint16_t)(last >> 16));
     } else if (head == K__HEAD_S6X2) {
-        s.d = k__cuda_half((uint16_t)(s.v[1] >> 16)) * m->factor;
+        s.d = k__cuda_half((uint16_t)(last >> 16)) * m->factor;
     } else {
-        s.d = k__f32_of(k__cuda_ld32(last + 4 * row));
+        s.d = k__f32_of(last);
     }
     return s;
 }
@@ -10560,12 +10638,13 @@ K_CUDA_FN int k__cuda_min(int head, const uint32_t v[4], int g) {
     return (int)((v[0] >> at >> 6 & 3) | (v[1] >> at >> 6 & 3) << 2 | (v[2] >> at >> 6 & 3) << 4);
 }
 
-/* Scale i of a SCALE unit with head h. */
-K_CUDA_FN float k__cuda_fscale(int head, int segs, const uint8_t *h, int row, int i) {
-    if (head == K__HEAD_E8) return k_e8m0_half(h[16 * i + row]);
-    if (head == K__HEAD_E4) return k__cuda_half((uint16_t)(h[16 * i + row] << 7)) * 128.0f;
-    return k__cuda_half(k__cuda_ld16(h + 32 * (i / segs) + 2 * row));
+/* Scale i of a row of a SCALE unit, and its addend. */
+K_CUDA_FN float k__cuda_fscale(int head, int segs, const uint32_t v[5], int i) {
+    if (head == K__HEAD_E8) return k_e8m0_half((uint8_t)(v[0] >> 8 * i));
+    if (head == K__HEAD_E4) return k__cuda_half((uint16_t)((v[0] >> 8 * i & 255) << 7)) * 128.0f;
+    return k__cuda_half((uint16_t)(v[0] >> i / segs * 16));
 }
+K_CUDA_FN float k__cuda_fmin(const uint32_t v[5], int i) { return k__cuda_half((uint16_t)(v[1] >> 16 * i)); }
 
 /* --- blocks of 256 --- */
 
@@ -10581,11 +10660,25 @@ K_CUDA_FN int k__cuda_sum(int head, const k_sums *s, int g) {
     return (int16_t)k__cuda_ld16(k__cuda_group(head) == 16 ? &s->of16[g] : &s->of32[k__sums_at(g)]);
 }
 
-/* The values of 64 columns of codes at p, as k__cuda_codes places them. */
-K_CUDA_FN void k__cuda_weights(int bits, int head, bool table, const k_cuda_mul *m, const uint8_t *p, int t, uint32_t u[4][2]) {
-    k__cuda_codes(bits, p, t, u);
+/* What a lane reads of a block of weights, all of it before the first is used: words of codes for each 64 columns, words of heads for each unit. */
+typedef struct { uint32_t c[4][8], v[4][2][5]; } k__cuda_block;
+
+K_CUDA_FN int k__cuda_unit(int bits, int segs, int head) { return 128 * bits * segs + 64 * k__head_lines(head); }
+
+/* Reads the block of units from w on, of which `len` columns exist. */
+K_CUDA_FN void k__cuda_read(int bits, int segs, int head, const uint8_t *w, int len, int lane, k__cuda_block *b) {
+    const int codes_at = head <= K__HEAD_ONE ? 64 * k__head_lines(head) : 0, head_at = head <= K__HEAD_ONE ? 0 : 128 * bits * segs;
+    K_CUDA_UNROLL for (int i = 0; i < 4; i += segs, w += k__cuda_unit(bits, segs, head)) {
+        if (64 * i >= len) continue;
+        k__cuda_codes(bits, segs, w + codes_at, lane, b->c + i);
+        k__cuda_head_words(head, w + head_at, lane / 4, b->v[i / segs]);
+    }
+}
+
+/* The values of 64 columns, from their codes: u[j][h] is k-line t + 4j of row g + 8h. */
+K_CUDA_FN void k__cuda_weights(int bits, int head, bool table, const k_cuda_mul *m, const uint32_t c[8], uint32_t u[4][2]) {
     K_CUDA_UNROLL for (int j = 0; j < 4; j++)
-        K_CUDA_UNROLL for (int h = 0; h < 2; h++) u[j][h] = k__cuda_values(bits, head, table, m, u[j][h]);
+        K_CUDA_UNROLL for (int h = 0; h < 2; h++) u[j][h] = k__cuda_values(bits, head, table, m, k__cuda_code(bits, c, j, h));
 }
 
 /* What a lane brings of its column for 64 columns of weights, or the first 32 of them: bytes 4t to 4t + 3 of each 16. */
@@ -10628,17 +10721,14 @@ K_CUDA_FN float k__cuda_int_term(int head, const k__cuda_head *s, const k__cuda_
     return k__cuda_has_min(head) ? v - s->dm * (float)sum->min[i] : v;
 }
 
-/* Adds segment seg of SCALE weights, whose tiles are c and whose unit has the head h: fs * dot + fm * asum, group after group. */
-K_CUDA_FN void k__cuda_add_scale(int head, int segs, const uint8_t *h, const k_sums *sum[2], int seg, int c[4][4], int g, float v[4]) {
+/* Adds segment seg of SCALE weights, whose tiles are c and whose unit has the head words h: fs * dot + fm * asum, group after group. */
+K_CUDA_FN void k__cuda_add_scale(int head, int segs, uint32_t h[2][5], const k_sums *sum[2], int seg, int c[4][4], float v[4]) {
     const int n_groups = 64 / k__cuda_group(head);
     K_CUDA_UNROLL for (int k = 0; k < n_groups; k++) {
         const int group = seg * n_groups + k, in_unit = seg % segs * n_groups + k;
         K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
-            const int row = g + i / 2 * 8;
-            v[i] = v[i] + k__cuda_fscale(head, segs, h, row, in_unit) * (float)c[k][i];
-            if (!k__cuda_has_min(head)) continue;
-            const float fm = k__cuda_half(k__cuda_ld16(h + 32 * (2 + in_unit) + 2 * row));
-            v[i] = v[i] + fm * (float)k__cuda_sum(head, sum[i % 2], group);
+            v[i] = v[i] + k__cuda_fscale(head, segs, h[i / 2], in_unit) * (float)c[k][i];
+            if (k__cuda_has_min(head)) v[i] = v[i] + k__cuda_fmin(h[i / 2], in_unit) * (float)k__cuda_sum(head, sum[i % 2], group);
         }
     }
 }
@@ -10647,14 +10737,14 @@ K_CUDA_FN void k__cuda_add_scale(int head, int segs, const uint8_t *h, const k_s
 K_CUDA_FN void k__cuda_block_int(int bits, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_cols *x, int b,
                                  int lane, float v[4]) {
     const k_sums *sum[2] = {x->sum[0] + b, x->sum[1] + b};
-    k__cuda_head  s[2];
     k__cuda_isum  isum = {{0, 0, 0, 0}, {0, 0, 0, 0}};
-    K_CUDA_UNROLL for (int h = 0; h < 2; h++) s[h] = k__cuda_head_of(head, w, lane / 4 + 8 * h, m);
-    w += 64 * k__head_lines(head) + 4 * (lane / 4);
+    k__cuda_block block;
+    k__cuda_read(bits, 4, head, w, 256, lane, &block);
+    k__cuda_head  s[2] = {k__cuda_head_of(head, block.v[0][0], m), k__cuda_head_of(head, block.v[0][1], m)};
     K_CUDA_UNROLL for (int seg = 0; seg < 4; seg++) {
         uint32_t u[4][2], q[2][2];
         int      c[4][4];
-        k__cuda_weights(bits, head, table, m, w + 128 * bits * seg, lane % 4, u);
+        k__cuda_weights(bits, head, table, m, block.c[seg], u);
         k__cuda_cols64(x->q + 256 * b + 64 * seg, 2, q);
         k__cuda_dots(head, u, q, 2, c);
         k__cuda_add_int(head, s, sum, seg, c, &isum);
@@ -10665,19 +10755,19 @@ K_CUDA_FN void k__cuda_block_int(int bits, int head, bool table, const k_cuda_mu
 /* One block of SCALE weights, units from w on, of which `len` columns exist. Scales behind the last column are 0. */
 K_CUDA_FN void k__cuda_block_scale(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_cols *x,
                                    int b, int len, int lane, float v[4]) {
-    const int     codes = 128 * bits;
     const k_sums *sum[2] = {x->sum[0] + b, x->sum[1] + b};
+    k__cuda_block block;
+    k__cuda_read(bits, segs, head, w, len, lane, &block);
     K_CUDA_UNROLL for (int i = 0; i < 4; i++) v[i] = 0.0f;
     K_CUDA_UNROLL for (int seg = 0; seg < 4; seg++) {
-        const uint8_t *unit = w + (size_t)(seg / segs) * (size_t)(codes * segs + 64 * k__head_lines(head));
-        const int      halves = (len - 64 * seg + 31) / 32;
-        uint32_t       u[4][2], q[2][2];
-        int            c[4][4];
+        const int halves = (len - 64 * seg + 31) / 32;
+        uint32_t  u[4][2], q[2][2];
+        int       c[4][4];
         if (halves <= 0) continue;
-        k__cuda_weights(bits, head, table, m, unit + codes * (seg % segs) + 4 * (lane / 4), lane % 4, u);
+        k__cuda_weights(bits, head, table, m, block.c[seg], u);
         k__cuda_cols64(x->q + 256 * b + 64 * seg, halves, q);
         k__cuda_dots(head, u, q, halves, c);
-        k__cuda_add_scale(head, segs, unit + codes * segs, sum, seg, c, lane / 4, v);
+        k__cuda_add_scale(head, segs, block.v[seg / segs], sum, seg, c, v);
     }
 }
 
@@ -10743,7 +10833,7 @@ K_CUDA_FN k__cuda_cols k__cuda_cols_of(const k_acts *a, int first, int nt, int p
 K_CUDA_FN void k__cuda_park(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *strip, const k__cuda_cols *x, int b,
                             int lane, float *term) {
     const int      len = m->n - 256 * b < 256 ? m->n - 256 * b : 256;
-    const uint8_t *w = strip + (size_t)b * (size_t)(4 / segs * (128 * bits * segs + 64 * k__head_lines(head)));
+    const uint8_t *w = strip + (size_t)b * (size_t)(4 / segs * k__cuda_unit(bits, segs, head));
     float          v[4];
     if (head <= K__HEAD_ONE) k__cuda_block_int(bits, head, table, m, w, x, b, lane, v);
     else k__cuda_block_scale(bits, segs, head, table, m, w, x, b, len, lane, v);
@@ -10760,7 +10850,7 @@ K_CUDA_FN void k__cuda_mul(int bits, int segs, int head, bool table, const k_cud
     const int      me = K_CUDA_THREAD, lane = me % 32, first = part.first, nt = part.nt, nb = (m->n + 255) / 256;
     const int      n_cols = k__cuda_columns(a, first, nt);
     const size_t   units = (size_t)((m->n + 64 * segs - 1) / (64 * segs));
-    const uint8_t *strip = part.w + (size_t)K_CUDA_BLOCK_X * units * (size_t)(128 * bits * segs + 64 * k__head_lines(head));
+    const uint8_t *strip = part.w + (size_t)K_CUDA_BLOCK_X * units * (size_t)k__cuda_unit(bits, segs, head);
     if (nt <= 0) return;
     for (int pass = 0; pass < n_cols; pass += K_CUDA_COLS) {
         const k__cuda_cols x = k__cuda_cols_of(a, first, nt, pass, lane);
@@ -10839,16 +10929,15 @@ K_CUDA_FN void k__cuda_many_tile(int head, const k_acts *a, const k__cuda_many_m
 /* Adds block b of the strip at w, times the warp's columns from `col` on, to acc. */
 K_CUDA_FN void k__cuda_many_int(int bits, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_many_mem *x, int col, int b,
                                 int lane, float acc[K__CUDA_TILES][4]) {
-    const int    g = lane / 4, t = lane % 4;
-    k__cuda_head s[2];
-    k__cuda_isum isum[K__CUDA_TILES];
-    K_CUDA_UNROLL for (int h = 0; h < 2; h++) s[h] = k__cuda_head_of(head, w, g + 8 * h, m);
+    k__cuda_block block;
+    k__cuda_isum  isum[K__CUDA_TILES];
+    k__cuda_read(bits, 4, head, w, 256, lane, &block);
+    k__cuda_head  s[2] = {k__cuda_head_of(head, block.v[0][0], m), k__cuda_head_of(head, block.v[0][1], m)};
     K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
         K_CUDA_UNROLL for (int i = 0; i < 4; i++) isum[j].dot[i] = isum[j].min[i] = 0;
-    w += 64 * k__head_lines(head) + 4 * g;
     K_CUDA_UNROLL for (int seg = 0; seg < 4; seg++) {
         uint32_t u[4][2];
-        k__cuda_weights(bits, head, table, m, w + 128 * bits * seg, t, u);
+        k__cuda_weights(bits, head, table, m, block.c[seg], u);
         K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++) {
             const k_sums *sum[2];
             int           c[4][4];
@@ -10858,33 +10947,34 @@ K_CUDA_FN void k__cuda_many_int(int bits, int head, bool table, const k_cuda_mul
     }
     K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
         K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
-            const float d = m->a.d[k__cuda_many_at(&m->a, x, col + 8 * j + 2 * t + i % 2, b)];
+            const float d = m->a.d[k__cuda_many_at(&m->a, x, col + 8 * j + lane % 4 * 2 + i % 2, b)];
             acc[j][i] = acc[j][i] + k__cuda_int_term(head, &s[i / 2], &isum[j], i) * d;
         }
 }
 
 K_CUDA_FN void k__cuda_many_scale(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_many_mem *x, int col,
                                   int b, int lane, float acc[K__CUDA_TILES][4]) {
-    const int g = lane / 4, t = lane % 4, len = m->n - 256 * b, codes = 128 * bits;
-    float     v[K__CUDA_TILES][4];
+    const int     len = m->n - 256 * b;
+    float         v[K__CUDA_TILES][4];
+    k__cuda_block block;
+    k__cuda_read(bits, segs, head, w, len, lane, &block);
     K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
         K_CUDA_UNROLL for (int i = 0; i < 4; i++) v[j][i] = 0.0f;
     K_CUDA_UNROLL for (int seg = 0; seg < 4; seg++) {
-        const uint8_t *unit = w + (size_t)(seg / segs) * (size_t)(codes * segs + 64 * k__head_lines(head));
-        const int      left = (len - 64 * seg + 31) / 32, halves = left < 2 ? left : 2;
-        uint32_t       u[4][2];
+        const int left = (len - 64 * seg + 31) / 32, halves = left < 2 ? left : 2;
+        uint32_t  u[4][2];
         if (halves <= 0) continue;
-        k__cuda_weights(bits, head, table, m, unit + codes * (seg % segs) + 4 * g, t, u);
+        k__cuda_weights(bits, head, table, m, block.c[seg], u);
         K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++) {
             const k_sums *sum[2];
             int           c[4][4];
             k__cuda_many_tile(head, &m->a, x, u, col + 8 * j, b, seg, halves, lane, sum, c);
-            k__cuda_add_scale(head, segs, unit + codes * segs, sum, seg, c, g, v[j]);
+            k__cuda_add_scale(head, segs, block.v[seg / segs], sum, seg, c, v[j]);
         }
     }
     K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
         K_CUDA_UNROLL for (int i = 0; i < 4; i++)
-            acc[j][i] = acc[j][i] + v[j][i] * m->a.d[k__cuda_many_at(&m->a, x, col + 8 * j + 2 * t + i % 2, b)];
+            acc[j][i] = acc[j][i] + v[j][i] * m->a.d[k__cuda_many_at(&m->a, x, col + 8 * j + lane % 4 * 2 + i % 2, b)];
 }
 
 /* The results of a pass: the first one leaves rows with outliers unscaled, their rounding errors are added in the second. */
@@ -10908,7 +10998,7 @@ K_CUDA_FN void k__cuda_many(int bits, int segs, int head, bool table, const k_cu
     const k__cuda_piece part = k__cuda_piece_of(m, K_CUDA_MANY_COLS);
     const int     warp = K_CUDA_THREAD / 32, lane = K_CUDA_THREAD % 32, col = warp / 4 * 8 * K__CUDA_TILES, nb = (m->n + 255) / 256;
     const int     row = K_CUDA_MANY_ROWS * K_CUDA_BLOCK_X + warp % 4 * K_PACK_ROWS;
-    const size_t  unit = (size_t)(128 * bits * segs + 64 * k__head_lines(head)), units = (size_t)((m->n + 64 * segs - 1) / (64 * segs));
+    const size_t  unit = (size_t)k__cuda_unit(bits, segs, head), units = (size_t)((m->n + 64 * segs - 1) / (64 * segs));
     const uint8_t *strip = part.w + (size_t)((row < m->nr ? row : 0) / K_PACK_ROWS) * units * unit;
     if (part.nt <= 0) return;
     for (int rest = 0; rest < 2; rest++) {
@@ -12240,11 +12330,9 @@ K_CUDA_FN void k__cuda_attend_merge(const k_cuda_attend_args *a) {
 
 /* --- packing ---
  * A thread block packs a strip, or every so many columns of it, K_CUDA_PACK blocks of 256 columns at a time: a thread unpacks a block of
- * one row and writes its scales, then a thread writes four bytes of each line of codes. */
+ * one row and writes its scales, then a thread writes the words of codes that a lane has of 64 columns. */
 
 enum { K_CUDA_PACK = 4 };
-
-typedef uint8_t k__cuda_line[64];
 
 K_CUDA_FN k__form k__cuda_form_of(uint32_t type) {
 #define K__CUDA_FORM(id, name, ...) case K_##id: { const k__form f = {__VA_ARGS__}; return f; }
@@ -12279,9 +12367,29 @@ K_CUDA_FN int k__cuda_units(const k__form *f, const k_cuda_pack_args *a, int b) 
     return (int)k__units(f, left < K_SUPER ? left : K_SUPER);
 }
 
+/* The scales of row r in block b, whose units are at `block`. */
+K_CUDA_FN void k__cuda_put_heads(const k__form *f, const k_cuda_pack_args *a, const k__unpacked *u, int b, int r, uint8_t *block) {
+    uint8_t *h = block + k__head_at(f);
+    for (int i = 0; i < k__cuda_units(f, a, b); i++, h += k__unit_bytes(f)) {
+        uint32_t v[5];
+        k__head_row(f, u, 64 * f->segs * i, v);
+        K_CUDA_UNROLL for (int k = 0; k < 5; k++)
+            if (k < k__head_lines(f->head)) memcpy(h + k__cuda_head_at(f->head, r, k), &v[k], 4);
+    }
+}
+
+/* A lane's words of 64 columns, number s of their unit, whose codes are at p. */
+K_CUDA_FN void k__cuda_put_codes(const k__form *f, const k__cuda_line *line, int s, int lane, uint8_t *p) {
+    for (int b = 1; b <= 8; b *= 2)
+        for (int i = 0; f->bits & b && i < b; i++) {
+            const uint32_t v = k__cuda_word(f->bits, b, i, lane, line);
+            memcpy(p + k__cuda_word_at(f->bits, f->segs, b, b * s + i, lane), &v, 4);
+        }
+}
+
 K_CUDA_FN void k__cuda_pack(const k_cuda_pack_args *a) {
     K_CUDA_SHARED(k__unpacked, u, K_CUDA_PACK * K_PACK_ROWS);
-    K_CUDA_SHARED(k__cuda_line, line, K_CUDA_PACK * 4 * 16);    /* [block][64 columns][k-line] */
+    K_CUDA_SHARED(k__cuda_line, line, K_CUDA_PACK * 4 * 16);    /* [block][64 columns][k-line][row] */
     K_CUDA_SHARED(uint8_t, code, 256);
     const k__form form = k__cuda_form_of(a->type), *f = &form;
     const int    me = K_CUDA_THREAD, nb = (a->n + K_SUPER - 1) / K_SUPER;
@@ -12293,21 +12401,21 @@ K_CUDA_FN void k__cuda_pack(const k_cuda_pack_args *a) {
         if (me < n * K_PACK_ROWS) {
             const int b = b0 + me / K_PACK_ROWS, r = me % K_PACK_ROWS;
             k__cuda_unpack(a, r, b, u + me);
-            for (int i = 0; i < k__cuda_units(f, a, b); i++)
-                k__head_put(f, u + me, 64 * f->segs * i, r, strip + (size_t)b * block + (size_t)i * unit + k__head_at(f));
+            k__cuda_put_heads(f, a, u + me, b, r, strip + (size_t)b * block);
         }
         k__cuda_sync();
         for (int i = me; i < n * 4 * 16 * K_PACK_ROWS; i += K_CUDA_THREADS) {
             const int     r = i % K_PACK_ROWS, k = i / K_PACK_ROWS, s = k / 16;
             const int8_t *q = u[s / 4 * K_PACK_ROWS + r].q + s % 4 * 64 + k % 16 * 4;
-            for (int j = 0; j < 4; j++) line[k][4 * r + j] = k__code_of(f, code, q[j]);
+            uint32_t      v = 0;
+            for (int j = 0; j < 4; j++) v |= (uint32_t)k__code_of(f, code, q[j]) << 8 * j;
+            line[k][r] = v;
         }
         k__cuda_sync();
-        for (int i = me; i < n * 4 * 16; i += K_CUDA_THREADS) {
-            const int s = i / 16, b = b0 + s / 4, at = s % 4 / f->segs;
+        for (int i = me; i < n * 4 * 32; i += K_CUDA_THREADS) {
+            const int s = i / 32, b = b0 + s / 4, at = s % 4 / f->segs;
             if (at < k__cuda_units(f, a, b))
-                k__planes_put(f->bits, line + 16 * s, i % 16 * 4, i % 16 * 4 + 4,
-                              strip + (size_t)b * block + (size_t)at * unit + k__codes_at(f) + (size_t)(128 * f->bits * (s % f->segs)));
+                k__cuda_put_codes(f, line + 16 * s, s % f->segs, i % 32, strip + (size_t)b * block + (size_t)at * unit + k__codes_at(f));
         }
     }
 }

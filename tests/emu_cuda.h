@@ -208,6 +208,11 @@ static uint32_t emu__load(const void *p, size_t bytes) {
 static inline uint32_t k__cuda_ld32(const void *p) { return emu__load(p, 4); }
 static inline uint16_t k__cuda_ld16(const void *p) { return (uint16_t)emu__load(p, 2); }
 
+static inline void k__cuda_ld64(const void *p, uint32_t v[2]) {
+    if ((uintptr_t)p % 8) emu__fault("an address is not aligned");
+    memcpy(v, p, 8);
+}
+
 static inline void k__cuda_ld128(const void *p, uint32_t v[4]) {
     if ((uintptr_t)p % 16) emu__fault("an address is not aligned");
     memcpy(v, p, 16);

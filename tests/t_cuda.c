@@ -38,6 +38,40 @@ static bool tc_launch(uint32_t type, k_cuda_mul m) {
     return CHECKF(!fault, "%s, n %d, rows %d, columns %d: %s", tc_kernels[i].name, m.n, m.nr, m.a.nt, fault);
 }
 
+/* Where k_cuda_pack puts the codes and the scales of a unit that k_pack_rows wrote to `from`; `to` is all 0. */
+static void tc_far_unit(const k__form *f, const uint8_t *from, uint8_t *to) {
+    static const int planes[9][2] = {{0}, {1}, {2}, {2, 1}, {4}, {4, 1}, {4, 2}, {0}, {8}};     /* bits of the wider, of the narrower one */
+    const uint8_t   *codes = from + k__codes_at(f), *head = from + k__head_at(f);
+    for (int c = 0; c < 1024 * f->segs; c++) {
+        const int r = c % 16, col = c / 16, lane = r % 8 * 4 + col / 4 % 4, reg = r / 8 * 4 + col % 64 / 16, wide = planes[f->bits][0];
+        uint8_t   line[16][64];
+        if (c % 1024 == 0) k__planes_get(f->bits, codes + col / 64 * 128 * f->bits, line);
+        const int code = line[col % 64 / 4][4 * r + col % 4];
+        for (int p = 0, width; p < 2 && (width = planes[f->bits][p]); p++) {
+            const int word = (col / 64 * 8 + reg) * width / 8, part = p ? code >> wide : code & ((1 << wide) - 1);
+            const int place = width * f->segs < 4 ? 4 * lane : word / 4 * 512 + lane * 16 + word % 4 * 4;
+            to[(int)k__codes_at(f) + (p ? 0 : planes[f->bits][1] * f->segs * 128) + place + col % 4] |= (uint8_t)(part << reg * width % 8);
+        }
+    }
+    for (int line = 0; line < k__head_lines(f->head); line++)
+        for (int r = 0; r < 16; r++) {
+            const int beside = r % 8 * 2 + r / 8, few = k__head_lines(f->head) < 4 ? k__head_lines(f->head) : 4, width = k__head_width(f->head, line);
+            uint8_t  *at = to + k__head_at(f) + (line < 4 ? (beside * few + line) * 4 : 256 + beside * 4);
+            for (int b = 0; b < 4; b++) at[b] = head[64 * line + b / width * 16 * width + r * width + b % width];
+        }
+}
+
+/* The order of k_cuda_pack, in place of that of k_pack_rows. */
+static void tc_far(uint32_t type, uint8_t *packed, size_t n_bytes) {
+    const k__form *f = &k__forms[type];
+    uint8_t        unit[4096];
+    for (size_t at = 0; at < n_bytes; at += k__unit_bytes(f)) {
+        memset(unit, 0, sizeof unit);
+        tc_far_unit(f, packed + at, unit);
+        memcpy(packed + at, unit, k__unit_bytes(f));
+    }
+}
+
 /* c's packed rows times its activations. */
 static bool tc_mul(tp_case *c, uint32_t type, int n, int nr, int nt, float *y, int ldy) {
     c->q.a.nt = nt;
@@ -56,9 +90,14 @@ static void tc_against_scalar(tp_case *c, uint32_t type, int n, int nr, int nt) 
     tc_many = false;
 }
 
+static void tc_pack(tp_case *c, uint32_t type, int n, int nr) {
+    tp_pack(c, type, n, nr, nr);
+    tc_far(type, c->packed, c->bytes);
+}
+
 static void tc_weights(tp_case *c, uint32_t type, int n, int nr, int fill) {
     tq_weights(&c->q, type, n, nr, fill);
-    tp_pack(c, type, n, nr, nr);
+    tc_pack(c, type, n, nr);
 }
 
 static void t_cuda_kernels(void) {
@@ -100,7 +139,7 @@ static void t_cuda_extremes(void) {
             tq_weights(&c.q, type, 512, 16, f < 8 ? fill[f] : -1);
             for (size_t at = 0; f >= 8 && at < 16 * c.q.row_bytes; at++) c.q.w[at] = (uint8_t)(f % 2 ? tq_rand() : tq_rand() % 4 * 85 & 0xfe);
             tq_acts(&c.q, 512, f < 8);
-            tp_pack(&c, type, 512, 16, 16);
+            tc_pack(&c, type, 512, 16);
             tc_against_scalar(&c, type, 512, 16, 3);
         }
     tp_drop(&c);

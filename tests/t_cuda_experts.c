@@ -209,6 +209,7 @@ static void te_weights(tp_case *c, uint32_t type, int n, int nr) {
     c->packed = c->mem = each ? mem_aligned(each * TE_EXPERTS, 1) : NULL;
     for (int e = 0; each && e < TE_EXPERTS; e++)
         k_pack_rows(type, c->q.w + (size_t)(e * nr) * c->q.row_bytes, c->q.row_bytes, nr, n, c->packed + (size_t)e * each);
+    if (each) tc_far(type, c->packed, each * TE_EXPERTS);
 }
 
 /* Every type; rows of a part of a strip; few slots, full tiles, all slots with one expert; rows with outliers; factors. */

@@ -1,4 +1,4 @@
-/* Packing by the kernels of [cuda], run by emu_cuda.h: the bytes of k_pack_rows, and no others. */
+/* Packing by the kernels of [cuda], run by emu_cuda.h: what k_pack_rows writes, in the order of tc_far, and no other bytes. */
 
 static void tcp_run(const void *a) { k_cuda_pack(*(const k_cuda_pack_args *)a); }
 
@@ -14,7 +14,7 @@ static uint8_t *tcp_rows(uint32_t type, int nr, int n, size_t gap) {
     return w;
 }
 
-/* Packs with a grid of y blocks for a strip: the bytes of k_pack_rows? False too where the emulator found a fault. */
+/* Packs with a grid of y blocks for a strip: the bytes of k_pack_rows in that order? False too where the emulator found a fault. */
 static bool tcp_same(uint32_t type, const uint8_t *w, size_t stride, int nr, int n, int y) {
     const size_t     size = k_pack_bytes(type, nr, n);
     uint8_t         *want = mem_aligned(size, 1), *got = mem_aligned(size + 2 * TCP_GUARD, 1);
@@ -22,6 +22,7 @@ static bool tcp_same(uint32_t type, const uint8_t *w, size_t stride, int nr, int
     const char      *name = k_cuda_pack_of(type, &a);
     bool             same = false;
     k_pack_rows(type, w, stride, nr, n, want);
+    tc_far(type, want, size);
     memset(got, 0x5a, size + 2 * TCP_GUARD);
     if (CHECKF(name && !strcmp(name, "k_cuda_pack"), "%s: no kernel", k_types[type].name)) {
         const char *fault = emu_launch(tcp_run, &a, (nr + K_PACK_ROWS - 1) / K_PACK_ROWS, y, K_CUDA_THREADS, tc_seed++);
@@ -47,7 +48,7 @@ static void t_cuda_pack_bytes(void) {
             const size_t gap = i % 3 ? 0 : 6;
             if (n % k_types[type].block) continue;
             uint8_t *w = tcp_rows(type, nr, n, gap);
-            CHECKF(tcp_same(type, w, k_row_bytes(type, n) + gap, nr, n, 1 + i % 3), "%s: n %d, rows %d: not the bytes of k_pack_rows", k_types[type].name, n, nr);
+            CHECKF(tcp_same(type, w, k_row_bytes(type, n) + gap, nr, n, 1 + i % 3), "%s: n %d, rows %d: other bytes", k_types[type].name, n, nr);
             mem_free(w);
         }
 }
@@ -73,6 +74,6 @@ static void t_cuda_pack_barriers(void) {
 
 static const t_case t_cuda_pack_cases[] = {
     {"cuda_pack types", "there is a kernel for every type that is packed, and for no other", t_cuda_pack_types},
-    {"cuda_pack bytes", "the bytes of k_pack_rows for every type, any width and number of rows, nothing outside", t_cuda_pack_bytes},
+    {"cuda_pack bytes", "the bytes of k_pack_rows in a GPU's order for every type, any width and number of rows, nothing outside", t_cuda_pack_bytes},
     {"cuda_pack barriers", "none of the barriers can be left out", t_cuda_pack_barriers},
 };
