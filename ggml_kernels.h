@@ -403,7 +403,8 @@ typedef struct {
 
 enum { K_CUDA_EXPERTS = 1024 };                          /* most experts of a layer */
 
-/* The kernel k_cuda_best: the number of the largest of n values in each row of a set, as k_max has it. Grid: n[set] times 1. */
+/* The kernel k_cuda_best: the number of the largest of n values in each row of a set, as k_max has it; -1: one of them is not finite. Grid: n[set]
+ * times 1. */
 typedef struct {
     const k_cuda_step *step;
     int                set, n;
@@ -12441,15 +12442,15 @@ K_CUDA_KERNEL(k_cuda_best)(const k_cuda_best_args a) {
     if (r >= a.step->n[a.set]) return;
     const float *x = a.x.x + (size_t)r * a.x.ld;
     for (int i = K_CUDA_THREAD; i < a.n; i += K_CUDA_THREADS) {
-        const k__cuda_score s = {x[i], 0.0f, i};
-        if (s.v == s.v) best = k__cuda_better(best, s);
+        const k__cuda_score s = {fabsf(x[i]) < INFINITY ? x[i] : INFINITY, 0.0f, i};
+        best = k__cuda_better(best, s);
     }
     best = k__cuda_best_of(best);
     if (K_CUDA_THREAD % 32 == 0) of[K_CUDA_THREAD / 32] = best;
     k__cuda_sync();
     if (K_CUDA_THREAD) return;
     for (int i = 1; i < K__CUDA_WARPS; i++) best = k__cuda_better(best, of[i]);
-    a.out[r] = best.at < 0 ? 0 : best.at;
+    a.out[r] = best.v < INFINITY ? best.at : -1;
 }
 
 K_CUDA_KERNEL(k_cuda_rows)(const k_cuda_rows_args a) {

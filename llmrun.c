@@ -24260,7 +24260,7 @@ static void gpu_replay(gpu *g, int graph) {
  * Public: dev_blas_open, dev_exact; dev_gpus_count, dev_gpus_new, dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_name,
  * dev_gpus_number, dev_gpus_of; dev_blocks_new, dev_blocks_split,
  * dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write, dev_blocks_copy, dev_blocks_clear; dev_batch_states; dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free,
- * dev_plan_cost, dev_plan_far_needs; dev_mat_drop; dev_step, dev_run_free; dev_input.
+ * dev_plan_cost, dev_plan_far_needs; dev_mat_drop; dev_step, dev_fetch, dev_run_free; dev_input.
  * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_far_needs, dev_gpus.from, dev_gpus.n, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_state, dev_tap, dev_times. */
 
 enum { DEV_PARTS = 9 };                               /* parts of a step whose times are counted apart */
@@ -24732,13 +24732,15 @@ static void dev__kv_views(const dev_kv *l, const int32_t *table, int n, int head
 
 /* --- a batch: the rows of one step --- */
 
-enum { DEV_LOGITS = 1, DEV_HIDDEN = 2 };              /* what a row asks for, as a mask: logits; the normed stream behind the last layer */
+/* What a row asks for, as a mask: logits; the normed stream behind the last layer; the number of the largest logit, the first of several, in whose
+ * place logits may come. */
+enum { DEV_LOGITS = 1, DEV_HIDDEN = 2, DEV_ID = 4 };
 
 /* Rows of one sequence stand together in rising position. Plain numbers: the bytes of a batch are the same in every process. */
 typedef struct {
     int      n, n_out, n_seq, n_group;                /* rows; of them, those that ask for something; sequences; groups of the cache */
     int32_t *token, *pos, *seq;                       /* [n] seq: number of the row's sequence in this batch */
-    uint8_t *want;                                    /* [n] DEV_LOGITS, DEV_HIDDEN or 0 */
+    uint8_t *want;                                    /* [n] DEV_LOGITS, DEV_HIDDEN, DEV_ID or 0 */
     int32_t *table;                                   /* block numbers by position, of every sequence and group; -1: given back */
     size_t  *table_at;                                /* [n_seq * n_group + 1] where each sequence's table of each group begins */
     int32_t *state_in, *state_out;                    /* [n_seq] slot that is read, -1: zeros; slot that is written: both may be the same */
@@ -24896,6 +24898,7 @@ typedef struct dev_run {
     void            *on_layer_ctx;
     const uint8_t ***views;                           /* [threads][2 * n_views] blocks of one sequence, for attention */
     int              n_views;
+    const int32_t   *ids;                             /* [n_out] what the last step gave in place of logits: DEV_ID of each row, -1: a logit is not finite */
     _Atomic bool     stop;                            /* an interrupt came */
 } dev_run;
 
@@ -25906,6 +25909,8 @@ typedef struct dev_far {
     size_t      stage_bytes;
     gpu_span    parts;                                /* partial results of attention, of at least one row */
     int32_t    *expert, *tiles[2];                    /* of the layer at hand: of each slot; of products with few columns, with many */
+    int32_t    *id;                                   /* [max_out] DEV_ID of each row, on the last GPU */
+    int         best;                                 /* the kernel that finds them */
     int         graph[DEV_FAR_ROWS][DEV_FAR_ROWS + 1][DEV_FAR_SEGMENTS];   /* of steps by size: 1, there was one; 2 + the recorded launches */
     void      **own;                                  /* [n_own] memory on the GPU */
     int         n_own;
@@ -26263,6 +26268,13 @@ static void dev__far_fill_one(const dev_plan *p, dev_far *f) {
     for (int i = f->phase; i < f->phase_end; i++) dev__far_phase(p, f, &p->phase[i]);
 }
 
+/* What a step is for comes down from the last GPU, whole or as numbers. */
+static void dev__far_fill_result(const dev_plan *p, dev_far *f) {
+    dev__far_downs(f, p->result, DEV_OUT);
+    f->id = dev__far_take(f, (size_t)p->max_out, sizeof *f->id);
+    f->best = gpu_kernel(f->g, "k_cuda_best");
+}
+
 /* The same of all GPUs. */
 static void dev__far_fill(dev_plan *p) {
     if (p->counting || p->far_op == p->n_op) return;
@@ -26276,7 +26288,7 @@ static void dev__far_fill(dev_plan *p) {
         dev__far_ups(p, f, wrote);
         dev__far_fill_one(p, f);
     }
-    dev__far_downs(&p->far[p->n_far - 1], p->result, DEV_OUT);
+    dev__far_fill_result(p, &p->far[p->n_far - 1]);
     mem_free(wrote);
 }
 
@@ -26590,15 +26602,35 @@ static void dev__far_launch(const dev_plan *p, dev_far *f, dev_far_bounds z) {
     gpu_replay(f->g, *graph - 2);
 }
 
-/* What comes down, when all is done. Buffers whose rows lie among all that went up come in one piece with these, by way of the stage. */
-static void dev__far_download(const dev_plan *p, dev_far *f) {
+/* The numbers of the largest logits come down in place of these, to where the rows that ask went up from. */
+static const int32_t *dev__far_ids(const dev_plan *p, dev_far *f) {
+    const int              n = p->rows[DEV_OUT].n;
+    int32_t               *to = (int32_t *)(void *)(f->stage + sizeof(k_cuda_step));
+    const k_cuda_best_args a = {.step = (const k_cuda_step *)(const void *)f->sent.base, .set = DEV_OUT, .n = p->buf[p->result].width,
+                                .x = dev__far_rows(f, p->result), .out = f->id};
+    gpu_launch(f->g, f->best, n, 1, &a, sizeof a);
+    gpu_down(f->g, to, f->id, (size_t)n * sizeof *to);
+    return to;
+}
+
+/* The rows of a buffer that were written. */
+static void dev__far_buf_down(const dev_plan *p, dev_far *f, dev_buf b, dev_row_set rows) {
+    const dev_acts *to = &p->buf[b].a;
+    gpu_down(f->g, to->x, f->a[b].x, (size_t)p->rows[rows].n * to->ldx * sizeof(float));
+}
+
+/* What comes down, when all is done; ids: numbers in place of the result. Buffers whose rows lie among all that went up come in one piece with these,
+ * by way of the stage. Returns the numbers, NULL: there are none. */
+static const int32_t *dev__far_download(const dev_plan *p, dev_far *f, bool ids) {
+    const int32_t *got = NULL;
     const size_t width = (size_t)f->up_width;
     float       *rows = (float *)(void *)(f->stage + f->rows_at);
     size_t       n_mixed = 0;
     for (int i = 0; i < f->n_down; i++) {
-        const dev_acts *to = &p->buf[f->down[i].buf].a;
-        const size_t    n = (size_t)p->rows[f->down[i].rows].n;
-        if (dev__far_up(f, f->down[i].buf) < 0) gpu_down(f->g, to->x, f->a[f->down[i].buf].x, n * to->ldx * sizeof(float));
+        const dev_buf b = f->down[i].buf;
+        const size_t  n = (size_t)p->rows[f->down[i].rows].n;
+        if (ids && b == p->result) got = dev__far_ids(p, f);
+        else if (dev__far_up(f, b) < 0) dev__far_buf_down(p, f, b, f->down[i].rows);
         else if (n > n_mixed) n_mixed = n;
     }
     gpu_down(f->g, rows, f->sent.base + f->rows_at, n_mixed * width * sizeof(float));
@@ -26608,17 +26640,35 @@ static void dev__far_download(const dev_plan *p, dev_far *f) {
         const int         up = dev__far_up(f, f->down[i].buf), n = up < 0 ? 0 : p->rows[f->down[i].rows].n;
         for (size_t r = 0; r < (size_t)n; r++) memcpy(to->a.x + r * to->a.ldx, rows + f->up[up].at + r * width, (size_t)to->width * sizeof(float));
     }
+    return got;
+}
+
+/* Whether numbers are all that the batch asks for. */
+static bool dev__ids_alone(const dev_batch *b) {
+    int r = 0;
+    while (r < b->n && !(b->want[r] & ~DEV_ID)) r++;
+    return b->n_out && r == b->n;
 }
 
 /* The operations of the GPUs, behind those of the host. */
-static void dev__far_step(const dev_run *run) {
+static void dev__far_step(dev_run *run) {
     const double t0 = run->times ? clock_now() : 0;
+    const bool   ids = dev__ids_alone(run->batch);
     for (dev_far *f = run->plan->far; f < run->plan->far + run->plan->n_far; f++) {
         dev__far_upload(run, f);
         dev__far_launch(run->plan, f, dev__far_bounds(run));
-        dev__far_download(run->plan, f);
+        run->ids = dev__far_download(run->plan, f, ids);
     }
     if (run->times) run->times->far += clock_now() - t0;
+}
+
+/* The logits of a step that gave numbers in their place come after all. */
+static void dev_fetch(dev_run *run) {
+    dev_far *f = &run->plan->far[run->plan->n_far - 1];
+    ASSERT(run->ids);
+    dev__far_buf_down(run->plan, f, run->plan->result, DEV_OUT);
+    gpu_wait(f->g);
+    run->ids = NULL;
 }
 
 /* Room for the views of the longest table. */
@@ -26646,6 +26696,7 @@ static void dev__prepare(dev_run *run) {
     const bool same = was[DEV_ALL] == p->rows[DEV_ALL].n && was[DEV_OUT] == p->rows[DEV_OUT].n;   /* as decode steps mostly are */
     for (int i = 0; !same && i < p->n_product; i++) p->product[i].n = p->rows[p->product[i].rows].n;
     dev__room(run);
+    run->ids = NULL;
     run->stop = false;
 }
 
@@ -29742,13 +29793,14 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
  *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends there, for their hidden
  * values behind the last norm. A watched step takes every row through every layer, shows the last product too and leaves that one
  * uncomputed: it has no logits.
- * Public: fwd_bytes, fwd_far_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost, fwd_step, fwd_hidden,
+ * Public: fwd_bytes, fwd_far_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden,
  * fwd_part_names.
  * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_STATE, FWD_WO, FWD_FFN, FWD_HEAD, FWD_PARTS } fwd_part;
 
-enum { FWD_LOGITS = DEV_LOGITS, FWD_HIDDEN = DEV_HIDDEN };   /* what a row asks for; a list gives one of the two */
+/* What a row asks for; a list gives one of the first two, and the third where it gives logits. */
+enum { FWD_LOGITS = DEV_LOGITS, FWD_HIDDEN = DEV_HIDDEN, FWD_ID = DEV_ID };
 
 #define FWD_L2_EPS 1e-6f                              /* of the norms of keys and queries in a gated delta net: no file has it */
 _Static_assert((int)FWD_PARTS <= DEV_PARTS, "times have room for every part");
@@ -30429,10 +30481,11 @@ static void fwd_watch(fwd *f, const dev_tap *tap) {
 /* The batch of the next step is empty. */
 static void fwd_begin(fwd *f) { f->batch.n = f->batch.n_out = f->batch.n_seq = 0; }
 
-/* One more row; `want` is what the list gives, or 0. The sequence stays until the step has run, its positions up to pos are reserved by then. */
+/* One more row; `want` is what the list gives, or 0; where that is logits, FWD_ID too. The sequence stays until the step has run, its positions up to pos are reserved by then. */
 static void fwd_add(fwd *f, kv_seq *seq, int32_t token, int pos, unsigned want) {
-    dev_batch *b = &f->batch;
-    ASSERT(b->n < f->max_rows && token >= 0 && token < f->m->hp.n_vocab && !(want & ~f->gives));
+    dev_batch     *b = &f->batch;
+    const unsigned gives = f->gives | (f->gives == FWD_LOGITS ? FWD_ID : 0);
+    ASSERT(b->n < f->max_rows && token >= 0 && token < f->m->hp.n_vocab && !(want & ~gives));
     if (!b->n_seq || f->from[b->n_seq - 1] != seq) f->from[b->n_seq++] = seq;
     b->token[b->n] = token;
     b->pos[b->n] = pos;
@@ -30475,7 +30528,7 @@ static void fwd__write_states(fwd *f) {
     }
 }
 
-/* Runs the batch: f->logits or the rows of fwd_hidden() are then those of the rows that asked, in their order, valid until the next step.
+/* Runs the batch: f->logits, fwd_ids() or the rows of fwd_hidden() are then those of the rows that asked, in their order, valid until the next step.
  * False: an interrupt came. */
 static bool fwd_step(fwd *f) {
     for (int i = 0; i < f->batch.n; i++) ASSERT(f->batch.pos[i] < f->from[f->batch.seq[i]]->n);
@@ -30486,6 +30539,13 @@ static bool fwd_step(fwd *f) {
     for (int i = 0; !ok && i < f->batch.n_seq; i++) kv_spoil(f->from[i]);
     return ok;
 }
+
+/* The number of the largest logit of each row that asked, -1: a logit is not finite. NULL: the step gave logits, as it does unless all rows asked for
+ * FWD_ID, and whenever the host computes them. */
+static const int32_t *fwd_ids(const fwd *f) { return f->run.ids; }
+
+/* After a step that gave numbers alone: f->logits now hold theirs. */
+static void fwd_fetch(fwd *f) { dev_fetch(&f->run); }
 
 /* The hidden values [D] of the row that was number i among those that asked. */
 static const float *fwd_hidden(const fwd *f, int i) { return f->plan.buf[f->hidden].a.x + (size_t)i * f->plan.buf[f->hidden].a.ldx; }
@@ -30509,7 +30569,7 @@ static const float *fwd_hidden(const fwd *f, int i) { return f->plan.buf[f->hidd
  *
  * To add a sampler: 1 its parameters (see samp_params); 2 a function that applies it and one that says when it is off;
  * 3 a row of samp_table.
- * Public: samp_defaults, samp_params, samp_describe, samp_check, samp_bytes, samp_new, samp_clone, samp_free, samp_accept, samp_pick, samp_chance, samp_copy, samp_breakers_*
+ * Public: samp_defaults, samp_params, samp_describe, samp_check, samp_takes_best, samp_bytes, samp_new, samp_clone, samp_free, samp_accept, samp_pick, samp_chance, samp_copy, samp_breakers_*
  * (text for each text, then seal, then drop).
  * Opens: samp_bias, samp_cand, samp_opts, samp_param, samp_words. */
 
@@ -31535,6 +31595,9 @@ static size_t samp_bytes(int32_t n_vocab, int32_t n_past) {
     return sizeof *s + (size_t)n_vocab * each + ((size_t)n_vocab / SAMP_BLOCK + 1) * sizeof *s->best + 2 * SAMP_BUCKETS * sizeof *s->mass +
            (size_t)n_past * past;
 }
+
+/* Whether every pick is the token of the largest logit, the first of several. */
+static bool samp_takes_best(const samp *s) { return s->greedy && !s->n_chain && !s->o.n_bias; }
 
 /* Allocates all memory that picks need. seq: number of the sequence among those with this seed. NULL, and e set: an option is bad. */
 static samp *samp_new(const samp_opts *o, int32_t n_vocab, uint64_t seed, uint64_t seq, err_t *e) {
@@ -41864,7 +41927,8 @@ typedef struct {
     int          n_waiting;
     uint64_t     n_requests;                          /* added so far */
     int64_t     *lack;                                /* [n_group of the cache] blocks that sequences in flight lack */
-    float       *logits;
+    float       *logits;                              /* of the step's rows; */
+    const int32_t *ids;                               /* what stands in their place: tokens to pick; NULL: nothing does */
     tok_ids      never, endless;                      /* ids never picked; the same with those that end a text */
     double       row_s;                               /* seconds for each row of a step, lately; 0: not known */
     sched_stats  st;
@@ -42095,17 +42159,20 @@ static void sched__text_rows(sched *sc, sched_seq *q, int from) {
     if (q->n_rows) sc->out[sc->n_out++] = q;
 }
 
+/* What a row asks for from which q's next token is picked. */
+static unsigned sched__wants(const sched_seq *q) { return q->held || q->r.logprobs || !samp_takes_best(q->sm) ? FWD_LOGITS : FWD_ID; }
+
 /* Adds rows for positions [from, q->kv->n), which are reserved, and behind the last token for its guesses if the cache has room. */
 static void sched__rows(sched *sc, sched_seq *q, int from) {
     fwd      *f = sc->eng->f;
     const int n = (int)q->ids.n;
     q->queued = true;
     q->at = f->batch.n_out;
-    for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, i == n - 1 ? FWD_LOGITS : 0);
+    for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, i == n - 1 ? sched__wants(q) : 0);
     kv_publish(q->kv, q->ids.id);
     if (q->kv->n < n) return;
     if (q->n_guess && !kv_reserve(q->kv, n + q->n_guess)) q->n_guess = 0;
-    for (int i = 0; i < q->n_guess; i++) fwd_add(f, q->kv, q->guess->id[i], n + i, FWD_LOGITS);
+    for (int i = 0; i < q->n_guess; i++) fwd_add(f, q->kv, q->guess->id[i], n + i, sched__wants(q));
     sc->out[sc->n_out++] = q;
 }
 
@@ -42357,16 +42424,22 @@ static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) 
     return (float)((double)q->raw[picked] - norm);
 }
 
+/* Tokens that q may not pick now. */
+static const tok_ids *sched__banned(const sched *sc, const sched_seq *q) { return q->r.gen.ignore_eos ? &sc->endless : &sc->never; }
+
 /* The sampler's pick among the tokens that the constraint allows, or a SCHED_NO_... */
 static int32_t sched__draw(const sched *sc, sched_seq *q, float *logits, int place) {
     const gen_opts *o = &q->r.gen;
-    const tok_ids  *banned = o->ignore_eos ? &sc->endless : &sc->never;
+    const tok_ids  *banned = sched__banned(sc, q);
     const int64_t   left = sched__left(sc, q), later = left < 0 ? left : left - q->n_pick;
     if (q->held && !q->over && !constrain_mask(q->held, logits, sc->eng->m.hp.n_vocab, later)) return SCHED_NO_MASK;
     for (size_t k = 0; k < banned->n; k++) logits[banned->id[k]] = -INFINITY;
     for (size_t k = 0; o->ignore_eos && o->ends && k < o->ends->n; k++) logits[o->ends->id[k]] = -INFINITY;
     return samp_pick(q->sm, logits, (uint64_t)place);
 }
+
+/* Logits of one of the rows that asked for something. */
+static float *sched__logits(const sched *sc, int row) { return sc->logits + (size_t)row * (size_t)sc->eng->m.hp.n_vocab; }
 
 /* The constraint takes in a token that was picked. False: a limit was reached. */
 static bool sched__hold(const sched *sc, sched_seq *q, int32_t id) {
@@ -42377,12 +42450,17 @@ static bool sched__hold(const sched *sc, sched_seq *q, int32_t id) {
     return ok;
 }
 
-/* The next token after one row of logits, or a SCHED_NO_... */
-static int32_t sched__pick_row(const sched *sc, sched_seq *q, float *logits) {
+/* The token that comes next by the sampler, or a SCHED_NO_... */
+static int32_t sched__choose(const sched *sc, sched_seq *q, int row, int place) {
+    return sc->ids ? sc->ids[row] : sched__draw(sc, q, sched__logits(sc, row), place);
+}
+
+/* The next token after one row of the step, or a SCHED_NO_... */
+static int32_t sched__pick_row(const sched *sc, sched_seq *q, int row) {
     const int n_vocab = sc->eng->m.hp.n_vocab, i = q->a.n_tok + q->n_pick;
-    if (!engine_finite(logits, (size_t)n_vocab)) return SCHED_NO_LOGITS;
-    if (q->r.logprobs) memcpy(q->raw, logits, (size_t)n_vocab * sizeof *logits);
-    const int32_t forced = gen_thought_forces(&q->thought, &q->r.gen.think), id = forced >= 0 ? forced : sched__draw(sc, q, logits, i);
+    if (!sc->ids && !engine_finite(sched__logits(sc, row), (size_t)n_vocab)) return SCHED_NO_LOGITS;
+    if (q->r.logprobs) memcpy(q->raw, sched__logits(sc, row), (size_t)n_vocab * sizeof *q->raw);
+    const int32_t forced = gen_thought_forces(&q->thought, &q->r.gen.think), id = forced >= 0 ? forced : sched__choose(sc, q, row, i);
     if (id < 0) return id;
     if (!sched__hold(sc, q, id)) return SCHED_NO_MASK;
     samp_accept(q->sm, id, false);
@@ -42398,14 +42476,36 @@ static void sched__pick(void *ctx, int ith) {
     (void)ith;
     for (int i; (i = pool_next(sc->eng->p)) < sc->n_out;) {
         sched_seq *q = sc->out[i];
-        float     *logits = sc->logits + (size_t)q->at * (size_t)sc->eng->m.hp.n_vocab;
         int32_t    id;
         q->n_pick = 0;
-        do {
-            id = q->pick[q->n_pick].id = sched__pick_row(sc, q, logits);
-            logits += sc->eng->m.hp.n_vocab;
-        } while (q->n_pick++ < q->n_guess && id == q->guess->id[q->n_pick - 1] && !q->pick[q->n_pick - 1].closed && !gen_ends(&q->r.gen, sc->eng->v, id));
+        do id = q->pick[q->n_pick].id = sched__pick_row(sc, q, q->at + q->n_pick);
+        while (q->n_pick++ < q->n_guess && id == q->guess->id[q->n_pick - 1] && !q->pick[q->n_pick - 1].closed && !gen_ends(&q->r.gen, sc->eng->v, id));
     }
+}
+
+static bool sched__has(const tok_ids *list, int32_t id) {
+    size_t i = 0;
+    while (list && i < list->n && list->id[i] != id) i++;
+    return list && i < list->n;
+}
+
+/* Whether the largest logit is the sampler's pick: it is there, and its token not banned. */
+static bool sched__may_pick(const sched *sc, const sched_seq *q, int32_t id) {
+    return id >= 0 && !sched__has(sched__banned(sc, q), id) && !(q->r.gen.ignore_eos && sched__has(q->r.gen.ends, id));
+}
+
+/* The tokens to pick, where the step gave them in place of logits and each of them may be picked. Else logits are there now, and it returns NULL. */
+static const int32_t *sched__ids(const sched *sc) {
+    const int32_t *ids = fwd_ids(sc->eng->f);
+    for (int i = 0; ids && i < sc->n_out; i++) {
+        const sched_seq *q = sc->out[i];
+        for (int k = 0; k <= q->n_guess; k++) {
+            if (sched__may_pick(sc, q, ids[q->at + k])) continue;
+            fwd_fetch(sc->eng->f);
+            return NULL;
+        }
+    }
+    return ids;
 }
 
 /* Space for the tokens that this step may add. */
@@ -42533,8 +42633,9 @@ static void sched__tokens(sched *sc) {
     }
 }
 
-/* Picks and adds every token that the step has logits for. */
+/* Picks and adds every token that the step has logits for, or the token itself. */
 static void sched__sample(sched *sc) {
+    sc->ids = sched__ids(sc);
     for (int i = 0; i < sc->n_out; i++) sched__room(sc->out[i]);
     mem_freeze("sampling");
     pool_run(sc->eng->p, sched__pick, sc);

@@ -7,6 +7,7 @@ The folder has libcuda.so.1, which runs the kernels on the CPU; llmrun, with the
 """
 import collections, os, shutil, struct, subprocess, sys, tempfile
 from concurrent.futures import ThreadPoolExecutor
+import script
 from kit import ENV, SLOW, begin, case, check, done, equal, finish, jsonl, one_line, records, refused, same, sanitized, scratch, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -24,14 +25,15 @@ CALLS = collections.Counter()          # runs, and calls of the driver
 
 
 def run(*args, binary=PROGRAM, folder=FAKE, timeout=120, **fake):
-    """A run; fake: of FAKE_CUDA_DEVICES and others, the last word in small letters. In .calls the number of calls of the driver."""
+    """A run; fake: of FAKE_CUDA_DEVICES and others, the last word in small letters. In .calls the number of calls of the driver, in .down that of bytes that came
+    down from the GPU."""
     handle, counts = tempfile.mkstemp(dir=TMP)
     os.close(handle)
     env = {k: v for k, v in ENV.items() if not k.startswith("FAKE_CUDA_")}
     env.update({"FAKE_CUDA_" + k.upper(): str(v) for k, v in fake.items()}, LD_LIBRARY_PATH=folder, FAKE_CUDA_COUNT=counts)
     r = finish(begin([binary, *args], env=env), timeout)
     with open(counts) as f:
-        r.calls = int(f.read() or 0)
+        r.calls, r.down = map(int, (f.read() or "0 0").split())
     os.unlink(counts)
     CALLS.update(runs=1, calls=r.calls)
     return r
@@ -60,13 +62,14 @@ def alike(*args, layers=LAYERS, **fake):
 
 
 def alike_lines(lines, *args, model=SMALL, layers=LAYERS, **fake):
-    """The same for a file of lines."""
+    """The same for a file of lines. The last run."""
     args = "-m", model, "--batch", put("in%d.jsonl" % hash((args, model)), jsonl(lines)), "-q", "-t", "2", *args
     want = run(*args, "-ngl", "0")
     for n in layers:
         got = run(*args, "-ngl", n, **fake)
         same((want.rc, got.rc), (0, 0), "%s -ngl %s: %r" % (" ".join(args), n, got))
         equal(records(got.out), records(want.out), "%s -ngl %s" % (" ".join(args), n))
+    return got
 
 
 # --- what is said where a GPU cannot be used ---
@@ -196,6 +199,65 @@ def guesses():
         args = "-m", path, "-p", TEXT, "-n", "12", "--temp", "0", "--ignore-eos"
         for extra in ["--no-lookup"], ["--lookup"], ["-md", path, "--draft-max", "3"]:
             alike(*args, *extra)
+
+
+GREEDY = "--temp", "0", "--no-lookup"
+NEEDS_LOGITS = {"temperature": 0.7}, {"presence_penalty": 1}, {"frequency_penalty": 1}, {"logit_bias": {"7": 1}}, {"logprobs": 1}, {"grammar": "root ::= [a-z ]*"}
+OPTIONS_THAT_DO = ["--repeat-penalty", "1.3"], ["--dry-multiplier", "1"], ["--xtc-probability", "0.5"], ["--typical", "0.9"], ["--dynatemp-range", "0.5"], \
+    ["--samplers", "top_k"]
+NEEDS_NONE = {}, {"top_p": 0.5}, {"stop": "zzz", "n": 2}
+OPTIONS_THAT_DO_NOT = ["--top-k", "5", "--min-p", "0.1", "--top-nsigma", "1"], ["--mirostat", "1"], ["--samplers", "temperature;penalties", "--repeat-penalty", "1.3"]
+
+
+def lines_down(lines, *args):
+    """Runs lines without and with all layers on the GPU: the same records. Bytes that came down."""
+    lines = [{"prompt": "Hello", "max_tokens": 4, "temperature": 0, "seed": 5, **line} for line in lines]
+    return alike_lines(lines, "--no-lookup", *args, layers=["all"]).down
+
+
+@case
+def ids():
+    """tokens that are the largest logits come down as their numbers, 4 bytes each; whatever needs logits brings them; lines of both kinds give the same answers"""
+    logits = lines_down([{"temperature": 0.7, "max_tokens": 1}])
+    check(logits > 400 and logits % 4 == 0, "%d bytes" % logits)
+    for line, args in [(line, []) for line in NEEDS_NONE] + [({}, args) for args in OPTIONS_THAT_DO_NOT]:
+        n = lines_down([line], *args)
+        check(0 < n <= 4 * 4 * line.get("n", 1) and n % 4 == 0, "%r %r: %d bytes" % (line, args, n))
+    for line, args in [(line, []) for line in NEEDS_LOGITS] + [({}, args) for args in OPTIONS_THAT_DO]:
+        n = lines_down([line], *args)
+        check(0 < n <= 4 * logits and n % logits == 0, "%r %r: %d bytes" % (line, args, n))
+    both = lines_down([{"max_tokens": 2 + i, "prompt": TEXT[:9 + i], **line} for i, line in enumerate((*NEEDS_LOGITS, *NEEDS_NONE))], "-np", "16")
+    check(both > logits and both % logits, "%d bytes" % both)
+    same(run("-m", SMALL, "-p", TEXT, "-n", "9", *GREEDY, "-q", "-ngl", "all", "-b", "7").down, 9 * 4, "a prompt in chunks")
+
+
+@case
+def ids_guessed():
+    """rows that verify guesses bring down numbers alone too, and are as often right"""
+    path = script.write(tmp("round.gguf"), [["a", "b", "c", "d", "e", "f", "a"]])
+    for extra in ["--lookup"], ["-md", path, "--draft-max", "3"]:
+        got = alike("-m", path, "-p", "abcdefabcdef", "-n", "30", "--temp", "0", *extra, layers=["all"])
+        check(got.out.endswith(b"abcdefabcdefabcdefabcdefabcdef") and 4 * 30 <= got.down < 4 * 60, "%r: %d bytes" % (extra, got.down))
+
+
+@case
+def ids_banned():
+    """where the largest logit's token may not be picked, or a logit is not finite, the logits come after all"""
+    path = script.write(tmp("end.gguf"), [["a", "b", "c", "<|end|>"]])
+    args = "-p", "a", "-n", "6", *GREEDY
+    n = alike("-m", path, *args, layers=["all"]).down
+    same(n, 3 * 4, "up to the end")
+    check(alike("-m", path, *args, "--ignore-eos", layers=["all"]).down > 6 * 4, "no end is picked")
+    mute = script.write(tmp("mute.gguf"), [["a", "b", "c"]], kv=[("tokenizer.ggml.suppress_tokens", script.ARR, (script.I32, [264]))])
+    check(alike("-m", mute, *args, layers=["all"]).down > 6 * 4, "a banned token is not picked")
+    with open(path, "rb") as f:
+        data = f.read()
+    norm = struct.pack("<256f", *[0.25] * 256)
+    check(data.count(norm) == 1, "the weights of the last norm")
+    bad = put("bad.gguf", data.replace(norm, struct.pack("<256f", *[0.25] * 9, float("inf"), *[0.25] * 246)))
+    want, got = (run("-m", bad, *args, "-q", "-ngl", layers) for layers in ("0", "all"))
+    refused(got, 2, "hold a NaN or an infinity", "a weight that is infinite")
+    same((got.rc, got.out, got.err), (want.rc, want.out, want.err), "a weight that is infinite")
 
 
 @case

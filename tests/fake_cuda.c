@@ -10,7 +10,7 @@
  *     FAKE_CUDA_DRIVER=13000      version of the driver
  *     FAKE_CUDA_MEMORY=1073741824 bytes of memory of each device
  *     FAKE_CUDA_FAIL=N[:ERROR]    call N (1: the first) fails, by default with error 719
- *     FAKE_CUDA_COUNT=FILE        the number of calls is written to FILE at the end
+ *     FAKE_CUDA_COUNT=FILE        the number of calls and that of bytes that came down are written to FILE at the end
  *     FAKE_CUDA_SEED=1            order of the threads of a block
  *     FAKE_CUDA_APART=0           1: the device's memory can be touched while work is done and at no other time (slow)
  *
@@ -112,7 +112,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static fake_range      range[MOST];
 static fake_physical   physical[MOST];
 static int             n_range, n_physical, n_calls, n_alive, n_context[MOST_DEVICES], fail_at, fail_with = FAILED;
-static size_t          used[MOST_DEVICES], memory = (size_t)1 << 30, taken;
+static size_t          used[MOST_DEVICES], memory = (size_t)1 << 30, taken, n_down;
 static uint8_t        *addresses;
 static uint64_t        seed = 1;
 static int             n_devices = 1, capability = 90, driver = 13000;
@@ -151,7 +151,7 @@ static void at_end(int status, void *arg) {
     int left = 0;
     (void)arg;
     FILE *f = count_file ? fopen(count_file, "w") : NULL;
-    if (f) fprintf(f, "%d\n", n_calls), fclose(f);
+    if (f) fprintf(f, "%d %zu\n", n_calls, n_down), fclose(f);
     if (status > 2) return;
     for (int i = 0; i < n_range; i++) left += range[i].kind != NONE;
     for (int i = 0; i < n_physical; i++) left += !physical[i].released;
@@ -557,6 +557,7 @@ CALL cuMemcpyHtoDAsync_v2(uintptr_t to, const void *from, size_t n, void *stream
 CALL cuMemcpyDtoHAsync_v2(void *to, uintptr_t from, size_t n, void *stream) {
     ENTER(2);
     must_be_device((void *)from, n, "cuMemcpyDtoHAsync");
+    n_down += n;
     if ((uint8_t *)to >= addresses && (uint8_t *)to < addresses + ADDRESSES) fault("cuMemcpyDtoHAsync to memory of the device");
     (void)stream;
     if (find(to, n, 1u << PINNED)) return leave(ask((fake_op){.what = DOWN, .to = to, .from = (const uint8_t *)from, .n = n}));

@@ -737,6 +737,40 @@ static void t_samp_greedy(void) {
     samp_free(s);
 }
 
+static void t_samp_takes_best(void) {
+    static const struct { const char *opts; bool takes; } rows[] = {
+        {"temp=0", true}, {"temp=-1", true}, {"temp=0 top_k=5 top_p=0.5 min_p=0.1 top_nsigma=1", true}, {"temp=0 mirostat=1", true}, {"temp=0 mirostat=2", true},
+        {"temp=0 repeat_penalty=1.5 repeat_last_n=0", true}, {"temp=0 presence_penalty=3 samplers=temperature;penalties", true},
+        {"temp=0 dry_multiplier=5 samplers=top_k;temperature", true}, {"temp=0.5", false}, {"temp=1e-40", false}, {"temp=0 dynatemp_range=1", false},
+        {"temp=0 repeat_penalty=1.5", false}, {"temp=0 frequency_penalty=1", false}, {"temp=0 presence_penalty=1", false}, {"temp=0 dry_multiplier=1", false},
+        {"temp=0 xtc_probability=1 xtc_threshold=0.1", false}, {"temp=0 typical_p=0.9", false}, {"temp=0 top_k=1 samplers=top_k", false}, {"temp=0 seq=k", false}};
+    enum { N = 150 };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        samp_opts o = samp_defaults;
+        samp_bias bias = {3, 1};
+        t_samp__set(&o, rows[r].opts);
+        samp *s = t_samp__new(&o, N, 1);
+        CHECKF(samp_takes_best(s) == rows[r].takes, "%s: %d", rows[r].opts, samp_takes_best(s));
+        for (int at = 0; rows[r].takes && at < 40; at++) {
+            float l[N];
+            int   best = 0;
+            for (int i = 0; i < N; i++) {
+                l[i] = (float)(rng_at(5, r, (uint64_t)at, (uint64_t)i) % 9) - 4;   /* ties, of zeros of both signs too */
+                if (l[i] == 0 && i % 2) l[i] = -0.0f;
+                if (at % 3 == 0 && l[i] > 0) l[i] = 0;
+                if (l[i] > l[best]) best = i;
+            }
+            EQ_INT(samp_pick(s, l, (uint64_t)at), best);
+            samp_accept(s, best, false);
+        }
+        samp_free(s);
+        o.bias = &bias, o.n_bias = 1;
+        s = t_samp__new(&o, N, 1);
+        CHECKF(!samp_takes_best(s), "%s and a bias", rows[r].opts);
+        samp_free(s);
+    }
+}
+
 static void t_samp_odd_logits(void) {
     static const char *chains[] = {
         "temp=0.8", "temp=0", "top_k=3 temp=0.8", "top_p=0.9", "min_p=0.1", "typical_p=0.5", "top_nsigma=1", "xtc_probability=1 xtc_threshold=0.05",
@@ -1233,6 +1267,7 @@ static const t_case t_samp_cases[] = {
     {"samp chain strings", "every spelling of --samplers and the letters", t_samp_chain_strings},
     {"samp ranges", "values out of range are refused by name", t_samp_ranges_hold},
     {"samp greedy", "ties go to the lowest id; bias, penalties and xtc come before", t_samp_greedy},
+    {"samp takes best", "which options leave the largest logit as the pick, whatever came before", t_samp_takes_best},
     {"samp odd logits", "NaN never wins, infinities and their absence are handled", t_samp_odd_logits},
     {"samp weights", "e^x is accurate and lands on multiples of 2^-34; keys order as floats", t_samp_weights},
     {"samp sorting", "sort and select agree with qsort", t_samp_sorting},
