@@ -10433,7 +10433,7 @@ K_PUBLIC const char *k_cuda_mul_of(uint32_t type, bool many, k_cuda_mul *m) {
 K_PUBLIC const char *k_cuda_attend_of(uint32_t type_k, uint32_t type_v, bool many) {
     static const bool known[K_TYPE_MAX] = {[K_F32] = true, [K_F16] = true, [K_BF16] = true, [K_Q8_0] = true, [K_Q4_0] = true};
     if (type_k >= K_TYPE_MAX || type_v >= K_TYPE_MAX || !known[type_k] || !known[type_v]) return NULL;
-    if (k__kv_codes(type_k, type_v)) return many ? NULL : "k_cuda_attend_codes";
+    if (k__kv_codes(type_k, type_v)) return many ? "k_cuda_attend_codes_many" : "k_cuda_attend_codes";
     return many ? "k_cuda_attend_many" : "k_cuda_attend";
 }
 
@@ -12136,17 +12136,25 @@ K_CUDA_FN void k__cuda_some(const k_cuda_attend_args *a, const k__cuda_view *run
     k__cuda_put_many(m, n, k__round_up(a->kv.hd_v, 32), all, o);
 }
 
+/* Rows of one sequence, from row i of the launch on and before row `most`: what they see of the block's segment is in *run, which begins where the first
+ * one's view does. The row behind them; i: there is no such row. */
+K_CUDA_FN int k__cuda_run(const k_cuda_attend_args *a, int i, int most, int head, k__cuda_view *run) {
+    k__cuda_view v;
+    int          end = i + 1;
+    if (!k__cuda_see(a, i, head, run)) return i;
+    for (; end < most && k__cuda_see(a, end, head, &v) && v.table == run->table; end++) run->end = v.end > run->end ? v.end : run->end;
+    k__cuda_segment(run, (run->begin / K_SEGMENT + K_CUDA_BLOCK_Y) * K_SEGMENT);
+    return end;
+}
+
 K_CUDA_FN void k__cuda_attend_many(const k_cuda_attend_args *a) {
     K_CUDA_SHARED(k__cuda_asks, m, 1);
     const int rows = k__cuda_rows_of(a->group), i0 = K_CUDA_BLOCK_X / a->kv.n_head * rows, head = K_CUDA_BLOCK_X % a->kv.n_head;
     const int hd = a->kv.hd_k > a->kv.hd_v ? a->kv.hd_k : a->kv.hd_v, n_pos = hd <= 128 ? K_TILE : hd <= 256 ? K_TILE / 2 : K_TILE / 4;
     bool      again = false;
-    for (int i = i0, end; i < i0 + rows; i = end) {   /* rows of one sequence: what they see begins where the first one's view does */
-        k__cuda_view run, v;
-        if (!k__cuda_see(a, i, head, &run)) return;
-        for (end = i + 1; end < i0 + rows && k__cuda_see(a, end, head, &v) && v.table == run.table; end++)
-            run.end = v.end > run.end ? v.end : run.end;
-        if (!k__cuda_segment(&run, (run.begin / K_SEGMENT + K_CUDA_BLOCK_Y) * K_SEGMENT)) continue;
+    k__cuda_view run;
+    for (int i = i0, end; i < i0 + rows && (end = k__cuda_run(a, i, i0 + rows, head, &run)) > i; i = end) {
+        if (run.lo >= run.hi) continue;
         const int n = (end - i) * a->group;
         for (int v0 = 0; v0 < n; v0 += n_pos, again = true) k__cuda_some(a, &run, m, i, v0, n - v0 < n_pos ? n - v0 : n_pos, n_pos, again);
     }
@@ -12300,6 +12308,201 @@ K_CUDA_FN void k__cuda_attend_codes(const k_cuda_attend_args *a) {
             if (me % 32 == 0) *k__cuda_part_sum(a, part, h + warp) = all;
         }
         for (int g = 0; g < ld_v / 32; g++) k__cuda_values8(a, &v, &c, R, n, g, part + (size_t)h * (size_t)ld_v);
+    }
+}
+
+/* --- the same for many rows ---
+ * Up to K_CUDA_ASKS query heads of some rows of a sequence go through a segment together, 4 to a warp. A lane has one position of each tile, and keeps the
+ * scores of all tiles in registers, since the steps of weights are known behind the last one. Blocks of V come one by one: a lane has one dimension. */
+
+enum { K_CUDA_EACH = K_CUDA_ASKS / K_CUDA_WARPS };    /* query heads of a warp */
+
+typedef struct {
+    k__cuda_words q[1024];                            /* [head][ld_k / 8] codes of queries, in pairs */
+    uint32_t      code[K_TILE * (K_CUDA_DIMS / 4 + 1)];   /* [position][ld_k / 4 + 1] a tile of keys: threads use all banks */
+    float         scale[K_TILE * K_CUDA_DIMS / 32];   /* [block of the key][position] */
+} k__cuda_keys8;
+
+typedef struct {
+    uint16_t      code[K_SEGMENT / 2][32];            /* a block of V, in pairs of positions */
+    float         scale[K_SEGMENT];
+    k__cuda_words w[K_CUDA_WARPS][K_CUDA_EACH][4];    /* weights of a tile, in pairs */
+} k__cuda_block8;
+
+typedef struct {
+    union { k__cuda_keys8 k; k__cuda_block8 v; };
+    const uint8_t *row[K_SEGMENT];                    /* values */
+    k__cuda_asker  ask[K_CUDA_ASKS];
+    float          unit[K_CUDA_ASKS];                 /* what a code of the query stands for, times the scale of scores */
+} k__cuda_asks8;
+
+/* Heads first .. first + n - 1 of a warp, and what its lane has of them: scores, then weights; a lane's position in each tile. */
+typedef struct {
+    int   first, n;
+    float p[K_CUDA_TILES][K_CUDA_EACH];
+} k__cuda_warp8;
+
+/* Keys of the tile at `place`. */
+K_CUDA_FN void k__cuda_fetch_keys8(const k_cuda_attend_args *a, const k__cuda_view *v, int ld, int place, k__cuda_keys8 *to) {
+    const int each = ld / 8;
+    for (int i = K_CUDA_THREAD; i < K_TILE * each; i += K_CUDA_THREADS) {
+        const int      p = i / each, d = i % each * 8;
+        const uint8_t *row = k__cuda_kv_row(&a->kv, v, false, place + p), *b = row ? row + d / 32 * (int)sizeof(block_q8_0) : NULL;
+        uint32_t       w[2] = {0, 0};
+        K_CUDA_UNROLL for (int k = 0; k < 4; k++)
+            if (b) w[k / 2] |= (uint32_t)k__cuda_ld16(b + 2 + d % 32 + 2 * k) << k % 2 * 16;
+        K_CUDA_UNROLL for (int k = 0; k < 2; k++) to->code[p * (ld / 4 + 1) + d / 4 + k] = w[k];
+        if (d % 32 == 0) to->scale[d + p] = b ? k__cuda_half(k__cuda_ld16(b)) : 0.0f;
+    }
+}
+
+/* Products of the warp's heads with the lane's key, without the scale of the query. */
+K_CUDA_FN void k__cuda_products8(const k__cuda_keys8 *m, int ld, int first, float x[K_CUDA_EACH]) {
+    const int       lane = K_CUDA_THREAD % 32;
+    const uint32_t *code = m->code + lane * (ld / 4 + 1);
+    K_CUDA_UNROLL for (int r = 0; r < K_CUDA_EACH; r++) x[r] = 0.0f;
+    for (int d = 0; d < ld; d += 32) {
+        int sum[K_CUDA_EACH];
+        K_CUDA_UNROLL for (int r = 0; r < K_CUDA_EACH; r++) sum[r] = 0;
+        K_CUDA_UNROLL for (int j = 0; j < 32; j += 8) {
+            const uint32_t low = code[(d + j) / 4], high = code[(d + j) / 4 + 1];
+            K_CUDA_UNROLL for (int r = 0; r < K_CUDA_EACH; r++) {
+                const k__cuda_words q = m->q[((first + r) * ld + d + j) / 8];
+                sum[r] = k__cuda_dp2a(q.v[0], low, sum[r]), sum[r] = k__cuda_dp2a(q.v[1], low >> 16, sum[r]);
+                sum[r] = k__cuda_dp2a(q.v[2], high, sum[r]), sum[r] = k__cuda_dp2a(q.v[3], high >> 16, sum[r]);
+            }
+        }
+        K_CUDA_UNROLL for (int r = 0; r < K_CUDA_EACH; r++) x[r] = d ? fmaf((float)sum[r], m->scale[d + lane], x[r]) : (float)sum[r] * m->scale[d + lane];
+    }
+}
+
+/* Scores of the warp's heads for a tile. */
+K_CUDA_FN void k__cuda_score8(const k_cuda_attend_args *a, const k__cuda_asks8 *m, int ld, int tile, k__cuda_warp8 *me) {
+    const int place = K_TILE * tile + K_CUDA_THREAD % 32;
+    float     x[K_CUDA_EACH];
+    k__cuda_products8(&m->k, ld, me->first, x);
+    K_CUDA_UNROLL for (int r = 0; r < K_CUDA_EACH; r++) {
+        if (r >= me->n) continue;
+        const k__cuda_asker *ask = &m->ask[me->first + r];
+        const bool           there = place >= ask->lo && place < ask->hi;
+        const float          s = there ? k__attn_shape(x[r] * m->unit[me->first + r], a->cap, ask->slope, ask->far + place) : -INFINITY;
+        K_CUDA_UNROLL for (int t = 0; t < K_CUDA_TILES; t++) me->p[t][r] = t == tile ? s : me->p[t][r];   /* registers have no index */
+    }
+}
+
+/* Scores of the warp's heads to weights; their sums go where `ask` says. */
+K_CUDA_FN void k__cuda_weigh_warp8(const k__cuda_asker *ask, k__cuda_warp8 *me) {
+    K_CUDA_UNROLL for (int r = 0; r < K_CUDA_EACH; r++) {
+        k__attn_sum all = {-INFINITY, 0.0f};
+        K_CUDA_UNROLL for (int t = 0; t < K_CUDA_TILES; t++) all.m = me->p[t][r] > all.m ? me->p[t][r] : all.m;
+        all.m = k__cuda_most(all.m);
+        K_CUDA_UNROLL for (int t = 0; t < K_CUDA_TILES; t++) {
+            me->p[t][r] = k__exp_ref(me->p[t][r] - (all.m == -INFINITY ? 0.0f : all.m));
+            all.l = all.l + me->p[t][r];
+        }
+        all.l = k__cuda_add(all.l);
+        if (K_CUDA_THREAD % 32 == 0 && r < me->n && ask[me->first + r].sum) *ask[me->first + r].sum = all;
+    }
+}
+
+/* Values whose codes begin at byte `at` of their rows, and their scales. */
+K_CUDA_FN void k__cuda_fetch_block8(const k__cuda_view *v, size_t at, const uint8_t *const *row, k__cuda_block8 *to) {
+    const int me = K_CUDA_THREAD;
+    for (int i = v->first * 8 + me; i < v->last * 8; i += K_CUDA_THREADS) {
+        const int      pair = i / 16, d = i % 16 * 2;
+        const uint8_t *a = row[2 * pair], *b = row[2 * pair + 1];
+        const uint32_t even = a ? k__cuda_ld16(a + at + d) : 0u, odd = b ? k__cuda_ld16(b + at + d) : 0u;
+        to->code[pair][d] = (uint16_t)((even & 255) | (odd & 255) << 8);
+        to->code[pair][d + 1] = (uint16_t)(even >> 8 | (odd >> 8) << 8);
+    }
+    for (int i = v->first + me; i < v->last; i += K_CUDA_THREADS) to->scale[i] = row[i] ? k__attn8_scale(k__cuda_half(k__cuda_ld16(row[i] + at - 2))) : 0.0f;
+}
+
+/* The largest weight of head r that contains the scale of its position. */
+K_CUDA_FN float k__cuda_top8(const k__cuda_view *v, const float *scale, const k__cuda_warp8 *me, int r) {
+    float top = 0.0f;
+    K_CUDA_UNROLL for (int t = 0; t < K_CUDA_TILES; t++) {
+        const int   place = K_TILE * t + K_CUDA_THREAD % 32;
+        const float x = place >= v->first && place < v->last ? fabsf(me->p[t][r] * scale[place]) : 0.0f;
+        top = x > top ? x : top;
+    }
+    return k__cuda_most(top);
+}
+
+/* Adds a tile's values, of which a lane has one dimension, to the sums of the warp's heads. */
+K_CUDA_FN void k__cuda_add8(const k__cuda_block8 *m, int tile, int acc[K_CUDA_EACH]) {
+    const k__cuda_words (*w)[4] = m->w[K_CUDA_THREAD / 32];
+    K_CUDA_ROLL for (int i = 0; i < 4; i++) {
+        const uint16_t *code = m->code[K_TILE / 2 * tile + 4 * i] + K_CUDA_THREAD % 32;
+        K_CUDA_UNROLL for (int r = 0; r < K_CUDA_EACH; r++) {
+            const k__cuda_words four = w[r][i];
+            K_CUDA_UNROLL for (int k = 0; k < 4; k++) acc[r] = k__cuda_dp2a(four.v[k], code[32 * k], acc[r]);
+        }
+    }
+}
+
+/* Outputs of the warp's heads for block g of V. */
+K_CUDA_FN void k__cuda_outputs8(const k__cuda_view *v, k__cuda_asks8 *m, const k__cuda_warp8 *me, int g) {
+    const int      lane = K_CUDA_THREAD % 32;
+    k__cuda_words (*w)[4] = m->v.w[K_CUDA_THREAD / 32];
+    float          top[K_CUDA_EACH];
+    int            acc[K_CUDA_EACH];
+    K_CUDA_UNROLL for (int r = 0; r < K_CUDA_EACH; r++) top[r] = k__cuda_top8(v, m->v.scale, me, r), acc[r] = 0;
+    K_CUDA_UNROLL for (int t = 0; t < K_CUDA_TILES; t++) {
+        if (K_TILE * t < v->first || K_TILE * t >= v->last) continue;
+        k__cuda_sync_warp();                          /* the weights before these are used */
+        K_CUDA_UNROLL for (int r = 0; r < K_CUDA_EACH; r++) {
+            const int own = k__attn8_round(me->p[t][r] * m->v.scale[K_TILE * t + lane] * k__attn8_steps(top[r]));
+            const int other = (int)k__cuda_other((float)own, 1);
+            if (lane % 2 == 0) w[r][lane / 8].v[lane % 8 / 2] = (uint32_t)(own & 0xffff) | (uint32_t)other << 16;
+        }
+        k__cuda_sync_warp();
+        k__cuda_add8(&m->v, t, acc);
+    }
+    K_CUDA_UNROLL for (int r = 0; r < K_CUDA_EACH; r++)
+        if (r < me->n && m->ask[me->first + r].o) m->ask[me->first + r].o[32 * g + lane] = (float)acc[r] * k__attn8_step(top[r]);
+}
+
+/* Heads v0 .. v0 + n - 1 of rows i, i + 1, ..., which see parts of `run`; again: not the first ones of the block. */
+K_CUDA_FN void k__cuda_some8(const k_cuda_attend_args *a, const k__cuda_view *run, k__cuda_asks8 *m, int i, int v0, int n, bool again) {
+    const int     me = K_CUDA_THREAD, ld = k__round_up(a->kv.hd_k, 32), first = me / 32 * K_CUDA_EACH;
+    k__cuda_warp8 w;
+    w.first = first, w.n = n - first;
+    K_CUDA_UNROLL for (int t = 0; t < K_CUDA_TILES; t++)
+        K_CUDA_UNROLL for (int r = 0; r < K_CUDA_EACH; r++) w.p[t][r] = -INFINITY;
+    if (again) k__cuda_sync();                        /* the heads before these are done */
+    if (me < n) k__cuda_asker_of(a, run, i, v0 + me, &m->ask[me]);
+    for (int p = run->first + me; p < run->last; p += K_CUDA_THREADS) m->row[p] = k__cuda_kv_row(&a->kv, run, true, p);
+    k__cuda_sync();
+    for (int h = first; h < n && h < first + K_CUDA_EACH; h++) {
+        const float unit = k__cuda_ask8(a, m->ask[h].q, ld, (uint32_t *)(void *)m->k.q + h * ld / 2);
+        if (me % 32 == 0) m->unit[h] = unit * a->scale;
+    }
+    for (int tile = run->first / K_TILE; tile < run->last / K_TILE; tile++) {
+        if (tile > run->first / K_TILE) k__cuda_sync();   /* the keys before these are used */
+        k__cuda_fetch_keys8(a, run, ld, K_TILE * tile, &m->k);
+        k__cuda_sync();
+        if (w.n > 0) k__cuda_score8(a, m, ld, tile, &w);
+    }
+    k__cuda_weigh_warp8(m->ask, &w);
+    for (int g = 0; g < k__round_up(a->kv.hd_v, 32) / 32; g++) {
+        k__cuda_sync();                               /* the keys, or the values before these, are used */
+        k__cuda_fetch_block8(run, (size_t)g * sizeof(block_q8_0) + 2, m->row, &m->v);
+        k__cuda_sync();
+        if (w.n > 0) k__cuda_outputs8(run, m, &w, g);
+    }
+}
+
+K_CUDA_FN void k__cuda_attend_codes_many(const k_cuda_attend_args *a) {
+    K_CUDA_SHARED(k__cuda_asks8, m, 1);
+    const int rows = k__cuda_rows_of(a->group), i0 = K_CUDA_BLOCK_X / a->kv.n_head * rows, head = K_CUDA_BLOCK_X % a->kv.n_head;
+    const int most = a->kv.hd_k <= 256 ? K_CUDA_ASKS : K_CUDA_ASKS / 2;   /* queries in shared memory */
+    bool         again = false;
+    k__cuda_view run;
+    for (int i = i0, end; i < i0 + rows && (end = k__cuda_run(a, i, i0 + rows, head, &run)) > i; i = end) {
+        if (run.lo >= run.hi) continue;
+        const int n = (end - i) * a->group;
+        for (int v0 = 0; v0 < n; v0 += most, again = true) k__cuda_some8(a, &run, m, i, v0, n - v0 < most ? n - v0 : most, again);
     }
 }
 
@@ -12479,6 +12682,7 @@ K_CUDA_FLOATS(K__CUDA_FLOAT)
 K_CUDA_KERNEL(k_cuda_attend)(const k_cuda_attend_args a) { k__cuda_attend(&a); }
 K_CUDA_KERNEL(k_cuda_attend_many)(const k_cuda_attend_args a) { k__cuda_attend_many(&a); }
 K_CUDA_KERNEL(k_cuda_attend_codes)(const k_cuda_attend_args a) { k__cuda_attend_codes(&a); }
+K_CUDA_WIDE(k_cuda_attend_codes_many)(const k_cuda_attend_args a) { k__cuda_attend_codes_many(&a); }
 K_CUDA_KERNEL(k_cuda_attend_merge)(const k_cuda_attend_args a) { k__cuda_attend_merge(&a); }
 
 K_CUDA_KERNEL(k_cuda_pack)(const k_cuda_pack_args a) { k__cuda_pack(&a); }

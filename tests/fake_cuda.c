@@ -53,6 +53,7 @@ static void fake__flush_end(unsigned was) { (void)was; }
     X(k_cuda_best, k_cuda_best_args)             \
     X(k_cuda_attend, k_cuda_attend_args)         \
     X(k_cuda_attend_codes, k_cuda_attend_args)   \
+    X(k_cuda_attend_codes_many, k_cuda_attend_args) \
     X(k_cuda_attend_many, k_cuda_attend_args)    \
     X(k_cuda_attend_merge, k_cuda_attend_args)   \
     X(k_cuda_pack, k_cuda_pack_args)

@@ -4,6 +4,7 @@
 static void ta_run_floats(const void *a) { k_cuda_attend(*(const k_cuda_attend_args *)a); }
 static void ta_run_many(const void *a) { k_cuda_attend_many(*(const k_cuda_attend_args *)a); }
 static void ta_run_codes(const void *a) { k_cuda_attend_codes(*(const k_cuda_attend_args *)a); }
+static void ta_run_codes_many(const void *a) { k_cuda_attend_codes_many(*(const k_cuda_attend_args *)a); }
 static void ta_run_merge(const void *a) { k_cuda_attend_merge(*(const k_cuda_attend_args *)a); }
 
 enum { TA_SEQ = 6, TA_ROWS = 96, TA_GUARD = 64 };
@@ -170,13 +171,13 @@ static void ta_reference(const ta_case *c, ta_step *t) {
 
 /* Segments, by the kernel for many rows where `many`, and merge. False: the emulator found a fault. */
 static bool ta_launch(const ta_case *c, ta_step *t, bool many) {
-    static void (*const run[])(const void *) = {ta_run_floats, ta_run_codes, ta_run_many};
-    static const char *const names[] = {"k_cuda_attend", "k_cuda_attend_codes", "k_cuda_attend_many"};
+    static void (*const run[])(const void *) = {ta_run_floats, ta_run_codes, ta_run_many, ta_run_codes_many};
+    static const char *const names[] = {"k_cuda_attend", "k_cuda_attend_codes", "k_cuda_attend_many", "k_cuda_attend_codes_many"};
     const int   x = t->a.n_rows * c->n_head, rows = many ? k_cuda_attend_rows(c->group) : 1;
     const char *name = k_cuda_attend_of(c->type_k, c->type_v, many), *fault;
     int         k = 0;
-    while (k < 3 && (!name || strcmp(name, names[k]))) k++;
-    if (!CHECKF(k < 3 && (k == 2) == many, "no kernel")) return false;
+    while (k < 4 && (!name || strcmp(name, names[k]))) k++;
+    if (!CHECKF(k < 4 && (k >= 2) == many, "no kernel")) return false;
     memset(t->o, 0xa5, t->n_o * 4);
     memset(t->parts, 0xff, (t->n_parts + TA_GUARD) * 4);
     fault = emu_launch(run[k], &t->a, (t->a.n_rows + rows - 1) / rows * c->n_head, t->a.n_seg + many, K_CUDA_THREADS, tc_seed++);
@@ -218,7 +219,7 @@ static void t_cuda_attn_types(void) {
         for (int i = 0; i < 5; i++) is |= type == ta_types[i];
         EQ_INT(k_cuda_attend_of(type, K_F16, false) != NULL, is);
         EQ_INT(k_cuda_attend_of(K_Q8_0, type, false) != NULL, is);
-        EQ_INT(k_cuda_attend_of(K_Q8_0, type, true) != NULL, is && type != K_Q8_0);
+        EQ_INT(k_cuda_attend_of(K_Q8_0, type, true) != NULL, is);
     }
 }
 
@@ -276,7 +277,7 @@ static void t_cuda_attn_extremes(void) {
         t.sinks[0] = odd[(i + 3) % 6 == 1 ? 0 : (i + 3) % 6];
         if (c.all) t.end[1] = 0;
         ta_reference(&c, &t);
-        for (int many = 0; many <= (type != K_Q8_0); many++)
+        for (int many = 0; many < 2; many++)
             if (ta_launch(&c, &t, many)) CHECKF(ta_differ(&t) < 0, "%s, case %d: value %d differs", k_types[type].name, i, ta_differ(&t));
         for (int d = 64; d < 256 && c.all; d++) CHECK(t.o[t.a.o.ld + (size_t)d] == 0);   /* head 0 may have a sink of NaN */
         ta_drop(&t);
@@ -287,11 +288,12 @@ static void t_cuda_attn_extremes(void) {
 static void t_cuda_attn_many(void) {
     static const struct { int hd_k, hd_v, group, window; bool all; } v[] = {
         {32, 32, 4, 0, false}, {64, 64, 1, 0, false}, {128, 128, 8, 70, false}, {80, 96, 3, 0, true}, {256, 256, 2, 40, true}, {144, 64, 16, 520, false}, {512, 288, 2, 0, false}};
+    static const uint32_t types[][2] = {{K_BF16, K_Q4_0}, {K_F32, K_F32}, {K_Q8_0, K_Q8_0}};
     for (int i = 0; i < 7; i++)
-        for (int k = 0; k < 2; k++)
-            ta_compare(&(ta_case){.type_k = k ? K_F32 : K_BF16, .type_v = k ? K_F32 : K_Q4_0, .hd_k = v[i].hd_k, .hd_v = v[i].hd_v, .group = v[i].group, .n_head = 1, .block = 16,
+        for (int k = 0; k < 3; k++)
+            ta_compare(&(ta_case){.type_k = types[k][0], .type_v = types[k][1], .hd_k = v[i].hd_k, .hd_v = v[i].hd_v, .group = v[i].group, .n_head = 1, .block = 16,
                                   .window = v[i].window, .all = v[i].all, .sinks = i == 1, .slopes = i == 3, .seq = {33, 524, 32}, .rows = {i ? 5 : 33, i == 2 ? 17 : 9, 2}, .first = i % 3,
-                                  .spare = i % 2, .set = i == 2, .gathers = i == 2, .bad_end = k});
+                                  .spare = i % 2, .set = i == 2, .gathers = i == 2, .bad_end = k == 1});
 }
 
 /* Whether some order of the threads shows that a barrier is left out. A process of its own, since threads may follow pointers that are not there yet. */
@@ -311,19 +313,21 @@ static bool ta_notices(const ta_case *c, ta_step *t, bool many, int skip) {
 
 /* No kernel does without any one of its barriers. */
 static void t_cuda_attn_barriers(void) {
-    for (int k = 0; k < 3; k++) {
-        const uint32_t type = k == 1 ? K_Q8_0 : K_F16;
-        const ta_case  c = {.type_k = type, .type_v = type, .hd_k = 128, .hd_v = k == 1 ? 64 : 288, .group = k == 2 ? 6 : 11, .n_head = 1, .block = 16, .seq = {60}, .rows = {k == 2 ? 3 : 1}};
+    static void (*const run[])(const void *) = {ta_run_floats, ta_run_codes, ta_run_many, ta_run_codes_many};
+    for (int k = 0; k < 4; k++) {
+        const uint32_t type = k % 2 ? K_Q8_0 : K_F16;
+        const bool     many = k >= 2;
+        const ta_case  c = {.type_k = type, .type_v = type, .hd_k = k == 3 ? 288 : 128, .hd_v = k % 2 ? 64 : 288, .group = many ? 6 : 11, .n_head = 1, .block = 16, .seq = {60}, .rows = {many ? 3 : 1}};
         ta_step        t;
         ta_new(&c, &t);
         ta_reference(&c, &t);
-        CHECK(ta_launch(&c, &t, k == 2) && ta_differ(&t) < 0);
+        CHECK(ta_launch(&c, &t, many) && ta_differ(&t) < 0);
         tc_seed = 1;
-        emu_launch(k == 0 ? ta_run_floats : k == 1 ? ta_run_codes : ta_run_many, &t.a, 1, 1, K_CUDA_THREADS, tc_seed++);
+        emu_launch(run[k], &t.a, 1, 1, K_CUDA_THREADS, tc_seed++);
         const int n = emu.fiber[0].n_sync;
         CHECKF(n > 10, "only %d barriers", n);
         for (int skip = 1; skip <= n; skip++)
-            CHECKF(ta_notices(&c, &t, k == 2, skip), "%s: barrier %d of %d could go", k_cuda_attend_of(type, type, k == 2), skip, n);
+            CHECKF(ta_notices(&c, &t, many, skip), "%s: barrier %d of %d could go", k_cuda_attend_of(type, type, many), skip, n);
         ta_drop(&t);
     }
     emu_free();

@@ -741,7 +741,7 @@ static void t_samp_takes_best(void) {
     static const struct { const char *opts; bool takes; } rows[] = {
         {"temp=0", true}, {"temp=-1", true}, {"temp=0 top_k=5 top_p=0.5 min_p=0.1 top_nsigma=1", true}, {"temp=0 mirostat=1", true}, {"temp=0 mirostat=2", true},
         {"temp=0 repeat_penalty=1.5 repeat_last_n=0", true}, {"temp=0 presence_penalty=3 samplers=temperature;penalties", true},
-        {"temp=0 dry_multiplier=5 samplers=top_k;temperature", true}, {"temp=0.5", false}, {"temp=1e-40", false}, {"temp=0 dynatemp_range=1", false},
+        {"temp=0 dry_multiplier=5 samplers=top_k;temperature", true}, {"temp=0.5", false}, {"temp=1e-30", false}, {"temp=0 dynatemp_range=1", false},
         {"temp=0 repeat_penalty=1.5", false}, {"temp=0 frequency_penalty=1", false}, {"temp=0 presence_penalty=1", false}, {"temp=0 dry_multiplier=1", false},
         {"temp=0 xtc_probability=1 xtc_threshold=0.1", false}, {"temp=0 typical_p=0.9", false}, {"temp=0 top_k=1 samplers=top_k", false}, {"temp=0 seq=k", false}};
     enum { N = 150 };
