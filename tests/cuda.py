@@ -170,6 +170,7 @@ def cache_types():
     """types of the cache, sizes of its blocks, chunks of a prompt, threads"""
     for k, v in ("f32", "f32"), ("f16", "f16"), ("bf16", "bf16"), ("q8_0", "q8_0"), ("q8_0", "q4_0"), ("q4_0", "f16"):
         alike("-m", os.path.join(TINY, "qwen3_q8_0.gguf"), "-p", TEXT, "-n", "4", "--temp", "0", "--ignore-eos", "-ctk", k, "-ctv", v, "-b", "7")
+    alike("-m", os.path.join(TINY, "qwen3_q8_0.gguf"), "-p", TEXT, "-n", "4", "--temp", "0", "--ignore-eos", "-ctk", "q8_0", "-ctv", "q8_0")
     alike("-m", os.path.join(TINY, "llama_window.gguf"), "-p", TEXT, "-n", "8", "--temp", "0", "--ignore-eos", "--kv-block-size", "4")
     alike("-m", SMALL, "--score", "-p", TEXT)
 

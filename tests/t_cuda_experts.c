@@ -326,6 +326,6 @@ static const t_case t_cuda_experts_cases[] = {
     {"cuda_experts_layer", "slots, tiles, biases and mixed results of a layer are those of the CPU", t_cuda_experts_layer},
     {"cuda_experts_many", "the same for more slots than a thread block has threads", t_cuda_experts_many},
     {"cuda_experts_products", "products of experts have the bits of the scalar level: every type, few columns and many", t_cuda_experts_products},
-    {"cuda_experts_best", "the best of a row is that of k_max", t_cuda_experts_best},
+    {"cuda_experts_best", "the best of a row is that of k_max, -1 where a value is not finite", t_cuda_experts_best},
     {"cuda_experts_barriers", "none of the barriers of the sort and of the best can be left out", t_cuda_experts_barriers},
 };
