@@ -5,7 +5,7 @@
 
 The folder has libcuda.so.1, which runs the kernels on the CPU; llmrun, with the image that it takes; bare, the program without kernels.
 """
-import collections, os, re, shutil, struct, subprocess, sys, tempfile
+import collections, json, os, re, shutil, struct, subprocess, sys, tempfile
 from concurrent.futures import ThreadPoolExecutor
 from kit import ENV, SLOW, begin, case, check, done, equal, finish, jsonl, one_line, records, refused, same, sanitized, scratch, some, walk
 
@@ -252,14 +252,21 @@ def conversation():
             check(got.calls > 0, "%s -ngl %s: no call of the driver" % (name, n))
 
 
+def least(*args):
+    """Bytes of memory, multiples of 4 KiB, that a GPU needs to hold all layers."""
+    low, high = 0, 1 << 15
+    while high - low > 1:
+        half = (low + high) // 2
+        low, high = (half, high) if run(*args, "-ngl", "all", memory=half << 12).rc else (low, half)
+    return high << 12
+
+
 @case
 def several():
-    """layers on two and three GPUs, each with the states, keys and values of its own"""
+    """layers on two GPUs, of two and of three, each with the states, keys and values of its own"""
     for name in some(("qwen35", "lfm2", "qwen3next"), 2):
-        args = "-m", os.path.join(TINY, name + ".gguf"), "-p", TEXT, "-n", "6", "--temp", "0", "--ignore-eos", "-c", "30000"
-        want = run(*args, "-ngl", "0", "-q")
-        need = re.search(r"their cache take ([\d.]+)", run(*args, "-ngl", "all", memory=1 << 16).err.decode())
-        memory = int((float(need.group(1)) - 0.3) * (1 << 20))
+        args = "-m", os.path.join(TINY, name + ".gguf"), "-p", TEXT, "-n", "6", "--temp", "0", "--ignore-eos"
+        want, memory = run(*args, "-ngl", "0", "-q"), least(*args[:5], "1") - 4096
         for devices in 2, 3:
             where, _ = on_gpus(*args, "-ngl", "all", devices=devices, memory=memory)
             check(len(where) == 2 and where[0][0] == 1 and where[1][1] == where[1][2], "%s: layers %r on %d GPUs" % (name, where, devices))
@@ -324,17 +331,35 @@ def fails_of_states():
 @case
 def little_memory():
     """auto with little memory takes fewer layers or none, -ngl all says how much it lacks"""
-    want = run(*SHORT, "-ngl", "0")
-    states = collections.Counter()
-    for memory in [1 << n for n in range(14, 31, 2)]:
-        r = run(*SHORT, "-ngl", "auto", memory=memory)
-        same((r.rc, r.out, r.err), (0, want.out, b""), "%d bytes" % memory)
-        r = run(*SHORT, "-ngl", "all", memory=memory)
-        states[r.rc] += 1
-        check(r.rc in (0, 3), "%d bytes: %r" % (memory, r))
-        if r.rc:
-            refused(r, 3, "memory of the GPU is short by .* MiB: .* layers and their cache take", "%d bytes" % memory)
-    check(states[0] and states[3], "exit codes: %r" % states)
+    for model in SMALL, os.path.join(TINY, "qwen35.gguf"):
+        args, codes = ("-m", model, *SHORT[2:]), collections.Counter()
+        want = run(*args, "-ngl", "0")
+        for memory in [1 << n for n in range(14, 31, 2)]:
+            r = run(*args, "-ngl", "auto", memory=memory)
+            same((r.rc, r.out, r.err), (0, want.out, b""), "%d bytes" % memory)
+            r = run(*args, "-ngl", "all", memory=memory)
+            codes[r.rc] += 1
+            check(r.rc in (0, 3), "%d bytes: %r" % (memory, r))
+            if r.rc:
+                refused(r, 3, "memory of the GPU is short by .* MiB: .* layers and their cache take", "%d bytes" % memory)
+        check(codes[0] and codes[3], "exit codes: %r" % codes)
+
+
+def need(*args):
+    """MiB that all layers and their cache would take on a GPU."""
+    r = run(*args, "-ngl", "all", memory=1 << 16)
+    return float(re.search(r"their cache take ([\d.]+)", r.err.decode()).group(1))
+
+
+@case
+def counted():
+    """what layers take on a GPU has the states of as many sequences as run at once, or of those that --state-mem allows"""
+    path = os.path.join(TINY, "qwen35.gguf")
+    state = json.loads(run("-m", path, "--inspect", "--json").out)["memory"]["state_per_sequence"] / (1 << 20)
+    args = "-m", path, "--batch", put("counted.jsonl", jsonl(LINES)), "-q", "-c", "64", "-np"
+    few, many, bounded = need(*args, "4"), need(*args, "400"), need(*args, "400", "--state-mem", "%dK" % (state * 1024 * 10 + 1))
+    check(many - few > 396 * state - 0.2, "%.1f MiB for 4 lines, %.1f for 400, with a state of %.3f" % (few, many, state))
+    check(abs(many - bounded - 392 * state) < 0.2, "%.1f MiB for 400 lines, %.1f with ten states of %.3f" % (many, bounded, state))
 
 
 def main():

@@ -452,6 +452,20 @@ static void t_kv_bounds(void) {
     }
 }
 
+/* Slots are bounded by what the options say and by what GPUs hold. */
+static void t_kv_slots(void) {
+    static const struct { int options, gpus, want; } rows[] = {{9, 0, 9}, {9, 4, 4}, {4, 9, 4}, {0, 3, 3}, {0, 0, 2 + 2}};
+    for (int i = 0; i < 5; i++) {
+        arch_hparams  hp = t_kv_mix(1);
+        err_t         e = {0};
+        const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = 4, .max_blocks = 2, .state_bytes = (uint64_t)rows[i].options * kv_slot_bytes(&hp)};
+        kv_cache     *kv = kv_new(&hp, &o, (kv_load){.tokens = 8, .seqs = 2, .rows = 8, .slots = rows[i].gpus}, &e);
+        EQ_INT(kv->group[kv->states].mem.max_blocks, rows[i].want);
+        kv_free(kv);
+        arch_drop(&hp);
+    }
+}
+
 /* What a sequence lacks is counted for each group by itself: behind a window few blocks, of states one slot. */
 static void t_kv_demand(void) {
     arch_hparams  hp = t_kv_mix(1);                   /* all positions, a window of 16, states */
@@ -1349,6 +1363,7 @@ static const t_case t_kv_cases[] = {
     {"kv random", "values and reference counts through random growth, forks and rollbacks", t_kv_random},
     {"kv groups", "layers with the same rule share a group and its blocks", t_kv_groups},
     {"kv bound", "memory follows the tokens, up to the bound", t_kv_bound},
+    {"kv slots", "how many recurrent states there may be", t_kv_slots},
     {"kv bounds", "how many blocks each group may have: few behind a window", t_kv_bounds},
     {"kv demand", "what a sequence lacks, counted for each group", t_kv_demand},
     {"kv hadamard", "which caches transform K and V, and in runs of which size", t_kv_hadamard},
