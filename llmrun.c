@@ -25865,8 +25865,8 @@ static void dev__fill_experts(dev_plan *p) {
 
 /* --- operations of a list that GPUs run: its last ones, one GPU after the other ---
  * They become launches, once: a phase of rows is one, which goes through its operations row by row; a product is one, of all experts too, and so
- * is a gated delta rule; attention is two. What changes from step to step goes up in one piece before those of a GPU: the batch, and the rows that operations before
- * them have written and these read. What a later GPU reads comes down behind them; behind the last one's, what the step is for. */
+ * is a gated delta rule; attention is two. What changes from step to step goes up in one piece before those of a GPU: the batch, and the rows that
+ * operations before them have written and these read. What a later GPU reads comes down behind them; behind the last one's, what the step is for. */
 
 enum {
     DEV_FAR_MANY = 17,                                /* columns from which a product takes the kernel for many; rows of a sequence from which attention does */
@@ -26067,7 +26067,6 @@ static size_t dev__far_vec(const dev_op *op) {
     case DEV_ROUTE: return (size_t)op->experts.n;
     case DEV_BIAS: case DEV_MIX: return op->experts.n ? n * (size_t)op->experts.n : n;
     case DEV_CONV: case DEV_DELTA: return (size_t)op->state.n_vec;
-    case DEV_KEEP: return 0;
     default: return n;
     }
 }
@@ -26563,6 +26562,11 @@ static void dev__far_run_attend(dev_far *f, dev_launch *l, const dev_op *op, con
     }
 }
 
+/* Each sequence's value heads, in runs of columns. */
+static void dev__far_run_delta(const dev_far *f, const dev_launch *l, const dev_op *op, const dev_far_bounds *z) {
+    gpu_launch(f->g, l->kernel, z->n_seq * op->n_head, (op->n + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS, &l->delta, sizeof l->delta);
+}
+
 /* Tasks of a launch of rows. */
 static int dev__far_tasks(const dev_plan *p, const dev_launch *l, const dev_far_bounds *z) {
     int n = 0;
@@ -26595,7 +26599,7 @@ static void dev__far_run(const dev_plan *p, dev_far *f, dev_launch *l, const dev
     else if (l->product && n) dev__far_multiply(f, l, n);
     else if (op->kind == DEV_GROUP) gpu_launch(f->g, l->kernel, 1, 1, &l->sort, sizeof l->sort);
     else if (op->kind == DEV_ATTEND) dev__far_run_attend(f, l, op, z);
-    else if (op->kind == DEV_DELTA) gpu_launch(f->g, l->kernel, z->n_seq * op->n_head, (op->n + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS, &l->delta, sizeof l->delta);
+    else if (op->kind == DEV_DELTA) dev__far_run_delta(f, l, op, z);
     else if (!l->product && n) gpu_launch(f->g, l->kernel, n, 1, &l->rows, sizeof l->rows);
 }
 
@@ -30049,6 +30053,7 @@ static void fwd__attention(fwd_draft *d) {
 static void fwd__keep(fwd_draft *d, dev_op op) {
     op.kind = DEV_KEEP;
     op.out[0] = 0;
+    op.vec = NULL;
     fwd__op(d, op);
     d->rows = d->past;
     d->beside = true;

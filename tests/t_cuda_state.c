@@ -177,6 +177,11 @@ static void t_cuda_state_steps(void) {
     emu_free();
 }
 
+static void t_cuda_state_keys(void) {
+    for (int n = K_CUDA_DELTA_KEYS; n < K_CUDA_DELTA_KEYS + 2; n++)
+        EQ_INT(dev__far_can(&(dev_plan){0}, &(dev_op){.kind = DEV_DELTA, .state = {.d_k = n}}), n == K_CUDA_DELTA_KEYS);
+}
+
 /* --- barriers --- */
 
 /* Whether the results of the gated delta rule differ without barrier number `skip`, in one of several orders of the threads. */
@@ -212,5 +217,6 @@ static void t_cuda_state_barriers(void) {
 
 static const t_case t_cuda_state_cases[] = {
     {"cuda_state_steps", "convolutions, gated delta rules and slots of recurrent layers have the bits of the scalar level, step after step", t_cuda_state_steps},
+    {"cuda_state_keys", "a gated delta rule with longer keys than its kernel has registers for stays on the CPU", t_cuda_state_keys},
     {"cuda_state_barriers", "none of the barriers of the gated delta rule can be left out", t_cuda_state_barriers},
 };
