@@ -304,6 +304,9 @@ K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, con
 
 enum { K_CUDA_THREADS = 256, K_CUDA_COLS = 8, K_CUDA_MANY_ROWS = 64, K_CUDA_MANY_COLS = 64 };
 
+/* What a step does with the recurrent states of a sequence, in the order of llmrun's dev_batch_states. */
+enum { K_STATE_IN, K_STATE_OUT, K_STATE_AT, K_STATE_TO, K_STATE_SNAP, K_STATE_SNAP_AT, K_STATES };
+
 /* Rows of a set: 0, all rows of the batch; 1, those that ask for something. Row r of a set is row row[set][r] of the batch. */
 typedef struct {
     int32_t        n[2];                                 /* rows of each set */
@@ -312,7 +315,9 @@ typedef struct {
     const int32_t *end;                                  /* of rows of the batch: the position behind the last row of the sequence */
     const int32_t *table;                                /* block numbers by position, of every sequence and group of the cache; -1: given back */
     const int64_t *table_at;                             /* [seq * n_group + group] where a table begins */
-    int32_t        n_group;
+    int32_t        n_group, n_seq;
+    const int32_t *seq_at;                               /* [n_seq + 1] first row of each sequence; this and what follows: of models with states */
+    const int32_t *state[K_STATES];                      /* [n_seq] slots and positions, as in llmrun's dev_batch */
 } k_cuda_step;
 
 /* Rows of a buffer. */
@@ -327,6 +332,16 @@ typedef struct {
     int      hadamard_k, hadamard_v;                     /* values of one transform; 1: stored as they are */
     uint32_t type_k, type_v;
 } k_cuda_kv;
+
+/* The recurrent state of one layer, all of it float32: llmrun's dev_state. */
+typedef struct {
+    uint8_t *base;                                       /* of slot 0 */
+    size_t   slot_bytes;                                 /* between two slots */
+    size_t   ring_at, gate_at, sum_at;                   /* bytes from the slot's start: inputs [taps - 1 + log][width]; gates [log][2 * n_v]; sums,
+                                                          * strips of K_DELTA_COLS columns of each head one behind the other */
+    int      taps, width, log;                           /* taps of the convolution; its channels; rows of the log */
+    int      n_k, n_v, d_k, d_v;                         /* heads of keys and of values, and their sizes; n_v 0: a convolution alone */
+} k_cuda_state;
 
 /* k_mul_packed on a GPU, and k_mul_rows for floats: y[t*ldy + r] = row r of the weights times activation row t. Grid: (nr + 15) / 16
  * times (nt + K_CUDA_COLS - 1) / K_CUDA_COLS, or more. Quantised weights are as k_cuda_pack writes them, aligned to 16; rows of floats to the
@@ -357,7 +372,7 @@ K_PUBLIC const char *k_cuda_mul_of(uint32_t type, bool many, k_cuda_mul *m);
 typedef enum {
     K_ROW_NORM, K_ROW_BIAS, K_ROW_ADD, K_ROW_SCALE, K_ROW_CAP, K_ROW_PICK, K_ROW_ROPE, K_ROW_HADAMARD, K_ROW_STORE, K_ROW_FORM,
     K_ROW_ACTIVATE, K_ROW_GATE, K_ROW_ADD_SCALED, K_ROW_SCALE_BY, K_ROW_MUL, K_ROW_SPARSE, K_ROW_BLEND, K_ROW_CORRECT, K_ROW_RAISE, K_ROW_LEVEL,
-    K_ROW_ROUTE, K_ROW_MIX, K_ROW_KINDS
+    K_ROW_ROUTE, K_ROW_MIX, K_ROW_CONV, K_ROW_KEEP, K_ROW_KINDS
 } k_row_kind;
 
 typedef enum { K_NORM_RMS, K_NORM_LAYER, K_NORM_L2 } k_norm_kind;
@@ -384,6 +399,7 @@ typedef struct {
         struct { int used; bool norm, sigmoid; k_cuda_buf weight; } route;   /* of n experts; out and weight: their numbers, int32_t, and weights */
         struct { const int32_t *of; int used; } experts; /* K_ROW_BIAS, K_ROW_MIX: the expert of each slot, row of vec; NULL: vec is one row. Slots of a row */
         k_cuda_kv   kv;                                  /* K_ROW_STORE: keys in[0], values in[1] */
+        k_cuda_state state;                              /* K_ROW_CONV, K_ROW_KEEP, whose inputs are those of all rows of the batch */
         struct { unsigned forms; k_acts a; } form;       /* mask of 1 << K_ACT_; the arrays to fill, of which those of the wanted forms are writable */
     } u;
 } k_row_op;
@@ -398,6 +414,21 @@ typedef struct {
     const k_row_op    *op;                               /* [n] chains, one behind the other; n <= K_CUDA_ROW_OPS */
     int                n;
 } k_cuda_rows_args;
+
+/* --- recurrent layers on a GPU --- */
+
+enum { K_CUDA_DELTA_COLS = 64, K_CUDA_DELTA_KEYS = 128 };   /* columns of a thread block; most values of a key */
+
+/* The kernel k_cuda_delta: k_conv and k_delta for all sequences of a step. Sums go from the slot that is read to the one that is written and to
+ * the snapshot; what else slots hold is K_ROW_KEEP's. Grid: at least n_seq * n_v times (d_v + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS. */
+typedef struct {
+    const k_cuda_step *step;
+    k_cuda_state       st;                               /* d_k <= K_CUDA_DELTA_KEYS */
+    k_cuda_buf         in[3], out;                       /* inputs of queries, keys and values; gates alpha and beta; [n_v][d_v] */
+    const float       *taps, *decay, *gate;              /* [width][taps]; of each value head, decay and what is added to alpha */
+    bool               grouped;                          /* neighbouring value heads share a key head */
+    float              eps;                              /* of the norms of queries and keys */
+} k_cuda_delta_args;
 
 /* --- choices on a GPU: experts, tokens --- */
 
@@ -10361,6 +10392,10 @@ K_PUBLIC float k_most(uint32_t id) {
  * all threads. In the sum of a long vector half a warp is the sixteen lanes, and the others fetch for it; of short vectors (heads) each half
  * warp takes one. A block of 256 values that is quantised belongs to a warp, and so does a Hadamard transform, which needs no shared memory.
  *
+ * STATES  A thread block takes K_CUDA_DELTA_COLS columns of the sums of one value head through all positions of a sequence. Four threads have a
+ * column in registers: thread l has rows l, l + 4, ..., which are one of the four sums of k_delta. Vectors of some positions at a time are
+ * convolved and normed in shared memory.
+ *
  * EXPERTS  A router's row is one warp's. k_cuda_sort deals the slots to warps as runs, counts each run's by expert, and then knows where each
  * run's go. It lists tiles of slots of one expert, for which a product's grid has thread blocks: those behind the last tile do nothing.
  *
@@ -11136,7 +11171,7 @@ K_CUDA_FN float k__cuda_fold(float s) {
     return s;
 }
 
-/* n values to shared memory. */
+/* Copies n values: to shared memory, or to a slot. */
 K_CUDA_FN void k__cuda_tile(float *to, const float *x, int n) {
     enum { MANY = 8 };
     for (int at = K_CUDA_THREAD; at < n; at += MANY * K_CUDA_THREADS) {
@@ -11562,6 +11597,237 @@ K_CUDA_FN void k__cuda_mix(const k_row_op *op, const k_cuda_buf *x, const float 
     }
 }
 
+/* --- recurrent layers --- */
+
+/* The way of one sequence through a step: positions [at, p) are in the log of its slot, [p, end) are rows of the batch from `first` on. */
+typedef struct {
+    const k_cuda_state *st;
+    int      first, at, p, end;                       /* at: where the slot stands that is read */
+    int      to, snap_at;                             /* where the slot will stand that is written; the same of the snapshot */
+    uint8_t *in, *out, *snap;                         /* slots; in NULL: zeros; snap NULL: none is made */
+} k__cuda_walk;
+
+K_CUDA_FN k__cuda_walk k__cuda_walk_of(const k_cuda_step *s, const k_cuda_state *st, int seq) {
+    const int    in = s->state[K_STATE_IN][seq], snap = s->state[K_STATE_SNAP][seq];
+    k__cuda_walk w;
+    w.st = st;
+    w.first = s->seq_at[seq];
+    w.at = s->state[K_STATE_AT][seq];
+    w.p = s->pos[w.first];
+    w.end = w.p + s->seq_at[seq + 1] - w.first;
+    w.to = s->state[K_STATE_TO][seq];
+    w.in = in < 0 ? NULL : st->base + (size_t)in * st->slot_bytes;
+    w.out = st->base + (size_t)s->state[K_STATE_OUT][seq] * st->slot_bytes;
+    w.snap = snap < 0 ? NULL : st->base + (size_t)snap * st->slot_bytes;
+    w.snap_at = snap < 0 ? -1 : s->state[K_STATE_SNAP_AT][seq];
+    return w;
+}
+
+/* Where a slot keeps the inputs of position t; its gates. */
+K_CUDA_FN float *k__cuda_ring(const k_cuda_state *st, uint8_t *slot, int t) {
+    return (float *)(void *)(slot + st->ring_at) + (size_t)(t % (st->taps - 1 + st->log)) * (size_t)st->width;
+}
+K_CUDA_FN float *k__cuda_log(const k_cuda_state *st, uint8_t *slot, int t) {
+    return (float *)(void *)(slot + st->gate_at) + (size_t)(t % st->log) * 2 * (size_t)st->n_v;
+}
+
+/* Position t >= p among the rows of the batch. */
+K_CUDA_FN const float *k__cuda_at(const k__cuda_walk *w, const k_cuda_buf *x, int t) { return x->x + (size_t)(w->first + t - w->p) * x->ld; }
+
+/* The inputs x of position t; NULL: zeros. */
+K_CUDA_FN const float *k__cuda_raw(const k__cuda_walk *w, const k_cuda_buf *x, int t) {
+    if (t >= w->p) return k__cuda_at(w, x, t);
+    return t < 0 || !w->in ? NULL : k__cuda_ring(w->st, w->in, t);
+}
+
+/* The gates of position t, x: alpha, i = 0, or beta, i = 1. */
+K_CUDA_FN const float *k__cuda_gates(const k__cuda_walk *w, const k_cuda_buf *x, int i, int t) {
+    return t >= w->p ? k__cuda_at(w, x, t) : k__cuda_log(w->st, w->in, t) + i * w->st->n_v;
+}
+
+/* k_conv for channel ch of position t. */
+K_CUDA_FN float k__cuda_convolve(const k__cuda_walk *w, const k_cuda_buf *x, const float *filter, int t, int ch) {
+    const int taps = w->st->taps;
+    float     sum = 0.0f;
+    for (int j = 0; j < taps; j++) {
+        const float *raw = k__cuda_raw(w, x, t - taps + 1 + j);
+        sum = fmaf(filter[(size_t)ch * (size_t)taps + (size_t)j], raw ? raw[ch] : 0.0f, sum);
+    }
+    return sum;
+}
+
+K_CUDA_FN void k__cuda_conv(const k_cuda_step *step, const k_row_op *op, int r, float *y) {
+    const int          row = op->set ? step->row[1][r] : r;
+    const k__cuda_walk w = k__cuda_walk_of(step, &op->u.state, step->seq[row]);
+    for (int i = K_CUDA_THREAD; i < op->n; i += K_CUDA_THREADS) y[i] = k__cuda_convolve(&w, &op->in[0], op->vec, step->pos[row], i);
+}
+
+/* The inputs of positions [from, end) go into a slot. */
+K_CUDA_FN void k__cuda_keep_inputs(const k__cuda_walk *w, const k_cuda_buf *x, uint8_t *slot, int from, int end) {
+    for (int t = from < 0 ? 0 : from; t < end; t++) {
+        const float *raw = k__cuda_raw(w, x, t);
+        float       *to = k__cuda_ring(w->st, slot, t);
+        if (raw != to) k__cuda_tile(to, raw, w->st->width);
+    }
+}
+
+/* The first row of each sequence: what later steps need of inputs and gates goes into its slot, and before that, since it may be the one that is
+ * read, into the snapshot. A thread has the same channels in both. */
+K_CUDA_FN void k__cuda_keep(const k_cuda_step *step, const k_row_op *op, int r) {
+    const k_cuda_state *st = &op->u.state;
+    const k__cuda_walk  w = k__cuda_walk_of(step, st, step->seq[r]);
+    if (r != w.first) return;
+    if (w.snap) k__cuda_keep_inputs(&w, &op->in[0], w.snap, w.snap_at - (st->taps - 1), w.snap_at);
+    k__cuda_keep_inputs(&w, &op->in[0], w.out, w.to - (st->taps - 1), w.end);
+    for (int t = w.to; st->n_v && t < w.end; t++)
+        for (int i = 0; i < 2; i++) {
+            const float *from = k__cuda_gates(&w, &op->in[1 + i], i, t);
+            float       *to = k__cuda_log(st, w.out, t) + i * st->n_v;
+            if (from != to) k__cuda_tile(to, from, st->n_v);
+        }
+}
+
+/* --- the gated delta rule --- */
+
+enum { K__CUDA_DELTA_ROWS = 8, K__CUDA_DELTA_SUMS = K_CUDA_DELTA_KEYS / 4 };   /* positions whose vectors are computed together; rows of a thread */
+
+/* Vectors and numbers of some positions. */
+typedef struct {
+    float q[K__CUDA_DELTA_ROWS * K_CUDA_DELTA_KEYS], k[K__CUDA_DELTA_ROWS * K_CUDA_DELTA_KEYS], v[K__CUDA_DELTA_ROWS * K_CUDA_DELTA_COLS];
+    float decay[K__CUDA_DELTA_ROWS], beta[K__CUDA_DELTA_ROWS], kq[K__CUDA_DELTA_ROWS];   /* kq: k . q */
+} k__cuda_delta_mem;
+
+/* Rows 4i + l of a column, by the thread with number l of its four. */
+typedef struct { float v[K__CUDA_DELTA_SUMS]; } k__cuda_delta_sums;
+
+/* What the thread block works on: columns [col, col + cols) of a value head. Of the thread: its column, l, and how many rows it has; 0: there is
+ * no such column. */
+typedef struct { int head, key, col, cols, mine, l, rows; } k__cuda_delta_task;
+
+K_CUDA_FN k__cuda_delta_task k__cuda_delta_of(const k_cuda_delta_args *a) {
+    const k_cuda_state *st = &a->st;
+    k__cuda_delta_task  d;
+    d.head = K_CUDA_BLOCK_X % st->n_v;
+    d.key = a->grouped ? d.head / (st->n_v / st->n_k) : d.head % st->n_k;
+    d.col = K_CUDA_BLOCK_Y * K_CUDA_DELTA_COLS;
+    d.cols = st->d_v - d.col < K_CUDA_DELTA_COLS ? st->d_v - d.col : K_CUDA_DELTA_COLS;
+    d.mine = K_CUDA_THREAD / 4;
+    d.l = K_CUDA_THREAD % 4;
+    d.rows = d.mine < d.cols ? (st->d_k - d.l + 3) / 4 : 0;
+    return d;
+}
+
+/* y = silu(the convolution) of `len` channels from ch on, for n positions from t on, ld values apart. */
+K_CUDA_FN void k__cuda_delta_conv(const k_cuda_delta_args *a, const k__cuda_walk *w, int t, int n, int ch, int len, float *y, int ld) {
+    for (int i = K_CUDA_THREAD; i < n * len; i += K_CUDA_THREADS)
+        y[i / len * ld + i % len] = k__act_ref(K_SILU, k__cuda_convolve(w, &a->in[0], a->taps, t + i / len, ch + i % len));
+}
+
+/* k_l2_norm of a half warp's vector, then times s. */
+K_CUDA_FN void k__cuda_delta_norm(float *x, int n, float eps, float s) {
+    const float r = 1.0f / sqrtf(k__cuda_fold(k__cuda_lane(K__SUM_SQUARES, x, x, n, 0.0f, 0.0f)) + eps);
+    for (int i = K_CUDA_THREAD % 16; i < n; i += 16) x[i] = x[i] * r * s;
+}
+
+/* Queries, keys, values and gates of n positions from t on. Positions of the log have no queries. Half warps norm a key or a query each. */
+K_CUDA_FN void k__cuda_delta_vectors(const k_cuda_delta_args *a, const k__cuda_walk *w, const k__cuda_delta_task *d, int t, int n, k__cuda_delta_mem *m) {
+    enum { ROWS = K__CUDA_DELTA_ROWS, LD = K_CUDA_DELTA_KEYS };
+    const k_cuda_state *st = &a->st;
+    const int           d_k = st->d_k, ask = t < w->p ? (w->p - t < n ? w->p - t : n) : 0, half = K_CUDA_THREAD / 16, i = half % ROWS;
+    k__cuda_delta_conv(a, w, t + ask, n - ask, d->key * d_k, d_k, m->q + ask * LD, LD);
+    k__cuda_delta_conv(a, w, t, n, (st->n_k + d->key) * d_k, d_k, m->k, LD);
+    k__cuda_delta_conv(a, w, t, n, 2 * st->n_k * d_k + d->head * st->d_v + d->col, d->cols, m->v, K_CUDA_DELTA_COLS);
+    if (K_CUDA_THREAD < n) {
+        const float alpha = k__cuda_gates(w, &a->in[1], 0, t + K_CUDA_THREAD)[d->head], beta = k__cuda_gates(w, &a->in[2], 1, t + K_CUDA_THREAD)[d->head];
+        m->decay[K_CUDA_THREAD] = k__exp_ref(a->decay[d->head] * k__softplus(alpha + a->gate[d->head]));
+        m->beta[K_CUDA_THREAD] = k__act_ref(K_SIGMOID, beta);
+    }
+    k__cuda_sync();
+    if (half < ROWS) k__cuda_delta_norm(m->k + i * LD, i < n ? d_k : 0, a->eps, 1.0f);
+    else k__cuda_delta_norm(m->q + i * LD, i >= ask && i < n ? d_k : 0, a->eps, 1.0f / sqrtf((float)d_k));
+    k__cuda_sync();
+    if (half < ROWS) {
+        const float kq = k__cuda_fold(k__cuda_lane(K__SUM_DOT, m->k + i * LD, m->q + i * LD, i >= ask && i < n ? d_k : 0, 0.0f, 0.0f));
+        if (K_CUDA_THREAD % 16 == 0) m->kq[i] = kq;
+    }
+    k__cuda_sync();
+}
+
+/* Where a slot keeps the first of the thread's sums; *ld: values between two rows. */
+K_CUDA_FN float *k__cuda_delta_column(const k_cuda_state *st, uint8_t *slot, const k__cuda_delta_task *d, size_t *ld) {
+    const int c = d->col + d->mine, first = c / K_DELTA_COLS * K_DELTA_COLS;
+    *ld = (size_t)(st->d_v - first < K_DELTA_COLS ? st->d_v - first : K_DELTA_COLS);
+    return (float *)(void *)(slot + st->sum_at) + ((size_t)d->head * (size_t)st->d_v + (size_t)first) * (size_t)st->d_k + (c - first) + (size_t)d->l * *ld;
+}
+
+/* The sums from a slot, NULL: zeros. */
+K_CUDA_FN void k__cuda_delta_load(const k_cuda_state *st, uint8_t *slot, const k__cuda_delta_task *d, k__cuda_delta_sums *s) {
+    const int    rows = slot ? d->rows : 0;
+    size_t       ld = 0;
+    const float *from = rows ? k__cuda_delta_column(st, slot, d, &ld) : NULL;
+    K_CUDA_UNROLL for (int i = 0; i < K__CUDA_DELTA_SUMS; i++) {
+        s->v[i] = i < rows ? *from : 0.0f;
+        from += 4 * ld;
+    }
+}
+
+K_CUDA_FN void k__cuda_delta_save(const k_cuda_state *st, uint8_t *slot, const k__cuda_delta_task *d, const k__cuda_delta_sums *s) {
+    size_t ld = 0;
+    float *to = d->rows ? k__cuda_delta_column(st, slot, d, &ld) : NULL;
+    K_CUDA_UNROLL for (int i = 0; i < K__CUDA_DELTA_SUMS; i++) {
+        if (i < d->rows) *to = s->v[i];
+        to += 4 * ld;
+    }
+}
+
+/* The column times x, in its four threads. */
+K_CUDA_FN float k__cuda_delta_dot(const k__cuda_delta_task *d, const k__cuda_delta_sums *s, const float *x) {
+    float sum = 0.0f;
+    x += d->l;
+    K_CUDA_UNROLL for (int i = 0; i < K__CUDA_DELTA_SUMS; i++)
+        if (i < d->rows) sum = fmaf(s->v[i], x[4 * i], sum);
+    sum = sum + k__cuda_other(sum, 2);
+    return sum + k__cuda_other(sum, 1);
+}
+
+/* The sums go through position t, number i of the vectors. */
+K_CUDA_FN void k__cuda_delta_position(const k_cuda_delta_args *a, const k__cuda_walk *w, const k__cuda_delta_task *d, int t, int i,
+                                      const k__cuda_delta_mem *m, k__cuda_delta_sums *s) {
+    const float *k = m->k + i * K_CUDA_DELTA_KEYS, decay = m->decay[i];
+    const float  u = k__cuda_delta_dot(d, s, k), x = m->beta[i] * fmaf(-decay, u, d->rows ? m->v[i * K_CUDA_DELTA_COLS + d->mine] : 0.0f);
+    if (t >= w->p) {
+        const float o = fmaf(x, m->kq[i], decay * k__cuda_delta_dot(d, s, m->q + i * K_CUDA_DELTA_KEYS));
+        if (d->rows && d->l == 0) a->out.x[(size_t)(w->first + t - w->p) * a->out.ld + (size_t)(d->head * a->st.d_v + d->col + d->mine)] = o;
+    }
+    if (t + 1 == w->end && w->snap_at != w->end) return;   /* no slot keeps what would come */
+    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_DELTA_SUMS; j++)
+        if (j < d->rows) s->v[j] = fmaf(k[4 * j + d->l], x, decay * s->v[j]);
+}
+
+/* Before position t: the slots that keep these sums. */
+K_CUDA_FN void k__cuda_delta_keep(const k__cuda_walk *w, const k__cuda_delta_task *d, int t, const k__cuda_delta_sums *s) {
+    K_CUDA_ROLL for (int snap = 0; snap < 2; snap++)
+        if (t == (snap ? w->snap_at : w->to) && (snap || t > w->at || w->in != w->out)) k__cuda_delta_save(w->st, snap ? w->snap : w->out, d, s);
+}
+
+K_CUDA_FN void k__cuda_delta(const k_cuda_delta_args *a) {
+    K_CUDA_SHARED(k__cuda_delta_mem, m, 1);
+    const int                seq = K_CUDA_BLOCK_X / a->st.n_v;
+    const k__cuda_delta_task d = k__cuda_delta_of(a);
+    const bool               any = d.mine - K_CUDA_THREAD % 32 / 4 < d.cols;   /* the warp has a column */
+    k__cuda_delta_sums       s;
+    if (seq >= a->step->n_seq) return;
+    const k__cuda_walk w = k__cuda_walk_of(a->step, &a->st, seq);
+    k__cuda_delta_load(w.st, w.in, &d, &s);
+    for (int t = w.at, i = 0;; t++, i = (i + 1) % K__CUDA_DELTA_ROWS) {
+        k__cuda_delta_keep(&w, &d, t, &s);
+        if (t == w.end) break;
+        if (i == 0 && t > w.at) k__cuda_sync();       /* the vectors before these have been used */
+        if (i == 0) k__cuda_delta_vectors(a, &w, &d, t, w.end - t < K__CUDA_DELTA_ROWS ? w.end - t : K__CUDA_DELTA_ROWS, m);
+        if (any) k__cuda_delta_position(a, &w, &d, t, i, m, &s);
+    }
+}
+
 /* --- the operations --- */
 
 /* Those that work on values one by one. */
@@ -11613,6 +11879,8 @@ K_CUDA_FN void k__cuda_row_op(const k_cuda_step *step, const k_row_op *op, int r
     case K_ROW_RAISE: k__cuda_raise(op, a, y); break;
     case K_ROW_LEVEL: k__cuda_level(op, a, b, y, m); break;
     case K_ROW_ROUTE: k__cuda_route(op, a, (int32_t *)(void *)y, op->u.route.weight.x + (size_t)r * op->u.route.weight.ld); break;
+    case K_ROW_CONV: k__cuda_conv(step, op, r, y); break;
+    case K_ROW_KEEP: k__cuda_keep(step, op, r); break;
     case K_ROW_MIX: k__cuda_mix(op, &op->in[0], b, (const int32_t *)(const void *)k__cuda_in(step, op, 2, r), y); break;
     default: k__cuda_row_map(op, r, y, a, b);
     }
@@ -12669,6 +12937,8 @@ K_CUDA_KERNEL(k_cuda_rows)(const k_cuda_rows_args a) {
         k__cuda_row_op(a.step, &m->op[i], r, m);
     }
 }
+
+K_CUDA_KERNEL(k_cuda_delta)(const k_cuda_delta_args a) { k__cuda_delta(&a); }
 
 #define K__CUDA_MUL(name, bits, segs, head, table) \
     K_CUDA_KERNEL(k_cuda_mul_##name)(const k_cuda_mul m) { k__cuda_mul(bits, segs, head, table, &m); } \

@@ -24255,8 +24255,8 @@ static void gpu_replay(gpu *g, int graph) {
  * deals its tasks through the pool; one of a single task is done inside the barrier. How tasks fall never changes a result: each
  * output is summed by one thread in one order.
  *   GPUs may run the last operations of the list, each of them a run of layers (dev_gpus), and the last one what follows these. Their results
- * have the same bits. Weights, buffers and keys and values of a layer lie in the memory of its GPU; the names of what belongs to one have
- * `far` in them. What one writes and a later one reads goes through the host's memory.
+ * have the same bits. Weights, buffers, keys and values and recurrent states of a layer lie in the memory of its GPU; the names of what belongs to
+ * one have `far` in them. What one writes and a later one reads goes through the host's memory.
  * Public: dev_blas_open, dev_exact; dev_gpus_count, dev_gpus_new, dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_name,
  * dev_gpus_number, dev_gpus_of; dev_blocks_new, dev_blocks_split,
  * dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write, dev_blocks_copy, dev_blocks_clear; dev_batch_states; dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free,
@@ -24843,8 +24843,8 @@ typedef struct {
             const float *sinks, *slope;               /* [n_head] one more score, without a value; score lost per position (ALiBi); NULL: none */
         } cache;
         struct { int a, b, to; } mul;                 /* where the values begin in a row of each input and of the output */
-        struct { const dev_state *st; int at, d_k; bool grouped; const float *decay, *step; } state;   /* of the layer; where the inputs begin in a
-                                                       * row; values of a key; neighbouring value heads share a key head; [n_v] gates */
+        struct { const dev_state *st; int at, d_k, n_vec; bool grouped; const float *decay, *step; } state;   /* of the layer; where the inputs begin in
+                                                       * a row; values of a key, of vec; neighbouring value heads share a key head; [n_v] gates */
         struct { int n, used; bool norm; dev_router router; int wide, base; } experts; /* how many; used for a row; weights sum to 1; DEV_GROUP: products that
                                                        * read the rows, 2 with a gate; the first of them */
         struct { int first, n, n_expert, used, at; } products;   /* of the plan; of n_expert experts, where they begin in `grouped` */
@@ -25620,7 +25620,7 @@ typedef struct {
     int  far;                                                        /* on a GPU: 1 + its k_row_kind, or DEV_FAR_; 0: there is no kernel */
 } dev_kind_row;
 
-enum { DEV_FAR_ATTEND = 100, DEV_FAR_MATMUL, DEV_FAR_SORT };
+enum { DEV_FAR_ATTEND = 100, DEV_FAR_MATMUL, DEV_FAR_SORT, DEV_FAR_DELTA };
 
 static const dev_kind_row dev_kinds[DEV_KINDS] = {
     [DEV_EMBED]      = {"embed",      dev__embed,      NULL,              dev__embed_cost, 0},
@@ -25652,9 +25652,9 @@ static const dev_kind_row dev_kinds[DEV_KINDS] = {
     [DEV_CORRECT]    = {"correct",    dev__correct,    NULL,              NULL, 1 + K_ROW_CORRECT},
     [DEV_RAISE]      = {"raise",      dev__raise,      NULL,              NULL, 1 + K_ROW_RAISE},
     [DEV_LEVEL]      = {"level",      dev__level,      NULL,              NULL, 1 + K_ROW_LEVEL},
-    [DEV_CONV]       = {"conv",       dev__conv,       dev__row_tasks,    NULL, 0},
-    [DEV_DELTA]      = {"delta",      dev__delta,      dev__delta_tasks,  dev__delta_cost, 0},
-    [DEV_KEEP]       = {"keep",       dev__keep,       NULL,              NULL, 0},
+    [DEV_CONV]       = {"conv",       dev__conv,       dev__row_tasks,    NULL, 1 + K_ROW_CONV},
+    [DEV_DELTA]      = {"delta",      dev__delta,      dev__delta_tasks,  dev__delta_cost, DEV_FAR_DELTA},
+    [DEV_KEEP]       = {"keep",       dev__keep,       NULL,              NULL, 1 + K_ROW_KEEP},
 };
 
 /* What the list takes for a batch. */
@@ -25867,9 +25867,9 @@ static void dev__fill_experts(dev_plan *p) {
 }
 
 /* --- operations of a list that GPUs run: its last ones, one GPU after the other ---
- * They become launches, once: a phase of rows is one, which goes through its operations row by row; a product is one, of all experts too;
- * attention is two. What changes from step to step goes up in one piece before those of a GPU: the batch, and the rows that operations before
- * them have written and these read. What a later GPU reads comes down behind them; behind the last one's, what the step is for. */
+ * They become launches, once: a phase of rows is one, which goes through its operations row by row; a product is one, of all experts too, and so
+ * is a gated delta rule; attention is two. What changes from step to step goes up in one piece before those of a GPU: the batch, and the rows that
+ * operations before them have written and these read. What a later GPU reads comes down behind them; behind the last one's, what the step is for. */
 
 enum {
     DEV_FAR_MANY = 17,                                /* columns from which a product takes the kernel for many; rows of a sequence from which attention does */
@@ -25882,7 +25882,7 @@ enum {
 
 typedef struct {
     int                first, n;                      /* operations */
-    const dev_product *product;                       /* NULL: rows, attention or the sort of slots */
+    const dev_product *product;                       /* NULL: rows, attention, a delta rule or the sort of slots */
     int                slots, experts;                /* of products of experts: slots of a row; how many. 0: one matrix */
     int                kernel, many, merge;           /* many: of products with many columns, of attention with many rows, -1: none; merge: of attention */
     union {
@@ -25890,6 +25890,7 @@ typedef struct {
         k_cuda_rows_args   rows;
         k_cuda_attend_args attend;
         k_cuda_sort_args   sort;
+        k_cuda_delta_args  delta;
     };
 } dev_launch;
 
@@ -25901,6 +25902,7 @@ typedef struct dev_far {
     dev_acts   *a;                                    /* [n_buf of the plan] memory of the buffers there; no x: none */
     struct { dev_buf buf; int at; } up[DEV_FAR_UP];   /* buffers that go up, and where their values begin in rows of up_width values */
     int         n_up, up_width;
+    bool        states;                               /* its operations read what the batch says of recurrent states */
     struct { dev_buf buf; dev_row_set rows; } down[DEV_FAR_UP];   /* buffers that come down, and for which rows */
     int         n_down;
     gpu_span    sent;                                 /* the k_cuda_step; rows that ask for something; rows of buffers; what else is in the step */
@@ -25974,6 +25976,7 @@ static void dev__far_reads(const dev_plan *p, dev_far *f, dev_far **wrote, dev_b
 static void dev__far_ups(const dev_plan *p, dev_far *f, dev_far **wrote) {
     for (int i = f->op; i < f->op_end; i++) {
         const dev_op *op = &p->op[i];
+        f->states = f->states || op->kind == DEV_KEEP;
         for (int k = 0; k < 3; k++) dev__far_reads(p, f, wrote, op->in[k]);
         for (int k = 0; k < 2; k++)
             if (dev__changes(op)) dev__far_reads(p, f, wrote, op->out[k]);
@@ -26015,6 +26018,14 @@ static k_cuda_kv dev__far_kv(const dev_far *f, const dev_kv *kv) {
                        .type_v = kv->type_v};
 }
 
+static k_cuda_state dev__far_state(const dev_far *f, const dev_state *st) {
+    const dev_tail *t = dev__tail_at(st->mem, st->ring_at);
+    ASSERT(t->g == f->g && st->sum_at <= t->at + t->bytes);
+    return (k_cuda_state){.base = t->all.base, .slot_bytes = t->bytes, .ring_at = st->ring_at - t->at, .gate_at = st->gate_at - t->at,
+                          .sum_at = st->sum_at - t->at, .taps = st->taps, .width = st->width, .log = st->log, .n_k = st->n_k, .n_v = st->n_v,
+                          .d_k = st->d_k, .d_v = st->d_v};
+}
+
 /* What of an operation on rows depends on its kind. */
 static void dev__far_kind(dev_far *f, const dev_op *op, k_row_op *to) {
     static const k_norm_kind norms[] = {[NORM_RMS] = K_NORM_RMS, [NORM_LAYER] = K_NORM_LAYER, [NORM_L2] = K_NORM_L2};
@@ -26032,6 +26043,10 @@ static void dev__far_kind(dev_far *f, const dev_op *op, k_row_op *to) {
     case DEV_ROPE: to->u.rope.n_rot = op->rope.n_rot, to->u.rope.at = op->rope.at, to->u.rope.halves = op->rope.halves; break;
     case DEV_MUL: to->u.mul.a = op->mul.a, to->u.mul.b = op->mul.b, to->u.mul.to = op->mul.to; break;
     case DEV_STORE: to->u.kv = dev__far_kv(f, op->cache.kv); break;
+    case DEV_CONV: case DEV_KEEP:
+        to->u.state = dev__far_state(f, op->state.st);
+        to->in[0].x += op->state.at;
+        break;
     case DEV_BIAS: case DEV_MIX:
         to->u.experts.of = op->experts.n ? f->expert : NULL;
         to->u.experts.used = op->experts.used;
@@ -26051,10 +26066,14 @@ static void dev__far_kind(dev_far *f, const dev_op *op, k_row_op *to) {
 
 /* Values of an operation's vector: of each expert, where they differ. */
 static size_t dev__far_vec(const dev_op *op) {
-    const size_t n = (size_t)op->n, experts = (size_t)op->experts.n;
+    const size_t n = (size_t)op->n;
     if (!op->vec) return 0;
-    if (op->kind == DEV_ROUTE) return experts;
-    return (op->kind == DEV_BIAS || op->kind == DEV_MIX) && experts ? n * experts : n;
+    switch (op->kind) {
+    case DEV_ROUTE: return (size_t)op->experts.n;
+    case DEV_BIAS: case DEV_MIX: return op->experts.n ? n * (size_t)op->experts.n : n;
+    case DEV_CONV: case DEV_DELTA: return (size_t)op->state.n_vec;
+    default: return n;
+    }
 }
 
 /* Operations on rows. */
@@ -26181,6 +26200,16 @@ static void dev__far_attend(dev_far *f, dev_launch *l, const dev_op *op) {
     l->merge = gpu_kernel(f->g, "k_cuda_attend_merge");
 }
 
+static void dev__far_delta(dev_far *f, dev_launch *l, const dev_op *op) {
+    const size_t n_v = (size_t)op->n_head;
+    l->delta = (k_cuda_delta_args){.step = (const k_cuda_step *)(const void *)f->sent.base, .st = dev__far_state(f, op->state.st),
+                                   .out = dev__far_rows(f, op->out[0]), .taps = dev__far_copy(f, op->vec, dev__far_vec(op), sizeof(float)),
+                                   .decay = dev__far_copy(f, op->state.decay, n_v, sizeof(float)), .gate = dev__far_copy(f, op->state.step, n_v, sizeof(float)),
+                                   .grouped = op->state.grouped, .eps = op->scale};
+    for (int i = 0; i < 3; i++) l->delta.in[i] = dev__far_rows(f, op->in[i]);
+    l->kernel = gpu_kernel(f->g, "k_cuda_delta");
+}
+
 /* Floats of one row's partial results in n segments. */
 static size_t dev__far_part(const dev_op *op, size_t n) {
     return n * (size_t)(op->n_head / op->cache.group) * k_attn_part(op->cache.group, op->n);
@@ -26226,6 +26255,7 @@ static void dev__far_phase(const dev_plan *p, dev_far *f, const dev_phase *ph) {
         if (op->kind == DEV_MATMUL) dev__far_product(f, l, op, &p->product[op->products.first + i]);
         else if (op->kind == DEV_GROUP) dev__far_sort(f, l, op);
         else if (op->kind == DEV_ATTEND) dev__far_attend(f, l, op);
+        else if (op->kind == DEV_DELTA) dev__far_delta(f, l, op);
         else dev__far_ops(p, f, l);
     }
 }
@@ -26297,6 +26327,7 @@ static bool dev__far_can(const dev_plan *p, const dev_op *op) {
     k_cuda_mul m;
     if (!dev_kinds[op->kind].far || (op->kind == DEV_GROUP && op->experts.n > K_CUDA_EXPERTS)) return false;
     if (op->kind == DEV_ATTEND && op->cache.kv && !k_cuda_attend_of(op->cache.kv->type_k, op->cache.kv->type_v, false)) return false;
+    if (op->kind == DEV_DELTA && op->state.d_k > K_CUDA_DELTA_KEYS) return false;
     for (int i = 0; op->kind == DEV_MATMUL && i < op->products.n; i++) {
         const dev_mat *w = p->product[op->products.first + i].w;
         if (!k_cuda_mul_of(w->type, false, &m)) return false;
@@ -26305,7 +26336,7 @@ static bool dev__far_can(const dev_plan *p, const dev_op *op) {
     return true;
 }
 
-/* What GPUs would take for a list, beside keys and values. */
+/* What GPUs would take for a list, beside keys and values and states. */
 typedef struct {
     int         first;                                /* there are kernels for all operations from this layer on */
     const char *lacks;                                /* the operation before them that has none; NULL: all have */
@@ -26463,6 +26494,17 @@ static void dev__far_ends(const dev_batch *b, int32_t *end) {
     for (int r = b->n - 1; r >= 0; r--) end[r] = r + 1 < b->n && b->seq[r + 1] == b->seq[r] ? end[r + 1] : b->pos[r] + 1;
 }
 
+/* What the batch says of recurrent states. */
+static void dev__far_states(const dev_run *run, dev_far *f, size_t *at, k_cuda_step *step) {
+    dev_batch b = *run->batch;
+    int32_t **from[DEV_STATE_ARRAYS];
+    _Static_assert((int)DEV_STATE_ARRAYS == (int)K_STATES, "the arrays that say what a step does with states");
+    dev_batch_states(&b, from);
+    step->n_seq = b.n_seq;
+    step->seq_at = dev__far_send(f, at, run->plan->seq_at, (size_t)b.n_seq + 1);
+    for (int i = 0; i < K_STATES; i++) step->state[i] = dev__far_send(f, at, *from[i], (size_t)b.n_seq);
+}
+
 /* The batch and the rows of buffers go up. */
 static void dev__far_upload(const dev_run *run, dev_far *f) {
     const dev_plan  *p = run->plan;
@@ -26470,7 +26512,7 @@ static void dev__far_upload(const dev_run *run, dev_far *f) {
     const size_t     n = (size_t)b->n, n_tables = (size_t)b->n_seq * (size_t)b->n_group, n_table = b->table_at[n_tables];
     size_t           at = f->rows_at + n * (size_t)f->up_width * sizeof(float);
     k_cuda_step      step = {.n = {p->rows[DEV_ALL].n, p->rows[DEV_OUT].n}, .n_group = b->n_group};
-    dev__far_room(f, at + (4 * n + n_table) * sizeof(int32_t) + n_tables * sizeof(int64_t) + 64);
+    dev__far_room(f, at + (4 * n + n_table + (1 + K_STATES) * ((size_t)b->n_seq + 2)) * sizeof(int32_t) + n_tables * sizeof(int64_t) + 64);
     for (int i = 0; i < f->n_up; i++) {
         const dev_buffer *buf = &p->buf[f->up[i].buf];
         float            *to = (float *)(void *)(f->stage + f->rows_at) + f->up[i].at;
@@ -26484,6 +26526,7 @@ static void dev__far_upload(const dev_run *run, dev_far *f) {
     step.pos = dev__far_send(f, &at, b->pos, n);
     step.seq = dev__far_send(f, &at, b->seq, n);
     step.table = dev__far_send(f, &at, b->table, n_table);
+    if (f->states) dev__far_states(run, f, &at, &step);
     dev__far_ends(b, (int32_t *)(void *)(f->stage + at));
     step.end = (const int32_t *)(const void *)(f->sent.base + at);
     memcpy(f->stage, &step, sizeof step);
@@ -26531,6 +26574,11 @@ static void dev__far_run_attend(dev_far *f, dev_launch *l, const dev_op *op, con
     }
 }
 
+/* Each sequence's value heads, in runs of columns. */
+static void dev__far_run_delta(const dev_far *f, const dev_launch *l, const dev_op *op, const dev_far_bounds *z) {
+    gpu_launch(f->g, l->kernel, z->n_seq * op->n_head, (op->n + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS, &l->delta, sizeof l->delta);
+}
+
 /* Tasks of a launch of rows. */
 static int dev__far_tasks(const dev_plan *p, const dev_launch *l, const dev_far_bounds *z) {
     int n = 0;
@@ -26563,6 +26611,7 @@ static void dev__far_run(const dev_plan *p, dev_far *f, dev_launch *l, const dev
     else if (l->product && n) dev__far_multiply(f, l, n);
     else if (op->kind == DEV_GROUP) gpu_launch(f->g, l->kernel, 1, 1, &l->sort, sizeof l->sort);
     else if (op->kind == DEV_ATTEND) dev__far_run_attend(f, l, op, z);
+    else if (op->kind == DEV_DELTA) dev__far_run_delta(f, l, op, z);
     else if (!l->product && n) gpu_launch(f->g, l->kernel, n, 1, &l->rows, sizeof l->rows);
 }
 
@@ -28247,7 +28296,7 @@ static uint64_t model_kv_bytes_of(const model *m, int il, uint32_t type_k, uint3
  *   K and V of quantised types are stored behind a Hadamard transform (k_hadamard). Attention then transforms Q and its output.
  * Public: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate, kv_seq_blocks,
  * kv_table, kv_flush, kv_prefault, kv_bytes_peak, kv_bytes_most; kv_share, kv_match_prefix, kv_publish, kv_commit,
- * kv_add_demand, kv_add_fork, kv_meets, kv_held; kv_slot_bytes, kv_has_states, kv_advance, kv_spoil, kv_hold, kv_pretend, kv_last_mark, kv_next_mark, kv_snapshot, kv_is_weak;
+ * kv_add_demand, kv_add_fork, kv_meets, kv_held; kv_state_bytes, kv_slot_bytes, kv_has_states, kv_advance, kv_spoil, kv_hold, kv_pretend, kv_last_mark, kv_next_mark, kv_snapshot, kv_is_weak;
  * kv_add_stored, kv_fetcher, kv_next, kv_node_tokens, kv_parts.
  * Opens: kv_cache.layer, kv_cache.state, kv_cache.states, kv_cache.max_blocks, kv_cache.n_group, kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy,
  *   kv_group.mem, kv_load, kv_node.parent, kv_node.used, kv_opts, kv_part, kv_seq.first, kv_seq.n, kv_turn. */
@@ -28270,6 +28319,7 @@ typedef struct {
     int64_t tokens;                                   /* positions of all sequences together */
     int     seqs, rows;                               /* sequences that run at once; most rows that a step adds to one of them. 0: unknown */
     const dev_gpus *far;                              /* keep what their layers store; NULL: none */
+    int     slots;                                    /* most recurrent states that their memory holds; 0: no bound */
 } kv_load;
 
 typedef enum { KV_ALL, KV_WINDOW, KV_STATE } kv_rule; /* what a row of the group needs: everything, a window, one state */
@@ -28381,11 +28431,17 @@ static dev_state kv__place_state(const arch_rec *r, size_t *at) {
     return l;
 }
 
-/* Bytes of the states of all recurrent layers of a model for one sequence. */
+/* Bytes of the state of a layer for one sequence; 0: it has none. */
+static size_t kv_state_bytes(const arch_layer_hp *lh) {
+    size_t n = 0;
+    if (lh->rec.width) kv__place_state(&lh->rec, &n);
+    return n;
+}
+
+/* The same of all layers of a model. */
 static size_t kv_slot_bytes(const arch_hparams *hp) {
     size_t n = 0;
-    for (int il = 0; il < hp->n_layer; il++)
-        if (hp->layer[il].rec.width) kv__place_state(&hp->layer[il].rec, &n);
+    for (int il = 0; il < hp->n_layer; il++) n += kv_state_bytes(&hp->layer[il]);
     return n;
 }
 
@@ -28483,7 +28539,7 @@ static bool kv__bound_blocks(kv_cache *kv, err_t *e) {
 }
 
 /* Decides how many slots there are: what the options say, else one for each sequence and, for snapshots, a quarter of what keys and values
- * may take, but two at least. False: not even one. */
+ * may take, but two at least; no more than GPUs hold. False: not even one. */
 static bool kv__bound_states(kv_cache *kv, err_t *e) {
     const kv_opts *o = &kv->opts;
     uint64_t       kept = o->mem_bytes;
@@ -28491,11 +28547,13 @@ static bool kv__bound_states(kv_cache *kv, err_t *e) {
     dev_blocks *mem = &kv->group[kv->states].mem;
     for (int i = 0; !o->mem_bytes && i < kv->n_group; i++) kept += (uint64_t)kv->group[i].mem.max_blocks * kv->group[i].mem.block_bytes;
     const uint64_t spare = kept / 4 / mem->block_bytes, own = (uint64_t)kv->load.seqs + (spare > 2 ? spare : 2);
-    const uint64_t n = o->state_bytes ? o->state_bytes / mem->block_bytes : own;
+    uint64_t       n = o->state_bytes ? o->state_bytes / mem->block_bytes : own;
+    if (kv->load.slots && n > (uint64_t)kv->load.slots) n = (uint64_t)kv->load.slots;
     if (n < 1)
         return err_set(e, EXIT_RESOURCE, "%llu bytes for recurrent states, expected at least one of %zu bytes (--state-mem)",
                        (unsigned long long)o->state_bytes, mem->block_bytes);
     *mem = dev_blocks_new(mem->block_bytes, n < INT32_MAX ? (int)n : INT32_MAX);
+    if (kv->load.far) dev_blocks_split(mem, kv->load.far, kv->group[kv->states].end);
     return true;
 }
 
@@ -28511,10 +28569,12 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
     kv->group = mem_new((size_t)hp->n_layer, sizeof *kv->group);
     for (int il = 0; il < hp->n_layer; il++) {
         const dev_kv *l = &kv->layer[il];
-        kv->layer[il] = hp->layer[il].kv_back ? kv->layer[il - hp->layer[il].kv_back] : kv__layer(kv, &hp->layer[il], dev_gpus_of(load.far, il));
+        const int     far = dev_gpus_of(load.far, il);
+        kv->layer[il] = hp->layer[il].kv_back ? kv->layer[il - hp->layer[il].kv_back] : kv__layer(kv, &hp->layer[il], far);
         if (kv->group[l->group].rule != KV_STATE) continue;
         kv->states = l->group;
         kv->state[il] = kv__place_state(&hp->layer[il].rec, &kv->group[l->group].mem.block_bytes);
+        kv->group[l->group].end[1 + far] = kv->group[l->group].mem.block_bytes;
         kv->state[il].mem = l->mem;
         kv->state[il].group = l->group;
     }
@@ -30045,6 +30105,7 @@ static void fwd__attention(fwd_draft *d) {
 static void fwd__keep(fwd_draft *d, dev_op op) {
     op.kind = DEV_KEEP;
     op.out[0] = 0;
+    op.vec = NULL;
     fwd__op(d, op);
     d->rows = d->past;
     d->beside = true;
@@ -30079,7 +30140,8 @@ static void fwd__delta(fwd_draft *d) {
     const int           n = r->n_v * r->d_v, v = r->n_v / r->n_k * r->d_v;
     const bool          grouped = d->m->hp.desc->traits & A_DELTA_GROUPED;
     dev_op              op = {.kind = DEV_DELTA, .in = {d->raw, d->alpha, d->beta}, .out = {d->o}, .n = r->d_v, .n_head = r->n_v, .vec = vec[W_REC_TAPS], .scale = FWD_L2_EPS,
-                              .state = {.st = d->kv ? &d->kv->state[d->il] : NULL, .d_k = r->d_k, .grouped = grouped, .decay = vec[W_REC_DECAY], .step = vec[B_REC_STEP]}};
+                              .state = {.st = d->kv ? &d->kv->state[d->il] : NULL, .d_k = r->d_k, .n_vec = r->width * r->taps, .grouped = grouped, .decay = vec[W_REC_DECAY],
+                                        .step = vec[B_REC_STEP]}};
     fwd__delta_in(d);
     fwd__op(d, op);
     fwd__keep(d, op);
@@ -30092,7 +30154,8 @@ static void fwd__delta(fwd_draft *d) {
 /* Short convolution: of the parts b, c and x of a projection, c times the convolution of b times x. */
 static void fwd__conv(fwd_draft *d) {
     const int n = d->lh->rec.width;
-    dev_op    op = {.kind = DEV_CONV, .in = {d->all}, .out = {d->o}, .n = n, .vec = d->l->vec[W_REC_TAPS], .state = {.st = d->kv ? &d->kv->state[d->il] : NULL, .at = 2 * n}};
+    dev_op    op = {.kind = DEV_CONV, .in = {d->all}, .out = {d->o}, .n = n, .vec = d->l->vec[W_REC_TAPS],
+                    .state = {.st = d->kv ? &d->kv->state[d->il] : NULL, .at = 2 * n, .n_vec = n * d->lh->rec.taps}};
     fwd__matmul(d, FWD_QKV);
     dev_plan_product(d->to, &d->l->mat[W_REC_ALL], d->rows, d->in, d->all);
     d->part = FWD_STATE;
@@ -33729,6 +33792,7 @@ typedef struct engine {
     int       chunk;                                  /* rows of prompts in a step */
     bool      may_pack;                               /* engine_pack() has something left to pack */
     bool      shares_pool;                            /* its threads belong to another engine */
+    int       far_slots;                              /* most recurrent states that the memory of its GPUs holds; 0: no bound */
     int       pack_worth;                             /* tokens from which packing repays itself; 0: not computed yet */
     size_t    pack_bytes;                             /* bytes of weights packed after each token */
     double    t_start, t_open;                        /* when the program started; seconds until the model was open */
@@ -33756,6 +33820,7 @@ enum {
     ENGINE_PACK_PIECE = 16 << 20,                     /* bytes of weights packed between two progress lines */
     ENGINE_SHARED = 4 << 20,                          /* bytes of weights from which a second engine uses more than one thread */
     ENGINE_FAR_SPARE = 64 << 20,                      /* bytes of a GPU that stay free */
+    ENGINE_FAR_STATES = 4,                            /* snapshots of recurrent states may take this fraction of what is left there, 1 / 4 */
     ENGINE_LOGIT_BYTES = 64 << 20,                    /* bytes of logits where a plan leaves their rows open */
 };
 
@@ -33986,7 +34051,7 @@ static bool engine__holds_state(const engine *eng, err_t *e) {
 
 /* A cache for n_seqs sequences. Its own bound may cut the context and the rows. */
 static bool engine__open_cache(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
-    const kv_load load = {plan->n_seqs * (((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block), plan->n_seqs, eng->n_batch, eng->m.far};
+    const kv_load load = {plan->n_seqs * (((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block), plan->n_seqs, eng->n_batch, eng->m.far, eng->far_slots};
     int           rows;
     if (!engine__holds_state(eng, e) || !(eng->kv = kv_new(&eng->m.hp, ko, load, e))) return false;
     if (ko->cache) engine__keep(eng, fo, ko);
@@ -34029,6 +34094,7 @@ static bool engine__open_shared(engine *eng, const engine_opts *fo, const kv_opt
 
 typedef struct {
     int       first, n_layer;                         /* layers [first, n_layer) are wanted there */
+    int       slots;                                  /* recurrent states of each layer that are counted */
     dev_far_needs needs;                              /* .layer with what the cache takes */
     bool     *begins;                                 /* [n_layer] whether a run of layers may begin there */
     uint64_t  has[DEV_GPUS];                          /* bytes of memory of each GPU that are free */
@@ -34048,12 +34114,21 @@ static bool engine__shares(const engine *eng, int il) {
     return false;
 }
 
+/* Recurrent states that a run needs: one for each sequence and two snapshots, or what the options allow. */
+static int engine__far_slots(const engine *eng, const kv_opts *ko, const engine_plan *plan) {
+    const size_t slot = kv_slot_bytes(&eng->m.hp);
+    const int    n = plan->n_seqs + 2;
+    return slot && ko->state_bytes && ko->state_bytes / slot < (uint64_t)n ? (int)(ko->state_bytes / slot) : n;
+}
+
 /* What n of the last layers would take, or -1: all of them; as many of these as GPUs have kernels for. */
 static engine_far engine__far_new(const engine *eng, const kv_opts *ko, const engine_plan *plan, int n) {
     const int  all = eng->m.hp.n_layer, n_out = plan->n_out < eng->n_batch ? plan->n_out : eng->n_batch;
     engine_far f = {.n_layer = all, .needs = {.layer = mem_new((size_t)all, sizeof *f.needs.layer)}, .begins = mem_new((size_t)all, sizeof *f.begins)};
+    f.slots = engine__far_slots(eng, ko, plan);
     fwd_far_needs(&eng->m, eng->n_batch, n_out, plan->hidden ? FWD_HIDDEN : FWD_LOGITS, &f.needs);
     for (int il = 0; il < all; il++) {
+        f.needs.layer[il] += (uint64_t)f.slots * kv_state_bytes(&eng->m.hp.layer[il]);
         f.needs.layer[il] += (uint64_t)plan->n_seqs * model_kv_bytes_of(&eng->m, il, ko->type_k, ko->type_v, eng->n_ctx + ko->block, eng->n_batch);
         f.begins[il] = !engine__shares(eng, il);
     }
@@ -34106,6 +34181,7 @@ static bool engine__find_gpus(const engine *eng, engine_far *f, int device, err_
         }
         f->has[on->n - 1] = dev_gpus_memory(on, on->n - 1);
         if (engine__far_bytes(f, f->first, f->n_layer) <= f->has[on->n - 1]) {
+            f->has[0] = f->has[on->n - 1];
             dev_gpus_only(on, on->n - 1);
             on->from[0] = f->first;
             return true;
@@ -34125,6 +34201,21 @@ static bool engine__short(const dev_gpus *on, const engine_far *f, err_t *e) {
     if (on->n > 1) snprintf(name, sizeof name, "%d GPUs", on->n);
     return err_set(e, EXIT_RESOURCE, "--gpu-layers: memory of %s is short by %.1f MiB: %d layers and their cache take %.1f", name, more / 1048576,
                    f->n_layer - f->first, (double)all / 1048576);
+}
+
+/* Recurrent states that all GPUs hold: those that are counted, and snapshots. 0: they run no layer that has one. */
+static int engine__slots(const engine *eng, const engine_far *f) {
+    const dev_gpus *on = eng->m.far;
+    uint64_t        most = UINT64_MAX;
+    for (int i = 0; i < on->n; i++) {
+        const int      end = i + 1 < on->n ? on->from[i + 1] : f->n_layer;
+        const uint64_t taken = engine__far_bytes(f, on->from[i], end), left = f->has[i] > taken ? f->has[i] - taken : 0;
+        uint64_t       slot = 0;
+        for (int il = on->from[i]; il < end; il++) slot += kv_state_bytes(&eng->m.hp.layer[il]);
+        if (slot && left / ENGINE_FAR_STATES / slot < most) most = left / ENGINE_FAR_STATES / slot;
+    }
+    if (most == UINT64_MAX) return 0;
+    return most < (uint64_t)(INT_MAX - f->slots) ? f->slots + (int)most : INT_MAX;
 }
 
 /* GPUs without a layer are closed. */
@@ -34156,6 +34247,7 @@ static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts 
     engine_far f = engine__far_new(eng, ko, plan, fo->n_gpu_layers);
     eng->m.far = dev_gpus_new();
     const bool ok = engine__choose_layers(eng, &f, fo->device, fo->n_gpu_layers, e);
+    eng->far_slots = engine__slots(eng, &f);
     engine__far_drop(&f);
     engine__drop_gpus(eng);
     return ok;
@@ -46600,7 +46692,7 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
     j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
     bool ok = model_open(&j->m, g, &o->rope, e) && model_writes(&j->m, e) && model_holds(&j->m, o->chunk, e) && (n = round__chunks(j, ids->n, e)) > 0;
     const int64_t blocks = ((int64_t)o->chunk + o->kv.block - 1) / o->kv.block;       /* a sequence takes whole blocks */
-    ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, (kv_load){n * blocks * o->kv.block, n, o->chunk, NULL}, e)) != NULL;
+    ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, (kv_load){.tokens = n * blocks * o->kv.block, .seqs = n, .rows = o->chunk}, e)) != NULL;
     if (ok) {
         j->f = fwd_new(&j->m, j->kv, j->p, n * o->chunk, 1, FWD_LOGITS);
         round__alloc(j);

@@ -5,7 +5,7 @@
 
 The folder has libcuda.so.1, which runs the kernels on the CPU; llmrun, with the image that it takes; bare, the program without kernels.
 """
-import collections, os, shutil, struct, subprocess, sys, tempfile
+import collections, json, os, re, shutil, struct, subprocess, sys, tempfile
 from concurrent.futures import ThreadPoolExecutor
 import script
 from kit import ENV, SLOW, begin, case, check, done, equal, finish, jsonl, one_line, records, refused, same, sanitized, scratch, some, walk
@@ -19,19 +19,20 @@ TMP, tmp, put = scratch("cuda")
 FAKE = os.path.abspath(sys.argv[1])
 PROGRAM, BARE = os.path.join(FAKE, "llmrun"), os.path.join(FAKE, "bare")
 TEXT = "Tom was a cat. Tom liked milk. The cat sat on the mat, and the dog ran away. "
+RECURRENT = "qwen35", "qwen35_even", "qwen3next", "qwen35moe", "lfm2", "lfm2_tap4", "lfm2moe"      # gated delta nets, short convolutions
 SHORT = "-m", SMALL, "-p", "Hello", "-n", "2", "--temp", "0", "--ignore-eos", "-q", "--no-stdin"
 LAYERS = "all", "1"
 CALLS = collections.Counter()          # runs, and calls of the driver
 
 
-def run(*args, binary=PROGRAM, folder=FAKE, timeout=120, **fake):
+def run(*args, binary=PROGRAM, folder=FAKE, timeout=120, inp=None, **fake):
     """A run; fake: of FAKE_CUDA_DEVICES and others, the last word in small letters. In .calls the number of calls of the driver, in .down that of bytes that came
     down from the GPU."""
     handle, counts = tempfile.mkstemp(dir=TMP)
     os.close(handle)
     env = {k: v for k, v in ENV.items() if not k.startswith("FAKE_CUDA_")}
     env.update({"FAKE_CUDA_" + k.upper(): str(v) for k, v in fake.items()}, LD_LIBRARY_PATH=folder, FAKE_CUDA_COUNT=counts)
-    r = finish(begin([binary, *args], env=env), timeout)
+    r = finish(begin([binary, *args], env=env, stdin=subprocess.PIPE if inp else subprocess.DEVNULL), timeout, inp)
     with open(counts) as f:
         r.calls, r.down = map(int, (f.read() or "0 0").split())
     os.unlink(counts)
@@ -195,7 +196,7 @@ def behind():
 @case
 def guesses():
     """speculative decoding, by lookup and with a draft model"""
-    for name in "llama", "qwen35":
+    for name in "llama", "qwen35", "lfm2":
         path = os.path.join(TINY, name + ".gguf")
         args = "-m", path, "-p", TEXT, "-n", "12", "--temp", "0", "--ignore-eos"
         for extra in ["--no-lookup"], ["--lookup"], ["-md", path, "--draft-max", "3"]:
@@ -264,16 +265,76 @@ def ids_banned():
 @case
 def kept():
     """a prompt cache on disk: written with layers on the GPU or without, it holds the same bytes, and either run reads it"""
-    args = "-m", SMALL, "-p", TEXT, "-n", "3", "--temp", "0", "--ignore-eos", "-q", "--prompt-cache"
-    made = {}
-    for n in "0", "all", "1":
-        r = run(*args, tmp("kept." + n), "-ngl", n)
-        with open(tmp("kept." + n), "rb") as f:
-            made[n] = r.rc, r.out, r.err, f.read()
-        same(made[n], made["0"], "-ngl " + n)
-    for n, of in ("0", "all"), ("all", "0"), ("1", "all"), ("all", "1"):
-        r = run(*args, tmp("kept." + of), "-ngl", n)
-        same((r.rc, r.out, r.err), made["0"][:3], "-ngl %s reads what -ngl %s wrote" % (n, of))
+    for name in "llama", "qwen35", "lfm2":
+        args = "-m", os.path.join(TINY, name + ".gguf"), "-p", TEXT, "-n", "3", "--temp", "0", "--ignore-eos", "-q", "--prompt-cache"
+        made = {}
+        for n in "0", "all", "1":
+            r = run(*args, tmp(name + n), "-ngl", n)
+            with open(tmp(name + n), "rb") as f:
+                made[n] = r.rc, r.out, r.err, f.read()
+            same(made[n], made["0"], "%s, -ngl %s" % (name, n))
+        for n, of in ("0", "all"), ("all", "0"), ("1", "all"), ("all", "1"):
+            r = run(*args, tmp(name + of), "-ngl", n)
+            same((r.rc, r.out, r.err), made["0"][:3], "%s, -ngl %s reads what -ngl %s wrote" % (name, n, of))
+
+
+# --- recurrent states ---
+
+def on_gpus(*args, **fake):
+    """Layers that run on GPUs, of how many: what -v says; the last word before it, of a layer that cannot."""
+    said = run(*args, "-v", **fake).err.decode()
+    return [tuple(map(int, m)) for m in re.findall(r"^llmrun: GPU \d+ +layers (\d+) to (\d+) of (\d+)", said, re.M)], "without a kernel" in said
+
+
+@case
+def states():
+    """layers with recurrent states run on the GPU, where their slots are few too; lines part within blocks and behind them"""
+    for name in some(RECURRENT, 3):
+        path = os.path.join(TINY, name + ".gguf")
+        where, lacks = on_gpus("-m", path, "-p", "Hello", "-n", "1", "-ngl", "all")
+        check(len(where) == 1 and where[0][0] == 1 and where[0][1] == where[0][2] and not lacks, "%s: layers %r on the GPU" % (name, where))
+        alike("-m", path, "-p", TEXT, "-n", "20", "--temp", "0", "--ignore-eos", "-b", "17")
+    for name in some(("qwen35", "lfm2moe"), 2):
+        path = os.path.join(TINY, name + ".gguf")
+        for extra in ["--state-mem", "64K"], ["-b", "3"], ["--lookup", "--draft-max", "5"]:
+            alike_lines(LINES, "-np", "6", "--kv-block-size", "4", *extra, model=path)
+
+
+@case
+def conversation():
+    """a conversation whose messages are taken back and asked again"""
+    lines = b"Hello there\n/regen\nWhat is that?\nAnd what is this?\n/regen\n"
+    form = put("form.jinja", b"{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}<assistant>")
+    for name in some(("qwen35", "lfm2", "llama"), 2):
+        args = "-m", os.path.join(TINY, name + ".gguf"), "-i", "--chat-template-file", form, "-n", "6", "-s", "3", "-q"
+        want = run(*args, "-ngl", "0", inp=lines)
+        check(want.rc == 0 and want.out, repr(want))
+        for n in LAYERS:
+            got = run(*args, "-ngl", n, inp=lines)
+            same((got.rc, got.out, got.err), (0, want.out, want.err), "%s -ngl %s" % (name, n))
+            check(got.calls > 0, "%s -ngl %s: no call of the driver" % (name, n))
+
+
+def least(*args):
+    """Bytes of memory, multiples of 4 KiB, that a GPU needs to hold all layers."""
+    low, high = 0, 1 << 15
+    while high - low > 1:
+        half = (low + high) // 2
+        low, high = (half, high) if run(*args, "-ngl", "all", memory=half << 12).rc else (low, half)
+    return high << 12
+
+
+@case
+def several():
+    """layers on two GPUs, of two and of three, each with the states, keys and values of its own"""
+    for name in some(("qwen35", "lfm2", "qwen3next"), 2):
+        args = "-m", os.path.join(TINY, name + ".gguf"), "-p", TEXT, "-n", "6", "--temp", "0", "--ignore-eos"
+        want, memory = run(*args, "-ngl", "0", "-q"), least(*args[:5], "1") - 4096
+        for devices in 2, 3:
+            where, _ = on_gpus(*args, "-ngl", "all", devices=devices, memory=memory)
+            check(len(where) == 2 and where[0][0] == 1 and where[1][1] == where[1][2], "%s: layers %r on %d GPUs" % (name, where, devices))
+            got = run(*args, "-ngl", "all", "-q", devices=devices, memory=memory)
+            same((got.rc, got.out, got.err), (0, want.out, want.err), "%s on %d GPUs" % (name, devices))
 
 
 @case
@@ -323,19 +384,45 @@ def refused_or_told(r, want, n):
 
 
 @case
+def fails_of_states():
+    """the same where layers have recurrent states"""
+    args = "-m", os.path.join(TINY, "qwen35.gguf"), *SHORT[2:]
+    want, last = run(*args, "-ngl", "0"), run(*args, "-ngl", "all").calls
+    each(lambda n: refused_or_told(run(*args, "-ngl", "all", fail=n), want, n), some(range(1, last + 1, 3), 11))
+
+
+@case
 def little_memory():
     """auto with little memory takes fewer layers or none, -ngl all says how much it lacks"""
-    want = run(*SHORT, "-ngl", "0")
-    states = collections.Counter()
-    for memory in [1 << n for n in range(14, 31, 2)]:
-        r = run(*SHORT, "-ngl", "auto", memory=memory)
-        same((r.rc, r.out, r.err), (0, want.out, b""), "%d bytes" % memory)
-        r = run(*SHORT, "-ngl", "all", memory=memory)
-        states[r.rc] += 1
-        check(r.rc in (0, 3), "%d bytes: %r" % (memory, r))
-        if r.rc:
-            refused(r, 3, "memory of the GPU is short by .* MiB: .* layers and their cache take", "%d bytes" % memory)
-    check(states[0] and states[3], "exit codes: %r" % states)
+    for model in SMALL, os.path.join(TINY, "qwen35.gguf"):
+        args, codes = ("-m", model, *SHORT[2:]), collections.Counter()
+        want = run(*args, "-ngl", "0")
+        for memory in [1 << n for n in range(14, 31, 2)]:
+            r = run(*args, "-ngl", "auto", memory=memory)
+            same((r.rc, r.out, r.err), (0, want.out, b""), "%d bytes" % memory)
+            r = run(*args, "-ngl", "all", memory=memory)
+            codes[r.rc] += 1
+            check(r.rc in (0, 3), "%d bytes: %r" % (memory, r))
+            if r.rc:
+                refused(r, 3, "memory of the GPU is short by .* MiB: .* layers and their cache take", "%d bytes" % memory)
+        check(codes[0] and codes[3], "exit codes: %r" % codes)
+
+
+def need(*args):
+    """MiB that all layers and their cache would take on a GPU."""
+    r = run(*args, "-ngl", "all", memory=1 << 16)
+    return float(re.search(r"their cache take ([\d.]+)", r.err.decode()).group(1))
+
+
+@case
+def counted():
+    """what layers take on a GPU has the states of as many sequences as run at once, or of those that --state-mem allows"""
+    path = os.path.join(TINY, "qwen35.gguf")
+    state = json.loads(run("-m", path, "--inspect", "--json").out)["memory"]["state_per_sequence"] / (1 << 20)
+    args = "-m", path, "--batch", put("counted.jsonl", jsonl(LINES)), "-q", "-c", "64", "-np"
+    few, many, bounded = need(*args, "4"), need(*args, "400"), need(*args, "400", "--state-mem", "%dK" % (state * 1024 * 10 + 1))
+    check(many - few > 396 * state - 0.2, "%.1f MiB for 4 lines, %.1f for 400, with a state of %.3f" % (few, many, state))
+    check(abs(many - bounded - 392 * state) < 0.2, "%.1f MiB for 400 lines, %.1f with ten states of %.3f" % (many, bounded, state))
 
 
 def main():

@@ -21,6 +21,7 @@ typedef struct {
     k_cuda_step step;
     k_row_op    op[K_CUDA_ROW_OPS];
     int32_t    *expert, *tiles[2];                    /* of the slots, as the GPU sorted them */
+    k_cuda_state state;                               /* of a recurrent layer */
     float       vec[3][TR_MOST];                        /* gains, biases */
 } tr_case;
 
@@ -132,7 +133,7 @@ static k_row_op tr_row_op(const tr_case *c, const dev_op *op) {
         [DEV_ROPE] = K_ROW_ROPE, [DEV_HADAMARD] = K_ROW_HADAMARD, [DEV_STORE] = K_ROW_STORE, [DEV_FORM] = K_ROW_FORM, [DEV_ACTIVATE] = K_ROW_ACTIVATE,
         [DEV_GATE] = K_ROW_GATE, [DEV_ADD_SCALED] = K_ROW_ADD_SCALED, [DEV_SCALE_BY] = K_ROW_SCALE_BY, [DEV_MUL] = K_ROW_MUL,
         [DEV_SPARSE] = K_ROW_SPARSE, [DEV_BLEND] = K_ROW_BLEND, [DEV_CORRECT] = K_ROW_CORRECT, [DEV_RAISE] = K_ROW_RAISE,
-        [DEV_LEVEL] = K_ROW_LEVEL, [DEV_ROUTE] = K_ROW_ROUTE, [DEV_MIX] = K_ROW_MIX};
+        [DEV_LEVEL] = K_ROW_LEVEL, [DEV_ROUTE] = K_ROW_ROUTE, [DEV_MIX] = K_ROW_MIX, [DEV_CONV] = K_ROW_CONV, [DEV_KEEP] = K_ROW_KEEP};
     static const int acts[] = {[ACT_SILU] = K_SILU, [ACT_GELU] = K_GELU, [ACT_GELU_ERF] = K_GELU_ERF, [ACT_SIGMOID] = K_SIGMOID, [ACT_RELU] = K_RELU,
                                [ACT_RELU2] = K_RELU2, [ACT_SWIGLU_CLIP] = K_ROW_CLIP};
     const dev_acts *a = &c->got[op->out[0]];
@@ -149,6 +150,7 @@ static k_row_op tr_row_op(const tr_case *c, const dev_op *op) {
     case DEV_ROPE: to.u.rope.n_rot = op->rope.n_rot, to.u.rope.at = op->rope.at, to.u.rope.halves = op->rope.halves; break;
     case DEV_MUL: to.u.mul.a = op->mul.a, to.u.mul.b = op->mul.b, to.u.mul.to = op->mul.to; break;
     case DEV_STORE: to.u.kv = tr_kv(c); break;
+    case DEV_CONV: case DEV_KEEP: to.u.state = c->state, to.in[0].x += op->state.at; break;
     case DEV_BIAS: to.u.experts.of = op->experts.n ? c->expert : NULL; break;
     case DEV_MIX: to.u.experts.of = c->expert, to.u.experts.used = op->experts.used; break;
     case DEV_ROUTE:

@@ -415,13 +415,13 @@ static void t_kv_bounds(void) {
         kv_load load;
         int     want[3];
     } rows[] = {                                      /* mix 0: all positions, windows of 16 and of 5 */
-        {0, 4, 0, 0, {4000, 0, 0, NULL}, {1000, 1000, 1000}},
-        {0, 4, 0, 0, {4000, 2, 8, NULL}, {1000, 1018, 1012}},
-        {0, 4, 30, 0, {4000, 2, 8, NULL}, {30, 30, 24}},    /* twice two sequences of (16 + 8) / 4 + 3 blocks; of (5 + 8) / 4 + 3 */
-        {0, 4, 0, 100, {40000, 2, 8, NULL}, {-1, 36, 24}},
-        {0, 4, 0, 10, {40000, 2, 8, NULL}, {10, 10, 10}},
-        {0, 4, 0, 100, {120, 2, 8, NULL}, {30, 48, 42}},
-        {2, 4, 0, 50, {40000, 1, 4, NULL}, {-1, 8, 0}},     /* a window of 1 */
+        {0, 4, 0, 0, {4000, 0, 0, NULL, 0}, {1000, 1000, 1000}},
+        {0, 4, 0, 0, {4000, 2, 8, NULL, 0}, {1000, 1018, 1012}},
+        {0, 4, 30, 0, {4000, 2, 8, NULL, 0}, {30, 30, 24}},    /* twice two sequences of (16 + 8) / 4 + 3 blocks; of (5 + 8) / 4 + 3 */
+        {0, 4, 0, 100, {40000, 2, 8, NULL, 0}, {-1, 36, 24}},
+        {0, 4, 0, 10, {40000, 2, 8, NULL, 0}, {10, 10, 10}},
+        {0, 4, 0, 100, {120, 2, 8, NULL, 0}, {30, 48, 42}},
+        {2, 4, 0, 50, {40000, 1, 4, NULL, 0}, {-1, 8, 0}},     /* a window of 1 */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         arch_hparams hp = t_kv_mix(rows[i].mix);
@@ -447,6 +447,20 @@ static void t_kv_bounds(void) {
             for (int q = 0; q < rows[i].load.seqs; q++) CHECKF(kv_reserve(s[q], to + rows[i].load.rows), "row %zu: %d positions", i, to);
         kv_seq_free(s[0]);
         kv_seq_free(s[1]);
+        kv_free(kv);
+        arch_drop(&hp);
+    }
+}
+
+/* Slots are bounded by what the options say and by what GPUs hold. */
+static void t_kv_slots(void) {
+    static const struct { int options, gpus, want; } rows[] = {{9, 0, 9}, {9, 4, 4}, {4, 9, 4}, {0, 3, 3}, {0, 0, 2 + 2}};
+    for (int i = 0; i < 5; i++) {
+        arch_hparams  hp = t_kv_mix(1);
+        err_t         e = {0};
+        const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = 4, .max_blocks = 2, .state_bytes = (uint64_t)rows[i].options * kv_slot_bytes(&hp)};
+        kv_cache     *kv = kv_new(&hp, &o, (kv_load){.tokens = 8, .seqs = 2, .rows = 8, .slots = rows[i].gpus}, &e);
+        EQ_INT(kv->group[kv->states].mem.max_blocks, rows[i].want);
         kv_free(kv);
         arch_drop(&hp);
     }
@@ -1349,6 +1363,7 @@ static const t_case t_kv_cases[] = {
     {"kv random", "values and reference counts through random growth, forks and rollbacks", t_kv_random},
     {"kv groups", "layers with the same rule share a group and its blocks", t_kv_groups},
     {"kv bound", "memory follows the tokens, up to the bound", t_kv_bound},
+    {"kv slots", "how many recurrent states there may be", t_kv_slots},
     {"kv bounds", "how many blocks each group may have: few behind a window", t_kv_bounds},
     {"kv demand", "what a sequence lacks, counted for each group", t_kv_demand},
     {"kv hadamard", "which caches transform K and V, and in runs of which size", t_kv_hadamard},

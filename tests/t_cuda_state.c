@@ -1,0 +1,222 @@
+/* Recurrent layers on a GPU, run by emu_cuda.h: the short convolution, the gated delta rule and what slots keep. Steps as [kv] plans them, one
+ * after the other, leave the same bytes in a copy of the slots and give the same results as [dev] at the scalar level. */
+
+enum { TS_SEQS = 5, TS_SLOTS = 3 * TS_SEQS, TS_WIDE = 700 };       /* most sequences; slots: two of each, and its snapshot; most channels */
+
+/* A layer: a convolution alone has no heads. */
+typedef struct {
+    const char *name;
+    int  taps, n_k, n_v, d_k, d_v, width;
+    bool grouped;
+} ts_shape;
+
+static const ts_shape ts_shapes[] = {
+    {"conv",            3, 0, 0, 0,   0,   320, false},
+    {"conv, 4 taps",    4, 0, 0, 0,   0,   37,  false},
+    {"conv, 2 taps",    2, 0, 0, 0,   0,   600, false},
+    {"delta",           4, 2, 4, 16,  16,  128, false},
+    {"delta, grouped",  4, 2, 4, 32,  40,  288, true},
+    {"delta, 128",      4, 1, 2, 128, 128, 512, true},
+    {"delta, odd",      3, 2, 2, 21,  70,  224, false},
+    {"delta, one head", 5, 1, 1, 2,   33,  37,  false},
+};
+enum { TS_SHAPES = sizeof ts_shapes / sizeof *ts_shapes };
+
+/* Where a sequence is: its slot and a free one, where the first stands, positions that have been; the slot of its snapshot. */
+typedef struct { int slot, other, snap, at, filled; } ts_seq;
+
+typedef struct {
+    tr_case       c;
+    const ts_shape *shape;
+    dev_state     st;
+    dev_blocks    mem;
+    pool          p;
+    uint8_t      *slots, *got;                        /* the CPU's, the GPU's */
+    size_t        bytes;
+    ts_seq        seq[TS_SEQS];
+    int           n_seq;
+    int32_t       state[K_STATES][TS_SEQS];
+    dev_buf       raw, alpha, beta, o;
+    float         taps[TS_WIDE * 5], decay[8], gate[8];
+} ts_case;
+
+static size_t ts_aligned(size_t n) { return (n + 63) / 64 * 64; }
+
+/* A layer behind another one in each slot, and n sequences that have not begun. */
+static void ts_new(ts_case *t, const ts_shape *s, int n_seq) {
+    const size_t ring = ts_aligned((size_t)((s->taps - 1 + DEV_LOG) * s->width) * 4), gates = ts_aligned((size_t)(DEV_LOG * 2 * s->n_v) * 4);
+    const size_t sums = (size_t)(s->n_v * s->d_k * s->d_v) * 4;
+    memset(t, 0, sizeof *t);
+    t->shape = s, t->n_seq = n_seq;
+    t->p.n = 1;
+    t->st = (dev_state){.mem = &t->mem, .taps = s->taps, .width = s->width, .log = DEV_LOG, .n_k = s->n_k, .n_v = s->n_v, .d_k = s->d_k, .d_v = s->d_v,
+                        .ring_at = 64, .gate_at = 64 + ring, .sum_at = 64 + ring + gates};
+    t->mem = dev_blocks_new(ts_aligned(t->st.sum_at + sums), TS_SLOTS);
+    t->mem.slab_blocks = TS_SLOTS;
+    t->bytes = TS_SLOTS * t->mem.block_bytes;
+    t->slots = mem_aligned(t->bytes, 1);
+    t->mem.slab = &t->slots;
+    for (size_t i = 0; i < t->bytes / 4; i++) ((float *)(void *)t->slots)[i] = tq_unit();
+    t->got = tr_copy(t->slots, t->bytes, 1);
+    for (int i = 0; i < n_seq; i++) t->seq[i] = (ts_seq){.slot = 3 * i, .other = 3 * i + 1, .snap = 3 * i + 2};
+    for (int i = 0; i < s->width * s->taps; i++) t->taps[i] = tq_unit();
+    for (int i = 0; i < s->n_v; i++) t->decay[i] = -fabsf(tq_unit()) - 0.01f, t->gate[i] = tq_unit();
+}
+
+static void ts_drop(ts_case *t) {
+    mem_free(t->slots);
+    mem_free(t->got);
+}
+
+/* What the step does with the state of sequence i, as kv_advance() has it: n rows, some of which may stand in place of the last ones. */
+static void ts_turn(ts_case *t, int i, int n, int *pos) {
+    ts_seq    *s = &t->seq[i];
+    const int  back = s->filled - s->at, p = s->filled - (back ? (int)(tq_rand() % (unsigned)(back + 1)) : 0), end = p + n;
+    const int  least = end - DEV_LOG > s->at ? end - DEV_LOG : s->at, most = p > least ? p : least, to = least + (int)(tq_rand() % (unsigned)(most - least + 1));
+    const bool moves = s->at && tq_rand() % 2, snap = tq_rand() % 2;
+    const int  now[] = {s->at || s->filled ? s->slot : -1, moves ? s->other : s->slot, s->at, to, snap ? s->snap : -1, s->at + 1 + (int)(tq_rand() % (unsigned)(end - s->at))};
+    for (int k = 0; k < K_STATES; k++) t->state[k][i] = now[k];
+    if (moves) s->other = s->slot, s->slot = now[K_STATE_OUT];
+    s->at = to, s->filled = end;
+    *pos = p;
+}
+
+/* The batch of a step: rows[i] of sequence i. */
+static void ts_batch(ts_case *t, const int *rows) {
+    dev_batch *b = &t->c.b;
+    int        n = 0;
+    for (int i = 0; i < t->n_seq; i++) n += rows[i];
+    tr_new(&t->c, n);
+    b->n_seq = t->n_seq, b->n_group = 0;
+    for (int i = 0, r = 0, p; i < t->n_seq; i++) {
+        ts_turn(t, i, rows[i], &p);
+        for (int k = 0; k < rows[i]; k++, r++) t->c.seq[r] = i, t->c.pos[r] = p + k;
+    }
+    b->state_in = t->state[K_STATE_IN], b->state_out = t->state[K_STATE_OUT], b->state_at = t->state[K_STATE_AT];
+    b->state_to = t->state[K_STATE_TO], b->snap = t->state[K_STATE_SNAP], b->snap_at = t->state[K_STATE_SNAP_AT];
+}
+
+/* The operations of a layer; in a model's last one, rows that ask for something are convolved alone. */
+static void ts_plan(ts_case *t, bool out) {
+    const ts_shape *s = t->shape;
+    const int       at = s->n_v ? 0 : 5;
+    tr_case        *c = &t->c;
+    t->raw = tr_buf(c, DEV_ALL, 1, at + s->width);
+    t->alpha = tr_buf(c, DEV_ALL, 1, s->n_v + 1), t->beta = tr_buf(c, DEV_ALL, 1, s->n_v + 1);
+    t->o = tr_buf(c, out ? DEV_OUT : DEV_ALL, 1, s->n_v ? s->n_v * s->d_v : s->width);
+    dev_op op = {.kind = s->n_v ? DEV_DELTA : DEV_CONV, .rows = out ? DEV_OUT : DEV_ALL, .in = {t->raw}, .out = {t->o}, .n = s->n_v ? s->d_v : s->width,
+                 .n_head = s->n_v, .vec = t->taps, .scale = 1e-6f,
+                 .state = {.st = &t->st, .at = at, .d_k = s->d_k, .n_vec = s->width * s->taps, .grouped = s->grouped, .decay = t->decay, .step = t->gate}};
+    if (s->n_v) op.in[1] = t->alpha, op.in[2] = t->beta;
+    tr_op(c, op);
+    op.kind = DEV_KEEP, op.rows = DEV_ALL, op.out[0] = 0;
+    tr_op(c, op);
+    tr_ready(c);
+    c->run.p = c->dv.p = &t->p;
+    c->dv.scratch = c->p.scratch[0];
+    dev__prepare(&c->run);
+    c->step.n_seq = t->n_seq, c->step.seq_at = c->p.seq_at;
+    for (int k = 0; k < K_STATES; k++) c->step.state[k] = t->state[k];
+    c->state = (k_cuda_state){.base = t->got, .slot_bytes = t->mem.block_bytes, .ring_at = t->st.ring_at, .gate_at = t->st.gate_at, .sum_at = t->st.sum_at,
+                              .taps = s->taps, .width = s->width, .log = DEV_LOG, .n_k = s->n_k, .n_v = s->n_v, .d_k = s->d_k, .d_v = s->d_v};
+}
+
+static void ts_delta(const void *a) { k_cuda_delta(*(const k_cuda_delta_args *)a); }
+
+/* The first phase on the emulated GPU, with sequences to spare. */
+static const char *ts_first(ts_case *t, int spare) {
+    tr_case        *c = &t->c;
+    const ts_shape *s = t->shape;
+    if (!s->n_v) return tr_launch(c, &c->p.phase[0], 3);
+    const k_cuda_delta_args a = {.step = &c->step, .st = c->state, .in = {tr_at(c, t->raw), tr_at(c, t->alpha), tr_at(c, t->beta)}, .out = tr_at(c, t->o),
+                                 .taps = t->taps, .decay = t->decay, .gate = t->gate, .grouped = s->grouped, .eps = 1e-6f};
+    return emu_launch(ts_delta, &a, (t->n_seq + spare) * s->n_v, (s->d_v + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS, K_CUDA_THREADS, tc_seed++);
+}
+
+/* A phase on the CPU. */
+static void ts_cpu(ts_case *t, int phase) {
+    tr_case  *c = &t->c;
+    const int n = dev__phase_tasks(&c->run, &c->p.phase[phase]);
+    for (int i = 0; i < n; i++) dev__task(&c->dv, &c->p.phase[phase], i);
+}
+
+/* Whether slots and results are the same. */
+static bool ts_same(const ts_case *t) { return tr_same(&t->c) && !memcmp(t->slots, t->got, t->bytes); }
+
+/* A step on both. */
+static void ts_step(ts_case *t, const int *rows, bool out) {
+    k_init("scalar");
+    ts_batch(t, rows);
+    ts_plan(t, out);
+    EQ_INT(t->c.p.n_phase, 2);
+    const char *first = ts_first(t, 2);
+    ts_cpu(t, 0);
+    CHECKF(!first && ts_same(t), "%s: %s", t->shape->name, first ? first : "results or sums differ from the scalar level");
+    const char *keep = tr_launch(&t->c, &t->c.p.phase[1], 3);
+    ts_cpu(t, 1);
+    CHECKF(!keep && ts_same(t), "%s: %s", t->shape->name, keep ? keep : "slots differ from the CPU's");
+    dev_run_free(&t->c.run);
+    tr_drop(&t->c);
+}
+
+/* Steps of one to 64 rows for each sequence, one behind the other: rows that are taken back, slots that are left, snapshots. */
+static void t_cuda_state_steps(void) {
+    static const int each[] = {7, 1, 1, 16, 2, 17, 1, 64, 1, 3};
+    static ts_case   t;
+    for (int i = 0; i < TS_SHAPES; i++) {
+        const bool conv = !ts_shapes[i].n_v;
+        const int  n_seq = i % 2 ? 3 : 1, steps = conv || i == 3 ? 24 : 12;
+        ts_new(&t, &ts_shapes[i], conv ? TS_SEQS : n_seq);
+        for (int k = 0; k < steps; k++) {
+            int rows[TS_SEQS];
+            for (int q = 0; q < TS_SEQS; q++) rows[q] = each[(k + 3 * q) % 10] < 20 || !conv || q == 0 ? each[(k + 3 * q) % 10] : 2;
+            ts_step(&t, rows, conv && k % 3 == 2);
+        }
+        ts_drop(&t);
+    }
+    emu_free();
+}
+
+static void t_cuda_state_keys(void) {
+    for (int n = K_CUDA_DELTA_KEYS; n < K_CUDA_DELTA_KEYS + 2; n++)
+        EQ_INT(dev__far_can(&(dev_plan){0}, &(dev_op){.kind = DEV_DELTA, .state = {.d_k = n}}), n == K_CUDA_DELTA_KEYS);
+}
+
+/* --- barriers --- */
+
+/* Whether the results of the gated delta rule differ without barrier number `skip`, in one of several orders of the threads. */
+static bool ts_seen(int skip) {
+    static ts_case t;
+    bool           seen = false;
+    for (int i = 0; i < 20 && !seen; i++) {
+        tq_seed = 5;
+        ts_new(&t, &ts_shapes[5], 1);
+        ts_batch(&t, &(int){20});
+        ts_plan(&t, false);
+        ts_cpu(&t, 0);
+        emu.skip_sync = skip;
+        seen = ts_first(&t, 0) != NULL;
+        emu.skip_sync = 0;
+        seen = seen || !ts_same(&t);
+        dev_run_free(&t.c.run);
+        tr_drop(&t.c);
+        ts_drop(&t);
+    }
+    return seen;
+}
+
+static void t_cuda_state_barriers(void) {
+    k_init("scalar");
+    CHECK(!ts_seen(0));
+    const int n = emu.fiber[0].n_sync;
+    EQ_INT(n, 11);                                    /* three for the vectors of eight positions, and one between them */
+    CHECK(!ts_seen(n + 1));
+    for (int skip = 1; skip <= n; skip++) CHECKF(ts_seen(skip), "barrier %d of %d could go", skip, n);
+    emu_free();
+}
+
+static const t_case t_cuda_state_cases[] = {
+    {"cuda_state_steps", "convolutions, gated delta rules and slots of recurrent layers have the bits of the scalar level, step after step", t_cuda_state_steps},
+    {"cuda_state_keys", "a gated delta rule with longer keys than its kernel has registers for stays on the CPU", t_cuda_state_keys},
+    {"cuda_state_barriers", "none of the barriers of the gated delta rule can be left out", t_cuda_state_barriers},
+};
