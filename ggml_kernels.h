@@ -10345,8 +10345,8 @@ K_PUBLIC float k_most(uint32_t id) {
 
 /* ===== [cuda] a step on NVIDIA GPUs =====
  * The device code: nvcc compiles it and what of this header stands outside of #ifndef __CUDACC__ (make cuda);
- * tests/emu_cuda.h runs the same text on a CPU, where K_CUDA_EMU is defined. Results have the bits of the scalar level: integers are
- * exact inside a block of 256, the float terms of blocks are added in rising order, and nothing is fused.
+ * tests/emu_cuda.h runs the same text on a CPU, where K_CUDA_EMU is defined. Results have the bits of the scalar level, but for those of
+ * floats by tensor cores: integers are exact inside a block of 256, the float terms of blocks are added in rising order, and nothing is fused.
  *
  * One kernel serves all types with the same bits of a code, segments of a unit, head, and table or none (k__forms); offsets, tables and
  * factors are arguments. To add a type with a new form: a row in K_CUDA_MULS. To add a head: its cases in k__cuda_scale and the functions

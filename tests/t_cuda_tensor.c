@@ -112,6 +112,35 @@ static void t_cuda_tensor_kernels(void) {
     }
 }
 
+/* A[r][k] = r - 2k, B[k][c] = 3k + c, C = 100r + c at first: whole numbers that bf16 holds, and their sums floats. */
+static void tct_multiply(const void *arg) {
+    const int g = K_CUDA_THREAD % 32 / 4, t = K_CUDA_THREAD % 4;
+    uint32_t  a[4], b[2];
+    float     c[4];
+    for (int i = 0; i < 4; i++) {
+        const int r = g + i % 2 * 8, k = 2 * t + i / 2 * 8;
+        a[i] = k__cuda_bf16x2((float)(r - 2 * k), (float)(r - 2 * (k + 1)));
+        c[i] = (float)(100 * (g + i / 2 * 8) + 2 * t + i % 2);
+    }
+    for (int i = 0; i < 2; i++) b[i] = k__cuda_bf16x2((float)(3 * (2 * t + 8 * i) + g), (float)(3 * (2 * t + 8 * i + 1) + g));
+    k__cuda_mma_bf16(c, a[0], a[1], a[2], a[3], b[0], b[1]);
+    for (int i = 0; i < 4; i++) {
+        const int r = g + i / 2 * 8, col = 2 * t + i % 2;
+        int       want = 100 * r + col;
+        for (int k = 0; k < 16; k++) want += (r - 2 * k) * (3 * k + col);
+        *(int *)(uintptr_t)arg += c[i] != (float)want;
+    }
+}
+
+static void t_cuda_tensor_mma(void) {
+    static const float halfway[] = {0x1.01p0f, 0x1.03p0f, 0x1.0100002p0f, -0x1.01p0f, 0x1.ffp127f, INFINITY, 0x1p-126f, 0};
+    int bad = 0;
+    CHECK(!emu_launch(tct_multiply, &bad, 1, 1, 64, 1));
+    EQ_INT(bad, 0);
+    for (int i = 0; i < 8; i++) CHECK(k__cuda_bf16x2(halfway[i], halfway[7 - i]) == (k_f32_to_bf16(halfway[i]) | (uint32_t)k_f32_to_bf16(halfway[7 - i]) << 16));
+    emu_free();
+}
+
 /* Every type; rows of any length, aligned to 16 bytes and not; parts of a strip and several strips; any number of columns. */
 static void t_cuda_tensor_equal(void) {
     static const int ns[] = {1, 32, 33, 95, 128, 256, 320, 600, 608}, nr[] = {16, 1, 17, 70, 64, 16, 33, 18, 31}, nts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64};
@@ -251,6 +280,7 @@ static void t_cuda_tensor_barriers(void) {
 }
 
 static const t_case t_cuda_tensor_cases[] = {
+    {"cuda_tensor mma", "the emulated GPU multiplies and rounds bf16 as the PTX ISA says", t_cuda_tensor_mma},
     {"cuda_tensor kernels", "floats have kernels by tensor cores, no other type has", t_cuda_tensor_kernels},
     {"cuda_tensor equal", "a column gives the same bits alone and among others, by few and by many columns, at any place", t_cuda_tensor_equal},
     {"cuda_tensor near", "results are near those in float64", t_cuda_tensor_near},
