@@ -366,6 +366,9 @@ typedef struct {
 /* The name of the kernel for weights of a type, and what it reads of the type's form; NULL: there is none. `many`: of that for many columns, of
  * quantised weights alone, with a grid of (nr + K_CUDA_MANY_ROWS - 1) / K_CUDA_MANY_ROWS times (nt + K_CUDA_MANY_COLS - 1) / K_CUDA_MANY_COLS. */
 K_PUBLIC const char *k_cuda_mul_of(uint32_t type, bool many, k_cuda_mul *m);
+/* The name of the kernel for weights of floats by tensor cores, for few or for many columns, with the grids above; NULL: no floats. Results have not
+ * the bits of the CPU, but the same ones for any number of columns. */
+K_PUBLIC const char *k_cuda_tensor_of(uint32_t type, bool many);
 
 /* --- rows on a GPU --- */
 
@@ -481,6 +484,9 @@ typedef struct {
  * k_cuda_attend_rows(group) rows at a time, with a grid of (n_rows + rows - 1) / rows * K/V heads times n_seg + 1. */
 K_PUBLIC const char *k_cuda_attend_of(uint32_t type_k, uint32_t type_v, bool many);
 K_PUBLIC int k_cuda_attend_rows(int group);
+/* That of the kernel by tensor cores for any number of rows, with the grid of many; NULL: the cache's types have none. Results have not the bits of
+ * the CPU; those of a row do not depend on the other rows. */
+K_PUBLIC const char *k_cuda_attend_tensor_of(uint32_t type_k, uint32_t type_v);
 
 /* --- packing on a GPU --- */
 
@@ -10371,8 +10377,8 @@ K_PUBLIC float k_most(uint32_t id) {
 
 /* ===== [cuda] a step on NVIDIA GPUs =====
  * The device code: nvcc compiles it and what of this header stands outside of #ifndef __CUDACC__ (make cuda);
- * tests/emu_cuda.h runs the same text on a CPU, where K_CUDA_EMU is defined. Results have the bits of the scalar level: integers are
- * exact inside a block of 256, the float terms of blocks are added in rising order, and nothing is fused.
+ * tests/emu_cuda.h runs the same text on a CPU, where K_CUDA_EMU is defined. Results have the bits of the scalar level, but for those of
+ * floats by tensor cores: integers are exact inside a block of 256, the float terms of blocks are added in rising order, and nothing is fused.
  *
  * One kernel serves all types with the same bits of a code, segments of a unit, head, and table or none (k__forms); offsets, tables and
  * factors are arguments. To add a type with a new form: a row in K_CUDA_MULS. To add a head: its cases in k__cuda_scale and the functions
@@ -10387,6 +10393,14 @@ K_PUBLIC float k_most(uint32_t id) {
  * the strip once. The codes of the columns go through shared memory, block of 256 after block, whose terms a lane adds in order.
  *
  * FLOATS  Sixteen threads are the sixteen lanes of [vec]'s sums of one row, for up to 8 columns; a thread block has 16 rows.
+ *
+ * FLOATS BY TENSOR CORES  The same products in another order, where results need not have the CPU's bits (k_cuda_tensor_of). What an mma adds in
+ * which order, the hardware decides; so there is one order for any number of columns: a block of 256 is summed by mma from its first column to
+ * its last, and the terms of blocks are added in rising order. A result depends on its own row and column. Few and many columns have grids and
+ * warps as quantised weights do.
+ *   Precision: weights of bf16 take activations rounded to bf16, as on the CPU: one mma. Weights of f16 and f32 and their activations are two bf16
+ * each, the rounded value and what rounding took. Three products of these parts keep 16 bits of each factor, for a third of the rate. One
+ * product would keep 8 bits, which --f16-as-bf16 asks for; f16 activations would overflow above 65504. A value that is not finite gives NaN.
  *
  * ROWS  A thread block takes a row through the operations of its chain, with a barrier between two of them. Work on single values is dealt to
  * all threads. In the sum of a long vector half a warp is the sixteen lanes, and the others fetch for it; of short vectors (heads) each half
@@ -10403,7 +10417,10 @@ K_PUBLIC float k_most(uint32_t id) {
  *     A, 16 x 32: register i holds row g + i%2*8, elements 4t + i/2*16 and the three behind; 16 x 16: registers 0 and 1 of it
  *     B, 32 x 8: register i holds column g, elements 4t + i*16 and the three behind; 16 x 8: register 0 of it
  *     C, 16 x 8: register i holds row g + i/2*8, column 2t + i%2
- * So a dword of a k-line, four columns of a row, is a register of A.
+ * So a dword of a k-line, four columns of a row, is a register of A. Of bf16 ("mma.m16n8k16 with floating point type")
+ *     A, 16 x 16: register i holds row g + i%2*8, elements 2t + i/2*8 and the one behind
+ *     B, 16 x 8: register i holds column g, elements 2t + i*8 and the one behind
+ *     C as above. Which column of a matrix is which element is free: of 32 columns a lane reads those from 8t on, the elements of two mma.
  *
  * WEIGHTS  Strips, units, heads and codes are those of [packed], with the same sizes and places. Inside a head and inside the codes of a unit,
  * what a lane needs stands together, so that it is read 16 bytes at a time:
@@ -10435,7 +10452,7 @@ K_PUBLIC float k_most(uint32_t id) {
     X(mxfp4,   4, 2, K__HEAD_E8,   true)                                      \
     X(nvfp4,   4, 1, K__HEAD_E4,   true)
 
-/* name, type: the kernel is k_cuda_mul_NAME */
+/* name, type: the kernel is k_cuda_mul_NAME, by tensor cores k_cuda_tensor_NAME */
 #define K_CUDA_FLOATS(X) X(f32, K_F32) X(f16, K_F16) X(bf16, K_BF16) X(f16_round, K_F16_ROUND)
 
 /* Query heads that are computed together where there are many rows, and rows of so many, with `group` heads each. */
@@ -10465,11 +10482,21 @@ K_PUBLIC const char *k_cuda_mul_of(uint32_t type, bool many, k_cuda_mul *m) {
     return NULL;
 }
 
+K_PUBLIC const char *k_cuda_tensor_of(uint32_t type, bool many) {
+#define K__CUDA_TENSOR_ROW(name, id) if (type == id) return many ? "k_cuda_tensor_many_" #name : "k_cuda_tensor_" #name;
+    K_CUDA_FLOATS(K__CUDA_TENSOR_ROW)
+    return NULL;
+}
+
 K_PUBLIC const char *k_cuda_attend_of(uint32_t type_k, uint32_t type_v, bool many) {
     static const bool known[K_TYPE_MAX] = {[K_F32] = true, [K_F16] = true, [K_BF16] = true, [K_Q8_0] = true, [K_Q4_0] = true};
     if (type_k >= K_TYPE_MAX || type_v >= K_TYPE_MAX || !known[type_k] || !known[type_v]) return NULL;
     if (k__kv_codes(type_k, type_v)) return many ? "k_cuda_attend_codes_many" : "k_cuda_attend_codes";
     return many ? "k_cuda_attend_many" : "k_cuda_attend";
+}
+
+K_PUBLIC const char *k_cuda_attend_tensor_of(uint32_t type_k, uint32_t type_v) {
+    return k_cuda_attend_of(type_k, type_v, false) && !k__kv_codes(type_k, type_v) ? "k_cuda_attend_tensor" : NULL;
 }
 
 K_PUBLIC int k_cuda_attend_rows(int group) { return k__cuda_rows_of(group); }
@@ -10531,6 +10558,17 @@ K_CUDA_FN void k__cuda_mma32(int c[4], uint32_t a0, uint32_t a1, uint32_t a2, ui
 K_CUDA_FN void k__cuda_mma16(int c[4], uint32_t a0, uint32_t a1, uint32_t b0) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
         : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]) : "r"(a0), "r"(a1), "r"(b0));
+}
+K_CUDA_FN void k__cuda_mma_bf16(float c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
+/* Two values rounded to bf16, the first in the lower half. */
+K_CUDA_FN uint32_t k__cuda_bf16x2(float low, float high) {
+    uint32_t v;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(v) : "f"(high), "f"(low));
+    return v;
 }
 #endif
 
@@ -11056,6 +11094,8 @@ K_CUDA_FN void k__cuda_many(int bits, int segs, int head, bool table, const k_cu
 
 /* --- floats --- */
 
+typedef struct { uint32_t v[4]; } __attribute__((aligned(16))) k__cuda_words;
+
 /* Value i of a row of floats of a type, 0 behind its n values. */
 K_CUDA_FN float k__cuda_float_at(uint32_t type, const uint8_t *row, int i, int n) {
     if (i >= n) return 0.0f;
@@ -11090,6 +11130,173 @@ K_CUDA_FN void k__cuda_mul_floats(uint32_t type, const k_cuda_mul *m) {
         K_CUDA_UNROLL for (int far = 8; far; far /= 2) s[c] = s[c] + k__cuda_other(s[c], far);
         if (c < nt && l == 0 && row < m->nr) m->y[(size_t)(first + c) * m->ldy + (size_t)row] = part.scale != 0.0f ? s[c] * part.scale : s[c];
     }
+}
+
+/* --- floats by tensor cores --- */
+
+/* Types whose weights and activations are two bf16 each. */
+K_CUDA_FN bool k__cuda_splits(uint32_t type) { return type == K_F32 || type == K_F16; }
+
+/* Eight values of a row, rounded to bf16, and what rounding took. */
+typedef struct { uint32_t hi[4], lo[4]; } k__cuda_eight;
+
+/* The values at .. at + 7 of a row of n, 0 behind the last one; at is a multiple of 8. */
+K_CUDA_FN void k__cuda_floats8(uint32_t type, const uint8_t *row, int at, int n, float x[8]) {
+    const int size = type == K_F32 ? 4 : 2;
+    uint32_t  w[8];
+    if (at + 8 > n || (uintptr_t)row % 16) {
+        K_CUDA_UNROLL for (int i = 0; i < 8; i++) x[i] = k__cuda_float_at(type, row, at + i, n);
+        return;
+    }
+    K_CUDA_UNROLL for (int i = 0; i < size / 2; i++) k__cuda_ld128(row + size * (size_t)at + 16 * i, w + 4 * i);
+    K_CUDA_UNROLL for (int i = 0; i < 8; i++) {
+        const uint16_t h = (uint16_t)(w[i / 2] >> i % 2 * 16);
+        x[i] = size == 4 ? k__f32_of(w[i]) : type == K_BF16 ? k_bf16_to_f32(h) : k__cuda_half(h);
+    }
+}
+
+/* The same in bf16. */
+K_CUDA_FN void k__cuda_eight_of(uint32_t type, const uint8_t *row, int at, int n, k__cuda_eight *e) {
+    float x[8];
+    if (type == K_BF16 && at + 8 <= n && (uintptr_t)row % 16 == 0) {
+        k__cuda_ld128(row + 2 * (size_t)at, e->hi);
+        return;
+    }
+    k__cuda_floats8(type, row, at, n, x);
+    K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
+        const uint32_t w = k__cuda_bf16x2(x[2 * i], x[2 * i + 1]);
+        e->hi[i] = w;
+        if (k__cuda_splits(type)) e->lo[i] = k__cuda_bf16x2(x[2 * i] - k__f32_of(w << 16), x[2 * i + 1] - k__f32_of(w & 0xffff0000u));
+    }
+}
+
+/* Adds the products of 32 columns to c: weights of rows g and g + 8, activations of column g, from element 8t on. */
+K_CUDA_FN void k__cuda_mma_floats(bool split, const k__cuda_eight w[2], const k__cuda_eight *x, float c[4]) {
+    K_CUDA_UNROLL for (int i = 0; i < 4; i += 2) {
+        if (split) {
+            k__cuda_mma_bf16(c, w[0].lo[i], w[1].lo[i], w[0].lo[i + 1], w[1].lo[i + 1], x->hi[i], x->hi[i + 1]);
+            k__cuda_mma_bf16(c, w[0].hi[i], w[1].hi[i], w[0].hi[i + 1], w[1].hi[i + 1], x->lo[i], x->lo[i + 1]);
+        }
+        k__cuda_mma_bf16(c, w[0].hi[i], w[1].hi[i], w[0].hi[i + 1], w[1].hi[i + 1], x->hi[i], x->hi[i + 1]);
+    }
+}
+
+/* Row r of the weights; behind the last row any will do. */
+K_CUDA_FN const uint8_t *k__cuda_float_row(const k_cuda_mul *m, const k__cuda_piece *part, int r) {
+    return part->w + (size_t)(r < m->nr ? r : m->nr - 1) * m->row_bytes;
+}
+
+/* Column c of a piece as the weights take it; behind the last column any will do. */
+K_CUDA_FN const uint8_t *k__cuda_float_column(bool split, const k_acts *a, const k__cuda_piece *part, int c) {
+    const size_t at = (size_t)k__cuda_row(a, part->first + (c < part->nt ? c : 0)) * a->ldx;
+    return split ? (const uint8_t *)(a->x + at) : (const uint8_t *)(a->h + at);
+}
+
+/* The term of block b for 16 x 8 results, of which the lane has rows g and g + 8 of the weights and column g. */
+K_CUDA_FN void k__cuda_tensor_block(uint32_t type, const uint8_t *const w[2], const uint8_t *x, int b, int n, int lane, float c[4]) {
+    const bool split = k__cuda_splits(type);
+    K_CUDA_UNROLL for (int i = 0; i < 4; i++) c[i] = 0.0f;
+    K_CUDA_UNROLL for (int k = 0; k < 8; k++) {
+        const int     at = 256 * b + 32 * k, mine = at + lane % 4 * 8;
+        k__cuda_eight rows[2], column;
+        if (at >= n) continue;
+        K_CUDA_UNROLL for (int i = 0; i < 2; i++) k__cuda_eight_of(type, w[i], mine, n, &rows[i]);
+        k__cuda_eight_of(split ? K_F32 : K_BF16, x, mine, n, &column);
+        k__cuda_mma_floats(split, rows, &column, c);
+    }
+}
+
+/* A strip of 16 rows times up to 8 columns: warps share the blocks. */
+K_CUDA_FN void k__cuda_tensor(uint32_t type, const k_cuda_mul *m) {
+    K_CUDA_SHARED(float, term, K_CUDA_PARK * K__CUDA_TILE);     /* [block][row][column] */
+    const k__cuda_piece part = k__cuda_piece_of(m, K_CUDA_COLS);
+    const int           me = K_CUDA_THREAD, lane = me % 32, g = lane / 4, row = K_PACK_ROWS * K_CUDA_BLOCK_X, nb = (m->n + 255) / 256;
+    const uint8_t      *w[2] = {k__cuda_float_row(m, &part, row + g), k__cuda_float_row(m, &part, row + g + 8)};
+    float               s = 0.0f;
+    if (part.nt <= 0) return;
+    const uint8_t *x = k__cuda_float_column(k__cuda_splits(type), &m->a, &part, g);
+    for (int b0 = 0; b0 < nb; b0 += K_CUDA_PARK) {
+        const int n = nb - b0 < K_CUDA_PARK ? nb - b0 : K_CUDA_PARK;
+        if (b0) k__cuda_sync();                       /* the terms before these are added */
+        for (int i = me / 32; i < n; i += K_CUDA_THREADS / 32) {
+            float c[4];
+            k__cuda_tensor_block(type, w, x, b0 + i, m->n, lane, c);
+            K_CUDA_UNROLL for (int k = 0; k < 4; k++) term[K__CUDA_TILE * i + 8 * (g + k / 2 * 8) + lane % 4 * 2 + k % 2] = c[k];
+        }
+        k__cuda_sync();
+        for (int i = 0; me < K__CUDA_TILE && i < n; i++) s = s + term[K__CUDA_TILE * i + me];
+    }
+    if (me >= K__CUDA_TILE || me % 8 >= part.nt || row + me / 8 >= m->nr) return;
+    m->y[(size_t)(part.first + me % 8) * m->ldy + (size_t)(row + me / 8)] = part.scale != 0.0f ? s * part.scale : s;
+}
+
+/* Dwords between two columns in shared memory: 128 of values, and so many more that lanes with columns side by side use all banks. */
+enum { K__CUDA_TENSOR_WORDS = 144 };
+
+/* Columns of weights that are in shared memory at a time. */
+K_CUDA_FN int k__cuda_tensor_step(bool split) { return split ? 128 : 256; }
+
+/* Values from `at` on of all columns go to shared memory: 256 of each, or the two parts of 128. */
+K_CUDA_FN void k__cuda_tensor_fetch(bool split, const k_cuda_mul *m, const k__cuda_piece *part, int at, k__cuda_words *x) {
+    const int each = k__cuda_tensor_step(split) / 8;
+    for (int i = K_CUDA_THREAD; i < each * K_CUDA_MANY_COLS; i += K_CUDA_THREADS) {
+        const int      c = i / each, k = i % each;
+        k__cuda_words *to = x + c * K__CUDA_TENSOR_WORDS / 4 + k;
+        k__cuda_eight  e;
+        k__cuda_eight_of(split ? K_F32 : K_BF16, k__cuda_float_column(split, &m->a, part, c), at + 8 * k, m->n, &e);
+        K_CUDA_UNROLL for (int j = 0; j < 4; j++) to->v[j] = e.hi[j];
+        K_CUDA_UNROLL for (int j = 0; split && j < 4; j++) to[16].v[j] = e.lo[j];
+    }
+}
+
+/* Column `col` + g of 32 columns of weights, number k of those in shared memory, as k__cuda_mma_floats takes it. */
+K_CUDA_FN void k__cuda_tensor_column(bool split, const k__cuda_words *x, int col, int k, int lane, k__cuda_eight *e) {
+    const k__cuda_words *from = x + (col + lane / 4) * K__CUDA_TENSOR_WORDS / 4 + 4 * k + lane % 4, hi = from[0];
+    K_CUDA_UNROLL for (int j = 0; j < 4; j++) e->hi[j] = hi.v[j];
+    if (!split) return;
+    const k__cuda_words lo = from[16];
+    K_CUDA_UNROLL for (int j = 0; j < 4; j++) e->lo[j] = lo.v[j];
+}
+
+K_CUDA_FN void k__cuda_tensor_put(const k_cuda_mul *m, const k__cuda_piece *part, int row, int col, int lane, float acc[K__CUDA_TILES][4]) {
+    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
+            const int c = col + 8 * j + lane % 4 * 2 + i % 2, r = row + lane / 4 + i / 2 * 8;
+            if (c >= part->nt || r >= m->nr) continue;
+            m->y[(size_t)(part->first + c) * m->ldy + (size_t)r] = part->scale != 0.0f ? acc[j][i] * part->scale : acc[j][i];
+        }
+}
+
+/* 4 strips times 64 columns: a warp has a strip and 4 tiles of 8 columns. */
+K_CUDA_FN void k__cuda_tensor_many(uint32_t type, const k_cuda_mul *m) {
+    K_CUDA_SHARED(k__cuda_words, x, K_CUDA_MANY_COLS * K__CUDA_TENSOR_WORDS / 4);
+    const bool          split = k__cuda_splits(type);
+    const k__cuda_piece part = k__cuda_piece_of(m, K_CUDA_MANY_COLS);
+    const int           warp = K_CUDA_THREAD / 32, lane = K_CUDA_THREAD % 32, step = k__cuda_tensor_step(split), col = warp / 4 * 8 * K__CUDA_TILES;
+    const int           row = K_CUDA_MANY_ROWS * K_CUDA_BLOCK_X + warp % 4 * K_PACK_ROWS;
+    const uint8_t      *w[2] = {k__cuda_float_row(m, &part, row + lane / 4), k__cuda_float_row(m, &part, row + lane / 4 + 8)};
+    float               acc[K__CUDA_TILES][4], c[K__CUDA_TILES][4];
+    if (part.nt <= 0) return;
+    K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
+        K_CUDA_UNROLL for (int i = 0; i < 4; i++) acc[j][i] = c[j][i] = 0.0f;
+    for (int from = 0; from < m->n; from += step) {
+        if (from) k__cuda_sync();                     /* the values before these are used */
+        k__cuda_tensor_fetch(split, m, &part, from, x);
+        k__cuda_sync();
+        K_CUDA_UNROLL for (int k = 0; k < step / 32; k++) {
+            k__cuda_eight rows[2], column;
+            if (from + 32 * k >= m->n) continue;
+            K_CUDA_UNROLL for (int i = 0; i < 2; i++) k__cuda_eight_of(type, w[i], from + 32 * k + lane % 4 * 8, m->n, &rows[i]);
+            K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++) {
+                k__cuda_tensor_column(split, x, col + 8 * j, k, lane, &column);
+                k__cuda_mma_floats(split, rows, &column, c[j]);
+            }
+        }
+        if ((from + step) % 256 && from + step < m->n) continue;
+        K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
+            K_CUDA_UNROLL for (int i = 0; i < 4; i++) acc[j][i] = acc[j][i] + c[j][i], c[j][i] = 0.0f;
+    }
+    k__cuda_tensor_put(m, &part, row, col, lane, acc);
 }
 
 /* --- rows: a thread block takes one row --- */
@@ -11977,7 +12184,6 @@ enum { K_CUDA_DIMS = 512, K_CUDA_STAGE = 4096 };      /* the largest head; value
 
 typedef struct { float v[2]; } __attribute__((aligned(8))) k__cuda_two;
 typedef struct { float v[4]; } __attribute__((aligned(16))) k__cuda_four;
-typedef struct { uint32_t v[4]; } __attribute__((aligned(16))) k__cuda_words;
 
 /* Row `row` of the set, number i of those of the launch, asks with row `from` of q for K/V head `head`. It sees positions
  * [begin, end); of the segment that begins at `base` the places [lo, hi), all of them in [first, last), multiples of K_TILE. */
@@ -12255,11 +12461,15 @@ typedef struct {
 } k__cuda_asker;
 
 typedef struct {
+    float         c[K_CUDA_ASKS];                     /* the factor of what was summed before the tile */
+    k__cuda_asker ask[K_CUDA_ASKS];
+} k__cuda_heads;
+
+typedef struct {
     k__cuda_four  q[1024];                            /* [head][ld_k] */
     k__cuda_four  kv[K_CUDA_KV / 4];                  /* [position][ld_k + 4] or [position][ld_v] */
     k__cuda_two   s[K_CUDA_ASKS * K_TILE / 2];        /* [head][position] */
-    float         c[K_CUDA_ASKS];
-    k__cuda_asker ask[K_CUDA_ASKS];
+    k__cuda_heads of;
 } k__cuda_asks;
 
 /* Head v of those of rows i, i + 1, ... of the launch, in the segment of `run`. */
@@ -12306,7 +12516,7 @@ K_CUDA_FN void k__cuda_products(int H, const k__cuda_asks *m, int n, int ld, int
 }
 
 /* Products of the tile at `place` to weights, for every eighth head: all[j] are the sums of head warp + 8j. */
-K_CUDA_FN void k__cuda_weigh_tile(const k_cuda_attend_args *a, k__cuda_asks *m, int n, int place, float *s, k__attn_sum all[4]) {
+K_CUDA_FN void k__cuda_weigh_tile(const k_cuda_attend_args *a, k__cuda_heads *m, int n, int place, float *s, k__attn_sum all[4]) {
     const int warp = K_CUDA_THREAD / 32, lane = K_CUDA_THREAD % 32, at = place + lane;
     K_CUDA_UNROLL for (int j = 0; j < K_CUDA_ASKS / K_CUDA_WARPS; j++) {
         const int v = warp + j * K_CUDA_WARPS;
@@ -12318,6 +12528,8 @@ K_CUDA_FN void k__cuda_weigh_tile(const k_cuda_attend_args *a, k__cuda_asks *m, 
             all[j].m = most > before ? most : before;
             c = k__cuda_tile_factor(before, all[j].m);
             all[j].l = fmaf(all[j].l, c, k__cuda_tile_weights(a->kv.type_v, all[j].m, p));
+        } else {
+            *p = 0.0f;
         }
         if (lane == 0) m->c[v] = c;
     }
@@ -12330,7 +12542,7 @@ K_CUDA_FN void k__cuda_add_values(bool whole, const k__cuda_asks *m, int n, int 
     K_CUDA_UNROLL for (int j = 0; j < 4; j++) {
         const int v = sub + j * n_sub;
         K_CUDA_UNROLL for (int k = 0; k < 4; k++)
-            if (at == 0 && v < heads) o[j][k] = o[j][k] * m->c[v];
+            if (at == 0 && v < heads) o[j][k] = o[j][k] * m->of.c[v];
     }
     for (int i = 0; i < n_pos; i += 2) {
         const k__cuda_four even = m->kv[i * each + d], odd = m->kv[(i + 1) * each + d];
@@ -12338,7 +12550,7 @@ K_CUDA_FN void k__cuda_add_values(bool whole, const k__cuda_asks *m, int n, int 
             const int v = sub + j * n_sub, p = place + at + i;
             if (v >= heads) continue;
             const k__cuda_two w = m->s[(v * K_TILE + at + i) / 2];
-            const bool        second = whole || (p + 1 >= m->ask[v].lo && p + 1 < m->ask[v].hi), first = whole || (p >= m->ask[v].lo && p < m->ask[v].hi);
+            const bool        second = whole || (p + 1 >= m->of.ask[v].lo && p + 1 < m->of.ask[v].hi), first = whole || (p >= m->of.ask[v].lo && p < m->of.ask[v].hi);
             K_CUDA_UNROLL for (int k = 0; k < 4; k++) {
                 if (second) o[j][k] = fmaf(w.v[1], odd.v[k], o[j][k]);
                 if (first) o[j][k] = fmaf(w.v[0], even.v[k], o[j][k]);
@@ -12360,7 +12572,7 @@ K_CUDA_FN void k__cuda_tile_many(const k_cuda_attend_args *a, const k__cuda_view
         else k__cuda_products(1, m, n, ld_k, n_pos, at, s);
     }
     k__cuda_sync();
-    k__cuda_weigh_tile(a, m, n, place, s, all);
+    k__cuda_weigh_tile(a, &m->of, n, place, s, all);
     for (int at = 0; at < K_TILE; at += n_pos) {
         if (at) k__cuda_sync();
         k__cuda_fetch_kv(a, v, true, place + at, n_pos, ld_v, m->kv);
@@ -12375,8 +12587,8 @@ K_CUDA_FN void k__cuda_put_many(const k__cuda_asks *m, int n, int ld, const k__a
     K_CUDA_UNROLL for (int j = 0; j < 4; j++) {
         const int v = sub + j * n_sub, h = K_CUDA_THREAD / 32 + j * K_CUDA_WARPS;
         K_CUDA_UNROLL for (int k = 0; k < 4; k++)
-            if (v < heads && m->ask[v].o) m->ask[v].o[4 * d + k] = o[j][k];
-        if (K_CUDA_THREAD % 32 == 0 && h < n && m->ask[h].sum) *m->ask[h].sum = all[j];
+            if (v < heads && m->of.ask[v].o) m->of.ask[v].o[4 * d + k] = o[j][k];
+        if (K_CUDA_THREAD % 32 == 0 && h < n && m->of.ask[h].sum) *m->of.ask[h].sum = all[j];
     }
 }
 
@@ -12391,14 +12603,14 @@ K_CUDA_FN void k__cuda_some(const k_cuda_attend_args *a, const k__cuda_view *run
         K_CUDA_UNROLL for (int k = 0; k < 4; k++) o[j][k] = 0.0f;
     }
     if (again) k__cuda_sync();                        /* the heads before these are done */
-    if (me < n) k__cuda_asker_of(a, run, i, v0 + me, &m->ask[me]);
+    if (me < n) k__cuda_asker_of(a, run, i, v0 + me, &m->of.ask[me]);
     k__cuda_sync();
     for (int k = me; k < 4096 && k / ld < K_CUDA_ASKS; k += K_CUDA_THREADS) {
         const int   v = k / ld, d = k % ld;
-        const float x = v < n && d < a->kv.hd_k ? m->ask[v].q[d] : 0.0f;
+        const float x = v < n && d < a->kv.hd_k ? m->of.ask[v].q[d] : 0.0f;
         q[k] = k__kv_rounds(a->kv.type_k) ? k__bf16_round(x) : x;
     }
-    for (int v = 0; v < n; v++) lo = m->ask[v].lo > lo ? m->ask[v].lo : lo, hi = m->ask[v].hi < hi ? m->ask[v].hi : hi;
+    for (int v = 0; v < n; v++) lo = m->of.ask[v].lo > lo ? m->of.ask[v].lo : lo, hi = m->of.ask[v].hi < hi ? m->of.ask[v].hi : hi;
     for (int place = run->first; place < run->last; place += K_TILE)
         k__cuda_tile_many(a, run, m, n, n_pos, place, place >= lo && place + K_TILE <= hi, all, o);
     k__cuda_put_many(m, n, k__round_up(a->kv.hd_v, 32), all, o);
@@ -12425,6 +12637,202 @@ K_CUDA_FN void k__cuda_attend_many(const k_cuda_attend_args *a) {
         if (run.lo >= run.hi) continue;
         const int n = (end - i) * a->group;
         for (int v0 = 0; v0 < n; v0 += n_pos, again = true) k__cuda_some(a, &run, m, i, v0, n - v0 < n_pos ? n - v0 : n_pos, n_pos, again);
+    }
+}
+
+/* --- attention by tensor cores ---
+ * As for many rows, and for few: a row gives the same bits alone, since its sums take the same mma, tile after tile at absolute multiples of
+ * K_TILE, and what it does not see it multiplies with 0 (so an infinite or NaN value spoils all rows of its tile). Heads go through shared memory
+ * 128 dimensions at a time. A warp has 8 positions of a tile for 16 query heads, and then every fourth 8 dimensions of their outputs. Where the
+ * CPU rounds factors to bf16 (k__kv_rounds), so does this; factors of f32 and f16 caches are two bf16 each, as weights are. */
+
+enum { K__CUDA_DIMS = 128, K__CUDA_HEAD_WORDS = 68, K__CUDA_POS_WORDS = 20 };    /* of a part; dwords between two rows of pairs of dimensions, of positions */
+enum { K__CUDA_CHUNKS = K_CUDA_DIMS / K__CUDA_DIMS };
+
+typedef struct {
+    k__cuda_words q[2][K_CUDA_ASKS * K__CUDA_HEAD_WORDS / 4];                    /* [part][head][dimensions] */
+    union {
+        k__cuda_words k[2][K_TILE * K__CUDA_HEAD_WORDS / 4];                     /* [part][position][dimensions] */
+        uint32_t      v[2][K__CUDA_DIMS * K__CUDA_POS_WORDS];                    /* [part][dimension][positions] */
+    } kv;
+    k__cuda_two   s[K_CUDA_ASKS * K_TILE / 2];                                   /* [head][position] */
+} k__cuda_tensor_mem;
+
+/* Two values in bf16, and what rounding took. */
+K_CUDA_FN void k__cuda_two_of(bool split, float low, float high, uint32_t *hi, uint32_t *lo) {
+    *hi = k__cuda_bf16x2(low, high);
+    *lo = split ? k__cuda_bf16x2(low - k__f32_of(*hi << 16), high - k__f32_of(*hi & 0xffff0000u)) : 0;
+}
+
+/* Eight values of a row to both parts, from dword `at` on. */
+K_CUDA_FN void k__cuda_put8(bool split, const float x[8], k__cuda_words *hi, k__cuda_words *lo) {
+    K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
+        uint32_t rest;
+        k__cuda_two_of(split, x[2 * i], x[2 * i + 1], &hi->v[i], &rest);
+        if (split) lo->v[i] = rest;
+    }
+}
+
+/* Dimensions from d0 on that go to shared memory: to the next multiple of 16, zeros behind the last one. */
+K_CUDA_FN int k__cuda_dims(int hd, int d0) { return hd - d0 < K__CUDA_DIMS ? k__round_up(hd - d0, 16) : K__CUDA_DIMS; }
+
+/* Dimensions from d0 on of all n queries; zeros behind the last one. */
+K_CUDA_FN void k__cuda_tensor_ask(bool split, const k_cuda_attend_args *a, const k__cuda_heads *m, int n, int d0, k__cuda_tensor_mem *t) {
+    const int each = k__cuda_dims(a->kv.hd_k, d0) / 8;
+    for (int i = K_CUDA_THREAD; i < each * K_CUDA_ASKS; i += K_CUDA_THREADS) {
+        const int v = i / each, d = d0 + i % each * 8, to = v * K__CUDA_HEAD_WORDS / 4 + i % each;
+        float     x[8];
+        K_CUDA_UNROLL for (int k = 0; k < 8; k++) x[k] = v < n && d + k < a->kv.hd_k ? m->ask[v].q[d + k] : 0.0f;
+        k__cuda_put8(split, x, &t->q[0][to], &t->q[1][to]);
+    }
+}
+
+/* Dimensions from d0 on of the keys of the tile at `place`. */
+K_CUDA_FN void k__cuda_tensor_keys(bool split, const k_cuda_attend_args *a, const k__cuda_view *v, int place, int d0, k__cuda_tensor_mem *t) {
+    const int each = k__cuda_dims(a->kv.hd_k, d0) / 8;
+    for (int i = K_CUDA_THREAD; i < each * K_TILE; i += K_CUDA_THREADS) {
+        const int p = i / each, to = p * K__CUDA_HEAD_WORDS / 4 + i % each;
+        float     x[8];
+        k__cuda_widen(a->kv.type_k, k__cuda_kv_row(&a->kv, v, false, place + p), d0 + i % each * 8, a->kv.hd_k, x);
+        k__cuda_put8(split, x, &t->kv.k[0][to], &t->kv.k[1][to]);
+    }
+}
+
+/* The same of values, two positions to a dword. */
+K_CUDA_FN void k__cuda_tensor_values(bool split, const k_cuda_attend_args *a, const k__cuda_view *v, int place, int d0, k__cuda_tensor_mem *t) {
+    const int each = k__cuda_dims(a->kv.hd_v, d0) / 8;
+    for (int i = K_CUDA_THREAD; i < each * K_TILE / 2; i += K_CUDA_THREADS) {
+        const int p = i % (K_TILE / 2), d = i / (K_TILE / 2) * 8;
+        float     x[2][8];
+        K_CUDA_UNROLL for (int k = 0; k < 2; k++)
+            k__cuda_widen(a->kv.type_v, k__cuda_kv_row(&a->kv, v, true, place + 2 * p + k), d0 + d, a->kv.hd_v, x[k]);
+        K_CUDA_UNROLL for (int k = 0; k < 8; k++) {
+            const int to = (d + k) * K__CUDA_POS_WORDS + p;
+            uint32_t  rest;
+            k__cuda_two_of(split, x[0][k], x[1][k], &t->kv.v[0][to], &rest);
+            if (split) t->kv.v[1][to] = rest;
+        }
+    }
+}
+
+/* c += a b for 16 elements, of both parts: b at word `from` of hi and lo. */
+K_CUDA_FN void k__cuda_mma_parts(bool split, const uint32_t a[2][4], const uint32_t *hi, const uint32_t *lo, int from, float c[4]) {
+    if (split) {
+        k__cuda_mma_bf16(c, a[1][0], a[1][1], a[1][2], a[1][3], hi[from], hi[from + 4]);
+        k__cuda_mma_bf16(c, a[0][0], a[0][1], a[0][2], a[0][3], lo[from], lo[from + 4]);
+    }
+    k__cuda_mma_bf16(c, a[0][0], a[0][1], a[0][2], a[0][3], hi[from], hi[from + 4]);
+}
+
+/* Adds to c the products of 16 queries with 8 keys, `steps` times 16 dimensions: rows `strip` and positions `col` on. */
+K_CUDA_FN void k__cuda_tensor_scores(bool split, const k__cuda_tensor_mem *t, int strip, int col, int steps, int lane, float c[4]) {
+    const uint32_t *k[2] = {t->kv.k[0][0].v, t->kv.k[1][0].v};
+    for (int i = 0; i < steps; i++) {
+        const int from = 8 * i + lane % 4, row = (strip + lane / 4) * K__CUDA_HEAD_WORDS + from;
+        uint32_t  a[2][4];
+        K_CUDA_UNROLL for (int part = 0; part < 2; part++)
+            K_CUDA_UNROLL for (int j = 0; j < 4; j++)
+                a[part][j] = part && !split ? 0 : t->q[part][0].v[row + j % 2 * 8 * K__CUDA_HEAD_WORDS + j / 2 * 4];
+        k__cuda_mma_parts(split, a, k[0], k[1], (col + lane / 4) * K__CUDA_HEAD_WORDS + from, c);
+    }
+}
+
+/* Scores of n heads for the tile at `place`, whose keys and, where they do not stay there, queries go to shared memory. */
+K_CUDA_FN void k__cuda_tensor_tile(const k_cuda_attend_args *a, const k__cuda_view *v, const k__cuda_heads *m, k__cuda_tensor_mem *t, int n, int place) {
+    const bool split = !k__kv_rounds(a->kv.type_k);
+    const int  lane = K_CUDA_THREAD % 32, warp = K_CUDA_THREAD / 32, strip = warp % 2 * 16, col = warp / 2 * 8, hd = a->kv.hd_k;
+    float      c[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (int d0 = 0; d0 < hd; d0 += K__CUDA_DIMS) {
+        if (d0 || place > v->first) k__cuda_sync();   /* the values or keys before these are used */
+        if (place == v->first || hd > K__CUDA_DIMS) k__cuda_tensor_ask(split, a, m, n, d0, t);
+        k__cuda_tensor_keys(split, a, v, place, d0, t);
+        k__cuda_sync();
+        if (strip < n) k__cuda_tensor_scores(split, t, strip, col, k__cuda_dims(hd, d0) / 16, lane, c);
+    }
+    K_CUDA_UNROLL for (int i = 0; i < 2; i++) {
+        const k__cuda_two w = {{c[2 * i], c[2 * i + 1]}};
+        t->s[((strip + lane / 4 + 8 * i) * K_TILE + col) / 2 + lane % 4] = w;
+    }
+}
+
+/* Weights of 16 heads and 16 positions, from position `from` on. */
+K_CUDA_FN void k__cuda_tensor_weights(bool split, const k__cuda_tensor_mem *t, int strip, int from, int lane, uint32_t a[2][4]) {
+    K_CUDA_UNROLL for (int j = 0; j < 4; j++) {
+        const k__cuda_two w = t->s[((strip + lane / 4 + j % 2 * 8) * K_TILE + from) / 2 + lane % 4 + j / 2 * 4];
+        k__cuda_two_of(split, w.v[0], w.v[1], &a[0][j], &a[1][j]);
+    }
+}
+
+/* Adds the tile at `place` to the outputs: o[chunk][j] of a warp are dimensions 32j on behind the warp's first ones. */
+K_CUDA_FN void k__cuda_tensor_outputs(const k_cuda_attend_args *a, const k__cuda_view *v, const k__cuda_heads *m, k__cuda_tensor_mem *t, int n, int place,
+                                      float o[K__CUDA_CHUNKS][4][4]) {
+    const bool split = !k__kv_rounds(a->kv.type_v);
+    const int  lane = K_CUDA_THREAD % 32, warp = K_CUDA_THREAD / 32, strip = warp % 2 * 16, first = warp / 2 * 8;
+    K_CUDA_UNROLL for (int chunk = 0; chunk < K__CUDA_CHUNKS; chunk++) {
+        const int dims = k__cuda_dims(a->kv.hd_v, chunk * K__CUDA_DIMS);
+        if (dims <= 0) continue;
+        if (chunk) k__cuda_sync();                    /* the values before these are used */
+        k__cuda_tensor_values(split, a, v, place, chunk * K__CUDA_DIMS, t);
+        k__cuda_sync();
+        K_CUDA_UNROLL for (int j = 0; j < 4; j++)
+            K_CUDA_UNROLL for (int i = 0; i < 4; i++) o[chunk][j][i] = o[chunk][j][i] * m->c[strip + lane / 4 + i / 2 * 8];
+        K_CUDA_UNROLL for (int at = 0; at < K_TILE; at += 16) {
+            uint32_t w[2][4];
+            if (strip >= n) continue;
+            k__cuda_tensor_weights(split, t, strip, at, lane, w);
+            K_CUDA_UNROLL for (int j = 0; j < 4; j++)
+                if (first + 32 * j < dims)
+                    k__cuda_mma_parts(split, w, t->kv.v[0], t->kv.v[1], (first + 32 * j + lane / 4) * K__CUDA_POS_WORDS + at / 2 + lane % 4, o[chunk][j]);
+        }
+    }
+}
+
+K_CUDA_FN void k__cuda_tensor_results(const k__cuda_heads *m, int n, int hd, const k__attn_sum all[4], float o[K__CUDA_CHUNKS][4][4]) {
+    const int lane = K_CUDA_THREAD % 32, warp = K_CUDA_THREAD / 32, strip = warp % 2 * 16, first = warp / 2 * 8;
+    K_CUDA_UNROLL for (int chunk = 0; chunk < K__CUDA_CHUNKS; chunk++)
+        K_CUDA_UNROLL for (int j = 0; j < 4; j++)
+            K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
+                const int v = strip + lane / 4 + i / 2 * 8, d = chunk * K__CUDA_DIMS + first + 32 * j + lane % 4 * 2 + i % 2;
+                if (v < n && d < hd && m->ask[v].o) m->ask[v].o[d] = o[chunk][j][i];
+            }
+    K_CUDA_UNROLL for (int j = 0; j < K_CUDA_ASKS / K_CUDA_WARPS; j++) {
+        const int v = warp + j * K_CUDA_WARPS;
+        if (lane == 0 && v < n && m->ask[v].sum) *m->ask[v].sum = all[j];
+    }
+}
+
+/* Heads v0 .. v0 + n - 1 of rows i, i + 1, ..., which see parts of `run`; again: not the first ones of the block. */
+K_CUDA_FN void k__cuda_tensor_some(const k_cuda_attend_args *a, const k__cuda_view *run, k__cuda_heads *m, k__cuda_tensor_mem *t, int i, int v0, int n, bool again) {
+    k__attn_sum all[4];
+    float       o[K__CUDA_CHUNKS][4][4];
+    K_CUDA_UNROLL for (int k = 0; k < K__CUDA_CHUNKS * 16; k++) o[k / 16][k / 4 % 4][k % 4] = 0.0f;
+    K_CUDA_UNROLL for (int j = 0; j < 4; j++) all[j].m = -INFINITY, all[j].l = 0.0f;
+    if (again) k__cuda_sync();                        /* the heads before these are done */
+    if (K_CUDA_THREAD < n) k__cuda_asker_of(a, run, i, v0 + K_CUDA_THREAD, &m->ask[K_CUDA_THREAD]);
+    k__cuda_sync();
+    for (int place = run->first; place < run->last; place += K_TILE) {
+        k__cuda_tensor_tile(a, run, m, t, n, place);
+        k__cuda_sync();
+        k__cuda_weigh_tile(a, m, n, place, (float *)(void *)t->s, all);
+        k__cuda_tensor_outputs(a, run, m, t, n, place, o);
+    }
+    k__cuda_tensor_results(m, n, a->kv.hd_v, all, o);
+}
+
+K_CUDA_FN void k__cuda_attend_tensor(const k_cuda_attend_args *a) {
+    K_CUDA_SHARED(k__cuda_tensor_mem, t, 1);
+    K_CUDA_SHARED(k__cuda_heads, m, 1);
+    const int rows = k__cuda_rows_of(a->group), i0 = K_CUDA_BLOCK_X / a->kv.n_head * rows, head = K_CUDA_BLOCK_X % a->kv.n_head;
+    bool      again = false;
+    for (int i = i0, end; i < i0 + rows; i = end) {   /* rows of one sequence: what they see begins where the first one's view does */
+        k__cuda_view run, v;
+        if (!k__cuda_see(a, i, head, &run)) return;
+        for (end = i + 1; end < i0 + rows && k__cuda_see(a, end, head, &v) && v.table == run.table; end++)
+            run.end = v.end > run.end ? v.end : run.end;
+        if (!k__cuda_segment(&run, (run.begin / K_SEGMENT + K_CUDA_BLOCK_Y) * K_SEGMENT)) continue;
+        const int n = (end - i) * a->group;
+        for (int v0 = 0; v0 < n; v0 += K_CUDA_ASKS, again = true)
+            k__cuda_tensor_some(a, &run, m, t, i, v0, n - v0 < K_CUDA_ASKS ? n - v0 : K_CUDA_ASKS, again);
     }
 }
 
@@ -12946,11 +13354,14 @@ K_CUDA_KERNEL(k_cuda_delta)(const k_cuda_delta_args a) { k__cuda_delta(&a); }
 K_CUDA_MULS(K__CUDA_MUL)
 
 #define K__CUDA_FLOAT(name, type) \
-    K_CUDA_KERNEL(k_cuda_mul_##name)(const k_cuda_mul m) { k__cuda_mul_floats(type, &m); }
+    K_CUDA_KERNEL(k_cuda_mul_##name)(const k_cuda_mul m) { k__cuda_mul_floats(type, &m); } \
+    K_CUDA_KERNEL(k_cuda_tensor_##name)(const k_cuda_mul m) { k__cuda_tensor(type, &m); } \
+    K_CUDA_WIDE(k_cuda_tensor_many_##name)(const k_cuda_mul m) { k__cuda_tensor_many(type, &m); }
 K_CUDA_FLOATS(K__CUDA_FLOAT)
 
 K_CUDA_KERNEL(k_cuda_attend)(const k_cuda_attend_args a) { k__cuda_attend(&a); }
 K_CUDA_KERNEL(k_cuda_attend_many)(const k_cuda_attend_args a) { k__cuda_attend_many(&a); }
+K_CUDA_WIDE(k_cuda_attend_tensor)(const k_cuda_attend_args a) { k__cuda_attend_tensor(&a); }
 K_CUDA_KERNEL(k_cuda_attend_codes)(const k_cuda_attend_args a) { k__cuda_attend_codes(&a); }
 K_CUDA_WIDE(k_cuda_attend_codes_many)(const k_cuda_attend_args a) { k__cuda_attend_codes_many(&a); }
 K_CUDA_KERNEL(k_cuda_attend_merge)(const k_cuda_attend_args a) { k__cuda_attend_merge(&a); }

@@ -24255,13 +24255,13 @@ static void gpu_replay(gpu *g, int graph) {
  * deals its tasks through the pool; one of a single task is done inside the barrier. How tasks fall never changes a result: each
  * output is summed by one thread in one order.
  *   GPUs may run the last operations of the list, each of them a run of layers (dev_gpus), and the last one what follows these. Their results
- * have the same bits. Weights, buffers, keys and values and recurrent states of a layer lie in the memory of its GPU; the names of what belongs to
- * one have `far` in them. What one writes and a later one reads goes through the host's memory.
+ * have the same bits, unless dev_gpus.tensor gives that up. Weights, buffers, keys and values and recurrent states of a layer lie in the memory of
+ * its GPU; the names of what belongs to one have `far` in them. What one writes and a later one reads goes through the host's memory.
  * Public: dev_blas_open, dev_exact; dev_gpus_count, dev_gpus_new, dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_name,
- * dev_gpus_number, dev_gpus_of; dev_blocks_new, dev_blocks_split,
+ * dev_gpus_number, dev_gpus_of, dev_gpus_order; dev_blocks_new, dev_blocks_split,
  * dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write, dev_blocks_copy, dev_blocks_clear; dev_batch_states; dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free,
  * dev_plan_cost, dev_plan_far_needs; dev_mat_drop; dev_step, dev_fetch, dev_run_free; dev_input.
- * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_far_needs, dev_gpus.from, dev_gpus.n, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_state, dev_tap, dev_times. */
+ * Opens: dev, dev_acts, dev_batch, dev_blocks, dev_cost, dev_far_needs, dev_gpus.from, dev_gpus.n, dev_gpus.tensor, dev_kv, dev_mat, dev_op, dev_plan, dev_product, dev_run, dev_state, dev_tap, dev_times. */
 
 enum { DEV_PARTS = 9 };                               /* parts of a step whose times are counted apart */
 
@@ -24359,7 +24359,8 @@ static bool dev_blas_open(err_t *e) {
 /* Whether results are exact: a row depends on its own past alone, whatever rows are beside it in a step, and equals the scalar reference to the
  * last bit. OpenBLAS gives that up. Then no guesses are made (spec_rows), since a row of a guess would change the text; keys and values on
  * disk are kept apart from exact ones (engine_open), and so are the results of a batch, whose settings name --blas. Sequences of one run
- * still share blocks: a text that may depend on its company may as well. */
+ * still share blocks: a text that may depend on its company may as well. Tensor cores of GPUs (dev_gpus.tensor) give up the reference alone: rows
+ * do not depend on their company, so guesses are made; keys and values on disk are kept apart (dev_gpus_order). */
 static bool dev_exact(void) { return g_sgemm == NULL; }
 
 /* One matrix, or a stack of them (experts). Rows lie row_bytes apart, matrices mat_bytes. */
@@ -24528,6 +24529,7 @@ enum { DEV_GPUS = 8 };                                /* most of a run */
 typedef struct dev_gpus {
     gpu *g[DEV_GPUS];
     int  from[DEV_GPUS], n;
+    bool tensor;                                      /* float matrices and attention take tensor cores, which have an order of their own */
 } dev_gpus;
 
 /* How many GPUs there are; -1: e says why none can be used. */
@@ -24566,6 +24568,14 @@ static void dev_gpus_close(dev_gpus *on) {
 static uint64_t    dev_gpus_memory(const dev_gpus *on, int i) { return gpu_memory(on->g[i]); }
 static const char *dev_gpus_name(const dev_gpus *on, int i) { return gpu_about(on->g[i])->name; }
 static int         dev_gpus_number(const dev_gpus *on, int i) { return gpu_about(on->g[i])->number; }
+
+/* What bits of keys and values depend on, beside the model: nothing, or which layers tensor cores of which kind compute. */
+static void dev_gpus_order(const dev_gpus *on, str *to) {
+    for (int i = 0; on && on->tensor && i < on->n; i++) {
+        const gpu_info *g = gpu_about(on->g[i]);
+        str_fmt(to, " tensor %d:%d.%d", on->from[i], g->major, g->minor);
+    }
+}
 
 /* Which one runs a layer; -1: the host. */
 static int dev_gpus_of(const dev_gpus *on, int layer) {
@@ -25884,7 +25894,8 @@ typedef struct {
     int                first, n;                      /* operations */
     const dev_product *product;                       /* NULL: rows, attention, a delta rule or the sort of slots */
     int                slots, experts;                /* of products of experts: slots of a row; how many. 0: one matrix */
-    int                kernel, many, merge;           /* many: of products with many columns, of attention with many rows, -1: none; merge: of attention */
+    int                kernel, many, merge;           /* many: of products with many columns, of attention with many rows, -1: none; merge: of attention.
+                                                       * kernel is -1 where attention takes `many` for any number of rows */
     union {
         k_cuda_mul         mul;
         k_cuda_rows_args   rows;
@@ -25896,6 +25907,7 @@ typedef struct {
 
 typedef struct dev_far {
     gpu        *g;
+    bool        tensor;                               /* dev_gpus.tensor */
     int         op, op_end, phase, phase_end;         /* the first of its operations and phases; the ones behind the last */
     dev_launch *launch;                               /* [n_launch] */
     int         n_launch;
@@ -26148,6 +26160,13 @@ static void dev__far_experts(dev_far *f, dev_launch *l, const dev_op *op) {
     l->mul.scales = dev__far_copy(f, w->scale, (size_t)w->n_mat, sizeof *w->scale);
 }
 
+/* The kernel for few or for many columns, -1: none, and what it reads of the type. */
+static int dev__far_kernel(const dev_far *f, uint32_t type, bool many, k_cuda_mul *m) {
+    const char *name = f->tensor ? k_cuda_tensor_of(type, many) : NULL;
+    if (!name) name = k_cuda_mul_of(type, many, m);
+    return name ? gpu_kernel(f->g, name) : -1;
+}
+
 static void dev__far_product(dev_far *f, dev_launch *l, const dev_op *op, const dev_product *m) {
     const dev_mat     *w = m->w;
     const k_cuda_step *step = (const k_cuda_step *)(const void *)f->sent.base;
@@ -26158,9 +26177,8 @@ static void dev__far_product(dev_far *f, dev_launch *l, const dev_op *op, const 
                           .nt = &step->n[m->rows], .y = f->a[m->out].x, .ldy = f->a[m->out].ldx, .nr = m->n_out, .n = w->n_in,
                           .scale = w->scale ? w->scale[m->stack] : 0};
     if (m->gather) l->mul.a.idx = (const int32_t *)(const void *)(step + 1);
-    const char *many = k_cuda_mul_of(w->type, true, &l->mul);
-    l->many = many ? gpu_kernel(f->g, many) : -1;
-    l->kernel = gpu_kernel(f->g, k_cuda_mul_of(w->type, false, &l->mul));
+    l->many = dev__far_kernel(f, w->type, true, &l->mul);
+    l->kernel = dev__far_kernel(f, w->type, false, &l->mul);
     if (op->products.n_expert) dev__far_experts(f, l, op);
 }
 
@@ -26194,9 +26212,9 @@ static void dev__far_attend(dev_far *f, dev_launch *l, const dev_op *op) {
                                      .sinks = dev__far_copy(f, op->cache.sinks, (size_t)op->n_head, sizeof(float)),
                                      .slopes = dev__far_copy(f, op->cache.slope, (size_t)op->n_head, sizeof(float)),
                                      .parts = (float *)(void *)f->parts.base};
-    const char *many = k_cuda_attend_of(kv->type_k, kv->type_v, true);
+    const char *tensor = f->tensor ? k_cuda_attend_tensor_of(kv->type_k, kv->type_v) : NULL, *many = tensor ? tensor : k_cuda_attend_of(kv->type_k, kv->type_v, true);
     l->many = many ? gpu_kernel(f->g, many) : -1;
-    l->kernel = gpu_kernel(f->g, k_cuda_attend_of(kv->type_k, kv->type_v, false));
+    l->kernel = tensor ? -1 : gpu_kernel(f->g, k_cuda_attend_of(kv->type_k, kv->type_v, false));
     l->merge = gpu_kernel(f->g, "k_cuda_attend_merge");
 }
 
@@ -26313,6 +26331,7 @@ static void dev__far_fill(dev_plan *p) {
     for (int i = 0; i < p->n_far; i++) {
         dev_far *f = &p->far[i];
         f->g = p->on->g[i];
+        f->tensor = p->on->tensor;
         f->a = mem_new((size_t)p->n_buf, sizeof *f->a);
         f->rows_at = (sizeof(k_cuda_step) + (size_t)p->max_out * sizeof(int32_t) + 63) & ~(size_t)63;
         dev__far_ups(p, f, wrote);
@@ -26568,7 +26587,8 @@ static void dev__far_run_attend(dev_far *f, dev_launch *l, const dev_op *op, con
         l->attend.first = first;
         l->attend.n_rows = (size_t)(n - first) < fit ? n - first : (int)fit;
         const int heads = op->cache.kv->n_head, x = l->attend.n_rows * heads, rows = k_cuda_attend_rows(op->cache.group);
-        if (l->many < 0 || n < DEV_FAR_MANY * z->n_seq) gpu_launch(f->g, l->kernel, x, l->attend.n_seg, &l->attend, sizeof l->attend);
+        const bool few = l->many < 0 || (l->kernel >= 0 && n < DEV_FAR_MANY * z->n_seq);
+        if (few) gpu_launch(f->g, l->kernel, x, l->attend.n_seg, &l->attend, sizeof l->attend);
         else gpu_launch(f->g, l->many, (l->attend.n_rows + rows - 1) / rows * heads, l->attend.n_seg + 1, &l->attend, sizeof l->attend);
         gpu_launch(f->g, l->merge, x, 1, &l->attend, sizeof l->attend);
     }
@@ -28187,6 +28207,7 @@ static uint64_t model__file_bytes(const dev_mat *w) { return (uint64_t)w->row_by
 typedef struct {
     uint64_t file;                                    /* as they are in the file */
     uint64_t slow;                                    /* of those with types that are slow unless packed */
+    uint64_t floats;                                  /* of those that are floats */
     uint64_t packed;                                  /* what packing all of them takes */
     uint64_t given;                                   /* of the file, what packing no longer needs */
 } model_bytes;
@@ -28199,6 +28220,7 @@ static model_bytes model_sizes(const model *m) {
         if (w->far) continue;
         b.file += file;
         b.slow += k_slow_unpacked(w->type) ? file : 0;
+        b.floats += k_wants_q8(w->type) ? 0 : file;
         const uint64_t packed = (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)w->n_mat;
         b.packed += packed;
         b.given += packed && w->data != m->glob.mat[W_TOK_EMBD].data ? file : 0;
@@ -33774,7 +33796,7 @@ typedef struct {
     bool      as_bf16;                                /* f16 matrices are multiplied as bf16 */
     int       n_gpu_layers;                           /* so many of the last layers run on GPUs; -1: as many as fit, INT_MAX: all */
     int       device;                                 /* on this one; -1: on the first that holds them, or on several */
-    const char *same;                                 /* on, off, auto: whether it must have the CPU's bits, which it has today whatever this says */
+    const char *same;                                 /* on, off, auto: whether what GPUs compute must have the CPU's bits */
     rope_opts rope;
 } engine_opts;
 
@@ -33827,12 +33849,14 @@ enum {
 /* Opens the prompt cache on disk. Its identity has all that changes keys and values beside the model. */
 static void engine__keep(engine *eng, const engine_opts *fo, const kv_opts *ko) {
     const rope_opts *r = &fo->rope;
-    char             rope[256];
-    snprintf(rope, sizeof rope, "rope %s %.9g %.9g %d %.9g %.9g %.9g %.9g%s%s", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base,
+    str              about = {0};
+    str_fmt(&about, "rope %s %.9g %.9g %d %.9g %.9g %.9g %.9g%s%s", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base,
              r->orig_ctx, (double)r->yarn_ext, (double)r->yarn_attn, (double)r->yarn_fast, (double)r->yarn_slow,
-             dev_exact() ? "" : " blas", model_has_bf16(&eng->m) ? " bf16" : "");
+            dev_exact() ? "" : " blas", model_has_bf16(&eng->m) ? " bf16" : "");
+    dev_gpus_order(eng->m.far, &about);
     kv_share(eng->kv);
-    eng->kept = store_open(eng->kv, ko->cache, gguf_fingerprint(eng->g), rope, eng->m.hp.n_vocab);
+    eng->kept = store_open(eng->kv, ko->cache, gguf_fingerprint(eng->g), about.p, eng->m.hp.n_vocab);
+    mem_free(about.p);
 }
 
 /* Writes what the cache holds to the prompt cache on disk. */
@@ -33863,8 +33887,9 @@ static void engine__log(const engine *eng, const engine_opts *fo) {
     log_info("threads     %d, %s kernels, up to %d rows in a step", eng->p->n, k_level_name(), eng->n_batch);
     const dev_gpus *on = eng->m.far;
     for (int i = 0; on && i < on->n; i++)
-        log_info("GPU %-7d layers %d to %d of %d: %s, the bits of the CPU (--same %s)", dev_gpus_number(on, i), on->from[i] + 1,
-                 i + 1 < on->n ? on->from[i + 1] : eng->m.hp.n_layer, eng->m.hp.n_layer, dev_gpus_name(on, i), fo->same);
+        log_info("GPU %-7d layers %d to %d of %d: %s, %s (--same %s)", dev_gpus_number(on, i), on->from[i] + 1,
+                 i + 1 < on->n ? on->from[i + 1] : eng->m.hp.n_layer, eng->m.hp.n_layer, dev_gpus_name(on, i),
+                 on->tensor ? "floats by tensor cores" : "the bits of the CPU", fo->same);
 }
 
 /* How many weights are packed, for -v. */
@@ -34241,11 +34266,19 @@ static bool engine__choose_layers(engine *eng, engine_far *f, int device, int n,
     return true;
 }
 
+/* Whether GPUs may have sums of their own; auto: where more than half of the bytes of matrices are floats, since sums of quantised weights are exact
+ * whatever multiplies them. */
+static bool engine__tensor(const engine *eng, const engine_opts *fo) {
+    const model_bytes b = model_sizes(&eng->m);
+    return strcmp(fo->same, "auto") == 0 ? b.floats > b.file / 2 : strcmp(fo->same, "off") == 0;
+}
+
 /* Opens the GPUs that the options ask for. False: they cannot be used as they say. */
 static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
     if (!fo->n_gpu_layers || plan->host) return true;
     engine_far f = engine__far_new(eng, ko, plan, fo->n_gpu_layers);
     eng->m.far = dev_gpus_new();
+    eng->m.far->tensor = engine__tensor(eng, fo);
     const bool ok = engine__choose_layers(eng, &f, fo->device, fo->n_gpu_layers, e);
     eng->far_slots = engine__slots(eng, &f);
     engine__far_drop(&f);
@@ -50865,11 +50898,11 @@ static const cli_opt cli_opts[] = {
     {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0,  0,       GROUP_RUN, ON_ALL, ALONE, NULL,
      "kernel level (--list cpu); all levels compute the same bits"},
     {"-ngl --gpu-layers --n-gpu-layers", "N|auto|all", OPT_LAYERS, AT(fwd.n_gpu_layers), -1, CLI_BIG, GROUP_RUN, ON_STEPS, ALONE, NULL,
-     "run the last N layers on an NVIDIA GPU; auto: as many as fit, none without a GPU; the text stays the same"},
+     "run the last N layers on an NVIDIA GPU; auto: as many as fit, none without a GPU; with --same on the text stays the same"},
     {"--device -mg --main-gpu",         "N|auto",     OPT_LAYERS, AT(fwd.device),  -1,  1023,    GROUP_RUN, ON_STEPS, ALONE, NULL,
      "the GPU to use, as --list-devices numbers them; auto: the first that holds the layers, or several where none does"},
     {"--same",                          "on|off|auto", OPT_WORD, AT(fwd.same),      0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
-     "on: what a GPU computes has the bits of the CPU; off: it need not, where that is faster (today it has them always)"},
+     "on: what a GPU computes has the bits of the CPU; off: float matrices and attention take the order of its tensor cores; auto: on, unless most weights are floats"},
     {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
      "round f16 weights to bf16: prompts run up to twice as fast where the processor multiplies bf16"},
     {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
@@ -53563,6 +53596,7 @@ static void act__settings(const act_job *r, const char *seed, int n_ctx, str *ou
         const bytes    name = cli_long_name(o);
         bool           want = o->group == GROUP_ROPE || (o->group == GROUP_SAMPLE && o != cli_find(false, bytes_of("--seed")));
         want = want || (o->group == GROUP_CHAT && c->given[i] && o != cli_find(false, bytes_of("--chat-template-file")));
+        want = want || (o->at == AT(fwd.same) && c->given[i]);
         want = want || (o->group == GROUP_HOLD && c->given[i] && o->at != AT(hold.grammar_file) && o->at != AT(hold.schema_file));
         for (size_t k = 0; k < sizeof more / sizeof *more; k++) want = want || o == cli_find(false, bytes_of(more[k]));
         if (!want) continue;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The command with layers on an NVIDIA GPU, which tests/fake_cuda.c plays: the same bytes as without one; what is said when it cannot be used.
+"""The command with layers on an NVIDIA GPU, which tests/fake_cuda.c plays: the same bytes as without one, or with --same off its own; what is said
+when it cannot be used.
 
     python3 tests/cuda.py build/test/fake [WORD ...]     cases whose name holds a word, else all
 
@@ -53,6 +54,7 @@ def each(f, items):
 
 def alike(*args, layers=LAYERS, **fake):
     """Runs without and with layers on the GPU: the same exit code, text and errors. The last run."""
+    args += "--same", "on"
     want = run(*args, "-ngl", "0", "-q", "-t", "2")
     check(want.rc == 0 and want.calls == 0, "%s: %r, %d calls" % (" ".join(args), want, want.calls))
     for n in layers:
@@ -64,7 +66,7 @@ def alike(*args, layers=LAYERS, **fake):
 
 def alike_lines(lines, *args, model=SMALL, layers=LAYERS, **fake):
     """The same for a file of lines. The last run."""
-    args = "-m", model, "--batch", put("in%d.jsonl" % hash((args, model)), jsonl(lines)), "-q", "-t", "2", *args
+    args = "-m", model, "--batch", put("in%d.jsonl" % hash((args, model)), jsonl(lines)), "-q", "-t", "2", "--same", "on", *args
     want = run(*args, "-ngl", "0")
     for n in layers:
         got = run(*args, "-ngl", n, **fake)
@@ -185,7 +187,7 @@ def far():
 @case
 def behind():
     """steps of one row behind more positions than the model was trained with, of which a prompt cache holds the beginning"""
-    args = "-m", SMALL, "-p", TEXT * 60, "-n", "5", "--temp", "0", "--ignore-eos", "-q", "-c", "5000", "--prompt-cache", tmp("behind"), "--prompt-cache-all"
+    args = "-m", SMALL, "-p", TEXT * 60, "-n", "5", "--temp", "0", "--ignore-eos", "-q", "-c", "5000", "--prompt-cache", tmp("behind"), "--prompt-cache-all", "--same", "on"
     want = run(*args, "-ngl", "0")
     check(want.rc == 0, repr(want))
     for layers in "all", "1":
@@ -266,7 +268,7 @@ def ids_banned():
 def kept():
     """a prompt cache on disk: written with layers on the GPU or without, it holds the same bytes, and either run reads it"""
     for name in "llama", "qwen35", "lfm2":
-        args = "-m", os.path.join(TINY, name + ".gguf"), "-p", TEXT, "-n", "3", "--temp", "0", "--ignore-eos", "-q", "--prompt-cache"
+        args = "-m", os.path.join(TINY, name + ".gguf"), "-p", TEXT, "-n", "3", "--temp", "0", "--ignore-eos", "-q", "--same", "on", "--prompt-cache"
         made = {}
         for n in "0", "all", "1":
             r = run(*args, tmp(name + n), "-ngl", n)
@@ -306,7 +308,7 @@ def conversation():
     lines = b"Hello there\n/regen\nWhat is that?\nAnd what is this?\n/regen\n"
     form = put("form.jinja", b"{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}<assistant>")
     for name in some(("qwen35", "lfm2", "llama"), 2):
-        args = "-m", os.path.join(TINY, name + ".gguf"), "-i", "--chat-template-file", form, "-n", "6", "-s", "3", "-q"
+        args = "-m", os.path.join(TINY, name + ".gguf"), "-i", "--chat-template-file", form, "-n", "6", "-s", "3", "-q", "--same", "on"
         want = run(*args, "-ngl", "0", inp=lines)
         check(want.rc == 0 and want.out, repr(want))
         for n in LAYERS:
@@ -328,7 +330,7 @@ def least(*args):
 def several():
     """layers on two GPUs, of two and of three, each with the states, keys and values of its own"""
     for name in some(("qwen35", "lfm2", "qwen3next"), 2):
-        args = "-m", os.path.join(TINY, name + ".gguf"), "-p", TEXT, "-n", "6", "--temp", "0", "--ignore-eos"
+        args = "-m", os.path.join(TINY, name + ".gguf"), "-p", TEXT, "-n", "6", "--temp", "0", "--ignore-eos", "--same", "on"
         want, memory = run(*args, "-ngl", "0", "-q"), least(*args[:5], "1") - 4096
         for devices in 2, 3:
             where, _ = on_gpus(*args, "-ngl", "all", devices=devices, memory=memory)
@@ -343,7 +345,7 @@ def embedded():
     folder = os.path.join(HERE, "tests", "data", "encoders")
     for path in some([os.path.join(folder, name + ".gguf") for name in ("bert", "gemma-embedding", "nomic-bert-moe")] + [SMALL], 2):
         want = run("-m", path, "--embed", "-p", TEXT, "--pooling", "mean", "-q", "-ngl", "0")
-        got = run("-m", path, "--embed", "-p", TEXT, "--pooling", "mean", "-q", "-ngl", "auto")
+        got = run("-m", path, "--embed", "-p", TEXT, "--pooling", "mean", "-q", "-ngl", "auto", "--same", "on")
         same((got.rc, got.out, got.err), (0, want.out, want.err), path)
 
 
@@ -354,6 +356,82 @@ def apart():
         path = os.path.join(TINY, name + ".gguf")
         alike("-m", path, "-p", TEXT, "-n", "4", "--temp", "0.9", "--seed", "3", "--ignore-eos", apart=1)
         alike_lines(LINES, "-np", "6", "--kv-block-size", "4", "--kv-blocks", "60", model=path, apart=1)
+
+
+# --- --same off ---
+
+QUANTISED = os.path.join(TINY, "qwen3_q8_0.gguf")
+FLOATS = "llama", "llama_f16", "qwen2_bf16", "llama_moe", "gpt-oss", "qwen35", "gemma3n"
+
+
+def logits(path, *args):
+    r = run("-m", path, "-p", TEXT, "--logits", "-", "-q", *args)
+    check(r.rc == 0 and r.out, "%s %s: %r" % (path, " ".join(args), r))
+    return r.out, struct.unpack("<%df" % (len(r.out) // 4), r.out)
+
+
+@case
+def near():
+    """--same off: logits near the CPU's, and others; the same ones for chunks of any size, on a part of the layers too"""
+    for name in some(FLOATS, 4):
+        path = os.path.join(TINY, name + ".gguf")
+        exact, want = logits(path, "-ngl", "0", "--same", "off")
+        for layers in "all", "1":
+            text, got = logits(path, "-ngl", layers, "--same", "off")
+            same(len(got), len(want), name)
+            # roundings of 2^-16 of a product, and of bf16 values that fall to the other side, through two layers
+            worst, most = max(abs(a - b) for a, b in zip(got, want)), max(abs(x) for x in want)
+            check(worst <= 0.02 * most, "%s -ngl %s: logits are %g off, of %g" % (name, layers, worst, most))
+            check(text != exact or layers == "1", "%s: no tensor core was used" % name)     # the last layer of gemma3n stays on the CPU
+            for chunk in "1", "7", "20":
+                same(logits(path, "-ngl", layers, "--same", "off", "-b", chunk)[0], text, "%s -ngl %s -b %s" % (name, layers, chunk))
+
+
+@case
+def own():
+    """--same off: a text is the same alone and in a batch, with guesses and without, and with a prompt cache of its own"""
+    for name in some(FLOATS, 3):
+        path = os.path.join(TINY, name + ".gguf")
+        args = "-m", path, "-ngl", "all", "--same", "off", "-q"
+        lines = put("own.jsonl", jsonl(LINES))
+        all_of = [records(run(*args, "--batch", lines, *more).out) for more in (["-np", "1"], ["-np", "6"], ["-np", "6", "-b", "9", "--kv-block-size", "4", "--kv-blocks", "60"])]
+        check(len(all_of[0]) == len(LINES), "%s: %d records" % (name, len(all_of[0])))
+        for got in all_of[1:]:
+            equal(got, all_of[0], name)
+        args += "-p", TEXT, "-n", "12", "--temp", "0", "--ignore-eos"
+        want = run(*args, "--no-lookup")
+        for extra in ["--lookup"], ["-md", path, "--draft-max", "3"], ["-b", "5"], ["--prompt-cache", tmp("own." + name)], ["--prompt-cache", tmp("own." + name)]:
+            got = run(*args, *extra)
+            same((got.rc, got.out, got.err), (0, want.out, b""), "%s %s" % (name, " ".join(extra)))
+
+
+@case
+def chosen():
+    """--same auto: off for a model of floats, on for a quantised one; -v says which"""
+    for path, off in (SMALL, True), (os.path.join(TINY, "llama_f16.gguf"), True), (QUANTISED, False):
+        made = {word: logits(path, "-ngl", "all", "--same", word)[0] for word in ("on", "off", "auto")}
+        same(made["on"], logits(path, "-ngl", "0")[0], path)
+        same(made["auto"], made["off" if off else "on"], path)
+        said = run("-m", path, "-p", "Hello", "-n", "1", "-v", "-ngl", "all").err.decode()
+        check(("floats by tensor cores (--same auto)" in said) == off and ("the bits of the CPU (--same auto)" in said) != off, said)
+    refused(run(*SHORT, "--same", "maybe"), 2, "--same: expected on, off or auto, found 'maybe'|--same", "--same maybe")
+
+
+@case
+def apart_on_disk():
+    """--same off: a prompt cache is used by the same layers on a GPU of the same kind alone; others make it anew"""
+    args = "-m", SMALL, "-p", TEXT, "-n", "3", "--temp", "0", "--ignore-eos", "--prompt-cache", tmp("apart"), "--prompt-cache-ro"
+    ways = {"cpu": (["-ngl", "0"], {}), "on": (["-ngl", "all", "--same", "on"], {}), "off": (["-ngl", "all", "--same", "off"], {}),
+            "part": (["-ngl", "1", "--same", "off"], {}), "other": (["-ngl", "all", "--same", "off"], {"cc": 86})}
+    groups = {"cpu": 0, "on": 0, "off": 1, "part": 2, "other": 3}
+    for maker in ways:
+        if os.path.exists(tmp("apart")):
+            os.unlink(tmp("apart"))
+        r = run(*args[:-1], "-q", *ways[maker][0], **ways[maker][1])
+        check(r.rc == 0, repr(r))
+        for reader in ways:
+            r = run(*args, *ways[reader][0], **ways[reader][1])
+            check((b"it is not used" in r.err) == (groups[maker] != groups[reader]), "%s reads what %s wrote: %r" % (reader, maker, r))
 
 
 # --- when a call fails ---

@@ -6,7 +6,8 @@
  *     threads of a block wait at a barrier that others have passed by or ended before
  *     an address is not aligned, or shared memory is larger than the 48 KB that a kernel gets unasked.
  * It does not know the time that anything takes, nor memory that is shared between blocks, which run one after the other.
- * Fragments of mma are placed as the PTX ISA says; [cuda] repeats it. */
+ * Fragments of mma are placed as the PTX ISA says; [cuda] repeats it. How an mma of floats adds is the hardware's: here it adds in float64 and
+ * rounds once, so what is compared with a GPU's results, or with another order of sums, takes a tolerance. */
 #ifndef EMU_CUDA_H
 #define EMU_CUDA_H
 #ifndef _GNU_SOURCE
@@ -34,7 +35,7 @@
 #define k__cuda_half                 k_f16_to_f32
 
 enum { EMU_THREADS = 256, EMU_STACK = 64 << 10, EMU_SHARED = 48 << 10 };
-enum { EMU_MMA16 = 1, EMU_MMA32, EMU_OTHER, EMU_WARP };         /* instructions of a whole warp */
+enum { EMU_MMA16 = 1, EMU_MMA32, EMU_MMA_BF16, EMU_OTHER, EMU_WARP };         /* instructions of a whole warp */
 
 typedef struct {
 #if defined(__x86_64__)
@@ -250,6 +251,33 @@ static void emu__multiply(emu_warp *w, int k) {
         }
 }
 
+static double emu__bf16(uint32_t pair, int i) {
+    const uint32_t bits = pair >> 16 * i << 16;
+    float          f;
+    memcpy(&f, &bits, 4);
+    return (double)f;
+}
+
+/* mma.m16n8k16 with bf16: c += a b. */
+static void emu__multiply_bf16(emu_warp *w, int k) {
+    double a[16][16], b[8][16];                       /* rows of A, columns of B */
+    for (int l = 0; l < 32; l++) {
+        const int g = l / 4, t = l % 4;
+        for (int i = 0; i < 8; i++) a[g + i / 2 % 2 * 8][2 * t + i / 4 * 8 + i % 2] = emu__bf16(w->a[l][i / 2], i % 2);
+        for (int i = 0; i < 4; i++) b[g][2 * t + i / 2 * 8 + i % 2] = emu__bf16(w->b[l][i / 2], i % 2);
+    }
+    for (int l = 0; l < 32; l++)
+        for (int i = 0; i < 4; i++) {
+            const double *row = a[l / 4 + i / 2 * 8], *col = b[l % 4 * 2 + i % 2];
+            float         c;
+            double        s = 0;
+            memcpy(&c, &w->c[l][i], 4);
+            for (int j = 0; j < k; j++) s += row[j] * col[j];
+            c = (float)(s + (double)c);
+            memcpy(&w->c[l][i], &c, 4);
+        }
+}
+
 /* A lane brings its part to an instruction of its warp, and goes on when all have; the last one calls `compute`. */
 static void emu__meet(int op, void (*compute)(emu_warp *, int), int k) {
     emu_warp *w = &emu.warp[emu.me / 32];
@@ -278,6 +306,29 @@ static void k__cuda_mma32(int c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint3
 }
 static void k__cuda_mma16(int c[4], uint32_t a0, uint32_t a1, uint32_t b0) {
     emu__mma(EMU_MMA16, c, (const uint32_t[2]){a0, a1}, &b0);
+}
+
+static void k__cuda_mma_bf16(float c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
+    const uint32_t a[4] = {a0, a1, a2, a3}, b[2] = {b0, b1};
+    emu_warp      *w = &emu.warp[emu.me / 32];
+    memcpy(w->a[emu.me % 32], a, sizeof a);
+    memcpy(w->b[emu.me % 32], b, sizeof b);
+    memcpy(w->c[emu.me % 32], c, sizeof *w->c);
+    emu__meet(EMU_MMA_BF16, emu__multiply_bf16, 16);
+    memcpy(c, w->c[emu.me % 32], sizeof *w->c);
+}
+
+/* cvt.rn.bf16x2: to the nearest, to even halfway; every NaN is 7fff. */
+static uint32_t k__cuda_bf16x2(float low, float high) {
+    const float x[2] = {low, high};
+    uint32_t    v = 0;
+    for (int i = 0; i < 2; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], 4);
+        bits = x[i] != x[i] ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+        v |= bits << 16 * i;
+    }
+    return v;
 }
 
 static void emu__exchange(emu_warp *w, int far) {

@@ -56,6 +56,7 @@ static void fake__flush_end(unsigned was) { (void)was; }
     X(k_cuda_attend_codes, k_cuda_attend_args)   \
     X(k_cuda_attend_codes_many, k_cuda_attend_args) \
     X(k_cuda_attend_many, k_cuda_attend_args)    \
+    X(k_cuda_attend_tensor, k_cuda_attend_args)  \
     X(k_cuda_attend_merge, k_cuda_attend_args)   \
     X(k_cuda_pack, k_cuda_pack_args)
 
@@ -63,8 +64,9 @@ static void fake__flush_end(unsigned was) { (void)was; }
 #define FAKE_ROW(name, type) {#name, run_##name, sizeof(type)},
 #define FAKE_RUN_MUL(name, bits, segs, head, table) FAKE_RUN(k_cuda_mul_##name, k_cuda_mul) FAKE_RUN(k_cuda_many_##name, k_cuda_mul)
 #define FAKE_ROW_MUL(name, bits, segs, head, table) FAKE_ROW(k_cuda_mul_##name, k_cuda_mul) FAKE_ROW(k_cuda_many_##name, k_cuda_mul)
-#define FAKE_RUN_FLOAT(name, type) FAKE_RUN(k_cuda_mul_##name, k_cuda_mul)
-#define FAKE_ROW_FLOAT(name, type) FAKE_ROW(k_cuda_mul_##name, k_cuda_mul)
+#define FAKE_FLOATS(X, name) X(k_cuda_mul_##name, k_cuda_mul) X(k_cuda_tensor_##name, k_cuda_mul) X(k_cuda_tensor_many_##name, k_cuda_mul)
+#define FAKE_RUN_FLOAT(name, type) FAKE_FLOATS(FAKE_RUN, name)
+#define FAKE_ROW_FLOAT(name, type) FAKE_FLOATS(FAKE_ROW, name)
 K_CUDA_MULS(FAKE_RUN_MUL)
 K_CUDA_FLOATS(FAKE_RUN_FLOAT)
 FAKE_KERNELS(FAKE_RUN)

@@ -81,7 +81,7 @@ def limits(device):
 # --- texts ---
 
 def text(binary, model, layers, prompt, tokens, device):
-    r = subprocess.run([binary, "-m", model, "-p", prompt, "-n", str(tokens), "--temp", "0", "--ignore-eos", "-q", "--no-stdin", "-ngl", layers,
+    r = subprocess.run([binary, "-m", model, "-p", prompt, "-n", str(tokens), "--temp", "0", "--ignore-eos", "-q", "--no-stdin", "--same", "on", "-ngl", layers,
                         "--device", str(device)], stdin=subprocess.DEVNULL, capture_output=True)
     return r.returncode, r.stdout if r.returncode == 0 else r.stderr
 
