@@ -42,7 +42,8 @@ SAN      := -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 FAKE     := libcuda.so.1 llmrun bare
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
 
-all: llmrun                            ## build ./llmrun (the default)
+all:                                   ## build ./llmrun (the default)
+	@$(PARALLEL) llmrun
 
 llmrun: build/main/llmrun
 	cp $< $@
@@ -55,11 +56,11 @@ cross: build/aarch64/llmrun llmrun     ## build for aarch64, and hold its text u
 debian: llmrun                         ## build with gcc and clang of another Debian, SUITE (trixie), and hold their text against this machine's (as root, with debootstrap)
 	@sh tests/debian.sh $(SUITE)
 
-run: llmrun                            ## build, and tell a story with the model that ships here
+run: all                               ## build, and tell a story with the model that ships here
 	./llmrun -m models/pip-q4_k_m.gguf -p "Once upon a time" --temp 0.5
 
 test:                                  ## the tests, in some five minutes with the build; the last line counts them; ANSWERS=10000: of the model under constraints (1000)
-	@$(PARALLEL) build/main/kernels.o build/test/kernel_tests.o build/main/llmrun.o llmrun build/test/tests build/test/kernel_tests build/test/replay build/test/remote build/test/judge $(FAKE:%=build/test/fake/%)
+	@$(PARALLEL) build/main/kernels_1.o build/test/kernel_tests.o build/main/llmrun.o llmrun build/test/tests build/test/kernel_tests build/test/replay build/test/remote build/test/judge $(FAKE:%=build/test/fake/%)
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) ANSWERS=$(ANSWERS) sh tests/run.sh ./llmrun build/test
 
 levels: build/emu/instructions build/emu/kernel_tests ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512 and AVX-VNNI emulated (tests/avx512.h); LEVELS="quant -v", RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
@@ -193,7 +194,7 @@ HELP_zsh  = $(SHARE)/zsh/site-functions/_llmrun
 HELP_fish = $(SHARE)/fish/vendor_completions.d/llmrun.fish
 HELPS    := man bash zsh fish
 
-install: llmrun                        ## install the program, its man page and the completions of bash, zsh and fish to PREFIX (/usr/local)
+install: all                           ## install the program, its man page and the completions of bash, zsh and fish to PREFIX (/usr/local)
 	install -D -m 755 llmrun $(DESTDIR)$(PREFIX)/bin/llmrun
 	@mkdir -p $(foreach h,$(HELPS),$(dir $(HELP_$h)))
 	$(foreach h,$(HELPS),$(RUN_BY) ./llmrun --help --format $h > $(HELP_$h) &&) true
@@ -249,8 +250,15 @@ build/commit: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
 
-build/%/kernels.o: ggml_kernels.h build/%/flags
-	$(COMPILER) $(or $(KERNELS_$(variant)),$(FLAGS_$(variant))) $(BASE) $(CFLAGS) $(DEFINES) -DGGML_KERNELS_OBJECT -x c -c -o $@ ggml_kernels.h
+# The kernels in parts that compile in parallel ([api] of ggml_kernels.h), those first that take longest.
+define PART_RULE
+build/%/kernels_$1.o: ggml_kernels.h build/%/flags
+	$$(COMPILER) $$(or $$(KERNELS_$$(variant)),$$(FLAGS_$$(variant))) $$(BASE) $$(CFLAGS) $$(DEFINES) -DGGML_KERNELS_OBJECT -DGGML_KERNELS_PART=$1 -x c -c -o $$@ $$<
+endef
+$(foreach part,1 2 3,$(eval $(call PART_RULE,$(part))))
+
+build/%/kernels.o: build/%/kernels_1.o build/%/kernels_3.o build/%/kernels_2.o
+	$(COMPILER) $(CFLAGS) -r -nostdlib -o $@ $^
 
 # ptxas lists what each kernel uses.
 build/cuda/kernels.fatbin: ggml_kernels.h Makefile
