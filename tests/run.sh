@@ -1,14 +1,19 @@
 #!/bin/sh
 # run.sh BINARY BUILD-FOLDER [STRESS-BINARY]: every suite, three at a time, then one line that counts them all; with a program built for
-# stress the suites that it is for. BUILD-FOLDER/log/NAME.txt keeps what each suite prints.
-bin=$1 build=$2 stress=${3:-} log=$2/log py=${PYTHON:-python3}
+# stress the suites that it is for. BUILD-FOLDER/log/NAME.txt (log-stress) keeps what each suite prints, NAME.cpu its CPU time.
+bin=$1 build=$2 stress=${3:-} log=$2/log${3:+-stress} py=${PYTHON:-python3}
 rm -rf "$log"
 mkdir -p "$log"
 
 suite() { # name, command...
     name=$1
     shift
-    "$@" > "$log/$name.txt" 2>&1 || { echo "$name" >> "$log/failed"; echo "$name failed:"; }
+    (
+        rc=0
+        "$@" > "$log/$name.txt" 2>&1 || rc=1
+        times > "$log/$name.cpu"                        # of this subshell, then of what it ran: user, system
+        exit $rc
+    ) || { echo "$name" >> "$log/failed"; echo "$name failed:"; }
     flock "$log" cat "$log/$name.txt"
 }
 
@@ -69,10 +74,17 @@ lane() {
 }
 
 # Some suites wait for programs more than they compute: three lanes keep two CPUs busy.
-todo=$build/todo
+todo=$log/todo
 if [ -n "$stress" ]; then stress_suites; else suites; fi > "$todo"
 lane & lane & lane &
 wait
+
+printf 'CPU time:'
+for f in "$log"/*.cpu; do
+    name=${f##*/}
+    printf ' %s %s' "${name%.cpu}" "$(tail -n 1 "$f" | tr ' ' +)"
+done
+echo
 
 # every suite ends with "NAME: N passed, N failed[, N skipped]"; a suite that died has another last line
 for f in "$log"/*.txt; do tail -n 1 "$f"; done | awk -v failed="$(cat "$log/failed" 2> /dev/null)" '
