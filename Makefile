@@ -182,7 +182,7 @@ sections:                              ## sections: contents, layers, public fun
 cuda:                                  ## the kernels for NVIDIA GPUs, compiled for sm_80, sm_90a and PTX of compute_80: warnings, spills and stack frames are errors; needs nvcc, no GPU
 	@$(if $(NVCC),$(MAKE) --no-print-directory build/cuda/registers.txt && cat build/cuda/registers.txt,echo "cuda: skipped, no nvcc here")
 
-check: llmrun build/test/llmrun_remote.c sections ## no warnings; contents, layers, public functions and fields; the README's tables
+check: all build/test/llmrun_remote.c sections ## no warnings; contents, layers, public functions and fields; the README's tables
 	@for i in tests/main.c tests/kernels.c tests/replay.c tests/snippets.c tests/judge.c $(filter-out tests/bench/peer_%,$(wildcard tests/bench/*.c)); do \
 	  $(COMPILE) -Werror -fsyntax-only -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
 	$(COMPILER) -std=gnu11 -fsyntax-only llmrun.c
