@@ -23,37 +23,37 @@ python_suite() { # name, script, argument...
     ! command -v "$py" > /dev/null || suite "$name" "$py" "$@"
 }
 
-# The suites, one command a line, the longest first.
+# The suites, one command a line, roughly the longest first.
 stress_suites() {
     cat << 'END'
 python_suite batch tests/batch.py "$stress"
-python_suite spec tests/spec.py "$stress"
-python_suite structure tests/structure.py "$bin" one_text --stress "$stress"
 suite unit env LLMRUN_STRESS=1 "$build/tests"
+python_suite spec tests/spec.py "$stress"
 suite unit-all env LLMRUN_ALL=1 "$build/tests" fwd
 python_suite batch-same tests/batch.py "$bin" --stress "$stress" invariance
+python_suite structure tests/structure.py "$bin" one_text --stress "$stress"
+python_suite spec-all tests/spec.py "$bin" --all chi_square
 python_suite spec-same tests/spec.py "$bin" --stress "$stress" kept
 suite kernels-all env LLMRUN_ALL=1 "$build/kernel_tests" "float exp"
-python_suite spec-all tests/spec.py "$bin" --all chi_square
 END
 }
 
 suites() {
     cat << 'END'
-suite kernels "$build/kernel_tests"
-python_suite cli tests/cli.py "$bin"
-suite unit "$build/tests"
 python_suite batch tests/batch.py "$bin"
 python_suite spec tests/spec.py "$bin"
-python_suite structure tests/structure.py "$bin"
-python_suite cuda tests/cuda.py "$build/fake"
-python_suite embed tests/embed.py "$bin"
-python_suite chat tests/chat.py "$bin"
-python_suite talk tests/talk.py "$bin"
+suite unit "$build/tests"
 python_suite hostile tests/hostile.py "$bin" ${LLMRUN_SLOW:+--no-limit}
-suite corpus "$build/replay"
-python_suite rule tests/rule.py "$build/judge" --tokens 150000
+python_suite cli tests/cli.py "$bin"
+python_suite cuda tests/cuda.py "$build/fake"
 python_suite answers tests/answers.py "$bin" --answers "${ANSWERS:-1000}"
+suite kernels "$build/kernel_tests"
+python_suite chat tests/chat.py "$bin"
+python_suite structure tests/structure.py "$bin"
+python_suite talk tests/talk.py "$bin"
+python_suite embed tests/embed.py "$bin"
+python_suite rule tests/rule.py "$build/judge" --tokens 150000
+suite corpus "$build/replay"
 END
     [ -n "${LLMRUN_SLOW:-}" ] || cat << 'END'
 python_suite remote tests/remote.py "$bin" "$build/remote"
