@@ -79,12 +79,8 @@ if [ -n "$stress" ]; then stress_suites; else suites; fi > "$todo"
 lane & lane & lane &
 wait
 
-printf 'CPU time:'
-for f in "$log"/*.cpu; do
-    name=${f##*/}
-    printf ' %s %s' "${name%.cpu}" "$(tail -n 1 "$f" | tr ' ' +)"
-done
-echo
+awk -F '[ms ]' 'FNR == 2 { sub(/.*\//, "", FILENAME); sub(/\.cpu/, "", FILENAME); printf "%s%s %.1f", n++ ? ", " : "CPU seconds: ", FILENAME, 60 * ($1 + $4) + $2 + $5 }
+    END { print "" }' "$log"/*.cpu
 
 # every suite ends with "NAME: N passed, N failed[, N skipped]"; a suite that died has another last line
 for f in "$log"/*.txt; do tail -n 1 "$f"; done | awk -v failed="$(cat "$log/failed" 2> /dev/null)" '
