@@ -202,7 +202,7 @@ HELP_zsh  = $(SHARE)/zsh/site-functions/_llmrun
 HELP_fish = $(SHARE)/fish/vendor_completions.d/llmrun.fish
 HELPS    := man bash zsh fish
 
-install: all                           ## install the program, its man page and the completions of bash, zsh and fish to PREFIX (/usr/local)
+install: llmrun                        ## install the program, its man page and the completions of bash, zsh and fish to PREFIX (/usr/local)
 	install -D -m 755 llmrun $(DESTDIR)$(PREFIX)/bin/llmrun
 	@mkdir -p $(foreach h,$(HELPS),$(dir $(HELP_$h)))
 	$(foreach h,$(HELPS),$(RUN_BY) ./llmrun --help --format $h > $(HELP_$h) &&) true
