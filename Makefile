@@ -40,9 +40,14 @@ GPUS     := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=s
 
 SAN      := -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 FAKE     := libcuda.so.1 llmrun bare
+# Programs of the tests, by target; first what takes longest to compile.
+TESTED   := build/main/kernels_1.o build/test/kernel_tests.o build/main/llmrun.o llmrun $(patsubst %,build/test/%,tests kernel_tests replay remote judge $(FAKE:%=fake/%))
+EMULATED := build/emu/kernel_tests build/emu/instructions
+STRESSED := llmrun build/test/tests build/test/kernel_tests build/stress/llmrun
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
 
-all: llmrun                            ## build ./llmrun (the default)
+all:                                   ## build ./llmrun (the default)
+	@$(PARALLEL) llmrun
 
 llmrun: build/main/llmrun
 	cp $< $@
@@ -55,18 +60,22 @@ cross: build/aarch64/llmrun llmrun     ## build for aarch64, and hold its text u
 debian: llmrun                         ## build with gcc and clang of another Debian, SUITE (trixie), and hold their text against this machine's (as root, with debootstrap)
 	@sh tests/debian.sh $(SUITE)
 
-run: llmrun                            ## build, and tell a story with the model that ships here
+run: all                               ## build, and tell a story with the model that ships here
 	./llmrun -m models/pip-q4_k_m.gguf -p "Once upon a time" --temp 0.5
 
 test:                                  ## the tests, in some five minutes with the build; the last line counts them; ANSWERS=10000: of the model under constraints (1000)
-	@$(PARALLEL) build/main/kernels.o build/test/kernel_tests.o build/main/llmrun.o llmrun build/test/tests build/test/kernel_tests build/test/replay build/test/remote build/test/judge $(FAKE:%=build/test/fake/%)
+	@$(PARALLEL) $(TESTED)
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) ANSWERS=$(ANSWERS) sh tests/run.sh ./llmrun build/test
 
-levels: build/emu/instructions build/emu/kernel_tests ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512 and AVX-VNNI emulated (tests/avx512.h); LEVELS="quant -v", RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
+levels:                                ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512 and AVX-VNNI emulated (tests/avx512.h); LEVELS="quant -v", RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
+	@$(PARALLEL) $(EMULATED)
 	@for i in $$(grep -oh '\bemu_mm[0-9]*_[a-z0-9_]*' build/emu/ggml_kernels.h | sort -u); do \
 	  grep -q "\b$$i(" build/emu/instructions.c || { echo "tests/instructions.c has no case for $${i#emu}"; exit 1; }; done
 	@build/emu/instructions $(RECORD)
 	@build/emu/kernel_tests $(LEVELS)
+
+programs:                              ## what make test, make levels and make stress run
+	@$(PARALLEL) $(TESTED) $(EMULATED) $(STRESSED)
 
 test-all:                              ## make test, then make stress, which also takes every combination of make test
 	@$(MAKE) --no-print-directory test
@@ -81,7 +90,7 @@ tsan: build/tsan/tests build/tsan/llmrun
 	LLMRUN_SLOW=20 $(PYTHON) tests/batch.py build/tsan/llmrun invariance_models invariance_kinds
 
 stress:                                ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses
-	@$(PARALLEL) llmrun build/test/tests build/test/kernel_tests build/stress/llmrun
+	@$(PARALLEL) $(STRESSED)
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test build/stress/llmrun
 
 fuzz: $(FUZZERS:%=build/fuzz/%) build/test/judge ## each fuzzer for FUZZ_SECONDS (60), and which tokens may follow, as make rule
@@ -173,7 +182,7 @@ sections:                              ## sections: contents, layers, public fun
 cuda:                                  ## the kernels for NVIDIA GPUs, compiled for sm_80, sm_90a and PTX of compute_80: warnings, spills and stack frames are errors; needs nvcc, no GPU
 	@$(if $(NVCC),$(MAKE) --no-print-directory build/cuda/registers.txt && cat build/cuda/registers.txt,echo "cuda: skipped, no nvcc here")
 
-check: llmrun build/test/llmrun_remote.c sections ## no warnings; contents, layers, public functions and fields; the README's tables
+check: all build/test/llmrun_remote.c sections ## no warnings; contents, layers, public functions and fields; the README's tables
 	@for i in tests/main.c tests/kernels.c tests/replay.c tests/snippets.c tests/judge.c $(filter-out tests/bench/peer_%,$(wildcard tests/bench/*.c)); do \
 	  $(COMPILE) -Werror -fsyntax-only -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
 	$(COMPILER) -std=gnu11 -fsyntax-only llmrun.c
@@ -212,7 +221,7 @@ help:                                  ## this list
 FLAGS_main    := $(OPT_PROGRAM)
 FLAGS_static  := $(OPT_PROGRAM)
 FLAGS_test    := -O1
-FLAGS_stress  := -O2
+FLAGS_stress  := $(OPT_PROGRAM)
 FLAGS_emu     := -O1 -Wno-psabi
 FLAGS_san     := $(SAN) -Wno-format-truncation -fsanitize=address,undefined
 FLAGS_tsan    := -O1 -fno-omit-frame-pointer -fsanitize=thread
@@ -221,10 +230,11 @@ FLAGS_fuzz    := $(SAN) -fsanitize=fuzzer-no-link,address,undefined -Wno-pass-fa
 LINK_static   := -static
 LINK_fuzz     := -fsanitize=fuzzer
 CC_aarch64    := aarch64-linux-gnu-gcc
-FLAGS_aarch64 := -O2
+FLAGS_aarch64 := $(OPT_PROGRAM)
 CC_fuzz       := $(CLANG)
 # Fuzzers test the parsers. Kernels without coverage and undefined-behaviour checks compile in a third of the time.
 KERNELS_main  := $(OPT)
+KERNELS_aarch64 := -O2
 KERNELS_fuzz  := $(SAN) -fsanitize=address -Wno-pass-failed
 BLAS_static   := 0
 EDIT_static   := 0
@@ -249,8 +259,15 @@ build/commit: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
 
-build/%/kernels.o: ggml_kernels.h build/%/flags
-	$(COMPILER) $(or $(KERNELS_$(variant)),$(FLAGS_$(variant))) $(BASE) $(CFLAGS) $(DEFINES) -DGGML_KERNELS_OBJECT -x c -c -o $@ ggml_kernels.h
+# The kernels in parts that compile in parallel ([api] of ggml_kernels.h), those first that take longest.
+define PART_RULE
+build/%/kernels_$1.o: ggml_kernels.h build/%/flags
+	$$(COMPILER) $$(or $$(KERNELS_$$(variant)),$$(FLAGS_$$(variant))) $$(BASE) $$(CFLAGS) $$(DEFINES) -DGGML_KERNELS_OBJECT -DGGML_KERNELS_PART=$1 -x c -c -o $$@ $$<
+endef
+$(foreach part,1 2 3,$(eval $(call PART_RULE,$(part))))
+
+build/%/kernels.o: build/%/kernels_1.o build/%/kernels_3.o build/%/kernels_2.o
+	$(COMPILER) $(CFLAGS) -r -nostdlib -o $@ $^
 
 # ptxas lists what each kernel uses.
 build/cuda/kernels.fatbin: ggml_kernels.h Makefile
@@ -267,18 +284,18 @@ build/cuda/registers.txt: build/cuda/kernels.fatbin
 
 # llmrun.c finds the kernels as gpu_image, an object of their own; without them the object is empty.
 FATBIN    = $(if $(filter-out 0,$(CUDA)),$(if $(NVCC),build/cuda/kernels.fatbin))
-IMAGE     = $(if $1,.section .rodata; .balign 64; .globl gpu_image; gpu_image: .incbin "$1"; )
+INCBIN    = $(if $1,.section .rodata; .balign 64; .globl gpu_image; gpu_image: .incbin "$1"; )
+IMAGE     = echo '$(call INCBIN,$(FATBIN)).section .note.GNU-stack,"",%progbits' | tr ';' '\n'
 
 build/%/image.s: FORCE
 	@mkdir -p $(@D)
-	@echo '$(call IMAGE,$(FATBIN)).section .note.GNU-stack,"",%progbits' | tr ';' '\n' > $@.tmp
-	@if cmp -s $@.tmp $@; then rm $@.tmp; else mv $@.tmp $@; fi
+	@$(IMAGE) | cmp -s - $@ || $(IMAGE) > $@
 
 build/%/image.o: build/%/image.s $(FATBIN)
 	$(COMPILER) $(CFLAGS) -c -o $@ $<
 
 # The kernels with emulated instructions, for a machine with AVX2 alone.
-EMULATED = $(COMPILE) -include tests/avx512.h
+EMULATE = $(COMPILE) -include tests/avx512.h
 
 build/emu/ggml_kernels.h: ggml_kernels.h
 build/emu/instructions.c: tests/instructions.c
@@ -287,13 +304,13 @@ build/emu/ggml_kernels.h build/emu/instructions.c: tests/avx512.sed
 	sed -E -f tests/avx512.sed $(filter-out %.sed,$^) > $@.tmp && mv $@.tmp $@
 
 build/emu/kernels.o: build/emu/ggml_kernels.h tests/avx512.h build/emu/flags
-	$(EMULATED) -DGGML_KERNELS_OBJECT -x c -c -o $@ $<
+	$(EMULATE) -DGGML_KERNELS_OBJECT -x c -c -o $@ $<
 
 build/emu/kernel_tests.o: tests/kernels.c build/emu/ggml_kernels.h tests/avx512.h $(wildcard tests/t_*.c tests/*.h) llmrun.c build/emu/flags
-	$(EMULATED) -D_GNU_SOURCE= -include tests/emu_cuda.h -include build/emu/ggml_kernels.h -DLLMRUN_NO_MAIN -Wno-unused-function -c -o $@ $<
+	$(EMULATE) -D_GNU_SOURCE= -include tests/emu_cuda.h -include build/emu/ggml_kernels.h -DLLMRUN_NO_MAIN -Wno-unused-function -c -o $@ $<
 
 build/emu/emulated.o: build/emu/instructions.c tests/avx512.h build/emu/flags
-	$(EMULATED) -c -o $@ $<
+	$(EMULATE) -c -o $@ $<
 
 build/emu/processor.o: tests/instructions.c build/emu/flags
 	$(COMPILE) -c -o $@ $<
@@ -437,4 +454,4 @@ build/test/fake/% build/san/fake/%:
 
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static cuda cross debian run test levels test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help
+.PHONY: FORCE all static cuda cross debian run test levels programs test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help

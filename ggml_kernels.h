@@ -172,14 +172,30 @@ K_BOTH inline float k_ue4m3_half(uint8_t x) {
  *     neither macro           everything is static, in the one C file that includes the header
  *     GGML_KERNELS_OBJECT     this C file holds the kernels of the whole program: public functions are external
  *     GGML_KERNELS_DECLARE    another object holds the kernels: only the declarations of this section are compiled
- * nvcc compiles this section as declarations too. */
+ * nvcc compiles this section as declarations too.
+ *
+ * With GGML_KERNELS_OBJECT, GGML_KERNELS_PART=1, 2 and 3 give three objects in place of one, which compile in parallel and are linked together: 1, the
+ * products of avx2; 2, those of avx512; 3, everything else. In parts 1 and 2 all but these products is static, so the compiler drops what they
+ * do not call. K__SHARED marks what one part defines and another uses; it is hidden from other objects. */
 
-#if defined(GGML_KERNELS_OBJECT) || defined(GGML_KERNELS_DECLARE) || defined(__CUDACC__)
+#if defined(GGML_KERNELS_PART) && GGML_KERNELS_PART != 3
+#define K_PUBLIC static
+#define K_TABLE static
+#elif defined(GGML_KERNELS_OBJECT) || defined(GGML_KERNELS_DECLARE) || defined(__CUDACC__)
 #define K_PUBLIC
 #define K_TABLE extern
 #else
 #define K_PUBLIC static
 #define K_TABLE static
+#endif
+
+#ifdef GGML_KERNELS_PART
+#define K__PART(n) (GGML_KERNELS_PART == (n))
+#define K__SHARED __attribute__((visibility("hidden")))
+#pragma GCC diagnostic ignored "-Wunused-function"       /* the whole header shows them */
+#else
+#define K__PART(n) 1
+#define K__SHARED static
 #endif
 
 /* --- formats --- */
@@ -1768,13 +1784,19 @@ static void k_quant_q5_1(const float *src, void *dst, int64_t n) {
  * line of K_DEQUANT_* in [ref], a row here, a row in k__plans_512 and in k__plans_avx2 (any_int or any_scale multiply what the
  * decoder returns; kernels of its own come when a benchmark asks for them), golden blocks from tests/gen/golden_blocks.py. */
 
-#define K_ROW_PLAIN(type, bytes, kind, quant) {#type, 1, bytes, kind, 0, 0, k_dequant_##type, NULL, quant}
+/* Parts 1 and 2 ([api]) need the numbers of a row; its functions are those of part 3. */
+#if K__PART(3)
+#define K__ROW_OF(...) __VA_ARGS__
+#else
+#define K__ROW_OF(...) NULL, NULL, NULL
+#endif
+#define K_ROW_PLAIN(type, bytes, kind, quant) {#type, 1, bytes, kind, 0, 0, K__ROW_OF(k_dequant_##type, NULL, quant)}
 #define K_ROW_DATA(type, block) \
-    {#type, block, sizeof(block_##type), K_KIND_DATA, 0, 0, k_dequant_##type, NULL, NULL}
+    {#type, block, sizeof(block_##type), K_KIND_DATA, 0, 0, K__ROW_OF(k_dequant_##type, NULL, NULL)}
 #define K_ROW_INT(type, min) \
-    {#type, 256, sizeof(block_##type), K_KIND_INT, 0, min, k_dequant_##type, k_unpack_##type, NULL}
+    {#type, 256, sizeof(block_##type), K_KIND_INT, 0, min, K__ROW_OF(k_dequant_##type, k_unpack_##type, NULL)}
 #define K_ROW_SCALE(type, block, group, min, quant) \
-    {#type, block, sizeof(block_##type), K_KIND_SCALE, group, min, k_dequant_##type, k_unpack_##type, quant}
+    {#type, block, sizeof(block_##type), K_KIND_SCALE, group, min, K__ROW_OF(k_dequant_##type, k_unpack_##type, quant)}
 #define K_ROW_GONE(name) {name, 0, 0, K_KIND_NONE, 0, 0, NULL, NULL, NULL}
 
 K_PUBLIC const k_type k_types[K_TYPE_MAX + 1] = {
@@ -1814,7 +1836,7 @@ K_PUBLIC const k_type k_types[K_TYPE_MAX + 1] = {
     [K_IQ1_S]   = K_ROW_INT(iq1_s, false),
     [K_IQ1_M]   = K_ROW_INT(iq1_m, false),
     [K_IQ4_XS]  = K_ROW_INT(iq4_xs, false),
-    [K_F16_ROUND] = {"f16 as bf16", 1, 2, K_KIND_FLOAT, 0, 0, k_dequant_f16_round, NULL, NULL},
+    [K_F16_ROUND] = {"f16 as bf16", 1, 2, K_KIND_FLOAT, 0, 0, K__ROW_OF(k_dequant_f16_round, NULL, NULL)},
     [4]  = K_ROW_GONE("q4_2"),
     [5]  = K_ROW_GONE("q4_3"),
     [31] = K_ROW_GONE("q4_0_4_4"),
@@ -2139,7 +2161,11 @@ static void k_softmax_ref(float *x, int n) {
 /* Prefetches the bytes K__AHEAD behind p, for a sequential reader: the hardware alone leaves a third of the bandwidth
  * unused. They may lie beyond the matrix; a prefetch never faults. */
 enum { K__AHEAD = 6144 };
-static size_t g_k_ahead = K__AHEAD;                   /* distance for a packed stream and one column */
+#if K__PART(3)
+K__SHARED size_t g_k_ahead = K__AHEAD;                /* distance for a packed stream and one column */
+#else
+extern K__SHARED size_t g_k_ahead;
+#endif
 static inline __attribute__((always_inline)) void k__fetch_ahead(const uint8_t *p, size_t bytes) {
     K__UNROLL for (size_t i = 0; i < bytes; i += 64)
         _mm_prefetch((const char *)((uintptr_t)p + K__AHEAD + i), _MM_HINT_T1);
@@ -4678,10 +4704,13 @@ static int k_quant_act_ref(const float *x, int n, int8_t *q, k_sums *sum, float 
     return all;
 }
 
-static void k__unpack_block(uint32_t type, const void *src, int n, k__unpacked *u) {
+K__SHARED void k__unpack_block(uint32_t type, const void *src, int n, k__unpacked *u);
+#if K__PART(3)
+K__SHARED void k__unpack_block(uint32_t type, const void *src, int n, k__unpacked *u) {
     k_urow row = {.q = u->q, .sc = u->sc, .mn = u->mn, .d = &u->d, .dm = &u->dm, .fs = u->fs, .fm = u->fm};
     k_types[type].unpack(src, n, &row);
 }
+#endif
 
 static int k__row_of(const k_acts *a, int t) { return a->idx ? a->idx[t] : t; }
 
@@ -4839,11 +4868,26 @@ typedef struct {
     int            lines;                             /* cache lines to prefetch with each block */
 } k__ahead;
 
-#define K__IN_AVX2 static inline __attribute__((always_inline, target("avx2,fma,f16c")))
-#define K__AVX2    static __attribute__((noinline, target("avx2,fma,f16c")))
-#define K__LIST512 "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c"
-#define K__IN_512  static inline __attribute__((always_inline, target(K__LIST512)))
-#define K__512     static __attribute__((noinline, target(K__LIST512)))
+#define K__LIST_AVX2   "avx2,fma,f16c"
+#define K__LIST512     "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c"
+#define K__IN_AVX2     static inline __attribute__((always_inline, target(K__LIST_AVX2)))
+#define K__IN_512      static inline __attribute__((always_inline, target(K__LIST512)))
+#define K__AVX2        static __attribute__((noinline, target(K__LIST_AVX2)))
+#define K__512         static __attribute__((noinline, target(K__LIST512)))
+#define K__SHARED_AVX2 K__SHARED __attribute__((noinline, target(K__LIST_AVX2)))
+#define K__SHARED_512  K__SHARED __attribute__((noinline, target(K__LIST512)))
+
+/* What the sections of products give to [level]. */
+#define K__PRODUCTS(target, l)                                                                                                        \
+    target void k_mul_quant_##l(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy, \
+                                void *scratch);                                                                                       \
+    target void k_mul_packed_##l(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch);
+K__PRODUCTS(K__SHARED_AVX2, avx2)
+K__PRODUCTS(K__SHARED_AVX2, vnni)
+K__PRODUCTS(K__SHARED_512, avx512)
+K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *sum, float *d);
+K__SHARED_512 int  k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *sum, float *d);
+K__SHARED bool     k__decoded_avx2(uint32_t type);
 
 /* Reorders words 0 1 2 3 of each half to 0 2 1 3. */
 K__BODY __m128i k__crossed(__m128i v) { return _mm_shufflehi_epi16(_mm_shufflelo_epi16(v, 0xd8), 0xd8); }
@@ -4854,6 +4898,14 @@ static inline uint32_t k__u32(const void *p) { uint32_t v; memcpy(&v, p, 4); ret
 static inline uint16_t k__u16(const void *p) { uint16_t v; memcpy(&v, p, 2); return v; }
 K__IN_AVX2 __m128i k__ld128(const void *p) { return _mm_loadu_si128((const __m128i *)p); }
 K__IN_AVX2 __m256i k__ld256(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+
+/* In assembly, so that code compiled for AVX2 can contain it; only the avx_vnni level executes it. */
+K__IN_AVX2 void k__dot8_vnni(__m256i *acc, __m256i u, __m256i x) {
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(*acc) : "x"(u), "x"(x));
+}
+K__IN_AVX2 void k__dot16_vnni(__m256i *acc, __m256i a, __m256i b) {
+    __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
+}
 
 /* The float terms of one row and up to eight blocks, INT: sums of eight lanes each give the terms u*da. k__add_terms adds the terms of
  * several rows in order: the additions of one row wait for each other, those of several rows overlap. */
@@ -5193,6 +5245,8 @@ K__BODY void k__mul_quant(const k__plan *plans, k__swap *swap, uint32_t type, co
 
 /* ===== [quant_avx512] =====
  * AVX-512 F BW DQ VL VNNI: vpdpbusd sums four products of u8 and s8 per lane, exactly. */
+
+#if K__PART(2)
 
 K__IN_512 __m512i k__ld512(const void *p) { return _mm512_loadu_si512(p); }
 K__IN_512 __m512i k__twice512(const void *p) { return _mm512_broadcast_i64x4(k__ld256(p)); }
@@ -5806,14 +5860,14 @@ static const k__plan k__plans_512[K_TYPE_MAX] = {
     [K_NVFP4]   = K__PLAN_512(nvfp4, scale16),
 };
 
-K__512 void k_mul_quant_avx512(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
-                               float *y, size_t ldy, void *scratch) {
+K__SHARED_512 void k_mul_quant_avx512(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
+                                      float *y, size_t ldy, void *scratch) {
     k__mul_quant(k__plans_512, NULL, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
 /* Magnitudes are compared as integers, so that a NaN is the largest. The reference handles blocks with NaN or infinity, or with
  * values whose inverse overflows. */
-K__512 int k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
+K__SHARED_512 int k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), zero = _mm512_setzero_si512();
     __m512i       most = zero, fours[4], all = zero;
     for (int i = 0; i < n; i += 16) most = _mm512_max_epi32(most, _mm512_and_si512(k__ld512(x + i), _mm512_set1_epi32(0x7fffffff)));
@@ -5837,10 +5891,14 @@ K__512 int k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *sum, flo
     return (int)_mm512_reduce_add_epi64(all);
 }
 
+#endif /* part 2 */
+
 /* ===== [quant_avx2] =====
  * And avx_vnni, which is avx2 with other tiles.
  * Codes of up to 6 bits are multiplied as u8 (q + 2^off), wider ones as |q| with the sign moved to the activation. In both cases a
  * pair sum of vpmaddubsw is at most 2*128*127 = 32512 and cannot saturate. */
+
+#if K__PART(1)
 
 /* Codes 32j .. 32j + 31 of the 256 at p, in order; signed when k__off says K__WIDE. */
 K__IN_AVX2 __m256i k__nibbles_avx2(const uint8_t *p) {
@@ -6107,14 +6165,6 @@ K__IN_AVX2 __m256i k__bcast_avx2(const void *p) { return _mm256_set1_epi32(k__i3
  * any; SIGNED: signed codes. */
 enum { K__VNNI = 16, K__VNNI_NARROW = 16, K__VNNI_WIDE, K__VNNI_SIGNED };
 K__IN_AVX2 bool k__signed_codes(int steps) { return steps == 1 || steps == K__VNNI_SIGNED; }
-
-/* In assembly, so that code compiled for AVX2 can contain it; only the avx_vnni level executes it. */
-K__IN_AVX2 void k__dot8_vnni(__m256i *acc, __m256i u, __m256i x) {
-    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(*acc) : "x"(u), "x"(x));
-}
-K__IN_AVX2 void k__dot16_vnni(__m256i *acc, __m256i a, __m256i b) {
-    __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
-}
 
 /* Like k__dots_avx2. scaled: s holds one scale for the whole group, twice; else all ones. */
 K__IN_AVX2 void k__dots_vnni(int T, int how, bool scaled, const k__panel *w, int at, int k4, int count, const int8_t *const *q,
@@ -6387,9 +6437,15 @@ static const k__plan k__plans_avx2[K_TYPE_MAX] = {
     [K_NVFP4]   = K__PLAN_AVX2(nvfp4, scale16_wide),
 };
 
-K__AVX2 void k_mul_quant_avx2(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
-                              float *y, size_t ldy, void *scratch) {
+K__SHARED_AVX2 void k_mul_quant_avx2(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
+                                     float *y, size_t ldy, void *scratch) {
     k__mul_quant(k__plans_avx2, NULL, type, w, row_bytes, nr, n, a, y, ldy, scratch);
+}
+
+/* Whether the decoder of a type has no vector form. */
+K__SHARED bool k__decoded_avx2(uint32_t type) {
+    const k__plan *p = &k__plans_avx2[type];
+    return p->row == k__row_any_int_avx2 || p->row == k__row_any_scale_avx2;
 }
 
 /* --- avx_vnni: the avx2 level with other tiles --- */
@@ -6423,13 +6479,13 @@ static k__tile *const *k__swap_vnni(k__tile *const *tile) {
     return tile;
 }
 
-K__AVX2 void k_mul_quant_vnni(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
-                              void *scratch) {
+K__SHARED_AVX2 void k_mul_quant_vnni(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                                     void *scratch) {
     k__mul_quant(k__plans_avx2, k__swap_vnni, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
 /* Like k_quant_act_avx512. */
-K__AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
+K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
     const __m256i zero = _mm256_setzero_si256(), one = _mm256_set1_epi16(1);
     __m256i       most = zero, all = zero;
     for (int i = 0; i < n; i += 8) most = _mm256_max_epi32(most, _mm256_and_si256(k__ld256(x + i), _mm256_set1_epi32(0x7fffffff)));
@@ -6459,6 +6515,8 @@ K__AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *sum, floa
     __m128i two = _mm_add_epi64(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
     return _mm_cvtsi128_si32(two) + _mm_extract_epi32(two, 2);
 }
+
+#endif /* part 1 */
 
 #define K__PANEL_BYTES sizeof(k__panel)           /* large enough for the stored sums of a dot of eight rows and columns */
 #else
@@ -7197,6 +7255,8 @@ K__BODY void k__mul_packed(const k__packed_plan *plans, k__swap *swap, uint32_t 
 
 /* ===== [packed_avx512] ===== */
 
+#if K__PART(2)
+
 /* Moves bit `from` of each byte to bit `to`, then applies the mask. */
 K__IN_512 __m512i k__moved512(__m512i v, int from, int to, int mask) {
     if (from > to) v = _mm512_srli_epi16(v, (unsigned)(from - to));
@@ -7655,12 +7715,16 @@ static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
     [K_NVFP4]   = {K__PACKED_512(4t, e4, scale16, K__AUX_OFF16, 17), K__BY4_512(nvfp4), .opened = true},
 };
 
-K__512 void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
-                                size_t ldy, void *scratch) {
+K__SHARED_512 void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
+                                       size_t ldy, void *scratch) {
     k__mul_packed(k__packed_512, NULL, type, w, nr, n, a, y, ldy, scratch);
 }
 
+#endif /* part 2 */
+
 /* ===== [packed_avx2] ===== */
+
+#if K__PART(1)
 
 /* k-line i of 64 columns, eight rows; p points to the first of these rows in a line. */
 K__IN_AVX2 __m256i k__line_avx2(int bits, bool table, __m256i t, const uint8_t *p, int i) {
@@ -8004,14 +8068,15 @@ static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
                    .opened = true},
 };
 
-K__AVX2 void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
-                               size_t ldy, void *scratch) {
+K__SHARED_AVX2 void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
+                                      size_t ldy, void *scratch) {
     k__mul_packed(k__packed_avx2, NULL, type, w, nr, n, a, y, ldy, scratch);
 }
 
-K__AVX2 void k_mul_packed_vnni(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch) {
+K__SHARED_AVX2 void k_mul_packed_vnni(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch) {
     k__mul_packed(k__packed_avx2, k__swap_vnni, type, w, nr, n, a, y, ldy, scratch);
 }
+#endif /* part 1 */
 #endif /* __x86_64__ */
 
 /* ===== [probe] loops that measure this machine =====
@@ -8303,10 +8368,9 @@ K_PUBLIC int k_levels_list(const char **names, bool *can) {
     return K_LEVELS;
 }
 
-/* Types whose decoders have no vector form. */
 K_PUBLIC bool k_slow_unpacked(uint32_t type) {
 #if defined(__x86_64__)
-    return type < K_TYPE_MAX && (k__plans_avx2[type].row == k__row_any_int_avx2 || k__plans_avx2[type].row == k__row_any_scale_avx2);
+    return type < K_TYPE_MAX && k__decoded_avx2(type);
 #else
     return (void)type, false;
 #endif

@@ -891,16 +891,14 @@ def line_fault(err):
 
 def fault(binary, args, allowed, limit, quiet_out, inp=None):
     """The error of a run, or None. A refusal takes less than a second of CPU time; ten are allowed, so that a slow machine passes."""
-    def confine():
-        if limit: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    confine = ["sh", "-c", "ulimit -c 0; %sexec \"$@\"" % ("ulimit -v %d; " % (limit >> 10) if limit else ""), "sh"]    # preexec_fn would copy this process
     def cpu():
         u = resource.getrusage(resource.RUSAGE_CHILDREN)
         return u.ru_utime + u.ru_stime
     slow = 1 if limit else 20
     start = cpu()
     try:
-        p = subprocess.run([binary] + args, **({"stdin": subprocess.DEVNULL} if inp is None else {"input": inp}), capture_output=True, timeout=60 * slow, preexec_fn=confine)
+        p = subprocess.run(confine + [binary] + args, **({"stdin": subprocess.DEVNULL} if inp is None else {"input": inp}), capture_output=True, timeout=60 * slow)
     except subprocess.TimeoutExpired:
         return "still running after %d s" % (60 * slow)
     took = cpu() - start

@@ -1,14 +1,19 @@
 #!/bin/sh
 # run.sh BINARY BUILD-FOLDER [STRESS-BINARY]: every suite, three at a time, then one line that counts them all; with a program built for
-# stress the suites that it is for. BUILD-FOLDER/log/NAME.txt keeps what each suite prints.
-bin=$1 build=$2 stress=${3:-} log=$2/log py=${PYTHON:-python3}
+# stress the suites that it is for. BUILD-FOLDER/log/NAME.txt (log-stress) keeps what each suite prints, NAME.cpu its CPU time.
+bin=$1 build=$2 stress=${3:-} log=$2/log${3:+-stress} py=${PYTHON:-python3}
 rm -rf "$log"
 mkdir -p "$log"
 
 suite() { # name, command...
     name=$1
     shift
-    "$@" > "$log/$name.txt" 2>&1 || { echo "$name" >> "$log/failed"; echo "$name failed:"; }
+    (
+        rc=0
+        "$@" > "$log/$name.txt" 2>&1 || rc=1
+        times > "$log/$name.cpu"                        # of this subshell, then of what it ran: user, system
+        exit $rc
+    ) || { echo "$name" >> "$log/failed"; echo "$name failed:"; }
     flock "$log" cat "$log/$name.txt"
 }
 
@@ -18,37 +23,37 @@ python_suite() { # name, script, argument...
     ! command -v "$py" > /dev/null || suite "$name" "$py" "$@"
 }
 
-# The suites, one command a line, the longest first.
+# The suites, one command a line, roughly the longest first.
 stress_suites() {
     cat << 'END'
 python_suite batch tests/batch.py "$stress"
-python_suite spec tests/spec.py "$stress"
-python_suite structure tests/structure.py "$bin" one_text --stress "$stress"
 suite unit env LLMRUN_STRESS=1 "$build/tests"
+python_suite spec tests/spec.py "$stress"
 suite unit-all env LLMRUN_ALL=1 "$build/tests" fwd
 python_suite batch-same tests/batch.py "$bin" --stress "$stress" invariance
+python_suite structure tests/structure.py "$bin" one_text --stress "$stress"
+python_suite spec-all tests/spec.py "$bin" --all chi_square
 python_suite spec-same tests/spec.py "$bin" --stress "$stress" kept
 suite kernels-all env LLMRUN_ALL=1 "$build/kernel_tests" "float exp"
-python_suite spec-all tests/spec.py "$bin" --all chi_square
 END
 }
 
 suites() {
     cat << 'END'
-suite kernels "$build/kernel_tests"
-python_suite cli tests/cli.py "$bin"
-suite unit "$build/tests"
 python_suite batch tests/batch.py "$bin"
 python_suite spec tests/spec.py "$bin"
-python_suite structure tests/structure.py "$bin"
-python_suite cuda tests/cuda.py "$build/fake"
-python_suite embed tests/embed.py "$bin"
-python_suite chat tests/chat.py "$bin"
-python_suite talk tests/talk.py "$bin"
+suite unit "$build/tests"
 python_suite hostile tests/hostile.py "$bin" ${LLMRUN_SLOW:+--no-limit}
-suite corpus "$build/replay"
-python_suite rule tests/rule.py "$build/judge" --tokens 150000
+python_suite cli tests/cli.py "$bin"
+python_suite cuda tests/cuda.py "$build/fake"
 python_suite answers tests/answers.py "$bin" --answers "${ANSWERS:-1000}"
+suite kernels "$build/kernel_tests"
+python_suite chat tests/chat.py "$bin"
+python_suite structure tests/structure.py "$bin"
+python_suite talk tests/talk.py "$bin"
+python_suite embed tests/embed.py "$bin"
+python_suite rule tests/rule.py "$build/judge" --tokens 150000
+suite corpus "$build/replay"
 END
     [ -n "${LLMRUN_SLOW:-}" ] || cat << 'END'
 python_suite remote tests/remote.py "$bin" "$build/remote"
@@ -69,10 +74,13 @@ lane() {
 }
 
 # Some suites wait for programs more than they compute: three lanes keep two CPUs busy.
-todo=$build/todo
+todo=$log/todo
 if [ -n "$stress" ]; then stress_suites; else suites; fi > "$todo"
 lane & lane & lane &
 wait
+
+awk -F '[ms ]' 'FNR == 2 { sub(/.*\//, "", FILENAME); sub(/\.cpu/, "", FILENAME); printf "%s%s %.1f", n++ ? ", " : "CPU seconds: ", FILENAME, 60 * ($1 + $4) + $2 + $5 }
+    END { print "" }' "$log"/*.cpu
 
 # every suite ends with "NAME: N passed, N failed[, N skipped]"; a suite that died has another last line
 for f in "$log"/*.txt; do tail -n 1 "$f"; done | awk -v failed="$(cat "$log/failed" 2> /dev/null)" '
