@@ -230,11 +230,10 @@ FLAGS_fuzz    := $(SAN) -fsanitize=fuzzer-no-link,address,undefined -Wno-pass-fa
 LINK_static   := -static
 LINK_fuzz     := -fsanitize=fuzzer
 CC_aarch64    := aarch64-linux-gnu-gcc
-FLAGS_aarch64 := $(OPT_PROGRAM)
+FLAGS_aarch64 := -O2
 CC_fuzz       := $(CLANG)
 # Fuzzers test the parsers. Kernels without coverage and undefined-behaviour checks compile in a third of the time.
 KERNELS_main  := $(OPT)
-KERNELS_aarch64 := -O2
 KERNELS_fuzz  := $(SAN) -fsanitize=address -Wno-pass-failed
 BLAS_static   := 0
 EDIT_static   := 0
