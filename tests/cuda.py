@@ -434,6 +434,15 @@ def apart_on_disk():
             check((b"it is not used" in r.err) == (groups[maker] != groups[reader]), "%s reads what %s wrote: %r" % (reader, maker, r))
 
 
+@case
+def resumed():
+    """results of a batch name --same where it is given: --resume goes on with the same word alone"""
+    args = "-m", SMALL, "--batch", put("resumed.jsonl", jsonl(LINES[:1])), "-o", tmp("resumed.out"), "-q", "-ngl", "all", "--same"
+    same(run(*args, "off").rc, 0, "--same off")
+    refused(run(*args, "on", "--resume"), 2, "was made with same off, this run has on", "--resume --same on")
+    same(run(*args, "off", "--resume").rc, 0, "--resume --same off")
+
+
 # --- when a call fails ---
 
 @case
