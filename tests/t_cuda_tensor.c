@@ -1,5 +1,5 @@
-/* Float matrices by tensor cores, run by emu_cuda.h. They have an order of their own, and a GPU's mma adds in an order that nobody has written
- * down: results are near a sum in float64, and equal among themselves, whatever columns are beside a column. */
+/* Float matrices by tensor cores, run by emu_cuda.h. They have an order of their own, and the order in which a GPU's mma adds is not
+ * specified: results are near a sum in float64, and equal among themselves, whatever columns are beside a column. */
 
 #define TCT_RUN(name, type) \
     static void tct_few_##name(const void *m) { k_cuda_tensor_##name(*(const k_cuda_mul *)m); } \
