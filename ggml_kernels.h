@@ -12706,9 +12706,10 @@ K_CUDA_FN void k__cuda_attend_many(const k_cuda_attend_args *a) {
 
 /* --- attention by tensor cores ---
  * As for many rows, and for few: a row gives the same bits alone, since its sums take the same mma, tile after tile at absolute multiples of
- * K_TILE, and what it does not see it multiplies with 0 (so an infinite or NaN value spoils all rows of its tile). Heads go through shared memory
- * 128 dimensions at a time. A warp has 8 positions of a tile for 16 query heads, and then every fourth 8 dimensions of their outputs. Where the
- * CPU rounds factors to bf16 (k__kv_rounds), so does this; factors of f32 and f16 caches are two bf16 each, as weights are. */
+ * K_TILE, and what it does not see it multiplies with 0. (A value that is infinite or NaN spoils rows of its own sequence that do not see it,
+ * too.) Heads go through shared memory 128 dimensions at a time. A warp has 8 positions of a tile for 16 query heads, and then every fourth 8
+ * dimensions of their outputs. Where the CPU rounds factors to bf16 (k__kv_rounds), so does this; factors of f32 and f16 caches are two bf16
+ * each, as weights are. */
 
 enum { K__CUDA_DIMS = 128, K__CUDA_HEAD_WORDS = 68, K__CUDA_POS_WORDS = 20 };    /* of a part; dwords between two rows of pairs of dimensions, of positions */
 enum { K__CUDA_CHUNKS = K_CUDA_DIMS / K__CUDA_DIMS };
@@ -12888,12 +12889,9 @@ K_CUDA_FN void k__cuda_attend_tensor(const k_cuda_attend_args *a) {
     K_CUDA_SHARED(k__cuda_heads, m, 1);
     const int rows = k__cuda_rows_of(a->group), i0 = K_CUDA_BLOCK_X / a->kv.n_head * rows, head = K_CUDA_BLOCK_X % a->kv.n_head;
     bool      again = false;
-    for (int i = i0, end; i < i0 + rows; i = end) {   /* rows of one sequence: what they see begins where the first one's view does */
-        k__cuda_view run, v;
-        if (!k__cuda_see(a, i, head, &run)) return;
-        for (end = i + 1; end < i0 + rows && k__cuda_see(a, end, head, &v) && v.table == run.table; end++)
-            run.end = v.end > run.end ? v.end : run.end;
-        if (!k__cuda_segment(&run, (run.begin / K_SEGMENT + K_CUDA_BLOCK_Y) * K_SEGMENT)) continue;
+    k__cuda_view run;
+    for (int i = i0, end; i < i0 + rows && (end = k__cuda_run(a, i, i0 + rows, head, &run)) > i; i = end) {
+        if (run.lo >= run.hi) continue;
         const int n = (end - i) * a->group;
         for (int v0 = 0; v0 < n; v0 += K_CUDA_ASKS, again = true)
             k__cuda_tensor_some(a, &run, m, t, i, v0, n - v0 < K_CUDA_ASKS ? n - v0 : K_CUDA_ASKS, again);
