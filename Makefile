@@ -47,7 +47,7 @@ STRESSED := llmrun build/test/tests build/test/kernel_tests build/stress/llmrun
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
 
 all:                                   ## build ./llmrun (the default)
-	@$(PARALLEL) llmrun
+	+@$(PARALLEL) llmrun
 
 llmrun: build/main/llmrun
 	cp $< $@
@@ -64,18 +64,18 @@ run: all                               ## build, and tell a story with the model
 	./llmrun -m models/pip-q4_k_m.gguf -p "Once upon a time" --temp 0.5
 
 test:                                  ## the tests, in some five minutes with the build; the last line counts them; ANSWERS=10000: of the model under constraints (1000)
-	@$(PARALLEL) $(TESTED)
+	+@$(PARALLEL) $(TESTED)
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) ANSWERS=$(ANSWERS) sh tests/run.sh ./llmrun build/test
 
 levels:                                ## kernels at every CPU level on any machine with AVX2: instructions of AVX-512 and AVX-VNNI emulated (tests/avx512.h); LEVELS="quant -v", RECORD=FILE: what build/emu/instructions --record printed on a processor that has them
-	@$(PARALLEL) $(EMULATED)
+	+@$(PARALLEL) $(EMULATED)
 	@for i in $$(grep -oh '\bemu_mm[0-9]*_[a-z0-9_]*' build/emu/ggml_kernels.h | sort -u); do \
 	  grep -q "\b$$i(" build/emu/instructions.c || { echo "tests/instructions.c has no case for $${i#emu}"; exit 1; }; done
 	@build/emu/instructions $(RECORD)
 	@build/emu/kernel_tests $(LEVELS)
 
 programs:                              ## what make test, make levels and make stress run
-	@$(PARALLEL) $(TESTED) $(EMULATED) $(STRESSED)
+	+@$(PARALLEL) $(TESTED) $(EMULATED) $(STRESSED)
 
 test-all:                              ## make test, then make stress, which also takes every combination of make test
 	@$(MAKE) --no-print-directory test
@@ -90,7 +90,7 @@ tsan: build/tsan/tests build/tsan/llmrun
 	LLMRUN_SLOW=20 $(PYTHON) tests/batch.py build/tsan/llmrun invariance_models invariance_kinds
 
 stress:                                ## KV blocks of two tokens, prefill chunks of one, preemption at every step: steps, and every test of batch files and of guesses
-	@$(PARALLEL) $(STRESSED)
+	+@$(PARALLEL) $(STRESSED)
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) sh tests/run.sh ./llmrun build/test build/stress/llmrun
 
 fuzz: $(FUZZERS:%=build/fuzz/%) build/test/judge ## each fuzzer for FUZZ_SECONDS (60), and which tokens may follow, as make rule
