@@ -23,11 +23,12 @@ python_suite() { # name, script, argument...
     ! command -v "$py" > /dev/null || suite "$name" "$py" "$@"
 }
 
+# Unit tests under LLMRUN_STRESS: of sections whose tests ask for it (t_stress).
 # The suites, one command a line, roughly the longest first.
 stress_suites() {
     cat << 'END'
 python_suite batch tests/batch.py "$stress"
-suite unit env LLMRUN_STRESS=1 "$build/tests"
+suite unit env LLMRUN_STRESS=1 "$build/tests" engine eval fwd gen sched store
 python_suite spec tests/spec.py "$stress"
 suite unit-all env LLMRUN_ALL=1 "$build/tests" fwd
 python_suite batch-same tests/batch.py "$bin" --stress "$stress" invariance
