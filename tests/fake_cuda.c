@@ -304,9 +304,10 @@ static void check_argument(const fake_op *op) {
         uintptr_t v;
         memcpy(&v, op->own + i, sizeof v);
         void *const p = (void *)v;
+        if ((uint32_t)v < PAGE) continue;
         if ((uint8_t *)p >= addresses && (uint8_t *)p < addresses + ADDRESSES) {
             if (!find(p, 0, 1u << MEMORY | 1u << MAPPED | 1u << RESERVED)) fault("%s: the word at byte %zu points to freed memory of the device", op->kernel->name, i);
-        } else if (v >> 40 >= 0x55 && v >> 48 == 0 && (uint32_t)v >= PAGE && !mincore((void *)(v / PAGE * PAGE), 1, &there)) {
+        } else if (v >> 40 >= 0x55 && v >> 48 == 0 && !mincore((void *)(v / PAGE * PAGE), 1, &there)) {
             fault("%s: the word at byte %zu points to memory of the host", op->kernel->name, i);
         }
     }
