@@ -272,8 +272,9 @@ static inline __attribute__((unused)) void k_pause(void) {
 typedef enum { K_ACT_F32, K_ACT_BF16, K_ACT_I8, K_ACTS } k_act_kind;
 
 /* Sums of the codes of one block of 256: of each 16, and of each 32 in the order 0 2 1 3 4 6 5 7, which is the order of minima.
- * A shorter block is padded with zeros. */
-typedef struct { int16_t of16[16], of32[8]; } k_sums;
+ * A shorter block is padded with zeros. most16: the largest sum of magnitudes of 16; most32: the largest sum of the codes of one sign
+ * among 32. They bound the dots of a group. */
+typedef struct { int16_t of16[16], of32[8], most16, most32; } k_sums;
 
 /* Rows of activations: row t of a product is row idx ? idx[t] : t of the arrays. A quantised row with outliers is the sum of two
  * rows: where split[r] is set, row r + rest holds what rounding took from row r. */
@@ -4701,6 +4702,18 @@ static int k_quant_act_ref(const float *x, int n, int8_t *q, k_sums *sum, float 
         const int g = k__sums_at(i);
         sum->of32[i] = (int16_t)(sum->of16[2 * g] + sum->of16[2 * g + 1]);
     }
+    for (int i = 0; i < n; i += 32) {
+        int one[2] = {0, 0}, each[2] = {0, 0};        /* sums of each sign; of magnitudes, of each 16 */
+        for (int k = 0; k < 32; k++) {
+            const int v = q[i + k];
+            one[v < 0] += abs(v);
+            each[k / 16] += abs(v);
+        }
+        for (int h = 0; h < 2; h++) {
+            if (one[h] > sum->most32) sum->most32 = (int16_t)one[h];
+            if (each[h] > sum->most16) sum->most16 = (int16_t)each[h];
+        }
+    }
     return all;
 }
 
@@ -4782,7 +4795,7 @@ static void k_mul_quant_ref(uint32_t type, const void *w, size_t row_bytes, int 
 enum { K__ANY = K_TYPE_MAX };                         /* "type" of codes and scales that a scalar decoder has written */
 enum {
     K__COLS  = 8,                                     /* columns of one dot, at most */
-    K__TILE  = 6,                                     /* columns of one panel tile, at most */
+    K__TILE  = 8,                                     /* columns of one panel tile, at most */
     K__STRIP = 32                                     /* rows of a panel */
 };
 
@@ -4850,7 +4863,7 @@ static inline __attribute__((always_inline)) bool k__blank(const k__cols *x, int
 }
 
 /* 256 weights of 32 rows. INT: sc in the format of the level's dot; mn: int16 pairs of groups 2p, 2p + 1. SCALE: fs of up to 16
- * groups, or fs of 8 and fm of 8. */
+ * groups, or fs of 8 and fm of 8; k__ready512 uses the rest. */
 typedef struct {
     uint8_t q[K_SUPER / 4][K__STRIP][4];
     union {
@@ -4858,7 +4871,10 @@ typedef struct {
             int32_t sc[16][K__STRIP], mn[8][K__STRIP];
             float   d[K__STRIP], dm[K__STRIP];
         };
-        float fs[16][K__STRIP];
+        struct {
+            float fs[16][K__STRIP];
+            bool  fused;
+        };
     };
 } k__panel;
 
@@ -4891,6 +4907,15 @@ K__SHARED bool     k__decoded_avx2(uint32_t type);
 
 /* Reorders words 0 1 2 3 of each half to 0 2 1 3. */
 K__BODY __m128i k__crossed(__m128i v) { return _mm_shufflehi_epi16(_mm_shufflelo_epi16(v, 0xd8), 0xd8); }
+
+K__IN_AVX2 int k__most8(__m256i v) {
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+    return _mm_cvtsi128_si32(_mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1)));
+}
+
+/* The largest sum of one sign: sums of magnitudes plus magnitudes of sums are twice that. */
+K__IN_AVX2 int k__half_most(__m256i sizes, __m256i sums) { return k__most8(_mm256_add_epi32(sizes, _mm256_abs_epi32(sums))) / 2; }
 
 /* Unaligned loads. */
 static inline int32_t  k__i32(const void *p) { int32_t v; memcpy(&v, p, 4); return v; }
@@ -5131,13 +5156,21 @@ static const uint8_t *k__pad_tail(uint32_t type, const uint8_t *p, int n, uint8_
     return to;
 }
 
-/* How a level multiplies one format. tile[i] takes i + 4 columns; every number of columns from 12 on is a sum of such tiles. */
-enum { K__TILE_MIN = 4, K__PANEL_COLS = 8, K__PANEL_ROWS = 8, K__ROWS = 8 };
-typedef void k__tile(const k__panel *w, const k__cols *x, k__ahead *ahead, float (*y)[K__STRIP]);
+/* Multiplies the panels w of blocks first .. end - 1 with up to K__TILE columns; adds to y. */
+typedef void k__tile(const k__panel *w, const k__cols *x, int first, int end, k__ahead *ahead, float (*y)[K__STRIP]);
+
+/* The tiles of one kind of codes and scales. Every number of columns from 12 on is a sum of numbers that they take. */
+enum { K__TILE_MIN = 4, K__TILE_COLS = 6, K__PANEL_COLS = 8, K__PANEL_ROWS = 8, K__ROWS = 8 };
+typedef struct {
+    k__tile *of[K__TILE + 1];                         /* index: columns, from 4 on; up to 6 where [K__TILE] is NULL */
+    void (*ready)(k__panel *panel, int blocks);       /* completes panels before their first tile; may be NULL */
+} k__tiles;
+
+/* How a level multiplies one format. */
 typedef struct {
     void (*row)(uint32_t type, const uint8_t *p, int rows, const k__cols *x, float *term, size_t ld);
     void (*pack)(uint32_t type, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel);
-    k__tile *tile[K__TILE - K__TILE_MIN + 1];
+    const k__tiles *tiles;
 } k__plan;
 
 /* First column of part i where nt columns are split into `parts` equal parts. */
@@ -5201,32 +5234,41 @@ K__BODY void k__put_sums(float *y, const float *sum, int rows, int usual) {
     else K__UNROLL for (int i = 0; i < usual; i += 16) *(k__v16 *)(y + i) = *(const k__v16 *)(sum + i);
 }
 
+/* Columns of one tile, at most: where tiles of eight exist, k_init chooses between six and eight. */
+#if K__PART(3)
+K__SHARED int g_k_tile_cols = K__TILE_COLS;
+#else
+extern K__SHARED int g_k_tile_cols;
+#endif
+static int k__tile_cols(const k__tiles *tiles) { return tiles->of[K__TILE] ? g_k_tile_cols : K__TILE_COLS; }
+
 /* One strip of at most 32 rows, unpacked in panels, times all columns. ahead: bytes of the next strip. */
-K__BODY void k__mul_strip(k__tile *const *tile, const k__panel *panel, int offset, int rows, int n, const k_acts *a,
+K__BODY void k__mul_strip(const k__tiles *tiles, k__panel *panel, int offset, int rows, int n, const k_acts *a,
                           float *y, size_t ldy, const uint8_t *next, size_t next_bytes) {
-    int      parts = (a->nt + K__TILE - 1) / K__TILE, blocks = (n + K_SUPER - 1) / K_SUPER;
+    const int most = k__tile_cols(tiles), parts = (a->nt + most - 1) / most, blocks = (n + K_SUPER - 1) / K_SUPER;
     size_t   steps = (size_t)parts * (size_t)blocks, each = (next_bytes / 64 + steps - 1) / steps;
     k__ahead ahead = {next, (int)each};
     k__cols  x;
     x.offset = offset;
+    if (tiles->ready) tiles->ready(panel, blocks);
     for (int i = 0; i < parts; i++) {
         int   t0 = k__share(a->nt, parts, i), count = k__share(a->nt, parts, i + 1) - t0;
         _Alignas(64) float out[K__TILE][K__STRIP] = {{0}};
         if (ahead.next >= next + next_bytes) ahead.lines = 0;
         k__cols_set(&x, a, t0, count, n);
         for (int c = 0; c < count; c++) k__sums_ahead(y + (size_t)(t0 + c) * ldy, rows);
-        tile[count - K__TILE_MIN](panel, &x, &ahead, out);
+        tiles->of[count](panel, &x, 0, blocks, &ahead, out);
         for (int c = 0; c < count; c++) k__put_sums(y + (size_t)(t0 + c) * ldy, out[c], rows, K__STRIP);
     }
 }
 
 /* Returns the tiles to use in place of these. */
-typedef k__tile *const *k__swap(k__tile *const *tile);
+typedef const k__tiles *k__swap(const k__tiles *tiles);
 
 K__BODY void k__mul_quant(const k__plan *plans, k__swap *swap, uint32_t type, const void *w, size_t row_bytes, int nr, int n,
                           const k_acts *a, float *y, size_t ldy, void *scratch) {
     const k__plan *p = &plans[type];
-    k__tile *const *tile = swap ? swap(p->tile) : p->tile;
+    const k__tiles *tiles = swap ? swap(p->tiles) : p->tiles;
     const uint8_t *src = w;
     k__panel      *panel = (k__panel *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
     int            r = 0, offset = k__off(type) < 0 ? 0 : 1 << k__off(type);
@@ -5235,7 +5277,7 @@ K__BODY void k__mul_quant(const k__plan *plans, k__swap *swap, uint32_t type, co
             rows = nr - r < K__STRIP ? nr - r : K__STRIP;
             int next = nr - r - rows < K__STRIP ? nr - r - rows : K__STRIP;
             p->pack(type, src + (size_t)r * row_bytes, row_bytes, rows, n, panel);
-            k__mul_strip(tile, panel, offset, rows, n, a, y + r, ldy, src + (size_t)(r + rows) * row_bytes,
+            k__mul_strip(tiles, panel, offset, rows, n, a, y + r, ldy, src + (size_t)(r + rows) * row_bytes,
                          (size_t)next * row_bytes);
         }
     if (r < nr)
@@ -5615,16 +5657,38 @@ K__IN_512 void k__dots512(int T, const k__panel *w, int k4, int count, const int
     }
 }
 
-/* How the dots of groups become the sum of a block. Words: a group's dot fits in a word, vpdpwssd scales and adds. Ints: in int32.
- * Floats: exact in each half of the block, because 4 groups * sc * 32 * u * 127 < 2^24; the addition of the halves rounds once, like
- * the conversion of an integer. */
-enum { K__BY_WORDS, K__BY_INTS, K__BY_FLOATS };
+/* Where the bound of all columns (k_sums) is at most this, the dots of groups fit in words, and vpdpwssd scales and adds them: 32767 / the
+ * largest magnitude of a code. Others are scaled as int32. */
+enum { K__FIT_ALL = INT16_MAX, K__FIT_NONE = -1, K__FIT_4 = 32767 / 15, K__FIT_5 = 32767 / 31, K__FIT_6 = 32767 / 32 };
 
-/* Start values of the dots of groups, so that they become u.x - off*sum(x). */
-K__IN_512 void k__starts512(int group, int off, const int16_t *sum, int32_t *to) {
+K__IN_512 bool k__fits512(int T, int group, int fit, const k__cols *x, int b) {
+    if (fit == K__FIT_ALL || fit == K__FIT_NONE) return fit == K__FIT_ALL;
+    int most = 0;
+    K__UNROLL for (int t = 0; t < T; t++) most |= fit - (group == 16 ? x->sum[t][b].most16 : x->sum[t][b].most32);
+    return most >= 0;
+}
+
+/* A tile of up to six columns keeps its sums in registers. With more columns only the dots do: they are chains enough for two units of
+ * a latency of five, and the sums are loaded and stored beside them. */
+#define K__IN_MEMORY(T, p) \
+    if ((T) > K__TILE_COLS) __asm__ volatile("" : "+r"(p) : : "memory")
+
+/* The bits of 1.5 * 2^23 as a float, plus an integer below 2^22 in magnitude, are the float 1.5 * 2^23 + integer. So sums that start here
+ * need no conversion: fma(s, sum, -1.5 * 2^23 * s) rounds s * integer once, like the product, where the last operand is
+ * exact and finite. It is exact for scales of up to 22 bits. */
+enum { K__BIAS_BITS = 0x4b400000 };
+#define K__BIAS 0x1.8p23f
+
+/* Start values of the dots of groups, so that they become u.x - off*sum(x) + bias. */
+K__IN_512 void k__starts512(int group, int off, int bias, const int16_t *sum, int32_t *to) {
     const __m256i v = k__ld256(sum);
-    if (group == 16) _mm512_store_si512(to, _mm512_mullo_epi32(_mm512_cvtepi16_epi32(v), _mm512_set1_epi32(-off)));
-    else _mm256_store_si256((__m256i *)to, _mm256_madd_epi16(v, _mm256_set1_epi16((int16_t)-off)));
+    if (group == 16) {
+        const __m512i start = _mm512_mullo_epi32(_mm512_cvtepi16_epi32(v), _mm512_set1_epi32(-off));
+        _mm512_store_si512(to, _mm512_add_epi32(start, _mm512_set1_epi32(bias)));
+    } else {
+        const __m256i start = _mm256_madd_epi16(v, _mm256_set1_epi16((int16_t)-off));
+        _mm256_store_si256((__m256i *)to, _mm256_add_epi32(start, _mm256_set1_epi32(bias)));
+    }
 }
 
 K__IN_512 void k__sums512(const int16_t *sum, float *to) {
@@ -5647,119 +5711,166 @@ K__IN_512 void k__add_scaled512(float *y, __m512 u, float d) {
     _mm512_storeu_ps(y, _mm512_add_ps(_mm512_loadu_ps(y), _mm512_mul_ps(u, _mm512_set1_ps(d))));
 }
 
+/* dm * the sum of minima. fused: the sum starts at K__BIAS_BITS, and c is -K__BIAS * dm. */
+K__IN_512 __m512 k__min_term512(bool fused, __m512 dm, __m512 c, const __m512i *mn, int n, const int16_t *pairs) {
+    __m512i m = fused ? _mm512_set1_epi32(K__BIAS_BITS) : _mm512_setzero_si512();
+    K__UNROLL for (int p = 0; p < n; p++) m = _mm512_dpwssd_epi32(m, mn[p], k__bcast512(pairs + 2 * p));
+    return fused ? _mm512_fmadd_ps(dm, _mm512_castsi512_ps(m), c) : _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m));
+}
+
 /* Adds complete sums to the columns of y. */
-K__IN_512 void k__int_end512(int T, int group, bool has_min, const k__panel *w, const __m512 *sum0,
-                             const __m512 *sum1, const k__cols *x, int b, float (*y)[K__STRIP]) {
+K__IN_512 void k__int_end512(int T, int group, bool has_min, bool fused, const k__panel *w, __m512i (*sum)[2], const k__cols *x,
+                             int b, float (*y)[K__STRIP]) {
     const __m512 d0 = _mm512_loadu_ps(w->d), d1 = _mm512_loadu_ps(w->d + 16);
+    const __m512 dm0 = _mm512_loadu_ps(w->dm), dm1 = _mm512_loadu_ps(w->dm + 16), bias = _mm512_set1_ps(-K__BIAS);
+    const __m512 c0 = _mm512_mul_ps(dm0, bias), c1 = _mm512_mul_ps(dm1, bias);
     __m512i      mn0[8], mn1[8];
     const int    n = has_min ? k__mins512(group, w, 0, mn0) : 0;
     if (has_min) k__mins512(group, w, 16, mn1);
     K__UNROLL for (int t = 0; t < T; t++) {
-        __m512 u0 = _mm512_mul_ps(d0, sum0[t]), u1 = _mm512_mul_ps(d1, sum1[t]);
+        __m512 u0 = _mm512_mul_ps(d0, _mm512_cvtepi32_ps(sum[t][0])), u1 = _mm512_mul_ps(d1, _mm512_cvtepi32_ps(sum[t][1]));
         if (has_min) {
             const int16_t *pairs = group == 16 ? x->sum[t][b].of16 : x->sum[t][b].of32;
-            __m512i        m0 = _mm512_setzero_si512(), m1 = m0;
-            K__UNROLL for (int p = 0; p < n; p++) {
-                __m512i s = k__bcast512(pairs + 2 * p);
-                m0 = _mm512_dpwssd_epi32(m0, mn0[p], s);
-                m1 = _mm512_dpwssd_epi32(m1, mn1[p], s);
-            }
-            u0 = _mm512_sub_ps(u0, _mm512_mul_ps(_mm512_loadu_ps(w->dm), _mm512_cvtepi32_ps(m0)));
-            u1 = _mm512_sub_ps(u1, _mm512_mul_ps(_mm512_loadu_ps(w->dm + 16), _mm512_cvtepi32_ps(m1)));
+            u0 = _mm512_sub_ps(u0, k__min_term512(fused, dm0, c0, mn0, n, pairs));
+            u1 = _mm512_sub_ps(u1, k__min_term512(fused, dm1, c1, mn1, n, pairs));
         }
         k__add_scaled512(y[t], u0, x->d[t][b]);
         k__add_scaled512(y[t] + 16, u1, x->d[t][b]);
     }
 }
 
-K__IN_512 void k__int_tile512(int T, int group, bool has_min, int by, const k__panel *w, const k__cols *x, k__ahead *ahead,
-                              float (*y)[K__STRIP]) {
-    const int groups = K_SUPER / group;
-    for (int b = 0; b < x->nb; b++, w++) {
+/* Whether K__BIAS times each of 32 scales is finite. */
+K__IN_512 bool k__fusible512(const float *scale) {
+    const __m512 c0 = _mm512_mul_ps(_mm512_loadu_ps(scale), _mm512_set1_ps(K__BIAS));
+    const __m512 c1 = _mm512_mul_ps(_mm512_loadu_ps(scale + 16), _mm512_set1_ps(K__BIAS));
+    return !_mm512_cmp_ps_mask(_mm512_sub_ps(c0, c0), _mm512_sub_ps(c1, c1), _CMP_UNORD_Q);   /* inf - inf is NaN */
+}
+
+/* sum[t] = scale * dot over the groups of a block. words: dots fit in words. low: sc lies in the lower word alone. */
+K__IN_512 void k__int_sums512(int T, int group, bool has_min, bool words, bool low, const k__panel *w, const int8_t *const *q,
+                              const int32_t (*start)[16], __m512i (*sum)[2]) {
+    K__UNROLL for (int t = 0; t < T; t++) sum[t][0] = sum[t][1] = _mm512_setzero_si512();
+    K__NO_UNROLL for (int g = 0; g < K_SUPER / group; g++) {
+        __m512i a[2][K__TILE];
+        K__UNROLL for (int t = 0; t < T; t++) a[0][t] = a[1][t] = has_min ? _mm512_setzero_si512() : k__bcast512(&start[t][g]);
+        k__dots512(T, w, g * group / 4, group / 4, q, a[0], a[1]);
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            __m512i sc = k__ld512(&w->sc[g * group / 16][16 * h]);
+            if (low && !words) sc = _mm512_srai_epi32(_mm512_slli_epi32(sc, 16), 16);
+            K__UNROLL for (int t = 0; t < T; t++)
+                sum[t][h] = words ? _mm512_dpwssd_epi32(sum[t][h], a[h][t], sc)
+                                  : _mm512_add_epi32(sum[t][h], _mm512_mullo_epi32(a[h][t], sc));
+        }
+        K__IN_MEMORY(T, sum);
+    }
+}
+
+/* Four columns whose dots do not all fit in words, of the types that are checked for it: K__FIT_6 has groups of 16, the others have 32. */
+K__512 void k__int_sums4_512(int group, const k__panel *w, const int8_t *const *q, const int32_t (*start)[16], __m512i (*sum)[2]) {
+    if (group == 16) k__int_sums512(4, 16, false, false, true, w, q, start, sum);
+    else k__int_sums512(4, 32, true, false, false, w, q, start, sum);
+}
+
+/* Any number of columns with minima of groups of 16 or 32 whose scales are not fusible. */
+K__512 void k__int_end_any512(int T, int group, const k__panel *w, __m512i (*sum)[2], const k__cols *x, int b, float (*y)[K__STRIP]) {
+    if (group == 16) k__int_end512(T, 16, true, false, w, sum, x, b, y);
+    else k__int_end512(T, 32, true, false, w, sum, x, b, y);
+}
+
+K__IN_512 void k__int_tile512(int T, int group, bool has_min, int fit, const k__panel *w, const k__cols *x, int first, int end,
+                              k__ahead *ahead, float (*y)[K__STRIP]) {
+    for (int b = first; b < end; b++, w++) {
         if (k__blank(x, T, b)) continue;
         _Alignas(64) int32_t start[K__TILE][16];
-        __m512i       i0[K__TILE], i1[K__TILE];
-        __m512        f0[K__TILE], f1[K__TILE], half[2][K__TILE];
+        _Alignas(64) __m512i sums[K__TILE][2], (*sum)[2] = sums;
         const int8_t *q[K__TILE];
+        K__IN_MEMORY(T, sum);
         k__ahead512(ahead);
         K__UNROLL for (int t = 0; t < T; t++) {
-            if (!has_min) k__starts512(group, x->offset, x->sum[t][b].of16, start[t]);
+            if (!has_min) k__starts512(group, x->offset, 0, x->sum[t][b].of16, start[t]);
             q[t] = x->q[t] + (size_t)b * K_SUPER;
-            i0[t] = i1[t] = _mm512_setzero_si512();
-            f0[t] = f1[t] = _mm512_setzero_ps();
         }
-        for (int g = 0; g < groups; g++) {
-            __m512i a0[K__TILE], a1[K__TILE];
-            K__UNROLL for (int t = 0; t < T; t++) a0[t] = a1[t] = has_min ? _mm512_setzero_si512() : k__bcast512(&start[t][g]);
-            k__dots512(T, w, g * group / 4, group / 4, q, a0, a1);
-            __m512i s0 = k__ld512(&w->sc[g * group / 16][0]), s1 = k__ld512(&w->sc[g * group / 16][16]);
-            if (by == K__BY_FLOATS) {
-                __m512 r0 = _mm512_cvtepi32_ps(s0), r1 = _mm512_cvtepi32_ps(s1);
-                if (g == groups / 2) {
-                    K__UNROLL for (int t = 0; t < T; t++) {
-                        half[0][t] = f0[t];
-                        half[1][t] = f1[t];
-                        f0[t] = f1[t] = _mm512_setzero_ps();
-                    }
-                }
-                K__UNROLL for (int t = 0; t < T; t++) {
-                    f0[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(a0[t]), r0, f0[t]);
-                    f1[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(a1[t]), r1, f1[t]);
-                }
-                continue;
-            }
-            K__UNROLL for (int t = 0; t < T; t++) {
-                i0[t] = by == K__BY_WORDS ? _mm512_dpwssd_epi32(i0[t], a0[t], s0)
-                                          : _mm512_add_epi32(i0[t], _mm512_mullo_epi32(a0[t], s0));
-                i1[t] = by == K__BY_WORDS ? _mm512_dpwssd_epi32(i1[t], a1[t], s1)
-                                          : _mm512_add_epi32(i1[t], _mm512_mullo_epi32(a1[t], s1));
-            }
+        const int32_t (*from)[16] = (const int32_t (*)[16])start;
+        if (fit == K__FIT_NONE || k__fits512(T, group, fit, x, b)) {
+            k__int_sums512(T, group, has_min, fit != K__FIT_NONE, fit == K__FIT_6, w, q, from, sum);
+        } else {
+            __m512i wide[K__TILE][2];
+            k__int_sums4_512(group, w, q, from, wide);
+            k__int_sums4_512(group, w, q + T - 4, from + T - 4, wide + T - 4);
+            K__UNROLL for (int t = 0; t < T; t++) sum[t][0] = wide[t][0], sum[t][1] = wide[t][1];
         }
-        K__UNROLL for (int t = 0; t < T; t++) {
-            f0[t] = by == K__BY_FLOATS ? _mm512_add_ps(half[0][t], f0[t]) : _mm512_cvtepi32_ps(i0[t]);
-            f1[t] = by == K__BY_FLOATS ? _mm512_add_ps(half[1][t], f1[t]) : _mm512_cvtepi32_ps(i1[t]);
-        }
-        k__int_end512(T, group, has_min, w, f0, f1, x, b, y);
+        if (T <= K__TILE_COLS || !has_min) k__int_end512(T, group, has_min, false, w, sum, x, b, y);
+        else if (k__fusible512(w->dm)) k__int_end512(T, group, has_min, true, w, sum, x, b, y);
+        else k__int_end_any512(T, group, w, sum, x, b, y);
     }
 }
 
-K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *w, const k__cols *x,
+/* -K__BIAS * fs of panels with 8 groups and no minima, in fs of 8 .. 15, and whether all of them are finite. */
+K__512 void k__ready512(k__panel *panel, int blocks) {
+    for (; blocks > 0; blocks--, panel++) {
+        panel->fused = true;
+        for (int g = 0; g < 8; g++) {
+            panel->fused &= k__fusible512(panel->fs[g]);
+            for (int r = 0; r < K__STRIP; r += 16)
+                _mm512_storeu_ps(&panel->fs[8 + g][r], _mm512_mul_ps(_mm512_loadu_ps(&panel->fs[g][r]), _mm512_set1_ps(-K__BIAS)));
+        }
+    }
+}
+
+/* sum[t] = scale * dot over the groups of a block, and the minima. fused: see k__ready512. */
+K__IN_512 void k__scale_sums512(int T, int group, bool has_min, bool fused, const k__panel *w, const int8_t *const *q,
+                                const int32_t (*start)[16], const float (*asum)[8], __m512 (*sum)[2]) {
+    K__UNROLL for (int t = 0; t < T; t++) sum[t][0] = sum[t][1] = _mm512_setzero_ps();
+    K__NO_UNROLL for (int g = 0; g < K_SUPER / group; g++) {
+        __m512i a[2][K__TILE];
+        K__UNROLL for (int t = 0; t < T; t++) a[0][t] = a[1][t] = has_min ? _mm512_setzero_si512() : k__bcast512(&start[t][g]);
+        k__dots512(T, w, g * group / 4, group / 4, q, a[0], a[1]);
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            const __m512 s = _mm512_loadu_ps(&w->fs[g][16 * h]), more = _mm512_loadu_ps(&w->fs[(8 + g) % 16][16 * h]);
+            K__UNROLL for (int t = 0; t < T; t++) {
+                const __m512 v = fused ? _mm512_fmadd_ps(s, _mm512_castsi512_ps(a[h][t]), more) : _mm512_mul_ps(s, _mm512_cvtepi32_ps(a[h][t]));
+                sum[t][h] = _mm512_add_ps(sum[t][h], v);
+                if (has_min) sum[t][h] = _mm512_add_ps(sum[t][h], _mm512_mul_ps(more, _mm512_set1_ps(asum[t][g])));
+            }
+        }
+        K__IN_MEMORY(T, sum);
+    }
+}
+
+/* Four columns of panels that are not fused. */
+K__512 void k__scale_sums4_512(const k__panel *w, const int8_t *const *q, const int32_t (*start)[16], __m512 (*sum)[2]) {
+    k__scale_sums512(4, 32, false, false, w, q, start, NULL, sum);
+}
+
+K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *w, const k__cols *x, int first, int end,
                                 k__ahead *ahead, float (*y)[K__STRIP]) {
-    for (int b = 0; b < x->nb + (x->tail > 0); b++, w++) {
+    const bool can = T > K__TILE_COLS && group == 32 && !has_min;
+    for (int b = first; b < end; b++, w++) {
         if (k__blank(x, T, b)) continue;
         _Alignas(64) int32_t start[K__TILE][16];
-        _Alignas(32) float   sums[K__TILE][8];
-        __m512        f0[K__TILE], f1[K__TILE];
+        _Alignas(32) float   asum[K__TILE][8];
+        _Alignas(64) __m512  sums[K__TILE][2], (*sum)[2] = sums;
+        const bool           fused = can && w->fused;
         const int8_t *q[K__TILE];
+        K__IN_MEMORY(T, sum);
         k__ahead512(ahead);
         K__UNROLL for (int t = 0; t < T; t++) {
-            if (has_min) k__sums512(k__cols_sum(x, t, b), sums[t]);
-            else k__starts512(group, x->offset, k__cols_sum(x, t, b), start[t]);
+            if (has_min) k__sums512(k__cols_sum(x, t, b), asum[t]);
+            else k__starts512(group, x->offset, fused ? K__BIAS_BITS : 0, k__cols_sum(x, t, b), start[t]);
             q[t] = k__cols_q(x, t, b);
-            f0[t] = f1[t] = _mm512_setzero_ps();
         }
-        for (int g = 0; g < K_SUPER / group; g++) {
-            __m512i a0[K__TILE], a1[K__TILE];
-            K__UNROLL for (int t = 0; t < T; t++) a0[t] = a1[t] = has_min ? _mm512_setzero_si512() : k__bcast512(&start[t][g]);
-            k__dots512(T, w, g * group / 4, group / 4, q, a0, a1);
-            __m512 s0 = _mm512_loadu_ps(&w->fs[g][0]), s1 = _mm512_loadu_ps(&w->fs[g][16]);
-            K__UNROLL for (int t = 0; t < T; t++) {
-                f0[t] = _mm512_add_ps(f0[t], _mm512_mul_ps(s0, _mm512_cvtepi32_ps(a0[t])));
-                f1[t] = _mm512_add_ps(f1[t], _mm512_mul_ps(s1, _mm512_cvtepi32_ps(a1[t])));
-                if (!has_min) continue;
-                __m512 s = _mm512_set1_ps(sums[t][g]);
-                f0[t] = _mm512_add_ps(f0[t], _mm512_mul_ps(_mm512_loadu_ps(&w->fs[8 + g][0]), s));
-                f1[t] = _mm512_add_ps(f1[t], _mm512_mul_ps(_mm512_loadu_ps(&w->fs[8 + g][16]), s));
-            }
-        }
+        const int32_t (*from)[16] = (const int32_t (*)[16])start;
+        const float (*minima)[8] = (const float (*)[8])asum;
+        if (!can || fused) k__scale_sums512(T, group, has_min, can, w, q, from, minima, sum);
+        else k__scale_sums4_512(w, q, from, sum), k__scale_sums4_512(w, q + T - 4, from + T - 4, sum + T - 4);
         K__UNROLL for (int t = 0; t < T; t++) {
-            k__add_scaled512(y[t], f0[t], x->d[t][b]);
-            k__add_scaled512(y[t] + 16, f1[t], x->d[t][b]);
+            k__add_scaled512(y[t], sum[t][0], x->d[t][b]);
+            k__add_scaled512(y[t] + 16, sum[t][1], x->d[t][b]);
         }
     }
 }
 
-/* One row function and one packer for each format, a few tiles. Narrow panels: u <= 16, so that 16 products of 127 fit in 16 bits. */
+/* One row function and one packer for each format, a few tiles. Narrow panels: sc in the lower word, for vpdpwssd. */
 #define K__INT_512(name, type, min, narrow)                                                      \
     K__512 void k__row_##name##_512(uint32_t any, const uint8_t *p, int rows, const k__cols *x,  \
                                     float *term, size_t ld) {                                    \
@@ -5784,7 +5895,7 @@ K__INT_512(q2_K, K_Q2_K, true, true)
 K__INT_512(q3_K, K_Q3_K, false, true)
 K__INT_512(q4_K, K_Q4_K, true, false)
 K__INT_512(q5_K, K_Q5_K, true, false)
-K__INT_512(q6_K, K_Q6_K, false, false)
+K__INT_512(q6_K, K_Q6_K, false, true)
 K__INT_512(tq2_0, K_TQ2_0, false, true)
 K__INT_512(iq4_xs, K_IQ4_XS, false, false)
 K__INT_512(any_int, K__ANY, false, false)
@@ -5799,45 +5910,38 @@ K__SCALE_512(mxfp4, K_MXFP4, 32, false)
 K__SCALE_512(nvfp4, K_NVFP4, 16, false)
 K__SCALE_512(any_scale, K__ANY, 32, false)
 
-#define K__TILES_512(name, call)                                                         \
-    K__512 void k__tile_##name##_4_512(const k__panel *w, const k__cols *x, k__ahead *a, \
-                                       float(*y)[K__STRIP]) {                            \
-        const int T = 4;                                                                 \
-        call;                                                                            \
-    }                                                                                    \
-    K__512 void k__tile_##name##_5_512(const k__panel *w, const k__cols *x, k__ahead *a, \
-                                       float(*y)[K__STRIP]) {                            \
-        const int T = 5;                                                                 \
-        call;                                                                            \
-    }                                                                                    \
-    K__512 void k__tile_##name##_6_512(const k__panel *w, const k__cols *x, k__ahead *a, \
-                                       float(*y)[K__STRIP]) {                            \
-        const int T = 6;                                                                 \
-        call;                                                                            \
+#define K__TILE_512(name, columns, call)                                                                                 \
+    K__512 void k__tile_##name##_##columns##_512(const k__panel *w, const k__cols *x, int first, int end, k__ahead *ahead, \
+                                                 float(*y)[K__STRIP]) {                                                  \
+        const int T = columns;                                                                                           \
+        call;                                                                                                            \
     }
-/*                                      group has_min by */
-K__TILES_512(int16_min, k__int_tile512(T, 16, true, K__BY_WORDS, w, x, a, y))
-K__TILES_512(int16_off, k__int_tile512(T, 16, false, K__BY_WORDS, w, x, a, y))
-K__TILES_512(int16_wide, k__int_tile512(T, 16, false, K__BY_INTS, w, x, a, y))
-K__TILES_512(int32_min, k__int_tile512(T, 32, true, K__BY_INTS, w, x, a, y))
-K__TILES_512(int32_wide, k__int_tile512(T, 32, false, K__BY_INTS, w, x, a, y))
-K__TILES_512(float32_min, k__int_tile512(T, 32, true, K__BY_FLOATS, w, x, a, y))
-K__TILES_512(scale32, k__scale_tile512(T, 32, false, w, x, a, y))
-K__TILES_512(scale32_min, k__scale_tile512(T, 32, true, w, x, a, y))
-K__TILES_512(scale16, k__scale_tile512(T, 16, false, w, x, a, y))
+#define K__TILES_512(name, complete, call)                                                                       \
+    K__TILE_512(name, 4, call) K__TILE_512(name, 5, call) K__TILE_512(name, 6, call) K__TILE_512(name, 7, call)  \
+    K__TILE_512(name, 8, call)                                                                                   \
+    static const k__tiles k__tiles_##name##_512 = {                                                              \
+        .of = {[4] = k__tile_##name##_4_512, k__tile_##name##_5_512, k__tile_##name##_6_512, k__tile_##name##_7_512, \
+               k__tile_##name##_8_512},                                                                          \
+        .ready = complete};
+/*                                            group has_min fit */
+K__TILES_512(int16_min, NULL, k__int_tile512(T, 16, true, K__FIT_ALL, w, x, first, end, ahead, y))
+K__TILES_512(int16_off, NULL, k__int_tile512(T, 16, false, K__FIT_ALL, w, x, first, end, ahead, y))
+K__TILES_512(int16_six, NULL, k__int_tile512(T, 16, false, K__FIT_6, w, x, first, end, ahead, y))
+K__TILES_512(int16_wide, NULL, k__int_tile512(T, 16, false, K__FIT_NONE, w, x, first, end, ahead, y))
+K__TILES_512(int32_four, NULL, k__int_tile512(T, 32, true, K__FIT_4, w, x, first, end, ahead, y))
+K__TILES_512(int32_five, NULL, k__int_tile512(T, 32, true, K__FIT_5, w, x, first, end, ahead, y))
+K__TILES_512(int32_wide, NULL, k__int_tile512(T, 32, false, K__FIT_NONE, w, x, first, end, ahead, y))
+K__TILES_512(scale32, k__ready512, k__scale_tile512(T, 32, false, w, x, first, end, ahead, y))
+K__TILES_512(scale32_min, NULL, k__scale_tile512(T, 32, true, w, x, first, end, ahead, y))
+K__TILES_512(scale16, NULL, k__scale_tile512(T, 16, false, w, x, first, end, ahead, y))
 
-#define K__PLAN_512(name, tile)                                                    \
-    {                                                                              \
-        k__row_##name##_512, k__pack_##name##_512, {                               \
-            k__tile_##tile##_4_512, k__tile_##tile##_5_512, k__tile_##tile##_6_512 \
-        }                                                                          \
-    }
+#define K__PLAN_512(name, tiles) {k__row_##name##_512, k__pack_##name##_512, &k__tiles_##tiles##_512}
 static const k__plan k__plans_512[K_TYPE_MAX] = {
     [K_Q2_K]    = K__PLAN_512(q2_K, int16_min),
     [K_Q3_K]    = K__PLAN_512(q3_K, int16_off),
-    [K_Q4_K]    = K__PLAN_512(q4_K, float32_min),
-    [K_Q5_K]    = K__PLAN_512(q5_K, int32_min),
-    [K_Q6_K]    = K__PLAN_512(q6_K, int16_wide),
+    [K_Q4_K]    = K__PLAN_512(q4_K, int32_four),
+    [K_Q5_K]    = K__PLAN_512(q5_K, int32_five),
+    [K_Q6_K]    = K__PLAN_512(q6_K, int16_six),
     [K_TQ1_0]   = K__PLAN_512(any_int, int32_wide),
     [K_TQ2_0]   = K__PLAN_512(tq2_0, int16_off),
     [K_IQ1_S]   = K__PLAN_512(any_int, int32_wide),
@@ -5865,11 +5969,11 @@ K__SHARED_512 void k_mul_quant_avx512(uint32_t type, const void *w, size_t row_b
     k__mul_quant(k__plans_512, NULL, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
-/* Magnitudes are compared as integers, so that a NaN is the largest. The reference handles blocks with NaN or infinity, or with
+/* Magnitudes of floats are compared as integers, so that a NaN is the largest. The reference handles blocks with NaN or infinity, or with
  * values whose inverse overflows. */
 K__SHARED_512 int k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), zero = _mm512_setzero_si512();
-    __m512i       most = zero, fours[4], all = zero;
+    __m512i       most = zero, fours[4], sizes[4], all = zero;
     for (int i = 0; i < n; i += 16) most = _mm512_max_epi32(most, _mm512_and_si512(k__ld512(x + i), _mm512_set1_epi32(0x7fffffff)));
     const float amax = k__f32_of((uint32_t)_mm512_reduce_max_epi32(most)), inv = amax > 0 ? 127.0f / amax : 0.0f;
     if (!(amax <= FLT_MAX && inv <= FLT_MAX)) return k_quant_act_ref(x, n, q, sum, d);
@@ -5882,13 +5986,17 @@ K__SHARED_512 int k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *s
         const int     left = n - 64 * i;
         const __m512i v = _mm512_maskz_loadu_epi8(left >= 64 ? ~0ull : left > 0 ? (1ull << left) - 1 : 0, q + 64 * i);
         fours[i] = _mm512_dpbusd_epi32(zero, _mm512_set1_epi8(1), v);
-        all = _mm512_add_epi64(all, _mm512_sad_epu8(_mm512_abs_epi8(v), zero));
+        sizes[i] = _mm512_dpbusd_epi32(zero, _mm512_abs_epi8(v), _mm512_set1_epi8(1));
+        all = _mm512_add_epi32(all, sizes[i]);
     }
-    const __m256i of16 = _mm512_cvtepi32_epi16(_mm512_permutexvar_epi32(order, k__sum4x4(fours)));
+    const __m256i of16 = _mm512_cvtepi32_epi16(_mm512_permutexvar_epi32(order, k__sum4x4(fours))), one = _mm256_set1_epi16(1);
+    const __m512i size16 = _mm512_permutexvar_epi32(order, k__sum4x4(sizes));
+    const __m256i of32 = _mm256_madd_epi16(of16, one), size32 = _mm256_madd_epi16(_mm512_cvtepi32_epi16(size16), one);
     _mm256_storeu_si256((__m256i *)(void *)sum->of16, of16);
-    _mm_storeu_si128((__m128i *)(void *)sum->of32,
-                     k__crossed(_mm256_cvtepi32_epi16(_mm256_madd_epi16(of16, _mm256_set1_epi16(1)))));
-    return (int)_mm512_reduce_add_epi64(all);
+    _mm_storeu_si128((__m128i *)(void *)sum->of32, k__crossed(_mm256_cvtepi32_epi16(of32)));
+    sum->most16 = (int16_t)_mm512_reduce_max_epi32(size16);
+    sum->most32 = (int16_t)k__half_most(size32, of32);
+    return _mm512_reduce_add_epi32(all);
 }
 
 #endif /* part 2 */
@@ -6250,9 +6358,9 @@ K__IN_AVX2 void k__int_terms_avx2(int T, int steps, int min_group, const k__pane
 }
 
 /* One tile, 8 rows from `at`. */
-K__IN_AVX2 void k__int_rows_avx2(int T, int steps, int min_group, const k__panel *w, int at, const k__cols *x,
+K__IN_AVX2 void k__int_rows_avx2(int T, int steps, int min_group, const k__panel *w, int at, const k__cols *x, int first, int end,
                                  float (*y)[K__STRIP]) {
-    for (int b = 0; b < x->nb; b++, w++) {
+    for (int b = first; b < end; b++, w++) {
         if (k__blank(x, T, b)) continue;
         __m256i       isum[K__TILE];
         const int8_t *q[K__TILE];
@@ -6269,9 +6377,9 @@ K__IN_AVX2 void k__int_rows_avx2(int T, int steps, int min_group, const k__panel
 /* One tile, 16 rows from `at`: a broadcast of activations serves two vectors of codes, since loads limit a tile of eight rows. The pair
  * sums of `steps` dwords of k are added in 16 bits: 8 where codes are at most 15 and groups have 32, 4 where they are at most 31, 2 up to
  * 63. They fill the registers; isum stays in the L1 cache. */
-K__IN_AVX2 void k__int_rows16_avx2(int T, int steps, int min_group, const k__panel *w, int at, const k__cols *x,
+K__IN_AVX2 void k__int_rows16_avx2(int T, int steps, int min_group, const k__panel *w, int at, const k__cols *x, int first, int end,
                                    float (*y)[K__STRIP]) {
-    for (int b = 0; b < x->nb; b++, w++) {
+    for (int b = first; b < end; b++, w++) {
         if (k__blank(x, T, b)) continue;
         __m256i       isum[2][K__TILE];
         const int8_t *q[K__TILE];
@@ -6304,9 +6412,9 @@ K__IN_AVX2 void k__int_rows16_avx2(int T, int steps, int min_group, const k__pan
 }
 
 K__IN_AVX2 void k__scale_rows_avx2(int T, int steps, int group, bool has_min, const k__panel *w, int at,
-                                   const k__cols *x, float (*y)[K__STRIP]) {
+                                   const k__cols *x, int first, int end, float (*y)[K__STRIP]) {
     const __m256i ones = _mm256_set1_epi16(1), minus = _mm256_set1_epi16((short)-x->offset);
-    for (int b = 0; b < x->nb + (x->tail > 0); b++, w++) {
+    for (int b = first; b < end; b++, w++) {
         if (k__blank(x, T, b)) continue;
         __m256         f[K__TILE];
         const int8_t  *q[K__TILE];
@@ -6385,30 +6493,31 @@ K__SCALE_AVX2(nvfp4, K_NVFP4, 16, false)
 K__SCALE_AVX2(any_scale, K__ANY, 32, false)
 
 #define K__TILE_AVX2(name, columns, rows, call)                                                      \
-    K__AVX2 void k__tile_##name##_##columns##_avx2(const k__panel *w, const k__cols *x, k__ahead *a, \
+    K__AVX2 void k__tile_##name##_##columns##_avx2(const k__panel *w, const k__cols *x, int first, int end, k__ahead *a, \
                                                    float(*y)[K__STRIP]) {                            \
         const int T = columns;                                                                       \
-        k__ahead_avx2(a, x->nb + (x->tail > 0));                                                     \
+        k__ahead_avx2(a, end - first);                                                               \
         for (int at = 0; at < K__STRIP; at += rows) call;                                            \
     }
-#define K__TILES_OF_AVX2(name, rows, call) \
-    K__TILE_AVX2(name, 4, rows, call) K__TILE_AVX2(name, 5, rows, call) K__TILE_AVX2(name, 6, rows, call)
+#define K__TILES_OF_AVX2(name, rows, call)                                                                       \
+    K__TILE_AVX2(name, 4, rows, call) K__TILE_AVX2(name, 5, rows, call) K__TILE_AVX2(name, 6, rows, call)        \
+    static const k__tiles k__tiles_##name##_avx2 = {                                                             \
+        .of = {[4] = k__tile_##name##_4_avx2, k__tile_##name##_5_avx2, k__tile_##name##_6_avx2}};
 #define K__TILES_AVX2(name, call)   K__TILES_OF_AVX2(name, 8, call)
 #define K__TILES16_AVX2(name, call) K__TILES_OF_AVX2(name, 16, call)
 /*                                               steps, group of minima */
-K__TILES16_AVX2(int4_min32, k__int_rows16_avx2(T, 8, 32, w, at, x, y))
-K__TILES16_AVX2(int4_min, k__int_rows16_avx2(T, 4, 16, w, at, x, y))
-K__TILES16_AVX2(int5_min, k__int_rows16_avx2(T, 4, 32, w, at, x, y))
-K__TILES16_AVX2(int4_off, k__int_rows16_avx2(T, 4, 0, w, at, x, y))
-K__TILES16_AVX2(int2_off, k__int_rows16_avx2(T, 2, 0, w, at, x, y))
-K__TILES_AVX2(int_wide, k__int_rows_avx2(T, 1, 0, w, at, x, y))
-K__TILES_AVX2(scale4_off, k__scale_rows_avx2(T, 4, 32, false, w, at, x, y))
-K__TILES_AVX2(scale4_min, k__scale_rows_avx2(T, 4, 32, true, w, at, x, y))
-K__TILES_AVX2(scale_wide, k__scale_rows_avx2(T, 1, 32, false, w, at, x, y))
-K__TILES_AVX2(scale16_wide, k__scale_rows_avx2(T, 1, 16, false, w, at, x, y))
+K__TILES16_AVX2(int4_min32, k__int_rows16_avx2(T, 8, 32, w, at, x, first, end, y))
+K__TILES16_AVX2(int4_min, k__int_rows16_avx2(T, 4, 16, w, at, x, first, end, y))
+K__TILES16_AVX2(int5_min, k__int_rows16_avx2(T, 4, 32, w, at, x, first, end, y))
+K__TILES16_AVX2(int4_off, k__int_rows16_avx2(T, 4, 0, w, at, x, first, end, y))
+K__TILES16_AVX2(int2_off, k__int_rows16_avx2(T, 2, 0, w, at, x, first, end, y))
+K__TILES_AVX2(int_wide, k__int_rows_avx2(T, 1, 0, w, at, x, first, end, y))
+K__TILES_AVX2(scale4_off, k__scale_rows_avx2(T, 4, 32, false, w, at, x, first, end, y))
+K__TILES_AVX2(scale4_min, k__scale_rows_avx2(T, 4, 32, true, w, at, x, first, end, y))
+K__TILES_AVX2(scale_wide, k__scale_rows_avx2(T, 1, 32, false, w, at, x, first, end, y))
+K__TILES_AVX2(scale16_wide, k__scale_rows_avx2(T, 1, 16, false, w, at, x, first, end, y))
 
-#define K__TILE_SET_AVX2(tile) {k__tile_##tile##_4_avx2, k__tile_##tile##_5_avx2, k__tile_##tile##_6_avx2}
-#define K__PLAN_AVX2(name, tile) {k__row_##name##_avx2, k__pack_##name##_avx2, K__TILE_SET_AVX2(tile)}
+#define K__PLAN_AVX2(name, tiles) {k__row_##name##_avx2, k__pack_##name##_avx2, &k__tiles_##tiles##_avx2}
 static const k__plan k__plans_avx2[K_TYPE_MAX] = {
     [K_Q2_K]    = K__PLAN_AVX2(q2_K, int4_min),
     [K_Q3_K]    = K__PLAN_AVX2(q3_K, int4_off),
@@ -6450,33 +6559,33 @@ K__SHARED bool k__decoded_avx2(uint32_t type) {
 
 /* --- avx_vnni: the avx2 level with other tiles --- */
 
-K__TILES_AVX2(int4_min32_vnni, k__int_rows_avx2(T, K__VNNI_NARROW, 32, w, at, x, y))
-K__TILES_AVX2(int4_min_vnni, k__int_rows_avx2(T, K__VNNI_NARROW, 16, w, at, x, y))
-K__TILES_AVX2(int5_min_vnni, k__int_rows_avx2(T, K__VNNI_WIDE, 32, w, at, x, y))
-K__TILES_AVX2(int4_off_vnni, k__int_rows_avx2(T, K__VNNI_WIDE, 0, w, at, x, y))
-K__TILES_AVX2(int_wide_vnni, k__int_rows_avx2(T, K__VNNI_SIGNED, 0, w, at, x, y))
-K__TILES_AVX2(scale4_off_vnni, k__scale_rows_avx2(T, K__VNNI_WIDE, 32, false, w, at, x, y))
-K__TILES_AVX2(scale4_min_vnni, k__scale_rows_avx2(T, K__VNNI_WIDE, 32, true, w, at, x, y))
-K__TILES_AVX2(scale_wide_vnni, k__scale_rows_avx2(T, K__VNNI_SIGNED, 32, false, w, at, x, y))
-K__TILES_AVX2(scale16_wide_vnni, k__scale_rows_avx2(T, K__VNNI_SIGNED, 16, false, w, at, x, y))
+K__TILES_AVX2(int4_min32_vnni, k__int_rows_avx2(T, K__VNNI_NARROW, 32, w, at, x, first, end, y))
+K__TILES_AVX2(int4_min_vnni, k__int_rows_avx2(T, K__VNNI_NARROW, 16, w, at, x, first, end, y))
+K__TILES_AVX2(int5_min_vnni, k__int_rows_avx2(T, K__VNNI_WIDE, 32, w, at, x, first, end, y))
+K__TILES_AVX2(int4_off_vnni, k__int_rows_avx2(T, K__VNNI_WIDE, 0, w, at, x, first, end, y))
+K__TILES_AVX2(int_wide_vnni, k__int_rows_avx2(T, K__VNNI_SIGNED, 0, w, at, x, first, end, y))
+K__TILES_AVX2(scale4_off_vnni, k__scale_rows_avx2(T, K__VNNI_WIDE, 32, false, w, at, x, first, end, y))
+K__TILES_AVX2(scale4_min_vnni, k__scale_rows_avx2(T, K__VNNI_WIDE, 32, true, w, at, x, first, end, y))
+K__TILES_AVX2(scale_wide_vnni, k__scale_rows_avx2(T, K__VNNI_SIGNED, 32, false, w, at, x, first, end, y))
+K__TILES_AVX2(scale16_wide_vnni, k__scale_rows_avx2(T, K__VNNI_SIGNED, 16, false, w, at, x, first, end, y))
 
-static k__tile *const k__tiles_vnni[][2][K__TILE - K__TILE_MIN + 1] = {   /* in place of the one, the other */
-    {K__TILE_SET_AVX2(int4_min32), K__TILE_SET_AVX2(int4_min32_vnni)},
-    {K__TILE_SET_AVX2(int4_min), K__TILE_SET_AVX2(int4_min_vnni)},
-    {K__TILE_SET_AVX2(int5_min), K__TILE_SET_AVX2(int5_min_vnni)},
-    {K__TILE_SET_AVX2(int4_off), K__TILE_SET_AVX2(int4_off_vnni)},
-    {K__TILE_SET_AVX2(int2_off), K__TILE_SET_AVX2(int4_off_vnni)},
-    {K__TILE_SET_AVX2(int_wide), K__TILE_SET_AVX2(int_wide_vnni)},
-    {K__TILE_SET_AVX2(scale4_off), K__TILE_SET_AVX2(scale4_off_vnni)},
-    {K__TILE_SET_AVX2(scale4_min), K__TILE_SET_AVX2(scale4_min_vnni)},
-    {K__TILE_SET_AVX2(scale_wide), K__TILE_SET_AVX2(scale_wide_vnni)},
-    {K__TILE_SET_AVX2(scale16_wide), K__TILE_SET_AVX2(scale16_wide_vnni)},
+static const k__tiles *const k__tiles_vnni[][2] = {   /* in place of the one, the other */
+    {&k__tiles_int4_min32_avx2, &k__tiles_int4_min32_vnni_avx2},
+    {&k__tiles_int4_min_avx2, &k__tiles_int4_min_vnni_avx2},
+    {&k__tiles_int5_min_avx2, &k__tiles_int5_min_vnni_avx2},
+    {&k__tiles_int4_off_avx2, &k__tiles_int4_off_vnni_avx2},
+    {&k__tiles_int2_off_avx2, &k__tiles_int4_off_vnni_avx2},
+    {&k__tiles_int_wide_avx2, &k__tiles_int_wide_vnni_avx2},
+    {&k__tiles_scale4_off_avx2, &k__tiles_scale4_off_vnni_avx2},
+    {&k__tiles_scale4_min_avx2, &k__tiles_scale4_min_vnni_avx2},
+    {&k__tiles_scale_wide_avx2, &k__tiles_scale_wide_vnni_avx2},
+    {&k__tiles_scale16_wide_avx2, &k__tiles_scale16_wide_vnni_avx2},
 };
 
-static k__tile *const *k__swap_vnni(k__tile *const *tile) {
+static const k__tiles *k__swap_vnni(const k__tiles *tiles) {
     for (size_t i = 0; i < sizeof k__tiles_vnni / sizeof k__tiles_vnni[0]; i++)
-        if (tile[0] == k__tiles_vnni[i][0][0]) return k__tiles_vnni[i][1];
-    return tile;
+        if (tiles == k__tiles_vnni[i][0]) return k__tiles_vnni[i][1];
+    return tiles;
 }
 
 K__SHARED_AVX2 void k_mul_quant_vnni(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
@@ -6487,15 +6596,13 @@ K__SHARED_AVX2 void k_mul_quant_vnni(uint32_t type, const void *w, size_t row_by
 /* Like k_quant_act_avx512. */
 K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
     const __m256i zero = _mm256_setzero_si256(), one = _mm256_set1_epi16(1);
-    __m256i       most = zero, all = zero;
+    __m256i       most = zero;
     for (int i = 0; i < n; i += 8) most = _mm256_max_epi32(most, _mm256_and_si256(k__ld256(x + i), _mm256_set1_epi32(0x7fffffff)));
-    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(most), _mm256_extracti128_si256(most, 1));
-    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
-    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
-    const float amax = k__f32_of((uint32_t)_mm_cvtsi128_si32(m)), inv = amax > 0 ? 127.0f / amax : 0.0f;
+    const float amax = k__f32_of((uint32_t)k__most8(most)), inv = amax > 0 ? 127.0f / amax : 0.0f;
     if (!(amax <= FLT_MAX && inv <= FLT_MAX)) return k_quant_act_ref(x, n, q, sum, d);
     *d = amax / 127.0f;
     memset(sum, 0, sizeof *sum);
+    _Alignas(32) int16_t sizes[16] = {0};
     for (int i = 0; i < n; i += 32) {
         __m256i v[4];
         K__UNROLL for (int k = 0; k < 4; k++)
@@ -6507,13 +6614,18 @@ K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *su
         _mm256_storeu_si256((__m256i *)(void *)(q + i), codes);
         sum->of16[i / 16] = (int16_t)(_mm_extract_epi32(t, 0) + _mm_extract_epi32(t, 1));
         sum->of16[i / 16 + 1] = (int16_t)(_mm_extract_epi32(t, 2) + _mm_extract_epi32(t, 3));
-        all = _mm256_add_epi64(all, _mm256_sad_epu8(_mm256_abs_epi8(codes), zero));
+        __m256i size = _mm256_sad_epu8(_mm256_abs_epi8(codes), zero);
+        size = _mm256_add_epi32(size, _mm256_shuffle_epi32(size, 0x4e));
+        sizes[i / 16] = (int16_t)_mm256_extract_epi16(size, 0);
+        sizes[i / 16 + 1] = (int16_t)_mm256_extract_epi16(size, 8);
     }
-    __m128i lo = _mm_madd_epi16(k__ld128(sum->of16), _mm256_castsi256_si128(one)),
-            hi = _mm_madd_epi16(k__ld128(sum->of16 + 8), _mm256_castsi256_si128(one));
+    const __m256i of32 = _mm256_madd_epi16(k__ld256(sum->of16), one), size16 = k__ld256(sizes), size32 = _mm256_madd_epi16(size16, one);
+    const __m128i lo = _mm256_castsi256_si128(of32), hi = _mm256_extracti128_si256(of32, 1);
     _mm_storeu_si128((__m128i *)(void *)sum->of32, k__crossed(_mm_packs_epi32(lo, hi)));
-    __m128i two = _mm_add_epi64(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
-    return _mm_cvtsi128_si32(two) + _mm_extract_epi32(two, 2);
+    sum->most16 = (int16_t)k__most8(_mm256_max_epi32(_mm256_srli_epi32(size16, 16), _mm256_and_si256(size16, _mm256_set1_epi32(0xffff))));
+    sum->most32 = (int16_t)k__half_most(size32, of32);
+    const __m128i all = _mm_add_epi32(_mm256_castsi256_si128(size32), _mm256_extracti128_si256(size32, 1));
+    return _mm_cvtsi128_si32(_mm_hadd_epi32(_mm_hadd_epi32(all, all), all));
 }
 
 #endif /* part 1 */
@@ -6984,7 +7096,7 @@ typedef struct {
     k__cols_fn *cols[K__COLS];
     bool opened;                                      /* cols needs the block in the panel */
     int  aux;
-    k__tile *tile[K__TILE - K__TILE_MIN + 1];
+    const k__tiles *tiles;
     int width, panel_cols;                            /* columns of a pass; number of columns from which panels are faster */
 } k__packed_plan;
 
@@ -7119,7 +7231,7 @@ K__HEADS_INT(min6_whole, K__HEAD_MIN6, 4, K__LANE_WHOLE)
 K__HEADS_INT(min6_both, K__HEAD_MIN6, 4, K__LANE_BOTH)
 K__HEADS_INT(min4_low, K__HEAD_MIN4, 5, K__LANE_LOW)
 K__HEADS_INT(min4_both, K__HEAD_MIN4, 5, K__LANE_BOTH)
-K__HEADS_INT(s8_whole, K__HEAD_S8, 5, K__LANE_WHOLE)
+K__HEADS_INT(s8_low, K__HEAD_S8, 5, K__LANE_LOW)
 K__HEADS_INT(s8_both, K__HEAD_S8, 5, K__LANE_BOTH)
 K__HEADS_INT(s6_low, K__HEAD_S6, 4, K__LANE_LOW)
 K__HEADS_INT(s6_whole, K__HEAD_S6, 4, K__LANE_WHOLE)
@@ -7233,6 +7345,44 @@ static void k__packed_panels(const k__packed_plan *p, const k__form *f, const ui
     }
 }
 
+/* Up to this number of columns a block of two strips is opened into one panel and meets all columns before the next block: the panel
+ * stays in the L1 cache, and so do most of the columns' codes and sums. */
+enum { K__BLOCK_COLS = 64 };
+
+K__BODY void k__packed_blocks(const k__packed_plan *p, const k__tiles *tiles, uint32_t type, const uint8_t *w, int nr, int n, const k_acts *a,
+                              float *y, size_t ldy, k__panel *panel) {
+    const k__form *f = &k__forms[type];
+    const int      most = k__tile_cols(tiles), parts = (a->nt + most - 1) / most, blocks = (n + K_SUPER - 1) / K_SUPER;
+    const size_t   strip = k_pack_bytes(type, K_PACK_ROWS, n), whole = (size_t)k__units(f, K_SUPER) * k__unit_bytes(f);
+    k__cols        x[(K__BLOCK_COLS + K__TILE_COLS - 1) / K__TILE_COLS];
+    _Alignas(64) float out[K__BLOCK_COLS][K__STRIP];
+    for (int i = 0; i < parts; i++) {
+        const int t0 = k__share(a->nt, parts, i);
+        k__cols_set(&x[i], a, t0, k__share(a->nt, parts, i + 1) - t0, n);
+        x[i].offset = f->off;
+    }
+    for (int r = 0; r < nr; r += K__STRIP, w += 2 * strip) {
+        const int      rows = nr - r < K__STRIP ? nr - r : K__STRIP, next = nr - r - rows;
+        const uint8_t *end = w + 2 * strip + (next <= 0 ? 0 : next <= K_PACK_ROWS ? strip : 2 * strip);
+        const int      steps = parts * blocks, lines = (int)((size_t)(end - w) / 64 - strip / 32);
+        k__ahead       ahead = {w + 2 * strip, (lines + steps - 1) / steps};
+        memset(out, 0, (size_t)a->nt * sizeof *out);
+        for (int b = 0; b < blocks; b++) {
+            const int      len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
+            const uint8_t *src = w + (size_t)b * whole;
+            k__open_block(p, f, src, len, panel, 0);
+            k__open_block(p, f, rows > K_PACK_ROWS ? src + strip : src, len, panel, K_PACK_ROWS);
+            if (tiles->ready) tiles->ready(panel, 1);
+            for (int t = 0; b == blocks - 1 && t < a->nt; t++) k__sums_ahead(y + (size_t)t * ldy + r, rows);
+            for (int i = 0, t = 0; i < parts; t += x[i++].n) {
+                if (ahead.next >= end) ahead.lines = 0;
+                tiles->of[x[i].n](panel, &x[i], b, b + 1, &ahead, out + t);
+            }
+        }
+        for (int t = 0; t < a->nt; t++) k__put_sums(y + (size_t)t * ldy + r, out[t], rows, K__STRIP);
+    }
+}
+
 K__BODY void k__mul_packed(const k__packed_plan *plans, k__swap *swap, uint32_t type, const void *packed, int nr, int n,
                            const k_acts *a, float *y, size_t ldy, void *scratch) {
     const k__packed_plan *p = &plans[type];
@@ -7240,15 +7390,20 @@ K__BODY void k__mul_packed(const k__packed_plan *plans, k__swap *swap, uint32_t 
     const uint8_t        *w = packed;
     const size_t          strip = k_pack_bytes(type, K_PACK_ROWS, n);
     k__panel             *panel = (k__panel *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
-    if (a->nt < p->panel_cols) {
+    const k__tiles       *tiles = swap ? swap(p->tiles) : p->tiles;
+    const bool            eight = k__tile_cols(tiles) == K__TILE;   /* panels pay from two tiles on */
+    if (a->nt < (eight ? K__PANEL_COLS + 1 : p->panel_cols)) {
         k__packed_few(p, type, w, nr, n, a, y, ldy, panel);
         return;
     }
-    k__tile *const *tile = swap ? swap(p->tile) : p->tile;
+    if (a->nt <= K__BLOCK_COLS && (eight || !tiles->of[K__TILE])) {
+        k__packed_blocks(p, tiles, type, w, nr, n, a, y, ldy, panel);
+        return;
+    }
     for (int r = 0; r < nr; r += K__STRIP, w += 2 * strip) {
         int rows = nr - r < K__STRIP ? nr - r : K__STRIP, next = nr - r - rows;
         k__packed_panels(p, f, w, strip, rows, n, panel);
-        k__mul_strip(tile, panel, f->off, rows, n, a, y + r, ldy, w + 2 * strip,
+        k__mul_strip(tiles, panel, f->off, rows, n, a, y + r, ldy, w + 2 * strip,
                      next <= 0 ? 0 : next <= K_PACK_ROWS ? strip : 2 * strip);
     }
 }
@@ -7486,8 +7641,10 @@ K__IN_512 void k__direct_sc512(int head, bool narrow, const uint8_t *h, int s, _
             sc[i] = _mm512_and_si512(_mm512_srli_epi32(k__ld512(h + 64 * s), 8 * i), _mm512_set1_epi32(15));
         return;
     case K__HEAD_S8:
-        K__UNROLL for (unsigned i = 0; i < 4; i++)
+        K__UNROLL for (unsigned i = 0; i < 4; i++) {
             sc[i] = _mm512_srai_epi32(_mm512_slli_epi32(k__ld512(h + 64 * s), 24 - 8 * i), 24);
+            if (narrow) sc[i] = _mm512_and_si512(sc[i], _mm512_set1_epi32(0xffff));
+        }
         return;
     case K__HEAD_S6: case K__HEAD_S6X2: {
         const bool each16 = head == K__HEAD_S6;
@@ -7556,6 +7713,12 @@ K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narr
     }
     K__UNROLL for (int t = 0; t < T; t++) f[t] = _mm512_cvtepi32_ps(sum[t]);
     k__int_finish512(T, head, h, x, b, f, y);
+}
+
+/* Formats whose dots fit in words where the bounds of all columns allow it. */
+K__IN_512 void k__fit_direct512(int T, int bits, int head, int fit, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+    if (k__fits512(T, head == K__HEAD_S8 ? 16 : 32, fit, &x->c, b)) k__int_direct512(T, bits, false, head, true, w, x, b, y);
+    else k__int_direct512(T, bits, false, head, false, w, x, b, y);
 }
 
 /* fs of a group of 32, the i-th of the s-th 64 columns of a unit. */
@@ -7654,9 +7817,10 @@ K__IN_512 void k__scale16_cols512(int T, const k__panel *w, const k__pass *x, in
     K__COLS4_512(name, call) K__COLS_N512(name, 3, call) K__COLS_N512(name, 5, call)      \
     K__COLS_N512(name, 6, call) K__COLS_N512(name, 7, call)
 K__COLS8_512(q4_K, k__q4_K_direct512(T, w, x, b, y))
+/*                                     bits head */
+K__COLS8_512(q5_K, k__fit_direct512(T, 5, K__HEAD_MIN6, K__FIT_5, w, x, b, y))
+K__COLS8_512(q6_K, k__fit_direct512(T, 6, K__HEAD_S8, K__FIT_6, w, x, b, y))
 /*                                     bits table  head          narrow */
-K__COLS8_512(q5_K, k__int_direct512(T, 5, false, K__HEAD_MIN6, false, w, x, b, y))
-K__COLS8_512(q6_K, k__int_direct512(T, 6, false, K__HEAD_S8, false, w, x, b, y))
 K__COLS8_512(q3_K, k__int_direct512(T, 3, false, K__HEAD_S6, true, w, x, b, y))
 K__COLS8_512(q2_K, k__int_direct512(T, 2, false, K__HEAD_MIN4, true, w, x, b, y))
 K__COLS8_512(iq4_xs, k__int_direct512(T, 4, true, K__HEAD_S6X2, false, w, x, b, y))
@@ -7675,9 +7839,9 @@ K__COLS4_512(q1_0, k__scale_direct512(T, 1, true, K__HEAD_F16, 4, w, x, b, y))
 K__COLS4_512(q2_0, k__scale_direct512(T, 2, false, K__HEAD_F16, 2, w, x, b, y))
 K__COLS4_512(nvfp4, k__scale16_cols512(T, open, x, b, y))
 
-#define K__PACKED_512(code, head, tiles, sums, from)                                                       \
+#define K__PACKED_512(code, head, with, sums, from)                                                        \
     .codes = k__codes_##code##_512, .heads = k__heads_##head, .width = 8, .aux = sums, .panel_cols = from, \
-    .tile = {k__tile_##tiles##_4_512, k__tile_##tiles##_5_512, k__tile_##tiles##_6_512}
+    .tiles = &k__tiles_##with##_512
 #define K__BY8_512(name)                                                                                     \
     .cols = {k__cols_##name##_1_512, k__cols_##name##_2_512, k__cols_##name##_3_512, k__cols_##name##_4_512, \
              k__cols_##name##_5_512, k__cols_##name##_6_512, k__cols_##name##_7_512, k__cols_##name##_8_512}
@@ -7690,9 +7854,9 @@ static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
     /*                            codes head      tiles     sums beforehand   panels from */
     [K_Q2_K]    = {K__PACKED_512(2, min4_low, int16_min, K__AUX_PAIRS16, 33), K__BY8_512(q2_K)},
     [K_Q3_K]    = {K__PACKED_512(3, s6_low, int16_off, K__AUX_OFF16, 25), K__BY8_512(q3_K)},
-    [K_Q4_K]    = {K__PACKED_512(4, min6_whole, float32_min, K__AUX_NONE, 33), K__BY8_512(q4_K)},
-    [K_Q5_K]    = {K__PACKED_512(5, min6_whole, int32_min, K__AUX_NONE, 33), K__BY8_512(q5_K)},
-    [K_Q6_K]    = {K__PACKED_512(6, s8_whole, int16_wide, K__AUX_OFF16, 33), K__BY8_512(q6_K)},
+    [K_Q4_K]    = {K__PACKED_512(4, min6_whole, int32_four, K__AUX_NONE, 33), K__BY8_512(q4_K)},
+    [K_Q5_K]    = {K__PACKED_512(5, min6_whole, int32_five, K__AUX_NONE, 33), K__BY8_512(q5_K)},
+    [K_Q6_K]    = {K__PACKED_512(6, s8_low, int16_six, K__AUX_OFF16, 33), K__BY8_512(q6_K)},
     [K_TQ1_0]   = {K__PACKED_512(2, one_low, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
     [K_TQ2_0]   = {K__PACKED_512(2, one_low, int16_off, K__AUX_OFF32, 33), K__BY4_512(tq2_0)},
     [K_IQ1_S]   = {K__PACKED_512(3t, s6x2_whole, int32_wide, K__AUX_OFF32, 17), K__BY4_512(iq2_xxs)},
@@ -8032,38 +8196,38 @@ K__COLS8_AVX2(iq4_nl, k__scale_direct_avx2(T, 1, 4, true, K__HEAD_F16, 1, w, x, 
 K__COLS8_AVX2(mxfp4, k__scale_direct_avx2(T, 4, 4, true, K__HEAD_E8, 2, w, x, b, y))
 K__COLS8_AVX2(scale16_wide, k__scale16_cols_avx2(T, open, x, b, y))
 
-#define K__PACKED_AVX2(code, head, tiles, sums, from)                                                       \
+#define K__PACKED_AVX2(code, head, with, sums, from)                                                        \
     .codes = k__codes_##code##_avx2, .heads = k__heads_##head, .width = 8, .aux = sums, .panel_cols = from, \
-    .tile = K__TILE_SET_AVX2(tiles)
+    .tiles = &k__tiles_##with##_avx2
 #define K__BY8_AVX2(name)                                                                                        \
     .cols = {k__cols_##name##_1_avx2, k__cols_##name##_2_avx2, k__cols_##name##_3_avx2, k__cols_##name##_4_avx2, \
              k__cols_##name##_5_avx2, k__cols_##name##_6_avx2, k__cols_##name##_7_avx2, k__cols_##name##_8_avx2}
 static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
     /*                                codes head      tiles   (sums)  panels from */
-    [K_Q2_K]    = {K__PACKED_AVX2(2, min4_both, int4_min, K__AUX_NONE, 33), K__BY8_AVX2(q2_K)},
+    [K_Q2_K]    = {K__PACKED_AVX2(2, min4_both, int4_min, K__AUX_NONE, 9), K__BY8_AVX2(q2_K)},
     [K_Q3_K]    = {K__PACKED_AVX2(3, s6_both, int4_off, K__AUX_NONE, 9), K__BY8_AVX2(q3_K)},
-    [K_Q4_K]    = {K__PACKED_AVX2(4, min6_both, int4_min32, K__AUX_NONE, 65), K__BY8_AVX2(q4_K)},
-    [K_Q5_K]    = {K__PACKED_AVX2(5, min6_both, int5_min, K__AUX_NONE, 33), K__BY8_AVX2(q5_K)},
+    [K_Q4_K]    = {K__PACKED_AVX2(4, min6_both, int4_min32, K__AUX_NONE, 16), K__BY8_AVX2(q4_K)},
+    [K_Q5_K]    = {K__PACKED_AVX2(5, min6_both, int5_min, K__AUX_NONE, 13), K__BY8_AVX2(q5_K)},
     [K_Q6_K]    = {K__PACKED_AVX2(6, s8_both, int2_off, K__AUX_NONE, 9), K__BY8_AVX2(q6_K)},
-    [K_TQ1_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 33), K__BY8_AVX2(tq2_0)},
-    [K_TQ2_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 33), K__BY8_AVX2(tq2_0)},
+    [K_TQ1_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 17), K__BY8_AVX2(tq2_0)},
+    [K_TQ2_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 9), K__BY8_AVX2(tq2_0)},
     [K_IQ1_S]   = {K__PACKED_AVX2(3t, s6x2_both, int4_off, K__AUX_NONE, 9), K__BY8_AVX2(iq2_xxs)},
     [K_IQ1_M]   = {K__PACKED_AVX2(3t, s6_both, int4_off, K__AUX_NONE, 9), K__BY8_AVX2(iq2_s)},
     [K_IQ2_XXS] = {K__PACKED_AVX2(3q, s6x2_both, int_wide, K__AUX_NONE, 9), K__BY8_AVX2(iq2_xxs)},
     [K_IQ2_XS]  = {K__PACKED_AVX2(3q, s6_both, int_wide, K__AUX_NONE, 9), K__BY8_AVX2(iq2_s)},
     [K_IQ2_S]   = {K__PACKED_AVX2(3q, s6_both, int_wide, K__AUX_NONE, 9), K__BY8_AVX2(iq2_s)},
     [K_IQ3_XXS] = {K__PACKED_AVX2(4q, s6x2_both, int_wide, K__AUX_NONE, 9), K__BY8_AVX2(iq4_xs)},
-    [K_IQ3_S]   = {K__PACKED_AVX2(4t, s6x2_both, int4_off, K__AUX_NONE, 33), K__BY8_AVX2(iq3_s)},
+    [K_IQ3_S]   = {K__PACKED_AVX2(4t, s6x2_both, int4_off, K__AUX_NONE, 9), K__BY8_AVX2(iq3_s)},
     [K_IQ4_XS]  = {K__PACKED_AVX2(4q, s6x2_both, int_wide, K__AUX_NONE, 9), K__BY8_AVX2(iq4_xs)},
     [K_Q4_0]    = {K__PACKED_AVX2(4, f16, scale4_off, K__AUX_OFF32, 65), K__BY8_AVX2(q4_0)},
-    [K_Q4_1]    = {K__PACKED_AVX2(4, f16m, scale4_min, K__AUX_FLOAT, 33), K__BY8_AVX2(q4_1)},
+    [K_Q4_1]    = {K__PACKED_AVX2(4, f16m, scale4_min, K__AUX_FLOAT, 65), K__BY8_AVX2(q4_1)},
     [K_Q5_0]    = {K__PACKED_AVX2(5, f16, scale4_off, K__AUX_OFF32, 25), K__BY8_AVX2(q5_0)},
-    [K_Q5_1]    = {K__PACKED_AVX2(5, f16m, scale4_min, K__AUX_FLOAT, 25), K__BY8_AVX2(q5_1)},
-    [K_Q8_0]    = {K__PACKED_AVX2(8, f16, scale_wide, K__AUX_NONE, 33), K__BY8_AVX2(q8_0)},
-    [K_Q1_0]    = {K__PACKED_AVX2(1t, f16, scale4_off, K__AUX_OFF32, 25), K__BY8_AVX2(q1_0)},
+    [K_Q5_1]    = {K__PACKED_AVX2(5, f16m, scale4_min, K__AUX_FLOAT, 33), K__BY8_AVX2(q5_1)},
+    [K_Q8_0]    = {K__PACKED_AVX2(8, f16, scale_wide, K__AUX_NONE, 17), K__BY8_AVX2(q8_0)},
+    [K_Q1_0]    = {K__PACKED_AVX2(1t, f16, scale4_off, K__AUX_OFF32, 49), K__BY8_AVX2(q1_0)},
     [K_Q2_0]    = {K__PACKED_AVX2(2, f16, scale4_off, K__AUX_OFF32, 25), K__BY8_AVX2(q2_0)},
-    [K_IQ4_NL]  = {K__PACKED_AVX2(4q, f16, scale_wide, K__AUX_NONE, 17), K__BY8_AVX2(iq4_nl)},
-    [K_MXFP4]   = {K__PACKED_AVX2(4t, e8, scale4_off, K__AUX_OFF32, 65), K__BY8_AVX2(mxfp4)},
+    [K_IQ4_NL]  = {K__PACKED_AVX2(4q, f16, scale_wide, K__AUX_NONE, 9), K__BY8_AVX2(iq4_nl)},
+    [K_MXFP4]   = {K__PACKED_AVX2(4t, e8, scale4_off, K__AUX_OFF32, 25), K__BY8_AVX2(mxfp4)},
     [K_NVFP4]   = {K__PACKED_AVX2(4q, e4, scale16_wide, K__AUX_NONE, 17), K__BY8_AVX2(scale16_wide),
                    .opened = true},
 };
@@ -8297,12 +8461,16 @@ static const k_level *g_k_level = &k_levels[0];
 
 static bool k__can(const k_level *l) { return (k__cpu_probe() & l->needs) == l->needs; }
 
-/* Measured on Zen 4: its hardware reads a packed stream as fast as plain memory, and software prefetches make it slower. (Intel
- * processors leave a third of the bandwidth unused without them.) */
-static void k__fit_ahead(void) {
+/* Prefetches: measured on Zen 4, its hardware reads a packed stream as fast as plain memory, and software prefetches make it slower.
+ * (Intel processors leave a third of the bandwidth unused without them.) Tiles: additions and conversions share the two ports of
+ * products on Intel processors, loads and stores do not, so sums lie in memory and tiles take eight columns. On Zen 4 additions are free
+ * and a store costs a product's place. */
+static void k__fit_processor(void) {
 #if defined(__x86_64__)
     unsigned a, b, c, d;
-    if (__get_cpuid(0, &a, &b, &c, &d) && b == signature_AMD_ebx) g_k_ahead = 0;
+    if (!__get_cpuid(0, &a, &b, &c, &d)) return;
+    if (b == signature_AMD_ebx) g_k_ahead = 0;
+    if (b == signature_INTEL_ebx) g_k_tile_cols = K__TILE;
 #endif
 }
 
@@ -8354,7 +8522,7 @@ K_PUBLIC bool k_init(const char *level) {
     const int i = !level || !strcmp(level, "auto") ? k__level_auto() : k__level_by_name(level);
     if (i < 0) return false;
     g_k_level = &k_levels[i];
-    k__fit_ahead();
+    k__fit_processor();
     return true;
 }
 
@@ -11661,8 +11829,15 @@ K_CUDA_FN int k__cuda_quant(const float v[8], bool in, int8_t *q, k_sums *sum, f
     const int of16 = k__cuda_add_far(k__cuda_sum4(codes[0], false) + k__cuda_sum4(codes[1], false), 1), of32 = k__cuda_add_far(of16, 2);
     if (lane % 2 == 0) sum->of16[lane / 2] = (int16_t)of16;
     if (lane % 4 == 0) sum->of32[k__sums_at(lane / 4)] = (int16_t)of32;
-    if (lane == 0) *d = k__act_scale(amax, bad);
-    return k__cuda_total(k__cuda_sum4(codes[0], true) + k__cuda_sum4(codes[1], true));
+    const int size = k__cuda_sum4(codes[0], true) + k__cuda_sum4(codes[1], true), size16 = k__cuda_add_far(size, 1);
+    const int size32 = k__cuda_add_far(size16, 2), most16 = (int)k__cuda_most((float)size16);
+    const int most32 = (int)k__cuda_most((float)(size32 + (of32 < 0 ? -of32 : of32))) / 2;
+    if (lane == 0) {
+        sum->most16 = (int16_t)most16;
+        sum->most32 = (int16_t)most32;
+        *d = k__act_scale(amax, bad);
+    }
+    return k__cuda_total(size);
 }
 
 /* Where a row's quantised form lies. */

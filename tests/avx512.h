@@ -178,6 +178,7 @@ EMU_REDUCE(float, emu_mm512_reduce_add_ps, __m512, __m512, 16, r[i] + r[i + h])
 EMU_REDUCE(float, emu_mm512_reduce_max_ps, __m512, __m512, 16, r[i] > r[i + h] ? r[i] : r[i + h])
 EMU_REDUCE(int, emu_mm512_reduce_max_epi32, __m512i, emu_i32, 16, r[i] > r[i + h] ? r[i] : r[i + h])
 EMU_REDUCE(long long, emu_mm512_reduce_add_epi64, __m512i, emu_u64, 8, r[i] + r[i + h])
+EMU_REDUCE(int, emu_mm512_reduce_add_epi32, __m512i, emu_i32, 16, r[i] + r[i + h])
 
 /* --- bf16: neither instruction reads or writes MXCSR; denormals are zeros, results are rounded to nearest even --- */
 

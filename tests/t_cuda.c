@@ -85,7 +85,7 @@ static void tc_against_scalar(tp_case *c, uint32_t type, int n, int nr, int nt) 
         if (many && nt > 1 && nt < 9) continue;
         tc_many = many;
         if (tc_mul(c, type, n, nr, nt, c->q.got, nr))
-            CHECKF(tp_same(c->q.want, c->q.got, nr * nt), "%s: n %d, rows %d, columns %d differ from the scalar level", k_types[type].name, n, nr, nt);
+            CHECKF(tq_same(c->q.want, c->q.got, nr * nt), "%s: n %d, rows %d, columns %d differ from the scalar level", k_types[type].name, n, nr, nt);
     }
     tc_many = false;
 }
@@ -229,7 +229,7 @@ static void t_cuda_floats(void) {
         }
         memset(want, 0xa5, (size_t)nt * LDY * 4);
         k_mul_float_ref(type, w, m.row_bytes, nr, n, &m.a, want, LDY);
-        if (tc_launch(type, m)) CHECKF(tp_same(got, want, nt * LDY), "%s: n %d, rows %d, columns %d differ", k_types[type].name, n, nr, nt);
+        if (tc_launch(type, m)) CHECKF(tq_same(got, want, nt * LDY), "%s: n %d, rows %d, columns %d differ", k_types[type].name, n, nr, nt);
     }
     void *all[] = {w, h, x, want, got};
     for (int i = 0; i < 5; i++) mem_free(all[i]);
@@ -285,7 +285,7 @@ static void t_cuda_step_counts(void) {
         for (int i = 0; i < NT * NR; i++) want[i] *= 0.37f;
         tc_many = many;
         tc_launch(K_Q5_K, (k_cuda_mul){.w = c.packed, .a = c.q.a, .nt = &nt, .y = y, .ldy = NR, .nr = NR, .n = N, .scale = 0.37f});
-        CHECKF(tp_same(want, y, NT * NR), "%d columns, factor", NT);
+        CHECKF(tq_same(want, y, NT * NR), "%d columns, factor", NT);
         c.q.a.nt = 100;                               /* the grid is larger than what is there */
         y = mem_grow(y, 200 * NR, 4);
         tc_launch(K_Q5_K, (k_cuda_mul){.w = c.packed, .a = c.q.a, .nt = &nt, .y = y, .ldy = NR, .nr = NR, .n = N, .scale = 0.37f});

@@ -189,7 +189,7 @@ static bool ta_launch(const ta_case *c, ta_step *t, bool many) {
 /* The first value that differs, -1: none. */
 static int ta_differ(const ta_step *t) {
     for (size_t i = 0; i < t->n_o; i++)
-        if (!tp_same(t->o + i, t->want + i, 1)) return (int)i;
+        if (!tq_same(t->o + i, t->want + i, 1)) return (int)i;
     return -1;
 }
 

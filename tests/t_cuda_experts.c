@@ -196,7 +196,7 @@ static void te_product(tp_case *c, uint32_t type, int n, int nr, const te_slots 
         memset(m.y, 0xa5, (size_t)(s->n * nr) * 4);
         const char *fault = emu_launch(tc_kernels[i].run, &m, (nr + rows - 1) / rows, k_cuda_tiles(s->n, TE_EXPERTS, cols), K_CUDA_THREADS, tc_seed++);
         CHECKF(!fault, "%s: %s", tc_kernels[i].name, fault);
-        CHECKF(tp_same(c->q.want, c->q.got, s->n * nr), "%s: n %d, rows %d, slots %d differ", tc_kernels[i].name, n, nr, s->n);
+        CHECKF(tq_same(c->q.want, c->q.got, s->n * nr), "%s: n %d, rows %d, slots %d differ", tc_kernels[i].name, n, nr, s->n);
     }
 }
 

@@ -56,26 +56,19 @@ static void tp_mul(tp_case *c, const k_level *l, uint32_t type, int n, int nr, i
     l->mul_packed(type, c->packed, nr, n, &c->q.a, y, (size_t)ldy, c->q.scratch);
 }
 
-/* Equal bits; any NaN equals any other. */
-static bool tp_same(const float *a, const float *b, int n) {
-    for (int i = 0; i < n; i++)
-        if (k__bits_of(a[i]) != k__bits_of(b[i]) && !(a[i] != a[i] && b[i] != b[i])) return false;
-    return true;
-}
-
 static void tp_against_file(tp_case *c, uint32_t type, int n, int nr, int nt) {
     tq_mul(&c->q, &k_levels[0], type, n, nr, nt, c->q.want, nr);
     for (int l = 0; l < K_LEVELS; l++) {
         if (!k__can(&k_levels[l])) continue;
         tp_mul(c, &k_levels[l], type, n, nr, nt, c->q.got, nr);
-        CHECKF(tp_same(c->q.want, c->q.got, nr * nt), "%s at %s: n %d, rows %d, columns %d differ from the file's rows",
+        CHECKF(tq_same(c->q.want, c->q.got, nr * nt), "%s at %s: n %d, rows %d, columns %d differ from the file's rows",
                k_types[type].name, k_levels[l].name, n, nr, nt);
     }
 }
 
 /* Every format, level, 1 to 17 columns and some more, rows that fill strips and rows that do not, rows that fill units and those that
  * do not. The weights have exactly nr rows: reading one more is seen by a sanitizer. */
-static void t_pack_levels(void) {
+static void tp_levels(void) {
     static const int nr[] = {1, 15, 16, 17, 32, 33, 50}, ns[] = {32, 64, 96, 128, 192, 224, 256, 288, 352, 512, 1184, 2304};
     static const int more[] = {24, 32, 33, 64, 65};   /* columns */
     tp_case          c;
@@ -95,9 +88,11 @@ static void t_pack_levels(void) {
         }
     tp_drop(&c);
 }
+static void t_pack_levels(void) { tq_tiles(false, tp_levels); }
+static void t_pack_levels_wide(void) { tq_tiles(true, tp_levels); }
 
 /* The largest codes and scales against activations of +-127 everywhere: whatever can saturate does it here. */
-static void t_pack_extremes(void) {
+static void tp_extremes(void) {
     static const int fill[] = {0xff, 0x00, 0x80, 0x7f, 0x88, 0x77, 0xf0, 0x0f}, nt[] = {1, 3, 8, 17};
     tp_case          c;
     tp_new(&c);
@@ -110,9 +105,11 @@ static void t_pack_extremes(void) {
         }
     tp_drop(&c);
 }
+static void t_pack_extremes(void) { tq_tiles(false, tp_extremes); }
+static void t_pack_extremes_wide(void) { tq_tiles(true, tp_extremes); }
 
 /* Scales that are infinite, NaN, subnormal, the ends of the 8-bit kinds: whatever bytes a file holds. */
-static void t_pack_scales(void) {
+static void tp_scales(void) {
     tp_case c;
     tp_new(&c);
     for (uint32_t type = 0; type < K_TYPE_MAX; type++) {
@@ -129,6 +126,8 @@ static void t_pack_scales(void) {
     }
     tp_drop(&c);
 }
+static void t_pack_scales(void) { tq_tiles(false, tp_scales); }
+static void t_pack_scales_wide(void) { tq_tiles(true, tp_scales); }
 
 /* Unpacking gives back the packed codes, scales and minima of every row. */
 static void t_pack_again(void) {
@@ -188,7 +187,7 @@ static void t_pack_parts(void) {
 }
 
 /* idx picks activation rows; ldy is respected, nothing is written past the rows; the packed bytes are only read. */
-static void t_pack_gather(void) {
+static void tp_gather(void) {
     static const int32_t idx[] = {5, 0, 5, 31, 2, 2, 7, 19, 1, 30, 11, 4, 3, 8, 8, 6, 9, 32};
     enum { N = 512, NR = 35, LDY = 41 };
     tp_case c;
@@ -219,6 +218,8 @@ static void t_pack_gather(void) {
     }
     tp_drop(&c);
 }
+static void t_pack_gather(void) { tq_tiles(false, tp_gather); }
+static void t_pack_gather_wide(void) { tq_tiles(true, tp_gather); }
 
 /* Rows with outliers, which are two columns each, in few columns and in many: what k_mul_rows makes of them. */
 static void t_pack_split(void) {
@@ -292,7 +293,7 @@ static void t_pack_plans(void) {
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)
         for (int l = 0; tp_is_packed(type) && l < 2; l++) {
             const k__packed_plan *p = l ? &k__packed_512[type] : &k__packed_avx2[type];
-            CHECK(p->codes && p->heads && p->cols[0] && p->cols[p->width - 1] && p->tile[0]);
+            CHECK(p->codes && p->heads && p->cols[0] && p->cols[p->width - 1] && p->tiles->of[K__TILE_MIN]);
             CHECK(p->panel_cols >= K__PANEL_COLS && p->panel_cols <= p->width * K__PASSES + 1);
         }
 #endif
@@ -332,11 +333,15 @@ static void t_pack_sizes(void) {
 
 static const t_case t_pack_cases[] = {
     {"pack_levels", "packed rows give the bits of the file's rows: every format, level, shape, 1 to 17 columns", t_pack_levels},
+    {"pack_levels_wide", "the same with tiles of eight columns", t_pack_levels_wide},
     {"pack_extremes", "nothing saturates at the largest codes and activations", t_pack_extremes},
+    {"pack_extremes_wide", "the same with tiles of eight columns", t_pack_extremes_wide},
     {"pack_scales", "infinite, NaN and subnormal scales go through unchanged", t_pack_scales},
+    {"pack_scales_wide", "the same with tiles of eight columns", t_pack_scales_wide},
     {"pack_again", "codes and scales come out as they went in", t_pack_again},
     {"pack_parts", "parts packed and multiplied on their own are parts of the whole", t_pack_parts},
     {"pack_gather", "idx and ldy are respected, nothing is written outside", t_pack_gather},
+    {"pack_gather_wide", "the same with tiles of eight columns", t_pack_gather_wide},
     {"pack_split", "rows with outliers give the bits that the file's rows give", t_pack_split},
     {"pack_lines", "every line of a strip has a say in the products", t_pack_lines},
     {"pack_plans", "the tables of the vector levels are whole", t_pack_plans},

@@ -31,15 +31,31 @@ static void tq_drop(tq_case *c) {
 
 static bool tq_is_quant(uint32_t type) { return k_types[type].kind == K_KIND_INT || k_types[type].kind == K_KIND_SCALE; }
 
-/* Where the f16 fields of a block are. A random one could be infinite; `mag` keeps them sane. */
-static void tq_put_scales(uint32_t type, uint8_t *p, float mag) {
+/* Where the f16 fields of a block are; -1: no second one. */
+static void tq_fields(uint32_t type, int at[2]) {
     static const struct { uint8_t type; int16_t at[2]; } field[] = {
         {K_Q2_K, {80, 82}}, {K_Q3_K, {108, -1}}, {K_Q6_K, {208, -1}}, {K_Q4_K, {0, 2}}, {K_Q5_K, {0, 2}}, {K_Q4_1, {0, 2}},
         {K_Q5_1, {0, 2}}, {K_TQ1_0, {52, -1}}, {K_TQ2_0, {64, -1}},
     };
-    int at[2] = {0, -1};
+    at[0] = 0;
+    at[1] = -1;
     for (size_t i = 0; i < sizeof field / sizeof *field; i++)
-        if (field[i].type == type) memcpy(at, (int[2]){field[i].at[0], field[i].at[1]}, sizeof at);
+        if (field[i].type == type) memcpy(at, (int[2]){field[i].at[0], field[i].at[1]}, 2 * sizeof *at);
+}
+
+/* A scale of a block, in place of one of its f16 fields; for formats of bytes, the largest byte. */
+static void tq_put_odd(uint32_t type, uint8_t *p, uint16_t f16) {
+    int at[2];
+    tq_fields(type, at);
+    if (type == K_MXFP4 || type == K_NVFP4) p[0] = type == K_MXFP4 ? (uint8_t)(f16 & 1 ? 254 : f16 >> 8) : 0x7e;
+    else if (type == K_IQ1_M) for (int i = 0; i < 4; i++) p[49 + 2 * i] = (uint8_t)((p[49 + 2 * i] & 15) | (f16 >> 4 * i & 15) << 4);
+    else memcpy(p + at[at[1] >= 0 && tq_rand() % 2], &f16, 2);
+}
+
+/* A random f16 field could be infinite; `mag` keeps them sane. */
+static void tq_put_scales(uint32_t type, uint8_t *p, float mag) {
+    int at[2];
+    tq_fields(type, at);
     if (type == K_MXFP4) {
         p[0] = (uint8_t)(110 + tq_rand() % 20);
     } else if (type == K_NVFP4) {
@@ -81,6 +97,13 @@ static void tq_acts(tq_case *c, int n, bool extreme) {
     }
 }
 
+/* Equal bits; any NaN equals any other. */
+static bool tq_same(const float *a, const float *b, int n) {
+    for (int i = 0; i < n; i++)
+        if (k__bits_of(a[i]) != k__bits_of(b[i]) && !(a[i] != a[i] && b[i] != b[i])) return false;
+    return true;
+}
+
 static void tq_mul(tq_case *c, const k_level *l, uint32_t type, int n, int nr, int nt, float *y, int ldy) {
     c->a.nt = nt;
     memset(y, 0xa5, (size_t)nt * (size_t)ldy * 4);
@@ -97,7 +120,19 @@ static void tq_against_scalar(tq_case *c, uint32_t type, int n, int nr, int nt) 
     }
 }
 
-static void t_quant_levels(void) {
+/* A test with tiles of at most so many columns, where a level has tiles of eight. */
+static void tq_tiles(bool wide, void (*test)(void)) {
+#if defined(__x86_64__)
+    const int was = g_k_tile_cols;
+    g_k_tile_cols = wide ? K__TILE : K__TILE_COLS;
+    if (!wide || k__can(&k_levels[3])) test();
+    g_k_tile_cols = was;
+#else
+    if (!wide) test();
+#endif
+}
+
+static void tq_levels(void) {
     static const int nt[] = {1, 2, 3, 5, 8, 9, 16, 17, 33}, nr[] = {1, 3, 16, 31, 32, 33, 70};
     static const int ns[] = {32, 64, 96, 128, 224, 256, 288, 512, 1024, 1184, 2048, 2304, 4096};
     tq_case          c;
@@ -116,8 +151,11 @@ static void t_quant_levels(void) {
     tq_drop(&c);
 }
 
+static void t_quant_levels(void) { tq_tiles(false, tq_levels); }
+static void t_quant_levels_wide(void) { tq_tiles(true, tq_levels); }
+
 /* The largest codes against activations of +-127 everywhere: whatever can saturate does it here. */
-static void t_quant_extremes(void) {
+static void tq_extremes(void) {
     static const int fill[] = {0xff, 0x00, 0x80, 0x7f, 0x88, 0x77, 0xf0, 0x0f};
     tq_case          c;
     tq_new(&c);
@@ -130,6 +168,36 @@ static void t_quant_extremes(void) {
         }
     tq_drop(&c);
 }
+
+static void t_quant_extremes(void) { tq_tiles(false, tq_extremes); }
+static void t_quant_extremes_wide(void) { tq_tiles(true, tq_extremes); }
+
+/* Scales that are infinite, NaN or the largest a block can hold: every level gives the scalar bits, or NaN where that does. */
+static void tq_odd_scales(void) {
+    static const uint16_t odd[] = {0x7c00, 0xfc00, 0x7e00, 0x7bff, 0x0001, 0x8001};
+    const int             n = 512, nr = 34;
+    tq_case               c;
+    tq_new(&c);
+    for (uint32_t type = 0; type < K_TYPE_MAX; type++)
+        for (size_t o = 0; tq_is_quant(type) && o < sizeof odd / sizeof *odd; o++) {
+            tq_weights(&c, type, n, nr, -1);
+            tq_acts(&c, n, false);
+            for (size_t at = 0; at < (size_t)nr * c.row_bytes; at += k_types[type].bytes)
+                if (tq_rand() % 5 == 0) tq_put_odd(type, c.w + at, odd[o]);
+            for (int nt = 1; nt <= 19; nt += 9) {
+                tq_mul(&c, &k_levels[0], type, n, nr, nt, c.want, nr);
+                for (int l = 1; l < K_LEVELS; l++) {
+                    if (!k__can(&k_levels[l])) continue;
+                    tq_mul(&c, &k_levels[l], type, n, nr, nt, c.got, nr);
+                    CHECKF(tq_same(c.want, c.got, nr * nt), "%s at %s: scale %#x, columns %d differ from scalar", k_types[type].name,
+                           k_levels[l].name, (unsigned)odd[o], nt);
+                }
+            }
+        }
+    tq_drop(&c);
+}
+static void t_quant_odd_scales(void) { tq_tiles(false, tq_odd_scales); }
+static void t_quant_odd_scales_wide(void) { tq_tiles(true, tq_odd_scales); }
 
 static void t_quant_columns(void) {
     tq_case c;
@@ -275,6 +343,18 @@ static void t_quant_acts_truth(void) {
         EQ_INT(sum[0].of32[i], sum[0].of16[2 * order[i]] + sum[0].of16[2 * order[i] + 1]);
         EQ_INT(sum[1].of32[i], order[i] > 1 ? 0 : sum[1].of16[2 * order[i]] + sum[1].of16[2 * order[i] + 1]);
     }
+    int most16[2] = {0}, most32[2] = {0};
+    for (int g = 0; g < 20; g++) {
+        int size = 0, one[2] = {0};
+        for (int i = 0; i < 16; i++) size += abs(q[16 * g + i]);
+        for (int i = 0; i < 32; i++) one[q[16 * (g & ~1) + i] < 0] += abs(q[16 * (g & ~1) + i]);
+        most16[g / 16] = size > most16[g / 16] ? size : most16[g / 16];
+        for (int h = 0; h < 2; h++) most32[g / 16] = one[h] > most32[g / 16] ? one[h] : most32[g / 16];
+    }
+    for (int b = 0; b < 2; b++) {
+        EQ_INT(sum[b].most16, most16[b]);
+        EQ_INT(sum[b].most32, most32[b]);
+    }
 }
 
 /* Rows of TQ_COLS columns, some of their blocks with a value a hundred times the others, quantised in two parts. */
@@ -406,7 +486,11 @@ static void t_quant_auto(void) {
 
 static const t_case t_quant_cases[] = {
     {"quant_levels", "every format, level and shape gives the scalar bits", t_quant_levels},
+    {"quant_levels_wide", "the same with tiles of eight columns", t_quant_levels_wide},
     {"quant_extremes", "nothing saturates at the largest codes and activations", t_quant_extremes},
+    {"quant_extremes_wide", "the same with tiles of eight columns", t_quant_extremes_wide},
+    {"quant_odd_scales", "infinite, NaN and huge scales give the scalar bits", t_quant_odd_scales},
+    {"quant_odd_scales_wide", "the same with tiles of eight columns", t_quant_odd_scales_wide},
     {"quant_columns", "a column's bits do not depend on the batch", t_quant_columns},
     {"quant_gather", "idx picks activation rows, and ldy is respected", t_quant_gather},
     {"quant_truth", "products are those of the dequantised weights", t_quant_truth},

@@ -4,7 +4,7 @@
  * on the machine do not count, divided by all weights; medians of the rounds, in which the rivals take turns. `where` is
  * memory (MB of weights in either layout, 320 unless told) or cache (1 MB for all threads, again and again). Rivals: `dot`
  * one row of the file at a time, `panel` the file's rows unpacked into panels, `few` packed rows as they lie, `packed panel`
- * packed rows unpacked into panels. `sweep` reads the same bytes of the file's rows and does nothing else. Timings decide
+ * packed rows unpacked into panels, `block` the same, one block of 32 rows for all columns before the next. `sweep` reads the same bytes of the file's rows and does nothing else. Timings decide
  * nothing. */
 #include <pthread.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@
 #include "../../ggml_kernels.h"
 
 enum { PB_K = 4096, PB_COLS = 64, PB_ROWS = 128, PB_ROUNDS = 64, PB_THREADS = 64, PB_CACHE = 1 << 20 };
-enum { PB_SWEEP, PB_DOT, PB_PANEL, PB_FEW, PB_PACKED_PANEL, PB_RIVALS };
-static const char *const pb_names[PB_RIVALS] = {"sweep", "dot", "panel", "few", "packed panel"};
+enum { PB_SWEEP, PB_DOT, PB_PANEL, PB_FEW, PB_PACKED_PANEL, PB_BLOCK, PB_RIVALS };
+static const char *const pb_names[PB_RIVALS] = {"sweep", "dot", "panel", "few", "packed panel", "block"};
 
 typedef struct {
     const k__plan *plans;
@@ -75,9 +75,12 @@ static void pb_task(pb *b, int r, int nr, pb_worker *me) {
     case PB_PANEL:
         for (int i = 0; i < nr; i += K__STRIP) {
             plan.pack(b->type, w + (size_t)i * b->row_bytes, b->row_bytes, K__STRIP, PB_K, panel);
-            k__mul_strip(plan.tile, panel, k__off(b->type) < 0 ? 0 : 1 << k__off(b->type), K__STRIP, PB_K, &b->a, b->y + r + i,
+            k__mul_strip(plan.tiles, panel, k__off(b->type) < 0 ? 0 : 1 << k__off(b->type), K__STRIP, PB_K, &b->a, b->y + r + i,
                          ldy, w + (size_t)(i + K__STRIP) * b->row_bytes, i + K__STRIP < nr ? K__STRIP * b->row_bytes : 0);
         }
+        break;
+    case PB_BLOCK:
+        k__packed_blocks(&b->few[b->type], b->few[b->type].tiles, b->type, packed, nr, PB_K, &b->a, b->y + r, ldy, panel);
         break;
     default:
         k__mul_packed(b->rival == PB_FEW ? b->few : b->panels, NULL, b->type, packed, nr, PB_K, &b->a, b->y + r, ldy, me->scratch);
@@ -113,13 +116,13 @@ static int pb_cmp(const void *a, const void *b) {
 
 /* Panels want four columns a tile, so eight and more; the others have an upper limit. */
 static bool pb_applies(const pb *b, int rival) {
-    if (rival == PB_PANEL || rival == PB_PACKED_PANEL) return b->a.nt >= K__PANEL_COLS;
+    if (rival == PB_PANEL || rival == PB_PACKED_PANEL || rival == PB_BLOCK) return b->a.nt >= K__PANEL_COLS;
     if (rival == PB_FEW) return b->a.nt < b->few[b->type].panel_cols;
     return rival != PB_DOT || b->a.nt <= 16;
 }
 
 static void pb_type(pb *b, pb_worker *team, const char *level, size_t bytes, bool cache, int rounds) {
-    static const int n_cols[] = {1, 2, 3, 4, 5, 6, 8, 12, 16, 32};
+    static const int n_cols[] = {1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 24, 32, 48, 64};
     b->row_bytes = k_row_bytes(b->type, PB_K);
     b->n_rows = (int)((cache ? PB_CACHE : bytes) / b->row_bytes / (size_t)(PB_ROWS * b->n_threads)) * PB_ROWS * b->n_threads;
     if (b->n_rows == 0) b->n_rows = PB_ROWS * b->n_threads;
