@@ -272,8 +272,8 @@ static inline __attribute__((unused)) void k_pause(void) {
 typedef enum { K_ACT_F32, K_ACT_BF16, K_ACT_I8, K_ACTS } k_act_kind;
 
 /* Sums of the codes of one block of 256: of each 16, and of each 32 in the order 0 2 1 3 4 6 5 7, which is the order of minima.
- * A shorter block is padded with zeros. most16: the largest sum of magnitudes of 16; most32: the largest sum of the codes of one sign
- * among 32. They bound the dots of a group. */
+ * A shorter block is padded with zeros. most16: the largest sum of magnitudes of 16; most32: the largest magnitude of a sum of codes of
+ * one sign among 32. They bound the dots of a group. */
 typedef struct { int16_t of16[16], of32[8], most16, most32; } k_sums;
 
 /* Rows of activations: row t of a product is row idx ? idx[t] : t of the arrays. A quantised row with outliers is the sum of two
@@ -4822,6 +4822,7 @@ static inline size_t k__super_bytes(uint32_t type) {
 typedef struct {
     int            n, nb, tail;                       /* columns; whole blocks; weights after them */
     int            offset;                            /* of the codes: q = u - offset */
+    int            fit;                               /* of the tiles that multiply them */
     bool           gaps;
     const int8_t  *q[K__COLS];
     const k_sums  *sum[K__COLS];
@@ -4863,7 +4864,7 @@ static inline __attribute__((always_inline)) bool k__blank(const k__cols *x, int
 }
 
 /* 256 weights of 32 rows. INT: sc in the format of the level's dot; mn: int16 pairs of groups 2p, 2p + 1. SCALE: fs of up to 16
- * groups, or fs of 8 and fm of 8; k__ready512 uses the rest. */
+ * groups, or fs of 8 and fm of 8. k__ready512 fills the rest: fused, and fs of 8 .. 15 where there are 8 groups without minima. */
 typedef struct {
     uint8_t q[K_SUPER / 4][K__STRIP][4];
     union {
@@ -4915,7 +4916,7 @@ K__IN_AVX2 int k__most8(__m256i v) {
 }
 
 /* The largest sum of one sign: sums of magnitudes plus magnitudes of sums are twice that. */
-K__IN_AVX2 int k__half_most(__m256i sizes, __m256i sums) { return k__most8(_mm256_add_epi32(sizes, _mm256_abs_epi32(sums))) / 2; }
+K__IN_AVX2 int k__most_one_sign(__m256i sizes, __m256i sums) { return k__most8(_mm256_add_epi32(sizes, _mm256_abs_epi32(sums))) / 2; }
 
 /* Unaligned loads. */
 static inline int32_t  k__i32(const void *p) { int32_t v; memcpy(&v, p, 4); return v; }
@@ -5159,11 +5160,13 @@ static const uint8_t *k__pad_tail(uint32_t type, const uint8_t *p, int n, uint8_
 /* Multiplies the panels w of blocks first .. end - 1 with up to K__TILE columns; adds to y. */
 typedef void k__tile(const k__panel *w, const k__cols *x, int first, int end, k__ahead *ahead, float (*y)[K__STRIP]);
 
-/* The tiles of one kind of codes and scales. Every number of columns from 12 on is a sum of numbers that they take. */
-enum { K__TILE_MIN = 4, K__TILE_COLS = 6, K__PANEL_COLS = 8, K__PANEL_ROWS = 8, K__ROWS = 8 };
+/* The tiles of one kind of codes and scales. Every number of columns from 8 on is a sum of numbers from 4 to 6. */
+enum { K__TILE_MIN = 4, K__TILE_REGS = 6 /* up to here sums fit in registers beside the dots */,
+       K__PANEL_COLS = 8, K__PANEL_ROWS = 8, K__ROWS = 8 };
 typedef struct {
     k__tile *of[K__TILE + 1];                         /* index: columns, from 4 on; up to 6 where [K__TILE] is NULL */
-    void (*ready)(k__panel *panel, int blocks);       /* completes panels before their first tile; may be NULL */
+    void (*ready)(k__panel *panel, int blocks);       /* completes panels for tiles of more than 6 columns; may be NULL */
+    int fit;                                          /* bound of activations (k_sums) up to which dots fit in words; 0: not used */
 } k__tiles;
 
 /* How a level multiplies one format. */
@@ -5236,11 +5239,11 @@ K__BODY void k__put_sums(float *y, const float *sum, int rows, int usual) {
 
 /* Columns of one tile, at most: where tiles of eight exist, k_init chooses between six and eight. */
 #if K__PART(3)
-K__SHARED int g_k_tile_cols = K__TILE_COLS;
+K__SHARED int g_k_tile_cols = K__TILE_REGS;
 #else
 extern K__SHARED int g_k_tile_cols;
 #endif
-static int k__tile_cols(const k__tiles *tiles) { return tiles->of[K__TILE] ? g_k_tile_cols : K__TILE_COLS; }
+static int k__tile_cols(const k__tiles *tiles) { return tiles->of[K__TILE] ? g_k_tile_cols : K__TILE_REGS; }
 
 /* One strip of at most 32 rows, unpacked in panels, times all columns. ahead: bytes of the next strip. */
 K__BODY void k__mul_strip(const k__tiles *tiles, k__panel *panel, int offset, int rows, int n, const k_acts *a,
@@ -5250,7 +5253,8 @@ K__BODY void k__mul_strip(const k__tiles *tiles, k__panel *panel, int offset, in
     k__ahead ahead = {next, (int)each};
     k__cols  x;
     x.offset = offset;
-    if (tiles->ready) tiles->ready(panel, blocks);
+    x.fit = tiles->fit;
+    if (tiles->ready && a->nt > parts * K__TILE_REGS) tiles->ready(panel, blocks);
     for (int i = 0; i < parts; i++) {
         int   t0 = k__share(a->nt, parts, i), count = k__share(a->nt, parts, i + 1) - t0;
         _Alignas(64) float out[K__TILE][K__STRIP] = {{0}};
@@ -5657,25 +5661,29 @@ K__IN_512 void k__dots512(int T, const k__panel *w, int k4, int count, const int
     }
 }
 
-/* Where the bound of all columns (k_sums) is at most this, the dots of groups fit in words, and vpdpwssd scales and adds them: 32767 / the
- * largest magnitude of a code. Others are scaled as int32. */
-enum { K__FIT_ALL = INT16_MAX, K__FIT_NONE = -1, K__FIT_4 = 32767 / 15, K__FIT_5 = 32767 / 31, K__FIT_6 = 32767 / 32 };
+/* How the dots of groups are scaled: all as words, by vpdpwssd; all as int32; or as words where the bounds of all columns allow it. Words:
+ * the bound times the largest magnitude of a code is at most 32767. */
+enum { K__BY_WORDS, K__BY_INTS, K__BY_FIT };
+enum { K__FIT_4 = 32767 / 15, K__FIT_5 = 32767 / 31, K__FIT_6 = 32767 / 32 };
 
 K__IN_512 bool k__fits512(int T, int group, int fit, const k__cols *x, int b) {
-    if (fit == K__FIT_ALL || fit == K__FIT_NONE) return fit == K__FIT_ALL;
-    int most = 0;
-    K__UNROLL for (int t = 0; t < T; t++) most |= fit - (group == 16 ? x->sum[t][b].most16 : x->sum[t][b].most32);
-    return most >= 0;
+    int least = fit;
+    K__UNROLL for (int t = 0; t < T; t++) least |= fit - (group == 16 ? x->sum[t][b].most16 : x->sum[t][b].most32);
+    return least >= 0;
 }
 
-/* A tile of up to six columns keeps its sums in registers. With more columns only the dots do: they are chains enough for two units of
- * a latency of five, and the sums are loaded and stored beside them. */
-#define K__IN_MEMORY(T, p) \
-    if ((T) > K__TILE_COLS) __asm__ volatile("" : "+r"(p) : : "memory")
+/* A tile of up to six columns keeps its sums in registers. With more columns only dots stay in registers: they are chains enough for two
+ * units with a latency of five, and the sums are loaded and stored beside them. The compiler cannot follow the pointer and keeps them
+ * in memory. */
+#define K__IN_MEMORY(T, p)                                                        \
+    do {                                                                          \
+        if ((T) > K__TILE_REGS) __asm__ volatile("" : "+r"(p) : : "memory"); \
+    } while (0)
 
 /* The bits of 1.5 * 2^23 as a float, plus an integer below 2^22 in magnitude, are the float 1.5 * 2^23 + integer. So sums that start here
  * need no conversion: fma(s, sum, -1.5 * 2^23 * s) rounds s * integer once, like the product, where the last operand is
- * exact and finite. It is exact for scales of up to 22 bits. */
+ * exact and finite. That operand is exact for scales of up to 22 bits. A product of -0 becomes +0, which sums that start at +0 do not
+ * show. */
 enum { K__BIAS_BITS = 0x4b400000 };
 #define K__BIAS 0x1.8p23f
 
@@ -5711,31 +5719,29 @@ K__IN_512 void k__add_scaled512(float *y, __m512 u, float d) {
     _mm512_storeu_ps(y, _mm512_add_ps(_mm512_loadu_ps(y), _mm512_mul_ps(u, _mm512_set1_ps(d))));
 }
 
-/* dm * the sum of minima. fused: the sum starts at K__BIAS_BITS, and c is -K__BIAS * dm. */
-K__IN_512 __m512 k__min_term512(bool fused, __m512 dm, __m512 c, const __m512i *mn, int n, const int16_t *pairs) {
-    __m512i m = fused ? _mm512_set1_epi32(K__BIAS_BITS) : _mm512_setzero_si512();
-    K__UNROLL for (int p = 0; p < n; p++) m = _mm512_dpwssd_epi32(m, mn[p], k__bcast512(pairs + 2 * p));
-    return fused ? _mm512_fmadd_ps(dm, _mm512_castsi512_ps(m), c) : _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m));
-}
-
-/* Adds complete sums to the columns of y. */
+/* Adds complete sums to the columns of y. fused: sums of minima start at K__BIAS_BITS. */
 K__IN_512 void k__int_end512(int T, int group, bool has_min, bool fused, const k__panel *w, __m512i (*sum)[2], const k__cols *x,
                              int b, float (*y)[K__STRIP]) {
-    const __m512 d0 = _mm512_loadu_ps(w->d), d1 = _mm512_loadu_ps(w->d + 16);
-    const __m512 dm0 = _mm512_loadu_ps(w->dm), dm1 = _mm512_loadu_ps(w->dm + 16), bias = _mm512_set1_ps(-K__BIAS);
-    const __m512 c0 = _mm512_mul_ps(dm0, bias), c1 = _mm512_mul_ps(dm1, bias);
-    __m512i      mn0[8], mn1[8];
-    const int    n = has_min ? k__mins512(group, w, 0, mn0) : 0;
-    if (has_min) k__mins512(group, w, 16, mn1);
+    const __m512 d[2] = {_mm512_loadu_ps(w->d), _mm512_loadu_ps(w->d + 16)}, bias = _mm512_set1_ps(-K__BIAS);
+    const __m512 c[2] = {_mm512_mul_ps(_mm512_loadu_ps(w->dm), bias), _mm512_mul_ps(_mm512_loadu_ps(w->dm + 16), bias)};
+    __m512i      mn[2][8];
+    const int    n = has_min ? k__mins512(group, w, 0, mn[0]) : 0;
+    if (has_min) k__mins512(group, w, 16, mn[1]);
     K__UNROLL for (int t = 0; t < T; t++) {
-        __m512 u0 = _mm512_mul_ps(d0, _mm512_cvtepi32_ps(sum[t][0])), u1 = _mm512_mul_ps(d1, _mm512_cvtepi32_ps(sum[t][1]));
-        if (has_min) {
-            const int16_t *pairs = group == 16 ? x->sum[t][b].of16 : x->sum[t][b].of32;
-            u0 = _mm512_sub_ps(u0, k__min_term512(fused, dm0, c0, mn0, n, pairs));
-            u1 = _mm512_sub_ps(u1, k__min_term512(fused, dm1, c1, mn1, n, pairs));
+        const int16_t *pairs = group == 16 ? x->sum[t][b].of16 : x->sum[t][b].of32;
+        __m512i        m[2];
+        m[0] = m[1] = fused ? _mm512_set1_epi32(K__BIAS_BITS) : _mm512_setzero_si512();
+        K__UNROLL for (int p = 0; p < n; p++) {
+            const __m512i s = k__bcast512(pairs + 2 * p);
+            m[0] = _mm512_dpwssd_epi32(m[0], mn[0][p], s);
+            m[1] = _mm512_dpwssd_epi32(m[1], mn[1][p], s);
         }
-        k__add_scaled512(y[t], u0, x->d[t][b]);
-        k__add_scaled512(y[t] + 16, u1, x->d[t][b]);
+        K__UNROLL for (int h = 0; h < 2; h++) {
+            __m512 u = _mm512_mul_ps(d[h], _mm512_cvtepi32_ps(sum[t][h])), dm = _mm512_loadu_ps(w->dm + 16 * h);
+            if (fused) u = _mm512_sub_ps(u, _mm512_fmadd_ps(dm, _mm512_castsi512_ps(m[h]), c[h]));
+            else if (has_min) u = _mm512_sub_ps(u, _mm512_mul_ps(dm, _mm512_cvtepi32_ps(m[h])));
+            k__add_scaled512(y[t] + 16 * h, u, x->d[t][b]);
+        }
     }
 }
 
@@ -5754,6 +5760,7 @@ K__IN_512 void k__int_sums512(int T, int group, bool has_min, bool words, bool l
         __m512i a[2][K__TILE];
         K__UNROLL for (int t = 0; t < T; t++) a[0][t] = a[1][t] = has_min ? _mm512_setzero_si512() : k__bcast512(&start[t][g]);
         k__dots512(T, w, g * group / 4, group / 4, q, a[0], a[1]);
+        K__IN_MEMORY(T, sum);
         K__UNROLL for (int h = 0; h < 2; h++) {
             __m512i sc = k__ld512(&w->sc[g * group / 16][16 * h]);
             if (low && !words) sc = _mm512_srai_epi32(_mm512_slli_epi32(sc, 16), 16);
@@ -5761,28 +5768,30 @@ K__IN_512 void k__int_sums512(int T, int group, bool has_min, bool words, bool l
                 sum[t][h] = words ? _mm512_dpwssd_epi32(sum[t][h], a[h][t], sc)
                                   : _mm512_add_epi32(sum[t][h], _mm512_mullo_epi32(a[h][t], sc));
         }
-        K__IN_MEMORY(T, sum);
     }
+    K__IN_MEMORY(T, sum);
 }
 
-/* Four columns whose dots do not all fit in words, of the types that are checked for it: K__FIT_6 has groups of 16, the others have 32. */
+/* Four columns whose dots do not all fit in words, of the types that are checked for it: groups of 16 and an offset, or of 32 and minima. */
 K__512 void k__int_sums4_512(int group, const k__panel *w, const int8_t *const *q, const int32_t (*start)[16], __m512i (*sum)[2]) {
     if (group == 16) k__int_sums512(4, 16, false, false, true, w, q, start, sum);
     else k__int_sums512(4, 32, true, false, false, w, q, start, sum);
 }
 
-/* Any number of columns with minima of groups of 16 or 32 whose scales are not fusible. */
-K__512 void k__int_end_any512(int T, int group, const k__panel *w, __m512i (*sum)[2], const k__cols *x, int b, float (*y)[K__STRIP]) {
+/* Seven or eight columns with minima of groups of 16 or 32, whose scales are not fusible. */
+K__512 void k__int_end_plain512(int T, int group, const k__panel *w, __m512i (*sum)[2], const k__cols *x, int b, float (*y)[K__STRIP]) {
     if (group == 16) k__int_end512(T, 16, true, false, w, sum, x, b, y);
     else k__int_end512(T, 32, true, false, w, sum, x, b, y);
 }
 
-K__IN_512 void k__int_tile512(int T, int group, bool has_min, int fit, const k__panel *w, const k__cols *x, int first, int end,
+K__IN_512 void k__int_tile512(int T, int group, bool has_min, int by, const k__panel *w, const k__cols *x, int first, int end,
                               k__ahead *ahead, float (*y)[K__STRIP]) {
+    const bool low = by == K__BY_FIT && !has_min;     /* signed scales in lower words */
     for (int b = first; b < end; b++, w++) {
         if (k__blank(x, T, b)) continue;
         _Alignas(64) int32_t start[K__TILE][16];
-        _Alignas(64) __m512i sums[K__TILE][2], (*sum)[2] = sums;
+        __m512i       sums[K__TILE][2];
+        __m512i     (*sum)[2] = sums;
         const int8_t *q[K__TILE];
         K__IN_MEMORY(T, sum);
         k__ahead512(ahead);
@@ -5791,17 +5800,17 @@ K__IN_512 void k__int_tile512(int T, int group, bool has_min, int fit, const k__
             q[t] = x->q[t] + (size_t)b * K_SUPER;
         }
         const int32_t (*from)[16] = (const int32_t (*)[16])start;
-        if (fit == K__FIT_NONE || k__fits512(T, group, fit, x, b)) {
-            k__int_sums512(T, group, has_min, fit != K__FIT_NONE, fit == K__FIT_6, w, q, from, sum);
+        if (by != K__BY_FIT || k__fits512(T, group, x->fit, x, b)) {
+            k__int_sums512(T, group, has_min, by != K__BY_INTS, low, w, q, from, sum);
         } else {
             __m512i wide[K__TILE][2];
             k__int_sums4_512(group, w, q, from, wide);
-            k__int_sums4_512(group, w, q + T - 4, from + T - 4, wide + T - 4);
+            if (T > 4) k__int_sums4_512(group, w, q + T - 4, from + T - 4, wide + T - 4);
             K__UNROLL for (int t = 0; t < T; t++) sum[t][0] = wide[t][0], sum[t][1] = wide[t][1];
         }
-        if (T <= K__TILE_COLS || !has_min) k__int_end512(T, group, has_min, false, w, sum, x, b, y);
+        if (T <= K__TILE_REGS || !has_min) k__int_end512(T, group, has_min, false, w, sum, x, b, y);
         else if (k__fusible512(w->dm)) k__int_end512(T, group, has_min, true, w, sum, x, b, y);
-        else k__int_end_any512(T, group, w, sum, x, b, y);
+        else k__int_end_plain512(T, group, w, sum, x, b, y);
     }
 }
 
@@ -5825,6 +5834,7 @@ K__IN_512 void k__scale_sums512(int T, int group, bool has_min, bool fused, cons
         __m512i a[2][K__TILE];
         K__UNROLL for (int t = 0; t < T; t++) a[0][t] = a[1][t] = has_min ? _mm512_setzero_si512() : k__bcast512(&start[t][g]);
         k__dots512(T, w, g * group / 4, group / 4, q, a[0], a[1]);
+        K__IN_MEMORY(T, sum);
         K__UNROLL for (int h = 0; h < 2; h++) {
             const __m512 s = _mm512_loadu_ps(&w->fs[g][16 * h]), more = _mm512_loadu_ps(&w->fs[(8 + g) % 16][16 * h]);
             K__UNROLL for (int t = 0; t < T; t++) {
@@ -5833,8 +5843,8 @@ K__IN_512 void k__scale_sums512(int T, int group, bool has_min, bool fused, cons
                 if (has_min) sum[t][h] = _mm512_add_ps(sum[t][h], _mm512_mul_ps(more, _mm512_set1_ps(asum[t][g])));
             }
         }
-        K__IN_MEMORY(T, sum);
     }
+    K__IN_MEMORY(T, sum);
 }
 
 /* Four columns of panels that are not fused. */
@@ -5844,14 +5854,15 @@ K__512 void k__scale_sums4_512(const k__panel *w, const int8_t *const *q, const 
 
 K__IN_512 void k__scale_tile512(int T, int group, bool has_min, const k__panel *w, const k__cols *x, int first, int end,
                                 k__ahead *ahead, float (*y)[K__STRIP]) {
-    const bool can = T > K__TILE_COLS && group == 32 && !has_min;
+    const bool can = T > K__TILE_REGS && group == 32 && !has_min;
     for (int b = first; b < end; b++, w++) {
         if (k__blank(x, T, b)) continue;
         _Alignas(64) int32_t start[K__TILE][16];
         _Alignas(32) float   asum[K__TILE][8];
-        _Alignas(64) __m512  sums[K__TILE][2], (*sum)[2] = sums;
-        const bool           fused = can && w->fused;
+        __m512        sums[K__TILE][2];
+        __m512      (*sum)[2] = sums;
         const int8_t *q[K__TILE];
+        const bool    fused = can && w->fused;
         K__IN_MEMORY(T, sum);
         k__ahead512(ahead);
         K__UNROLL for (int t = 0; t < T; t++) {
@@ -5916,24 +5927,35 @@ K__SCALE_512(any_scale, K__ANY, 32, false)
         const int T = columns;                                                                                           \
         call;                                                                                                            \
     }
-#define K__TILES_512(name, complete, call)                                                                       \
-    K__TILE_512(name, 4, call) K__TILE_512(name, 5, call) K__TILE_512(name, 6, call) K__TILE_512(name, 7, call)  \
-    K__TILE_512(name, 8, call)                                                                                   \
+#define K__TILES_512(name, call)                                                                                \
+    K__TILE_512(name, 4, call) K__TILE_512(name, 5, call) K__TILE_512(name, 6, call) K__TILE_512(name, 7, call) \
+    K__TILE_512(name, 8, call)
+/*                                      group has_min by */
+K__TILES_512(int16_min, k__int_tile512(T, 16, true, K__BY_WORDS, w, x, first, end, ahead, y))
+K__TILES_512(int16_off, k__int_tile512(T, 16, false, K__BY_WORDS, w, x, first, end, ahead, y))
+K__TILES_512(int16_fit, k__int_tile512(T, 16, false, K__BY_FIT, w, x, first, end, ahead, y))
+K__TILES_512(int16_wide, k__int_tile512(T, 16, false, K__BY_INTS, w, x, first, end, ahead, y))
+K__TILES_512(int32_fit, k__int_tile512(T, 32, true, K__BY_FIT, w, x, first, end, ahead, y))
+K__TILES_512(int32_wide, k__int_tile512(T, 32, false, K__BY_INTS, w, x, first, end, ahead, y))
+K__TILES_512(scale32, k__scale_tile512(T, 32, false, w, x, first, end, ahead, y))
+K__TILES_512(scale32_min, k__scale_tile512(T, 32, true, w, x, first, end, ahead, y))
+K__TILES_512(scale16, k__scale_tile512(T, 16, false, w, x, first, end, ahead, y))
+
+#define K__FAMILY_512(name, tile, ready_, fit_)                                                                  \
     static const k__tiles k__tiles_##name##_512 = {                                                              \
-        .of = {[4] = k__tile_##name##_4_512, k__tile_##name##_5_512, k__tile_##name##_6_512, k__tile_##name##_7_512, \
-               k__tile_##name##_8_512},                                                                          \
-        .ready = complete};
-/*                                            group has_min fit */
-K__TILES_512(int16_min, NULL, k__int_tile512(T, 16, true, K__FIT_ALL, w, x, first, end, ahead, y))
-K__TILES_512(int16_off, NULL, k__int_tile512(T, 16, false, K__FIT_ALL, w, x, first, end, ahead, y))
-K__TILES_512(int16_six, NULL, k__int_tile512(T, 16, false, K__FIT_6, w, x, first, end, ahead, y))
-K__TILES_512(int16_wide, NULL, k__int_tile512(T, 16, false, K__FIT_NONE, w, x, first, end, ahead, y))
-K__TILES_512(int32_four, NULL, k__int_tile512(T, 32, true, K__FIT_4, w, x, first, end, ahead, y))
-K__TILES_512(int32_five, NULL, k__int_tile512(T, 32, true, K__FIT_5, w, x, first, end, ahead, y))
-K__TILES_512(int32_wide, NULL, k__int_tile512(T, 32, false, K__FIT_NONE, w, x, first, end, ahead, y))
-K__TILES_512(scale32, k__ready512, k__scale_tile512(T, 32, false, w, x, first, end, ahead, y))
-K__TILES_512(scale32_min, NULL, k__scale_tile512(T, 32, true, w, x, first, end, ahead, y))
-K__TILES_512(scale16, NULL, k__scale_tile512(T, 16, false, w, x, first, end, ahead, y))
+        .of = {[4] = k__tile_##tile##_4_512, k__tile_##tile##_5_512, k__tile_##tile##_6_512, k__tile_##tile##_7_512, \
+               k__tile_##tile##_8_512},                                                                          \
+        .ready = ready_, .fit = fit_};
+K__FAMILY_512(int16_min, int16_min, NULL, 0)
+K__FAMILY_512(int16_off, int16_off, NULL, 0)
+K__FAMILY_512(int16_six, int16_fit, NULL, K__FIT_6)
+K__FAMILY_512(int16_wide, int16_wide, NULL, 0)
+K__FAMILY_512(int32_four, int32_fit, NULL, K__FIT_4)
+K__FAMILY_512(int32_five, int32_fit, NULL, K__FIT_5)
+K__FAMILY_512(int32_wide, int32_wide, NULL, 0)
+K__FAMILY_512(scale32, scale32, k__ready512, 0)
+K__FAMILY_512(scale32_min, scale32_min, NULL, 0)
+K__FAMILY_512(scale16, scale16, NULL, 0)
 
 #define K__PLAN_512(name, tiles) {k__row_##name##_512, k__pack_##name##_512, &k__tiles_##tiles##_512}
 static const k__plan k__plans_512[K_TYPE_MAX] = {
@@ -5995,7 +6017,7 @@ K__SHARED_512 int k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *s
     _mm256_storeu_si256((__m256i *)(void *)sum->of16, of16);
     _mm_storeu_si128((__m128i *)(void *)sum->of32, k__crossed(_mm256_cvtepi32_epi16(of32)));
     sum->most16 = (int16_t)_mm512_reduce_max_epi32(size16);
-    sum->most32 = (int16_t)k__half_most(size32, of32);
+    sum->most32 = (int16_t)k__most_one_sign(size32, of32);
     return _mm512_reduce_add_epi32(all);
 }
 
@@ -6623,7 +6645,7 @@ K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *su
     const __m128i lo = _mm256_castsi256_si128(of32), hi = _mm256_extracti128_si256(of32, 1);
     _mm_storeu_si128((__m128i *)(void *)sum->of32, k__crossed(_mm_packs_epi32(lo, hi)));
     sum->most16 = (int16_t)k__most8(_mm256_max_epi32(_mm256_srli_epi32(size16, 16), _mm256_and_si256(size16, _mm256_set1_epi32(0xffff))));
-    sum->most32 = (int16_t)k__half_most(size32, of32);
+    sum->most32 = (int16_t)k__most_one_sign(size32, of32);
     const __m128i all = _mm_add_epi32(_mm256_castsi256_si128(size32), _mm256_extracti128_si256(size32, 1));
     return _mm_cvtsi128_si32(_mm_hadd_epi32(_mm_hadd_epi32(all, all), all));
 }
@@ -7059,9 +7081,9 @@ static void k_mul_packed_ref(uint32_t type, const void *w, int nr, int n, const 
 
 /* ===== [packed_x86] what the vector levels share =====
  * Few columns, up to eight in a pass (cols), are multiplied with the packed block itself: the codes of a line are unpacked in registers,
- * once for all columns. For many columns two strips are unpacked into panels, which are multiplied by the tiles of [quant_x86]. The
- * terms of offsets and minima come from sums of activations; `aux` holds them ready, so that a dot starts with one broadcast
- * load. A block is 16 rows by 256 columns. */
+ * once for all columns. For more, two strips are unpacked into panels, which are multiplied by the tiles of [quant_x86]: a block of them at a
+ * time for up to 64 columns, a whole strip at a time for many. The terms of offsets and minima come from sums of activations; `aux` holds them ready, so that a dot
+ * starts with one broadcast load. A block is 16 rows by 256 columns. */
 
 #if defined(__x86_64__)
 
@@ -7097,7 +7119,7 @@ typedef struct {
     bool opened;                                      /* cols needs the block in the panel */
     int  aux;
     const k__tiles *tiles;
-    int width, panel_cols;                            /* columns of a pass; number of columns from which panels are faster */
+    int width, panel_cols;                            /* columns of a pass; number of columns from which panels with tiles of up to six are faster */
 } k__packed_plan;
 
 /* Prefetches one line for each line that is read: many at once would fill the buffers of the core and stall the reads. The line may
@@ -7354,26 +7376,30 @@ K__BODY void k__packed_blocks(const k__packed_plan *p, const k__tiles *tiles, ui
     const k__form *f = &k__forms[type];
     const int      most = k__tile_cols(tiles), parts = (a->nt + most - 1) / most, blocks = (n + K_SUPER - 1) / K_SUPER;
     const size_t   strip = k_pack_bytes(type, K_PACK_ROWS, n), whole = (size_t)k__units(f, K_SUPER) * k__unit_bytes(f);
-    k__cols        x[(K__BLOCK_COLS + K__TILE_COLS - 1) / K__TILE_COLS];
+    k__cols        x[(K__BLOCK_COLS + K__TILE_REGS - 1) / K__TILE_REGS];
     _Alignas(64) float out[K__BLOCK_COLS][K__STRIP];
     for (int i = 0; i < parts; i++) {
         const int t0 = k__share(a->nt, parts, i);
         k__cols_set(&x[i], a, t0, k__share(a->nt, parts, i + 1) - t0, n);
         x[i].offset = f->off;
+        x[i].fit = tiles->fit;
     }
     for (int r = 0; r < nr; r += K__STRIP, w += 2 * strip) {
         const int      rows = nr - r < K__STRIP ? nr - r : K__STRIP, next = nr - r - rows;
         const uint8_t *end = w + 2 * strip + (next <= 0 ? 0 : next <= K_PACK_ROWS ? strip : 2 * strip);
-        const int      steps = parts * blocks, lines = (int)((size_t)(end - w) / 64 - strip / 32);
+        const int      steps = parts * blocks, lines = (int)((end - (w + 2 * strip)) / 64);
         k__ahead       ahead = {w + 2 * strip, (lines + steps - 1) / steps};
         memset(out, 0, (size_t)a->nt * sizeof *out);
+        for (int t = 0; t < a->nt; t++) k__sums_ahead(y + (size_t)t * ldy + r, rows);
         for (int b = 0; b < blocks; b++) {
             const int      len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
             const uint8_t *src = w + (size_t)b * whole;
+            bool           blank = a->gaps;
+            for (int i = 0; i < parts && blank; i++) blank = k__blank(&x[i], x[i].n, b);
+            if (blank) continue;
             k__open_block(p, f, src, len, panel, 0);
             k__open_block(p, f, rows > K_PACK_ROWS ? src + strip : src, len, panel, K_PACK_ROWS);
-            if (tiles->ready) tiles->ready(panel, 1);
-            for (int t = 0; b == blocks - 1 && t < a->nt; t++) k__sums_ahead(y + (size_t)t * ldy + r, rows);
+            if (tiles->ready && a->nt > parts * K__TILE_REGS) tiles->ready(panel, 1);
             for (int i = 0, t = 0; i < parts; t += x[i++].n) {
                 if (ahead.next >= end) ahead.lines = 0;
                 tiles->of[x[i].n](panel, &x[i], b, b + 1, &ahead, out + t);
@@ -7688,7 +7714,7 @@ K__IN_512 void k__int_group512(int T, int bits, bool table, int head, bool narro
     }
 }
 
-/* The other INT formats. narrow: dots of 16 fit in words. */
+/* The other INT formats. narrow: dots of groups fit in words. */
 K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narrow, const uint8_t *w,
                                 const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
     const int      group = head == K__HEAD_MIN4 || head == K__HEAD_S8 || head == K__HEAD_S6 ? 16 : 32;
@@ -7715,7 +7741,7 @@ K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narr
     k__int_finish512(T, head, h, x, b, f, y);
 }
 
-/* Formats whose dots fit in words where the bounds of all columns allow it. */
+/* Formats whose dots of groups fit in words where the bounds of all columns allow it. */
 K__IN_512 void k__fit_direct512(int T, int bits, int head, int fit, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
     if (k__fits512(T, head == K__HEAD_S8 ? 16 : 32, fit, &x->c, b)) k__int_direct512(T, bits, false, head, true, w, x, b, y);
     else k__int_direct512(T, bits, false, head, false, w, x, b, y);
@@ -7839,9 +7865,9 @@ K__COLS4_512(q1_0, k__scale_direct512(T, 1, true, K__HEAD_F16, 4, w, x, b, y))
 K__COLS4_512(q2_0, k__scale_direct512(T, 2, false, K__HEAD_F16, 2, w, x, b, y))
 K__COLS4_512(nvfp4, k__scale16_cols512(T, open, x, b, y))
 
-#define K__PACKED_512(code, head, with, sums, from)                                                        \
+#define K__PACKED_512(code, head, family, sums, from)                                                      \
     .codes = k__codes_##code##_512, .heads = k__heads_##head, .width = 8, .aux = sums, .panel_cols = from, \
-    .tiles = &k__tiles_##with##_512
+    .tiles = &k__tiles_##family##_512
 #define K__BY8_512(name)                                                                                     \
     .cols = {k__cols_##name##_1_512, k__cols_##name##_2_512, k__cols_##name##_3_512, k__cols_##name##_4_512, \
              k__cols_##name##_5_512, k__cols_##name##_6_512, k__cols_##name##_7_512, k__cols_##name##_8_512}
@@ -8196,9 +8222,9 @@ K__COLS8_AVX2(iq4_nl, k__scale_direct_avx2(T, 1, 4, true, K__HEAD_F16, 1, w, x, 
 K__COLS8_AVX2(mxfp4, k__scale_direct_avx2(T, 4, 4, true, K__HEAD_E8, 2, w, x, b, y))
 K__COLS8_AVX2(scale16_wide, k__scale16_cols_avx2(T, open, x, b, y))
 
-#define K__PACKED_AVX2(code, head, with, sums, from)                                                        \
+#define K__PACKED_AVX2(code, head, family, sums, from)                                                      \
     .codes = k__codes_##code##_avx2, .heads = k__heads_##head, .width = 8, .aux = sums, .panel_cols = from, \
-    .tiles = &k__tiles_##with##_avx2
+    .tiles = &k__tiles_##family##_avx2
 #define K__BY8_AVX2(name)                                                                                        \
     .cols = {k__cols_##name##_1_avx2, k__cols_##name##_2_avx2, k__cols_##name##_3_avx2, k__cols_##name##_4_avx2, \
              k__cols_##name##_5_avx2, k__cols_##name##_6_avx2, k__cols_##name##_7_avx2, k__cols_##name##_8_avx2}
@@ -8206,7 +8232,7 @@ static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
     /*                                codes head      tiles   (sums)  panels from */
     [K_Q2_K]    = {K__PACKED_AVX2(2, min4_both, int4_min, K__AUX_NONE, 9), K__BY8_AVX2(q2_K)},
     [K_Q3_K]    = {K__PACKED_AVX2(3, s6_both, int4_off, K__AUX_NONE, 9), K__BY8_AVX2(q3_K)},
-    [K_Q4_K]    = {K__PACKED_AVX2(4, min6_both, int4_min32, K__AUX_NONE, 16), K__BY8_AVX2(q4_K)},
+    [K_Q4_K]    = {K__PACKED_AVX2(4, min6_both, int4_min32, K__AUX_NONE, 33), K__BY8_AVX2(q4_K)},
     [K_Q5_K]    = {K__PACKED_AVX2(5, min6_both, int5_min, K__AUX_NONE, 13), K__BY8_AVX2(q5_K)},
     [K_Q6_K]    = {K__PACKED_AVX2(6, s8_both, int2_off, K__AUX_NONE, 9), K__BY8_AVX2(q6_K)},
     [K_TQ1_0]   = {K__PACKED_AVX2(2, one_both, int4_off, K__AUX_NONE, 17), K__BY8_AVX2(tq2_0)},

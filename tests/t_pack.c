@@ -93,7 +93,7 @@ static void t_pack_levels_wide(void) { tq_tiles(true, tp_levels); }
 
 /* The largest codes and scales against activations of +-127 everywhere: whatever can saturate does it here. */
 static void tp_extremes(void) {
-    static const int fill[] = {0xff, 0x00, 0x80, 0x7f, 0x88, 0x77, 0xf0, 0x0f}, nt[] = {1, 3, 8, 17};
+    static const int fill[] = {0xff, 0x00, 0x80, 0x7f, 0x88, 0x77, 0xf0, 0x0f}, nt[] = {1, 3, 8, 16, 17, 65};
     tp_case          c;
     tp_new(&c);
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)
@@ -101,12 +101,26 @@ static void tp_extremes(void) {
             tq_weights(&c.q, type, 512, 17, fill[f]);
             tq_acts(&c.q, 512, true);
             tp_pack(&c, type, 512, 17, 17);
-            for (size_t t = 0; t < 4; t++) tp_against_file(&c, type, 512, 17, nt[t]);
+            for (size_t t = 0; t < sizeof nt / sizeof *nt; t++) tp_against_file(&c, type, 512, 17, nt[t]);
         }
     tp_drop(&c);
 }
 static void t_pack_extremes(void) { tq_tiles(false, tp_extremes); }
 static void t_pack_extremes_wide(void) { tq_tiles(true, tp_extremes); }
+
+static void tp_bounds(void) {
+    tp_case c;
+    tp_new(&c);
+    for (int i = 0; i < TQ_BOUND_TYPES; i++)
+        for (int k = 0; k < TQ_BOUND_SUMS; k++) {
+            const uint32_t type = tq_bound(&c.q, i, k);
+            tp_pack(&c, type, 256, TQ_BOUND_ROWS, TQ_BOUND_ROWS);
+            for (int nt = 1; nt <= TQ_BOUND_COLS; nt++) tp_against_file(&c, type, 256, TQ_BOUND_ROWS, nt);
+        }
+    tp_drop(&c);
+}
+static void t_pack_bounds(void) { tq_tiles(false, tp_bounds); }
+static void t_pack_bounds_wide(void) { tq_tiles(true, tp_bounds); }
 
 /* Scales that are infinite, NaN, subnormal, the ends of the 8-bit kinds: whatever bytes a file holds. */
 static void tp_scales(void) {
@@ -222,9 +236,9 @@ static void t_pack_gather(void) { tq_tiles(false, tp_gather); }
 static void t_pack_gather_wide(void) { tq_tiles(true, tp_gather); }
 
 /* Rows with outliers, which are two columns each, in few columns and in many: what k_mul_rows makes of them. */
-static void t_pack_split(void) {
+static void tp_split(void) {
     static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q5_1, K_IQ3_S, K_MXFP4, K_NVFP4};
-    static const int      ns[] = {256, 320, 1024}, nts[] = {1, 3, 5, 9, 33};
+    static const int      ns[] = {256, 320, 1024}, nts[] = {1, 3, 5, 9, 33, 64};
     const char           *was = k_level_name();
     uint8_t               split[TQ_COLS];
     tp_case               c;
@@ -240,10 +254,10 @@ static void t_pack_split(void) {
             tq_weights(&c.q, type, n, nr, -1);
             tp_pack(&c, type, n, nr, nr);
             for (int l = 0; l < K_LEVELS; l++) {
-                if (!k_init(k_levels[l].name)) continue;
+                if (!tq_init(&k_levels[l])) continue;
                 tq_peaked_acts(&c.q, n, split);
                 CHECK(memchr(split, 1, sizeof split));
-                for (int j = 0; j < 5; j++) {
+                for (int j = 0; j < 6; j++) {
                     c.q.a.nt = nts[j];
                     memset(c.q.got, 0xa5, (size_t)nts[j] * (size_t)nr * 4);
                     k_mul_rows(type, c.q.w, c.q.row_bytes, nr, n, &c.q.a, c.q.want, (size_t)nr, c.q.scratch);
@@ -256,6 +270,8 @@ static void t_pack_split(void) {
     k_init(was);
     tp_drop(&c);
 }
+static void t_pack_split(void) { tq_tiles(false, tp_split); }
+static void t_pack_split_wide(void) { tq_tiles(true, tp_split); }
 
 /* Every line of a strip is read: bits of it flipped change a product, at every level. */
 static void t_pack_lines(void) {
@@ -293,7 +309,9 @@ static void t_pack_plans(void) {
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)
         for (int l = 0; tp_is_packed(type) && l < 2; l++) {
             const k__packed_plan *p = l ? &k__packed_512[type] : &k__packed_avx2[type];
-            CHECK(p->codes && p->heads && p->cols[0] && p->cols[p->width - 1] && p->tiles->of[K__TILE_MIN]);
+            CHECK(p->codes && p->heads && p->cols[0] && p->cols[p->width - 1]);
+            for (int t = K__TILE_MIN; t <= (l ? K__TILE : K__TILE_REGS); t++) CHECK(p->tiles->of[t] && k__swap_vnni(p->tiles)->of[t]);
+            CHECK(l || k__swap_vnni(p->tiles) != p->tiles);
             CHECK(p->panel_cols >= K__PANEL_COLS && p->panel_cols <= p->width * K__PASSES + 1);
         }
 #endif
@@ -336,6 +354,8 @@ static const t_case t_pack_cases[] = {
     {"pack_levels_wide", "the same with tiles of eight columns", t_pack_levels_wide},
     {"pack_extremes", "nothing saturates at the largest codes and activations", t_pack_extremes},
     {"pack_extremes_wide", "the same with tiles of eight columns", t_pack_extremes_wide},
+    {"pack_bounds", "dots at the ends of a word keep their bits", t_pack_bounds},
+    {"pack_bounds_wide", "the same with tiles of eight columns", t_pack_bounds_wide},
     {"pack_scales", "infinite, NaN and subnormal scales go through unchanged", t_pack_scales},
     {"pack_scales_wide", "the same with tiles of eight columns", t_pack_scales_wide},
     {"pack_again", "codes and scales come out as they went in", t_pack_again},
@@ -343,6 +363,7 @@ static const t_case t_pack_cases[] = {
     {"pack_gather", "idx and ldy are respected, nothing is written outside", t_pack_gather},
     {"pack_gather_wide", "the same with tiles of eight columns", t_pack_gather_wide},
     {"pack_split", "rows with outliers give the bits that the file's rows give", t_pack_split},
+    {"pack_split_wide", "the same with tiles of eight columns", t_pack_split_wide},
     {"pack_lines", "every line of a strip has a say in the products", t_pack_lines},
     {"pack_plans", "the tables of the vector levels are whole", t_pack_plans},
     {"pack_sizes", "bytes as the layout says, 0 for what is not packed or too large", t_pack_sizes},

@@ -124,11 +124,23 @@ static void tq_against_scalar(tq_case *c, uint32_t type, int n, int nr, int nt) 
 static void tq_tiles(bool wide, void (*test)(void)) {
 #if defined(__x86_64__)
     const int was = g_k_tile_cols;
-    g_k_tile_cols = wide ? K__TILE : K__TILE_COLS;
+    g_k_tile_cols = wide ? K__TILE : K__TILE_REGS;
     if (!wide || k__can(&k_levels[3])) test();
     g_k_tile_cols = was;
 #else
     if (!wide) test();
+#endif
+}
+
+/* k_init without its choice of tiles. */
+static bool tq_init(const k_level *l) {
+#if defined(__x86_64__)
+    const int  was = g_k_tile_cols;
+    const bool can = k_init(l->name);
+    g_k_tile_cols = was;
+    return can;
+#else
+    return k_init(l->name);
 #endif
 }
 
@@ -165,12 +177,44 @@ static void tq_extremes(void) {
             tq_weights(&c, type, n, 33, fill[f]);
             tq_acts(&c, n, true);
             for (int nt = 1; nt <= 17; nt += 4) tq_against_scalar(&c, type, n, 33, nt);
+            tq_against_scalar(&c, type, n, 33, 16);
         }
     tq_drop(&c);
 }
 
 static void t_quant_extremes(void) { tq_tiles(false, tq_extremes); }
 static void t_quant_extremes_wide(void) { tq_tiles(true, tq_extremes); }
+
+/* Weights of one block with the largest codes of their type, and nine columns with a group whose sum times that code is just inside or
+ * outside a word, of either sign. */
+enum { TQ_BOUND_TYPES = 3, TQ_BOUND_SUMS = 12, TQ_BOUND_ROWS = 32, TQ_BOUND_COLS = 9 };
+static uint32_t tq_bound(tq_case *c, int i, int k) {
+    static const struct { uint8_t type; int fill, code, group; } rows[] = {{K_Q4_K, 0xff, 15, 32}, {K_Q5_K, 0xff, 31, 32}, {K_Q6_K, 0x00, 32, 16}};
+    const int total = 32768 / rows[i].code + k / 2 - 3, each = total / rows[i].group, more = total % rows[i].group;
+    tq_weights(c, rows[i].type, 256, TQ_BOUND_ROWS, rows[i].fill);
+    for (int r = 0; rows[i].type == K_Q6_K && r < TQ_BOUND_ROWS; r++) memset(c->w + (size_t)r * c->row_bytes + 192, 0x55, 16);   /* its scales */
+    tq_acts(c, 256, false);
+    for (int t = 0; t < TQ_BOUND_COLS; t++) {
+        float *x = c->x + t * 256;
+        memset(x, 0, 256 * sizeof *x);
+        for (int g = 0; g < rows[i].group; g++) x[g] = (float)(each + (g < more)) * (k % 2 ? -1 : 1);
+        x[255] = 127;                                 /* so that codes are the values */
+        tq_quant(&k_levels[0], x, 256, c->q + t * 256, c->sum + t, c->d + t, NULL);
+        EQ_INT(rows[i].group == 16 ? c->sum[t].most16 : c->sum[t].most32, total);
+    }
+    return rows[i].type;
+}
+
+static void tq_bounds(void) {
+    tq_case c;
+    tq_new(&c);
+    for (int i = 0; i < TQ_BOUND_TYPES; i++)
+        for (int k = 0; k < TQ_BOUND_SUMS; k++)
+            tq_against_scalar(&c, tq_bound(&c, i, k), 256, TQ_BOUND_ROWS, TQ_BOUND_COLS);
+    tq_drop(&c);
+}
+static void t_quant_bounds(void) { tq_tiles(false, tq_bounds); }
+static void t_quant_bounds_wide(void) { tq_tiles(true, tq_bounds); }
 
 /* Scales that are infinite, NaN or the largest a block can hold: every level gives the scalar bits, or NaN where that does. */
 static void tq_odd_scales(void) {
@@ -184,7 +228,7 @@ static void tq_odd_scales(void) {
             tq_acts(&c, n, false);
             for (size_t at = 0; at < (size_t)nr * c.row_bytes; at += k_types[type].bytes)
                 if (tq_rand() % 5 == 0) tq_put_odd(type, c.w + at, odd[o]);
-            for (int nt = 1; nt <= 19; nt += 9) {
+            for (int nt = 1; nt <= 16; nt += 5) {
                 tq_mul(&c, &k_levels[0], type, n, nr, nt, c.want, nr);
                 for (int l = 1; l < K_LEVELS; l++) {
                     if (!k__can(&k_levels[l])) continue;
@@ -391,7 +435,7 @@ static double tq_loss(tq_case *c, uint32_t type, int n, int nr, int nt, const fl
 }
 
 /* A product without the share of its outliers equals the product of the other values. */
-static void t_quant_split(void) {
+static void tq_split(void) {
     static const uint32_t types[] = {K_Q4_K, K_Q6_K, K_Q8_0, K_Q4_0, K_IQ3_S, K_MXFP4};
     static const int      ns[] = {256, 288, 1024}, nts[] = {1, 3, 5, 8, 9, TQ_COLS};
     const char           *was = k_level_name();
@@ -408,7 +452,7 @@ static void t_quant_split(void) {
             if (n % k_types[type].block) continue;
             tq_weights(&c, type, n, nr, -1);
             for (int l = 0; l < K_LEVELS; l++) {
-                if (!k_init(k_levels[l].name)) continue;
+                if (!tq_init(&k_levels[l])) continue;
                 tq_seed = 1000 + n;                   /* the same rows at every level */
                 tq_peaked_acts(&c, n, split);
                 for (int t = 0; t < TQ_COLS; t++) EQ_INT(split[t], t % 4 && (t % 3 == 0 || n > 256) && !(n == 288 && t % 3 == 1));
@@ -439,6 +483,8 @@ static void t_quant_split(void) {
     k_init(was);
     tq_drop(&c);
 }
+static void t_quant_split(void) { tq_tiles(false, tq_split); }
+static void t_quant_split_wide(void) { tq_tiles(true, tq_split); }
 
 static void t_quant_init(void) {
     const char *names[K_LEVELS];
@@ -489,6 +535,8 @@ static const t_case t_quant_cases[] = {
     {"quant_levels_wide", "the same with tiles of eight columns", t_quant_levels_wide},
     {"quant_extremes", "nothing saturates at the largest codes and activations", t_quant_extremes},
     {"quant_extremes_wide", "the same with tiles of eight columns", t_quant_extremes_wide},
+    {"quant_bounds", "dots at the ends of a word keep their bits", t_quant_bounds},
+    {"quant_bounds_wide", "the same with tiles of eight columns", t_quant_bounds_wide},
     {"quant_odd_scales", "infinite, NaN and huge scales give the scalar bits", t_quant_odd_scales},
     {"quant_odd_scales_wide", "the same with tiles of eight columns", t_quant_odd_scales_wide},
     {"quant_columns", "a column's bits do not depend on the batch", t_quant_columns},
@@ -497,6 +545,7 @@ static const t_case t_quant_cases[] = {
     {"quant_acts", "activations quantise to the same bits at every level, odd values included", t_quant_acts},
     {"quant_acts_truth", "activation codes are the nearest, sums are sums", t_quant_acts_truth},
     {"quant_split", "rows with outliers keep what stands beside them, at every level, alone and in company", t_quant_split},
+    {"quant_split_wide", "the same with tiles of eight columns", t_quant_split_wide},
     {"quant_init", "levels are chosen by name, and refused when they cannot run", t_quant_init},
     {"quant_auto", "the level by itself is the last that the processor runs, bf16 where it was faster in the trial", t_quant_auto},
 };

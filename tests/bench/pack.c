@@ -4,8 +4,8 @@
  * on the machine do not count, divided by all weights; medians of the rounds, in which the rivals take turns. `where` is
  * memory (MB of weights in either layout, 320 unless told) or cache (1 MB for all threads, again and again). Rivals: `dot`
  * one row of the file at a time, `panel` the file's rows unpacked into panels, `few` packed rows as they lie, `packed panel`
- * packed rows unpacked into panels, `block` the same, one block of 32 rows for all columns before the next. `sweep` reads the same bytes of the file's rows and does nothing else. Timings decide
- * nothing. */
+ * packed rows unpacked into panels, `block` the same, one block of 32 rows for all columns before the next. `sweep` reads the
+ * same bytes of the file's rows and does nothing else. Timings decide nothing. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +18,8 @@ enum { PB_SWEEP, PB_DOT, PB_PANEL, PB_FEW, PB_PACKED_PANEL, PB_BLOCK, PB_RIVALS 
 static const char *const pb_names[PB_RIVALS] = {"sweep", "dot", "panel", "few", "packed panel", "block"};
 
 typedef struct {
-    const k__plan *plans;
-    k__packed_plan few[K_TYPE_MAX], panels[K_TYPE_MAX];   /* the level's, one way for any number of columns each */
+    const k__plan        *plans;
+    const k__packed_plan *packs;
     uint8_t       *w, *packed;
     size_t         row_bytes;
     uint32_t       type;
@@ -64,6 +64,8 @@ static void pb_task(pb *b, int r, int nr, pb_worker *me) {
     const uint8_t *w = b->w + (size_t)r * b->row_bytes, *packed = b->packed + (r ? k_pack_bytes(b->type, r, PB_K) : 0);
     k__panel      *panel = (k__panel *)(((uintptr_t)me->scratch + 63) & ~(uintptr_t)63);
     k__plan        plan = b->plans[b->type];
+    const k__packed_plan *pack = &b->packs[b->type];
+    const size_t   strip = k_pack_bytes(b->type, K_PACK_ROWS, PB_K);
     const size_t   ldy = (size_t)b->n_rows;
     uint64_t       s = 0;
     switch (b->rival) {
@@ -79,11 +81,14 @@ static void pb_task(pb *b, int r, int nr, pb_worker *me) {
                          ldy, w + (size_t)(i + K__STRIP) * b->row_bytes, i + K__STRIP < nr ? K__STRIP * b->row_bytes : 0);
         }
         break;
-    case PB_BLOCK:
-        k__packed_blocks(&b->few[b->type], b->few[b->type].tiles, b->type, packed, nr, PB_K, &b->a, b->y + r, ldy, panel);
-        break;
+    case PB_FEW: k__packed_few(pack, b->type, packed, nr, PB_K, &b->a, b->y + r, ldy, panel); break;
+    case PB_BLOCK: k__packed_blocks(pack, pack->tiles, b->type, packed, nr, PB_K, &b->a, b->y + r, ldy, panel); break;
     default:
-        k__mul_packed(b->rival == PB_FEW ? b->few : b->panels, NULL, b->type, packed, nr, PB_K, &b->a, b->y + r, ldy, me->scratch);
+        for (int i = 0; i < nr; i += K__STRIP, packed += 2 * strip) {
+            k__packed_panels(pack, &k__forms[b->type], packed, strip, K__STRIP, PB_K, panel);
+            k__mul_strip(pack->tiles, panel, k__forms[b->type].off, K__STRIP, PB_K, &b->a, b->y + r + i, ldy, packed + 2 * strip,
+                         i + K__STRIP < nr ? 2 * strip : 0);
+        }
     }
 }
 
@@ -117,7 +122,7 @@ static int pb_cmp(const void *a, const void *b) {
 /* Panels want four columns a tile, so eight and more; the others have an upper limit. */
 static bool pb_applies(const pb *b, int rival) {
     if (rival == PB_PANEL || rival == PB_PACKED_PANEL || rival == PB_BLOCK) return b->a.nt >= K__PANEL_COLS;
-    if (rival == PB_FEW) return b->a.nt < b->few[b->type].panel_cols;
+    if (rival == PB_FEW) return b->a.nt <= b->packs[b->type].width * K__PASSES;
     return rival != PB_DOT || b->a.nt <= 16;
 }
 
@@ -174,11 +179,7 @@ int main(int argc, char **argv) {
     if (rounds < 1 || rounds > PB_ROUNDS || mb > 1 << 16) return 2;
     if (!strcmp(k_level_name(), "scalar")) return 2;
     b.plans = strcmp(k_level_name(), "avx2") ? k__plans_512 : k__plans_avx2;
-    for (int t = 0; t < K_TYPE_MAX; t++) {
-        b.few[t] = b.panels[t] = strcmp(k_level_name(), "avx2") ? k__packed_512[t] : k__packed_avx2[t];
-        b.few[t].panel_cols = b.few[t].width * K__PASSES + 1;
-        b.panels[t].panel_cols = 1;
-    }
+    b.packs = strcmp(k_level_name(), "avx2") ? k__packed_512 : k__packed_avx2;
     pb_worker team[PB_THREADS];
     for (int i = 0; i < b.n_threads; i++) team[i] = (pb_worker){.b = &b, .ith = i, .scratch = pb_alloc(k_scratch_bytes(PB_K))};
 
