@@ -4705,9 +4705,9 @@ static int k_quant_act_ref(const float *x, int n, int8_t *q, k_sums *sum, float 
     for (int i = 0; i < n; i += 32) {
         int one[2] = {0, 0}, each[2] = {0, 0};        /* sums of each sign; of magnitudes, of each 16 */
         for (int k = 0; k < 32; k++) {
-            const int v = q[i + k];
-            one[v < 0] += abs(v);
-            each[k / 16] += abs(v);
+            const int size = q[i + k] < 0 ? -q[i + k] : q[i + k];
+            one[q[i + k] < 0] += size;
+            each[k / 16] += size;
         }
         for (int h = 0; h < 2; h++) {
             if (one[h] > sum->most32) sum->most32 = (int16_t)one[h];
@@ -5780,8 +5780,10 @@ K__512 void k__int_sums4_512(int group, const k__panel *w, const int8_t *const *
 
 /* Seven or eight columns with minima of groups of 16 or 32, whose scales are not fusible. */
 K__512 void k__int_end_plain512(int T, int group, const k__panel *w, __m512i (*sum)[2], const k__cols *x, int b, float (*y)[K__STRIP]) {
-    if (group == 16) k__int_end512(T, 16, true, false, w, sum, x, b, y);
-    else k__int_end512(T, 32, true, false, w, sum, x, b, y);
+    if (group == 16 && T == 7) k__int_end512(7, 16, true, false, w, sum, x, b, y);
+    else if (group == 16) k__int_end512(8, 16, true, false, w, sum, x, b, y);
+    else if (T == 7) k__int_end512(7, 32, true, false, w, sum, x, b, y);
+    else k__int_end512(8, 32, true, false, w, sum, x, b, y);
 }
 
 K__IN_512 void k__int_tile512(int T, int group, bool has_min, int by, const k__panel *w, const k__cols *x, int first, int end,

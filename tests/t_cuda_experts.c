@@ -291,21 +291,11 @@ static void te_run(bool sort, int32_t *to, size_t n) {
     tr_drop(&c);
 }
 
-/* Whether the result differs without a barrier, in a process of its own: slots may go to places that are none. */
-static bool te_seen(bool sort, int skip, const int32_t *want, int32_t *got, size_t n) {
-    int         status = 0;
-    const pid_t child = fork();
-    if (!child) {
-        bool seen = false;
-        if (!freopen("/dev/null", "w", stderr)) _exit(0);
-        emu.skip_sync = skip;
-        for (int i = 0; i < 20 && !seen; i++) {
-            te_run(sort, got, n);
-            seen = memcmp(want, got, n * sizeof *got) != 0;
-        }
-        _exit(seen);
-    }
-    return child > 0 && waitpid(child, &status, 0) == child && status != 0;
+typedef struct { bool sort; const int32_t *want; int32_t *got; size_t n; } te_kernel;
+static bool te_differs(const void *of) {
+    const te_kernel *k = of;
+    te_run(k->sort, k->got, k->n);
+    return memcmp(k->want, k->got, k->n * sizeof *k->got) != 0;
 }
 
 static void t_cuda_experts_barriers(void) {
@@ -314,9 +304,10 @@ static void t_cuda_experts_barriers(void) {
         te_run(sort, want, 8000);
         const int n = emu.fiber[0].n_sync;
         EQ_INT(n, sort ? 4 : 1);
-        CHECK(!te_seen(sort, 0, want, got, 8000));
+        const te_kernel k = {sort, want, got, 8000};
+        CHECK(!tc_seen_apart(0, te_differs, &k));
         for (int skip = 1; skip <= n; skip++)
-            CHECKF(te_seen(sort, skip, want, got, 8000), "%s: barrier %d of %d could go", sort ? "sort" : "best", skip, n);
+            CHECKF(tc_seen_apart(skip, te_differs, &k), "%s: barrier %d of %d could go", sort ? "sort" : "best", skip, n);
     }
     emu_free();
 }
