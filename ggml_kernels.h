@@ -5245,16 +5245,27 @@ extern K__SHARED int g_k_tile_cols;
 #endif
 static int k__tile_cols(const k__tiles *tiles) { return tiles->of[K__TILE] ? g_k_tile_cols : K__TILE_REGS; }
 
+/* The number of tiles for nt columns. */
+static int k__tile_parts(const k__tiles *tiles, int nt) {
+    const int most = k__tile_cols(tiles);
+    return (nt + most - 1) / most;
+}
+
+/* Completes panels where one of the tiles takes more than six columns. */
+static void k__panels_ready(const k__tiles *tiles, int nt, int parts, k__panel *panel, int blocks) {
+    if (tiles->ready && nt > parts * K__TILE_REGS) tiles->ready(panel, blocks);
+}
+
 /* One strip of at most 32 rows, unpacked in panels, times all columns. ahead: bytes of the next strip. */
 K__BODY void k__mul_strip(const k__tiles *tiles, k__panel *panel, int offset, int rows, int n, const k_acts *a,
                           float *y, size_t ldy, const uint8_t *next, size_t next_bytes) {
-    const int most = k__tile_cols(tiles), parts = (a->nt + most - 1) / most, blocks = (n + K_SUPER - 1) / K_SUPER;
+    const int parts = k__tile_parts(tiles, a->nt), blocks = (n + K_SUPER - 1) / K_SUPER;
     size_t   steps = (size_t)parts * (size_t)blocks, each = (next_bytes / 64 + steps - 1) / steps;
     k__ahead ahead = {next, (int)each};
     k__cols  x;
     x.offset = offset;
     x.fit = tiles->fit;
-    if (tiles->ready && a->nt > parts * K__TILE_REGS) tiles->ready(panel, blocks);
+    k__panels_ready(tiles, a->nt, parts, panel, blocks);
     for (int i = 0; i < parts; i++) {
         int   t0 = k__share(a->nt, parts, i), count = k__share(a->nt, parts, i + 1) - t0;
         _Alignas(64) float out[K__TILE][K__STRIP] = {{0}};
@@ -5752,14 +5763,20 @@ K__IN_512 bool k__fusible512(const float *scale) {
     return !_mm512_cmp_ps_mask(_mm512_sub_ps(c0, c0), _mm512_sub_ps(c1, c1), _CMP_UNORD_Q);   /* inf - inf is NaN */
 }
 
+/* The dots of group g; without minima they begin with start. */
+K__IN_512 void k__group_dots512(int T, int group, int g, bool has_min, const k__panel *w, const int8_t *const *q, const int32_t (*start)[16],
+                                __m512i (*a)[K__TILE]) {
+    K__UNROLL for (int t = 0; t < T; t++) a[0][t] = a[1][t] = has_min ? _mm512_setzero_si512() : k__bcast512(&start[t][g]);
+    k__dots512(T, w, g * group / 4, group / 4, q, a[0], a[1]);
+}
+
 /* sum[t] = scale * dot over the groups of a block. words: dots fit in words. low: sc lies in the lower word alone. */
 K__IN_512 void k__int_sums512(int T, int group, bool has_min, bool words, bool low, const k__panel *w, const int8_t *const *q,
                               const int32_t (*start)[16], __m512i (*sum)[2]) {
     K__UNROLL for (int t = 0; t < T; t++) sum[t][0] = sum[t][1] = _mm512_setzero_si512();
     K__NO_UNROLL for (int g = 0; g < K_SUPER / group; g++) {
         __m512i a[2][K__TILE];
-        K__UNROLL for (int t = 0; t < T; t++) a[0][t] = a[1][t] = has_min ? _mm512_setzero_si512() : k__bcast512(&start[t][g]);
-        k__dots512(T, w, g * group / 4, group / 4, q, a[0], a[1]);
+        k__group_dots512(T, group, g, has_min, w, q, start, a);
         K__IN_MEMORY(T, sum);
         K__UNROLL for (int h = 0; h < 2; h++) {
             __m512i sc = k__ld512(&w->sc[g * group / 16][16 * h]);
@@ -5834,8 +5851,7 @@ K__IN_512 void k__scale_sums512(int T, int group, bool has_min, bool fused, cons
     K__UNROLL for (int t = 0; t < T; t++) sum[t][0] = sum[t][1] = _mm512_setzero_ps();
     K__NO_UNROLL for (int g = 0; g < K_SUPER / group; g++) {
         __m512i a[2][K__TILE];
-        K__UNROLL for (int t = 0; t < T; t++) a[0][t] = a[1][t] = has_min ? _mm512_setzero_si512() : k__bcast512(&start[t][g]);
-        k__dots512(T, w, g * group / 4, group / 4, q, a[0], a[1]);
+        k__group_dots512(T, group, g, has_min, w, q, start, a);
         K__IN_MEMORY(T, sum);
         K__UNROLL for (int h = 0; h < 2; h++) {
             const __m512 s = _mm512_loadu_ps(&w->fs[g][16 * h]), more = _mm512_loadu_ps(&w->fs[(8 + g) % 16][16 * h]);
@@ -7358,15 +7374,18 @@ K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t
     }
 }
 
-/* Unpacks two strips, or the last one twice, into panels. */
+/* Unpacks block b of two strips, or of the last one twice, into a panel. */
+static void k__open_pair(const k__packed_plan *p, const k__form *f, const uint8_t *w, size_t strip, int rows, int n, int b, k__panel *to) {
+    const int      len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
+    const uint8_t *src = w + (size_t)b * (size_t)k__units(f, K_SUPER) * k__unit_bytes(f);
+    k__open_block(p, f, src, len, to, 0);
+    k__open_block(p, f, rows > K_PACK_ROWS ? src + strip : src, len, to, K_PACK_ROWS);
+}
+
+/* The same of all blocks. */
 static void k__packed_panels(const k__packed_plan *p, const k__form *f, const uint8_t *w, size_t strip,
                              int rows, int n, k__panel *to) {
-    for (int b = 0; b * K_SUPER < n; b++, to++) {
-        int            len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
-        const uint8_t *src = w + (size_t)b * (size_t)k__units(f, K_SUPER) * k__unit_bytes(f);
-        k__open_block(p, f, src, len, to, 0);
-        k__open_block(p, f, rows > K_PACK_ROWS ? src + strip : src, len, to, K_PACK_ROWS);
-    }
+    for (int b = 0; b * K_SUPER < n; b++, to++) k__open_pair(p, f, w, strip, rows, n, b, to);
 }
 
 /* Up to this number of columns a block of two strips is opened into one panel and meets all columns before the next block: the panel
@@ -7376,8 +7395,8 @@ enum { K__BLOCK_COLS = 64 };
 K__BODY void k__packed_blocks(const k__packed_plan *p, const k__tiles *tiles, uint32_t type, const uint8_t *w, int nr, int n, const k_acts *a,
                               float *y, size_t ldy, k__panel *panel) {
     const k__form *f = &k__forms[type];
-    const int      most = k__tile_cols(tiles), parts = (a->nt + most - 1) / most, blocks = (n + K_SUPER - 1) / K_SUPER;
-    const size_t   strip = k_pack_bytes(type, K_PACK_ROWS, n), whole = (size_t)k__units(f, K_SUPER) * k__unit_bytes(f);
+    const int      parts = k__tile_parts(tiles, a->nt), blocks = (n + K_SUPER - 1) / K_SUPER;
+    const size_t   strip = k_pack_bytes(type, K_PACK_ROWS, n);
     k__cols        x[(K__BLOCK_COLS + K__TILE_REGS - 1) / K__TILE_REGS];
     _Alignas(64) float out[K__BLOCK_COLS][K__STRIP];
     for (int i = 0; i < parts; i++) {
@@ -7394,14 +7413,11 @@ K__BODY void k__packed_blocks(const k__packed_plan *p, const k__tiles *tiles, ui
         memset(out, 0, (size_t)a->nt * sizeof *out);
         for (int t = 0; t < a->nt; t++) k__sums_ahead(y + (size_t)t * ldy + r, rows);
         for (int b = 0; b < blocks; b++) {
-            const int      len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
-            const uint8_t *src = w + (size_t)b * whole;
-            bool           blank = a->gaps;
+            bool blank = a->gaps;
             for (int i = 0; i < parts && blank; i++) blank = k__blank(&x[i], x[i].n, b);
             if (blank) continue;
-            k__open_block(p, f, src, len, panel, 0);
-            k__open_block(p, f, rows > K_PACK_ROWS ? src + strip : src, len, panel, K_PACK_ROWS);
-            if (tiles->ready && a->nt > parts * K__TILE_REGS) tiles->ready(panel, 1);
+            k__open_pair(p, f, w, strip, rows, n, b, panel);
+            k__panels_ready(tiles, a->nt, parts, panel, 1);
             for (int i = 0, t = 0; i < parts; t += x[i++].n) {
                 if (ahead.next >= end) ahead.lines = 0;
                 tiles->of[x[i].n](panel, &x[i], b, b + 1, &ahead, out + t);

@@ -177,7 +177,6 @@ EMU __m128 emu_mm_maskz_mov_ps(__mmask8 k, __m128 a) { return emu_mm_mask_mov_ps
 EMU_REDUCE(float, emu_mm512_reduce_add_ps, __m512, __m512, 16, r[i] + r[i + h])
 EMU_REDUCE(float, emu_mm512_reduce_max_ps, __m512, __m512, 16, r[i] > r[i + h] ? r[i] : r[i + h])
 EMU_REDUCE(int, emu_mm512_reduce_max_epi32, __m512i, emu_i32, 16, r[i] > r[i + h] ? r[i] : r[i + h])
-EMU_REDUCE(long long, emu_mm512_reduce_add_epi64, __m512i, emu_u64, 8, r[i] + r[i + h])
 EMU_REDUCE(int, emu_mm512_reduce_add_epi32, __m512i, emu_i32, 16, r[i] + r[i + h])
 
 /* --- bf16: neither instruction reads or writes MXCSR; denormals are zeros, results are rounded to nearest even --- */
@@ -270,11 +269,6 @@ EMU __m256i emu_mm256_dpbusd_epi32(__m256i s, __m256i a, __m256i b) {
 }
 EMU __m256i emu_mm256_dpwssd_epi32(__m256i s, __m256i a, __m256i b) {
     return emu_half(emu_mm512_dpwssd_epi32(emu_join(s, s), emu_join(a, a), emu_join(b, b)), 0);
-}
-EMU_CALL __m512i emu_mm512_sad_epu8(__m512i a, __m512i b) {
-    emu_u64 r = {0};
-    for (int i = 0; i < 64; i++) r[i / 8] += (uint64_t)abs(((emu_u8)a)[i] - ((emu_u8)b)[i]);
-    return (__m512i)r;
 }
 
 /* Widened and narrowed. */

@@ -82,8 +82,7 @@ extern const instruction emulated[];
     X(mask_add_ps, _mm512_mask_add_ps(FC, K16, FA, FB)) X(mask_sub_ps, _mm512_mask_sub_ps(FC, K16, FA, FB))                  \
     X(maskz_sub_ps, _mm512_maskz_sub_ps(K16, FA, FB))                                                                        \
     X(reduce_add_ps, _mm512_reduce_add_ps(_mm512_cvtepi32_ps(A))) X(reduce_max_ps, _mm512_reduce_max_ps(_mm512_cvtepi32_ps(A))) \
-    X(reduce_max_epi32, _mm512_reduce_max_epi32(A)) X(reduce_add_epi64, _mm512_reduce_add_epi64(A))                          \
-    X(reduce_add_epi32, _mm512_reduce_add_epi32(A))                                                                          \
+    X(reduce_max_epi32, _mm512_reduce_max_epi32(A)) X(reduce_add_epi32, _mm512_reduce_add_epi32(A))                          \
     X(add_epi8, _mm512_add_epi8(A, B)) X(add_epi16, _mm512_add_epi16(A, B)) X(add_epi32, _mm512_add_epi32(A, B))             \
     X(add_epi64, _mm512_add_epi64(A, B)) X(sub_epi16, _mm512_sub_epi16(A, B)) X(sub_epi32, _mm512_sub_epi32(A, B))           \
     X(mullo_epi32, _mm512_mullo_epi32(A, B)) X(and_si512, _mm512_and_si512(A, B)) X(or_si512, _mm512_or_si512(A, B))         \
@@ -102,7 +101,7 @@ extern const instruction emulated[];
     X(dpbusd_epi32, _mm512_dpbusd_epi32(C, A, B)) X(dpwssd_epi32, _mm512_dpwssd_epi32(C, A, B))                              \
     X(256_dpbusd_epi32, _mm256_dpbusd_epi32(HA, *(const __m256i *)o->b, *(const __m256i *)o->c))                             \
     X(256_dpwssd_epi32, _mm256_dpwssd_epi32(HA, *(const __m256i *)o->b, *(const __m256i *)o->c))                             \
-    X(madd_epi16, _mm512_madd_epi16(A, B)) X(sad_epu8, _mm512_sad_epu8(A, B))                                                \
+    X(madd_epi16, _mm512_madd_epi16(A, B))                                                                                   \
     X(cvtepi8_epi32, _mm512_cvtepi8_epi32(QA)) X(cvtepu8_epi32, _mm512_cvtepu8_epi32(QA))                                    \
     X(cvtepi16_epi32, _mm512_cvtepi16_epi32(HA)) X(cvtepu16_epi32, _mm512_cvtepu16_epi32(HA))                                \
     X(cvtepi32_epi16, _mm512_cvtepi32_epi16(A)) X(cvtepi32_epi8, _mm512_cvtepi32_epi8(A))                                    \
