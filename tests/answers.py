@@ -5,16 +5,16 @@
 N answers (1,000) of the model that ships here at temperature 1.5 under random schemas: every finished one is valid for python3-jsonschema. The same for
 grammars and regular expressions, against the interpreters of oracle.py and Python's re. What is drawn under a mask is distributed as the model says of the
 tokens that may come, by chi-square at p = 1e-4 with fixed seeds."""
-import argparse, array, collections, json, math, os, random, re, sys, tempfile
+import argparse, array, collections, json, math, os, random, re, sys
 import kit
 from chance import fit, softmax
-from kit import Skip, begin, case, check, finish, jsonl, records, same, sanitized, validator
+from kit import Skip, begin, case, check, finish, jsonl, new_folder, records, same, sanitized, validator
 from oracle import Machine, Trie, a_document, a_grammar, a_regex, byte_chars, gbnf, left_recursive, lit
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(HERE, "tests", "gen"))
 PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
-TMP = tempfile.mkdtemp(prefix="llmrun-answers-")
+TMP = new_folder("answers")
 WHOLE = ("--temp", "1", "--top-k", "0", "--top-p", "1", "--min-p", "0")
 EXACT = ("-ctk", "f32", "-ctv", "f32")
 PROMPTS = ("Once upon a time", "A list: ", "The record of Tom is ", "{", "What is 2 + 3?", "")

@@ -9,8 +9,8 @@ One line per case, then a count. LLMRUN_SLOW=N stretches every time limit N time
   Two answers are compared as bytes: whole records without the time of day (`created`), the tokens that were found in the cache
 (`cached_tokens`) and settings (`system_fingerprint`). A file of one line is that line behind as many blank ones as it had lines before it, so that it keeps its number.
 """
-import argparse, csv, io, json, os, pty, random, re, resource, select, shutil, signal, subprocess, sys, tempfile, threading, time
-from kit import ENV, SLOW, Record, Skip, begin, case, catches, check, done, equal, finish, jsonl, levels, one_line, records, refused, same, sanitized, short, some, text_of, until_caught, walk
+import argparse, csv, io, json, os, pty, random, re, resource, select, shutil, signal, subprocess, sys, threading, time
+from kit import ENV, SLOW, Record, Skip, begin, case, catches, check, done, equal, finish, jsonl, levels, new_folder, one_line, records, refused, same, sanitized, short, some, text_of, until_caught, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(HERE, "models", "train"))
@@ -21,7 +21,7 @@ PIP16 = os.path.join(HERE, "models", "pip-f16.gguf")
 DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
 TINY = os.path.join(HERE, "tests", "data", "tiny")
 SMALL = os.path.join(TINY, "llama.gguf")
-TMP = tempfile.mkdtemp(prefix="llmrun-batch-")
+TMP = new_folder("batch")
 O = None                               # options of this script
 
 

@@ -5,16 +5,16 @@
 
 The models are made here: each says what a chain of tokens lets it say (script.py).
 """
-import base64, csv, datetime, glob, io, json, os, pty, re, resource, select, subprocess, sys, tempfile, time
+import base64, csv, datetime, glob, io, json, os, pty, re, resource, select, subprocess, sys, time
 import script
 from hostile import STR
-from kit import ENV, SLOW, Skip, begin, case, check, done, equal, finish, jsonl, one_line, records, same, short, some, walk
+from kit import ENV, SLOW, Skip, begin, case, check, done, equal, finish, jsonl, new_folder, one_line, records, same, short, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
 DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
 BIN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(HERE, "llmrun")
-TMP = tempfile.mkdtemp(prefix="llmrun-chat-")
+TMP = new_folder("chat")
 GREEDY = ("--temp", "0")
 
 

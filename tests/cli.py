@@ -6,9 +6,9 @@
 Some cases need the shared data (env SHARED, else ../shared beside the repository). One line per case, then a count.
 LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
 """
-import array, base64, csv, fcntl, gzip, json, math, os, pty, re, resource, select, shutil, signal, struct, subprocess, sys, tempfile, termios, threading, time
+import array, base64, csv, fcntl, gzip, json, math, os, pty, re, resource, select, shutil, signal, struct, subprocess, sys, termios, threading, time
 import kit
-from kit import ENV, SLOW, Skip, begin, case, check, done, finish, levels, one_line, same, until_caught, walk
+from kit import ENV, SLOW, Skip, begin, case, check, done, finish, levels, new_folder, one_line, same, until_caught, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SHARED = os.environ.get("SHARED") or os.path.join(HERE, "..", "shared")
@@ -17,7 +17,7 @@ PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
 STORIES = os.path.join(DATA, "stories260K.gguf")
 VOCABS = ["llama-spm", "llama-bpe", "qwen2", "gpt-2", "starcoder", "deepseek-llm"]
 BIN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(HERE, "llmrun")
-TMP = tempfile.mkdtemp(prefix="llmrun-cli-")
+TMP = new_folder("cli")
 
 
 def float_model():

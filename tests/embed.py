@@ -5,15 +5,15 @@
 
 The oracle of what is pooled is Python's arithmetic over the rows of --pooling none; that of a row the logits that the output matrix makes of it.
 """
-import argparse, array, base64, json, math, os, random, struct, subprocess, sys, tempfile, unicodedata
+import argparse, array, base64, json, math, os, random, struct, subprocess, sys, unicodedata
 from hostile import ARR, BOOL, F32, I32, STR, U32, family, filled, resized, with_tensor, without_tensor
-from kit import Skip, begin, case, check, done, equal, finish, jsonl, records, refused, same, some, walk
+from kit import Skip, begin, case, check, done, equal, finish, jsonl, new_folder, records, refused, same, some, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TINY = os.path.join(HERE, "tests", "data", "tiny")
 SMALL = os.path.join(TINY, "llama.gguf")
 PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
-TMP = tempfile.mkdtemp(prefix="llmrun-embed-")
+TMP = new_folder("embed")
 TEXT = "Once upon a time there was a small vector, and it pointed at the sea."
 O = None                               # options of this script
 

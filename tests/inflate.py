@@ -5,8 +5,8 @@
 
 One line per case, then a count. LLMRUN_SLOW=N stretches every time limit N times.
 """
-import array, os, shutil, subprocess, sys, tempfile
-from kit import CASES, case, check
+import array, os, shutil, subprocess, sys
+from kit import CASES, case, check, new_folder
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(HERE, "tests", "gen"))
@@ -17,7 +17,7 @@ PIP = os.path.join(HERE, "models", "pip-f16.gguf")
 TINY = os.path.join(HERE, "tests", "data", "tiny")
 BIN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(HERE, "llmrun")
 SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)
-TMP = tempfile.mkdtemp(prefix="llmrun-inflate-")
+TMP = new_folder("inflate")
 ALL = ["--embd", "512", "--heads", "8", "--ff", "1536", "--layers", "8"]         # twice the width, two layers more
 PROMPTS = ["Once upon a time", "Question: What is 7 plus 5?\nAnswer:", "Tom gave the red book to Ann. Then Ann",
            "<|im_start|>user\nTell me a story.<|im_end|>\n<|im_start|>assistant\n"]

@@ -1,5 +1,5 @@
 """Helpers of the scripts that test the command: cases, processes, records of a batch, checks."""
-import base64, collections, json, os, re, shutil, subprocess, tempfile, time, warnings
+import base64, collections, json, os, random, re, shutil, subprocess, tempfile, time, warnings
 
 CASES = []
 SLOW = float(os.environ.get("LLMRUN_SLOW") or 1)         # stretches every time limit, for builds under a sanitizer
@@ -38,9 +38,21 @@ def walk(name, words, folder, after=None):
     return int(counts["FAIL"] > 0)
 
 
+def new_folder(name):
+    """A new folder for temporary files, of this user alone. Its name is random in two letters only: the names that tempfile gives sometimes hold a word that a test
+    counts in messages."""
+    while True:
+        path = os.path.join(tempfile.gettempdir(), "llmrun-%s-%s" % (name, "".join(random.SystemRandom().choices("xz", k=12))))
+        try:
+            os.mkdir(path, 0o700)
+            return path
+        except FileExistsError:
+            pass
+
+
 def scratch(name):
     """A new folder for a suite; a function from a name to its path there, one that also writes a file of it."""
-    folder = tempfile.mkdtemp(prefix="llmrun-%s-" % name)
+    folder = new_folder(name)
 
     def tmp(name):
         return os.path.join(folder, name)

@@ -5,12 +5,12 @@
 Random grammars, expressions and schemas with a vocabulary of 512 tokens; behind every prefix of random walks, every token. Grammars and expressions are
 interpreted by oracle.py with sets of stacks, expressions also by Python's re. Schemas are closed by a small world of values, all of which python3-jsonschema
 judges: what is right is then a finite set of texts. N tokens for each kind (100,000)."""
-import argparse, itertools, json, os, random, re, sys, tempfile
+import argparse, itertools, json, os, random, re, sys
 import kit
-from kit import case, check, validator
+from kit import case, check, new_folder, validator
 from oracle import Judge, Machine, Texts, Trie, a_document, a_grammar, a_regex, gbnf, left_recursive, spellings, universe, vocabulary
 
-TMP = tempfile.mkdtemp(prefix="llmrun-rule-")
+TMP = new_folder("rule")
 O = None
 STEPS = 14
 

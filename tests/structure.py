@@ -6,15 +6,15 @@
 --stress: a build that preempts at every step; its answers are held against those of the first. --answers: answers of `held` for each constraint.
 The oracles are Python's re and json, sets of texts, and jsonschema where it is installed.
 """
-import argparse, json, os, re, sys, tempfile
-from kit import begin, case, check, done, equal, finish, jsonl, records, refused, same, short, walk
+import argparse, json, os, re, sys
+from kit import begin, case, check, done, equal, finish, jsonl, new_folder, records, refused, same, short, walk
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(HERE, "tests", "gen"))
 PIP = os.path.join(HERE, "models", "pip-q4_k_m.gguf")
 DRAFT = os.path.join(HERE, "models", "pip-draft-q8_0.gguf")
 SMALL = os.path.join(HERE, "tests", "data", "tiny", "llama.gguf")
-TMP = tempfile.mkdtemp(prefix="llmrun-structure-")
+TMP = new_folder("structure")
 O = None                               # options of this script
 N = 80                                 # tokens of an answer
 

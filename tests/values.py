@@ -3,13 +3,13 @@
     python3 tests/values.py ./llmrun [part of a name ...] [--seed N]
 
 A template applies one operation to each row of a list, and prints a line for each. Rows whose operation fails in Python are not asked."""
-import json, math, os, random, subprocess, sys, tempfile
+import json, math, os, random, subprocess, sys
 import kit
-from kit import case, check, short
+from kit import case, check, new_folder, short
 
 BIN = sys.argv[1]
 SEED = int(sys.argv[sys.argv.index("--seed") + 1]) if "--seed" in sys.argv else 24
-FOLDER = tempfile.mkdtemp()
+FOLDER = new_folder("values")
 ROWS = 500 if kit.sanitized() else 3000
 WORDS = ["", "a", "it's", 'say "x"', "tab\t", "line\nend\r", "\\", "\x00\x1f\x7f", "é", "\x80\xa0\xad", "日本", "😀", "\u200b\ufeff", "\ue000", "\U000e0001", "\u2028", "<b>&amp;"]
 
