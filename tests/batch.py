@@ -1039,7 +1039,7 @@ def settings():
     half = whole[:whole.index(b"\n", len(whole) // 2) + 1]
     for model, more, word in ((DRAFT, ("-s", "4"), "model"), (PIP, ("-s", "5"), "seed"), (PIP, ("-s", "4", "--temp", "0.7"), "temp"), (PIP, ("-s", "4", "--top-k", "7"), "top.k"),
                               (PIP, ("-s", "4", "-ctk", "q8_0"), "cache|type|ctk"), (PIP, ("-s", "4", "--stop", "x"), "stop|reverse"), (PIP, ("-s", "4", "--ignore-eos"), "ignore"),
-                              (PIP, ("-s", "4", "-n", "3"), "predict|-n|n=|max"), (PIP, ("-s", "4", "--blas"), "blas|BLAS")):
+                              (PIP, ("-s", "4", "-n", "3"), "predict|-n|n=|max"), (PIP, ("-s", "4", "--blas"), "blas|BLAS"), (PIP, ("-s", "4", "--f16-as-bf16"), "bf16")):
         with open(out, "wb") as f:
             f.write(half)
         refused(run("-m", model, *base, *more, "--resume"), 2, word, " ".join(more))
