@@ -81,11 +81,11 @@ test-all:                              ## make test, then make stress, which als
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory stress
 
-san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay build/san/judge $(FAKE:%=build/san/fake/%) ## every test under the address and undefined-behaviour sanitizers, pool, steps, quantiser, schedule, guesses and batch files under the thread sanitizer
+san: build/san/llmrun build/san/tests build/san/kernel_tests build/san/replay build/san/judge $(FAKE:%=build/san/fake/%) ## every test under the address and undefined-behaviour sanitizers, then make tsan
 	@SHARED=$(SHARED) PYTHON=$(PYTHON) LLMRUN_SLOW=20 sh tests/run.sh build/san/llmrun build/san
 	@$(MAKE) --no-print-directory tsan
 
-tsan: build/tsan/tests build/tsan/llmrun
+tsan: build/tsan/tests build/tsan/llmrun ## pool, steps, quantiser, schedule, guesses and batch files under the thread sanitizer
 	SHARED=$(SHARED) build/tsan/tests pool fwd dev quantize sched spec
 	LLMRUN_SLOW=20 $(PYTHON) tests/batch.py build/tsan/llmrun invariance_models invariance_kinds
 

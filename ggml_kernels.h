@@ -245,7 +245,7 @@ K_PUBLIC bool k_type_weight(uint32_t id);
 K_PUBLIC int k_type_by_name(const char *name);
 /* Bytes of a row of n weights; 0: a removed type, an incomplete block, or more than a size_t holds. */
 K_PUBLIC size_t k_row_bytes(uint32_t id, int64_t n);
-/* The largest magnitude that a type can hold. It quantises large values to find out. */
+/* The largest finite magnitude that a type can represent. Slow: it quantises values to find out. */
 K_PUBLIC float k_most(uint32_t id);
 
 /* --- CPU dispatch: a level is a set of kernels --- */
@@ -528,6 +528,7 @@ K_PUBLIC void k_rms_norm(const float *x, const float *w, float eps, int n, float
 K_PUBLIC void k_layer_norm(const float *x, const float *w, const float *b, float eps, int n, float *y);
 /* x /= sqrt(sum of x^2 + eps). */
 K_PUBLIC void k_l2_norm(float *x, float eps, int n);
+/* Sum of a[i] * b[i], in the summation order of [float]. */
 K_PUBLIC float k_dot(const float *a, const float *b, int n);
 K_PUBLIC void k_add(float *y, const float *a, const float *b, int n);          /* y = a + b */
 K_PUBLIC void k_mul(float *y, const float *a, const float *b, int n);          /* y = a * b */
@@ -4822,7 +4823,7 @@ static inline size_t k__super_bytes(uint32_t type) {
 typedef struct {
     int            n, nb, tail;                       /* columns; whole blocks; weights after them */
     int            offset;                            /* of the codes: q = u - offset */
-    int            fit;                               /* of the tiles that multiply them */
+    int            bound;                             /* k__tiles.bound of the tiles that multiply them */
     bool           gaps;
     const int8_t  *q[K__COLS];
     const k_sums  *sum[K__COLS];
@@ -4863,7 +4864,7 @@ static inline __attribute__((always_inline)) bool k__blank(const k__cols *x, int
     return true;
 }
 
-/* 256 weights of 32 rows. INT: sc in the format of the level's dot; mn: int16 pairs of groups 2p, 2p + 1. SCALE: fs of up to 16
+/* 256 weights of 32 rows: q[k / 4][row][k % 4] is the code plus k__cols.offset. INT: sc in the format of the level's dot; mn: int16 pairs of groups 2p, 2p + 1. SCALE: fs of up to 16
  * groups, or fs of 8 and fm of 8. k__ready512 fills the rest: fused, and fs of 8 .. 15 where there are 8 groups without minima. */
 typedef struct {
     uint8_t q[K_SUPER / 4][K__STRIP][4];
@@ -5160,13 +5161,13 @@ static const uint8_t *k__pad_tail(uint32_t type, const uint8_t *p, int n, uint8_
 /* Multiplies the panels w of blocks first .. end - 1 with up to K__TILE columns; adds to y. */
 typedef void k__tile(const k__panel *w, const k__cols *x, int first, int end, k__ahead *ahead, float (*y)[K__STRIP]);
 
-/* The tiles of one kind of codes and scales. Every number of columns from 8 on is a sum of numbers from 4 to 6. */
+/* The tiles of one kind of codes and scales. k__share() divides 8 and more columns into parts of 4 to 6, or of 4 to 8 where these tiles exist. */
 enum { K__TILE_MIN = 4, K__TILE_REGS = 6 /* up to here sums fit in registers beside the dots */,
        K__PANEL_COLS = 8, K__PANEL_ROWS = 8, K__ROWS = 8 };
 typedef struct {
     k__tile *of[K__TILE + 1];                         /* index: columns, from 4 on; up to 6 where [K__TILE] is NULL */
-    void (*ready)(k__panel *panel, int blocks);       /* completes panels for tiles of more than 6 columns; may be NULL */
-    int fit;                                          /* bound of activations (k_sums) up to which dots fit in words; 0: not used */
+    void (*ready)(k__panel *panel, int blocks);       /* completes panels, once each, where a tile has more than 6 columns; NULL: nothing is missing */
+    int bound;                                        /* k_sums.most16 or most32 up to which the dot of a group fits in int16; 0: not used */
 } k__tiles;
 
 /* How a level multiplies one format. */
@@ -5237,7 +5238,7 @@ K__BODY void k__put_sums(float *y, const float *sum, int rows, int usual) {
     else K__UNROLL for (int i = 0; i < usual; i += 16) *(k__v16 *)(y + i) = *(const k__v16 *)(sum + i);
 }
 
-/* Columns of one tile, at most: where tiles of eight exist, k_init chooses between six and eight. */
+/* Columns of one tile, at most: six, or eight where such tiles exist and k__tune_processor() chooses them. */
 #if K__PART(3)
 K__SHARED int g_k_tile_cols = K__TILE_REGS;
 #else
@@ -5256,7 +5257,8 @@ static void k__panels_ready(const k__tiles *tiles, int nt, int parts, k__panel *
     if (tiles->ready && nt > parts * K__TILE_REGS) tiles->ready(panel, blocks);
 }
 
-/* One strip of at most 32 rows, unpacked in panels, times all columns. ahead: bytes of the next strip. */
+/* Multiplies a strip of `rows` <= 32 rows of n weights, unpacked in panel [ceil(n / 256)], with the columns of a. y: those of the first row, ldy floats
+ * from column to column. next: the next_bytes of the following strip, which are prefetched. */
 K__BODY void k__mul_strip(const k__tiles *tiles, k__panel *panel, int offset, int rows, int n, const k_acts *a,
                           float *y, size_t ldy, const uint8_t *next, size_t next_bytes) {
     const int parts = k__tile_parts(tiles, a->nt), blocks = (n + K_SUPER - 1) / K_SUPER;
@@ -5264,7 +5266,7 @@ K__BODY void k__mul_strip(const k__tiles *tiles, k__panel *panel, int offset, in
     k__ahead ahead = {next, (int)each};
     k__cols  x;
     x.offset = offset;
-    x.fit = tiles->fit;
+    x.bound = tiles->bound;
     k__panels_ready(tiles, a->nt, parts, panel, blocks);
     for (int i = 0; i < parts; i++) {
         int   t0 = k__share(a->nt, parts, i), count = k__share(a->nt, parts, i + 1) - t0;
@@ -5672,20 +5674,21 @@ K__IN_512 void k__dots512(int T, const k__panel *w, int k4, int count, const int
     }
 }
 
-/* How the dots of groups are scaled: all as words, by vpdpwssd; all as int32; or as words where the bounds of all columns allow it. Words:
- * the bound times the largest magnitude of a code is at most 32767. */
-enum { K__BY_WORDS, K__BY_INTS, K__BY_FIT };
-enum { K__FIT_4 = 32767 / 15, K__FIT_5 = 32767 / 31, K__FIT_6 = 32767 / 32 };
+/* How the dots of groups are scaled: as int16 by vpdpwssd, where every dot fits (K__BY_WORDS); by multiplications of int32 (K__BY_INTS); or one
+ * or the other for each block, by the bounds of the activations (K__BY_BOUND): a dot is at most the bound times the largest magnitude of a code. */
+enum { K__BY_WORDS, K__BY_INTS, K__BY_BOUND };
+enum { K__BOUND_4 = 32767 / 15, K__BOUND_5 = 32767 / 31, K__BOUND_6 = 32767 / 32 };    /* codes of 4, 5 and 6 bits */
 
-K__IN_512 bool k__fits512(int T, int group, int fit, const k__cols *x, int b) {
-    int least = fit;
-    K__UNROLL for (int t = 0; t < T; t++) least |= fit - (group == 16 ? x->sum[t][b].most16 : x->sum[t][b].most32);
-    return least >= 0;
+/* Whether the bounds of block b of all T columns are at most `bound`: one of the differences would set the sign. */
+K__IN_512 bool k__fits512(int T, int group, int bound, const k__cols *x, int b) {
+    int signs = 0;
+    K__UNROLL for (int t = 0; t < T; t++) signs |= bound - (group == 16 ? x->sum[t][b].most16 : x->sum[t][b].most32);
+    return signs >= 0;
 }
 
-/* A tile of up to six columns keeps its sums in registers. With more columns only dots stay in registers: they are chains enough for two
- * units with a latency of five, and the sums are loaded and stored beside them. The compiler cannot follow the pointer and keeps them
- * in memory. */
+/* A tile of up to six columns keeps its sums in registers. With seven or eight only the 2 T dots stay there, which are enough independent chains
+ * for two units with a latency of five. The sums are in memory, in the L1 cache: the empty assembly keeps the compiler from moving them
+ * to registers, of which there are too few. */
 #define K__IN_MEMORY(T, p)                                                        \
     do {                                                                          \
         if ((T) > K__TILE_REGS) __asm__ volatile("" : "+r"(p) : : "memory"); \
@@ -5789,7 +5792,8 @@ K__IN_512 void k__int_sums512(int T, int group, bool has_min, bool words, bool l
     K__IN_MEMORY(T, sum);
 }
 
-/* Four columns whose dots do not all fit in words, of the types that are checked for it: groups of 16 and an offset, or of 32 and minima. */
+/* Four columns whose dots do not all fit in int16, of the types with a bound: groups of 16 and an offset, or of 32 and minima. A tile of five to eight
+ * columns calls it twice and computes some columns again, so that this rare case is compiled once. */
 K__512 void k__int_sums4_512(int group, const k__panel *w, const int8_t *const *q, const int32_t (*start)[16], __m512i (*sum)[2]) {
     if (group == 16) k__int_sums512(4, 16, false, false, true, w, q, start, sum);
     else k__int_sums512(4, 32, true, false, false, w, q, start, sum);
@@ -5805,7 +5809,7 @@ K__512 void k__int_end_plain512(int T, int group, const k__panel *w, __m512i (*s
 
 K__IN_512 void k__int_tile512(int T, int group, bool has_min, int by, const k__panel *w, const k__cols *x, int first, int end,
                               k__ahead *ahead, float (*y)[K__STRIP]) {
-    const bool low = by == K__BY_FIT && !has_min;     /* signed scales in lower words */
+    const bool low = by == K__BY_BOUND && !has_min;     /* signed scales in lower words */
     for (int b = first; b < end; b++, w++) {
         if (k__blank(x, T, b)) continue;
         _Alignas(64) int32_t start[K__TILE][16];
@@ -5819,7 +5823,7 @@ K__IN_512 void k__int_tile512(int T, int group, bool has_min, int by, const k__p
             q[t] = x->q[t] + (size_t)b * K_SUPER;
         }
         const int32_t (*from)[16] = (const int32_t (*)[16])start;
-        if (by != K__BY_FIT || k__fits512(T, group, x->fit, x, b)) {
+        if (by != K__BY_BOUND || k__fits512(T, group, x->bound, x, b)) {
             k__int_sums512(T, group, has_min, by != K__BY_INTS, low, w, q, from, sum);
         } else {
             __m512i wide[K__TILE][2];
@@ -5833,7 +5837,7 @@ K__IN_512 void k__int_tile512(int T, int group, bool has_min, int by, const k__p
     }
 }
 
-/* -K__BIAS * fs of panels with 8 groups and no minima, in fs of 8 .. 15, and whether all of them are finite. */
+/* Completes panels with 8 groups and no minima: fs[8 + g] = -K__BIAS * fs[g], and fused = all scales are fusible. Other formats need neither. */
 K__512 void k__ready512(k__panel *panel, int blocks) {
     for (; blocks > 0; blocks--, panel++) {
         panel->fused = true;
@@ -5951,25 +5955,25 @@ K__SCALE_512(any_scale, K__ANY, 32, false)
 /*                                      group has_min by */
 K__TILES_512(int16_min, k__int_tile512(T, 16, true, K__BY_WORDS, w, x, first, end, ahead, y))
 K__TILES_512(int16_off, k__int_tile512(T, 16, false, K__BY_WORDS, w, x, first, end, ahead, y))
-K__TILES_512(int16_fit, k__int_tile512(T, 16, false, K__BY_FIT, w, x, first, end, ahead, y))
+K__TILES_512(int16_bound, k__int_tile512(T, 16, false, K__BY_BOUND, w, x, first, end, ahead, y))
 K__TILES_512(int16_wide, k__int_tile512(T, 16, false, K__BY_INTS, w, x, first, end, ahead, y))
-K__TILES_512(int32_fit, k__int_tile512(T, 32, true, K__BY_FIT, w, x, first, end, ahead, y))
+K__TILES_512(int32_bound, k__int_tile512(T, 32, true, K__BY_BOUND, w, x, first, end, ahead, y))
 K__TILES_512(int32_wide, k__int_tile512(T, 32, false, K__BY_INTS, w, x, first, end, ahead, y))
 K__TILES_512(scale32, k__scale_tile512(T, 32, false, w, x, first, end, ahead, y))
 K__TILES_512(scale32_min, k__scale_tile512(T, 32, true, w, x, first, end, ahead, y))
 K__TILES_512(scale16, k__scale_tile512(T, 16, false, w, x, first, end, ahead, y))
 
-#define K__FAMILY_512(name, tile, ready_, fit_)                                                                  \
+#define K__FAMILY_512(name, tile, ready_, bound_)                                                                \
     static const k__tiles k__tiles_##name##_512 = {                                                              \
         .of = {[4] = k__tile_##tile##_4_512, k__tile_##tile##_5_512, k__tile_##tile##_6_512, k__tile_##tile##_7_512, \
                k__tile_##tile##_8_512},                                                                          \
-        .ready = ready_, .fit = fit_};
+        .ready = ready_, .bound = bound_};
 K__FAMILY_512(int16_min, int16_min, NULL, 0)
 K__FAMILY_512(int16_off, int16_off, NULL, 0)
-K__FAMILY_512(int16_six, int16_fit, NULL, K__FIT_6)
+K__FAMILY_512(int16_six, int16_bound, NULL, K__BOUND_6)
 K__FAMILY_512(int16_wide, int16_wide, NULL, 0)
-K__FAMILY_512(int32_four, int32_fit, NULL, K__FIT_4)
-K__FAMILY_512(int32_five, int32_fit, NULL, K__FIT_5)
+K__FAMILY_512(int32_four, int32_bound, NULL, K__BOUND_4)
+K__FAMILY_512(int32_five, int32_bound, NULL, K__BOUND_5)
 K__FAMILY_512(int32_wide, int32_wide, NULL, 0)
 K__FAMILY_512(scale32, scale32, k__ready512, 0)
 K__FAMILY_512(scale32_min, scale32_min, NULL, 0)
@@ -6705,7 +6709,7 @@ K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *su
 
 enum { K_PACK_ROWS = 16 };                            /* rows of a strip */
 
-/* Contents of a unit's head, [line] or [value][row]. */
+/* Contents of a unit's head, in lines of 64 bytes, 4 for each row, or as [value][row]. */
 enum {
     K__HEAD_MIN6,   /* per 32: lines sc 0..3, sc 4..7, mn 0..3, 6 bits, mn 4..7 in the upper 2; f16 d, dm */
     K__HEAD_MIN4,   /* per 16: 4 lines of sc | mn << 4; f16 d, dm */
@@ -7110,7 +7114,7 @@ enum {
     K__LANE_WHOLE, K__LANE_LOW, K__LANE_BOTH          /* sc in a lane: as int32; in the low word; in both */
 };
 
-/* What a pass precomputes from the sums of activations: at most sixteen words for each column and block. */
+/* What a pass precomputes from k_sums: at most 16 int32 for each column and block. */
 enum {
     K__AUX_NONE,
     K__AUX_OFF16, K__AUX_OFF32,                       /* -off * sum of 16 or 32: start value of a group's dot */
@@ -7137,7 +7141,8 @@ typedef struct {
     bool opened;                                      /* cols needs the block in the panel */
     int  aux;
     const k__tiles *tiles;
-    int width, panel_cols;                            /* columns of a pass; number of columns from which panels with tiles of up to six are faster */
+    int width;                                        /* columns of a pass of k__packed_few() */
+    int panel_cols;                                   /* from this number of columns on panels are faster, with tiles of up to six; measured */
 } k__packed_plan;
 
 /* Prefetches one line for each line that is read: many at once would fill the buffers of the core and stall the reads. The line may
@@ -7388,10 +7393,11 @@ static void k__packed_panels(const k__packed_plan *p, const k__form *f, const ui
     for (int b = 0; b * K_SUPER < n; b++, to++) k__open_pair(p, f, w, strip, rows, n, b, to);
 }
 
-/* Up to this number of columns a block of two strips is opened into one panel and meets all columns before the next block: the panel
+/* Up to this number of columns one panel, of a block of two strips, is multiplied with all columns before the next block is unpacked: the panel
  * stays in the L1 cache, and so do most of the columns' codes and sums. */
 enum { K__BLOCK_COLS = 64 };
 
+/* Multiplies nr packed rows at w with the columns of a, block by block; a->nt <= K__BLOCK_COLS. panel: space for one. y: [nt][ldy]. */
 K__BODY void k__packed_blocks(const k__packed_plan *p, const k__tiles *tiles, uint32_t type, const uint8_t *w, int nr, int n, const k_acts *a,
                               float *y, size_t ldy, k__panel *panel) {
     const k__form *f = &k__forms[type];
@@ -7403,7 +7409,7 @@ K__BODY void k__packed_blocks(const k__packed_plan *p, const k__tiles *tiles, ui
         const int t0 = k__share(a->nt, parts, i);
         k__cols_set(&x[i], a, t0, k__share(a->nt, parts, i + 1) - t0, n);
         x[i].offset = f->off;
-        x[i].fit = tiles->fit;
+        x[i].bound = tiles->bound;
     }
     for (int r = 0; r < nr; r += K__STRIP, w += 2 * strip) {
         const int      rows = nr - r < K__STRIP ? nr - r : K__STRIP, next = nr - r - rows;
@@ -7427,6 +7433,8 @@ K__BODY void k__packed_blocks(const k__packed_plan *p, const k__tiles *tiles, ui
     }
 }
 
+/* Few columns: from the packed blocks. Up to 64: a block at a time, where that is faster: with tiles of eight columns, and at the levels that have tiles
+ * of up to six alone. More: whole strips, unpacked into panels. */
 K__BODY void k__mul_packed(const k__packed_plan *plans, k__swap *swap, uint32_t type, const void *packed, int nr, int n,
                            const k_acts *a, float *y, size_t ldy, void *scratch) {
     const k__packed_plan *p = &plans[type];
@@ -7435,7 +7443,7 @@ K__BODY void k__mul_packed(const k__packed_plan *plans, k__swap *swap, uint32_t 
     const size_t          strip = k_pack_bytes(type, K_PACK_ROWS, n);
     k__panel             *panel = (k__panel *)(((uintptr_t)scratch + 63) & ~(uintptr_t)63);
     const k__tiles       *tiles = swap ? swap(p->tiles) : p->tiles;
-    const bool            eight = k__tile_cols(tiles) == K__TILE;   /* panels pay from two tiles on */
+    const bool            eight = k__tile_cols(tiles) == K__TILE;   /* then panels are faster from two tiles on */
     if (a->nt < (eight ? K__PANEL_COLS + 1 : p->panel_cols)) {
         k__packed_few(p, type, w, nr, n, a, y, ldy, panel);
         return;
@@ -7759,9 +7767,9 @@ K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narr
     k__int_finish512(T, head, h, x, b, f, y);
 }
 
-/* Formats whose dots of groups fit in words where the bounds of all columns allow it. */
-K__IN_512 void k__fit_direct512(int T, int bits, int head, int fit, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
-    if (k__fits512(T, head == K__HEAD_S8 ? 16 : 32, fit, &x->c, b)) k__int_direct512(T, bits, false, head, true, w, x, b, y);
+/* Formats whose dots of groups fit in int16 where the bounds of all columns allow it. */
+K__IN_512 void k__bound_direct512(int T, int bits, int head, int bound, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+    if (k__fits512(T, head == K__HEAD_S8 ? 16 : 32, bound, &x->c, b)) k__int_direct512(T, bits, false, head, true, w, x, b, y);
     else k__int_direct512(T, bits, false, head, false, w, x, b, y);
 }
 
@@ -7862,8 +7870,8 @@ K__IN_512 void k__scale16_cols512(int T, const k__panel *w, const k__pass *x, in
     K__COLS_N512(name, 6, call) K__COLS_N512(name, 7, call)
 K__COLS8_512(q4_K, k__q4_K_direct512(T, w, x, b, y))
 /*                                     bits head */
-K__COLS8_512(q5_K, k__fit_direct512(T, 5, K__HEAD_MIN6, K__FIT_5, w, x, b, y))
-K__COLS8_512(q6_K, k__fit_direct512(T, 6, K__HEAD_S8, K__FIT_6, w, x, b, y))
+K__COLS8_512(q5_K, k__bound_direct512(T, 5, K__HEAD_MIN6, K__BOUND_5, w, x, b, y))
+K__COLS8_512(q6_K, k__bound_direct512(T, 6, K__HEAD_S8, K__BOUND_6, w, x, b, y))
 /*                                     bits table  head          narrow */
 K__COLS8_512(q3_K, k__int_direct512(T, 3, false, K__HEAD_S6, true, w, x, b, y))
 K__COLS8_512(q2_K, k__int_direct512(T, 2, false, K__HEAD_MIN4, true, w, x, b, y))
@@ -8505,11 +8513,11 @@ static const k_level *g_k_level = &k_levels[0];
 
 static bool k__can(const k_level *l) { return (k__cpu_probe() & l->needs) == l->needs; }
 
-/* Prefetches: measured on Zen 4, its hardware reads a packed stream as fast as plain memory, and software prefetches make it slower.
- * (Intel processors leave a third of the bandwidth unused without them.) Tiles: additions and conversions share the two ports of
- * products on Intel processors, loads and stores do not, so sums lie in memory and tiles take eight columns. On Zen 4 additions are free
- * and a store costs a product's place. */
-static void k__fit_processor(void) {
+/* Sets the prefetch of one column and the columns of a tile by the vendor of the processor. Prefetch: measured on Zen 4, its hardware reads a packed
+ * stream as fast as plain memory, and software prefetches make it slower; Intel processors leave a third of the bandwidth unused without them.
+ * Tiles: on Intel processors additions and conversions use the two ports of products, and loads and stores do not, so tiles have eight columns with
+ * sums in memory. On Zen 4 additions use other ports, and a store of 64 bytes takes the place of a product. */
+static void k__tune_processor(void) {
 #if defined(__x86_64__)
     unsigned a, b, c, d;
     if (!__get_cpuid(0, &a, &b, &c, &d)) return;
@@ -8518,10 +8526,10 @@ static void k__fit_processor(void) {
 #endif
 }
 
-/* The fewest clock ticks for 128000 products: by FMA of floats, by vdpbf16ps. */
+/* Clock ticks for 128000 products, the fewest of three runs: by FMA of floats, by vdpbf16ps. */
 typedef struct { uint64_t f32, bf16; } k__trial;
 
-/* The best of three short runs of each; zeros on other processors than x86-64. */
+/* Zeros on other processors than x86-64. */
 static k__trial k__trial_dots(void) {
     k__trial best = {0, 0};
 #if defined(__x86_64__)
@@ -8529,7 +8537,7 @@ static k__trial k__trial_dots(void) {
     uint64_t least[2] = {UINT64_MAX, UINT64_MAX};
     for (int i = 0; i < 6; i++) {
         const uint64_t t0 = __rdtsc();
-        if (k_probe_bf16.mul[i % 2](x, 500 / (1 + i % 2))) return best;          /* 128000 products; all of them 0 */
+        if (k_probe_bf16.mul[i % 2](x, 500 / (1 + i % 2))) return best;          /* always 0: the loop is not removed */
         const uint64_t t = __rdtsc() - t0;
         least[i % 2] = t < least[i % 2] ? t : least[i % 2];
     }
@@ -8566,7 +8574,7 @@ K_PUBLIC bool k_init(const char *level) {
     const int i = !level || !strcmp(level, "auto") ? k__level_auto() : k__level_by_name(level);
     if (i < 0) return false;
     g_k_level = &k_levels[i];
-    k__fit_processor();
+    k__tune_processor();
     return true;
 }
 

@@ -176,6 +176,7 @@ static void log__line(const char *fmt, va_list ap) {
     fprintf(stderr, "llmrun: %s\n", line);
 }
 
+/* Prints one line and ends with `code`. */
 __attribute__((format(printf, 2, 3), noreturn)) static void die(int code, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
@@ -223,6 +224,7 @@ typedef struct {
     char text[600];
 } err_t;
 
+/* Sets e unless it is set already. Always false. */
 __attribute__((format(printf, 3, 4))) static bool err_set(err_t *e, int code, const char *fmt, ...) {
     if (e->code) return false;
     e->code = code;
@@ -243,9 +245,11 @@ static int err_code_of(int no) {
 
 /* --- memory --- */
 
+/* Between them an allocation is a bug that ends the run: the token loop allocates nothing. */
 static void mem_freeze(const char *phase) { g_frozen = phase; }
 static void mem_thaw(void) { g_frozen = NULL; }
 
+/* n * each, at least 1; ends the run where that overflows. */
 static size_t mem_size(size_t n, size_t each) {
     size_t bytes;
     if (g_frozen) die(EXIT_RESOURCE, "bug: allocation while frozen for %s", g_frozen);
@@ -270,7 +274,7 @@ static void *mem_grow(void *old, size_t n, size_t each) {
 }
 
 /* Makes space for entry i of an array of at most n entries: the array doubles, so its size follows the entries that exist and
- * not a count that a file claims. */
+ * not a count that a file claims. To be called for i = 0, 1, 2, ... in turn. */
 static void *mem_reserve(void *p, uint64_t i, uint64_t n, size_t each) {
     if (i >= 64 ? (i & (i - 1)) != 0 : i != 0) return p;
     uint64_t cap = i ? 2 * i : 64;
@@ -417,6 +421,7 @@ static void str_reserve(str *s, size_t more) {
     s->cap = cap;
 }
 
+/* Appends n bytes; a 0 always follows the text. */
 static void str_add(str *s, const void *p, size_t n) {
     str_reserve(s, n);
     if (n) memcpy(s->p + s->n, p, n);
@@ -498,6 +503,7 @@ typedef struct {
     bool        begun;                                /* out_begin() has emptied it */
 } out_t;
 
+/* False: this or an earlier write has failed, o->why is the errno. */
 static bool out_put(out_t *o, const void *p, size_t n) {
     progress_yield(fileno(o->f));
     errno = 0;
@@ -536,7 +542,7 @@ static void out_add_pending(const char *path) {
     }
 }
 
-/* Takes a file off the list; keep false: removes it if it was there. */
+/* Takes a file off the list; keep false: and deletes it, if it was on the list. */
 static void out_settle(const char *path, bool keep) {
     for (int i = 0; i < OUT_PENDING && path; i++) {
         if (!out__pending[i][0] || strcmp(path, out__pending[i]) != 0) continue;
@@ -590,6 +596,7 @@ static uint64_t rng_mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
+/* The random number of a place: draw number `draw` of a position of a sequence. */
 static uint64_t rng_at(uint64_t seed, uint64_t seq, uint64_t pos, uint64_t draw) {
     return rng_mix(rng_mix(rng_mix(rng_mix(seed) ^ seq) ^ pos) ^ draw);
 }
@@ -634,6 +641,7 @@ typedef struct {
     uint64_t    mask;                                 /* bits of b that belong to the hash */
 } hmap;
 
+/* mask: hmap.mask. To be freed by hmap_drop(). */
 static void hmap_init(hmap *t, uint64_t mask) {
     *t = (hmap){mem_new(1024, sizeof *t->at), 1024, 0, rng_secret(), mask};
 }
@@ -1111,12 +1119,11 @@ static uint64_t host_memory(void) {
  * too small to share is done by one thread at a barrier (pool_barrier_then). A waiting thread spins for some tens of microseconds
  * and prefetches what it reads next (pool_prefetch), then sleeps in the kernel, so that two runs on the same cores do not slow
  * each other down. The number of threads never changes a result.
- *   Where another process uses the same CPU, the kernel suspends a thread for milliseconds, and all others wait for its task. In a
- * loose job (pool_run_loose) a thread gives up its CPU before that happens: between two tasks it leaves the team and yields. When it
- * runs again it passes the stages that the team has finished without work, until it has caught up. A loose job therefore does all its
- * work as tasks, uses no thread number, passes the same barriers whatever the tasks do, and calls a barrier only when there is no
- * more task: the threads that stay do the tasks of those that have left. While a CPU is shared each thread stays on a CPU of its
- * own, where there are enough: the kernel might else put two threads on one CPU and the other process on the next.
+ *   Where another process uses the same CPU, the kernel suspends a thread for milliseconds, and all others wait for its task. A loose job
+ * (pool_run_loose) avoids this: between two tasks a thread on a shared CPU leaves the team and yields, and the other threads do its tasks. When
+ * it runs again it skips the stages that are finished. Requirements for a loose job: all work is done as tasks; no task depends on the number of
+ * the thread; every thread meets the same barriers; a barrier is called only when no task is left. While a CPU is shared, each thread is bound to
+ * a CPU of its own if the process has exactly as many CPUs as threads: else the kernel might put two threads on one CPU.
  *   OMP_NUM_THREADS, OMP_PLACES and OMP_PROC_BIND set the number of threads and their CPUs.
  * Public: pool_default_threads, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then, pool_works, pool_next,
  * pool_share, pool_take, pool_prefetch. */
@@ -1517,7 +1524,7 @@ static void pool_prefetch(const uint8_t *p, size_t n) {
     t_seat->soon_end = p + (n + 63) / 64 * 64;
 }
 
-/* Binds the thread to a CPU of its own if there are as many CPUs as threads. `before` gets its affinity mask. */
+/* Binds the thread to a CPU of its own if the process has exactly as many CPUs as threads. `before` gets its affinity mask. */
 static bool pool__bind_own(const pool_seat *s, cpu_set_t *before) {
     cpu_set_t own;
     CPU_ZERO(&own);
@@ -1575,6 +1582,7 @@ static void pool__start(pool *p, void (*fn)(void *ctx, int ith), void *ctx, bool
     for (uint32_t n; (n = atomic_load(&p->n_done)) + 1 < (uint32_t)p->n;) pool__wait(p, &p->n_done, n);
 }
 
+/* Runs fn on every thread, ith = 0 for the caller, and returns when all have returned. Not to be called inside a job. */
 static void pool_run(pool *p, void (*fn)(void *ctx, int ith), void *ctx) { pool__start(p, fn, ctx, false); }
 static void pool_run_loose(pool *p, void (*fn)(void *ctx, int ith), void *ctx) { pool__start(p, fn, ctx, true); }
 
@@ -2033,7 +2041,7 @@ static int gguf_get_u64(const gguf_file *g, const char *key, uint64_t lo, uint64
     return 1;
 }
 
-/* Any integer or float, as the nearest double. */
+/* Any integer or float as a double; an f64 is rounded to f32 first. As gguf_get_u64: 1, 0: no such key, -1: e is set. */
 static int gguf_get_number(const gguf_file *g, const char *key, double lo, double hi, double *out, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
     gguf__int      v;
@@ -2373,7 +2381,7 @@ static bool gguf__map(gguf_part *part, err_t *e) {
     madvise(p, part->n, MADV_WILLNEED);
     part->map = gguf__register_map(part->p, part->n, part->path);
     if (part->map < 0)
-        return gguf_refuse(e, EXIT_RESOURCE, part->path, "is one file too many, expected at most %d mapped at once",
+        return gguf_refuse(e, EXIT_RESOURCE, part->path, "cannot be mapped, expected at most %d mapped files",
                             GGUF_MAPS_MAX);
     return true;
 }
@@ -2391,8 +2399,8 @@ static void gguf__unmap(gguf_part *part) {
 
 enum { GGUF_SAMPLE = 4096 };                          /* bytes of a tensor's beginning, middle and end */
 
-/* A hash that identifies a model: of all metadata, of the directory, and of samples of every tensor. Copies and splits of one file
- * have the same. */
+/* A hash that identifies a model: of all metadata, of the directory, and of three samples of GGUF_SAMPLE bytes of every tensor. Copies and splits of
+ * one file have the same; a change of weights between the samples is not noticed. */
 static uint64_t gguf_fingerprint(const gguf_file *g) {
     uint64_t h = rng_mix(g->n_tensor);
     for (uint64_t i = 0; i < g->n_kv; i++) {
@@ -16926,7 +16934,7 @@ static bool lang__bad(lang_rx *x, size_t at, const char *expected) {
 }
 
 /* A form that is no regular language, or not one that is read here. */
-static bool lang__unheld(lang_rx *x, size_t at, const char *what) { return err_set(x->e, EXIT_INPUT, "byte %zu: found %s, which cannot be held", at + 1, what); }
+static bool lang__unheld(lang_rx *x, size_t at, const char *what) { return err_set(x->e, EXIT_INPUT, "byte %zu: found %s, which is not supported", at + 1, what); }
 
 static uint32_t lang__node(lang_rx *x, lang_kind kind, size_t at) {
     if (!x->n_node) x->n_node = 1;                    /* 0 is no node */
@@ -19996,13 +20004,13 @@ static void schema__make_dynamic(schema_doc *s, const schema__read *r) {
     const bool        pointer = !fragment.n || fragment.p[0] == '/';
     const val         name = target > SCHEMA__NODE_FALSE ? val_get(s->node[target].v, "$dynamicAnchor") : val_undef(NULL);
     if (!pointer && name.kind == VAL_STR && schema__once_get(schema__anchor(s, SCHEMA__DYNAMIC, schema__utf8(s, name.s))) > 1)
-        schema__fail(s, at, EXIT_INPUT, "the anchor '%s' stands several times, and which one counts is found while a value is checked: this is not held", val_quote(name.s).p);
+        schema__fail(s, at, EXIT_INPUT, "the anchor '%s' is given several times, and the value decides which one is meant: this is not supported", val_quote(name.s).p);
     schema__make_target(s, "$dynamicRef", target);
 }
 
 static void schema__make_recursive(schema_doc *s, const schema__read *r) {
     const char *const at = schema__here(s, "$recursiveRef");
-    if (s->n_resource > 1) schema__fail(s, at, EXIT_INPUT, "$recursiveRef in a document with several $id is not held");
+    if (s->n_resource > 1) schema__fail(s, at, EXIT_INPUT, "$recursiveRef in a document with several $id is not supported");
     schema__make_target(s, "$recursiveRef", schema__resolve(s, s->here, r->v[SCHEMA__RECURSIVE_REF].s, at));
 }
 
@@ -21766,7 +21774,7 @@ static schema__alts schema__shape_alts(schema_doc *s, schema_conj c, bool arr) {
         l = schema__alts_and(s, l, one, arr);
     }
     for (size_t i = 0; i < l.n; i++)
-        if (l.at[i]->repeats) schema__fail(s, l.at[i]->repeats, EXIT_INPUT, "its negation is not held");
+        if (l.at[i]->repeats) schema__fail(s, l.at[i]->repeats, EXIT_INPUT, "its negation is not supported");
     return l;
 }
 
@@ -23042,7 +23050,7 @@ static int32_t json__string(json_rules *d, const schema_shape *s) {
     en->b = (uint64_t)rule + 1;
     gram_byte(g, end, '"', '"', gram_end(g, rule));
     if (!s->len_min && s->len_max == UINT64_MAX) lang_emit_json(g, from, s->string, d->b.f.loose, false, end);
-    else if (!lang_emit_json_length(g, from, s->string, s->len_min, s->len_max, d->b.f.loose, end)) json__refuse(d, s->at, "a pattern with a length that is too large to hold");
+    else if (!lang_emit_json_length(g, from, s->string, s->len_min, s->len_max, d->b.f.loose, end)) json__refuse(d, s->at, "a pattern with a length that is too large for the automaton");
     return rule;
 }
 
@@ -26373,7 +26381,7 @@ static uint64_t dev__far_weights(const dev_plan *p, const dev_op *op) {
     return n;
 }
 
-/* Of a list that is complete. to->layer has space. */
+/* GPU memory that the weights of a complete plan need. to->layer: [n_layer], zeros, of the caller; bytes are added to it. */
 static void dev_plan_far_needs(const dev_plan *p, dev_far_needs *to) {
     int i = p->n_op;
     for (; i > 0 && p->op[i - 1].layer >= 0 && dev__far_can(p, &p->op[i - 1]); i--) to->layer[p->op[i - 1].layer] += dev__far_weights(p, &p->op[i - 1]);
@@ -27042,13 +27050,8 @@ static bool arch__find(arch_hparams *hp, const gguf_file *g, err_t *e) {
     for (int i = 0; i < ARCH_COUNT; i++)
         if (bytes_is(name, arch_table[i].name) && (!arch_table[i].tensor || gguf_tensor_find(g, arch_table[i].tensor))) hp->desc = &arch_table[i];
     if (hp->desc) return true;
-    str known = {0};
-    for (int i = 0; i < ARCH_COUNT; i++)
-        if (arch_table[i].families) str_fmt(&known, "%s%s", i ? ", " : "", arch_table[i].name);
-    arch__bad(hp, g, "general.architecture", e, "architecture \"%.*s\"%s, expected one of: %s", (int)(name.n > 60 ? 60 : name.n),
-              (const char *)name.p, name.n > 60 ? "..." : "", known.p);
-    str_drop(&known);
-    return false;
+    return arch__bad(hp, g, "general.architecture", e, "found \"%.*s\"%s, expected an architecture of llmrun --list archs", (int)(name.n > 60 ? 60 : name.n),
+                     (const char *)name.p, name.n > 60 ? "..." : "");
 }
 
 /* --- hyper-parameters: a row for each key --- */
@@ -28302,7 +28305,7 @@ static uint64_t model_kv_bytes_of(const model *m, int il, uint32_t type_k, uint3
 
 /* ===== [kv] paged key/value cache =====
  * Keys and values live in blocks of `block` positions. Layers that keep the same positions form a group; a block of a group holds,
- * layer after layer, K then V, each [head][position][bytes of one head]. A group has a rule: its rows see all positions, or a
+ * layer after layer, K then V, each [head][position][bytes of one head]. A group has one rule: its rows see all positions, or a
  * window of them, or it holds recurrent states. To add a rule: kv_rule, kv__seen, kv__cut, kv__blocks_of. Each group has a bound of its own.
  *   A sequence has a table of block numbers for each group. Blocks are taken as positions are reserved, so memory follows the
  * tokens in use, and given back when no later row needs them. Blocks are counted by reference: kv_fork() shares them, and a shared
@@ -28339,7 +28342,8 @@ static const kv_opts kv_defaults = {.type_k = K_BF16, .type_v = K_BF16, .block =
 /* What a cache is to hold. */
 typedef struct {
     int64_t tokens;                                   /* positions of all sequences together */
-    int     seqs, rows;                               /* sequences that run at once; most rows that a step adds to one of them. 0: unknown */
+    int     seqs;                                     /* sequences that run at once; 0: unknown */
+    int     rows;                                     /* most rows that a step adds to one of them; 0: unknown */
     const dev_gpus *far;                              /* keep what their layers store; NULL: none */
     int     slots;                                    /* most recurrent states that their memory holds; 0: no bound */
 } kv_load;
@@ -28420,7 +28424,7 @@ typedef struct kv_seq {
     int      *n_blocks, *cap, *first;                 /* [n_group] entries in use; capacity; first one not given back */
     int       n_known;                                /* blocks that the tree has nodes for, from the first on */
     int32_t   tip;                                    /* the node of the last of them; the root without one */
-    int       keep;                                   /* once the sequence is gone, only blocks of positions below may stay idle */
+    int       keep;                                   /* after kv_seq_free() only blocks of positions below this stay in the prefix tree */
     int32_t   state, own;                             /* slot that the next step reads, -1: zeros; the one that it writes, -1: not taken yet */
     int       state_at;                               /* where the first stands; INT_MAX: a step that failed has spoilt it */
     int       filled;                                 /* positions that it has taken in or has in its log */
@@ -28512,8 +28516,8 @@ static void kv_free(kv_cache *kv) {
 /* Most blocks that a sequence holds of a group with a window: what its first row sees, the rows of a step, and a copy. */
 static int64_t kv__window_blocks(const kv_cache *kv, const kv_group *gr) { return ((int64_t)gr->window + kv->load.rows) / kv->opts.block + 3; }
 
-/* Blocks of group i where groups that keep all positions have n. Sequences need few behind a window, so with the others bounded it has twice
- * those of the sequences that run, the second half for beginnings that wait for others; all that is left, once those have `most`. */
+/* Blocks of group i where groups that keep all positions have n. The sequences that run need at most kv__window_blocks() each of a group with a
+ * window. It gets twice that, so that prefixes of waiting sequences stay cached; and all memory that is left, once the others have `most`. */
 static int64_t kv__blocks_of(const kv_cache *kv, int i, int64_t n, int64_t most) {
     const kv_group *gr = &kv->group[i];
     const int64_t   each = kv__window_blocks(kv, gr) * kv->load.seqs;
@@ -29225,8 +29229,8 @@ static bool kv_require(kv_seq *s, int n, err_t *e) { return kv_reserve(s, n) || 
 
 /* --- blocks shared by their content --- */
 
-/* The next `n` positions of the sequence are those of a node. The sequence, which is to have `end` positions, takes the node's blocks
- * in the groups that need them then. False: one cannot be had, and nothing is taken. */
+/* Appends the first n positions of a node's block to the sequence. end: positions of the sequence after the whole match; only groups whose rows
+ * still see the block then take it. False: one cannot be had, and nothing is taken. */
 static bool kv__attach(kv_seq *s, int32_t node, int n, int end) {
     kv_cache *kv = s->kv;
     const int at = s->n / kv->opts.block;
@@ -29311,7 +29315,7 @@ static int kv__count_prefix(const kv_cache *kv, const int32_t *ids, int n, int64
     return last;
 }
 
-/* Adds to need [n_group] the blocks that a sequence lacks to read its n tokens and to go on; s NULL: a new one, for what the tree has too. */
+/* Adds to need [n_group] the numbers of blocks that a sequence lacks to read its n tokens and to go on; s NULL: a new one, for what the tree has too. */
 static void kv_add_demand(const kv_cache *kv, const kv_seq *s, const int32_t *ids, int n, int64_t *need) {
     const int all = (n + kv->opts.block) / kv->opts.block + 1;
     int64_t  *cost = kv->cost;
@@ -29415,9 +29419,12 @@ static int32_t kv__node_at(const kv_seq *s, int at) {
     return i;
 }
 
-/* How long a snapshot stays: until it is the one idle longest; until any slot is needed (weak); the same, but at most until the sequence makes its next
- * rolling one. */
-typedef enum { KV_KEPT, KV_WEAK, KV_ROLLING } kv_staying;
+/* How long a snapshot stays. */
+typedef enum {
+    KV_KEPT,                                          /* until it is the one that is idle longest */
+    KV_WEAK,                                          /* until any slot is needed */
+    KV_ROLLING                                        /* the same, but at most until the next rolling one of the sequence */
+} kv_staying;
 
 /* The coming step, whose positions are reserved and published, makes a snapshot of the sequence at the border `at`, unless there is one. At most
  * one for each step; to be called after all reservations for it. False: none is made. */
@@ -29659,7 +29666,7 @@ static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, c
     const bool open = gguf_open(&s->g, path, &why);
     s->foreign = !open || !gguf_own_is_kind(&s->g, store_arch, store_what, &why);
     if (s->foreign || !store__bind(s, n_vocab, &why)) {
-        log_warn("%s; it is not used%s", why.text, s->foreign ? ", and left as it is" : " and made anew");
+        log_warn("%s; it is ignored and %s", why.text, s->foreign ? "left as it is" : "written anew");
         gguf_close(&s->g);
         return s;
     }
@@ -29868,7 +29875,8 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
 
 /* ===== [fwd] one step over a batch of (sequence, position, token) rows =====
  * The only forward pass: prefill chunks, decode, batches and verification are different lists of rows. Rows of one
- * sequence stand together in rising position. Each row's result depends on its own past alone, to the last bit.
+ * sequence are adjacent, in rising position. In a decoder the result of a row depends on the earlier rows of its sequence alone, and not on the
+ * batch, to the last bit (dev_exact); in an encoder on all rows of its text.
  *   The pass is written once for a model, as a list of operations that [dev] runs for every batch: it reads from top to bottom below,
  * by kinds of mixers and feed-forwards. A step is prepared with fwd_begin() and an fwd_add() for each row; fwd_step() writes down the
  * block tables of its sequences and runs the list.
@@ -29881,7 +29889,7 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_STATE, FWD_WO, FWD_FFN, FWD_HEAD, FWD_PARTS } fwd_part;
 
-/* What a row asks for; a list gives one of the first two, and the third where it gives logits. */
+/* What a row asks for. A plan gives logits or hidden values; the id of the largest logit alone is available with logits. */
 enum { FWD_LOGITS = DEV_LOGITS, FWD_HIDDEN = DEV_HIDDEN, FWD_ID = DEV_ID };
 
 #define FWD_L2_EPS 1e-6f                              /* of the norms of keys and queries in a gated delta net: no file has it */
@@ -29923,7 +29931,7 @@ typedef struct {
     bool                 beside;                      /* the next operation needs nothing of those before it in its phase */
     dev_buf x, next;                                  /* [B, D] residual stream; where the next sum goes */
     dev_buf cs;                                       /* [B, n_rot] cos and sin of each pair of each RoPE table */
-    dev_buf heat;                                     /* [B] factor on the queries of a position */
+    dev_buf heat;                                     /* [B] attention temperature: factor on the queries of a position */
     dev_buf xn, in;                                   /* [B, D] normed stream; what the block reads: xn, or x where it has no norm */
     dev_buf q, k, v;                                  /* [B, H*HD], [B, G*HD], [B, G*HD] */
     dev_buf att;                                      /* [B, H*HD] output of attention */
@@ -30613,7 +30621,7 @@ static void fwd__write_states(fwd *f) {
     }
 }
 
-/* Runs the batch: f->logits, fwd_ids() or the rows of fwd_hidden() are then those of the rows that asked, in their order, valid until the next step.
+/* Runs the batch: f->logits [n_out, n_vocab], fwd_ids() or the rows of fwd_hidden() are then those of the rows that asked, in their order, valid until the next step.
  * False: an interrupt came. */
 static bool fwd_step(fwd *f) {
     for (int i = 0; i < f->batch.n; i++) ASSERT(f->batch.pos[i] < f->from[f->batch.seq[i]]->n);
@@ -30625,8 +30633,8 @@ static bool fwd_step(fwd *f) {
     return ok;
 }
 
-/* The number of the largest logit of each row that asked, -1: a logit is not finite. NULL: the step gave logits, as it does unless all rows asked for
- * FWD_ID, and whenever the host computes them. */
+/* The id of the largest logit of each row that asked, [n_out]; -1: a logit is not finite. NULL unless every row asked for FWD_ID and a GPU computed
+ * the head: then f->logits holds the logits. */
 static const int32_t *fwd_ids(const fwd *f) { return f->run.ids; }
 
 /* After a step that gave numbers alone: f->logits now hold theirs. */
@@ -33919,8 +33927,9 @@ static void engine__pack_now(engine *eng, const engine_opts *fo) {
     if (engine__may_pack(fo) && eng->pack_bytes) engine__pack_all(eng);
 }
 
-/* To be called after a step that gave `fresh` tokens: packs some more matrices, if the n tokens of the whole run repay it. Where n is not known
- * (-1), once half as many tokens have passed as would repay it. True: the last matrix has been packed now. */
+/* Packs some more matrices where the run is long enough to repay it. n: tokens of the whole run, -1: unknown, then packing begins after half as many
+ * tokens as would repay it; passed: tokens so far; fresh: those of the last step, after which this is called. True: the last matrix has been
+ * packed now. */
 static bool engine_pack(engine *eng, int64_t n, int64_t passed, int64_t fresh) {
     if (!eng->may_pack) return false;
     if (!eng->pack_worth) engine__plan_pack(eng);
@@ -33981,7 +33990,8 @@ static void engine_need_steps(engine_needs *t, const model *m, int n_threads, in
     engine_need(t, what[2], (samp_bytes(m->hp.n_vocab, samp_defaults.repeat_last_n) + logit) * (uint64_t)n_seqs);
 }
 
-/* Bytes for the keys and values of a cache without a bound, at `token` bytes for each token, where `all` bytes of memory are free; 0: no bound. */
+/* Bytes for the keys and values of a cache without a bound, at `token` bytes for each token, where `all` bytes of memory are free: what the other needs
+ * and a reserve leave, at least all / ENGINE_SHARE; 0: no bound. */
 static uint64_t engine__cache_bytes(const engine_needs *t, uint64_t all, uint64_t token) {
     if (all == UINT64_MAX) return 0;
     const uint64_t spare = all / ENGINE_SHARE < ENGINE_SPARE ? all / ENGINE_SHARE : ENGINE_SPARE, taken = engine__need_all(t) + spare;
@@ -34387,7 +34397,7 @@ static bool engine_finite(const float *x, size_t n) {
     return !bad;
 }
 
-/* Runs the engine's batch. False: an error in e, which calls the last token number `last`, or an interrupt. */
+/* Runs the engine's batch. False: e is set, or an interrupt came. last: index of the last token, for the message. */
 static bool engine_step(engine *eng, long long last, float **logits, err_t *e) {
     *logits = eng->f->logits;
     if (!fwd_step(eng->f) || !engine_alive(eng, e)) return false;
@@ -34605,7 +34615,7 @@ static void gen_thought_add(gen_thought *t, const gen_think *o, const tok_vocab 
     t->n += was && t->inside;
 }
 
-/* Ids that are never picked: those the file suppresses and, for --ignore-eos, those that end a text. */
+/* Ids that are never picked: those the file suppresses and, with ends (--ignore-eos), those that end a text. */
 static bool gen_banned(const engine *eng, bool ends, tok_ids *out, err_t *e) {
     const gguf_kv *kv = NULL;
     int            got = gguf_get_arr(eng->g, "tokenizer.ggml.suppress_tokens", &kv, e);
@@ -36285,7 +36295,7 @@ static bool calls__put_object(calls__builder *b, const calls_row *r, char slot, 
     size_t n_required = 0;
     for (size_t i = 0; i < o->n_prop; i++) n_required += o->prop[i].required;
     const bool counted = o->min > n_required || o->max < o->n_prop;
-    if (o->n_some) return err_set(b->e, EXIT_INPUT, "at %s: conditions on further members cannot be held in calls of the form %s", o->at, b->f->row->name);
+    if (o->n_some) return err_set(b->e, EXIT_INPUT, "at %s: conditions on further members are not supported in calls of the form %s", o->at, b->f->row->name);
     if (counted && o->n_prop > CALLS_COUNTED) return err_set(b->e, EXIT_RESOURCE, "at %s: a bounded number of %zu parameters, expected at most %d", o->at, o->n_prop, CALLS_COUNTED);
     const size_t   n = counted ? o->n_prop + 1 : 2;
     calls__columns now = calls__columns_new(b->g, n), next;
@@ -36802,7 +36812,7 @@ static bool calls_hold(const calls_form *f, const calls_want *w, constrain *c, g
     for (int i = 0; ok && i < f->n_rows; i++) ok = calls__put_row(&b, &f->row[i]);
     if (ok && !w->required) ok = calls__put_search(&b);
     else if (ok && !b.begun) {
-        log_info("calls       the template begins calls in a way of its own: answers that have to call are not held to the form %s", f->row->name);
+        log_info("calls       the template begins calls in a way of its own: answers that have to call are not constrained to the form %s", f->row->name);
         calls__put_any(&b);
     }
     if (ok && f->raw_quote == '"') log_info("calls       strings of the form %s are read without escapes: those with quotes or backslashes may differ from what their schema asks for", f->row->name);
@@ -38537,6 +38547,7 @@ enum {
     LINES_PAUSE = 100,                                /* milliseconds between two looks at g_interrupt */
     LINES_PATIENCE = 10,                              /* pauses before the message that the stream is waited for */
     LINES_ENDLESS = 64,                               /* a line of a stream may be this many times too long */
+    LINES_HEAD = 4096,                                /* bytes that are kept of a line over the bound */
     LINES_ALIKE = 256,                                /* first bytes of a prompt that decide its group */
     LINES_GROUP = 64,                                 /* lines of a group */
     LINES_GROUPS = 1 << 20,                           /* groups open at a time */
@@ -38549,7 +38560,7 @@ typedef enum {
     LINES_LINE,
     LINES_END,
     LINES_LATER,                                      /* nothing to read yet, or a signal asks to stop */
-    LINES_LONG,                                       /* a line over the bound was skipped */
+    LINES_LONG,                                       /* a line over the bound: its first bytes; the rest was skipped */
     LINES_FAILED
 } lines_got;
 
@@ -38569,6 +38580,7 @@ typedef struct {
     bool        begun, ended;                         /* past any byte order mark; past the last byte */
     uint64_t    no, at, n_bytes;                      /* the last line: number, offset, bytes without ending */
     bool        complete;                             /* it had a newline */
+    uint8_t     head[LINES_HEAD];                     /* of a line over the bound, whose bytes are dropped */
 } lines_in;
 
 static void lines_close(lines_in *in) {
@@ -38663,21 +38675,29 @@ static bool lines__skip_mark(lines_in *in) {
     return in->begun = true;
 }
 
+/* Keeps the first bytes of the line at `from`, which is over the bound: `most` of them or LINES_HEAD. */
+static bytes lines__keep_head(lines_in *in) {
+    const size_t n = in->most < LINES_HEAD ? (size_t)in->most : LINES_HEAD;
+    if (!in->passed) memcpy(in->head, in->buf + in->from, n);
+    return (bytes){in->head, n};
+}
+
 /* Returns the n bytes at `from`, which are the rest of a line. */
 static lines_got lines__end_line(lines_in *in, size_t n, bool newline, bytes *line, uint64_t *no) {
     const uint8_t *p = in->buf + in->from;
+    const size_t   all = n + newline;
+    if (newline && n && p[n - 1] == '\r') n--;
     in->at = in->next;
-    in->next += in->passed + n + newline;
-    in->from += n + newline;
+    in->n_bytes = in->passed + n;
+    const bool is_long = in->n_bytes > in->most;
+    *line = is_long ? lines__keep_head(in) : (bytes){p, n};
+    in->next += in->passed + all;
+    in->from += all;
     in->seen = 0;
     in->complete = newline;
-    if (newline && n && p[n - 1] == '\r') n--;
-    in->n_bytes = in->passed + n;
     in->passed = 0;
     *no = ++in->no;
-    if (in->n_bytes > in->most) return LINES_LONG;
-    *line = (bytes){p, n};
-    return LINES_LINE;
+    return is_long ? LINES_LONG : LINES_LINE;
 }
 
 /* Drops the bytes of a line that is too long already, except the last one: it may belong to the ending. False: the line of a
@@ -38685,6 +38705,7 @@ static lines_got lines__end_line(lines_in *in, size_t n, bool newline, bytes *li
 static bool lines__skip_long(lines_in *in, err_t *e) {
     size_t n = in->to - in->from;
     if (n > in->most + 1 || (in->passed && n > 1)) {
+        lines__keep_head(in);
         in->passed += n - 1;
         in->from = in->to - 1;
     }
@@ -38695,8 +38716,8 @@ static bool lines__skip_long(lines_in *in, err_t *e) {
                    (unsigned long long)in->most);
 }
 
-/* The next line, without its ending (LF or CR LF), and its number, 1 for the first. It is valid until the next call. A line
- * over the bound is empty; in->n_bytes is its length. wait: waits for a pipe. LINES_FAILED: e is set. */
+/* The next line, without its ending (LF or CR LF), and its number, 1 for the first. It is valid until the next call. Of a line
+ * over the bound it has the first bytes; in->n_bytes is its length. wait: waits for a pipe. LINES_FAILED: e is set. */
 static lines_got lines_next(lines_in *in, bool wait, bytes *line, uint64_t *no, err_t *e) {
     *line = (bytes){0};
     for (;;) {
@@ -40460,11 +40481,13 @@ static bool req__object(req_in *r, val line) {
 
 /* --- the custom_id of a line that the parser refuses --- */
 
-/* Looks for custom_id among the keys of the object and sets it where it is a string. */
+/* Looks for custom_id among the keys of the object and sets it where it is a string, or to the digits of a number. */
 static void req__find_id(req *q, bytes line) {
-    str text = {0};
+    const bytes id = req__member(line, "custom_id");
+    str         text = {0};
     str_add(&text, "", 0);
-    q->has_id = val_json_text(req__member(line, "custom_id"), &text);
+    q->has_id = val_json_text(id, &text);
+    if (!q->has_id && id.n && (isdigit(id.p[0]) || id.p[0] == '-')) str_add(&text, id.p, id.n), q->has_id = true;
     if (q->has_id) q->custom_id = str_bytes(&text);
     else str_drop(&text);
 }
@@ -40492,7 +40515,7 @@ static bool req__json(req_in *r) {
     req *q = r->q;
     val_env_init(&q->input.env, REQ_MEMORY + 8 * (uint64_t)r->line.n, 0, NULL);
     val_run(&q->input.env, req__parse, r, r->e);
-    if (q->fault == req_bad_json) req__find_id(q, r->line);
+    if (!r->ok && !q->has_id) req__find_id(q, r->line);
     q->input.env.most = 0;                            /* what is added to a line that was read does not fail */
     if (!r->ok || !q->chat) req_drop_input(q);
     return r->ok;
@@ -40858,8 +40881,8 @@ static void req_print_csv_error(const req *q, const req_origin *o, const char *c
 /* ===== [spec] speculative decoding =====
  * Guesses the next tokens of a sequence, so that one step computes the rows of several tokens. The sampler picks from the logits of one row
  * after the other as long as it picks what was guessed; the rows of wrong guesses are cut off the cache. A row depends on its own past alone
- * and a draw on its seed and place alone, so the text is the same as without guesses. Accepting a guess with min(1, p/q), as the field has
- * it, would keep the distribution but not the text.
+ * and a draw on its seed and place alone, so the text is the same as without guesses. Accepting a guess with probability min(1, p/q) (Leviathan et
+ * al. 2023, arXiv 2211.17192) would keep the distribution but not the text. Lookup is prompt lookup decoding (Saxena 2023).
  *   There are three sources. Lookup: what followed where the same tokens stood before, in this text or in a finished one. Draft: a small model
  * with the same vocabulary, which draws with the target's own random numbers. Forced: text that the constraint leaves no choice about, as the
  * tokenizer spells it. No source guesses what the constraint forbids.
@@ -41101,12 +41124,15 @@ static double spec__seconds(const spec_cost *c, const double *steps) {
 
 /* --- chances --- */
 
-/* Estimated chance of a guess by its degree, until it is measured. Of lookup: where few and where most of several places agree; three lengths
- * of a match at one place; three where all of several places agree. Of a draft: by its probability. Of a forced text: its last token, which the
- * model may join with what follows; its only token; the first of several; others. */
-static const float spec_hopes[SPEC_SOURCES][SPEC_KINDS] = {{.3f, .5f, .35f, .6f, .8f, .55f, .8f, .93f},
-                                                           {.05f, .15f, .27f, .42f, .6f, .77f, .9f, .97f},
-                                                           {.6f, .6f, .8f, .95f, .9f, .9f, .9f, .9f}};
+/* Estimated chance of a guess by its degree, until it is measured. */
+static const float spec_hopes[SPEC_SOURCES][SPEC_KINDS] = {
+    {.3f, .5f,                                        /* lookup: few, most of several places agree */
+     .35f, .6f, .8f,                                  /* one place: three lengths of the match */
+     .55f, .8f, .93f},                                /* all of several places agree: three lengths */
+    {.05f, .15f, .27f, .42f, .6f, .77f, .9f, .97f},   /* draft: by its probability, spec__kind() */
+    {.6f,                                             /* forced: the last token, which the model may join with what follows */
+     .6f, .8f, .95f, .9f, .9f, .9f, .9f},             /* the only token; the first of several; others */
+};
 static const float spec_hope[SPEC_SOURCES] = {.6f, .7f, .8f};
 
 /* Degree of a draft's guess, by its probability. */
@@ -41659,7 +41685,7 @@ static void spec__cache_open(spec *sp) {
     sp->foreign = !open || !gguf_own_is_kind(&g, spec_arch, spec_what, &why);
     const bool ok = !sp->foreign && spec__cache_tokens(sp, &g, &why);
     if (open) gguf_close(&g);
-    if (!ok) log_warn("%s; it is not used%s", why.text, sp->foreign ? ", and left as it is" : " and made anew");
+    if (!ok) log_warn("%s; it is ignored and %s", why.text, sp->foreign ? "left as it is" : "written anew");
 }
 
 /* Writes the finished texts to the file, if there are new ones. */
@@ -41757,7 +41783,7 @@ static void spec_close(spec *sp) {
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
 }
 
-/* Recurrent states can take back so many guesses. */
+/* With recurrent states at most DEV_LOG - 1 guesses: that many rows of a state can be taken back. */
 static void spec__limit(spec *sp) {
     const bool states = kv_slot_bytes(&sp->eng->m.hp) || (sp->draft && kv_slot_bytes(&sp->draft->m.hp));
     if (states && sp->o.most > DEV_LOG - 1) sp->o.most = DEV_LOG - 1;
@@ -41844,7 +41870,7 @@ static double spec__speedup(const spec *sp, double waited, const char **why) {
     if (sp->wall_s < SPEC_LEAST_S || sp->turns < SPEC_TURNS) return NAN;
     *why = "the CPUs were shared";
     if (waited > SPEC_WAITED || sp->wall_s > (1 + SPEC_SPIKES) * sp->usual_s) return NAN;
-    *why = "hardly a step was without guesses";
+    *why = "too few steps without drafts were timed";
     if (!spec__sure(sp)) return NAN;
     *why = NULL;
     return fmin(spec__plain_s(sp) / spec__real_s(sp), (double)sp->tokens / (double)sp->turns);
@@ -41923,7 +41949,7 @@ static void spec_report(const spec *sp, str *s) {
  * Public: sched_plan, sched_new, sched_free, sched_add, sched_has_room, sched_idle, sched_step, sched_take, sched_cancel, hist_at.
  * Opens: sched.eng, sched.n_run, sched.n_waiting, sched.st, sched.guesser, sched_opts, sched_stats, hist. */
 
-/* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile is right within 2.2 % --- */
+/* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile, the middle of its bucket, is right within 1.1 % --- */
 
 enum { HIST_FINE = 32, HIST_N = 45 * HIST_FINE };     /* from a microsecond up to a year */
 
@@ -42216,7 +42242,7 @@ static void sched_cancel(sched *sc) {
     }
 }
 
-/* Frees its blocks. Until they are reused the cache still finds what they hold. */
+/* Frees its blocks. Sequences with the same prefix find them in the cache until they are reused. */
 static void sched__yield(sched *sc, sched_seq *q) {
     q->n_guess = 0;
     if (!q->kv) return;
@@ -42270,7 +42296,7 @@ static bool sched__reserve(sched *sc, sched_seq *q, int to) {
 /* Rows of the next step so far. */
 static int sched__n_rows(const sched *sc) { return sc->eng->f->batch.n; }
 
-/* Whether other sequences may share what q computes and it what they have: not where its own rows are all needed. */
+/* Whether q uses the prefix tree, for what it computes and for what others have computed: not where all of its own rows are needed. */
 static bool sched__shares(const sched_seq *q) { return !q->r.embeds || !q->text || !q->text->whole; }
 
 /* Adds rows of a text for positions [from, q->kv->n), which are reserved. */
@@ -43082,7 +43108,7 @@ static void text__summary(const engine *eng, const spec *guesser, const gen_requ
     spec_report(guesser, &s);
     spec_report_forced(guesser, a->n_tok, &s);
     constrain_report(r->constrain, &s);
-    str_fmt(&s, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak, the mapped model among it\n",
+    str_fmt(&s, "llmrun: memory      %.1f MiB of KV cache, %.1f MiB at the peak with the mapped model\n",
             (double)kv_bytes_peak(eng->kv) / 1048576, (double)ru.ru_maxrss / 1024);
     if (g_log_level >= LOG_VERBOSE) {
         engine_put_layout(eng, &s);
@@ -43322,6 +43348,7 @@ typedef struct {
     int            screen;                            /* where prompts go, -1: nowhere */
     uint8_t        buf[4096];                         /* [at, n) has been read and is to be taken */
     size_t         at, n;
+    bool           begun;                             /* something was read, or a note says that it is waited for */
     bool           ended, stopped;                    /* standard input has ended; a signal came */
     bool           at_once;                           /* the message has lines that arrived at once */
     sigset_t       waiting;                           /* signals that are blocked while it waits */
@@ -43395,6 +43422,7 @@ static void term__redraw(term_input *t) {
 static void term__fill(term_input *t) {
     memmove(t->buf, t->buf + t->at, t->n -= t->at);
     t->at = 0;
+    t->begun = true;
     const ssize_t got = read(t->in, t->buf + t->n, sizeof t->buf - t->n);
     if (got > 0) t->n += (size_t)got;
     else if (got == 0 || (errno != EINTR && errno != EAGAIN)) t->ended = true;
@@ -43403,12 +43431,14 @@ static void term__fill(term_input *t) {
 /* Waits, `ms` milliseconds at most, -1: however long, until more than `have` bytes are to be taken. False: they did not come, standard input
  * has ended, or a signal came. */
 static bool term__wait(term_input *t, size_t have, int ms) {
-    const struct timespec limit = {0, ms * 1000000L};
+    const struct timespec limit = {0, ms * 1000000L}, second = {1, 0};
     while (t->n - t->at <= have && !t->ended) {
         struct pollfd p = {.fd = t->in, .events = POLLIN};
         if (g_interrupt) return !(t->stopped = true);
-        const int got = ppoll(&p, 1, ms < 0 ? NULL : &limit, &t->waiting);
+        const bool first = ms < 0 && !t->person && !t->begun;
+        const int  got = ppoll(&p, 1, first ? &second : ms < 0 ? NULL : &limit, &t->waiting);
         if (got > 0) term__fill(t);
+        else if (got == 0 && first) t->begun = true, log_warn("waiting for a message on standard input");
         else if (got == 0) return false;
         else if (errno != EINTR) t->ended = true;
         term__redraw(t);
@@ -44433,8 +44463,8 @@ static bool talk_run(engine *eng, spec *guesser, chat *ch, chat_input *in, const
 /* ===== [batch] files of requests, one per line =====
  * Reads lines ahead, plans their order, asks the schedule, writes each answer as it ends. Lines and tokens read ahead are bounded, however long
  * the files are; short files are read whole.
- *   The plan: requests whose prompts begin alike run one after the other, in the order of a walk through the tree of their tokens, so that
- * every shared beginning is read once, and its blocks are kept only while later requests need them. Groups keep the order of the file. A lower
+ *   The plan: requests with a common prefix run one after the other, in the depth-first order of the trie of their tokens. So every common
+ * prefix is computed once, and its blocks are kept only while later requests need them. Groups keep the order of the file. A lower
  * priority number comes first.
  *   A bad line becomes one record with an error. A line is answered once: whole, or not at all.
  *   Ordered results: a file is sorted when the last line is answered, so that a killed run loses nothing. On a stream finished records wait in
@@ -44787,7 +44817,7 @@ static bool batch__has(batch_work *b, const batch_line *l, bool twice) {
 
 /* The seed of a line whose body has none. */
 static uint64_t batch__seed(const batch_work *b, const batch_line *l) {
-    return b->job->own_seeds ? rng_mix(b->job->seed ^ l->no ^ batch__file_key(&b->in, l->file)) : b->job->seed;
+    return b->job->own_seeds ? rng_mix(b->job->seed ^ l->no ^ batch__file_key(&b->in, l->file)) >> 1 : b->job->seed;   /* -s takes 63 bits */
 }
 
 /* Takes in a line: it waits to be begun, or its error is written. False: writing failed. */
@@ -44816,16 +44846,20 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     return ok;
 }
 
-/* The same for a line that is too long to be read. */
-static bool batch__take_long(batch_work *b, uint64_t no, err_t *e) {
-    const batch_line l = {.no = no, .file = b->in.i, .turn = (uint64_t)b->n_read};
+/* The same for a line that is too long to be read, of which there is the head. */
+static bool batch__take_long(batch_work *b, bytes head, uint64_t no, err_t *e) {
+    batch_line       l = {.no = no, .file = b->in.i, .turn = (uint64_t)b->n_read, .hash = bytes_hash(0, head)};
     const bytes      key = {(const uint8_t *)&no, sizeof no};
-    const bool       mine = batch__is_mine(b, &l.q, key, true), before = batch__has(b, &l, false);
     char             why[128];
+    req_read_id(&l.q, head);
+    const bool twice = l.q.has_id && !results_add_id(b->out, batch__file_key(&b->in, l.file), l.q.custom_id);
+    const bool mine = batch__is_mine(b, &l.q, key, true), before = batch__has(b, &l, twice);
     snprintf(why, sizeof why, "a line of more than %llu bytes (--batch-line)", (unsigned long long)b->o->line_bytes);
     b->n_other += !mine;
     b->n_before += mine && before;
-    return mine && !before ? batch__fail(b, &l, "line_too_long", why, e) : batch__put(b, l.turn, e);
+    const bool ok = mine && !before ? batch__fail(b, &l, "line_too_long", why, e) : batch__put(b, l.turn, e);
+    req_drop(&l.q);
+    return ok;
 }
 
 /* Reads ahead until the window is full. wait: the caller has nothing else to do. False: an error in e, or the output is closed. */
@@ -44842,7 +44876,7 @@ static bool batch__refill(batch_work *b, bool wait, err_t *e) {
             break;
         }
         b->n_read++;
-        if (got == LINES_LONG ? !batch__take_long(b, no, e) : !batch__take(b, line, no, e)) return false;
+        if (got == LINES_LONG ? !batch__take_long(b, line, no, e) : !batch__take(b, line, no, e)) return false;
     }
     return true;
 }
@@ -44850,12 +44884,12 @@ static bool batch__refill(batch_work *b, bool wait, err_t *e) {
 /* --- the results that a run goes on with --- */
 
 /* A line is asked for as batch__take() does it, without reading more of it than its custom_id. */
-static void batch__claim(batch_work *b, const batch_input *in, bytes line, uint64_t no, bool too_long) {
+static void batch__claim(batch_work *b, const batch_input *in, bytes line, uint64_t no, bool is_long) {
     const uint64_t file = batch__file_key(in, in->i);
     req            q = {0};
-    if (in->json && !too_long) req_read_id(&q, line);
+    if (in->json || is_long) req_read_id(&q, line);
     const bool first = q.has_id && results_add_id(b->out, file, q.custom_id);
-    results_use_old(b->out, file, no, too_long ? 0 : bytes_hash(0, line), first);
+    results_use_old(b->out, file, no, bytes_hash(0, line), first);
     req_drop(&q);
 }
 
@@ -45160,11 +45194,13 @@ static void batch__summary(const batch_work *b) {
     batch__percentiles(&s, json, "e2e", "request", &st->e2e);
     if (json) str_put(&s, "}\n");
     else {
-        str_fmt(&s, "llmrun: cache       %d blocks of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, %lld preemption%s\n",
-                peak, kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * waste, st->preempted,
+        str_fmt(&s, "llmrun: cache       %d block%s of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, %lld preemption%s\n",
+                peak, peak == 1 ? "" : "s", kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * waste, st->preempted,
                 st->preempted == 1 ? "" : "s");
         if (million > 0) str_fmt(&s, "llmrun: cost        %.4g for a million tokens read or written\n", million);
-        if (!b->job->embed) str_fmt(&s, "llmrun: seed        %llu\n", (unsigned long long)b->job->seed);
+        if (!b->job->embed)
+            str_fmt(&s, "llmrun: seed        %llu%s\n", (unsigned long long)b->job->seed,
+                    b->job->own_seeds ? ", drawn; each line has its own, made of it (--batch-fields seed), for --seed" : "");
     }
     if (g_log_level >= LOG_NORMAL) fputs(s.p, stderr);
     str_drop(&s);
@@ -45223,7 +45259,7 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
     progress_clear();
     if (b.n_unfinished)
         log_warn("%lld answer%s unfinished: cut before the constraint was met", b.n_unfinished, b.n_unfinished == 1 ? " is" : "s are");
-    if (!out->why) batch__summary(&b);
+    if (!out->why && (b.n_read || !e->code)) batch__summary(&b);
     if (g_interrupt && out->resumable)
         log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);
 done:
@@ -50902,9 +50938,9 @@ static const cli_opt cli_opts[] = {
     {"--device -mg --main-gpu",         "N|auto",     OPT_LAYERS, AT(fwd.device),  -1,  1023,    GROUP_RUN, ON_STEPS, ALONE, NULL,
      "the GPU to use, as --list-devices numbers them; auto: the first that holds the layers, or several where none does"},
     {"--same",                          "on|off|auto", OPT_WORD, AT(fwd.same),      0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
-     "on: what a GPU computes has the bits of the CPU; off: float matrices and attention take the order of its tensor cores; auto: on, unless most weights are floats"},
+     "on: a GPU computes the same bits as the CPU; off: float matrices and attention use tensor cores, and logits differ a little; auto: on, unless most weights are floats"},
     {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
-     "round f16 weights to bf16: prompts run up to twice as fast where the processor multiplies bf16"},
+     "round f16 weights to bf16, which changes the text: prompts run up to twice as fast where the processor multiplies bf16"},
     {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
      "multiply float weights through OpenBLAS when the prompt is long; the last bits then depend on the batch"},
     {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0,  0,       GROUP_RUN, ON_ANSWER, ALONE, NULL,
@@ -50963,9 +50999,9 @@ static const cli_opt cli_opts[] = {
     {"--choice",                        "A|B",        OPT_STR,  AT(hold.choice),     0,  0,       GROUP_HOLD, ON_HOLD, ALONE, NULL,
      "the answer is one of these texts, which bars separate; \\| is a bar in a text, \\\\ a backslash"},
     {"--grammar-after",                 "TEXT",       OPT_STR,  AT(hold.after),      0,  0,       GROUP_HOLD, ON_HOLD, BESIDE_HOLD, NULL,
-     "the constraint begins behind the first TEXT of the answer; all before it is free"},
+     "the constraint begins after the first TEXT of the answer"},
     {"--close",                         NULL,         OPT_ON,   AT(hold.close),      0,  0,       GROUP_HOLD, ON_ANSWER, BESIDE_HOLD, NULL,
-     "choose no token after which the rest of -n could not hold the end of the constraint, so that an answer ends whole where that is possible"},
+     "choose only tokens from which a valid answer can be finished within -n, where that is possible"},
     {"--json-order",                    "schema|any", OPT_WORD, AT(hold.order),      0,  0,       GROUP_HOLD, ON_ANSWER | ON(MASK), BESIDE_SCHEMA, NULL,
      "order of the keys that are written: as the schema declares them, or any"},
     {"--json-space",                    "none|one|lines", OPT_WORD, AT(hold.space),  0,  0,       GROUP_HOLD, ON_ANSWER | ON(MASK), BESIDE_SCHEMA, NULL,
@@ -50975,7 +51011,7 @@ static const cli_opt cli_opts[] = {
      "draft model: a small model with the same vocabulary that proposes tokens; one step of the large model checks them; used "
      "where that is faster"},
     {"--draft-max --draft --draft-n --spec-draft-n-max", "N", OPT_INT, AT(spec.most), 1, SPEC_MOST, GROUP_SPEC, ON_ANSWER, BESIDE_DRAFTS, NULL,
-     "most tokens that are drafted for one step; how many are used follows measured costs"},
+     "most tokens that are drafted for one step; how many are drafted is chosen from measured times"},
     {"--draft-min --draft-n-min --spec-draft-n-min", "N", OPT_INT, AT(spec.least),   0,  SPEC_MOST, GROUP_SPEC, ON_ANSWER, BESIDE_DRAFTS, NULL,
      "tokens that are drafted in every step, even where that is slower"},
     {"--draft-p-min --spec-draft-p-min", "P",         OPT_FLT,  AT(spec.p_min),      0,  1,       GROUP_SPEC, ON_ANSWER, BESIDE_DRAFT, NULL,
@@ -51031,7 +51067,7 @@ static const cli_opt cli_opts[] = {
     {"--yarn-orig-ctx",                 "N",          OPT_INT,  AT(fwd.rope.orig_ctx), 0, CLI_BIG, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "context that the model was trained on; 0 is the model's own"},
     {"--yarn-ext-factor",               "X",          OPT_FLT,  AT(fwd.rope.yarn_ext), -1, 100, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "share of extrapolation; -1 follows --rope-scaling"},
+     "YaRN mix of extrapolation, 0 to 1; -1 follows --rope-scaling"},
     {"--yarn-attn-factor",              "X",          OPT_FLT,  AT(fwd.rope.yarn_attn), -1, 100, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
      "factor of the attention scores; -1 is the model's own"},
     {"--yarn-beta-fast",                "X",          OPT_FLT,  AT(fwd.rope.yarn_fast), -1, 1e6,  GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
@@ -51104,7 +51140,7 @@ static const cli_opt cli_opts[] = {
     {"--draft-max --draft --draft-n --spec-draft-n-max", "N,N", OPT_NUMS, AT(bench.guess), 0, SPEC_MOST, GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "repeat each decode test with up to N drafted tokens a step; 0 is none"},
     {"--acceptance",                    "X,X",        OPT_NUMS, AT(bench.chance),    0,  100,     GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "per cent of drafted tokens that are accepted, each given that those before it are"},
+     "simulated acceptance of drafted tokens in per cent: of each, where those before it are accepted"},
     {"-b --batch-size --n-batch",       "N,N",        OPT_NUMS, AT(bench.batch),     1,  65536,   GROUP_BENCH, ON_BENCH, ALONE, NULL,
      "compute logits once every N tokens of a prompt"},
     {"-ub --ubatch-size --n-ubatch",    "N,N",        OPT_NUMS, AT(bench.ubatch),    1,  65536,   GROUP_BENCH, ON_BENCH, ALONE, NULL,
@@ -51608,16 +51644,24 @@ typedef struct {
 /* The name of an option as given: the part before '='. */
 static bytes cli_typed(const char *arg) { return (bytes){(const uint8_t *)arg, strcspn(arg, "=")}; }
 
-/* Whether `next` is the value of an option whose value is optional: one of the words in brackets, or, where there are none,
- * any text that is not an option. */
-static bool cli__optional(const char *brackets, const char *next) {
+/* Whether w is one of the words of "[A|B]". */
+static bool cli__is_word_of(const char *brackets, bytes w) {
     const char *words = brackets + 1;
-    if (!strchr(words, '|')) return next[0] != '-';
-    for (bytes w; cli_word(&words, '|', &w);) {
-        if (w.p[w.n - 1] == ']') w.n--;
-        if (bytes_is(w, next)) return true;
+    for (bytes one; cli_word(&words, '|', &one);) {
+        if (one.p[one.n - 1] == ']') one.n--;
+        if (bytes_eq(one, w)) return true;
     }
     return false;
+}
+
+/* Whether `next` is the value of an option whose value is optional: words in brackets, several with commas between
+ * them; or, where there are none, any text that is not an option. */
+static bool cli__optional(const char *brackets, const char *next) {
+    if (!strchr(brackets, '|')) return next[0] != '-';
+    if (!*next) return false;
+    for (bytes w; cli_word(&next, ',', &w);)
+        if (!cli__is_word_of(brackets, w)) return false;
+    return true;
 }
 
 /* Number of arguments after arg[at - 1] that are its values; kind_of: the argument column of its row. */
@@ -52109,6 +52153,18 @@ static void help__group(int group, int width, str *out) {
         if ((int)cli_opts[i].group == group) help__row_of(&cli_opts[i], width, out);
 }
 
+/* Options of llama.cpp that are accepted and change nothing. */
+static void help__idle(int width, str *out) {
+    str names = {0};
+    for (int i = 0; i < N_CLI_FOREIGN; i++)
+        if (cli_foreigners[i].fate == CLI_IDLE) str_fmt(&names, "%s ", cli_foreigners[i].names);
+    help__paragraph(out, "Options of llama.cpp that change nothing here (accepted, so that scripts run, with one line on stderr):", width);
+    str_put(out, "  ");
+    help__flow(out, names.p, 2, 2, width);
+    str_put(out, "\n");
+    str_drop(&names);
+}
+
 static const char help_about[] = "llmrun runs language models from GGUF files.";
 static const char help_syntax[] = "--option VALUE and --option=VALUE are the same, and so are -n 5 and -n5; -- ends the options. Defaults are "
                                  "in [brackets]. An option that has no effect on the action is refused.";
@@ -52128,7 +52184,7 @@ static const struct {
     const char *code, *meaning;
 } help_exits[] = {
     {"0",        "done"},
-    {"1",        "a negative answer: a batch is finished and some of its lines carry an error, or a message of -i in a pipe got no answer"},
+    {"1",        "a negative answer: a batch in which some line has an error, --match without a match, -i in a pipe where a message got no answer"},
     {"2",        "bad input or usage: an unknown option, a malformed or unsupported model, a file that cannot be read"},
     {"3",        "out of a resource: memory, disk, or a file that shrank while it was in use"},
     {"130, 143", "ended by SIGINT or SIGTERM; a second signal ends the program at once"},
@@ -52157,6 +52213,8 @@ static void help__text(int width, str *out) {
         str_put(out, "\n");
         help__group(group, width, out);
     }
+    str_put(out, "\n");
+    help__idle(width, out);
     str_put(out, "\nExit codes:\n");
     for (int i = 0; i < N_HELP_EXITS; i++) help__row(out, help_exits[i].code, help_exits[i].meaning, 12, width);
     help__paragraph(out, help_streams, width);
@@ -52171,7 +52229,7 @@ static const struct {
     {"-f",         "prompt from a file, - is standard input"},
     {"-n",         "tokens to generate; -1: until the text ends"},
     {"-c",         "context in tokens; -1: as needed"},
-    {"-t",         "threads; 0: all CPUs that may be used"},
+    {"-t",         "threads; 0: OMP_NUM_THREADS, else all usable CPUs"},
     {"--temp",     "sampling temperature; 0: always the likeliest token"},
     {"--seed",     "equal seeds give equal text; -1: draw one"},
     {"-r",         "end the answer before TEXT"},
@@ -53883,21 +53941,23 @@ static bool act__check_perplexity(config *c, err_t *e) {
 }
 
 /* -o FORM means --format FORM, as in llama-bench; -o FILE.FORM sets the form too. */
-static void act__bench_output(config *c) {
+static bool act__bench_output(config *c, err_t *e) {
     static const char *const forms[] = {"md", "csv", "json", "jsonl"};
-    if (!c->output || c->format) return;
+    if (!c->output || c->format) return true;
     const char *dot = strrchr(c->output, '.');
+    if (strcmp(c->output, "sql") == 0) return err_set(e, EXIT_INPUT, "-o sql: found a form that llmrun does not write, expected md, csv, json, jsonl or a file");
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         const bool whole = strcmp(c->output, forms[i]) == 0;
         if (!whole && (c->json || !dot || strcmp(dot + 1, forms[i]) != 0)) continue;
         c->format = forms[i];
         if (whole) c->output = NULL;
-        return;
+        return true;
     }
+    return true;
 }
 
 static bool act__check_bench(config *c, err_t *e) {
-    act__bench_output(c);
+    if (!act__bench_output(c, e)) return false;
     if (c->models.n) c->model = c->models.v[0];
     for (int i = 1; i < c->models.n; i++)
         if (!*c->models.v[i]) c->model = "";
@@ -54116,7 +54176,7 @@ static bool act_finish(config *c, err_t *e) {
 /* --- the run --- */
 
 static bool act__fit_for_floats(const act_job *r, const act_row *row, err_t *e) {
-    if (!(row->has & WITH_FLOATS) || !isatty(fileno(r->out.f))) return true;
+    if (!(row->has & WITH_FLOATS || r->c->raw) || !isatty(fileno(r->out.f))) return true;
     const bytes act = cli_act_name(r->c->action), option = row->file == AT(what) ? act : bytes_of("-o");
     return err_set(e, EXIT_INPUT, "%.*s: raw floats are not written to a terminal, expected a file (%.*s FILE) or a redirection (> FILE)",
                    (int)act.n, act.p, (int)option.n, option.p);

@@ -585,13 +585,14 @@ BAD = [  # a line, a word that its message holds
 
 
 def id_of(line):
-    """The custom_id that Python's own reader finds in a line; it goes deeper than llmrun's."""
+    """The custom_id that Python's own reader finds in a line, which goes deeper than llmrun's; the digits of a number."""
     sys.setrecursionlimit(5000)
     try:
         o = json.loads(line) if isinstance(line, bytes) else line
     except (ValueError, RecursionError):
         return None
-    return o["custom_id"] if isinstance(o, dict) and isinstance(o.get("custom_id"), str) else None
+    found = o.get("custom_id") if isinstance(o, dict) else None
+    return found if isinstance(found, str) else str(found) if type(found) in (int, float) else None
 
 
 @case
@@ -666,8 +667,24 @@ def summary():
 
 
 @case
+def drawn_seeds():
+    """a run without --seed gives each line a seed of its own, which --batch-fields seed writes and --seed takes: it makes the same text again"""
+    path = put("in.jsonl", [{"prompt": "Once upon a time", "max_tokens": 12, "temperature": 1.5}] * 6)
+    rows = [json.loads(x) for x in good("-m", PIP, "--batch", path, "-q", "--batch-fields", "seed").splitlines()]
+    check(len({x["seed"] for x in rows}) == 6 and all(0 <= x["seed"] < 1 << 63 for x in rows), repr([x["seed"] for x in rows]))
+    for x in rows:
+        alone = good("-m", PIP, "-p", "Once upon a time", "-n", "12", "--temp", "1.5", "-s", str(x["seed"]), "-q")
+        same(x["response"]["body"]["choices"][0]["text"].encode(), alone, "the text of --seed %d" % x["seed"])
+    check(re.search(rb"llmrun: seed        \d+, drawn; each line has its own", run("-m", PIP, "--batch", path).err), "no word of it")
+
+
+@case
 def terminal():
-    """a terminal shows one progress line, which is removed at the end; -q shows none"""
+    """a terminal shows one progress line, which is removed at the end; -q shows none. Lines are not read from a terminal"""
+    master, slave = pty.openpty()
+    r = subprocess.run([O.binary, "-m", PIP, "--batch", "-"], stdin=slave, capture_output=True, timeout=60 * SLOW, env=ENV)
+    os.close(master), os.close(slave)
+    check(r.returncode == 2 and one_line(r.stderr) and b"is a terminal" in r.stderr, repr(r))
     for more in (), ("-q",):
         master, slave = pty.openpty()
         p = subprocess.Popen([O.binary, "-m", PIP, "--batch", "-", "-np", "4", *more], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=slave, env=ENV)
@@ -753,7 +770,7 @@ def peak(*args, **kw):
 
 @case
 def long_line():
-    """a line of 200 MB is one error record, is not kept in memory, and the lines around it are answered"""
+    """a line of 200 MB is one error record with its custom_id, is not kept in memory, and the lines around it are answered; --resume knows it"""
     path, out = tmp("long.jsonl"), fresh("out.jsonl")
     with open(path, "wb") as f:
         f.write(b'{"prompt":"a","max_tokens":2}\n{"custom_id":"long","prompt":"')
@@ -761,11 +778,15 @@ def long_line():
             f.write(b"a" * (1 << 20))
         f.write(b'"}\n{"prompt":"b","max_tokens":2}\n')
     rc, err, most = peak("-m", PIP, "--batch", path, "-o", out, "-q")
-    os.unlink(path)
     got = records(read(out))
     same((rc, sorted(got)), (1, [1, 2, 3]), "exit code and lines; stderr %r" % err)
     check(got[2].error and not got[1].error and not got[3].error, "errors: %r" % [r.error for r in got.values()])
+    same(got[2].id, "long", "custom_id")
     check(sanitized() or most < 180 << 20, "%d MiB of memory" % (most >> 20))
+    r = run("-m", PIP, "--batch", path, "-o", out, "--resume")
+    os.unlink(path)
+    check(b"3 answered before" in r.err and not os.path.exists(out + ".stale"), "--resume: %r" % r.err)
+    equal(records(read(out)), got, "--resume")
 
 
 @case

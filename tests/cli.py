@@ -115,6 +115,8 @@ def options_in_help():
     for name in names:
         check(re.search(r"(?m)^  (-\S+, )*%s(,| |$)" % re.escape(name), text), name + " is not in --help")
         check("`%s`" % name in md, name + " is not in the table")
+    for name in "-fa", "--no-mmap", "--mlock", "-tb", "--no-warmup", "-no-cnv", "--no-display-prompt", "--log-file":
+        check(name in text.split("that change nothing here")[1].split(), name + " is not among the options that change nothing")
 
 
 @case
@@ -328,6 +330,8 @@ def bench_form_by_extension():
         good("--bench", "-m", SMALL, "-p", "4", "-n", "0", "-r", "1", "-q", "-o", path)
         with open(path, "rb") as f:
             check(f.read().startswith(begins), extension)
+    refused(run("--bench", "-m", SMALL, "-p", "4", "-n", "0", "-r", "1", "-o", "sql"), 2, "-o sql", "a form that is not written")
+    same(run("--bench", "-m", SMALL, "-p", "4", "-n", "0", "-r", "1", "-fa", "0,1", "-mmp", "1,0").rc, 0, "lists of switches that change nothing")
 
 
 @case
@@ -637,7 +641,7 @@ def progress_and_answer():
 @case
 def no_floats_on_a_terminal():
     """raw floats are refused on a terminal and written to files and pipes"""
-    for args in ("--dump-tensor", "output_norm.weight"), ("--logits", "-", "-p", "a"):
+    for args in ("--dump-tensor", "output_norm.weight"), ("--logits", "-", "-p", "a"), ("--embed", "-p", "a", "-o", "/dev/stdout"):
         t = Terminal("-m", PIP, *args, out=True).finish()
         check(t.rc == 2 and re.fullmatch(rb"llmrun: %s: raw floats are not written to a terminal, expected [^\n]*\r\n" % args[0].encode(), t.seen), repr(t.seen))
         check(len(good("-m", PIP, *args)) % 4 == 0, "a pipe")
@@ -882,7 +886,7 @@ def stdin_is_announced():
     p = subprocess.run(["sh", "-c", script], input=b"one\ntwo\nthree\n", stdout=subprocess.PIPE, timeout=60 * SLOW)
     same(p.stdout, b"[one]\n[two]\n[three]\n", "a loop over three lines")
     for more, word in (args, b"--no-stdin leaves it alone"), (args[:2] + args[4:], b"waiting for the end of standard input\n"), \
-                      (("-m", PIP, "--batch", "-", "-n", "1"), b"waiting for standard input\n"):
+                      (("-m", PIP, "--batch", "-", "-n", "1"), b"waiting for standard input\n"), (("-m", PIP, "-i"), b"waiting for a message on standard input\n"):
         p = start(*more, stdin=subprocess.PIPE)
         line = p.stderr.readline()
         check(line.startswith(b"llmrun: waiting for ") and line.endswith(word if word.endswith(b"\n") else word + b")\n"), "%s: %r" % (" ".join(more), line))
@@ -1732,7 +1736,7 @@ def prompt_cache():
     with open(kept, "rb") as f:
         same(f.read(), was, "a file that is only read")
     other = answered(*args, "--prompt-cache", kept, "-ctk", "q8_0")
-    check(b"layout differs" in other.err and b"made anew" in other.err and not came.search(other.err), repr(other))
+    check(b"layout differs" in other.err and b"written anew" in other.err and not came.search(other.err), repr(other))
     check(came.search(answered(*args, "--prompt-cache", kept, "-ctk", "q8_0").err), "what was made anew is not used")
     blas = run(*args, "--prompt-cache", kept, "-ctk", "q8_0", "--blas")
     check(blas.rc == 2 or b"layout differs" in blas.err, repr(blas))   # its last bits are its own

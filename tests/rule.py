@@ -224,9 +224,6 @@ def whole_expressions():
 
 # --- schemas ---
 
-REFUSED = ("cannot hold", "cannot be held", "not held")   # exact, but beyond what is promised
-
-
 def closed_world(seed):
     """A random schema within a small world: (schema, [(value, whether it is valid)])"""
     rng = random.Random(seed)

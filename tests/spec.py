@@ -291,7 +291,7 @@ def held(want, lines, source, *args, draft=DRAFT, k=0, what="", must=True, **kw)
     return c
 
 
-WHY = rb"the CPUs were shared|hardly a step was without guesses"
+WHY = rb"the CPUs were shared|too few steps without drafts were timed"
 SPEC = re.compile(rb"(?m)^llmrun: speculation (?:(\d+\.\d+)x plain decoding: )?(\d+) tokens in (\d+) steps, (\d+\.\d+) a step(?:; speed-up not measurable: (" + WHY + rb"))?$")
 KIND = re.compile(rb"(?m)^llmrun: (draft|lookup) +(\d+) guessed, (\d+) accepted(?: \((\d+\.\d+) %\))?(?:, by depth((?: \d+)+) %)?(?:; (\d+\.\d+) s of drafting)?(?:; (\d+\.\d+)x where it guessed)?$")
 

@@ -237,7 +237,7 @@ static void t_req_refuses(void) {
         {"{}", "invalid_request: the body has no prompt"},
         {"[]", "invalid_request: the line: found a list, expected an object"},
         {"{\"custom_id\":\"a\"}", "invalid_request: the body has no prompt id=\"a\""},
-        {"{\"custom_id\":7,\"prompt\":\"\"}", "invalid_request: custom_id: found a number, expected a string"},
+        {"{\"custom_id\":7,\"prompt\":\"\"}", "invalid_request: custom_id: found a number, expected a string id=\"7\""},
         {"{\"custom_id\":\"a\",\"promt\":\"x\"}", "invalid_request: unknown key 'promt' in the body id=\"a\""},
         {"{\"prompt\":\"x\",\"best_of\":2}", "invalid_request: best_of: 2 is out of range, expected 1 to 1"},
         {"{\"prompt\":\"x\",\"Temperature\":0}", "invalid_request: unknown key 'Temperature' in the body"},
@@ -443,7 +443,7 @@ static void t_req_refused_id(void) {
          "invalid_json_line: JSON, byte 47: the key 'custom_id' stands twice in one object id=\"b\""},
         {"{\"custom_id\":\"a\",\"prompt\":\"x\",}", "invalid_json_line: JSON, byte 31: found '}', expected a key in quotes id=\"a\""},
         {"{\"custom_id\":\"\xff\",\"seed\":1e400}", "invalid_request: seed: inf is out of range, expected -9.223372037e+18 to 9.223372037e+18 id=\"\xef\xbf\xbd\""},
-        {"{\"custom_id\":7,\"seed\":1e400}", "invalid_request: custom_id: found a number, expected a string"},
+        {"{\"custom_id\":-7.5,\"seed\":1e400}", "invalid_request: custom_id: found a number, expected a string id=\"-7.5\""},
         {"{\"custom_id\":\"a", "invalid_json_line: JSON, byte 16: found the end, expected a quote that ends the string"},
         {"[\"custom_id\",1e400]", "invalid_request: the line: found a list, expected an object"},
     };

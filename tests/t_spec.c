@@ -747,7 +747,7 @@ static double t_spec_decode(spec *sp, const t_spec_made_up *m, spec_source from)
 
 /* What is reported of made-up steps: what the run was worth, to the per cent, or nothing. */
 static void t_spec_speedup(void) {
-    static const char shared[] = "the CPUs were shared", few[] = "hardly a step was without guesses", brief[] = "";
+    static const char shared[] = "the CPUs were shared", few[] = "too few steps without drafts were timed", brief[] = "";
     static const struct { t_spec_made_up m; double waited; const char *why; } rows[] = {
         {{1000, 3, 4, 0, 1}, 0, NULL}, {{1000, 2, 17, 0, 1}, 0, NULL}, {{1000, 30, 2, 0, 1}, 0, NULL},
         {{1000, 3, 4, 0, 1}, 0.9 * SPEC_WAITED, NULL}, {{1000, 3, 4, 0, 1}, 1.1 * SPEC_WAITED, shared},
@@ -793,7 +793,7 @@ static void t_spec_report(void) {
         {&brief,  "llmrun: speculation 80 tokens in 40 steps, 2.00 a step\n"
                   "llmrun: draft       40 guessed, 40 accepted (100.0 %), by depth 100 100 100 100 %; 1.500 s of drafting\n"
                   "llmrun: lookup      8 guessed, 2 accepted (25.0 %), by depth 25 0 %\n"},
-        {&alone,  "llmrun: speculation 5000 tokens in 1000 steps, 5.00 a step; speed-up not measurable: hardly a step was without guesses\n"
+        {&alone,  "llmrun: speculation 5000 tokens in 1000 steps, 5.00 a step; speed-up not measurable: too few steps without drafts were timed\n"
                   "llmrun: draft       4000 guessed, 4000 accepted (100.0 %), by depth 100 100 100 100 %; 1.500 s of drafting\n"
                   "llmrun: lookup      8 guessed, 2 accepted (25.0 %), by depth 25 0 %\n"},
     };
