@@ -27788,7 +27788,7 @@ static const arch_slot *arch_slot_of(const arch_hparams *hp, arch_slot_id id, in
  * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and if
  * it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file; model_pack() copies
  * quantised matrices into memory of the model, in the packed layout.
- * Public: model_open, model_holds, model_writes, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes, model_kv_bytes_of,
+ * Public: model_open, model_holds, model_writes, model_as_bf16, model_has_bf16, model_rope_set, model_pack, model_sizes, model_close, model_check, model_kv_bytes, model_kv_bytes_of,
  * model_release.
  * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
 
@@ -28084,6 +28084,11 @@ static const float *model__factors(const model *m, int n_ctx) {
     const int           orig = m->hp.rope[0].n_ctx_orig;
     if (!vec[W_ROPE_LONG]) return vec[W_ROPE_FREQS];
     return vec[(n_ctx ? n_ctx : m->hp.n_ctx_train) > orig ? W_ROPE_LONG : W_ROPE_SHORT];
+}
+
+/* The set of LongRoPE that a run with this context uses, for the name of what it keeps on disk; empty: the model has one set. */
+static const char *model_rope_set(const model *m, int n_ctx) {
+    return !m->glob.vec[W_ROPE_LONG] ? "" : model__factors(m, n_ctx) == m->glob.vec[W_ROPE_LONG] ? " long" : " short";
 }
 
 static void model__rope(model *m, int n_ctx) {
@@ -33861,6 +33866,7 @@ static void engine__keep(engine *eng, const engine_opts *fo, const kv_opts *ko) 
     str_fmt(&about, "rope %s %.9g %.9g %d %.9g %.9g %.9g %.9g%s%s", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base,
              r->orig_ctx, (double)r->yarn_ext, (double)r->yarn_attn, (double)r->yarn_fast, (double)r->yarn_slow,
             dev_exact() ? "" : " blas", model_has_bf16(&eng->m) ? " bf16" : "");
+    str_put(&about, model_rope_set(&eng->m, fo->n_ctx > 0 ? fo->n_ctx : 0));
     dev_gpus_order(eng->m.far, &about);
     kv_share(eng->kv);
     eng->kept = store_open(eng->kv, ko->cache, gguf_fingerprint(eng->g), about.p, eng->m.hp.n_vocab);
@@ -34309,7 +34315,9 @@ static engine *engine__new(const gguf_file *g, const tok_vocab *v, const engine_
     eng->g = g;
     eng->v = v;
     eng->t_start = t_start;
-    if (!model_open(&eng->m, g, &fo->rope, e)) {
+    rope_opts rope = fo->rope;
+    rope.n_ctx = fo->n_ctx > 0 ? fo->n_ctx : 0;
+    if (!model_open(&eng->m, g, &rope, e)) {
         engine_close(eng);
         return NULL;
     }
@@ -34638,7 +34646,7 @@ static bool gen_fits(const engine *eng, const tok_ids *prompt, err_t *e) {
     if (prompt->n > (size_t)eng->n_ctx && !eng->m.hp.causal)
         return err_set(e, EXIT_INPUT, "the text has %zu tokens, the encoder's context holds %d", prompt->n, eng->n_ctx);
     return prompt->n <= (size_t)eng->n_ctx ||
-           err_set(e, EXIT_INPUT, "the prompt has %zu tokens, the context holds %d (-c N)", prompt->n, eng->n_ctx);
+           err_set(e, EXIT_INPUT, "the prompt has %zu tokens, the context holds %d (-c, --kv-mem and --kv-blocks bound it)", prompt->n, eng->n_ctx);
 }
 
 /* The sum of e^(x - *top) in double, *top being the largest x: the logarithm of the sum of all e^x is *top + log(sum). */
@@ -41367,8 +41375,9 @@ static bool spec__draft_read(spec *sp, spec_seq *q) {
     if (q->kv->n > q->done) q->done = kv_truncate(q->kv, q->done);
     kv_hold(q->kv, n);                                /* guesses are taken back to the end of the text */
     q->done = kv_match_prefix(q->kv, q->ids->id, n - 1, &wait);
-    if (n - q->done > SPEC_LAG && !engine_read(d, q->kv, q->ids->id, q->done, n - 1, (engine_reader){0}, &none)) spec_draft_reset(q);
-    else if (n - q->done > SPEC_LAG) q->done = n - 1;
+    const int lag = SPEC_LAG < d->n_batch ? SPEC_LAG : d->n_batch;
+    if (n - q->done > lag && !engine_read(d, q->kv, q->ids->id, q->done, n - 1, (engine_reader){0}, &none)) spec_draft_reset(q);
+    else if (n - q->done > lag) q->done = n - 1;
     return q->kv != NULL;
 }
 
@@ -41405,7 +41414,7 @@ static int spec__draft_rows(spec *sp) {
     for (int i = 0; i < sp->n_live; i++) {
         spec_seq *q = sp->live[i];
         const int ids = (int)q->ids->n, to = ids + q->n;
-        if (!kv_reserve(q->kv, to)) continue;
+        if (f->batch.n + to - q->done > sp->draft->n_batch || !kv_reserve(q->kv, to)) continue;
         for (int p = q->done; p < to; p++)
             fwd_add(f, q->kv, p < ids ? q->ids->id[p] : q->id[p - ids], p, p == to - 1 ? FWD_LOGITS : 0);
         if (!q->n) kv_publish(q->kv, q->ids->id);
@@ -42307,7 +42316,7 @@ static void sched__text_rows(sched *sc, sched_seq *q, int from) {
     for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, embed_wants(q->text, i) ? FWD_HIDDEN : 0);
     q->n_rows = f->batch.n_out - q->at;
     if (sched__shares(q)) kv_publish(q->kv, q->ids.id);
-    if (q->n_rows) sc->out[sc->n_out++] = q;
+    if (q->n_rows || q->kv->n == q->n_prompt) sc->out[sc->n_out++] = q;   /* with --pooling cls no row of the last chunk is needed */
 }
 
 /* What a row asks for from which q's next token is picked. */
@@ -46759,7 +46768,9 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
     for (uint64_t i = 0; i < g->n_tensor; i++) j->by_data[i] = i;
     if (g->n_tensor) qsort_r(j->by_data, g->n_tensor, sizeof *j->by_data, round__by_data, (void *)(uintptr_t)g->tensor);
     j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
-    bool ok = model_open(&j->m, g, &o->rope, e) && model_writes(&j->m, e) && model_holds(&j->m, o->chunk, e) && (n = round__chunks(j, ids->n, e)) > 0;
+    rope_opts rope = o->rope;
+    rope.n_ctx = o->chunk;
+    bool ok = model_open(&j->m, g, &rope, e) && model_writes(&j->m, e) && model_holds(&j->m, o->chunk, e) && (n = round__chunks(j, ids->n, e)) > 0;
     const int64_t blocks = ((int64_t)o->chunk + o->kv.block - 1) / o->kv.block;       /* a sequence takes whole blocks */
     ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, (kv_load){.tokens = n * blocks * o->kv.block, .seqs = n, .rows = o->chunk}, e)) != NULL;
     if (ok) {
@@ -51911,7 +51922,6 @@ static bool cli__finish_chat(config *c, err_t *e) {
 }
 
 static bool cli__finish_rope(config *c, err_t *e) {
-    c->fwd.rope.n_ctx = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : 0;
     if (c->rope_freq_scale <= 0) return true;
     if (c->rope_freq_scale < 1e-6f) return err_set(e, EXIT_INPUT, "--rope-freq-scale: expected 0 or a number from 1e-6 up");
     if (c->fwd.rope.factor > 0) return err_set(e, EXIT_INPUT, "--rope-scale and --rope-freq-scale both give a scale, expected one");
@@ -53475,7 +53485,10 @@ static bool act__talk_set(void *ctx, const char *name, const char *value, gen_re
     for (char *p = option.p; *p; p++) *p = *p == '_' ? '-' : *p;
     const cli_opt *o = cli_find(false, str_bytes(&option));
     bool           ok = (o && act__talk_may_set(o)) || err_set(e, EXIT_INPUT, "/set: unknown parameter %.100s (/set alone lists them)", name);
-    ok = ok && cli_set(&c, o, option.p, value, e) && samp_check(&c.samp, INT32_MAX, e);
+    ok = ok && cli_set(&c, o, option.p, value, e);
+    samp_opts so = c.samp;
+    so.n_ctx = t->n_ctx;
+    ok = ok && samp_check(&so, INT32_MAX, e);
     str_drop(&option);
     if (!ok) return false;
     t->c = c;

@@ -1671,6 +1671,17 @@ def context_of_longrope():
     phi3 = os.path.join(HERE, "tests", "data", "tiny", "phi3.gguf")               # trained with 256 positions, 40 before its extension
     of = lambda *more: good("-m", phi3, "-p", "the cat and the hat", "--logits", "-", "-q", *more)
     check(of() == of("-c", "41") == of("-c", "256") != of("-c", "40") == of("-c", "20"), "the set of factors")
+    text, base = tmp("longrope.txt"), tmp("longrope.base")
+    with open(text, "w") as f:
+        f.write("the cat and the hat and the hen " * 60)
+    good("-m", phi3, "--perplexity", "-c", "32", "-f", text, "--kl-divergence-base", base, "-q")
+    check(re.search(rb"(?m)^Maximum KLD: +-?0\.0+$", good("-m", phi3, "--kl-divergence", base, "-q")), "a model differs from itself")
+    p, kept = ("-m", phi3, "-p", "the hen and the cat in", "-n", "12", "--temp", "0", "--ids", "-q", "--kv-block-size", "4"), ("--prompt-cache", tmp("longrope.cache"))
+    for first, then in ("38", "200"), ("200", "38"):
+        good(*p, "-c", first, *kept)
+        same(good(*p, "-c", then, *kept), good(*p, "-c", then), "-c %s from the prompt cache of -c %s" % (then, first))
+    err = run("-m", phi3, "-md", phi3, "-p", "the hen and the cat in", "-c", "38", "-n", "20", "--ignore-eos", "--temp", "0", "--draft-min", "3").err
+    check(re.search(rb"draft +\d+ guessed, \d+ accepted \(100\.0 %\)", err), "the model as its own draft: %r" % err)
 
 
 @case

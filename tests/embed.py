@@ -202,6 +202,8 @@ def pooling():
         near(rows("--pooling", word, "--embd-normalize", "-1")[0], want, 1e-6, word)
         near(rows("--pooling", word)[0], normed(want), 1e-6, word + ", normalised")
     same(rows(), rows("--pooling", "last"), "the default")
+    for word in "none", "mean", "cls", "last":
+        same(rows("--pooling", word, "-ub", "3"), rows("--pooling", word), word + " in chunks of three tokens")
     near(rows("--pooling", "none")[3], normed(each[3]), 1e-6, "a token's vector, normalised")
 
 

@@ -599,6 +599,18 @@ def pressure():
 
 
 @case
+def narrow_windows():
+    """a draft whose window leaves few rows for a step, or one, is read in smaller pieces, and the text stays the same"""
+    lines = [{"prompt": "the hen %d and" % i, "max_tokens": 30, "temperature": 0, "ignore_eos": True} for i in range(12)]
+    for name in some(("llama_window", "gpt-oss", "gemma2", "olmo2_window", "phi3")):
+        model = os.path.join(os.path.dirname(SMALL), name + ".gguf")
+        for config in "-np 4 --kv-block-size 4 --kv-blocks 8 -c 32", "-np 8 --kv-block-size 1 --kv-blocks 45 -c 45":
+            held(unguessed(lines, *config.split(), model=model), lines, "draft", *config.split(), "--draft-max", "5", draft=model, k=4, model=model, must=False)
+    window = os.path.join(os.path.dirname(SMALL), "llama_window.gguf")
+    held_alone("a b", "-n", "20", "-c", "28", "--temp", "0", "--ignore-eos", "--kv-block-size", "1", runs=[("draft", window, 3), ("draft", window, 0)], model=window)
+
+
+@case
 def kept_prompts():
     """beside --prompt-cache, --resume and a stress build the records are the same"""
     lines = greedy_lines(8, 30) + sampled_lines(8, 20)

@@ -325,6 +325,13 @@ def talk_regen_draws_anew():
 
 
 @case
+def talk_sets_beside_the_context():
+    """/set works where another parameter is the length of the context (-1), and takes -1 itself"""
+    r = talk(hello(), "/set temp 1", "/set repeat-last-n -1", "a", args=("--temp", "0", "--dry-penalty-last-n", "-1", "--dry-multiplier", "1", "-q"))
+    same([r.out, b"not known" in r.err], [b"Hello you\n", False], "with -1: %r" % r.err)
+
+
+@case
 def talk_in_a_full_context():
     """a conversation that has no room left says so and what helps; it stays, without the message that has no answer"""
     small = says("small", ["Hello", " you", "<|end|>"], context=64)
