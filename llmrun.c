@@ -380,6 +380,11 @@ static bytes bytes_cut_json(bytes *b) {
     return value;
 }
 
+/* A text without the byte order mark that some editors put before it. */
+static bytes bytes_unmarked(bytes b) {
+    return b.n >= 3 && memcmp(b.p, "\xef\xbb\xbf", 3) == 0 ? (bytes){b.p + 3, b.n - 3} : b;
+}
+
 /* Names the kind of a file by its first bytes; NULL: unknown. No text begins with any of these. */
 static const char *bytes_kind(bytes b) {
     static const struct {
@@ -21927,8 +21932,7 @@ static void schema_free(schema_doc *s) {
 /* Reads a document and checks it: keywords have values of their types, references lead to schemas. path: in messages. NULL: e says why. */
 static schema_doc *schema_open(bytes text, const char *path, lang_pool *p, err_t *e) {
     schema_doc  *s = mem_new(1, sizeof *s);
-    schema__call call = {.s = s, .text = text};
-    if (text.n >= 3 && memcmp(text.p, "\xef\xbb\xbf", 3) == 0) call.text = (bytes){text.p + 3, text.n - 3};
+    schema__call call = {.s = s, .text = bytes_unmarked(text)};
     s->path = str_dup(path);
     s->langs = p;
     val_env_init(&s->env, SCHEMA__MEM, SCHEMA__STEPS, s->path);
@@ -37356,7 +37360,7 @@ static void chat__read_json(val_env *env, void *arg) {
 
 /* JSON as a value of env. */
 static bool chat__json(val_env *env, bytes json, const char *file, val *out, err_t *e) {
-    chat__reading r = {.json = json};
+    chat__reading r = {.json = bytes_unmarked(json)};
     env->file = file;
     const bool ok = val_run(env, chat__read_json, &r, e);
     env->file = NULL;
@@ -39938,6 +39942,7 @@ static const char *req__kind(val v) {
     static const char *const kinds[VAL_KINDS] = {[VAL_NONE] = "null", [VAL_INT] = "a number", [VAL_BIG] = "a number", [VAL_FLOAT] = "a number",
                                                  [VAL_STR] = "a string", [VAL_LIST] = "a list", [VAL_DICT] = "an object"};
     if (v.kind == VAL_BOOL) return v.b ? "true" : "false";
+    if (v.kind == VAL_LIST && !v.list->n) return "an empty list";
     return kinds[v.kind] ? kinds[v.kind] : "nothing";
 }
 
@@ -50923,8 +50928,8 @@ static const cli_opt cli_opts[] = {
 
     {"-n --predict --n-predict",        "N",          OPT_I64,  AT(gen.n_predict),  -2,  CLI_BIG, GROUP_RUN, ON_ANSWER, ALONE, NULL,
      "tokens to generate; -1 is until the end token or until the context is full"},
-    {"-t --threads",                    "N",          OPT_INT,  AT(fwd.n_threads),   0,  1024,    GROUP_RUN, ON_ALL, ALONE, NULL,
-     "threads; 0 is OMP_NUM_THREADS, or the number of CPUs that this process may use (affinity and cgroup quota)"},
+    {"-t --threads",                    "N",          OPT_INT,  AT(fwd.n_threads),  -1,  1024,    GROUP_RUN, ON_ALL, ALONE, NULL,
+     "threads; 0 or -1 is OMP_NUM_THREADS, or the number of CPUs that this process may use (affinity and cgroup quota)"},
     {"-b --batch-size -ub --ubatch-size", "N",        OPT_INT,  AT(fwd.n_batch),     1,  65536,   GROUP_RUN, ON_STEPS, ALONE, NULL,
      "tokens of a prompt that are computed together"},
     {"--chunks",                        "N",          OPT_INT,  AT(chunks),         -1,  CLI_BIG, GROUP_EVAL, ON_EVAL | ON(IMATRIX) | ON_QUANTIZE, BESIDE_TEXT, NULL,

@@ -267,7 +267,7 @@ def chat_messages():
     turns = [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"}, {"role": "user", "content": [{"type": "text", "text": "C"}, {"type": "text", "text": "D"}]}]
     want = "<s><|user|>A<|end|><|assistant|>B<|end|><|user|>CD<|end|>"
     listed, held = tmp("list.json", json.dumps(turns)), tmp("held.json", json.dumps({"messages": turns}))
-    for f in listed, held:
+    for f in listed, held, tmp("marked.json", "\ufeff" + json.dumps(turns)):
         same(good("-m", m, "--messages", f, "-n", "0", "--echo"), want + "<|assistant|>", "messages")
         same(good("-m", m, "--messages", f), "Hello you", "the answer")
     same(good("-m", m, "--messages", listed, "-p", "E", "-n", "0", "--echo"), want + "<|user|>E<|end|><|assistant|>", "and a prompt")

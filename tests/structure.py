@@ -282,6 +282,7 @@ def refused_before():
         path = put("bad.txt", next(t for k, t in BAD if k == kind))
         refused(run("-m", PIP, "-p", "x", name, path), 2, "llmrun: " + re.escape(path) + ": ", name)
         refused(run("-m", PIP, "-p", "x", name, path + ".none"), 2, "No such file", name)
+    same(run("--match", "--json-schema-file", put("marked.json", '\ufeff{"const":1}'), inp=b"1").rc, 0, "a schema behind a byte order mark")
     lines = []
     for kind, text in BAD:
         try:

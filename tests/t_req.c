@@ -235,7 +235,7 @@ static void t_req_wrapped(void) {
 static void t_req_refuses(void) {
     static const tr_row rows[] = {
         {"{}", "invalid_request: the body has no prompt"},
-        {"[]", "invalid_request: the line: found a list, expected an object"},
+        {"[]", "invalid_request: the line: found an empty list, expected an object"},
         {"{\"custom_id\":\"a\"}", "invalid_request: the body has no prompt id=\"a\""},
         {"{\"custom_id\":7,\"prompt\":\"\"}", "invalid_request: custom_id: found a number, expected a string id=\"7\""},
         {"{\"custom_id\":\"a\",\"promt\":\"x\"}", "invalid_request: unknown key 'promt' in the body id=\"a\""},
@@ -271,7 +271,7 @@ static void t_req_refuses(void) {
         {"{\"prompt\":\"x\",\"top_logprobs\":2}", "invalid_request: top_logprobs: belongs to /v1/chat/completions, found in a body for /v1/completions"},
         {"{\"prompt\":\"x\",\"chat_template_kwargs\":{}}",
          "invalid_request: chat_template_kwargs: belongs to /v1/chat/completions, found in a body for /v1/completions"},
-        {"{\"messages\":[]}", "invalid_request: messages: found a list, expected a list of at least one message"},
+        {"{\"messages\":[]}", "invalid_request: messages: found an empty list, expected a list of at least one message"},
         {"{\"messages\":[\"x\"]}", "invalid_request: messages[0] is str, expected an object"},
         {"{\"messages\":[{\"content\":\"x\"}]}", "invalid_request: messages[0]: role is missing, expected a text"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":5}]}", "invalid_request: messages[0]: content is int, expected a text or a list of parts"},
@@ -338,7 +338,7 @@ static void t_req_refuses(void) {
         {"{\"prompt\":\"\",\"grammar\":\"x\",\"regex\":\"x\"}", "invalid_request: regex: a second constraint beside grammar, expected one"},
         {"{\"prompt\":\"\",\"structured_outputs\":{\"regex\":\"x\",\"choice\":[\"a\"]}}", "invalid_request: structured_outputs: a second constraint beside structured_outputs, expected one"},
         {"{\"prompt\":\"\",\"structured_outputs\":{\"rgx\":\"x\"}}", "invalid_request: structured_outputs: found 'rgx', expected json, regex, grammar, choice or json_object"},
-        {"{\"prompt\":\"\",\"guided_choice\":[]}", "invalid_request: guided_choice: found a list, expected a list of at least one string"},
+        {"{\"prompt\":\"\",\"guided_choice\":[]}", "invalid_request: guided_choice: found an empty list, expected a list of at least one string"},
         {"{\"prompt\":\"\",\"guided_choice\":[\"a\",1]}", "invalid_request: guided_choice: found a number, expected strings alone in this list"},
         {"{\"prompt\":\"\",\"response_format\":{}}", "invalid_request: response_format: found an object, expected an object with a type"},
     };
