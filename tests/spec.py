@@ -795,13 +795,13 @@ def distribution(keep, lengths):
 @case
 def chi_square():
     """temperature 1, no other sampler: first tokens, second tokens and pairs are distributed as the model says; the draft's are not"""
-    distribution(0, (1, 3, 8) if O.all else (3,))
+    distribution(0, (1, 8) if O.all else (3,))
 
 
 @case
 def chi_square_of_twenty():
     """the same with --top-k 20"""
-    distribution(20, (1, 3, 8) if O.all else (3,))
+    distribution(20, (1, 8) if O.all else (3,))
 
 
 @case
