@@ -33594,7 +33594,7 @@ static bool constrain_forced(constrain_seq *s, size_t most, str *out) {
 /* ===== [embed] vectors of texts =====
  * The rows of a text behind the last norm become one vector: pooled, cut to the wanted length, normalised. Rows come in rising position, as many
  * at a time as a step has; sums are in double precision and in this order, so that a vector has the same bits however its text was read.
- * Public: embed_opts, embed_defaults, embed_each, embed_pooling_of, embed_check, embed_new, embed_free, embed_wants, embed_restart, embed_add,
+ * Public: embed_opts, embed_defaults, embed_each, embed_pooling_of, embed_width, embed_check, embed_new, embed_free, embed_wants, embed_restart, embed_add,
  * embed_end, embed_put_text, embed_put_json.
  * Opens: embed, embed_opts. */
 
@@ -33634,6 +33634,9 @@ typedef struct {
 
 /* Values of a vector before it is cut. */
 static int embed__width(const model *m, const embed_opts *o) { return o->pooling == POOLING_RANK ? m->hp.n_class : m->hp.n_embd; }
+
+/* Values of a vector. */
+static int embed_width(const model *m, const embed_opts *o) { return o->dims ? o->dims : embed__width(m, o); }
 
 /* The most values that anything behind pooling has. */
 static size_t embed__widest(const model *m) {
@@ -33762,7 +33765,7 @@ static float *embed_end(embed *x, int *n, int *width) {
     float       *v = x->v;
     const size_t D = (size_t)x->n_embd;
     *n = embed_each(&x->o) ? x->n : 1;
-    *width = x->o.dims ? x->o.dims : embed__width(x->m, &x->o);
+    *width = embed_width(x->m, &x->o);
     for (size_t i = 0; x->sum && i < D; i++) v[i] = (float)(x->sum[i] / x->n);
     embed__behind(x, v);
     for (int r = 0; r < *n; r++) {
@@ -39329,7 +39332,7 @@ static void results__undo_write(const results *r, size_t done) {
 /* Writes one record with its newline. On failure e is set, unless the reader has closed the pipe. */
 static bool results_put(results *r, bytes record, err_t *e) {
     size_t done;
-    ASSERT(record.n && record.p[record.n - 1] == '\n');
+    ASSERT(record.n);
     if (r->why) return false;
     progress_yield(r->fd);
     if (results__write(r->fd, record.p, record.n, &done)) {
@@ -44506,6 +44509,9 @@ enum {
 #define BATCH_SHOW_S 0.25                             /* seconds between two progress lines on a terminal */
 #define BATCH_LOG_S 10.0                             /* and in a file or a pipe */
 
+/* Forms of the answers. Numbers and floats are of vectors: a row for each text, in the order of the input. */
+typedef enum { BATCH_RECORDS, BATCH_CSV, BATCH_NUMBERS, BATCH_FLOATS } batch_form;
+
 /* What a run takes from the command line. */
 typedef struct {
     const char *const *path;                          /* [n_paths] "-": standard input */
@@ -44517,7 +44523,7 @@ typedef struct {
     bool             own_seeds;                       /* a line without a seed has one of its own */
     bool             special, bos;                    /* control tokens in prompts; a start token whatever the file says */
     bool             json;                            /* the summary's form */
-    bool             csv;                             /* answers as rows of CSV */
+    batch_form       form;
     unsigned         fields;                          /* batch_fields() */
     const chat      *chat;                            /* the model's template; NULL: there is none, as no_chat says */
     err_t            no_chat;
@@ -44731,10 +44737,30 @@ static bool batch__has_place(const batch_work *b) {
     return b->n - b->first < (size_t)b->o->window && b->tokens < BATCH_TOKENS;
 }
 
+/* The rows of a line with an error, which keep the others in their places: empty lines, or NaN. */
+static void batch__no_vectors(batch_work *b, const batch_line *l, const char *why) {
+    const int   rows = l->q.n > 0 ? l->q.n : 1, width = embed_width(&b->eng->m, b->job->embed);
+    const float none = NAN;
+    log_warn("%s: line %llu: %s", b->in.path[l->file], (unsigned long long)l->no, why);
+    for (int i = 0; i < rows; i++) {
+        if (b->job->form == BATCH_NUMBERS) str_put(&b->rec, "\n");
+        for (int k = 0; k < width && b->job->form == BATCH_FLOATS; k++) str_add(&b->rec, &none, sizeof none);
+    }
+}
+
+static void batch__vectors(batch_work *b, const batch_line *l) {
+    for (int i = 0; i < l->q.n; i++) {
+        const gen_answer *a = &l->answer[i];
+        if (b->job->form == BATCH_NUMBERS) embed_put_text(a->vec, a->n_vec, a->width, &b->rec);
+        else str_add(&b->rec, a->vec, (size_t)a->n_vec * (size_t)a->width * sizeof *a->vec);
+    }
+}
+
 static bool batch__fail(batch_work *b, const batch_line *l, const char *code, const char *why, err_t *e) {
     const req_origin o = batch__origin(b, l);
     b->n_bad++;
-    if (b->job->csv) req_print_csv_error(&l->q, &o, code, why, &b->rec);
+    if (b->job->form >= BATCH_NUMBERS) batch__no_vectors(b, l, why);
+    else if (b->job->form == BATCH_CSV) req_print_csv_error(&l->q, &o, code, why, &b->rec);
     else req_print_error(&l->q, &o, code, why, &b->rec);
     return batch__put(b, l->turn, e);
 }
@@ -44790,6 +44816,10 @@ static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why)
         if (what) return what;
     }
     if (l->q.ask.embeds && !embed_check(&b->eng->m, &l->q.ask.embed, why)) return req_invalid;
+    if (b->job->form == BATCH_FLOATS && l->q.ask.embed.dims && l->q.ask.embed.dims != embed_width(&b->eng->m, b->job->embed)) {
+        err_set(why, EXIT_INPUT, "dimensions: %d is not the width of the rows of this file, %d", l->q.ask.embed.dims, embed_width(&b->eng->m, b->job->embed));
+        return req_invalid;
+    }
     return samp_check(&l->q.ask.samp, b->eng->m.hp.n_vocab, why) ? NULL : req_invalid;
 }
 
@@ -45037,7 +45067,8 @@ static bool batch__record(batch_work *b, batch_line *l, const req_origin *o, err
     }
     chat_answer *said = batch__parts(l);
     b->n_ok++;
-    if (b->job->csv) req_print_csv(&l->q, l->answer, said, o, &b->rec);
+    if (b->job->form >= BATCH_NUMBERS) batch__vectors(b, l);
+    else if (b->job->form == BATCH_CSV) req_print_csv(&l->q, l->answer, said, o, &b->rec);
     else req_print(&l->q, l->answer, said, o, b->eng->v, &b->rec);
     for (int i = 0; said && i < l->q.n; i++) chat_answer_drop(&said[i]);
     mem_free(said);
@@ -45239,7 +45270,7 @@ static void batch__loop(batch_work *b, err_t *e) {
 
 /* The first line of CSV. */
 static bool batch__head(batch_work *b, err_t *e) {
-    if (!b->job->csv) return true;
+    if (b->job->form != BATCH_CSV) return true;
     req_csv_head(b->in.n > 1, b->job->fields, &b->rec);
     const bool ok = results_put(b->out, str_bytes(&b->rec), e);
     str_clear(&b->rec);
@@ -45264,7 +45295,7 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
     b.t_shown = b.t0;
     if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !batch__input_init(&b.in, job, o->line_bytes, e) ||
         !(b.sc = sched_new(eng, guesser, &so, e))) goto done;
-    if (o->ordered && !out->resumable) {
+    if ((o->ordered || job->form >= BATCH_NUMBERS) && !out->resumable) {
         b.held = mem_new((size_t)o->window, sizeof *b.held);
         b.ready = mem_new((size_t)o->window, sizeof *b.ready);
     }
@@ -50871,7 +50902,8 @@ static const cli_opt cli_opts[] = {
      "bodies or plain prompts; results to -o or stdout as they come"},
     {"--embed --embedding --embeddings", NULL,        OPT_ACT,  AT(what), ACT_EMBED, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
      "print the vector of the prompt, numbers on a line; -o FILE: raw float32, little-endian; --format json: as OpenAI's /v1/embeddings; with --batch: "
-     "a record for each line, which is a text or an /v1/embeddings request"},
+     "a record for each line, which is a text or an /v1/embeddings request; --format text: numbers, a line for each text in the order of the input; "
+     "-o FILE.f32: raw float32, [texts][width]"},
     {"--bench",                         NULL,         OPT_ACT,  AT(what), ACT_BENCH, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
      "measure prefill and decode as llama-bench does, beside the memory bandwidth and arithmetic rate of this machine; -v: time "
      "of each stage"},
@@ -53736,16 +53768,26 @@ static bool act__batch_chat(act_job *r, batch_job *job, err_t *e) {
     r->chat = chat_open(r->g, r->vocab, &c->chat, asked ? e : &job->no_chat);
     job->chat = r->chat;
     job->wrap = asked;
-    if (job->csv && r->chat) job->fields |= REQ_PARTS;
+    if (job->form == BATCH_CSV && r->chat) job->fields |= REQ_PARTS;
     return !e->code;
+}
+
+/* The form of the answers: as --format says, of vectors also by the name of the file. */
+static batch_form act__batch_form(const config *c) {
+    const char *dot = c->output ? strrchr(c->output, '.') : NULL;
+    if (strcmp(c->format, "csv") == 0) return BATCH_CSV;
+    if (c->action != ACT_EMBED_LINES || act__json(c)) return BATCH_RECORDS;
+    if (cli_given(c, "--format")) return BATCH_NUMBERS;
+    return dot && strcmp(dot, ".f32") == 0 ? BATCH_FLOATS : BATCH_RECORDS;
 }
 
 /* What can be checked before the model is opened to run. */
 static bool act__batch_prepare(act_job *r, batch_job *job, cli_list *files, str *seed, err_t *e) {
     const config *c = r->c;
     *job = (batch_job){.model_name = str_base_name(r->g->path), .gen = &c->gen, .special = c->special != 0, .bos = c->bos, .json = act__json(c),
-                       .csv = strcmp(c->format, "csv") == 0};
-    if (job->csv && c->resume) return err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no --format csv");
+                       .form = act__batch_form(c)};
+    if (job->form != BATCH_RECORDS && c->resume)
+        return err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no %s", job->form == BATCH_FLOATS ? "-o FILE.f32" : job->form == BATCH_CSV ? "--format csv" : "--format text");
     r->vocab = tok_load(r->g, c->pre, e);
     const bool ok = r->vocab && act__hold(r, e) && batch_fields(c->batch.fields, &job->fields, e) &&
                     (c->action == ACT_EMBED_LINES || act__batch_chat(r, job, e)) && act__batch_files(c, files, e) &&
@@ -53766,7 +53808,7 @@ static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_
     str           settings = {0};
     long long     bad = -1;
     act__settings(r, seed, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
-    results *out = results_open(c->output, c->resume, job->csv ? (bytes){0} : str_bytes(&settings), e);
+    results *out = results_open(c->output, c->resume, job->form != BATCH_RECORDS ? (bytes){0} : str_bytes(&settings), e);
     if (out) {
         const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);
         job->samp = &so;
@@ -53859,6 +53901,7 @@ static bool act__batch(act_job *r, err_t *e) {
         en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(c, n_seqs, &beside), r->t_start, e);
     if (en) guesser = act__guesser(c, en, n_seqs, e);
     if (en && c->action == ACT_EMBED_LINES && act__embed_opts(c, en, &embeds, e)) job.embed = &embeds;
+    if (job.embed && job.form >= BATCH_NUMBERS && embed_each(&embeds)) err_set(e, EXIT_INPUT, "--pooling none: a text has several vectors, expected --format json or -o FILE.jsonl");
     act__graceful = 1;
     if (!e->code) bad = act__batch_answer(r, en, guesser, &job, seed.p, e);
     if (bad > 0)

@@ -5,7 +5,7 @@
 
 The oracle of what is pooled is Python's arithmetic over the rows of --pooling none; that of a row the logits that the output matrix makes of it.
 """
-import argparse, array, base64, json, math, os, random, struct, subprocess, sys, unicodedata
+import argparse, array, base64, json, math, os, random, re, struct, subprocess, sys, unicodedata
 from hostile import ARR, BOOL, F32, I32, STR, U32, family, filled, resized, with_tensor, without_tensor
 from kit import Skip, begin, case, check, done, equal, finish, jsonl, new_folder, records, refused, same, some, walk
 
@@ -190,6 +190,38 @@ def encoder_refusals():
         found = batch(long, model=rows[name][1], rc=1)
         check(found[1].body and "97 tokens, the encoder's context holds 96" in found[2].error["message"], "%s: %r" % (name, found[2].error))
     refused(run("-m", model, "--embed", "-p", "a", "-c", "200"), 2, "learned", "more positions than are learned")
+
+
+@case
+def forms_of_lines():
+    """--batch with --format text writes numbers, with -o FILE.f32 raw floats: a row for each text in the order of the input, the bytes of the text alone; a line with an error keeps its place"""
+    texts = ["a text", "b", "a longer text of several words", "c d"] * 5
+    alone = {t: good("-m", SMALL, "--embed", "-p", t, "-q") for t in set(texts)}
+    plain, path = put("texts.txt", "".join(t + "\n" for t in texts).encode()), os.path.join(TMP, "rows.f32")
+    for more in (), ("-np", "3", "--batch-order", "input"), ("-ub", "4"):
+        same(good("-m", SMALL, "--embed", "--batch", plain, "--format", "text", "-q", *more), b"".join(alone[t] for t in texts), "numbers")
+        same(good("-m", SMALL, "--embed", "--batch", plain, "-o", path, "-q", *more), b"", "stdout beside -o")
+        with open(path, "rb") as f:
+            rows_ = floats(f.read())
+        os.unlink(path)
+        want = [x for t in texts for x in array.array("f", map(float, alone[t].split()))]
+        same(rows_, want, "raw floats")
+    check(not os.path.exists(path + ".llmrun"), "a header beside raw floats")
+    lines = put("lines.jsonl", [{"input": ["b", "c d"]}, {"input": 5}, {"input": "a text"}, {"input": ["b", ""], "dimensions": 8}])
+    r = run("-m", SMALL, "--embed", "--batch", lines, "--format", "text")
+    narrow = json.loads(good("-m", SMALL, "--embed", "--batch", put("one.jsonl", [{"input": ["b", ""], "dimensions": 8}]), "-q"))["response"]["body"]["data"]
+    got = r.out.decode().split("\n")
+    same((r.rc, got[:2] + got[2:4]), (1, (alone["b"] + alone["c d"]).decode().split("\n")[:2] + ["", alone["a text"].decode()[:-1]]), "numbers of lines")
+    same([[float(x) for x in row.split()] for row in got[4:6]], [x["embedding"] for x in narrow], "fewer dimensions")
+    check(re.search(rb"lines\.jsonl: line 2: input: found a number", r.err), repr(r.err))
+    r = run("-m", SMALL, "--embed", "--batch", lines, "-o", path)
+    with open(path, "rb") as f:
+        rows_ = floats(f.read())
+    width = len(alone["b"].split())
+    same((r.rc, len(rows_)), (1, 6 * width), "floats of lines with errors: %r" % r.err)
+    check([x != x for x in rows_] == [i // width in (2, 4, 5) for i in range(6 * width)] and b"dimensions: 8 is not the width" in r.err, "NaN where a line has an error: %r" % r.err)
+    refused(run("-m", SMALL, "--embed", "--batch", plain, "-o", path, "--resume"), 2, "no -o FILE.f32", "--resume of floats")
+    refused(run("-m", SMALL, "--embed", "--batch", plain, "--format", "text", "--pooling", "none"), 2, "several vectors", "--pooling none")
 
 
 @case
