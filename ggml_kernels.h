@@ -43,7 +43,7 @@
 #endif
 
 /* K_BOTH marks functions and tables that gcc and nvcc both compile, written in the common subset of C and C++; nvcc makes device code of
- * them. The other sections stand behind #ifndef __CUDACC__. */
+ * them. The other sections are inside #ifndef __CUDACC__. */
 #ifdef __CUDACC__
 #define K_BOTH static __device__ __attribute__((unused))
 #define K_PARITY(x) (__popc(x) & 1)
@@ -168,7 +168,7 @@ K_BOTH inline float k_ue4m3_half(uint8_t x) {
 }
 
 /* ===== [api] public types, tables and functions =====
- * Everything behind this section is private. A macro that is defined before the #include says where the code goes:
+ * Everything after this section is private. A macro that is defined before the #include says where the code goes:
  *     neither macro           everything is static, in the one C file that includes the header
  *     GGML_KERNELS_OBJECT     this C file holds the kernels of the whole program: public functions are external
  *     GGML_KERNELS_DECLARE    another object holds the kernels: only the declarations of this section are compiled
@@ -292,7 +292,7 @@ typedef struct {
 K_PUBLIC k_act_kind k_act_of(uint32_t type);
 K_PUBLIC bool k_wants_q8(uint32_t type);
 /* Quantises x[n], n % 32 == 0: codes, sums and scales of blocks of 256 go to q, sum and d. True: the row has outliers, and its
- * rounding errors are quantised into the row that lies `rest` rows of ldq codes behind. */
+ * rounding errors are quantised into the row that lies `rest` rows of ldq codes after. */
 K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest);
 /* Size of a transform for rows of n values: the largest power of two that divides n, up to 256. 1: no transform. */
 K_PUBLIC int k_hadamard_size(int n);
@@ -329,7 +329,7 @@ typedef struct {
     int32_t        n[2];                                 /* rows of each set */
     const int32_t *row[2];                               /* [n] */
     const int32_t *pos, *seq;                            /* of rows of the batch: position; number of the sequence */
-    const int32_t *end;                                  /* of rows of the batch: the position behind the last row of the sequence */
+    const int32_t *end;                                  /* of rows of the batch: the position after the last row of the sequence */
     const int32_t *table;                                /* block numbers by position, of every sequence and group of the cache; -1: given back */
     const int64_t *table_at;                             /* [seq * n_group + group] where a table begins */
     int32_t        n_group, n_seq;
@@ -355,7 +355,7 @@ typedef struct {
     uint8_t *base;                                       /* of slot 0 */
     size_t   slot_bytes;                                 /* between two slots */
     size_t   ring_at, gate_at, sum_at;                   /* bytes from the slot's start: inputs [taps - 1 + log][width]; gates [log][2 * n_v]; sums,
-                                                          * strips of K_DELTA_COLS columns of each head one behind the other */
+                                                          * strips of K_DELTA_COLS columns of each head one after the other */
     int      taps, width, log;                           /* taps of the convolution; its channels; rows of the log */
     int      n_k, n_v, d_k, d_v;                         /* heads of keys and of values, and their sizes; n_v 0: a convolution alone */
 } k_cuda_state;
@@ -367,7 +367,7 @@ typedef struct {
     const uint8_t *w;
     size_t         row_bytes;                            /* of rows of floats */
     k_acts         a;
-    const int32_t *nt;                                   /* where the number of columns stands; NULL: a.nt */
+    const int32_t *nt;                                   /* where the number of columns is; NULL: a.nt */
     float         *y;  size_t ldy;
     int            nr, n;
     float          scale;                                /* factor on the results; 0: none */
@@ -431,7 +431,7 @@ enum { K_CUDA_ROW_OPS = 32 };                            /* most operations of a
  * chain, n[set] * max(each, 1). */
 typedef struct {
     const k_cuda_step *step;
-    const k_row_op    *op;                               /* [n] chains, one behind the other; n <= K_CUDA_ROW_OPS */
+    const k_row_op    *op;                               /* [n] chains, one after the other; n <= K_CUDA_ROW_OPS */
     int                n;
 } k_cuda_rows_args;
 
@@ -463,7 +463,7 @@ typedef struct {
     int32_t           *out;
 } k_cuda_best_args;
 
-/* The kernel k_cuda_sort: counting sort of the chosen experts, so that the slots of one stand side by side. Row r of the set has slots
+/* The kernel k_cuda_sort: counting sort of the chosen experts, so that the slots of one are side by side. Row r of the set has slots
  * slot_of[r][used]. Tiles are up to K_CUDA_COLS or K_CUDA_MANY_COLS slots of one expert: their number, then expert, first slot and slots of
  * each. Grid: 1 times 1. */
 typedef struct {
@@ -491,7 +491,7 @@ typedef struct {
     k_cuda_kv          kv;
     int                group;                            /* query heads of a K/V head */
     int                window;                           /* positions that a row sees, 0: all */
-    bool               all;                              /* a row sees the rows behind it, too (llmrun: VIEW_ALL) */
+    bool               all;                              /* a row sees the rows after it, too (llmrun: VIEW_ALL) */
     float              scale, cap;
     const float       *sinks, *slopes;                   /* [query heads], NULL: none */
     float             *parts;
@@ -602,7 +602,7 @@ typedef struct {
     const float      *sinks;                    /* [n_rows] attention sinks: an extra logit in the denominator, or NULL */
     const float      *slopes;                   /* [n_rows] ALiBi: s -= slope * |position - at|, after the cap; or NULL */
     uint32_t          type_k, type_v;           /* f32 f16 bf16 q8_0 q4_0                           */
-    const uint8_t *const *k_blocks, *const *v_blocks; /* [position / block] address of a block; NULL: behind the window */
+    const uint8_t *const *k_blocks, *const *v_blocks; /* [position / block] address of a block; NULL: before the window */
     int               block;                    /* positions per block, any >= 1                    */
     size_t            k_stride, v_stride;       /* bytes between positions inside a block           */
 } k_attn_args;
@@ -625,7 +625,7 @@ enum { K_SEGMENT = 512 };
 K_PUBLIC size_t k_attn_part(int n_rows, int hd_v);
 /* The partial results of segment s to `part`, aligned to 64. */
 K_PUBLIC void k_attn_segment(const k_attn_args *a, int64_t s, float *part, void *scratch);
-/* Row r's result from the partial results of n >= 1 segments, which lie one behind the other. */
+/* Row r's result from the partial results of n >= 1 segments, which lie one after the other. */
 K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, int n);
 
 /* --- limits of the machine, for benchmarks --- */
@@ -2160,7 +2160,7 @@ static void k_softmax_ref(float *x, int n) {
 #define K__NO_UNROLL _Pragma("GCC unroll 1")
 #endif
 
-/* Prefetches the bytes K__AHEAD behind p, for a sequential reader: the hardware alone leaves a third of the bandwidth
+/* Prefetches the bytes K__AHEAD after p, for a sequential reader: the hardware alone leaves a third of the bandwidth
  * unused. They may lie beyond the matrix; a prefetch never faults. */
 enum { K__AHEAD = 6144 };
 #if K__PART(3)
@@ -2386,7 +2386,7 @@ K__V256 void k__wide_cols_avx2(const int C, const uint32_t type, const k__wide25
     k__wide_turn_avx2(C, type, 1, v, groups, t);
 }
 
-/* A span of group g. Its four rows are read side by side, so that each line of v->w is written once; the four behind them are
+/* A span of group g. Its four rows are read side by side, so that each line of v->w is written once; the four after them are
  * prefetched, since the hardware does not follow several short streams. */
 K__V256 void k__widen_rows_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, int steps, k__wide256 *v, int g) {
     for (int i = 0; i < steps; i++, w += 32 * k__float_size(type)) {
@@ -3333,7 +3333,7 @@ typedef struct {
  *           w = round(x * (K_ATTN8_P / top)), to even; o = (float)(sum of w * v) * (top / K_ATTN8_P); 0 where top < 2^-100
  * A scale dv that is not finite counts as 2^127, and a top of 2^17 or more (finite ones stay below) makes o NaN. m, l and o are the
  * partial results of the segment, merged as those of other caches. Codes are -128 .. 127, so that no int32 sum overflows:
- * 32 * 16383 * 128 and 512 * 32767 * 128. Positions outside a row's span have w = 0; blocks behind the window read as zeros. */
+ * 32 * 16383 * 128 and 512 * 32767 * 128. Positions outside a row's span have w = 0; blocks before the window read as zeros. */
 
 enum { K_ATTN8_ROWS = 8 };
 
@@ -3382,7 +3382,7 @@ typedef struct {
 typedef struct {
     float *k, *kt, *v, *s;                      /* [32][ld_k], [ld_k][32], [32][ld_v], [K_ATTN_GROUP][32] */
     float *q, *o;                               /* [n_rows][ld_k] padded queries, [n_rows][ld_v] outputs of the current segment */
-    k__attn_sum *part, *all;                    /* [n_rows] of the current segment, stored behind o; of the segments before it */
+    k__attn_sum *part, *all;                    /* [n_rows] of the current segment, stored after o; of the segments before it */
     int    ld_k, ld_v;
     k__attn_ahead ahead;
     k__attn8      codes;                        /* where K and V are q8_0 */
@@ -3488,7 +3488,7 @@ static void k__attn_start(const k__attn_level *lv, const k_attn_args *a, const k
     }
 }
 
-/* Address of position p, and how many of the `want` positions from there are in the same block. NULL: the block is behind the window. */
+/* Address of position p, and how many of the `want` positions from there are in the same block. NULL: the block is before the window. */
 static const uint8_t *k__attn_find(const uint8_t *const *blocks, size_t stride, int block, int64_t p, int want, int *run) {
     const uint8_t *at = blocks[p / block];
     int            off = (int)(p % block);
@@ -3496,7 +3496,7 @@ static const uint8_t *k__attn_find(const uint8_t *const *blocks, size_t stride, 
     return at ? at + (size_t)off * stride : NULL;
 }
 
-/* Widens positions [lo, hi) of the tile at base. It skips blocks behind the window, since no row of the call sees them. A head that
+/* Widens positions [lo, hi) of the tile at base. It skips blocks before the window, since no row of the call sees them. A head that
  * ends inside a quantised block was padded with zeros up to the end of the block, and so is the tile up to ld. */
 static void k__attn_fetch(k__attn_widen *widen, uint32_t type, const uint8_t *const *blocks, size_t stride, int block,
                           int n, int64_t base, int lo, int hi, float *dst, int ld) {
@@ -3576,7 +3576,7 @@ static const uint8_t *k__attn_next(const k_attn_args *a, const uint8_t *const *b
 
 static void k__attn_tile(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, int64_t base, int64_t last) {
     const int    ld_k = w->ld_k / lv->keys->per, ld_v = w->ld_v / lv->values->per;
-    float       *v = w->v + (size_t)(w->ld_v - ld_v) * K_TILE;      /* rows that will be paired are stored behind the pairs */
+    float       *v = w->v + (size_t)(w->ld_v - ld_v) * K_TILE;      /* rows that will be paired are stored after the pairs */
     k__attn_rows g = {0};
     int          lo, hi, from = K_TILE, to = 0;
     for (int r = 0; r < a->n_rows; r++)
@@ -3616,7 +3616,7 @@ static k__attn_reach k__attn_reach_of(const k_attn_args *a) {
     return all;
 }
 
-/* Finds the rows of 16 positions from p on; those outside [from, to) and in blocks behind the window are zeros. */
+/* Finds the rows of 16 positions from p on; those outside [from, to) and in blocks before the window are zeros. */
 static void k__attn8_find(const k_attn_args *a, const uint8_t *const *blocks, size_t stride, int64_t p, int64_t from, int64_t to,
                           const uint8_t *zeros, const uint8_t **row) {
     int            run = 0;
@@ -6687,7 +6687,7 @@ K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *su
  * number of columns.
  *
  * LAYOUT  A matrix is a sequence of strips of 16 rows. A strip is a sequence of units along its columns, in 64-byte lines that are
- * read from first to last. A unit is 64, 128 or 256 columns (k__forms): a head with all scales, in front of the codes (INT) or behind
+ * read from first to last. A unit is 64, 128 or 256 columns (k__forms): a head with all scales, in front of the codes (INT) or after
  * them (SCALE), and the codes of each 64 columns as planes. Byte 4r + i of a line of codes belongs to row r. A "k-line" is the four
  * columns 4k .. 4k + 3 of all rows; a line of a plane of b bits holds 8/b k-lines:
  *     4 bits  8 lines: k-line i in the low nibbles of line i, k-line 8 + i in the high ones
@@ -6699,7 +6699,7 @@ K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *su
  * are as fast as plain codes. Packing loses nothing: unpacked codes and scales are those of [unpack].
  *
  * USE  The caller allocates k_pack_bytes(type, nr, n) bytes, aligned to 64, gives them to k_pack_rows and frees them later. The rows of
- * the file are not needed afterwards. Row r, a multiple of K_PACK_ROWS, begins k_pack_bytes(type, r, n) bytes behind the first,
+ * the file are not needed afterwards. Row r, a multiple of K_PACK_ROWS, begins k_pack_bytes(type, r, n) bytes after the first,
  * so threads can pack and multiply parts of a matrix. Products with few columns are limited by memory: use pages of 2 MB, first
  * written by the thread that will read them. Size compared with the file: equal for Q4_K Q5_K Q2_K IQ4_XS Q4_0 Q4_1 Q5_0 Q5_1
  * Q8_0 IQ4_NL MXFP4 NVFP4 Q1_0 Q2_0 where n is a multiple of the unit, +1 % Q6_K, +2 % Q3_K, +3 % TQ2_0, +26 % TQ1_0, 1.2 to 1.4
@@ -6789,7 +6789,7 @@ K_BOTH const int8_t k__values_iq3_s[16] = {-15, -13, -11, -9, -7, -5, -3, -1, 1,
 
 K_BOTH inline size_t k__unit_bytes(const k__form *f) { return 64u * (2u * f->bits * f->segs + (unsigned)k__head_lines(f->head)); }
 
-/* INT kernels need scales first, so the head of a unit is in front of its codes; SCALE kernels need them last, so it is behind. In
+/* INT kernels need scales first, so the head of a unit is in front of its codes; SCALE kernels need them last, so it is after. In
  * both cases lines are read in rising order, which the hardware prefetches. */
 K_BOTH inline size_t k__head_at(const k__form *f) { return f->head <= K__HEAD_ONE ? 0 : 128u * f->bits * f->segs; }
 K_BOTH inline size_t k__codes_at(const k__form *f) { return f->head <= K__HEAD_ONE ? 64u * (unsigned)k__head_lines(f->head) : 0; }
@@ -7545,7 +7545,7 @@ K__IN_512 void k__direct512(int bits, bool table, __m512i t, const uint8_t *p, i
     }
 }
 
-/* Adds to a the dots of count k-lines from `from` on, to c those of the k-lines 8 behind, of 64 columns; q[j]: their activations, row j. Codes of
+/* Adds to a the dots of count k-lines from `from` on, to c those of the k-lines 8 after, of 64 columns; q[j]: their activations, row j. Codes of
  * whole bytes are two runs of lines, which are read one after the other, as one stream. */
 K__IN_512 void k__direct_dots512(int T, int bits, bool table, __m512i t, const uint8_t *p, int from,
                                  int count, const int8_t *const *q, __m512i *a, __m512i *c) {
@@ -8059,10 +8059,10 @@ K__IN_AVX2 __m256i k__lane_signed(__m256i v, int a, int b) {
                                                                       two + 0x04000400, two + 0x08000800, two + 0x0c000c00)), 8);
 }
 
-/* Whether groups of 32 share a scale; their minima then stand in the order of k_sums.of32. */
+/* Whether groups of 32 share a scale; their minima then are in the order of k_sums.of32. */
 static inline __attribute__((always_inline)) bool k__head_by32(int head) { return head == K__HEAD_MIN6; }
 
-/* The scales of eight rows, twice in a lane each, and their minima, two in a lane; without minima, the scales stand in their place. v: the
+/* The scales of eight rows, twice in a lane each, and their minima, two in a lane; without minima, the scales are in their place. v: the
  * lines of the head. */
 K__IN_AVX2 void k__direct_head_avx2(int head, const __m256i *v, __m256i *sc, __m256i *mn) {
     const __m256i low4 = _mm256_set1_epi8(15), low6 = _mm256_set1_epi8(63);
@@ -10660,13 +10660,13 @@ K_PUBLIC float k_most(uint32_t id) {
 #endif /* __CUDACC__ */
 
 /* ===== [cuda] a step on NVIDIA GPUs =====
- * The device code: nvcc compiles it and what of this header stands outside of #ifndef __CUDACC__ (make cuda);
+ * The device code: nvcc compiles it and what of this header is outside of #ifndef __CUDACC__ (make cuda);
  * tests/emu_cuda.h runs the same text on a CPU, where K_CUDA_EMU is defined. Results have the bits of the scalar level, but for those of
  * floats by tensor cores: integers are exact inside a block of 256, the float terms of blocks are added in rising order, and nothing is fused.
  *
  * One kernel serves all types with the same bits of a code, segments of a unit, head, and table or none (k__forms); offsets, tables and
  * factors are arguments. To add a type with a new form: a row in K_CUDA_MULS. To add a head: its cases in k__cuda_scale and the functions
- * behind it.
+ * after it.
  *
  * FEW COLUMNS  A thread block of 8 warps multiplies a strip of 16 packed rows with up to 8 columns. Warp w takes blocks of 256 with the
  * numbers w, w + 8, ...: for each run of 32 columns (16 where scales are per 16) one mma gives the 16 x 8 sums, which the scales of
@@ -10695,23 +10695,23 @@ K_PUBLIC float k_most(uint32_t id) {
  * convolved and normed in shared memory.
  *
  * EXPERTS  A router's row is one warp's. k_cuda_sort deals the slots to warps as runs, counts each run's by expert, and then knows where each
- * run's go. It lists tiles of slots of one expert, for which a product's grid has thread blocks: those behind the last tile do nothing.
+ * run's go. It lists tiles of slots of one expert, for which a product's grid has thread blocks: those after the last tile do nothing.
  *
  * FRAGMENTS (PTX ISA, "Matrix Fragments for mma.m16n8k16 / m16n8k32 with .s8") Lane l of a warp has g = l/4 and t = l%4.
- *     A, 16 x 32: register i holds row g + i%2*8, elements 4t + i/2*16 and the three behind; 16 x 16: registers 0 and 1 of it
- *     B, 32 x 8: register i holds column g, elements 4t + i*16 and the three behind; 16 x 8: register 0 of it
+ *     A, 16 x 32: register i holds row g + i%2*8, elements 4t + i/2*16 and the three after; 16 x 16: registers 0 and 1 of it
+ *     B, 32 x 8: register i holds column g, elements 4t + i*16 and the three after; 16 x 8: register 0 of it
  *     C, 16 x 8: register i holds row g + i/2*8, column 2t + i%2
  * So a dword of a k-line, four columns of a row, is a register of A. Of bf16 ("mma.m16n8k16 with floating point type")
- *     A, 16 x 16: register i holds row g + i%2*8, elements 2t + i/2*8 and the one behind
- *     B, 16 x 8: register i holds column g, elements 2t + i*8 and the one behind
+ *     A, 16 x 16: register i holds row g + i%2*8, elements 2t + i/2*8 and the one after
+ *     B, 16 x 8: register i holds column g, elements 2t + i*8 and the one after
  *     C as above. Which column of a matrix is which element is free: of 32 columns a lane reads those from 8t on, the elements of two mma.
  *
  * WEIGHTS  Strips, units, heads and codes are those of [packed], with the same sizes and places. Inside a head and inside the codes of a unit,
- * what a lane needs stands together, so that it is read 16 bytes at a time:
+ * what a lane needs is together, so that it is read 16 bytes at a time:
  *     codes   Of 64 columns a lane needs 8 registers of A: register 4h + j is k-line t + 4j of row g + 8h. A plane of b bits has them in order, 8/b
  *             to a word: b words for each 64 columns of the unit. Narrow planes come first. Of each 4 words of a plane, those of lane 0 come
  *             first, then those of lane 1; where a plane has less than 4 words (q5_0), one of each lane
- *     heads   A row has a word in each line (k__head_row). The words of rows g and g + 8 stand side by side; a fifth one behind those of all rows */
+ *     heads   A row has a word in each line (k__head_row). The words of rows g and g + 8 are side by side; a fifth one after those of all rows */
 
 /* name: the kernel is k_cuda_mul_NAME */
 #define K_CUDA_MULS(X)                                                        \
@@ -10860,11 +10860,11 @@ K_CUDA_FN uint32_t k__cuda_bf16x2(float low, float high) {
 
 K_CUDA_FN bool k__cuda_has_min(int head) { return head == K__HEAD_MIN6 || head == K__HEAD_MIN4 || head == K__HEAD_F16M; }
 
-/* Of a plane of b bits: the words of a lane that stand side by side; its words for 64 columns in narrower planes. */
+/* Of a plane of b bits: the words of a lane that are side by side; its words for 64 columns in narrower planes. */
 K_CUDA_FN int k__cuda_side(int segs, int b) { return b * segs < 4 ? b * segs : 4; }
 K_CUDA_FN int k__cuda_before(int bits, int b) { return bits & (b - 1); }
 
-/* Where word k of a lane in that plane of a unit stands, behind the beginning of the unit's codes. */
+/* Where word k of a lane in that plane of a unit is, after the beginning of the unit's codes. */
 K_CUDA_FN int k__cuda_word_at(int bits, int segs, int b, int k, int lane) {
     const int side = k__cuda_side(segs, b);
     return 128 * (segs * k__cuda_before(bits, b) + k / side * side) + 4 * (side * lane + k % side);
@@ -10874,7 +10874,7 @@ K_CUDA_FN int k__cuda_word_at(int bits, int segs, int b, int k, int lane) {
 K_CUDA_FN int      k__cuda_low(int bits, int b) { return bits & -2 * b; }
 K_CUDA_FN uint32_t k__cuda_mask(int b) { return (255u >> (8 - b)) * 0x01010101u; }
 
-/* The lane's words of the unit whose codes are at p: c[s] for 64 columns, one plane behind the other. */
+/* The lane's words of the unit whose codes are at p: c[s] for 64 columns, one plane after the other. */
 K_CUDA_FN void k__cuda_codes(int bits, int segs, const uint8_t *p, int lane, uint32_t (*c)[8]) {
     K_CUDA_UNROLL for (int b = 1; b <= 8; b *= 2) {
         const int side = k__cuda_side(segs, b), before = k__cuda_before(bits, b);
@@ -10932,7 +10932,7 @@ K_CUDA_FN int k__cuda_group(int head) {
     return head == K__HEAD_MIN4 || head == K__HEAD_S8 || head == K__HEAD_S6 || head == K__HEAD_E4 ? 16 : 32;
 }
 
-/* Where word i of row r stands in a head. */
+/* Where word i of row r is in a head. */
 K_CUDA_FN int k__cuda_head_at(int head, int r, int i) {
     const int lines = k__head_lines(head), side = lines < 4 ? lines : 4, place = r % 8 * 2 + r / 8;
     return i < 4 ? 4 * (side * place + i) : 256 + 4 * place;
@@ -11110,7 +11110,7 @@ K_CUDA_FN void k__cuda_block_int(int bits, int head, bool table, const k_cuda_mu
     K_CUDA_UNROLL for (int i = 0; i < 4; i++) v[i] = k__cuda_int_term(head, &s[i / 2], &isum, i);
 }
 
-/* One block of SCALE weights, units from w on, of which `len` columns exist. Scales behind the last column are 0. */
+/* One block of SCALE weights, units from w on, of which `len` columns exist. Scales after the last column are 0. */
 K_CUDA_FN void k__cuda_block_scale(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_cols *x,
                                    int b, int len, int lane, float v[4]) {
     const k_sums *sum[2] = {x->sum[0] + b, x->sum[1] + b};
@@ -11167,7 +11167,7 @@ K_CUDA_FN int k__cuda_columns(const k_acts *a, int first, int nt) {
     return n;
 }
 
-/* The row of column c; behind the last column any row will do. */
+/* The row of column c; after the last column any row will do. */
 K_CUDA_FN size_t k__cuda_column(const k_acts *a, int first, int nt, int c) {
     if (c < nt) return (size_t)k__cuda_row(a, first + c);
     for (int i = 0, k = nt; a->split && i < nt; i++)
@@ -11187,7 +11187,7 @@ K_CUDA_FN k__cuda_cols k__cuda_cols_of(const k_acts *a, int first, int nt, int p
     return x;
 }
 
-/* The term of block b for each of the 16 x 8 results, one behind the other. */
+/* The term of block b for each of the 16 x 8 results, one after the other. */
 K_CUDA_FN void k__cuda_park(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *strip, const k__cuda_cols *x, int b,
                             int lane, float *term) {
     const int      len = m->n - 256 * b < 256 ? m->n - 256 * b : 256;
@@ -11248,7 +11248,7 @@ typedef struct {
 K_CUDA_FN int k__cuda_list(const k_acts *a, int first, int nt, bool rest, k__cuda_many_mem *m) {
     const int i = K_CUDA_THREAD, all = rest ? k__cuda_columns(a, first, nt) - nt : nt;
     if (rest) k__cuda_sync();                         /* all have used the list before */
-    if (i < K_CUDA_MANY_COLS) m->at[i] = k__cuda_row(a, first), m->to[i] = 0;     /* behind the last column any row will do */
+    if (i < K_CUDA_MANY_COLS) m->at[i] = k__cuda_row(a, first), m->to[i] = 0;     /* after the last column any row will do */
     if (rest) k__cuda_sync();                         /* columns are not listed by the thread of their number */
     if (i < nt && (!rest || k__cuda_split(a, first + i))) {
         const int c = rest ? k__cuda_columns(a, first, i) - i : i;
@@ -11380,7 +11380,7 @@ K_CUDA_FN void k__cuda_many(int bits, int segs, int head, bool table, const k_cu
 
 typedef struct { uint32_t v[4]; } __attribute__((aligned(16))) k__cuda_words;
 
-/* Value i of a row of floats of a type, 0 behind its n values. */
+/* Value i of a row of floats of a type, 0 after its n values. */
 K_CUDA_FN float k__cuda_float_at(uint32_t type, const uint8_t *row, int i, int n) {
     if (i >= n) return 0.0f;
     if (type == K_F32) return k__f32_of(k__cuda_ld32(row + 4 * (size_t)i));
@@ -11424,7 +11424,7 @@ K_CUDA_FN bool k__cuda_splits(uint32_t type) { return type == K_F32 || type == K
 /* Eight values of a row, rounded to bf16, and what rounding took. */
 typedef struct { uint32_t hi[4], lo[4]; } k__cuda_eight;
 
-/* The values at .. at + 7 of a row of n, 0 behind the last one; at is a multiple of 8. */
+/* The values at .. at + 7 of a row of n, 0 after the last one; at is a multiple of 8. */
 K_CUDA_FN void k__cuda_floats8(uint32_t type, const uint8_t *row, int at, int n, float x[8]) {
     const int size = type == K_F32 ? 4 : 2;
     uint32_t  w[8];
@@ -11465,12 +11465,12 @@ K_CUDA_FN void k__cuda_mma_floats(bool split, const k__cuda_eight w[2], const k_
     }
 }
 
-/* Row r of the weights; behind the last row any will do. */
+/* Row r of the weights; after the last row any will do. */
 K_CUDA_FN const uint8_t *k__cuda_float_row(const k_cuda_mul *m, const k__cuda_piece *part, int r) {
     return part->w + (size_t)(r < m->nr ? r : m->nr - 1) * m->row_bytes;
 }
 
-/* Column c of a piece as the weights take it; behind the last column any will do. */
+/* Column c of a piece as the weights take it; after the last column any will do. */
 K_CUDA_FN const uint8_t *k__cuda_float_column(bool split, const k_acts *a, const k__cuda_piece *part, int c) {
     const size_t at = (size_t)k__cuda_row(a, part->first + (c < part->nt ? c : 0)) * a->ldx;
     return split ? (const uint8_t *)(a->x + at) : (const uint8_t *)(a->h + at);
@@ -12100,8 +12100,8 @@ K_CUDA_FN void k__cuda_mix(const k_row_op *op, const k_cuda_buf *x, const float 
 /* The way of one sequence through a step: positions [at, p) are in the log of its slot, [p, end) are rows of the batch from `first` on. */
 typedef struct {
     const k_cuda_state *st;
-    int      first, at, p, end;                       /* at: where the slot stands that is read */
-    int      to, snap_at;                             /* where the slot will stand that is written; the same of the snapshot */
+    int      first, at, p, end;                       /* at: where the slot is that is read */
+    int      to, snap_at;                             /* where the slot will be that is written; the same of the snapshot */
     uint8_t *in, *out, *snap;                         /* slots; in NULL: zeros; snap NULL: none is made */
 } k__cuda_walk;
 
@@ -12527,7 +12527,7 @@ K_CUDA_FN k__attn_sum *k__cuda_part_sum(const k_cuda_attend_args *a, float *part
     return (k__attn_sum *)(void *)(part + (size_t)a->group * (size_t)k__round_up(a->kv.hd_v, 32)) + h;
 }
 
-/* Where keys or values of a place stand; NULL: the row does not see it. */
+/* Where keys or values of a place are; NULL: the row does not see it. */
 K_CUDA_FN const uint8_t *k__cuda_kv_row(const k_cuda_kv *kv, const k__cuda_view *v, bool values, int place) {
     if (place < v->lo || place >= v->hi) return NULL;
     const int p = v->base + place, block = p / kv->block;
@@ -12535,7 +12535,7 @@ K_CUDA_FN const uint8_t *k__cuda_kv_row(const k_cuda_kv *kv, const k__cuda_view 
            ((size_t)v->head * (size_t)kv->block + (size_t)(p - block * kv->block)) * (values ? kv->v_stride : kv->k_stride);
 }
 
-/* The values at .. at + 7 of a row of n, 0 behind the last one; at is a multiple of 8. row NULL: zeros. */
+/* The values at .. at + 7 of a row of n, 0 after the last one; at is a multiple of 8. row NULL: zeros. */
 K_CUDA_FN void k__cuda_widen(uint32_t type, const uint8_t *row, int at, int n, float x[8]) {
     K_CUDA_UNROLL for (int i = 0; i < 8; i++) x[i] = 0.0f;
     if (!row) return;
@@ -12603,7 +12603,7 @@ K_CUDA_FN float k__cuda_tile_factor(float before, float top) {
     return top == before ? 1.0f : k__exp_ref(before - (top == -INFINITY ? 0.0f : top));
 }
 
-/* Queries of heads h .. h + n - 1 as they are multiplied, of R heads: [head][ld], zeros behind the last value and head. */
+/* Queries of heads h .. h + n - 1 as they are multiplied, of R heads: [head][ld], zeros after the last value and head. */
 K_CUDA_FN void k__cuda_ask(int R, const k_cuda_attend_args *a, const k__cuda_view *v, int h, int n, float *q) {
     const int ld = k__round_up(a->kv.hd_k, 8);
     for (int i = K_CUDA_THREAD; i < R * ld; i += K_CUDA_THREADS) {
@@ -12908,7 +12908,7 @@ K_CUDA_FN void k__cuda_some(const k_cuda_attend_args *a, const k__cuda_view *run
 }
 
 /* Rows of one sequence, from row i of the launch on and before row `most`: what they see of the block's segment is in *run, which begins where the first
- * one's view does. The row behind them; i: there is no such row. */
+ * one's view does. The row after them; i: there is no such row. */
 K_CUDA_FN int k__cuda_run(const k_cuda_attend_args *a, int i, int most, int head, k__cuda_view *run) {
     k__cuda_view v;
     int          end = i + 1;
@@ -12965,10 +12965,10 @@ K_CUDA_FN void k__cuda_put8(bool split, const float x[8], k__cuda_words *hi, k__
     }
 }
 
-/* Dimensions from d0 on that go to shared memory: to the next multiple of 16, zeros behind the last one. */
+/* Dimensions from d0 on that go to shared memory: to the next multiple of 16, zeros after the last one. */
 K_CUDA_FN int k__cuda_dims(int hd, int d0) { return hd - d0 < K__CUDA_DIMS ? k__round_up(hd - d0, 16) : K__CUDA_DIMS; }
 
-/* Dimensions from d0 on of all n queries; zeros behind the last one. */
+/* Dimensions from d0 on of all n queries; zeros after the last one. */
 K_CUDA_FN void k__cuda_tensor_ask(bool split, const k_cuda_attend_args *a, const k__cuda_heads *m, int n, int d0, k__cuda_tensor_mem *t) {
     const int each = k__cuda_dims(a->kv.hd_k, d0) / 8;
     for (int i = K_CUDA_THREAD; i < each * K_CUDA_ASKS; i += K_CUDA_THREADS) {
@@ -13055,7 +13055,7 @@ K_CUDA_FN void k__cuda_tensor_weights(bool split, const k__cuda_tensor_mem *t, i
     }
 }
 
-/* Adds the tile at `place` to the outputs: o[chunk][j] of a warp are dimensions 32j on behind the warp's first ones. */
+/* Adds the tile at `place` to the outputs: o[chunk][j] of a warp are dimensions 32j on after the warp's first ones. */
 K_CUDA_FN void k__cuda_tensor_outputs(const k_cuda_attend_args *a, const k__cuda_view *v, const k__cuda_heads *m, k__cuda_tensor_mem *t, int n, int place,
                                       float o[K__CUDA_CHUNKS][4][4]) {
     const bool split = !k__kv_rounds(a->kv.type_v);
@@ -13278,7 +13278,7 @@ K_CUDA_FN void k__cuda_attend_codes(const k_cuda_attend_args *a) {
 
 /* --- the same for many rows ---
  * Up to K_CUDA_ASKS query heads of some rows of a sequence go through a segment together, 4 to a warp. A lane has one position of each tile, and keeps the
- * scores of all tiles in registers, since the steps of weights are known behind the last one. Blocks of V come one by one: a lane has one dimension. */
+ * scores of all tiles in registers, since the steps of weights are known after the last one. Blocks of V come one by one: a lane has one dimension. */
 
 enum { K_CUDA_EACH = K_CUDA_ASKS / K_CUDA_WARPS };    /* query heads of a warp */
 

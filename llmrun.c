@@ -1138,7 +1138,7 @@ static uint64_t host_memory(void) {
 
 enum { POOL_OMP_MOST = 1024 };                        /* the largest OMP_NUM_THREADS */
 
-/* Reads a decimal number and the blanks around it, and moves *at behind them. -1: no number, or one above `most`. */
+/* Reads a decimal number and the blanks around it, and moves *at after them. -1: no number, or one above `most`. */
 static int pool__read_number(const char **at, int most) {
     const char *p = *at + strspn(*at, " \t");
     int         v = 0;
@@ -1148,7 +1148,7 @@ static int pool__read_number(const char **at, int most) {
     return v <= most ? v : -1;
 }
 
-/* Whether the next character is c; then *at moves behind it and the blanks around it. */
+/* Whether the next character is c; then *at moves after it and the blanks around it. */
 static bool pool__skip_char(const char **at, char c) {
     const char *p = *at + strspn(*at, " \t");
     if (*p != c) return false;
@@ -2598,7 +2598,7 @@ typedef struct {
     int       fd;
     uint64_t  align, n_kv, n_tensor;
     str       kv, dir;               /* metadata and tensor directory as the file will have them          */
-    uint64_t *size, next;            /* bytes of each tensor; offset of the next one behind the header    */
+    uint64_t *size, next;            /* bytes of each tensor; offset of the next one after the header    */
     uint64_t  now, left;             /* the tensor that is being written, and its missing bytes           */
     uint64_t  n_bytes;               /* written so far                                                    */
     bool      begun;                 /* the header is written: no more keys, no more tensors              */
@@ -3736,7 +3736,7 @@ static uint32_t tok__trie_step(const tok__trie *t, uint32_t node, uint8_t c) {
 }
 
 /* --- load: the character map (t5). A unit of the double array holds a byte (bits 0 to 7, and bit 31 where it is a value instead), whether a key ends
- * here (bit 8), and how far its children are (bits 10 to 30, times 256 under bit 9): the child for byte c stands at base ^ c, the value at base. --- */
+ * here (bit 8), and how far its children are (bits 10 to 30, times 256 under bit 9): the child for byte c is at base ^ c, the value at base. --- */
 
 static uint32_t tok__unit(const tok__map *m, uint32_t i) {
     uint32_t u;
@@ -4727,7 +4727,7 @@ enum { TOK_SPECIAL = 1, TOK_BOS = 2, TOK_EOS = 4, TOK_MIDDLE = 8 };
 
 typedef struct { size_t from, to; } tok_span;         /* bytes of a text that belong to no control token */
 
-/* Bytes from `at` on before the first span. *i: the first span that ends behind `at`; it only grows. */
+/* Bytes from `at` on before the first span. *i: the first span that ends after `at`; it only grows. */
 static size_t tok__outside(const tok_span *span, size_t n, size_t *i, size_t at) {
     while (*i < n && span[*i].to <= at) ++*i;
     return *i == n ? SIZE_MAX : span[*i].from > at ? span[*i].from - at : 0;
@@ -4860,12 +4860,12 @@ static void tok__stream_bytes(tok_stream *s, bytes b, str *out) {
     out->p[out->n] = 0;
 }
 
-/* Whether a token stands for itself in a text, so that tok_encode() adds a space behind it. */
+/* Whether a token stands for itself in a text, so that tok_encode() adds a space after it. */
 static bool tok__is_apart(const tok_vocab *v, int32_t id) {
     return tok_is_control(v, id) || (id >= 0 && id < v->n && tok__type(v, id) == TOK_USER);
 }
 
-/* Whether the text behind the token begins with a space that tok_encode() added; strip: whether the token's own text does. */
+/* Whether the text after the token begins with a space that tok_encode() added; strip: whether the token's own text does. */
 static bool tok_strips(const tok_vocab *v, int32_t id, bool strip) {
     return tok__is_apart(v, id) ? v->space_prefix : strip && !tok_piece(v, id).n;
 }
@@ -4901,7 +4901,7 @@ static void tok_decode(const tok_vocab *v, const int32_t *id, size_t n, bool spe
 /* ===== [val] values of templates and JSON =====
  * What a chat template computes with, as Python 3.11 has it: None, booleans, integers of any size, floats, strings, lists, tuples, dicts that keep
  * their order, ranges; arithmetic, comparison, printed forms, JSON. Each character of a string carries its origin (VAL_INPUT).
- * Invariants: all memory of a rendering stands in its val_env and ends with it; a string never changes; sizes are checked before
+ * Invariants: all memory of a rendering is in its val_env and ends with it; a string never changes; sizes are checked before
  * they are made; nothing recurses, so that nested values need no stack. An error leaves the function through val_fail (longjmp to val_run); so
  * no function here returns one, and a caller keeps no heap memory of its own across a call.
  * Public: val_*.
@@ -5024,7 +5024,7 @@ typedef struct {
     bool (*set)(val_env *env, val_object *o, val_str name, val v);                /* false: cannot be set */
     val (*call)(val_env *env, val_object *o, const val_args *args);
     bool callable;                                                                /* the evaluator calls it, without `call` */
-    val_dict *(*dict)(val_object *o);                                             /* printed behind the name: <name {...}> */
+    val_dict *(*dict)(val_object *o);                                             /* printed after the name: <name {...}> */
     void (*print)(val_env *env, val_buf *b, val_object *o);                       /* prints no other values; NULL: <name> */
 } val_class;
 
@@ -5081,7 +5081,7 @@ __attribute__((format(printf, 3, 4), noreturn)) static void val_fail(val_env *en
     longjmp(*env->back, 1);
 }
 
-/* Calls fn. False: it ended with val_fail, and e says why. One call may stand inside another. Floats have their subnormal numbers
+/* Calls fn. False: it ended with val_fail, and e says why. One call may be inside another. Floats have their subnormal numbers
  * here, which k_thread_start turns off for the kernels. */
 static bool val_run(val_env *env, void (*fn)(val_env *env, void *arg), void *arg, err_t *e) {
     jmp_buf        here;
@@ -5279,7 +5279,7 @@ static int val__str_order(val_str a, val_str b) {
 
 enum { VAL_NOWHERE = -1 };
 
-/* Where `what` stands first in s[from .. to), VAL_NOWHERE: it does not. */
+/* Where `what` appears first in s[from .. to), VAL_NOWHERE: it does not. */
 static int64_t val_find(val_env *env, val_str s, val_str what, size_t from, size_t to) {
     uint64_t work = 0;
     int64_t  found = VAL_NOWHERE;
@@ -5952,7 +5952,7 @@ typedef struct {
     const val      *items;                            /* [n]; NULL: pairs */
     const val_pair *pairs;                            /* [n], key and value in turn, without the deleted ones */
     const void     *id;                               /* what it is, to find a value that holds itself */
-    const char     *shut;                             /* printed behind it */
+    const char     *shut;                             /* printed after it */
     size_t          n, i;                             /* next: item i; of pairs: the key of i / 2, or its value */
     size_t          seen;                             /* parts that were visited */
 } val__level;
@@ -6906,7 +6906,7 @@ static void val__repr_leaf(val_env *env, val_buf *b, val v) {
     }
 }
 
-/* What stands around the parts of a value, and in their place where the value holds itself. */
+/* What is around the parts of a value, and in their place where the value holds itself. */
 static const struct {
     const char *open, *shut, *itself;
 } val__brackets[VAL_KINDS] = {[VAL_LIST] = {"[", "]", "[...]"}, [VAL_TUPLE] = {"(", ")", "(...)"}, [VAL_DICT] = {"{", "}", "{...}"}, [VAL_OBJECT] = {"{", "}>", "{...}>"}};
@@ -7034,7 +7034,7 @@ static void val__json_line(val__json_out *o, size_t depth) {
     for (size_t i = 0; i < depth; i++) val_buf_add(o->env, o->b, o->indent);
 }
 
-/* Sorts n pairs by key, stably: a merge sort over `from` with as much space in `to`; where the result stands. */
+/* Sorts n pairs by key, stably: a merge sort over `from` with as much space in `to`; where the result is. */
 static val_pair *val__sort_pairs(val_env *env, val_pair *from, val_pair *to, size_t n) {
     for (size_t width = 1; width < n; width *= 2) {
         for (size_t lo = 0; lo < n; lo += 2 * width) {
@@ -7167,7 +7167,7 @@ static int32_t val__hex4(val_str s, size_t at) {
     return u;
 }
 
-/* \uXXXX, or a pair of them for one character; half a pair is U+FFFD, or an error. The place is behind the u. */
+/* \uXXXX, or a pair of them for one character; half a pair is U+FFFD, or an error. The place is after the u. */
 static val_chr val__json_unicode(val__json *j) {
     const int32_t high = val__hex4(j->s, j->at);
     if (high < 0) val__json_bad(j, "four hexadecimal digits");
@@ -7191,7 +7191,7 @@ static val_chr val__json_escape(val__json *j) {
     return val__json_unicode(j);
 }
 
-/* A string; the place is behind its first quote. Without escapes it is a view of the text. */
+/* A string; the place is after its first quote. Without escapes it is a view of the text. */
 static val val__json_string(val__json *j) {
     val_buf     *b = NULL;
     size_t       from = j->at;
@@ -7262,7 +7262,7 @@ static val val__json_scalar(val__json *j) {
     return val__json_number(j);
 }
 
-/* The key of the next pair of d, up to behind its colon. */
+/* The key of the next pair of d, up to after its colon. */
 static val val__json_key(val__json *j, val_dict *d) {
     bool twice;
     val__json_blank(j);
@@ -7275,7 +7275,7 @@ static val val__json_key(val__json *j, val_dict *d) {
     return key;
 }
 
-/* What stands behind a value: ends the lists and dicts that end there. False: a further value follows, for the innermost one. */
+/* What is after a value: ends the lists and dicts that end there. False: a further value follows, for the innermost one. */
 static bool val__json_shut(val__json *j, val_list *open) {
     for (; open->n; open->n--) {
         const bool dict = open->at[open->n - 1].kind == VAL_DICT;
@@ -7329,7 +7329,7 @@ static val val__json_whole(val_env *env, val_str s, bool strict) {
 /* json.loads(s) */
 static val val_json_parse(val_env *env, val_str s) { return val__json_whole(env, s, false); }
 
-/* Flags: a message wrote the text; it is JSON as RFC 8259 has it, without NaN, Infinity and halves of surrogate pairs, and a key stands once in an object. */
+/* Flags: a message wrote the text; it is JSON as RFC 8259 has it, without NaN, Infinity and halves of surrogate pairs, and a key appears once in an object. */
 enum { VAL_JSON_INPUT = 1, VAL_JSON_STRICT = 2 };
 
 /* The same of UTF-8; bytes that are none go through. */
@@ -7408,7 +7408,7 @@ static void filter__put_title(val_env *env, val_buf *b, val_chr chr) {
     if (VAL_CHAR(chr) < 128 || !filter__put_mapped(env, b, chr, VAL_TO_TITLE, VAL_TITLE_LONG)) filter__put_upper(env, b, chr);
 }
 
-/* Whether the sigma at s[i] ends a word: a cased letter stands before it and none behind it; case-ignorable characters between do not count. */
+/* Whether the sigma at s[i] ends a word: a cased letter is before it and none after it; case-ignorable characters between do not count. */
 static bool filter__is_final(val_env *env, val_str s, size_t i) {
     size_t k = i, end = i + 1;
     while (k > 0 && val_is(VAL_IS_IGNORABLE, s.p[k - 1])) k--;
@@ -7485,7 +7485,7 @@ static bytes filter__word(const char **p) {
     return (bytes){(const uint8_t *)from, (size_t)(end - from)};
 }
 
-/* The name of a parameter: what stands before `=`. */
+/* The name of a parameter: what is before `=`. */
 static bytes filter__name(bytes word) {
     const uint8_t *equal = word.n ? memchr(word.p, '=', word.n) : NULL;
     return (bytes){word.p, equal ? (size_t)(equal - word.p) : word.n};
@@ -7878,7 +7878,7 @@ static val_str filter__float_text(val_env *env, double x, char form, int64_t pre
     return val_buf_str(b);
 }
 
-/* A float without a type but with a precision: as g, with one digit at least behind the point. */
+/* A float without a type but with a precision: as g, with one digit at least after the point. */
 static val_str filter__float_general(val_env *env, double x, int64_t precision) {
     const int64_t p = precision ? precision : 1;
     if (isnan(x) || isinf(x)) return filter__float_text(env, x, 'e', 0, false);
@@ -8068,7 +8068,7 @@ static void filter__percent_text(filter_percent *p, filter_spec *sp, val v) {
     filter__put_text(p->env, p->out, sp, '>', s);
 }
 
-/* One conversion, behind its `%`. */
+/* One conversion, after its `%`. */
 static void filter__percent_one(filter_percent *p) {
     val  v = val_undef(filter__absent);
     bool named = filter__peek(p) == '(';
@@ -8122,10 +8122,10 @@ static const filter_row *filter__row_named(int table, val_str s);               
 
 /* --- Python's str.format --- */
 
-/* The ASCII character s[i]; 0: none stands there. */
+/* The ASCII character s[i]; 0: none is there. */
 static char filter__ascii_at(val_str s, size_t i) { return i < s.n && VAL_CHAR(s.p[i]) < 128 ? (char)VAL_CHAR(s.p[i]) : 0; }
 
-/* Reads one of these characters at s[*i]; 0: none of them stands there. */
+/* Reads one of these characters at s[*i]; 0: none of them is there. */
 static char filter__one_of(val_str s, size_t *i, const char *set) {
     const char c = filter__ascii_at(s, *i);
     if (!c || !strchr(set, c)) return 0;
@@ -8685,7 +8685,7 @@ static val filter__case(filter_in *f) { return filter__like(f->in, filter__cased
 
 static bool filter__between_words(val_chr c) { return filter_is_space(c) || (VAL_CHAR(c) < 128 && strchr("-({[<", (int)VAL_CHAR(c))); }
 
-/* title: a word begins behind a blank or one of - ( { [ <. Words are put in lower case one by one. */
+/* title: a word begins after a blank or one of - ( { [ <. Words are put in lower case one by one. */
 static val filter__title(filter_in *f) {
     const val_str s = val_as_str(f->env, f->in);
     val_buf      *b = val_buf_new(f->env);
@@ -8723,7 +8723,7 @@ static val filter__strip(filter_in *f) {
     return filter__like(f->in, val_sub(s, from, to));
 }
 
-/* Replaces at most `most` times (negative: all). An empty text stands before each character and at the end. */
+/* Replaces at most `most` times (negative: all). An empty text is before each character and at the end. */
 static val_str filter__replaced(val_env *env, val_str s, val_str old, val_str new, int64_t most) {
     val_buf *b = val_buf_new(env);
     size_t   at = 0;
@@ -8789,7 +8789,7 @@ static val filter__indent(filter_in *f) {
     return filter__like(f->in, val_buf_str(b));
 }
 
-/* center, ljust, rjust: with is the side that the blanks stand on. Of an odd number of blanks around a text the left side gets one more
+/* center, ljust, rjust: with is the side that the blanks are on. Of an odd number of blanks around a text the left side gets one more
  * where the width is odd. */
 static val filter__justify(filter_in *f) {
     const val_str s = val_as_str(f->env, f->in);
@@ -8910,7 +8910,7 @@ static val filter__xmlattr(filter_in *f) {
     return val_str_view(val_buf_str(b));
 }
 
-/* Where the first `shut` ends that stands in open + s[at ..), behind the beginning of `open`; 0: nowhere. */
+/* Where the first `shut` ends that is in open + s[at ..), after the beginning of `open`; 0: nowhere. */
 static size_t filter__shut(val_env *env, val_str s, size_t at, val_str open, val_str shut) {
     for (size_t p = 0; p < open.n; p++) {             /* the two marks may share characters */
         size_t k = 0;
@@ -8921,7 +8921,7 @@ static size_t filter__shut(val_env *env, val_str s, size_t at, val_str open, val
     return found < 0 ? 0 : (size_t)found + shut.n;
 }
 
-/* The string without what stands between two marks, the marks too. Text on both sides of what goes may form a new mark. */
+/* The string without what is between two marks, the marks too. Text on both sides of what goes may form a new mark. */
 static val_str filter__without(val_env *env, val_str s, const char *from, const char *to) {
     const val_str open = val_str_of(env, from).s, shut = val_str_of(env, to).s;
     val_buf      *b = val_buf_new(env);
@@ -9003,7 +9003,7 @@ static bool filter__is_gap(val_chr chr) {
 /* A letter: part of a word, and neither a digit nor `_`. */
 static bool filter__is_letter(val_chr c) { return filter__is_alnum(c) && !val_is(VAL_IS_DECIMAL, c); }
 
-/* Whether a character may stand before a dash of two or more: part of a word or one of !"'&.,? */
+/* Whether a character may be before a dash of two or more: part of a word or one of !"'&.,? */
 static bool filter__before_dash(val_chr c) { return filter__is_word(c) || (VAL_CHAR(c) < 128 && VAL_CHAR(c) && strchr("!\"'&.,?", (int)VAL_CHAR(c))); }
 
 /* Where a dash of two or more that begins at i ends, if a word follows; i: there is none. */
@@ -9013,7 +9013,7 @@ static size_t filter__dash(val_str s, size_t i) {
     return k >= i + 2 && k < s.n && filter__is_word(s.p[k]) ? k : i;
 }
 
-/* Whether a line may break behind the hyphen s[i] of the piece: letters stand on both sides. */
+/* Whether a line may break after the hyphen s[i] of the piece: letters are on both sides. */
 static bool filter__hyphen(val_str s, size_t from, size_t i) {
     if (i < from + 1 || VAL_CHAR(s.p[i]) != '-' || i < 2 || !filter__is_letter(s.p[i - 1])) return false;
     const bool two = filter__is_letter(s.p[i - 2]), split = i >= 3 && VAL_CHAR(s.p[i - 2]) == '-' && filter__is_letter(s.p[i - 3]);
@@ -9025,7 +9025,7 @@ static bool filter__hyphen(val_str s, size_t from, size_t i) {
     return k < s.n && filter__is_letter(s.p[k]);
 }
 
-/* The end of the piece that begins at i: whitespace, a dash between words, or a word, which may end behind a hyphen. */
+/* The end of the piece that begins at i: whitespace, a dash between words, or a word, which may end after a hyphen. */
 static size_t filter__piece(val_str s, size_t i, bool hyphens) {
     size_t end = i;
     if (filter__is_gap(s.p[i])) {
@@ -9162,7 +9162,7 @@ static val filter__round_int(val_env *env, val v, int64_t digits) {
     return val_mul(env, whole, unit);
 }
 
-/* A float rounded to digits behind the point (negative: before it), by its exact decimal value; half goes to the even neighbour. */
+/* A float rounded to digits after the point (negative: before it), by its exact decimal value; half goes to the even neighbour. */
 static double filter__round_float(val_env *env, double x, int64_t digits) {
     char text[400];
     if (!isfinite(x) || digits > 323 || x == 0) return x;
@@ -9243,7 +9243,7 @@ typedef struct {
     val             v;
     const val_list *items;                            /* of a dict: pairs */
     size_t          i;
-    size_t          indent, allowance;                /* columns in front of its items, and what must fit behind its last one */
+    size_t          indent, allowance;                /* columns in front of its items, and what must fit after its last one */
 } filter_page;
 
 typedef struct {
@@ -9285,7 +9285,7 @@ static void filter__new_line(filter_pages *p, size_t indent) {
     filter__fill(p->env, p->out, ' ', indent);
 }
 
-/* Cuts a line of a string behind blanks so that the repr of each piece fits; `last` columns stay free behind the last piece. */
+/* Cuts a line of a string after blanks so that the repr of each piece fits; `last` columns stay free after the last piece. */
 static void filter__cut_line(filter_pages *p, val_list *out, val_str line, int64_t width, int64_t last) {
     size_t from = 0, to = 0;
     while (to < line.n) {
@@ -9501,7 +9501,7 @@ static val filter__is_title(filter_in *f) {
     return val_bool(any && all);
 }
 
-/* Brings start and end, arguments i and i + 1, into a string or list of n items, as a slice. False: start is behind the end of it. */
+/* Brings start and end, arguments i and i + 1, into a string or list of n items, as a slice. False: start is after the end of it. */
 static bool filter__bounds(filter_in *f, int i, size_t n, size_t *from, size_t *to) {
     int64_t at[2] = {0, (int64_t)n};
     *from = *to = 0;
@@ -9517,7 +9517,7 @@ static bool filter__bounds(filter_in *f, int i, size_t n, size_t *from, size_t *
     return true;
 }
 
-/* Where a text stands last in s[from .. to), -1: it does not. */
+/* Where a text appears last in s[from .. to), -1: it does not. */
 static int64_t filter__find_last(val_env *env, val_str s, val_str what, size_t from, size_t to) {
     size_t work = 0;
     if (what.n > to - from) return -1;
@@ -9622,7 +9622,7 @@ static val filter__split(filter_in *f) {
 
 static val filter__splitlines(filter_in *f) { return filter__strings(f, filter__lines(f->env, f->in.s, filter__bool(f, 0))); }
 
-/* partition, rpartition: what stands before, the separator, what stands behind. */
+/* partition, rpartition: what is before, the separator, what is after. */
 static val filter__partition(filter_in *f) {
     const val_str by = filter__str(f, 0), s = f->in.s;
     const bool    last = f->row->with == FILTER_RIGHT;
@@ -10569,7 +10569,7 @@ enum { JP_NONE, JP_COND, JP_OR, JP_AND, JP_NOT, JP_COMPARE, JP_ADD, JP_CONCAT, J
 typedef struct {
     uint8_t  kind, level;
     uint8_t  op;                                      /* of an operator; JX_ARGS: JO_CALL, JO_FILTER, JO_TEST, JO_NO_FILTER */
-    bool     cond, tuple;                             /* `a if b` and `a, b` may stand here */
+    bool     cond, tuple;                             /* `a if b` and `a, b` may be here */
     bool     comma;                                   /* a comma was read */
     bool     filtered;                                /* JX_ARGS: only filters, tests and calls may follow it */
     bool     negated;                                 /* JX_ARGS, JX_TEST_ARG: `is not` */
@@ -10604,7 +10604,7 @@ typedef struct {
     int32_t  at, out;                                 /* a jump to be set; a list of them, -1: none */
     int32_t  begin, top;                              /* JW_FOR: JO_FOR, JO_NEXT */
     int32_t  recur;                                   /* JW_FOR: JO_RECUR */
-    uint32_t held, filters;                           /* code that is put behind the body: targets from `held`, filters from `filters` */
+    uint32_t held, filters;                           /* code that is put after the body: targets from `held`, filters from `filters` */
     jinja_op call;                                    /* JW_CALL */
     int32_t  name;                                    /* JW_MACRO */
 } jinja_block;
@@ -10675,8 +10675,8 @@ static int jinja__line(jinja_parser *p, size_t at) {
     return p->line;
 }
 
-/* Where the tag that ends at `at` with these two characters ends, 0: none ends there. trim: a newline behind it belongs to it; so do
- * all blanks behind a minus. */
+/* Where the tag that ends at `at` with these two characters ends, 0: none ends there. trim: a newline after it belongs to it; so do
+ * all blanks after a minus. */
 static size_t jinja__tag_end(const jinja_parser *p, size_t at, const char *shut, bool trim) {
     if (jinja__chr(p, at) == '-' && jinja__is(p, at + 1, shut)) return jinja__spaces(p, at + 3);
     if (trim && jinja__chr(p, at) == '+' && jinja__is(p, at + 1, shut)) return at + 3;
@@ -10828,7 +10828,7 @@ static size_t jinja__escape(jinja_parser *p, size_t at, val_buf *b) {
         return val_buf_chr(p->env, b, jinja__hex(p, at + 1, digits)), 1 + (size_t)digits;
     }
     if (c == 'N') jinja__fail_at(p, jinja__line(p, at), "found \\N in a string, which is not supported here; expected \\u and four digits");
-    val_buf_chr(p->env, b, '\\');                     /* an unknown escape stays, and a character beyond ASCII behind it is spelled out */
+    val_buf_chr(p->env, b, '\\');                     /* an unknown escape stays, and a character beyond ASCII after it is spelled out */
     if (c < 0x80) return val_buf_chr(p->env, b, c), 1;
     snprintf(text, sizeof text, c < 0x100 ? "x%02x" : c < 0x10000 ? "u%04x" : "U%08x", c);
     return val_buf_put(p->env, b, text), 1;
@@ -10998,7 +10998,7 @@ static const char *jinja__sign_name(jinja_sign s) {
     return "a sign";
 }
 
-/* What stands here, for a message. */
+/* What is here, for a message. */
 static const char *jinja__found(const jinja_parser *p) {
     return p->tok.sign == JT_NAME ? jinja__name_of(p, p->tok.name) : jinja__sign_name(p->tok.sign);
 }
@@ -11104,7 +11104,7 @@ static void jinja__soften(jinja_parser *p, int32_t from) {
     while (p->n_unknown && p->unknown[p->n_unknown - 1] >= from) jinja__op(p, p->unknown[--p->n_unknown])->flag = true;
 }
 
-/* The value of `a if b` without else, or the end of the part behind else. The condition stands behind `a` in the text and in the code:
+/* The value of `a if b` without else, or the end of the part after else. The condition is after `a` in the text and in the code:
  * a jump in front of `a` leads to it, it jumps back where it is true. */
 static void jinja__end_cond(jinja_parser *p) {
     jinja_open *x = jinja__top(p);
@@ -11153,7 +11153,7 @@ static void jinja__and_or(jinja_parser *p, bool is_and) {
     jinja__push(p, JX_SHORT, is_and ? JP_AND : JP_OR)->at = at;
 }
 
-/* A comparison; behind another one it is the next link of a chain: a < b < c. */
+/* A comparison; after another one it is the next link of a chain: a < b < c. */
 static void jinja__compare(jinja_parser *p, jinja_sign sign) {
     int32_t chain = -1;
     jinja__reduce(p, JP_COMPARE + 1);
@@ -11182,7 +11182,7 @@ static void jinja__concat(jinja_parser *p) {
     x->n = 2;
 }
 
-/* An operator between two operands, if one stands here. */
+/* An operator between two operands, if one is here. */
 static bool jinja__operator(jinja_parser *p) {
     const jinja_sign s = p->tok.sign;
     if (s == JT_NAME) {
@@ -11204,7 +11204,7 @@ static bool jinja__operator(jinja_parser *p) {
     return false;
 }
 
-/* `if` behind an operand. */
+/* `if` after an operand. */
 static bool jinja__inline_if(jinja_parser *p) {
     if (!jinja__word(p, JW_IF)) return false;
     jinja__reduce(p, JP_OR);
@@ -11221,7 +11221,7 @@ static bool jinja__inline_if(jinja_parser *p) {
     return true;
 }
 
-/* `else` behind the condition of an inline if. */
+/* `else` after the condition of an inline if. */
 static bool jinja__inline_else(jinja_parser *p) {
     if (!jinja__word(p, JW_ELSE)) return false;
     jinja__reduce(p, JP_OR);
@@ -11237,7 +11237,7 @@ static bool jinja__inline_else(jinja_parser *p) {
     return p->want = true;
 }
 
-static void jinja__item(jinja_parser *p);              /* brackets stand in items, and items in brackets */
+static void jinja__item(jinja_parser *p);              /* brackets are in items, and items in brackets */
 
 /* Ends the brackets at the top, whose value is an operand now. */
 static void jinja__close(jinja_parser *p) {
@@ -11300,7 +11300,7 @@ static int32_t jinja__dotted(jinja_parser *p) {
     return name;
 }
 
-/* ( behind a name: the arguments begin. Else there are none. */
+/* ( after a name: the arguments begin. Else there are none. */
 static void jinja__begin_args(jinja_parser *p) {
     if (p->tok.sign != JT_LPAREN) {
         jinja__end_args(p);
@@ -11355,7 +11355,7 @@ static void jinja__begin_item(jinja_parser *p) {
     jinja_open *x = jinja__top(p);
     x->start = jinja__here(p);
     p->want = true;
-    if (x->cond) jinja__emit(p, JO_NOP, 0);           /* an inline if behind the item needs a jump in front of it */
+    if (x->cond) jinja__emit(p, JO_NOP, 0);           /* an inline if after the item needs a jump in front of it */
 }
 
 static jinja_open *jinja__brackets(jinja_parser *p, jinja_open_kind kind) {
@@ -11366,7 +11366,7 @@ static jinja_open *jinja__brackets(jinja_parser *p, jinja_open_kind kind) {
     return x;
 }
 
-/* Strings that stand side by side are one. */
+/* Strings that are side by side are one. */
 static void jinja__strings(jinja_parser *p) {
     val v = p->tok.v;
     for (jinja__next(p); p->tok.sign == JT_STRING; jinja__next(p)) v.s = val_join(p->env, v.s, p->tok.v.s);
@@ -11684,7 +11684,7 @@ static void jinja__end_target(jinja_parser *p, bool inner) {
     if (inner) jinja__expect(p, JT_RPAREN);
 }
 
-/* A name, or names in commas and round brackets; the code sets them to the value on the stack. ns: name.attribute may stand here. */
+/* A name, or names in commas and round brackets; the code sets them to the value on the stack. ns: name.attribute may be here. */
 static void jinja__target(jinja_parser *p, jinja_store how, bool ns, bool is_for) {
     const uint32_t base = p->n_open;
     jinja__begin_target(p);
@@ -12552,7 +12552,7 @@ static bool jinja__pull(val_env *env, jinja_loop *l, val *item) {
     }
 }
 
-/* Reads the item behind the one of this round. A loop with a test does that in the evaluator. */
+/* Reads the item after the one of this round. A loop with a test does that in the evaluator. */
 static void jinja__look_ahead(val_env *env, jinja_loop *l) {
     if (l->ahead != LOOP_UNREAD) return;
     if (l->test) val_fail(env, EXIT_INPUT, "the next item of a loop with a condition can be asked for in the form loop.name only");
@@ -13231,7 +13231,7 @@ static bool jinja_render(const jinja *t, val vars, jinja_text *out, err_t *e) {
  *
  * Running: a set is where a text leads: all configurations (state, registers, stacks) that are possible then. Stacks are kept as tries
  * that share their parts. Sets, stacks and registers are kept once each, so equal situations have equal ids, and steps are looked up.
- * They stand in one arena that is reserved when sealing; running allocates nothing. A full arena is collected: what the sets of
+ * They are in one arena that is reserved when sealing; running allocates nothing. A full arena is collected: what the sets of
  * tracks need moves together, the rest goes. Then ids change, and gram_generation() with them.
  *
  * A span is a loop over a body of bytes alone, whose words are prefix-free: a string with a length. Its count is register 0. Each of its
@@ -13285,7 +13285,7 @@ typedef struct {                                      /* a state when sealed; it
     int32_t edge, n_byte, n_token, n_move, n_call;
     int32_t rank;                                     /* order of work within a step */
     int32_t span, twin;                               /* -1: none */
-    int32_t loop;                                     /* of the state behind a whole body of a loop with a count; else -1 */
+    int32_t loop;                                     /* of the state after a whole body of a loop with a count; else -1 */
     uint8_t flags;
 } gram__state;
 typedef struct { uint64_t min, unit /* bytes of the shortest body; 0: not known */; int32_t after, begin; } gram__loop;
@@ -13295,7 +13295,7 @@ typedef struct {
 } gram__edge;
 enum { GRAM__END = 1, GRAM__FREE = 2, GRAM__LIVE = 4 /* registers matter from here on */, GRAM__BETWEEN = 8, GRAM__IN_SPAN = 16, GRAM__TWIN = 32 };
 
-/* What stands in the arena. An id is an offset in units of 8 bytes; ids of parts are smaller than the id of the whole. */
+/* What is in the arena. An id is an offset in units of 8 bytes; ids of parts are smaller than the id of the whole. */
 typedef enum { GRAM__CACHE, GRAM__DATA, GRAM__TEXT, GRAM__KEPT, GRAM__STACK, GRAM__SET, GRAM__MEMO, GRAM__LIST, GRAM__WAY } gram__blob_kind;
 typedef struct {
     uint32_t hash, size;                              /* size: kind << 28 | words */
@@ -13303,7 +13303,7 @@ typedef struct {
     /* DATA   text, kept, then registers as low and high words
      * TEXT   text before, byte
      * KEPT   kept before, text
-     * STACK  what is behind it: list, set (0: not known); the shortest way to the end in two words (see gram__noted); flags; then links (state,
+     * STACK  what is after it: list, set (0: not known); the shortest way to the end in two words (see gram__noted); flags; then links (state,
      *        data, stack), sorted by state and data
      * SET    row of steps, class and set of the only step (0: none); the shortest way to the end in two words; flags; then configurations, sorted
      * MEMO   union; the two stacks
@@ -13633,7 +13633,7 @@ static bool gram__same(const gram__blob *a, const gram__blob *b, uint32_t skip) 
     return a->hash == b->hash && a->size == b->size && memcmp(a->w + skip, b->w + skip, 4 * (size_t)(gram__n(a) - skip)) == 0;
 }
 
-/* Where the blob stands in the table, or would. */
+/* Where the blob is in the table, or would. */
 static int32_t *gram__slot(const gram *g, const gram__blob *b) {
     const uint32_t skip = gram__skip(gram__blob_is(b));
     size_t         i = b->hash & (g->table_cap - 1);
@@ -14161,7 +14161,7 @@ static void gram__add_list(gram *g, gram__work *w, int32_t list, size_t todo) {
         gram__item_add(g, w, (int32_t)b->w[i], (int32_t)b->w[i + 1], (int32_t)b->w[i + 2], todo);
 }
 
-/* The list of what is behind a stack, if it is known and holds here; else 0. */
+/* The list of what is after a stack, if it is known and holds here; else 0. */
 static int32_t gram__known_list(const gram *g, int32_t stack) {
     const int32_t list = (int32_t)gram__at(g, stack)->w[0];
     if (!list) return 0;
@@ -14189,7 +14189,7 @@ static void gram__list_keep(gram *g, int32_t stack, bool textual) {
     gram__at(g, stack)->w[0] = (uint32_t)gram__close(g, b);
 }
 
-/* One attempt to find out what is behind a stack: its links with all moves from them. Where such a link ends too, what is behind the next
+/* One attempt to find out what is after a stack: its links with all moves from them. Where such a link ends too, what is after the next
  * stack belongs to it; stacks for which this is not known yet go to g->pops from *n on. False: there are such. */
 static bool gram__behind_try(gram *g, int32_t stack, size_t *n) {
     const gram__blob *b = gram__at(g, stack);
@@ -14207,7 +14207,7 @@ static bool gram__behind_try(gram *g, int32_t stack, size_t *n) {
     return *n == before;
 }
 
-/* The list of what is behind a stack, found bottom up. 0: the step stops. */
+/* The list of what is after a stack, found bottom up. 0: the step stops. */
 static int32_t gram__list_of(gram *g, int32_t stack) {
     size_t     n = 0;
     const bool textual = g->textual;
@@ -14228,7 +14228,7 @@ static int32_t gram__list_of(gram *g, int32_t stack) {
     return g->stop == GRAM__GO ? (int32_t)gram__at(g, stack)->w[0] : 0;
 }
 
-/* A configuration after a byte or token: with its moves, and with what is behind its stack where it ends. */
+/* A configuration after a byte or token: with its moves, and with what is after its stack where it ends. */
 static void gram__enter(gram *g, int32_t state, int32_t data, int32_t stack) {
     if (!gram__spread(g, &g->work, state, data, stack)) return;
     const int32_t list = gram__list_of(g, stack);
@@ -14797,7 +14797,7 @@ static void gram__skip_nullable(gram__seal *s, int32_t n) {
 
 /* --- loops --- */
 
-/* The edges behind a whole body at `after`: count it, then begin the next one at `before`, or end. */
+/* The edges after a whole body at `after`: count it, then begin the next one at `before`, or end. */
 static void gram__loop_edges(gram *g, const gram__rule *r, int32_t after, int32_t before) {
     const bool    endless = r->max == UINT64_MAX, counts = !endless || r->min > 1;
     const int32_t next = counts ? gram_state(g) : after;
@@ -15317,7 +15317,7 @@ static int32_t          gram_unguarded(const gram *g, int32_t state) { return g-
 
 enum { GRAM__LEGS = 1 << 20 };                        /* states with registers in one search, and calls that wait */
 enum { GRAM__TEXT_LEGS = 1 << 17 };                   /* of them with texts that must differ: a tenth of a second */
-enum { GRAM__QUERY = -1, GRAM__OVER = -1 };           /* a rule: the one of the query; a state: behind the end of the rule */
+enum { GRAM__QUERY = -1, GRAM__OVER = -1 };           /* a rule: the one of the query; a state: after the end of the rule */
 typedef struct { uint64_t cost; int32_t rule, state, data, nth; } gram__leg;   /* rule: its first state; nth: see gram__leg_text */
 typedef struct { gram__leg leg; uint64_t times; int32_t next; } gram__call_leg;   /* goes on at leg with the cost of the rule, or with `times` bodies of it */
 
@@ -15452,7 +15452,7 @@ static void gram__ways_begin(gram *g) {
     g->stop = GRAM__GO, g->fuel = INT64_MAX;
 }
 
-/* The leg goes on behind a rule, or `times` bodies of a loop; where the cost is not known yet, it waits. */
+/* The leg goes on after a rule, or `times` bodies of a loop; where the cost is not known yet, it waits. */
 static void gram__leg_call(gram *g, int32_t rule, gram__leg leg, uint64_t times, uint64_t unit) {
     gram__ways *w = g->ways;
     if (w->rule[rule]) {
@@ -15477,7 +15477,7 @@ static void gram__rule_over(gram *g, int32_t rule, uint64_t cost, uint64_t unit)
     for (int32_t c = w->waits[rule]; c >= 0; c = w->call[c].next) gram__leg_call(g, rule, w->call[c].leg, w->call[c].times, unit);
 }
 
-/* Behind a body of a loop. Within the search of the loop itself: it takes `min` of them. Else: what its count still needs. */
+/* After a body of a loop. Within the search of the loop itself: it takes `min` of them. Else: what its count still needs. */
 static void gram__leg_after(gram *g, gram__leg leg) {
     gram__loop    *l = &g->loop[g->state[leg.state].loop];
     const uint64_t done = gram__plus(gram_word(g, leg.data, 0), 1), more = l->min > done ? l->min - done : 0;
@@ -15976,7 +15976,7 @@ static uint32_t *lang__sources(const lang_dfa *d, uint32_t **from) {
     return head;
 }
 
-/* Marks of the states that a word can end behind. */
+/* Marks of the states that a word can end after. */
 static uint8_t *lang__live(const lang_dfa *d) {
     uint8_t  *live = mem_new(d->n, 1);
     uint32_t *from, *head = lang__sources(d, &from), *todo = mem_new(d->n, sizeof *todo), n = 0;
@@ -16189,7 +16189,7 @@ static bool lang__is_every(const lang_dfa *d, uint32_t s) {
     return d->ends[s] && d->first[s + 1] == d->first[s] + 1 && e->lo == 0 && e->hi == LANG_SYMBOLS - 1 && e->to == s;
 }
 
-/* The number of a pair; LANG__DEAD: no word ends behind it. */
+/* The number of a pair; LANG__DEAD: no word ends after it. */
 static uint32_t lang__pair(lang_product *x, uint32_t a, uint32_t b) {
     if (x->op == LANG_AND && (a == LANG__DEAD || b == LANG__DEAD)) return LANG__DEAD;
     if (a == LANG__DEAD && b == LANG__DEAD) return LANG__DEAD;
@@ -16335,7 +16335,7 @@ typedef struct {                                      /* words in order become a
     lang_seqs kept;
 } lang_trie;
 
-/* Keeps the states behind the first `deep` symbols. */
+/* Keeps the states after the first `deep` symbols. */
 static void lang__trie_close(lang_trie *t, size_t deep) {
     for (; t->deep > deep; t->deep--) {
         bool           fresh;
@@ -16347,7 +16347,7 @@ static void lang__trie_close(lang_trie *t, size_t deep) {
     }
 }
 
-/* Begins the state behind `deep` symbols. */
+/* Begins the state after `deep` symbols. */
 static void lang__trie_open(lang_trie *t, size_t deep, uint32_t symbol) {
     if (deep >= t->n_row) {
         const size_t n = 2 * t->n_row + 16 > deep ? 2 * t->n_row + 16 : deep + 1;
@@ -16762,7 +16762,7 @@ static void lang__out_form(lang_out *o, const lang_form *f, int at, const gram_r
     gram_range *below = mem_new(n, sizeof *below);
     for (uint32_t v = 0, i = 0, last; i < n; v = last + 1) {
         if (v < r[i].lo >> rest) v = r[i].lo >> rest;
-        const uint32_t full = (r[i].hi + 1) >> rest;  /* the first digit behind those that the range covers */
+        const uint32_t full = (r[i].hi + 1) >> rest;  /* the first digit after those that the range covers */
         const bool     covers = r[i].lo <= v << rest && v < full;
         const size_t   m = covers ? 1 : lang__below(r + i, n - i, v, rest, below);
         if (covers) below[0] = (gram_range){0, (1u << rest) - 1};
@@ -16859,7 +16859,7 @@ static void lang__out(lang_out *o, int32_t from, const lang *l, int32_t to) {
 static void lang_emit(gram *g, int32_t from, const lang *l, int32_t to) { lang__out(&(lang_out){.g = g, .when = LANG_PLAIN}, from, l, to); }
 
 /* The words of l as the inside of a JSON string. loose: in every spelling that JSON allows; else each character in one way. append: GRAM_APPEND with every byte. In
- * loose form the language of all texts takes lone surrogates as well (\ud800), which stand in no other language. */
+ * loose form the language of all texts takes lone surrogates as well (\ud800), which are in no other language. */
 static void lang_emit_json(gram *g, int32_t from, const lang *l, bool loose, bool append, int32_t to) {
     const int when = !loose ? LANG_STRICT : LANG_LOOSE | (lang_is_all(l) ? LANG_LONE : 0);
     lang__out(&(lang_out){.g = g, .when = when, .append = append}, from, l, to);
@@ -16901,7 +16901,7 @@ typedef struct {                                      /* a group that is open */
     uint32_t first_alt, last_alt, first, last;        /* alternatives before; parts of this one */
     uint32_t part;                                    /* the last part, to which a count may belong; 0: none */
     enum { LANG_ATOM, LANG_PLACE, LANG_COUNTED } was; /* what it is */
-    int      flags;                                   /* of the text behind the group */
+    int      flags;                                   /* of the text after the group */
     bool     look, negated;
     size_t   at;
 } lang_open;
@@ -16925,7 +16925,7 @@ typedef struct {
 
 typedef struct { char p[24]; } lang_shown;
 
-/* What stands at a byte, for messages. */
+/* What is at a byte, for messages. */
 static lang_shown lang__shown(const lang_rx *x, size_t at) {
     lang_shown s = {"the end"};
     const int  len = at < x->text.n ? utf8_len(x->text.p + at, x->text.n - at) : 0;
@@ -17113,7 +17113,7 @@ static bool lang__control(uint8_t c, uint32_t *code) {
     return p != NULL;
 }
 
-/* A digit behind a backslash, as Python reads it. */
+/* A digit after a backslash, as Python reads it. */
 static bool lang__python_number(lang_rx *x, size_t from, bool in_class, uint32_t *code) {
     const uint8_t a = lang__peek(x, 0), b = lang__peek(x, 1), c = lang__peek(x, 2);
     const bool    three = lang__octal_digit(a) && lang__octal_digit(b) && lang__octal_digit(c);
@@ -17160,7 +17160,7 @@ static bool lang__literal(lang_rx *x, uint32_t *code) {
     return true;
 }
 
-/* What stands behind a backslash: a class, which is added to the set (*code UINT32_MAX), or a character. */
+/* What is after a backslash: a class, which is added to the set (*code UINT32_MAX), or a character. */
 static bool lang__escape(lang_rx *x, bool in_class, uint32_t *code) {
     const size_t from = x->at - 1;
     if (!lang__more(x)) return lang__bad(x, x->at, "an escaped character");
@@ -17201,7 +17201,7 @@ static bool lang__members(lang_rx *x) {
     return lo <= hi || err_set(x->e, EXIT_INPUT, "byte %zu: found a range that ends before it begins, expected the smaller end first", from + 1);
 }
 
-/* A class in brackets, from behind the first one. */
+/* A class in brackets, from after the first one. */
 static bool lang__brackets(lang_rx *x) {
     const size_t from = x->at - 1;
     const bool   negated = lang__take(x, '^');
@@ -17217,7 +17217,7 @@ static bool lang__brackets(lang_rx *x) {
 
 /* --- parts, groups, counts --- */
 
-/* Whether the empty text is one of a node's, wherever it stands. */
+/* Whether the empty text is one of a node's, wherever it is. */
 static bool lang__nullable(const lang_rx *x, uint32_t node) {
     const lang_node *p = &x->node[node];
     bool             all = true, any = false;
@@ -17250,7 +17250,7 @@ static bool lang__join(lang_rx *x, uint32_t a, uint32_t b) {
     return true;
 }
 
-/* Puts the last part behind those before; nothing counts it any more. */
+/* Puts the last part after those before; nothing counts it any more. */
 static void lang__settle(lang_rx *x) {
     lang_open *o = lang__top(x);
     if (!o->part) return;
@@ -17379,10 +17379,10 @@ static bool lang__flag_letters(lang_rx *x, int *flags, const char *allowed) {
     return x->at > from || lang__bad(x, x->at, "a flag (a, i, m, s, x)");
 }
 
-/* Flags for the whole expression stand at its beginning. */
+/* Flags for the whole expression are at its beginning. */
 static bool lang__at_start(const lang_rx *x) { return x->n_open == 1 && !x->open->first_alt && !x->open->first && !x->open->part; }
 
-/* (?flags), (?flags:, (?flags-flags: from behind the question mark. */
+/* (?flags), (?flags:, (?flags-flags: from after the question mark. */
 static bool lang__flags(lang_rx *x, size_t from) {
     int set = 0, clear = 0;
     if (lang__peek(x, 0) != '-' && !lang__flag_letters(x, &set, "aimsx")) return false;
@@ -17422,7 +17422,7 @@ static bool lang__python_group(lang_rx *x, size_t from) {
     return true;
 }
 
-/* A group, from behind its "(?". */
+/* A group, from after its "(?". */
 static bool lang__special_group(lang_rx *x, size_t from) {
     const uint8_t next = lang__peek(x, 1);
     if (lang__take(x, ':')) return lang__open(x, from, x->flags), true;
@@ -17462,7 +17462,7 @@ static bool lang__digits_of(lang_rx *x, size_t *at, uint64_t *n) {
     return *at > from;
 }
 
-/* A count in braces, from behind the first one; false: it is none, and stands for itself, or e is set. */
+/* A count in braces, from after the first one; false: it is none, and stands for itself, or e is set. */
 static bool lang__braces(lang_rx *x, uint64_t *min, uint64_t *max) {
     const size_t from = x->at - 1;
     size_t       at = x->at;
@@ -17497,7 +17497,7 @@ static uint32_t lang__counted(lang_rx *x, uint32_t part, size_t at, uint64_t min
     return node;
 }
 
-/* A count behind the last part. */
+/* A count after the last part. */
 static bool lang__count_part(lang_rx *x, size_t from, uint64_t min, uint64_t max) {
     lang_open *o = lang__top(x);
     if (!o->part || o->was == LANG_PLACE || x->node[o->part].kind == LANG_LOOK) return lang__bad(x, from, "a part that can be repeated before it");
@@ -17628,7 +17628,7 @@ typedef struct {
     lang_task *task;
     size_t    n_task, copies, most;                   /* copies of nodes, those that counts make too; how many there may be */
     uint32_t  final;
-    bool      ends_early;                             /* behind the final state anything may follow */
+    bool      ends_early;                             /* after the final state anything may follow */
     bool      full;                                   /* there would be more */
 } lang_nfa;
 
@@ -17651,7 +17651,7 @@ static void lang__nfa_task(lang_nfa *a, uint32_t node, uint32_t in, uint32_t out
     a->task[a->n_task++] = (lang_task){node, in, out};
 }
 
-/* n copies in a row; returns the state behind them. exit: the state that the copies may leave to, UINT32_MAX: none. */
+/* n copies in a row; returns the state after them. exit: the state that the copies may leave to, UINT32_MAX: none. */
 static uint32_t lang__nfa_row(lang_nfa *a, uint32_t node, uint32_t in, uint64_t n, uint32_t leave) {
     for (uint64_t i = 0; i < n && !a->full; i++) {
         const uint32_t out = lang__nfa_state(a);
@@ -17889,7 +17889,7 @@ static void lang__closure(lang_subsets *d, const uint32_t *set, size_t n) {
     }
 }
 
-/* What may come behind a symbol of a kind; 0: the symbol may not come. */
+/* What may come after a symbol of a kind; 0: the symbol may not come. */
 static unsigned lang__after(unsigned bits, lang_before kind) {
     if (kind == LANG_P_WORD) return bits & LANG_N_WORD ? LANG_N_ALL : 0;
     if (kind == LANG_P_OTHER) return bits & LANG_N_OTHER ? LANG_N_ALL : 0;
@@ -17997,7 +17997,7 @@ static const lang *lang__nfa_solve(lang_pool *p, const lang_nfa *a) {
     return l;
 }
 
-/* The texts of n parts in a row, behind them those of `tail` (NULL: nothing), any text before and behind where that is asked for. */
+/* The texts of n parts in a row, after them those of `tail` (NULL: nothing), any text before and after where that is asked for. */
 static const lang *lang__row(lang_pool *p, lang_rx *x, const uint32_t *part, size_t n, const lang *tail, bool before, bool behind) {
     lang_nfa        a = {.x = x, .ends_early = behind, .most = p->budget / 2};
     const lang_dfa *d = tail ? lang__dfa(tail) : NULL;
@@ -18031,7 +18031,7 @@ static bool lang__row_span(lang_pool *p, const lang_rx *x, uint32_t *part, size_
     return true;
 }
 
-/* Lookaheads that stand between the parts of a row. From the last one on: what follows it must be in its language too. */
+/* Lookaheads that are between the parts of a row. From the last one on: what follows it must be in its language too. */
 static const lang *lang__row_look(lang_pool *p, lang_rx *x, const uint32_t *part, size_t n, bool search) {
     const lang *tail = NULL;
     for (size_t i = n; i-- > 0;) {
@@ -18049,7 +18049,7 @@ static const lang *lang__row_look(lang_pool *p, lang_rx *x, const uint32_t *part
     return lang__row(p, x, part, n, tail, search, search && !tail);
 }
 
-/* Counts the lookaheads between the parts of a row. False: behind one of them a place asks for what came before, and the lookahead is not at the begin of the text. */
+/* Counts the lookaheads between the parts of a row. False: after one of them a place asks for what came before, and the lookahead is not at the begin of the text. */
 static bool lang__looks(lang_rx *x, const uint32_t *part, size_t n, bool search, uint32_t *found) {
     bool   begins = !search, places = true;           /* parts so far: there is a ^; they are places alone */
     size_t from = SIZE_MAX, to = n && x->node[part[n - 1]].next ? x->node[x->node[part[n - 1]].next].at : SIZE_MAX;
@@ -18112,7 +18112,7 @@ static const lang *lang_regex(lang_pool *p, bytes pattern, bool search, err_t *e
 
 /* --- expressions as rules: counts stay numbers --- */
 
-/* A class as arcs between states 0 and 1, for classes that stand in many places. */
+/* A class as arcs between states 0 and 1, for classes that appear in many places. */
 typedef struct {
     int32_t   n_state;                                /* 0: not drawn yet */
     lang_arc *arc;
@@ -18284,14 +18284,14 @@ static bool num__read(bytes b, num_dec *d) {
 
 static void num__drop(num_dec *d) { str_drop(&d->digits); }
 
-/* Digit i before (i < 0: ones are -1) or behind the point (from 0 on). */
+/* Digit i before (i < 0: ones are -1) or after the point (from 0 on). */
 static unsigned num__digit(const num_dec *d, int64_t i) {
     const int64_t at = d->exp + i;
     return at >= 0 && at < (int64_t)d->digits.n ? (unsigned)(d->digits.p[at] - '0') : 0;
 }
 
 static int64_t num__whole(const num_dec *d) { return d->exp > 1 ? d->exp : 1; }                                          /* digits before the point */
-static int64_t num__frac(const num_dec *d) { return (int64_t)d->digits.n > d->exp ? (int64_t)d->digits.n - d->exp : 0; } /* digits behind it */
+static int64_t num__frac(const num_dec *d) { return (int64_t)d->digits.n > d->exp ? (int64_t)d->digits.n - d->exp : 0; } /* digits after it */
 
 /* --- automata over the characters of numbers --- */
 
@@ -18345,7 +18345,7 @@ static void num__compare(num_machine *m, uint32_t start, const num_dec *d, unsig
     num__arc(m, point_below, '0', '9', digits_below);
     num__arc(m, point_above, '0', '9', digits_above);
     num__arc(m, start, '0', '0', zero);
-    for (int64_t i = 1; i <= whole; i++) {            /* states behind i digits */
+    for (int64_t i = 1; i <= whole; i++) {            /* states after i digits */
         const bool     full = i == whole, first = i == 1;
         const uint32_t l = num__state(m, below), e = num__state(m, full ? (frac ? below : same) : below), g = num__state(m, full ? above : below);
         num__three(m, equal, first ? '1' : '0', num__digit(d, i - 1 - whole), l, e, g);
@@ -18394,7 +18394,7 @@ static const lang *num_bound(lang_pool *p, bytes bound, bool upper, bool strict)
 typedef struct {                                      /* a tree of texts */
     num_machine m;
     uint32_t   (*child)[12];                          /* by state and character: 0: none; ".", "-", then digits */
-    uint32_t    zeros;                                /* a state behind which only zeros come */
+    uint32_t    zeros;                                /* a state after which only zeros come */
 } num_tree;
 
 static uint32_t num__node(num_tree *t) {
@@ -18414,7 +18414,7 @@ static uint32_t num__child(num_tree *t, uint32_t s, char c) {
     return t->child[s][k];
 }
 
-/* Behind s any number of zeros may come; those that other texts begin with are there already. */
+/* After s any number of zeros may come; those that other texts begin with are there already. */
 static void num__zeros(num_tree *t, uint32_t s) {
     for (const unsigned k = num__slot('0'); s != t->zeros; s = t->child[s][k]) {
         if (!t->child[s][k]) t->child[s][k] = t->zeros;
@@ -18422,7 +18422,7 @@ static void num__zeros(num_tree *t, uint32_t s) {
     }
 }
 
-/* The text of a value, behind its sign; with its zeros when all texts are there. */
+/* The text of a value, after its sign; with its zeros when all texts are there. */
 static void num__texts(num_tree *t, uint32_t s, const num_dec *d, bool zeros) {
     for (int64_t i = -num__whole(d); i < 0; i++) s = num__child(t, s, (char)('0' + num__digit(d, i)));
     t->m.ends[s] |= !num__frac(d);
@@ -18479,14 +18479,14 @@ static const lang *num_integer(lang_pool *p, bool plain) {
 /* --- multiples --- */
 
 /* The multiples of each * 10^exp. Before the point a state is the remainder by `each` of the digits but the zeros at their end, and how many of these there
- * are (up to exp); behind it the remainder of all digits, and how many stand behind the point (up to -exp). */
+ * are (up to exp); after it the remainder of all digits, and how many are after the point (up to -exp). */
 typedef struct {
     num_machine m;
     uint64_t each, *ten;                              /* powers of ten modulo `each` */
     uint32_t zeros, places;                           /* exp, -exp; one of them is 0 */
 } num_multiples;
 
-enum { NUM__START, NUM__MINUS, NUM__ZERO, NUM__POINT, NUM__TAIL, NUM__FIRST };   /* NUM__POINT, NUM__TAIL: behind an integer that need not be looked at any more */
+enum { NUM__START, NUM__MINUS, NUM__ZERO, NUM__POINT, NUM__TAIL, NUM__FIRST };   /* NUM__POINT, NUM__TAIL: after an integer that need not be looked at any more */
 
 static uint32_t num__whole_at(const num_multiples *x, uint64_t rest, uint32_t zeros) { return NUM__FIRST + (uint32_t)rest * (x->zeros + 1) + zeros; }
 static uint32_t num__frac_at(const num_multiples *x, uint64_t rest, uint32_t places) { return num__whole_at(x, x->each, 0) + (uint32_t)rest * (x->places + 1) + places; }
@@ -18494,7 +18494,7 @@ static uint32_t num__frac_at(const num_multiples *x, uint64_t rest, uint32_t pla
 /* rest * 10^n + digit, modulo `each`. */
 static uint64_t num__shift(const num_multiples *x, uint64_t rest, uint32_t n, unsigned digit) { return (rest * x->ten[n] + digit) % x->each; }
 
-/* The state behind the digits of a state before the point and one more. */
+/* The state after the digits of a state before the point and one more. */
 static uint32_t num__whole_next(const num_multiples *x, uint64_t rest, uint32_t zeros, unsigned digit) {
     if (digit) return num__whole_at(x, num__shift(x, rest, zeros + 1, digit), 0);
     return zeros < x->zeros ? num__whole_at(x, rest, zeros + 1) : num__whole_at(x, num__shift(x, rest, 1, 0), zeros);
@@ -18508,7 +18508,7 @@ static void num__multiples_whole(num_multiples *x, uint64_t rest, uint32_t zeros
     else if (x->m.ends[s]) num__arc(&x->m, s, '.', '.', NUM__POINT);
 }
 
-/* Behind the point: digits that count, then zeros. */
+/* After the point: digits that count, then zeros. */
 static void num__multiples_frac(num_multiples *x, uint64_t rest, uint32_t places) {
     const uint32_t s = num__frac_at(x, rest, places);
     x->m.ends[s] = places && num__shift(x, rest, x->places - places, 0) == 0;
@@ -18579,9 +18579,9 @@ static bool num_in(const lang *l, bytes json_number) {
 }
 
 /* ===== [gbnf] grammars in GBNF =====
- * Reads a grammar as llama.cpp documents the format, in one pass, and builds each of its rules in an automaton. Groups stand in the rule around
+ * Reads a grammar as llama.cpp documents the format, in one pass, and builds each of its rules in an automaton. Groups are in the rule around
  * them; a count {m,n} is a register of the automaton, so nothing is unrolled. Characters are code points.
- * As llama.cpp: the last definition of a rule counts; a newline ends a rule outside of groups, except behind '|' and '::='; `.` and negated
+ * As llama.cpp: the last definition of a rule counts; a newline ends a rule outside of groups, except after '|' and '::='; `.` and negated
  * classes take newlines too. Unlike it: counts have no limit of 2,000; what is empty or reversed in a class or a count is refused.
  * Public: gbnf_build.
  * Opens: gbnf_words. */
@@ -18624,14 +18624,14 @@ typedef struct {
     size_t            n_rules;
     gbnf__group      *open;                           /* [0]: the rule's body */
     size_t            n_open;
-    int32_t           here;                           /* the state behind what was read of the sequence */
+    int32_t           here;                           /* the state after what was read of the sequence */
     gram_range       *range;                          /* of the class that is read */
     size_t            n_ranges;
     str               text;                           /* of the literal or name that is read */
-    size_t            again;                          /* place behind the first second definition of a rule, 0: none */
+    size_t            again;                          /* place after the first second definition of a rule, 0: none */
 } gbnf__reader;
 
-typedef struct {                                      /* what stands between brackets and counts */
+typedef struct {                                      /* what is between brackets and counts */
     enum { GBNF__TEXT, GBNF__CHARS, GBNF__RULE, GBNF__TOKEN } kind;
     int32_t id;                                       /* of the rule, of the token */
     bool    other;                                    /* any token but this one */
@@ -18659,7 +18659,7 @@ __attribute__((format(printf, 3, 4))) static bool gbnf__fail(gbnf__reader *r, si
     return err_set(r->e, EXIT_INPUT, "line %zu, byte %zu: %s", line, byte, why);
 }
 
-/* Fails at the next byte: names what stands there. */
+/* Fails at the next byte: names what is there. */
 static bool gbnf__expected(gbnf__reader *r, const char *what) {
     const size_t left = r->t.n - r->at;
     const int    len = utf8_len(r->t.p + r->at, left);
@@ -18697,7 +18697,7 @@ static bool gbnf__take(gbnf__reader *r, const char *word) {
     return true;
 }
 
-/* The hexadecimal number of `digits` digits behind the escape at `from`. */
+/* The hexadecimal number of `digits` digits after the escape at `from`. */
 static bool gbnf__hex(gbnf__reader *r, size_t from, int digits, uint32_t *c) {
     *c = 0;
     for (int i = 0; i < digits; i++, r->at++) {
@@ -18836,7 +18836,7 @@ static size_t gbnf__rule_of(gbnf__reader *r, bytes name) {
     return (size_t)(uint32_t)en->b - 1;
 }
 
-/* <[id]> behind its "<[". */
+/* <[id]> after its "<[". */
 static bool gbnf__token_id(gbnf__reader *r, size_t from, int32_t *id) {
     uint64_t n = 0;
     if (!isdigit(gbnf__peek(r))) return gbnf__expected(r, "the id of a token");
@@ -18961,7 +18961,7 @@ static gbnf__span gbnf__repeat(gram *g, gbnf__span s, uint64_t min, uint64_t max
 
 /* --- sequences, groups, rules --- */
 
-/* The sequence goes on behind the item s. */
+/* The sequence goes on after the item s. */
 static void gbnf__add(gbnf__reader *r, gbnf__span s) {
     gbnf__group *top = &r->open[r->n_open - 1];
     r->here = s.to;
@@ -19100,7 +19100,7 @@ static bool gbnf_build(gram *g, bytes text, const gbnf_words *w, int32_t *root, 
  *   objects, arrays                    alternatives (schema__alt); "and" is a product of two lists, "or" puts them together, "not" goes down to the parts
  * The values of members and items are conjunctions again, whose shapes are worked out when somebody asks, so recursion ends.
  * Invariants: a value satisfies the schema if and only if it satisfies the shape; what cannot be said so is refused with its JSON pointer. Nothing
- * recurses. Memory stands in the val_env of the document, and an error leaves by val_fail.
+ * recurses. Memory is in the val_env of the document, and an error leaves by val_fail.
  * Public: schema_*.
  * Opens: schema_prop, schema_extra, schema_some, schema_object, schema_contains, schema_array, schema_shape. */
 
@@ -19148,7 +19148,7 @@ typedef struct {
 typedef struct {
     schema_conj     *prefix;                          /* of the first items */
     size_t           n_prefix;
-    schema_conj      rest;                            /* of the items behind them */
+    schema_conj      rest;                            /* of the items after them */
     uint64_t         min, max;                        /* items; max UINT64_MAX: no bound */
     bool             unique;
     schema_contains *contains;
@@ -19276,8 +19276,8 @@ typedef struct {
     int32_t       resource;
     int32_t       parent;                             /* -1: `key` is the whole pointer */
     const char   *word;                               /* keyword of the parent */
-    bytes         key;                                /* behind it; p NULL: none */
-    int64_t       index;                              /* behind it; -1: none */
+    bytes         key;                                /* after it; p NULL: none */
+    int64_t       index;                              /* after it; -1: none */
     const char   *at;                                 /* JSON pointer; NULL: not asked for */
     schema__part *part;
     uint32_t      n_part;
@@ -19309,7 +19309,7 @@ struct schema_doc {
     int32_t           root;                           /* node */
     schema_conj       top;                            /* of the root */
     int32_t           never;                          /* the literal of SCHEMA_FALSE */
-    bool              old_refs;                       /* what stands beside $ref has no effect */
+    bool              old_refs;                       /* what is beside $ref has no effect */
     bool              old_ids;                        /* `id` in place of $id */
     bytes            *name;
     uint32_t         *seen;                           /* [names] schema__merge */
@@ -19322,8 +19322,8 @@ struct schema_doc {
     schema__ints      fresh;                          /* nodes whose subschemas are not yet nodes */
     schema__part     *build;                          /* parts of the node that is compiled */
     size_t            n_build, cap_build;
-    schema__ints      synthetic;                      /* nodes that stand at no place of the document */
-    bool              asks_left;                      /* unevaluated... stands somewhere: an `if` alone has an effect */
+    schema__ints      synthetic;                      /* nodes that appear at no place of the document */
+    bool              asks_left;                      /* unevaluated... appears somewhere: an `if` alone has an effect */
     bool              old_contains;                   /* `contains` evaluates no items */
     schema__ints      reached;                        /* nodes in the order in which the root reaches them */
     const lang       *none, *all, *numbers;
@@ -20329,7 +20329,7 @@ static void schema__make_left(schema_doc *s, schema__word word, const char *text
 static void schema__make_left_props(schema_doc *s, const schema__read *r) { schema__make_left(s, SCHEMA__LEFT_PROPS, "unevaluatedProperties", r); }
 static void schema__make_left_items(schema_doc *s, const schema__read *r) { schema__make_left(s, SCHEMA__LEFT_ITEMS, "unevaluatedItems", r); }
 
-/* What makes the parts of a keyword; keywords that work together have the same maker. late: behind all others, so that `properties` gives the order of keys. */
+/* What makes the parts of a keyword; keywords that work together have the same maker. late: after all others, so that `properties` gives the order of keys. */
 static const struct {
     void (*make)(schema_doc *s, const schema__read *r);
     bool late;
@@ -20438,7 +20438,7 @@ static bool schema__has_subs(const schema__part *p) { return p->kind >= SCHEMA__
 
 /* --- unevaluatedProperties and unevaluatedItems ---
  * What is evaluated depends on which of the schemas for the same value hold. Each combination of those that say something of members (items) is one
- * case: it asserts which of them hold, and its further members (items) satisfy the subschema. The cases stand in one "any". */
+ * case: it asserts which of them hold, and its further members (items) satisfy the subschema. The cases are in one "any". */
 
 enum { SCHEMA__CASES = 256 };
 
@@ -20580,7 +20580,7 @@ static void schema__left_rest_members(schema_doc *s, const schema__left *l, cons
     if (m) p->set = schema__lang_not(s, schema__union(s, l->lang, m));
 }
 
-/* An item behind the prefix satisfies the subschema or that of a `contains`. */
+/* An item after the prefix satisfies the subschema or that of a `contains`. */
 static void schema__left_rest_items(schema_doc *s, const schema__left *l, const char *word, int32_t other) {
     schema__part *p = schema__part_add(s, SCHEMA__ITEMS, word, l->n_prefix + 1, 0, 0);
     for (size_t i = 0; i < l->n_prefix; i++) p->sub[i] = SCHEMA__NODE_TRUE;
@@ -20699,7 +20699,7 @@ static int32_t schema__literal(schema_doc *s, int32_t node, schema__ints *key) {
     return 2 * ((int32_t)schema__once_get(en) - 1);
 }
 
-/* Subschemas stand behind their schemas in `reached`, but for recursive references. */
+/* Subschemas are after their schemas in `reached`, but for recursive references. */
 static void schema__merge_equal(schema_doc *s) {
     schema__ints key = {0};
     for (size_t i = s->reached.n; i-- > 0;) s->node[s->reached.at[i]].lit = schema__literal(s, s->reached.at[i], &key);
@@ -21116,7 +21116,7 @@ static bool schema__settle_contains(schema_doc *s, schema__alt *a, schema_contai
     return true;
 }
 
-/* Cuts what lies behind the largest number of items, and items that are like all further ones. */
+/* Cuts what lies after the largest number of items, and items that are like all further ones. */
 static void schema__settle_ends(schema__alt *a) {
     if (a->n_prefix > a->max) a->n_prefix = (uint32_t)a->max;
     if (a->n_prefix >= a->max) a->rest = SCHEMA_FALSE;
@@ -22000,8 +22000,8 @@ static void schema_note_put(const schema_doc *s, str *out) {
  *   Loose (--match): white space wherever JSON allows it, each spelling of a string and of a number, members in any order.
  *   Generation, a part of that: members in the order of the schema, or in any order (`order` 1); a character of a string that the schema restricts
  * is written in one way, in other strings every escape may come (halves of surrogate pairs only as pairs); integers have no fraction; exponents
- * come where every number may. White space: `space` 0 none; 1 at most one blank behind ':' and ','; 2 as 1, or a line break and at most 64
- * blanks behind '{', '[' and ',' and before '}' and ']'; never before ':' and ',', never inside of empty brackets, never around the value.
+ * come where every number may. White space: `space` 0 none; 1 at most one blank after ':' and ','; 2 as 1, or a line break and at most 64
+ * blanks after '{', '[' and ',' and before '}' and ']'; never before ':' and ',', never inside of empty brackets, never around the value.
  * Public: json_*.
  * Opens: json_form. */
 
@@ -22018,7 +22018,7 @@ enum { JSON_BLANKS = 64 };                            /* of the indentation of a
 /* Rules that every value shares: made when they are first called. */
 typedef enum { JSON_VALUE, JSON_OBJECT, JSON_ARRAY, JSON_STRING, JSON_NUMBER, JSON_REST, JSON_OTHER, JSON_LINE, JSON_BLANK, JSON_NOTHING, JSON_SHARED } json_shared;
 
-/* Where blanks may stand. */
+/* Where blanks may be. */
 typedef enum { JSON_AROUND, JSON_OPENED, JSON_CLOSING, JSON_BEFORE, JSON_COMMA, JSON_COLON } json_place;
 
 /* What is being built. */
@@ -22052,7 +22052,7 @@ static void json__line_rule(json__base *b, int32_t from, int32_t to) {
     gram_repeat(b->g, json__byte(b, from, '\n'), json__rule(b, JSON_BLANK), 0, JSON_BLANKS, to);
 }
 
-/* The state behind the blanks that may come at a place. */
+/* The state after the blanks that may come at a place. */
 static int32_t json__space(json__base *b, int32_t from, json_place place) {
     const bool after = place == JSON_COMMA || place == JSON_COLON, line = place == JSON_COMMA || place == JSON_OPENED || place == JSON_CLOSING;
     if (b->f.loose && place == JSON_CLOSING) return from;   /* those of JSON_BEFORE */
@@ -22087,7 +22087,7 @@ static void json__digits(json__base *b, int32_t from, const char *ranges, int32_
 
 static const char json__hex[] = "09afAF";
 
-/* The four digits behind \u: the first two of them as ranges. */
+/* The four digits after \u: the first two of them as ranges. */
 static void json__unicode(json__base *b, int32_t from, const char *first, const char *second, int32_t to) {
     const int32_t s1 = gram_state(b->g), s2 = gram_state(b->g), s3 = gram_state(b->g);
     json__digits(b, from, first, s1);
@@ -22096,7 +22096,7 @@ static void json__unicode(json__base *b, int32_t from, const char *first, const 
     json__digits(b, s3, json__hex, to);
 }
 
-/* A backslash and what comes behind it. */
+/* A backslash and what comes after it. */
 static void json__escape(json__base *b, int32_t from, int32_t to) {
     const int32_t escape = json__byte(b, from, '\\'), u = json__byte(b, escape, 'u'), high = gram_state(b->g);
     json__digits(b, escape, "\"\"\\\\//bbffnnrrtt", to);
@@ -22107,7 +22107,7 @@ static void json__escape(json__base *b, int32_t from, int32_t to) {
     json__unicode(b, json__byte(b, json__byte(b, high, '\\'), 'u'), "ddDD", "cfCF", to);
 }
 
-/* The inside of a string and its last quote: a rule of its own, so that all strings stand in the same state. */
+/* The inside of a string and its last quote: a rule of its own, so that all strings are in the same state. */
 static void json__rest_rule(json__base *b, int32_t from, int32_t to) {
     static const gram_range raw[] = {{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x10ffff}};
     const int32_t           inside = gram_state(b->g);
@@ -22130,7 +22130,7 @@ static void json__other_rule(json__base *b, int32_t from, int32_t to) {
     gram_call(b->g, next, json__rule(b, JSON_REST), to);
 }
 
-/* -? (0 | [1-9] [0-9]*) (. [0-9]+)? Returns the state behind it. */
+/* -? (0 | [1-9] [0-9]*) (. [0-9]+)? Returns the state after it. */
 static int32_t json__plain_number(json__base *b, int32_t from) {
     const int32_t sign = gram_state(b->g), whole = gram_state(b->g), part = gram_state(b->g), over = gram_state(b->g);
     gram_eps(b->g, from, sign);
@@ -22147,7 +22147,7 @@ static int32_t json__plain_number(json__base *b, int32_t from) {
     return end;
 }
 
-/* [eE] [+-]? Returns the state behind it, where the digits come. */
+/* [eE] [+-]? Returns the state after it, where the digits come. */
 static int32_t json__exponent(json__base *b, int32_t from) {
     const int32_t e = gram_state(b->g), sign = gram_state(b->g);
     json__digits(b, from, "eeEE", e);
@@ -22204,7 +22204,7 @@ static int32_t json__rule(json__base *b, json_shared which) {
     return rule;
 }
 
-/* A rule with the blanks that may stand around a text. */
+/* A rule with the blanks that may be around a text. */
 static void json__whole(json__base *b, int32_t from, int32_t rule, int32_t to) {
     const int32_t after = gram_state(b->g);
     gram_call(b->g, json__space(b, from, JSON_AROUND), rule, after);
@@ -22442,11 +22442,11 @@ enum {
     JSON_NEEDS = 5,                                   /* kinds of items or members that are counted, in one value          */
     JSON_WAYS = 1 << JSON_NEEDS,                      /* ways in which one item counts for some of them and not for others */
     JSON_GRID = 20000,                                /* states of counts times places that are written out                */
-    JSON_SPREAD = 16,                                 /* places behind the prefix of an array that are written out         */
+    JSON_SPREAD = 16,                                 /* places after the prefix of an array that are written out         */
     JSON_WORDS = 256,                                 /* keys or values that are handled one by one                        */
     JSON_BLOCK = 16,                                  /* members that are tried one by one                                 */
     JSON_EXPONENT = 20,                               /* digits of an exponent where numbers are restricted                */
-    JSON_MARK = 3,                                    /* register where an array whose items differ begins: behind those of json__loop_item */
+    JSON_MARK = 3,                                    /* register where an array whose items differ begins: after those of json__loop_item */
     JSON_WORD_BITS = 64,                              /* bits of a register                                                */
 };
 
@@ -22600,7 +22600,7 @@ static void json__extra_cut(json_rules *d, json__object *o, const schema_object 
     }
 }
 
-/* Words come before languages: those of a finite language may stand behind another language. */
+/* Words come before languages: those of a finite language may be after another language. */
 static void json__words_first(json__object *o) {
     json__member *m = mem_new(o->n, sizeof *m);
     size_t        n = 0;
@@ -22649,7 +22649,7 @@ static uint32_t json__needs_at(const json__need *need, size_t n, uint64_t place)
     return mask;
 }
 
-/* Places of an array that differ: those behind them are as the last one. */
+/* Places of an array that differ: those after them are as the last one. */
 static uint64_t json__places(const schema_array *a) {
     uint64_t n = a->n_prefix;
     for (size_t j = 0; j < a->n_contains; j++) n = a->contains[j].from > n ? a->contains[j].from : n;
@@ -22891,8 +22891,8 @@ static const lang *json__decimal(json_rules *d) {
     return d->decimal;
 }
 
-/* Values that can be told from each other by their texts: some words, each once, and languages in which behind every beginning
- * infinitely many words stand. */
+/* Values that can be told from each other by their texts: some words, each once, and languages in which after every beginning
+ * infinitely many words are. */
 typedef struct {
     str        *text;
     size_t      n;
@@ -22937,7 +22937,7 @@ static void json__values_numbers(json_rules *d, json__values *v, const schema_sh
     else if (n <= JSON_WORDS)
         for (uint64_t i = 0; i < n; i++) lang_nth(l, i, json__values_add(v));
     else if (lang_endless(l)) v->number = l;
-    else if (lang_endless(rest)) {                    /* behind 0 nothing comes where numbers are integers */
+    else if (lang_endless(rest)) {                    /* after 0 nothing comes where numbers are integers */
         v->number = rest;
         if (lang_has(l, bytes_of("0"))) json__values_word(v, "0");
     } else v->held = false;
@@ -22996,7 +22996,7 @@ static void json__users(const json_rules *d, uint32_t *first, uint32_t *user) {
     first[0] = 0;
 }
 
-/* The nodes from `from` on are new: decides which of them have a value. The last come first, because most stand below their users. */
+/* The nodes from `from` on are new: decides which of them have a value. The last come first, because most are below their users. */
 static void json__solve(json_rules *d, size_t from) {
     uint32_t *first = mem_new(d->n_node + 1, sizeof *first), *user = mem_new(d->n_use, sizeof *user), *todo = mem_new(d->n_node, sizeof *todo);
     size_t    n = 0;
@@ -23032,7 +23032,7 @@ static int32_t json__rule_of(json_rules *d, schema_conj c);      /* rules of val
 
 static void json__value(json_rules *d, int32_t from, schema_conj c, int32_t to) { gram_call(d->b.g, from, json__rule_of(d, c), to); }
 
-/* Guards and counts between two states: returns the state behind them. */
+/* Guards and counts between two states: returns the state after them. */
 static int32_t json__op(json_rules *d, int32_t from, gram_op_kind kind, uint64_t k, uint64_t a, uint64_t b) {
     const int32_t to = gram_state(d->b.g);
     gram_op_edge(d->b.g, from, (gram_op){kind, (uint32_t)k, a, b}, -1, to);
@@ -23103,7 +23103,7 @@ static uint32_t json__code(const uint8_t *p, int len) {
     return c;
 }
 
-/* The rule of what may stand behind the backslash of an escape of character c. */
+/* The rule of what may be after the backslash of an escape of character c. */
 static int32_t json__escape_of(json_rules *d, uint32_t c) {
     static const char letters[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
     gram             *g = d->b.g;
@@ -23150,12 +23150,12 @@ static size_t json__common(bytes a, bytes b) {
     return n;
 }
 
-/* The names of members in quotes, as a tree: behind the name of member m[i] stands key[i]. */
+/* The names of members in quotes, as a tree: after the name of member m[i] is key[i]. */
 static void json__names(json_rules *d, int32_t from, const json__sorted *name, size_t n, const int32_t *key) {
     size_t longest = 0;
     bytes  before = {NULL, 0};
     for (size_t i = 0; i < n; i++) longest = name[i].name.n > longest ? name[i].name.n : longest;
-    int32_t *path = mem_new(longest + 1, sizeof *path);    /* states behind the bytes of the name before */
+    int32_t *path = mem_new(longest + 1, sizeof *path);    /* states after the bytes of the name before */
     path[0] = json__byte(&d->b, from, '"');
     for (size_t i = 0; i < n; i++) {
         const bytes one = name[i].name;
@@ -23170,7 +23170,7 @@ static void json__names(json_rules *d, int32_t from, const json__sorted *name, s
     mem_free(path);
 }
 
-/* A name in quotes; returns the state behind it. */
+/* A name in quotes; returns the state after it. */
 static int32_t json__name(json_rules *d, int32_t from, bytes name) {
     const int32_t to = gram_state(d->b.g);
     json__names(d, from, &(json__sorted){name, 0}, 1, &to);
@@ -23213,7 +23213,7 @@ static void json__tree_names(json_rules *d, json__tree *t, const json__sorted *n
     mem_free(path);
 }
 
-/* What stands behind the beginning of a name and goes on as none of them: a quote or another character. */
+/* What is after the beginning of a name and goes on as none of them: a quote or another character. */
 static void json__twig_others(json_rules *d, const json__twig *t, int32_t rest, int32_t to) {
     gram *g = d->b.g;
     if (!t->name) gram_byte(g, t->state, '"', '"', to);
@@ -23226,7 +23226,7 @@ static void json__twig_others(json_rules *d, const json__twig *t, int32_t rest, 
     }
 }
 
-/* Every key but the declared names (generation): a tree of the names, and behind a character that leaves it, rules that all keys share. */
+/* Every key but the declared names (generation): a tree of the names, and after a character that leaves it, rules that all keys share. */
 static int32_t json__undeclared(json_rules *d, int32_t from, const json__object *o) {
     json__sorted *name = mem_new(o->n_named, sizeof *name);
     json__tree    tree = {0};
@@ -23249,7 +23249,7 @@ static bool json__all_but_named(json_rules *d, const json__object *o, const lang
     return o->n_named && keys == lang_not(d->langs, lang_words(d->langs, o->named, o->n_named));
 }
 
-/* A key of a language in quotes; returns the state behind it. once: it is none of the earlier ones. */
+/* A key of a language in quotes; returns the state after it. once: it is none of the earlier ones. */
 static int32_t json__key(json_rules *d, int32_t from, const json__object *o, const lang *keys, bool once) {
     gram *g = d->b.g;
     if (!once && !d->b.f.loose && json__all_but_named(d, o, keys)) return json__undeclared(d, from, o);
@@ -23292,7 +23292,7 @@ static bool json__keys_endless(const json__object *o) {
 
 #define JSON_NOT_APART "a number of properties whose keys cannot be kept apart while generating"
 
-/* Members in the order of the schema (generation). Before member i stand the states next[i], behind one where member i may be the
+/* Members in the order of the schema (generation). Before member i are the states next[i], after one where member i may be the
  * next, after[i]. Counts are registers: word 0 the members that differ in any case, word 1 all of them; each only where it matters. */
 typedef struct {
     json_rules    *d;
@@ -23317,7 +23317,7 @@ static int32_t json__chain_room(json__chain *x, int32_t from, uint64_t need) {
     return x->o->max > need ? json__op(x->d, from, GRAM_WITHIN, 1, 0, x->o->max - need - 1) : -1;
 }
 
-/* What may stand behind a member, where member i is the next. */
+/* What may be after a member, where member i is the next. */
 static void json__chain_after(json__chain *x, int32_t at, size_t i, int32_t next) {
     if (!x->need[i]) gram_eps(x->d->b.g, x->low ? json__op(x->d, at, GRAM_WITHIN, 0, x->o->min, UINT64_MAX) : at, x->close);
     const int32_t comma = x->need[i] ? at : json__chain_room(x, at, 0);
@@ -23406,7 +23406,7 @@ static bool json__object_chain(json_rules *d, json__object *o, int32_t from, int
     return held;
 }
 
-/* Whether an object needs several members that may be further ones: then a key that stands twice would count twice. */
+/* Whether an object needs several members that may be further ones: then a key that appears twice would count twice. */
 static bool json__object_least(const json__object *o, uint64_t required) {
     bool least = o->min > 1 && o->min > required;
     for (size_t j = 0; j < o->n_need; j++) least |= o->need[j].min > 0;
@@ -23456,7 +23456,7 @@ static bool json__object_grid_build(json_rules *d, const json__object *o, int32_
     return true;
 }
 
-/* Members in any order. Declared ones are bits, the required ones first; behind the bits stand the counts, each only where it matters. */
+/* Members in any order. Declared ones are bits, the required ones first; after the bits are the counts, each only where it matters. */
 typedef struct {
     json_rules          *d;
     const json__object *o;
@@ -23485,7 +23485,7 @@ static bool json__any_counts(json__any *x) {
     return true;
 }
 
-/* Behind a key: what the member changes. */
+/* After a key: what the member changes. */
 static int32_t json__any_counted(json__any *x, int32_t from, bool required, bool differs) {
     if (differs) from = json__count(x->d, from, x->low, x->o->min);
     if (!required) from = json__count(x->d, from, x->rest, x->o->max);
@@ -23509,7 +23509,7 @@ static void json__any_value(json__any *x, const json__member *m, int32_t from) {
     }
 }
 
-/* The declared members, or those of them that are required or not: in generation each one that has not come yet, loose as a tree of names, behind
+/* The declared members, or those of them that are required or not: in generation each one that has not come yet, loose as a tree of names, after
  * which it is seen whether the name is new. */
 static void json__any_declared(json__any *x, int32_t from, bool required) {
     const json__object *o = x->o;
@@ -23542,7 +23542,7 @@ static void json__any_members(json__any *x) {
         json__any_value(x, &o->m[i], json__any_counted(x, json__key(x->d, other, o, o->m[i].keys, x->once), false, x->once || x->d->b.f.loose || o->min <= 1));
 }
 
-/* Behind a member: a comma where another one may come, the bracket where all is there. */
+/* After a member: a comma where another one may come, the bracket where all is there. */
 static void json__any_after(json__any *x, int32_t to) {
     const json__object *o = x->o;
     json_rules          *d = x->d;
@@ -23578,7 +23578,7 @@ static bool json__object_any(json_rules *d, const json__object *o, int32_t from,
 
 /* --- arrays --- */
 
-/* An array whose places and counts are written out as states: next[i] before item i, after[i] behind it, for each tuple of counts. */
+/* An array whose places and counts are written out as states: next[i] before item i, after[i] after it, for each tuple of counts. */
 static bool json__array_grid(json_rules *d, const schema_array *a, const json__need *need, const json__grid *grid, uint64_t last, int32_t from, int32_t to) {
     gram         *g = d->b.g;
     const size_t  size = grid->size, n = (last + 1) * size;
@@ -23622,7 +23622,7 @@ static void json__loop_item(json_rules *d, const json__loop *l, const json__way 
     gram_eps(d->b.g, at, after);
 }
 
-/* Behind an item: the bracket and the comma. Negative: they may not come. */
+/* After an item: the bracket and the comma. Negative: they may not come. */
 static void json__array_after(json_rules *d, int32_t close_at, int32_t close, int32_t comma_at, int32_t next) {
     if (close_at >= 0) gram_eps(d->b.g, close_at, close);
     if (comma_at >= 0) gram_eps(d->b.g, json__space(&d->b, json__byte(&d->b, comma_at, ','), JSON_COMMA), next);
@@ -23651,7 +23651,7 @@ static bool json__array_loop(json_rules *d, const schema_array *a, const json__l
     return true;
 }
 
-/* Items that all differ (generation). Values of a short list are bits, others are kept as texts; register n behind the bits counts. */
+/* Items that all differ (generation). Values of a short list are bits, others are kept as texts; register n after the bits counts. */
 typedef struct {
     json_rules   *d;
     json__values v;
@@ -23813,7 +23813,7 @@ static void json_rules_free(json_rules *d) {
     mem_free(d);
 }
 
-/* A value of c, with the blanks that may stand around it. False: e says what cannot be held. */
+/* A value of c, with the blanks that may be around it. False: e says what cannot be held. */
 static bool json_rules_value(json_rules *d, int32_t from, schema_conj c, int32_t to, err_t *e) {
     d->e = e;
     if (!json__reach_all(d, c)) return false;
@@ -24604,7 +24604,7 @@ enum { DEV_SLAB_BYTES = 4 << 20 };
 typedef struct {
     gpu     *g;
     size_t   at, bytes;                               /* of a block */
-    gpu_span all;                                     /* of all blocks, one behind the other */
+    gpu_span all;                                     /* of all blocks, one after the other */
 } dev_tail;
 
 /* The first bytes of a block lie in the host's memory; the rest, that of layers which GPUs run, in theirs, in the same order. */
@@ -24721,7 +24721,7 @@ typedef struct {
 
 enum { DEV_LOG = 16 };                                /* last rows of a step that a recurrent state can take back */
 
-/* Where the state of one recurrent layer lies in a slot, a block of the group of states; all of it float32. A slot stands at a position s: its
+/* Where the state of one recurrent layer lies in a slot, a block of the group of states; all of it float32. A slot is at a position s: its
  * sums have taken in the positions before s, and its log holds what the positions from s on are to bring, so that these can be taken back. The
  * inputs of position p lie in row p % (taps - 1 + log) of the ring, which also has the last taps - 1 before s; gates in row p % log. */
 typedef struct {
@@ -24754,11 +24754,11 @@ static void dev__kv_views(const dev_kv *l, const int32_t *table, int n, int head
 
 /* --- a batch: the rows of one step --- */
 
-/* What a row asks for, as a mask: logits; the normed stream behind the last layer; the number of the largest logit, the first of several, in whose
+/* What a row asks for, as a mask: logits; the normed stream after the last layer; the number of the largest logit, the first of several, in whose
  * place logits may come. */
 enum { DEV_LOGITS = 1, DEV_HIDDEN = 2, DEV_ID = 4 };
 
-/* Rows of one sequence stand together in rising position. Plain numbers: the bytes of a batch are the same in every process. */
+/* Rows of one sequence are together in rising position. Plain numbers: the bytes of a batch are the same in every process. */
 typedef struct {
     int      n, n_out, n_seq, n_group;                /* rows; of them, those that ask for something; sequences; groups of the cache */
     int32_t *token, *pos, *seq;                       /* [n] seq: number of the row's sequence in this batch */
@@ -24766,9 +24766,9 @@ typedef struct {
     int32_t *table;                                   /* block numbers by position, of every sequence and group; -1: given back */
     size_t  *table_at;                                /* [n_seq * n_group + 1] where each sequence's table of each group begins */
     int32_t *state_in, *state_out;                    /* [n_seq] slot that is read, -1: zeros; slot that is written: both may be the same */
-    int32_t *state_at, *state_to;                     /* [n_seq] positions at which they stand */
-    int32_t *snap, *snap_at;                          /* [n_seq] a slot that is to stand at another position, -1: none; that position: after state_at
-                                                       * and at most the one behind the sequence's last row */
+    int32_t *state_at, *state_to;                     /* [n_seq] positions at which they are */
+    int32_t *snap, *snap_at;                          /* [n_seq] a slot that is to be at another position, -1: none; that position: after state_at
+                                                       * and at most the one after the sequence's last row */
 } dev_batch;
 
 typedef enum { DEV_ALL, DEV_OUT, DEV_ROW_SETS } dev_row_set;   /* all rows of a batch; those that ask for something */
@@ -24834,7 +24834,7 @@ typedef enum { ACT_SILU, ACT_GELU, ACT_GELU_ERF, ACT_SIGMOID, ACT_RELU, ACT_RELU
 typedef enum { ROUTE_SOFTMAX, ROUTE_SIGMOID } dev_router;         /* the score of an expert from its logit */
 typedef enum { VIEW_PAST, VIEW_ALL } dev_view;                    /* a row sees positions up to its own; or every row of its sequence in the step */
 
-/* One operation of a step, for every row of a set. What each kind reads and writes stands at its function. */
+/* One operation of a step, for every row of a set. What each kind reads and writes is at its function. */
 typedef struct {
     dev_kind    kind;
     int         layer, part;                          /* of the model; what its time is counted as */
@@ -24893,7 +24893,7 @@ typedef struct {
     int         *seq_at;                              /* [most rows + 1] of the batch at hand: first row of each sequence */
     void       **scratch;                             /* [threads] for kernels */
     k_attn_row **attn_rows;                           /* [threads][DEV_ATTN_ROWS * most query heads of a K/V head] */
-    float      **attn_sinks;                          /* [threads][2 * as many] sinks of those rows, and slopes behind them */
+    float      **attn_sinks;                          /* [threads][2 * as many] sinks of those rows, and slopes after them */
     int          attn_most;                           /* rows of a task at most */
     float       *parts;                               /* [n_parts] partial results of attention, where segments are tasks; NULL: they never are */
     size_t       n_parts;
@@ -24904,7 +24904,7 @@ typedef struct {
     int          n_own;
     const dev_gpus *on;                               /* run their layers; NULL: the host runs all */
     dev_buf      result;                              /* what steps are for */
-    int          far_op, far_phase;                   /* first operation and phase of the GPUs; behind the last: none */
+    int          far_op, far_phase;                   /* first operation and phase of the GPUs; after the last: none */
     struct dev_far *far;                              /* [n_far] launches and memory of each GPU */
     int          n_far;
 } dev_plan;
@@ -25198,7 +25198,7 @@ typedef struct {
     size_t  size, at;                                 /* floats of a segment's partial result for one K/V head; where those of the run begin */
 } dev_segments;
 
-/* Of the run behind the one that *to describes; of run 0 where to->size is 0. */
+/* Of the run after the one that *to describes; of run 0 where to->size is 0. */
 static void dev__segments(const dev_run *run, const dev_op *op, int i, dev_segments *to) {
     const dev_row_list *on = &run->plan->rows[op->rows];
     int64_t begin, end, none;
@@ -25272,8 +25272,8 @@ enum { DEV_STREAMS = 16 };                            /* most streams of a row *
 typedef struct {
     const dev_state *st;
     int      first;                                   /* row of position p */
-    int      at, p, end;                              /* at: where the slot stands that is read */
-    int      to;                                      /* where the slot will stand that is written */
+    int      at, p, end;                              /* at: where the slot is that is read */
+    int      to;                                      /* where the slot will be that is written */
     int      snap_at;                                 /* the same of the snapshot; -1: none is made */
     uint8_t *in, *out, *snap;                         /* slots; in NULL: zeros */
 } dev_walk;
@@ -25333,7 +25333,7 @@ typedef struct {
     int      head, key;                               /* of values, of keys */
     int      col, cols;
     float   *q, *k, *v, *decay, *beta;                /* [DEV_DELTA_ROWS][d_k], [d_k], [d_v], 1, 1 */
-    float   *own;                                     /* sums behind w.to, which no slot keeps */
+    float   *own;                                     /* sums after w.to, which no slot keeps */
 } dev_delta_task;
 
 static size_t dev__delta_scratch(int d_k, int d_v) {
@@ -25391,7 +25391,7 @@ static void dev__delta_vectors(const dev *dv, const dev_op *op, const dev_delta_
     }
 }
 
-/* The next position behind t, at most `most`, where the sums go elsewhere: they have all that the slot keeps, or all of the snapshot. */
+/* The next position after t, at most `most`, where the sums go elsewhere: they have all that the slot keeps, or all of the snapshot. */
 static int dev__delta_until(const dev_walk *w, int t, int most) {
     const int at[] = {w->to, w->snap_at};
     for (int i = 0; i < 2; i++)
@@ -25410,7 +25410,7 @@ static void dev__delta_pass(const dev *dv, const dev_op *op, const dev_delta_tas
                             .ld_v = d_v, .ld_gate = 1, .ld_o = o->ldx, .d_k = (int)d_k, .n = cols, .n_pos = next - t, .fold = fold, .peek = peek});
 }
 
-/* One strip of columns, from c on, goes through n positions from t on, the first of which is number 0 of the vectors. A last position behind
+/* One strip of columns, from c on, goes through n positions from t on, the first of which is number 0 of the vectors. A last position after
  * what the slot keeps is read in the same pass; more of them change a copy. */
 static void dev__delta_strip(const dev *dv, const dev_op *op, const dev_delta_task *d, int c, int t, int n) {
     const dev_walk  *w = &d->w;
@@ -25515,7 +25515,7 @@ static void dev__route(const dev *dv, const dev_op *op, int r) {
 
 static int dev__one_task(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n > 0; }
 
-/* Counting sort of the chosen experts in[0]: out[0] = the row of each slot, where slots of one expert stand side by side; out[1] = the
+/* Counting sort of the chosen experts in[0]: out[0] = the row of each slot, where slots of one expert are side by side; out[1] = the
  * slots of a row. */
 static void dev__sort_slots(const dev *dv, const dev_op *op) {
     const int E = op->experts.n, K = op->experts.used, n = dv->run->plan->rows[op->rows].n;
@@ -25891,7 +25891,7 @@ static void dev__fill_experts(dev_plan *p) {
 /* --- operations of a list that GPUs run: its last ones, one GPU after the other ---
  * They become launches, once: a phase of rows is one, which goes through its operations row by row; a product is one, of all experts too, and so
  * is a gated delta rule; attention is two. What changes from step to step goes up in one piece before those of a GPU: the batch, and the rows that
- * operations before them have written and these read. What a later GPU reads comes down behind them; behind the last one's, what the step is for. */
+ * operations before them have written and these read. What a later GPU reads comes down after them; after the last one's, what the step is for. */
 
 enum {
     DEV_FAR_MANY = 17,                                /* columns from which a product takes the kernel for many; rows of a sequence from which attention does */
@@ -25920,7 +25920,7 @@ typedef struct {
 typedef struct dev_far {
     gpu        *g;
     bool        tensor;                               /* dev_gpus.tensor */
-    int         op, op_end, phase, phase_end;         /* the first of its operations and phases; the ones behind the last */
+    int         op, op_end, phase, phase_end;         /* the first of its operations and phases; the ones after the last */
     dev_launch *launch;                               /* [n_launch] */
     int         n_launch;
     dev_acts   *a;                                    /* [n_buf of the plan] memory of the buffers there; no x: none */
@@ -26520,7 +26520,7 @@ static const int32_t *dev__far_send(dev_far *f, size_t *at, const int32_t *from,
     return (const int32_t *)(const void *)(f->sent.base + was);
 }
 
-/* For each row of the batch the position behind the last row of its sequence. */
+/* For each row of the batch the position after the last row of its sequence. */
 static void dev__far_ends(const dev_batch *b, int32_t *end) {
     for (int r = b->n - 1; r >= 0; r--) end[r] = r + 1 < b->n && b->seq[r + 1] == b->seq[r] ? end[r + 1] : b->pos[r] + 1;
 }
@@ -26731,7 +26731,7 @@ static bool dev__ids_alone(const dev_batch *b) {
     return b->n_out && r == b->n;
 }
 
-/* The operations of the GPUs, behind those of the host. */
+/* The operations of the GPUs, after those of the host. */
 static void dev__far_step(dev_run *run) {
     const double t0 = run->times ? clock_now() : 0;
     const bool   ids = dev__ids_alone(run->batch);
@@ -26826,17 +26826,17 @@ enum {
     A_DENSE = 1 << 13,                                /* no model has experts */
     A_MOE = 1 << 14,                                  /* every model has experts */
     A_TOPK_NORM = 1 << 15,                            /* weights of the chosen experts are scaled to sum to 1 */
-    A_SHARED_EXPERT = 1 << 16,                        /* one expert runs for every token, behind a sigmoid gate */
+    A_SHARED_EXPERT = 1 << 16,                        /* one expert runs for every token, after a sigmoid gate */
     A_SHARED_PLAIN = 1 << 17,                         /* one expert may run for every token, without a gate */
     A_UNGATED = 1 << 18,                              /* the feed-forward is down(act(up)) */
-    A_GATE_UP = 1 << 19,                              /* ffn_up holds the rows of the gate and those of up behind them */
+    A_GATE_UP = 1 << 19,                              /* ffn_up holds the rows of the gate and those of up after them */
     A_YARN_SMOOTH = 1 << 20,                          /* the blend of YaRN begins and ends between two pairs, not at whole ones */
     A_DELTA = 1 << 21,                                /* some layers are gated delta nets; attention in the others has a gate */
     A_DELTA_GROUPED = 1 << 22,                        /* value heads that share a key head are neighbours, with joined projections for each key head */
     A_SHORT_CONV = 1 << 23,                           /* layers without K/V heads are short convolutions; the last norm is named token_embd_norm */
     A_CHOICE_BIAS = 1 << 24,                          /* a bias of each expert counts for the choice of experts alone */
-    A_ENCODER = 1 << 25,                              /* positions see those behind them too; a window lies half on each side */
-    A_SUM_NORM = 1 << 26,                             /* norms of the stream behind each sum; none at its end */
+    A_ENCODER = 1 << 25,                              /* positions see those after them too; a window lies half on each side */
+    A_SUM_NORM = 1 << 26,                             /* norms of the stream after each sum; none at its end */
     A_EMBD_NORM = 1 << 27,                            /* a norm of the embeddings */
     A_ALIBI = 1 << 28,                                /* scores fall with the distance (ALiBi); none has RoPE */
     A_FIRST_BARE = 1 << 29,                           /* the first layer has no norm before attention */
@@ -26853,7 +26853,7 @@ enum {
 
 /* What is not said here is 0: none. */
 typedef struct {
-    const char *name, *families;                      /* families NULL: they stand in an earlier row of this name */
+    const char *name, *families;                      /* families NULL: they are in an earlier row of this name */
     arch_rope   rope;
     uint64_t    traits;
     const char *tensor;                               /* files of this name that have it are of this row, which follows the row of the others */
@@ -26939,13 +26939,13 @@ static int arch_scaling_of(bytes name) {
 }
 
 /* How the rows of a text become its vector, by the number in a file: each row stands alone; their mean; the first one; the last one; the first
- * or last one, behind a classifier. */
+ * or last one, after a classifier. */
 typedef enum { POOLING_NONE, POOLING_MEAN, POOLING_CLS, POOLING_LAST, POOLING_RANK, POOLINGS } arch_pooling;
 
 typedef enum { MIX_ATTN, MIX_DELTA, MIX_CONV } arch_mixer;        /* how a position reads earlier positions: attention, gated delta net, short convolution */
 typedef enum { FFN_NONE, FFN_DENSE, FFN_EXPERTS, FFN_BESIDE } arch_ffn;      /* FFN_BESIDE: a dense one and experts */
 
-/* Sizes of a recurrent mixer. Its convolution runs over `width` channels; n_v 0: there is nothing behind it. */
+/* Sizes of a recurrent mixer. Its convolution runs over `width` channels; n_v 0: there is nothing after it. */
 typedef struct { int taps, width, n_k, n_v, d_k, d_v; } arch_rec;   /* taps and channels of the convolution; heads of keys and values, their sizes */
 
 /* One layer. What may differ between layers is here and nowhere else. */
@@ -26960,7 +26960,7 @@ typedef struct {
     int   window;                                     /* a position sees so many, itself included, or half of it on each side; 0: all */
     float attn_scale;                                 /* factor on q . k */
     float cap;                                        /* scores become cap * tanh(score / cap), 0: they stay */
-    bool  gated;                                      /* the query projection holds a gate behind each head */
+    bool  gated;                                      /* the query projection holds a gate after each head */
     bool  recurrent;                                  /* by the pattern of layers: a gated delta net */
     int   n_ff;                                       /* width of the dense feed-forward, 0: none */
     float sparse;                                     /* gates below their mean and so many deviations are cut off; -INFINITY: none is */
@@ -26989,13 +26989,13 @@ typedef enum { GATE_NONE, GATE_SOFTMAX, GATE_SIGMOID, GATE_SOFTMAX_OF_CHOSEN } a
 typedef struct arch_hparams {
     const arch_desc *desc;
     int    n_vocab, n_embd, n_layer, n_ctx_train;
-    int    n_ahead;                                   /* layers of the file behind the last one, which predict further tokens: they are not run */
+    int    n_ahead;                                   /* layers of the file after the last one, which predict further tokens: they are not run */
     int    n_dense;                                   /* the first layers, which have no experts */
     bool   topk_norm;                                 /* weights of the chosen experts sum to 1 */
     float  expert_scale;                              /* factor on the weights of the chosen experts */
     arch_gate expert_gate;                            /* what makes the score of an expert */
     int    pooling;                                   /* arch_pooling */
-    int    n_class, n_behind;                         /* values of a classifier; width of the matrices behind pooling, 0: there are none */
+    int    n_class, n_behind;                         /* values of a classifier; width of the matrices after pooling, 0: there are none */
     dev_act act;                                      /* of the feed-forward */
     int    moe_every;                                 /* of so many layers the second has experts; 0: every layer, if there are any */
     bool   causal;                                    /* positions see those before them alone; else a text is computed whole */
@@ -27928,7 +27928,7 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
     return id == W_ROUTER && arch_slot_of(&m->hp, W_ROUTER_NORM, il) ? true : model__bind_scale(m, name, &to->mat[id], used, e);
 }
 
-/* Tensors that a file may have as one, their rows one behind the other. */
+/* Tensors that a file may have as one, their rows one after the other. */
 typedef struct {
     arch_slot_id whole, bias;                         /* bias 0: there is none */
     uint64_t     traits;                              /* only architectures with one of these; 0: those that no earlier row is for */
@@ -28321,13 +28321,13 @@ static uint64_t model_kv_bytes_of(const model *m, int il, uint32_t type_k, uint3
  * block is copied before it is written to. The bytes of blocks belong to [dev]: the cache deals in numbers, and copies are a list
  * that the next step begins with.
  *   The blocks of recurrent states are slots: one has the states of all recurrent layers (dev_state). A running sequence has one, and no
- * table. A step reads it and writes it in place, or, where the slot is shared, another one. A snapshot is a slot that stands at the border of a
+ * table. A step reads it and writes it in place, or, where the slot is shared, another one. A snapshot is a slot that is at the border of a
  * block and is never written again. The sequence asks for it (kv_snapshot), and a later one goes on from there.
  *   After kv_share() sequences with the same beginning share its blocks: the prefix tree. A node stands for the tokens of one
  * full block after those of its parent, and names the block of each group that holds them, or -1 where that block is gone; of states, the
- * snapshot behind them. Tokens are compared one by one; the hash only finds candidates. The tree holds one reference to each of its blocks. A
+ * snapshot after them. Tokens are compared one by one; the hash only finds candidates. The tree holds one reference to each of its blocks. A
  * block that no sequence holds is idle: it stays for later sequences until its group has no free block, and the one idle longest goes first.
- *   K and V of quantised types are stored behind a Hadamard transform (k_hadamard). Attention then transforms Q and its output.
+ *   K and V of quantised types are stored after a Hadamard transform (k_hadamard). Attention then transforms Q and its output.
  * Public: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate, kv_seq_blocks,
  * kv_table, kv_flush, kv_prefault, kv_bytes_peak, kv_bytes_most; kv_share, kv_match_prefix, kv_publish, kv_commit,
  * kv_add_demand, kv_add_fork, kv_meets, kv_held; kv_state_bytes, kv_slot_bytes, kv_has_states, kv_advance, kv_spoil, kv_hold, kv_pretend, kv_last_mark, kv_next_mark, kv_snapshot, kv_is_weak;
@@ -28435,7 +28435,7 @@ typedef struct kv_seq {
     int32_t   tip;                                    /* the node of the last of them; the root without one */
     int       keep;                                   /* after kv_seq_free() only blocks of positions below this stay in the prefix tree */
     int32_t   state, own;                             /* slot that the next step reads, -1: zeros; the one that it writes, -1: not taken yet */
-    int       state_at;                               /* where the first stands; INT_MAX: a step that failed has spoilt it */
+    int       state_at;                               /* where the first is; INT_MAX: a step that failed has spoilt it */
     int       filled;                                 /* positions that it has taken in or has in its log */
     int       hold;                                   /* it stays at this position as long as its log can; INT_MAX: nowhere */
     int32_t   snap;                                   /* slot of the snapshot that the coming step fills, -1: none */
@@ -28457,7 +28457,7 @@ static int kv__group_of(kv_cache *kv, const arch_layer_hp *lh) {
     return i;
 }
 
-/* Places the state of a recurrent layer behind the *at bytes of a slot that other layers have. */
+/* Places the state of a recurrent layer after the *at bytes of a slot that other layers have. */
 static dev_state kv__place_state(const arch_rec *r, size_t *at) {
     dev_state l = {.taps = r->taps, .width = r->width, .log = DEV_LOG, .n_k = r->n_k, .n_v = r->n_v, .d_k = r->d_k, .d_v = r->d_v, .ring_at = *at};
     l.gate_at = l.ring_at + kv__aligned(sizeof(float) * (size_t)(r->taps - 1 + DEV_LOG) * (size_t)r->width);
@@ -29089,7 +29089,7 @@ static int kv__every(const kv_cache *kv) {
 /* The last border where a text of n tokens can be gone on from: its last token is never taken from the tree. */
 static int kv_last_mark(const kv_cache *kv, int n) { return (n - 1) - (n - 1) % kv->opts.block; }
 
-/* The next position behind `at` where a text of n tokens should have a snapshot: every so many, and the last. INT_MAX: none. */
+/* The next position after `at` where a text of n tokens should have a snapshot: every so many, and the last. INT_MAX: none. */
 static int kv_next_mark(const kv_cache *kv, int at, int n) {
     const int     every = kv__every(kv), last = kv_last_mark(kv, n);
     const int64_t next = ((int64_t)at / every + 1) * every;
@@ -29714,7 +29714,7 @@ static bool store__has(const store *s, int32_t i, int g) {
     return p->stored >= 0 || (p->block >= 0 && !kv_is_weak(s->kv, g, p->block));
 }
 
-/* Bytes of the blocks that node i has, in the cache or in the old file. No sequence can use those behind the last snapshot of a path. */
+/* Bytes of the blocks that node i has, in the cache or in the old file. No sequence can use those after the last snapshot of a path. */
 static uint64_t store__size(const store__plan *p, int32_t i) {
     const store *s = p->s;
     uint64_t     n = 0;
@@ -29890,7 +29890,7 @@ static bool store_save(store *s, uint64_t most, err_t *e) {
  * by kinds of mixers and feed-forwards. A step is prepared with fwd_begin() and an fwd_add() for each row; fwd_step() writes down the
  * block tables of its sequences and runs the list.
  *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends there, for their hidden
- * values behind the last norm. A watched step takes every row through every layer, shows the last product too and leaves that one
+ * values after the last norm. A watched step takes every row through every layer, shows the last product too and leaves that one
  * uncomputed: it has no logits.
  * Public: fwd_bytes, fwd_far_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden,
  * fwd_part_names.
@@ -29927,7 +29927,7 @@ typedef struct {
 
 /* --- the forward pass: the code that writes the list --- */
 
-/* Where the writing stands: a layer, the rows that go on in it, and the buffers. */
+/* Where the writing is: a layer, the rows that go on in it, and the buffers. */
 typedef struct {
     dev_plan            *to;
     const model         *m;
@@ -29992,7 +29992,7 @@ static void fwd__bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
     if (vec) fwd__op(d, (dev_op){.kind = DEV_BIAS, .out = {b}, .vec = vec, .n = n});
 }
 
-/* to = the norm of b, whose rows are n_head vectors of n values. norm: a gain and, behind it, a bias; without a gain, nothing. */
+/* to = the norm of b, whose rows are n_head vectors of n values. norm: a gain and, after it, a bias; without a gain, nothing. */
 static void fwd__norm(fwd_draft *d, dev_buf b, dev_buf to, const float *const *norm, int n_head, int n) {
     const bool mean = d->m->hp.desc->traits & A_LAYER_NORM;
     if (norm[0])
@@ -30099,7 +30099,7 @@ static void fwd__values(fwd_draft *d) {
         fwd__op(d, (dev_op){.kind = DEV_NORM, .in = {d->v}, .out = {d->v}, .scale = d->m->hp.eps, .n = lh->hd_v, .n_head = lh->n_head_kv});
 }
 
-/* Queries, and keys and values for the cache. Behind that, rows that are needed no more end. */
+/* Queries, and keys and values for the cache. After that, rows that are needed no more end. */
 static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     const arch_layer_hp *lh = d->lh;
     const dev_mat       *w = d->l->mat;
@@ -30140,7 +30140,7 @@ static void fwd__attention(fwd_draft *d) {
 
 /* --- recurrent layers --- */
 
-/* Slots keep what every row brings. Behind that, rows that are needed no more end. */
+/* Slots keep what every row brings. After that, rows that are needed no more end. */
 static void fwd__keep(fwd_draft *d, dev_op op) {
     op.kind = DEV_KEEP;
     op.out[0] = 0;
@@ -30248,7 +30248,7 @@ static void fwd__route(fwd_draft *d) {
                         .experts = {.n = lh->n_expert, .used = lh->n_expert_used, .norm = hp->topk_norm, .router = router}});
 }
 
-/* The expert that runs for every row is added to y, behind its gate if it has one. */
+/* The expert that runs for every row is added to y, after its gate if it has one. */
 static void fwd__shared(fwd_draft *d) {
     const dev_mat *w = d->l->mat;
     const bool     gated = d->l->vec[W_SHEXP_GATE] != NULL;
@@ -30356,7 +30356,7 @@ static void fwd__spread(fwd_draft *d) {
     }
 }
 
-/* The mean of all streams; those behind the first are products, as long as the first is. */
+/* The mean of all streams; those after the first are products, as long as the first is. */
 static void fwd__gather(fwd_draft *d) {
     const arch_hparams *hp = &d->m->hp;
     const int           n = hp->n_embd;
@@ -31837,12 +31837,12 @@ __attribute__((unused)) static int32_t samp__probs(samp *s, float *logits, uint6
 
 /* ===== [mask] which tokens may follow =====
  * The tokens of a vocabulary as a trie, and for each set of an automaton the tokens that keep it alive, as bits by id. A mask is worked out once
- * and kept by its set. Everything that runs stands in memory reserved by mask_new(): nothing is allocated later.
+ * and kept by its set. Everything that runs is in memory reserved by mask_new(): nothing is allocated later.
  * Public: mask_*. */
 
 enum { MASK_MEM = 24 << 20 };                         /* bytes of the masks of one automaton; with GRAM_MEM they stay under 64 MiB */
 
-/* --- the vocabulary as a trie over the bytes that are printed. Its nodes stand in depth-first order, so that a subtree is a range of nodes and of
+/* --- the vocabulary as a trie over the bytes that are printed. Its nodes are in depth-first order, so that a subtree is a range of nodes and of
  * tokens. --- */
 
 /* Classes of characters. A set that each character of a class leads back to itself allows all tokens of such characters, without a walk. */
@@ -31850,11 +31850,11 @@ enum { MASK_LOWER = 1, MASK_UPPER = 2, MASK_DIGIT = 4, MASK_BLANK = 8, MASK_SIGN
        MASK_ODD = 128 /* " \ controls, and what is no whole character */, MASK_STRING = 63 /* what stands for itself in a JSON string */ };
 
 typedef struct {
-    uint32_t next;                                    /* the node behind its subtree                                   */
+    uint32_t next;                                    /* the node after its subtree                                   */
     uint32_t tok;                                     /* first of the tokens that end here, in mask_vocab.id           */
     uint16_t depth;                                   /* bytes before this one                                         */
     uint8_t  byte;
-    uint8_t  rest;                                    /* classes of the characters behind this byte in the subtree     */
+    uint8_t  rest;                                    /* classes of the characters after this byte in the subtree     */
     uint8_t  all;                                     /* classes of all characters of the tokens in the subtree        */
 } mask__node;
 
@@ -31885,7 +31885,7 @@ typedef struct mask_vocab {
     mask__plain      string;                          /* those of MASK_STRING alone, with every row                    */
     mask__token     *plain;                           /* tokens without odd characters, by their classes and characters */
     uint32_t         plain_at[129];                   /* those of exactly these classes: plain_at[c] .. plain_at[c + 1] */
-    uint32_t         n_word;                          /* words of a mask, a multiple of 16: those behind the last token are 0  */
+    uint32_t         n_word;                          /* words of a mask, a multiple of 16: those after the last token are 0  */
     uint32_t        *none;                            /* [n_word]: 0                                                   */
     int32_t         *control;                         /* [n_control]: control tokens that end no generation            */
     int32_t         *end;                             /* [n_end]: tokens that end one                                  */
@@ -31963,7 +31963,7 @@ static void mask__rests(bytes b, uint8_t *rest) {
     }
 }
 
-/* Adds a token behind those that are less; before: the bytes of the last one; path: its nodes, by depth. */
+/* Adds a token after those that are less; before: the bytes of the last one; path: its nodes, by depth. */
 static void mask__add(mask__trie *t, const mask__word *x, bytes before, uint32_t *path) {
     uint8_t        rest[TOK_TEXT_MAX + 1];
     const bytes    b = x->text;
@@ -32126,7 +32126,7 @@ static void mask_vocab_free(mask_vocab *w) {
 /* --- masks that are kept. All of it is in the arena of the automaton, and void after a collection there. --- */
 
 enum {
-    MASK_WAYS = 4,                                    /* places where the mask of a set may stand; the one used longest ago goes */
+    MASK_WAYS = 4,                                    /* places where the mask of a set may be; the one used longest ago goes */
     MASK_SLOTS = 1 << 11,
     MASK_WHOLE_MEM = 24 << 20,                        /* bytes of masks by set            */
     MASK_LOCAL_MEM = 16 << 20,                        /* bytes of masks by state          */
@@ -32144,7 +32144,7 @@ typedef struct {
     uint32_t  n, cap;
     bool      string;                                 /* the tokens of a string, or from none                    */
     bool      measured;
-    uint64_t  most;                                   /* bytes to the end behind any of its tokens, at most */
+    uint64_t  most;                                   /* bytes to the end after any of its tokens, at most */
 } mask__slot;
 
 typedef struct { int32_t set; uint64_t tokens; } mask__need;          /* that a way to the end has */
@@ -32153,7 +32153,7 @@ typedef struct { int32_t set, classes; } mask__loop;
 
 typedef struct { uint32_t node, bodies; } mask__escape;               /* a node in front of which the rule is over, with so many bodies of a span */
 
-/* What a state allows as long as its rule is not left, whatever stands below. */
+/* What a state allows as long as its rule is not left, whatever is below. */
 typedef struct {
     int32_t            start;                         /* the local set of the state                                            */
     bool               textual;                       /* an operation looks at the text: what escapes is stepped from the set itself */
@@ -32162,7 +32162,7 @@ typedef struct {
     const mask__trie  *trie;                          /* where the nodes of the escapes are                                    */
     int                skipped;                       /* classes of the characters in front of which escapes are not listed    */
     bool               measured;
-    uint64_t           most;                          /* bytes to the end of the rule behind any of its tokens, at most        */
+    uint64_t           most;                          /* bytes to the end of the rule after any of its tokens, at most        */
     uint32_t           n_token;
     uint32_t           at[257];                       /* escapes by the byte of their node: at[b] .. at[b + 1]                 */
     mask__token       *token;
@@ -32185,7 +32185,7 @@ typedef struct mask_cache {
     uint32_t         *fewest;                         /* [MASK_WAY + 1]: tokens from each of its bytes                        */
     bool              measures;                       /* bytes to the end are measured; the largest yet is `most`             */
     uint64_t          most;
-    int64_t           left;                           /* tokens that may come behind the next one; -1: any number             */
+    int64_t           left;                           /* tokens that may come after the next one; -1: any number             */
     uint32_t          n_local, generation;
     uint32_t          budget;                         /* nodes of a walk that is cheaper than what the entries of states need */
     uint32_t          large;                          /* nodes of a subtree for which mask__loops() is worth its while         */
@@ -32258,7 +32258,7 @@ static bool mask__all_lead(gram *g, int32_t set, int lo, int hi, int32_t to) {
     return true;
 }
 
-/* Whether the bytes lo .. hi, each with any `more` bytes behind it, lead from a set to another one. */
+/* Whether the bytes lo .. hi, each with any `more` bytes after it, lead from a set to another one. */
 static bool mask__tails_lead(gram *g, int32_t set, int lo, int hi, int more, int32_t to) {
     int32_t before = -1;
     if (!more) return mask__all_lead(g, set, lo, hi, to);
@@ -32301,7 +32301,7 @@ static int mask__loops(mask_cache *m, int32_t set) {
 }
 
 /* --- ways to the end. The way of a set is a shortest text to the end, of several the one whose bytes are least, in as few tokens as can spell it.
- * Behind the first of these tokens, the way is the rest of that text, and needs one token less. So where masks allow only tokens behind which the way is
+ * After the first of these tokens, the way is the rest of that text, and needs one token less. So where masks allow only tokens after which the way is
  * not too long, there is always one more to choose. --- */
 
 /* Writes the first n bytes of the way, which has n. False: it holds a control token, or a limit was reached. */
@@ -32394,7 +32394,7 @@ static bool mask__covers(mask__walk *k, int32_t set, const mask__node *n, uint32
     return !(n->rest & ~k->classes);
 }
 
-/* Measures the set behind a token, and says whether the token may come, as far as its way to the end decides. */
+/* Measures the set after a token, and says whether the token may come, as far as its way to the end decides. */
 static bool mask__judge(mask_cache *m, int32_t set) {
     if (m->measures) mask__raise(m, gram_least(m->g, set));
     return m->left < 0 || mask__closes(m, set, (uint64_t)m->left);
@@ -32454,7 +32454,7 @@ static mask__end mask__tokens(mask_cache *m, int32_t set, bool first, uint32_t *
 }
 
 /* --- masks of states: what a configuration allows depends on its stack only where its rule is over. So the tokens that stay inside are kept by local set: the
- * state with its registers on an unknown stack. With them are the nodes of the trie in front of which the rule is over; from those a walk goes on behind
+ * state with its registers on an unknown stack. With them are the nodes of the trie in front of which the rule is over; from those a walk goes on after
  * the stack. For a span, one entry serves all counts: each token has the number of bodies that it needs. Where an operation looks at the text, the
  * entry ends at that operation. --- */
 
@@ -32498,7 +32498,7 @@ static bool mask__bodies(const gram *g, int32_t set, uint32_t *bodies) {
     return n == 1;
 }
 
-/* Whether the set stands in front of the next body as `start` does, with one body more. */
+/* Whether the set is in front of the next body as `start` does, with one body more. */
 static bool mask__is_next(const gram *g, int32_t start, int32_t set) {
     size_t             n;
     uint32_t           bodies;
@@ -32513,7 +32513,7 @@ static void mask__raise_local(mask__make *k, int32_t set) {
 }
 
 /* Finds classes whose characters all lead from the start to a set that they lead back to itself, or to the next body. The rule can be over
- * behind each of them where it can behind the first. */
+ * after each of them where it can after the first. */
 static void mask__find_plain(mask__make *k, int32_t start) {
     gram   *g = k->m->g;
     int32_t next = GRAM_DEAD;
@@ -32618,7 +32618,7 @@ static mask__end mask__local_make(mask_cache *m, const gram_config *c, int32_t s
     return *at ? MASK_DONE : MASK_OVER;
 }
 
-/* Whether a character of classes whose escapes are not listed can follow behind the stack. */
+/* Whether a character of classes whose escapes are not listed can follow after the stack. */
 static bool mask__blind(mask_cache *m, const mask__local *l, int32_t behind) {
     for (int b = 0; l->skipped && b < 256; b++)
         if ((l->skipped & mask__class((uint8_t)b)) && gram_step(m->g, behind, (uint8_t)b) >= 0) return true;
@@ -32636,7 +32636,7 @@ static bool mask__add_inside(mask_cache *m, const mask__local *l, uint64_t most,
     return row != NULL;
 }
 
-/* Goes on behind the stack from each node in front of which the rule is over with least .. most more bodies. */
+/* Goes on after the stack from each node in front of which the rule is over with least .. most more bodies. */
 static mask__end mask__add_escapes(mask_cache *m, const mask__local *l, int32_t behind, uint64_t least, uint64_t most, uint32_t *bits) {
     mask__walk k;
     mask__begin(&k, m, l->trie, bits, UINT32_MAX);
@@ -32702,7 +32702,7 @@ static bool mask__is_broad(gram *g, int32_t set) {
     return true;
 }
 
-/* The tokens that begin the way of a set, and behind which what is left reaches its end. */
+/* The tokens that begin the way of a set, and after which what is left reaches its end. */
 static mask__end mask__along(mask_cache *m, int32_t set, uint32_t *bits) {
     const mask__trie *t = &m->w->all;
     const uint64_t    n = gram_least(m->g, set);
@@ -32744,21 +32744,21 @@ static mask__end mask__by_text(mask_cache *m, int32_t set, uint32_t *bits) {
 
 /* --- whole masks --- */
 
-/* The set behind a token that comes by its text; GRAM_DEAD: none. */
+/* The set after a token that comes by its text; GRAM_DEAD: none. */
 static int32_t mask__text(gram *g, int32_t set, bytes text) {
     if (!text.n) return GRAM_DEAD;
     for (size_t i = 0; i < text.n && set >= 0; i++) set = gram_step(g, set, text.p[i]);
     return set;
 }
 
-/* The bytes of a token in a set: a control token counts with its text where free text stands. */
+/* The bytes of a token in a set: a control token counts with its text where free text is. */
 static bytes mask__bytes_in(const mask_cache *m, int32_t set, int32_t id, bool first) {
     const tok_vocab *v = m->w->v;
     if (tok_is_control(v, id) && !tok_is_eog(v, id)) return gram_is_free(m->g, set) ? tok_text(v, id) : (bytes){0};
     return mask__printed(v, id, first);
 }
 
-/* The set behind a token. A token that ends a generation is none of the text, even where a grammar names it. */
+/* The set after a token. A token that ends a generation is none of the text, even where a grammar names it. */
 static int32_t mask__accept(mask_cache *m, int32_t set, int32_t id, bool first) {
     const int32_t by_text = mask__text(m->g, set, mask__bytes_in(m, set, id, first));
     const int32_t by_name = gram_has_tokens(m->g, set) && !tok_is_eog(m->w->v, id) ? gram_step_token(m->g, set, id) : GRAM_DEAD;
@@ -32777,7 +32777,7 @@ static bool mask__one_by_one(mask_cache *m, int32_t set, bool first, const int32
     return true;
 }
 
-/* All that may follow a set; with m->left all behind which so many tokens reach an end. False: a limit was reached. */
+/* All that may follow a set; with m->left all after which so many tokens reach an end. False: a limit was reached. */
 static bool mask__fill(mask_cache *m, int32_t set, bool first, uint32_t *bits) {
     const mask_vocab *w = m->w;
     first = first && w->strips;
@@ -32867,7 +32867,7 @@ static bool mask__miss(mask_cache *m, int32_t set, bool first) {
     return ok;
 }
 
-/* As mask_of; *most: bytes to the end behind any of the tokens, at most, where m->measures. */
+/* As mask_of; *most: bytes to the end after any of the tokens, at most, where m->measures. */
 static const uint32_t *mask__get(mask_cache *m, int32_t set, bool first, uint64_t *most) {
     bool hit;
     mask__refresh(m);
@@ -32887,7 +32887,7 @@ static const uint32_t *mask_of(mask_cache *m, int32_t set, bool first) {
     return set < 0 ? NULL : mask__get(m, set, first && m->w->strips, &most);
 }
 
-/* The same without the tokens behind which the left - 1 that may still come reach no end; all of them where `left` reach none. */
+/* The same without the tokens after which the left - 1 that may still come reach no end; all of them where `left` reach none. */
 static const uint32_t *mask_closing(mask_cache *m, int32_t set, bool first, int64_t left) {
     gram_track t;
     uint64_t   most;
@@ -32910,7 +32910,7 @@ static const uint32_t *mask_closing(mask_cache *m, int32_t set, bool first, int6
     return bits;
 }
 
-/* The set behind a token; GRAM_DEAD, GRAM_LIMIT. */
+/* The set after a token; GRAM_DEAD, GRAM_LIMIT. */
 static int32_t mask_accept(mask_cache *m, int32_t set, int32_t id, bool first) {
     gram_track t;
     if (set < 0) return set;
@@ -32970,7 +32970,7 @@ static void mask_stats(const mask_cache *m, str *out) {
 }
 
 /* ===== [constrain] constraints as a user gives them =====
- * A constraint from its text to an automaton with its masks, and where one answer stands in it. Free text may come before it: thinking, or all up
+ * A constraint from its text to an automaton with its masks, and where one answer is in it. Free text may come before it: thinking, or all up
  * to a mark. Equal constraints are compiled once and share their masks.
  * Invariants:
  * - Each automaton has a lock. What runs under it allocates nothing, and its result does not depend on who else uses the automaton.
@@ -32984,8 +32984,8 @@ static void mask_stats(const mask_cache *m, str *out) {
 
 enum {
     CONSTRAIN_MAX = 64 << 20,                         /* bytes of a text at most */
-    CONSTRAIN_MARK = 1024,                            /* bytes of a mark behind which it begins */
-    CONSTRAIN_BLANKS = 8,                             /* bytes of white space that may stand between thinking and the constraint */
+    CONSTRAIN_MARK = 1024,                            /* bytes of a mark after which it begins */
+    CONSTRAIN_BLANKS = 8,                             /* bytes of white space that may be between thinking and the constraint */
     CONSTRAIN_STATES = 500000,                        /* of the regular languages of a schema */
     CONSTRAIN_IDLE = 16,                              /* compiled constraints that are kept while nobody uses them */
 };
@@ -32993,12 +32993,12 @@ enum {
 typedef enum { CONSTRAIN_NONE, CONSTRAIN_GBNF, CONSTRAIN_SCHEMA, CONSTRAIN_OBJECT, CONSTRAIN_REGEX, CONSTRAIN_CHOICE, CONSTRAIN_CALLS, CONSTRAIN_KINDS } constrain_kind;
 
 typedef struct constrain      constrain;
-typedef struct constrain_seq  constrain_seq;          /* where one answer stands */
+typedef struct constrain_seq  constrain_seq;          /* where one answer is */
 typedef struct constrain_cache constrain_cache;
 
 typedef struct {                                      /* thinking before the constraint */
     bytes open, end;                                  /* its marks; empty: there is none */
-    bytes lead, tail;                                 /* texts that may begin the answer's content, without thinking and behind it */
+    bytes lead, tail;                                 /* texts that may begin the answer's content, without thinking and after it */
     bool  inside;                                     /* the answer begins inside it; else it may be left out */
 } constrain_think;
 
@@ -33006,7 +33006,7 @@ typedef struct constrain_spec {
     constrain_kind  kind;
     bytes           text;                             /* as the kind has it; of calls: all that `fill` depends on */
     const char     *path;                             /* for messages: a file, an option, a key; NULL: tools */
-    bytes           after;                            /* it begins behind this text; empty: at once */
+    bytes           after;                            /* it begins after this text; empty: at once */
     constrain_think think;
     bool            close;                            /* an answer ends whole within its length, where that is possible */
     json_form       form;
@@ -33060,7 +33060,7 @@ static void constrain_keep(constrain *c, void *p, void (*drop)(void *p)) {
  * seen the first i bytes of the mark. */
 static void constrain__until(gram *g, int32_t from, bytes mark, int32_t to) {
     int32_t *state = mem_new(mark.n, sizeof *state);
-    int32_t *next = mem_new(mark.n, 256 * sizeof *next);     /* [mark.n][256] the state behind a byte */
+    int32_t *next = mem_new(mark.n, 256 * sizeof *next);     /* [mark.n][256] the state after a byte */
     size_t   fall = 0;                                /* the state that the text without its first byte leads to */
     for (size_t i = 0; i < mark.n; i++) {
         state[i] = i ? gram_state(g) : from;
@@ -33101,7 +33101,7 @@ static void constrain__mark(gram *g, int32_t from, bytes mark, int32_t to) {
     }
 }
 
-/* A mark that may be missing, with the blanks behind it. */
+/* A mark that may be missing, with the blanks after it. */
 static void constrain__maybe(gram *g, int32_t from, bytes mark, int32_t to) {
     gram_eps(g, from, to);
     if (!mark.n) return;
@@ -33110,7 +33110,7 @@ static void constrain__maybe(gram *g, int32_t from, bytes mark, int32_t to) {
     constrain__blanks(g, behind, to);
 }
 
-/* Thinking, as far as the answer has some, and the blanks behind it. */
+/* Thinking, as far as the answer has some, and the blanks after it. */
 static void constrain__thinking(gram *g, int32_t from, const constrain_think *o, int32_t to) {
     const int32_t inside = gram_state(g), end = gram_state(g), behind = gram_state(g), start = gram_state(g);
     if (!o->inside) constrain__maybe(g, from, o->lead, to);
@@ -33217,7 +33217,7 @@ static int32_t constrain__loose_space(gram *g, int32_t from) {
     return loop;
 }
 
-/* The constraint of its kind, behind all that may come before it. Returns the rule. */
+/* The constraint of its kind, after all that may come before it. Returns the rule. */
 static int32_t constrain__build(constrain *c, const constrain_spec *o, err_t *e) {
     gram         *g = c->g;
     const int32_t rule = gram_rule(g, NULL), over = gram_end(g, rule);
@@ -33275,7 +33275,7 @@ static void constrain_warn(const constrain *c, const char *path) {
     }
 }
 
-/* Whether the text is a whole match. False with e unset: *at is the first byte that cannot stand there, or the length of a text that is not whole. */
+/* Whether the text is a whole match. False with e unset: *at is the first byte that cannot be there, or the length of a text that is not whole. */
 static bool constrain_match(constrain *c, bytes text, size_t *at, err_t *e) { return gram_match(c->g, text, at, e); }
 
 /* --- options --- */
@@ -33592,7 +33592,7 @@ static bool constrain_forced(constrain_seq *s, size_t most, str *out) {
 }
 
 /* ===== [embed] vectors of texts =====
- * The rows of a text behind the last norm become one vector: pooled, cut to the wanted length, normalised. Rows come in rising position, as many
+ * The rows of a text after the last norm become one vector: pooled, cut to the wanted length, normalised. Rows come in rising position, as many
  * at a time as a step has; sums are in double precision and in this order, so that a vector has the same bits however its text was read.
  * Public: embed_opts, embed_defaults, embed_each, embed_pooling_of, embed_width, embed_check, embed_new, embed_free, embed_wants, embed_restart, embed_add,
  * embed_end, embed_put_text, embed_put_json.
@@ -33629,7 +33629,7 @@ typedef struct {
     int     n;                                        /* rows so far */
     double *sum;                                      /* [D] of POOLING_MEAN, else NULL */
     float  *v;                                        /* [rows, D] of POOLING_NONE all, else one */
-    float  *temp;                                     /* [3, embed__widest()] for matrices behind pooling; NULL: there are none */
+    float  *temp;                                     /* [3, embed__widest()] for matrices after pooling; NULL: there are none */
 } embed;
 
 /* Values of a vector before it is cut. */
@@ -33638,7 +33638,7 @@ static int embed__width(const model *m, const embed_opts *o) { return o->pooling
 /* Values of a vector. */
 static int embed_width(const model *m, const embed_opts *o) { return o->dims ? o->dims : embed__width(m, o); }
 
-/* The most values that anything behind pooling has. */
+/* The most values that anything after pooling has. */
 static size_t embed__widest(const model *m) {
     const int n[] = {m->hp.n_embd, m->hp.n_behind, m->hp.n_class};
     int       most = 0;
@@ -33646,7 +33646,7 @@ static size_t embed__widest(const model *m) {
     return (size_t)most;
 }
 
-/* Of which rows a vector is made. A classifier with a norm is that of ModernBERT, behind the mean; others are behind the first row or, where
+/* Of which rows a vector is made. A classifier with a norm is that of ModernBERT, after the mean; others are after the first row or, where
  * only the last one has seen all of the text, that. */
 static int embed__rows(const model *m, const embed_opts *o) {
     if (o->pooling != POOLING_RANK) return o->pooling;
@@ -33734,7 +33734,7 @@ static void embed__classify(const embed *x, float *v) {
     memcpy(v, y, (size_t)m->hp.n_class * sizeof *v);
 }
 
-/* What a model has behind pooling: a classifier, or two matrices. */
+/* What a model has after pooling: a classifier, or two matrices. */
 static void embed__behind(const embed *x, float *v) {
     const size_t n = embed__widest(x->m);
     if (x->o.pooling == POOLING_RANK) embed__classify(x, v);
@@ -34038,7 +34038,7 @@ typedef enum {
 typedef struct {
     int                 n_ctx;                        /* positions of a sequence, whatever the options say; 0: as they say */
     int64_t             n_need;                       /* positions that one takes at most, where the options leave it open; 0: unknown */
-    int                 n_seqs;                       /* sequences at once; 0: as many as a step covers if they lie one behind the other */
+    int                 n_seqs;                       /* sequences at once; 0: as many as a step covers if they lie one after the other */
     int                 n_rows;                       /* rows of a step; 0: as the options say */
     int                 n_out;                        /* rows of a step that may ask for logits; 0: as many as ENGINE_LOGIT_BYTES hold */
     bool                hidden;                       /* rows ask for hidden values, not for logits; every row of a step may */
@@ -34430,7 +34430,7 @@ typedef struct {
     void *ctx;
 } engine_reader;
 
-/* Reads ids[from, to) behind the `from` positions that the sequence holds, in steps of up to eng->n_batch rows. False: an error in e, an
+/* Reads ids[from, to) after the `from` positions that the sequence holds, in steps of up to eng->n_batch rows. False: an error in e, an
  * interrupt, or the reader ended it. */
 static bool engine_read(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, engine_reader r, err_t *e) {
     const kv_cache *kv = eng->kv;
@@ -34467,7 +34467,7 @@ static bool engine_read(engine *eng, kv_seq *seq, const int32_t *ids, int from, 
 
 enum { GEN_MARK = 64 };                               /* bytes of a mark at most */
 
-/* A bound of the thinking in an answer: tokens between two marks, which are found in the text. Behind the last of them the tokens of `close` are
+/* A bound of the thinking in an answer: tokens between two marks, which are found in the text. After the last of them the tokens of `close` are
  * the next ones of the answer, whatever the logits say. */
 typedef struct {
     int64_t        most;                              /* tokens */
@@ -34707,7 +34707,7 @@ enum {
     CALLS_NEST = 4,                                   /* a value may be parameters again */
 };
 
-/* `open` and `close` stand around all calls, `sep` between two; ';' may be missing there. Any white space may stand around literal text and where that has white space.
+/* `open` and `close` are around all calls, `sep` between two; ';' may be missing there. Any white space may be around literal text and where that has white space.
  * Slots of `call`: %n name; %o JSON object with name, arguments and id; %a arguments as JSON; %p parameters, each as in `param`;
  * %y arguments as in Python, in round brackets; %g arguments in {}, with bare keys and strings between two `param`; %i id; %x number;
  * %( %) begin and end of an id; %_ a few bytes without meaning.
@@ -34715,7 +34715,7 @@ enum {
 typedef struct {
     const char *name;                                 /* of the form; NULL: another way to write the form of the row above */
     const char *open, *call, *sep, *close, *param;
-    const char *lead;                                 /* text that may stand before a call and belongs to it; "": white space that is learned */
+    const char *lead;                                 /* text that may be before a call and belongs to it; "": white space that is learned */
     const char *hint;                                 /* text in the instructions of a template that renders no calls; NULL: the opening */
     int         flags;
 } calls_row;
@@ -34808,8 +34808,8 @@ struct calls_form {
     str              value_lead, value_tail;          /* white space around the value of a parameter */
     str              begin, middle;                   /* text before the name, and from the name to the arguments */
     str              inner;                           /* from an id before the name to the name */
-    bool             named;                           /* the name comes behind `begin` */
-    bool             behind_text;                     /* a call that no text opens may stand behind text in a line */
+    bool             named;                           /* the name comes after `begin` */
+    bool             behind_text;                     /* a call that no text opens may be after text in a line */
     int              raw_quote;                       /* the quote of Python strings that the template writes without escapes; 0: none */
     bool             text_arguments;                  /* the template takes arguments as JSON text */
     const char      *tools_name;                      /* the template's variable for tools */
@@ -34859,7 +34859,7 @@ static bool calls__has(calls_cur *c, size_t at) {
 
 static bool calls__is(calls_cur *c, size_t at, uint8_t b) { return calls__has(c, at) && c->t.p[at] == b; }
 
-/* Behind the white space at t[at]. The end of the last run is kept, so that an answer of newlines is not read again from each of them. */
+/* After the white space at t[at]. The end of the last run is kept, so that an answer of newlines is not read again from each of them. */
 static size_t calls__skip(calls_cur *c, size_t at) {
     if (at < c->blank_from || at >= c->blank_to) {
         c->blank_from = c->blank_to = at;
@@ -35093,7 +35093,7 @@ static bool calls__is_json(bytes b) {
 
 static bool calls__loose(calls_cur *c, const char *quote, size_t *at, str *out, int deep);  /* values hold values */
 
-/* The length of the escape at t[i] (its backslash), which is appended; 0: it goes on behind the text. */
+/* The length of the escape at t[i] (its backslash), which is appended; 0: it goes on after the text. */
 static size_t calls__escape(bytes t, size_t i, str *out) {
     static const char from[] = "abfnrtv0", to[] = "\a\b\f\n\r\t\v";
     if (i + 1 >= t.n) return 0;
@@ -35201,7 +35201,7 @@ static bool calls__loose_entries(calls_cur *c, const char *quote, uint8_t close,
     return true;
 }
 
-/* One value, appended as JSON. quote: what stands around strings, "" for none. deep: values around it; 0: an argument of a call. */
+/* One value, appended as JSON. quote: what is around strings, "" for none. deep: values around it; 0: an argument of a call. */
 static bool calls__loose(calls_cur *c, const char *quote, size_t *at, str *out, int deep) {
     if (deep > CALLS_DEEP / 4 || !calls__has(c, *at) || !calls__worked(c, 1)) return false;
     const uint8_t b = c->t.p[*at];
@@ -35251,7 +35251,7 @@ static val calls__entry(val object, bytes name) {
     return val_undef(NULL);
 }
 
-/* The tool's description, which may stand in an object under "function"; undefined: no tool has this name. */
+/* The tool's description, which may be in an object under "function"; undefined: no tool has this name. */
 static val calls__tool(val tools, bytes name) {
     for (size_t i = 0; tools.kind == VAL_LIST && i < tools.list->n; i++) {
         const val f = val_get(tools.list->at[i], "function"), tool = f.kind == VAL_DICT ? f : tools.list->at[i];
@@ -35343,7 +35343,7 @@ static bool calls__arguments(calls_cur *c, size_t *at) {
     return ok;
 }
 
-/* The next entry of a whole JSON object; `rest` begins behind its bracket. */
+/* The next entry of a whole JSON object; `rest` begins after its bracket. */
 static bool calls__entry_next(bytes *rest, bytes *key, bytes *value) {
     *rest = calls__trim(*rest);
     if (rest->n && rest->p[0] == ',') *rest = calls__trim((bytes){rest->p + 1, rest->n - 1});
@@ -35376,7 +35376,7 @@ static bool calls__begins_object(calls_cur *c, size_t at) {
     return false;
 }
 
-/* Sets name, arguments and id from a JSON object, which may stand in another one under "function". Returns whether it is a call;
+/* Sets name, arguments and id from a JSON object, which may be in another one under "function". Returns whether it is a call;
  * strict: without other keys. */
 static bool calls__from_object(calls_cur *c, bytes json, bool strict, int deep) {
     bytes rest = {json.p + 1, json.n - 1}, key, value;
@@ -35439,9 +35439,9 @@ static bytes calls__segment(const char **p, char *slot) {
     return (bytes){(const uint8_t *)from, (size_t)(to - from)};
 }
 
-/* The pattern of parameters around one value: before the key, from the key to the value, behind the value. */
+/* The pattern of parameters around one value: before the key, from the key to the value, after the value. */
 typedef struct {
-    bytes before, between, flag /* behind %t */, after[2] /* with the key between them where has_key */;
+    bytes before, between, flag /* after %t */, after[2] /* with the key between them where has_key */;
     bool  has_flag, has_key;
 } calls_param;
 
@@ -35526,7 +35526,7 @@ static void calls__value(calls_cur *c, const calls_row *r, val schema, bytes raw
     calls__typed(v, is_string ? *is_string ? CALLS_STRING : CALLS_ANY : calls__type(schema), out);
 }
 
-/* Where the value that begins at `from` ends: before the text `after` that another parameter or `tail` follows. *next: behind that text. */
+/* Where the value that begins at `from` ends: before the text `after` that another parameter or `tail` follows. *next: after that text. */
 static bool calls__value_end(calls_cur *c, const calls_param *p, bytes after, bytes tail, size_t from, size_t *end, size_t *next) {
     const bytes core = calls__trim(after);
     for (size_t i = from; (i = calls__seek(c, i, core)) != SIZE_MAX; i++) {
@@ -35542,7 +35542,7 @@ static bool calls__value_end(calls_cur *c, const calls_param *p, bytes after, by
     return false;
 }
 
-/* The key of a parameter: up to `stop`, without it. *at: behind the key. */
+/* The key of a parameter: up to `stop`, without it. *at: after the key. */
 static bool calls__key(calls_cur *c, bytes stop, size_t *at, bytes *key) {
     size_t n = 0;
     while (n < stop.n && !calls__space(stop.p[n])) n++;
@@ -35553,7 +35553,7 @@ static bool calls__key(calls_cur *c, bytes stop, size_t *at, bytes *key) {
     return key->n && !memchr(key->p, '\n', key->n);
 }
 
-/* The key and the value of one parameter, appended; *at is behind the text before its key. list: the key is "item" and not wanted. */
+/* The key and the value of one parameter, appended; *at is after the text before its key. list: the key is "item" and not wanted. */
 static bool calls__parameter(calls_cur *c, const calls_row *r, val schema, bytes tail, bool list, size_t *at, str *out, int deep) {
     const calls_param p = calls__param_of(r);
     const bytes       between = calls__trim(p.between);
@@ -35595,9 +35595,9 @@ static bool calls__parameters(calls_cur *c, const calls_row *r, val schema, byte
     return true;
 }
 
-static bool calls__opens(calls_cur *c, size_t at);    /* the text behind a call may be missing where the next one begins */
+static bool calls__opens(calls_cur *c, size_t at);    /* the text after a call may be missing where the next one begins */
 
-/* The text behind a call. It may be missing, whole or in part, where the answer ends, and where the next call begins. */
+/* The text after a call. It may be missing, whole or in part, where the answer ends, and where the next call begins. */
 static bool calls__tail(calls_cur *c, bytes lit, size_t *at) {
     size_t     i = calls__skip(c, *at);
     const bool more = c->more;
@@ -35614,7 +35614,7 @@ static bytes calls__first_tag(bytes lit) {
     return end ? (bytes){lit.p, (size_t)(end - lit.p) + 1} : lit;
 }
 
-/* Behind parameters the first tag must be whole: without it parameters may be missing. */
+/* After parameters the first tag must be whole: without it parameters may be missing. */
 static bool calls__tail_of_parameters(calls_cur *c, bytes lit, size_t *at) {
     const bytes first = calls__first_tag(lit);
     size_t      i = calls__skip(c, *at);
@@ -35632,7 +35632,7 @@ static bool calls__gap(calls_cur *c, bytes next, size_t *at) {
     return true;
 }
 
-/* What stands at a slot. next: the literal text behind it. */
+/* What is at a slot. next: the literal text after it. */
 static bool calls__slot(calls_cur *c, const calls_row *r, char slot, bytes next, size_t *at) {
     switch (slot) {
     case 'n':
@@ -35726,7 +35726,7 @@ static bool calls__one(calls_cur *c, const calls_row *open, size_t *at) {
     return false;
 }
 
-/* Calls with `sep` between them; *at: behind the last one. cut: the answer ends in one more. */
+/* Calls with `sep` between them; *at: after the last one. cut: the answer ends in one more. */
 static bool calls__some(calls_cur *c, const calls_row *r, size_t *at, bool *cut) {
     size_t n = 0, i = *at;
     for (;; n++) {
@@ -35768,7 +35768,7 @@ static bool calls__group(calls_cur *c, const calls_row *r, size_t *at) {
     return true;
 }
 
-/* Whether only white space or a token that is written as a tag stands before t[at] in its line. */
+/* Whether only white space or a token that is written as a tag is before t[at] in its line. */
 static bool calls__begins_line(bytes t, size_t at) {
     while (at > 0 && calls__space(t.p[at - 1]) && t.p[at - 1] != '\n') at--;
     return at == 0 || t.p[at - 1] == '\n' || (at > 1 && t.p[at - 1] == '>' && t.p[at - 2] == '|');
@@ -35803,7 +35803,7 @@ static bool calls__calls(calls_cur *c, size_t *at) {
     return false;
 }
 
-/* Whether the first text of any way stands at t[at]. */
+/* Whether the first text of any way is at t[at]. */
 static bool calls__opens(calls_cur *c, size_t at) {
     if (at < c->t.n && !c->f->first[c->t.p[at]]) return false;
     for (int i = 0; i < c->f->n_rows; i++) {
@@ -35924,7 +35924,7 @@ static void calls__marks_of(const char *pattern, str *out) {
     while (slot) calls__put(out, calls__segment(&pattern, &slot));
 }
 
-/* All texts that the form's calls are written with, one behind the other, for a search of control tokens. */
+/* All texts that the form's calls are written with, one after the other, for a search of control tokens. */
 static void calls_marks(const calls_form *f, str *out) {
     for (int i = 0; i < f->n_rows; i++) {
         const calls_row *r = &f->row[i];
@@ -35995,7 +35995,7 @@ static void calls_form_free(calls_form *f) {
 typedef struct {                                      /* what an answer may call */
     val          tools;                               /* a list */
     bytes        only;                                /* the tool that has to be called; empty: any */
-    bool         required;                            /* the answer goes on behind the text of calls_begin(); else it is any text up to a call */
+    bool         required;                            /* the answer goes on after the text of calls_begin(); else it is any text up to a call */
     bool         many;                                /* several calls may come */
     json_form    json;                                /* of arguments */
     const bytes *ends;                                /* [n_ends] texts of end tokens, which are no part of an answer */
@@ -36003,11 +36003,11 @@ typedef struct {                                      /* what an answer may call
 } calls_want;
 
 enum {
-    CALLS_BLANKS = 8,                                 /* bytes of white space where some may stand */
+    CALLS_BLANKS = 8,                                 /* bytes of white space where some may be */
     CALLS_INK = 1 << 16,                              /* bytes of all texts that begin calls, at most */
 };
 
-typedef struct {                                      /* a byte that is no white space, and whether white space may stand before it */
+typedef struct {                                      /* a byte that is no white space, and whether white space may be before it */
     uint8_t byte;
     bool    blanks;
 } calls__ink;
@@ -36019,7 +36019,7 @@ typedef struct {
 
 typedef struct {                                      /* where text is being added to the automaton */
     int32_t     at;                                   /* state */
-    bool        blanks;                               /* white space may stand before what comes next */
+    bool        blanks;                               /* white space may be before what comes next */
     bool        quoted;                               /* inside of a JSON string */
     bool        trigger;                              /* the next byte ends a text that begins a call */
     calls__inks ink;                                  /* of the call so far, with the text around all calls */
@@ -36027,7 +36027,7 @@ typedef struct {                                      /* where text is being add
 
 typedef struct {
     calls__inks ink;
-    int32_t     state;                                /* behind it */
+    int32_t     state;                                /* after it */
 } calls__trigger;
 
 typedef struct {
@@ -36052,8 +36052,8 @@ typedef struct {
     size_t            n_triggers, n_ink;
     int32_t           blanks;                         /* a rule: at most CALLS_BLANKS bytes of white space */
     int32_t           from, over;                     /* where the answer begins and ends */
-    str               begin;                          /* what stands before it, without white space */
-    bool              begun;                          /* the state behind `begin` was found */
+    str               begin;                          /* what is before it, without white space */
+    bool              begun;                          /* the state after `begin` was found */
 } calls__builder;
 
 static void calls__ink_add(calls__inks *k, uint8_t byte, bool blanks) {
@@ -36075,7 +36075,7 @@ static calls__pen calls__pen_copy(const calls__pen *p) {
 
 /* --- its texts --- */
 
-/* What stands at the pen begins a call. */
+/* What is at the pen begins a call. */
 static void calls__add_trigger(calls__builder *b, calls__pen *p) {
     p->trigger = false;
     if (b->w->required) return;
@@ -36087,7 +36087,7 @@ static void calls__add_trigger(calls__builder *b, calls__pen *p) {
     b->trigger[b->n_triggers++] = (calls__trigger){calls__ink_copy(&p->ink), p->at};
 }
 
-/* The answer begins at the pen if what stands before it ends there. */
+/* The answer begins at the pen if what is before it ends there. */
 static void calls__may_begin(calls__builder *b, const calls__pen *p) {
     size_t k = 0, i = 0;
     for (; i < p->ink.n && (calls__space(p->ink.at[i].byte) || (k < b->begin.n && (uint8_t)b->begin.p[k] == p->ink.at[i].byte)); i++) k += !calls__space(p->ink.at[i].byte);
@@ -36096,7 +36096,7 @@ static void calls__may_begin(calls__builder *b, const calls__pen *p) {
     b->begun = true;
 }
 
-/* The white space that may stand at the pen. */
+/* The white space that may be at the pen. */
 static void calls__put_blanks(calls__builder *b, calls__pen *p) {
     if (!p->blanks) return;
     const int32_t to = gram_state(b->g);
@@ -36120,7 +36120,7 @@ static void calls__put_text(calls__builder *b, calls__pen *p, bytes text) {
     for (size_t i = 0; i < text.n; i++) calls__put_byte(b, p, text.p[i]);
 }
 
-/* Text of a pattern: its white space stands for any, and some may stand between tags, as calls__lit() reads it. */
+/* Text of a pattern: its white space stands for any, and some may be between tags, as calls__lit() reads it. */
 static void calls__put_lit(calls__builder *b, calls__pen *p, bytes lit) {
     for (size_t k = 0; k < lit.n; k++) {
         p->blanks |= calls__space(lit.p[k]) || calls__between_tags(lit, k);
@@ -36128,7 +36128,7 @@ static void calls__put_lit(calls__builder *b, calls__pen *p, bytes lit) {
     }
 }
 
-/* A part of a JSON object: white space may stand where JSON lets it stand. */
+/* A part of a JSON object: white space may be where JSON lets it be. */
 static void calls__put_json(calls__builder *b, calls__pen *p, bytes lit) {
     for (size_t k = 0; k < lit.n; k++) {
         const uint8_t c = lit.p[k];
@@ -36149,7 +36149,7 @@ static void calls__put_chars(calls__builder *b, calls__pen *p, const gram_range 
     gram_chars(b->g, gram_begin(b->g, one), r, n, gram_end(b->g, one));
     gram_repeat(b->g, p->at, one, min, max, to);
     p->at = to;
-    calls__ink_add(&p->ink, 0, false);                /* what stands there is not known */
+    calls__ink_add(&p->ink, 0, false);                /* what is there is not known */
 }
 
 /* --- values --- */
@@ -36166,7 +36166,7 @@ static const lang *calls__without(calls__builder *b, bytes stop) {
     return l;
 }
 
-/* The strings of a shape as they are, without quotes, as far as none of the texts `stop` stands in them. */
+/* The strings of a shape as they are, without quotes, as far as none of the texts `stop` is in them. */
 static bool calls__put_raw(calls__builder *b, int32_t from, const schema_shape *s, const bytes *stop, size_t n_stop, int32_t to) {
     const lang *l = s->string ? lang_and(b->langs, s->string, lang_length(b->langs, s->len_min, s->len_max)) : lang_none(b->langs);
     for (size_t i = 0; i < n_stop; i++)
@@ -36290,7 +36290,7 @@ static calls__columns calls__columns_new(gram *g, size_t n) {
     return c;
 }
 
-/* From before to behind one parameter. */
+/* From before to after one parameter. */
 static void calls__put_member(calls__builder *b, char slot, const calls__columns *now, const calls__columns *next, int32_t rule, bool required) {
     for (size_t i = 0; i < now->n; i++) {
         calls__pen p = {.at = now->at[i], .blanks = i > 0 || slot == 'p'};
@@ -36387,7 +36387,7 @@ static void calls__put_id(calls__builder *b, calls__pen *p) {
     else calls__put_chars(b, p, any, 5, 1, 40);
 }
 
-/* A few bytes without meaning and the text `next` behind them: what the template writes there, or a few characters of a line without tags. */
+/* A few bytes without meaning and the text `next` after them: what the template writes there, or a few characters of a line without tags. */
 static void calls__put_gap(calls__builder *b, calls__pen *p, bytes next, bytes learned, bool named) {
     static const gram_range blank[] = {{' ', ' '}}, line[] = {{' ', ';'}, {'=', '~'}};
     const int32_t           to = gram_state(b->g), behind = gram_state(b->g);
@@ -36411,7 +36411,7 @@ static void calls__put_gap(calls__builder *b, calls__pen *p, bytes next, bytes l
 
 /* --- one call --- */
 
-/* Whether a call is one only where a tool's name follows: what stands before it may stand in any text. */
+/* Whether a call is one only where a tool's name follows: what is before it may be in any text. */
 static bool calls__by_name(const calls_row *r) {
     const char  *first = *r->open ? r->open : r->call;
     const size_t n = strcspn(first, "%");
@@ -36448,7 +36448,7 @@ static calls__object_parts calls__parts(const calls_form *f) {
     return o;
 }
 
-/* The object of a call up to the name, in which the pen then stands. */
+/* The object of a call up to the name, in which the pen then is. */
 static void calls__open_object(calls__builder *b, calls__pen *p) {
     const calls__object_parts o = calls__parts(b->f);
     calls__put_json(b, p, o.before);
@@ -36462,7 +36462,7 @@ static void calls__open_object(calls__builder *b, calls__pen *p) {
 static bool calls__close_object(calls__builder *b, calls__tool_held *t, calls__pen *p) {
     const calls__object_parts o = calls__parts(b->f);
     calls__put_json(b, p, str_bytes(&t->quoted));
-    p->trigger = calls__by_name(b->row);              /* the quote behind the name begins the call */
+    p->trigger = calls__by_name(b->row);              /* the quote after the name begins the call */
     calls__put_json(b, p, o.middle);
     calls__may_begin(b, p);
     if (!calls__put_arguments(b, t, p)) return false;
@@ -36481,14 +36481,14 @@ static bool calls__close_object(calls__builder *b, calls__tool_held *t, calls__p
     return true;
 }
 
-/* What the form's template writes behind the text `lit` before a name; empty: unknown. */
+/* What the form's template writes after the text `lit` before a name; empty: unknown. */
 static bytes calls__learned_gap(const calls_form *f, bytes lit) {
     const bytes  begin = str_bytes(&f->begin), core = calls__trim(lit);
     const size_t at = calls__find(begin, 0, core);
     return at == SIZE_MAX ? (bytes){0} : (bytes){begin.p + at + core.n, begin.n - at - core.n};
 }
 
-/* A walk along the pattern of a call: s is behind `slot`, lit is the text before it. */
+/* A walk along the pattern of a call: s is after `slot`, lit is the text before it. */
 typedef struct {
     const char *s;
     char        slot;
@@ -36500,7 +36500,7 @@ static calls__walk calls__walk_next(calls__walk w) {
     return w;
 }
 
-/* A slot that does not depend on the tool, with the text behind it where the slot needs it. */
+/* A slot that does not depend on the tool, with the text after it where the slot needs it. */
 static calls__walk calls__put_plain(calls__builder *b, calls__pen *p, calls__walk w, bool named) {
     static const gram_range digits[] = {{'0', '9'}};
     if (w.slot == 'i') calls__put_id(b, p);
@@ -36543,7 +36543,7 @@ static bool calls__put_named(calls__builder *b, calls__walk w, calls__tool_held 
     return ok;
 }
 
-/* A call of any tool. The pen knows what stands before it. */
+/* A call of any tool. The pen knows what is before it. */
 static bool calls__put_call(calls__builder *b, calls__pen *p, int32_t to) {
     calls__walk w = calls__walk_next((calls__walk){.s = b->row->call});
     bool        ok = true;
@@ -36564,7 +36564,7 @@ static bool calls__put_call(calls__builder *b, calls__pen *p, int32_t to) {
     return ok;
 }
 
-/* All calls in the way of one row: the text around them, and what stands between two. */
+/* All calls in the way of one row: the text around them, and what is between two. */
 static bool calls__put_row(calls__builder *b, const calls_row *r) {
     const int32_t call = gram_state(b->g), behind = gram_state(b->g);
     calls__pen    open = {.at = gram_state(b->g)}, next = {.at = behind, .blanks = true}, close = next;
@@ -36586,9 +36586,9 @@ static bool calls__put_row(calls__builder *b, const calls_row *r) {
     return ok;
 }
 
-/* --- text before a call: any, up to the first text that begins one. The automaton of Aho and Corasick, with white space where it may stand. --- */
+/* --- text before a call: any, up to the first text that begins one. The automaton of Aho and Corasick, with white space where it may be. --- */
 
-typedef struct {                                      /* places in `ink`: what they stand before may come next */
+typedef struct {                                      /* places in `ink`: what they are before may come next */
     size_t  from, n;                                  /* in `places` */
     int32_t state;
 } calls__seen;
@@ -36622,7 +36622,7 @@ static bool calls__covered(const calls__builder *b, size_t t) {
     return covered;
 }
 
-/* The state behind the text t: there go on all calls that begin with it. */
+/* The state after the text t: there go on all calls that begin with it. */
 static int32_t calls__behind(calls__builder *b, size_t t) {
     const int32_t state = gram_state(b->g);
     for (size_t i = 0; i < b->n_triggers; i++) {
@@ -36659,7 +36659,7 @@ static size_t calls__place_add(calls__search *s, size_t n, uint32_t place) {
     return n + 1;
 }
 
-/* The state behind a byte. */
+/* The state after a byte. */
 static int32_t calls__search_step(calls__search *s, size_t at, uint8_t c, const int32_t *behind) {
     const calls__seen now = s->seen[at];
     size_t            n = 0;
@@ -36789,7 +36789,7 @@ static bool calls__add_tools(calls__builder *b) {
     return ok;
 }
 
-/* What stands before the answer, as calls_begin() writes it, without its white space. */
+/* What is before the answer, as calls_begin() writes it, without its white space. */
 static void calls__begin_ink(calls__builder *b) {
     jinja_text text = {0};
     if (b->w->required) calls_begin(b->f, b->w->only, &text);
@@ -36839,7 +36839,7 @@ static bool calls_hold(const calls_form *f, const calls_want *w, constrain *c, g
 
 typedef bool (*calls_render)(void *ctx, val vars, jinja_text *out, err_t *e);
 
-#define CALLS_KNOWN "qxfind"                          /* the known call: its tool, texts and id stand nowhere else */
+#define CALLS_KNOWN "qxfind"                          /* the known call: its tool, texts and id appear nowhere else */
 #define CALLS_TEXT  "qxcontent"
 #define CALLS_ID    "qxid00001"
 #define CALLS_ID2   "functions." CALLS_KNOWN ":0"      /* some templates write the id in place of the name */
@@ -36926,7 +36926,7 @@ static bool calls__find_known(calls_form *f, bytes text, calls_place *place) {
     return ok;
 }
 
-/* Looks for it behind text[from]. */
+/* Looks for it after text[from]. */
 static bool calls__find_known_from(calls_form *f, bytes text, size_t from, calls_place *p) {
     if (!calls__find_known(f, calls__slice(text, from, text.n), p)) return false;
     p->at += from, p->name_at += from, p->name_end += from, p->args_at += p->args_at ? from : 0;
@@ -36943,7 +36943,7 @@ static size_t calls__differ(bytes text, bytes plain) {
 }
 
 /* The row that reads the rendering back. `plain` is the rendering of the same conversation without a call: what differs is searched first,
- * then all, since instructions may hold examples; first with the text that stands around all calls. */
+ * then all, since instructions may hold examples; first with the text that is around all calls. */
 static bool calls__match(calls_form *f, bytes text, bytes plain, calls_place *p) {
     const size_t n = sizeof calls_rows / sizeof *calls_rows, differ = calls__differ(text, plain);
     if (calls__find(text, 0, bytes_of(CALLS_KNOWN)) == SIZE_MAX) return false;
@@ -36970,7 +36970,7 @@ static bytes calls__tag(bytes b, bool at_end) {
     return (bytes){0};
 }
 
-/* Where a JSON object that is the known call begins in text from `at` on; SIZE_MAX: nowhere. *end: behind it. */
+/* Where a JSON object that is the known call begins in text from `at` on; SIZE_MAX: nowhere. *end: after it. */
 static size_t calls__known_object(calls_form *f, bytes text, size_t at, size_t *end) {
     calls_cur c = calls__cursor(f, text, true, val_undef(NULL), NULL);
     size_t    i = at;
@@ -36987,7 +36987,7 @@ static size_t calls__known_object(calls_form *f, bytes text, size_t at, size_t *
     return ok ? i : SIZE_MAX;
 }
 
-/* A JSON object, or a list of them, between tags that no row has: they become a row of the form. The tag behind it is part of the form
+/* A JSON object, or a list of them, between tags that no row has: they become a row of the form. The tag after it is part of the form
  * unless it ends other messages too. */
 static bool calls__learn_tags(calls_form *f, bytes text, bytes plain, calls_place *p) {
     const size_t differ = calls__differ(text, plain);
@@ -37030,7 +37030,7 @@ static void calls__begin_of_text(calls_form *f, bytes text, size_t from, const c
     calls__set(&f->middle, calls__slice(text, end, id > name && id < args ? id : args));
 }
 
-/* The white space between content and a call, which belongs to the call; else what stands before a call without content. */
+/* The white space between content and a call, which belongs to the call; else what is before a call without content. */
 static void calls__learn_lead(calls_form *f, const calls_lesson *l, bytes text, size_t from, size_t at) {
     const size_t n = strlen(CALLS_TEXT);
     str          with = {0};
@@ -37087,7 +37087,7 @@ static bool calls__learn_from(calls_form *f, const calls_lesson *l) {
     return known || (id && calls__learn_from(f, &(calls_lesson){l->render, l->ctx, l->tools_name, l->content, l->text, CALLS_ID2}));
 }
 
-/* A template that renders no calls: the row whose text stands in what the template says about tools. */
+/* A template that renders no calls: the row whose text is in what the template says about tools. */
 static bool calls__learn_from_words(calls_form *f, const calls_lesson *l) {
     str        with = {0}, without = {0};
     bool       known = false;
@@ -37183,9 +37183,9 @@ enum { CHAT_HEADS = 2 };
 typedef struct {
     const char *open, *end;                           /* around thinking */
     const char *close;                                /* ends thinking and begins content */
-    const char *heads[CHAT_HEADS];                    /* may stand before content */
+    const char *heads[CHAT_HEADS];                    /* may be before content */
     const char *tail;                                 /* ends content; NULL: the answer's end does */
-    const char *next;                                 /* stands between two parts of an answer; NULL: thinking comes first and once */
+    const char *next;                                 /* is between two parts of an answer; NULL: thinking comes first and once */
 } chat__mark;
 
 static const chat__mark chat__marks[] = {
@@ -37220,7 +37220,7 @@ typedef struct {
     calls_form       *calls;                          /* NULL: the template writes none, or in no known form */
     const char       *think_key;                      /* of thinking in a message; NULL: the template shows none */
     const chat__mark *mark;                           /* NULL: none of the table */
-    str               open, end, close, lead;         /* around thinking, see chat__mark; what stands before content */
+    str               open, end, close, lead;         /* around thinking, see chat__mark; what is before content */
     str               stop[2];                        /* texts that end an answer */
     bytes             stops[2];                       /* [n_stops] the same */
     int               n_stops;
@@ -37684,7 +37684,7 @@ static bool chat__try(chat__learner *l, const chat__turn *turn, int n, bool prom
     return chat__try_known(l, &(chat__known){.turn = turn, .n = n, .prompt = prompt, .typed = l->f->typed, .think_key = think_key}, out);
 }
 
-/* Where the last `what` stands in s, s->n: nowhere. */
+/* Where the last `what` is in s, s->n: nowhere. */
 static size_t chat__last(const str *s, const char *what) {
     const size_t n = strlen(what);
     for (size_t i = s->n >= n ? s->n - n + 1 : 0; i > 0; i--)
@@ -37760,7 +37760,7 @@ static const chat__mark *chat__find_mark(const chat__learner *l) {
     return NULL;
 }
 
-/* A message with thinking, rendered: what stands before and behind it. False: the template does not show it. */
+/* A message with thinking, rendered: what is before and after it. False: the template does not show it. */
 static bool chat__show_thinking(chat__learner *l, str *text, size_t *at, size_t *to) {
     static const char *const keys[] = {"reasoning_content", "reasoning", "thinking"};
     const chat__turn         turn[] = {{"user", chat__asked, NULL, 0}, {"assistant", chat__said, chat__thought, 0}};
@@ -37811,7 +37811,7 @@ static void chat__learn_thinking(chat__learner *l) {
     str_drop(&text);
 }
 
-/* What stands between the beginning of an answer and its content, thinking left out. */
+/* What is between the beginning of an answer and its content, thinking left out. */
 static void chat__learn_lead(chat__learner *l) {
     const str *const texts[] = {&l->past, &l->last};
     bytes            begin = chat__trim_end(str_bytes(&l->prompt)), open = str_bytes(&l->f->open), end = str_bytes(&l->f->end);
@@ -37839,7 +37839,7 @@ static void chat__learn_shown(chat__learner *l) {
     }
 }
 
-/* What the template puts behind an answer. Control tokens become end tokens; a text without them ends the answer as a text. */
+/* What the template puts after an answer. Control tokens become end tokens; a text without them ends the answer as a text. */
 static void chat__learn_ends(chat__learner *l) {
     chat_form   *f = l->f;
     const size_t said = strlen(chat__said), last = chat__last(&l->last, chat__said), past = chat__last(&l->past, chat__said);
@@ -38209,14 +38209,14 @@ static bool chat__hold_calls(const chat *c, const chat_input *in, chat_prompt *p
     return ok;
 }
 
-/* What stands behind the end of thinking, without white space. */
+/* What is after the end of thinking, without white space. */
 static bytes chat__think_tail(const chat_form *f) {
     const bytes close = str_bytes(&f->close), end = str_bytes(&f->end);
     const uint8_t *at = close.n && end.n ? memmem(close.p, close.n, end.p, end.n) : NULL;
     return at ? chat__trim((bytes){at + end.n, (size_t)(close.p + close.n - at) - end.n}) : (bytes){0};
 }
 
-/* Completes the constraint of the answer to a prompt: it begins behind the thinking; where tools may be called and *o is none, calls become one. p and
+/* Completes the constraint of the answer to a prompt: it begins after the thinking; where tools may be called and *o is none, calls become one. p and
  * in live until it is compiled. */
 static bool chat_hold(const chat *c, const chat_input *in, chat_prompt *p, constrain_spec *o, err_t *e) {
     const chat_form *f = p->form;
@@ -38306,7 +38306,7 @@ static size_t chat__partial(bytes b, bytes mark) {
     return n;
 }
 
-/* What may stand where a part of an answer begins. Returns their number. */
+/* What may be where a part of an answer begins. Returns their number. */
 static int chat__beginnings(const chat_form *f, bytes out[CHAT_HEADS + 3]) {
     const bytes lead = chat__trim_start(str_bytes(&f->lead));
     int         n = 0;
@@ -38355,7 +38355,7 @@ static bool chat__read_thinking(chat_reader *r, bytes rest, bool ended) {
     const size_t had = r->a.thinking.n;
     const bool   fresh = !r->thinks;
     str          some = {0};
-    if (fresh) r->n += rest.n - ink.n;                /* blanks before and behind thinking are not a part of it */
+    if (fresh) r->n += rest.n - ink.n;                /* blanks before and after thinking are not a part of it */
     const bool over = chat__read_part(r, fresh ? ink : rest, end, true, ended, &some);
     if (fresh && had && some.n) str_put(&r->a.thinking, "\n");
     str_add(&r->a.thinking, some.p, some.n);
@@ -39864,7 +39864,7 @@ typedef struct {
     int64_t     created;                              /* seconds since 1970 */
     int         n_prompt, n_cached;                   /* tokens of the prompts; those that were found in the cache */
     unsigned    fields;                               /* REQ_PROMPT and so on */
-    const tok_ids *ids;                               /* [n_prompt of req] of prompts that were given as ids, NULL: they stand there */
+    const tok_ids *ids;                               /* [n_prompt of req] of prompts that were given as ids, NULL: they are there */
     req_times   times;
 } req_origin;
 
@@ -40429,7 +40429,7 @@ static bool req__whole_body(req_in *r) {
     return !q->chat || req__check_choice(r);
 }
 
-/* bare: the body is the whole line, and custom_id may stand in it. */
+/* bare: the body is the whole line, and custom_id may be in it. */
 static bool req__body(req_in *r, const val_dict *body, bool bare) {
     for (size_t i = 0; i < body->n; i++) {
         if (bare && val_is_str(body->at[i].key, "custom_id")) continue;
@@ -40988,7 +40988,7 @@ typedef struct spec_seq {
     int            room;                              /* guesses that still fit the answer and the context */
     uint64_t       place;                             /* number of the next token, as in samp_pick() */
     int64_t        left;                              /* tokens that the answer may still have, -1: any number */
-    const constrain_seq *held;                        /* where the answer stands in its constraint; NULL: it has none */
+    const constrain_seq *held;                        /* where the answer is in its constraint; NULL: it has none */
     /* output: the guesses */
     int            n;
     spec_source    from;
@@ -40996,7 +40996,7 @@ typedef struct spec_seq {
     uint8_t        kind[SPEC_MOST];
     double         p[SPEC_MOST];                      /* probability that this one and all before it are right */
 
-    constrain_seq *ahead;                             /* where it stands behind the guesses so far */
+    constrain_seq *ahead;                             /* where it is after the guesses so far */
     spec_text      text;
     int            n_seen;                            /* tokens of ids in text */
     spec_rate      rate[SPEC_SOURCES][SPEC_KINDS], mean[SPEC_SOURCES];
@@ -41229,12 +41229,12 @@ static void spec__text_drop(spec_text *t) {
     *t = (spec_text){0};
 }
 
-typedef struct {                                      /* where the end of a text stands: its last token, tokens that are the same */
+typedef struct {                                      /* where the end of a text is: its last token, tokens that are the same */
     const spec_text *in;
     int              at, same;
 } spec_place;
 
-/* Places in `in` where the last tokens of `text` stand too, the last ones first. Returns how many. */
+/* Places in `in` where the last tokens of `text` are too, the last ones first. Returns how many. */
 static int spec__places(const spec_text *text, const spec_text *in, spec_place place[SPEC_WALK]) {
     const int n = text->n;
     int       found = 0, walk = SPEC_WALK;
@@ -41258,7 +41258,7 @@ static spec_place spec__longest(const spec_place *place, int n) {
     return best;
 }
 
-/* Token k of what followed a place, -1: none. Behind the end of the text itself its guesses follow. */
+/* Token k of what followed a place, -1: none. After the end of the text itself its guesses follow. */
 static int32_t spec__after(const spec_seq *q, const spec_place *there, int k) {
     const int next = there->at + 1 + k;
     return next < there->in->n ? there->in->id[next] : there->in == &q->text ? q->id[next - there->in->n] : -1;
@@ -41266,13 +41266,13 @@ static int32_t spec__after(const spec_seq *q, const spec_place *there, int k) {
 
 /* --- what a constraint makes of guesses --- */
 
-/* The guesses begin behind the answer. */
+/* The guesses begin after the answer. */
 static void spec__hold(spec_seq *q) {
     q->n = 0;
     if (q->held) constrain_seq_copy(q->ahead, q->held);
 }
 
-/* Whether the constraint lets this token come behind the guesses so far. */
+/* Whether the constraint lets this token come after the guesses so far. */
 static bool spec__allows(spec_seq *q, int32_t id) { return !q->held || constrain_accept(q->ahead, id); }
 
 /* The tokens of the text that has to come next. False: there is none. */
@@ -41295,7 +41295,7 @@ static double spec__expected(const spec_seq *q) {
     return sum;
 }
 
-/* Guesses what the constraint forces. The tokens behind which the model goes on in another way are learned as those of the other sources. */
+/* Guesses what the constraint forces. The tokens after which the model goes on in another way are learned as those of the other sources. */
 static void spec__forced(spec *sp, spec_seq *q, int most) {
     tok_ids ids = {0};
     double  p = 1;
@@ -41326,7 +41326,7 @@ static void spec__lookup(spec *sp, spec_seq *q, int most) {
     for (double p = 1; q->n < most; q->n++) {
         const int32_t id = spec__after(q, &best, q->n);
         int           same = 0;
-        if (id < 0 || tok_is_eog(sp->eng->v, id) || !spec__allows(q, id)) break;   /* behind an end there is nothing to guess */
+        if (id < 0 || tok_is_eog(sp->eng->v, id) || !spec__allows(q, id)) break;   /* after an end there is nothing to guess */
         for (int i = 0; i < all; i++)
             if (spec__after(q, &place[i], q->n) == id) place[same++] = place[i];
         q->id[q->n] = id;
@@ -41363,7 +41363,7 @@ static void spec_draft_reset(spec_seq *q) {
     q->done = 0;
 }
 
-/* A context shift is about to drop `drop` tokens behind the first `keep`. Lookup still finds them. */
+/* A context shift is about to drop `drop` tokens after the first `keep`. Lookup still finds them. */
 static void spec_shift(spec *sp, spec_seq *q, int keep, int drop) {
     if (!q) return;
     spec__read(sp, q);
@@ -42015,11 +42015,11 @@ typedef struct sched_seq {                            /* one completion of a req
     gen_request  r;
     gen_answer   a;                                   /* so far */
     uint64_t     request;                             /* number of the request: its completions share the prompt's blocks */
-    tok_ids      ids;                                 /* prompt, answer behind it; what a context shift dropped is not there */
+    tok_ids      ids;                                 /* prompt, answer after it; what a context shift dropped is not there */
     int          n_prompt;                            /* of ids */
     int          shift;                               /* tokens that a context shift keeps; -1: a full context ends the answer */
     samp        *sm;                                  /* NULL: it has never been in flight, or needs none */
-    constrain_seq *held;                              /* where the answer stands in its constraint; NULL: it has none */
+    constrain_seq *held;                              /* where the answer is in its constraint; NULL: it has none */
 
     kv_seq      *kv;                                  /* NULL: it holds no blocks */
     int          done;                                /* positions whose keys and values are in the cache */
@@ -42096,7 +42096,7 @@ typedef struct {
     uint64_t     n_requests;                          /* added so far */
     int64_t     *lack;                                /* [n_group of the cache] blocks that sequences in flight lack */
     float       *logits;                              /* of the step's rows; */
-    const int32_t *ids;                               /* what stands in their place: tokens to pick; NULL: nothing does */
+    const int32_t *ids;                               /* what is in their place: tokens to pick; NULL: nothing does */
     tok_ids      never, endless;                      /* ids never picked; the same with those that end a text */
     double       row_s;                               /* seconds for each row of a step, lately; 0: not known */
     sched_stats  st;
@@ -42330,7 +42330,7 @@ static void sched__text_rows(sched *sc, sched_seq *q, int from) {
 /* What a row asks for from which q's next token is picked. */
 static unsigned sched__wants(const sched_seq *q) { return q->held || q->r.logprobs || !samp_takes_best(q->sm) ? FWD_LOGITS : FWD_ID; }
 
-/* Adds rows for positions [from, q->kv->n), which are reserved, and behind the last token for its guesses if the cache has room. */
+/* Adds rows for positions [from, q->kv->n), which are reserved, and after the last token for its guesses if the cache has room. */
 static void sched__rows(sched *sc, sched_seq *q, int from) {
     fwd      *f = sc->eng->f;
     const int n = (int)q->ids.n;
@@ -42354,7 +42354,7 @@ static const sched_seq *sched__reader(const sched *sc, const sched_seq *q) {
     return first->n_prompt == first->a.n_prompt && q->n_prompt == q->a.n_prompt ? first : NULL;
 }
 
-/* The last border that both texts have behind the tokens with which they begin alike. */
+/* The last border that both texts have after the tokens with which they begin alike. */
 static int sched__border(const sched *sc, const sched_seq *a, const sched_seq *b) {
     const tok_ids *x = a->sm ? &a->ids : a->r.prompt, *y = b->sm ? &b->ids : b->r.prompt;
     const size_t   n = x->n < y->n ? x->n : y->n;
@@ -42374,7 +42374,7 @@ static bool sched__awaits(const sched *sc, const sched_seq *q) {
     return yes;
 }
 
-/* The next position behind `at` where the text of q parts from one that has still to be read; INT_MAX: there is none. */
+/* The next position after `at` where the text of q parts from one that has still to be read; INT_MAX: there is none. */
 static int sched__parting(const sched *sc, const sched_seq *q, int at) {
     int least = INT_MAX;
     for (int i = 0; i < sc->n_run; i++) {
@@ -42388,7 +42388,7 @@ static int sched__parting(const sched *sc, const sched_seq *q, int at) {
     return least;
 }
 
-/* Where q should have its next snapshot behind `at`; INT_MAX: nowhere. *staying: how long. */
+/* Where q should have its next snapshot after `at`; INT_MAX: nowhere. *staying: how long. */
 static int sched__mark(const sched *sc, const sched_seq *q, int at, kv_staying *staying) {
     const kv_cache *kv = sc->eng->kv;
     const int       next = kv_next_mark(kv, at, (int)q->ids.n), part = next == INT_MAX ? next : sched__parting(sc, q, at);
@@ -42693,7 +42693,7 @@ static size_t sched__tail(const sched_seq *q) {
     return most - 1;
 }
 
-/* Context shift: drops the older half of the tokens behind the kept ones. The rest is read again at its new positions, so that the answer goes on
+/* Context shift: drops the older half of the tokens after the kept ones. The rest is read again at its new positions, so that the answer goes on
  * as in a fresh run over the remaining tokens. */
 static void sched__shift(sched *sc, sched_seq *q) {
     const int n = (int)q->ids.n, keep = q->shift, drop = (n - keep + 1) / 2;
@@ -42824,7 +42824,7 @@ static void sched__embed_rows(const sched *sc, sched_seq *q) {
     }
     if (finite && q->done < q->n_prompt) return;
     if (finite) q->a.vec = embed_end(q->text, &q->a.n_vec, &q->a.width);
-    finite = finite && engine_finite(q->a.vec, (size_t)q->a.n_vec * (size_t)q->a.width);   /* what is behind pooling may be damaged too */
+    finite = finite && engine_finite(q->a.vec, (size_t)q->a.n_vec * (size_t)q->a.width);   /* what is after pooling may be damaged too */
     q->a.finish = finite ? GEN_EMBEDDED : GEN_FAILED;
 }
 
@@ -43334,7 +43334,7 @@ enum {
 enum { TERM_PAST_SIZE = 1, TERM_PAST_ENTER = 10, TERM_PAST_UNIQUE = 20 };
 enum { TERM_KEY_REDRAW = 4, TERM_KEY_WRONG = 6 };     /* what a key has done */
 
-static const wchar_t term__paste_key[] = L"\033[200~";   /* what terminals put before a paste; behind it: */
+static const wchar_t term__paste_key[] = L"\033[200~";   /* what terminals put before a paste; after it: */
 static const char    term__paste_end[] = "\033[201~";
 
 /* False: libedit is not on this machine, or was left out of the build. */
@@ -43435,7 +43435,7 @@ static void term__redraw(term_input *t) {
     term__tty.resized = term__tty.resumed = 0;
 }
 
-/* Reads what there is, behind what is still to be taken. */
+/* Reads what there is, after what is still to be taken. */
 static void term__fill(term_input *t) {
     memmove(t->buf, t->buf + t->at, t->n -= t->at);
     t->at = 0;
@@ -43566,7 +43566,7 @@ static int term__getc(term_edit *el, wchar_t *c) {
     return 1;
 }
 
-/* Moves the bytes of a paste to *s: up to the mark behind it, or, where it has none, as long as they arrive at once. */
+/* Moves the bytes of a paste to *s: up to the mark after it, or, where it has none, as long as they arrive at once. */
 static void term__take_paste(term_input *t, str *s) {
     const bool   marked = !t->unmarked;
     const size_t mark = sizeof term__paste_end - 1;
@@ -43800,7 +43800,7 @@ static const char term__quote[] = "\"\"\"";
 static bool term__quoted(const str *s) { return s->n >= 3 && memcmp(s->p, term__quote, 3) == 0; }
 static bool term__unquoted(const str *s) { return s->n >= 6 && memcmp(s->p + s->n - 3, term__quote, 3) == 0; }
 
-/* Whether the message goes on behind what has been typed; a backslash that says so is removed. */
+/* Whether the message goes on after what has been typed; a backslash that says so is removed. */
 static bool term__continues(str *typed) {
     if (term__quoted(typed)) return !term__unquoted(typed);
     if (!typed->n || typed->p[typed->n - 1] != '\\') return false;
@@ -44020,7 +44020,7 @@ static bool talk__prompt(talk_job *k, chat_prompt *p, err_t *e) {
     return false;
 }
 
-/* What is said behind an answer. */
+/* What is said after an answer. */
 static void talk__remark(talk_job *k, const gen_answer *a, const text_stats *st) {
     str help = {0};
     talk__count(k, a, st);
@@ -44704,7 +44704,7 @@ static req_origin batch__origin(const batch_work *b, const batch_line *l) {
                         .fingerprint = b->out->fingerprint.p, .created = (int64_t)time(NULL), .fields = b->job->fields, .ids = l->ids};
 }
 
-/* Writes records up to the first line whose record is missing; all: those behind it too. */
+/* Writes records up to the first line whose record is missing; all: those after it too. */
 static bool batch__release(batch_work *b, bool all, err_t *e) {
     const uint64_t window = (uint64_t)b->o->window, read = (uint64_t)b->n_read;
     bool           ok = true;
@@ -44938,7 +44938,7 @@ static void batch__claim(batch_work *b, const batch_input *in, bytes line, uint6
 }
 
 /* Files that can be read twice are read to their ends before the first line is answered: what answers none of their lines is
- * moved to FILE.stale now, with a warning. Else that is done behind the last line. */
+ * moved to FILE.stale now, with a warning. Else that is done after the last line. */
 static bool batch__settle(batch_work *b, err_t *e) {
     batch_input again = b->in;
     bytes       line;
@@ -52657,7 +52657,7 @@ static void help__zsh(str *out) {
     str_put(out, "  '*:file:_files'\n");
 }
 
-/* -s x, -l long or -o old: one letter, two dashes, or several letters behind one dash. */
+/* -s x, -l long or -o old: one letter, two dashes, or several letters after one dash. */
 static void help__fish_names(const cli_opt *o, str *out) {
     const char *names = o->names;
     for (bytes w; cli_word(&names, ' ', &w);) {
@@ -53155,7 +53155,7 @@ static bool act__hold_end(act_job *r, err_t *e) {
 
 static bool act__hold(act_job *r, err_t *e) { return act__hold_begin(r, e) && act__hold_end(r, e); }
 
-/* The same for one answer: that to a message keeps to its tools, and its constraint begins behind thinking. */
+/* The same for one answer: that to a message keeps to its tools, and its constraint begins after thinking. */
 static bool act__hold_answer(act_job *r, err_t *e) {
     return act__hold_begin(r, e) && (!r->chat || chat_hold(r->chat, &r->input, &r->asked, &r->hold, e)) && act__hold_end(r, e);
 }
@@ -54243,7 +54243,7 @@ static bool act__fit_for_floats(const act_job *r, const act_row *row, err_t *e) 
                    (int)act.n, act.p, (int)option.n, option.p);
 }
 
-/* Whether the command has neither an action nor a prompt and stands in a terminal: it begins to talk if the model can. */
+/* Whether the command has neither an action nor a prompt and is in a terminal: it begins to talk if the model can. */
 static bool act__may_talk(const config *c) {
     config talker = *c;
     err_t  none = {0};
