@@ -548,12 +548,16 @@ K_PUBLIC void k_activate(k_act_fn fn, float *x, const float *up, int n);
 /* gate = g sigmoid(alpha g) * (u + 1) with g = min(gate, limit) and u = up cut to [-limit, limit]. */
 K_PUBLIC void k_swiglu_clip(float *gate, const float *up, float limit, float alpha, int n);
 K_PUBLIC void k_cap(float *x, float cap, int n);                               /* x = cap * tanh(x / cap) */
+/* x = exp(x - max) / sum of them, in place. n >= 1. */
 K_PUBLIC void k_softmax(float *x, int n);
 /* One value; like everything here, the same bits on every machine. */
 K_PUBLIC float k_sigmoid(float x);
 K_PUBLIC float k_softplus(float x);                                            /* log(1 + exp(x)) */
 K_PUBLIC float k_expf(float x);
-K_PUBLIC float k_max(const float *x, int n, int *arg);                         /* *arg: its index; arg may be NULL */
+/* The maximum, which ignores NaN; -infinity: all are NaN. *arg: its first index, 0 where all are NaN; arg may be NULL. */
+K_PUBLIC float k_max(const float *x, int n, int *arg);
+/* Rotary position embedding (Su et al. 2021, arXiv 2104.09864) of n_heads vectors [hd], in place: the first n_rot values of each as pairs, (i, i + n_rot/2)
+ * with halves, else (2i, 2i + 1). cs: [n_rot/2][2] cos and sin of each pair. */
 K_PUBLIC void k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs);
 
 /* --- recurrent layers --- */
@@ -613,8 +617,10 @@ K_PUBLIC size_t k_kv_bytes(uint32_t type, int n);
 K_PUBLIC void k_kv_store(uint32_t type, const float *x, void *dst, int n);
 /* The number format in which attention multiplies keys or values of this type; other: that of the values or keys beside them. */
 K_PUBLIC k_act_kind k_kv_act(uint32_t type, uint32_t other);
-/* Scratch of one thread for k_attn and k_attn_segment. */
+/* Bytes of scratch of one thread for k_attn and k_attn_segment. */
 K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v);
+/* o = softmax(scale q.k) v of all rows, with the maximum and the sum carried from block to block (online softmax, Milakov and Gimelshein 2018, as in
+ * FlashAttention, Dao et al. 2022). scratch: k_attn_scratch() bytes, of any alignment. */
 K_PUBLIC void k_attn(const k_attn_args *a, void *scratch);
 
 /* The same in two steps, so that several threads can share the positions of one call: segment s is positions

@@ -1746,6 +1746,7 @@ static bool gguf__set_error(err_t *e, int code, const char *path, uint64_t at, c
     return err_set(e, code, "%s%s: %s%s", cut ? "..." : "", path + cut, what, where);
 }
 
+/* Sets an error without a byte offset. Always false. */
 __attribute__((format(printf, 4, 5)))
 static bool gguf_refuse(err_t *e, int code, const char *path, const char *fmt, ...) {
     va_list ap;
@@ -1982,10 +1983,12 @@ static void gguf__kvs(gguf_cur *c, gguf_file *g, uint64_t n) {
 
 /* --- lookups --- */
 
+/* The metadata of this key; NULL: the file has none. */
 static const gguf_kv *gguf_find(const gguf_file *g, const char *key) {
     return gguf__lookup(&g->keys, bytes_of(key));
 }
 
+/* The tensor of this name; NULL: the file has none. */
 static const gguf_tensor *gguf_tensor_find(const gguf_file *g, const char *name) {
     return gguf__lookup(&g->names, bytes_of(name));
 }
@@ -2423,6 +2426,7 @@ static uint64_t gguf_fingerprint(const gguf_file *g) {
     return h;
 }
 
+/* Unmaps the files and frees the directory; a zeroed g is closed. */
 static void gguf_close(gguf_file *g) {
     for (int i = 0; i < g->n_parts; i++) gguf__unmap(&g->part[i]);
     mem_free(g->part);
@@ -28897,6 +28901,7 @@ static int kv_held(const kv_cache *kv, int *peak) {
     return held;
 }
 
+/* An empty sequence, without blocks; to be freed by kv_seq_free(). */
 static kv_seq *kv_seq_new(kv_cache *kv) {
     kv_seq *s = mem_new(1, sizeof *s);
     s->kv = kv;
@@ -29142,6 +29147,7 @@ static int kv_truncate(kv_seq *s, int n) {
     return n;
 }
 
+/* Gives its blocks back; those that the prefix tree has stay for later sequences. */
 static void kv_seq_free(kv_seq *s) {
     if (!s) return;
     kv_truncate(s, 0);
