@@ -849,6 +849,13 @@ static size_t utf8_bad(const uint8_t *p, size_t n) {
     return len;
 }
 
+/* Bytes of the beginning of a text, at most `most`, that do not end inside of a character. */
+static int utf8_head(bytes b, size_t most) {
+    size_t n = b.n < most ? b.n : most;
+    for (int i = 0; i < 3 && n && n < b.n && (b.p[n] & 0xc0) == 0x80; i++) n--;
+    return (int)n;
+}
+
 static bool utf8_whole(bytes b) {
     for (size_t i = 0, len; i < b.n; i += len)
         if (!(len = (size_t)utf8_len(b.p + i, b.n - i))) return false;
@@ -2632,8 +2639,9 @@ static bool gguf_write__replaceable(const char *path, const gguf_file *in, err_t
     if (!*path) return err_set(e, EXIT_INPUT, "no name, expected a file to write");
     if (stat(path, &to)) {
         if (errno != ENOENT) return gguf_refuse(e, err_code_of(errno), path, "%s", strerror(errno));
-        return lstat(path, &to) || gguf_refuse(e, EXIT_INPUT, path, "is a link to nothing, expected a file to write");
-    }
+        if (lstat(path, &to)) return true;
+        if (S_ISLNK(to.st_mode)) return gguf_refuse(e, EXIT_INPUT, path, "is a link to nothing, expected a file to write");
+    }                                                 /* else another run has made the file meanwhile */
     if (!S_ISREG(to.st_mode))
         return gguf_refuse(e, EXIT_INPUT, path, "is %s, expected a file to write", gguf_file_kind(to.st_mode));
     for (int i = 0; in && i < in->n_parts; i++)
@@ -3976,7 +3984,7 @@ static int tok_chunks(size_t n, int size, int step, int ask, err_t *e) {
     const int64_t room = (int64_t)n - size, over = step < size;
     const int64_t all = room < over ? 0 : over ? (room + step - 1) / step : (int64_t)n / size;
     if (!all)
-        err_set(e, EXIT_INPUT, "the text has %zu tokens, expected at least the %d of one chunk (-c N)", n, size);
+        err_set(e, EXIT_INPUT, "the text has %zu tokens, expected at least the %d of one chunk%s (-c N)", n, size, over ? ", and one more" : "");
     else if (!ask) err_set(e, EXIT_INPUT, "--chunks: 0 leaves nothing to read, expected at least 1");
     return ask >= 0 && ask < all ? ask : all > INT_MAX ? INT_MAX : (int)all;
 }
@@ -43337,8 +43345,8 @@ enum {
     TERM_EL_PROMPT = 0, TERM_EL_EDITOR = 2, TERM_EL_BIND = 4, TERM_EL_TTY = 8, TERM_EL_ADD = 9, TERM_EL_HISTORY = 10, TERM_EL_GETC = 13,
     TERM_EL_MODE = 16, TERM_EL_REDRAW = 20
 };
-enum { TERM_PAST_SIZE = 1, TERM_PAST_ENTER = 10, TERM_PAST_UNIQUE = 20 };
-enum { TERM_KEY_REDRAW = 4, TERM_KEY_WRONG = 6 };     /* what a key has done */
+enum { TERM_PAST_SIZE = 1, TERM_PAST_GETSIZE = 2, TERM_PAST_ENTER = 10, TERM_PAST_UNIQUE = 20 };
+enum { TERM_KEY_DONE = 0, TERM_KEY_REDRAW = 4, TERM_KEY_WRONG = 6 };     /* what a key has done */
 
 static const wchar_t term__paste_key[] = L"\033[200~";   /* what terminals put before a paste; after it: */
 static const char    term__paste_end[] = "\033[201~";
@@ -43385,6 +43393,7 @@ typedef struct {
     locale_t       utf8;                              /* libedit asks the locale how characters are written */
     const wchar_t *keys;                              /* characters that come before those of the terminal */
     bool           unmarked;                          /* they begin a paste that the terminal did not mark as one */
+    int            past_at;                           /* entry of the history that is shown, 1 the newest; 0: none */
     err_t         *e;
 } term_input;
 
@@ -43504,7 +43513,7 @@ static bool term__read_plain(term_input *t, str *line) {
         if (!paste && !term__wait(t, 0, TERM_AT_ONCE_MS)) break;
         t->at_once = true;
         str_put(line, "\n");
-        ok = term__take_line(t, paste ? -1 : TERM_AT_ONCE_MS, line) || !t->stopped;
+        ok = term__take_line(t, paste ? -1 : TERM_AT_ONCE_MS, line) || (!t->stopped && !t->ended && !t->e->code);
     }
     return !t->stopped && !t->e->code && (ok || line->n);
 }
@@ -43618,6 +43627,39 @@ static unsigned char term__on_paste(term_edit *el, wint_t key) {
     return ok ? TERM_KEY_REDRAW : TERM_KEY_WRONG;
 }
 
+/* Keys that go through the history, the last character of each, what it becomes for libedit, and the number of entries that it moves by; 0: any.
+ * libedit keeps EL_BUFSIZ characters of the line that is left, and brings back as many as that had: with a longer line the key is refused. So is
+ * a step after the newest entry, for which libedit would bring back a line that was left earlier. */
+enum { TERM_EDIT_CHARS = 1024 };
+static const struct {
+    const wchar_t *keys;
+    wchar_t        last;
+    const wchar_t *to, *function;
+    int            step;
+} term__past_keys[] = {
+    {L"\033[A", 'A', L"\033[200p", L"ed-prev-history", 1},        {L"\033OA", 'A', L"\033[200p", L"ed-prev-history", 1},
+    {L"^P", 16, L"\033[200p", L"ed-prev-history", 1},             {L"\033[B", 'B', L"\033[200n", L"ed-next-history", -1},
+    {L"\033OB", 'B', L"\033[200n", L"ed-next-history", -1},       {L"^N", 14, L"\033[200n", L"ed-next-history", -1},
+    {L"^R", 18, L"\033[200r", L"em-inc-search-prev", 0},          {L"^S", 19, L"\033[200s", L"em-inc-search-next", 0},
+    {L"\033p", 'p', L"\033[200q", L"ed-search-prev-history", 0},  {L"\033n", 'n', L"\033[200t", L"ed-search-next-history", 0},
+};
+enum { TERM_PAST_KEYS = sizeof term__past_keys / sizeof *term__past_keys };
+
+static unsigned char term__on_past(term_edit *el, wint_t key) {
+    term_input      *t = term__tty.one;
+    const term_line *line = t->lib.line(el);
+    term_entry       entries = {0};
+    int              i = 0;
+    while (i < TERM_PAST_KEYS - 1 && (wint_t)term__past_keys[i].last != key) i++;
+    const int step = term__past_keys[i].step;
+    if (!t->past_at && (step < 0 || line->to - line->from >= TERM_EDIT_CHARS)) return TERM_KEY_WRONG;
+    t->lib.past(t->past, &entries, TERM_PAST_GETSIZE);
+    t->past_at = step ? t->past_at + step : entries.num;
+    if (t->past_at > entries.num) t->past_at = entries.num;
+    t->keys = term__past_keys[i].to;
+    return TERM_KEY_DONE;
+}
+
 /* For libedit: the prompt. */
 static const wchar_t *term__prompt(term_edit *el) {
     (void)el;
@@ -43630,6 +43672,7 @@ static bool term__read_edited(term_input *t, str *line) {
     int            n = 0;
     t->keys = NULL;
     t->unmarked = false;
+    t->past_at = 0;
     term__tty.resumed = 0;
     term__tty.edits = 1;
     t->lib.set(t->edit, TERM_EL_MODE, 1);             /* before the prompt: what is typed from then on is not echoed twice */
@@ -43708,6 +43751,7 @@ static void term__load_history(term_input *t) {
         lseek(t->past_fd, st.st_size > TERM_HISTORY_BYTES ? st.st_size - TERM_HISTORY_BYTES : 0, SEEK_SET);
         while (all.n < TERM_HISTORY_BYTES && str_read(&all, t->past_fd, 65536, "history", &none) > 0) {}
     }
+    if (all.n && all.p[all.n - 1] != '\n' && write(t->past_fd, "\n", 1) == 1) str_put(&all, "\n");   /* an entry that was cut does not take in the next one */
     size_t from = all.n, n = 0;
     while (from && (all.p[from - 1] != '\n' || n++ < TERM_HISTORY)) from--;
     if (all.n && st.st_size > 2 * TERM_HISTORY_BYTES && ftruncate(t->past_fd, 0) == 0 && write(t->past_fd, all.p + from, all.n - from) < 0) {}
@@ -43759,7 +43803,14 @@ static bool term__open_edit(term_input *t) {
         t->lib.set(t->edit, TERM_EL_HISTORY, t->lib.past, t->past);
         t->lib.set(t->edit, TERM_EL_ADD, L"llmrun-paste", L"takes a paste as it is", term__on_paste);
         t->lib.set(t->edit, TERM_EL_BIND, term__paste_key, L"llmrun-paste", NULL);
+        t->lib.set(t->edit, TERM_EL_ADD, L"llmrun-past", L"goes through the history where no text is lost", term__on_past);
+        for (int i = 0; i < TERM_PAST_KEYS; i++) {
+            t->lib.set(t->edit, TERM_EL_BIND, term__past_keys[i].keys, L"llmrun-past", NULL);
+            t->lib.set(t->edit, TERM_EL_BIND, term__past_keys[i].to, term__past_keys[i].function, NULL);
+        }
         t->lib.set(t->edit, TERM_EL_BIND, L"^I", L"ed-insert", NULL);
+        t->lib.set(t->edit, TERM_EL_BIND, L"\033x", L"ed-unassigned", NULL);   /* libedit's own commands: an open quote in one ends the program */
+        t->lib.set(t->edit, TERM_EL_BIND, L"\033X", L"ed-unassigned", NULL);
         t->lib.set(t->edit, TERM_EL_TTY, L"-d", L"-icrnl", L"-inlcr", NULL);   /* or a line end of two bytes would be two newlines */
         t->lib.source(t->edit, NULL);                 /* ~/.editrc: a person's own keys */
     }
@@ -43774,6 +43825,7 @@ static void term_close(term_input *t) {
     if (t->drawn) fclose(t->drawn);
     if (t->utf8) freelocale(t->utf8);
     if (t->past_fd >= 0) close(t->past_fd);
+    if (t->in != STDIN_FILENO) close(t->in);
     for (int i = 0; t->person && i < TERM_SIGNALS; i++) signal(term__signals[i].signal, SIG_DFL);
     str_drop(&t->newest);
     term__tty.one = NULL;
@@ -43790,6 +43842,8 @@ static term_input *term_open(void) {
     t->screen = term__tty.screen = isatty(STDERR_FILENO) ? STDERR_FILENO : isatty(STDOUT_FILENO) ? STDOUT_FILENO : -1;
     t->past_fd = -1;
     if (!t->person) return t;
+    const int own = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (own >= 0) t->in = own;                        /* Ctrl-C may empty the terminal's buffer between ppoll() and read(), which then must not wait */
     for (int i = 0; i < TERM_SIGNALS; i++) {
         const struct sigaction a = {.sa_handler = term__on_signal, .sa_flags = term__signals[i].flags};
         sigaction(term__signals[i].signal, &a, NULL);
@@ -43939,9 +43993,9 @@ __attribute__((format(printf, 1, 2))) static void talk__say(const char *fmt, ...
     char    line[1024];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(line, sizeof line, fmt, ap);
+    const int n = vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    talk__put(bytes_of(line));
+    talk__put((bytes){(const uint8_t *)line, (size_t)(n < (int)sizeof line ? n : utf8_head(bytes_of(line), sizeof line - 4))});
     talk__put(bytes_of("\n"));
 }
 
@@ -44078,14 +44132,18 @@ static void talk__heed(talk_job *k) {
     k->over = k->over || g_interrupt || k->e->code || k->o->out->why;
 }
 
+/* Asks the model. False: e says why there is no answer, or k->e is set. */
+static bool talk__try(talk_job *k, err_t *e) {
+    chat_prompt p = {0};
+    const bool  ok = talk__prompt(k, &p, e) && talk__answer(k, &p, e);
+    chat_prompt_drop(&p);
+    return ok;
+}
+
 /* Answers the last message; messages from number n on are taken back where that fails. */
 static void talk__turn(talk_job *k, size_t n) {
-    chat_prompt p = {0};
-    err_t       e = {0};
-    if (!talk__prompt(k, &p, &e) || !talk__answer(k, &p, &e)) {
-        if (!k->e->code) talk__take_back(k, n, &e);
-    }
-    chat_prompt_drop(&p);
+    err_t e = {0};
+    if (!talk__try(k, &e) && !k->e->code) talk__take_back(k, n, &e);
     talk__heed(k);
 }
 
@@ -44095,7 +44153,7 @@ static void talk__name_call(const talk_job *k) {
     str       text = {0};
     str_put(&text, "");
     if (name.kind == VAL_STR) val_utf8(name.s, &text);
-    log_warn("the next message is what %.200s gives back", text.p);
+    log_warn("the next message is what %.*s gives back", utf8_head(str_bytes(&text), 200), text.p);
     str_drop(&text);
 }
 
@@ -44142,6 +44200,7 @@ static void talk__clear(talk_job *k, const char *arg) {
     (void)arg;
     while (n < l->n && (talk__is(l->at[n], "system") || talk__is(l->at[n], "developer"))) n++;
     l->n = n;
+    k->again = 0;
     str_clear(&k->ahead);
     talk__say(n ? "a new conversation; the system message stays" : "a new conversation");
 }
@@ -44156,7 +44215,8 @@ static void talk__undo(talk_job *k, const char *arg) {
     }
     talk__content(talk__messages(k)->at[at], &text);
     talk__messages(k)->n = (size_t)at;
-    talk__say("taken back: %.200s%s", text.p, text.n > 200 ? " ..." : "");
+    k->again = 0;
+    talk__say("taken back: %.*s%s", utf8_head(str_bytes(&text), 200), text.p, text.n > 200 ? " ..." : "");
     str_drop(&text);
 }
 
@@ -44167,9 +44227,16 @@ static void talk__regen(talk_job *k, const char *arg) {
         talk__say("there is no message to answer");
         return;
     }
-    talk__messages(k)->n = (size_t)at + 1;
+    val_list    *l = talk__messages(k);
+    const size_t n = l->n;
+    err_t        e = {0};
+    l->n = (size_t)at + 1;
     k->again++;
-    talk__turn(k, (size_t)at);
+    if (!talk__try(k, &e) && !k->e->code) {
+        l->n = n, k->again--;                         /* what was cut off is still there: only an answer takes its place */
+        log_error("%s; the conversation is as before", e.text);
+    }
+    talk__heed(k);
 }
 
 /* Appends a file. False: said why not. */
@@ -44365,6 +44432,7 @@ static void talk__load(talk_job *k, const char *arg) {
         const size_t n = talk__messages(k)->n;
         if (ok) talk__say("%zu message%s of %s", n, n == 1 ? "" : "s", path);
         else talk__say("%s", e.text);
+        if (ok) k->again = 0;
         if (ok && talk__asked(k)) talk__turn(k, n - 1);
     }
     str_drop(&text);
@@ -44436,8 +44504,8 @@ static void talk__command(talk_job *k, char *line) {
     if (c && (*arg || !c->needs) && (!*arg || *c->args)) c->run(k, arg);
     else if (c) talk__say("%s: expected %s behind it", c->name, *c->args ? c->args : "nothing");
     else
-        talk__say("unknown command %.*s (%s%s/help lists them; a message that begins with a slash stands between \"\"\" and \"\"\")",
-                  (int)(n < 100 ? n : 100), line, near ? near->name : "", near ? "?; " : "");
+        talk__say("unknown command %.*s (%s%s/help lists them; a message that begins with a slash is put between \"\"\" and \"\"\")",
+                  utf8_head((bytes){(const uint8_t *)line, n}, 100), line, near ? near->name : "", near ? "?; " : "");
 }
 
 /* --- the conversation --- */
@@ -45719,6 +45787,16 @@ static float *calib_weights(const calib_imatrix *im, bytes name, uint64_t n_in, 
     return w;
 }
 
+/* One count for all matrices of a stack, as the older form has it, becomes one for each where a has these. */
+static void calib__widen(calib_entry *b, const calib_entry *a) {
+    if (b->n_mat != 1 || a->n_mat == 1 || b->n_in != a->n_in * a->n_mat) return;
+    double *count = mem_new((size_t)a->n_mat, sizeof *count);
+    for (uint64_t k = 0; k < a->n_mat; k++) count[k] = b->count[0];
+    mem_free(b->count);
+    b->count = count;
+    b->n_in = a->n_in, b->n_mat = a->n_mat;
+}
+
 /* Adds the sums of `from`. A chunk of the older form counts as `chunk` rows. On failure e is set. */
 static bool calib_imatrix_merge(calib_imatrix *im, const calib_imatrix *from, uint32_t chunk, err_t *e) {
     const double each = from->chunk ? 1 : (double)chunk;
@@ -45729,6 +45807,7 @@ static bool calib_imatrix_merge(calib_imatrix *im, const calib_imatrix *from, ui
         const calib_imatrix old = {.e = im->e, .n = had};
         calib_entry        *b = (calib_entry *)(uintptr_t)calib__imatrix_find(&old, name);
         if (!b) b = calib__add(im, name, a->n_in, a->n_mat);
+        calib__widen(b, a);
         if (b->n_in * b->n_mat != a->n_in * a->n_mat || (b->n_mat != a->n_mat && a->n_mat != 1))
             return err_set(e, EXIT_INPUT, "%s: %llu x %llu sums, expected %llu x %llu as in the others", a->name, GGUF_U(a->n_in),
                            GGUF_U(a->n_mat), GGUF_U(b->n_in), GGUF_U(b->n_mat));
@@ -47971,7 +48050,7 @@ static bool quant__matrix(const gguf_tensor *t) { return t->dim[1] > 1 || t->dim
 static bool quant__allowed(const quant__plan *p, const gguf_tensor *t) {
     if (!quant__matrix(t) || !k_type_weight(t->type)) return false;
     if (t->name.n < 6 || memcmp(t->name.p + t->name.n - 6, "weight", 6)) return false;
-    if (p->o->leave_output && bytes_is(t->name, "output.weight")) return false;
+    if (p->o->leave_output && bytes_is(t->name, p->tied ? "token_embd.weight" : "output.weight")) return false;
     for (size_t i = 0; i < sizeof quant_kept / sizeof *quant_kept; i++)
         if (quant__has(t->name, quant_kept[i])) return false;
     return true;
@@ -48121,7 +48200,7 @@ static bool quant__choose(quant__plan *p, quant__step *s, err_t *e) {
     const int     found = quant__by_pattern(p, s->t->name, e);
     s->to = s->t->type;
     if (!quant__allowed(p, s->t)) return !e->code;
-    int asked = s->role == R_EMBD ? p->embd_type : s->role == R_OUT ? p->output_type : -1;
+    int asked = s->role == R_EMBD && (p->embd_type >= 0 || !p->tied) ? p->embd_type : s->role & (R_EMBD | R_OUT) ? p->output_type : -1;
     if (asked < 0) asked = found;
     bool mix = !p->o->pure && base != QUANT_SAME && k_types[base].kind != K_KIND_FLOAT;
     if (asked >= 0) s->to = (uint32_t)asked;
@@ -53307,17 +53386,19 @@ static bool act__imatrix(act_job *r, err_t *e) {
     const int     chunk = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK, n = c->in_files.n;
     calib_imatrix im = {0}, *more = mem_new((size_t)n, sizeof *more);
     bool          ok = act__spares(r, c->what, e) && gguf_write_could(c->what, r->g, e);
+    int           common = 0;                         /* chunk of the files that are added, 0: they differ */
     for (int i = 0; ok && i < n; i++) ok = calib_imatrix_read(&more[i], c->in_files.v[i], e);
+    for (int i = 0; ok && i < n; i++) common = !i || common == (int)more[i].chunk ? (int)more[i].chunk : 0;
     if (r->ids.n || !n) ok = ok && act__gather(r, chunk, &im, e);
     for (int i = 0; i < n; i++) {
         ok = ok && calib_imatrix_merge(&im, &more[i], (uint32_t)chunk, e);
         calib_imatrix_drop(&more[i]);
     }
     mem_free(more);
-    im.chunk = (uint32_t)chunk;
+    im.chunk = (uint32_t)(r->ids.n || !n || c->fwd.n_ctx > 0 ? chunk : common);
     ok = ok && calib_imatrix_write(&im, c->what, r->g, e);
     if (ok && g_log_level >= LOG_NORMAL)
-        fprintf(stderr, "llmrun: %s: %zu tensors, %u chunks of %d tokens, %.1f s\n", c->what, im.n, im.n_chunk, chunk, clock_now() - r->t_start);
+        fprintf(stderr, "llmrun: %s: %zu tensors, %u chunks of %u tokens, %.1f s\n", c->what, im.n, im.n_chunk, im.chunk, clock_now() - r->t_start);
     calib_imatrix_drop(&im);
     return ok;
 }

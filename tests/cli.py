@@ -1122,6 +1122,8 @@ def perplexities():
     strided = perplexity("-c", "64", "--ppl-stride", "16")
     same((strided["stride"], strided["windows"]), (16, (len(ids) - 64 + 15) // 16), "strided windows")
     same(strided["scored"], 16 * strided["windows"], "strided positions")
+    short = ("-p", "Once upon a time", "--no-stdin", "-c", str(len(good("-m", MODEL, "--tokenize", "--bos", "-p", "Once upon a time").split())))
+    check(b"at least the %d of one chunk, and one more (-c N)" % int(short[-1]) in run("-m", MODEL, "--perplexity", *short, "--ppl-stride", "2").err, "one strided window")
     check(0.7 < strided["perplexity"] / want["perplexity"] < 1.3, "strided %r, else %r" % (strided, want))
     long = run("-m", MODEL, "--perplexity", "-f", story(), "-q")
     check(long.rc == 0 and abs(float(long.out.split()[4]) - perplexity("-c", "512")["perplexity"]) < 1e-4, "the context is 512 by itself: %r" % long)
@@ -2062,6 +2064,35 @@ def imatrix_out():
     one = array.array("f", good("-m", a, "--dump-tensor", "blk.0.attn_q.weight.counts"))[0]
     two = array.array("f", good("-m", b, "--dump-tensor", "blk.0.attn_q.weight.counts"))[0]
     same(two, 2 * one, "counts of a matrix added to itself")
+    good("-m", m, "-p", "", "--in-file", a, "--in-file", a, "--imatrix-out", b, "-q")
+    check(b" chunks of 128 tokens" in good("--show-statistics", "--in-file", b), "the chunks of the files that were added")
+
+
+@case
+def imatrix_of_stacks():
+    """a file of the older form has one count for a stack of experts; it is added to others in any order"""
+    stack = os.path.join(HERE, "tests", "data", "tiny", "qwen3moe.gguf")
+    text, new, old, made = calibration(), tmp("stack.im"), tmp("stack.dat"), [tmp("stack%d.im" % i) for i in range(2)]
+    good("-m", stack, "-f", text, "--imatrix-out", new, "-c", "64", "--chunks", "2", "-q")
+    name = b"blk.0.ffn_down_exps.weight"
+    n = len(good("-m", new, "--dump-tensor", name.decode() + ".in_sum2")) // 4
+    with open(old, "wb") as f:
+        f.write(struct.pack("<ii", 1, len(name)) + name + struct.pack("<ii", 1, n) + array.array("f", [1.0] * n).tobytes() + struct.pack("<ii", 1, 1) + b"b")
+    for i, files in enumerate(((new, old), (old, new))):
+        good("-m", stack, "-p", "", *(x for f in files for x in ("--in-file", f)), "--imatrix-out", made[i], "-q")
+    sums = [good("-m", x, "--dump-tensor", name.decode() + part) for x in made for part in (".in_sum2", ".counts")]
+    same(sums[:2], sums[2:], "sums and counts in either order")
+
+
+@case
+def output_matrix_of_tied_embeddings():
+    """--output-tensor-type and --leave-output-tensor count for embeddings that are the output matrix too, in a mixture and without one"""
+    f16, out = os.path.join(HERE, "models", "pip-f16.gguf"), tmp("tied.gguf")
+    for quant, more, want in (("Q4_K_M", ("--output-tensor-type", "q8_0"), "q8_0"), ("Q4_K_M", ("--output-tensor-type", "q8_0", "--pure"), "q8_0"), ("Q4_K_M", ("--leave-output-tensor",), "f16"),
+                              ("Q4_K_M", ("--output-tensor-type", "q8_0", "--token-embedding-type", "q5_K"), "q5_K"), ("COPY", ("--output-tensor-type", "q8_0"), "q8_0")):
+        table = good("-m", f16, "--quantize", quant, *more, "-o", out, "--dry-run").decode()
+        line = next(x for x in table.splitlines() if "token_embd.weight" in x)
+        same(line.split()[5], want, "%s %s" % (quant, " ".join(more)))
 
 
 def record(line, text="t", custom_id=None):

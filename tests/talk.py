@@ -325,6 +325,30 @@ def talk_regen_draws_anew():
 
 
 @case
+def talk_regen_loses_nothing():
+    """a /regen that fails leaves the conversation as it was; after /load, /undo and /clear answers draw with the seed of the run again"""
+    small, path = says("small", ["Hello", " you", "<|end|>"], context=64), tmp("regen.json")
+    r = talk(small, "a", "/system " + "x" * 80, "/regen", "/save " + path)
+    same([m["content"] for m in saved(path)][1:], ["a", "Hello you"], "conversation: %r" % r.err)
+    check(b"the conversation is as before\n" in r.err, repr(r.err))
+    asked, args = tmp("asked.json"), ("-n", "12", "-s", "1", "--temp", "1.5", "-q")
+    with open(asked, "w") as f:
+        json.dump([{"role": "user", "content": "hi"}], f)
+    want = run("-m", PIP, "--messages", asked, "--no-stdin", *args).out
+    for more in (), ("hi", "/regen"):
+        same(lines_of(talk(PIP, *more, "/load " + asked, args=args).out)[-1], want.rstrip(b"\n"), "/load after %s" % " ".join(more))
+    same(lines_of(talk(PIP, "hi", "/regen", "/clear", "hi", args=args).out)[-1], want.rstrip(b"\n"), "after /clear")
+
+
+@case
+def talk_cuts_between_characters():
+    """what is shown of a long message ends at a whole character"""
+    r = talk(hello(), "x" + "\u00e9" * 150, "/undo", "/" + "\u00e9" * 150, args=("-q",))
+    r.err.decode()
+    check("taken back: x" + "\u00e9" * 99 + " ...\n" in r.err.decode() and "unknown command /" + "\u00e9" * 49 + " (" in r.err.decode(), repr(r.err))
+
+
+@case
 def talk_sets_beside_the_context():
     """/set works where another parameter is the length of the context (-1), and takes -1 itself"""
     r = talk(hello(), "/set temp 1", "/set repeat-last-n -1", "a", args=("--temp", "0", "--dry-penalty-last-n", "-1", "--dry-multiplier", "1", "-q"))
@@ -460,6 +484,48 @@ def talk_keeps_a_history():
     same(oct(os.stat(HISTORY).st_mode & 0o7777), "0o600", "mode")
     with open(HISTORY, encoding="utf-8") as f:
         same(f.read(), "first message\nsecond ünïcode \\\\\\\\ message\nfirst message!\nsecond ünïcode \\\\\\\\ message\n", "history")
+
+
+@case
+def talk_keeps_long_lines():
+    """a line that is longer than what libedit keeps is not lost by the keys of the history; nor is a line by a step after the newest entry, or an entry by a cut one before it"""
+    edits()
+    os.makedirs(os.path.dirname(HISTORY), mode=0o700, exist_ok=True)
+    for keys in "\x1b[A\x1b[B", "\x1bOA\x1bOB", "\x10\x0e", "\x12\x07", "\x1b[B":
+        with open(HISTORY, "w") as f:
+            f.write("earlier\ncut")
+        p = Person("-m", hello(), "-i")
+        p.until(b"> ")
+        long = "0123456789" * (2 if keys == "\x1b[B" else 150)
+        for part in long, keys, "\r":
+            p.type(part)
+        p.until(b"written"), p.prompt(), p.type("\x04")
+        same(p.end(), 0, "exit code")
+        with open(HISTORY) as f:
+            same(f.read().split("\n"), ["earlier", "cut", long, ""], "history after %r" % keys)
+
+
+@case
+def talk_has_no_commands_of_libedit():
+    """the key of libedit's own commands does nothing; an open quote in one would end the program"""
+    edits()
+    p = Person("-m", hello(), "-i")
+    p.until(b"> ")
+    p.type("\x1bx"), p.type('"\r')
+    check(b"Hello you" in p.until(b"written") + p.prompt(), "no answer")
+    p.type("\x04")
+    same(p.end(), 0, "exit code")
+
+
+@case
+def talk_ends_in_a_paste():
+    """a paste without its end is a message when the input ends"""
+    p = Person("-m", hello(), "-i", TERM="dumb")
+    p.until(b"> ")
+    p.type("\x1b[200~a\r")
+    p.until(b"a\r\n"), p.type("\x04")
+    check(b"Hello you" in p.until(b"written"), "no answer")
+    p.until(b"seed"), p.end()
 
 
 @case
