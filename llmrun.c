@@ -28318,9 +28318,9 @@ static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t
 }
 
 /* Bytes of keys and values of layer il for one sequence of n_ctx positions, where a step has n_rows rows. */
-static uint64_t model_kv_bytes_of(const model *m, int il, uint32_t type_k, uint32_t type_v, int n_ctx, int n_rows) {
+static uint64_t model_kv_bytes_of(const model *m, int il, uint32_t type_k, uint32_t type_v, int64_t n_ctx, int n_rows) {
     const arch_layer_hp *l = &m->hp.layer[il];
-    const int            seen = l->window && l->window + n_rows < n_ctx ? l->window + n_rows : n_ctx;
+    const int64_t        seen = l->window && l->window + n_rows < n_ctx ? l->window + n_rows : n_ctx;
     return (uint64_t)seen * model__kv_bytes(l, type_k, type_v);
 }
 
@@ -28847,7 +28847,10 @@ static void kv_flush(kv_cache *kv) {
 /* Maps more blocks; false where the bound or the system's memory is reached. */
 static bool kv__more(kv_group *gr) {
     const int32_t first = dev_blocks_mapped(&gr->mem);
-    if (!dev_blocks_more(&gr->mem)) return false;
+    if (!dev_blocks_more(&gr->mem)) {
+        gr->mem.max_blocks = first;                   /* the system has no more: whoever plans with the bound must not wait for them */
+        return false;
+    }
     const int32_t end = dev_blocks_mapped(&gr->mem);
     gr->block = mem_grow(gr->block, (size_t)end, sizeof *gr->block);
     gr->spare = mem_grow(gr->spare, (size_t)end, sizeof *gr->spare);
@@ -31405,6 +31408,8 @@ static bool samp__is_breaker(const samp *s, int32_t id) {     /* a breaker of th
     return false;
 }
 
+#define SAMP_DRY_MOST 1e30                            /* largest penalty: a token becomes unlikely, never impossible */
+
 /* DRY (p-e-w): the logit of a token that would lengthen a repetition falls by multiplier * base^(length - allowed). */
 static void samp__dry(samp *s, int draw) {
     (void)draw;
@@ -31425,7 +31430,7 @@ static void samp__dry(samp *s, int draw) {
         if (len < 0 || at < 0 || samp__is_breaker(s, id)) continue;
         int32_t over = len - o->dry_allowed_length;
         if (most > 0 && over > most) over = most;
-        s->l[at] -= (float)((double)o->dry_multiplier * pow((double)o->dry_base, (double)over));
+        s->l[at] -= (float)fmin((double)o->dry_multiplier * pow((double)o->dry_base, (double)over), SAMP_DRY_MOST);
     }
     s->scanned = false;
 }
@@ -31519,7 +31524,7 @@ static void samp__xtc(samp *s, int draw) {
     uint64_t last = 0;                                /* key of the least likely one above the threshold */
     int32_t  above = 0, n = 0;
     for (int32_t i = 0; i < s->n; i++) {
-        if ((double)samp__weight(s->l[i] - s->max) < least) continue;
+        if (s->l[i] == -INFINITY || (double)samp__weight(s->l[i] - s->max) < least) continue;
         uint64_t key = samp__key(s->l[i], i);
         if (key > last) last = key;
         above++;
@@ -33793,7 +33798,7 @@ static float *embed_end(embed *x, int *n, int *width) {
 
 /* Numbers on a line for each vector. */
 static void embed_put_text(const float *v, int n, int width, str *out) {
-    for (int i = 0; i < n * width; i++) str_fmt(out, "%.9g%s", (double)v[i], (i + 1) % width ? " " : "\n");
+    for (size_t i = 0; i < (size_t)n * (size_t)width; i++) str_fmt(out, "%.9g%s", (double)v[i], (i + 1) % (size_t)width ? " " : "\n");
 }
 
 /* A list of numbers, or of such lists where there are several vectors, or base64 of the little-endian float32 of all. */
@@ -34191,7 +34196,7 @@ static engine_far engine__far_new(const engine *eng, const kv_opts *ko, const en
     fwd_far_needs(&eng->m, eng->n_batch, n_out, plan->hidden ? FWD_HIDDEN : FWD_LOGITS, &f.needs);
     for (int il = 0; il < all; il++) {
         f.needs.layer[il] += (uint64_t)f.slots * kv_state_bytes(&eng->m.hp.layer[il]);
-        f.needs.layer[il] += (uint64_t)plan->n_seqs * model_kv_bytes_of(&eng->m, il, ko->type_k, ko->type_v, eng->n_ctx + ko->block, eng->n_batch);
+        f.needs.layer[il] += (uint64_t)plan->n_seqs * model_kv_bytes_of(&eng->m, il, ko->type_k, ko->type_v, (int64_t)eng->n_ctx + ko->block, eng->n_batch);
         f.begins[il] = !engine__shares(eng, il);
     }
     f.first = n < 0 || n > all ? 0 : all - n;
@@ -42456,7 +42461,7 @@ static bool sched__decodes(const sched *sc, const sched_seq *q) {
 /* Tokens that the answer may still have; -1: any number. */
 static int64_t sched__left(const sched *sc, const sched_seq *q) {
     const int64_t most = q->r.gen.n_predict, room = sc->eng->n_ctx + INT64_C(1) - (int64_t)q->ids.n;
-    if (q->shift >= 0) return most < 0 ? -1 : most - q->a.n_tok;
+    if (q->shift >= 0 && q->shift < sc->eng->n_ctx - 1) return most < 0 ? -1 : most - q->a.n_tok;
     return most >= 0 && most - q->a.n_tok < room ? most - q->a.n_tok : room;
 }
 
@@ -42562,7 +42567,7 @@ static sched_seq *sched__oldest(const sched *sc) {
 
 /* Fills the batch of the next step. Returns its rows; 0: nothing is left to do. */
 static int sched__plan(sched *sc) {
-    for (;;) {
+    while (!g_interrupt) {
         sched__dismiss(sc);
         fwd_begin(sc->eng->f);
         sc->n_out = 0;
@@ -42578,6 +42583,7 @@ static int sched__plan(sched *sc) {
         if (i >= 0 && sc->run[i] != q) sched__preempt(sc, i);
         else sched__end_full(sc, q);                  /* alone in the cache, and still too long */
     }
+    return 0;
 }
 
 /* --- tokens --- */
@@ -42770,7 +42776,8 @@ static void sched__fail(sched *sc, sched_seq *q, int32_t id) {
     const size_t last = q->ids.n - 1;
     tok_stream_flush(&q->stream, &q->a.text);
     q->a.finish = GEN_FAILED;
-    if (id == SCHED_NO_TOKEN && q->held)
+    if (id == SCHED_NO_TOKEN && q->held && constrain_complete(q->held)) q->a.finish = GEN_CLOSED;   /* the answer is whole, and nothing may follow */
+    else if (id == SCHED_NO_TOKEN && q->held)
         err_set(&q->a.err, EXIT_INPUT, "no token is possible after token %zu: logit biases and the vocabulary leave none of those that the constraint allows", last);
     else if (id == SCHED_NO_TOKEN) err_set(&q->a.err, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", last);
     else if (id == SCHED_NO_MASK) err_set(&q->a.err, EXIT_RESOURCE, "the constraint takes too many steps or too much memory after token %zu of the text", last);
@@ -53782,7 +53789,7 @@ static void act__setting(const cli_opt *o, const config *c, str *out) {
 
 /* The settings that answers of a batch depend on, one on a line. --resume goes on only with equal settings. Of the options of a chat those that
  * are given; a template of the model is part of its fingerprint. */
-static void act__settings(const act_job *r, const char *seed, int n_ctx, str *out) {
+static void act__settings(const act_job *r, const engine *en, const char *seed, int n_ctx, str *out) {
     static const char *const more[] = {"-n", "-ctk", "-ctv", "--pre", "--stop", "--ignore-eos", "--special", "--bos", "--blas", "--shard"};
     const config            *c = r->c;
     str_fmt(out, "model=%016llx\nseed=%s\ncontext=%d\n", (unsigned long long)gguf_fingerprint(r->g), seed, n_ctx);
@@ -53799,6 +53806,8 @@ static void act__settings(const act_job *r, const char *seed, int n_ctx, str *ou
         act__setting(o, c, out);
         str_put(out, "\n");
     }
+    const char *set = model_rope_set(&en->m, c->fwd.n_ctx > 0 ? c->fwd.n_ctx : 0);
+    if (*set) str_fmt(out, "rope-set=%s\n", set + 1);
     if (c->chat.template_file) str_fmt(out, "chat-template=%016llx\n", (unsigned long long)chat_fingerprint(r->chat));
     if (r->hold_text.n) str_fmt(out, "constraint-file=%016llx\n", (unsigned long long)bytes_hash(0, str_bytes(&r->hold_text)));
     if (c->action == ACT_EMBED_LINES) str_fmt(out, "pooling=%s\nembd-normalize=%d\n", c->pooling ? c->pooling : "", c->embed.norm);
@@ -53894,7 +53903,7 @@ static long long act__batch_answer(act_job *r, engine *en, spec *guesser, batch_
     samp_breakers breakers = {0};
     str           settings = {0};
     long long     bad = -1;
-    act__settings(r, seed, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
+    act__settings(r, en, seed, bound ? en->n_ctx : c->fwd.n_ctx > 0 ? c->fwd.n_ctx : en->m.hp.n_ctx_train, &settings);
     results *out = results_open(c->output, c->resume, job->form != BATCH_RECORDS ? (bytes){0} : str_bytes(&settings), e);
     if (out) {
         const samp_opts so = act__samp(c, r->vocab, en->n_ctx, &breakers);

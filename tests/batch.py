@@ -769,6 +769,19 @@ def peak(*args, **kw):
 
 
 @case
+def little_memory():
+    """where the system refuses memory for blocks, a run ends: each line has its answer or an error"""
+    if sanitized():
+        raise Skip("a sanitizer reserves address space")
+    lines = [{"prompt": story(random.Random(i), 30 + 20 * i), "max_tokens": 40, "temperature": 0} for i in range(24)]
+    path = put("in.jsonl", lines)
+    for kib in 45000, 50000, 60000, 80000:
+        limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (kib << 10, kib << 10))
+        p = subprocess.run([O.binary, "-m", PIP, "-md", DRAFT, "--batch", path, "-np", "8", "-q", "-t", "2"], stdin=subprocess.DEVNULL, capture_output=True, timeout=120, env=ENV, preexec_fn=limit)
+        check(p.returncode in (0, 1) and sorted(records(p.stdout)) == list(range(1, 25)) or p.returncode == 3 and one_line(p.stderr), "%d KiB: exit %d, %r" % (kib, p.returncode, p.stderr[-300:]))
+
+
+@case
 def long_line():
     """a line of 200 MB is one error record with its custom_id, is not kept in memory, and the lines around it are answered; --resume knows it"""
     path, out = tmp("long.jsonl"), fresh("out.jsonl")

@@ -1682,6 +1682,12 @@ def context_of_longrope():
     for first, then in ("38", "200"), ("200", "38"):
         good(*p, "-c", first, *kept)
         same(good(*p, "-c", then, *kept), good(*p, "-c", then), "-c %s from the prompt cache of -c %s" % (then, first))
+    lines, out = tmp("longrope.jsonl"), tmp("longrope.out")
+    with open(lines, "w") as f:
+        f.write('{"prompt":"a b c","max_tokens":2}\n')
+    args = ("-m", phi3, "--batch", lines, "-o", out, "--kv-blocks", "3", "--kv-block-size", "8", "-s", "1", "-q")
+    good(*args, "-c", "32")
+    refused(run(*args, "-c", "48", "--resume"), 2, "rope-set", "--resume with the other factors")
     err = run("-m", phi3, "-md", phi3, "-p", "the hen and the cat in", "-c", "38", "-n", "20", "--ignore-eos", "--temp", "0", "--draft-min", "3").err
     check(re.search(rb"draft +\d+ guessed, \d+ accepted \(100\.0 %\)", err), "the model as its own draft: %r" % err)
 

@@ -296,6 +296,24 @@ def refused_before():
         check(r.error is None or re.match("(grammar|regex|response_format): ", r.error["message"]), short(r.line))
 
 
+@case
+def ends_where_whole():
+    """an answer that is whole ends where nothing may follow: with --ignore-eos and --close, in a context that cannot shift; XTC and DRY never forbid the tokens that a constraint leaves"""
+    for n in range(1, 6):
+        r = run("-m", PIP, "-p", "Hello", "-s", "1", "-q", "--regex", "(qz)*", "--ignore-eos", "--close", "-n", str(n))
+        check(r.rc == 0 and re.fullmatch(rb"(qz)*", r.out) and len(r.out) <= n, "-n %d: %r" % (n, r))
+        found = batch([{"prompt": "Hello", "max_tokens": n, "ignore_eos": True, "regex": "(qz)*", "seed": 1}], "--close")[1]
+        same(found.body["choices"][0]["text"].encode(), r.out, "in a batch, -n %d" % n)
+    r = run("-m", PIP, "-p", "one two three four five six seven eight nine ten", "-c", "16", "--context-shift", "--keep", "-1", "--json-schema", '{"type":"array","items":{"type":"integer"}}', "--close",
+            "-s", "1", "-q")
+    same((r.rc, json.loads(r.out)), (0, []), "--close where the prompt fills the context")
+    xtc = ("-m", PIP, "-p", "Hello", "-n", "5", "-s", "1", "--xtc-probability", "1", "--xtc-threshold", "0", "--top-p", "1", "--min-p", "0", "-q")
+    check(run(*xtc, "--choice", "yes|no").out in (b"yes", b"no"), "XTC under a constraint")
+    same(run(*xtc, "--top-k", "0", "--ignore-eos").rc, 0, "XTC without end tokens")
+    r = run("-m", PIP, "-p", "Hello", "-n", "60", "-s", "1", "--dry-multiplier", "1000", "--dry-base", "1000", "--dry-penalty-last-n", "1000", "-c", "1024", "--regex", "(%){50}", "-q")
+    same((r.rc, r.out), (0, b"%" * 50), "DRY under a constraint")
+
+
 # --- --match and --mask ---
 
 @case
