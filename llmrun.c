@@ -33441,6 +33441,7 @@ static constrain *constrain__add(constrain_cache *k, const constrain_spec *o, st
     constrain *c = constrain_open(o, k->v, k->words, &why);
     if (!c) c = constrain__refused(&why);
     c->key = key;
+    if (c->err.code) constrain__key_text(&c->key, bytes_of(o->path ? o->path : ""));   /* its message begins with the path */
     if (!constrain__noted(k, c)) constrain_warn(c, o->path);
     if (k->n == k->cap) k->c = mem_grow(k->c, (size_t)(k->cap = 2 * k->cap + 16), sizeof *k->c);
     return k->c[k->n++] = c;
@@ -33448,8 +33449,12 @@ static constrain *constrain__add(constrain_cache *k, const constrain_spec *o, st
 
 /* The constraint, compiled now or before, with one more user: constrain_close() ends it. NULL: e says why there is none. */
 static constrain *constrain_get(constrain_cache *k, const constrain_spec *o, err_t *e) {
-    str        key = constrain__key(o);
+    str        key = constrain__key(o), refused = {0};
     constrain *c = constrain__find(k, &key);
+    str_add(&refused, key.p, key.n);
+    constrain__key_text(&refused, bytes_of(o->path ? o->path : ""));
+    if (!c) c = constrain__find(k, &refused);
+    str_drop(&refused);
     if (c) str_drop(&key);
     else c = constrain__add(k, o, key);
     c->used = ++k->asked;

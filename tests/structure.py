@@ -290,6 +290,9 @@ def refused_before():
         except ValueError:
             continue
         lines += [{"prompt": "x", "max_tokens": 2, **form}, {"prompt": "x", "max_tokens": 2}]
+    for names in ("regex", "guided_regex", "regex"), ("guided_regex", "regex"):
+        found = batch([{"prompt": "a", name: "("} for name in names], rc=1)
+        same([found[i + 1].error["message"].split(":")[0] for i in range(len(names))], list(names), "names of equal constraints")
     found = batch(lines, rc=1)
     for no, r in found.items():
         same(r.error is not None, no % 2 == 1, "line %d: %s" % (no, short(r.line)))
