@@ -142,7 +142,7 @@ def usage_errors():
         (["--temp", "nan"], "--temp"),
         (["-n", "1e3"], "-n: expected a whole number"),
         (["--mirostat-lr", "101"], "--mirostat-lr: 101 is out of range, expected 0 to 100"),
-        (["--threads=-1"], "--threads: -1 is out of range, expected 0 to 1024"),
+        (["--threads=-2"], "--threads: -2 is out of range, expected -1 to 1024"),
         (["--seed", "99999999999999999999999"], "out of range"),
         (["--cpu", "turbo"], "expected auto, scalar, avx2, avx_vnni, avx512 or avx512_bf16"),
         (["-ctk", "q2_K"], "-ctk: expected f32, f16"),

@@ -431,7 +431,7 @@ def apart_on_disk():
         check(r.rc == 0, repr(r))
         for reader in ways:
             r = run(*args, *ways[reader][0], **ways[reader][1])
-            check((b"it is not used" in r.err) == (groups[maker] != groups[reader]), "%s reads what %s wrote: %r" % (reader, maker, r))
+            check((b"it is ignored" in r.err) == (groups[maker] != groups[reader]), "%s reads what %s wrote: %r" % (reader, maker, r))
 
 
 @case
