@@ -22903,8 +22903,8 @@ static const lang *json__decimal(json_rules *d) {
     return d->decimal;
 }
 
-/* Values that can be told from each other by their texts: some words, each once, and languages in which after every beginning
- * infinitely many words are. */
+/* A set of values whose texts show whether two of them are equal: a list of distinct words, and languages in which every prefix has infinitely
+ * many continuations. */
 typedef struct {
     str        *text;
     size_t      n;
@@ -27804,7 +27804,7 @@ static const arch_slot *arch_slot_of(const arch_hparams *hp, arch_slot_id id, in
  * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and if
  * it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file; model_pack() copies
  * quantised matrices into memory of the model, in the packed layout.
- * Public: model_open, model_holds, model_writes, model_as_bf16, model_has_bf16, model_rope_set, model_pack, model_sizes, model_close, model_check, model_kv_bytes, model_kv_bytes_of,
+ * Public: model_open, model_holds, model_writes, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes, model_kv_bytes_of,
  * model_release.
  * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
 
@@ -27827,6 +27827,7 @@ typedef struct {
     model_tensors glob, *layer;                       /* tensors of the model; [n_layer] */
     model_rope   rope[ARCH_ROPES];                    /* [hp.n_rope] */
     int          n_rot;                               /* of all tables: values in a row of cos and sin */
+    const char  *rope_set;                            /* the set of LongRoPE that is used, "long" or "short"; "": the model has one set */
     float       *slope;                               /* [n_layer, n_slope] what each head loses of a score per position (ALiBi); NULL: nothing */
     int          n_slope;
     int          pack_at;                             /* the next matrix of model_pack() */
@@ -28102,13 +28103,9 @@ static const float *model__factors(const model *m, int n_ctx) {
     return vec[(n_ctx ? n_ctx : m->hp.n_ctx_train) > orig ? W_ROPE_LONG : W_ROPE_SHORT];
 }
 
-/* The set of LongRoPE that a run with this context uses, for the name of what it keeps on disk; empty: the model has one set. */
-static const char *model_rope_set(const model *m, int n_ctx) {
-    return !m->glob.vec[W_ROPE_LONG] ? "" : model__factors(m, n_ctx) == m->glob.vec[W_ROPE_LONG] ? " long" : " short";
-}
-
 static void model__rope(model *m, int n_ctx) {
-    const float *factors = model__factors(m, n_ctx);
+    const float *factors = model__factors(m, n_ctx), *long_set = m->glob.vec[W_ROPE_LONG];
+    m->rope_set = !long_set ? "" : factors == long_set ? "long" : "short";
     m->n_rot = 0;
     for (int i = 0; i < m->hp.n_rope; m->n_rot += m->hp.rope[i++].n_rot) {
         m->rope[i].at = m->n_rot;
@@ -28848,7 +28845,7 @@ static void kv_flush(kv_cache *kv) {
 static bool kv__more(kv_group *gr) {
     const int32_t first = dev_blocks_mapped(&gr->mem);
     if (!dev_blocks_more(&gr->mem)) {
-        gr->mem.max_blocks = first;                   /* the system has no more: whoever plans with the bound must not wait for them */
+        gr->mem.max_blocks = first;                   /* out of memory: the bound is what exists, so that no sequence waits for more blocks */
         return false;
     }
     const int32_t end = dev_blocks_mapped(&gr->mem);
@@ -33434,6 +33431,9 @@ static bool constrain__noted(const constrain_cache *k, const constrain *c) {
     return false;
 }
 
+/* What the key of a refused constraint has besides: its message begins with the path. */
+static void constrain__key_path(str *key, const constrain_spec *o) { constrain__key_text(key, bytes_of(o->path ? o->path : "")); }
+
 /* Compiles the constraint and keeps it under its key, which becomes its own. */
 static constrain *constrain__add(constrain_cache *k, const constrain_spec *o, str key) {
     err_t why = {0};
@@ -33441,7 +33441,7 @@ static constrain *constrain__add(constrain_cache *k, const constrain_spec *o, st
     constrain *c = constrain_open(o, k->v, k->words, &why);
     if (!c) c = constrain__refused(&why);
     c->key = key;
-    if (c->err.code) constrain__key_text(&c->key, bytes_of(o->path ? o->path : ""));   /* its message begins with the path */
+    if (c->err.code) constrain__key_path(&c->key, o);
     if (!constrain__noted(k, c)) constrain_warn(c, o->path);
     if (k->n == k->cap) k->c = mem_grow(k->c, (size_t)(k->cap = 2 * k->cap + 16), sizeof *k->c);
     return k->c[k->n++] = c;
@@ -33449,12 +33449,14 @@ static constrain *constrain__add(constrain_cache *k, const constrain_spec *o, st
 
 /* The constraint, compiled now or before, with one more user: constrain_close() ends it. NULL: e says why there is none. */
 static constrain *constrain_get(constrain_cache *k, const constrain_spec *o, err_t *e) {
-    str        key = constrain__key(o), refused = {0};
-    constrain *c = constrain__find(k, &key);
-    str_add(&refused, key.p, key.n);
-    constrain__key_text(&refused, bytes_of(o->path ? o->path : ""));
-    if (!c) c = constrain__find(k, &refused);
-    str_drop(&refused);
+    str          key = constrain__key(o);
+    const size_t n = key.n;
+    constrain   *c = constrain__find(k, &key);
+    if (!c) {
+        constrain__key_path(&key, o);
+        c = constrain__find(k, &key);
+        key.n = n;
+    }
     if (c) str_drop(&key);
     else c = constrain__add(k, o, key);
     c->used = ++k->asked;
@@ -33897,7 +33899,7 @@ static void engine__keep(engine *eng, const engine_opts *fo, const kv_opts *ko) 
     str_fmt(&about, "rope %s %.9g %.9g %d %.9g %.9g %.9g %.9g%s%s", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base,
              r->orig_ctx, (double)r->yarn_ext, (double)r->yarn_attn, (double)r->yarn_fast, (double)r->yarn_slow,
             dev_exact() ? "" : " blas", model_has_bf16(&eng->m) ? " bf16" : "");
-    str_put(&about, model_rope_set(&eng->m, fo->n_ctx > 0 ? fo->n_ctx : 0));
+    if (*eng->m.rope_set) str_fmt(&about, " %s", eng->m.rope_set);
     dev_gpus_order(eng->m.far, &about);
     kv_share(eng->kv);
     eng->kept = store_open(eng->kv, ko->cache, gguf_fingerprint(eng->g), about.p, eng->m.hp.n_vocab);
@@ -40462,9 +40464,23 @@ static bool req__body(req_in *r, const val_dict *body, bool bare) {
     return req__whole_body(r);
 }
 
+/* Looks for custom_id among the keys of the object and sets it where it is a string, or to the digits of a number. */
+static void req__find_id(req *q, bytes line) {
+    const bytes id = req__member(line, "custom_id");
+    str         text = {0};
+    str_add(&text, "", 0);
+    q->has_id = val_json_text(id, &text);
+    if (!q->has_id && id.n && (isdigit(id.p[0]) || id.p[0] == '-')) str_add(&text, id.p, id.n), q->has_id = true;
+    if (q->has_id) q->custom_id = str_bytes(&text);
+    else str_drop(&text);
+}
+
 static bool req__custom_id(req_in *r, val v) {
     if (v.kind == VAL_UNDEF || v.kind == VAL_NONE) return true;
-    if (v.kind != VAL_STR) return req__not(r, "custom_id", v, "a string");
+    if (v.kind != VAL_STR) {
+        req__find_id(r->q, r->line);
+        return req__not(r, "custom_id", v, "a string");
+    }
     r->q->custom_id = req__own(v.s);
     return r->q->has_id = true;
 }
@@ -40521,17 +40537,6 @@ static bool req__object(req_in *r, val line) {
 
 /* --- the custom_id of a line that the parser refuses --- */
 
-/* Looks for custom_id among the keys of the object and sets it where it is a string, or to the digits of a number. */
-static void req__find_id(req *q, bytes line) {
-    const bytes id = req__member(line, "custom_id");
-    str         text = {0};
-    str_add(&text, "", 0);
-    q->has_id = val_json_text(id, &text);
-    if (!q->has_id && id.n && (isdigit(id.p[0]) || id.p[0] == '-')) str_add(&text, id.p, id.n), q->has_id = true;
-    if (q->has_id) q->custom_id = str_bytes(&text);
-    else str_drop(&text);
-}
-
 /* The custom_id that req_read() would find in a line of JSON, without reading the rest. q is dropped by the caller. */
 static void req_read_id(req *q, bytes line) {
     *q = (req){0};
@@ -40555,7 +40560,7 @@ static bool req__json(req_in *r) {
     req *q = r->q;
     val_env_init(&q->input.env, REQ_MEMORY + 8 * (uint64_t)r->line.n, 0, NULL);
     val_run(&q->input.env, req__parse, r, r->e);
-    if (!r->ok && !q->has_id) req__find_id(q, r->line);
+    if (q->fault == req_bad_json) req__find_id(q, r->line);
     q->input.env.most = 0;                            /* what is added to a line that was read does not fail */
     if (!r->ok || !q->chat) req_drop_input(q);
     return r->ok;
@@ -42354,7 +42359,8 @@ static void sched__text_rows(sched *sc, sched_seq *q, int from) {
 /* What a row asks for from which q's next token is picked. */
 static unsigned sched__wants(const sched_seq *q) { return q->held || q->r.logprobs || !samp_takes_best(q->sm) ? FWD_LOGITS : FWD_ID; }
 
-/* Adds rows for positions [from, q->kv->n), which are reserved, and after the last token for its guesses if the cache has room. */
+/* Adds a row for each of the positions [from, q->kv->n), which are reserved. If they include the last token, rows for the draft tokens follow,
+ * as long as the cache has room for them. */
 static void sched__rows(sched *sc, sched_seq *q, int from) {
     fwd      *f = sc->eng->f;
     const int n = (int)q->ids.n;
@@ -42463,10 +42469,13 @@ static bool sched__decodes(const sched *sc, const sched_seq *q) {
     return q->kv && q->done == n - 1 && q->a.n_tok && n <= sc->eng->n_ctx;
 }
 
+/* Whether a full context drops tokens and the answer goes on: there are some besides those that are kept and the last one. */
+static bool sched__can_shift(const sched *sc, const sched_seq *q) { return q->shift >= 0 && q->shift < sc->eng->n_ctx - 1; }
+
 /* Tokens that the answer may still have; -1: any number. */
 static int64_t sched__left(const sched *sc, const sched_seq *q) {
     const int64_t most = q->r.gen.n_predict, room = sc->eng->n_ctx + INT64_C(1) - (int64_t)q->ids.n;
-    if (q->shift >= 0 && q->shift < sc->eng->n_ctx - 1) return most < 0 ? -1 : most - q->a.n_tok;
+    if (sched__can_shift(sc, q)) return most < 0 ? -1 : most - q->a.n_tok;
     return most >= 0 && most - q->a.n_tok < room ? most - q->a.n_tok : room;
 }
 
@@ -42763,7 +42772,7 @@ static gen_finish sched__join(sched *sc, sched_seq *q, int32_t id, float lp, boo
         return GEN_STOP_TEXT;
     }
     const bool length = a->n_tok == q->r.gen.n_predict, full = (int)q->ids.n > sc->eng->n_ctx;
-    if (!closed && !length && (!full || (q->shift >= 0 && q->shift < (int)q->ids.n - 2))) return GEN_RUNNING;
+    if (!closed && !length && (!full || sched__can_shift(sc, q))) return GEN_RUNNING;
     tok_stream_flush(&q->stream, &a->text);
     a->unfinished = q->held && !constrain_complete(q->held);
     return closed ? GEN_CLOSED : length ? GEN_LENGTH : GEN_CONTEXT;
@@ -44940,6 +44949,11 @@ static bool batch__is_mine(batch_work *b, const req *q, bytes line, bool bad) {
     return mine;
 }
 
+/* Whether an earlier line has the same custom_id. To be asked once for each line. */
+static bool batch__is_twice(batch_work *b, const batch_line *l) {
+    return l->q.has_id && !results_add_id(b->out, batch__file_key(&b->in, l->file), l->q.custom_id);
+}
+
 /* Whether a line is answered by the results that are resumed. */
 static bool batch__has(batch_work *b, const batch_line *l, bool twice) {
     return results_use_old(b->out, batch__file_key(&b->in, l->file), l->no, l->hash, l->q.has_id && !twice);
@@ -44961,7 +44975,7 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     if (b->job->embed) base.embeds = true, base.embed = *b->job->embed;
     const req_form form = {&base, b->eng->m.hp.n_vocab, b->in.json, b->job->wrap, b->job->hold};
     if (!req_read(&l->q, line, &form, &why)) code = l->q.fault ? l->q.fault : req_invalid;
-    const bool twice = l->q.has_id && !results_add_id(b->out, batch__file_key(&b->in, l->file), l->q.custom_id);
+    const bool twice = batch__is_twice(b, l);
     if (twice) code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
     const bool mine = batch__is_mine(b, &l->q, line, code != NULL);
     const bool before = batch__has(b, l, twice);
@@ -44982,7 +44996,7 @@ static bool batch__take_long(batch_work *b, bytes head, uint64_t no, err_t *e) {
     const bytes      key = {(const uint8_t *)&no, sizeof no};
     char             why[128];
     req_read_id(&l.q, head);
-    const bool twice = l.q.has_id && !results_add_id(b->out, batch__file_key(&b->in, l.file), l.q.custom_id);
+    const bool twice = batch__is_twice(b, &l);
     const bool mine = batch__is_mine(b, &l.q, key, true), before = batch__has(b, &l, twice);
     snprintf(why, sizeof why, "a line of more than %llu bytes (--batch-line)", (unsigned long long)b->o->line_bytes);
     b->n_other += !mine;
@@ -48164,6 +48178,9 @@ static unsigned quant__layer_conditions(int i, int n) {
     return w;
 }
 
+/* The role that decides a tensor's type: tied embeddings are the output matrix too and count as that. */
+static uint16_t quant__acts_as(const quant__plan *p, const quant__step *s) { return p->tied && s->role == R_EMBD ? R_OUT : s->role; }
+
 /* The conditions that a tensor meets. Its layer is its number among the tensors of its role; with experts, whose tensors may have any
  * order and number, it is the layer in its name. Below three bits it is the number in both cases. */
 static unsigned quant__conditions(quant__plan *p, const quant__step *s, uint16_t role) {
@@ -48184,8 +48201,7 @@ static unsigned quant__conditions(quant__plan *p, const quant__step *s, uint16_t
 
 static uint32_t quant__by_rule(quant__plan *p, const quant__step *s) {
     const uint32_t base = quant_files[p->ft].base;
-    const uint16_t role = p->tied && s->role == R_EMBD ? R_OUT : s->role;
-    if (role == R_OUT && p->output_type >= 0) return (uint32_t)p->output_type;
+    const uint16_t role = quant__acts_as(p, s);
     unsigned when = quant__conditions(p, s, role);
     uint32_t type = base;
     for (size_t i = 0; i < sizeof quant_rules / sizeof *quant_rules; i++) {
@@ -48212,7 +48228,8 @@ static bool quant__choose(quant__plan *p, quant__step *s, err_t *e) {
     const int     found = quant__by_pattern(p, s->t->name, e);
     s->to = s->t->type;
     if (!quant__allowed(p, s->t)) return !e->code;
-    int asked = s->role == R_EMBD && (p->embd_type >= 0 || !p->tied) ? p->embd_type : s->role & (R_EMBD | R_OUT) ? p->output_type : -1;
+    int asked = s->role == R_EMBD ? p->embd_type : -1;
+    if (asked < 0 && quant__acts_as(p, s) == R_OUT) asked = p->output_type;
     if (asked < 0) asked = found;
     bool mix = !p->o->pure && base != QUANT_SAME && k_types[base].kind != K_KIND_FLOAT;
     if (asked >= 0) s->to = (uint32_t)asked;
@@ -53811,8 +53828,7 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
         act__setting(o, c, out);
         str_put(out, "\n");
     }
-    const char *set = model_rope_set(&en->m, c->fwd.n_ctx > 0 ? c->fwd.n_ctx : 0);
-    if (*set) str_fmt(out, "rope-set=%s\n", set + 1);
+    if (*en->m.rope_set) str_fmt(out, "rope-set=%s\n", en->m.rope_set);
     if (c->chat.template_file) str_fmt(out, "chat-template=%016llx\n", (unsigned long long)chat_fingerprint(r->chat));
     if (r->hold_text.n) str_fmt(out, "constraint-file=%016llx\n", (unsigned long long)bytes_hash(0, str_bytes(&r->hold_text)));
     if (c->action == ACT_EMBED_LINES) str_fmt(out, "pooling=%s\nembd-normalize=%d\n", c->pooling ? c->pooling : "", c->embed.norm);
@@ -53873,13 +53889,18 @@ static bool act__batch_chat(act_job *r, batch_job *job, err_t *e) {
     return !e->code;
 }
 
+/* What follows the last dot of -o; empty: nothing. */
+static const char *act__extension(const config *c) {
+    const char *dot = c->output ? strrchr(c->output, '.') : NULL;
+    return dot ? dot + 1 : "";
+}
+
 /* The form of the answers: as --format says, of vectors also by the name of the file. */
 static batch_form act__batch_form(const config *c) {
-    const char *dot = c->output ? strrchr(c->output, '.') : NULL;
     if (strcmp(c->format, "csv") == 0) return BATCH_CSV;
     if (c->action != ACT_EMBED_LINES || act__json(c)) return BATCH_RECORDS;
     if (cli_given(c, "--format")) return BATCH_NUMBERS;
-    return dot && strcmp(dot, ".f32") == 0 ? BATCH_FLOATS : BATCH_RECORDS;
+    return strcmp(act__extension(c), "f32") == 0 ? BATCH_FLOATS : BATCH_RECORDS;
 }
 
 /* What can be checked before the model is opened to run. */
@@ -54106,11 +54127,11 @@ static bool act__check_perplexity(config *c, err_t *e) {
 static bool act__bench_output(config *c, err_t *e) {
     static const char *const forms[] = {"md", "csv", "json", "jsonl"};
     if (!c->output || c->format) return true;
-    const char *dot = strrchr(c->output, '.');
+    const char *extension = act__extension(c);
     if (strcmp(c->output, "sql") == 0) return err_set(e, EXIT_INPUT, "-o sql: found a form that llmrun does not write, expected md, csv, json, jsonl or a file");
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         const bool whole = strcmp(c->output, forms[i]) == 0;
-        if (!whole && (c->json || !dot || strcmp(dot + 1, forms[i]) != 0)) continue;
+        if (!whole && (c->json || strcmp(extension, forms[i]) != 0)) continue;
         c->format = forms[i];
         if (whole) c->output = NULL;
         return true;
