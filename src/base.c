@@ -1,0 +1,845 @@
+/* ===== [base] exit codes, log, memory, bytes, clock, rng =====
+ * What every section uses: exit codes, messages, memory, bytes, output files, clock, random numbers. Owns the globals.
+ * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and
+ * one line; after mem_freeze() any allocation is a bug and dies naming the phase.
+ * Public: die, log_*, err_*, mem_*, str_*, bytes_*, out_*, clock_*, rng_*, hmap_*, utf8_*, chars_*, progress_*.
+ * Opens: bytes, chars_range, err_t, hmap_entry, out_t, str. */
+
+enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
+enum { LOG_QUIET = 0, LOG_NORMAL = 1, LOG_VERBOSE = 2 };
+
+static int                   g_log_level = LOG_NORMAL;
+static volatile sig_atomic_t g_interrupt;             /* the signal that asks the run to stop; 0: none */
+static const char           *g_frozen;                /* the phase in which no allocation is allowed; NULL: none */
+
+/* Replaces control characters (C0, DEL, and C1 in UTF-8) by question marks, in place: whatever a name holds, a message is one
+ * line and cannot steer the terminal. Async-signal-safe. */
+static void log_sanitize(char *p, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)p[i];
+        bool          c1 = i > 0 && (unsigned char)p[i - 1] == 0xc2 && c >= 0x80 && c <= 0x9f;
+        if (c < 0x20 || c == 0x7f || c1) p[i] = '?';
+    }
+}
+
+/* The progress line on the terminal (see progress_show). */
+static struct {
+    volatile sig_atomic_t shown;
+    double                last;                       /* clock_now() of the last drawing */
+} base__progress;
+
+/* Removes the progress line; call it before any other write to the terminal. Async-signal-safe. */
+static void progress_clear(void) {
+    static const char erase[] = "\r\033[K";
+    if (!base__progress.shown) return;
+    base__progress.shown = 0;
+    if (write(STDERR_FILENO, erase, sizeof erase - 1) < 0) {}
+}
+
+/* The same before a write to fd, if fd is a terminal. */
+static void progress_yield(int fd) {
+    if (base__progress.shown && isatty(fd)) progress_clear();
+}
+
+static void log__line(const char *fmt, va_list ap) {
+    char line[2048];
+    int  n = vsnprintf(line, sizeof line, fmt, ap);
+    if (n < 0) return;
+    if ((size_t)n >= sizeof line) n = (int)sizeof line - 1;
+    log_sanitize(line, (size_t)n);
+    progress_clear();
+    fprintf(stderr, "llmrun: %s\n", line);
+}
+
+/* Prints one line and ends with `code`. */
+__attribute__((format(printf, 2, 3), noreturn)) static void die(int code, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    log__line(fmt, ap);
+    va_end(ap);
+    exit(code);
+}
+
+__attribute__((format(printf, 1, 2))) static void log_warn(const char *fmt, ...) {
+    if (g_log_level < LOG_NORMAL) return;
+    va_list ap;
+    va_start(ap, fmt);
+    log__line(fmt, ap);
+    va_end(ap);
+}
+
+/* The error that ends a run with a non-zero code; printed even under -q. */
+__attribute__((format(printf, 1, 2))) static void log_error(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    log__line(fmt, ap);
+    va_end(ap);
+}
+
+/* Detail for -v. */
+__attribute__((format(printf, 1, 2))) static void log_info(const char *fmt, ...) {
+    if (g_log_level < LOG_VERBOSE) return;
+    va_list ap;
+    va_start(ap, fmt);
+    log__line(fmt, ap);
+    va_end(ap);
+}
+
+/* On in every build. A failed ASSERT is a bug of this program, never a property of the input. */
+#define ASSERT(c) ((c) ? (void)0 : base__assert(#c, __FILE__, __LINE__))
+__attribute__((noreturn)) static void base__assert(const char *what, const char *file, int line) {
+    progress_clear();
+    fprintf(stderr, "llmrun: bug: %s:%d: %s does not hold\n", file, line, what);
+    abort();
+}
+
+/* An error that is returned to the caller. Only the first err_set() counts. */
+typedef struct {
+    int  code;                                        /* 0: no error; else the exit code */
+    char text[600];
+} err_t;
+
+/* Sets e unless it is set already. Always false. */
+__attribute__((format(printf, 3, 4))) static bool err_set(err_t *e, int code, const char *fmt, ...) {
+    if (e->code) return false;
+    e->code = code;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(e->text, sizeof e->text, fmt, ap);
+    va_end(ap);
+    return false;                                     /* so that a parser can `return err_set(...)` */
+}
+
+/* The exit code for a failed call on a file: 3 where a resource of the system is exhausted, else 2. */
+static int err_code_of(int no) {
+    static const int resource[] = {ENOMEM, EMFILE, ENFILE, ENOSPC, EDQUOT, EFBIG, EIO, EAGAIN};
+    for (size_t i = 0; i < sizeof resource / sizeof *resource; i++)
+        if (no == resource[i]) return EXIT_RESOURCE;
+    return EXIT_INPUT;
+}
+
+/* --- memory --- */
+
+/* Between them an allocation is a bug that ends the run: the token loop allocates nothing. */
+static void mem_freeze(const char *phase) { g_frozen = phase; }
+static void mem_thaw(void) { g_frozen = NULL; }
+
+/* n * each, at least 1; ends the run where that overflows. */
+static size_t mem_size(size_t n, size_t each) {
+    size_t bytes;
+    if (g_frozen) die(EXIT_RESOURCE, "bug: allocation while frozen for %s", g_frozen);
+    if (__builtin_mul_overflow(n, each, &bytes)) die(EXIT_RESOURCE, "out of memory: %zu x %zu bytes", n, each);
+    return bytes ? bytes : 1;
+}
+
+/* n zeroed elements of `each` bytes; never NULL. */
+static void *mem_new(size_t n, size_t each) {
+    size_t bytes = mem_size(n, each);
+    void  *p = calloc(1, bytes);
+    if (!p) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
+    return p;
+}
+
+/* Resizes an array to n elements; the new part is not zeroed. */
+static void *mem_grow(void *old, size_t n, size_t each) {
+    size_t bytes = mem_size(n, each);
+    void  *p = realloc(old, bytes);
+    if (!p) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
+    return p;
+}
+
+/* Makes space for entry i of an array of at most n entries: the array doubles, so its size follows the entries that exist and
+ * not a count that a file claims. To be called for i = 0, 1, 2, ... in turn. */
+static void *mem_reserve(void *p, uint64_t i, uint64_t n, size_t each) {
+    if (i >= 64 ? (i & (i - 1)) != 0 : i != 0) return p;
+    uint64_t cap = i ? 2 * i : 64;
+    return mem_grow(p, cap < n ? cap : n, each);
+}
+
+/* Entries of an array to which mem_reserve() has added n without a bound. */
+static size_t mem_reserved(size_t n) {
+    size_t cap = n ? 64 : 0;
+    while (cap < n) cap *= 2;
+    return cap;
+}
+
+/* 64-byte aligned and not zeroed, for the kernels. */
+static void *mem_aligned(size_t n, size_t each) {
+    size_t bytes = mem_size(n, each);
+    if (bytes > SIZE_MAX - 127) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
+    void *p = aligned_alloc(64, (bytes + 63) & ~(size_t)63);
+    if (!p) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
+    return p;
+}
+
+static void mem_free(void *p) { free(p); }
+
+enum { MEM_LARGE = 2 << 20 };                         /* bytes of a large page */
+
+static size_t mem__large(size_t bytes) { return (bytes + MEM_LARGE - 1) & ~(size_t)(MEM_LARGE - 1); }
+
+/* Zeroed memory, aligned to a large page and in large pages where the kernel gives them. The kernel provides each page at its
+ * first write. */
+static void *mem_pages(size_t bytes) {
+    const size_t whole = bytes < SIZE_MAX / 2 ? mem__large(bytes) : SIZE_MAX / 2;
+    uint8_t     *all = mmap(NULL, whole + MEM_LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all == MAP_FAILED) die(EXIT_RESOURCE, "out of memory: %zu bytes", bytes);
+    const size_t before = mem__large((uintptr_t)all) - (uintptr_t)all;
+    if (before) munmap(all, before);
+    if (before < MEM_LARGE) munmap(all + before + whole, MEM_LARGE - before);
+    madvise(all + before, whole, MADV_HUGEPAGE);
+    return all + before;
+}
+
+static void mem_pages_free(void *p, size_t bytes) {
+    if (p) munmap(p, mem__large(bytes));
+}
+
+/* --- bytes: a view, never owned --- */
+
+typedef struct {
+    const uint8_t *p;
+    size_t         n;
+} bytes;
+
+static bytes bytes_of(const char *s) { return (bytes){(const uint8_t *)s, strlen(s)}; }
+static bool  bytes_eq(bytes a, bytes b) { return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); }
+static bool  bytes_is(bytes a, const char *s) { return bytes_eq(a, bytes_of(s)); }
+
+/* Number of edits (insert, delete, replace, swap two neighbours) that turn a into b. A name of more than 63 bytes: 64. */
+static int bytes_distance(bytes a, bytes b) {
+    uint8_t row[3][65];
+    if (a.n > 63 || b.n > 63) return 64;
+    uint8_t *before = row[0], *prev = row[1], *cur = row[2];
+    for (size_t j = 0; j <= b.n; j++) prev[j] = (uint8_t)j;
+    for (size_t i = 1; i <= a.n; i++) {
+        cur[0] = (uint8_t)i;
+        for (size_t j = 1; j <= b.n; j++) {
+            int best = prev[j - 1] + (a.p[i - 1] != b.p[j - 1]);
+            if (prev[j] + 1 < best) best = prev[j] + 1;
+            if (cur[j - 1] + 1 < best) best = cur[j - 1] + 1;
+            if (i > 1 && j > 1 && a.p[i - 1] == b.p[j - 2] && a.p[i - 2] == b.p[j - 1] && before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            cur[j] = (uint8_t)best;
+        }
+        uint8_t *t = before;
+        before = prev, prev = cur, cur = t;
+    }
+    return prev[b.n];
+}
+
+/* The largest distance at which a name is suggested for a mistyped one: about a third of its letters, at most three. */
+static int bytes_slack(bytes name) { return name.n < 4 ? 0 : name.n < 8 ? 1 + (name.n > 5) : 3; }
+
+/* Returns the JSON value at the beginning of b and removes it from b: a string with its quotes, a list or an object up to its
+ * last bracket, else everything up to the next comma, colon or bracket. Empty: there is none. The value is not checked. */
+static bytes bytes_cut_json(bytes *b) {
+    size_t n = 0, deep = 0;
+    bool   in_string = false;
+    for (; n < b->n; n++) {
+        const uint8_t c = b->p[n];
+        if (in_string && c == '\\') n++;
+        else if (c == '"') in_string = !in_string;
+        else if (in_string) continue;
+        else if (c == '[' || c == '{') deep++;
+        else if (!deep && memchr(",:]}", c, 4)) break;
+        else if (c == ']' || c == '}') deep--;
+        if (!deep && !in_string && memchr("\"]}", c, 3)) {
+            n++;
+            break;
+        }
+    }
+    if (n > b->n) n = b->n;
+    const bytes value = {b->p, n};
+    *b = (bytes){b->p + n, b->n - n};
+    return value;
+}
+
+/* A text without the byte order mark that some editors put before it. */
+static bytes bytes_unmarked(bytes b) {
+    return b.n >= 3 && memcmp(b.p, "\xef\xbb\xbf", 3) == 0 ? (bytes){b.p + 3, b.n - 3} : b;
+}
+
+/* Names the kind of a file by its first bytes; NULL: unknown. No text begins with any of these. */
+static const char *bytes_kind(bytes b) {
+    static const struct {
+        const char *magic;
+        size_t      n;
+        const char *kind;
+    } kinds[] = {
+        {"GGUF\1\0\0", 8, "a GGUF file"},
+        {"GGUF\2\0\0", 8, "a GGUF file"},
+        {"GGUF\3\0\0", 8, "a GGUF file"},
+        {"\x1f\x8b", 2, "a gzip file"},
+        {"PK\3\4", 4, "a zip file (or a PyTorch one, which is zip)"},
+        {"\x28\xb5\x2f\xfd", 4, "a zstd file"},
+        {"\xfd" "7zXZ", 5, "an xz file"},
+        {"BZh91AY&SY", 10, "a bzip2 file"},
+        {"7z\xbc\xaf", 4, "a 7z file"},
+        {"\x93NUMPY", 6, "a NumPy file"},
+        {"\x7f" "ELF", 4, "a program"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (b.n >= kinds[i].n && memcmp(b.p, kinds[i].magic, kinds[i].n) == 0) return kinds[i].kind;
+    return NULL;
+}
+
+/* --- str: a growable byte string, always followed by a NUL that n does not count --- */
+
+typedef struct {
+    char  *p;
+    size_t n, cap;
+} str;
+
+static void str_reserve(str *s, size_t more) {
+    if (s->cap - s->n > more) return;
+    size_t want = s->n + more + 1;
+    if (want < s->n) die(EXIT_RESOURCE, "out of memory: a text of %zu bytes", s->n);
+    size_t cap = s->cap ? s->cap : 64;
+    while (cap < want) cap = cap > SIZE_MAX / 2 ? want : cap * 2;
+    s->p = mem_grow(s->p, cap, 1);
+    s->cap = cap;
+}
+
+/* Appends n bytes; a 0 always follows the text. */
+static void str_add(str *s, const void *p, size_t n) {
+    str_reserve(s, n);
+    if (n) memcpy(s->p + s->n, p, n);
+    s->n += n;
+    s->p[s->n] = 0;
+}
+
+/* A copy; mem_free() it. */
+static char *str_dup(const char *s) {
+    size_t n = strlen(s) + 1;
+    return memcpy(mem_new(n, 1), s, n);
+}
+
+static void  str_put(str *s, const char *text) { str_add(s, text, strlen(text)); }
+static void  str_clear(str *s) { s->n = 0; if (s->p) s->p[0] = 0; }
+static void  str_drop(str *s) { mem_free(s->p); *s = (str){0}; }
+static bytes str_bytes(const str *s) { return (bytes){(const uint8_t *)s->p, s->n}; }
+
+__attribute__((format(printf, 2, 3), nonnull(2))) static void str_fmt(str *s, const char *fmt, ...) {
+    va_list ap, ap2;
+    va_start(ap, fmt);
+    va_copy(ap2, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n > 0) {
+        str_reserve(s, (size_t)n);
+        vsnprintf(s->p + s->n, (size_t)n + 1, fmt, ap2);
+        s->n += (size_t)n;
+    }
+    va_end(ap2);
+}
+
+/* The last part of a path. */
+static const char *str_base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Appends what one read of fd gives, `step` bytes at most. Returns their number; 0: the end, or a descriptor that is not open;
+ * -1: it failed, and e is set. */
+static ssize_t str_read(str *s, int fd, size_t step, const char *name, err_t *e) {
+    ssize_t got;
+    str_reserve(s, step);
+    do got = read(fd, s->p + s->n, step);
+    while (got < 0 && errno == EINTR);
+    if (got < 0 && errno == EBADF) got = 0;
+    if (got < 0) return err_set(e, err_code_of(errno), "%s: cannot read: %s", name, strerror(errno)), -1;
+    s->n += (size_t)got;
+    s->p[s->n] = 0;
+    return got;
+}
+
+/* Appends all that fd gives. s may hold `most` bytes in all; expected: what the message says of a longer one. False: e is set. */
+static bool str_read_all(str *s, int fd, const char *name, size_t most, const char *expected, err_t *e) {
+    struct stat st;
+    const bool  huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size > most;
+    for (ssize_t got = 1; got > 0;) {
+        if (huge || s->n > most) return err_set(e, EXIT_INPUT, "%s: more than %zu bytes, expected %s", name, most, expected);
+        got = str_read(s, fd, 65536, name, e);
+    }
+    return !e->code;
+}
+
+/* The same of a file; flags: of open(), beside those for reading. */
+static bool str_read_file(str *s, const char *path, int flags, size_t most, const char *expected, err_t *e) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
+    if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    const bool ok = str_read_all(s, fd, path, most, expected, e);
+    close(fd);
+    return ok;
+}
+
+/* --- out: an output file. The first failed write is remembered. A pipe whose reader has closed it is no error. --- */
+
+typedef struct {
+    FILE       *f;
+    const char *name;                                 /* in errors: a path, or stdout */
+    int         why;                                  /* errno of the first failed write, 0: none failed */
+    bool        begun;                                /* out_begin() has emptied it */
+} out_t;
+
+/* False: this or an earlier write has failed, o->why is the errno. */
+static bool out_put(out_t *o, const void *p, size_t n) {
+    progress_yield(fileno(o->f));
+    errno = 0;
+    if (!o->why && n && fwrite(p, 1, n, o->f) != n) o->why = errno ? errno : EIO;
+    return !o->why;
+}
+
+static bool out_flush(out_t *o) {
+    errno = 0;
+    if (!o->why && fflush(o->f) != 0) o->why = errno ? errno : EIO;
+    return !o->why;
+}
+
+/* Files to remove if the run ends early: new files that are still empty, and a temporary file that is not complete. "": free. */
+enum { OUT_PENDING = 3 };
+static char out__pending[OUT_PENDING][PATH_MAX];
+
+/* Removes them. Async-signal-safe. */
+static void out_sweep(void) {
+    for (int i = 0; i < OUT_PENDING; i++) {
+        if (out__pending[i][0]) unlink(out__pending[i]);
+        out__pending[i][0] = 0;
+    }
+}
+
+/* Adds a file to them, until out_settle(). Its first byte is written last: a signal handler finds the whole path or none. */
+static void out_add_pending(const char *path) {
+    static bool sweeps;
+    if (!sweeps) sweeps = atexit(out_sweep) == 0;
+    for (int i = 0; i < OUT_PENDING && strlen(path) < PATH_MAX; i++) {
+        if (out__pending[i][0]) continue;
+        strcpy(out__pending[i] + 1, path + 1);
+        atomic_signal_fence(memory_order_seq_cst);
+        out__pending[i][0] = path[0];
+        return;
+    }
+}
+
+/* Takes a file off the list; keep false: and deletes it, if it was on the list. */
+static void out_settle(const char *path, bool keep) {
+    for (int i = 0; i < OUT_PENDING && path; i++) {
+        if (!out__pending[i][0] || strcmp(path, out__pending[i]) != 0) continue;
+        if (!keep) unlink(path);
+        out__pending[i][0] = 0;
+    }
+}
+
+/* Opens a file for writing; -1 and errno on failure. Its old content stays until out_begin(). */
+static int out_open(const char *path) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) out_add_pending(path);
+    else if (errno == EEXIST) fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    return fd;
+}
+
+/* Empties the file, once. To be called right before the first write: a run that fails earlier leaves the old content. */
+static bool out_begin(out_t *o, err_t *e) {
+    struct stat st;
+    if (o->begun) return true;
+    o->begun = true;
+    out_settle(o->name, true);
+    if (o->f == stdout || fstat(fileno(o->f), &st) != 0 || !S_ISREG(st.st_mode) || ftruncate(fileno(o->f), 0) == 0) return true;
+    return err_set(e, err_code_of(errno), "%s: cannot write: %s", o->name, strerror(errno));
+}
+
+/* Closes the file. On failure e is set; a closed pipe is no failure. */
+static bool out_end(out_t *o, err_t *e) {
+    out_flush(o);
+    out_settle(o->name, false);
+    errno = 0;
+    if (fclose(o->f) != 0 && !o->why) o->why = errno ? errno : EIO;
+    return !o->why || o->why == EPIPE || err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", o->name, strerror(o->why));
+}
+
+/* --- clock: seconds since an arbitrary start, monotonic --- */
+
+static double clock_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* --- rng: a value is a pure function of (seed, sequence, position, draw), so a text does not depend on other sequences.
+ * splitmix64's finaliser (Steele, Lea, Flood 2014) over a mixed key. --- */
+
+static uint64_t rng_mix(uint64_t x) {
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+/* The random number of a place: draw number `draw` of a position of a sequence. */
+static uint64_t rng_at(uint64_t seed, uint64_t seq, uint64_t pos, uint64_t draw) {
+    return rng_mix(rng_mix(rng_mix(rng_mix(seed) ^ seq) ^ pos) ^ draw);
+}
+
+/* [0, 1) with 53 bits. */
+static double rng_unit(uint64_t bits) { return (double)(bits >> 11) * 0x1p-53; }
+
+/* A random seed for runs that name none; 32 bits, so that it is easy to type. */
+static uint64_t rng_fresh(void) {
+    uint32_t s;
+    if (getrandom(&s, sizeof s, 0) != (ssize_t)sizeof s) s = (uint32_t)rng_mix((uint64_t)time(NULL) ^ (uint64_t)getpid());
+    return s;
+}
+
+/* 64 random bits of the system, for hash tables. */
+static uint64_t rng_secret(void) { return rng_mix(rng_fresh() << 32 ^ rng_fresh()); }
+
+/* A hash of bytes. With a secret seed an attacker cannot choose inputs that collide. */
+static uint64_t bytes_hash(uint64_t seed, bytes b) {
+    uint64_t h = rng_mix(seed ^ b.n), word;
+    size_t   i = 0;
+    for (; i + 8 <= b.n; i += 8) {
+        memcpy(&word, b.p + i, 8);
+        h = rng_mix(h ^ word);
+    }
+    word = 0;
+    if (i < b.n) memcpy(&word, b.p + i, b.n - i);
+    return rng_mix(h ^ word);
+}
+
+/* --- hmap: a hash map of 16 bytes an entry, with open addressing. An entry keeps 128 bits: a hash, and the value in those bits of
+ * b that are not in `mask`. --- */
+
+typedef struct {
+    uint64_t a, b;                                    /* a 0: free */
+} hmap_entry;
+
+typedef struct {
+    hmap_entry *at;                                   /* [cap], a power of two */
+    size_t      cap, n;
+    uint64_t    seed;                                 /* secret: an attacker cannot choose entries that collide */
+    uint64_t    mask;                                 /* bits of b that belong to the hash */
+} hmap;
+
+/* mask: hmap.mask. To be freed by hmap_drop(). */
+static void hmap_init(hmap *t, uint64_t mask) {
+    *t = (hmap){mem_new(1024, sizeof *t->at), 1024, 0, rng_secret(), mask};
+}
+
+static void hmap_drop(hmap *t) { mem_free(t->at); }
+
+/* The entry of this hash, or the free one where it would go. a is not 0. */
+static hmap_entry *hmap_find(const hmap *t, uint64_t a, uint64_t b) {
+    size_t i = rng_mix(a ^ t->seed) & (t->cap - 1);
+    while (t->at[i].a && (t->at[i].a != a || ((t->at[i].b ^ b) & t->mask))) i = (i + 1) & (t->cap - 1);
+    return &t->at[i];
+}
+
+/* The entry of this hash, added with the value 0 if it is new. Earlier pointers to entries are invalid afterwards. */
+static hmap_entry *hmap_add(hmap *t, uint64_t a, uint64_t b) {
+    if (t->n >= t->cap / 4 * 3) {
+        hmap old = *t;
+        t->cap *= 2;
+        t->at = mem_new(t->cap, sizeof *t->at);
+        for (size_t i = 0; i < old.cap; i++)
+            if (old.at[i].a) *hmap_find(t, old.at[i].a, old.at[i].b) = old.at[i];
+        mem_free(old.at);
+    }
+    hmap_entry *en = hmap_find(t, a, b);
+    if (!en->a) *en = (hmap_entry){a, b & t->mask}, t->n++;
+    return en;
+}
+
+/* --- utf8 --- */
+
+/* Length in bytes of the well-formed character at p (n bytes left), 0 when there is none (RFC 3629). */
+static int utf8_len(const uint8_t *p, size_t n) {
+    if (!n) return 0;
+    uint8_t c = p[0];
+    if (c < 0x80) return 1;
+    int len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+    if (c < 0xc2 || c > 0xf4 || (size_t)len > n) return 0;
+    for (int i = 1; i < len; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] > 0x9f) || (c == 0xf0 && p[1] < 0x90) || (c == 0xf4 && p[1] > 0x8f))
+        return 0;
+    return len;
+}
+
+/* Whether the n bytes at p are a well-formed character whose last bytes are missing. */
+static bool utf8_incomplete(const uint8_t *p, size_t n) {
+    static const uint8_t fill[3] = {0xa0, 0x80, 0x80}, alt[3] = {0x80, 0x80, 0x80}, low[3] = {0x90, 0x80, 0x80};
+    uint8_t              b[7];
+    if (!n || n > 3 || utf8_len(p, n)) return false;
+    const uint8_t *tail[3] = {fill, alt, low};
+    for (int t = 0; t < 3; t++) {
+        memcpy(b, p, n);
+        memcpy(b + n, tail[t], 3);
+        int len = utf8_len(b, n + 3);
+        if (len > (int)n) return true;
+    }
+    return false;
+}
+
+/* --- sets and maps of characters, packed as text by tests/gen/unicode.py, which describes the form --- */
+
+typedef enum { CHARS_SET, CHARS_MAP, CHARS_LONG } chars_kind;
+
+/* A set: at is {first, last, step}; a map: {first, last, step, delta modulo 2^32}; longer forms: {from, to, to, to}, 0 for no character. */
+typedef struct {
+    uint32_t at[4];
+} chars_range;
+
+typedef struct {
+    const chars_range *at;           /* sorted */
+    size_t             n;
+    chars_kind         kind;
+} chars_table;
+
+static uint32_t chars__vlq(const char **p) {
+    uint32_t n = 0;
+    for (int shift = 0;; shift += 5) {
+        const char c = *(*p)++;
+        const uint32_t d = (uint32_t)(c >= 'a' ? c - 'a' + 26 : c >= 'A' ? c - 'A' : c >= '0' ? c - '0' + 52 : c == '+' ? 62 : 63);
+        n |= (d & 31) << shift;
+        if (d < 32) return n;
+    }
+}
+
+/* Reads one entry of a table; `last` is the last character of the entry before it. */
+static chars_range chars__unpack_one(chars_kind kind, const char **p, uint32_t *last) {
+    chars_range    r = {{*last + chars__vlq(p)}};
+    const uint32_t n = chars__vlq(p);
+    if (kind == CHARS_LONG) {
+        for (uint32_t i = 0; i < n; i++) r.at[1 + i] = chars__vlq(p);
+        *last = r.at[0];
+        return r;
+    }
+    r.at[2] = 1 + (n & 1);
+    *last = r.at[1] = r.at[0] + (n >> 1) * r.at[2];
+    if (kind == CHARS_MAP) {
+        const uint32_t d = chars__vlq(p);
+        r.at[3] = d & 1 ? 0u - (d >> 1) : d >> 1;
+    }
+    return r;
+}
+
+/* Unpacks n tables into `pool`, an array of `cap` entries: first sets, then maps, then those of kind CHARS_LONG. */
+static void chars_unpack(chars_table *to, const char *const *packed, int n, int first_map, int first_long, chars_range *pool, size_t cap) {
+    for (int i = 0; i < n; i++) {
+        const char *p = packed[i];
+        uint32_t    last = 0;
+        to[i] = (chars_table){pool, 0, i >= first_long ? CHARS_LONG : i >= first_map ? CHARS_MAP : CHARS_SET};
+        for (; *p; cap--, to[i].n++) {
+            ASSERT(cap > 0);
+            *pool++ = chars__unpack_one(to[i].kind, &p, &last);
+        }
+    }
+}
+
+/* The entry that the character is in, NULL: none. */
+static const chars_range *chars_find(const chars_table *t, uint32_t c) {
+    size_t lo = 0, hi = t->n;
+    while (lo < hi) {
+        const size_t mid = lo + (hi - lo) / 2;
+        if (t->at[mid].at[0] > c) hi = mid;
+        else lo = mid + 1;
+    }
+    if (!lo) return NULL;
+    const chars_range *r = &t->at[lo - 1];
+    if (t->kind == CHARS_LONG) return r->at[0] == c ? r : NULL;
+    return c <= r->at[1] && (c - r->at[0]) % r->at[2] == 0 ? r : NULL;
+}
+
+/* --- progress: one line on the terminal, redrawn in place and cut to the window's width. None under -q, and none where standard
+ * error is no terminal. --- */
+
+#define PROGRESS_PAUSE_S 0.1                          /* seconds between two drawings */
+
+static bool progress_on(void) { return g_log_level >= LOG_NORMAL && isatty(STDERR_FILENO); }
+
+/* Whether it is time to draw. */
+static bool progress_due(void) {
+    return progress_on() && (!base__progress.shown || clock_now() - base__progress.last >= PROGRESS_PAUSE_S);
+}
+
+/* Columns of the terminal fd: its own report, else the variable COLUMNS, else 80; 80 too where fd is no terminal. */
+static int progress_columns(int fd) {
+    struct winsize w;
+    const char    *env = getenv("COLUMNS");
+    if (!isatty(fd)) return 80;
+    if (ioctl(fd, TIOCGWINSZ, &w) == 0 && w.ws_col) return w.ws_col;
+    return env && atoi(env) > 0 ? atoi(env) : 80;
+}
+
+/* Number of bytes of the text that fit into the columns. A character beyond ASCII counts as two columns. */
+static size_t progress__fit(const char *text, int columns) {
+    const size_t n = strlen(text);
+    size_t       i = 0;
+    while (i < n) {
+        const int len = utf8_len((const uint8_t *)text + i, n - i);
+        if ((columns -= len > 1 ? 2 : 1) < 0) break;
+        i += len ? (size_t)len : 1;
+    }
+    return i;
+}
+
+/* Draws the line if it is time to. The last column stays free, since some terminals wrap after it. Allocates nothing. */
+__attribute__((format(printf, 1, 2))) static void progress_show(const char *fmt, ...) {
+    char    text[512], line[sizeof text + 8];
+    va_list ap;
+    if (!progress_due()) return;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    log_sanitize(text, strlen(text));
+    const int n = snprintf(line, sizeof line, "\r%.*s\033[K", (int)progress__fit(text, progress_columns(STDERR_FILENO) - 1), text);
+    base__progress.shown = 1;
+    base__progress.last = clock_now();
+    if (write(STDERR_FILENO, line, (size_t)n) < 0) {}
+}
+
+typedef struct {
+    char p[32];
+} progress_time;
+
+/* ", 1:02:03 left" or ", 2:03 left", estimated from what is done since then; "" in the first second. */
+static progress_time progress_left(double since, double done, double all) {
+    progress_time t = {""};
+    const double  gone = clock_now() - since, left = done > 0 ? gone / done * (all - done) : 1e9;
+    if (gone < 1 || left > 1e6) return t;
+    const int s = (int)left;
+    if (s >= 3600) snprintf(t.p, sizeof t.p, ", %d:%02d:%02d left", s / 3600, s / 60 % 60, s % 60);
+    else snprintf(t.p, sizeof t.p, ", %d:%02d left", s / 60, s % 60);
+    return t;
+}
+
+/* --- text as UTF-8, JSON, CSV and base64 --- */
+
+/* Where no well-formed character begins at p: number of bytes, at least one, that one U+FFFD replaces. These are the longest
+ * beginning of a well-formed character (Unicode's maximal subpart, as in Python's errors="replace"). */
+static size_t utf8_bad(const uint8_t *p, size_t n) {
+    size_t len = n < 3 ? n : 3;
+    while (len > 1 && !utf8_incomplete(p, len)) len--;
+    return len;
+}
+
+/* Bytes of the beginning of a text, at most `most`, that do not end inside of a character. */
+static int utf8_head(bytes b, size_t most) {
+    size_t n = b.n < most ? b.n : most;
+    for (int i = 0; i < 3 && n && n < b.n && (b.p[n] & 0xc0) == 0x80; i++) n--;
+    return (int)n;
+}
+
+static bool utf8_whole(bytes b) {
+    for (size_t i = 0, len; i < b.n; i += len)
+        if (!(len = (size_t)utf8_len(b.p + i, b.n - i))) return false;
+    return true;
+}
+
+/* Appends the text as valid UTF-8; U+FFFD replaces invalid bytes. */
+static void str_utf8(str *s, bytes b) {
+    for (size_t i = 0, len; i < b.n; i += len) {
+        len = (size_t)utf8_len(b.p + i, b.n - i);
+        if (len) str_add(s, b.p + i, len);
+        else str_put(s, "\xef\xbf\xbd"), len = utf8_bad(b.p + i, b.n - i);
+    }
+}
+
+/* Whether a terminal could be steered by the well-formed character at p: it is a control character other than newline and tab, or one that
+ * changes the direction of the text around it. */
+static bool utf8__steers(const uint8_t *p, size_t len) {
+    if (len == 1) return (p[0] < 0x20 && p[0] != '\n' && p[0] != '\t') || p[0] == 0x7f;
+    if (len == 2) return p[0] == 0xc2 && p[1] < 0xa0;
+    return len == 3 && p[0] == 0xe2 && ((p[1] == 0x80 && p[2] >= 0xaa && p[2] <= 0xae) || (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9));
+}
+
+/* Appends the text as a terminal may show it: \xHH replaces each byte of a character that could steer the terminal, and each byte of no
+ * character. A carriage return before a newline is dropped. Returns the bytes of b that it took: all, but those of a character that may yet
+ * become whole where more is to come. */
+static size_t str_visible(str *s, bytes b, bool ended) {
+    size_t i = 0;
+    for (size_t len; i < b.n; i += len) {
+        const bool   last = i + 1 == b.n, crlf = b.p[i] == '\r' && !last && b.p[i + 1] == '\n';
+        const size_t good = (size_t)utf8_len(b.p + i, b.n - i);
+        if (!ended && (good ? last && b.p[i] == '\r' : utf8_incomplete(b.p + i, b.n - i))) break;
+        len = good ? good : 1;
+        if (good && !utf8__steers(b.p + i, good)) str_add(s, b.p + i, good);
+        else
+            for (size_t k = i; k < i + len && !crlf; k++) str_fmt(s, "\\x%02x", b.p[k]);
+    }
+    return i;
+}
+
+/* Appends a JSON string literal with its quotes, always valid UTF-8. */
+static void str_json(str *s, bytes b) {
+    str_put(s, "\"");
+    for (size_t i = 0, len; i < b.n; i += len) {
+        const uint8_t c = b.p[i];
+        len = (size_t)utf8_len(b.p + i, b.n - i);
+        if (c == '"' || c == '\\') str_fmt(s, "\\%c", c);
+        else if (c == '\n') str_put(s, "\\n");
+        else if (c == '\t') str_put(s, "\\t");
+        else if (c == '\r') str_put(s, "\\r");
+        else if (c < 0x20 || c == 0x7f) str_fmt(s, "\\u%04x", c);
+        else if (len) str_add(s, b.p + i, len);
+        else str_put(s, "\xef\xbf\xbd"), len = utf8_bad(b.p + i, b.n - i);
+    }
+    str_put(s, "\"");
+}
+
+/* A number of JSON, which has no infinity and no NaN: these are null. */
+static void str_json_number(str *s, double x) {
+    if (isfinite(x)) str_fmt(s, "%.9g", x);
+    else str_put(s, "null");
+}
+
+/* A string where it is there, else null. */
+static void str_json_maybe(str *s, bytes b, bool there) {
+    if (there) str_json(s, b);
+    else str_put(s, "null");
+}
+
+/* A field of CSV in quotes, valid UTF-8. */
+static void str_csv_quoted(str *s, bytes b) {
+    str_put(s, "\"");
+    for (size_t i = 0, n; i < b.n; i += n) {          /* pieces end at quotes: no character is cut */
+        const uint8_t *end = memchr(b.p + i, '"', b.n - i);
+        n = end ? (size_t)(end - b.p) - i + 1 : b.n - i;
+        str_utf8(s, (bytes){b.p + i, n});
+        if (end) str_put(s, "\"");
+    }
+    str_put(s, "\"");
+}
+
+/* The same, quoted only where it must be. */
+static void str_csv(str *s, bytes b) {
+    bool quote = false;
+    str_add(s, "", 0);
+    for (size_t i = 0; i < b.n; i++) quote = quote || memchr(",\"\r\n", b.p[i], 4) != NULL;
+    if (quote) str_csv_quoted(s, b);
+    else str_utf8(s, b);
+}
+
+/* Appends base64 with padding (RFC 4648), without quotes. */
+static void str_base64(str *s, bytes b) {
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < b.n; i += 3) {
+        const size_t   n = b.n - i < 3 ? b.n - i : 3;
+        const uint32_t v = (uint32_t)b.p[i] << 16 | (n > 1 ? (uint32_t)b.p[i + 1] << 8 : 0) | (n > 2 ? b.p[i + 2] : 0);
+        char           four[4] = {digit[v >> 18], digit[v >> 12 & 63], '=', '='};
+        if (n > 1) four[2] = digit[v >> 6 & 63];
+        if (n > 2) four[3] = digit[v & 63];
+        str_add(s, four, 4);
+    }
+}
+
+/* Appends `"text":"..."`, and the exact bytes where they are not UTF-8: `,"bytes":"BASE64"`. */
+static void str_json_text(str *s, bytes b) {
+    str_put(s, "\"text\":");
+    str_json(s, b);
+    if (utf8_whole(b)) return;
+    str_put(s, ",\"bytes\":\"");
+    str_base64(s, b);
+    str_put(s, "\"");
+}

@@ -1,0 +1,852 @@
+/* ===== [batch] files of requests, one per line =====
+ * Reads lines ahead, plans their order, asks the schedule, writes each answer as it ends. Lines and tokens read ahead are bounded, however long
+ * the files are; short files are read whole.
+ *   The plan: requests with a common prefix run one after the other, in the depth-first order of the trie of their tokens. So every common
+ * prefix is computed once, and its blocks are kept only while later requests need them. Groups keep the order of the file. A lower
+ * priority number comes first.
+ *   A bad line becomes one record with an error. A line is answered once: whole, or not at all.
+ *   Ordered results: a file is sorted when the last line is answered, so that a killed run loses nothing. On a stream finished records wait in
+ * memory for those of earlier lines, and reading stops one window ahead of the first missing record.
+ * Public: batch_defaults, batch_fields, batch_check, batch_run.
+ * Opens: batch_job, batch_opts. */
+
+typedef struct {
+    const char *order;                                /* plan, input */
+    int         n_parallel;                           /* sequences in flight */
+    bool        fixed;                                /* static batches, for comparison */
+    bool        ordered;                              /* results in the order of the input */
+    int         window;                               /* lines read ahead */
+    uint64_t    line_bytes;                           /* longest line */
+    const char *fields;                               /* what records hold beyond OpenAI's shape; NULL: nothing */
+    float       cost;                                 /* of an hour of this machine, 0: not given */
+    const char *shard;                                /* I/N, NULL: all of the file */
+} batch_opts;
+
+static const batch_opts batch_defaults = {.order = "plan", .n_parallel = 32, .window = 1024, .line_bytes = 16 << 20};
+
+enum {
+    BATCH_TOKENS = 16 << 20,                          /* tokens of prompts read ahead */
+};
+#define BATCH_SHOW_S 0.25                             /* seconds between two progress lines on a terminal */
+#define BATCH_LOG_S 10.0                             /* and in a file or a pipe */
+
+/* Forms of the answers. Numbers and floats are of vectors: a row for each text, in the order of the input. */
+typedef enum { BATCH_RECORDS, BATCH_CSV, BATCH_NUMBERS, BATCH_FLOATS } batch_form;
+
+/* What a run takes from the command line. */
+typedef struct {
+    const char *const *path;                          /* [n_paths] "-": standard input */
+    int              n_paths;
+    const char      *model_name;
+    const gen_opts  *gen;
+    const samp_opts *samp;
+    uint64_t         seed;
+    bool             own_seeds;                       /* a line without a seed has one of its own */
+    bool             special, bos;                    /* control tokens in prompts; a start token whatever the file says */
+    bool             json;                            /* the summary's form */
+    batch_form       form;
+    unsigned         fields;                          /* batch_fields() */
+    const chat      *chat;                            /* the model's template; NULL: there is none, as no_chat says */
+    err_t            no_chat;
+    bool             wrap;                            /* a plain line is the message of a user */
+    const embed_opts *embed;                          /* lines ask for vectors; NULL: for answers */
+    const constrain_spec *hold;                       /* the constraint of lines that have none of their own; NULL: none */
+    constrain_cache *holds;
+} batch_job;
+
+typedef struct {                                      /* the files of a run, one after the other */
+    const char *const *path;                          /* [n] */
+    int                n, i;                          /* path[i] is being read */
+    uint64_t           line_bytes;
+    lines_in          *in;                            /* NULL: the next file has not been opened */
+    bool               known, json;                   /* the first line of this file has been seen; its lines are JSON */
+    uint64_t           size, done;                    /* bytes of all files, 0 where one is no regular file; of those read */
+} batch_input;
+
+typedef struct batch_line {
+    req         q;
+    double      t_read;
+    uint64_t    no, hash;                             /* number of the line, from 1; hash of its bytes */
+    int         file;
+    uint64_t    turn, first;                          /* number of the line among those of all files, from 1; the smallest of its group */
+    tok_ids    *ids;                                  /* [q.n_prompt] tokens of its prompts; the first prompt decides its place in the plan */
+    size_t      n_ids;                                /* tokens of all prompts */
+    chat_prompt chat;                                 /* of a chat, without its ids */
+    constrain  *held;                                 /* while its answers are made; NULL: it has no constraint */
+    int         place, keep;                          /* place in the walk; positions that later lines share */
+    int         n_asked, n_ended;                     /* prompts whose completions have been asked for; completions that have ended */
+    gen_answer *answer;                               /* [q.n] NULL: none has been asked for */
+    struct batch_line *next;                          /* in batch_work.begun */
+} batch_line;
+
+typedef struct {
+    engine          *eng;
+    const batch_opts *o;
+    const batch_job *job;
+    batch_input      in;
+    results         *out;
+    sched           *sc;
+    lines_shard      shard;
+    batch_line     **line;                            /* [first, n) lines read and not yet begun */
+    size_t           first, n, cap;
+    size_t           tokens;                          /* of their prompts */
+    batch_line      *open;                            /* begun; some of its prompts have not been asked for */
+    batch_line      *begun;                           /* in the schedule */
+    bool             over, settled;                   /* the last file has ended; the resumed results hold answers to its lines alone */
+    str              rec;
+    str             *held;                            /* [window] finished records that wait for an earlier line's; NULL: none wait */
+    bool            *ready;                           /* [window] the line has ended; its record may be empty */
+    uint64_t         written;                         /* lines whose records are written, where they wait for each other */
+    long long        n_read, n_ok, n_bad, n_before, n_other;   /* lines read; answered, errors, answered before, other shards' */
+    long long        n_prompt, n_gen, n_wanted;       /* tokens; the most that the lines read so far may take */
+    long long        n_unfinished;                    /* completions that have ended before their constraint was met */
+    double           t0, t_shown;
+    long long        shown_prefill, shown_written;
+} batch_work;
+
+static void batch__line_free(batch_line *l) {
+    for (int i = 0; l->answer && i < l->q.n; i++) gen_answer_drop(&l->answer[i]);
+    mem_free(l->answer);
+    for (int i = 0; l->ids && i < l->q.n_prompt; i++) tok_ids_drop(&l->ids[i]);
+    mem_free(l->ids);
+    chat_prompt_drop(&l->chat);
+    constrain_close(l->held);
+    req_drop(&l->q);
+    mem_free(l);
+}
+
+/* "prompt,seed": bits of REQ_PROMPT and so on. */
+static bool batch_fields(const char *text, unsigned *fields, err_t *e) {
+    static const char *const names[] = {"prompt", "seed", "logprob", "times"};
+    for (*fields = 0; text && *text;) {
+        const size_t n = strcspn(text, ",");
+        unsigned     bit = 0;
+        for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+            if (bytes_is((bytes){(const uint8_t *)text, n}, names[i])) bit = 1u << i;
+        if (!bit)
+            return err_set(e, EXIT_INPUT, "--batch-fields: found '%.*s', expected some of prompt, seed, logprob and times, with commas between them",
+                           (int)(n < 100 ? n : 100), text);
+        *fields |= bit;
+        text += n + (text[n] == ',');
+    }
+    return true;
+}
+
+/* --- lines in --- */
+
+static bool batch__is_file(const char *path) {
+    struct stat st;
+    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Opens every regular file once, so that a missing one is an error before the first line is answered. */
+static bool batch__input_init(batch_input *in, const batch_job *job, uint64_t line_bytes, err_t *e) {
+    bool sized = true;
+    *in = (batch_input){.path = job->path, .n = job->n_paths, .line_bytes = line_bytes};
+    for (int i = 0; i < in->n; i++) {
+        struct stat st;
+        if (strcmp(in->path[i], "-") != 0 && stat(in->path[i], &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) sized = false;
+        else if (strcmp(in->path[i], "-") == 0) sized = false;
+        else {
+            lines_in *one = lines_open(in->path[i], line_bytes, e);
+            if (!one) return false;
+            in->size += one->size;
+            lines_close(one);
+        }
+    }
+    if (!sized) in->size = 0;
+    return true;
+}
+
+/* Whether a line opens a JSON array of objects, or of anything on later lines. A prompt may begin with a bracket. */
+static bool batch__opens_array(bytes line, size_t i) {
+    if (line.p[i] != '[') return false;
+    for (i++; i < line.n && isspace(line.p[i]);) i++;
+    return i == line.n || line.p[i] == '{';
+}
+
+/* Finds the kind of a file by its first line that is not blank. False: it has no lines of requests. */
+static bool batch__kind(batch_input *in, bytes line, uint64_t no, err_t *e) {
+    const char *kind = no == 1 ? bytes_kind(line) : NULL;
+    size_t      i = 0;
+    while (i < line.n && isspace(line.p[i])) i++;
+    in->json = line.p[i] == '{';
+    in->known = true;
+    if (kind) return err_set(e, EXIT_INPUT, "%s: is %s, expected a text file with a request on each line", in->in->name, kind);
+    return !batch__opens_array(line, i) ||
+           err_set(e, EXIT_INPUT, "%s: is a JSON array, expected JSON Lines: each object on a line of its own (jq -c '.[]' makes them)",
+                   in->in->name);
+}
+
+static bool batch__blank(bytes line) {
+    for (size_t i = 0; i < line.n; i++)
+        if (!strchr(" \t\r\v\f", line.p[i]) || !line.p[i]) return false;
+    return true;
+}
+
+/* The next line that is not blank, of whichever file. */
+static lines_got batch__next(batch_input *in, bool wait, bytes *line, uint64_t *no, err_t *e) {
+    for (; in->i < in->n; in->i++) {
+        lines_got got = LINES_LINE;
+        if (!in->in && !(in->in = lines_open(in->path[in->i], in->line_bytes, e))) return LINES_FAILED;
+        while (got == LINES_LINE) {
+            got = lines_next(in->in, wait, line, no, e);
+            if (got == LINES_LINE && batch__blank(*line)) continue;
+            if (got == LINES_LINE && !in->known && !batch__kind(in, *line, *no, e)) return LINES_FAILED;
+            if (got != LINES_END) return got;
+        }
+        in->done += in->in->size;
+        lines_close(in->in);
+        in->in = NULL;
+        in->known = false;
+    }
+    return LINES_END;
+}
+
+/* Whether regular files begin like files of requests; asked before the results are begun. */
+static bool batch_check(const char *const *path, int n, uint64_t line_bytes, err_t *e) {
+    for (int i = 0; i < n && !e->code; i++) {
+        batch_input in = {.path = &path[i], .n = 1, .line_bytes = line_bytes};
+        bytes       line;
+        uint64_t    no;
+        struct stat st;
+        if (strcmp(path[i], "-") == 0 || (stat(path[i], &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))) continue;
+        batch__next(&in, true, &line, &no, e);
+        lines_close(in.in);
+    }
+    return !e->code;
+}
+
+/* Number of a file in the results, where there are several; 0 where there is one. */
+static uint64_t batch__file_key(const batch_input *in, int file) { return in->n > 1 ? results_file(in->path[file]) : 0; }
+
+static req_origin batch__origin(const batch_work *b, const batch_line *l) {
+    return (req_origin){.line = l->no, .hash = l->hash, .file = b->in.n > 1 ? b->in.path[l->file] : NULL, .model_name = b->job->model_name,
+                        .fingerprint = b->out->fingerprint.p, .created = (int64_t)time(NULL), .fields = b->job->fields, .ids = l->ids};
+}
+
+/* Writes records up to the first line whose record is missing; all: those after it too. */
+static bool batch__release(batch_work *b, bool all, err_t *e) {
+    const uint64_t window = (uint64_t)b->o->window, read = (uint64_t)b->n_read;
+    bool           ok = true;
+    for (; ok && b->written < read && (all || b->ready[b->written % window]); b->written++) {
+        str *held = &b->held[b->written % window];
+        if (held->n) ok = results_put(b->out, str_bytes(held), e);
+        str_drop(held);
+        b->ready[b->written % window] = false;
+    }
+    return ok;
+}
+
+/* A line has ended; its record, if there is one, is in b->rec. */
+static bool batch__put(batch_work *b, uint64_t turn, err_t *e) {
+    if (b->held) {
+        const size_t at = (size_t)((turn - 1) % (uint64_t)b->o->window);
+        b->held[at] = b->rec;
+        b->ready[at] = true;
+        b->rec = (str){0};
+        return batch__release(b, false, e);
+    }
+    const bool ok = !b->rec.n || results_put(b->out, str_bytes(&b->rec), e);
+    str_clear(&b->rec);
+    return ok;
+}
+
+/* Whether another line may be read. */
+static bool batch__has_place(const batch_work *b) {
+    if (b->held && (uint64_t)b->n_read - b->written >= (uint64_t)b->o->window) return false;
+    return b->n - b->first < (size_t)b->o->window && b->tokens < BATCH_TOKENS;
+}
+
+/* The rows of a line with an error, which keep the others in their places: empty lines, or NaN. */
+static void batch__no_vectors(batch_work *b, const batch_line *l, const char *why) {
+    const int   rows = l->q.n > 0 ? l->q.n : 1, width = embed_width(&b->eng->m, b->job->embed);
+    const float none = NAN;
+    log_warn("%s: line %llu: %s", b->in.path[l->file], (unsigned long long)l->no, why);
+    for (int i = 0; i < rows; i++) {
+        if (b->job->form == BATCH_NUMBERS) str_put(&b->rec, "\n");
+        for (int k = 0; k < width && b->job->form == BATCH_FLOATS; k++) str_add(&b->rec, &none, sizeof none);
+    }
+}
+
+static void batch__vectors(batch_work *b, const batch_line *l) {
+    for (int i = 0; i < l->q.n; i++) {
+        const gen_answer *a = &l->answer[i];
+        if (b->job->form == BATCH_NUMBERS) embed_put_text(a->vec, a->n_vec, a->width, &b->rec);
+        else str_add(&b->rec, a->vec, (size_t)a->n_vec * (size_t)a->width * sizeof *a->vec);
+    }
+}
+
+static bool batch__fail(batch_work *b, const batch_line *l, const char *code, const char *why, err_t *e) {
+    const req_origin o = batch__origin(b, l);
+    b->n_bad++;
+    if (b->job->form >= BATCH_NUMBERS) batch__no_vectors(b, l, why);
+    else if (b->job->form == BATCH_CSV) req_print_csv_error(&l->q, &o, code, why, &b->rec);
+    else req_print_error(&l->q, &o, code, why, &b->rec);
+    return batch__put(b, l->turn, e);
+}
+
+/* The tools that the answer to a chat may call; undefined: none. */
+static val batch__tools(const req *q) {
+    return q->input.choice == CHAT_CALL_NONE ? val_undef("tools") : val_get(q->input.vars, "tools");
+}
+
+/* Tokens of a chat's prompt, and what its answers need of the request. What the template read is kept for its tools alone. */
+static bool batch__encode_chat(const batch_work *b, batch_line *l, tok_ids *ids, err_t *e) {
+    req *q = &l->q;
+    if (!b->job->chat) return *e = b->job->no_chat, false;
+    if (!chat_make_prompt(b->job->chat, &q->input, &l->chat, e)) return false;
+    chat_ask(b->job->chat, &l->chat, &q->ask);
+    if (batch__tools(q).kind == VAL_UNDEF) req_drop_input(q);
+    *ids = l->chat.ids;
+    l->chat.ids = (tok_ids){0};
+    if (b->job->fields & REQ_PROMPT) q->prompt->text = str_bytes(&l->chat.text), l->chat.text = (str){0};
+    str_drop(&l->chat.text);
+    return true;
+}
+
+/* Tokens of a prompt, as for -p. */
+static bool batch__encode(const batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
+    const tok_vocab *v = b->eng->v;
+    const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !p->text.n);
+    const unsigned   flags = (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0) | (b->job->embed && tok_add_eos(v) ? TOK_EOS : 0);
+    if (!p->ids.n) return tok_encode(v, p->text, flags, ids, e);
+    *ids = p->ids;
+    p->ids = (tok_ids){0};
+    return true;
+}
+
+/* The same for prompt i of a line: NULL, or what batch__refuse() returns. */
+static const char *batch__refuse_prompt(const batch_work *b, batch_line *l, int i, err_t *why) {
+    err_t       one = {0};
+    const bool  known = l->q.chat ? batch__encode_chat(b, l, &l->ids[i], &one) : batch__encode(b, &l->q.prompt[i], &l->ids[i], &one);
+    const bool  fits = known && gen_fits(b->eng, &l->ids[i], &one);
+    const char *what = known && l->ids[i].n ? "context_length_exceeded" : req_invalid;
+    l->n_ids += l->ids[i].n;
+    if (fits) return NULL;
+    if (l->q.n_prompt == 1) *why = one;
+    else err_set(why, one.code, "prompt %d of %d: %.500s", i + 1, l->q.n_prompt, one.text);
+    return what;
+}
+
+/* Why a request that was read cannot run, as the error of a record names it; why is set. NULL: it can. */
+static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why) {
+    l->ids = mem_new((size_t)l->q.n_prompt, sizeof *l->ids);
+    for (int i = 0; i < l->q.n_prompt; i++) {
+        const char *what = batch__refuse_prompt(b, l, i, why);
+        if (what) return what;
+    }
+    if (l->q.ask.embeds && !embed_check(&b->eng->m, &l->q.ask.embed, why)) return req_invalid;
+    if (b->job->form == BATCH_FLOATS && l->q.ask.embed.dims && l->q.ask.embed.dims != embed_width(&b->eng->m, b->job->embed)) {
+        err_set(why, EXIT_INPUT, "dimensions: %d is not the width of the rows of this file, %d", l->q.ask.embed.dims, embed_width(&b->eng->m, b->job->embed));
+        return req_invalid;
+    }
+    return samp_check(&l->q.ask.samp, b->eng->m.hp.n_vocab, why) ? NULL : req_invalid;
+}
+
+static void batch__queue(batch_work *b, batch_line *l) {
+    const int64_t most = l->q.ask.embeds ? 0 : l->q.ask.gen.n_predict;
+    l->keep = INT_MAX;
+    b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->n_ids;
+    b->n_prompt += (long long)l->n_ids * l->q.ask.n;
+    b->tokens += l->n_ids;
+    if (b->n == b->cap) b->line = mem_grow(b->line, b->cap = 2 * b->cap + 64, sizeof *b->line);
+    b->line[b->n++] = l;
+}
+
+/* The first message of a chat as far as a group of lines goes by it. */
+static bytes batch__first_message(const req *q, str *own) {
+    const val text = val_get(val_get(q->input.vars, "messages").list->at[0], "content");
+    str_add(own, "", 0);
+    if (text.kind == VAL_STR) val_utf8(val_sub(text.s, 0, text.s.n < LINES_ALIKE ? text.s.n : LINES_ALIKE), own);
+    return str_bytes(own);
+}
+
+/* Whether a line is of this shard; its first prompt decides, or all of a bad line. */
+static bool batch__is_mine(batch_work *b, const req *q, bytes line, bool bad) {
+    str   own = {0};
+    bytes key = line;
+    if (!b->o->shard) return true;
+    if (!bad && q->chat) key = batch__first_message(q, &own);
+    else if (!bad && q->prompt[0].ids.n) key = (bytes){(const uint8_t *)q->prompt[0].ids.id, q->prompt[0].ids.n * sizeof *q->prompt[0].ids.id};
+    else if (!bad) key = q->prompt[0].text;
+    const bool mine = lines_shard_is_mine(&b->shard, key);
+    str_drop(&own);
+    return mine;
+}
+
+/* Whether an earlier line has the same custom_id. To be asked once for each line. */
+static bool batch__is_twice(batch_work *b, const batch_line *l) {
+    return l->q.has_id && !results_add_id(b->out, batch__file_key(&b->in, l->file), l->q.custom_id);
+}
+
+/* Whether a line is answered by the results that are resumed. */
+static bool batch__has(batch_work *b, const batch_line *l, bool twice) {
+    return results_use_old(b->out, batch__file_key(&b->in, l->file), l->no, l->hash, l->q.has_id && !twice);
+}
+
+/* The seed of a line whose body has none. */
+static uint64_t batch__seed(const batch_work *b, const batch_line *l) {
+    return b->job->own_seeds ? rng_mix(b->job->seed ^ l->no ^ batch__file_key(&b->in, l->file)) >> 1 : b->job->seed;   /* -s takes 63 bits */
+}
+
+/* Takes in a line: it waits to be begun, or its error is written. False: writing failed. */
+static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
+    batch_line *l = mem_new(1, sizeof *l);
+    const char *code = NULL;
+    err_t       why = {0};
+    bool        ok = true;
+    *l = (batch_line){.t_read = clock_now(), .no = no, .file = b->in.i, .turn = (uint64_t)b->n_read, .hash = bytes_hash(0, line)};
+    gen_request base = gen_ask(NULL, b->job->gen, b->job->samp, batch__seed(b, l));
+    if (b->job->embed) base.embeds = true, base.embed = *b->job->embed;
+    const req_form form = {&base, b->eng->m.hp.n_vocab, b->in.json, b->job->wrap, b->job->hold};
+    if (!req_read(&l->q, line, &form, &why)) code = l->q.fault ? l->q.fault : req_invalid;
+    const bool twice = batch__is_twice(b, l);
+    if (twice) code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
+    const bool mine = batch__is_mine(b, &l->q, line, code != NULL);
+    const bool before = batch__has(b, l, twice);
+    b->n_other += !mine;
+    b->n_before += mine && before;
+    if (mine && !before) {
+        if (!code) code = batch__refuse(b, l, &why);
+        if (!code) return batch__queue(b, l), true;
+        ok = batch__fail(b, l, code, why.text, e);
+    } else ok = batch__put(b, l->turn, e);
+    batch__line_free(l);
+    return ok;
+}
+
+/* The same for a line that is too long to be read, of which there is the head. */
+static bool batch__take_long(batch_work *b, bytes head, uint64_t no, err_t *e) {
+    batch_line       l = {.no = no, .file = b->in.i, .turn = (uint64_t)b->n_read, .hash = bytes_hash(0, head)};
+    const bytes      key = {(const uint8_t *)&no, sizeof no};
+    char             why[128];
+    req_read_id(&l.q, head);
+    const bool twice = batch__is_twice(b, &l);
+    const bool mine = batch__is_mine(b, &l.q, key, true), before = batch__has(b, &l, twice);
+    snprintf(why, sizeof why, "a line of more than %llu bytes (--batch-line)", (unsigned long long)b->o->line_bytes);
+    b->n_other += !mine;
+    b->n_before += mine && before;
+    const bool ok = mine && !before ? batch__fail(b, &l, "line_too_long", why, e) : batch__put(b, l.turn, e);
+    req_drop(&l.q);
+    return ok;
+}
+
+/* Reads ahead until the window is full. wait: the caller has nothing else to do. False: an error in e, or the output is closed. */
+static bool batch__refill(batch_work *b, bool wait, err_t *e) {
+    const size_t had = b->n;
+    while (!b->over && !g_interrupt && batch__has_place(b)) {
+        bytes           line;
+        uint64_t        no;
+        const lines_got got = batch__next(&b->in, wait && b->n == had, &line, &no, e);
+        if (got == LINES_FAILED) return false;
+        if (got == LINES_LATER) break;
+        if (got == LINES_END) {
+            b->over = true;
+            break;
+        }
+        b->n_read++;
+        if (got == LINES_LONG ? !batch__take_long(b, line, no, e) : !batch__take(b, line, no, e)) return false;
+    }
+    return true;
+}
+
+/* --- the results that a run goes on with --- */
+
+/* A line is asked for as batch__take() does it, without reading more of it than its custom_id. */
+static void batch__claim(batch_work *b, const batch_input *in, bytes line, uint64_t no, bool is_long) {
+    const uint64_t file = batch__file_key(in, in->i);
+    req            q = {0};
+    if (in->json || is_long) req_read_id(&q, line);
+    const bool first = q.has_id && results_add_id(b->out, file, q.custom_id);
+    results_use_old(b->out, file, no, bytes_hash(0, line), first);
+    req_drop(&q);
+}
+
+/* Files that can be read twice are read to their ends before the first line is answered: what answers none of their lines is
+ * moved to FILE.stale now, with a warning. Else that is done after the last line. */
+static bool batch__settle(batch_work *b, err_t *e) {
+    batch_input again = b->in;
+    bytes       line;
+    uint64_t    no;
+    lines_got   got;
+    if (!b->out->n_old) return true;
+    for (int i = 0; i < again.n; i++)
+        if (!batch__is_file(again.path[i])) return true;
+    while ((got = batch__next(&again, true, &line, &no, e)) == LINES_LINE || got == LINES_LONG) {
+        if (g_interrupt) break;
+        batch__claim(b, &again, line, no, got == LINES_LONG);
+    }
+    lines_close(again.in);
+    results_reset_ids(b->out);
+    b->settled = got == LINES_END && results_move_stale(b->out, e);
+    return b->settled;
+}
+
+/* --- the plan --- */
+
+static int batch__alike(const tok_ids *x, const tok_ids *y) {
+    size_t n = 0;
+    while (n < x->n && n < y->n && x->id[n] == y->id[n]) n++;
+    return (int)n;
+}
+
+static int batch__by_tokens(const void *pa, const void *pb) {
+    const batch_line *x = *(batch_line *const *)pa, *y = *(batch_line *const *)pb;
+    const tok_ids    *xi = &x->ids[0], *yi = &y->ids[0];
+    const size_t      n = (size_t)batch__alike(xi, yi);
+    if (x->q.priority != y->q.priority) return x->q.priority < y->q.priority ? -1 : 1;
+    if (n < xi->n && n < yi->n) return xi->id[n] < yi->id[n] ? -1 : 1;
+    if (xi->n != yi->n) return xi->n < yi->n ? -1 : 1;
+    return x->turn < y->turn ? -1 : x->turn > y->turn;
+}
+
+static int batch__by_turn(const void *pa, const void *pb) {
+    const batch_line *x = *(batch_line *const *)pa, *y = *(batch_line *const *)pb;
+    if (x->q.priority != y->q.priority) return x->q.priority < y->q.priority ? -1 : 1;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return x->place - y->place;
+}
+
+/* Orders the lines that wait. Lines whose prompts share a block are a group. */
+static void batch__plan(batch_work *b) {
+    const size_t n = b->n - b->first;
+    const int    block = b->eng->kv->opts.block;
+    batch_line **l = b->line;
+    if (n) memmove(l, l + b->first, n * sizeof *l);
+    b->first = 0;
+    b->n = n;
+    if (!n || strcmp(b->o->order, "plan") != 0) return;
+    const bool all = b->eng->kept != NULL;            /* a file keeps the prompts for the next run */
+    qsort(l, n, sizeof *l, batch__by_tokens);
+    for (size_t i = 0, end; i < n; i = end) {
+        uint64_t first = l[i]->turn;
+        l[i]->keep = all ? INT_MAX : 0;
+        for (end = i + 1; end < n && l[end]->q.priority == l[i]->q.priority; end++) {
+            const int same = batch__alike(&l[end - 1]->ids[0], &l[end]->ids[0]);
+            if (same < block) break;
+            const int keep = (same + block - 1) / block * block;
+            if (keep > l[end - 1]->keep) l[end - 1]->keep = keep;
+            l[end]->keep = all ? INT_MAX : b->over ? 0 : keep;        /* lines not read yet may share it */
+            if (l[end]->turn < first) first = l[end]->turn;
+        }
+        for (size_t k = i; k < end; k++) l[k]->first = first, l[k]->place = (int)k;
+    }
+    qsort(l, n, sizeof *l, batch__by_turn);
+}
+
+/* --- answers out --- */
+
+/* Asks for the completions of a line's next prompt. */
+static bool batch__ask(batch_work *b, batch_line *l, err_t *e) {
+    gen_request r = l->q.ask;
+    r.prompt = &l->ids[l->n_asked];
+    r.index = l->n_asked++ * r.n;
+    r.keep = l->q.n_prompt > 1 ? INT_MAX : l->keep;
+    r.logprobs = r.logprobs || b->job->fields & REQ_LOGPROB;
+    r.owner = l;
+    if (!l->answer) {
+        l->answer = mem_new((size_t)l->q.n, sizeof *l->answer);
+        l->next = b->begun;
+        b->begun = l;
+    }
+    return sched_add(b->sc, &r, e) != NULL;
+}
+
+/* Times of a line: when reading its first prompt began, the first token of any completion, the last one of all. */
+static req_times batch__times(const batch_line *l) {
+    req_times t = {(double)INFINITY, (double)INFINITY, (double)INFINITY};
+    double    last = 0;
+    for (int i = 0; l->answer && i < l->q.n; i++) {
+        const gen_answer *a = &l->answer[i];
+        if (a->t_start > 0) t.queued = fmin(t.queued, a->t_start - l->t_read);
+        if (a->n_tok) t.first = fmin(t.first, a->t_first - l->t_read);
+        if (a->t_last > 0) last = fmax(last, a->t_last - l->t_read);
+    }
+    if (last > 0) t.total = last;
+    return t;
+}
+
+/* The answers where no token is wanted: empty texts. */
+static void batch__answer_nothing(batch_line *l) {
+    l->answer = mem_new((size_t)l->q.n, sizeof *l->answer);
+    for (int i = 0; i < l->q.n; i++) l->answer[i].finish = GEN_LENGTH, str_put(&l->answer[i].text, "");
+}
+
+/* Sorts the answers to a chat into their parts, [q.n]; NULL where the line is none. */
+static chat_answer *batch__parts(const batch_line *l) {
+    if (!l->q.chat) return NULL;
+    chat_answer *said = mem_new((size_t)l->q.n, sizeof *said);
+    for (int i = 0; i < l->q.n; i++) {
+        chat_reader *r = chat_reader_new(&l->chat, batch__tools(&l->q));
+        chat_reader_feed(r, str_bytes(&l->answer[i].text), true, NULL, NULL);
+        chat_reader_finish(r, &said[i]);
+    }
+    return said;
+}
+
+/* Writes the record of a line: the texts of its completions, or their first error. */
+static bool batch__record(batch_work *b, batch_line *l, const req_origin *o, err_t *e) {
+    for (int i = 0; i < l->q.n; i++) {
+        const err_t *why = &l->answer[i].err;
+        if (why->code) return batch__fail(b, l, why->code == EXIT_RESOURCE ? "out_of_room" : req_invalid, why->text, e);
+    }
+    chat_answer *said = batch__parts(l);
+    b->n_ok++;
+    if (b->job->form >= BATCH_NUMBERS) batch__vectors(b, l);
+    else if (b->job->form == BATCH_CSV) req_print_csv(&l->q, l->answer, said, o, &b->rec);
+    else req_print(&l->q, l->answer, said, o, b->eng->v, &b->rec);
+    for (int i = 0; said && i < l->q.n; i++) chat_answer_drop(&said[i]);
+    mem_free(said);
+    return batch__put(b, l->turn, e);
+}
+
+/* Writes a line's record and frees the line. */
+static bool batch__answer(batch_work *b, batch_line *l, err_t *e) {
+    req_origin o = batch__origin(b, l);
+    o.n_prompt = (int)l->n_ids;
+    o.times = batch__times(l);
+    for (int i = 0; i < l->q.n; i++) {
+        const gen_answer *a = &l->answer[i];
+        if (a->finish == GEN_FAILED) continue;
+        if (i % l->q.ask.n == 0) o.n_cached += a->n_cached;
+        b->n_gen += a->n_tok;
+        b->n_unfinished += a->unfinished;
+    }
+    const bool   ok = batch__record(b, l, &o, e);
+    batch_line **at = &b->begun;
+    while (*at && *at != l) at = &(*at)->next;
+    if (*at) *at = l->next;
+    batch__line_free(l);
+    return ok;
+}
+
+/* Compiles the constraint of a line. Lines that wait hold none, so that few are in memory. False: it is refused. */
+static bool batch__hold(const batch_work *b, batch_line *l, err_t *why) {
+    if (l->q.chat && !chat_hold(b->job->chat, &l->q.input, &l->chat, &l->q.hold, why)) return false;
+    if (l->q.hold.kind == CONSTRAIN_NONE) return true;
+    l->q.ask.constrain = l->held = constrain_get(b->job->holds, &l->q.hold, why);
+    return l->held != NULL;
+}
+
+/* The line that waits longest begins: it becomes b->open, or its error is written. False: writing failed. */
+static bool batch__open(batch_work *b, err_t *e) {
+    batch_line *l = b->line[b->first++];
+    err_t       why = {0};
+    b->tokens -= l->n_ids;
+    if (batch__hold(b, l, &why)) return b->open = l, true;
+    const bool ok = batch__fail(b, l, why.code == EXIT_RESOURCE ? "out_of_room" : req_invalid, why.text, e);
+    batch__line_free(l);
+    return ok;
+}
+
+/* Gives lines to the schedule as long as it has room. */
+static bool batch__feed(batch_work *b, err_t *e) {
+    while (sched_has_room(b->sc)) {
+        if (!b->open && b->first == b->n) return true;
+        if (!b->open && !batch__open(b, e)) return false;
+        if (!b->open) continue;
+        batch_line *l = b->open;
+        if (l->q.ask.gen.n_predict == 0) {
+            b->open = NULL;
+            batch__answer_nothing(l);
+            if (!batch__answer(b, l, e)) return false;
+            continue;
+        }
+        if (!batch__ask(b, l, e)) return false;
+        if (l->n_asked == l->q.n_prompt) b->open = NULL;
+    }
+    return true;
+}
+
+static bool batch__collect(batch_work *b, err_t *e) {
+    for (gen_answer a; sched_take(b->sc, &a);) {
+        batch_line *l = a.owner;
+        l->answer[a.index] = a;
+        if (++l->n_ended == l->q.n && !batch__answer(b, l, e)) return false;
+    }
+    return true;
+}
+
+/* --- progress and summary --- */
+
+/* Seconds until the end, by the lines done so far; -1: not known. */
+static double batch__left(const batch_work *b, double now) {
+    const double done = (double)(b->n_ok + b->n_bad), had = (double)(b->n_before + b->n_other);
+    double       all = (double)b->n_read - had;
+    const uint64_t at = b->in.done + (b->in.in ? b->in.in->at : 0);
+    if (!b->over && (!b->in.size || !at)) return -1;
+    if (!b->over) all *= (double)b->in.size / (double)at;
+    return done > 0 ? (now - b->t0) * (all - done) / done : -1;
+}
+
+static void batch__progress(batch_work *b) {
+    const double       now = clock_now(), gone = now - b->t_shown;
+    const bool         tty = progress_on();
+    const sched_stats *st = &b->sc->st;
+    if (g_log_level < LOG_NORMAL || gone < (tty ? BATCH_SHOW_S : BATCH_LOG_S)) return;
+    const double left = batch__left(b, now), seen = (double)(st->prefill + st->cached);
+    const size_t waiting = b->n - b->first + (size_t)b->sc->n_waiting;
+    char eta[32] = "";
+    if (left >= 0) snprintf(eta, sizeof eta, " | %.0f:%02d left", floor(left / 60), (int)fmod(left, 60));
+    char line[256];
+    snprintf(line, sizeof line, "%lld done, %d running, %zu waiting%s | %.0f tokens/s read, %.0f written | %.0f %% shared%s",
+             b->n_ok + b->n_bad, b->sc->n_run, waiting, b->over ? "" : "+", (double)(st->prefill - b->shown_prefill) / gone,
+             (double)(st->written - b->shown_written) / gone, seen > 0 ? 100 * (double)st->cached / seen : 0.0, eta);
+    if (tty) progress_show("%s", line);
+    else log_warn("%s", line);
+    b->t_shown = now;
+    b->shown_prefill = st->prefill;
+    b->shown_written = st->written;
+}
+
+typedef struct {                                      /* one figure of the summary */
+    const char *name;
+    double      v;
+} batch_figure;
+
+/* Seconds at three percentiles, as text or as JSON. */
+static void batch__percentiles(str *s, bool json, const char *name, const char *words, const hist *h) {
+    const double p50 = hist_at(h, 0.5), p95 = hist_at(h, 0.95), p99 = hist_at(h, 0.99);
+    if (!h->all) {                                    /* nothing was timed */
+        if (json) str_fmt(s, ", \"%s_s\": {\"p50\": null, \"p95\": null, \"p99\": null}", name);
+        return;
+    }
+    if (json) str_fmt(s, ", \"%s_s\": {\"p50\": %.6g, \"p95\": %.6g, \"p99\": %.6g}", name, p50, p95, p99);
+    else str_fmt(s, "llmrun: %-11s %.3f s, %.3f, %.3f (p50, p95, p99)\n", words, p50, p95, p99);
+}
+
+static void batch__summary(const batch_work *b) {
+    const sched_stats *st = &b->sc->st;
+    const spec        *sp = b->sc->guesser;
+    const kv_cache    *kv = b->eng->kv;
+    const double       all = clock_now() - b->t0, waste = st->slots > 0 ? st->waste / st->slots : 0;
+    const long long    tokens = b->n_prompt + b->n_gen;
+    const double       million = tokens ? (double)b->o->cost * all / 3600 * 1e6 / (double)tokens : 0;
+    const bool         json = b->job->json;
+    int                peak;
+    kv_held(kv, &peak);
+    const batch_figure figures[] = {
+        {"requests", (double)(b->n_ok + b->n_bad)}, {"answered", (double)b->n_ok}, {"errors", (double)b->n_bad},
+        {"answered_before", (double)b->n_before}, {"other_shards", (double)b->n_other}, {"seconds", all},
+        {"prompt_tokens", (double)b->n_prompt}, {"shared_tokens", (double)st->cached}, {"computed_prompt_tokens", (double)st->prefill},
+        {"completion_tokens", (double)b->n_gen}, {"requests_per_s", (double)(b->n_ok + b->n_bad) / all},
+        {"prompt_tokens_per_s", (double)b->n_prompt / all}, {"completion_tokens_per_s", (double)b->n_gen / all},
+        {"steps", (double)st->steps}, {"steps_s", st->busy_s}, {"kv_blocks_peak", (double)peak},
+        {"kv_block_tokens", (double)kv->opts.block}, {"kv_bytes_peak", (double)kv_bytes_peak(kv)}, {"kv_unused", waste},
+        {"preemptions", (double)st->preempted}, {"seed", (double)b->job->seed}, {"decode_steps", (double)st->decode},
+        {"draft_guessed", (double)spec_guessed(sp, SPEC_DRAFT)}, {"draft_accepted", (double)spec_accepted(sp, SPEC_DRAFT)},
+        {"lookup_guessed", (double)spec_guessed(sp, SPEC_LOOKUP)}, {"lookup_accepted", (double)spec_accepted(sp, SPEC_LOOKUP)},
+        {"forced_guessed", (double)spec_guessed(sp, SPEC_FORCED)}, {"forced_accepted", (double)spec_accepted(sp, SPEC_FORCED)},
+        {"speculation_speedup", spec_speedup(sp)},
+    };
+    str s = {0};
+    if (json) {
+        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+            if (isnan(figures[i].v)) str_fmt(&s, ", \"%s\": null", figures[i].name);
+            else str_fmt(&s, "%s\"%s\": %.12g", i ? ", " : "{", figures[i].name, figures[i].v);
+        if (million > 0) str_fmt(&s, ", \"cost_per_million_tokens\": %.6g", million);
+    } else {
+        str_fmt(&s, "llmrun: requests    %lld in %.2f s (%.2f/s): %lld answered, %lld error%s", b->n_ok + b->n_bad, all,
+                (double)(b->n_ok + b->n_bad) / all, b->n_ok, b->n_bad, b->n_bad == 1 ? "" : "s");
+        if (b->n_before) str_fmt(&s, ", %lld answered before", b->n_before);
+        if (b->n_other) str_fmt(&s, ", %lld left to other shards", b->n_other);
+        str_fmt(&s, "\nllmrun: prompts     %lld tokens (%.1f tokens/s), %lld of them shared and not computed again\n", b->n_prompt,
+                (double)b->n_prompt / all, st->cached);
+        if (!b->job->embed)
+            str_fmt(&s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", b->n_gen, (double)b->n_gen / all, st->steps);
+        spec_report(sp, &s);
+        spec_report_forced(sp, b->n_gen, &s);
+        constrain_report_all(b->job->holds, &s);
+    }
+    batch__percentiles(&s, json, "ttft", "first token", &st->ttft);
+    batch__percentiles(&s, json, "tpot", "per token", &st->tpot);
+    batch__percentiles(&s, json, "itl", "next token", &st->itl);
+    batch__percentiles(&s, json, "e2e", "request", &st->e2e);
+    if (json) str_put(&s, "}\n");
+    else {
+        str_fmt(&s, "llmrun: cache       %d block%s of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, %lld preemption%s\n",
+                peak, peak == 1 ? "" : "s", kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * waste, st->preempted,
+                st->preempted == 1 ? "" : "s");
+        if (million > 0) str_fmt(&s, "llmrun: cost        %.4g for a million tokens read or written\n", million);
+        if (!b->job->embed)
+            str_fmt(&s, "llmrun: seed        %llu%s\n", (unsigned long long)b->job->seed,
+                    b->job->own_seeds ? ", drawn; each line has its own, made of it (--batch-fields seed), for --seed" : "");
+    }
+    if (g_log_level >= LOG_NORMAL) fputs(s.p, stderr);
+    str_drop(&s);
+}
+
+/* --- the run --- */
+
+static void batch__loop(batch_work *b, err_t *e) {
+    while (!g_interrupt) {
+        const bool idle = sched_idle(b->sc) && !b->open && b->first == b->n;
+        const bool low = b->n - b->first <= (size_t)b->o->window / 2;
+        if (idle && b->over) return;
+        if (!b->over && low) {
+            const size_t had = b->n - b->first;
+            if (!batch__refill(b, idle, e)) return;
+            if (b->n - b->first > had || b->over) batch__plan(b);
+        }
+        if (!batch__feed(b, e) || (!sched_step(b->sc, b->n_wanted, e) && e->code) || !batch__collect(b, e)) return;
+        batch__progress(b);
+    }
+}
+
+/* The first line of CSV. */
+static bool batch__head(batch_work *b, err_t *e) {
+    if (b->job->form != BATCH_CSV) return true;
+    req_csv_head(b->in.n > 1, b->job->fields, &b->rec);
+    const bool ok = results_put(b->out, str_bytes(&b->rec), e);
+    str_clear(&b->rec);
+    b->out->n_new = 0;
+    return ok;
+}
+
+/* Completes the results. A run that was interrupted writes the records that are finished. */
+static void batch__end(batch_work *b, err_t *e) {
+    if (b->held) batch__release(b, true, e);
+    if (!b->over || e->code || g_interrupt || b->out->why) return;
+    if (!b->settled && !results_move_stale(b->out, e)) return;
+    if (b->o->ordered && b->out->resumable) results_sort(b->out, b->in.path, b->in.n, e);
+}
+
+/* Answers the lines of the files of job in `out`; guesser: NULL, or one for as many sequences. Returns the number of records with an error, -1
+ * with e set; e unset: the reader has gone, or an interrupt. */
+static long long batch_run(engine *eng, spec *guesser, results *out, const batch_opts *o, const batch_job *job, err_t *e) {
+    batch_work b = {.eng = eng, .o = o, .job = job, .out = out, .t0 = clock_now()};
+    const int  half = eng->n_batch > 1 ? eng->n_batch / 2 : 1, n_seqs = o->n_parallel < half ? o->n_parallel : half;
+    const sched_opts so = {n_seqs, o->fixed, LLMRUN_STRESS};
+    b.t_shown = b.t0;
+    if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !batch__input_init(&b.in, job, o->line_bytes, e) ||
+        !(b.sc = sched_new(eng, guesser, &so, e))) goto done;
+    if ((o->ordered || job->form >= BATCH_NUMBERS) && !out->resumable) {
+        b.held = mem_new((size_t)o->window, sizeof *b.held);
+        b.ready = mem_new((size_t)o->window, sizeof *b.ready);
+    }
+    if (batch__head(&b, e) && batch__settle(&b, e)) batch__loop(&b, e);
+    batch__end(&b, e);
+    progress_clear();
+    if (b.n_unfinished)
+        log_warn("%lld answer%s unfinished: cut before the constraint was met", b.n_unfinished, b.n_unfinished == 1 ? " is" : "s are");
+    if (!out->why && (b.n_read || !e->code)) batch__summary(&b);
+    if (g_interrupt && out->resumable)
+        log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);
+done:
+    if (b.open && !b.open->answer) batch__line_free(b.open);
+    for (batch_line *l = b.begun, *next; l; l = next) {
+        next = l->next;
+        batch__line_free(l);
+    }
+    for (size_t i = b.first; i < b.n; i++) batch__line_free(b.line[i]);
+    sched_free(b.sc);
+    lines_close(b.in.in);
+    lines_shard_drop(&b.shard);
+    for (int i = 0; b.held && i < o->window; i++) str_drop(&b.held[i]);
+    mem_free(b.held);
+    mem_free(b.ready);
+    mem_free(b.line);
+    str_drop(&b.rec);
+    return e->code || g_interrupt || out->why ? -1 : b.n_bad;
+}

@@ -1,0 +1,769 @@
+/* ===== [fwd] one step over a batch of (sequence, position, token) rows =====
+ * The only forward pass: prefill chunks, decode, batches and verification are different lists of rows. Rows of one
+ * sequence are adjacent, in rising position. In a decoder the result of a row depends on the earlier rows of its sequence alone, and not on the
+ * batch, to the last bit (dev_exact); in an encoder on all rows of its text.
+ *   The pass is written once for a model, as a list of operations that [dev] runs for every batch: it reads from top to bottom below,
+ * by kinds of mixers and feed-forwards. A step is prepared with fwd_begin() and an fwd_add() for each row; fwd_step() writes down the
+ * block tables of its sequences and runs the list.
+ *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends there, for their hidden
+ * values after the last norm. A watched step takes every row through every layer, shows the last product too and leaves that one
+ * uncomputed: it has no logits.
+ * Public: fwd_bytes, fwd_far_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden,
+ * fwd_part_names.
+ * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
+
+typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_STATE, FWD_WO, FWD_FFN, FWD_HEAD, FWD_PARTS } fwd_part;
+
+/* What a row asks for. A plan gives logits or hidden values; the id of the largest logit alone is available with logits. */
+enum { FWD_LOGITS = DEV_LOGITS, FWD_HIDDEN = DEV_HIDDEN, FWD_ID = DEV_ID };
+
+#define FWD_L2_EPS 1e-6f                              /* of the norms of keys and queries in a gated delta net: no file has it */
+_Static_assert((int)FWD_PARTS <= DEV_PARTS, "times have room for every part");
+static const char *const fwd_part_names[FWD_PARTS] = {
+    [FWD_EMBED] = "embed", [FWD_NORM] = "norm",      [FWD_QKV] = "qkv", [FWD_CACHE] = "rope, cache",
+    [FWD_ATTN] = "attention", [FWD_STATE] = "recurrent", [FWD_WO] = "wo", [FWD_FFN] = "ffn", [FWD_HEAD] = "head",
+};
+
+/* The list of a model, the batch that it runs next, and their memory: allocated once, but for tables, which grow with the sequences. */
+typedef struct {
+    const model *m;
+    kv_cache    *kv;
+    dev_plan     plan;
+    dev_run      run;
+    dev_batch    batch;
+    kv_seq     **from;                                /* [n_seq of the batch] whose tables and states fwd_step() writes down */
+    size_t       table_cap, table_at_cap;
+    int          max_rows, max_out;
+    unsigned     gives;                               /* FWD_LOGITS or FWD_HIDDEN: with what the list ends */
+    int          n_vocab;                             /* V, or fewer: logits of the first tokens alone */
+    float       *logits;                              /* [n_out, n_vocab] of the last step */
+    dev_buf      hidden;                              /* [n_out, D] what the head reads */
+    size_t       bytes;                               /* of the memory that is allocated once */
+} fwd;
+
+/* --- the forward pass: the code that writes the list --- */
+
+/* Where the writing is: a layer, the rows that go on in it, and the buffers. */
+typedef struct {
+    dev_plan            *to;
+    const model         *m;
+    const kv_cache      *kv;                          /* NULL: the list is only measured */
+    const model_tensors *l;
+    const arch_layer_hp *lh;
+    int                  il;
+    fwd_part             part;
+    dev_row_set          rows, past;                  /* the rows at this place; those that go past keys and values in this layer */
+    bool                 beside;                      /* the next operation needs nothing of those before it in its phase */
+    dev_buf x, next;                                  /* [B, D] residual stream; where the next sum goes */
+    dev_buf cs;                                       /* [B, n_rot] cos and sin of each pair of each RoPE table */
+    dev_buf heat;                                     /* [B] attention temperature: factor on the queries of a position */
+    dev_buf xn, in;                                   /* [B, D] normed stream; what the block reads: xn, or x where it has no norm */
+    dev_buf q, k, v;                                  /* [B, H*HD], [B, G*HD], [B, G*HD] */
+    dev_buf att;                                      /* [B, H*HD] output of attention */
+    dev_buf y;                                        /* [B, D] what a block adds to the stream */
+    dev_buf ff, up;                                   /* [B*K, F] feed-forward */
+    dev_buf score, pick, weight;                      /* [B, E] router; [B, K] chosen experts by falling weight */
+    dev_buf slot_row, slot_of;                        /* [B*K] rows sorted by expert; [B, K] slots of a row */
+    dev_buf moe;                                      /* [B*K, D] outputs of experts */
+    dev_buf gate;                                     /* [B] of the shared expert */
+    dev_buf all;                                      /* a projection that holds several: queries and gates, or what a recurrent layer takes */
+    dev_buf raw, z, gates, alpha, beta, o;            /* of a recurrent layer: inputs of its convolution; gate of its output, which gated attention
+                                                       * has too; both gates of its state joined, and each; its output */
+    dev_buf by, drawn;                                /* [B, layers * P] embeddings of each layer; what of them the stream gives */
+    dev_buf side;                                     /* [B, D] a second part of a block: dense beside experts, or low-rank beside attention */
+    dev_buf streams, ahead, mode, coef;               /* [B, A*D] streams and their prediction; [B, A] and [B, A*A] how they depend on each other */
+    dev_buf logits;                                   /* [n_out, V] */
+} fwd_draft;
+
+static void fwd__op(fwd_draft *d, dev_op op) {
+    op.layer = d->il;
+    op.part = (int)d->part;
+    op.rows = d->rows;
+    op.beside = d->beside;
+    d->beside = false;
+    dev_plan_op(d->to, op);
+}
+
+/* The forms of a buffer that the products to come read, n values of each row. */
+static void fwd__forms(fwd_draft *d, dev_buf b, int n, int each) { fwd__op(d, (dev_op){.kind = DEV_FORM, .out = {b}, .n = n, .each = each}); }
+
+static void fwd__matmul(fwd_draft *d, fwd_part part) {
+    d->part = part;
+    fwd__op(d, (dev_op){.kind = DEV_MATMUL});
+}
+
+/* out = w . in: a phase of one product. */
+static void fwd__product(fwd_draft *d, fwd_part part, const dev_mat *w, dev_buf in, dev_buf out) {
+    fwd__forms(d, in, w->n_in, 0);
+    fwd__matmul(d, part);
+    dev_plan_product(d->to, w, d->rows, in, out);
+}
+
+/* to = a + b. */
+static void fwd__add(fwd_draft *d, dev_buf a, dev_buf b, dev_buf to, int n) { fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {a, b}, .out = {to}, .n = n}); }
+
+static void fwd__scale(fwd_draft *d, dev_buf b, int n, float scale) { fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {b}, .n = n, .scale = scale}); }
+
+static void fwd__bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
+    if (vec) fwd__op(d, (dev_op){.kind = DEV_BIAS, .out = {b}, .vec = vec, .n = n});
+}
+
+/* to = the norm of b, whose rows are n_head vectors of n values. norm: a gain and, after it, a bias; without a gain, nothing. */
+static void fwd__norm(fwd_draft *d, dev_buf b, dev_buf to, const float *const *norm, int n_head, int n) {
+    const bool mean = d->m->hp.desc->traits & A_LAYER_NORM;
+    if (norm[0])
+        fwd__op(d, (dev_op){.kind = DEV_NORM, .in = {b}, .out = {to}, .vec = norm[0], .scale = d->m->hp.eps, .n = n, .n_head = n_head,
+                            .norm = {mean ? NORM_LAYER : NORM_RMS, norm[1]}});
+}
+
+/* The stream becomes the input of a block. */
+static void fwd__enter(fwd_draft *d, const float *const *norm) {
+    const int n = d->m->hp.n_embd;
+    d->part = FWD_NORM;
+    d->in = norm[0] ? d->xn : d->x;
+    fwd__norm(d, d->x, d->in, norm, 1, n);
+    fwd__forms(d, d->in, n, 0);
+}
+
+/* The next sum of the stream is complete. */
+static void fwd__turn(fwd_draft *d) {
+    const dev_buf x = d->x;
+    d->x = d->next;
+    d->next = x;
+}
+
+static const float *const fwd_no_norm[2];             /* neither gain nor bias */
+
+/* What a block has computed, with its bias and norm, is added to the stream; the sum may have a norm too. */
+static void fwd__residual(fwd_draft *d, const float *bias, const float *const *norm, const float *const *sum) {
+    const int n = d->m->hp.n_embd;
+    d->part = FWD_NORM;
+    fwd__bias(d, d->y, bias, n);
+    fwd__norm(d, d->y, d->y, norm, 1, n);
+    fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->x, d->y}, .out = {d->next}, .n = n, .scale = d->m->hp.residual_scale});
+    fwd__turn(d);
+    fwd__norm(d, d->x, d->x, sum, 1, n);
+}
+
+/* The stream as it was before the last sum, which fwd__turn() has left, is added once more. */
+static void fwd__twice(fwd_draft *d, const float *const *norm) {
+    const int n = d->m->hp.n_embd;
+    if (!norm[0]) return;
+    fwd__add(d, d->x, d->next, d->x, n);
+    fwd__norm(d, d->x, d->x, norm, 1, n);
+}
+
+/* The stream begins with the embedding of the token, and of the position where these are learned. Every token of a text is of the first type. */
+static void fwd__embed(fwd_draft *d) {
+    const arch_hparams *hp = &d->m->hp;
+    const float *const *vec = d->m->glob.vec;
+    const dev_mat *w = &d->m->glob.mat[W_TOK_EMBD], *pos = &d->m->glob.mat[W_POS_EMBD];
+    d->part = FWD_EMBED;
+    fwd__op(d, (dev_op){.kind = DEV_EMBED, .out = {d->x}, .embed = {w, false}, .n = w->n_in, .scale = hp->embd_scale});
+    if (pos->data) {
+        fwd__op(d, (dev_op){.kind = DEV_EMBED, .in = {d->x}, .out = {d->next}, .embed = {pos, true}, .n = pos->n_in});
+        fwd__turn(d);
+    }
+    fwd__bias(d, d->x, vec[W_TYPES], w->n_in);
+    fwd__norm(d, d->x, d->x, &vec[W_EMBD_NORM], 1, w->n_in);
+    for (int t = 0; t < hp->n_rope; t++) {
+        const model_rope *r = &d->m->rope[t];
+        fwd__op(d, (dev_op){.kind = DEV_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at}, .n = hp->rope[t].n_rot / 2, .scale = r->mscale});
+    }
+    if (hp->temper != 0) fwd__op(d, (dev_op){.kind = DEV_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper, .temper = {hp->temper_length}});
+}
+
+/* Bias, norm and RoPE of queries or keys. The norm is of each head, or of all together. */
+static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *const *norm, int n_head) {
+    const arch_layer_hp *lh = d->lh;
+    const bool           wide = d->m->hp.desc->traits & (A_QK_NORM_WIDE | A_QK_LAYER_NORM);
+    fwd__bias(d, b, bias, n_head * lh->hd_k);
+    fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * lh->hd_k : lh->hd_k);
+    if (lh->n_rot)
+        fwd__op(d, (dev_op){.kind = DEV_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
+                            .rope = {lh->n_rot, d->m->rope[lh->rope].at, d->m->hp.desc->rope == ROPE_HALVES}});
+}
+
+/* out = of each of n_head parts of in, n values from `at` on; `to`: where they begin there. */
+static void fwd__pick(fwd_draft *d, dev_buf in, dev_buf out, int n_head, int n, int stride, int at, int to) {
+    fwd__op(d, (dev_op){.kind = DEV_PICK, .in = {in}, .out = {out}, .n = n, .n_head = n_head, .pick = {stride, at, to}});
+}
+
+/* Bias, head norm and RoPE of queries. A gate that is beside each goes to z. */
+static void fwd__queries(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const float *const  *vec = d->l->vec;
+    if (lh->gated) {
+        const int hd = lh->hd_k;
+        fwd__bias(d, d->all, vec[B_Q], 2 * lh->n_head * hd);
+        fwd__pick(d, d->all, d->q, lh->n_head, hd, 2 * hd, 0, 0);
+        fwd__pick(d, d->all, d->z, lh->n_head, hd, 2 * hd, hd, 0);
+    }
+    fwd__heads(d, d->q, lh->gated ? NULL : vec[B_Q], &vec[W_Q_NORM], lh->n_head);
+}
+
+/* What the block adds to the stream: the product of `in`. */
+static void fwd__give(fwd_draft *d, const dev_mat *w, dev_buf in) { fwd__product(d, FWD_WO, w, in, d->y); }
+
+/* Values, where they are not what a product gives: keys before their norm, each head normed. */
+static void fwd__values(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const int            n = lh->n_head_kv * lh->hd_v;
+    if (!d->l->mat[W_V].data) fwd__pick(d, d->k, d->v, 1, n, n, 0, 0);
+    fwd__bias(d, d->v, d->l->vec[B_V], n);
+    if (d->m->hp.desc->traits & A_VALUE_NORM)
+        fwd__op(d, (dev_op){.kind = DEV_NORM, .in = {d->v}, .out = {d->v}, .scale = d->m->hp.eps, .n = lh->hd_v, .n_head = lh->n_head_kv});
+}
+
+/* Queries, and keys and values for the cache. After that, rows that are needed no more end. */
+static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
+    const arch_layer_hp *lh = d->lh;
+    const dev_mat       *w = d->l->mat;
+    const float *const  *vec = d->l->vec;
+    const bool           own = !lh->kv_back;
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &w[W_Q], d->past, d->in, lh->gated ? d->all : d->q);
+    if (own) dev_plan_product(d->to, &w[W_K], d->rows, d->in, d->k);
+    if (own && w[W_V].data) dev_plan_product(d->to, &w[W_V], d->rows, d->in, d->v);
+    d->part = FWD_CACHE;
+    if (own) {
+        fwd__values(d);
+        fwd__heads(d, d->k, vec[B_K], &vec[W_K_NORM], lh->n_head_kv);
+        fwd__op(d, (dev_op){.kind = DEV_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
+    }
+    d->rows = d->past;
+    d->beside = own;
+    fwd__queries(d);
+}
+
+static void fwd__attention(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const float *const  *vec = d->l->vec;
+    const dev_kv        *kv = d->kv ? &d->kv->layer[d->il] : NULL;
+    const arch_hparams  *hp = &d->m->hp;
+    fwd__qkv(d, kv);
+    if (hp->temper != 0) fwd__op(d, (dev_op){.kind = DEV_SCALE_BY, .in = {d->heat}, .out = {d->q}, .n = lh->n_head * lh->hd_k});
+    fwd__op(d, (dev_op){.kind = DEV_HADAMARD, .out = {d->q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
+    d->part = FWD_ATTN;
+    fwd__op(d, (dev_op){.kind = DEV_ATTEND, .in = {d->q}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head, .scale = lh->attn_scale,
+                        .cache = {.kv = kv, .window = lh->window, .hd_k = lh->hd_k, .group = lh->n_head / lh->n_head_kv,
+                                  .most = lh->window ? lh->window + 1 : hp->n_ctx_train, .view = lh->view, .cap = lh->cap, .sinks = vec[W_SINKS],
+                                  .slope = d->m->slope ? d->m->slope + d->il * d->m->n_slope : NULL}});
+    fwd__op(d, (dev_op){.kind = DEV_HADAMARD, .out = {d->att}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
+    if (lh->gated) fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = lh->n_head * lh->hd_v});
+    fwd__give(d, &d->l->mat[W_O], lh->gated ? d->z : d->att);
+}
+
+/* --- recurrent layers --- */
+
+/* Slots keep what every row brings. After that, rows that are needed no more end. */
+static void fwd__keep(fwd_draft *d, dev_op op) {
+    op.kind = DEV_KEEP;
+    op.out[0] = 0;
+    op.vec = NULL;
+    fwd__op(d, op);
+    d->rows = d->past;
+    d->beside = true;
+}
+
+/* The inputs of a gated delta net. Joined projections hold one part for each key head: q, k, v and z, and the gates beta and alpha. */
+static void fwd__delta_in(fwd_draft *d) {
+    const arch_rec *r = &d->lh->rec;
+    const dev_mat  *w = d->l->mat;
+    const int       share = r->n_v / r->n_k, v = share * r->d_v, all = 2 * r->d_k + 2 * v;
+    const bool      joined = w[W_REC_ALL].data != NULL;
+    fwd__matmul(d, FWD_QKV);
+    if (joined) dev_plan_product(d->to, &w[W_REC_ALL], d->rows, d->in, d->all);
+    else dev_plan_product(d->to, &w[W_REC_IN], d->rows, d->in, d->raw), dev_plan_product(d->to, &w[W_REC_Z], d->past, d->in, d->z);
+    if (w[W_REC_GATES].data) dev_plan_product(d->to, &w[W_REC_GATES], d->rows, d->in, d->gates);
+    else dev_plan_product(d->to, &w[W_REC_ALPHA], d->rows, d->in, d->alpha), dev_plan_product(d->to, &w[W_REC_BETA], d->rows, d->in, d->beta);
+    d->part = FWD_STATE;
+    if (joined) {
+        fwd__pick(d, d->all, d->raw, r->n_k, r->d_k, all, 0, 0);
+        fwd__pick(d, d->all, d->raw, r->n_k, r->d_k, all, r->d_k, r->n_k * r->d_k);
+        fwd__pick(d, d->all, d->raw, r->n_k, v, all, 2 * r->d_k, 2 * r->n_k * r->d_k);
+    }
+    if (!w[W_REC_GATES].data) return;
+    fwd__pick(d, d->gates, d->beta, r->n_k, share, 2 * share, 0, 0);
+    fwd__pick(d, d->gates, d->alpha, r->n_k, share, 2 * share, share, 0);
+}
+
+/* Gated delta net: the state, then the norm of each head times silu(z). */
+static void fwd__delta(fwd_draft *d) {
+    const arch_rec     *r = &d->lh->rec;
+    const float *const *vec = d->l->vec;
+    const int           n = r->n_v * r->d_v, v = r->n_v / r->n_k * r->d_v;
+    const bool          grouped = d->m->hp.desc->traits & A_DELTA_GROUPED;
+    dev_op              op = {.kind = DEV_DELTA, .in = {d->raw, d->alpha, d->beta}, .out = {d->o}, .n = r->d_v, .n_head = r->n_v, .vec = vec[W_REC_TAPS], .scale = FWD_L2_EPS,
+                              .state = {.st = d->kv ? &d->kv->state[d->il] : NULL, .d_k = r->d_k, .n_vec = r->width * r->taps, .grouped = grouped, .decay = vec[W_REC_DECAY],
+                                        .step = vec[B_REC_STEP]}};
+    fwd__delta_in(d);
+    fwd__op(d, op);
+    fwd__keep(d, op);
+    fwd__norm(d, d->o, d->att, &vec[W_REC_NORM], r->n_v, r->d_v);
+    if (d->l->mat[W_REC_ALL].data) fwd__pick(d, d->all, d->z, r->n_k, v, 2 * r->d_k + 2 * v, 2 * r->d_k + v, 0);
+    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SILU, .n = n});
+    fwd__give(d, &d->l->mat[W_REC_OUT], d->z);
+}
+
+/* Short convolution: of the parts b, c and x of a projection, c times the convolution of b times x. */
+static void fwd__conv(fwd_draft *d) {
+    const int n = d->lh->rec.width;
+    dev_op    op = {.kind = DEV_CONV, .in = {d->all}, .out = {d->o}, .n = n, .vec = d->l->vec[W_REC_TAPS],
+                    .state = {.st = d->kv ? &d->kv->state[d->il] : NULL, .at = 2 * n, .n_vec = n * d->lh->rec.taps}};
+    fwd__matmul(d, FWD_QKV);
+    dev_plan_product(d->to, &d->l->mat[W_REC_ALL], d->rows, d->in, d->all);
+    d->part = FWD_STATE;
+    fwd__op(d, (dev_op){.kind = DEV_MUL, .in = {d->all, d->all}, .out = {d->all}, .n = n, .mul = {.a = 0, .b = 2 * n, .to = 2 * n}});
+    fwd__op(d, op);
+    fwd__keep(d, op);
+    fwd__op(d, (dev_op){.kind = DEV_MUL, .in = {d->o, d->all}, .out = {d->att}, .n = n, .mul = {.a = 0, .b = n, .to = 0}});
+    fwd__give(d, &d->l->mat[W_REC_OUT], d->att);
+}
+
+/* down(act(gate) * up), for one matrix of each; down(act(up)) without a gate. */
+static void fwd__gated(fwd_draft *d, const dev_mat *gate, const dev_mat *up, const dev_mat *down, const float *b_gate, const float *b_up, dev_buf out) {
+    const int     n = up->n_out;
+    const dev_buf wide = gate->data ? d->up : d->ff;
+    fwd__matmul(d, FWD_FFN);
+    if (gate->data) dev_plan_product(d->to, gate, d->rows, d->in, d->ff);
+    dev_plan_product(d->to, up, d->rows, d->in, wide);
+    fwd__bias(d, d->ff, b_gate, n);
+    fwd__bias(d, wide, b_up, n);
+    if (d->lh->sparse > -INFINITY) fwd__op(d, (dev_op){.kind = DEV_SPARSE, .out = {d->ff}, .scale = d->lh->sparse, .n = n});
+    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {gate->data ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = n});
+    fwd__product(d, FWD_FFN, down, d->ff, out);
+}
+
+static void fwd__dense(fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    fwd__gated(d, &w[W_GATE], &w[W_UP], &w[W_DOWN], d->l->vec[B_GATE], d->l->vec[B_UP], d->y);
+}
+
+/* Adds to the slots of experts the bias of each one, a row of n values of vec. */
+static void fwd__expert_bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
+    const arch_layer_hp *lh = d->lh;
+    if (vec) fwd__op(d, (dev_op){.kind = DEV_BIAS, .out = {b}, .vec = vec, .n = n, .each = lh->n_expert_used, .experts = {.n = lh->n_expert}});
+}
+
+/* The products of the experts that rows have chosen, from `at` on in the list that DEV_GROUP makes. */
+static void fwd__expert_matmul(fwd_draft *d, int at) {
+    const arch_layer_hp *lh = d->lh;
+    fwd__op(d, (dev_op){.kind = DEV_MATMUL, .each = lh->n_expert_used, .products = {.n_expert = lh->n_expert, .used = lh->n_expert_used, .at = at}});
+}
+
+/* The experts of each row, and their weights. */
+static void fwd__route(fwd_draft *d) {
+    const arch_hparams  *hp = &d->m->hp;
+    const arch_layer_hp *lh = d->lh;
+    const dev_router     router = hp->expert_gate == GATE_SIGMOID ? ROUTE_SIGMOID : ROUTE_SOFTMAX;
+    fwd__matmul(d, FWD_FFN);
+    dev_plan_product(d->to, &d->l->mat[W_ROUTER], d->rows, d->in, d->score);
+    fwd__bias(d, d->score, d->l->vec[B_ROUTER], lh->n_expert);
+    fwd__op(d, (dev_op){.kind = DEV_ROUTE, .in = {d->score}, .out = {d->pick, d->weight}, .vec = d->l->vec[B_ROUTER_CHOICE], .scale = hp->expert_scale,
+                        .experts = {.n = lh->n_expert, .used = lh->n_expert_used, .norm = hp->topk_norm, .router = router}});
+}
+
+/* The expert that runs for every row is added to y, after its gate if it has one. */
+static void fwd__shared(fwd_draft *d) {
+    const dev_mat *w = d->l->mat;
+    const bool     gated = d->l->vec[W_SHEXP_GATE] != NULL;
+    fwd__gated(d, &w[W_GATE_SHEXP], &w[W_UP_SHEXP], &w[W_DOWN_SHEXP], NULL, NULL, d->moe);
+    if (gated) fwd__op(d, (dev_op){.kind = DEV_ADD_SCALED, .in = {d->moe, d->gate}, .out = {d->y}, .n = d->m->hp.n_embd});
+    else fwd__add(d, d->y, d->moe, d->y, d->m->hp.n_embd);
+}
+
+/* y = the experts that fwd__route() has chosen, of `in`. */
+static void fwd__chosen(fwd_draft *d) {
+    const arch_layer_hp *lh = d->lh;
+    const dev_mat       *w = d->l->mat;
+    const float *const  *vec = d->l->vec;
+    const int            D = d->m->hp.n_embd, E = lh->n_expert, K = lh->n_expert_used, F = lh->n_ff_exp;
+    const bool           gated = w[W_GATE_EXPS].data != NULL;
+    const dev_buf        wide = gated ? d->up : d->ff;
+    if (vec[W_SHEXP_GATE]) fwd__op(d, (dev_op){.kind = DEV_GATE, .in = {d->in}, .out = {d->gate}, .vec = vec[W_SHEXP_GATE], .n = D});
+    fwd__op(d, (dev_op){.kind = DEV_GROUP, .in = {d->pick}, .out = {d->slot_row, d->slot_of}, .experts = {.n = E, .used = K, .wide = gated ? 2 : 1}});
+    fwd__expert_matmul(d, 0);
+    if (gated) dev_plan_product(d->to, &w[W_GATE_EXPS], d->rows, d->in, d->ff);
+    dev_plan_product(d->to, &w[W_UP_EXPS], d->rows, d->in, wide);
+    fwd__expert_bias(d, d->ff, vec[B_GATE_EXPS], F);
+    fwd__expert_bias(d, wide, vec[B_UP_EXPS], F);
+    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {gated ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = F, .each = K});
+    fwd__forms(d, d->ff, F, K);
+    fwd__expert_matmul(d, gated ? 2 * E : E);
+    dev_plan_product(d->to, &w[W_DOWN_EXPS], d->rows, d->ff, d->moe);
+    fwd__op(d, (dev_op){.kind = DEV_MIX, .in = {d->moe, d->weight, d->slot_of}, .out = {d->y}, .vec = vec[B_DOWN_EXPS], .n = D, .experts = {.n = E, .used = K}});
+    if (w[W_UP_SHEXP].data) fwd__shared(d);
+}
+
+static void fwd__experts(fwd_draft *d) {
+    fwd__route(d);
+    fwd__chosen(d);
+}
+
+/* A dense feed-forward and experts, each with norms of its own before and after it. The router reads the stream with a third norm. */
+static void fwd__beside(fwd_draft *d) {
+    const dev_mat      *w = d->l->mat;
+    const float *const *vec = d->l->vec;
+    const int           n = d->m->hp.n_embd;
+    fwd__gated(d, &w[W_GATE], &w[W_UP], &w[W_DOWN], NULL, NULL, d->side);
+    d->part = FWD_NORM;
+    fwd__norm(d, d->side, d->side, &vec[W_DENSE_POST_NORM], 1, n);
+    fwd__norm(d, d->x, d->xn, &vec[W_ROUTER_NORM], 1, n);
+    fwd__scale(d, d->xn, n, 1 / sqrtf((float)n));
+    fwd__forms(d, d->xn, n, 0);
+    fwd__route(d);
+    fwd__enter(d, &vec[W_EXPS_NORM]);
+    fwd__chosen(d);
+    fwd__norm(d, d->y, d->y, &vec[W_EXPS_POST_NORM], 1, n);
+    fwd__add(d, d->y, d->side, d->y, n);
+}
+
+/* Kinds of layers: from the normed stream to what the block adds to it, y. */
+typedef void fwd_block(fwd_draft *d);
+static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA] = fwd__delta, [MIX_CONV] = fwd__conv};
+static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts, [FFN_BESIDE] = fwd__beside};
+
+/* --- embeddings for each layer --- */
+
+/* What a row gets in each layer, from its token and from the stream as it begins: P values of each layer. */
+static void fwd__draw_by_layer(fwd_draft *d) {
+    const arch_hparams *hp = &d->m->hp;
+    const dev_mat      *glob = d->m->glob.mat;
+    const int           P = hp->n_embd_layer, n = hp->n_layer * P;
+    if (!P) return;
+    d->part = FWD_EMBED;
+    fwd__op(d, (dev_op){.kind = DEV_EMBED, .out = {d->by}, .embed = {&glob[W_BY_TOKEN], false}, .n = n, .scale = sqrtf((float)P)});
+    fwd__product(d, FWD_EMBED, &glob[W_BY_STREAM], d->x, d->drawn);
+    fwd__scale(d, d->drawn, n, 1 / sqrtf((float)hp->n_embd));
+    fwd__norm(d, d->drawn, d->drawn, &d->m->glob.vec[W_BY_NORM], hp->n_layer, P);
+    fwd__add(d, d->drawn, d->by, d->by, n);
+    fwd__scale(d, d->by, n, (float)M_SQRT1_2);
+}
+
+/* y = the embedding of this layer, gated by b. */
+static void fwd__by_layer(fwd_draft *d, dev_buf b) {
+    const dev_mat *w = d->l->mat;
+    const int      P = d->m->hp.n_embd_layer;
+    fwd__product(d, FWD_EMBED, &w[W_BY_GATE], b, d->ff);
+    fwd__pick(d, d->by, d->up, 1, P, P, d->il * P, 0);
+    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->up}, .out = {d->ff}, .act = d->m->hp.act, .n = P});
+    fwd__product(d, FWD_EMBED, &w[W_BY_PROJ], d->ff, d->y);
+}
+
+/* --- several streams --- */
+
+/* The product of matrix `stack` of several. */
+static void fwd__stacked(fwd_draft *d, const dev_mat *w, int stack, dev_buf in, dev_buf out) {
+    fwd__matmul(d, FWD_EMBED);
+    dev_plan_product(d->to, w, d->rows, in, out);
+    d->to->product[d->to->n_product - 1].stack = stack;
+}
+
+/* The stream becomes the first of several, the others are products of it, as long as it is. */
+static void fwd__spread(fwd_draft *d) {
+    const arch_hparams *hp = &d->m->hp;
+    const int           n = hp->n_embd;
+    fwd__pick(d, d->x, d->streams, 1, n, n, 0, 0);
+    fwd__forms(d, d->x, n, 0);
+    for (int i = 1; i < hp->n_stream; i++) {
+        fwd__stacked(d, &d->m->glob.mat[W_STREAM_IN], i - 1, d->x, d->y);
+        fwd__op(d, (dev_op){.kind = DEV_LEVEL, .in = {d->y, d->x}, .out = {d->streams}, .n = n, .level = {i * n}});
+    }
+}
+
+/* The mean of all streams; those after the first are products, as long as the first is. */
+static void fwd__gather(fwd_draft *d) {
+    const arch_hparams *hp = &d->m->hp;
+    const int           n = hp->n_embd;
+    fwd__pick(d, d->streams, d->side, 1, n, n, 0, 0);
+    fwd__pick(d, d->side, d->x, 1, n, n, 0, 0);
+    for (int i = 1; i < hp->n_stream; i++) {
+        fwd__pick(d, d->streams, d->xn, 1, n, n, i * n, 0);
+        fwd__forms(d, d->xn, n, 0);
+        fwd__stacked(d, &d->m->glob.mat[W_STREAM_OUT], i - 1, d->xn, d->y);
+        fwd__op(d, (dev_op){.kind = DEV_LEVEL, .in = {d->y, d->side}, .out = {d->y}, .n = n});
+        fwd__add(d, d->x, d->y, d->x, n);
+    }
+    fwd__scale(d, d->x, n, 1 / (float)hp->n_stream);
+}
+
+/* coef = w . tanh(router . norm(b) / D). */
+static void fwd__mode(fwd_draft *d, dev_buf b, const dev_mat *w) {
+    const int n = d->m->hp.n_embd, A = d->m->hp.n_stream;
+    d->part = FWD_NORM;
+    fwd__norm(d, b, d->xn, &d->l->vec[W_ALT_NORM], 1, n);
+    fwd__scale(d, d->xn, n, 1 / (float)n);
+    fwd__product(d, FWD_NORM, &d->l->mat[W_ALT_ROUTER], d->xn, d->mode);
+    fwd__op(d, (dev_op){.kind = DEV_CAP, .out = {d->mode}, .n = A, .scale = 1});
+    fwd__product(d, FWD_NORM, w, d->mode, d->coef);
+}
+
+/* side = in + norm(r . l . in): a low-rank layer beside attention (LAuReL: Menghani et al. 2024). */
+static void fwd__laurel(fwd_draft *d) {
+    const int n = d->m->hp.n_embd;
+    fwd__matmul(d, FWD_WO);
+    dev_plan_product(d->to, &d->l->mat[W_LAUREL_IN], d->rows, d->in, d->ff);
+    fwd__product(d, FWD_WO, &d->l->mat[W_LAUREL_OUT], d->ff, d->side);
+    fwd__norm(d, d->side, d->side, &d->l->vec[W_LAUREL_NORM], 1, n);
+    fwd__add(d, d->in, d->side, d->side, n);
+}
+
+/* A layer over several streams (AltUp): all are predicted, blocks read the active one, and what they change corrects the predictions. */
+static void fwd__altup_layer(fwd_draft *d) {
+    const arch_hparams *hp = &d->m->hp;
+    const float *const *vec = d->l->vec;
+    const int           n = hp->n_embd, A = hp->n_stream, at = hp->active * n;
+    fwd__pick(d, d->streams, d->x, 1, n, n, at, 0);
+    fwd__mode(d, d->x, &d->l->mat[W_ALT_PREDICT]);
+    fwd__op(d, (dev_op){.kind = DEV_BLEND, .in = {d->streams, d->coef}, .out = {d->ahead}, .n = n, .n_head = A});
+    fwd__pick(d, d->ahead, d->x, 1, n, n, at, 0);
+    fwd__enter(d, &vec[W_ATTN_NORM]);
+    fwd__laurel(d);
+    fwd_mixers[d->lh->mixer](d);
+    fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM], fwd_no_norm);
+    fwd__add(d, d->x, d->side, d->next, n);
+    fwd__turn(d);
+    fwd__scale(d, d->x, n, (float)M_SQRT1_2);
+    fwd__enter(d, &vec[W_FFN_NORM]);
+    fwd__dense(d);
+    fwd__residual(d, NULL, &vec[W_FFN_POST_NORM], fwd_no_norm);
+    fwd__mode(d, d->x, &d->l->mat[W_ALT_CORRECT]);
+    fwd__op(d, (dev_op){.kind = DEV_CORRECT, .in = {d->ahead, d->x, d->coef}, .out = {d->streams}, .n = n, .n_head = A, .streams = {hp->active}});
+    fwd__pick(d, d->streams, d->xn, 1, n, n, at, 0);
+    fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->xn}, .vec = vec[W_ALT_SCALE], .n = n});
+    fwd__by_layer(d, d->xn);
+    fwd__norm(d, d->y, d->y, &vec[W_BY_POST_NORM], 1, n);
+    fwd__op(d, (dev_op){.kind = DEV_RAISE, .in = {d->y}, .out = {d->streams}, .n = n, .n_head = A});
+}
+
+static void fwd__layer(fwd_draft *d) {
+    const float *const *vec = d->l->vec;
+    fwd__enter(d, &vec[W_ATTN_NORM]);
+    fwd_mixers[d->lh->mixer](d);
+    fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM], &vec[W_ATTN_SUM_NORM]);
+    fwd__twice(d, &vec[W_ATTN_TWICE_NORM]);
+    if (!fwd_ffns[d->lh->ffn]) return;
+    fwd__enter(d, &vec[W_FFN_NORM]);
+    fwd_ffns[d->lh->ffn](d);
+    fwd__residual(d, vec[B_DOWN], &vec[W_FFN_POST_NORM], &vec[W_FFN_SUM_NORM]);
+    if (d->m->hp.n_embd_layer) {
+        fwd__by_layer(d, d->x);
+        fwd__residual(d, NULL, &vec[W_BY_POST_NORM], fwd_no_norm);
+    }
+    if (vec[W_LAYER_SCALE]) fwd__scale(d, d->x, d->m->hp.n_embd, vec[W_LAYER_SCALE][0]);
+}
+
+static void fwd__buffers(fwd_draft *d) {
+#define FWD_BUF(name) {#name, &d->name}
+    const struct {
+        const char *name;
+        dev_buf    *buf;
+    } all[] = {
+        FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v), FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up),
+        FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of), FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z),
+        FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta), FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead),
+        FWD_BUF(mode), FWD_BUF(coef)};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
+    d->slot_row = dev_plan_buf(d->to, "slot_row", true);
+    d->logits = dev_plan_buf(d->to, "logits", true);
+}
+
+/* Logits of the first n tokens. A watched product is not computed. */
+static void fwd__head(fwd_draft *d, int n, bool watched) {
+    const arch_hparams *hp = &d->m->hp;
+    d->part = FWD_HEAD;
+    fwd__op(d, (dev_op){.kind = watched ? DEV_WATCH : DEV_MATMUL});
+    dev_plan_rows(d->to, &d->m->glob.mat[W_OUTPUT], n, d->rows, d->in, watched ? 0 : d->logits);
+    if (watched) return;
+    if (hp->logit_scale != 0) fwd__scale(d, d->logits, n, hp->logit_scale);
+    if (hp->final_cap != 0) fwd__op(d, (dev_op){.kind = DEV_CAP, .out = {d->logits}, .n = n, .scale = hp->final_cap});
+}
+
+/* The last layer that keeps something of each row for later ones. */
+static int fwd__last_keeper(const arch_hparams *hp) {
+    int il = hp->n_layer - 1;
+    while (hp->layer[il].kv_back) il--;
+    return il;
+}
+
+/* Writes the list of f->m. */
+static void fwd__plan(fwd *f) {
+    fwd_draft  d = {.to = &f->plan, .m = f->m, .kv = f->kv, .rows = DEV_ALL, .il = -1};
+    const bool watched = f->run.tap != NULL;
+    const int  keeper = fwd__last_keeper(&f->m->hp);
+    dev_plan_begin(&f->plan);
+    f->plan.on = f->m->far;
+    ASSERT(!watched || !f->m->far);
+    fwd__buffers(&d);
+    fwd__embed(&d);
+    fwd__draw_by_layer(&d);
+    if (f->m->hp.n_stream) fwd__spread(&d);
+    for (d.il = 0; d.il < f->m->hp.n_layer; d.il++) {
+        d.l = &f->m->layer[d.il];
+        d.lh = &f->m->hp.layer[d.il];
+        d.past = d.il >= keeper && !watched ? DEV_OUT : DEV_ALL;
+        (f->m->hp.n_stream ? fwd__altup_layer : fwd__layer)(&d);
+    }
+    d.il--;
+    if (f->m->hp.n_stream) fwd__gather(&d);
+    fwd__enter(&d, &f->m->glob.vec[W_OUTPUT_NORM]);
+    f->hidden = d.in;
+    if (f->gives == FWD_LOGITS) fwd__head(&d, f->n_vocab, watched);
+    f->plan.result = f->gives == FWD_LOGITS ? d.logits : d.in;
+}
+
+/* --- a model's list with its memory --- */
+
+enum { FWD_ROW_BYTES = (3 + DEV_STATE_ARRAYS) * sizeof(int32_t) + 1 + sizeof(kv_seq *) };   /* of a row in a batch */
+
+/* The list and its memory, allocated or counted. */
+static void fwd__fill(fwd *f, int n_threads, bool counting) {
+    dev_plan_free(&f->plan);
+    fwd__plan(f);
+    dev_plan_fill(&f->plan, n_threads, f->max_rows, f->max_out, counting);
+    f->logits = f->plan.buf[f->plan.n_buf - 1].a.x;
+    f->bytes = f->plan.n_bytes + (size_t)f->max_rows * FWD_ROW_BYTES;
+}
+
+/* Bytes that fwd_new() allocates, of which the logits are max_out x V floats. */
+static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out, unsigned gives) {
+    fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab};
+    fwd__fill(&f, n_threads, true);
+    dev_plan_free(&f.plan);
+    return f.bytes;
+}
+
+/* What GPUs would take beside the cache. to->layer has space. */
+static void fwd_far_needs(const model *m, int max_rows, int max_out, unsigned gives, dev_far_needs *to) {
+    fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab};
+    fwd__fill(&f, 1, true);
+    dev_plan_far_needs(&f.plan, to);
+    dev_plan_free(&f.plan);
+}
+
+/* Bytes for each row of a step. */
+static size_t fwd_row_bytes(const model *m) { return fwd_bytes(m, 1, 2, 1, FWD_HIDDEN) - fwd_bytes(m, 1, 1, 1, FWD_HIDDEN); }
+
+/* max_rows: most rows of a step; max_out: most of them that ask for what the list gives, FWD_LOGITS or FWD_HIDDEN. */
+static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out, unsigned gives) {
+    fwd      *f = mem_new(1, sizeof *f);
+    int32_t **states[DEV_STATE_ARRAYS];
+    f->m = m;
+    f->kv = kv;
+    f->max_rows = max_rows;
+    f->max_out = max_out;
+    f->gives = gives;
+    f->n_vocab = m->hp.n_vocab;
+    f->run.p = p;
+    f->run.plan = &f->plan;
+    f->run.batch = &f->batch;
+    f->batch.token = mem_new((size_t)max_rows, sizeof *f->batch.token);
+    f->batch.pos = mem_new((size_t)max_rows, sizeof *f->batch.pos);
+    f->batch.seq = mem_new((size_t)max_rows, sizeof *f->batch.seq);
+    f->batch.want = mem_new((size_t)max_rows, sizeof *f->batch.want);
+    f->from = mem_new((size_t)max_rows, sizeof *f->from);
+    dev_batch_states(&f->batch, states);
+    for (int i = 0; i < DEV_STATE_ARRAYS; i++) *states[i] = mem_new((size_t)max_rows, sizeof **states[i]);
+    fwd__fill(f, p->n, false);
+    return f;
+}
+
+static void fwd_free(fwd *f) {
+    if (!f) return;
+    void     *own[] = {f->batch.token, f->batch.pos, f->batch.seq, f->batch.want, f->batch.table, f->batch.table_at, f->from};
+    int32_t **states[DEV_STATE_ARRAYS];
+    dev_batch_states(&f->batch, states);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    for (int i = 0; i < DEV_STATE_ARRAYS; i++) mem_free(*states[i]);
+    dev_plan_free(&f->plan);
+    dev_run_free(&f->run);
+    mem_free(f);
+}
+
+/* From now on only the first n tokens have logits. */
+static void fwd_trim(fwd *f, int n) {
+    if (n >= f->n_vocab) return;
+    f->n_vocab = n;
+    fwd__fill(f, f->run.p->n, false);
+}
+
+/* From now on the tap, which must stay, sees the products of every step; NULL: nobody does. */
+static void fwd_watch(fwd *f, const dev_tap *tap) {
+    f->run.tap = tap;
+    fwd__fill(f, f->run.p->n, false);
+}
+
+/* --- a step --- */
+
+/* The batch of the next step is empty. */
+static void fwd_begin(fwd *f) { f->batch.n = f->batch.n_out = f->batch.n_seq = 0; }
+
+/* One more row; `want` is what the list gives, or 0; where that is logits, FWD_ID too. The sequence stays until the step has run, its positions up to pos are reserved by then. */
+static void fwd_add(fwd *f, kv_seq *seq, int32_t token, int pos, unsigned want) {
+    dev_batch     *b = &f->batch;
+    const unsigned gives = f->gives | (f->gives == FWD_LOGITS ? FWD_ID : 0);
+    ASSERT(b->n < f->max_rows && token >= 0 && token < f->m->hp.n_vocab && !(want & ~gives));
+    if (!b->n_seq || f->from[b->n_seq - 1] != seq) f->from[b->n_seq++] = seq;
+    b->token[b->n] = token;
+    b->pos[b->n] = pos;
+    b->seq[b->n] = b->n_seq - 1;
+    b->want[b->n++] = (uint8_t)want;
+    b->n_out += want != 0;
+}
+
+/* Adds what a step with this batch costs. */
+static void fwd_cost(const fwd *f, dev_cost *c) { dev_plan_cost(&f->plan, &f->batch, c); }
+
+/* The block tables of the batch's sequences. */
+static void fwd__write_tables(fwd *f) {
+    dev_batch   *b = &f->batch;
+    const size_t n_tables = (size_t)b->n_seq * (size_t)f->kv->n_group;
+    size_t       at = 0;
+    b->n_group = f->kv->n_group;
+    if (n_tables >= f->table_at_cap) b->table_at = mem_grow(b->table_at, f->table_at_cap = 2 * n_tables + 2, sizeof *b->table_at);
+    for (size_t i = 0; i < n_tables; i++) {
+        const int32_t *table;
+        const size_t   n = (size_t)kv_table(f->from[i / (size_t)b->n_group], (int)(i % (size_t)b->n_group), &table);
+        if (at + n > f->table_cap) b->table = mem_grow(b->table, f->table_cap = 2 * (at + n), sizeof *b->table);
+        if (n) memcpy(b->table + at, table, n * sizeof *table);
+        b->table_at[i] = at;
+        at += n;
+    }
+    b->table_at[n_tables] = at;
+}
+
+/* Which states the step reads and writes. */
+static void fwd__write_states(fwd *f) {
+    dev_batch *b = &f->batch;
+    for (int i = 0, r = 0; kv_has_states(f->kv) && i < b->n_seq; i++) {
+        const int first = r;
+        for (; r < b->n && b->seq[r] == i; r++) ASSERT(b->pos[r] == b->pos[first] + r - first);
+        const kv_turn t = kv_advance(f->from[i], b->pos[first], b->pos[first] + r - first);
+        b->state_in[i] = t.in, b->state_at[i] = t.at;
+        b->state_out[i] = t.out, b->state_to[i] = t.to;
+        b->snap[i] = t.snap, b->snap_at[i] = t.snap_at;
+    }
+}
+
+/* Runs the batch: f->logits [n_out, n_vocab], fwd_ids() or the rows of fwd_hidden() are then those of the rows that asked, in their order, valid until the next step.
+ * False: an interrupt came. */
+static bool fwd_step(fwd *f) {
+    for (int i = 0; i < f->batch.n; i++) ASSERT(f->batch.pos[i] < f->from[f->batch.seq[i]]->n);
+    fwd__write_tables(f);
+    fwd__write_states(f);
+    kv_flush(f->kv);
+    const bool ok = dev_step(&f->run);
+    for (int i = 0; !ok && i < f->batch.n_seq; i++) kv_spoil(f->from[i]);
+    return ok;
+}
+
+/* The id of the largest logit of each row that asked, [n_out]; -1: a logit is not finite. NULL unless every row asked for FWD_ID and a GPU computed
+ * the head: then f->logits holds the logits. */
+static const int32_t *fwd_ids(const fwd *f) { return f->run.ids; }
+
+/* After a step that gave numbers alone: f->logits now hold theirs. */
+static void fwd_fetch(fwd *f) { dev_fetch(&f->run); }
+
+/* The hidden values [D] of the row that was number i among those that asked. */
+static const float *fwd_hidden(const fwd *f, int i) { return f->plan.buf[f->hidden].a.x + (size_t)i * f->plan.buf[f->hidden].a.ldx; }

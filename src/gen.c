@@ -1,0 +1,217 @@
+/* ===== [gen] a request and its answer =====
+ * What is asked of a model and what comes of it, as plain values: a prompt, when the answer ends, how its tokens are picked, what is wanted
+ * beside the text. [sched] answers requests; [req] makes them from JSON and writes answers as JSON; [text] streams one answer. Also what
+ * every answer needs: whether a prompt fits, which tokens are never picked, where a stop string begins, how probable a token is.
+ *
+ * To add a reason why an answer ends: its value in gen_finish, its row in gen_finish_names, the place in [sched] that finds it.
+ * To add what a request may ask for: its field in gen_opts or gen_request, a row in cli_opts, a row in req_keys, its use in [sched].
+ * Public: gen_opts, gen_think, gen_defaults, gen_request, gen_ask, gen_finish, gen_finish_names, gen_token, gen_answer, gen_answer_drop,
+ * gen_visible_tokens, gen_answer_logprob, gen_stop_at, gen_ends, gen_thought, gen_thought_new, gen_thought_add, gen_thought_forces, gen_banned,
+ * gen_fits, gen_logprob, gen_exp_sum.
+ * Opens: gen_opts, gen_think, gen_request, gen_token, gen_answer. */
+
+enum { GEN_MARK = 64 };                               /* bytes of a mark at most */
+
+/* A bound of the thinking in an answer: tokens between two marks, which are found in the text. After the last of them the tokens of `close` are
+ * the next ones of the answer, whatever the logits say. */
+typedef struct {
+    int64_t        most;                              /* tokens */
+    bool           inside;                            /* the prompt ends inside the thinking */
+    bool           anywhere;                          /* thinking may begin anywhere in the answer, else only where it begins */
+    bytes          open, end;                         /* the marks, at most GEN_MARK bytes each */
+    const tok_ids *close;                             /* NULL: no bound */
+} gen_think;
+
+typedef struct {                                      /* when an answer ends */
+    int64_t      n_predict;                           /* tokens at most; -1: until an end token or a full context */
+    bool         ignore_eos;                          /* end tokens are never picked */
+    bool         context_shift;                       /* a full context drops its older tokens, and the answer goes on */
+    bool         special_out;                         /* control tokens are part of the text */
+    int64_t      n_keep;                              /* first tokens that a context shift keeps, -1: the prompt; a start token always */
+    const bytes *stop;                                /* [n_stop] the answer ends before the first of these texts */
+    int          n_stop;
+    const tok_ids *ends, *shown;                      /* more end tokens; control tokens that are part of the text; NULL: none */
+    gen_think    think;
+} gen_opts;
+
+static const gen_opts gen_defaults = {.n_predict = -1};
+
+/* What it points to stays the caller's, until all its answers have been taken or the schedule is freed. */
+typedef struct {
+    const tok_ids *prompt;
+    gen_opts       gen;
+    samp_opts      samp;
+    constrain     *constrain;                         /* what an answer may be; NULL: anything */
+    bool           embeds;                            /* the answer is the text's vector, */
+    embed_opts     embed;                             /* made like this */
+    uint64_t       seed;
+    int            index, n;                          /* completions index .. index + n - 1 of its owner; each draws with seed + its number */
+    bool           logprobs;                          /* wanted of every token of the answer, */
+    int            top;                               /* and of so many of the likeliest in its place */
+    int            keep;                              /* positions that later requests may share once the last completion has ended */
+    void          *owner;
+} gen_request;
+
+/* One completion of a prompt. */
+static gen_request gen_ask(const tok_ids *prompt, const gen_opts *o, const samp_opts *so, uint64_t seed) {
+    return (gen_request){.prompt = prompt, .gen = *o, .samp = *so, .seed = seed, .n = 1, .keep = INT_MAX};
+}
+
+typedef enum {
+    GEN_RUNNING,
+    GEN_END_TOKEN, GEN_STOP_TEXT, GEN_CLOSED, GEN_LENGTH, GEN_CONTEXT,   /* it is complete: its constraint is met and lets nothing follow; as long as
+                                                         n_predict allows; as the context allows */
+    GEN_EMBEDDED,                                     /* it is a vector */
+    GEN_CANCELLED, GEN_FAILED,                        /* it is not: the caller ended it; an error did */
+    GEN_FINISHES
+} gen_finish;
+
+/* As the field's servers call them; NULL where there is no complete answer. */
+static const char *const gen_finish_names[GEN_FINISHES] = {
+    [GEN_END_TOKEN] = "stop", [GEN_STOP_TEXT] = "stop", [GEN_CLOSED] = "stop", [GEN_LENGTH] = "length", [GEN_CONTEXT] = "length",
+};
+
+typedef struct {                                      /* one token of an answer */
+    int32_t id;
+    float   lp;                                       /* its log-probability, where asked for */
+    size_t  end;                                      /* bytes of the text with this token */
+} gen_token;
+
+typedef struct {
+    void       *owner;                                /* as in the request */
+    int         index;                                /* number of this completion */
+    gen_finish  finish;
+    int32_t     end_token;                            /* of GEN_END_TOKEN; it is not among the tokens */
+    err_t       err;                                  /* of GEN_FAILED */
+    bool        unfinished;                           /* it has ended before its constraint was met */
+    str         text;                                 /* any bytes; once ended, up to the stop string */
+    gen_token  *tok;                                  /* [n_tok] */
+    int         n_tok, top;
+    int32_t    *top_id;                               /* [n_tok, top] the likeliest first; -1: the vocabulary has fewer */
+    float      *top_lp;                               /* [n_tok, top] */
+    int         n_prompt;                             /* tokens of the prompt, */
+    int         n_read, n_cached;                     /* those of them read so far, and of these, not computed but found in the cache */
+    float      *vec;                                  /* [n_vec, width] of GEN_EMBEDDED; several where each token has one */
+    int         n_vec, width;
+    double      t_start, t_first, t_last;             /* clock_now() when reading began, at the first and the last token; 0: not yet */
+} gen_answer;
+
+static void gen_answer_drop(gen_answer *a) {
+    str_drop(&a->text);
+    void *own[] = {a->tok, a->top_id, a->top_lp, a->vec};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    *a = (gen_answer){0};
+}
+
+/* Tokens whose text a stop string has not cut off. */
+static int gen_visible_tokens(const gen_answer *a) {
+    int n = a->n_tok;
+    if (a->finish != GEN_END_TOKEN && a->finish != GEN_STOP_TEXT) return n;
+    while (n > 1 && a->tok[n - 2].end >= a->text.n) n--;
+    return n;
+}
+
+/* Log-probability of the visible tokens, where it was asked for. */
+static double gen_answer_logprob(const gen_answer *a) {
+    double sum = 0;
+    for (int i = 0; i < gen_visible_tokens(a); i++) sum += (double)a->tok[i].lp;
+    return sum;
+}
+
+/* Where the first of n stop strings begins in the text from byte `from` on, or the text's length. */
+static size_t gen_stop_at(const str *text, size_t from, const bytes *stop, int n) {
+    size_t first = text->n;
+    for (int i = 0; i < n; i++) {
+        const char *p = stop[i].n && first > from ? memmem(text->p + from, text->n - from, stop[i].p, stop[i].n) : NULL;
+        if (p && (size_t)(p - text->p) < first) first = (size_t)(p - text->p);
+    }
+    return first;
+}
+
+/* Whether the token ends an answer. */
+static bool gen_ends(const gen_opts *o, const tok_vocab *v, int32_t id) { return tok_is_eog(v, id) || tok_ids_has(o->ends, id); }
+
+/* How far the thinking of an answer has come. It depends on the tokens of the answer alone. */
+typedef struct {
+    bool    inside;
+    int64_t n;                                        /* tokens of thinking */
+    size_t  n_closed;                                 /* forced tokens that have been added */
+    size_t  ink, n_tail;                              /* bytes of the answer that are no white space; bytes in tail */
+    uint8_t tail[GEN_MARK];                           /* the last bytes of the answer */
+} gen_thought;
+
+static gen_thought gen_thought_new(const gen_think *o) { return (gen_thought){.inside = o->inside}; }
+
+/* The token that has to come next; -1: any. */
+static int32_t gen_thought_forces(const gen_thought *t, const gen_think *o) {
+    const bool spent = o->close && t->inside && t->n >= o->most;
+    return spent && t->n_closed < o->close->n ? o->close->id[t->n_closed] : -1;
+}
+
+static size_t gen__ink(bytes b) {
+    size_t n = 0;
+    for (size_t i = 0; i < b.n; i++) n += !isspace(b.p[i]);
+    return n;
+}
+
+/* The answer has one more byte. Returns whether a mark ends there. */
+static bool gen__thought_byte(gen_thought *t, const gen_think *o, uint8_t c) {
+    const bytes mark = t->inside ? o->end : o->open;
+    if (t->n_tail == sizeof t->tail) memmove(t->tail, t->tail + 1, --t->n_tail);
+    t->tail[t->n_tail++] = c;
+    t->ink += !isspace(c);
+    if (!mark.n || mark.n > t->n_tail || memcmp(t->tail + t->n_tail - mark.n, mark.p, mark.n) != 0) return false;
+    return t->inside || o->anywhere || t->ink == gen__ink(mark);
+}
+
+/* The answer has one more token. Allocates nothing. */
+static void gen_thought_add(gen_thought *t, const gen_think *o, const tok_vocab *v, int32_t id) {
+    const bool  was = t->inside, forced = gen_thought_forces(t, o) >= 0;
+    const bytes text = tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
+    if (!o->close) return;
+    for (size_t i = 0; i < text.n; i++)
+        if (gen__thought_byte(t, o, text.p[i]) && !forced) t->inside = !t->inside;
+    if (forced && ++t->n_closed == o->close->n) t->inside = false, t->n_closed = 0;
+    t->n += was && t->inside;
+}
+
+/* Ids that are never picked: those the file suppresses and, with ends (--ignore-eos), those that end a text. */
+static bool gen_banned(const engine *eng, bool ends, tok_ids *out, err_t *e) {
+    const gguf_kv *kv = NULL;
+    int            got = gguf_get_arr(eng->g, "tokenizer.ggml.suppress_tokens", &kv, e);
+    for (uint64_t i = 0; got == 1 && i < kv->count; i++) {
+        uint64_t id;
+        if (!gguf_arr_u64(kv, i, &id) || id >= (uint64_t)eng->m.hp.n_vocab)
+            return gguf_bad(eng->g, kv->part, kv->at, e,
+                            "tokenizer.ggml.suppress_tokens: value %llu is out of range, expected a token id",
+                            (unsigned long long)i);
+        tok_ids_add(out, (int32_t)id);
+    }
+    for (int32_t id = 0; ends && id < eng->m.hp.n_vocab; id++)
+        if (tok_is_eog(eng->v, id)) tok_ids_add(out, id);
+    return got >= 0;
+}
+
+/* Whether the prompt is one and fits the context, asked before an answer is begun. */
+static bool gen_fits(const engine *eng, const tok_ids *prompt, err_t *e) {
+    if (prompt->n == 0) return err_set(e, EXIT_INPUT, "the prompt is empty and this model has no start token, expected a prompt");
+    if (prompt->n > (size_t)eng->n_ctx && !eng->m.hp.causal)
+        return err_set(e, EXIT_INPUT, "the text has %zu tokens, the encoder's context holds %d", prompt->n, eng->n_ctx);
+    return prompt->n <= (size_t)eng->n_ctx ||
+           err_set(e, EXIT_INPUT, "the prompt has %zu tokens, the context holds %d (-c, --kv-mem and --kv-blocks bound it)", prompt->n, eng->n_ctx);
+}
+
+/* The sum of e^(x - *top) in double, *top being the largest x: the logarithm of the sum of all e^x is *top + log(sum). */
+static double gen_exp_sum(const float *x, int n, double *top) {
+    double sum = 0;
+    *top = (double)k_max(x, n, NULL);
+    for (int i = 0; i < n; i++) sum += exp((double)x[i] - *top);
+    return sum;
+}
+
+/* log(softmax(logits)[id]) */
+static double gen_logprob(const float *logits, int n, int32_t id) {
+    double       top;
+    const double sum = gen_exp_sum(logits, n, &top);
+    return (double)logits[id] - top - log(sum);
+}

@@ -1,0 +1,2400 @@
+/* ===== [gram] constraints as one automaton over bytes =====
+ * A pushdown automaton. A rule is a small automaton of states and edges; an edge consumes a byte or a control token, consumes nothing,
+ * calls a rule, or reads and changes the registers of the current activation of its rule. A state belongs to one rule.
+ *
+ * Building: gram_new, rules, states, edges, gram_seal. A limit that is reached while building is remembered, and gram_seal reports it.
+ * gram_seal removes empty calls, refuses left recursion, and cuts what cannot reach an end, so that every text that is alive can be completed.
+ *
+ * Running: a set is where a text leads: all configurations (state, registers, stacks) that are possible then. Stacks are kept as tries
+ * that share their parts. Sets, stacks and registers are kept once each, so equal situations have equal ids, and steps are looked up.
+ * They are in one arena that is reserved when sealing; running allocates nothing. A full arena is collected: what the sets of
+ * tracks need moves together, the rest goes. Then ids change, and gram_generation() with them.
+ *
+ * A span is a loop over a body of bytes alone, whose words are prefix-free: a string with a length. Its count is register 0. Each of its
+ * states has a twin in a copy of the loop without guards, in which a walk can count for all counts together.
+ * Public: gram_*.
+ * Opens: gram_range, gram_op, gram_track, gram_config, gram_span, gram.n_class, gram.class_of. */
+
+enum { GRAM_MEM = 64 << 20 };                         /* bytes of the arena */
+enum { GRAM_NODES = 3 << 20 };                        /* states, edges and operations while building */
+enum { GRAM_STEPS = 1 << 20 };                        /* units of work of one step at most: configurations, links of stacks, edges */
+enum { GRAM_BYTE_STEPS = 1 << 10 };                   /* and of a text: four steps and this for each byte */
+enum { GRAM_ITEMS = 1 << 18 };                        /* configurations within one step */
+enum { GRAM_WORDS = 1024 };                           /* registers of an activation */
+enum { GRAM_DEAD = -1, GRAM_LIMIT = -2 };             /* in place of a set */
+typedef struct { uint32_t lo, hi; } gram_range;       /* code points, both included */
+typedef enum {
+    GRAM_NOP,
+    GRAM_ADD,                                         /* word[k] += a, at most b */
+    GRAM_WITHIN,                                      /* guard: a <= word[k] <= b */
+    GRAM_TAKE,                                        /* guard: bit a of the bit set that begins at word k is clear; sets it */
+    GRAM_LACKS,                                       /* guard: bit a is clear */
+    GRAM_HAS,                                         /* guard: bits a to b, both included, are set */
+    GRAM_APPEND,                                      /* on an edge of bytes: the byte is appended to the text of the activation */
+    GRAM_DISTINCT,                                    /* guard: that text is none of those kept before; keeps it and begins a new one */
+    GRAM_MARK,                                        /* gram_match only: word[k] = the offset in the input */
+    GRAM_CHECK,                                       /* gram_match only, guard: checker a holds for the input from word[k] to here */
+} gram_op_kind;
+typedef struct { gram_op_kind kind; uint32_t k; uint64_t a, b; } gram_op;
+typedef bool (*gram_checker)(void *ctx, uint64_t which, bytes text);
+typedef struct gram gram;
+typedef struct gram_track { gram *g; int32_t set; struct gram_track *prev, *next; } gram_track;   /* a set that survives a collection */
+typedef struct { int32_t state, data, stack; } gram_config;
+typedef struct { uint64_t min, max; } gram_span;      /* max UINT64_MAX: no bound; the count is at most min then */
+
+typedef enum { GRAM__BYTE, GRAM__TOKEN, GRAM__OTHER, GRAM__EPS, GRAM__OP, GRAM__CALL, GRAM__TAIL } gram__kind;
+typedef struct {                                      /* an edge while building */
+    int32_t to, next;                                 /* next: of the same state, -1: none */
+    int32_t arg;                                      /* BYTE: operation or -1, OP: operation, CALL: rule, TOKEN, OTHER: id */
+    uint8_t kind, lo, hi;
+} gram__arc;
+typedef struct { gram_op op; int32_t needs; } gram__act;
+typedef struct {
+    char    *name;                                    /* NULL: none */
+    int32_t  begin, end;
+    int32_t  body;                                    /* of a loop; -1: a rule of edges */
+    uint64_t min, max;
+    bool     used, nullable;
+    int32_t  rank;                                    /* rules that begin with a call of it come before it */
+} gram__rule;
+typedef struct {                                      /* a state when sealed; its edges: bytes, tokens, moves (EPS, OP), calls */
+    int32_t edge, n_byte, n_token, n_move, n_call;
+    int32_t rank;                                     /* order of work within a step */
+    int32_t span, twin;                               /* -1: none */
+    int32_t loop;                                     /* of the state after a whole body of a loop with a count; else -1 */
+    uint8_t flags;
+} gram__state;
+typedef struct { uint64_t min, unit /* bytes of the shortest body; 0: not known */; int32_t after, begin; } gram__loop;
+typedef struct {
+    int32_t to, arg;                                  /* CALL, TAIL: arg is the first state of the rule */
+    uint8_t kind, lo, hi;
+} gram__edge;
+enum { GRAM__END = 1, GRAM__FREE = 2, GRAM__LIVE = 4 /* registers matter from here on */, GRAM__BETWEEN = 8, GRAM__IN_SPAN = 16, GRAM__TWIN = 32 };
+
+/* What is in the arena. An id is an offset in units of 8 bytes; ids of parts are smaller than the id of the whole. */
+typedef enum { GRAM__CACHE, GRAM__DATA, GRAM__TEXT, GRAM__KEPT, GRAM__STACK, GRAM__SET, GRAM__MEMO, GRAM__LIST, GRAM__WAY } gram__blob_kind;
+typedef struct {
+    uint32_t hash, size;                              /* size: kind << 28 | words */
+    uint32_t w[];
+    /* DATA   text, kept, then registers as low and high words
+     * TEXT   text before, byte
+     * KEPT   kept before, text
+     * STACK  what is after it: list, set (0: not known); the shortest way to the end in two words (see gram__noted); flags; then links (state,
+     *        data, stack), sorted by state and data
+     * SET    row of steps, class and set of the only step (0: none); the shortest way to the end in two words; flags; then configurations, sorted
+     * MEMO   union; the two stacks
+     * WAY    the shortest way to the end in two words; state and data
+     * LIST   tick in two words; flags; then configurations */
+} gram__blob;
+enum { GRAM__COMPLETE = 1, GRAM__ESCAPED = 2, GRAM__IS_FREE = 4, GRAM__TEXTUAL = 8 /* LIST: holds for one place of a text */ };
+enum { GRAM__STACK_FLAGS = 4, GRAM__STACK_HEAD, GRAM__SET_FLAGS = 5, GRAM__SET_HEAD, GRAM__LIST_HEAD = 3, GRAM__LINK = 3 };
+
+typedef struct { int32_t state, data, stack, slot; bool queued; } gram__item;
+typedef struct {                                      /* configurations that are being gathered, merged by state and data */
+    gram__item *item;                                 /* [GRAM_ITEMS] */
+    int32_t    *slot;                                 /* [4 * GRAM_ITEMS] index + 1, 0: free */
+    int32_t     n;
+    uint32_t    mask;                                 /* slots in use - 1: few, so that a small step stays in few pages */
+    uint32_t    flags;
+} gram__work;
+typedef struct { int32_t a, b; } gram__pair;
+typedef struct { uint32_t text, kept, n; uint64_t w[GRAM_WORDS]; } gram__words;
+
+typedef struct gram__ways gram__ways;
+struct gram {
+    /* building */
+    gram__arc  *arc;
+    int32_t    *head;                                 /* [n_state] first edge, -1: none */
+    uint8_t    *mark;                                 /* [n_state] flags */
+    gram__rule *rule;
+    gram__act  *act;
+    int32_t     n_arc, n_state, n_rule, n_act;
+    size_t      name_bytes;
+    err_t       err;
+    gram_checker checker;
+    void        *ctx;
+    /* sealed */
+    gram__state *state;
+    gram__edge  *edge;
+    gram_span   *span;
+    gram__loop  *loop;
+    int32_t      n_states, n_loop;
+    int32_t      n_span, root;                        /* root: first state; -1: none, only the empty text */
+    bool         empty;                               /* the empty text is whole */
+    int          n_class;
+    uint8_t      class_of[256];
+    /* the arena */
+    size_t    mem;                                    /* bytes */
+    uint8_t  *arena;
+    size_t    top, cap;                               /* in units of 8 bytes */
+    uint64_t *marked, *moved;                         /* [cap / 64 + 1] bits, for a collection */
+    uint32_t *base;                                   /* [cap / 64 + 1] */
+    int32_t  *table;                                  /* [table_cap] ids of what is kept once; in the arena */
+    size_t    table_cap, n_kept;
+    uint64_t  seed;
+    int32_t   first;                                  /* set of the empty text, 0: not made */
+    uint32_t  generation;
+    int       held;
+    gram_track tracks;                                /* head of the list */
+    /* one step */
+    enum { GRAM__GO, GRAM__FULL, GRAM__SPENT } stop;
+    int64_t      fuel;
+    uint64_t     tick;
+    bool         textual;                             /* an operation looked at the text */
+    gram__work   work, behind;
+    int32_t     *heap, n_heap;                        /* items with calls, by rank */
+    gram__pair  *todo;                                /* [GRAM_STEPS] states and data to visit, pairs of stacks to merge */
+    int32_t     *pops;                                /* [GRAM_STEPS] */
+    gram__words *words;
+    void        *scratch;
+    size_t       scratch_bytes;
+    gram__ways  *ways;                                /* NULL: the shortest way was not asked for yet */
+    size_t       ways_bytes;
+    bytes        text;                                /* of gram_match; p NULL: none */
+    size_t       at;
+    int64_t      bank;                                /* units of work that are left for the text */
+    uint64_t     n_steps, n_lookups, n_collections;
+};
+
+/* --- building --- */
+
+__attribute__((format(printf, 2, 3))) static void gram_fail(gram *g, const char *fmt, ...) {
+    va_list ap;
+    if (g->err.code) return;
+    g->err.code = EXIT_RESOURCE;
+    va_start(ap, fmt);
+    vsnprintf(g->err.text, sizeof g->err.text, fmt, ap);
+    va_end(ap);
+}
+
+static bool gram_failed(const gram *g) { return g->err.code != 0; }
+
+/* Whether one more state, edge or operation may be made. */
+static bool gram__may_grow(gram *g) {
+    if ((int64_t)g->n_arc + g->n_state + g->n_act + (int64_t)(g->name_bytes / 16) >= GRAM_NODES) gram_fail(g, "more than %d states and edges", GRAM_NODES);
+    return !gram_failed(g);
+}
+
+static int32_t gram_state(gram *g) {
+    if (g->n_state && !gram__may_grow(g)) return 0;
+    const size_t i = (size_t)g->n_state++;
+    g->head = mem_reserve(g->head, i, UINT64_MAX, sizeof *g->head);
+    g->mark = mem_reserve(g->mark, i, UINT64_MAX, sizeof *g->mark);
+    g->head[i] = -1, g->mark[i] = 0;
+    return (int32_t)i;
+}
+
+static char *gram__name(gram *g, const char *name) {
+    char  *copy = NULL;
+    size_t n = name ? strlen(name) : 0;
+    if (n > 64) n = 64;
+    if (n) copy = memcpy(mem_new(n + 1, 1), name, n);
+    g->name_bytes += sizeof(gram__rule) + n;
+    return copy;
+}
+
+static int32_t gram_rule(gram *g, const char *name) {
+    if (g->n_rule && !gram__may_grow(g)) return 0;
+    const int32_t begin = gram_state(g), end = gram_state(g), i = g->n_rule;
+    g->rule = mem_reserve(g->rule, (uint64_t)i, UINT64_MAX, sizeof *g->rule);
+    g->rule[i] = (gram__rule){.name = gram__name(g, name), .begin = begin, .end = end, .body = -1};
+    if (!gram_failed(g)) g->mark[end] |= GRAM__END;
+    g->n_rule++;
+    return i;
+}
+
+static int32_t gram_begin(const gram *g, int32_t rule) { return g->rule[rule].begin; }
+static int32_t gram_end(const gram *g, int32_t rule) { return g->rule[rule].end; }
+
+static gram *gram_new(void) {
+    gram *g = mem_new(1, sizeof *g);
+    g->mem = GRAM_MEM;
+    g->tracks.prev = g->tracks.next = &g->tracks;
+    gram_state(g);                                    /* what a failed call returns: state 0, rule 0 */
+    gram_rule(g, NULL);
+    return g;
+}
+
+static void gram__arc_add(gram *g, int32_t from, gram__arc a) {
+    if (!gram__may_grow(g)) return;
+    g->arc = mem_reserve(g->arc, (uint64_t)g->n_arc, UINT64_MAX, sizeof *g->arc);
+    a.next = g->head[from];
+    g->arc[g->n_arc] = a;
+    g->head[from] = g->n_arc++;
+}
+
+static int32_t gram__act_add(gram *g, gram_op op, int32_t needs) {
+    const bool     bits = op.kind == GRAM_TAKE || op.kind == GRAM_LACKS || op.kind == GRAM_HAS;
+    const uint64_t last = op.kind == GRAM_HAS ? op.b : op.a;
+    if (op.k >= GRAM_WORDS || (bits && last / 64 >= GRAM_WORDS - op.k)) gram_fail(g, "more than %d registers of 64 bits in one rule", GRAM_WORDS);
+    if (!gram__may_grow(g)) return 0;
+    g->act = mem_reserve(g->act, (uint64_t)g->n_act, UINT64_MAX, sizeof *g->act);
+    g->act[g->n_act] = (gram__act){op, needs};
+    return g->n_act++;
+}
+
+static void gram_eps(gram *g, int32_t from, int32_t to) {
+    if (from != to) gram__arc_add(g, from, (gram__arc){.to = to, .kind = GRAM__EPS});
+}
+
+static void gram_byte(gram *g, int32_t from, uint8_t lo, uint8_t hi, int32_t to) {
+    gram__arc_add(g, from, (gram__arc){.to = to, .arg = -1, .kind = GRAM__BYTE, .lo = lo, .hi = hi});
+}
+
+static void gram_byte_op(gram *g, int32_t from, uint8_t lo, uint8_t hi, gram_op op, int32_t to) {
+    gram__arc_add(g, from, (gram__arc){.to = to, .arg = gram__act_add(g, op, -1), .kind = GRAM__BYTE, .lo = lo, .hi = hi});
+}
+
+static void gram_text(gram *g, int32_t from, bytes text, int32_t to) {
+    for (size_t i = 0; i < text.n && !gram_failed(g); i++) {
+        const int32_t next = i + 1 < text.n ? gram_state(g) : to;
+        gram_byte(g, from, text.p[i], text.p[i], next);
+        from = next;
+    }
+    if (!text.n) gram_eps(g, from, to);
+}
+
+static void gram_call(gram *g, int32_t from, int32_t rule, int32_t to) {
+    gram__arc_add(g, from, (gram__arc){.to = to, .arg = rule, .kind = GRAM__CALL});
+}
+
+static void gram_op_edge(gram *g, int32_t from, gram_op op, int32_t needs, int32_t to) {
+    gram__arc_add(g, from, (gram__arc){.to = to, .arg = gram__act_add(g, op, needs), .kind = GRAM__OP});
+}
+
+static void gram_token(gram *g, int32_t from, int32_t id, bool other, int32_t to) {
+    gram__arc_add(g, from, (gram__arc){.to = to, .arg = id, .kind = other ? GRAM__OTHER : GRAM__TOKEN});
+}
+
+static void gram_free_state(gram *g, int32_t state) { g->mark[state] |= GRAM__FREE; }
+
+static void gram_checks(gram *g, gram_checker f, void *ctx) { g->checker = f, g->ctx = ctx; }
+
+static void gram_repeat(gram *g, int32_t from, int32_t rule, uint64_t min, uint64_t max, int32_t to) {
+    if (min > max) return;
+    if (max == 0) gram_eps(g, from, to);
+    else if (max == 1) {
+        gram_call(g, from, rule, to);
+        if (!min) gram_eps(g, from, to);
+    } else {
+        const int32_t loop = gram_rule(g, NULL);
+        if (gram_failed(g)) return;
+        g->rule[loop].body = rule, g->rule[loop].min = min, g->rule[loop].max = max;
+        gram_call(g, from, loop, to);
+    }
+}
+
+/* --- characters as bytes of UTF-8 --- */
+
+typedef struct { gram *g; int32_t any[4] /* states before 1 to 3 bytes 80 to BF, -1: not made */, to; } gram__utf8;
+
+static int32_t gram__utf8_any(gram__utf8 *u, int left) {
+    if (u->any[0] < 0) u->any[0] = u->to;
+    for (int i = 1; i <= left; i++) {
+        if (u->any[i] >= 0) continue;
+        u->any[i] = gram_state(u->g);
+        gram_byte(u->g, u->any[i], 0x80, 0xbf, u->any[i - 1]);
+    }
+    return u->any[left];
+}
+
+/* The edge for one byte: the bits of lo to hi above the 6 * left lowest ones. */
+static void gram__utf8_edge(gram__utf8 *u, int32_t from, uint32_t lo, uint32_t hi, int left, uint8_t lead, int32_t to) {
+    const uint32_t bits = lead == 0x80 ? 0x3f : 0xff;
+    gram_byte(u->g, from, (uint8_t)(lead | ((lo >> 6 * left) & bits)), (uint8_t)(lead | ((hi >> 6 * left) & bits)), to);
+}
+
+/* Edges for characters whose bytes before this one are equal; `left` bytes follow this one. Sorted and disjoint; used up. A byte leads to
+ * one state alone. Calls itself at most three deep. */
+static void gram__utf8_put(gram__utf8 *u, int32_t from, gram_range *r, size_t n, int left, uint8_t lead) {
+    const uint32_t unit = 1u << 6 * left;
+    for (size_t i = 0; i < n && !gram_failed(u->g);) {
+        const uint32_t whole = (r[i].hi + 1) / unit * unit;                 /* end of the last unit that is in the range to its end */
+        if (r[i].lo % unit == 0 && whole > r[i].lo) {
+            gram__utf8_edge(u, from, r[i].lo, whole - 1, left, lead, gram__utf8_any(u, left));
+            r[i].lo = whole;
+        } else {
+            const uint32_t last = r[i].lo | (unit - 1);
+            const int32_t  next = gram_state(u->g);
+            size_t         k = i;
+            while (k + 1 < n && r[k + 1].lo <= last) k++;
+            const uint32_t hi = r[k].hi;
+            if (hi > last) r[k].hi = last;
+            gram__utf8_edge(u, from, last, last, left, lead, next);
+            gram__utf8_put(u, next, r + i, k - i + 1, left - 1, 0x80);
+            r[k] = (gram_range){last + 1, hi};
+            i = k;
+        }
+        if (r[i].lo > r[i].hi) i++;
+    }
+}
+
+static int gram__by_lo(const void *a, const void *b) {
+    const gram_range *x = a, *y = b;
+    return (x->lo > y->lo) - (x->lo < y->lo);
+}
+
+/* Sorts the ranges and joins those that overlap. Returns their number. */
+static size_t gram__ranges(gram_range *r, size_t n) {
+    size_t m = 0;
+    qsort(r, n, sizeof *r, gram__by_lo);
+    for (size_t i = 0; i < n; i++) {
+        if (r[i].lo > r[i].hi) continue;
+        if (m && r[i].lo <= r[m - 1].hi + (r[m - 1].hi < UINT32_MAX)) r[m - 1].hi = r[i].hi > r[m - 1].hi ? r[i].hi : r[m - 1].hi;
+        else r[m++] = r[i];
+    }
+    return m;
+}
+
+static void gram_chars(gram *g, int32_t from, const gram_range *r, size_t n, int32_t to) {
+    static const struct { uint32_t lo, hi; int left; uint8_t lead; } part[] = {
+        {0, 0x7f, 0, 0}, {0x80, 0x7ff, 1, 0xc0}, {0x800, 0xd7ff, 2, 0xe0}, {0xe000, 0xffff, 2, 0xe0}, {0x10000, 0x10ffff, 3, 0xf0},
+    };
+    gram_range *all = mem_new(n + 1, sizeof *all), *some = mem_new(n + 1, sizeof *some);
+    gram__utf8  u = {.g = g, .any = {-1, -1, -1, -1}, .to = to};
+    if (n) memcpy(all, r, n * sizeof *all);
+    n = gram__ranges(all, n);
+    for (size_t p = 0; p < sizeof part / sizeof *part; p++) {
+        size_t m = 0;
+        for (size_t i = 0; i < n; i++) {
+            const uint32_t lo = all[i].lo > part[p].lo ? all[i].lo : part[p].lo, hi = all[i].hi < part[p].hi ? all[i].hi : part[p].hi;
+            if (lo <= hi) some[m++] = (gram_range){lo, hi};
+        }
+        gram__utf8_put(&u, from, some, m, part[p].left, part[p].lead);
+    }
+    mem_free(all), mem_free(some);
+}
+
+/* --- the arena --- */
+
+static gram__blob *gram__at(const gram *g, int32_t id) { return (gram__blob *)(g->arena + 8 * (size_t)id); }
+static uint32_t    gram__n(const gram__blob *b) { return b->size & 0xfffffff; }
+static int         gram__blob_is(const gram__blob *b) { return (int)(b->size >> 28); }
+static size_t      gram__units(uint32_t words) { return 1 + (words + 1) / 2; }
+
+/* A new blob of zeros at the end of the arena, which gram__close() makes part of it. Without room: blob 0, and the step stops. */
+static gram__blob *gram__open(gram *g, gram__blob_kind kind, uint32_t words) {
+    if (words > GRAM_MEM / 4 || g->top + gram__units(words) > g->cap) {
+        g->stop = GRAM__FULL;
+        return NULL;
+    }
+    gram__blob *b = gram__at(g, (int32_t)g->top);
+    memset(b, 0, 8 * gram__units(words));
+    b->size = (uint32_t)kind << 28 | words;
+    return b;
+}
+
+static int32_t gram__close(gram *g, const gram__blob *b) {
+    const int32_t id = (int32_t)g->top;
+    g->top += gram__units(gram__n(b));
+    return id;
+}
+
+/* A blob of zeros that nothing else is equal to; 0: no room. */
+static int32_t gram__make(gram *g, gram__blob_kind kind, uint32_t words) {
+    const gram__blob *b = gram__open(g, kind, words);
+    return b ? gram__close(g, b) : 0;
+}
+
+static uint32_t gram__hash(const gram *g, const gram__blob *b, uint32_t skip) {
+    return (uint32_t)bytes_hash(g->seed ^ b->size, (bytes){(const uint8_t *)(b->w + skip), 4 * (size_t)(gram__n(b) - skip)});
+}
+
+/* Words at the begin of a blob that change and do not count for equality. */
+static uint32_t gram__skip(int kind) {
+    return kind == GRAM__STACK ? GRAM__STACK_FLAGS : kind == GRAM__SET ? GRAM__SET_FLAGS : kind == GRAM__WAY ? 2 : kind == GRAM__MEMO ? 1 : 0;
+}
+
+static bool gram__same(const gram__blob *a, const gram__blob *b, uint32_t skip) {
+    return a->hash == b->hash && a->size == b->size && memcmp(a->w + skip, b->w + skip, 4 * (size_t)(gram__n(a) - skip)) == 0;
+}
+
+/* Where the blob is in the table, or would. */
+static int32_t *gram__slot(const gram *g, const gram__blob *b) {
+    const uint32_t skip = gram__skip(gram__blob_is(b));
+    size_t         i = b->hash & (g->table_cap - 1);
+    while (g->table[i] && !gram__same(gram__at(g, g->table[i]), b, skip)) i = (i + 1) & (g->table_cap - 1);
+    return &g->table[i];
+}
+
+static void gram__table_put(gram *g, int32_t id) {
+    size_t i = gram__at(g, id)->hash & (g->table_cap - 1);
+    while (g->table[i]) i = (i + 1) & (g->table_cap - 1);
+    g->table[i] = id;
+}
+
+/* A table for `cap` ids, a power of two; the ids of the old one go into it. */
+static bool gram__table_grow(gram *g, size_t cap) {
+    int32_t     *old = g->table;
+    const size_t n = g->table_cap;
+    gram__blob  *b = gram__open(g, GRAM__CACHE, (uint32_t)cap);
+    if (!b) return false;
+    gram__close(g, b);
+    g->table = (int32_t *)b->w, g->table_cap = cap;
+    for (size_t i = 0; i < n; i++)
+        if (old[i]) gram__table_put(g, old[i]);
+    return true;
+}
+
+/* gram__open() for a blob that gram__intern() ends. */
+static gram__blob *gram__draft(gram *g, gram__blob_kind kind, uint32_t words) {
+    if (g->n_kept * 2 >= g->table_cap && !gram__table_grow(g, 2 * g->table_cap)) return NULL;
+    return gram__open(g, kind, words);
+}
+
+/* The id of the blob that is equal to this draft, else its own. */
+static int32_t gram__intern(gram *g, gram__blob *b) {
+    b->hash = gram__hash(g, b, gram__skip(gram__blob_is(b)));
+    int32_t *slot = gram__slot(g, b);
+    if (*slot) return *slot;
+    g->n_kept++;
+    return *slot = gram__close(g, b);
+}
+
+static uint64_t gram_word(const gram *g, int32_t data, uint32_t k) {
+    const gram__blob *b = gram__at(g, data);
+    return data && 2 * (uint64_t)k + 4 <= gram__n(b) ? b->w[2 * k + 2] | (uint64_t)b->w[2 * k + 3] << 32 : 0;
+}
+
+/* --- collection: what is marked moves towards the begin, in its order --- */
+
+static void gram__mark(gram *g, uint32_t id) { g->marked[id >> 6] |= 1ull << (id & 63); }
+
+/* Calls f for the ids in a blob. */
+static void gram__refs(gram *g, gram__blob *b, void (*f)(gram *, uint32_t *)) {
+    const uint32_t n = gram__n(b);
+    switch (gram__blob_is(b)) {
+    case GRAM__DATA:
+    case GRAM__KEPT: f(g, &b->w[0]), f(g, &b->w[1]); break;
+    case GRAM__TEXT: f(g, &b->w[0]); break;
+    case GRAM__STACK:
+        for (uint32_t i = GRAM__STACK_HEAD; i < n; i += GRAM__LINK) f(g, &b->w[i + 1]), f(g, &b->w[i + 2]);
+        break;
+    case GRAM__SET:
+        for (uint32_t i = GRAM__SET_HEAD; i < n; i += GRAM__LINK) f(g, &b->w[i + 1]), f(g, &b->w[i + 2]);
+        break;
+    default: break;
+    }
+}
+
+static void gram__ref_mark(gram *g, uint32_t *id) {
+    if (*id) gram__mark(g, *id);
+}
+
+/* Where a marked blob moves to. */
+static uint32_t gram__ref_moved(const gram *g, uint32_t id) {
+    return id ? g->base[id >> 6] + (uint32_t)__builtin_popcountll(g->moved[id >> 6] & ((1ull << (id & 63)) - 1)) : 0;
+}
+
+static void gram__ref_move(gram *g, uint32_t *id) { *id = gram__ref_moved(g, *id); }
+
+/* Marks everything that marked blobs refer to. Parts have smaller ids, so one pass from the end does it. */
+static void gram__mark_parts(gram *g) {
+    for (size_t i = g->top / 64 + 1; i-- > 0;)
+        for (uint64_t left = g->marked[i]; left;) {
+            const int bit = 63 - __builtin_clzll(left);
+            gram__refs(g, gram__at(g, (int32_t)(i * 64 + (size_t)bit)), gram__ref_mark);
+            left = g->marked[i] & ((1ull << bit) - 1);
+        }
+}
+
+/* Calls f for the marked blobs in their order. */
+static void gram__each_marked(gram *g, void (*f)(gram *, int32_t)) {
+    for (size_t i = 0; i <= g->top / 64; i++)
+        for (uint64_t left = g->marked[i]; left; left &= left - 1) f(g, (int32_t)(i * 64 + (size_t)__builtin_ctzll(left)));
+}
+
+static void gram__cover(gram *g, int32_t id) {
+    const size_t n = gram__units(gram__n(gram__at(g, id)));
+    for (size_t u = (size_t)id; u < (size_t)id + n; u++) g->moved[u >> 6] |= 1ull << (u & 63);
+}
+
+static void gram__move(gram *g, int32_t id) {
+    gram__blob    *b = gram__at(g, id);
+    const uint32_t to = gram__ref_moved(g, (uint32_t)id), skip = gram__skip(gram__blob_is(b));
+    gram__refs(g, b, gram__ref_move);
+    memset(b->w, 0, 4 * skip);
+    b->hash = gram__hash(g, b, skip);
+    memmove(gram__at(g, (int32_t)to), b, 8 * gram__units(gram__n(b)));
+}
+
+enum { GRAM__EMPTY_STACK = 8, GRAM__BOTTOM = 12, GRAM__FIRST = 16 };   /* ids: the stack of the root, that of a local set, what follows; 0 is a blob without content */
+
+/* Table, empty stack, bottom: what is there when nothing else is. */
+static void gram__arena_begin(gram *g) {
+    static const struct { int32_t id; uint32_t flags; } stacks[] = {{GRAM__EMPTY_STACK, GRAM__COMPLETE}, {GRAM__BOTTOM, GRAM__ESCAPED}};
+    memset(g->arena, 0, 8 * GRAM__FIRST);
+    for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) {
+        gram__blob *b = gram__at(g, stacks[i].id);
+        b->size = (uint32_t)GRAM__STACK << 28 | GRAM__STACK_HEAD;
+        b->w[GRAM__STACK_FLAGS] = stacks[i].flags;
+        b->hash = gram__hash(g, b, GRAM__STACK_FLAGS);
+    }
+    g->top = GRAM__FIRST;
+}
+
+/* Enters every blob into a new table. False: no room. */
+static bool gram__table_new(gram *g) {
+    const size_t end = g->top;
+    size_t       cap = 256, n = 2;
+    for (size_t id = GRAM__FIRST; id < end; id += gram__units(gram__n(gram__at(g, (int32_t)id)))) n++;
+    while (cap < 4 * n) cap *= 2;
+    g->table = NULL, g->table_cap = 0, g->n_kept = n;
+    if (!gram__table_grow(g, cap)) return false;
+    gram__table_put(g, GRAM__EMPTY_STACK), gram__table_put(g, GRAM__BOTTOM);
+    for (size_t id = GRAM__FIRST; id < end; id += gram__units(gram__n(gram__at(g, (int32_t)id)))) gram__table_put(g, (int32_t)id);
+    return true;
+}
+
+/* What is needed fills the arena: every set is lost, and the walks end with GRAM_LIMIT. */
+static void gram__lose(gram *g, int32_t *keep) {
+    for (gram_track *t = g->tracks.next; t != &g->tracks; t = t->next) t->set = GRAM_LIMIT;
+    *keep = GRAM_LIMIT;
+    gram__arena_begin(g);
+    gram__table_new(g);
+}
+
+/* Collects; *keep, an id of any kind or 0, is kept too and rewritten. */
+static void gram__collect(gram *g, int32_t *keep) {
+    const size_t words = g->top / 64 + 1;
+    memset(g->marked, 0, words * 8), memset(g->moved, 0, words * 8);
+    for (const gram_track *t = g->tracks.next; t != &g->tracks; t = t->next)
+        if (t->set > 0) gram__mark(g, (uint32_t)t->set);
+    if (*keep > 0) gram__mark(g, (uint32_t)*keep);
+    gram__mark_parts(g);
+    g->marked[0] &= ~((1ull << GRAM__FIRST) - 1);     /* the first blobs stay where they are */
+    g->moved[0] = (1ull << GRAM__FIRST) - 1;
+    gram__each_marked(g, gram__cover);
+    uint32_t to = 0;
+    for (size_t i = 0; i < words; i++) g->base[i] = to, to += (uint32_t)__builtin_popcountll(g->moved[i]);
+    gram__each_marked(g, gram__move);
+    for (gram_track *t = g->tracks.next; t != &g->tracks; t = t->next)
+        if (t->set > 0) t->set = (int32_t)gram__ref_moved(g, (uint32_t)t->set);
+    if (*keep > 0) *keep = (int32_t)gram__ref_moved(g, (uint32_t)*keep);
+    g->top = to, g->first = 0;
+    g->generation++, g->n_collections++;
+    memset(gram__at(g, GRAM__EMPTY_STACK)->w, 0, 4 * GRAM__STACK_FLAGS);
+    memset(gram__at(g, GRAM__BOTTOM)->w, 0, 4 * GRAM__STACK_FLAGS);
+    if (!gram__table_new(g)) gram__lose(g, keep);
+}
+
+static void gram_collect(gram *g) {
+    int32_t none = 0;
+    if (!g->held) gram__collect(g, &none);
+}
+
+static void     gram_hold(gram *g, bool on) { g->held += on ? 1 : -1; }
+static bool     gram_full(const gram *g) { return g->stop == GRAM__FULL; }
+static uint32_t gram_generation(const gram *g) { return g->generation; }
+static size_t   gram_room(const gram *g) { return 8 * (g->cap - g->top); }
+
+static void *gram_cache(gram *g, size_t size) {
+    if (size + 64 > gram_room(g)) return NULL;
+    const int32_t id = gram__make(g, GRAM__CACHE, (uint32_t)((size + 3) / 4));
+    return gram__at(g, id)->w;
+}
+
+/* Bytes of the parts of the scratch memory; the sum with p NULL. */
+static size_t gram__scratch(gram *g, uint8_t *p) {
+    struct { void *at; size_t bytes; } part[] = {
+        {&g->work.item, GRAM_ITEMS * sizeof(gram__item)}, {&g->work.slot, 4 * GRAM_ITEMS * sizeof(int32_t)},
+        {&g->behind.item, GRAM_ITEMS * sizeof(gram__item)}, {&g->behind.slot, 4 * GRAM_ITEMS * sizeof(int32_t)},
+        {&g->heap, GRAM_ITEMS * sizeof(int32_t)}, {&g->todo, 2 * GRAM_STEPS * sizeof(gram__pair)}, {&g->pops, GRAM_STEPS * sizeof(int32_t)},
+        {&g->words, sizeof *g->words}, {&g->marked, (g->mem / 512 + 2) * 8}, {&g->moved, (g->mem / 512 + 2) * 8}, {&g->base, (g->mem / 512 + 2) * 4},
+    };
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+        void *q = p ? p + at : NULL;
+        if (p) memcpy(part[i].at, &q, sizeof q);
+        at += (part[i].bytes + 63) & ~(size_t)63;
+    }
+    return at;
+}
+
+/* Memory that the kernel gives at the first write; NULL: none. */
+static void *gram__map(size_t n) {
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    madvise(p, n, MADV_NOHUGEPAGE);                   /* most of it stays unused */
+    return p;
+}
+
+static bool gram__reserve(gram *g, err_t *e) {
+    g->scratch_bytes = gram__scratch(g, NULL);
+    g->arena = gram__map(g->mem);
+    g->scratch = gram__map(g->scratch_bytes);
+    if (!g->arena || !g->scratch) return err_set(e, EXIT_RESOURCE, "out of memory: %zu bytes for a constraint", g->mem + g->scratch_bytes);
+    gram__scratch(g, g->scratch);
+    g->cap = g->mem / 8;
+    g->seed = rng_secret();
+    gram__arena_begin(g);
+    gram__table_new(g);
+    return true;
+}
+
+/* --- operations --- */
+
+static void gram__load(gram *g, int32_t data) {
+    gram__words *w = g->words;
+    w->text = w->kept = w->n = 0;
+    if (!data) return;
+    const gram__blob *b = gram__at(g, data);
+    w->text = b->w[0], w->kept = b->w[1], w->n = (gram__n(b) - 2) / 2;
+    memcpy(w->w, b->w + 2, 8 * (size_t)w->n);
+}
+
+/* The id of the loaded registers. */
+static int32_t gram__store(gram *g) {
+    gram__words *w = g->words;
+    while (w->n && !w->w[w->n - 1]) w->n--;
+    if (!w->n && !w->text && !w->kept) return 0;
+    gram__blob *b = gram__draft(g, GRAM__DATA, 2 + 2 * w->n);
+    if (!b) return 0;
+    b->w[0] = w->text, b->w[1] = w->kept;
+    memcpy(b->w + 2, w->w, 8 * (size_t)w->n);
+    return gram__intern(g, b);
+}
+
+static int32_t gram__with_word(gram *g, int32_t data, uint32_t k, uint64_t value) {
+    gram__words *w = g->words;
+    gram__load(g, data);
+    for (; w->n <= k; w->n++) w->w[w->n] = 0;
+    w->w[k] = value;
+    return gram__store(g);
+}
+
+static int32_t gram__add(gram *g, int32_t data, const gram_op *op) {
+    uint64_t       sum;
+    const uint64_t old = gram_word(g, data, op->k);
+    if (__builtin_add_overflow(old, op->a, &sum) || sum > op->b) sum = op->b;
+    return sum == old ? data : gram__with_word(g, data, op->k, sum);
+}
+
+static bool gram__bit(const gram *g, int32_t data, uint32_t k, uint64_t i) { return gram_word(g, data, k + (uint32_t)(i / 64)) >> (i & 63) & 1; }
+
+static bool gram__bits(const gram *g, int32_t data, const gram_op *op) {
+    for (uint64_t i = op->a; i <= op->b; i++)
+        if (!gram__bit(g, data, op->k, i)) return false;
+    return true;
+}
+
+static int32_t gram__take_bit(gram *g, int32_t data, const gram_op *op) {
+    const uint32_t k = op->k + (uint32_t)(op->a / 64);
+    if (gram__bit(g, data, op->k, op->a)) return -1;
+    return gram__with_word(g, data, k, gram_word(g, data, k) | 1ull << (op->a & 63));
+}
+
+static int32_t gram__chain(gram *g, gram__blob_kind kind, uint32_t before, uint32_t one) {
+    gram__blob *b = gram__draft(g, kind, 2);
+    if (!b) return 0;
+    b->w[0] = before, b->w[1] = one;
+    return gram__intern(g, b);
+}
+
+static int32_t gram__append(gram *g, int32_t data, uint8_t byte) {
+    const uint32_t text = data ? gram__at(g, data)->w[0] : 0;
+    const int32_t  longer = gram__chain(g, GRAM__TEXT, text, byte);
+    gram__load(g, data);
+    g->words->text = (uint32_t)longer;
+    return gram__store(g);
+}
+
+static int32_t gram__distinct(gram *g, int32_t data) {
+    const uint32_t text = data ? gram__at(g, data)->w[0] : 0, kept = data ? gram__at(g, data)->w[1] : 0;
+    for (uint32_t k = kept; k; k = gram__at(g, (int32_t)k)->w[0], g->fuel--)
+        if (gram__at(g, (int32_t)k)->w[1] == text) return -1;
+    const int32_t more = gram__chain(g, GRAM__KEPT, kept, text);
+    gram__load(g, data);
+    g->words->text = 0, g->words->kept = (uint32_t)more;
+    return gram__store(g);
+}
+
+static bool gram__check(gram *g, int32_t data, const gram_op *op) {
+    const uint64_t from = gram_word(g, data, op->k);
+    g->textual = true;
+    if (!g->text.p || from > g->at) g->stop = GRAM__SPENT;
+    return g->stop == GRAM__GO && (!g->checker || g->checker(g->ctx, op->a, (bytes){g->text.p + from, g->at - from}));
+}
+
+static int32_t gram__set_mark(gram *g, int32_t data, const gram_op *op) {
+    g->textual = true;
+    if (!g->text.p) g->stop = GRAM__SPENT;
+    return gram__with_word(g, data, op->k, g->at);
+}
+
+/* The registers after an operation; -1: its guard does not hold. */
+static int32_t gram__do(gram *g, const gram_op *op, int32_t data, uint8_t byte) {
+    const uint64_t v = op->kind == GRAM_WITHIN ? gram_word(g, data, op->k) : 0;
+    switch (op->kind) {
+    case GRAM_NOP: return data;
+    case GRAM_ADD: return gram__add(g, data, op);
+    case GRAM_WITHIN: return op->a <= v && v <= op->b ? data : -1;
+    case GRAM_TAKE: return gram__take_bit(g, data, op);
+    case GRAM_LACKS: return gram__bit(g, data, op->k, op->a) ? -1 : data;
+    case GRAM_HAS: return gram__bits(g, data, op) ? data : -1;
+    case GRAM_APPEND: return gram__append(g, data, byte);
+    case GRAM_DISTINCT: return gram__distinct(g, data);
+    case GRAM_MARK: return gram__set_mark(g, data, op);
+    case GRAM_CHECK: return gram__check(g, data, op) ? data : -1;
+    }
+    return -1;
+}
+
+/* --- stacks --- */
+
+static bool gram__spend(gram *g, int64_t n) {
+    if ((g->fuel -= n) < 0 && g->stop == GRAM__GO) g->stop = GRAM__SPENT;
+    return g->stop == GRAM__GO;
+}
+
+static int32_t gram__push(gram *g, int32_t state, int32_t data, int32_t stack) {
+    gram__blob *b = gram__draft(g, GRAM__STACK, GRAM__STACK_HEAD + GRAM__LINK);
+    if (!b) return 0;
+    uint32_t *link = b->w + GRAM__STACK_HEAD;
+    link[0] = (uint32_t)state, link[1] = g->state[state].flags & GRAM__LIVE ? (uint32_t)data : 0, link[2] = (uint32_t)stack;
+    return gram__intern(g, b);
+}
+
+/* The union of two stacks if it is known; 0: it is not. */
+static int32_t gram__known_union(const gram *g, int32_t a, int32_t b) {
+    uint32_t    space[5];
+    gram__blob *m = (gram__blob *)space;
+    if (a == b || !b) return a;
+    if (!a) return b;
+    m->size = (uint32_t)GRAM__MEMO << 28 | 3;
+    m->w[0] = 0, m->w[1] = (uint32_t)(a < b ? a : b), m->w[2] = (uint32_t)(a < b ? b : a);
+    m->hash = gram__hash(g, m, 1);
+    const int32_t id = *gram__slot(g, m);
+    return id ? (int32_t)gram__at(g, id)->w[0] : 0;
+}
+
+static void gram__note_union(gram *g, int32_t a, int32_t b, int32_t both) {
+    gram__blob *m = gram__draft(g, GRAM__MEMO, 3);
+    if (!m) return;
+    m->w[1] = (uint32_t)(a < b ? a : b), m->w[2] = (uint32_t)(a < b ? b : a);
+    gram__at(g, gram__intern(g, m))->w[0] = (uint32_t)both;
+}
+
+/* -1, 0, 1: order of two links or configurations by state and data. */
+static int gram__order(const uint32_t *a, const uint32_t *b) {
+    if (a[0] != b[0]) return a[0] < b[0] ? -1 : 1;
+    return a[1] < b[1] ? -1 : a[1] > b[1];
+}
+
+/* Merges the links of two stacks into out (NULL: none). The number of links; pairs of parents whose union is not known go to g->todo from *n on. */
+static uint32_t gram__merge(gram *g, const gram__blob *a, const gram__blob *b, uint32_t *out, size_t *n) {
+    const uint32_t na = gram__n(a), nb = gram__n(b);
+    uint32_t       i = GRAM__STACK_HEAD, k = GRAM__STACK_HEAD, m = 0;
+    for (; (i < na || k < nb) && gram__spend(g, 1); m++) {
+        const int       order = i == na ? 1 : k == nb ? -1 : gram__order(a->w + i, b->w + k);
+        const uint32_t *from = order > 0 ? b->w + k : a->w + i;
+        uint32_t        stack = from[2];
+        if (order == 0) {
+            stack = (uint32_t)gram__known_union(g, (int32_t)a->w[i + 2], (int32_t)b->w[k + 2]);
+            if (!stack && *n < 2 * GRAM_STEPS) g->todo[(*n)++] = (gram__pair){(int32_t)a->w[i + 2], (int32_t)b->w[k + 2]};
+        }
+        if (out) out[m * GRAM__LINK] = from[0], out[m * GRAM__LINK + 1] = from[1], out[m * GRAM__LINK + 2] = stack;
+        if (order <= 0) i += GRAM__LINK;
+        if (order >= 0) k += GRAM__LINK;
+    }
+    return m;
+}
+
+/* The union of two sets of stacks, merged as tries. todo: free entries of g->todo begin here. 0: the step stops. */
+static int32_t gram__union(gram *g, int32_t x, int32_t y, size_t todo) {
+    const size_t floor = todo;
+    int32_t      both = gram__known_union(g, x, y);
+    if (both) return both;
+    g->todo[todo++] = (gram__pair){x, y};
+    while (todo > floor && g->stop == GRAM__GO) {
+        const gram__pair  p = g->todo[todo - 1];
+        if ((both = gram__known_union(g, p.a, p.b))) {
+            todo--;
+            continue;
+        }
+        const gram__blob *a = gram__at(g, p.a), *b = gram__at(g, p.b);
+        const size_t      before = todo;
+        const uint32_t    links = gram__merge(g, a, b, NULL, &todo);
+        if (todo > before || !gram__spend(g, 1)) continue;
+        gram__blob *u = gram__draft(g, GRAM__STACK, GRAM__STACK_HEAD + GRAM__LINK * links);
+        if (!u) return 0;
+        u->w[GRAM__STACK_FLAGS] = a->w[GRAM__STACK_FLAGS] | b->w[GRAM__STACK_FLAGS];
+        gram__merge(g, a, b, u->w + GRAM__STACK_HEAD, &todo);
+        if (g->stop != GRAM__GO) return 0;            /* the merge is not whole */
+        both = gram__intern(g, u);
+        gram__note_union(g, p.a, p.b, both);
+        todo--;
+    }
+    return g->stop == GRAM__GO ? both : 0;
+}
+
+/* --- configurations of one step --- */
+
+static void gram__work_begin(gram__work *w) {
+    for (int32_t i = 0; i < w->n; i++) w->slot[w->item[i].slot] = 0;
+    w->n = 0, w->flags = 0, w->mask = 255;
+}
+
+/* The slot of an item, or the free one where it would go. */
+static int32_t gram__item_slot(const gram__work *w, int32_t state, int32_t data) {
+    uint32_t k = (uint32_t)rng_mix((uint64_t)(uint32_t)state << 32 | (uint32_t)data) & w->mask;
+    for (; w->slot[k]; k = (k + 1) & w->mask) {
+        const gram__item *it = &w->item[w->slot[k] - 1];
+        if (it->state == state && it->data == data) break;
+    }
+    return (int32_t)k;
+}
+
+static void gram__work_grow(gram__work *w) {
+    for (int32_t i = 0; i < w->n; i++) w->slot[w->item[i].slot] = 0;
+    w->mask = 2 * w->mask + 1;
+    for (int32_t i = 0; i < w->n; i++) {
+        w->item[i].slot = gram__item_slot(w, w->item[i].state, w->item[i].data);
+        w->slot[w->item[i].slot] = i + 1;
+    }
+}
+
+/* Before the order of the heap: rank, then the order of arrival. */
+static bool gram__before(const gram *g, int32_t a, int32_t b) {
+    const int32_t x = g->state[g->work.item[a].state].rank, y = g->state[g->work.item[b].state].rank;
+    return x != y ? x < y : a < b;
+}
+
+static void gram__heap_put(gram *g, int32_t item) {
+    int32_t i = g->n_heap++;
+    for (; i && gram__before(g, item, g->heap[(i - 1) / 2]); i = (i - 1) / 2) g->heap[i] = g->heap[(i - 1) / 2];
+    g->heap[i] = item;
+}
+
+static int32_t gram__heap_take(gram *g) {
+    const int32_t first = g->heap[0], last = g->heap[--g->n_heap];
+    int32_t       i = 0;
+    for (int32_t k; (k = 2 * i + 1) < g->n_heap; i = k) {
+        if (k + 1 < g->n_heap && gram__before(g, g->heap[k + 1], g->heap[k])) k++;
+        if (!gram__before(g, g->heap[k], last)) break;
+        g->heap[i] = g->heap[k];
+    }
+    g->heap[i] = last;
+    return first;
+}
+
+/* The item of state and data, made if it is new; NULL: there are too many. */
+static gram__item *gram__item_at(gram *g, gram__work *w, int32_t state, int32_t data) {
+    int32_t k = gram__item_slot(w, state, data);
+    if (w->slot[k]) return &w->item[w->slot[k] - 1];
+    if (w->n >= GRAM_ITEMS) {
+        g->stop = g->stop == GRAM__GO ? GRAM__SPENT : g->stop;
+        return NULL;
+    }
+    if ((uint32_t)w->n * 2 > w->mask) gram__work_grow(w), k = gram__item_slot(w, state, data);
+    w->item[w->n] = (gram__item){.state = state, .data = data, .slot = k};
+    w->slot[k] = w->n + 1;
+    return &w->item[w->n++];
+}
+
+/* Adds a configuration. False: nothing new, or the step stops. */
+static bool gram__item_add(gram *g, gram__work *w, int32_t state, int32_t data, int32_t stack, size_t todo) {
+    if (!gram__spend(g, 1)) return false;
+    gram__item *it = gram__item_at(g, w, state, data);
+    if (!it) return false;
+    const int32_t both = gram__union(g, it->stack, stack, todo);
+    if (both == it->stack || !both) return false;
+    it->stack = both;
+    if (w == &g->work && g->state[state].n_call && !it->queued) {
+        it->queued = true;
+        gram__heap_put(g, (int32_t)(it - w->item));
+    }
+    return true;
+}
+
+/* Adds a configuration and those to which moves lead from it. Returns whether the end of the rule is among the new ones. */
+static bool gram__spread(gram *g, gram__work *w, int32_t state, int32_t data, int32_t stack) {
+    size_t n = 0;
+    bool   ends = false;
+    g->todo[n++] = (gram__pair){state, data};
+    while (n && g->stop == GRAM__GO) {
+        const gram__pair   p = g->todo[--n];
+        const gram__state *s = &g->state[p.a];
+        const gram__edge  *e = g->edge + s->edge + s->n_byte + s->n_token;
+        const int32_t      d = s->flags & GRAM__LIVE ? p.b : 0;
+        if (!gram__item_add(g, w, p.a, d, stack, n) || !gram__spend(g, s->n_move)) continue;
+        if (s->flags & GRAM__FREE) w->flags |= GRAM__IS_FREE;
+        ends = ends || (s->flags & GRAM__END);
+        for (int32_t i = 0; i < s->n_move; i++) {
+            const int32_t after = e[i].kind == GRAM__OP ? gram__do(g, &g->act[e[i].arg].op, d, 0) : d;
+            if (after >= 0) g->todo[n++] = (gram__pair){e[i].to, after};
+        }
+    }
+    return ends;
+}
+
+/* Puts what a list holds into the work. */
+static void gram__add_list(gram *g, gram__work *w, int32_t list, size_t todo) {
+    const gram__blob *b = gram__at(g, list);
+    w->flags |= b->w[2] & ~(uint32_t)GRAM__TEXTUAL;
+    if (b->w[2] & GRAM__TEXTUAL) g->textual = true;
+    for (uint32_t i = GRAM__LIST_HEAD; i < gram__n(b) && g->stop == GRAM__GO; i += GRAM__LINK)
+        gram__item_add(g, w, (int32_t)b->w[i], (int32_t)b->w[i + 1], (int32_t)b->w[i + 2], todo);
+}
+
+/* The list of what is after a stack, if it is known and holds here; else 0. */
+static int32_t gram__known_list(const gram *g, int32_t stack) {
+    const int32_t list = (int32_t)gram__at(g, stack)->w[0];
+    if (!list) return 0;
+    const gram__blob *b = gram__at(g, list);
+    const uint64_t    tick = b->w[0] | (uint64_t)b->w[1] << 32;
+    return b->w[2] & GRAM__TEXTUAL && tick != g->tick ? 0 : list;
+}
+
+static bool gram__matters(const gram__state *s) { return s->n_byte || s->n_token || s->n_call; }
+
+/* Keeps what g->behind holds as the list of the stack. */
+static void gram__list_keep(gram *g, int32_t stack, bool textual) {
+    uint32_t n = 0, at = GRAM__LIST_HEAD;
+    for (int32_t i = 0; i < g->behind.n; i++) n += gram__matters(&g->state[g->behind.item[i].state]);
+    gram__blob *b = gram__open(g, GRAM__LIST, GRAM__LIST_HEAD + GRAM__LINK * n);
+    if (!b) return;
+    b->w[0] = (uint32_t)g->tick, b->w[1] = (uint32_t)(g->tick >> 32);
+    b->w[2] = g->behind.flags | (textual ? GRAM__TEXTUAL : 0);
+    for (int32_t i = 0; i < g->behind.n; i++) {
+        const gram__item *it = &g->behind.item[i];
+        if (!gram__matters(&g->state[it->state])) continue;
+        b->w[at] = (uint32_t)it->state, b->w[at + 1] = (uint32_t)it->data, b->w[at + 2] = (uint32_t)it->stack;
+        at += GRAM__LINK;
+    }
+    gram__at(g, stack)->w[0] = (uint32_t)gram__close(g, b);
+}
+
+/* One attempt to find out what is after a stack: its links with all moves from them. Where such a link ends too, what is after the next
+ * stack belongs to it; stacks for which this is not known yet go to g->pops from *n on. False: there are such. */
+static bool gram__behind_try(gram *g, int32_t stack, size_t *n) {
+    const gram__blob *b = gram__at(g, stack);
+    const size_t      before = *n;
+    gram__work_begin(&g->behind);
+    g->behind.flags = b->w[GRAM__STACK_FLAGS];
+    for (uint32_t i = GRAM__STACK_HEAD; i < gram__n(b) && g->stop == GRAM__GO; i += GRAM__LINK) {
+        const int32_t next = (int32_t)b->w[i + 2];
+        if (!gram__spread(g, &g->behind, (int32_t)b->w[i], (int32_t)b->w[i + 1], next)) continue;
+        const int32_t list = gram__known_list(g, next);
+        if (list) gram__add_list(g, &g->behind, list, 0);
+        else if (*n < GRAM_STEPS) g->pops[(*n)++] = next;
+        else gram__spend(g, GRAM_STEPS);
+    }
+    return *n == before;
+}
+
+/* The list of what is after a stack, found bottom up. 0: the step stops. */
+static int32_t gram__list_of(gram *g, int32_t stack) {
+    size_t     n = 0;
+    const bool textual = g->textual;
+    bool       any = false;
+    int32_t    list = gram__known_list(g, stack);
+    if (list) return list;
+    g->pops[n++] = stack;
+    while (n && g->stop == GRAM__GO) {
+        const int32_t top = g->pops[n - 1];
+        g->textual = false;
+        if (gram__known_list(g, top) || gram__behind_try(g, top, &n)) {
+            if (!gram__known_list(g, top) && g->stop == GRAM__GO) gram__list_keep(g, top, g->textual);
+            n--;
+        }
+        any = any || g->textual;
+    }
+    g->textual = textual || any;
+    return g->stop == GRAM__GO ? (int32_t)gram__at(g, stack)->w[0] : 0;
+}
+
+/* A configuration after a byte or token: with its moves, and with what is after its stack where it ends. */
+static void gram__enter(gram *g, int32_t state, int32_t data, int32_t stack) {
+    if (!gram__spread(g, &g->work, state, data, stack)) return;
+    const int32_t list = gram__list_of(g, stack);
+    if (list) gram__add_list(g, &g->work, list, 0);
+}
+
+/* Calls from the items, in the order of ranks, so that each is looked at once. A called rule consumes something: it does not end here. */
+static void gram__calls(gram *g) {
+    while (g->n_heap && g->stop == GRAM__GO) {
+        gram__item        *it = &g->work.item[gram__heap_take(g)];
+        const gram__state *s = &g->state[it->state];
+        const gram__edge  *e = g->edge + s->edge + s->n_byte + s->n_token + s->n_move;
+        const int32_t      data = it->data, stack = it->stack;
+        it->queued = false;
+        for (int32_t i = 0; i < s->n_call && g->stop == GRAM__GO; i++) {
+            const int32_t below = e[i].kind == GRAM__TAIL ? stack : gram__push(g, e[i].to, data, stack);
+            if (below) gram__spread(g, &g->work, e[i].arg, 0, below);
+        }
+    }
+}
+
+/* Sorts configurations by state and data (Shell's sort: qsort may allocate). */
+static void gram__sort(gram_config *c, size_t n) {
+    size_t gap = 1;
+    while (gap < n / 3) gap = 3 * gap + 1;
+    for (; gap; gap /= 3)
+        for (size_t i = gap; i < n; i++) {
+            const gram_config x = c[i];
+            size_t            k = i;
+            for (; k >= gap && (c[k - gap].state > x.state || (c[k - gap].state == x.state && c[k - gap].data > x.data)); k -= gap) c[k] = c[k - gap];
+            c[k] = x;
+        }
+}
+
+static bool gram__stays(const gram__state *s) { return s->n_byte || s->n_token; }
+
+/* The set that holds the items, once all calls are worked off. */
+static int32_t gram__work_end(gram *g) {
+    uint32_t n = 0, at = GRAM__SET_HEAD;
+    gram__calls(g);
+    if (g->stop != GRAM__GO) return 0;
+    for (int32_t i = 0; i < g->work.n; i++) n += gram__stays(&g->state[g->work.item[i].state]);
+    if (!n && !(g->work.flags & (GRAM__COMPLETE | GRAM__ESCAPED))) return GRAM_DEAD;
+    gram__blob *b = gram__draft(g, GRAM__SET, GRAM__SET_HEAD + GRAM__LINK * n);
+    if (!b) return 0;
+    b->w[GRAM__SET_FLAGS] = g->work.flags;
+    for (int32_t i = 0; i < g->work.n; i++) {
+        const gram__item *it = &g->work.item[i];
+        if (!gram__stays(&g->state[it->state])) continue;
+        memcpy(b->w + at, &(gram_config){it->state, it->data, it->stack}, sizeof(gram_config));
+        at += GRAM__LINK;
+    }
+    gram__sort((gram_config *)(b->w + GRAM__SET_HEAD), n);
+    return gram__intern(g, b);
+}
+
+/* --- steps. Each of these tries once; 0: the arena is full, or too much work. --- */
+
+static const gram_config *gram_configs(const gram *g, int32_t set, size_t *n) {
+    const gram__blob *b = gram__at(g, set > 0 ? set : 0);
+    *n = set > 0 ? (gram__n(b) - GRAM__SET_HEAD) / GRAM__LINK : 0;
+    return (const gram_config *)(b->w + GRAM__SET_HEAD);
+}
+
+static uint32_t gram__flags(const gram *g, int32_t set) { return set > 0 ? gram__at(g, set)->w[GRAM__SET_FLAGS] : 0; }
+static bool     gram_complete(const gram *g, int32_t set) { return gram__flags(g, set) & GRAM__COMPLETE; }
+static bool     gram_escaped(const gram *g, int32_t set) { return gram__flags(g, set) & GRAM__ESCAPED; }
+static bool     gram_is_free(const gram *g, int32_t set) { return gram__flags(g, set) & GRAM__IS_FREE; }
+
+static bool gram_closed(gram *g, int32_t set) {
+    size_t n;
+    gram_configs(g, set, &n);
+    return gram_complete(g, set) && !n;
+}
+
+static bool gram_has_tokens(const gram *g, int32_t set) {
+    size_t             n;
+    const gram_config *c = gram_configs(g, set, &n);
+    for (size_t i = 0; i < n; i++)
+        if (g->state[c[i].state].n_token) return true;
+    return false;
+}
+
+static void gram__begin(gram *g) {
+    gram__work_begin(&g->work);
+    g->n_heap = 0, g->textual = false;
+    g->n_steps++;
+}
+
+/* The set after a byte of this class; 0: not known. */
+static int32_t gram__known_step(const gram *g, int32_t set, int class) {
+    const gram__blob *b = gram__at(g, set);
+    if (b->w[0]) return (int32_t)gram__at(g, (int32_t)b->w[0])->w[class];
+    return b->w[1] == (uint32_t)class + 1 ? (int32_t)b->w[2] : 0;
+}
+
+/* Remembers a step: the first one of a set in the set, more in a row of classes. */
+static void gram__note_step(gram *g, int32_t set, int class, int32_t to) {
+    gram__blob *b = gram__at(g, set);
+    if (!b->w[0] && b->w[1]) {
+        gram__blob *row = gram__open(g, GRAM__CACHE, (uint32_t)g->n_class);
+        if (!row) {
+            g->stop = GRAM__GO;
+            return;
+        }
+        b->w[0] = (uint32_t)gram__close(g, row);
+        row->w[b->w[1] - 1] = b->w[2];
+    }
+    if (b->w[0]) gram__at(g, (int32_t)b->w[0])->w[class] = (uint32_t)to;
+    else b->w[1] = (uint32_t)class + 1, b->w[2] = (uint32_t)to;
+}
+
+static int32_t gram__try_step(gram *g, int32_t set, int32_t byte) {
+    size_t             n;
+    const gram_config *c = gram_configs(g, set, &n);
+    gram__begin(g);
+    for (size_t i = 0; i < n && g->stop == GRAM__GO; i++) {
+        const gram__state *s = &g->state[c[i].state];
+        const gram__edge  *e = g->edge + s->edge;
+        gram__spend(g, s->n_byte);
+        for (int32_t k = 0; k < s->n_byte; k++) {
+            if (byte < e[k].lo || byte > e[k].hi) continue;
+            const int32_t data = e[k].arg < 0 ? c[i].data : gram__do(g, &g->act[e[k].arg].op, c[i].data, (uint8_t)byte);
+            if (data >= 0) gram__enter(g, e[k].to, data, c[i].stack);
+        }
+    }
+    const int32_t to = gram__work_end(g);
+    if (to && !g->textual) gram__note_step(g, set, g->class_of[byte], to);
+    return to;
+}
+
+static int32_t gram__try_token(gram *g, int32_t set, int32_t id) {
+    size_t             n;
+    const gram_config *c = gram_configs(g, set, &n);
+    gram__begin(g);
+    for (size_t i = 0; i < n && g->stop == GRAM__GO; i++) {
+        const gram__state *s = &g->state[c[i].state];
+        const gram__edge  *e = g->edge + s->edge + s->n_byte;
+        for (int32_t k = 0; k < s->n_token; k++)
+            if ((e[k].arg == id) == (e[k].kind == GRAM__TOKEN)) gram__enter(g, e[k].to, c[i].data, c[i].stack);
+    }
+    return gram__work_end(g);
+}
+
+static int32_t gram__try_first(gram *g, int32_t none, int32_t nothing) {
+    (void)none, (void)nothing;
+    gram__begin(g);
+    if (g->empty) g->work.flags |= GRAM__COMPLETE;
+    if (g->root >= 0) gram__enter(g, g->root, 0, GRAM__EMPTY_STACK);
+    return g->first = gram__work_end(g);
+}
+
+static int32_t gram__try_local(gram *g, int32_t data, int32_t state) {
+    gram__begin(g);
+    gram__item_add(g, &g->work, state, g->state[state].flags & GRAM__LIVE ? data : 0, GRAM__BOTTOM, 0);
+    g->n_heap = 0;                                    /* its calls are other configurations */
+    return gram__work_end(g);
+}
+
+static int32_t gram__try_behind(gram *g, int32_t stack, int32_t nothing) {
+    (void)nothing;
+    gram__begin(g);
+    const int32_t list = gram__list_of(g, stack);
+    if (list) gram__add_list(g, &g->work, list, 0);
+    const int32_t set = gram__work_end(g);
+    if (set && !g->textual) gram__at(g, stack)->w[1] = (uint32_t)set;
+    return set;
+}
+
+static int32_t gram__try_join(gram *g, int32_t a, int32_t b) {
+    const int32_t set[2] = {a, b};
+    gram__begin(g);
+    for (int i = 0; i < 2; i++) {
+        size_t             n;
+        const gram_config *c = gram_configs(g, set[i], &n);
+        g->work.flags |= gram__flags(g, set[i]);
+        for (size_t k = 0; k < n; k++) gram__item_add(g, &g->work, c[k].state, c[k].data, c[k].stack, 0);
+    }
+    g->n_heap = 0;
+    return gram__work_end(g);
+}
+
+/* The registers without the text that is appended to and without those that are kept. */
+static int32_t gram__try_bare(gram *g, int32_t data, int32_t nothing) {
+    (void)nothing;
+    gram__load(g, data);
+    g->words->text = g->words->kept = 0;
+    const int32_t bare = gram__store(g);
+    return bare ? bare : g->stop == GRAM__GO ? -1 : 0;
+}
+
+/* Runs f(g, id, arg); once more after a collection if the arena is full, which keeps id. */
+static int32_t gram__run(gram *g, int32_t (*f)(gram *, int32_t, int32_t), int32_t id, int32_t arg) {
+    if (LLMRUN_STRESS && !g->held && g->tick % 16 == 0 && g->top < 1 << 14) gram__collect(g, &id);
+    for (int turn = 0;; turn++) {
+        const int64_t fuel = g->text.p && g->bank < GRAM_STEPS ? g->bank : GRAM_STEPS;
+        g->stop = GRAM__GO, g->fuel = fuel, g->tick++;
+        const int32_t set = f(g, id, arg);
+        g->bank -= fuel - g->fuel;
+        if (set && g->stop == GRAM__GO) return set;
+        if (g->stop != GRAM__FULL || g->held || turn) return GRAM_LIMIT;
+        gram__collect(g, &id);
+        if (id < 0) return GRAM_LIMIT;
+    }
+}
+
+static int32_t gram__first(gram *g) { return g->first ? g->first : gram__run(g, gram__try_first, 0, 0); }
+
+__attribute__((noinline)) static int32_t gram__slow_step(gram *g, int32_t set, uint8_t b) { return gram__run(g, gram__try_step, set, b); }
+
+static inline int32_t gram_step(gram *g, int32_t set, uint8_t b) {
+    if (set <= 0) return set;
+    const int32_t to = gram__known_step(g, set, g->class_of[b]);
+    g->n_lookups++;
+    return to ? to : gram__slow_step(g, set, b);
+}
+
+static int32_t gram_step_token(gram *g, int32_t set, int32_t id) { return set <= 0 ? set : gram__run(g, gram__try_token, set, id); }
+static int32_t gram_local(gram *g, int32_t state, int32_t data) { return gram__run(g, gram__try_local, data, state); }
+
+/* The set of what is in either set. Never collects. */
+static int32_t gram_join(gram *g, int32_t a, int32_t b) {
+    if (a == b || b == GRAM_DEAD) return a;
+    if (a == GRAM_DEAD) return b;
+    gram_hold(g, true);
+    const int32_t both = a == GRAM_LIMIT || b == GRAM_LIMIT ? GRAM_LIMIT : gram__run(g, gram__try_join, a, b);
+    gram_hold(g, false);
+    return both;
+}
+
+/* The registers without texts; GRAM_LIMIT. */
+static int32_t gram_bare(gram *g, int32_t data) {
+    const gram__blob *b = gram__at(g, data);
+    const int32_t     bare = data && (b->w[0] || b->w[1]) ? gram__run(g, gram__try_bare, data, 0) : data;
+    return bare == -1 ? 0 : bare;
+}
+
+static int32_t gram_behind(gram *g, int32_t stack) {
+    const int32_t set = (int32_t)gram__at(g, stack)->w[1];
+    return set ? set : gram__run(g, gram__try_behind, stack, 0);
+}
+
+static void gram__track(gram_track *t, gram *g, int32_t set) {
+    *t = (gram_track){.g = g, .set = set, .prev = &g->tracks, .next = g->tracks.next};
+    t->next->prev = t->prev->next = t;
+}
+
+static void gram_track_open(gram_track *t, gram *g) { gram__track(t, g, gram__first(g)); }
+
+static void gram_track_copy(gram_track *t, const gram_track *from) { t->set = from->set; }
+
+static void gram_track_close(gram_track *t) {
+    if (!t->g) return;
+    t->prev->next = t->next, t->next->prev = t->prev;
+    *t = (gram_track){.set = GRAM_DEAD};
+}
+
+/* A whole match. The step counter gives up where the sets of the text are too large. */
+static bool gram_match(gram *g, bytes text, size_t *at, err_t *e) {
+    static const uint8_t none;
+    int32_t              set;
+    g->text = text.p ? text : (bytes){&none, 0};
+    *at = g->at = 0, g->bank = 4 * (int64_t)GRAM_STEPS;
+    set = gram__run(g, gram__try_first, 0, 0);
+    for (; set > 0 && *at < text.n; *at += set > 0) {
+        g->at = *at + 1, g->bank += GRAM_BYTE_STEPS;
+        set = gram_step(g, set, text.p[*at]);
+    }
+    g->text = (bytes){0}, g->first = 0;
+    if (set == GRAM_LIMIT) return err_set(e, EXIT_RESOURCE, "byte %zu of the text: the constraint is too ambiguous there to be followed in %d steps and %zu bytes of memory", *at, GRAM_STEPS, g->mem);
+    return gram_complete(g, set);
+}
+
+/* --- sealing --- */
+
+typedef struct { int32_t rule, state, data, copy; } gram__spot;            /* a state that a rule reaches before it consumes anything */
+typedef struct { int32_t spot, to, next; } gram__wait;                     /* goes on from `spot` at `to` when a rule proves nullable; spot -1: the loop `to` is nullable too */
+typedef struct gram__body gram__body;
+typedef struct { int32_t state, twin, span; } gram__twin;                   /* span: -1: none */
+typedef struct {
+    gram       *g;
+    int32_t    *owner;                                /* [n_state at the begin] rule of each state, -1: none */
+    gram__spot *spot;
+    int32_t     n_spot;
+    hmap        spots;                                /* (rule's state, data) to spot + 1 */
+    gram__wait *wait;
+    int32_t    *waits;                                /* [n_rule] first wait, -1: none */
+    int32_t     n_wait;
+    int32_t    *ready, n_ready;                       /* [n_rule] nullable rules, in the order of their proofs */
+    gram__body *body;                                 /* of body_rule */
+    int32_t     body_rule;
+    bool        body_good;
+    gram__twin *twin;
+    int32_t     n_twin;
+    bool        appends;                              /* some edge appends its byte to a text */
+    gram__pair *left;                                 /* (rule, rule that it can begin with) */
+    int32_t     n_left;
+    /* [n_state] */
+    int32_t    *list;                                 /* work list */
+    int32_t    *watch;                                /* first arc that leads to the state, or needs the rule that begins with it: 2 * arc + 0 or 1; -1: none */
+    int32_t    *alias;                                /* the state that stands for it */
+    int32_t    *rank, *id;                            /* id: when sealed; -1: dropped */
+    bool       *good, *live;                          /* can reach the end of its rule; registers matter from here on */
+    /* [n_arc] */
+    int32_t    *next, *from;                          /* next: [2 * n_arc] of `watch` */
+} gram__seal;
+
+static void *gram__ints(int32_t n, int value) { return memset(mem_new((size_t)n + 1, sizeof(int32_t)), value, ((size_t)n + 1) * sizeof(int32_t)); }
+
+/* Space for what is worked out for all states and edges. */
+static void gram__seal_graph(gram__seal *s) {
+    const int32_t n = s->g->n_state;
+    s->list = mem_grow(s->list, (size_t)n + 1, sizeof *s->list);
+    s->watch = gram__ints(n, 0xff), s->alias = gram__ints(n, 0xff), s->id = gram__ints(n, 0xff), s->rank = gram__ints(n, 0);
+    s->good = mem_new((size_t)n, sizeof *s->good), s->live = mem_new((size_t)n, sizeof *s->live);
+    s->next = gram__ints(2 * s->g->n_arc, 0), s->from = gram__ints(s->g->n_arc, 0);
+}
+
+static void gram__drop_graph(gram__seal *s) {
+    mem_free(s->watch), mem_free(s->alias), mem_free(s->id), mem_free(s->rank), mem_free(s->good), mem_free(s->live), mem_free(s->next), mem_free(s->from);
+    s->watch = s->alias = s->id = s->rank = s->next = s->from = NULL, s->good = s->live = NULL;
+}
+
+static void gram__watch(gram__seal *s, int32_t state, int32_t arc, int32_t second) {
+    s->next[2 * arc + second] = s->watch[state];
+    s->watch[state] = 2 * arc + second;
+}
+
+static void gram__take_state(gram__seal *s, int32_t state, int32_t rule, int32_t *n) {
+    ASSERT(s->owner[state] < 0 || s->owner[state] == rule);                /* a state belongs to one rule */
+    if (s->owner[state] >= 0) return;
+    s->owner[state] = rule;
+    s->list[(*n)++] = state;
+}
+
+/* Finds the states of a rule, and the rules that it names. */
+static void gram__survey_rule(gram__seal *s, int32_t rule, int32_t *rules, int32_t *n_rules) {
+    gram   *g = s->g;
+    int32_t n = 0;
+    gram__take_state(s, g->rule[rule].begin, rule, &n);
+    gram__take_state(s, g->rule[rule].end, rule, &n);
+    const int32_t body = g->rule[rule].body;
+    if (body >= 0 && !g->rule[body].used) g->rule[body].used = true, rules[(*n_rules)++] = body;
+    while (n) {
+        const int32_t from = s->list[--n];
+        for (int32_t a = g->head[from]; a >= 0; a = g->arc[a].next) {
+            const gram__arc *c = &g->arc[a];
+            const int32_t    named = c->kind == GRAM__CALL ? c->arg : c->kind == GRAM__OP ? g->act[c->arg].needs : -1;
+            gram__take_state(s, c->to, rule, &n);
+            s->appends = s->appends || (c->kind == GRAM__BYTE && c->arg >= 0 && g->act[c->arg].op.kind == GRAM_APPEND);
+            if (named >= 0 && !g->rule[named].used) g->rule[named].used = true, rules[(*n_rules)++] = named;
+        }
+    }
+}
+
+/* Marks the rules that the root needs. */
+static void gram__survey(gram__seal *s, int32_t root) {
+    gram    *g = s->g;
+    int32_t *rules = mem_new((size_t)g->n_rule, sizeof *rules), n = 0;
+    g->rule[root].used = true, rules[n++] = root;
+    while (n) gram__survey_rule(s, rules[--n], rules, &n);
+    mem_free(rules);
+}
+
+/* --- which rules are nullable, and with which rules a rule can begin --- */
+
+static int32_t gram__spot_at(gram__seal *s, int32_t state, int32_t data) {
+    const hmap_entry *en = hmap_find(&s->spots, ((uint64_t)state + 1) << 32 | (uint32_t)data, 0);
+    return en->a ? (int32_t)en->b : -1;
+}
+
+static void gram__spot_add(gram__seal *s, int32_t rule, int32_t state, int32_t data) {
+    if (gram__spot_at(s, state, data) >= 0) return;
+    if (s->n_spot >= GRAM_NODES) gram_fail(s->g, "more than %d states before the first byte of a rule", GRAM_NODES);
+    if (gram_failed(s->g)) return;
+    hmap_add(&s->spots, ((uint64_t)state + 1) << 32 | (uint32_t)data, 0)->b = (uint64_t)s->n_spot;
+    s->spot = mem_reserve(s->spot, (uint64_t)s->n_spot, UINT64_MAX, sizeof *s->spot);
+    s->spot[s->n_spot++] = (gram__spot){rule, state, data, -1};
+}
+
+static void gram__set_nullable(gram__seal *s, int32_t rule) {
+    if (s->g->rule[rule].nullable) return;
+    s->g->rule[rule].nullable = true;
+    s->ready[s->n_ready++] = rule;
+}
+
+/* What waits for the rule goes on. */
+static void gram__wake(gram__seal *s, int32_t rule) {
+    for (int32_t w = s->waits[rule]; w >= 0; w = s->wait[w].next) {
+        const gram__wait one = s->wait[w];
+        if (one.spot < 0) gram__set_nullable(s, one.to);
+        else gram__spot_add(s, s->spot[one.spot].rule, one.to, s->spot[one.spot].data);
+    }
+}
+
+static void gram__wait_for(gram__seal *s, int32_t rule, gram__wait one) {
+    if (gram_failed(s->g)) return;
+    s->wait = mem_reserve(s->wait, (uint64_t)s->n_wait, UINT64_MAX, sizeof *s->wait);
+    one.next = s->waits[rule];
+    s->wait[s->n_wait] = one;
+    s->waits[rule] = s->n_wait++;
+}
+
+static void gram__left_add(gram__seal *s, int32_t rule, int32_t called) {
+    s->left = mem_reserve(s->left, (uint64_t)s->n_left, UINT64_MAX, sizeof *s->left);
+    s->left[s->n_left++] = (gram__pair){rule, called};
+}
+
+/* The registers after an operation at the begin of a rule; -1: its guard does not hold. */
+static int32_t gram__do_early(gram *g, int32_t act, int32_t data) {
+    static const uint8_t none;
+    g->text = (bytes){&none, 0}, g->at = 0;           /* nothing is consumed: a checked text is empty */
+    g->stop = GRAM__GO, g->fuel = GRAM_STEPS;
+    const int32_t after = gram__do(g, &g->act[act].op, data, 0);
+    g->text = (bytes){0};
+    if (g->stop != GRAM__GO) gram_fail(g, "more than %zu bytes of registers before the first byte of a rule", g->mem);
+    return after;
+}
+
+static void gram__visit(gram__seal *s, int32_t i) {
+    gram            *g = s->g;
+    const gram__spot p = s->spot[i];
+    if (p.state == g->rule[p.rule].end) gram__set_nullable(s, p.rule);
+    for (int32_t a = g->head[p.state]; a >= 0 && !gram_failed(g); a = g->arc[a].next) {
+        const gram__arc c = g->arc[a];
+        int32_t         data = -1;
+        if (c.kind == GRAM__EPS) data = p.data;
+        if (c.kind == GRAM__OP) data = gram__do_early(g, c.arg, p.data);
+        if (c.kind == GRAM__CALL) {
+            gram__left_add(s, p.rule, c.arg);
+            if (g->rule[c.arg].nullable) data = p.data;
+            else gram__wait_for(s, c.arg, (gram__wait){.spot = i, .to = c.to});
+        }
+        if (data >= 0) gram__spot_add(s, p.rule, c.to, data);
+    }
+}
+
+/* A loop can begin with its body; it is nullable if it need not run, or if its body is nullable. */
+static void gram__visit_loop(gram__seal *s, int32_t rule) {
+    const gram__rule *r = &s->g->rule[rule];
+    gram__left_add(s, rule, r->body);
+    gram__wait_for(s, r->body, (gram__wait){.spot = -1, .to = rule});
+    if (r->min == 0) gram__set_nullable(s, rule);
+}
+
+static void gram__explore(gram__seal *s) {
+    gram *g = s->g;
+    hmap_init(&s->spots, 0);
+    for (int32_t r = 0; r < g->n_rule; r++) {
+        s->waits[r] = -1;
+        if (g->rule[r].used && g->rule[r].body < 0) gram__spot_add(s, r, g->rule[r].begin, 0);
+    }
+    for (int32_t r = 0; r < g->n_rule; r++)
+        if (g->rule[r].used && g->rule[r].body >= 0) gram__visit_loop(s, r);
+    for (int32_t i = 0, woken = 0; (i < s->n_spot || woken < s->n_ready) && !gram_failed(g);) {
+        if (woken < s->n_ready) gram__wake(s, s->ready[woken++]);
+        else gram__visit(s, i++);
+    }
+}
+
+/* --- left recursion --- */
+
+typedef struct {
+    int32_t *first, *to;                              /* [n_rule + 1], [n_left] rules that a rule can begin with */
+    int32_t *edge, *path, n_path, rank;
+    uint8_t *seen;                                    /* [n_rule] 1: on the path, 2: left */
+} gram__left;
+
+static void gram__left_rows(gram__seal *s, gram__left *l) {
+    const int32_t n = s->g->n_rule;
+    l->first = mem_new((size_t)n + 2, sizeof *l->first), l->to = mem_new((size_t)s->n_left + 1, sizeof *l->to);
+    l->edge = mem_new((size_t)n, sizeof *l->edge), l->path = mem_new((size_t)n, sizeof *l->path);
+    l->seen = mem_new((size_t)n, 1), l->rank = n;
+    for (int32_t i = 0; i < s->n_left; i++) l->first[s->left[i].a + 1]++;
+    for (int32_t i = 0; i < n; i++) l->first[i + 1] += l->first[i], l->edge[i] = l->first[i];
+    for (int32_t i = 0; i < s->n_left; i++) l->to[l->edge[s->left[i].a]++] = s->left[i].b;
+}
+
+static void gram__left_enter(gram__left *l, int32_t rule) {
+    l->seen[rule] = 1, l->edge[rule] = l->first[rule];
+    l->path[l->n_path++] = rule;
+}
+
+/* "a -> b -> a" for the rules of the path from `rule` on; rules without a name are left out. */
+static void gram__cycle(const gram *g, const gram__left *l, int32_t rule, str *out) {
+    const char *first = NULL;
+    int32_t     i = l->n_path - 1, named = 0;
+    while (l->path[i] != rule) i--;
+    for (; i < l->n_path; i++) {
+        const char *name = g->rule[l->path[i]].name;
+        if (!name) continue;
+        if (!first) first = name;
+        if (named++ < 6) str_fmt(out, "%s -> ", name);
+    }
+    str_fmt(out, "%s%s", named > 6 ? "... -> " : "", first ? first : "a group that begins with itself");
+}
+
+/* A depth-first walk over what rules begin with, callers first in rank; a rule of the path met again is left recursion. */
+static bool gram__left_walk(gram *g, gram__left *l, int32_t root, str *cycle) {
+    gram__left_enter(l, root);
+    while (l->n_path) {
+        const int32_t r = l->path[l->n_path - 1];
+        if (l->edge[r] == l->first[r + 1]) {
+            l->n_path--;
+            l->seen[r] = 2, g->rule[r].rank = l->rank--;
+            continue;
+        }
+        const int32_t to = l->to[l->edge[r]++];
+        if (l->seen[to] == 1) return gram__cycle(g, l, to, cycle), false;
+        if (!l->seen[to]) gram__left_enter(l, to);
+    }
+    return true;
+}
+
+static bool gram__no_left_recursion(gram__seal *s, err_t *e) {
+    gram      *g = s->g;
+    gram__left l = {0};
+    str        cycle = {0};
+    bool       ok = true;
+    gram__left_rows(s, &l);
+    for (int32_t r = 0; r < g->n_rule && ok; r++)
+        if (g->rule[r].used && !l.seen[r]) ok = gram__left_walk(g, &l, r, &cycle);
+    if (!ok) err_set(e, EXIT_INPUT, "left recursion: %s", cycle.p);
+    mem_free(l.first), mem_free(l.to), mem_free(l.edge), mem_free(l.path), mem_free(l.seen);
+    str_drop(&cycle);
+    return ok;
+}
+
+/* --- each called rule consumes something --- */
+
+/* A copy of what a nullable rule does before it consumes anything. It has no end: an end there would be an empty call. */
+static void gram__copy_spot(gram__seal *s, const gram__spot *p) {
+    gram *g = s->g;
+    for (int32_t a = g->head[p->state]; a >= 0 && !gram_failed(g); a = g->arc[a].next) {
+        gram__arc     c = g->arc[a];
+        const bool    moves = c.kind == GRAM__EPS || c.kind == GRAM__OP, skips = c.kind == GRAM__CALL && g->rule[c.arg].nullable;
+        const int32_t data = c.kind == GRAM__OP ? gram__do_early(g, c.arg, p->data) : p->data;
+        const int32_t to = (moves || skips) && data >= 0 ? gram__spot_at(s, c.to, data) : -1;
+        if (to >= 0 && skips) gram_eps(g, p->copy, s->spot[to].copy);
+        if (moves && to < 0) continue;
+        if (moves) c.to = s->spot[to].copy;
+        gram__arc_add(g, p->copy, c);
+    }
+}
+
+static void gram__split_nullable(gram__seal *s) {
+    gram *g = s->g;
+    for (int32_t i = 0; i < s->n_spot; i++) {
+        gram__spot *p = &s->spot[i];
+        if (!g->rule[p->rule].nullable) continue;
+        p->copy = gram_state(g);
+        g->mark[p->copy] = g->mark[p->state] & GRAM__FREE;
+        if (p->state == g->rule[p->rule].begin && !p->data) g->rule[p->rule].begin = p->copy;
+    }
+    for (int32_t i = 0; i < s->n_spot; i++)
+        if (s->spot[i].copy >= 0) gram__copy_spot(s, &s->spot[i]);
+}
+
+/* A call of a nullable rule can be left out. n: states of the rules as they were built. */
+static void gram__skip_nullable(gram__seal *s, int32_t n) {
+    gram *g = s->g;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t a = s->owner[i] >= 0 ? g->head[i] : -1; a >= 0; a = g->arc[a].next)
+            if (g->arc[a].kind == GRAM__CALL && g->rule[g->arc[a].arg].nullable) gram_eps(g, i, g->arc[a].to);
+}
+
+/* --- loops --- */
+
+/* The edges after a whole body at `after`: count it, then begin the next one at `before`, or end. */
+static void gram__loop_edges(gram *g, const gram__rule *r, int32_t after, int32_t before) {
+    const bool    endless = r->max == UINT64_MAX, counts = !endless || r->min > 1;
+    const int32_t next = counts ? gram_state(g) : after;
+    if (counts) gram_op_edge(g, after, (gram_op){GRAM_ADD, 0, 1, endless ? r->min : r->max}, -1, next);
+    if (endless) gram_eps(g, next, before);
+    else gram_op_edge(g, next, (gram_op){GRAM_WITHIN, 0, 0, r->max - 1}, -1, before);
+    if (counts) gram_op_edge(g, next, (gram_op){GRAM_WITHIN, 0, r->min, UINT64_MAX}, -1, r->end);
+    else gram_eps(g, next, r->end);
+}
+
+/* A body of loops that consists of bytes alone, made deterministic by subsets. */
+enum { GRAM__BODY = 256, GRAM__SUBSETS = 64 };        /* states before and after at most */
+typedef struct { uint64_t w[GRAM__BODY / 64]; } gram__subset;
+typedef struct { uint8_t from, to, lo, hi; } gram__body_edge;
+struct gram__body {
+    int32_t         state[GRAM__BODY], n_state;       /* the first is the begin of the rule */
+    int32_t         end;                              /* index of its end, -1: out of reach */
+    gram__subset    set[GRAM__SUBSETS];
+    int32_t         n_set, n_edge;
+    gram__body_edge edge[GRAM__SUBSETS * 256];
+    bool            too_large;
+};
+
+static bool gram__subset_has(const gram__subset *x, int32_t i) { return x->w[i / 64] >> (i & 63) & 1; }
+
+static int32_t gram__body_index(gram__body *b, int32_t state) {
+    for (int32_t i = 0; i < b->n_state; i++)
+        if (b->state[i] == state) return i;
+    if (b->n_state == GRAM__BODY) b->too_large = true;
+    else b->state[b->n_state++] = state;
+    return b->too_large ? 0 : b->n_state - 1;
+}
+
+/* Finds the states of the body. False: something else than bytes is in it, or too much. */
+static bool gram__body_states(const gram *g, gram__body *b, int32_t rule) {
+    b->n_state = b->n_set = b->n_edge = 0, b->end = -1, b->too_large = false;
+    gram__body_index(b, g->rule[rule].begin);
+    for (int32_t i = 0; i < b->n_state && !b->too_large; i++) {
+        if (g->mark[b->state[i]] & GRAM__FREE) return false;
+        if (b->state[i] == g->rule[rule].end) b->end = i;
+        for (int32_t a = g->head[b->state[i]]; a >= 0; a = g->arc[a].next) {
+            const gram__arc *c = &g->arc[a];
+            if (c->kind != GRAM__EPS && (c->kind != GRAM__BYTE || c->arg >= 0)) return false;
+            gram__body_index(b, c->to);
+        }
+    }
+    return b->end >= 0 && !b->too_large;
+}
+
+/* Adds a state and those to which it leads without a byte. */
+static void gram__subset_add(const gram *g, gram__body *b, gram__subset *x, int32_t i) {
+    int32_t list[GRAM__BODY], n = 0;
+    if (gram__subset_has(x, i)) return;
+    x->w[i / 64] |= 1ull << (i & 63), list[n++] = i;
+    while (n)
+        for (int32_t a = g->head[b->state[list[--n]]], k; a >= 0; a = g->arc[a].next)
+            if (g->arc[a].kind == GRAM__EPS && !gram__subset_has(x, k = gram__body_index(b, g->arc[a].to))) x->w[k / 64] |= 1ull << (k & 63), list[n++] = k;
+}
+
+static int32_t gram__subset_index(gram__body *b, const gram__subset *x) {
+    for (int32_t i = 0; i < b->n_set; i++)
+        if (memcmp(&b->set[i], x, sizeof *x) == 0) return i;
+    if (b->n_set == GRAM__SUBSETS) b->too_large = true;
+    else b->set[b->n_set++] = *x;
+    return b->too_large ? 0 : b->n_set - 1;
+}
+
+/* The subset after a byte; empty: none. */
+static gram__subset gram__subset_step(const gram *g, gram__body *b, const gram__subset *x, int byte) {
+    gram__subset to = {{0}};
+    for (int32_t i = 0; i < b->n_state; i++)
+        for (int32_t a = gram__subset_has(x, i) ? g->head[b->state[i]] : -1; a >= 0; a = g->arc[a].next) {
+            const gram__arc *c = &g->arc[a];
+            if (c->kind == GRAM__BYTE && c->lo <= byte && byte <= c->hi) gram__subset_add(g, b, &to, gram__body_index(b, c->to));
+        }
+    return to;
+}
+
+/* Edges of a subset; neighbouring bytes that lead to the same one share an edge. */
+static void gram__subset_edges(const gram *g, gram__body *b, int32_t from) {
+    static const gram__subset nothing;
+    const int32_t             first = b->n_edge;
+    for (int byte = 0; byte < 256 && !b->too_large; byte++) {
+        const gram__subset to = gram__subset_step(g, b, &b->set[from], byte);
+        if (memcmp(&to, &nothing, sizeof to) == 0) continue;
+        const int32_t i = gram__subset_index(b, &to);
+        gram__body_edge *last = b->n_edge > first ? &b->edge[b->n_edge - 1] : NULL;
+        if (last && last->to == i && last->hi == byte - 1) last->hi++;
+        else b->edge[b->n_edge++] = (gram__body_edge){(uint8_t)from, (uint8_t)i, (uint8_t)byte, (uint8_t)byte};
+    }
+}
+
+/* Makes s->body the automaton of the rule. False: it is no automaton of few bytes. The last one is kept, since loops often share a body. */
+static bool gram__body_of(gram__seal *s, int32_t rule) {
+    gram__body  *b = s->body ? s->body : (s->body = mem_new(1, sizeof *s->body));
+    gram__subset first = {{0}};
+    if (s->body_rule == rule) return s->body_good;
+    s->body_rule = rule, s->body_good = false;
+    if (s->g->rule[rule].body >= 0 || s->g->rule[rule].nullable || !gram__body_states(s->g, b, rule)) return false;
+    gram__subset_add(s->g, b, &first, 0);
+    gram__subset_index(b, &first);
+    for (int32_t i = 0; i < b->n_set && !b->too_large; i++) gram__subset_edges(s->g, b, i);
+    return s->body_good = !b->too_large;
+}
+
+/* Whether no word of the body is the beginning of another one. Then a text is cut into bodies in one way. */
+static bool gram__prefix_free(const gram__body *b) {
+    for (int32_t i = 0; i < b->n_edge; i++)
+        if (gram__subset_has(&b->set[b->edge[i].from], b->end)) return false;
+    return true;
+}
+
+/* A copy of the body from its begin, the state returned, up to `after`. Its states follow each other. */
+static int32_t gram__body_put(gram *g, const gram__body *b, uint8_t flags, int32_t after) {
+    const int32_t base = g->n_state;
+    for (int32_t i = 0; i < b->n_set; i++) gram_state(g);
+    if (gram_failed(g)) return 0;
+    memset(g->mark + base, flags, (size_t)b->n_set);
+    for (int32_t i = 0; i < b->n_edge; i++) gram_byte(g, base + b->edge[i].from, b->edge[i].lo, b->edge[i].hi, base + b->edge[i].to);
+    for (int32_t i = 0; i < b->n_set; i++)
+        if (gram__subset_has(&b->set[i], b->end)) gram_eps(g, base + i, after);
+    return base;
+}
+
+/* The same loop with a count that nothing looks at. */
+static int32_t gram__twin_put(gram *g, const gram__body *b, int32_t end) {
+    const int32_t after = gram_state(g), next = gram_state(g), base = gram__body_put(g, b, GRAM__TWIN, after);
+    gram_op_edge(g, after, (gram_op){GRAM_ADD, 0, 1, UINT64_MAX}, -1, next);
+    gram_eps(g, next, base), gram_eps(g, next, end);
+    return base;
+}
+
+static void gram__twin_add(gram__seal *s, gram__twin one) {
+    s->twin = mem_reserve(s->twin, (uint64_t)s->n_twin, UINT64_MAX, sizeof *s->twin);
+    s->twin[s->n_twin++] = one;
+}
+
+static void gram__span_put(gram__seal *s, const gram__rule *r, int32_t base) {
+    gram         *g = s->g;
+    const int32_t twin = gram__twin_put(g, s->body, r->end);
+    if (gram_failed(g)) return;
+    g->span = mem_reserve(g->span, (uint64_t)g->n_span, UINT64_MAX, sizeof *g->span);
+    g->span[g->n_span] = (gram_span){r->min, r->max};
+    for (int32_t i = 0; i < s->body->n_set; i++) gram__twin_add(s, (gram__twin){base + i, twin + i, g->n_span});
+    g->mark[base] |= GRAM__BETWEEN;
+    g->n_span++;
+}
+
+/* A loop as edges. It runs at least once; a body that is nullable runs as one that consumes something, as often as it likes up to the most.
+ * A body of bytes becomes part of the loop. */
+static void gram__build_loop(gram__seal *s, int32_t rule) {
+    gram         *g = s->g;
+    const int32_t after = gram_state(g);
+    int32_t       before = g->rule[rule].begin;
+    if (g->rule[g->rule[rule].body].nullable) g->rule[rule].min = 0;
+    const gram__rule r = g->rule[rule];
+    const bool       counts = r.max != UINT64_MAX || r.min > 1;
+    if (gram_failed(g)) return;
+    if (gram__body_of(s, r.body)) {
+        const bool span = counts && gram__prefix_free(s->body);
+        before = gram__body_put(g, s->body, span ? GRAM__IN_SPAN : 0, after);
+        gram_eps(g, r.begin, before);
+        if (span) gram__span_put(s, &r, before);
+    } else gram_call(g, r.begin, r.body, after);
+    gram__loop_edges(g, &r, after, before);
+    if (!counts || gram_failed(g)) return;
+    g->loop = mem_reserve(g->loop, (uint64_t)g->n_loop, UINT64_MAX, sizeof *g->loop);
+    g->loop[g->n_loop++] = (gram__loop){.min = r.min ? r.min : 1, .after = after, .begin = r.begin};
+}
+
+/* --- twins of states from which a text is appended: in them appending does nothing, and looking at the text is the end --- */
+
+static bool gram__is_act(const gram *g, const gram__arc *c, gram_op_kind kind) {
+    return (c->kind == GRAM__OP || (c->kind == GRAM__BYTE && c->arg >= 0)) && g->act[c->arg].op.kind == kind;
+}
+
+/* Marks in s->live, for now, the states from which such an edge can follow within the rule. */
+static void gram__find_texts(gram__seal *s) {
+    gram   *g = s->g;
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->n_state; i++)
+        for (int32_t a = g->head[i]; a >= 0; a = g->arc[a].next) {
+            s->from[a] = i;
+            gram__watch(s, g->arc[a].to, a, 0);
+            if (s->live[i] || (!gram__is_act(g, &g->arc[a], GRAM_APPEND) && !gram__is_act(g, &g->arc[a], GRAM_DISTINCT))) continue;
+            s->live[i] = true, s->list[n++] = i;
+        }
+    while (n)
+        for (int32_t w = s->watch[s->list[--n]]; w >= 0; w = s->next[w])
+            if (!s->live[s->from[w / 2]]) s->live[s->from[w / 2]] = true, s->list[n++] = s->from[w / 2];
+}
+
+/* Edges of the twin of a state. end: a state that does nothing but end the rule. */
+static void gram__twin_edges(gram__seal *s, int32_t state, int32_t end) {
+    gram *g = s->g;
+    for (int32_t a = g->head[state]; a >= 0 && !gram_failed(g); a = g->arc[a].next) {
+        gram__arc c = g->arc[a];
+        if (s->live[c.to]) c.to = s->id[c.to];
+        if (gram__is_act(g, &c, GRAM_DISTINCT)) c = (gram__arc){.to = end, .kind = GRAM__EPS};
+        else if (gram__is_act(g, &c, GRAM_APPEND)) c.arg = -1;
+        gram__arc_add(g, s->id[state], c);
+    }
+}
+
+static void gram__text_twins(gram__seal *s) {
+    gram         *g = s->g;
+    const int32_t n = g->n_state, end = gram_state(g);
+    g->mark[end] |= GRAM__END;
+    gram__seal_graph(s);
+    gram__find_texts(s);
+    for (int32_t i = 0; i < n; i++) {
+        if (!s->live[i]) continue;
+        s->id[i] = gram_state(g);
+        g->mark[s->id[i]] = g->mark[i] | GRAM__TWIN;
+        gram__twin_add(s, (gram__twin){i, s->id[i], -1});
+    }
+    for (int32_t i = 0; i < n; i++)
+        if (s->live[i]) gram__twin_edges(s, i, end);
+    gram__drop_graph(s);
+}
+
+/* --- what can reach an end --- */
+
+/* The state that an edge needs beside its target; -1: none. */
+static int32_t gram__needed(const gram *g, const gram__arc *c) {
+    if (c->kind == GRAM__CALL) return g->rule[c->arg].begin;
+    const int32_t needs = c->kind == GRAM__OP ? g->act[c->arg].needs : -1;
+    return needs >= 0 && !g->rule[needs].nullable ? g->rule[needs].begin : -1;
+}
+
+static bool gram__arc_good(const gram__seal *s, const gram__arc *c) {
+    const int32_t needed = gram__needed(s->g, c);
+    return s->good[c->to] && (needed < 0 || s->good[needed]);
+}
+
+/* Least fixpoint from the ends. */
+static void gram__find_good(gram__seal *s) {
+    gram   *g = s->g;
+    int32_t n = 0;
+    for (int32_t i = 0; i < g->n_state; i++) {
+        if (g->mark[i] & GRAM__END) s->good[i] = true, s->list[n++] = i;
+        for (int32_t a = g->head[i]; a >= 0; a = g->arc[a].next) {
+            const int32_t needed = gram__needed(g, &g->arc[a]);
+            s->from[a] = i;
+            gram__watch(s, g->arc[a].to, a, 0);
+            if (needed >= 0) gram__watch(s, needed, a, 1);
+        }
+    }
+    while (n)
+        for (int32_t w = s->watch[s->list[--n]], i = 0; w >= 0; w = s->next[w]) {
+            i = s->from[w / 2];
+            if (!s->good[i] && gram__arc_good(s, &g->arc[w / 2])) s->good[i] = true, s->list[n++] = i;
+        }
+}
+
+/* Registers matter where an operation can follow within the rule. */
+static void gram__find_live(gram__seal *s) {
+    gram   *g = s->g;
+    int32_t n = 0;
+    for (int32_t a = 0; a < g->n_arc; a++) {
+        const gram__arc *c = &g->arc[a];
+        const bool       acts = c->kind == GRAM__OP || (c->kind == GRAM__BYTE && c->arg >= 0);
+        if (acts && !s->live[s->from[a]]) s->live[s->from[a]] = true, s->list[n++] = s->from[a];
+    }
+    while (n)
+        for (int32_t w = s->watch[s->list[--n]]; w >= 0; w = s->next[w]) {
+            const int32_t i = s->from[w / 2];
+            if (w % 2 == 0 && !s->live[i]) s->live[i] = true, s->list[n++] = i;
+        }
+}
+
+/* The only edge that a state keeps; -1: none, -2: several. */
+static int32_t gram__only_arc(const gram__seal *s, int32_t state) {
+    int32_t only = -1;
+    for (int32_t a = s->g->head[state]; a >= 0; a = s->g->arc[a].next) {
+        if (!gram__arc_good(s, &s->g->arc[a])) continue;
+        if (only >= 0) return -2;
+        only = a;
+    }
+    return only;
+}
+
+/* The state to which a state does nothing but lead; -1: it is more than that. */
+static int32_t gram__passes_to(const gram__seal *s, int32_t state) {
+    const int32_t only = s->g->mark[state] & (GRAM__END | GRAM__FREE | GRAM__IN_SPAN | GRAM__TWIN) ? -2 : gram__only_arc(s, state);
+    return only >= 0 && s->g->arc[only].kind == GRAM__EPS ? s->g->arc[only].to : -1;
+}
+
+/* A state that can reach an end is in no circle of such states. */
+static void gram__find_aliases(gram__seal *s) {
+    for (int32_t i = 0; i < s->g->n_state; i++) {
+        int32_t n = 0, at = i;
+        if (!s->good[i]) continue;
+        for (int32_t to; s->alias[at] < 0 && (to = gram__passes_to(s, at)) >= 0; at = to) s->list[n++] = at;
+        const int32_t last = s->alias[at] >= 0 ? s->alias[at] : at;
+        s->alias[at] = last;
+        while (n) s->alias[s->list[--n]] = last;
+    }
+}
+
+static void gram__reach(gram__seal *s, int32_t state, int32_t *n) {
+    state = s->alias[state];
+    if (s->id[state] >= 0) return;
+    s->id[state] = 0;
+    s->list[(*n)++] = state;
+}
+
+/* Reaches what the n states of the work list lead to. Returns the number of edges. */
+static int32_t gram__reach_all(gram__seal *s, int32_t n) {
+    gram   *g = s->g;
+    int32_t edges = 0;
+    while (n)
+        for (int32_t a = g->head[s->list[--n]]; a >= 0; a = g->arc[a].next) {
+            const gram__arc *c = &g->arc[a];
+            if (!gram__arc_good(s, c)) continue;
+            edges++;
+            gram__reach(s, c->to, &n);
+            if (c->kind == GRAM__CALL) gram__reach(s, g->rule[c->arg].begin, &n);
+        }
+    return edges;
+}
+
+/* Numbers the states that the root can reach, and the twins of those. Returns their number, and that of their edges in *n_edge. */
+static int32_t gram__number(gram__seal *s, int32_t root, int32_t *n_edge) {
+    gram   *g = s->g;
+    int32_t n = 0, states = 0;
+    gram__reach(s, g->rule[root].begin, &n);
+    *n_edge = gram__reach_all(s, n);
+    for (int32_t i = 0; i < s->n_twin; i++) {
+        const gram__twin *t = &s->twin[i];
+        n = 0;
+        if (s->id[t->state] >= 0 && s->good[t->twin]) gram__reach(s, t->twin, &n);
+        *n_edge += gram__reach_all(s, n);
+    }
+    for (int32_t i = 0; i < g->n_state; i++)
+        if (s->id[i] >= 0) s->id[i] = states++;
+    return states;
+}
+
+/* --- the sealed form --- */
+
+static bool gram__tail(const gram__seal *s, int32_t to) { return s->g->mark[to] & GRAM__END && gram__only_arc(s, to) == -1; }
+
+static gram__edge gram__sealed(const gram__seal *s, const gram__arc *c) {
+    const gram   *g = s->g;
+    const int32_t to = s->alias[c->to];
+    gram__edge    e = {.to = s->id[to], .arg = c->arg, .kind = c->kind, .lo = c->lo, .hi = c->hi};
+    if (c->kind != GRAM__CALL) return e;
+    e.arg = s->id[s->alias[g->rule[c->arg].begin]];
+    if (gram__tail(s, to)) e.kind = GRAM__TAIL;
+    return e;
+}
+
+/* Copies the edges of the kinds from `first` to `last`. Returns their number. */
+static int32_t gram__copy_edges(gram__seal *s, int32_t state, int first, int last, int32_t *at) {
+    const int32_t before = *at;
+    for (int32_t a = s->g->head[state]; a >= 0; a = s->g->arc[a].next) {
+        const gram__arc *c = &s->g->arc[a];
+        if (c->kind >= first && c->kind <= last && gram__arc_good(s, c)) s->g->edge[(*at)++] = gram__sealed(s, c);
+    }
+    return *at - before;
+}
+
+static void gram__copy_states(gram__seal *s) {
+    gram   *g = s->g;
+    int32_t at = 0;
+    for (int32_t i = 0; i < g->n_state; i++) {
+        if (s->id[i] < 0) continue;
+        gram__state *t = &g->state[s->id[i]];
+        *t = (gram__state){.edge = at, .rank = s->rank[i], .span = -1, .twin = -1, .loop = -1};
+        t->flags = (uint8_t)(g->mark[i] | (s->live[i] ? GRAM__LIVE : 0));
+        t->n_byte = gram__copy_edges(s, i, GRAM__BYTE, GRAM__BYTE, &at);
+        t->n_token = gram__copy_edges(s, i, GRAM__TOKEN, GRAM__OTHER, &at);
+        t->n_move = gram__copy_edges(s, i, GRAM__EPS, GRAM__OP, &at);
+        t->n_call = gram__copy_edges(s, i, GRAM__CALL, GRAM__CALL, &at);
+    }
+}
+
+static void gram__copy_twins(gram__seal *s) {
+    for (int32_t i = 0; i < s->n_twin; i++) {
+        const gram__twin *t = &s->twin[i];
+        const int32_t     id = s->id[t->state];
+        if (id >= 0) s->g->state[id].span = t->span, s->g->state[id].twin = s->id[s->alias[t->twin]];
+    }
+}
+
+static void gram__copy_loops(gram__seal *s) {
+    for (int32_t i = 0; i < s->g->n_loop; i++) {
+        gram__loop *l = &s->g->loop[i];
+        if (s->id[l->after] < 0) continue;
+        l->begin = s->id[s->alias[l->begin]], l->after = s->id[l->after];
+        s->g->state[l->after].loop = i;
+    }
+}
+
+/* States at the begin of a rule are worked on in the order of the rules, callers first; states further on, before all of them. */
+static void gram__find_ranks(gram__seal *s) {
+    const gram *g = s->g;
+    for (int32_t i = 0; i < s->n_spot; i++) {
+        const gram__spot *p = &s->spot[i];
+        s->rank[p->copy >= 0 ? p->copy : p->state] = g->rule[p->rule].rank;
+    }
+    for (int32_t r = 0; r < g->n_rule; r++)
+        if (g->rule[r].body >= 0) s->rank[g->rule[r].begin] = g->rule[r].rank;
+}
+
+/* Bytes are of one class where the same edges hold them. An edge adds a number made from its ends to the sums of its bytes;
+ * a byte that an operation sees is a class of its own. */
+static void gram__find_classes(gram *g, int32_t n_state) {
+    uint64_t sum[257] = {0}, apart[256] = {0}, of[256];
+    for (int32_t i = 0; i < n_state; i++)
+        for (int32_t k = g->state[i].edge; k < g->state[i].edge + g->state[i].n_byte; k++) {
+            const gram__edge *e = &g->edge[k];
+            const uint64_t    h = rng_mix(rng_mix(g->seed ^ (uint64_t)i << 32 ^ (uint32_t)e->to) ^ (uint32_t)e->arg);
+            sum[e->lo] += h, sum[e->hi + 1] -= h;
+            for (int b = e->lo; b <= e->hi && e->arg >= 0; b++) apart[b] = rng_mix(g->seed + (uint64_t)b);
+        }
+    for (int b = 0; b < 256; b++) {
+        int c = 0;
+        if (b) sum[b] += sum[b - 1];
+        while (c < g->n_class && of[c] != sum[b] + apart[b]) c++;
+        if (c == g->n_class) of[g->n_class++] = sum[b] + apart[b];
+        g->class_of[b] = (uint8_t)c;
+    }
+}
+
+/* The sealed automaton, from the graph in which no call is empty. */
+static bool gram__seal_end(gram__seal *s, int32_t root, err_t *e) {
+    gram   *g = s->g;
+    int32_t n_edge = 0;
+    gram__seal_graph(s);
+    gram__find_good(s);
+    g->empty = g->rule[root].nullable;
+    if (!g->empty && !s->good[g->rule[root].begin]) return err_set(e, EXIT_INPUT, "nothing satisfies it");
+    g->root = -1;
+    gram__find_live(s);
+    gram__find_aliases(s);
+    gram__find_ranks(s);
+    if (s->good[g->rule[root].begin]) {
+        const int32_t n = gram__number(s, root, &n_edge);
+        g->state = mem_new((size_t)n, sizeof *g->state), g->edge = mem_new((size_t)n_edge + 1, sizeof *g->edge);
+        gram__copy_states(s);
+        gram__copy_twins(s);
+        gram__copy_loops(s);
+        g->n_states = n;
+        g->root = s->id[s->alias[g->rule[root].begin]];
+        gram__find_classes(g, n);
+    }
+    return true;
+}
+
+static void gram__drop_built(gram *g) {
+    for (int32_t r = 0; r < g->n_rule; r++) mem_free(g->rule[r].name);
+    mem_free(g->arc), mem_free(g->head), mem_free(g->mark), mem_free(g->rule);
+    g->arc = NULL, g->head = NULL, g->mark = NULL, g->rule = NULL, g->n_rule = 0;
+}
+
+/* What only the work before the graph needs. */
+static void gram__drop_early(gram__seal *s) {
+    hmap_drop(&s->spots);
+    mem_free(s->owner), mem_free(s->waits), mem_free(s->ready), mem_free(s->wait), mem_free(s->left), mem_free(s->body);
+    s->spots = (hmap){0}, s->owner = s->waits = s->ready = NULL, s->wait = NULL, s->left = NULL, s->body = NULL;
+}
+
+static bool gram__seal_all(gram__seal *s, int32_t root, err_t *e) {
+    gram         *g = s->g;
+    const int32_t n = g->n_state;
+    if (!gram__reserve(g, e)) return false;
+    gram__survey(s, root);
+    gram__explore(s);
+    if (gram_failed(g) || !gram__no_left_recursion(s, e)) return false;
+    gram__split_nullable(s);
+    gram__skip_nullable(s, n);
+    for (int32_t r = 0, rules = g->n_rule; r < rules; r++)
+        if (g->rule[r].used && g->rule[r].body >= 0) gram__build_loop(s, r);
+    gram__drop_early(s);
+    if (s->appends && !gram_failed(g)) gram__text_twins(s);
+    return !gram_failed(g) && gram__seal_end(s, root, e);
+}
+
+static bool gram_seal(gram *g, int32_t root, err_t *e) {
+    gram__seal s = {.g = g, .body_rule = -1};
+    bool       ok = !gram_failed(g);
+    if (ok) {
+        s.owner = gram__ints(g->n_state, 0xff), s.list = gram__ints(g->n_state, 0);
+        s.waits = gram__ints(g->n_rule, 0), s.ready = gram__ints(g->n_rule, 0);
+        ok = gram__seal_all(&s, root, e);
+    }
+    if (gram_failed(g)) ok = err_set(e, g->err.code, "%s", g->err.text);
+    mem_free(s.list), mem_free(s.spot), mem_free(s.twin);
+    gram__drop_early(&s);
+    gram__drop_graph(&s);
+    gram__drop_built(g);
+    return ok;
+}
+
+static void gram_free(gram *g) {
+    if (!g) return;
+    gram__drop_built(g);
+    mem_free(g->act), mem_free(g->state), mem_free(g->edge), mem_free(g->span), mem_free(g->loop);
+    if (g->ways) munmap(g->ways, g->ways_bytes);
+    if (g->arena) munmap(g->arena, g->mem);
+    if (g->scratch) munmap(g->scratch, g->scratch_bytes);
+    mem_free(g);
+}
+
+/* --- spans --- */
+
+static const gram_span *gram_span_of(const gram *g, int32_t state) { return g->state[state].span >= 0 ? &g->span[g->state[state].span] : NULL; }
+static bool             gram_span_between(const gram *g, int32_t state) { return g->state[state].flags & GRAM__BETWEEN; }
+static int32_t          gram_unguarded(const gram *g, int32_t state) { return g->state[state].twin; }
+
+/* --- the shortest way to the end ---
+ * Shortest ways through a rule, by Dijkstra's algorithm over (state, registers) for all rules that are needed at a time (Knuth 1977): a call
+ * goes on when the shortest way through its rule is known. A loop needs one body and multiplies. Of ways that differ in nothing but their
+ * texts, a few are followed: see gram__leg_text(). */
+
+enum { GRAM__LEGS = 1 << 20 };                        /* states with registers in one search, and calls that wait */
+enum { GRAM__TEXT_LEGS = 1 << 17 };                   /* of them with texts that must differ: a tenth of a second */
+enum { GRAM__QUERY = -1, GRAM__OVER = -1 };           /* a rule: the one of the query; a state: after the end of the rule */
+typedef struct { uint64_t cost; int32_t rule, state, data, nth; } gram__leg;   /* rule: its first state; nth: see gram__leg_text */
+typedef struct { gram__leg leg; uint64_t times; int32_t next; } gram__call_leg;   /* goes on at leg with the cost of the rule, or with `times` bodies of it */
+
+struct gram__ways {
+    uint64_t       *rule, *rest;                      /* [n_states] of the rule that begins there; to the end of the rule from a state without registers; 0: not known, else + 1 */
+    int32_t        *seeded, *waits;                   /* [n_states] query in which the search of a rule began; its first waiting call */
+    gram__leg      *heap;                             /* [GRAM__LEGS] */
+    gram__call_leg *call;                             /* [GRAM__LEGS] */
+    int32_t        *slot;                             /* [4 * GRAM__LEGS] index + 1 in seen */
+    gram__leg      *seen;                             /* [GRAM__LEGS] */
+    int32_t         n_heap, n_call, n_seen, n_texts, query;
+    uint32_t        mask;                             /* slots in use - 1 */
+    bool            over;                             /* too many legs */
+};
+
+static uint64_t gram__plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
+static uint64_t gram__times(uint64_t a, uint64_t b) {
+    uint64_t x;
+    return __builtin_mul_overflow(a, b, &x) ? UINT64_MAX : x;
+}
+
+/* Space for searches, from the kernel: the first search may come while allocation is frozen. NULL: none. */
+static gram__ways *gram__ways_of(gram *g) {
+    const size_t n = (size_t)g->n_states + 1, head = (sizeof(gram__ways) + 63) & ~(size_t)63;
+    if (g->ways) return g->ways;
+    g->ways_bytes = head + n * 24 + GRAM__LEGS * (2 * sizeof(gram__leg) + sizeof(gram__call_leg) + 4 * sizeof(int32_t));
+    uint8_t *p = gram__map(g->ways_bytes);
+    if (!p) return NULL;
+    gram__ways *w = g->ways = (gram__ways *)p;
+    w->rule = (uint64_t *)(p + head), w->rest = w->rule + n;
+    w->heap = (gram__leg *)(w->rest + n), w->seen = w->heap + GRAM__LEGS, w->call = (gram__call_leg *)(w->seen + GRAM__LEGS);
+    w->seeded = (int32_t *)(w->call + GRAM__LEGS), w->waits = w->seeded + n, w->slot = w->waits + n;
+    return w;
+}
+
+static bool gram__leg_before(const gram__leg *a, const gram__leg *b) { return a->cost < b->cost; }
+
+static void gram__leg_put(gram *g, gram__leg leg) {
+    gram__ways *w = g->ways;
+    int32_t     i = w->n_heap;
+    if (w->n_heap == GRAM__LEGS) w->over = true;
+    if (w->over || leg.data < 0) return;
+    if (leg.state >= 0 && !(g->state[leg.state].flags & GRAM__LIVE)) leg.data = 0;
+    for (w->n_heap++; i && gram__leg_before(&leg, &w->heap[(i - 1) / 2]); i = (i - 1) / 2) w->heap[i] = w->heap[(i - 1) / 2];
+    w->heap[i] = leg;
+}
+
+static gram__leg gram__leg_take(gram__ways *w) {
+    const gram__leg first = w->heap[0], last = w->heap[--w->n_heap];
+    int32_t         i = 0;
+    for (int32_t k; (k = 2 * i + 1) < w->n_heap; i = k) {
+        if (k + 1 < w->n_heap && gram__leg_before(&w->heap[k + 1], &w->heap[k])) k++;
+        if (!gram__leg_before(&w->heap[k], &last)) break;
+        w->heap[i] = w->heap[k];
+    }
+    w->heap[i] = last;
+    return first;
+}
+
+static size_t gram__leg_slot(const gram__ways *w, const gram__leg *leg) {
+    const uint64_t key = rng_mix((uint64_t)(uint32_t)leg->state << 32 | (uint32_t)leg->data) + ((uint64_t)(uint32_t)leg->nth << 32 | (uint32_t)leg->rule);
+    size_t         k = rng_mix(key) & w->mask;
+    for (; w->slot[k]; k = (k + 1) & w->mask) {
+        const gram__leg *x = &w->seen[w->slot[k] - 1];
+        if (x->state == leg->state && x->data == leg->data && x->rule == leg->rule && x->nth == leg->nth) break;
+    }
+    return k;
+}
+
+static void gram__seen_clear(gram__ways *w) {
+    while (w->n_seen > 0) w->n_seen--, w->slot[gram__leg_slot(w, &w->seen[w->n_seen])] = 0;
+}
+
+static void gram__seen_grow(gram__ways *w) {
+    const int32_t n = w->n_seen;
+    gram__seen_clear(w);
+    w->mask = 2 * w->mask + 1;
+    while (w->n_seen < n) {
+        const size_t k = gram__leg_slot(w, &w->seen[w->n_seen]);
+        w->slot[k] = ++w->n_seen;
+    }
+}
+
+/* Whether this state with these registers was not reached before. */
+static bool gram__leg_new(gram__ways *w, const gram__leg *leg) {
+    if ((uint32_t)w->n_seen * 2 > w->mask && w->n_seen < GRAM__LEGS) gram__seen_grow(w);
+    const size_t k = gram__leg_slot(w, leg);
+    if (w->slot[k] || w->n_seen == GRAM__LEGS) {
+        w->over = w->over || !w->slot[k];
+        return false;
+    }
+    w->seen[w->n_seen++] = *leg;
+    w->slot[k] = w->n_seen;
+    return true;
+}
+
+/* Number of texts that are kept. */
+static int32_t gram__texts(const gram *g, int32_t data) {
+    int32_t n = 0;
+    for (uint32_t k = data ? gram__at(g, data)->w[1] : 0; k && n < 1000; k = gram__at(g, (int32_t)k)->w[0]) n++;
+    return n;
+}
+
+/* Whether fewer than `most` ways to the state of this leg were noted with these registers, texts left aside; notes it. */
+static bool gram__leg_among(gram *g, gram__leg leg, bool keeps, int32_t from, int32_t most) {
+    gram__load(g, leg.data);
+    g->words->text = 0;
+    if (!keeps) g->words->kept = 0;
+    leg.data = gram__store(g);
+    for (leg.nth = from; leg.nth < from + most; leg.nth++)
+        if (gram__leg_new(g->ways, &leg)) return true;
+    return false;
+}
+
+/* Whether a way is followed that differs from earlier ones in texts alone. While a text is appended: one more than texts are kept, so one of
+ * them is new. Between texts: some that keep the same number of them. */
+static bool gram__leg_text(gram *g, gram__leg leg) {
+    const gram__blob *b = gram__at(g, leg.data);
+    const int32_t     n = gram__texts(g, leg.data);
+    if (!leg.data || (!b->w[0] && !b->w[1])) return true;
+    if (++g->ways->n_texts > GRAM__TEXT_LEGS) g->ways->over = true;
+    return b->w[0] ? gram__leg_among(g, leg, true, 1, n + 1) : gram__leg_among(g, leg, false, INT32_MIN + 4 * n, n < 8 ? 3 : 1);
+}
+
+static void gram__ways_begin(gram *g) {
+    gram__ways *w = g->ways;
+    gram__seen_clear(w);
+    w->mask = 255;
+    w->n_heap = w->n_call = w->n_texts = 0, w->over = false;
+    w->query++;
+    g->stop = GRAM__GO, g->fuel = INT64_MAX;
+}
+
+/* The leg goes on after a rule, or `times` bodies of a loop; where the cost is not known yet, it waits. */
+static void gram__leg_call(gram *g, int32_t rule, gram__leg leg, uint64_t times, uint64_t unit) {
+    gram__ways *w = g->ways;
+    if (w->rule[rule]) {
+        leg.cost = gram__plus(leg.cost, times ? gram__times(times, unit) : w->rule[rule] - 1);
+        gram__leg_put(g, leg);
+        return;
+    }
+    if (w->seeded[rule] != w->query) {
+        w->seeded[rule] = w->query, w->waits[rule] = -1;
+        gram__leg_put(g, (gram__leg){.rule = rule, .state = rule});
+    }
+    if (w->n_call == GRAM__LEGS) w->over = true;
+    if (w->over) return;
+    w->call[w->n_call] = (gram__call_leg){leg, times, w->waits[rule]};
+    w->waits[rule] = w->n_call++;
+}
+
+/* The shortest way through a rule is found: calls of it go on. */
+static void gram__rule_over(gram *g, int32_t rule, uint64_t cost, uint64_t unit) {
+    gram__ways *w = g->ways;
+    w->rule[rule] = gram__plus(cost, 1);
+    for (int32_t c = w->waits[rule]; c >= 0; c = w->call[c].next) gram__leg_call(g, rule, w->call[c].leg, w->call[c].times, unit);
+}
+
+/* After a body of a loop. Within the search of the loop itself: it takes `min` of them. Else: what its count still needs. */
+static void gram__leg_after(gram *g, gram__leg leg) {
+    gram__loop    *l = &g->loop[g->state[leg.state].loop];
+    const uint64_t done = gram__plus(gram_word(g, leg.data, 0), 1), more = l->min > done ? l->min - done : 0;
+    if (leg.rule == l->begin) {
+        l->unit = leg.cost;
+        gram__rule_over(g, leg.rule, gram__times(leg.cost, l->min), l->unit);
+        return;
+    }
+    leg.state = GRAM__OVER, leg.data = 0;
+    if (more) gram__leg_call(g, l->begin, leg, more, l->unit);
+    else gram__leg_put(g, leg);
+}
+
+/* Whether as many ways to the state of this leg are noted as are followed while a text is appended. */
+static bool gram__leg_full(gram *g, gram__leg leg, int32_t most) {
+    gram__load(g, leg.data);
+    g->words->text = 0;
+    leg.data = gram__store(g), leg.nth = most;
+    return g->ways->slot[gram__leg_slot(g->ways, &leg)] != 0;
+}
+
+/* Over an edge whose bytes an operation sees: the first of them. */
+static void gram__leg_bytes(gram *g, const gram__edge *e, gram__leg leg) {
+    const int32_t data = leg.data, most = gram__texts(g, data) + 1;
+    if (g->act[e->arg].op.kind == GRAM_APPEND && gram__leg_full(g, leg, most)) return;
+    for (int32_t b = e->lo; b <= e->hi && b < e->lo + most; b++) {
+        leg.data = gram__do(g, &g->act[e->arg].op, data, (uint8_t)b);
+        gram__leg_put(g, leg);
+    }
+}
+
+static void gram__leg_edges(gram *g, gram__leg leg) {
+    const gram__state *s = &g->state[leg.state];
+    const gram__edge  *e = g->edge + s->edge;
+    for (int32_t i = s->n_byte + s->n_token + s->n_move + s->n_call; i > 0; i--, e++) {
+        gram__leg next = {.cost = leg.cost, .rule = leg.rule, .state = e->to, .data = leg.data};
+        if (e->kind <= GRAM__OTHER) next.cost = gram__plus(next.cost, 1);
+        if (e->kind == GRAM__BYTE && e->arg >= 0) {
+            gram__leg_bytes(g, e, next);
+            continue;
+        }
+        if (e->kind == GRAM__OP) next.data = gram__do(g, &g->act[e->arg].op, leg.data, 0);
+        if (e->kind == GRAM__TAIL) next.state = GRAM__OVER, next.data = 0;
+        if (e->kind >= GRAM__CALL) gram__leg_call(g, e->arg, next, 0, 0);
+        else gram__leg_put(g, next);
+    }
+}
+
+/* One step of the search. True: the query is at the end of its rule. */
+static bool gram__leg_on(gram *g, gram__leg leg) {
+    gram__ways *w = g->ways;
+    if (leg.rule >= 0 && w->rule[leg.rule]) return false;
+    if (leg.state == GRAM__OVER || g->state[leg.state].flags & GRAM__END) {
+        if (leg.rule == GRAM__QUERY) return true;
+        gram__rule_over(g, leg.rule, leg.cost, 0);
+    } else if (g->state[leg.state].loop >= 0) gram__leg_after(g, leg);
+    else if (!(g->state[leg.state].flags & GRAM__LIVE) && w->rest[leg.state]) {
+        leg.cost = gram__plus(leg.cost, w->rest[leg.state] - 1), leg.state = GRAM__OVER;
+        gram__leg_put(g, leg);
+    } else gram__leg_edges(g, leg);
+    return false;
+}
+
+/* Bytes from a state with these registers to the end of its rule; UINT64_MAX: not found. */
+static uint64_t gram__search(gram *g, int32_t state, int32_t data) {
+    gram__ways *w = g->ways;
+    gram__ways_begin(g);
+    gram__leg_put(g, (gram__leg){.rule = GRAM__QUERY, .state = state, .data = data});
+    while (w->n_heap && !w->over && g->stop == GRAM__GO) {
+        const gram__leg leg = gram__leg_take(w);
+        if (gram__leg_new(w, &leg) && gram__leg_text(g, leg) && gram__leg_on(g, leg)) return leg.cost;
+    }
+    return UINT64_MAX;
+}
+
+/* Two words of a blob: 0, not known, or a number of bytes + 1, at most 2^64 - 2. */
+static uint64_t gram__noted(const uint32_t *w) { return w[0] | (uint64_t)w[1] << 32; }
+
+static uint64_t gram__note(uint32_t *w, uint64_t n) {
+    const uint64_t noted = gram__plus(n, 1);
+    w[0] = (uint32_t)noted, w[1] = (uint32_t)(noted >> 32);
+    return noted;
+}
+
+/* To the end of the rule, from a configuration or a link; + 1. */
+static uint64_t gram__rest(gram *g, int32_t state, int32_t data) {
+    uint64_t  *rest = &g->ways->rest[state];
+    const bool plain = !(g->state[state].flags & GRAM__LIVE);
+    if (plain && *rest) return *rest;
+    gram__blob *b = plain ? NULL : gram__draft(g, GRAM__WAY, 4);
+    if (b) {
+        b->w[2] = (uint32_t)state, b->w[3] = (uint32_t)data;
+        b = gram__at(g, gram__intern(g, b));
+        if (gram__noted(b->w)) return gram__noted(b->w);
+    }
+    const uint64_t found = gram__search(g, state, plain ? 0 : data);
+    if (b) gram__note(b->w, found);
+    if (plain && g->stop == GRAM__GO) *rest = gram__plus(found, 1);
+    return gram__plus(found, 1);
+}
+
+/* The shortest of the ways on from the configurations or links of a blob; + 1. Stacks for which it is not known go to g->pops from *n on. */
+static uint64_t gram__shortest_of(gram *g, const gram__blob *b, uint32_t head, size_t *n) {
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = head; i < gram__n(b) && *n < GRAM_STEPS; i += GRAM__LINK) {
+        const uint64_t below = gram__noted(gram__at(g, (int32_t)b->w[i + 2])->w + 2);
+        if (!below) g->pops[(*n)++] = (int32_t)b->w[i + 2];
+        if (!below || *n == GRAM_STEPS) continue;
+        const uint64_t all = gram__plus(gram__rest(g, (int32_t)b->w[i], (int32_t)b->w[i + 1]), below - 1);
+        if (all < least) least = all;
+    }
+    return least;
+}
+
+/* Works out the shortest ways below the n stacks in g->pops. False: they are too deep. */
+static bool gram__below(gram *g, size_t n) {
+    while (n && n < GRAM_STEPS) {
+        gram__blob    *b = gram__at(g, g->pops[n - 1]);
+        const size_t   before = n;
+        const uint64_t least = b->w[GRAM__STACK_FLAGS] & (GRAM__COMPLETE | GRAM__ESCAPED) ? 1 : gram__shortest_of(g, b, GRAM__STACK_HEAD, &n);
+        if (n == before) gram__note(b->w + 2, least - 1), n--;
+    }
+    return n == 0;
+}
+
+/* Bytes of a text that completes the set, or leads out of a local set; the shortest one, unless texts must differ. UINT64_MAX: not known. A
+ * control token counts as one byte. */
+static uint64_t gram_least(gram *g, int32_t set) {
+    if (set <= 0 || !gram__ways_of(g)) return UINT64_MAX;
+    if (gram__flags(g, set) & (GRAM__COMPLETE | GRAM__ESCAPED)) return 0;
+    gram__blob *b = gram__at(g, set);
+    for (size_t n = 1; !gram__noted(b->w + 3) && n;) {
+        n = 0;
+        const uint64_t least = gram__shortest_of(g, b, GRAM__SET_HEAD, &n);
+        if (!n) gram__note(b->w + 3, least - 1);
+        else if (!gram__below(g, n)) return UINT64_MAX;
+    }
+    const uint64_t noted = gram__noted(b->w + 3);
+    return noted == UINT64_MAX ? UINT64_MAX : noted - 1;
+}
+
+static void gram_stats(const gram *g, str *out) {
+    str_fmt(out, "%llu steps of %llu not known before, %zu bytes, %llu collections", (unsigned long long)g->n_steps, (unsigned long long)g->n_lookups, 8 * g->top, (unsigned long long)g->n_collections);
+}

@@ -1,0 +1,502 @@
+/* ===== [inspect] report of a model file =====
+ * Checks a file as a run does (container, vocabulary, architecture, the shape of every tensor) and prints its content as text in
+ * columns or as one JSON object. No step is run.
+ * Strings come from the file: bytes that could steer a terminal are printed as \xNN.
+ * JSON keys: file, version, parts, bytes, alignment, architecture, name, parameters, hyperparameters (keys as in the
+ * metadata, without the architecture's name), vocabulary {model, pre, tokens, bos, eos, add_bos, add_eos} or null,
+ * types [{type, tensors, weights, bytes}], memory {mapping, kv_per_1000_tokens_f16, state_per_sequence, state_per_snapshot; the
+ * last three null for an unknown architecture}, metadata [{key, type, value}; an array also has of, count and, if longer than
+ * INSPECT_JSON elements, cut: true, with the first ones in value],
+ * metadata_by_key {key: value; a cut array is {of, count, first}}, tensors [{name, type,
+ * shape, bytes, offset, part}], runs, vocabulary_only, problem (text or null). Keys may be added, never removed.
+ * Public: inspect_print. */
+
+enum { INSPECT_ARRAY = 6, INSPECT_JSON = 16, INSPECT_TEXT = 72 };   /* elements shown of an array; bytes of a string */
+
+typedef struct {
+    const gguf_file *g;
+    tok_vocab       *vocab;                           /* NULL: none in the file, or not usable */
+    arch_hparams     hp;
+    bool             hp_ok, vocab_only;
+    bytes            arch;                            /* general.architecture; "": none */
+    err_t            problem;                         /* why the file cannot run; code 0: it can */
+} inspect_file;
+
+/* --- values --- */
+
+/* The fewest digits that read back as the same float. */
+static void inspect__float(str *s, double x, bool single, bool json) {
+    char buf[40];
+    if (json && !isfinite(x)) {
+        str_put(s, "null");
+        return;
+    }
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(buf, sizeof buf, "%.*g", digits, x);
+        if (single ? strtof(buf, NULL) == (float)x : strtod(buf, NULL) == x) break;
+    }
+    str_put(s, buf);
+}
+
+/* One number or bool of the file. */
+static void inspect__number(str *s, uint32_t type, const uint8_t *p, bool json) {
+    union {
+        uint8_t  u8;
+        int8_t   i8;
+        uint16_t u16;
+        int16_t  i16;
+        uint32_t u32;
+        int32_t  i32;
+        float    f32;
+        uint64_t u64;
+        int64_t  i64;
+        double   f64;
+    } v;
+    static const uint8_t size[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    memcpy(&v, p, size[type]);
+    switch (type) {
+    case GGUF_U8: str_fmt(s, "%u", v.u8); break;
+    case GGUF_I8: str_fmt(s, "%d", v.i8); break;
+    case GGUF_U16: str_fmt(s, "%u", v.u16); break;
+    case GGUF_I16: str_fmt(s, "%d", v.i16); break;
+    case GGUF_U32: str_fmt(s, "%u", v.u32); break;
+    case GGUF_I32: str_fmt(s, "%d", v.i32); break;
+    case GGUF_U64: str_fmt(s, "%llu", GGUF_U(v.u64)); break;
+    case GGUF_I64: str_fmt(s, "%lld", (long long)v.i64); break;
+    case GGUF_BOOL: str_put(s, v.u8 ? "true" : "false"); break;
+    case GGUF_F32: inspect__float(s, (double)v.f32, true, json); break;
+    case GGUF_F64: inspect__float(s, v.f64, false, json); break;
+    default: break;
+    }
+}
+
+/* Appends at most `max` bytes, made safe for a terminal: control characters (C1 too) and invalid bytes become \n and \xNN. False: b has
+ * more. */
+static bool inspect__escape(str *s, bytes b, size_t max) {
+    size_t i = 0;
+    while (i < b.n && i < max) {
+        int  len = utf8_len(b.p + i, b.n - i);
+        bool plain = len && b.p[i] >= 0x20 && b.p[i] != 0x7f && !(b.p[i] == 0xc2 && b.p[i + 1] < 0xa0);
+        if (plain) str_add(s, b.p + i, (size_t)len);
+        else if (b.p[i] == '\n') str_put(s, "\\n");
+        else
+            for (int k = 0; k < (len ? len : 1); k++) str_fmt(s, "\\x%02x", b.p[i + (size_t)k]);
+        i += len ? (size_t)len : 1;
+    }
+    return i >= b.n;
+}
+
+static void inspect__text(str *s, bytes b, size_t max) {
+    if (!inspect__escape(s, b, max)) str_put(s, "...");
+}
+
+static void inspect__string(str *s, bytes b, bool json) {
+    if (json) {
+        str_json(s, b);
+        return;
+    }
+    str_put(s, "\"");
+    const bool whole = inspect__escape(s, b, INSPECT_TEXT);
+    str_put(s, "\"");
+    if (!whole) str_fmt(s, "... (%zu bytes)", b.n);
+}
+
+/* The first elements of an array, separated by commas. */
+static void inspect__elements(str *s, const gguf_file *g, const gguf_kv *kv, uint64_t max, bool json) {
+    gguf_strs it = gguf_strs_of(g, kv);
+    uint64_t  n = kv->count < max ? kv->count : max;
+    for (uint64_t i = 0; i < n; i++) {
+        bytes one;
+        if (i) str_put(s, ", ");
+        if (kv->elem != GGUF_STR) inspect__number(s, kv->elem, kv->data + i * (kv->n_bytes / kv->count), json);
+        else if (gguf_strs_next(&it, &one)) inspect__string(s, one, json);
+    }
+}
+
+static void inspect__value(str *s, const gguf_file *g, const gguf_kv *kv, bool json) {
+    if (kv->type == GGUF_STR) inspect__string(s, (bytes){kv->data, (size_t)kv->count}, json);
+    else if (kv->type != GGUF_ARR) inspect__number(s, kv->type, kv->data, json);
+    else {
+        str_put(s, "[");
+        inspect__elements(s, g, kv, json ? INSPECT_JSON : INSPECT_ARRAY, json);
+        if (!json && kv->count > INSPECT_ARRAY) str_fmt(s, ", ... %llu more", GGUF_U(kv->count - INSPECT_ARRAY));
+        str_put(s, "]");
+    }
+}
+
+/* 1.25 MiB */
+static void inspect__size(str *s, double n) {
+    static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    int u = 0;
+    while (n >= 1024 && u < 6) n /= 1024, u++;
+    str_fmt(s, u && n < 100 ? "%.2f %s" : "%.0f %s", n, unit[u]);
+}
+
+/* 1.10 G */
+static void inspect__count(str *s, uint64_t n) {
+    static const char unit[] = " kMGTPE";
+    double x = (double)n;
+    int    u = 0;
+    while (x >= 1000 && u < 6) x /= 1000, u++;
+    if (u) str_fmt(s, "%.*f %c", x < 10 ? 2 : x < 100 ? 1 : 0, x, unit[u]);
+    else str_fmt(s, "%llu", GGUF_U(n));
+}
+
+static uint64_t inspect__weights(const gguf_tensor *t) { return t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3]; }
+
+static void inspect__flush(str *s, out_t *out) {
+    out_put(out, s->p, s->n);
+    str_clear(s);
+}
+
+/* --- checks --- */
+
+/* Checks what a run checks, in the same order. A file with a vocabulary alone is valid too. */
+static void inspect__check(inspect_file *f, const char *pre) {
+    err_t tok = {0}, arch = {0}, none = {0};
+    if (gguf_get_str(f->g, "general.architecture", &f->arch, &none) != 1) f->arch = bytes_of("");
+    f->vocab = tok_load(f->g, pre, &tok);
+    f->hp_ok = arch_load(&f->hp, f->g, &arch);
+    f->vocab_only = !f->g->n_tensor && f->vocab;
+    if (f->vocab_only) return;
+    if (!f->hp_ok) f->problem = arch;
+    else if (model_check(f->g, &f->problem) && !f->vocab) f->problem = tok;
+}
+
+/* --- hyper-parameters: keys after the architecture's name, printed if present --- */
+
+static const struct {
+    const char *key, *label;
+} inspect_hparams[] = {
+    {"context_length", "context"},
+    {"block_count", "layers"},
+    {"embedding_length", "width"},
+    {"feed_forward_length", "feed-forward"},
+    {"attention.head_count", "heads"},
+    {"attention.head_count_kv", "key/value heads"},
+    {"attention.key_length", "key length"},
+    {"attention.value_length", "value length"},
+    {"attention.sliding_window", "window"},
+    {"attention.layer_norm_rms_epsilon", "norm epsilon"},
+    {"expert_count", "experts"},
+    {"expert_used_count", "experts in use"},
+    {"expert_feed_forward_length", "expert width"},
+    {"expert_shared_feed_forward_length", "shared expert"},
+    {"rope.dimension_count", "rope dimensions"},
+    {"rope.freq_base", "rope base"},
+    {"rope.scaling.type", "rope scaling"},
+    {"rope.scaling.factor", "rope factor"},
+    {"rope.scale_linear", "rope factor"},
+    {"rope.scaling.original_context_length", "trained context"},
+};
+enum { N_INSPECT_HPARAMS = sizeof inspect_hparams / sizeof *inspect_hparams };
+
+static const gguf_kv *inspect__hparam(const inspect_file *f, int i) {
+    char key[160];
+    if (!f->arch.n || f->arch.n > 60) return NULL;
+    snprintf(key, sizeof key, "%.*s.%s", (int)f->arch.n, (const char *)f->arch.p, inspect_hparams[i].key);
+    return gguf_find(f->g, key);
+}
+
+typedef struct {
+    uint64_t tensors, weights, bytes;
+} inspect_sum;
+
+/* Counts tensors, weights and bytes of each type, sum [K_TYPE_MAX], and returns those of all. */
+static inspect_sum inspect__types(const gguf_file *g, inspect_sum *sum) {
+    inspect_sum all = {0};
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        const gguf_tensor *t = &g->tensor[i];
+        inspect_sum       *to[2] = {&sum[t->type], &all};
+        for (int k = 0; k < 2; k++) {
+            to[k]->tensors++;
+            to[k]->weights += inspect__weights(t);
+            to[k]->bytes += t->n_bytes;
+        }
+    }
+    return all;
+}
+
+/* Bytes of K and V for 1000 tokens at f16; 0: unknown architecture. */
+static uint64_t inspect__kv_bytes(const inspect_file *f) { return f->hp_ok ? 1000 * model_kv_bytes(&f->hp, K_F16, K_F16) : 0; }
+
+/* --- text --- */
+
+static void inspect__row(str *s, const char *label) { str_fmt(s, "%-16s ", label); }
+
+static void inspect__print_vocab(str *s, const inspect_file *f) {
+    const tok_vocab *v = f->vocab;
+    if (!v) return;
+    inspect__row(s, "vocabulary");
+    str_fmt(s, "%d tokens, model %s", tok_count(v), tok_model_name(v));
+    if (tok_pre_name(v) && *tok_pre_name(v)) str_fmt(s, ", pre-tokenizer %s", tok_pre_name(v));
+    str_put(s, "\n");
+    const struct { const char *name; int32_t id; } special[] = {{"start token", tok_bos(v)}, {"end token", tok_eos(v)}};
+    for (int i = 0; i < 2; i++) {
+        if (special[i].id < 0) continue;
+        inspect__row(s, special[i].name);
+        str_fmt(s, "%d ", special[i].id);
+        inspect__string(s, tok_text(v, special[i].id), false);
+        str_fmt(s, "%s\n", (i ? tok_add_eos(v) : tok_add_bos(v)) ? ", added to a prompt" : "");
+    }
+}
+
+static void inspect__print_types(str *s, const inspect_sum *sum, const inspect_sum *all) {
+    for (int i = 0; i < K_TYPE_MAX; i++) {
+        if (!sum[i].tensors) continue;
+        inspect__row(s, "type");
+        str_fmt(s, "%-8s %5llu tensors  ", k_types[i].name, GGUF_U(sum[i].tensors));
+        size_t at = s->n;
+        inspect__count(s, sum[i].weights);
+        str_fmt(s, " weights%*s", (int)(18 - (s->n - at + 8)), "");
+        at = s->n;
+        inspect__size(s, (double)sum[i].bytes);
+        str_fmt(s, "%*s %5.1f %%\n", (int)(12 - (s->n - at)), "", 100.0 * (double)sum[i].bytes / (double)all->bytes);
+    }
+}
+
+/* A snapshot is as large as the state that a sequence has: both are one slot. */
+static void inspect__print_state(str *s, size_t n_bytes) {
+    if (!n_bytes) return;
+    str_put(s, "; recurrent state ");
+    inspect__size(s, (double)n_bytes);
+    str_put(s, " per sequence, ");
+    inspect__size(s, (double)n_bytes);
+    str_put(s, " per snapshot");
+}
+
+static void inspect__print_head(str *s, const inspect_file *f) {
+    const gguf_file *g = f->g;
+    inspect_sum      sum[K_TYPE_MAX] = {{0}}, all = inspect__types(g, sum);
+    const gguf_kv   *name = gguf_find(g, "general.name");
+    inspect__row(s, "file");
+    inspect__text(s, bytes_of(g->path), 400);
+    str_fmt(s, "\n%-16s GGUF version %u, ", "format", g->version);
+    inspect__size(s, (double)g->n_bytes);
+    if (g->n_parts > 1) str_fmt(s, " in %d parts", g->n_parts);
+    str_fmt(s, "\n%-16s ", "architecture");
+    inspect__text(s, f->arch.n ? f->arch : bytes_of("(not named)"), INSPECT_TEXT);
+    str_put(s, "\n");
+    if (name && name->type == GGUF_STR) {
+        inspect__row(s, "name");
+        inspect__text(s, (bytes){name->data, (size_t)name->count}, INSPECT_TEXT);
+        str_put(s, "\n");
+    }
+    inspect__row(s, "parameters");
+    inspect__count(s, all.weights);
+    str_fmt(s, " (%llu)\n", GGUF_U(all.weights));
+    inspect__print_types(s, sum, &all);
+    for (int i = 0; i < N_INSPECT_HPARAMS; i++) {
+        const gguf_kv *kv = inspect__hparam(f, i);
+        if (!kv) continue;
+        inspect__row(s, inspect_hparams[i].label);
+        inspect__value(s, g, kv, false);
+        str_put(s, "\n");
+    }
+    for (int il = 0; f->hp_ok && il < f->hp.n_layer; il++) {
+        const arch_layer_hp *l = &f->hp.layer[il];
+        if (il && l->hd_k == l[-1].hd_k && l->hd_v == l[-1].hd_v) continue;
+        str_fmt(s, "%-16s key %d, value %d", "head size", l->hd_k, l->hd_v);
+        str_fmt(s, il ? ", from layer %d on\n" : "\n", il);
+    }
+    inspect__print_vocab(s, f);
+    str_fmt(s, "%-16s mapping ", "memory");
+    inspect__size(s, (double)g->n_bytes);
+    if (f->hp_ok) {
+        str_put(s, "; KV cache ");
+        inspect__size(s, (double)inspect__kv_bytes(f));
+        str_put(s, " per 1000 tokens at f16");
+        inspect__print_state(s, kv_slot_bytes(&f->hp));
+    }
+    str_put(s, "\n");
+}
+
+static void inspect__print_metadata(str *s, const gguf_file *g, out_t *out) {
+    str_fmt(s, "\nmetadata: %llu keys\n", GGUF_U(g->n_kv));
+    for (uint64_t i = 0; i < g->n_kv; i++) {
+        const gguf_kv *kv = &g->kv[i];
+        char           type[48];
+        if (kv->type == GGUF_ARR) snprintf(type, sizeof type, "%s x %llu", gguf_type_name(kv->elem), GGUF_U(kv->count));
+        else snprintf(type, sizeof type, "%s", gguf_type_name(kv->type));
+        size_t at = s->n;
+        str_put(s, "  ");
+        inspect__text(s, kv->key, 80);
+        str_fmt(s, "%*s  %-16s ", (int)(s->n - at < 44 ? 44 - (s->n - at) : 0), "", type);
+        inspect__value(s, g, kv, false);
+        str_put(s, "\n");
+        inspect__flush(s, out);
+    }
+}
+
+static void inspect__shape(str *s, const gguf_tensor *t, const char *between) {
+    for (uint32_t d = 0; d < t->n_dims; d++) str_fmt(s, "%s%llu", d ? between : "", GGUF_U(t->dim[d]));
+}
+
+static void inspect__print_tensors(str *s, const gguf_file *g, out_t *out) {
+    size_t wide = 4;
+    for (uint64_t i = 0; i < g->n_tensor; i++)
+        if (g->tensor[i].name.n > wide) wide = g->tensor[i].name.n;
+    str_fmt(s, "\ntensors: %llu\n", GGUF_U(g->n_tensor));
+    if (g->n_tensor)
+        str_fmt(s, "  %-*s  %-8s %-22s %14s %14s%s\n", (int)wide, "name", "type", "shape", "bytes", "offset",
+                g->n_parts > 1 ? "  part" : "");
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        const gguf_tensor *t = &g->tensor[i];
+        size_t             at = s->n;
+        str_put(s, "  ");
+        inspect__text(s, t->name, 80);
+        str_fmt(s, "%*s  %-8s ", (int)(s->n - at < wide + 2 ? wide + 2 - (s->n - at) : 0), "", k_types[t->type].name);
+        at = s->n;
+        inspect__shape(s, t, " x ");
+        str_fmt(s, "%*s %14llu %14llu", (int)(s->n - at < 22 ? 22 - (s->n - at) : 0), "", GGUF_U(t->n_bytes), GGUF_U(t->at));
+        if (g->n_parts > 1) str_fmt(s, "  %4d", t->part + 1);
+        str_put(s, "\n");
+        inspect__flush(s, out);
+    }
+}
+
+static void inspect__print_text(const inspect_file *f, out_t *out) {
+    str s = {0};
+    inspect__print_head(&s, f);
+    inspect__print_metadata(&s, f->g, out);
+    inspect__print_tensors(&s, f->g, out);
+    if (f->vocab_only) str_put(&s, "\nverdict: a vocabulary alone: it tokenises, there is nothing to run\n");
+    else if (!f->problem.code) str_put(&s, "\nverdict: every check passed, this model runs\n");
+    else {
+        str_put(&s, "\nverdict: does not run: ");
+        inspect__text(&s, bytes_of(f->problem.text), sizeof f->problem.text);
+        str_put(&s, "\n");
+    }
+    inspect__flush(&s, out);
+    str_drop(&s);
+}
+
+/* --- JSON --- */
+
+static void inspect__json_vocab(str *s, const inspect_file *f) {
+    const tok_vocab *v = f->vocab;
+    str_put(s, "\"vocabulary\":");
+    if (!v) {
+        str_put(s, "null,\n");
+        return;
+    }
+    str_put(s, "{\"model\":");
+    str_json(s, bytes_of(tok_model_name(v)));
+    str_put(s, ",\"pre\":");
+    str_json(s, bytes_of(tok_pre_name(v) ? tok_pre_name(v) : ""));
+    str_fmt(s, ",\"tokens\":%d,\"bos\":%d,\"eos\":%d,\"add_bos\":%s,\"add_eos\":%s},\n", tok_count(v), tok_bos(v), tok_eos(v),
+            tok_add_bos(v) ? "true" : "false", tok_add_eos(v) ? "true" : "false");
+}
+
+static void inspect__json_head(str *s, const inspect_file *f) {
+    const gguf_file *g = f->g;
+    inspect_sum      sum[K_TYPE_MAX] = {{0}}, all = inspect__types(g, sum);
+    const gguf_kv   *name = gguf_find(g, "general.name");
+    const char      *comma = "";
+    str_put(s, "{\"file\":");
+    str_json(s, bytes_of(g->path));
+    str_fmt(s, ",\"version\":%u,\"parts\":%d,\"bytes\":%llu,\"alignment\":%llu,\n\"architecture\":", g->version,
+            g->n_parts, GGUF_U(g->n_bytes), GGUF_U(g->align));
+    str_json(s, f->arch);
+    str_put(s, ",\"name\":");
+    if (name && name->type == GGUF_STR) inspect__value(s, g, name, true);
+    else str_put(s, "null");
+    str_fmt(s, ",\"parameters\":%llu,\n\"hyperparameters\":{", GGUF_U(all.weights));
+    for (int i = 0; i < N_INSPECT_HPARAMS; i++) {
+        const gguf_kv *kv = inspect__hparam(f, i);
+        if (!kv) continue;
+        str_fmt(s, "%s\"%s\":", comma, inspect_hparams[i].key);
+        inspect__value(s, g, kv, true);
+        comma = ",";
+    }
+    str_put(s, "},\n");
+    inspect__json_vocab(s, f);
+    str_put(s, "\"types\":[");
+    comma = "";
+    for (int i = 0; i < K_TYPE_MAX; i++) {
+        if (!sum[i].tensors) continue;
+        str_fmt(s, "%s{\"type\":\"%s\",\"tensors\":%llu,\"weights\":%llu,\"bytes\":%llu}", comma, k_types[i].name,
+                GGUF_U(sum[i].tensors), GGUF_U(sum[i].weights), GGUF_U(sum[i].bytes));
+        comma = ",";
+    }
+    str_fmt(s, "],\n\"memory\":{\"mapping\":%llu,\"kv_per_1000_tokens_f16\":", GGUF_U(g->n_bytes));
+    const uint64_t state = f->hp_ok ? kv_slot_bytes(&f->hp) : 0;
+    if (f->hp_ok) str_fmt(s, "%llu,\"state_per_sequence\":%llu,\"state_per_snapshot\":%llu},\n", GGUF_U(inspect__kv_bytes(f)), GGUF_U(state), GGUF_U(state));
+    else str_put(s, "null,\"state_per_sequence\":null,\"state_per_snapshot\":null},\n");
+}
+
+/* Whether JSON holds only the first elements of an array. */
+static bool inspect__cut(const gguf_kv *kv) { return kv->type == GGUF_ARR && kv->count > INSPECT_JSON; }
+
+static void inspect__json_metadata(str *s, const gguf_file *g, out_t *out) {
+    str_put(s, "\"metadata\":[");
+    for (uint64_t i = 0; i < g->n_kv; i++) {
+        const gguf_kv *kv = &g->kv[i];
+        str_put(s, i ? ",\n{\"key\":" : "\n{\"key\":");
+        str_json(s, kv->key);
+        str_fmt(s, ",\"type\":\"%s\"", gguf_type_name(kv->type));
+        if (kv->type == GGUF_ARR) str_fmt(s, ",\"of\":\"%s\",\"count\":%llu", gguf_type_name(kv->elem), GGUF_U(kv->count));
+        if (inspect__cut(kv)) str_put(s, ",\"cut\":true");
+        str_put(s, ",\"value\":");
+        inspect__value(s, g, kv, true);
+        str_put(s, "}");
+        inspect__flush(s, out);
+    }
+    str_put(s, "],\n");
+}
+
+/* Metadata by key. A cut array is an object, so that it cannot be taken for the complete one. */
+static void inspect__json_by_key(str *s, const gguf_file *g, out_t *out) {
+    str_put(s, "\"metadata_by_key\":{");
+    for (uint64_t i = 0; i < g->n_kv; i++) {
+        const gguf_kv *kv = &g->kv[i];
+        str_put(s, i ? ",\n" : "\n");
+        str_json(s, kv->key);
+        str_put(s, ":");
+        if (inspect__cut(kv)) str_fmt(s, "{\"of\":\"%s\",\"count\":%llu,\"first\":", gguf_type_name(kv->elem), GGUF_U(kv->count));
+        inspect__value(s, g, kv, true);
+        if (inspect__cut(kv)) str_put(s, "}");
+        inspect__flush(s, out);
+    }
+    str_put(s, "},\n");
+}
+
+static void inspect__json_tensors(str *s, const gguf_file *g, out_t *out) {
+    str_put(s, "\"tensors\":[");
+    for (uint64_t i = 0; i < g->n_tensor; i++) {
+        const gguf_tensor *t = &g->tensor[i];
+        str_put(s, i ? ",\n{\"name\":" : "\n{\"name\":");
+        str_json(s, t->name);
+        str_fmt(s, ",\"type\":\"%s\",\"shape\":[", k_types[t->type].name);
+        inspect__shape(s, t, ",");
+        str_fmt(s, "],\"bytes\":%llu,\"offset\":%llu,\"part\":%d}", GGUF_U(t->n_bytes), GGUF_U(t->at), t->part);
+        inspect__flush(s, out);
+    }
+    str_put(s, "],\n");
+}
+
+static void inspect__print_json(const inspect_file *f, out_t *out) {
+    str s = {0};
+    inspect__json_head(&s, f);
+    inspect__json_metadata(&s, f->g, out);
+    inspect__json_by_key(&s, f->g, out);
+    inspect__json_tensors(&s, f->g, out);
+    str_fmt(&s, "\"runs\":%s,\"vocabulary_only\":%s,\"problem\":", !f->vocab_only && !f->problem.code ? "true" : "false",
+            f->vocab_only ? "true" : "false");
+    str_json_maybe(&s, bytes_of(f->problem.text), f->problem.code != 0);
+    str_put(&s, "}\n");
+    inspect__flush(&s, out);
+    str_drop(&s);
+}
+
+/* Checks and prints a file. pre: as in tok_load(). False: e says why the file cannot run; its content is printed in any case. */
+static bool inspect_print(const gguf_file *g, const char *pre, bool json, out_t *out, err_t *e) {
+    inspect_file f = {.g = g};
+    inspect__check(&f, pre);
+    if (json) inspect__print_json(&f, out);
+    else inspect__print_text(&f, out);
+    *e = f.problem;
+    tok_free(f.vocab);
+    arch_drop(&f.hp);
+    return !e->code;
+}

@@ -1,0 +1,1837 @@
+/* ===== [json] JSON values as rules of an automaton =====
+ * JSON texts (RFC 8259): any value or object, and the values of a schema. There are two forms of a text.
+ *   Loose (--match): white space wherever JSON allows it, each spelling of a string and of a number, members in any order.
+ *   Generation, a part of that: members in the order of the schema, or in any order (`order` 1); a character of a string that the schema restricts
+ * is written in one way, in other strings every escape may come (halves of surrogate pairs only as pairs); integers have no fraction; exponents
+ * come where every number may. White space: `space` 0 none; 1 at most one blank after ':' and ','; 2 as 1, or a line break and at most 64
+ * blanks after '{', '[' and ',' and before '}' and ']'; never before ':' and ',', never inside of empty brackets, never around the value.
+ * Public: json_*.
+ * Opens: json_form. */
+
+typedef struct {
+    bool loose;                                       /* any order, any blanks, any spelling */
+    int  order;                                       /* 0: keys as the schema has them; 1: in any order */
+    int  space;                                       /* 0: no blanks; 1: at most one; 2: or a line with indentation */
+} json_form;
+
+typedef struct json_rules json_rules;                 /* values of one document in one automaton */
+
+enum { JSON_BLANKS = 64 };                            /* of the indentation of a line */
+
+/* Rules that every value shares: made when they are first called. */
+typedef enum { JSON_VALUE, JSON_OBJECT, JSON_ARRAY, JSON_STRING, JSON_NUMBER, JSON_REST, JSON_OTHER, JSON_LINE, JSON_BLANK, JSON_NOTHING, JSON_SHARED } json_shared;
+
+/* Where blanks may be. */
+typedef enum { JSON_AROUND, JSON_OPENED, JSON_CLOSING, JSON_BEFORE, JSON_COMMA, JSON_COLON } json_place;
+
+/* What is being built. */
+typedef struct {
+    gram     *g;
+    json_form f;
+    int32_t   shared[JSON_SHARED];                    /* rules, -1: not made yet */
+} json__base;
+
+static void json__start(json__base *b, gram *g, const json_form *f) {
+    b->g = g;
+    b->f = *f;
+    for (int i = 0; i < JSON_SHARED; i++) b->shared[i] = -1;
+}
+
+/* --- blanks and words --- */
+
+static int32_t json__byte(json__base *b, int32_t from, char c) {
+    const int32_t to = gram_state(b->g);
+    gram_byte(b->g, from, (uint8_t)c, (uint8_t)c, to);
+    return to;
+}
+
+static int32_t json__rule(json__base *b, json_shared which);   /* the rules call each other */
+
+static void json__blank_rule(json__base *b, int32_t from, int32_t to) { gram_byte(b->g, from, ' ', ' ', to); }
+
+static void json__nothing_rule(json__base *b, int32_t from, int32_t to) { (void)b, (void)from, (void)to; }
+
+static void json__line_rule(json__base *b, int32_t from, int32_t to) {
+    gram_repeat(b->g, json__byte(b, from, '\n'), json__rule(b, JSON_BLANK), 0, JSON_BLANKS, to);
+}
+
+/* The state after the blanks that may come at a place. */
+static int32_t json__space(json__base *b, int32_t from, json_place place) {
+    const bool after = place == JSON_COMMA || place == JSON_COLON, line = place == JSON_COMMA || place == JSON_OPENED || place == JSON_CLOSING;
+    if (b->f.loose && place == JSON_CLOSING) return from;   /* those of JSON_BEFORE */
+    if (b->f.loose) {
+        static const uint8_t white[][2] = {{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}};
+        const int32_t        loop = gram_state(b->g);
+        gram_eps(b->g, from, loop);
+        for (size_t i = 0; i < 3; i++) gram_byte(b->g, loop, white[i][0], white[i][1], loop);
+        return loop;
+    }
+    if (!(b->f.space >= 1 && after) && !(b->f.space >= 2 && line)) return from;
+    const int32_t to = gram_state(b->g);
+    gram_eps(b->g, from, to);
+    if (after) gram_byte(b->g, from, ' ', ' ', to);
+    if (b->f.space >= 2 && line) gram_call(b->g, from, json__rule(b, JSON_LINE), to);
+    return to;
+}
+
+/* ':' with its blanks. */
+static int32_t json__colon(json__base *b, int32_t from) { return json__space(b, json__byte(b, json__space(b, from, JSON_BEFORE), ':'), JSON_COLON); }
+
+/* The last bracket of a container that is not empty, with the blanks before it. */
+static void json__closing(json__base *b, int32_t from, char bracket, int32_t to) {
+    gram_byte(b->g, json__space(b, from, JSON_CLOSING), (uint8_t)bracket, (uint8_t)bracket, to);
+}
+
+/* --- strings and numbers of every kind --- */
+
+static void json__digits(json__base *b, int32_t from, const char *ranges, int32_t to) {
+    for (; *ranges; ranges += 2) gram_byte(b->g, from, (uint8_t)ranges[0], (uint8_t)ranges[1], to);
+}
+
+static const char json__hex[] = "09afAF";
+
+/* The four digits after \u: the first two of them as ranges. */
+static void json__unicode(json__base *b, int32_t from, const char *first, const char *second, int32_t to) {
+    const int32_t s1 = gram_state(b->g), s2 = gram_state(b->g), s3 = gram_state(b->g);
+    json__digits(b, from, first, s1);
+    json__digits(b, s1, second, s2);
+    json__digits(b, s2, json__hex, s3);
+    json__digits(b, s3, json__hex, to);
+}
+
+/* A backslash and what comes after it. */
+static void json__escape(json__base *b, int32_t from, int32_t to) {
+    const int32_t escape = json__byte(b, from, '\\'), u = json__byte(b, escape, 'u'), high = gram_state(b->g);
+    json__digits(b, escape, "\"\"\\\\//bbffnnrrtt", to);
+    if (b->f.loose) json__unicode(b, u, json__hex, json__hex, to);     /* halves of pairs too: the text is JSON */
+    json__unicode(b, u, "09acefACEF", json__hex, to);
+    json__unicode(b, u, "ddDD", "07", to);
+    json__unicode(b, u, "ddDD", "89abAB", high);
+    json__unicode(b, json__byte(b, json__byte(b, high, '\\'), 'u'), "ddDD", "cfCF", to);
+}
+
+/* The inside of a string and its last quote: a rule of its own, so that all strings are in the same state. */
+static void json__rest_rule(json__base *b, int32_t from, int32_t to) {
+    static const gram_range raw[] = {{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x10ffff}};
+    const int32_t           inside = gram_state(b->g);
+    gram_eps(b->g, from, inside);
+    gram_chars(b->g, inside, raw, sizeof raw / sizeof *raw, inside);
+    json__escape(b, inside, inside);
+    gram_byte(b->g, inside, '"', '"', to);
+}
+
+static void json__string_rule(json__base *b, int32_t from, int32_t to) { gram_call(b->g, json__byte(b, from, '"'), json__rule(b, JSON_REST), to); }
+
+/* A character that is not printable ASCII, raw or as an escape, then the rest of the string. */
+static void json__other_rule(json__base *b, int32_t from, int32_t to) {
+    const int32_t escape = json__byte(b, from, '\\'), next = gram_state(b->g);
+    const int32_t high = json__byte(b, json__byte(b, json__byte(b, escape, 'u'), '0'), '0'), low = gram_state(b->g);
+    gram_chars(b->g, from, &(gram_range){0x80, 0x10ffff}, 1, next);
+    json__digits(b, escape, "\"\"\\\\bbffnnrrtt", next);
+    json__digits(b, high, "01", low);
+    json__digits(b, low, json__hex, next);
+    gram_call(b->g, next, json__rule(b, JSON_REST), to);
+}
+
+/* -? (0 | [1-9] [0-9]*) (. [0-9]+)? Returns the state after it. */
+static int32_t json__plain_number(json__base *b, int32_t from) {
+    const int32_t sign = gram_state(b->g), whole = gram_state(b->g), part = gram_state(b->g), over = gram_state(b->g);
+    gram_eps(b->g, from, sign);
+    gram_byte(b->g, from, '-', '-', sign);
+    gram_byte(b->g, sign, '0', '0', over);
+    gram_byte(b->g, sign, '1', '9', whole);
+    gram_byte(b->g, whole, '0', '9', whole);
+    gram_eps(b->g, whole, over);
+    gram_byte(b->g, json__byte(b, over, '.'), '0', '9', part);
+    gram_byte(b->g, part, '0', '9', part);
+    const int32_t end = gram_state(b->g);
+    gram_eps(b->g, part, end);
+    gram_eps(b->g, over, end);
+    return end;
+}
+
+/* [eE] [+-]? Returns the state after it, where the digits come. */
+static int32_t json__exponent(json__base *b, int32_t from) {
+    const int32_t e = gram_state(b->g), sign = gram_state(b->g);
+    json__digits(b, from, "eeEE", e);
+    gram_eps(b->g, e, sign);
+    json__digits(b, e, "++--", sign);
+    return sign;
+}
+
+static void json__number_rule(json__base *b, int32_t from, int32_t to) {
+    const int32_t end = json__plain_number(b, from), digits = gram_state(b->g);
+    gram_eps(b->g, end, to);
+    gram_byte(b->g, json__exponent(b, end), '0', '9', digits);
+    gram_byte(b->g, digits, '0', '9', digits);
+    gram_eps(b->g, digits, to);
+}
+
+/* --- any value --- */
+
+static void json__object_rule(json__base *b, int32_t from, int32_t to) {
+    const int32_t open = json__byte(b, from, '{'), key = json__space(b, open, JSON_OPENED), colon = gram_state(b->g), after = gram_state(b->g);
+    gram_byte(b->g, b->f.loose ? key : open, '}', '}', to);
+    gram_call(b->g, key, json__rule(b, JSON_STRING), colon);
+    gram_call(b->g, json__colon(b, colon), json__rule(b, JSON_VALUE), after);
+    const int32_t end = json__space(b, after, JSON_BEFORE);
+    gram_call(b->g, json__space(b, json__byte(b, end, ','), JSON_COMMA), json__rule(b, JSON_STRING), colon);
+    json__closing(b, end, '}', to);
+}
+
+static void json__array_rule(json__base *b, int32_t from, int32_t to) {
+    const int32_t open = json__byte(b, from, '['), item = json__space(b, open, JSON_OPENED), after = gram_state(b->g);
+    gram_byte(b->g, b->f.loose ? item : open, ']', ']', to);
+    gram_call(b->g, item, json__rule(b, JSON_VALUE), after);
+    const int32_t end = json__space(b, after, JSON_BEFORE);
+    gram_call(b->g, json__space(b, json__byte(b, end, ','), JSON_COMMA), json__rule(b, JSON_VALUE), after);
+    json__closing(b, end, ']', to);
+}
+
+static void json__value_rule(json__base *b, int32_t from, int32_t to) {
+    gram_text(b->g, from, bytes_of("null"), to);
+    gram_text(b->g, from, bytes_of("false"), to);
+    gram_text(b->g, from, bytes_of("true"), to);
+    for (json_shared i = JSON_OBJECT; i <= JSON_NUMBER; i++) gram_call(b->g, from, json__rule(b, i), to);
+}
+
+static int32_t json__rule(json__base *b, json_shared which) {
+    static const struct {
+        const char *name;
+        void (*make)(json__base *b, int32_t from, int32_t to);
+    } rules[JSON_SHARED] = {{"value", json__value_rule},   {"object", json__object_rule}, {"array", json__array_rule}, {"string", json__string_rule},
+                            {"number", json__number_rule}, {"rest of a string", json__rest_rule}, {"rest of a key", json__other_rule}, {"line", json__line_rule},   {"blank", json__blank_rule},  {"nothing", json__nothing_rule}};
+    if (b->shared[which] >= 0) return b->shared[which];
+    const int32_t rule = b->shared[which] = gram_rule(b->g, rules[which].name);
+    rules[which].make(b, gram_begin(b->g, rule), gram_end(b->g, rule));
+    return rule;
+}
+
+/* A rule with the blanks that may be around a text. */
+static void json__whole(json__base *b, int32_t from, int32_t rule, int32_t to) {
+    const int32_t after = gram_state(b->g);
+    gram_call(b->g, json__space(b, from, JSON_AROUND), rule, after);
+    gram_eps(b->g, json__space(b, after, JSON_AROUND), to);
+}
+
+/* Any JSON value, or any object. False: a limit was reached. */
+static bool json_any(gram *g, int32_t from, bool object, const json_form *f, int32_t to) {
+    json__base b;
+    json__start(&b, g, f);
+    json__whole(&b, from, json__rule(&b, object ? JSON_OBJECT : JSON_VALUE), to);
+    return !gram_failed(g);
+}
+
+/* --- values that a checker compares (--match): each value as bytes that are equal where JSON Schema calls the values equal --- */
+
+enum { JSON_UNIQUE = 1, JSON_KEYS = 2 };              /* checks: the items of an array differ; the keys of an object differ. Others: the language of a number */
+
+typedef struct {                                      /* a part of json__canon.out */
+    uint64_t hash;
+    size_t   from, n;
+    size_t   key;                                     /* of a member: bytes of its key at the beginning */
+} json__span;
+
+typedef struct {
+    bytes       rest;                                 /* text that is not read yet */
+    uint64_t    seed;                                 /* of hashes: secret, so that nobody can choose values that collide */
+    str         out;
+    json__span *span;                                 /* items or members of the open containers, outermost first */
+    size_t      n_span;
+    struct { size_t from, first; bool object; } *open;    /* its place in out, its first span */
+    size_t      n_open;
+} json__canon;
+
+static void json__canon_drop(json__canon *c) {
+    str_drop(&c->out);
+    mem_free(c->span);
+    mem_free(c->open);
+}
+
+static uint8_t json__peek(json__canon *c) {
+    while (c->rest.n && memchr(" \t\r\n", *c->rest.p, 4)) c->rest.p++, c->rest.n--;
+    return c->rest.n ? *c->rest.p : 0;
+}
+
+static void json__skip(json__canon *c, size_t n) {
+    if (n > c->rest.n) n = c->rest.n;
+    c->rest.p += n, c->rest.n -= n;
+}
+
+static void json__put_size(str *s, size_t at, uint64_t n) { memcpy(s->p + at, &n, sizeof n); }
+
+static unsigned json__hex4(const uint8_t *p) {
+    unsigned x = 0;
+    for (int i = 0; i < 4; i++) x = x * 16 + (unsigned)(isdigit(p[i]) ? p[i] - '0' : (p[i] | 32) - 'a' + 10);
+    return x;
+}
+
+static void json__put_char(str *s, uint32_t c) {
+    const int     len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    char          b[4];
+    for (int i = len - 1; i > 0; i--, c >>= 6) b[i] = (char)(0x80 | (c & 0x3f));
+    b[0] = (char)(c | first[len]);
+    str_add(s, b, (size_t)len);
+}
+
+/* The character of an escape, whose backslash is already skipped. */
+static void json__put_escape(json__canon *c) {
+    static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
+    const uint8_t     kind = c->rest.n ? *c->rest.p : 0;
+    const char       *at = kind ? strchr(from, kind) : NULL;
+    json__skip(c, 1);
+    if (kind != 'u') json__put_char(&c->out, at ? (uint8_t)to[at - from] : kind);
+    if (kind != 'u' || c->rest.n < 4) return;
+    uint32_t x = json__hex4(c->rest.p);
+    json__skip(c, 4);
+    if (x >= 0xd800 && x < 0xdc00 && c->rest.n >= 6) {
+        x = 0x10000 + ((x - 0xd800) << 10) + (json__hex4(c->rest.p + 2) - 0xdc00);
+        json__skip(c, 6);
+    }
+    json__put_char(&c->out, x);
+}
+
+/* 's', the length in 8 bytes, the characters. */
+static void json__put_string(json__canon *c) {
+    const size_t at = c->out.n + 1;
+    str_add(&c->out, "s\0\0\0\0\0\0\0\0", 9);
+    json__skip(c, 1);
+    while (c->rest.n && *c->rest.p != '"') {
+        size_t n = 0;
+        while (n < c->rest.n && c->rest.p[n] != '"' && c->rest.p[n] != '\\') n++;
+        str_add(&c->out, c->rest.p, n);
+        json__skip(c, n);
+        if (!c->rest.n || *c->rest.p != '\\') continue;
+        json__skip(c, 1);
+        json__put_escape(c);
+    }
+    json__skip(c, 1);
+    json__put_size(&c->out, at, c->out.n - at - 8);
+}
+
+/* The digits of a number text, the sum of what the place of the point and of the exponent are worth: value = 0.DIGITS * 10^sum. */
+static int64_t json__scan_number(bytes text, str *digits) {
+    int64_t point = 0, exponent = 0;
+    size_t  i = text.n && *text.p == '-';
+    bool    behind = false;
+    for (; i < text.n && (text.p[i] | 32) != 'e'; i++) {
+        if (text.p[i] == '.') behind = true;
+        else if (digits->n || text.p[i] != '0') str_add(digits, text.p + i, 1), point += !behind;
+        else point -= behind;
+    }
+    const bool less = i + 1 < text.n && text.p[i + 1] == '-';
+    for (; i < text.n; i++)
+        if (isdigit(text.p[i]) && exponent < INT64_MAX / 100) exponent = exponent * 10 + (text.p[i] - '0');
+    return point + (less ? -exponent : exponent);
+}
+
+/* 'n', the length, the number in one form: sign, digits without zeros at the ends, exponent. */
+static void json__put_number(json__canon *c) {
+    str    digits = {0};
+    size_t n = 0;
+    while (n < c->rest.n && (isdigit(c->rest.p[n]) || memchr("+-.eE", c->rest.p[n], 5))) n++;
+    const int64_t exponent = json__scan_number((bytes){c->rest.p, n}, &digits);
+    const size_t  at = c->out.n + 1;
+    while (digits.n && digits.p[digits.n - 1] == '0') digits.n--;
+    str_add(&c->out, "n\0\0\0\0\0\0\0\0", 9);
+    if (digits.n) {
+        str_put(&c->out, *c->rest.p == '-' ? "-" : "");
+        str_add(&c->out, digits.p, digits.n);
+        str_fmt(&c->out, "e%lld", (long long)exponent);
+    }
+    json__put_size(&c->out, at, c->out.n - at - 8);
+    json__skip(c, n ? n : 1);
+    str_drop(&digits);
+}
+
+static int json__span_order(const void *x, const void *y) {
+    const json__span *a = x, *b = y;
+    return a->hash != b->hash ? (a->hash < b->hash ? -1 : 1) : a->from < b->from ? -1 : a->from > b->from;
+}
+
+/* Hashes and sorts n spans: by their keys or whole. */
+static void json__span_sort(json__canon *c, json__span *s, size_t n, bool keys) {
+    for (size_t i = 0; i < n; i++) s[i].hash = bytes_hash(c->seed, (bytes){(const uint8_t *)c->out.p + s[i].from, keys ? s[i].key : s[i].n});
+    qsort(s, n, sizeof *s, json__span_order);
+}
+
+/* The next item begins; of a member, the key is read. */
+static void json__item(json__canon *c, bool object) {
+    c->span = mem_reserve(c->span, c->n_span, UINT64_MAX, sizeof *c->span);
+    json__span *s = &c->span[c->n_span++];
+    *s = (json__span){.from = c->out.n};
+    if (!object) return;
+    json__peek(c);
+    json__put_string(c);
+    s->key = c->out.n - s->from;
+    json__peek(c);
+    json__skip(c, 1);
+}
+
+static void json__open(json__canon *c, bool object) {
+    c->open = mem_reserve(c->open, c->n_open, UINT64_MAX, sizeof *c->open);
+    c->open[c->n_open].from = c->out.n;
+    c->open[c->n_open].first = c->n_span;
+    c->open[c->n_open++].object = object;
+    str_add(&c->out, object ? "{\0\0\0\0\0\0\0\0" : "[\0\0\0\0\0\0\0\0", 9);
+    json__skip(c, 1);
+    const uint8_t next = json__peek(c);
+    if (next && next != ']' && next != '}') json__item(c, object);
+}
+
+/* The innermost container ends: members in the order of their hashes, of equal keys the last. */
+static void json__close(json__canon *c) {
+    const size_t from = c->open[c->n_open - 1].from, first = c->open[c->n_open - 1].first, n = c->n_span - first;
+    json__span  *s = c->span + first;
+    if (c->open[--c->n_open].object && n) {
+        str sorted = {0};
+        json__span_sort(c, s, n, true);
+        for (size_t i = 0; i < n; i++)
+            if (i + 1 == n || s[i].hash != s[i + 1].hash) str_add(&sorted, c->out.p + s[i].from, s[i].n);
+        c->out.n = from + 9;
+        str_add(&c->out, sorted.p, sorted.n);
+        str_drop(&sorted);
+    }
+    json__put_size(&c->out, from + 1, c->out.n - from - 9);
+    c->n_span = first;
+    json__skip(c, 1);
+}
+
+static void json__scalar(json__canon *c, uint8_t first) {
+    if (first == '"') json__put_string(c);
+    else if (first != 'n' && first != 't' && first != 'f') json__put_number(c);
+    else str_add(&c->out, &first, 1), json__skip(c, first == 'f' ? 5 : 4);
+}
+
+/* Reads an array or an object up to its last bracket. Its items or members are then the spans. */
+static void json__canon_read(json__canon *c) {
+    for (uint8_t ch; (ch = json__peek(c)) != 0;) {
+        if (ch == '{' || ch == '[') json__open(c, ch == '{');
+        else if (ch != ']' && ch != '}') json__scalar(c, ch);
+        for (; c->n_open && (ch = json__peek(c)) && memchr(",]}", ch, 3); json__close(c)) {
+            if (c->n_span > c->open[c->n_open - 1].first) c->span[c->n_span - 1].n = c->out.n - c->span[c->n_span - 1].from;
+            if (ch != ',' && c->n_open == 1) return;
+            if (ch != ',') continue;
+            json__skip(c, 1);
+            json__item(c, c->open[c->n_open - 1].object);
+            break;
+        }
+        if (!c->n_open) return;
+    }
+}
+
+/* Whether the items of an array, or the keys of an object, all differ. */
+static bool json__distinct(bytes text, bool keys) {
+    json__canon c = {.rest = text, .seed = rng_secret()};
+    bool        all = true;
+    json__canon_read(&c);
+    if (c.n_span > 1) json__span_sort(&c, c.span, c.n_span, keys);
+    for (size_t i = 1; i < c.n_span; i++) all &= c.span[i].hash != c.span[i - 1].hash;
+    json__canon_drop(&c);
+    return all;
+}
+
+/* A gram_checker. */
+static bool json__check(void *ctx, uint64_t which, bytes text) {
+    (void)ctx;
+    if (which == JSON_UNIQUE || which == JSON_KEYS) return json__distinct(text, which == JSON_KEYS);
+    return num_in((const lang *)(uintptr_t)which, text);
+}
+
+/* --- what a schema's values are made of --- */
+
+enum {
+    JSON_NEEDS = 5,                                   /* kinds of items or members that are counted, in one value          */
+    JSON_WAYS = 1 << JSON_NEEDS,                      /* ways in which one item counts for some of them and not for others */
+    JSON_GRID = 20000,                                /* states of counts times places that are written out                */
+    JSON_SPREAD = 16,                                 /* places after the prefix of an array that are written out         */
+    JSON_WORDS = 256,                                 /* keys or values that are handled one by one                        */
+    JSON_BLOCK = 16,                                  /* members that are tried one by one                                 */
+    JSON_EXPONENT = 20,                               /* digits of an exponent where numbers are restricted                */
+    JSON_MARK = 3,                                    /* register where an array whose items differ begins: after those of json__loop_item */
+    JSON_WORD_BITS = 64,                              /* bits of a register                                                */
+};
+
+/* Items or members of a value are counted: at least min, at most max (UINT64_MAX: no bound). */
+typedef struct {
+    schema_conj value;
+    uint64_t    min, max;
+    uint64_t    from;                                 /* items: from this one on */
+} json__need;
+
+/* One item or member may be a value of this, and then counts for the needs of these bits. */
+typedef struct {
+    schema_conj value;
+    uint32_t    counts;
+} json__way;
+
+typedef struct {
+    bytes       name;
+    const lang *keys;                                 /* NULL: only `name` */
+    schema_conj value;
+    bool        required;
+    uint32_t    needs;                                /* bits of those to which its key belongs */
+} json__member;
+
+/* An alternative of objects: declared members, then the languages of further ones. */
+typedef struct {
+    json__member *m;
+    size_t        n_prop, n;
+    uint64_t      min, max;
+    json__need    need[JSON_NEEDS];
+    size_t        n_need;
+    bool          none;                               /* no object satisfies it */
+    str          *word;                               /* names of members that a finite language has */
+    size_t        n_word;
+    bytes        *named;                              /* the declared names of the schema, also of members that have no value */
+    size_t        n_named;
+    const char   *at;
+} json__object;
+
+typedef struct {
+    schema_conj         c;
+    const schema_shape *shape;
+    json__object       *object;                       /* [shape->n_object] */
+    bool                can;                          /* some value satisfies it */
+    bool                queued;
+    int32_t             rule;                         /* -1: not made yet */
+} json__node;
+
+typedef struct {
+    uint32_t user, used;                              /* nodes */
+} json__use;
+
+struct json_rules {
+    json__base  b;
+    schema_doc *s;
+    lang_pool  *langs;
+    err_t      *e;
+    json__node *node;
+    size_t      n_node;
+    hmap        of;                                   /* 1 + conjunction: its node */
+    json__use  *use;
+    size_t      n_use;
+    hmap        part;                                 /* hash of a language of strings or numbers and its bounds: its rule */
+    uint32_t   *todo;                                 /* nodes whose rules are to be filled */
+    size_t      n_todo;
+    bool        solved;                               /* json__node.can is final */
+    const lang *decimal;                              /* numbers in one form each; NULL: not made yet */
+};
+
+static bool json__refuse(json_rules *d, const char *at, const char *what) {
+    return err_set(d->e, EXIT_INPUT, "%s: %s: %s", schema_path(d->s), at, what);
+}
+
+static bool json__over(json_rules *d, const char *at, const char *what) {
+    return err_set(d->e, EXIT_RESOURCE, "%s: %s: %s need more states than there is room for", schema_path(d->s), at, what);
+}
+
+/* The node of a conjunction, made where it is new. */
+static uint32_t json__node_of(json_rules *d, schema_conj c) {
+    hmap_entry *en = hmap_add(&d->of, (uint64_t)(uint32_t)c + 1, 0);
+    if (en->b) return (uint32_t)(en->b - 1);
+    en->b = d->n_node + 1;
+    d->node = mem_reserve(d->node, d->n_node, UINT64_MAX, sizeof *d->node);
+    d->node[d->n_node] = (json__node){.c = c, .rule = -1};
+    return (uint32_t)d->n_node++;
+}
+
+/* Whether some value satisfies c, as far as is known. */
+static bool json__can(json_rules *d, schema_conj c) {
+    if (c == SCHEMA_TRUE || c == SCHEMA_FALSE) return c == SCHEMA_TRUE;
+    return d->node[json__node_of(d, c)].can;
+}
+
+/* The ways in which a member or an item of value v may count for the needs of a mask. Once it is known which values exist, only
+ * ways that have some. */
+static size_t json__ways(json_rules *d, schema_conj v, const json__need *need, uint32_t mask, json__way out[JSON_WAYS]) {
+    size_t n = 1;
+    out[0] = (json__way){v, 0};
+    for (int j = 0; j < JSON_NEEDS; j++) {
+        const size_t before = n;
+        if (!(mask >> j & 1)) continue;
+        for (size_t i = 0; i < before; i++) {
+            const json__way   w = out[i];
+            const schema_conj with = need[j].max ? schema_and(d->s, w.value, need[j].value) : SCHEMA_FALSE;
+            if (with == w.value && need[j].max) out[i].value = SCHEMA_FALSE;    /* each counts */
+            else if (need[j].max != UINT64_MAX) out[i].value = schema_and(d->s, w.value, schema_not(d->s, need[j].value));
+            if (with != SCHEMA_FALSE) out[n++] = (json__way){with, w.counts | 1u << j};
+        }
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (out[i].value != SCHEMA_FALSE && (!d->solved || json__can(d, out[i].value))) out[kept++] = out[i];
+    return kept;
+}
+
+/* --- members of an object --- */
+
+static void json__object_drop(json__object *o) {
+    for (size_t i = 0; i < o->n_word; i++) str_drop(&o->word[i]);
+    mem_free(o->word);
+    mem_free(o->named);
+    mem_free(o->m);
+}
+
+static json__member *json__member_add(json__object *o, json__member m) {
+    o->m = mem_reserve(o->m, o->n, UINT64_MAX, sizeof *o->m);
+    o->m[o->n] = m;
+    return &o->m[o->n++];
+}
+
+/* A further language of keys: in generation the words of a small one are members of their own. */
+static void json__extra_add(json_rules *d, json__object *o, const lang *keys, schema_conj value, uint32_t needs) {
+    const uint64_t n = d->b.f.loose ? UINT64_MAX : lang_count(keys, JSON_WORDS + 1);
+    if (n > JSON_WORDS) json__member_add(o, (json__member){.keys = keys, .value = value, .needs = needs});
+    for (uint64_t i = 0; n <= JSON_WORDS && i < n; i++) {
+        o->word = mem_reserve(o->word, o->n_word, UINT64_MAX, sizeof *o->word);
+        str *word = &o->word[o->n_word++];
+        *word = (str){0};
+        lang_nth(keys, i, word);
+        json__member_add(o, (json__member){.name = str_bytes(word), .value = value, .needs = needs});
+    }
+}
+
+/* A language of keys is cut at the languages of the needs, so that each key of a part counts for the same ones. */
+static void json__extra_cut(json_rules *d, json__object *o, const schema_object *from, const schema_extra *x) {
+    for (uint32_t mask = 0; mask < 1u << from->n_some; mask++) {
+        const lang *keys = x->keys;
+        for (size_t j = 0; j < from->n_some && keys; j++)
+            keys = lang_and(d->langs, keys, mask >> j & 1 ? from->some[j].keys : lang_not(d->langs, from->some[j].keys));
+        if (keys && !lang_empty(keys)) json__extra_add(d, o, keys, x->value, mask);
+    }
+}
+
+/* Words come before languages: those of a finite language may be after another language. */
+static void json__words_first(json__object *o) {
+    json__member *m = mem_new(o->n, sizeof *m);
+    size_t        n = 0;
+    for (int keys = 0; keys < 2; keys++) {
+        for (size_t i = 0; i < o->n; i++)
+            if ((o->m[i].keys != NULL) == keys) m[n++] = o->m[i];
+        if (!keys) o->n_prop = n;
+    }
+    mem_free(o->m);
+    o->m = m;
+}
+
+static bool json__object_read(json_rules *d, const schema_object *from, json__object *o) {
+    *o = (json__object){.min = from->min, .max = from->max, .n_need = from->n_some, .at = from->at};
+    if (from->n_some > JSON_NEEDS) return json__refuse(d, from->at, "more than 5 kinds of members are counted in one object");
+    for (size_t j = 0; j < from->n_some; j++) o->need[j] = (json__need){from->some[j].value, from->some[j].min, from->some[j].max, 0};
+    o->named = mem_new(from->n_prop, sizeof *o->named);
+    o->n_named = from->n_prop;
+    for (size_t i = 0; i < from->n_prop; i++) {
+        const schema_prop *p = &from->prop[i];
+        uint32_t           needs = 0;
+        o->named[i] = p->name;
+        for (size_t j = 0; j < from->n_some; j++) needs |= (uint32_t)lang_has(from->some[j].keys, p->name) << j;
+        if (p->value != SCHEMA_FALSE) json__member_add(o, (json__member){.name = p->name, .value = p->value, .required = p->required, .needs = needs});
+        else if (p->required) o->none = true;
+    }
+    for (size_t i = 0; i < from->n_extra; i++)
+        if (from->extra[i].value != SCHEMA_FALSE) json__extra_cut(d, o, from, &from->extra[i]);
+    json__words_first(o);
+    return !lang_over(d->langs) || json__over(d, from->at, "the keys of objects");
+}
+
+/* --- items of an array --- */
+
+static schema_conj json__item_at(const schema_array *a, uint64_t i) { return i < a->n_prefix ? a->prefix[i] : a->rest; }
+
+static size_t json__array_needs(const schema_array *a, json__need need[JSON_NEEDS]) {
+    for (size_t j = 0; j < a->n_contains; j++) need[j] = (json__need){a->contains[j].value, a->contains[j].min, a->contains[j].max, a->contains[j].from};
+    return a->n_contains;
+}
+
+/* Bits of the needs that are counted at a place. */
+static uint32_t json__needs_at(const json__need *need, size_t n, uint64_t place) {
+    uint32_t mask = 0;
+    for (size_t j = 0; j < n; j++) mask |= (uint32_t)(place >= need[j].from) << j;
+    return mask;
+}
+
+/* Places of an array that differ: those after them are as the last one. */
+static uint64_t json__places(const schema_array *a) {
+    uint64_t n = a->n_prefix;
+    for (size_t j = 0; j < a->n_contains; j++) n = a->contains[j].from > n ? a->contains[j].from : n;
+    return n < a->max ? n : a->max;
+}
+
+/* --- counts as states: each tuple of counts is a number below `size` --- */
+
+typedef struct {
+    struct { uint64_t min, max, cap, step; } at[JSON_NEEDS + 1];
+    size_t n;
+    size_t size;                                      /* more than JSON_GRID: too many */
+} json__grid;
+
+static void json__grid_add(json__grid *g, uint64_t min, uint64_t max) {
+    const uint64_t cap = max == UINT64_MAX ? min : max;
+    g->at[g->n].min = min;
+    g->at[g->n].max = max;
+    g->at[g->n].cap = cap;
+    g->at[g->n++].step = g->size;
+    g->size = g->size > JSON_GRID || cap >= JSON_GRID ? JSON_GRID + 1 : g->size * (cap + 1);
+}
+
+static uint64_t json__grid_count(const json__grid *g, size_t v, size_t i) { return v / g->at[i].step % (g->at[i].cap + 1); }
+
+/* Counts one for each bit. False: more than a maximum. */
+static bool json__grid_step(const json__grid *g, size_t *v, uint32_t counts) {
+    for (size_t i = 0; i < g->n; i++) {
+        if (!(counts >> i & 1)) continue;
+        const bool full = json__grid_count(g, *v, i) == g->at[i].cap;
+        if (full && g->at[i].max != UINT64_MAX) return false;
+        if (!full) *v += g->at[i].step;
+    }
+    return true;
+}
+
+static bool json__grid_done(const json__grid *g, size_t v) {
+    for (size_t i = 0; i < g->n; i++)
+        if (json__grid_count(g, v, i) < g->at[i].min) return false;
+    return true;
+}
+
+static json__grid json__grid_of(const json__need *need, size_t n) {
+    json__grid g = {.size = 1};
+    for (size_t j = 0; j < n; j++) json__grid_add(&g, need[j].min, need[j].max);
+    return g;
+}
+
+/* --- which values exist: the least fixpoint over the conjunctions that are reached --- */
+
+static void json__uses(json_rules *d, uint32_t user, schema_conj c) {
+    if (c == SCHEMA_TRUE || c == SCHEMA_FALSE) return;
+    d->use = mem_reserve(d->use, d->n_use, UINT64_MAX, sizeof *d->use);
+    d->use[d->n_use++] = (json__use){user, json__node_of(d, c)};
+}
+
+static bool json__uses_ways(json_rules *d, uint32_t user, schema_conj v, const json__need *need, uint32_t mask, const char *at) {
+    json__way    way[JSON_WAYS];
+    const size_t n = json__ways(d, v, need, mask, way);
+    for (size_t i = 0; i < n; i++) {
+        if (way[i].value < 0) return d->e->code ? false : json__refuse(d, at, "values that are counted here cannot be told from others");
+        json__uses(d, user, way[i].value);
+    }
+    return true;
+}
+
+static bool json__uses_array(json_rules *d, uint32_t user, const schema_array *a) {
+    json__need need[JSON_NEEDS] = {{0}};
+    if (a->n_contains > JSON_NEEDS) return json__refuse(d, a->at, "more than 5 kinds of items are counted in one array");
+    const size_t   n = json__array_needs(a, need);
+    const uint64_t places = json__places(a);
+    uint32_t       done = UINT32_MAX;                 /* the mask with which `rest` was read last */
+    for (uint64_t i = 0; i <= places && i < a->max; i++) {
+        const uint32_t mask = json__needs_at(need, n, i);
+        if (i >= a->n_prefix && mask == done) continue;
+        if (!json__uses_ways(d, user, json__item_at(a, i), need, mask, a->at)) return false;
+        if (i >= a->n_prefix) done = mask;
+    }
+    return true;
+}
+
+/* Reads the shape of a node; conjunctions in it become nodes. */
+static bool json__read(json_rules *d, uint32_t at) {
+    const schema_shape *s = schema_shape_of(d->s, d->node[at].c, d->e);
+    if (!s) return false;
+    json__object *object = mem_new(s->n_object, sizeof *object);
+    d->node[at].shape = s;
+    d->node[at].object = object;
+    for (size_t i = 0; i < s->n_array; i++)
+        if (!json__uses_array(d, at, &s->array[i])) return false;
+    for (size_t i = 0; i < s->n_object; i++) {
+        json__object *o = &object[i];
+        if (!json__object_read(d, &s->object[i], o)) return false;
+        for (size_t k = 0; k < o->n; k++)
+            if (!json__uses_ways(d, at, o->m[k].value, o->need, o->m[k].needs, o->at)) return false;
+    }
+    return true;
+}
+
+static json__grid json__object_grid(const json__object *o) {
+    json__grid g = json__grid_of(o->need, o->n_need);
+    if (o->min || o->max < o->n || (o->max != UINT64_MAX && o->n > o->n_prop)) json__grid_add(&g, o->min, o->max);
+    return g;
+}
+
+/* The counts of a member, with the one of all members. */
+static uint32_t json__all(const json__object *o, uint32_t counts) { return counts | 1u << o->n_need; }
+
+/* to gets the counts that are reached from those of `from` by one more item. */
+static bool json__reach(json_rules *d, const json__grid *g, const bool *from, const json__way *way, size_t n_way, uint32_t more, bool *to) {
+    bool changed = false;
+    for (size_t i = 0; i < n_way; i++) {
+        if (!json__can(d, way[i].value)) continue;
+        for (size_t v = 0; v < g->size; v++) {
+            size_t next = v;
+            if (!from[v] || !json__grid_step(g, &next, way[i].counts | more) || to[next]) continue;
+            to[next] = changed = true;
+        }
+    }
+    return changed;
+}
+
+static bool json__reached(const json__grid *g, const bool *at) {
+    for (size_t v = 0; v < g->size; v++)
+        if (at[v] && json__grid_done(g, v)) return true;
+    return false;
+}
+
+static bool json__object_counts(json_rules *d, const json__object *o, const json__grid *g) {
+    bool     *at = mem_new(g->size, 1), *next = mem_new(g->size, 1);
+    json__way way[JSON_WAYS];
+    at[0] = true;
+    for (size_t i = 0; i < o->n; i++) {
+        const json__member *m = &o->m[i];
+        const size_t        n = json__ways(d, m->value, o->need, m->needs, way);
+        const uint64_t      rounds = m->keys ? lang_count(m->keys, g->size) : 1;
+        bool                more = true;
+        for (uint64_t k = 0; k < rounds && more; k++) {
+            memcpy(next, at, g->size);
+            if (m->required) memset(next, 0, g->size);
+            more = json__reach(d, g, at, way, n, 1u << o->n_need, next);
+            memcpy(at, next, g->size);
+        }
+    }
+    const bool can = json__reached(g, at);
+    mem_free(at), mem_free(next);
+    return can;
+}
+
+static bool json__member_can(json_rules *d, const json__object *o, const json__member *m) {
+    json__way    way[JSON_WAYS];
+    const size_t n = json__ways(d, m->value, o->need, m->needs, way);
+    for (size_t i = 0; i < n; i++)
+        if (json__can(d, way[i].value)) return true;
+    return false;
+}
+
+static bool json__object_can(json_rules *d, const json__object *o) {
+    uint64_t required = 0, all = 0;
+    if (o->none) return false;
+    for (size_t i = 0; i < o->n; i++) {
+        const bool can = json__member_can(d, o, &o->m[i]);
+        if (o->m[i].required && !can) return false;
+        required += o->m[i].required;
+        if (can && all < o->min) all += o->m[i].keys ? lang_count(o->m[i].keys, o->min) : 1;
+    }
+    if (required > o->max || all < o->min || o->min > o->max) return false;
+    const json__grid g = json__object_grid(o);
+    return !o->n_need || g.size > JSON_GRID || json__object_counts(d, o, &g);
+}
+
+/* --- arrays --- */
+
+/* The end of an array, from place `k` on, where all places are alike and at most one kind of items is counted. */
+typedef struct {
+    uint64_t  k, min, max;
+    json__way way[JSON_WAYS];
+    size_t    n_way;
+    bool      counts, with, without;                  /* a kind is counted; an item may count; an item may not count */
+    uint64_t  c_min, c_max;
+} json__loop;
+
+/* False: the array is not of this kind. */
+static bool json__loop_of(json_rules *d, const schema_array *a, json__loop *l) {
+    json__need   need[JSON_NEEDS] = {{0}};
+    const size_t n = json__array_needs(a, need);
+    if (n > 1 || (n && need[0].from < a->n_prefix)) return false;
+    *l = (json__loop){.k = json__places(a), .counts = n > 0, .c_min = n ? need[0].min : 0, .c_max = n ? need[0].max : UINT64_MAX};
+    json__way    way[JSON_WAYS];
+    const size_t n_way = json__ways(d, a->rest, need, json__needs_at(need, n, l->k), way);
+    for (size_t i = 0; i < n_way; i++) {
+        if (!json__can(d, way[i].value)) continue;
+        l->way[l->n_way++] = way[i];
+        *(way[i].counts ? &l->with : &l->without) = true;
+    }
+    l->min = a->min > l->k ? a->min - l->k : 0;
+    l->max = a->max == UINT64_MAX ? UINT64_MAX : a->max - l->k;
+    if (!l->n_way) l->max = 0;
+    if (!l->without && l->counts && l->c_max < l->max) l->max = l->c_max;
+    return true;
+}
+
+static bool json__loop_can(json_rules *d, const schema_array *a, const json__loop *l) {
+    for (uint64_t i = 0; i < l->k; i++)
+        if (!json__can(d, json__item_at(a, i))) return a->min <= i && l->c_min == 0;
+    return l->min <= l->max && l->c_min <= l->c_max && l->c_min <= l->max && (!l->c_min || l->with);
+}
+
+static bool json__array_counts(json_rules *d, const schema_array *a, const json__grid *g, const json__need *need, uint64_t last) {
+    bool     *at = mem_new(g->size, 1), *next = mem_new(g->size, 1), can = false, more = true;
+    json__way way[JSON_WAYS];
+    at[0] = true;
+    for (uint64_t i = 0; more && !can; i++) {
+        const size_t n = json__ways(d, json__item_at(a, i), need, json__needs_at(need, g->n, i), way);
+        can = i >= a->min && json__reached(g, at);
+        if (i == a->max || can) break;
+        if (i < last) memset(next, 0, g->size);
+        else memcpy(next, at, g->size);
+        more = json__reach(d, g, at, way, n, 0, next);
+        memcpy(at, next, g->size);
+    }
+    mem_free(at), mem_free(next);
+    return can;
+}
+
+/* The number of places after which an array with counts is the same at each place; of a bounded one, its places. */
+static uint64_t json__array_last(const schema_array *a) {
+    const uint64_t places = json__places(a), last = places > a->min ? places : a->min;
+    return a->max != UINT64_MAX ? a->max : last ? last : 1;
+}
+
+/* Numbers in one form each: two that are equal have equal texts. */
+static const lang *json__decimal(json_rules *d) {
+    err_t e = {0};
+    if (!d->decimal) {
+        const lang *all = lang_regex(d->langs, bytes_of("-?(0|[1-9][0-9]*)([.][0-9]*[1-9])?"), false, &e);
+        d->decimal = lang_and(d->langs, all, lang_not(d->langs, lang_word(d->langs, bytes_of("-0"))));
+    }
+    return d->decimal;
+}
+
+/* A set of values whose texts show whether two of them are equal: a list of distinct words, and languages in which every prefix has infinitely
+ * many continuations. */
+typedef struct {
+    str        *text;
+    size_t      n;
+    const lang *string, *number;                      /* NULL: none */
+    bool        held;                                 /* false: there are other values, too */
+} json__values;
+
+static void json__values_drop(json__values *v) {
+    for (size_t i = 0; i < v->n; i++) str_drop(&v->text[i]);
+    mem_free(v->text);
+}
+
+static str *json__values_add(json__values *v) {
+    v->text = mem_reserve(v->text, v->n, UINT64_MAX, sizeof *v->text);
+    v->text[v->n] = (str){0};
+    return &v->text[v->n++];
+}
+
+static void json__values_word(json__values *v, const char *word) { str_put(json__values_add(v), word); }
+
+static void json__values_strings(json__values *v, const schema_shape *s) {
+    const uint64_t n = s->string ? lang_count(s->string, JSON_WORDS + 1) : 0;
+    str            word = {0};
+    const bool     bounded = s->len_min || s->len_max != UINT64_MAX;
+    if (n > JSON_WORDS && lang_endless(s->string) && !bounded) v->string = s->string;
+    else if (n > JSON_WORDS || (n && bounded)) v->held = false;
+    else
+        for (uint64_t i = 0; i < n; i++) {
+            str_clear(&word);
+            lang_nth(s->string, i, &word);
+            str_json(json__values_add(v), str_bytes(&word));
+        }
+    str_drop(&word);
+}
+
+static void json__values_numbers(json_rules *d, json__values *v, const schema_shape *s) {
+    if (!s->any_number && !s->number) return;
+    const lang    *one = json__decimal(d), *l = s->any_number ? one : lang_and(d->langs, s->number, one);
+    const lang    *rest = lang_and(d->langs, l, lang_not(d->langs, lang_word(d->langs, bytes_of("0"))));
+    const uint64_t n = l ? lang_count(l, JSON_WORDS + 1) : UINT64_MAX;
+    if (!l || !rest) v->held = false;
+    else if (n <= JSON_WORDS)
+        for (uint64_t i = 0; i < n; i++) lang_nth(l, i, json__values_add(v));
+    else if (lang_endless(l)) v->number = l;
+    else if (lang_endless(rest)) {                    /* after 0 nothing comes where numbers are integers */
+        v->number = rest;
+        if (lang_has(l, bytes_of("0"))) json__values_word(v, "0");
+    } else v->held = false;
+}
+
+static json__values json__values_of(json_rules *d, const schema_shape *s) {
+    json__values v = {.held = !s->n_array && !s->n_object};
+    if (s->null) json__values_word(&v, "null");
+    if (s->no) json__values_word(&v, "false");
+    if (s->yes) json__values_word(&v, "true");
+    json__values_strings(&v, s);
+    json__values_numbers(d, &v, s);
+    return v;
+}
+
+/* Whether there are enough values for the items of an array that differ. True where that is not known. */
+static bool json__unique_can(json_rules *d, const schema_array *a) {
+    if (!a->unique || a->min < 2 || a->n_prefix || a->n_contains || a->rest == SCHEMA_TRUE || a->rest == SCHEMA_FALSE) return true;
+    json__values v = json__values_of(d, d->node[json__node_of(d, a->rest)].shape);
+    const bool   can = !v.held || v.string || v.number || v.n >= a->min;
+    json__values_drop(&v);
+    return can;
+}
+
+static bool json__array_can(json_rules *d, const schema_array *a) {
+    json__need       need[JSON_NEEDS] = {{0}};
+    const size_t     n = json__array_needs(a, need);
+    const json__grid g = json__grid_of(need, n);
+    const uint64_t   last = json__array_last(a);
+    json__loop       l;
+    if (a->min > a->max || !json__unique_can(d, a)) return false;
+    if (json__loop_of(d, a, &l)) return json__loop_can(d, a, &l);
+    return g.size > JSON_GRID || last > JSON_GRID / g.size || json__array_counts(d, a, &g, need, last);
+}
+
+/* --- the fixpoint --- */
+
+static bool json__node_can(json_rules *d, uint32_t at) {
+    const schema_shape *s = d->node[at].shape;
+    if (s->null || s->no || s->yes || s->any_number) return true;
+    if (s->string && !lang_empty(s->string) && s->len_min <= s->len_max) return true;
+    if (s->number && !lang_empty(s->number)) return true;
+    for (size_t i = 0; i < s->n_array; i++)
+        if (json__array_can(d, &s->array[i])) return true;
+    for (size_t i = 0; i < s->n_object; i++)
+        if (json__object_can(d, &d->node[at].object[i])) return true;
+    return false;
+}
+
+/* The users of each node: those of node i are user[first[i]] up to user[first[i + 1]]. */
+static void json__users(const json_rules *d, uint32_t *first, uint32_t *user) {
+    for (size_t i = 0; i < d->n_use; i++) first[d->use[i].used + 1]++;
+    for (size_t i = 0; i < d->n_node; i++) first[i + 1] += first[i];
+    for (size_t i = d->n_use; i-- > 0;) user[first[d->use[i].used]++] = d->use[i].user;
+    for (size_t i = d->n_node; i > 0; i--) first[i] = first[i - 1];
+    first[0] = 0;
+}
+
+/* The nodes from `from` on are new: decides which of them have a value. The last come first, because most are below their users. */
+static void json__solve(json_rules *d, size_t from) {
+    uint32_t *first = mem_new(d->n_node + 1, sizeof *first), *user = mem_new(d->n_use, sizeof *user), *todo = mem_new(d->n_node, sizeof *todo);
+    size_t    n = 0;
+    json__users(d, first, user);
+    for (size_t i = from; i < d->n_node; i++) todo[n++] = (uint32_t)i, d->node[i].queued = true;
+    while (n) {
+        const uint32_t at = todo[--n];
+        d->node[at].queued = false;
+        if (d->node[at].can || !json__node_can(d, at)) continue;
+        d->node[at].can = true;
+        for (uint32_t i = first[at]; i < first[at + 1]; i++)
+            if (!d->node[user[i]].can && !d->node[user[i]].queued) todo[n++] = user[i], d->node[user[i]].queued = true;
+    }
+    mem_free(first), mem_free(user), mem_free(todo);
+    d->solved = true;
+}
+
+/* Reads every conjunction that c reaches. */
+static bool json__reach_all(json_rules *d, schema_conj c) {
+    const size_t from = d->n_node;
+    if (c == SCHEMA_TRUE || c == SCHEMA_FALSE) return true;
+    json__node_of(d, c);
+    d->solved = false;
+    for (size_t i = from; i < d->n_node; i++)
+        if (!json__read(d, (uint32_t)i)) return false;
+    json__solve(d, from);
+    return true;
+}
+
+/* --- rules of values --- */
+
+static int32_t json__rule_of(json_rules *d, schema_conj c);      /* rules of values call each other */
+
+static void json__value(json_rules *d, int32_t from, schema_conj c, int32_t to) { gram_call(d->b.g, from, json__rule_of(d, c), to); }
+
+/* Guards and counts between two states: returns the state after them. */
+static int32_t json__op(json_rules *d, int32_t from, gram_op_kind kind, uint64_t k, uint64_t a, uint64_t b) {
+    const int32_t to = gram_state(d->b.g);
+    gram_op_edge(d->b.g, from, (gram_op){kind, (uint32_t)k, a, b}, -1, to);
+    return to;
+}
+
+/* A rule of its own for a language of strings (tag 0) or of numbers (tag 1), kept for all values that have it. */
+static hmap_entry *json__part(json_rules *d, const void *l, uint64_t tag, uint64_t min, uint64_t max) {
+    const uint64_t mixed = rng_mix(rng_mix(rng_mix((uintptr_t)l ^ d->part.seed) ^ min) ^ max) ^ tag;
+    return hmap_add(&d->part, mixed ? mixed : 1, 0);
+}
+
+static int32_t json__string(json_rules *d, const schema_shape *s) {
+    gram *g = d->b.g;
+    if (lang_is_all(s->string) && !s->len_min && s->len_max == UINT64_MAX) return json__rule(&d->b, JSON_STRING);
+    hmap_entry *en = json__part(d, s->string, 0, s->len_min, s->len_max);
+    if (en->b) return (int32_t)(en->b - 1);
+    const int32_t rule = gram_rule(g, "string"), end = gram_state(g), from = json__byte(&d->b, gram_begin(g, rule), '"');
+    en->b = (uint64_t)rule + 1;
+    gram_byte(g, end, '"', '"', gram_end(g, rule));
+    if (!s->len_min && s->len_max == UINT64_MAX) lang_emit_json(g, from, s->string, d->b.f.loose, false, end);
+    else if (!lang_emit_json_length(g, from, s->string, s->len_min, s->len_max, d->b.f.loose, end)) json__refuse(d, s->at, "a pattern with a length that is too large for the automaton");
+    return rule;
+}
+
+/* Loose: a number with an exponent is read whole and then compared. */
+static void json__exponents(json_rules *d, int32_t from, const lang *l, int32_t to) {
+    gram   *g = d->b.g;
+    int32_t at = json__exponent(&d->b, json__plain_number(&d->b, json__op(d, from, GRAM_MARK, 0, 0, 0))), end = gram_state(g);
+    for (int i = 0; i < JSON_EXPONENT; i++) {
+        const int32_t next = gram_state(g);
+        gram_byte(g, at, '0', '9', next);
+        gram_eps(g, next, end);
+        at = next;
+    }
+    gram_op_edge(g, end, (gram_op){GRAM_CHECK, 0, (uint64_t)(uintptr_t)l, 0}, -1, to);
+}
+
+static int32_t json__number(json_rules *d, const schema_shape *s) {
+    gram *g = d->b.g;
+    if (s->any_number) return json__rule(&d->b, JSON_NUMBER);
+    hmap_entry *en = json__part(d, s->number, 1, 0, 0);
+    if (en->b) return (int32_t)(en->b - 1);
+    const int32_t rule = gram_rule(g, "number"), from = gram_begin(g, rule), to = gram_end(g, rule);
+    en->b = (uint64_t)rule + 1;
+    const lang *fractions = lang_and(d->langs, s->number, lang_not(d->langs, num_integer(d->langs, false)));
+    const lang *plain = d->b.f.loose || !lang_empty(fractions) ? s->number : lang_and(d->langs, s->number, num_integer(d->langs, true));
+    if (plain) lang_emit(g, from, plain, to);
+    else json__over(d, s->at, "the numbers");
+    if (d->b.f.loose) json__exponents(d, from, s->number, to);
+    return rule;
+}
+
+/* --- names of members --- */
+
+static void json__spelled_unit(json_rules *d, int32_t from, unsigned unit, int32_t to) {
+    static const char *const digits[] = {"00", "11", "22", "33", "44", "55", "66", "77", "88", "99", "aaAA", "bbBB", "ccCC", "ddDD", "eeEE", "ffFF"};
+    for (int i = 3; i >= 0; i--) {
+        const int32_t next = i ? gram_state(d->b.g) : to;
+        json__digits(&d->b, from, digits[unit >> 4 * i & 15], next);
+        from = next;
+    }
+}
+
+static uint32_t json__code(const uint8_t *p, int len) {
+    uint32_t c = len == 1 ? *p : *p & (0x7fu >> len);
+    for (int i = 1; i < len; i++) c = c << 6 | (p[i] & 0x3f);
+    return c;
+}
+
+/* The rule of what may be after the backslash of an escape of character c. */
+static int32_t json__escape_of(json_rules *d, uint32_t c) {
+    static const char letters[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
+    gram             *g = d->b.g;
+    hmap_entry       *en = json__part(d, NULL, 2, c, 0);
+    if (en->b) return (int32_t)(en->b - 1);
+    const int32_t rule = gram_rule(g, "escape"), from = gram_begin(g, rule), to = gram_end(g, rule), u = json__byte(&d->b, from, 'u'), low = gram_state(g);
+    const char   *at = c && c < 0x80 ? strchr(means, (char)c) : NULL;
+    en->b = (uint64_t)rule + 1;
+    if (at) gram_byte(g, from, (uint8_t)letters[at - means], (uint8_t)letters[at - means], to);
+    json__spelled_unit(d, u, c < 0x10000 ? c : 0xd800 + ((c - 0x10000) >> 10), c < 0x10000 ? to : low);
+    if (c >= 0x10000) json__spelled_unit(d, json__byte(&d->b, json__byte(&d->b, low, '\\'), 'u'), 0xdc00 + ((c - 0x10000) & 0x3ff), to);
+    return rule;
+}
+
+/* One character of a name: loose in each spelling that JSON allows, else in one. */
+static void json__spelled(json_rules *d, int32_t from, bytes raw, int32_t to) {
+    const uint32_t c = json__code(raw.p, (int)raw.n);
+    if (d->b.f.loose) gram_call(d->b.g, json__byte(&d->b, from, '\\'), json__escape_of(d, c), to);
+    if (c >= 0x20 && c != '"' && c != '\\') gram_text(d->b.g, from, raw, to);
+    else if (!d->b.f.loose) {
+        str text = {0};
+        str_json(&text, raw);
+        gram_text(d->b.g, from, (bytes){(const uint8_t *)text.p + 1, text.n - 2}, to);
+        str_drop(&text);
+    }
+}
+
+typedef struct {
+    bytes    name;
+    uint32_t member;
+} json__sorted;
+
+static int json__name_order(const void *x, const void *y) {
+    const bytes a = ((const json__sorted *)x)->name, b = ((const json__sorted *)y)->name;
+    const int   c = a.n && b.n ? memcmp(a.p, b.p, a.n < b.n ? a.n : b.n) : 0;
+    return c ? c : a.n < b.n ? -1 : a.n > b.n;
+}
+
+/* The part of a name that begins it and the one before it, in whole characters. */
+static size_t json__common(bytes a, bytes b) {
+    size_t n = 0;
+    while (n < a.n && n < b.n && a.p[n] == b.p[n]) n++;
+    while (n && n < a.n && (a.p[n] & 0xc0) == 0x80) n--;
+    return n;
+}
+
+/* The names of members in quotes, as a tree: after the name of member m[i] is key[i]. */
+static void json__names(json_rules *d, int32_t from, const json__sorted *name, size_t n, const int32_t *key) {
+    size_t longest = 0;
+    bytes  before = {NULL, 0};
+    for (size_t i = 0; i < n; i++) longest = name[i].name.n > longest ? name[i].name.n : longest;
+    int32_t *path = mem_new(longest + 1, sizeof *path);    /* states after the bytes of the name before */
+    path[0] = json__byte(&d->b, from, '"');
+    for (size_t i = 0; i < n; i++) {
+        const bytes one = name[i].name;
+        for (size_t at = json__common(one, before), len; at < one.n; at += len) {
+            len = (size_t)utf8_len(one.p + at, one.n - at);
+            if (!len) len = 1;                        /* not reached: names are UTF-8 */
+            json__spelled(d, path[at], (bytes){one.p + at, len}, path[at + len] = gram_state(d->b.g));
+        }
+        gram_byte(d->b.g, path[one.n], '"', '"', key[name[i].member]);
+        before = one;
+    }
+    mem_free(path);
+}
+
+/* A name in quotes; returns the state after it. */
+static int32_t json__name(json_rules *d, int32_t from, bytes name) {
+    const int32_t to = gram_state(d->b.g);
+    json__names(d, from, &(json__sorted){name, 0}, 1, &to);
+    return to;
+}
+
+/* A tree of names while it is made. */
+typedef struct {
+    int32_t  state;
+    uint64_t child[2];                                /* bits of ASCII characters that go on to another node */
+    bool     name;                                    /* a name ends here */
+} json__twig;
+
+typedef struct {
+    json__twig *at;
+    size_t      n;
+} json__tree;
+
+static size_t json__twig_new(json_rules *d, json__tree *t) {
+    t->at = mem_reserve(t->at, t->n, UINT64_MAX, sizeof *t->at);
+    t->at[t->n] = (json__twig){.state = gram_state(d->b.g)};
+    return t->n++;
+}
+
+static void json__tree_names(json_rules *d, json__tree *t, const json__sorted *name, size_t n) {
+    size_t longest = 0;
+    for (size_t i = 0; i < n; i++) longest = name[i].name.n > longest ? name[i].name.n : longest;
+    size_t *path = mem_new(longest + 1, sizeof *path);
+    path[0] = json__twig_new(d, t);
+    for (size_t i = 0; i < n; i++) {
+        const bytes one = name[i].name;
+        for (size_t at = i ? json__common(one, name[i - 1].name) : 0; at < one.n; at++) {
+            const uint8_t c = one.p[at];
+            path[at + 1] = json__twig_new(d, t);
+            t->at[path[at]].child[c >> 6] |= (uint64_t)1 << (c & 63);
+            gram_byte(d->b.g, t->at[path[at]].state, c, c, t->at[path[at + 1]].state);
+        }
+        t->at[path[one.n]].name = true;
+    }
+    mem_free(path);
+}
+
+/* What is after the beginning of a name and goes on as none of them: a quote or another character. */
+static void json__twig_others(json_rules *d, const json__twig *t, int32_t rest, int32_t to) {
+    gram *g = d->b.g;
+    if (!t->name) gram_byte(g, t->state, '"', '"', to);
+    gram_call(g, t->state, json__rule(&d->b, JSON_OTHER), to);
+    for (unsigned c = 0x20, last; c < 0x80; c = last + 1) {
+        last = c;
+        if (c == '"' || c == '\\' || (t->child[c >> 6] >> (c & 63) & 1)) continue;
+        while (last < 0x7f && last + 1 != '"' && last + 1 != '\\' && !(t->child[(last + 1) >> 6] >> ((last + 1) & 63) & 1)) last++;
+        gram_byte(g, t->state, (uint8_t)c, (uint8_t)last, rest);
+    }
+}
+
+/* Every key but the declared names (generation): a tree of the names, and after a character that leaves it, rules that all keys share. */
+static int32_t json__undeclared(json_rules *d, int32_t from, const json__object *o) {
+    json__sorted *name = mem_new(o->n_named, sizeof *name);
+    json__tree    tree = {0};
+    const int32_t to = gram_state(d->b.g), rest = gram_state(d->b.g);
+    for (size_t i = 0; i < o->n_named; i++) name[i].name = o->named[i];
+    qsort(name, o->n_named, sizeof *name, json__name_order);
+    json__tree_names(d, &tree, name, o->n_named);
+    gram_byte(d->b.g, from, '"', '"', tree.at[0].state);
+    gram_call(d->b.g, rest, json__rule(&d->b, JSON_REST), to);
+    for (size_t i = 0; i < tree.n; i++) json__twig_others(d, &tree.at[i], rest, to);
+    mem_free(tree.at), mem_free(name);
+    return to;
+}
+
+/* Whether keys are all but the declared names, which are printable ASCII. */
+static bool json__all_but_named(json_rules *d, const json__object *o, const lang *keys) {
+    for (size_t i = 0; i < o->n_named; i++)
+        for (size_t k = 0; k < o->named[i].n; k++)
+            if (o->named[i].p[k] < 0x20 || o->named[i].p[k] > 0x7e || o->named[i].p[k] == '"' || o->named[i].p[k] == '\\') return false;
+    return o->n_named && keys == lang_not(d->langs, lang_words(d->langs, o->named, o->n_named));
+}
+
+/* A key of a language in quotes; returns the state after it. once: it is none of the earlier ones. */
+static int32_t json__key(json_rules *d, int32_t from, const json__object *o, const lang *keys, bool once) {
+    gram *g = d->b.g;
+    if (!once && !d->b.f.loose && json__all_but_named(d, o, keys)) return json__undeclared(d, from, o);
+    const int32_t to = gram_state(g), end = gram_state(g);
+    if (!once && lang_is_all(keys)) {
+        gram_call(g, from, json__rule(&d->b, JSON_STRING), to);
+        return to;
+    }
+    lang_emit_json(g, json__byte(&d->b, from, '"'), keys, d->b.f.loose, once, end);
+    gram_byte(g, end, '"', '"', to);
+    return once ? json__op(d, to, GRAM_DISTINCT, 0, 0, 0) : to;
+}
+
+/* --- objects --- */
+
+/* Members of which some value exists; the counts of the others are dropped with them. False: there is no object. */
+static bool json__object_live(json_rules *d, json__object *o) {
+    if (!json__object_can(d, o)) return false;
+    size_t n = 0;
+    for (size_t i = 0, n_prop = o->n_prop; i < o->n; i++) {
+        if (json__member_can(d, o, &o->m[i])) o->m[n++] = o->m[i];
+        else if (i < n_prop) o->n_prop--;
+    }
+    o->n = n;
+    return true;
+}
+
+static uint64_t json__required(const json__object *o, size_t from) {
+    uint64_t n = 0;
+    for (size_t i = from; i < o->n; i++) n += o->m[i].required;
+    return n;
+}
+
+/* Whether the keys of every further language can be told from each other for ever. */
+static bool json__keys_endless(const json__object *o) {
+    for (size_t i = o->n_prop; i < o->n; i++)
+        if (!lang_endless(o->m[i].keys)) return false;
+    return o->n > o->n_prop;
+}
+
+#define JSON_NOT_APART "a number of properties whose keys cannot be kept apart while generating"
+
+/* Members in the order of the schema (generation). Before member i are the states next[i], after one where member i may be the
+ * next, after[i]. Counts are registers: word 0 the members that differ in any case, word 1 all of them; each only where it matters. */
+typedef struct {
+    json_rules    *d;
+    json__object *o;
+    uint64_t     *more, *need;                        /* [n_prop + 1] members from i on that differ and can come (UINT64_MAX: no end); that must come */
+    bool          extra;                              /* there are further keys */
+    bool          low, high, once;                    /* word 0 and word 1 are counted; further keys differ */
+    int32_t       close, end;
+} json__chain;
+
+static uint64_t json__minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+static int32_t json__chain_count(json__chain *x, int32_t from, bool differs) {
+    if (x->low && differs) from = json__op(x->d, from, GRAM_ADD, 0, 1, x->o->min);
+    if (x->high) from = json__op(x->d, from, GRAM_ADD, 1, 1, x->o->max);
+    return from;
+}
+
+/* Guard: one more member may come besides those that must come from member i on. */
+static int32_t json__chain_room(json__chain *x, int32_t from, uint64_t need) {
+    if (!x->high) return from;
+    return x->o->max > need ? json__op(x->d, from, GRAM_WITHIN, 1, 0, x->o->max - need - 1) : -1;
+}
+
+/* What may be after a member, where member i is the next. */
+static void json__chain_after(json__chain *x, int32_t at, size_t i, int32_t next) {
+    if (!x->need[i]) gram_eps(x->d->b.g, x->low ? json__op(x->d, at, GRAM_WITHIN, 0, x->o->min, UINT64_MAX) : at, x->close);
+    const int32_t comma = x->need[i] ? at : json__chain_room(x, at, 0);
+    if ((i < x->o->n_prop || x->extra) && comma >= 0) gram_eps(x->d->b.g, json__space(&x->d->b, json__byte(&x->d->b, comma, ','), JSON_COMMA), next);
+}
+
+static void json__chain_member(json__chain *x, size_t i, const int32_t *next, const int32_t *after) {
+    const json__member *m = &x->o->m[i];
+    gram               *g = x->d->b.g;
+    const int32_t       from = m->required ? next[i] : json__chain_room(x, next[i], x->need[i + 1]);
+    if (from >= 0) json__value(x->d, json__colon(&x->d->b, json__name(x->d, json__chain_count(x, from, true), m->name)), m->value, after[i + 1]);
+    if (m->required) return;
+    const bool enough = !x->low || x->more[i + 1] >= x->o->min;
+    gram_eps(g, enough ? next[i] : json__op(x->d, next[i], GRAM_WITHIN, 0, x->o->min - x->more[i + 1], UINT64_MAX), next[i + 1]);
+}
+
+/* Which counts matter. False: they cannot be held. */
+static bool json__chain_counts(json__chain *x) {
+    const json__object *o = x->o;
+    const uint64_t      required = json__required(o, 0);
+    x->extra = o->n > o->n_prop;
+    x->low = o->min > 1 && o->min > required;
+    x->high = o->max < o->n_prop || (x->extra && o->max != UINT64_MAX);
+    x->once = x->low && json__keys_endless(o);
+    if (x->low && !x->once && o->n_prop < o->min) return json__refuse(x->d, o->at, JSON_NOT_APART);
+    x->more[o->n_prop] = x->once ? UINT64_MAX : 0;
+    x->need[o->n_prop] = 0;
+    for (size_t i = o->n_prop; i-- > 0;) {
+        x->more[i] = x->once ? UINT64_MAX : x->more[i + 1] + 1;
+        x->need[i] = x->need[i + 1] + o->m[i].required;
+    }
+    return true;
+}
+
+/* The members without counts, in blocks: from within a block its members are tried one by one, each later block as a tree of names. So few
+ * alternatives are open at a time where many members may be left out. */
+static void json__chain_blocks(json__chain *x, const int32_t *next, const int32_t *after) {
+    const json__object *o = x->o;
+    const size_t        n = o->n_prop;
+    json_rules         *d = x->d;
+    json__sorted       *name = mem_new(n, sizeof *name);
+    int32_t            *key = mem_new(n, sizeof *key);
+    size_t              block = JSON_BLOCK;
+    while (block * block < n) block++;
+    for (size_t i = 0; i < n; i++) {
+        key[i] = gram_state(d->b.g);
+        json__value(d, json__colon(&d->b, key[i]), o->m[i].value, after[i + 1]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const size_t most = i % block ? 1 : block < n - i ? block : n - i;
+        size_t       k = 0;
+        while (k < most && (!k || !o->m[i + k - 1].required)) name[k] = (json__sorted){o->m[i + k].name, (uint32_t)(i + k)}, k++;
+        const bool required = o->m[i + k - 1].required;
+        qsort(name, k, sizeof *name, json__name_order);
+        json__names(d, next[i], name, k, key);
+        if (!required) gram_eps(d->b.g, next[i], next[i + most]);
+    }
+    mem_free(name), mem_free(key);
+}
+
+static void json__chain_build(json__chain *x, int32_t from) {
+    json_rules   *d = x->d;
+    gram         *g = d->b.g;
+    const size_t  n = x->o->n_prop;
+    int32_t      *next = mem_new(n + 1, sizeof *next), *after = mem_new(n + 1, sizeof *after);
+    const int32_t open = json__byte(&d->b, from, '{');
+    for (size_t i = 0; i <= n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
+    gram_eps(g, json__space(&d->b, open, JSON_OPENED), next[0]);
+    if (!x->o->min && !x->need[0]) gram_byte(g, open, '}', '}', x->end);
+    json__closing(&d->b, x->close, '}', x->end);
+    if (!x->low && !x->high) json__chain_blocks(x, next, after);
+    else
+        for (size_t i = 0; i < n; i++) json__chain_member(x, i, next, after);
+    for (size_t i = n ? 1 : 0; i <= n; i++) json__chain_after(x, after[i], i, next[i]);
+    const int32_t room = json__chain_room(x, next[n], 0), key = room < 0 ? -1 : json__chain_count(x, room, x->once);
+    for (size_t i = n; i < x->o->n && key >= 0; i++)
+        json__value(d, json__colon(&d->b, json__key(d, key, x->o, x->o->m[i].keys, x->once)), x->o->m[i].value, after[n]);
+    mem_free(next), mem_free(after);
+}
+
+static bool json__object_chain(json_rules *d, json__object *o, int32_t from, int32_t to) {
+    json__chain x = {.d = d, .o = o, .close = gram_state(d->b.g), .end = to, .more = mem_new(o->n_prop + 1, sizeof *x.more), .need = mem_new(o->n_prop + 1, sizeof *x.need)};
+    const bool  held = json__chain_counts(&x);
+    if (held) json__chain_build(&x, from);
+    mem_free(x.more), mem_free(x.need);
+    return held;
+}
+
+/* Whether an object needs several members that may be further ones: then a key that appears twice would count twice. */
+static bool json__object_least(const json__object *o, uint64_t required) {
+    bool least = o->min > 1 && o->min > required;
+    for (size_t j = 0; j < o->n_need; j++) least |= o->need[j].min > 0;
+    return least;
+}
+
+/* Members in the order of the schema where some are counted by their values (generation): next and after of the chain are there for
+ * each tuple of counts, at [i * size + counts]. */
+static void json__grid_value(json_rules *d, const json__object *o, const json__member *m, const json__grid *g, size_t v, int32_t from, const int32_t *after) {
+    json__way    way[JSON_WAYS];
+    const size_t n = json__ways(d, m->value, o->need, m->needs, way);
+    for (size_t i = 0; i < n; i++) {
+        size_t next = v;
+        if (json__grid_step(g, &next, json__all(o, way[i].counts))) json__value(d, from, way[i].value, after[next]);
+    }
+}
+
+static void json__grid_members(json_rules *d, const json__object *o, const json__grid *g, size_t v, bool once, const int32_t *next, const int32_t *after) {
+    for (size_t i = 0; i < o->n_prop; i++) {
+        const int32_t at = next[i * g->size + v];
+        json__grid_value(d, o, &o->m[i], g, v, json__colon(&d->b, json__name(d, at, o->m[i].name)), after + (i + 1) * g->size);
+        if (!o->m[i].required) gram_eps(d->b.g, at, next[(i + 1) * g->size + v]);
+    }
+    for (size_t i = o->n_prop; i < o->n; i++)
+        json__grid_value(d, o, &o->m[i], g, v, json__colon(&d->b, json__key(d, next[o->n_prop * g->size + v], o, o->m[i].keys, once)), after + o->n_prop * g->size);
+}
+
+static bool json__object_grid_build(json_rules *d, const json__object *o, int32_t from, int32_t to) {
+    gram            *g = d->b.g;
+    const json__grid grid = json__object_grid(o);
+    const size_t     n = (o->n_prop + 1) * grid.size;
+    const bool       extra = o->n > o->n_prop, once = extra && json__object_least(o, json__required(o, 0));
+    if (grid.size > JSON_GRID || n > JSON_GRID) return json__over(d, o->at, "the members that are counted");
+    if (once && !json__keys_endless(o)) return json__refuse(d, o->at, JSON_NOT_APART);
+    int32_t      *next = mem_new(n, sizeof *next), *after = mem_new(n, sizeof *after);
+    const int32_t open = json__byte(&d->b, from, '{'), close = gram_state(g);
+    for (size_t i = 0; i < n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
+    gram_eps(g, json__space(&d->b, open, JSON_OPENED), next[0]);
+    json__closing(&d->b, close, '}', to);
+    if (json__grid_done(&grid, 0) && !json__required(o, 0)) gram_byte(g, open, '}', '}', to);
+    for (size_t v = 0; v < grid.size; v++) json__grid_members(d, o, &grid, v, once, next, after);
+    for (size_t i = 0; i < n; i++) {
+        if (json__grid_done(&grid, i % grid.size) && !json__required(o, i / grid.size)) gram_eps(g, after[i], close);
+        gram_eps(g, json__space(&d->b, json__byte(&d->b, after[i], ','), JSON_COMMA), next[i]);
+    }
+    mem_free(next), mem_free(after);
+    return true;
+}
+
+/* Members in any order. Declared ones are bits, the required ones first; after the bits are the counts, each only where it matters. */
+typedef struct {
+    json_rules          *d;
+    const json__object *o;
+    uint64_t            required;
+    uint64_t            words;                        /* registers in use */
+    uint64_t            low, room, rest, mark;        /* registers, 0 none: members that differ; all; those not required; the first byte */
+    uint64_t            need[JSON_NEEDS];             /* registers of the needs */
+    bool                once;                         /* further keys differ */
+    int32_t             next, after;
+} json__any;
+
+static int32_t json__count(json_rules *d, int32_t from, uint64_t k, uint64_t most) { return k ? json__op(d, from, GRAM_ADD, k - 1, 1, most) : from; }
+static int32_t json__within(json_rules *d, int32_t from, uint64_t k, uint64_t a, uint64_t b) { return k ? json__op(d, from, GRAM_WITHIN, k - 1, a, b) : from; }
+
+static bool json__any_counts(json__any *x) {
+    const json__object *o = x->o;
+    const bool          loose = x->d->b.f.loose, extra = o->n > o->n_prop, low = o->min > x->required, high = o->max < o->n_prop || (extra && o->max != UINT64_MAX);
+    x->words = (o->n_prop + JSON_WORD_BITS - 1) / JSON_WORD_BITS;
+    x->once = !loose && low && o->min > 1 && json__keys_endless(o);
+    if (!loose && low && extra && !x->once && o->min > 1 && (high || o->n_prop < o->min)) return json__refuse(x->d, o->at, JSON_NOT_APART);
+    if (low) x->low = ++x->words;
+    if (high || !extra) x->room = ++x->words;
+    if (high) x->rest = ++x->words;
+    for (size_t j = 0; j < o->n_need; j++) x->need[j] = ++x->words;
+    if (loose && extra && json__object_least(o, x->required)) x->mark = ++x->words;
+    return true;
+}
+
+/* After a key: what the member changes. */
+static int32_t json__any_counted(json__any *x, int32_t from, bool required, bool differs) {
+    if (differs) from = json__count(x->d, from, x->low, x->o->min);
+    if (!required) from = json__count(x->d, from, x->rest, x->o->max);
+    return json__count(x->d, from, x->room, UINT64_MAX);
+}
+
+static void json__any_value(json__any *x, const json__member *m, int32_t from) {
+    json__way    way[JSON_WAYS];
+    const size_t n = json__ways(x->d, m->value, x->o->need, m->needs, way);
+    from = json__colon(&x->d->b, from);
+    for (size_t i = 0; i < n; i++) {
+        int32_t at = way[i].counts ? gram_state(x->d->b.g) : x->after;
+        json__value(x->d, from, way[i].value, at);
+        for (size_t j = 0; j < x->o->n_need; j++) {
+            const json__need *need = &x->o->need[j];
+            if (!(way[i].counts >> j & 1)) continue;
+            if (need->max != UINT64_MAX) at = json__within(x->d, at, x->need[j], 0, need->max - 1);
+            at = json__count(x->d, at, x->need[j], need->max == UINT64_MAX ? need->min : need->max);
+        }
+        if (way[i].counts) gram_eps(x->d->b.g, at, x->after);
+    }
+}
+
+/* The declared members, or those of them that are required or not: in generation each one that has not come yet, loose as a tree of names, after
+ * which it is seen whether the name is new. */
+static void json__any_declared(json__any *x, int32_t from, bool required) {
+    const json__object *o = x->o;
+    json__sorted       *name = mem_new(o->n_prop, sizeof *name);
+    int32_t            *key = mem_new(o->n_prop, sizeof *key);
+    uint64_t            bit = required ? 0 : x->required;
+    size_t              n = 0;
+    for (size_t i = 0; i < o->n_prop; i++) {
+        const json__member *m = &o->m[i];
+        if (m->required != required) continue;
+        key[i] = gram_state(x->d->b.g);
+        name[n++] = (json__sorted){m->name, (uint32_t)i};
+        if (!x->d->b.f.loose) json__names(x->d, json__op(x->d, from, GRAM_LACKS, 0, bit, 0), &name[n - 1], 1, key);
+        json__any_value(x, m, json__any_counted(x, json__op(x->d, key[i], GRAM_TAKE, 0, bit++, 0), required, true));
+    }
+    if (x->d->b.f.loose && n) {
+        qsort(name, n, sizeof *name, json__name_order);
+        json__names(x->d, from, name, n, key);
+    }
+    mem_free(name), mem_free(key);
+}
+
+static void json__any_members(json__any *x) {
+    const json__object *o = x->o;
+    const uint64_t      spare = json__minus(o->max, x->required);     /* members that may come besides the required ones */
+    const int32_t       other = !x->rest ? x->next : spare ? json__within(x->d, x->next, x->rest, 0, spare - 1) : -1;
+    json__any_declared(x, x->next, true);
+    if (other >= 0) json__any_declared(x, other, false);
+    for (size_t i = o->n_prop; i < o->n && other >= 0; i++)
+        json__any_value(x, &o->m[i], json__any_counted(x, json__key(x->d, other, o, o->m[i].keys, x->once), false, x->once || x->d->b.f.loose || o->min <= 1));
+}
+
+/* After a member: a comma where another one may come, the bracket where all is there. */
+static void json__any_after(json__any *x, int32_t to) {
+    const json__object *o = x->o;
+    json_rules          *d = x->d;
+    const int32_t       at = json__space(&d->b, x->after, JSON_BEFORE);
+    const uint64_t      most = o->n > o->n_prop || o->max < o->n_prop ? o->max : o->n_prop;
+    if (most) gram_eps(d->b.g, json__space(&d->b, json__byte(&d->b, json__within(d, at, x->room, 0, most - 1), ','), JSON_COMMA), x->next);
+    int32_t close = x->required ? json__op(d, at, GRAM_HAS, 0, 0, x->required - 1) : at;
+    close = json__within(d, close, x->low, o->min, UINT64_MAX);
+    for (size_t j = 0; j < o->n_need; j++)
+        if (o->need[j].min) close = json__within(d, close, x->need[j], o->need[j].min, UINT64_MAX);
+    json__closing(&d->b, close, '}', to);
+}
+
+static bool json__object_any(json_rules *d, const json__object *o, int32_t from, int32_t to) {
+    gram     *g = d->b.g;
+    json__any x = {.d = d, .o = o, .required = json__required(o, 0), .next = gram_state(g), .after = gram_state(g)};
+    bool      least = o->min || x.required;
+    if (!json__any_counts(&x)) return false;
+    for (size_t j = 0; j < o->n_need; j++) least |= o->need[j].min > 0;
+    if (x.mark) {
+        from = json__op(d, from, GRAM_MARK, x.mark - 1, 0, 0);
+        const int32_t end = gram_state(g);
+        gram_op_edge(g, end, (gram_op){GRAM_CHECK, (uint32_t)x.mark - 1, JSON_KEYS, 0}, -1, to);
+        to = end;
+    }
+    const int32_t open = json__byte(&d->b, from, '{'), first = json__space(&d->b, open, JSON_OPENED);
+    gram_eps(g, first, x.next);
+    if (!least) gram_byte(g, d->b.f.loose ? first : open, '}', '}', to);
+    json__any_members(&x);
+    json__any_after(&x, to);
+    return true;
+}
+
+/* --- arrays --- */
+
+/* An array whose places and counts are written out as states: next[i] before item i, after[i] after it, for each tuple of counts. */
+static bool json__array_grid(json_rules *d, const schema_array *a, const json__need *need, const json__grid *grid, uint64_t last, int32_t from, int32_t to) {
+    gram         *g = d->b.g;
+    const size_t  size = grid->size, n = (last + 1) * size;
+    int32_t      *next = mem_new(n, sizeof *next), *after = mem_new(n, sizeof *after);
+    const int32_t open = json__byte(&d->b, from, '['), first = json__space(&d->b, open, JSON_OPENED), close = gram_state(g);
+    json__way     way[JSON_WAYS];
+    for (size_t i = 0; i < n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
+    gram_eps(g, first, next[0]);
+    if (!a->min && json__grid_done(grid, 0)) gram_byte(g, d->b.f.loose ? first : open, ']', ']', to);
+    json__closing(&d->b, close, ']', to);
+    for (uint64_t i = 0; i <= last && i < a->max; i++) {
+        const uint64_t behind = i < last ? i + 1 : last;
+        const size_t   n_way = json__ways(d, json__item_at(a, i), need, json__needs_at(need, grid->n, i), way);
+        for (size_t v = 0; v < size; v++)
+            for (size_t k = 0; k < n_way; k++) {
+                size_t to_v = v;
+                if (json__grid_step(grid, &to_v, way[k].counts)) json__value(d, next[i * size + v], way[k].value, after[behind * size + to_v]);
+            }
+    }
+    for (size_t i = size; i < n; i++) {
+        const int32_t at = json__space(&d->b, after[i], JSON_BEFORE);
+        if (i / size >= a->min && json__grid_done(grid, i % size)) gram_eps(g, at, close);
+        if (i / size < a->max) gram_eps(g, json__space(&d->b, json__byte(&d->b, at, ','), JSON_COMMA), next[i]);
+    }
+    mem_free(next), mem_free(after);
+    return true;
+}
+
+/* An item of the end of an array: the guards of its way, its value, its counts. Registers: 0 items of the end, 1 those that count, 2 the others. */
+static void json__loop_item(json_rules *d, const json__loop *l, const json__way *w, int32_t from, int32_t after) {
+    const bool     others = l->c_min && l->max != UINT64_MAX;
+    const uint64_t most = l->max == UINT64_MAX ? l->min : l->max, c_most = l->c_max == UINT64_MAX ? l->c_min : l->c_max;
+    const int32_t  end = gram_state(d->b.g);
+    if (w->counts && l->c_max != UINT64_MAX) from = json__op(d, from, GRAM_WITHIN, 1, 0, l->c_max - 1);
+    if (!w->counts && others && l->max <= l->c_min) return;
+    if (!w->counts && others) from = json__op(d, from, GRAM_WITHIN, 2, 0, l->max - l->c_min - 1);
+    json__value(d, from, w->value, end);
+    int32_t at = most ? json__op(d, end, GRAM_ADD, 0, 1, most) : end;
+    if (w->counts && c_most) at = json__op(d, at, GRAM_ADD, 1, 1, c_most);
+    if (!w->counts && others) at = json__op(d, at, GRAM_ADD, 2, 1, l->max);
+    gram_eps(d->b.g, at, after);
+}
+
+/* After an item: the bracket and the comma. Negative: they may not come. */
+static void json__array_after(json_rules *d, int32_t close_at, int32_t close, int32_t comma_at, int32_t next) {
+    if (close_at >= 0) gram_eps(d->b.g, close_at, close);
+    if (comma_at >= 0) gram_eps(d->b.g, json__space(&d->b, json__byte(&d->b, comma_at, ','), JSON_COMMA), next);
+}
+
+static bool json__array_loop(json_rules *d, const schema_array *a, const json__loop *l, int32_t from, int32_t to) {
+    gram         *g = d->b.g;
+    const int32_t open = json__byte(&d->b, from, '['), first = json__space(&d->b, open, JSON_OPENED), close = gram_state(g), next = gram_state(g), after = gram_state(g);
+    const bool    ends = !l->min && !l->c_min, goes_on = l->max > 0;
+    int32_t       at = first;
+    json__closing(&d->b, close, ']', to);
+    if (!a->min && !l->c_min) gram_byte(g, d->b.f.loose ? first : open, ']', ']', to);
+    for (uint64_t i = 0; i < l->k; i++) {
+        const int32_t end = gram_state(g), item = gram_state(g);
+        json__value(d, at, json__item_at(a, i), end);
+        const int32_t behind = json__space(&d->b, end, JSON_BEFORE);
+        json__array_after(d, (i + 1 < l->k ? i + 1 >= a->min && !l->c_min : ends) ? behind : -1, close, i + 1 < l->k || goes_on ? behind : -1, item);
+        at = item;
+    }
+    gram_eps(g, at, next);
+    for (size_t i = 0; i < l->n_way; i++) json__loop_item(d, l, &l->way[i], next, after);
+    at = json__space(&d->b, after, JSON_BEFORE);
+    const int32_t enough = l->min > 1 ? json__op(d, at, GRAM_WITHIN, 0, l->min, UINT64_MAX) : at;
+    const int32_t comma = l->max == UINT64_MAX ? at : l->max > 1 ? json__op(d, at, GRAM_WITHIN, 0, 0, l->max - 1) : -1;
+    json__array_after(d, l->c_min ? json__op(d, enough, GRAM_WITHIN, 1, l->c_min, UINT64_MAX) : enough, close, comma, next);
+    return true;
+}
+
+/* Items that all differ (generation). Values of a short list are bits, others are kept as texts; register n after the bits counts. */
+typedef struct {
+    json_rules   *d;
+    json__values v;
+    uint64_t     n;                                   /* 1 + the register, 0: none */
+    uint64_t     min, max;
+    int32_t      next, after;
+} json__unique;
+
+static void json__unique_texts(json__unique *x, const lang *l, bool quoted) {
+    gram *g = x->d->b.g;
+    if (!l) return;
+    const int32_t from = quoted ? gram_state(g) : x->next, end = gram_state(g);
+    if (quoted) gram_byte_op(g, x->next, '"', '"', (gram_op){GRAM_APPEND, 0, 0, 0}, from);
+    lang_emit_json(g, from, l, false, true, end);
+    const int32_t once = json__op(x->d, quoted ? json__byte(&x->d->b, end, '"') : end, GRAM_DISTINCT, 0, 0, 0);
+    gram_eps(g, json__count(x->d, once, x->n, x->max == UINT64_MAX ? x->min : x->max), x->after);
+}
+
+static void json__unique_items(json__unique *x) {
+    gram *g = x->d->b.g;
+    for (size_t i = 0; i < x->v.n; i++) {
+        const int32_t end = gram_state(g);
+        gram_text(g, json__op(x->d, x->next, GRAM_LACKS, 0, i, 0), str_bytes(&x->v.text[i]), end);
+        gram_eps(g, json__count(x->d, json__op(x->d, end, GRAM_TAKE, 0, i, 0), x->n, x->max == UINT64_MAX ? x->min : x->max), x->after);
+    }
+    json__unique_texts(x, x->v.string, true);
+    json__unique_texts(x, x->v.number, false);
+}
+
+static bool json__array_unique(json_rules *d, const schema_array *a, int32_t from, int32_t to) {
+    gram        *g = d->b.g;
+    const bool   plain = !a->n_prefix && !a->n_contains && a->rest != SCHEMA_TRUE && a->rest != SCHEMA_FALSE;
+    json__unique x = {.d = d, .min = a->min, .max = a->max, .next = gram_state(g), .after = gram_state(g)};
+    if (plain) x.v = json__values_of(d, d->node[json__node_of(d, a->rest)].shape);
+    if (!x.v.held) {
+        json__values_drop(&x.v);
+        return json__refuse(d, a->at, "uniqueItems over these values cannot be kept while generating: expected strings, numbers or at most 256 values");
+    }
+    if (!x.v.string && !x.v.number && x.v.n < x.max) x.max = x.v.n;
+    if (x.max != UINT64_MAX || x.min > 1) x.n = (x.v.n + JSON_WORD_BITS - 1) / JSON_WORD_BITS + 1;
+    const int32_t open = json__byte(&d->b, from, '['), close = gram_state(g);
+    if (!x.min) gram_byte(g, open, ']', ']', to);
+    gram_eps(g, json__space(&d->b, open, JSON_OPENED), x.next);
+    json__closing(&d->b, close, ']', to);
+    json__unique_items(&x);
+    const int32_t comma = x.max == UINT64_MAX ? x.after : x.max > 1 ? json__within(d, x.after, x.n, 0, x.max - 1) : -1;
+    json__array_after(d, x.min > 1 ? json__within(d, x.after, x.n, x.min, UINT64_MAX) : x.after, close, comma, x.next);
+    json__values_drop(&x.v);
+    return true;
+}
+
+static bool json__array_items(json_rules *d, const schema_array *a, int32_t from, int32_t to) {
+    json__need       need[JSON_NEEDS] = {{0}};
+    const size_t     n = json__array_needs(a, need);
+    const json__grid grid = json__grid_of(need, n);
+    const uint64_t   last = json__array_last(a);
+    json__loop       l;
+    const bool       small = n ? grid.size <= JSON_GRID && last < JSON_GRID / grid.size : last <= json__places(a) + JSON_SPREAD;
+    if (small) return json__array_grid(d, a, need, &grid, last, from, to);
+    if (json__loop_of(d, a, &l)) return json__array_loop(d, a, &l, from, to);
+    return json__over(d, a->at, "the items that are counted");
+}
+
+static bool json__arrays(json_rules *d, const schema_array *a, int32_t from, int32_t to) {
+    const bool differ = a->unique && a->max > 1;
+    if (!json__array_can(d, a)) return true;
+    if (!differ) return json__array_items(d, a, from, to);
+    if (!d->b.f.loose) return json__array_unique(d, a, from, to);
+    const int32_t end = gram_state(d->b.g);
+    gram_op_edge(d->b.g, end, (gram_op){GRAM_CHECK, JSON_MARK, JSON_UNIQUE, 0}, -1, to);
+    return json__array_items(d, a, json__op(d, from, GRAM_MARK, JSON_MARK, 0, 0), end);
+}
+
+/* --- values --- */
+
+static bool json__objects(json_rules *d, json__object *o, int32_t from, int32_t to) {
+    if (!json__object_live(d, o)) return true;
+    if (d->b.f.loose || (d->b.f.order == 1 && !o->n_need)) return json__object_any(d, o, from, to);
+    return o->n_need ? json__object_grid_build(d, o, from, to) : json__object_chain(d, o, from, to);
+}
+
+static bool json__any_array(const schema_array *a) { return !a->n_prefix && a->rest == SCHEMA_TRUE && !a->min && a->max == UINT64_MAX && !a->unique && !a->n_contains; }
+
+static bool json__any_object(const schema_object *o) {
+    return !o->n_prop && o->n_extra == 1 && lang_is_all(o->extra[0].keys) && o->extra[0].value == SCHEMA_TRUE && !o->min && o->max == UINT64_MAX && !o->n_some;
+}
+
+static bool json__any_string(const schema_shape *s) { return s->string && lang_is_all(s->string) && !s->len_min && s->len_max == UINT64_MAX; }
+
+/* The types that have values: bits. */
+enum { JSON_IS_WORD = 1, JSON_IS_STRING = 2, JSON_IS_NUMBER = 4, JSON_IS_ARRAY = 8, JSON_IS_OBJECT = 16, JSON_IS_ALL = 31 };
+
+static unsigned json__types(const schema_shape *s) {
+    return (s->null || s->no || s->yes ? JSON_IS_WORD : 0) | (s->string ? JSON_IS_STRING : 0) | (s->any_number || s->number ? JSON_IS_NUMBER : 0) | (s->n_array ? JSON_IS_ARRAY : 0) |
+           (s->n_object ? JSON_IS_OBJECT : 0);
+}
+
+/* A rule that other values share, where a shape is nothing but that; -1: it is not. */
+static int32_t json__known(json_rules *d, const schema_shape *s) {
+    const unsigned types = json__types(s);
+    const bool     arrays = s->n_array == 1 && json__any_array(&s->array[0]), objects = s->n_object == 1 && json__any_object(&s->object[0]);
+    if (types == JSON_IS_STRING) return json__string(d, s);
+    if (types == JSON_IS_NUMBER) return json__number(d, s);
+    if (types == JSON_IS_ARRAY && arrays) return json__rule(&d->b, JSON_ARRAY);
+    if (types == JSON_IS_OBJECT && objects) return json__rule(&d->b, JSON_OBJECT);
+    if (types == JSON_IS_ALL && arrays && objects && s->null && s->no && s->yes && s->any_number && json__any_string(s)) return json__rule(&d->b, JSON_VALUE);
+    return -1;
+}
+
+/* The rule of a conjunction that has values. What is new is filled later. */
+static int32_t json__rule_of(json_rules *d, schema_conj c) {
+    if (c == SCHEMA_TRUE) return json__rule(&d->b, JSON_VALUE);
+    if (c == SCHEMA_FALSE) return json__rule(&d->b, JSON_NOTHING);
+    const uint32_t at = json__node_of(d, c);
+    if (d->node[at].rule >= 0) return d->node[at].rule;
+    const int32_t known = json__known(d, d->node[at].shape);
+    if (known >= 0) return d->node[at].rule = known;
+    d->todo = mem_reserve(d->todo, d->n_todo, UINT64_MAX, sizeof *d->todo);
+    d->todo[d->n_todo++] = at;
+    return d->node[at].rule = gram_rule(d->b.g, d->node[at].shape->at);
+}
+
+static bool json__fill(json_rules *d, uint32_t at) {
+    gram               *g = d->b.g;
+    const schema_shape *s = d->node[at].shape;
+    const int32_t       from = gram_begin(g, d->node[at].rule), to = gram_end(g, d->node[at].rule);
+    if (s->null) gram_text(g, from, bytes_of("null"), to);
+    if (s->no) gram_text(g, from, bytes_of("false"), to);
+    if (s->yes) gram_text(g, from, bytes_of("true"), to);
+    if (s->string) gram_call(g, from, json__string(d, s), to);
+    if (s->any_number || s->number) gram_call(g, from, json__number(d, s), to);
+    for (size_t i = 0; i < s->n_array; i++)
+        if (!json__arrays(d, &s->array[i], from, to)) return false;
+    for (size_t i = 0; i < s->n_object; i++)
+        if (!json__objects(d, &d->node[at].object[i], from, to)) return false;
+    return true;
+}
+
+/* Values of the conjunctions of one document in one automaton. The document and its languages must stay as long as the automaton is used. */
+static json_rules *json_rules_new(gram *g, schema_doc *s, const json_form *f) {
+    json_rules *d = mem_new(1, sizeof *d);
+    json__start(&d->b, g, f);
+    d->s = s;
+    d->langs = schema_pool(s);
+    hmap_init(&d->of, 0);
+    hmap_init(&d->part, 0);
+    if (f->loose) gram_checks(g, json__check, NULL);
+    return d;
+}
+
+static void json_rules_free(json_rules *d) {
+    if (!d) return;
+    for (size_t i = 0; i < d->n_node; i++) {
+        for (size_t k = 0; d->node[i].object && k < d->node[i].shape->n_object; k++) json__object_drop(&d->node[i].object[k]);
+        mem_free(d->node[i].object);
+    }
+    hmap_drop(&d->of), hmap_drop(&d->part);
+    mem_free(d->node), mem_free(d->use), mem_free(d->todo);
+    mem_free(d);
+}
+
+/* A value of c, with the blanks that may be around it. False: e says what cannot be held. */
+static bool json_rules_value(json_rules *d, int32_t from, schema_conj c, int32_t to, err_t *e) {
+    d->e = e;
+    if (!json__reach_all(d, c)) return false;
+    if (!json__can(d, c)) return json__refuse(d, "#", "nothing satisfies the schema");
+    json__whole(&d->b, from, json__rule_of(d, c), to);
+    while (d->n_todo && !gram_failed(d->b.g) && !e->code)
+        if (!json__fill(d, d->todo[--d->n_todo])) return false;
+    if (lang_over(d->langs)) json__over(d, "#", "the languages of strings and numbers");
+    return !e->code;
+}
+
+/* A value of the whole document. */
+static bool json_build(gram *g, int32_t from, schema_doc *s, const json_form *f, int32_t to, err_t *e) {
+    json_rules *d = json_rules_new(g, s, f);
+    const bool  built = json_rules_value(d, from, schema_root(s), to, e);
+    json_rules_free(d);
+    return built;
+}

@@ -1,0 +1,479 @@
+/* ===== [api] public types, tables and functions =====
+ * Everything after this section is private. A macro that is defined before the #include says where the code goes:
+ *     neither macro           everything is static, in the one C file that includes the header
+ *     GGML_KERNELS_OBJECT     this C file holds the kernels of the whole program: public functions are external
+ *     GGML_KERNELS_DECLARE    another object holds the kernels: only the declarations of this section are compiled
+ * nvcc compiles this section as declarations too.
+ *
+ * With GGML_KERNELS_OBJECT, GGML_KERNELS_PART=1, 2 and 3 give three objects in place of one, which compile in parallel and are linked together: 1, the
+ * products of avx2; 2, those of avx512; 3, everything else. In parts 1 and 2 all but these products is static, so the compiler drops what they
+ * do not call. K__SHARED marks what one part defines and another uses; it is hidden from other objects. */
+
+#if defined(GGML_KERNELS_PART) && GGML_KERNELS_PART != 3
+#define K_PUBLIC static
+#define K_TABLE static
+#elif defined(GGML_KERNELS_OBJECT) || defined(GGML_KERNELS_DECLARE) || defined(__CUDACC__)
+#define K_PUBLIC
+#define K_TABLE extern
+#else
+#define K_PUBLIC static
+#define K_TABLE static
+#endif
+
+#ifdef GGML_KERNELS_PART
+#define K__PART(n) (GGML_KERNELS_PART == (n))
+#define K__SHARED __attribute__((visibility("hidden")))
+#pragma GCC diagnostic ignored "-Wunused-function"       /* the whole header shows them */
+#else
+#define K__PART(n) 1
+#define K__SHARED static
+#endif
+
+/* --- formats --- */
+
+enum {
+    K_KIND_NONE,                                         /* undefined or removed: refused */
+    K_KIND_FLOAT, K_KIND_INT, K_KIND_SCALE,              /* weights; the kind of their scales decides how they are multiplied */
+    K_KIND_DATA                                          /* readable, never a weight */
+};
+
+/* A row of n weights as codes and scales, in arrays of the caller. [unpack] gives the formulas of INT and SCALE. */
+typedef struct {
+    int8_t  *q;                                          /* [n]                                        */
+    int16_t *sc, *mn;                                    /* [n/16]           INT                       */
+    float   *d, *dm;                                     /* [(n + 255)/256]  INT                       */
+    float   *fs, *fm;                                    /* [n/group]        SCALE; n/16 elements are always enough */
+} k_urow;
+
+typedef struct {
+    const char *name;                                    /* as in ggml, also of removed types */
+    uint16_t    block, bytes;                            /* weights and bytes per block */
+    uint8_t     kind, group, has_min;                    /* group: weights per fs, SCALE only: 16 or 32 */
+    void (*dequant)(const void *src, float *dst, int64_t n);  /* n: whole blocks; src at any alignment */
+    void (*unpack)(const void *src, int n, k_urow *u);        /* INT and SCALE */
+    void (*quant)(const float *src, void *dst, int64_t n);    /* may be NULL */
+} k_type;
+
+typedef struct {
+    /* Quantises n weights, whole blocks, with a small error sum w*(x - x^)^2. w NULL: all equal. x, w finite, w >= 0. */
+    void (*fit)(const float *x, const float *w, void *dst, int64_t n);
+    /* Writes new codes, as unpack returns them, and keeps the scales of the blocks. NULL where codes are points of a grid. */
+    void (*recode)(const int8_t *q, void *dst, int64_t n);
+    int16_t       lo, hi;                                /* range of the codes */
+    const int8_t *levels;                                /* all codes in rising order, where the range has gaps; else NULL */
+} k_fitter;
+
+K_TABLE const k_type   k_types[K_TYPE_MAX + 1];          /* index: the id in the file; an unused id has no name */
+K_TABLE const k_fitter k_fitters[K_TYPE_MAX];            /* the same; zeros where the type cannot be written */
+
+static inline __attribute__((unused)) bool k_type_ok(uint32_t id) { return id < K_TYPE_MAX && k_types[id].kind != K_KIND_NONE; }
+
+/* The name of an id that only ik_llama.cpp uses, for the error message; NULL: not such an id. */
+K_PUBLIC const char *k_type_foreign(uint32_t id);
+/* True for types that a matrix of a model may have. */
+K_PUBLIC bool k_type_weight(uint32_t id);
+/* The id of a format that is in use, -1: no format has that name (letter case is ignored). */
+K_PUBLIC int k_type_by_name(const char *name);
+/* Bytes of a row of n weights; 0: a removed type, an incomplete block, or more than a size_t holds. */
+K_PUBLIC size_t k_row_bytes(uint32_t id, int64_t n);
+/* The largest finite magnitude that a type can represent. Slow: it quantises values to find out. */
+K_PUBLIC float k_most(uint32_t id);
+
+/* --- CPU dispatch: a level is a set of kernels --- */
+
+/* Chooses the level; to be called before any thread starts. NULL and "auto": the fastest. False: an unknown name, or this CPU does
+ * not support it. */
+K_PUBLIC bool k_init(const char *level);
+K_PUBLIC const char *k_level_name(void);
+/* The number of levels in this build. Writes the name of each, and whether this CPU supports it; either array may be NULL. */
+K_PUBLIC int k_levels_list(const char **names, bool *can);
+/* Every thread calls it before it computes: it makes the CPU treat denormals as zero. */
+K_PUBLIC void k_thread_start(void);
+
+/* For the body of a loop that waits. */
+static inline __attribute__((unused)) void k_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+/* --- products of weights and activations --- */
+
+/* Number formats of activations; each has kernels of its own. */
+typedef enum { K_ACT_F32, K_ACT_BF16, K_ACT_I8, K_ACTS } k_act_kind;
+
+/* Sums of the codes of one block of 256: of each 16, and of each 32 in the order 0 2 1 3 4 6 5 7, which is the order of minima.
+ * A shorter block is padded with zeros. most16: the largest sum of magnitudes of 16; most32: the largest magnitude of a sum of codes of
+ * one sign among 32. They bound the dots of a group. */
+typedef struct { int16_t of16[16], of32[8], most16, most32; } k_sums;
+
+/* Rows of activations: row t of a product is row idx ? idx[t] : t of the arrays. A quantised row with outliers is the sum of two
+ * rows: where split[r] is set, row r + rest holds what rounding took from row r. */
+typedef struct {
+    const float   *x;   size_t ldx;      /* f32 rows, for f32 and f16 weights             */
+    const uint16_t *h;                   /* rows rounded to bf16, ldx apart, for weights of bf16 and K_F16_ROUND */
+    const int8_t  *q;   size_t ldq;      /* quantised rows, for quantised weights         */
+    const k_sums  *sum; const float *d; size_t ldd;  /* [(n+255)/256] sums and scales      */
+    const uint8_t *split; int rest;      /* NULL: no row is split                         */
+    bool           gaps;                 /* most blocks have scale 0: skip them */
+    const int32_t *idx; int nt;
+} k_acts;
+
+/* The activations that weights of a type are multiplied with. */
+K_PUBLIC k_act_kind k_act_of(uint32_t type);
+K_PUBLIC bool k_wants_q8(uint32_t type);
+/* Quantises x[n], n % 32 == 0: codes, sums and scales of blocks of 256 go to q, sum and d. True: the row has outliers, and its
+ * rounding errors are quantised into the row that lies `rest` rows of ldq codes after. */
+K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest);
+/* Size of a transform for rows of n values: the largest power of two that divides n, up to 256. 1: no transform. */
+K_PUBLIC int k_hadamard_size(int n);
+/* Walsh-Hadamard transform of each run of `size` values, its own inverse. */
+K_PUBLIC void k_hadamard(float *x, int n, int size);
+/* True where products with few columns are many times slower in file order than packed. */
+K_PUBLIC bool k_slow_unpacked(uint32_t type);
+/* Scratch of one thread for k_mul_rows and k_mul_packed with rows of up to n_max weights. */
+K_PUBLIC size_t k_scratch_bytes(int n_max);
+/* The number of weight rows of one task that is fastest, for nt columns. */
+K_PUBLIC int k_rows_step(uint32_t type, int nt);
+/* y[t*ldy + r] = row r of the weights times activation row t, for nr rows of n weights, row_bytes apart. */
+K_PUBLIC void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch);
+/* Bytes of nr packed rows of n weights; 0: not packed (no packed layout for the type, an incomplete block, too many bytes). */
+K_PUBLIC size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n);
+/* Offset of packed row r; r is a multiple of 16. */
+K_PUBLIC size_t k_pack_at(uint32_t type, int r, int n);
+/* Packs nr rows of n weights, row_bytes apart, into k_pack_bytes(type, nr, n) bytes at dst; that number must not be 0. */
+K_PUBLIC void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int nr, int n, void *dst);
+/* k_mul_rows for rows that k_pack_rows wrote; the first of the nr rows is at `packed`. */
+K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch);
+
+/* --- a step on a GPU ---
+ * Kernels take one of the structs below. All pointers in them are the device's, all threads of a block are K_CUDA_THREADS. What changes
+ * from step to step, kernels read from the step in the device's memory: their arguments stay the same, so launches can be recorded. */
+
+enum { K_CUDA_THREADS = 256, K_CUDA_COLS = 8, K_CUDA_MANY_ROWS = 64, K_CUDA_MANY_COLS = 64 };
+
+/* What a step does with the recurrent states of a sequence, in the order of llmrun's dev_batch_states. */
+enum { K_STATE_IN, K_STATE_OUT, K_STATE_AT, K_STATE_TO, K_STATE_SNAP, K_STATE_SNAP_AT, K_STATES };
+
+/* Rows of a set: 0, all rows of the batch; 1, those that ask for something. Row r of a set is row row[set][r] of the batch. */
+typedef struct {
+    int32_t        n[2];                                 /* rows of each set */
+    const int32_t *row[2];                               /* [n] */
+    const int32_t *pos, *seq;                            /* of rows of the batch: position; number of the sequence */
+    const int32_t *end;                                  /* of rows of the batch: the position after the last row of the sequence */
+    const int32_t *table;                                /* block numbers by position, of every sequence and group of the cache; -1: given back */
+    const int64_t *table_at;                             /* [seq * n_group + group] where a table begins */
+    int32_t        n_group, n_seq;
+    const int32_t *seq_at;                               /* [n_seq + 1] first row of each sequence; this and what follows: of models with states */
+    const int32_t *state[K_STATES];                      /* [n_seq] slots and positions, as in llmrun's dev_batch */
+} k_cuda_step;
+
+/* Rows of a buffer. */
+typedef struct { float *x; size_t ld; } k_cuda_buf;
+
+/* Keys and values of one layer: in each block K, then V, each [head][position][bytes of one head]. */
+typedef struct {
+    uint8_t *base;                                       /* of block 0 */
+    size_t   block_bytes;                                /* between two blocks */
+    size_t   k_at, v_at, k_stride, v_stride;             /* bytes from the block's start; bytes of one position of one head */
+    int      group, block, n_head, hd_k, hd_v;           /* of the cache; positions of a block; K/V heads; values of one head */
+    int      hadamard_k, hadamard_v;                     /* values of one transform; 1: stored as they are */
+    uint32_t type_k, type_v;
+} k_cuda_kv;
+
+/* The recurrent state of one layer, all of it float32: llmrun's dev_state. */
+typedef struct {
+    uint8_t *base;                                       /* of slot 0 */
+    size_t   slot_bytes;                                 /* between two slots */
+    size_t   ring_at, gate_at, sum_at;                   /* bytes from the slot's start: inputs [taps - 1 + log][width]; gates [log][2 * n_v]; sums,
+                                                          * strips of K_DELTA_COLS columns of each head one after the other */
+    int      taps, width, log;                           /* taps of the convolution; its channels; rows of the log */
+    int      n_k, n_v, d_k, d_v;                         /* heads of keys and of values, and their sizes; n_v 0: a convolution alone */
+} k_cuda_state;
+
+/* k_mul_packed on a GPU, and k_mul_rows for floats: y[t*ldy + r] = row r of the weights times activation row t. Grid: (nr + 15) / 16
+ * times (nt + K_CUDA_COLS - 1) / K_CUDA_COLS, or more. Quantised weights are as k_cuda_pack writes them, aligned to 16; rows of floats to the
+ * size of a float, a.q to 4; a.ldq is a multiple of 4. a.gaps is not used. */
+typedef struct {
+    const uint8_t *w;
+    size_t         row_bytes;                            /* of rows of floats */
+    k_acts         a;
+    const int32_t *nt;                                   /* where the number of columns is; NULL: a.nt */
+    float         *y;  size_t ldy;
+    int            nr, n;
+    float          scale;                                /* factor on the results; 0: none */
+    const int32_t *tiles;                                /* of experts (k_cuda_sort_args), NULL: one matrix. Columns are slots then, and a.nt is not
+                                                          * used; grid: k_cuda_tiles() in place of the columns' part */
+    size_t         mat_bytes;                            /* between the matrices of two experts */
+    const float   *scales;                               /* factor of each expert; NULL: none */
+    uint32_t       values[4];                            /* these three: k_cuda_mul_of */
+    int            off;
+    float          factor;
+} k_cuda_mul;
+
+/* The name of the kernel for weights of a type, and what it reads of the type's form; NULL: there is none. `many`: of that for many columns, of
+ * quantised weights alone, with a grid of (nr + K_CUDA_MANY_ROWS - 1) / K_CUDA_MANY_ROWS times (nt + K_CUDA_MANY_COLS - 1) / K_CUDA_MANY_COLS. */
+K_PUBLIC const char *k_cuda_mul_of(uint32_t type, bool many, k_cuda_mul *m);
+/* The name of the kernel for weights of floats by tensor cores, for few or for many columns, with the grids above; NULL: no floats. Results have not
+ * the bits of the CPU, but the same ones for any number of columns. */
+K_PUBLIC const char *k_cuda_tensor_of(uint32_t type, bool many);
+
+/* --- rows on a GPU --- */
+
+typedef enum {
+    K_ROW_NORM, K_ROW_BIAS, K_ROW_ADD, K_ROW_SCALE, K_ROW_CAP, K_ROW_PICK, K_ROW_ROPE, K_ROW_HADAMARD, K_ROW_STORE, K_ROW_FORM,
+    K_ROW_ACTIVATE, K_ROW_GATE, K_ROW_ADD_SCALED, K_ROW_SCALE_BY, K_ROW_MUL, K_ROW_SPARSE, K_ROW_BLEND, K_ROW_CORRECT, K_ROW_RAISE, K_ROW_LEVEL,
+    K_ROW_ROUTE, K_ROW_MIX, K_ROW_CONV, K_ROW_KEEP, K_ROW_KINDS
+} k_row_kind;
+
+typedef enum { K_NORM_RMS, K_NORM_LAYER, K_NORM_L2 } k_norm_kind;
+
+/* One operation for every row of a set: what llmrun's operation of that name does, with the same bits. */
+typedef struct {
+    k_row_kind   kind;
+    int          set, each;                              /* of rows; tasks for each row: as many rows in the buffers */
+    bool         beside;                                 /* the first operation of another chain */
+    unsigned     gathers;                                /* mask of the inputs that hold all rows: row r is row row[1][r] there */
+    k_cuda_buf   in[3], out;
+    int          n, n_head;                              /* values of a vector; vectors of a row */
+    const float *vec, *bias;                             /* [n] or NULL */
+    float        scale;
+    union {
+        k_norm_kind norm;
+        int         act;                                 /* a k_act_fn, K_ROW_CLIP: k_swiglu_clip with 7 and 1.702 */
+        int         size;                                /* K_ROW_HADAMARD: values of one transform */
+        int         to;                                  /* K_ROW_LEVEL: where its output begins */
+        int         active;                              /* K_ROW_CORRECT: the stream that blocks read */
+        struct { int stride, at, to; } pick;             /* values of a head in in[0]; where the wanted ones begin; where they go */
+        struct { int n_rot, at; bool halves; } rope;     /* values that it rotates; where the angles begin in a row of in[0] */
+        struct { int a, b, to; } mul;                    /* where the values begin in in[0], in[1], out */
+        struct { int used; bool norm, sigmoid; k_cuda_buf weight; } route;   /* of n experts; out and weight: their numbers, int32_t, and weights */
+        struct { const int32_t *of; int used; } experts; /* K_ROW_BIAS, K_ROW_MIX: the expert of each slot, row of vec; NULL: vec is one row. Slots of a row */
+        k_cuda_kv   kv;                                  /* K_ROW_STORE: keys in[0], values in[1] */
+        k_cuda_state state;                              /* K_ROW_CONV, K_ROW_KEEP, whose inputs are those of all rows of the batch */
+        struct { unsigned forms; k_acts a; } form;       /* mask of 1 << K_ACT_; the arrays to fill, of which those of the wanted forms are writable */
+    } u;
+} k_row_op;
+
+enum { K_ROW_CLIP = 100 };
+enum { K_CUDA_ROW_OPS = 32 };                            /* most operations of a launch */
+
+/* The kernel k_cuda_rows: every task goes through the operations of its chain. Grid: at least as many blocks as there are tasks: of each
+ * chain, n[set] * max(each, 1). */
+typedef struct {
+    const k_cuda_step *step;
+    const k_row_op    *op;                               /* [n] chains, one after the other; n <= K_CUDA_ROW_OPS */
+    int                n;
+} k_cuda_rows_args;
+
+/* --- recurrent layers on a GPU --- */
+
+enum { K_CUDA_DELTA_COLS = 64, K_CUDA_DELTA_KEYS = 128 };   /* columns of a thread block; most values of a key */
+
+/* The kernel k_cuda_delta: k_conv and k_delta for all sequences of a step. Sums go from the slot that is read to the one that is written and to
+ * the snapshot; what else slots hold is K_ROW_KEEP's. Grid: at least n_seq * n_v times (d_v + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS. */
+typedef struct {
+    const k_cuda_step *step;
+    k_cuda_state       st;                               /* d_k <= K_CUDA_DELTA_KEYS */
+    k_cuda_buf         in[3], out;                       /* inputs of queries, keys and values; gates alpha and beta; [n_v][d_v] */
+    const float       *taps, *decay, *gate;              /* [width][taps]; of each value head, decay and what is added to alpha */
+    bool               grouped;                          /* neighbouring value heads share a key head */
+    float              eps;                              /* of the norms of queries and keys */
+} k_cuda_delta_args;
+
+/* --- choices on a GPU: experts, tokens --- */
+
+enum { K_CUDA_EXPERTS = 1024 };                          /* most experts of a layer */
+
+/* The kernel k_cuda_best: the number of the largest of n values in each row of a set, as k_max has it; -1: one of them is not finite. Grid: n[set]
+ * times 1. */
+typedef struct {
+    const k_cuda_step *step;
+    int                set, n;
+    k_cuda_buf         x;
+    int32_t           *out;
+} k_cuda_best_args;
+
+/* The kernel k_cuda_sort: counting sort of the chosen experts, so that the slots of one are side by side. Row r of the set has slots
+ * slot_of[r][used]. Tiles are up to K_CUDA_COLS or K_CUDA_MANY_COLS slots of one expert: their number, then expert, first slot and slots of
+ * each. Grid: 1 times 1. */
+typedef struct {
+    const k_cuda_step *step;
+    int                set, n_expert, used;
+    k_cuda_buf         pick, slot_of;                    /* int32_t: the row's experts, its slots */
+    int32_t           *row, *expert;                     /* of each slot */
+    int32_t           *tiles[2];                         /* of few columns, of many; NULL: none */
+} k_cuda_sort_args;
+
+/* The most tiles of `cols` columns that so many slots can have. */
+K_PUBLIC int k_cuda_tiles(int slots, int n_expert, int cols);
+
+/* --- attention on a GPU --- */
+
+/* k_attn for rows of a set: segments and their merge are two kernels, k_cuda_attend and k_cuda_attend_merge. Row `first` of the set is the
+ * first of up to n_rows rows; segment s of K/V head h of row first + i has its partial results at parts + ((i * heads + h) * n_seg +
+ * s - (first segment that the row sees)) * k_attn_part(group, hd_v). Grid: n_rows * K/V heads times n_seg, where no row sees more
+ * segments; n_rows * K/V heads times 1 for the merge. */
+typedef struct {
+    const k_cuda_step *step;
+    int                set, first, n_rows, n_seg;
+    bool               gathers;                          /* q holds all rows */
+    k_cuda_buf         q, o;                             /* [rows][heads * hd_k], [rows][heads * hd_v] */
+    k_cuda_kv          kv;
+    int                group;                            /* query heads of a K/V head */
+    int                window;                           /* positions that a row sees, 0: all */
+    bool               all;                              /* a row sees the rows after it, too (llmrun: VIEW_ALL) */
+    float              scale, cap;
+    const float       *sinks, *slopes;                   /* [query heads], NULL: none */
+    float             *parts;
+} k_cuda_attend_args;
+
+/* The name of the kernel of the segments. NULL: the cache has types without one. `many`: of that for many rows of a sequence, which takes
+ * k_cuda_attend_rows(group) rows at a time, with a grid of (n_rows + rows - 1) / rows * K/V heads times n_seg + 1. */
+K_PUBLIC const char *k_cuda_attend_of(uint32_t type_k, uint32_t type_v, bool many);
+K_PUBLIC int k_cuda_attend_rows(int group);
+/* That of the kernel by tensor cores for any number of rows, with the grid of many; NULL: the cache's types have none. Results have not the bits of
+ * the CPU; those of a row do not depend on the other rows. */
+K_PUBLIC const char *k_cuda_attend_tensor_of(uint32_t type_k, uint32_t type_v);
+
+/* --- packing on a GPU --- */
+
+/* k_pack_rows on a GPU, in as many bytes, of which those of a unit have another order ([cuda]). Grid: (nr + 15) / 16 times 1 or more blocks, which share the columns of a strip, 1,024 at a time. */
+typedef struct {
+    const uint8_t *src;
+    size_t         row_bytes;
+    int            nr, n;
+    uint8_t       *dst;
+    uint32_t       type;                                 /* these two: k_cuda_pack_of */
+    size_t         block_bytes;                          /* of 256 columns in src */
+} k_cuda_pack_args;
+
+/* The name of the kernel for a type, and what it reads of the type; NULL: the type is not packed. */
+K_PUBLIC const char *k_cuda_pack_of(uint32_t type, k_cuda_pack_args *a);
+
+/* --- vectors of floats --- */
+
+/* y = x / sqrt(mean of x^2 + eps) * w; w may be NULL. */
+K_PUBLIC void k_rms_norm(const float *x, const float *w, float eps, int n, float *y);
+/* y = (x - mean) / sqrt(variance + eps) * w + b; w and b may be NULL. */
+K_PUBLIC void k_layer_norm(const float *x, const float *w, const float *b, float eps, int n, float *y);
+/* x /= sqrt(sum of x^2 + eps). */
+K_PUBLIC void k_l2_norm(float *x, float eps, int n);
+/* Sum of a[i] * b[i], in the summation order of [float]. */
+K_PUBLIC float k_dot(const float *a, const float *b, int n);
+K_PUBLIC void k_add(float *y, const float *a, const float *b, int n);          /* y = a + b */
+K_PUBLIC void k_mul(float *y, const float *a, const float *b, int n);          /* y = a * b */
+K_PUBLIC void k_axpy(float *y, const float *x, float s, int n);                /* y += s*x */
+K_PUBLIC void k_scale(float *y, float s, int n);                               /* y *= s */
+
+typedef enum {
+    K_SILU,                                              /* x sigmoid(x) */
+    K_GELU,                                              /* the tanh form: x sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3)) */
+    K_GELU_ERF,                                          /* the exact form: x times the normal distribution function of x */
+    K_SIGMOID, K_RELU,
+    K_RELU2                                              /* max(x, 0)^2 */
+} k_act_fn;
+
+/* x = fn(x) * up; up NULL: x = fn(x). */
+K_PUBLIC void k_activate(k_act_fn fn, float *x, const float *up, int n);
+/* gate = g sigmoid(alpha g) * (u + 1) with g = min(gate, limit) and u = up cut to [-limit, limit]. */
+K_PUBLIC void k_swiglu_clip(float *gate, const float *up, float limit, float alpha, int n);
+K_PUBLIC void k_cap(float *x, float cap, int n);                               /* x = cap * tanh(x / cap) */
+/* x = exp(x - max) / sum of them, in place. n >= 1. */
+K_PUBLIC void k_softmax(float *x, int n);
+/* One value; like everything here, the same bits on every machine. */
+K_PUBLIC float k_sigmoid(float x);
+K_PUBLIC float k_softplus(float x);                                            /* log(1 + exp(x)) */
+K_PUBLIC float k_expf(float x);
+/* The maximum, which ignores NaN; -infinity: all are NaN. *arg: its first index, 0 where all are NaN; arg may be NULL. */
+K_PUBLIC float k_max(const float *x, int n, int *arg);
+/* Rotary position embedding (Su et al. 2021, arXiv 2104.09864) of n_heads vectors [hd], in place: the first n_rot values of each as pairs, (i, i + n_rot/2)
+ * with halves, else (2i, 2i + 1). cs: [n_rot/2][2] cos and sin of each pair. */
+K_PUBLIC void k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs);
+
+/* --- recurrent layers --- */
+
+enum { K_CONV_TAPS = 16 };                               /* the most taps of k_conv */
+
+/* Causal convolution, a filter for each of n channels: y[t*ldy + c] = bias[c] + sum over j of w[c*taps + j] * x[t + j][c], for rows
+ * 0 <= t < n_rows, then SiLU where `silu`. x: n_rows + taps - 1 rows of inputs, NULL: a row of zeros. bias may be NULL. */
+K_PUBLIC void k_conv(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu, float *y, size_t ldy);
+
+/* The gated delta rule of one value head, for n_pos >= 1 positions in order. At each of them, with vectors q[d_k], k[d_k], v[n], o[n]
+ * and numbers decay and beta:
+ *     x = beta * (v - decay * S^T k);  S = decay * S + k x^T;  o = S^T q
+ * Columns of S are independent. Any split into calls of fewer positions or columns gives the same bits. */
+typedef struct {
+    float       *s;                                      /* the state [d_k][ld_s], changed in place */
+    const float *q, *k, *v, *decay, *beta;               /* of the first position; rows of q that give no o are not read */
+    float       *o;                                      /* of position `fold` */
+    size_t       ld_s, ld_qk, ld_v, ld_gate, ld_o;       /* floats between rows of s; between positions of q and of k, of v, of decay
+                                                            and of beta, of o */
+    int          d_k, n, n_pos;
+    int          fold;                                   /* so many positions, the first ones, only change the state */
+    bool         peek;                                   /* the last position does not change it; s of one position is only read */
+} k_delta_args;
+
+/* A state of [d_k][K_DELTA_COLS], with as many columns in a call, is read as one stream, and stays in L1. */
+enum { K_DELTA_COLS = 32 };
+K_PUBLIC void k_delta(const k_delta_args *a);
+
+/* --- cache and attention --- */
+
+/* One query row, which sees positions begin <= p < end. The result goes to o[hd_v]: zeros where it sees none. */
+typedef struct {
+    const float *q;
+    float       *o;
+    int64_t      begin, end;
+    int64_t      at;                            /* its own position, for slopes */
+} k_attn_row;
+
+/* Query rows that share one K/V head: the query heads of its group, of some tokens of a sequence. */
+typedef struct {
+    int               n_rows;
+    const k_attn_row *rows;
+    int               hd_k, hd_v;               /* even; quantised heads are padded to whole blocks: k_kv_bytes() */
+    float             scale, softcap;           /* s = scale * q.k; softcap 0: off, else cap*tanh(s/cap) */
+    const float      *sinks;                    /* [n_rows] attention sinks: an extra logit in the denominator, or NULL */
+    const float      *slopes;                   /* [n_rows] ALiBi: s -= slope * |position - at|, after the cap; or NULL */
+    uint32_t          type_k, type_v;           /* f32 f16 bf16 q8_0 q4_0                           */
+    const uint8_t *const *k_blocks, *const *v_blocks; /* [position / block] address of a block; NULL: before the window */
+    int               block;                    /* positions per block, any >= 1                    */
+    size_t            k_stride, v_stride;       /* bytes between positions inside a block           */
+} k_attn_args;
+
+/* Bytes of n values in the cache: whole blocks. */
+K_PUBLIC size_t k_kv_bytes(uint32_t type, int n);
+/* Stores n values of a head in k_kv_bytes(type, n) bytes; the last block is padded with zeros. */
+K_PUBLIC void k_kv_store(uint32_t type, const float *x, void *dst, int n);
+/* The number format in which attention multiplies keys or values of this type; other: that of the values or keys beside them. */
+K_PUBLIC k_act_kind k_kv_act(uint32_t type, uint32_t other);
+/* Bytes of scratch of one thread for k_attn and k_attn_segment. */
+K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v);
+/* o = softmax(scale q.k) v of all rows, with the maximum and the sum carried from block to block (online softmax, Milakov and Gimelshein 2018, as in
+ * FlashAttention, Dao et al. 2022). scratch: k_attn_scratch() bytes, of any alignment. */
+K_PUBLIC void k_attn(const k_attn_args *a, void *scratch);
+
+/* The same in two steps, so that several threads can share the positions of one call: segment s is positions
+ * [s * K_SEGMENT, (s + 1) * K_SEGMENT), each is computed by one thread, in any order, and the merge goes in rising order. k_attn
+ * does just this, so the results have the same bits. */
+enum { K_SEGMENT = 512 };
+/* Floats that hold the partial results of n_rows rows in one segment: a multiple of 16. */
+K_PUBLIC size_t k_attn_part(int n_rows, int hd_v);
+/* The partial results of segment s to `part`, aligned to 64. */
+K_PUBLIC void k_attn_segment(const k_attn_args *a, int64_t s, float *part, void *scratch);
+/* Row r's result from the partial results of n >= 1 segments, which lie one after the other. */
+K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, int n);
+
+/* --- limits of the machine, for benchmarks --- */
+
+enum { K_PROBE_BYTES = 8192 };                           /* one half for each operand */
+
+typedef struct {
+    uint64_t (*read)(const void *p, size_t n);           /* reads n bytes in order; p aligned to 64, n % 512 == 0 */
+    uint64_t (*mul[K_ACTS])(const void *x, int n);       /* n rounds; x: K_PROBE_BYTES of small numbers, aligned to 64 */
+    int      round[K_ACTS];                              /* products of one round */
+} k_probe;
+
+/* The loops of the current level. */
+K_PUBLIC const k_probe *k_probe_get(void);

@@ -1,0 +1,33 @@
+/* ===== [cpu] what this machine can run =====
+ * The only place that reads features from the processor and the system (cpuid, xgetbv); other code uses levels. */
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+enum { K_CPU_AVX2 = 1, K_CPU_FMA = 2, K_CPU_F16C = 4, K_CPU_AVX512 = 8 /* F BW DQ VL */, K_CPU_VNNI = 16, K_CPU_AVX_VNNI = 32,
+       K_CPU_BF16 = 64 /* AVX512_BF16, in our summation order */ };
+
+/* Features that the processor has and whose registers the system saves across task switches. */
+static unsigned k__cpu_probe(void) {
+    unsigned have = 0;
+#if defined(__x86_64__)
+    unsigned a, b, c, d, lo, hi;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;
+    unsigned c1 = c;
+    __asm__ volatile("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    bool ymm = (lo & 0x06) == 0x06;                   /* XCR0: xmm and ymm registers */
+    bool zmm = (lo & 0xe6) == 0xe6;                   /* and masks and both parts of zmm */
+    if (!ymm || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+    if (b & bit_AVX2) have |= K_CPU_AVX2;
+    if (c1 & bit_FMA) have |= K_CPU_FMA;
+    if (c1 & bit_F16C) have |= K_CPU_F16C;
+    unsigned all = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
+    if (zmm && (b & all) == all) have |= K_CPU_AVX512;
+    if (zmm && (c & bit_AVX512VNNI)) have |= K_CPU_VNNI;
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d)) return have;
+    if (a & 1 << 4) have |= K_CPU_AVX_VNNI;
+    if (have & K_CPU_AVX512 && a & 1 << 5 && k__dots_in_order()) have |= K_CPU_BF16;
+#endif
+    return have;
+}

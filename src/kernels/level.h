@@ -1,0 +1,357 @@
+/* ===== [level] CPU dispatch: the levels and the public functions =====
+ * A level is a row of functions. All levels give the same bits and differ only in speed. */
+
+typedef struct {
+    const char *name;
+    unsigned    needs;                                /* K_CPU_ bits */
+    int   (*quant_act)(const float *, int, int8_t *, k_sums *, float *);
+    void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
+    void  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *);
+    void  (*mul_float)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t);
+    void  (*f16_round)(const uint8_t *, int, uint16_t *);
+    void  (*rms_norm)(const float *, const float *, float, int, float *);
+    float (*dot)(const float *, const float *, int);
+    void  (*layer_norm)(const float *, const float *, const float *, float, int, float *);
+    void  (*l2_norm)(float *, float, int);
+    void  (*add)(float *, const float *, const float *, int);
+    void  (*mul)(float *, const float *, const float *, int);
+    void  (*axpy)(float *, const float *, float, int);
+    void  (*scale)(float *, float, int);
+    void  (*activate)(k_act_fn, float *, const float *, int);
+    void  (*swiglu_clip)(float *, const float *, float, float, int);
+    void  (*cap)(float *, float, int);
+    void  (*conv)(const float *const *, const float *, const float *, int, int, int, bool, float *, size_t);
+    void  (*delta)(const k_delta_args *);
+    void  (*softmax)(float *, int);
+    float (*max)(const float *, int, int *);
+    void  (*rope)(float *, int, int, int, bool, const float *);
+    void  (*hadamard)(float *, int, int);
+    void  (*kv_store)(uint32_t, const float *, void *, int);
+    k__attn_level (*attn)(const k_attn_args *);       /* the functions that attention over these caches uses */
+    const k_probe *probe;
+} k_level;
+
+#define K__ROW(l) K__ROW_TILES(l, l, l, l)
+#define K__ROW_TILES(l, tiles, floats, probes)                                                            \
+    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_float = k_mul_float_##floats,    \
+    .mul_packed = k_mul_packed_##tiles, .f16_round = k_f16_round_##floats, .rms_norm = k_rms_norm_##l,    \
+    .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .softmax = k_softmax_##l, \
+    .max = k_max_##l, .layer_norm = k_layer_norm_##l, .l2_norm = k_l2_norm_##l, .mul = k_mul_##l,         \
+    .activate = k_activate_##l, .swiglu_clip = k_swiglu_clip_##l, .cap = k_cap_##l,                       \
+    .conv = k_conv_##l, .delta = k_delta_##l,                                                             \
+    .rope = k_rope_##l, .hadamard = k_hadamard_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##floats, .probe = &k_probe_##probes
+
+/* From the plainest to the fastest; k__pick() chooses. To add a level: its bits in k__cpu_probe(), a macro for its target, its functions
+ * for the fields of k_level (those of a slower level serve where it has none), a row here. The tests and `make bench` walk the table. */
+static const k_level k_levels[] = {
+    {.name = "scalar", .needs = 0, K__ROW(ref)},
+#if defined(__x86_64__)
+    {.name = "avx2", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C, K__ROW(avx2)},
+    {.name = "avx_vnni", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX_VNNI, K__ROW_TILES(avx2, vnni, avx2, vnni)},
+    {.name = "avx512",
+     .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI,
+     K__ROW(avx512)},
+    {.name = "avx512_bf16",
+     .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI | K_CPU_BF16,
+     K__ROW_TILES(avx512, avx512, bf16, bf16)},
+#endif
+};
+enum { K_LEVELS = sizeof k_levels / sizeof k_levels[0] };
+
+static const k_level *g_k_level = &k_levels[0];
+
+static bool k__can(const k_level *l) { return (k__cpu_probe() & l->needs) == l->needs; }
+
+/* Sets the prefetch of one column and the columns of a tile by the vendor of the processor. Prefetch: measured on Zen 4, its hardware reads a packed
+ * stream as fast as plain memory, and software prefetches make it slower; Intel processors leave a third of the bandwidth unused without them.
+ * Tiles: on Intel processors additions and conversions use the two ports of products, and loads and stores do not, so tiles have eight columns with
+ * sums in memory. On Zen 4 additions use other ports, and a store of 64 bytes takes the place of a product. */
+static void k__tune_processor(void) {
+#if defined(__x86_64__)
+    unsigned a, b, c, d;
+    if (!__get_cpuid(0, &a, &b, &c, &d)) return;
+    if (b == signature_AMD_ebx) g_k_ahead = 0;
+    if (b == signature_INTEL_ebx) g_k_tile_cols = K__TILE;
+#endif
+}
+
+/* Clock ticks for 128000 products, the fewest of three runs: by FMA of floats, by vdpbf16ps. */
+typedef struct { uint64_t f32, bf16; } k__trial;
+
+/* Zeros on other processors than x86-64. */
+static k__trial k__trial_dots(void) {
+    k__trial best = {0, 0};
+#if defined(__x86_64__)
+    float    x[K_PROBE_BYTES / sizeof(float)] __attribute__((aligned(64))) = {0};
+    uint64_t least[2] = {UINT64_MAX, UINT64_MAX};
+    for (int i = 0; i < 6; i++) {
+        const uint64_t t0 = __rdtsc();
+        if (k_probe_bf16.mul[i % 2](x, 500 / (1 + i % 2))) return best;          /* always 0: the loop is not removed */
+        const uint64_t t = __rdtsc() - t0;
+        least[i % 2] = t < least[i % 2] ? t : least[i % 2];
+    }
+    best.f32 = least[K_ACT_F32], best.bf16 = least[K_ACT_BF16];
+#endif
+    return best;
+}
+
+/* The level of "auto" on a processor with these K_CPU_ features: the last one that it supports. avx512_bf16 is only chosen where
+ * vdpbf16ps was faster than FMA in the trial: some processors run it at half the rate. */
+static int k__pick(unsigned have, k__trial trial) {
+    int best = 0;
+    for (int i = 1; i < K_LEVELS; i++) {
+        if ((have & k_levels[i].needs) != k_levels[i].needs) continue;
+        if (k_levels[i].needs & K_CPU_BF16 && trial.bf16 >= trial.f32) continue;
+        best = i;
+    }
+    return best;
+}
+
+static int k__level_auto(void) {
+    const unsigned have = k__cpu_probe();
+    return k__pick(have, have & K_CPU_BF16 ? k__trial_dots() : (k__trial){0, 0});
+}
+
+/* -1: an unknown name, or not supported by this CPU. */
+static int k__level_by_name(const char *name) {
+    for (int i = 0; i < K_LEVELS; i++)
+        if (!strcmp(name, k_levels[i].name)) return k__can(&k_levels[i]) ? i : -1;
+    return -1;
+}
+
+K_PUBLIC bool k_init(const char *level) {
+    const int i = !level || !strcmp(level, "auto") ? k__level_auto() : k__level_by_name(level);
+    if (i < 0) return false;
+    g_k_level = &k_levels[i];
+    k__tune_processor();
+    return true;
+}
+
+K_PUBLIC const char *k_level_name(void) { return g_k_level->name; }
+
+K_PUBLIC int k_levels_list(const char **names, bool *can) {
+    for (int i = 0; i < K_LEVELS; i++) {
+        if (names) names[i] = k_levels[i].name;
+        if (can) can[i] = k__can(&k_levels[i]);
+    }
+    return K_LEVELS;
+}
+
+K_PUBLIC bool k_slow_unpacked(uint32_t type) {
+#if defined(__x86_64__)
+    return type < K_TYPE_MAX && k__decoded_avx2(type);
+#else
+    return (void)type, false;
+#endif
+}
+
+K_PUBLIC k_act_kind k_act_of(uint32_t type) {
+    if (type < K_TYPE_MAX && (k_types[type].kind == K_KIND_INT || k_types[type].kind == K_KIND_SCALE)) return K_ACT_I8;
+    return k__is_bf16(type) ? K_ACT_BF16 : K_ACT_F32;
+}
+
+K_PUBLIC k_act_kind k_kv_act(uint32_t type, uint32_t other) {
+    return k__kv_codes(type, other) ? K_ACT_I8 : k__kv_rounds(type) ? K_ACT_BF16 : K_ACT_F32;
+}
+
+K_PUBLIC bool k_wants_q8(uint32_t type) { return k_act_of(type) == K_ACT_I8; }
+
+/* Rows of f16 that are rounded to bf16 together: the rows of a group of tiles. From this number of columns on that is faster than
+ * rounding in each tile; with fewer, an even stream from memory is faster. */
+enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
+
+K_PUBLIC size_t k_scratch_bytes(int n_max) {
+    const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;   /* one panel more for k__packed_few */
+    const size_t rounded = K__ROUND_ROWS * sizeof(uint16_t) * (size_t)n_max;
+    return panels > rounded ? panels : rounded;
+}
+
+/* Whole strips, several of them, so that a strip is prefetched while the one before it is multiplied; for few columns, a stream that
+ * is long enough. */
+K_PUBLIC int k_rows_step(uint32_t type, int nt) {
+    (void)nt;
+    return k_wants_q8(type) ? 128 : 32;
+}
+
+/* --- rows with outliers ---
+ * In trained models single channels are a hundred times larger than the others. One scale for 256 activations then leaves almost
+ * nothing of the other 255. So the rounding errors of such a block are quantised too, and the row becomes two rows, which are
+ * columns of a product like any others; their results are added. Only the codes of a row decide whether it is split. */
+
+enum { K__SPLIT_COLS = 128, K__SPLIT_ROWS = 128, K__SPLIT_ONCE = 8 };
+
+K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest) {
+    const size_t at = (size_t)rest * ldq, blocks = ((size_t)n + K_SUPER - 1) / K_SUPER;
+    bool         split = false;
+    for (size_t b = 0, far = at / K_SUPER; b < blocks; b++, far++) {
+        const size_t k = b * K_SUPER;
+        const int    len = n - (int)k < K_SUPER ? n - (int)k : K_SUPER;
+        const int    all = g_k_level->quant_act(x + k, len, q + k, sum + b, d + b);
+        float        lost[K_SUPER];
+        if (!k__peaked(all, len, d[b])) continue;
+        if (!split) {
+            memset(q + at, 0, (size_t)n);
+            memset(sum + at / K_SUPER, 0, blocks * sizeof *sum);
+            memset(d + at / K_SUPER, 0, blocks * sizeof *d);
+            split = true;
+        }
+        for (int i = 0; i < len; i++) lost[i] = x[k + (size_t)i] - d[b] * (float)q[k + (size_t)i];
+        g_k_level->quant_act(lost, len, q + at + k, sum + far, d + far);
+    }
+    return split;
+}
+
+/* Some columns of a product: row[c] of the activations gives column to[c] of y. */
+typedef struct {
+    int32_t row[K__SPLIT_COLS], to[K__SPLIT_COLS];
+    int     n, fresh;                                 /* columns; the first `fresh` are stored, the others are added */
+} k__split;
+
+/* Rows of one matrix, in file order or packed. */
+typedef struct {
+    uint32_t       type;
+    const uint8_t *data;
+    size_t         row_bytes;                         /* 0: packed */
+    int            n;
+} k__weights;
+
+/* Rows r .. r + nr; of packed ones r is a multiple of K_PACK_ROWS. */
+static void k__mul_at(const k__weights *w, int r, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
+    if (w->row_bytes)
+        g_k_level->mul_quant(w->type, w->data + (size_t)r * w->row_bytes, w->row_bytes, nr, w->n, a, y, ldy, scratch);
+    else
+        g_k_level->mul_packed(w->type, w->data + k_pack_at(w->type, r, w->n), nr, w->n, a, y, ldy, scratch);
+}
+
+static void k__mul_split(const k__split *s, const k__weights *w, int nr, k_acts a, float *y, size_t ldy, void *scratch) {
+    float out[K__SPLIT_COLS][K__SPLIT_ROWS];
+    a.idx = s->row;
+    a.nt = s->n;
+    a.gaps = !s->fresh;
+    for (int r = 0, rows; s->n && r < nr; r += rows) {
+        rows = nr - r < K__SPLIT_ROWS ? nr - r : K__SPLIT_ROWS;
+        k__mul_at(w, r, rows, &a, out[0], K__SPLIT_ROWS, scratch);
+        for (int c = 0; c < s->n; c++) {
+            float *to = y + (size_t)s->to[c] * ldy + r;
+            if (c < s->fresh) memcpy(to, out[c], (size_t)rows * sizeof *to);
+            else g_k_level->add(to, to, out[c], rows);
+        }
+    }
+}
+
+/* Few columns: one pass over the weights for rows and their rounding errors. Many: a second product for the errors. */
+static void k__mul_either(const k__weights *w, int nr, const k_acts *a, float *y, size_t ldy, void *scratch) {
+    int      n_rest = 0;
+    k__split s;
+    for (int t = 0; a->split && t < a->nt; t++) n_rest += a->split[k__row_of(a, t)];
+    const bool once = n_rest && a->nt + n_rest <= K__SPLIT_ONCE;
+    s.n = s.fresh = once ? a->nt : 0;
+    for (int t = 0; t < s.n; t++) s.row[t] = k__row_of(a, t), s.to[t] = t;
+    if (!once) k__mul_at(w, 0, nr, a, y, ldy, scratch);
+    for (int t = 0; n_rest && t < a->nt; t++) {
+        const int row = k__row_of(a, t);
+        if (!a->split[row]) continue;
+        s.row[s.n] = row + a->rest;
+        s.to[s.n++] = t;
+        if (s.n < K__SPLIT_COLS) continue;
+        k__mul_split(&s, w, nr, *a, y, ldy, scratch);
+        s.n = 0;
+    }
+    if (n_rest) k__mul_split(&s, w, nr, *a, y, ldy, scratch);
+}
+
+/* Rows of f16 as bf16: each is rounded once for all columns. */
+static void k__mul_rounded(const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy, uint16_t *rows) {
+    for (int r = 0, some; r < nr; r += some) {
+        some = nr - r < K__ROUND_ROWS ? nr - r : K__ROUND_ROWS;
+        for (int i = 0; i < some; i++) g_k_level->f16_round(w + (size_t)(r + i) * row_bytes, n, rows + (size_t)i * (size_t)n);
+        g_k_level->mul_float(K_BF16, rows, sizeof *rows * (size_t)n, some, n, a, y + r, ldy);
+    }
+}
+
+K_PUBLIC void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
+                       float *y, size_t ldy, void *scratch) {
+    for (int t = 0; n <= 0 && t < a->nt; t++) memset(y + (size_t)t * ldy, 0, (size_t)nr * sizeof *y);   /* empty sums */
+    if (n <= 0) return;
+    if (k_wants_q8(type)) k__mul_either(&(k__weights){type, w, row_bytes, n}, nr, a, y, ldy, scratch);
+    else if (type == K_F16_ROUND && a->nt >= K__ROUND_COLS) k__mul_rounded(w, row_bytes, nr, n, a, y, ldy, scratch);
+    else g_k_level->mul_float(type, w, row_bytes, nr, n, a, y, ldy);
+}
+
+K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                         void *scratch) {
+    k__mul_either(&(k__weights){type, packed, 0, n}, nr, a, y, ldy, scratch);
+}
+
+K_PUBLIC void k_rms_norm(const float *x, const float *w, float eps, int n, float *y) {
+    g_k_level->rms_norm(x, w, eps, n, y);
+}
+K_PUBLIC void k_layer_norm(const float *x, const float *w, const float *b, float eps, int n, float *y) {
+    g_k_level->layer_norm(x, w, b, eps, n, y);
+}
+K_PUBLIC void  k_l2_norm(float *x, float eps, int n) { g_k_level->l2_norm(x, eps, n); }
+K_PUBLIC float k_dot(const float *a, const float *b, int n) { return g_k_level->dot(a, b, n); }
+K_PUBLIC void  k_add(float *y, const float *a, const float *b, int n) { g_k_level->add(y, a, b, n); }
+K_PUBLIC void  k_mul(float *y, const float *a, const float *b, int n) { g_k_level->mul(y, a, b, n); }
+K_PUBLIC void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }
+K_PUBLIC float k_sigmoid(float x) { return k__act_ref(K_SIGMOID, x); }
+K_PUBLIC float k_softplus(float x) { return k__softplus(x); }
+K_PUBLIC float k_expf(float x) { return k__exp_ref(x); }
+K_PUBLIC void  k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }
+K_PUBLIC void  k_activate(k_act_fn fn, float *x, const float *up, int n) { g_k_level->activate(fn, x, up, n); }
+K_PUBLIC void  k_swiglu_clip(float *gate, const float *up, float limit, float alpha, int n) {
+    g_k_level->swiglu_clip(gate, up, limit, alpha, n);
+}
+K_PUBLIC void  k_cap(float *x, float cap, int n) { g_k_level->cap(x, cap, n); }
+K_PUBLIC void  k_conv(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu, float *y, size_t ldy) {
+    g_k_level->conv(x, w, bias, taps, n, n_rows, silu, y, ldy);
+}
+K_PUBLIC void  k_delta(const k_delta_args *a) { g_k_level->delta(a); }
+K_PUBLIC void  k_softmax(float *x, int n) { g_k_level->softmax(x, n); }
+K_PUBLIC float k_max(const float *x, int n, int *arg) { return g_k_level->max(x, n, arg); }
+K_PUBLIC void  k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
+    g_k_level->rope(x, n_heads, hd, n_rot, halves, cs);
+}
+
+K_PUBLIC void k_hadamard(float *x, int n, int size) {
+    if (size > 1) g_k_level->hadamard(x, n, size);
+}
+
+K_PUBLIC size_t k_kv_bytes(uint32_t type, int n) { return k_row_bytes(type, k__round_up(n, k_types[type].block)); }
+
+K_PUBLIC void k_kv_store(uint32_t type, const float *x, void *dst, int n) {
+    const int block = k_types[type].block, whole = n - n % block;
+    float     rest[32] = {0};                        /* no cache type has longer blocks */
+    if (whole) g_k_level->kv_store(type, x, dst, whole);
+    if (whole == n) return;
+    memcpy(rest, x + whole, (size_t)(n - whole) * sizeof *rest);
+    g_k_level->kv_store(type, rest, (uint8_t *)dst + k_row_bytes(type, whole), block);
+}
+
+K_PUBLIC void k_attn(const k_attn_args *a, void *scratch) {
+    const k__attn_level lv = g_k_level->attn(a);
+    k__attn_run(&lv, a, scratch);
+}
+
+K_PUBLIC void k_attn_segment(const k_attn_args *a, int64_t s, float *part, void *scratch) {
+    const k__attn_level lv = g_k_level->attn(a);
+    k__attn_reach       all = k__attn_reach_of(a);
+    k__attn_mem         w = k__attn_carve(a, scratch);
+    k__attn_part_to(&w, a, part);
+    if (all.last > (s + 1) * K_SEGMENT) all.last = (s + 1) * K_SEGMENT;
+    k__attn_start(&lv, a, &w);
+    k__attn_segment(&lv, a, &w, all, s);
+}
+
+K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, int n) {
+    const k__attn_level lv = g_k_level->attn(a);
+    const size_t        ld_v = (size_t)k__round_up(a->hd_v, 32), n_rows = (size_t)a->n_rows;
+    k__attn_sum         all = {-INFINITY, 0};
+    for (int i = 0; i < n; i++, parts += k_attn_part(a->n_rows, a->hd_v)) {
+        const k__attn_sum *part = (const k__attn_sum *)(const void *)(parts + n_rows * ld_v);
+        k__attn_take(&lv, a, r, i == 0, &all, part + r, parts + (size_t)r * ld_v);
+    }
+    k__attn_finish(a, r, all);
+}
+
+K_PUBLIC const k_probe *k_probe_get(void) { return g_k_level->probe; }

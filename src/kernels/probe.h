@@ -1,0 +1,153 @@
+/* ===== [probe] loops that measure this machine =====
+ * A benchmark compares its rates with these limits: reading memory in order, and the products of a level with all operands in registers
+ * or the L1 cache. Each loop returns a value that depends on all its work, so that the compiler cannot remove it. */
+
+#define K__LATER(x) __asm__ volatile("" : "+x"(x))       /* the compiler must assume that x has changed, and computes from it again */
+
+static uint64_t k__probe_read_ref(const void *p, size_t n) {
+    const uint64_t *q = p;
+    uint64_t        s[4] = {0};
+    for (size_t i = 0; i + 4 <= n / 8; i += 4)
+        for (int j = 0; j < 4; j++) s[j] += q[i + (size_t)j];
+    return s[0] ^ s[1] ^ s[2] ^ s[3];
+}
+
+static uint64_t k__probe_i8_ref(const void *x, int n) {
+    const int8_t *a = x;
+    uint64_t      s = 0;
+    for (int i = 0; i < n; i++) {
+        __asm__ volatile("" ::: "memory");
+        s += (uint64_t)(int64_t)k__dot_ref(a, a + K_PROBE_BYTES / 2, 1024);
+    }
+    return s;
+}
+
+static uint64_t k__probe_f32_ref(const void *x, int n) {
+    const float *a = x;
+    float        s = 0;
+    for (int i = 0; i < n; i++) {
+        __asm__ volatile("" ::: "memory");
+        s += k_dot_ref(a, a + K_PROBE_BYTES / 8, 1024);
+    }
+    return s > 0;
+}
+
+static const k_probe k_probe_ref = {k__probe_read_ref, {k__probe_f32_ref, k__probe_f32_ref, k__probe_i8_ref}, {1024, 1024, 1024}};
+
+#if defined(__x86_64__)
+/* A word that depends on every lane. */
+K__IN_AVX2 uint64_t k__any256(__m256i v) {
+    uint64_t out[4];
+    _mm256_storeu_si256((__m256i *)out, v);
+    return out[0] ^ out[1] ^ out[2] ^ out[3];
+}
+
+K__IN_512 uint64_t k__any512(__m512i v) {
+    return k__any256(_mm256_xor_si256(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1)));
+}
+
+/* Prefetches some kilobytes ahead, as the row kernels do; the hardware alone does not reach that far. */
+K__AVX2 uint64_t k__probe_read_avx2(const void *p, size_t n) {
+    const uint8_t *q = p;
+    __m256i        s[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+    for (size_t i = 0; i + 128 <= n; i += 128) {
+        k__fetch_ahead(q + i, 128);
+        K__UNROLL for (int j = 0; j < 4; j++)
+            s[j] = _mm256_add_epi64(s[j], _mm256_load_si256((const __m256i *)(q + i + 32 * j)));
+    }
+    return k__any256(_mm256_xor_si256(_mm256_xor_si256(s[0], s[1]), _mm256_xor_si256(s[2], s[3])));
+}
+
+/* Adds pairs in 16 bits over eight steps, then widens: the fewest operations that 4-bit codes allow. */
+K__AVX2 uint64_t k__probe_i8_avx2(const void *x, int n) {
+    const __m256i one = _mm256_set1_epi16(1), b = _mm256_load_si256((const __m256i *)x);
+    __m256i       a = _mm256_and_si256(b, _mm256_set1_epi8(7)), s[4];
+    for (int c = 0; c < 4; c++) s[c] = _mm256_setzero_si256();
+    for (int i = 0; i < n; i++) {
+        __m256i t[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256()};
+        K__UNROLL for (int j = 0; j < 8; j++)
+            K__UNROLL for (int c = 0; c < 4; c++) {
+                K__LATER(a);
+                t[c] = _mm256_add_epi16(t[c], _mm256_maddubs_epi16(a, b));
+                K__LATER(t[c]);                          /* added here, not stored */
+            }
+        K__UNROLL for (int c = 0; c < 4; c++) s[c] = _mm256_add_epi32(s[c], _mm256_madd_epi16(t[c], one));
+    }
+    return k__any256(_mm256_xor_si256(_mm256_xor_si256(s[0], s[1]), _mm256_xor_si256(s[2], s[3])));
+}
+
+K__AVX2 uint64_t k__probe_f32_avx2(const void *x, int n) {
+    __m256 a = _mm256_load_ps(x), b = _mm256_load_ps((const float *)x + K_PROBE_BYTES / 8), s[12];
+    float  out[8];
+    for (int c = 0; c < 12; c++) s[c] = _mm256_setzero_ps();
+    for (int i = 0; i < n; i++)
+        K__UNROLL for (int c = 0; c < 12; c++) {
+            K__LATER(a);
+            s[c] = _mm256_fmadd_ps(a, b, s[c]);
+        }
+    for (int c = 1; c < 12; c++) s[0] = _mm256_add_ps(s[0], s[c]);
+    _mm256_storeu_ps(out, s[0]);
+    return out[0] + out[7] > 0;
+}
+
+K__AVX2 uint64_t k__probe_i8_vnni(const void *x, int n) {
+    __m256i a = _mm256_load_si256((const __m256i *)x), b = _mm256_load_si256((const __m256i *)x + 1), s[12];
+    for (int c = 0; c < 12; c++) s[c] = _mm256_setzero_si256();
+    for (int i = 0; i < n; i++)
+        K__UNROLL for (int c = 0; c < 12; c++) k__dot8_vnni(&s[c], a, b);
+    for (int c = 1; c < 12; c++) s[0] = _mm256_add_epi32(s[0], s[c]);
+    return k__any256(s[0]);
+}
+
+static const k_probe k_probe_vnni = {
+    k__probe_read_avx2, {k__probe_f32_avx2, k__probe_f32_avx2, k__probe_i8_vnni}, {12 * 8, 12 * 8, 12 * 32}};
+static const k_probe k_probe_avx2 = {
+    k__probe_read_avx2, {k__probe_f32_avx2, k__probe_f32_avx2, k__probe_i8_avx2}, {12 * 8, 12 * 8, 4 * 8 * 32}};
+
+K__512 uint64_t k__probe_read_avx512(const void *p, size_t n) {
+    const uint8_t *q = p;
+    __m512i        s[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512()};
+    for (size_t i = 0; i + 256 <= n; i += 256) {
+        k__fetch_ahead(q + i, 256);
+        K__UNROLL for (int j = 0; j < 4; j++)
+            s[j] = _mm512_add_epi64(s[j], _mm512_load_si512((const void *)(q + i + 64 * j)));
+    }
+    return k__any512(_mm512_add_epi64(_mm512_add_epi64(s[0], s[1]), _mm512_add_epi64(s[2], s[3])));
+}
+
+K__512 uint64_t k__probe_i8_avx512(const void *x, int n) {
+    __m512i a = _mm512_load_si512(x), b = _mm512_load_si512((const uint8_t *)x + K_PROBE_BYTES / 2), s[16];
+    for (int c = 0; c < 16; c++) s[c] = _mm512_setzero_si512();
+    for (int i = 0; i < n; i++)
+        K__UNROLL for (int c = 0; c < 16; c++) s[c] = _mm512_dpbusd_epi32(s[c], a, b);
+    for (int c = 1; c < 16; c++) s[0] = _mm512_add_epi32(s[0], s[c]);
+    return k__any512(s[0]);
+}
+
+K__512 uint64_t k__probe_f32_avx512(const void *x, int n) {
+    __m512 a = _mm512_load_ps(x), b = _mm512_load_ps((const float *)x + K_PROBE_BYTES / 8), s[16];
+    for (int c = 0; c < 16; c++) s[c] = _mm512_setzero_ps();
+    for (int i = 0; i < n; i++)
+        K__UNROLL for (int c = 0; c < 16; c++) {
+            K__LATER(a);
+            s[c] = _mm512_fmadd_ps(a, b, s[c]);
+        }
+    for (int c = 1; c < 16; c++) s[0] = _mm512_add_ps(s[0], s[c]);
+    return _mm512_reduce_add_ps(s[0]) > 0;
+}
+
+static K_VEC_BF16 uint64_t k__probe_dots(const void *x, int n) {
+    const __m512i a = _mm512_load_si512(x), b = _mm512_load_si512((const uint8_t *)x + K_PROBE_BYTES / 2);
+    __m512        s[16];
+    for (int c = 0; c < 16; c++) s[c] = _mm512_setzero_ps();
+    for (int i = 0; i < n; i++)
+        K__UNROLL for (int c = 0; c < 16; c++) s[c] = k__dots_add(s[c], a, b);
+    for (int c = 1; c < 16; c++) s[0] = _mm512_add_ps(s[0], s[c]);
+    return _mm512_reduce_add_ps(s[0]) > 0;
+}
+
+static const k_probe k_probe_avx512 = {
+    k__probe_read_avx512, {k__probe_f32_avx512, k__probe_f32_avx512, k__probe_i8_avx512}, {16 * 16, 16 * 16, 16 * 64}};
+static const k_probe k_probe_bf16 = {
+    k__probe_read_avx512, {k__probe_f32_avx512, k__probe_dots, k__probe_i8_avx512}, {16 * 16, 16 * 32, 16 * 64}};
+#endif /* __x86_64__ */

@@ -1,0 +1,520 @@
+/* ===== [model] a model's weights in the mapping =====
+ * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and if
+ * it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file; model_pack() copies
+ * quantised matrices into memory of the model, in the packed layout.
+ * Public: model_open, model_holds, model_writes, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes, model_kv_bytes_of,
+ * model_release.
+ * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
+
+/* One table of RoPE frequencies. */
+typedef struct {
+    double *freq;                                     /* [n_rot/2] radians per position */
+    float   mscale;                                   /* factor on cos and sin (YaRN) */
+    int     at;                                       /* where its part of a row of cos and sin begins */
+} model_rope;
+
+/* Tensors by slot; no data, NULL: the model has none. */
+typedef struct {
+    dev_mat      mat[ARCH_SLOTS];
+    const float *vec[ARCH_SLOTS];
+} model_tensors;
+
+typedef struct {
+    const gguf_file *g;
+    arch_hparams hp;
+    model_tensors glob, *layer;                       /* tensors of the model; [n_layer] */
+    model_rope   rope[ARCH_ROPES];                    /* [hp.n_rope] */
+    int          n_rot;                               /* of all tables: values in a row of cos and sin */
+    const char  *rope_set;                            /* the set of LongRoPE that is used, "long" or "short"; "": the model has one set */
+    float       *slope;                               /* [n_layer, n_slope] what each head loses of a score per position (ALiBi); NULL: nothing */
+    int          n_slope;
+    int          pack_at;                             /* the next matrix of model_pack() */
+    uint8_t     *packs;                               /* room for all packed matrices; the system gives memory as it is written */
+    size_t       packs_bytes, packs_used;
+    dev_gpus    *far;                                 /* the GPUs that run the last layers; NULL: none */
+} model;
+
+/* Options that replace parameters of the file; 0: as in the file. */
+typedef struct {
+    float        base, factor;
+    const char  *scaling;                             /* none, linear, yarn */
+    int          orig_ctx;
+    float        yarn_ext, yarn_attn, yarn_fast, yarn_slow;  /* negative: as in the file */
+    int          n_ctx;                               /* context of the run, which chooses the factors of LongRoPE; 0: as the model was trained */
+} rope_opts;
+
+static const rope_opts rope_defaults = {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1};
+
+/* Matrices of the model, not of a layer, that rows are multiplied with: the output is last. */
+static const arch_slot_id model_products[] = {W_BY_STREAM, W_STREAM_IN, W_STREAM_OUT, W_OUTPUT};
+enum { MODEL_PRODUCTS = sizeof model_products / sizeof *model_products };
+
+/* The matrix at *at or the next one, NULL after the last; *at then follows it. Embeddings are not among them. */
+static dev_mat *model__mat(const model *m, int *at) {
+    const int layers = m->hp.n_layer * ARCH_SLOTS;
+    while (*at < layers + MODEL_PRODUCTS) {
+        const int            i = (*at)++;
+        const model_tensors *of = i < layers ? &m->layer[i / ARCH_SLOTS] : &m->glob;
+        const dev_mat       *w = &of->mat[i < layers ? i % ARCH_SLOTS : (int)model_products[i - layers]];
+        if (w->data) return (dev_mat *)w;
+    }
+    return NULL;
+}
+
+static void model_close(model *m) {
+    int at = 0;
+    for (dev_mat *w; m->far && (w = model__mat(m, &at));) dev_mat_drop(w);
+    mem_pages_free(m->packs, m->packs_bytes);
+    mem_free(m->layer);
+    mem_free(m->slope);
+    for (int i = 0; i < ARCH_ROPES; i++) mem_free(m->rope[i].freq);
+    arch_drop(&m->hp);
+    *m = (model){0};
+}
+
+static bool model__shape(const gguf_file *g, const gguf_tensor *t, const uint64_t want[3], bool at_least_rows, err_t *e) {
+    bool ok = t->n_dims <= 3 || t->dim[3] == 1;
+    for (int i = 0; i < 3; i++) ok = ok && (t->dim[i] == want[i] || (i == 1 && at_least_rows && t->dim[i] > want[i]));
+    if (ok) return true;
+    return gguf_bad(g, t->part, t->at, e, "tensor %.*s is %llu x %llu x %llu, expected %llu x %llu x %llu", (int)t->name.n,
+                    (const char *)t->name.p, (unsigned long long)t->dim[0], (unsigned long long)t->dim[1],
+                    (unsigned long long)t->dim[2], (unsigned long long)want[0], (unsigned long long)want[1],
+                    (unsigned long long)want[2]);
+}
+
+/* The values of a tensor of f32; NULL: it has another type, e is set. */
+static const float *model__floats(const gguf_file *g, const gguf_tensor *t, err_t *e) {
+    if (t->type == K_F32) return (const float *)(const void *)t->data;
+    gguf_bad(g, t->part, t->at, e, "tensor %.*s has type %s, expected f32", (int)t->name.n, (const char *)t->name.p, k_types[t->type].name);
+    return NULL;
+}
+
+/* NAME.scale beside NAME.weight holds a factor for each matrix (NVFP4 has them). NAME.input_scale is for activations of four bits and
+ * has no use here. */
+static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, bool *used, err_t *e) {
+    char name[96];
+    int  stem = (int)(strrchr(weight, '.') - weight);
+    snprintf(name, sizeof name, "%.*s.input_scale", stem, weight);
+    const gguf_tensor *t = gguf_tensor_find(m->g, name);
+    if (t) used[t - m->g->tensor] = true;
+    snprintf(name, sizeof name, "%.*s.scale", stem, weight);
+    t = gguf_tensor_find(m->g, name);
+    if (!t) return true;
+    used[t - m->g->tensor] = true;
+    return model__shape(m->g, t, (uint64_t[]){(uint64_t)mat->n_mat, 1, 1}, false, e) && (mat->scale = model__floats(m->g, t, e));
+}
+
+/* Whether layer il reads keys and values of another one, so that this tensor, if it has it, has no use. */
+static bool model__unread(const model *m, const arch_slot *s, int il) {
+    return (s->flags & S_OWN) && il >= 0 && m->hp.layer[il].kv_back;
+}
+
+/* Finds the tensor of a slot in layer il (-1: of the model). */
+static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e) {
+    const gguf_file *g = m->g;
+    const arch_slot *s = arch_slot_of(&m->hp, id, il);
+    model_tensors   *to = il < 0 ? &m->glob : &m->layer[il];
+    char             name[80];
+    if (!s) return true;
+    snprintf(name, sizeof name, s->name, il);
+    const gguf_tensor *t = gguf_tensor_find(g, name);
+    if (t && model__unread(m, s, il)) {
+        used[t - g->tensor] = true;
+        return true;
+    }
+    if (!t) return (s->flags & S_OPT) || model__unread(m, s, il) ? true : err_set(e, EXIT_INPUT, "%s: tensor %s is missing", g->path, name);
+    uint64_t want[3] = {(uint64_t)arch_dim(&m->hp, s->in, il), (uint64_t)arch_dim(&m->hp, s->out, il),
+                        (uint64_t)arch_dim(&m->hp, s->stack, il)};
+    if (s->in == D_FILE && t->dim[0] <= ARCH_MAX_WIDTH) want[0] = t->dim[0];
+    if (s->out == D_FILE && t->dim[1] <= ARCH_MAX_WIDTH) want[1] = t->dim[1];
+    if (s->flags & S_FIT && t->dim[1] != want[1]) return true;
+    used[t - g->tensor] = true;
+    if (!model__shape(g, t, want, s->out == D_VOCAB || s->flags & S_LONG, e)) return false;
+    if (s->flags & S_VEC) return (to->vec[id] = model__floats(g, t, e)) != NULL;
+    if (!k_type_weight(t->type))
+        return gguf_bad(g, t->part, t->at, e, "tensor %s has type %s, expected a type of weights", name, k_types[t->type].name);
+    size_t row = k_row_bytes(t->type, (int64_t)want[0]);
+    to->mat[id] = (dev_mat){.data = t->data, .type = t->type, .n_in = (int)want[0], .n_out = (int)want[1], .n_mat = (int)want[2],
+                            .row_bytes = row, .mat_bytes = row * (size_t)want[1]};
+    return id == W_ROUTER && arch_slot_of(&m->hp, W_ROUTER_NORM, il) ? true : model__bind_scale(m, name, &to->mat[id], used, e);
+}
+
+/* Tensors that a file may have as one, their rows one after the other. */
+typedef struct {
+    arch_slot_id whole, bias;                         /* bias 0: there is none */
+    uint64_t     traits;                              /* only architectures with one of these; 0: those that no earlier row is for */
+    int          n;
+    struct { arch_slot_id mat, bias; arch_size rows; } part[3];
+} model_join;
+
+static const model_join model_joins[] = {
+    {W_QKV,          B_QKV, 0,          3, {{W_Q, B_Q, D_Q_PROJ}, {W_K, B_K, D_K}, {W_V, B_V, D_V}}},
+    {W_GATE_UP,      0,     A_UP_FIRST, 2, {{W_UP, 0, D_FF}, {W_GATE, 0, D_FF}}},
+    {W_GATE_UP,      0,     0,          2, {{W_GATE, 0, D_FF}, {W_UP, 0, D_FF}}},
+    {W_GATE_UP_EXPS, 0,     0,          2, {{W_GATE_EXPS, 0, D_FF_EXP}, {W_UP_EXPS, 0, D_FF_EXP}}},
+};
+
+/* The error for two tensors of layer il of which a file has one. */
+static bool model__both(const model *m, arch_slot_id a, arch_slot_id b, int il, err_t *e) {
+    char names[2][80];
+    snprintf(names[0], sizeof names[0], arch_slot_of(&m->hp, a, il)->name, il);
+    snprintf(names[1], sizeof names[1], arch_slot_of(&m->hp, b, il)->name, il);
+    return err_set(e, EXIT_INPUT, "%s: tensors %s and %s both, expected one", m->g->path, names[0], names[1]);
+}
+
+/* Whether values may be keys before their norm, so that a layer needs no attn_v: heads of both have the same size. */
+static bool model__v_is_k(const model *m, int il) {
+    const arch_layer_hp *l = &m->hp.layer[il];
+    return (m->hp.desc->traits & A_VALUE_NORM) && l->hd_k == l->hd_v;
+}
+
+/* Part k of a joined tensor, if the file has one, becomes a view of its rows from `at` on. The part must then be there. */
+static bool model__part(const model *m, model_tensors *l, const model_join *j, int k, int64_t at, int il, err_t *e) {
+    const arch_slot_id id = j->part[k].mat, bias = j->part[k].bias;
+    const arch_slot   *s = arch_slot_of(&m->hp, id, il);
+    dev_mat           *mat = &l->mat[id];
+    char               name[80];
+    if (l->mat[j->whole].data) {
+        if (mat->data) return model__both(m, j->whole, id, il, e);
+        *mat = l->mat[j->whole];
+        mat->data += (size_t)at * mat->row_bytes;
+        mat->n_out = (int)arch_dim(&m->hp, j->part[k].rows, il);
+    }
+    if (l->vec[j->bias]) {
+        if (l->vec[bias]) return model__both(m, j->bias, bias, il, e);
+        l->vec[bias] = l->vec[j->bias] + at;
+    }
+    if (mat->data || !s || model__unread(m, s, il) || (id == W_V && model__v_is_k(m, il))) return true;
+    snprintf(name, sizeof name, s->name, il);
+    return err_set(e, EXIT_INPUT, "%s: tensor %s is missing", m->g->path, name);
+}
+
+/* A tensor that holds the rows of several becomes views of it; without one, all of them must be in the file. */
+static bool model__split(const model *m, model_tensors *l, int il, err_t *e) {
+    for (size_t i = 0; i < sizeof model_joins / sizeof *model_joins; i++) {
+        const model_join *j = &model_joins[i];
+        int64_t           at = 0;
+        if (j->traits && !(j->traits & m->hp.desc->traits)) continue;
+        for (int k = 0; k < j->n; at += arch_dim(&m->hp, j->part[k++].rows, il))
+            if (!model__part(m, l, j, k, at, il, e)) return false;
+        l->mat[j->whole] = (dev_mat){0};
+    }
+    return true;
+}
+
+/* The number of the layer in the name of a tensor; -1: there is none. */
+static int model__layer_of(const gguf_tensor *t) {
+    static const char head[] = "blk.";
+    size_t i = sizeof head - 1;
+    int    il = 0;
+    if (t->name.n <= i || memcmp(t->name.p, head, i) != 0 || !isdigit(t->name.p[i])) return -1;
+    for (; i < t->name.n && isdigit(t->name.p[i]) && il < ARCH_MAX_LAYERS; i++) il = 10 * il + (t->name.p[i] - '0');
+    return i < t->name.n && t->name.p[i] == '.' ? il : -1;
+}
+
+/* A tensor that the step does not need: frequencies, which older converters wrote, layers that predict further tokens, and types that are
+ * not weights. */
+static bool model__ignored(const model *m, const gguf_tensor *t) {
+    static const char tail[] = ".attn_rot_embd";
+    const int         ahead = model__layer_of(t) - m->hp.n_layer;
+    if (ahead >= 0 && ahead < m->hp.n_ahead) return true;
+    return k_types[t->type].kind == K_KIND_DATA || memmem(t->name.p, t->name.n, tail, sizeof tail - 1) != NULL;
+}
+
+/* Checks what is known of a gated delta net once its tensors are: its projections, and decays that keep a state finite. */
+static bool model__check_delta(const model *m, int il, err_t *e) {
+    const model_tensors *l = &m->layer[il];
+    const float         *decay = l->vec[W_REC_DECAY], *step = l->vec[B_REC_STEP];
+    if (m->hp.layer[il].mixer != MIX_DELTA) return true;
+    if (l->mat[W_REC_ALL].data && (l->mat[W_REC_IN].data || l->mat[W_REC_Z].data)) return model__both(m, W_REC_ALL, l->mat[W_REC_IN].data ? W_REC_IN : W_REC_Z, il, e);
+    if (!l->mat[W_REC_ALL].data && !(l->mat[W_REC_IN].data && l->mat[W_REC_Z].data))
+        return err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_%s.weight is missing", m->g->path, il, l->mat[W_REC_IN].data ? "gate" : "qkv");
+    for (int i = 0; i < m->hp.layer[il].rec.n_v; i++) {
+        if (!(decay[i] <= 0 && decay[i] >= -FLT_MAX))
+            return err_set(e, EXIT_INPUT, "%s: blk.%d.ssm_a: value %d is %g, expected 0 or a negative number", m->g->path, il, i, (double)decay[i]);
+        if (!(fabsf(step[i]) <= FLT_MAX))
+            return err_set(e, EXIT_INPUT, "%s: blk.%d.ssm_dt.bias: value %d is %g, expected a number", m->g->path, il, i, (double)step[i]);
+    }
+    return true;
+}
+
+static bool model__check_laurel(const model *m, int il, err_t *e) {
+    const int in = m->layer[il].mat[W_LAUREL_IN].n_out, out = m->layer[il].mat[W_LAUREL_OUT].n_in;
+    return in == out || err_set(e, EXIT_INPUT, "%s: blk.%d.laurel_l has %d rows, laurel_r has rows of %d values, expected as many", m->g->path, il, in, out);
+}
+
+static bool model__bind_all(model *m, err_t *e) {
+    const gguf_file *g = m->g;
+    bool            *used = mem_new(g->n_tensor, sizeof *used);
+    bool             ok = true;
+    for (int il = -1; ok && il < m->hp.n_layer; il++) {
+        for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(m, (arch_slot_id)id, il, used, e);
+        if (ok && il >= 0) ok = model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e) && model__check_laurel(m, il, e);
+    }
+    for (uint64_t i = 0; ok && i < g->n_tensor; i++)
+        if (!used[i] && !model__ignored(m, &g->tensor[i]))
+            ok = gguf_bad(g, g->tensor[i].part, g->tensor[i].at, e, "tensor %.*s is not part of a %s model",
+                          (int)g->tensor[i].name.n, (const char *)g->tensor[i].name.p, m->hp.desc->name);
+    mem_free(used);
+    if (ok && !m->glob.mat[W_OUTPUT].data && m->hp.causal) m->glob.mat[W_OUTPUT] = m->glob.mat[W_TOK_EMBD];       /* tied embeddings */
+    return ok;
+}
+
+/* --- RoPE frequencies --- */
+
+/* The dimension whose wavelength fits `turns` times into the trained context (Peng et al. 2023, YaRN, eq. 17). */
+static double model__yarn_dim(const arch_rope_hp *ro, double turns) {
+    return ro->n_rot * log(ro->n_ctx_orig / (turns * 2 * M_PI)) / (2 * log((double)ro->base));
+}
+
+#define MODEL_STILL 1e30f                             /* a divisor from which on a pair does not rotate */
+
+/* Radians per position of each pair. Factors of the file (Llama 3; NULL: none) divide the frequencies. Linear scaling divides all by one
+ * factor. YaRN keeps the fast pairs, divides the slow ones, blends between them, and multiplies cos and sin by mscale. */
+static void model__rope_table(model_rope *to, const arch_rope_hp *ro, const float *factors) {
+    double lo = 0, hi = 0;
+    bool   yarn = ro->scaling == SCALE_YARN && ro->factor != 1.0f;
+    to->freq = mem_new((size_t)ro->n_rot / 2, sizeof *to->freq);
+    to->mscale = ro->yarn_attn;
+    if (yarn) {
+        lo = model__yarn_dim(ro, ro->yarn_fast), hi = model__yarn_dim(ro, ro->yarn_slow);
+        if (!ro->yarn_smooth) lo = floor(lo), hi = ceil(hi);
+        lo = fmax(0, lo), hi = fmin(ro->n_rot - 1, hi);
+        if (ro->yarn_ext != 0) to->mscale *= 1.0f + 0.1f * logf(ro->factor);
+        if (ro->yarn_ext != 0 && ro->factor > 1) to->mscale /= 1.0f + 0.1f * ro->yarn_log * logf(ro->factor);
+    }
+    for (int i = 0; i < ro->n_rot / 2; i++) {
+        double f = pow((double)ro->base, -2.0 * i / ro->n_rot);
+        if (factors) f = factors[i] >= MODEL_STILL ? 0 : f / (double)factors[i];
+        double slow = f / ro->factor;
+        double mix = yarn ? ro->yarn_ext * (1 - fmin(1, fmax(0, (i - lo) / fmax(0.001, hi - lo)))) : 0;
+        to->freq[i] = slow * (1 - mix) + f * mix;
+    }
+}
+
+/* Divisors of the frequencies of all tables but local ones; NULL: none. LongRoPE has two sets (Ding et al. 2024): the long one is for
+ * contexts larger than the one before its extension, so that the text depends on the context of the run. */
+static const float *model__factors(const model *m, int n_ctx) {
+    const float *const *vec = m->glob.vec;
+    const int           orig = m->hp.rope[0].n_ctx_orig;
+    if (!vec[W_ROPE_LONG]) return vec[W_ROPE_FREQS];
+    return vec[(n_ctx ? n_ctx : m->hp.n_ctx_train) > orig ? W_ROPE_LONG : W_ROPE_SHORT];
+}
+
+static void model__rope(model *m, int n_ctx) {
+    const float *factors = model__factors(m, n_ctx), *long_set = m->glob.vec[W_ROPE_LONG];
+    m->rope_set = !long_set ? "" : factors == long_set ? "long" : "short";
+    m->n_rot = 0;
+    for (int i = 0; i < m->hp.n_rope; m->n_rot += m->hp.rope[i++].n_rot) {
+        m->rope[i].at = m->n_rot;
+        model__rope_table(&m->rope[i], &m->hp.rope[i], m->hp.rope[i].local ? NULL : factors);
+    }
+}
+
+/* Tables of RoPE that factors of the file are for. */
+static int model__scaled_tables(const model *m) {
+    int n = 0;
+    for (int i = 0; i < m->hp.n_rope; i++) n += !m->hp.rope[i].local;
+    return n;
+}
+
+static bool model__check_factors(const model *m, arch_slot_id id, err_t *e) {
+    const float *f = m->glob.vec[id];
+    const char  *name = arch_slot_of(&m->hp, id, -1)->name;
+    const int    tables = model__scaled_tables(m);
+    if (tables > 1) return err_set(e, EXIT_INPUT, "%s: %s with %d tables of RoPE, expected one", m->g->path, name, tables);
+    for (int i = 0; i < arch_dim(&m->hp, D_ROT, -1); i++)
+        if (!(f[i] >= 1e-6f && (f[i] <= 1e6f || (f[i] >= MODEL_STILL && isfinite(f[i])))))
+            return err_set(e, EXIT_INPUT, "%s: %s: value %d is %g, expected a positive factor", m->g->path, name, i, (double)f[i]);
+    return true;
+}
+
+static bool model__check_freqs(const model *m, err_t *e) {
+    static const arch_slot_id ids[] = {W_ROPE_FREQS, W_ROPE_LONG, W_ROPE_SHORT};
+    const float *const       *vec = m->glob.vec;
+    if (!vec[W_ROPE_LONG] != !vec[W_ROPE_SHORT] || (vec[W_ROPE_LONG] && vec[W_ROPE_FREQS]))
+        return err_set(e, EXIT_INPUT, "%s: expected both of rope_factors_long and rope_factors_short, or rope_freqs, or none of them", m->g->path);
+    for (int i = 0; i < 3; i++)
+        if (vec[ids[i]] && !model__check_factors(m, ids[i], e)) return false;
+    return true;
+}
+
+/* `scaling`: the one that o names, or negative. */
+static void model__override_table(arch_rope_hp *ro, const rope_opts *o, int scaling) {
+    if (o->base > 0) ro->base = o->base;
+    if (scaling >= 0) ro->scaling = (arch_scaling)scaling;
+    if (o->factor > 0) ro->factor = o->factor;
+    if (ro->scaling == SCALE_NONE || ro->scaling == SCALE_LONG) ro->factor = 1;
+    if (o->orig_ctx > 0) ro->n_ctx_orig = o->orig_ctx;
+    if (o->yarn_ext >= 0) ro->yarn_ext = o->yarn_ext;
+    if (o->yarn_attn >= 0) ro->yarn_attn = o->yarn_attn;
+    if (o->yarn_fast >= 0) ro->yarn_fast = o->yarn_fast;
+    if (o->yarn_slow >= 0) ro->yarn_slow = o->yarn_slow;
+}
+
+static bool model__override_rope(arch_hparams *hp, const rope_opts *o, err_t *e) {
+    const int scaling = o->scaling ? arch_scaling_of(bytes_of(o->scaling)) : -1;
+    if (o->scaling && scaling < 0) return err_set(e, EXIT_INPUT, "--rope-scaling %s: expected none, linear or yarn", o->scaling);
+    for (int i = 0; i < hp->n_rope; i++)
+        if (!hp->rope[i].local) model__override_table(&hp->rope[i], o, scaling);
+    return true;
+}
+
+/* Slopes of ALiBi for n heads: 2^(-8 i / m) for the largest power of two m up to n, then every second one of those for 2 m (Press et al. 2022). */
+static void model__slopes_of(int n, float *to) {
+    int m = 1;
+    while (2 * m <= n) m *= 2;
+    for (int h = 0; h < n; h++) to[h] = (float)exp2(h < m ? -8.0 * (h + 1) / m : -4.0 * (2 * (h - m) + 1) / m);
+}
+
+static void model__slopes(model *m) {
+    if (!(m->hp.desc->traits & A_ALIBI)) return;
+    for (int il = 0; il < m->hp.n_layer; il++) m->n_slope = m->hp.layer[il].n_head > m->n_slope ? m->hp.layer[il].n_head : m->n_slope;
+    m->slope = mem_new(mem_size((size_t)m->hp.n_layer, (size_t)m->n_slope), sizeof *m->slope);
+    for (int il = 0; il < m->hp.n_layer; il++) model__slopes_of(m->hp.layer[il].n_head, m->slope + (size_t)il * (size_t)m->n_slope);
+}
+
+/* Reads and checks everything. The model holds views into g, which must outlive it. On failure e is set. The caller calls model_close() in
+ * both cases. */
+static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *e) {
+    *m = (model){.g = g};
+    if (!arch_load(&m->hp, g, e) || !model__override_rope(&m->hp, o, e)) return false;
+    m->layer = mem_new((size_t)m->hp.n_layer, sizeof *m->layer);
+    if (!model__bind_all(m, e) || !model__check_freqs(m, e)) return false;
+    model__rope(m, o->n_ctx);
+    model__slopes(m);
+    return true;
+}
+
+/* Whether the model can continue a text. On failure e is set. */
+static bool model_writes(const model *m, err_t *e) {
+    return m->hp.causal || err_set(e, EXIT_INPUT, "%s: a %s model makes vectors of texts and continues none, expected --embed", m->g->path, m->hp.desc->name);
+}
+
+/* Whether the model has so many positions; only learned ones are bounded. On failure e is set. */
+static bool model_holds(const model *m, int n_ctx, err_t *e) {
+    return !m->glob.mat[W_POS_EMBD].data || n_ctx <= m->hp.n_ctx_train ||
+           err_set(e, EXIT_INPUT, "%s: a context of %d tokens, expected at most %d: so many positions are learned (-c N)", m->g->path, n_ctx, m->hp.n_ctx_train);
+}
+
+/* --- packed weights --- */
+
+typedef struct {
+    pool    *p;
+    dev_mat *w;
+} model__packing;
+
+enum { MODEL_PACK_ROWS = 64 };                        /* rows of one task */
+
+static void model__pack_some(void *ctx, int ith) {
+    const model__packing *k = ctx;
+    const dev_mat        *w = k->w;
+    const int             per = (w->n_out + MODEL_PACK_ROWS - 1) / MODEL_PACK_ROWS;
+    (void)ith;
+    for (int i; (i = pool_next(k->p)) < per * w->n_mat;) {
+        const int    r = i % per * MODEL_PACK_ROWS, nr = w->n_out - r < MODEL_PACK_ROWS ? w->n_out - r : MODEL_PACK_ROWS;
+        const size_t mat = (size_t)(i / per);
+        k_pack_rows(w->type, w->data + mat * w->mat_bytes + (size_t)r * w->row_bytes, w->row_bytes, nr, w->n_in,
+                    w->packed + mat * w->packed_bytes + k_pack_at(w->type, r, w->n_in));
+    }
+}
+
+/* Bytes of a matrix, or of a stack, in the file. */
+static uint64_t model__file_bytes(const dev_mat *w) { return (uint64_t)w->row_bytes * (uint64_t)w->n_out * (uint64_t)w->n_mat; }
+
+/* Bytes of matrices. */
+typedef struct {
+    uint64_t file;                                    /* as they are in the file */
+    uint64_t slow;                                    /* of those with types that are slow unless packed */
+    uint64_t floats;                                  /* of those that are floats */
+    uint64_t packed;                                  /* what packing all of them takes */
+    uint64_t given;                                   /* of the file, what packing no longer needs */
+} model_bytes;
+
+static model_bytes model_sizes(const model *m) {
+    int         at = 0;
+    model_bytes b = {0};
+    for (const dev_mat *w; (w = model__mat(m, &at));) {
+        const uint64_t file = model__file_bytes(w);
+        if (w->far) continue;
+        b.file += file;
+        b.slow += k_slow_unpacked(w->type) ? file : 0;
+        b.floats += k_wants_q8(w->type) ? 0 : file;
+        const uint64_t packed = (uint64_t)k_pack_bytes(w->type, w->n_out, w->n_in) * (uint64_t)w->n_mat;
+        b.packed += packed;
+        b.given += packed && w->data != m->glob.mat[W_TOK_EMBD].data ? file : 0;
+    }
+    return b;
+}
+
+/* Matrices of f16 are rounded to bf16 as they are read, and multiply as fast as in a file of bf16. */
+static void model_as_bf16(model *m) {
+    int      at = 0;
+    dev_mat *embd = &m->glob.mat[W_TOK_EMBD];
+    if (embd->type == K_F16) embd->type = K_F16_ROUND;
+    for (dev_mat *w; (w = model__mat(m, &at));)
+        if (w->type == K_F16) w->type = K_F16_ROUND;
+}
+
+/* Whether a matrix takes activations rounded to bf16. The values in a prompt cache then depend on that rounding. */
+static bool model_has_bf16(const model *m) {
+    int at = 0;
+    for (const dev_mat *w; (w = model__mat(m, &at));)
+        if (k_act_of(w->type) == K_ACT_BF16) return true;
+    return false;
+}
+
+/* Packs the next matrices, `most` bytes of the file or a little more, if their types have a packed layout. The threads that will read a
+ * matrix pack it. Its pages of the file are released, unless embeddings are read from them. Results are the same to the bit before, during
+ * and after packing. True: more is left. An interrupt ends it between two matrices. */
+static bool model_pack(model *m, pool *p, size_t most) {
+    model__packing k = {.p = p};
+    if (!m->packs && (m->packs_bytes = (size_t)model_sizes(m).packed)) m->packs = mem_pages(m->packs_bytes);
+    for (size_t done = 0; done < most && !g_interrupt;) {
+        if (!(k.w = model__mat(m, &m->pack_at))) return false;
+        const size_t each = k_pack_bytes(k.w->type, k.w->n_out, k.w->n_in);
+        if (!each || k.w->far) continue;
+        k.w->packed_bytes = each;
+        k.w->packed = m->packs + m->packs_used;
+        m->packs_used += each * (size_t)k.w->n_mat;
+        pool_run(p, model__pack_some, &k);
+        for (int i = 0; i < k.w->n_mat && k.w->data != m->glob.mat[W_TOK_EMBD].data; i++)
+            gguf_drop_pages(m->g, k.w->data + (size_t)i * k.w->mat_bytes, k.w->row_bytes * (size_t)k.w->n_out);
+        done += model__file_bytes(k.w);
+    }
+    return m->pack_at < m->hp.n_layer * ARCH_SLOTS + MODEL_PRODUCTS;
+}
+
+/* Pages of the file whose weights lie on a GPU are released. */
+static void model_release(const model *m) {
+    int at = 0;
+    for (const dev_mat *w; m->far && (w = model__mat(m, &at));)
+        if (w->far && w->data != m->glob.mat[W_TOK_EMBD].data) gguf_drop_pages(m->g, w->data, w->row_bytes * (size_t)w->n_out);
+}
+
+/* Whether a run would accept the file. On failure e is set. */
+static bool model_check(const gguf_file *g, err_t *e) {
+    model m;
+    bool  ok = model_open(&m, g, &rope_defaults, e);
+    model_close(&m);
+    return ok;
+}
+
+/* Bytes of the keys and values that a layer keeps of one position. */
+static uint64_t model__kv_bytes(const arch_layer_hp *l, uint32_t type_k, uint32_t type_v) {
+    return l->rec.width || l->kv_back ? 0 : (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
+}
+
+/* Bytes of one token in the KV cache, in all layers. */
+static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t type_v) {
+    uint64_t n = 0;
+    for (int il = 0; il < hp->n_layer; il++) n += model__kv_bytes(&hp->layer[il], type_k, type_v);
+    return n;
+}
+
+/* Bytes of keys and values of layer il for one sequence of n_ctx positions, where a step has n_rows rows. */
+static uint64_t model_kv_bytes_of(const model *m, int il, uint32_t type_k, uint32_t type_v, int64_t n_ctx, int n_rows) {
+    const arch_layer_hp *l = &m->hp.layer[il];
+    const int64_t        seen = l->window && l->window + n_rows < n_ctx ? l->window + n_rows : n_ctx;
+    return (uint64_t)seen * model__kv_bytes(l, type_k, type_v);
+}

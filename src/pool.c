@@ -1,0 +1,526 @@
+/* ===== [pool] worker threads =====
+ * One team of threads for the life of a run; the caller is thread 0. pool_run() lets every thread execute one function, a job.
+ * Inside a job pool_barrier() separates stages. The threads share the tasks of a stage by pool_next(), a counter that each
+ * barrier resets, or by pool_take(): each thread takes the tasks of its own range first and then helps the others. Work that is
+ * too small to share is done by one thread at a barrier (pool_barrier_then). A waiting thread spins for some tens of microseconds
+ * and prefetches what it reads next (pool_prefetch), then sleeps in the kernel, so that two runs on the same cores do not slow
+ * each other down. The number of threads never changes a result.
+ *   Where another process uses the same CPU, the kernel suspends a thread for milliseconds, and all others wait for its task. A loose job
+ * (pool_run_loose) avoids this: between two tasks a thread on a shared CPU leaves the team and yields, and the other threads do its tasks. When
+ * it runs again it skips the stages that are finished. Requirements for a loose job: all work is done as tasks; no task depends on the number of
+ * the thread; every thread meets the same barriers; a barrier is called only when no task is left. While a CPU is shared, each thread is bound to
+ * a CPU of its own if the process has exactly as many CPUs as threads: else the kernel might put two threads on one CPU.
+ *   OMP_NUM_THREADS, OMP_PLACES and OMP_PROC_BIND set the number of threads and their CPUs.
+ * Public: pool_default_threads, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then, pool_works, pool_next,
+ * pool_share, pool_take, pool_prefetch. */
+
+/* --- OMP_NUM_THREADS, OMP_PLACES, OMP_PROC_BIND ---
+ * OpenMP's variables, read as libgomp reads them. An invalid value is ignored with a warning. */
+
+enum { POOL_OMP_MOST = 1024 };                        /* the largest OMP_NUM_THREADS */
+
+/* Reads a decimal number and the blanks around it, and moves *at after them. -1: no number, or one above `most`. */
+static int pool__read_number(const char **at, int most) {
+    const char *p = *at + strspn(*at, " \t");
+    int         v = 0;
+    if (!isdigit((unsigned char)*p)) return -1;
+    for (; isdigit((unsigned char)*p) && v <= most; p++) v = 10 * v + (*p - '0');
+    *at = p + strspn(p, " \t");
+    return v <= most ? v : -1;
+}
+
+/* Whether the next character is c; then *at moves after it and the blanks around it. */
+static bool pool__skip_char(const char **at, char c) {
+    const char *p = *at + strspn(*at, " \t");
+    if (*p != c) return false;
+    *at = p + 1 + strspn(p + 1, " \t");
+    return true;
+}
+
+/* The first of a list of positive numbers; 0: the text is no such list. */
+static int pool__thread_count(const char *text) {
+    int first = 0;
+    do {
+        const int n = pool__read_number(&text, POOL_OMP_MOST);
+        if (n < 1) return 0;
+        if (!first) first = n;
+    } while (pool__skip_char(&text, ','));
+    return *text ? 0 : first;
+}
+
+typedef struct {
+    int        n;
+    cpu_set_t *at;
+} pool_places;
+
+static void pool__places_drop(pool_places *p) {
+    mem_free(p->at);
+    *p = (pool_places){0};
+}
+
+/* Adds a place: those of its CPUs that this process may use, if any. False: too many places. */
+static bool pool__add_place(pool_places *p, const cpu_set_t *set, const cpu_set_t *mask) {
+    cpu_set_t here;
+    CPU_AND(&here, set, mask);
+    if (!CPU_COUNT(&here)) return true;
+    if (p->n == CPU_SETSIZE) return false;
+    p->at = mem_grow(p->at, (size_t)p->n + 1, sizeof *p->at);
+    p->at[p->n++] = here;
+    return true;
+}
+
+/* Reads ":length:stride"; a missing part is 1. */
+static bool pool__interval(const char **at, int *length, int *stride) {
+    *length = *stride = 1;
+    if (!pool__skip_char(at, ':')) return true;
+    if ((*length = pool__read_number(at, CPU_SETSIZE)) < 1) return false;
+    if (!pool__skip_char(at, ':')) return true;
+    const int by = pool__skip_char(at, '-') ? -1 : 1;
+    *stride = by * pool__read_number(at, CPU_SETSIZE);
+    return *stride * by > 0;
+}
+
+/* Adds a CPU to the set. False: the number is out of range. */
+static bool pool__add_cpu(int cpu, cpu_set_t *set) {
+    if (cpu < 0 || cpu >= CPU_SETSIZE) return false;
+    CPU_SET(cpu, set);
+    return true;
+}
+
+/* "{cpu:length:stride, ...}" */
+static bool pool__place(const char **at, cpu_set_t *set) {
+    CPU_ZERO(set);
+    if (!pool__skip_char(at, '{')) return false;
+    do {
+        const int cpu = pool__read_number(at, CPU_SETSIZE - 1);
+        int       length, stride;
+        if (cpu < 0 || !pool__interval(at, &length, &stride)) return false;
+        for (int i = 0; i < length; i++)
+            if (!pool__add_cpu(cpu + i * stride, set)) return false;
+    } while (pool__skip_char(at, ','));
+    return pool__skip_char(at, '}');
+}
+
+/* The set with every CPU number raised by `by`. */
+static bool pool__shifted(const cpu_set_t *set, int by, cpu_set_t *out) {
+    CPU_ZERO(out);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, set) && !pool__add_cpu(cpu + by, out)) return false;
+    return true;
+}
+
+/* "place:length:stride, ..." */
+static bool pool__listed(const char *at, const cpu_set_t *mask, pool_places *p) {
+    do {
+        cpu_set_t set, next;
+        int       length, stride;
+        if (!pool__place(&at, &set) || !pool__interval(&at, &length, &stride)) return false;
+        for (int i = 0; i < length; i++)
+            if (!pool__shifted(&set, i * stride, &next) || !pool__add_place(p, &next, mask)) return false;
+    } while (pool__skip_char(&at, ','));
+    return !*at;
+}
+
+/* Reads a list of CPUs, "0-3,8", from a file of the kernel. False: no file, or another format. */
+static bool pool__read_cpus(const char *path, cpu_set_t *set) {
+    char        line[4096];
+    FILE       *f = fopen(path, "re");
+    const bool  got = f && fgets(line, sizeof line, f);
+    const char *at = line;
+    if (f) fclose(f);
+    if (!got) return false;
+    line[strcspn(line, "\n")] = 0;
+    CPU_ZERO(set);
+    do {
+        const int a = pool__read_number(&at, CPU_SETSIZE - 1), b = pool__skip_char(&at, '-') ? pool__read_number(&at, CPU_SETSIZE - 1) : a;
+        if (a < 0 || b < a) return false;
+        for (int cpu = a; cpu <= b; cpu++) CPU_SET(cpu, set);
+    } while (pool__skip_char(&at, ','));
+    return !*at;
+}
+
+/* Places by name: "cores", or "cores(4)" for at most four. root: the kernel's folder of CPUs. */
+static bool pool__named(const char *text, const char *root, const cpu_set_t *mask, pool_places *p) {
+    static const struct { const char *name, *file; } kinds[] = {{"threads", NULL}, {"cores", "thread_siblings_list"}, {"sockets", "core_siblings_list"}};
+    const char *at = text + strspn(text, " \t");
+    int         kind = 0, most = CPU_SETSIZE;
+    cpu_set_t   have, set;
+    while (kind < 3 && strncasecmp(at, kinds[kind].name, strlen(kinds[kind].name))) kind++;
+    if (kind == 3) return false;
+    at += strlen(kinds[kind].name);
+    if (pool__skip_char(&at, '(') && ((most = pool__read_number(&at, CPU_SETSIZE)) < 1 || !pool__skip_char(&at, ')'))) return false;
+    CPU_ZERO(&have);
+    for (int cpu = 0; cpu < CPU_SETSIZE && p->n < most; cpu++) {
+        char path[4096];
+        if (!CPU_ISSET(cpu, mask) || CPU_ISSET(cpu, &have)) continue;
+        snprintf(path, sizeof path, "%s/cpu%d/topology/%s", root, cpu, kinds[kind].file ? kinds[kind].file : "");
+        if (!kinds[kind].file || !pool__read_cpus(path, &set)) CPU_ZERO(&set);
+        CPU_SET(cpu, &set);
+        CPU_OR(&have, &have, &set);
+        if (!pool__add_place(p, &set, mask)) return false;
+    }
+    return !at[strspn(at, " \t")];
+}
+
+/* Reads OMP_PLACES. False, and p is empty: invalid, or no CPU in it that this process may use. */
+static bool pool__parse_places(const char *text, const char *root, const cpu_set_t *mask, pool_places *p) {
+    *p = (pool_places){0};
+    const bool list = text[strspn(text, " \t")] == '{';
+    if ((list ? pool__listed(text, mask, p) : pool__named(text, root, mask, p)) && p->n) return true;
+    pool__places_drop(p);
+    return false;
+}
+
+typedef enum { POOL_ANYWHERE, POOL_CLOSE, POOL_SPREAD, POOL_PRIMARY, POOL_UNKNOWN } pool_policy;
+
+/* Reads OMP_PROC_BIND: a policy, or a list for nested teams, of which the first is used. */
+static pool_policy pool__parse_bind(const char *text) {
+    static const struct { const char *name; pool_policy is; } words[] = {{"false", POOL_ANYWHERE}, {"true", POOL_CLOSE},     {"close", POOL_CLOSE},
+                                                                         {"spread", POOL_SPREAD},  {"primary", POOL_PRIMARY}, {"master", POOL_PRIMARY}};
+    pool_policy first = POOL_UNKNOWN;
+    do {
+        const char  *at = text + strspn(text, " \t");
+        const size_t n = strcspn(at, " \t,");
+        pool_policy  is = POOL_UNKNOWN;
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+            if (strlen(words[i].name) == n && strncasecmp(at, words[i].name, n) == 0) is = words[i].is;
+        if (is == POOL_UNKNOWN) return is;
+        if (first == POOL_UNKNOWN) first = is;
+        text = at + n;
+    } while (pool__skip_char(&text, ','));
+    return text[strspn(text, " \t")] ? POOL_UNKNOWN : first;
+}
+
+/* The place of thread i of n among n_places. */
+static int pool__place_of(pool_policy how, int i, int n, int n_places) {
+    if (how == POOL_PRIMARY) return 0;
+    if (how == POOL_CLOSE && n <= n_places) return i;
+    return (int)((int64_t)i * n_places / n);
+}
+
+/* Warns once in a run that the value of a variable is ignored. */
+static void pool__warn_ignored(const char *name, const char *expected, bool *warned) {
+    if (!*warned) log_warn("%s: '%s' is ignored: expected %s", name, getenv(name), expected);
+    *warned = true;
+}
+
+/* Number of threads that OMP_NUM_THREADS asks for; 0: none. */
+static int pool__asked_threads(void) {
+    static bool warned;
+    const char *text = getenv("OMP_NUM_THREADS");
+    const int   n = text ? pool__thread_count(text) : 0;
+    if (text && !n) pool__warn_ignored("OMP_NUM_THREADS", "a number from 1 to 1024, or several with commas between", &warned);
+    return n;
+}
+
+/* The places, among the CPUs of `mask`, to which the environment binds threads, and the policy that assigns threads to them. No
+ * places: threads are not bound. */
+static pool_policy pool__asked_places(const cpu_set_t *mask, pool_places *p) {
+    static bool warned_places, warned_bind;
+    const char *places = getenv("OMP_PLACES"), *bind = getenv("OMP_PROC_BIND");
+    pool_policy how = bind ? pool__parse_bind(bind) : POOL_UNKNOWN;
+    *p = (pool_places){0};
+    if (bind && how == POOL_UNKNOWN) pool__warn_ignored("OMP_PROC_BIND", "false, true, close, spread or primary", &warned_bind);
+    if (how == POOL_UNKNOWN) how = places ? POOL_CLOSE : POOL_ANYWHERE;
+    if (how != POOL_ANYWHERE && !pool__parse_places(places ? places : "cores", "/sys/devices/system/cpu", mask, p) && places)
+        pool__warn_ignored("OMP_PLACES", "threads, cores, sockets or places as {0,1},{2,3} or {0:4}:8:4, with CPUs that this process may use", &warned_places);
+    return how;
+}
+
+/* OMP_NUM_THREADS, else the number of CPUs. */
+static int pool_default_threads(void) {
+    const int asked = pool__asked_threads();
+    return asked ? asked : host_cpus();
+}
+
+/* --- the team --- */
+
+typedef struct pool pool;
+
+/* A thread of the team. */
+typedef struct {
+    _Alignas(64) pool *p;
+    int      ith;
+    uint32_t stage;                                   /* barriers of this job that it has passed */
+    bool     here;                                    /* a member of the team: barriers wait for it */
+    int      crowded;                                 /* coming jobs in which its CPU counts as shared */
+    long     preempted;                               /* involuntary context switches before the last job */
+    double   since, last;                             /* when it got the CPU (an estimate); when it took its last task */
+    double   task;                                    /* seconds between its last two tasks of a stage */
+    bool     bound;                                   /* it stays on the CPUs of `place` */
+    cpu_set_t place;
+    uint32_t last_stage;
+    const uint8_t *soon, *soon_end;                   /* bytes that it reads next and has not prefetched */
+    _Alignas(64) _Atomic uint64_t taken;              /* (stage + 1) << 32 | tasks taken of its range in that stage */
+} pool_seat;
+
+struct pool {
+    _Alignas(64) _Atomic uint32_t epoch;              /* number of the job that workers run */
+    _Alignas(64) _Atomic uint32_t turn;               /* incremented after each stage: waiting threads watch it */
+    _Alignas(64) _Atomic uint64_t team;               /* stage << 32 | members at the barrier << 16 | members */
+    _Alignas(64) _Atomic int next;                    /* next task of the current stage */
+    _Alignas(64) _Atomic int asleep;                  /* threads inside futex */
+    _Alignas(64) _Atomic uint32_t n_done;             /* workers that have finished the job */
+    int        n;                                     /* threads, the caller included */
+    pthread_t *thread;
+    pool_seat *seat;
+    cpu_set_t  caller_cpus;                           /* the caller's affinity mask before it was bound */
+    bool       quit, loose;
+    void (*fn)(void *ctx, int ith);
+    void *ctx;
+};
+
+static _Thread_local pool_seat *t_seat;               /* this thread's seat in the job that it runs */
+
+enum {
+    POOL_SPIN = 2000,                                 /* pauses before sleeping: about 50 microseconds */
+    POOL_NONE = INT_MAX,                              /* no task left, or the thread is behind the team */
+    POOL_CROWDED = 16,                                /* jobs for which a CPU counts as shared after the thread was preempted */
+    POOL_MOST = 0xffff,                               /* threads that `team` can count */
+};
+
+/* Seconds for which a thread keeps a shared CPU; a pause between tasks longer than this and two tasks: the thread was preempted. */
+static double pool_slice = 1.0e-3, pool_gap = 0.7e-3;
+
+static uint32_t pool__stage(uint64_t team) { return (uint32_t)(team >> 32); }
+static bool     pool__all_there(uint64_t team) { return (team >> 16 & 0xffff) == (team & 0xffff); }
+
+/* Prefetches one cache line of what the thread reads next. */
+static void pool__prefetch_line(pool_seat *s) {
+    if (s->soon == s->soon_end) return;
+    __builtin_prefetch(s->soon, 0, 2);
+    s->soon += 64;
+}
+
+/* Returns once *word is no longer `old`. */
+static void pool__wait(pool *p, _Atomic uint32_t *word, uint32_t old) {
+    for (int i = 0; i < POOL_SPIN; i++) {
+        if (atomic_load_explicit(word, memory_order_acquire) != old) return;
+        if (t_seat) pool__prefetch_line(t_seat);
+        k_pause();
+    }
+    atomic_fetch_add(&p->asleep, 1);
+    while (atomic_load(word) == old) syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+    atomic_fetch_sub(&p->asleep, 1);
+}
+
+static void pool__advance(pool *p, _Atomic uint32_t *word) {
+    atomic_fetch_add(word, 1);
+    if (atomic_load(&p->asleep)) syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Returns once the team has finished this stage. `turn` may lag behind `team` where the thread that closed the stage was preempted
+ * between the two writes. */
+static void pool__wait_stage(pool *p, uint32_t stage) {
+    for (;;) {
+        const uint32_t turn = atomic_load(&p->turn);
+        if (pool__stage(atomic_load(&p->team)) != stage) return;
+        pool__wait(p, &p->turn, turn);
+    }
+}
+
+/* Begins the next stage. All members are at the barrier, so no other thread changes `team` or `next`. */
+static void pool__close(pool *p, uint64_t team, void (*fn)(void *ctx), void *ctx) {
+    if (fn) fn(ctx);
+    atomic_store(&p->next, 0);
+    atomic_store(&p->team, (uint64_t)(pool__stage(team) + 1) << 32 | (team & 0xffff));
+    pool__advance(p, &p->turn);
+}
+
+/* Joins the team again if it is in this thread's stage and not about to end it. */
+static bool pool__join(pool_seat *s) {
+    uint64_t team = atomic_load(&s->p->team);
+    while (pool__stage(team) == s->stage && !pool__all_there(team))
+        if (atomic_compare_exchange_weak(&s->p->team, &team, team + 1)) return s->here = true;
+    return false;
+}
+
+/* Leaves the team between two tasks, unless all others wait at the barrier or no other member is left. */
+static void pool__leave(pool_seat *s) {
+    uint64_t team = atomic_load(&s->p->team);
+    do
+        if (pool__all_there(team + (1 << 16))) return;
+    while (!atomic_compare_exchange_weak(&s->p->team, &team, team - 1));
+    s->here = false;
+}
+
+/* Waits until every member has called it; then one thread calls fn, if there is one. What the threads wrote before is visible to
+ * fn, and what they and fn wrote is visible to all threads after it. */
+static void pool_barrier_then(pool *p, void (*fn)(void *ctx), void *ctx) {
+    pool_seat *s = t_seat;
+    const uint32_t stage = s->stage++;
+    if (!s->here) {                                   /* no member: it had no task of this stage */
+        pool__wait_stage(p, stage);
+        return;
+    }
+    const uint64_t team = atomic_fetch_add(&p->team, 1 << 16) + (1 << 16);
+    if (pool__all_there(team)) pool__close(p, team, fn, ctx);
+    else pool__wait_stage(p, stage);
+}
+static void pool_barrier(pool *p) { pool_barrier_then(p, NULL, NULL); }
+
+/* Gives up a shared CPU before the kernel suspends the thread. */
+static void pool__yield(pool_seat *s) {
+    const double now = clock_now(), passed = now - s->last;
+    if (passed > pool_gap + 2 * s->task) s->since = now;            /* preempted, or idle */
+    else if (s->stage == s->last_stage) s->task = passed;
+    s->last = now;
+    s->last_stage = s->stage;
+    if (now - s->since < pool_slice) return;
+    pool__leave(s);
+    if (!s->here) sched_yield();
+    s->since = s->last = clock_now();
+}
+
+/* Whether this thread is a member in this stage. Else it may be stages behind and must not read what the members write. */
+static bool pool_works(void) {
+    pool_seat *s = t_seat;
+    if (s->crowded && s->here && s->p->loose) pool__yield(s);
+    return s->here || pool__join(s);
+}
+
+/* The next task number of this stage; the caller stops when it is past its last task. */
+static int pool_next(pool *p) {
+    return pool_works() ? atomic_fetch_add_explicit(&p->next, 1, memory_order_relaxed) : POOL_NONE;
+}
+
+/* The first of thread ith's range among n tasks. */
+static int pool_share(const pool *p, int n, int ith) { return (int)((int64_t)n * ith / p->n); }
+
+/* One of the n tasks of this stage; POOL_NONE: none is left. A thread takes the tasks of its own range in order, so that it reads
+ * memory in sequence, then what is left of the other ranges. A stage uses either pool_take or pool_next. */
+static int pool_take(pool *p, int n) {
+    pool_seat *s = t_seat;
+    if (!pool_works()) return POOL_NONE;
+    const uint64_t none = (uint64_t)(s->stage + 1) << 32;
+    for (int i = 0; i < p->n; i++) {
+        const int      of = (s->ith + i) % p->n, from = pool_share(p, n, of);
+        const uint64_t end = none + (uint64_t)(pool_share(p, n, of + 1) - from);
+        uint64_t       v = atomic_load(&p->seat[of].taken), have;
+        do have = v < none ? none : v;                /* a count of an earlier stage is zero here */
+        while (have < end && !atomic_compare_exchange_weak(&p->seat[of].taken, &v, have + 1));
+        if (have < end) return from + (int)(have - none);
+    }
+    return POOL_NONE;
+}
+
+/* This thread reads the n bytes at p soon: it prefetches them while it waits. */
+static void pool_prefetch(const uint8_t *p, size_t n) {
+    t_seat->soon = p;
+    t_seat->soon_end = p + (n + 63) / 64 * 64;
+}
+
+/* Binds the thread to a CPU of its own if the process has exactly as many CPUs as threads. `before` gets its affinity mask. */
+static bool pool__bind_own(const pool_seat *s, cpu_set_t *before) {
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    if (sched_getaffinity(0, sizeof *before, before) || CPU_COUNT(before) != s->p->n) return false;
+    for (int cpu = 0, i = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, before) && i++ == s->ith) CPU_SET(cpu, &own);
+    return sched_setaffinity(0, sizeof own, &own) == 0;
+}
+
+/* This thread's part of a job. */
+static void pool__job(pool_seat *s) {
+    pool      *p = s->p;
+    pool_seat *outer = t_seat;
+    t_seat = s;
+    s->stage = 0;
+    s->here = true;
+    s->soon = s->soon_end = NULL;
+    if (p->loose) {
+        struct rusage use;
+        getrusage(RUSAGE_THREAD, &use);
+        s->crowded = s->crowded > POOL_CROWDED || use.ru_nivcsw == s->preempted ? s->crowded - (s->crowded > 0) : POOL_CROWDED;
+        s->preempted = use.ru_nivcsw;
+    }
+    cpu_set_t  before;
+    const bool bound = p->loose && s->crowded && pool__bind_own(s, &before);
+    p->fn(p->ctx, s->ith);
+    if (bound) sched_setaffinity(0, sizeof before, &before);
+    t_seat = outer;
+}
+
+static void *pool__worker(void *arg) {
+    pool_seat *s = arg;
+    pool      *p = s->p;
+    k_thread_start();
+    if (s->bound) sched_setaffinity(0, sizeof s->place, &s->place);
+    for (uint32_t epoch = 0;; epoch++) {
+        pool__wait(p, &p->epoch, epoch);
+        if (p->quit) return NULL;
+        pool__job(s);
+        pool__advance(p, &p->n_done);
+    }
+}
+
+static void pool__start(pool *p, void (*fn)(void *ctx, int ith), void *ctx, bool loose) {
+    p->fn = fn;
+    p->ctx = ctx;
+    p->loose = loose;
+    atomic_store(&p->next, 0);
+    atomic_store(&p->turn, 0);
+    atomic_store(&p->n_done, 0);
+    atomic_store(&p->team, (uint64_t)p->n);
+    for (int i = 0; i < p->n; i++) atomic_store(&p->seat[i].taken, 0);
+    pool__advance(p, &p->epoch);
+    pool__job(&p->seat[0]);
+    for (uint32_t n; (n = atomic_load(&p->n_done)) + 1 < (uint32_t)p->n;) pool__wait(p, &p->n_done, n);
+}
+
+/* Runs fn on every thread, ith = 0 for the caller, and returns when all have returned. Not to be called inside a job. */
+static void pool_run(pool *p, void (*fn)(void *ctx, int ith), void *ctx) { pool__start(p, fn, ctx, false); }
+static void pool_run_loose(pool *p, void (*fn)(void *ctx, int ith), void *ctx) { pool__start(p, fn, ctx, true); }
+
+/* Assigns a place to each of n threads. */
+static void pool__assign(pool *p, int n) {
+    pool_places at = {0};
+    if (sched_getaffinity(0, sizeof p->caller_cpus, &p->caller_cpus)) return;
+    const pool_policy how = pool__asked_places(&p->caller_cpus, &at);
+    for (int i = 0; at.n && i < n; i++) {
+        p->seat[i].bound = true;
+        p->seat[i].place = at.at[pool__place_of(how, i, n, at.n)];
+    }
+    pool__places_drop(&at);
+}
+
+/* Starts a team of n threads; fewer, with a warning, where the system allows no more. Signals go to the calling thread, which is
+ * bound like the others until pool_free(). */
+static pool *pool_new(int n) {
+    pool *p = mem_aligned(1, sizeof *p);
+    memset(p, 0, sizeof *p);
+    n = n < POOL_MOST ? n : POOL_MOST;
+    p->thread = mem_new((size_t)n, sizeof *p->thread);
+    p->seat = mem_aligned((size_t)n, sizeof *p->seat);
+    for (int i = 0; i < n; i++) p->seat[i] = (pool_seat){.p = p, .ith = i};
+    pool__assign(p, n);
+    p->n = 1;
+    k_thread_start();
+    sigset_t all, old;
+    sigfillset(&all);
+    sigdelset(&all, SIGBUS);                          /* a fault is handled where it happens */
+    sigdelset(&all, SIGSEGV);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    while (p->n < n) {
+        int rc = pthread_create(&p->thread[p->n], NULL, pool__worker, &p->seat[p->n]);
+        if (rc) {
+            log_warn("%d thread%s instead of %d: %s", p->n, p->n > 1 ? "s" : "", n, strerror(rc));
+            break;
+        }
+        p->n++;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (p->seat[0].bound) sched_setaffinity(0, sizeof p->seat[0].place, &p->seat[0].place);
+    return p;
+}
+
+static void pool_free(pool *p) {
+    if (!p) return;
+    p->quit = true;
+    pool__advance(p, &p->epoch);
+    for (int i = 1; i < p->n; i++) pthread_join(p->thread[i], NULL);
+    if (p->seat[0].bound) sched_setaffinity(0, sizeof p->caller_cpus, &p->caller_cpus);
+    mem_free(p->thread);
+    mem_free(p->seat);
+    mem_free(p);
+}

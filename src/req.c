@@ -1,0 +1,1113 @@
+/* ===== [req] one line of a batch file =====
+ * Bytes to a request, an answer to bytes. A line is an envelope of OpenAI's Batch API, the bare body of one, or, in a file of plain text, the
+ * prompt itself. The body changes a copy of the command's gen_request, which says too whether the lines ask for answers or for vectors. An answer becomes one record on one line, its keys always in the same
+ * order and without blanks. [val] parses; records are written by hand.
+ *
+ * Invariants:
+ * - Text is any bytes. A record is valid UTF-8: U+FFFD replaces other bytes, and the exact bytes are beside them, as base64 for a text and as
+ *   numbers for a token.
+ * - A key that would change the answer is honoured, or an error names it. null means that a key is not given. What a body says replaces what
+ *   the command said; a logit_bias replaces all of the command's.
+ * - A bad line sets e and its short name in req.fault, and the run goes on. Out of memory ends it.
+ *
+ * To add a body key: its field in gen_request or req, a reader of its kind where there is none, a row in req_keys.
+ * Public: req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head, req_print_csv, req_print_csv_error.
+ * Opens: req, req_form, req_origin, req_times. */
+
+enum {
+    REQ_MEMORY = 64 << 20,                            /* bytes of the parsed values of a line beyond 8 for each of its bytes */
+    REQ_N = 128, REQ_STOPS = 16, REQ_TOP = 20,        /* completions of a prompt, stop strings, alternatives at most */
+    REQ_CHOICES = 2048,                               /* completions of all prompts of a line */
+};
+
+/* What is wrong with a line, as the error of a record names it. */
+static const char req_bad_json[] = "invalid_json_line";
+static const char req_invalid[] = "invalid_request", req_unsupported[] = "unsupported";
+
+static const char req_url[] = "/v1/completions", req_chat_url[] = "/v1/chat/completions", req_embed_url[] = "/v1/embeddings";
+
+/* A prompt: text, or token ids in place of it. */
+typedef struct {
+    bytes   text;
+    tok_ids ids;                                      /* where n > 0: each below n_vocab */
+} req_prompt;
+
+/* How the lines of a file are read. */
+typedef struct {
+    const gen_request *base;                          /* what the command asks for, copied with its pointers; a body changes it */
+    int32_t            n_vocab;
+    bool               json;                          /* a line is JSON; else it is the prompt, */
+    bool               wrap;                          /* or the message of a user */
+    const constrain_spec *hold;                       /* the command's constraint, which a body replaces; NULL: none */
+} req_form;
+
+typedef struct {
+    bytes       custom_id;                            /* owned, as all that follows */
+    bool        has_id;
+    bool        chat;                                 /* the prompt is made of input; answers in the chat shape */
+    req_prompt *prompt;                               /* [n_prompt] at least one; of a chat one, and it is empty */
+    int         n_prompt;
+    int         n;                                    /* completions of all prompts, in their order */
+    gen_request ask;                                  /* for each prompt: the command's, changed by the body; the caller sets prompt */
+    samp_bias  *bias;                                 /* owned: ask.samp.bias where the body has biases */
+    bytes      *stop;                                 /* [n_stop] owned: ask.gen.stop where the body has stop strings; none is empty */
+    int         n_stop;
+    int         priority;                             /* lower runs earlier; 0 where not given */
+    bool        base64;                               /* vectors are written so */
+    chat_input  input;                                /* what the template reads; empty where this is no chat */
+    bytes       call_name;                            /* of the function that must be called; empty: any */
+    constrain_spec hold;                              /* the constraint, the command's or the body's; the caller compiles it for `ask` */
+    bytes       hold_text;                            /* owned: its text, where the body has it */
+    bool        many_calls;                           /* an answer may have more than one call */
+    const char *fault;                                /* one of the three above; NULL: none */
+} req;
+
+/* What a record may hold beyond OpenAI's shape; PARTS: a row of CSV has columns for what a chat's answer has beside its content. */
+enum { REQ_PROMPT = 1, REQ_SEED = 2, REQ_LOGPROB = 4, REQ_TIMES = 8, REQ_PARTS = 16 };
+
+/* Seconds since the line was read; not finite where there are none. */
+typedef struct {
+    double queued, first, total;                      /* until reading the prompt began, until the first token, until the last */
+} req_times;
+
+typedef struct {
+    uint64_t    line;                                 /* in the input file, from 1 */
+    const char *file;                                 /* that file, where there are several; else NULL */
+    const char *fingerprint;                          /* of model and settings; results__fingerprint() */
+    uint64_t    hash;                                 /* of the line's bytes: bytes_hash(0, line without its ending) */
+    const char *model_name;
+    int64_t     created;                              /* seconds since 1970 */
+    int         n_prompt, n_cached;                   /* tokens of the prompts; those that were found in the cache */
+    unsigned    fields;                               /* REQ_PROMPT and so on */
+    const tok_ids *ids;                               /* [n_prompt of req] of prompts that were given as ids, NULL: they are there */
+    req_times   times;
+} req_origin;
+
+/* Frees what the template of a chat reads. */
+static void req_drop_input(req *q) {
+    chat_input_drop(&q->input);
+    q->input = (chat_input){.choice = q->input.choice};
+}
+
+static void req_drop(req *q) {
+    mem_free((void *)(uintptr_t)q->custom_id.p);
+    for (int i = 0; i < q->n_prompt; i++) {
+        mem_free((void *)(uintptr_t)q->prompt[i].text.p);
+        tok_ids_drop(&q->prompt[i].ids);
+    }
+    mem_free(q->prompt);
+    for (int i = 0; i < q->n_stop; i++) mem_free((void *)(uintptr_t)q->stop[i].p);
+    mem_free(q->stop);
+    mem_free(q->bias);
+    mem_free((void *)(uintptr_t)q->call_name.p);
+    mem_free((void *)(uintptr_t)q->hold_text.p);
+    req_drop_input(q);
+    *q = (req){0};
+}
+
+/* --- reading --- */
+
+typedef struct {                                      /* a line that is being read */
+    req     *q;
+    bytes    line, body;                              /* its bytes; those of its body */
+    const char *held;                                 /* the key that gave a constraint; NULL: none has */
+    int32_t  n_vocab;
+    int      top;                                     /* top_logprobs; -1: not given */
+    int64_t  max;                                     /* max_tokens or max_completion_tokens; -1: not given */
+    val      call;                                    /* the name of the function that must be called; VAL_UNDEF: any */
+    bool     ok;
+    err_t   *e;
+} req_in;
+
+enum { REQ_COMPLETION = 1, REQ_CHAT = 2, REQ_ANY = 3, REQ_EMBED = 4, REQ_ALL = 7 };   /* shapes of a body; ANY: those with an answer */
+
+typedef struct req_key {
+    const char *name;
+    unsigned    where;                                /* the shapes it belongs to */
+    bool      (*take)(req_in *r, const struct req_key *k, val v);
+    size_t      at;                                   /* offset in req, where it sets one int or float */
+    double      lo, hi;                               /* of a number */
+} req_key;
+
+/* A copy of a text as bytes; never NULL. */
+static bytes req__own(val_str text) {
+    str s = {0};
+    str_add(&s, "", 0);
+    val_utf8(text, &s);
+    return str_bytes(&s);
+}
+
+/* The beginning of a text, for a message. */
+typedef struct {
+    char text[128];
+} req_shown;
+
+static req_shown req__show(val_str of) {
+    req_shown s;
+    bytes     b = req__own(val_sub(of, 0, of.n < 101 ? of.n : 101));
+    for (size_t i = 0; i < b.n; i++)
+        if (!b.p[i]) ((uint8_t *)(uintptr_t)b.p)[i] = '?';
+    snprintf(s.text, sizeof s.text, "%.100s%s", (const char *)b.p, b.n > 100 ? "..." : "");
+    mem_free((void *)(uintptr_t)b.p);
+    return s;
+}
+
+static unsigned req__shape(const req *q) { return q->ask.embeds ? REQ_EMBED : q->chat ? REQ_CHAT : REQ_COMPLETION; }
+
+static const char *req__url(unsigned shape) { return shape & REQ_EMBED ? req_embed_url : shape & REQ_CHAT ? req_chat_url : req_url; }
+
+static const char *req__kind(val v) {
+    static const char *const kinds[VAL_KINDS] = {[VAL_NONE] = "null", [VAL_INT] = "a number", [VAL_BIG] = "a number", [VAL_FLOAT] = "a number",
+                                                 [VAL_STR] = "a string", [VAL_LIST] = "a list", [VAL_DICT] = "an object"};
+    if (v.kind == VAL_BOOL) return v.b ? "true" : "false";
+    if (v.kind == VAL_LIST && !v.list->n) return "an empty list";
+    return kinds[v.kind] ? kinds[v.kind] : "nothing";
+}
+
+/* Sets the error of the key `name`. */
+__attribute__((format(printf, 3, 4))) static bool req__bad(const req_in *r, const char *name, const char *fmt, ...) {
+    char    why[400];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    return err_set(r->e, EXIT_INPUT, "%s: %s", name, why);
+}
+
+static bool req__not(const req_in *r, const char *name, val v, const char *expected) {
+    return req__bad(r, name, "found %s, expected %s", req__kind(v), expected);
+}
+
+static bool req__is_number(val v) { return v.kind == VAL_INT || v.kind == VAL_BIG || v.kind == VAL_FLOAT; }
+
+static bool req__number(const req_in *r, const req_key *k, val v, double *x) {
+    *x = v.kind == VAL_INT ? (double)v.i : v.kind == VAL_FLOAT ? v.f : 0;
+    if (!req__is_number(v)) return req__not(r, k->name, v, "a number");
+    if (v.kind == VAL_BIG) return req__bad(r, k->name, "a number beyond 64 bits, expected %.10g to %.10g", k->lo, k->hi);
+    if (*x >= k->lo && *x <= k->hi) return true;
+    return req__bad(r, k->name, "%.10g is out of range, expected %.10g to %.10g", *x, k->lo, k->hi);
+}
+
+/* 3.0 is a whole number too: JSON has one kind of numbers. */
+static bool req__whole(const req_in *r, const req_key *k, val v, int64_t *n) {
+    double x;
+    *n = 0;
+    if (!req__number(r, k, v, &x)) return false;
+    if (v.kind == VAL_INT) return *n = v.i, true;
+    if (x != floor(x)) return req__bad(r, k->name, "found %.10g, expected a whole number", x);
+    if (x == 0x1p63) return req__bad(r, k->name, "found %.10g, expected a whole number below 2^63", x);
+    return *n = (int64_t)x, true;
+}
+
+static bool req__take_int(req_in *r, const req_key *k, val v) {
+    int64_t n;
+    return req__whole(r, k, v, &n) && (*(int *)((char *)r->q + k->at) = (int)n, true);
+}
+
+static bool req__take_float(req_in *r, const req_key *k, val v) {
+    double x;
+    return req__number(r, k, v, &x) && (*(float *)((char *)r->q + k->at) = (float)x, true);
+}
+
+static bool req__take_bool(req_in *r, const req_key *k, val v) {
+    if (v.kind != VAL_BOOL) return req__not(r, k->name, v, "true or false");
+    *(bool *)((char *)r->q + k->at) = v.b;
+    return true;
+}
+
+/* Both names of the limit may be given if they agree. */
+static bool req__take_max(req_in *r, const req_key *k, val v) {
+    int64_t n;
+    if (!req__whole(r, k, v, &n)) return false;
+    if (r->max >= 0 && r->max != n)
+        return req__bad(r, k->name, "%lld beside another limit of %lld, expected one", (long long)n, (long long)r->max);
+    return r->q->ask.gen.n_predict = r->max = n, true;
+}
+
+static bool req__take_seed(req_in *r, const req_key *k, val v) {
+    int64_t n;
+    if (!req__whole(r, k, v, &n)) return false;
+    r->q->ask.seed = (uint64_t)n;
+    return true;
+}
+
+static bool req__add_stop(req_in *r, const req_key *k, val v) {
+    if (v.kind != VAL_STR) return req__not(r, k->name, v, "a string or a list of strings");
+    if (!v.s.n) return req__bad(r, k->name, "an empty string, expected text");
+    r->q->stop[r->q->n_stop++] = req__own(v.s);
+    return true;
+}
+
+static bool req__take_stop(req_in *r, const req_key *k, val v) {
+    const bool   list = v.kind == VAL_LIST;
+    const size_t n = list ? v.list->n : 1;
+    if (n > REQ_STOPS) return req__bad(r, k->name, "%zu strings, expected at most %d", n, REQ_STOPS);
+    r->q->ask.gen.stop = r->q->stop = mem_new(n, sizeof *r->q->stop);
+    for (size_t i = 0; i < n; i++)
+        if (!req__add_stop(r, k, list ? v.list->at[i] : v)) return false;
+    r->q->ask.gen.n_stop = r->q->n_stop;
+    return true;
+}
+
+/* In a completion the number of alternatives, 0 for the tokens alone; in a chat true or false, and top_logprobs is the number. */
+static bool req__take_logprobs(req_in *r, const req_key *k, val v) {
+    req *q = r->q;
+    if (!q->chat) return req__take_int(r, k, v) && (q->ask.logprobs = true);
+    if (v.kind != VAL_BOOL) return req__not(r, k->name, v, "true or false");
+    q->ask.logprobs = v.b;
+    return true;
+}
+
+static bool req__take_top(req_in *r, const req_key *k, val v) {
+    int64_t n;
+    return req__whole(r, k, v, &n) && (r->top = (int)n, true);
+}
+
+/* The decimal digits of a token id without leading zeros, so that no two keys are one token. */
+static bool req__token_key(val_str text, int32_t n_vocab, int32_t *id) {
+    int64_t x = 0;
+    for (uint32_t i = 0; i < text.n; i++) {
+        const val_chr c = VAL_CHAR(text.p[i]);
+        if (c < '0' || c > '9' || (i && !x) || (x = 10 * x + (int64_t)(c - '0')) >= n_vocab) return false;
+    }
+    *id = (int32_t)x;
+    return text.n > 0;
+}
+
+/* A bias is added to the logit as it is. -100 and 100, which mean never and always to OpenAI, act like that on the logits of real models. */
+static bool req__take_bias(req_in *r, const req_key *k, val v) {
+    req *q = r->q;
+    if (v.kind != VAL_DICT) return req__not(r, k->name, v, "an object of token ids and biases");
+    q->bias = mem_new(v.dict->n, sizeof *q->bias);
+    q->ask.samp.bias = q->bias;
+    q->ask.samp.n_bias = 0;
+    for (size_t i = 0; i < v.dict->n; i++) {
+        const val_pair *at = &v.dict->at[i];
+        samp_bias      *b = &q->bias[q->ask.samp.n_bias++];
+        double          x;
+        if (!req__token_key(at->key.s, r->n_vocab, &b->id))
+            return req__bad(r, k->name, "found '%s', expected token ids from 0 to %d", req__show(at->key.s).text, r->n_vocab - 1);
+        if (!req__number(r, k, at->value, &x)) return false;
+        b->bias = (float)x;
+    }
+    return true;
+}
+
+static bool req__take_ids(const req_in *r, const req_key *k, const val_list *list, tok_ids *out) {
+    const req_key id_key = {.name = k->name, .lo = 0, .hi = r->n_vocab - 1};
+    for (size_t i = 0; i < list->n; i++) {
+        int64_t id;
+        if (!req__is_number(list->at[i])) return req__not(r, k->name, list->at[i], "token ids alone in this list");
+        if (!req__whole(r, &id_key, list->at[i], &id)) return false;
+        tok_ids_add(out, (int32_t)id);
+    }
+    return true;
+}
+
+/* Text or token ids. */
+static bool req__one_prompt(req_in *r, const req_key *k, val v) {
+    req_prompt *p = &r->q->prompt[r->q->n_prompt++];
+    if (v.kind == VAL_LIST && !v.list->n) return req__bad(r, k->name, "an empty list, expected text or token ids");
+    if (v.kind == VAL_LIST) return req__take_ids(r, k, v.list, &p->ids);
+    if (v.kind != VAL_STR) return req__not(r, k->name, v, "text or a list of token ids");
+    p->text = req__own(v.s);
+    return true;
+}
+
+/* One prompt, or a list of prompts, each with its own completions. */
+static bool req__take_prompt(req_in *r, const req_key *k, val v) {
+    const bool   many = v.kind == VAL_LIST && v.list->n && !req__is_number(v.list->at[0]);
+    const size_t n = many ? v.list->n : 1;
+    bool         ok = true;
+    if (n > REQ_CHOICES) return req__bad(r, k->name, "a list of %zu prompts, expected at most %d", n, REQ_CHOICES);
+    r->q->prompt = mem_new(n, sizeof *r->q->prompt);
+    for (size_t i = 0; ok && i < n; i++) ok = req__one_prompt(r, k, many ? v.list->at[i] : v);
+    return ok;
+}
+
+/* --- keys of a chat: what the template reads --- */
+
+static void req__set_var(req_in *r, val name, val v) { val_dict_set(&r->q->input.env, r->q->input.vars.dict, name, v); }
+
+/* A variable of the template under the key's own name. */
+static bool req__take_var(req_in *r, const req_key *k, val v) {
+    req__set_var(r, val_str_of(&r->q->input.env, k->name), v);
+    return true;
+}
+
+static bool req__take_messages(req_in *r, const req_key *k, val v) {
+    if (v.kind != VAL_LIST || !v.list->n) return req__not(r, k->name, v, "a list of at least one message");
+    return req__take_var(r, k, v);
+}
+
+static bool req__take_effort(req_in *r, const req_key *k, val v) {
+    return v.kind == VAL_STR ? req__take_var(r, k, v) : req__not(r, k->name, v, "a string");
+}
+
+/* Variables of the template under names of their own. */
+static bool req__take_kwargs(req_in *r, const req_key *k, val v) {
+    static const char *const taken[] = {"messages", "tools", "add_generation_prompt"};
+    if (v.kind != VAL_DICT) return req__not(r, k->name, v, "an object");
+    for (size_t i = 0; i < v.dict->n; i++) {
+        for (size_t t = 0; t < sizeof taken / sizeof *taken; t++)
+            if (val_is_str(v.dict->at[i].key, taken[t])) return req__bad(r, k->name, "found %s, which the body itself decides", taken[t]);
+        req__set_var(r, v.dict->at[i].key, v.dict->at[i].value);
+    }
+    return true;
+}
+
+/* An empty list changes nothing. */
+static bool req__take_tools(req_in *r, const req_key *k, val v) {
+    if (v.kind != VAL_LIST) return req__not(r, k->name, v, "a list of tools");
+    for (size_t i = 0; i < v.list->n; i++)
+        if (v.list->at[i].kind != VAL_DICT) return req__not(r, k->name, v.list->at[i], "objects alone in this list");
+    if (!v.list->n) return true;
+    if (!r->q->chat) return req__bad(r, k->name, "belongs to %s, expected none in a body for %s", req_chat_url, req_url);
+    return req__take_var(r, k, v);
+}
+
+/* none, auto, required, or {"type":"function","function":{"name":NAME}} */
+static bool req__take_choice(req_in *r, const req_key *k, val v) {
+    chat_input *in = &r->q->input;
+    if (val_is_str(v, "auto")) return true;
+    in->choice = val_is_str(v, "none") ? CHAT_CALL_NONE : CHAT_CALL_REQUIRED;
+    if (in->choice == CHAT_CALL_NONE) return true;
+    if (v.kind != VAL_STR && v.kind != VAL_DICT) return req__not(r, k->name, v, "none, auto, required or an object");
+    if (!r->q->chat) return req__bad(r, k->name, "belongs to %s, expected none or auto in a body for %s", req_chat_url, req_url);
+    if (val_is_str(v, "required")) return true;
+    if (v.kind == VAL_STR) return req__bad(r, k->name, "found '%s', expected none, auto, required or an object", req__show(v.s).text);
+    r->call = val_get(val_get(v, "function"), "name");
+    return (val_is_str(val_get(v, "type"), "function") && r->call.kind == VAL_STR) ||
+           req__bad(r, k->name, "found an object, expected one with type function and the function's name");
+}
+
+/* --- constraints --- */
+
+static void req__skip_blanks(bytes *b) {
+    while (b->n && memchr(" \t\r\n", b->p[0], 4)) b->p++, b->n--;
+}
+
+static bool req__skip(bytes *b, char c) {
+    req__skip_blanks(b);
+    if (!b->n || b->p[0] != c) return false;
+    *b = (bytes){b->p + 1, b->n - 1};
+    return true;
+}
+
+/* Whether this string, with its quotes, is a key. */
+static bool req__is_key(bytes key, const char *name) {
+    const size_t n = strlen(name);
+    if (key.n == n + 2 && key.p[0] == '"' && memcmp(key.p + 1, name, n) == 0) return true;
+    if (!key.n || !memchr(key.p, '\\', key.n) || key.n > 6 * n + 2) return false;
+    str        text = {0};
+    const bool is = val_json_text(key, &text) && bytes_is(str_bytes(&text), name);
+    str_drop(&text);
+    return is;
+}
+
+/* The bytes of a member of an object, as far as the text has the shape of one; empty: there is none. The last of several counts, as in other
+ * readers of JSON. */
+static bytes req__member(bytes object, const char *name) {
+    bytes value = {0};
+    bool  more = req__skip(&object, '{');
+    while (more) {
+        req__skip_blanks(&object);
+        const bytes key = bytes_cut_json(&object);
+        if (!req__skip(&object, ':')) break;
+        req__skip_blanks(&object);
+        const bytes v = bytes_cut_json(&object);
+        if (v.n && req__is_key(key, name)) value = v;
+        more = req__skip(&object, ',');
+    }
+    return value;
+}
+
+/* A body has one constraint at most, which replaces the command's. text: owned by q from now on. */
+static bool req__hold(req_in *r, const char *name, constrain_kind kind, bytes text) {
+    req *q = r->q;
+    if (r->held) {
+        mem_free((void *)(uintptr_t)text.p);
+        return req__bad(r, name, "a second constraint beside %s, expected one", r->held);
+    }
+    r->held = name;
+    q->hold.kind = kind;
+    q->hold.text = q->hold_text = text;
+    q->hold.path = name;
+    return true;
+}
+
+static bool req__hold_text(req_in *r, const char *name, constrain_kind kind, val v) {
+    return v.kind == VAL_STR ? req__hold(r, name, kind, req__own(v.s)) : req__not(r, name, v, "a string");
+}
+
+static bool req__hold_object(req_in *r, const char *name) {
+    return req__hold(r, name, CONSTRAIN_OBJECT, req__own((val_str){0}));
+}
+
+/* A schema is taken as the line has it, so that its numbers keep their digits and errors name its bytes. Or it is a string. */
+static bool req__hold_schema(req_in *r, const char *name, val v, bytes raw) {
+    str text = {0};
+    if (v.kind == VAL_STR) return req__hold_text(r, name, CONSTRAIN_SCHEMA, v);
+    if (v.kind != VAL_DICT && v.kind != VAL_BOOL) return req__not(r, name, v, "a schema: an object, true or false");
+    str_put(&text, "");
+    str_add(&text, raw.p, raw.n);
+    return req__hold(r, name, CONSTRAIN_SCHEMA, str_bytes(&text));
+}
+
+/* A list of texts, written as --choice has them. */
+static bool req__hold_choice(req_in *r, const char *name, val v) {
+    str text = {0};
+    str_put(&text, "");
+    bool ok = (v.kind == VAL_LIST && v.list->n) || req__not(r, name, v, "a list of at least one string");
+    for (size_t i = 0; ok && i < v.list->n; i++) {
+        const val one = v.list->at[i];
+        if (!(ok = one.kind == VAL_STR || req__not(r, name, one, "strings alone in this list"))) break;
+        const bytes b = req__own(one.s);
+        if (i) str_put(&text, "|");
+        for (size_t k = 0; k < b.n; k++) {
+            if (b.p[k] == '|' || b.p[k] == '\\') str_put(&text, "\\");
+            str_add(&text, b.p + k, 1);
+        }
+        mem_free((void *)(uintptr_t)b.p);
+    }
+    if (ok) return req__hold(r, name, CONSTRAIN_CHOICE, str_bytes(&text));
+    str_drop(&text);
+    return false;
+}
+
+static bool req__take_grammar(req_in *r, const req_key *k, val v) { return req__hold_text(r, k->name, CONSTRAIN_GBNF, v); }
+
+static bool req__take_regex(req_in *r, const req_key *k, val v) { return req__hold_text(r, k->name, CONSTRAIN_REGEX, v); }
+
+static bool req__take_choice_of(req_in *r, const req_key *k, val v) { return req__hold_choice(r, k->name, v); }
+
+static bool req__take_schema(req_in *r, const req_key *k, val v) { return req__hold_schema(r, k->name, v, req__member(r->body, k->name)); }
+
+/* {"type":"json_schema","json_schema":{"schema":SCHEMA}}; name, description and strict change nothing: a schema is always held. */
+static bool req__take_json_schema(req_in *r, const req_key *k, val v) {
+    static const char *const names[] = {"schema", "name", "description", "strict"};
+    const val                form = val_get(v, "json_schema");
+    if (form.kind != VAL_DICT) return req__bad(r, k->name, "type json_schema without json_schema, expected an object of that name");
+    for (size_t i = 0; i < form.dict->n; i++) {
+        size_t n = 0;
+        while (n < 4 && !val_is_str(form.dict->at[i].key, names[n])) n++;
+        if (n == 4) return req__bad(r, k->name, "unknown key '%s' in json_schema", req__show(form.dict->at[i].key.s).text);
+    }
+    const bytes raw = req__member(req__member(req__member(r->body, k->name), "json_schema"), "schema");
+    return req__hold_schema(r, k->name, val_get(form, "schema"), raw);
+}
+
+/* {"type":"text"}: no constraint; {"type":"json_object"}, with a schema as llama.cpp has it; or a schema as OpenAI has it. */
+static bool req__take_format(req_in *r, const req_key *k, val v) {
+    const val type = val_get(v, "type"), schema = val_get(v, "schema");
+    if (v.kind != VAL_DICT || type.kind != VAL_STR) return req__not(r, k->name, v, "an object with a type");
+    if (val_is_str(type, "text")) return r->q->hold.kind = r->held ? r->q->hold.kind : CONSTRAIN_NONE, true;
+    if (val_is_str(type, "json_schema")) return req__take_json_schema(r, k, v);
+    if (!val_is_str(type, "json_object"))
+        return req__bad(r, k->name, "found type '%s', expected text, json_object or json_schema", req__show(type.s).text);
+    if (schema.kind == VAL_UNDEF || schema.kind == VAL_NONE) return req__hold_object(r, k->name);
+    return req__hold_schema(r, k->name, schema, req__member(req__member(r->body, k->name), "schema"));
+}
+
+/* What vLLM calls structured_outputs: an object with one of these keys. */
+static bool req__take_structured(req_in *r, const req_key *k, val v) {
+    if (v.kind != VAL_DICT) return req__not(r, k->name, v, "an object");
+    for (size_t i = 0; i < v.dict->n; i++) {
+        const val key = v.dict->at[i].key, one = v.dict->at[i].value;
+        bool      ok;
+        if (one.kind == VAL_NONE) continue;
+        if (val_is_str(key, "json")) ok = req__hold_schema(r, k->name, one, req__member(req__member(r->body, k->name), "json"));
+        else if (val_is_str(key, "regex")) ok = req__hold_text(r, k->name, CONSTRAIN_REGEX, one);
+        else if (val_is_str(key, "grammar")) ok = req__hold_text(r, k->name, CONSTRAIN_GBNF, one);
+        else if (val_is_str(key, "choice")) ok = req__hold_choice(r, k->name, one);
+        else if (val_is_str(key, "json_object") && one.kind == VAL_BOOL) ok = !one.b || req__hold_object(r, k->name);
+        else ok = req__bad(r, k->name, "found '%s', expected json, regex, grammar, choice or json_object", req__show(key.s).text);
+        if (!ok) return false;
+    }
+    return true;
+}
+
+/* float or base64. */
+static bool req__take_encoding(req_in *r, const req_key *k, val v) {
+    r->q->base64 = val_is_str(v, "base64");
+    if (r->q->base64 || val_is_str(v, "float")) return true;
+    if (v.kind != VAL_STR) return req__not(r, k->name, v, "float or base64");
+    return req__bad(r, k->name, "found '%s', expected float or base64", req__show(v.s).text);
+}
+
+/* stream and echo. */
+static bool req__take_false(req_in *r, const req_key *k, val v) {
+    if (v.kind != VAL_BOOL) return req__not(r, k->name, v, "true or false");
+    if (!v.b) return true;
+    r->q->fault = req_unsupported;
+    return req__bad(r, k->name, "true, expected false: the answer to a line is one record of new text");
+}
+
+/* A number that changes nothing within its bounds. */
+static bool req__take_bounded(req_in *r, const req_key *k, val v) {
+    int64_t n;
+    return req__whole(r, k, v, &n);
+}
+
+static bool req__take_nothing(req_in *r, const req_key *k, val v) {
+    (void)r, (void)k, (void)v;
+    return true;
+}
+
+#define REQ_AT(f) offsetof(req, f)
+static const req_key req_keys[] = {
+    /* name                  shapes          reader                where                           lowest     highest */
+    {"prompt",                REQ_COMPLETION, req__take_prompt,     0,                              0,         0},
+    {"messages",              REQ_CHAT,       req__take_messages,   0,                              0,         0},
+    {"input",                 REQ_EMBED,      req__take_prompt,     0,                              0,         0},
+    {"encoding_format",       REQ_EMBED,      req__take_encoding,   0,                              0,         0},
+    {"dimensions",            REQ_EMBED,      req__take_int,        REQ_AT(ask.embed.dims),         1,         EMBED_WIDTH},
+    {"max_tokens",            REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
+    {"max_completion_tokens", REQ_ANY,        req__take_max,        0,                              0,         0x1p63},
+    {"seed",                  REQ_ANY,        req__take_seed,       0,                              -0x1p63,   0x1p63},
+    {"stop",                  REQ_ANY,        req__take_stop,       0,                              0,         0},
+    {"n",                     REQ_ANY,        req__take_int,        REQ_AT(ask.n),                  1,         REQ_N},
+    {"logprobs",              REQ_ANY,        req__take_logprobs,   REQ_AT(ask.top),                0,         REQ_TOP},
+    {"top_logprobs",          REQ_CHAT,       req__take_top,        0,                              0,         REQ_TOP},
+    {"logit_bias",            REQ_ANY,        req__take_bias,       0,                              -1e30,     1e30},
+    {"ignore_eos",            REQ_ANY,        req__take_bool,       REQ_AT(ask.gen.ignore_eos),     0,         0},
+    {"priority",              REQ_ANY,        req__take_int,        REQ_AT(priority),               INT32_MIN, INT32_MAX},
+    {"response_format",       REQ_ANY,        req__take_format,     0,                              0,         0},
+    {"grammar",               REQ_ANY,        req__take_grammar,    0,                              0,         0},
+    {"regex",                 REQ_ANY,        req__take_regex,      0,                              0,         0},
+    {"structured_outputs",    REQ_ANY,        req__take_structured, 0,                              0,         0},
+    {"guided_json",           REQ_ANY,        req__take_schema,     0,                              0,         0},
+    {"guided_regex",          REQ_ANY,        req__take_regex,      0,                              0,         0},
+    {"guided_choice",         REQ_ANY,        req__take_choice_of,  0,                              0,         0},
+    {"guided_grammar",        REQ_ANY,        req__take_grammar,    0,                              0,         0},
+    {"tools",                 REQ_ANY,        req__take_tools,      0,                              0,         0},
+    {"tool_choice",           REQ_ANY,        req__take_choice,     0,                              0,         0},
+    {"parallel_tool_calls",   REQ_CHAT,       req__take_bool,       REQ_AT(many_calls),             0,         0},
+    {"reasoning_effort",      REQ_CHAT,       req__take_effort,     0,                              0,         0},
+    {"chat_template_kwargs",  REQ_CHAT,       req__take_kwargs,     0,                              0,         0},
+    {"model",                 REQ_ALL,        req__take_nothing,    0,                              0,         0},
+    {"user",                  REQ_ALL,        req__take_nothing,    0,                              0,         0},
+    {"metadata",              REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"store",                 REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"service_tier",          REQ_ANY,        req__take_nothing,    0,                              0,         0},
+    {"stream",                REQ_ANY,        req__take_false,      0,                              0,         0},
+    {"echo",                  REQ_ANY,        req__take_false,      0,                              0,         0},
+    {"best_of",               REQ_ANY,        req__take_bounded,    0,                              1,         1},
+};
+#undef REQ_AT
+
+/* A parameter of the sampler. */
+static bool req__take_param(req_in *r, const samp_param *p, val v) {
+    const req_key k = {.name = p->json, .at = offsetof(req, ask.samp) + p->at, .lo = p->lo, .hi = p->hi};
+    return p->whole ? req__take_int(r, &k, v) : req__take_float(r, &k, v);
+}
+
+static bool req__key(req_in *r, val name, val v) {
+    const req_key *k = req_keys, *end = req_keys + sizeof req_keys / sizeof *req_keys;
+    const unsigned shape = req__shape(r->q);
+    if (v.kind == VAL_NONE) return true;
+    for (int i = 0; i < SAMP_PARAMS && shape != REQ_EMBED; i++)
+        if (samp_params[i].json && val_is_str(name, samp_params[i].json)) return req__take_param(r, &samp_params[i], v);
+    while (k < end && !val_is_str(name, k->name)) k++;
+    if (k == end) return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(name.s).text);
+    if (!(k->where & shape)) return req__bad(r, k->name, "belongs to %s, found in a body for %s", req__url(k->where), req__url(shape));
+    return k->take(r, k, v);
+}
+
+/* A call that must be made is of one of the tools. */
+static bool req__check_choice(req_in *r) {
+    const val tools = val_get(r->q->input.vars, "tools");
+    bool      known = r->call.kind == VAL_UNDEF;
+    if (r->q->input.choice != CHAT_CALL_REQUIRED) return true;
+    if (tools.kind != VAL_LIST) return req__bad(r, "tool_choice", "a call without tools, expected tools beside it");
+    for (size_t i = 0; i < tools.list->n && !known; i++) {
+        const val name = val_get(val_get(tools.list->at[i], "function"), "name");
+        known = name.kind == VAL_STR && val_str_eq(name.s, r->call.s);
+    }
+    if (!known) return req__bad(r, "tool_choice", "found '%s', expected the name of one of the tools", req__show(r->call.s).text);
+    if (r->call.kind == VAL_STR) r->q->input.call_name = r->q->call_name = req__own(r->call.s);
+    return true;
+}
+
+/* Checks the keys against each other, once all are read. */
+static bool req__whole_body(req_in *r) {
+    req *q = r->q;
+    if (r->top >= 0) q->ask.top = r->top;
+    q->input.one_call = !q->many_calls;
+    if (r->top > 0 && !q->ask.logprobs) return req__bad(r, "top_logprobs", "alone, expected \"logprobs\":true beside it");
+    if (q->chat && val_get(q->input.vars, "messages").kind != VAL_LIST) return err_set(r->e, EXIT_INPUT, "the body has no messages");
+    if (!q->chat && !q->n_prompt) return err_set(r->e, EXIT_INPUT, "the body has no %s", q->ask.embeds ? "input" : "prompt");
+    if (q->chat) q->prompt = mem_new(q->n_prompt = 1, sizeof *q->prompt);
+    if (q->ask.n * q->n_prompt > REQ_CHOICES)
+        return req__bad(r, "n", "%d of each of %d prompts, expected at most %d in all", q->ask.n, q->n_prompt, REQ_CHOICES);
+    q->n = q->ask.n * q->n_prompt;
+    return !q->chat || req__check_choice(r);
+}
+
+/* bare: the body is the whole line, and custom_id may be in it. */
+static bool req__body(req_in *r, const val_dict *body, bool bare) {
+    for (size_t i = 0; i < body->n; i++) {
+        if (bare && val_is_str(body->at[i].key, "custom_id")) continue;
+        if (!req__key(r, body->at[i].key, body->at[i].value)) return false;
+    }
+    return req__whole_body(r);
+}
+
+/* Looks for custom_id among the keys of the object and sets it where it is a string, or to the digits of a number. */
+static void req__find_id(req *q, bytes line) {
+    const bytes id = req__member(line, "custom_id");
+    str         text = {0};
+    str_add(&text, "", 0);
+    q->has_id = val_json_text(id, &text);
+    if (!q->has_id && id.n && (isdigit(id.p[0]) || id.p[0] == '-')) str_add(&text, id.p, id.n), q->has_id = true;
+    if (q->has_id) q->custom_id = str_bytes(&text);
+    else str_drop(&text);
+}
+
+static bool req__custom_id(req_in *r, val v) {
+    if (v.kind == VAL_UNDEF || v.kind == VAL_NONE) return true;
+    if (v.kind != VAL_STR) {
+        req__find_id(r->q, r->line);
+        return req__not(r, "custom_id", v, "a string");
+    }
+    r->q->custom_id = req__own(v.s);
+    return r->q->has_id = true;
+}
+
+/* The value of an envelope's key, which has to be one of two strings; returns which, or -1. */
+static int req__choice(const req_in *r, val v, const char *name, const char *a, const char *b) {
+    if (val_is_str(v, a)) return 0;
+    if (b && val_is_str(v, b)) return 1;
+    const char *or = b ? " or " : "", *other = b ? b : "";
+    if (v.kind == VAL_STR) req__bad(r, name, "found '%s', expected %s%s%s", req__show(v.s).text, a, or, other);
+    else req__bad(r, name, "found %s, expected %s%s%s", req__kind(v), a, or, other);
+    return -1;
+}
+
+/* The url decides between a prompt and a chat; vectors are another run's. */
+static bool req__url_of(req_in *r, val url) {
+    req *q = r->q;
+    if (q->ask.embeds) return req__choice(r, url, "url", req_embed_url, NULL) == 0;
+    if (val_is_str(url, req_embed_url)) {
+        q->fault = req_unsupported;
+        return req__bad(r, "url", "%s in a run that writes texts, expected --embed", req_embed_url);
+    }
+    const int shape = req__choice(r, url, "url", req_url, req_chat_url);
+    q->chat = shape == 1;
+    return shape >= 0;
+}
+
+static bool req__envelope(req_in *r, val line) {
+    static const char *const names[] = {"custom_id", "method", "url", "body"};
+    const val                body = val_get(line, "body");
+    for (size_t k = 0; k < line.dict->n; k++) {
+        const val name = line.dict->at[k].key;
+        size_t    i = 0;
+        while (i < 4 && !val_is_str(name, names[i])) i++;
+        if (i == 4) return err_set(r->e, EXIT_INPUT, "unknown key '%s' beside custom_id, method, url and body", req__show(name.s).text);
+    }
+    if (req__choice(r, val_get(line, "method"), "method", "POST", NULL) < 0) return false;
+    if (!req__url_of(r, val_get(line, "url"))) return false;
+    r->body = req__member(r->line, "body");
+    return body.kind == VAL_DICT ? req__body(r, body.dict, false) : req__not(r, "body", body, "an object");
+}
+
+static bool req__object(req_in *r, val line) {
+    static const char *const marks[] = {"method", "url", "body"};
+    if (line.kind != VAL_DICT) return req__not(r, "the line", line, "an object");
+    if (!req__custom_id(r, val_get(line, "custom_id"))) return false;
+    for (size_t i = 0; i < 3; i++)
+        if (val_get(line, marks[i]).kind != VAL_UNDEF) return req__envelope(r, line);
+    const val messages = val_get(line, "messages");
+    r->q->chat = !r->q->ask.embeds && messages.kind != VAL_UNDEF && messages.kind != VAL_NONE;
+    r->body = r->line;
+    return req__body(r, line.dict, true);
+}
+
+/* --- the custom_id of a line that the parser refuses --- */
+
+/* The custom_id that req_read() would find in a line of JSON, without reading the rest. q is dropped by the caller. */
+static void req_read_id(req *q, bytes line) {
+    *q = (req){0};
+    req__find_id(q, line);
+}
+
+/* --- a line --- */
+
+/* Parses the line and reads it. */
+static void req__parse(val_env *env, void *ctx) {
+    req_in *r = ctx;
+    r->q->fault = req_bad_json;
+    const val line = val_json_read(env, r->line, VAL_JSON_INPUT | VAL_JSON_STRICT);
+    r->q->fault = req_invalid;
+    r->q->input.vars = val_dict_new(env);
+    r->ok = req__object(r, line);
+}
+
+/* What the template reads stays in q->input, for a chat alone. */
+static bool req__json(req_in *r) {
+    req *q = r->q;
+    val_env_init(&q->input.env, REQ_MEMORY + 8 * (uint64_t)r->line.n, 0, NULL);
+    val_run(&q->input.env, req__parse, r, r->e);
+    if (q->fault == req_bad_json) req__find_id(q, r->line);
+    q->input.env.most = 0;                            /* what is added to a line that was read does not fail */
+    if (!r->ok || !q->chat) req_drop_input(q);
+    return r->ok;
+}
+
+/* A plain line, as the prompt itself or as the message of a user. */
+static void req__plain(req *q, bytes line, bool wrap) {
+    q->prompt = mem_new(q->n_prompt = 1, sizeof *q->prompt);
+    q->chat = wrap;
+    if (!wrap) {
+        str s = {0};
+        str_add(&s, line.p, line.n);
+        q->prompt->text = str_bytes(&s);
+        return;
+    }
+    chat_input_begin(&q->input);
+    chat_add(&q->input, "user", line);
+}
+
+/* A line without its ending. *q need not hold anything before, holds custom_id wherever one could be read, and is dropped by the caller in
+ * either case. False: e says why. */
+static bool req_read(req *q, bytes line, const req_form *form, err_t *e) {
+    req_in r = {.q = q, .line = line, .n_vocab = form->n_vocab, .top = -1, .max = -1, .e = e};
+    *q = (req){.n = 1, .ask = *form->base, .many_calls = true};
+    if (form->hold) q->hold = *form->hold;
+    if (!form->json) return req__plain(q, line, form->wrap), true;
+    if (!req__json(&r)) return false;
+    q->fault = NULL;
+    return !q->chat || chat_input_check(&q->input, e) || (q->fault = req_invalid, false);
+}
+
+/* --- writing --- */
+
+static void req__print_id(const req_origin *o, bytes custom_id, bool has_id, str *out) {
+    const unsigned long long line = o->line, hash = o->hash;
+    str_fmt(out, "{\"id\":\"batch_req_%llu_%016llx\",\"custom_id\":", line, hash);
+    str_json_maybe(out, custom_id, has_id);
+    str_fmt(out, ",\"line\":%llu", line);
+    if (!o->file) return;
+    str_put(out, ",\"file\":");
+    str_json(out, bytes_of(o->file));
+}
+
+/* JSON has no infinities; other servers write -9999 for them too. */
+static void req__print_lp(str *out, float lp) { str_fmt(out, "%.9g", isfinite(lp) ? (double)lp : -9999.0); }
+
+/* Control tokens are spelled as the vocabulary spells them. */
+static bytes req__spell(const tok_vocab *v, int32_t id) {
+    return tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
+}
+
+/* The alternatives of one token as an object of texts, the picked one last where it is not among them. Keys are unique: of tokens with the same
+ * text the likeliest is written. */
+static void req__print_tops(const gen_answer *a, int i, const tok_vocab *v, str *out) {
+    const int      top = a->top;
+    const int32_t *id = a->top_id + (size_t)i * (size_t)top;
+    size_t         begin[REQ_TOP + 1];                /* of the keys, in out */
+    int            n = 0;
+    str_put(out, "{");
+    for (int k = 0; k <= top; k++) {
+        const int32_t one = k < top ? id[k] : a->tok[i].id;
+        const size_t  before = out->n;
+        if (one < 0) continue;
+        if (n) str_put(out, ",");
+        begin[n] = out->n;
+        str_json(out, req__spell(v, one));
+        const size_t len = out->n - begin[n];
+        bool         twice = false;
+        for (int j = 0; j < n && !twice; j++)
+            twice = memcmp(out->p + begin[j], out->p + begin[n], len) == 0;
+        if (twice) {
+            out->n = before;
+            continue;
+        }
+        n++;
+        str_put(out, ":");
+        req__print_lp(out, k < top ? a->top_lp[(size_t)i * (size_t)top + (size_t)k] : a->tok[i].lp);
+    }
+    str_put(out, "}");
+}
+
+static void req__print_bytes(bytes b, str *out) {
+    str_put(out, "[");
+    for (size_t i = 0; i < b.n; i++) str_fmt(out, "%s%d", i ? "," : "", b.p[i]);
+    str_put(out, "]");
+}
+
+/* The legacy form. text_offset counts bytes of this answer's text, from 0. */
+static void req__print_legacy(const gen_answer *a, const tok_vocab *v, str *out) {
+    const int n = gen_visible_tokens(a);
+    str_put(out, "{\"tokens\":[");
+    for (int i = 0; i < n; i++) {
+        if (i) str_put(out, ",");
+        str_json(out, req__spell(v, a->tok[i].id));
+    }
+    str_put(out, "],\"token_logprobs\":[");
+    for (int i = 0; i < n; i++) {
+        if (i) str_put(out, ",");
+        req__print_lp(out, a->tok[i].lp);
+    }
+    str_put(out, "],\"top_logprobs\":");
+    for (int i = 0; a->top && i < n; i++) {
+        str_put(out, i ? "," : "[");
+        req__print_tops(a, i, v, out);
+    }
+    str_put(out, !a->top ? "null" : n ? "]" : "[]");
+    str_put(out, ",\"text_offset\":[");
+    for (int i = 0; i < n; i++) {
+        const size_t at = i ? a->tok[i - 1].end : 0;
+        str_fmt(out, "%s%zu", i ? "," : "", at < a->text.n ? at : a->text.n);
+    }
+    str_put(out, "],\"bytes\":[");
+    for (int i = 0; i < n; i++) {
+        if (i) str_put(out, ",");
+        req__print_bytes(req__spell(v, a->tok[i].id), out);
+    }
+    str_put(out, "]}");
+}
+
+/* {"token","logprob","bytes" without the last brace */
+static void req__print_token(int32_t id, float lp, const tok_vocab *v, str *out) {
+    const bytes b = req__spell(v, id);
+    str_put(out, "{\"token\":");
+    str_json(out, b);
+    str_put(out, ",\"logprob\":");
+    req__print_lp(out, lp);
+    str_put(out, ",\"bytes\":");
+    req__print_bytes(b, out);
+}
+
+static void req__print_content(const gen_answer *a, const tok_vocab *v, str *out) {
+    const int n = gen_visible_tokens(a);
+    str_put(out, "{\"content\":[");
+    for (int i = 0; i < n; i++) {
+        if (i) str_put(out, ",");
+        req__print_token(a->tok[i].id, a->tok[i].lp, v, out);
+        str_put(out, ",\"top_logprobs\":[");
+        for (int k = 0; k < a->top; k++) {
+            const size_t at = (size_t)i * (size_t)a->top + (size_t)k;
+            if (a->top_id[at] < 0) break;
+            if (k) str_put(out, ",");
+            req__print_token(a->top_id[at], a->top_lp[at], v, out);
+            str_put(out, "}");
+        }
+        str_put(out, "]}");
+    }
+    str_put(out, "],\"refusal\":null}");
+}
+
+/* The calls of an answer; the first one where the body wants one at most. */
+static void req__print_calls(const req *q, const chat_answer *said, str *out) {
+    call_list calls = said->calls;
+    if (!q->many_calls) calls.n = 1;
+    chat_put_calls(&calls, out);
+}
+
+static void req__print_message(const req *q, const chat_answer *said, str *out) {
+    str_put(out, "\"message\":{\"role\":\"assistant\",\"content\":");
+    str_json_maybe(out, str_bytes(&said->content), said->content.n || !said->calls.n);
+    if (said->thinking.n) str_put(out, ",\"reasoning_content\":"), str_json(out, str_bytes(&said->thinking));
+    if (said->calls.n) str_put(out, ",\"tool_calls\":"), req__print_calls(q, said, out);
+    str_put(out, ",\"refusal\":null}");
+}
+
+static const char *req__finish(const gen_answer *a, const chat_answer *said) {
+    return said ? chat_finish_name(said, a->finish) : gen_finish_names[a->finish];
+}
+
+/* said: the parts of the answer to a chat, else NULL. */
+static void req__print_choice(const req *q, const gen_answer *a, const chat_answer *said, int index, unsigned fields, const tok_vocab *v, str *out) {
+    const bytes text = str_bytes(said ? &said->content : &a->text);
+    str_fmt(out, "{\"index\":%d,", index);
+    if (said) req__print_message(q, said, out);
+    else str_put(out, "\"text\":"), str_json(out, text);
+    if (!utf8_whole(text)) {
+        str_put(out, ",\"bytes\":\"");
+        str_base64(out, text);
+        str_put(out, "\"");
+    }
+    str_put(out, ",\"logprobs\":");
+    if (!q->ask.logprobs) str_put(out, "null");
+    else if (q->chat) req__print_content(a, v, out);
+    else req__print_legacy(a, v, out);
+    str_fmt(out, ",\"finish_reason\":\"%s\"", req__finish(a, said));
+    if (fields & REQ_LOGPROB) str_put(out, ",\"logprob\":"), req__print_lp(out, (float)gen_answer_logprob(a));
+    str_put(out, "}");
+}
+
+static void req__print_ids(const tok_ids *ids, const char *between, str *out) {
+    for (size_t i = 0; i < ids->n; i++) str_fmt(out, "%s%d", i ? between : "", ids->id[i]);
+}
+
+static const tok_ids *req__ids(const req *q, const req_origin *o, int i) { return o->ids && o->ids[i].n ? &o->ids[i] : &q->prompt[i].ids; }
+
+static void req__print_prompt(const req *q, const req_origin *o, str *out) {
+    if (!q->n_prompt) str_put(out, "null");
+    for (int i = 0; i < q->n_prompt; i++) {
+        str_put(out, i ? "," : q->n_prompt > 1 ? "[" : "");
+        if (q->prompt[i].text.p) {
+            str_json(out, q->prompt[i].text);
+            continue;
+        }
+        const tok_ids *ids = req__ids(q, o, i);
+        str_put(out, ids->n ? "[" : "null");
+        req__print_ids(ids, ",", out);
+        str_put(out, ids->n ? "]" : "");
+    }
+    if (q->n_prompt > 1) str_put(out, "]");
+}
+
+static void req__print_seconds(const char *name, double x, str *out) {
+    str_put(out, name);
+    if (isfinite(x)) str_fmt(out, "%.6f", x);
+    else str_put(out, "null");
+}
+
+/* The further fields that were asked for, and the end of the record. A seed is written as a body may have it, below 2^63. */
+static void req__print_fields(const req *q, const req_origin *o, bool answered, str *out) {
+    if (o->fields & REQ_PROMPT) str_put(out, ",\"prompt\":"), req__print_prompt(q, o, out);
+    if (o->fields & REQ_SEED && answered) str_fmt(out, ",\"seed\":%lld", (long long)q->ask.seed);
+    if (o->fields & REQ_TIMES && answered) {
+        req__print_seconds(",\"times\":{\"queued_s\":", o->times.queued, out);
+        req__print_seconds(",\"first_token_s\":", o->times.first, out);
+        req__print_seconds(",\"total_s\":", o->times.total, out);
+        str_put(out, "}");
+    }
+    str_put(out, "}\n");
+}
+
+/* The beginning of a record with an answer, up to its choices or vectors. */
+static void req__print_head(const req *q, const req_origin *o, str *out) {
+    static const struct { unsigned shape; const char *id, *object; } kinds[] = {
+        {REQ_COMPLETION, "cmpl", "text_completion"}, {REQ_CHAT, "chatcmpl", "chat.completion"}, {REQ_EMBED, "embd", "list"}};
+    const unsigned long long line = o->line;
+    size_t                   k = 0;
+    while (kinds[k].shape != req__shape(q)) k++;
+    req__print_id(o, q->custom_id, q->has_id, out);
+    str_fmt(out, ",\"response\":{\"status_code\":200,\"request_id\":\"req_%llu\",\"body\":{", line);
+    str_fmt(out, "\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":", kinds[k].id, line, kinds[k].object, (long long)o->created);
+    str_json(out, bytes_of(o->model_name));
+    str_put(out, ",\"system_fingerprint\":");
+    str_json(out, bytes_of(o->fingerprint));
+}
+
+/* The record of a line whose texts became vectors. */
+static void req__print_vectors(const req *q, const gen_answer *a, const req_origin *o, str *out) {
+    req__print_head(q, o, out);
+    str_put(out, ",\"data\":[");
+    for (int i = 0; i < q->n; i++) {
+        str_fmt(out, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":", i ? "," : "", i);
+        embed_put_json(a[i].vec, a[i].n_vec, a[i].width, embed_each(&q->ask.embed), q->base64, out);
+        str_put(out, "}");
+    }
+    str_fmt(out, "],\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}}},\"error\":null", o->n_prompt, o->n_prompt);
+    req__print_fields(q, o, true, out);
+}
+
+/* The whole record of a line, with its newline. a: [q->n] the completions; said: [q->n] their parts, for a chat alone. */
+static void req_print(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, const tok_vocab *v, str *out) {
+    long long made = 0;
+    if (q->ask.embeds) {
+        req__print_vectors(q, a, o, out);
+        return;
+    }
+    req__print_head(q, o, out);
+    str_put(out, ",\"choices\":[");
+    for (int i = 0; i < q->n; i++) {
+        if (i) str_put(out, ",");
+        req__print_choice(q, &a[i], said ? &said[i] : NULL, i, o->fields, v, out);
+        made += a[i].n_tok;
+    }
+    str_fmt(out, "],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%lld", o->n_prompt, made);
+    str_fmt(out, ",\"total_tokens\":%lld", made + o->n_prompt);
+    str_fmt(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%d}}}},\"error\":null", o->n_cached);
+    req__print_fields(q, o, true, out);
+}
+
+/* The record of a line that failed. */
+static void req_print_error(const req *q, const req_origin *o, const char *code, const char *message, str *out) {
+    req__print_id(o, q->custom_id, q->has_id, out);
+    str_put(out, ",\"response\":null,\"error\":{\"code\":");
+    str_json(out, bytes_of(code));
+    str_put(out, ",\"message\":");
+    str_json(out, bytes_of(message));
+    str_put(out, "}");
+    req__print_fields(q, o, false, out);
+}
+
+/* --- answers as CSV: a row for each completion, or for the error of a line --- */
+
+static void req_csv_head(bool files, unsigned fields, str *out) {
+    str_fmt(out, "line%s,custom_id,index,text,finish_reason,prompt_tokens,completion_tokens,error", files ? ",file" : "");
+    if (fields & REQ_PROMPT) str_put(out, ",prompt");
+    if (fields & REQ_SEED) str_put(out, ",seed");
+    if (fields & REQ_LOGPROB) str_put(out, ",logprob");
+    if (fields & REQ_TIMES) str_put(out, ",queued_s,first_token_s,total_s");
+    if (fields & REQ_PARTS) str_put(out, ",reasoning_content,tool_calls");
+    str_put(out, "\n");
+}
+
+static void req__csv_place(const req *q, const req_origin *o, str *out) {
+    str_fmt(out, "%llu,", (unsigned long long)o->line);
+    if (o->file) str_csv(out, bytes_of(o->file)), str_put(out, ",");
+    if (q->has_id) str_csv(out, q->custom_id);
+}
+
+static void req__csv_seconds(double x, str *out) {
+    str_put(out, ",");
+    if (isfinite(x)) str_fmt(out, "%.6f", x);
+}
+
+/* The columns of what an answer has beside its content. */
+static void req__csv_parts(const req *q, const chat_answer *said, str *out) {
+    str calls = {0};
+    if (said && said->calls.n) req__print_calls(q, said, &calls);
+    str_put(out, ",");
+    if (said) str_csv(out, str_bytes(&said->thinking));
+    str_put(out, ",");
+    str_csv(out, str_bytes(&calls));
+    str_drop(&calls);
+}
+
+/* a: NULL where the line failed; said: its parts, for a chat alone. i: number of the completion, from 0. */
+static void req__csv_fields(const req *q, const req_origin *o, const gen_answer *a, const chat_answer *said, int i, str *out) {
+    const int which = i / (q->ask.n > 0 ? q->ask.n : 1);
+    if (o->fields & REQ_PROMPT) {
+        str_put(out, ",");
+        if (which < q->n_prompt && q->prompt[which].text.p) str_csv(out, q->prompt[which].text);
+        else if (which < q->n_prompt) req__print_ids(req__ids(q, o, which), " ", out);
+    }
+    if (o->fields & REQ_SEED) str_put(out, ",");
+    if (o->fields & REQ_SEED && a) str_fmt(out, "%lld", (long long)(q->ask.seed + (uint64_t)i));
+    if (o->fields & REQ_LOGPROB) str_put(out, ",");
+    if (o->fields & REQ_LOGPROB && a) req__print_lp(out, (float)gen_answer_logprob(a));
+    const double seconds[] = {o->times.queued, o->times.first, o->times.total};
+    for (int k = 0; k < 3 && o->fields & REQ_TIMES; k++) req__csv_seconds(a ? seconds[k] : (double)NAN, out);
+    if (o->fields & REQ_PARTS) req__csv_parts(q, said, out);
+    str_put(out, "\n");
+}
+
+/* As req_print(). */
+static void req_print_csv(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, str *out) {
+    for (int i = 0; i < q->n; i++) {
+        const chat_answer *one = said ? &said[i] : NULL;
+        req__csv_place(q, o, out);
+        str_fmt(out, ",%d,", i);
+        str_csv(out, str_bytes(one ? &one->content : &a[i].text));
+        str_fmt(out, ",%s,%d,%d,", req__finish(&a[i], one), o->n_prompt, a[i].n_tok);
+        req__csv_fields(q, o, &a[i], one, i, out);
+    }
+}
+
+static void req_print_csv_error(const req *q, const req_origin *o, const char *code, const char *message, str *out) {
+    str why = {0};
+    str_fmt(&why, "%s: %s", code, message);
+    req__csv_place(q, o, out);
+    str_put(out, ",,,,,,");
+    str_csv(out, str_bytes(&why));
+    req__csv_fields(q, o, NULL, NULL, 0, out);
+    str_drop(&why);
+}

@@ -1,0 +1,982 @@
+/* ===== [results] files of results =====
+ * A file of results holds one record a line and stays valid when a run ends at any moment. A record is
+ *     {"id":"batch_req_LINE_HASH","custom_id":...,"line":LINE,"file":...,"response":...,"error":...}
+ * without blanks. LINE is the number of its line in the input (1 is the first), HASH is bytes_hash(0, that line) in 16 hex digits:
+ * the beginning of a record says what it answers. `file` is there where the input is several files. An answer has the run's
+ * system_fingerprint after its model. The header of FILE is FILE.llmrun: the settings of the run, one name=value a line, written
+ * before the first record.
+ *   A record answers the line of the input that has its hash: at any number where the line has a custom_id, else at its own number.
+ * Once the input was read to its end, records that answer no line are moved to FILE.stale, and a record whose line has another
+ * number gets that number.
+ *   Invariants: memory is bounded by some 100 bytes for each record of a resumed file and by RESULTS_IDS custom_ids; a file of
+ * results has one writer, which holds its lock; every line but the last is a complete record, and --resume removes an incomplete
+ * last one, which a killed run leaves; a file is replaced as a whole, after the records that it loses are on disk.
+ * Public: results_open, results_setting, results_seed, results_file, results_add_id, results_reset_ids, results_use_old,
+ * results_move_stale, results_put, results_sort, results_close, results_merge.
+ * Opens: results.resumable, results.n_new, results.n_old, results.n_old_failed, results.why. */
+
+enum {
+    RESULTS_IDS = 4 << 20,                            /* custom_ids that are compared for duplicates */
+    RESULTS_RECORD = 1 << 30,                         /* bytes of a record */
+    RESULTS_HEADER = 1 << 20                          /* bytes of a header */
+};
+
+/* --- the beginning of a record --- */
+
+typedef struct {
+    uint64_t line, hash;
+    uint64_t file;                                    /* results_file() of its input's name; 0: none */
+    bool     has_id, failed, twice;                   /* failed: an error; twice: the error of a duplicate custom_id */
+    bytes    name;                                    /* in the record: its input's name, a JSON string */
+    bytes    place;                                   /* in the record: its line number after custom_id, if any */
+    bytes    fingerprint;                             /* in the record; none in errors and in records of older versions */
+    bytes    rest;                                    /* in the record: what follows; begins with the answer or the error */
+} results__record;
+
+static const char results__twice[] = "duplicate_custom_id";
+
+static bool results__skip(bytes *b, const char *word) {
+    size_t n = strlen(word);
+    if (b->n < n || memcmp(b->p, word, n) != 0) return false;
+    b->p += n;
+    b->n -= n;
+    return true;
+}
+
+/* Reads a line number. */
+static bool results__read_number(bytes *b, uint64_t *out) {
+    size_t   i = 0;
+    uint64_t v = 0;
+    for (; i < b->n && b->p[i] >= '0' && b->p[i] <= '9'; i++)
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(b->p[i] - '0'), &v))
+            return false;
+    if (!i || b->p[0] == '0') return false;
+    *b = (bytes){b->p + i, b->n - i};
+    *out = v;
+    return true;
+}
+
+/* Reads n hex digits. */
+static bool results__hex(bytes *b, int n, uint64_t *out) {
+    uint64_t v = 0;
+    if (b->n < (size_t)n) return false;
+    for (int i = 0; i < n; i++) {
+        uint8_t c = b->p[i];
+        if (c >= '0' && c <= '9') c = (uint8_t)(c - '0');
+        else if (c >= 'a' && c <= 'f') c = (uint8_t)(c - 'a' + 10);
+        else return false;
+        v = v << 4 | c;
+    }
+    *b = (bytes){b->p + n, b->n - (size_t)n};
+    *out = v;
+    return true;
+}
+
+/* Reads a JSON string with its quotes and appends its bytes; bytes beyond ASCII stay as they are. */
+static bool results__string(bytes *b, str *s) { return b->n && *b->p == '"' && val_json_text(bytes_cut_json(b), s); }
+
+/* The key of an input's name, never 0; 0 for NULL. */
+static uint64_t results_file(const char *name) {
+    const uint64_t key = name ? bytes_hash(0, bytes_of(name)) : 0;
+    return name && !key ? 1 : key;
+}
+
+/* Reads ,"line":N and ,"file":NAME, if they are there. */
+static bool results__read_place(bytes *b, results__record *h, str *name) {
+    uint64_t line;
+    h->place = (bytes){b->p, 0};
+    if (results__skip(b, ",\"line\":") && (!results__read_number(b, &line) || line != h->line)) return false;
+    h->place.n = (size_t)(b->p - h->place.p);
+    if (!results__skip(b, ",\"file\":")) return true;
+    h->name = (bytes){b->p, 0};
+    str_clear(name);
+    if (!results__string(b, name)) return false;
+    h->name.n = (size_t)(b->p - h->name.p);
+    h->file = results_file(name->n ? name->p : "");
+    return true;
+}
+
+/* The fingerprint of an answer, whose keys have a fixed order. b is what follows "response": and moves to "choices". */
+static bytes results__read_fingerprint(bytes *b) {
+    static const char *const keys[] = {"{\"status_code\":", ",\"request_id\":", ",\"body\":{\"id\":", ",\"object\":", ",\"created\":", ",\"model\":"};
+    bytes at = *b, value;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!results__skip(&at, keys[i]) || !bytes_cut_json(&at).n) return (bytes){0};
+    if (!results__skip(&at, ",\"system_fingerprint\":")) value = (bytes){0};
+    else value = bytes_cut_json(&at);
+    if (results__skip(&at, ",")) *b = at;
+    return value.n > 2 && value.p[0] == '"' ? (bytes){value.p + 1, value.n - 2} : (bytes){0};
+}
+
+/* Reads a record without its newline; id gets its custom_id, if any. False: not a record of llmrun. */
+static bool results__read(bytes b, results__record *h, str *id) {
+    str name = {0};
+    *h = (results__record){0};
+    str_clear(id);
+    if (!b.n || b.p[b.n - 1] != '}') return false;
+    if (!results__skip(&b, "{\"id\":\"batch_req_") || !results__read_number(&b, &h->line) ||
+        !results__skip(&b, "_") || !results__hex(&b, 16, &h->hash) ||
+        !results__skip(&b, "\",\"custom_id\":"))
+        return false;
+    h->has_id = !results__skip(&b, "null");
+    if (h->has_id && !results__string(&b, id)) return false;
+    const bool placed = results__read_place(&b, h, &name);
+    str_drop(&name);
+    if (!placed || !results__skip(&b, ",\"response\":")) return false;
+    h->failed = results__skip(&b, "null,");
+    h->rest = b;
+    h->twice = h->failed && results__skip(&b, "\"error\":{\"code\":\"") && results__skip(&b, results__twice) &&
+               results__skip(&b, "\"");
+    if (!h->failed) h->fingerprint = results__read_fingerprint(&h->rest);
+    return true;
+}
+
+/* The error for a line that is no record. */
+static bool results__foreign(const lines_in *in, err_t *e) {
+    return err_set(e, EXIT_INPUT, "%s: byte %llu: line %llu is no record, expected results of llmrun", in->name,
+                   (unsigned long long)in->at, (unsigned long long)in->no);
+}
+
+/* --- the header --- */
+
+static const char results__magic[] = "llmrun results 1\n";
+
+/* The next line of a text whose lines all end with a newline. */
+static bool results__next_line(bytes *text, bytes *line) {
+    const uint8_t *end = text->n ? memchr(text->p, '\n', text->n) : NULL;
+    if (!end) return false;
+    *line = (bytes){text->p, (size_t)(end - text->p)};
+    *text = (bytes){end + 1, text->n - line->n - 1};
+    return true;
+}
+
+/* Whether a line is the setting of this name, and its value. */
+static bool results__is_setting(bytes line, bytes name, bytes *value) {
+    if (line.n <= name.n || line.p[name.n] != '=' || memcmp(line.p, name.p, name.n) != 0) return false;
+    *value = (bytes){line.p + name.n + 1, line.n - name.n - 1};
+    return true;
+}
+
+static bytes results__name(bytes line) {
+    const uint8_t *eq = line.n ? memchr(line.p, '=', line.n) : NULL;
+    return (bytes){line.p, eq ? (size_t)(eq - line.p) : line.n};
+}
+
+static bool results__find(bytes settings, bytes name, bytes *value) {
+    for (bytes line; results__next_line(&settings, &line);)
+        if (results__is_setting(line, name, value)) return true;
+    return false;
+}
+
+/* Checks a header: its first line, then settings, each with a name. On failure e is set. */
+static bool results__header_read(bytes text, const char *name, bytes *settings, err_t *e) {
+    bytes b = text;
+    if (!results__skip(&b, results__magic))
+        return err_set(e, EXIT_INPUT, "%s: byte 0: found no header of results, expected '%.*s'", name,
+                       (int)sizeof results__magic - 2, results__magic);
+    *settings = b;
+    for (bytes line; b.n;) {
+        size_t at = text.n - b.n;
+        if (!results__next_line(&b, &line))
+            return err_set(e, EXIT_INPUT, "%s: byte %zu: found an incomplete line, expected its end", name, at);
+        if (!results__name(line).n || results__name(line).n == line.n)
+            return err_set(e, EXIT_INPUT, "%s: byte %zu: found no setting, expected name=value", name, at);
+    }
+    return true;
+}
+
+static int results__shown(bytes b) { return b.n < 100 ? (int)b.n : 100; }
+
+static bool results__settings_differ(const char *file, bytes name, const bytes *was, const bytes *now, err_t *e) {
+    static const bytes none = {(const uint8_t *)"nothing", 7};
+    const bytes        w = was ? *was : none, n = now ? *now : none;
+    return err_set(e, EXIT_INPUT, "%s: was made with %.*s %.*s, this run has %.*s, expected the same settings",
+                   file, results__shown(name), (const char *)name.p, results__shown(w), (const char *)w.p,
+                   results__shown(n), (const char *)n.p);
+}
+
+/* Whether two runs have the same settings. On failure e names the first that differs. */
+static bool results__same_settings(const char *file, bytes was, bytes now, err_t *e) {
+    bytes b = now, line, value;
+    while (results__next_line(&b, &line)) {
+        bytes name = results__name(line), mine = {0};
+        results__is_setting(line, name, &mine);
+        bool has = results__find(was, name, &value);
+        if (!has || !bytes_eq(value, mine)) return results__settings_differ(file, name, has ? &value : NULL, &mine, e);
+    }
+    for (b = was; results__next_line(&b, &line);) {
+        bytes name = results__name(line), theirs = {0};
+        results__is_setting(line, name, &theirs);
+        if (!results__find(now, name, &value)) return results__settings_differ(file, name, &theirs, NULL, e);
+    }
+    return true;
+}
+
+/* Appends the header's name: beside the file itself, with links resolved. */
+static void results__header_name(const char *path, str *out) {
+    char *real = realpath(path, NULL);
+    str_put(out, real ? real : path);
+    str_put(out, ".llmrun");
+    mem_free(real);
+}
+
+/* Reads a header and its settings, a part of its text; no text: there is none. On failure e is set. */
+static bool results__header_load(const char *name, str *text, bytes *settings, err_t *e) {
+    int fd = open(name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    str_add(text, "", 0);
+    *settings = (bytes){0};
+    if (fd < 0 && errno == ENOENT) return true;
+    if (fd < 0) return err_set(e, err_code_of(errno), "%s: %s", name, strerror(errno));
+    const bool ok = str_read_all(text, fd, name, RESULTS_HEADER, "a header of results", e);
+    close(fd);
+    return ok && results__header_read(str_bytes(text), name, settings, e);
+}
+
+static bool results__write(int fd, const void *p, size_t n, size_t *done) {
+    for (*done = 0; *done < n;) {
+        ssize_t got = write(fd, (const uint8_t *)p + *done, n - *done);
+        if (got > 0) *done += (size_t)got;
+        else if (got < 0 && errno == EAGAIN)
+            poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, LINES_PAUSE);
+        else if (got == 0 || errno != EINTR) return false;
+    }
+    return true;
+}
+
+/* Writes the header under a temporary name, flushes it and renames it. The caller holds the lock of the results, so an existing
+ * temporary file is left by a run that has ended. On failure e is set. */
+static bool results__header_save(const char *name, bytes settings, err_t *e) {
+    str    tmp = {0}, text = {0};
+    size_t done;
+    ASSERT(!settings.n || settings.p[settings.n - 1] == '\n');
+    str_fmt(&tmp, "%s.tmp", name);
+    str_put(&text, results__magic);
+    str_add(&text, settings.p, settings.n);
+    unlink(tmp.p);
+    int  fd = open(tmp.p, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    bool ok = fd >= 0 && results__write(fd, text.p, text.n, &done) && fsync(fd) == 0;
+    int  why = errno;
+    if (fd >= 0 && close(fd) && ok) ok = false, why = errno;
+    if (ok && rename(tmp.p, name)) ok = false, why = errno;
+    if (!ok && fd >= 0) unlink(tmp.p);
+    if (!ok) err_set(e, err_code_of(why), "%s: cannot write: %s", name, strerror(why));
+    str_drop(&tmp);
+    str_drop(&text);
+    return ok;
+}
+
+/* Appends the settings of a run in one word: llmrun-MODEL-OTHERS-SEED, where OTHERS is a hash. The shard is left out: it changes no
+ * answer. */
+static void results__fingerprint(bytes settings, str *out) {
+    bytes    line, weights = {0}, seed = {0}, v;
+    uint64_t h = 0;
+    for (bytes b = settings; results__next_line(&b, &line);)
+        if (results__is_setting(line, bytes_of("model"), &v)) weights = v;
+        else if (results__is_setting(line, bytes_of("seed"), &v)) seed = v;
+        else if (!results__is_setting(line, bytes_of("shard"), &v)) h = bytes_hash(h, line);
+    str_fmt(out, "llmrun-%.*s-%08x-", (int)weights.n, weights.n ? (const char *)weights.p : "", (unsigned)(h ^ h >> 32));
+    for (size_t i = 0; i < seed.n; i++)
+        if (seed.p[i] != ' ') str_add(out, &seed.p[i], 1);
+}
+
+/* --- the results of a run --- */
+
+typedef struct {                                      /* a record of a file that is resumed */
+    uint64_t line, hash, file;                        /* what it answers */
+    uint64_t at, n;                                   /* offset; bytes without the newline */
+    uint64_t now;                                     /* the line of the input that it answers; 0: none yet */
+    uint32_t next;                                    /* the next one with its key, from 1; 0: none */
+    bool     by_id, fits, failed, bad_utf8;           /* found by custom_id; of this run's settings; an error; not UTF-8 */
+} results__old;
+
+typedef struct {
+    const char   *name;                               /* in errors: a path, or stdout */
+    int           fd;
+    bool          file;                               /* a regular file, locked by this run */
+    int           why;                                /* errno of a failed write; EPIPE: the reader closed the pipe */
+    uint64_t      n_old, n_new;                       /* records of the resumed file; records written since */
+    uint64_t      n_old_failed;                       /* of the resumed file: with an error */
+    uint64_t      n_stale;                            /* of the resumed file: moved to FILE.stale */
+    str           fingerprint;                        /* of this run */
+    bool          resumable;                          /* a file that --resume can continue */
+    bool          strict;                             /* no header: every answer must have that fingerprint */
+    uint64_t      key[2];
+    results__old *old;                                /* [n_old] in the order of the file */
+    size_t        old_cap;
+    uint64_t      old_end;                            /* where they end */
+    hmap  by_key;                             /* key of a record -> its index in old, from 1 */
+    hmap  ids;                                /* custom_ids of the input */
+    uint64_t      n_ids;
+    bool          warned;
+} results;
+
+static void results__free(results *r) {
+    if (r->fd != STDOUT_FILENO && r->fd >= 0) close(r->fd);
+    hmap_drop(&r->ids);
+    hmap_drop(&r->by_key);
+    mem_free(r->old);
+    str_drop(&r->fingerprint);
+    mem_free(r);
+}
+
+static uint64_t results__key(const results *r, uint64_t file, uint64_t line, uint64_t hash, bool by_id) {
+    const uint64_t what[3] = {file, hash, by_id ? 0 : line};
+    const uint64_t k = bytes_hash(r->key[0], (bytes){(const uint8_t *)what, sizeof what});
+    return k ? k : 1;
+}
+
+/* Looks for the record of a resumed file that answers a line, and marks it as used. by_id: the line has a custom_id that no line
+ * before it has. */
+static bool results_use_old(results *r, uint64_t file, uint64_t line, uint64_t hash, bool by_id) {
+    hmap_entry *en = r->n_old ? hmap_find(&r->by_key, results__key(r, file, line, hash, by_id), 0) : NULL;
+    results__old *o = en && en->a && en->b ? &r->old[en->b - 1] : NULL;
+    if (!o || o->hash != hash || o->file != file || o->by_id != by_id || (!by_id && o->line != line)) return false;
+    en->b = o->next;
+    o->now = line;
+    return true;
+}
+
+/* Adds a custom_id of an input. False: an earlier line has it. Beyond RESULTS_IDS none is stored, and each counts as new. */
+static bool results_add_id(results *r, uint64_t file, bytes id) {
+    const uint64_t h = bytes_hash(r->key[0] ^ file, id), a = h ? h : 1, b = bytes_hash(r->key[1] ^ file, id);
+    if (hmap_find(&r->ids, a, b)->a) return false;
+    if (r->n_ids == RESULTS_IDS) {
+        if (!r->warned)
+            log_warn("more than %d custom_ids; duplicates after these are not found", RESULTS_IDS);
+        r->warned = true;
+        return true;
+    }
+    hmap_add(&r->ids, a, b);
+    r->n_ids++;
+    return true;
+}
+
+/* Forgets the custom_ids: the input is read again from its beginning. */
+static void results_reset_ids(results *r) {
+    hmap_drop(&r->ids);
+    hmap_init(&r->ids, ~(uint64_t)0);
+    r->n_ids = 0;
+}
+
+/* Builds the table of the records, all of them unused. The first record of a key is found first. */
+static void results__index(results *r) {
+    hmap_drop(&r->by_key);
+    hmap_init(&r->by_key, 0);
+    r->n_old_failed = 0;
+    for (size_t i = r->n_old; i-- > 0;) {
+        results__old *o = &r->old[i];
+        o->now = 0;
+        r->n_old_failed += o->failed;
+        if (!o->fits) continue;
+        hmap_entry *en = hmap_add(&r->by_key, results__key(r, o->file, o->line, o->hash, o->by_id), 0);
+        o->next = (uint32_t)en->b;
+        en->b = i + 1;
+    }
+}
+
+/* Stores a record of the resumed file. Without a header its fingerprint must show that the settings were the same. */
+static bool results__store(results *r, const lines_in *in, bytes record, str *id, err_t *e) {
+    results__record h;
+    if (!results__read(record, &h, id) || r->n_old == UINT32_MAX - 1) return results__foreign(in, e);
+    const bool fits = h.failed || bytes_eq(h.fingerprint, str_bytes(&r->fingerprint)) || (!h.fingerprint.n && !r->strict);
+    if (r->strict && !fits) {
+        const bytes has = h.fingerprint.n ? h.fingerprint : bytes_of("none");
+        return err_set(e, EXIT_INPUT, "%s.llmrun: not found, and line %llu of the results has another system_fingerprint than this run: %.*s, expected %s",
+                       r->name, (unsigned long long)in->no, results__shown(has), (const char *)has.p, r->fingerprint.p);
+    }
+    if (r->n_old == r->old_cap) r->old = mem_grow(r->old, r->old_cap = 2 * r->old_cap + 64, sizeof *r->old);
+    r->old[r->n_old++] = (results__old){.line = h.line, .hash = h.hash, .file = h.file, .at = in->at, .n = record.n,
+                                        .by_id = h.has_id && !h.twice, .fits = fits, .failed = h.failed, .bad_utf8 = !utf8_whole(record)};
+    return true;
+}
+
+/* Cuts the file to n bytes: the rest is an incomplete record. On failure e is set. */
+static bool results__truncate(const results *r, uint64_t n, uint64_t torn, err_t *e) {
+    while (ftruncate(r->fd, (off_t)n))
+        if (errno != EINTR)
+            return err_set(e, err_code_of(errno), "%s: cannot remove an incomplete last line: %s", r->name,
+                           strerror(errno));
+    log_warn("%s: %llu bytes of an incomplete last line are removed", r->name, (unsigned long long)torn);
+    return true;
+}
+
+/* Stores the records of a resumed file. False: e is set, or a signal asks to stop. */
+static bool results__resume(results *r, err_t *e) {
+    lines_in *in = lseek(r->fd, 0, SEEK_SET) == 0 ? lines_from_fd(r->fd, true, r->name, RESULTS_RECORD, e) : NULL;
+    str       id = {0};
+    bytes     line;
+    uint64_t  no;
+    lines_got got;
+    if (!in) return err_set(e, err_code_of(errno), "%s: cannot read: %s", r->name, strerror(errno));
+    while ((got = lines_next(in, true, &line, &no, e)) == LINES_LINE && in->complete)
+        if (!results__store(r, in, line, &id, e)) break;
+    if (got == LINES_LINE && !in->complete) results__truncate(r, in->at, in->next - in->at, e);
+    else if (got == LINES_LONG) results__foreign(in, e);
+    r->old_end = in->complete ? in->next : in->at;
+    results__index(r);
+    lines_close(in);
+    str_drop(&id);
+    return got != LINES_LATER && !e->code;
+}
+
+/* Locks the file: one run writes it. The lock ends with the process. On failure e is set. */
+static bool results__lock(const results *r, err_t *e) {
+    while (flock(r->fd, LOCK_EX | LOCK_NB)) {
+        if (errno == EINTR) continue;
+        if (errno == EWOULDBLOCK)
+            return err_set(e, EXIT_INPUT, "%s: another run is writing it, expected a file that no other run writes",
+                           r->name);
+        log_warn("%s: cannot be locked (%s); make sure that no other run writes it", r->name, strerror(errno));
+        return true;
+    }
+    return true;
+}
+
+/* Compares the header before the file is changed, and writes it before the first record. */
+static bool results__prepare(results *r, uint64_t size, bool resume, bytes settings, err_t *e) {
+    str   name = {0}, text = {0};
+    bytes was;
+    bool  ok;
+    results__header_name(r->name, &name);
+    if (!size) ok = !r->resumable || results__header_save(name.p, settings, e);
+    else if (!resume)
+        ok = err_set(e, EXIT_INPUT, "%s: holds %llu bytes, expected a new file%s", r->name, (unsigned long long)size,
+                     r->resumable ? " (--resume continues this one)" : "");
+    else {
+        ok = results__header_load(name.p, &text, &was, e);
+        r->strict = !text.n;
+        ok = ok && (r->strict || results__same_settings(r->name, was, settings, e)) && results__resume(r, e) &&
+             (!r->strict || results__header_save(name.p, settings, e));
+    }
+    str_drop(&name);
+    str_drop(&text);
+    return ok;
+}
+
+static bool results__open(results *r, const char *path, bool resume, bytes settings, err_t *e) {
+    struct stat st;
+    r->name = path;
+    r->file = stat(path, &st) != 0 || S_ISREG(st.st_mode);
+    r->resumable = r->file && settings.p;
+    if (!r->file && resume)
+        return err_set(e, EXIT_INPUT, "%s: is no regular file, expected one to --resume", path);
+    r->fd = open(path, (r->file ? O_RDWR | O_CREAT | O_APPEND : O_WRONLY) | O_NOCTTY | O_CLOEXEC, 0666);
+    if (r->fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    if (!r->file) return true;
+    if (!results__lock(r, e)) return false;
+    struct stat now;
+    if (fstat(r->fd, &st)) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
+    if (stat(path, &now) || now.st_ino != st.st_ino || now.st_dev != st.st_dev)
+        return err_set(e, EXIT_INPUT, "%s: another run has just replaced it, expected a file that no other run writes", path);
+    return results__prepare(r, (uint64_t)st.st_size, resume, settings, e);
+}
+
+/* path NULL or "-": stdout, which has neither header nor lock. settings: one name=value a line, no newline in a value; p NULL: the
+ * file is new, has no header, and what is written to it is no record. On failure NULL; e is set unless a signal asks to stop. */
+static results *results_open(const char *path, bool resume, bytes settings, err_t *e) {
+    results *r = mem_new(1, sizeof *r);
+    bool     out = !path || strcmp(path, "-") == 0;
+    *r = (results){.name = "stdout", .fd = STDOUT_FILENO, .key = {rng_secret(), rng_secret()}};
+    hmap_init(&r->ids, ~(uint64_t)0);
+    results__fingerprint(settings, &r->fingerprint);
+    if (out ? !resume || err_set(e, EXIT_INPUT, "--resume: results go to stdout, expected -o FILE")
+            : results__open(r, path, resume, settings, e)) return r;
+    results__free(r);
+    return NULL;
+}
+
+/* A setting in the header of `path`. False: there is none; e is set where the header cannot be read. */
+static bool results_setting(const char *path, const char *name, str *value, err_t *e) {
+    str   file = {0}, text = {0};
+    bytes settings, v;
+    results__header_name(path, &file);
+    bool found = results__header_load(file.p, &text, &settings, e) && text.n &&
+                 results__find(settings, bytes_of(name), &v);
+    str_clear(value);
+    if (found) str_add(value, v.p, v.n);
+    str_drop(&file);
+    str_drop(&text);
+    return found;
+}
+
+/* The seed in the fingerprint of a file's first answer. False: there is none. */
+static bool results_seed(const char *path, str *value) {
+    err_t     e = {0};
+    lines_in *in = lines_open(path, RESULTS_RECORD, &e);
+    str       id = {0};
+    bytes     line;
+    uint64_t  no;
+    str_clear(value);
+    while (in && !in->stream && !value->n && lines_next(in, true, &line, &no, &e) == LINES_LINE) {
+        results__record h;
+        if (!results__read(line, &h, &id)) break;
+        size_t n = h.fingerprint.n;
+        while (n && h.fingerprint.p[n - 1] != '-') n--;
+        if (n) str_add(value, h.fingerprint.p + n, h.fingerprint.n - n);
+    }
+    lines_close(in);
+    str_drop(&id);
+    return value->n > 0;
+}
+
+/* Removes the `done` bytes of a record whose rest could not be written, if they are the file's last. */
+static void results__undo_write(const results *r, size_t done) {
+    struct stat st;
+    off_t       end = lseek(r->fd, 0, SEEK_CUR);
+    if (!done || end < (off_t)done || fstat(r->fd, &st) || !S_ISREG(st.st_mode) || st.st_size != end) return;
+    if (ftruncate(r->fd, end - (off_t)done) == 0) lseek(r->fd, end - (off_t)done, SEEK_SET);
+}
+
+/* Writes one record with its newline. On failure e is set, unless the reader has closed the pipe. */
+static bool results_put(results *r, bytes record, err_t *e) {
+    size_t done;
+    ASSERT(record.n);
+    if (r->why) return false;
+    progress_yield(r->fd);
+    if (results__write(r->fd, record.p, record.n, &done)) {
+        r->n_new++;
+        return true;
+    }
+    r->why = errno ? errno : EIO;
+    results__undo_write(r, done);
+    if (r->why == EPIPE) return false;
+    return err_set(e, EXIT_RESOURCE, "%s: cannot write: %s; %llu results are complete%s", r->name,
+                   strerror(r->why), (unsigned long long)(r->n_old + r->n_new),
+                   r->resumable ? ", --resume continues from there" : "");
+}
+
+/* On failure e is set: some records may not be on disk. */
+static bool results_close(results *r, err_t *e) {
+    if (!r) return true;
+    bool ok = !r->file || r->why || fsync(r->fd) == 0 || errno == EINVAL || errno == ENOSYS ||
+              err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", r->name, strerror(errno));
+    results__free(r);
+    return ok;
+}
+
+/* --- merging several files of results --- */
+
+typedef struct {
+    uint64_t line, hash, at;                          /* at: offset in its file */
+    uint64_t input;                                   /* results_file() of its input's name; replaced by that name's rank */
+    uint32_t n, file;                                 /* bytes without the newline */
+    bool     failed;
+} results__item;
+
+typedef struct {
+    uint64_t key;
+    str      name;
+} results__input;
+
+typedef struct {
+    const char *const *path;
+    int               *fd;                            /* [files] */
+    results__item    *place;                         /* [n] */
+    size_t             n, cap;
+    results__input    *input;                         /* [n_inputs] names of inputs, in order of appearance */
+    size_t             n_inputs;
+    hmap       seen;                          /* of those: key -> index, from 1 */
+    str                one, two;                      /* records */
+    uint64_t           n_repaired;
+} results__set;
+
+static int results__by_line(const void *pa, const void *pb) {
+    const results__item *a = pa, *b = pb;
+    if (a->input != b->input) return a->input < b->input ? -1 : 1;
+    if (a->line != b->line) return a->line < b->line ? -1 : 1;
+    if (a->file != b->file) return a->file < b->file ? -1 : 1;
+    return a->at < b->at ? -1 : a->at > b->at;
+}
+
+static int results__by_name(const void *pa, const void *pb) {
+    const results__input *a = pa, *b = pb;
+    return strcmp(a->name.p, b->name.p);
+}
+
+/* Ranks the inputs by `names`, the others after these by their own names, and gives each record its input's rank. */
+static void results__rank(results__set *p, const char *const *names, int n_names) {
+    hmap rank;
+    hmap_init(&rank, 0);
+    if (p->n_inputs) qsort(p->input, p->n_inputs, sizeof *p->input, results__by_name);
+    for (int i = 0; i < n_names; i++) hmap_add(&rank, results_file(names[i]), 0)->b = (uint64_t)i + 1;
+    for (size_t i = 0; i < p->n_inputs; i++) {
+        hmap_entry *en = hmap_add(&rank, p->input[i].key, 0);
+        if (!en->b) en->b = (uint64_t)n_names + i + 1;
+    }
+    for (size_t i = 0; i < p->n; i++)
+        if (p->place[i].input) p->place[i].input = hmap_find(&rank, p->place[i].input, 0)->b;
+    hmap_drop(&rank);
+}
+
+static void results__store_input(results__set *p, const results__record *h) {
+    hmap_entry *en = h->file ? hmap_add(&p->seen, h->file, 0) : NULL;
+    bytes         literal = h->name;
+    if (!en || en->b) return;
+    p->input = mem_grow(p->input, p->n_inputs + 1, sizeof *p->input);
+    results__input *in = &p->input[p->n_inputs++];
+    *in = (results__input){.key = h->file};
+    results__string(&literal, &in->name);
+    str_add(&in->name, "", 0);
+    en->b = p->n_inputs;
+}
+
+static bool results__read_file(results__set *p, uint32_t file, str *id, err_t *e) {
+    lines_in     *in = lines_open(p->path[file], RESULTS_RECORD, e);
+    results__record h;
+    bytes         line;
+    uint64_t      no;
+    lines_got     got;
+    if (!in) return false;
+    if (in->stream || in->borrowed)
+        err_set(e, EXIT_INPUT, "%s: is no regular file, expected one with results", in->name);
+    else p->fd[file] = in->fd, in->borrowed = true;
+    while (!e->code && (got = lines_next(in, true, &line, &no, e)) != LINES_END && got != LINES_FAILED &&
+           got != LINES_LATER) {
+        if (got == LINES_LINE && !in->complete) log_warn("%s: its last line is incomplete and left out", in->name);
+        else if (got == LINES_LONG || !results__read(line, &h, id)) results__foreign(in, e);
+        else {
+            if (p->n == p->cap)
+                p->place = mem_grow(p->place, p->cap = p->cap ? p->cap * 2 : 1024, sizeof *p->place);
+            p->place[p->n++] = (results__item){h.line, h.hash, in->at, h.file, (uint32_t)line.n, file, h.failed};
+            results__store_input(p, &h);
+        }
+    }
+    lines_close(in);
+    return !e->code && !g_interrupt;
+}
+
+/* Reads n bytes of a file again. On failure e is set. */
+static bool results__fetch(int fd, const char *name, uint64_t at, size_t n, str *to, err_t *e) {
+    str_clear(to);
+    str_reserve(to, n);
+    while (to->n < n) {
+        ssize_t got = pread(fd, to->p + to->n, n - to->n, (off_t)(at + to->n));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return err_set(e, err_code_of(errno), "%s: cannot read: %s", name, strerror(errno));
+        if (got == 0)
+            return err_set(e, EXIT_RESOURCE, "%s: shrank while it was read, expected it to stay as it was", name);
+        to->n += (size_t)got;
+    }
+    return true;
+}
+
+static bool results__load(const results__set *p, const results__item *w, str *to, err_t *e) {
+    return results__fetch(p->fd[w->file], p->path[w->file], w->at, w->n, to, e);
+}
+
+/* Makes a record valid UTF-8; records of older versions may not be. True: it was changed. */
+static bool results__repair(str *record) {
+    str good = {0};
+    if (utf8_whole(str_bytes(record))) return false;
+    str_utf8(&good, str_bytes(record));
+    str_drop(record);
+    *record = good;
+    return true;
+}
+
+/* The choices of a record's answer; the whole answer where its keys have another order. */
+static bytes results__choices(const str *record, str *id) {
+    results__record h;
+    if (!results__read(str_bytes(record), &h, id) || h.failed) return (bytes){0};
+    return results__skip(&h.rest, "\"choices\":") ? bytes_cut_json(&h.rest) : h.rest;
+}
+
+/* Checks that two records of one line have the same request and the same answer. An answer replaces an error. On failure e is
+ * set. */
+static bool results__agree(results__set *p, results__item *first, const results__item *w, str *id, err_t *e) {
+    const char *why = NULL;
+    if (first->hash != w->hash) why = "answer different texts";
+    else if (first->failed || w->failed) {
+        if (first->failed && !w->failed) *first = *w;
+    } else {
+        if (!results__load(p, first, &p->one, e) || !results__load(p, w, &p->two, e)) return false;
+        results__repair(&p->one);                     /* one copy may be repaired already */
+        results__repair(&p->two);
+        if (!bytes_eq(results__choices(&p->one, id), results__choices(&p->two, id))) why = "have different answers";
+    }
+    if (!why) return true;
+    return err_set(e, EXIT_INPUT, "%s: byte %llu and %s: byte %llu: two records of line %llu %s (batch_req_%llu_%016llx, batch_req_%llu_%016llx), expected one",
+                   p->path[first->file], (unsigned long long)first->at, p->path[w->file], (unsigned long long)w->at, (unsigned long long)w->line, why,
+                   (unsigned long long)first->line, (unsigned long long)first->hash, (unsigned long long)w->line, (unsigned long long)w->hash);
+}
+
+/* Sorts the records and keeps one for each line. False: e is set, or a signal asks to stop. */
+static bool results__sort(results__set *p, const char *const *names, int n_names, str *id, err_t *e) {
+    size_t n = 0;
+    results__rank(p, names, n_names);
+    if (p->n) qsort(p->place, p->n, sizeof *p->place, results__by_line);
+    for (size_t i = 0; i < p->n; i++) {
+        if (g_interrupt) return false;
+        results__item *last = n ? &p->place[n - 1] : NULL, *w = &p->place[i];
+        if (!last || last->line != w->line || last->input != w->input) p->place[n++] = *w;
+        else if (!results__agree(p, last, w, id, e)) return false;
+    }
+    p->n = n;
+    return true;
+}
+
+static bool results__put_all(results__set *p, out_t *out, err_t *e) {
+    for (size_t i = 0; i < p->n; i++) {
+        if (g_interrupt || !results__load(p, &p->place[i], &p->one, e)) return false;
+        p->n_repaired += results__repair(&p->one);
+        if (!out_put(out, p->one.p, p->one.n) || !out_put(out, "\n", 1)) return false;
+    }
+    return true;
+}
+
+/* Warns about missing and repaired records. */
+static void results__report(const results__set *p) {
+    uint64_t missing = 0, last = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        const results__item *w = &p->place[i];
+        if (i && w->input != w[-1].input) last = 0;
+        missing += w->line - last - 1;
+        last = w->line;
+    }
+    if (missing && p->n_inputs < 2)
+        log_warn("%llu of the lines 1 to %llu have no result (empty lines have none)", (unsigned long long)missing, (unsigned long long)last);
+    else if (missing)
+        log_warn("%llu lines of %zu files have no result (empty lines have none)", (unsigned long long)missing, p->n_inputs);
+    if (p->n_repaired)
+        log_warn("%llu records held bytes that are not UTF-8; U+FFFD replaces them", (unsigned long long)p->n_repaired);
+}
+
+static void results__set_init(results__set *p, const char *const *path, int n) {
+    *p = (results__set){.path = path, .fd = mem_new((size_t)n, sizeof *p->fd)};
+    hmap_init(&p->seen, 0);
+    for (int i = 0; i < n; i++) p->fd[i] = -1;
+}
+
+static void results__set_drop(results__set *p, int n) {
+    for (int i = 0; i < n; i++)
+        if (p->fd[i] >= 0) close(p->fd[i]);
+    for (size_t i = 0; i < p->n_inputs; i++) str_drop(&p->input[i].name);
+    mem_free(p->fd);
+    mem_free(p->place);
+    mem_free(p->input);
+    hmap_drop(&p->seen);
+    str_drop(&p->one);
+    str_drop(&p->two);
+}
+
+/* Writes the records of n files in the order of their inputs' names and lines, one for each line. Two that differ are an error before
+ * anything is written. False: e is set, unless the reader has closed the pipe or a signal asks to stop. */
+static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) {
+    results__set p;
+    struct rlimit most;
+    str           id = {0};
+    bool          ok = true;
+    if (getrlimit(RLIMIT_NOFILE, &most) == 0 && most.rlim_cur < most.rlim_max) {
+        most.rlim_cur = most.rlim_max;                /* all files are open at once */
+        setrlimit(RLIMIT_NOFILE, &most);
+    }
+    results__set_init(&p, path, n);
+    for (int i = 0; ok && i < n; i++) ok = results__read_file(&p, (uint32_t)i, &id, e);
+    ok = ok && results__sort(&p, NULL, 0, &id, e) && out_begin(out, e) && results__put_all(&p, out, e);
+    if (ok) results__report(&p);
+    results__set_drop(&p, n);
+    str_drop(&id);
+    return ok;
+}
+
+/* --- replacing a file of results --- */
+
+typedef struct {
+    str   path, tmp;                                  /* of the file itself, with links resolved; temporary */
+    int   fd;
+    out_t out;
+} results__new;
+
+/* Begins the new file. It is locked before it gets the name of the old one, so that no other run can write it. On failure e is
+ * set. */
+static bool results__new_begin(const results *r, results__new *w, err_t *e) {
+    struct stat st;
+    char       *real = realpath(r->name, NULL);
+    *w = (results__new){.fd = -1};
+    str_put(&w->path, real ? real : r->name);
+    str_fmt(&w->tmp, "%s.llmrun.new", w->path.p);
+    mem_free(real);
+    unlink(w->tmp.p);
+    w->fd = open(w->tmp.p, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0666);
+    const int copy = w->fd >= 0 ? fcntl(w->fd, F_DUPFD_CLOEXEC, 3) : -1;
+    FILE     *f = copy >= 0 ? fdopen(copy, "ab") : NULL;
+    w->out = (out_t){f, r->name, 0, false};
+    if (f && fstat(r->fd, &st) == 0 && fchmod(w->fd, st.st_mode & 07777) == 0) return flock(w->fd, LOCK_EX | LOCK_NB), true;
+    return err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
+}
+
+static bool results__sync_folder(const str *path) {
+    char *folder = mem_grow(NULL, path->n + 2, 1), *slash;
+    memcpy(folder, path->p, path->n + 1);
+    slash = strrchr(folder, '/');
+    if (!slash) memcpy(folder, ".", 2);
+    else slash[1] = 0;
+    const int  fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool ok = fd >= 0 && fsync(fd) == 0;
+    if (fd >= 0) close(fd);
+    mem_free(folder);
+    return ok;
+}
+
+/* ok: the new file replaces the old one. Else it is removed and the old one is unchanged. */
+static bool results__new_end(results *r, results__new *w, bool ok, err_t *e) {
+    const bool flushed = !w->out.f || out_end(&w->out, e);
+    ok = ok && flushed;
+    if (ok && (fsync(w->fd) || rename(w->tmp.p, w->path.p)))
+        ok = err_set(e, err_code_of(errno), "%s: cannot write: %s", r->name, strerror(errno));
+    if (ok) {
+        results__sync_folder(&w->path);
+        close(r->fd);
+        r->fd = w->fd;
+    } else if (w->fd >= 0) {
+        close(w->fd);
+        unlink(w->tmp.p);
+    }
+    str_drop(&w->path);
+    str_drop(&w->tmp);
+    return ok;
+}
+
+/* Bytes of a file up to its last newline: a killed run may leave an incomplete line. */
+static off_t results__whole_lines(int fd) {
+    char  buf[4096];
+    off_t end = lseek(fd, 0, SEEK_END);
+    while (end > 0) {
+        const off_t   from = end > (off_t)sizeof buf ? end - (off_t)sizeof buf : 0;
+        const ssize_t got = pread(fd, buf, (size_t)(end - from), from);
+        if (got <= 0) return 0;
+        for (ssize_t i = got; i > 0; i--)
+            if (buf[i - 1] == '\n') return from + i;
+        end = from;
+    }
+    return 0;
+}
+
+/* Appends the stale records to the file `to`, FILE.stale, and flushes it before FILE loses them. A failure adds nothing; a run that
+ * is killed here adds them twice. */
+static bool results__append_stale(const results *r, const char *to, str *record, err_t *e) {
+    const int   fd = open(to, O_RDWR | O_CREAT | O_NOCTTY | O_CLOEXEC, 0666);
+    const off_t end = fd >= 0 ? results__whole_lines(fd) : 0;
+    size_t      done;
+    bool        ok = fd >= 0 && ftruncate(fd, end) == 0 && lseek(fd, end, SEEK_SET) == end;
+    for (size_t i = 0; ok && i < r->n_old; i++) {
+        const results__old *o = &r->old[i];
+        if (o->now && !o->bad_utf8) continue;
+        if (!results__fetch(r->fd, r->name, o->at, o->n, record, e)) break;
+        str_put(record, "\n");
+        ok = results__write(fd, record->p, record->n, &done);
+    }
+    ok = ok && !e->code && fsync(fd) == 0;
+    const int why = errno;
+    if (!ok && fd >= 0 && ftruncate(fd, end)) log_warn("%s: ends with records that %s still holds", to, r->name);
+    if (fd >= 0) close(fd);
+    return ok || err_set(e, err_code_of(why), "%s: cannot write: %s", to, strerror(why));
+}
+
+/* Changes the line number of a record. */
+static void results__renumber(str *record, uint64_t line, str *id) {
+    str           s = {0};
+    results__record h;
+    const uint8_t *p = (const uint8_t *)record->p, *end = p + record->n;
+    if (!results__read(str_bytes(record), &h, id)) return;
+    const uint8_t *behind = memchr(p + sizeof "{\"id\":\"batch_req_" - 1, '_', record->n - (sizeof "{\"id\":\"batch_req_" - 1));
+    str_fmt(&s, "{\"id\":\"batch_req_%llu", (unsigned long long)line);
+    str_add(&s, behind, (size_t)(h.place.p - behind));
+    if (h.place.n) str_fmt(&s, ",\"line\":%llu", (unsigned long long)line);
+    str_add(&s, h.place.p + h.place.n, (size_t)(end - h.place.p) - h.place.n);
+    str_drop(record);
+    *record = s;
+}
+
+/* Copies the records that were written since the file was opened. */
+static bool results__copy_rest(const results *r, out_t *out, str *buf, err_t *e) {
+    struct stat st;
+    if (fstat(r->fd, &st)) return err_set(e, err_code_of(errno), "%s: %s", r->name, strerror(errno));
+    for (uint64_t at = r->old_end; at < (uint64_t)st.st_size; at += buf->n) {
+        const uint64_t left = (uint64_t)st.st_size - at;
+        if (!results__fetch(r->fd, r->name, at, left < LINES_CHUNK ? (size_t)left : LINES_CHUNK, buf, e) || !out_put(out, buf->p, buf->n)) return false;
+    }
+    return true;
+}
+
+/* Number of records that go to FILE.stale: those without a line, and the originals of repaired ones. */
+static uint64_t results__n_stale(const results *r) {
+    uint64_t n = 0;
+    for (size_t i = 0; i < r->n_old; i++) n += !r->old[i].now || r->old[i].bad_utf8;
+    return n;
+}
+
+/* Rewrites the file with the records that answer a line, each with that line's number. */
+static bool results__rewrite(results *r, err_t *e) {
+    results__new w;
+    str          record = {0}, id = {0}, stale = {0};
+    bool         ok = results__new_begin(r, &w, e);
+    str_fmt(&stale, "%s.stale", w.path.p);
+    ok = ok && (!results__n_stale(r) || results__append_stale(r, stale.p, &record, e));
+    for (size_t i = 0; ok && i < r->n_old; i++) {
+        const results__old *o = &r->old[i];
+        if (!o->now) continue;
+        ok = results__fetch(r->fd, r->name, o->at, o->n, &record, e);
+        if (ok && o->now != o->line) results__renumber(&record, o->now, &id);
+        results__repair(&record);
+        if (ok) str_put(&record, "\n");
+        ok = ok && out_put(&w.out, record.p, record.n);
+    }
+    ok = ok && results__copy_rest(r, &w.out, &record, e);
+    ok = results__new_end(r, &w, ok, e);
+    str_drop(&record);
+    str_drop(&stale);
+    str_drop(&id);
+    return ok;
+}
+
+/* Keeps the records that answer a line, as if the file had been opened now. Newer records follow them. */
+static void results__forget_stale(results *r) {
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_old; i++)
+        if (r->old[i].now) {
+            r->old[n] = r->old[i];
+            r->old[n].line = r->old[n].now;
+            r->old[n++].bad_utf8 = false;
+        }
+    r->n_old = n;
+    results__index(r);
+}
+
+/* To be called when every line of the input was looked up: moves records that answer no line to FILE.stale, and renumbers those whose
+ * line has moved. On failure e is set. */
+static bool results_move_stale(results *r, err_t *e) {
+    uint64_t stale = 0, moved = 0, bad = 0;
+    for (size_t i = 0; i < r->n_old; i++) {
+        const results__old *o = &r->old[i];
+        stale += !o->now;
+        moved += o->now && o->now != o->line;
+        bad += o->now && o->bad_utf8;
+    }
+    if ((stale || moved || bad) && !results__rewrite(r, e)) return false;
+    if (stale)
+        log_warn("%s: %llu of %llu records answer no line of the input as it is now; moved to %s.stale", r->name, (unsigned long long)stale,
+                 (unsigned long long)r->n_old, r->name);
+    if (bad)
+        log_warn("%s: %llu records held bytes that are not UTF-8; U+FFFD replaces them, %s.stale holds the old records", r->name,
+                 (unsigned long long)bad, r->name);
+    r->n_stale += stale;
+    results__forget_stale(r);
+    return true;
+}
+
+/* Sorts the file by its inputs and their lines. */
+static bool results_sort(results *r, const char *const *names, int n_names, err_t *e) {
+    results__set p;
+    results__new  w;
+    str           id = {0};
+    results__set_init(&p, &r->name, 1);
+    bool ok = results__read_file(&p, 0, &id, e) && results__sort(&p, names, n_names, &id, e);
+    if (ok) {
+        ok = results__new_begin(r, &w, e) && results__put_all(&p, &w.out, e);
+        ok = results__new_end(r, &w, ok, e);
+    }
+    results__set_drop(&p, 1);
+    str_drop(&id);
+    return ok;
+}

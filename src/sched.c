@@ -1,0 +1,967 @@
+/* ===== [sched] continuous batching =====
+ * Answers requests, many at once: every step takes one row of each sequence that is being continued and fills up with rows of prompts that
+ * are being read, oldest first. A sequence leaves when its answer ends, and the next one takes its place. Prompts are read in chunks, so
+ * that a step takes at most SCHED_STEP_S while other sequences wait for their next token.
+ *   Blocks that the cache holds are reused; a sequence waits for blocks that another one is computing. It is admitted when the cache has
+ * room for its prompt. When blocks run out the youngest is preempted, and read again when its turn comes. Neither changes a text: a row's
+ * result depends on its own past alone, and a draw on its seed and place alone.
+ *
+ * Invariants:
+ * - sched.run is in the order in which its sequences were added; preempted ones come back before new ones.
+ * - A sequence that holds blocks and cannot go on gives way to older ones, never the other way: the oldest always makes progress.
+ * - An error of one sequence ends that sequence (gen_answer.err); only an error of all of them ends the run.
+ * - The schedule owns its sequences; a caller has a request, a view of its answer, and in the end the answer itself.
+ * Public: sched_plan, sched_new, sched_free, sched_add, sched_has_room, sched_idle, sched_step, sched_take, sched_cancel, hist_at.
+ * Opens: sched.eng, sched.n_run, sched.n_waiting, sched.st, sched.guesser, sched_opts, sched_stats, hist. */
+
+/* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile, the middle of its bucket, is right within 1.1 % --- */
+
+enum { HIST_FINE = 32, HIST_N = 45 * HIST_FINE };     /* from a microsecond up to a year */
+
+typedef struct {
+    uint64_t n[HIST_N], all;
+} hist;
+
+static void hist__add(hist *h, double s) {
+    int i = s > 1e-6 ? (int)(log2(s * 1e6) * HIST_FINE) : 0;
+    h->n[i < HIST_N ? i : HIST_N - 1]++;
+    h->all++;
+}
+
+/* The smallest value that is not below the share p of them; 0 of none. */
+static double hist_at(const hist *h, double p) {
+    uint64_t seen = 0;
+    int      i = 0;
+    if (!h->all) return 0;
+    while (i < HIST_N - 1 && (double)(seen += h->n[i]) < p * (double)h->all) i++;
+    return exp2((i + 0.5) / HIST_FINE) * 1e-6;
+}
+
+/* --- sequences --- */
+
+typedef struct {
+    int  n_seqs;                                      /* sequences in flight */
+    bool fixed;                                       /* static batches, for comparison: all rows run until the last answer has ended */
+    bool stress;                                      /* the youngest is preempted before every step */
+} sched_opts;
+
+enum {
+    SCHED_ROWS_LEAST = 32,                            /* rows of a step that reads prompts, however slow */
+};
+#define SCHED_STEP_S 0.25                             /* seconds that a step may take while sequences wait for their next token */
+
+/* The engine for requests that come and go, n_seqs of them at once, with n_guess rows of guesses. Each may reach the context, all together
+ * the cache. beside: what others of this run need of memory, NULL: nothing. */
+static engine_plan sched_plan(const engine_opts *fo, int n_seqs, int n_guess, const engine_needs *beside) {
+    return (engine_plan){.n_seqs = n_seqs, .n_rows = fo->n_batch + n_seqs + n_guess, .n_out = n_seqs + n_guess, .share = true,
+                         .pack = ENGINE_PACK_LATER, .beside = beside};
+}
+
+enum { SCHED_NO_TOKEN = -1, SCHED_NO_LOGITS = -2, SCHED_NO_MASK = -3 };   /* why none is picked: all are forbidden; logits are not finite; a limit was reached */
+
+typedef struct sched_seq {                            /* one completion of a request */
+    gen_request  r;
+    gen_answer   a;                                   /* so far */
+    uint64_t     request;                             /* number of the request: its completions share the prompt's blocks */
+    tok_ids      ids;                                 /* prompt, answer after it; what a context shift dropped is not there */
+    int          n_prompt;                            /* of ids */
+    int          shift;                               /* tokens that a context shift keeps; -1: a full context ends the answer */
+    samp        *sm;                                  /* NULL: it has never been in flight, or needs none */
+    constrain_seq *held;                              /* where the answer is in its constraint; NULL: it has none */
+
+    kv_seq      *kv;                                  /* NULL: it holds no blocks */
+    int          done;                                /* positions whose keys and values are in the cache */
+    bool         queued;                              /* it has rows in this step */
+    int          snap_at;                             /* where this step makes a snapshot of recurrent states, 0: nowhere */
+    kv_staying   staying;                             /* and for how long */
+    bool         over;                                /* fixed: it has ended, and its row goes on with the others' */
+    bool         stripped, closed;                    /* the first token loses its leading blank; the constraint lets nothing come at all */
+    tok_stream   stream;
+    gen_thought  thought;
+    float       *raw;                                 /* [V] logits before the sampler, where log-probabilities are asked for */
+    embed       *text;                                /* NULL: a vector is not what is asked for */
+    spec_seq    *guess;                               /* NULL: none are made */
+    int          n_guess;                             /* in this step */
+    int          at, n_rows;                          /* its first row among those of this step that asked for something; how many it has */
+    int          n_pick;                              /* what the sampler made of the logits: */
+    struct {
+        int32_t  id;                                  /* or a SCHED_NO_... */
+        float    lp;
+        bool     closed;                              /* nothing may follow */
+    }            pick[SPEC_MOST + 1];
+    int          cap;
+    struct sched_seq *next;
+} sched_seq;
+
+/* Frees what a sequence needs to go on; its answer stays. */
+static void sched__seq_stop(sched_seq *q) {
+    kv_seq_free(q->kv);
+    spec_seq_free(q->guess);
+    samp_free(q->sm);
+    constrain_seq_free(q->held);
+    tok_ids_drop(&q->ids);
+    mem_free(q->raw);
+    embed_free(q->text);
+    q->text = NULL;
+    q->kv = NULL;
+    q->guess = NULL;
+    q->sm = NULL;
+    q->held = NULL;
+    q->raw = NULL;
+}
+
+static void sched__list_free(sched_seq *q) {
+    for (sched_seq *next; q; q = next) {
+        next = q->next;
+        sched__seq_stop(q);
+        gen_answer_drop(&q->a);
+        mem_free(q);
+    }
+}
+
+/* --- the schedule --- */
+
+typedef struct {
+    long long steps, prefill, decode, cached, preempted, ended;   /* steps; rows of each kind; prompt tokens from the cache; sequences */
+    long long written;                                /* tokens of answers */
+    double    busy_s;                                 /* in steps */
+    double    slots, waste;                           /* summed over steps: positions of held blocks; those without a token */
+    hist      ttft, tpot, itl, e2e;
+} sched_stats;
+
+typedef struct {
+    engine      *eng;
+    spec        *guesser;                             /* NULL: no guesses are made */
+    spec_seq   **asks;                                /* [n_seqs] sequences that decode in this step */
+    sched_opts   o;
+    sched_seq  **run;                                 /* [n_run] in flight, oldest first */
+    sched_seq  **out;                                 /* [n_out] whose logits the step gives */
+    int          n_run, n_out;
+    bool         filling;                             /* fixed: waiting sequences may still join */
+    sched_seq   *first, *last;                        /* waiting, in order */
+    sched_seq   *ended, *ended_last;                  /* their answers have not been taken */
+    int          n_waiting;
+    uint64_t     n_requests;                          /* added so far */
+    int64_t     *lack;                                /* [n_group of the cache] blocks that sequences in flight lack */
+    float       *logits;                              /* of the step's rows; */
+    const int32_t *ids;                               /* what is in their place: tokens to pick; NULL: nothing does */
+    tok_ids      never, endless;                      /* ids never picked; the same with those that end a text */
+    double       row_s;                               /* seconds for each row of a step, lately; 0: not known */
+    sched_stats  st;
+} sched;
+
+static void sched_free(sched *sc) {
+    if (!sc) return;
+    for (int i = 0; i < sc->n_run; i++) sc->run[i]->next = NULL, sched__list_free(sc->run[i]);
+    sched__list_free(sc->first);
+    sched__list_free(sc->ended);
+    tok_ids_drop(&sc->never);
+    tok_ids_drop(&sc->endless);
+    mem_free(sc->run);
+    mem_free(sc->out);
+    mem_free(sc->asks);
+    mem_free(sc->lack);
+    mem_free(sc);
+}
+
+/* The engine is one for as many sequences; guesser: for the same number of them, NULL: no guesses. NULL: why not is in e. */
+static sched *sched_new(engine *eng, spec *guesser, const sched_opts *o, err_t *e) {
+    sched *sc = mem_new(1, sizeof *sc);
+    sc->eng = eng;
+    sc->guesser = o->fixed ? NULL : guesser;
+    sc->o = *o;
+    if (sc->o.n_seqs > eng->max_out) sc->o.n_seqs = eng->max_out;
+    sc->run = mem_new((size_t)sc->o.n_seqs, sizeof *sc->run);
+    sc->out = mem_new((size_t)sc->o.n_seqs, sizeof *sc->out);
+    sc->asks = mem_new((size_t)sc->o.n_seqs, sizeof *sc->asks);
+    sc->lack = mem_new((size_t)eng->kv->n_group, sizeof *sc->lack);
+    if (gen_banned(eng, false, &sc->never, e) && gen_banned(eng, true, &sc->endless, e)) return sc;
+    sched_free(sc);
+    return NULL;
+}
+
+static void sched__append(sched_seq **first, sched_seq **last, sched_seq *q) {
+    q->next = NULL;
+    if (*last) (*last)->next = q;
+    else *first = q;
+    *last = q;
+}
+
+static sched_seq *sched__pop(sched_seq **first, sched_seq **last) {
+    sched_seq *q = *first;
+    if (q && !(*first = q->next)) *last = NULL;
+    return q;
+}
+
+/* Every completion of the request waits for its turn. Returns the first one's answer, which grows with the steps and stays until it is taken.
+ * NULL: what is asked for is not possible, and e says why. */
+static const gen_answer *sched_add(sched *sc, const gen_request *r, err_t *e) {
+    sched_seq *first = NULL;
+    ASSERT(r->n > 0 && (r->logprobs || !r->top));
+    if (!gen_fits(sc->eng, r->prompt, e) || !samp_check(&r->samp, sc->eng->m.hp.n_vocab, e)) return NULL;
+    sc->n_requests++;
+    for (int i = 0; i < r->n; i++) {
+        sched_seq *q = mem_new(1, sizeof *q);
+        q->r = *r;
+        q->r.index = r->index + i;
+        q->r.keep = i + 1 < r->n ? INT_MAX : r->keep;
+        q->request = sc->n_requests;
+        q->a = (gen_answer){.owner = r->owner, .index = q->r.index, .end_token = -1, .top = r->top, .n_prompt = (int)r->prompt->n};
+        str_put(&q->a.text, "");
+        sc->n_waiting++;
+        sched__append(&sc->first, &sc->last, q);
+        if (!first) first = q;
+    }
+    return &first->a;
+}
+
+/* Whether one more request would soon find a place. */
+static bool sched_has_room(const sched *sc) { return sc->n_run + sc->n_waiting <= sc->o.n_seqs; }
+
+/* Whether nothing is left to do. */
+static bool sched_idle(const sched *sc) { return !sc->n_run && !sc->first; }
+
+/* Moves an answer that has ended to *a, which its caller drops. False: there is none. */
+static bool sched_take(sched *sc, gen_answer *a) {
+    sched_seq *q = sched__pop(&sc->ended, &sc->ended_last);
+    if (!q) return false;
+    *a = q->a;
+    mem_free(q);
+    return true;
+}
+
+/* Before a text comes in whose vector is wanted. */
+static void sched__start_text(const sched *sc, sched_seq *q) {
+    for (size_t i = 0; i < q->r.prompt->n; i++) tok_ids_add(&q->ids, q->r.prompt->id[i]);
+    q->n_prompt = (int)q->ids.n;
+    q->shift = -1;
+    q->text = embed_new(&sc->eng->m, &q->r.embed, q->n_prompt);
+}
+
+/* Before a sequence comes in for the first time: its tokens, and a sampler that has seen the prompt. */
+static void sched__start(const sched *sc, sched_seq *q) {
+    const tok_ids *prompt = q->r.prompt;
+    const gen_opts *o = &q->r.gen;
+    const int      n = (int)prompt->n, keep = o->n_keep < 0 || o->n_keep > n ? n : (int)o->n_keep;
+    const bool     begins = prompt->id[0] == tok_bos(sc->eng->v);
+    err_t          none = {0};
+    q->sm = samp_new(&q->r.samp, sc->eng->m.hp.n_vocab, q->r.seed + (uint64_t)q->r.index, 0, &none);
+    ASSERT(q->sm);
+    for (int i = 0; i < n; i++) {
+        tok_ids_add(&q->ids, prompt->id[i]);
+        samp_accept(q->sm, prompt->id[i], true);
+    }
+    q->n_prompt = n;
+    q->shift = !o->context_shift ? -1 : keep == 0 && begins ? 1 : keep;   /* a text without its start token is another text */
+    tok_stream_init(&q->stream, sc->eng->v, n == 1 && begins);
+    q->stripped = q->stream.strip;
+    if (q->r.constrain) q->held = constrain_seq_new(q->r.constrain, q->stripped, o->ends);
+    q->closed = q->held && constrain_closed(q->held);
+    q->stream.special = o->special_out;
+    q->stream.shown = o->shown;
+    q->thought = gen_thought_new(&o->think);
+    if (q->r.logprobs) q->raw = mem_aligned((size_t)sc->eng->m.hp.n_vocab, sizeof *q->raw);
+    if (sc->guesser) q->guess = spec_seq_new(sc->guesser, &q->ids, q->sm, o->ignore_eos ? &sc->endless : &sc->never, q->held);
+}
+
+static void sched__leave(sched *sc, int i) {
+    memmove(sc->run + i, sc->run + i + 1, (size_t)(--sc->n_run - i) * sizeof *sc->run);
+}
+
+/* The answer is complete, cancelled or failed: the sequence's place and blocks are free, its figures are counted. */
+static void sched__end(sched *sc, sched_seq *q) {
+    const gen_answer *a = &q->a;
+    int               i = 0;
+    while (sc->run[i] != q) i++;
+    sched__leave(sc, i);
+    if (gen_finish_names[a->finish]) spec_finished(sc->guesser, &q->ids, q->n_prompt);
+    sched__seq_stop(q);
+    sc->st.ended++;
+    if (a->t_last > 0) hist__add(&sc->st.e2e, a->t_last - a->t_start);
+    if (a->n_tok > 1) hist__add(&sc->st.tpot, (a->t_last - a->t_first) / (a->n_tok - 1));
+    sched__append(&sc->ended, &sc->ended_last, q);
+}
+
+/* The same, where the cache has no room for it even alone. */
+static void sched__end_full(sched *sc, sched_seq *q) {
+    kv_full(sc->eng->kv, (int)q->ids.n, &q->a.err);
+    q->a.finish = GEN_FAILED;
+    sched__end(sc, q);
+}
+
+/* Ends every answer that is not complete, as it is; those in flight keep the text that they have. */
+static void sched_cancel(sched *sc) {
+    for (sched_seq *q; (q = sched__pop(&sc->first, &sc->last)); sc->n_waiting--) {
+        if (q->sm) tok_stream_flush(&q->stream, &q->a.text);
+        q->a.finish = GEN_CANCELLED;
+        sched__seq_stop(q);
+        sched__append(&sc->ended, &sc->ended_last, q);
+    }
+    while (sc->n_run) {
+        sched_seq *q = sc->run[0];
+        if (!q->a.finish) {
+            tok_stream_flush(&q->stream, &q->a.text);
+            q->a.finish = GEN_CANCELLED;
+        }
+        sched__end(sc, q);
+    }
+}
+
+/* Frees its blocks. Sequences with the same prefix find them in the cache until they are reused. */
+static void sched__yield(sched *sc, sched_seq *q) {
+    q->n_guess = 0;
+    if (!q->kv) return;
+    q->kv->keep = INT_MAX;
+    kv_seq_free(q->kv);
+    q->kv = NULL;
+    q->done = 0;
+    spec_draft_reset(q->guess);
+    if (q->text) embed_restart(q->text);
+    if (q->a.n_tok) return;
+    sc->st.cached -= q->a.n_cached;
+    q->a.n_cached = q->a.n_read = 0;
+}
+
+/* Frees the blocks of a sequence, which then waits before all others; in a static batch one that has ended keeps its place, without a row. */
+static void sched__preempt(sched *sc, int i) {
+    sched_seq *q = sc->run[i];
+    sched__yield(sc, q);
+    if (q->over) return;
+    sched__leave(sc, i);
+    sc->st.preempted++;
+    q->next = sc->first;
+    sc->first = q;
+    if (!sc->last) sc->last = q;
+    sc->n_waiting++;
+}
+
+/* The next to be preempted: the youngest that holds blocks and has no rows in this step, ended ones first; -1: there is none. */
+static int sched__youngest(const sched *sc) {
+    int best = -1;
+    for (int i = 0; i < sc->n_run; i++) {
+        const sched_seq *q = sc->run[i];
+        if (q->kv && !q->queued && (best < 0 || q->over >= sc->run[best]->over)) best = i;
+    }
+    return best;
+}
+
+/* Reserves positions below `to`, for which younger sequences are preempted. False: it was itself the youngest and has been preempted, or there
+ * is no other. */
+static bool sched__reserve(sched *sc, sched_seq *q, int to) {
+    while (!kv_reserve(q->kv, to)) {
+        const int i = sched__youngest(sc);
+        if (sc->run[i] == q && sc->n_run == 1) return false;
+        const bool own = sc->run[i] == q;
+        sched__preempt(sc, i);
+        if (own) return false;
+    }
+    return true;
+}
+
+/* Rows of the next step so far. */
+static int sched__n_rows(const sched *sc) { return sc->eng->f->batch.n; }
+
+/* Whether q uses the prefix tree, for what it computes and for what others have computed: not where all of its own rows are needed. */
+static bool sched__shares(const sched_seq *q) { return !q->r.embeds || !q->text || !q->text->whole; }
+
+/* Adds rows of a text for positions [from, q->kv->n), which are reserved. */
+static void sched__text_rows(sched *sc, sched_seq *q, int from) {
+    fwd *f = sc->eng->f;
+    q->queued = true;
+    q->at = f->batch.n_out;
+    for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, embed_wants(q->text, i) ? FWD_HIDDEN : 0);
+    q->n_rows = f->batch.n_out - q->at;
+    if (sched__shares(q)) kv_publish(q->kv, q->ids.id);
+    if (q->n_rows || q->kv->n == q->n_prompt) sc->out[sc->n_out++] = q;   /* with --pooling cls no row of the last chunk is needed */
+}
+
+/* What a row asks for from which q's next token is picked. */
+static unsigned sched__wants(const sched_seq *q) { return q->held || q->r.logprobs || !samp_takes_best(q->sm) ? FWD_LOGITS : FWD_ID; }
+
+/* Adds a row for each of the positions [from, q->kv->n), which are reserved. If they include the last token, rows for the draft tokens follow,
+ * as long as the cache has room for them. */
+static void sched__rows(sched *sc, sched_seq *q, int from) {
+    fwd      *f = sc->eng->f;
+    const int n = (int)q->ids.n;
+    q->queued = true;
+    q->at = f->batch.n_out;
+    for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, i == n - 1 ? sched__wants(q) : 0);
+    kv_publish(q->kv, q->ids.id);
+    if (q->kv->n < n) return;
+    if (q->n_guess && !kv_reserve(q->kv, n + q->n_guess)) q->n_guess = 0;
+    for (int i = 0; i < q->n_guess; i++) fwd_add(f, q->kv, q->guess->id[i], n + i, sched__wants(q));
+    sc->out[sc->n_out++] = q;
+}
+
+/* The first completion of q's request, which reads the prompt for the others; NULL: it has left, has given up its blocks, or one of the two has
+ * dropped a part of the prompt. */
+static const sched_seq *sched__reader(const sched *sc, const sched_seq *q) {
+    const sched_seq *first = NULL;
+    for (int i = 0; i < sc->n_run && !first; i++)
+        if (sc->run[i]->request == q->request) first = sc->run[i];
+    if (!first || first->r.index >= q->r.index || (first->over && !first->kv)) return NULL;
+    return first->n_prompt == first->a.n_prompt && q->n_prompt == q->a.n_prompt ? first : NULL;
+}
+
+/* The last border that both texts have after the tokens with which they begin alike. */
+static int sched__border(const sched *sc, const sched_seq *a, const sched_seq *b) {
+    const tok_ids *x = a->sm ? &a->ids : a->r.prompt, *y = b->sm ? &b->ids : b->r.prompt;
+    const size_t   n = x->n < y->n ? x->n : y->n;
+    size_t         same = 0;
+    while (same + 1 < n && x->id[same] == y->id[same]) same++;
+    return (int)same - (int)same % sc->eng->kv->opts.block;
+}
+
+/* With recurrent states: whether an older sequence, which is not behind this one, reads what both begin with. It makes a snapshot where they part. */
+static bool sched__awaits(const sched *sc, const sched_seq *q) {
+    bool yes = false;
+    if (!kv_has_states(sc->eng->kv)) return false;
+    for (int i = 0; !yes && i < sc->n_run && sc->run[i] != q; i++) {
+        const sched_seq *r = sc->run[i];
+        yes = r->kv && !r->over && r->done >= q->done && r->done < sched__border(sc, q, r);
+    }
+    return yes;
+}
+
+/* The next position after `at` where the text of q parts from one that has still to be read; INT_MAX: there is none. */
+static int sched__parting(const sched *sc, const sched_seq *q, int at) {
+    int least = INT_MAX;
+    for (int i = 0; i < sc->n_run; i++) {
+        const int border = sc->run[i] == q || sc->run[i]->done > at ? 0 : sched__border(sc, q, sc->run[i]);
+        if (border > at && border < least) least = border;
+    }
+    for (const sched_seq *o = sc->first; o; o = o->next) {
+        const int border = sched__border(sc, q, o);
+        if (border > at && border < least) least = border;
+    }
+    return least;
+}
+
+/* Where q should have its next snapshot after `at`; INT_MAX: nowhere. *staying: how long. */
+static int sched__mark(const sched *sc, const sched_seq *q, int at, kv_staying *staying) {
+    const kv_cache *kv = sc->eng->kv;
+    const int       next = kv_next_mark(kv, at, (int)q->ids.n), part = next == INT_MAX ? next : sched__parting(sc, q, at);
+    const int       first = part < next ? part : next;
+    *staying = first == part || (first == kv_last_mark(kv, (int)q->ids.n) && first < q->n_prompt) ? KV_KEPT : KV_WEAK;
+    return first;
+}
+
+/* Ends a chunk of a prompt so that it makes at most one snapshot. */
+static int sched__cut(const sched *sc, sched_seq *q, int from, int to) {
+    kv_staying none;
+    if (!sched__shares(q)) return to;
+    const int  mark = sched__mark(sc, q, from, &q->staying);
+    if (mark > to) return to;
+    q->snap_at = mark;
+    return mark < to && sched__mark(sc, q, mark, &none) <= to ? mark : to;
+}
+
+/* The snapshots of the step, once all its rows have their places. */
+static void sched__snapshots(sched *sc) {
+    for (int i = 0; i < sc->n_run; i++) {
+        const sched_seq *q = sc->run[i];
+        if (q->queued && q->snap_at) kv_snapshot(q->kv, q->snap_at, q->staying);
+    }
+}
+
+/* Takes what the cache already has of the sequence: the blocks of the completion that has read the same prompt, or those of equal tokens.
+ * False: it has to wait for a sequence that computes what it needs. */
+static bool sched__begin(sched *sc, sched_seq *q) {
+    bool wait = false;
+    if (!q->kv) {
+        const sched_seq *reader = sched__reader(sc, q);
+        if (reader && reader->done < q->n_prompt) return false;
+        q->kv = reader ? kv_fork(reader->kv) : kv_seq_new(sc->eng->kv);
+        if (reader) kv_truncate(q->kv, q->n_prompt - 1);
+        q->kv->keep = q->r.keep;
+    }
+    if (!sched__shares(q)) return true;
+    const int got = kv_match_prefix(q->kv, q->ids.id, (int)q->ids.n - 1, &wait) - q->done;
+    q->done += got;
+    if (!q->a.n_tok) q->a.n_cached += got, sc->st.cached += got;
+    return !wait && !sched__awaits(sc, q);
+}
+
+/* Whether one row continues the sequence. */
+static bool sched__decodes(const sched *sc, const sched_seq *q) {
+    const int n = (int)q->ids.n;
+    return q->kv && q->done == n - 1 && q->a.n_tok && n <= sc->eng->n_ctx;
+}
+
+/* Whether a full context drops tokens and the answer goes on: there are some besides those that are kept and the last one. */
+static bool sched__can_shift(const sched *sc, const sched_seq *q) { return q->shift >= 0 && q->shift < sc->eng->n_ctx - 1; }
+
+/* Tokens that the answer may still have; -1: any number. */
+static int64_t sched__left(const sched *sc, const sched_seq *q) {
+    const int64_t most = q->r.gen.n_predict, room = sc->eng->n_ctx + INT64_C(1) - (int64_t)q->ids.n;
+    if (sched__can_shift(sc, q)) return most < 0 ? -1 : most - q->a.n_tok;
+    return most >= 0 && most - q->a.n_tok < room ? most - q->a.n_tok : room;
+}
+
+/* Guesses for the sequences that decode, as many as their answers and the context have room for. */
+static void sched__guess(sched *sc) {
+    int n = 0, others = 0;
+    for (int i = 0; i < sc->n_run; i++) {
+        sched_seq *q = sc->run[i];
+        if (!sched__decodes(sc, q)) {
+            others += (int)q->ids.n - q->done;
+            continue;
+        }
+        const int64_t left = q->r.gen.n_predict < 0 ? INT_MAX : q->r.gen.n_predict - q->a.n_tok - 1, room = sc->eng->n_ctx - (int64_t)q->ids.n;
+        q->guess->room = (int)(left < room ? left : room);
+        q->guess->place = (uint64_t)q->a.n_tok;
+        q->guess->left = sched__left(sc, q);
+        sc->asks[n++] = q->guess;
+    }
+    spec_propose(sc->guesser, sc->asks, n, others < sc->eng->chunk ? others : sc->eng->chunk);
+    for (int i = 0; i < sc->n_run; i++)
+        if (sched__decodes(sc, sc->run[i])) sc->run[i]->n_guess = sc->run[i]->guess->n;
+}
+
+/* Adds one row of every sequence that is being continued, and its guesses. */
+static void sched__decode(sched *sc) {
+    if (sc->guesser) sched__guess(sc);
+    for (int i = 0; i < sc->n_run; i++) {
+        sched_seq *q = sc->run[i];
+        const int  n = (int)q->ids.n;
+        if (!sched__decodes(sc, q)) continue;
+        q->snap_at = n - n % sc->eng->kv->opts.block;
+        q->staying = KV_ROLLING;
+        if (sched__reserve(sc, q, n)) sched__rows(sc, q, n - 1);
+        else if (q->kv) sched__end_full(sc, q);
+        if (i < sc->n_run && sc->run[i] != q) i--;
+    }
+}
+
+/* Rows that a step may have: fewer where sequences wait for their next token. */
+static int sched__budget(const sched *sc) {
+    const int room = sc->eng->n_batch - sched__n_rows(sc), most = sched__n_rows(sc) + (sc->eng->chunk < room ? sc->eng->chunk : room);
+    if (!sched__n_rows(sc) || sc->row_s <= 0) return most;
+    const double n = SCHED_STEP_S / sc->row_s;
+    const int    least = sched__n_rows(sc) + SCHED_ROWS_LEAST;
+    return n >= most ? most : n > least ? (int)n : least < most ? least : most;
+}
+
+/* Adds as much of the prompt as the step has rows left for, cut at the end of a block, so that others can share it. */
+static void sched__read(sched *sc, sched_seq *q, int budget) {
+    const int block = sc->eng->kv->opts.block, n = (int)q->ids.n, from = q->done;
+    int       to = n - from > budget - sched__n_rows(sc) ? from + budget - sched__n_rows(sc) : n;
+    if (to < n && !sc->eng->m.hp.causal) to = sched__n_rows(sc) ? from : n;   /* whole: in this step alone, or in a later one */
+    if (to < n && to - to % block > from) to -= to % block;
+    to = sched__cut(sc, q, from, to);
+    if (to > from && kv_reserve(q->kv, to)) (q->text ? sched__text_rows : sched__rows)(sc, q, from);
+}
+
+/* Adds the blocks that a sequence still lacks. */
+static void sched__add_lack(const sched *sc, const sched_seq *q) {
+    if (q->over && !q->kv) return;
+    if (!q->kv && sched__reader(sc, q)) kv_add_fork(sc->eng->kv, sc->lack);
+    else kv_add_demand(sc->eng->kv, q->kv, q->ids.id, (int)q->ids.n, sc->lack);
+}
+
+/* Admits waiting sequences, as long as there are places, rows that they could fill, and blocks for their prompts beside those that sequences in
+ * flight lack. */
+static void sched__admit(sched *sc, int budget) {
+    int ahead = 0;
+    memset(sc->lack, 0, (size_t)sc->eng->kv->n_group * sizeof *sc->lack);
+    for (int i = 0; i < sc->n_run; i++) {
+        if (!sc->run[i]->queued) ahead += (int)sc->run[i]->ids.n - sc->run[i]->done;
+        sched__add_lack(sc, sc->run[i]);
+    }
+    if (!sc->n_run) sc->filling = true;
+    while (sc->first && sc->n_run < sc->o.n_seqs && ahead < budget - sched__n_rows(sc) && (sc->filling || !sc->o.fixed)) {
+        sched_seq *q = sc->first;
+        if (!q->ids.n) (q->r.embeds ? sched__start_text : sched__start)(sc, q);
+        sched__add_lack(sc, q);
+        if (sc->n_run && !kv_meets(sc->eng->kv, sc->lack)) break;
+        sched__begin(sc, q);
+        sched__pop(&sc->first, &sc->last);
+        sc->n_waiting--;
+        sc->run[sc->n_run++] = q;
+        if (q->a.t_start <= 0) q->a.t_start = clock_now();
+        ahead += (int)q->ids.n - q->done;
+    }
+    sc->filling = sc->filling && sc->n_run < sc->o.n_seqs && sc->first;
+}
+
+/* A static batch ends with its last answer; the sequences that wait are the next one. */
+static void sched__dismiss(sched *sc) {
+    bool all = sc->o.fixed;
+    for (int i = 0; i < sc->n_run; i++) all = all && sc->run[i]->over;
+    while (all && sc->n_run) sched__end(sc, sc->run[0]);
+}
+
+/* The first whose answer has not ended; there is one. */
+static sched_seq *sched__oldest(const sched *sc) {
+    int i = 0;
+    while (sc->run[i]->over) i++;
+    return sc->run[i];
+}
+
+/* Fills the batch of the next step. Returns its rows; 0: nothing is left to do. */
+static int sched__plan(sched *sc) {
+    while (!g_interrupt) {
+        sched__dismiss(sc);
+        fwd_begin(sc->eng->f);
+        sc->n_out = 0;
+        for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false, sc->run[i]->n_guess = sc->run[i]->snap_at = 0;
+        sched__decode(sc);
+        const int budget = sched__budget(sc);
+        sched__admit(sc, budget);
+        for (int i = 0; i < sc->n_run && sched__n_rows(sc) < budget; i++)
+            if (!sc->run[i]->queued && !sc->run[i]->over && sched__begin(sc, sc->run[i])) sched__read(sc, sc->run[i], budget);
+        if (sched__n_rows(sc) || !sc->n_run) return sched__n_rows(sc);
+        const int i = sched__youngest(sc);
+        sched_seq *q = sched__oldest(sc);
+        if (i >= 0 && sc->run[i] != q) sched__preempt(sc, i);
+        else sched__end_full(sc, q);                  /* alone in the cache, and still too long */
+    }
+    return 0;
+}
+
+/* --- tokens --- */
+
+/* Log-probabilities by the model, before the sampler, at token i_gen of the answer: stores those of the likeliest tokens, returns that of the
+ * picked one. */
+static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) {
+    const double norm = (double)q->raw[picked] - gen_logprob(q->raw, n_vocab, picked);
+    int32_t     *id = q->a.top_id + (size_t)i_gen * (size_t)q->r.top;
+    float       *lp = q->a.top_lp + (size_t)i_gen * (size_t)q->r.top;
+    int          n = 0;
+    for (int32_t i = 0; q->r.top && i < n_vocab; i++) {
+        int at = n < q->r.top ? n : q->r.top;
+        while (at > 0 && lp[at - 1] < q->raw[i]) at--;
+        if (at == q->r.top) continue;
+        if (n < q->r.top) n++;
+        memmove(id + at + 1, id + at, (size_t)(n - 1 - at) * sizeof *id);
+        memmove(lp + at + 1, lp + at, (size_t)(n - 1 - at) * sizeof *lp);
+        id[at] = i;
+        lp[at] = q->raw[i];
+    }
+    for (int i = 0; i < q->r.top; i++) {
+        if (i >= n) id[i] = -1;
+        else lp[i] = (float)((double)lp[i] - norm);
+    }
+    return (float)((double)q->raw[picked] - norm);
+}
+
+/* Tokens that q may not pick now. */
+static const tok_ids *sched__banned(const sched *sc, const sched_seq *q) { return q->r.gen.ignore_eos ? &sc->endless : &sc->never; }
+
+/* The sampler's pick among the tokens that the constraint allows, or a SCHED_NO_... */
+static int32_t sched__draw(const sched *sc, sched_seq *q, float *logits, int place) {
+    const gen_opts *o = &q->r.gen;
+    const tok_ids  *banned = sched__banned(sc, q);
+    const int64_t   left = sched__left(sc, q), later = left < 0 ? left : left - q->n_pick;
+    if (q->held && !q->over && !constrain_mask(q->held, logits, sc->eng->m.hp.n_vocab, later)) return SCHED_NO_MASK;
+    for (size_t k = 0; k < banned->n; k++) logits[banned->id[k]] = -INFINITY;
+    for (size_t k = 0; o->ignore_eos && o->ends && k < o->ends->n; k++) logits[o->ends->id[k]] = -INFINITY;
+    return samp_pick(q->sm, logits, (uint64_t)place);
+}
+
+/* Logits of one of the rows that asked for something. */
+static float *sched__logits(const sched *sc, int row) { return sc->logits + (size_t)row * (size_t)sc->eng->m.hp.n_vocab; }
+
+/* The constraint takes in a token that was picked. False: a limit was reached. */
+static bool sched__hold(const sched *sc, sched_seq *q, int32_t id) {
+    q->pick[q->n_pick].closed = false;
+    if (!q->held || q->over || gen_ends(&q->r.gen, sc->eng->v, id)) return true;
+    const bool ok = constrain_accept(q->held, id);
+    q->pick[q->n_pick].closed = ok && constrain_closed(q->held);
+    return ok;
+}
+
+/* The token that comes next by the sampler, or a SCHED_NO_... */
+static int32_t sched__choose(const sched *sc, sched_seq *q, int row, int place) {
+    return sc->ids ? sc->ids[row] : sched__draw(sc, q, sched__logits(sc, row), place);
+}
+
+/* The next token after one row of the step, or a SCHED_NO_... */
+static int32_t sched__pick_row(const sched *sc, sched_seq *q, int row) {
+    const int n_vocab = sc->eng->m.hp.n_vocab, i = q->a.n_tok + q->n_pick;
+    if (!sc->ids && !engine_finite(sched__logits(sc, row), (size_t)n_vocab)) return SCHED_NO_LOGITS;
+    if (q->r.logprobs) memcpy(q->raw, sched__logits(sc, row), (size_t)n_vocab * sizeof *q->raw);
+    const int32_t forced = gen_thought_forces(&q->thought, &q->r.gen.think), id = forced >= 0 ? forced : sched__choose(sc, q, row, i);
+    if (id < 0) return id;
+    if (!sched__hold(sc, q, id)) return SCHED_NO_MASK;
+    samp_accept(q->sm, id, false);
+    gen_thought_add(&q->thought, &q->r.gen.think, sc->eng->v, id);
+    q->pick[q->n_pick].lp = q->r.logprobs && !q->over ? sched__score(q, n_vocab, id, i) : 0;
+    return id;
+}
+
+/* Runs on every thread: picks the next tokens of some sequences, row after row as long as the guess was right. Which thread does it changes
+ * nothing. */
+static void sched__pick(void *ctx, int ith) {
+    sched *sc = ctx;
+    (void)ith;
+    for (int i; (i = pool_next(sc->eng->p)) < sc->n_out;) {
+        sched_seq *q = sc->out[i];
+        int32_t    id;
+        q->n_pick = 0;
+        do id = q->pick[q->n_pick].id = sched__pick_row(sc, q, q->at + q->n_pick);
+        while (q->n_pick++ < q->n_guess && id == q->guess->id[q->n_pick - 1] && !q->pick[q->n_pick - 1].closed && !gen_ends(&q->r.gen, sc->eng->v, id));
+    }
+}
+
+static bool sched__has(const tok_ids *list, int32_t id) {
+    size_t i = 0;
+    while (list && i < list->n && list->id[i] != id) i++;
+    return list && i < list->n;
+}
+
+/* Whether the largest logit is the sampler's pick: it is there, and its token not banned. */
+static bool sched__may_pick(const sched *sc, const sched_seq *q, int32_t id) {
+    return id >= 0 && !sched__has(sched__banned(sc, q), id) && !(q->r.gen.ignore_eos && sched__has(q->r.gen.ends, id));
+}
+
+/* The tokens to pick, where the step gave them in place of logits and each of them may be picked. Else logits are there now, and it returns NULL. */
+static const int32_t *sched__ids(const sched *sc) {
+    const int32_t *ids = fwd_ids(sc->eng->f);
+    for (int i = 0; ids && i < sc->n_out; i++) {
+        const sched_seq *q = sc->out[i];
+        for (int k = 0; k <= q->n_guess; k++) {
+            if (sched__may_pick(sc, q, ids[q->at + k])) continue;
+            fwd_fetch(sc->eng->f);
+            return NULL;
+        }
+    }
+    return ids;
+}
+
+/* Space for the tokens that this step may add. */
+static void sched__room(sched_seq *q) {
+    if (q->a.n_tok + q->n_guess < q->cap) return;
+    q->cap = 2 * q->cap + SPEC_MOST;
+    q->a.tok = mem_grow(q->a.tok, (size_t)q->cap, sizeof *q->a.tok);
+    if (!q->r.logprobs) return;
+    q->a.top_id = mem_grow(q->a.top_id, (size_t)q->cap * (size_t)q->r.top, sizeof *q->a.top_id);
+    q->a.top_lp = mem_grow(q->a.top_lp, (size_t)q->cap * (size_t)q->r.top, sizeof *q->a.top_lp);
+}
+
+/* Bytes at the end of the text that may begin a stop string. */
+static size_t sched__tail(const sched_seq *q) {
+    size_t most = 1;
+    for (int i = 0; i < q->r.gen.n_stop; i++) most = q->r.gen.stop[i].n > most ? q->r.gen.stop[i].n : most;
+    return most - 1;
+}
+
+/* Context shift: drops the older half of the tokens after the kept ones. The rest is read again at its new positions, so that the answer goes on
+ * as in a fresh run over the remaining tokens. */
+static void sched__shift(sched *sc, sched_seq *q) {
+    const int n = (int)q->ids.n, keep = q->shift, drop = (n - keep + 1) / 2;
+    log_info("context full at %d tokens: %d dropped behind the first %d", n - 1, drop, keep);
+    spec_shift(sc->guesser, q->guess, keep, drop);
+    memmove(q->ids.id + keep, q->ids.id + keep + drop, (size_t)(n - keep - drop) * sizeof *q->ids.id);
+    q->ids.n -= (size_t)drop;
+    if (q->n_prompt > keep) q->n_prompt = keep;
+    q->done = kv_truncate(q->kv, keep);
+}
+
+/* Whether the text of the answer, which a stop string has cut, is what its constraint asks for. */
+static bool sched__is_whole(const sched_seq *q) {
+    const gen_answer *a = &q->a;
+    constrain_seq    *s = constrain_seq_new(q->r.constrain, q->stripped, q->r.gen.ends);
+    size_t            at = 0;
+    for (int i = 0; i < a->n_tok && a->tok[i].end <= a->text.n; at = a->tok[i++].end) constrain_accept(s, a->tok[i].id);
+    constrain_feed(s, (bytes){(const uint8_t *)a->text.p + at, a->text.n - at});
+    const bool whole = constrain_complete(s);
+    constrain_seq_free(s);
+    return whole;
+}
+
+/* A picked token joins the text. Returns why the answer ends with it, or GEN_RUNNING. */
+static gen_finish sched__join(sched *sc, sched_seq *q, int32_t id, float lp, bool closed) {
+    gen_answer  *a = &q->a;
+    const size_t had = a->text.n, tail = sched__tail(q);
+    if (!q->r.gen.ignore_eos && gen_ends(&q->r.gen, sc->eng->v, id)) {
+        tok_stream_flush(&q->stream, &a->text);
+        a->end_token = id;
+        return GEN_END_TOKEN;
+    }
+    tok_ids_add(&q->ids, id);
+    tok_stream_push(&q->stream, id, &a->text);
+    a->tok[a->n_tok++] = (gen_token){id, lp, a->text.n + (size_t)q->stream.n_held + q->stream.f4};
+    sc->st.written++;
+    const size_t stop = gen_stop_at(&a->text, had > tail ? had - tail : 0, q->r.gen.stop, q->r.gen.n_stop);
+    if (stop < a->text.n) {
+        a->text.n = stop;
+        a->text.p[stop] = 0;
+        a->unfinished = q->held && !sched__is_whole(q);
+        return GEN_STOP_TEXT;
+    }
+    const bool length = a->n_tok == q->r.gen.n_predict, full = (int)q->ids.n > sc->eng->n_ctx;
+    if (!closed && !length && (!full || sched__can_shift(sc, q))) return GEN_RUNNING;
+    tok_stream_flush(&q->stream, &a->text);
+    a->unfinished = q->held && !constrain_complete(q->held);
+    return closed ? GEN_CLOSED : length ? GEN_LENGTH : GEN_CONTEXT;
+}
+
+/* Seconds until the first token, and between tokens. */
+static void sched__record_latency(sched *sc, gen_answer *a, double now) {
+    if (a->n_tok == 1) a->t_first = now, hist__add(&sc->st.ttft, now - a->t_start);
+    else hist__add(&sc->st.itl, now - a->t_last);
+    a->t_last = now;
+}
+
+/* No token could be picked: id is the reason. */
+static void sched__fail(sched *sc, sched_seq *q, int32_t id) {
+    const size_t last = q->ids.n - 1;
+    tok_stream_flush(&q->stream, &q->a.text);
+    q->a.finish = GEN_FAILED;
+    if (id == SCHED_NO_TOKEN && q->held && constrain_complete(q->held)) q->a.finish = GEN_CLOSED;   /* the answer is whole, and nothing may follow */
+    else if (id == SCHED_NO_TOKEN && q->held)
+        err_set(&q->a.err, EXIT_INPUT, "no token is possible after token %zu: logit biases and the vocabulary leave none of those that the constraint allows", last);
+    else if (id == SCHED_NO_TOKEN) err_set(&q->a.err, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", last);
+    else if (id == SCHED_NO_MASK) err_set(&q->a.err, EXIT_RESOURCE, "the constraint takes too many steps or too much memory after token %zu of the text", last);
+    else
+        err_set(&q->a.err, EXIT_INPUT, "%s: the logits after token %zu hold a NaN or an infinity: damaged weights, or a model out of range",
+                sc->eng->g->path, last);
+}
+
+/* Blocks that right guesses have filled are for other sequences, as those that a step fills are. */
+static void sched__offer(const sched *sc, sched_seq *q) {
+    kv_publish(q->kv, q->ids.id);
+    kv_commit(sc->eng->kv, true);
+}
+
+/* All that was picked for q joins its text, up to where it ends. */
+static void sched__join_all(sched *sc, sched_seq *q, double now) {
+    const int had = q->a.n_tok, n = (int)q->ids.n;
+    int       right = 0;
+    if (!q->a.n_tok && q->closed) q->a.finish = GEN_CLOSED;
+    if (!q->r.gen.n_predict) q->a.finish = GEN_LENGTH;
+    for (int k = 0; k < q->n_pick && !q->a.finish; k++) {
+        const int32_t id = q->pick[k].id;
+        if (id >= 0) q->a.finish = sched__join(sc, q, id, q->pick[k].lp, q->pick[k].closed);
+        else sched__fail(sc, q, id);
+        right += k < q->n_guess && id == q->guess->id[k];
+        if (q->a.n_tok > had + k) sched__record_latency(sc, &q->a, now);
+    }
+    if (q->n_guess) spec_record(sc->guesser, q->guess, right, q->n_pick < q->n_guess ? q->n_pick : q->n_guess, n);
+    q->over = q->a.finish != GEN_RUNNING;
+    q->done = kv_truncate(q->kv, n + right < (int)q->ids.n ? n + right : (int)q->ids.n);
+    if (q->a.finish != GEN_FAILED) sched__offer(sc, q);
+    if (!q->over && (int)q->ids.n > sc->eng->n_ctx) sched__shift(sc, q);
+}
+
+static void sched__tokens(sched *sc) {
+    const double now = clock_now();
+    for (int i = 0; i < sc->n_out; i++) {
+        sched_seq *q = sc->out[i];
+        if (q->over) tok_ids_add(&q->ids, q->pick[0].id < 0 ? q->ids.id[0] : q->pick[0].id);   /* no part of its answer */
+        else sched__join_all(sc, q, now);
+        if (q->over && !sc->o.fixed) sched__end(sc, q);
+    }
+}
+
+/* Picks and adds every token that the step has logits for, or the token itself. */
+static void sched__sample(sched *sc) {
+    sc->ids = sched__ids(sc);
+    for (int i = 0; i < sc->n_out; i++) sched__room(sc->out[i]);
+    mem_freeze("sampling");
+    pool_run(sc->eng->p, sched__pick, sc);
+    mem_thaw();
+    sched__tokens(sc);
+}
+
+/* --- vectors --- */
+
+/* The rows of a text that this step has computed join its vector. */
+static void sched__embed_rows(const sched *sc, sched_seq *q) {
+    const fwd   *f = sc->eng->f;
+    const size_t D = (size_t)sc->eng->m.hp.n_embd;
+    bool         finite = true;
+    for (int i = q->at; finite && i < q->at + q->n_rows; i++) {
+        finite = engine_finite(fwd_hidden(f, i), D);
+        embed_add(q->text, fwd_hidden(f, i));
+    }
+    if (finite && q->done < q->n_prompt) return;
+    if (finite) q->a.vec = embed_end(q->text, &q->a.n_vec, &q->a.width);
+    finite = finite && engine_finite(q->a.vec, (size_t)q->a.n_vec * (size_t)q->a.width);   /* what is after pooling may be damaged too */
+    q->a.finish = finite ? GEN_EMBEDDED : GEN_FAILED;
+}
+
+/* Runs on every thread, each text on one of them. */
+static void sched__embed_some(void *ctx, int ith) {
+    const sched *sc = ctx;
+    (void)ith;
+    for (int i; (i = pool_next(sc->eng->p)) < sc->n_out;) sched__embed_rows(sc, sc->out[i]);
+}
+
+static void sched__embed(sched *sc) {
+    const double now = clock_now();
+    mem_freeze("pooling");
+    pool_run(sc->eng->p, sched__embed_some, sc);
+    mem_thaw();
+    for (int i = 0; i < sc->n_out; i++) {
+        sched_seq *q = sc->out[i];
+        if (!q->a.finish) continue;
+        if (q->a.finish == GEN_FAILED)
+            err_set(&q->a.err, EXIT_INPUT, "%s: the vectors of the text hold a NaN or an infinity: damaged weights, or a model out of range", sc->eng->g->path);
+        q->a.t_last = now;
+        sched__end(sc, q);
+    }
+}
+
+/* --- the step --- */
+
+static void sched__count(sched *sc, double seconds) {
+    sched_stats *st = &sc->st;
+    const int    block = sc->eng->kv->opts.block;
+    int          peak, decode = 0, guesses = 0;
+    double       held = (double)kv_held(sc->eng->kv, &peak) * block, tails = 0;
+    for (int i = 0; i < sc->n_run; i++) {
+        const sched_seq *q = sc->run[i];
+        decode += q->queued && q->a.n_tok && !q->over;
+        guesses += q->n_guess;
+        if (q->kv) tails += (double)kv_seq_blocks(q->kv) * block - q->kv->n;
+    }
+    st->steps++;
+    st->decode += decode;
+    st->prefill += sched__n_rows(sc) - decode - guesses;
+    st->busy_s += seconds;
+    st->slots += held;
+    st->waste += tails;
+    if (sched__n_rows(sc) >= SCHED_ROWS_LEAST) {
+        const double row = seconds / sched__n_rows(sc);
+        sc->row_s = sc->row_s > 0 ? 0.8 * sc->row_s + 0.2 * row : row;
+    }
+}
+
+/* The rows of a step have been computed. */
+static void sched__note_rows(sched_seq *q) {
+    q->done = q->kv->n - q->n_guess;
+    if (!q->a.n_tok) q->a.n_read = q->done < q->a.n_prompt ? q->done : q->a.n_prompt;
+}
+
+/* One step. n_ahead: tokens of the whole run, as engine_pack() takes them. False: nothing is left to do, an interrupt, or an error in e. */
+static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
+    if (sc->o.stress) {
+        for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false;
+        const int i = sched__youngest(sc);
+        if (i > 0) sched__preempt(sc, i);
+    }
+    const double begun = clock_now();
+    if (!sched__plan(sc)) return false;
+    sched__snapshots(sc);
+    const double t0 = clock_now();
+    sc->logits = sc->eng->f->logits;
+    if (!fwd_step(sc->eng->f) || !engine_alive(sc->eng, e)) {
+        kv_commit(sc->eng->kv, false);
+        return false;
+    }
+    const long long decode = sc->st.decode, prefill = sc->st.prefill, written = sc->st.written;
+    kv_commit(sc->eng->kv, true);
+    sched__count(sc, clock_now() - t0);
+    for (int i = 0; i < sc->n_run; i++)
+        if (sc->run[i]->queued) sched__note_rows(sc->run[i]);
+    if (sc->n_out) (sc->out[0]->text ? sched__embed : sched__sample)(sc);
+    if (sc->guesser && sc->st.prefill == prefill)
+        spec_time(sc->guesser, (int)(sc->st.decode - decode), sched__n_rows(sc), (int)(sc->st.written - written), clock_now() - begun);
+    sched__dismiss(sc);
+    const double packs = clock_now();
+    const bool packed = engine_pack(sc->eng, n_ahead, sc->st.written, sc->st.written - written);
+    if (sc->guesser) spec_overhead(sc->guesser, clock_now() - packs, packed);
+    return true;
+}

@@ -1,0 +1,622 @@
+/* ===== [talk] a conversation =====
+ * -i: reads a message, streams the answer, and again. Every turn is the whole conversation through the model's template; one schedule with a
+ * shared cache answers all turns, so that tokens which are as before are not computed again. Each turn draws with the seed of the run, so turn k
+ * is what the same messages give in one command; /regen draws as the next completion of a batch line with n does.
+ *   A line that begins with a slash is a command, a row of talk_commands. What commands and turns say goes to standard error, an answer to the
+ * output. A message that gets no answer is taken back: the conversation goes on from the last answer.
+ * To add a command: a function, and its row in talk_commands.
+ * Public: talk_opts, talk_plan, talk_commands, TALK_COMMANDS, talk_run.
+ * Opens: talk_opts, talk_command. */
+
+typedef struct {
+    text_opts   text;
+    out_t      *out;
+    bytes       first;                                /* the first message, p NULL: none */
+    const constrain_spec *hold;                       /* the constraint of every answer */
+    constrain_cache *holds;
+    /* What [talk] asks of the command line; all get ctx. */
+    bool      (*set)(void *ctx, const char *name, const char *value, gen_request *ask, err_t *e);   /* one parameter of sampling */
+    void      (*list)(void *ctx, str *out);           /* all of them, with their values */
+    bool      (*open)(void *ctx, const char *path, out_t *out, err_t *e);                           /* a file to write */
+    void       *ctx;
+} talk_opts;
+
+typedef struct {
+    long long turns, kept, read, written;             /* answers; tokens of prompts that the cache had, that were read; tokens of answers */
+    double    read_s, write_s;
+} talk_sums;
+
+typedef struct {
+    engine          *eng;
+    spec            *guesser;
+    chat            *chat;
+    chat_input      *in;
+    const talk_opts *o;
+    gen_request      ask;                             /* of every turn, but for its prompt */
+    sched           *sc;
+    term_input      *term;
+    str              ahead;                           /* text of /read that comes before the next message */
+    int              again;                           /* /regen since the last message */
+    long long        lost;                            /* messages without an answer */
+    talk_sums        sums;
+    bool             over;                            /* the conversation ends */
+    err_t           *e;                               /* what ends the run */
+} talk_job;
+
+/* The engine for one conversation: a sequence that finds what earlier turns left in the cache. */
+static engine_plan talk_plan(const engine_opts *fo, int n_guess) { return sched_plan(fo, 1, n_guess, NULL); }
+
+/* --- what is said on standard error --- */
+
+/* Writes text that nobody here chose: a terminal is shown what cannot steer it. */
+static void talk__put(bytes text) {
+    str seen = {0};
+    str_put(&seen, "");
+    if (isatty(STDERR_FILENO)) str_visible(&seen, text, true);
+    else str_add(&seen, text.p, text.n);
+    progress_yield(STDERR_FILENO);
+    fwrite(seen.p, 1, seen.n, stderr);
+    str_drop(&seen);
+}
+
+__attribute__((format(printf, 1, 2))) static void talk__say(const char *fmt, ...) {
+    char    line[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    const int n = vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    talk__put((bytes){(const uint8_t *)line, (size_t)(n < (int)sizeof line ? n : utf8_head(bytes_of(line), sizeof line - 4))});
+    talk__put(bytes_of("\n"));
+}
+
+/* --- messages --- */
+
+static val_list *talk__messages(const talk_job *k) { return val_get(k->in->vars, "messages").list; }
+
+static bool talk__is(val message, const char *role) { return val_is_str(val_get(message, "role"), role); }
+
+/* The content of a message where it is one text. */
+static void talk__content(val message, str *out) {
+    const val content = val_get(message, "content");
+    str_put(out, "");
+    if (content.kind == VAL_STR) val_utf8(content.s, out);
+}
+
+/* Number of messages before the last one of a user; -1: there is none. */
+static int64_t talk__last_asked(const talk_job *k) {
+    const val_list *l = talk__messages(k);
+    int64_t         i = (int64_t)l->n - 1;
+    while (i >= 0 && !talk__is(l->at[i], "user")) i--;
+    return i;
+}
+
+/* The first call of a tool in the last answer whose result is missing; undefined: there is none. */
+static val talk__call(const talk_job *k) {
+    const val_list *l = talk__messages(k);
+    size_t          n = 0;
+    while (n < l->n && talk__is(l->at[l->n - 1 - n], "tool")) n++;
+    const val last = n < l->n ? l->at[l->n - 1 - n] : val_none(), calls = val_get(last, "tool_calls");
+    return talk__is(last, "assistant") && calls.kind == VAL_LIST && n < calls.list->n ? calls.list->at[n] : val_undef(NULL);
+}
+
+static bool talk__calls(const talk_job *k) { return talk__call(k).kind != VAL_UNDEF; }
+
+/* Whether the last message waits for an answer. */
+static bool talk__asked(const talk_job *k) {
+    const val_list *l = talk__messages(k);
+    const val       last = l->n ? l->at[l->n - 1] : val_none();
+    return talk__is(last, "user") || (talk__is(last, "tool") && !talk__calls(k));
+}
+
+/* --- a turn --- */
+
+/* Messages from number n on are gone; e says why there is no answer to them. */
+static void talk__take_back(talk_job *k, size_t n, const err_t *e) {
+    val_list *l = talk__messages(k);
+    if (l->n > n) l->n = n;
+    k->lost++;
+    log_error("%s; the message is taken back", e->text);
+}
+
+/* Says how many tokens the turn took, and counts them. */
+static void talk__count(talk_job *k, const gen_answer *a, const text_stats *st) {
+    talk_sums *s = &k->sums;
+    str        line = {0};
+    s->turns++;
+    s->kept += a->n_cached, s->read += st->n_prompt, s->written += a->n_tok;
+    s->read_s += st->prompt_s, s->write_s += st->gen_s;
+    str_fmt(&line, "turn %lld: %d token%s kept, %d read in %.3f s, %d written", s->turns, a->n_cached, a->n_cached == 1 ? "" : "s", st->n_prompt,
+            st->prompt_s, a->n_tok);
+    if (a->n_tok > 1 && st->gen_s > 0) str_fmt(&line, " in %.3f s (%.2f tokens/s)", st->gen_s, (a->n_tok - 1) / st->gen_s);
+    log_warn("%s", line.p);
+    str_drop(&line);
+}
+
+/* What helps where the context is full. */
+static void talk__full(const talk_job *k, str *out) {
+    const int most = k->eng->m.hp.n_ctx_train, now = k->eng->n_ctx;
+    str_put(out, "/undo takes back the last turn, /clear begins anew");
+    if (now < most) str_fmt(out, ", -c %d gives all that the model was trained with", most);
+}
+
+/* The conversation as the tokens of a prompt. */
+static bool talk__prompt(talk_job *k, chat_prompt *p, err_t *e) {
+    str help = {0};
+    if (!chat_input_check(k->in, e) || !chat_make_prompt(k->chat, k->in, p, e)) return false;
+    if (p->ids.n <= (size_t)k->eng->n_ctx) return true;
+    talk__full(k, &help);
+    err_set(e, EXIT_INPUT, "the conversation has %zu tokens, the context holds %d: %s", p->ids.n, k->eng->n_ctx, help.p);
+    str_drop(&help);
+    return false;
+}
+
+/* What is said after an answer. */
+static void talk__remark(talk_job *k, const gen_answer *a, const text_stats *st) {
+    str help = {0};
+    talk__count(k, a, st);
+    text_warn_unfinished(k->eng->v, a);
+    if (a->finish != GEN_CONTEXT) return;
+    talk__full(k, &help);
+    log_warn("the context is full at %d tokens: %s", k->eng->n_ctx, help.p);
+    str_drop(&help);
+}
+
+/* The constraint of the answer to a prompt. */
+static bool talk__hold(const talk_job *k, chat_prompt *p, gen_request *r, err_t *e) {
+    constrain_spec o = *k->o->hold;
+    if (!chat_hold(k->chat, k->in, p, &o, e)) return false;
+    return o.kind == CONSTRAIN_NONE || (r->constrain = constrain_get(k->o->holds, &o, e));
+}
+
+/* Answers the prompt: the answer joins the conversation. False: e says why there is none. */
+static bool talk__answer(talk_job *k, chat_prompt *p, err_t *e) {
+    gen_request  r = k->ask;
+    text_opts    o = k->o->text;
+    text_stats   st = {0};
+    gen_answer   a;
+    chat_answer  said = {0};
+    r.prompt = &p->ids;
+    r.index = k->again;
+    chat_ask(k->chat, p, &r);
+    if (!talk__hold(k, p, &r, e)) return false;
+    o.reader = chat_reader_new(p, val_get(k->in->vars, "tools"));
+    o.newline = true;
+    o.think_show = k->chat->o.think_show;
+    text_turn(k->sc, &r, &o, k->o->out, &st, &a, k->e);
+    chat_reader_finish(o.reader, &said);
+    const bool answered = !k->e->code && !a.err.code && (a.n_tok || a.finish != GEN_CANCELLED);
+    if (answered) {
+        chat_add_answer(k->in, &said);
+        talk__remark(k, &a, &st);
+    } else if (a.err.code) *e = a.err;
+    else err_set(e, EXIT_INPUT, "interrupted before the first token");
+    chat_answer_drop(&said);
+    gen_answer_drop(&a);
+    constrain_close(r.constrain);
+    return answered;
+}
+
+/* Ctrl-C ends an answer where a person reads it, every other signal the conversation. */
+static void talk__heed(talk_job *k) {
+    if (g_interrupt == SIGINT && term_person(k->term)) g_interrupt = 0;
+    k->over = k->over || g_interrupt || k->e->code || k->o->out->why;
+}
+
+/* Asks the model. False: e says why there is no answer, or k->e is set. */
+static bool talk__try(talk_job *k, err_t *e) {
+    chat_prompt p = {0};
+    const bool  ok = talk__prompt(k, &p, e) && talk__answer(k, &p, e);
+    chat_prompt_drop(&p);
+    return ok;
+}
+
+/* Answers the last message; messages from number n on are taken back where that fails. */
+static void talk__turn(talk_job *k, size_t n) {
+    err_t e = {0};
+    if (!talk__try(k, &e) && !k->e->code) talk__take_back(k, n, &e);
+    talk__heed(k);
+}
+
+/* Says which call of a tool the next message answers. */
+static void talk__name_call(const talk_job *k) {
+    const val name = val_get(val_get(talk__call(k), "function"), "name");
+    str       text = {0};
+    str_put(&text, "");
+    if (name.kind == VAL_STR) val_utf8(name.s, &text);
+    log_warn("the next message is what %.*s gives back", utf8_head(str_bytes(&text), 200), text.p);
+    str_drop(&text);
+}
+
+/* Adds a message of the user, or the result of a tool that the last answer calls. */
+static void talk__add(talk_job *k, bytes text) {
+    const val  call = talk__call(k), name = val_get(val_get(call, "function"), "name"), id = val_get(call, "id");
+    const bool result = call.kind != VAL_UNDEF;
+    chat_add(k->in, result ? "tool" : "user", text);
+    val_dict *m = talk__messages(k)->at[talk__messages(k)->n - 1].dict;
+    if (result && name.kind == VAL_STR) val_put(&k->in->env, m, "name", name);
+    if (result && id.kind == VAL_STR) val_put(&k->in->env, m, "tool_call_id", id);
+}
+
+/* A message and its answer. */
+static void talk__ask(talk_job *k, bytes text) {
+    const size_t n = talk__messages(k)->n;
+    str_add(&k->ahead, text.p, text.n);
+    talk__add(k, str_bytes(&k->ahead));
+    str_clear(&k->ahead);
+    k->again = 0;
+    if (talk__asked(k)) talk__turn(k, n);
+    if (talk__calls(k)) talk__name_call(k);
+}
+
+/* --- commands --- */
+
+typedef struct {
+    const char *name, *args, *help;
+    bool        needs;                                /* its argument */
+    void      (*run)(talk_job *k, const char *arg);
+} talk_command;
+
+static void talk__help(talk_job *k, const char *arg);   /* announced: it lists the table that names it */
+
+static void talk__exit(talk_job *k, const char *arg) {
+    (void)arg;
+    k->over = true;
+}
+
+/* Messages of the system at the beginning stay. */
+static void talk__clear(talk_job *k, const char *arg) {
+    val_list *l = talk__messages(k);
+    size_t    n = 0;
+    (void)arg;
+    while (n < l->n && (talk__is(l->at[n], "system") || talk__is(l->at[n], "developer"))) n++;
+    l->n = n;
+    k->again = 0;
+    str_clear(&k->ahead);
+    talk__say(n ? "a new conversation; the system message stays" : "a new conversation");
+}
+
+static void talk__undo(talk_job *k, const char *arg) {
+    const int64_t at = talk__last_asked(k);
+    str           text = {0};
+    (void)arg;
+    if (at < 0) {
+        talk__say("there is no message to take back");
+        return;
+    }
+    talk__content(talk__messages(k)->at[at], &text);
+    talk__messages(k)->n = (size_t)at;
+    k->again = 0;
+    talk__say("taken back: %.*s%s", utf8_head(str_bytes(&text), 200), text.p, text.n > 200 ? " ..." : "");
+    str_drop(&text);
+}
+
+static void talk__regen(talk_job *k, const char *arg) {
+    const int64_t at = talk__last_asked(k);
+    (void)arg;
+    if (at < 0) {
+        talk__say("there is no message to answer");
+        return;
+    }
+    val_list    *l = talk__messages(k);
+    const size_t n = l->n;
+    err_t        e = {0};
+    l->n = (size_t)at + 1;
+    k->again++;
+    if (!talk__try(k, &e) && !k->e->code) {
+        l->n = n, k->again--;                         /* what was cut off is still there: only an answer takes its place */
+        log_error("%s; the conversation is as before", e.text);
+    }
+    talk__heed(k);
+}
+
+/* Appends a file. False: said why not. */
+static bool talk__read_file(const char *path, str *out) {
+    err_t e = {0};
+    return str_read_file(out, path, O_NONBLOCK, TERM_MESSAGE_MAX, "a text", &e) || (talk__say("%s", e.text), false);
+}
+
+/* Runs the editor of the environment on a file. False: it cannot be run or says that it failed. */
+static bool talk__run_editor(const char *path) {
+    int         status = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGINT, SIG_DFL);
+        signal(SIGPIPE, SIG_DFL);
+        execl("/bin/sh", "sh", "-c", "exec ${VISUAL:-${EDITOR:-vi}} \"$1\"", "sh", path, (char *)NULL);
+        _exit(127);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* The text that a person makes of `text` in an editor. False: there is none. */
+static bool talk__edit_text(const char *text, str *out) {
+    const char *folder = getenv("TMPDIR");
+    str         path = {0};
+    str_fmt(&path, "%s/llmrun-XXXXXX.txt", folder && *folder ? folder : "/tmp");
+    const int  fd = mkostemps(path.p, 4, O_CLOEXEC);
+    const bool made = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (!made) talk__say("%s: %s", path.p, strerror(errno));
+    if (fd >= 0) close(fd);
+    const bool edited = made && talk__run_editor(path.p);
+    if (made && !edited) talk__say("the editor failed (VISUAL and EDITOR name it): nothing is sent");
+    const bool ok = edited && talk__read_file(path.p, out);
+    if (fd >= 0) unlink(path.p);
+    str_drop(&path);
+    while (ok && out->n && out->p[out->n - 1] == '\n') out->p[--out->n] = 0;
+    return ok && out->n;
+}
+
+static void talk__edit(talk_job *k, const char *arg) {
+    str text = {0};
+    if (!term_person(k->term)) talk__say("/edit needs a terminal");
+    else if (talk__edit_text(arg, &text)) {
+        if (g_interrupt == SIGINT) g_interrupt = 0;   /* Ctrl-C in the editor */
+        talk__put(str_bytes(&text));
+        talk__put(bytes_of("\n"));
+        talk__ask(k, str_bytes(&text));
+    }
+    talk__heed(k);
+    str_drop(&text);
+}
+
+/* Sets the system message, or shows it. */
+static void talk__system(talk_job *k, const char *arg) {
+    val_env   *env = &k->in->env;
+    val_list  *l = talk__messages(k);
+    const bool has = l->n && talk__is(l->at[0], "system");
+    str        text = {0};
+    if (!*arg && has) talk__content(l->at[0], &text);
+    if (!*arg) talk__say("%s", has ? "the system message:" : "there is no system message in the conversation (-sys gives one)");
+    if (text.n) talk__put(str_bytes(&text)), talk__put(bytes_of("\n"));
+    str_drop(&text);
+    if (!*arg) return;
+    if (!has) {
+        chat_add(k->in, "system", bytes_of(""));
+        const val m = l->at[l->n - 1];
+        memmove(l->at + 1, l->at, (l->n - 1) * sizeof *l->at);
+        l->at[0] = m;
+    }
+    val_put(env, l->at[0].dict, "content", val_text(env, bytes_of(arg), true));
+    talk__say("the system message is set");
+}
+
+/* /set, /set NAME VALUE */
+static void talk__set(talk_job *k, const char *arg) {
+    err_t        e = {0};
+    str          out = {0}, name = {0};
+    const size_t n = strcspn(arg, " =\t");
+    if (!*arg) {
+        k->o->list(k->o->ctx, &out);
+        talk__put(str_bytes(&out));
+    } else {
+        str_add(&name, arg, n);
+        arg += n + strspn(arg + n, " =\t");
+        if (!k->o->set(k->o->ctx, name.p, arg, &k->ask, &e)) talk__say("%s", e.text);
+    }
+    str_drop(&out);
+    str_drop(&name);
+}
+
+static void talk__show_messages(const talk_job *k, str *out) {
+    const val_list *l = talk__messages(k);
+    for (size_t i = 0; i < l->n; i++) {
+        const val role = val_get(l->at[i], "role"), content = val_get(l->at[i], "content");
+        str_put(out, "[");
+        if (role.kind == VAL_STR) val_utf8(role.s, out);
+        str_put(out, "] ");
+        val_utf8(content.kind == VAL_STR ? content.s : val_as_str(&k->in->env, content), out);
+        str_put(out, "\n");
+    }
+    if (!l->n) str_put(out, "the conversation has no message yet\n");
+}
+
+/* /show, /show prompt */
+static void talk__show(talk_job *k, const char *arg) {
+    jinja_text text = {0};
+    err_t      e = {0};
+    str        out = {0};
+    str_put(&out, "");
+    if (strcmp(arg, "prompt") == 0) {
+        if (chat_input_check(k->in, &e) && chat_render(k->chat, k->in, &text, &e)) str_add(&out, text.text.p, text.text.n), str_put(&out, "\n");
+        else str_fmt(&out, "%s\n", e.text);
+        jinja_text_drop(&text);
+    } else if (!*arg) talk__show_messages(k, &out);
+    else str_put(&out, "/show: expected nothing or prompt\n");
+    talk__put(str_bytes(&out));
+    str_drop(&out);
+}
+
+static void talk__think(talk_job *k, const char *arg) {
+    err_t e = {0};
+    if (!chat_think(k->chat, arg, &e)) talk__say("%s", e.text);
+}
+
+/* ~/ at the beginning of a name is the home folder; the caller frees. */
+static char *talk__path(const char *arg) {
+    const char *home = getenv("HOME");
+    str         s = {0};
+    if (home && arg[0] == '~' && arg[1] == '/') str_put(&s, home), arg++;
+    str_put(&s, arg);
+    return s.p;
+}
+
+/* The text of a file comes before the next message. */
+static void talk__read(talk_job *k, const char *arg) {
+    char *path = talk__path(arg);
+    str   text = {0};
+    if (talk__read_file(path, &text)) {
+        str_add(&k->ahead, text.p, text.n);
+        if (text.n && text.p[text.n - 1] != '\n') str_put(&k->ahead, "\n");
+        talk__say("%zu byte%s of %s come before the next message", text.n, text.n == 1 ? "" : "s", path);
+    }
+    str_drop(&text);
+    mem_free(path);
+}
+
+/* A value as JSON. */
+static void talk__json(talk_job *k, val v, const val_json_form *form, str *out) {
+    val_buf *b = val_buf_new(&k->in->env);
+    val_json_write(&k->in->env, b, v, form);
+    val_utf8(val_buf_str(b), out);
+}
+
+static void talk__save(talk_job *k, const char *arg) {
+    char          *path = talk__path(arg);
+    err_t          e = {0};
+    out_t          out = {0};
+    str            s = {0};
+    val_json_form  form = {.indent = val_int(2)};
+    talk__json(k, k->in->vars, &form, &s);
+    str_put(&s, "\n");
+    if (k->o->open(k->o->ctx, path, &out, &e) && out_begin(&out, &e)) out_put(&out, s.p, s.n);
+    if (out.f && out.f != stdout) out_end(&out, &e);
+    const size_t n = talk__messages(k)->n;
+    if (e.code) talk__say("%s", e.text);
+    else talk__say("%zu message%s saved to %s (--messages reads it)", n, n == 1 ? "" : "s", path);
+    str_drop(&s);
+    mem_free(path);
+}
+
+/* The conversation becomes that of a file; tools stay where the file has none. False: the file has no conversation, and e says why. */
+static bool talk__replace(talk_job *k, bytes json, const char *path, err_t *e) {
+    const val  tools = val_get(k->in->vars, "tools");
+    str        kept = {0};
+    chat_input check;
+    const bool ok = chat_input_json(&check, json, path, e) && chat_input_check(&check, e);
+    if (ok && tools.kind == VAL_LIST && val_get(check.vars, "tools").kind == VAL_UNDEF) talk__json(k, tools, NULL, &kept);
+    chat_input_drop(&check);
+    if (!ok) return false;
+    chat_input_drop(k->in);
+    const bool again = chat_input_json(k->in, json, path, e) && chat_input_check(k->in, e) && (!kept.n || chat_input_tools(k->in, str_bytes(&kept), path, e));
+    str_drop(&kept);
+    return again;
+}
+
+static void talk__load(talk_job *k, const char *arg) {
+    char *path = talk__path(arg);
+    str   text = {0};
+    err_t e = {0};
+    if (talk__read_file(path, &text)) {
+        const bool   ok = talk__replace(k, str_bytes(&text), path, &e);
+        const size_t n = talk__messages(k)->n;
+        if (ok) talk__say("%zu message%s of %s", n, n == 1 ? "" : "s", path);
+        else talk__say("%s", e.text);
+        if (ok) k->again = 0;
+        if (ok && talk__asked(k)) talk__turn(k, n - 1);
+    }
+    str_drop(&text);
+    mem_free(path);
+}
+
+static void talk__stats(talk_job *k, const char *arg) {
+    const talk_sums *s = &k->sums;
+    str              out = {0};
+    (void)arg;
+    str_fmt(&out, "llmrun: turns       %lld, %zu messages, a context of %d tokens\n", s->turns, talk__messages(k)->n, k->eng->n_ctx);
+    str_fmt(&out, "llmrun: kept        %lld tokens from the cache\n", s->kept);
+    text_tokens(&out, "read", (int)s->read, (int)s->read, s->read_s);
+    text_tokens(&out, "written", (int)s->written, (int)(s->written - s->turns), s->write_s);
+    spec_report(k->guesser, &out);
+    str_fmt(&out, "llmrun: memory      %.1f MiB of KV cache\n", (double)kv_bytes_peak(k->eng->kv) / 1048576);
+    str_fmt(&out, "llmrun: seed        %llu\n", (unsigned long long)k->ask.seed);
+    talk__put(str_bytes(&out));
+    str_drop(&out);
+}
+
+static const talk_command talk_commands[] = {
+    {"/help",   "",              "lists the commands",                                                           false, talk__help},
+    {"/exit",   "",              "ends the conversation, as Ctrl-D does",                                        false, talk__exit},
+    {"/clear",  "",              "begins a new conversation; the system message stays",                          false, talk__clear},
+    {"/undo",   "",              "takes back the last message and its answer",                                   false, talk__undo},
+    {"/regen",  "",              "answers the last message again, with the next seed",                           false, talk__regen},
+    {"/edit",   "[TEXT]",        "opens VISUAL or EDITOR (vi) on TEXT and sends what is saved",                  false, talk__edit},
+    {"/system", "[TEXT]",        "sets the system message, or shows it",                                         false, talk__system},
+    {"/set",    "[NAME VALUE]",  "sets a sampling parameter, as the option of that name does; alone: lists them", false, talk__set},
+    {"/show",   "[prompt]",      "shows the conversation, or the text that the template makes of it",            false, talk__show},
+    {"/think",  "on|off|show|hide", "whether the model thinks, and whether that is shown",                       true,  talk__think},
+    {"/read",   "FILE",          "puts the text of FILE before the next message",                                true,  talk__read},
+    {"/save",   "FILE",          "writes the conversation to FILE, for /load and --messages",                    true,  talk__save},
+    {"/load",   "FILE",          "goes on with the conversation of FILE",                                        true,  talk__load},
+    {"/stats",  "",              "tokens, rates and memory so far",                                              false, talk__stats},
+};
+enum { TALK_COMMANDS = sizeof talk_commands / sizeof *talk_commands };
+
+static void talk__help(talk_job *k, const char *arg) {
+    (void)k, (void)arg;
+    for (int i = 0; i < TALK_COMMANDS; i++) {
+        char usage[64];
+        snprintf(usage, sizeof usage, "%s %s", talk_commands[i].name, talk_commands[i].args);
+        talk__say("  %-24s %s", usage, talk_commands[i].help);
+    }
+    talk__say("Pasted lines are one message. A backslash at the end of a line, or \"\"\" before the first and behind the last, does the same for typed ones.\n"
+              "Ctrl-C ends an answer; at an empty prompt it ends the program, as Ctrl-D does.");
+}
+
+/* The command whose name is the first n bytes; NULL: none. *near: the most similar one. */
+static const talk_command *talk__find(bytes name, const talk_command **near) {
+    int least = bytes_slack(name) + 1;
+    *near = NULL;
+    for (int i = 0; i < TALK_COMMANDS; i++) {
+        const bytes own = bytes_of(talk_commands[i].name);
+        const int   d = bytes_distance(name, own);
+        if (d == 0) return &talk_commands[i];
+        if (d < least) least = d, *near = &talk_commands[i];
+    }
+    return NULL;
+}
+
+static void talk__command(talk_job *k, char *line) {
+    const size_t        n = strcspn(line, " \t\n");
+    const talk_command *near, *c = talk__find((bytes){(uint8_t *)line, n}, &near);
+    char               *arg = line + n + strspn(line + n, " \t\n");
+    for (size_t end = strlen(arg); end && strchr(" \t\n", arg[end - 1]); end--) arg[end - 1] = 0;
+    if (c && (*arg || !c->needs) && (!*arg || *c->args)) c->run(k, arg);
+    else if (c) talk__say("%s: expected %s behind it", c->name, *c->args ? c->args : "nothing");
+    else
+        talk__say("unknown command %.*s (%s%s/help lists them; a message that begins with a slash is put between \"\"\" and \"\"\")",
+                  utf8_head((bytes){(const uint8_t *)line, n}, 100), line, near ? near->name : "", near ? "?; " : "");
+}
+
+/* --- the conversation --- */
+
+static void talk__message(talk_job *k, term_message *m) {
+    if (!m->literal && m->text.n && m->text.p[0] == '/') talk__command(k, m->text.p);
+    else if (m->text.n) talk__ask(k, str_bytes(&m->text));
+}
+
+/* Messages until standard input ends, a signal comes, or /exit. */
+static void talk__loop(talk_job *k) {
+    while (!k->over) {
+        term_message     m;
+        const term_event ev = term_read(k->term, &m, k->e);
+        if (ev == TERM_READ) talk__message(k, &m);
+        k->over = k->over || ev == TERM_END || ev == TERM_STOPPED;
+        str_drop(&m.text);
+    }
+}
+
+/* What is said before the first message. */
+static void talk__greet(const talk_job *k) {
+    if (term_person(k->term))
+        log_warn("%s, a context of %d tokens; /help lists commands, Ctrl-D ends", str_base_name(k->eng->g->path), k->eng->n_ctx);
+}
+
+/* The messages of `in` go on with those of standard input. False: e says what ended the run; EXIT_NO: some message got no answer. */
+static bool talk_run(engine *eng, spec *guesser, chat *ch, chat_input *in, const gen_request *ask, const talk_opts *o, err_t *e) {
+    const sched_opts alone = {1, false, false};
+    talk_job         k = {.eng = eng, .guesser = guesser, .chat = ch, .in = in, .o = o, .ask = *ask, .e = e};
+    if (!(k.sc = sched_new(eng, guesser, &alone, e))) return false;
+    k.term = term_open();
+    str_put(&k.ahead, "");
+    talk__greet(&k);
+    if (o->first.p) talk__ask(&k, o->first);
+    else if (talk__asked(&k)) talk__turn(&k, talk__messages(&k)->n - 1);
+    talk__loop(&k);
+    if (g_log_level >= LOG_NORMAL) fprintf(stderr, "llmrun: seed        %llu\n", (unsigned long long)k.ask.seed);
+    if (k.lost && !term_person(k.term) && !g_interrupt) err_set(e, EXIT_NO, "%lld message%s got no answer", k.lost, k.lost == 1 ? "" : "s");
+    term_close(k.term);
+    sched_free(k.sc);
+    str_drop(&k.ahead);
+    return !e->code;
+}
