@@ -44,6 +44,10 @@ FAKE     := libcuda.so.1 llmrun bare
 TESTED   := build/main/kernels_1.o build/test/kernel_tests.o build/main/llmrun.o llmrun $(patsubst %,build/test/%,tests kernel_tests replay remote judge $(FAKE:%=fake/%))
 EMULATED := build/emu/kernel_tests build/emu/instructions
 STRESSED := llmrun build/test/tests build/test/kernel_tests build/stress/llmrun
+# The roots and their sections, as the roots include them.
+SINGLE    = awk $(1:%=-v %) -f tests/single.awk $2
+KERNELS  := $(shell $(call SINGLE,list=1,ggml_kernels.h))
+SOURCES  := $(shell $(call SINGLE,list=1 kernels=0,llmrun.c))
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
 
 all:                                   ## build ./llmrun (the default)
@@ -53,6 +57,8 @@ llmrun: build/main/llmrun
 	cp $< $@
 
 static: build/static/llmrun            ## build/static/llmrun: one file that runs on any Linux of this processor's kind, without --blas and line editing
+
+single: build/single/llmrun.c          ## build/single/llmrun.c: the whole program as one file, kernels inside, which compiles alone
 
 cross: build/aarch64/llmrun llmrun     ## build for aarch64, and hold its text under qemu-user against this machine's (Debian: gcc-aarch64-linux-gnu qemu-user, libraries of :arm64)
 	@sh tests/cross.sh ./llmrun "qemu-aarch64 -L /usr/aarch64-linux-gnu build/aarch64/llmrun"
@@ -176,6 +182,9 @@ plots:                                 ## tests/bench/RESULTS.md and the picture
 	@$(PYTHON) tests/bench/results.py
 	@$(PYTHON) tests/bench/plots.py
 
+syntax:                                ## warnings and errors of the program, without building it
+	@$(COMPILE) -Werror -fsyntax-only llmrun.c
+
 sections:                              ## sections: contents, layers, public functions and fields
 	awk -f tests/sections.awk llmrun.c ggml_kernels.h
 
@@ -245,6 +254,7 @@ variant   = $(notdir $(patsubst %/,%,$(@D)))
 COMPILER  = $(or $(CC_$(variant)),$(CC))
 DEFINES   = -DLLMRUN_BLAS=$(or $(BLAS_$(variant)),$(BLAS)) -DLLMRUN_EDIT=$(or $(EDIT_$(variant)),$(EDIT)) -DLLMRUN_CUDA=$(or $(CUDA_$(variant)),1) -DLLMRUN_STRESS=$(or $(STRESS_$(variant)),0)
 COMPILE   = $(COMPILER) $(FLAGS_$(variant)) $(BASE) $(CFLAGS) $(DEFINES)
+OBJECT    = $(COMPILE) -MMD -MP -c -o $@
 TESTING   = -DGGML_KERNELS_DECLARE -DLLMRUN_NO_MAIN -Wno-unused-function
 LINK      = $(COMPILE) $(LINK_$(variant)) -o $@ $^ $(LDFLAGS) $(LIBS)
 PARALLEL  = $(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(JOBS))
@@ -261,7 +271,7 @@ build/commit: FORCE
 # The kernels in parts that compile in parallel ([api] of ggml_kernels.h), those first that take longest.
 define PART_RULE
 build/%/kernels_$1.o: ggml_kernels.h build/%/flags
-	$$(COMPILER) $$(or $$(KERNELS_$$(variant)),$$(FLAGS_$$(variant))) $$(BASE) $$(CFLAGS) $$(DEFINES) -DGGML_KERNELS_OBJECT -DGGML_KERNELS_PART=$1 -x c -c -o $$@ $$<
+	$$(COMPILER) $$(or $$(KERNELS_$$(variant)),$$(FLAGS_$$(variant))) $$(BASE) $$(CFLAGS) $$(DEFINES) -DGGML_KERNELS_OBJECT -DGGML_KERNELS_PART=$1 -MMD -MP -x c -c -o $$@ $$<
 endef
 $(foreach part,1 2 3,$(eval $(call PART_RULE,$(part))))
 
@@ -269,9 +279,9 @@ build/%/kernels.o: build/%/kernels_1.o build/%/kernels_3.o build/%/kernels_2.o
 	$(COMPILER) $(CFLAGS) -r -nostdlib -o $@ $^
 
 # ptxas lists what each kernel uses.
-build/cuda/kernels.fatbin: ggml_kernels.h Makefile
+build/cuda/kernels.fatbin: $(KERNELS) Makefile
 	@mkdir -p $(@D)
-	$(NVCC) -x cu -fatbin $(NVFLAGS) $(GPUS) -Xptxas -v -o $@.tmp $< > $(@D)/ptxas.txt 2>&1 || { cat $(@D)/ptxas.txt; echo "CUDA=0 builds without these kernels"; exit 1; }
+	$(NVCC) -x cu -fatbin $(NVFLAGS) $(GPUS) -Xptxas -v -o $@.tmp ggml_kernels.h > $(@D)/ptxas.txt 2>&1 || { cat $(@D)/ptxas.txt; echo "CUDA=0 builds without these kernels"; exit 1; }
 	@mv $@.tmp $@
 
 build/cuda/registers.txt: build/cuda/kernels.fatbin
@@ -296,16 +306,18 @@ build/%/image.o: build/%/image.s $(FATBIN)
 # The kernels with emulated instructions, for a machine with AVX2 alone.
 EMULATE = $(COMPILE) -include tests/avx512.h
 
-build/emu/ggml_kernels.h: ggml_kernels.h
-build/emu/instructions.c: tests/instructions.c
-build/emu/ggml_kernels.h build/emu/instructions.c: tests/avx512.sed
+build/emu/ggml_kernels.h: $(KERNELS) tests/single.awk tests/avx512.sed
 	@mkdir -p $(@D)
-	sed -E -f tests/avx512.sed $(filter-out %.sed,$^) > $@.tmp && mv $@.tmp $@
+	$(call SINGLE,lines=1,ggml_kernels.h) | sed -E -f tests/avx512.sed > $@.tmp && mv $@.tmp $@
+
+build/emu/instructions.c: tests/instructions.c tests/avx512.sed
+	@mkdir -p $(@D)
+	sed -E -f tests/avx512.sed $< > $@.tmp && mv $@.tmp $@
 
 build/emu/kernels.o: build/emu/ggml_kernels.h tests/avx512.h build/emu/flags
 	$(EMULATE) -DGGML_KERNELS_OBJECT -x c -c -o $@ $<
 
-build/emu/kernel_tests.o: tests/kernels.c build/emu/ggml_kernels.h tests/avx512.h $(wildcard tests/t_*.c tests/*.h) llmrun.c build/emu/flags
+build/emu/kernel_tests.o: tests/kernels.c build/emu/ggml_kernels.h tests/avx512.h $(wildcard tests/t_*.c tests/*.h) $(SOURCES) build/emu/flags
 	$(EMULATE) -D_GNU_SOURCE= -include tests/emu_cuda.h -include build/emu/ggml_kernels.h -DLLMRUN_NO_MAIN -Wno-unused-function -c -o $@ $<
 
 build/emu/emulated.o: build/emu/instructions.c tests/avx512.h build/emu/flags
@@ -317,58 +329,66 @@ build/emu/processor.o: tests/instructions.c build/emu/flags
 build/emu/instructions: build/emu/processor.o build/emu/emulated.o
 	$(LINK)
 
-build/%/llmrun.o: llmrun.c ggml_kernels.h build/%/flags build/commit
-	$(COMPILE) -DGGML_KERNELS_DECLARE -DLLMRUN_COMMIT='"$(COMMIT)"' -c -o $@ llmrun.c
+build/%/llmrun.o: llmrun.c build/%/flags build/commit
+	$(OBJECT) -DGGML_KERNELS_DECLARE -DLLMRUN_COMMIT='"$(COMMIT)"' $<
+
+# The whole program as one file, which compiles alone: cc llmrun.c -lpcre2-8 -lm -pthread -ldl
+build/single/llmrun.c: $(SOURCES) $(KERNELS) tests/single.awk
+	@mkdir -p $(@D)
+	$(call SINGLE,,llmrun.c) > $@.tmp && mv $@.tmp $@
 
 # The unit tests see one architecture more, made of rows of tables alone.
-build/%/llmrun_rows.c: llmrun.c tests/rows.awk tests/invented.rows
+build/%/llmrun_rows.c: $(SOURCES) tests/single.awk tests/rows.awk tests/invented.rows
 	@mkdir -p $(@D)
-	awk -f tests/rows.awk tests/invented.rows llmrun.c > $@.tmp && mv $@.tmp $@
+	$(call SINGLE,lines=1 kernels=0,llmrun.c) | awk -f tests/rows.awk tests/invented.rows - > $@.tmp && mv $@.tmp $@
 
-build/%/tests.o: tests/main.c $(wildcard tests/t_*.c tests/*.h) build/%/llmrun_rows.c ggml_kernels.h build/%/flags
-	$(COMPILE) $(TESTING) -I. -DLLMRUN_SOURCE='"$(@D)/llmrun_rows.c"' -c -o $@ tests/main.c
+build/%/tests.o: tests/main.c build/%/llmrun_rows.c build/%/flags
+	$(OBJECT) $(TESTING) -I. -DLLMRUN_SOURCE='"$(@D)/llmrun_rows.c"' $<
 
 # The command with a device in another process: what stands above [model] calls tests/remote.h in place of [dev].
 build/%/llmrun_remote.c: llmrun.c
 	@mkdir -p $(@D)
-	sed '/^\/\* ===== \[kv\] /i #include "tests/remote.h"' llmrun.c > $@
+	sed '/^#include "src\/kv.c"/i #include "tests/remote.h"' $< > $@
 
-build/%/remote.o: tests/remote.c tests/remote.h build/%/llmrun_remote.c ggml_kernels.h build/%/flags
-	$(COMPILE) $(TESTING) -I. -DLLMRUN_SOURCE='"$(@D)/llmrun_remote.c"' -c -o $@ tests/remote.c
+build/%/remote.o: tests/remote.c build/%/llmrun_remote.c build/%/flags
+	$(OBJECT) $(TESTING) -I. -DLLMRUN_SOURCE='"$(@D)/llmrun_remote.c"' $<
 
-build/%/kernel_tests.o: tests/kernels.c $(wildcard tests/t_*.c tests/*.h) llmrun.c ggml_kernels.h build/%/flags
-	$(COMPILE) -DLLMRUN_NO_MAIN -Wno-unused-function -c -o $@ tests/kernels.c
+build/%/kernel_tests.o: tests/kernels.c build/%/flags
+	$(OBJECT) -DLLMRUN_NO_MAIN -Wno-unused-function $<
 
-build/%/replay.o: tests/replay.c $(wildcard tests/fuzz_*.c tests/*.h) llmrun.c ggml_kernels.h build/%/flags
-	$(COMPILE) $(TESTING) -c -o $@ tests/replay.c
+build/%/replay.o: tests/replay.c build/%/flags
+	$(OBJECT) $(TESTING) $<
 
-build/%/judge.o: tests/judge.c $(wildcard tests/*.h) llmrun.c ggml_kernels.h build/%/flags
-	$(COMPILE) $(TESTING) -c -o $@ tests/judge.c
+build/%/judge.o: tests/judge.c build/%/flags
+	$(OBJECT) $(TESTING) $<
 
-build/%/snippets.o: tests/snippets.c tests/program.h llmrun.c ggml_kernels.h build/%/flags
-	$(COMPILE) $(TESTING) -c -o $@ tests/snippets.c
+build/%/snippets.o: tests/snippets.c build/%/flags
+	$(OBJECT) $(TESTING) $<
 
-build/%/bench.o: tests/bench/bench.c llmrun.c ggml_kernels.h build/%/flags
-	$(COMPILE) $(TESTING) -c -o $@ tests/bench/bench.c
+build/%/bench.o: tests/bench/bench.c build/%/flags
+	$(OBJECT) $(TESTING) $<
 
-build/%/samp.o: tests/bench/samp.c tests/t_samp.c $(wildcard tests/*.h) llmrun.c ggml_kernels.h build/%/flags
-	$(COMPILE) $(TESTING) -c -o $@ tests/bench/samp.c
+build/%/samp.o: tests/bench/samp.c build/%/flags
+	$(OBJECT) $(TESTING) $<
 
-build/%/mask.o: tests/bench/mask.c tests/program.h llmrun.c ggml_kernels.h build/%/flags
-	$(COMPILE) $(TESTING) -c -o $@ $<
+build/%/mask.o: tests/bench/mask.c build/%/flags
+	$(OBJECT) $(TESTING) $<
 
-build/%/pack.o: tests/bench/pack.c ggml_kernels.h build/%/flags
-	$(COMPILE) $(OPT) -Wno-unused-function -c -o $@ tests/bench/pack.c
+build/%/own_logits.o: tests/bench/own_logits.c build/%/flags
+	$(OBJECT) $(TESTING) $<
 
-build/omp/static.c build/omp/dynamic.c &: llmrun.c tests/bench/omp.py tests/bench/omp.h
+build/%/pack.o: tests/bench/pack.c build/%/flags
+	$(OBJECT) $(OPT) -Wno-unused-function $<
+
+build/omp/static.c build/omp/dynamic.c &: llmrun.c src/pool.c tests/bench/omp.py tests/bench/omp.h
 	@mkdir -p $(@D)
 	$(PYTHON) tests/bench/omp.py --build $(@D)
 
-build/omp/static.o build/omp/dynamic.o: build/omp/%.o: build/omp/%.c ggml_kernels.h build/omp/flags
-	$(COMPILE) -I. -DGGML_KERNELS_DECLARE -c -o $@ $<
+build/omp/static.o build/omp/dynamic.o: build/omp/%.o: build/omp/%.c build/omp/flags
+	$(OBJECT) -I. -DGGML_KERNELS_DECLARE $<
 
-build/fuzz/%.o: tests/fuzz_%.c $(wildcard tests/*.h) llmrun.c ggml_kernels.h build/fuzz/flags
-	$(COMPILE) $(TESTING) -c -o $@ $<
+build/fuzz/%.o: tests/fuzz_%.c build/fuzz/flags
+	$(OBJECT) $(TESTING) $<
 
 build/stress/llmrun: build/stress/llmrun.o build/main/kernels.o
 	$(LINK)
@@ -411,9 +431,6 @@ build/%/replay: build/%/replay.o build/%/kernels.o
 build/%/judge: build/%/judge.o build/%/kernels.o
 	$(LINK)
 
-build/%/own_logits.o: tests/bench/own_logits.c tests/program.h llmrun.c ggml_kernels.h build/%/flags
-	$(COMPILE) $(TESTING) -c -o $@ $<
-
 build/%/bench: build/%/bench.o build/%/kernels.o
 	$(LINK)
 
@@ -436,7 +453,7 @@ $(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
 	$(LINK)
 
 # A driver for tests, the image that it takes, and the program with that image and with none.
-build/%/fake/libcuda.so.1: tests/fake_cuda.c tests/emu_cuda.h ggml_kernels.h Makefile
+build/%/fake/libcuda.so.1: tests/fake_cuda.c tests/emu_cuda.h $(KERNELS) Makefile
 	@mkdir -p $(@D)
 	$(CC) $(FLAGS_$*) -O2 $(BASE) $(CFLAGS) -Wno-unused-function -fPIC -shared -Wl,-soname,libcuda.so.1 -fvisibility=hidden -o $@ $< -lm
 
@@ -451,6 +468,9 @@ build/san/fake/bare: build/san/llmrun.o build/san/kernels.o
 build/test/fake/% build/san/fake/%:
 	$(CC) $(FLAGS_$(notdir $(patsubst %/fake/,%,$(@D)/))) $(BASE) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
 
+# What each object read when it was compiled.
+-include $(wildcard build/*/*.d)
+
 FORCE:
 .SECONDARY:
-.PHONY: FORCE all static cuda cross debian run test levels programs test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help
+.PHONY: FORCE all static single syntax cuda cross debian run test levels programs test-all san tsan stress fuzz schemas rule templates bench bench-file bench-pack bench-peer bench-versions bench-gpu bench-same bench-spec bench-shared bench-omp bench-threads bench-mask bench-logits bench-embeddings bench-embed-speed bench-samp tokens quality gate results plots sections check install uninstall clean help

@@ -25,8 +25,10 @@
  *           [level] CPU dispatch: the levels and the public functions   [thread] the start of every thread
  *           Offline quantisation, which inference does not need:   [fit] blocks of least squared error, scales searched
  *           [fit_grid] the same for tables, powers of two and lattices   [fitters] one row per format that can be made
- *           [cuda] a step on NVIDIA GPUs; nvcc compiles it, blocks, small floats, decoders, functions of one value,
- *           the rules of attention and the packed layout, and nothing else */
+ *           [cuda] a step on NVIDIA GPUs: products   [cuda_rows] operations on rows, experts, recurrent layers
+ *           [cuda_attn] attention   [cuda_pack] packing, and the kernels by name; nvcc compiles these, blocks, small floats,
+ *           decoders, functions of one value, the rules of attention and the packed layout, and nothing else
+ * A section is a file, src/kernels/NAME.h, included below in this order. */
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>

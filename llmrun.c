@@ -1,8 +1,9 @@
-/* llmrun.c - run GGUF language models on the CPU, from one C file and one header.
+/* llmrun.c - run GGUF language models on the CPU. This file and the sections that it includes are one translation unit.
  *     make && ./llmrun -m tests/data/tiny/llama.gguf -p "Hello" -n 32
  *
  * SECTIONS, lowest layer first. A section uses only those after its arrow. In round brackets: further prefixes of its functions.
- * A tool is needed for offline actions alone: text and batch run without it.
+ * A tool is needed for offline actions alone: text and batch run without it. A section is a file, src/NAME.c; those of the
+ * header are src/kernels/NAME.h. They are .c files since they hold code of this program alone, which the root alone includes.
  *   [k]        formats, arithmetic, CPU dispatch: ggml_kernels.h, which knows nothing of models
  *   [base]     (die log err mem bytes str out clock rng hmap utf8 chars progress) exit codes, log, memory, output files, random numbers
  *   [host]     limits of this machine: CPUs, memory, cgroups

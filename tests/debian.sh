@@ -25,7 +25,7 @@ if [ ! -e "$root/installed" ]; then
 fi
 rm -rf "$root/llmrun"
 mkdir "$root/llmrun"
-cp -r llmrun.c ggml_kernels.h Makefile models tests "$root/llmrun/"
+cp -r llmrun.c ggml_kernels.h Makefile models src tests "$root/llmrun/"
 check gcc build gcc
 check clang build clang
 echo "debian $suite: $passed passed, $failed failed"

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-TOP = {"llmrun.c", "ggml_kernels.h", "Makefile", "README.md", "LICENSE", "tests", ".ci", ".clang-format", ".gitignore"}
+TOP = {"llmrun.c", "ggml_kernels.h", "Makefile", "README.md", "LICENSE", "src", "tests", ".ci", ".clang-format", ".gitignore", ".git-blame-ignore-revs"}
 TOP_MAY = {"models", ".github", ".gitattributes"}
 BEGIN, END = re.compile(r"<!-- BEGIN (.+?) -->"), "<!-- END -->"
 # A path as it stands in text: not the tail of a longer path, of a URL or of a variable.

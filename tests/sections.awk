@@ -7,10 +7,13 @@
 #      * Public: kv_new, kv_free, kv_seq_*.       functions (all of them), and other names of the section; words without its prefix are text
 #      * Opens: kv_opts, kv_cache.opts. */        structs whose fields, or the fields, that other sections may use
 # A field that only structs of other sections have is used by mistake where none of these structs opens it.
-# A .h file has sections without layers: its list is held against its banners, and the names behind Public: must exist.
+# A .h file has sections without layers: its list is held against its banners, and the names after Public: must exist.
+# A section is a file that the root includes, #include "src/kv.c", in the order of the list, or a part of the root itself.
 # One line per fault, exit 1 if any. Functions of more than 80 lines are listed.
 
-function fault(line, what) { printf "%s:%d: %s\n", file, line, what; bad = 1 }
+function fault(where, what) { printf "%s: %s\n", where, what; bad = 1 }
+
+function here() { return FILENAME ":" FNR }
 
 # One line without its comments, strings emptied. noted: there was a comment on it.
 function code(s,    out, t) {
@@ -33,7 +36,7 @@ function listed(s) {                       # every [name] opens an entry, which 
     while (match(s, /\[[a-z0-9_]+\]/)) {
         if (n_list) entry[list[n_list]] = entry[list[n_list]] substr(s, 1, RSTART - 1)
         list[++n_list] = substr(s, RSTART + 1, RLENGTH - 2)
-        listed_at[list[n_list]] = FNR
+        listed_at[list[n_list]] = here()
         s = substr(s, RSTART + RLENGTH)
     }
     if (n_list) entry[list[n_list]] = entry[list[n_list]] s " "
@@ -85,6 +88,7 @@ function declares(h,    name) {
 function opened() {                        # the first brace of something
     fn = declares(head)
     fn_at = head_at
+    fn_line = head_line
     define(fn)
     if (fn != "" && !owned(fn) && layers && section != "") fault(fn_at, fn "() stands in [" section "] and does not carry its prefix")
     if (fn != "" && fn !~ /__/) public_at[section, fn] = fn_at
@@ -125,7 +129,7 @@ function add_field(name, type) {
 }
 
 function shut(    i, n, part) {            # its last brace
-    if (fn != "" && FNR - fn_at >= 80) printf "%s:%d: note: %s() has %d lines\n", file, fn_at, fn, FNR - fn_at + 1
+    if (fn != "" && FNR - fn_line >= 80) printf "%s: note: %s() has %d lines\n", fn_at, fn, FNR - fn_line + 1
     n = in_enum ? split(body, part, ",") : 0
     for (i = 1; i <= n; i++) if (match(part[i], /[A-Za-z_][A-Za-z0-9_]*/)) define(substr(part[i], RSTART, RLENGTH))
     head = fn != "" ? "" : head "{}"
@@ -135,7 +139,7 @@ function shut(    i, n, part) {            # its last brace
 
 function declared(    i, n, part) {        # a semicolon outside braces
     if (declares(head) != "") {
-        if (layers && !noted) fault(FNR, declares(head) "() is announced before it exists, and the line does not say why")
+        if (layers && !noted) fault(here(), declares(head) "() is announced before it exists, and the line does not say why")
     } else {
         gsub(/\[[^]]*\]|=.*|__attribute__/, "", head)
         if (match(head, /\(\* *[A-Za-z_0-9]+/)) head = substr(head, RSTART, RLENGTH)      # a pointer to a function
@@ -151,7 +155,7 @@ function declared(    i, n, part) {        # a semicolon outside braces
 
 function keep(s) {                         # text on its way into a declaration or an enum
     if (depth) { if (in_enum || in_struct) body = body s; return }
-    if (head ~ /^ *$/) { head = ""; head_at = FNR }
+    if (head ~ /^ *$/) { head = ""; head_at = here(); head_line = FNR }
     head = head s
 }
 
@@ -177,15 +181,15 @@ function uses(s,    w, gap, r) {
         gap = substr(s, 1, RSTART - 1)
         s = substr(s, RSTART + RLENGTH)
         if (w ~ /^(_mm|__m[0-9]|__builtin_(ia32|cpu)|__(AVX|SSE|FMA|F16C|ARM)|immintrin|arm_neon)/)
-            fault(FNR, w " is a machine's name; those stay in ggml_kernels.h")
+            fault(here(), w " is a machine's name; those stay in ggml_kernels.h")
         if (w ~ /^[0-9]/) continue
         if (gap ~ /(^|[^.])(\.|->) *$/) { use_field(w); continue }
         r = w in owner ? owner[w] : w ~ /^[kK]_/ ? "k" : ""               # [k] is the header, whose names begin so
         if (r == "" || r == section || section == "") continue
         used[section, r] = elsewhere[w] = 1
-        if (w ~ /[a-z0-9]__/ && !told[w, FNR]++) fault(FNR, w " is private to [" r "], used in [" section "]")
+        if (w ~ /[a-z0-9]__/ && !told[w, here()]++) fault(here(), w " is private to [" r "], used in [" section "]")
         if (!((section, r) in may) && !(section in every) && !told[section, r]++)
-            fault(FNR, "[" section "] uses " w " of [" r "], and its arrow does not lead there")
+            fault(here(), "[" section "] uses " w " of [" r "], and its arrow does not lead there")
     }
 }
 
@@ -195,7 +199,7 @@ function use_field(w,    i, n, part, type) {
         type = part[i]
         if (fields_of[type] == section || (type in opens) || ((type "." w) in opens)) return
     }
-    if (n && section != "" && !told[section, w]++) fault(FNR, "[" section "] uses the field " w ", which no section opens:" with[w])
+    if (n && section != "" && !told[section, w]++) fault(here(), "[" section "] uses the field " w ", which no section opens:" with[w])
 }
 
 # --- what a banner says that others may use ---
@@ -207,10 +211,10 @@ function banner(s,    n, i, w, kind, p) {
     for (i = 1; i <= n; i++) {
         sub(/\.+$/, "", w[i])
         if (w[i] ~ /^%/) kind = w[i]
-        else if (kind == "%opens" && w[i] ~ /[a-z]/) { opens[w[i]] = FNR; opened_by[w[i]] = section }
+        else if (kind == "%opens" && w[i] ~ /[a-z]/) { opens[w[i]] = here(); opened_by[w[i]] = section }
         else if (section == "k") continue
-        else if (kind == "%public" && layers && owned(w[i])) listed_name[section, w[i]] = FNR
-        else if (kind == "%public" && !layers && w[i] ~ /^k_/) { sub(/\..*/, "", w[i]); listed_name[section, w[i]] = FNR }
+        else if (kind == "%public" && layers && owned(w[i])) listed_name[section, w[i]] = here()
+        else if (kind == "%public" && !layers && w[i] ~ /^k_/) { sub(/\..*/, "", w[i]); listed_name[section, w[i]] = here() }
     }
 }
 
@@ -239,13 +243,25 @@ function conditional(s,    n, i, part) {   # #if and its kin
     n = split(s, part, /[^A-Za-z_0-9]+/)
     for (i = 1; i <= n; i++)
         if (part[i] ~ /^[A-Za-z_]/ && part[i] !~ /^(if|ifdef|ifndef|elif|defined|LLMRUN_BLAS|LLMRUN_EDIT|LLMRUN_CUDA|LLMRUN_STRESS|LLMRUN_COMMIT|LLMRUN_NO_MAIN|_GNU_SOURCE)$/)
-            fault(FNR, "#if on " part[i])
+            fault(here(), "#if on " part[i])
 }
 
 # --- a file ---
 
-# Headers come first: their structs are open to everybody.
-BEGIN { if (ARGC == 3 && ARGV[2] ~ /\.h$/) { t = ARGV[1]; ARGV[1] = ARGV[2]; ARGV[2] = t } }
+# The files are read one after the other: roots, each before its sections. Headers come first: their structs are open to everybody.
+BEGIN {
+    n_roots = ARGC - 1
+    for (i = 1; i <= n_roots; i++) root[i] = ARGV[i]
+    if (n_roots == 2 && root[2] ~ /\.h$/) { t = root[1]; root[1] = root[2]; root[2] = t }
+    for (i = ARGC = 1; i <= n_roots; i++) {
+        ARGV[ARGC++] = root[i]
+        folder = root[i]
+        if (!sub(/[^\/]*$/, "", folder)) folder = ""
+        while ((getline t < root[i]) > 0)
+            if (t ~ /^#include "src\//) { split(t, part, "\""); is_section[ARGV[ARGC++] = folder part[2]] = 1 }
+        close(root[i])
+    }
+}
 
 function begin() {
     file = FILENAME
@@ -260,7 +276,7 @@ function begin() {
 
 function end(    i, j) {
     if (file == "") return
-    if (!n_list) fault(1, "the first comment lists no sections")
+    if (!n_list) fault(file ":1", "the first comment lists no sections")
     for (i = 1; i <= n_list || i <= n_seen; i++)
         if (list[i] != seen[i] || i > n_list || i > n_seen) {
             fault(i <= n_seen ? seen_at[i] : listed_at[list[i]], "number " i " is " (i <= n_list ? "[" list[i] "]" : "nothing") \
@@ -274,18 +290,23 @@ function end(    i, j) {
     if (layers) banners_hold()
 }
 
-FNR == 1 { end(); begin() }
+FNR == 1 && !(FILENAME in is_section) { end(); begin() }
+FNR == 1 && FILENAME in is_section {
+    section = ""                           # its banner names it
+    if (depth || quiet || more) fault(here(), "the section before it ends inside a declaration or a comment")
+}
 
 first && /SECTIONS/   { listing = 1 }
 first && /^ \*[ \t]*$/      { listing = 0 }
 first && listing            { t = $0; sub(/^ \*/, "", t); sub(/.*(SECTIONS)|\*\//, "", t); listed(t) }
 first && /\*\//             { first = 0; read_list() }
-/^\/\* =====/ && !/^\/\* =====+ \[[a-z0-9_]+\]/ { fault(FNR, "a banner without a [name]") }
+/^\/\* =====/ && !/^\/\* =====+ \[[a-z0-9_]+\]/ { fault(here(), "a banner without a [name]") }
 /^\/\* =====+ \[[a-z0-9_]+\]/ {
     match($0, /\[[a-z0-9_]+\]/)
     section = substr($0, RSTART + 1, RLENGTH - 2)
     seen[++n_seen] = section
-    seen_at[n_seen] = FNR
+    seen_at[n_seen] = here()
+    if (FILENAME in is_section && (FNR > 1 || FILENAME !~ "/" section "\\.[ch]$")) fault(here(), "a section is a file of its name and begins with its banner")
     in_banner = 1
     banner_text = ""
 }

@@ -82,6 +82,14 @@ FAULTS = (                                            # what is replaced, by wha
     ("str_add(s, 1);", "str_add(s, 1);\n" * 80, "note: kv_open() has 8"),
 )
 
+# [kv] in a file of its own: what is replaced there, by what, words of the message.
+IN_FILE = (
+    ("", "", ""),
+    ("/* ===== [kv] cache", "\n/* ===== [kv] cache", "src/kv.c:2: a section is a file of its name and begins with its banner"),
+    ("str_add(s, 1);", "str_add(s, _mm_popcnt_u32(1));", "src/kv.c:13: _mm_popcnt_u32 is a machine's name"),
+    ("return str_get_last(s) + k_size(local.here);\n}", "return str_get_last(s) + k_size(local.here);", "the section before it ends inside a declaration"),
+)
+
 
 def said(program, folder):
     """The exit code and the lines of sections.awk."""
@@ -93,6 +101,17 @@ def said(program, folder):
     return r.returncode, r.stdout + r.stderr
 
 
+def cut(folder, old, new):
+    """PROGRAM with [kv] as src/kv.c; returns the root."""
+    start, end = PROGRAM.index("/* ===== [kv]"), PROGRAM.index("/* ===== [cli]")
+    os.makedirs(os.path.join(folder, "src"), exist_ok=True)
+    with open(os.path.join(folder, "src", "kv.c"), "w") as f:
+        f.write(PROGRAM[start:end].replace(old, new, 1))
+    with open(os.path.join(folder, "src", "cli.c"), "w") as f:
+        f.write(PROGRAM[end:])
+    return PROGRAM[:start] + '#include "src/kv.c"\n#include "src/cli.c"\n'
+
+
 def faults(folder):
     if said(PROGRAM, folder) != (0, ""):
         yield "the program without a fault: %s" % said(PROGRAM, folder)[1]
@@ -102,6 +121,10 @@ def faults(folder):
             yield "not in the program: %s" % old
         elif message not in text or code != ("note: " not in message):
             yield "%r for %r: expected %r, found exit %d, %r" % (new[:60], old, message, code, text)
+    for old, new, message in IN_FILE:
+        code, text = said(cut(folder, old, new), folder)
+        if message not in text or code != bool(message) or (not message and text):
+            yield "%r for %r in a section's file: expected %r, found exit %d, %r" % (new[:60], old, message, code, text)
 
 
 def main():

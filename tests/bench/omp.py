@@ -20,16 +20,16 @@ sys.path.insert(0, os.path.join(ROOT, "models", "train"))
 import world
 
 med = statistics.median
-BEGIN, END = "typedef struct pool pool;\n", "/* ===== [gguf] "
+BEGIN, POOL = "typedef struct pool pool;\n", '#include "src/pool.c"\n'
 
 
 def build(folder):
     """llmrun.c with another team, once for each kind of shares."""
-    text = open(os.path.join(ROOT, "llmrun.c")).read()
-    a, b = text.index(BEGIN), text.index(END)
+    root, pool = (open(os.path.join(ROOT, *path)).read() for path in (["llmrun.c"], ["src", "pool.c"]))
     for kind, define in ("static", "#define OMP_STATIC 1\n"), ("dynamic", ""):
+        team = pool[:pool.index(BEGIN)] + define + '#include "%s"\n' % os.path.join(HERE, "omp.h")
         with open(os.path.join(folder, kind + ".c"), "w") as f:
-            f.write(text[:a] + define + '#include "%s"\n\n' % os.path.join(HERE, "omp.h") + text[b:])
+            f.write(root.replace(POOL, team))
 
 
 class Way:

@@ -70,7 +70,7 @@ def commit():
     git = ["git", "-C", ROOT]
     try:
         name = subprocess.run(git + ["rev-parse", "--short=7", "HEAD"], capture_output=True, text=True).stdout.strip()
-        changed = subprocess.run(git + ["status", "--porcelain", "--", "llmrun.c", "ggml_kernels.h", "Makefile"], capture_output=True, text=True).stdout
+        changed = subprocess.run(git + ["status", "--porcelain", "--", "llmrun.c", "ggml_kernels.h", "src", "Makefile"], capture_output=True, text=True).stdout
     except OSError:
         return ""
     return name + ("+" if changed.strip() else "")
