@@ -5,7 +5,7 @@
  * A tool is needed for offline actions alone: text and batch run without it. A section is a file, src/NAME.c; those of the
  * header are src/kernels/NAME.h. They are .c files since they hold code of this program alone, which the root alone includes.
  *   [k]        formats, arithmetic, CPU dispatch: ggml_kernels.h, which knows nothing of models
- *   [base]     (die log err mem bytes str out clock rng hmap utf8 chars progress) exit codes, log, memory, output files, random numbers
+ *   [base]     (die log err min max mem bytes str out clock rng hmap utf8 chars progress) exit codes, log, memory, output files, random numbers
  *   [host]     limits of this machine: CPUs, memory, cgroups
  *   [pool]     worker threads and barriers                                        <- k base host
  *   [gguf]     reader of model files: bounds-checked view, typed lookups          <- k base

@@ -2,7 +2,7 @@
  * What every section uses: exit codes, messages, memory, bytes, output files, clock, random numbers. Owns the globals.
  * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and
  * one line; after mem_freeze() any allocation is a bug and dies naming the phase.
- * Public: die, log_*, err_*, mem_*, str_*, bytes_*, out_*, clock_*, rng_*, hmap_*, utf8_*, chars_*, progress_*.
+ * Public: die, log_*, err_*, min_*, max_*, mem_*, str_*, bytes_*, out_*, clock_*, rng_*, hmap_*, utf8_*, chars_*, progress_*.
  * Opens: bytes, chars_range, err_t, hmap_entry, out_t, str. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
@@ -132,6 +132,20 @@ static size_t mem_size(size_t n, size_t each) {
     return bytes ? bytes : 1;
 }
 
+/* The smaller and the larger of two; the second where the first is not a number. */
+static inline int      min_int(int a, int b) { return a < b ? a : b; }
+static inline int      max_int(int a, int b) { return a > b ? a : b; }
+static inline int64_t  min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t  max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static inline uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static inline size_t   min_size(size_t a, size_t b) { return a < b ? a : b; }
+static inline size_t   max_size(size_t a, size_t b) { return a > b ? a : b; }
+static inline float    min_f32(float a, float b) { return a < b ? a : b; }
+static inline float    max_f32(float a, float b) { return a > b ? a : b; }
+static inline double   min_f64(double a, double b) { return a < b ? a : b; }
+static inline double   max_f64(double a, double b) { return a > b ? a : b; }
+
 /* n zeroed elements of `each` bytes; never NULL. */
 static void *mem_new(size_t n, size_t each) {
     size_t bytes = mem_size(n, each);
@@ -258,6 +272,23 @@ static bytes bytes_cut_json(bytes *b) {
 /* A text without the byte order mark that some editors put before it. */
 static bytes bytes_unmarked(bytes b) {
     return b.n >= 3 && memcmp(b.p, "\xef\xbb\xbf", 3) == 0 ? (bytes){b.p + 3, b.n - 3} : b;
+}
+
+/* The value of a hexadecimal digit; -1: c is none. */
+static int bytes_hex_digit(uint32_t c) {
+    return c >= '0' && c <= '9' ? (int)c - '0' : c >= 'a' && c <= 'f' ? (int)c - 'a' + 10 : c >= 'A' && c <= 'F' ? (int)c - 'A' + 10 : -1;
+}
+
+/* Reads the number of n hexadecimal digits at p, 16 at most. False: others are there. */
+static bool bytes_hex(const uint8_t *p, int n, uint64_t *out) {
+    uint64_t v = 0;
+    for (int i = 0; i < n; i++) {
+        const int d = bytes_hex_digit(p[i]);
+        if (d < 0) return false;
+        v = v << 4 | (uint64_t)d;
+    }
+    *out = v;
+    return true;
 }
 
 /* Names the kind of a file by its first bytes; NULL: unknown. No text begins with any of these. */
@@ -564,6 +595,27 @@ static int utf8_len(const uint8_t *p, size_t n) {
     if ((c == 0xe0 && p[1] < 0xa0) || (c == 0xed && p[1] > 0x9f) || (c == 0xf0 && p[1] < 0x90) || (c == 0xf4 && p[1] > 0x8f))
         return 0;
     return len;
+}
+
+/* The character of `len` bytes at p, as utf8_len() found it. */
+static uint32_t utf8_get(const uint8_t *p, int len) {
+    uint32_t c = len == 1 ? p[0] : p[0] & 0x7fu >> len;
+    for (int i = 1; i < len; i++) c = c << 6 | (p[i] & 0x3f);
+    return c;
+}
+
+/* Writes a character, at most 0x10ffff, and returns its bytes, 1 to 4. Half of a surrogate pair has three bytes, which are not UTF-8. */
+static int utf8_put(uint8_t *out, uint32_t c) {
+    const int len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (int i = len - 1; i > 0; i--, c >>= 6) out[i] = (uint8_t)(0x80 | (c & 0x3f));
+    out[0] = (uint8_t)(len == 1 ? c : (0xf00u >> len & 0xff) | c);
+    return len;
+}
+
+/* Appends a character as UTF-8. */
+static void str_char(str *s, uint32_t c) {
+    uint8_t b[4];
+    str_add(s, b, (size_t)utf8_put(b, c));
 }
 
 /* Whether the n bytes at p are a well-formed character whose last bytes are missing. */

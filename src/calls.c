@@ -365,23 +365,10 @@ static void calls__quote(str *s, bytes b) {
     str_put(s, "\"");
 }
 
-static void calls__utf8(str *s, uint32_t c) {
-    uint8_t b[4];
-    size_t  n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n; i-- > 1; c >>= 6) b[i] = (uint8_t)(0x80 | (c & 0x3f));
-    b[0] = (uint8_t)(n == 1 ? c : (0xf00u >> n & 0xff) | c);
-    str_add(s, b, n);
-}
-
-/* The number of `n` hexadecimal digits at p; -1: others are there. */
-static int64_t calls__hex(bytes b, size_t at, size_t n) {
-    int64_t v = 0;
-    if (at + n > b.n) return -1;
-    for (size_t i = at; i < at + n; i++) {
-        if (!isxdigit(b.p[i])) return -1;
-        v = v * 16 + (isdigit(b.p[i]) ? b.p[i] - '0' : (b.p[i] | 32) - 'a' + 10);
-    }
-    return v;
+/* The number of n hexadecimal digits at b.p[at]; -1: others are there. */
+static int64_t calls__hex(bytes b, size_t at, int n) {
+    uint64_t v;
+    return at + (size_t)n <= b.n && bytes_hex(b.p + at, n, &v) ? (int64_t)v : -1;
 }
 
 /* The \u escape at b.p[*at] (its u), with its second half; a half alone is U+FFFD. */
@@ -392,7 +379,7 @@ static void calls__unescape_u(bytes b, size_t *at, str *out) {
         const int64_t low = calls__hex(b, *at + 2, 4);
         if (low >= 0xdc00 && low < 0xe000) v = 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00), *at += 6;
     }
-    calls__utf8(out, v < 0 || (v >= 0xd800 && v < 0xe000) ? 0xfffd : (uint32_t)v);
+    str_char(out, v < 0 || (v >= 0xd800 && v < 0xe000) ? 0xfffd : (uint32_t)v);
 }
 
 /* Appends what the JSON string `b`, with its quotes, stands for. */
@@ -426,12 +413,12 @@ static size_t calls__escape(bytes t, size_t i, str *out) {
     if (i + 1 >= t.n) return 0;
     const uint8_t b = t.p[i + 1];
     const char   *p = memchr(from, b, 8);
-    const size_t  digits = b == 'x' ? 2 : b == 'u' ? 4 : b == 'U' ? 8 : 0;
+    const int     digits = b == 'x' ? 2 : b == 'u' ? 4 : b == 'U' ? 8 : 0;
     const int64_t v = digits ? calls__hex(t, i + 2, digits) : -1;
-    if (digits && i + 2 + digits > t.n) return 0;
+    if (digits && i + 2 + (size_t)digits > t.n) return 0;
     if (digits && v >= 0 && v <= 0x10ffff) {
         size_t u = i + 1;
-        if (b != 'u') return calls__utf8(out, v >= 0xd800 && v < 0xe000 ? 0xfffd : (uint32_t)v), 2 + digits;
+        if (b != 'u') return str_char(out, v >= 0xd800 && v < 0xe000 ? 0xfffd : (uint32_t)v), 2 + (size_t)digits;
         calls__unescape_u(t, &u, out);
         return u - i;
     }

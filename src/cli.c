@@ -1223,16 +1223,12 @@ static int cli__escaped(char c) {
     }
 }
 
-static int cli__hex(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* \n \t \r \\ \' \" \xHH; any other backslash stays as it is. */
 static void cli_unescape(const char *s, str *out) {
     while (*s) {
-        int byte = *s == '\\' ? cli__escaped(s[1]) : -1, used = 2;
-        if (byte < 0 && s[0] == '\\' && s[1] == 'x' && cli__hex(s[2]) >= 0 && cli__hex(s[3]) >= 0)
-            byte = cli__hex(s[2]) << 4 | cli__hex(s[3]), used = 4;
+        uint64_t hex;
+        int      byte = *s == '\\' ? cli__escaped(s[1]) : -1, used = 2;
+        if (byte < 0 && s[0] == '\\' && s[1] == 'x' && bytes_hex((const uint8_t *)s + 2, 2, &hex)) byte = (int)hex, used = 4;
         if (byte < 0) byte = (uint8_t)*s, used = 1;
         char c = (char)byte;
         str_add(out, &c, 1);

@@ -122,8 +122,9 @@ static bool gbnf__hex(gbnf__reader *r, size_t from, int digits, uint32_t *c) {
     *c = 0;
     for (int i = 0; i < digits; i++, r->at++) {
         const uint8_t b = gbnf__peek(r);
-        if (!isxdigit(b)) return gbnf__expected(r, digits == 2 ? "2 hexadecimal digits behind \\x" : digits == 4 ? "4 hexadecimal digits behind \\u" : "8 hexadecimal digits behind \\U");
-        *c = *c << 4 | (uint32_t)(isdigit(b) ? b - '0' : (b | 32) - 'a' + 10);
+        const int     d = bytes_hex_digit(b);
+        if (d < 0) return gbnf__expected(r, digits == 2 ? "2 hexadecimal digits behind \\x" : digits == 4 ? "4 hexadecimal digits behind \\u" : "8 hexadecimal digits behind \\U");
+        *c = *c << 4 | (uint32_t)d;
     }
     return *c <= 0x10ffff || gbnf__fail(r, from, "found \\U%08x, expected a code point, which is 0010ffff at most", *c);
 }
@@ -142,21 +143,12 @@ static bool gbnf__escape(gbnf__reader *r, uint32_t *c) {
 
 /* The next character of a literal or class. */
 static bool gbnf__char(gbnf__reader *r, uint32_t *c) {
-    static const uint8_t mask[5] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    const int            len = utf8_len(r->t.p + r->at, r->t.n - r->at);
+    const int len = utf8_len(r->t.p + r->at, r->t.n - r->at);
     if (gbnf__peek(r) == '\\') return gbnf__escape(r, c);
     if (!len) return gbnf__expected(r, "UTF-8");
-    *c = r->t.p[r->at++] & mask[len];
-    for (int i = 1; i < len; i++) *c = *c << 6 | (r->t.p[r->at++] & 0x3f);
+    *c = utf8_get(r->t.p + r->at, len);
+    r->at += (size_t)len;
     return true;
-}
-
-static void gbnf__utf8(str *s, uint32_t c) {
-    const int n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    uint8_t   b[4];
-    for (int i = n - 1; i > 0; i--, c >>= 6) b[i] = (uint8_t)(0x80 | (c & 0x3f));
-    b[0] = (uint8_t)(n == 1 ? c : (0xf00u >> n & 0xff) | c);
-    str_add(s, b, (size_t)n);
 }
 
 /* --- leaves: literals, classes, names of rules, tokens --- */
@@ -169,7 +161,7 @@ static bool gbnf__literal(gbnf__reader *r) {
         uint32_t     c;
         if (!gbnf__char(r, &c)) return false;
         if (c >= 0xd800 && c < 0xe000) return gbnf__fail(r, at, "found U+%04X in a literal, expected a character: this is half of a pair in UTF-16", c);
-        gbnf__utf8(&r->text, c);
+        str_char(&r->text, c);
     }
     return gbnf__take(r, "\"") || gbnf__fail(r, from, "found a literal without its end, expected '\"'");
 }

@@ -423,10 +423,9 @@ static void jinja__number(jinja_parser *p, jinja_token *t) {
 static val_chr jinja__hex(jinja_parser *p, size_t at, int n) {
     val_chr u = 0;
     for (int i = 0; i < n; i++) {
-        const val_chr c = jinja__chr(p, at + (size_t)i), l = c | 32;
-        const bool digit = jinja__digit(c) || (l >= 'a' && l <= 'f');
-        if (!digit) jinja__fail_at(p, jinja__line(p, at), "found a cut escape in a string, expected %d hexadecimal digits", n);
-        u = u << 4 | (jinja__digit(c) ? c - '0' : l - 'a' + 10);
+        const int d = bytes_hex_digit(jinja__chr(p, at + (size_t)i));
+        if (d < 0) jinja__fail_at(p, jinja__line(p, at), "found a cut escape in a string, expected %d hexadecimal digits", n);
+        u = u << 4 | (val_chr)d;
     }
     if (u >= VAL_BYTE) jinja__fail_at(p, jinja__line(p, at), "found an escape of U+%X in a string, expected at most U+10FFFF", u);
     return u;

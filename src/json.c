@@ -260,19 +260,10 @@ static void json__skip(json__canon *c, size_t n) {
 
 static void json__put_size(str *s, size_t at, uint64_t n) { memcpy(s->p + at, &n, sizeof n); }
 
-static unsigned json__hex4(const uint8_t *p) {
-    unsigned x = 0;
-    for (int i = 0; i < 4; i++) x = x * 16 + (unsigned)(isdigit(p[i]) ? p[i] - '0' : (p[i] | 32) - 'a' + 10);
-    return x;
-}
-
-static void json__put_char(str *s, uint32_t c) {
-    const int     len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    char          b[4];
-    for (int i = len - 1; i > 0; i--, c >>= 6) b[i] = (char)(0x80 | (c & 0x3f));
-    b[0] = (char)(c | first[len]);
-    str_add(s, b, (size_t)len);
+static uint32_t json__hex4(const uint8_t *p) {
+    uint64_t x = 0;
+    bytes_hex(p, 4, &x);
+    return (uint32_t)x;
 }
 
 /* The character of an escape, whose backslash is already skipped. */
@@ -281,7 +272,7 @@ static void json__put_escape(json__canon *c) {
     const uint8_t     kind = c->rest.n ? *c->rest.p : 0;
     const char       *at = kind ? strchr(from, kind) : NULL;
     json__skip(c, 1);
-    if (kind != 'u') json__put_char(&c->out, at ? (uint8_t)to[at - from] : kind);
+    if (kind != 'u') str_char(&c->out, at ? (uint8_t)to[at - from] : kind);
     if (kind != 'u' || c->rest.n < 4) return;
     uint32_t x = json__hex4(c->rest.p);
     json__skip(c, 4);
@@ -289,7 +280,7 @@ static void json__put_escape(json__canon *c) {
         x = 0x10000 + ((x - 0xd800) << 10) + (json__hex4(c->rest.p + 2) - 0xdc00);
         json__skip(c, 6);
     }
-    json__put_char(&c->out, x);
+    str_char(&c->out, x);
 }
 
 /* 's', the length in 8 bytes, the characters. */
@@ -1100,12 +1091,6 @@ static void json__spelled_unit(json_rules *d, int32_t from, unsigned unit, int32
     }
 }
 
-static uint32_t json__code(const uint8_t *p, int len) {
-    uint32_t c = len == 1 ? *p : *p & (0x7fu >> len);
-    for (int i = 1; i < len; i++) c = c << 6 | (p[i] & 0x3f);
-    return c;
-}
-
 /* The rule of what may be after the backslash of an escape of character c. */
 static int32_t json__escape_of(json_rules *d, uint32_t c) {
     static const char letters[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
@@ -1123,7 +1108,7 @@ static int32_t json__escape_of(json_rules *d, uint32_t c) {
 
 /* One character of a name: loose in each spelling that JSON allows, else in one. */
 static void json__spelled(json_rules *d, int32_t from, bytes raw, int32_t to) {
-    const uint32_t c = json__code(raw.p, (int)raw.n);
+    const uint32_t c = utf8_get(raw.p, (int)raw.n);
     if (d->b.f.loose) gram_call(d->b.g, json__byte(&d->b, from, '\\'), json__escape_of(d, c), to);
     if (c >= 0x20 && c != '"' && c != '\\') gram_text(d->b.g, from, raw, to);
     else if (!d->b.f.loose) {

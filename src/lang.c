@@ -739,11 +739,8 @@ static void lang__trie_open(lang_trie *t, size_t deep, uint32_t symbol) {
 
 /* The symbol at p, and its bytes; 0 bytes: no character begins there. */
 static int lang__read(const uint8_t *p, size_t n, uint32_t *symbol) {
-    static const uint8_t mask[5] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-    const int            len = utf8_len(p, n);
-    uint32_t             code = len ? p[0] & mask[len] : 0;
-    for (int i = 1; i < len; i++) code = code << 6 | (p[i] & 0x3f);
-    *symbol = lang__symbol(code);
+    const int len = utf8_len(p, n);
+    *symbol = lang__symbol(len ? utf8_get(p, len) : 0);
     return len;
 }
 
@@ -968,15 +965,7 @@ static uint64_t lang_count(const lang *l, uint64_t most) {
     return n;
 }
 
-static void lang__put(str *out, uint32_t symbol) {
-    const uint32_t c = lang__code(symbol);
-    const int      n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    static const uint8_t lead[5] = {0, 0, 0xc0, 0xe0, 0xf0};
-    uint8_t        b[4];
-    for (int i = n - 1; i > 0; i--) b[i] = (uint8_t)(0x80 | (c >> 6 * (n - 1 - i) & 0x3f));
-    b[0] = (uint8_t)(lead[n] | c >> 6 * (n - 1));
-    str_add(out, b, (size_t)n);
-}
+static void lang__put(str *out, uint32_t symbol) { str_char(out, lang__code(symbol)); }
 
 /* Appends word i of the automaton, whose states have that many words. */
 static void lang__spell_nth(const lang_dfa *d, const uint64_t *count, uint64_t i, str *out) {
@@ -1439,13 +1428,12 @@ static bool lang__take(lang_rx *x, char c) {
     return there;
 }
 
-static int lang__hex_digit(uint8_t c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1; }
 static bool lang__octal_digit(uint8_t c) { return c >= '0' && c <= '7'; }
 
 /* Exactly n hexadecimal digits. */
 static bool lang__hex(lang_rx *x, int n, uint32_t *code) {
     for (*code = 0; n > 0; n--, x->at++) {
-        const int v = lang__more(x) ? lang__hex_digit(x->text.p[x->at]) : -1;
+        const int v = lang__more(x) ? bytes_hex_digit(x->text.p[x->at]) : -1;
         if (v < 0) return lang__bad(x, x->at, "a hexadecimal digit");
         *code = *code << 4 | (uint32_t)v;
     }
@@ -1456,7 +1444,7 @@ static bool lang__hex(lang_rx *x, int n, uint32_t *code) {
 static bool lang__hex_braces(lang_rx *x, uint32_t *code) {
     *code = 0;
     do {
-        const int v = lang__more(x) ? lang__hex_digit(x->text.p[x->at]) : -1;
+        const int v = lang__more(x) ? bytes_hex_digit(x->text.p[x->at]) : -1;
         if (v < 0) return lang__bad(x, x->at, "a hexadecimal digit");
         *code = *code << 4 | (uint32_t)v;
         if (*code > 0x10ffff) return lang__bad(x, x->at, "a code point up to 10ffff");
@@ -1469,7 +1457,7 @@ static bool lang__hex_braces(lang_rx *x, uint32_t *code) {
 static bool lang__hex_pair(lang_rx *x, uint32_t *code) {
     if (lang__take(x, '{')) return lang__hex_braces(x, code);
     if (!lang__hex(x, 4, code)) return false;
-    if ((*code & 0xfc00) != 0xd800 || lang__peek(x, 0) != '\\' || lang__peek(x, 1) != 'u' || lang__hex_digit(lang__peek(x, 2)) < 0) return true;
+    if ((*code & 0xfc00) != 0xd800 || lang__peek(x, 0) != '\\' || lang__peek(x, 1) != 'u' || bytes_hex_digit(lang__peek(x, 2)) < 0) return true;
     const size_t before = x->at;
     uint32_t     low;
     x->at += 2;

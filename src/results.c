@@ -56,19 +56,12 @@ static bool results__read_number(bytes *b, uint64_t *out) {
     return true;
 }
 
-/* Reads n hex digits. */
+/* Reads n hexadecimal digits as headers have them, in lower case. */
 static bool results__hex(bytes *b, int n, uint64_t *out) {
-    uint64_t v = 0;
-    if (b->n < (size_t)n) return false;
-    for (int i = 0; i < n; i++) {
-        uint8_t c = b->p[i];
-        if (c >= '0' && c <= '9') c = (uint8_t)(c - '0');
-        else if (c >= 'a' && c <= 'f') c = (uint8_t)(c - 'a' + 10);
-        else return false;
-        v = v << 4 | c;
-    }
+    if (b->n < (size_t)n || !bytes_hex(b->p, n, out)) return false;
+    for (int i = 0; i < n; i++)
+        if (isupper(b->p[i])) return false;
     *b = (bytes){b->p + n, b->n - (size_t)n};
-    *out = v;
     return true;
 }
 

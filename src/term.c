@@ -256,9 +256,7 @@ static wchar_t term__char(bytes b, size_t *len) {
     const int n = utf8_len(b.p, b.n);
     *len = n > 1 ? (size_t)n : 1;
     if (n < 1) return TERM_BYTE + b.p[0];
-    uint32_t c = n == 1 ? b.p[0] : b.p[0] & (0x7fu >> n);
-    for (int i = 1; i < n; i++) c = c << 6 | (b.p[i] & 0x3f);
-    return (wchar_t)c;
+    return (wchar_t)utf8_get(b.p, n);
 }
 
 /* Text as characters for libedit; the caller frees. */
@@ -275,11 +273,8 @@ static wchar_t *term__wide(bytes b) {
 
 /* Appends a character as UTF-8, or the byte that it stands for. */
 static void term__put_char(str *s, uint32_t c) {
-    char      b[4];
-    const int n = c < 0x80 || c >= TERM_BYTE ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    if (n == 1) b[0] = (char)(c < 0x80 ? c : c - TERM_BYTE);
-    for (int i = n - 1; n > 1 && i >= 0; i--, c >>= 6) b[i] = (char)(i ? 0x80 | (c & 0x3f) : (0xf00u >> n & 0xff) | c);
-    str_add(s, b, (size_t)n);
+    if (c < TERM_BYTE) str_char(s, c);
+    else str_add(s, &(uint8_t){(uint8_t)(c - TERM_BYTE)}, 1);
 }
 
 /* Whether the buffer begins with a newline that more input follows at once. */

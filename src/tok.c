@@ -385,11 +385,7 @@ static int tok__byte_of_char(uint32_t c) {
 }
 
 static size_t tok__put_char(uint8_t b, uint8_t *out) {
-    uint16_t c = tok__char_of(b);
-    if (c < 0x80) return out[0] = (uint8_t)c, 1;
-    out[0] = (uint8_t)(0xc0 | c >> 6);
-    out[1] = (uint8_t)(0x80 | (c & 0x3f));
-    return 2;
+    return (size_t)utf8_put(out, tok__char_of(b));    /* two bytes at most */
 }
 
 /* --- load: tokens --- */
@@ -1554,21 +1550,6 @@ static void tok__unpack(void) {
 
 static const chars_range *tok__chars(int table, uint32_t c) { return chars_find(&tok__table[table], c); }
 
-/* The number of a well-formed character. */
-static uint32_t tok__point(const uint8_t *p, size_t len) {
-    uint32_t c = len == 1 ? p[0] : p[0] & 0x7fu >> len;
-    for (size_t i = 1; i < len; i++) c = c << 6 | (p[i] & 0x3f);
-    return c;
-}
-
-static void tok__add_point(str *s, uint32_t c) {
-    const int     len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    uint8_t       b[4] = {(uint8_t)c};
-    static const uint8_t lead[5] = {0, 0, 0xc0, 0xe0, 0xf0};
-    for (int i = len - 1; len > 1 && i >= 0; i--, c >>= 6) b[i] = (uint8_t)(i ? 0x80 | (c & 0x3f) : lead[len] | c);
-    str_add(s, b, (size_t)len);
-}
-
 /* The longest token at the beginning of the word, *n bytes of it; -1: none. */
 static int32_t tok__longest(const tok_vocab *v, bytes w, size_t *n) {
     int32_t best = -1;
@@ -1604,7 +1585,7 @@ static bool tok__bert_end(tok__run *r) { return !r->chars || tok__bert_word(r); 
 
 static void tok__bert_add(tok__run *r, uint32_t c) {
     if (!r->chars++) str_add(&r->buf, tok__space.p, 3);
-    tok__add_point(&r->buf, c);
+    str_char(&r->buf, c);
 }
 
 /* A character as the model sees it. */
@@ -1659,7 +1640,7 @@ static bool tok__bert_text(tok__run *r, bytes t) {
         const size_t   len = (size_t)utf8_len(t.p + i, t.n - i);
         const uint8_t  b = t.p[i];
         if (len == 1 && ((b >= 'a' && b <= 'z') || (b >= '0' && b <= '9'))) tok__bert_add(r, b);
-        else if (len) ok = tok__bert_char(r, tok__point(t.p + i, len));
+        else if (len) ok = tok__bert_char(r, utf8_get(t.p + i, (int)len));
         i += len ? len : 1;
     }
     return ok && tok__bert_end(r);
@@ -1674,15 +1655,15 @@ static bool tok__is_white(uint32_t c) {
 
 static void tok__white_lower(str *s, uint32_t c) {
     const chars_range *t = tok__chars(TOK_LOWER_LONG, c);
-    for (int i = 1; t && i < 4 && t->at[i]; i++) tok__add_point(s, t->at[i]);
+    for (int i = 1; t && i < 4 && t->at[i]; i++) str_char(s, t->at[i]);
     if (t) return;
     t = tok__chars(TOK_TO_LOWER, c);
-    tok__add_point(s, c + (t ? t->at[3] : 0));
+    str_char(s, c + (t ? t->at[3] : 0));
 }
 
 /* A word: each character that is a token may be merged. */
 static bool tok__white_word(tok__run *r, bytes w) {
-    if (tok__is_white(tok__point(w.p, (size_t)utf8_len(w.p, w.n)))) return true;
+    if (tok__is_white(utf8_get(w.p, utf8_len(w.p, w.n)))) return true;
     for (size_t i = 0, n; i < w.n; i += n) tok__raw_sym(r, w.p + i, n = (size_t)utf8_len(w.p + i, w.n - i));
     return tok__raw_word(r);
 }
@@ -1693,9 +1674,9 @@ static bool tok__white_text(tok__run *r, bytes t) {
     pthread_once(&tok__unpacked, tok__unpack);
     for (size_t i = 0; i < t.n;) {
         const size_t   len = (size_t)utf8_len(t.p + i, t.n - i);
-        const uint32_t c = len ? tok__point(t.p + i, len) : 0xfffd;
+        const uint32_t c = len ? utf8_get(t.p + i, (int)len) : 0xfffd;
         if (r->v->lower) tok__white_lower(&s, c);
-        else tok__add_point(&s, c);
+        else str_char(&s, c);
         i += len ? len : 1;
     }
     bool ok = tok__split_all(r, str_bytes(&s));
@@ -1777,7 +1758,7 @@ static bool tok__t5_add(tok__run *r, bytes c) {
 /* A character of the normalised text. */
 static bool tok__t5_char(tok__run *r, bytes c) {
     if (!r->v->squeeze) return tok__t5_add(r, c.n == 1 && *c.p == ' ' ? tok__space : c);
-    if (tok__is_white(tok__point(c.p, c.n))) {
+    if (tok__is_white(utf8_get(c.p, (int)c.n))) {
         r->gap = true;
         r->lead = r->lead || !r->first;
         return true;

@@ -328,11 +328,7 @@ static val_str val_sub(val_str s, size_t from, size_t to) { return (val_str){s.n
 
 /* The character at p, which has `len` bytes of UTF-8. */
 static val_chr val__decode(const uint8_t *p, int len) {
-    if (len == 0) return VAL_BYTE + p[0];
-    if (len == 1) return p[0];
-    val_chr c = p[0] & (0xffu >> (len + 1));
-    for (int i = 1; i < len; i++) c = c << 6 | (p[i] & 0x3f);
-    return c;
+    return len ? utf8_get(p, len) : (val_chr)VAL_BYTE + p[0];
 }
 
 /* A string of UTF-8; input: a message wrote it. */
@@ -395,11 +391,7 @@ static int64_t val_find(val_env *env, val_str s, val_str what, size_t from, size
 
 static size_t val_encode(val_chr c, char out[4]) {
     if (c >= VAL_BYTE) return out[0] = (char)(c - VAL_BYTE), 1;
-    if (c < 0x80) return out[0] = (char)c, 1;
-    const size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (size_t i = n - 1; i > 0; i--, c >>= 6) out[i] = (char)(0x80 | (c & 0x3f));
-    out[0] = (char)((0xf00 >> n & 0xff) | c);
-    return n;
+    return (size_t)utf8_put((uint8_t *)out, c);
 }
 
 /* Appends a string as bytes, as it came in. */
@@ -2260,9 +2252,9 @@ static int32_t val__hex4(val_str s, size_t at) {
     int32_t u = 0;
     if (at + 4 > s.n) return -1;
     for (size_t i = at; i < at + 4; i++) {
-        const val_chr c = VAL_CHAR(s.p[i]);
-        if (c >= 0x80 || !isxdigit((int)c)) return -1;
-        u = u * 16 + (int32_t)(c <= '9' ? c - '0' : (c | 32) - 'a' + 10);
+        const int d = bytes_hex_digit(VAL_CHAR(s.p[i]));
+        if (d < 0) return -1;
+        u = u << 4 | d;
     }
     return u;
 }

@@ -149,7 +149,7 @@ static bool tt_in_golden(uint32_t c) { return (c < 0xd800 || c >= 0xe000) && c !
 static void tt_list_item(str *s, uint64_t *n, const char *lead, uint32_t c) {
     str item = {0};
     str_put(&item, lead);
-    tok__add_point(&item, c);
+    str_char(&item, c);
     tm__string(s, item.p, item.n);
     ++*n;
     str_drop(&item);
@@ -196,7 +196,7 @@ static void tt_bert_characters(void) {
     str     text = {0};
     if (!CHECK(golden) || !CHECKF(tt_open_mem(&o, tt_all_characters(), NULL, &e), "%s", e.text)) return;
     for (uint32_t c = 0; c < 0x110000; c++)
-        if (tt_in_golden(c)) str_put(&text, "A"), tok__add_point(&text, c), str_put(&text, "É ");
+        if (tt_in_golden(c)) str_put(&text, "A"), str_char(&text, c), str_put(&text, "É ");
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         char want[60];
         o.v->lower = kinds[k].lower, o.v->bare = kinds[k].bare;
