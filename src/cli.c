@@ -4,13 +4,14 @@
  * Invariants: the parser never exits (errors come back in err_t); the prompt is exact bytes.
  * To add an option: 1 a field and its default in the options of the section that uses it; 2 a row of cli_opts: its names, kind
  * and bounds, `serves` (the actions it has an effect on) and `beside` (the option that it needs). Tests walk the table.
- * Public: cli_defaults, cli_set, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_long_name, cli_value,
- * cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name, cli_effective, cli_lacks,
- * cli_typed.
+ * Public: cli_defaults, cli_set, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_long_name,
+ * cli_value, cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name, cli_effective,
+ * cli_lacks, cli_typed.
  * Opens: config, cli_list, cli_opt, cli_groups, cli_foreign. */
 
 #define CLI_VERSION "0.1.0"
-static const char cli_build[] = CLI_VERSION " (commit " LLMRUN_COMMIT ")", cli_commit[] = LLMRUN_COMMIT, cli_released[] = "2026-11-22";
+static const char cli_build[] = CLI_VERSION " (commit " LLMRUN_COMMIT ")", cli_commit[] = LLMRUN_COMMIT,
+                  cli_released[] = "2026-11-22";
 
 enum { CLI_OPTS_MAX = 192 };                          /* rows of the table */
 
@@ -49,16 +50,17 @@ typedef enum {
 enum {
     ON_BATCH = ON(BATCH),
     ON_EMBED = ON(EMBED) | ON(EMBED_LINES),
-    ON_LINES = ON_BATCH | ON(EMBED_LINES),            /* actions on files with a request on each line */
+    ON_LINES = ON_BATCH | ON(EMBED_LINES), /* actions on files with a request on each line */
     ON_BENCH = ON(BENCH),
     ON_QUANTIZE = ON(QUANTIZE),
     ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE),
-    ON_ANSWER = ON(GENERATE) | ON(TALK) | ON_BATCH,              /* actions that sample tokens */
-    ON_CHAT = ON_ANSWER,                              /* that answer messages */
-    ON_HOLD = ON_ANSWER | ON(MATCH) | ON(MASK),       /* that have a constraint */
-    ON_FIT = ON(MATCH) | ON(MASK),                    /* that compare a text with it */
-    ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(IMATRIX) | ON(EMBED),  /* that read a prompt */
-    ON_STEPS = ON_ANSWER | ON_EVAL | ON_BENCH | ON(SCORE) | ON(LOGITS) | ON(IMATRIX) | ON_EMBED,                     /* that run the model */
+    ON_ANSWER = ON(GENERATE) | ON(TALK) | ON_BATCH, /* actions that sample tokens */
+    ON_CHAT = ON_ANSWER,                            /* that answer messages */
+    ON_HOLD = ON_ANSWER | ON(MATCH) | ON(MASK),     /* that have a constraint */
+    ON_FIT = ON(MATCH) | ON(MASK),                  /* that compare a text with it */
+    ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(IMATRIX) |
+              ON(EMBED),                                                                         /* that read a prompt */
+    ON_STEPS = ON_ANSWER | ON_EVAL | ON_BENCH | ON(SCORE) | ON(LOGITS) | ON(IMATRIX) | ON_EMBED, /* that run the model */
     ON_ALL = (1u << N_ACTS) - 1
 };
 
@@ -111,9 +113,23 @@ typedef struct {
 } config;
 
 static config cli_defaults(void) {
-    return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1,
-                    .kv = kv_defaults, .fwd = engine_defaults, .gen = gen_defaults, .hold = constrain_defaults, .chat = chat_defaults, .calib = calib_defaults, .samp = samp_defaults, .spec = spec_defaults,
-                    .eval = eval_defaults, .chunks = -1, .batch = batch_defaults, .embed = embed_defaults, .bench = bench_defaults};
+    return (config){.cpu = "auto",
+                    .special = -1,
+                    .log_level = LOG_NORMAL,
+                    .seed = -1,
+                    .kv = kv_defaults,
+                    .fwd = engine_defaults,
+                    .gen = gen_defaults,
+                    .hold = constrain_defaults,
+                    .chat = chat_defaults,
+                    .calib = calib_defaults,
+                    .samp = samp_defaults,
+                    .spec = spec_defaults,
+                    .eval = eval_defaults,
+                    .chunks = -1,
+                    .batch = batch_defaults,
+                    .embed = embed_defaults,
+                    .bench = bench_defaults};
 }
 
 /* --- the table --- */
@@ -139,7 +155,8 @@ typedef enum {
 } cli_kind;
 
 typedef enum {
-    GROUP_ACT, GROUP_PROMPT, GROUP_CHAT, GROUP_RUN, GROUP_SAMPLE, GROUP_HOLD, GROUP_SPEC, GROUP_CACHE, GROUP_ROPE, GROUP_EVAL, GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS
+    GROUP_ACT, GROUP_PROMPT, GROUP_CHAT, GROUP_RUN, GROUP_SAMPLE, GROUP_HOLD, GROUP_SPEC, GROUP_CACHE, GROUP_ROPE, GROUP_EVAL,
+    GROUP_QUANT, GROUP_BATCH, GROUP_BENCH, GROUP_OUT, N_GROUPS
 } cli_group;
 
 /* The topics of --help, in its order. */
@@ -164,7 +181,8 @@ static const struct {
 
 /* Some options have an effect only beside another one: a note names those that are given without it. */
 typedef enum {
-    ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFT, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP, BESIDE_XTC,
+    ALONE, BESIDE_CACHE, BESIDE_SHIFT, BESIDE_BASE, BESIDE_DRAFT, BESIDE_DRAFTS, BESIDE_LOOKUP, BESIDE_DRY, BESIDE_DYNATEMP,
+    BESIDE_XTC,
     BESIDE_MIROSTAT, BESIDE_PENALTY, BESIDE_HOLD, BESIDE_SCHEMA, BESIDE_TEXT, N_PARTNERS
 } cli_partner;
 
@@ -182,9 +200,11 @@ static const struct {
     [BESIDE_DYNATEMP] = {"--dynatemp-range", ON_ALL},
     [BESIDE_XTC] = {"--xtc-probability", ON_ALL},
     [BESIDE_MIROSTAT] = {"--mirostat", ON_ALL},
-    [BESIDE_PENALTY] = {"--repeat-penalty --presence-penalty --frequency-penalty", ON(GENERATE)},   /* a line of a batch may set them */
-    [BESIDE_HOLD] = {"--grammar --grammar-file --json-schema --json-schema-file --regex --choice", ON(GENERATE) | ON(TALK)},   /* the same */
-    [BESIDE_SCHEMA] = {"--json-schema --json-schema-file", ON(GENERATE) | ON(TALK) | ON(MASK)},   /* the same */
+    [BESIDE_PENALTY] = {"--repeat-penalty --presence-penalty --frequency-penalty",
+                        ON(GENERATE)}, /* a line of a batch may set them */
+    [BESIDE_HOLD] = {"--grammar --grammar-file --json-schema --json-schema-file --regex --choice",
+                     ON(GENERATE) | ON(TALK)},                                                  /* the same */
+    [BESIDE_SCHEMA] = {"--json-schema --json-schema-file", ON(GENERATE) | ON(TALK) | ON(MASK)}, /* the same */
     [BESIDE_TEXT] = {"--calibrate", ON_QUANTIZE},
 };
 
@@ -196,9 +216,9 @@ typedef struct {
     double      lo, hi;
     cli_group   group;
     uint32_t    serves;                               /* actions it has an effect on, as ON(...) bits */
+    const char *help;                                 /* NULL: that of samp_params */
     cli_partner beside;                               /* the option that it needs to have an effect */
     const char *env;                                  /* environment variable read first, or NULL */
-    const char *help;
 } cli_opt;
 
 #define AT(field) offsetof(config, field)
@@ -207,157 +227,202 @@ typedef struct {
 #define CLI_CACHE_TYPES "f32|f16|bf16|q8_0|q4_0"
 #define CLI_LEVELS      "auto|scalar|avx2|avx_vnni|avx512|avx512_bf16"
 #define CLI_REPACKS     "auto|on|off"
-#define SAMPLING(names, arg, field, beside) {names, arg, OPT_SAMP, AT(samp.field), 0, 0, GROUP_SAMPLE, ON_ANSWER, beside, NULL, NULL}
+#define SAMPLING(names, arg, field, needs) \
+    {names, arg, OPT_SAMP, AT(samp.field), 0, 0, GROUP_SAMPLE, ON_ANSWER, .beside = needs}
 
 static const cli_opt cli_opts[] = {
-    /* names                            argument      kind      where                lo  hi       group, serves, beside, environment, help */
-    {"-i --interactive -cnv --conversation", NULL,    OPT_ACT,  AT(what), ACT_TALK, 0,            GROUP_ACT, ON_ALL, ALONE, NULL,
-     "talk with the model: in a terminal with line editing and history (/help lists commands), else each line of standard input is a message; "
-     "a model with a chat template begins to talk where neither an action nor a prompt is given in a terminal"},
-    {"--tokenize",                      NULL,         OPT_ACT,  AT(what), ACT_TOKENIZE, 0,        GROUP_ACT, ON_ALL, ALONE, NULL,
-     "print the prompt's token ids on one line; needs the vocabulary only"},
-    {"--detokenize",                    NULL,         OPT_ACT,  AT(what), ACT_DETOKENIZE, 0,      GROUP_ACT, ON_ALL, ALONE, NULL,
-     "print the exact bytes of token ids, which come from -p, -f or standard input"},
-    {"--render",                        NULL,         OPT_ACT,  AT(what), ACT_RENDER, 0,          GROUP_ACT, ON_ALL, ALONE, NULL,
-     "print messages as the chat template of the model or of --chat-template-file writes them: JSON from -f or standard input, a list of "
-     "messages or an object with messages and other variables; -v: the time it takes"},
-    {"--match",                         NULL,         OPT_ACT,  AT(what), ACT_MATCH, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
-     "check whether standard input (or -p, -f) is a whole match of the constraint: exit code 0, or 1 with the first byte that does not fit; JSON may have "
-     "its keys in any order and any white space; needs no model"},
-    {"--mask",                          NULL,         OPT_ACT,  AT(what), ACT_MASK, 0,            GROUP_ACT, ON_ALL, ALONE, NULL,
-     "print the ids of the tokens that the constraint lets follow the text of -p, one on a line; --format csv: for each place of the text how many, and "
-     "microseconds; needs the vocabulary only"},
-    {"--score",                         NULL,         OPT_ACT,  AT(what), ACT_SCORE, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
-     "print the log-probability of each token of the prompt, one line each: index id logprob"},
-    {"--logits",                        "FILE",       OPT_ACT,  AT(what), ACT_LOGITS, 0,          GROUP_ACT, ON_ALL, ALONE, NULL,
-     "run the prompt and write the logits of every position to FILE (- is stdout): float32, little-endian, [tokens][vocabulary]"},
-    {"--perplexity",                    NULL,         OPT_ACT,  AT(what), ACT_PERPLEXITY, 0,      GROUP_ACT, ON_ALL, ALONE, NULL,
-     "perplexity of a text with its standard error: windows of -c tokens (512), the second half of each is scored"},
-    {"--kl-divergence",                 "BASE",       OPT_ACT,  AT(what), ACT_DIVERGENCE, 0,      GROUP_ACT, ON_ALL, ALONE, NULL,
-     "KL divergence of this model from the one that wrote BASE with --kl-divergence-base, on the same text"},
-    {"--imatrix-out",                   "FILE",       OPT_ACT,  AT(what), ACT_IMATRIX, 0,         GROUP_ACT, ON_ALL, ALONE, NULL,
-     "run a text in chunks of -c tokens (512 by default) and write its importance matrix to FILE, as GGUF"},
-    {"--show-statistics",               NULL,         OPT_ACT,  AT(what), ACT_STATISTICS, 0,      GROUP_ACT, ON_ALL, ALONE, NULL,
-     "print statistics of the importance matrix given by --in-file, for each tensor; needs no model"},
-    {"--merge",                         "FILE",       OPT_ACT,  AT(what), ACT_MERGE, 1,           GROUP_ACT, ON_ALL, ALONE, NULL,
-     "join the batch results of FILE and of all files after it in the order of the input; two records of one line that do not agree are "
-     "refused; needs no model"},
-    {"--inspect",                       NULL,         OPT_ACT,  AT(what), ACT_INSPECT, 0,         GROUP_ACT, ON_ALL, ALONE, NULL,
-     "check the whole model file and print its metadata and tensors; runs nothing"},
-    {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what), ACT_DUMP, 0,            GROUP_ACT, ON_ALL, ALONE, NULL,
-     "write one tensor as float32, little-endian, in the order of the file"},
-    {"--quantize",                      "TYPE",       OPT_ACT,  AT(what), ACT_QUANTIZE, 0,        GROUP_ACT, ON_ALL, ALONE, NULL,
-     "write the model to -o with its weights in another type or mixture (--list quants); COPY keeps their types"},
-    {"--batch",                         "FILE",       OPT_ACT,  AT(what), ACT_BATCH, 1,           GROUP_ACT, ON_ALL, ALONE, NULL,
-     "answer every line of FILE (- is standard input) and of all files after it, patterns such as '*.jsonl' too: OpenAI batch lines, bare "
-     "bodies or plain prompts; results to -o or stdout as they come"},
-    {"--embed --embedding --embeddings", NULL,        OPT_ACT,  AT(what), ACT_EMBED, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
-     "print the vector of the prompt, numbers on a line; -o FILE: raw float32, little-endian; --format json: as OpenAI's /v1/embeddings; with --batch: "
-     "a record for each line, which is a text or an /v1/embeddings request; --format text: numbers, a line for each text in the order of the input; "
-     "-o FILE.f32: raw float32, [texts][width]"},
-    {"--bench",                         NULL,         OPT_ACT,  AT(what), ACT_BENCH, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
-     "measure prefill and decode as llama-bench does, beside the memory bandwidth and arithmetic rate of this machine; -v: time "
-     "of each stage"},
-    {"--list",                          "types|archs|cpu|pre|quants|tool-calls|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL, ALONE, NULL,
-     "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize, options"},
-    {"--list-devices",                  NULL,         OPT_ACT,  AT(what), ACT_DEVICES, 0,         GROUP_ACT, ON_ALL, ALONE, NULL,
-     "print the NVIDIA GPUs of this machine: number, name, compute capability, memory"},
-    {"--version",                       NULL,         OPT_ACT,  AT(what), ACT_VERSION, 0,         GROUP_ACT, ON_ALL, ALONE, NULL,
-     "print the version with its commit, the compiler, the kernel level and the libraries"},
-    {"-h --usage",                      "[TOPIC]",    OPT_ACT,  AT(what), ACT_USAGE, 0,           GROUP_ACT, ON_ALL, ALONE, NULL,
-     "print the most used options on one screen, or the options of TOPIC"},
-    {"--help",                          "[TOPIC]",    OPT_ACT,  AT(what), ACT_HELP, 0,            GROUP_ACT, ON_ALL, ALONE, NULL,
-     "print all options, or those of TOPIC (a group such as sampling, or the name of an option)"},
+    /* names                            argument      kind      where                lo hi group, actions that it serves
+     * help */
+    {"-i --interactive -cnv --conversation", NULL,         OPT_ACT,  AT(what),            ACT_TALK, 0, GROUP_ACT, ON_ALL,
+     .help = "talk with the model: in a terminal with line editing and history (/help lists commands), else each "
+             "line of standard input is a message; a model with a chat template begins to talk where neither an "
+             "action nor a prompt is given in a terminal"},
+    {"--tokenize",                      NULL,         OPT_ACT,  AT(what),            ACT_TOKENIZE, 0, GROUP_ACT, ON_ALL,
+     .help = "print the prompt's token ids on one line; needs the vocabulary only"},
+    {"--detokenize",                    NULL,         OPT_ACT,  AT(what),            ACT_DETOKENIZE, 0, GROUP_ACT, ON_ALL,
+     .help = "print the exact bytes of token ids, which come from -p, -f or standard input"},
+    {"--render",                        NULL,         OPT_ACT,  AT(what),            ACT_RENDER, 0, GROUP_ACT, ON_ALL,
+     .help = "print messages as the chat template of the model or of --chat-template-file writes them: JSON from "
+             "-f or standard input, a list of messages or an object with messages and other variables; -v: the "
+             "time it takes"},
+    {"--match",                         NULL,         OPT_ACT,  AT(what),            ACT_MATCH, 0, GROUP_ACT, ON_ALL,
+     .help = "check whether standard input (or -p, -f) is a whole match of the constraint: exit code 0, or 1 with "
+             "the first byte that does not fit; JSON may have its keys in any order and any white space; needs no "
+             "model"},
+    {"--mask",                          NULL,         OPT_ACT,  AT(what),            ACT_MASK, 0, GROUP_ACT, ON_ALL,
+     .help = "print the ids of the tokens that the constraint lets follow the text of -p, one on a line; --format "
+             "csv: for each place of the text how many, and microseconds; needs the vocabulary only"},
+    {"--score",                         NULL,         OPT_ACT,  AT(what),            ACT_SCORE, 0, GROUP_ACT, ON_ALL,
+     .help = "print the log-probability of each token of the prompt, one line each: index id logprob"},
+    {"--logits",                        "FILE",       OPT_ACT,  AT(what),            ACT_LOGITS, 0, GROUP_ACT, ON_ALL,
+     .help = "run the prompt and write the logits of every position to FILE (- is stdout): float32, little-endian, "
+             "[tokens][vocabulary]"},
+    {"--perplexity",                    NULL,         OPT_ACT,  AT(what),            ACT_PERPLEXITY, 0, GROUP_ACT, ON_ALL,
+     .help = "perplexity of a text with its standard error: windows of -c tokens (512), the second half of each is "
+             "scored"},
+    {"--kl-divergence",                 "BASE",       OPT_ACT,  AT(what),            ACT_DIVERGENCE, 0, GROUP_ACT, ON_ALL,
+     .help = "KL divergence of this model from the one that wrote BASE with --kl-divergence-base, on the same text"},
+    {"--imatrix-out",                   "FILE",       OPT_ACT,  AT(what),            ACT_IMATRIX, 0, GROUP_ACT, ON_ALL,
+     .help = "run a text in chunks of -c tokens (512 by default) and write its importance matrix to FILE, as GGUF"},
+    {"--show-statistics",               NULL,         OPT_ACT,  AT(what),            ACT_STATISTICS, 0, GROUP_ACT, ON_ALL,
+     .help = "print statistics of the importance matrix given by --in-file, for each tensor; needs no model"},
+    {"--merge",                         "FILE",       OPT_ACT,  AT(what),            ACT_MERGE, 1, GROUP_ACT, ON_ALL,
+     .help = "join the batch results of FILE and of all files after it in the order of the input; two records of "
+             "one line that do not agree are refused; needs no model"},
+    {"--inspect",                       NULL,         OPT_ACT,  AT(what),            ACT_INSPECT, 0, GROUP_ACT, ON_ALL,
+     .help = "check the whole model file and print its metadata and tensors; runs nothing"},
+    {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what),            ACT_DUMP, 0, GROUP_ACT, ON_ALL,
+     .help = "write one tensor as float32, little-endian, in the order of the file"},
+    {"--quantize",                      "TYPE",       OPT_ACT,  AT(what),            ACT_QUANTIZE, 0, GROUP_ACT, ON_ALL,
+     .help = "write the model to -o with its weights in another type or mixture (--list quants); COPY keeps their "
+             "types"},
+    {"--batch",                         "FILE",       OPT_ACT,  AT(what),            ACT_BATCH, 1, GROUP_ACT, ON_ALL,
+     .help = "answer every line of FILE (- is standard input) and of all files after it, patterns such as "
+             "'*.jsonl' too: OpenAI batch lines, bare bodies or plain prompts; results to -o or stdout as they come"},
+    {"--embed --embedding --embeddings", NULL,         OPT_ACT,  AT(what),            ACT_EMBED, 0, GROUP_ACT, ON_ALL,
+     .help = "print the vector of the prompt, numbers on a line; -o FILE: raw float32, little-endian; --format "
+             "json: as OpenAI's /v1/embeddings; with --batch: a record for each line, which is a text or an "
+             "/v1/embeddings request; --format text: numbers, a line for each text in the order of the input; -o "
+             "FILE.f32: raw float32, [texts][width]"},
+    {"--bench",                         NULL,         OPT_ACT,  AT(what),            ACT_BENCH, 0, GROUP_ACT, ON_ALL,
+     .help = "measure prefill and decode as llama-bench does, beside the memory bandwidth and arithmetic rate of "
+             "this machine; -v: time of each stage"},
+    {"--list", "types|archs|cpu|pre|quants|tool-calls|options",
+     OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL,
+     .help = "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize, "
+             "options"},
+    {"--list-devices",                  NULL,         OPT_ACT,  AT(what),            ACT_DEVICES, 0, GROUP_ACT, ON_ALL,
+     .help = "print the NVIDIA GPUs of this machine: number, name, compute capability, memory"},
+    {"--version",                       NULL,         OPT_ACT,  AT(what),            ACT_VERSION, 0, GROUP_ACT, ON_ALL,
+     .help = "print the version with its commit, the compiler, the kernel level and the libraries"},
+    {"-h --usage",                      "[TOPIC]",    OPT_ACT,  AT(what),            ACT_USAGE, 0, GROUP_ACT, ON_ALL,
+     .help = "print the most used options on one screen, or the options of TOPIC"},
+    {"--help",                          "[TOPIC]",    OPT_ACT,  AT(what),            ACT_HELP, 0, GROUP_ACT, ON_ALL,
+     .help = "print all options, or those of TOPIC (a group such as sampling, or the name of an option)"},
 
-    {"-m --model",                      "FILE",       OPT_STR,  AT(model),           0,  0,       GROUP_PROMPT, ON_ALL, ALONE, "LLMRUN_MODEL",
-     "model file (GGUF); for a split model its first part"},
-    {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK), ALONE, NULL,
-     "prompt; standard input is appended after a newline, unless it is a terminal or empty, or --no-stdin is given"},
-    {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0,  0,       GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON(RENDER), ALONE, NULL,
-     "read the prompt from FILE, byte for byte; - is standard input, which is also the prompt when -p and -f are absent"},
-    {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0,  0,       GROUP_PROMPT, ON_TEXT | ON_FIT | ON(RENDER) | ON_LINES, ALONE, NULL,
-     "do not read standard input: in a shell's `while read` loop it holds the lines of the loop"},
-    {"--chat",                          NULL,         OPT_SET,  AT(chat.on),         1,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
-     "the prompt is a user's message; without --chat it is one where it is given in a terminal to a model that has a chat template, and where an "
-     "option of this group says what the chat is; a prompt from a pipe is raw"},
-    {"--no-chat",                       NULL,         OPT_SET,  AT(chat.on),         0,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
-     "the prompt is raw, also in a terminal"},
-    {"-sys --system-prompt",            "TEXT",       OPT_STR,  AT(chat.system),     0,  0,       GROUP_CHAT, ON_CHAT, ALONE, NULL,
-     "system message, where the messages have none"},
-    {"--messages",                      "FILE",       OPT_STR,  AT(chat.messages),   0,  0,       GROUP_CHAT, ON(GENERATE) | ON(TALK), ALONE, NULL,
-     "messages in JSON: a list, or an object with messages, tools and other variables of the template; the prompt, if there is one, is one more message"},
-    {"--tools",                         "FILE",       OPT_STR,  AT(chat.tools),      0,  0,       GROUP_CHAT, ON(GENERATE) | ON(TALK), ALONE, NULL,
-     "tools that the model may call, in JSON: a list of functions as OpenAI writes them"},
-    {"--chat-template-file",            "FILE",       OPT_STR,  AT(chat.template_file), 0, 0,     GROUP_CHAT, ON_CHAT | ON(RENDER), ALONE, NULL,
-     "chat template (Jinja) in place of the model's own"},
-    {"--chat-template-kwargs",          "JSON",       OPT_STR,  AT(chat.kwargs),     0,  0,       GROUP_CHAT, ON_CHAT | ON(RENDER), ALONE, NULL,
-     "an object of variables for the template, such as {\"enable_thinking\":false}"},
-    {"--think",                         "on|off|show|hide", OPT_BITS, AT(chat.think_words), 0, 0, GROUP_CHAT, ON_CHAT | ON(RENDER), ALONE, NULL,
-     "on, off: whether a model that can think does so; show, hide: whether stderr shows its thinking; may be given twice; stdout has the answer alone"},
-    {"--think-budget",                  "N",          OPT_I64,  AT(chat.think_budget), -1, CLI_BIG, GROUP_CHAT, ON_CHAT, ALONE, NULL,
-     "most tokens of thinking, after which it is closed; -1 is no bound"},
-    {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH, ALONE, NULL,
-     "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker as escapes; off by default"},
-    {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0,  0,       GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH, ALONE, NULL,
-     "take these texts as exact bytes; the default"},
-    {"--bos",                           NULL,         OPT_ON,   AT(bos),             0,  0,       GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_LINES, ALONE, NULL,
-     "add the start token even where the model file does not ask for it (--tokenize adds none by default)"},
-    {"-sp --special",                   NULL,         OPT_SET,  AT(special),         1,  1,       GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_LINES | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "control tokens: --tokenize parses them, --detokenize and the answer print their names"},
-    {"--no-special",                    NULL,         OPT_SET,  AT(special),         0,  0,       GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_LINES | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "do not parse control tokens in the prompt; they are parsed by default when the model runs"},
-    {"--pre",                           "NAME",       OPT_STR,  AT(pre),             0,  0,       GROUP_PROMPT, ON_TEXT | ON(MASK) | ON(TALK) | ON_LINES | ON_QUANTIZE | ON(INSPECT), BESIDE_TEXT, NULL,
-     "use this pre-tokenizer in place of the one in the model file (--list pre)"},
+    {"-m --model",                      "FILE",       OPT_STR,  AT(model),           0, 0, GROUP_PROMPT, ON_ALL,
+     .help = "model file (GGUF); for a split model its first part", .env = "LLMRUN_MODEL"},
+    {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0, 0,
+     GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK),
+     .help = "prompt; standard input is appended after a newline, unless it is a terminal or empty, or --no-stdin "
+             "is given"},
+    {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0, 0,
+     GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON(RENDER),
+     .help = "read the prompt from FILE, byte for byte; - is standard input, which is also the prompt when -p and "
+             "-f are absent"},
+    {"--no-stdin",                      NULL,         OPT_ON,   AT(no_stdin),        0, 0,
+     GROUP_PROMPT, ON_TEXT | ON_FIT | ON(RENDER) | ON_LINES,
+     .help = "do not read standard input: in a shell's `while read` loop it holds the lines of the loop"},
+    {"--chat",                          NULL,         OPT_SET,  AT(chat.on),         1, 0, GROUP_CHAT, ON_CHAT,
+     .help = "the prompt is a user's message; without --chat it is one where it is given in a terminal to a model "
+             "that has a chat template, and where an option of this group says what the chat is; a prompt from a "
+             "pipe is raw"},
+    {"--no-chat",                       NULL,         OPT_SET,  AT(chat.on),         0, 0, GROUP_CHAT, ON_CHAT,
+     .help = "the prompt is raw, also in a terminal"},
+    {"-sys --system-prompt",            "TEXT",       OPT_STR,  AT(chat.system),     0, 0, GROUP_CHAT, ON_CHAT,
+     .help = "system message, where the messages have none"},
+    {"--messages",                      "FILE",       OPT_STR,  AT(chat.messages),   0, 0, GROUP_CHAT, ON(GENERATE) | ON(TALK),
+     .help = "messages in JSON: a list, or an object with messages, tools and other variables of the template; the "
+             "prompt, if there is one, is one more message"},
+    {"--tools",                         "FILE",       OPT_STR,  AT(chat.tools),      0, 0, GROUP_CHAT, ON(GENERATE) | ON(TALK),
+     .help = "tools that the model may call, in JSON: a list of functions as OpenAI writes them"},
+    {"--chat-template-file",            "FILE",       OPT_STR,  AT(chat.template_file), 0, 0, GROUP_CHAT, ON_CHAT | ON(RENDER),
+     .help = "chat template (Jinja) in place of the model's own"},
+    {"--chat-template-kwargs",          "JSON",       OPT_STR,  AT(chat.kwargs),     0, 0, GROUP_CHAT, ON_CHAT | ON(RENDER),
+     .help = "an object of variables for the template, such as {\"enable_thinking\":false}"},
+    {"--think",                         "on|off|show|hide", OPT_BITS, AT(chat.think_words), 0, 0,
+     GROUP_CHAT, ON_CHAT | ON(RENDER),
+     .help = "on, off: whether a model that can think does so; show, hide: whether stderr shows its thinking; may "
+             "be given twice; stdout has the answer alone"},
+    {"--think-budget",                  "N",          OPT_I64,  AT(chat.think_budget), -1, CLI_BIG, GROUP_CHAT, ON_CHAT,
+     .help = "most tokens of thinking, after which it is closed; -1 is no bound"},
+    {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0, 0,
+     GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH,
+     .help = "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker as escapes; off by "
+             "default"},
+    {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0, 0,
+     GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH,
+     .help = "take these texts as exact bytes; the default"},
+    {"--bos",                           NULL,         OPT_ON,   AT(bos),             0, 0,
+     GROUP_PROMPT, (ON_TEXT & ~ON(DETOKENIZE)) | ON_LINES,
+     .help = "add the start token even where the model file does not ask for it (--tokenize adds none by default)"},
+    {"-sp --special",                   NULL,         OPT_SET,  AT(special),         1, 1,
+     GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_LINES | ON_QUANTIZE,
+     .help = "control tokens: --tokenize parses them, --detokenize and the answer print their names",
+     .beside = BESIDE_TEXT},
+    {"--no-special",                    NULL,         OPT_SET,  AT(special),         0, 0,
+     GROUP_PROMPT, ON_TEXT | ON(MASK) | ON_LINES | ON_QUANTIZE,
+     .help = "do not parse control tokens in the prompt; they are parsed by default when the model runs",
+     .beside = BESIDE_TEXT},
+    {"--pre",                           "NAME",       OPT_STR,  AT(pre),             0, 0,
+     GROUP_PROMPT, ON_TEXT | ON(MASK) | ON(TALK) | ON_LINES | ON_QUANTIZE | ON(INSPECT),
+     .help = "use this pre-tokenizer in place of the one in the model file (--list pre)", .beside = BESIDE_TEXT},
 
-    {"-n --predict --n-predict",        "N",          OPT_I64,  AT(gen.n_predict),  -2,  CLI_BIG, GROUP_RUN, ON_ANSWER, ALONE, NULL,
-     "tokens to generate; -1 is until the end token or until the context is full"},
-    {"-t --threads",                    "N",          OPT_INT,  AT(fwd.n_threads),  -1,  1024,    GROUP_RUN, ON_ALL, ALONE, NULL,
-     "threads; 0 or -1 is OMP_NUM_THREADS, or the number of CPUs that this process may use (affinity and cgroup quota)"},
-    {"-b --batch-size -ub --ubatch-size", "N",        OPT_INT,  AT(fwd.n_batch),     1,  65536,   GROUP_RUN, ON_STEPS, ALONE, NULL,
-     "tokens of a prompt that are computed together"},
-    {"--chunks",                        "N",          OPT_INT,  AT(chunks),         -1,  CLI_BIG, GROUP_EVAL, ON_EVAL | ON(IMATRIX) | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "number of windows (--perplexity, --kl-divergence) or of chunks of text (--imatrix-out, --calibrate); -1 is all"},
-    {"--ppl-stride",                    "N",          OPT_INT,  AT(eval.stride),     0,  CLI_BIG, GROUP_EVAL, ON(PERPLEXITY), ALONE, NULL,
-     "windows of --perplexity begin N tokens apart and the last N tokens of each are scored; 0 is end to end"},
-    {"--kl-divergence-base --save-all-logits", "FILE", OPT_STR, AT(eval.base),      0,  0,       GROUP_EVAL, ON(PERPLEXITY), ALONE, NULL,
-     "--perplexity also writes the tokens and the log-probabilities of every scored position to FILE, for --kl-divergence"},
-    {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0,  CLI_BIG, GROUP_EVAL, ON(PERPLEXITY), BESIDE_BASE, NULL,
-     "--kl-divergence-base keeps the N most probable tokens of each position and the sum of the others; 0 is all"},
-    {"--pooling",                       "none|mean|cls|last|rank", OPT_WORD, AT(pooling), 0, 0,    GROUP_RUN, ON_EMBED, ALONE, NULL,
-     "vector of a text: that of each token, their mean, the first one, the last one, or the scores of a reranker's classifier; the default is the model "
-     "file's, else the mean in an encoder and the last one in other models"},
-    {"--embd-normalize --embd-normalise", "N",        OPT_INT,  AT(embed.norm),     -1,  1000,    GROUP_RUN, ON_EMBED, ALONE, NULL,
-     "normalise vectors: -1 not at all, 0 so that the largest magnitude is 32760, 1 by the sum of magnitudes, 2 by the Euclidean norm, P by the P-norm"},
-    {"--repack",                        CLI_REPACKS,  OPT_WORD, AT(fwd.repack),     0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
-     "copy quantised weights into a layout that is faster for many tokens at a time; auto: where the work is long enough"},
-    {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0,  0,       GROUP_RUN, ON_ALL, ALONE, NULL,
-     "kernel level (--list cpu); all levels compute the same bits"},
-    {"-ngl --gpu-layers --n-gpu-layers", "N|auto|all", OPT_LAYERS, AT(fwd.n_gpu_layers), -1, CLI_BIG, GROUP_RUN, ON_STEPS, ALONE, NULL,
-     "run the last N layers on an NVIDIA GPU; auto: as many as fit, none without a GPU; with --same on the text stays the same"},
-    {"--device -mg --main-gpu",         "N|auto",     OPT_LAYERS, AT(fwd.device),  -1,  1023,    GROUP_RUN, ON_STEPS, ALONE, NULL,
-     "the GPU to use, as --list-devices numbers them; auto: the first that holds the layers, or several where none does"},
-    {"--same",                          "on|off|auto", OPT_WORD, AT(fwd.same),      0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
-     "on: a GPU computes the same bits as the CPU; off: float matrices and attention use tensor cores, and logits differ a little; auto: on, unless most weights are floats"},
-    {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
-     "round f16 weights to bf16, which changes the text: prompts run up to twice as fast where the processor multiplies bf16"},
-    {"--blas",                          NULL,         OPT_ON,   AT(blas),            0,  0,       GROUP_RUN, ON_STEPS, ALONE, NULL,
-     "multiply float weights through OpenBLAS when the prompt is long; the last bits then depend on the batch"},
-    {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0,  0,       GROUP_RUN, ON_ANSWER, ALONE, NULL,
-     "end the answer before TEXT; may be given several times"},
-    {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0,  0,       GROUP_RUN, ON_ANSWER, ALONE, NULL,
-     "never choose an end token"},
+    {"-n --predict --n-predict",        "N",          OPT_I64,  AT(gen.n_predict),   -2, CLI_BIG, GROUP_RUN, ON_ANSWER,
+     .help = "tokens to generate; -1 is until the end token or until the context is full"},
+    {"-t --threads",                    "N",          OPT_INT,  AT(fwd.n_threads),   -1, 1024, GROUP_RUN, ON_ALL,
+     .help = "threads; 0 or -1 is OMP_NUM_THREADS, or the number of CPUs that this process may use (affinity and "
+             "cgroup quota)"},
+    {"-b --batch-size -ub --ubatch-size", "N",          OPT_INT,  AT(fwd.n_batch),     1, 65536, GROUP_RUN, ON_STEPS,
+     .help = "tokens of a prompt that are computed together"},
+    {"--chunks",                        "N",          OPT_INT,  AT(chunks),          -1, CLI_BIG,
+     GROUP_EVAL, ON_EVAL | ON(IMATRIX) | ON_QUANTIZE,
+     .help = "number of windows (--perplexity, --kl-divergence) or of chunks of text (--imatrix-out, --calibrate); "
+             "-1 is all", .beside = BESIDE_TEXT},
+    {"--ppl-stride",                    "N",          OPT_INT,  AT(eval.stride),     0, CLI_BIG, GROUP_EVAL, ON(PERPLEXITY),
+     .help = "windows of --perplexity begin N tokens apart and the last N tokens of each are scored; 0 is end to "
+             "end"},
+    {"--kl-divergence-base --save-all-logits", "FILE",       OPT_STR,  AT(eval.base),       0, 0, GROUP_EVAL, ON(PERPLEXITY),
+     .help = "--perplexity also writes the tokens and the log-probabilities of every scored position to FILE, for "
+             "--kl-divergence"},
+    {"--kl-top-k",                      "N",          OPT_INT,  AT(eval.top_k),      0, CLI_BIG, GROUP_EVAL, ON(PERPLEXITY),
+     .help = "--kl-divergence-base keeps the N most probable tokens of each position and the sum of the others; 0 "
+             "is all", .beside = BESIDE_BASE},
+    {"--pooling",                       "none|mean|cls|last|rank", OPT_WORD, AT(pooling),         0, 0, GROUP_RUN, ON_EMBED,
+     .help = "vector of a text: that of each token, their mean, the first one, the last one, or the scores of a "
+             "reranker's classifier; the default is the model file's, else the mean in an encoder and the last one "
+             "in other models"},
+    {"--embd-normalize --embd-normalise", "N",          OPT_INT,  AT(embed.norm),      -1, 1000, GROUP_RUN, ON_EMBED,
+     .help = "normalise vectors: -1 not at all, 0 so that the largest magnitude is 32760, 1 by the sum of "
+             "magnitudes, 2 by the Euclidean norm, P by the P-norm"},
+    {"--repack",                        CLI_REPACKS,  OPT_WORD, AT(fwd.repack),      0, 0, GROUP_RUN, ON_STEPS,
+     .help = "copy quantised weights into a layout that is faster for many tokens at a time; auto: where the work "
+             "is long enough"},
+    {"--cpu",                           CLI_LEVELS,   OPT_WORD, AT(cpu),             0, 0, GROUP_RUN, ON_ALL,
+     .help = "kernel level (--list cpu); all levels compute the same bits"},
+    {"-ngl --gpu-layers --n-gpu-layers", "N|auto|all", OPT_LAYERS, AT(fwd.n_gpu_layers), -1, CLI_BIG, GROUP_RUN, ON_STEPS,
+     .help = "run the last N layers on an NVIDIA GPU; auto: as many as fit, none without a GPU; with --same on the "
+             "text stays the same"},
+    {"--device -mg --main-gpu",         "N|auto",     OPT_LAYERS, AT(fwd.device),      -1, 1023, GROUP_RUN, ON_STEPS,
+     .help = "the GPU to use, as --list-devices numbers them; auto: the first that holds the layers, or several "
+             "where none does"},
+    {"--same",                          "on|off|auto", OPT_WORD, AT(fwd.same),        0, 0, GROUP_RUN, ON_STEPS,
+     .help = "on: a GPU computes the same bits as the CPU; off: float matrices and attention use tensor cores, and "
+             "logits differ a little; auto: on, unless most weights are floats"},
+    {"--f16-as-bf16",                   NULL,         OPT_ON,   AT(fwd.as_bf16),     0, 0, GROUP_RUN, ON_STEPS,
+     .help = "round f16 weights to bf16, which changes the text: prompts run up to twice as fast where the "
+             "processor multiplies bf16"},
+    {"--blas",                          NULL,         OPT_ON,   AT(blas),            0, 0, GROUP_RUN, ON_STEPS,
+     .help = "multiply float weights through OpenBLAS when the prompt is long; the last bits then depend on the "
+             "batch"},
+    {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0, 0, GROUP_RUN, ON_ANSWER,
+     .help = "end the answer before TEXT; may be given several times"},
+    {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0, 0, GROUP_RUN, ON_ANSWER,
+     .help = "never choose an end token"},
 
-    {"--process-output",                NULL,         OPT_ON,   AT(calib.output),    0,  0,       GROUP_EVAL, ON(IMATRIX), ALONE, NULL,
-     "--imatrix-out includes the output matrix"},
-    {"--in-file",                       "FILE",       OPT_LIST, AT(in_files),        0,  0,       GROUP_EVAL, ON(IMATRIX) | ON(STATISTICS), ALONE, NULL,
-     "importance matrix that --imatrix-out adds (several are possible, a text is not needed then) or --show-statistics prints"},
+    {"--process-output",                NULL,         OPT_ON,   AT(calib.output),    0, 0, GROUP_EVAL, ON(IMATRIX),
+     .help = "--imatrix-out includes the output matrix"},
+    {"--in-file",                       "FILE",       OPT_LIST, AT(in_files),        0, 0,
+     GROUP_EVAL, ON(IMATRIX) | ON(STATISTICS),
+     .help = "importance matrix that --imatrix-out adds (several are possible, a text is not needed then) or "
+             "--show-statistics prints"},
 
-    {"-s --seed",                       "N",          OPT_I64,  AT(seed),           -1,  0x1p63,  GROUP_SAMPLE, ON_ANSWER, ALONE, NULL,
-     "seed of the random numbers; equal seeds give equal text; -1 draws one and prints it on stderr"},
-    {"--samplers",                      "LIST",       OPT_STR,  AT(samp.samplers),   0,  0,       GROUP_SAMPLE, ON_ANSWER, ALONE, NULL,
-     "the sampler chain, names in order, separated by semicolons"},
-    {"--sampling-seq --sampler-seq",    "LETTERS",    OPT_STR,  AT(samp.sampling_seq), 0, 0,      GROUP_SAMPLE, ON_ANSWER, ALONE, NULL,
-     "the sampler chain as letters, such as edskypmxt"},
+    {"-s --seed",                       "N",          OPT_I64,  AT(seed),            -1, 0x1p63, GROUP_SAMPLE, ON_ANSWER,
+     .help = "seed of the random numbers; equal seeds give equal text; -1 draws one and prints it on stderr"},
+    {"--samplers",                      "LIST",       OPT_STR,  AT(samp.samplers),   0, 0, GROUP_SAMPLE, ON_ANSWER,
+     .help = "the sampler chain, names in order, separated by semicolons"},
+    {"--sampling-seq --sampler-seq",    "LETTERS",    OPT_STR,  AT(samp.sampling_seq), 0, 0, GROUP_SAMPLE, ON_ANSWER,
+     .help = "the sampler chain as letters, such as edskypmxt"},
     SAMPLING("--temp --temperature",           "X", temp, ALONE),
     SAMPLING("--top-k",                        "N", top_k, ALONE),
     SAMPLING("--top-p",                        "X", top_p, ALONE),
@@ -376,208 +441,243 @@ static const cli_opt cli_opts[] = {
     SAMPLING("--dry-base",                     "X", dry_base, BESIDE_DRY),
     SAMPLING("--dry-allowed-length",           "N", dry_allowed_length, BESIDE_DRY),
     SAMPLING("--dry-penalty-last-n",           "N", dry_penalty_last_n, BESIDE_DRY),
-    {"--dry-sequence-breaker",          "TEXT",       OPT_LIST, AT(breakers),        0,  0,       GROUP_SAMPLE, ON_ANSWER, BESIDE_DRY, NULL,
-     "no DRY repetition extends over TEXT; replaces the default (newline, colon, quote, star), none removes it; may be given "
-     "several times"},
+    {"--dry-sequence-breaker",          "TEXT",       OPT_LIST, AT(breakers),        0, 0, GROUP_SAMPLE, ON_ANSWER,
+     .help = "no DRY repetition extends over TEXT; replaces the default (newline, colon, quote, star), none "
+             "removes it; may be given several times", .beside = BESIDE_DRY},
     SAMPLING("--mirostat",                     "N", mirostat, ALONE),
     SAMPLING("--mirostat-lr",                  "X", mirostat_lr, BESIDE_MIROSTAT),
     SAMPLING("--mirostat-ent",                 "X", mirostat_ent, BESIDE_MIROSTAT),
-    {"-l --logit-bias",                 "ID+X|ID-X",  OPT_LIST, AT(bias),            0,  0,       GROUP_SAMPLE, ON_ANSWER, ALONE, NULL,
-     "add X to the logit of token ID, such as 15043+1 or 15043-inf; may be given several times"},
+    {"-l --logit-bias",                 "ID+X|ID-X",  OPT_LIST, AT(bias),            0, 0, GROUP_SAMPLE, ON_ANSWER,
+     .help = "add X to the logit of token ID, such as 15043+1 or 15043-inf; may be given several times"},
 
-    {"--grammar",                       "GRAMMAR",    OPT_STR,  AT(hold.grammar),    0,  0,       GROUP_HOLD, ON_HOLD, ALONE, NULL,
-     "the answer is a text of this grammar, in GBNF, the notation of llama.cpp"},
-    {"--grammar-file",                  "FILE",       OPT_STR,  AT(hold.grammar_file), 0, 0,      GROUP_HOLD, ON_HOLD, ALONE, NULL,
-     "the same with the grammar of FILE"},
-    {"-j --json-schema",                "JSON",       OPT_STR,  AT(hold.schema),     0,  0,       GROUP_HOLD, ON_HOLD, ALONE, NULL,
-     "the answer is JSON that this JSON Schema (2020-12) accepts; {\"type\":\"object\"} is any object"},
-    {"-jf --json-schema-file",          "FILE",       OPT_STR,  AT(hold.schema_file), 0, 0,       GROUP_HOLD, ON_HOLD, ALONE, NULL,
-     "the same with the schema of FILE"},
-    {"--regex",                         "PATTERN",    OPT_STR,  AT(hold.regex),      0,  0,       GROUP_HOLD, ON_HOLD, ALONE, NULL,
-     "the answer as a whole matches this regular expression, as Python writes them, without backreferences and lookaround"},
-    {"--choice",                        "A|B",        OPT_STR,  AT(hold.choice),     0,  0,       GROUP_HOLD, ON_HOLD, ALONE, NULL,
-     "the answer is one of these texts, which bars separate; \\| is a bar in a text, \\\\ a backslash"},
-    {"--grammar-after",                 "TEXT",       OPT_STR,  AT(hold.after),      0,  0,       GROUP_HOLD, ON_HOLD, BESIDE_HOLD, NULL,
-     "the constraint begins after the first TEXT of the answer"},
-    {"--close",                         NULL,         OPT_ON,   AT(hold.close),      0,  0,       GROUP_HOLD, ON_ANSWER, BESIDE_HOLD, NULL,
-     "choose only tokens from which a valid answer can be finished within -n, where that is possible"},
-    {"--json-order",                    "schema|any", OPT_WORD, AT(hold.order),      0,  0,       GROUP_HOLD, ON_ANSWER | ON(MASK), BESIDE_SCHEMA, NULL,
-     "order of the keys that are written: as the schema declares them, or any"},
-    {"--json-space",                    "none|one|lines", OPT_WORD, AT(hold.space),  0,  0,       GROUP_HOLD, ON_ANSWER | ON(MASK), BESIDE_SCHEMA, NULL,
-     "white space in JSON that is written: none, at most one blank, or also a line break with indentation"},
+    {"--grammar",                       "GRAMMAR",    OPT_STR,  AT(hold.grammar),    0, 0, GROUP_HOLD, ON_HOLD,
+     .help = "the answer is a text of this grammar, in GBNF, the notation of llama.cpp"},
+    {"--grammar-file",                  "FILE",       OPT_STR,  AT(hold.grammar_file), 0, 0, GROUP_HOLD, ON_HOLD,
+     .help = "the same with the grammar of FILE"},
+    {"-j --json-schema",                "JSON",       OPT_STR,  AT(hold.schema),     0, 0, GROUP_HOLD, ON_HOLD,
+     .help = "the answer is JSON that this JSON Schema (2020-12) accepts; {\"type\":\"object\"} is any object"},
+    {"-jf --json-schema-file",          "FILE",       OPT_STR,  AT(hold.schema_file), 0, 0, GROUP_HOLD, ON_HOLD,
+     .help = "the same with the schema of FILE"},
+    {"--regex",                         "PATTERN",    OPT_STR,  AT(hold.regex),      0, 0, GROUP_HOLD, ON_HOLD,
+     .help = "the answer as a whole matches this regular expression, as Python writes them, without backreferences "
+             "and lookaround"},
+    {"--choice",                        "A|B",        OPT_STR,  AT(hold.choice),     0, 0, GROUP_HOLD, ON_HOLD,
+     .help = "the answer is one of these texts, which bars separate; \\| is a bar in a text, \\\\ a backslash"},
+    {"--grammar-after",                 "TEXT",       OPT_STR,  AT(hold.after),      0, 0, GROUP_HOLD, ON_HOLD,
+     .help = "the constraint begins after the first TEXT of the answer", .beside = BESIDE_HOLD},
+    {"--close",                         NULL,         OPT_ON,   AT(hold.close),      0, 0, GROUP_HOLD, ON_ANSWER,
+     .help = "choose only tokens from which a valid answer can be finished within -n, where that is possible",
+     .beside = BESIDE_HOLD},
+    {"--json-order",                    "schema|any", OPT_WORD, AT(hold.order),      0, 0, GROUP_HOLD, ON_ANSWER | ON(MASK),
+     .help = "order of the keys that are written: as the schema declares them, or any", .beside = BESIDE_SCHEMA},
+    {"--json-space",                    "none|one|lines", OPT_WORD, AT(hold.space),      0, 0,
+     GROUP_HOLD, ON_ANSWER | ON(MASK),
+     .help = "white space in JSON that is written: none, at most one blank, or also a line break with indentation",
+     .beside = BESIDE_SCHEMA},
 
-    {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(spec.draft),      0,  0,       GROUP_SPEC, ON_ANSWER, ALONE, NULL,
-     "draft model: a small model with the same vocabulary that proposes tokens; one step of the large model checks them; used "
-     "where that is faster"},
-    {"--draft-max --draft --draft-n --spec-draft-n-max", "N", OPT_INT, AT(spec.most), 1, SPEC_MOST, GROUP_SPEC, ON_ANSWER, BESIDE_DRAFTS, NULL,
-     "most tokens that are drafted for one step; how many are drafted is chosen from measured times"},
-    {"--draft-min --draft-n-min --spec-draft-n-min", "N", OPT_INT, AT(spec.least),   0,  SPEC_MOST, GROUP_SPEC, ON_ANSWER, BESIDE_DRAFTS, NULL,
-     "tokens that are drafted in every step, even where that is slower"},
-    {"--draft-p-min --spec-draft-p-min", "P",         OPT_FLT,  AT(spec.p_min),      0,  1,       GROUP_SPEC, ON_ANSWER, BESIDE_DRAFT, NULL,
-     "the draft ends before a token of lower probability"},
-    {"--draft-vocab",                   "N",          OPT_INT,  AT(spec.n_vocab),    0,  CLI_BIG, GROUP_SPEC, ON_ANSWER, BESIDE_DRAFT, NULL,
-     "the draft model proposes among the first N tokens of the vocabulary only, which is faster where these are the common ones; "
-     "0 is all"},
-    {"--lookup",                        NULL,         OPT_ON,   AT(spec.lookup),     0,  0,       GROUP_SPEC, ON_ANSWER, ALONE, NULL,
-     "draft tokens from what followed the last words earlier in the text (n-gram lookup; in a batch also in finished answers); "
-     "on by default"},
-    {"--no-lookup",                     NULL,         OPT_OFF,  AT(spec.lookup),     0,  0,       GROUP_SPEC, ON_ANSWER, ALONE, NULL,
-     "no n-gram lookup"},
-    {"--lookup-cache --lookup-cache-dynamic -lcd", "FILE", OPT_STR, AT(spec.cache),  0,  0,       GROUP_SPEC, ON_ANSWER, BESIDE_LOOKUP, NULL,
-     "keep answers in FILE, which is created if missing, and draft from it in later runs"},
+    {"-md --model-draft --spec-draft-model", "FILE",       OPT_STR,  AT(spec.draft),      0, 0, GROUP_SPEC, ON_ANSWER,
+     .help = "draft model: a small model with the same vocabulary that proposes tokens; one step of the large "
+             "model checks them; used where that is faster"},
+    {"--draft-max --draft --draft-n --spec-draft-n-max", "N",          OPT_INT,  AT(spec.most),       1, SPEC_MOST,
+     GROUP_SPEC, ON_ANSWER,
+     .help = "most tokens that are drafted for one step; how many are drafted is chosen from measured times",
+     .beside = BESIDE_DRAFTS},
+    {"--draft-min --draft-n-min --spec-draft-n-min", "N",          OPT_INT,  AT(spec.least),      0, SPEC_MOST,
+     GROUP_SPEC, ON_ANSWER,
+     .help = "tokens that are drafted in every step, even where that is slower", .beside = BESIDE_DRAFTS},
+    {"--draft-p-min --spec-draft-p-min", "P",          OPT_FLT,  AT(spec.p_min),      0, 1, GROUP_SPEC, ON_ANSWER,
+     .help = "the draft ends before a token of lower probability", .beside = BESIDE_DRAFT},
+    {"--draft-vocab",                   "N",          OPT_INT,  AT(spec.n_vocab),    0, CLI_BIG, GROUP_SPEC, ON_ANSWER,
+     .help = "the draft model proposes among the first N tokens of the vocabulary only, which is faster where "
+             "these are the common ones; 0 is all", .beside = BESIDE_DRAFT},
+    {"--lookup",                        NULL,         OPT_ON,   AT(spec.lookup),     0, 0, GROUP_SPEC, ON_ANSWER,
+     .help = "draft tokens from what followed the last words earlier in the text (n-gram lookup; in a batch also "
+             "in finished answers); on by default"},
+    {"--no-lookup",                     NULL,         OPT_OFF,  AT(spec.lookup),     0, 0, GROUP_SPEC, ON_ANSWER,
+     .help = "no n-gram lookup"},
+    {"--lookup-cache --lookup-cache-dynamic -lcd", "FILE",       OPT_STR,  AT(spec.cache),      0, 0, GROUP_SPEC, ON_ANSWER,
+     .help = "keep answers in FILE, which is created if missing, and draft from it in later runs", .beside = BESIDE_LOOKUP},
 
-    {"-c --ctx-size",                   "N",          OPT_INT,  AT(fwd.n_ctx),      -1,  CLI_BIG, GROUP_CACHE, (ON_STEPS & ~ON(DIVERGENCE)) | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "context in tokens; 0 is the model's own, -1 is what the request needs, up to the model's own"},
-    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_k), 0, 0,         GROUP_CACHE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "type of the cached keys; the default is f32 for --score, --logits, --perplexity, --kl-divergence and --imatrix-out"},
-    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_v), 0, 0,         GROUP_CACHE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "type of the cached values; the default is f32 for the same actions"},
-    {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1,  65536,   GROUP_CACHE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "tokens in a block of the cache; the default is 8 for --batch without --prompt-cache"},
-    {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0,  CLI_BIG, GROUP_CACHE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "most blocks in the cache; 0 is as many as the context needs"},
-    {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0,  0x1p50,  GROUP_CACHE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "most memory of the cache, with suffix K, M or G; 0 is as much as the context needs"},
-    {"--state-mem",                     "SIZE",       OPT_SIZE, AT(kv.state_bytes),  0,  0x1p50,  GROUP_CACHE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "most memory of recurrent states, one for each sequence and snapshots of them, with suffix K, M or G; 0 is a quarter of the cache or what the sequences need"},
-    {"--prompt-cache",                  "FILE",       OPT_STR,  AT(kv.cache),        0,  0,       GROUP_CACHE, ON_ANSWER, ALONE, NULL,
-     "keep the KV cache of prompts in FILE, which is created if missing; later prompts with the same beginning start from it"},
-    {"--prompt-cache-ro",               NULL,         OPT_ON,   AT(kv.cache_ro),     0,  0,       GROUP_CACHE, ON_ANSWER, BESIDE_CACHE, NULL,
-     "read the file of --prompt-cache and leave it unchanged"},
-    {"--prompt-cache-all",              NULL,         OPT_ON,   AT(kv.cache_all),    0,  0,       GROUP_CACHE, ON_ANSWER, BESIDE_CACHE, NULL,
-     "no effect: answers are always kept in the file of --prompt-cache too"},
-    {"--prompt-cache-size",             "SIZE",       OPT_SIZE, AT(kv.cache_bytes),  0,  0x1p50,  GROUP_CACHE, ON_ANSWER, BESIDE_CACHE, NULL,
-     "most bytes in the file of --prompt-cache; the most recently used blocks are kept"},
-    {"--context-shift",                 NULL,         OPT_ON,   AT(gen.context_shift), 0, 0,      GROUP_CACHE, ON(GENERATE), ALONE, NULL,
-     "when the context is full, drop the older half of it and continue"},
-    {"--no-context-shift",              NULL,         OPT_OFF,  AT(gen.context_shift), 0, 0,      GROUP_CACHE, ON(GENERATE), ALONE, NULL,
-     "when the context is full, end the answer; the default"},
-    {"--keep",                          "N",          OPT_I64,  AT(gen.n_keep),     -1,  CLI_BIG, GROUP_CACHE, ON(GENERATE), BESIDE_SHIFT, NULL,
-     "first tokens of the prompt that --context-shift keeps; -1 is all"},
+    {"-c --ctx-size",                   "N",          OPT_INT,  AT(fwd.n_ctx),       -1, CLI_BIG,
+     GROUP_CACHE, (ON_STEPS & ~ON(DIVERGENCE)) | ON_QUANTIZE,
+     .help = "context in tokens; 0 is the model's own, -1 is what the request needs, up to the model's own",
+     .beside = BESIDE_TEXT},
+    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_k),       0, 0,
+     GROUP_CACHE, ON_STEPS | ON_QUANTIZE,
+     .help = "type of the cached keys; the default is f32 for --score, --logits, --perplexity, --kl-divergence and "
+             "--imatrix-out", .beside = BESIDE_TEXT},
+    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_v),       0, 0,
+     GROUP_CACHE, ON_STEPS | ON_QUANTIZE,
+     .help = "type of the cached values; the default is f32 for the same actions", .beside = BESIDE_TEXT},
+    {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1, 65536,
+     GROUP_CACHE, ON_STEPS | ON_QUANTIZE,
+     .help = "tokens in a block of the cache; the default is 8 for --batch without --prompt-cache", .beside = BESIDE_TEXT},
+    {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0, CLI_BIG,
+     GROUP_CACHE, ON_STEPS | ON_QUANTIZE,
+     .help = "most blocks in the cache; 0 is as many as the context needs", .beside = BESIDE_TEXT},
+    {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0, 0x1p50,
+     GROUP_CACHE, ON_STEPS | ON_QUANTIZE,
+     .help = "most memory of the cache, with suffix K, M or G; 0 is as much as the context needs", .beside = BESIDE_TEXT},
+    {"--state-mem",                     "SIZE",       OPT_SIZE, AT(kv.state_bytes),  0, 0x1p50,
+     GROUP_CACHE, ON_STEPS | ON_QUANTIZE,
+     .help = "most memory of recurrent states, one for each sequence and snapshots of them, with suffix K, M or G; "
+             "0 is a quarter of the cache or what the sequences need", .beside = BESIDE_TEXT},
+    {"--prompt-cache",                  "FILE",       OPT_STR,  AT(kv.cache),        0, 0, GROUP_CACHE, ON_ANSWER,
+     .help = "keep the KV cache of prompts in FILE, which is created if missing; later prompts with the same "
+             "beginning start from it"},
+    {"--prompt-cache-ro",               NULL,         OPT_ON,   AT(kv.cache_ro),     0, 0, GROUP_CACHE, ON_ANSWER,
+     .help = "read the file of --prompt-cache and leave it unchanged", .beside = BESIDE_CACHE},
+    {"--prompt-cache-all",              NULL,         OPT_ON,   AT(kv.cache_all),    0, 0, GROUP_CACHE, ON_ANSWER,
+     .help = "no effect: answers are always kept in the file of --prompt-cache too", .beside = BESIDE_CACHE},
+    {"--prompt-cache-size",             "SIZE",       OPT_SIZE, AT(kv.cache_bytes),  0, 0x1p50, GROUP_CACHE, ON_ANSWER,
+     .help = "most bytes in the file of --prompt-cache; the most recently used blocks are kept", .beside = BESIDE_CACHE},
+    {"--context-shift",                 NULL,         OPT_ON,   AT(gen.context_shift), 0, 0, GROUP_CACHE, ON(GENERATE),
+     .help = "when the context is full, drop the older half of it and continue"},
+    {"--no-context-shift",              NULL,         OPT_OFF,  AT(gen.context_shift), 0, 0, GROUP_CACHE, ON(GENERATE),
+     .help = "when the context is full, end the answer; the default"},
+    {"--keep",                          "N",          OPT_I64,  AT(gen.n_keep),      -1, CLI_BIG, GROUP_CACHE, ON(GENERATE),
+     .help = "first tokens of the prompt that --context-shift keeps; -1 is all", .beside = BESIDE_SHIFT},
 
-    {"--rope-scaling",                  "none|linear|yarn", OPT_WORD, AT(fwd.rope.scaling), 0, 0,     GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "method of scaling positions beyond the trained context"},
-    {"--rope-scale",                    "X",          OPT_FLT,  AT(fwd.rope.factor),  0,  1e6,     GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "factor by which the context is extended; 0 is the model's own"},
-    {"--rope-freq-base",                "X",          OPT_FLT,  AT(fwd.rope.base),   0,  1e12,    GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "base of the frequencies; 0 is the model's own"},
-    {"--rope-freq-scale",               "X",          OPT_FLT,  AT(rope_freq_scale), 0,  1e6,      GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "1 / --rope-scale"},
-    {"--yarn-orig-ctx",                 "N",          OPT_INT,  AT(fwd.rope.orig_ctx), 0, CLI_BIG, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "context that the model was trained on; 0 is the model's own"},
-    {"--yarn-ext-factor",               "X",          OPT_FLT,  AT(fwd.rope.yarn_ext), -1, 100, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "YaRN mix of extrapolation, 0 to 1; -1 follows --rope-scaling"},
-    {"--yarn-attn-factor",              "X",          OPT_FLT,  AT(fwd.rope.yarn_attn), -1, 100, GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "factor of the attention scores; -1 is the model's own"},
-    {"--yarn-beta-fast",                "X",          OPT_FLT,  AT(fwd.rope.yarn_fast), -1, 1e6,  GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "pairs with more rotations than X are not scaled; -1 is the model's own"},
-    {"--yarn-beta-slow",                "X",          OPT_FLT,  AT(fwd.rope.yarn_slow), -1, 1e6,  GROUP_ROPE, ON_STEPS | ON_QUANTIZE, BESIDE_TEXT, NULL,
-     "pairs with fewer rotations than X are fully scaled; -1 is the model's own"},
+    {"--rope-scaling",                  "none|linear|yarn", OPT_WORD, AT(fwd.rope.scaling), 0, 0,
+     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+     .help = "method of scaling positions beyond the trained context", .beside = BESIDE_TEXT},
+    {"--rope-scale",                    "X",          OPT_FLT,  AT(fwd.rope.factor), 0, 1e6,
+     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+     .help = "factor by which the context is extended; 0 is the model's own", .beside = BESIDE_TEXT},
+    {"--rope-freq-base",                "X",          OPT_FLT,  AT(fwd.rope.base),   0, 1e12,
+     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+     .help = "base of the frequencies; 0 is the model's own", .beside = BESIDE_TEXT},
+    {"--rope-freq-scale",               "X",          OPT_FLT,  AT(rope_freq_scale), 0, 1e6,
+     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+     .help = "1 / --rope-scale", .beside = BESIDE_TEXT},
+    {"--yarn-orig-ctx",                 "N",          OPT_INT,  AT(fwd.rope.orig_ctx), 0, CLI_BIG,
+     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+     .help = "context that the model was trained on; 0 is the model's own", .beside = BESIDE_TEXT},
+    {"--yarn-ext-factor",               "X",          OPT_FLT,  AT(fwd.rope.yarn_ext), -1, 100,
+     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+     .help = "YaRN mix of extrapolation, 0 to 1; -1 follows --rope-scaling", .beside = BESIDE_TEXT},
+    {"--yarn-attn-factor",              "X",          OPT_FLT,  AT(fwd.rope.yarn_attn), -1, 100,
+     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+     .help = "factor of the attention scores; -1 is the model's own", .beside = BESIDE_TEXT},
+    {"--yarn-beta-fast",                "X",          OPT_FLT,  AT(fwd.rope.yarn_fast), -1, 1e6,
+     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+     .help = "pairs with more rotations than X are not scaled; -1 is the model's own", .beside = BESIDE_TEXT},
+    {"--yarn-beta-slow",                "X",          OPT_FLT,  AT(fwd.rope.yarn_slow), -1, 1e6,
+     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+     .help = "pairs with fewer rotations than X are fully scaled; -1 is the model's own", .beside = BESIDE_TEXT},
 
-    {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0,  0,       GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
-     "calibrated rounding (GPTQ style) on the text of FILE; slow, and takes memory: without --chunks as many chunks as 4 GiB "
-     "hold"},
-    {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0,  0,       GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
-     "importance matrix that weighs the rounding errors (--imatrix-out writes one)"},
-    {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),  0,  0,       GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
-     "TYPE for the tensors whose names match a regular expression; the first matching option counts; may be given several times"},
-    {"--output-tensor-type",            "TYPE",       OPT_STR,  AT(quant.output_type), 0, 0,      GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
-     "type of the output matrix"},
-    {"--token-embedding-type",          "TYPE",       OPT_STR,  AT(quant.embd_type), 0,  0,       GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
-     "type of the token embeddings"},
-    {"--leave-output-tensor",           NULL,         OPT_ON,   AT(quant.leave_output), 0, 0,     GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
-     "keep the type of the output matrix"},
-    {"--pure",                          NULL,         OPT_ON,   AT(quant.pure),      0,  0,       GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
-     "give every matrix the base type, without a mixture"},
-    {"--allow-requantize",              NULL,         OPT_ON,   AT(quant.requantize), 0, 0,       GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
-     "accept weights that are quantised already, which lose quality twice"},
-    {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0,  0,       GROUP_QUANT, ON_QUANTIZE, ALONE, NULL,
-     "print the new type of each tensor and the sizes; write nothing"},
+    {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0, 0, GROUP_QUANT, ON_QUANTIZE,
+     .help = "calibrated rounding (GPTQ style) on the text of FILE; slow, and takes memory: without --chunks as "
+             "many chunks as 4 GiB hold"},
+    {"--imatrix",                       "FILE",       OPT_STR,  AT(imatrix),         0, 0, GROUP_QUANT, ON_QUANTIZE,
+     .help = "importance matrix that weighs the rounding errors (--imatrix-out writes one)"},
+    {"--tensor-type",                   "PATTERN=TYPE", OPT_LIST, AT(tensor_types),    0, 0, GROUP_QUANT, ON_QUANTIZE,
+     .help = "TYPE for the tensors whose names match a regular expression; the first matching option counts; may "
+             "be given several times"},
+    {"--output-tensor-type",            "TYPE",       OPT_STR,  AT(quant.output_type), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+     .help = "type of the output matrix"},
+    {"--token-embedding-type",          "TYPE",       OPT_STR,  AT(quant.embd_type), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+     .help = "type of the token embeddings"},
+    {"--leave-output-tensor",           NULL,         OPT_ON,   AT(quant.leave_output), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+     .help = "keep the type of the output matrix"},
+    {"--pure",                          NULL,         OPT_ON,   AT(quant.pure),      0, 0, GROUP_QUANT, ON_QUANTIZE,
+     .help = "give every matrix the base type, without a mixture"},
+    {"--allow-requantize",              NULL,         OPT_ON,   AT(quant.requantize), 0, 0, GROUP_QUANT, ON_QUANTIZE,
+     .help = "accept weights that are quantised already, which lose quality twice"},
+    {"--dry-run",                       NULL,         OPT_ON,   AT(quant.dry_run),   0, 0, GROUP_QUANT, ON_QUANTIZE,
+     .help = "print the new type of each tensor and the sizes; write nothing"},
 
-    {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024,    GROUP_BATCH, ON_LINES, ALONE, NULL,
-     "most sequences that run at the same time; fewer run when the cache is full"},
-    {"--resume",                        NULL,         OPT_ON,   AT(resume),          0,  0,       GROUP_BATCH, ON_LINES, ALONE, NULL,
-     "continue the results in the -o file: lines that it answers are not run again; records that answer no line of the input are "
-     "moved to FILE.stale"},
-    {"--batch-order",                   "plan|input", OPT_WORD, AT(batch.order),     0,  0,       GROUP_BATCH, ON_LINES, ALONE, NULL,
-     "plan: prompts with the same beginning run one after the other, so that it is computed once; input: the order of the file"},
-    {"--ordered",                       NULL,         OPT_ON,   AT(batch.ordered),   0,  0,       GROUP_BATCH, ON_LINES, ALONE, NULL,
-     "results in the order of the input: the -o file is sorted when its last line is answered; on stdout up to --batch-window results "
-     "wait for earlier ones"},
-    {"--batch-fields",                  "F,F",        OPT_STR,  AT(batch.fields),    0,  0,       GROUP_BATCH, ON_LINES, ALONE, NULL,
-     "add fields to each record: prompt, seed, logprob (of each completion: the sum over its tokens), times (seconds until its turn, its "
-     "first and its last token)"},
-    {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20,  GROUP_BATCH, ON_LINES, ALONE, NULL,
-     "lines that are read ahead and planned together"},
-    {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32,  GROUP_BATCH, ON_LINES, ALONE, NULL,
-     "longest line in bytes; a longer one is answered with an error"},
-    {"--batch-static",                  NULL,         OPT_ON,   AT(batch.fixed),     0,  0,       GROUP_BATCH, ON_BATCH, ALONE, NULL,
-     "static batches, for comparison: no request joins a batch before all of its requests have ended"},
-    {"--shard",                         "I/N|auto",   OPT_STR,  AT(batch.shard),     0,  0,       GROUP_BATCH, ON_LINES, ALONE, NULL,
-     "answer part I of N of the file; prompts with the same beginning are in one part; auto: as Slurm, MPI, Kubernetes or GNU parallel "
-     "number this task; {shard} in -o is the part's number; --merge joins the results"},
-    {"--cost-per-hour",                 "X",          OPT_FLT,  AT(batch.cost),      0,  1e9,     GROUP_BATCH, ON_LINES, ALONE, NULL,
-     "price of an hour of this machine; the summary prints the price of a million tokens"},
+    {"-np --parallel",                  "N",          OPT_INT,  AT(batch.n_parallel), 1, 1024, GROUP_BATCH, ON_LINES,
+     .help = "most sequences that run at the same time; fewer run when the cache is full"},
+    {"--resume",                        NULL,         OPT_ON,   AT(resume),          0, 0, GROUP_BATCH, ON_LINES,
+     .help = "continue the results in the -o file: lines that it answers are not run again; records that answer no "
+             "line of the input are moved to FILE.stale"},
+    {"--batch-order",                   "plan|input", OPT_WORD, AT(batch.order),     0, 0, GROUP_BATCH, ON_LINES,
+     .help = "plan: prompts with the same beginning run one after the other, so that it is computed once; input: "
+             "the order of the file"},
+    {"--ordered",                       NULL,         OPT_ON,   AT(batch.ordered),   0, 0, GROUP_BATCH, ON_LINES,
+     .help = "results in the order of the input: the -o file is sorted when its last line is answered; on stdout "
+             "up to --batch-window results wait for earlier ones"},
+    {"--batch-fields",                  "F,F",        OPT_STR,  AT(batch.fields),    0, 0, GROUP_BATCH, ON_LINES,
+     .help = "add fields to each record: prompt, seed, logprob (of each completion: the sum over its tokens), "
+             "times (seconds until its turn, its first and its last token)"},
+    {"--batch-window",                  "N",          OPT_INT,  AT(batch.window),    1, 1 << 20, GROUP_BATCH, ON_LINES,
+     .help = "lines that are read ahead and planned together"},
+    {"--batch-line",                    "SIZE",       OPT_SIZE, AT(batch.line_bytes), 1, 0x1p32, GROUP_BATCH, ON_LINES,
+     .help = "longest line in bytes; a longer one is answered with an error"},
+    {"--batch-static",                  NULL,         OPT_ON,   AT(batch.fixed),     0, 0, GROUP_BATCH, ON_BATCH,
+     .help = "static batches, for comparison: no request joins a batch before all of its requests have ended"},
+    {"--shard",                         "I/N|auto",   OPT_STR,  AT(batch.shard),     0, 0, GROUP_BATCH, ON_LINES,
+     .help = "answer part I of N of the file; prompts with the same beginning are in one part; auto: as Slurm, "
+             "MPI, Kubernetes or GNU parallel number this task; {shard} in -o is the part's number; --merge joins "
+             "the results"},
+    {"--cost-per-hour",                 "X",          OPT_FLT,  AT(batch.cost),      0, 1e9, GROUP_BATCH, ON_LINES,
+     .help = "price of an hour of this machine; the summary prints the price of a million tokens"},
 
-    {"-m --model",                      "FILE",       OPT_LIST, AT(models),          0,  0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "model file (GGUF); may be given several times"},
-    {"-p --n-prompt",                   "N,N",        OPT_NUMS, AT(bench.prompt),    0, BENCH_MOST, GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "prefill tests of N tokens, 0 is none; lists are values with commas, ranges (1-8, 1-8+2, 1-8*2), or the option given "
-     "several times"},
-    {"-n --n-gen",                      "N,N",        OPT_NUMS, AT(bench.gen),       0, BENCH_MOST, GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "decode tests of N tokens, 0 is none"},
-    {"-pg --n-prompt-gen",              "P,N",        OPT_PAIR, AT(bench.pair),      0, BENCH_MOST, GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "tests of P tokens of prefill followed by N of decode"},
-    {"-d --n-depth",                    "N,N",        OPT_NUMS, AT(bench.depth),     0, BENCH_MOST, GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "tokens that are in the cache before a test begins"},
-    {"-npl --n-parallel",               "N,N",        OPT_NUMS, AT(bench.seqs),      1, BENCH_SEQS, GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "sequences that decode at the same time; tests with drafts have one"},
-    {"-md --model-draft --spec-draft-model", "FILE",  OPT_STR,  AT(bench.draft),     0,  0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "draft model of the tests with --draft-max, whose time counts; without it drafts take no time, as those of --lookup"},
-    {"--draft-vocab",                   "N",          OPT_INT,  AT(bench.draft_vocab), 0, CLI_BIG, GROUP_BENCH, ON_BENCH, BESIDE_DRAFT, NULL,
-     "the draft model proposes among the first N tokens of the vocabulary; 0 is all"},
-    {"--draft-max --draft --draft-n --spec-draft-n-max", "N,N", OPT_NUMS, AT(bench.guess), 0, SPEC_MOST, GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "repeat each decode test with up to N drafted tokens a step; 0 is none"},
-    {"--acceptance",                    "X,X",        OPT_NUMS, AT(bench.chance),    0,  100,     GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "simulated acceptance of drafted tokens in per cent: of each, where those before it are accepted"},
-    {"-b --batch-size --n-batch",       "N,N",        OPT_NUMS, AT(bench.batch),     1,  65536,   GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "compute logits once every N tokens of a prompt"},
-    {"-ub --ubatch-size --n-ubatch",    "N,N",        OPT_NUMS, AT(bench.ubatch),    1,  65536,   GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "tokens that are computed together"},
-    {"-t --threads",                    "N,N",        OPT_NUMS, AT(bench.threads),   0,  1024,    GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "threads; 0 is the number of CPUs that this process may use"},
-    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_k), 0, 0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "types of the cached keys"},
-    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_v), 0, 0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "types of the cached values"},
-    {"--cpu",                           CLI_LEVELS,   OPT_LEVELS, AT(bench.level),   0,  0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "kernel levels"},
-    {"--repack",                        CLI_REPACKS,  OPT_WORDS, AT(bench.repack),   0,  0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "layouts of quantised weights"},
-    {"-r --repetitions",                "N",          OPT_INT,  AT(bench.reps),      1, BENCH_REPS, GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "times that each test runs"},
-    {"--no-warmup",                     NULL,         OPT_ON,   AT(bench.no_warmup), 0,  0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "do not run one step before each test"},
-    {"--plot",                          "FILE",       OPT_STR,  AT(plot),            0,  0,       GROUP_BENCH, ON_BENCH, ALONE, NULL,
-     "draw the rates of all tests to FILE, as SVG: bars, or lines where depth or sequences vary"},
+    {"-m --model",                      "FILE",       OPT_LIST, AT(models),          0, 0, GROUP_BENCH, ON_BENCH,
+     .help = "model file (GGUF); may be given several times"},
+    {"-p --n-prompt",                   "N,N",        OPT_NUMS, AT(bench.prompt),    0, BENCH_MOST, GROUP_BENCH, ON_BENCH,
+     .help = "prefill tests of N tokens, 0 is none; lists are values with commas, ranges (1-8, 1-8+2, 1-8*2), or "
+             "the option given several times"},
+    {"-n --n-gen",                      "N,N",        OPT_NUMS, AT(bench.gen),       0, BENCH_MOST, GROUP_BENCH, ON_BENCH,
+     .help = "decode tests of N tokens, 0 is none"},
+    {"-pg --n-prompt-gen",              "P,N",        OPT_PAIR, AT(bench.pair),      0, BENCH_MOST, GROUP_BENCH, ON_BENCH,
+     .help = "tests of P tokens of prefill followed by N of decode"},
+    {"-d --n-depth",                    "N,N",        OPT_NUMS, AT(bench.depth),     0, BENCH_MOST, GROUP_BENCH, ON_BENCH,
+     .help = "tokens that are in the cache before a test begins"},
+    {"-npl --n-parallel",               "N,N",        OPT_NUMS, AT(bench.seqs),      1, BENCH_SEQS, GROUP_BENCH, ON_BENCH,
+     .help = "sequences that decode at the same time; tests with drafts have one"},
+    {"-md --model-draft --spec-draft-model", "FILE",       OPT_STR,  AT(bench.draft),     0, 0, GROUP_BENCH, ON_BENCH,
+     .help = "draft model of the tests with --draft-max, whose time counts; without it drafts take no time, as "
+             "those of --lookup"},
+    {"--draft-vocab",                   "N",          OPT_INT,  AT(bench.draft_vocab), 0, CLI_BIG, GROUP_BENCH, ON_BENCH,
+     .help = "the draft model proposes among the first N tokens of the vocabulary; 0 is all", .beside = BESIDE_DRAFT},
+    {"--draft-max --draft --draft-n --spec-draft-n-max", "N,N",        OPT_NUMS, AT(bench.guess),     0, SPEC_MOST,
+     GROUP_BENCH, ON_BENCH,
+     .help = "repeat each decode test with up to N drafted tokens a step; 0 is none"},
+    {"--acceptance",                    "X,X",        OPT_NUMS, AT(bench.chance),    0, 100, GROUP_BENCH, ON_BENCH,
+     .help = "simulated acceptance of drafted tokens in per cent: of each, where those before it are accepted"},
+    {"-b --batch-size --n-batch",       "N,N",        OPT_NUMS, AT(bench.batch),     1, 65536, GROUP_BENCH, ON_BENCH,
+     .help = "compute logits once every N tokens of a prompt"},
+    {"-ub --ubatch-size --n-ubatch",    "N,N",        OPT_NUMS, AT(bench.ubatch),    1, 65536, GROUP_BENCH, ON_BENCH,
+     .help = "tokens that are computed together"},
+    {"-t --threads",                    "N,N",        OPT_NUMS, AT(bench.threads),   0, 1024, GROUP_BENCH, ON_BENCH,
+     .help = "threads; 0 is the number of CPUs that this process may use"},
+    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_k),    0, 0, GROUP_BENCH, ON_BENCH,
+     .help = "types of the cached keys"},
+    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPES, AT(bench.type_v),    0, 0, GROUP_BENCH, ON_BENCH,
+     .help = "types of the cached values"},
+    {"--cpu",                           CLI_LEVELS,   OPT_LEVELS, AT(bench.level),     0, 0, GROUP_BENCH, ON_BENCH,
+     .help = "kernel levels"},
+    {"--repack",                        CLI_REPACKS,  OPT_WORDS, AT(bench.repack),    0, 0, GROUP_BENCH, ON_BENCH,
+     .help = "layouts of quantised weights"},
+    {"-r --repetitions",                "N",          OPT_INT,  AT(bench.reps),      1, BENCH_REPS, GROUP_BENCH, ON_BENCH,
+     .help = "times that each test runs"},
+    {"--no-warmup",                     NULL,         OPT_ON,   AT(bench.no_warmup), 0, 0, GROUP_BENCH, ON_BENCH,
+     .help = "do not run one step before each test"},
+    {"--plot",                          "FILE",       OPT_STR,  AT(plot),            0, 0, GROUP_BENCH, ON_BENCH,
+     .help = "draw the rates of all tests to FILE, as SVG: bars, or lines where depth or sequences vary"},
 
-    {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0,  0,       GROUP_OUT, ON_ALL & ~(ON(LOGITS) | ON(IMATRIX)), ALONE, NULL,
-     "write the answer to FILE in place of stdout; --quantize: the new model; --bench: md, csv, json or jsonl, alone or as the "
-     "file's extension, is the form"},
-    {"--ids",                           NULL,         OPT_ON,   AT(text.ids),        0,  0,       GROUP_OUT, ON(GENERATE), ALONE, NULL,
-     "print token ids on one line in place of text"},
-    {"--echo --display-prompt",         NULL,         OPT_ON,   AT(echo),            0,  0,       GROUP_OUT, ON(GENERATE), ALONE, NULL,
-     "print the prompt before the answer; with --ids, its token ids"},
-    {"--format",                        "text|json|jsonl|csv|md|man|bash|zsh|fish", OPT_WORD, AT(format), 0, 0,     GROUP_OUT, ON_ALL, ALONE, NULL,
-     "form of the output, where several exist: all of md, csv, json, jsonl for --bench; csv or json for --show-statistics; csv "
-     "for the answers of --batch, a row for each completion; json for generation, --score, --tokenize, --inspect, --perplexity, --kl-divergence and the summary of --batch; md for --list; "
-     "md, man, bash, zsh or fish for --help: a man page or the completions of a shell"},
-    {"--json",                          NULL,         OPT_ON,   AT(json),            0,  0,       GROUP_OUT, ON_ALL, ALONE, NULL,
-     "the same as --format json"},
-    {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, ON_ALL, ALONE, NULL,
-     "print nothing but errors on stderr"},
-    {"-v --verbose",                    NULL,         OPT_SET,  AT(log_level),       LOG_VERBOSE, 0, GROUP_OUT, ON_ALL, ALONE, NULL,
-     "print more on stderr"},
+    {"-o --output",                     "FILE",       OPT_STR,  AT(output),          0, 0,
+     GROUP_OUT, ON_ALL & ~(ON(LOGITS) | ON(IMATRIX)),
+     .help = "write the answer to FILE in place of stdout; --quantize: the new model; --bench: md, csv, json or "
+             "jsonl, alone or as the file's extension, is the form"},
+    {"--ids",                           NULL,         OPT_ON,   AT(text.ids),        0, 0, GROUP_OUT, ON(GENERATE),
+     .help = "print token ids on one line in place of text"},
+    {"--echo --display-prompt",         NULL,         OPT_ON,   AT(echo),            0, 0, GROUP_OUT, ON(GENERATE),
+     .help = "print the prompt before the answer; with --ids, its token ids"},
+    {"--format", "text|json|jsonl|csv|md|man|bash|zsh|fish",
+     OPT_WORD, AT(format), 0, 0, GROUP_OUT, ON_ALL,
+     .help = "form of the output, where several exist: all of md, csv, json, jsonl for --bench; csv or json for "
+             "--show-statistics; csv for the answers of --batch, a row for each completion; json for generation, "
+             "--score, --tokenize, --inspect, --perplexity, --kl-divergence and the summary of --batch; md for "
+             "--list; md, man, bash, zsh or fish for --help: a man page or the completions of a shell"},
+    {"--json",                          NULL,         OPT_ON,   AT(json),            0, 0, GROUP_OUT, ON_ALL,
+     .help = "the same as --format json"},
+    {"-q --quiet",                      NULL,         OPT_SET,  AT(log_level),       LOG_QUIET, 0, GROUP_OUT, ON_ALL,
+     .help = "print nothing but errors on stderr"},
+    {"-v --verbose",                    NULL,         OPT_SET,  AT(log_level),       LOG_VERBOSE, 0, GROUP_OUT, ON_ALL,
+     .help = "print more on stderr"},
 };
 enum { N_CLI_OPTS = sizeof cli_opts / sizeof *cli_opts };
 _Static_assert((int)N_CLI_OPTS <= (int)CLI_OPTS_MAX, "config.given has a place for every row");
@@ -596,79 +696,90 @@ typedef struct {
 #define CLI_SWITCH "[on|off|auto|0|1|true|false|enabled|disabled]"
 
 static const cli_foreign cli_foreigners[] = {
-    {"-fa --flash-attn",                               CLI_SWITCH, CLI_IDLE, NULL},
-    {"-mmp --mmap --no-mmap",                          "[0|1]",    CLI_IDLE, NULL},
-    {"--mlock -dio --direct-io -ndio --no-direct-io",  "[0|1]",    CLI_IDLE, NULL},
-    {"-lm --load-mode",                                "MODE",     CLI_IDLE, NULL},
-    {"--numa",                                         "TYPE",     CLI_IDLE, NULL},
-    {"-tb --threads-batch -td --threads-draft --spec-draft-threads -tbd --threads-batch-draft --spec-draft-threads-batch", "N", CLI_IDLE, NULL},
-    {"-C --cpu-mask -Cb --cpu-mask-batch -Cd --cpu-mask-draft --spec-draft-cpu-mask -Cbd --cpu-mask-batch-draft --spec-draft-cpu-mask-batch", "MASK", CLI_IDLE, NULL},
+    {"-fa --flash-attn", CLI_SWITCH, CLI_IDLE, NULL},
+    {"-mmp --mmap --no-mmap", "[0|1]", CLI_IDLE, NULL},
+    {"--mlock -dio --direct-io -ndio --no-direct-io", "[0|1]", CLI_IDLE, NULL},
+    {"-lm --load-mode", "MODE", CLI_IDLE, NULL},
+    {"--numa", "TYPE", CLI_IDLE, NULL},
+    {"-tb --threads-batch -td --threads-draft --spec-draft-threads -tbd --threads-batch-draft --spec-draft-threads-batch", "N",
+     CLI_IDLE, NULL},
+    {"-C --cpu-mask -Cb --cpu-mask-batch -Cd --cpu-mask-draft --spec-draft-cpu-mask -Cbd --cpu-mask-batch-draft "
+     "--spec-draft-cpu-mask-batch",
+     "MASK", CLI_IDLE, NULL},
     {"-Cr --cpu-range -Crb --cpu-range-batch -Crd --cpu-range-draft --spec-draft-cpu-range -Crbd --cpu-range-batch-draft "
-     "--spec-draft-cpu-range-batch",                   "RANGE",    CLI_IDLE, NULL},
-    {"--cpu-strict --cpu-strict-batch --cpu-strict-draft --spec-draft-cpu-strict --cpu-strict-batch-draft --spec-draft-cpu-strict-batch", "N", CLI_IDLE, NULL},
+     "--spec-draft-cpu-range-batch",
+     "RANGE", CLI_IDLE, NULL},
+    {"--cpu-strict --cpu-strict-batch --cpu-strict-draft --spec-draft-cpu-strict --cpu-strict-batch-draft "
+     "--spec-draft-cpu-strict-batch",
+     "N", CLI_IDLE, NULL},
     {"--prio --prio-batch --prio-draft --spec-draft-prio --prio-batch-draft --spec-draft-prio-batch", "N", CLI_IDLE, NULL},
     {"--poll --poll-batch --poll-draft --spec-draft-poll --poll-batch-draft --spec-draft-poll-batch", "N", CLI_IDLE, NULL},
-    {"--delay",                                        "N",        CLI_IDLE, NULL},
+    {"--delay", "N", CLI_IDLE, NULL},
     {"-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl", "N", CLI_IDLE, NULL},
-    {"-sm --split-mode",                               "MODE",     CLI_IDLE, NULL},
-    {"-ts --tensor-split",                             "LIST",     CLI_IDLE, NULL},
-    {"-fit --fit --fitp --fit-print",                  CLI_SWITCH, CLI_IDLE, NULL},
-    {"-fitt --fit-target",                             "LIST",     CLI_IDLE, NULL},
-    {"-fitc --fit-ctx",                                "N",        CLI_IDLE, NULL},
+    {"-sm --split-mode", "MODE", CLI_IDLE, NULL},
+    {"-ts --tensor-split", "LIST", CLI_IDLE, NULL},
+    {"-fit --fit --fitp --fit-print", CLI_SWITCH, CLI_IDLE, NULL},
+    {"-fitt --fit-target", "LIST", CLI_IDLE, NULL},
+    {"-fitc --fit-ctx", "N", CLI_IDLE, NULL},
     {"-ot --override-tensor -otd --override-tensor-draft --spec-draft-override-tensor", "LIST", CLI_IDLE, NULL},
     {"-cmoe --cpu-moe -cmoed --cpu-moe-draft --spec-draft-cpu-moe", NULL, CLI_IDLE, NULL},
     {"-ncmoe --n-cpu-moe -ncmoed --n-cpu-moe-draft --spec-draft-ncmoe --spec-draft-n-cpu-moe", "N", CLI_IDLE, NULL},
-    {"-kvo --kv-offload -nkvo --no-kv-offload",        "[0|1]",    CLI_IDLE, NULL},
+    {"-kvo --kv-offload -nkvo --no-kv-offload", "[0|1]", CLI_IDLE, NULL},
     {"--op-offload -nopo --no-op-offload --no-host --mmproj-offload --no-mmproj-offload", "[0|1]", CLI_IDLE, NULL},
-    {"-nr --no-repack -bs --backend-sampling --spec-draft-backend-sampling --no-spec-draft-backend-sampling", NULL, CLI_IDLE, NULL},
+    {"-nr --no-repack -bs --backend-sampling --spec-draft-backend-sampling --no-spec-draft-backend-sampling", NULL, CLI_IDLE,
+     NULL},
     {"-kvu --kv-unified -no-kvu --no-kv-unified -cb --cont-batching -nocb --no-cont-batching --swa-full", NULL, CLI_IDLE, NULL},
     {"-ctxcp --ctx-checkpoints --swa-checkpoints -cms --checkpoint-min-step -cram --cache-ram", "N", CLI_IDLE, NULL},
-    {"-dt --defrag-thold",                             "X",        CLI_IDLE, NULL},
+    {"-dt --defrag-thold", "X", CLI_IDLE, NULL},
     {"--warmup --no-warmup --perf --no-perf --show-timings --no-show-timings --check-tensors", NULL, CLI_IDLE, NULL},
-    {"-no-cnv --no-conversation -st --single-turn --jinja --no-jinja --simple-io --no-display-prompt --offline", NULL, CLI_IDLE, NULL},
-    {"-co --color --log-colors",                       CLI_SWITCH, CLI_IDLE, NULL},
-    {"--log-disable --log-prefix --no-log-prefix --log-timestamps --no-log-timestamps --verbose-prompt --progress", NULL, CLI_IDLE, NULL},
-    {"--log-file",                                     "FILE",     CLI_IDLE, NULL},
-    {"-lv --verbosity --log-verbosity",                "N",        CLI_IDLE, NULL},
-    {"-ptc --print-token-count",                       "N",        CLI_IDLE, NULL},
-    {"-ofreq --output-frequency --save-frequency",     "N",        CLI_IDLE, NULL},
-    {"--ppl --no-bos --no-parse-special --keep-split", NULL,       CLI_IDLE, NULL},
+    {"-no-cnv --no-conversation -st --single-turn --jinja --no-jinja --simple-io --no-display-prompt --offline", NULL, CLI_IDLE,
+     NULL},
+    {"-co --color --log-colors", CLI_SWITCH, CLI_IDLE, NULL},
+    {"--log-disable --log-prefix --no-log-prefix --log-timestamps --no-log-timestamps --verbose-prompt --progress", NULL,
+     CLI_IDLE, NULL},
+    {"--log-file", "FILE", CLI_IDLE, NULL},
+    {"-lv --verbosity --log-verbosity", "N", CLI_IDLE, NULL},
+    {"-ptc --print-token-count", "N", CLI_IDLE, NULL},
+    {"-ofreq --output-frequency --save-frequency", "N", CLI_IDLE, NULL},
+    {"--ppl --no-bos --no-parse-special --keep-split", NULL, CLI_IDLE, NULL},
 
     {"-if --interactive-first -mli --multiline-input", NULL, CLI_MISSING, NULL},
-    {"-sysf --system-prompt-file",                     "FILE",     CLI_MISSING, "-sys TEXT"},
-    {"--chat-template",                                "TEXT",     CLI_MISSING, "--chat-template-file FILE"},
-    {"--reasoning-budget",                             "N",        CLI_MISSING, "--think-budget N"},
-    {"-rea --reasoning",                               "TEXT",     CLI_MISSING, "--think on or off"},
-    {"--in-prefix --in-suffix --reasoning-format",     "TEXT",     CLI_MISSING, NULL},
+    {"-sysf --system-prompt-file", "FILE", CLI_MISSING, "-sys TEXT"},
+    {"--chat-template", "TEXT", CLI_MISSING, "--chat-template-file FILE"},
+    {"--reasoning-budget", "N", CLI_MISSING, "--think-budget N"},
+    {"-rea --reasoning", "TEXT", CLI_MISSING, "--think on or off"},
+    {"--in-prefix --in-suffix --reasoning-format", "TEXT", CLI_MISSING, NULL},
     {"--in-prefix-bos --spm-infill --prefill-assistant --no-prefill-assistant", NULL, CLI_MISSING, NULL},
     {"--lora --lora-scaled --control-vector --control-vector-scaled", "FILE", CLI_MISSING, NULL},
-    {"--control-vector-layer-range",                   "N N",      CLI_MISSING, NULL},
+    {"--control-vector-layer-range", "N N", CLI_MISSING, NULL},
     {"-mm --mmproj -mmu --mmproj-url --image --audio --video", "FILE", CLI_MISSING, NULL},
-    {"-hf -hfr --hf-repo -hff --hf-file -hft --hf-token -mu --model-url -dr --docker-repo -hfd -hfrd --hf-repo-draft --spec-draft-hf", "NAME",
-     CLI_MISSING, "-m FILE takes a file that is here"},
+    {"-hf -hfr --hf-repo -hff --hf-file -hft --hf-token -mu --model-url -dr --docker-repo -hfd -hfrd --hf-repo-draft "
+     "--spec-draft-hf",
+     "NAME", CLI_MISSING, "-m FILE takes a file that is here"},
     {"--rpc -rpc -dev -devd --device-draft --spec-draft-device", "LIST", CLI_MISSING, NULL},
-    {"-cl --cache-list --completion-bash", NULL,    CLI_MISSING, NULL},
-    {"--override-kv",                                  "KEY=TYPE:VALUE", CLI_MISSING, NULL},
+    {"-cl --cache-list --completion-bash", NULL, CLI_MISSING, NULL},
+    {"--override-kv", "KEY=TYPE:VALUE", CLI_MISSING, NULL},
     {"--attention --embd-output-format --embd-separator --cls-separator", "NAME", CLI_MISSING, NULL},
-    {"--rerank --reranking",                           NULL,       CLI_MISSING, "--embed --pooling rank"},
-    {"-embd",                                          "[0|1]",    CLI_MISSING, NULL},
+    {"--rerank --reranking", NULL, CLI_MISSING, "--embed --pooling rank"},
+    {"-embd", "[0|1]", CLI_MISSING, NULL},
     {"-gan --grp-attn-n -gaw --grp-attn-w --adaptive-target --adaptive-decay", "N", CLI_MISSING, NULL},
-    {"-lcs --lookup-cache-static",                     "FILE",     CLI_MISSING, "--lookup-cache FILE"},
+    {"-lcs --lookup-cache-static", "FILE", CLI_MISSING, "--lookup-cache FILE"},
     {"-ctkd --cache-type-k-draft --spec-draft-type-k -ctvd --cache-type-v-draft --spec-draft-type-v", "TYPE", CLI_MISSING, NULL},
-    {"--spec-type --draft-p-split --spec-draft-p-split", "X",      CLI_MISSING, NULL},
-    {"-bf --binary-file",                              "FILE",     CLI_MISSING, "-f FILE takes any bytes"},
-    {"--stdin",                                        NULL,       CLI_MISSING, "standard input is read where -p and -f are absent"},
-    {"--show-count",                                   NULL,       CLI_MISSING, NULL},
-    {"--parse-special",                                NULL,       CLI_MISSING, "--special"},
-    {"--chunk --from-chunk --ppl-output-type",         "N",        CLI_MISSING, NULL},
+    {"--spec-type --draft-p-split --spec-draft-p-split", "X", CLI_MISSING, NULL},
+    {"-bf --binary-file", "FILE", CLI_MISSING, "-f FILE takes any bytes"},
+    {"--stdin", NULL, CLI_MISSING, "standard input is read where -p and -f are absent"},
+    {"--show-count", NULL, CLI_MISSING, NULL},
+    {"--parse-special", NULL, CLI_MISSING, "--special"},
+    {"--chunk --from-chunk --ppl-output-type", "N", CLI_MISSING, NULL},
     {"--no-ppl --hellaswag --winogrande --multiple-choice --save-logits --check", NULL, CLI_MISSING, NULL},
     {"--hellaswag-tasks --winogrande-tasks --multiple-choice-tasks", "N", CLI_MISSING, NULL},
-    {"--output-format",                                "FORM",     CLI_MISSING, "--format"},
-    {"-oe --output-err",                               "FORM",     CLI_MISSING, NULL},
-    {"-ns --sequences",                                "N",        CLI_MISSING, "--batch FILE answers many prompts"},
-    {"-npp -ntg",                                      "LIST",     CLI_MISSING, "--bench has -p, -n and -npl"},
+    {"--output-format", "FORM", CLI_MISSING, "--format"},
+    {"-oe --output-err", "FORM", CLI_MISSING, NULL},
+    {"-ns --sequences", "N", CLI_MISSING, "--batch FILE answers many prompts"},
+    {"-npp -ntg", "LIST", CLI_MISSING, "--bench has -p, -n and -npl"},
     {"--include-weights --exclude-weights --prune-layers --tensor-type-file", "TEXT", CLI_MISSING, NULL},
-    {"--host --port --path --api-key --api-key-file --ssl-key-file --ssl-cert-file -to --timeout --threads-http --slot-save-path -a --alias",
+    {"--host --port --path --api-key --api-key-file --ssl-key-file --ssl-cert-file -to --timeout --threads-http --slot-save-path "
+     "-a --alias",
      "TEXT", CLI_MISSING, "there is no server"},
     {"--cache-prompt --no-cache-prompt --metrics --props --slots --no-slots --ui --no-ui --webui --no-webui", NULL, CLI_MISSING,
      "there is no server"},
@@ -685,7 +796,8 @@ static bool cli_word(const char **list, char sep, bytes *out) {
     return true;
 }
 
-/* The row with this spelling, NULL: none. Where two rows have it, --bench takes the one of its own group, others take the other. */
+/* The row with this spelling, NULL: none. Where two rows have it, --bench takes the one of its own group,
+ * others take the other. */
 static const cli_opt *cli_find(bool bench, bytes name) {
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < N_CLI_OPTS; i++) {
@@ -731,7 +843,8 @@ static bool cli__serves(const cli_opt *o, int action) { return o->serves >> acti
 /* Whether `name` beside this action means this row. */
 static bool cli__usable(const cli_opt *o, bytes name, int action) {
     if (cli_find(action == ACT_BENCH, name) != o) return false;
-    return o->kind == OPT_ACT ? action == ACT_GENERATE || (int)o->lo == action || (int)o->lo >= ACT_USAGE : cli__serves(o, action);
+    return o->kind == OPT_ACT ? action == ACT_GENERATE || (int)o->lo == action || (int)o->lo >= ACT_USAGE
+                              : cli__serves(o, action);
 }
 
 /* The most similar spelling that this action takes, or one that begins with `name`; n 0: none. */
@@ -951,7 +1064,8 @@ static bool cli__set_action(config *c, const cli_opt *o, const char *value, err_
 
 static bool cli__layers(const cli_opt *o, const char *name, const char *value, int *to, err_t *e) {
     int64_t n = strcmp(value, "auto") == 0 ? -1 : INT_MAX;
-    if (isdigit((unsigned char)*value) || *value == '-' ? !cli__int(o, name, value, &n, e) : !cli__choose(o, name, value, e)) return false;
+    if (isdigit((unsigned char)*value) || *value == '-' ? !cli__int(o, name, value, &n, e) : !cli__choose(o, name, value, e))
+        return false;
     *to = (int)n;
     return true;
 }
@@ -1122,7 +1236,8 @@ static bool cli__take_foreign(config *c, cli_line *l, const cli_foreign *f, err_
     if (f->fate != CLI_IDLE)
         return err_set(e, EXIT_INPUT, "%.*s is an option of llama.cpp that llmrun does not have%s%s%s", (int)name.n, arg,
                        f->instead ? " (" : "", f->instead ? f->instead : "", f->instead ? ")" : "");
-    if (!f->arg && arg[name.n]) return err_set(e, EXIT_INPUT, "%.*s takes no value, found '%.100s'", (int)name.n, arg, arg + name.n + 1);
+    if (!f->arg && arg[name.n])
+        return err_set(e, EXIT_INPUT, "%.*s takes no value, found '%.100s'", (int)name.n, arg, arg + name.n + 1);
     if (l->at + values > l->n) return err_set(e, EXIT_INPUT, "%s: expected %s after it, found nothing", arg, f->arg);
     l->at += values;
     cli_push(&c->idle, arg);
@@ -1159,7 +1274,8 @@ static bool cli__option(config *c, cli_line *l, err_t *e) {
 /* An argument that is not an option: one more file of an action that takes several. */
 static bool cli__operand(config *c, const char *arg, err_t *e) {
     const cli_opt *o = cli__action_opt(c->action);
-    if (!o || !o->hi) return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a prompt goes after -p)", arg);
+    if (!o || !o->hi)
+        return err_set(e, EXIT_INPUT, "unexpected argument '%.100s', expected an option (a prompt goes after -p)", arg);
     cli_push(&c->inputs, arg);
     return true;
 }
@@ -1291,7 +1407,8 @@ static bool cli__finish_texts(config *c, err_t *e) {
     if (c->no_stdin && c->file && strcmp(c->file, "-") == 0) return err_set(e, EXIT_INPUT, "--no-stdin and --file - disagree");
     for (int i = 0; i < c->stop.n; i++)
         if (!*c->stop.v[i]) return err_set(e, EXIT_INPUT, "--stop: found an empty text, expected at least one byte");
-    return !c->escape || (cli__unescape_list(&c->stop, "--stop", e) && cli__unescape_list(&c->breakers, "--dry-sequence-breaker", e));
+    return !c->escape ||
+           (cli__unescape_list(&c->stop, "--stop", e) && cli__unescape_list(&c->breakers, "--dry-sequence-breaker", e));
 }
 
 /* The words of --think: two pairs, of which one word each counts. */
@@ -1299,7 +1416,8 @@ static bool cli__finish_chat(config *c, err_t *e) {
     enum { THINK_ON = 1, THINK_OFF = 2, THINK_SHOW = 4, THINK_HIDE = 8 };
     const int bits = c->chat.think_words;
     if ((bits & THINK_ON && bits & THINK_OFF) || (bits & THINK_SHOW && bits & THINK_HIDE))
-        return err_set(e, EXIT_INPUT, "--think: %s disagree, expected one of them", bits & THINK_ON && bits & THINK_OFF ? "on and off" : "show and hide");
+        return err_set(e, EXIT_INPUT, "--think: %s disagree, expected one of them",
+                       bits & THINK_ON && bits & THINK_OFF ? "on and off" : "show and hide");
     if (bits & (THINK_ON | THINK_OFF)) c->chat.think = bits & THINK_ON ? 1 : 0;
     c->chat.think_show = bits & THINK_SHOW;
     return !c->chat.messages || c->chat.on || err_set(e, EXIT_INPUT, "--no-chat and --messages disagree");
@@ -1308,7 +1426,8 @@ static bool cli__finish_chat(config *c, err_t *e) {
 static bool cli__finish_rope(config *c, err_t *e) {
     if (c->rope_freq_scale <= 0) return true;
     if (c->rope_freq_scale < 1e-6f) return err_set(e, EXIT_INPUT, "--rope-freq-scale: expected 0 or a number from 1e-6 up");
-    if (c->fwd.rope.factor > 0) return err_set(e, EXIT_INPUT, "--rope-scale and --rope-freq-scale both give a scale, expected one");
+    if (c->fwd.rope.factor > 0)
+        return err_set(e, EXIT_INPUT, "--rope-scale and --rope-freq-scale both give a scale, expected one");
     c->fwd.rope.factor = 1 / c->rope_freq_scale;
     return true;
 }
@@ -1317,7 +1436,8 @@ static bool cli__finish_rope(config *c, err_t *e) {
 static bool cli__finish_blas(config *c, err_t *e) {
     if (!c->blas) return true;
     const char *drafts = c->spec.draft ? "--model-draft" : cli_given(c, "--lookup") && c->spec.lookup ? "--lookup" : NULL;
-    return !drafts || err_set(e, EXIT_INPUT, "--blas: found %s beside it, whose drafts would change the text, expected one of them", drafts);
+    return !drafts ||
+           err_set(e, EXIT_INPUT, "--blas: found %s beside it, whose drafts would change the text, expected one of them", drafts);
 }
 
 /* Checks options against each other and completes them, for any action. */
