@@ -19,7 +19,7 @@ numbers, because a server that shares no prefix between its slots is fastest wit
   Runs alternate within a round, and the tables hold medians over the rounds. --scale 0.1 takes a tenth of the lines, to see
 whether everything works. Measure on a quiet machine.
 """
-import argparse, http.client, json, math, os, queue, random, re, shlex, signal, socket, statistics, subprocess, sys, tempfile, threading, time
+import argparse, http.client, json, math, os, queue, random, re, shlex, socket, statistics, subprocess, sys, tempfile, threading, time
 
 import peer, results
 from peer import Failed
@@ -350,26 +350,15 @@ def options():
     return o
 
 
-def main():
-    o = options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))               # so that no server is left behind
-    try:
-        native = peer.judge(os.path.join(o.peers, "llama-server"), o.foreign) if o.peers else None
-        o.vocab, start = vocabulary(o), peer.cpu_time()
-        version = peer.run(o.llmrun, "--version").splitlines()[0]
-        print("%s; %s; medians of %d rounds" % (os.path.basename(o.model), version, o.rounds))
-        if native:
-            print("\n- peer: %s; server options: %s" % (native, o.theirs or "none"))
-        with tempfile.TemporaryDirectory(prefix="llmrun-batch-") as folder:
-            measure(o, folder)
-    except (Failed, OSError) as why:
-        print("batch.py: %s" % why, file=sys.stderr)
-        return 2
-    others = peer.meanwhile(start)
-    if others:
-        print("\n" + others)
-    return 0
+def work(o, judged):
+    o.vocab = vocabulary(o)
+    version = peer.run(o.llmrun, "--version").splitlines()[0]
+    print("%s; %s; medians of %d rounds" % (os.path.basename(o.model), version, o.rounds))
+    if judged:
+        print(judged)
+    with tempfile.TemporaryDirectory(prefix="llmrun-batch-") as folder:
+        measure(o, folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(peer.run_beside("batch.py", options(), work))

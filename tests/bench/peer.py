@@ -12,7 +12,7 @@ reason. What cannot be found out is reported, and so are other processes that us
   --csv FOLDER appends the figures to FOLDER/speed.csv (tests/bench/results), --set names them.
   --own and --theirs pass further options, such as --own="--cpu avx2" or --theirs="-rtr 1".
 """
-import argparse, ctypes, json, os, re, resource, shlex, shutil, statistics, subprocess, sys, time
+import argparse, ctypes, json, os, re, resource, shlex, shutil, signal, statistics, subprocess, sys, time
 
 import results
 
@@ -112,6 +112,22 @@ def meanwhile(start):
     every, busy, own = (y - x for x, y in zip(start, cpu_time()))
     busy -= own + time.process_time()
     return "Others took %.0f %% of the CPUs meanwhile: only a quiet machine tells." % (100 * busy / every) if every and busy > 0.02 * every else ""
+
+
+def run_beside(script, o, work):
+    """The exit code of a script that runs work(o, judged) beside a server of llama.cpp: 2 and a line on standard error where a program failed."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))               # so that no server is left behind
+    start = cpu_time()
+    try:
+        native = judge(os.path.join(o.peers, "llama-server"), o.foreign) if o.peers else None
+        work(o, "\n- peer: %s; server options: %s" % (native, o.theirs or "none") if native else "")
+    except (Failed, OSError) as why:
+        print("%s: %s" % (script, why), file=sys.stderr)
+        return 2
+    others = meanwhile(start)
+    if others:
+        print("\n" + others)
+    return 0
 
 
 # --- tests ---

@@ -21,7 +21,7 @@ against those of the plain run. A server of llama.cpp stays up, one for each of 
 example programs are run where the folder has them. --draft-n lists how many tokens llama.cpp drafts, since it does not choose, and after
 which probability it may end.
 """
-import argparse, contextlib, http.client, json, os, re, shlex, signal, statistics, subprocess, sys, time
+import argparse, contextlib, http.client, json, os, re, shlex, statistics, subprocess, sys, time
 from collections import namedtuple
 
 import batch, peer, results
@@ -418,26 +418,20 @@ def options():
     return o
 
 
+def work(o, judged):
+    print("%s, draft %s; %s; medians of %d rounds of %d prompts" % (
+        os.path.basename(o.model), os.path.basename(o.draft), peer.run(o.llmrun, "--version").splitlines()[0], o.rounds, o.prompts))
+    if judged:
+        print(judged)
+    measure(o)
+
+
 def main():
-    o = options()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))               # so that no server is left behind
     try:
-        native, start = peer.judge(os.path.join(o.peers, "llama-server"), o.foreign) if o.peers else None, peer.cpu_time()
-        print("%s, draft %s; %s; medians of %d rounds of %d prompts" % (
-            os.path.basename(o.model), os.path.basename(o.draft), peer.run(o.llmrun, "--version").splitlines()[0], o.rounds, o.prompts))
-        if native:
-            print("\n- peer: %s; server options: %s" % (native, o.theirs or "none"))
-        measure(o)
-    except (Failed, OSError) as why:
-        print("spec.py: %s" % why, file=sys.stderr)
-        return 2
+        return peer.run_beside("spec.py", options(), work)
     except Differs as why:
         print("spec.py: %s" % why, file=sys.stderr)
         return 1
-    others = peer.meanwhile(start)
-    if others:
-        print("\n" + others)
-    return 0
 
 
 if __name__ == "__main__":
