@@ -97,8 +97,8 @@ static void calib__sum(calib_entry *en, const dev_product *m, size_t c0, size_t 
     if (c0 == 0) en->count[m->stack] += m->n;
 }
 
-/* The tap that sums inputs; every thread runs it. A product whose matrix begins inside a tensor has the same input as the one at the
- * tensor's beginning, and is skipped. */
+/* The tap that sums inputs; every thread runs it. A product whose matrix begins inside a tensor has the same input as the one at
+ * the tensor's beginning, and is skipped. */
 static void calib__tap(void *ctx, dev *dv, const dev_product *list, int n) {
     int task = pool_next(dv->p), base = 0;
     for (int i = 0; i < n; i++) {
@@ -114,8 +114,8 @@ static void calib__tap(void *ctx, dev *dv, const dev_product *list, int n) {
     pool_barrier(dv->p);
 }
 
-/* Adds an entry for each matrix of the layers, and for the output matrix on request. Embeddings are looked up and have no entry, even
- * where they are the output matrix too. */
+/* Adds an entry for each matrix of the layers, and for the output matrix on request. Embeddings are looked up and have no entry,
+ * even where they are the output matrix too. */
 static void calib__entries(calib_imatrix *im, const gguf_file *g, bool output) {
     static const char blk[] = "blk.";
     for (uint64_t i = 0; i < g->n_tensor; i++) {
@@ -156,8 +156,8 @@ static bool calib__finite(const calib_imatrix *im, const char *path, err_t *e) {
     return true;
 }
 
-/* Reads one chunk of n tokens as a sequence. A start token (bos >= 0) replaces its first token, as in llama.cpp. False: e is set, or an
- * interrupt. */
+/* Reads one chunk of n tokens as a sequence. A start token (bos >= 0) replaces its first token, as in llama.cpp. False: e is set,
+ * or an interrupt. */
 static bool calib__chunk(engine *eng, const int32_t *ids, int n, int32_t bos, engine_meter *meter, err_t *e) {
     kv_seq  *seq = kv_seq_new(eng->kv);
     int32_t *own = mem_new((size_t)n, sizeof *own);
@@ -221,7 +221,8 @@ static bool calib__pair(calib_imatrix *im, const gguf_file *g, const gguf_tensor
     uint64_t bad = 0;
     snprintf(name, sizeof name, "%.*s.counts", (int)stem.n, (const char *)stem.p);
     const gguf_tensor *count = gguf_tensor_find(g, name);
-    if (!count) return gguf_bad(g, sum->part, sum->at, e, "found tensor %.*s without %s, expected both", GGUF_SHOW(sum->name), name);
+    if (!count)
+        return gguf_bad(g, sum->part, sum->at, e, "found tensor %.*s without %s, expected both", GGUF_SHOW(sum->name), name);
     const gguf_tensor *both[2] = {sum, count};
     for (int i = 0; i < 2; i++)
         if (both[i]->type != K_F32)
@@ -229,15 +230,20 @@ static bool calib__pair(calib_imatrix *im, const gguf_file *g, const gguf_tensor
                             k_types[both[i]->type].name);
     const uint64_t n = sum->n_bytes / 4, n_mat = count->n_bytes / 4;
     if (n % n_mat)
-        return gguf_bad(g, count->part, count->at, e, "tensor %s has %llu values beside %llu sums, expected as many sums for each", name,
-                        GGUF_U(n_mat), GGUF_U(n));
+        return gguf_bad(g, count->part, count->at, e,
+                        "tensor %s has %llu values beside %llu sums, expected as many sums for each", name, GGUF_U(n_mat),
+                        GGUF_U(n));
     calib_entry *en = calib__add(im, stem, n / n_mat, n_mat);
     if (!calib__numbers((const float *)(const void *)sum->data, en->n_in * en->n_mat, en->sum2, &bad))
-        return gguf_bad(g, sum->part, sum->at + 4 * bad, e, "tensor %.*s holds a value that is negative or not finite, expected sums "
-                        "of squares", GGUF_SHOW(sum->name));
+        return gguf_bad(g, sum->part, sum->at + 4 * bad, e,
+                        "tensor %.*s holds a value that is negative or not finite, expected sums "
+                        "of squares",
+                        GGUF_SHOW(sum->name));
     if (!calib__numbers((const float *)(const void *)count->data, en->n_mat, en->count, &bad))
-        return gguf_bad(g, count->part, count->at + 4 * bad, e, "tensor %s holds a value that is negative or not finite, expected "
-                        "counts", name);
+        return gguf_bad(g, count->part, count->at + 4 * bad, e,
+                        "tensor %s holds a value that is negative or not finite, expected "
+                        "counts",
+                        name);
     return true;
 }
 
@@ -261,7 +267,8 @@ static bool calib__read_gguf(calib_imatrix *im, const gguf_file *g, err_t *e) {
         if ((stem = calib__stem(t->name, ".in_sum2")).n) {
             if (!calib__pair(im, g, t, stem, e)) return false;
         } else if (!calib__stem(t->name, ".counts").n) {
-            return gguf_bad(g, t->part, t->at, e, "tensor %.*s ends neither in .in_sum2 nor in .counts, expected an importance matrix",
+            return gguf_bad(g, t->part, t->at, e,
+                            "tensor %.*s ends neither in .in_sum2 nor in .counts, expected an importance matrix",
                             GGUF_SHOW(t->name));
         }
     }
@@ -270,8 +277,9 @@ static bool calib__read_gguf(calib_imatrix *im, const gguf_file *g, err_t *e) {
     return true;
 }
 
-/* The older form: number of entries; for each the length of its name, the name, number of chunks, number of values, the values (mean
- * times chunks, f32); then, in newer files, the number of all chunks and the text's name. Integers have 32 bits, little-endian. */
+/* The older form: number of entries; for each the length of its name, the name, number of chunks, number of values, the values
+ * (mean times chunks, f32); then, in newer files, the number of all chunks and the text's name. Integers have 32 bits,
+ * little-endian. */
 typedef struct {
     const uint8_t *p;
     size_t         n, at;
@@ -304,16 +312,18 @@ static void calib__dat_entry(calib__cur *c, calib_imatrix *im) {
     c->at += (size_t)len;
     for (size_t i = 0; i < name.n; i++)
         if (name.p[i] < 0x20 || name.p[i] >= 0x7f) {
-            err_set(c->e, EXIT_INPUT, "%s: byte 0x%02x in a name, expected a tensor's (at byte %zu)", c->path, name.p[i], name_at + i);
+            err_set(c->e, EXIT_INPUT, "%s: byte 0x%02x in a name, expected a tensor's (at byte %zu)", c->path, name.p[i],
+                    name_at + i);
             return;
         }
-    const int32_t calls = calib__i32(c, 0, INT32_MAX, "the number of chunks"), n = calib__i32(c, 1, INT32_MAX, "the number of values");
+    const int32_t calls = calib__i32(c, 0, INT32_MAX, "the number of chunks"),
+                  n = calib__i32(c, 1, INT32_MAX, "the number of values");
     if (!calib__need(c, (size_t)n * 4, "values")) return;
     calib_entry *en = calib__add(im, name, (uint64_t)n, 1);
     uint64_t     bad = 0;
     if (!calib__numbers((const float *)(const void *)(c->p + c->at), (uint64_t)n, en->sum2, &bad))
-        err_set(c->e, EXIT_INPUT, "%s: %s holds a value that is negative or not finite, expected sums of squares (at byte %zu)", c->path,
-                en->name, c->at + 4 * (size_t)bad);
+        err_set(c->e, EXIT_INPUT, "%s: %s holds a value that is negative or not finite, expected sums of squares (at byte %zu)",
+                c->path, en->name, c->at + 4 * (size_t)bad);
     en->count[0] = calls ? calls : 1;
     c->at += (size_t)n * 4;
 }
@@ -373,7 +383,8 @@ static bool calib_imatrix_read(calib_imatrix *im, const char *path, err_t *e) {
 static float *calib_weights(const calib_imatrix *im, bytes name, uint64_t n_in, uint64_t n_mat, err_t *e) {
     const calib_entry *en = calib__imatrix_find(im, name);
     if (!en) return NULL;
-    if (en->n_in * en->n_mat != n_in * n_mat || (en->n_mat != n_mat && en->n_mat != 1)) {   /* the older form has one count for a stack */
+    if (en->n_in * en->n_mat != n_in * n_mat ||
+        (en->n_mat != n_mat && en->n_mat != 1)) { /* the older form has one count for a stack */
         err_set(e, EXIT_INPUT, "the importance matrix has %llu x %llu values for %s, expected %llu x %llu", GGUF_U(en->n_in),
                 GGUF_U(en->n_mat), en->name, GGUF_U(n_in), GGUF_U(n_mat));
         return NULL;
@@ -529,8 +540,8 @@ static int calib__by_layer(const void *a, const void *b) {
     return x->layer != y->layer ? (x->layer > y->layer) - (x->layer < y->layer) : calib__by_kind(a, b);
 }
 
-/* st is sorted by layers: replaces the first of a layer by the layer's mean, where each tensor is weighted by its channels. Returns
- * the number of tensors in the layer. */
+/* st is sorted by layers: replaces the first of a layer by the layer's mean, where each tensor is weighted by its channels.
+ * Returns the number of tensors in the layer. */
 static size_t calib__layer_mean(calib_stat *st, size_t n) {
     calib_stat mean = {.en = st->en, .layer = st->layer};
     size_t     i = 0;
@@ -668,7 +679,8 @@ static bool calib_imatrix_write(const calib_imatrix *im, const char *path, const
         gguf_write_tensor(&w, bytes_of(name[1]), K_F32, n_dims, (uint64_t[]){1, en->n_mat});
     }
     for (size_t i = 0; ok && i < im->n; i++)
-        ok = calib__put(&w, im->e[i].sum2, im->e[i].n_in * im->e[i].n_mat, e) && calib__put(&w, im->e[i].count, im->e[i].n_mat, e);
+        ok =
+            calib__put(&w, im->e[i].sum2, im->e[i].n_in * im->e[i].n_mat, e) && calib__put(&w, im->e[i].count, im->e[i].n_mat, e);
     ok = ok && gguf_write_finish(&w, e);
     if (!ok) gguf_write_drop(&w);
     mem_free(sets);

@@ -11,10 +11,13 @@ static void main__remarks(const config *c) {
         str_put(&idle, i == 0 ? "" : i + 1 < c->idle.n ? ", " : " and ");
         str_put(&idle, c->idle.v[i]);
     }
-    if (idle.n) log_warn("%s change%s nothing here (taken because llama.cpp has %s)", idle.p, c->idle.n == 1 ? "s" : "", c->idle.n == 1 ? "it" : "them");
+    if (idle.n)
+        log_warn("%s change%s nothing here (taken because llama.cpp has %s)", idle.p, c->idle.n == 1 ? "s" : "",
+                 c->idle.n == 1 ? "it" : "them");
     for (int i = 0; c->action == ACT_BENCH && i < c->bench.threads.n; i++)
         if (c->bench.threads.v[i] > threads) threads = c->bench.threads.v[i];
-    if (threads > cpus) log_warn("--threads: %d threads share %d CPU%s and run slower than %d would", threads, cpus, cpus == 1 ? "" : "s", cpus);
+    if (threads > cpus)
+        log_warn("--threads: %d threads share %d CPU%s and run slower than %d would", threads, cpus, cpus == 1 ? "" : "s", cpus);
     str_drop(&idle);
 }
 

@@ -1,7 +1,8 @@
 /* ===== [plot] rates as a picture (SVG) =====
- * Panels below each other, each with bars (a row for each value) or with lines over a number (context depth, sequences). The picture
- * has a white background, is as wide as a README shows pictures, and is well-formed XML, whatever the names hold.
- * Public: plot_add, plot_svg, plot_drop.
+ * Panels below each other, each with bars (a row for each value) or with lines over a number (context depth, sequences). The
+ * picture has a white background, is as wide as a README shows pictures, and is well-formed XML, whatever the names hold.
+ * Public:
+ * plot_add, plot_svg, plot_drop.
  * Opens: plot, plot_panel, plot_point. */
 
 enum {
@@ -73,7 +74,8 @@ static void plot__escape(str *s, const char *text, int most) {
         if (!len) str_put(s, "\xef\xbf\xbd"), len = utf8_bad(b.p + i, b.n - i);
         else if (c == '&' || c == '<' || c == '>' || c == '"' || c == '\'') str_fmt(s, "&#%d;", c);
         else if (c < 0x20 || c == 0x7f) str_put(s, "?");
-        else if (len == 3 && c == 0xef && b.p[i + 1] == 0xbf && b.p[i + 2] >= 0xbe) str_put(s, "\xef\xbf\xbd"); /* U+FFFE, U+FFFF */
+        else if (len == 3 && c == 0xef && b.p[i + 1] == 0xbf && b.p[i + 2] >= 0xbe)
+            str_put(s, "\xef\xbf\xbd"); /* U+FFFE, U+FFFF */
         else str_add(s, b.p + i, len);
     }
 }
@@ -97,14 +99,15 @@ static const plot_style plot_head = {18, "start", PLOT_INK, true}, plot_plain = 
                         plot_side = {12.5, "end", PLOT_SOFT, false};
 
 static void plot__text(str *s, double x, double y, const plot_style *t, const char *text, int most) {
-    str_fmt(s, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\" text-anchor=\"%s\" fill=\"%s\"%s>", x, y, t->size, t->anchor, t->color,
-            t->bold ? " font-weight=\"bold\"" : "");
+    str_fmt(s, "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%g\" text-anchor=\"%s\" fill=\"%s\"%s>", x, y, t->size, t->anchor,
+            t->color, t->bold ? " font-weight=\"bold\"" : "");
     plot__escape(s, text, most);
     str_put(s, "</text>\n");
 }
 
 static void plot__line(str *s, double x1, double y1, double x2, double y2, const char *color, double width) {
-    str_fmt(s, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"%g\"/>\n", x1, y1, x2, y2, color, width);
+    str_fmt(s, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"%g\"/>\n", x1, y1, x2, y2,
+            color, width);
 }
 
 /* --- scales --- */
@@ -146,7 +149,8 @@ static void plot__bar(str *s, const plot_point *p, const char *color, double lef
     plot__number(&value, p->y);
     if (p->spread > 0) str_put(&value, " \xc2\xb1 "), plot__number(&value, p->spread);
     plot__text(s, left - 8, middle + 4.5, &plot_left, p->name, PLOT_NAME);
-    str_fmt(s, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"1\" fill=\"%s\"/>\n", left, y, end - left, PLOT_BAR, color);
+    str_fmt(s, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\" rx=\"1\" fill=\"%s\"/>\n", left, y, end - left, PLOT_BAR,
+            color);
     if (side > 0) plot__line(s, fmax(left, end - side), middle, end + side, middle, PLOT_INK, 1.2);
     plot__text(s, end + side + 7, middle + 4.5, &plot_plain, value.p, PLOT_NAME);
     str_drop(&value);
@@ -187,7 +191,8 @@ static double plot__x(const plot_frame *f, double x) {
 static double plot__y(const plot_frame *f, double y) { return f->bottom - y / f->y_most * (f->bottom - f->top); }
 
 static plot_frame plot__frame(const plot_panel *a, double y) {
-    plot_frame f = {PLOT_EDGE + 44, PLOT_WIDTH - PLOT_EDGE - 16 - plot__names(a), y, y + plot__field(a), INFINITY, 0, plot__top(a), a->x_log};
+    plot_frame f = {
+        PLOT_EDGE + 44, PLOT_WIDTH - PLOT_EDGE - 16 - plot__names(a), y, y + plot__field(a), INFINITY, 0, plot__top(a), a->x_log};
     for (int i = 0; i < a->n; i++) f.x_least = fmin(f.x_least, a->p[i].x), f.x_most = fmax(f.x_most, a->p[i].x);
     return f;
 }
@@ -228,11 +233,12 @@ static void plot__curve(str *s, const plot_panel *a, const plot_frame *f, int li
     str_put(s, "<polyline points=\"");
     for (int i = 0; i < a->n; i++)
         if (a->p[i].line == line) str_fmt(s, "%.1f,%.1f ", plot__x(f, a->p[i].x), plot__y(f, a->p[i].y));
-    str_fmt(s, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"2.4\"%s/>\n", color, line >= PLOT_COLORS ? " stroke-dasharray=\"6 4\"" : "");
+    str_fmt(s, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"2.4\"%s/>\n", color,
+            line >= PLOT_COLORS ? " stroke-dasharray=\"6 4\"" : "");
     for (int i = 0; i < a->n; i++) {
         if (a->p[i].line != line) continue;
-        str_fmt(s, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"1.2\"><title>", plot__x(f, a->p[i].x),
-                plot__y(f, a->p[i].y), color);
+        str_fmt(s, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"1.2\"><title>",
+                plot__x(f, a->p[i].x), plot__y(f, a->p[i].y), color);
         plot__escape(s, a->p[i].name, PLOT_NAME);
         str_fmt(s, ", %g: %.2f</title></circle>\n", a->p[i].x, a->p[i].y);
     }
@@ -289,7 +295,8 @@ static void plot_svg(const plot *g, str *s) {
                "font-family=\"Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif\" role=\"img\">\n<title>",
             PLOT_WIDTH, height, PLOT_WIDTH, height);
     plot__escape(s, g->title, PLOT_WIDTH);
-    str_fmt(s, "</title>\n<rect x=\"0.5\" y=\"0.5\" width=\"%d\" height=\"%d\" rx=\"8\" fill=\"#ffffff\" stroke=\"#d0d7de\"/>\n", PLOT_WIDTH - 1, height - 1);
+    str_fmt(s, "</title>\n<rect x=\"0.5\" y=\"0.5\" width=\"%d\" height=\"%d\" rx=\"8\" fill=\"#ffffff\" stroke=\"#d0d7de\"/>\n",
+            PLOT_WIDTH - 1, height - 1);
     plot__text(s, PLOT_EDGE, 34, &plot_head, g->title, 2 * PLOT_NAME);
     plot__text(s, PLOT_EDGE, 56, &plot_soft, g->below, 3 * PLOT_NAME);
     double y = 76;

@@ -1,7 +1,7 @@
 /* ===== [round] calibrated rounding (GPTQ style) =====
  * All rows of a text go through the model as one step; before a product is computed, its matrix is rounded with all rows of its
- * input at hand. The rounding minimises the error of the product over the text: e H e for each row of weights, where e is the error
- * of its weights and H the second moments of the input channels (Frantar et al. 2023, GPTQ; Chee et al. 2023, QuIP).
+ * input at hand. The rounding minimises the error of the product over the text: e H e for each row of weights, where e is the
+ * error of its weights and H the second moments of the input channels (Frantar et al. 2023, GPTQ; Chee et al. 2023, QuIP).
  *   feedback   rounds the columns one after another, those with large moments first, and moves each by the errors before it:
  *              with H = V V', V upper triangular, e H e is a sum of squares whose term k depends on columns up to k alone
  *   descent    changes codes one at a time while that lowers e H e, and solves for new scales between two sweeps
@@ -14,13 +14,13 @@
  * Opens: round_opts, round_job. */
 
 enum {
-    ROUND_SPAN = 2048,                                /* channels of one H */
-    ROUND_TILE = 8,                                   /* rows of weights at a time: they share each row of V */
-    ROUND_CHUNK = 512,                                /* input rows summed into H at a time */
-    ROUND_PANEL = 64,                                 /* columns of the factor computed at a time */
-    ROUND_SWEEPS = 8,                                 /* of the descent, at most */
-    ROUND_MEMORY = 4,                                 /* GiB of scratch for a step by default */
-    ROUND_SPARE = 64                                  /* MiB left for sizes that are rounded up: slabs of the cache, slices of the writer */
+    ROUND_SPAN = 2048, /* channels of one H */
+    ROUND_TILE = 8,    /* rows of weights at a time: they share each row of V */
+    ROUND_CHUNK = 512, /* input rows summed into H at a time */
+    ROUND_PANEL = 64,  /* columns of the factor computed at a time */
+    ROUND_SWEEPS = 8,  /* of the descent, at most */
+    ROUND_MEMORY = 4,  /* GiB of scratch for a step by default */
+    ROUND_SPARE = 64   /* MiB left for sizes that are rounded up: slabs of the cache, slices of the writer */
 };
 
 typedef struct {
@@ -57,7 +57,7 @@ typedef struct {
     uint64_t        *rows;                            /* [n_tensor] number of its rows that are done */
     uint64_t        *by_data;                         /* [n_tensor] tensors in order of their data */
     double           before, after;                   /* errors of all matrices: plain fit, calibrated */
-    _Atomic uint64_t bad;                             /* first tensor with a weight too large for its new type; UINT64_MAX: none */
+    _Atomic uint64_t bad; /* first tensor with a weight too large for its new type; UINT64_MAX: none */
     uint64_t         lost;                            /* first tensor with an input that is not finite; UINT64_MAX: none */
     int              span, n;                         /* of the current input: channels of one H; all channels */
     float           *h, *v;                           /* [n / span][span, span] moments; V, columns divided by their diagonal */
@@ -137,13 +137,14 @@ static void round__moments(round_job *j, dev *dv, const dev_product *m) {
     pool_barrier(dv->p);
 }
 
-/* For embeddings that are the output matrix too: an error in a weight changes the inputs of the model as well, in every channel alike,
- * and counts in sum about as much as in the logits. Thread 0. */
+/* For embeddings that are the output matrix too: an error in a weight changes the inputs of the model as well, in every channel
+ * alike, and counts in sum about as much as in the logits. Thread 0. */
 static void round__add_input_error(round_job *j) {
     double mean = 0;
     for (int i = 0; i < j->n; i++) mean += (double)j->hd[i] / j->n;
     for (int i = 0; i < j->n; i++) {
-        float *h = j->h + (size_t)(i / j->span) * (size_t)j->span * (size_t)j->span + (size_t)(i % j->span) * (size_t)(j->span + 1);
+        float *h =
+            j->h + (size_t)(i / j->span) * (size_t)j->span * (size_t)j->span + (size_t)(i % j->span) * (size_t)(j->span + 1);
         j->hd[i] = *h += (float)mean;
     }
 }
@@ -197,7 +198,8 @@ static void round__factor(dev *dv, double *a, int len, size_t S, double least) {
         const int j1 = j0 + ROUND_PANEL < len ? j0 + ROUND_PANEL : len;
         for (int i; (i = j0 + 16 * pool_next(dv->p)) < len;)
             for (int r = i; r < i + 16 && r < len; r++)
-                for (int k = j0; k < j1 && k <= r; k++) a[(size_t)r * S + (size_t)k] -= round__dot(a + (size_t)r * S, a + (size_t)k * S, j0);
+                for (int k = j0; k < j1 && k <= r; k++)
+                    a[(size_t)r * S + (size_t)k] -= round__dot(a + (size_t)r * S, a + (size_t)k * S, j0);
         pool_barrier(dv->p);
         for (int k = j0; dv->ith == 0 && k < j1; k++)
             for (int i = j0; i <= k; i++) {
@@ -226,7 +228,8 @@ static void round__prepare(round_job *j, dev *dv) {
         pool_barrier(dv->p);
         for (int i; (i = pool_next(dv->p)) < len;)
             for (int k = 0; k <= i; k++)
-                j->chol[(size_t)i * S + (size_t)k] = (double)h[(size_t)(j->col[last - i] - at) * S + (size_t)(j->col[last - k] - at)];
+                j->chol[(size_t)i * S + (size_t)k] =
+                    (double)h[(size_t)(j->col[last - i] - at) * S + (size_t)(j->col[last - k] - at)];
         pool_barrier(dv->p);
         round__factor(dv, j->chol, len, S, (double)h[0] * 1e-9 + 1e-300);
         for (int i; (i = pool_next(dv->p)) < len;) {
@@ -289,10 +292,11 @@ static void round__errors(const round_job *j, round__scratch *b, uint32_t type, 
     }
 }
 
-/* Rounds the unit at positions [k0, k0 + unit) of the order for each row of the tile: fits its blocks to the targets, which include the
- * errors before it, then chooses the codes one column after another, where the type has codes. t is in this order. An error costs
- * vd if later columns compensate as far as possible, hd if they do not: the fit uses the mean of both. */
-static void round__unit(const round_job *j, round__scratch *b, uint32_t type, int at, int len, int k0, int unit, size_t row, int nr) {
+/* Rounds the unit at positions [k0, k0 + unit) of the order for each row of the tile: fits its blocks to the targets, which
+ * include the errors before it, then chooses the codes one column after another, where the type has codes. t is in this order. An
+ * error costs vd if later columns compensate as far as possible, hd if they do not: the fit uses the mean of both. */
+static void round__unit(const round_job *j, round__scratch *b, uint32_t type, int at, int len, int k0, int unit, size_t row,
+                        int nr) {
     const k_fitter *k = &k_fitters[type];
     const size_t    n = (size_t)j->n, S = (size_t)j->span;
     const float    *v = j->v + (size_t)(at / j->span) * S * S;
@@ -434,7 +438,8 @@ static void round__rescale(const round_job *j, round__scratch *b, uint32_t type,
             const float *dp = b->dir + (size_t)p * (size_t)B;
             const k_acts a = {.x = dp, .ldx = (size_t)B, .nt = 1};
             k_mul_rows(K_F32, h + p / per * B, S * sizeof *h, (p / per + 1) * B, B, &a, b->hdir, (size_t)len, NULL);
-            for (int s = 0; s <= p; s++) b->normal[p * P + s] = (double)k_dot(b->dir + (size_t)s * (size_t)B, b->hdir + s / per * B, B);
+            for (int s = 0; s <= p; s++)
+                b->normal[p * P + s] = (double)k_dot(b->dir + (size_t)s * (size_t)B, b->hdir + s / per * B, B);
             b->normal[p * P + p] *= 1 + 1e-6;
             b->rhs[p] = (double)k_dot(dp, g + p / per * B, B);
         }
@@ -575,7 +580,8 @@ static void round__progress(const round_job *j, const dev_product *m, int r) {
     const gguf_tensor *t = &j->g->tensor[round__tensor(j, m->w->data)];
     const double       done = j->worked + (double)r * m->w->n_in;
     if (!progress_due()) return;
-    progress_show("calibrating: %.0f %%%s, %.*s", 100 * done / (j->work + 1), progress_left(j->t0, done, j->work).p, GGUF_SHOW(t->name));
+    progress_show("calibrating: %.0f %%%s, %.*s", 100 * done / (j->work + 1), progress_left(j->t0, done, j->work).p,
+                  GGUF_SHOW(t->name));
 }
 
 /* Rounds all rows of one matrix. All threads. */
@@ -584,7 +590,8 @@ static void round__matrix(round_job *j, dev *dv, const dev_product *m, uint32_t 
     j->scratch[dv->ith].most = k_most(type);
     for (int r; (r = pool_next(dv->p) * ROUND_TILE) < m->w->n_out && !g_interrupt;) {
         if (dv->ith == 0) round__progress(j, m, r);
-        round__tile(j, &j->scratch[dv->ith], m, type, r, m->w->n_out - r < ROUND_TILE ? m->w->n_out - r : ROUND_TILE, dst + (size_t)r * row);
+        round__tile(j, &j->scratch[dv->ith], m, type, r, m->w->n_out - r < ROUND_TILE ? m->w->n_out - r : ROUND_TILE,
+                    dst + (size_t)r * row);
     }
     pool_barrier(dv->p);
     if (dv->ith == 0) round__report(j, m, type);
@@ -631,8 +638,8 @@ static void round__tap(void *ctx, dev *dv, const dev_product *list, int n) {
 
 /* --- the run --- */
 
-/* Whether tensor i is rounded here: a matrix of the step whose new type has codes; embeddings only where they are the output matrix
- * too. */
+/* Whether tensor i is rounded here: a matrix of the step whose new type has codes; embeddings only where they are the output
+ * matrix too. */
 static bool round__is_rounded(const round_job *j, uint64_t i) {
     const gguf_tensor *t = &j->g->tensor[i];
     const bool         head = t->data == j->m.glob.mat[W_OUTPUT].data;
@@ -730,9 +737,9 @@ static void round_free(round_job *j) {
     mem_free(j);
 }
 
-/* Number of chunks for the step, spread over the text: as many as asked for, by default as many as ROUND_MEMORY holds. Their memory must
- * be free now, or the system might kill the run hours later. The result depends on the number, so it is never lowered silently. 0: e
- * is set. */
+/* Number of chunks for the step, spread over the text: as many as asked for, by default as many as ROUND_MEMORY holds. Their
+ * memory must be free now, or the system might kill the run hours later. The result depends on the number, so it is never lowered
+ * silently. 0: e is set. */
 static int round__chunks(const round_job *j, size_t n_ids, err_t *e) {
     const int           chunk = j->o.chunk, most = INT_MAX / chunk;
     const uint64_t      kv = model_kv_bytes(&j->m.hp, j->o.kv.type_k, j->o.kv.type_v);
@@ -795,13 +802,15 @@ static bool round__check(const round_job *j, err_t *e) {
     if (bad != UINT64_MAX)
         return gguf_bad(j->g, t->part, t->at, e, "weights of tensor %.*s are not finite or too large for %s, expected at most %g",
                         GGUF_SHOW(t->name), k_types[j->to[at]].name, (double)k_most(j->to[at]));
-    return gguf_bad(j->g, t->part, t->at, e, "over this text the inputs of tensor %.*s hold a NaN or an infinity, expected finite numbers",
+    return gguf_bad(j->g, t->part, t->at, e,
+                    "over this text the inputs of tensor %.*s hold a NaN or an infinity, expected finite numbers",
                     GGUF_SHOW(t->name));
 }
 
-/* Rounds the matrices of g to the types in `to` [n_tensor], calibrated on the text `ids`. bos >= 0: the start token of every chunk.
- * NULL: e is set, or an interrupt. */
-static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos, const uint32_t *to, const round_opts *o, err_t *e) {
+/* Rounds the matrices of g to the types in `to` [n_tensor], calibrated on the text `ids`. bos >= 0: the start token of every
+ * chunk. NULL: e is set, or an interrupt. */
+static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos, const uint32_t *to, const round_opts *o,
+                            err_t *e) {
     round_job *j = mem_new(1, sizeof *j);
     int        n = 0;
     *j = (round_job){.t0 = clock_now(), .g = g, .o = *o, .to = to, .bad = UINT64_MAX, .lost = UINT64_MAX};
@@ -813,9 +822,11 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
     j->p = pool_new(o->n_threads > 0 ? o->n_threads : pool_default_threads());
     rope_opts rope = o->rope;
     rope.n_ctx = o->chunk;
-    bool ok = model_open(&j->m, g, &rope, e) && model_writes(&j->m, e) && model_holds(&j->m, o->chunk, e) && (n = round__chunks(j, ids->n, e)) > 0;
+    bool ok = model_open(&j->m, g, &rope, e) && model_writes(&j->m, e) && model_holds(&j->m, o->chunk, e) &&
+              (n = round__chunks(j, ids->n, e)) > 0;
     const int64_t blocks = ((int64_t)o->chunk + o->kv.block - 1) / o->kv.block;       /* a sequence takes whole blocks */
-    ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, (kv_load){.tokens = n * blocks * o->kv.block, .seqs = n, .rows = o->chunk}, e)) != NULL;
+    ok = ok && (j->kv = kv_new(&j->m.hp, &o->kv, (kv_load){.tokens = n * blocks * o->kv.block, .seqs = n, .rows = o->chunk},
+                               e)) != NULL;
     if (ok) {
         j->f = fwd_new(&j->m, j->kv, j->p, n * o->chunk, 1, FWD_LOGITS);
         round__alloc(j);
@@ -824,7 +835,8 @@ static round_job *round_run(const gguf_file *g, const tok_ids *ids, int32_t bos,
         progress_clear();
         round__finish(j);
     }
-    if (ok && j->before > 0) log_warn("%.1f %% of the plain error over the text is left, %.1f s", 100 * j->after / j->before, clock_now() - j->t0);
+    if (ok && j->before > 0)
+        log_warn("%.1f %% of the plain error over the text is left, %.1f s", 100 * j->after / j->before, clock_now() - j->t0);
     if (ok) return j;
     round_free(j);
     return NULL;
