@@ -337,7 +337,7 @@ static int32_t act__word_encode(void *ctx, bytes text, int32_t *out, int32_t cap
     tok_ids ids = {0};
     err_t   none = {0};
     int32_t n = tok_encode(ctx, text, 0, &ids, &none) ? (int32_t)ids.n : 0;
-    if (n) memcpy(out, ids.id, (size_t)(n < cap ? n : cap) * sizeof *out);
+    if (n) memcpy(out, ids.id, (size_t)min_int(n, cap) * sizeof *out);
     tok_ids_drop(&ids);
     return n;
 }

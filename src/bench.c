@@ -35,12 +35,19 @@ typedef struct {
 } bench_list;
 
 typedef struct {
-    bench_list prompt, gen, pair, depth, seqs;        /* tokens; pair: prompt, gen, prompt, gen, ...; sequences */
-    bench_list batch, ubatch, threads;                /* tokens between logits; tokens of a step; 0: all CPUs */
+    bench_list prompt;                                /* tokens of a prefill test */
+    bench_list gen;                                   /* tokens of a decode test */
+    bench_list pair;                                  /* tokens: prompt, gen, prompt, gen, ... */
+    bench_list depth;                                 /* tokens in the cache before a test */
+    bench_list seqs;                                  /* sequences side by side */
+    bench_list batch;                                 /* tokens between logits */
+    bench_list ubatch;                                /* tokens of a step */
+    bench_list threads;                               /* 0: all CPUs */
     bench_list type_k, type_v;                        /* k_types ids */
     bench_list level;                                 /* index in k_levels_list; -1: the best */
     bench_list repack;                                /* index in bench_repacks */
-    bench_list guess, chance;                         /* guesses of a step, 0: none; acceptance rate of a guess, per cent */
+    bench_list guess;                                 /* guesses of a step, 0: none */
+    bench_list chance;                                /* acceptance rate of a guess, per cent */
     const char *draft;                                /* model file; NULL: guesses cost nothing */
     int        draft_vocab;                           /* tokens that the draft may guess; 0: all */
     int        reps;
@@ -568,7 +575,7 @@ static int64_t bench__peak_bytes(const bench_machine *m) {
     struct rusage ru;
     getrusage(RUSAGE_SELF, &ru);
     int64_t n = (int64_t)ru.ru_maxrss * 1024 - (int64_t)m->bytes;
-    return n > 0 ? n : 0;
+    return max_i64(n, 0);
 }
 
 /* --- the picture of a run --- */
@@ -867,7 +874,7 @@ static bool bench__fill(engine *eng, kv_seq *seq, int s, int *valid, const bench
     const int len = (int)bench__length(t), keep = *valid < t->n_depth ? *valid : t->n_depth;
     int32_t  *ids = mem_new((size_t)t->n_depth, sizeof *ids);
     for (int i = 0; i < t->n_depth; i++) ids[i] = bench__token(eng, s, i);
-    *valid = bench__cut(seq, keep < seq->n ? keep : seq->n);
+    *valid = bench__cut(seq, min_int(keep, seq->n));
     const bool ok = engine_read(eng, seq, ids, *valid, t->n_depth, (engine_reader){.meter = meter}, e);
     mem_free(ids);
     if (!ok || !kv_require(seq, len, e)) return false;
@@ -941,7 +948,7 @@ static bool bench__warm_up(bench_job *j, const bench_test *t, err_t *e) {
  * a machine changes within minutes. */
 static bool bench__plain(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
     const bench_test without = {0, t->n_gen, t->n_depth, 1, 0, 0};
-    const int        n = t->n_gen < BENCH_PLAIN ? t->n_gen : BENCH_PLAIN;
+    const int        n = min_int(t->n_gen, BENCH_PLAIN);
     if (!kv_require(j->seq[0], (int)bench__length(t), e)) return false;
     const double t0 = clock_now();
     for (int i = 0; i < n; i++) {
@@ -1156,7 +1163,7 @@ static bool bench__open_draft(bench_job *j, const engine_opts *fo, const kv_opts
     kd.mem_bytes = 0;
     kd.max_blocks = 0;
     const engine_plan plan = {.n_ctx = j->eng->n_ctx, .n_seqs = 1, .n_out = 1, .share = true, .pack = ENGINE_PACK_NOW, .host = j->eng,
-                              .n_rows = fd.n_batch > BENCH_LAG ? fd.n_batch : BENCH_LAG};
+                              .n_rows = max_int(fd.n_batch, BENCH_LAG)};
     if (!(j->draft = engine_open(&j->draft_g, NULL, &fd, &kd, plan, clock_now(), e))) return false;
     if (j->draft->n_batch < BENCH_LAG && j->draft->n_batch < j->draft->n_ctx)
         return err_set(e, EXIT_RESOURCE, "%s: not enough memory for steps of %d tokens", j->draft_g.path, BENCH_LAG);
@@ -1169,8 +1176,8 @@ static bool bench__open_draft(bench_job *j, const engine_opts *fo, const kv_opts
 static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     engine_opts fo = *j->fo;
     kv_opts  ko = *j->ko;
-    j->step = j->set.batch < j->set.ubatch ? j->set.batch : j->set.ubatch;
-    fo.n_batch = j->step > x->rows ? j->step : x->rows;
+    j->step = min_int(j->set.batch, j->set.ubatch);
+    fo.n_batch = max_int(j->step, x->rows);
     fo.n_threads = j->set.threads;
     fo.repack = bench_repacks[j->set.repack];
     ko.type_k = j->set.type_k;

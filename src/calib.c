@@ -528,7 +528,7 @@ static calib_stat *calib__stats(const calib_imatrix *im, size_t *n) {
 /* By kind of tensor, the largest sums first. */
 static int calib__by_kind(const void *a, const void *b) {
     const calib_stat *x = a, *y = b;
-    const size_t      n = x->kind.n < y->kind.n ? x->kind.n : y->kind.n;
+    const size_t      n = min_size(x->kind.n, y->kind.n);
     const int         order = memcmp(x->kind.p, y->kind.p, n);
     if (order || x->kind.n != y->kind.n) return order ? order : x->kind.n < y->kind.n ? -1 : 1;
     if (x->sum != y->sum) return x->sum > y->sum ? -1 : 1;

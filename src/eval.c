@@ -71,7 +71,7 @@ typedef struct {
 enum { EVAL_LOGP = 12, EVAL_VERSION = 1 };            /* where the k values begin in a record */
 
 static eval_form eval__form(int n_vocab, int k) {
-    eval_form f = {n_vocab, k < n_vocab ? k : n_vocab, n_vocab > 65536 ? 4 : 2, 0};
+    eval_form f = {n_vocab, min_int(k, n_vocab), n_vocab > 65536 ? 4 : 2, 0};
     if (f.k == n_vocab) f.id_bytes = 0;
     f.bytes = (EVAL_LOGP + (size_t)f.k * (size_t)(4 + f.id_bytes) + 3) & ~(size_t)3;
     return f;
@@ -383,7 +383,10 @@ typedef struct {
     gguf_writer     *to;                              /* the file for them, or NULL */
     uint8_t         *rec;                             /* [max_out][form.bytes] records of this step */
     const eval_base *base;                            /* the base they come from, or NULL */
-    eval_mean        nll, nll_base, ratio, kld, dp, dp2; /* ratio: nll - nll_base; dp2: dp squared */
+    eval_mean        nll, nll_base;                   /* negative log-likelihood of a token: here, in the base */
+    eval_mean        ratio;                           /* nll - nll_base */
+    eval_mean        kld;                             /* KL divergence from the base */
+    eval_mean        dp, dp2;                         /* difference of the token's probability, and its square */
     double          *klds, *dps;                      /* [scored] with a base */
     int64_t          n_same;
     double           t0;
@@ -412,7 +415,7 @@ static int eval__fit(const eval_run *r, int pos, int n, int n_out) {
     const int        room = r->eng->n_batch - n, left = p->n_ctx - 1 - pos;
     const int        quiet =
         p->first > pos ? p->first - pos : 0;          /* rows before the first scored one */
-    const int most = room < left ? room : left, loud = r->eng->max_out - n_out;
+    const int most = min_int(room, left), loud = r->eng->max_out - n_out;
     return most - quiet > loud ? quiet + loud : most;
 }
 

@@ -8,7 +8,7 @@ enum { HELP_WIDTH = 80, HELP_NARROW = 40, HELP_WIDE = 120 };   /* columns: in a 
 
 /* Length of the part of a long word that fits in so many columns and ends with a bar, a comma or a semicolon; 0: none. */
 static size_t help__cut(bytes w, int columns) {
-    for (int n = columns < (int)w.n ? columns : (int)w.n; n > 0; n--)
+    for (int n = min_int(columns, (int)w.n); n > 0; n--)
         if (strchr("|,;", w.p[n - 1])) return (size_t)n;
     return 0;
 }

@@ -104,7 +104,7 @@ static void inspect__string(str *s, bytes b, bool json) {
 /* The first elements of an array, separated by commas. */
 static void inspect__elements(str *s, const gguf_file *g, const gguf_kv *kv, uint64_t max, bool json) {
     gguf_strs it = gguf_strs_of(g, kv);
-    uint64_t  n = kv->count < max ? kv->count : max;
+    uint64_t  n = min_u64(kv->count, max);
     for (uint64_t i = 0; i < n; i++) {
         bytes one;
         if (i) str_put(s, ", ");

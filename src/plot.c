@@ -1,8 +1,7 @@
 /* ===== [plot] rates as a picture (SVG) =====
  * Panels below each other, each with bars (a row for each value) or with lines over a number (context depth, sequences). The
  * picture has a white background, is as wide as a README shows pictures, and is well-formed XML, whatever the names hold.
- * Public:
- * plot_add, plot_svg, plot_drop.
+ * Public: plot_add, plot_svg, plot_drop.
  * Opens: plot, plot_panel, plot_point. */
 
 enum {
@@ -172,7 +171,7 @@ static void plot__bars(str *s, const plot_panel *a, const char *color, double y)
 
 static double plot__field(const plot_panel *a) {
     const int names = a->n_lines * PLOT_GAP;
-    return names > PLOT_LINES ? names : PLOT_LINES;
+    return max_int(names, PLOT_LINES);
 }
 
 static int plot__lines_height(const plot_panel *a) { return (int)plot__field(a) + 62; }

@@ -270,11 +270,17 @@ typedef struct {
     pcre2_match_data *match;
     pcre2_match_context *limits;
     quant__step      *step;                           /* [n_tensor], in the order of the file */
-    bool              falcon, big, tied;
-    int               gqa, n_expert, n_layer, n_v;    /* n_v: tensors that count as attn_v */
-    int               i_v, i_down, i_gate, i_up;      /* number of tensors of each role so far */
-    uint64_t          from_bytes, to_bytes, weights;
-    int               n_fell, n_blind;                /* n_blind: tensors that lack an importance matrix */
+    bool              falcon;                         /* the architecture, which has rules of its own */
+    bool              big;                            /* 70B, likewise */
+    bool              tied;                           /* embeddings are the output matrix too */
+    int               gqa;                            /* query heads of a K/V head */
+    int               n_expert, n_layer;              /* of the model */
+    int               n_v;                            /* tensors that count as attn_v */
+    int               i_v, i_down, i_gate, i_up;      /* tensors of each role so far */
+    uint64_t          from_bytes, to_bytes;           /* of all tensors, before and after */
+    uint64_t          weights;                        /* of all tensors */
+    int               n_fell;                         /* tensors whose rows the asked type does not divide */
+    int               n_blind;                        /* tensors that lack an importance matrix */
 } quant__plan;
 
 /* --- names --- */
@@ -424,7 +430,7 @@ static int quant__number(const gguf_file *g, bytes arch, const char *what, int a
     char     key[160];
     uint64_t v = 0;
     err_t    none = {0};
-    snprintf(key, sizeof key, "%.*s.%s", (int)(arch.n < 64 ? arch.n : 64), (const char *)arch.p, what);
+    snprintf(key, sizeof key, "%.*s.%s", (int)min_size(arch.n, 64), (const char *)arch.p, what);
     const gguf_kv *kv = gguf_find(g, key);
     if (!kv) return absent;
     if (kv->type == GGUF_ARR) return gguf_arr_u64(kv, 0, &v) && v <= INT32_MAX ? (int)v : absent;
@@ -535,7 +541,7 @@ static bool quant__wants_guide(const quant__plan *p, const quant__step *s) {
 /* By layer, then by name: the order in which layers are counted. */
 static int quant__order(const void *a, const void *b) {
     bytes  x = (*(quant__step *const *)a)->t->name, y = (*(quant__step *const *)b)->t->name;
-    int    i = quant__layer(x), j = quant__layer(y), c = memcmp(x.p, y.p, x.n < y.n ? x.n : y.n);
+    int    i = quant__layer(x), j = quant__layer(y), c = memcmp(x.p, y.p, min_size(x.n, y.n));
     return i != j ? (i < j ? -1 : 1) : c ? c : (x.n > y.n) - (x.n < y.n);
 }
 
@@ -621,7 +627,9 @@ typedef struct {
     pool              *pool;
     float            **buf;                           /* [threads][2 * QUANT_PIECE]: weights, importances */
     uint8_t           *out;                           /* bytes of the slice */
-    uint64_t           per_row, begin, end, task;     /* task: pieces that a thread takes at a time */
+    uint64_t           per_row;                       /* pieces of a row */
+    uint64_t           begin, end;                    /* pieces of the slice */
+    uint64_t           task;                          /* pieces that a thread takes at a time */
     float              most;                          /* the largest magnitude that the type can represent */
     _Atomic uint64_t   bad;                           /* the first piece with a larger weight; UINT64_MAX: none */
 } quant__job;
@@ -643,7 +651,7 @@ static uint64_t quant__first_beyond(const float *x, uint64_t n, float most) {
 
 static uint64_t quant__piece_weights(const quant__job *j, uint64_t piece) {
     uint64_t left = j->s->t->dim[0] - piece % j->per_row * QUANT_PIECE;
-    return left < QUANT_PIECE ? left : QUANT_PIECE;
+    return min_u64(left, QUANT_PIECE);
 }
 
 /* Below four bits the importance of a weight grows with its magnitude: a large weight contributes more to the output than the mean
@@ -718,7 +726,7 @@ static bool quant__continue(const quant__plan *p, err_t *e) {
 
 static bool quant__convert(quant__job *j, gguf_writer *w, err_t *e) {
     const gguf_tensor *t = j->s->t;
-    uint64_t           n = t->dim[0] < QUANT_PIECE ? t->dim[0] : QUANT_PIECE, slice = QUANT_SLICE / n;
+    uint64_t           n = min_u64(t->dim[0], QUANT_PIECE), slice = QUANT_SLICE / n;
     j->per_row = (t->dim[0] + QUANT_PIECE - 1) / QUANT_PIECE;
     j->task = n < QUANT_PIECE ? QUANT_PIECE / n : 1;
     j->most = k_most(j->s->to);
@@ -853,7 +861,7 @@ static void quant__totals(const quant__plan *p, str *s) {
 static void quant__table(const quant__plan *p, out_t *out) {
     str    s = {0};
     size_t wide = 4;
-    for (uint64_t i = 0; i < p->g->n_tensor; i++) wide = p->step[i].t->name.n > wide ? p->step[i].t->name.n : wide;
+    for (uint64_t i = 0; i < p->g->n_tensor; i++) wide = max_size(p->step[i].t->name.n, wide);
     str_fmt(&s, "%-*s  %-22s %-8s %-8s %10s %10s\n", (int)wide, "name", "shape", "from", "to", "MiB", "MiB");
     for (uint64_t i = 0; i < p->g->n_tensor; i++) {
         const quant__step *q = &p->step[i];

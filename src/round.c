@@ -24,7 +24,8 @@ enum {
 };
 
 typedef struct {
-    int       chunk, n_chunks;                        /* tokens in a chunk; chunks at most, -1: all */
+    int       chunk;                                  /* tokens in a chunk */
+    int       n_chunks;                               /* chunks at most, -1: all */
     int       n_threads;                              /* 0: what the process may use */
     float     damp;                                   /* added to H's diagonal, as a fraction of its mean */
     rope_opts rope;
@@ -33,11 +34,15 @@ typedef struct {
 
 /* Scratch with which a thread rounds a tile. n: the longest row; T: ROUND_TILE. */
 typedef struct {
-    float   *w, *t, *e, *g;                           /* [T, n] weights; targets to round; errors; H e */
+    float   *w;                                       /* [T, n] weights */
+    float   *t;                                       /* [T, n] targets to round */
+    float   *e;                                       /* [T, n] errors */
+    float   *g;                                       /* [T, n] H e */
     float   *step, *base;                             /* [n] weight = step * code + base */
     int8_t  *q;                                       /* [n] */
     int16_t *sc, *mn;                                 /* [n/16] unpacked scales and minima */
-    float   *d, *dm, *fs, *fm;                        /* [n/256 + 1], [n/16] */
+    float   *d, *dm;                                  /* [n/256 + 1] scale and minimum of a super-block */
+    float   *fs, *fm;                                 /* [n/16] of a group */
     uint8_t *made, *best;                             /* [T, row] blocks */
     float   *diag, *x;                                /* [256] importance and targets of a unit */
     double  *normal, *rhs;                             /* [P, P], [P] of the scales of a row */
@@ -57,7 +62,7 @@ typedef struct {
     uint64_t        *rows;                            /* [n_tensor] number of its rows that are done */
     uint64_t        *by_data;                         /* [n_tensor] tensors in order of their data */
     double           before, after;                   /* errors of all matrices: plain fit, calibrated */
-    _Atomic uint64_t bad; /* first tensor with a weight too large for its new type; UINT64_MAX: none */
+    _Atomic uint64_t bad;                             /* first tensor with a weight too large for its new type; UINT64_MAX: none */
     uint64_t         lost;                            /* first tensor with an input that is not finite; UINT64_MAX: none */
     int              span, n;                         /* of the current input: channels of one H; all channels */
     float           *h, *v;                           /* [n / span][span, span] moments; V, columns divided by their diagonal */
@@ -204,7 +209,7 @@ static void round__factor(dev *dv, double *a, int len, size_t S, double least) {
         for (int k = j0; dv->ith == 0 && k < j1; k++)
             for (int i = j0; i <= k; i++) {
                 double x = a[(size_t)k * S + (size_t)i] - round__dot(a + (size_t)k * S + j0, a + (size_t)i * S + j0, i - j0);
-                a[(size_t)k * S + (size_t)i] = i < k ? x / a[(size_t)i * S + (size_t)i] : sqrt(x > least ? x : least);
+                a[(size_t)k * S + (size_t)i] = i < k ? x / a[(size_t)i * S + (size_t)i] : sqrt(max_f64(x, least));
             }
         pool_barrier(dv->p);
         for (int i; (i = j1 + 16 * pool_next(dv->p)) < len;)
@@ -302,7 +307,7 @@ static void round__unit(const round_job *j, round__scratch *b, uint32_t type, in
     const float    *v = j->v + (size_t)(at / j->span) * S * S;
     const int      *col = j->col + at + k0;
     int             c0 = col[0];
-    for (int i = 1; i < unit; i++) c0 = col[i] < c0 ? col[i] : c0;
+    for (int i = 1; i < unit; i++) c0 = min_int(col[i], c0);
     for (int i = 0; i < unit; i++) b->diag[col[i] - c0] = sqrtf(j->hd[col[i]]) * sqrtf(j->vd[at + k0 + i]);
     for (int r = 0; r < nr; r++) {
         float   *t = b->t + (size_t)r * n + at, *w = b->w + (size_t)r * n, *e = b->e + (size_t)r * n;
@@ -673,20 +678,23 @@ static void round__scratch_drop(round__scratch *b) {
 
 /* The maximum of each size over all matrices. */
 typedef struct {
-    size_t   n, span, rows, row;                      /* channels; channels of one H; rows; bytes of a row of blocks */
+    size_t   n;                                       /* channels */
+    size_t   span;                                    /* channels of one H */
+    size_t   rows;                                    /* of weights */
+    size_t   row;                                     /* bytes of a row of blocks */
     uint64_t blocks;                                  /* bytes of all blocks */
 } round__extent;
 
 static round__extent round__extent_of(const round_job *j) {
-    round__extent x = {32, 32, 1, 1, 0};
+    round__extent x = {.n = 32, .span = 32, .rows = 1, .row = 1};
     for (uint64_t i = 0; i < j->g->n_tensor; i++) {
         const gguf_tensor *t = &j->g->tensor[i];
         if (!round__is_rounded(j, i)) continue;
         const size_t len = (size_t)t->dim[0], one = k_row_bytes(j->to[i], (int64_t)len), s = (size_t)round__span((int)len);
-        x.n = len > x.n ? len : x.n;
-        x.span = s > x.span ? s : x.span;
-        x.rows = t->dim[1] > x.rows ? (size_t)t->dim[1] : x.rows;
-        x.row = one > x.row ? one : x.row;
+        x.n = max_size(len, x.n);
+        x.span = max_size(s, x.span);
+        x.rows = max_size((size_t)t->dim[1], x.rows);
+        x.row = max_size(one, x.row);
         x.blocks += (uint64_t)one * t->dim[1] * t->dim[2];
     }
     return x;
@@ -749,7 +757,7 @@ static int round__chunks(const round_job *j, size_t n_ids, err_t *e) {
     const uint64_t      fixed = round__alloc_bytes(&x, j->p->n) + ((uint64_t)ROUND_SPARE << 20);
     int                 n = tok_chunks(n_ids, chunk, chunk, j->o.n_chunks, e);
     if (e->code) return 0;
-    n = n < most ? n : most;
+    n = min_int(n, most);
     if (j->o.n_chunks < 0 && (uint64_t)n > own) n = own ? (int)own : 1;
     const uint64_t need = fixed + each * (uint64_t)n, fit = left > fixed ? (left - fixed) / each : 0;
     if (need <= left) return n;
