@@ -850,7 +850,12 @@ static bool act__guide_text(act_guide *k, err_t *e) {
 static bool act__guide_prepare(void *ctx, const uint32_t *to, err_t *e) {
     act_guide       *k = ctx;
     const config    *c = k->c;
-    const round_opts o = {c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK, c->calib.n_chunks, c->fwd.n_threads, 0.01f, c->fwd.rope, c->kv};
+    const round_opts o = {.chunk = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK,
+                          .n_chunks = c->calib.n_chunks,
+                          .n_threads = c->fwd.n_threads,
+                          .damp = 0.01f,
+                          .rope = c->fwd.rope,
+                          .kv = c->kv};
     if (c->calibrate) k->rounded = round_run(k->g, &k->ids, k->bos, to, &o, e);
     return !c->calibrate || k->rounded;
 }

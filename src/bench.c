@@ -67,7 +67,10 @@ static const char *const bench_repacks[] = {"auto", "on", "off"};    /* the valu
 typedef enum { BENCH_MD, BENCH_CSV, BENCH_JSON, BENCH_JSONL } bench_form;
 
 typedef struct {
-    int n_prompt, n_gen, n_depth, n_seq;
+    int n_prompt;                                     /* tokens that are read */
+    int n_gen;                                        /* tokens that are decoded after them */
+    int n_depth;                                      /* tokens in the cache before */
+    int n_seq;                                        /* sequences side by side */
     int n_guess, chance;                              /* as in bench_opts; only with one sequence and no prompt */
 } bench_test;
 
@@ -326,7 +329,12 @@ static void bench__count(double n, str *s) {
 
 /* The test of a row. */
 static bench_test bench__test_of(const bench_row *r) {
-    return (bench_test){(int)r->n_prompt, (int)r->n_gen, (int)r->n_depth, (int)r->n_seq, (int)r->n_guess, (int)lround(100 * r->chance)};
+    return (bench_test){.n_prompt = (int)r->n_prompt,
+                        .n_gen = (int)r->n_gen,
+                        .n_depth = (int)r->n_depth,
+                        .n_seq = (int)r->n_seq,
+                        .n_guess = (int)r->n_guess,
+                        .chance = (int)lround(100 * r->chance)};
 }
 
 static void bench__cell(const bench_row *r, int col, str *s) {
@@ -700,7 +708,10 @@ static int bench__n_guesses(const bench_test *t, int there) {
 static bool bench__guess_test(const bench_opts *o, int n, int depth, int *i, bench_test *t) {
     for (int k = 0; n && k < o->guess.n; k++)
         for (int a = 0; o->guess.v[k] && a < o->chance.n; a++)
-            if ((*i)-- == 0) return *t = (bench_test){0, n, depth, 1, o->guess.v[k], o->chance.v[a]}, true;
+            if ((*i)-- == 0) {
+                *t = (bench_test){.n_gen = n, .n_depth = depth, .n_seq = 1, .n_guess = o->guess.v[k], .chance = o->chance.v[a]};
+                return true;
+            }
     return false;
 }
 
@@ -708,11 +719,15 @@ static bool bench__guess_test(const bench_opts *o, int n, int depth, int *i, ben
  * same with guesses. Empty tests are skipped. False: past the last. */
 static bool bench__test_at(const bench_opts *o, int depth, int i, bench_test *t) {
     for (int k = 0; k < o->prompt.n; k++)
-        if (o->prompt.v[k] && i-- == 0) return *t = (bench_test){o->prompt.v[k], 0, depth, 1, 0, 0}, true;
+        if (o->prompt.v[k] && i-- == 0)
+            return *t = (bench_test){.n_prompt = o->prompt.v[k], .n_depth = depth, .n_seq = 1}, true;
     for (int k = 0; k < o->gen.n + o->pair.n / 2; k++) {
         const int *p = k < o->gen.n ? NULL : o->pair.v + 2 * (k - o->gen.n), n = p ? p[1] : o->gen.v[k];
         for (int s = 0; s < o->seqs.n; s++)
-            if ((n || (p && p[0])) && i-- == 0) return *t = (bench_test){p ? p[0] : 0, n, depth, o->seqs.v[s], 0, 0}, true;
+            if ((n || (p && p[0])) && i-- == 0) {
+                *t = (bench_test){.n_prompt = p ? p[0] : 0, .n_gen = n, .n_depth = depth, .n_seq = o->seqs.v[s]};
+                return true;
+            }
         if (!p && bench__guess_test(o, n, depth, &i, t)) return true;
     }
     return false;
@@ -947,7 +962,7 @@ static bool bench__warm_up(bench_job *j, const bench_test *t, err_t *e) {
 /* Time of the decode without guesses, from a few of its steps, spread over it. Measured right before the repetition, since the speed of
  * a machine changes within minutes. */
 static bool bench__plain(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
-    const bench_test without = {0, t->n_gen, t->n_depth, 1, 0, 0};
+    const bench_test without = {.n_gen = t->n_gen, .n_depth = t->n_depth, .n_seq = 1};
     const int        n = min_int(t->n_gen, BENCH_PLAIN);
     if (!kv_require(j->seq[0], (int)bench__length(t), e)) return false;
     const double t0 = clock_now();
@@ -1259,7 +1274,13 @@ static bool bench__setups(bench_job *j, err_t *e) {
     while (k >= 0) {
         int v[DIALS];
         for (int i = 0; i < DIALS; i++) v[i] = dial[i]->v[at[i]];
-        j->set = (bench_setup){v[0], v[1], v[2], v[3], v[6], (uint32_t)v[4], (uint32_t)v[5]};
+        j->set = (bench_setup){.level = v[0],
+                               .repack = v[1],
+                               .batch = v[2],
+                               .ubatch = v[3],
+                               .type_k = (uint32_t)v[4],
+                               .type_v = (uint32_t)v[5],
+                               .threads = v[6]};
         if (!bench__setup(j, e)) return false;
         for (k = DIALS - 1; k >= 0 && ++at[k] == dial[k]->n; k--) at[k] = 0;
     }

@@ -329,7 +329,7 @@ static void calib__dat_entry(calib__cur *c, calib_imatrix *im) {
 }
 
 static bool calib__read_dat(calib_imatrix *im, const uint8_t *p, size_t n, const char *path, err_t *e) {
-    calib__cur    c = {p, n, 0, path, e};
+    calib__cur    c = {.p = p, .n = n, .path = path, .e = e};
     const int32_t most = n / 17 < INT32_MAX ? (int32_t)(n / 17) : INT32_MAX;   /* an entry has at least 17 bytes */
     const int32_t entries = calib__i32(&c, 1, most, "the number of entries");
     for (int32_t i = 0; i < entries && !e->code; i++) calib__dat_entry(&c, im);

@@ -443,7 +443,7 @@ static int eval__fill_step(eval_run *r, eval_cursor *c) {
         }
         if (c->pos < p->n_ctx - 1) continue;
         c->done[c->n_done++] = c->seq;
-        *c = (eval_cursor){c->chunk + 1, 0, NULL, c->done, c->n_done};
+        *c = (eval_cursor){.chunk = c->chunk + 1, .done = c->done, .n_done = c->n_done};
     }
     return f->batch.n;
 }

@@ -24,7 +24,8 @@ enum { PLOT_COLORS = sizeof plot_colors / sizeof *plot_colors };
 typedef struct {
     char  *name;                                      /* of the bar or the line; owned */
     int    line;                                      /* points with the same name form a line; the first name is line 0 */
-    double x, y, spread;                              /* spread: standard deviation of y; 0: unknown */
+    double x, y;
+    double spread;                                    /* standard deviation of y; 0: unknown */
 } plot_point;
 
 typedef struct {
@@ -45,7 +46,7 @@ static void plot_add(plot_panel *a, const char *name, double x, double y, double
     for (int i = 0; i < a->n && line == a->n_lines; i++)
         if (strcmp(a->p[i].name, name) == 0) line = a->p[i].line;
     a->p = mem_grow(a->p, (size_t)a->n + 1, sizeof *a->p);
-    a->p[a->n] = (plot_point){mem_new(n, 1), line, x, y, spread};
+    a->p[a->n] = (plot_point){.name = mem_new(n, 1), .line = line, .x = x, .y = y, .spread = spread};
     memcpy(a->p[a->n++].name, name, n);
     a->n_lines += line == a->n_lines;
 }
@@ -177,8 +178,9 @@ static double plot__field(const plot_panel *a) {
 static int plot__lines_height(const plot_panel *a) { return (int)plot__field(a) + 62; }
 
 typedef struct {
-    double left, right, top, bottom, x_least, x_most, y_most;
-    bool   x_log;
+    double left, right, top, bottom;                  /* pixels of the field of the lines */
+    double x_least, x_most, y_most;                   /* values at its edges; y begins at 0 */
+    bool   x_log;                                     /* x grows by factors */
 } plot_frame;
 
 static double plot__x(const plot_frame *f, double x) {
@@ -190,8 +192,13 @@ static double plot__x(const plot_frame *f, double x) {
 static double plot__y(const plot_frame *f, double y) { return f->bottom - y / f->y_most * (f->bottom - f->top); }
 
 static plot_frame plot__frame(const plot_panel *a, double y) {
-    plot_frame f = {
-        PLOT_EDGE + 44, PLOT_WIDTH - PLOT_EDGE - 16 - plot__names(a), y, y + plot__field(a), INFINITY, 0, plot__top(a), a->x_log};
+    plot_frame f = {.left = PLOT_EDGE + 44,
+                    .right = PLOT_WIDTH - PLOT_EDGE - 16 - plot__names(a),
+                    .top = y,
+                    .bottom = y + plot__field(a),
+                    .x_least = INFINITY,
+                    .y_most = plot__top(a),
+                    .x_log = a->x_log};
     for (int i = 0; i < a->n; i++) f.x_least = fmin(f.x_least, a->p[i].x), f.x_most = fmax(f.x_most, a->p[i].x);
     return f;
 }

@@ -254,7 +254,7 @@ static void round__prepare(round_job *j, dev *dv) {
 /* Codes, steps and bases of n weights from their blocks. */
 static void round__read_blocks(round__scratch *b, uint32_t type, const void *blocks, int n) {
     const k_type *k = &k_types[type];
-    k_urow        u = {b->q, b->sc, b->mn, b->d, b->dm, b->fs, b->fm};
+    k_urow        u = {.q = b->q, .sc = b->sc, .mn = b->mn, .d = b->d, .dm = b->dm, .fs = b->fs, .fm = b->fm};
     k->unpack(blocks, n, &u);
     for (int i = 0; i < n; i++) {
         const bool whole = k->kind == K_KIND_INT;
