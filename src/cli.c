@@ -3,7 +3,8 @@
  * come from cli_defaults(). Each section below receives its own options by value.
  * Invariants: the parser never exits (errors come back in err_t); the prompt is exact bytes.
  * To add an option: 1 a field and its default in the options of the section that uses it; 2 a row of cli_opts: its names, kind
- * and bounds, `serves` (the actions it has an effect on) and `beside` (the option that it needs). Tests walk the table.
+ * and bounds, `serves` (the actions it has an effect on) and `beside` (the option that it needs); 3 its name in act__settings, if
+ * answers depend on it and its group is not there. Help, man page, completions and tests walk the table.
  * Public: cli_defaults, cli_set, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_long_name,
  * cli_value, cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name, cli_effective,
  * cli_lacks, cli_typed.
