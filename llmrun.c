@@ -21,17 +21,19 @@
  *   [schema]   JSON Schema: documents and their normal form                        <- base val lang num
  *   [json]     JSON values as rules of an automaton                                <- base gram lang num schema
  *   [gpu]      NVIDIA GPUs through the driver                                     <- k base
- *   [dev]      the device that runs a list of operations                          <- k base pool gpu
+ *   [dev]      the device: memory, batches, plans and the threads that run them   <- k base pool gpu
+ *   [dev_gpu]  the part of a plan that GPUs run                                   <- k base gpu dev
+ *   [ops]      the operations of a step: a row for each kind                      <- k base pool gpu dev dev_gpu
  *   [arch]     architectures and their tensors as data                            <- base gguf dev
  *   [model]    weights of a model in the mapping; packed weights (repack)         <- k base pool gguf dev arch
  *   [kv]       paged key/value cache in groups of layers, recurrent states        <- k base dev arch
  *   [store]    prompt cache on disk: KV blocks kept between runs                  <- k base gguf writer dev kv
- *   [fwd]      one step over a batch of rows                                      <- base pool dev arch model kv
+ *   [fwd]      one step over a batch of rows                                      <- k base pool dev dev_gpu ops arch model kv
  *   [samp]     sampling: logits to a token                                        <- base
  *   [mask]     which tokens may follow                                             <- base tok gram
  *   [constrain] constraints as a user gives them                                   <- base tok gram lang gbnf schema json mask
  *   [embed]    vectors of texts: pooling, normalisation                           <- k base dev arch model
- *   [engine]   (meter) a model opened to run: cache, threads, steps               <- k base host pool gguf tok model kv store dev fwd samp
+ *   [engine]   (meter) a model opened to run: cache, threads, steps               <- k base host pool gguf tok model kv store dev dev_gpu ops fwd samp
  *   [gen]      a request and its answer, as values                                <- k base gguf tok samp constrain embed engine
  *   [calls]    (call) tool calls: how a model writes them, found by rendering one; text to calls; answers with calls as an automaton  <- base val jinja gram lang schema json constrain
  *   [chat]     messages to tokens, an answer to its parts                            <- base gguf tok val jinja gram constrain gen calls
@@ -39,7 +41,7 @@
  *   [lines]    reader of long files, shards                                       <- base
  *   [results]  files of results: records, header, resume, merge                   <- base val lines
  *   [req]      one line of a batch file: request and record                       <- base val tok samp constrain embed gen calls chat
- *   [spec]     speculative decoding: n-gram lookup, draft model                   <- k base host pool gguf writer tok dev model kv fwd samp constrain engine
+ *   [spec]     speculative decoding: n-gram lookup, draft model                   <- k base host pool gguf writer tok dev ops model kv fwd samp constrain engine
  *   [sched]    (hist) continuous batching of requests                             <- base pool tok kv fwd samp constrain embed engine gen spec
  *   [text]     one request, its text streamed                                     <- k base tok kv samp constrain engine gen chat sched spec
  *   [term]     messages from a person or a pipe: editing, history, paste          <- base
@@ -53,9 +55,9 @@
  *   [plot]     tool: rates as a picture (SVG)                                     <- base
  *   [bench]    tool: benchmark of a model on this machine                         <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
  *   [cli]      option table, config, command line                                 <- all
- *   [help]     help, man page, completions, lists                                 <- k base tok dev arch model calls spec term talk quant cli
+ *   [help]     help, man page, completions, lists                                 <- k base tok ops arch model calls spec term talk quant cli
  *   [act]      actions of the command                                             <- all
- *   [main]     from the command line to the exit code                             <- k base host dev cli act
+ *   [main]     from the command line to the exit code                             <- k base host ops cli act
  *
  * SHAPES  B rows in the batch, T positions, D model width, H heads, G kv heads, HD head width, F ffn width, V vocabulary,
  *         E experts, K experts used per row. Written [B, D]; the last one is contiguous. */
@@ -141,6 +143,8 @@
 #include "src/json.c"
 #include "src/gpu.c"
 #include "src/dev.c"
+#include "src/dev_gpu.c"
+#include "src/ops.c"
 #include "src/arch.c"
 #include "src/model.c"
 #include "src/kv.c"

@@ -1074,14 +1074,14 @@ static void bench__print_times(const bench_test *t, const char *whose, const dev
     str    s = {0};
     if (!f->steps) return;
     for (int i = 0; i < FWD_PARTS; i++) all += f->all[i], wait += f->wait[i];
-    all += f->far;
+    all += f->gpu;
     bench__label(t, &s);
     fprintf(stderr, "llmrun: %s: %lld steps%s\n  %-12s %9s %7s %9s\n", s.p, f->steps, whose, "stage", "ms/step", "share", "waiting");
     for (int i = 0; i <= FWD_PARTS + 1; i++) {
-        const bool   sum = i == FWD_PARTS + 1, far = i == FWD_PARTS;
-        const double a = sum ? all : far ? f->far : f->all[i], b = sum ? wait : far ? 0 : f->wait[i];
+        const bool   sum = i == FWD_PARTS + 1, on_gpu = i == FWD_PARTS;
+        const double a = sum ? all : on_gpu ? f->gpu : f->all[i], b = sum ? wait : on_gpu ? 0 : f->wait[i];
         if (a == 0) continue;
-        fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : far ? "gpu" : fwd_part_names[i], a * 1e3 / (double)f->steps,
+        fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : on_gpu ? "gpu" : fwd_part_names[i], a * 1e3 / (double)f->steps,
                 100 * a / all, 100 * b / all);
     }
     str_drop(&s);

@@ -33,7 +33,7 @@ typedef struct engine {
     int       chunk;                                  /* rows of prompts in a step */
     bool      may_pack;                               /* engine_pack() has something left to pack */
     bool      shares_pool;                            /* its threads belong to another engine */
-    int       far_slots;                              /* most recurrent states that the memory of its GPUs holds; 0: no bound */
+    int       gpu_slots;                              /* most recurrent states that the memory of its GPUs holds; 0: no bound */
     int       pack_worth;                             /* tokens from which packing repays itself; 0: not computed yet */
     size_t    pack_bytes;                             /* bytes of weights packed after each token */
     double    t_start, t_open;                        /* when the program started; seconds until the model was open */
@@ -45,7 +45,7 @@ static void engine_close(engine *eng) {
     store_close(eng->kept);
     kv_free(eng->kv);
     if (!eng->shares_pool) pool_free(eng->p);
-    dev_gpus *on = eng->m.far;
+    dev_gpus *on = eng->m.gpus;
     model_close(&eng->m);
     dev_gpus_close(on);
     mem_free(eng);
@@ -60,8 +60,8 @@ enum {
     ENGINE_SLOW_SHARE = 4,                            /* many: this fraction of them or more, 1 / 4 */
     ENGINE_PACK_PIECE = 16 << 20,                     /* bytes of weights packed between two progress lines */
     ENGINE_SHARED = 4 << 20,                          /* bytes of weights from which a second engine uses more than one thread */
-    ENGINE_FAR_SPARE = 64 << 20,                      /* bytes of a GPU that stay free */
-    ENGINE_FAR_STATES = 4,                            /* snapshots of recurrent states may take this fraction of what is left there, 1 / 4 */
+    ENGINE_GPU_SPARE = 64 << 20,                      /* bytes of a GPU that stay free */
+    ENGINE_GPU_STATES = 4,                            /* snapshots of recurrent states may take this fraction of what is left there, 1 / 4 */
     ENGINE_LOGIT_BYTES = 64 << 20,                    /* bytes of logits where a plan leaves their rows open */
 };
 
@@ -71,9 +71,9 @@ static void engine__keep(engine *eng, const engine_opts *fo, const kv_opts *ko) 
     str              about = {0};
     str_fmt(&about, "rope %s %.9g %.9g %d %.9g %.9g %.9g %.9g%s%s", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base,
              r->orig_ctx, (double)r->yarn_ext, (double)r->yarn_attn, (double)r->yarn_fast, (double)r->yarn_slow,
-            dev_exact() ? "" : " blas", model_has_bf16(&eng->m) ? " bf16" : "");
+            ops_exact() ? "" : " blas", model_has_bf16(&eng->m) ? " bf16" : "");
     if (*eng->m.rope_set) str_fmt(&about, " %s", eng->m.rope_set);
-    dev_gpus_order(eng->m.far, &about);
+    dev_gpus_order(eng->m.gpus, &about);
     kv_share(eng->kv);
     eng->kept = store_open(eng->kv, ko->cache, gguf_fingerprint(eng->g), about.p, eng->m.hp.n_vocab);
     mem_free(about.p);
@@ -92,7 +92,7 @@ static void engine__pack_all(engine *eng) {
 }
 
 /* Layers that GPUs run; -1: none is used. */
-static int engine_gpu_layers(const engine *eng) { return eng->m.far ? eng->m.hp.n_layer - eng->m.far->from[0] : -1; }
+static int engine_gpu_layers(const engine *eng) { return eng->m.gpus ? eng->m.hp.n_layer - eng->m.gpus->from[0] : -1; }
 
 /* Logs the engine's sizes, for -v. */
 static void engine__log(const engine *eng, const engine_opts *fo) {
@@ -105,7 +105,7 @@ static void engine__log(const engine *eng, const engine_opts *fo) {
         log_info("states      up to %d recurrent states of %.1f MiB, snapshots among them", mem->max_blocks, (double)mem->block_bytes / 1048576);
     }
     log_info("threads     %d, %s kernels, up to %d rows in a step", eng->p->n, k_level_name(), eng->n_batch);
-    const dev_gpus *on = eng->m.far;
+    const dev_gpus *on = eng->m.gpus;
     for (int i = 0; on && i < on->n; i++)
         log_info("GPU %-7d layers %d to %d of %d: %s, %s (--same %s)", dev_gpus_number(on, i), on->from[i] + 1,
                  i + 1 < on->n ? on->from[i + 1] : eng->m.hp.n_layer, eng->m.hp.n_layer, dev_gpus_name(on, i),
@@ -298,7 +298,7 @@ static bool engine__holds_state(const engine *eng, err_t *e) {
 
 /* A cache for n_seqs sequences. Its own bound may cut the context and the rows. */
 static bool engine__open_cache(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
-    const kv_load load = {plan->n_seqs * (((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block), plan->n_seqs, eng->n_batch, eng->m.far, eng->far_slots};
+    const kv_load load = {plan->n_seqs * (((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block), plan->n_seqs, eng->n_batch, eng->m.gpus, eng->gpu_slots};
     int           rows;
     if (!engine__holds_state(eng, e) || !(eng->kv = kv_new(&eng->m.hp, ko, load, e))) return false;
     if (ko->cache) engine__keep(eng, fo, ko);
@@ -342,14 +342,14 @@ static bool engine__open_shared(engine *eng, const engine_opts *fo, const kv_opt
 typedef struct {
     int       first, n_layer;                         /* layers [first, n_layer) are wanted there */
     int       slots;                                  /* recurrent states of each layer that are counted */
-    dev_far_needs needs;                              /* .layer with what the cache takes */
+    dev_gpu_needs needs;                              /* .layer with what the cache takes */
     bool     *begins;                                 /* [n_layer] whether a run of layers may begin there */
     uint64_t  has[DEV_GPUS];                          /* bytes of memory of each GPU that are free */
-} engine_far;
+} engine_gpu_plan;
 
 /* What layers [from, end) take on one GPU. */
-static uint64_t engine__far_bytes(const engine_far *f, int from, int end) {
-    uint64_t n = from < end ? f->needs.each + ENGINE_FAR_SPARE : 0;
+static uint64_t engine__gpu_bytes(const engine_gpu_plan *f, int from, int end) {
+    uint64_t n = from < end ? f->needs.each + ENGINE_GPU_SPARE : 0;
     for (int il = from; il < end; il++) n += f->needs.layer[il];
     return n;
 }
@@ -362,18 +362,18 @@ static bool engine__shares(const engine *eng, int il) {
 }
 
 /* Recurrent states that a run needs: one for each sequence and two snapshots, or what the options allow. */
-static int engine__far_slots(const engine *eng, const kv_opts *ko, const engine_plan *plan) {
+static int engine__gpu_slots(const engine *eng, const kv_opts *ko, const engine_plan *plan) {
     const size_t slot = kv_slot_bytes(&eng->m.hp);
     const int    n = plan->n_seqs + 2;
     return slot && ko->state_bytes && ko->state_bytes / slot < (uint64_t)n ? (int)(ko->state_bytes / slot) : n;
 }
 
 /* What n of the last layers would take, or -1: all of them; as many of these as GPUs have kernels for. */
-static engine_far engine__far_new(const engine *eng, const kv_opts *ko, const engine_plan *plan, int n) {
+static engine_gpu_plan engine__gpu_new(const engine *eng, const kv_opts *ko, const engine_plan *plan, int n) {
     const int  all = eng->m.hp.n_layer, n_out = plan->n_out < eng->n_batch ? plan->n_out : eng->n_batch;
-    engine_far f = {.n_layer = all, .needs = {.layer = mem_new((size_t)all, sizeof *f.needs.layer)}, .begins = mem_new((size_t)all, sizeof *f.begins)};
-    f.slots = engine__far_slots(eng, ko, plan);
-    fwd_far_needs(&eng->m, eng->n_batch, n_out, plan->hidden ? FWD_HIDDEN : FWD_LOGITS, &f.needs);
+    engine_gpu_plan f = {.n_layer = all, .needs = {.layer = mem_new((size_t)all, sizeof *f.needs.layer)}, .begins = mem_new((size_t)all, sizeof *f.begins)};
+    f.slots = engine__gpu_slots(eng, ko, plan);
+    fwd_gpu_needs(&eng->m, eng->n_batch, n_out, plan->hidden ? FWD_HIDDEN : FWD_LOGITS, &f.needs);
     for (int il = 0; il < all; il++) {
         f.needs.layer[il] += (uint64_t)f.slots * kv_state_bytes(&eng->m.hp.layer[il]);
         f.needs.layer[il] += (uint64_t)plan->n_seqs * model_kv_bytes_of(&eng->m, il, ko->type_k, ko->type_v, (int64_t)eng->n_ctx + ko->block, eng->n_batch);
@@ -385,17 +385,17 @@ static engine_far engine__far_new(const engine *eng, const kv_opts *ko, const en
     return f;
 }
 
-static void engine__far_drop(engine_far *f) {
+static void engine__gpu_drop(engine_gpu_plan *f) {
     mem_free(f->needs.layer);
     mem_free(f->begins);
 }
 
 /* Gives each GPU, from the last one on, as many of the wanted layers as that share of its memory holds. True: they hold all. */
-static bool engine__fill_gpus(dev_gpus *on, const engine_far *f, double share) {
+static bool engine__fill_gpus(dev_gpus *on, const engine_gpu_plan *f, double share) {
     int end = f->n_layer;
     for (int i = on->n - 1; i >= 0; i--) {
         int from = end;
-        for (int il = end - 1; il >= f->first && (double)engine__far_bytes(f, il, end) <= share * (double)f->has[i]; il--)
+        for (int il = end - 1; il >= f->first && (double)engine__gpu_bytes(f, il, end) <= share * (double)f->has[i]; il--)
             if (f->begins[il]) from = il;
         on->from[i] = end = from;
     }
@@ -404,7 +404,7 @@ static bool engine__fill_gpus(dev_gpus *on, const engine_far *f, double share) {
 
 /* Spreads the wanted layers so that each GPU gives the same share of its memory, and the cache of each has space to grow; where all of it does
  * not hold them, as many as it does: false. */
-static bool engine__spread(dev_gpus *on, const engine_far *f) {
+static bool engine__spread(dev_gpus *on, const engine_gpu_plan *f) {
     double low = 0, high = 1;
     if (!engine__fill_gpus(on, f, 1)) return false;
     for (int i = 0; i < 20; i++) {
@@ -416,8 +416,8 @@ static bool engine__spread(dev_gpus *on, const engine_far *f) {
 
 /* Opens GPUs in their order until one of them holds the wanted layers, which is then the only one, since several are no faster; or all so far
  * hold them together. False: they do not, or, why, there are none. */
-static bool engine__find_gpus(const engine *eng, engine_far *f, int device, err_t *why) {
-    dev_gpus *on = eng->m.far;
+static bool engine__find_gpus(const engine *eng, engine_gpu_plan *f, int device, err_t *why) {
+    dev_gpus *on = eng->m.gpus;
     const int end = device < 0 ? dev_gpus_count(why) : device + 1;
     for (int i = device < 0 ? 0 : device; i < end && on->n < DEV_GPUS; i++) {
         err_t e = {0};
@@ -427,7 +427,7 @@ static bool engine__find_gpus(const engine *eng, engine_far *f, int device, err_
             continue;
         }
         f->has[on->n - 1] = dev_gpus_memory(on, on->n - 1);
-        if (engine__far_bytes(f, f->first, f->n_layer) <= f->has[on->n - 1]) {
+        if (engine__gpu_bytes(f, f->first, f->n_layer) <= f->has[on->n - 1]) {
             f->has[0] = f->has[on->n - 1];
             dev_gpus_only(on, on->n - 1);
             on->from[0] = f->first;
@@ -439,27 +439,27 @@ static bool engine__find_gpus(const engine *eng, engine_far *f, int device, err_
 }
 
 /* The wanted layers do not fit: by how much. The first GPU would have to run those that are left. */
-static bool engine__short(const dev_gpus *on, const engine_far *f, err_t *e) {
+static bool engine__short(const dev_gpus *on, const engine_gpu_plan *f, err_t *e) {
     char      name[32] = "the GPU";
     const int end = on->n > 1 ? on->from[1] : f->n_layer;
-    uint64_t  all = engine__far_bytes(f, f->first, end);
+    uint64_t  all = engine__gpu_bytes(f, f->first, end);
     const double more = (double)all - (double)f->has[0];
-    for (int i = 1; i < on->n; i++) all += engine__far_bytes(f, on->from[i], i + 1 < on->n ? on->from[i + 1] : f->n_layer);
+    for (int i = 1; i < on->n; i++) all += engine__gpu_bytes(f, on->from[i], i + 1 < on->n ? on->from[i + 1] : f->n_layer);
     if (on->n > 1) snprintf(name, sizeof name, "%d GPUs", on->n);
     return err_set(e, EXIT_RESOURCE, "--gpu-layers: memory of %s is short by %.1f MiB: %d layers and their cache take %.1f", name, more / 1048576,
                    f->n_layer - f->first, (double)all / 1048576);
 }
 
 /* Recurrent states that all GPUs hold: those that are counted, and snapshots. 0: they run no layer that has one. */
-static int engine__slots(const engine *eng, const engine_far *f) {
-    const dev_gpus *on = eng->m.far;
+static int engine__slots(const engine *eng, const engine_gpu_plan *f) {
+    const dev_gpus *on = eng->m.gpus;
     uint64_t        most = UINT64_MAX;
     for (int i = 0; i < on->n; i++) {
         const int      end = i + 1 < on->n ? on->from[i + 1] : f->n_layer;
-        const uint64_t taken = engine__far_bytes(f, on->from[i], end), left = f->has[i] > taken ? f->has[i] - taken : 0;
+        const uint64_t taken = engine__gpu_bytes(f, on->from[i], end), left = f->has[i] > taken ? f->has[i] - taken : 0;
         uint64_t       slot = 0;
         for (int il = on->from[i]; il < end; il++) slot += kv_state_bytes(&eng->m.hp.layer[il]);
-        if (slot && left / ENGINE_FAR_STATES / slot < most) most = left / ENGINE_FAR_STATES / slot;
+        if (slot && left / ENGINE_GPU_STATES / slot < most) most = left / ENGINE_GPU_STATES / slot;
     }
     if (most == UINT64_MAX) return 0;
     return most < (uint64_t)(INT_MAX - f->slots) ? f->slots + (int)most : INT_MAX;
@@ -467,24 +467,24 @@ static int engine__slots(const engine *eng, const engine_far *f) {
 
 /* GPUs without a layer are closed. */
 static void engine__drop_gpus(engine *eng) {
-    dev_gpus *on = eng->m.far;
+    dev_gpus *on = eng->m.gpus;
     for (int i = on->n - 1; i >= 0; i--)
         if (on->from[i] == (i + 1 < on->n ? on->from[i + 1] : eng->m.hp.n_layer)) dev_gpus_drop(on, i);
     if (on->n) return;
     dev_gpus_close(on);
-    eng->m.far = NULL;
+    eng->m.gpus = NULL;
 }
 
 /* Which layers run on GPUs, n of them or, -1, as many as fit. False: they do not. */
-static bool engine__choose_layers(engine *eng, engine_far *f, int device, int n, err_t *e) {
+static bool engine__choose_layers(engine *eng, engine_gpu_plan *f, int device, int n, err_t *e) {
     err_t      why = {0};
     const bool fits = engine__find_gpus(eng, f, device, &why);
-    if (!eng->m.far->n && n < 0) log_info("GPU         none: %s", why.text);
-    if (!eng->m.far->n) return n < 0 || err_set(e, EXIT_RESOURCE, "--gpu-layers: %s", why.text);
+    if (!eng->m.gpus->n && n < 0) log_info("GPU         none: %s", why.text);
+    if (!eng->m.gpus->n) return n < 0 || err_set(e, EXIT_RESOURCE, "--gpu-layers: %s", why.text);
     if (f->needs.lacks) log_info("GPU         layers before an operation without a kernel stay on the CPU: %s", f->needs.lacks);
-    if (!fits && n > 0) return engine__short(eng->m.far, f, e);
+    if (!fits && n > 0) return engine__short(eng->m.gpus, f, e);
     if (f->first == f->n_layer) log_info("GPU         no layer can run there%s", f->needs.lacks ? "" : ": they share keys and values with earlier ones");
-    else if (eng->m.far->from[0] == f->n_layer) log_info("GPU         no layer: its memory is too small");
+    else if (eng->m.gpus->from[0] == f->n_layer) log_info("GPU         no layer: its memory is too small");
     return true;
 }
 
@@ -498,12 +498,12 @@ static bool engine__tensor(const engine *eng, const engine_opts *fo) {
 /* Opens the GPUs that the options ask for. False: they cannot be used as they say. */
 static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
     if (!fo->n_gpu_layers || plan->host) return true;
-    engine_far f = engine__far_new(eng, ko, plan, fo->n_gpu_layers);
-    eng->m.far = dev_gpus_new();
-    eng->m.far->tensor = engine__tensor(eng, fo);
+    engine_gpu_plan f = engine__gpu_new(eng, ko, plan, fo->n_gpu_layers);
+    eng->m.gpus = dev_gpus_new();
+    eng->m.gpus->tensor = engine__tensor(eng, fo);
     const bool ok = engine__choose_layers(eng, &f, fo->device, fo->n_gpu_layers, e);
-    eng->far_slots = engine__slots(eng, &f);
-    engine__far_drop(&f);
+    eng->gpu_slots = engine__slots(eng, &f);
+    engine__gpu_drop(&f);
     engine__drop_gpus(eng);
     return ok;
 }

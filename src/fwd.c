@@ -1,14 +1,14 @@
 /* ===== [fwd] one step over a batch of (sequence, position, token) rows =====
  * The only forward pass: prefill chunks, decode, batches and verification are different lists of rows. Rows of one
  * sequence are adjacent, in rising position. In a decoder the result of a row depends on the earlier rows of its sequence alone, and not on the
- * batch, to the last bit (dev_exact); in an encoder on all rows of its text.
+ * batch, to the last bit (ops_exact); in an encoder on all rows of its text.
  *   The pass is written once for a model, as a list of operations that [dev] runs for every batch: it reads from top to bottom below,
  * by kinds of mixers and feed-forwards. A step is prepared with fwd_begin() and an fwd_add() for each row; fwd_step() writes down the
  * block tables of its sequences and runs the list.
  *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends there, for their hidden
  * values after the last norm. A watched step takes every row through every layer, shows the last product too and leaves that one
  * uncomputed: it has no logits.
- * Public: fwd_bytes, fwd_far_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden,
+ * Public: fwd_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden,
  * fwd_part_names.
  * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
 
@@ -85,11 +85,11 @@ static void fwd__op(fwd_draft *d, dev_op op) {
 }
 
 /* The forms of a buffer that the products to come read, n values of each row. */
-static void fwd__forms(fwd_draft *d, dev_buf b, int n, int each) { fwd__op(d, (dev_op){.kind = DEV_FORM, .out = {b}, .n = n, .each = each}); }
+static void fwd__forms(fwd_draft *d, dev_buf b, int n, int each) { fwd__op(d, (dev_op){.kind = OPS_FORM, .out = {b}, .n = n, .each = each}); }
 
 static void fwd__matmul(fwd_draft *d, fwd_part part) {
     d->part = part;
-    fwd__op(d, (dev_op){.kind = DEV_MATMUL});
+    fwd__op(d, (dev_op){.kind = OPS_MATMUL});
 }
 
 /* out = w . in: a phase of one product. */
@@ -100,20 +100,20 @@ static void fwd__product(fwd_draft *d, fwd_part part, const dev_mat *w, dev_buf 
 }
 
 /* to = a + b. */
-static void fwd__add(fwd_draft *d, dev_buf a, dev_buf b, dev_buf to, int n) { fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {a, b}, .out = {to}, .n = n}); }
+static void fwd__add(fwd_draft *d, dev_buf a, dev_buf b, dev_buf to, int n) { fwd__op(d, (dev_op){.kind = OPS_ADD, .in = {a, b}, .out = {to}, .n = n}); }
 
-static void fwd__scale(fwd_draft *d, dev_buf b, int n, float scale) { fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {b}, .n = n, .scale = scale}); }
+static void fwd__scale(fwd_draft *d, dev_buf b, int n, float scale) { fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {b}, .n = n, .scale = scale}); }
 
 static void fwd__bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
-    if (vec) fwd__op(d, (dev_op){.kind = DEV_BIAS, .out = {b}, .vec = vec, .n = n});
+    if (vec) fwd__op(d, (dev_op){.kind = OPS_BIAS, .out = {b}, .vec = vec, .n = n});
 }
 
 /* to = the norm of b, whose rows are n_head vectors of n values. norm: a gain and, after it, a bias; without a gain, nothing. */
 static void fwd__norm(fwd_draft *d, dev_buf b, dev_buf to, const float *const *norm, int n_head, int n) {
     const bool mean = d->m->hp.desc->traits & A_LAYER_NORM;
     if (norm[0])
-        fwd__op(d, (dev_op){.kind = DEV_NORM, .in = {b}, .out = {to}, .vec = norm[0], .scale = d->m->hp.eps, .n = n, .n_head = n_head,
-                            .norm = {mean ? NORM_LAYER : NORM_RMS, norm[1]}});
+        fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {b}, .out = {to}, .vec = norm[0], .scale = d->m->hp.eps, .n = n, .n_head = n_head,
+                            .norm = {mean ? K_NORM_LAYER : K_NORM_RMS, norm[1]}});
 }
 
 /* The stream becomes the input of a block. */
@@ -140,7 +140,7 @@ static void fwd__residual(fwd_draft *d, const float *bias, const float *const *n
     d->part = FWD_NORM;
     fwd__bias(d, d->y, bias, n);
     fwd__norm(d, d->y, d->y, norm, 1, n);
-    fwd__op(d, (dev_op){.kind = DEV_ADD, .in = {d->x, d->y}, .out = {d->next}, .n = n, .scale = d->m->hp.residual_scale});
+    fwd__op(d, (dev_op){.kind = OPS_ADD, .in = {d->x, d->y}, .out = {d->next}, .n = n, .scale = d->m->hp.residual_scale});
     fwd__turn(d);
     fwd__norm(d, d->x, d->x, sum, 1, n);
 }
@@ -159,18 +159,18 @@ static void fwd__embed(fwd_draft *d) {
     const float *const *vec = d->m->glob.vec;
     const dev_mat *w = &d->m->glob.mat[W_TOK_EMBD], *pos = &d->m->glob.mat[W_POS_EMBD];
     d->part = FWD_EMBED;
-    fwd__op(d, (dev_op){.kind = DEV_EMBED, .out = {d->x}, .embed = {w, false}, .n = w->n_in, .scale = hp->embd_scale});
+    fwd__op(d, (dev_op){.kind = OPS_EMBED, .out = {d->x}, .embed = {w, false}, .n = w->n_in, .scale = hp->embd_scale});
     if (pos->data) {
-        fwd__op(d, (dev_op){.kind = DEV_EMBED, .in = {d->x}, .out = {d->next}, .embed = {pos, true}, .n = pos->n_in});
+        fwd__op(d, (dev_op){.kind = OPS_EMBED, .in = {d->x}, .out = {d->next}, .embed = {pos, true}, .n = pos->n_in});
         fwd__turn(d);
     }
     fwd__bias(d, d->x, vec[W_TYPES], w->n_in);
     fwd__norm(d, d->x, d->x, &vec[W_EMBD_NORM], 1, w->n_in);
     for (int t = 0; t < hp->n_rope; t++) {
         const model_rope *r = &d->m->rope[t];
-        fwd__op(d, (dev_op){.kind = DEV_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at}, .n = hp->rope[t].n_rot / 2, .scale = r->mscale});
+        fwd__op(d, (dev_op){.kind = OPS_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at}, .n = hp->rope[t].n_rot / 2, .scale = r->mscale});
     }
-    if (hp->temper != 0) fwd__op(d, (dev_op){.kind = DEV_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper, .temper = {hp->temper_length}});
+    if (hp->temper != 0) fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper, .temper = {hp->temper_length}});
 }
 
 /* Bias, norm and RoPE of queries or keys. The norm is of each head, or of all together. */
@@ -180,13 +180,13 @@ static void fwd__heads(fwd_draft *d, dev_buf b, const float *bias, const float *
     fwd__bias(d, b, bias, n_head * lh->hd_k);
     fwd__norm(d, b, b, norm, wide ? 1 : n_head, wide ? n_head * lh->hd_k : lh->hd_k);
     if (lh->n_rot)
-        fwd__op(d, (dev_op){.kind = DEV_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
+        fwd__op(d, (dev_op){.kind = OPS_ROPE, .in = {d->cs}, .out = {b}, .n = lh->hd_k, .n_head = n_head,
                             .rope = {lh->n_rot, d->m->rope[lh->rope].at, d->m->hp.desc->rope == ROPE_HALVES}});
 }
 
 /* out = of each of n_head parts of in, n values from `at` on; `to`: where they begin there. */
 static void fwd__pick(fwd_draft *d, dev_buf in, dev_buf out, int n_head, int n, int stride, int at, int to) {
-    fwd__op(d, (dev_op){.kind = DEV_PICK, .in = {in}, .out = {out}, .n = n, .n_head = n_head, .pick = {stride, at, to}});
+    fwd__op(d, (dev_op){.kind = OPS_PICK, .in = {in}, .out = {out}, .n = n, .n_head = n_head, .pick = {stride, at, to}});
 }
 
 /* Bias, head norm and RoPE of queries. A gate that is beside each goes to z. */
@@ -212,7 +212,7 @@ static void fwd__values(fwd_draft *d) {
     if (!d->l->mat[W_V].data) fwd__pick(d, d->k, d->v, 1, n, n, 0, 0);
     fwd__bias(d, d->v, d->l->vec[B_V], n);
     if (d->m->hp.desc->traits & A_VALUE_NORM)
-        fwd__op(d, (dev_op){.kind = DEV_NORM, .in = {d->v}, .out = {d->v}, .scale = d->m->hp.eps, .n = lh->hd_v, .n_head = lh->n_head_kv});
+        fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {d->v}, .out = {d->v}, .scale = d->m->hp.eps, .n = lh->hd_v, .n_head = lh->n_head_kv});
 }
 
 /* Queries, and keys and values for the cache. After that, rows that are needed no more end. */
@@ -229,7 +229,7 @@ static void fwd__qkv(fwd_draft *d, const dev_kv *kv) {
     if (own) {
         fwd__values(d);
         fwd__heads(d, d->k, vec[B_K], &vec[W_K_NORM], lh->n_head_kv);
-        fwd__op(d, (dev_op){.kind = DEV_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
+        fwd__op(d, (dev_op){.kind = OPS_STORE, .in = {d->k, d->v}, .cache = {.kv = kv}});
     }
     d->rows = d->past;
     d->beside = own;
@@ -242,15 +242,15 @@ static void fwd__attention(fwd_draft *d) {
     const dev_kv        *kv = d->kv ? &d->kv->layer[d->il] : NULL;
     const arch_hparams  *hp = &d->m->hp;
     fwd__qkv(d, kv);
-    if (hp->temper != 0) fwd__op(d, (dev_op){.kind = DEV_SCALE_BY, .in = {d->heat}, .out = {d->q}, .n = lh->n_head * lh->hd_k});
-    fwd__op(d, (dev_op){.kind = DEV_HADAMARD, .out = {d->q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
+    if (hp->temper != 0) fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->heat}, .out = {d->q}, .n = lh->n_head * lh->hd_k});
+    fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
     d->part = FWD_ATTN;
-    fwd__op(d, (dev_op){.kind = DEV_ATTEND, .in = {d->q}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head, .scale = lh->attn_scale,
+    fwd__op(d, (dev_op){.kind = OPS_ATTEND, .in = {d->q}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head, .scale = lh->attn_scale,
                         .cache = {.kv = kv, .window = lh->window, .hd_k = lh->hd_k, .group = lh->n_head / lh->n_head_kv,
                                   .most = lh->window ? lh->window + 1 : hp->n_ctx_train, .view = lh->view, .cap = lh->cap, .sinks = vec[W_SINKS],
                                   .slope = d->m->slope ? d->m->slope + d->il * d->m->n_slope : NULL}});
-    fwd__op(d, (dev_op){.kind = DEV_HADAMARD, .out = {d->att}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
-    if (lh->gated) fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = lh->n_head * lh->hd_v});
+    fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->att}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
+    if (lh->gated) fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = lh->n_head * lh->hd_v});
     fwd__give(d, &d->l->mat[W_O], lh->gated ? d->z : d->att);
 }
 
@@ -258,7 +258,7 @@ static void fwd__attention(fwd_draft *d) {
 
 /* Slots keep what every row brings. After that, rows that are needed no more end. */
 static void fwd__keep(fwd_draft *d, dev_op op) {
-    op.kind = DEV_KEEP;
+    op.kind = OPS_KEEP;
     op.out[0] = 0;
     op.vec = NULL;
     fwd__op(d, op);
@@ -294,7 +294,7 @@ static void fwd__delta(fwd_draft *d) {
     const float *const *vec = d->l->vec;
     const int           n = r->n_v * r->d_v, v = r->n_v / r->n_k * r->d_v;
     const bool          grouped = d->m->hp.desc->traits & A_DELTA_GROUPED;
-    dev_op              op = {.kind = DEV_DELTA, .in = {d->raw, d->alpha, d->beta}, .out = {d->o}, .n = r->d_v, .n_head = r->n_v, .vec = vec[W_REC_TAPS], .scale = FWD_L2_EPS,
+    dev_op              op = {.kind = OPS_DELTA, .in = {d->raw, d->alpha, d->beta}, .out = {d->o}, .n = r->d_v, .n_head = r->n_v, .vec = vec[W_REC_TAPS], .scale = FWD_L2_EPS,
                               .state = {.st = d->kv ? &d->kv->state[d->il] : NULL, .d_k = r->d_k, .n_vec = r->width * r->taps, .grouped = grouped, .decay = vec[W_REC_DECAY],
                                         .step = vec[B_REC_STEP]}};
     fwd__delta_in(d);
@@ -302,22 +302,22 @@ static void fwd__delta(fwd_draft *d) {
     fwd__keep(d, op);
     fwd__norm(d, d->o, d->att, &vec[W_REC_NORM], r->n_v, r->d_v);
     if (d->l->mat[W_REC_ALL].data) fwd__pick(d, d->all, d->z, r->n_k, v, 2 * r->d_k + 2 * v, 2 * r->d_k + v, 0);
-    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SILU, .n = n});
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SILU, .n = n});
     fwd__give(d, &d->l->mat[W_REC_OUT], d->z);
 }
 
 /* Short convolution: of the parts b, c and x of a projection, c times the convolution of b times x. */
 static void fwd__conv(fwd_draft *d) {
     const int n = d->lh->rec.width;
-    dev_op    op = {.kind = DEV_CONV, .in = {d->all}, .out = {d->o}, .n = n, .vec = d->l->vec[W_REC_TAPS],
+    dev_op    op = {.kind = OPS_CONV, .in = {d->all}, .out = {d->o}, .n = n, .vec = d->l->vec[W_REC_TAPS],
                     .state = {.st = d->kv ? &d->kv->state[d->il] : NULL, .at = 2 * n, .n_vec = n * d->lh->rec.taps}};
     fwd__matmul(d, FWD_QKV);
     dev_plan_product(d->to, &d->l->mat[W_REC_ALL], d->rows, d->in, d->all);
     d->part = FWD_STATE;
-    fwd__op(d, (dev_op){.kind = DEV_MUL, .in = {d->all, d->all}, .out = {d->all}, .n = n, .mul = {.a = 0, .b = 2 * n, .to = 2 * n}});
+    fwd__op(d, (dev_op){.kind = OPS_MUL, .in = {d->all, d->all}, .out = {d->all}, .n = n, .mul = {.a = 0, .b = 2 * n, .to = 2 * n}});
     fwd__op(d, op);
     fwd__keep(d, op);
-    fwd__op(d, (dev_op){.kind = DEV_MUL, .in = {d->o, d->all}, .out = {d->att}, .n = n, .mul = {.a = 0, .b = n, .to = 0}});
+    fwd__op(d, (dev_op){.kind = OPS_MUL, .in = {d->o, d->all}, .out = {d->att}, .n = n, .mul = {.a = 0, .b = n, .to = 0}});
     fwd__give(d, &d->l->mat[W_REC_OUT], d->att);
 }
 
@@ -330,8 +330,8 @@ static void fwd__gated(fwd_draft *d, const dev_mat *gate, const dev_mat *up, con
     dev_plan_product(d->to, up, d->rows, d->in, wide);
     fwd__bias(d, d->ff, b_gate, n);
     fwd__bias(d, wide, b_up, n);
-    if (d->lh->sparse > -INFINITY) fwd__op(d, (dev_op){.kind = DEV_SPARSE, .out = {d->ff}, .scale = d->lh->sparse, .n = n});
-    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {gate->data ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = n});
+    if (d->lh->sparse > -INFINITY) fwd__op(d, (dev_op){.kind = OPS_SPARSE, .out = {d->ff}, .scale = d->lh->sparse, .n = n});
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {gate->data ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = n});
     fwd__product(d, FWD_FFN, down, d->ff, out);
 }
 
@@ -343,13 +343,13 @@ static void fwd__dense(fwd_draft *d) {
 /* Adds to the slots of experts the bias of each one, a row of n values of vec. */
 static void fwd__expert_bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
     const arch_layer_hp *lh = d->lh;
-    if (vec) fwd__op(d, (dev_op){.kind = DEV_BIAS, .out = {b}, .vec = vec, .n = n, .each = lh->n_expert_used, .experts = {.n = lh->n_expert}});
+    if (vec) fwd__op(d, (dev_op){.kind = OPS_BIAS, .out = {b}, .vec = vec, .n = n, .each = lh->n_expert_used, .experts = {.n = lh->n_expert}});
 }
 
-/* The products of the experts that rows have chosen, from `at` on in the list that DEV_GROUP makes. */
+/* The products of the experts that rows have chosen, from `at` on in the list that OPS_GROUP makes. */
 static void fwd__expert_matmul(fwd_draft *d, int at) {
     const arch_layer_hp *lh = d->lh;
-    fwd__op(d, (dev_op){.kind = DEV_MATMUL, .each = lh->n_expert_used, .products = {.n_expert = lh->n_expert, .used = lh->n_expert_used, .at = at}});
+    fwd__op(d, (dev_op){.kind = OPS_MATMUL, .each = lh->n_expert_used, .products = {.n_expert = lh->n_expert, .used = lh->n_expert_used, .at = at}});
 }
 
 /* The experts of each row, and their weights. */
@@ -360,7 +360,7 @@ static void fwd__route(fwd_draft *d) {
     fwd__matmul(d, FWD_FFN);
     dev_plan_product(d->to, &d->l->mat[W_ROUTER], d->rows, d->in, d->score);
     fwd__bias(d, d->score, d->l->vec[B_ROUTER], lh->n_expert);
-    fwd__op(d, (dev_op){.kind = DEV_ROUTE, .in = {d->score}, .out = {d->pick, d->weight}, .vec = d->l->vec[B_ROUTER_CHOICE], .scale = hp->expert_scale,
+    fwd__op(d, (dev_op){.kind = OPS_ROUTE, .in = {d->score}, .out = {d->pick, d->weight}, .vec = d->l->vec[B_ROUTER_CHOICE], .scale = hp->expert_scale,
                         .experts = {.n = lh->n_expert, .used = lh->n_expert_used, .norm = hp->topk_norm, .router = router}});
 }
 
@@ -369,7 +369,7 @@ static void fwd__shared(fwd_draft *d) {
     const dev_mat *w = d->l->mat;
     const bool     gated = d->l->vec[W_SHEXP_GATE] != NULL;
     fwd__gated(d, &w[W_GATE_SHEXP], &w[W_UP_SHEXP], &w[W_DOWN_SHEXP], NULL, NULL, d->moe);
-    if (gated) fwd__op(d, (dev_op){.kind = DEV_ADD_SCALED, .in = {d->moe, d->gate}, .out = {d->y}, .n = d->m->hp.n_embd});
+    if (gated) fwd__op(d, (dev_op){.kind = OPS_ADD_SCALED, .in = {d->moe, d->gate}, .out = {d->y}, .n = d->m->hp.n_embd});
     else fwd__add(d, d->y, d->moe, d->y, d->m->hp.n_embd);
 }
 
@@ -381,18 +381,18 @@ static void fwd__chosen(fwd_draft *d) {
     const int            D = d->m->hp.n_embd, E = lh->n_expert, K = lh->n_expert_used, F = lh->n_ff_exp;
     const bool           gated = w[W_GATE_EXPS].data != NULL;
     const dev_buf        wide = gated ? d->up : d->ff;
-    if (vec[W_SHEXP_GATE]) fwd__op(d, (dev_op){.kind = DEV_GATE, .in = {d->in}, .out = {d->gate}, .vec = vec[W_SHEXP_GATE], .n = D});
-    fwd__op(d, (dev_op){.kind = DEV_GROUP, .in = {d->pick}, .out = {d->slot_row, d->slot_of}, .experts = {.n = E, .used = K, .wide = gated ? 2 : 1}});
+    if (vec[W_SHEXP_GATE]) fwd__op(d, (dev_op){.kind = OPS_GATE, .in = {d->in}, .out = {d->gate}, .vec = vec[W_SHEXP_GATE], .n = D});
+    fwd__op(d, (dev_op){.kind = OPS_GROUP, .in = {d->pick}, .out = {d->slot_row, d->slot_of}, .experts = {.n = E, .used = K, .wide = gated ? 2 : 1}});
     fwd__expert_matmul(d, 0);
     if (gated) dev_plan_product(d->to, &w[W_GATE_EXPS], d->rows, d->in, d->ff);
     dev_plan_product(d->to, &w[W_UP_EXPS], d->rows, d->in, wide);
     fwd__expert_bias(d, d->ff, vec[B_GATE_EXPS], F);
     fwd__expert_bias(d, wide, vec[B_UP_EXPS], F);
-    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {gated ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = F, .each = K});
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {gated ? d->up : 0}, .out = {d->ff}, .act = d->m->hp.act, .n = F, .each = K});
     fwd__forms(d, d->ff, F, K);
     fwd__expert_matmul(d, gated ? 2 * E : E);
     dev_plan_product(d->to, &w[W_DOWN_EXPS], d->rows, d->ff, d->moe);
-    fwd__op(d, (dev_op){.kind = DEV_MIX, .in = {d->moe, d->weight, d->slot_of}, .out = {d->y}, .vec = vec[B_DOWN_EXPS], .n = D, .experts = {.n = E, .used = K}});
+    fwd__op(d, (dev_op){.kind = OPS_MIX, .in = {d->moe, d->weight, d->slot_of}, .out = {d->y}, .vec = vec[B_DOWN_EXPS], .n = D, .experts = {.n = E, .used = K}});
     if (w[W_UP_SHEXP].data) fwd__shared(d);
 }
 
@@ -433,7 +433,7 @@ static void fwd__draw_by_layer(fwd_draft *d) {
     const int           P = hp->n_embd_layer, n = hp->n_layer * P;
     if (!P) return;
     d->part = FWD_EMBED;
-    fwd__op(d, (dev_op){.kind = DEV_EMBED, .out = {d->by}, .embed = {&glob[W_BY_TOKEN], false}, .n = n, .scale = sqrtf((float)P)});
+    fwd__op(d, (dev_op){.kind = OPS_EMBED, .out = {d->by}, .embed = {&glob[W_BY_TOKEN], false}, .n = n, .scale = sqrtf((float)P)});
     fwd__product(d, FWD_EMBED, &glob[W_BY_STREAM], d->x, d->drawn);
     fwd__scale(d, d->drawn, n, 1 / sqrtf((float)hp->n_embd));
     fwd__norm(d, d->drawn, d->drawn, &d->m->glob.vec[W_BY_NORM], hp->n_layer, P);
@@ -447,7 +447,7 @@ static void fwd__by_layer(fwd_draft *d, dev_buf b) {
     const int      P = d->m->hp.n_embd_layer;
     fwd__product(d, FWD_EMBED, &w[W_BY_GATE], b, d->ff);
     fwd__pick(d, d->by, d->up, 1, P, P, d->il * P, 0);
-    fwd__op(d, (dev_op){.kind = DEV_ACTIVATE, .in = {d->up}, .out = {d->ff}, .act = d->m->hp.act, .n = P});
+    fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->up}, .out = {d->ff}, .act = d->m->hp.act, .n = P});
     fwd__product(d, FWD_EMBED, &w[W_BY_PROJ], d->ff, d->y);
 }
 
@@ -468,7 +468,7 @@ static void fwd__spread(fwd_draft *d) {
     fwd__forms(d, d->x, n, 0);
     for (int i = 1; i < hp->n_stream; i++) {
         fwd__stacked(d, &d->m->glob.mat[W_STREAM_IN], i - 1, d->x, d->y);
-        fwd__op(d, (dev_op){.kind = DEV_LEVEL, .in = {d->y, d->x}, .out = {d->streams}, .n = n, .level = {i * n}});
+        fwd__op(d, (dev_op){.kind = OPS_LEVEL, .in = {d->y, d->x}, .out = {d->streams}, .n = n, .level = {i * n}});
     }
 }
 
@@ -482,7 +482,7 @@ static void fwd__gather(fwd_draft *d) {
         fwd__pick(d, d->streams, d->xn, 1, n, n, i * n, 0);
         fwd__forms(d, d->xn, n, 0);
         fwd__stacked(d, &d->m->glob.mat[W_STREAM_OUT], i - 1, d->xn, d->y);
-        fwd__op(d, (dev_op){.kind = DEV_LEVEL, .in = {d->y, d->side}, .out = {d->y}, .n = n});
+        fwd__op(d, (dev_op){.kind = OPS_LEVEL, .in = {d->y, d->side}, .out = {d->y}, .n = n});
         fwd__add(d, d->x, d->y, d->x, n);
     }
     fwd__scale(d, d->x, n, 1 / (float)hp->n_stream);
@@ -495,7 +495,7 @@ static void fwd__mode(fwd_draft *d, dev_buf b, const dev_mat *w) {
     fwd__norm(d, b, d->xn, &d->l->vec[W_ALT_NORM], 1, n);
     fwd__scale(d, d->xn, n, 1 / (float)n);
     fwd__product(d, FWD_NORM, &d->l->mat[W_ALT_ROUTER], d->xn, d->mode);
-    fwd__op(d, (dev_op){.kind = DEV_CAP, .out = {d->mode}, .n = A, .scale = 1});
+    fwd__op(d, (dev_op){.kind = OPS_CAP, .out = {d->mode}, .n = A, .scale = 1});
     fwd__product(d, FWD_NORM, w, d->mode, d->coef);
 }
 
@@ -516,7 +516,7 @@ static void fwd__altup_layer(fwd_draft *d) {
     const int           n = hp->n_embd, A = hp->n_stream, at = hp->active * n;
     fwd__pick(d, d->streams, d->x, 1, n, n, at, 0);
     fwd__mode(d, d->x, &d->l->mat[W_ALT_PREDICT]);
-    fwd__op(d, (dev_op){.kind = DEV_BLEND, .in = {d->streams, d->coef}, .out = {d->ahead}, .n = n, .n_head = A});
+    fwd__op(d, (dev_op){.kind = OPS_BLEND, .in = {d->streams, d->coef}, .out = {d->ahead}, .n = n, .n_head = A});
     fwd__pick(d, d->ahead, d->x, 1, n, n, at, 0);
     fwd__enter(d, &vec[W_ATTN_NORM]);
     fwd__laurel(d);
@@ -529,12 +529,12 @@ static void fwd__altup_layer(fwd_draft *d) {
     fwd__dense(d);
     fwd__residual(d, NULL, &vec[W_FFN_POST_NORM], fwd_no_norm);
     fwd__mode(d, d->x, &d->l->mat[W_ALT_CORRECT]);
-    fwd__op(d, (dev_op){.kind = DEV_CORRECT, .in = {d->ahead, d->x, d->coef}, .out = {d->streams}, .n = n, .n_head = A, .streams = {hp->active}});
+    fwd__op(d, (dev_op){.kind = OPS_CORRECT, .in = {d->ahead, d->x, d->coef}, .out = {d->streams}, .n = n, .n_head = A, .streams = {hp->active}});
     fwd__pick(d, d->streams, d->xn, 1, n, n, at, 0);
-    fwd__op(d, (dev_op){.kind = DEV_SCALE, .out = {d->xn}, .vec = vec[W_ALT_SCALE], .n = n});
+    fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {d->xn}, .vec = vec[W_ALT_SCALE], .n = n});
     fwd__by_layer(d, d->xn);
     fwd__norm(d, d->y, d->y, &vec[W_BY_POST_NORM], 1, n);
-    fwd__op(d, (dev_op){.kind = DEV_RAISE, .in = {d->y}, .out = {d->streams}, .n = n, .n_head = A});
+    fwd__op(d, (dev_op){.kind = OPS_RAISE, .in = {d->y}, .out = {d->streams}, .n = n, .n_head = A});
 }
 
 static void fwd__layer(fwd_draft *d) {
@@ -573,11 +573,11 @@ static void fwd__buffers(fwd_draft *d) {
 static void fwd__head(fwd_draft *d, int n, bool watched) {
     const arch_hparams *hp = &d->m->hp;
     d->part = FWD_HEAD;
-    fwd__op(d, (dev_op){.kind = watched ? DEV_WATCH : DEV_MATMUL});
+    fwd__op(d, (dev_op){.kind = watched ? OPS_WATCH : OPS_MATMUL});
     dev_plan_rows(d->to, &d->m->glob.mat[W_OUTPUT], n, d->rows, d->in, watched ? 0 : d->logits);
     if (watched) return;
     if (hp->logit_scale != 0) fwd__scale(d, d->logits, n, hp->logit_scale);
-    if (hp->final_cap != 0) fwd__op(d, (dev_op){.kind = DEV_CAP, .out = {d->logits}, .n = n, .scale = hp->final_cap});
+    if (hp->final_cap != 0) fwd__op(d, (dev_op){.kind = OPS_CAP, .out = {d->logits}, .n = n, .scale = hp->final_cap});
 }
 
 /* The last layer that keeps something of each row for later ones. */
@@ -592,9 +592,9 @@ static void fwd__plan(fwd *f) {
     fwd_draft  d = {.to = &f->plan, .m = f->m, .kv = f->kv, .rows = DEV_ALL, .il = -1};
     const bool watched = f->run.tap != NULL;
     const int  keeper = fwd__last_keeper(&f->m->hp);
-    dev_plan_begin(&f->plan);
-    f->plan.on = f->m->far;
-    ASSERT(!watched || !f->m->far);
+    dev_plan_begin(&f->plan, ops_kinds);
+    f->plan.on = f->m->gpus;
+    ASSERT(!watched || !f->m->gpus);
     fwd__buffers(&d);
     fwd__embed(&d);
     fwd__draw_by_layer(&d);
@@ -617,11 +617,18 @@ static void fwd__plan(fwd *f) {
 
 enum { FWD_ROW_BYTES = (3 + DEV_STATE_ARRAYS) * sizeof(int32_t) + 1 + sizeof(kv_seq *) };   /* of a row in a batch */
 
+/* The list and its memory go. */
+static void fwd__drop(fwd *f) {
+    dev_gpu_free(&f->plan);
+    dev_plan_free(&f->plan);
+}
+
 /* The list and its memory, allocated or counted. */
 static void fwd__fill(fwd *f, int n_threads, bool counting) {
-    dev_plan_free(&f->plan);
+    fwd__drop(f);
     fwd__plan(f);
     dev_plan_fill(&f->plan, n_threads, f->max_rows, f->max_out, counting);
+    dev_gpu_fill(&f->plan);
     f->logits = f->plan.buf[f->plan.n_buf - 1].a.x;
     f->bytes = f->plan.n_bytes + (size_t)f->max_rows * FWD_ROW_BYTES;
 }
@@ -630,16 +637,16 @@ static void fwd__fill(fwd *f, int n_threads, bool counting) {
 static size_t fwd_bytes(const model *m, int n_threads, int max_rows, int max_out, unsigned gives) {
     fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab};
     fwd__fill(&f, n_threads, true);
-    dev_plan_free(&f.plan);
+    fwd__drop(&f);
     return f.bytes;
 }
 
 /* What GPUs would take beside the cache. to->layer has space. */
-static void fwd_far_needs(const model *m, int max_rows, int max_out, unsigned gives, dev_far_needs *to) {
+static void fwd_gpu_needs(const model *m, int max_rows, int max_out, unsigned gives, dev_gpu_needs *to) {
     fwd f = {.m = m, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab};
     fwd__fill(&f, 1, true);
-    dev_plan_far_needs(&f.plan, to);
-    dev_plan_free(&f.plan);
+    dev_gpu_needs_of(&f.plan, to);
+    fwd__drop(&f);
 }
 
 /* Bytes for each row of a step. */
@@ -676,7 +683,7 @@ static void fwd_free(fwd *f) {
     dev_batch_states(&f->batch, states);
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     for (int i = 0; i < DEV_STATE_ARRAYS; i++) mem_free(*states[i]);
-    dev_plan_free(&f->plan);
+    fwd__drop(f);
     dev_run_free(&f->run);
     mem_free(f);
 }
@@ -754,6 +761,7 @@ static bool fwd_step(fwd *f) {
     fwd__write_states(f);
     kv_flush(f->kv);
     const bool ok = dev_step(&f->run);
+    if (ok) dev_gpu_step(&f->run);
     for (int i = 0; !ok && i < f->batch.n_seq; i++) kv_spoil(f->from[i]);
     return ok;
 }
@@ -763,7 +771,7 @@ static bool fwd_step(fwd *f) {
 static const int32_t *fwd_ids(const fwd *f) { return f->run.ids; }
 
 /* After a step that gave numbers alone: f->logits now hold theirs. */
-static void fwd_fetch(fwd *f) { dev_fetch(&f->run); }
+static void fwd_fetch(fwd *f) { dev_gpu_fetch(&f->run); }
 
 /* The hidden values [D] of the row that was number i among those that asked. */
 static const float *fwd_hidden(const fwd *f, int i) { return f->plan.buf[f->hidden].a.x + (size_t)i * f->plan.buf[f->hidden].a.ldx; }

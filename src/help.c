@@ -660,7 +660,7 @@ static void help_version(str *out) {
     str_fmt(out, "kernels   %s\nPCRE2     %s\n", k_level_name(), pcre);
     str_fmt(out, "libedit   %s\n", term_edits());
     str_fmt(out, "OpenBLAS  %s\n",
-            dev_blas_open(&none) ? "found, runs with --blas"
+            ops_blas_open(&none) ? "found, runs with --blas"
             : LLMRUN_BLAS        ? "not found"
                                  : "left out (BLAS=0)");
 }

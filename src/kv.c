@@ -39,7 +39,7 @@ typedef struct {
     int64_t tokens;                                   /* positions of all sequences together */
     int     seqs;                                     /* sequences that run at once; 0: unknown */
     int     rows;                                     /* most rows that a step adds to one of them; 0: unknown */
-    const dev_gpus *far;                              /* keep what their layers store; NULL: none */
+    const dev_gpus *gpus;                             /* keep what their layers store; NULL: none */
     int     slots;                                    /* most recurrent states that their memory holds; 0: no bound */
 } kv_load;
 
@@ -166,8 +166,8 @@ static size_t kv_slot_bytes(const arch_hparams *hp) {
     return n;
 }
 
-/* Places a layer in the blocks of its group, after the layers placed before. far: the GPU that runs it, -1: the host. */
-static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh, int far) {
+/* Places a layer in the blocks of its group, after the layers placed before. on_gpu: the GPU that runs it, -1: the host. */
+static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh, int on_gpu) {
     const kv_opts *o = &kv->opts;
     const int      i = kv__group_of(kv, lh);
     size_t        *at = &kv->group[i].mem.block_bytes;
@@ -184,7 +184,7 @@ static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh, int far) {
     l.v_stride = k_kv_bytes(o->type_v, l.hd_v);
     l.v_at = l.k_at + kv__aligned((size_t)l.n_head * (size_t)l.block * l.k_stride);
     *at = l.v_at + kv__aligned((size_t)l.n_head * (size_t)l.block * l.v_stride);
-    kv->group[i].end[1 + far] = *at;
+    kv->group[i].end[1 + on_gpu] = *at;
     return l;
 }
 
@@ -253,7 +253,7 @@ static bool kv__bound_blocks(kv_cache *kv, err_t *e) {
     for (int i = 0; i < kv->n_group; i++) {
         dev_blocks *mem = &kv->group[i].mem;
         *mem = dev_blocks_new(mem->block_bytes, (int)kv__blocks_of(kv, i, n, most));
-        if (kv->load.far && kv->group[i].rule != KV_STATE) dev_blocks_split(mem, kv->load.far, kv->group[i].end);
+        if (kv->load.gpus && kv->group[i].rule != KV_STATE) dev_blocks_split(mem, kv->load.gpus, kv->group[i].end);
     }
     kv->max_blocks = (int)(n < most ? n : most);
     return true;
@@ -274,7 +274,7 @@ static bool kv__bound_states(kv_cache *kv, err_t *e) {
         return err_set(e, EXIT_RESOURCE, "%llu bytes for recurrent states, expected at least one of %zu bytes (--state-mem)",
                        (unsigned long long)o->state_bytes, mem->block_bytes);
     *mem = dev_blocks_new(mem->block_bytes, n < INT32_MAX ? (int)n : INT32_MAX);
-    if (kv->load.far) dev_blocks_split(mem, kv->load.far, kv->group[kv->states].end);
+    if (kv->load.gpus) dev_blocks_split(mem, kv->load.gpus, kv->group[kv->states].end);
     return true;
 }
 
@@ -290,12 +290,12 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
     kv->group = mem_new((size_t)hp->n_layer, sizeof *kv->group);
     for (int il = 0; il < hp->n_layer; il++) {
         const dev_kv *l = &kv->layer[il];
-        const int     far = dev_gpus_of(load.far, il);
-        kv->layer[il] = hp->layer[il].kv_back ? kv->layer[il - hp->layer[il].kv_back] : kv__layer(kv, &hp->layer[il], far);
+        const int     on_gpu = dev_gpus_of(load.gpus, il);
+        kv->layer[il] = hp->layer[il].kv_back ? kv->layer[il - hp->layer[il].kv_back] : kv__layer(kv, &hp->layer[il], on_gpu);
         if (kv->group[l->group].rule != KV_STATE) continue;
         kv->states = l->group;
         kv->state[il] = kv__place_state(&hp->layer[il].rec, &kv->group[l->group].mem.block_bytes);
-        kv->group[l->group].end[1 + far] = kv->group[l->group].mem.block_bytes;
+        kv->group[l->group].end[1 + on_gpu] = kv->group[l->group].mem.block_bytes;
         kv->state[il].mem = l->mem;
         kv->state[il].group = l->group;
     }

@@ -32,7 +32,7 @@ static int main__run(int argc, char **argv) {
         g_log_level = c.log_level;
         main__remarks(&c);
         if (!k_init(c.cpu)) err_set(&e, EXIT_INPUT, "--cpu: %s does not run on this machine (--list cpu)", c.cpu);
-        else if (c.blas && !dev_blas_open(&e)) ok = false;
+        else if (c.blas && !ops_blas_open(&e)) ok = false;
         else act_run(&c, t_start, &e);
     }
     cli_drop(&c);

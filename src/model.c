@@ -31,7 +31,7 @@ typedef struct {
     int          pack_at;                             /* the next matrix of model_pack() */
     uint8_t     *packs;                               /* room for all packed matrices; the system gives memory as it is written */
     size_t       packs_bytes, packs_used;
-    dev_gpus    *far;                                 /* the GPUs that run the last layers; NULL: none */
+    dev_gpus    *gpus;                                /* the GPUs that run the last layers; NULL: none */
 } model;
 
 /* Options that replace parameters of the file; 0: as in the file. */
@@ -63,7 +63,7 @@ static dev_mat *model__mat(const model *m, int *at) {
 
 static void model_close(model *m) {
     int at = 0;
-    for (dev_mat *w; m->far && (w = model__mat(m, &at));) dev_mat_drop(w);
+    for (dev_mat *w; m->gpus && (w = model__mat(m, &at));) dev_mat_drop(w);
     mem_pages_free(m->packs, m->packs_bytes);
     mem_free(m->layer);
     mem_free(m->slope);
@@ -436,7 +436,7 @@ static model_bytes model_sizes(const model *m) {
     model_bytes b = {0};
     for (const dev_mat *w; (w = model__mat(m, &at));) {
         const uint64_t file = model__file_bytes(w);
-        if (w->far) continue;
+        if (w->on_gpu) continue;
         b.file += file;
         b.slow += k_slow_unpacked(w->type) ? file : 0;
         b.floats += k_wants_q8(w->type) ? 0 : file;
@@ -473,7 +473,7 @@ static bool model_pack(model *m, pool *p, size_t most) {
     for (size_t done = 0; done < most && !g_interrupt;) {
         if (!(k.w = model__mat(m, &m->pack_at))) return false;
         const size_t each = k_pack_bytes(k.w->type, k.w->n_out, k.w->n_in);
-        if (!each || k.w->far) continue;
+        if (!each || k.w->on_gpu) continue;
         k.w->packed_bytes = each;
         k.w->packed = m->packs + m->packs_used;
         m->packs_used += each * (size_t)k.w->n_mat;
@@ -488,8 +488,8 @@ static bool model_pack(model *m, pool *p, size_t most) {
 /* Pages of the file whose weights lie on a GPU are released. */
 static void model_release(const model *m) {
     int at = 0;
-    for (const dev_mat *w; m->far && (w = model__mat(m, &at));)
-        if (w->far && w->data != m->glob.mat[W_TOK_EMBD].data) gguf_drop_pages(m->g, w->data, w->row_bytes * (size_t)w->n_out);
+    for (const dev_mat *w; m->gpus && (w = model__mat(m, &at));)
+        if (w->on_gpu && w->data != m->glob.mat[W_TOK_EMBD].data) gguf_drop_pages(m->g, w->data, w->row_bytes * (size_t)w->n_out);
 }
 
 /* Whether a run would accept the file. On failure e is set. */

@@ -833,7 +833,7 @@ static bool spec_save(spec *sp, err_t *e) {
 
 /* Guesses that a step may hold beside the rows of n_seqs sequences; 0: none are made. */
 static int spec_rows(const spec_opts *o, int n_seqs) {
-    if (!dev_exact() || (!o->draft && !o->lookup)) return 0;
+    if (!ops_exact() || (!o->draft && !o->lookup)) return 0;
     return n_seqs > 1 && o->most < SPEC_ROWS ? SPEC_ROWS : o->most;
 }
 

@@ -115,7 +115,7 @@ static uint64_t remote_fingerprint(const gguf_file *g) {
 static int remote_model_of(const dev_plan *p) {
     int i = remote_n_models - 1;
     while (i >= 0 && p->op[0].embed.mat != &remote_models[i].m->glob.mat[W_TOK_EMBD]) i--;
-    ASSERT(p->op[0].kind == DEV_EMBED && i >= 0);
+    ASSERT(p->op[0].kind == OPS_EMBED && i >= 0);
     return i;
 }
 
@@ -141,8 +141,8 @@ static void remote_say_group(remote_plan *to, int group, const dev_blocks *mem) 
 /* What the list says about the cache: its formats, and the blocks of each group. */
 static void remote_say_cache(const dev_plan *p, remote_plan *to) {
     for (int i = 0; i < p->n_op; i++) {
-        if (p->op[i].kind == DEV_KEEP) remote_say_group(to, p->op[i].state.st->group, p->op[i].state.st->mem);
-        if (p->op[i].kind != DEV_STORE) continue;
+        if (p->op[i].kind == OPS_KEEP) remote_say_group(to, p->op[i].state.st->group, p->op[i].state.st->mem);
+        if (p->op[i].kind != OPS_STORE) continue;
         const dev_kv *kv = p->op[i].cache.kv;
         remote_say_group(to, kv->group, kv->mem);
         to->type_k = kv->type_k;

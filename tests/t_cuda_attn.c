@@ -25,7 +25,7 @@ typedef struct {
     k_cuda_attend_args a;
     k_cuda_step        step;
     int32_t            row[2][TA_ROWS], pos[TA_ROWS], seq[TA_ROWS], end[TA_ROWS], *table;
-    int64_t            table_at[2 * TA_SEQ];
+    size_t             table_at[2 * TA_SEQ];
     uint8_t           *mem;
     float             *q, *o, *want, *parts, sinks[64], slopes[64];
     size_t             n_o, n_parts;
@@ -49,11 +49,11 @@ static int ta_begin(const ta_case *c, int s) {
 
 /* Blocks of all sequences, scattered: number i stands at place i * 7 modulo the number of blocks, which is prime to 7. */
 static void ta_cache(const ta_case *c, ta_step *t) {
-    k_cuda_kv *kv = &t->a.kv;
+    k_kv_place *kv = &t->a.kv;
     int        n = 0, n_mem = 1, used = 0;
     for (int s = 0; s < TA_SEQ && c->seq[s]; s++) n += (c->seq[s] + c->block - 1) / c->block;
     for (n_mem = n; n_mem % 7 == 0; n_mem++) {}
-    *kv = (k_cuda_kv){.group = 1, .block = c->block, .n_head = c->n_head, .hd_k = c->hd_k, .hd_v = c->hd_v, .hadamard_k = 1, .hadamard_v = 1,
+    *kv = (k_kv_place){.group = 1, .block = c->block, .n_head = c->n_head, .hd_k = c->hd_k, .hd_v = c->hd_v, .hadamard_k = 1, .hadamard_v = 1,
                       .type_k = c->type_k, .type_v = c->type_v, .k_stride = k_kv_bytes(c->type_k, c->hd_k), .v_stride = k_kv_bytes(c->type_v, c->hd_v)};
     kv->k_at = 32;
     kv->v_at = (kv->k_at + (size_t)(c->block * c->n_head) * kv->k_stride + 15) & ~(size_t)15;
@@ -63,7 +63,7 @@ static void ta_cache(const ta_case *c, ta_step *t) {
     kv->base = t->mem;
     t->table = mem_new((size_t)n + 1, sizeof *t->table);
     for (int s = 0; s < TA_SEQ && c->seq[s]; s++) {
-        t->table_at[2 * s] = -1, t->table_at[2 * s + 1] = used;         /* groups 0 and 1 of the cache */
+        t->table_at[2 * s] = SIZE_MAX, t->table_at[2 * s + 1] = (size_t)used;         /* groups 0 and 1 of the cache */
         for (int p = 0; p < c->seq[s]; p++) {
             int32_t *number = &t->table[used + p / c->block];
             if (p % c->block == 0) *number = p + c->block <= ta_begin(c, s) ? -1 : (used + p / c->block) * 7 % n_mem;
@@ -87,8 +87,8 @@ static void ta_rows(const ta_case *c, ta_step *t) {
             t->row[0][r] = r, t->pos[r] = c->seq[s] - i, t->seq[r] = s, t->end[r] = c->seq[s];
             if (r % 3 == 1) t->row[1][st->n[1]++] = r;
         }
-    st->row[0] = t->row[0], st->row[1] = t->row[1], st->pos = t->pos, st->seq = t->seq, st->end = t->end;
-    st->table = t->table, st->table_at = t->table_at, st->n_group = 2;
+    st->row[0] = t->row[0], st->row[1] = t->row[1], st->end = t->end;
+    st->b = (k_batch){.pos = t->pos, .seq = t->seq, .table = t->table, .table_at = t->table_at, .n_group = 2};
 }
 
 /* Positions that row b of the batch sees, and the number of its segments. */
@@ -137,7 +137,7 @@ static void ta_drop(ta_step *t) {
 
 /* One row and one K/V head on the CPU. */
 static void ta_row_head(const ta_case *c, ta_step *t, int r, int head, const uint8_t **blocks, void *scratch) {
-    const k_cuda_kv *kv = &t->a.kv;
+    const k_kv_place *kv = &t->a.kv;
     const int        b = t->row[c->set][r], n_blocks = (t->end[b] + c->block - 1) / c->block;
     k_attn_row       rows[64];
     for (int h = 0; h < c->group; h++) {
@@ -147,7 +147,7 @@ static void ta_row_head(const ta_case *c, ta_step *t, int r, int head, const uin
         rows[h].o = t->want + (size_t)r * t->a.o.ld + (size_t)(at * c->hd_v);
     }
     for (int i = 0; i < n_blocks; i++) {
-        const int32_t  number = t->table[t->table_at[2 * t->seq[b] + 1] + i];
+        const int32_t  number = t->table[t->table_at[2 * t->seq[b] + 1] + (size_t)i];
         const uint8_t *block = t->mem + (size_t)(number < 0 ? 0 : number) * kv->block_bytes;
         blocks[i] = number < 0 ? NULL : block + kv->k_at + (size_t)(head * c->block) * kv->k_stride;
         blocks[n_blocks + i] = number < 0 ? NULL : block + kv->v_at + (size_t)(head * c->block) * kv->v_stride;

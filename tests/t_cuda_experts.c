@@ -27,7 +27,7 @@ enum { TE_ROUTERS = sizeof te_routers / sizeof *te_routers };
 
 static void te_route(tr_case *c, const te_router *of, te_bufs *b) {
     b->score = tr_buf(c, DEV_ALL, 1, of->n), b->pick = tr_buf(c, DEV_ALL, 1, of->used), b->weight = tr_buf(c, DEV_ALL, 1, of->used);
-    tr_op(c, (dev_op){.kind = DEV_ROUTE, .in = {b->score}, .out = {b->pick, b->weight}, .vec = of->bias ? c->vec[0] : NULL, .scale = 2.5f,
+    tr_op(c, (dev_op){.kind = OPS_ROUTE, .in = {b->score}, .out = {b->pick, b->weight}, .vec = of->bias ? c->vec[0] : NULL, .scale = 2.5f,
                       .experts = {.n = of->n, .used = of->used, .norm = of->norm, .router = of->router}});
 }
 
@@ -76,15 +76,18 @@ static bool te_tiles(const int32_t *tiles, const int *from, int n_expert, int co
 
 /* The sort on both: slots, their rows and experts, tiles. */
 static void te_both_sort(tr_case *c, const dev_op *op) {
-    const int        E = op->experts.n, K = op->experts.used, n = c->b.n * K;
-    k_cuda_sort_args a = {.step = &c->step, .n_expert = E, .used = K, .pick = tr_at(c, op->in[0]), .slot_of = tr_at(c, op->out[1]),
-                          .row = (int32_t *)(void *)c->got[op->out[0]].x, .expert = c->expert = mem_new((size_t)n, sizeof *c->expert)};
-    for (int i = 0; i < 2; i++) a.tiles[i] = c->tiles[i] = mem_new(1 + 3 * (size_t)k_cuda_tiles(n, E, i ? K_CUDA_MANY_COLS : K_CUDA_COLS), sizeof(int32_t));
-    dev__sort_slots(&c->dv, op);
+    const int E = op->experts.n, K = op->experts.used, n = c->b.n * K;
+    c->share.expert = mem_new((size_t)n, sizeof *c->share.expert);
+    for (int i = 0; i < 2; i++) {
+        const int cols = i ? K_CUDA_MANY_COLS : K_CUDA_COLS;
+        c->share.tiles[i] = mem_new(1 + 3 * (size_t)k_cuda_tiles(n, E, cols), sizeof(int32_t));
+    }
+    const k_cuda_sort_args a = ops__sort_args(&c->share, op);
+    ops__sort_slots(&c->dv, op);
     const char *fault = emu_launch(te_sort, &a, 1, 1, K_CUDA_THREADS, tc_seed++);
     CHECKF(!fault, "sort, %d of %d, rows %d: %s", K, E, c->b.n, fault);
     CHECKF(tr_same(c), "sort, %d of %d, rows %d: other slots", K, E, c->b.n);
-    for (int i = 0; i < n; i++) CHECK(c->expert[i] == dev__expert_at(&c->p, E, i));
+    for (int i = 0; i < n; i++) CHECK(c->share.expert[i] == ops__expert_at(&c->p, E, i));
     for (int i = 0; i < 2; i++) {
         const int cols = i ? K_CUDA_MANY_COLS : K_CUDA_COLS;
         CHECKF(te_tiles(a.tiles[i], c->p.expert_at, E, cols, k_cuda_tiles(n, E, cols)), "tiles of %d, %d of %d, rows %d", cols, K, E, c->b.n);
@@ -105,18 +108,18 @@ static void te_layer(tr_case *c, const te_router *of, int rows, int n, bool skew
     b.ff = tr_buf(c, DEV_ALL, K, n), b.up = tr_buf(c, DEV_ALL, K, n);
     c->p.buf[b.row].dense = true;
     c->p.product = mem_reserve(NULL, 0, UINT64_MAX, sizeof *c->p.product);
-    tr_op(c, (dev_op){.kind = DEV_GROUP, .in = {b.pick}, .out = {b.row, b.of}, .experts = {.n = of->n, .used = K}});
-    tr_op(c, (dev_op){.kind = DEV_BIAS, .out = {b.ff}, .vec = te_bias[0], .n = n, .each = K, .experts = {.n = of->n}});
-    tr_op(c, (dev_op){.kind = DEV_BIAS, .out = {b.up}, .vec = te_bias[1], .n = n, .each = K, .experts = {.n = of->n}});
-    tr_op(c, (dev_op){.kind = DEV_ACTIVATE, .in = {b.up}, .out = {b.ff}, .n = n, .each = K, .act = ACT_SWIGLU_CLIP});
+    tr_op(c, (dev_op){.kind = OPS_GROUP, .in = {b.pick}, .out = {b.row, b.of}, .experts = {.n = of->n, .used = K}});
+    tr_op(c, (dev_op){.kind = OPS_BIAS, .out = {b.ff}, .vec = te_bias[0], .n = n, .each = K, .experts = {.n = of->n}});
+    tr_op(c, (dev_op){.kind = OPS_BIAS, .out = {b.up}, .vec = te_bias[1], .n = n, .each = K, .experts = {.n = of->n}});
+    tr_op(c, (dev_op){.kind = OPS_ACTIVATE, .in = {b.up}, .out = {b.ff}, .n = n, .each = K, .act = ACT_SWIGLU_CLIP});
     tr_form(c, (dev_op){.out = {b.ff}, .n = n, .each = K}, 1u << K_ACT_I8);
-    tr_op(c, (dev_op){.kind = DEV_MIX, .in = {b.ff, b.weight, b.of}, .out = {b.y}, .vec = rows % 2 ? te_bias[0] : NULL, .n = n, .experts = {.n = of->n, .used = K}});
+    tr_op(c, (dev_op){.kind = OPS_MIX, .in = {b.ff, b.weight, b.of}, .out = {b.y}, .vec = rows % 2 ? te_bias[0] : NULL, .n = n, .experts = {.n = of->n, .used = K}});
     tr_ready(c);
     for (int r = 0; skew && r < rows; r++)
         for (int e = 0; e < K && r % 9; e++) c->p.buf[b.score].a.x[(size_t)r * c->got[b.score].ldx + (size_t)e] = c->got[b.score].x[(size_t)r * c->got[b.score].ldx + (size_t)e] = 50;
     k_init("scalar");
     for (int i = 0; i < c->p.n_phase; i++)
-        if (c->p.op[c->p.phase[i].first].kind == DEV_GROUP) te_both_sort(c, &c->p.op[c->p.phase[i].first]);
+        if (c->p.op[c->p.phase[i].first].kind == OPS_GROUP) te_both_sort(c, &c->p.op[c->p.phase[i].first]);
         else tr_both_phase(c, &c->p.phase[i], "experts");
     CHECKF(tr_same(c), "experts, %d of %d, rows %d differ from the scalar level", K, of->n, rows);
     tr_drop(c);

@@ -17,21 +17,19 @@ typedef struct {
     int32_t     pos[TR_ROWS], seq[TR_ROWS], table[TR_ROWS * 2 * 8];
     uint8_t     want[TR_ROWS];
     size_t      table_at[TR_ROWS * 2 + 1];
-    int64_t     table_at_got[TR_ROWS * 2 + 1];
     k_cuda_step step;
     k_row_op    op[K_CUDA_ROW_OPS];
-    int32_t    *expert, *tiles[2];                    /* of the slots, as the GPU sorted them */
-    k_cuda_state state;                               /* of a recurrent layer */
+    dev_gpu_share share;                              /* what the program's functions know of the copies */
     float       vec[3][TR_MOST];                        /* gains, biases */
 } tr_case;
 
 /* n rows of sequences of three; every third asks for something. Blocks of the second group of the cache lie in any order. */
 static void tr_new(tr_case *c, int n) {
     memset(c, 0, sizeof *c);
-    dev_plan_begin(&c->p);
+    dev_plan_begin(&c->p, ops_kinds);
     c->b = (dev_batch){.n = n, .n_seq = (n + 2) / 3, .n_group = 2, .pos = c->pos, .seq = c->seq, .want = c->want, .table = c->table, .table_at = c->table_at};
     for (int i = 0; i < n; i++) c->seq[i] = i / 3, c->pos[i] = 2 + i / 3 % 5 * 4 + i % 3, c->want[i] = i % 3 == 1 || i == n - 1;
-    for (int i = 0; i <= 2 * c->b.n_seq; i++) c->table_at[i] = (size_t)(8 * i), c->table_at_got[i] = 8 * i;
+    for (int i = 0; i <= 2 * c->b.n_seq; i++) c->table_at[i] = (size_t)(8 * i);
     for (int i = 0; i < 16 * c->b.n_seq; i++) c->table[i] = (i * 7 + 3) % (16 * c->b.n_seq);
     for (int i = 0; i < 3 * TR_MOST; i++) c->vec[i / TR_MOST][i % TR_MOST] = tq_unit() * 2;
     for (int i = 0; i < n; i++) c->b.n_out += c->want[i];
@@ -50,7 +48,7 @@ static void tr_op(tr_case *c, dev_op op) { dev_plan_op(&c->p, op); }
 /* Buffer b gets the wanted forms. */
 static void tr_form(tr_case *c, dev_op op, unsigned forms) {
     c->p.buf[op.out[0]].forms |= forms;
-    op.kind = DEV_FORM;
+    op.kind = OPS_FORM;
     op.forms = forms;
     tr_op(c, op);
 }
@@ -86,8 +84,9 @@ static void tr_ready(tr_case *c) {
     }
     c->run = (dev_run){.plan = &c->p, .batch = &c->b};
     c->dv = (dev){.run = &c->run};
-    c->step = (k_cuda_step){.n = {c->p.rows[0].n, c->p.rows[1].n}, .row = {c->p.rows[0].row, c->p.rows[1].row}, .pos = c->pos, .seq = c->seq,
-                            .table = c->table, .table_at = c->table_at_got, .n_group = 2};
+    c->step = (k_cuda_step){.b = c->b, .n = {c->p.rows[0].n, c->p.rows[1].n}, .row = {c->p.rows[0].row, c->p.rows[1].row}};
+    c->share.a = c->got;
+    c->share.sent.base = (uint8_t *)&c->step;
 }
 
 static void tr_drop(tr_case *c) {
@@ -95,7 +94,7 @@ static void tr_drop(tr_case *c) {
         void *all[] = {c->got[i].x, c->got[i].h, c->got[i].q, c->got[i].sum, c->got[i].d, c->got[i].split};
         for (int k = 0; k < 6; k++) mem_free(all[k]);
     }
-    void *more[] = {c->expert, c->tiles[0], c->tiles[1]};
+    void *more[] = {c->share.expert, c->share.tiles[0], c->share.tiles[1]};
     for (int k = 0; k < 3; k++) mem_free(more[k]);
     mem_free(c->cache);
     mem_free(c->cache_got);
@@ -112,65 +111,22 @@ static void tr_cache(tr_case *c, uint32_t type_k, uint32_t type_v, int heads, in
     c->blocks = dev_blocks_new(block, 16 * c->b.n_seq);
     c->blocks.slab_blocks = c->blocks.max_blocks;
     c->blocks.slab = &c->cache;
+    c->blocks.tail[0] = (dev_tail){.bytes = block, .all = {.base = c->cache_got}};
+    c->blocks.n_tail = 1;
     c->kv = (dev_kv){.mem = &c->blocks, .group = 1, .block = TR_PAGE, .n_head = heads, .type_k = type_k, .type_v = type_v, .hd_k = hd_k, .hd_v = hd_v,
                      .hadamard_k = hadamard ? k_hadamard_size(hd_k) : 1, .hadamard_v = hadamard ? k_hadamard_size(hd_v) : 1, .k_at = 32,
                      .v_at = 32 + n * bk, .k_stride = bk, .v_stride = bv};
 }
 
-static k_cuda_kv tr_kv(const tr_case *c) {
-    const dev_kv *kv = &c->kv;
-    return (k_cuda_kv){.base = c->cache_got, .block_bytes = c->blocks.block_bytes, .k_at = kv->k_at, .v_at = kv->v_at, .k_stride = kv->k_stride,
-                       .v_stride = kv->v_stride, .group = kv->group, .block = kv->block, .n_head = kv->n_head, .hd_k = kv->hd_k, .hd_v = kv->hd_v,
-                       .hadamard_k = kv->hadamard_k, .hadamard_v = kv->hadamard_v, .type_k = kv->type_k, .type_v = kv->type_v};
-}
-
 static k_cuda_buf tr_at(const tr_case *c, dev_buf b) { return (k_cuda_buf){c->got[b].x, c->got[b].ldx}; }
-
-/* The operation as the kernel takes it. */
-static k_row_op tr_row_op(const tr_case *c, const dev_op *op) {
-    static const k_row_kind kinds[DEV_KINDS] = {
-        [DEV_NORM] = K_ROW_NORM, [DEV_BIAS] = K_ROW_BIAS, [DEV_ADD] = K_ROW_ADD, [DEV_SCALE] = K_ROW_SCALE, [DEV_CAP] = K_ROW_CAP, [DEV_PICK] = K_ROW_PICK,
-        [DEV_ROPE] = K_ROW_ROPE, [DEV_HADAMARD] = K_ROW_HADAMARD, [DEV_STORE] = K_ROW_STORE, [DEV_FORM] = K_ROW_FORM, [DEV_ACTIVATE] = K_ROW_ACTIVATE,
-        [DEV_GATE] = K_ROW_GATE, [DEV_ADD_SCALED] = K_ROW_ADD_SCALED, [DEV_SCALE_BY] = K_ROW_SCALE_BY, [DEV_MUL] = K_ROW_MUL,
-        [DEV_SPARSE] = K_ROW_SPARSE, [DEV_BLEND] = K_ROW_BLEND, [DEV_CORRECT] = K_ROW_CORRECT, [DEV_RAISE] = K_ROW_RAISE,
-        [DEV_LEVEL] = K_ROW_LEVEL, [DEV_ROUTE] = K_ROW_ROUTE, [DEV_MIX] = K_ROW_MIX, [DEV_CONV] = K_ROW_CONV, [DEV_KEEP] = K_ROW_KEEP};
-    static const int acts[] = {[ACT_SILU] = K_SILU, [ACT_GELU] = K_GELU, [ACT_GELU_ERF] = K_GELU_ERF, [ACT_SIGMOID] = K_SIGMOID, [ACT_RELU] = K_RELU,
-                               [ACT_RELU2] = K_RELU2, [ACT_SWIGLU_CLIP] = K_ROW_CLIP};
-    const dev_acts *a = &c->got[op->out[0]];
-    k_row_op        to = {.kind = kinds[op->kind], .set = op->rows, .each = op->each, .beside = op->beside, .gathers = op->gathers, .n = op->n,
-                          .n_head = op->n_head, .vec = op->vec, .scale = op->scale, .out = tr_at(c, op->out[0])};
-    for (int i = 0; i < 3; i++) to.in[i] = tr_at(c, op->in[i]);
-    switch (op->kind) {
-    case DEV_NORM: to.u.norm = (k_norm_kind)op->norm.kind, to.bias = op->norm.bias; break;
-    case DEV_ACTIVATE: to.u.act = acts[op->act]; break;
-    case DEV_HADAMARD: to.u.size = op->hadamard.values ? c->kv.hadamard_v : c->kv.hadamard_k; break;
-    case DEV_LEVEL: to.u.to = op->level.to; break;
-    case DEV_CORRECT: to.u.active = op->streams.active; break;
-    case DEV_PICK: to.u.pick.stride = op->pick.stride, to.u.pick.at = op->pick.at, to.u.pick.to = op->pick.to; break;
-    case DEV_ROPE: to.u.rope.n_rot = op->rope.n_rot, to.u.rope.at = op->rope.at, to.u.rope.halves = op->rope.halves; break;
-    case DEV_MUL: to.u.mul.a = op->mul.a, to.u.mul.b = op->mul.b, to.u.mul.to = op->mul.to; break;
-    case DEV_STORE: to.u.kv = tr_kv(c); break;
-    case DEV_CONV: case DEV_KEEP: to.u.state = c->state, to.in[0].x += op->state.at; break;
-    case DEV_BIAS: to.u.experts.of = op->experts.n ? c->expert : NULL; break;
-    case DEV_MIX: to.u.experts.of = c->expert, to.u.experts.used = op->experts.used; break;
-    case DEV_ROUTE:
-        to.n = op->experts.n;
-        to.u.route.used = op->experts.used, to.u.route.norm = op->experts.norm, to.u.route.sigmoid = op->experts.router == ROUTE_SIGMOID;
-        to.u.route.weight = tr_at(c, op->out[1]);
-        break;
-    case DEV_FORM: to.u.form.forms = op->forms, to.u.form.a = dev__view(a, NULL, 0, 0), to.u.form.a.ldd = a->ldq / 256; break;
-    default: break;
-    }
-    return to;
-}
 
 static void tr_run(const void *a) { k_cuda_rows(*(const k_cuda_rows_args *)a); }
 
 /* The phase on the emulated GPU, with blocks to spare. */
 static const char *tr_launch(tr_case *c, const dev_phase *ph, int spare) {
-    const k_cuda_rows_args a = {&c->step, c->op, ph->n};
+    const k_cuda_rows_args a = {.step = &c->step, .op = c->op, .n = ph->n};
     ASSERT(ph->n <= K_CUDA_ROW_OPS);
-    for (int i = 0; i < ph->n; i++) c->op[i] = tr_row_op(c, &c->p.op[ph->first + i]);
+    for (int i = 0; i < ph->n; i++) c->op[i] = ops__gpu_op(&c->share, &c->p.op[ph->first + i]);
     c->op[0].beside = false;
     return emu_launch(tr_run, &a, dev__phase_tasks(&c->run, ph) + spare, 1, K_CUDA_THREADS, tc_seed++);
 }
@@ -214,40 +170,40 @@ typedef struct {
 } tr_kind;
 
 static const tr_kind tr_kinds[] = {
-    {"rms norm",        {.kind = DEV_NORM, .norm = {.kind = NORM_RMS}, .scale = 1e-6f}, 1, false, false, true, false},
-    {"rms norm, bare",  {.kind = DEV_NORM, .norm = {.kind = NORM_RMS}, .scale = 1e-5f}, 1, true, true, false, false},
-    {"rms norm, heads", {.kind = DEV_NORM, .norm = {.kind = NORM_RMS}, .scale = 1e-6f}, 1, true, true, true, false},
-    {"layer norm",      {.kind = DEV_NORM, .norm = {.kind = NORM_LAYER}, .scale = 1e-5f}, 1, false, true, true, true},
-    {"layer norm, w",   {.kind = DEV_NORM, .norm = {.kind = NORM_LAYER}, .scale = 1e-5f}, 1, true, false, true, false},
-    {"layer norm, b",   {.kind = DEV_NORM, .norm = {.kind = NORM_LAYER}, .scale = 1e-5f}, 1, true, false, false, true},
-    {"l2 norm",         {.kind = DEV_NORM, .norm = {.kind = NORM_L2}, .scale = 1e-6f}, 1, false, true, true, false},
-    {"bias",            {.kind = DEV_BIAS}, 0, false, false, true, false},
-    {"add",             {.kind = DEV_ADD}, 2, false, false, false, false},
-    {"add in place",    {.kind = DEV_ADD}, 2, true, false, false, false},
-    {"add, scaled",     {.kind = DEV_ADD, .scale = 0.22f}, 2, true, false, false, false},
-    {"scale",           {.kind = DEV_SCALE, .scale = 1.3f}, 0, false, false, false, false},
-    {"scale, vec",      {.kind = DEV_SCALE}, 0, false, false, true, false},
-    {"cap",             {.kind = DEV_CAP, .scale = 1.5f}, 0, false, false, false, false},
-    {"pick",            {.kind = DEV_PICK, .pick = {.at = 3, .to = 5}}, 1, false, true, false, false},
-    {"rope",            {.kind = DEV_ROPE, .rope = {.at = 2}}, 1, false, true, false, false},
-    {"rope, halves",    {.kind = DEV_ROPE, .rope = {.at = 1, .halves = true}}, 1, false, true, false, false},
-    {"silu",            {.kind = DEV_ACTIVATE, .act = ACT_SILU}, 1, false, false, false, false},
-    {"silu alone",      {.kind = DEV_ACTIVATE, .act = ACT_SILU}, 0, false, false, false, false},
-    {"gelu",            {.kind = DEV_ACTIVATE, .act = ACT_GELU}, 1, false, false, false, false},
-    {"gelu erf",        {.kind = DEV_ACTIVATE, .act = ACT_GELU_ERF}, 1, false, false, false, false},
-    {"sigmoid",         {.kind = DEV_ACTIVATE, .act = ACT_SIGMOID}, 1, false, false, false, false},
-    {"relu",            {.kind = DEV_ACTIVATE, .act = ACT_RELU}, 0, false, false, false, false},
-    {"relu2",           {.kind = DEV_ACTIVATE, .act = ACT_RELU2}, 0, false, false, false, false},
-    {"swiglu, clipped", {.kind = DEV_ACTIVATE, .act = ACT_SWIGLU_CLIP}, 1, false, false, false, false},
-    {"gate",            {.kind = DEV_GATE}, 1, false, false, true, false},
-    {"add scaled",      {.kind = DEV_ADD_SCALED}, 2, false, false, false, false},
-    {"scale by",        {.kind = DEV_SCALE_BY}, 1, false, false, false, false},
-    {"mul",             {.kind = DEV_MUL, .mul = {.a = 2, .b = 7, .to = 1}}, 2, false, false, false, false},
-    {"sparse",          {.kind = DEV_SPARSE, .scale = 0.7f}, 0, false, false, false, false},
-    {"blend",           {.kind = DEV_BLEND}, 2, false, true, false, false},
-    {"correct",         {.kind = DEV_CORRECT}, 3, false, true, false, false},
-    {"raise",           {.kind = DEV_RAISE}, 1, false, true, false, false},
-    {"level",           {.kind = DEV_LEVEL, .level = {.to = 6}}, 2, false, false, false, false},
+    {"rms norm",        {.kind = OPS_NORM, .norm = {.kind = K_NORM_RMS}, .scale = 1e-6f}, 1, false, false, true, false},
+    {"rms norm, bare",  {.kind = OPS_NORM, .norm = {.kind = K_NORM_RMS}, .scale = 1e-5f}, 1, true, true, false, false},
+    {"rms norm, heads", {.kind = OPS_NORM, .norm = {.kind = K_NORM_RMS}, .scale = 1e-6f}, 1, true, true, true, false},
+    {"layer norm",      {.kind = OPS_NORM, .norm = {.kind = K_NORM_LAYER}, .scale = 1e-5f}, 1, false, true, true, true},
+    {"layer norm, w",   {.kind = OPS_NORM, .norm = {.kind = K_NORM_LAYER}, .scale = 1e-5f}, 1, true, false, true, false},
+    {"layer norm, b",   {.kind = OPS_NORM, .norm = {.kind = K_NORM_LAYER}, .scale = 1e-5f}, 1, true, false, false, true},
+    {"l2 norm",         {.kind = OPS_NORM, .norm = {.kind = K_NORM_L2}, .scale = 1e-6f}, 1, false, true, true, false},
+    {"bias",            {.kind = OPS_BIAS}, 0, false, false, true, false},
+    {"add",             {.kind = OPS_ADD}, 2, false, false, false, false},
+    {"add in place",    {.kind = OPS_ADD}, 2, true, false, false, false},
+    {"add, scaled",     {.kind = OPS_ADD, .scale = 0.22f}, 2, true, false, false, false},
+    {"scale",           {.kind = OPS_SCALE, .scale = 1.3f}, 0, false, false, false, false},
+    {"scale, vec",      {.kind = OPS_SCALE}, 0, false, false, true, false},
+    {"cap",             {.kind = OPS_CAP, .scale = 1.5f}, 0, false, false, false, false},
+    {"pick",            {.kind = OPS_PICK, .pick = {.at = 3, .to = 5}}, 1, false, true, false, false},
+    {"rope",            {.kind = OPS_ROPE, .rope = {.at = 2}}, 1, false, true, false, false},
+    {"rope, halves",    {.kind = OPS_ROPE, .rope = {.at = 1, .halves = true}}, 1, false, true, false, false},
+    {"silu",            {.kind = OPS_ACTIVATE, .act = ACT_SILU}, 1, false, false, false, false},
+    {"silu alone",      {.kind = OPS_ACTIVATE, .act = ACT_SILU}, 0, false, false, false, false},
+    {"gelu",            {.kind = OPS_ACTIVATE, .act = ACT_GELU}, 1, false, false, false, false},
+    {"gelu erf",        {.kind = OPS_ACTIVATE, .act = ACT_GELU_ERF}, 1, false, false, false, false},
+    {"sigmoid",         {.kind = OPS_ACTIVATE, .act = ACT_SIGMOID}, 1, false, false, false, false},
+    {"relu",            {.kind = OPS_ACTIVATE, .act = ACT_RELU}, 0, false, false, false, false},
+    {"relu2",           {.kind = OPS_ACTIVATE, .act = ACT_RELU2}, 0, false, false, false, false},
+    {"swiglu, clipped", {.kind = OPS_ACTIVATE, .act = ACT_SWIGLU_CLIP}, 1, false, false, false, false},
+    {"gate",            {.kind = OPS_GATE}, 1, false, false, true, false},
+    {"add scaled",      {.kind = OPS_ADD_SCALED}, 2, false, false, false, false},
+    {"scale by",        {.kind = OPS_SCALE_BY}, 1, false, false, false, false},
+    {"mul",             {.kind = OPS_MUL, .mul = {.a = 2, .b = 7, .to = 1}}, 2, false, false, false, false},
+    {"sparse",          {.kind = OPS_SPARSE, .scale = 0.7f}, 0, false, false, false, false},
+    {"blend",           {.kind = OPS_BLEND}, 2, false, true, false, false},
+    {"correct",         {.kind = OPS_CORRECT}, 3, false, true, false, false},
+    {"raise",           {.kind = OPS_RAISE}, 1, false, true, false, false},
+    {"level",           {.kind = OPS_LEVEL, .level = {.to = 6}}, 2, false, false, false, false},
 };
 enum { TR_KINDS = sizeof tr_kinds / sizeof *tr_kinds };
 
@@ -261,10 +217,10 @@ static void tr_kind_op(tr_case *c, const tr_kind *k, int n, int heads, dev_row_s
     op.vec = k->gain ? c->vec[0] : NULL;
     for (int i = 0; i < k->inputs; i++) op.in[i] = tr_buf(c, DEV_ALL, 1, width);
     op.out[0] = k->place && set == DEV_ALL ? op.in[0] : tr_buf(c, set, 1, width);
-    if (op.kind == DEV_NORM) op.norm.bias = k->bias ? c->vec[1] : NULL;
-    if (op.kind == DEV_PICK) op.pick.stride = n + 2;
-    if (op.kind == DEV_ROPE) op.rope.n_rot = heads % 2 ? n / 2 * 2 : n / 4 * 2;
-    if (op.kind == DEV_CORRECT) op.streams.active = heads - 1;
+    if (op.kind == OPS_NORM) op.norm.bias = k->bias ? c->vec[1] : NULL;
+    if (op.kind == OPS_PICK) op.pick.stride = n + 2;
+    if (op.kind == OPS_ROPE) op.rope.n_rot = heads % 2 ? n / 2 * 2 : n / 4 * 2;
+    if (op.kind == OPS_CORRECT) op.streams.active = heads - 1;
     tr_op(c, op);
     tr_ready(c);
 }
@@ -309,7 +265,7 @@ static void tr_odd(tr_case *c, dev_buf b) {
 static void t_cuda_rows_odd(void) {
     static tr_case c;
     for (int k = 0; k < TR_KINDS; k++) {
-        if (tr_kinds[k].op.kind == DEV_BLEND || tr_kinds[k].op.kind == DEV_CORRECT) continue;   /* which NaN is which does not show */
+        if (tr_kinds[k].op.kind == OPS_BLEND || tr_kinds[k].op.kind == OPS_CORRECT) continue;   /* which NaN is which does not show */
         tr_new(&c, 9);
         tr_kind_op(&c, &tr_kinds[k], 700, 1, DEV_ALL);
         for (int i = 1; i < c.p.n_buf; i++) tr_odd(&c, i);
@@ -366,7 +322,7 @@ static void tr_store(int type_k, int type_v, int heads, int hd_k, int hd_v, bool
     tr_new(&c, rows);
     tr_cache(&c, tr_types[type_k], tr_types[type_v], heads, hd_k, hd_v, hadamard);
     const dev_buf k = tr_buf(&c, DEV_ALL, 1, heads * hd_k), v = tr_buf(&c, DEV_ALL, 1, heads * hd_v);
-    tr_op(&c, (dev_op){.kind = DEV_STORE, .in = {k, v}, .n = hd_k, .n_head = heads, .cache = {.kv = &c.kv}});
+    tr_op(&c, (dev_op){.kind = OPS_STORE, .in = {k, v}, .n = hd_k, .n_head = heads, .cache = {.kv = &c.kv}});
     tr_ready(&c);
     if (rows == 9 && type_k == type_v) tr_odd(&c, k);
     for (size_t i = 0; rows == 3 && i < 3 * c.got[k].ldx; i++) c.got[k].x[i] = c.p.buf[k].a.x[i] = roundf(c.got[k].x[i]);   /* equal magnitudes */
@@ -394,7 +350,7 @@ static void t_cuda_rows_hadamard(void) {
             tr_new(&c, i % 2 ? 9 : 2);
             tr_cache(&c, K_F32, K_F32, heads, n, n, true);
             c.kv.hadamard_k = i % 2 ? size : 1, c.kv.hadamard_v = i % 2 ? 1 : size;
-            tr_op(&c, (dev_op){.kind = DEV_HADAMARD, .out = {tr_buf(&c, DEV_ALL, 1, n * heads)}, .n = n, .n_head = heads, .hadamard = {.kv = &c.kv, .values = i % 2 == 0}});
+            tr_op(&c, (dev_op){.kind = OPS_HADAMARD, .out = {tr_buf(&c, DEV_ALL, 1, n * heads)}, .n = n, .n_head = heads, .hadamard = {.kv = &c.kv, .values = i % 2 == 0}});
             tr_ready(&c);
             tr_both(&c, "hadamard");
             tr_drop(&c);
@@ -413,22 +369,22 @@ static void tr_layer(tr_case *c, uint32_t type, bool hadamard, dev_row_set set) 
     const unsigned both = 1u << K_ACT_I8 | 1u << K_ACT_BF16;
     const dev_buf  x = tr_buf(c, DEV_ALL, 1, D), o = tr_buf(c, DEV_ALL, 1, D), h = tr_buf(c, DEV_ALL, 1, D), q = tr_buf(c, set, 1, 2 * H * HD);
     const dev_buf  k = tr_buf(c, DEV_ALL, 1, H * HD), v = tr_buf(c, DEV_ALL, 1, H * HD), cs = tr_buf(c, DEV_ALL, 1, HD), gate = tr_buf(c, DEV_ALL, 1, 2 * D);
-    const dev_op   norm = {.kind = DEV_NORM, .vec = c->vec[0], .scale = 1e-6f}, rope = {.kind = DEV_ROPE, .in = {cs}, .n = HD, .rope = {.n_rot = HD, .halves = true}};
+    const dev_op   norm = {.kind = OPS_NORM, .vec = c->vec[0], .scale = 1e-6f}, rope = {.kind = OPS_ROPE, .in = {cs}, .n = HD, .rope = {.n_rot = HD, .halves = true}};
     dev_op         op;
     tr_cache(c, type, type, H, HD, HD, hadamard);
-    tr_op(c, (dev_op){.kind = DEV_ADD, .in = {x, o}, .out = {x}, .n = D});
+    tr_op(c, (dev_op){.kind = OPS_ADD, .in = {x, o}, .out = {x}, .n = D});
     op = norm, op.in[0] = x, op.out[0] = h, op.n = D, tr_op(c, op);
     tr_form(c, (dev_op){.out = {h}, .n = D}, both);
-    tr_op(c, (dev_op){.kind = DEV_BIAS, .rows = set, .out = {q}, .n = 2 * H * HD, .vec = c->vec[1]});
+    tr_op(c, (dev_op){.kind = OPS_BIAS, .rows = set, .out = {q}, .n = 2 * H * HD, .vec = c->vec[1]});
     op = norm, op.rows = set, op.in[0] = op.out[0] = q, op.n = HD, op.n_head = 2 * H, tr_op(c, op);
     op = rope, op.rows = set, op.out[0] = q, op.n_head = 2 * H, tr_op(c, op);
-    tr_op(c, (dev_op){.kind = DEV_HADAMARD, .rows = set, .out = {q}, .n = HD, .n_head = 2 * H, .hadamard = {.kv = &c->kv}});
-    tr_op(c, (dev_op){.kind = DEV_BIAS, .beside = true, .out = {k}, .n = H * HD, .vec = c->vec[2]});
+    tr_op(c, (dev_op){.kind = OPS_HADAMARD, .rows = set, .out = {q}, .n = HD, .n_head = 2 * H, .hadamard = {.kv = &c->kv}});
+    tr_op(c, (dev_op){.kind = OPS_BIAS, .beside = true, .out = {k}, .n = H * HD, .vec = c->vec[2]});
     op = norm, op.in[0] = op.out[0] = k, op.n = HD, op.n_head = H, tr_op(c, op);
     op = rope, op.out[0] = k, op.n_head = H, tr_op(c, op);
-    tr_op(c, (dev_op){.kind = DEV_BIAS, .out = {v}, .n = H * HD, .vec = c->vec[1]});
-    tr_op(c, (dev_op){.kind = DEV_STORE, .in = {k, v}, .n = HD, .n_head = H, .cache = {.kv = &c->kv}});
-    tr_op(c, (dev_op){.kind = DEV_ACTIVATE, .beside = true, .in = {o}, .out = {gate}, .n = D, .act = ACT_SILU});
+    tr_op(c, (dev_op){.kind = OPS_BIAS, .out = {v}, .n = H * HD, .vec = c->vec[1]});
+    tr_op(c, (dev_op){.kind = OPS_STORE, .in = {k, v}, .n = HD, .n_head = H, .cache = {.kv = &c->kv}});
+    tr_op(c, (dev_op){.kind = OPS_ACTIVATE, .beside = true, .in = {o}, .out = {gate}, .n = D, .act = ACT_SILU});
     tr_form(c, (dev_op){.out = {gate}, .n = D}, both);
 }
 
@@ -456,8 +412,8 @@ static void t_cuda_rows_each(void) {
             const int         each = k % 3 ? k % 3 + 1 : 0, n = 64 + 32 * k;
             const dev_row_set set = k % 2 ? DEV_OUT : DEV_ALL;
             const dev_buf     a = tr_buf(&c, set, each ? each : 1, n), b = tr_buf(&c, set, each ? each : 1, n);
-            tr_op(&c, (dev_op){.kind = DEV_BIAS, .rows = set, .each = each, .beside = k > 0, .out = {a}, .n = n, .vec = c.vec[k % 3]});
-            tr_op(&c, (dev_op){.kind = DEV_ACTIVATE, .rows = set, .each = each, .in = {b}, .out = {a}, .n = n, .act = ACT_SWIGLU_CLIP});
+            tr_op(&c, (dev_op){.kind = OPS_BIAS, .rows = set, .each = each, .beside = k > 0, .out = {a}, .n = n, .vec = c.vec[k % 3]});
+            tr_op(&c, (dev_op){.kind = OPS_ACTIVATE, .rows = set, .each = each, .in = {b}, .out = {a}, .n = n, .act = ACT_SWIGLU_CLIP});
             tr_form(&c, (dev_op){.rows = set, .each = each, .out = {a}, .n = n}, 1u << K_ACT_I8);
         }
         tr_ready(&c);
@@ -476,23 +432,23 @@ static void tr_tight(tr_case *c, int list) {
     enum { D = TR_MOST, N = D - 32, HD = 64, H = 4 };
     const dev_buf x = tr_buf(c, DEV_ALL, 1, D), y = tr_buf(c, DEV_ALL, 1, D), g = tr_buf(c, DEV_ALL, 1, 1), like = tr_buf(c, DEV_ALL, 1, D);
     const dev_buf k = tr_buf(c, DEV_ALL, 1, H * HD), v = tr_buf(c, DEV_ALL, 1, H * HD), cs = tr_buf(c, DEV_ALL, 1, HD);
-    const dev_op  back = {.kind = DEV_PICK, .in = {x}, .out = {y}, .n = N, .n_head = 1, .pick = {.at = 3, .to = 5}}, forth = {.kind = DEV_PICK, .in = {y}, .out = {x}, .n = N, .n_head = 1, .pick = {.at = 7, .to = 2}};
+    const dev_op  back = {.kind = OPS_PICK, .in = {x}, .out = {y}, .n = N, .n_head = 1, .pick = {.at = 3, .to = 5}}, forth = {.kind = OPS_PICK, .in = {y}, .out = {x}, .n = N, .n_head = 1, .pick = {.at = 7, .to = 2}};
     tr_cache(c, K_Q8_0, K_Q4_0, H, HD, HD, true);
     for (int i = 0; i < TR_MOST; i++) c->vec[2][i] *= 0.01f;          /* a gate of many values that is neither 0 nor 1 */
     if (list == 0) {
-        tr_op(c, (dev_op){.kind = DEV_NORM, .norm = {.kind = NORM_LAYER}, .in = {x}, .out = {y}, .n = D, .vec = c->vec[0], .scale = 1e-6f});
+        tr_op(c, (dev_op){.kind = OPS_NORM, .norm = {.kind = K_NORM_LAYER}, .in = {x}, .out = {y}, .n = D, .vec = c->vec[0], .scale = 1e-6f});
         tr_op(c, forth);
-        tr_op(c, (dev_op){.kind = DEV_GATE, .in = {x}, .out = {g}, .n = D, .vec = c->vec[2]});
-        tr_op(c, (dev_op){.kind = DEV_ADD_SCALED, .in = {y, g}, .out = {x}, .n = D});
+        tr_op(c, (dev_op){.kind = OPS_GATE, .in = {x}, .out = {g}, .n = D, .vec = c->vec[2]});
+        tr_op(c, (dev_op){.kind = OPS_ADD_SCALED, .in = {y, g}, .out = {x}, .n = D});
         tr_op(c, back);
-        tr_op(c, (dev_op){.kind = DEV_LEVEL, .in = {y, like}, .out = {y}, .n = D});
+        tr_op(c, (dev_op){.kind = OPS_LEVEL, .in = {y, like}, .out = {y}, .n = D});
         tr_op(c, forth);
-        tr_op(c, (dev_op){.kind = DEV_SPARSE, .out = {x}, .n = D, .scale = 0.5f});
+        tr_op(c, (dev_op){.kind = OPS_SPARSE, .out = {x}, .n = D, .scale = 0.5f});
         tr_form(c, (dev_op){.out = {x}, .n = D}, 1u << K_ACT_I8);
     } else {
-        tr_op(c, (dev_op){.kind = DEV_NORM, .in = {k}, .out = {k}, .n = HD, .n_head = H, .vec = c->vec[0], .scale = 1e-6f});
-        tr_op(c, (dev_op){.kind = DEV_ROPE, .in = {cs}, .out = {k}, .n = HD, .n_head = H, .rope = {.n_rot = HD, .halves = true}});
-        tr_op(c, (dev_op){.kind = DEV_STORE, .in = {k, v}, .n = HD, .n_head = H, .cache = {.kv = &c->kv}});
+        tr_op(c, (dev_op){.kind = OPS_NORM, .in = {k}, .out = {k}, .n = HD, .n_head = H, .vec = c->vec[0], .scale = 1e-6f});
+        tr_op(c, (dev_op){.kind = OPS_ROPE, .in = {cs}, .out = {k}, .n = HD, .n_head = H, .rope = {.n_rot = HD, .halves = true}});
+        tr_op(c, (dev_op){.kind = OPS_STORE, .in = {k, v}, .n = HD, .n_head = H, .cache = {.kv = &c->kv}});
     }
     tr_ready(c);
 }

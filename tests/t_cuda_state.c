@@ -35,7 +35,7 @@ typedef struct {
     size_t        bytes;
     ts_seq        seq[TS_SEQS];
     int           n_seq;
-    int32_t       state[K_STATES][TS_SEQS];
+    int32_t       state[DEV_STATE_ARRAYS][TS_SEQS];      /* as dev_batch_states() has them */
     dev_buf       raw, alpha, beta, o;
     float         taps[TS_WIDE * 5], decay[8], gate[8];
 } ts_case;
@@ -56,8 +56,10 @@ static void ts_new(ts_case *t, const ts_shape *s, int n_seq) {
     t->bytes = TS_SLOTS * t->mem.block_bytes;
     t->slots = mem_aligned(t->bytes, 1);
     t->mem.slab = &t->slots;
+    t->mem.tail[0].bytes = t->mem.block_bytes;
+    t->mem.n_tail = 1;
     for (size_t i = 0; i < t->bytes / 4; i++) ((float *)(void *)t->slots)[i] = tq_unit();
-    t->got = tr_copy(t->slots, t->bytes, 1);
+    t->got = t->mem.tail[0].all.base = tr_copy(t->slots, t->bytes, 1);
     for (int i = 0; i < n_seq; i++) t->seq[i] = (ts_seq){.slot = 3 * i, .other = 3 * i + 1, .snap = 3 * i + 2};
     for (int i = 0; i < s->width * s->taps; i++) t->taps[i] = tq_unit();
     for (int i = 0; i < s->n_v; i++) t->decay[i] = -fabsf(tq_unit()) - 0.01f, t->gate[i] = tq_unit();
@@ -75,8 +77,8 @@ static void ts_turn(ts_case *t, int i, int n, int *pos) {
     const int  least = end - DEV_LOG > s->at ? end - DEV_LOG : s->at, most = p > least ? p : least, to = least + (int)(tq_rand() % (unsigned)(most - least + 1));
     const bool moves = s->at && tq_rand() % 2, snap = tq_rand() % 2;
     const int  now[] = {s->at || s->filled ? s->slot : -1, moves ? s->other : s->slot, s->at, to, snap ? s->snap : -1, s->at + 1 + (int)(tq_rand() % (unsigned)(end - s->at))};
-    for (int k = 0; k < K_STATES; k++) t->state[k][i] = now[k];
-    if (moves) s->other = s->slot, s->slot = now[K_STATE_OUT];
+    for (int k = 0; k < DEV_STATE_ARRAYS; k++) t->state[k][i] = now[k];
+    if (moves) s->other = s->slot, s->slot = now[1];
     s->at = to, s->filled = end;
     *pos = p;
 }
@@ -92,8 +94,9 @@ static void ts_batch(ts_case *t, const int *rows) {
         ts_turn(t, i, rows[i], &p);
         for (int k = 0; k < rows[i]; k++, r++) t->c.seq[r] = i, t->c.pos[r] = p + k;
     }
-    b->state_in = t->state[K_STATE_IN], b->state_out = t->state[K_STATE_OUT], b->state_at = t->state[K_STATE_AT];
-    b->state_to = t->state[K_STATE_TO], b->snap = t->state[K_STATE_SNAP], b->snap_at = t->state[K_STATE_SNAP_AT];
+    int32_t **arrays[DEV_STATE_ARRAYS];
+    dev_batch_states(b, arrays);
+    for (int k = 0; k < DEV_STATE_ARRAYS; k++) *arrays[k] = t->state[k];
 }
 
 /* The operations of a layer; in a model's last one, rows that ask for something are convolved alone. */
@@ -104,21 +107,19 @@ static void ts_plan(ts_case *t, bool out) {
     t->raw = tr_buf(c, DEV_ALL, 1, at + s->width);
     t->alpha = tr_buf(c, DEV_ALL, 1, s->n_v + 1), t->beta = tr_buf(c, DEV_ALL, 1, s->n_v + 1);
     t->o = tr_buf(c, out ? DEV_OUT : DEV_ALL, 1, s->n_v ? s->n_v * s->d_v : s->width);
-    dev_op op = {.kind = s->n_v ? DEV_DELTA : DEV_CONV, .rows = out ? DEV_OUT : DEV_ALL, .in = {t->raw}, .out = {t->o}, .n = s->n_v ? s->d_v : s->width,
+    dev_op op = {.kind = s->n_v ? OPS_DELTA : OPS_CONV, .rows = out ? DEV_OUT : DEV_ALL, .in = {t->raw}, .out = {t->o}, .n = s->n_v ? s->d_v : s->width,
                  .n_head = s->n_v, .vec = t->taps, .scale = 1e-6f,
                  .state = {.st = &t->st, .at = at, .d_k = s->d_k, .n_vec = s->width * s->taps, .grouped = s->grouped, .decay = t->decay, .step = t->gate}};
     if (s->n_v) op.in[1] = t->alpha, op.in[2] = t->beta;
     tr_op(c, op);
-    op.kind = DEV_KEEP, op.rows = DEV_ALL, op.out[0] = 0;
+    op.kind = OPS_KEEP, op.rows = DEV_ALL, op.out[0] = 0;
     tr_op(c, op);
     tr_ready(c);
     c->run.p = c->dv.p = &t->p;
     c->dv.scratch = c->p.scratch[0];
     dev__prepare(&c->run);
-    c->step.n_seq = t->n_seq, c->step.seq_at = c->p.seq_at;
-    for (int k = 0; k < K_STATES; k++) c->step.state[k] = t->state[k];
-    c->state = (k_cuda_state){.base = t->got, .slot_bytes = t->mem.block_bytes, .ring_at = t->st.ring_at, .gate_at = t->st.gate_at, .sum_at = t->st.sum_at,
-                              .taps = s->taps, .width = s->width, .log = DEV_LOG, .n_k = s->n_k, .n_v = s->n_v, .d_k = s->d_k, .d_v = s->d_v};
+    c->step.b = c->b;
+    c->step.seq_at = c->p.seq_at;
 }
 
 static void ts_delta(const void *a) { k_cuda_delta(*(const k_cuda_delta_args *)a); }
@@ -128,8 +129,7 @@ static const char *ts_first(ts_case *t, int spare) {
     tr_case        *c = &t->c;
     const ts_shape *s = t->shape;
     if (!s->n_v) return tr_launch(c, &c->p.phase[0], 3);
-    const k_cuda_delta_args a = {.step = &c->step, .st = c->state, .in = {tr_at(c, t->raw), tr_at(c, t->alpha), tr_at(c, t->beta)}, .out = tr_at(c, t->o),
-                                 .taps = t->taps, .decay = t->decay, .gate = t->gate, .grouped = s->grouped, .eps = 1e-6f};
+    const k_cuda_delta_args a = ops__delta_args(&c->share, &c->p.op[0]);
     return emu_launch(ts_delta, &a, (t->n_seq + spare) * s->n_v, (s->d_v + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS, K_CUDA_THREADS, tc_seed++);
 }
 
@@ -179,7 +179,7 @@ static void t_cuda_state_steps(void) {
 
 static void t_cuda_state_keys(void) {
     for (int n = K_CUDA_DELTA_KEYS; n < K_CUDA_DELTA_KEYS + 2; n++)
-        EQ_INT(dev__far_can(&(dev_plan){0}, &(dev_op){.kind = DEV_DELTA, .state = {.d_k = n}}), n == K_CUDA_DELTA_KEYS);
+        EQ_INT(ops__delta_can(&(dev_plan){0}, &(dev_op){.state = {.d_k = n}}), n == K_CUDA_DELTA_KEYS);
 }
 
 /* --- barriers --- */

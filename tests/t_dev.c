@@ -61,13 +61,13 @@ static void td_drop(const dev_plan *p, td_copy *all) {
 /* All products, row by row of the weights as the file has them. */
 static void td_products(dev *dv, const dev_op *op) {
     int                n;
-    const dev_product *list = dev__list(dv->run->plan, op, &n);
+    const dev_product *list = ops__list(dv->run->plan, op, &n);
     for (int i = n - 1; i >= 0; i--) {
         dev_mat     w = *list[i].w;
         dev_product m = list[i];
         w.packed = NULL;
         m.w = &w;
-        for (int r = m.n > 0 ? m.n_out - 1 : -1; r >= 0; r--) dev__mul(dv, &m, r, 1);
+        for (int r = m.n > 0 ? m.n_out - 1 : -1; r >= 0; r--) ops__mul(dv, &m, r, 1);
     }
 }
 
@@ -90,11 +90,11 @@ static void td_attend(dev *dv, const dev_op *op) {
             const int      r = run->plan->rows[op->rows].row[i];
             const uint8_t **kb = run->views[dv->ith], **vb = kb + run->n_views;
             int            n_blocks;
-            const int32_t *table = dev__table(b, kv->group, r, &n_blocks);
-            k_attn_row     row = {.q = dev__in(dv, op, 0, i) + h * kv->hd_k, .o = dev__out(dv, op, 0, i) + h * kv->hd_v, .at = b->pos[r]};
+            const int32_t *table = dev_table(b, kv->group, r, &n_blocks);
+            k_attn_row     row = {.q = ops__in(dv, op, 0, i) + h * kv->hd_k, .o = ops__out(dv, op, 0, i) + h * kv->hd_v, .at = b->pos[r]};
             while (!td_sees(b, op, r, row.begin)) row.begin++;
             for (row.end = row.begin; row.end < n_blocks * kv->block && td_sees(b, op, r, row.end);) row.end++;
-            dev__kv_views(kv, table, n_blocks, h / op->cache.group, kb, vb);
+            ops__kv_views(kv, table, n_blocks, h / op->cache.group, kb, vb);
             const k_attn_args a = {.n_rows = 1, .rows = &row, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale, .softcap = op->cache.cap,
                                    .sinks = op->cache.sinks ? op->cache.sinks + h : NULL, .slopes = op->cache.slope ? op->cache.slope + h : NULL,
                                    .type_k = kv->type_k, .type_v = kv->type_v, .k_blocks = kb, .v_blocks = vb, .block = kv->block,
@@ -110,28 +110,28 @@ static void td_slots(dev *dv, const dev_op *op) {
     for (int e = 0; e < op->experts.n; e++)
         for (int r = 0; r < p->rows[op->rows].n; r++)
             for (int i = 0; i < op->experts.used; i++) {
-                if (dev__ints(dev__in(dv, op, 0, r))[i] != e) continue;
-                dev__ints(dev__out(dv, op, 1, r))[i] = slot;
-                dev__ints(dev__out(dv, op, 0, 0))[slot++] = r;
+                if (dev_ints(ops__in(dv, op, 0, r))[i] != e) continue;
+                dev_ints(ops__out(dv, op, 1, r))[i] = slot;
+                dev_ints(ops__out(dv, op, 0, 0))[slot++] = r;
             }
 }
 
 /* One operation: by the CPU's functions as a step has it, or by the reference device. */
 static void td_run(dev *dv, const dev_op *op, bool reference) {
     int n;
-    if (reference && op->kind == DEV_ATTEND) {
+    if (reference && op->kind == OPS_ATTEND) {
         td_attend(dv, op);
-    } else if (reference && op->kind == DEV_GROUP) {
+    } else if (reference && op->kind == OPS_GROUP) {
         td_slots(dv, op);
-    } else if (dev_kinds[op->kind].run) {
+    } else if (op->row->run) {
         n = dev__count(dv->run, op);
-        for (int i = 0; i < n; i++) dev_kinds[op->kind].run(dv, op, reference ? n - 1 - i : i);
+        for (int i = 0; i < n; i++) op->row->run(dv, op, reference ? n - 1 - i : i);
     } else if (reference) {
         td_products(dv, op);
     } else {
-        const dev_product *list = dev__list(dv->run->plan, op, &n);
-        dev__matmul(dv, list, n);
-        dev__end(dv);
+        const dev_product *list = ops__list(dv->run->plan, op, &n);
+        ops__matmul(dv, list, n);
+        dev_wait(dv);
     }
 }
 
@@ -176,7 +176,7 @@ static void td_slots_restore(const kv_cache *kv, const uint8_t *all) {
 }
 
 /* Whether the operation writes to the cache. */
-static bool td_stores(dev_kind k) { return k == DEV_STORE || k == DEV_DELTA || k == DEV_KEEP; }
+static bool td_stores(int k) { return k == OPS_STORE || k == OPS_DELTA || k == OPS_KEEP; }
 
 /* The whole list, each operation twice from the same state. */
 static void td_compare(void *ctx, int ith) {
@@ -198,7 +198,7 @@ static void td_compare(void *ctx, int ith) {
         k_init("scalar");
         td_run(&dv, op, true);
         const dev_buf b = td_differs(run->plan, after);
-        CHECKF(!b, "%s, %s%s: operation %d, %s of layer %d: other bytes in %s", j->name, j->level, j->packed ? ", packed" : "", i, dev_kinds[op->kind].name,
+        CHECKF(!b, "%s, %s%s: operation %d, %s of layer %d: other bytes in %s", j->name, j->level, j->packed ? ", packed" : "", i, op->row->name,
                op->layer, run->plan->buf[b].name);
         CHECKF(!cache || cache == td_cache(j->r->kv), "%s, %s: operation %d of layer %d stores other bytes", j->name, j->level, i, op->layer);
         j->bad += b != 0;
@@ -327,10 +327,10 @@ static void td_independent(t_rig *r, const t_tiny *t, const t_how *how) {
         for (int b = 1, chain = 0; b < p->phase[i].n; b++) {
             if (op[b].beside) chain = b;
             for (int a = 0; a < b; a++) {
-                CHECKF(a >= chain || !td_conflict(&op[a], &op[b]), "%s, phase %d: %s and %s are not independent", t->name, i, dev_kinds[op[a].kind].name,
-                       dev_kinds[op[b].kind].name);
+                CHECKF(a >= chain || !td_conflict(&op[a], &op[b]), "%s, phase %d: %s and %s are not independent", t->name, i, op[a].row->name,
+                       op[b].row->name);
                 CHECKF(!td_picks(&op[a], &op[b]) && !td_picks(&op[b], &op[a]), "%s, phase %d: one of %s and %s picks rows that the other writes", t->name, i,
-                       dev_kinds[op[a].kind].name, dev_kinds[op[b].kind].name);
+                       op[a].row->name, op[b].row->name);
             }
         }
     }
@@ -349,14 +349,14 @@ static void td_backwards(void *ctx, int ith) {
     for (int i = 0; i < p->n_phase; i++) {
         const dev_phase *ph = &p->phase[i];
         if (!p->rows[p->op[ph->first].rows].n) continue;
-        if (!dev_kinds[p->op[ph->first].kind].run) {
-            dev__products(&dv, ph);
+        if (!p->op[ph->first].row->run) {
+            p->op[ph->first].row->all(&dv, ph);
             continue;
         }
-        dev__begin(&dv);
+        dev_begin(&dv);
         for (int task = dev__phase_tasks(run, ph) - 1; task >= 0; task--) dev__task(&dv, ph, task);
     }
-    dev__end(&dv);
+    dev_wait(&dv);
 }
 
 /* What row k of those that asked has: its logits, or of an encoder its hidden values. */

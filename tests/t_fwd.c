@@ -414,8 +414,8 @@ static const float *t_rows_at(t_rig *r, kv_seq *seq, const int32_t *ids, int n_i
 static bool t_apart(const t_rig *r) {
     const dev_plan *p = &r->f->plan;
     int             i = 0;
-    while (p->op[i].kind != DEV_ATTEND) i++;
-    return dev__apart(&r->f->run, &p->op[i]);
+    while (p->op[i].kind != OPS_ATTEND) i++;
+    return ops__apart(&r->f->run, &p->op[i]);
 }
 
 /* The model with another window and team of threads, over the same cache. */

@@ -169,7 +169,7 @@ static void t_kv_write(kv_seq *s, uint64_t stream, int pos) {
         kv_table(s, l->group, &table);
         for (int i = 0; i < l->n_head * l->hd_k; i++) k[i] = t_kv_value(stream, pos, il, i);
         for (int i = 0; i < l->n_head * l->hd_v; i++) v[i] = t_kv_value(stream, pos, il, 1000 + i);
-        dev__kv_store(l, table, pos, k, v);
+        ops__kv_store(l, table, pos, k, v);
     }
 }
 
@@ -200,7 +200,7 @@ static bool t_kv_verify_head(const kv_seq *s, int il, int h, const uint64_t *str
     const uint8_t *kb[512], *vb[512];
     const dev_kv  *l = &s->kv->layer[il];
     const int32_t *table;
-    dev__kv_views(l, table, kv_table(s, l->group, &table), h, kb, vb);
+    ops__kv_views(l, table, kv_table(s, l->group, &table), h, kb, vb);
     for (int p = from; p < s->n; p++) {
         if (!CHECKF(kb[p / l->block] != NULL, "position %d has no block", p)) return false;
         const float *k = (const float *)(const void *)(kb[p / l->block] + (size_t)(p % l->block) * l->k_stride);

@@ -43,21 +43,21 @@ static const float *rec_input(const dev_mat *m, int token) { return (const float
 
 static dev_buf rec_embed(rec_rig *r, const char *name, const dev_mat *m) {
     const dev_buf b = dev_plan_buf(&r->plan, name, false);
-    if (m->n_in) dev_plan_op(&r->plan, (dev_op){.kind = DEV_EMBED, .rows = DEV_ALL, .out = {b}, .embed = {.mat = m}, .n = m->n_in});
+    if (m->n_in) dev_plan_op(&r->plan, (dev_op){.kind = OPS_EMBED, .rows = DEV_ALL, .out = {b}, .embed = {.mat = m}, .n = m->n_in});
     return b;
 }
 
 static void rec_write_plan(rec_rig *r) {
-    dev_plan_begin(&r->plan);
+    dev_plan_begin(&r->plan, ops_kinds);
     dev_op op = {.rows = DEV_ALL, .vec = r->taps, .scale = 1e-6f, .state = {.st = &r->st, .d_k = r->s.d_k, .grouped = r->s.grouped, .decay = r->decay, .step = r->step}};
     op.in[0] = rec_embed(r, "raw", &r->raw);
     if (r->s.n_v) op.in[1] = rec_embed(r, "alpha", &r->alpha), op.in[2] = rec_embed(r, "beta", &r->beta);
     op.out[0] = r->out = dev_plan_buf(&r->plan, "out", false);
-    op.kind = r->s.n_v ? DEV_DELTA : DEV_CONV;
+    op.kind = r->s.n_v ? OPS_DELTA : OPS_CONV;
     op.n = r->s.d_v;
     op.n_head = r->s.n_v;
     dev_plan_op(&r->plan, op);
-    op.kind = DEV_KEEP;
+    op.kind = OPS_KEEP;
     op.out[0] = 0;
     dev_plan_op(&r->plan, op);
     dev_plan_fill(&r->plan, r->p->n, REC_ROWS, REC_ROWS, false);
@@ -72,7 +72,7 @@ static void rec_open(rec_rig *r, rec_shape s, int threads) {
     r->st.sum_at = r->st.gate_at + DEV_LOG * gates * each;
     r->mem = dev_blocks_new(r->st.sum_at + (size_t)s.n_v * (size_t)s.d_k * (size_t)s.d_v * each, REC_SLOTS);
     while (dev_blocks_more(&r->mem)) {}
-    for (int i = 0; i < REC_SLOTS; i++) memset(dev__block(&r->mem, i), 0xff, r->mem.block_bytes);   /* of another sequence: NaN */
+    for (int i = 0; i < REC_SLOTS; i++) memset(dev_block(&r->mem, i), 0xff, r->mem.block_bytes);   /* of another sequence: NaN */
     r->raw = rec_matrix(r->st.width);
     r->alpha = rec_matrix(s.n_v);
     r->beta = rec_matrix(s.n_v);

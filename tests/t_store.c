@@ -179,12 +179,12 @@ static void t_store_exact(void) {
     const t_store_how h = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("exact"));
     const spec_opts   lookup = spec_defaults, draft = {.draft = "any", .most = 4}, none = {.most = 4};
     int               kept;
-    CHECK(dev_exact());
+    CHECK(ops_exact());
     CHECK(spec_rows(&lookup, 1) == lookup.most && spec_rows(&draft, 1) == 4 && spec_rows(&none, 1) == 0);
     free(t_store_run(&h, &ids, &kept));
     EQ_INT(kept, 0);
     g_sgemm = t_store_sgemm;
-    CHECK(!dev_exact());
+    CHECK(!ops_exact());
     CHECK(spec_rows(&lookup, 1) == 0 && spec_rows(&lookup, 8) == 0 && spec_rows(&draft, 1) == 0);
     free(t_store_run(&h, &ids, &kept));
     EQ_INT(kept, 0);

@@ -110,13 +110,20 @@ typedef struct { int16_t of16[16], of32[8], most16, most32; } k_sums;
 /* Rows of activations: row t of a product is row idx ? idx[t] : t of the arrays. A quantised row with outliers is the sum of two
  * rows: where split[r] is set, row r + rest holds what rounding took from row r. */
 typedef struct {
-    const float   *x;   size_t ldx;      /* f32 rows, for f32 and f16 weights             */
-    const uint16_t *h;                   /* rows rounded to bf16, ldx apart, for weights of bf16 and K_F16_ROUND */
-    const int8_t  *q;   size_t ldq;      /* quantised rows, for quantised weights         */
-    const k_sums  *sum; const float *d; size_t ldd;  /* [(n+255)/256] sums and scales      */
-    const uint8_t *split; int rest;      /* NULL: no row is split                         */
-    bool           gaps;                 /* most blocks have scale 0: skip them */
-    const int32_t *idx; int nt;
+    const float    *x;                                   /* f32 rows, for f32 and f16 weights */
+    size_t          ldx;                                 /* values between rows of x and of h */
+    const uint16_t *h;                                   /* rows rounded to bf16, for weights of bf16 and K_F16_ROUND */
+    const int8_t   *q;                                   /* quantised rows, for quantised weights */
+    size_t          ldq;                                 /* values between them */
+    const k_sums   *sum;                                 /* [(n+255)/256] sums of a row */
+    const float    *d;                                   /* [(n+255)/256] scales of a row */
+    size_t          ldd;                                 /* between those of two rows */
+    const uint8_t  *split;                               /* NULL: no row is split */
+    const int32_t  *idx;                                 /* [nt] rows of the arrays; NULL: 0, 1, ... */
+    int             rest;                                /* rows from a split one to what rounding took from it */
+    int             nt;                                  /* rows of the product */
+    int             gaps;                                /* whether most blocks have scale 0: skip them */
+    int             spare;                               /* no padding: a GPU's kernels take it as an argument */
 } k_acts;
 
 /* The activations that weights of a type are multiplied with. */
@@ -147,137 +154,235 @@ K_PUBLIC void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int 
 K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch);
 
 /* --- a step on a GPU ---
- * Kernels take one of the structs below. All pointers in them are the device's, all threads of a block are K_CUDA_THREADS. What changes
- * from step to step, kernels read from the step in the device's memory: their arguments stay the same, so launches can be recorded. */
+ * Kernels take one of the structs below. What host and kernels share exists once, here. All pointers are the device's but where a
+ * field says so; all threads of a block are K_CUDA_THREADS. What changes from step to step, kernels read from the step in the
+ * device's memory: their arguments stay the same, so launches can be recorded. No struct has padding, so that every word of an
+ * argument is a field; spare fields are 0. */
 
 enum { K_CUDA_THREADS = 256, K_CUDA_COLS = 8, K_CUDA_MANY_ROWS = 64, K_CUDA_MANY_COLS = 64 };
 
-/* What a step does with the recurrent states of a sequence, in the order of llmrun's dev_batch_states. */
-enum { K_STATE_IN, K_STATE_OUT, K_STATE_AT, K_STATE_TO, K_STATE_SNAP, K_STATE_SNAP_AT, K_STATES };
+#ifndef __CUDACC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic error "-Wpadded"
+#endif
+
+/* The rows of one step. Those of one sequence are together in rising position. Plain numbers: the bytes of a batch are the same in
+ * every process. */
+typedef struct {
+    int32_t  n;                                          /* rows */
+    int32_t  n_out;                                      /* of them, those that ask for something */
+    int32_t  n_seq;                                      /* sequences */
+    int32_t  n_group;                                    /* groups of the cache */
+    int32_t *token;                                      /* [n]; not on a GPU */
+    int32_t *pos;                                        /* [n] */
+    int32_t *seq;                                        /* [n] number of the row's sequence in this batch */
+    uint8_t *want;                                       /* [n] what a row asks for, a mask; 0: nothing; not on a GPU */
+    int32_t *table;                                      /* block numbers by position, of every sequence and group; -1: given back */
+    size_t  *table_at;                                   /* [n_seq * n_group + 1] where each sequence's table of each group begins */
+    int32_t *state_in;                                   /* [n_seq] slot that is read, -1: zeros; this and what follows: of models with
+                                                          * recurrent states */
+    int32_t *state_out;                                  /* [n_seq] slot that is written: both may be the same */
+    int32_t *state_at;                                   /* [n_seq] position at which the first is */
+    int32_t *state_to;                                   /* [n_seq] position at which the second will be */
+    int32_t *snap;                                       /* [n_seq] a slot that is to be at another position, -1: none */
+    int32_t *snap_at;                                    /* [n_seq] that position: after state_at and at most the one after the
+                                                          * sequence's last row */
+} k_batch;
 
 /* Rows of a set: 0, all rows of the batch; 1, those that ask for something. Row r of a set is row row[set][r] of the batch. */
 typedef struct {
+    k_batch        b;
     int32_t        n[2];                                 /* rows of each set */
-    const int32_t *row[2];                               /* [n] */
-    const int32_t *pos, *seq;                            /* of rows of the batch: position; number of the sequence */
-    const int32_t *end;                                  /* of rows of the batch: the position after the last row of the sequence */
-    const int32_t *table;                                /* block numbers by position, of every sequence and group of the cache; -1: given back */
-    const int64_t *table_at;                             /* [seq * n_group + group] where a table begins */
-    int32_t        n_group, n_seq;
-    const int32_t *seq_at;                               /* [n_seq + 1] first row of each sequence; this and what follows: of models with states */
-    const int32_t *state[K_STATES];                      /* [n_seq] slots and positions, as in llmrun's dev_batch */
+    const int32_t *row[2];                               /* [n of the set] */
+    const int32_t *end;                                  /* [b.n] the position after the last row of the row's sequence */
+    const int32_t *seq_at;                               /* [b.n_seq + 1] first row of each sequence; of models with states */
 } k_cuda_step;
 
 /* Rows of a buffer. */
-typedef struct { float *x; size_t ld; } k_cuda_buf;
-
-/* Keys and values of one layer: in each block K, then V, each [head][position][bytes of one head]. */
 typedef struct {
-    uint8_t *base;                                       /* of block 0 */
-    size_t   block_bytes;                                /* between two blocks */
-    size_t   k_at, v_at, k_stride, v_stride;             /* bytes from the block's start; bytes of one position of one head */
-    int      group, block, n_head, hd_k, hd_v;           /* of the cache; positions of a block; K/V heads; values of one head */
-    int      hadamard_k, hadamard_v;                     /* values of one transform; 1: stored as they are */
-    uint32_t type_k, type_v;
-} k_cuda_kv;
+    float *x;                                            /* [rows, ld] */
+    size_t ld;
+} k_cuda_buf;
 
-/* The recurrent state of one layer, all of it float32: llmrun's dev_state. */
+struct k_blocks;
+
+/* Where keys and values of one layer lie in the blocks of its group: K, then V, each [head][position][bytes of one head]. */
 typedef struct {
-    uint8_t *base;                                       /* of slot 0 */
-    size_t   slot_bytes;                                 /* between two slots */
-    size_t   ring_at, gate_at, sum_at;                   /* bytes from the slot's start: inputs [taps - 1 + log][width]; gates [log][2 * n_v]; sums,
-                                                          * strips of K_DELTA_COLS columns of each head one after the other */
-    int      taps, width, log;                           /* taps of the convolution; its channels; rows of the log */
-    int      n_k, n_v, d_k, d_v;                         /* heads of keys and of values, and their sizes; n_v 0: a convolution alone */
-} k_cuda_state;
+    const struct k_blocks *mem;                          /* the host's, which defines it; kernels have NULL */
+    uint8_t *base;                                       /* of block 0, on a GPU */
+    size_t   block_bytes;                                /* between two blocks, on a GPU */
+    size_t   k_at;                                       /* bytes from the block's start */
+    size_t   v_at;                                       /* bytes from the block's start */
+    size_t   k_stride;                                   /* bytes of one position of one head */
+    size_t   v_stride;                                   /* bytes of one position of one head */
+    int      group;                                      /* whose tables of block numbers name the blocks */
+    int      block;                                      /* positions of a block */
+    int      n_head;                                     /* K/V heads */
+    int      hd_k;                                       /* values of one head */
+    int      hd_v;                                       /* values of one head */
+    int      hadamard_k;                                 /* values of one transform; 1: stored as they are */
+    int      hadamard_v;                                 /* values of one transform; 1: stored as they are */
+    uint32_t type_k;
+    uint32_t type_v;
+    int      spare;
+} k_kv_place;
+
+/* Where the state of one recurrent layer lies in a slot, a block of the group of states; all of it float32. A slot is at a position s:
+ * its sums have taken in the positions before s, and its log holds what the positions from s on are to bring, so that these can be
+ * taken back. The inputs of position p lie in row p % (taps - 1 + log) of the ring, which also has the last taps - 1 before s; gates in
+ * row p % log. */
+typedef struct {
+    const struct k_blocks *mem;                          /* the host's, which defines it; kernels have NULL */
+    uint8_t *base;                                       /* of slot 0, on a GPU */
+    size_t   slot_bytes;                                 /* between two slots, on a GPU */
+    size_t   ring_at;                                    /* bytes from the slot's start: inputs [taps - 1 + log][width] */
+    size_t   gate_at;                                    /* the same: gates [log][2 * n_v] */
+    size_t   sum_at;                                     /* the same: sums [n_v][d_k * d_v], strips of K_DELTA_COLS columns of each head
+                                                          * one after the other */
+    int      group;                                      /* of the cache */
+    int      taps;                                       /* of the convolution */
+    int      width;                                      /* channels of the convolution */
+    int      log;                                        /* rows of the log */
+    int      n_k;                                        /* heads of keys */
+    int      n_v;                                        /* heads of values; 0: a convolution alone */
+    int      d_k;                                        /* values of a key */
+    int      d_v;                                        /* values of a value head */
+} k_state_place;
 
 /* k_mul_packed on a GPU, and k_mul_rows for floats: y[t*ldy + r] = row r of the weights times activation row t. Grid: (nr + 15) / 16
- * times (nt + K_CUDA_COLS - 1) / K_CUDA_COLS, or more. Quantised weights are as k_cuda_pack writes them, aligned to 16; rows of floats to the
- * size of a float, a.q to 4; a.ldq is a multiple of 4. a.gaps is not used. */
+ * times (nt + K_CUDA_COLS - 1) / K_CUDA_COLS, or more. Quantised weights are as k_cuda_pack writes them, aligned to 16; rows of floats
+ * to the size of a float, a.q to 4; a.ldq is a multiple of 4. a.gaps is not used. */
 typedef struct {
     const uint8_t *w;
     size_t         row_bytes;                            /* of rows of floats */
     k_acts         a;
     const int32_t *nt;                                   /* where the number of columns is; NULL: a.nt */
-    float         *y;  size_t ldy;
-    int            nr, n;
-    float          scale;                                /* factor on the results; 0: none */
-    const int32_t *tiles;                                /* of experts (k_cuda_sort_args), NULL: one matrix. Columns are slots then, and a.nt is not
-                                                          * used; grid: k_cuda_tiles() in place of the columns' part */
+    float         *y;                                    /* [nt, ldy] */
+    size_t         ldy;
+    int            nr;                                   /* rows of weights */
+    int            n;                                    /* values of a row */
+    const int32_t *tiles;                                /* of experts (k_cuda_sort_args), NULL: one matrix. Columns are slots then, and
+                                                          * a.nt is not used; grid: k_cuda_tiles() in place of the columns' part */
     size_t         mat_bytes;                            /* between the matrices of two experts */
     const float   *scales;                               /* factor of each expert; NULL: none */
-    uint32_t       values[4];                            /* these three: k_cuda_mul_of */
+    float          scale;                                /* factor on the results; 0: none */
+    uint32_t       values[4];                            /* this and what follows: k_cuda_mul_of */
     int            off;
     float          factor;
+    int            spare;
 } k_cuda_mul;
 
-/* The name of the kernel for weights of a type, and what it reads of the type's form; NULL: there is none. `many`: of that for many columns, of
- * quantised weights alone, with a grid of (nr + K_CUDA_MANY_ROWS - 1) / K_CUDA_MANY_ROWS times (nt + K_CUDA_MANY_COLS - 1) / K_CUDA_MANY_COLS. */
+/* The name of the kernel for weights of a type, and what it reads of the type's form; NULL: there is none. `many`: of that for many
+ * columns, of quantised weights alone, with a grid of (nr + K_CUDA_MANY_ROWS - 1) / K_CUDA_MANY_ROWS times
+ * (nt + K_CUDA_MANY_COLS - 1) / K_CUDA_MANY_COLS. */
 K_PUBLIC const char *k_cuda_mul_of(uint32_t type, bool many, k_cuda_mul *m);
-/* The name of the kernel for weights of floats by tensor cores, for few or for many columns, with the grids above; NULL: no floats. Results have not
- * the bits of the CPU, but the same ones for any number of columns. */
+/* The name of the kernel for weights of floats by tensor cores, for few or for many columns, with the grids above; NULL: no floats.
+ * Results have not the bits of the CPU, but the same ones for any number of columns. */
 K_PUBLIC const char *k_cuda_tensor_of(uint32_t type, bool many);
 
 /* --- rows on a GPU --- */
 
 typedef enum {
     K_ROW_NORM, K_ROW_BIAS, K_ROW_ADD, K_ROW_SCALE, K_ROW_CAP, K_ROW_PICK, K_ROW_ROPE, K_ROW_HADAMARD, K_ROW_STORE, K_ROW_FORM,
-    K_ROW_ACTIVATE, K_ROW_GATE, K_ROW_ADD_SCALED, K_ROW_SCALE_BY, K_ROW_MUL, K_ROW_SPARSE, K_ROW_BLEND, K_ROW_CORRECT, K_ROW_RAISE, K_ROW_LEVEL,
-    K_ROW_ROUTE, K_ROW_MIX, K_ROW_CONV, K_ROW_KEEP, K_ROW_KINDS
+    K_ROW_ACTIVATE, K_ROW_GATE, K_ROW_ADD_SCALED, K_ROW_SCALE_BY, K_ROW_MUL, K_ROW_SPARSE, K_ROW_BLEND, K_ROW_CORRECT, K_ROW_RAISE,
+    K_ROW_LEVEL, K_ROW_ROUTE, K_ROW_MIX, K_ROW_CONV, K_ROW_KEEP, K_ROW_KINDS
 } k_row_kind;
 
-typedef enum { K_NORM_RMS, K_NORM_LAYER, K_NORM_L2 } k_norm_kind;
+typedef enum {
+    K_NORM_RMS,                                          /* x / its root mean square */
+    K_NORM_LAYER,                                        /* (x - mean) / its deviation */
+    K_NORM_L2                                            /* x / its length */
+} k_norm_kind;
+
+/* Parameters of operations, by kind. */
+typedef struct {
+    int stride;                                          /* values of a head in in[0] */
+    int at;                                              /* where the wanted ones begin there */
+    int to;                                              /* where they begin in out */
+} k_row_pick;
+
+typedef struct {
+    int n_rot;                                           /* values that it rotates, of each head */
+    int at;                                              /* where its angles begin in a row of in[0] */
+    int halves;                                          /* which two make a pair: as of k_rope */
+} k_row_rope;
+
+typedef struct {
+    int a;                                               /* where the values begin in a row of in[0] */
+    int b;                                               /* the same of in[1] */
+    int to;                                              /* the same of out */
+} k_row_mul;
 
 /* One operation for every row of a set: what llmrun's operation of that name does, with the same bits. */
 typedef struct {
     k_row_kind   kind;
-    int          set, each;                              /* of rows; tasks for each row: as many rows in the buffers */
-    bool         beside;                                 /* the first operation of another chain */
+    int          set;                                    /* of rows */
+    int          each;                                   /* tasks for each row: as many rows in the buffers */
+    int          beside;                                 /* the first operation of another chain */
     unsigned     gathers;                                /* mask of the inputs that hold all rows: row r is row row[1][r] there */
-    k_cuda_buf   in[3], out;
-    int          n, n_head;                              /* values of a vector; vectors of a row */
-    const float *vec, *bias;                             /* [n] or NULL */
+    int          n;                                      /* values of a vector */
+    int          n_head;                                 /* vectors of a row */
     float        scale;
+    k_cuda_buf   in[3], out;
+    const float *vec, *bias;                             /* [n] or NULL */
     union {
         k_norm_kind norm;
         int         act;                                 /* a k_act_fn, K_ROW_CLIP: k_swiglu_clip with 7 and 1.702 */
         int         size;                                /* K_ROW_HADAMARD: values of one transform */
         int         to;                                  /* K_ROW_LEVEL: where its output begins */
         int         active;                              /* K_ROW_CORRECT: the stream that blocks read */
-        struct { int stride, at, to; } pick;             /* values of a head in in[0]; where the wanted ones begin; where they go */
-        struct { int n_rot, at; bool halves; } rope;     /* values that it rotates; where the angles begin in a row of in[0] */
-        struct { int a, b, to; } mul;                    /* where the values begin in in[0], in[1], out */
-        struct { int used; bool norm, sigmoid; k_cuda_buf weight; } route;   /* of n experts; out and weight: their numbers, int32_t, and weights */
-        struct { const int32_t *of; int used; } experts; /* K_ROW_BIAS, K_ROW_MIX: the expert of each slot, row of vec; NULL: vec is one row. Slots of a row */
-        k_cuda_kv   kv;                                  /* K_ROW_STORE: keys in[0], values in[1] */
-        k_cuda_state state;                              /* K_ROW_CONV, K_ROW_KEEP, whose inputs are those of all rows of the batch */
-        struct { unsigned forms; k_acts a; } form;       /* mask of 1 << K_ACT_; the arrays to fill, of which those of the wanted forms are writable */
+        k_row_pick  pick;
+        k_row_rope  rope;
+        k_row_mul   mul;
+        struct {                                         /* of n experts; out: their numbers, int32_t */
+            k_cuda_buf weight;                           /* their weights */
+            int        used;                             /* experts of a row */
+            int        norm;                             /* weights sum to 1 */
+            int        sigmoid;                          /* of each logit, else the softmax of all */
+            int        spare;
+        } route;
+        struct {                                         /* K_ROW_BIAS, K_ROW_MIX */
+            const int32_t *of;                           /* the expert of each slot, row of vec; NULL: vec is one row */
+            int            used;                         /* slots of a row */
+            int            spare;
+        } experts;
+        k_kv_place    kv;                                /* K_ROW_STORE: keys in[0], values in[1] */
+        k_state_place state;                             /* K_ROW_CONV, K_ROW_KEEP, whose inputs are those of all rows of the batch */
+        struct {
+            k_acts   a;                                  /* the arrays to fill, of which those of the wanted forms are writable */
+            unsigned forms;                              /* mask of 1 << K_ACT_ */
+            int      spare;
+        } form;
     } u;
 } k_row_op;
 
-enum { K_ROW_CLIP = 100 };
 enum { K_CUDA_ROW_OPS = 32 };                            /* most operations of a launch */
 
-/* The kernel k_cuda_rows: every task goes through the operations of its chain. Grid: at least as many blocks as there are tasks: of each
- * chain, n[set] * max(each, 1). */
+/* The kernel k_cuda_rows: every task goes through the operations of its chain. Grid: at least as many blocks as there are tasks: of
+ * each chain, n[set] * max(each, 1). */
 typedef struct {
     const k_cuda_step *step;
-    const k_row_op    *op;                               /* [n] chains, one after the other; n <= K_CUDA_ROW_OPS */
-    int                n;
+    const k_row_op    *op;                               /* [n] chains, one after the other */
+    int                n;                                /* up to K_CUDA_ROW_OPS */
+    int                spare;
 } k_cuda_rows_args;
 
 /* --- recurrent layers on a GPU --- */
 
 enum { K_CUDA_DELTA_COLS = 64, K_CUDA_DELTA_KEYS = 128 };   /* columns of a thread block; most values of a key */
 
-/* The kernel k_cuda_delta: k_conv and k_delta for all sequences of a step. Sums go from the slot that is read to the one that is written and to
- * the snapshot; what else slots hold is K_ROW_KEEP's. Grid: at least n_seq * n_v times (d_v + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS. */
+/* The kernel k_cuda_delta: k_conv and k_delta for all sequences of a step. Sums go from the slot that is read to the one that is
+ * written and to the snapshot; what else slots hold is K_ROW_KEEP's. Grid: at least n_seq * n_v times
+ * (d_v + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS. */
 typedef struct {
     const k_cuda_step *step;
-    k_cuda_state       st;                               /* d_k <= K_CUDA_DELTA_KEYS */
-    k_cuda_buf         in[3], out;                       /* inputs of queries, keys and values; gates alpha and beta; [n_v][d_v] */
-    const float       *taps, *decay, *gate;              /* [width][taps]; of each value head, decay and what is added to alpha */
-    bool               grouped;                          /* neighbouring value heads share a key head */
+    k_state_place      st;                               /* d_k <= K_CUDA_DELTA_KEYS */
+    k_cuda_buf         in[3];                            /* inputs of queries, keys and values; gates alpha and beta */
+    k_cuda_buf         out;                              /* [n_v][d_v] */
+    const float       *taps;                             /* [width][taps] */
+    const float       *decay;                            /* [n_v] */
+    const float       *gate;                             /* [n_v] what is added to alpha */
+    int                grouped;                          /* neighbouring value heads share a key head */
     float              eps;                              /* of the norms of queries and keys */
 } k_cuda_delta_args;
 
@@ -285,23 +390,29 @@ typedef struct {
 
 enum { K_CUDA_EXPERTS = 1024 };                          /* most experts of a layer */
 
-/* The kernel k_cuda_best: the number of the largest of n values in each row of a set, as k_max has it; -1: one of them is not finite. Grid: n[set]
- * times 1. */
+/* The kernel k_cuda_best: the number of the largest of n values in each row of a set, as k_max has it; -1: one of them is not finite.
+ * Grid: n[set] times 1. */
 typedef struct {
     const k_cuda_step *step;
-    int                set, n;
+    int                set;
+    int                n;
     k_cuda_buf         x;
-    int32_t           *out;
+    int32_t           *out;                              /* [n[set]] */
 } k_cuda_best_args;
 
 /* The kernel k_cuda_sort: counting sort of the chosen experts, so that the slots of one are side by side. Row r of the set has slots
- * slot_of[r][used]. Tiles are up to K_CUDA_COLS or K_CUDA_MANY_COLS slots of one expert: their number, then expert, first slot and slots of
- * each. Grid: 1 times 1. */
+ * slot_of[r][used]. Tiles are up to K_CUDA_COLS or K_CUDA_MANY_COLS slots of one expert: their number, then expert, first slot and
+ * slots of each. Grid: 1 times 1. */
 typedef struct {
     const k_cuda_step *step;
-    int                set, n_expert, used;
-    k_cuda_buf         pick, slot_of;                    /* int32_t: the row's experts, its slots */
-    int32_t           *row, *expert;                     /* of each slot */
+    int                set;
+    int                n_expert;
+    int                used;                             /* experts of a row */
+    int                spare;
+    k_cuda_buf         pick;                             /* int32_t: the row's experts */
+    k_cuda_buf         slot_of;                          /* int32_t: the row's slots */
+    int32_t           *row;                              /* of each slot */
+    int32_t           *expert;                           /* of each slot */
     int32_t           *tiles[2];                         /* of few columns, of many; NULL: none */
 } k_cuda_sort_args;
 
@@ -310,43 +421,56 @@ K_PUBLIC int k_cuda_tiles(int slots, int n_expert, int cols);
 
 /* --- attention on a GPU --- */
 
-/* k_attn for rows of a set: segments and their merge are two kernels, k_cuda_attend and k_cuda_attend_merge. Row `first` of the set is the
- * first of up to n_rows rows; segment s of K/V head h of row first + i has its partial results at parts + ((i * heads + h) * n_seg +
- * s - (first segment that the row sees)) * k_attn_part(group, hd_v). Grid: n_rows * K/V heads times n_seg, where no row sees more
+/* k_attn for rows of a set: segments and their merge are two kernels, k_cuda_attend and k_cuda_attend_merge. Row `first` of the set is
+ * the first of up to n_rows rows; segment s of K/V head h of row first + i has its partial results at parts + ((i * heads + h) * n_seg
+ * + s - (first segment that the row sees)) * k_attn_part(group, hd_v). Grid: n_rows * K/V heads times n_seg, where no row sees more
  * segments; n_rows * K/V heads times 1 for the merge. */
 typedef struct {
     const k_cuda_step *step;
-    int                set, first, n_rows, n_seg;
-    bool               gathers;                          /* q holds all rows */
-    k_cuda_buf         q, o;                             /* [rows][heads * hd_k], [rows][heads * hd_v] */
-    k_cuda_kv          kv;
+    int                set;
+    int                first;                            /* row */
+    int                n_rows;                           /* rows */
+    int                n_seg;                            /* segments */
+    int                gathers;                          /* q holds all rows */
     int                group;                            /* query heads of a K/V head */
     int                window;                           /* positions that a row sees, 0: all */
-    bool               all;                              /* a row sees the rows after it, too (llmrun: VIEW_ALL) */
-    float              scale, cap;
-    const float       *sinks, *slopes;                   /* [query heads], NULL: none */
+    int                all;                              /* a row sees the rows after it, too (llmrun: VIEW_ALL) */
+    k_cuda_buf         q;                                /* [rows][heads * hd_k] */
+    k_cuda_buf         o;                                /* [rows][heads * hd_v] */
+    k_kv_place         kv;
+    float              scale;                            /* of scores */
+    float              cap;                              /* of scores, as softcap of k_attn_args */
+    const float       *sinks;                            /* [query heads], NULL: none */
+    const float       *slopes;                           /* [query heads], NULL: none */
     float             *parts;
 } k_cuda_attend_args;
 
-/* The name of the kernel of the segments. NULL: the cache has types without one. `many`: of that for many rows of a sequence, which takes
- * k_cuda_attend_rows(group) rows at a time, with a grid of (n_rows + rows - 1) / rows * K/V heads times n_seg + 1. */
+/* The name of the kernel of the segments. NULL: the cache has types without one. `many`: of that for many rows of a sequence, which
+ * takes k_cuda_attend_rows(group) rows at a time, with a grid of (n_rows + rows - 1) / rows * K/V heads times n_seg + 1. */
 K_PUBLIC const char *k_cuda_attend_of(uint32_t type_k, uint32_t type_v, bool many);
 K_PUBLIC int k_cuda_attend_rows(int group);
-/* That of the kernel by tensor cores for any number of rows, with the grid of many; NULL: the cache's types have none. Results have not the bits of
- * the CPU; those of a row do not depend on the other rows. */
+/* That of the kernel by tensor cores for any number of rows, with the grid of many; NULL: the cache's types have none. Results have not
+ * the bits of the CPU; those of a row do not depend on the other rows. */
 K_PUBLIC const char *k_cuda_attend_tensor_of(uint32_t type_k, uint32_t type_v);
 
 /* --- packing on a GPU --- */
 
-/* k_pack_rows on a GPU, in as many bytes, of which those of a unit have another order ([cuda]). Grid: (nr + 15) / 16 times 1 or more blocks, which share the columns of a strip, 1,024 at a time. */
+/* k_pack_rows on a GPU, in as many bytes, of which those of a unit have another order ([cuda]). Grid: (nr + 15) / 16 times 1 or more
+ * blocks, which share the columns of a strip, 1,024 at a time. */
 typedef struct {
     const uint8_t *src;
     size_t         row_bytes;
-    int            nr, n;
+    int            nr;                                   /* rows */
+    int            n;                                    /* values of a row */
     uint8_t       *dst;
-    uint32_t       type;                                 /* these two: k_cuda_pack_of */
-    size_t         block_bytes;                          /* of 256 columns in src */
+    size_t         block_bytes;                          /* of 256 columns in src; this and what follows: k_cuda_pack_of */
+    uint32_t       type;
+    int            spare;
 } k_cuda_pack_args;
+
+#ifndef __CUDACC__
+#pragma GCC diagnostic pop
+#endif
 
 /* The name of the kernel for a type, and what it reads of the type; NULL: the type is not packed. */
 K_PUBLIC const char *k_cuda_pack_of(uint32_t type, k_cuda_pack_args *a);
@@ -373,6 +497,7 @@ typedef enum {
     K_SIGMOID, K_RELU,
     K_RELU2                                              /* max(x, 0)^2 */
 } k_act_fn;
+enum { K_ROW_CLIP = K_RELU2 + 1 };                       /* in place of a k_act_fn: k_swiglu_clip with 7 and 1.702 */
 
 /* x = fn(x) * up; up NULL: x = fn(x). */
 K_PUBLIC void k_activate(k_act_fn fn, float *x, const float *up, int n);

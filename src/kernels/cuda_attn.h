@@ -27,14 +27,14 @@ K_CUDA_FN bool k__cuda_see(const k_cuda_attend_args *a, int i, int head, k__cuda
     if (v->i >= a->n_rows || v->row >= s->n[a->set]) return false;
     const int b = a->set ? s->row[1][v->row] : v->row, half = a->window / 2;
     v->from = a->gathers ? b : v->row;
-    v->at = s->pos[b];
+    v->at = s->b.pos[b];
     v->end = a->all ? s->end[b] : v->at + 1;
     v->begin = a->window && v->end > a->window ? v->end - a->window : 0;
     if (a->all) {
         if (a->window && v->at + half < v->end) v->end = v->at + half + 1;
         v->begin = a->window && v->at > half ? v->at - half : 0;
     }
-    v->table = s->table + s->table_at[(size_t)s->seq[b] * (size_t)s->n_group + (size_t)a->kv.group];
+    v->table = s->b.table + s->b.table_at[(size_t)s->b.seq[b] * (size_t)s->b.n_group + (size_t)a->kv.group];
     return true;
 }
 
@@ -65,7 +65,7 @@ K_CUDA_FN k__attn_sum *k__cuda_part_sum(const k_cuda_attend_args *a, float *part
 }
 
 /* Where keys or values of a place are; NULL: the row does not see it. */
-K_CUDA_FN const uint8_t *k__cuda_kv_row(const k_cuda_kv *kv, const k__cuda_view *v, bool values, int place) {
+K_CUDA_FN const uint8_t *k__cuda_kv_row(const k_kv_place *kv, const k__cuda_view *v, bool values, int place) {
     if (place < v->lo || place >= v->hi) return NULL;
     const int p = v->base + place, block = p / kv->block;
     return kv->base + (size_t)v->table[block] * kv->block_bytes + (values ? kv->v_at : kv->k_at) +

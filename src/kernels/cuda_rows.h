@@ -243,10 +243,10 @@ K_CUDA_FN void k__cuda_store_heads(uint32_t type, const float *x, int n_head, in
 }
 
 K_CUDA_FN void k__cuda_store(const k_cuda_step *step, const k_row_op *op, int r, float *k, float *v) {
-    const k_cuda_kv *kv = &op->u.kv;
-    const int        row = op->set ? step->row[1][r] : r, pos = step->pos[row];
-    const int64_t    table = step->table_at[(int64_t)step->seq[row] * step->n_group + kv->group];
-    uint8_t         *block = kv->base + (size_t)step->table[table + pos / kv->block] * kv->block_bytes;
+    const k_kv_place *kv = &op->u.kv;
+    const int        row = op->set ? step->row[1][r] : r, pos = step->b.pos[row];
+    const size_t     table = step->b.table_at[(size_t)step->b.seq[row] * (size_t)step->b.n_group + (size_t)kv->group];
+    uint8_t         *block = kv->base + (size_t)step->b.table[table + (size_t)(pos / kv->block)] * kv->block_bytes;
     const size_t     at = (size_t)(pos % kv->block), len = (size_t)kv->block;
     k__cuda_hadamard(k, kv->n_head * kv->hd_k, kv->hadamard_k);
     k__cuda_hadamard(v, kv->n_head * kv->hd_v, kv->hadamard_v);
@@ -517,33 +517,33 @@ K_CUDA_FN void k__cuda_mix(const k_row_op *op, const k_cuda_buf *x, const float 
 
 /* The way of one sequence through a step: positions [at, p) are in the log of its slot, [p, end) are rows of the batch from `first` on. */
 typedef struct {
-    const k_cuda_state *st;
+    const k_state_place *st;
     int      first, at, p, end;                       /* at: where the slot is that is read */
     int      to, snap_at;                             /* where the slot will be that is written; the same of the snapshot */
     uint8_t *in, *out, *snap;                         /* slots; in NULL: zeros; snap NULL: none is made */
 } k__cuda_walk;
 
-K_CUDA_FN k__cuda_walk k__cuda_walk_of(const k_cuda_step *s, const k_cuda_state *st, int seq) {
-    const int    in = s->state[K_STATE_IN][seq], snap = s->state[K_STATE_SNAP][seq];
+K_CUDA_FN k__cuda_walk k__cuda_walk_of(const k_cuda_step *s, const k_state_place *st, int seq) {
+    const int    in = s->b.state_in[seq], snap = s->b.snap[seq];
     k__cuda_walk w;
     w.st = st;
     w.first = s->seq_at[seq];
-    w.at = s->state[K_STATE_AT][seq];
-    w.p = s->pos[w.first];
+    w.at = s->b.state_at[seq];
+    w.p = s->b.pos[w.first];
     w.end = w.p + s->seq_at[seq + 1] - w.first;
-    w.to = s->state[K_STATE_TO][seq];
+    w.to = s->b.state_to[seq];
     w.in = in < 0 ? NULL : st->base + (size_t)in * st->slot_bytes;
-    w.out = st->base + (size_t)s->state[K_STATE_OUT][seq] * st->slot_bytes;
+    w.out = st->base + (size_t)s->b.state_out[seq] * st->slot_bytes;
     w.snap = snap < 0 ? NULL : st->base + (size_t)snap * st->slot_bytes;
-    w.snap_at = snap < 0 ? -1 : s->state[K_STATE_SNAP_AT][seq];
+    w.snap_at = snap < 0 ? -1 : s->b.snap_at[seq];
     return w;
 }
 
 /* Where a slot keeps the inputs of position t; its gates. */
-K_CUDA_FN float *k__cuda_ring(const k_cuda_state *st, uint8_t *slot, int t) {
+K_CUDA_FN float *k__cuda_ring(const k_state_place *st, uint8_t *slot, int t) {
     return (float *)(void *)(slot + st->ring_at) + (size_t)(t % (st->taps - 1 + st->log)) * (size_t)st->width;
 }
-K_CUDA_FN float *k__cuda_log(const k_cuda_state *st, uint8_t *slot, int t) {
+K_CUDA_FN float *k__cuda_log(const k_state_place *st, uint8_t *slot, int t) {
     return (float *)(void *)(slot + st->gate_at) + (size_t)(t % st->log) * 2 * (size_t)st->n_v;
 }
 
@@ -574,8 +574,8 @@ K_CUDA_FN float k__cuda_convolve(const k__cuda_walk *w, const k_cuda_buf *x, con
 
 K_CUDA_FN void k__cuda_conv(const k_cuda_step *step, const k_row_op *op, int r, float *y) {
     const int          row = op->set ? step->row[1][r] : r;
-    const k__cuda_walk w = k__cuda_walk_of(step, &op->u.state, step->seq[row]);
-    for (int i = K_CUDA_THREAD; i < op->n; i += K_CUDA_THREADS) y[i] = k__cuda_convolve(&w, &op->in[0], op->vec, step->pos[row], i);
+    const k__cuda_walk w = k__cuda_walk_of(step, &op->u.state, step->b.seq[row]);
+    for (int i = K_CUDA_THREAD; i < op->n; i += K_CUDA_THREADS) y[i] = k__cuda_convolve(&w, &op->in[0], op->vec, step->b.pos[row], i);
 }
 
 /* The inputs of positions [from, end) go into a slot. */
@@ -590,8 +590,8 @@ K_CUDA_FN void k__cuda_keep_inputs(const k__cuda_walk *w, const k_cuda_buf *x, u
 /* The first row of each sequence: what later steps need of inputs and gates goes into its slot, and before that, since it may be the one that is
  * read, into the snapshot. A thread has the same channels in both. */
 K_CUDA_FN void k__cuda_keep(const k_cuda_step *step, const k_row_op *op, int r) {
-    const k_cuda_state *st = &op->u.state;
-    const k__cuda_walk  w = k__cuda_walk_of(step, st, step->seq[r]);
+    const k_state_place *st = &op->u.state;
+    const k__cuda_walk  w = k__cuda_walk_of(step, st, step->b.seq[r]);
     if (r != w.first) return;
     if (w.snap) k__cuda_keep_inputs(&w, &op->in[0], w.snap, w.snap_at - (st->taps - 1), w.snap_at);
     k__cuda_keep_inputs(&w, &op->in[0], w.out, w.to - (st->taps - 1), w.end);
@@ -621,7 +621,7 @@ typedef struct { float v[K__CUDA_DELTA_SUMS]; } k__cuda_delta_sums;
 typedef struct { int head, key, col, cols, mine, l, rows; } k__cuda_delta_task;
 
 K_CUDA_FN k__cuda_delta_task k__cuda_delta_of(const k_cuda_delta_args *a) {
-    const k_cuda_state *st = &a->st;
+    const k_state_place *st = &a->st;
     k__cuda_delta_task  d;
     d.head = K_CUDA_BLOCK_X % st->n_v;
     d.key = a->grouped ? d.head / (st->n_v / st->n_k) : d.head % st->n_k;
@@ -648,7 +648,7 @@ K_CUDA_FN void k__cuda_delta_norm(float *x, int n, float eps, float s) {
 /* Queries, keys, values and gates of n positions from t on. Positions of the log have no queries. Half warps norm a key or a query each. */
 K_CUDA_FN void k__cuda_delta_vectors(const k_cuda_delta_args *a, const k__cuda_walk *w, const k__cuda_delta_task *d, int t, int n, k__cuda_delta_mem *m) {
     enum { ROWS = K__CUDA_DELTA_ROWS, LD = K_CUDA_DELTA_KEYS };
-    const k_cuda_state *st = &a->st;
+    const k_state_place *st = &a->st;
     const int           d_k = st->d_k, ask = t < w->p ? (w->p - t < n ? w->p - t : n) : 0, half = K_CUDA_THREAD / 16, i = half % ROWS;
     k__cuda_delta_conv(a, w, t + ask, n - ask, d->key * d_k, d_k, m->q + ask * LD, LD);
     k__cuda_delta_conv(a, w, t, n, (st->n_k + d->key) * d_k, d_k, m->k, LD);
@@ -670,14 +670,14 @@ K_CUDA_FN void k__cuda_delta_vectors(const k_cuda_delta_args *a, const k__cuda_w
 }
 
 /* Where a slot keeps the first of the thread's sums; *ld: values between two rows. */
-K_CUDA_FN float *k__cuda_delta_column(const k_cuda_state *st, uint8_t *slot, const k__cuda_delta_task *d, size_t *ld) {
+K_CUDA_FN float *k__cuda_delta_column(const k_state_place *st, uint8_t *slot, const k__cuda_delta_task *d, size_t *ld) {
     const int c = d->col + d->mine, first = c / K_DELTA_COLS * K_DELTA_COLS;
     *ld = (size_t)(st->d_v - first < K_DELTA_COLS ? st->d_v - first : K_DELTA_COLS);
     return (float *)(void *)(slot + st->sum_at) + ((size_t)d->head * (size_t)st->d_v + (size_t)first) * (size_t)st->d_k + (c - first) + (size_t)d->l * *ld;
 }
 
 /* The sums from a slot, NULL: zeros. */
-K_CUDA_FN void k__cuda_delta_load(const k_cuda_state *st, uint8_t *slot, const k__cuda_delta_task *d, k__cuda_delta_sums *s) {
+K_CUDA_FN void k__cuda_delta_load(const k_state_place *st, uint8_t *slot, const k__cuda_delta_task *d, k__cuda_delta_sums *s) {
     const int    rows = slot ? d->rows : 0;
     size_t       ld = 0;
     const float *from = rows ? k__cuda_delta_column(st, slot, d, &ld) : NULL;
@@ -687,7 +687,7 @@ K_CUDA_FN void k__cuda_delta_load(const k_cuda_state *st, uint8_t *slot, const k
     }
 }
 
-K_CUDA_FN void k__cuda_delta_save(const k_cuda_state *st, uint8_t *slot, const k__cuda_delta_task *d, const k__cuda_delta_sums *s) {
+K_CUDA_FN void k__cuda_delta_save(const k_state_place *st, uint8_t *slot, const k__cuda_delta_task *d, const k__cuda_delta_sums *s) {
     size_t ld = 0;
     float *to = d->rows ? k__cuda_delta_column(st, slot, d, &ld) : NULL;
     K_CUDA_UNROLL for (int i = 0; i < K__CUDA_DELTA_SUMS; i++) {
@@ -732,7 +732,7 @@ K_CUDA_FN void k__cuda_delta(const k_cuda_delta_args *a) {
     const k__cuda_delta_task d = k__cuda_delta_of(a);
     const bool               any = d.mine - K_CUDA_THREAD % 32 / 4 < d.cols;   /* the warp has a column */
     k__cuda_delta_sums       s;
-    if (seq >= a->step->n_seq) return;
+    if (seq >= a->step->b.n_seq) return;
     const k__cuda_walk w = k__cuda_walk_of(a->step, &a->st, seq);
     k__cuda_delta_load(w.st, w.in, &d, &s);
     for (int t = w.at, i = 0;; t++, i = (i + 1) % K__CUDA_DELTA_ROWS) {

@@ -24,7 +24,7 @@ static void bench__product(void *ctx, int ith) {
     size_t      row = k_row_bytes(b->type, BENCH_K);
     dev_mat    w = {.data = b->w, .type = b->type, .n_in = BENCH_K, .n_out = b->n_rows, .row_bytes = row};
     dev_product m = {.w = &w, .n_out = b->n_rows, .a = &b->a, .n = b->n_cols, .y = b->y, .ldy = (size_t)b->n_rows};
-    dev__matmul(&dv, &m, 1);
+    ops__matmul(&dv, &m, 1);
 }
 
 static void bench__sweep(void *ctx, int ith) {
@@ -110,7 +110,7 @@ int main(int argc, char **argv) {
     memset(b.y, 0, (size_t)BENCH_BYTES / 16 * sizeof *b.y);
     for (size_t i = 0; i < BENCH_BYTES / 8; i++) ((uint64_t *)(void *)b.w)[i] = rng_at(1, i, 0, 0) & 0xbfffbfffbfffbfffu;  /* no f16 infinities */
     for (size_t i = 0; i < (size_t)BENCH_COLS * BENCH_K; i++) b.a.x[i] = (float)rng_unit(rng_at(2, i, 0, 0)) - 0.5f;
-    for (int r = 0; r < BENCH_COLS; r++) dev__form(&b.a, r, BENCH_K, 1u << K_ACT_I8 | 1u << K_ACT_BF16);
+    for (int r = 0; r < BENCH_COLS; r++) ops__form(&b.a, r, BENCH_K, 1u << K_ACT_I8 | 1u << K_ACT_BF16);
 
     const char *names[8];
     bool        can[8];

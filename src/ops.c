@@ -1,0 +1,1381 @@
+/* ===== [ops] the operations of a step =====
+ * The table ops_kinds has a row for each kind of operation (dev_kind): what it reads and writes, what it costs, what the CPU does for
+ * one task, how it becomes launches on a GPU. [dev] and [dev_gpu] run lists of them and know none by its name; [fwd] writes the lists.
+ * Every result is the same to the last bit for any number of threads, level of the CPU, batch around a row, and on a GPU, but for what
+ * is said at ops_exact().
+ *
+ * To add an operation:
+ *     1. what it is told beside inputs, outputs, n, n_head, vec and scale: a member of the union in dev_op
+ *     2. its function for a row on the CPU, ops__NAME, with a comment that says what it reads and writes
+ *     3. a row in OPS_KINDS, at the end of this section: the compiler makes OPS_NAME of it, [fwd] uses that
+ *     4. on a GPU, if it is to run there: a k_row_kind and its case in k__cuda_rows_op of [cuda_pack]; ops__NAME_args, if the union
+ *        says something to the kernel. Until then its layers and those before them stay on the CPU
+ *     5. examples of it in tests/t_ops.c, which finds a kind without one; nothing else there
+ * Public: ops_blas_open, ops_exact; the table ops_kinds and its numbers OPS_NAME. */
+
+/* cblas_sgemm of OpenBLAS, NULL unless ops_blas_open() found it. It sums in an order of its own that depends on the
+ * batch, so it runs only where it is asked for. */
+typedef void      ops_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
+                            const float *b, int ldb, float beta, float *c, int ldc);
+static ops_sgemm *g_sgemm;
+
+enum {
+    OPS_PARTS_SEGMENTS = 512,                         /* most segments of a row that are tasks of their own */
+    OPS_BLAS_ROWS = 8,                                /* fewer activation rows are our own kernels' */
+    OPS_SOON = 32768,                                 /* bytes of weights that are fetched while a thread waits */
+};
+
+/* Looks for OpenBLAS on this machine; one thread of it per thread of ours, and none of its own. */
+static bool ops_blas_open(err_t *e) {
+#if LLMRUN_BLAS
+    static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    for (int i = 0; i < 2 && !g_sgemm; i++) {
+        void *lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+        if (lib) *(void **)&g_sgemm = dlsym(lib, "cblas_sgemm");
+    }
+    return g_sgemm || err_set(e, EXIT_INPUT, "--blas: no libopenblas.so.0 on this machine (Debian: libopenblas0)");
+#else
+    return err_set(e, EXIT_INPUT, "--blas: this binary was built with BLAS=0");
+#endif
+}
+
+/* Whether results are exact: a row depends on its own past alone, whatever rows are beside it in a step, and equals the scalar reference to the
+ * last bit. OpenBLAS gives that up. Then no guesses are made (spec_rows), since a row of a guess would change the text; keys and values on
+ * disk are kept apart from exact ones (engine_open), and so are the results of a batch, whose settings name --blas. Sequences of one run
+ * still share blocks: a text that may depend on its company may as well. Tensor cores of GPUs (dev_gpus.tensor) give up the reference alone: rows
+ * do not depend on their company, so guesses are made; keys and values on disk are kept apart (dev_gpus_order). */
+static bool ops_exact(void) { return g_sgemm == NULL; }
+
+/* --- products --- */
+
+static void ops__watch(dev *dv, const dev_product *list, int n) {
+    dev_wait(dv);
+    if (dv->tap) dv->tap->fn(dv->tap->ctx, dv, list, n);
+}
+
+/* Rows per task: as many as the kernels like, but enough tasks that a slow thread is not waited for. */
+static int ops__task_rows(const dev *dv, const dev_product *m) {
+    int step = k_rows_step(m->w->type, m->n), rows = m->n_out / (8 * dv->p->n);
+    rows -= rows % step;
+    return rows < step ? step : rows > 512 && 512 % step == 0 ? 512 : rows;
+}
+
+/* Where the weights of row r lie. */
+static const uint8_t *ops__at(const dev_product *m, int r) {
+    const dev_mat *w = m->w;
+    return w->packed ? w->packed + (size_t)m->stack * w->packed_bytes + k_pack_at(w->type, r, w->n_in)
+                     : w->data + (size_t)m->stack * w->mat_bytes + (size_t)r * w->row_bytes;
+}
+
+/* Rows [r, r + nr) of one product. */
+static void ops__mul(const dev *dv, const dev_product *m, int r, int nr) {
+    const dev_mat *w = m->w;
+    const uint8_t  *data = ops__at(m, r);
+    const k_acts    a = dev_acts_at(m->a, m->idx, m->first, m->n);
+    if (w->packed) k_mul_packed(w->type, data, nr, w->n_in, &a, m->y + r, m->ldy, dv->scratch);
+    else if (g_sgemm && w->type == K_F32 && m->n >= OPS_BLAS_ROWS && !m->idx)
+        g_sgemm(101, 111, 112, m->n, nr, w->n_in, 1.0f, a.x, (int)a.ldx, (const float *)(const void *)data, w->n_in, 0.0f,
+                m->y + r, (int)m->ldy);
+    else
+        k_mul_rows(w->type, data, w->row_bytes, nr, w->n_in, &a, m->y + r, m->ldy, dv->scratch);
+    for (int t = 0; w->scale && t < m->n; t++) k_scale(m->y + (size_t)t * m->ldy + r, w->scale[m->stack], nr);
+}
+
+static int ops__tasks(const dev *dv, const dev_product *m) {
+    if (m->n <= 0) return 0;
+    const int step = ops__task_rows(dv, m);
+    return (m->n_out + step - 1) / step;
+}
+
+/* Tasks of a list, which are numbered product by product. */
+static int ops__all_tasks(const dev *dv, const dev_product *list, int n_list) {
+    int n = 0;
+    for (int i = 0; i < n_list; i++) n += ops__tasks(dv, &list[i]);
+    return n;
+}
+
+/* The product that a task is of; *task becomes its number in there. Products are looked for from *i on, where *base tasks are
+ * before it. */
+static const dev_product *ops__find(const dev *dv, const dev_product *list, int *i, int *base, int *task) {
+    if (*task < *base) *i = *base = 0;                /* one of another thread's */
+    for (int n; *task >= *base + (n = ops__tasks(dv, &list[*i])); ++*i) *base += n;
+    *task -= *base;
+    return &list[*i];
+}
+
+/* All products of the list, as one pile of tasks. */
+static void ops__matmul(dev *dv, const dev_product *list, int n_list) {
+    ops__watch(dv, list, n_list);
+    dev_begin(dv);
+    if (!pool_works()) return;
+    const int n = ops__all_tasks(dv, list, n_list);
+    for (int task, i = 0, base = 0; (task = pool_take(dv->p, n)) != POOL_NONE;) {
+        const dev_product *m = ops__find(dv, list, &i, &base, &task);
+        const int          step = ops__task_rows(dv, m), r = task * step;
+        ops__mul(dv, m, r, m->n_out - r < step ? m->n_out - r : step);
+    }
+}
+
+/* The list is the next that will be multiplied: while this thread waits, it fetches the first weights of its share. */
+static void ops__soon(const dev *dv, const dev_product *list, int n_list) {
+    if (!pool_works()) return;
+    const int n = ops__all_tasks(dv, list, n_list);
+    int       task = pool_share(dv->p, n, dv->ith), i = 0, base = 0;
+    if (task >= n) return;
+    const dev_product *m = ops__find(dv, list, &i, &base, &task);
+    pool_prefetch(ops__at(m, task * ops__task_rows(dv, m)), OPS_SOON);
+}
+
+/* The products of an operation: of experts, those that OPS_GROUP has listed. */
+static const dev_product *ops__list(const dev_plan *p, const dev_op *op, int *n) {
+    *n = op->n_product * max_int(op->products.n_expert, 1);
+    return op->products.n_expert ? p->grouped + op->products.at : p->product + op->product;
+}
+
+/* A phase of products. Weights of those that come next are fetched while the thread waits. */
+static void ops__products(dev *dv, const dev_phase *ph) {
+    const dev_plan    *p = dv->run->plan;
+    int                n;
+    const dev_product *list = ops__list(p, &p->op[ph->first], &n);
+    ops__matmul(dv, list, n);
+    if (ph->soon < 0) return;
+    list = ops__list(p, &p->op[ph->soon], &n);
+    ops__soon(dv, list, n);
+}
+
+/* A phase of products that are shown and not computed. */
+static void ops__watched(dev *dv, const dev_phase *ph) {
+    const dev_plan    *p = dv->run->plan;
+    int                n;
+    const dev_product *list = ops__list(p, &p->op[ph->first], &n);
+    ops__watch(dv, list, n);
+}
+
+/* The wanted forms of row r, n values. */
+static void ops__form(const dev_acts *a, int r, int n, unsigned wanted) {
+    const float *x = a->x + (size_t)r * a->ldx;
+    if (wanted & 1u << K_ACT_BF16) k_kv_store(K_BF16, x, a->h + (size_t)r * a->ldx, n);
+    if (wanted & 1u << K_ACT_I8)
+        a->split[r] = k_quant_act(x, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 256),
+                                  a->d + (size_t)r * (a->ldq / 256), a->ldq, a->rows);
+}
+
+/* --- rows of buffers --- */
+
+static float *ops__row(const dev *dv, dev_buf b, int r) {
+    const dev_acts *a = &dv->run->plan->buf[b].a;
+    return a->x + (size_t)r * a->ldx;
+}
+
+/* The number in the batch of the operation's row r. */
+static int ops__which(const dev *dv, const dev_op *op, int r) { return dv->run->plan->rows[op->rows].row[r]; }
+
+/* The operation's row r of input i, of output i. */
+static float *ops__in(const dev *dv, const dev_op *op, int i, int r) {
+    return ops__row(dv, op->in[i], op->gathers & 1u << i ? dv->run->plan->rows[DEV_OUT].row[r] : r);
+}
+static float   *ops__out(const dev *dv, const dev_op *op, int i, int r) { return ops__row(dv, op->out[i], r); }
+
+/* --- what each kind does for row r, on the CPU --- */
+
+/* out = the matrix's row for the row's token or position, times scale, plus in[0] if there is one. */
+static void ops__embed(const dev *dv, const dev_op *op, int r) {
+    const dev_mat *w = op->embed.mat;
+    const int32_t *at = op->embed.by_pos ? dv->run->batch->pos : dv->run->batch->token;
+    float         *x = ops__out(dv, op, 0, r);
+    k_types[w->type].dequant(w->data + (size_t)at[ops__which(dv, op, r)] * w->row_bytes, x, w->n_in);
+    if (w->scale) k_scale(x, w->scale[0], w->n_in);
+    if (op->scale != 0) k_scale(x, op->scale, w->n_in);
+    if (op->in[0]) k_add(x, x, ops__in(dv, op, 0, r), w->n_in);
+}
+
+/* out = cos and sin of n angles of the row's position, times scale. */
+static void ops__angles(const dev *dv, const dev_op *op, int r) {
+    float *cs = ops__out(dv, op, 0, r) + op->angles.at;
+    for (int i = 0; i < op->n; i++) {
+        const double angle = dv->run->batch->pos[ops__which(dv, op, r)] * op->angles.freq[i];
+        cs[2 * i] = (float)cos(angle) * op->scale;
+        cs[2 * i + 1] = (float)sin(angle) * op->scale;
+    }
+}
+
+/* out = the norm of in, times vec, plus the bias; for each head. */
+static void ops__norm(const dev *dv, const dev_op *op, int r) {
+    const float *x = ops__in(dv, op, 0, r);
+    float       *y = ops__out(dv, op, 0, r);
+    for (int h = 0; h == 0 || h < op->n_head; h++, x += op->n, y += op->n)
+        switch (op->norm.kind) {
+        case K_NORM_RMS: k_rms_norm(x, op->vec, op->scale, op->n, y); break;
+        case K_NORM_LAYER: k_layer_norm(x, op->vec, op->norm.bias, op->scale, op->n, y); break;
+        case K_NORM_L2:
+            if (y != x) memcpy(y, x, (size_t)op->n * sizeof *y);
+            k_l2_norm(y, op->scale, op->n);
+            break;
+        }
+}
+
+/* The expert of a slot: the last one whose slots begin at it or before. */
+static int ops__expert_at(const dev_plan *p, int n_expert, int slot) {
+    int lo = 0, hi = n_expert;
+    while (hi - lo > 1) {
+        const int mid = (lo + hi) / 2;
+        if (p->expert_at[mid] <= slot) lo = mid;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* out += vec; where rows are slots of experts, the part of vec that belongs to the slot's expert. */
+static void ops__bias(const dev *dv, const dev_op *op, int r) {
+    const int e = op->experts.n ? ops__expert_at(dv->run->plan, op->experts.n, r) : 0;
+    float    *y = ops__out(dv, op, 0, r);
+    k_add(y, y, op->vec + (size_t)e * (size_t)op->n, op->n);
+}
+
+/* out = in[0] + scale * in[1]. */
+static void ops__add(const dev *dv, const dev_op *op, int r) {
+    const float *a = ops__in(dv, op, 0, r), *b = ops__in(dv, op, 1, r);
+    float       *y = ops__out(dv, op, 0, r);
+    if (op->scale == 0) {
+        k_add(y, a, b, op->n);
+        return;
+    }
+    if (y != a) memcpy(y, a, (size_t)op->n * sizeof *y);
+    k_axpy(y, b, op->scale, op->n);
+}
+
+/* out *= vec, or scale where there is none. */
+static void ops__scale(const dev *dv, const dev_op *op, int r) {
+    float *y = ops__out(dv, op, 0, r);
+    if (op->vec) k_mul(y, y, op->vec, op->n);
+    else k_scale(y, op->scale, op->n);
+}
+
+/* out = scale * tanh(out / scale). */
+static void ops__cap(const dev *dv, const dev_op *op, int r) { k_cap(ops__out(dv, op, 0, r), op->scale, op->n); }
+
+/* out = 1 + scale * log(1 + whole lengths before the row's position), one value. */
+static void ops__temper(const dev *dv, const dev_op *op, int r) {
+    const double turns = floor(dv->run->batch->pos[ops__which(dv, op, r)] / (double)op->temper.length);
+    *ops__out(dv, op, 0, r) = (float)(1 + (double)op->scale * log1p(turns));
+}
+
+/* out *= in, one value. */
+static void ops__scale_by(const dev *dv, const dev_op *op, int r) { k_scale(ops__out(dv, op, 0, r), *ops__in(dv, op, 0, r), op->n); }
+
+/* out = of each head of in[0], n values from `at` on; they lie side by side from `to` on. */
+static void ops__pick(const dev *dv, const dev_op *op, int r) {
+    const float *x = ops__in(dv, op, 0, r) + op->pick.at;
+    float       *y = ops__out(dv, op, 0, r) + op->pick.to;
+    for (int h = 0; h < op->n_head; h++) memcpy(y + (size_t)h * (size_t)op->n, x + (size_t)h * (size_t)op->pick.stride, (size_t)op->n * sizeof *y);
+}
+
+/* --- of models with several streams (AltUp: Baykal et al. 2023, with the sparse gates of Gemma 3n). A row has n_head streams of n values --- */
+
+/* Mean and standard deviation of n values. */
+static void ops__spread(const float *x, int n, double *mean, double *deviation) {
+    double sum[8] = {0}, sq[8] = {0};
+    for (int i = 0; i < n; i++) sum[i % 8] += (double)x[i];
+    *mean = (((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]))) / n;
+    for (int i = 0; i < n; i++) sq[i % 8] += ((double)x[i] - *mean) * ((double)x[i] - *mean);
+    *deviation = sqrt((((sq[0] + sq[1]) + (sq[2] + sq[3])) + ((sq[4] + sq[5]) + (sq[6] + sq[7]))) / n);
+}
+
+/* out = what out has above its mean and `scale` standard deviations; 0 below. */
+static void ops__sparse(const dev *dv, const dev_op *op, int r) {
+    float *y = ops__out(dv, op, 0, r);
+    double mean, deviation;
+    ops__spread(y, op->n, &mean, &deviation);
+    const float least = (float)(mean + (double)op->scale * deviation);
+    for (int i = 0; i < op->n; i++) y[i] = y[i] > least ? y[i] - least : 0;
+}
+
+/* out: each stream of in[0] plus a sum of all, by the coefficients [n_head][n_head] in[1]. */
+static void ops__blend(const dev *dv, const dev_op *op, int r) {
+    const float *x = ops__in(dv, op, 0, r), *c = ops__in(dv, op, 1, r);
+    float       *y = ops__out(dv, op, 0, r);
+    memcpy(y, x, (size_t)op->n * (size_t)op->n_head * sizeof *y);
+    for (int i = 0; i < op->n_head; i++)
+        for (int k = 0; k < op->n_head; k++) k_axpy(y + i * op->n, x + k * op->n, c[i * op->n_head + k], op->n);
+}
+
+/* out: each stream of in[0] plus (1 + its coefficient of in[2]) times what in[1] has more than the active one. */
+static void ops__correct(const dev *dv, const dev_op *op, int r) {
+    const int    a = op->streams.active * op->n;
+    const float *x = ops__in(dv, op, 0, r), *c = ops__in(dv, op, 2, r);
+    float       *y = ops__out(dv, op, 0, r), *more = y + a;
+    memcpy(more, ops__in(dv, op, 1, r), (size_t)op->n * sizeof *more);
+    k_axpy(more, x + a, -1, op->n);
+    for (int i = 0; i < op->n_head; i++) {
+        if (i * op->n == a) continue;
+        memcpy(y + i * op->n, x + i * op->n, (size_t)op->n * sizeof *y);
+        k_axpy(y + i * op->n, more, c[i] + 1, op->n);
+    }
+    k_scale(more, c[op->streams.active] + 1, op->n);
+    k_add(more, more, x + a, op->n);
+}
+
+/* out: every stream but the first grows by in[0]. */
+static void ops__raise(const dev *dv, const dev_op *op, int r) {
+    float *y = ops__out(dv, op, 0, r);
+    for (int i = 1; i < op->n_head; i++) k_add(y + i * op->n, y + i * op->n, ops__in(dv, op, 0, r), op->n);
+}
+
+/* out = in[0], scaled to the root mean square of in[1]; the mean square of in[0] counts as 1e-5 at least. */
+static void ops__level(const dev *dv, const dev_op *op, int r) {
+    const float *x = ops__in(dv, op, 0, r), *like = ops__in(dv, op, 1, r);
+    float       *y = ops__out(dv, op, 0, r) + op->level.to;
+    const float  now = k_dot(x, x, op->n) / (float)op->n, want = k_dot(like, like, op->n) / (float)op->n;
+    if (y != x) memcpy(y, x, (size_t)op->n * sizeof *y);
+    k_scale(y, sqrtf(want) / sqrtf(now > 1e-5f ? now : 1e-5f), op->n);
+}
+
+/* out: the heads rotated by the angles in[0]. */
+static void ops__rope(const dev *dv, const dev_op *op, int r) {
+    k_rope(ops__out(dv, op, 0, r), op->n_head, op->n, op->rope.n_rot, op->rope.halves, ops__in(dv, op, 0, r) + op->rope.at);
+}
+
+/* Stores K [n_head, hd_k] and V [n_head, hd_v] of one position, in the block that `table` names. */
+static void ops__kv_store(const dev_kv *l, const int32_t *table, int pos, const float *k, const float *v) {
+    const size_t block = (size_t)l->block, at = (size_t)pos % block;
+    uint8_t     *p = dev_block(l->mem, table[(size_t)pos / block]);
+    for (size_t h = 0; h < (size_t)l->n_head; h++) {
+        k_kv_store(l->type_k, k + h * (size_t)l->hd_k, p + l->k_at + (h * block + at) * l->k_stride, l->hd_k);
+        k_kv_store(l->type_v, v + h * (size_t)l->hd_v, p + l->v_at + (h * block + at) * l->v_stride, l->hd_v);
+    }
+}
+
+/* Fills k and v [n] with the first byte of `head` in each of the table's first n blocks; NULL where the table has -1. */
+static void ops__kv_views(const dev_kv *l, const int32_t *table, int n, int head, const uint8_t **k, const uint8_t **v) {
+    const size_t at = (size_t)head * (size_t)l->block;
+    for (int i = 0; i < n; i++) {
+        const uint8_t *p = table[i] < 0 ? NULL : dev_block(l->mem, table[i]);
+        k[i] = p ? p + l->k_at + at * l->k_stride : NULL;
+        v[i] = p ? p + l->v_at + at * l->v_stride : NULL;
+    }
+}
+
+/* Keys in[0] and values in[1] go into the cache. */
+static void ops__store(const dev *dv, const dev_op *op, int r) {
+    const dev_batch *b = dv->run->batch;
+    const dev_kv    *kv = op->cache.kv;
+    float           *k = ops__in(dv, op, 0, r), *v = ops__in(dv, op, 1, r);
+    int              n;
+    k_hadamard(k, kv->n_head * kv->hd_k, kv->hadamard_k);
+    k_hadamard(v, kv->n_head * kv->hd_v, kv->hadamard_v);
+    ops__kv_store(kv, dev_table(b, kv->group, r, &n), b->pos[r], k, v);
+}
+
+/* The size of the transform of the cache's keys or values. */
+static int ops__hadamard_size(const dev_op *op) { return op->hadamard.values ? op->hadamard.kv->hadamard_v : op->hadamard.kv->hadamard_k; }
+
+/* out: the transform of the cache's keys or values, which is its own inverse. */
+static void ops__hadamard(const dev *dv, const dev_op *op, int r) {
+    k_hadamard(ops__out(dv, op, 0, r), op->n_head * op->n, ops__hadamard_size(op));
+}
+
+static int ops__attend_tasks(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n_run * op->cache.kv->n_head; }
+
+/* A number for each query head, as an array for the rows of a task; NULL: there are none. `at`: where the array begins. */
+static const float *ops__by_head(const dev *dv, const dev_op *op, const float *of, int head, int n_rows, int at) {
+    const int g = op->cache.group;
+    float    *to = dv->run->plan->attn_sinks[dv->ith] + at;
+    for (int i = 0; of && i < n_rows; i++) to[i] = of[head * g + i % g];
+    return of ? to : NULL;
+}
+
+/* Rows of a batch up to the last one of row r's sequence. */
+static int ops__rows_to(const dev_batch *b, int r) {
+    int low = r + 1, high = b->n;                     /* numbers of sequences rise */
+    while (low < high) {
+        const int mid = low + (high - low) / 2;
+        if (b->seq[mid] == b->seq[r]) low = mid + 1;
+        else high = mid;
+    }
+    return low;
+}
+
+/* The positions that row r of the batch sees: from *begin on, before *end. */
+static void ops__sees(const dev_batch *b, const dev_op *op, int r, int64_t *begin, int64_t *end) {
+    const int64_t pos = b->pos[r], window = op->cache.window, half = window / 2;
+    if (op->cache.view == VIEW_PAST) {
+        *end = pos + 1;
+        *begin = window && *end > window ? *end - window : 0;
+        return;
+    }
+    *end = b->pos[ops__rows_to(b, r) - 1] + 1;
+    if (window && pos + half < *end) *end = pos + half + 1;
+    *begin = window && pos > half ? pos - half : 0;
+}
+
+/* The query rows of run `i` for K/V head `head`. */
+static k_attn_args ops__attend_rows(const dev *dv, const dev_op *op, int i, int head) {
+    const dev_run      *run = dv->run;
+    const dev_kv       *kv = op->cache.kv;
+    const dev_row_list *on = &run->plan->rows[op->rows];
+    const int           g = op->cache.group;
+    k_attn_row         *rows = run->plan->attn_rows[dv->ith];
+    int                 n = 0;
+    for (int s = on->run[i]; s < on->run[i + 1]; s++) {
+        float  *q = ops__in(dv, op, 0, s) + head * g * kv->hd_k, *o = ops__out(dv, op, 0, s) + head * g * kv->hd_v;
+        int64_t begin, end;
+        ops__sees(run->batch, op, on->row[s], &begin, &end);
+        for (int h = 0; h < g; h++)
+            rows[n++] = (k_attn_row){.q = q + h * kv->hd_k, .o = o + h * kv->hd_v, .begin = begin, .end = end, .at = run->batch->pos[on->row[s]]};
+    }
+    return (k_attn_args){.n_rows = n, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale, .softcap = op->cache.cap,
+                         .sinks = ops__by_head(dv, op, op->cache.sinks, head, n, 0),
+                         .slopes = ops__by_head(dv, op, op->cache.slope, head, n, run->plan->attn_most), .type_k = kv->type_k, .type_v = kv->type_v};
+}
+
+/* The same with the blocks of keys and values. */
+static k_attn_args ops__attend_args(const dev *dv, const dev_op *op, int i, int head) {
+    const dev_run      *run = dv->run;
+    const dev_kv       *kv = op->cache.kv;
+    const dev_row_list *on = &run->plan->rows[op->rows];
+    const uint8_t     **kb = run->views[dv->ith], **vb = kb + run->n_views;
+    k_attn_args         a = ops__attend_rows(dv, op, i, head);
+    int                 n_blocks;
+    const int32_t      *table = dev_table(run->batch, kv->group, on->row[on->run[i]], &n_blocks);
+    ops__kv_views(kv, table, n_blocks, head, kb, vb);
+    a.k_blocks = kb, a.v_blocks = vb, a.block = kv->block, a.k_stride = kv->k_stride, a.v_stride = kv->v_stride;
+    return a;
+}
+
+/* out = attention of the queries in[0] over the cache. A task is a run of rows of one sequence and a K/V head. */
+static void ops__attend(const dev *dv, const dev_op *op, int task) {
+    const k_attn_args a = ops__attend_args(dv, op, task / op->cache.kv->n_head, task % op->cache.kv->n_head);
+    k_attn(&a, dv->scratch);
+}
+
+/* --- attention whose tasks are segments: where runs and K/V heads are too few for the threads. The results have the same bits --- */
+
+/* The segments that a run of rows sees. */
+typedef struct {
+    int64_t first;
+    int     n;
+    size_t  size, at;                                 /* floats of a segment's partial result for one K/V head; where those of the run begin */
+} ops_segments;
+
+/* Of the run after the one that *to describes; of run 0 where to->size is 0. */
+static void ops__next_segments(const dev_run *run, const dev_op *op, int i, ops_segments *to) {
+    const dev_row_list *on = &run->plan->rows[op->rows];
+    int64_t begin, end, none;
+    ops__sees(run->batch, op, on->row[on->run[i]], &begin, &none);
+    ops__sees(run->batch, op, on->row[on->run[i + 1] - 1], &none, &end);
+    to->at += (size_t)to->n * (size_t)op->cache.kv->n_head * to->size;
+    to->first = begin / K_SEGMENT;
+    to->n = (int)((end - 1) / K_SEGMENT + 1 - to->first);
+    to->size = k_attn_part((on->run[i + 1] - on->run[i]) * op->cache.group, op->cache.kv->hd_v);
+}
+
+/* Whether segments are tasks: a tenth of the threads' time would be lost otherwise, and the partial results have space. */
+static bool ops__apart(const dev_run *run, const dev_op *op) {
+    const int    n_run = run->plan->rows[op->rows].n_run, n = n_run * op->cache.kv->n_head, turns = (n + run->p->n - 1) / run->p->n;
+    ops_segments seg = {0};
+    int          most = 0;
+    if (!run->plan->parts || 10 * n > 9 * turns * run->p->n) return false;
+    for (int i = 0; i < n_run; i++) {
+        ops__next_segments(run, op, i, &seg);
+        most = seg.n > most ? seg.n : most;
+    }
+    return most > 1 && seg.at + (size_t)seg.n * (size_t)op->cache.kv->n_head * seg.size <= run->plan->n_parts;
+}
+
+/* Finds the run of a task, where each run has one for each K/V head or, `each`, for each segment of it; *task is then counted in the run. */
+static int ops__find_run(const dev_run *run, const dev_op *op, bool each, int *task, ops_segments *seg) {
+    for (int i = 0;; i++) {
+        ops__next_segments(run, op, i, seg);
+        const int n = op->cache.kv->n_head * (each ? seg->n : 1);
+        if (*task < n) return i;
+        *task -= n;
+    }
+}
+
+static void ops__attend_segment(const dev *dv, const dev_op *op, int task) {
+    ops_segments      seg = {0};
+    const int         i = ops__find_run(dv->run, op, true, &task, &seg);
+    const k_attn_args a = ops__attend_args(dv, op, i, task / seg.n);
+    k_attn_segment(&a, seg.first + task % seg.n, dv->run->plan->parts + seg.at + (size_t)task * seg.size, dv->scratch);
+}
+
+static void ops__attend_merge(const dev *dv, const dev_op *op, int task) {
+    ops_segments      seg = {0};
+    const int         i = ops__find_run(dv->run, op, false, &task, &seg);
+    const k_attn_args a = ops__attend_rows(dv, op, i, task);
+    const float      *parts = dv->run->plan->parts + seg.at + (size_t)(task * seg.n) * seg.size;
+    for (int r = 0; r < a.n_rows; r++) k_attn_merge(&a, r, parts, seg.n);
+}
+
+/* All segments, then the merges. */
+static void ops__attend_apart(dev *dv, const dev_op *op) {
+    const dev_run *run = dv->run;
+    ops_segments   seg = {0};
+    int            n = 0;
+    for (int i = 0; i < run->plan->rows[op->rows].n_run; i++) {
+        ops__next_segments(run, op, i, &seg);
+        n += seg.n * op->cache.kv->n_head;
+    }
+    dev_begin(dv);
+    for (int task; (task = pool_next(dv->p)) < n;) ops__attend_segment(dv, op, task);
+    dev_begin(dv);
+    for (int task; (task = pool_next(dv->p)) < ops__attend_tasks(run, op);) ops__attend_merge(dv, op, task);
+}
+
+/* A phase of attention: segments are its tasks where these would be too few. */
+static void ops__attend_all(dev *dv, const dev_phase *ph) {
+    const dev_op *op = &dv->run->plan->op[ph->first];
+    if (ops__apart(dv->run, op)) ops__attend_apart(dv, op);
+    else dev_rows(dv, ph);
+}
+
+/* --- recurrent layers: each position changes a state, which a slot of the cache keeps for the sequence --- */
+
+
+/* The way of one sequence through a step, in one layer: positions [at, p) are in the log of its slot, [p, end) are rows of the batch. */
+typedef struct {
+    const dev_state *st;
+    int      first;                                   /* row of position p */
+    int      at, p, end;                              /* at: where the slot is that is read */
+    int      to;                                      /* where the slot will be that is written */
+    int      snap_at;                                 /* the same of the snapshot; -1: none is made */
+    uint8_t *in, *out, *snap;                         /* slots; in NULL: zeros */
+} ops_walk;
+
+static ops_walk ops__walk_of(const dev *dv, const dev_op *op, int seq) {
+    const dev_batch *b = dv->run->batch;
+    const dev_state *st = op->state.st;
+    const int       *at = &dv->run->plan->seq_at[seq];
+    ops_walk         w = {.st = st, .first = at[0], .at = b->state_at[seq], .p = b->pos[at[0]], .end = b->pos[at[1] - 1] + 1, .to = b->state_to[seq], .snap_at = -1};
+    if (b->state_in[seq] >= 0) w.in = dev_block(st->mem, b->state_in[seq]);
+    w.out = dev_block(st->mem, b->state_out[seq]);
+    if (b->snap[seq] < 0) return w;
+    w.snap_at = b->snap_at[seq];
+    w.snap = dev_block(st->mem, b->snap[seq]);
+    return w;
+}
+
+static float *ops__floats(uint8_t *p) { return (float *)(void *)p; }
+
+/* Where a slot keeps the inputs of position t; its gates; the sums of a head. */
+static float *ops__ring(const dev_state *st, uint8_t *slot, int t) { return ops__floats(slot + st->ring_at) + (size_t)(t % (st->taps - 1 + st->log)) * (size_t)st->width; }
+static float *ops__log(const dev_state *st, uint8_t *slot, int t) { return ops__floats(slot + st->gate_at) + (size_t)(t % st->log) * 2 * (size_t)st->n_v; }
+static float *ops__sums(const dev_state *st, uint8_t *slot, int head) { return ops__floats(slot + st->sum_at) + (size_t)head * (size_t)st->d_k * (size_t)st->d_v; }
+
+/* The inputs of position t; NULL: zeros. */
+static const float *ops__raw(const dev *dv, const dev_op *op, const ops_walk *w, int t) {
+    if (t >= w->p) return ops__row(dv, op->in[0], w->first + t - w->p) + op->state.at;
+    return t < 0 || !w->in ? NULL : ops__ring(w->st, w->in, t);
+}
+
+enum { OPS_DELTA_ROWS = 32 };                         /* positions whose vectors are computed together */
+
+/* y = the convolution of n channels from `ch` on, for `rows` positions from t on, ld values apart. */
+static void ops__convolve(const dev *dv, const dev_op *op, const ops_walk *w, int t, int rows, int ch, int n, bool silu, float *y, size_t ld) {
+    const float *x[OPS_DELTA_ROWS + DEV_TAPS];
+    const int    taps = w->st->taps;
+    for (int i = 0; i < rows + taps - 1; i++) {
+        const float *raw = ops__raw(dv, op, w, t - taps + 1 + i);
+        x[i] = raw ? raw + ch : NULL;
+    }
+    k_conv(x, op->vec + (size_t)ch * (size_t)taps, NULL, taps, n, rows, silu, y, ld);
+}
+
+static int ops__row_tasks(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n; }
+
+/* out = the convolution, with the weights vec, of the inputs in[0] of the row and of the positions before it. */
+static void ops__conv(const dev *dv, const dev_op *op, int r) {
+    const dev_batch *b = dv->run->batch;
+    const int        row = dv->run->plan->rows[op->rows].row[r];
+    const ops_walk   w = ops__walk_of(dv, op, b->seq[row]);
+    ops__convolve(dv, op, &w, b->pos[row], 1, 0, op->n, false, ops__out(dv, op, 0, r), 0);
+}
+
+/* A task of OPS_DELTA: columns [col, col + cols) of one value head of one sequence. Its vectors have a row for each position. */
+typedef struct {
+    ops_walk w;
+    int      head, key;                               /* of values, of keys */
+    int      col, cols;
+    float   *q, *k, *v, *decay, *beta;                /* [OPS_DELTA_ROWS][d_k], [d_k], [d_v], 1, 1 */
+    float   *own;                                     /* sums after w.to, which no slot keeps */
+} ops_delta_task;
+
+static size_t ops__delta_scratch(int d_k, int d_v) {
+    return mem_size(OPS_DELTA_ROWS * (2 * (size_t)d_k + (size_t)d_v + 2) + (size_t)d_k * (size_t)d_v, sizeof(float));
+}
+
+/* Tasks for each head: one, or as many of its strips of columns as make an even share for every thread. */
+static int ops__delta_shares(const dev_run *run, const dev_op *op) {
+    const int strips = (op->n + K_DELTA_COLS - 1) / K_DELTA_COLS, heads = run->batch->n_seq * op->n_head;
+    int       shares = 1;
+    while (shares < strips && 10 * heads * shares <= 9 * ((heads * shares + run->p->n - 1) / run->p->n) * run->p->n) shares *= 2;
+    return shares < strips ? shares : strips;
+}
+
+static int ops__delta_tasks(const dev_run *run, const dev_op *op) { return run->batch->n_seq * op->n_head * ops__delta_shares(run, op); }
+
+static ops_delta_task ops__delta_task_of(const dev *dv, const dev_op *op, int task) {
+    const dev_state *st = op->state.st;
+    const int        shares = ops__delta_shares(dv->run, op), strips = (op->n + K_DELTA_COLS - 1) / K_DELTA_COLS, share = task % shares;
+    ops_delta_task   d = {.w = ops__walk_of(dv, op, task / shares / st->n_v), .head = task / shares % st->n_v};
+    const int        end = strips * (share + 1) / shares * K_DELTA_COLS;
+    d.key = op->state.grouped ? d.head / (st->n_v / st->n_k) : d.head % st->n_k;
+    d.col = strips * share / shares * K_DELTA_COLS;
+    d.cols = (end < st->d_v ? end : st->d_v) - d.col;
+    d.q = dv->scratch;
+    d.k = d.q + OPS_DELTA_ROWS * st->d_k;
+    d.v = d.k + OPS_DELTA_ROWS * st->d_k;
+    d.decay = d.v + OPS_DELTA_ROWS * st->d_v;
+    d.beta = d.decay + OPS_DELTA_ROWS;
+    d.own = d.beta + OPS_DELTA_ROWS;
+    return d;
+}
+
+/* The gates alpha, i = 0, or beta, i = 1, of the value heads at position t. */
+static const float *ops__gates(const dev *dv, const dev_op *op, const ops_walk *w, int i, int t) {
+    if (t >= w->p) return ops__row(dv, op->in[1 + i], w->first + t - w->p);
+    return ops__log(w->st, w->in, t) + i * w->st->n_v;
+}
+
+/* Queries, keys, values and gates of n positions from t on. Positions of the log have no queries. */
+static void ops__delta_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int n) {
+    const dev_state *st = d->w.st;
+    const int        ask = t < d->w.p ? d->w.p - t : 0;
+    const size_t     ld = (size_t)st->d_k, d_v = (size_t)st->d_v;
+    if (ask < n) ops__convolve(dv, op, &d->w, t + ask, n - ask, d->key * st->d_k, st->d_k, true, d->q + (size_t)ask * ld, ld);
+    ops__convolve(dv, op, &d->w, t, n, (st->n_k + d->key) * st->d_k, st->d_k, true, d->k, ld);
+    ops__convolve(dv, op, &d->w, t, n, 2 * st->n_k * st->d_k + d->head * st->d_v + d->col, d->cols, true, d->v + d->col, d_v);
+    for (int i = 0; i < n; i++) {
+        d->decay[i] = k_expf(op->state.decay[d->head] * k_softplus(ops__gates(dv, op, &d->w, 0, t + i)[d->head] + op->state.step[d->head]));
+        d->beta[i] = k_sigmoid(ops__gates(dv, op, &d->w, 1, t + i)[d->head]);
+        k_l2_norm(d->k + (size_t)i * ld, op->scale, st->d_k);
+        if (i < ask) continue;
+        k_l2_norm(d->q + (size_t)i * ld, op->scale, st->d_k);
+        k_scale(d->q + (size_t)i * ld, 1.0f / sqrtf((float)st->d_k), st->d_k);
+    }
+}
+
+/* The next position after t, at most `most`, where the sums go elsewhere: they have all that the slot keeps, or all of the snapshot. */
+static int ops__delta_until(const ops_walk *w, int t, int most) {
+    const int at[] = {w->to, w->snap_at};
+    for (int i = 0; i < 2; i++)
+        if (at[i] > t && at[i] < most) most = at[i];
+    return most;
+}
+
+/* The sums s of columns [c, c + cols) go through positions [t, next), the first of which is number i of the vectors; peek: but for the last. */
+static void ops__delta_pass(const dev *dv, const dev_op *op, const ops_delta_task *d, float *s, int c, int cols, int t, int next, int i, bool peek) {
+    const ops_walk *w = &d->w;
+    const dev_acts *o = &dv->run->plan->buf[op->out[0]].a;
+    const size_t    d_k = (size_t)w->st->d_k, d_v = (size_t)w->st->d_v, at = (size_t)i;
+    const int       fold = t >= w->p ? 0 : next < w->p ? next - t : w->p - t, row = w->first + t + fold - w->p;
+    k_delta(&(k_delta_args){.s = s, .q = d->q + at * d_k, .k = d->k + at * d_k, .v = d->v + at * d_v + c, .decay = d->decay + at, .beta = d->beta + at,
+                            .o = fold == next - t ? NULL : o->x + (size_t)row * o->ldx + d->head * (int)d_v + c, .ld_s = (size_t)cols, .ld_qk = d_k,
+                            .ld_v = d_v, .ld_gate = 1, .ld_o = o->ldx, .d_k = (int)d_k, .n = cols, .n_pos = next - t, .fold = fold, .peek = peek});
+}
+
+/* One strip of columns, from c on, goes through n positions from t on, the first of which is number 0 of the vectors. A last position after
+ * what the slot keeps is read in the same pass; more of them change a copy. */
+static void ops__delta_strip(const dev *dv, const dev_op *op, const ops_delta_task *d, int c, int t, int n) {
+    const ops_walk  *w = &d->w;
+    const dev_state *st = w->st;
+    const int        cols = d->col + d->cols - c < K_DELTA_COLS ? d->col + d->cols - c : K_DELTA_COLS, zero = t;
+    const size_t     at = (size_t)c * (size_t)st->d_k, n_bytes = (size_t)cols * (size_t)st->d_k * sizeof(float);
+    const bool       one = w->to == w->end - 1 && w->snap_at != w->end;
+    float           *out = ops__sums(st, w->out, d->head) + at, *own = d->own + at;
+    if (t == w->at && !w->in) memset(out, 0, n_bytes);
+    else if (t == w->at && w->in != w->out) memcpy(out, ops__sums(st, w->in, d->head) + at, n_bytes);
+    for (int next, end = t + n; t < end; t = next) {
+        next = ops__delta_until(w, t, end);
+        if (one && next == w->to && next < end && next != w->snap_at) next++;
+        if (t == w->to && !one) memcpy(own, out, n_bytes);
+        float *s = t < w->to || one ? out : own;
+        ops__delta_pass(dv, op, d, s, c, cols, t, next, t - zero, next == w->end && w->snap_at != w->end);
+        if (next == w->snap_at) memcpy(ops__sums(st, w->snap, d->head) + at, s, n_bytes);
+    }
+}
+
+/* out = what the gated delta rule (Yang et al. 2024) reads from the sums of each head, for the inputs in[0] of queries, keys and values,
+ * convolved with the weights vec, and the gates in[1] and in[2]. */
+static void ops__delta(const dev *dv, const dev_op *op, int task) {
+    const ops_delta_task d = ops__delta_task_of(dv, op, task);
+    for (int t = d.w.at, n; t < d.w.end; t += n) {
+        n = d.w.end - t < OPS_DELTA_ROWS ? d.w.end - t : OPS_DELTA_ROWS;
+        ops__delta_vectors(dv, op, &d, t, n);
+        for (int c = d.col; c < d.col + d.cols; c += K_DELTA_COLS) ops__delta_strip(dv, op, &d, c, t, n);
+    }
+}
+
+/* The inputs of positions [from, end) go into a slot. */
+static void ops__keep_inputs(const dev *dv, const dev_op *op, const ops_walk *w, uint8_t *slot, int from, int end) {
+    for (int t = from < 0 ? 0 : from; t < end; t++) {
+        const float *raw = ops__raw(dv, op, w, t);
+        float       *to = ops__ring(w->st, slot, t);
+        if (raw != to) memcpy(to, raw, (size_t)w->st->width * sizeof *to);
+    }
+}
+
+/* The first row of each sequence: inputs in[0] and gates in[1], in[2] that later steps need go into its slot, and into the snapshot. */
+static void ops__keep(const dev *dv, const dev_op *op, int r) {
+    const int        seq = dv->run->batch->seq[r];
+    const ops_walk   w = ops__walk_of(dv, op, seq);
+    const dev_state *st = w.st;
+    if (r != w.first) return;
+    if (w.snap) ops__keep_inputs(dv, op, &w, w.snap, w.snap_at - (st->taps - 1), w.snap_at);   /* before the slot changes, which may be read */
+    ops__keep_inputs(dv, op, &w, w.out, w.to - (st->taps - 1), w.end);
+    for (int t = w.to; st->n_v && t < w.end; t++)
+        for (int i = 0; i < 2; i++) {
+            const float *from = ops__gates(dv, op, &w, i, t);
+            float       *to = ops__log(st, w.out, t) + i * st->n_v;
+            if (from != to) memcpy(to, from, (size_t)st->n_v * sizeof *to);
+        }
+}
+
+/* out = in[0] * in[1]. */
+static void ops__mul_rows(const dev *dv, const dev_op *op, int r) {
+    k_mul(ops__out(dv, op, 0, r) + op->mul.to, ops__in(dv, op, 0, r) + op->mul.a, ops__in(dv, op, 1, r) + op->mul.b, op->n);
+}
+
+/* The forms of out that products read. */
+static void ops__form_row(const dev *dv, const dev_op *op, int r) { ops__form(&dv->run->plan->buf[op->out[0]].a, r, op->n, op->forms); }
+
+/* out = act(out) * in, or act(out) without in. */
+static void ops__activate(const dev *dv, const dev_op *op, int r) {
+    const float *by = op->in[0] ? ops__in(dv, op, 0, r) : NULL;
+    float       *x = ops__out(dv, op, 0, r);
+    if (op->act == ACT_SWIGLU_CLIP) k_swiglu_clip(x, by, 7.0f, 1.702f, op->n);
+    else k_activate((k_act_fn)op->act, x, by, op->n);
+}
+
+/* The first of the largest scores; `bias`, if any, is added to each for the comparison alone. */
+static int ops__best(const float *p, const float *bias, int n) {
+    int best = 0;
+    if (!bias) k_max(p, n, &best);
+    for (int i = 1; bias && i < n; i++)
+        if (p[i] + bias[i] > p[best] + bias[best]) best = i;
+    return best;
+}
+
+/* out[0] = the experts with the largest scores, from the logits in[0], the lowest number first among equals; out[1] = their weights. vec
+ * is added to the scores for the choice alone. */
+static void ops__route(const dev *dv, const dev_op *op, int r) {
+    const int K = op->experts.used, E = op->experts.n;
+    float    *p = ops__in(dv, op, 0, r), *w = ops__out(dv, op, 1, r), sum = 0;
+    int32_t  *pick = dev_ints(ops__out(dv, op, 0, r));
+    if (op->experts.router == ROUTE_SOFTMAX) k_softmax(p, E);
+    else k_activate(K_SIGMOID, p, NULL, E);
+    for (int i = 0; i < K; i++) {
+        const int best = ops__best(p, op->vec, E);
+        pick[i] = best;
+        w[i] = p[best];
+        p[best] = -INFINITY;
+        sum += w[i];
+    }
+    for (int i = 0; i < K; i++) w[i] = w[i] / (op->experts.norm && sum > 0 ? sum : 1.0f) * op->scale;
+}
+
+static int ops__one_task(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n > 0; }
+
+/* Counting sort of the chosen experts in[0]: out[0] = the row of each slot, where slots of one expert are side by side; out[1] = the
+ * slots of a row. */
+static void ops__sort_slots(const dev *dv, const dev_op *op) {
+    const int E = op->experts.n, K = op->experts.used, n = dv->run->plan->rows[op->rows].n;
+    int      *from = dv->run->plan->expert_at, *slot_row = dev_ints(ops__out(dv, op, 0, 0));
+    memset(from, 0, ((size_t)E + 1) * sizeof *from);
+    for (int r = 0; r < n; r++)
+        for (int i = 0; i < K; i++) from[dev_ints(ops__in(dv, op, 0, r))[i] + 1]++;
+    for (int e = 0; e < E; e++) from[e + 1] += from[e];
+    for (int r = 0; r < n; r++)
+        for (int i = 0; i < K; i++) {
+            const int slot = from[dev_ints(ops__in(dv, op, 0, r))[i]]++;
+            slot_row[slot] = r;
+            dev_ints(ops__out(dv, op, 1, r))[i] = slot;
+        }
+    for (int e = E; e > 0; e--) from[e] = from[e - 1];   /* back to the first slot of each expert */
+    from[0] = 0;
+}
+
+/* The products of all experts, each with the rows that have chosen it. */
+static void ops__group(const dev *dv, const dev_op *op, int only) {
+    const dev_plan    *plan = dv->run->plan;
+    const dev_product *base = plan->product + op->product;
+    const int          E = op->experts.n, W = op->experts.wide;
+    (void)only;
+    ops__sort_slots(dv, op);
+    for (int i = 0; i < (W + 1) * E; i++) {
+        const int k = i < W * E ? i % W : W, e = k < W ? i / W : i - W * E, first = plan->expert_at[e];
+        dev_product *m = &plan->grouped[i];
+        *m = base[k];
+        m->stack = e;
+        m->first = first;
+        m->n = plan->expert_at[e + 1] - first;
+        m->idx = k < W ? dev_ints(ops__out(dv, op, 0, 0)) : NULL;
+        m->y += (size_t)first * m->ldy;
+    }
+}
+
+/* out = the sum of the row's experts in[0], at the slots in[2], by weights in[1]; each with its bias, a row of vec, if there are any. Its
+ * order is that of the ranks, whatever other rows there are. */
+static void ops__mix(const dev *dv, const dev_op *op, int r) {
+    const int32_t *slot = dev_ints(ops__in(dv, op, 2, r));
+    const float   *w = ops__in(dv, op, 1, r);
+    float         *y = ops__out(dv, op, 0, r);
+    memset(y, 0, (size_t)op->n * sizeof *y);
+    for (int i = 0; i < op->experts.used; i++) {
+        k_axpy(y, ops__row(dv, op->in[0], slot[i]), w[i], op->n);
+        if (op->vec) k_axpy(y, op->vec + (size_t)ops__expert_at(dv->run->plan, op->experts.n, slot[i]) * (size_t)op->n, w[i], op->n);
+    }
+}
+
+/* out = sigmoid(in . vec), one value. */
+static void ops__gate(const dev *dv, const dev_op *op, int r) {
+    *ops__out(dv, op, 0, r) = k_sigmoid(k_dot(ops__in(dv, op, 0, r), op->vec, op->n));
+}
+
+/* out += in[0] * in[1], of which the second is one value. */
+static void ops__add_scaled(const dev *dv, const dev_op *op, int r) {
+    k_axpy(ops__out(dv, op, 0, r), ops__in(dv, op, 0, r), *ops__in(dv, op, 1, r), op->n);
+}
+
+/* --- what the rows say of their operations: widths, inputs, vectors, needs --- */
+
+static int ops__none(const dev_op *op) {
+    (void)op;
+    return 0;
+}
+static int ops__one(const dev_op *op) {
+    (void)op;
+    return 1;
+}
+static int ops__all_heads(const dev_op *op) { return op->n * max_int(op->n_head, 1); }
+static int ops__angles_end(const dev_op *op) { return op->angles.at + 2 * op->n; }
+static int ops__used(const dev_op *op) { return op->experts.used; }
+static int ops__pick_end(const dev_op *op) { return op->pick.to + op->n * op->n_head; }
+static int ops__mul_end(const dev_op *op) { return op->mul.to + op->n; }
+static int ops__level_end(const dev_op *op) { return op->level.to + op->n; }
+
+static int ops__reads_none(const dev_op *op, int i) {
+    (void)op, (void)i;
+    return 0;
+}
+static int ops__reads_one(const dev_op *op, int i) { return i ? 0 : op->n; }
+static int ops__reads_two(const dev_op *op, int i) { return i < 2 ? op->n : 0; }
+static int ops__reads_heads(const dev_op *op, int i) { return i ? 0 : ops__all_heads(op); }
+static int ops__reads_number(const dev_op *op, int i) {
+    (void)op;
+    return i ? 0 : 1;
+}
+static int ops__reads_scaled(const dev_op *op, int i) { return i == 0 ? op->n : i == 1; }
+static int ops__reads_pick(const dev_op *op, int i) { return i ? 0 : op->pick.at + (op->n_head - 1) * op->pick.stride + op->n; }
+static int ops__reads_angles(const dev_op *op, int i) { return i ? 0 : op->rope.at + op->rope.n_rot; }
+static int ops__reads_mul(const dev_op *op, int i) { return i == 0 ? op->mul.a + op->n : i == 1 ? op->mul.b + op->n : 0; }
+static int ops__reads_queries(const dev_op *op, int i) { return i ? 0 : op->n_head * op->cache.hd_k; }
+static int ops__reads_logits(const dev_op *op, int i) { return i ? 0 : op->experts.n; }
+static int ops__reads_chosen(const dev_op *op, int i) { return i ? 0 : op->experts.used; }
+static int ops__reads_mix(const dev_op *op, int i) { return i ? op->experts.used : op->n; }
+static int ops__reads_blend(const dev_op *op, int i) { return i == 0 ? op->n * op->n_head : i == 1 ? op->n_head * op->n_head : 0; }
+static int ops__reads_correct(const dev_op *op, int i) { return i == 0 ? op->n * op->n_head : i == 1 ? op->n : op->n_head; }
+
+/* Keys and values; a list that is only measured has no cache. */
+static int ops__reads_pair(const dev_op *op, int i) {
+    const dev_kv *kv = op->cache.kv;
+    return !kv || i > 1 ? 0 : kv->n_head * (i ? kv->hd_v : kv->hd_k);
+}
+
+/* Inputs of a convolution, and the gates of a delta rule. */
+static int ops__reads_state(const dev_op *op, int i) {
+    const dev_state *st = op->state.st;
+    return !st ? 0 : i ? st->n_v : op->state.at + st->width;
+}
+
+static size_t ops__vec_none(const dev_op *op) {
+    (void)op;
+    return 0;
+}
+static size_t ops__vec_n(const dev_op *op) { return (size_t)op->n; }
+static size_t ops__vec_experts(const dev_op *op) { return (size_t)op->experts.n; }
+static size_t ops__vec_each(const dev_op *op) { return (size_t)op->n * (size_t)max_int(op->experts.n, 1); }
+static size_t ops__vec_taps(const dev_op *op) { return (size_t)op->state.n_vec; }
+
+/* Space for one row's partial results, too, where the K/V heads do not make an even share for every thread. */
+static void ops__attend_needs(const dev_op *op, int n_threads, dev_needs *to) {
+    const int group = op->cache.group, heads = op->n_head / group;
+    const int n = min_int(op->cache.most / K_SEGMENT + 2, OPS_PARTS_SEGMENTS);   /* with one more: a window begins anywhere */
+    to->scratch = max_size(to->scratch, k_attn_scratch(DEV_ATTN_ROWS * group, op->cache.hd_k, op->n));
+    to->group = max_int(to->group, group);
+    if (heads % n_threads) to->parts = max_size(to->parts, (size_t)heads * k_attn_part(group, op->n) * (size_t)n);
+}
+
+static void ops__delta_needs(const dev_op *op, int n_threads, dev_needs *to) {
+    (void)n_threads;
+    to->scratch = max_size(to->scratch, ops__delta_scratch(op->state.d_k, op->n));
+}
+
+static void ops__group_needs(const dev_op *op, int n_threads, dev_needs *to) {
+    (void)n_threads;
+    to->experts = max_int(to->experts, op->experts.n);
+}
+
+/* --- what an operation costs --- */
+
+/* Too little to count. */
+static void ops__no_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
+    (void)plan, (void)op, (void)b, (void)c;
+}
+
+static void ops__embed_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
+    (void)plan;
+    c->bytes += (double)dev_n_rows(b, op->rows) * (double)op->embed.mat->row_bytes;
+}
+
+/* Each matrix is read once; of the experts, as many as so many random rows choose. */
+static void ops__matmul_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
+    const double E = op->products.n_expert, K = op->products.used;
+    for (int i = 0; i < op->n_product; i++) {
+        const dev_product *m = &plan->product[op->product + i];
+        const dev_mat     *w = m->w;
+        const double       rows = dev_n_rows(b, m->rows), each = E ? K : 1, read = E ? E * (1 - pow(1 - K / E, rows)) : 1;
+        if (rows <= 0) continue;
+        c->bytes += read * (w->packed ? (double)w->packed_bytes * m->n_out / w->n_out : (double)w->row_bytes * m->n_out);
+        c->mul[k_act_of(w->type)] += each * rows * w->n_in * m->n_out;
+    }
+}
+
+/* Rows of one sequence read the positions that they see together once: windows of neighbours overlap but for one position. */
+static void ops__attend_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
+    const dev_kv *kv = op->cache.kv;
+    double        past = 0, kept = 0;
+    (void)plan;
+    for (int i = 0, run = 0; i < b->n; i++) {
+        int64_t begin, end;
+        ops__sees(b, op, i, &begin, &end);
+        const double all = b->pos[i] + 1, seen = (double)(end - begin);
+        const int takes = op->rows == DEV_ALL || b->want[i];
+        past += takes * seen;
+        run += takes;
+        if (i + 1 < b->n && b->seq[i + 1] == b->seq[i]) continue;
+        kept += !run ? 0 : seen + run - 1 < all ? seen + run - 1 : all;
+        run = 0;
+    }
+    c->mul[k_kv_act(kv->type_k, kv->type_v)] += past * op->n_head * kv->hd_k;
+    c->mul[k_kv_act(kv->type_v, kv->type_k)] += past * op->n_head * kv->hd_v;
+    c->bytes += kept * kv->n_head * (double)(kv->k_stride + kv->v_stride);
+}
+
+/* The sums of each sequence are read and written. */
+static void ops__delta_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
+    const double each = (double)op->n_head * op->state.d_k * op->n;
+    (void)plan;
+    c->bytes += 2 * b->n_seq * each * (double)sizeof(float);
+    c->mul[K_ACT_F32] += 3 * b->n * each;
+}
+
+/* --- on a GPU: operations on rows. A phase of them is a launch, which goes through its operations row by row --- */
+
+static void ops__norm_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    (void)sh;
+    to->u.norm = op->norm.kind;
+    to->bias = op->norm.bias;
+}
+
+static void ops__activate_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    (void)sh;
+    to->u.act = (int)op->act;
+}
+
+static void ops__hadamard_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    (void)sh;
+    to->u.size = ops__hadamard_size(op);
+}
+
+static void ops__level_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    (void)sh;
+    to->u.to = op->level.to;
+}
+
+static void ops__correct_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    (void)sh;
+    to->u.active = op->streams.active;
+}
+
+static void ops__pick_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    (void)sh;
+    to->u.pick = op->pick;
+}
+
+static void ops__rope_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    (void)sh;
+    to->u.rope = op->rope;
+}
+
+static void ops__mul_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    (void)sh;
+    to->u.mul = op->mul;
+}
+
+static void ops__store_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) { to->u.kv = dev_gpu_kv(sh, op->cache.kv); }
+
+static void ops__state_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    to->u.state = dev_gpu_state(sh, op->state.st);
+    to->in[0].x += op->state.at;
+}
+
+static void ops__slots_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    to->u.experts.of = op->experts.n ? sh->expert : NULL;
+    to->u.experts.used = op->experts.used;
+}
+
+static void ops__route_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    to->n = op->experts.n;
+    to->u.route.weight = dev_gpu_rows(sh, op->out[1]);
+    to->u.route.used = op->experts.used;
+    to->u.route.norm = op->experts.norm;
+    to->u.route.sigmoid = op->experts.router == ROUTE_SIGMOID;
+}
+
+static void ops__form_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
+    to->u.form.a = dev_acts_at(&sh->a[op->out[0]], NULL, 0, 0);
+    to->u.form.forms = op->forms;
+}
+
+/* The operation as the kernel takes it, but for vectors, which are the host's. */
+static k_row_op ops__gpu_op(dev_gpu_share *sh, const dev_op *op) {
+    k_row_op to = {.kind = op->row->gpu_row, .set = (int)op->rows, .each = op->each, .beside = op->beside, .gathers = op->gathers,
+                   .n = op->n, .n_head = op->n_head, .scale = op->scale, .out = dev_gpu_rows(sh, op->out[0]), .vec = op->vec};
+    for (int k = 0; k < 3; k++) to.in[k] = dev_gpu_rows(sh, op->in[k]);
+    if (op->row->gpu_args) op->row->gpu_args(sh, op, &to);
+    return to;
+}
+
+/* A launch of n operations from `first` on. */
+static void ops__rows_add_some(const dev_plan *p, dev_gpu_share *sh, int first, int n) {
+    k_row_op       *ops = mem_new((size_t)n, sizeof *ops);
+    dev_gpu_launch *l = dev_gpu_new(sh, first, n);
+    for (int i = 0; i < n; i++) {
+        const dev_op *op = &p->op[first + i];
+        ops[i] = ops__gpu_op(sh, op);
+        ops[i].vec = dev_gpu_copy(sh, op->vec, op->row->vec(op), sizeof *op->vec);
+        ops[i].bias = dev_gpu_copy(sh, ops[i].bias, (size_t)op->n, sizeof *ops[i].bias);
+    }
+    ops[0].beside = false;
+    l->kernel = gpu_kernel(sh->g, "k_cuda_rows");
+    l->rows.op = dev_gpu_copy(sh, ops, (size_t)n, sizeof *ops);
+    l->rows.n = n;
+    l->rows.step = dev_gpu_sent(sh);
+    mem_free(ops);
+}
+
+static void ops__rows_add(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph) {
+    for (int i = 0; i < ph->n; i += K_CUDA_ROW_OPS) ops__rows_add_some(p, sh, ph->first + i, min_int(ph->n - i, K_CUDA_ROW_OPS));
+}
+
+static void ops__rows_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
+    int n = 0;
+    for (int i = 0; i < l->n; i++) {
+        const dev_op *op = &p->op[l->first + i];
+        if (i == 0 || op->beside) n += z->n[op->rows] * max_int(op->each, 1);
+    }
+    if (n) gpu_launch(sh->g, l->kernel, n, 1, &l->rows, sizeof l->rows);
+}
+
+static const dev_gpu_way ops_rows = {.add = ops__rows_add, .launch = ops__rows_launch};
+
+/* --- on a GPU: products. Each is a launch, of all experts too --- */
+
+/* Columns from which a product takes the kernel for many; rows of a sequence from which attention does. */
+enum { OPS_MANY = 17 };
+
+/* The kernel for few or for many columns, -1: none, and what it reads of the type. */
+static int ops__kernel(const dev_gpu_share *sh, uint32_t type, bool many, k_cuda_mul *m) {
+    const char *name = sh->on->tensor ? k_cuda_tensor_of(type, many) : NULL;
+    if (!name) name = k_cuda_mul_of(type, many, m);
+    return name ? gpu_kernel(sh->g, name) : -1;
+}
+
+/* The products of all experts, of the rows that have chosen them or of their slots. */
+static void ops__experts_args(dev_gpu_share *sh, dev_gpu_launch *l, const dev_op *op) {
+    const dev_mat *w = l->product->w;
+    l->slots = op->products.used;
+    l->experts = op->products.n_expert;
+    l->mul.a.idx = op->products.at ? NULL : sh->slot_row;
+    l->mul.mat_bytes = dev_gpu_mat_bytes(w);
+    l->mul.scales = dev_gpu_copy(sh, w->scale, (size_t)w->n_mat, sizeof *w->scale);
+}
+
+static void ops__product_args(dev_gpu_share *sh, dev_gpu_launch *l, const dev_op *op, const dev_product *m) {
+    const dev_mat     *w = m->w;
+    const k_cuda_step *step = dev_gpu_sent(sh);
+    if (!w->on_gpu) dev_gpu_mat(sh->g, (dev_mat *)w);
+    ASSERT(w->gpu == sh->g);
+    l->product = m;
+    l->mul = (k_cuda_mul){.w = w->on_gpu + (size_t)m->stack * dev_gpu_mat_bytes(w), .row_bytes = w->row_bytes,
+                          .a = dev_acts_at(&sh->a[m->in], NULL, 0, 0), .nt = &step->n[m->rows], .y = sh->a[m->out].x,
+                          .ldy = sh->a[m->out].ldx, .nr = m->n_out, .n = w->n_in, .scale = w->scale ? w->scale[m->stack] : 0};
+    if (m->gather) l->mul.a.idx = (const int32_t *)(const void *)(step + 1);
+    l->many = ops__kernel(sh, w->type, true, &l->mul);
+    l->kernel = ops__kernel(sh, w->type, false, &l->mul);
+    if (op->products.n_expert) ops__experts_args(sh, l, op);
+}
+
+static void ops__products_add(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph) {
+    const dev_op *op = &p->op[ph->first];
+    for (int i = 0; i < op->n_product; i++)
+        ops__product_args(sh, dev_gpu_new(sh, ph->first, 1), op, &p->product[op->product + i]);
+}
+
+/* The products of experts for n slots: many columns, where the experts have so many on average. */
+static void ops__experts_launch(const dev_gpu_share *sh, const dev_gpu_launch *l, int n) {
+    const bool many = l->many >= 0 && n >= OPS_MANY * l->experts;
+    const int  rows = many ? K_CUDA_MANY_ROWS : 16, tiles = k_cuda_tiles(n, l->experts, many ? K_CUDA_MANY_COLS : K_CUDA_COLS);
+    k_cuda_mul m = l->mul;
+    m.tiles = sh->tiles[many];
+    gpu_launch(sh->g, many ? l->many : l->kernel, (m.nr + rows - 1) / rows, tiles, &m, sizeof m);
+}
+
+static void ops__products_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
+    const int  n = z->n[l->product->rows];
+    const bool many = l->many >= 0 && n >= OPS_MANY;
+    const int  rows = many ? K_CUDA_MANY_ROWS : 16, cols = many ? K_CUDA_MANY_COLS : K_CUDA_COLS;
+    (void)p;
+    if (l->experts && n) ops__experts_launch(sh, l, n * l->slots);
+    else if (n)
+        gpu_launch(sh->g, many ? l->many : l->kernel, (l->mul.nr + rows - 1) / rows, (n + cols - 1) / cols, &l->mul, sizeof l->mul);
+}
+
+static bool ops__products_can(const dev_plan *p, const dev_op *op) {
+    k_cuda_mul m;
+    for (int i = 0; i < op->n_product; i++) {
+        const dev_mat *w = p->product[op->product + i].w;
+        if (!k_cuda_mul_of(w->type, false, &m)) return false;
+        if (k_wants_q8(w->type) && !k_pack_bytes(w->type, w->n_out, w->n_in)) return false;
+    }
+    return true;
+}
+
+static const dev_gpu_way ops_products = {.add = ops__products_add, .launch = ops__products_launch};
+
+/* --- on a GPU: the sort of the slots of experts --- */
+
+static void ops__sort_room(const dev_plan *p, const dev_op *op, const dev_gpu_bounds *z, dev_gpu_room *to) {
+    static const int cols[2] = {K_CUDA_COLS, K_CUDA_MANY_COLS};
+    const int        slots = p->max_rows * op->experts.used;
+    (void)z;
+    to->slots = max_size(to->slots, (size_t)slots);
+    for (int k = 0; k < 2; k++)
+        to->tiles[k] = max_size(to->tiles[k], 1 + 3 * (size_t)k_cuda_tiles(slots, op->experts.n, cols[k]));
+}
+
+/* Its outputs become the slots at hand. */
+static k_cuda_sort_args ops__sort_args(dev_gpu_share *sh, const dev_op *op) {
+    sh->slot_row = dev_ints(sh->a[op->out[0]].x);
+    return (k_cuda_sort_args){.step = dev_gpu_sent(sh), .set = (int)op->rows, .n_expert = op->experts.n, .used = op->experts.used,
+                              .pick = dev_gpu_rows(sh, op->in[0]), .slot_of = dev_gpu_rows(sh, op->out[1]), .row = sh->slot_row,
+                              .expert = sh->expert, .tiles = {sh->tiles[0], sh->tiles[1]}};
+}
+
+static void ops__sort_add(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph) {
+    dev_gpu_launch *l = dev_gpu_new(sh, ph->first, 1);
+    l->kernel = gpu_kernel(sh->g, "k_cuda_sort");
+    l->sort = ops__sort_args(sh, &p->op[ph->first]);
+}
+
+static void ops__sort_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
+    (void)p, (void)z;
+    gpu_launch(sh->g, l->kernel, 1, 1, &l->sort, sizeof l->sort);
+}
+
+static bool ops__sort_can(const dev_plan *p, const dev_op *op) {
+    (void)p;
+    return op->experts.n <= K_CUDA_EXPERTS;
+}
+
+static const dev_gpu_way ops_sort = {.room = ops__sort_room, .add = ops__sort_add, .launch = ops__sort_launch};
+
+/* --- on a GPU: attention, as launches of segments and of their merge --- */
+
+/* Floats of one row's partial results in n segments. */
+static size_t ops__part(const dev_op *op, size_t n) {
+    return n * (size_t)(op->n_head / op->cache.group) * k_attn_part(op->cache.group, op->n);
+}
+
+/* Segments that a row sees at most. */
+static int ops__segments_seen(const dev_op *op, const dev_gpu_bounds *z) {
+    const int window = op->cache.window / K_SEGMENT + 2;
+    return op->cache.window ? min_int(window, z->segments) : z->segments;
+}
+
+/* Those of all rows of a step, or as many as there is space for, at least one. */
+static void ops__attend_room(const dev_plan *p, const dev_op *op, const dev_gpu_bounds *z, dev_gpu_room *to) {
+    const size_t row = ops__part(op, (size_t)(z ? ops__segments_seen(op, z) : op->cache.most / K_SEGMENT + 2));
+    const size_t some = z ? 0 : min_size(row * (size_t)p->max_rows, DEV_GPU_PARTS / sizeof(float));
+    to->parts = max_size(to->parts, max_size(row, some));
+}
+
+/* Vectors are the host's. */
+static k_cuda_attend_args ops__attention_args(dev_gpu_share *sh, const dev_op *op) {
+    return (k_cuda_attend_args){.step = dev_gpu_sent(sh), .set = (int)op->rows, .gathers = op->gathers & 1,
+                                .q = dev_gpu_rows(sh, op->in[0]), .o = dev_gpu_rows(sh, op->out[0]),
+                                .kv = dev_gpu_kv(sh, op->cache.kv), .group = op->cache.group, .window = op->cache.window,
+                                .all = op->cache.view == VIEW_ALL, .scale = op->scale, .cap = op->cache.cap,
+                                .sinks = op->cache.sinks, .slopes = op->cache.slope, .parts = (float *)(void *)sh->parts.base};
+}
+
+static void ops__attend_add(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph) {
+    const dev_op   *op = &p->op[ph->first];
+    const uint32_t  k = op->cache.kv->type_k, v = op->cache.kv->type_v;
+    const char     *tensor = sh->on->tensor ? k_cuda_attend_tensor_of(k, v) : NULL;
+    const char     *many = tensor ? tensor : k_cuda_attend_of(k, v, true);
+    dev_gpu_launch *l = dev_gpu_new(sh, ph->first, 1);
+    l->attend = ops__attention_args(sh, op);
+    l->attend.sinks = dev_gpu_copy(sh, op->cache.sinks, (size_t)op->n_head, sizeof *op->cache.sinks);
+    l->attend.slopes = dev_gpu_copy(sh, op->cache.slope, (size_t)op->n_head, sizeof *op->cache.slope);
+    l->many = many ? gpu_kernel(sh->g, many) : -1;
+    l->kernel = tensor ? -1 : gpu_kernel(sh->g, k_cuda_attend_of(k, v, false));
+    l->merge = gpu_kernel(sh->g, "k_cuda_attend_merge");
+}
+
+/* Attention of as many rows at once as there is space for partial results. */
+static void ops__attend_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
+    const dev_op *op = &p->op[l->first];
+    const int     n = z->n[op->rows], heads = op->cache.kv->n_head, rows = k_cuda_attend_rows(op->cache.group);
+    const size_t  fit = sh->parts.used / sizeof(float) / ops__part(op, (size_t)ops__segments_seen(op, z));
+    const bool    few = l->many < 0 || (l->kernel >= 0 && n < OPS_MANY * z->n_seq);
+    k_cuda_attend_args *a = &l->attend;
+    a->n_seg = ops__segments_seen(op, z);
+    for (a->first = 0; a->first < n; a->first += a->n_rows) {
+        a->n_rows = (size_t)(n - a->first) < fit ? n - a->first : (int)fit;
+        if (few) gpu_launch(sh->g, l->kernel, a->n_rows * heads, a->n_seg, a, sizeof *a);
+        else gpu_launch(sh->g, l->many, (a->n_rows + rows - 1) / rows * heads, a->n_seg + 1, a, sizeof *a);
+        gpu_launch(sh->g, l->merge, a->n_rows * heads, 1, a, sizeof *a);
+    }
+}
+
+static bool ops__attend_can(const dev_plan *p, const dev_op *op) {
+    (void)p;
+    return !op->cache.kv || k_cuda_attend_of(op->cache.kv->type_k, op->cache.kv->type_v, false);
+}
+
+static const dev_gpu_way ops_attention = {.room = ops__attend_room, .add = ops__attend_add, .launch = ops__attend_launch};
+
+/* --- on a GPU: a gated delta rule --- */
+
+/* Vectors are the host's. */
+static k_cuda_delta_args ops__delta_args(dev_gpu_share *sh, const dev_op *op) {
+    k_cuda_delta_args a = {.step = dev_gpu_sent(sh), .st = dev_gpu_state(sh, op->state.st), .out = dev_gpu_rows(sh, op->out[0]),
+                           .taps = op->vec, .decay = op->state.decay, .gate = op->state.step, .grouped = op->state.grouped,
+                           .eps = op->scale};
+    for (int i = 0; i < 3; i++) a.in[i] = dev_gpu_rows(sh, op->in[i]);
+    return a;
+}
+
+static void ops__delta_add(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph) {
+    const dev_op   *op = &p->op[ph->first];
+    const size_t    n_v = (size_t)op->n_head;
+    dev_gpu_launch *l = dev_gpu_new(sh, ph->first, 1);
+    l->delta = ops__delta_args(sh, op);
+    l->delta.taps = dev_gpu_copy(sh, op->vec, op->row->vec(op), sizeof *op->vec);
+    l->delta.decay = dev_gpu_copy(sh, op->state.decay, n_v, sizeof *op->state.decay);
+    l->delta.gate = dev_gpu_copy(sh, op->state.step, n_v, sizeof *op->state.step);
+    l->kernel = gpu_kernel(sh->g, "k_cuda_delta");
+}
+
+/* Each sequence's value heads, in runs of columns. */
+static void ops__delta_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
+    const dev_op *op = &p->op[l->first];
+    const int     runs = (op->n + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS;
+    gpu_launch(sh->g, l->kernel, z->n_seq * op->n_head, runs, &l->delta, sizeof l->delta);
+}
+
+static bool ops__delta_can(const dev_plan *p, const dev_op *op) {
+    (void)p;
+    return op->state.d_k <= K_CUDA_DELTA_KEYS;
+}
+
+static const dev_gpu_way ops_delta = {.add = ops__delta_add, .launch = ops__delta_launch};
+
+/* --- the kinds --- */
+
+/* On the CPU: a task is a row; tasks are counted by a function of their own; all threads do something together. */
+#define OPS_ROW(fn)          .run = fn, .all = dev_rows
+#define OPS_TASKS(fn, count) .run = fn, .tasks = count, .all = dev_rows
+#define OPS_ALL(fn)          .all = fn
+/* On a GPU: an operation on rows, with what depends on its kind; without a kernel yet. */
+#define OPS_GPU(kind, args)  .gpu = &ops_rows, .gpu_row = kind, .gpu_args = args
+#define OPS_HOST             .gpu = NULL
+
+/* X(kind, name, what becomes of its outputs, values written to a row of them, values read of a row of each input, values of vec, cost,
+ *   on the CPU, on a GPU) */
+#define OPS_KINDS(X)                                                                                                               \
+    X(EMBED, "embed", DEV_WRITES, ops__all_heads, ops__reads_one, ops__vec_none, ops__embed_cost,                                  \
+      OPS_ROW(ops__embed), OPS_HOST)                                                                                               \
+    X(ANGLES, "angles", DEV_WRITES, ops__angles_end, ops__reads_none, ops__vec_none, ops__no_cost,                                 \
+      OPS_ROW(ops__angles), OPS_HOST)                                                                                              \
+    X(NORM, "norm", DEV_WRITES, ops__all_heads, ops__reads_heads, ops__vec_n, ops__no_cost,                                        \
+      OPS_ROW(ops__norm), OPS_GPU(K_ROW_NORM, ops__norm_args))                                                                     \
+    X(BIAS, "bias", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_each, ops__no_cost,                                     \
+      OPS_ROW(ops__bias), OPS_GPU(K_ROW_BIAS, ops__slots_args))                                                                    \
+    X(ADD, "add", DEV_WRITES, ops__all_heads, ops__reads_two, ops__vec_none, ops__no_cost,                                         \
+      OPS_ROW(ops__add), OPS_GPU(K_ROW_ADD, NULL))                                                                                 \
+    X(SCALE, "scale", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_n, ops__no_cost,                                      \
+      OPS_ROW(ops__scale), OPS_GPU(K_ROW_SCALE, NULL))                                                                             \
+    X(CAP, "cap", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                       \
+      OPS_ROW(ops__cap), OPS_GPU(K_ROW_CAP, NULL))                                                                                 \
+    X(TEMPER, "temper", DEV_WRITES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                  \
+      OPS_ROW(ops__temper), OPS_HOST)                                                                                              \
+    X(PICK, "pick", DEV_WRITES, ops__pick_end, ops__reads_pick, ops__vec_none, ops__no_cost,                                       \
+      OPS_ROW(ops__pick), OPS_GPU(K_ROW_PICK, ops__pick_args))                                                                     \
+    X(ROPE, "rope", DEV_CHANGES, ops__all_heads, ops__reads_angles, ops__vec_none, ops__no_cost,                                   \
+      OPS_ROW(ops__rope), OPS_GPU(K_ROW_ROPE, ops__rope_args))                                                                     \
+    X(HADAMARD, "hadamard", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                             \
+      OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD, ops__hadamard_args))                                                         \
+    X(STORE, "store", DEV_WRITES, ops__none, ops__reads_pair, ops__vec_none, ops__no_cost,                                         \
+      OPS_ROW(ops__store), OPS_GPU(K_ROW_STORE, ops__store_args))                                                                  \
+    X(ATTEND, "attend", DEV_WRITES, ops__all_heads, ops__reads_queries, ops__vec_none, ops__attend_cost,                           \
+      .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,                          \
+      .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                           \
+    X(FORM, "form", DEV_FORMS, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                       \
+      OPS_ROW(ops__form_row), OPS_GPU(K_ROW_FORM, ops__form_args))                                                                 \
+    X(MATMUL, "matmul", DEV_WRITES, ops__none, ops__reads_none, ops__vec_none, ops__matmul_cost,                                   \
+      OPS_ALL(ops__products), .gpu = &ops_products, .gpu_can = ops__products_can)                                                  \
+    X(WATCH, "watch", DEV_WRITES, ops__none, ops__reads_none, ops__vec_none, ops__no_cost,                                         \
+      OPS_ALL(ops__watched), OPS_HOST)                                                                                             \
+    X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads, ops__reads_one, ops__vec_none, ops__no_cost,                              \
+      OPS_ROW(ops__activate), OPS_GPU(K_ROW_ACTIVATE, ops__activate_args))                                                         \
+    X(ROUTE, "route", DEV_WRITES, ops__used, ops__reads_logits, ops__vec_experts, ops__no_cost,                                    \
+      OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE, ops__route_args))                                                                  \
+    X(GROUP, "group", DEV_WRITES, ops__used, ops__reads_chosen, ops__vec_none, ops__no_cost,                                       \
+      OPS_TASKS(ops__group, ops__one_task), .needs = ops__group_needs, .gpu = &ops_sort, .gpu_can = ops__sort_can)                 \
+    X(MIX, "mix", DEV_WRITES, ops__all_heads, ops__reads_mix, ops__vec_each, ops__no_cost,                                         \
+      OPS_ROW(ops__mix), OPS_GPU(K_ROW_MIX, ops__slots_args))                                                                      \
+    X(GATE, "gate", DEV_WRITES, ops__one, ops__reads_one, ops__vec_n, ops__no_cost,                                                \
+      OPS_ROW(ops__gate), OPS_GPU(K_ROW_GATE, NULL))                                                                               \
+    X(ADD_SCALED, "add scaled", DEV_CHANGES, ops__all_heads, ops__reads_scaled, ops__vec_none, ops__no_cost,                       \
+      OPS_ROW(ops__add_scaled), OPS_GPU(K_ROW_ADD_SCALED, NULL))                                                                   \
+    X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads, ops__reads_number, ops__vec_none, ops__no_cost,                           \
+      OPS_ROW(ops__scale_by), OPS_GPU(K_ROW_SCALE_BY, NULL))                                                                       \
+    X(MUL, "mul", DEV_WRITES, ops__mul_end, ops__reads_mul, ops__vec_none, ops__no_cost,                                           \
+      OPS_ROW(ops__mul_rows), OPS_GPU(K_ROW_MUL, ops__mul_args))                                                                   \
+    X(CONV, "conv", DEV_WRITES, ops__all_heads, ops__reads_state, ops__vec_taps, ops__no_cost,                                     \
+      OPS_TASKS(ops__conv, ops__row_tasks), OPS_GPU(K_ROW_CONV, ops__state_args))                                                  \
+    X(DELTA, "delta", DEV_WRITES, ops__all_heads, ops__reads_state, ops__vec_taps, ops__delta_cost,                                \
+      OPS_TASKS(ops__delta, ops__delta_tasks), .needs = ops__delta_needs, .gpu = &ops_delta, .gpu_can = ops__delta_can)            \
+    X(KEEP, "keep", DEV_WRITES, ops__none, ops__reads_state, ops__vec_none, ops__no_cost,                                          \
+      OPS_ROW(ops__keep), OPS_GPU(K_ROW_KEEP, ops__state_args))                                                                    \
+    X(SPARSE, "sparse", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                 \
+      OPS_ROW(ops__sparse), OPS_GPU(K_ROW_SPARSE, NULL))                                                                           \
+    X(BLEND, "blend", DEV_WRITES, ops__all_heads, ops__reads_blend, ops__vec_none, ops__no_cost,                                   \
+      OPS_ROW(ops__blend), OPS_GPU(K_ROW_BLEND, NULL))                                                                             \
+    X(CORRECT, "correct", DEV_WRITES, ops__all_heads, ops__reads_correct, ops__vec_none, ops__no_cost,                             \
+      OPS_ROW(ops__correct), OPS_GPU(K_ROW_CORRECT, ops__correct_args))                                                            \
+    X(RAISE, "raise", DEV_CHANGES, ops__all_heads, ops__reads_one, ops__vec_none, ops__no_cost,                                    \
+      OPS_ROW(ops__raise), OPS_GPU(K_ROW_RAISE, NULL))                                                                             \
+    X(LEVEL, "level", DEV_WRITES, ops__level_end, ops__reads_two, ops__vec_none, ops__no_cost,                                     \
+      OPS_ROW(ops__level), OPS_GPU(K_ROW_LEVEL, ops__level_args))
+
+#define OPS__NUMBER(kind, ...)                                   OPS_##kind,
+#define OPS__ROW(kind, name_, place_, width_, reads_, vec_, cost_, ...)                                                            \
+    [OPS_##kind] = {.name = name_, .place = place_, .width = width_, .reads = reads_, .vec = vec_, .cost = cost_, __VA_ARGS__},
+
+enum { OPS_KINDS(OPS__NUMBER) OPS_N };                /* dev_op.kind */
+static const dev_kind ops_kinds[OPS_N] = {OPS_KINDS(OPS__ROW)};
