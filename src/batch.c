@@ -705,15 +705,21 @@ typedef struct {                                      /* one figure of the summa
     double      v;
 } batch_figure;
 
-/* Seconds at three percentiles, as text or as JSON. */
-static void batch__percentiles(str *s, bool json, const char *name, const char *words, const hist *h) {
-    const double p50 = hist_at(h, 0.5), p95 = hist_at(h, 0.95), p99 = hist_at(h, 0.99);
-    if (!h->all) {                                    /* nothing was timed */
-        if (json) str_fmt(s, ", \"%s_s\": {\"p50\": null, \"p95\": null, \"p99\": null}", name);
-        return;
-    }
-    if (json) str_fmt(s, ", \"%s_s\": {\"p50\": %.6g, \"p95\": %.6g, \"p99\": %.6g}", name, p50, p95, p99);
-    else str_fmt(s, "llmrun: %-11s %.3f s, %.3f, %.3f (p50, p95, p99)\n", words, p50, p95, p99);
+/* Seconds at three percentiles; null where nothing was timed. */
+static void batch__percentiles_json(jw *w, const char *key, const hist *h) {
+    static const struct {
+        const char *key;
+        double      at;
+    } rows[] = {{"p50", 0.5}, {"p95", 0.95}, {"p99", 0.99}};
+    jw_open(w, key, '{');
+    for (int i = 0; i < 3; i++) jw_number(w, rows[i].key, 6, h->all ? hist_at(h, rows[i].at) : (double)NAN);
+    jw_close(w, '}');
+}
+
+/* The same as text; nothing where nothing was timed. */
+static void batch__percentiles(str *s, const char *words, const hist *h) {
+    if (h->all)
+        str_fmt(s, "llmrun: %-11s %.3f s, %.3f, %.3f (p50, p95, p99)\n", words, hist_at(h, 0.5), hist_at(h, 0.95), hist_at(h, 0.99));
 }
 
 static void batch__summary(const batch_work *b) {
@@ -742,10 +748,15 @@ static void batch__summary(const batch_work *b) {
     };
     str s = {0};
     if (json) {
-        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-            if (isnan(figures[i].v)) str_fmt(&s, ", \"%s\": null", figures[i].name);
-            else str_fmt(&s, "%s\"%s\": %.12g", i ? ", " : "{", figures[i].name, figures[i].v);
-        if (million > 0) str_fmt(&s, ", \"cost_per_million_tokens\": %.6g", million);
+        jw w = jw_loose(&s);
+        jw_open(&w, NULL, '{');
+        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) jw_number(&w, figures[i].name, 12, figures[i].v);
+        if (million > 0) jw_number(&w, "cost_per_million_tokens", 6, million);
+        batch__percentiles_json(&w, "ttft_s", &st->ttft);
+        batch__percentiles_json(&w, "tpot_s", &st->tpot);
+        batch__percentiles_json(&w, "itl_s", &st->itl);
+        batch__percentiles_json(&w, "e2e_s", &st->e2e);
+        str_put(&s, "}\n");
     } else {
         str_fmt(&s, "llmrun: requests    %lld in %.2f s (%.2f/s): %lld answered, %lld error%s", b->n_ok + b->n_bad, all,
                 (double)(b->n_ok + b->n_bad) / all, b->n_ok, b->n_bad, b->n_bad == 1 ? "" : "s");
@@ -758,13 +769,10 @@ static void batch__summary(const batch_work *b) {
         spec_report(sp, &s);
         spec_report_forced(sp, b->n_gen, &s);
         constrain_report_all(b->job->holds, &s);
-    }
-    batch__percentiles(&s, json, "ttft", "first token", &st->ttft);
-    batch__percentiles(&s, json, "tpot", "per token", &st->tpot);
-    batch__percentiles(&s, json, "itl", "next token", &st->itl);
-    batch__percentiles(&s, json, "e2e", "request", &st->e2e);
-    if (json) str_put(&s, "}\n");
-    else {
+        batch__percentiles(&s, "first token", &st->ttft);
+        batch__percentiles(&s, "per token", &st->tpot);
+        batch__percentiles(&s, "next token", &st->itl);
+        batch__percentiles(&s, "request", &st->e2e);
         str_fmt(&s, "llmrun: cache       %d block%s of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, %lld preemption%s\n",
                 peak, peak == 1 ? "" : "s", kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * waste, st->preempted,
                 st->preempted == 1 ? "" : "s");

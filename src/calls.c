@@ -22,7 +22,7 @@ typedef struct {
 
 enum {
     CALLS_NAME = 256,                                 /* bytes of a name, an id or a key at most */
-    CALLS_DEEP = 200,                                 /* values inside each other at most */
+    CALLS_DEEP = 50,                                  /* loose values inside each other at most */
     CALLS_GAP = 64,                                   /* bytes that %_ may skip */
     CALLS_LESSON = 256 << 10,                         /* bytes of a rendering that is learned from, at most */
     CALLS_LEARN_WORK = 64 << 20,                      /* bytes that learning reads, at most: under a second */
@@ -176,8 +176,6 @@ typedef struct {
     bool        strict;                               /* learning: JSON must be JSON */
 } calls_cur;
 
-static bool calls__space(uint8_t b) { return b == ' ' || b == '\n' || b == '\t' || b == '\r'; }
-
 static bool calls__has(calls_cur *c, size_t at) {
     if (at < c->t.n) return true;
     c->more = true;
@@ -190,7 +188,7 @@ static bool calls__is(calls_cur *c, size_t at, uint8_t b) { return calls__has(c,
 static size_t calls__skip(calls_cur *c, size_t at) {
     if (at < c->blank_from || at >= c->blank_to) {
         c->blank_from = c->blank_to = at;
-        while (c->blank_to < c->t.n && calls__space(c->t.p[c->blank_to])) c->blank_to++;
+        while (c->blank_to < c->t.n && bytes_is_blank(c->t.p[c->blank_to])) c->blank_to++;
     }
     return c->blank_to;
 }
@@ -210,8 +208,8 @@ static bool calls__lit(calls_cur *c, bytes lit, size_t *at) {
     size_t i = *at;
     for (size_t k = 0; k < lit.n; k++) {
         const uint8_t b = lit.p[k];
-        if (calls__space(b) || calls__between_tags(lit, k)) i = calls__skip(c, i);
-        if (calls__space(b)) continue;
+        if (bytes_is_blank(b) || calls__between_tags(lit, k)) i = calls__skip(c, i);
+        if (bytes_is_blank(b)) continue;
         if (!calls__is(c, i, b)) return false;
         i++;
     }
@@ -223,13 +221,7 @@ static bool calls__word(calls_cur *c, const char *word, size_t *at) { return cal
 
 static bytes calls__slice(bytes t, size_t from, size_t to) { return (bytes){t.p + from, to - from}; }
 
-static bytes calls__trim(bytes b) {
-    while (b.n && calls__space(b.p[0])) b.p++, b.n--;
-    while (b.n && calls__space(b.p[b.n - 1])) b.n--;
-    return b;
-}
-
-static bool calls__blank(bytes b) { return calls__trim(b).n == 0; }
+static bool calls__blank(bytes b) { return bytes_trim(b).n == 0; }
 static void calls__put(str *s, bytes b) { str_add(s, b.p, b.n); }
 
 static void calls__set(str *s, bytes b) {
@@ -257,82 +249,15 @@ static size_t calls__near(calls_cur *c, size_t at, size_t n, bytes find) {
     return i;
 }
 
-/* --- JSON: strict, without recursion. Control characters in strings are taken, since models write them. --- */
+/* --- JSON, and loose values: Python literals, and objects with bare keys. They become JSON. --- */
 
-static bool calls__string(calls_cur *c, size_t *at) {
-    size_t i = *at + 1;
-    for (; calls__has(c, i) && c->t.p[i] != '"'; i++) {
-        if (c->t.p[i] != '\\') continue;
-        if (!calls__has(c, ++i) || !memchr("\"\\/bfnrtu", c->t.p[i], 9)) return false;
-        for (size_t left = c->t.p[i] == 'u' ? 4 : 0; left; left--)
-            if (!calls__has(c, ++i) || !isxdigit(c->t.p[i])) return false;
-    }
-    if (i >= c->t.n || !calls__worked(c, i - *at)) return false;
-    *at = i + 1;
-    return true;
-}
-
-static size_t calls__digits(const calls_cur *c, size_t i) {
-    while (i < c->t.n && isdigit(c->t.p[i])) i++;
-    return i;
-}
-
-static bool calls__number(calls_cur *c, size_t *at) {
-    size_t i = *at + (c->t.p[*at] == '-'), from = i;
-    i = calls__digits(c, i);
-    if (i == from) return calls__has(c, i) && false;
-    if (c->t.p[from] == '0' && i > from + 1) return false;
-    if (i < c->t.n && c->t.p[i] == '.') {
-        from = i + 1, i = calls__digits(c, from);
-        if (i == from) return calls__has(c, i) && false;
-    }
-    if (i < c->t.n && (c->t.p[i] == 'e' || c->t.p[i] == 'E')) {
-        from = i + 1;
-        if (from < c->t.n && (c->t.p[from] == '+' || c->t.p[from] == '-')) from++;
-        i = calls__digits(c, from);
-        if (i == from) return calls__has(c, i) && false;
-    }
-    if (i == c->t.n) c->more = true;
-    *at = i;
-    return calls__worked(c, 1);
-}
-
-static bool calls__scalar(calls_cur *c, size_t *at) {
-    switch (c->t.p[*at]) {
-    case '"': return calls__string(c, at);
-    case 't': return calls__word(c, "true", at);
-    case 'f': return calls__word(c, "false", at);
-    case 'n': return calls__word(c, "null", at);
-    default: return calls__number(c, at);
-    }
-}
-
-/* One JSON value. `want` says what may come: v value, i value or ], k key, e key or }, c colon, a comma or the closing bracket. */
-static bool calls__json(calls_cur *c, size_t *at) {
-    char   open[CALLS_DEEP];
-    size_t i = *at;
-    int    deep = 0;
-    char   want = 'v';
-    for (;;) {
-        i = calls__skip(c, i);
-        if (!calls__has(c, i) || !calls__worked(c, 1)) return false;
-        const uint8_t b = c->t.p[i];
-        if ((want == 'v' || want == 'i') && (b == '{' || b == '[')) {
-            if (deep == CALLS_DEEP) return false;
-            open[deep++] = b == '{' ? '}' : ']';
-            want = b == '{' ? 'e' : 'i';
-            i++;
-            continue;
-        }
-        if (deep && b == (uint8_t)open[deep - 1] && want != 'v' && want != 'k' && want != 'c') deep--, want = 'a', i++;
-        else if (want == 'c' && b == ':') want = 'v', i++;
-        else if (want == 'a' && b == ',' && deep) want = open[deep - 1] == '}' ? 'k' : 'v', i++;
-        else if ((want == 'k' || want == 'e') && b == '"' && calls__string(c, &i)) want = 'c';
-        else if ((want == 'v' || want == 'i') && calls__scalar(c, &i)) want = 'a';
-        else return false;
-        if (!deep && want == 'a') break;
-    }
-    *at = i;
+/* What scan() reads at t[*at]. */
+static bool calls__scan(calls_cur *c, bool (*scan)(bytes_scan *s), size_t *at) {
+    bytes_scan s = {.t = c->t, .at = *at, .most = c->tired ? 0 : c->most_work - c->work};
+    const bool ok = scan(&s);
+    c->more |= s.more;
+    if (!calls__worked(c, s.work) || !ok) return false;
+    *at = s.at;
     return true;
 }
 
@@ -351,60 +276,6 @@ static void calls__json_put(str *s, bytes json) {
     }
 }
 
-/* Appends bytes as a JSON string. */
-static void calls__quote(str *s, bytes b) {
-    str_put(s, "\"");
-    for (size_t i = 0; i < b.n; i++) {
-        const uint8_t c = b.p[i];
-        if (c == '"' || c == '\\') str_fmt(s, "\\%c", c);
-        else if (c == '\n') str_put(s, "\\n");
-        else if (c == '\t') str_put(s, "\\t");
-        else if (c < 0x20 || c == 0x7f) str_fmt(s, "\\u%04x", c);
-        else str_add(s, &c, 1);
-    }
-    str_put(s, "\"");
-}
-
-/* The number of n hexadecimal digits at b.p[at]; -1: others are there. */
-static int64_t calls__hex(bytes b, size_t at, int n) {
-    uint64_t v;
-    return at + (size_t)n <= b.n && bytes_hex(b.p + at, n, &v) ? (int64_t)v : -1;
-}
-
-/* The \u escape at b.p[*at] (its u), with its second half; a half alone is U+FFFD. */
-static void calls__unescape_u(bytes b, size_t *at, str *out) {
-    int64_t v = calls__hex(b, *at + 1, 4);
-    *at += 5;
-    if (v >= 0xd800 && v < 0xdc00 && *at + 1 < b.n && b.p[*at] == '\\' && b.p[*at + 1] == 'u') {
-        const int64_t low = calls__hex(b, *at + 2, 4);
-        if (low >= 0xdc00 && low < 0xe000) v = 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00), *at += 6;
-    }
-    str_char(out, v < 0 || (v >= 0xd800 && v < 0xe000) ? 0xfffd : (uint32_t)v);
-}
-
-/* Appends what the JSON string `b`, with its quotes, stands for. */
-static void calls__unquote(bytes b, str *out) {
-    static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
-    for (size_t i = 1; i + 1 < b.n;) {
-        if (b.p[i] != '\\') {
-            str_add(out, &b.p[i++], 1);
-            continue;
-        }
-        const char *p = memchr(from, b.p[++i], 5);
-        if (b.p[i] == 'u') calls__unescape_u(b, &i, out);
-        else str_add(out, p ? to + (p - from) : (const char *)&b.p[i], 1), i++;
-    }
-}
-
-/* Whether b is one JSON value and white space. */
-static bool calls__is_json(bytes b) {
-    calls_cur c = {.t = b, .ended = true, .most_work = SIZE_MAX};
-    size_t    at = 0;
-    return calls__json(&c, &at) && calls__skip(&c, at) == b.n;
-}
-
-/* --- loose values: Python literals, and objects with bare keys. They become JSON. --- */
-
 static bool calls__loose(calls_cur *c, const char *quote, size_t *at, str *out, int deep);  /* values hold values */
 
 /* The length of the escape at t[i] (its backslash), which is appended; 0: it goes on after the text. */
@@ -414,13 +285,13 @@ static size_t calls__escape(bytes t, size_t i, str *out) {
     const uint8_t b = t.p[i + 1];
     const char   *p = memchr(from, b, 8);
     const int     digits = b == 'x' ? 2 : b == 'u' ? 4 : b == 'U' ? 8 : 0;
-    const int64_t v = digits ? calls__hex(t, i + 2, digits) : -1;
-    if (digits && i + 2 + (size_t)digits > t.n) return 0;
-    if (digits && v >= 0 && v <= 0x10ffff) {
-        size_t u = i + 1;
+    size_t        at = i + 2;
+    uint64_t      v;
+    if (digits && at + (size_t)digits > t.n) return 0;
+    if (digits && bytes_hex(t.p + at, digits, &v) && v <= 0x10ffff) {
         if (b != 'u') return str_char(out, v >= 0xd800 && v < 0xe000 ? 0xfffd : (uint32_t)v), 2 + (size_t)digits;
-        calls__unescape_u(t, &u, out);
-        return u - i;
+        str_char(out, bytes_utf16(t, &at, false));
+        return at - i;
     }
     if (b == '\n') return 2;
     if (p) str_add(out, to + (p - from), 1);
@@ -455,7 +326,7 @@ static bool calls__loose_string(calls_cur *c, size_t *at, str *out, bool argumen
         if (n == 1) str_add(&s, &c->t.p[i], 1);
         i += n;
     }
-    if (ok) calls__quote(out, str_bytes(&s)), *at = i + 1;
+    if (ok) str_json_exact(out, str_bytes(&s)), *at = i + 1;
     str_drop(&s);
     return ok;
 }
@@ -465,7 +336,7 @@ static bool calls__loose_marked(calls_cur *c, bytes quote, size_t *at, str *out)
     size_t i = *at + quote.n;
     for (size_t end = i; (end = calls__seek(c, end, quote)) != SIZE_MAX; end++) {
         if (!calls__value_ends(c, end + quote.n, false)) continue;
-        calls__quote(out, calls__slice(c->t, i, end));
+        str_json_exact(out, calls__slice(c->t, i, end));
         *at = end + quote.n;
         return true;
     }
@@ -488,7 +359,7 @@ static bool calls__loose_key(calls_cur *c, const char *quote, size_t *at, str *o
     if (*quote && calls__word(c, quote, &q)) return calls__loose_marked(c, bytes_of(quote), at, out);
     while (calls__has(c, i) && i - from < CALLS_NAME && !memchr(":,{}[]\"'<> \n\t\r", c->t.p[i], 15)) i++;
     if (i == c->t.n || i == from) return false;
-    calls__quote(out, calls__slice(c->t, from, i));
+    str_json_exact(out, calls__slice(c->t, from, i));
     *at = i;
     return true;
 }
@@ -517,7 +388,7 @@ static bool calls__loose_entries(calls_cur *c, const char *quote, uint8_t close,
 
 /* One value, appended as JSON. quote: what is around strings, "" for none. deep: values around it; 0: an argument of a call. */
 static bool calls__loose(calls_cur *c, const char *quote, size_t *at, str *out, int deep) {
-    if (deep > CALLS_DEEP / 4 || !calls__has(c, *at) || !calls__worked(c, 1)) return false;
+    if (deep > CALLS_DEEP || !calls__has(c, *at) || !calls__worked(c, 1)) return false;
     const uint8_t b = c->t.p[*at];
     const size_t  from = *at;
     size_t        q = from;
@@ -532,7 +403,7 @@ static bool calls__loose(calls_cur *c, const char *quote, size_t *at, str *out, 
         return true;
     }
     if (b != '-' && !isdigit(b)) return calls__loose_word(c, at, out);
-    if (!calls__number(c, at)) return false;
+    if (!calls__scan(c, bytes_scan_number, at)) return false;
     calls__put(out, calls__slice(c->t, from, *at));
     return true;
 }
@@ -540,7 +411,7 @@ static bool calls__loose(calls_cur *c, const char *quote, size_t *at, str *out, 
 /* JSON, or else a loose value: appended as JSON. */
 static bool calls__any_json(calls_cur *c, size_t *at, str *out) {
     const size_t from = *at, n = out->n;
-    if (calls__json(c, at)) return calls__json_put(out, calls__slice(c->t, from, *at)), true;
+    if (calls__scan(c, bytes_scan_json, at)) return calls__json_put(out, calls__slice(c->t, from, *at)), true;
     if (c->strict || c->more || c->tired || !calls__has(c, from) || c->t.p[from] != '{') return false;
     if (calls__loose(c, "", at, out, 1)) return true;
     out->n = n;
@@ -635,12 +506,12 @@ static bool calls__name(calls_cur *c, bytes next, size_t *at, str *out) {
 static bool calls__set_arguments(calls_cur *c, bytes json) {
     str  inner = {0};
     bool ok = json.n && json.p[0] == '{';
-    json = calls__trim(json);
+    json = bytes_trim(json);
     if (ok) calls__set(&c->args, json);
     else if (json.n && json.p[0] == '"') {
-        calls__unquote(json, &inner);
-        const bytes b = calls__trim(str_bytes(&inner));
-        ok = b.n == 0 || (b.p[0] == '{' && calls__is_json(b));
+        str_unquote(&inner, json, false);
+        const bytes b = bytes_trim(str_bytes(&inner));
+        ok = b.n == 0 || (b.p[0] == '{' && bytes_is_json(b));
         if (ok && b.n) str_clear(&c->args), calls__json_put(&c->args, b);
     } else ok = bytes_is(json, "null");
     if (ok && !c->args.n) str_put(&c->args, "{}");
@@ -655,18 +526,6 @@ static bool calls__arguments(calls_cur *c, size_t *at) {
     const bool ok = calls__any_json(c, at, &json) && calls__set_arguments(c, str_bytes(&json));
     str_drop(&json);
     return ok;
-}
-
-/* The next entry of a whole JSON object; `rest` begins after its bracket. */
-static bool calls__entry_next(bytes *rest, bytes *key, bytes *value) {
-    *rest = calls__trim(*rest);
-    if (rest->n && rest->p[0] == ',') *rest = calls__trim((bytes){rest->p + 1, rest->n - 1});
-    if (!rest->n || rest->p[0] != '"') return false;
-    *key = bytes_cut_json(rest);
-    *rest = calls__trim(*rest);
-    *rest = calls__trim((bytes){rest->p + 1, rest->n - 1});
-    *value = calls__trim(bytes_cut_json(rest));
-    return true;
 }
 
 static bool calls__one_of(bytes b, const char *const *names) {
@@ -693,14 +552,18 @@ static bool calls__begins_object(calls_cur *c, size_t at) {
 /* Sets name, arguments and id from a JSON object, which may be in another one under "function". Returns whether it is a call;
  * strict: without other keys. */
 static bool calls__from_object(calls_cur *c, bytes json, bool strict, int deep) {
-    bytes rest = {json.p + 1, json.n - 1}, key, value;
+    bytes key = {0}, value;
     bool  named = false, ok = true, has = false;
-    while (ok && calls__entry_next(&rest, &key, &value) && value.n) {
+    while (ok && bytes_cut_member(&json, &key, &value) && value.n) {
         if (bytes_is(key, "\"function\"") && value.p[0] == '{') return !deep && calls__from_object(c, value, strict, 1);
-        if (calls__one_of(key, calls__names) && value.p[0] == '"') named = true, str_clear(&c->name), calls__unquote(value, &c->name);
+        if (calls__one_of(key, calls__names) && value.p[0] == '"') named = true, str_clear(&c->name), str_unquote(&c->name, value, false);
         else if (calls__one_of(key, calls__args)) has = true, ok = calls__set_arguments(c, value);
         else if (bytes_is(key, "\"type\"")) continue;
-        else if (calls__one_of(key, calls__ids)) str_clear(&c->id), value.p[0] == '"' ? calls__unquote(value, &c->id) : calls__put(&c->id, value);
+        else if (calls__one_of(key, calls__ids)) {
+            str_clear(&c->id);
+            if (value.p[0] == '"') str_unquote(&c->id, value, false);
+            else calls__put(&c->id, bytes_trim(value));
+        }
         else if (strict) return false;
     }
     if (!has && !strict) str_put(&c->args, "{}");
@@ -730,7 +593,7 @@ static bool calls__python(calls_cur *c, size_t *at) {
         const size_t from = i;
         while (i < c->t.n && i - from < CALLS_NAME && (isalnum(c->t.p[i]) || c->t.p[i] == '_' || c->t.p[i] >= 0x80)) i++;
         if (!first) str_put(&c->args, ", ");
-        calls__quote(&c->args, calls__slice(c->t, from, i));
+        str_json_exact(&c->args, calls__slice(c->t, from, i));
         str_put(&c->args, ": ");
         i = calls__skip(c, i);
         if (!calls__is(c, i, '=') || i == from) return false;
@@ -773,8 +636,8 @@ static calls_param calls__param_of(const calls_row *r) {
 
 /* A value's text, appended as JSON by its type. */
 static void calls__typed(bytes raw, int type, str *out) {
-    const bytes b = calls__trim(raw);
-    if (type != CALLS_STRING && calls__is_json(b)) {
+    const bytes b = bytes_trim(raw);
+    if (type != CALLS_STRING && bytes_is_json(b)) {
         calls__json_put(out, b);
         return;
     }
@@ -789,7 +652,7 @@ static void calls__typed(bytes raw, int type, str *out) {
         if (calls__loose(&c, "", &at, out, 1) && at == b.n) return;
         out->n = n;
     }
-    calls__quote(out, raw);
+    str_json_exact(out, raw);
 }
 
 /* Removes `lead` and `tail` where the value has them. */
@@ -829,7 +692,7 @@ static bool calls__nested(calls_cur *c, const calls_row *r, val schema, bytes ra
 static bytes calls__cdata(bytes v) {
     static const char open[] = "<![CDATA[", close[] = "]]>";
     const size_t      o = sizeof open - 1, n = sizeof close - 1;
-    const bytes       b = calls__trim(v);
+    const bytes       b = bytes_trim(v);
     const bool        is = b.n >= o + n && memcmp(b.p, open, o) == 0 && memcmp(b.p + b.n - n, close, n) == 0;
     return is ? (bytes){b.p + o, b.n - o - n} : v;
 }
@@ -842,7 +705,7 @@ static void calls__value(calls_cur *c, const calls_row *r, val schema, bytes raw
 
 /* Where the value that begins at `from` ends: before the text `after` that another parameter or `tail` follows. *next: after that text. */
 static bool calls__value_end(calls_cur *c, const calls_param *p, bytes after, bytes tail, size_t from, size_t *end, size_t *next) {
-    const bytes core = calls__trim(after);
+    const bytes core = bytes_trim(after);
     for (size_t i = from; (i = calls__seek(c, i, core)) != SIZE_MAX; i++) {
         size_t   a = calls__skip(c, i + core.n), b = a;
         const bool more = c->more;
@@ -859,10 +722,10 @@ static bool calls__value_end(calls_cur *c, const calls_param *p, bytes after, by
 /* The key of a parameter: up to `stop`, without it. *at: after the key. */
 static bool calls__key(calls_cur *c, bytes stop, size_t *at, bytes *key) {
     size_t n = 0;
-    while (n < stop.n && !calls__space(stop.p[n])) n++;
+    while (n < stop.n && !bytes_is_blank(stop.p[n])) n++;
     const size_t end = calls__near(c, *at, CALLS_NAME, (bytes){stop.p, n});
     if (end == SIZE_MAX) return false;
-    *key = calls__trim(calls__slice(c->t, *at, end));
+    *key = bytes_trim(calls__slice(c->t, *at, end));
     *at = end;
     return key->n && !memchr(key->p, '\n', key->n);
 }
@@ -870,7 +733,7 @@ static bool calls__key(calls_cur *c, bytes stop, size_t *at, bytes *key) {
 /* The key and the value of one parameter, appended; *at is after the text before its key. list: the key is "item" and not wanted. */
 static bool calls__parameter(calls_cur *c, const calls_row *r, val schema, bytes tail, bool list, size_t *at, str *out, int deep) {
     const calls_param p = calls__param_of(r);
-    const bytes       between = calls__trim(p.between);
+    const bytes       between = bytes_trim(p.between);
     bytes             key;
     str               after = {0};
     size_t            i = *at, end, next;
@@ -887,7 +750,7 @@ static bool calls__parameter(calls_cur *c, const calls_row *r, val schema, bytes
     if (!ok) return false;
     if (deep == 0) c->place.value = calls__slice(c->t, i, end);
     if (out->p[out->n - 1] != '{' && out->p[out->n - 1] != '[') str_put(out, ", ");
-    if (!list) calls__quote(out, key), str_put(out, ": ");
+    if (!list) str_json_exact(out, key), str_put(out, ": ");
     calls__value(c, r, list ? val_get(schema, "items") : calls__entry(val_get(schema, "properties"), key), calls__slice(c->t, i, end), p.has_flag ? &flag : NULL, out, deep);
     *at = next;
     return true;
@@ -899,7 +762,7 @@ static bool calls__parameters(calls_cur *c, const calls_row *r, val schema, byte
     size_t            i = calls__skip(c, *at), k = i, first = i;
     bytes             key = {0};
     const bool list = deep && !val_is_str(val_get(schema, "type"), "object") && calls__opens_parameter(c, &p, &first) &&
-                      calls__key(c, calls__trim(p.between), &first, &key) && bytes_is(key, "item");
+                      calls__key(c, bytes_trim(p.between), &first, &key) && bytes_is(key, "item");
     c->place.args_at = i;
     str_put(out, list ? "[" : "{");
     for (; calls__opens_parameter(c, &p, &k); k = i = calls__skip(c, k))
@@ -934,7 +797,7 @@ static bool calls__tail_of_parameters(calls_cur *c, bytes lit, size_t *at) {
     size_t      i = calls__skip(c, *at);
     if (!calls__lit(c, first, &i)) return false;
     *at = i;
-    lit = calls__trim((bytes){lit.p + first.n, lit.n - first.n});
+    lit = bytes_trim((bytes){lit.p + first.n, lit.n - first.n});
     return !lit.n || calls__tail(c, lit, at);
 }
 
@@ -955,7 +818,9 @@ static bool calls__slot(calls_cur *c, const calls_row *r, char slot, bytes next,
         c->place.name_end = *at;
         return true;
     case 'i': return calls__name(c, next, at, &c->id);
-    case 'x': return *at = calls__digits(c, *at), true;
+    case 'x':
+        while (*at < c->t.n && isdigit(c->t.p[*at])) ++*at;
+        return true;
     case 'o': return calls__object(c, r, at);
     case 'a': return calls__arguments(c, at);
     case 'y': return calls__python(c, at);
@@ -979,13 +844,13 @@ static bool calls__call(calls_cur *c, const calls_row *r, size_t *at) {
         before = slot;
         const bytes lit = calls__segment(&s, &slot);
         if (!slot && before) {
-            if (calls__trim(lit).n && !(before == 'p' ? calls__tail_of_parameters : calls__tail)(c, calls__trim(lit), &i)) return false;
+            if (bytes_trim(lit).n && !(before == 'p' ? calls__tail_of_parameters : calls__tail)(c, bytes_trim(lit), &i)) return false;
             break;
         }
         if (lit.n && !first) i = calls__skip(c, i);
         if (!calls__lit(c, lit, &i)) return false;
         peek = s;
-        const bytes next = slot ? calls__trim(calls__segment(&peek, &after)) : (bytes){0};
+        const bytes next = slot ? bytes_trim(calls__segment(&peek, &after)) : (bytes){0};
         if (!calls__slot(c, r, slot, next, &i)) return false;
     }
     *at = i;
@@ -1084,13 +949,13 @@ static bool calls__group(calls_cur *c, const calls_row *r, size_t *at) {
 
 /* Whether only white space or a token that is written as a tag is before t[at] in its line. */
 static bool calls__begins_line(bytes t, size_t at) {
-    while (at > 0 && calls__space(t.p[at - 1]) && t.p[at - 1] != '\n') at--;
+    while (at > 0 && bytes_is_blank(t.p[at - 1]) && t.p[at - 1] != '\n') at--;
     return at == 0 || t.p[at - 1] == '\n' || (at > 1 && t.p[at - 1] == '>' && t.p[at - 2] == '|');
 }
 
 /* Whether a line ends at `at`, or a token that is written as a tag or another call follows. */
 static bool calls__ends_line(calls_cur *c, size_t at) {
-    while (calls__has(c, at) && calls__space(c->t.p[at]) && c->t.p[at] != '\n') at++;
+    while (calls__has(c, at) && bytes_is_blank(c->t.p[at]) && c->t.p[at] != '\n') at++;
     return at == c->t.n || c->t.p[at] == '\n' || c->t.p[at] == '<' || calls__opens(c, at);
 }
 
@@ -1144,7 +1009,7 @@ static void calls__set_row(calls_form *f, const calls_row *row) {
         for (int b = 0; b < 256 && strncmp(begin, "%n", 2) == 0; b++) f->first[b] |= calls__name_byte((uint8_t)b);
         f->first[(uint8_t)(*begin == '%' ? '{' : *begin)] = true;
         if (calls__open_is_optional(r)) f->first[(uint8_t)*r->call] = true;
-        if (!*r->open && calls__space((uint8_t)*r->call)) f->first[(uint8_t)r->call[1]] = true;
+        if (!*r->open && bytes_is_blank((uint8_t)*r->call)) f->first[(uint8_t)r->call[1]] = true;
         if (*r->lead) f->first[(uint8_t)*r->lead] = true;
     }
     if (f->lead.n) f->first[(uint8_t)f->lead.p[0]] = true;
@@ -1170,9 +1035,9 @@ static void calls__begin_of_row(calls_form *f) {
 /* Sets white space around values: the row's. */
 static void calls__spaces_of_row(calls_form *f) {
     const calls_param p = calls__param_of(f->row);
-    const bytes       before = p.has_flag ? p.flag : p.between, core = calls__trim(before), after = p.after[0];
+    const bytes       before = p.has_flag ? p.flag : p.between, core = bytes_trim(before), after = p.after[0];
     size_t            n = 0;
-    while (n < after.n && calls__space(after.p[n])) n++;
+    while (n < after.n && bytes_is_blank(after.p[n])) n++;
     calls__set(&f->value_tail, (bytes){after.p, n});
     n = core.n ? (size_t)(core.p + core.n - before.p) : before.n;
     calls__set(&f->value_lead, calls__slice(before, n, before.n));
@@ -1230,7 +1095,7 @@ static size_t calls_safe(const calls_form *f, bytes text, size_t from) {
 static bytes calls__opening(const calls_form *f) {
     const char *s = *f->row->open ? f->row->open : f->row->call;
     if (f->row->flags & CALLS_BARE) return (bytes){0};
-    return calls__trim((bytes){(const uint8_t *)s, strcspn(s, "%")});
+    return bytes_trim((bytes){(const uint8_t *)s, strcspn(s, "%")});
 }
 
 static void calls__marks_of(const char *pattern, str *out) {
@@ -1404,7 +1269,7 @@ static void calls__add_trigger(calls__builder *b, calls__pen *p) {
 /* The answer begins at the pen if what is before it ends there. */
 static void calls__may_begin(calls__builder *b, const calls__pen *p) {
     size_t k = 0, i = 0;
-    for (; i < p->ink.n && (calls__space(p->ink.at[i].byte) || (k < b->begin.n && (uint8_t)b->begin.p[k] == p->ink.at[i].byte)); i++) k += !calls__space(p->ink.at[i].byte);
+    for (; i < p->ink.n && (bytes_is_blank(p->ink.at[i].byte) || (k < b->begin.n && (uint8_t)b->begin.p[k] == p->ink.at[i].byte)); i++) k += !bytes_is_blank(p->ink.at[i].byte);
     if (!b->w->required || i < p->ink.n || k < b->begin.n) return;
     gram_eps(b->g, b->from, p->at);
     b->begun = true;
@@ -1437,8 +1302,8 @@ static void calls__put_text(calls__builder *b, calls__pen *p, bytes text) {
 /* Text of a pattern: its white space stands for any, and some may be between tags, as calls__lit() reads it. */
 static void calls__put_lit(calls__builder *b, calls__pen *p, bytes lit) {
     for (size_t k = 0; k < lit.n; k++) {
-        p->blanks |= calls__space(lit.p[k]) || calls__between_tags(lit, k);
-        if (!calls__space(lit.p[k])) calls__put_byte(b, p, lit.p[k]);
+        p->blanks |= bytes_is_blank(lit.p[k]) || calls__between_tags(lit, k);
+        if (!bytes_is_blank(lit.p[k])) calls__put_byte(b, p, lit.p[k]);
     }
 }
 
@@ -1446,7 +1311,7 @@ static void calls__put_lit(calls__builder *b, calls__pen *p, bytes lit) {
 static void calls__put_json(calls__builder *b, calls__pen *p, bytes lit) {
     for (size_t k = 0; k < lit.n; k++) {
         const uint8_t c = lit.p[k];
-        if (calls__space(c) && !p->quoted) {
+        if (bytes_is_blank(c) && !p->quoted) {
             p->blanks = true;
             continue;
         }
@@ -1515,7 +1380,7 @@ static bool calls__put_tagged_value(calls__builder *b, calls__pen *p, const call
         const int32_t end = gram_state(b->g);
         *p = at;
         p->ink = calls__ink_copy(&at.ink);
-        if (in->has_flag) calls__put_text(b, p, bytes_of(flag ? "true" : "false")), calls__put_lit(b, p, calls__trim(in->flag));
+        if (in->has_flag) calls__put_text(b, p, bytes_of(flag ? "true" : "false")), calls__put_lit(b, p, bytes_trim(in->flag));
         p->blanks = false;
         calls__put_exact(b, p, str_bytes(&b->f->value_lead));
         ok = calls__put_value(b, p->at, t, m->value, in->has_flag ? flag : raw, stop, n_stop, end);
@@ -1537,10 +1402,10 @@ static bool calls__put_tagged(calls__builder *b, const calls_row *r, calls__pen 
     str               after = {0};
     calls__put(&after, in.after[0]);
     if (in.has_key) calls__put(&after, m->name), calls__put(&after, in.after[1]);
-    const bytes stop[] = {calls__trim(str_bytes(&after)), bytes_of(cdata), r->flags & CALLS_NEST ? calls__trim(in.before) : (bytes){0}};
+    const bytes stop[] = {bytes_trim(str_bytes(&after)), bytes_of(cdata), r->flags & CALLS_NEST ? bytes_trim(in.before) : (bytes){0}};
     calls__put_lit(b, p, in.before);
     calls__put_text(b, p, m->name);
-    calls__put_lit(b, p, calls__trim(in.between));
+    calls__put_lit(b, p, bytes_trim(in.between));
     const bool ok = calls__put_tagged_value(b, p, t, m, &in, calls__type(type) == CALLS_STRING, stop, 3);
     calls__put_text(b, p, stop[0]);                   /* the reader looks for just this text */
     str_drop(&after);
@@ -1689,7 +1554,7 @@ static bool calls__put_arguments(calls__builder *b, calls__tool_held *t, calls__
 
 /* Whether the text begins with what ends an answer. */
 static bool calls__ends(const calls__builder *b, bytes text) {
-    const bytes t = calls__trim(text);
+    const bytes t = bytes_trim(text);
     for (size_t i = 0; i < b->w->n_ends; i++)
         if (b->w->ends[i].n && t.n >= b->w->ends[i].n && memcmp(t.p, b->w->ends[i].p, b->w->ends[i].n) == 0) return true;
     return false;
@@ -1710,12 +1575,12 @@ static void calls__put_gap(calls__builder *b, calls__pen *p, bytes next, bytes l
     calls__put_chars(b, &other, line, 2, 0, CALLS_GAP / 2);
     gram_eps(b->g, other.at, behind);
     other.at = behind;
-    calls__put_text(b, &other, calls__trim(next));     /* the reader looks for just this text */
+    calls__put_text(b, &other, bytes_trim(next));     /* the reader looks for just this text */
     gram_eps(b->g, other.at, to);
     mem_free(other.ink.at);
-    if (calls__find(learned, 0, calls__trim(next)) != SIZE_MAX) {
-        p->blanks = calls__space(learned.p[0]);
-        calls__put_text(b, p, calls__trim(learned));
+    if (calls__find(learned, 0, bytes_trim(next)) != SIZE_MAX) {
+        p->blanks = bytes_is_blank(learned.p[0]);
+        calls__put_text(b, p, bytes_trim(learned));
         calls__may_begin(b, p);
         gram_eps(b->g, p->at, to);
     } else calls__ink_add(&p->ink, 0, false);
@@ -1749,7 +1614,7 @@ static int calls__depth(bytes json) {
 }
 
 static calls__object_parts calls__parts(const calls_form *f) {
-    const bytes  begin = str_bytes(&f->begin), middle = calls__trim(str_bytes(&f->middle));
+    const bytes  begin = str_bytes(&f->begin), middle = bytes_trim(str_bytes(&f->middle));
     const size_t at = calls__find(begin, 0, bytes_of("{"));
     const bool   learned = at != SIZE_MAX && middle.n && middle.p[middle.n - 1] == ':' && (f->named || f->inner.n);
     calls__object_parts o = {bytes_of("{\"name\": \""), {0}, bytes_of("\", \"arguments\": "), 1};
@@ -1797,7 +1662,7 @@ static bool calls__close_object(calls__builder *b, calls__tool_held *t, calls__p
 
 /* What the form's template writes after the text `lit` before a name; empty: unknown. */
 static bytes calls__learned_gap(const calls_form *f, bytes lit) {
-    const bytes  begin = str_bytes(&f->begin), core = calls__trim(lit);
+    const bytes  begin = str_bytes(&f->begin), core = bytes_trim(lit);
     const size_t at = calls__find(begin, 0, core);
     return at == SIZE_MAX ? (bytes){0} : (bytes){begin.p + at + core.n, begin.n - at - core.n};
 }
@@ -1830,7 +1695,7 @@ static calls__walk calls__put_plain(calls__builder *b, calls__pen *p, calls__wal
 
 /* The name of a tool. Where that begins the call, the next byte or the name does. */
 static void calls__put_name(calls__builder *b, calls__pen *p, const calls__tool_held *t, calls__walk next) {
-    const bool ink = calls__trim(next.lit).n || next.slot == 'y' || next.slot == 'g';
+    const bool ink = bytes_trim(next.lit).n || next.slot == 'y' || next.slot == 'g';
     calls__put_text(b, p, str_bytes(&t->name));
     if (!calls__by_name(b->row)) return;
     if (ink) p->trigger = true;
@@ -1982,7 +1847,7 @@ static int32_t calls__search_step(calls__search *s, size_t at, uint8_t c, const 
         const calls__ink k = s->ink.at[place];
         if (k.byte == c && s->ends[place]) return s->n_places -= n, behind[s->ends[place] - 1];
         if (k.byte == c) n = calls__place_add(s, n, place + 1);
-        else if (i < now.n && k.blanks && calls__space(c)) n = calls__place_add(s, n, place);
+        else if (i < now.n && k.blanks && bytes_is_blank(c)) n = calls__place_add(s, n, place);
     }
     const size_t next = calls__seen_of(s, n);
     return s->seen[next].state;
@@ -2076,7 +1941,7 @@ static bool calls__add_tool(calls__builder *b, val tool) {
     for (size_t i = 0; i < b->n_tools && !skip; i++) skip = bytes_eq(str_bytes(&t->name), str_bytes(&b->tool[i].name));
     if (skip) return str_drop(&t->name), true;
     b->n_tools++;
-    calls__quote(&t->quoted, str_bytes(&t->name));
+    str_json_exact(&t->quoted, str_bytes(&t->name));
     t->quoted.n -= 2;
     memmove(t->quoted.p, t->quoted.p + 1, t->quoted.n);
     t->schema = schema, t->arguments = -1;
@@ -2108,7 +1973,7 @@ static void calls__begin_ink(calls__builder *b) {
     jinja_text text = {0};
     if (b->w->required) calls_begin(b->f, b->w->only, &text);
     for (size_t i = 0; i < text.text.n; i++)
-        if (!calls__space((uint8_t)text.text.p[i])) str_add(&b->begin, text.text.p + i, 1);
+        if (!bytes_is_blank((uint8_t)text.text.p[i])) str_add(&b->begin, text.text.p + i, 1);
     jinja_text_drop(&text);
 }
 
@@ -2197,7 +2062,7 @@ static bool calls__render_call(const calls_lesson *l, const char *content, const
     str message = {0}, text = {0};
     str_put(&message, "{\"role\": \"assistant\", ");
     if (*content) str_fmt(&message, "\"content\": %s, ", content);
-    if (l->text) calls__quote(&text, bytes_of(arguments));
+    if (l->text) str_json_exact(&text, bytes_of(arguments));
     str_fmt(&message, "\"tool_calls\": [{\"id\": \"%s\", \"type\": \"function\", \"function\": {\"name\": \"" CALLS_KNOWN "\", \"arguments\": %s}}]}", l->id,
             l->text ? text.p : arguments);
     const bool ok = calls__render(l, true, message.p, out);
@@ -2208,14 +2073,14 @@ static bool calls__render_call(const calls_lesson *l, const char *content, const
 
 /* Whether the arguments are those of the known call, but for white space. */
 static bool calls__known(bytes json) {
-    bytes rest = {json.p + 1, json.n - 1}, key, value;
+    bytes key = {0}, value;
     str   text = {0};
     int   n = 0;
-    while (calls__entry_next(&rest, &key, &value)) {
+    while (bytes_cut_member(&json, &key, &value)) {
         str_clear(&text);
-        if (value.n && value.p[0] == '"') calls__unquote(value, &text);
-        if (bytes_is(key, "\"qxtext\"") && bytes_is(calls__trim(str_bytes(&text)), "qxvalue")) n |= 1;
-        else if (bytes_is(key, "\"qxnumber\"") && bytes_is(value, "17")) n |= 2;
+        if (value.n && value.p[0] == '"') str_unquote(&text, value, false);
+        if (bytes_is(key, "\"qxtext\"") && bytes_is(bytes_trim(str_bytes(&text)), "qxvalue")) n |= 1;
+        else if (bytes_is(key, "\"qxnumber\"") && bytes_is(bytes_trim(value), "17")) n |= 2;
         else n |= 4;
     }
     str_drop(&text);
@@ -2279,7 +2144,7 @@ static bytes calls__tag(bytes b, bool at_end) {
     for (size_t n = 2; kind && n <= b.n && n <= CALLS_GAP; n++) {
         const uint8_t c = at_end ? b.p[b.n - n] : b.p[n - 1];
         if (c == (uint8_t)(at_end ? open[kind - close] : close[kind - open])) return n > 2 ? (bytes){at_end ? b.p + b.n - n : b.p, n} : (bytes){0};
-        if (calls__space(c) || memchr("%<>{}\"", c, 6)) break;
+        if (bytes_is_blank(c) || memchr("%<>{}\"", c, 6)) break;
     }
     return (bytes){0};
 }
@@ -2293,7 +2158,7 @@ static size_t calls__known_object(calls_form *f, bytes text, size_t at, size_t *
     for (; i < text.n && !ok && !c.tired; i += !ok) {
         *end = i;
         str_clear(&c.name), str_clear(&c.args), str_clear(&c.id);
-        ok = text.p[i] == '{' && calls__json(&c, end) && calls__from_object(&c, calls__slice(text, i, *end), false, 0) && bytes_is(str_bytes(&c.name), CALLS_KNOWN) &&
+        ok = text.p[i] == '{' && calls__scan(&c, bytes_scan_json, end) && calls__from_object(&c, calls__slice(text, i, *end), false, 0) && bytes_is(str_bytes(&c.name), CALLS_KNOWN) &&
              calls__known(str_bytes(&c.args));
     }
     f->work += c.work;
@@ -2308,9 +2173,9 @@ static bool calls__learn_tags(calls_form *f, bytes text, bytes plain, calls_plac
     size_t       end = 0;
     const size_t at = calls__known_object(f, text, differ, &end);
     if (at == SIZE_MAX) return false;
-    bytes      before = calls__trim(calls__slice(text, differ, at)), after = calls__trim(calls__slice(text, end, text.n));
+    bytes      before = bytes_trim(calls__slice(text, differ, at)), after = bytes_trim(calls__slice(text, end, text.n));
     const bool list = before.n && before.p[before.n - 1] == '[' && after.n && after.p[0] == ']';
-    if (list) before = calls__trim((bytes){before.p, before.n - 1}), after = calls__trim((bytes){after.p + 1, after.n - 1});
+    if (list) before = bytes_trim((bytes){before.p, before.n - 1}), after = bytes_trim((bytes){after.p + 1, after.n - 1});
     const bytes open = calls__tag(before, true), next = calls__tag(after, false), close = calls__find(plain, differ, next) == SIZE_MAX ? next : (bytes){0};
     if (!open.n) return false;
     for (int i = 0; i < 3; i++) str_clear(&f->own_text[i]), str_put(&f->own_text[i], "");
@@ -2325,7 +2190,7 @@ static bool calls__learn_tags(calls_form *f, bytes text, bytes plain, calls_plac
 
 /* Where the white space before text[at] begins, not before `least`. */
 static size_t calls__space_from(bytes text, size_t least, size_t at) {
-    while (at > least && calls__space(text.p[at - 1])) at--;
+    while (at > least && bytes_is_blank(text.p[at - 1])) at--;
     return at;
 }
 
@@ -2371,7 +2236,7 @@ static void calls__learn_quote(calls_form *f, const calls_lesson *l) {
 }
 
 static void calls__spaces_of_text(calls_form *f, bytes value) {
-    const bytes core = calls__trim(value);
+    const bytes core = bytes_trim(value);
     if (!core.n) return;
     calls__set(&f->value_lead, (bytes){value.p, (size_t)(core.p - value.p)});
     calls__set(&f->value_tail, (bytes){core.p + core.n, value.n - core.n - (size_t)(core.p - value.p)});

@@ -1127,18 +1127,19 @@ static const char *chat_finish_name(const chat_answer *a, gen_finish finish) {
 }
 
 /* Calls as a list in OpenAI's form. */
-static void chat_put_calls(const call_list *l, str *out) {
-    str_put(out, "[");
+static void chat_put_calls(const call_list *l, const char *key, jw *w) {
+    jw_open(w, key, '[');
     for (size_t i = 0; i < l->n; i++) {
-        str_put(out, i ? ",{\"id\":" : "{\"id\":");
-        str_json(out, l->at[i].id);
-        str_put(out, ",\"type\":\"function\",\"function\":{\"name\":");
-        str_json(out, l->at[i].name);
-        str_put(out, ",\"arguments\":");
-        str_json(out, l->at[i].arguments);
-        str_put(out, "}}");
+        jw_open(w, NULL, '{');
+        jw_text(w, "id", l->at[i].id);
+        jw_str(w, "type", "function");
+        jw_open(w, "function", '{');
+        jw_text(w, "name", l->at[i].name);
+        jw_text(w, "arguments", l->at[i].arguments);
+        jw_close(w, '}');
+        jw_close(w, '}');
     }
-    str_put(out, "]");
+    jw_close(w, ']');
 }
 
 typedef struct {
@@ -1267,11 +1268,13 @@ static void chat__read_body(chat_reader *r, bool ended) {
 /* The calls of an answer as text: an object a line. */
 static void chat__show_calls(const call_list *l, str *out) {
     for (size_t i = 0; i < l->n; i++) {
-        str_put(out, "{\"name\":");
-        str_json(out, l->at[i].name);
-        str_put(out, ",\"arguments\":");
+        jw w = jw_tight(out);
+        jw_open(&w, NULL, '{');
+        jw_text(&w, "name", l->at[i].name);
+        jw_key(&w, "arguments");
         str_add(out, l->at[i].arguments.p, l->at[i].arguments.n);
-        str_put(out, "}\n");
+        jw_close(&w, '}');
+        str_put(out, "\n");
     }
 }
 
@@ -1312,9 +1315,10 @@ static void chat_add_answer(chat_input *in, const chat_answer *a) {
     const val_list *messages = val_get(in->vars, "messages").list;
     val_dict       *m = messages->at[messages->n - 1].dict;
     str             calls = {0};
+    jw              w = jw_tight(&calls);
     if (a->thinking.n) val_put(&in->env, m, "reasoning_content", val_text(&in->env, str_bytes(&a->thinking), true));
     if (!a->calls.n) return;
-    chat_put_calls(&a->calls, &calls);
+    chat_put_calls(&a->calls, NULL, &w);
     val_put(&in->env, m, "tool_calls", val_json_read(&in->env, str_bytes(&calls), VAL_JSON_INPUT));
     str_drop(&calls);
 }

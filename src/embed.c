@@ -2,7 +2,7 @@
  * The rows of a text after the last norm become one vector: pooled, cut to the wanted length, normalised. Rows come in rising position, as many
  * at a time as a step has; sums are in double precision and in this order, so that a vector has the same bits however its text was read.
  * Public: embed_opts, embed_defaults, embed_each, embed_pooling_of, embed_width, embed_check, embed_new, embed_free, embed_wants, embed_restart, embed_add,
- * embed_end, embed_put_text, embed_put_json.
+ * embed_end, embed_put_text, embed_put_object.
  * Opens: embed, embed_opts. */
 
 enum { EMBED_WIDTH = ARCH_MAX_WIDTH };                /* values of a vector at most */
@@ -189,19 +189,19 @@ static void embed_put_text(const float *v, int n, int width, str *out) {
     for (size_t i = 0; i < (size_t)n * (size_t)width; i++) str_fmt(out, "%.9g%s", (double)v[i], (i + 1) % (size_t)width ? " " : "\n");
 }
 
-/* A list of numbers, or of such lists where there are several vectors, or base64 of the little-endian float32 of all. */
-static void embed_put_json(const float *v, int n, int width, bool several, bool base64, str *out) {
-    if (base64) {
-        str_put(out, "\"");
-        str_base64(out, (bytes){(const uint8_t *)v, (size_t)n * (size_t)width * sizeof *v});
-        str_put(out, "\"");
-        return;
+/* {"object":"embedding","index":I,"embedding":...}: a list of numbers, or of such lists where there are several vectors, or base64 of the
+ * little-endian float32 of all. */
+static void embed_put_object(const float *v, int n, int width, bool several, bool base64, int index, jw *w) {
+    jw_open(w, NULL, '{');
+    jw_str(w, "object", "embedding");
+    jw_fmt(w, "index", "%d", index);
+    if (base64) jw_base64(w, "embedding", (bytes){(const uint8_t *)v, (size_t)n * (size_t)width * sizeof *v});
+    else if (several) jw_open(w, "embedding", '[');
+    for (int r = 0; r < n && !base64; r++) {
+        jw_open(w, several ? NULL : "embedding", '[');
+        for (int i = 0; i < width; i++) jw_fmt(w, NULL, "%.9g", (double)v[(size_t)r * (size_t)width + (size_t)i]);
+        jw_close(w, ']');
     }
-    if (several) str_put(out, "[");
-    for (int r = 0; r < n; r++) {
-        str_put(out, r ? ",[" : "[");
-        for (int i = 0; i < width; i++) str_fmt(out, "%s%.9g", i ? "," : "", (double)v[(size_t)r * (size_t)width + (size_t)i]);
-        str_put(out, "]");
-    }
-    if (several) str_put(out, "]");
+    if (several && !base64) jw_close(w, ']');
+    jw_close(w, '}');
 }

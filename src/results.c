@@ -66,7 +66,7 @@ static bool results__hex(bytes *b, int n, uint64_t *out) {
 }
 
 /* Reads a JSON string with its quotes and appends its bytes; bytes beyond ASCII stay as they are. */
-static bool results__string(bytes *b, str *s) { return b->n && *b->p == '"' && val_json_text(bytes_cut_json(b), s); }
+static bool results__string(bytes *b, str *s) { return b->n && *b->p == '"' && str_unquote(s, bytes_cut_json(b), true); }
 
 /* The key of an input's name, never 0; 0 for NULL. */
 static uint64_t results_file(const char *name) {

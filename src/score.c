@@ -61,11 +61,13 @@ static bool score_text(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
 /* {"index":I,"id":ID,"text":"...","logprob":L}: null for the first token. */
 static void score__json_token(const engine *eng, size_t i, int32_t id, double logprob, out_t *out) {
     str s = {0};
-    str_fmt(&s, "%s\n{\"index\":%zu,", i ? "," : "", i);
-    tok_json(eng->v, id, &s);
-    str_put(&s, ",\"logprob\":");
-    str_json_number(&s, logprob);
-    str_put(&s, "}");
+    jw  w = jw_tight(&s);
+    w.more = i > 0;
+    jw_open(jw_line(&w), NULL, '{');
+    jw_fmt(&w, "index", "%zu", i);
+    tok_json(eng->v, id, &w);
+    jw_number(&w, "logprob", 9, logprob);
+    jw_close(&w, '}');
     out_put(out, s.p, s.n);
     str_drop(&s);
 }
@@ -83,15 +85,17 @@ static void score__put_json(void *ctx, const engine *eng, const tok_ids *ids, si
 static bool score_json(engine *eng, const tok_ids *ids, const char *name, out_t *out, err_t *e) {
     double total = 0;
     str    s = {0};
-    str_put(&s, "{\"model\":");
-    str_json(&s, bytes_of(name));
-    str_put(&s, ",\"tokens\":[");
+    jw     w = jw_tight(&s);
+    jw_open(&w, NULL, '{');
+    jw_str(&w, "model", name);
+    jw_open(&w, "tokens", '[');
     out_put(out, s.p, s.n);
     score__json_token(eng, 0, ids->id[0], NAN, out);
     const bool ok = score__each(eng, ids, score__put_json, &total, out, e);
     str_clear(&s);
-    str_fmt(&s, "],\n\"count\":%zu,\"total\":", ids->n);
-    str_json_number(&s, ok ? total : (double)NAN);
+    jw_close(&w, ']');
+    jw_fmt(jw_line(&w), "count", "%zu", ids->n);
+    jw_number(&w, "total", 9, ok ? total : (double)NAN);
     str_put(&s, "}\n");
     out_put(out, s.p, s.n);
     str_drop(&s);

@@ -406,7 +406,7 @@ static void tcall_conversation(const calls_form *f, const char *content, const i
     str_fmt(json, "{\"messages\": [{\"role\": \"user\", \"content\": \"Question\"}, {\"role\": \"assistant\", \"content\": \"%s\"", content);
     for (int i = 0; i < n; i++) {
         str text = {0};
-        if (f->text_arguments) calls__quote(&text, bytes_of(tcall_arguments[arguments[i]]));
+        if (f->text_arguments) str_json_exact(&text, bytes_of(tcall_arguments[arguments[i]]));
         str_fmt(json, "%s{\"id\": \"call0000%d\", \"type\": \"function\", \"function\": {\"name\": \"%s\", \"arguments\": %s}}", i ? ", " : ", \"tool_calls\": [", i, i ? "put" : "get",
                 f->text_arguments ? text.p : tcall_arguments[arguments[i]]);
         str_drop(&text);
