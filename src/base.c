@@ -1,21 +1,21 @@
 /* ===== [base] exit codes, log, memory, text, output files =====
- * What every section uses: exit codes, messages, memory, bytes and texts, JSON as text, output files, clock, random numbers, the progress
- * line. Owns the globals.
- * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and one line; after mem_freeze()
- * any allocation is a bug and dies naming the phase.
- * Public: die, log_sanitize, log_warn, log_error, log_info, err_set, err_code_of,
- * min_int, max_int, min_i64, max_i64, min_u64, max_u64, min_size, max_size, min_f32, max_f32, min_f64, max_f64,
- * mem_freeze, mem_thaw, mem_size, mem_new, mem_grow, mem_reserve, mem_reserved, mem_aligned, mem_free, mem_pages, mem_pages_free,
- * bytes_of, bytes_eq, bytes_is, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit, bytes_hex, bytes_kind, bytes_hash,
- * str_reserve, str_add, str_dup, str_put, str_clear, str_drop, str_bytes, str_fmt, str_base_name, str_read, str_read_all, str_read_file,
- * str_char, str_utf8, str_visible, str_json, str_json_exact, str_csv_quoted, str_csv,
- * out_put, out_flush, out_sweep, out_add_pending, out_settle, out_open, out_begin, out_end,
- * clock_now, rng_mix, rng_at, rng_unit, rng_fresh, rng_secret, hmap_init, hmap_drop, hmap_find, hmap_add,
- * utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_bad, utf8_head, utf8_whole, chars_unpack, chars_find,
- * progress_clear, progress_yield, progress_on, progress_due, progress_columns, progress_show, progress_left,
- * bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_member, bytes_member, bytes_scan_number, bytes_scan_json, bytes_is_json,
- * bytes_utf16, str_unquote,
- * jw_tight, jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt, jw_bool, jw_number, jw_text, jw_str, jw_maybe, jw_base64, jw_bytes.
+ * What every section uses: exit codes, messages, memory, bytes and texts, JSON as text, output files, clock,
+ * random numbers, the progress line. Owns the globals.
+ * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and one line;
+ * after mem_freeze() any allocation is a bug and dies naming the phase.
+ * Public: die, log_sanitize, log_warn, log_error, log_info, err_set, err_code_of, min_int, max_int, min_i64,
+ * max_i64, min_u64, max_u64, min_size, max_size, min_f32, max_f32, min_f64, max_f64, mem_freeze, mem_thaw,
+ * mem_size, mem_new, mem_grow, mem_reserve, mem_reserved, mem_aligned, mem_free, mem_pages, mem_pages_free,
+ * bytes_of, bytes_eq, bytes_is, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit, bytes_hex,
+ * bytes_kind, bytes_hash, str_reserve, str_add, str_dup, str_put, str_clear, str_drop, str_bytes, str_fmt,
+ * str_base_name, str_read, str_read_all, str_read_file, str_char, str_utf8, str_visible, str_json,
+ * str_json_exact, str_csv_quoted, str_csv, out_put, out_flush, out_sweep, out_add_pending, out_settle, out_open,
+ * out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit, rng_fresh, rng_secret, hmap_init, hmap_drop,
+ * hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_bad, utf8_head, utf8_whole,
+ * chars_unpack, chars_find, progress_clear, progress_yield, progress_on, progress_due, progress_columns,
+ * progress_show, progress_left, bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_member, bytes_member,
+ * bytes_scan_number, bytes_scan_json, bytes_is_json, bytes_utf16, str_unquote, jw_tight, jw_loose, jw_line,
+ * jw_key, jw_open, jw_close, jw_fmt, jw_bool, jw_number, jw_text, jw_str, jw_maybe, jw_base64, jw_bytes.
  * Opens: bytes, bytes_scan, chars_range, err_t, hmap_entry, jw, out_t, str. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
@@ -25,8 +25,8 @@ static int                   g_log_level = LOG_NORMAL;
 static volatile sig_atomic_t g_interrupt;             /* the signal that asks the run to stop; 0: none */
 static const char           *g_frozen;                /* the phase in which no allocation is allowed; NULL: none */
 
-/* Replaces control characters (C0, DEL, and C1 in UTF-8) by question marks, in place: whatever a name holds, a message is one
- * line and cannot steer the terminal. Async-signal-safe. */
+/* Replaces control characters (C0, DEL, and C1 in UTF-8) by question marks, in place: whatever a name holds, a
+ * message is one line and cannot steer the terminal. Async-signal-safe. */
 static void log_sanitize(char *p, size_t n) {
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)p[i];
@@ -178,8 +178,8 @@ static void *mem_grow(void *old, size_t n, size_t each) {
     return p;
 }
 
-/* Makes space for entry i of an array of at most n entries: the array doubles, so its size follows the entries that exist and
- * not a count that a file claims. To be called for i = 0, 1, 2, ... in turn. */
+/* Makes space for entry i of an array of at most n entries: the array doubles, so its size follows the entries
+ * that exist and not a count that a file claims. To be called for i = 0, 1, 2, ... in turn. */
 static void *mem_reserve(void *p, uint64_t i, uint64_t n, size_t each) {
     if (i >= 64 ? (i & (i - 1)) != 0 : i != 0) return p;
     uint64_t cap = i ? 2 * i : 64;
@@ -209,8 +209,8 @@ enum { MEM_LARGE = 2 << 20 };                         /* bytes of a large page *
 
 static size_t mem__large(size_t bytes) { return (bytes + MEM_LARGE - 1) & ~(size_t)(MEM_LARGE - 1); }
 
-/* Zeroed memory, aligned to a large page and in large pages where the kernel gives them. The kernel provides each page at its
- * first write. */
+/* Zeroed memory, aligned to a large page and in large pages where the kernel gives them. The kernel provides each
+ * page at its first write. */
 static void *mem_pages(size_t bytes) {
     const size_t whole = bytes < SIZE_MAX / 2 ? mem__large(bytes) : SIZE_MAX / 2;
     uint8_t     *all = mmap(NULL, whole + MEM_LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -243,7 +243,8 @@ static bool bytes_eq(bytes a, bytes b) { return a.n == b.n && (a.n == 0 || memcm
 /* Whether a view holds the bytes of a C string. */
 static bool bytes_is(bytes a, const char *s) { return bytes_eq(a, bytes_of(s)); }
 
-/* Number of edits (insert, delete, replace, swap two neighbours) that turn a into b. A name of more than 63 bytes: 64. */
+/* Number of edits (insert, delete, replace, swap two neighbours) that turn a into b. A name of more than 63
+ * bytes: 64. */
 static int bytes_distance(bytes a, bytes b) {
     uint8_t row[3][65];
     if (a.n > 63 || b.n > 63) return 64;
@@ -392,8 +393,8 @@ static const char *str_base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* Appends what one read of fd gives, `step` bytes at most. Returns their number; 0: the end, or a descriptor that is not open;
- * -1: it failed, and e is set. */
+/* Appends what one read of fd gives, `step` bytes at most. Returns their number; 0: the end, or a descriptor that
+ * is not open; -1: it failed, and e is set. */
 static ssize_t str_read(str *s, int fd, size_t step, const char *name, err_t *e) {
     ssize_t got;
     str_reserve(s, step);
@@ -406,7 +407,8 @@ static ssize_t str_read(str *s, int fd, size_t step, const char *name, err_t *e)
     return got;
 }
 
-/* Appends all that fd gives. s may hold `most` bytes in all; expected: what the message says of a longer one. False: e is set. */
+/* Appends all that fd gives. s may hold `most` bytes in all; expected: what the message says of a longer one.
+ * False: e is set. */
 static bool str_read_all(str *s, int fd, const char *name, size_t most, const char *expected, err_t *e) {
     struct stat st;
     const bool  huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size > most;
@@ -450,7 +452,8 @@ static bool out_flush(out_t *o) {
     return !o->why;
 }
 
-/* Files to remove if the run ends early: new files that are still empty, and a temporary file that is not complete. "": free. */
+/* Files to remove if the run ends early: new files that are still empty, and a temporary file that is not
+ * complete. "": free. */
 enum { OUT_PENDING = 3 };
 static char out__pending[OUT_PENDING][PATH_MAX];
 
@@ -462,7 +465,8 @@ static void out_sweep(void) {
     }
 }
 
-/* Adds a file to them, until out_settle(). Its first byte is written last: a signal handler finds the whole path or none. */
+/* Adds a file to them, until out_settle(). Its first byte is written last: a signal handler finds the whole path
+ * or none. */
 static void out_add_pending(const char *path) {
     static bool sweeps;
     if (!sweeps) sweeps = atexit(out_sweep) == 0;
@@ -492,7 +496,8 @@ static int out_open(const char *path) {
     return fd;
 }
 
-/* Empties the file, once. To be called right before the first write: a run that fails earlier leaves the old content. */
+/* Empties the file, once. To be called right before the first write: a run that fails earlier leaves the old
+ * content. */
 static bool out_begin(out_t *o, err_t *e) {
     struct stat st;
     if (o->begun) return true;
@@ -520,8 +525,8 @@ static double clock_now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* --- rng: a value is a pure function of (seed, sequence, position, draw), so a text does not depend on other sequences.
- * splitmix64's finaliser (Steele, Lea, Flood 2014) over a mixed key. --- */
+/* --- rng: a value is a pure function of (seed, sequence, position, draw), so a text does not depend on other
+ * sequences. splitmix64's finaliser (Steele, Lea, Flood 2014) over a mixed key. --- */
 
 /* 64 bits to 64 bits, one to one; each bit of x moves about half of them. */
 static uint64_t rng_mix(uint64_t x) {
@@ -562,8 +567,8 @@ static uint64_t bytes_hash(uint64_t seed, bytes b) {
     return rng_mix(h ^ word);
 }
 
-/* --- hmap: a hash map of 16 bytes an entry, with open addressing. An entry keeps 128 bits: a hash, and the value in those bits of
- * b that are not in `mask`. --- */
+/* --- hmap: a hash map of 16 bytes an entry, with open addressing. An entry keeps 128 bits: a hash, and the value
+ * in those bits of b that are not in `mask`. --- */
 
 typedef struct {
     uint64_t a, b;                                    /* a 0: free */
@@ -629,8 +634,8 @@ static uint32_t utf8_get(const uint8_t *p, int len) {
     return c;
 }
 
-/* Writes a character, at most 0x10ffff, and returns its bytes, 1 to 4. Half of a surrogate pair has three bytes, which are not
- * UTF-8. */
+/* Writes a character, at most 0x10ffff, and returns its bytes, 1 to 4. Half of a surrogate pair has three bytes,
+ * which are not UTF-8. */
 static int utf8_put(uint8_t *out, uint32_t c) {
     const int len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     for (int i = len - 1; i > 0; i--, c >>= 6) out[i] = (uint8_t)(0x80 | (c & 0x3f));
@@ -663,7 +668,8 @@ static bool utf8_incomplete(const uint8_t *p, size_t n) {
 
 typedef enum { CHARS_SET, CHARS_MAP, CHARS_LONG } chars_kind;
 
-/* Of a set: {first, last, step}; of a map: {first, last, step, delta modulo 2^32}; of longer forms: {from, to, to, to}, 0: none. */
+/* Of a set: {first, last, step}; of a map: {first, last, step, delta modulo 2^32}; of longer forms: {from, to,
+ * to, to}, 0: none. */
 typedef struct {
     uint32_t at[4];
 } chars_range;
@@ -730,8 +736,8 @@ static const chars_range *chars_find(const chars_table *t, uint32_t c) {
     return c <= r->at[1] && (c - r->at[0]) % r->at[2] == 0 ? r : NULL;
 }
 
-/* --- progress: one line on the terminal, redrawn in place and cut to the window's width. None under -q, and none where standard
- * error is no terminal. --- */
+/* --- progress: one line on the terminal, redrawn in place and cut to the window's width. None under -q, and none
+ * where standard error is no terminal. --- */
 
 #define PROGRESS_PAUSE_S 0.1                          /* seconds between two drawings */
 
@@ -764,7 +770,8 @@ static size_t progress__fit(const char *text, int columns) {
     return i;
 }
 
-/* Draws the line if it is time to. The last column stays free, since some terminals wrap after it. Allocates nothing. */
+/* Draws the line if it is time to. The last column stays free, since some terminals wrap after it. Allocates
+ * nothing. */
 __attribute__((format(printf, 1, 2))) static void progress_show(const char *fmt, ...) {
     char    text[512], line[sizeof text + 8];
     va_list ap;
@@ -797,8 +804,8 @@ static progress_time progress_left(double since, double done, double all) {
 
 /* --- text as UTF-8, JSON, CSV and base64 --- */
 
-/* Where no well-formed character begins at p: number of bytes, at least one, that one U+FFFD replaces. These are the longest
- * beginning of a well-formed character (Unicode's maximal subpart, as in Python's errors="replace"). */
+/* Where no well-formed character begins at p: number of bytes, at least one, that one U+FFFD replaces. These are
+ * the longest beginning of a well-formed character (Unicode's maximal subpart, as in Python's errors="replace"). */
 static size_t utf8_bad(const uint8_t *p, size_t n) {
     size_t len = min_size(n, 3);
     while (len > 1 && !utf8_incomplete(p, len)) len--;
@@ -828,8 +835,8 @@ static void str_utf8(str *s, bytes b) {
     }
 }
 
-/* Whether a terminal could be steered by the well-formed character at p: it is a control character other than newline and tab, or
- * one that changes the direction of the text around it. */
+/* Whether a terminal could be steered by the well-formed character at p: it is a control character other than
+ * newline and tab, or one that changes the direction of the text around it. */
 static bool utf8__steers(const uint8_t *p, size_t len) {
     if (len == 1) return (p[0] < 0x20 && p[0] != '\n' && p[0] != '\t') || p[0] == 0x7f;
     if (len == 2) return p[0] == 0xc2 && p[1] < 0xa0;
@@ -837,9 +844,9 @@ static bool utf8__steers(const uint8_t *p, size_t len) {
     return (p[1] == 0x80 && p[2] >= 0xaa && p[2] <= 0xae) || (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9);
 }
 
-/* Appends the text as a terminal may show it: \xHH replaces each byte of a character that could steer the terminal, and each byte
- * of no character. A carriage return before a newline is dropped. Returns the bytes of b that it took: all, but those of a
- * character that may yet become whole where more is to come. */
+/* Appends the text as a terminal may show it: \xHH replaces each byte of a character that could steer the
+ * terminal, and each byte of no character. A carriage return before a newline is dropped. Returns the bytes of b
+ * that it took: all, but those of a character that may yet become whole where more is to come. */
 static size_t str_visible(str *s, bytes b, bool ended) {
     size_t i = 0;
     for (size_t len; i < b.n; i += len) {
@@ -928,8 +935,9 @@ static bytes bytes_trim(bytes b) {
     return b;
 }
 
-/* Removes the JSON value at the beginning of b and returns it: a string with its quotes, a list or an object up to its last
- * bracket, else everything up to the next comma, colon or bracket. Empty: there is none. The value is not checked. */
+/* Removes the JSON value at the beginning of b and returns it: a string with its quotes, a list or an object up
+ * to its last bracket, else everything up to the next comma, colon or bracket. Empty: there is none. The value is
+ * not checked. */
 static bytes bytes_cut_json(bytes *b) {
     size_t n = 0, deep = 0;
     bool   in_string = false;
@@ -960,9 +968,9 @@ static bool bytes__cut(bytes *b, uint8_t c) {
     return true;
 }
 
-/* Removes the next member of an object: the key with its quotes, and the value with the white space after a number or a word.
- * *rest is the object at first, and *key empty. False: there is none, as far as the text has the shape of an object. Neither is
- * checked. */
+/* Removes the next member of an object: the key with its quotes, and the value with the white space after a
+ * number or a word. *rest is the object at first, and *key empty. False: there is none, as far as the text has
+ * the shape of an object. Neither is checked. */
 static bool bytes_cut_member(bytes *rest, bytes *key, bytes *value) {
     if (!bytes__cut(rest, key->p ? ',' : '{')) return false;
     *rest = bytes__skip_blanks(*rest);
@@ -975,8 +983,8 @@ static bool bytes_cut_member(bytes *rest, bytes *key, bytes *value) {
 
 enum { BYTES_DEEP = 200 };                            /* lists and objects inside each other that a scan takes */
 
-/* A strict reading of JSON (RFC 8259), but for control characters in strings, which models write. The text may go on later. On
- * success `at` is after what was read. */
+/* A strict reading of JSON (RFC 8259), but for control characters in strings, which models write. The text may go
+ * on later. On success `at` is after what was read. */
 typedef struct {
     bytes  t;
     size_t at;                                        /* the next byte of t */
@@ -1047,8 +1055,9 @@ static bool bytes__scan_scalar(bytes_scan *s) {
     }
 }
 
-/* One value after white space, without recursion; s->at is after it. False: there is none, or the text or the work ended.
- * `want` says what may come: v value, i value or ], k key, e key or }, c colon, a comma or the closing bracket. */
+/* One value after white space, without recursion; s->at is after it. False: there is none, or the text or the
+ * work ended. `want` says what may come: v value, i value or ], k key, e key or }, c colon, a comma or the
+ * closing bracket. */
 static bool bytes_scan_json(bytes_scan *s) {
     char open[BYTES_DEEP], want = 'v';
     int  deep = 0;
@@ -1078,8 +1087,8 @@ static bool bytes_is_json(bytes b) {
     return bytes_scan_json(&s) && s.at == s.t.n;
 }
 
-/* The character of a \u escape whose four digits are at b.p[*at], or of a pair of them; *at is then after it. Half a pair is U+FFFD;
- * strict: UINT32_MAX. */
+/* The character of a \u escape whose four digits are at b.p[*at], or of a pair of them; *at is then after it.
+ * Half a pair is U+FFFD; strict: UINT32_MAX. */
 static uint32_t bytes_utf16(bytes b, size_t *at, bool strict) {
     uint64_t high = 0, low = 0;
     bytes_hex(b.p + *at, 4, &high);
@@ -1092,8 +1101,8 @@ static uint32_t bytes_utf16(bytes b, size_t *at, bool strict) {
     return (uint32_t)(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00));
 }
 
-/* Appends what a JSON string, given with its quotes, stands for; bytes that are not UTF-8 go through. False, and nothing is appended:
- * it is no string, or strict and it has a control character or half of a surrogate pair. */
+/* Appends what a JSON string, given with its quotes, stands for; bytes that are not UTF-8 go through. False, and
+ * nothing is appended: it is no string, or strict and it has a control character or half of a surrogate pair. */
 static bool str_unquote(str *s, bytes json, bool strict) {
     static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
     bytes_scan        scan = {.t = json, .most = SIZE_MAX};
@@ -1126,8 +1135,8 @@ static bool bytes__is_key(bytes key, const char *name) {
     return is;
 }
 
-/* The value of a member of an object as bytes_cut_member() cuts it; empty: there is none. The last of several counts, as in other
- * readers of JSON. */
+/* The value of a member of an object as bytes_cut_member() cuts it; empty: there is none. The last of several
+ * counts, as in other readers of JSON. */
 static bytes bytes_member(bytes object, const char *name) {
     bytes value = {0}, key = {0}, v;
     while (bytes_cut_member(&object, &key, &v))

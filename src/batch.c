@@ -1,12 +1,13 @@
 /* ===== [batch] files of requests, one per line =====
- * Reads lines ahead, plans their order, asks the schedule, writes each answer as it ends. Lines and tokens read ahead are bounded, however long
- * the files are; short files are read whole.
- *   The plan: requests with a common prefix run one after the other, in the depth-first order of the trie of their tokens. So every common
- * prefix is computed once, and its blocks are kept only while later requests need them. Groups keep the order of the file. A lower
- * priority number comes first.
+ * Reads lines ahead, plans their order, asks the schedule, writes each answer as it ends. Lines and tokens read
+ * ahead are bounded, however long the files are; short files are read whole.
+ *   The plan: requests with a common prefix run one after the other, in the depth-first order of the trie of
+ * their tokens. So every common prefix is computed once, and its blocks are kept only while later requests need
+ * them. Groups keep the order of the file. A lower priority number comes first.
  *   A bad line becomes one record with an error. A line is answered once: whole, or not at all.
- *   Ordered results: a file is sorted when the last line is answered, so that a killed run loses nothing. On a stream finished records wait in
- * memory for those of earlier lines, and reading stops one window ahead of the first missing record.
+ *   Ordered results: a file is sorted when the last line is answered, so that a killed run loses nothing. On a
+ * stream finished records wait in memory for those of earlier lines, and reading stops one window ahead of the
+ * first missing record.
  * Public: batch_defaults, batch_fields, batch_check, batch_run.
  * Opens: batch_job, batch_opts. */
 
@@ -291,7 +292,8 @@ static val batch__tools(const req *q) {
     return q->input.choice == CHAT_CALL_NONE ? val_undef("tools") : val_get(q->input.vars, "tools");
 }
 
-/* Tokens of a chat's prompt, and what its answers need of the request. What the template read is kept for its tools alone. */
+/* Tokens of a chat's prompt, and what its answers need of the request. What the template read is kept for its
+ * tools alone. */
 static bool batch__encode_chat(const batch_work *b, batch_line *l, tok_ids *ids, err_t *e) {
     req *q = &l->q;
     if (!b->job->chat) return *e = b->job->no_chat, false;
@@ -432,7 +434,8 @@ static bool batch__take_long(batch_work *b, bytes head, uint64_t no, err_t *e) {
     return ok;
 }
 
-/* Reads ahead until the window is full. wait: the caller has nothing else to do. False: an error in e, or the output is closed. */
+/* Reads ahead until the window is full. wait: the caller has nothing else to do. False: an error in e, or the
+ * output is closed. */
 static bool batch__refill(batch_work *b, bool wait, err_t *e) {
     const size_t had = b->n;
     while (!b->over && !g_interrupt && batch__has_place(b)) {
@@ -463,8 +466,8 @@ static void batch__claim(batch_work *b, const batch_input *in, bytes line, uint6
     req_drop(&q);
 }
 
-/* Files that can be read twice are read to their ends before the first line is answered: what answers none of their lines is
- * moved to FILE.stale now, with a warning. Else that is done after the last line. */
+/* Files that can be read twice are read to their ends before the first line is answered: what answers none of
+ * their lines is moved to FILE.stale now, with a warning. Else that is done after the last line. */
 static bool batch__settle(batch_work *b, err_t *e) {
     batch_input again = b->in;
     bytes       line;
@@ -820,8 +823,8 @@ static void batch__end(batch_work *b, err_t *e) {
     if (b->o->ordered && b->out->resumable) results_sort(b->out, b->in.path, b->in.n, e);
 }
 
-/* Answers the lines of the files of job in `out`; guesser: NULL, or one for as many sequences. Returns the number of records with an error, -1
- * with e set; e unset: the reader has gone, or an interrupt. */
+/* Answers the lines of the files of job in `out`; guesser: NULL, or one for as many sequences. Returns the number
+ * of records with an error, -1 with e set; e unset: the reader has gone, or an interrupt. */
 static long long batch_run(engine *eng, spec *guesser, results *out, const batch_opts *o, const batch_job *job, err_t *e) {
     batch_work b = {.eng = eng, .o = o, .job = job, .out = out, .t0 = clock_now()};
     const int  half = eng->n_batch > 1 ? eng->n_batch / 2 : 1, n_seqs = o->n_parallel < half ? o->n_parallel : half;

@@ -1,14 +1,17 @@
 /* ===== [calls] tool calls =====
- * How models write calls of tools, and how an answer's text becomes calls again. A form is data: a row of calls_rows has the texts around
- * calls, the pattern of one call and the pattern of one parameter; one reader walks the pattern. Which form a model uses is learned from its
- * template: a conversation with known calls is rendered, and the row that reads them back from the rendering is the form. White space
- * around names and values is taken from the rendering.
- * Invariants: text that is no whole call stays content, byte for byte. Work, nesting and sizes are bounded: an answer is a stranger's text.
- * A reader says yes, no, or that the text ends before the answer is known; calls_safe depends on these three.
+ * How models write calls of tools, and how an answer's text becomes calls again. A form is data: a row of
+ * calls_rows has the texts around calls, the pattern of one call and the pattern of one parameter; one reader
+ * walks the pattern. Which form a model uses is learned from its template: a conversation with known calls is
+ * rendered, and the row that reads them back from the rendering is the form. White space around names and values
+ * is taken from the rendering.
+ * Invariants: text that is no whole call stays content, byte for byte. Work, nesting and sizes are bounded: an
+ * answer is a stranger's text. A reader says yes, no, or that the text ends before the answer is known;
+ * calls_safe depends on these three.
  *
  * To add a form: a row in calls_rows and a template that renders it in tests/t_calls.c.
- * Public: calls_form, calls_render, calls_learn, calls_form_free, calls_form_name, calls_list, calls_marks, calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name,
- * calls_call, call_list, call_list_drop, calls_want, calls_hold.
+ * Public: calls_form, calls_render, calls_learn, calls_form_free, calls_form_name, calls_list, calls_marks,
+ * calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name, calls_call, call_list,
+ * call_list_drop, calls_want, calls_hold.
  * Opens: calls_call, call_list, calls_want. */
 
 typedef struct {                                      /* one call; the three texts are one allocation */
@@ -34,11 +37,13 @@ enum {
     CALLS_NEST = 4,                                   /* a value may be parameters again */
 };
 
-/* `open` and `close` are around all calls, `sep` between two; ';' may be missing there. Any white space may be around literal text and where that has white space.
- * Slots of `call`: %n name; %o JSON object with name, arguments and id; %a arguments as JSON; %p parameters, each as in `param`;
- * %y arguments as in Python, in round brackets; %g arguments in {}, with bare keys and strings between two `param`; %i id; %x number;
- * %( %) begin and end of an id; %_ a few bytes without meaning.
- * Slots of `param`: %k key; %v value; %t "true" where the value is a string, "false" where it is JSON. */
+/* `open` and `close` are around all calls, `sep` between two; ';' may be missing there. Any white space may be
+ * around literal text and where that has white space. Slots of `call`: %n name; %o JSON object with name,
+ * arguments and id; %a arguments as JSON; %p parameters, each as in `param`;
+ * %y arguments as in Python, in round brackets; %g arguments in {}, with bare keys and strings between two
+ * `param`; %i id; %x number;
+ * %( %) begin and end of an id; %_ a few bytes without meaning. Slots of `param`: %k key; %v value; %t "true"
+ * where the value is a string, "false" where it is JSON. */
 typedef struct {
     const char *name;                                 /* of the form; NULL: another way to write the form of the row above */
     const char *open, *call, *sep, *close, *param;
@@ -184,7 +189,8 @@ static bool calls__has(calls_cur *c, size_t at) {
 
 static bool calls__is(calls_cur *c, size_t at, uint8_t b) { return calls__has(c, at) && c->t.p[at] == b; }
 
-/* After the white space at t[at]. The end of the last run is kept, so that an answer of newlines is not read again from each of them. */
+/* After the white space at t[at]. The end of the last run is kept, so that an answer of newlines is not read
+ * again from each of them. */
 static size_t calls__skip(calls_cur *c, size_t at) {
     if (at < c->blank_from || at >= c->blank_to) {
         c->blank_from = c->blank_to = at;
@@ -203,7 +209,8 @@ static bool calls__between_tags(bytes lit, size_t k) {
     return k && (lit.p[k] == '<' || lit.p[k] == '[') && (lit.p[k - 1] == '>' || lit.p[k - 1] == ']');
 }
 
-/* The text `lit` at *at. White space of `lit` stands for any white space, and tags and brackets may have some between them. */
+/* The text `lit` at *at. White space of `lit` stands for any white space, and tags and brackets may have some
+ * between them. */
 static bool calls__lit(calls_cur *c, bytes lit, size_t *at) {
     size_t i = *at;
     for (size_t k = 0; k < lit.n; k++) {
@@ -229,7 +236,8 @@ static void calls__set(str *s, bytes b) {
     calls__put(s, b);
 }
 
-/* The first `find` in t from `at` on; SIZE_MAX: none. A search in an answer is calls__seek or calls__near: its work is bounded. */
+/* The first `find` in t from `at` on; SIZE_MAX: none. A search in an answer is calls__seek or calls__near: its
+ * work is bounded. */
 static size_t calls__find(bytes t, size_t at, bytes find) {
     if (at >= t.n || !find.n) return SIZE_MAX;
     const uint8_t *p = memmem(t.p + at, t.n - at, find.p, find.n);
@@ -300,7 +308,8 @@ static size_t calls__escape(bytes t, size_t i, str *out) {
     return 2;
 }
 
-/* Whether a value can end before t[i]: a comma, a colon or a closing bracket follows; between arguments a comma and the next name. */
+/* Whether a value can end before t[i]: a comma, a colon or a closing bracket follows; between arguments a comma
+ * and the next name. */
 static bool calls__value_ends(calls_cur *c, size_t i, bool argument) {
     i = calls__skip(c, i);
     if (!calls__has(c, i)) return false;
@@ -312,7 +321,8 @@ static bool calls__value_ends(calls_cur *c, size_t i, bool argument) {
     return i > from && calls__is(c, calls__skip(c, i), '=');
 }
 
-/* A string in single or double quotes. One that the template writes without escapes ends at the first quote that can be its last. */
+/* A string in single or double quotes. One that the template writes without escapes ends at the first quote that
+ * can be its last. */
 static bool calls__loose_string(calls_cur *c, size_t *at, str *out, bool argument) {
     const uint8_t q = c->t.p[*at];
     const bool    raw = c->f && q == c->f->raw_quote;
@@ -386,7 +396,8 @@ static bool calls__loose_entries(calls_cur *c, const char *quote, uint8_t close,
     return true;
 }
 
-/* One value, appended as JSON. quote: what is around strings, "" for none. deep: values around it; 0: an argument of a call. */
+/* One value, appended as JSON. quote: what is around strings, "" for none. deep: values around it; 0: an argument
+ * of a call. */
 static bool calls__loose(calls_cur *c, const char *quote, size_t *at, str *out, int deep) {
     if (deep > CALLS_DEEP || !calls__has(c, *at) || !calls__worked(c, 1)) return false;
     const uint8_t b = c->t.p[*at];
@@ -549,8 +560,8 @@ static bool calls__begins_object(calls_cur *c, size_t at) {
     return false;
 }
 
-/* Sets name, arguments and id from a JSON object, which may be in another one under "function". Returns whether it is a call;
- * strict: without other keys. */
+/* Sets name, arguments and id from a JSON object, which may be in another one under "function". Returns whether
+ * it is a call; strict: without other keys. */
 static bool calls__from_object(calls_cur *c, bytes json, bool strict, int deep) {
     bytes key = {0}, value;
     bool  named = false, ok = true, has = false;
@@ -703,7 +714,8 @@ static void calls__value(calls_cur *c, const calls_row *r, val schema, bytes raw
     calls__typed(v, is_string ? *is_string ? CALLS_STRING : CALLS_ANY : calls__type(schema), out);
 }
 
-/* Where the value that begins at `from` ends: before the text `after` that another parameter or `tail` follows. *next: after that text. */
+/* Where the value that begins at `from` ends: before the text `after` that another parameter or `tail` follows.
+ * *next: after that text. */
 static bool calls__value_end(calls_cur *c, const calls_param *p, bytes after, bytes tail, size_t from, size_t *end, size_t *next) {
     const bytes core = bytes_trim(after);
     for (size_t i = from; (i = calls__seek(c, i, core)) != SIZE_MAX; i++) {
@@ -730,7 +742,8 @@ static bool calls__key(calls_cur *c, bytes stop, size_t *at, bytes *key) {
     return key->n && !memchr(key->p, '\n', key->n);
 }
 
-/* The key and the value of one parameter, appended; *at is after the text before its key. list: the key is "item" and not wanted. */
+/* The key and the value of one parameter, appended; *at is after the text before its key. list: the key is "item"
+ * and not wanted. */
 static bool calls__parameter(calls_cur *c, const calls_row *r, val schema, bytes tail, bool list, size_t *at, str *out, int deep) {
     const calls_param p = calls__param_of(r);
     const bytes       between = bytes_trim(p.between);
@@ -756,7 +769,8 @@ static bool calls__parameter(calls_cur *c, const calls_row *r, val schema, bytes
     return true;
 }
 
-/* All parameters, appended as an object; inside others a list where the first is called "item" and the schema does not say object. */
+/* All parameters, appended as an object; inside others a list where the first is called "item" and the schema
+ * does not say object. */
 static bool calls__parameters(calls_cur *c, const calls_row *r, val schema, bytes tail, size_t *at, str *out, int deep) {
     const calls_param p = calls__param_of(r);
     size_t            i = calls__skip(c, *at), k = i, first = i;
@@ -1059,8 +1073,8 @@ static void calls__cursor_drop(calls_cur *c) {
     str_drop(&c->name), str_drop(&c->id), str_drop(&c->args);
 }
 
-/* Reads a finished answer: its calls, and the text without them. White space alone beside a call is no content. tools: their list, for the
- * types of parameters; or undefined. */
+/* Reads a finished answer: its calls, and the text without them. White space alone beside a call is no content.
+ * tools: their list, for the types of parameters; or undefined. */
 static void calls_read(const calls_form *f, bytes text, val tools, str *content, call_list *out) {
     calls_cur c = calls__cursor(f, text, true, tools, out);
     size_t    from = 0, i = 0;
@@ -1078,7 +1092,8 @@ static void calls_read(const calls_form *f, bytes text, val tools, str *content,
     calls__cursor_drop(&c);
 }
 
-/* How many first bytes of an answer that grows are content, whatever follows. from: 0, or what this returned for a shorter text. */
+/* How many first bytes of an answer that grows are content, whatever follows. from: 0, or what this returned for
+ * a shorter text. */
 static size_t calls_safe(const calls_form *f, bytes text, size_t from) {
     calls_cur c = calls__cursor(f, text, false, val_undef(NULL), NULL);
     size_t    i = from, to;
@@ -1150,7 +1165,8 @@ static void calls__write(jinja_text *out, bytes b, bool input) {
     val_spans_add(&out->from, out->text.n, input);
 }
 
-/* What an answer begins with that must call `name` (empty: any tool), appended. The name is a message's, all else the template's. */
+/* What an answer begins with that must call `name` (empty: any tool), appended. The name is a message's, all else
+ * the template's. */
 static void calls_begin(const calls_form *f, bytes name, jinja_text *out) {
     calls__write(out, str_bytes(&f->begin), false);
     if (!name.n || !f->named) return;
@@ -1457,7 +1473,8 @@ static int32_t calls__member(calls__builder *b, const calls_row *r, char slot, c
     return ok ? rule : -1;
 }
 
-/* The states in front of a parameter, by the number of parameters before it; of a number of which only "none or some" counts there are two. */
+/* The states in front of a parameter, by the number of parameters before it; of a number of which only "none or
+ * some" counts there are two. */
 typedef struct {
     int32_t *at;
     size_t   n;
@@ -1566,7 +1583,8 @@ static void calls__put_id(calls__builder *b, calls__pen *p) {
     else calls__put_chars(b, p, any, 5, 1, 40);
 }
 
-/* A few bytes without meaning and the text `next` after them: what the template writes there, or a few characters of a line without tags. */
+/* A few bytes without meaning and the text `next` after them: what the template writes there, or a few characters
+ * of a line without tags. */
 static void calls__put_gap(calls__builder *b, calls__pen *p, bytes next, bytes learned, bool named) {
     static const gram_range blank[] = {{' ', ' '}}, line[] = {{' ', ';'}, {'=', '~'}};
     const int32_t           to = gram_state(b->g), behind = gram_state(b->g);
@@ -1597,7 +1615,8 @@ static bool calls__by_name(const calls_row *r) {
     return (r->flags & CALLS_BARE) || !(memchr(first, '<', n) || memchr(first, '[', n));
 }
 
-/* How the form writes a call as an object: up to the name, between id and name where an id comes first, from the name to the arguments. */
+/* How the form writes a call as an object: up to the name, between id and name where an id comes first, from the
+ * name to the arguments. */
 typedef struct {
     bytes before, inner, middle;
     int   deep;                                       /* brackets that are open at the arguments */
@@ -1765,7 +1784,8 @@ static bool calls__put_row(calls__builder *b, const calls_row *r) {
     return ok;
 }
 
-/* --- text before a call: any, up to the first text that begins one. The automaton of Aho and Corasick, with white space where it may be. --- */
+/* --- text before a call: any, up to the first text that begins one. The automaton of Aho and Corasick, with
+ * white space where it may be. --- */
 
 typedef struct {                                      /* places in `ink`: what they are before may come next */
     size_t  from, n;                                  /* in `places` */
@@ -1995,8 +2015,8 @@ static void calls__builder_drop(calls__builder *b) {
     str_drop(&b->begin);
 }
 
-/* Builds the answers with calls of the form between two states of g. False: e says why. What follows calls_begin() in a way that no row has is
- * any text. */
+/* Builds the answers with calls of the form between two states of g. False: e says why. What follows
+ * calls_begin() in a way that no row has is any text. */
 static bool calls_hold(const calls_form *f, const calls_want *w, constrain *c, gram *g, int32_t from, int32_t to, err_t *e) {
     calls__builder b = {.f = f, .w = w, .c = c, .g = g, .e = e, .langs = lang_pool_new(CONSTRAIN_STATES), .from = from, .over = to};
     constrain_keep(c, b.langs, calls__drop_langs);
@@ -2121,8 +2141,9 @@ static size_t calls__differ(bytes text, bytes plain) {
     return same;
 }
 
-/* The row that reads the rendering back. `plain` is the rendering of the same conversation without a call: what differs is searched first,
- * then all, since instructions may hold examples; first with the text that is around all calls. */
+/* The row that reads the rendering back. `plain` is the rendering of the same conversation without a call: what
+ * differs is searched first, then all, since instructions may hold examples; first with the text that is around
+ * all calls. */
 static bool calls__match(calls_form *f, bytes text, bytes plain, calls_place *p) {
     const size_t n = sizeof calls_rows / sizeof *calls_rows, differ = calls__differ(text, plain);
     if (calls__find(text, 0, bytes_of(CALLS_KNOWN)) == SIZE_MAX) return false;
@@ -2166,8 +2187,8 @@ static size_t calls__known_object(calls_form *f, bytes text, size_t at, size_t *
     return ok ? i : SIZE_MAX;
 }
 
-/* A JSON object, or a list of them, between tags that no row has: they become a row of the form. The tag after it is part of the form
- * unless it ends other messages too. */
+/* A JSON object, or a list of them, between tags that no row has: they become a row of the form. The tag after it
+ * is part of the form unless it ends other messages too. */
 static bool calls__learn_tags(calls_form *f, bytes text, bytes plain, calls_place *p) {
     const size_t differ = calls__differ(text, plain);
     size_t       end = 0;
@@ -2194,8 +2215,8 @@ static size_t calls__space_from(bytes text, size_t least, size_t at) {
     return at;
 }
 
-/* Sets begin and middle from the rendering: the text up to the name, and from there to the arguments. An id ends them, since it is new in
- * each call. */
+/* Sets begin and middle from the rendering: the text up to the name, and from there to the arguments. An id ends
+ * them, since it is new in each call. */
 static void calls__begin_of_text(calls_form *f, bytes text, size_t from, const calls_place *p) {
     const size_t name = calls__find(text, p->at, bytes_of(CALLS_KNOWN)), end = name + strlen(CALLS_KNOWN), id = calls__find(text, p->at, bytes_of(CALLS_ID));
     const size_t value = calls__find(text, p->at, bytes_of("qxvalue")), brace = calls__find(text, end, bytes_of("{"));

@@ -1,15 +1,19 @@
 /* ===== [chat] messages to tokens, an answer to its parts =====
- * Which chat template a model has; the tokens of a prompt from messages; the text of an answer sorted into content, thinking and calls.
- * What ends an answer and what marks thinking is learned from the template: it renders a few known conversations, and the text around their known
- * contents shows it. Where a rendering does not show the marks of thinking, a row of chat__marks does.
+ * Which chat template a model has; the tokens of a prompt from messages; the text of an answer sorted into
+ * content, thinking and calls. What ends an answer and what marks thinking is learned from the template: it
+ * renders a few known conversations, and the text around their known contents shows it. Where a rendering does
+ * not show the marks of thinking, a row of chat__marks does.
  * Invariants:
- * - Each byte of a rendering is the template's or a message's, and a control token has no byte of a message. Roles of chat__roles count as the
+ * - Each byte of a rendering is the template's or a message's, and a control token has no byte of a message.
+ *   Roles of chat__roles count as the
  *   template's.
  * - What a reader gives does not depend on how the text of the answer was cut.
  * - What was learned is kept with the template, from its first prompt on. chat_open() renders nothing.
- * To add a way in which models mark thinking: a row of chat__marks. To add a variable that switches thinking: a row of chat__switches.
- * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_fingerprint, chat_has_template, chat_input_*, chat_add,
- * chat_add_answer, chat_render, chat_make_prompt, chat_prompt_drop, chat_ask, chat_hold, chat_choice, chat_channel, chat_reader_*, chat_answer_drop, chat_finish_name, chat_put_calls.
+ * To add a way in which models mark thinking: a row of chat__marks. To add a variable that switches thinking: a
+ * row of chat__switches.
+ * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_fingerprint, chat_has_template,
+ * chat_input_*, chat_add, chat_add_answer, chat_render, chat_make_prompt, chat_prompt_drop, chat_ask, chat_hold,
+ * chat_choice, chat_channel, chat_reader_*, chat_answer_drop, chat_finish_name, chat_put_calls.
  * Opens: chat.o, chat_opts, chat_input, chat_prompt, chat_answer. */
 
 typedef struct {
@@ -43,7 +47,8 @@ static const struct {
     {"thinking_budget", "0", NULL},                   /* Seed-OSS */
 };
 
-/* Values of reasoning_effort, the least first: --think off sets the first that the template has, else the last, which gpt-oss takes. */
+/* Values of reasoning_effort, the least first: --think off sets the first that the template has, else the last,
+ * which gpt-oss takes. */
 static const char *const chat__efforts[] = {"none", "minimal", "low"};
 
 /* Special tokens as variables of a template. */
@@ -55,7 +60,8 @@ static const struct {
 
 enum { CHAT_HEADS = 2 };
 
-/* How models mark the parts of an answer. A row counts where the template holds its marks; of several the first does. */
+/* How models mark the parts of an answer. A row counts where the template holds its marks; of several the first
+ * does. */
 typedef struct {
     const char *open, *end;                           /* around thinking */
     const char *close;                                /* ends thinking and begins content */
@@ -157,7 +163,8 @@ static bool chat__from_model(chat *c, err_t *e) {
     return c->form[0] || err_set(e, EXIT_INPUT, "%s: no %s, expected one for messages (--chat-template-file FILE gives another)", c->g->path, chat__key);
 }
 
-/* The template of o, else the model's. g NULL: there is no model; v NULL: no prompts are made. Both outlive the chat. NULL: e says why. */
+/* The template of o, else the model's. g NULL: there is no model; v NULL: no prompts are made. Both outlive the
+ * chat. NULL: e says why. */
 static chat *chat_open(const gguf_file *g, const tok_vocab *v, const chat_opts *o, err_t *e) {
     chat *c = mem_new(1, sizeof *c);
     *c = (chat){.g = g, .v = v, .o = *o};
@@ -193,7 +200,8 @@ static uint64_t chat_fingerprint(const chat *c) {
 
 typedef enum { CHAT_CALL_AUTO, CHAT_CALL_NONE, CHAT_CALL_REQUIRED } chat_choice;
 
-/* Not to be moved: its values point into it. Its memory has no limit but that of the machine, so that what is added never fails. */
+/* Not to be moved: its values point into it. Its memory has no limit but that of the machine, so that what is
+ * added never fails. */
 typedef struct {
     val_env     env;
     val         vars;                                 /* a dict; "messages" is a list */
@@ -253,7 +261,8 @@ static bool chat__is_list_of_objects(val v) {
     return ok;
 }
 
-/* Reads what --render takes: a list of messages, or an object with messages and other variables. Drop the input on an error too. */
+/* Reads what --render takes: a list of messages, or an object with messages and other variables. Drop the input
+ * on an error too. */
 static bool chat_input_json(chat_input *in, bytes json, const char *file, err_t *e) {
     val v;
     chat_input_begin(in);
@@ -354,7 +363,8 @@ static bool chat__special(const chat *c, const char *name, bytes *out) {
     return gguf_get_u64(c->g, key, 0, UINT32_MAX, &id, &none) == 1 && chat__token_text(c->g, id, out);
 }
 
-/* The special tokens of the model, as the template's own text. A message file may have them too: the same text is then the model's. */
+/* The special tokens of the model, as the template's own text. A message file may have them too: the same text is
+ * then the model's. */
 static void chat__add_specials(val_env *env, const chat *c, val_dict *vars) {
     for (size_t i = 0; i < sizeof chat__specials / sizeof *chat__specials; i++) {
         bytes text;
@@ -445,7 +455,8 @@ static void chat__put_all(val_env *env, val_dict *to, const val_dict *from) {
 
 static void chat__fill_given(val_env *env, const chat__job *j, val_dict *vars) { chat__put_all(env, vars, j->arg); }
 
-/* The text of an input as it stands, with the variables that it lacks: bos_token, eos_token and others of the model, and those of the options. */
+/* The text of an input as it stands, with the variables that it lacks: bos_token, eos_token and others of the
+ * model, and those of the options. */
 static bool chat_render(const chat *c, const chat_input *in, jinja_text *out, err_t *e) {
     chat__job j = {.c = c, .f = chat__form(c, in), .in = in, .fill = chat__fill_given, .arg = in->vars.dict};
     return chat__render(&j, out, e);
@@ -715,7 +726,8 @@ static void chat__learn_shown(chat__learner *l) {
     }
 }
 
-/* What the template puts after an answer. Control tokens become end tokens; a text without them ends the answer as a text. */
+/* What the template puts after an answer. Control tokens become end tokens; a text without them ends the answer
+ * as a text. */
 static void chat__learn_ends(chat__learner *l) {
     chat_form   *f = l->f;
     const size_t said = strlen(chat__said), last = chat__last(&l->last, chat__said), past = chat__last(&l->past, chat__said);
@@ -1016,8 +1028,8 @@ static bool chat_make_prompt(const chat *c, const chat_input *in, chat_prompt *o
     return ok;
 }
 
-/* Completes a request for the answer to a prompt: what ends it, which control tokens are text, how long it may think. p keeps the joined list
- * of stop texts, and so outlives the answer. */
+/* Completes a request for the answer to a prompt: what ends it, which control tokens are text, how long it may
+ * think. p keeps the joined list of stop texts, and so outlives the answer. */
 static void chat_ask(const chat *c, chat_prompt *p, gen_request *r) {
     const chat_form *f = p->form;
     gen_opts        *o = &r->gen;
@@ -1092,8 +1104,8 @@ static bytes chat__think_tail(const chat_form *f) {
     return at ? chat__trim((bytes){at + end.n, (size_t)(close.p + close.n - at) - end.n}) : (bytes){0};
 }
 
-/* Completes the constraint of the answer to a prompt: it begins after the thinking; where tools may be called and *o is none, calls become one. p and
- * in live until it is compiled. */
+/* Completes the constraint of the answer to a prompt: it begins after the thinking; where tools may be called and
+ * *o is none, calls become one. p and in live until it is compiled. */
 static bool chat_hold(const chat *c, const chat_input *in, chat_prompt *p, constrain_spec *o, err_t *e) {
     const chat_form *f = p->form;
     const bool       calls = f->calls && chat__tools(in).kind == VAL_LIST && (o->kind == CONSTRAIN_NONE || in->choice == CHAT_CALL_REQUIRED);
@@ -1156,7 +1168,8 @@ typedef struct {
     chat_answer       a;
 } chat_reader;
 
-/* A reader of the answer to a prompt. tools: those that it may call, undefined where there are none; they outlive the reader. */
+/* A reader of the answer to a prompt. tools: those that it may call, undefined where there are none; they outlive
+ * the reader. */
 static chat_reader *chat_reader_new(const chat_prompt *p, val tools) {
     chat_reader *r = mem_new(1, sizeof *r);
     *r = (chat_reader){.f = p->form, .tools = tools, .at = p->thinking ? CHAT_IN_THINKING : CHAT_AT_START};
@@ -1278,8 +1291,8 @@ static void chat__show_calls(const call_list *l, str *out) {
     }
 }
 
-/* Sorts the text of an answer, given from its beginning; ended: it is all of it. put gets what is certain by now, in pieces, and calls as a JSON
- * object a line; NULL: nobody does. */
+/* Sorts the text of an answer, given from its beginning; ended: it is all of it. put gets what is certain by now,
+ * in pieces, and calls as a JSON object a line; NULL: nobody does. */
 static void chat_reader_feed(chat_reader *r, bytes raw, bool ended, void (*put)(void *ctx, chat_channel channel, bytes text), void *ctx) {
     str *const parts[2] = {[CHAT_CONTENT] = &r->a.content, [CHAT_THINKING] = &r->a.thinking};
     str        calls = {0};

@@ -1,8 +1,9 @@
 /* ===== [embed] vectors of texts =====
- * The rows of a text after the last norm become one vector: pooled, cut to the wanted length, normalised. Rows come in rising position, as many
- * at a time as a step has; sums are in double precision and in this order, so that a vector has the same bits however its text was read.
- * Public: embed_opts, embed_defaults, embed_each, embed_pooling_of, embed_width, embed_check, embed_new, embed_free, embed_wants, embed_restart, embed_add,
- * embed_end, embed_put_text, embed_put_object.
+ * The rows of a text after the last norm become one vector: pooled, cut to the wanted length, normalised. Rows
+ * come in rising position, as many at a time as a step has; sums are in double precision and in this order, so
+ * that a vector has the same bits however its text was read.
+ * Public: embed_opts, embed_defaults, embed_each, embed_pooling_of, embed_width, embed_check, embed_new,
+ * embed_free, embed_wants, embed_restart, embed_add, embed_end, embed_put_text, embed_put_object.
  * Opens: embed, embed_opts. */
 
 enum { EMBED_WIDTH = ARCH_MAX_WIDTH };                /* values of a vector at most */
@@ -53,8 +54,8 @@ static size_t embed__widest(const model *m) {
     return (size_t)most;
 }
 
-/* Of which rows a vector is made. A classifier with a norm is that of ModernBERT, after the mean; others are after the first row or, where
- * only the last one has seen all of the text, that. */
+/* Of which rows a vector is made. A classifier with a norm is that of ModernBERT, after the mean; others are
+ * after the first row or, where only the last one has seen all of the text, that. */
 static int embed__rows(const model *m, const embed_opts *o) {
     if (o->pooling != POOLING_RANK) return o->pooling;
     return m->glob.vec[W_CLS_NORM] ? POOLING_MEAN : m->hp.causal ? POOLING_LAST : POOLING_CLS;
@@ -107,8 +108,8 @@ static void embed_add(embed *x, const float *row) {
     x->n++;
 }
 
-/* y = w x, with the bias if there is one. Few rows of a text need it, so each weight is read as a float, and sums are double. row: space for
- * n_in values. */
+/* y = w x, with the bias if there is one. Few rows of a text need it, so each weight is read as a float, and sums
+ * are double. row: space for n_in values. */
 static void embed__times(const dev_mat *w, const float *bias, const float *x, float *row, float *y) {
     for (int r = 0; r < w->n_out; r++) {
         double sum = bias ? (double)bias[r] : 0;
@@ -119,8 +120,8 @@ static void embed__times(const dev_mat *w, const float *bias, const float *x, fl
     }
 }
 
-/* The scores of a classifier: a matrix with tanh, or with GELU and a norm, where there is one; then the matrix to the classes. Those of a
- * decoder are probabilities. */
+/* The scores of a classifier: a matrix with tanh, or with GELU and a norm, where there is one; then the matrix to
+ * the classes. Those of a decoder are probabilities. */
 static void embed__classify(const embed *x, float *v) {
     const model   *m = x->m;
     const dev_mat *w = m->glob.mat;
@@ -189,8 +190,8 @@ static void embed_put_text(const float *v, int n, int width, str *out) {
     for (size_t i = 0; i < (size_t)n * (size_t)width; i++) str_fmt(out, "%.9g%s", (double)v[i], (i + 1) % (size_t)width ? " " : "\n");
 }
 
-/* {"object":"embedding","index":I,"embedding":...}: a list of numbers, or of such lists where there are several vectors, or base64 of the
- * little-endian float32 of all. */
+/* {"object":"embedding","index":I,"embedding":...}: a list of numbers, or of such lists where there are several
+ * vectors, or base64 of the little-endian float32 of all. */
 static void embed_put_object(const float *v, int n, int width, bool several, bool base64, int index, jw *w) {
     jw_open(w, NULL, '{');
     jw_str(w, "object", "embedding");

@@ -1,19 +1,22 @@
 /* ===== [gen] a request and its answer =====
- * What is asked of a model and what comes of it, as plain values: a prompt, when the answer ends, how its tokens are picked, what is wanted
- * beside the text. [sched] answers requests; [req] makes them from JSON and writes answers as JSON; [text] streams one answer. Also what
- * every answer needs: whether a prompt fits, which tokens are never picked, where a stop string begins, how probable a token is.
+ * What is asked of a model and what comes of it, as plain values: a prompt, when the answer ends, how its tokens
+ * are picked, what is wanted beside the text. [sched] answers requests; [req] makes them from JSON and writes
+ * answers as JSON; [text] streams one answer. Also what every answer needs: whether a prompt fits, which tokens
+ * are never picked, where a stop string begins, how probable a token is.
  *
- * To add a reason why an answer ends: its value in gen_finish, its row in gen_finish_names, the place in [sched] that finds it.
- * To add what a request may ask for: its field in gen_opts or gen_request, a row in cli_opts, a row in req_keys, its use in [sched].
- * Public: gen_opts, gen_think, gen_defaults, gen_request, gen_ask, gen_finish, gen_finish_names, gen_token, gen_answer, gen_answer_drop,
- * gen_visible_tokens, gen_answer_logprob, gen_stop_at, gen_ends, gen_thought, gen_thought_new, gen_thought_add, gen_thought_forces, gen_banned,
- * gen_fits, gen_logprob, gen_exp_sum.
+ * To add a reason why an answer ends: its value in gen_finish, its row in gen_finish_names, the place in [sched]
+ * that finds it.
+ * To add what a request may ask for: its field in gen_opts or gen_request, a row in cli_opts, a row in req_keys,
+ * its use in [sched].
+ * Public: gen_opts, gen_think, gen_defaults, gen_request, gen_ask, gen_finish, gen_finish_names, gen_token,
+ * gen_answer, gen_answer_drop, gen_visible_tokens, gen_answer_logprob, gen_stop_at, gen_ends, gen_thought,
+ * gen_thought_new, gen_thought_add, gen_thought_forces, gen_banned, gen_fits, gen_logprob, gen_exp_sum.
  * Opens: gen_opts, gen_think, gen_request, gen_token, gen_answer. */
 
 enum { GEN_MARK = 64 };                               /* bytes of a mark at most */
 
-/* A bound of the thinking in an answer: tokens between two marks, which are found in the text. After the last of them the tokens of `close` are
- * the next ones of the answer, whatever the logits say. */
+/* A bound of the thinking in an answer: tokens between two marks, which are found in the text. After the last of
+ * them the tokens of `close` are the next ones of the answer, whatever the logits say. */
 typedef struct {
     int64_t        most;                              /* tokens */
     bool           inside;                            /* the prompt ends inside the thinking */
@@ -201,7 +204,8 @@ static bool gen_fits(const engine *eng, const tok_ids *prompt, err_t *e) {
            err_set(e, EXIT_INPUT, "the prompt has %zu tokens, the context holds %d (-c, --kv-mem and --kv-blocks bound it)", prompt->n, eng->n_ctx);
 }
 
-/* The sum of e^(x - *top) in double, *top being the largest x: the logarithm of the sum of all e^x is *top + log(sum). */
+/* The sum of e^(x - *top) in double, *top being the largest x: the logarithm of the sum of all e^x is *top +
+ * log(sum). */
 static double gen_exp_sum(const float *x, int n, double *top) {
     double sum = 0;
     *top = (double)k_max(x, n, NULL);

@@ -1,22 +1,27 @@
 /* ===== [req] one line of a batch file =====
- * Bytes to a request, an answer to bytes. A line is an envelope of OpenAI's Batch API, the bare body of one, or, in a file of plain text, the
- * prompt itself. The body changes a copy of the command's gen_request, which says too whether the lines ask for answers or for vectors. An answer becomes one record on one line, its keys always in the same
- * order and without blanks. [val] parses; records are written by hand.
+ * Bytes to a request, an answer to bytes. A line is an envelope of OpenAI's Batch API, the bare body of one, or,
+ * in a file of plain text, the prompt itself. The body changes a copy of the command's gen_request, which says
+ * too whether the lines ask for answers or for vectors. An answer becomes one record on one line, its keys always
+ * in the same order and without blanks. [val] parses a line.
  *
  * Invariants:
- * - Text is any bytes. A record is valid UTF-8: U+FFFD replaces other bytes, and the exact bytes are beside them, as base64 for a text and as
- *   numbers for a token.
- * - A key that would change the answer is honoured, or an error names it. null means that a key is not given. What a body says replaces what
- *   the command said; a logit_bias replaces all of the command's.
+ * - Text is any bytes. A record is valid UTF-8: U+FFFD replaces other bytes, and the exact bytes are beside them,
+ *   as base64 for a text and as numbers for a token.
+ * - A key that would change the answer is honoured, or an error names it. null means that a key is not given.
+ *   What a body says replaces what the command said; a logit_bias replaces all of the command's.
  * - A bad line sets e and its short name in req.fault, and the run goes on. Out of memory ends it.
  *
- * To add a body key: its field in gen_request or req, a reader of its kind where there is none, a row in req_keys.
- * Public: req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head, req_print_csv, req_print_csv_error.
+ * To add a body key: its field in gen_request or req, a reader of its kind where there is none, a row in
+ * req_keys.
+ * Public: req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head,
+ * req_print_csv, req_print_csv_error.
  * Opens: req, req_form, req_origin, req_times. */
 
 enum {
     REQ_MEMORY = 64 << 20,                            /* bytes of the parsed values of a line beyond 8 for each of its bytes */
-    REQ_N = 128, REQ_STOPS = 16, REQ_TOP = 20,        /* completions of a prompt, stop strings, alternatives at most */
+    REQ_N = 128,                                      /* completions of a prompt at most */
+    REQ_STOPS = 16,                                   /* stop strings at most */
+    REQ_TOP = 20,                                     /* alternatives of a token at most */
     REQ_CHOICES = 2048,                               /* completions of all prompts of a line */
 };
 
@@ -62,12 +67,15 @@ typedef struct {
     const char *fault;                                /* one of the three above; NULL: none */
 } req;
 
-/* What a record may hold beyond OpenAI's shape; PARTS: a row of CSV has columns for what a chat's answer has beside its content. */
+/* What a record may hold beyond OpenAI's shape; PARTS: a row of CSV has columns for what a chat's answer has
+ * beside its content. */
 enum { REQ_PROMPT = 1, REQ_SEED = 2, REQ_LOGPROB = 4, REQ_TIMES = 8, REQ_PARTS = 16 };
 
 /* Seconds since the line was read; not finite where there are none. */
 typedef struct {
-    double queued, first, total;                      /* until reading the prompt began, until the first token, until the last */
+    double queued;                                    /* until reading the prompt began */
+    double first;                                     /* until the first token */
+    double total;                                     /* until the last token */
 } req_times;
 
 typedef struct {
@@ -75,9 +83,10 @@ typedef struct {
     const char *file;                                 /* that file, where there are several; else NULL */
     const char *fingerprint;                          /* of model and settings; results__fingerprint() */
     uint64_t    hash;                                 /* of the line's bytes: bytes_hash(0, line without its ending) */
-    const char *model_name;
+    const char *model_name;                           /* as the answers name it */
     int64_t     created;                              /* seconds since 1970 */
-    int         n_prompt, n_cached;                   /* tokens of the prompts; those that were found in the cache */
+    int         n_prompt;                             /* tokens of the prompts */
+    int         n_cached;                             /* those that were found in the cache */
     unsigned    fields;                               /* REQ_PROMPT and so on */
     const tok_ids *ids;                               /* [n_prompt of req] of prompts that were given as ids, NULL: they are there */
     req_times   times;
@@ -89,6 +98,7 @@ static void req_drop_input(req *q) {
     q->input = (chat_input){.choice = q->input.choice};
 }
 
+/* Frees what a request owns; it is then an empty one. */
 static void req_drop(req *q) {
     mem_free((void *)(uintptr_t)q->custom_id.p);
     for (int i = 0; i < q->n_prompt; i++) {
@@ -109,7 +119,8 @@ static void req_drop(req *q) {
 
 typedef struct {                                      /* a line that is being read */
     req     *q;
-    bytes    line, body;                              /* its bytes; those of its body */
+    bytes    line;                                    /* all its bytes */
+    bytes    body;                                    /* those of its body */
     const char *held;                                 /* the key that gave a constraint; NULL: none has */
     int32_t  n_vocab;
     int      top;                                     /* top_logprobs; -1: not given */
@@ -126,7 +137,8 @@ typedef struct req_key {
     unsigned    where;                                /* the shapes it belongs to */
     bool      (*take)(req_in *r, const struct req_key *k, val v);
     size_t      at;                                   /* offset in req, where it sets one int or float */
-    double      lo, hi;                               /* of a number */
+    double      lo;                                   /* the lowest value of a number */
+    double      hi;                                   /* the highest */
 } req_key;
 
 /* A copy of a text as bytes; never NULL. */
@@ -154,11 +166,14 @@ static req_shown req__show(val_str of) {
 
 static unsigned req__shape(const req *q) { return q->ask.embeds ? REQ_EMBED : q->chat ? REQ_CHAT : REQ_COMPLETION; }
 
-static const char *req__url(unsigned shape) { return shape & REQ_EMBED ? req_embed_url : shape & REQ_CHAT ? req_chat_url : req_url; }
+static const char *req__url(unsigned shape) {
+    return shape & REQ_EMBED ? req_embed_url : shape & REQ_CHAT ? req_chat_url : req_url;
+}
 
 static const char *req__kind(val v) {
-    static const char *const kinds[VAL_KINDS] = {[VAL_NONE] = "null", [VAL_INT] = "a number", [VAL_BIG] = "a number", [VAL_FLOAT] = "a number",
-                                                 [VAL_STR] = "a string", [VAL_LIST] = "a list", [VAL_DICT] = "an object"};
+    static const char *const kinds[VAL_KINDS] = {[VAL_NONE] = "null",      [VAL_INT] = "a number", [VAL_BIG] = "a number",
+                                                 [VAL_FLOAT] = "a number", [VAL_STR] = "a string", [VAL_LIST] = "a list",
+                                                 [VAL_DICT] = "an object"};
     if (v.kind == VAL_BOOL) return v.b ? "true" : "false";
     if (v.kind == VAL_LIST && !v.list->n) return "an empty list";
     return kinds[v.kind] ? kinds[v.kind] : "nothing";
@@ -249,7 +264,8 @@ static bool req__take_stop(req_in *r, const req_key *k, val v) {
     return true;
 }
 
-/* In a completion the number of alternatives, 0 for the tokens alone; in a chat true or false, and top_logprobs is the number. */
+/* In a completion the number of alternatives, 0 for the tokens alone; in a chat true or false, and top_logprobs
+ * is the number. */
 static bool req__take_logprobs(req_in *r, const req_key *k, val v) {
     req *q = r->q;
     if (!q->chat) return req__take_int(r, k, v) && (q->ask.logprobs = true);
@@ -274,7 +290,8 @@ static bool req__token_key(val_str text, int32_t n_vocab, int32_t *id) {
     return text.n > 0;
 }
 
-/* A bias is added to the logit as it is. -100 and 100, which mean never and always to OpenAI, act like that on the logits of real models. */
+/* A bias is added to the logit as it is. -100 and 100, which mean never and always to OpenAI, act like that on
+ * the logits of real models. */
 static bool req__take_bias(req_in *r, const req_key *k, val v) {
     req *q = r->q;
     if (v.kind != VAL_DICT) return req__not(r, k->name, v, "an object of token ids and biases");
@@ -405,7 +422,8 @@ static bool req__hold_object(req_in *r, const char *name) {
     return req__hold(r, name, CONSTRAIN_OBJECT, req__own((val_str){0}));
 }
 
-/* A schema is taken as the line has it, so that its numbers keep their digits and errors name its bytes. Or it is a string. */
+/* A schema is taken as the line has it, so that its numbers keep their digits and errors name its bytes. Or it is
+ * a string. */
 static bool req__hold_schema(req_in *r, const char *name, val v, bytes raw) {
     str text = {0};
     if (v.kind == VAL_STR) return req__hold_text(r, name, CONSTRAIN_SCHEMA, v);
@@ -444,7 +462,8 @@ static bool req__take_choice_of(req_in *r, const req_key *k, val v) { return req
 
 static bool req__take_schema(req_in *r, const req_key *k, val v) { return req__hold_schema(r, k->name, v, bytes_member(r->body, k->name)); }
 
-/* {"type":"json_schema","json_schema":{"schema":SCHEMA}}; name, description and strict change nothing: a schema is always held. */
+/* {"type":"json_schema","json_schema":{"schema":SCHEMA}}; name, description and strict change nothing: a schema
+ * is always held. */
 static bool req__take_json_schema(req_in *r, const req_key *k, val v) {
     static const char *const names[] = {"schema", "name", "description", "strict"};
     const val                form = val_get(v, "json_schema");
@@ -458,7 +477,8 @@ static bool req__take_json_schema(req_in *r, const req_key *k, val v) {
     return req__hold_schema(r, k->name, val_get(form, "schema"), raw);
 }
 
-/* {"type":"text"}: no constraint; {"type":"json_object"}, with a schema as llama.cpp has it; or a schema as OpenAI has it. */
+/* {"type":"text"}: no constraint; {"type":"json_object"}, with a schema as llama.cpp has it; or a schema as
+ * OpenAI has it. */
 static bool req__take_format(req_in *r, const req_key *k, val v) {
     const val type = val_get(v, "type"), schema = val_get(v, "schema");
     if (v.kind != VAL_DICT || type.kind != VAL_STR) return req__not(r, k->name, v, "an object with a type");
@@ -685,8 +705,6 @@ static bool req__object(req_in *r, val line) {
     return req__body(r, line.dict, true);
 }
 
-/* --- the custom_id of a line that the parser refuses --- */
-
 /* The custom_id that req_read() would find in a line of JSON, without reading the rest. q is dropped by the caller. */
 static void req_read_id(req *q, bytes line) {
     *q = (req){0};
@@ -730,8 +748,8 @@ static void req__plain(req *q, bytes line, bool wrap) {
     chat_add(&q->input, "user", line);
 }
 
-/* A line without its ending. *q need not hold anything before, holds custom_id wherever one could be read, and is dropped by the caller in
- * either case. False: e says why. */
+/* A line without its ending. *q need not hold anything before, holds custom_id wherever one could be read, and is
+ * dropped by the caller in either case. False: e says why. */
 static bool req_read(req *q, bytes line, const req_form *form, err_t *e) {
     req_in r = {.q = q, .line = line, .n_vocab = form->n_vocab, .top = -1, .max = -1, .e = e};
     *q = (req){.n = 1, .ask = *form->base, .many_calls = true};
@@ -764,8 +782,8 @@ static bytes req__spell(const tok_vocab *v, int32_t id) {
     return tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
 }
 
-/* The alternatives of one token as an object of texts, the picked one last where it is not among them. Keys are unique: of tokens with the same
- * text the likeliest is written. */
+/* The alternatives of one token as an object of texts, the picked one last where it is not among them. Keys are
+ * unique: of tokens with the same text the likeliest is written. */
 static void req__print_tops(const gen_answer *a, int i, const tok_vocab *v, jw *w) {
     const int      top = a->top;
     const int32_t *id = a->top_id + (size_t)i * (size_t)top;
@@ -892,7 +910,10 @@ static void req__print_choice(const req *q, const gen_answer *a, const chat_answ
     jw_close(w, '}');
 }
 
-static const tok_ids *req__ids(const req *q, const req_origin *o, int i) { return o->ids && o->ids[i].n ? &o->ids[i] : &q->prompt[i].ids; }
+/* The ids of prompt i, which may have moved to o. */
+static const tok_ids *req__ids(const req *q, const req_origin *o, int i) {
+    return o->ids && o->ids[i].n ? &o->ids[i] : &q->prompt[i].ids;
+}
 
 static void req__print_prompt(const req *q, const req_origin *o, jw *w) {
     if (!q->n_prompt) jw_fmt(w, "prompt", "null");
@@ -916,7 +937,8 @@ static void req__print_seconds(jw *w, const char *key, double x) {
     else jw_fmt(w, key, "null");
 }
 
-/* The further fields that were asked for, and the end of the record. A seed is written as a body may have it, below 2^63. */
+/* The further fields that were asked for, and the end of the record. A seed is written as a body may have it,
+ * below 2^63. */
 static void req__print_fields(const req *q, const req_origin *o, bool answered, jw *w) {
     if (o->fields & REQ_PROMPT) req__print_prompt(q, o, w);
     if (o->fields & REQ_SEED && answered) jw_fmt(w, "seed", "%lld", (long long)q->ask.seed);
@@ -966,9 +988,10 @@ static void req__print_tail(const req *q, const req_origin *o, long long made, j
     req__print_fields(q, o, true, w);
 }
 
-/* The whole record of a line, with its newline. a: [q->n] the completions, or the texts as vectors; said: [q->n] their parts, for a chat
- * alone. */
-static void req_print(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, const tok_vocab *v, str *out) {
+/* The whole record of a line, with its newline. a: [q->n] the completions, or the texts as vectors; said: [q->n]
+ * their parts, for a chat alone. */
+static void req_print(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, const tok_vocab *v,
+                      str *out) {
     jw        w = jw_tight(out);
     long long made = q->ask.embeds ? -1 : 0;
     req__print_head(q, o, &w);
@@ -997,6 +1020,7 @@ static void req_print_error(const req *q, const req_origin *o, const char *code,
 
 /* --- answers as CSV: a row for each completion, or for the error of a line --- */
 
+/* The line of the columns' names; files: with the name of the input's file. */
 static void req_csv_head(bool files, unsigned fields, str *out) {
     str_fmt(out, "line%s,custom_id,index,text,finish_reason,prompt_tokens,completion_tokens,error", files ? ",file" : "");
     if (fields & REQ_PROMPT) str_put(out, ",prompt");
@@ -1031,8 +1055,9 @@ static void req__csv_parts(const req *q, const chat_answer *said, str *out) {
 }
 
 /* a: NULL where the line failed; said: its parts, for a chat alone. i: number of the completion, from 0. */
-static void req__csv_fields(const req *q, const req_origin *o, const gen_answer *a, const chat_answer *said, int i, str *out) {
-    const int which = i / (q->ask.n > 0 ? q->ask.n : 1);
+static void req__csv_fields(const req *q, const req_origin *o, const gen_answer *a, const chat_answer *said, int i,
+                            str *out) {
+    const int which = i / max_int(q->ask.n, 1);
     if (o->fields & REQ_PROMPT) {
         str_put(out, ",");
         if (which < q->n_prompt && q->prompt[which].text.p) str_csv(out, q->prompt[which].text);
@@ -1051,7 +1076,7 @@ static void req__csv_fields(const req *q, const req_origin *o, const gen_answer 
     str_put(out, "\n");
 }
 
-/* As req_print(). */
+/* A row for each completion; as req_print(). */
 static void req_print_csv(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, str *out) {
     for (int i = 0; i < q->n; i++) {
         const chat_answer *one = said ? &said[i] : NULL;
@@ -1063,6 +1088,7 @@ static void req_print_csv(const req *q, const gen_answer *a, const chat_answer *
     }
 }
 
+/* The row of a line that failed. */
 static void req_print_csv_error(const req *q, const req_origin *o, const char *code, const char *message, str *out) {
     str why = {0};
     str_fmt(&why, "%s: %s", code, message);

@@ -39,8 +39,8 @@ static bool score__chunk(void *ctx, int from, int to, float *logits) {
     return !j->out->why;
 }
 
-/* Calls put() with the logits after each token of the prompt, for which gen_fits() holds. False: an error in e, an interrupt, or the output is
- * closed. */
+/* Calls put() with the logits after each token of the prompt, for which gen_fits() holds. False: an error in e,
+ * an interrupt, or the output is closed. */
 static bool score__each(engine *eng, const tok_ids *ids, score_put *put, void *ctx, out_t *out, err_t *e) {
     score_job    job = {eng, ids, put, ctx, out};
     kv_seq      *seq = kv_seq_new(eng->kv);
@@ -80,8 +80,8 @@ static void score__put_json(void *ctx, const engine *eng, const tok_ids *ids, si
     score__json_token(eng, i + 1, ids->id[i + 1], logprob, out);
 }
 
-/* The same as one JSON object: the tokens with their texts, how many there are, the sum of the log-probabilities; that is null, and the
- * list short, where an error or an interrupt came in between. */
+/* The same as one JSON object: the tokens with their texts, how many there are, the sum of the log-probabilities;
+ * that is null, and the list short, where an error or an interrupt came in between. */
 static bool score_json(engine *eng, const tok_ids *ids, const char *name, out_t *out, err_t *e) {
     double total = 0;
     str    s = {0};
