@@ -503,7 +503,8 @@ static bool out_begin(out_t *o, err_t *e) {
     if (o->begun) return true;
     o->begun = true;
     out_settle(o->name, true);
-    if (o->f == stdout || fstat(fileno(o->f), &st) != 0 || !S_ISREG(st.st_mode) || ftruncate(fileno(o->f), 0) == 0) return true;
+    if (o->f == stdout || fstat(fileno(o->f), &st) != 0 || !S_ISREG(st.st_mode) || ftruncate(fileno(o->f), 0) == 0)
+        return true;
     return err_set(e, err_code_of(errno), "%s: cannot write: %s", o->name, strerror(errno));
 }
 
@@ -684,7 +685,8 @@ static uint32_t chars__vlq(const char **p) {
     uint32_t n = 0;
     for (int shift = 0;; shift += 5) {
         const char c = *(*p)++;
-        const uint32_t d = (uint32_t)(c >= 'a' ? c - 'a' + 26 : c >= 'A' ? c - 'A' : c >= '0' ? c - '0' + 52 : c == '+' ? 62 : 63);
+        const uint32_t d = (uint32_t)(c >= 'a' ? c - 'a' + 26 : c >= 'A' ? c - 'A' : c >= '0' ? c - '0' + 52
+                                      : c == '+' ? 62 : 63);
         n |= (d & 31) << shift;
         if (d < 32) return n;
     }
@@ -920,6 +922,7 @@ static void str__base64(str *s, bytes b) {
 
 /* --- JSON as text: read without building values --- */
 
+/* Whether it is white space of JSON. */
 static bool bytes_is_blank(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 /* The text after the white space of JSON. */
@@ -988,7 +991,7 @@ enum { BYTES_DEEP = 200 };                            /* lists and objects insid
 typedef struct {
     bytes  t;
     size_t at;                                        /* the next byte of t */
-    bool   more;                                      /* t ended where a byte was needed, or where one could belong to the value */
+    bool   more;                                      /* t ended where a byte was needed or could belong to the value */
     size_t work;                                      /* values and bytes of strings that were read */
     size_t most;                                      /* of work, then nothing else is read */
 } bytes_scan;

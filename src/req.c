@@ -53,15 +53,15 @@ typedef struct {
     req_prompt *prompt;                               /* [n_prompt] at least one; of a chat one, and it is empty */
     int         n_prompt;
     int         n;                                    /* completions of all prompts, in their order */
-    gen_request ask;                                  /* for each prompt: the command's, changed by the body; the caller sets prompt */
+    gen_request ask;                                  /* the command's, changed by the body; the caller adds each prompt */
     samp_bias  *bias;                                 /* owned: ask.samp.bias where the body has biases */
-    bytes      *stop;                                 /* [n_stop] owned: ask.gen.stop where the body has stop strings; none is empty */
+    bytes      *stop;                                 /* [n_stop] owned: ask.gen.stop where the body has any; none is empty */
     int         n_stop;
     int         priority;                             /* lower runs earlier; 0 where not given */
     bool        base64;                               /* vectors are written so */
     chat_input  input;                                /* what the template reads; empty where this is no chat */
     bytes       call_name;                            /* of the function that must be called; empty: any */
-    constrain_spec hold;                              /* the constraint, the command's or the body's; the caller compiles it for `ask` */
+    constrain_spec hold;                              /* the command's constraint or the body's; the caller compiles it */
     bytes       hold_text;                            /* owned: its text, where the body has it */
     bool        many_calls;                           /* an answer may have more than one call */
     const char *fault;                                /* one of the three above; NULL: none */
@@ -88,7 +88,7 @@ typedef struct {
     int         n_prompt;                             /* tokens of the prompts */
     int         n_cached;                             /* those that were found in the cache */
     unsigned    fields;                               /* REQ_PROMPT and so on */
-    const tok_ids *ids;                               /* [n_prompt of req] of prompts that were given as ids, NULL: they are there */
+    const tok_ids *ids;                               /* [n_prompt] of prompts that were given as ids; NULL: req has them */
     req_times   times;
 } req_origin;
 
@@ -130,7 +130,8 @@ typedef struct {                                      /* a line that is being re
     err_t   *e;
 } req_in;
 
-enum { REQ_COMPLETION = 1, REQ_CHAT = 2, REQ_ANY = 3, REQ_EMBED = 4, REQ_ALL = 7 };   /* shapes of a body; ANY: those with an answer */
+/* Shapes of a body; ANY: those with an answer. */
+enum { REQ_COMPLETION = 1, REQ_CHAT = 2, REQ_ANY = 3, REQ_EMBED = 4, REQ_ALL = 7 };
 
 typedef struct req_key {
     const char *name;
@@ -303,7 +304,8 @@ static bool req__take_bias(req_in *r, const req_key *k, val v) {
         samp_bias      *b = &q->bias[q->ask.samp.n_bias++];
         double          x;
         if (!req__token_key(at->key.s, r->n_vocab, &b->id))
-            return req__bad(r, k->name, "found '%s', expected token ids from 0 to %d", req__show(at->key.s).text, r->n_vocab - 1);
+            return req__bad(r, k->name, "found '%s', expected token ids from 0 to %d", req__show(at->key.s).text,
+                            r->n_vocab - 1);
         if (!req__number(r, k, at->value, &x)) return false;
         b->bias = (float)x;
     }
@@ -367,7 +369,8 @@ static bool req__take_kwargs(req_in *r, const req_key *k, val v) {
     if (v.kind != VAL_DICT) return req__not(r, k->name, v, "an object");
     for (size_t i = 0; i < v.dict->n; i++) {
         for (size_t t = 0; t < sizeof taken / sizeof *taken; t++)
-            if (val_is_str(v.dict->at[i].key, taken[t])) return req__bad(r, k->name, "found %s, which the body itself decides", taken[t]);
+            if (val_is_str(v.dict->at[i].key, taken[t]))
+                return req__bad(r, k->name, "found %s, which the body itself decides", taken[t]);
         req__set_var(r, v.dict->at[i].key, v.dict->at[i].value);
     }
     return true;
@@ -390,9 +393,11 @@ static bool req__take_choice(req_in *r, const req_key *k, val v) {
     in->choice = val_is_str(v, "none") ? CHAT_CALL_NONE : CHAT_CALL_REQUIRED;
     if (in->choice == CHAT_CALL_NONE) return true;
     if (v.kind != VAL_STR && v.kind != VAL_DICT) return req__not(r, k->name, v, "none, auto, required or an object");
-    if (!r->q->chat) return req__bad(r, k->name, "belongs to %s, expected none or auto in a body for %s", req_chat_url, req_url);
+    if (!r->q->chat)
+        return req__bad(r, k->name, "belongs to %s, expected none or auto in a body for %s", req_chat_url, req_url);
     if (val_is_str(v, "required")) return true;
-    if (v.kind == VAL_STR) return req__bad(r, k->name, "found '%s', expected none, auto, required or an object", req__show(v.s).text);
+    if (v.kind == VAL_STR)
+        return req__bad(r, k->name, "found '%s', expected none, auto, required or an object", req__show(v.s).text);
     r->call = val_get(val_get(v, "function"), "name");
     return (val_is_str(val_get(v, "type"), "function") && r->call.kind == VAL_STR) ||
            req__bad(r, k->name, "found an object, expected one with type function and the function's name");
@@ -460,14 +465,17 @@ static bool req__take_regex(req_in *r, const req_key *k, val v) { return req__ho
 
 static bool req__take_choice_of(req_in *r, const req_key *k, val v) { return req__hold_choice(r, k->name, v); }
 
-static bool req__take_schema(req_in *r, const req_key *k, val v) { return req__hold_schema(r, k->name, v, bytes_member(r->body, k->name)); }
+static bool req__take_schema(req_in *r, const req_key *k, val v) {
+    return req__hold_schema(r, k->name, v, bytes_member(r->body, k->name));
+}
 
 /* {"type":"json_schema","json_schema":{"schema":SCHEMA}}; name, description and strict change nothing: a schema
  * is always held. */
 static bool req__take_json_schema(req_in *r, const req_key *k, val v) {
     static const char *const names[] = {"schema", "name", "description", "strict"};
     const val                form = val_get(v, "json_schema");
-    if (form.kind != VAL_DICT) return req__bad(r, k->name, "type json_schema without json_schema, expected an object of that name");
+    if (form.kind != VAL_DICT)
+        return req__bad(r, k->name, "type json_schema without json_schema, expected an object of that name");
     for (size_t i = 0; i < form.dict->n; i++) {
         size_t n = 0;
         while (n < 4 && !val_is_str(form.dict->at[i].key, names[n])) n++;
@@ -497,12 +505,14 @@ static bool req__take_structured(req_in *r, const req_key *k, val v) {
         const val key = v.dict->at[i].key, one = v.dict->at[i].value;
         bool      ok;
         if (one.kind == VAL_NONE) continue;
-        if (val_is_str(key, "json")) ok = req__hold_schema(r, k->name, one, bytes_member(bytes_member(r->body, k->name), "json"));
+        if (val_is_str(key, "json"))
+            ok = req__hold_schema(r, k->name, one, bytes_member(bytes_member(r->body, k->name), "json"));
         else if (val_is_str(key, "regex")) ok = req__hold_text(r, k->name, CONSTRAIN_REGEX, one);
         else if (val_is_str(key, "grammar")) ok = req__hold_text(r, k->name, CONSTRAIN_GBNF, one);
         else if (val_is_str(key, "choice")) ok = req__hold_choice(r, k->name, one);
         else if (val_is_str(key, "json_object") && one.kind == VAL_BOOL) ok = !one.b || req__hold_object(r, k->name);
-        else ok = req__bad(r, k->name, "found '%s', expected json, regex, grammar, choice or json_object", req__show(key.s).text);
+        else ok = req__bad(r, k->name, "found '%s', expected json, regex, grammar, choice or json_object",
+                           req__show(key.s).text);
         if (!ok) return false;
     }
     return true;
@@ -591,7 +601,8 @@ static bool req__key(req_in *r, val name, val v) {
         if (samp_params[i].json && val_is_str(name, samp_params[i].json)) return req__take_param(r, &samp_params[i], v);
     while (k < end && !val_is_str(name, k->name)) k++;
     if (k == end) return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(name.s).text);
-    if (!(k->where & shape)) return req__bad(r, k->name, "belongs to %s, found in a body for %s", req__url(k->where), req__url(shape));
+    if (!(k->where & shape))
+        return req__bad(r, k->name, "belongs to %s, found in a body for %s", req__url(k->where), req__url(shape));
     return k->take(r, k, v);
 }
 
@@ -605,7 +616,8 @@ static bool req__check_choice(req_in *r) {
         const val name = val_get(val_get(tools.list->at[i], "function"), "name");
         known = name.kind == VAL_STR && val_str_eq(name.s, r->call.s);
     }
-    if (!known) return req__bad(r, "tool_choice", "found '%s', expected the name of one of the tools", req__show(r->call.s).text);
+    if (!known)
+        return req__bad(r, "tool_choice", "found '%s', expected the name of one of the tools", req__show(r->call.s).text);
     if (r->call.kind == VAL_STR) r->q->input.call_name = r->q->call_name = req__own(r->call.s);
     return true;
 }
@@ -616,7 +628,8 @@ static bool req__whole_body(req_in *r) {
     if (r->top >= 0) q->ask.top = r->top;
     q->input.one_call = !q->many_calls;
     if (r->top > 0 && !q->ask.logprobs) return req__bad(r, "top_logprobs", "alone, expected \"logprobs\":true beside it");
-    if (q->chat && val_get(q->input.vars, "messages").kind != VAL_LIST) return err_set(r->e, EXIT_INPUT, "the body has no messages");
+    if (q->chat && val_get(q->input.vars, "messages").kind != VAL_LIST)
+        return err_set(r->e, EXIT_INPUT, "the body has no messages");
     if (!q->chat && !q->n_prompt) return err_set(r->e, EXIT_INPUT, "the body has no %s", q->ask.embeds ? "input" : "prompt");
     if (q->chat) q->prompt = mem_new(q->n_prompt = 1, sizeof *q->prompt);
     if (q->ask.n * q->n_prompt > REQ_CHOICES)
@@ -685,7 +698,9 @@ static bool req__envelope(req_in *r, val line) {
         const val name = line.dict->at[k].key;
         size_t    i = 0;
         while (i < 4 && !val_is_str(name, names[i])) i++;
-        if (i == 4) return err_set(r->e, EXIT_INPUT, "unknown key '%s' beside custom_id, method, url and body", req__show(name.s).text);
+        if (i == 4)
+            return err_set(r->e, EXIT_INPUT, "unknown key '%s' beside custom_id, method, url and body",
+                           req__show(name.s).text);
     }
     if (req__choice(r, val_get(line, "method"), "method", "POST", NULL) < 0) return false;
     if (!req__url_of(r, val_get(line, "url"))) return false;

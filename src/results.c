@@ -395,7 +395,8 @@ static bool results__store(results *r, const lines_in *in, bytes record, str *id
     }
     if (r->n_old == r->old_cap) r->old = mem_grow(r->old, r->old_cap = 2 * r->old_cap + 64, sizeof *r->old);
     r->old[r->n_old++] = (results__old){.line = h.line, .hash = h.hash, .file = h.file, .at = in->at, .n = record.n,
-                                        .by_id = h.has_id && !h.twice, .fits = fits, .failed = h.failed, .bad_utf8 = !utf8_whole(record)};
+                                        .by_id = h.has_id && !h.twice, .fits = fits, .failed = h.failed,
+                                        .bad_utf8 = !utf8_whole(record)};
     return true;
 }
 
@@ -753,7 +754,8 @@ static void results__report(const results__set *p) {
         last = w->line;
     }
     if (missing && p->n_inputs < 2)
-        log_warn("%llu of the lines 1 to %llu have no result (empty lines have none)", (unsigned long long)missing, (unsigned long long)last);
+        log_warn("%llu of the lines 1 to %llu have no result (empty lines have none)", (unsigned long long)missing,
+                 (unsigned long long)last);
     else if (missing)
         log_warn("%llu lines of %zu files have no result (empty lines have none)", (unsigned long long)missing, p->n_inputs);
     if (p->n_repaired)
@@ -915,7 +917,8 @@ static bool results__copy_rest(const results *r, out_t *out, str *buf, err_t *e)
     if (fstat(r->fd, &st)) return err_set(e, err_code_of(errno), "%s: %s", r->name, strerror(errno));
     for (uint64_t at = r->old_end; at < (uint64_t)st.st_size; at += buf->n) {
         const uint64_t left = (uint64_t)st.st_size - at;
-        if (!results__fetch(r->fd, r->name, at, min_u64(left, LINES_CHUNK), buf, e) || !out_put(out, buf->p, buf->n)) return false;
+        if (!results__fetch(r->fd, r->name, at, min_u64(left, LINES_CHUNK), buf, e) || !out_put(out, buf->p, buf->n))
+            return false;
     }
     return true;
 }
@@ -976,8 +979,8 @@ static bool results_move_stale(results *r, err_t *e) {
     }
     if ((stale || moved || bad) && !results__rewrite(r, e)) return false;
     if (stale)
-        log_warn("%s: %llu of %llu records answer no line of the input as it is now; moved to %s.stale", r->name, (unsigned long long)stale,
-                 (unsigned long long)r->n_old, r->name);
+        log_warn("%s: %llu of %llu records answer no line of the input as it is now; moved to %s.stale", r->name,
+                 (unsigned long long)stale, (unsigned long long)r->n_old, r->name);
     if (bad)
         log_warn("%s: %llu records held bytes that are not UTF-8; U+FFFD replaces them, %s.stale holds the old records", r->name,
                  (unsigned long long)bad, r->name);

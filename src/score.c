@@ -6,7 +6,8 @@ enum { SCORE_ROWS = 64 };                             /* rows of a step, all of 
 
 /* The engine for a text of n tokens. */
 static engine_plan score_plan(const engine_opts *fo, int64_t n) {
-    return (engine_plan){.n_need = n, .n_seqs = 1, .n_rows = fo->n_batch < SCORE_ROWS ? fo->n_batch : SCORE_ROWS, .n_out = SCORE_ROWS};
+    return (engine_plan){.n_need = n, .n_seqs = 1, .n_rows = min_int(fo->n_batch, SCORE_ROWS),
+                         .n_out = SCORE_ROWS};
 }
 
 typedef void score_put(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out);
@@ -35,7 +36,8 @@ typedef struct {
 
 static bool score__chunk(void *ctx, int from, int to, float *logits) {
     const score_job *j = ctx;
-    for (int i = from; i < to; i++) j->put(j->ctx, j->eng, j->ids, (size_t)i, logits + (size_t)(i - from) * (size_t)j->eng->m.hp.n_vocab, j->out);
+    for (int i = from; i < to; i++)
+        j->put(j->ctx, j->eng, j->ids, (size_t)i, logits + (size_t)(i - from) * (size_t)j->eng->m.hp.n_vocab, j->out);
     return !j->out->why;
 }
 
