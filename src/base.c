@@ -6,8 +6,8 @@
  * Public: die, log_sanitize, log_warn, log_error, log_info, err_set, err_code_of, min_int, max_int, min_i64,
  * max_i64, min_u64, max_u64, min_size, max_size, min_f32, max_f32, min_f64, max_f64, mem_freeze, mem_thaw,
  * mem_size, mem_new, mem_grow, mem_reserve, mem_reserved, mem_aligned, mem_free, mem_pages, mem_pages_free,
- * bytes_of, bytes_eq, bytes_is, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit, bytes_hex,
- * bytes_kind, bytes_hash, str_reserve, str_add, str_dup, str_put, str_clear, str_drop, str_bytes, str_fmt,
+ * bytes_of, bytes_eq, bytes_is, bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit, bytes_hex,
+ * bytes_kind, bytes_hash, str_reserve, str_add, str_dup, str_put, str_cat, str_set, str_clear, str_drop, str_bytes, str_fmt,
  * str_base_name, str_read, str_read_all, str_read_file, str_char, str_utf8, str_visible, str_json,
  * str_json_exact, str_csv_quoted, str_csv, out_put, out_flush, out_sweep, out_add_pending, out_settle, out_open,
  * out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit, rng_fresh, rng_secret, hmap_init, hmap_drop,
@@ -243,6 +243,21 @@ static bool bytes_eq(bytes a, bytes b) { return a.n == b.n && (a.n == 0 || memcm
 /* Whether a view holds the bytes of a C string. */
 static bool bytes_is(bytes a, const char *s) { return bytes_eq(a, bytes_of(s)); }
 
+/* Whether a begins with b. */
+static bool bytes_begins(bytes a, bytes b) { return a.n >= b.n && (!b.n || memcmp(a.p, b.p, b.n) == 0); }
+
+/* Whether a ends with b. */
+static bool bytes_ends(bytes a, bytes b) { return a.n >= b.n && (!b.n || memcmp(a.p + a.n - b.n, b.p, b.n) == 0); }
+
+/* The bytes from place `from` up to `to`, which is not before it. */
+static bytes bytes_slice(bytes b, size_t from, size_t to) { return (bytes){b.p + from, to - from}; }
+
+/* The first place from `at` on where `what` begins; SIZE_MAX: there is none, or `what` is empty. */
+static size_t bytes_find(bytes b, size_t at, bytes what) {
+    const uint8_t *p = at < b.n && what.n ? memmem(b.p + at, b.n - at, what.p, what.n) : NULL;
+    return p ? (size_t)(p - b.p) : SIZE_MAX;
+}
+
 /* Number of edits (insert, delete, replace, swap two neighbours) that turn a into b. A name of more than 63
  * bytes: 64. */
 static int bytes_distance(bytes a, bytes b) {
@@ -362,6 +377,15 @@ static void str_clear(str *s) {
 static void str_drop(str *s) {
     mem_free(s->p);
     *s = (str){0};
+}
+
+/* Appends a view. */
+static void str_cat(str *s, bytes b) { str_add(s, b.p, b.n); }
+
+/* Replaces the text by a view of another. */
+static void str_set(str *s, bytes b) {
+    str_clear(s);
+    str_cat(s, b);
 }
 
 /* A view of the text, valid until it grows. */

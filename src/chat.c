@@ -627,12 +627,6 @@ static bytes chat__trim_end(bytes b) {
 
 static bytes chat__trim(bytes b) { return chat__trim_start(chat__trim_end(b)); }
 
-static bool chat__starts(bytes b, bytes with) { return b.n >= with.n && (!with.n || memcmp(b.p, with.p, with.n) == 0); }
-static bool chat__ends(bytes b, bytes with) {
-    return b.n >= with.n && (!with.n || memcmp(b.p + b.n - with.n, with.p, with.n) == 0);
-}
-static void chat__set(str *s, bytes b) { str_clear(s), str_add(s, b.p, b.n); }
-
 static bytes chat__range(const str *s, size_t from, size_t to) {
     return (bytes){(const uint8_t *)s->p + from, to > from ? to - from : 0};
 }
@@ -713,12 +707,12 @@ static void chat__learn_marks(chat__learner *l, const str *text, size_t at, size
     const bytes before = chat__range(text, 0, at), close = chat__range(text, at + strlen(chat__thought), to);
     const bytes prompt = str_bytes(&l->prompt);
     bytes       open = {0}, end = chat__trim(close);
-    if (chat__starts(before, prompt)) open = chat__trim((bytes){before.p + prompt.n, before.n - prompt.n});
+    if (bytes_begins(before, prompt)) open = chat__trim((bytes){before.p + prompt.n, before.n - prompt.n});
     if (!open.n) open = chat__last_tag(chat__trim_end(before));
     if (!open.n || !end.n || open.n > GEN_MARK || end.n > GEN_MARK) return;
-    chat__set(&l->f->open, open);
-    chat__set(&l->f->end, end);
-    chat__set(&l->f->close, close);
+    str_set(&l->f->open, open);
+    str_set(&l->f->end, end);
+    str_set(&l->f->close, close);
 }
 
 /* How thinking is marked. */
@@ -729,14 +723,14 @@ static void chat__learn_thinking(chat__learner *l) {
     const bool shown = chat__show_thinking(l, &text, &at, &to);
     f->mark = chat__find_mark(l);
     if (shown && f->mark) {                           /* a row has to agree with the rendering */
-        if (!chat__starts(chat__trim_start(chat__range(&text, at + strlen(chat__thought), to)),
+        if (!bytes_begins(chat__trim_start(chat__range(&text, at + strlen(chat__thought), to)),
                           bytes_of(f->mark->end))) f->mark = NULL;
-        else chat__set(&f->close, chat__range(&text, at + strlen(chat__thought), to));
+        else str_set(&f->close, chat__range(&text, at + strlen(chat__thought), to));
     }
     if (f->mark) {
-        chat__set(&f->open, bytes_of(f->mark->open));
-        chat__set(&f->end, bytes_of(f->mark->end));
-        if (!f->close.n) chat__set(&f->close, bytes_of(f->mark->close));
+        str_set(&f->open, bytes_of(f->mark->open));
+        str_set(&f->end, bytes_of(f->mark->end));
+        if (!f->close.n) str_set(&f->close, bytes_of(f->mark->close));
     } else if (shown) chat__learn_marks(l, &text, at, to);
     str_drop(&text);
 }
@@ -746,15 +740,15 @@ static void chat__learn_lead(chat__learner *l) {
     const str *const texts[] = {&l->past, &l->last};
     const bytes      open = str_bytes(&l->f->open), end = str_bytes(&l->f->end);
     bytes            begin = chat__trim_end(str_bytes(&l->prompt));
-    if (open.n && chat__ends(begin, open)) begin.n -= open.n;
+    if (open.n && bytes_ends(begin, open)) begin.n -= open.n;
     else begin = str_bytes(&l->prompt);
     for (size_t i = 0; i < 2; i++) {
         const bytes before = chat__range(texts[i], 0, chat__last(texts[i], chat__said));
-        if (before.n == texts[i]->n || !chat__starts(before, begin)) continue;
+        if (before.n == texts[i]->n || !bytes_begins(before, begin)) continue;
         bytes lead = {before.p + begin.n, before.n - begin.n};
         for (const uint8_t *p; end.n && (p = memmem(lead.p, lead.n, end.p, end.n));)
             lead.n -= (size_t)(p + end.n - lead.p), lead.p = p + end.n;
-        chat__set(&l->f->lead, lead);
+        str_set(&l->f->lead, lead);
         return;
     }
 }
@@ -784,7 +778,7 @@ static void chat__learn_ends(chat__learner *l) {
     for (int i = 0; i < 2 && !f->ends.n; i++) {
         const bytes text = chat__trim_end(after[i]);
         if (!text.n || (f->n_stops && memmem(text.p, text.n, f->stops[0].p, f->stops[0].n))) continue;
-        chat__set(&f->stop[f->n_stops], text);
+        str_set(&f->stop[f->n_stops], text);
         f->stops[f->n_stops] = str_bytes(&f->stop[f->n_stops]);
         f->n_stops++;
     }
@@ -1047,7 +1041,7 @@ static bool chat__ends_inside(const chat_form *f, const jinja_text *text) {
     const size_t n = text->from.n;
     const bytes  all = str_bytes(&text->text), open = str_bytes(&f->open), seen = chat__trim_end(all);
     const size_t own = n > 1 ? text->from.at[n - 2].end : 0;                  /* where the last run of bytes begins */
-    return open.n && n && !text->from.at[n - 1].input && chat__ends(seen, open) && seen.n - open.n >= own;
+    return open.n && n && !text->from.at[n - 1].input && bytes_ends(seen, open) && seen.n - open.n >= own;
 }
 
 /* Whether a conversation has tools or calls. */
@@ -1284,14 +1278,14 @@ static bool chat__read_start(chat_reader *r, bytes rest, bool ended) {
     bool        wait = false;
     for (int i = 0; i < n; i++) {
         if (!mark[i].n) continue;
-        if (chat__starts(ink, mark[i]) && (best < 0 || mark[i].n > mark[best].n)) best = i;
-        wait = wait || (ink.n < mark[i].n && chat__starts(mark[i], ink));
+        if (bytes_begins(ink, mark[i]) && (best < 0 || mark[i].n > mark[best].n)) best = i;
+        wait = wait || (ink.n < mark[i].n && bytes_begins(mark[i], ink));
     }
-    wait = wait || (blank && rest.n < lead.n && chat__starts(lead, rest));
+    wait = wait || (blank && rest.n < lead.n && bytes_begins(lead, rest));
     if (wait && best < 0 && !ended) return false;
     if (best >= 0) r->n += rest.n - ink.n + mark[best].n;
     else if (r->begun && !channels) r->n += rest.n - ink.n;
-    else if (!r->begun && blank && chat__starts(rest, lead)) r->n += lead.n;
+    else if (!r->begun && blank && bytes_begins(rest, lead)) r->n += lead.n;
     if (best != 2) r->at = best == 0 ? CHAT_IN_THINKING : CHAT_IN_BODY;
     return true;
 }

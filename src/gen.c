@@ -181,7 +181,7 @@ static bool gen__thought_byte(gen_thought *t, const gen_think *o, uint8_t c) {
     if (t->n_tail == sizeof t->tail) memmove(t->tail, t->tail + 1, --t->n_tail);
     t->tail[t->n_tail++] = c;
     t->ink += !isspace(c);
-    if (!mark.n || mark.n > t->n_tail || memcmp(t->tail + t->n_tail - mark.n, mark.p, mark.n) != 0) return false;
+    if (!mark.n || !bytes_ends((bytes){t->tail, t->n_tail}, mark)) return false;
     return t->inside || o->anywhere || t->ink == gen__ink(mark);
 }
 

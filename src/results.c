@@ -40,10 +40,9 @@ typedef struct {
 static const char results__begin[] = "{\"id\":\"batch_req_", results__twice[] = "duplicate_custom_id";
 
 static bool results__skip(bytes *b, const char *word) {
-    size_t n = strlen(word);
-    if (b->n < n || memcmp(b->p, word, n) != 0) return false;
-    b->p += n;
-    b->n -= n;
+    const bytes w = bytes_of(word);
+    if (!bytes_begins(*b, w)) return false;
+    *b = bytes_slice(*b, w.n, b->n);
     return true;
 }
 
