@@ -15,7 +15,7 @@
  * chars_unpack, chars_find, progress_clear, progress_yield, progress_on, progress_due, progress_columns,
  * progress_show, progress_left, bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_member, bytes_member,
  * bytes_scan_number, bytes_scan_json, bytes_is_json, bytes_utf16, str_unquote, jw_tight, jw_loose, jw_line,
- * jw_key, jw_open, jw_close, jw_fmt, jw_bool, jw_number, jw_text, jw_str, jw_maybe, jw_base64, jw_bytes.
+ * jw_key, jw_open, jw_close, jw_fmt, jw_bool, jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
  * Opens: bytes, bytes_scan, chars_range, err_t, hmap_entry, jw, out_t, str. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
@@ -1241,6 +1241,13 @@ static void jw_text(jw *w, const char *key, bytes b) {
 
 /* The same of a C string. */
 static void jw_str(jw *w, const char *key, const char *text) { jw_text(w, key, bytes_of(text)); }
+
+/* A key that may be any text; its value follows as an item. */
+static void jw_member(jw *w, bytes key) {
+    jw_text(w, NULL, key);
+    str_put(w->to, w->colon);
+    w->more = false;
+}
 
 /* A string where it is there, else null. */
 static void jw_maybe(jw *w, const char *key, bytes b, bool there) {

@@ -209,11 +209,8 @@ typedef struct {
     str         id;                                   /* its id; empty: it has none */
     str         args;                                 /* its arguments as JSON */
     call_list  *out;                                  /* NULL: calls are found and not kept */
-    size_t      group_at;                             /* where the text around calls begins */
     size_t      id_at;                                /* where the id begins */
-    bool        opened;                               /* of the group that is read: see calls_place */
-    bool        bare;                                 /* of the group that is read: see calls_place */
-    calls_place place;                                /* of the call that is read */
+    calls_place place;                                /* of the group and the call that are read */
     bytes       watch;                                /* learning: the name of the known call */
     calls_place seen;                                 /* learning: where it was found */
     bool        found;                                /* learning: it was */
@@ -275,7 +272,7 @@ static size_t calls__seek(calls_cur *c, size_t at, bytes find) {
 
 /* The first `find` in the answer that begins within n bytes of `at`. */
 static size_t calls__near(calls_cur *c, size_t at, size_t n, bytes find) {
-    const size_t most = n + find.n < c->t.n - at ? at + n + find.n : c->t.n, i = bytes_find((bytes){c->t.p, most}, at, find);
+    const size_t most = at + min_size(n + find.n, c->t.n - at), i = bytes_find((bytes){c->t.p, most}, at, find);
     if (i == SIZE_MAX && most == c->t.n) c->more = true;
     return i;
 }
@@ -598,8 +595,7 @@ static bool calls__from_object(calls_cur *c, bytes json, bool strict, int deep) 
             str_clear(&c->id);
             if (value.p[0] == '"') str_unquote(&c->id, value, false);
             else str_cat(&c->id, bytes_trim(value));
-        }
-        else if (strict) return false;
+        } else if (strict) return false;
     }
     if (!has && !strict) str_put(&c->args, "{}");
     return ok && named && (has || !strict) && c->name.n && c->name.n <= CALLS_NAME && c->id.n <= CALLS_NAME;
@@ -637,10 +633,13 @@ static bytes calls__segment(const char **p, char *slot) {
     return (bytes){(const uint8_t *)from, (size_t)(to - from)};
 }
 
-/* The pattern of parameters around one value: before the key, from the key to the value, after the value. */
-typedef struct {
-    bytes before, between, flag /* after %t */, after[2] /* with the key between them where has_key */;
-    bool  has_flag, has_key;
+typedef struct {                                      /* the pattern of parameters around one value */
+    bytes before;                                     /* the key */
+    bytes between;                                    /* the key and the value, or the flag */
+    bytes flag;                                       /* after the flag */
+    bytes after[2];                                   /* the value, with the key between them where has_key */
+    bool  has_flag;                                   /* %t */
+    bool  has_key;                                    /* the key again */
 } calls_param;
 
 static calls_param calls__param_of(const calls_row *r) {
@@ -653,6 +652,12 @@ static calls_param calls__param_of(const calls_row *r) {
     p.after[0] = calls__segment(&s, &slot);
     if ((p.has_key = slot == 'k')) p.after[1] = calls__segment(&s, &slot);
     return p;
+}
+
+/* Appends the text after the value of a parameter. */
+static void calls__after_value(const calls_param *p, bytes key, str *out) {
+    str_cat(out, p->after[0]);
+    if (p->has_key) str_cat(out, key), str_cat(out, p->after[1]);
 }
 
 /* A value's text, appended as JSON by its type. */
@@ -768,8 +773,7 @@ static bool calls__parameter(calls_cur *c, const calls_row *r, val schema, bytes
         flag = calls__word(c, "true", &i);
         if ((!flag && !calls__word(c, "false", &i)) || !calls__lit(c, p.flag, &i)) return false;
     }
-    str_cat(&after, p.after[0]);
-    if (p.has_key) str_cat(&after, key), str_cat(&after, p.after[1]);
+    calls__after_value(&p, key, &after);
     const bool ok = calls__value_end(c, &p, str_bytes(&after), tail, i, &end, &next);
     str_drop(&after);
     if (!ok) return false;
@@ -799,7 +803,7 @@ static bool calls__parameters(calls_cur *c, const calls_row *r, val schema, byte
     return true;
 }
 
-static bool calls__opens(calls_cur *c, size_t at);    /* the text after a call may be missing where the next one begins */
+static bool calls__opens(calls_cur *c, size_t at);    /* what ends a call may be missing where the next one begins */
 
 /* The text after a call. It may be missing, whole or in part, where the answer ends, and where the next call begins. */
 static bool calls__tail(calls_cur *c, bytes lit, size_t *at) {
@@ -869,7 +873,7 @@ static bool calls__call(calls_cur *c, const calls_row *r, size_t *at) {
     char        slot = 0, before, after;
     size_t      i = *at;
     str_clear(&c->name), str_clear(&c->id), str_clear(&c->args);
-    c->place = (calls_place){0};
+    c->place = (calls_place){.at = c->place.at, .opened = c->place.opened, .bare = c->place.bare};
     for (bool first = true; *s || first; first = false) {
         before = slot;
         const bytes lit = calls__segment(&s, &slot);
@@ -898,11 +902,7 @@ static void calls__make_id(const calls_cur *c, size_t number, str *out) {
 
 static void calls__add(calls_cur *c) {
     call_list *l = c->out;
-    if (c->watch.n && !c->found && bytes_eq(str_bytes(&c->name), c->watch)) {
-        c->found = true;
-        c->seen = c->place;
-        c->seen.at = c->group_at, c->seen.opened = c->opened, c->seen.bare = c->bare;
-    }
+    if (c->watch.n && !c->found && bytes_eq(str_bytes(&c->name), c->watch)) c->found = true, c->seen = c->place;
     if (!l) return;
     if (!c->id.n) calls__make_id(c, l->n, &c->id);
     const size_t n = c->name.n, a = c->args.n, d = c->id.n;
@@ -977,7 +977,7 @@ static bool calls__group(calls_cur *c, const calls_row *r, size_t *at) {
     const bool   opened = calls__word(c, r->open, &i);
     if (!opened && !calls__open_is_optional(r)) return false;
     if (!opened) i = *at;
-    c->opened = opened;
+    c->place.opened = opened;
     if (!calls__some(c, r, &i, &cut)) return false;
     k = i;
     if (opened && *r->close && !calls__tail(c, bytes_of(r->close), &k) && !(cut && c->ended) && !calls__open_is_optional(r))
@@ -1007,12 +1007,12 @@ static bool calls__calls(calls_cur *c, size_t *at) {
         for (size_t k = 0; k < lead[l].n; k++, from++)
             if (!calls__is(c, from, lead[l].p[k])) break;
         if (from - *at < lead[l].n) continue;
-        c->group_at = from;
+        c->place.at = from;
         for (int i = 0; i < c->f->n_rows && !c->tired; i++) {
             const calls_row *r = &c->f->row[i];
             const bool       bare = r->flags & CALLS_BARE;
             size_t           to = from;
-            c->bare = bare;
+            c->place.bare = bare;
             if ((i && calls__same_around(r, &r[-1])) ||
                 (bare && !c->f->after_text && !calls__begins_line(c->t, from))) continue;
             if (calls__group(c, r, &to) && (!bare || calls__ends_line(c, to))) return *at = to, true;
@@ -1416,7 +1416,7 @@ static bool calls__put_raw(calls__builder *b, int32_t from, const schema_shape *
 
 /* --- parameters: members of an object that are not written as JSON --- */
 
-/* The value of one parameter. `schema` says how the reader types it, `value` what it may be. */
+/* The value of one parameter: JSON, or raw, which is a string without quotes that has none of the texts `stop` in it. */
 static bool calls__put_value(calls__builder *b, int32_t from, const calls__tool_held *t, schema_conj value,
                              bool raw, const bytes *stop, size_t n_stop, int32_t to) {
     if (!raw) return json_rules_value(t->rules, from, value, to, b->e);
@@ -1462,8 +1462,7 @@ static bool calls__put_tagged(calls__builder *b, const calls_row *r, calls__pen 
     const calls_param in = calls__param_of(r);
     const val         type = calls__entry(val_get(t->schema, "properties"), m->name);
     str               after = {0};
-    str_cat(&after, in.after[0]);
-    if (in.has_key) str_cat(&after, m->name), str_cat(&after, in.after[1]);
+    calls__after_value(&in, m->name, &after);
     const bytes stop[] = {bytes_trim(str_bytes(&after)), bytes_of("<![CDATA["),
                           r->flags & CALLS_NEST ? bytes_trim(in.before) : (bytes){0}};
     calls__put_lit(b, p, in.before);

@@ -469,12 +469,15 @@ static void inspect__json_by_key(jw *w, const gguf_file *g, out_t *out) {
     jw_open(jw_line(w), "metadata_by_key", '{');
     for (uint64_t i = 0; i < g->n_kv; i++) {
         const gguf_kv *kv = &g->kv[i];
-        jw_text(jw_line(w), NULL, kv->key);
-        str_put(w->to, ":");
-        if (inspect__cut(kv))
-            str_fmt(w->to, "{\"of\":\"%s\",\"count\":%llu,\"first\":", gguf_type_name(kv->elem), GGUF_U(kv->count));
+        jw_member(jw_line(w), kv->key);
+        if (inspect__cut(kv)) {
+            jw_open(w, NULL, '{');
+            jw_str(w, "of", gguf_type_name(kv->elem));
+            jw_fmt(w, "count", "%llu", GGUF_U(kv->count));
+        }
+        jw_key(w, inspect__cut(kv) ? "first" : NULL);
         inspect__value(w->to, g, kv, true);
-        if (inspect__cut(kv)) str_put(w->to, "}");
+        if (inspect__cut(kv)) jw_close(w, '}');
         inspect__flush(w->to, out);
     }
     jw_close(w, '}');
