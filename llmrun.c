@@ -5,7 +5,7 @@
  * A tool is needed for offline actions alone: text and batch run without it. A section is a file, src/NAME.c; those of the
  * header are src/kernels/NAME.h. They are .c files since they hold code of this program alone, which the root alone includes.
  *   [k]        formats, arithmetic, CPU dispatch: ggml_kernels.h, which knows nothing of models
- *   [base]     (die log err min max mem bytes str out clock rng hmap utf8 chars progress) exit codes, log, memory, output files, random numbers
+ *   [base]     (die log err min max mem bytes str out clock rng hmap utf8 chars progress jw) exit codes, log, memory, text, JSON as text, output files
  *   [host]     limits of this machine: CPUs, memory, cgroups
  *   [pool]     worker threads and barriers                                        <- k base host
  *   [gguf]     reader of model files: bounds-checked view, typed lookups          <- k base
@@ -39,7 +39,7 @@
  *   [chat]     messages to tokens, an answer to its parts                            <- base gguf tok val jinja gram constrain gen calls
  *   [score]    logits and log-probabilities of a given text                       <- base tok kv engine gen
  *   [lines]    reader of long files, shards                                       <- base
- *   [results]  files of results: records, header, resume, merge                   <- base val lines
+ *   [results]  files of results: records, header, resume, merge                   <- base lines
  *   [req]      one line of a batch file: request and record                       <- base val tok samp constrain embed gen calls chat
  *   [spec]     speculative decoding: n-gram lookup, draft model                   <- k base host pool gguf writer tok dev ops model kv fwd samp constrain engine
  *   [sched]    (hist) continuous batching of requests                             <- base pool tok kv fwd samp constrain embed engine gen spec

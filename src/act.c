@@ -225,20 +225,26 @@ static void act__flush(act_job *r, str *s, size_t most) {
 
 static bool act__tokenize_json(act_job *r, err_t *e) {
     str s = {0};
+    jw  w = jw_tight(&s);
     if (!out_begin(&r->out, e)) return false;
-    str_fmt(&s, "{\"count\":%zu,\"ids\":[", r->ids.n);
+    jw_open(&w, NULL, '{');
+    jw_fmt(&w, "count", "%zu", r->ids.n);
+    jw_open(&w, "ids", '[');
     for (size_t i = 0; i < r->ids.n; i++) {
-        str_fmt(&s, i ? ",%d" : "%d", r->ids.id[i]);
+        jw_fmt(&w, NULL, "%d", r->ids.id[i]);
         act__flush(r, &s, 65536);
     }
-    str_put(&s, "],\"pieces\":[");
+    jw_close(&w, ']');
+    jw_open(&w, "pieces", '[');
     for (size_t i = 0; i < r->ids.n; i++) {
-        str_put(&s, i ? ",\n{" : "\n{");
-        tok_json(r->vocab, r->ids.id[i], &s);
-        str_put(&s, "}");
+        jw_open(jw_line(&w), NULL, '{');
+        tok_json(r->vocab, r->ids.id[i], &w);
+        jw_close(&w, '}');
         act__flush(r, &s, 65536);
     }
-    str_put(&s, "]}\n");
+    jw_close(&w, ']');
+    jw_close(&w, '}');
+    str_put(&s, "\n");
     act__flush(r, &s, 0);
     str_drop(&s);
     return true;
@@ -676,12 +682,17 @@ static bool act__mask_rows(act_job *r, constrain_seq *s, str *out) {
 /* The ids of a mask, one on a line or as JSON. */
 static void act__mask_ids(act_job *r, const uint32_t *bits, bool complete, str *out) {
     const bool json = act__json(r->c);
-    bool       any = false;
-    if (json) str_fmt(out, "{\"complete\":%s,\"count\":%d,\"ids\":[", complete ? "true" : "false", mask_count(bits, tok_count(r->vocab)));
+    jw         w = jw_tight(out);
+    if (json) {
+        jw_open(&w, NULL, '{');
+        jw_bool(&w, "complete", complete);
+        jw_fmt(&w, "count", "%d", mask_count(bits, tok_count(r->vocab)));
+        jw_open(&w, "ids", '[');
+    }
     for (int32_t id = 0; id < tok_count(r->vocab); id++) {
         if (!(bits[id >> 5] >> (id & 31) & 1)) continue;
-        str_fmt(out, json ? any ? ",%d" : "%d" : "%d\n", id);
-        any = true;
+        if (json) jw_fmt(&w, NULL, "%d", id);
+        else str_fmt(out, "%d\n", id);
         act__flush(r, out, 65536);
     }
     if (json) str_put(out, "]}\n");
@@ -1067,11 +1078,19 @@ static bool act__embed_opts(const config *c, const engine *en, embed_opts *o, er
 
 /* {"object":"list","data":[{"object":"embedding","index":0,"embedding":[...]}],"model":NAME,"usage":{...}} */
 static void act__embed_json(const act_job *r, const gen_answer *a, bool several, str *out) {
-    str_put(out, "{\"object\":\"list\",\"data\":[{\"object\":\"embedding\",\"index\":0,\"embedding\":");
-    embed_put_json(a->vec, a->n_vec, a->width, several, false, out);
-    str_put(out, "}],\"model\":");
-    str_json(out, bytes_of(str_base_name(r->g->path)));
-    str_fmt(out, ",\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}}\n", a->n_prompt, a->n_prompt);
+    jw w = jw_tight(out);
+    jw_open(&w, NULL, '{');
+    jw_str(&w, "object", "list");
+    jw_open(&w, "data", '[');
+    embed_put_object(a->vec, a->n_vec, a->width, several, false, 0, &w);
+    jw_close(&w, ']');
+    jw_str(&w, "model", str_base_name(r->g->path));
+    jw_open(&w, "usage", '{');
+    jw_fmt(&w, "prompt_tokens", "%d", a->n_prompt);
+    jw_fmt(&w, "total_tokens", "%d", a->n_prompt);
+    jw_close(&w, '}');
+    jw_close(&w, '}');
+    str_put(out, "\n");
 }
 
 static bool act__put_vector(act_job *r, const gen_answer *a, bool several, err_t *e) {

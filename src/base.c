@@ -1,9 +1,22 @@
-/* ===== [base] exit codes, log, memory, bytes, clock, rng =====
- * What every section uses: exit codes, messages, memory, bytes, output files, clock, random numbers. Owns the globals.
- * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and
- * one line; after mem_freeze() any allocation is a bug and dies naming the phase.
- * Public: die, log_*, err_*, min_*, max_*, mem_*, str_*, bytes_*, out_*, clock_*, rng_*, hmap_*, utf8_*, chars_*, progress_*.
- * Opens: bytes, chars_range, err_t, hmap_entry, out_t, str. */
+/* ===== [base] exit codes, log, memory, text, output files =====
+ * What every section uses: exit codes, messages, memory, bytes and texts, JSON as text, output files, clock,
+ * random numbers, the progress line. Owns the globals.
+ * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and one line;
+ * after mem_freeze() any allocation is a bug and dies naming the phase.
+ * Public: die, log_sanitize, log_warn, log_error, log_info, err_set, err_code_of, min_int, max_int, min_i64,
+ * max_i64, min_u64, max_u64, min_size, max_size, min_f32, max_f32, min_f64, max_f64, mem_freeze, mem_thaw,
+ * mem_size, mem_new, mem_grow, mem_reserve, mem_reserved, mem_aligned, mem_free, mem_pages, mem_pages_free,
+ * bytes_of, bytes_eq, bytes_is, bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit, bytes_hex,
+ * bytes_kind, bytes_hash, str_reserve, str_add, str_dup, str_put, str_cat, str_set, str_clear, str_drop, str_bytes, str_fmt,
+ * str_base_name, str_read, str_read_all, str_read_file, str_char, str_utf8, str_visible, str_json,
+ * str_json_exact, str_csv_quoted, str_csv, out_put, out_flush, out_sweep, out_add_pending, out_settle, out_open,
+ * out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit, rng_fresh, rng_secret, hmap_init, hmap_drop,
+ * hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_bad, utf8_head, utf8_whole,
+ * chars_unpack, chars_find, progress_clear, progress_yield, progress_on, progress_due, progress_columns,
+ * progress_show, progress_left, bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_member, bytes_member,
+ * bytes_scan_number, bytes_scan_json, bytes_is_json, bytes_utf16, str_unquote, jw_tight, jw_loose, jw_line,
+ * jw_key, jw_open, jw_close, jw_fmt, jw_bool, jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
+ * Opens: bytes, bytes_scan, chars_range, err_t, hmap_entry, jw, out_t, str. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
 enum { LOG_QUIET = 0, LOG_NORMAL = 1, LOG_VERBOSE = 2 };
@@ -12,8 +25,8 @@ static int                   g_log_level = LOG_NORMAL;
 static volatile sig_atomic_t g_interrupt;             /* the signal that asks the run to stop; 0: none */
 static const char           *g_frozen;                /* the phase in which no allocation is allowed; NULL: none */
 
-/* Replaces control characters (C0, DEL, and C1 in UTF-8) by question marks, in place: whatever a name holds, a message is one
- * line and cannot steer the terminal. Async-signal-safe. */
+/* Replaces control characters (C0, DEL, and C1 in UTF-8) by question marks, in place: whatever a name holds, a
+ * message is one line and cannot steer the terminal. Async-signal-safe. */
 static void log_sanitize(char *p, size_t n) {
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)p[i];
@@ -51,7 +64,7 @@ static void log__line(const char *fmt, va_list ap) {
     fprintf(stderr, "llmrun: %s\n", line);
 }
 
-/* Prints one line and ends with `code`. */
+/* Prints one line and ends the run with the exit code. */
 __attribute__((format(printf, 2, 3), noreturn)) static void die(int code, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
@@ -60,6 +73,7 @@ __attribute__((format(printf, 2, 3), noreturn)) static void die(int code, const 
     exit(code);
 }
 
+/* What a user should know; silent under -q. */
 __attribute__((format(printf, 1, 2))) static void log_warn(const char *fmt, ...) {
     if (g_log_level < LOG_NORMAL) return;
     va_list ap;
@@ -76,7 +90,7 @@ __attribute__((format(printf, 1, 2))) static void log_error(const char *fmt, ...
     va_end(ap);
 }
 
-/* Detail for -v. */
+/* Detail, printed under -v alone. */
 __attribute__((format(printf, 1, 2))) static void log_info(const char *fmt, ...) {
     if (g_log_level < LOG_VERBOSE) return;
     va_list ap;
@@ -120,8 +134,10 @@ static int err_code_of(int no) {
 
 /* --- memory --- */
 
-/* Between them an allocation is a bug that ends the run: the token loop allocates nothing. */
+/* From here to mem_thaw() an allocation is a bug that ends the run: the token loop allocates nothing. */
 static void mem_freeze(const char *phase) { g_frozen = phase; }
+
+/* Allocations are allowed again. */
 static void mem_thaw(void) { g_frozen = NULL; }
 
 /* n * each, at least 1; ends the run where that overflows. */
@@ -162,12 +178,12 @@ static void *mem_grow(void *old, size_t n, size_t each) {
     return p;
 }
 
-/* Makes space for entry i of an array of at most n entries: the array doubles, so its size follows the entries that exist and
- * not a count that a file claims. To be called for i = 0, 1, 2, ... in turn. */
+/* Makes space for entry i of an array of at most n entries: the array doubles, so its size follows the entries
+ * that exist and not a count that a file claims. To be called for i = 0, 1, 2, ... in turn. */
 static void *mem_reserve(void *p, uint64_t i, uint64_t n, size_t each) {
     if (i >= 64 ? (i & (i - 1)) != 0 : i != 0) return p;
     uint64_t cap = i ? 2 * i : 64;
-    return mem_grow(p, cap < n ? cap : n, each);
+    return mem_grow(p, min_u64(cap, n), each);
 }
 
 /* Entries of an array to which mem_reserve() has added n without a bound. */
@@ -186,14 +202,15 @@ static void *mem_aligned(size_t n, size_t each) {
     return p;
 }
 
+/* Frees what mem_new(), mem_grow(), mem_reserve() or mem_aligned() gave; NULL is none. */
 static void mem_free(void *p) { free(p); }
 
 enum { MEM_LARGE = 2 << 20 };                         /* bytes of a large page */
 
 static size_t mem__large(size_t bytes) { return (bytes + MEM_LARGE - 1) & ~(size_t)(MEM_LARGE - 1); }
 
-/* Zeroed memory, aligned to a large page and in large pages where the kernel gives them. The kernel provides each page at its
- * first write. */
+/* Zeroed memory, aligned to a large page and in large pages where the kernel gives them. The kernel provides each
+ * page at its first write. */
 static void *mem_pages(size_t bytes) {
     const size_t whole = bytes < SIZE_MAX / 2 ? mem__large(bytes) : SIZE_MAX / 2;
     uint8_t     *all = mmap(NULL, whole + MEM_LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -205,6 +222,7 @@ static void *mem_pages(size_t bytes) {
     return all + before;
 }
 
+/* Frees what mem_pages() gave for as many bytes. */
 static void mem_pages_free(void *p, size_t bytes) {
     if (p) munmap(p, mem__large(bytes));
 }
@@ -216,11 +234,32 @@ typedef struct {
     size_t         n;
 } bytes;
 
+/* The bytes of a C string, without its NUL. */
 static bytes bytes_of(const char *s) { return (bytes){(const uint8_t *)s, strlen(s)}; }
-static bool  bytes_eq(bytes a, bytes b) { return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); }
-static bool  bytes_is(bytes a, const char *s) { return bytes_eq(a, bytes_of(s)); }
 
-/* Number of edits (insert, delete, replace, swap two neighbours) that turn a into b. A name of more than 63 bytes: 64. */
+/* Whether two views hold the same bytes; p may be NULL where n is 0. */
+static bool bytes_eq(bytes a, bytes b) { return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); }
+
+/* Whether a view holds the bytes of a C string. */
+static bool bytes_is(bytes a, const char *s) { return bytes_eq(a, bytes_of(s)); }
+
+/* Whether a begins with b. */
+static bool bytes_begins(bytes a, bytes b) { return a.n >= b.n && (!b.n || memcmp(a.p, b.p, b.n) == 0); }
+
+/* Whether a ends with b. */
+static bool bytes_ends(bytes a, bytes b) { return a.n >= b.n && (!b.n || memcmp(a.p + a.n - b.n, b.p, b.n) == 0); }
+
+/* The bytes from place `from` up to `to`, which is not before it. */
+static bytes bytes_slice(bytes b, size_t from, size_t to) { return (bytes){b.p + from, to - from}; }
+
+/* The first place from `at` on where `what` begins; SIZE_MAX: there is none, or `what` is empty. */
+static size_t bytes_find(bytes b, size_t at, bytes what) {
+    const uint8_t *p = at < b.n && what.n ? memmem(b.p + at, b.n - at, what.p, what.n) : NULL;
+    return p ? (size_t)(p - b.p) : SIZE_MAX;
+}
+
+/* Number of edits (insert, delete, replace, swap two neighbours) that turn a into b. A name of more than 63
+ * bytes: 64. */
 static int bytes_distance(bytes a, bytes b) {
     uint8_t row[3][65];
     if (a.n > 63 || b.n > 63) return 64;
@@ -245,30 +284,6 @@ static int bytes_distance(bytes a, bytes b) {
 /* The largest distance at which a name is suggested for a mistyped one: about a third of its letters, at most three. */
 static int bytes_slack(bytes name) { return name.n < 4 ? 0 : name.n < 8 ? 1 + (name.n > 5) : 3; }
 
-/* Returns the JSON value at the beginning of b and removes it from b: a string with its quotes, a list or an object up to its
- * last bracket, else everything up to the next comma, colon or bracket. Empty: there is none. The value is not checked. */
-static bytes bytes_cut_json(bytes *b) {
-    size_t n = 0, deep = 0;
-    bool   in_string = false;
-    for (; n < b->n; n++) {
-        const uint8_t c = b->p[n];
-        if (in_string && c == '\\') n++;
-        else if (c == '"') in_string = !in_string;
-        else if (in_string) continue;
-        else if (c == '[' || c == '{') deep++;
-        else if (!deep && memchr(",:]}", c, 4)) break;
-        else if (c == ']' || c == '}') deep--;
-        if (!deep && !in_string && memchr("\"]}", c, 3)) {
-            n++;
-            break;
-        }
-    }
-    if (n > b->n) n = b->n;
-    const bytes value = {b->p, n};
-    *b = (bytes){b->p + n, b->n - n};
-    return value;
-}
-
 /* A text without the byte order mark that some editors put before it. */
 static bytes bytes_unmarked(bytes b) {
     return b.n >= 3 && memcmp(b.p, "\xef\xbb\xbf", 3) == 0 ? (bytes){b.p + 3, b.n - 3} : b;
@@ -276,7 +291,9 @@ static bytes bytes_unmarked(bytes b) {
 
 /* The value of a hexadecimal digit; -1: c is none. */
 static int bytes_hex_digit(uint32_t c) {
-    return c >= '0' && c <= '9' ? (int)c - '0' : c >= 'a' && c <= 'f' ? (int)c - 'a' + 10 : c >= 'A' && c <= 'F' ? (int)c - 'A' + 10 : -1;
+    if (c >= '0' && c <= '9') return (int)c - '0';
+    if (c >= 'a' && c <= 'f') return (int)c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? (int)c - 'A' + 10 : -1;
 }
 
 /* Reads the number of n hexadecimal digits at p, 16 at most. False: others are there. */
@@ -322,6 +339,7 @@ typedef struct {
     size_t n, cap;
 } str;
 
+/* Makes space for `more` bytes and the NUL. */
 static void str_reserve(str *s, size_t more) {
     if (s->cap - s->n > more) return;
     size_t want = s->n + more + 1;
@@ -332,7 +350,7 @@ static void str_reserve(str *s, size_t more) {
     s->cap = cap;
 }
 
-/* Appends n bytes; a 0 always follows the text. */
+/* Appends n bytes; with none, an empty text gets its NUL. */
 static void str_add(str *s, const void *p, size_t n) {
     str_reserve(s, n);
     if (n) memcpy(s->p + s->n, p, n);
@@ -346,23 +364,51 @@ static char *str_dup(const char *s) {
     return memcpy(mem_new(n, 1), s, n);
 }
 
-static void  str_put(str *s, const char *text) { str_add(s, text, strlen(text)); }
-static void  str_clear(str *s) { s->n = 0; if (s->p) s->p[0] = 0; }
-static void  str_drop(str *s) { mem_free(s->p); *s = (str){0}; }
+/* Appends a C string. */
+static void str_put(str *s, const char *text) { str_add(s, text, strlen(text)); }
+
+/* Empties the text and keeps its memory. */
+static void str_clear(str *s) {
+    s->n = 0;
+    if (s->p) s->p[0] = 0;
+}
+
+/* Frees the text, which is then an empty one. */
+static void str_drop(str *s) {
+    mem_free(s->p);
+    *s = (str){0};
+}
+
+/* Appends a view. */
+static void str_cat(str *s, bytes b) { str_add(s, b.p, b.n); }
+
+/* Replaces the text by a view of another. */
+static void str_set(str *s, bytes b) {
+    str_clear(s);
+    str_cat(s, b);
+}
+
+/* A view of the text, valid until it grows. */
 static bytes str_bytes(const str *s) { return (bytes){(const uint8_t *)s->p, s->n}; }
 
-__attribute__((format(printf, 2, 3), nonnull(2))) static void str_fmt(str *s, const char *fmt, ...) {
-    va_list ap, ap2;
-    va_start(ap, fmt);
-    va_copy(ap2, ap);
-    int n = vsnprintf(NULL, 0, fmt, ap);
-    va_end(ap);
+static void str__vfmt(str *s, const char *fmt, va_list ap) {
+    va_list again;
+    va_copy(again, ap);
+    const int n = vsnprintf(NULL, 0, fmt, ap);
     if (n > 0) {
         str_reserve(s, (size_t)n);
-        vsnprintf(s->p + s->n, (size_t)n + 1, fmt, ap2);
+        vsnprintf(s->p + s->n, (size_t)n + 1, fmt, again);
         s->n += (size_t)n;
     }
-    va_end(ap2);
+    va_end(again);
+}
+
+/* Appends as printf() writes. */
+__attribute__((format(printf, 2, 3), nonnull(2))) static void str_fmt(str *s, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    str__vfmt(s, fmt, ap);
+    va_end(ap);
 }
 
 /* The last part of a path. */
@@ -371,8 +417,8 @@ static const char *str_base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* Appends what one read of fd gives, `step` bytes at most. Returns their number; 0: the end, or a descriptor that is not open;
- * -1: it failed, and e is set. */
+/* Appends what one read of fd gives, `step` bytes at most. Returns their number; 0: the end, or a descriptor that
+ * is not open; -1: it failed, and e is set. */
 static ssize_t str_read(str *s, int fd, size_t step, const char *name, err_t *e) {
     ssize_t got;
     str_reserve(s, step);
@@ -385,7 +431,8 @@ static ssize_t str_read(str *s, int fd, size_t step, const char *name, err_t *e)
     return got;
 }
 
-/* Appends all that fd gives. s may hold `most` bytes in all; expected: what the message says of a longer one. False: e is set. */
+/* Appends all that fd gives. s may hold `most` bytes in all; expected: what the message says of a longer one.
+ * False: e is set. */
 static bool str_read_all(str *s, int fd, const char *name, size_t most, const char *expected, err_t *e) {
     struct stat st;
     const bool  huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size > most;
@@ -422,13 +469,15 @@ static bool out_put(out_t *o, const void *p, size_t n) {
     return !o->why;
 }
 
+/* The same for what the C library still holds. */
 static bool out_flush(out_t *o) {
     errno = 0;
     if (!o->why && fflush(o->f) != 0) o->why = errno ? errno : EIO;
     return !o->why;
 }
 
-/* Files to remove if the run ends early: new files that are still empty, and a temporary file that is not complete. "": free. */
+/* Files to remove if the run ends early: new files that are still empty, and a temporary file that is not
+ * complete. "": free. */
 enum { OUT_PENDING = 3 };
 static char out__pending[OUT_PENDING][PATH_MAX];
 
@@ -440,7 +489,8 @@ static void out_sweep(void) {
     }
 }
 
-/* Adds a file to them, until out_settle(). Its first byte is written last: a signal handler finds the whole path or none. */
+/* Adds a file to them, until out_settle(). Its first byte is written last: a signal handler finds the whole path
+ * or none. */
 static void out_add_pending(const char *path) {
     static bool sweeps;
     if (!sweeps) sweeps = atexit(out_sweep) == 0;
@@ -470,13 +520,15 @@ static int out_open(const char *path) {
     return fd;
 }
 
-/* Empties the file, once. To be called right before the first write: a run that fails earlier leaves the old content. */
+/* Empties the file, once. To be called right before the first write: a run that fails earlier leaves the old
+ * content. */
 static bool out_begin(out_t *o, err_t *e) {
     struct stat st;
     if (o->begun) return true;
     o->begun = true;
     out_settle(o->name, true);
-    if (o->f == stdout || fstat(fileno(o->f), &st) != 0 || !S_ISREG(st.st_mode) || ftruncate(fileno(o->f), 0) == 0) return true;
+    if (o->f == stdout || fstat(fileno(o->f), &st) != 0 || !S_ISREG(st.st_mode) || ftruncate(fileno(o->f), 0) == 0)
+        return true;
     return err_set(e, err_code_of(errno), "%s: cannot write: %s", o->name, strerror(errno));
 }
 
@@ -489,17 +541,19 @@ static bool out_end(out_t *o, err_t *e) {
     return !o->why || o->why == EPIPE || err_set(e, EXIT_RESOURCE, "%s: cannot write: %s", o->name, strerror(o->why));
 }
 
-/* --- clock: seconds since an arbitrary start, monotonic --- */
+/* --- clock --- */
 
+/* Seconds since an arbitrary start; never goes back. */
 static double clock_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* --- rng: a value is a pure function of (seed, sequence, position, draw), so a text does not depend on other sequences.
- * splitmix64's finaliser (Steele, Lea, Flood 2014) over a mixed key. --- */
+/* --- rng: a value is a pure function of (seed, sequence, position, draw), so a text does not depend on other
+ * sequences. splitmix64's finaliser (Steele, Lea, Flood 2014) over a mixed key. --- */
 
+/* 64 bits to 64 bits, one to one; each bit of x moves about half of them. */
 static uint64_t rng_mix(uint64_t x) {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -512,7 +566,7 @@ static uint64_t rng_at(uint64_t seed, uint64_t seq, uint64_t pos, uint64_t draw)
     return rng_mix(rng_mix(rng_mix(rng_mix(seed) ^ seq) ^ pos) ^ draw);
 }
 
-/* [0, 1) with 53 bits. */
+/* A number in [0, 1) from the upper 53 bits. */
 static double rng_unit(uint64_t bits) { return (double)(bits >> 11) * 0x1p-53; }
 
 /* A random seed for runs that name none; 32 bits, so that it is easy to type. */
@@ -538,8 +592,8 @@ static uint64_t bytes_hash(uint64_t seed, bytes b) {
     return rng_mix(h ^ word);
 }
 
-/* --- hmap: a hash map of 16 bytes an entry, with open addressing. An entry keeps 128 bits: a hash, and the value in those bits of
- * b that are not in `mask`. --- */
+/* --- hmap: a hash map of 16 bytes an entry, with open addressing. An entry keeps 128 bits: a hash, and the value
+ * in those bits of b that are not in `mask`. --- */
 
 typedef struct {
     uint64_t a, b;                                    /* a 0: free */
@@ -554,9 +608,10 @@ typedef struct {
 
 /* mask: hmap.mask. To be freed by hmap_drop(). */
 static void hmap_init(hmap *t, uint64_t mask) {
-    *t = (hmap){mem_new(1024, sizeof *t->at), 1024, 0, rng_secret(), mask};
+    *t = (hmap){.at = mem_new(1024, sizeof *t->at), .cap = 1024, .seed = rng_secret(), .mask = mask};
 }
 
+/* Frees the entries; to be used again it needs hmap_init(). */
 static void hmap_drop(hmap *t) { mem_free(t->at); }
 
 /* The entry of this hash, or the free one where it would go. a is not 0. */
@@ -604,7 +659,8 @@ static uint32_t utf8_get(const uint8_t *p, int len) {
     return c;
 }
 
-/* Writes a character, at most 0x10ffff, and returns its bytes, 1 to 4. Half of a surrogate pair has three bytes, which are not UTF-8. */
+/* Writes a character, at most 0x10ffff, and returns its bytes, 1 to 4. Half of a surrogate pair has three bytes,
+ * which are not UTF-8. */
 static int utf8_put(uint8_t *out, uint32_t c) {
     const int len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     for (int i = len - 1; i > 0; i--, c >>= 6) out[i] = (uint8_t)(0x80 | (c & 0x3f));
@@ -637,13 +693,14 @@ static bool utf8_incomplete(const uint8_t *p, size_t n) {
 
 typedef enum { CHARS_SET, CHARS_MAP, CHARS_LONG } chars_kind;
 
-/* A set: at is {first, last, step}; a map: {first, last, step, delta modulo 2^32}; longer forms: {from, to, to, to}, 0 for no character. */
+/* Of a set: {first, last, step}; of a map: {first, last, step, delta modulo 2^32}; of longer forms: {from, to,
+ * to, to}, 0: none. */
 typedef struct {
     uint32_t at[4];
 } chars_range;
 
 typedef struct {
-    const chars_range *at;           /* sorted */
+    const chars_range *at;                            /* [n] sorted */
     size_t             n;
     chars_kind         kind;
 } chars_table;
@@ -652,7 +709,8 @@ static uint32_t chars__vlq(const char **p) {
     uint32_t n = 0;
     for (int shift = 0;; shift += 5) {
         const char c = *(*p)++;
-        const uint32_t d = (uint32_t)(c >= 'a' ? c - 'a' + 26 : c >= 'A' ? c - 'A' : c >= '0' ? c - '0' + 52 : c == '+' ? 62 : 63);
+        const uint32_t d = (uint32_t)(c >= 'a' ? c - 'a' + 26 : c >= 'A' ? c - 'A' : c >= '0' ? c - '0' + 52
+                                      : c == '+' ? 62 : 63);
         n |= (d & 31) << shift;
         if (d < 32) return n;
     }
@@ -677,7 +735,8 @@ static chars_range chars__unpack_one(chars_kind kind, const char **p, uint32_t *
 }
 
 /* Unpacks n tables into `pool`, an array of `cap` entries: first sets, then maps, then those of kind CHARS_LONG. */
-static void chars_unpack(chars_table *to, const char *const *packed, int n, int first_map, int first_long, chars_range *pool, size_t cap) {
+static void chars_unpack(chars_table *to, const char *const *packed, int n, int first_map, int first_long, chars_range *pool,
+                         size_t cap) {
     for (int i = 0; i < n; i++) {
         const char *p = packed[i];
         uint32_t    last = 0;
@@ -703,11 +762,12 @@ static const chars_range *chars_find(const chars_table *t, uint32_t c) {
     return c <= r->at[1] && (c - r->at[0]) % r->at[2] == 0 ? r : NULL;
 }
 
-/* --- progress: one line on the terminal, redrawn in place and cut to the window's width. None under -q, and none where standard
- * error is no terminal. --- */
+/* --- progress: one line on the terminal, redrawn in place and cut to the window's width. None under -q, and none
+ * where standard error is no terminal. --- */
 
 #define PROGRESS_PAUSE_S 0.1                          /* seconds between two drawings */
 
+/* Whether there is a progress line. */
 static bool progress_on(void) { return g_log_level >= LOG_NORMAL && isatty(STDERR_FILENO); }
 
 /* Whether it is time to draw. */
@@ -736,7 +796,8 @@ static size_t progress__fit(const char *text, int columns) {
     return i;
 }
 
-/* Draws the line if it is time to. The last column stays free, since some terminals wrap after it. Allocates nothing. */
+/* Draws the line if it is time to. The last column stays free, since some terminals wrap after it. Allocates
+ * nothing. */
 __attribute__((format(printf, 1, 2))) static void progress_show(const char *fmt, ...) {
     char    text[512], line[sizeof text + 8];
     va_list ap;
@@ -745,7 +806,8 @@ __attribute__((format(printf, 1, 2))) static void progress_show(const char *fmt,
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     log_sanitize(text, strlen(text));
-    const int n = snprintf(line, sizeof line, "\r%.*s\033[K", (int)progress__fit(text, progress_columns(STDERR_FILENO) - 1), text);
+    const int fits = (int)progress__fit(text, progress_columns(STDERR_FILENO) - 1);
+    const int n = snprintf(line, sizeof line, "\r%.*s\033[K", fits, text);
     base__progress.shown = 1;
     base__progress.last = clock_now();
     if (write(STDERR_FILENO, line, (size_t)n) < 0) {}
@@ -768,21 +830,22 @@ static progress_time progress_left(double since, double done, double all) {
 
 /* --- text as UTF-8, JSON, CSV and base64 --- */
 
-/* Where no well-formed character begins at p: number of bytes, at least one, that one U+FFFD replaces. These are the longest
- * beginning of a well-formed character (Unicode's maximal subpart, as in Python's errors="replace"). */
+/* Where no well-formed character begins at p: number of bytes, at least one, that one U+FFFD replaces. These are
+ * the longest beginning of a well-formed character (Unicode's maximal subpart, as in Python's errors="replace"). */
 static size_t utf8_bad(const uint8_t *p, size_t n) {
-    size_t len = n < 3 ? n : 3;
+    size_t len = min_size(n, 3);
     while (len > 1 && !utf8_incomplete(p, len)) len--;
     return len;
 }
 
 /* Bytes of the beginning of a text, at most `most`, that do not end inside of a character. */
 static int utf8_head(bytes b, size_t most) {
-    size_t n = b.n < most ? b.n : most;
+    size_t n = min_size(b.n, most);
     for (int i = 0; i < 3 && n && n < b.n && (b.p[n] & 0xc0) == 0x80; i++) n--;
     return (int)n;
 }
 
+/* Whether all of the bytes are UTF-8. */
 static bool utf8_whole(bytes b) {
     for (size_t i = 0, len; i < b.n; i += len)
         if (!(len = (size_t)utf8_len(b.p + i, b.n - i))) return false;
@@ -798,17 +861,18 @@ static void str_utf8(str *s, bytes b) {
     }
 }
 
-/* Whether a terminal could be steered by the well-formed character at p: it is a control character other than newline and tab, or one that
- * changes the direction of the text around it. */
+/* Whether a terminal could be steered by the well-formed character at p: it is a control character other than
+ * newline and tab, or one that changes the direction of the text around it. */
 static bool utf8__steers(const uint8_t *p, size_t len) {
     if (len == 1) return (p[0] < 0x20 && p[0] != '\n' && p[0] != '\t') || p[0] == 0x7f;
     if (len == 2) return p[0] == 0xc2 && p[1] < 0xa0;
-    return len == 3 && p[0] == 0xe2 && ((p[1] == 0x80 && p[2] >= 0xaa && p[2] <= 0xae) || (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9));
+    if (len != 3 || p[0] != 0xe2) return false;
+    return (p[1] == 0x80 && p[2] >= 0xaa && p[2] <= 0xae) || (p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9);
 }
 
-/* Appends the text as a terminal may show it: \xHH replaces each byte of a character that could steer the terminal, and each byte of no
- * character. A carriage return before a newline is dropped. Returns the bytes of b that it took: all, but those of a character that may yet
- * become whole where more is to come. */
+/* Appends the text as a terminal may show it: \xHH replaces each byte of a character that could steer the
+ * terminal, and each byte of no character. A carriage return before a newline is dropped. Returns the bytes of b
+ * that it took: all, but those of a character that may yet become whole where more is to come. */
 static size_t str_visible(str *s, bytes b, bool ended) {
     size_t i = 0;
     for (size_t len; i < b.n; i += len) {
@@ -823,16 +887,16 @@ static size_t str_visible(str *s, bytes b, bool ended) {
     return i;
 }
 
-/* Appends a JSON string literal with its quotes, always valid UTF-8. */
-static void str_json(str *s, bytes b) {
+/* Appends a JSON string. exact: bytes that are not UTF-8 stay, and \r is \u000d. */
+static void str__json(str *s, bytes b, bool exact) {
     str_put(s, "\"");
     for (size_t i = 0, len; i < b.n; i += len) {
         const uint8_t c = b.p[i];
-        len = (size_t)utf8_len(b.p + i, b.n - i);
+        len = exact ? 1 : (size_t)utf8_len(b.p + i, b.n - i);
         if (c == '"' || c == '\\') str_fmt(s, "\\%c", c);
         else if (c == '\n') str_put(s, "\\n");
         else if (c == '\t') str_put(s, "\\t");
-        else if (c == '\r') str_put(s, "\\r");
+        else if (c == '\r' && !exact) str_put(s, "\\r");
         else if (c < 0x20 || c == 0x7f) str_fmt(s, "\\u%04x", c);
         else if (len) str_add(s, b.p + i, len);
         else str_put(s, "\xef\xbf\xbd"), len = utf8_bad(b.p + i, b.n - i);
@@ -840,17 +904,11 @@ static void str_json(str *s, bytes b) {
     str_put(s, "\"");
 }
 
-/* A number of JSON, which has no infinity and no NaN: these are null. */
-static void str_json_number(str *s, double x) {
-    if (isfinite(x)) str_fmt(s, "%.9g", x);
-    else str_put(s, "null");
-}
+/* Appends a JSON string with its quotes, always valid UTF-8. */
+static void str_json(str *s, bytes b) { str__json(s, b, false); }
 
-/* A string where it is there, else null. */
-static void str_json_maybe(str *s, bytes b, bool there) {
-    if (there) str_json(s, b);
-    else str_put(s, "null");
-}
+/* The same with all bytes as they are, for a text that goes back to where it came from. */
+static void str_json_exact(str *s, bytes b) { str__json(s, b, true); }
 
 /* A field of CSV in quotes, valid UTF-8. */
 static void str_csv_quoted(str *s, bytes b) {
@@ -874,10 +932,10 @@ static void str_csv(str *s, bytes b) {
 }
 
 /* Appends base64 with padding (RFC 4648), without quotes. */
-static void str_base64(str *s, bytes b) {
+static void str__base64(str *s, bytes b) {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < b.n; i += 3) {
-        const size_t   n = b.n - i < 3 ? b.n - i : 3;
+        const size_t   n = min_size(b.n - i, 3);
         const uint32_t v = (uint32_t)b.p[i] << 16 | (n > 1 ? (uint32_t)b.p[i + 1] << 8 : 0) | (n > 2 ? b.p[i + 2] : 0);
         char           four[4] = {digit[v >> 18], digit[v >> 12 & 63], '=', '='};
         if (n > 1) four[2] = digit[v >> 6 & 63];
@@ -886,12 +944,326 @@ static void str_base64(str *s, bytes b) {
     }
 }
 
-/* Appends `"text":"..."`, and the exact bytes where they are not UTF-8: `,"bytes":"BASE64"`. */
-static void str_json_text(str *s, bytes b) {
-    str_put(s, "\"text\":");
-    str_json(s, b);
-    if (utf8_whole(b)) return;
-    str_put(s, ",\"bytes\":\"");
-    str_base64(s, b);
-    str_put(s, "\"");
+/* --- JSON as text: read without building values --- */
+
+/* Whether it is white space of JSON. */
+static bool bytes_is_blank(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+
+/* The text after the white space of JSON. */
+static bytes bytes__skip_blanks(bytes b) {
+    while (b.n && bytes_is_blank(b.p[0])) b.p++, b.n--;
+    return b;
+}
+
+/* The text without that at both ends. */
+static bytes bytes_trim(bytes b) {
+    b = bytes__skip_blanks(b);
+    while (b.n && bytes_is_blank(b.p[b.n - 1])) b.n--;
+    return b;
+}
+
+/* Removes the JSON value at the beginning of b and returns it: a string with its quotes, a list or an object up
+ * to its last bracket, else everything up to the next comma, colon or bracket. Empty: there is none. The value is
+ * not checked. */
+static bytes bytes_cut_json(bytes *b) {
+    size_t n = 0, deep = 0;
+    bool   in_string = false;
+    for (; n < b->n; n++) {
+        const uint8_t c = b->p[n];
+        if (in_string && c == '\\') n++;
+        else if (c == '"') in_string = !in_string;
+        else if (in_string) continue;
+        else if (c == '[' || c == '{') deep++;
+        else if (!deep && memchr(",:]}", c, 4)) break;
+        else if (c == ']' || c == '}') deep--;
+        if (!deep && !in_string && memchr("\"]}", c, 3)) {
+            n++;
+            break;
+        }
+    }
+    if (n > b->n) n = b->n;
+    const bytes value = {b->p, n};
+    *b = (bytes){b->p + n, b->n - n};
+    return value;
+}
+
+/* Removes this byte and the white space before it. False: another one is there. */
+static bool bytes__cut(bytes *b, uint8_t c) {
+    *b = bytes__skip_blanks(*b);
+    if (!b->n || b->p[0] != c) return false;
+    *b = (bytes){b->p + 1, b->n - 1};
+    return true;
+}
+
+/* Removes the next member of an object: the key with its quotes, and the value with the white space after a
+ * number or a word. *rest is the object at first, and *key empty. False: there is none, as far as the text has
+ * the shape of an object. Neither is checked. */
+static bool bytes_cut_member(bytes *rest, bytes *key, bytes *value) {
+    if (!bytes__cut(rest, key->p ? ',' : '{')) return false;
+    *rest = bytes__skip_blanks(*rest);
+    *key = bytes_cut_json(rest);
+    if (!bytes__cut(rest, ':')) return false;
+    *rest = bytes__skip_blanks(*rest);
+    *value = bytes_cut_json(rest);
+    return true;
+}
+
+enum { BYTES_DEEP = 200 };                            /* lists and objects inside each other that a scan takes */
+
+/* A strict reading of JSON (RFC 8259), but for control characters in strings, which models write. The text may go
+ * on later. On success `at` is after what was read. */
+typedef struct {
+    bytes  t;
+    size_t at;                                        /* the next byte of t */
+    bool   more;                                      /* t ended where a byte was needed or could belong to the value */
+    size_t work;                                      /* values and bytes of strings that were read */
+    size_t most;                                      /* of work, then nothing else is read */
+} bytes_scan;
+
+static bool bytes__has(bytes_scan *s, size_t at) {
+    if (at < s->t.n) return true;
+    s->more = true;
+    return false;
+}
+
+static bool bytes__worked(bytes_scan *s, size_t n) { return (s->work += n) <= s->most; }
+
+static bool bytes__scan_string(bytes_scan *s) {
+    size_t i = s->at + 1;
+    for (; bytes__has(s, i) && s->t.p[i] != '"'; i++) {
+        if (s->t.p[i] != '\\') continue;
+        if (!bytes__has(s, ++i) || !memchr("\"\\/bfnrtu", s->t.p[i], 9)) return false;
+        for (int left = s->t.p[i] == 'u' ? 4 : 0; left; left--)
+            if (!bytes__has(s, ++i) || bytes_hex_digit(s->t.p[i]) < 0) return false;
+    }
+    if (i >= s->t.n || !bytes__worked(s, i - s->at)) return false;
+    s->at = i + 1;
+    return true;
+}
+
+/* At least one digit. */
+static bool bytes__scan_digits(bytes_scan *s) {
+    const size_t from = s->at;
+    while (s->at < s->t.n && isdigit(s->t.p[s->at])) s->at++;
+    return s->at > from || (bytes__has(s, s->at) && false);
+}
+
+/* A number. */
+static bool bytes_scan_number(bytes_scan *s) {
+    s->at += bytes__has(s, s->at) && s->t.p[s->at] == '-';
+    const size_t from = s->at;
+    if (!bytes__scan_digits(s) || (s->t.p[from] == '0' && s->at > from + 1)) return false;
+    if (s->at < s->t.n && s->t.p[s->at] == '.') {
+        s->at++;
+        if (!bytes__scan_digits(s)) return false;
+    }
+    if (s->at < s->t.n && (s->t.p[s->at] | 32) == 'e') {
+        s->at++;
+        if (s->at < s->t.n && (s->t.p[s->at] == '+' || s->t.p[s->at] == '-')) s->at++;
+        if (!bytes__scan_digits(s)) return false;
+    }
+    if (s->at == s->t.n) s->more = true;
+    return bytes__worked(s, 1);
+}
+
+static bool bytes__scan_word(bytes_scan *s, const char *word) {
+    for (; *word; word++, s->at++)
+        if (!bytes__has(s, s->at) || s->t.p[s->at] != (uint8_t)*word) return false;
+    return true;
+}
+
+static bool bytes__scan_scalar(bytes_scan *s) {
+    switch (s->t.p[s->at]) {
+    case '"': return bytes__scan_string(s);
+    case 't': return bytes__scan_word(s, "true");
+    case 'f': return bytes__scan_word(s, "false");
+    case 'n': return bytes__scan_word(s, "null");
+    default: return bytes_scan_number(s);
+    }
+}
+
+/* One value after white space, without recursion; s->at is after it. False: there is none, or the text or the
+ * work ended. `want` says what may come: v value, i value or ], k key, e key or }, c colon, a comma or the
+ * closing bracket. */
+static bool bytes_scan_json(bytes_scan *s) {
+    char open[BYTES_DEEP], want = 'v';
+    int  deep = 0;
+    do {
+        while (s->at < s->t.n && bytes_is_blank(s->t.p[s->at])) s->at++;
+        if (!bytes__has(s, s->at) || !bytes__worked(s, 1)) return false;
+        const uint8_t b = s->t.p[s->at];
+        const bool    value = want == 'v' || want == 'i';
+        if (value && (b == '{' || b == '[')) {
+            if (deep == BYTES_DEEP) return false;
+            open[deep++] = b == '{' ? '}' : ']';
+            want = b == '{' ? 'e' : 'i';
+            s->at++;
+        } else if (deep && b == (uint8_t)open[deep - 1] && !strchr("vkc", want)) deep--, want = 'a', s->at++;
+        else if (want == 'c' && b == ':') want = 'v', s->at++;
+        else if (want == 'a' && b == ',') want = open[deep - 1] == '}' ? 'k' : 'v', s->at++;
+        else if ((want == 'k' || want == 'e') && b == '"' && bytes__scan_string(s)) want = 'c';
+        else if (value && bytes__scan_scalar(s)) want = 'a';
+        else return false;
+    } while (deep || want != 'a');
+    return true;
+}
+
+/* Whether the text is one JSON value and white space. */
+static bool bytes_is_json(bytes b) {
+    bytes_scan s = {.t = bytes_trim(b), .most = SIZE_MAX};
+    return bytes_scan_json(&s) && s.at == s.t.n;
+}
+
+/* The character of a \u escape whose four digits are at b.p[*at], or of a pair of them; *at is then after it.
+ * Half a pair is U+FFFD; strict: UINT32_MAX. */
+static uint32_t bytes_utf16(bytes b, size_t *at, bool strict) {
+    uint64_t high = 0, low = 0;
+    bytes_hex(b.p + *at, 4, &high);
+    *at += 4;
+    if (high < 0xd800 || high > 0xdfff) return (uint32_t)high;
+    const bool pair = high < 0xdc00 && b.n - *at >= 6 && memcmp(b.p + *at, "\\u", 2) == 0 &&
+                      bytes_hex(b.p + *at + 2, 4, &low);
+    if (!pair || low < 0xdc00 || low > 0xdfff) return strict ? UINT32_MAX : 0xfffd;
+    *at += 6;
+    return (uint32_t)(0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00));
+}
+
+/* Appends what a JSON string, given with its quotes, stands for; bytes that are not UTF-8 go through. False, and
+ * nothing is appended: it is no string, or strict and it has a control character or half of a surrogate pair. */
+static bool str_unquote(str *s, bytes json, bool strict) {
+    static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
+    bytes_scan        scan = {.t = json, .most = SIZE_MAX};
+    const size_t      had = s->n;
+    bool              ok = json.n && *json.p == '"' && bytes__scan_string(&scan) && scan.at == json.n;
+    for (size_t i = 1; ok && i + 1 < json.n;) {
+        const uint8_t b = json.p[i++];
+        ok = !strict || b >= 0x20;
+        if (b != '\\') str_add(s, &b, 1);
+        else {
+            const uint8_t  kind = json.p[i++];
+            const char    *p = memchr(from, kind, sizeof from - 1);
+            const uint32_t c = kind == 'u' ? bytes_utf16(json, &i, strict) : p ? (uint8_t)to[p - from] : kind;
+            ok = c != UINT32_MAX;
+            if (ok) str_char(s, c);
+        }
+    }
+    if (!ok && s->n > had) s->p[s->n = had] = 0;
+    return ok;
+}
+
+/* Whether a key, given with its quotes, is this name. */
+static bool bytes__is_key(bytes key, const char *name) {
+    const size_t n = strlen(name);
+    if (key.n == n + 2 && key.p[0] == '"' && memcmp(key.p + 1, name, n) == 0) return true;
+    if (!key.n || !memchr(key.p, '\\', key.n) || key.n > 6 * n + 2) return false;
+    str        text = {0};
+    const bool is = str_unquote(&text, key, true) && bytes_is(str_bytes(&text), name);
+    str_drop(&text);
+    return is;
+}
+
+/* The value of a member of an object as bytes_cut_member() cuts it; empty: there is none. The last of several
+ * counts, as in other readers of JSON. */
+static bytes bytes_member(bytes object, const char *name) {
+    bytes value = {0}, key = {0}, v;
+    while (bytes_cut_member(&object, &key, &v))
+        if (v.n && bytes__is_key(key, name)) value = v;
+    return value;
+}
+
+/* --- JSON as text: a writer, which puts the commas. key NULL: an item of a list, or the text's one value --- */
+
+typedef struct {
+    str        *to;
+    const char *comma;                                /* between two members or items */
+    const char *colon;                                /* after a key */
+    bool        more;                                 /* the next one follows another in its list or object */
+    bool        line;                                 /* it begins a line */
+} jw;
+
+/* A writer that puts no blanks. */
+static jw jw_tight(str *to) { return (jw){.to = to, .comma = ",", .colon = ":"}; }
+
+/* A writer that puts a blank after each comma and colon. */
+static jw jw_loose(str *to) { return (jw){.to = to, .comma = ", ", .colon = ": "}; }
+
+/* The next member or item begins a line. */
+static jw *jw_line(jw *w) {
+    w->line = true;
+    return w;
+}
+
+/* All that is before a value. The caller writes the value, or the functions below do. */
+static void jw_key(jw *w, const char *key) {
+    if (w->more) str_put(w->to, w->line ? "," : w->comma);
+    if (w->line) str_put(w->to, "\n");
+    if (key) str_fmt(w->to, "\"%s\"%s", key, w->colon);
+    w->more = true;
+    w->line = false;
+}
+
+/* Begins a list or an object; bracket: [ or {. */
+static void jw_open(jw *w, const char *key, char bracket) {
+    jw_key(w, key);
+    str_add(w->to, &bracket, 1);
+    w->more = false;
+}
+
+/* Ends it; bracket: ] or }. */
+static void jw_close(jw *w, char bracket) {
+    str_add(w->to, &bracket, 1);
+    w->more = true;
+}
+
+/* A number or a word, as printf() writes it. */
+__attribute__((format(printf, 3, 4))) static void jw_fmt(jw *w, const char *key, const char *fmt, ...) {
+    va_list ap;
+    jw_key(w, key);
+    va_start(ap, fmt);
+    str__vfmt(w->to, fmt, ap);
+    va_end(ap);
+}
+
+/* true or false. */
+static void jw_bool(jw *w, const char *key, bool b) { jw_fmt(w, key, "%s", b ? "true" : "false"); }
+
+/* A number with so many significant digits. JSON has no infinity and no NaN: these are null. */
+static void jw_number(jw *w, const char *key, int digits, double x) {
+    if (isfinite(x)) jw_fmt(w, key, "%.*g", digits, x);
+    else jw_fmt(w, key, "null");
+}
+
+/* Bytes as a string, valid UTF-8. */
+static void jw_text(jw *w, const char *key, bytes b) {
+    jw_key(w, key);
+    str_json(w->to, b);
+}
+
+/* The same of a C string. */
+static void jw_str(jw *w, const char *key, const char *text) { jw_text(w, key, bytes_of(text)); }
+
+/* A key that may be any text; its value follows as an item. */
+static void jw_member(jw *w, bytes key) {
+    jw_text(w, NULL, key);
+    str_put(w->to, w->colon);
+    w->more = false;
+}
+
+/* A string where it is there, else null. */
+static void jw_maybe(jw *w, const char *key, bytes b, bool there) {
+    if (there) jw_text(w, key, b);
+    else jw_fmt(w, key, "null");
+}
+
+/* Bytes as a string of base64. */
+static void jw_base64(jw *w, const char *key, bytes b) {
+    jw_key(w, key);
+    str_put(w->to, "\"");
+    str__base64(w->to, b);
+    str_put(w->to, "\"");
+}
+
+/* The exact bytes of a text where they are not UTF-8: `"bytes":"BASE64"`. */
+static void jw_bytes(jw *w, bytes text) {
+    if (!utf8_whole(text)) jw_base64(w, "bytes", text);
 }

@@ -1,12 +1,13 @@
 /* ===== [batch] files of requests, one per line =====
- * Reads lines ahead, plans their order, asks the schedule, writes each answer as it ends. Lines and tokens read ahead are bounded, however long
- * the files are; short files are read whole.
- *   The plan: requests with a common prefix run one after the other, in the depth-first order of the trie of their tokens. So every common
- * prefix is computed once, and its blocks are kept only while later requests need them. Groups keep the order of the file. A lower
- * priority number comes first.
+ * Reads lines ahead, plans their order, asks the schedule, writes each answer as it ends. Lines and tokens read
+ * ahead are bounded, however long the files are; short files are read whole.
+ *   The plan: requests with a common prefix run one after the other, in the depth-first order of the trie of
+ * their tokens. So every common prefix is computed once, and its blocks are kept only while later requests need
+ * them. Groups keep the order of the file. A lower priority number comes first.
  *   A bad line becomes one record with an error. A line is answered once: whole, or not at all.
- *   Ordered results: a file is sorted when the last line is answered, so that a killed run loses nothing. On a stream finished records wait in
- * memory for those of earlier lines, and reading stops one window ahead of the first missing record.
+ *   Ordered results: a file is sorted when the last line is answered, so that a killed run loses nothing. On a
+ * stream finished records wait in memory for those of earlier lines, and reading stops one window ahead of the
+ * first missing record.
  * Public: batch_defaults, batch_fields, batch_check, batch_run.
  * Opens: batch_job, batch_opts. */
 
@@ -28,7 +29,7 @@ enum {
     BATCH_TOKENS = 16 << 20,                          /* tokens of prompts read ahead */
 };
 #define BATCH_SHOW_S 0.25                             /* seconds between two progress lines on a terminal */
-#define BATCH_LOG_S 10.0                             /* and in a file or a pipe */
+#define BATCH_LOG_S 10.0                              /* and in a file or a pipe */
 
 /* Forms of the answers. Numbers and floats are of vectors: a row for each text, in the order of the input. */
 typedef enum { BATCH_RECORDS, BATCH_CSV, BATCH_NUMBERS, BATCH_FLOATS } batch_form;
@@ -42,7 +43,8 @@ typedef struct {
     const samp_opts *samp;
     uint64_t         seed;
     bool             own_seeds;                       /* a line without a seed has one of its own */
-    bool             special, bos;                    /* control tokens in prompts; a start token whatever the file says */
+    bool             special;                         /* control tokens in prompts */
+    bool             bos;                             /* a start token whatever the file says */
     bool             json;                            /* the summary's form */
     batch_form       form;
     unsigned         fields;                          /* batch_fields() */
@@ -56,25 +58,32 @@ typedef struct {
 
 typedef struct {                                      /* the files of a run, one after the other */
     const char *const *path;                          /* [n] */
-    int                n, i;                          /* path[i] is being read */
+    int                n;                             /* files */
+    int                i;                             /* path[i] is being read */
     uint64_t           line_bytes;
     lines_in          *in;                            /* NULL: the next file has not been opened */
-    bool               known, json;                   /* the first line of this file has been seen; its lines are JSON */
-    uint64_t           size, done;                    /* bytes of all files, 0 where one is no regular file; of those read */
+    bool               known;                         /* the first line of this file has been seen */
+    bool               json;                          /* its lines are JSON */
+    uint64_t           size;                          /* bytes of all files; 0 where one is no regular file */
+    uint64_t           done;                          /* bytes of those that were read */
 } batch_input;
 
 typedef struct batch_line {
     req         q;
     double      t_read;
-    uint64_t    no, hash;                             /* number of the line, from 1; hash of its bytes */
+    uint64_t    no;                                   /* number of the line in its file, from 1 */
+    uint64_t    hash;                                 /* of its bytes */
     int         file;
-    uint64_t    turn, first;                          /* number of the line among those of all files, from 1; the smallest of its group */
-    tok_ids    *ids;                                  /* [q.n_prompt] tokens of its prompts; the first prompt decides its place in the plan */
+    uint64_t    turn;                                 /* number of the line among those of all files, from 1 */
+    uint64_t    first;                                /* the smallest turn of its group */
+    tok_ids    *ids;                                  /* [q.n_prompt] tokens of its prompts; the first one is planned by */
     size_t      n_ids;                                /* tokens of all prompts */
     chat_prompt chat;                                 /* of a chat, without its ids */
     constrain  *held;                                 /* while its answers are made; NULL: it has no constraint */
-    int         place, keep;                          /* place in the walk; positions that later lines share */
-    int         n_asked, n_ended;                     /* prompts whose completions have been asked for; completions that have ended */
+    int         place;                                /* place in the walk */
+    int         keep;                                 /* positions that later lines share */
+    int         n_asked;                              /* prompts whose completions have been asked for */
+    int         n_ended;                              /* completions that have ended */
     gen_answer *answer;                               /* [q.n] NULL: none has been asked for */
     struct batch_line *next;                          /* in batch_work.begun */
 } batch_line;
@@ -88,20 +97,31 @@ typedef struct {
     sched           *sc;
     lines_shard      shard;
     batch_line     **line;                            /* [first, n) lines read and not yet begun */
-    size_t           first, n, cap;
+    size_t           first;                           /* in `line` */
+    size_t           n;                               /* after the last one in `line` */
+    size_t           cap;                             /* space in `line` */
     size_t           tokens;                          /* of their prompts */
     batch_line      *open;                            /* begun; some of its prompts have not been asked for */
     batch_line      *begun;                           /* in the schedule */
-    bool             over, settled;                   /* the last file has ended; the resumed results hold answers to its lines alone */
-    str              rec;
-    str             *held;                            /* [window] finished records that wait for an earlier line's; NULL: none wait */
+    bool             over;                            /* the last file has ended */
+    bool             settled;                         /* the resumed results hold answers to its lines alone */
+    str              rec;                             /* the record that is being written */
+    str             *held;                            /* [window] records that wait for an earlier line's; NULL: none do */
     bool            *ready;                           /* [window] the line has ended; its record may be empty */
     uint64_t         written;                         /* lines whose records are written, where they wait for each other */
-    long long        n_read, n_ok, n_bad, n_before, n_other;   /* lines read; answered, errors, answered before, other shards' */
-    long long        n_prompt, n_gen, n_wanted;       /* tokens; the most that the lines read so far may take */
+    long long        n_read;                          /* lines read */
+    long long        n_ok;                            /* of these, answered */
+    long long        n_bad;                           /* with errors */
+    long long        n_before;                        /* answered before */
+    long long        n_other;                         /* left to other shards */
+    long long        n_prompt;                        /* tokens of prompts, for each completion */
+    long long        n_gen;                           /* tokens of answers */
+    long long        n_wanted;                        /* the most tokens that the lines read so far may take */
     long long        n_unfinished;                    /* completions that have ended before their constraint was met */
-    double           t0, t_shown;
-    long long        shown_prefill, shown_written;
+    double           t0;                              /* clock_now() when the run began */
+    double           t_shown;                         /* when progress was shown */
+    long long        shown_prefill;                   /* tokens that were computed then */
+    long long        shown_written;                   /* tokens that were written then */
 } batch_work;
 
 static void batch__line_free(batch_line *l) {
@@ -124,8 +144,10 @@ static bool batch_fields(const char *text, unsigned *fields, err_t *e) {
         for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
             if (bytes_is((bytes){(const uint8_t *)text, n}, names[i])) bit = 1u << i;
         if (!bit)
-            return err_set(e, EXIT_INPUT, "--batch-fields: found '%.*s', expected some of prompt, seed, logprob and times, with commas between them",
-                           (int)(n < 100 ? n : 100), text);
+            return err_set(e, EXIT_INPUT,
+                           "--batch-fields: found '%.*s', expected some of prompt, seed, logprob and times, "
+                           "with commas between them",
+                           (int)min_size(n, 100), text);
         *fields |= bit;
         text += n + (text[n] == ',');
     }
@@ -139,14 +161,18 @@ static bool batch__is_file(const char *path) {
     return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+/* Whether it can be read once: standard input, a pipe or a device. */
+static bool batch__is_stream(const char *path) {
+    struct stat st;
+    return strcmp(path, "-") == 0 || (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
+}
+
 /* Opens every regular file once, so that a missing one is an error before the first line is answered. */
 static bool batch__input_init(batch_input *in, const batch_job *job, uint64_t line_bytes, err_t *e) {
     bool sized = true;
     *in = (batch_input){.path = job->path, .n = job->n_paths, .line_bytes = line_bytes};
     for (int i = 0; i < in->n; i++) {
-        struct stat st;
-        if (strcmp(in->path[i], "-") != 0 && stat(in->path[i], &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) sized = false;
-        else if (strcmp(in->path[i], "-") == 0) sized = false;
+        if (batch__is_stream(in->path[i])) sized = false;
         else {
             lines_in *one = lines_open(in->path[i], line_bytes, e);
             if (!one) return false;
@@ -172,9 +198,11 @@ static bool batch__kind(batch_input *in, bytes line, uint64_t no, err_t *e) {
     while (i < line.n && isspace(line.p[i])) i++;
     in->json = line.p[i] == '{';
     in->known = true;
-    if (kind) return err_set(e, EXIT_INPUT, "%s: is %s, expected a text file with a request on each line", in->in->name, kind);
+    if (kind)
+        return err_set(e, EXIT_INPUT, "%s: is %s, expected a text file with a request on each line", in->in->name, kind);
     return !batch__opens_array(line, i) ||
-           err_set(e, EXIT_INPUT, "%s: is a JSON array, expected JSON Lines: each object on a line of its own (jq -c '.[]' makes them)",
+           err_set(e, EXIT_INPUT,
+                   "%s: is a JSON array, expected JSON Lines: each object on a line of its own (jq -c '.[]' makes them)",
                    in->in->name);
 }
 
@@ -209,8 +237,7 @@ static bool batch_check(const char *const *path, int n, uint64_t line_bytes, err
         batch_input in = {.path = &path[i], .n = 1, .line_bytes = line_bytes};
         bytes       line;
         uint64_t    no;
-        struct stat st;
-        if (strcmp(path[i], "-") == 0 || (stat(path[i], &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))) continue;
+        if (batch__is_stream(path[i])) continue;
         batch__next(&in, true, &line, &no, e);
         lines_close(in.in);
     }
@@ -221,8 +248,9 @@ static bool batch_check(const char *const *path, int n, uint64_t line_bytes, err
 static uint64_t batch__file_key(const batch_input *in, int file) { return in->n > 1 ? results_file(in->path[file]) : 0; }
 
 static req_origin batch__origin(const batch_work *b, const batch_line *l) {
-    return (req_origin){.line = l->no, .hash = l->hash, .file = b->in.n > 1 ? b->in.path[l->file] : NULL, .model_name = b->job->model_name,
-                        .fingerprint = b->out->fingerprint.p, .created = (int64_t)time(NULL), .fields = b->job->fields, .ids = l->ids};
+    return (req_origin){.line = l->no, .hash = l->hash, .file = b->in.n > 1 ? b->in.path[l->file] : NULL,
+                        .model_name = b->job->model_name, .fingerprint = b->out->fingerprint.p,
+                        .created = (int64_t)time(NULL), .fields = b->job->fields, .ids = l->ids};
 }
 
 /* Writes records up to the first line whose record is missing; all: those after it too. */
@@ -260,7 +288,7 @@ static bool batch__has_place(const batch_work *b) {
 
 /* The rows of a line with an error, which keep the others in their places: empty lines, or NaN. */
 static void batch__no_vectors(batch_work *b, const batch_line *l, const char *why) {
-    const int   rows = l->q.n > 0 ? l->q.n : 1, width = embed_width(&b->eng->m, b->job->embed);
+    const int   rows = max_int(l->q.n, 1), width = embed_width(&b->eng->m, b->job->embed);
     const float none = NAN;
     log_warn("%s: line %llu: %s", b->in.path[l->file], (unsigned long long)l->no, why);
     for (int i = 0; i < rows; i++) {
@@ -291,7 +319,8 @@ static val batch__tools(const req *q) {
     return q->input.choice == CHAT_CALL_NONE ? val_undef("tools") : val_get(q->input.vars, "tools");
 }
 
-/* Tokens of a chat's prompt, and what its answers need of the request. What the template read is kept for its tools alone. */
+/* Tokens of a chat's prompt, and what its answers need of the request. What the template read is kept for its
+ * tools alone. */
 static bool batch__encode_chat(const batch_work *b, batch_line *l, tok_ids *ids, err_t *e) {
     req *q = &l->q;
     if (!b->job->chat) return *e = b->job->no_chat, false;
@@ -309,7 +338,8 @@ static bool batch__encode_chat(const batch_work *b, batch_line *l, tok_ids *ids,
 static bool batch__encode(const batch_work *b, req_prompt *p, tok_ids *ids, err_t *e) {
     const tok_vocab *v = b->eng->v;
     const bool       begin = tok_bos(v) >= 0 && (tok_add_bos(v) || !p->text.n);
-    const unsigned   flags = (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0) | (b->job->embed && tok_add_eos(v) ? TOK_EOS : 0);
+    const unsigned   flags = (b->job->special ? TOK_SPECIAL : 0) | (begin || b->job->bos ? TOK_BOS : 0) |
+                             (b->job->embed && tok_add_eos(v) ? TOK_EOS : 0);
     if (!p->ids.n) return tok_encode(v, p->text, flags, ids, e);
     *ids = p->ids;
     p->ids = (tok_ids){0};
@@ -319,7 +349,8 @@ static bool batch__encode(const batch_work *b, req_prompt *p, tok_ids *ids, err_
 /* The same for prompt i of a line: NULL, or what batch__refuse() returns. */
 static const char *batch__refuse_prompt(const batch_work *b, batch_line *l, int i, err_t *why) {
     err_t       one = {0};
-    const bool  known = l->q.chat ? batch__encode_chat(b, l, &l->ids[i], &one) : batch__encode(b, &l->q.prompt[i], &l->ids[i], &one);
+    const bool  known = l->q.chat ? batch__encode_chat(b, l, &l->ids[i], &one)
+                                  : batch__encode(b, &l->q.prompt[i], &l->ids[i], &one);
     const bool  fits = known && gen_fits(b->eng, &l->ids[i], &one);
     const char *what = known && l->ids[i].n ? "context_length_exceeded" : req_invalid;
     l->n_ids += l->ids[i].n;
@@ -337,8 +368,10 @@ static const char *batch__refuse(const batch_work *b, batch_line *l, err_t *why)
         if (what) return what;
     }
     if (l->q.ask.embeds && !embed_check(&b->eng->m, &l->q.ask.embed, why)) return req_invalid;
-    if (b->job->form == BATCH_FLOATS && l->q.ask.embed.dims && l->q.ask.embed.dims != embed_width(&b->eng->m, b->job->embed)) {
-        err_set(why, EXIT_INPUT, "dimensions: %d is not the width of the rows of this file, %d", l->q.ask.embed.dims, embed_width(&b->eng->m, b->job->embed));
+    if (b->job->form == BATCH_FLOATS && l->q.ask.embed.dims &&
+        l->q.ask.embed.dims != embed_width(&b->eng->m, b->job->embed)) {
+        err_set(why, EXIT_INPUT, "dimensions: %d is not the width of the rows of this file, %d",
+                l->q.ask.embed.dims, embed_width(&b->eng->m, b->job->embed));
         return req_invalid;
     }
     return samp_check(&l->q.ask.samp, b->eng->m.hp.n_vocab, why) ? NULL : req_invalid;
@@ -368,7 +401,8 @@ static bool batch__is_mine(batch_work *b, const req *q, bytes line, bool bad) {
     bytes key = line;
     if (!b->o->shard) return true;
     if (!bad && q->chat) key = batch__first_message(q, &own);
-    else if (!bad && q->prompt[0].ids.n) key = (bytes){(const uint8_t *)q->prompt[0].ids.id, q->prompt[0].ids.n * sizeof *q->prompt[0].ids.id};
+    else if (!bad && q->prompt[0].ids.n)
+        key = (bytes){(const uint8_t *)q->prompt[0].ids.id, q->prompt[0].ids.n * sizeof *q->prompt[0].ids.id};
     else if (!bad) key = q->prompt[0].text;
     const bool mine = lines_shard_is_mine(&b->shard, key);
     str_drop(&own);
@@ -387,7 +421,8 @@ static bool batch__has(batch_work *b, const batch_line *l, bool twice) {
 
 /* The seed of a line whose body has none. */
 static uint64_t batch__seed(const batch_work *b, const batch_line *l) {
-    return b->job->own_seeds ? rng_mix(b->job->seed ^ l->no ^ batch__file_key(&b->in, l->file)) >> 1 : b->job->seed;   /* -s takes 63 bits */
+    if (!b->job->own_seeds) return b->job->seed;
+    return rng_mix(b->job->seed ^ l->no ^ batch__file_key(&b->in, l->file)) >> 1;   /* -s takes 63 bits */
 }
 
 /* Takes in a line: it waits to be begun, or its error is written. False: writing failed. */
@@ -396,13 +431,15 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
     const char *code = NULL;
     err_t       why = {0};
     bool        ok = true;
-    *l = (batch_line){.t_read = clock_now(), .no = no, .file = b->in.i, .turn = (uint64_t)b->n_read, .hash = bytes_hash(0, line)};
+    *l = (batch_line){.t_read = clock_now(), .no = no, .file = b->in.i, .turn = (uint64_t)b->n_read,
+                      .hash = bytes_hash(0, line)};
     gen_request base = gen_ask(NULL, b->job->gen, b->job->samp, batch__seed(b, l));
     if (b->job->embed) base.embeds = true, base.embed = *b->job->embed;
     const req_form form = {&base, b->eng->m.hp.n_vocab, b->in.json, b->job->wrap, b->job->hold};
     if (!req_read(&l->q, line, &form, &why)) code = l->q.fault ? l->q.fault : req_invalid;
     const bool twice = batch__is_twice(b, l);
-    if (twice) code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
+    if (twice)
+        code = "duplicate_custom_id", why.code = 0, err_set(&why, EXIT_INPUT, "an earlier line has the same custom_id");
     const bool mine = batch__is_mine(b, &l->q, line, code != NULL);
     const bool before = batch__has(b, l, twice);
     b->n_other += !mine;
@@ -432,7 +469,8 @@ static bool batch__take_long(batch_work *b, bytes head, uint64_t no, err_t *e) {
     return ok;
 }
 
-/* Reads ahead until the window is full. wait: the caller has nothing else to do. False: an error in e, or the output is closed. */
+/* Reads ahead until the window is full. wait: the caller has nothing else to do. False: an error in e, or the
+ * output is closed. */
 static bool batch__refill(batch_work *b, bool wait, err_t *e) {
     const size_t had = b->n;
     while (!b->over && !g_interrupt && batch__has_place(b)) {
@@ -463,8 +501,8 @@ static void batch__claim(batch_work *b, const batch_input *in, bytes line, uint6
     req_drop(&q);
 }
 
-/* Files that can be read twice are read to their ends before the first line is answered: what answers none of their lines is
- * moved to FILE.stale now, with a warning. Else that is done after the last line. */
+/* Files that can be read twice are read to their ends before the first line is answered: what answers none of
+ * their lines is moved to FILE.stale now, with a warning. Else that is done after the last line. */
 static bool batch__settle(batch_work *b, err_t *e) {
     batch_input again = b->in;
     bytes       line;
@@ -526,9 +564,9 @@ static void batch__plan(batch_work *b) {
             const int same = batch__alike(&l[end - 1]->ids[0], &l[end]->ids[0]);
             if (same < block) break;
             const int keep = (same + block - 1) / block * block;
-            if (keep > l[end - 1]->keep) l[end - 1]->keep = keep;
+            l[end - 1]->keep = max_int(l[end - 1]->keep, keep);
             l[end]->keep = all ? INT_MAX : b->over ? 0 : keep;        /* lines not read yet may share it */
-            if (l[end]->turn < first) first = l[end]->turn;
+            first = min_u64(first, l[end]->turn);
         }
         for (size_t k = i; k < end; k++) l[k]->first = first, l[k]->place = (int)k;
     }
@@ -705,15 +743,22 @@ typedef struct {                                      /* one figure of the summa
     double      v;
 } batch_figure;
 
-/* Seconds at three percentiles, as text or as JSON. */
-static void batch__percentiles(str *s, bool json, const char *name, const char *words, const hist *h) {
-    const double p50 = hist_at(h, 0.5), p95 = hist_at(h, 0.95), p99 = hist_at(h, 0.99);
-    if (!h->all) {                                    /* nothing was timed */
-        if (json) str_fmt(s, ", \"%s_s\": {\"p50\": null, \"p95\": null, \"p99\": null}", name);
-        return;
-    }
-    if (json) str_fmt(s, ", \"%s_s\": {\"p50\": %.6g, \"p95\": %.6g, \"p99\": %.6g}", name, p50, p95, p99);
-    else str_fmt(s, "llmrun: %-11s %.3f s, %.3f, %.3f (p50, p95, p99)\n", words, p50, p95, p99);
+/* Seconds at three percentiles; null where nothing was timed. */
+static void batch__percentiles_json(jw *w, const char *key, const hist *h) {
+    static const struct {
+        const char *key;
+        double      at;
+    } rows[] = {{"p50", 0.5}, {"p95", 0.95}, {"p99", 0.99}};
+    jw_open(w, key, '{');
+    for (int i = 0; i < 3; i++) jw_number(w, rows[i].key, 6, h->all ? hist_at(h, rows[i].at) : (double)NAN);
+    jw_close(w, '}');
+}
+
+/* The same as text; nothing where nothing was timed. */
+static void batch__percentiles(str *s, const char *words, const hist *h) {
+    if (h->all)
+        str_fmt(s, "llmrun: %-11s %.3f s, %.3f, %.3f (p50, p95, p99)\n", words, hist_at(h, 0.5), hist_at(h, 0.95),
+                hist_at(h, 0.99));
 }
 
 static void batch__summary(const batch_work *b) {
@@ -729,45 +774,53 @@ static void batch__summary(const batch_work *b) {
     const batch_figure figures[] = {
         {"requests", (double)(b->n_ok + b->n_bad)}, {"answered", (double)b->n_ok}, {"errors", (double)b->n_bad},
         {"answered_before", (double)b->n_before}, {"other_shards", (double)b->n_other}, {"seconds", all},
-        {"prompt_tokens", (double)b->n_prompt}, {"shared_tokens", (double)st->cached}, {"computed_prompt_tokens", (double)st->prefill},
+        {"prompt_tokens", (double)b->n_prompt}, {"shared_tokens", (double)st->cached},
+        {"computed_prompt_tokens", (double)st->prefill},
         {"completion_tokens", (double)b->n_gen}, {"requests_per_s", (double)(b->n_ok + b->n_bad) / all},
         {"prompt_tokens_per_s", (double)b->n_prompt / all}, {"completion_tokens_per_s", (double)b->n_gen / all},
         {"steps", (double)st->steps}, {"steps_s", st->busy_s}, {"kv_blocks_peak", (double)peak},
         {"kv_block_tokens", (double)kv->opts.block}, {"kv_bytes_peak", (double)kv_bytes_peak(kv)}, {"kv_unused", waste},
         {"preemptions", (double)st->preempted}, {"seed", (double)b->job->seed}, {"decode_steps", (double)st->decode},
         {"draft_guessed", (double)spec_guessed(sp, SPEC_DRAFT)}, {"draft_accepted", (double)spec_accepted(sp, SPEC_DRAFT)},
-        {"lookup_guessed", (double)spec_guessed(sp, SPEC_LOOKUP)}, {"lookup_accepted", (double)spec_accepted(sp, SPEC_LOOKUP)},
-        {"forced_guessed", (double)spec_guessed(sp, SPEC_FORCED)}, {"forced_accepted", (double)spec_accepted(sp, SPEC_FORCED)},
+        {"lookup_guessed", (double)spec_guessed(sp, SPEC_LOOKUP)},
+        {"lookup_accepted", (double)spec_accepted(sp, SPEC_LOOKUP)},
+        {"forced_guessed", (double)spec_guessed(sp, SPEC_FORCED)},
+        {"forced_accepted", (double)spec_accepted(sp, SPEC_FORCED)},
         {"speculation_speedup", spec_speedup(sp)},
     };
     str s = {0};
     if (json) {
-        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-            if (isnan(figures[i].v)) str_fmt(&s, ", \"%s\": null", figures[i].name);
-            else str_fmt(&s, "%s\"%s\": %.12g", i ? ", " : "{", figures[i].name, figures[i].v);
-        if (million > 0) str_fmt(&s, ", \"cost_per_million_tokens\": %.6g", million);
+        jw w = jw_loose(&s);
+        jw_open(&w, NULL, '{');
+        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) jw_number(&w, figures[i].name, 12, figures[i].v);
+        if (million > 0) jw_number(&w, "cost_per_million_tokens", 6, million);
+        batch__percentiles_json(&w, "ttft_s", &st->ttft);
+        batch__percentiles_json(&w, "tpot_s", &st->tpot);
+        batch__percentiles_json(&w, "itl_s", &st->itl);
+        batch__percentiles_json(&w, "e2e_s", &st->e2e);
+        str_put(&s, "}\n");
     } else {
         str_fmt(&s, "llmrun: requests    %lld in %.2f s (%.2f/s): %lld answered, %lld error%s", b->n_ok + b->n_bad, all,
                 (double)(b->n_ok + b->n_bad) / all, b->n_ok, b->n_bad, b->n_bad == 1 ? "" : "s");
         if (b->n_before) str_fmt(&s, ", %lld answered before", b->n_before);
         if (b->n_other) str_fmt(&s, ", %lld left to other shards", b->n_other);
-        str_fmt(&s, "\nllmrun: prompts     %lld tokens (%.1f tokens/s), %lld of them shared and not computed again\n", b->n_prompt,
-                (double)b->n_prompt / all, st->cached);
+        str_fmt(&s, "\nllmrun: prompts     %lld tokens (%.1f tokens/s), %lld of them shared and not computed again\n",
+                b->n_prompt, (double)b->n_prompt / all, st->cached);
         if (!b->job->embed)
-            str_fmt(&s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", b->n_gen, (double)b->n_gen / all, st->steps);
+            str_fmt(&s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", b->n_gen,
+                    (double)b->n_gen / all, st->steps);
         spec_report(sp, &s);
         spec_report_forced(sp, b->n_gen, &s);
         constrain_report_all(b->job->holds, &s);
-    }
-    batch__percentiles(&s, json, "ttft", "first token", &st->ttft);
-    batch__percentiles(&s, json, "tpot", "per token", &st->tpot);
-    batch__percentiles(&s, json, "itl", "next token", &st->itl);
-    batch__percentiles(&s, json, "e2e", "request", &st->e2e);
-    if (json) str_put(&s, "}\n");
-    else {
-        str_fmt(&s, "llmrun: cache       %d block%s of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, %lld preemption%s\n",
-                peak, peak == 1 ? "" : "s", kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * waste, st->preempted,
-                st->preempted == 1 ? "" : "s");
+        batch__percentiles(&s, "first token", &st->ttft);
+        batch__percentiles(&s, "per token", &st->tpot);
+        batch__percentiles(&s, "next token", &st->itl);
+        batch__percentiles(&s, "request", &st->e2e);
+        str_fmt(&s,
+                "llmrun: cache       %d block%s of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, "
+                "%lld preemption%s\n",
+                peak, peak == 1 ? "" : "s", kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * waste,
+                st->preempted, st->preempted == 1 ? "" : "s");
         if (million > 0) str_fmt(&s, "llmrun: cost        %.4g for a million tokens read or written\n", million);
         if (!b->job->embed)
             str_fmt(&s, "llmrun: seed        %llu%s\n", (unsigned long long)b->job->seed,
@@ -812,11 +865,11 @@ static void batch__end(batch_work *b, err_t *e) {
     if (b->o->ordered && b->out->resumable) results_sort(b->out, b->in.path, b->in.n, e);
 }
 
-/* Answers the lines of the files of job in `out`; guesser: NULL, or one for as many sequences. Returns the number of records with an error, -1
- * with e set; e unset: the reader has gone, or an interrupt. */
+/* Answers the lines of the files of job in `out`; guesser: NULL, or one for as many sequences. Returns the number
+ * of records with an error, -1 with e set; e unset: the reader has gone, or an interrupt. */
 static long long batch_run(engine *eng, spec *guesser, results *out, const batch_opts *o, const batch_job *job, err_t *e) {
     batch_work b = {.eng = eng, .o = o, .job = job, .out = out, .t0 = clock_now()};
-    const int  half = eng->n_batch > 1 ? eng->n_batch / 2 : 1, n_seqs = o->n_parallel < half ? o->n_parallel : half;
+    const int  n_seqs = min_int(o->n_parallel, max_int(eng->n_batch / 2, 1));
     const sched_opts so = {n_seqs, o->fixed, LLMRUN_STRESS};
     b.t_shown = b.t0;
     if ((o->shard && !lines_shard_parse(o->shard, &b.shard, e)) || !batch__input_init(&b.in, job, o->line_bytes, e) ||
@@ -829,7 +882,8 @@ static long long batch_run(engine *eng, spec *guesser, results *out, const batch
     batch__end(&b, e);
     progress_clear();
     if (b.n_unfinished)
-        log_warn("%lld answer%s unfinished: cut before the constraint was met", b.n_unfinished, b.n_unfinished == 1 ? " is" : "s are");
+        log_warn("%lld answer%s unfinished: cut before the constraint was met", b.n_unfinished,
+                 b.n_unfinished == 1 ? " is" : "s are");
     if (!out->why && (b.n_read || !e->code)) batch__summary(&b);
     if (g_interrupt && out->resumable)
         log_warn("%s: %lld lines are answered; --resume goes on with the others", out->name, b.n_before + b.n_ok + b.n_bad);

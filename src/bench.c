@@ -257,28 +257,30 @@ static void bench__csv_row(const bench_row *r, str *s) {
     str_put(s, "\n");
 }
 
-static void bench__json_value(const bench_row *r, int i, str *s) {
-    str v = {0};
+static void bench__json_value(const bench_row *r, int i, jw *w) {
+    const char *key = bench_fields[i].key;
+    str         v = {0};
     str_put(&v, "");
     bench__value(r, i, &v);
-    if (bench_fields[i].kind == BENCH_STR || bench_fields[i].kind == BENCH_TEXT) str_json(s, str_bytes(&v));
-    else if (bench_fields[i].kind == BENCH_NO) str_put(s, "false");
-    else str_put(s, v.n ? v.p : "null");
+    if (bench_fields[i].kind == BENCH_STR || bench_fields[i].kind == BENCH_TEXT) jw_text(w, key, str_bytes(&v));
+    else if (bench_fields[i].kind == BENCH_NO) jw_bool(w, key, false);
+    else jw_fmt(w, key, "%s", v.n ? v.p : "null");
     str_drop(&v);
 }
 
 /* between: separator of two keys. */
 static void bench__json_row(const bench_row *r, const char *between, str *s) {
-    for (int i = 0; i < N_BENCH_FIELDS; i++) {
-        str_fmt(s, "\"%s\": ", bench_fields[i].key);
-        bench__json_value(r, i, s);
-        str_put(s, between);
-    }
-    str_put(s, "\"samples_ns\": [");
+    jw w = jw_loose(s);
+    w.comma = between;
+    for (int i = 0; i < N_BENCH_FIELDS; i++) bench__json_value(r, i, &w);
+    jw_open(&w, "samples_ns", '[');
     for (int i = 0; i < r->n; i++) str_fmt(s, "%s%.0f", i ? ", " : " ", r->ns[i]);
-    str_fmt(s, " ]%s\"samples_ts\": [", between);
+    str_put(s, " ");
+    jw_close(&w, ']');
+    jw_open(&w, "samples_ts", '[');
     for (int i = 0; i < r->n; i++) str_fmt(s, "%s%g", i ? ", " : " ", r->ts[i]);
-    str_put(s, " ]");
+    str_put(s, " ");
+    jw_close(&w, ']');
 }
 
 /* --- the Markdown table --- */

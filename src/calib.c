@@ -590,54 +590,65 @@ static void calib__show_csv(const calib_stat *st, size_t n, str *out) {
     }
 }
 
-static void calib__show_json(const calib_imatrix *im, const calib_stat *st, size_t n, str *out) {
-    str_put(out, "{\"datasets\": [");
-    for (size_t i = 0; i < im->n_dataset; i++) {
-        if (i) str_put(out, ", ");
-        str_json(out, str_bytes(&im->dataset[i]));
-    }
-    str_fmt(out, "], \"chunks\": %u, \"chunk_size\": %u, \"tensors\": [", im->n_chunk, im->chunk);
+static void calib__show_json(const calib_imatrix *im, const calib_stat *st, size_t n, jw *w) {
+    jw_open(w, NULL, '{');
+    jw_open(w, "datasets", '[');
+    for (size_t i = 0; i < im->n_dataset; i++) jw_text(w, NULL, str_bytes(&im->dataset[i]));
+    jw_close(w, ']');
+    jw_fmt(w, "chunks", "%u", im->n_chunk);
+    jw_fmt(w, "chunk_size", "%u", im->chunk);
+    jw_open(w, "tensors", '[');
     for (size_t i = 0; i < n; i++, st++) {
-        str_put(out, i ? ",\n{\"name\": " : "\n{\"name\": ");
-        str_json(out, bytes_of(st->en->name));
-        str_fmt(out, ", \"layer\": %d, \"sum\": %.9g, \"least\": %.9g, \"most\": %.9g", st->layer, st->sum, st->least,
-                st->most);
-        str_fmt(out, ", \"mean\": %.9g, \"deviation\": %.9g, \"active\": %.9g, \"channels\": %llu", st->mean, st->dev,
-                st->active, GGUF_U(st->n));
-        str_fmt(out, ", \"entropy\": %.9g, \"even\": %.9g, \"high\": %.9g, \"cosine\": %.9g}", st->entropy, st->even,
-                st->high, st->like);
+        jw_open(jw_line(w), NULL, '{');
+        jw_str(w, "name", st->en->name);
+        jw_fmt(w, "layer", "%d", st->layer);
+        jw_fmt(w, "sum", "%.9g", st->sum);
+        jw_fmt(w, "least", "%.9g", st->least);
+        jw_fmt(w, "most", "%.9g", st->most);
+        jw_fmt(w, "mean", "%.9g", st->mean);
+        jw_fmt(w, "deviation", "%.9g", st->dev);
+        jw_fmt(w, "active", "%.9g", st->active);
+        jw_fmt(w, "channels", "%llu", GGUF_U(st->n));
+        jw_fmt(w, "entropy", "%.9g", st->entropy);
+        jw_fmt(w, "even", "%.9g", st->even);
+        jw_fmt(w, "high", "%.9g", st->high);
+        jw_fmt(w, "cosine", "%.9g", st->like);
+        jw_close(w, '}');
     }
-    str_put(out, "],\n");
+    jw_close(w, ']');
 }
 
 /* Adds a line for each layer; st is sorted by layers. */
-static void calib__show_layers(calib_stat *st, size_t n, calib_form form, str *out) {
-    str_put(out, form == CALIB_JSON ? "\"layers\": ["
-                                    : "\nlayer          sum     high  cosine   (means of its tensors, weighed by "
-                                      "channels)\n");
-    bool first = true;
-    for (size_t i = 0; i < n; first = false) {
+static void calib__show_layers(calib_stat *st, size_t n, calib_form form, jw *w) {
+    if (form == CALIB_JSON) jw_open(jw_line(w), "layers", '[');
+    else str_put(w->to, "\nlayer          sum     high  cosine   (means of its tensors, weighed by channels)\n");
+    for (size_t i = 0; i < n;) {
         calib_stat *l = &st[i];
         i += calib__layer_mean(l, n - i);
-        if (form == CALIB_JSON)
-            str_fmt(out, "%s\n{\"layer\": %d, \"sum\": %.9g, \"high\": %.9g, \"cosine\": %.9g}", first ? "" : ",",
-                    l->layer, l->sum, l->high, l->like);
-        else str_fmt(out, "%5d %12.2f %7.2f%% %7.4f\n", l->layer, l->sum, 100 * l->high, l->like);
+        if (form == CALIB_JSON) {
+            jw_open(jw_line(w), NULL, '{');
+            jw_fmt(w, "layer", "%d", l->layer);
+            jw_fmt(w, "sum", "%.9g", l->sum);
+            jw_fmt(w, "high", "%.9g", l->high);
+            jw_fmt(w, "cosine", "%.9g", l->like);
+            jw_close(w, '}');
+        } else str_fmt(w->to, "%5d %12.2f %7.2f%% %7.4f\n", l->layer, l->sum, 100 * l->high, l->like);
     }
-    if (form == CALIB_JSON) str_put(out, "]}\n");
+    if (form == CALIB_JSON) str_put(w->to, "]}\n");
 }
 
 /* Appends the statistics of every tensor and every layer; CSV has the tensors only, since it is one table. */
 static void calib_show(const calib_imatrix *im, calib_form form, str *out) {
     size_t      n, outside = 0;
     calib_stat *st = calib__stats(im, &n);
+    jw          w = jw_loose(out);
     if (n) qsort(st, n, sizeof *st, calib__by_kind);
     if (form == CALIB_CSV) calib__show_csv(st, n, out);
-    else if (form == CALIB_JSON) calib__show_json(im, st, n, out);
+    else if (form == CALIB_JSON) calib__show_json(im, st, n, &w);
     else calib__show_text(im, st, n, out);
     if (n) qsort(st, n, sizeof *st, calib__by_layer);    /* tensors outside the layers come first */
     while (outside < n && st[outside].layer < 0) outside++;
-    if (form != CALIB_CSV) calib__show_layers(st + outside, n - outside, form, out);
+    if (form != CALIB_CSV) calib__show_layers(st + outside, n - outside, form, &w);
     mem_free(st);
 }
 

@@ -1,18 +1,23 @@
 /* ===== [calls] tool calls =====
- * How models write calls of tools, and how an answer's text becomes calls again. A form is data: a row of calls_rows has the texts around
- * calls, the pattern of one call and the pattern of one parameter; one reader walks the pattern. Which form a model uses is learned from its
- * template: a conversation with known calls is rendered, and the row that reads them back from the rendering is the form. White space
- * around names and values is taken from the rendering.
- * Invariants: text that is no whole call stays content, byte for byte. Work, nesting and sizes are bounded: an answer is a stranger's text.
- * A reader says yes, no, or that the text ends before the answer is known; calls_safe depends on these three.
+ * How models write calls of tools, and how an answer's text becomes calls again. A form is data: a row of
+ * calls_rows has the texts around calls, the pattern of one call and the pattern of one parameter; one reader
+ * walks the pattern. Which form a model uses is learned from its template: a conversation with known calls is
+ * rendered, and the row that reads them back from the rendering is the form. White space around names and values
+ * is taken from the rendering.
+ * Invariants: text that is no whole call stays content, byte for byte. Work, nesting and sizes are bounded: an
+ * answer is a stranger's text. A reader says yes, no, or that the text ends before the answer is known;
+ * calls_safe depends on these three.
  *
  * To add a form: a row in calls_rows and a template that renders it in tests/t_calls.c.
- * Public: calls_form, calls_render, calls_learn, calls_form_free, calls_form_name, calls_list, calls_marks, calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name,
- * calls_call, call_list, call_list_drop, calls_want, calls_hold.
+ * Public: calls_form, calls_render, calls_learn, calls_form_free, calls_form_name, calls_list, calls_marks,
+ * calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name, calls_call, call_list,
+ * call_list_drop, calls_want, calls_hold.
  * Opens: calls_call, call_list, calls_want. */
 
 typedef struct {                                      /* one call; the three texts are one allocation */
-    bytes name, arguments /* a JSON object */, id;
+    bytes name;                                       /* of the tool */
+    bytes arguments;                                  /* a JSON object */
+    bytes id;
 } calls_call;
 
 typedef struct {
@@ -22,28 +27,34 @@ typedef struct {
 
 enum {
     CALLS_NAME = 256,                                 /* bytes of a name, an id or a key at most */
-    CALLS_DEEP = 200,                                 /* values inside each other at most */
+    CALLS_DEEP = 50,                                  /* loose values inside each other at most */
     CALLS_GAP = 64,                                   /* bytes that %_ may skip */
     CALLS_LESSON = 256 << 10,                         /* bytes of a rendering that is learned from, at most */
     CALLS_LEARN_WORK = 64 << 20,                      /* bytes that learning reads, at most: under a second */
 };
 
-enum {
-    CALLS_BARE = 1,                                   /* no text opens a call: it begins a line, ends one, and its tool is known */
+enum {                                                /* flags of a row */
+    CALLS_BARE = 1,                                   /* no text opens a call: it begins and ends a line, and its tool is known */
     CALLS_NINE = 2,                                   /* ids that are made have nine letters and digits */
     CALLS_NEST = 4,                                   /* a value may be parameters again */
 };
 
-/* `open` and `close` are around all calls, `sep` between two; ';' may be missing there. Any white space may be around literal text and where that has white space.
- * Slots of `call`: %n name; %o JSON object with name, arguments and id; %a arguments as JSON; %p parameters, each as in `param`;
- * %y arguments as in Python, in round brackets; %g arguments in {}, with bare keys and strings between two `param`; %i id; %x number;
- * %( %) begin and end of an id; %_ a few bytes without meaning.
- * Slots of `param`: %k key; %v value; %t "true" where the value is a string, "false" where it is JSON. */
+/* `open` and `close` are around all calls, `sep` between two; ';' may be missing there. Any white space may be
+ * around literal text and where that has white space. Slots of `call`: %n name; %o JSON object with name,
+ * arguments and id; %a arguments as JSON; %p parameters, each as in `param`;
+ * %y arguments as in Python, in round brackets; %g arguments in {}, with bare keys and strings between two
+ * `param`; %i id; %x number;
+ * %( %) begin and end of an id; %_ a few bytes without meaning. Slots of `param`: %k key; %v value; %t "true"
+ * where the value is a string, "false" where it is JSON. */
 typedef struct {
     const char *name;                                 /* of the form; NULL: another way to write the form of the row above */
-    const char *open, *call, *sep, *close, *param;
-    const char *lead;                                 /* text that may be before a call and belongs to it; "": white space that is learned */
-    const char *hint;                                 /* text in the instructions of a template that renders no calls; NULL: the opening */
+    const char *open;
+    const char *call;
+    const char *sep;
+    const char *close;
+    const char *param;
+    const char *lead;                                 /* text that may be before a call and belongs to it; "": it is learned */
+    const char *hint;                                 /* text in a template that renders no calls; NULL: the opening */
     int         flags;
 } calls_row;
 
@@ -52,14 +63,19 @@ typedef struct {
 #define CALLS_ML "\xef\xbd\x9c" "DSML\xef\xbd\x9c"
 #define CALLS_M3 "]<]minimax[>["
 
-static const calls_row calls_rows[] = {
-    {"tool_call-parameters", "", "<tool_call>\n<function=%n>\n%p</function>\n</tool_call>", "", "", "<parameter=%k>\n%v\n</parameter>\n", "", "<parameter=", 0},
+static const calls_row calls_rows[] = { /* name, open, call, sep, close, param, lead, hint, flags */
+    {"tool_call-parameters", "", "<tool_call>\n<function=%n>\n%p</function>\n</tool_call>", "", "",
+     "<parameter=%k>\n%v\n</parameter>\n", "", "<parameter=", 0},
     {NULL, "", "<function=%n>\n%p</function>\n</tool_call>", "", "", "<parameter=%k>\n%v\n</parameter>\n", "", NULL, 0},
-    {"seed", "", "<seed:tool_call>\n<function=%n>\n%p</function>\n</seed:tool_call>", "", "", "<parameter=%k>%v</parameter>\n", "", NULL, 0},
-    {"tool_call-keys", "", "<tool_call>%n\n%p</tool_call>", "", "", "<arg_key>%k</arg_key>\n<arg_value>%v</arg_value>\n", "", "<arg_key>", 0},
-    {"hunyuan", "<tool_calls:opensource>\n", "<tool_call:opensource>%n<tool_sep:opensource>\n%p</tool_call:opensource>\n", "", "</tool_calls:opensource>",
+    {"seed", "", "<seed:tool_call>\n<function=%n>\n%p</function>\n</seed:tool_call>", "", "",
+     "<parameter=%k>%v</parameter>\n", "", NULL, 0},
+    {"tool_call-keys", "", "<tool_call>%n\n%p</tool_call>", "", "",
+     "<arg_key>%k</arg_key>\n<arg_value>%v</arg_value>\n", "", "<arg_key>", 0},
+    {"hunyuan", "<tool_calls:opensource>\n",
+     "<tool_call:opensource>%n<tool_sep:opensource>\n%p</tool_call:opensource>\n", "", "</tool_calls:opensource>",
      "<arg_key:opensource>%k</arg_key:opensource>\n<arg_value:opensource>%v</arg_value:opensource>\n", "", NULL, 0},
-    {"hunyuan-json", "<tool_calls>", "<tool_call>%_<tool_sep>%n\n```json\n%a\n```</tool_call>", "", "</tool_calls>", "", "", NULL, 0},
+    {"hunyuan-json", "<tool_calls>", "<tool_call>%_<tool_sep>%n\n```json\n%a\n```</tool_call>", "", "</tool_calls>",
+     "", "", NULL, 0},
     {NULL, "<tool_calls>", "<tool_call>%n\n```json\n%a\n```</tool_call>", "", "</tool_calls>", "", "", NULL, 0},
     {"tool_call", "", "<tool_call>\n%o\n</tool_call>", "", "", "", "", NULL, 0},
     {NULL, "<tool_call>[", "%o", ",", "]</tool_call>", "", "", NULL, 0},
@@ -68,25 +84,36 @@ static const calls_row calls_rows[] = {
     {NULL, "", "[TOOL_CALLS]%n[ARGS]%a", "", "", "", "", NULL, CALLS_NINE},
     {NULL, "[TOOL_CALLS][", "%o", ",", "]", "", "", NULL, CALLS_NINE},
     {"deepseek-r1", CALLS_DS "calls\xe2\x96\x81" "begin" CALLS_DE,
-     CALLS_DS "call\xe2\x96\x81" "begin" CALLS_DE "function" CALLS_DS "sep" CALLS_DE "%n\n```json\n%a\n```" CALLS_DS "call\xe2\x96\x81" "end" CALLS_DE,
+     CALLS_DS "call\xe2\x96\x81" "begin" CALLS_DE "function" CALLS_DS "sep" CALLS_DE "%n\n```json\n%a\n```"
+     CALLS_DS "call\xe2\x96\x81" "end" CALLS_DE,
      "", CALLS_DS "calls\xe2\x96\x81" "end" CALLS_DE, "", "", NULL, 0},
     {"deepseek-v3.1", CALLS_DS "calls\xe2\x96\x81" "begin" CALLS_DE,
-     CALLS_DS "call\xe2\x96\x81" "begin" CALLS_DE "%n" CALLS_DS "sep" CALLS_DE "%a" CALLS_DS "call\xe2\x96\x81" "end" CALLS_DE,
+     CALLS_DS "call\xe2\x96\x81" "begin" CALLS_DE "%n" CALLS_DS "sep" CALLS_DE "%a"
+     CALLS_DS "call\xe2\x96\x81" "end" CALLS_DE,
      "", CALLS_DS "calls\xe2\x96\x81" "end" CALLS_DE, "", "", NULL, 0},
-    {"deepseek-v3.2", "<" CALLS_ML "function_calls>\n", "<" CALLS_ML "invoke name=\"%n\">\n%p</" CALLS_ML "invoke>\n", "", "</" CALLS_ML "function_calls>",
+    {"deepseek-v3.2", "<" CALLS_ML "function_calls>\n",
+     "<" CALLS_ML "invoke name=\"%n\">\n%p</" CALLS_ML "invoke>\n", "", "</" CALLS_ML "function_calls>",
      "<" CALLS_ML "parameter name=\"%k\" string=\"%t\">%v</" CALLS_ML "parameter>\n", "", NULL, 0},
-    {"deepseek-v4", "<" CALLS_ML "tool_calls>\n", "<" CALLS_ML "invoke name=\"%n\">\n%p</" CALLS_ML "invoke>\n", "", "</" CALLS_ML "tool_calls>",
+    {"deepseek-v4", "<" CALLS_ML "tool_calls>\n", "<" CALLS_ML "invoke name=\"%n\">\n%p</" CALLS_ML "invoke>\n", "",
+     "</" CALLS_ML "tool_calls>",
      "<" CALLS_ML "parameter name=\"%k\" string=\"%t\">%v</" CALLS_ML "parameter>\n", "", NULL, 0},
     {"step3", "<\xef\xbd\x9ctool_calls_begin" CALLS_DE,
-     "<\xef\xbd\x9ctool_call_begin" CALLS_DE "function<\xef\xbd\x9ctool_sep" CALLS_DE "<steptml:invoke name=\"%n\">%p</steptml:invoke><\xef\xbd\x9ctool_call_end" CALLS_DE,
+     "<\xef\xbd\x9ctool_call_begin" CALLS_DE "function<\xef\xbd\x9ctool_sep" CALLS_DE
+     "<steptml:invoke name=\"%n\">%p</steptml:invoke><\xef\xbd\x9ctool_call_end" CALLS_DE,
      "", "<\xef\xbd\x9ctool_calls_end" CALLS_DE, "<steptml:parameter name=\"%k\">%v</steptml:parameter>", "", NULL, 0},
-    {"kimi", "<|tool_calls_section_begin|>", "<|tool_call_begin|>%(functions.%n:%x%)<|tool_call_argument_begin|>%a<|tool_call_end|>", "",
+    {"kimi", "<|tool_calls_section_begin|>",
+     "<|tool_call_begin|>%(functions.%n:%x%)<|tool_call_argument_begin|>%a<|tool_call_end|>", "",
      "<|tool_calls_section_end|>", "", "", NULL, 0},
-    {NULL, "<|tool_calls_section_begin|>", "<|tool_call_begin|>%(%n:%x%)<|tool_call_argument_begin|>%a<|tool_call_end|>", "", "<|tool_calls_section_end|>", "", "", NULL, 0},
-    {NULL, "<|tool_calls_section_begin|>", "<|tool_call_begin|>%(%n%)<|tool_call_argument_begin|>%a<|tool_call_end|>", "", "<|tool_calls_section_end|>", "", "", NULL, 0},
+    {NULL, "<|tool_calls_section_begin|>",
+     "<|tool_call_begin|>%(%n:%x%)<|tool_call_argument_begin|>%a<|tool_call_end|>", "",
+     "<|tool_calls_section_end|>", "", "", NULL, 0},
+    {NULL, "<|tool_calls_section_begin|>",
+     "<|tool_call_begin|>%(%n%)<|tool_call_argument_begin|>%a<|tool_call_end|>", "",
+     "<|tool_calls_section_end|>", "", "", NULL, 0},
     {"command-r7b", "<|START_ACTION|>[", "%o", ",", "]<|END_ACTION|>", "", "", NULL, 0},
     {"command-r", "Action:\n```json\n[", "%o", ",", "]\n```", "", "", NULL, 0},
-    {"gpt-oss", "", "<|channel|>commentary to=functions.%n%_<|message|>%a<|call|>", "", "", "", "<|start|>assistant", NULL, 0},
+    {"gpt-oss", "", "<|channel|>commentary to=functions.%n%_<|message|>%a<|call|>", "", "", "",
+     "<|start|>assistant", NULL, 0},
     {NULL, "", " to=functions.%n%_<|message|>%a<|call|>", "", "", "", "<|start|>assistant", NULL, 0},
     {NULL, "", "<|channel|>analysis to=functions.%n%_<|message|>%a<|call|>", "", "", "", "<|start|>assistant", NULL, 0},
     {"gemma", "", "<|tool_call>call:%n%g<tool_call|>", "", "", "<|\"|>", "", NULL, 0},
@@ -95,19 +122,25 @@ static const calls_row calls_rows[] = {
     {NULL, "<|tool_call_start|>[", "%o", ",", "]<|tool_call_end|>", "", "", NULL, 0},
     {"minicpm3", "<|tool_call_start|>\n```python\n", "%n%y\n", "", "```\n<|tool_call_end|>", "", "", NULL, 0},
     {"olmo3", "<function_calls>\n", "%n%y\n", "", "</function_calls>", "", "", NULL, 0},
-    {"minimax-m2", "<minimax:tool_call>\n", "<invoke name=\"%n\">\n%p</invoke>\n", "", "</minimax:tool_call>", "<parameter name=\"%k\">%v</parameter>\n", "", NULL, 0},
-    {"minimax-m3", CALLS_M3 "<tool_call>\n", CALLS_M3 "<invoke name=\"%n\">%p" CALLS_M3 "</invoke>\n", "", CALLS_M3 "</tool_call>",
+    {"minimax-m2", "<minimax:tool_call>\n", "<invoke name=\"%n\">\n%p</invoke>\n", "", "</minimax:tool_call>",
+     "<parameter name=\"%k\">%v</parameter>\n", "", NULL, 0},
+    {"minimax-m3", CALLS_M3 "<tool_call>\n", CALLS_M3 "<invoke name=\"%n\">%p" CALLS_M3 "</invoke>\n", "",
+     CALLS_M3 "</tool_call>",
      CALLS_M3 "<%k>%v" CALLS_M3 "</%k>", "", NULL, CALLS_NEST},
     {"minicpm", "", "<function name=\"%n\">%p</function>", "", "", "<param name=\"%k\">%v</param>", "", NULL, 0},
     {"phi-4", "<|tool_call|>[", "%o", ",", "]<|/tool_call|>", "", "", NULL, 0},
     {"granite", "<|tool_call|>[", "%o", ",", "]", "", "", "<|tool_call|>", 0},
     {"nemotron", "<TOOLCALL>[", "%o", ",", "]</TOOLCALL>", "", "", NULL, 0},
     {"apertus", "<|tools_prefix|>[", "{\"%n\": %a}", ",", "]<|tools_suffix|>", "", "", NULL, 0},
-    {"solar", "<|tool_calls|>", "<|tool_call:begin|>%i<|tool_call:name|>%n<|tool_call:args|>%a<|tool_call:end|>", "", "<|calls|>", "", "", NULL, 0},
+    {"solar", "<|tool_calls|>", "<|tool_call:begin|>%i<|tool_call:name|>%n<|tool_call:args|>%a<|tool_call:end|>",
+     "", "<|calls|>", "", "", NULL, 0},
     {"internlm", "", "<|action_start|><|plugin|>\n%o<|action_end|>", "", "", "", "", NULL, 0},
     {"gigachat", "", "<|function_call|>%o", "", "", "", "", NULL, 0},
     {"gigachat-role", "", "function call<|role_sep|>\n%o", "", "", "", "<|message_sep|>\n\n", NULL, 0},
-    {"mcp", "", "<use_mcp_tool>\n<server_name>%_</server_name>\n<tool_name>%n</tool_name>\n<arguments>\n%a\n</arguments>\n</use_mcp_tool>", "", "", "", "", NULL, 0},
+    {"mcp", "",
+     "<use_mcp_tool>\n<server_name>%_</server_name>\n<tool_name>%n</tool_name>\n"
+     "<arguments>\n%a\n</arguments>\n</use_mcp_tool>",
+     "", "", "", "", NULL, 0},
     {"functools", "functools[", "%o", ",", "]", "", "", NULL, 0},
     {"functions", "", "functions.%n:\n%a", "", "", "", "", NULL, 0},
     {"function-tag", "", "<function=%n>%a</function>", "", "", "", "", NULL, 0},
@@ -132,12 +165,14 @@ struct calls_form {
     const calls_row *row;                             /* [n_rows] the form's row and its other ways */
     int              n_rows;
     str              lead;                            /* white space before a call that belongs to it */
-    str              value_lead, value_tail;          /* white space around the value of a parameter */
-    str              begin, middle;                   /* text before the name, and from the name to the arguments */
+    str              value_lead;                      /* white space before the value of a parameter */
+    str              value_tail;                      /* white space after it */
+    str              begin;                           /* text before the name */
+    str              middle;                          /* text from the name to the arguments */
     str              inner;                           /* from an id before the name to the name */
     bool             named;                           /* the name comes after `begin` */
-    bool             behind_text;                     /* a call that no text opens may be after text in a line */
-    int              raw_quote;                       /* the quote of Python strings that the template writes without escapes; 0: none */
+    bool             after_text;                     /* a call that no text opens may be after text in a line */
+    int              raw_quote;                       /* around Python strings that the template does not escape; 0: none */
     bool             text_arguments;                  /* the template takes arguments as JSON text */
     const char      *tools_name;                      /* the template's variable for tools */
     bool             first[256];                      /* bytes that may begin a call */
@@ -149,8 +184,11 @@ typedef struct calls_form calls_form;
 
 /* --- the cursor: yes, no, or the text ends first --- */
 
-typedef struct {                                      /* of one call in the text */
-    size_t at, name_at, name_end, args_at;            /* its group; its name; its arguments; 0: unknown */
+typedef struct {                                      /* of one call in the text; a place is 0 where it is not known */
+    size_t at;                                        /* of its group */
+    size_t name_at;                                   /* of its name */
+    size_t name_end;                                  /* after its name */
+    size_t args_at;                                   /* of its arguments */
     bytes  value;                                     /* of its last parameter, with the white space around it */
     bool   opened;                                    /* the text around all calls is there */
     bool   bare;                                      /* no text opens the call */
@@ -158,25 +196,26 @@ typedef struct {                                      /* of one call in the text
 
 typedef struct {
     const calls_form *f;
-    bytes  t;                                         /* the answer */
-    bool   ended;                                     /* no byte follows */
-    bool   more;                                      /* the text ended where a byte was needed */
-    bool   tired;                                     /* the work is spent: nothing else is tried */
-    size_t work, most_work;
-    size_t blank_from, blank_to;                      /* white space that was skipped last */
-    val    tools;
-    str    name, id, args;                            /* of the call that is read */
-    call_list *out;                                   /* NULL: calls are found and not kept */
-    size_t     group_at, id_at;                       /* where the text around calls begins, and the id */
-    bool       opened, bare;                          /* of the group that is read: see calls_place */
-    calls_place place;                                /* of the call that is read */
+    bytes       t;                                    /* the answer */
+    bool        ended;                                /* no byte follows */
+    bool        more;                                 /* the text ended where a byte was needed */
+    bool        tired;                                /* the work is spent: nothing else is tried */
+    size_t      work;                                 /* bytes and values read */
+    size_t      most_work;                            /* of them, at most */
+    size_t      blank_from;                           /* where the white space begins that was skipped last */
+    size_t      blank_to;                             /* after it */
+    val         tools;                                /* their list, or undefined */
+    str         name;                                 /* of the call that is read */
+    str         id;                                   /* its id; empty: it has none */
+    str         args;                                 /* its arguments as JSON */
+    call_list  *out;                                  /* NULL: calls are found and not kept */
+    size_t      id_at;                                /* where the id begins */
+    calls_place place;                                /* of the group and the call that are read */
     bytes       watch;                                /* learning: the name of the known call */
-    calls_place seen;                                 /* where it was found */
-    bool        found;
+    calls_place seen;                                 /* learning: where it was found */
+    bool        found;                                /* learning: it was */
     bool        strict;                               /* learning: JSON must be JSON */
 } calls_cur;
-
-static bool calls__space(uint8_t b) { return b == ' ' || b == '\n' || b == '\t' || b == '\r'; }
 
 static bool calls__has(calls_cur *c, size_t at) {
     if (at < c->t.n) return true;
@@ -186,11 +225,12 @@ static bool calls__has(calls_cur *c, size_t at) {
 
 static bool calls__is(calls_cur *c, size_t at, uint8_t b) { return calls__has(c, at) && c->t.p[at] == b; }
 
-/* After the white space at t[at]. The end of the last run is kept, so that an answer of newlines is not read again from each of them. */
+/* After the white space at t[at]. The end of the last run is kept, so that an answer of newlines is not read
+ * again from each of them. */
 static size_t calls__skip(calls_cur *c, size_t at) {
     if (at < c->blank_from || at >= c->blank_to) {
         c->blank_from = c->blank_to = at;
-        while (c->blank_to < c->t.n && calls__space(c->t.p[c->blank_to])) c->blank_to++;
+        while (c->blank_to < c->t.n && bytes_is_blank(c->t.p[c->blank_to])) c->blank_to++;
     }
     return c->blank_to;
 }
@@ -205,13 +245,14 @@ static bool calls__between_tags(bytes lit, size_t k) {
     return k && (lit.p[k] == '<' || lit.p[k] == '[') && (lit.p[k - 1] == '>' || lit.p[k - 1] == ']');
 }
 
-/* The text `lit` at *at. White space of `lit` stands for any white space, and tags and brackets may have some between them. */
+/* The text `lit` at *at. White space of `lit` stands for any white space, and tags and brackets may have some
+ * between them. */
 static bool calls__lit(calls_cur *c, bytes lit, size_t *at) {
     size_t i = *at;
     for (size_t k = 0; k < lit.n; k++) {
         const uint8_t b = lit.p[k];
-        if (calls__space(b) || calls__between_tags(lit, k)) i = calls__skip(c, i);
-        if (calls__space(b)) continue;
+        if (bytes_is_blank(b) || calls__between_tags(lit, k)) i = calls__skip(c, i);
+        if (bytes_is_blank(b)) continue;
         if (!calls__is(c, i, b)) return false;
         i++;
     }
@@ -221,118 +262,30 @@ static bool calls__lit(calls_cur *c, bytes lit, size_t *at) {
 
 static bool calls__word(calls_cur *c, const char *word, size_t *at) { return calls__lit(c, bytes_of(word), at); }
 
-static bytes calls__slice(bytes t, size_t from, size_t to) { return (bytes){t.p + from, to - from}; }
+static bool calls__blank(bytes b) { return bytes_trim(b).n == 0; }
 
-static bytes calls__trim(bytes b) {
-    while (b.n && calls__space(b.p[0])) b.p++, b.n--;
-    while (b.n && calls__space(b.p[b.n - 1])) b.n--;
-    return b;
-}
-
-static bool calls__blank(bytes b) { return calls__trim(b).n == 0; }
-static void calls__put(str *s, bytes b) { str_add(s, b.p, b.n); }
-
-static void calls__set(str *s, bytes b) {
-    str_clear(s);
-    calls__put(s, b);
-}
-
-/* The first `find` in t from `at` on; SIZE_MAX: none. A search in an answer is calls__seek or calls__near: its work is bounded. */
-static size_t calls__find(bytes t, size_t at, bytes find) {
-    if (at >= t.n || !find.n) return SIZE_MAX;
-    const uint8_t *p = memmem(t.p + at, t.n - at, find.p, find.n);
-    return p ? (size_t)(p - t.p) : SIZE_MAX;
-}
-
-/* The first `find` in the answer from `at` on. */
+/* The first `find` in the answer from `at` on; SIZE_MAX: none. As bytes_find(), but its work is bounded. */
 static size_t calls__seek(calls_cur *c, size_t at, bytes find) {
-    const size_t i = calls__find(c->t, at, find);
+    const size_t i = bytes_find(c->t, at, find);
     return calls__worked(c, (i == SIZE_MAX ? c->t.n : i) - at + 1) ? i : SIZE_MAX;
 }
 
 /* The first `find` in the answer that begins within n bytes of `at`. */
 static size_t calls__near(calls_cur *c, size_t at, size_t n, bytes find) {
-    const size_t most = n + find.n < c->t.n - at ? at + n + find.n : c->t.n, i = calls__find((bytes){c->t.p, most}, at, find);
+    const size_t most = at + min_size(n + find.n, c->t.n - at), i = bytes_find((bytes){c->t.p, most}, at, find);
     if (i == SIZE_MAX && most == c->t.n) c->more = true;
     return i;
 }
 
-/* --- JSON: strict, without recursion. Control characters in strings are taken, since models write them. --- */
+/* --- JSON, and loose values: Python literals, and objects with bare keys. They become JSON. --- */
 
-static bool calls__string(calls_cur *c, size_t *at) {
-    size_t i = *at + 1;
-    for (; calls__has(c, i) && c->t.p[i] != '"'; i++) {
-        if (c->t.p[i] != '\\') continue;
-        if (!calls__has(c, ++i) || !memchr("\"\\/bfnrtu", c->t.p[i], 9)) return false;
-        for (size_t left = c->t.p[i] == 'u' ? 4 : 0; left; left--)
-            if (!calls__has(c, ++i) || !isxdigit(c->t.p[i])) return false;
-    }
-    if (i >= c->t.n || !calls__worked(c, i - *at)) return false;
-    *at = i + 1;
-    return true;
-}
-
-static size_t calls__digits(const calls_cur *c, size_t i) {
-    while (i < c->t.n && isdigit(c->t.p[i])) i++;
-    return i;
-}
-
-static bool calls__number(calls_cur *c, size_t *at) {
-    size_t i = *at + (c->t.p[*at] == '-'), from = i;
-    i = calls__digits(c, i);
-    if (i == from) return calls__has(c, i) && false;
-    if (c->t.p[from] == '0' && i > from + 1) return false;
-    if (i < c->t.n && c->t.p[i] == '.') {
-        from = i + 1, i = calls__digits(c, from);
-        if (i == from) return calls__has(c, i) && false;
-    }
-    if (i < c->t.n && (c->t.p[i] == 'e' || c->t.p[i] == 'E')) {
-        from = i + 1;
-        if (from < c->t.n && (c->t.p[from] == '+' || c->t.p[from] == '-')) from++;
-        i = calls__digits(c, from);
-        if (i == from) return calls__has(c, i) && false;
-    }
-    if (i == c->t.n) c->more = true;
-    *at = i;
-    return calls__worked(c, 1);
-}
-
-static bool calls__scalar(calls_cur *c, size_t *at) {
-    switch (c->t.p[*at]) {
-    case '"': return calls__string(c, at);
-    case 't': return calls__word(c, "true", at);
-    case 'f': return calls__word(c, "false", at);
-    case 'n': return calls__word(c, "null", at);
-    default: return calls__number(c, at);
-    }
-}
-
-/* One JSON value. `want` says what may come: v value, i value or ], k key, e key or }, c colon, a comma or the closing bracket. */
-static bool calls__json(calls_cur *c, size_t *at) {
-    char   open[CALLS_DEEP];
-    size_t i = *at;
-    int    deep = 0;
-    char   want = 'v';
-    for (;;) {
-        i = calls__skip(c, i);
-        if (!calls__has(c, i) || !calls__worked(c, 1)) return false;
-        const uint8_t b = c->t.p[i];
-        if ((want == 'v' || want == 'i') && (b == '{' || b == '[')) {
-            if (deep == CALLS_DEEP) return false;
-            open[deep++] = b == '{' ? '}' : ']';
-            want = b == '{' ? 'e' : 'i';
-            i++;
-            continue;
-        }
-        if (deep && b == (uint8_t)open[deep - 1] && want != 'v' && want != 'k' && want != 'c') deep--, want = 'a', i++;
-        else if (want == 'c' && b == ':') want = 'v', i++;
-        else if (want == 'a' && b == ',' && deep) want = open[deep - 1] == '}' ? 'k' : 'v', i++;
-        else if ((want == 'k' || want == 'e') && b == '"' && calls__string(c, &i)) want = 'c';
-        else if ((want == 'v' || want == 'i') && calls__scalar(c, &i)) want = 'a';
-        else return false;
-        if (!deep && want == 'a') break;
-    }
-    *at = i;
+/* What scan() reads at t[*at]. */
+static bool calls__scan(calls_cur *c, bool (*scan)(bytes_scan *s), size_t *at) {
+    bytes_scan s = {.t = c->t, .at = *at, .most = c->tired ? 0 : c->most_work - c->work};
+    const bool ok = scan(&s);
+    c->more |= s.more;
+    if (!calls__worked(c, s.work) || !ok) return false;
+    *at = s.at;
     return true;
 }
 
@@ -351,60 +304,6 @@ static void calls__json_put(str *s, bytes json) {
     }
 }
 
-/* Appends bytes as a JSON string. */
-static void calls__quote(str *s, bytes b) {
-    str_put(s, "\"");
-    for (size_t i = 0; i < b.n; i++) {
-        const uint8_t c = b.p[i];
-        if (c == '"' || c == '\\') str_fmt(s, "\\%c", c);
-        else if (c == '\n') str_put(s, "\\n");
-        else if (c == '\t') str_put(s, "\\t");
-        else if (c < 0x20 || c == 0x7f) str_fmt(s, "\\u%04x", c);
-        else str_add(s, &c, 1);
-    }
-    str_put(s, "\"");
-}
-
-/* The number of n hexadecimal digits at b.p[at]; -1: others are there. */
-static int64_t calls__hex(bytes b, size_t at, int n) {
-    uint64_t v;
-    return at + (size_t)n <= b.n && bytes_hex(b.p + at, n, &v) ? (int64_t)v : -1;
-}
-
-/* The \u escape at b.p[*at] (its u), with its second half; a half alone is U+FFFD. */
-static void calls__unescape_u(bytes b, size_t *at, str *out) {
-    int64_t v = calls__hex(b, *at + 1, 4);
-    *at += 5;
-    if (v >= 0xd800 && v < 0xdc00 && *at + 1 < b.n && b.p[*at] == '\\' && b.p[*at + 1] == 'u') {
-        const int64_t low = calls__hex(b, *at + 2, 4);
-        if (low >= 0xdc00 && low < 0xe000) v = 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00), *at += 6;
-    }
-    str_char(out, v < 0 || (v >= 0xd800 && v < 0xe000) ? 0xfffd : (uint32_t)v);
-}
-
-/* Appends what the JSON string `b`, with its quotes, stands for. */
-static void calls__unquote(bytes b, str *out) {
-    static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
-    for (size_t i = 1; i + 1 < b.n;) {
-        if (b.p[i] != '\\') {
-            str_add(out, &b.p[i++], 1);
-            continue;
-        }
-        const char *p = memchr(from, b.p[++i], 5);
-        if (b.p[i] == 'u') calls__unescape_u(b, &i, out);
-        else str_add(out, p ? to + (p - from) : (const char *)&b.p[i], 1), i++;
-    }
-}
-
-/* Whether b is one JSON value and white space. */
-static bool calls__is_json(bytes b) {
-    calls_cur c = {.t = b, .ended = true, .most_work = SIZE_MAX};
-    size_t    at = 0;
-    return calls__json(&c, &at) && calls__skip(&c, at) == b.n;
-}
-
-/* --- loose values: Python literals, and objects with bare keys. They become JSON. --- */
-
 static bool calls__loose(calls_cur *c, const char *quote, size_t *at, str *out, int deep);  /* values hold values */
 
 /* The length of the escape at t[i] (its backslash), which is appended; 0: it goes on after the text. */
@@ -414,13 +313,13 @@ static size_t calls__escape(bytes t, size_t i, str *out) {
     const uint8_t b = t.p[i + 1];
     const char   *p = memchr(from, b, 8);
     const int     digits = b == 'x' ? 2 : b == 'u' ? 4 : b == 'U' ? 8 : 0;
-    const int64_t v = digits ? calls__hex(t, i + 2, digits) : -1;
-    if (digits && i + 2 + (size_t)digits > t.n) return 0;
-    if (digits && v >= 0 && v <= 0x10ffff) {
-        size_t u = i + 1;
+    size_t        at = i + 2;
+    uint64_t      v;
+    if (digits && at + (size_t)digits > t.n) return 0;
+    if (digits && bytes_hex(t.p + at, digits, &v) && v <= 0x10ffff) {
         if (b != 'u') return str_char(out, v >= 0xd800 && v < 0xe000 ? 0xfffd : (uint32_t)v), 2 + (size_t)digits;
-        calls__unescape_u(t, &u, out);
-        return u - i;
+        str_char(out, bytes_utf16(t, &at, false));
+        return at - i;
     }
     if (b == '\n') return 2;
     if (p) str_add(out, to + (p - from), 1);
@@ -429,7 +328,8 @@ static size_t calls__escape(bytes t, size_t i, str *out) {
     return 2;
 }
 
-/* Whether a value can end before t[i]: a comma, a colon or a closing bracket follows; between arguments a comma and the next name. */
+/* Whether a value can end before t[i]: a comma, a colon or a closing bracket follows; between arguments a comma
+ * and the next name. */
 static bool calls__value_ends(calls_cur *c, size_t i, bool argument) {
     i = calls__skip(c, i);
     if (!calls__has(c, i)) return false;
@@ -441,7 +341,8 @@ static bool calls__value_ends(calls_cur *c, size_t i, bool argument) {
     return i > from && calls__is(c, calls__skip(c, i), '=');
 }
 
-/* A string in single or double quotes. One that the template writes without escapes ends at the first quote that can be its last. */
+/* A string in single or double quotes. One that the template writes without escapes ends at the first quote that
+ * can be its last. */
 static bool calls__loose_string(calls_cur *c, size_t *at, str *out, bool argument) {
     const uint8_t q = c->t.p[*at];
     const bool    raw = c->f && q == c->f->raw_quote;
@@ -455,7 +356,7 @@ static bool calls__loose_string(calls_cur *c, size_t *at, str *out, bool argumen
         if (n == 1) str_add(&s, &c->t.p[i], 1);
         i += n;
     }
-    if (ok) calls__quote(out, str_bytes(&s)), *at = i + 1;
+    if (ok) str_json_exact(out, str_bytes(&s)), *at = i + 1;
     str_drop(&s);
     return ok;
 }
@@ -465,7 +366,7 @@ static bool calls__loose_marked(calls_cur *c, bytes quote, size_t *at, str *out)
     size_t i = *at + quote.n;
     for (size_t end = i; (end = calls__seek(c, end, quote)) != SIZE_MAX; end++) {
         if (!calls__value_ends(c, end + quote.n, false)) continue;
-        calls__quote(out, calls__slice(c->t, i, end));
+        str_json_exact(out, bytes_slice(c->t, i, end));
         *at = end + quote.n;
         return true;
     }
@@ -474,37 +375,43 @@ static bool calls__loose_marked(calls_cur *c, bytes quote, size_t *at, str *out)
 }
 
 static bool calls__loose_word(calls_cur *c, size_t *at, str *out) {
-    static const char *const words[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"}, {"true", "true"}, {"false", "false"}, {"null", "null"}};
+    static const char *const words[][2] = {{"True", "true"}, {"False", "false"}, {"None", "null"}, {"true", "true"},
+                                           {"false", "false"}, {"null", "null"}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (calls__word(c, words[i][0], at)) return str_put(out, words[i][1]), true;
     return false;
 }
 
-/* A key: a string, or text up to the colon. */
-static bool calls__loose_key(calls_cur *c, const char *quote, size_t *at, str *out) {
+static bool calls__in_python(uint8_t b) { return isalnum(b) || b == '_' || b >= 0x80; }
+static bool calls__in_bare_key(uint8_t b) { return !memchr(":,{}[]\"'<> \n\t\r", b, 15); }
+
+/* A key: a name where '=' follows, else a string or text up to the colon. */
+static bool calls__loose_key(calls_cur *c, const char *quote, uint8_t colon, size_t *at, str *out) {
     const size_t from = *at;
+    const bool   python = colon == '=';
     size_t       i = from, q = from;
-    if (c->t.p[i] == '"' || c->t.p[i] == '\'') return calls__loose_string(c, at, out, false);
+    if (!python && (c->t.p[i] == '"' || c->t.p[i] == '\'')) return calls__loose_string(c, at, out, false);
     if (*quote && calls__word(c, quote, &q)) return calls__loose_marked(c, bytes_of(quote), at, out);
-    while (calls__has(c, i) && i - from < CALLS_NAME && !memchr(":,{}[]\"'<> \n\t\r", c->t.p[i], 15)) i++;
+    while (calls__has(c, i) && i - from < CALLS_NAME && (python ? calls__in_python : calls__in_bare_key)(c->t.p[i])) i++;
     if (i == c->t.n || i == from) return false;
-    calls__quote(out, calls__slice(c->t, from, i));
+    str_json_exact(out, bytes_slice(c->t, from, i));
     *at = i;
     return true;
 }
 
-/* The entries of a list or an object, up to its closing bracket. */
-static bool calls__loose_entries(calls_cur *c, const char *quote, uint8_t close, size_t *at, str *out, int deep) {
+/* The entries of a list (colon 0), of an object (':') or of the arguments of a call ('='), up to the closing bracket. */
+static bool calls__loose_entries(calls_cur *c, const char *quote, uint8_t close, uint8_t colon, size_t *at,
+                                 str *out, int deep) {
     size_t i = calls__skip(c, *at);
     for (bool first = true; !calls__is(c, i, close); first = false) {
         if (!first && !calls__is(c, i, ',')) return false;
         i = calls__skip(c, i + !first);
-        if (!first && calls__is(c, i, close)) break;
+        if (!first && colon != '=' && calls__is(c, i, close)) break;
         if (!first) str_put(out, ", ");
-        if (!calls__has(c, i) || (close == '}' && !calls__loose_key(c, quote, &i, out))) return false;
-        if (close == '}') {
+        if (!calls__has(c, i) || (colon && !calls__loose_key(c, quote, colon, &i, out))) return false;
+        if (colon) {
             i = calls__skip(c, i);
-            if (!calls__is(c, i, ':')) return false;
+            if (!calls__is(c, i, colon)) return false;
             i = calls__skip(c, i + 1);
             str_put(out, ": ");
         }
@@ -515,9 +422,10 @@ static bool calls__loose_entries(calls_cur *c, const char *quote, uint8_t close,
     return true;
 }
 
-/* One value, appended as JSON. quote: what is around strings, "" for none. deep: values around it; 0: an argument of a call. */
+/* One value, appended as JSON. quote: what is around strings, "" for none. deep: values around it; 0: an argument
+ * of a call. */
 static bool calls__loose(calls_cur *c, const char *quote, size_t *at, str *out, int deep) {
-    if (deep > CALLS_DEEP / 4 || !calls__has(c, *at) || !calls__worked(c, 1)) return false;
+    if (deep > CALLS_DEEP || !calls__has(c, *at) || !calls__worked(c, 1)) return false;
     const uint8_t b = c->t.p[*at];
     const size_t  from = *at;
     size_t        q = from;
@@ -527,20 +435,20 @@ static bool calls__loose(calls_cur *c, const char *quote, size_t *at, str *out, 
         const uint8_t close = b == '{' ? '}' : b == '[' ? ']' : ')';
         str_put(out, close == '}' ? "{" : "[");
         ++*at;
-        if (!calls__loose_entries(c, quote, close, at, out, deep + 1)) return false;
+        if (!calls__loose_entries(c, quote, close, close == '}' ? ':' : 0, at, out, deep + 1)) return false;
         str_put(out, close == '}' ? "}" : "]");
         return true;
     }
     if (b != '-' && !isdigit(b)) return calls__loose_word(c, at, out);
-    if (!calls__number(c, at)) return false;
-    calls__put(out, calls__slice(c->t, from, *at));
+    if (!calls__scan(c, bytes_scan_number, at)) return false;
+    str_cat(out, bytes_slice(c->t, from, *at));
     return true;
 }
 
 /* JSON, or else a loose value: appended as JSON. */
 static bool calls__any_json(calls_cur *c, size_t *at, str *out) {
     const size_t from = *at, n = out->n;
-    if (calls__json(c, at)) return calls__json_put(out, calls__slice(c->t, from, *at)), true;
+    if (calls__scan(c, bytes_scan_json, at)) return calls__json_put(out, bytes_slice(c->t, from, *at)), true;
     if (c->strict || c->more || c->tired || !calls__has(c, from) || c->t.p[from] != '{') return false;
     if (calls__loose(c, "", at, out, 1)) return true;
     out->n = n;
@@ -574,37 +482,31 @@ static val calls__tool(val tools, bytes name) {
     return val_undef(NULL);
 }
 
-/* What a schema says of a value: nothing, a string, no string. */
+/* What a schema says of a value: nothing, a string, no string, a list, an object. */
 enum { CALLS_ANY, CALLS_STRING, CALLS_OTHER, CALLS_LIST, CALLS_OBJECT };
 
-/* A list of types: a string if that is the only type beside null. */
-static int calls__type_of_list(val list) {
-    int n_string = 0, n_other = 0;
-    for (size_t i = 0; i < list.list->n; i++) {
-        if (val_is_str(list.list->at[i], "string")) n_string++;
-        else if (!val_is_str(list.list->at[i], "null")) n_other++;
-    }
-    return n_other ? n_string ? CALLS_ANY : CALLS_OTHER : n_string ? CALLS_STRING : CALLS_ANY;
-}
-
-/* The type of one of several schemas: a string if every one but null says so. */
-static int calls__type_of_choice(val list) {
+/* The type that all of a list have but those that are null: types or, with key, schemas. */
+static int calls__type_of_all(val list, const char *key) {
     int type = -1;
     for (size_t i = 0; i < list.list->n; i++) {
-        const val t = val_get(list.list->at[i], "type");
-        const int is = val_is_str(t, "null") ? type : val_is_str(t, "string") ? CALLS_STRING : t.kind == VAL_STR ? CALLS_OTHER : CALLS_ANY;
+        const val t = key ? val_get(list.list->at[i], key) : list.list->at[i];
+        if (val_is_str(t, "null")) continue;
+        const int is = val_is_str(t, "string") ? CALLS_STRING : key && t.kind != VAL_STR ? CALLS_ANY : CALLS_OTHER;
         type = type < 0 || is == type ? is : CALLS_ANY;
     }
     return type < 0 ? CALLS_ANY : type;
 }
 
 static int calls__type(val schema) {
-    const val type = val_get(schema, "type"), any = val_get(schema, "anyOf"), one = val_get(schema, "oneOf"), names = val_get(schema, "enum");
-    if (type.kind == VAL_STR)
-        return val_is_str(type, "string") ? CALLS_STRING : val_is_str(type, "array") ? CALLS_LIST : val_is_str(type, "object") ? CALLS_OBJECT : CALLS_OTHER;
-    if (type.kind == VAL_LIST) return calls__type_of_list(type);
-    if (any.kind == VAL_LIST) return calls__type_of_choice(any);
-    if (one.kind == VAL_LIST) return calls__type_of_choice(one);
+    const val type = val_get(schema, "type"), any = val_get(schema, "anyOf"), one = val_get(schema, "oneOf");
+    const val names = val_get(schema, "enum");
+    if (val_is_str(type, "string")) return CALLS_STRING;
+    if (val_is_str(type, "array")) return CALLS_LIST;
+    if (val_is_str(type, "object")) return CALLS_OBJECT;
+    if (type.kind == VAL_STR) return CALLS_OTHER;
+    if (type.kind == VAL_LIST) return calls__type_of_all(type, NULL);
+    if (any.kind == VAL_LIST) return calls__type_of_all(any, "type");
+    if (one.kind == VAL_LIST) return calls__type_of_all(one, "type");
     for (size_t i = 0; names.kind == VAL_LIST && i < names.list->n; i++)
         if (names.list->at[i].kind != VAL_STR) return CALLS_ANY;
     return names.kind == VAL_LIST && names.list->n ? CALLS_STRING : CALLS_ANY;
@@ -626,7 +528,7 @@ static bool calls__name(calls_cur *c, bytes next, size_t *at, str *out) {
                 break;
             }
     if (i == from || i - from > CALLS_NAME) return false;
-    calls__set(out, calls__slice(c->t, from, i));
+    str_set(out, bytes_slice(c->t, from, i));
     *at = i;
     return true;
 }
@@ -635,12 +537,12 @@ static bool calls__name(calls_cur *c, bytes next, size_t *at, str *out) {
 static bool calls__set_arguments(calls_cur *c, bytes json) {
     str  inner = {0};
     bool ok = json.n && json.p[0] == '{';
-    json = calls__trim(json);
-    if (ok) calls__set(&c->args, json);
+    json = bytes_trim(json);
+    if (ok) str_set(&c->args, json);
     else if (json.n && json.p[0] == '"') {
-        calls__unquote(json, &inner);
-        const bytes b = calls__trim(str_bytes(&inner));
-        ok = b.n == 0 || (b.p[0] == '{' && calls__is_json(b));
+        str_unquote(&inner, json, false);
+        const bytes b = bytes_trim(str_bytes(&inner));
+        ok = b.n == 0 || (b.p[0] == '{' && bytes_is_json(b));
         if (ok && b.n) str_clear(&c->args), calls__json_put(&c->args, b);
     } else ok = bytes_is(json, "null");
     if (ok && !c->args.n) str_put(&c->args, "{}");
@@ -655,18 +557,6 @@ static bool calls__arguments(calls_cur *c, size_t *at) {
     const bool ok = calls__any_json(c, at, &json) && calls__set_arguments(c, str_bytes(&json));
     str_drop(&json);
     return ok;
-}
-
-/* The next entry of a whole JSON object; `rest` begins after its bracket. */
-static bool calls__entry_next(bytes *rest, bytes *key, bytes *value) {
-    *rest = calls__trim(*rest);
-    if (rest->n && rest->p[0] == ',') *rest = calls__trim((bytes){rest->p + 1, rest->n - 1});
-    if (!rest->n || rest->p[0] != '"') return false;
-    *key = bytes_cut_json(rest);
-    *rest = calls__trim(*rest);
-    *rest = calls__trim((bytes){rest->p + 1, rest->n - 1});
-    *value = calls__trim(bytes_cut_json(rest));
-    return true;
 }
 
 static bool calls__one_of(bytes b, const char *const *names) {
@@ -690,18 +580,22 @@ static bool calls__begins_object(calls_cur *c, size_t at) {
     return false;
 }
 
-/* Sets name, arguments and id from a JSON object, which may be in another one under "function". Returns whether it is a call;
- * strict: without other keys. */
+/* Sets name, arguments and id from a JSON object, which may be in another one under "function". Returns whether
+ * it is a call; strict: without other keys. */
 static bool calls__from_object(calls_cur *c, bytes json, bool strict, int deep) {
-    bytes rest = {json.p + 1, json.n - 1}, key, value;
+    bytes key = {0}, value;
     bool  named = false, ok = true, has = false;
-    while (ok && calls__entry_next(&rest, &key, &value) && value.n) {
+    while (ok && bytes_cut_member(&json, &key, &value) && value.n) {
         if (bytes_is(key, "\"function\"") && value.p[0] == '{') return !deep && calls__from_object(c, value, strict, 1);
-        if (calls__one_of(key, calls__names) && value.p[0] == '"') named = true, str_clear(&c->name), calls__unquote(value, &c->name);
+        if (calls__one_of(key, calls__names) && value.p[0] == '"')
+            named = true, str_clear(&c->name), str_unquote(&c->name, value, false);
         else if (calls__one_of(key, calls__args)) has = true, ok = calls__set_arguments(c, value);
         else if (bytes_is(key, "\"type\"")) continue;
-        else if (calls__one_of(key, calls__ids)) str_clear(&c->id), value.p[0] == '"' ? calls__unquote(value, &c->id) : calls__put(&c->id, value);
-        else if (strict) return false;
+        else if (calls__one_of(key, calls__ids)) {
+            str_clear(&c->id);
+            if (value.p[0] == '"') str_unquote(&c->id, value, false);
+            else str_cat(&c->id, bytes_trim(value));
+        } else if (strict) return false;
     }
     if (!has && !strict) str_put(&c->args, "{}");
     return ok && named && (has || !strict) && c->name.n && c->name.n <= CALLS_NAME && c->id.n <= CALLS_NAME;
@@ -721,25 +615,11 @@ static bool calls__object(calls_cur *c, const calls_row *r, size_t *at) {
 static bool calls__python(calls_cur *c, size_t *at) {
     size_t i = calls__skip(c, *at);
     if (!calls__is(c, i, '(')) return false;
-    c->place.args_at = i;
-    i = calls__skip(c, i + 1);
+    c->place.args_at = i++;
     str_put(&c->args, "{");
-    for (bool first = true; !calls__is(c, i, ')'); first = false) {
-        if (!first && !calls__is(c, i, ',')) return false;
-        i = calls__skip(c, i + !first);
-        const size_t from = i;
-        while (i < c->t.n && i - from < CALLS_NAME && (isalnum(c->t.p[i]) || c->t.p[i] == '_' || c->t.p[i] >= 0x80)) i++;
-        if (!first) str_put(&c->args, ", ");
-        calls__quote(&c->args, calls__slice(c->t, from, i));
-        str_put(&c->args, ": ");
-        i = calls__skip(c, i);
-        if (!calls__is(c, i, '=') || i == from) return false;
-        i = calls__skip(c, i + 1);
-        if (!calls__loose(c, "", &i, &c->args, 0)) return false;
-        i = calls__skip(c, i);
-    }
+    if (!calls__loose_entries(c, "", ')', '=', &i, &c->args, 0)) return false;
     str_put(&c->args, "}");
-    *at = i + 1;
+    *at = i;
     return true;
 }
 
@@ -753,10 +633,13 @@ static bytes calls__segment(const char **p, char *slot) {
     return (bytes){(const uint8_t *)from, (size_t)(to - from)};
 }
 
-/* The pattern of parameters around one value: before the key, from the key to the value, after the value. */
-typedef struct {
-    bytes before, between, flag /* after %t */, after[2] /* with the key between them where has_key */;
-    bool  has_flag, has_key;
+typedef struct {                                      /* the pattern of parameters around one value */
+    bytes before;                                     /* the key */
+    bytes between;                                    /* the key and the value, or the flag */
+    bytes flag;                                       /* after the flag */
+    bytes after[2];                                   /* the value, with the key between them where has_key */
+    bool  has_flag;                                   /* %t */
+    bool  has_key;                                    /* the key again */
 } calls_param;
 
 static calls_param calls__param_of(const calls_row *r) {
@@ -771,10 +654,16 @@ static calls_param calls__param_of(const calls_row *r) {
     return p;
 }
 
+/* Appends the text after the value of a parameter. */
+static void calls__after_value(const calls_param *p, bytes key, str *out) {
+    str_cat(out, p->after[0]);
+    if (p->has_key) str_cat(out, key), str_cat(out, p->after[1]);
+}
+
 /* A value's text, appended as JSON by its type. */
 static void calls__typed(bytes raw, int type, str *out) {
-    const bytes b = calls__trim(raw);
-    if (type != CALLS_STRING && calls__is_json(b)) {
+    const bytes b = bytes_trim(raw);
+    if (type != CALLS_STRING && bytes_is_json(b)) {
         calls__json_put(out, b);
         return;
     }
@@ -789,17 +678,18 @@ static void calls__typed(bytes raw, int type, str *out) {
         if (calls__loose(&c, "", &at, out, 1) && at == b.n) return;
         out->n = n;
     }
-    calls__quote(out, raw);
+    str_json_exact(out, raw);
 }
 
 /* Removes `lead` and `tail` where the value has them. */
 static bytes calls__strip(bytes v, bytes lead, bytes tail) {
-    if (v.n >= lead.n && lead.n && memcmp(v.p, lead.p, lead.n) == 0) v.p += lead.n, v.n -= lead.n;
-    if (v.n >= tail.n && tail.n && memcmp(v.p + v.n - tail.n, tail.p, tail.n) == 0) v.n -= tail.n;
+    if (bytes_begins(v, lead)) v = bytes_slice(v, lead.n, v.n);
+    if (bytes_ends(v, tail)) v.n -= tail.n;
     return v;
 }
 
-static bool calls__parameters(calls_cur *c, const calls_row *r, val schema, bytes tail, size_t *at, str *out, int deep);  /* parameters hold parameters */
+static bool calls__parameters(calls_cur *c, const calls_row *r, val schema, bytes tail, size_t *at, str *out,
+                              int deep);             /* parameters hold parameters */
 
 /* Whether a parameter begins at *at; then *at is at its key. */
 static bool calls__opens_parameter(calls_cur *c, const calls_param *p, size_t *at) {
@@ -819,7 +709,7 @@ static bool calls__nested(calls_cur *c, const calls_row *r, val schema, bytes ra
     if (deep > 16 || !calls__opens_parameter(&inner, &p, &at)) return false;
     at = 0;
     const bool ok = calls__parameters(&inner, r, schema, (bytes){0}, &at, &text, deep + 1) && at == raw.n;
-    if (ok) calls__put(out, str_bytes(&text));
+    if (ok) str_cat(out, str_bytes(&text));
     calls__worked(c, inner.work + raw.n);
     str_drop(&text);
     return ok;
@@ -827,11 +717,9 @@ static bool calls__nested(calls_cur *c, const calls_row *r, val schema, bytes ra
 
 /* The text inside of <![CDATA[ ]]>, where the value is that and nothing else. */
 static bytes calls__cdata(bytes v) {
-    static const char open[] = "<![CDATA[", close[] = "]]>";
-    const size_t      o = sizeof open - 1, n = sizeof close - 1;
-    const bytes       b = calls__trim(v);
-    const bool        is = b.n >= o + n && memcmp(b.p, open, o) == 0 && memcmp(b.p + b.n - n, close, n) == 0;
-    return is ? (bytes){b.p + o, b.n - o - n} : v;
+    const bytes open = bytes_of("<![CDATA["), close = bytes_of("]]>"), b = bytes_trim(v);
+    const bool  is = b.n >= open.n + close.n && bytes_begins(b, open) && bytes_ends(b, close);
+    return is ? bytes_slice(b, open.n, b.n - close.n) : v;
 }
 
 static void calls__value(calls_cur *c, const calls_row *r, val schema, bytes raw, const bool *is_string, str *out, int deep) {
@@ -840,15 +728,18 @@ static void calls__value(calls_cur *c, const calls_row *r, val schema, bytes raw
     calls__typed(v, is_string ? *is_string ? CALLS_STRING : CALLS_ANY : calls__type(schema), out);
 }
 
-/* Where the value that begins at `from` ends: before the text `after` that another parameter or `tail` follows. *next: after that text. */
-static bool calls__value_end(calls_cur *c, const calls_param *p, bytes after, bytes tail, size_t from, size_t *end, size_t *next) {
-    const bytes core = calls__trim(after);
+/* Where the value that begins at `from` ends: before the text `after` that another parameter or `tail` follows.
+ * *next: after that text. */
+static bool calls__value_end(calls_cur *c, const calls_param *p, bytes after, bytes tail, size_t from, size_t *end,
+                             size_t *next) {
+    const bytes core = bytes_trim(after);
     for (size_t i = from; (i = calls__seek(c, i, core)) != SIZE_MAX; i++) {
         size_t   a = calls__skip(c, i + core.n), b = a;
         const bool more = c->more;
         c->more = false;
         *end = i, *next = i + core.n;
-        if ((a == c->t.n && c->ended) || calls__opens_parameter(c, p, &a) || (tail.n && calls__lit(c, tail, &b))) return c->more = more, true;
+        if ((a == c->t.n && c->ended) || calls__opens_parameter(c, p, &a) || (tail.n && calls__lit(c, tail, &b)))
+            return c->more = more, true;
         if (c->more && !c->ended) return false;
         c->more = more;
     }
@@ -859,18 +750,20 @@ static bool calls__value_end(calls_cur *c, const calls_param *p, bytes after, by
 /* The key of a parameter: up to `stop`, without it. *at: after the key. */
 static bool calls__key(calls_cur *c, bytes stop, size_t *at, bytes *key) {
     size_t n = 0;
-    while (n < stop.n && !calls__space(stop.p[n])) n++;
+    while (n < stop.n && !bytes_is_blank(stop.p[n])) n++;
     const size_t end = calls__near(c, *at, CALLS_NAME, (bytes){stop.p, n});
     if (end == SIZE_MAX) return false;
-    *key = calls__trim(calls__slice(c->t, *at, end));
+    *key = bytes_trim(bytes_slice(c->t, *at, end));
     *at = end;
     return key->n && !memchr(key->p, '\n', key->n);
 }
 
-/* The key and the value of one parameter, appended; *at is after the text before its key. list: the key is "item" and not wanted. */
-static bool calls__parameter(calls_cur *c, const calls_row *r, val schema, bytes tail, bool list, size_t *at, str *out, int deep) {
+/* The key and the value of one parameter, appended; *at is after the text before its key. list: the key is "item"
+ * and not wanted. */
+static bool calls__parameter(calls_cur *c, const calls_row *r, val schema, bytes tail, bool list, size_t *at,
+                             str *out, int deep) {
     const calls_param p = calls__param_of(r);
-    const bytes       between = calls__trim(p.between);
+    const bytes       between = bytes_trim(p.between);
     bytes             key;
     str               after = {0};
     size_t            i = *at, end, next;
@@ -880,26 +773,27 @@ static bool calls__parameter(calls_cur *c, const calls_row *r, val schema, bytes
         flag = calls__word(c, "true", &i);
         if ((!flag && !calls__word(c, "false", &i)) || !calls__lit(c, p.flag, &i)) return false;
     }
-    calls__put(&after, p.after[0]);
-    if (p.has_key) calls__put(&after, key), calls__put(&after, p.after[1]);
+    calls__after_value(&p, key, &after);
     const bool ok = calls__value_end(c, &p, str_bytes(&after), tail, i, &end, &next);
     str_drop(&after);
     if (!ok) return false;
-    if (deep == 0) c->place.value = calls__slice(c->t, i, end);
+    if (deep == 0) c->place.value = bytes_slice(c->t, i, end);
     if (out->p[out->n - 1] != '{' && out->p[out->n - 1] != '[') str_put(out, ", ");
-    if (!list) calls__quote(out, key), str_put(out, ": ");
-    calls__value(c, r, list ? val_get(schema, "items") : calls__entry(val_get(schema, "properties"), key), calls__slice(c->t, i, end), p.has_flag ? &flag : NULL, out, deep);
+    if (!list) str_json_exact(out, key), str_put(out, ": ");
+    calls__value(c, r, list ? val_get(schema, "items") : calls__entry(val_get(schema, "properties"), key),
+                 bytes_slice(c->t, i, end), p.has_flag ? &flag : NULL, out, deep);
     *at = next;
     return true;
 }
 
-/* All parameters, appended as an object; inside others a list where the first is called "item" and the schema does not say object. */
+/* All parameters, appended as an object; inside others a list where the first is called "item" and the schema
+ * does not say object. */
 static bool calls__parameters(calls_cur *c, const calls_row *r, val schema, bytes tail, size_t *at, str *out, int deep) {
     const calls_param p = calls__param_of(r);
     size_t            i = calls__skip(c, *at), k = i, first = i;
     bytes             key = {0};
     const bool list = deep && !val_is_str(val_get(schema, "type"), "object") && calls__opens_parameter(c, &p, &first) &&
-                      calls__key(c, calls__trim(p.between), &first, &key) && bytes_is(key, "item");
+                      calls__key(c, bytes_trim(p.between), &first, &key) && bytes_is(key, "item");
     c->place.args_at = i;
     str_put(out, list ? "[" : "{");
     for (; calls__opens_parameter(c, &p, &k); k = i = calls__skip(c, k))
@@ -909,7 +803,7 @@ static bool calls__parameters(calls_cur *c, const calls_row *r, val schema, byte
     return true;
 }
 
-static bool calls__opens(calls_cur *c, size_t at);    /* the text after a call may be missing where the next one begins */
+static bool calls__opens(calls_cur *c, size_t at);    /* what ends a call may be missing where the next one begins */
 
 /* The text after a call. It may be missing, whole or in part, where the answer ends, and where the next call begins. */
 static bool calls__tail(calls_cur *c, bytes lit, size_t *at) {
@@ -934,7 +828,7 @@ static bool calls__tail_of_parameters(calls_cur *c, bytes lit, size_t *at) {
     size_t      i = calls__skip(c, *at);
     if (!calls__lit(c, first, &i)) return false;
     *at = i;
-    lit = calls__trim((bytes){lit.p + first.n, lit.n - first.n});
+    lit = bytes_trim((bytes){lit.p + first.n, lit.n - first.n});
     return !lit.n || calls__tail(c, lit, at);
 }
 
@@ -955,14 +849,19 @@ static bool calls__slot(calls_cur *c, const calls_row *r, char slot, bytes next,
         c->place.name_end = *at;
         return true;
     case 'i': return calls__name(c, next, at, &c->id);
-    case 'x': return *at = calls__digits(c, *at), true;
+    case 'x':
+        while (*at < c->t.n && isdigit(c->t.p[*at])) ++*at;
+        return true;
     case 'o': return calls__object(c, r, at);
     case 'a': return calls__arguments(c, at);
     case 'y': return calls__python(c, at);
-    case 'g': return *at = c->place.args_at = calls__skip(c, *at), calls__is(c, *at, '{') && calls__loose(c, r->param, at, &c->args, 1);
-    case 'p': return calls__parameters(c, r, val_get(calls__tool(c->tools, str_bytes(&c->name)), "parameters"), calls__first_tag(next), at, &c->args, 0);
+    case 'g':
+        *at = c->place.args_at = calls__skip(c, *at);
+        return calls__is(c, *at, '{') && calls__loose(c, r->param, at, &c->args, 1);
+    case 'p': return calls__parameters(c, r, val_get(calls__tool(c->tools, str_bytes(&c->name)), "parameters"),
+                                       calls__first_tag(next), at, &c->args, 0);
     case '(': return c->id_at = *at, true;
-    case ')': return calls__set(&c->id, calls__slice(c->t, c->id_at, *at)), true;
+    case ')': return str_set(&c->id, bytes_slice(c->t, c->id_at, *at)), true;
     case '_': return calls__gap(c, next, at);
     }
     return false;
@@ -974,18 +873,19 @@ static bool calls__call(calls_cur *c, const calls_row *r, size_t *at) {
     char        slot = 0, before, after;
     size_t      i = *at;
     str_clear(&c->name), str_clear(&c->id), str_clear(&c->args);
-    c->place = (calls_place){0};
+    c->place = (calls_place){.at = c->place.at, .opened = c->place.opened, .bare = c->place.bare};
     for (bool first = true; *s || first; first = false) {
         before = slot;
         const bytes lit = calls__segment(&s, &slot);
         if (!slot && before) {
-            if (calls__trim(lit).n && !(before == 'p' ? calls__tail_of_parameters : calls__tail)(c, calls__trim(lit), &i)) return false;
+            const bytes tail = bytes_trim(lit);
+            if (tail.n && !(before == 'p' ? calls__tail_of_parameters : calls__tail)(c, tail, &i)) return false;
             break;
         }
         if (lit.n && !first) i = calls__skip(c, i);
         if (!calls__lit(c, lit, &i)) return false;
         peek = s;
-        const bytes next = slot ? calls__trim(calls__segment(&peek, &after)) : (bytes){0};
+        const bytes next = slot ? bytes_trim(calls__segment(&peek, &after)) : (bytes){0};
         if (!calls__slot(c, r, slot, next, &i)) return false;
     }
     *at = i;
@@ -1002,7 +902,7 @@ static void calls__make_id(const calls_cur *c, size_t number, str *out) {
 
 static void calls__add(calls_cur *c) {
     call_list *l = c->out;
-    if (c->watch.n && !c->found && bytes_eq(str_bytes(&c->name), c->watch)) c->found = true, c->seen = c->place, c->seen.at = c->group_at, c->seen.opened = c->opened, c->seen.bare = c->bare;
+    if (c->watch.n && !c->found && bytes_eq(str_bytes(&c->name), c->watch)) c->found = true, c->seen = c->place;
     if (!l) return;
     if (!c->id.n) calls__make_id(c, l->n, &c->id);
     const size_t n = c->name.n, a = c->args.n, d = c->id.n;
@@ -1016,6 +916,7 @@ static void calls__shorten(call_list *l, size_t n) {
     while (l && l->n > n) mem_free((void *)(uintptr_t)l->at[--l->n].name.p);
 }
 
+/* Frees the calls of a list, which is then an empty one. */
 static void call_list_drop(call_list *l) {
     calls__shorten(l, 0);
     mem_free(l->at);
@@ -1025,7 +926,9 @@ static void call_list_drop(call_list *l) {
 /* --- many calls --- */
 
 /* Whether two ways have the same text around all calls. */
-static bool calls__same_around(const calls_row *a, const calls_row *b) { return a->flags == b->flags && strcmp(a->open, b->open) == 0; }
+static bool calls__same_around(const calls_row *a, const calls_row *b) {
+    return a->flags == b->flags && strcmp(a->open, b->open) == 0;
+}
 
 /* One call in any way of the form that has the same text around all calls. */
 static bool calls__one(calls_cur *c, const calls_row *open, size_t *at) {
@@ -1033,7 +936,8 @@ static bool calls__one(calls_cur *c, const calls_row *open, size_t *at) {
         const calls_row *r = &c->f->row[i];
         size_t           to = *at;
         if (!calls__same_around(r, open) || !calls__call(c, r, &to)) continue;
-        if ((r->flags & CALLS_BARE) && c->tools.kind == VAL_LIST && calls__tool(c->tools, str_bytes(&c->name)).kind == VAL_UNDEF) continue;
+        if ((r->flags & CALLS_BARE) && c->tools.kind == VAL_LIST &&
+            calls__tool(c->tools, str_bytes(&c->name)).kind == VAL_UNDEF) continue;
         *at = to;
         return true;
     }
@@ -1073,7 +977,7 @@ static bool calls__group(calls_cur *c, const calls_row *r, size_t *at) {
     const bool   opened = calls__word(c, r->open, &i);
     if (!opened && !calls__open_is_optional(r)) return false;
     if (!opened) i = *at;
-    c->opened = opened;
+    c->place.opened = opened;
     if (!calls__some(c, r, &i, &cut)) return false;
     k = i;
     if (opened && *r->close && !calls__tail(c, bytes_of(r->close), &k) && !(cut && c->ended) && !calls__open_is_optional(r))
@@ -1084,13 +988,13 @@ static bool calls__group(calls_cur *c, const calls_row *r, size_t *at) {
 
 /* Whether only white space or a token that is written as a tag is before t[at] in its line. */
 static bool calls__begins_line(bytes t, size_t at) {
-    while (at > 0 && calls__space(t.p[at - 1]) && t.p[at - 1] != '\n') at--;
+    while (at > 0 && bytes_is_blank(t.p[at - 1]) && t.p[at - 1] != '\n') at--;
     return at == 0 || t.p[at - 1] == '\n' || (at > 1 && t.p[at - 1] == '>' && t.p[at - 2] == '|');
 }
 
 /* Whether a line ends at `at`, or a token that is written as a tag or another call follows. */
 static bool calls__ends_line(calls_cur *c, size_t at) {
-    while (calls__has(c, at) && calls__space(c->t.p[at]) && c->t.p[at] != '\n') at++;
+    while (calls__has(c, at) && bytes_is_blank(c->t.p[at]) && c->t.p[at] != '\n') at++;
     return at == c->t.n || c->t.p[at] == '\n' || c->t.p[at] == '<' || calls__opens(c, at);
 }
 
@@ -1103,13 +1007,14 @@ static bool calls__calls(calls_cur *c, size_t *at) {
         for (size_t k = 0; k < lead[l].n; k++, from++)
             if (!calls__is(c, from, lead[l].p[k])) break;
         if (from - *at < lead[l].n) continue;
-        c->group_at = from;
+        c->place.at = from;
         for (int i = 0; i < c->f->n_rows && !c->tired; i++) {
             const calls_row *r = &c->f->row[i];
             const bool       bare = r->flags & CALLS_BARE;
             size_t           to = from;
-            c->bare = bare;
-            if ((i && calls__same_around(r, &r[-1])) || (bare && !c->f->behind_text && !calls__begins_line(c->t, from))) continue;
+            c->place.bare = bare;
+            if ((i && calls__same_around(r, &r[-1])) ||
+                (bare && !c->f->after_text && !calls__begins_line(c->t, from))) continue;
             if (calls__group(c, r, &to) && (!bare || calls__ends_line(c, to))) return *at = to, true;
             calls__shorten(c->out, had);
         }
@@ -1144,7 +1049,7 @@ static void calls__set_row(calls_form *f, const calls_row *row) {
         for (int b = 0; b < 256 && strncmp(begin, "%n", 2) == 0; b++) f->first[b] |= calls__name_byte((uint8_t)b);
         f->first[(uint8_t)(*begin == '%' ? '{' : *begin)] = true;
         if (calls__open_is_optional(r)) f->first[(uint8_t)*r->call] = true;
-        if (!*r->open && calls__space((uint8_t)*r->call)) f->first[(uint8_t)r->call[1]] = true;
+        if (!*r->open && bytes_is_blank((uint8_t)*r->call)) f->first[(uint8_t)r->call[1]] = true;
         if (*r->lead) f->first[(uint8_t)*r->lead] = true;
     }
     if (f->lead.n) f->first[(uint8_t)f->lead.p[0]] = true;
@@ -1158,11 +1063,14 @@ static void calls__begin_of_row(calls_form *f) {
     str_put(&f->begin, r->open);
     while (*s) {
         const bytes lit = calls__segment(&s, &slot);
-        calls__put(&f->begin, lit);
+        str_cat(&f->begin, lit);
         if (slot == 'o') str_put(&f->begin, "{\"name\": \""), str_put(&f->middle, "\", \"arguments\": ");
         if (slot == '(') continue;
         f->named = slot == 'n' || slot == 'o';
-        if (slot == 'n') calls__put(&f->middle, calls__segment(&s, &slot)), str_put(&f->middle, slot == 'y' ? "(" : slot == 'g' ? "{" : "");
+        if (slot == 'n') {
+            str_cat(&f->middle, calls__segment(&s, &slot));
+            str_put(&f->middle, slot == 'y' ? "(" : slot == 'g' ? "{" : "");
+        }
         break;
     }
 }
@@ -1170,12 +1078,12 @@ static void calls__begin_of_row(calls_form *f) {
 /* Sets white space around values: the row's. */
 static void calls__spaces_of_row(calls_form *f) {
     const calls_param p = calls__param_of(f->row);
-    const bytes       before = p.has_flag ? p.flag : p.between, core = calls__trim(before), after = p.after[0];
+    const bytes       before = p.has_flag ? p.flag : p.between, core = bytes_trim(before), after = p.after[0];
     size_t            n = 0;
-    while (n < after.n && calls__space(after.p[n])) n++;
-    calls__set(&f->value_tail, (bytes){after.p, n});
+    while (n < after.n && bytes_is_blank(after.p[n])) n++;
+    str_set(&f->value_tail, (bytes){after.p, n});
     n = core.n ? (size_t)(core.p + core.n - before.p) : before.n;
-    calls__set(&f->value_lead, calls__slice(before, n, before.n));
+    str_set(&f->value_lead, bytes_slice(before, n, before.n));
 }
 
 /* Sets what a row says of a form. */
@@ -1194,8 +1102,8 @@ static void calls__cursor_drop(calls_cur *c) {
     str_drop(&c->name), str_drop(&c->id), str_drop(&c->args);
 }
 
-/* Reads a finished answer: its calls, and the text without them. White space alone beside a call is no content. tools: their list, for the
- * types of parameters; or undefined. */
+/* Reads a finished answer: its calls, and the text without them. White space alone beside a call is no content.
+ * tools: their list, for the types of parameters; or undefined. */
 static void calls_read(const calls_form *f, bytes text, val tools, str *content, call_list *out) {
     calls_cur c = calls__cursor(f, text, true, tools, out);
     size_t    from = 0, i = 0;
@@ -1206,14 +1114,15 @@ static void calls_read(const calls_form *f, bytes text, val tools, str *content,
             i++;
             continue;
         }
-        if (!calls__blank(calls__slice(text, from, i))) calls__put(content, calls__slice(text, from, i));
+        if (!calls__blank(bytes_slice(text, from, i))) str_cat(content, bytes_slice(text, from, i));
         from = i = to;
     }
-    if (!out->n || !calls__blank(calls__slice(text, from, text.n))) calls__put(content, calls__slice(text, from, text.n));
+    if (!out->n || !calls__blank(bytes_slice(text, from, text.n))) str_cat(content, bytes_slice(text, from, text.n));
     calls__cursor_drop(&c);
 }
 
-/* How many first bytes of an answer that grows are content, whatever follows. from: 0, or what this returned for a shorter text. */
+/* How many first bytes of an answer that grows are content, whatever follows. from: 0, or what this returned for
+ * a shorter text. */
 static size_t calls_safe(const calls_form *f, bytes text, size_t from) {
     calls_cur c = calls__cursor(f, text, false, val_undef(NULL), NULL);
     size_t    i = from, to;
@@ -1230,12 +1139,12 @@ static size_t calls_safe(const calls_form *f, bytes text, size_t from) {
 static bytes calls__opening(const calls_form *f) {
     const char *s = *f->row->open ? f->row->open : f->row->call;
     if (f->row->flags & CALLS_BARE) return (bytes){0};
-    return calls__trim((bytes){(const uint8_t *)s, strcspn(s, "%")});
+    return bytes_trim((bytes){(const uint8_t *)s, strcspn(s, "%")});
 }
 
 static void calls__marks_of(const char *pattern, str *out) {
     char slot = 1;
-    while (slot) calls__put(out, calls__segment(&pattern, &slot));
+    while (slot) str_cat(out, calls__segment(&pattern, &slot));
 }
 
 /* All texts that the form's calls are written with, one after the other, for a search of control tokens. */
@@ -1247,17 +1156,20 @@ static void calls_marks(const calls_form *f, str *out) {
     }
 }
 
-/* Appends a pattern as people read it. */
-static void calls__show(const char *pattern, str *out) {
-    static const char slots[] = "noagyixpkvt_()";
-    static const char *const shown[] = {"NAME", "{\"name\": NAME, \"arguments\": {...}}", "{...}", "{KEY:VALUE,...}", "(KEY=VALUE, ...)", "ID", "NUMBER", "", "KEY", "VALUE", "true|false", "...", "", ""};
+/* Appends a pattern as people read it; param: what stands for its parameters. */
+static void calls__show(const char *pattern, const char *param, str *out) {
+    static const char *const shown[128] = {
+        ['n'] = "NAME", ['o'] = "{\"name\": NAME, \"arguments\": {...}}", ['a'] = "{...}", ['g'] = "{KEY:VALUE,...}",
+        ['y'] = "(KEY=VALUE, ...)", ['i'] = "ID", ['x'] = "NUMBER", ['k'] = "KEY", ['v'] = "VALUE", ['t'] = "true|false",
+        ['_'] = "..."};
     char slot;
     while (*pattern) {
         const bytes lit = calls__segment(&pattern, &slot);
         for (size_t i = 0; i < lit.n; i++)
             if (lit.p[i] == '\n') str_put(out, "\\n");
             else str_add(out, &lit.p[i], 1);
-        if (slot) str_put(out, shown[strchr(slots, slot) - slots]);
+        if (slot == 'p') calls__show(param, "", out);
+        else if (shown[(int)slot]) str_put(out, shown[(int)slot]);
     }
 }
 
@@ -1265,27 +1177,22 @@ static void calls__show(const char *pattern, str *out) {
 static void calls_list(str *out) {
     for (size_t i = 0; i < sizeof calls_rows / sizeof *calls_rows; i++) {
         const calls_row *r = &calls_rows[i];
-        const char      *params = strstr(r->call, "%p");
         if (!r->name) continue;
         str_fmt(out, "%-22s", r->name);
-        calls__show(r->open, out);
-        if (params) {
-            str before = {0};
-            str_add(&before, r->call, (size_t)(params - r->call));
-            calls__show(before.p, out), calls__show(r->param, out), calls__show(params + 2, out);
-            str_drop(&before);
-        } else calls__show(r->call, out);
-        calls__show(r->close, out);
+        calls__show(r->open, "", out);
+        calls__show(r->call, r->param, out);
+        calls__show(r->close, "", out);
         str_put(out, "\n");
     }
 }
 
 static void calls__write(jinja_text *out, bytes b, bool input) {
-    calls__put(&out->text, b);
+    str_cat(&out->text, b);
     val_spans_add(&out->from, out->text.n, input);
 }
 
-/* What an answer begins with that must call `name` (empty: any tool), appended. The name is a message's, all else the template's. */
+/* What an answer begins with that must call `name` (empty: any tool), appended. The name is a message's, all else
+ * the template's. */
 static void calls_begin(const calls_form *f, bytes name, jinja_text *out) {
     calls__write(out, str_bytes(&f->begin), false);
     if (!name.n || !f->named) return;
@@ -1293,14 +1200,21 @@ static void calls_begin(const calls_form *f, bytes name, jinja_text *out) {
     calls__write(out, str_bytes(&f->middle), false);
 }
 
+/* The name of a form, as calls_list() has it. */
 static const char *calls_form_name(const calls_form *f) { return f->row->name; }
-static bool        calls_text_arguments(const calls_form *f) { return f->text_arguments; }
+
+/* Whether the template takes the arguments of a call as a JSON text and not as an object. */
+static bool calls_text_arguments(const calls_form *f) { return f->text_arguments; }
+
+/* The variable in which the template looks for tools. */
 static const char *calls_tools_name(const calls_form *f) { return f->tools_name; }
 
+/* Frees a form; NULL is none. */
 static void calls_form_free(calls_form *f) {
     if (!f) return;
     for (int i = 0; i < 3; i++) str_drop(&f->own_text[i]);
-    str_drop(&f->lead), str_drop(&f->value_lead), str_drop(&f->value_tail), str_drop(&f->begin), str_drop(&f->middle), str_drop(&f->inner);
+    str *const own[] = {&f->lead, &f->value_lead, &f->value_tail, &f->begin, &f->middle, &f->inner};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) str_drop(own[i]);
     mem_free(f);
 }
 
@@ -1309,7 +1223,7 @@ static void calls_form_free(calls_form *f) {
 typedef struct {                                      /* what an answer may call */
     val          tools;                               /* a list */
     bytes        only;                                /* the tool that has to be called; empty: any */
-    bool         required;                            /* the answer goes on after the text of calls_begin(); else it is any text up to a call */
+    bool         required;                            /* the answer goes on after calls_begin(); else it is text up to a call */
     bool         many;                                /* several calls may come */
     json_form    json;                                /* of arguments */
     const bytes *ends;                                /* [n_ends] texts of end tokens, which are no part of an answer */
@@ -1321,9 +1235,9 @@ enum {
     CALLS_INK = 1 << 16,                              /* bytes of all texts that begin calls, at most */
 };
 
-typedef struct {                                      /* a byte that is no white space, and whether white space may be before it */
-    uint8_t byte;
-    bool    blanks;
+typedef struct {                                      /* a byte of a call */
+    uint8_t byte;                                     /* no white space outside of strings; 0: not known */
+    bool    blanks;                                   /* white space may be before it */
 } calls__ink;
 
 typedef struct {
@@ -1345,7 +1259,8 @@ typedef struct {
 } calls__trigger;
 
 typedef struct {
-    str         name, quoted;                         /* as text; as the inside of a JSON string */
+    str         name;                                 /* as text */
+    str         quoted;                               /* as the inside of a JSON string */
     val         schema;                               /* of its arguments; undefined: any */
     schema_doc *doc;                                  /* NULL: any */
     json_rules *rules;                                /* of doc */
@@ -1365,7 +1280,8 @@ typedef struct {
     calls__trigger   *trigger;
     size_t            n_triggers, n_ink;
     int32_t           blanks;                         /* a rule: at most CALLS_BLANKS bytes of white space */
-    int32_t           from, over;                     /* where the answer begins and ends */
+    int32_t           from;                           /* where the answer begins */
+    int32_t           over;                           /* where it ends */
     str               begin;                          /* what is before it, without white space */
     bool              begun;                          /* the state after `begin` was found */
 } calls__builder;
@@ -1394,7 +1310,8 @@ static void calls__add_trigger(calls__builder *b, calls__pen *p) {
     p->trigger = false;
     if (b->w->required) return;
     if ((b->n_ink += p->ink.n) > CALLS_INK) {
-        err_set(b->e, EXIT_RESOURCE, "the texts that begin calls of %zu tools have more than %d bytes", b->n_tools, CALLS_INK);
+        err_set(b->e, EXIT_RESOURCE, "the texts that begin calls of %zu tools have more than %d bytes", b->n_tools,
+                CALLS_INK);
         return;
     }
     b->trigger = mem_reserve(b->trigger, b->n_triggers, UINT32_MAX, sizeof *b->trigger);
@@ -1403,9 +1320,13 @@ static void calls__add_trigger(calls__builder *b, calls__pen *p) {
 
 /* The answer begins at the pen if what is before it ends there. */
 static void calls__may_begin(calls__builder *b, const calls__pen *p) {
-    size_t k = 0, i = 0;
-    for (; i < p->ink.n && (calls__space(p->ink.at[i].byte) || (k < b->begin.n && (uint8_t)b->begin.p[k] == p->ink.at[i].byte)); i++) k += !calls__space(p->ink.at[i].byte);
-    if (!b->w->required || i < p->ink.n || k < b->begin.n) return;
+    size_t k = 0;
+    if (!b->w->required) return;
+    for (size_t i = 0; i < p->ink.n; i++) {
+        if (bytes_is_blank(p->ink.at[i].byte)) continue;
+        if (k == b->begin.n || (uint8_t)b->begin.p[k++] != p->ink.at[i].byte) return;
+    }
+    if (k < b->begin.n) return;
     gram_eps(b->g, b->from, p->at);
     b->begun = true;
 }
@@ -1437,8 +1358,8 @@ static void calls__put_text(calls__builder *b, calls__pen *p, bytes text) {
 /* Text of a pattern: its white space stands for any, and some may be between tags, as calls__lit() reads it. */
 static void calls__put_lit(calls__builder *b, calls__pen *p, bytes lit) {
     for (size_t k = 0; k < lit.n; k++) {
-        p->blanks |= calls__space(lit.p[k]) || calls__between_tags(lit, k);
-        if (!calls__space(lit.p[k])) calls__put_byte(b, p, lit.p[k]);
+        p->blanks |= bytes_is_blank(lit.p[k]) || calls__between_tags(lit, k);
+        if (!bytes_is_blank(lit.p[k])) calls__put_byte(b, p, lit.p[k]);
     }
 }
 
@@ -1446,7 +1367,7 @@ static void calls__put_lit(calls__builder *b, calls__pen *p, bytes lit) {
 static void calls__put_json(calls__builder *b, calls__pen *p, bytes lit) {
     for (size_t k = 0; k < lit.n; k++) {
         const uint8_t c = lit.p[k];
-        if (calls__space(c) && !p->quoted) {
+        if (bytes_is_blank(c) && !p->quoted) {
             p->blanks = true;
             continue;
         }
@@ -1481,19 +1402,23 @@ static const lang *calls__without(calls__builder *b, bytes stop) {
 }
 
 /* The strings of a shape as they are, without quotes, as far as none of the texts `stop` is in them. */
-static bool calls__put_raw(calls__builder *b, int32_t from, const schema_shape *s, const bytes *stop, size_t n_stop, int32_t to) {
-    const lang *l = s->string ? lang_and(b->langs, s->string, lang_length(b->langs, s->len_min, s->len_max)) : lang_none(b->langs);
+static bool calls__put_raw(calls__builder *b, int32_t from, const schema_shape *s, const bytes *stop, size_t n_stop,
+                           int32_t to) {
+    const lang *l = s->string ? lang_and(b->langs, s->string, lang_length(b->langs, s->len_min, s->len_max))
+                              : lang_none(b->langs);
     for (size_t i = 0; i < n_stop; i++)
         if (stop[i].n) l = lang_and(b->langs, l, calls__without(b, stop[i]));
-    if (lang_over(b->langs)) return err_set(b->e, EXIT_RESOURCE, "at %s: the texts of this parameter need too many states", s->at);
+    if (lang_over(b->langs))
+        return err_set(b->e, EXIT_RESOURCE, "at %s: the texts of this parameter need too many states", s->at);
     lang_emit(b->g, from, l, to);
     return true;
 }
 
 /* --- parameters: members of an object that are not written as JSON --- */
 
-/* The value of one parameter. `schema` says how the reader types it, `value` what it may be. */
-static bool calls__put_value(calls__builder *b, int32_t from, const calls__tool_held *t, schema_conj value, bool raw, const bytes *stop, size_t n_stop, int32_t to) {
+/* The value of one parameter: JSON, or raw, which is a string without quotes that has none of the texts `stop` in it. */
+static bool calls__put_value(calls__builder *b, int32_t from, const calls__tool_held *t, schema_conj value,
+                             bool raw, const bytes *stop, size_t n_stop, int32_t to) {
     if (!raw) return json_rules_value(t->rules, from, value, to, b->e);
     const schema_shape *s = schema_shape_of(t->doc, value, b->e);
     return s && calls__put_raw(b, from, s, stop, n_stop, to);
@@ -1507,7 +1432,8 @@ static void calls__put_exact(calls__builder *b, calls__pen *p, bytes text) {
 }
 
 /* A value between its white space, with the flag before it where the row has one. */
-static bool calls__put_tagged_value(calls__builder *b, calls__pen *p, const calls__tool_held *t, const schema_prop *m, const calls_param *in, bool raw, const bytes *stop, size_t n_stop) {
+static bool calls__put_tagged_value(calls__builder *b, calls__pen *p, const calls__tool_held *t,
+                                    const schema_prop *m, const calls_param *in, bool raw, const bytes *stop, size_t n_stop) {
     const calls__pen at = *p;
     const int32_t    to = gram_state(b->g);
     bool             ok = true;
@@ -1515,7 +1441,8 @@ static bool calls__put_tagged_value(calls__builder *b, calls__pen *p, const call
         const int32_t end = gram_state(b->g);
         *p = at;
         p->ink = calls__ink_copy(&at.ink);
-        if (in->has_flag) calls__put_text(b, p, bytes_of(flag ? "true" : "false")), calls__put_lit(b, p, calls__trim(in->flag));
+        if (in->has_flag)
+            calls__put_text(b, p, bytes_of(flag ? "true" : "false")), calls__put_lit(b, p, bytes_trim(in->flag));
         p->blanks = false;
         calls__put_exact(b, p, str_bytes(&b->f->value_lead));
         ok = calls__put_value(b, p->at, t, m->value, in->has_flag ? flag : raw, stop, n_stop, end);
@@ -1530,40 +1457,30 @@ static bool calls__put_tagged_value(calls__builder *b, calls__pen *p, const call
 }
 
 /* <key>value</key>, as the row's `param` has it. */
-static bool calls__put_tagged(calls__builder *b, const calls_row *r, calls__pen *p, const calls__tool_held *t, const schema_prop *m) {
-    static const char cdata[] = "<![CDATA[";
+static bool calls__put_tagged(calls__builder *b, const calls_row *r, calls__pen *p, const calls__tool_held *t,
+                              const schema_prop *m) {
     const calls_param in = calls__param_of(r);
     const val         type = calls__entry(val_get(t->schema, "properties"), m->name);
     str               after = {0};
-    calls__put(&after, in.after[0]);
-    if (in.has_key) calls__put(&after, m->name), calls__put(&after, in.after[1]);
-    const bytes stop[] = {calls__trim(str_bytes(&after)), bytes_of(cdata), r->flags & CALLS_NEST ? calls__trim(in.before) : (bytes){0}};
+    calls__after_value(&in, m->name, &after);
+    const bytes stop[] = {bytes_trim(str_bytes(&after)), bytes_of("<![CDATA["),
+                          r->flags & CALLS_NEST ? bytes_trim(in.before) : (bytes){0}};
     calls__put_lit(b, p, in.before);
     calls__put_text(b, p, m->name);
-    calls__put_lit(b, p, calls__trim(in.between));
+    calls__put_lit(b, p, bytes_trim(in.between));
     const bool ok = calls__put_tagged_value(b, p, t, m, &in, calls__type(type) == CALLS_STRING, stop, 3);
     calls__put_text(b, p, stop[0]);                   /* the reader looks for just this text */
     str_drop(&after);
     return ok;
 }
 
-/* key=value, as in Python. */
-static bool calls__put_python(calls__builder *b, calls__pen *p, const calls__tool_held *t, const schema_prop *m) {
+/* key=value or key:value; a string is between two texts `mark`, where there is one. */
+static bool calls__put_keyed(calls__builder *b, const char *colon, bytes mark, calls__pen *p, const calls__tool_held *t,
+                             const schema_prop *m) {
+    const bool    raw = mark.n && calls__type(calls__entry(val_get(t->schema, "properties"), m->name)) == CALLS_STRING;
     const int32_t to = gram_state(b->g);
     calls__put_text(b, p, m->name);
-    calls__put_text(b, p, bytes_of("="));
-    const bool ok = calls__put_value(b, p->at, t, m->value, false, NULL, 0, to);
-    p->at = to;
-    return ok;
-}
-
-/* key:value with strings between two texts `mark`. */
-static bool calls__put_marked(calls__builder *b, bytes mark, calls__pen *p, const calls__tool_held *t, const schema_prop *m) {
-    const val     type = calls__entry(val_get(t->schema, "properties"), m->name);
-    const bool    raw = calls__type(type) == CALLS_STRING;
-    const int32_t to = gram_state(b->g);
-    calls__put_text(b, p, m->name);
-    calls__put_text(b, p, bytes_of(":"));
+    calls__put_text(b, p, bytes_of(colon));
     if (raw) calls__put_text(b, p, mark);
     const bool ok = calls__put_value(b, p->at, t, m->value, raw, &mark, 1, to);
     p->at = to;
@@ -1571,48 +1488,47 @@ static bool calls__put_marked(calls__builder *b, bytes mark, calls__pen *p, cons
     return ok;
 }
 
-static bool calls__in_python(uint8_t c) { return isalnum(c) || c == '_' || c >= 0x80; }
-static bool calls__in_marked(uint8_t c) { return !memchr(":,{}[]\"'<> \n\t\r", c, 15); }
-static bool calls__in_tagged(uint8_t c) { return c > ' ' && !memchr("<>\"", c, 3); }
+static bool calls__in_tagged(uint8_t b) { return b > ' ' && !memchr("<>\"", b, 3); }
 
 /* Whether the form can write the name of a parameter. */
 static bool calls__writes(char slot, bytes name) {
+    bool (*in)(uint8_t b) = slot == 'y' ? calls__in_python : slot == 'g' ? calls__in_bare_key : calls__in_tagged;
     bool ok = name.n && name.n < CALLS_NAME;
-    for (size_t i = 0; ok && i < name.n; i++) ok = slot == 'y' ? calls__in_python(name.p[i]) : slot == 'g' ? calls__in_marked(name.p[i]) : calls__in_tagged(name.p[i]);
+    for (size_t i = 0; ok && i < name.n; i++) ok = in(name.p[i]);
     return ok;
 }
 
 /* A rule for one parameter; -1: an error. */
-static int32_t calls__member(calls__builder *b, const calls_row *r, char slot, const calls__tool_held *t, const schema_prop *m) {
+static int32_t calls__member(calls__builder *b, const calls_row *r, char slot, const calls__tool_held *t,
+                             const schema_prop *m) {
     const int32_t rule = gram_rule(b->g, NULL);
     calls__pen    p = {.at = gram_begin(b->g, rule)};
-    const bool    ok = slot == 'p' ? calls__put_tagged(b, r, &p, t, m) : slot == 'y' ? calls__put_python(b, &p, t, m) : calls__put_marked(b, bytes_of(r->param), &p, t, m);
+    const bool    ok = slot == 'p'   ? calls__put_tagged(b, r, &p, t, m)
+                       : slot == 'y' ? calls__put_keyed(b, "=", (bytes){0}, &p, t, m)
+                                     : calls__put_keyed(b, ":", bytes_of(r->param), &p, t, m);
     gram_eps(b->g, p.at, gram_end(b->g, rule));
     mem_free(p.ink.at);
     return ok ? rule : -1;
 }
 
-/* The states in front of a parameter, by the number of parameters before it; of a number of which only "none or some" counts there are two. */
-typedef struct {
-    int32_t *at;
-    size_t   n;
-} calls__columns;
-
-static calls__columns calls__columns_new(gram *g, size_t n) {
-    calls__columns c = {mem_new(n, sizeof *c.at), n};
-    for (size_t i = 0; i < n; i++) c.at[i] = gram_state(g);
-    return c;
+/* The states in front of a parameter, by the number of parameters before it; of a number of which only "none or some"
+ * counts there are two. */
+static int32_t *calls__columns(gram *g, size_t n) {
+    int32_t *at = mem_new(n, sizeof *at);
+    for (size_t i = 0; i < n; i++) at[i] = gram_state(g);
+    return at;
 }
 
 /* From before to after one parameter. */
-static void calls__put_member(calls__builder *b, char slot, const calls__columns *now, const calls__columns *next, int32_t rule, bool required) {
-    for (size_t i = 0; i < now->n; i++) {
-        calls__pen p = {.at = now->at[i], .blanks = i > 0 || slot == 'p'};
-        if (!required) gram_eps(b->g, now->at[i], next->at[i]);
+static void calls__put_member(calls__builder *b, char slot, const int32_t *now, const int32_t *next, size_t n, int32_t rule,
+                              bool required) {
+    for (size_t i = 0; i < n; i++) {
+        calls__pen p = {.at = now[i], .blanks = i > 0 || slot == 'p'};
+        if (!required) gram_eps(b->g, now[i], next[i]);
         if (rule < 0) continue;
         if (i > 0 && slot != 'p') calls__put_text(b, &p, bytes_of(",")), p.blanks = true;
         calls__put_blanks(b, &p);
-        gram_call(b->g, p.at, rule, next->at[i + 1 < next->n ? i + 1 : i]);
+        gram_call(b->g, p.at, rule, next[min_size(i + 1, n - 1)]);
         mem_free(p.ink.at);
     }
 }
@@ -1620,34 +1536,40 @@ static void calls__put_member(calls__builder *b, char slot, const calls__columns
 enum { CALLS_COUNTED = 1000 };                        /* parameters of a tool whose number is bounded, at most */
 
 /* The parameters of one alternative of the tool's schema, in its order. */
-static bool calls__put_object(calls__builder *b, const calls_row *r, char slot, const calls__tool_held *t, const schema_object *o, int32_t from, int32_t to) {
+static bool calls__put_object(calls__builder *b, const calls_row *r, char slot, const calls__tool_held *t,
+                              const schema_object *o, int32_t from, int32_t to) {
     size_t n_required = 0;
     for (size_t i = 0; i < o->n_prop; i++) n_required += o->prop[i].required;
     const bool counted = o->min > n_required || o->max < o->n_prop;
-    if (o->n_some) return err_set(b->e, EXIT_INPUT, "at %s: conditions on further members are not supported in calls of the form %s", o->at, b->f->row->name);
-    if (counted && o->n_prop > CALLS_COUNTED) return err_set(b->e, EXIT_RESOURCE, "at %s: a bounded number of %zu parameters, expected at most %d", o->at, o->n_prop, CALLS_COUNTED);
-    const size_t   n = counted ? o->n_prop + 1 : 2;
-    calls__columns now = calls__columns_new(b->g, n), next;
-    bool           ok = true;
-    gram_eps(b->g, from, now.at[0]);
+    if (o->n_some)
+        return err_set(b->e, EXIT_INPUT, "at %s: conditions on further members are not supported in calls of the form %s",
+                       o->at, b->f->row->name);
+    if (counted && o->n_prop > CALLS_COUNTED)
+        return err_set(b->e, EXIT_RESOURCE, "at %s: a bounded number of %zu parameters, expected at most %d", o->at,
+                       o->n_prop, CALLS_COUNTED);
+    const size_t n = counted ? o->n_prop + 1 : 2;
+    int32_t     *now = calls__columns(b->g, n);
+    bool         ok = true;
+    gram_eps(b->g, from, now[0]);
     for (size_t i = 0; ok && i < o->n_prop; i++) {
         const schema_prop *m = &o->prop[i];
         const bool         none = m->value == SCHEMA_FALSE || !calls__writes(slot, m->name);
         const int32_t      rule = none ? -1 : calls__member(b, r, slot, t, m);
         ok = none || rule >= 0;
-        next = calls__columns_new(b->g, n);
-        calls__put_member(b, slot, &now, &next, rule, m->required);
-        mem_free(now.at);
+        int32_t *next = calls__columns(b->g, n);
+        calls__put_member(b, slot, now, next, n, rule, m->required);
+        mem_free(now);
         now = next;
     }
     for (size_t i = 0; i < n; i++)
-        if (!counted || (i >= o->min && i <= o->max)) gram_eps(b->g, now.at[i], to);
-    mem_free(now.at);
+        if (!counted || (i >= o->min && i <= o->max)) gram_eps(b->g, now[i], to);
+    mem_free(now);
     return ok;
 }
 
 /* All parameters, with the brackets around them. */
-static bool calls__put_parameters(calls__builder *b, const calls_row *r, char slot, const calls__tool_held *t, calls__pen *p) {
+static bool calls__put_parameters(calls__builder *b, const calls_row *r, char slot, const calls__tool_held *t,
+                                  calls__pen *p) {
     static const char brackets[] = "p  y()g{}";
     const char       *pair = strchr(brackets, slot) + 1;
     const int32_t     to = gram_state(b->g);
@@ -1689,33 +1611,38 @@ static bool calls__put_arguments(calls__builder *b, calls__tool_held *t, calls__
 
 /* Whether the text begins with what ends an answer. */
 static bool calls__ends(const calls__builder *b, bytes text) {
-    const bytes t = calls__trim(text);
+    const bytes t = bytes_trim(text);
     for (size_t i = 0; i < b->w->n_ends; i++)
-        if (b->w->ends[i].n && t.n >= b->w->ends[i].n && memcmp(t.p, b->w->ends[i].p, b->w->ends[i].n) == 0) return true;
+        if (b->w->ends[i].n && bytes_begins(t, b->w->ends[i])) return true;
     return false;
 }
 
 static void calls__put_id(calls__builder *b, calls__pen *p) {
-    static const gram_range nine[] = {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}, any[] = {{'-', '-'}, {'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+    static const gram_range nine[] = {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}};
+    static const gram_range any[] = {{'-', '-'}, {'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
     if (b->f->row->flags & CALLS_NINE) calls__put_chars(b, p, nine, 3, 9, 9);
     else calls__put_chars(b, p, any, 5, 1, 40);
 }
 
-/* A few bytes without meaning and the text `next` after them: what the template writes there, or a few characters of a line without tags. */
+/* A few bytes without meaning and the text `next` after them: what the template writes there, or a few characters
+ * of a line without tags. */
 static void calls__put_gap(calls__builder *b, calls__pen *p, bytes next, bytes learned, bool named) {
     static const gram_range blank[] = {{' ', ' '}}, line[] = {{' ', ';'}, {'=', '~'}};
-    const int32_t           to = gram_state(b->g), behind = gram_state(b->g);
+    const int32_t           to = gram_state(b->g), after = gram_state(b->g);
     calls__pen              other = calls__pen_copy(p);
-    if (named) gram_eps(b->g, other.at, behind), calls__put_chars(b, &other, blank, 1, 1, 1);   /* else it would be of the name */
+    if (named) {
+        gram_eps(b->g, other.at, after);
+        calls__put_chars(b, &other, blank, 1, 1, 1);  /* what follows the name directly would be of it */
+    }
     calls__put_chars(b, &other, line, 2, 0, CALLS_GAP / 2);
-    gram_eps(b->g, other.at, behind);
-    other.at = behind;
-    calls__put_text(b, &other, calls__trim(next));     /* the reader looks for just this text */
+    gram_eps(b->g, other.at, after);
+    other.at = after;
+    calls__put_text(b, &other, bytes_trim(next));     /* the reader looks for just this text */
     gram_eps(b->g, other.at, to);
     mem_free(other.ink.at);
-    if (calls__find(learned, 0, calls__trim(next)) != SIZE_MAX) {
-        p->blanks = calls__space(learned.p[0]);
-        calls__put_text(b, p, calls__trim(learned));
+    if (bytes_find(learned, 0, bytes_trim(next)) != SIZE_MAX) {
+        p->blanks = bytes_is_blank(learned.p[0]);
+        calls__put_text(b, p, bytes_trim(learned));
         calls__may_begin(b, p);
         gram_eps(b->g, p->at, to);
     } else calls__ink_add(&p->ink, 0, false);
@@ -1732,7 +1659,8 @@ static bool calls__by_name(const calls_row *r) {
     return (r->flags & CALLS_BARE) || !(memchr(first, '<', n) || memchr(first, '[', n));
 }
 
-/* How the form writes a call as an object: up to the name, between id and name where an id comes first, from the name to the arguments. */
+/* How the form writes a call as an object: up to the name, between id and name where an id comes first, from the
+ * name to the arguments. */
 typedef struct {
     bytes before, inner, middle;
     int   deep;                                       /* brackets that are open at the arguments */
@@ -1749,14 +1677,15 @@ static int calls__depth(bytes json) {
 }
 
 static calls__object_parts calls__parts(const calls_form *f) {
-    const bytes  begin = str_bytes(&f->begin), middle = calls__trim(str_bytes(&f->middle));
-    const size_t at = calls__find(begin, 0, bytes_of("{"));
+    const bytes  begin = str_bytes(&f->begin), middle = bytes_trim(str_bytes(&f->middle));
+    const size_t at = bytes_find(begin, 0, bytes_of("{"));
     const bool   learned = at != SIZE_MAX && middle.n && middle.p[middle.n - 1] == ':' && (f->named || f->inner.n);
     calls__object_parts o = {bytes_of("{\"name\": \""), {0}, bytes_of("\", \"arguments\": "), 1};
     if (!learned) return o;
     str all = {0};
-    o = (calls__object_parts){{begin.p + at, begin.n - at}, f->named ? (bytes){0} : str_bytes(&f->inner), str_bytes(&f->middle), 0};
-    calls__put(&all, o.before), calls__put(&all, o.inner), calls__put(&all, o.middle);
+    o = (calls__object_parts){{begin.p + at, begin.n - at}, f->named ? (bytes){0} : str_bytes(&f->inner),
+                              str_bytes(&f->middle), 0};
+    str_cat(&all, o.before), str_cat(&all, o.inner), str_cat(&all, o.middle);
     o.deep = calls__depth(str_bytes(&all));
     str_drop(&all);
     return o;
@@ -1797,8 +1726,8 @@ static bool calls__close_object(calls__builder *b, calls__tool_held *t, calls__p
 
 /* What the form's template writes after the text `lit` before a name; empty: unknown. */
 static bytes calls__learned_gap(const calls_form *f, bytes lit) {
-    const bytes  begin = str_bytes(&f->begin), core = calls__trim(lit);
-    const size_t at = calls__find(begin, 0, core);
+    const bytes  begin = str_bytes(&f->begin), core = bytes_trim(lit);
+    const size_t at = bytes_find(begin, 0, core);
     return at == SIZE_MAX ? (bytes){0} : (bytes){begin.p + at + core.n, begin.n - at - core.n};
 }
 
@@ -1822,7 +1751,8 @@ static calls__walk calls__put_plain(calls__builder *b, calls__pen *p, calls__wal
     if (w.slot != '_') return calls__walk_next(w);
     const bytes before = w.lit;
     w = calls__walk_next(w);
-    const bytes learned = b->row != b->f->row ? (bytes){0} : named ? str_bytes(&b->f->middle) : calls__learned_gap(b->f, before);
+    const bytes gap = named ? str_bytes(&b->f->middle) : calls__learned_gap(b->f, before);
+    const bytes learned = b->row == b->f->row ? gap : (bytes){0};
     calls__put_gap(b, p, w.lit, learned, named);
     w.lit = (bytes){0};
     return w;
@@ -1830,7 +1760,7 @@ static calls__walk calls__put_plain(calls__builder *b, calls__pen *p, calls__wal
 
 /* The name of a tool. Where that begins the call, the next byte or the name does. */
 static void calls__put_name(calls__builder *b, calls__pen *p, const calls__tool_held *t, calls__walk next) {
-    const bool ink = calls__trim(next.lit).n || next.slot == 'y' || next.slot == 'g';
+    const bool ink = bytes_trim(next.lit).n || next.slot == 'y' || next.slot == 'g';
     calls__put_text(b, p, str_bytes(&t->name));
     if (!calls__by_name(b->row)) return;
     if (ink) p->trigger = true;
@@ -1880,18 +1810,18 @@ static bool calls__put_call(calls__builder *b, calls__pen *p, int32_t to) {
 
 /* All calls in the way of one row: the text around them, and what is between two. */
 static bool calls__put_row(calls__builder *b, const calls_row *r) {
-    const int32_t call = gram_state(b->g), behind = gram_state(b->g);
-    calls__pen    open = {.at = gram_state(b->g)}, next = {.at = behind, .blanks = true}, close = next;
+    const int32_t call = gram_state(b->g), after = gram_state(b->g);
+    calls__pen    open = {.at = gram_state(b->g)}, next = {.at = after, .blanks = true}, close = next;
     b->row = r;
     calls__put_lit(b, &open, bytes_of(r->open));
     gram_eps(b->g, open.at, call);
     open.at = call, open.blanks = true;
     if (!*r->open || !*r->call || r->call[0] == '%') calls__may_begin(b, &open);
-    const bool ok = calls__put_call(b, &open, behind);
+    const bool ok = calls__put_call(b, &open, after);
     if (!calls__ends(b, bytes_of(r->close))) calls__put_lit(b, &close, bytes_of(r->close));
-    gram_eps(b->g, *r->close && close.at != behind ? close.at : behind, b->over);
+    gram_eps(b->g, *r->close && close.at != after ? close.at : after, b->over);
     if (b->w->many) {
-        if (strcmp(r->sep, ";") == 0) gram_call(b->g, behind, b->blanks, call);
+        if (strcmp(r->sep, ";") == 0) gram_call(b->g, after, b->blanks, call);
         calls__put_lit(b, &next, bytes_of(r->sep));
         calls__put_blanks(b, &next);
         gram_eps(b->g, next.at, call);
@@ -1900,10 +1830,12 @@ static bool calls__put_row(calls__builder *b, const calls_row *r) {
     return ok;
 }
 
-/* --- text before a call: any, up to the first text that begins one. The automaton of Aho and Corasick, with white space where it may be. --- */
+/* --- text before a call: any, up to the first text that begins one. The automaton of Aho and Corasick, with
+ * white space where it may be. --- */
 
 typedef struct {                                      /* places in `ink`: what they are before may come next */
-    size_t  from, n;                                  /* in `places` */
+    size_t  from;                                     /* of the first in `places` */
+    size_t  n;                                        /* how many */
     int32_t state;
 } calls__seen;
 
@@ -1932,18 +1864,20 @@ static bool calls__starts_with(const calls__inks *a, const calls__inks *b) {
 static bool calls__covered(const calls__builder *b, size_t t) {
     bool covered = false;
     for (size_t i = 0; !covered && i < b->n_triggers; i++)
-        covered = i != t && calls__starts_with(&b->trigger[t].ink, &b->trigger[i].ink) && (b->trigger[i].ink.n < b->trigger[t].ink.n || i < t);
+        covered = i != t && calls__starts_with(&b->trigger[t].ink, &b->trigger[i].ink) &&
+                  (b->trigger[i].ink.n < b->trigger[t].ink.n || i < t);
     return covered;
 }
 
 /* The state after the text t: there go on all calls that begin with it. */
-static int32_t calls__behind(calls__builder *b, size_t t) {
+static int32_t calls__after_trigger(calls__builder *b, size_t t) {
     const int32_t state = gram_state(b->g);
     for (size_t i = 0; i < b->n_triggers; i++) {
         const calls__trigger *o = &b->trigger[i];
         calls__pen            p = {.at = state};
         if (!calls__starts_with(&o->ink, &b->trigger[t].ink)) continue;
-        for (size_t k = b->trigger[t].ink.n; k < o->ink.n; k++) p.blanks = o->ink.at[k].blanks, calls__put_byte(b, &p, o->ink.at[k].byte);
+        for (size_t k = b->trigger[t].ink.n; k < o->ink.n; k++)
+            p.blanks = o->ink.at[k].blanks, calls__put_byte(b, &p, o->ink.at[k].byte);
         gram_eps(b->g, p.at, o->state);
         mem_free(p.ink.at);
     }
@@ -1974,25 +1908,25 @@ static size_t calls__place_add(calls__search *s, size_t n, uint32_t place) {
 }
 
 /* The state after a byte. */
-static int32_t calls__search_step(calls__search *s, size_t at, uint8_t c, const int32_t *behind) {
+static int32_t calls__search_step(calls__search *s, size_t at, uint8_t c, const int32_t *after) {
     const calls__seen now = s->seen[at];
     size_t            n = 0;
     for (size_t i = 0; i < now.n + s->n_first; i++) {
         const uint32_t   place = i < now.n ? s->places[now.from + i] : s->first[i - now.n];
         const calls__ink k = s->ink.at[place];
-        if (k.byte == c && s->ends[place]) return s->n_places -= n, behind[s->ends[place] - 1];
+        if (k.byte == c && s->ends[place]) return s->n_places -= n, after[s->ends[place] - 1];
         if (k.byte == c) n = calls__place_add(s, n, place + 1);
-        else if (i < now.n && k.blanks && calls__space(c)) n = calls__place_add(s, n, place);
+        else if (i < now.n && k.blanks && bytes_is_blank(c)) n = calls__place_add(s, n, place);
     }
     const size_t next = calls__seen_of(s, n);
     return s->seen[next].state;
 }
 
 /* The edges of a state. */
-static void calls__search_edges(calls__search *s, size_t at, const int32_t *behind) {
+static void calls__search_edges(calls__search *s, size_t at, const int32_t *after) {
     const int32_t state = s->seen[at].state;
     int32_t       go[256];
-    for (int c = 0; c < 256; c++) go[c] = calls__search_step(s, at, (uint8_t)c, behind);
+    for (int c = 0; c < 256; c++) go[c] = calls__search_step(s, at, (uint8_t)c, after);
     for (int c = 0, end; c < 256; c = end) {
         for (end = c + 1; end < 256 && go[end] == go[c]; end++) {}
         gram_byte(s->b->g, state, (uint8_t)c, (uint8_t)(end - 1), go[c]);
@@ -2004,24 +1938,25 @@ static void calls__search_edges(calls__search *s, size_t at, const int32_t *behi
 /* Any text up to a call, from the builder's first state. */
 static bool calls__put_search(calls__builder *b) {
     calls__search s = {.b = b};
-    int32_t      *behind = mem_new(b->n_triggers, sizeof *behind);
+    int32_t      *after = mem_new(b->n_triggers, sizeof *after);
     hmap_init(&s.index, ~(uint64_t)UINT32_MAX);
     s.ends = mem_new(CALLS_INK, sizeof *s.ends);
     s.first = mem_new(b->n_triggers, sizeof *s.first);
     for (size_t t = 0; t < b->n_triggers; t++) {
         const calls__inks *k = &b->trigger[t].ink;
         if (!k->n || calls__covered(b, t)) continue;
-        behind[t] = calls__behind(b, t);
+        after[t] = calls__after_trigger(b, t);
         s.first[s.n_first++] = (uint32_t)s.ink.n;
         for (size_t i = 0; i < k->n; i++) calls__ink_add(&s.ink, k->at[i].byte, k->at[i].blanks);
         s.ends[s.ink.n - 1] = (uint32_t)t + 1;
     }
     calls__seen_of(&s, 0);                            /* nothing of a call was seen: the first state */
     gram_eps(b->g, b->from, s.seen[0].state);
-    for (size_t i = 0; i < s.n_seen && s.n_seen < CALLS_SEEN; i++) calls__search_edges(&s, i, behind);
-    const bool ok = s.n_seen < CALLS_SEEN || err_set(b->e, EXIT_RESOURCE, "the calls of %zu tools begin in too many ways", b->n_tools);
+    for (size_t i = 0; i < s.n_seen && s.n_seen < CALLS_SEEN; i++) calls__search_edges(&s, i, after);
+    const bool ok = s.n_seen < CALLS_SEEN ||
+                    err_set(b->e, EXIT_RESOURCE, "the calls of %zu tools begin in too many ways", b->n_tools);
     hmap_drop(&s.index);
-    void *own[] = {behind, s.ends, s.first, s.places, s.seen, s.ink.at};
+    void *own[] = {after, s.ends, s.first, s.places, s.seen, s.ink.at};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     return ok;
 }
@@ -2054,7 +1989,8 @@ static void calls__schema_of(val_env *env, void *arg) {
     calls__writing *w = arg;
     const val       all = val_dict_new(env), type = val_get(w->v, "type");
     bool            object = val_is_str(type, "object");
-    for (size_t i = 0; type.kind == VAL_LIST && i < type.list->n; i++) object = object || val_is_str(type.list->at[i], "object");
+    for (size_t i = 0; type.kind == VAL_LIST && i < type.list->n; i++)
+        object = object || val_is_str(type.list->at[i], "object");
     for (size_t i = 0; i < w->v.dict->n; i++)
         if (!w->v.dict->at[i].gone) val_dict_set(env, all.dict, w->v.dict->at[i].key, w->v.dict->at[i].value);
     if (object || type.kind == VAL_UNDEF) val_put(env, all.dict, "type", val_str_of(env, "object"));
@@ -2076,7 +2012,7 @@ static bool calls__add_tool(calls__builder *b, val tool) {
     for (size_t i = 0; i < b->n_tools && !skip; i++) skip = bytes_eq(str_bytes(&t->name), str_bytes(&b->tool[i].name));
     if (skip) return str_drop(&t->name), true;
     b->n_tools++;
-    calls__quote(&t->quoted, str_bytes(&t->name));
+    str_json_exact(&t->quoted, str_bytes(&t->name));
     t->quoted.n -= 2;
     memmove(t->quoted.p, t->quoted.p + 1, t->quoted.n);
     t->schema = schema, t->arguments = -1;
@@ -2108,7 +2044,7 @@ static void calls__begin_ink(calls__builder *b) {
     jinja_text text = {0};
     if (b->w->required) calls_begin(b->f, b->w->only, &text);
     for (size_t i = 0; i < text.text.n; i++)
-        if (!calls__space((uint8_t)text.text.p[i])) str_add(&b->begin, text.text.p + i, 1);
+        if (!bytes_is_blank((uint8_t)text.text.p[i])) str_add(&b->begin, text.text.p + i, 1);
     jinja_text_drop(&text);
 }
 
@@ -2116,7 +2052,8 @@ static void calls__blank_rule(calls__builder *b) {
     static const uint8_t blanks[] = {'\t', '\n', '\r', ' '};
     const int32_t        one = gram_rule(b->g, NULL);
     b->blanks = gram_rule(b->g, NULL);
-    for (size_t i = 0; i < sizeof blanks; i++) gram_byte(b->g, gram_begin(b->g, one), blanks[i], blanks[i], gram_end(b->g, one));
+    for (size_t i = 0; i < sizeof blanks; i++)
+        gram_byte(b->g, gram_begin(b->g, one), blanks[i], blanks[i], gram_end(b->g, one));
     gram_repeat(b->g, gram_begin(b->g, b->blanks), one, 0, CALLS_BLANKS, gram_end(b->g, b->blanks));
 }
 
@@ -2130,10 +2067,11 @@ static void calls__builder_drop(calls__builder *b) {
     str_drop(&b->begin);
 }
 
-/* Builds the answers with calls of the form between two states of g. False: e says why. What follows calls_begin() in a way that no row has is
- * any text. */
+/* Builds the answers with calls of the form between two states of g. False: e says why. What follows
+ * calls_begin() in a way that no row has is any text. */
 static bool calls_hold(const calls_form *f, const calls_want *w, constrain *c, gram *g, int32_t from, int32_t to, err_t *e) {
-    calls__builder b = {.f = f, .w = w, .c = c, .g = g, .e = e, .langs = lang_pool_new(CONSTRAIN_STATES), .from = from, .over = to};
+    calls__builder b = {.f = f, .w = w, .c = c, .g = g, .e = e, .langs = lang_pool_new(CONSTRAIN_STATES),
+                        .from = from, .over = to};
     constrain_keep(c, b.langs, calls__drop_langs);
     calls__blank_rule(&b);
     calls__begin_ink(&b);
@@ -2141,10 +2079,13 @@ static bool calls_hold(const calls_form *f, const calls_want *w, constrain *c, g
     for (int i = 0; ok && i < f->n_rows; i++) ok = calls__put_row(&b, &f->row[i]);
     if (ok && !w->required) ok = calls__put_search(&b);
     else if (ok && !b.begun) {
-        log_info("calls       the template begins calls in a way of its own: answers that have to call are not constrained to the form %s", f->row->name);
+        log_info("calls       the template begins calls in a way of its own: answers that have to call are not "
+                 "constrained to the form %s", f->row->name);
         calls__put_any(&b);
     }
-    if (ok && f->raw_quote == '"') log_info("calls       strings of the form %s are read without escapes: those with quotes or backslashes may differ from what their schema asks for", f->row->name);
+    if (ok && f->raw_quote == '"')
+        log_info("calls       strings of the form %s are read without escapes: those with quotes or backslashes may "
+                 "differ from what their schema asks for", f->row->name);
     calls__builder_drop(&b);
     return ok && !e->code;
 }
@@ -2155,8 +2096,13 @@ typedef bool (*calls_render)(void *ctx, val vars, jinja_text *out, err_t *e);
 
 #define CALLS_KNOWN "qxfind"                          /* the known call: its tool, texts and id appear nowhere else */
 #define CALLS_TEXT  "qxcontent"
+#define CALLS_PLAIN "{\"role\": \"assistant\", \"content\": \"" CALLS_TEXT "\"}"
 #define CALLS_ID    "qxid00001"
 #define CALLS_ID2   "functions." CALLS_KNOWN ":0"      /* some templates write the id in place of the name */
+#define CALLS_TOOL                                                                                                     \
+    "{\"type\": \"function\", \"function\": {\"name\": \"qxtool\", \"description\": \"qxdescription\", \"parameters\": "   \
+    "{\"type\": \"object\", \"properties\": {\"qxkey\": {\"type\": \"string\", \"description\": \"qxdescription\"}}, "   \
+    "\"required\": [\"qxkey\"]}}}"
 #define CALLS_ARGS  "{\"qxtext\": \"qxvalue\", \"qxnumber\": 17}"
 
 typedef struct {
@@ -2178,15 +2124,14 @@ static bool calls__render(const calls_lesson *l, bool tools, const char *message
     if (*message) str_fmt(&json, ", %s", message);
     str_fmt(&json, "], \"add_generation_prompt\": %s", *message ? "false" : "true");
     if (tools)
-        str_fmt(&json, ", \"%s\": [{\"type\": \"function\", \"function\": {\"name\": \"qxtool\", \"description\": \"qxdescription\", \"parameters\": "
-                       "{\"type\": \"object\", \"properties\": {\"qxkey\": {\"type\": \"string\", \"description\": \"qxdescription\"}}, \"required\": [\"qxkey\"]}}}]", l->tools_name);
+        str_fmt(&json, ", \"%s\": [" CALLS_TOOL "]", l->tools_name);
     str_put(&json, "}");
     val_env_init(&env, 0, 0, NULL);
     const bool ok = l->render(l->ctx, val_json_read(&env, str_bytes(&json), false), &text, &e);
     val_env_drop(&env);
     str_clear(out);
     const bool fits = ok && text.text.n <= CALLS_LESSON;
-    if (fits) calls__put(out, str_bytes(&text.text));
+    if (fits) str_cat(out, str_bytes(&text.text));
     jinja_text_drop(&text);
     str_drop(&json);
     return fits;
@@ -2197,9 +2142,10 @@ static bool calls__render_call(const calls_lesson *l, const char *content, const
     str message = {0}, text = {0};
     str_put(&message, "{\"role\": \"assistant\", ");
     if (*content) str_fmt(&message, "\"content\": %s, ", content);
-    if (l->text) calls__quote(&text, bytes_of(arguments));
-    str_fmt(&message, "\"tool_calls\": [{\"id\": \"%s\", \"type\": \"function\", \"function\": {\"name\": \"" CALLS_KNOWN "\", \"arguments\": %s}}]}", l->id,
-            l->text ? text.p : arguments);
+    if (l->text) str_json_exact(&text, bytes_of(arguments));
+    str_fmt(&message, "\"tool_calls\": [{\"id\": \"%s\", \"type\": \"function\", "
+                      "\"function\": {\"name\": \"" CALLS_KNOWN "\", \"arguments\": %s}}]}",
+            l->id, l->text ? text.p : arguments);
     const bool ok = calls__render(l, true, message.p, out);
     str_drop(&message);
     str_drop(&text);
@@ -2208,14 +2154,14 @@ static bool calls__render_call(const calls_lesson *l, const char *content, const
 
 /* Whether the arguments are those of the known call, but for white space. */
 static bool calls__known(bytes json) {
-    bytes rest = {json.p + 1, json.n - 1}, key, value;
+    bytes key = {0}, value;
     str   text = {0};
     int   n = 0;
-    while (calls__entry_next(&rest, &key, &value)) {
+    while (bytes_cut_member(&json, &key, &value)) {
         str_clear(&text);
-        if (value.n && value.p[0] == '"') calls__unquote(value, &text);
-        if (bytes_is(key, "\"qxtext\"") && bytes_is(calls__trim(str_bytes(&text)), "qxvalue")) n |= 1;
-        else if (bytes_is(key, "\"qxnumber\"") && bytes_is(value, "17")) n |= 2;
+        if (value.n && value.p[0] == '"') str_unquote(&text, value, false);
+        if (bytes_is(key, "\"qxtext\"") && bytes_is(bytes_trim(str_bytes(&text)), "qxvalue")) n |= 1;
+        else if (bytes_is(key, "\"qxnumber\"") && bytes_is(bytes_trim(value), "17")) n |= 2;
         else n |= 4;
     }
     str_drop(&text);
@@ -2242,7 +2188,7 @@ static bool calls__find_known(calls_form *f, bytes text, calls_place *place) {
 
 /* Looks for it after text[from]. */
 static bool calls__find_known_from(calls_form *f, bytes text, size_t from, calls_place *p) {
-    if (!calls__find_known(f, calls__slice(text, from, text.n), p)) return false;
+    if (!calls__find_known(f, bytes_slice(text, from, text.n), p)) return false;
     p->at += from, p->name_at += from, p->name_end += from, p->args_at += p->args_at ? from : 0;
     return true;
 }
@@ -2256,18 +2202,19 @@ static size_t calls__differ(bytes text, bytes plain) {
     return same;
 }
 
-/* The row that reads the rendering back. `plain` is the rendering of the same conversation without a call: what differs is searched first,
- * then all, since instructions may hold examples; first with the text that is around all calls. */
+/* The row that reads the rendering back. `plain` is the rendering of the same conversation without a call: what
+ * differs is searched first, then all, since instructions may hold examples; first with the text that is around
+ * all calls. */
 static bool calls__match(calls_form *f, bytes text, bytes plain, calls_place *p) {
     const size_t n = sizeof calls_rows / sizeof *calls_rows, differ = calls__differ(text, plain);
-    if (calls__find(text, 0, bytes_of(CALLS_KNOWN)) == SIZE_MAX) return false;
+    if (bytes_find(text, 0, bytes_of(CALLS_KNOWN)) == SIZE_MAX) return false;
     for (size_t i = 0; i < 4 * n; i++) {
         const calls_row *r = &calls_rows[i % n];
         const bool       all = i >= 2 * n, opened = i / n % 2 == 0;
         if (!r->name || (all && (r->flags & CALLS_BARE))) continue;
         calls__set_row(f, r);
         if (!calls__find_known_from(f, text, all ? 0 : differ, p) || (opened && *r->open && !p->opened)) continue;
-        if (!p->bare || calls__blank(calls__slice(text, differ, p->at))) return true;
+        if (!p->bare || calls__blank(bytes_slice(text, differ, p->at))) return true;
     }
     return false;
 }
@@ -2278,8 +2225,9 @@ static bytes calls__tag(bytes b, bool at_end) {
     const char *kind = b.n ? memchr(at_end ? close : open, b.p[at_end ? b.n - 1 : 0], 2) : NULL;
     for (size_t n = 2; kind && n <= b.n && n <= CALLS_GAP; n++) {
         const uint8_t c = at_end ? b.p[b.n - n] : b.p[n - 1];
-        if (c == (uint8_t)(at_end ? open[kind - close] : close[kind - open])) return n > 2 ? (bytes){at_end ? b.p + b.n - n : b.p, n} : (bytes){0};
-        if (calls__space(c) || memchr("%<>{}\"", c, 6)) break;
+        if (c == (uint8_t)(at_end ? open[kind - close] : close[kind - open]))
+            return n > 2 ? (bytes){at_end ? b.p + b.n - n : b.p, n} : (bytes){0};
+        if (bytes_is_blank(c) || memchr("%<>{}\"", c, 6)) break;
     }
     return (bytes){0};
 }
@@ -2293,7 +2241,8 @@ static size_t calls__known_object(calls_form *f, bytes text, size_t at, size_t *
     for (; i < text.n && !ok && !c.tired; i += !ok) {
         *end = i;
         str_clear(&c.name), str_clear(&c.args), str_clear(&c.id);
-        ok = text.p[i] == '{' && calls__json(&c, end) && calls__from_object(&c, calls__slice(text, i, *end), false, 0) && bytes_is(str_bytes(&c.name), CALLS_KNOWN) &&
+        ok = text.p[i] == '{' && calls__scan(&c, bytes_scan_json, end) &&
+             calls__from_object(&c, bytes_slice(text, i, *end), false, 0) && bytes_is(str_bytes(&c.name), CALLS_KNOWN) &&
              calls__known(str_bytes(&c.args));
     }
     f->work += c.work;
@@ -2301,47 +2250,50 @@ static size_t calls__known_object(calls_form *f, bytes text, size_t at, size_t *
     return ok ? i : SIZE_MAX;
 }
 
-/* A JSON object, or a list of them, between tags that no row has: they become a row of the form. The tag after it is part of the form
- * unless it ends other messages too. */
+/* A JSON object, or a list of them, between tags that no row has: they become a row of the form. The tag after it
+ * is part of the form unless it ends other messages too. */
 static bool calls__learn_tags(calls_form *f, bytes text, bytes plain, calls_place *p) {
     const size_t differ = calls__differ(text, plain);
     size_t       end = 0;
     const size_t at = calls__known_object(f, text, differ, &end);
     if (at == SIZE_MAX) return false;
-    bytes      before = calls__trim(calls__slice(text, differ, at)), after = calls__trim(calls__slice(text, end, text.n));
+    bytes      before = bytes_trim(bytes_slice(text, differ, at)), after = bytes_trim(bytes_slice(text, end, text.n));
     const bool list = before.n && before.p[before.n - 1] == '[' && after.n && after.p[0] == ']';
-    if (list) before = calls__trim((bytes){before.p, before.n - 1}), after = calls__trim((bytes){after.p + 1, after.n - 1});
-    const bytes open = calls__tag(before, true), next = calls__tag(after, false), close = calls__find(plain, differ, next) == SIZE_MAX ? next : (bytes){0};
+    if (list) before = bytes_trim((bytes){before.p, before.n - 1}), after = bytes_trim((bytes){after.p + 1, after.n - 1});
+    const bytes open = calls__tag(before, true), next = calls__tag(after, false);
+    const bytes close = bytes_find(plain, differ, next) == SIZE_MAX ? next : (bytes){0};
     if (!open.n) return false;
     for (int i = 0; i < 3; i++) str_clear(&f->own_text[i]), str_put(&f->own_text[i], "");
-    calls__put(&f->own_text[list ? 0 : 1], open);
+    str_cat(&f->own_text[list ? 0 : 1], open);
     str_put(&f->own_text[list ? 0 : 1], list ? "[" : "%o");
     if (list) str_put(&f->own_text[1], "%o"), str_put(&f->own_text[2], "]");
-    calls__put(&f->own_text[list ? 2 : 1], close);
-    f->own = (calls_row){"json-in-tags", f->own_text[0].p, f->own_text[1].p, list ? "," : "", f->own_text[2].p, "", "", NULL, 0};
+    str_cat(&f->own_text[list ? 2 : 1], close);
+    f->own = (calls_row){.name = "json-in-tags", .open = f->own_text[0].p, .call = f->own_text[1].p,
+                         .sep = list ? "," : "", .close = f->own_text[2].p, .param = "", .lead = ""};
     calls__set_row(f, &f->own);
     return calls__find_known_from(f, text, differ, p);
 }
 
 /* Where the white space before text[at] begins, not before `least`. */
 static size_t calls__space_from(bytes text, size_t least, size_t at) {
-    while (at > least && calls__space(text.p[at - 1])) at--;
+    while (at > least && bytes_is_blank(text.p[at - 1])) at--;
     return at;
 }
 
-/* Sets begin and middle from the rendering: the text up to the name, and from there to the arguments. An id ends them, since it is new in
- * each call. */
+/* Sets begin and middle from the rendering: the text up to the name, and from there to the arguments. An id ends
+ * them, since it is new in each call. */
 static void calls__begin_of_text(calls_form *f, bytes text, size_t from, const calls_place *p) {
-    const size_t name = calls__find(text, p->at, bytes_of(CALLS_KNOWN)), end = name + strlen(CALLS_KNOWN), id = calls__find(text, p->at, bytes_of(CALLS_ID));
-    const size_t value = calls__find(text, p->at, bytes_of("qxvalue")), brace = calls__find(text, end, bytes_of("{"));
+    const size_t name = bytes_find(text, p->at, bytes_of(CALLS_KNOWN)), end = name + strlen(CALLS_KNOWN);
+    const size_t id = bytes_find(text, p->at, bytes_of(CALLS_ID));
+    const size_t value = bytes_find(text, p->at, bytes_of("qxvalue")), brace = bytes_find(text, end, bytes_of("{"));
     size_t       args = p->args_at >= end ? p->args_at : brace;
     if (name == SIZE_MAX || args == SIZE_MAX || value < name) return;
     if (args == brace && args > end && text.p[args - 1] == '"') args--;
     if (strstr(f->row->call, "%y") || strstr(f->row->call, "%g")) args++;
     f->named = id > name;
-    calls__set(&f->begin, calls__slice(text, from, id < name ? id : name));
-    if (id < name) calls__set(&f->inner, calls__slice(text, id + strlen(CALLS_ID), name));
-    calls__set(&f->middle, calls__slice(text, end, id > name && id < args ? id : args));
+    str_set(&f->begin, bytes_slice(text, from, id < name ? id : name));
+    if (id < name) str_set(&f->inner, bytes_slice(text, id + strlen(CALLS_ID), name));
+    str_set(&f->middle, bytes_slice(text, end, id > name && id < args ? id : args));
 }
 
 /* The white space between content and a call, which belongs to the call; else what is before a call without content. */
@@ -2349,12 +2301,13 @@ static void calls__learn_lead(calls_form *f, const calls_lesson *l, bytes text, 
     const size_t n = strlen(CALLS_TEXT);
     str          with = {0};
     calls_place  p;
-    calls__set(&f->lead, calls__slice(text, from, at));
+    str_set(&f->lead, bytes_slice(text, from, at));
     if (calls__render_call(l, "\"" CALLS_TEXT "\"", CALLS_ARGS, &with)) {
-        const size_t end = calls__find(str_bytes(&with), 0, bytes_of(CALLS_TEXT)) + n;
-        if (end >= n && calls__find_known_from(f, str_bytes(&with), end, &p) && calls__blank(calls__slice(str_bytes(&with), end, p.at))) {
-            calls__set(&f->lead, calls__slice(str_bytes(&with), end, p.at));
-            f->behind_text = calls__find(str_bytes(&f->lead), 0, bytes_of("\n")) == SIZE_MAX;
+        const size_t end = bytes_find(str_bytes(&with), 0, bytes_of(CALLS_TEXT)) + n;
+        if (end >= n && calls__find_known_from(f, str_bytes(&with), end, &p) &&
+            calls__blank(bytes_slice(str_bytes(&with), end, p.at))) {
+            str_set(&f->lead, bytes_slice(str_bytes(&with), end, p.at));
+            f->after_text = bytes_find(str_bytes(&f->lead), 0, bytes_of("\n")) == SIZE_MAX;
         }
     }
     str_drop(&with);
@@ -2364,17 +2317,17 @@ static void calls__learn_lead(calls_form *f, const calls_lesson *l, bytes text, 
 static void calls__learn_quote(calls_form *f, const calls_lesson *l) {
     str text = {0};
     if (strstr(f->row->call, "%y") && calls__render_call(l, l->content, "{\"qxtext\": \"qx'\\\\x\"}", &text)) {
-        const size_t at = calls__find(str_bytes(&text), 0, bytes_of("qx'\\x"));
+        const size_t at = bytes_find(str_bytes(&text), 0, bytes_of("qx'\\x"));
         if (at != SIZE_MAX && at > 0 && (text.p[at - 1] == '\'' || text.p[at - 1] == '"')) f->raw_quote = text.p[at - 1];
     }
     str_drop(&text);
 }
 
 static void calls__spaces_of_text(calls_form *f, bytes value) {
-    const bytes core = calls__trim(value);
+    const bytes core = bytes_trim(value);
     if (!core.n) return;
-    calls__set(&f->value_lead, (bytes){value.p, (size_t)(core.p - value.p)});
-    calls__set(&f->value_tail, (bytes){core.p + core.n, value.n - core.n - (size_t)(core.p - value.p)});
+    str_set(&f->value_lead, (bytes){value.p, (size_t)(core.p - value.p)});
+    str_set(&f->value_tail, (bytes){core.p + core.n, value.n - core.n - (size_t)(core.p - value.p)});
 }
 
 /* One conversation: whether a row reads its call back; then all else about the form is learned. */
@@ -2382,23 +2335,27 @@ static bool calls__learn_from(calls_form *f, const calls_lesson *l) {
     str         text = {0}, plain = {0};
     calls_place p;
     const bool  rendered = calls__render_call(l, l->content, CALLS_ARGS, &text);
-    const bool  known = rendered &&
-                       (calls__render(l, true, "{\"role\": \"assistant\", \"content\": \"" CALLS_TEXT "\"}", &plain), calls__match(f, str_bytes(&text), str_bytes(&plain), &p) || calls__learn_tags(f, str_bytes(&text), str_bytes(&plain), &p));
+    if (rendered) calls__render(l, true, CALLS_PLAIN, &plain);
+    const bytes t = str_bytes(&text), without = str_bytes(&plain);
+    const bool  known = rendered && (calls__match(f, t, without, &p) || calls__learn_tags(f, t, without, &p));
     if (known) {
         f->text_arguments = l->text;
         f->tools_name = l->tools_name;
         calls__take_row(f, f->row);
         calls__spaces_of_text(f, p.value);
-        const size_t least = *f->row->lead ? p.at : calls__differ(str_bytes(&text), str_bytes(&plain)), from = calls__space_from(str_bytes(&text), least, p.at);
-        calls__begin_of_text(f, str_bytes(&text), from, &p);
-        if (!*f->row->lead) calls__learn_lead(f, l, str_bytes(&text), from, p.at);
+        const size_t from = calls__space_from(t, *f->row->lead ? p.at : calls__differ(t, without), p.at);
+        calls__begin_of_text(f, t, from, &p);
+        if (!*f->row->lead) calls__learn_lead(f, l, t, from, p.at);
         calls__learn_quote(f, l);
         calls__set_row(f, f->row);
     }
-    const bool id = rendered && !known && strcmp(l->id, CALLS_ID) == 0 && calls__find(str_bytes(&text), 0, bytes_of(CALLS_ID)) != SIZE_MAX;
+    const bool id = rendered && strcmp(l->id, CALLS_ID) == 0 && bytes_find(t, 0, bytes_of(CALLS_ID)) != SIZE_MAX;
     str_drop(&text);
     str_drop(&plain);
-    return known || (id && calls__learn_from(f, &(calls_lesson){l->render, l->ctx, l->tools_name, l->content, l->text, CALLS_ID2}));
+    if (known || !id) return known;
+    calls_lesson other = *l;
+    other.id = CALLS_ID2;
+    return calls__learn_from(f, &other);
 }
 
 /* A template that renders no calls: the row whose text is in what the template says about tools. */
@@ -2410,7 +2367,8 @@ static bool calls__learn_from_words(calls_form *f, const calls_lesson *l) {
         if (!calls_rows[i].name) continue;
         calls__set_row(f, &calls_rows[i]);
         const bytes hint = f->row->hint ? bytes_of(f->row->hint) : calls__opening(f);
-        known = hint.n > 4 && calls__find(str_bytes(&with), 0, hint) != SIZE_MAX && calls__find(str_bytes(&without), 0, hint) == SIZE_MAX;
+        known = hint.n > 4 && bytes_find(str_bytes(&with), 0, hint) != SIZE_MAX &&
+                bytes_find(str_bytes(&without), 0, hint) == SIZE_MAX;
     }
     if (known) f->tools_name = l->tools_name, calls__take_row(f, f->row);
     str_drop(&with);
@@ -2422,7 +2380,7 @@ static bool calls__learn_from_words(calls_form *f, const calls_lesson *l) {
 static calls_form *calls_learn(calls_render render, void *ctx) {
     static const char *const names[] = {"tools", "xml_tools"}, *const contents[] = {"\"\"", "null", "", "\"" CALLS_TEXT "\""};
     calls_form  *f = mem_new(1, sizeof *f);
-    calls_lesson l = {render, ctx, names[0], contents[0], false, CALLS_ID};
+    calls_lesson l = {.render = render, .ctx = ctx, .tools_name = names[0], .id = CALLS_ID};
     for (int text = 0; text < 2; text++)
         for (int i = 0; i < 4; i++) {
             l.content = contents[i], l.text = text;

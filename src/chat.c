@@ -1,20 +1,28 @@
 /* ===== [chat] messages to tokens, an answer to its parts =====
- * Which chat template a model has; the tokens of a prompt from messages; the text of an answer sorted into content, thinking and calls.
- * What ends an answer and what marks thinking is learned from the template: it renders a few known conversations, and the text around their known
- * contents shows it. Where a rendering does not show the marks of thinking, a row of chat__marks does.
+ * Which chat template a model has; the tokens of a prompt from messages; the text of an answer sorted into
+ * content, thinking and calls. What ends an answer and what marks thinking is learned from the template: it
+ * renders a few known conversations, and the text around their known contents shows it. Where a rendering does
+ * not show the marks of thinking, a row of chat__marks does.
  * Invariants:
- * - Each byte of a rendering is the template's or a message's, and a control token has no byte of a message. Roles of chat__roles count as the
- *   template's.
+ * - Each byte of a rendering is the template's or a message's, and a control token has no byte of a message.
+ *   Roles of chat__roles count as the template's.
  * - What a reader gives does not depend on how the text of the answer was cut.
  * - What was learned is kept with the template, from its first prompt on. chat_open() renders nothing.
- * To add a way in which models mark thinking: a row of chat__marks. To add a variable that switches thinking: a row of chat__switches.
- * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_fingerprint, chat_has_template, chat_input_*, chat_add,
- * chat_add_answer, chat_render, chat_make_prompt, chat_prompt_drop, chat_ask, chat_hold, chat_choice, chat_channel, chat_reader_*, chat_answer_drop, chat_finish_name, chat_put_calls.
+ * To add a way in which models mark thinking: a row of chat__marks. To add a variable that switches thinking: a
+ * row of chat__switches.
+ * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_fingerprint, chat_has_template,
+ * chat_input_begin, chat_input_drop, chat_input_json, chat_input_tools, chat_input_check, chat_add, chat_add_answer,
+ * chat_render, chat_make_prompt, chat_prompt_drop, chat_ask, chat_hold, chat_choice, chat_channel, chat_reader_new,
+ * chat_reader_free, chat_reader_feed, chat_reader_answer, chat_reader_finish, chat_answer_drop, chat_finish_name,
+ * chat_put_calls.
  * Opens: chat.o, chat_opts, chat_input, chat_prompt, chat_answer. */
 
 typedef struct {
-    const char *template_file, *kwargs;               /* in place of the model's template; a JSON object of variables for it */
-    const char *system, *messages, *tools;            /* a system message; files */
+    const char *template_file;                        /* in place of the model's template */
+    const char *kwargs;                               /* a JSON object of variables for the template */
+    const char *system;                               /* a system message */
+    const char *messages;                             /* a file with messages */
+    const char *tools;                                /* a file with tools */
     int         on;                                   /* -1: as act__chats() decides; 0 --no-chat; 1 --chat */
     int         think_words;                          /* bits of --think, in the order of its words */
     int         think;                                /* -1: as the template does; 0 off; 1 on */
@@ -30,8 +38,9 @@ enum { CHAT_FILE_MAX = 1 << 30 };                     /* bytes of a file with me
 
 /* Roles of messages that are no text of a user. */
 static const char *const chat__roles[] = {
-    "system",        "user",        "assistant",    "tool",     "developer", "function",    "ipython",  "model", "observation", "tools",
-    "tool_response", "tool_result", "tool_results", "document", "context",   "environment", "platform", "human", "gpt",         "chatbot"};
+    "system",  "user",          "assistant",   "tool",         "developer", "function", "ipython",
+    "model",   "observation",   "tools",       "tool_response", "tool_result", "tool_results", "document",
+    "context", "environment",   "platform",    "human",        "gpt",       "chatbot"};
 
 /* What --think off and on set where the template reads it, as JSON; NULL: nothing. */
 static const struct {
@@ -43,7 +52,8 @@ static const struct {
     {"thinking_budget", "0", NULL},                   /* Seed-OSS */
 };
 
-/* Values of reasoning_effort, the least first: --think off sets the first that the template has, else the last, which gpt-oss takes. */
+/* Values of reasoning_effort, the least first: --think off sets the first that the template has, else the last,
+ * which gpt-oss takes. */
 static const char *const chat__efforts[] = {"none", "minimal", "low"};
 
 /* Special tokens as variables of a template. */
@@ -55,7 +65,8 @@ static const struct {
 
 enum { CHAT_HEADS = 2 };
 
-/* How models mark the parts of an answer. A row counts where the template holds its marks; of several the first does. */
+/* How models mark the parts of an answer. A row counts where the template holds its marks; of several the first
+ * does. */
 typedef struct {
     const char *open, *end;                           /* around thinking */
     const char *close;                                /* ends thinking and begins content */
@@ -64,23 +75,26 @@ typedef struct {
     const char *next;                                 /* is between two parts of an answer; NULL: thinking comes first and once */
 } chat__mark;
 
-static const chat__mark chat__marks[] = {
+static const chat__mark chat__marks[] = { /* open, end, close, heads, tail, next */
     {"<|channel|>analysis<|message|>", "<|end|>", "<|end|><|start|>assistant<|channel|>final<|message|>",
-     {"<|channel|>final<|message|>", "<|channel|>commentary<|message|>"}, "<|end|>", "<|start|>assistant"},               /* gpt-oss */
-    {"<|think|>", "<|end|>", "<|end|><|begin|>assistant<|content|>", {"<|content|>", NULL}, "<|end|>", "<|begin|>assistant"},   /* Solar Open */
-    {"<think>", "</think>", "</think><response>", {"<response>", NULL}, "</response>", NULL},                             /* Granite 3.3 */
-    {"<think>", "</think>", "\n</think>\n<answer>\n", {"<answer>", NULL}, "</answer>", NULL},                             /* Hunyuan */
+     {"<|channel|>final<|message|>", "<|channel|>commentary<|message|>"}, "<|end|>", "<|start|>assistant"}, /* gpt-oss */
+    {"<|think|>", "<|end|>", "<|end|><|begin|>assistant<|content|>", {"<|content|>", NULL}, "<|end|>",
+     "<|begin|>assistant"}, /* Solar Open */
+    {"<think>", "</think>", "</think><response>", {"<response>", NULL}, "</response>", NULL}, /* Granite 3.3 */
+    {"<think>", "</think>", "\n</think>\n<answer>\n", {"<answer>", NULL}, "</answer>", NULL}, /* Hunyuan */
     {"<think>", "</think>", "\n</think>\n\n", {NULL, NULL}, NULL, NULL},
-    {"<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>", {"<|START_RESPONSE|>", NULL}, NULL, NULL},   /* Command */
+    {"<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|><|START_RESPONSE|>", {"<|START_RESPONSE|>", NULL}, NULL,
+     NULL}, /* Command */
     {"<|START_THINKING|>", "<|END_THINKING|>", "<|END_THINKING|><|START_TEXT|>", {"<|START_TEXT|>", NULL}, NULL, NULL},
-    {"<|channel>thought", "<channel|>", "\n<channel|>", {NULL, NULL}, NULL, NULL},                                        /* Gemma 4 */
-    {"[THINK]", "[/THINK]", "[/THINK]", {NULL, NULL}, NULL, NULL},                                                        /* Magistral */
+    {"<|channel>thought", "<channel|>", "\n<channel|>", {NULL, NULL}, NULL, NULL}, /* Gemma 4 */
+    {"[THINK]", "[/THINK]", "[/THINK]", {NULL, NULL}, NULL, NULL}, /* Magistral */
     {"<seed:think>", "</seed:think>", "</seed:think>", {NULL, NULL}, NULL, NULL},
-    {"<|inner_prefix|>", "<|inner_suffix|>", "<|inner_suffix|>", {NULL, NULL}, NULL, NULL},                               /* Apertus */
-    {"<think:opensource>", "</think:opensource>", "</think:opensource>", {NULL, NULL}, NULL, NULL},                       /* Hunyuan 3 */
-    {"Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]", "\n[BEGIN FINAL RESPONSE]\n", {NULL, NULL}, NULL, NULL},   /* Apriel */
+    {"<|inner_prefix|>", "<|inner_suffix|>", "<|inner_suffix|>", {NULL, NULL}, NULL, NULL}, /* Apertus */
+    {"<think:opensource>", "</think:opensource>", "</think:opensource>", {NULL, NULL}, NULL, NULL}, /* Hunyuan 3 */
+    {"Here are my reasoning steps:", "[BEGIN FINAL RESPONSE]", "\n[BEGIN FINAL RESPONSE]\n", {NULL, NULL}, NULL,
+     NULL}, /* Apriel */
     {"<thought>", "</thought>", "\n</thought>\n\n", {NULL, NULL}, NULL, NULL},
-    {"◁think▷", "◁/think▷", "◁/think▷", {NULL, NULL}, NULL, NULL},                                                        /* Kimi */
+    {"◁think▷", "◁/think▷", "◁/think▷", {NULL, NULL}, NULL, NULL}, /* Kimi */
 };
 enum { CHAT_MARKS = sizeof chat__marks / sizeof *chat__marks };
 
@@ -91,16 +105,22 @@ typedef struct {
     err_t             e;
     bytes             source;
     char              name[PATH_MAX + 64];            /* in messages */
-    bool              learned, learned_calls;
+    bool              learned;                        /* what follows is known */
+    bool              learned_calls;                  /* `calls` is */
     bool              typed;                          /* contents have to be lists of parts */
     calls_form       *calls;                          /* NULL: the template writes none, or in no known form */
     const char       *think_key;                      /* of thinking in a message; NULL: the template shows none */
     const chat__mark *mark;                           /* NULL: none of the table */
-    str               open, end, close, lead;         /* around thinking, see chat__mark; what is before content */
+    str               open;                           /* before thinking */
+    str               end;                            /* after it */
+    str               close;                          /* ends thinking and begins content, see chat__mark */
+    str               lead;                           /* is before content */
     str               stop[2];                        /* texts that end an answer */
     bytes             stops[2];                       /* [n_stops] the same */
     int               n_stops;
-    tok_ids           ends, shown, closing;           /* end tokens; control tokens of the marks; tokens of `close` */
+    tok_ids           ends;                           /* end tokens */
+    tok_ids           shown;                          /* control tokens of the marks */
+    tok_ids           closing;                        /* tokens of `close` */
 } chat_form;
 
 typedef struct {
@@ -123,6 +143,7 @@ static void chat__form_free(chat_form *f) {
     mem_free(f);
 }
 
+/* Frees the templates and what was learned of them; NULL is none. */
 static void chat_free(chat *c) {
     if (!c) return;
     for (int i = 0; i < 2; i++) chat__form_free(c->form[i]);
@@ -154,10 +175,13 @@ static bool chat__from_model(chat *c, err_t *e) {
         if (gguf_get_str(c->g, keys[i], &source, e) == 1) c->form[i] = chat__form_new(source, c->g->path, keys[i]);
         if (e->code) return false;
     }
-    return c->form[0] || err_set(e, EXIT_INPUT, "%s: no %s, expected one for messages (--chat-template-file FILE gives another)", c->g->path, chat__key);
+    return c->form[0] ||
+           err_set(e, EXIT_INPUT, "%s: no %s, expected one for messages (--chat-template-file FILE gives another)",
+                   c->g->path, chat__key);
 }
 
-/* The template of o, else the model's. g NULL: there is no model; v NULL: no prompts are made. Both outlive the chat. NULL: e says why. */
+/* The template of o, else the model's. g NULL: there is no model; v NULL: no prompts are made. Both outlive the
+ * chat. NULL: e says why. */
 static chat *chat_open(const gguf_file *g, const tok_vocab *v, const chat_opts *o, err_t *e) {
     chat *c = mem_new(1, sizeof *c);
     *c = (chat){.g = g, .v = v, .o = *o};
@@ -185,7 +209,8 @@ static uint64_t chat_fingerprint(const chat *c) {
     uint64_t h = rng_mix((uint64_t)(c->o.think + 1) << 32 ^ (uint64_t)c->o.think_budget);
     for (int i = 0; i < 2; i++) h = rng_mix(h ^ (c->form[i] ? bytes_hash(7, c->form[i]->source) : 0));
     const char *const texts[] = {c->o.kwargs, c->o.system};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) h = rng_mix(h ^ (texts[i] ? bytes_hash(8 + i, bytes_of(texts[i])) : 0));
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        h = rng_mix(h ^ (texts[i] ? bytes_hash(8 + i, bytes_of(texts[i])) : 0));
     return h;
 }
 
@@ -193,7 +218,8 @@ static uint64_t chat_fingerprint(const chat *c) {
 
 typedef enum { CHAT_CALL_AUTO, CHAT_CALL_NONE, CHAT_CALL_REQUIRED } chat_choice;
 
-/* Not to be moved: its values point into it. Its memory has no limit but that of the machine, so that what is added never fails. */
+/* Not to be moved: its values point into it. Its memory has no limit but that of the machine, so that what is
+ * added never fails. */
 typedef struct {
     val_env     env;
     val         vars;                                 /* a dict; "messages" is a list */
@@ -202,6 +228,7 @@ typedef struct {
     bool        one_call;                             /* the answer has one call at most */
 } chat_input;
 
+/* An input without messages; chat_input_drop() frees it. */
 static void chat_input_begin(chat_input *in) {
     *in = (chat_input){0};
     val_env_init(&in->env, 0, 0, NULL);
@@ -209,6 +236,7 @@ static void chat_input_begin(chat_input *in) {
     val_put(&in->env, in->vars.dict, "messages", val_list_new(&in->env));
 }
 
+/* Frees all values of an input. */
 static void chat_input_drop(chat_input *in) { val_env_drop(&in->env); }
 
 /* A role as the template's if it is a known one, else as it is. */
@@ -253,17 +281,21 @@ static bool chat__is_list_of_objects(val v) {
     return ok;
 }
 
-/* Reads what --render takes: a list of messages, or an object with messages and other variables. Drop the input on an error too. */
+/* Reads what --render takes: a list of messages, or an object with messages and other variables. Drop the input
+ * on an error too. */
 static bool chat_input_json(chat_input *in, bytes json, const char *file, err_t *e) {
     val v;
     chat_input_begin(in);
     if (!chat__json(&in->env, json, file, &v, e)) return false;
     if (v.kind == VAL_LIST) val_put(&in->env, in->vars.dict, "messages", v);
     else if (v.kind == VAL_DICT) in->vars = v;
-    else return err_set(e, EXIT_INPUT, "%s: found %s, expected a list of messages, or an object with \"messages\"", file, val_kind_name(v));
+    else return err_set(e, EXIT_INPUT, "%s: found %s, expected a list of messages, or an object with \"messages\"",
+                        file, val_kind_name(v));
     const val messages = val_get(in->vars, "messages");
-    if (messages.kind == VAL_UNDEF) return err_set(e, EXIT_INPUT, "%s: the object has no \"messages\", expected a list of them", file);
-    return chat__is_list_of_objects(messages) || err_set(e, EXIT_INPUT, "%s: \"messages\" is no list of objects, expected one", file);
+    if (messages.kind == VAL_UNDEF)
+        return err_set(e, EXIT_INPUT, "%s: the object has no \"messages\", expected a list of them", file);
+    return chat__is_list_of_objects(messages) ||
+           err_set(e, EXIT_INPUT, "%s: \"messages\" is no list of objects, expected one", file);
 }
 
 /* Reads the tools of --tools: a list, or an object that has one as "tools". */
@@ -300,14 +332,16 @@ static bool chat__check_message(val_env *env, val m, size_t at, err_t *e) {
     const val role = val_get(m, "role");
     val       content = val_get(m, "content");
     if (role.kind != VAL_STR)
-        return err_set(e, EXIT_INPUT, "messages[%zu]: role is %s, expected a text", at, role.kind == VAL_UNDEF ? "missing" : val_kind_name(role));
+        return err_set(e, EXIT_INPUT, "messages[%zu]: role is %s, expected a text", at,
+                       role.kind == VAL_UNDEF ? "missing" : val_kind_name(role));
     val_put(env, m.dict, "role", chat__role(env, role));
     if (content.kind == VAL_LIST) {
         if (!chat__join_parts(env, &content, at, e)) return false;
         val_put(env, m.dict, "content", content);
     }
     return content.kind == VAL_STR || content.kind == VAL_NONE || content.kind == VAL_UNDEF ||
-           err_set(e, EXIT_INPUT, "messages[%zu]: content is %s, expected a text or a list of parts", at, val_kind_name(content));
+           err_set(e, EXIT_INPUT, "messages[%zu]: content is %s, expected a text or a list of parts", at,
+                   val_kind_name(content));
 }
 
 /* Checks the messages that a prompt is made of, and joins the parts of their contents. */
@@ -354,13 +388,15 @@ static bool chat__special(const chat *c, const char *name, bytes *out) {
     return gguf_get_u64(c->g, key, 0, UINT32_MAX, &id, &none) == 1 && chat__token_text(c->g, id, out);
 }
 
-/* The special tokens of the model, as the template's own text. A message file may have them too: the same text is then the model's. */
+/* The special tokens of the model, as the template's own text. A message file may have them too: the same text is
+ * then the model's. */
 static void chat__add_specials(val_env *env, const chat *c, val_dict *vars) {
     for (size_t i = 0; i < sizeof chat__specials / sizeof *chat__specials; i++) {
         bytes text;
         if (!chat__special(c, chat__specials[i].key, &text)) continue;
         const val own = val_text(env, text, false), given = val_get(val_of_dict(vars), chat__specials[i].name);
-        if (given.kind == VAL_UNDEF || (given.kind == VAL_STR && val_str_eq(given.s, own.s))) val_put(env, vars, chat__specials[i].name, own);
+        if (given.kind == VAL_UNDEF || (given.kind == VAL_STR && val_str_eq(given.s, own.s)))
+            val_put(env, vars, chat__specials[i].name, own);
     }
 }
 
@@ -419,7 +455,7 @@ static void chat__vars(val_env *env, void *arg) {
     chat__add_switches(env, j->c, j->f, j->vars.dict);
 }
 
-static bool chat__render(chat__job *j, jinja_text *out, err_t *e) {
+static bool chat__run_template(chat__job *j, jinja_text *out, err_t *e) {
     val_env env;
     if (!j->f->t) return *e = j->f->e, false;
     val_env_init(&env, 0, 0, NULL);
@@ -435,7 +471,9 @@ static val chat__tools(const chat_input *in) {
 }
 
 /* The template for an input. */
-static chat_form *chat__form(const chat *c, const chat_input *in) { return c->form[chat__tools(in).kind == VAL_LIST && c->form[1]]; }
+static chat_form *chat__form(const chat *c, const chat_input *in) {
+    return c->form[chat__tools(in).kind == VAL_LIST && c->form[1]];
+}
 
 /* Sets all that `from` has. */
 static void chat__put_all(val_env *env, val_dict *to, const val_dict *from) {
@@ -445,16 +483,18 @@ static void chat__put_all(val_env *env, val_dict *to, const val_dict *from) {
 
 static void chat__fill_given(val_env *env, const chat__job *j, val_dict *vars) { chat__put_all(env, vars, j->arg); }
 
-/* The text of an input as it stands, with the variables that it lacks: bos_token, eos_token and others of the model, and those of the options. */
+/* The text of an input as it stands, with the variables that it lacks: bos_token, eos_token and others of the
+ * model, and those of the options. */
 static bool chat_render(const chat *c, const chat_input *in, jinja_text *out, err_t *e) {
     chat__job j = {.c = c, .f = chat__form(c, in), .in = in, .fill = chat__fill_given, .arg = in->vars.dict};
-    return chat__render(&j, out, e);
+    return chat__run_template(&j, out, e);
 }
 
 /* --- learning from known conversations --- */
 
 /* Contents that no template writes. */
-static const char chat__asked[] = "Qk3asked", chat__said[] = "Qk3said", chat__more[] = "Qk3more", chat__thought[] = "Qk3thought";
+static const char chat__asked[] = "Qk3asked", chat__said[] = "Qk3said", chat__more[] = "Qk3more",
+    chat__thought[] = "Qk3thought";
 static const char chat__result[] = "Qk3result";
 static const char chat__tool[] =
     "[{\"type\":\"function\",\"function\":{\"name\":\"qk3name\",\"description\":\"qk3about\",\"parameters\":"
@@ -489,9 +529,11 @@ static val chat__content(val_env *env, val text, bool typed) {
 static val chat__known_calls(val_env *env, const chat__known *k, int n) {
     const val list = val_list_new(env);
     for (int i = 0; i < n; i++) {
-        const val call = chat__own_json(env, i ? "{\"id\":\"call00001\",\"type\":\"function\"}" : "{\"id\":\"call00000\",\"type\":\"function\"}"),
+        const val call = chat__own_json(env, i ? "{\"id\":\"call00001\",\"type\":\"function\"}"
+                                               : "{\"id\":\"call00000\",\"type\":\"function\"}"),
                   function = chat__own_json(env, "{\"name\":\"qk3name\"}");
-        val_put(env, function.dict, "arguments", k->text_args ? val_str_of(env, chat__arguments) : chat__own_json(env, chat__arguments));
+        val_put(env, function.dict, "arguments",
+                k->text_args ? val_str_of(env, chat__arguments) : chat__own_json(env, chat__arguments));
         val_put(env, call.dict, "function", function);
         val_list_add(env, list.list, call);
     }
@@ -524,7 +566,9 @@ typedef struct {
     chat_form  *f;
     err_t      *e;
     long long   steps;
-    str         prompt, last, past;                   /* a question and what begins an answer; with an answer; and one more question */
+    str         prompt;                               /* a question and what begins an answer */
+    str         last;                                 /* the same with an answer */
+    str         past;                                 /* with one more question */
 } chat__learner;
 
 enum {
@@ -536,9 +580,11 @@ enum {
 static bool chat__count(chat__learner *l, const jinja_text *text, const err_t *e) {
     if (e->code == EXIT_RESOURCE && !l->e->code) *l->e = *e;
     if ((l->steps += text->steps) > CHAT_LEARN_STEPS)
-        err_set(l->e, EXIT_RESOURCE, "%s: conversations of a few words take more than %d steps, expected less", l->f->name, CHAT_LEARN_STEPS);
+        err_set(l->e, EXIT_RESOURCE, "%s: conversations of a few words take more than %d steps, expected less",
+                l->f->name, CHAT_LEARN_STEPS);
     if (text->text.n > CHAT_LEARN_BYTES)
-        err_set(l->e, EXIT_RESOURCE, "%s: a conversation of a few words becomes %zu bytes, expected at most %d", l->f->name, text->text.n, CHAT_LEARN_BYTES);
+        err_set(l->e, EXIT_RESOURCE, "%s: a conversation of a few words becomes %zu bytes, expected at most %d",
+                l->f->name, text->text.n, CHAT_LEARN_BYTES);
     return !l->e->code;
 }
 
@@ -548,7 +594,7 @@ static bool chat__try_known(chat__learner *l, const chat__known *k, str *out) {
     jinja_text text = {0};
     err_t      e = {0};
     str_clear(out);
-    bool       ok = !l->e->code && chat__render(&j, &text, &e);
+    bool       ok = !l->e->code && chat__run_template(&j, &text, &e);
     ok = chat__count(l, &text, &e) && ok;
     if (ok) str_add(out, text.text.p, text.text.n);
     jinja_text_drop(&text);
@@ -557,7 +603,8 @@ static bool chat__try_known(chat__learner *l, const chat__known *k, str *out) {
 
 /* The same without tools. */
 static bool chat__try(chat__learner *l, const chat__turn *turn, int n, bool prompt, const char *think_key, str *out) {
-    return chat__try_known(l, &(chat__known){.turn = turn, .n = n, .prompt = prompt, .typed = l->f->typed, .think_key = think_key}, out);
+    const chat__known k = {.turn = turn, .n = n, .prompt = prompt, .typed = l->f->typed, .think_key = think_key};
+    return chat__try_known(l, &k, out);
 }
 
 /* Where the last `what` is in s, s->n: nowhere. */
@@ -580,11 +627,9 @@ static bytes chat__trim_end(bytes b) {
 
 static bytes chat__trim(bytes b) { return chat__trim_start(chat__trim_end(b)); }
 
-static bool chat__starts(bytes b, bytes with) { return b.n >= with.n && (!with.n || memcmp(b.p, with.p, with.n) == 0); }
-static bool chat__ends(bytes b, bytes with) { return b.n >= with.n && (!with.n || memcmp(b.p + b.n - with.n, with.p, with.n) == 0); }
-static void chat__set(str *s, bytes b) { str_clear(s), str_add(s, b.p, b.n); }
-
-static bytes chat__range(const str *s, size_t from, size_t to) { return (bytes){(const uint8_t *)s->p + from, to > from ? to - from : 0}; }
+static bytes chat__range(const str *s, size_t from, size_t to) {
+    return (bytes){(const uint8_t *)s->p + from, to > from ? to - from : 0};
+}
 
 /* The control tokens of a text, in its order; with `first` the one before any other text, if there is one. */
 static void chat__controls(const tok_vocab *v, bytes text, bool first, const tok_ids *but, tok_ids *out) {
@@ -631,7 +676,8 @@ static const chat__mark *chat__find_mark(const chat__learner *l) {
     for (int i = 0; i < CHAT_MARKS; i++)
         if (chat__has_mark(l, &chat__marks[i])) return &chat__marks[i];
     for (int i = 0; i < CHAT_MARKS; i++)
-        if (!chat__marks[i].heads[0] && chat__is_token(l->c->v, chat__marks[i].open) && chat__is_token(l->c->v, chat__marks[i].end))
+        if (!chat__marks[i].heads[0] && chat__is_token(l->c->v, chat__marks[i].open) &&
+            chat__is_token(l->c->v, chat__marks[i].end))
             return &chat__marks[i];
     return NULL;
 }
@@ -658,14 +704,15 @@ static bytes chat__last_tag(bytes b) {
 
 /* The marks that the template itself writes, where no row has them. */
 static void chat__learn_marks(chat__learner *l, const str *text, size_t at, size_t to) {
-    const bytes before = chat__range(text, 0, at), close = chat__range(text, at + strlen(chat__thought), to), prompt = str_bytes(&l->prompt);
+    const bytes before = chat__range(text, 0, at), close = chat__range(text, at + strlen(chat__thought), to);
+    const bytes prompt = str_bytes(&l->prompt);
     bytes       open = {0}, end = chat__trim(close);
-    if (chat__starts(before, prompt)) open = chat__trim((bytes){before.p + prompt.n, before.n - prompt.n});
+    if (bytes_begins(before, prompt)) open = chat__trim((bytes){before.p + prompt.n, before.n - prompt.n});
     if (!open.n) open = chat__last_tag(chat__trim_end(before));
     if (!open.n || !end.n || open.n > GEN_MARK || end.n > GEN_MARK) return;
-    chat__set(&l->f->open, open);
-    chat__set(&l->f->end, end);
-    chat__set(&l->f->close, close);
+    str_set(&l->f->open, open);
+    str_set(&l->f->end, end);
+    str_set(&l->f->close, close);
 }
 
 /* How thinking is marked. */
@@ -676,13 +723,14 @@ static void chat__learn_thinking(chat__learner *l) {
     const bool shown = chat__show_thinking(l, &text, &at, &to);
     f->mark = chat__find_mark(l);
     if (shown && f->mark) {                           /* a row has to agree with the rendering */
-        if (!chat__starts(chat__trim_start(chat__range(&text, at + strlen(chat__thought), to)), bytes_of(f->mark->end))) f->mark = NULL;
-        else chat__set(&f->close, chat__range(&text, at + strlen(chat__thought), to));
+        if (!bytes_begins(chat__trim_start(chat__range(&text, at + strlen(chat__thought), to)),
+                          bytes_of(f->mark->end))) f->mark = NULL;
+        else str_set(&f->close, chat__range(&text, at + strlen(chat__thought), to));
     }
     if (f->mark) {
-        chat__set(&f->open, bytes_of(f->mark->open));
-        chat__set(&f->end, bytes_of(f->mark->end));
-        if (!f->close.n) chat__set(&f->close, bytes_of(f->mark->close));
+        str_set(&f->open, bytes_of(f->mark->open));
+        str_set(&f->end, bytes_of(f->mark->end));
+        if (!f->close.n) str_set(&f->close, bytes_of(f->mark->close));
     } else if (shown) chat__learn_marks(l, &text, at, to);
     str_drop(&text);
 }
@@ -690,15 +738,17 @@ static void chat__learn_thinking(chat__learner *l) {
 /* What is between the beginning of an answer and its content, thinking left out. */
 static void chat__learn_lead(chat__learner *l) {
     const str *const texts[] = {&l->past, &l->last};
-    bytes            begin = chat__trim_end(str_bytes(&l->prompt)), open = str_bytes(&l->f->open), end = str_bytes(&l->f->end);
-    if (open.n && chat__ends(begin, open)) begin.n -= open.n;
+    const bytes      open = str_bytes(&l->f->open), end = str_bytes(&l->f->end);
+    bytes            begin = chat__trim_end(str_bytes(&l->prompt));
+    if (open.n && bytes_ends(begin, open)) begin.n -= open.n;
     else begin = str_bytes(&l->prompt);
     for (size_t i = 0; i < 2; i++) {
         const bytes before = chat__range(texts[i], 0, chat__last(texts[i], chat__said));
-        if (before.n == texts[i]->n || !chat__starts(before, begin)) continue;
+        if (before.n == texts[i]->n || !bytes_begins(before, begin)) continue;
         bytes lead = {before.p + begin.n, before.n - begin.n};
-        for (const uint8_t *p; end.n && (p = memmem(lead.p, lead.n, end.p, end.n));) lead.n -= (size_t)(p + end.n - lead.p), lead.p = p + end.n;
-        chat__set(&l->f->lead, lead);
+        for (const uint8_t *p; end.n && (p = memmem(lead.p, lead.n, end.p, end.n));)
+            lead.n -= (size_t)(p + end.n - lead.p), lead.p = p + end.n;
+        str_set(&l->f->lead, lead);
         return;
     }
 }
@@ -715,18 +765,20 @@ static void chat__learn_shown(chat__learner *l) {
     }
 }
 
-/* What the template puts after an answer. Control tokens become end tokens; a text without them ends the answer as a text. */
+/* What the template puts after an answer. Control tokens become end tokens; a text without them ends the answer
+ * as a text. */
 static void chat__learn_ends(chat__learner *l) {
     chat_form   *f = l->f;
     const size_t said = strlen(chat__said), last = chat__last(&l->last, chat__said), past = chat__last(&l->past, chat__said);
-    const bytes  behind[2] = {last < l->last.n ? chat__range(&l->last, last + said, l->last.n) : (bytes){0},
-                              past < l->past.n ? chat__range(&l->past, past + said, chat__last(&l->past, chat__more)) : (bytes){0}};
-    chat__controls(l->c->v, behind[0], false, &f->shown, &f->ends);
-    chat__controls(l->c->v, behind[1], true, &f->shown, &f->ends);
+    const bytes  after[2] = {last < l->last.n ? chat__range(&l->last, last + said, l->last.n) : (bytes){0},
+                              past < l->past.n ? chat__range(&l->past, past + said,
+                                                             chat__last(&l->past, chat__more)) : (bytes){0}};
+    chat__controls(l->c->v, after[0], false, &f->shown, &f->ends);
+    chat__controls(l->c->v, after[1], true, &f->shown, &f->ends);
     for (int i = 0; i < 2 && !f->ends.n; i++) {
-        const bytes text = chat__trim_end(behind[i]);
+        const bytes text = chat__trim_end(after[i]);
         if (!text.n || (f->n_stops && memmem(text.p, text.n, f->stops[0].p, f->stops[0].n))) continue;
-        chat__set(&f->stop[f->n_stops], text);
+        str_set(&f->stop[f->n_stops], text);
         f->stops[f->n_stops] = str_bytes(&f->stop[f->n_stops]);
         f->n_stops++;
     }
@@ -737,7 +789,8 @@ static void chat__learn_ends(chat__learner *l) {
 /* A question, an answer with n calls, and a result where `result` is set. */
 static bool chat__try_calls(chat__learner *l, int n, bool result, str *out) {
     const chat__turn  turn[] = {{"user", chat__asked, NULL, 0}, {"assistant", "", NULL, n}, {"tool", chat__result, NULL, 0}};
-    const chat__known k = {.turn = turn, .n = result ? 3 : 2, .typed = l->f->typed, .tools = true, .text_args = calls_text_arguments(l->f->calls)};
+    const chat__known k = {.turn = turn, .n = result ? 3 : 2, .typed = l->f->typed, .tools = true,
+                           .text_args = calls_text_arguments(l->f->calls)};
     return chat__try_known(l, &k, out) && chat__last(out, chat__value) < out->n;
 }
 
@@ -775,7 +828,8 @@ static void chat__learn_call_marks(chat__learner *l) {
     for (size_t i = 0; i < l->f->ends.n; i++) tok_ids_add(&but, l->f->ends.id[i]);
     calls_marks(l->f->calls, &text);
     chat__controls(l->c->v, str_bytes(&text), false, &but, &l->f->shown);
-    if (chat__try(l, &turn, 1, true, NULL, &text)) chat__controls(l->c->v, str_bytes(&text), false, NULL, &but);   /* these begin turns */
+    if (chat__try(l, &turn, 1, true, NULL, &text))
+        chat__controls(l->c->v, str_bytes(&text), false, NULL, &but);   /* these begin turns */
     if (chat__try_calls(l, 2, false, &text) || chat__try_calls(l, 1, false, &text)) {
         const size_t asked = chat__last(&text, chat__asked);
         chat__controls(l->c->v, chat__range(&text, asked < text.n ? asked : 0, text.n), false, &but, &l->f->shown);
@@ -788,7 +842,7 @@ static void chat__learn_call_marks(chat__learner *l) {
 static bool chat__render_given(void *ctx, val vars, jinja_text *out, err_t *e) {
     chat__learner *l = ctx;
     chat__job      j = {.c = l->c, .f = l->f, .fill = chat__fill_given, .arg = vars.dict};
-    const bool     ok = !l->e->code && chat__render(&j, out, e);
+    const bool     ok = !l->e->code && chat__run_template(&j, out, e);
     return chat__count(l, out, e) && ok;
 }
 
@@ -810,19 +864,23 @@ static void chat__describe(const chat__learner *l) {
     for (int i = 0; i < f->n_stops; i++) str_put(&s, " "), str_json(&s, f->stops[i]);
     if (!f->ends.n && !f->n_stops) str_put(&s, " the end tokens of the vocabulary");
     if (f->lead.n) str_put(&s, ", begins with "), str_json(&s, str_bytes(&f->lead));
-    if (f->open.n) str_put(&s, ", thinking is between "), str_json(&s, str_bytes(&f->open)), str_put(&s, " and "), str_json(&s, str_bytes(&f->end));
+    if (f->open.n)
+        str_put(&s, ", thinking is between "), str_json(&s, str_bytes(&f->open)), str_put(&s, " and "),
+            str_json(&s, str_bytes(&f->end));
     if (f->think_key) str_fmt(&s, " and is read from %s", f->think_key);
     if (f->typed) str_put(&s, ", contents are lists of parts");
     if (f->calls) str_fmt(&s, ", calls are of the form %s", calls_form_name(f->calls));
     else if (f->learned_calls) str_put(&s, ", calls are of no known form");
-    for (size_t i = 0; i < f->shown.n; i++) str_put(&s, i ? " " : ", shown "), str_json(&s, tok_text(l->c->v, f->shown.id[i]));
+    for (size_t i = 0; i < f->shown.n; i++)
+        str_put(&s, i ? " " : ", shown "), str_json(&s, tok_text(l->c->v, f->shown.id[i]));
     log_info("template    %s", s.p);
     str_drop(&s);
 }
 
 /* Learns what all prompts and answers need. */
 static void chat__learn_plain(chat__learner *l) {
-    static const chat__turn turn[] = {{"user", chat__asked, NULL, 0}, {"assistant", chat__said, NULL, 0}, {"user", chat__more, NULL, 0}};
+    static const chat__turn turn[] = {{"user", chat__asked, NULL, 0}, {"assistant", chat__said, NULL, 0},
+                                      {"user", chat__more, NULL, 0}};
     err_t                   none = {0};
     str_put(&l->prompt, ""), str_put(&l->last, ""), str_put(&l->past, "");
     chat__learn_contents(l);
@@ -832,7 +890,8 @@ static void chat__learn_plain(chat__learner *l) {
     chat__learn_lead(l);
     chat__learn_shown(l);
     chat__learn_ends(l);
-    if (l->f->close.n && l->c->v) tok_encode(l->c->v, str_bytes(&l->f->close), TOK_SPECIAL | TOK_MIDDLE, &l->f->closing, &none);
+    if (l->f->close.n && l->c->v)
+        tok_encode(l->c->v, str_bytes(&l->f->close), TOK_SPECIAL | TOK_MIDDLE, &l->f->closing, &none);
     l->f->learned = !l->e->code;
     str_drop(&l->prompt);
     str_drop(&l->last);
@@ -864,6 +923,7 @@ typedef struct {
     str              key;                             /* and all that it depends on */
 } chat_prompt;
 
+/* Frees what a prompt owns. */
 static void chat_prompt_drop(chat_prompt *p) {
     tok_ids_drop(&p->ids);
     str_drop(&p->text);
@@ -924,7 +984,8 @@ static val chat__fit_calls(val_env *env, const chat_form *f, val calls) {
 static val chat__fit_message(val_env *env, const chat_form *f, val m) {
     static const char own[] = "reasoning_content";
     const val  content = val_get(m, "content"), thought = val_get(m, own), calls = val_get(m, "tool_calls");
-    const bool rename = f->think_key && strcmp(f->think_key, own) != 0 && thought.kind == VAL_STR && val_get(m, f->think_key).kind == VAL_UNDEF;
+    const bool rename = f->think_key && strcmp(f->think_key, own) != 0 && thought.kind == VAL_STR &&
+                        val_get(m, f->think_key).kind == VAL_UNDEF;
     const bool wrap = f->typed && content.kind == VAL_STR;
     const bool fit = f->calls && calls.kind == VAL_LIST;
     if (!rename && !wrap && !fit) return m;
@@ -951,11 +1012,13 @@ static void chat__fill_prompt(val_env *env, const chat__job *j, val_dict *vars) 
         val_put(env, m.dict, "content", chat__content(env, val_text(env, bytes_of(system), true), j->f->typed));
         val_list_add(env, messages.list, m);
     }
-    for (size_t i = 0; i < given.list->n; i++) val_list_add(env, messages.list, chat__fit_message(env, j->f, given.list->at[i]));
+    for (size_t i = 0; i < given.list->n; i++)
+        val_list_add(env, messages.list, chat__fit_message(env, j->f, given.list->at[i]));
     val_put(env, vars, "messages", messages);
     chat__default(env, vars, "add_generation_prompt", val_bool(true));
     if (j->in->choice == CHAT_CALL_NONE) val_dict_del(vars, val_str_of(env, "tools"));
-    else if (j->f->calls && chat__tools(j->in).kind == VAL_LIST) chat__default(env, vars, calls_tools_name(j->f->calls), chat__tools(j->in));
+    else if (j->f->calls && chat__tools(j->in).kind == VAL_LIST)
+        chat__default(env, vars, calls_tools_name(j->f->calls), chat__tools(j->in));
 }
 
 /* The tokens of a rendering, with one start token where the model needs it. */
@@ -966,7 +1029,8 @@ static bool chat__tokens(const tok_vocab *v, const jinja_text *text, tok_ids *ou
         if (text->from.at[i].input && text->from.at[i].end > at) span[n++] = (tok_span){at, text->from.at[i].end};
     const unsigned begin = tok_add_bos(v) || !text->text.n ? TOK_BOS : 0;
     const bool     ok = tok_encode_spans(v, str_bytes(&text->text), span, n, TOK_SPECIAL | begin, out, e);
-    while (ok && tok_bos(v) >= 0 && out->n > twice + 1 && out->id[twice] == tok_bos(v) && out->id[twice + 1] == tok_bos(v)) twice++;
+    while (ok && tok_bos(v) >= 0 && out->n > twice + 1 && out->id[twice] == tok_bos(v) &&
+           out->id[twice + 1] == tok_bos(v)) twice++;
     if (twice) memmove(out->id, out->id + twice, (out->n -= twice) * sizeof *out->id);
     mem_free(span);
     return ok;
@@ -977,7 +1041,7 @@ static bool chat__ends_inside(const chat_form *f, const jinja_text *text) {
     const size_t n = text->from.n;
     const bytes  all = str_bytes(&text->text), open = str_bytes(&f->open), seen = chat__trim_end(all);
     const size_t own = n > 1 ? text->from.at[n - 2].end : 0;                  /* where the last run of bytes begins */
-    return open.n && n && !text->from.at[n - 1].input && chat__ends(seen, open) && seen.n - open.n >= own;
+    return open.n && n && !text->from.at[n - 1].input && bytes_ends(seen, open) && seen.n - open.n >= own;
 }
 
 /* Whether a conversation has tools or calls. */
@@ -1008,7 +1072,7 @@ static bool chat_make_prompt(const chat *c, const chat_input *in, chat_prompt *o
     chat__job  j = {.c = c, .f = f, .in = in, .fill = chat__fill_prompt};
     jinja_text text = {0};
     *out = (chat_prompt){.form = f};
-    bool ok = chat__learn(c, f, chat__has_calls(in), e) && chat__render(&j, &text, e);
+    bool ok = chat__learn(c, f, chat__has_calls(in), e) && chat__run_template(&j, &text, e);
     out->thinking = ok && chat__ends_inside(f, &text);
     ok = ok && chat__begin_call(in, out, &text, e) && chat__tokens(c->v, &text, &out->ids, e);
     if (ok) out->text = text.text, text.text = (str){0};
@@ -1016,8 +1080,8 @@ static bool chat_make_prompt(const chat *c, const chat_input *in, chat_prompt *o
     return ok;
 }
 
-/* Completes a request for the answer to a prompt: what ends it, which control tokens are text, how long it may think. p keeps the joined list
- * of stop texts, and so outlives the answer. */
+/* Completes a request for the answer to a prompt: what ends it, which control tokens are text, how long it may
+ * think. p keeps the joined list of stop texts, and so outlives the answer. */
 static void chat_ask(const chat *c, chat_prompt *p, gen_request *r) {
     const chat_form *f = p->form;
     gen_opts        *o = &r->gen;
@@ -1031,7 +1095,8 @@ static void chat_ask(const chat *c, chat_prompt *p, gen_request *r) {
     o->ends = &f->ends;
     o->shown = &f->shown;
     if (c->o.think_budget < 0 || !f->closing.n) return;
-    o->think = (gen_think){.most = c->o.think_budget, .inside = p->thinking, .anywhere = f->mark && f->mark->next, .open = str_bytes(&f->open),
+    o->think = (gen_think){.most = c->o.think_budget, .inside = p->thinking,
+                           .anywhere = f->mark && f->mark->next, .open = str_bytes(&f->open),
                            .end = str_bytes(&f->end), .close = &f->closing};
 }
 
@@ -1070,7 +1135,8 @@ static void chat__write_tools(val_env *env, void *arg) {
 static bool chat__hold_calls(const chat *c, const chat_input *in, chat_prompt *p, constrain_spec *o, err_t *e) {
     val_env env;
     p->v = c->v;
-    p->want = (calls_want){.tools = chat__tools(in), .only = in->call_name, .required = in->choice == CHAT_CALL_REQUIRED, .many = !in->one_call, .json = o->form};
+    p->want = (calls_want){.tools = chat__tools(in), .only = in->call_name,
+                           .required = in->choice == CHAT_CALL_REQUIRED, .many = !in->one_call, .json = o->form};
     str_clear(&p->key);
     str_fmt(&p->key, "%p %d %d %zu ", (const void *)p->form, p->want.required, p->want.many, p->want.only.n);
     str_add(&p->key, p->want.only.p, p->want.only.n);
@@ -1092,15 +1158,17 @@ static bytes chat__think_tail(const chat_form *f) {
     return at ? chat__trim((bytes){at + end.n, (size_t)(close.p + close.n - at) - end.n}) : (bytes){0};
 }
 
-/* Completes the constraint of the answer to a prompt: it begins after the thinking; where tools may be called and *o is none, calls become one. p and
- * in live until it is compiled. */
+/* Completes the constraint of the answer to a prompt: it begins after the thinking; where tools may be called and
+ * *o is none, calls become one. p and in live until it is compiled. */
 static bool chat_hold(const chat *c, const chat_input *in, chat_prompt *p, constrain_spec *o, err_t *e) {
     const chat_form *f = p->form;
-    const bool       calls = f->calls && chat__tools(in).kind == VAL_LIST && (o->kind == CONSTRAIN_NONE || in->choice == CHAT_CALL_REQUIRED);
+    const bool       calls = f->calls && chat__tools(in).kind == VAL_LIST &&
+                             (o->kind == CONSTRAIN_NONE || in->choice == CHAT_CALL_REQUIRED);
     if (calls && !chat__hold_calls(c, in, p, o, e)) return false;
     o->think = (constrain_think){0};
     if (o->kind == CONSTRAIN_NONE || (calls && in->choice == CHAT_CALL_REQUIRED)) return true;
-    if (f->open.n && f->end.n) o->think = (constrain_think){.open = str_bytes(&f->open), .end = str_bytes(&f->end), .inside = p->thinking};
+    if (f->open.n && f->end.n)
+        o->think = (constrain_think){.open = str_bytes(&f->open), .end = str_bytes(&f->end), .inside = p->thinking};
     if (!calls) o->think.lead = chat__trim(str_bytes(&f->lead)), o->think.tail = chat__think_tail(f);
     return true;
 }
@@ -1114,6 +1182,7 @@ typedef struct {
     call_list calls;
 } chat_answer;
 
+/* Frees the parts of an answer. */
 static void chat_answer_drop(chat_answer *a) {
     str_drop(&a->content);
     str_drop(&a->thinking);
@@ -1127,18 +1196,19 @@ static const char *chat_finish_name(const chat_answer *a, gen_finish finish) {
 }
 
 /* Calls as a list in OpenAI's form. */
-static void chat_put_calls(const call_list *l, str *out) {
-    str_put(out, "[");
+static void chat_put_calls(const call_list *l, const char *key, jw *w) {
+    jw_open(w, key, '[');
     for (size_t i = 0; i < l->n; i++) {
-        str_put(out, i ? ",{\"id\":" : "{\"id\":");
-        str_json(out, l->at[i].id);
-        str_put(out, ",\"type\":\"function\",\"function\":{\"name\":");
-        str_json(out, l->at[i].name);
-        str_put(out, ",\"arguments\":");
-        str_json(out, l->at[i].arguments);
-        str_put(out, "}}");
+        jw_open(w, NULL, '{');
+        jw_text(w, "id", l->at[i].id);
+        jw_str(w, "type", "function");
+        jw_open(w, "function", '{');
+        jw_text(w, "name", l->at[i].name);
+        jw_text(w, "arguments", l->at[i].arguments);
+        jw_close(w, '}');
+        jw_close(w, '}');
     }
-    str_put(out, "]");
+    jw_close(w, ']');
 }
 
 typedef struct {
@@ -1146,16 +1216,20 @@ typedef struct {
     const calls_form *calls;                          /* NULL: the answer has none */
     val               tools;
     enum { CHAT_AT_START, CHAT_IN_THINKING, CHAT_IN_BODY } at;
-    bool              begun, over;                    /* a part of the answer has ended; all of it has been read */
+    bool              begun;                          /* a part of the answer has ended */
+    bool              over;                           /* all of it has been read */
     bool              thinks;                         /* this part of thinking has text */
     str               text;                           /* what the prompt has of the answer, and the answer */
-    size_t            n_raw, n;                       /* bytes of the answer in it; bytes of it that have been sorted */
+    size_t            n_raw;                          /* bytes of the answer in `text` */
+    size_t            n;                              /* bytes of `text` that have been sorted */
     str               body;                           /* content and calls */
-    size_t            safe, put[2];                   /* bytes of body that are content; bytes of the answer's parts that have been given out */
+    size_t            safe;                           /* bytes of `body` that are content */
+    size_t            put[2];                         /* [channel] bytes of the answer's parts that have been given out */
     chat_answer       a;
 } chat_reader;
 
-/* A reader of the answer to a prompt. tools: those that it may call, undefined where there are none; they outlive the reader. */
+/* A reader of the answer to a prompt. tools: those that it may call, undefined where there are none; they outlive
+ * the reader. */
 static chat_reader *chat_reader_new(const chat_prompt *p, val tools) {
     chat_reader *r = mem_new(1, sizeof *r);
     *r = (chat_reader){.f = p->form, .tools = tools, .at = p->thinking ? CHAT_IN_THINKING : CHAT_AT_START};
@@ -1167,6 +1241,7 @@ static chat_reader *chat_reader_new(const chat_prompt *p, val tools) {
     return r;
 }
 
+/* Frees the reader and its answer; NULL is none. */
 static void chat_reader_free(chat_reader *r) {
     if (!r) return;
     chat_answer_drop(&r->a);
@@ -1177,7 +1252,7 @@ static void chat_reader_free(chat_reader *r) {
 
 /* Bytes of the longest end of b that begins the mark and is not all of it. */
 static size_t chat__partial(bytes b, bytes mark) {
-    size_t n = mark.n && mark.n - 1 < b.n ? mark.n - 1 : mark.n ? b.n : 0;
+    size_t n = mark.n ? min_size(mark.n - 1, b.n) : 0;
     while (n && memcmp(b.p + b.n - n, mark.p, n) != 0) n--;
     return n;
 }
@@ -1203,14 +1278,14 @@ static bool chat__read_start(chat_reader *r, bytes rest, bool ended) {
     bool        wait = false;
     for (int i = 0; i < n; i++) {
         if (!mark[i].n) continue;
-        if (chat__starts(ink, mark[i]) && (best < 0 || mark[i].n > mark[best].n)) best = i;
-        wait = wait || (ink.n < mark[i].n && chat__starts(mark[i], ink));
+        if (bytes_begins(ink, mark[i]) && (best < 0 || mark[i].n > mark[best].n)) best = i;
+        wait = wait || (ink.n < mark[i].n && bytes_begins(mark[i], ink));
     }
-    wait = wait || (blank && rest.n < lead.n && chat__starts(lead, rest));
+    wait = wait || (blank && rest.n < lead.n && bytes_begins(lead, rest));
     if (wait && best < 0 && !ended) return false;
     if (best >= 0) r->n += rest.n - ink.n + mark[best].n;
     else if (r->begun && !channels) r->n += rest.n - ink.n;
-    else if (!r->begun && blank && chat__starts(rest, lead)) r->n += lead.n;
+    else if (!r->begun && blank && bytes_begins(rest, lead)) r->n += lead.n;
     if (best != 2) r->at = best == 0 ? CHAT_IN_THINKING : CHAT_IN_BODY;
     return true;
 }
@@ -1247,7 +1322,8 @@ static bool chat__read_step(chat_reader *r, bool ended) {
     switch (r->at) {
     case CHAT_AT_START: return chat__read_start(r, rest, ended);
     case CHAT_IN_THINKING: return chat__read_thinking(r, rest, ended);
-    default: return chat__read_part(r, rest, bytes_of(r->f->mark && r->f->mark->tail ? r->f->mark->tail : ""), false, ended, &r->body);
+    default: return chat__read_part(r, rest, bytes_of(r->f->mark && r->f->mark->tail ? r->f->mark->tail : ""),
+                                    false, ended, &r->body);
     }
 }
 
@@ -1267,17 +1343,20 @@ static void chat__read_body(chat_reader *r, bool ended) {
 /* The calls of an answer as text: an object a line. */
 static void chat__show_calls(const call_list *l, str *out) {
     for (size_t i = 0; i < l->n; i++) {
-        str_put(out, "{\"name\":");
-        str_json(out, l->at[i].name);
-        str_put(out, ",\"arguments\":");
+        jw w = jw_tight(out);
+        jw_open(&w, NULL, '{');
+        jw_text(&w, "name", l->at[i].name);
+        jw_key(&w, "arguments");
         str_add(out, l->at[i].arguments.p, l->at[i].arguments.n);
-        str_put(out, "}\n");
+        jw_close(&w, '}');
+        str_put(out, "\n");
     }
 }
 
-/* Sorts the text of an answer, given from its beginning; ended: it is all of it. put gets what is certain by now, in pieces, and calls as a JSON
- * object a line; NULL: nobody does. */
-static void chat_reader_feed(chat_reader *r, bytes raw, bool ended, void (*put)(void *ctx, chat_channel channel, bytes text), void *ctx) {
+/* Sorts the text of an answer, given from its beginning; ended: it is all of it. put gets what is certain by now,
+ * in pieces, and calls as a JSON object a line; NULL: nobody does. */
+static void chat_reader_feed(chat_reader *r, bytes raw, bool ended,
+                             void (*put)(void *ctx, chat_channel channel, bytes text), void *ctx) {
     str *const parts[2] = {[CHAT_CONTENT] = &r->a.content, [CHAT_THINKING] = &r->a.thinking};
     str        calls = {0};
     if (r->over) return;
@@ -1312,9 +1391,10 @@ static void chat_add_answer(chat_input *in, const chat_answer *a) {
     const val_list *messages = val_get(in->vars, "messages").list;
     val_dict       *m = messages->at[messages->n - 1].dict;
     str             calls = {0};
+    jw              w = jw_tight(&calls);
     if (a->thinking.n) val_put(&in->env, m, "reasoning_content", val_text(&in->env, str_bytes(&a->thinking), true));
     if (!a->calls.n) return;
-    chat_put_calls(&a->calls, &calls);
+    chat_put_calls(&a->calls, NULL, &w);
     val_put(&in->env, m, "tool_calls", val_json_read(&in->env, str_bytes(&calls), VAL_JSON_INPUT));
     str_drop(&calls);
 }

@@ -1,15 +1,16 @@
 /* ===== [embed] vectors of texts =====
- * The rows of a text after the last norm become one vector: pooled, cut to the wanted length, normalised. Rows come in rising position, as many
- * at a time as a step has; sums are in double precision and in this order, so that a vector has the same bits however its text was read.
- * Public: embed_opts, embed_defaults, embed_each, embed_pooling_of, embed_width, embed_check, embed_new, embed_free, embed_wants, embed_restart, embed_add,
- * embed_end, embed_put_text, embed_put_json.
+ * The rows of a text after the last norm become one vector: pooled, cut to the wanted length, normalised. Rows
+ * come in rising position, as many at a time as a step has; sums are in double precision and in this order, so
+ * that a vector has the same bits however its text was read.
+ * Public: embed_opts, embed_defaults, embed_each, embed_pooling_of, embed_width, embed_check, embed_new,
+ * embed_free, embed_wants, embed_restart, embed_add, embed_end, embed_put_text, embed_put_object.
  * Opens: embed, embed_opts. */
 
 enum { EMBED_WIDTH = ARCH_MAX_WIDTH };                /* values of a vector at most */
 
 typedef struct {
     int pooling;                                      /* arch_pooling; -1: the file's */
-    int norm;                                         /* -1: none; 0: the largest magnitude becomes 32760; P: the P-norm becomes 1 */
+    int norm;                                         /* -1: none; 0: the largest magnitude becomes 32760; P: the P-norm is 1 */
     int dims;                                         /* first values that are kept, normalised again; 0: all */
 } embed_opts;
 
@@ -30,9 +31,10 @@ static int embed_pooling_of(const char *name) {
 typedef struct {
     embed_opts o;
     const model *m;
-    int     rows;                                     /* arch_pooling of the rows: what POOLING_RANK takes before its classifier, else o.pooling */
-    int     n_tokens, n_embd;
-    bool    whole;                                    /* rows before the last one are needed, so that none of them may come from a cache */
+    int     rows;                                     /* o.pooling; of POOLING_RANK, what is before its classifier */
+    int     n_tokens;                                 /* tokens of the text */
+    int     n_embd;                                   /* values of a row */
+    bool    whole;                                    /* rows before the last one are needed: none may come from a cache */
     int     n;                                        /* rows so far */
     double *sum;                                      /* [D] of POOLING_MEAN, else NULL */
     float  *v;                                        /* [rows, D] of POOLING_NONE all, else one */
@@ -40,21 +42,23 @@ typedef struct {
 } embed;
 
 /* Values of a vector before it is cut. */
-static int embed__width(const model *m, const embed_opts *o) { return o->pooling == POOLING_RANK ? m->hp.n_class : m->hp.n_embd; }
+static int embed__whole_width(const model *m, const embed_opts *o) {
+    return o->pooling == POOLING_RANK ? m->hp.n_class : m->hp.n_embd;
+}
 
 /* Values of a vector. */
-static int embed_width(const model *m, const embed_opts *o) { return o->dims ? o->dims : embed__width(m, o); }
+static int embed_width(const model *m, const embed_opts *o) { return o->dims ? o->dims : embed__whole_width(m, o); }
 
 /* The most values that anything after pooling has. */
 static size_t embed__widest(const model *m) {
     const int n[] = {m->hp.n_embd, m->hp.n_behind, m->hp.n_class};
     int       most = 0;
-    for (int i = 0; i < 3; i++) most = n[i] > most ? n[i] : most;
+    for (int i = 0; i < 3; i++) most = max_int(most, n[i]);
     return (size_t)most;
 }
 
-/* Of which rows a vector is made. A classifier with a norm is that of ModernBERT, after the mean; others are after the first row or, where
- * only the last one has seen all of the text, that. */
+/* Of which rows a vector is made. A classifier with a norm is that of ModernBERT, after the mean; others are
+ * after the first row or, where only the last one has seen all of the text, that. */
 static int embed__rows(const model *m, const embed_opts *o) {
     if (o->pooling != POOLING_RANK) return o->pooling;
     return m->glob.vec[W_CLS_NORM] ? POOLING_MEAN : m->hp.causal ? POOLING_LAST : POOLING_CLS;
@@ -64,20 +68,24 @@ static int embed__rows(const model *m, const embed_opts *o) {
 static bool embed_check(const model *m, const embed_opts *o, err_t *e) {
     if (o->pooling == POOLING_RANK && !m->glob.mat[W_CLS_OUT].data)
         return err_set(e, EXIT_INPUT, "--pooling rank: the model has no classifier (cls.output.weight), expected a reranker");
-    const int most = embed__width(m, o);
+    const int most = embed__whole_width(m, o);
     return o->dims <= most || err_set(e, EXIT_INPUT, "dimensions: %d, expected at most the %d of the model", o->dims, most);
 }
 
+/* Begins a text of n_tokens; embed_check() holds for o. To be freed by embed_free(). */
 static embed *embed_new(const model *m, const embed_opts *o, int n_tokens) {
     embed       *x = mem_new(1, sizeof *x);
     const size_t n = (size_t)m->hp.n_embd;
-    *x = (embed){.o = *o, .m = m, .rows = embed__rows(m, o), .n_tokens = n_tokens, .n_embd = m->hp.n_embd, .whole = !m->hp.causal || embed__rows(m, o) != POOLING_LAST};
-    if (m->glob.mat[W_DENSE_2].data || o->pooling == POOLING_RANK) x->temp = mem_new(mem_size(3, embed__widest(m)), sizeof *x->temp);
+    *x = (embed){.o = *o, .m = m, .rows = embed__rows(m, o), .n_tokens = n_tokens, .n_embd = m->hp.n_embd,
+                 .whole = !m->hp.causal || embed__rows(m, o) != POOLING_LAST};
+    if (m->glob.mat[W_DENSE_2].data || o->pooling == POOLING_RANK)
+        x->temp = mem_new(mem_size(3, embed__widest(m)), sizeof *x->temp);
     if (x->rows == POOLING_MEAN) x->sum = mem_new(n, sizeof *x->sum);
     x->v = mem_new(embed_each(o) ? mem_size((size_t)n_tokens, n) : embed__widest(m), sizeof *x->v);
     return x;
 }
 
+/* Frees a text and the vectors that embed_end() has not moved; NULL is none. */
 static void embed_free(embed *x) {
     if (!x) return;
     mem_free(x->sum);
@@ -107,8 +115,8 @@ static void embed_add(embed *x, const float *row) {
     x->n++;
 }
 
-/* y = w x, with the bias if there is one. Few rows of a text need it, so each weight is read as a float, and sums are double. row: space for
- * n_in values. */
+/* y = w x, with the bias if there is one. Few rows of a text need it, so each weight is read as a float, and sums
+ * are double. row: space for n_in values. */
 static void embed__times(const dev_mat *w, const float *bias, const float *x, float *row, float *y) {
     for (int r = 0; r < w->n_out; r++) {
         double sum = bias ? (double)bias[r] : 0;
@@ -119,8 +127,8 @@ static void embed__times(const dev_mat *w, const float *bias, const float *x, fl
     }
 }
 
-/* The scores of a classifier: a matrix with tanh, or with GELU and a norm, where there is one; then the matrix to the classes. Those of a
- * decoder are probabilities. */
+/* The scores of a classifier: a matrix with tanh, or with GELU and a norm, where there is one; then the matrix to
+ * the classes. Those of a decoder are probabilities. */
 static void embed__classify(const embed *x, float *v) {
     const model   *m = x->m;
     const dev_mat *w = m->glob.mat;
@@ -142,7 +150,7 @@ static void embed__classify(const embed *x, float *v) {
 }
 
 /* What a model has after pooling: a classifier, or two matrices. */
-static void embed__behind(const embed *x, float *v) {
+static void embed__after_pooling(const embed *x, float *v) {
     const size_t n = embed__widest(x->m);
     if (x->o.pooling == POOLING_RANK) embed__classify(x, v);
     else if (x->temp && !embed_each(&x->o)) {
@@ -154,7 +162,8 @@ static void embed__behind(const embed *x, float *v) {
 /* The sum of |v|^p, p-th root; values are scaled by the largest magnitude, so that no power overflows. */
 static double embed__norm(const float *v, int n, double most, int p) {
     double sum = 0;
-    for (int i = 0; i < n; i++) sum += p == 2 ? (double)v[i] / most * ((double)v[i] / most) : pow(fabs((double)v[i]) / most, p);
+    for (int i = 0; i < n; i++)
+        sum += p == 2 ? (double)v[i] / most * ((double)v[i] / most) : pow(fabs((double)v[i]) / most, p);
     return most * (p == 2 ? sqrt(sum) : pow(sum, 1.0 / p));
 }
 
@@ -174,7 +183,7 @@ static float *embed_end(embed *x, int *n, int *width) {
     *n = embed_each(&x->o) ? x->n : 1;
     *width = embed_width(x->m, &x->o);
     for (size_t i = 0; x->sum && i < D; i++) v[i] = (float)(x->sum[i] / x->n);
-    embed__behind(x, v);
+    embed__after_pooling(x, v);
     for (int r = 0; r < *n; r++) {
         float *to = v + (size_t)r * (size_t)*width;
         memmove(to, v + (size_t)r * D, (size_t)*width * sizeof *v);
@@ -186,22 +195,23 @@ static float *embed_end(embed *x, int *n, int *width) {
 
 /* Numbers on a line for each vector. */
 static void embed_put_text(const float *v, int n, int width, str *out) {
-    for (size_t i = 0; i < (size_t)n * (size_t)width; i++) str_fmt(out, "%.9g%s", (double)v[i], (i + 1) % (size_t)width ? " " : "\n");
+    for (size_t i = 0; i < (size_t)n * (size_t)width; i++)
+        str_fmt(out, "%.9g%s", (double)v[i], (i + 1) % (size_t)width ? " " : "\n");
 }
 
-/* A list of numbers, or of such lists where there are several vectors, or base64 of the little-endian float32 of all. */
-static void embed_put_json(const float *v, int n, int width, bool several, bool base64, str *out) {
-    if (base64) {
-        str_put(out, "\"");
-        str_base64(out, (bytes){(const uint8_t *)v, (size_t)n * (size_t)width * sizeof *v});
-        str_put(out, "\"");
-        return;
+/* {"object":"embedding","index":I,"embedding":...}: a list of numbers, or of such lists where there are several
+ * vectors, or base64 of the little-endian float32 of all. */
+static void embed_put_object(const float *v, int n, int width, bool several, bool base64, int index, jw *w) {
+    jw_open(w, NULL, '{');
+    jw_str(w, "object", "embedding");
+    jw_fmt(w, "index", "%d", index);
+    if (base64) jw_base64(w, "embedding", (bytes){(const uint8_t *)v, (size_t)n * (size_t)width * sizeof *v});
+    else if (several) jw_open(w, "embedding", '[');
+    for (int r = 0; r < n && !base64; r++) {
+        jw_open(w, several ? NULL : "embedding", '[');
+        for (int i = 0; i < width; i++) jw_fmt(w, NULL, "%.9g", (double)v[(size_t)r * (size_t)width + (size_t)i]);
+        jw_close(w, ']');
     }
-    if (several) str_put(out, "[");
-    for (int r = 0; r < n; r++) {
-        str_put(out, r ? ",[" : "[");
-        for (int i = 0; i < width; i++) str_fmt(out, "%s%.9g", i ? "," : "", (double)v[(size_t)r * (size_t)width + (size_t)i]);
-        str_put(out, "]");
-    }
-    if (several) str_put(out, "]");
+    if (several && !base64) jw_close(w, ']');
+    jw_close(w, '}');
 }

@@ -589,11 +589,8 @@ typedef struct {
     double      v;
 } eval_pair;
 
-static void eval__put_pairs(const eval_pair *p, size_t n, str *s) {
-    for (size_t i = 0; i < n; i++) {
-        str_fmt(s, "%s\"%s\": ", i ? ", " : "", p[i].key);
-        str_json_number(s, p[i].v);
-    }
+static void eval__put_pairs(const eval_pair *p, size_t n, jw *w) {
+    for (size_t i = 0; i < n; i++) jw_number(w, p[i].key, 9, p[i].v);
 }
 
 static void eval__put_perplexity(const eval_run *r, bool json, str *s) {
@@ -609,9 +606,11 @@ static void eval__put_perplexity(const eval_run *r, bool json, str *s) {
         str_fmt(s, "Final estimate: PPL = %.4f +/- %.5f\n", ppl, error * ppl);
         return;
     }
-    str_put(s, "{");
-    eval__put_pairs(all, sizeof all / sizeof *all, s);
-    str_put(s, "}\n");
+    jw w = jw_loose(s);
+    jw_open(&w, NULL, '{');
+    eval__put_pairs(all, sizeof all / sizeof *all, &w);
+    jw_close(&w, '}');
+    str_put(s, "\n");
 }
 
 /* Prints the perplexity and its standard error, as a line of text or one JSON object. Writes o->base, if there is one. On failure e is
@@ -712,15 +711,12 @@ static void eval__put_text(const eval_run *r, const eval_figures *f, str *s) {
 
 /* Appends a mean, its error, and the percentiles of its n rising values. */
 static void eval__put_spread(const char *key, const eval_pair *p, size_t n_p, const double *x, int64_t n,
-                             str *s) {
-    str_fmt(s, ", \"%s\": {", key);
-    eval__put_pairs(p, n_p, s);
-    for (size_t i = 0; i < sizeof eval_cuts / sizeof *eval_cuts; i++) {
-        const eval_pair cut = {eval_cuts[i].key, eval__percentile(x, n, eval_cuts[i].percent)};
-        str_put(s, ", ");
-        eval__put_pairs(&cut, 1, s);
-    }
-    str_put(s, "}");
+                             jw *w) {
+    jw_open(w, key, '{');
+    eval__put_pairs(p, n_p, w);
+    for (size_t i = 0; i < sizeof eval_cuts / sizeof *eval_cuts; i++)
+        jw_number(w, eval_cuts[i].key, 9, eval__percentile(x, n, eval_cuts[i].percent));
+    jw_close(w, '}');
 }
 
 static void eval__put_json(const eval_run *r, const eval_figures *f, str *s) {
@@ -748,13 +744,14 @@ static void eval__put_json(const eval_run *r, const eval_figures *f, str *s) {
                             {"error", eval__error(&r->dp)},
                             {"rms", eval__rms(r)},
                             {"rms_error", eval__rms_error(r)}};
-    str_put(s, "{");
-    eval__put_pairs(all, sizeof all / sizeof *all, s);
-    eval__put_spread("kld", kld, 2, r->klds, r->at, s);
-    eval__put_spread("dp", dp, 4, r->dps, r->at, s);
-    str_put(s, ", \"base\": ");
-    str_json(s, r->base->name);
-    str_put(s, "}\n");
+    jw w = jw_loose(s);
+    jw_open(&w, NULL, '{');
+    eval__put_pairs(all, sizeof all / sizeof *all, &w);
+    eval__put_spread("kld", kld, 2, r->klds, r->at, &w);
+    eval__put_spread("dp", dp, 4, r->dps, r->at, &w);
+    jw_text(&w, "base", r->base->name);
+    jw_close(&w, '}');
+    str_put(s, "\n");
 }
 
 /* Compares the model with a base over the windows of eval_plan_base() and prints the figures. */

@@ -1,24 +1,28 @@
 /* ===== [gen] a request and its answer =====
- * What is asked of a model and what comes of it, as plain values: a prompt, when the answer ends, how its tokens are picked, what is wanted
- * beside the text. [sched] answers requests; [req] makes them from JSON and writes answers as JSON; [text] streams one answer. Also what
- * every answer needs: whether a prompt fits, which tokens are never picked, where a stop string begins, how probable a token is.
+ * What is asked of a model and what comes of it, as plain values: a prompt, when the answer ends, how its tokens
+ * are picked, what is wanted beside the text. [sched] answers requests; [req] makes them from JSON and writes
+ * answers as JSON; [text] streams one answer. Also what every answer needs: whether a prompt fits, which tokens
+ * are never picked, where a stop string begins, how probable a token is.
  *
- * To add a reason why an answer ends: its value in gen_finish, its row in gen_finish_names, the place in [sched] that finds it.
- * To add what a request may ask for: its field in gen_opts or gen_request, a row in cli_opts, a row in req_keys, its use in [sched].
- * Public: gen_opts, gen_think, gen_defaults, gen_request, gen_ask, gen_finish, gen_finish_names, gen_token, gen_answer, gen_answer_drop,
- * gen_visible_tokens, gen_answer_logprob, gen_stop_at, gen_ends, gen_thought, gen_thought_new, gen_thought_add, gen_thought_forces, gen_banned,
- * gen_fits, gen_logprob, gen_exp_sum.
+ * To add a reason why an answer ends: its value in gen_finish, its row in gen_finish_names, the place in [sched]
+ * that finds it.
+ * To add what a request may ask for: its field in gen_opts or gen_request, a row in cli_opts, a row in req_keys,
+ * its use in [sched].
+ * Public: gen_opts, gen_think, gen_defaults, gen_request, gen_ask, gen_finish, gen_finish_names, gen_token,
+ * gen_answer, gen_answer_drop, gen_visible_tokens, gen_answer_logprob, gen_stop_at, gen_ends, gen_thought,
+ * gen_thought_new, gen_thought_add, gen_thought_forces, gen_banned, gen_fits, gen_logprob, gen_exp_sum.
  * Opens: gen_opts, gen_think, gen_request, gen_token, gen_answer. */
 
 enum { GEN_MARK = 64 };                               /* bytes of a mark at most */
 
-/* A bound of the thinking in an answer: tokens between two marks, which are found in the text. After the last of them the tokens of `close` are
- * the next ones of the answer, whatever the logits say. */
+/* A bound of the thinking in an answer: tokens between two marks, which are found in the text. After the last of
+ * them the tokens of `close` are the next ones of the answer, whatever the logits say. */
 typedef struct {
     int64_t        most;                              /* tokens */
     bool           inside;                            /* the prompt ends inside the thinking */
     bool           anywhere;                          /* thinking may begin anywhere in the answer, else only where it begins */
-    bytes          open, end;                         /* the marks, at most GEN_MARK bytes each */
+    bytes          open;                              /* the mark before it, at most GEN_MARK bytes */
+    bytes          end;                               /* the mark after it, as long */
     const tok_ids *close;                             /* NULL: no bound */
 } gen_think;
 
@@ -27,10 +31,11 @@ typedef struct {                                      /* when an answer ends */
     bool         ignore_eos;                          /* end tokens are never picked */
     bool         context_shift;                       /* a full context drops its older tokens, and the answer goes on */
     bool         special_out;                         /* control tokens are part of the text */
-    int64_t      n_keep;                              /* first tokens that a context shift keeps, -1: the prompt; a start token always */
+    int64_t      n_keep;                              /* first tokens that a context shift keeps; -1: the prompt */
     const bytes *stop;                                /* [n_stop] the answer ends before the first of these texts */
     int          n_stop;
-    const tok_ids *ends, *shown;                      /* more end tokens; control tokens that are part of the text; NULL: none */
+    const tok_ids *ends;                              /* more end tokens; NULL: none */
+    const tok_ids *shown;                             /* control tokens that are part of the text; NULL: none */
     gen_think    think;
 } gen_opts;
 
@@ -45,11 +50,12 @@ typedef struct {
     bool           embeds;                            /* the answer is the text's vector, */
     embed_opts     embed;                             /* made like this */
     uint64_t       seed;
-    int            index, n;                          /* completions index .. index + n - 1 of its owner; each draws with seed + its number */
+    int            index;                             /* number of the first completion of these, for its owner */
+    int            n;                                 /* completions; each draws with seed + its number */
     bool           logprobs;                          /* wanted of every token of the answer, */
     int            top;                               /* and of so many of the likeliest in its place */
-    int            keep;                              /* positions that later requests may share once the last completion has ended */
-    void          *owner;
+    int            keep;                              /* positions that later requests may share after the last completion */
+    void          *owner;                             /* the caller's; its answers have it too */
 } gen_request;
 
 /* One completion of a prompt. */
@@ -58,17 +64,22 @@ static gen_request gen_ask(const tok_ids *prompt, const gen_opts *o, const samp_
 }
 
 typedef enum {
-    GEN_RUNNING,
-    GEN_END_TOKEN, GEN_STOP_TEXT, GEN_CLOSED, GEN_LENGTH, GEN_CONTEXT,   /* it is complete: its constraint is met and lets nothing follow; as long as
-                                                         n_predict allows; as the context allows */
+    GEN_RUNNING,                                      /* it has not ended */
+    GEN_END_TOKEN,                                    /* it is complete: the model ended it */
+    GEN_STOP_TEXT,                                    /* a stop string did */
+    GEN_CLOSED,                                       /* its constraint is met and lets nothing follow */
+    GEN_LENGTH,                                       /* it is as long as n_predict allows */
+    GEN_CONTEXT,                                      /* it is as long as the context allows */
     GEN_EMBEDDED,                                     /* it is a vector */
-    GEN_CANCELLED, GEN_FAILED,                        /* it is not: the caller ended it; an error did */
+    GEN_CANCELLED,                                    /* it is not complete: the caller ended it */
+    GEN_FAILED,                                       /* an error did */
     GEN_FINISHES
 } gen_finish;
 
 /* As the field's servers call them; NULL where there is no complete answer. */
 static const char *const gen_finish_names[GEN_FINISHES] = {
-    [GEN_END_TOKEN] = "stop", [GEN_STOP_TEXT] = "stop", [GEN_CLOSED] = "stop", [GEN_LENGTH] = "length", [GEN_CONTEXT] = "length",
+    [GEN_END_TOKEN] = "stop", [GEN_STOP_TEXT] = "stop", [GEN_CLOSED] = "stop", [GEN_LENGTH] = "length",
+    [GEN_CONTEXT] = "length",
 };
 
 typedef struct {                                      /* one token of an answer */
@@ -80,22 +91,28 @@ typedef struct {                                      /* one token of an answer 
 typedef struct {
     void       *owner;                                /* as in the request */
     int         index;                                /* number of this completion */
-    gen_finish  finish;
+    gen_finish  finish;                               /* why it has ended */
     int32_t     end_token;                            /* of GEN_END_TOKEN; it is not among the tokens */
     err_t       err;                                  /* of GEN_FAILED */
     bool        unfinished;                           /* it has ended before its constraint was met */
     str         text;                                 /* any bytes; once ended, up to the stop string */
-    gen_token  *tok;                                  /* [n_tok] */
-    int         n_tok, top;
+    gen_token  *tok;                                  /* [n_tok] its tokens */
+    int         n_tok;                                /* tokens so far */
+    int         top;                                  /* alternatives of each, as the request has it */
     int32_t    *top_id;                               /* [n_tok, top] the likeliest first; -1: the vocabulary has fewer */
-    float      *top_lp;                               /* [n_tok, top] */
-    int         n_prompt;                             /* tokens of the prompt, */
-    int         n_read, n_cached;                     /* those of them read so far, and of these, not computed but found in the cache */
+    float      *top_lp;                               /* [n_tok, top] their log-probabilities */
+    int         n_prompt;                             /* tokens of the prompt */
+    int         n_read;                               /* of these, read so far */
+    int         n_cached;                             /* of those, found in the cache and not computed */
     float      *vec;                                  /* [n_vec, width] of GEN_EMBEDDED; several where each token has one */
-    int         n_vec, width;
-    double      t_start, t_first, t_last;             /* clock_now() when reading began, at the first and the last token; 0: not yet */
+    int         n_vec;                                /* vectors */
+    int         width;                                /* values of each */
+    double      t_start;                              /* clock_now() when reading began; 0: not yet */
+    double      t_first;                              /* at the first token; 0: not yet */
+    double      t_last;                               /* at the last token; 0: not yet */
 } gen_answer;
 
+/* Frees what an answer owns; it is then an empty one. */
 static void gen_answer_drop(gen_answer *a) {
     str_drop(&a->text);
     void *own[] = {a->tok, a->top_id, a->top_lp, a->vec};
@@ -123,23 +140,27 @@ static size_t gen_stop_at(const str *text, size_t from, const bytes *stop, int n
     size_t first = text->n;
     for (int i = 0; i < n; i++) {
         const char *p = stop[i].n && first > from ? memmem(text->p + from, text->n - from, stop[i].p, stop[i].n) : NULL;
-        if (p && (size_t)(p - text->p) < first) first = (size_t)(p - text->p);
+        if (p) first = min_size(first, (size_t)(p - text->p));
     }
     return first;
 }
 
 /* Whether the token ends an answer. */
-static bool gen_ends(const gen_opts *o, const tok_vocab *v, int32_t id) { return tok_is_eog(v, id) || tok_ids_has(o->ends, id); }
+static bool gen_ends(const gen_opts *o, const tok_vocab *v, int32_t id) {
+    return tok_is_eog(v, id) || tok_ids_has(o->ends, id);
+}
 
 /* How far the thinking of an answer has come. It depends on the tokens of the answer alone. */
 typedef struct {
     bool    inside;
     int64_t n;                                        /* tokens of thinking */
     size_t  n_closed;                                 /* forced tokens that have been added */
-    size_t  ink, n_tail;                              /* bytes of the answer that are no white space; bytes in tail */
+    size_t  ink;                                      /* bytes of the answer that are no white space */
+    size_t  n_tail;                                   /* bytes in tail */
     uint8_t tail[GEN_MARK];                           /* the last bytes of the answer */
 } gen_thought;
 
+/* Where the thinking of an answer begins. */
 static gen_thought gen_thought_new(const gen_think *o) { return (gen_thought){.inside = o->inside}; }
 
 /* The token that has to come next; -1: any. */
@@ -160,7 +181,7 @@ static bool gen__thought_byte(gen_thought *t, const gen_think *o, uint8_t c) {
     if (t->n_tail == sizeof t->tail) memmove(t->tail, t->tail + 1, --t->n_tail);
     t->tail[t->n_tail++] = c;
     t->ink += !isspace(c);
-    if (!mark.n || mark.n > t->n_tail || memcmp(t->tail + t->n_tail - mark.n, mark.p, mark.n) != 0) return false;
+    if (!mark.n || !bytes_ends((bytes){t->tail, t->n_tail}, mark)) return false;
     return t->inside || o->anywhere || t->ink == gen__ink(mark);
 }
 
@@ -194,14 +215,17 @@ static bool gen_banned(const engine *eng, bool ends, tok_ids *out, err_t *e) {
 
 /* Whether the prompt is one and fits the context, asked before an answer is begun. */
 static bool gen_fits(const engine *eng, const tok_ids *prompt, err_t *e) {
-    if (prompt->n == 0) return err_set(e, EXIT_INPUT, "the prompt is empty and this model has no start token, expected a prompt");
+    if (prompt->n == 0)
+        return err_set(e, EXIT_INPUT, "the prompt is empty and this model has no start token, expected a prompt");
     if (prompt->n > (size_t)eng->n_ctx && !eng->m.hp.causal)
         return err_set(e, EXIT_INPUT, "the text has %zu tokens, the encoder's context holds %d", prompt->n, eng->n_ctx);
     return prompt->n <= (size_t)eng->n_ctx ||
-           err_set(e, EXIT_INPUT, "the prompt has %zu tokens, the context holds %d (-c, --kv-mem and --kv-blocks bound it)", prompt->n, eng->n_ctx);
+           err_set(e, EXIT_INPUT, "the prompt has %zu tokens, the context holds %d (-c, --kv-mem and --kv-blocks bound it)",
+                   prompt->n, eng->n_ctx);
 }
 
-/* The sum of e^(x - *top) in double, *top being the largest x: the logarithm of the sum of all e^x is *top + log(sum). */
+/* The sum of e^(x - *top) in double, *top being the largest x: the logarithm of the sum of all e^x is *top +
+ * log(sum). */
 static double gen_exp_sum(const float *x, int n, double *top) {
     double sum = 0;
     *top = (double)k_max(x, n, NULL);

@@ -373,117 +373,145 @@ static void inspect__print_text(const inspect_file *f, out_t *out) {
 
 /* --- JSON --- */
 
-static void inspect__json_vocab(str *s, const inspect_file *f) {
+static void inspect__json_vocab(jw *w, const inspect_file *f) {
     const tok_vocab *v = f->vocab;
-    str_put(s, "\"vocabulary\":");
     if (!v) {
-        str_put(s, "null,\n");
+        jw_fmt(w, "vocabulary", "null");
         return;
     }
-    str_put(s, "{\"model\":");
-    str_json(s, bytes_of(tok_model_name(v)));
-    str_put(s, ",\"pre\":");
-    str_json(s, bytes_of(tok_pre_name(v) ? tok_pre_name(v) : ""));
-    str_fmt(s, ",\"tokens\":%d,\"bos\":%d,\"eos\":%d,\"add_bos\":%s,\"add_eos\":%s},\n", tok_count(v), tok_bos(v), tok_eos(v),
-            tok_add_bos(v) ? "true" : "false", tok_add_eos(v) ? "true" : "false");
+    jw_open(w, "vocabulary", '{');
+    jw_str(w, "model", tok_model_name(v));
+    jw_str(w, "pre", tok_pre_name(v) ? tok_pre_name(v) : "");
+    jw_fmt(w, "tokens", "%d", tok_count(v));
+    jw_fmt(w, "bos", "%d", tok_bos(v));
+    jw_fmt(w, "eos", "%d", tok_eos(v));
+    jw_bool(w, "add_bos", tok_add_bos(v));
+    jw_bool(w, "add_eos", tok_add_eos(v));
+    jw_close(w, '}');
 }
 
-static void inspect__json_head(str *s, const inspect_file *f) {
+static void inspect__json_types(jw *w, const inspect_sum *sum) {
+    jw_open(w, "types", '[');
+    for (int i = 0; i < K_TYPE_MAX; i++) {
+        if (!sum[i].tensors) continue;
+        jw_open(w, NULL, '{');
+        jw_str(w, "type", k_types[i].name);
+        jw_fmt(w, "tensors", "%llu", GGUF_U(sum[i].tensors));
+        jw_fmt(w, "weights", "%llu", GGUF_U(sum[i].weights));
+        jw_fmt(w, "bytes", "%llu", GGUF_U(sum[i].bytes));
+        jw_close(w, '}');
+    }
+    jw_close(w, ']');
+}
+
+/* A number, or null where the model does not run. */
+static void inspect__json_bytes(jw *w, const char *key, const inspect_file *f, uint64_t n) {
+    if (f->hp_ok) jw_fmt(w, key, "%llu", GGUF_U(n));
+    else jw_fmt(w, key, "null");
+}
+
+static void inspect__json_head(jw *w, const inspect_file *f) {
     const gguf_file *g = f->g;
     inspect_sum      sum[K_TYPE_MAX] = {{0}}, all = inspect__types(g, sum);
     const gguf_kv   *name = gguf_find(g, "general.name");
-    const char      *comma = "";
-    str_put(s, "{\"file\":");
-    str_json(s, bytes_of(g->path));
-    str_fmt(s, ",\"version\":%u,\"parts\":%d,\"bytes\":%llu,\"alignment\":%llu,\n\"architecture\":", g->version,
-            g->n_parts, GGUF_U(g->n_bytes), GGUF_U(g->align));
-    str_json(s, f->arch);
-    str_put(s, ",\"name\":");
-    if (name && name->type == GGUF_STR) inspect__value(s, g, name, true);
-    else str_put(s, "null");
-    str_fmt(s, ",\"parameters\":%llu,\n\"hyperparameters\":{", GGUF_U(all.weights));
+    const uint64_t   state = f->hp_ok ? kv_slot_bytes(&f->hp) : 0;
+    jw_open(w, NULL, '{');
+    jw_str(w, "file", g->path);
+    jw_fmt(w, "version", "%u", g->version);
+    jw_fmt(w, "parts", "%d", g->n_parts);
+    jw_fmt(w, "bytes", "%llu", GGUF_U(g->n_bytes));
+    jw_fmt(w, "alignment", "%llu", GGUF_U(g->align));
+    jw_text(jw_line(w), "architecture", f->arch);
+    if (name && name->type == GGUF_STR) jw_key(w, "name"), inspect__value(w->to, g, name, true);
+    else jw_fmt(w, "name", "null");
+    jw_fmt(w, "parameters", "%llu", GGUF_U(all.weights));
+    jw_open(jw_line(w), "hyperparameters", '{');
     for (int i = 0; i < N_INSPECT_HPARAMS; i++) {
         const gguf_kv *kv = inspect__hparam(f, i);
-        if (!kv) continue;
-        str_fmt(s, "%s\"%s\":", comma, inspect_hparams[i].key);
-        inspect__value(s, g, kv, true);
-        comma = ",";
+        if (kv) jw_key(w, inspect_hparams[i].key), inspect__value(w->to, g, kv, true);
     }
-    str_put(s, "},\n");
-    inspect__json_vocab(s, f);
-    str_put(s, "\"types\":[");
-    comma = "";
-    for (int i = 0; i < K_TYPE_MAX; i++) {
-        if (!sum[i].tensors) continue;
-        str_fmt(s, "%s{\"type\":\"%s\",\"tensors\":%llu,\"weights\":%llu,\"bytes\":%llu}", comma, k_types[i].name,
-                GGUF_U(sum[i].tensors), GGUF_U(sum[i].weights), GGUF_U(sum[i].bytes));
-        comma = ",";
-    }
-    str_fmt(s, "],\n\"memory\":{\"mapping\":%llu,\"kv_per_1000_tokens_f16\":", GGUF_U(g->n_bytes));
-    const uint64_t state = f->hp_ok ? kv_slot_bytes(&f->hp) : 0;
-    if (f->hp_ok) str_fmt(s, "%llu,\"state_per_sequence\":%llu,\"state_per_snapshot\":%llu},\n", GGUF_U(inspect__kv_bytes(f)), GGUF_U(state), GGUF_U(state));
-    else str_put(s, "null,\"state_per_sequence\":null,\"state_per_snapshot\":null},\n");
+    jw_close(w, '}');
+    inspect__json_vocab(jw_line(w), f);
+    inspect__json_types(jw_line(w), sum);
+    jw_open(jw_line(w), "memory", '{');
+    jw_fmt(w, "mapping", "%llu", GGUF_U(g->n_bytes));
+    inspect__json_bytes(w, "kv_per_1000_tokens_f16", f, f->hp_ok ? inspect__kv_bytes(f) : 0);
+    inspect__json_bytes(w, "state_per_sequence", f, state);
+    inspect__json_bytes(w, "state_per_snapshot", f, state);
+    jw_close(w, '}');
 }
 
 /* Whether JSON holds only the first elements of an array. */
 static bool inspect__cut(const gguf_kv *kv) { return kv->type == GGUF_ARR && kv->count > INSPECT_JSON; }
 
-static void inspect__json_metadata(str *s, const gguf_file *g, out_t *out) {
-    str_put(s, "\"metadata\":[");
+static void inspect__json_metadata(jw *w, const gguf_file *g, out_t *out) {
+    jw_open(jw_line(w), "metadata", '[');
     for (uint64_t i = 0; i < g->n_kv; i++) {
         const gguf_kv *kv = &g->kv[i];
-        str_put(s, i ? ",\n{\"key\":" : "\n{\"key\":");
-        str_json(s, kv->key);
-        str_fmt(s, ",\"type\":\"%s\"", gguf_type_name(kv->type));
-        if (kv->type == GGUF_ARR) str_fmt(s, ",\"of\":\"%s\",\"count\":%llu", gguf_type_name(kv->elem), GGUF_U(kv->count));
-        if (inspect__cut(kv)) str_put(s, ",\"cut\":true");
-        str_put(s, ",\"value\":");
-        inspect__value(s, g, kv, true);
-        str_put(s, "}");
-        inspect__flush(s, out);
+        jw_open(jw_line(w), NULL, '{');
+        jw_text(w, "key", kv->key);
+        jw_str(w, "type", gguf_type_name(kv->type));
+        if (kv->type == GGUF_ARR) {
+            jw_str(w, "of", gguf_type_name(kv->elem));
+            jw_fmt(w, "count", "%llu", GGUF_U(kv->count));
+        }
+        if (inspect__cut(kv)) jw_bool(w, "cut", true);
+        jw_key(w, "value");
+        inspect__value(w->to, g, kv, true);
+        jw_close(w, '}');
+        inspect__flush(w->to, out);
     }
-    str_put(s, "],\n");
+    jw_close(w, ']');
 }
 
 /* Metadata by key. A cut array is an object, so that it cannot be taken for the complete one. */
-static void inspect__json_by_key(str *s, const gguf_file *g, out_t *out) {
-    str_put(s, "\"metadata_by_key\":{");
+static void inspect__json_by_key(jw *w, const gguf_file *g, out_t *out) {
+    jw_open(jw_line(w), "metadata_by_key", '{');
     for (uint64_t i = 0; i < g->n_kv; i++) {
         const gguf_kv *kv = &g->kv[i];
-        str_put(s, i ? ",\n" : "\n");
-        str_json(s, kv->key);
-        str_put(s, ":");
-        if (inspect__cut(kv)) str_fmt(s, "{\"of\":\"%s\",\"count\":%llu,\"first\":", gguf_type_name(kv->elem), GGUF_U(kv->count));
-        inspect__value(s, g, kv, true);
-        if (inspect__cut(kv)) str_put(s, "}");
-        inspect__flush(s, out);
+        jw_member(jw_line(w), kv->key);
+        if (inspect__cut(kv)) {
+            jw_open(w, NULL, '{');
+            jw_str(w, "of", gguf_type_name(kv->elem));
+            jw_fmt(w, "count", "%llu", GGUF_U(kv->count));
+        }
+        jw_key(w, inspect__cut(kv) ? "first" : NULL);
+        inspect__value(w->to, g, kv, true);
+        if (inspect__cut(kv)) jw_close(w, '}');
+        inspect__flush(w->to, out);
     }
-    str_put(s, "},\n");
+    jw_close(w, '}');
 }
 
-static void inspect__json_tensors(str *s, const gguf_file *g, out_t *out) {
-    str_put(s, "\"tensors\":[");
+static void inspect__json_tensors(jw *w, const gguf_file *g, out_t *out) {
+    jw_open(jw_line(w), "tensors", '[');
     for (uint64_t i = 0; i < g->n_tensor; i++) {
         const gguf_tensor *t = &g->tensor[i];
-        str_put(s, i ? ",\n{\"name\":" : "\n{\"name\":");
-        str_json(s, t->name);
-        str_fmt(s, ",\"type\":\"%s\",\"shape\":[", k_types[t->type].name);
-        inspect__shape(s, t, ",");
-        str_fmt(s, "],\"bytes\":%llu,\"offset\":%llu,\"part\":%d}", GGUF_U(t->n_bytes), GGUF_U(t->at), t->part);
-        inspect__flush(s, out);
+        jw_open(jw_line(w), NULL, '{');
+        jw_text(w, "name", t->name);
+        jw_str(w, "type", k_types[t->type].name);
+        jw_open(w, "shape", '[');
+        inspect__shape(w->to, t, ",");
+        jw_close(w, ']');
+        jw_fmt(w, "bytes", "%llu", GGUF_U(t->n_bytes));
+        jw_fmt(w, "offset", "%llu", GGUF_U(t->at));
+        jw_fmt(w, "part", "%d", t->part);
+        jw_close(w, '}');
+        inspect__flush(w->to, out);
     }
-    str_put(s, "],\n");
+    jw_close(w, ']');
 }
 
 static void inspect__print_json(const inspect_file *f, out_t *out) {
     str s = {0};
-    inspect__json_head(&s, f);
-    inspect__json_metadata(&s, f->g, out);
-    inspect__json_by_key(&s, f->g, out);
-    inspect__json_tensors(&s, f->g, out);
-    str_fmt(&s, "\"runs\":%s,\"vocabulary_only\":%s,\"problem\":", !f->vocab_only && !f->problem.code ? "true" : "false",
-            f->vocab_only ? "true" : "false");
-    str_json_maybe(&s, bytes_of(f->problem.text), f->problem.code != 0);
+    jw  w = jw_tight(&s);
+    inspect__json_head(&w, f);
+    inspect__json_metadata(&w, f->g, out);
+    inspect__json_by_key(&w, f->g, out);
+    inspect__json_tensors(&w, f->g, out);
+    jw_bool(jw_line(&w), "runs", !f->vocab_only && !f->problem.code);
+    jw_bool(&w, "vocabulary_only", f->vocab_only);
+    jw_maybe(&w, "problem", bytes_of(f->problem.text), f->problem.code != 0);
     str_put(&s, "}\n");
     inspect__flush(&s, out);
     str_drop(&s);

@@ -1,14 +1,15 @@
 /* ===== [lines] reader of long files =====
  * Reads a file, a pipe or standard input line by line and keeps one line in memory.
- *   A shard is a part of a file's lines. Lines whose prompts begin alike form a group, of at most LINES_GROUP lines, and stay
- * together.
+ *   A shard is a part of a file's lines. Lines whose prompts begin alike form a group, of at most LINES_GROUP
+ * lines, and stay together.
  *   Invariant: memory is bounded by the longest line allowed and, with a shard, by LINES_GROUPS groups.
- * Public: lines_open, lines_from_fd, lines_next, lines_close, lines_shard_parse, lines_shard_is_mine, lines_shard_drop.
+ * Public: lines_open, lines_from_fd, lines_next, lines_close, lines_shard_parse, lines_shard_is_mine,
+ * lines_shard_drop.
  * Opens: lines_in.borrowed, lines_in.complete, lines_in.fd, lines_in.no, lines_in.stream. */
 
 enum {
     LINES_CHUNK = 1 << 18,                            /* bytes of one read */
-    LINES_KEEP = 1 << 20,                             /* bytes of buffer that a long line may leave behind */
+    LINES_KEEP = 1 << 20,                             /* bytes of buffer that stay after a long line */
     LINES_PAUSE = 100,                                /* milliseconds between two looks at g_interrupt */
     LINES_PATIENCE = 10,                              /* pauses before the message that the stream is waited for */
     LINES_ENDLESS = 64,                               /* a line of a stream may be this many times too long */
@@ -16,7 +17,7 @@ enum {
     LINES_ALIKE = 256,                                /* first bytes of a prompt that decide its group */
     LINES_GROUP = 64,                                 /* lines of a group */
     LINES_GROUPS = 1 << 20,                           /* groups open at a time */
-    LINES_SHARDS = 1 << 20
+    LINES_SHARDS = 1 << 20,                           /* shards of a file at most */
 };
 
 /* --- the reader --- */
@@ -37,17 +38,23 @@ typedef struct {
     int         pauses;                               /* since the last bytes */
     uint64_t    size;                                 /* bytes of a regular file, else 0 */
     uint64_t    most;                                 /* bytes of a line */
-    uint8_t    *buf;                                  /* [cap]; [from, to) was read and not returned yet */
-    size_t      cap, from, to;
+    uint8_t    *buf;                                  /* [cap] */
+    size_t      cap;                                  /* bytes of buf */
+    size_t      from;                                 /* of the first byte that was not returned yet */
+    size_t      to;                                   /* after the last byte that was read */
     size_t      seen;                                 /* bytes at `from` without a newline */
     uint64_t    passed;                               /* bytes of the line at `from` that were dropped */
     uint64_t    next;                                 /* offset of that line in the file */
-    bool        begun, ended;                         /* past any byte order mark; past the last byte */
-    uint64_t    no, at, n_bytes;                      /* the last line: number, offset, bytes without ending */
+    bool        begun;                                /* past any byte order mark */
+    bool        ended;                                /* past the last byte */
+    uint64_t    no;                                   /* number of the last line, from 1; 0: none yet */
+    uint64_t    at;                                   /* its offset in the file */
+    uint64_t    n_bytes;                              /* its bytes without its ending */
     bool        complete;                             /* it had a newline */
     uint8_t     head[LINES_HEAD];                     /* of a line over the bound, whose bytes are dropped */
 } lines_in;
 
+/* Frees the reader; NULL is none. */
 static void lines_close(lines_in *in) {
     if (!in) return;
     if (!in->borrowed) close(in->fd);
@@ -55,11 +62,12 @@ static void lines_close(lines_in *in) {
     mem_free(in);
 }
 
+/* A reader of a descriptor, as lines_open() gives one of a file; `name` is kept. */
 static lines_in *lines_from_fd(int fd, bool borrowed, const char *name, uint64_t most, err_t *e) {
     lines_in   *in = mem_new(1, sizeof *in);
     struct stat st;
     *in = (lines_in){.name = name, .fd = fd, .borrowed = borrowed, .stream = true};
-    in->most = most < SIZE_MAX / 4 ? most : SIZE_MAX / 4;
+    in->most = min_u64(most, SIZE_MAX / 4);
     if (fstat(fd, &st)) err_set(e, err_code_of(errno), "%s: %s", name, strerror(errno));
     else if (S_ISDIR(st.st_mode))
         err_set(e, EXIT_INPUT, "%s: is a directory, expected a file of lines", name);
@@ -70,8 +78,8 @@ static lines_in *lines_from_fd(int fd, bool borrowed, const char *name, uint64_t
     return NULL;
 }
 
-/* path "-": standard input. most: bytes of the longest line that is returned. Does not wait for a named pipe; lines_next()
- * does. On failure NULL, and e is set. */
+/* path "-": standard input. most: bytes of the longest line that is returned. Does not wait for a named pipe;
+ * lines_next() does. On failure NULL, and e is set. */
 static lines_in *lines_open(const char *path, uint64_t most, err_t *e) {
     if (strcmp(path, "-") == 0) return lines_from_fd(STDIN_FILENO, true, "standard input", most, e);
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -101,8 +109,7 @@ static void lines__make_space(lines_in *in) {
     size_t cap = in->cap > LINES_KEEP && n <= LINES_CHUNK ? LINES_KEEP : in->cap;
     if (cap - n < LINES_CHUNK) {
         size_t most = (size_t)in->most + 2 * (size_t)LINES_CHUNK;
-        cap = cap * 2 < most ? cap * 2 : most;
-        if (cap < n + LINES_CHUNK) cap = n + LINES_CHUNK;
+        cap = max_size(min_size(cap * 2, most), n + LINES_CHUNK);
     }
     if (cap == in->cap) return;
     in->buf = mem_grow(in->buf, cap, 1);
@@ -133,7 +140,7 @@ static lines_got lines__fill(lines_in *in, bool wait, err_t *e) {
 static bool lines__skip_mark(lines_in *in) {
     static const uint8_t mark[3] = {0xef, 0xbb, 0xbf};
     if (in->begun) return true;
-    size_t n = in->to - in->from < sizeof mark ? in->to - in->from : sizeof mark;
+    size_t n = min_size(in->to - in->from, sizeof mark);
     bool   like = n == 0 || memcmp(in->buf + in->from, mark, n) == 0;
     if (like && n < sizeof mark && !in->ended) return false;
     if (like && n == sizeof mark) in->from += n, in->next += n;
@@ -142,7 +149,7 @@ static bool lines__skip_mark(lines_in *in) {
 
 /* Keeps the first bytes of the line at `from`, which is over the bound: `most` of them or LINES_HEAD. */
 static bytes lines__keep_head(lines_in *in) {
-    const size_t n = in->most < LINES_HEAD ? (size_t)in->most : LINES_HEAD;
+    const size_t n = (size_t)min_u64(in->most, LINES_HEAD);
     if (!in->passed) memcpy(in->head, in->buf + in->from, n);
     return (bytes){in->head, n};
 }
@@ -165,8 +172,8 @@ static lines_got lines__end_line(lines_in *in, size_t n, bool newline, bytes *li
     return is_long ? LINES_LONG : LINES_LINE;
 }
 
-/* Drops the bytes of a line that is too long already, except the last one: it may belong to the ending. False: the line of a
- * stream does not end, and e is set. */
+/* Drops the bytes of a line that is too long already, except the last one: it may belong to the ending. False:
+ * the line of a stream does not end, and e is set. */
 static bool lines__skip_long(lines_in *in, err_t *e) {
     size_t n = in->to - in->from;
     if (n > in->most + 1 || (in->passed && n > 1)) {
@@ -181,8 +188,9 @@ static bool lines__skip_long(lines_in *in, err_t *e) {
                    (unsigned long long)in->most);
 }
 
-/* The next line, without its ending (LF or CR LF), and its number, 1 for the first. It is valid until the next call. Of a line
- * over the bound it has the first bytes; in->n_bytes is its length. wait: waits for a pipe. LINES_FAILED: e is set. */
+/* The next line, without its ending (LF or CR LF), and its number, 1 for the first. It is valid until the next
+ * call. Of a line over the bound it has the first bytes; in->n_bytes is its length. wait: waits for a pipe.
+ * LINES_FAILED: e is set. */
 static lines_got lines_next(lines_in *in, bool wait, bytes *line, uint64_t *no, err_t *e) {
     *line = (bytes){0};
     for (;;) {
@@ -204,9 +212,10 @@ static lines_got lines_next(lines_in *in, bool wait, bytes *line, uint64_t *no, 
 /* --- shards --- */
 
 typedef struct {
-    uint32_t     i, n;                                /* this shard is i of n; 1 is the first */
-    uint64_t     n_group;
-    hmap open;                                /* hash of the beginning of a prompt -> group << 8 | its lines */
+    uint32_t     i;                                   /* this shard is number i, from 1 */
+    uint32_t     n;                                   /* of n */
+    uint64_t     n_group;                             /* groups so far */
+    hmap         open;                                /* hash of the beginning of a prompt -> group << 8 | its lines */
 } lines_shard;
 
 static bool lines__read_number(const char **s, uint32_t *out) {
@@ -230,14 +239,15 @@ static bool lines_shard_parse(const char *text, lines_shard *s, err_t *e) {
     return true;
 }
 
+/* Frees what lines_shard_parse() has allocated; the empty shard has nothing. */
 static void lines_shard_drop(lines_shard *s) {
     hmap_drop(&s->open);
     *s = (lines_shard){0};
 }
 
-/* Whether the next line of the file belongs to this shard; to be called once for every line, in order. Groups are numbered in order
- * of their first lines and assigned to the shards in turn. Where LINES_GROUPS are open all are closed; every shard does so at
- * the same line. */
+/* Whether the next line of the file belongs to this shard; to be called once for every line, in order. Groups are
+ * numbered in order of their first lines and assigned to the shards in turn. Where LINES_GROUPS are open all are
+ * closed; every shard does so at the same line. */
 static bool lines_shard_is_mine(lines_shard *s, bytes prompt) {
     if (prompt.n > LINES_ALIKE) prompt.n = LINES_ALIKE;
     if (s->open.n >= LINES_GROUPS) {

@@ -1,22 +1,27 @@
 /* ===== [req] one line of a batch file =====
- * Bytes to a request, an answer to bytes. A line is an envelope of OpenAI's Batch API, the bare body of one, or, in a file of plain text, the
- * prompt itself. The body changes a copy of the command's gen_request, which says too whether the lines ask for answers or for vectors. An answer becomes one record on one line, its keys always in the same
- * order and without blanks. [val] parses; records are written by hand.
+ * Bytes to a request, an answer to bytes. A line is an envelope of OpenAI's Batch API, the bare body of one, or,
+ * in a file of plain text, the prompt itself. The body changes a copy of the command's gen_request, which says
+ * too whether the lines ask for answers or for vectors. An answer becomes one record on one line, its keys always
+ * in the same order and without blanks. [val] parses a line.
  *
  * Invariants:
- * - Text is any bytes. A record is valid UTF-8: U+FFFD replaces other bytes, and the exact bytes are beside them, as base64 for a text and as
- *   numbers for a token.
- * - A key that would change the answer is honoured, or an error names it. null means that a key is not given. What a body says replaces what
- *   the command said; a logit_bias replaces all of the command's.
+ * - Text is any bytes. A record is valid UTF-8: U+FFFD replaces other bytes, and the exact bytes are beside them,
+ *   as base64 for a text and as numbers for a token.
+ * - A key that would change the answer is honoured, or an error names it. null means that a key is not given.
+ *   What a body says replaces what the command said; a logit_bias replaces all of the command's.
  * - A bad line sets e and its short name in req.fault, and the run goes on. Out of memory ends it.
  *
- * To add a body key: its field in gen_request or req, a reader of its kind where there is none, a row in req_keys.
- * Public: req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head, req_print_csv, req_print_csv_error.
+ * To add a body key: its field in gen_request or req, a reader of its kind where there is none, a row in
+ * req_keys.
+ * Public: req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head,
+ * req_print_csv, req_print_csv_error.
  * Opens: req, req_form, req_origin, req_times. */
 
 enum {
     REQ_MEMORY = 64 << 20,                            /* bytes of the parsed values of a line beyond 8 for each of its bytes */
-    REQ_N = 128, REQ_STOPS = 16, REQ_TOP = 20,        /* completions of a prompt, stop strings, alternatives at most */
+    REQ_N = 128,                                      /* completions of a prompt at most */
+    REQ_STOPS = 16,                                   /* stop strings at most */
+    REQ_TOP = 20,                                     /* alternatives of a token at most */
     REQ_CHOICES = 2048,                               /* completions of all prompts of a line */
 };
 
@@ -48,26 +53,29 @@ typedef struct {
     req_prompt *prompt;                               /* [n_prompt] at least one; of a chat one, and it is empty */
     int         n_prompt;
     int         n;                                    /* completions of all prompts, in their order */
-    gen_request ask;                                  /* for each prompt: the command's, changed by the body; the caller sets prompt */
+    gen_request ask;                                  /* the command's, changed by the body; the caller adds each prompt */
     samp_bias  *bias;                                 /* owned: ask.samp.bias where the body has biases */
-    bytes      *stop;                                 /* [n_stop] owned: ask.gen.stop where the body has stop strings; none is empty */
+    bytes      *stop;                                 /* [n_stop] owned: ask.gen.stop where the body has any; none is empty */
     int         n_stop;
     int         priority;                             /* lower runs earlier; 0 where not given */
     bool        base64;                               /* vectors are written so */
     chat_input  input;                                /* what the template reads; empty where this is no chat */
     bytes       call_name;                            /* of the function that must be called; empty: any */
-    constrain_spec hold;                              /* the constraint, the command's or the body's; the caller compiles it for `ask` */
+    constrain_spec hold;                              /* the command's constraint or the body's; the caller compiles it */
     bytes       hold_text;                            /* owned: its text, where the body has it */
     bool        many_calls;                           /* an answer may have more than one call */
     const char *fault;                                /* one of the three above; NULL: none */
 } req;
 
-/* What a record may hold beyond OpenAI's shape; PARTS: a row of CSV has columns for what a chat's answer has beside its content. */
+/* What a record may hold beyond OpenAI's shape; PARTS: a row of CSV has columns for what a chat's answer has
+ * beside its content. */
 enum { REQ_PROMPT = 1, REQ_SEED = 2, REQ_LOGPROB = 4, REQ_TIMES = 8, REQ_PARTS = 16 };
 
 /* Seconds since the line was read; not finite where there are none. */
 typedef struct {
-    double queued, first, total;                      /* until reading the prompt began, until the first token, until the last */
+    double queued;                                    /* until reading the prompt began */
+    double first;                                     /* until the first token */
+    double total;                                     /* until the last token */
 } req_times;
 
 typedef struct {
@@ -75,11 +83,12 @@ typedef struct {
     const char *file;                                 /* that file, where there are several; else NULL */
     const char *fingerprint;                          /* of model and settings; results__fingerprint() */
     uint64_t    hash;                                 /* of the line's bytes: bytes_hash(0, line without its ending) */
-    const char *model_name;
+    const char *model_name;                           /* as the answers name it */
     int64_t     created;                              /* seconds since 1970 */
-    int         n_prompt, n_cached;                   /* tokens of the prompts; those that were found in the cache */
+    int         n_prompt;                             /* tokens of the prompts */
+    int         n_cached;                             /* those that were found in the cache */
     unsigned    fields;                               /* REQ_PROMPT and so on */
-    const tok_ids *ids;                               /* [n_prompt of req] of prompts that were given as ids, NULL: they are there */
+    const tok_ids *ids;                               /* [n_prompt] of prompts that were given as ids; NULL: req has them */
     req_times   times;
 } req_origin;
 
@@ -89,6 +98,7 @@ static void req_drop_input(req *q) {
     q->input = (chat_input){.choice = q->input.choice};
 }
 
+/* Frees what a request owns; it is then an empty one. */
 static void req_drop(req *q) {
     mem_free((void *)(uintptr_t)q->custom_id.p);
     for (int i = 0; i < q->n_prompt; i++) {
@@ -109,7 +119,8 @@ static void req_drop(req *q) {
 
 typedef struct {                                      /* a line that is being read */
     req     *q;
-    bytes    line, body;                              /* its bytes; those of its body */
+    bytes    line;                                    /* all its bytes */
+    bytes    body;                                    /* those of its body */
     const char *held;                                 /* the key that gave a constraint; NULL: none has */
     int32_t  n_vocab;
     int      top;                                     /* top_logprobs; -1: not given */
@@ -119,14 +130,16 @@ typedef struct {                                      /* a line that is being re
     err_t   *e;
 } req_in;
 
-enum { REQ_COMPLETION = 1, REQ_CHAT = 2, REQ_ANY = 3, REQ_EMBED = 4, REQ_ALL = 7 };   /* shapes of a body; ANY: those with an answer */
+/* Shapes of a body; ANY: those with an answer. */
+enum { REQ_COMPLETION = 1, REQ_CHAT = 2, REQ_ANY = 3, REQ_EMBED = 4, REQ_ALL = 7 };
 
 typedef struct req_key {
     const char *name;
     unsigned    where;                                /* the shapes it belongs to */
     bool      (*take)(req_in *r, const struct req_key *k, val v);
     size_t      at;                                   /* offset in req, where it sets one int or float */
-    double      lo, hi;                               /* of a number */
+    double      lo;                                   /* the lowest value of a number */
+    double      hi;                                   /* the highest */
 } req_key;
 
 /* A copy of a text as bytes; never NULL. */
@@ -154,11 +167,14 @@ static req_shown req__show(val_str of) {
 
 static unsigned req__shape(const req *q) { return q->ask.embeds ? REQ_EMBED : q->chat ? REQ_CHAT : REQ_COMPLETION; }
 
-static const char *req__url(unsigned shape) { return shape & REQ_EMBED ? req_embed_url : shape & REQ_CHAT ? req_chat_url : req_url; }
+static const char *req__url(unsigned shape) {
+    return shape & REQ_EMBED ? req_embed_url : shape & REQ_CHAT ? req_chat_url : req_url;
+}
 
 static const char *req__kind(val v) {
-    static const char *const kinds[VAL_KINDS] = {[VAL_NONE] = "null", [VAL_INT] = "a number", [VAL_BIG] = "a number", [VAL_FLOAT] = "a number",
-                                                 [VAL_STR] = "a string", [VAL_LIST] = "a list", [VAL_DICT] = "an object"};
+    static const char *const kinds[VAL_KINDS] = {[VAL_NONE] = "null",      [VAL_INT] = "a number", [VAL_BIG] = "a number",
+                                                 [VAL_FLOAT] = "a number", [VAL_STR] = "a string", [VAL_LIST] = "a list",
+                                                 [VAL_DICT] = "an object"};
     if (v.kind == VAL_BOOL) return v.b ? "true" : "false";
     if (v.kind == VAL_LIST && !v.list->n) return "an empty list";
     return kinds[v.kind] ? kinds[v.kind] : "nothing";
@@ -249,7 +265,8 @@ static bool req__take_stop(req_in *r, const req_key *k, val v) {
     return true;
 }
 
-/* In a completion the number of alternatives, 0 for the tokens alone; in a chat true or false, and top_logprobs is the number. */
+/* In a completion the number of alternatives, 0 for the tokens alone; in a chat true or false, and top_logprobs
+ * is the number. */
 static bool req__take_logprobs(req_in *r, const req_key *k, val v) {
     req *q = r->q;
     if (!q->chat) return req__take_int(r, k, v) && (q->ask.logprobs = true);
@@ -274,7 +291,8 @@ static bool req__token_key(val_str text, int32_t n_vocab, int32_t *id) {
     return text.n > 0;
 }
 
-/* A bias is added to the logit as it is. -100 and 100, which mean never and always to OpenAI, act like that on the logits of real models. */
+/* A bias is added to the logit as it is. -100 and 100, which mean never and always to OpenAI, act like that on
+ * the logits of real models. */
 static bool req__take_bias(req_in *r, const req_key *k, val v) {
     req *q = r->q;
     if (v.kind != VAL_DICT) return req__not(r, k->name, v, "an object of token ids and biases");
@@ -286,7 +304,8 @@ static bool req__take_bias(req_in *r, const req_key *k, val v) {
         samp_bias      *b = &q->bias[q->ask.samp.n_bias++];
         double          x;
         if (!req__token_key(at->key.s, r->n_vocab, &b->id))
-            return req__bad(r, k->name, "found '%s', expected token ids from 0 to %d", req__show(at->key.s).text, r->n_vocab - 1);
+            return req__bad(r, k->name, "found '%s', expected token ids from 0 to %d", req__show(at->key.s).text,
+                            r->n_vocab - 1);
         if (!req__number(r, k, at->value, &x)) return false;
         b->bias = (float)x;
     }
@@ -350,7 +369,8 @@ static bool req__take_kwargs(req_in *r, const req_key *k, val v) {
     if (v.kind != VAL_DICT) return req__not(r, k->name, v, "an object");
     for (size_t i = 0; i < v.dict->n; i++) {
         for (size_t t = 0; t < sizeof taken / sizeof *taken; t++)
-            if (val_is_str(v.dict->at[i].key, taken[t])) return req__bad(r, k->name, "found %s, which the body itself decides", taken[t]);
+            if (val_is_str(v.dict->at[i].key, taken[t]))
+                return req__bad(r, k->name, "found %s, which the body itself decides", taken[t]);
         req__set_var(r, v.dict->at[i].key, v.dict->at[i].value);
     }
     return true;
@@ -373,54 +393,17 @@ static bool req__take_choice(req_in *r, const req_key *k, val v) {
     in->choice = val_is_str(v, "none") ? CHAT_CALL_NONE : CHAT_CALL_REQUIRED;
     if (in->choice == CHAT_CALL_NONE) return true;
     if (v.kind != VAL_STR && v.kind != VAL_DICT) return req__not(r, k->name, v, "none, auto, required or an object");
-    if (!r->q->chat) return req__bad(r, k->name, "belongs to %s, expected none or auto in a body for %s", req_chat_url, req_url);
+    if (!r->q->chat)
+        return req__bad(r, k->name, "belongs to %s, expected none or auto in a body for %s", req_chat_url, req_url);
     if (val_is_str(v, "required")) return true;
-    if (v.kind == VAL_STR) return req__bad(r, k->name, "found '%s', expected none, auto, required or an object", req__show(v.s).text);
+    if (v.kind == VAL_STR)
+        return req__bad(r, k->name, "found '%s', expected none, auto, required or an object", req__show(v.s).text);
     r->call = val_get(val_get(v, "function"), "name");
     return (val_is_str(val_get(v, "type"), "function") && r->call.kind == VAL_STR) ||
            req__bad(r, k->name, "found an object, expected one with type function and the function's name");
 }
 
 /* --- constraints --- */
-
-static void req__skip_blanks(bytes *b) {
-    while (b->n && memchr(" \t\r\n", b->p[0], 4)) b->p++, b->n--;
-}
-
-static bool req__skip(bytes *b, char c) {
-    req__skip_blanks(b);
-    if (!b->n || b->p[0] != c) return false;
-    *b = (bytes){b->p + 1, b->n - 1};
-    return true;
-}
-
-/* Whether this string, with its quotes, is a key. */
-static bool req__is_key(bytes key, const char *name) {
-    const size_t n = strlen(name);
-    if (key.n == n + 2 && key.p[0] == '"' && memcmp(key.p + 1, name, n) == 0) return true;
-    if (!key.n || !memchr(key.p, '\\', key.n) || key.n > 6 * n + 2) return false;
-    str        text = {0};
-    const bool is = val_json_text(key, &text) && bytes_is(str_bytes(&text), name);
-    str_drop(&text);
-    return is;
-}
-
-/* The bytes of a member of an object, as far as the text has the shape of one; empty: there is none. The last of several counts, as in other
- * readers of JSON. */
-static bytes req__member(bytes object, const char *name) {
-    bytes value = {0};
-    bool  more = req__skip(&object, '{');
-    while (more) {
-        req__skip_blanks(&object);
-        const bytes key = bytes_cut_json(&object);
-        if (!req__skip(&object, ':')) break;
-        req__skip_blanks(&object);
-        const bytes v = bytes_cut_json(&object);
-        if (v.n && req__is_key(key, name)) value = v;
-        more = req__skip(&object, ',');
-    }
-    return value;
-}
 
 /* A body has one constraint at most, which replaces the command's. text: owned by q from now on. */
 static bool req__hold(req_in *r, const char *name, constrain_kind kind, bytes text) {
@@ -444,7 +427,8 @@ static bool req__hold_object(req_in *r, const char *name) {
     return req__hold(r, name, CONSTRAIN_OBJECT, req__own((val_str){0}));
 }
 
-/* A schema is taken as the line has it, so that its numbers keep their digits and errors name its bytes. Or it is a string. */
+/* A schema is taken as the line has it, so that its numbers keep their digits and errors name its bytes. Or it is
+ * a string. */
 static bool req__hold_schema(req_in *r, const char *name, val v, bytes raw) {
     str text = {0};
     if (v.kind == VAL_STR) return req__hold_text(r, name, CONSTRAIN_SCHEMA, v);
@@ -481,23 +465,28 @@ static bool req__take_regex(req_in *r, const req_key *k, val v) { return req__ho
 
 static bool req__take_choice_of(req_in *r, const req_key *k, val v) { return req__hold_choice(r, k->name, v); }
 
-static bool req__take_schema(req_in *r, const req_key *k, val v) { return req__hold_schema(r, k->name, v, req__member(r->body, k->name)); }
+static bool req__take_schema(req_in *r, const req_key *k, val v) {
+    return req__hold_schema(r, k->name, v, bytes_member(r->body, k->name));
+}
 
-/* {"type":"json_schema","json_schema":{"schema":SCHEMA}}; name, description and strict change nothing: a schema is always held. */
+/* {"type":"json_schema","json_schema":{"schema":SCHEMA}}; name, description and strict change nothing: a schema
+ * is always held. */
 static bool req__take_json_schema(req_in *r, const req_key *k, val v) {
     static const char *const names[] = {"schema", "name", "description", "strict"};
     const val                form = val_get(v, "json_schema");
-    if (form.kind != VAL_DICT) return req__bad(r, k->name, "type json_schema without json_schema, expected an object of that name");
+    if (form.kind != VAL_DICT)
+        return req__bad(r, k->name, "type json_schema without json_schema, expected an object of that name");
     for (size_t i = 0; i < form.dict->n; i++) {
         size_t n = 0;
         while (n < 4 && !val_is_str(form.dict->at[i].key, names[n])) n++;
         if (n == 4) return req__bad(r, k->name, "unknown key '%s' in json_schema", req__show(form.dict->at[i].key.s).text);
     }
-    const bytes raw = req__member(req__member(req__member(r->body, k->name), "json_schema"), "schema");
+    const bytes raw = bytes_member(bytes_member(bytes_member(r->body, k->name), "json_schema"), "schema");
     return req__hold_schema(r, k->name, val_get(form, "schema"), raw);
 }
 
-/* {"type":"text"}: no constraint; {"type":"json_object"}, with a schema as llama.cpp has it; or a schema as OpenAI has it. */
+/* {"type":"text"}: no constraint; {"type":"json_object"}, with a schema as llama.cpp has it; or a schema as
+ * OpenAI has it. */
 static bool req__take_format(req_in *r, const req_key *k, val v) {
     const val type = val_get(v, "type"), schema = val_get(v, "schema");
     if (v.kind != VAL_DICT || type.kind != VAL_STR) return req__not(r, k->name, v, "an object with a type");
@@ -506,7 +495,7 @@ static bool req__take_format(req_in *r, const req_key *k, val v) {
     if (!val_is_str(type, "json_object"))
         return req__bad(r, k->name, "found type '%s', expected text, json_object or json_schema", req__show(type.s).text);
     if (schema.kind == VAL_UNDEF || schema.kind == VAL_NONE) return req__hold_object(r, k->name);
-    return req__hold_schema(r, k->name, schema, req__member(req__member(r->body, k->name), "schema"));
+    return req__hold_schema(r, k->name, schema, bytes_member(bytes_member(r->body, k->name), "schema"));
 }
 
 /* What vLLM calls structured_outputs: an object with one of these keys. */
@@ -516,12 +505,14 @@ static bool req__take_structured(req_in *r, const req_key *k, val v) {
         const val key = v.dict->at[i].key, one = v.dict->at[i].value;
         bool      ok;
         if (one.kind == VAL_NONE) continue;
-        if (val_is_str(key, "json")) ok = req__hold_schema(r, k->name, one, req__member(req__member(r->body, k->name), "json"));
+        if (val_is_str(key, "json"))
+            ok = req__hold_schema(r, k->name, one, bytes_member(bytes_member(r->body, k->name), "json"));
         else if (val_is_str(key, "regex")) ok = req__hold_text(r, k->name, CONSTRAIN_REGEX, one);
         else if (val_is_str(key, "grammar")) ok = req__hold_text(r, k->name, CONSTRAIN_GBNF, one);
         else if (val_is_str(key, "choice")) ok = req__hold_choice(r, k->name, one);
         else if (val_is_str(key, "json_object") && one.kind == VAL_BOOL) ok = !one.b || req__hold_object(r, k->name);
-        else ok = req__bad(r, k->name, "found '%s', expected json, regex, grammar, choice or json_object", req__show(key.s).text);
+        else ok = req__bad(r, k->name, "found '%s', expected json, regex, grammar, choice or json_object",
+                           req__show(key.s).text);
         if (!ok) return false;
     }
     return true;
@@ -610,7 +601,8 @@ static bool req__key(req_in *r, val name, val v) {
         if (samp_params[i].json && val_is_str(name, samp_params[i].json)) return req__take_param(r, &samp_params[i], v);
     while (k < end && !val_is_str(name, k->name)) k++;
     if (k == end) return err_set(r->e, EXIT_INPUT, "unknown key '%s' in the body", req__show(name.s).text);
-    if (!(k->where & shape)) return req__bad(r, k->name, "belongs to %s, found in a body for %s", req__url(k->where), req__url(shape));
+    if (!(k->where & shape))
+        return req__bad(r, k->name, "belongs to %s, found in a body for %s", req__url(k->where), req__url(shape));
     return k->take(r, k, v);
 }
 
@@ -624,7 +616,8 @@ static bool req__check_choice(req_in *r) {
         const val name = val_get(val_get(tools.list->at[i], "function"), "name");
         known = name.kind == VAL_STR && val_str_eq(name.s, r->call.s);
     }
-    if (!known) return req__bad(r, "tool_choice", "found '%s', expected the name of one of the tools", req__show(r->call.s).text);
+    if (!known)
+        return req__bad(r, "tool_choice", "found '%s', expected the name of one of the tools", req__show(r->call.s).text);
     if (r->call.kind == VAL_STR) r->q->input.call_name = r->q->call_name = req__own(r->call.s);
     return true;
 }
@@ -635,7 +628,8 @@ static bool req__whole_body(req_in *r) {
     if (r->top >= 0) q->ask.top = r->top;
     q->input.one_call = !q->many_calls;
     if (r->top > 0 && !q->ask.logprobs) return req__bad(r, "top_logprobs", "alone, expected \"logprobs\":true beside it");
-    if (q->chat && val_get(q->input.vars, "messages").kind != VAL_LIST) return err_set(r->e, EXIT_INPUT, "the body has no messages");
+    if (q->chat && val_get(q->input.vars, "messages").kind != VAL_LIST)
+        return err_set(r->e, EXIT_INPUT, "the body has no messages");
     if (!q->chat && !q->n_prompt) return err_set(r->e, EXIT_INPUT, "the body has no %s", q->ask.embeds ? "input" : "prompt");
     if (q->chat) q->prompt = mem_new(q->n_prompt = 1, sizeof *q->prompt);
     if (q->ask.n * q->n_prompt > REQ_CHOICES)
@@ -655,10 +649,10 @@ static bool req__body(req_in *r, const val_dict *body, bool bare) {
 
 /* Looks for custom_id among the keys of the object and sets it where it is a string, or to the digits of a number. */
 static void req__find_id(req *q, bytes line) {
-    const bytes id = req__member(line, "custom_id");
+    const bytes id = bytes_member(line, "custom_id");
     str         text = {0};
     str_add(&text, "", 0);
-    q->has_id = val_json_text(id, &text);
+    q->has_id = str_unquote(&text, id, true);
     if (!q->has_id && id.n && (isdigit(id.p[0]) || id.p[0] == '-')) str_add(&text, id.p, id.n), q->has_id = true;
     if (q->has_id) q->custom_id = str_bytes(&text);
     else str_drop(&text);
@@ -704,11 +698,13 @@ static bool req__envelope(req_in *r, val line) {
         const val name = line.dict->at[k].key;
         size_t    i = 0;
         while (i < 4 && !val_is_str(name, names[i])) i++;
-        if (i == 4) return err_set(r->e, EXIT_INPUT, "unknown key '%s' beside custom_id, method, url and body", req__show(name.s).text);
+        if (i == 4)
+            return err_set(r->e, EXIT_INPUT, "unknown key '%s' beside custom_id, method, url and body",
+                           req__show(name.s).text);
     }
     if (req__choice(r, val_get(line, "method"), "method", "POST", NULL) < 0) return false;
     if (!req__url_of(r, val_get(line, "url"))) return false;
-    r->body = req__member(r->line, "body");
+    r->body = bytes_member(r->line, "body");
     return body.kind == VAL_DICT ? req__body(r, body.dict, false) : req__not(r, "body", body, "an object");
 }
 
@@ -723,8 +719,6 @@ static bool req__object(req_in *r, val line) {
     r->body = r->line;
     return req__body(r, line.dict, true);
 }
-
-/* --- the custom_id of a line that the parser refuses --- */
 
 /* The custom_id that req_read() would find in a line of JSON, without reading the rest. q is dropped by the caller. */
 static void req_read_id(req *q, bytes line) {
@@ -769,8 +763,8 @@ static void req__plain(req *q, bytes line, bool wrap) {
     chat_add(&q->input, "user", line);
 }
 
-/* A line without its ending. *q need not hold anything before, holds custom_id wherever one could be read, and is dropped by the caller in
- * either case. False: e says why. */
+/* A line without its ending. *q need not hold anything before, holds custom_id wherever one could be read, and is
+ * dropped by the caller in either case. False: e says why. */
 static bool req_read(req *q, bytes line, const req_form *form, err_t *e) {
     req_in r = {.q = q, .line = line, .n_vocab = form->n_vocab, .top = -1, .max = -1, .e = e};
     *q = (req){.n = 1, .ask = *form->base, .many_calls = true};
@@ -783,37 +777,40 @@ static bool req_read(req *q, bytes line, const req_form *form, err_t *e) {
 
 /* --- writing --- */
 
-static void req__print_id(const req_origin *o, bytes custom_id, bool has_id, str *out) {
+/* Begins a record. */
+static void req__print_id(const req_origin *o, bytes custom_id, bool has_id, jw *w) {
     const unsigned long long line = o->line, hash = o->hash;
-    str_fmt(out, "{\"id\":\"batch_req_%llu_%016llx\",\"custom_id\":", line, hash);
-    str_json_maybe(out, custom_id, has_id);
-    str_fmt(out, ",\"line\":%llu", line);
-    if (!o->file) return;
-    str_put(out, ",\"file\":");
-    str_json(out, bytes_of(o->file));
+    jw_open(w, NULL, '{');
+    jw_fmt(w, "id", "\"batch_req_%llu_%016llx\"", line, hash);
+    jw_maybe(w, "custom_id", custom_id, has_id);
+    jw_fmt(w, "line", "%llu", line);
+    if (o->file) jw_str(w, "file", o->file);
 }
 
-/* JSON has no infinities; other servers write -9999 for them too. */
-static void req__print_lp(str *out, float lp) { str_fmt(out, "%.9g", isfinite(lp) ? (double)lp : -9999.0); }
+/* Other servers write -9999 too where JSON has no infinity. */
+static double req__finite(float lp) { return isfinite(lp) ? (double)lp : -9999.0; }
+
+static void req__print_lp(jw *w, const char *key, float lp) { jw_number(w, key, 9, req__finite(lp)); }
 
 /* Control tokens are spelled as the vocabulary spells them. */
 static bytes req__spell(const tok_vocab *v, int32_t id) {
     return tok_is_control(v, id) ? tok_text(v, id) : tok_piece(v, id);
 }
 
-/* The alternatives of one token as an object of texts, the picked one last where it is not among them. Keys are unique: of tokens with the same
- * text the likeliest is written. */
-static void req__print_tops(const gen_answer *a, int i, const tok_vocab *v, str *out) {
+/* The alternatives of one token as an object of texts, the picked one last where it is not among them. Keys are
+ * unique: of tokens with the same text the likeliest is written. */
+static void req__print_tops(const gen_answer *a, int i, const tok_vocab *v, jw *w) {
     const int      top = a->top;
     const int32_t *id = a->top_id + (size_t)i * (size_t)top;
-    size_t         begin[REQ_TOP + 1];                /* of the keys, in out */
+    size_t         begin[REQ_TOP + 1];                /* of the keys, in the text */
+    str           *out = w->to;
     int            n = 0;
-    str_put(out, "{");
+    jw_open(w, NULL, '{');
     for (int k = 0; k <= top; k++) {
         const int32_t one = k < top ? id[k] : a->tok[i].id;
         const size_t  before = out->n;
         if (one < 0) continue;
-        if (n) str_put(out, ",");
+        jw_key(w, NULL);
         begin[n] = out->n;
         str_json(out, req__spell(v, one));
         const size_t len = out->n - begin[n];
@@ -825,93 +822,86 @@ static void req__print_tops(const gen_answer *a, int i, const tok_vocab *v, str 
             continue;
         }
         n++;
-        str_put(out, ":");
-        req__print_lp(out, k < top ? a->top_lp[(size_t)i * (size_t)top + (size_t)k] : a->tok[i].lp);
+        str_fmt(out, ":%.9g", req__finite(k < top ? a->top_lp[(size_t)i * (size_t)top + (size_t)k] : a->tok[i].lp));
     }
-    str_put(out, "}");
+    jw_close(w, '}');
 }
 
-static void req__print_bytes(bytes b, str *out) {
-    str_put(out, "[");
-    for (size_t i = 0; i < b.n; i++) str_fmt(out, "%s%d", i ? "," : "", b.p[i]);
-    str_put(out, "]");
+static void req__print_bytes(bytes b, const char *key, jw *w) {
+    jw_open(w, key, '[');
+    for (size_t i = 0; i < b.n; i++) jw_fmt(w, NULL, "%d", b.p[i]);
+    jw_close(w, ']');
 }
 
 /* The legacy form. text_offset counts bytes of this answer's text, from 0. */
-static void req__print_legacy(const gen_answer *a, const tok_vocab *v, str *out) {
+static void req__print_legacy(const gen_answer *a, const tok_vocab *v, jw *w) {
     const int n = gen_visible_tokens(a);
-    str_put(out, "{\"tokens\":[");
-    for (int i = 0; i < n; i++) {
-        if (i) str_put(out, ",");
-        str_json(out, req__spell(v, a->tok[i].id));
-    }
-    str_put(out, "],\"token_logprobs\":[");
-    for (int i = 0; i < n; i++) {
-        if (i) str_put(out, ",");
-        req__print_lp(out, a->tok[i].lp);
-    }
-    str_put(out, "],\"top_logprobs\":");
-    for (int i = 0; a->top && i < n; i++) {
-        str_put(out, i ? "," : "[");
-        req__print_tops(a, i, v, out);
-    }
-    str_put(out, !a->top ? "null" : n ? "]" : "[]");
-    str_put(out, ",\"text_offset\":[");
-    for (int i = 0; i < n; i++) {
-        const size_t at = i ? a->tok[i - 1].end : 0;
-        str_fmt(out, "%s%zu", i ? "," : "", at < a->text.n ? at : a->text.n);
-    }
-    str_put(out, "],\"bytes\":[");
-    for (int i = 0; i < n; i++) {
-        if (i) str_put(out, ",");
-        req__print_bytes(req__spell(v, a->tok[i].id), out);
-    }
-    str_put(out, "]}");
+    jw_open(w, "logprobs", '{');
+    jw_open(w, "tokens", '[');
+    for (int i = 0; i < n; i++) jw_text(w, NULL, req__spell(v, a->tok[i].id));
+    jw_close(w, ']');
+    jw_open(w, "token_logprobs", '[');
+    for (int i = 0; i < n; i++) req__print_lp(w, NULL, a->tok[i].lp);
+    jw_close(w, ']');
+    if (a->top) {
+        jw_open(w, "top_logprobs", '[');
+        for (int i = 0; i < n; i++) req__print_tops(a, i, v, w);
+        jw_close(w, ']');
+    } else jw_fmt(w, "top_logprobs", "null");
+    jw_open(w, "text_offset", '[');
+    for (int i = 0; i < n; i++) jw_fmt(w, NULL, "%zu", i ? min_size(a->tok[i - 1].end, a->text.n) : 0);
+    jw_close(w, ']');
+    jw_open(w, "bytes", '[');
+    for (int i = 0; i < n; i++) req__print_bytes(req__spell(v, a->tok[i].id), NULL, w);
+    jw_close(w, ']');
+    jw_close(w, '}');
 }
 
-/* {"token","logprob","bytes" without the last brace */
-static void req__print_token(int32_t id, float lp, const tok_vocab *v, str *out) {
+/* An object with token, logprob and bytes, which stays open. */
+static void req__print_token(int32_t id, float lp, const tok_vocab *v, jw *w) {
     const bytes b = req__spell(v, id);
-    str_put(out, "{\"token\":");
-    str_json(out, b);
-    str_put(out, ",\"logprob\":");
-    req__print_lp(out, lp);
-    str_put(out, ",\"bytes\":");
-    req__print_bytes(b, out);
+    jw_open(w, NULL, '{');
+    jw_text(w, "token", b);
+    req__print_lp(w, "logprob", lp);
+    req__print_bytes(b, "bytes", w);
 }
 
-static void req__print_content(const gen_answer *a, const tok_vocab *v, str *out) {
+static void req__print_content(const gen_answer *a, const tok_vocab *v, jw *w) {
     const int n = gen_visible_tokens(a);
-    str_put(out, "{\"content\":[");
+    jw_open(w, "logprobs", '{');
+    jw_open(w, "content", '[');
     for (int i = 0; i < n; i++) {
-        if (i) str_put(out, ",");
-        req__print_token(a->tok[i].id, a->tok[i].lp, v, out);
-        str_put(out, ",\"top_logprobs\":[");
+        req__print_token(a->tok[i].id, a->tok[i].lp, v, w);
+        jw_open(w, "top_logprobs", '[');
         for (int k = 0; k < a->top; k++) {
             const size_t at = (size_t)i * (size_t)a->top + (size_t)k;
             if (a->top_id[at] < 0) break;
-            if (k) str_put(out, ",");
-            req__print_token(a->top_id[at], a->top_lp[at], v, out);
-            str_put(out, "}");
+            req__print_token(a->top_id[at], a->top_lp[at], v, w);
+            jw_close(w, '}');
         }
-        str_put(out, "]}");
+        jw_close(w, ']');
+        jw_close(w, '}');
     }
-    str_put(out, "],\"refusal\":null}");
+    jw_close(w, ']');
+    jw_fmt(w, "refusal", "null");
+    jw_close(w, '}');
 }
 
 /* The calls of an answer; the first one where the body wants one at most. */
-static void req__print_calls(const req *q, const chat_answer *said, str *out) {
+static void req__print_calls(const req *q, const chat_answer *said, const char *key, jw *w) {
     call_list calls = said->calls;
     if (!q->many_calls) calls.n = 1;
-    chat_put_calls(&calls, out);
+    chat_put_calls(&calls, key, w);
 }
 
-static void req__print_message(const req *q, const chat_answer *said, str *out) {
-    str_put(out, "\"message\":{\"role\":\"assistant\",\"content\":");
-    str_json_maybe(out, str_bytes(&said->content), said->content.n || !said->calls.n);
-    if (said->thinking.n) str_put(out, ",\"reasoning_content\":"), str_json(out, str_bytes(&said->thinking));
-    if (said->calls.n) str_put(out, ",\"tool_calls\":"), req__print_calls(q, said, out);
-    str_put(out, ",\"refusal\":null}");
+static void req__print_message(const req *q, const chat_answer *said, jw *w) {
+    jw_open(w, "message", '{');
+    jw_str(w, "role", "assistant");
+    jw_maybe(w, "content", str_bytes(&said->content), said->content.n || !said->calls.n);
+    if (said->thinking.n) jw_text(w, "reasoning_content", str_bytes(&said->thinking));
+    if (said->calls.n) req__print_calls(q, said, "tool_calls", w);
+    jw_fmt(w, "refusal", "null");
+    jw_close(w, '}');
 }
 
 static const char *req__finish(const gen_answer *a, const chat_answer *said) {
@@ -919,127 +909,133 @@ static const char *req__finish(const gen_answer *a, const chat_answer *said) {
 }
 
 /* said: the parts of the answer to a chat, else NULL. */
-static void req__print_choice(const req *q, const gen_answer *a, const chat_answer *said, int index, unsigned fields, const tok_vocab *v, str *out) {
+static void req__print_choice(const req *q, const gen_answer *a, const chat_answer *said, int index, unsigned fields,
+                              const tok_vocab *v, jw *w) {
     const bytes text = str_bytes(said ? &said->content : &a->text);
-    str_fmt(out, "{\"index\":%d,", index);
-    if (said) req__print_message(q, said, out);
-    else str_put(out, "\"text\":"), str_json(out, text);
-    if (!utf8_whole(text)) {
-        str_put(out, ",\"bytes\":\"");
-        str_base64(out, text);
-        str_put(out, "\"");
-    }
-    str_put(out, ",\"logprobs\":");
-    if (!q->ask.logprobs) str_put(out, "null");
-    else if (q->chat) req__print_content(a, v, out);
-    else req__print_legacy(a, v, out);
-    str_fmt(out, ",\"finish_reason\":\"%s\"", req__finish(a, said));
-    if (fields & REQ_LOGPROB) str_put(out, ",\"logprob\":"), req__print_lp(out, (float)gen_answer_logprob(a));
-    str_put(out, "}");
+    jw_open(w, NULL, '{');
+    jw_fmt(w, "index", "%d", index);
+    if (said) req__print_message(q, said, w);
+    else jw_text(w, "text", text);
+    jw_bytes(w, text);
+    if (!q->ask.logprobs) jw_fmt(w, "logprobs", "null");
+    else if (q->chat) req__print_content(a, v, w);
+    else req__print_legacy(a, v, w);
+    jw_fmt(w, "finish_reason", "\"%s\"", req__finish(a, said));
+    if (fields & REQ_LOGPROB) req__print_lp(w, "logprob", (float)gen_answer_logprob(a));
+    jw_close(w, '}');
 }
 
-static void req__print_ids(const tok_ids *ids, const char *between, str *out) {
-    for (size_t i = 0; i < ids->n; i++) str_fmt(out, "%s%d", i ? between : "", ids->id[i]);
+/* The ids of prompt i, which may have moved to o. */
+static const tok_ids *req__ids(const req *q, const req_origin *o, int i) {
+    return o->ids && o->ids[i].n ? &o->ids[i] : &q->prompt[i].ids;
 }
 
-static const tok_ids *req__ids(const req *q, const req_origin *o, int i) { return o->ids && o->ids[i].n ? &o->ids[i] : &q->prompt[i].ids; }
-
-static void req__print_prompt(const req *q, const req_origin *o, str *out) {
-    if (!q->n_prompt) str_put(out, "null");
+static void req__print_prompt(const req *q, const req_origin *o, jw *w) {
+    if (!q->n_prompt) jw_fmt(w, "prompt", "null");
+    if (q->n_prompt > 1) jw_open(w, "prompt", '[');
     for (int i = 0; i < q->n_prompt; i++) {
-        str_put(out, i ? "," : q->n_prompt > 1 ? "[" : "");
-        if (q->prompt[i].text.p) {
-            str_json(out, q->prompt[i].text);
-            continue;
-        }
         const tok_ids *ids = req__ids(q, o, i);
-        str_put(out, ids->n ? "[" : "null");
-        req__print_ids(ids, ",", out);
-        str_put(out, ids->n ? "]" : "");
+        const char    *key = q->n_prompt > 1 ? NULL : "prompt";
+        if (q->prompt[i].text.p) jw_text(w, key, q->prompt[i].text);
+        else if (!ids->n) jw_fmt(w, key, "null");
+        else {
+            jw_open(w, key, '[');
+            for (size_t k = 0; k < ids->n; k++) jw_fmt(w, NULL, "%d", ids->id[k]);
+            jw_close(w, ']');
+        }
     }
-    if (q->n_prompt > 1) str_put(out, "]");
+    if (q->n_prompt > 1) jw_close(w, ']');
 }
 
-static void req__print_seconds(const char *name, double x, str *out) {
-    str_put(out, name);
-    if (isfinite(x)) str_fmt(out, "%.6f", x);
-    else str_put(out, "null");
+static void req__print_seconds(jw *w, const char *key, double x) {
+    if (isfinite(x)) jw_fmt(w, key, "%.6f", x);
+    else jw_fmt(w, key, "null");
 }
 
-/* The further fields that were asked for, and the end of the record. A seed is written as a body may have it, below 2^63. */
-static void req__print_fields(const req *q, const req_origin *o, bool answered, str *out) {
-    if (o->fields & REQ_PROMPT) str_put(out, ",\"prompt\":"), req__print_prompt(q, o, out);
-    if (o->fields & REQ_SEED && answered) str_fmt(out, ",\"seed\":%lld", (long long)q->ask.seed);
+/* The further fields that were asked for, and the end of the record. A seed is written as a body may have it,
+ * below 2^63. */
+static void req__print_fields(const req *q, const req_origin *o, bool answered, jw *w) {
+    if (o->fields & REQ_PROMPT) req__print_prompt(q, o, w);
+    if (o->fields & REQ_SEED && answered) jw_fmt(w, "seed", "%lld", (long long)q->ask.seed);
     if (o->fields & REQ_TIMES && answered) {
-        req__print_seconds(",\"times\":{\"queued_s\":", o->times.queued, out);
-        req__print_seconds(",\"first_token_s\":", o->times.first, out);
-        req__print_seconds(",\"total_s\":", o->times.total, out);
-        str_put(out, "}");
+        jw_open(w, "times", '{');
+        req__print_seconds(w, "queued_s", o->times.queued);
+        req__print_seconds(w, "first_token_s", o->times.first);
+        req__print_seconds(w, "total_s", o->times.total);
+        jw_close(w, '}');
     }
-    str_put(out, "}\n");
+    jw_close(w, '}');
+    str_put(w->to, "\n");
 }
 
 /* The beginning of a record with an answer, up to its choices or vectors. */
-static void req__print_head(const req *q, const req_origin *o, str *out) {
+static void req__print_head(const req *q, const req_origin *o, jw *w) {
     static const struct { unsigned shape; const char *id, *object; } kinds[] = {
         {REQ_COMPLETION, "cmpl", "text_completion"}, {REQ_CHAT, "chatcmpl", "chat.completion"}, {REQ_EMBED, "embd", "list"}};
     const unsigned long long line = o->line;
     size_t                   k = 0;
     while (kinds[k].shape != req__shape(q)) k++;
-    req__print_id(o, q->custom_id, q->has_id, out);
-    str_fmt(out, ",\"response\":{\"status_code\":200,\"request_id\":\"req_%llu\",\"body\":{", line);
-    str_fmt(out, "\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":", kinds[k].id, line, kinds[k].object, (long long)o->created);
-    str_json(out, bytes_of(o->model_name));
-    str_put(out, ",\"system_fingerprint\":");
-    str_json(out, bytes_of(o->fingerprint));
+    req__print_id(o, q->custom_id, q->has_id, w);
+    jw_open(w, "response", '{');
+    jw_fmt(w, "status_code", "200");
+    jw_fmt(w, "request_id", "\"req_%llu\"", line);
+    jw_open(w, "body", '{');
+    jw_fmt(w, "id", "\"%s-%llu\"", kinds[k].id, line);
+    jw_str(w, "object", kinds[k].object);
+    jw_fmt(w, "created", "%lld", (long long)o->created);
+    jw_str(w, "model", o->model_name);
+    jw_str(w, "system_fingerprint", o->fingerprint);
 }
 
-/* The record of a line whose texts became vectors. */
-static void req__print_vectors(const req *q, const gen_answer *a, const req_origin *o, str *out) {
-    req__print_head(q, o, out);
-    str_put(out, ",\"data\":[");
-    for (int i = 0; i < q->n; i++) {
-        str_fmt(out, "%s{\"object\":\"embedding\",\"index\":%d,\"embedding\":", i ? "," : "", i);
-        embed_put_json(a[i].vec, a[i].n_vec, a[i].width, embed_each(&q->ask.embed), q->base64, out);
-        str_put(out, "}");
+/* The end of a record with an answer; made: tokens of all completions, -1: there are none. */
+static void req__print_tail(const req *q, const req_origin *o, long long made, jw *w) {
+    jw_open(w, "usage", '{');
+    jw_fmt(w, "prompt_tokens", "%d", o->n_prompt);
+    if (made >= 0) jw_fmt(w, "completion_tokens", "%lld", made);
+    jw_fmt(w, "total_tokens", "%lld", o->n_prompt + (made >= 0 ? made : 0));
+    if (made >= 0) {
+        jw_open(w, "prompt_tokens_details", '{');
+        jw_fmt(w, "cached_tokens", "%d", o->n_cached);
+        jw_close(w, '}');
     }
-    str_fmt(out, "],\"usage\":{\"prompt_tokens\":%d,\"total_tokens\":%d}}},\"error\":null", o->n_prompt, o->n_prompt);
-    req__print_fields(q, o, true, out);
+    for (int i = 0; i < 3; i++) jw_close(w, '}');     /* usage, body, response */
+    jw_fmt(w, "error", "null");
+    req__print_fields(q, o, true, w);
 }
 
-/* The whole record of a line, with its newline. a: [q->n] the completions; said: [q->n] their parts, for a chat alone. */
-static void req_print(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, const tok_vocab *v, str *out) {
-    long long made = 0;
-    if (q->ask.embeds) {
-        req__print_vectors(q, a, o, out);
-        return;
-    }
-    req__print_head(q, o, out);
-    str_put(out, ",\"choices\":[");
-    for (int i = 0; i < q->n; i++) {
-        if (i) str_put(out, ",");
-        req__print_choice(q, &a[i], said ? &said[i] : NULL, i, o->fields, v, out);
+/* The whole record of a line, with its newline. a: [q->n] the completions, or the texts as vectors; said: [q->n]
+ * their parts, for a chat alone. */
+static void req_print(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, const tok_vocab *v,
+                      str *out) {
+    jw        w = jw_tight(out);
+    long long made = q->ask.embeds ? -1 : 0;
+    req__print_head(q, o, &w);
+    jw_open(&w, q->ask.embeds ? "data" : "choices", '[');
+    for (int i = 0; i < q->n && q->ask.embeds; i++)
+        embed_put_object(a[i].vec, a[i].n_vec, a[i].width, embed_each(&q->ask.embed), q->base64, i, &w);
+    for (int i = 0; i < q->n && !q->ask.embeds; i++) {
+        req__print_choice(q, &a[i], said ? &said[i] : NULL, i, o->fields, v, &w);
         made += a[i].n_tok;
     }
-    str_fmt(out, "],\"usage\":{\"prompt_tokens\":%d,\"completion_tokens\":%lld", o->n_prompt, made);
-    str_fmt(out, ",\"total_tokens\":%lld", made + o->n_prompt);
-    str_fmt(out, ",\"prompt_tokens_details\":{\"cached_tokens\":%d}}}},\"error\":null", o->n_cached);
-    req__print_fields(q, o, true, out);
+    jw_close(&w, ']');
+    req__print_tail(q, o, made, &w);
 }
 
 /* The record of a line that failed. */
 static void req_print_error(const req *q, const req_origin *o, const char *code, const char *message, str *out) {
-    req__print_id(o, q->custom_id, q->has_id, out);
-    str_put(out, ",\"response\":null,\"error\":{\"code\":");
-    str_json(out, bytes_of(code));
-    str_put(out, ",\"message\":");
-    str_json(out, bytes_of(message));
-    str_put(out, "}");
-    req__print_fields(q, o, false, out);
+    jw w = jw_tight(out);
+    req__print_id(o, q->custom_id, q->has_id, &w);
+    jw_fmt(&w, "response", "null");
+    jw_open(&w, "error", '{');
+    jw_str(&w, "code", code);
+    jw_str(&w, "message", message);
+    jw_close(&w, '}');
+    req__print_fields(q, o, false, &w);
 }
 
 /* --- answers as CSV: a row for each completion, or for the error of a line --- */
 
+/* The line of the columns' names; files: with the name of the input's file. */
 static void req_csv_head(bool files, unsigned fields, str *out) {
     str_fmt(out, "line%s,custom_id,index,text,finish_reason,prompt_tokens,completion_tokens,error", files ? ",file" : "");
     if (fields & REQ_PROMPT) str_put(out, ",prompt");
@@ -1064,7 +1060,8 @@ static void req__csv_seconds(double x, str *out) {
 /* The columns of what an answer has beside its content. */
 static void req__csv_parts(const req *q, const chat_answer *said, str *out) {
     str calls = {0};
-    if (said && said->calls.n) req__print_calls(q, said, &calls);
+    jw  w = jw_tight(&calls);
+    if (said && said->calls.n) req__print_calls(q, said, NULL, &w);
     str_put(out, ",");
     if (said) str_csv(out, str_bytes(&said->thinking));
     str_put(out, ",");
@@ -1073,24 +1070,28 @@ static void req__csv_parts(const req *q, const chat_answer *said, str *out) {
 }
 
 /* a: NULL where the line failed; said: its parts, for a chat alone. i: number of the completion, from 0. */
-static void req__csv_fields(const req *q, const req_origin *o, const gen_answer *a, const chat_answer *said, int i, str *out) {
-    const int which = i / (q->ask.n > 0 ? q->ask.n : 1);
+static void req__csv_fields(const req *q, const req_origin *o, const gen_answer *a, const chat_answer *said, int i,
+                            str *out) {
+    const int which = i / max_int(q->ask.n, 1);
     if (o->fields & REQ_PROMPT) {
         str_put(out, ",");
         if (which < q->n_prompt && q->prompt[which].text.p) str_csv(out, q->prompt[which].text);
-        else if (which < q->n_prompt) req__print_ids(req__ids(q, o, which), " ", out);
+        else if (which < q->n_prompt) {
+            const tok_ids *ids = req__ids(q, o, which);
+            for (size_t k = 0; k < ids->n; k++) str_fmt(out, "%s%d", k ? " " : "", ids->id[k]);
+        }
     }
     if (o->fields & REQ_SEED) str_put(out, ",");
     if (o->fields & REQ_SEED && a) str_fmt(out, "%lld", (long long)(q->ask.seed + (uint64_t)i));
     if (o->fields & REQ_LOGPROB) str_put(out, ",");
-    if (o->fields & REQ_LOGPROB && a) req__print_lp(out, (float)gen_answer_logprob(a));
+    if (o->fields & REQ_LOGPROB && a) str_fmt(out, "%.9g", req__finite((float)gen_answer_logprob(a)));
     const double seconds[] = {o->times.queued, o->times.first, o->times.total};
     for (int k = 0; k < 3 && o->fields & REQ_TIMES; k++) req__csv_seconds(a ? seconds[k] : (double)NAN, out);
     if (o->fields & REQ_PARTS) req__csv_parts(q, said, out);
     str_put(out, "\n");
 }
 
-/* As req_print(). */
+/* A row for each completion; as req_print(). */
 static void req_print_csv(const req *q, const gen_answer *a, const chat_answer *said, const req_origin *o, str *out) {
     for (int i = 0; i < q->n; i++) {
         const chat_answer *one = said ? &said[i] : NULL;
@@ -1102,6 +1103,7 @@ static void req_print_csv(const req *q, const gen_answer *a, const chat_answer *
     }
 }
 
+/* The row of a line that failed. */
 static void req_print_csv_error(const req *q, const req_origin *o, const char *code, const char *message, str *out) {
     str why = {0};
     str_fmt(&why, "%s: %s", code, message);

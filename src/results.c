@@ -1,18 +1,19 @@
 /* ===== [results] files of results =====
  * A file of results holds one record a line and stays valid when a run ends at any moment. A record is
  *     {"id":"batch_req_LINE_HASH","custom_id":...,"line":LINE,"file":...,"response":...,"error":...}
- * without blanks. LINE is the number of its line in the input (1 is the first), HASH is bytes_hash(0, that line) in 16 hex digits:
- * the beginning of a record says what it answers. `file` is there where the input is several files. An answer has the run's
- * system_fingerprint after its model. The header of FILE is FILE.llmrun: the settings of the run, one name=value a line, written
- * before the first record.
- *   A record answers the line of the input that has its hash: at any number where the line has a custom_id, else at its own number.
- * Once the input was read to its end, records that answer no line are moved to FILE.stale, and a record whose line has another
- * number gets that number.
- *   Invariants: memory is bounded by some 100 bytes for each record of a resumed file and by RESULTS_IDS custom_ids; a file of
- * results has one writer, which holds its lock; every line but the last is a complete record, and --resume removes an incomplete
- * last one, which a killed run leaves; a file is replaced as a whole, after the records that it loses are on disk.
- * Public: results_open, results_setting, results_seed, results_file, results_add_id, results_reset_ids, results_use_old,
- * results_move_stale, results_put, results_sort, results_close, results_merge.
+ * without blanks. LINE is the number of its line in the input (1 is the first), HASH is bytes_hash(0, that line) in
+ * 16 hex digits: the beginning of a record says what it answers. `file` is there where the input is several files.
+ * An answer has the run's system_fingerprint after its model. The header of FILE is FILE.llmrun: the settings of
+ * the run, one name=value a line, written before the first record.
+ *   A record answers the line of the input that has its hash: at any number where the line has a custom_id, else
+ * at its own number. Once the input was read to its end, records that answer no line are moved to FILE.stale, and
+ * a record whose line has another number gets that number.
+ *   Invariants: memory is bounded by some 100 bytes for each record of a resumed file and by RESULTS_IDS
+ * custom_ids; a file of results has one writer, which holds its lock; every line but the last is a complete
+ * record, and --resume removes an incomplete last one, which a killed run leaves; a file is replaced as a whole,
+ * after the records that it loses are on disk.
+ * Public: results_open, results_setting, results_seed, results_file, results_add_id, results_reset_ids,
+ * results_use_old, results_move_stale, results_put, results_sort, results_close, results_merge.
  * Opens: results.resumable, results.n_new, results.n_old, results.n_old_failed, results.why. */
 
 enum {
@@ -24,22 +25,24 @@ enum {
 /* --- the beginning of a record --- */
 
 typedef struct {
-    uint64_t line, hash;
+    uint64_t line;                                    /* the line of the input that it answers, from 1 */
+    uint64_t hash;                                    /* of that line: bytes_hash(0, line) */
     uint64_t file;                                    /* results_file() of its input's name; 0: none */
-    bool     has_id, failed, twice;                   /* failed: an error; twice: the error of a duplicate custom_id */
+    bool     has_id;                                  /* it has a custom_id */
+    bool     failed;                                  /* it is an error */
+    bool     twice;                                   /* it is the error of a duplicate custom_id */
     bytes    name;                                    /* in the record: its input's name, a JSON string */
     bytes    place;                                   /* in the record: its line number after custom_id, if any */
     bytes    fingerprint;                             /* in the record; none in errors and in records of older versions */
     bytes    rest;                                    /* in the record: what follows; begins with the answer or the error */
 } results__record;
 
-static const char results__twice[] = "duplicate_custom_id";
+static const char results__begin[] = "{\"id\":\"batch_req_", results__twice[] = "duplicate_custom_id";
 
 static bool results__skip(bytes *b, const char *word) {
-    size_t n = strlen(word);
-    if (b->n < n || memcmp(b->p, word, n) != 0) return false;
-    b->p += n;
-    b->n -= n;
+    const bytes w = bytes_of(word);
+    if (!bytes_begins(*b, w)) return false;
+    *b = bytes_slice(*b, w.n, b->n);
     return true;
 }
 
@@ -66,7 +69,7 @@ static bool results__hex(bytes *b, int n, uint64_t *out) {
 }
 
 /* Reads a JSON string with its quotes and appends its bytes; bytes beyond ASCII stay as they are. */
-static bool results__string(bytes *b, str *s) { return b->n && *b->p == '"' && val_json_text(bytes_cut_json(b), s); }
+static bool results__string(bytes *b, str *s) { return b->n && *b->p == '"' && str_unquote(s, bytes_cut_json(b), true); }
 
 /* The key of an input's name, never 0; 0 for NULL. */
 static uint64_t results_file(const char *name) {
@@ -91,7 +94,8 @@ static bool results__read_place(bytes *b, results__record *h, str *name) {
 
 /* The fingerprint of an answer, whose keys have a fixed order. b is what follows "response": and moves to "choices". */
 static bytes results__read_fingerprint(bytes *b) {
-    static const char *const keys[] = {"{\"status_code\":", ",\"request_id\":", ",\"body\":{\"id\":", ",\"object\":", ",\"created\":", ",\"model\":"};
+    static const char *const keys[] = {"{\"status_code\":", ",\"request_id\":", ",\"body\":{\"id\":", ",\"object\":",
+                                       ",\"created\":",     ",\"model\":"};
     bytes at = *b, value;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!results__skip(&at, keys[i]) || !bytes_cut_json(&at).n) return (bytes){0};
@@ -107,7 +111,7 @@ static bool results__read(bytes b, results__record *h, str *id) {
     *h = (results__record){0};
     str_clear(id);
     if (!b.n || b.p[b.n - 1] != '}') return false;
-    if (!results__skip(&b, "{\"id\":\"batch_req_") || !results__read_number(&b, &h->line) ||
+    if (!results__skip(&b, results__begin) || !results__read_number(&b, &h->line) ||
         !results__skip(&b, "_") || !results__hex(&b, 16, &h->hash) ||
         !results__skip(&b, "\",\"custom_id\":"))
         return false;
@@ -178,7 +182,8 @@ static bool results__header_read(bytes text, const char *name, bytes *settings, 
     return true;
 }
 
-static int results__shown(bytes b) { return b.n < 100 ? (int)b.n : 100; }
+/* Bytes of a setting that a message shows. */
+static int results__shown(bytes b) { return (int)min_size(b.n, 100); }
 
 static bool results__settings_differ(const char *file, bytes name, const bytes *was, const bytes *now, err_t *e) {
     static const bytes none = {(const uint8_t *)"nothing", 7};
@@ -236,8 +241,8 @@ static bool results__write(int fd, const void *p, size_t n, size_t *done) {
     return true;
 }
 
-/* Writes the header under a temporary name, flushes it and renames it. The caller holds the lock of the results, so an existing
- * temporary file is left by a run that has ended. On failure e is set. */
+/* Writes the header under a temporary name, flushes it and renames it. The caller holds the lock of the results,
+ * so an existing temporary file is left by a run that has ended. On failure e is set. */
 static bool results__header_save(const char *name, bytes settings, err_t *e) {
     str    tmp = {0}, text = {0};
     size_t done;
@@ -258,8 +263,8 @@ static bool results__header_save(const char *name, bytes settings, err_t *e) {
     return ok;
 }
 
-/* Appends the settings of a run in one word: llmrun-MODEL-OTHERS-SEED, where OTHERS is a hash. The shard is left out: it changes no
- * answer. */
+/* Appends the settings of a run in one word: llmrun-MODEL-OTHERS-SEED, where OTHERS is a hash. The shard is left
+ * out: it changes no answer. */
 static void results__fingerprint(bytes settings, str *out) {
     bytes    line, weights = {0}, seed = {0}, v;
     uint64_t h = 0;
@@ -275,11 +280,17 @@ static void results__fingerprint(bytes settings, str *out) {
 /* --- the results of a run --- */
 
 typedef struct {                                      /* a record of a file that is resumed */
-    uint64_t line, hash, file;                        /* what it answers */
-    uint64_t at, n;                                   /* offset; bytes without the newline */
+    uint64_t line;                                    /* of the input, when it was written */
+    uint64_t hash;                                    /* of that line */
+    uint64_t file;                                    /* results_file() of the input; 0: none */
+    uint64_t at;                                      /* offset in the file */
+    uint64_t n;                                       /* bytes without the newline */
     uint64_t now;                                     /* the line of the input that it answers; 0: none yet */
     uint32_t next;                                    /* the next one with its key, from 1; 0: none */
-    bool     by_id, fits, failed, bad_utf8;           /* found by custom_id; of this run's settings; an error; not UTF-8 */
+    bool     by_id;                                   /* found by its custom_id */
+    bool     fits;                                    /* it is of this run's settings */
+    bool     failed;                                  /* it is an error */
+    bool     bad_utf8;                                /* it is not UTF-8 */
 } results__old;
 
 typedef struct {
@@ -287,20 +298,21 @@ typedef struct {
     int           fd;
     bool          file;                               /* a regular file, locked by this run */
     int           why;                                /* errno of a failed write; EPIPE: the reader closed the pipe */
-    uint64_t      n_old, n_new;                       /* records of the resumed file; records written since */
+    uint64_t      n_old;                              /* records of the resumed file */
+    uint64_t      n_new;                              /* records written since */
     uint64_t      n_old_failed;                       /* of the resumed file: with an error */
     uint64_t      n_stale;                            /* of the resumed file: moved to FILE.stale */
     str           fingerprint;                        /* of this run */
     bool          resumable;                          /* a file that --resume can continue */
     bool          strict;                             /* no header: every answer must have that fingerprint */
-    uint64_t      key[2];
+    uint64_t      key[2];                             /* seeds of hashes */
     results__old *old;                                /* [n_old] in the order of the file */
-    size_t        old_cap;
+    size_t        old_cap;                            /* space for them */
     uint64_t      old_end;                            /* where they end */
-    hmap  by_key;                             /* key of a record -> its index in old, from 1 */
-    hmap  ids;                                /* custom_ids of the input */
+    hmap          by_key;                             /* key of a record -> its index in old, from 1 */
+    hmap          ids;                                /* custom_ids of the input */
     uint64_t      n_ids;
-    bool          warned;
+    bool          warned;                             /* of more than RESULTS_IDS custom_ids */
 } results;
 
 static void results__free(results *r) {
@@ -318,8 +330,8 @@ static uint64_t results__key(const results *r, uint64_t file, uint64_t line, uin
     return k ? k : 1;
 }
 
-/* Looks for the record of a resumed file that answers a line, and marks it as used. by_id: the line has a custom_id that no line
- * before it has. */
+/* Looks for the record of a resumed file that answers a line, and marks it as used. by_id: the line has a
+ * custom_id that no line before it has. */
 static bool results_use_old(results *r, uint64_t file, uint64_t line, uint64_t hash, bool by_id) {
     hmap_entry *en = r->n_old ? hmap_find(&r->by_key, results__key(r, file, line, hash, by_id), 0) : NULL;
     results__old *o = en && en->a && en->b ? &r->old[en->b - 1] : NULL;
@@ -329,7 +341,8 @@ static bool results_use_old(results *r, uint64_t file, uint64_t line, uint64_t h
     return true;
 }
 
-/* Adds a custom_id of an input. False: an earlier line has it. Beyond RESULTS_IDS none is stored, and each counts as new. */
+/* Adds a custom_id of an input. False: an earlier line has it. Beyond RESULTS_IDS none is stored, and each counts
+ * as new. */
 static bool results_add_id(results *r, uint64_t file, bytes id) {
     const uint64_t h = bytes_hash(r->key[0] ^ file, id), a = h ? h : 1, b = bytes_hash(r->key[1] ^ file, id);
     if (hmap_find(&r->ids, a, b)->a) return false;
@@ -374,12 +387,15 @@ static bool results__store(results *r, const lines_in *in, bytes record, str *id
     const bool fits = h.failed || bytes_eq(h.fingerprint, str_bytes(&r->fingerprint)) || (!h.fingerprint.n && !r->strict);
     if (r->strict && !fits) {
         const bytes has = h.fingerprint.n ? h.fingerprint : bytes_of("none");
-        return err_set(e, EXIT_INPUT, "%s.llmrun: not found, and line %llu of the results has another system_fingerprint than this run: %.*s, expected %s",
+        return err_set(e, EXIT_INPUT,
+                       "%s.llmrun: not found, and line %llu of the results has another system_fingerprint than this run: "
+                       "%.*s, expected %s",
                        r->name, (unsigned long long)in->no, results__shown(has), (const char *)has.p, r->fingerprint.p);
     }
     if (r->n_old == r->old_cap) r->old = mem_grow(r->old, r->old_cap = 2 * r->old_cap + 64, sizeof *r->old);
     r->old[r->n_old++] = (results__old){.line = h.line, .hash = h.hash, .file = h.file, .at = in->at, .n = record.n,
-                                        .by_id = h.has_id && !h.twice, .fits = fits, .failed = h.failed, .bad_utf8 = !utf8_whole(record)};
+                                        .by_id = h.has_id && !h.twice, .fits = fits, .failed = h.failed,
+                                        .bad_utf8 = !utf8_whole(record)};
     return true;
 }
 
@@ -446,7 +462,7 @@ static bool results__prepare(results *r, uint64_t size, bool resume, bytes setti
     return ok;
 }
 
-static bool results__open(results *r, const char *path, bool resume, bytes settings, err_t *e) {
+static bool results__open_file(results *r, const char *path, bool resume, bytes settings, err_t *e) {
     struct stat st;
     r->name = path;
     r->file = stat(path, &st) != 0 || S_ISREG(st.st_mode);
@@ -464,8 +480,9 @@ static bool results__open(results *r, const char *path, bool resume, bytes setti
     return results__prepare(r, (uint64_t)st.st_size, resume, settings, e);
 }
 
-/* path NULL or "-": stdout, which has neither header nor lock. settings: one name=value a line, no newline in a value; p NULL: the
- * file is new, has no header, and what is written to it is no record. On failure NULL; e is set unless a signal asks to stop. */
+/* path NULL or "-": stdout, which has neither header nor lock. settings: one name=value a line, no newline in a
+ * value; p NULL: the file is new, has no header, and what is written to it is no record. On failure NULL; e is
+ * set unless a signal asks to stop. */
 static results *results_open(const char *path, bool resume, bytes settings, err_t *e) {
     results *r = mem_new(1, sizeof *r);
     bool     out = !path || strcmp(path, "-") == 0;
@@ -473,7 +490,7 @@ static results *results_open(const char *path, bool resume, bytes settings, err_
     hmap_init(&r->ids, ~(uint64_t)0);
     results__fingerprint(settings, &r->fingerprint);
     if (out ? !resume || err_set(e, EXIT_INPUT, "--resume: results go to stdout, expected -o FILE")
-            : results__open(r, path, resume, settings, e)) return r;
+            : results__open_file(r, path, resume, settings, e)) return r;
     results__free(r);
     return NULL;
 }
@@ -550,26 +567,31 @@ static bool results_close(results *r, err_t *e) {
 /* --- merging several files of results --- */
 
 typedef struct {
-    uint64_t line, hash, at;                          /* at: offset in its file */
+    uint64_t line;                                    /* of the input, from 1 */
+    uint64_t hash;                                    /* of that line */
+    uint64_t at;                                      /* offset in its file */
     uint64_t input;                                   /* results_file() of its input's name; replaced by that name's rank */
-    uint32_t n, file;                                 /* bytes without the newline */
+    uint32_t n;                                       /* bytes without the newline */
+    uint32_t file;                                    /* index of the file */
     bool     failed;
 } results__item;
 
-typedef struct {
-    uint64_t key;
+typedef struct {                                      /* a file of requests that records name */
+    uint64_t key;                                     /* results_file() of its name */
     str      name;
 } results__input;
 
 typedef struct {
     const char *const *path;
     int               *fd;                            /* [files] */
-    results__item    *place;                         /* [n] */
-    size_t             n, cap;
+    results__item     *place;                         /* [n] where the records are */
+    size_t             n;                             /* records of all files */
+    size_t             cap;                           /* space for them */
     results__input    *input;                         /* [n_inputs] names of inputs, in order of appearance */
     size_t             n_inputs;
-    hmap       seen;                          /* of those: key -> index, from 1 */
-    str                one, two;                      /* records */
+    hmap               seen;                          /* of those: key -> index, from 1 */
+    str                one;                           /* a record */
+    str                two;                           /* the record that it is compared with */
     uint64_t           n_repaired;
 } results__set;
 
@@ -630,7 +652,8 @@ static bool results__read_file(results__set *p, uint32_t file, str *id, err_t *e
         else {
             if (p->n == p->cap)
                 p->place = mem_grow(p->place, p->cap = p->cap ? p->cap * 2 : 1024, sizeof *p->place);
-            p->place[p->n++] = (results__item){h.line, h.hash, in->at, h.file, (uint32_t)line.n, file, h.failed};
+            p->place[p->n++] = (results__item){.line = h.line, .hash = h.hash, .at = in->at, .input = h.file,
+                                               .n = (uint32_t)line.n, .file = file, .failed = h.failed};
             results__store_input(p, &h);
         }
     }
@@ -674,8 +697,8 @@ static bytes results__choices(const str *record, str *id) {
     return results__skip(&h.rest, "\"choices\":") ? bytes_cut_json(&h.rest) : h.rest;
 }
 
-/* Checks that two records of one line have the same request and the same answer. An answer replaces an error. On failure e is
- * set. */
+/* Checks that two records of one line have the same request and the same answer. An answer replaces an error. On
+ * failure e is set. */
 static bool results__agree(results__set *p, results__item *first, const results__item *w, str *id, err_t *e) {
     const char *why = NULL;
     if (first->hash != w->hash) why = "answer different texts";
@@ -688,13 +711,16 @@ static bool results__agree(results__set *p, results__item *first, const results_
         if (!bytes_eq(results__choices(&p->one, id), results__choices(&p->two, id))) why = "have different answers";
     }
     if (!why) return true;
-    return err_set(e, EXIT_INPUT, "%s: byte %llu and %s: byte %llu: two records of line %llu %s (batch_req_%llu_%016llx, batch_req_%llu_%016llx), expected one",
-                   p->path[first->file], (unsigned long long)first->at, p->path[w->file], (unsigned long long)w->at, (unsigned long long)w->line, why,
-                   (unsigned long long)first->line, (unsigned long long)first->hash, (unsigned long long)w->line, (unsigned long long)w->hash);
+    return err_set(e, EXIT_INPUT,
+                   "%s: byte %llu and %s: byte %llu: two records of line %llu %s "
+                   "(batch_req_%llu_%016llx, batch_req_%llu_%016llx), expected one",
+                   p->path[first->file], (unsigned long long)first->at, p->path[w->file], (unsigned long long)w->at,
+                   (unsigned long long)w->line, why, (unsigned long long)first->line, (unsigned long long)first->hash,
+                   (unsigned long long)w->line, (unsigned long long)w->hash);
 }
 
 /* Sorts the records and keeps one for each line. False: e is set, or a signal asks to stop. */
-static bool results__sort(results__set *p, const char *const *names, int n_names, str *id, err_t *e) {
+static bool results__keep_one(results__set *p, const char *const *names, int n_names, str *id, err_t *e) {
     size_t n = 0;
     results__rank(p, names, n_names);
     if (p->n) qsort(p->place, p->n, sizeof *p->place, results__by_line);
@@ -727,7 +753,8 @@ static void results__report(const results__set *p) {
         last = w->line;
     }
     if (missing && p->n_inputs < 2)
-        log_warn("%llu of the lines 1 to %llu have no result (empty lines have none)", (unsigned long long)missing, (unsigned long long)last);
+        log_warn("%llu of the lines 1 to %llu have no result (empty lines have none)", (unsigned long long)missing,
+                 (unsigned long long)last);
     else if (missing)
         log_warn("%llu lines of %zu files have no result (empty lines have none)", (unsigned long long)missing, p->n_inputs);
     if (p->n_repaired)
@@ -752,8 +779,9 @@ static void results__set_drop(results__set *p, int n) {
     str_drop(&p->two);
 }
 
-/* Writes the records of n files in the order of their inputs' names and lines, one for each line. Two that differ are an error before
- * anything is written. False: e is set, unless the reader has closed the pipe or a signal asks to stop. */
+/* Writes the records of n files in the order of their inputs' names and lines, one for each line. Two that differ
+ * are an error before anything is written. False: e is set, unless the reader has closed the pipe or a signal
+ * asks to stop. */
 static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) {
     results__set p;
     struct rlimit most;
@@ -765,7 +793,7 @@ static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) 
     }
     results__set_init(&p, path, n);
     for (int i = 0; ok && i < n; i++) ok = results__read_file(&p, (uint32_t)i, &id, e);
-    ok = ok && results__sort(&p, NULL, 0, &id, e) && out_begin(out, e) && results__put_all(&p, out, e);
+    ok = ok && results__keep_one(&p, NULL, 0, &id, e) && out_begin(out, e) && results__put_all(&p, out, e);
     if (ok) results__report(&p);
     results__set_drop(&p, n);
     str_drop(&id);
@@ -775,13 +803,14 @@ static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) 
 /* --- replacing a file of results --- */
 
 typedef struct {
-    str   path, tmp;                                  /* of the file itself, with links resolved; temporary */
+    str   path;                                       /* of the file itself, with links resolved */
+    str   tmp;                                        /* of the new file until it is complete */
     int   fd;
     out_t out;
 } results__new;
 
-/* Begins the new file. It is locked before it gets the name of the old one, so that no other run can write it. On failure e is
- * set. */
+/* Begins the new file. It is locked before it gets the name of the old one, so that no other run can write it. On
+ * failure e is set. */
 static bool results__new_begin(const results *r, results__new *w, err_t *e) {
     struct stat st;
     char       *real = realpath(r->name, NULL);
@@ -845,8 +874,8 @@ static off_t results__whole_lines(int fd) {
     return 0;
 }
 
-/* Appends the stale records to the file `to`, FILE.stale, and flushes it before FILE loses them. A failure adds nothing; a run that
- * is killed here adds them twice. */
+/* Appends the stale records to the file `to`, FILE.stale, and flushes it before FILE loses them. A failure adds
+ * nothing; a run that is killed here adds them twice. */
 static bool results__append_stale(const results *r, const char *to, str *record, err_t *e) {
     const int   fd = open(to, O_RDWR | O_CREAT | O_NOCTTY | O_CLOEXEC, 0666);
     const off_t end = fd >= 0 ? results__whole_lines(fd) : 0;
@@ -872,9 +901,9 @@ static void results__renumber(str *record, uint64_t line, str *id) {
     results__record h;
     const uint8_t *p = (const uint8_t *)record->p, *end = p + record->n;
     if (!results__read(str_bytes(record), &h, id)) return;
-    const uint8_t *behind = memchr(p + sizeof "{\"id\":\"batch_req_" - 1, '_', record->n - (sizeof "{\"id\":\"batch_req_" - 1));
-    str_fmt(&s, "{\"id\":\"batch_req_%llu", (unsigned long long)line);
-    str_add(&s, behind, (size_t)(h.place.p - behind));
+    const uint8_t *hash = memchr(p + sizeof results__begin - 1, '_', record->n - (sizeof results__begin - 1));
+    str_fmt(&s, "%s%llu", results__begin, (unsigned long long)line);
+    str_add(&s, hash, (size_t)(h.place.p - hash));
     if (h.place.n) str_fmt(&s, ",\"line\":%llu", (unsigned long long)line);
     str_add(&s, h.place.p + h.place.n, (size_t)(end - h.place.p) - h.place.n);
     str_drop(record);
@@ -887,7 +916,8 @@ static bool results__copy_rest(const results *r, out_t *out, str *buf, err_t *e)
     if (fstat(r->fd, &st)) return err_set(e, err_code_of(errno), "%s: %s", r->name, strerror(errno));
     for (uint64_t at = r->old_end; at < (uint64_t)st.st_size; at += buf->n) {
         const uint64_t left = (uint64_t)st.st_size - at;
-        if (!results__fetch(r->fd, r->name, at, left < LINES_CHUNK ? (size_t)left : LINES_CHUNK, buf, e) || !out_put(out, buf->p, buf->n)) return false;
+        if (!results__fetch(r->fd, r->name, at, min_u64(left, LINES_CHUNK), buf, e) || !out_put(out, buf->p, buf->n))
+            return false;
     }
     return true;
 }
@@ -936,8 +966,8 @@ static void results__forget_stale(results *r) {
     results__index(r);
 }
 
-/* To be called when every line of the input was looked up: moves records that answer no line to FILE.stale, and renumbers those whose
- * line has moved. On failure e is set. */
+/* To be called when every line of the input was looked up: moves records that answer no line to FILE.stale, and
+ * renumbers those whose line has moved. On failure e is set. */
 static bool results_move_stale(results *r, err_t *e) {
     uint64_t stale = 0, moved = 0, bad = 0;
     for (size_t i = 0; i < r->n_old; i++) {
@@ -948,8 +978,8 @@ static bool results_move_stale(results *r, err_t *e) {
     }
     if ((stale || moved || bad) && !results__rewrite(r, e)) return false;
     if (stale)
-        log_warn("%s: %llu of %llu records answer no line of the input as it is now; moved to %s.stale", r->name, (unsigned long long)stale,
-                 (unsigned long long)r->n_old, r->name);
+        log_warn("%s: %llu of %llu records answer no line of the input as it is now; moved to %s.stale", r->name,
+                 (unsigned long long)stale, (unsigned long long)r->n_old, r->name);
     if (bad)
         log_warn("%s: %llu records held bytes that are not UTF-8; U+FFFD replaces them, %s.stale holds the old records", r->name,
                  (unsigned long long)bad, r->name);
@@ -964,7 +994,7 @@ static bool results_sort(results *r, const char *const *names, int n_names, err_
     results__new  w;
     str           id = {0};
     results__set_init(&p, &r->name, 1);
-    bool ok = results__read_file(&p, 0, &id, e) && results__sort(&p, names, n_names, &id, e);
+    bool ok = results__read_file(&p, 0, &id, e) && results__keep_one(&p, names, n_names, &id, e);
     if (ok) {
         ok = results__new_begin(r, &w, e) && results__put_all(&p, &w.out, e);
         ok = results__new_end(r, &w, ok, e);

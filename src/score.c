@@ -6,7 +6,8 @@ enum { SCORE_ROWS = 64 };                             /* rows of a step, all of 
 
 /* The engine for a text of n tokens. */
 static engine_plan score_plan(const engine_opts *fo, int64_t n) {
-    return (engine_plan){.n_need = n, .n_seqs = 1, .n_rows = fo->n_batch < SCORE_ROWS ? fo->n_batch : SCORE_ROWS, .n_out = SCORE_ROWS};
+    return (engine_plan){.n_need = n, .n_seqs = 1, .n_rows = min_int(fo->n_batch, SCORE_ROWS),
+                         .n_out = SCORE_ROWS};
 }
 
 typedef void score_put(void *ctx, const engine *eng, const tok_ids *ids, size_t i, const float *logits, out_t *out);
@@ -35,12 +36,13 @@ typedef struct {
 
 static bool score__chunk(void *ctx, int from, int to, float *logits) {
     const score_job *j = ctx;
-    for (int i = from; i < to; i++) j->put(j->ctx, j->eng, j->ids, (size_t)i, logits + (size_t)(i - from) * (size_t)j->eng->m.hp.n_vocab, j->out);
+    for (int i = from; i < to; i++)
+        j->put(j->ctx, j->eng, j->ids, (size_t)i, logits + (size_t)(i - from) * (size_t)j->eng->m.hp.n_vocab, j->out);
     return !j->out->why;
 }
 
-/* Calls put() with the logits after each token of the prompt, for which gen_fits() holds. False: an error in e, an interrupt, or the output is
- * closed. */
+/* Calls put() with the logits after each token of the prompt, for which gen_fits() holds. False: an error in e,
+ * an interrupt, or the output is closed. */
 static bool score__each(engine *eng, const tok_ids *ids, score_put *put, void *ctx, out_t *out, err_t *e) {
     score_job    job = {eng, ids, put, ctx, out};
     kv_seq      *seq = kv_seq_new(eng->kv);
@@ -61,11 +63,13 @@ static bool score_text(engine *eng, const tok_ids *ids, out_t *out, err_t *e) {
 /* {"index":I,"id":ID,"text":"...","logprob":L}: null for the first token. */
 static void score__json_token(const engine *eng, size_t i, int32_t id, double logprob, out_t *out) {
     str s = {0};
-    str_fmt(&s, "%s\n{\"index\":%zu,", i ? "," : "", i);
-    tok_json(eng->v, id, &s);
-    str_put(&s, ",\"logprob\":");
-    str_json_number(&s, logprob);
-    str_put(&s, "}");
+    jw  w = jw_tight(&s);
+    w.more = i > 0;
+    jw_open(jw_line(&w), NULL, '{');
+    jw_fmt(&w, "index", "%zu", i);
+    tok_json(eng->v, id, &w);
+    jw_number(&w, "logprob", 9, logprob);
+    jw_close(&w, '}');
     out_put(out, s.p, s.n);
     str_drop(&s);
 }
@@ -78,20 +82,22 @@ static void score__put_json(void *ctx, const engine *eng, const tok_ids *ids, si
     score__json_token(eng, i + 1, ids->id[i + 1], logprob, out);
 }
 
-/* The same as one JSON object: the tokens with their texts, how many there are, the sum of the log-probabilities; that is null, and the
- * list short, where an error or an interrupt came in between. */
+/* The same as one JSON object: the tokens with their texts, how many there are, the sum of the log-probabilities;
+ * that is null, and the list short, where an error or an interrupt came in between. */
 static bool score_json(engine *eng, const tok_ids *ids, const char *name, out_t *out, err_t *e) {
     double total = 0;
     str    s = {0};
-    str_put(&s, "{\"model\":");
-    str_json(&s, bytes_of(name));
-    str_put(&s, ",\"tokens\":[");
+    jw     w = jw_tight(&s);
+    jw_open(&w, NULL, '{');
+    jw_str(&w, "model", name);
+    jw_open(&w, "tokens", '[');
     out_put(out, s.p, s.n);
     score__json_token(eng, 0, ids->id[0], NAN, out);
     const bool ok = score__each(eng, ids, score__put_json, &total, out, e);
     str_clear(&s);
-    str_fmt(&s, "],\n\"count\":%zu,\"total\":", ids->n);
-    str_json_number(&s, ok ? total : (double)NAN);
+    jw_close(&w, ']');
+    jw_fmt(jw_line(&w), "count", "%zu", ids->n);
+    jw_number(&w, "total", 9, ok ? total : (double)NAN);
     str_put(&s, "}\n");
     out_put(out, s.p, s.n);
     str_drop(&s);

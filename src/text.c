@@ -225,22 +225,23 @@ static void text__summary(const engine *eng, const spec *guesser, const gen_requ
 }
 
 /* ,"NAME_s":S,"NAME_tokens_per_s":R for n tokens, null where nothing was timed. */
-static void text__json_rate(str *s, const char *name, int n, double seconds) {
-    if (n > 0 && seconds > 0) str_fmt(s, ",\"%s_s\":%.6g,\"%s_tokens_per_s\":%.6g", name, seconds, name, n / seconds);
-    else str_fmt(s, ",\"%s_s\":null,\"%s_tokens_per_s\":null", name, name);
+static void text__json_rate(jw *w, const char *name, int n, double seconds) {
+    const bool timed = n > 0 && seconds > 0;
+    char       key[64];
+    snprintf(key, sizeof key, "%s_s", name);
+    jw_number(w, key, 6, timed ? seconds : (double)NAN);
+    snprintf(key, sizeof key, "%s_tokens_per_s", name);
+    jw_number(w, key, 6, timed ? n / seconds : (double)NAN);
 }
 
 /* "text":"...", and what an answer of a chat has beside its content. */
-static void text__json_parts(const text_sink *sink, str *s) {
+static void text__json_parts(const text_sink *sink, jw *w) {
     const chat_answer *parts = sink->o->reader ? chat_reader_answer(sink->o->reader) : NULL;
-    str_json_text(s, str_bytes(parts ? &parts->content : &sink->a->text));
-    if (parts && parts->thinking.n) {
-        str_put(s, ",\"reasoning_content\":");
-        str_json(s, str_bytes(&parts->thinking));
-    }
-    if (!parts || !parts->calls.n) return;
-    str_put(s, ",\"tool_calls\":");
-    chat_put_calls(&parts->calls, s);
+    const bytes        text = str_bytes(parts ? &parts->content : &sink->a->text);
+    jw_text(w, "text", text);
+    jw_bytes(w, text);
+    if (parts && parts->thinking.n) jw_text(w, "reasoning_content", str_bytes(&parts->thinking));
+    if (parts && parts->calls.n) chat_put_calls(&parts->calls, "tool_calls", w);
 }
 
 /* The answer as one JSON object on a line. */
@@ -248,21 +249,26 @@ static void text__json(const engine *eng, const text_sink *sink, const text_stat
     const gen_answer *a = sink->a;
     const char       *finish = sink->o->reader ? chat_finish_name(chat_reader_answer(sink->o->reader), a->finish) : gen_finish_names[a->finish];
     str               s = {0};
-    str_put(&s, "{\"model\":");
-    str_json(&s, bytes_of(sink->o->json));
-    str_put(&s, ",");
-    text__json_parts(sink, &s);
-    str_put(&s, ",\"finish_reason\":");
-    str_json_maybe(&s, bytes_of(finish ? finish : ""), finish != NULL);
-    str_put(&s, ",\"tokens\":[");
-    for (int i = 0; i < a->n_tok && a->tok[i].end <= a->text.n; i++) str_fmt(&s, i ? ",%d" : "%d", a->tok[i].id);
-    str_fmt(&s, "],\"prompt_tokens\":%d,\"cached_tokens\":%d,\"completion_tokens\":%d,\"seed\":%llu,\"times\":{\"load_s\":%.6g", a->n_prompt,
-            a->n_cached, a->n_tok, (unsigned long long)sink->r->seed, eng->t_open);
-    if (a->n_tok) str_fmt(&s, ",\"first_token_s\":%.6g", st->first_s);
-    else str_put(&s, ",\"first_token_s\":null");
-    text__json_rate(&s, "prompt", st->n_prompt, st->prompt_s);
-    text__json_rate(&s, "generation", a->n_tok - 1, st->gen_s);
-    str_put(&s, "}}\n");
+    jw                w = jw_tight(&s);
+    jw_open(&w, NULL, '{');
+    jw_str(&w, "model", sink->o->json);
+    text__json_parts(sink, &w);
+    jw_maybe(&w, "finish_reason", bytes_of(finish ? finish : ""), finish != NULL);
+    jw_open(&w, "tokens", '[');
+    for (int i = 0; i < a->n_tok && a->tok[i].end <= a->text.n; i++) jw_fmt(&w, NULL, "%d", a->tok[i].id);
+    jw_close(&w, ']');
+    jw_fmt(&w, "prompt_tokens", "%d", a->n_prompt);
+    jw_fmt(&w, "cached_tokens", "%d", a->n_cached);
+    jw_fmt(&w, "completion_tokens", "%d", a->n_tok);
+    jw_fmt(&w, "seed", "%llu", (unsigned long long)sink->r->seed);
+    jw_open(&w, "times", '{');
+    jw_number(&w, "load_s", 6, eng->t_open);
+    jw_number(&w, "first_token_s", 6, a->n_tok ? st->first_s : (double)NAN);
+    text__json_rate(&w, "prompt", st->n_prompt, st->prompt_s);
+    text__json_rate(&w, "generation", a->n_tok - 1, st->gen_s);
+    jw_close(&w, '}');
+    jw_close(&w, '}');
+    str_put(&s, "\n");
     out_put(sink->out, s.p, s.n);
     str_drop(&s);
 }

@@ -360,11 +360,13 @@ static bytes tok_piece(const tok_vocab *v, int32_t id) {
 }
 
 /* Appends `"id":5,"text":"..."`, "bytes" where the text is not UTF-8, and "control" for a token without text. */
-static void tok_json(const tok_vocab *v, int32_t id, str *s) {
-    const bool control = tok_is_control(v, id);
-    str_fmt(s, "\"id\":%d,", id);
-    str_json_text(s, control ? tok_text(v, id) : tok_piece(v, id));
-    if (control) str_put(s, ",\"control\":true");
+static void tok_json(const tok_vocab *v, int32_t id, jw *w) {
+    const bool  control = tok_is_control(v, id);
+    const bytes text = control ? tok_text(v, id) : tok_piece(v, id);
+    jw_fmt(w, "id", "%d", id);
+    jw_text(w, "text", text);
+    jw_bytes(w, text);
+    if (control) jw_bool(w, "control", true);
 }
 
 /* --- characters for bytes (gpt2's bytes_to_unicode): a printable byte is the character with that number, the others

@@ -2428,27 +2428,3 @@ enum { VAL_JSON_INPUT = 1, VAL_JSON_STRICT = 2 };
 static val val_json_read(val_env *env, bytes text, unsigned flags) {
     return val__json_whole(env, val_text(env, text, flags & VAL_JSON_INPUT).s, flags & VAL_JSON_STRICT);
 }
-
-typedef struct {
-    bytes json;
-    str  *out;
-    bool  is;
-} val__literal;
-
-static void val__read_literal(val_env *env, void *arg) {
-    val__literal *l = arg;
-    const val     v = val_json_read(env, l->json, VAL_JSON_STRICT);
-    l->is = v.kind == VAL_STR;
-    if (l->is) val_utf8(v.s, l->out);
-}
-
-/* Appends the bytes of a JSON string, which is given with its quotes. False: it is none. */
-static bool val_json_text(bytes json, str *out) {
-    val__literal l = {json, out, false};
-    val_env      env;
-    err_t        none = {0};
-    val_env_init(&env, 0, 0, NULL);
-    val_run(&env, val__read_literal, &l, &none);
-    val_env_drop(&env);
-    return l.is;
-}

@@ -290,6 +290,94 @@ static void t_base_json(void) {
     }
 }
 
+/* Texts of one value, of none, and the beginnings of values; the escapes of strings; the members of objects. */
+static void t_base_scan(void) {
+    static const struct {
+        const char *text;
+        int         is;                               /* 1: a value; 0: none; -1: more of it is needed */
+    } rows[] = {
+        {" {\"a\": [1, -2.5e+3, true, null], \"b\": {}} ", 1}, {"[]", 1}, {"\"\\ud83d\\n\n\"", 1}, {"0", 1}, {"-0.0", 1},
+        {"", -1}, {"{", -1}, {"[1,", -1}, {"\"a", -1}, {"\"\\", -1}, {"\"\\u12", -1}, {"tru", -1}, {"-", -1}, {"1.", -1}, {"1e", -1}, {"{\"a\"", -1},
+        {"}", 0}, {"[1,]", 0}, {"{1:2}", 0}, {"{\"a\":}", 0}, {"[1 2]", 0}, {"[}", 0}, {"01", 0}, {"\"\\x\"", 0}, {"\"\\u12g4\"", 0}, {"True", 0}, {"1 2", 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bytes_scan s = {.t = bytes_of(rows[i].text), .most = SIZE_MAX};
+        const bool ok = bytes_scan_json(&s);
+        CHECKF(bytes_is_json(s.t) == (rows[i].is > 0), "row %zu: %s", i, rows[i].text);
+        if (rows[i].is < 0) CHECKF(!ok && s.more, "row %zu: %s", i, rows[i].text);
+    }
+    str deep = {0};
+    for (int i = 0; i < BYTES_DEEP; i++) str_put(&deep, "[");
+    for (int i = 0; i < BYTES_DEEP; i++) str_put(&deep, "]");
+    CHECK(bytes_is_json(str_bytes(&deep)));
+    str_put(&deep, "]");
+    memmove(deep.p + 1, deep.p, deep.n - 1), deep.p[0] = '[';
+    CHECK(!bytes_is_json(str_bytes(&deep)));
+    bytes_scan few = {.t = bytes_of("[1, 2, 3]"), .most = 3};
+    CHECK(!bytes_scan_json(&few) && !few.more);
+    str_drop(&deep);
+}
+
+static void t_base_unquote(void) {
+    static const struct {
+        const char *text, *strict, *plain;            /* NULL: none */
+    } rows[] = {
+        {"\"a\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00\"", "a\"\\/\b\f\n\r\t\xc3\xa9\xf0\x9f\x98\x80", "a\"\\/\b\f\n\r\t\xc3\xa9\xf0\x9f\x98\x80"},
+        {"\"\xff\"", "\xff", "\xff"}, {"\"a\nb\"", NULL, "a\nb"}, {"\"\\ud83dx\"", NULL, "\xef\xbf\xbdx"}, {"\"\\ude00\"", NULL, "\xef\xbf\xbd"},
+        {"\"\\ud83d\\u0041\"", NULL, "\xef\xbf\xbd" "A"}, {"\"a", NULL, NULL}, {"\"a\" ", NULL, NULL}, {"\"\\x\"", NULL, NULL}, {"1", NULL, NULL}, {"", NULL, NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int strict = 0; strict < 2; strict++) {
+            const char *want = strict ? rows[i].strict : rows[i].plain;
+            str         s = {0};
+            str_put(&s, "x");
+            CHECKF(str_unquote(&s, bytes_of(rows[i].text), strict) == (want != NULL), "row %zu", i);
+            EQ_STR(s.p + 1, want ? want : "");
+            str_drop(&s);
+        }
+}
+
+static void t_base_member(void) {
+    static const char *const rows[][2] = {
+        {"{\"id\":1,\"a\":[{\"id\":2}]}", "1"}, {" { \"a\" : \"}\\\"\" , \"id\" : {\"b\":[]} }", "{\"b\":[]}"}, {"{\"id\":1,\"\\u0069d\":2}", "2"},
+        {"{\"id\":1", "1"}, {"{\"a\":1;\"id\":2}", ""}, {"[\"id\",1]", ""}, {"{}", ""}, {"{\"id\"}", ""}, {"", ""}, {",\"id\":1}", ""}, {"{\"a\":\"\"{\"id\":1}", ""}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        CHECKF(bytes_is(bytes_member(bytes_of(rows[i][0]), "id"), rows[i][1]), "%s", rows[i][0]);
+}
+
+/* Commas are put by the writer, whatever is in a list and however its text is cut into pieces. */
+static void t_base_writer(void) {
+    str s = {0};
+    jw  w = jw_tight(&s);
+    jw_open(&w, NULL, '{');
+    jw_open(&w, "a", '[');
+    jw_fmt(&w, NULL, "%d", 1);
+    jw_open(&w, NULL, '{');
+    jw_close(&w, '}');
+    str_clear(&s);                                    /* what was written so far is somewhere else */
+    jw_open(jw_line(&w), NULL, '[');
+    jw_close(&w, ']');
+    jw_close(&w, ']');
+    jw_bool(&w, "b", false);
+    jw_number(jw_line(&w), "n", 3, 1.0 / 3);
+    jw_number(&w, "i", 9, (double)INFINITY);
+    jw_maybe(&w, "m", bytes_of("x"), false);
+    jw_str(&w, "s", "\"");
+    jw_bytes(&w, bytes_of("text"));
+    jw_bytes(&w, bytes_of("\xff"));
+    jw_close(&w, '}');
+    EQ_STR(s.p, ",\n[]],\"b\":false,\n\"n\":0.333,\"i\":null,\"m\":null,\"s\":\"\\\"\",\"bytes\":\"/w==\"}");
+    str_clear(&s);
+    w = jw_loose(&s);
+    jw_open(&w, NULL, '{');
+    jw_open(jw_line(&w), "a", '[');
+    jw_str(&w, NULL, "x");
+    jw_str(&w, NULL, "y");
+    jw_close(&w, ']');
+    jw_fmt(jw_line(&w), "b", "%s", "null");
+    EQ_STR(s.p, "{\n\"a\": [\"x\", \"y\"],\n\"b\": null");
+    str_drop(&s);
+}
+
 static void t_base_csv(void) {
     static const char *const rows[][2] = {{"", ""}, {"a b", "a b"}, {"a,b", "\"a,b\""}, {"\"", "\"\"\"\""}, {"a\"b\"", "\"a\"\"b\"\"\""}, {"a\nb\r", "\"a\nb\r\""},
                                           {"\xc3", "\xef\xbf\xbd"}, {"\xe2\x82,\xc3\xa9", "\"\xef\xbf\xbd,\xc3\xa9\""}, {"\xe2\"\x82", "\"\xef\xbf\xbd\"\"\xef\xbf\xbd\""}};
@@ -307,7 +395,7 @@ static void t_base_base64(void) {
                                           {"foobar", "Zm9vYmFy"}, {"\xff\xfe\xfb", "//77"}, {"\xc3", "ww=="}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         str s = {0};
-        str_base64(&s, bytes_of(rows[i][0]));
+        str__base64(&s, bytes_of(rows[i][0]));
         EQ_STR(s.p ? s.p : "", rows[i][1]);
         str_drop(&s);
     }
@@ -523,6 +611,10 @@ static const t_case t_base_cases[] = {
     {"base hash", "similar keys are spread over a table", t_base_hash},
     {"base str", "a text grows like its plain copy, with a NUL after it", t_base_str},
     {"base json", "any bytes become a JSON string of whole characters", t_base_json},
+    {"base scan", "one value of JSON is told from none and from the beginning of one, within a depth and an amount of work", t_base_scan},
+    {"base unquote", "escapes of JSON strings, strictly or as models write them", t_base_unquote},
+    {"base member", "the last member of a name is found in whatever has the shape of an object", t_base_member},
+    {"base writer", "a JSON text has its commas and lines", t_base_writer},
     {"base csv", "fields of CSV are quoted where necessary, and valid UTF-8", t_base_csv},
     {"base base64", "bytes as base64 of RFC 4648, padded", t_base_base64},
     {"base fit", "a progress line is cut to the number of columns, between characters", t_base_fit},

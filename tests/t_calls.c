@@ -20,7 +20,7 @@ static void tcall_tell(const calls_form *f, bytes text, val tools, str *out) {
     for (size_t i = 0; i < calls.n; i++) {
         const calls_call c = calls.at[i];
         str_fmt(out, " %.*s %.*s", (int)c.name.n, (const char *)c.name.p, (int)c.arguments.n, (const char *)c.arguments.p);
-        if (calls__find(text, 0, c.id) != SIZE_MAX) str_fmt(out, " #%.*s", (int)c.id.n, (const char *)c.id.p);
+        if (bytes_find(text, 0, c.id) != SIZE_MAX) str_fmt(out, " #%.*s", (int)c.id.n, (const char *)c.id.p);
     }
     call_list_drop(&calls);
     str_drop(&content);
@@ -333,7 +333,7 @@ static void t_calls_newlines(void) {
     str          text = {0}, content = {0};
     call_list    calls;
     if (!f) return;
-    calls__set(&f->lead, bytes_of("\n"));
+    str_set(&f->lead, bytes_of("\n"));
     f->first['\n'] = true;
     while (text.n < 1000000) str_put(&text, "\n\n\n\n");
     calls_read(f, str_bytes(&text), val_undef(NULL), &content, &calls);
@@ -406,7 +406,7 @@ static void tcall_conversation(const calls_form *f, const char *content, const i
     str_fmt(json, "{\"messages\": [{\"role\": \"user\", \"content\": \"Question\"}, {\"role\": \"assistant\", \"content\": \"%s\"", content);
     for (int i = 0; i < n; i++) {
         str text = {0};
-        if (f->text_arguments) calls__quote(&text, bytes_of(tcall_arguments[arguments[i]]));
+        if (f->text_arguments) str_json_exact(&text, bytes_of(tcall_arguments[arguments[i]]));
         str_fmt(json, "%s{\"id\": \"call0000%d\", \"type\": \"function\", \"function\": {\"name\": \"%s\", \"arguments\": %s}}", i ? ", " : ", \"tool_calls\": [", i, i ? "put" : "get",
                 f->text_arguments ? text.p : tcall_arguments[arguments[i]]);
         str_drop(&text);
@@ -424,7 +424,7 @@ static bool tcall_text(jinja *t, const calls_form *f, const char *content, const
     tcall_conversation(f, content, arguments, n, &json);
     val_env_init(&env, 0, 0, NULL);
     const bool ok = tcall_render(t, val_json_read(&env, str_bytes(&json), 0), &text, &e);
-    if (ok) calls__set(out, str_bytes(&text.text));
+    if (ok) str_set(out, str_bytes(&text.text));
     jinja_text_drop(&text);
     val_env_drop(&env);
     str_drop(&json);
@@ -448,13 +448,13 @@ static bool tcall_round(jinja *t, const calls_form *f, const char *name, const c
     bool        ok = tcall_text(t, f, content, arguments, n, &text);
     tcall_text(t, f, "xyz", NULL, 0, &plain);
     const size_t from = calls__differ(str_bytes(&text), str_bytes(&plain));
-    const bytes  answer = calls__slice(str_bytes(&text), from, text.n);
-    ok = ok && calls__find(answer, 0, bytes_of(n > 1 ? "put" : "get")) != SIZE_MAX;
+    const bytes  answer = bytes_slice(str_bytes(&text), from, text.n);
+    ok = ok && bytes_find(answer, 0, bytes_of(n > 1 ? "put" : "get")) != SIZE_MAX;
     if (ok) calls_read(f, answer, tools, &rest, &calls);
     bool same = calls.n == (size_t)n;
     for (int i = 0; ok && same && i < n; i++) same = bytes_is(calls.at[i].name, i ? "put" : "get") && tcall_equal(calls.at[i].arguments, tcall_arguments[arguments[i]]);
     if (ok) CHECKF(same, "%s: %d calls, %.*s, from: %.*s", name, (int)calls.n, calls.n ? (int)calls.at[0].arguments.n : 0, calls.n ? (const char *)calls.at[0].arguments.p : "", (int)answer.n, (const char *)answer.p);
-    if (ok) CHECKF(!*content || calls__find(str_bytes(&rest), 0, bytes_of(content)) != SIZE_MAX || calls__find(answer, 0, bytes_of(content)) == SIZE_MAX, "%s: the content is lost", name);
+    if (ok) CHECKF(!*content || bytes_find(str_bytes(&rest), 0, bytes_of(content)) != SIZE_MAX || bytes_find(answer, 0, bytes_of(content)) == SIZE_MAX, "%s: the content is lost", name);
     if (ok && n > 1) tcall_cut(f, answer, tools);
     call_list_drop(&calls);
     str_drop(&text), str_drop(&plain), str_drop(&rest);

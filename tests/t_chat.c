@@ -247,7 +247,7 @@ static void t_chat_learned(void) {
         chat *c = chat_open(NULL, NULL, &o, &e);
         if (!CHECKF(c && chat__learn(c, c->form[0], true, &e), "%s: %s", rows[i].name, e.text)) continue;
         const chat_form *f = c->form[0];
-        CHECKF(f->n_stops && chat__starts(f->stops[0], bytes_of(rows[i].stop)), "%s: ends with \"%.*s\"", rows[i].name, f->n_stops ? (int)f->stops[0].n : 0, f->n_stops ? (const char *)f->stops[0].p : "");
+        CHECKF(f->n_stops && bytes_begins(f->stops[0], bytes_of(rows[i].stop)), "%s: ends with \"%.*s\"", rows[i].name, f->n_stops ? (int)f->stops[0].n : 0, f->n_stops ? (const char *)f->stops[0].p : "");
         CHECKF(bytes_is(str_bytes(&f->lead), rows[i].lead), "%s: begins with \"%.*s\"", rows[i].name, (int)f->lead.n, f->lead.n ? f->lead.p : "");
         CHECKF(bytes_is(str_bytes(&f->open), rows[i].open) && bytes_is(str_bytes(&f->end), rows[i].end), "%s: \"%s\" and \"%s\"", rows[i].name, f->open.n ? f->open.p : "", f->end.n ? f->end.p : "");
         CHECKF(rows[i].key ? f->think_key && !strcmp(f->think_key, rows[i].key) : !f->think_key, "%s: thinking is in %s", rows[i].name, f->think_key ? f->think_key : "nothing");
@@ -310,7 +310,7 @@ static void t_chat_required(void) {
         x.in.choice = CHAT_CALL_REQUIRED;
         x.in.call_name = bytes_of("look");
         if (CHECKF(chat_make_prompt(x.c, &x.in, &p, &e), "%s: %s", rows[i].name, e.text)) {
-            CHECKF(p.begin.n && chat__ends(str_bytes(&p.text), str_bytes(&p.begin)) && chat__starts(str_bytes(&p.text), str_bytes(&auto_.text)), "%s: the prompt ends with \"%s\"", rows[i].name,
+            CHECKF(p.begin.n && bytes_ends(str_bytes(&p.text), str_bytes(&p.begin)) && bytes_begins(str_bytes(&p.text), str_bytes(&auto_.text)), "%s: the prompt ends with \"%s\"", rows[i].name,
                    p.begin.p ? p.begin.p : "");
             chat_answer a = t_chat_read(&x, &p, rows[i].rest);
             CHECKF(a.calls.n == 1 && bytes_is(a.calls.at[0].name, "look"), "%s: \"%s\" + \"%s\" has %zu calls, content \"%s\"", rows[i].name, p.begin.p, rows[i].rest, a.calls.n, a.content.p);
@@ -399,7 +399,7 @@ static void t_chat_past(void) {
         chat_add(&x.in, calls ? "tool" : "user", bytes_of("More?"));
         CHECKF(chat_input_check(&x.in, &e) && chat_make_prompt(x.c, &x.in, &next, &e), "%s", e.text);
         str_fmt(&want, "%s%s%s", p.text.p, rows[i].raw, rows[i].end);
-        CHECKF(chat__starts(str_bytes(&next.text), str_bytes(&want)), "%s: \"%s\" does not begin with \"%s\"", rows[i].name, next.text.p + (p.text.n > 60 ? p.text.n - 60 : 0),
+        CHECKF(bytes_begins(str_bytes(&next.text), str_bytes(&want)), "%s: \"%s\" does not begin with \"%s\"", rows[i].name, next.text.p + (p.text.n > 60 ? p.text.n - 60 : 0),
                want.p + (p.text.n > 60 ? p.text.n - 60 : 0));
         chat_answer_drop(&a);
         chat_prompt_drop(&p), chat_prompt_drop(&next);
