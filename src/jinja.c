@@ -37,7 +37,8 @@ static const struct {
 enum {
     JW_AND, JW_OR, JW_NOT, JW_IN, JW_IS, JW_IF, JW_ELSE, JW_TRUE, JW_FALSE, JW_NONE, JW_TRUE2, JW_FALSE2, JW_NONE2,
     JW_ELIF, JW_ENDIF, JW_FOR, JW_ENDFOR, JW_SET, JW_ENDSET, JW_MACRO, JW_ENDMACRO, JW_CALL, JW_ENDCALL, JW_FILTER, JW_ENDFILTER,
-    JW_GENERATION, JW_ENDGENERATION, JW_BREAK, JW_CONTINUE, JW_BLOCK, JW_EXTENDS, JW_INCLUDE, JW_IMPORT, JW_FROM, JW_CALLER, JW_LOOP, JW_WORDS,
+    JW_GENERATION, JW_ENDGENERATION, JW_BREAK, JW_CONTINUE, JW_BLOCK, JW_EXTENDS, JW_INCLUDE, JW_IMPORT, JW_FROM, JW_CALLER, JW_KWARGS, JW_VARARGS,
+    JW_LOOP, JW_WORDS,
 };
 
 static const char *const jinja__words[JW_WORDS] = {
@@ -47,7 +48,7 @@ static const char *const jinja__words[JW_WORDS] = {
     [JW_MACRO] = "macro", [JW_ENDMACRO] = "endmacro", [JW_CALL] = "call", [JW_ENDCALL] = "endcall", [JW_FILTER] = "filter",
     [JW_ENDFILTER] = "endfilter", [JW_GENERATION] = "generation", [JW_ENDGENERATION] = "endgeneration", [JW_BREAK] = "break",
     [JW_CONTINUE] = "continue", [JW_BLOCK] = "block", [JW_EXTENDS] = "extends", [JW_INCLUDE] = "include", [JW_IMPORT] = "import",
-    [JW_FROM] = "from", [JW_CALLER] = "caller", [JW_LOOP] = "loop",
+    [JW_FROM] = "from", [JW_CALLER] = "caller", [JW_KWARGS] = "kwargs", [JW_VARARGS] = "varargs", [JW_LOOP] = "loop",
 };
 
 /* --- code --- */
@@ -213,7 +214,7 @@ typedef struct {
     bool     in_else;
     bool     has_body;                                /* the names in its body are looked at */
     bool     bare_caller;                             /* a parameter `caller` without a default */
-    uint8_t  used, gone;                              /* bits of caller, loop: read in the body; set there before */
+    uint8_t  used, gone;                              /* bits of caller, kwargs, varargs, loop: read in the body; set there before */
     int      line;
     int32_t  frame, cond;                             /* its frame, -1: none; `if`s that are open around it */
     int32_t  body;                                    /* JW_FOR: frame of the body */
@@ -676,7 +677,7 @@ static void jinja__unhold(jinja_parser *p, uint32_t held, uint32_t to) {
     for (uint32_t i = held; i < to; i++) *JINJA_ADD(p->t->code, p->t->n_code) = p->held[i];
 }
 
-/* A name is read or set. Macros and loops that are open keep whether their body reads caller, loop. */
+/* A name is read or set. Macros and loops that are open keep whether their body reads caller, kwargs, varargs, loop. */
 static void jinja__mention(jinja_parser *p, int32_t name, bool read) {
     if (name < JW_CALLER || name > JW_LOOP) return;
     const uint8_t bit = (uint8_t)(1 << (name - JW_CALLER));
@@ -1596,12 +1597,23 @@ static void jinja__macro(jinja_parser *p) {
     jinja__colon(p);
 }
 
+/* Jinja2 gives a macro the arguments that are no parameters by these names, unless it has parameters of these names. Here they are errors. */
+static void jinja__no_rest(jinja_parser *p, const jinja_block *b) {
+    const jinja_fn *fn = &p->t->fns[b->fn];
+    for (int name = JW_KWARGS; name <= JW_VARARGS; name++) {
+        bool own = !(b->used & 1 << (name - JW_CALLER));
+        for (uint32_t i = 0; i < fn->n_params; i++) own = own || p->t->params[fn->first_param + i] == name;
+        if (!own) jinja__fail_at(p, b->line, "found '%s' in a macro, which has its parameters alone", jinja__words[name]);
+    }
+}
+
 /* The end of the body of a macro or of `call`. */
 static void jinja__end_body(jinja_parser *p) {
     const jinja_block *b = jinja__block_top(p);
     jinja__next(p);
     const bool bare = b->bare_caller && (b->used & 1);
     if (bare) jinja__fail_at(p, b->line, "found the parameter 'caller' without a default, expected one, or none of this name");
+    jinja__no_rest(p, b);
     p->t->fns[b->fn].used = b->used & 1;
     jinja__end_fn(p, b->fn, b->fn_frame);
     jinja__land(p, b->at);
@@ -2310,7 +2322,12 @@ static void jinja__do_return(jinja_vm *vm, const jinja_op *op) {
 
 /* --- macros --- */
 
-static const val_class jinja__macro_class = {.name = "Macro"};
+static bool jinja__macro_get(val_env *env, val_object *o, val_str name, val *out) {
+    (void)o, (void)out;
+    val_fail(env, EXIT_INPUT, "found the attribute '%s' of a macro, which has none", val_quote(name).p);
+}
+
+static const val_class jinja__macro_class = {.name = "Macro", .get = jinja__macro_get};
 
 static void jinja__do_macro(jinja_vm *vm, const jinja_op *op) {
     jinja_macro *m = val_alloc(&vm->env, 1, sizeof *m);

@@ -64,6 +64,7 @@ static const struct {
     {"\n{{ x|wordwrap }}", "2", "found 'wordwrap', which is no filter or test here"}, {"\n{{ x is divisibleby 3 }}", "2", "found 'divisibleby', which is no filter or test here"},
     {"\n{{ 'a'.isdigit() }}", "2", "isdigit is undefined"}, {"\n{{ joiner() }}", "2", "joiner is undefined"}, {"{% for a in [1] %}\n{{ loop.cycle('a') }}{% endfor %}", "2", "found loop.cycle, which is not there"},
     {"\n{% with a = 1 %}{% endwith %}", "2", "found 'with', expected a statement"}, {"\n{% for a in b recursive %}{% endfor %}", "2", "found 'recursive', expected '%}'"},
+    {"{% macro m() %}{{ kwargs }}{% endmacro %}", "1", "found 'kwargs' in a macro"}, {"{% macro m() %}{% endmacro %}\n{{ m.name }}", "2", "the attribute 'name' of a macro"},
     {"\n{{ 2 ** 3 }}", "2", "found '*', expected an expression"}, {"\n{{ '%d' % 3 }}", "2", "'%' is not supported between str and int"}, {"\n{{ '%d'|format(3) }}", "2", "format(): found '%d', expected %s or %%"},
     {"\n{{ 9223372036854775808 }}", "2", "an integer beyond 64 bits"}, {"\n{{ 9223372036854775807 + 1 }}", "2", "'+' takes or makes an integer beyond 64 bits"}, {"\n{{ 1e300|int }}", "2", "beyond 64 bits"},
 };
