@@ -1,18 +1,23 @@
 /* ===== [filter] filters, tests, methods and functions of templates =====
- * What a template can call, each a row of a table: filters (`text | upper`), tests (`x is defined`), methods (`text.upper()`) and global functions
- * (`range(3)`), as Jinja2 3.1 and Python 3.11 define them; also attributes, and both kinds of Python's formats (`%` and str.format).
- *   A row names its parameters as Python does; filter_call() puts arguments in their places, so a row's function finds them in order.
- * Invariants: characters keep their origin through every row; sizes are checked before they are made; work counts as steps; a row
- * that sorts, searches or walks does not recurse. Results of map, select and their kin are made at once and read once, as Python's generators.
+ * What a template can call, each a row of a table: filters (`text | upper`), tests (`x is defined`), methods
+ * (`text.upper()`) and global functions (`range(3)`), as Jinja2 3.1 and Python 3.11 define them. The tables have what public
+ * chat templates use; another name is unknown.
+ *   A row names its parameters as Python does; filter_call() puts arguments in their places, so a row's function finds them
+ * in order.
+ * Invariants: characters keep their origin through every row; sizes are checked before they are made; work counts as steps;
+ * a row that sorts, searches or walks does not recurse. Results of map, select and their kin are made at once and read once,
+ * as Python's generators.
  *   To add a row: its function, and a line in filter__filters, filter__tests, filter__methods or filter__functions.
- * Public: filter_is_space, filter_is_word, filter_read_int, filter_read_float, filter_find, test_find, function_find, filter_call, filter_nearest, filter_getattr, filter_getitem, filter_format.
+ * Public: filter_is_space, filter_is_word, filter_read_int, filter_read_float, filter_find, test_find, function_find,
+ * filter_call, filter_nearest, filter_getattr, filter_getitem.
  * Opens: filter_row. */
 
 /* --- characters --- */
 
 static bool filter__is_cased(val_chr c) { return val_is(VAL_IS_LOWER, c) || val_is(VAL_IS_UPPER, c) || val_is(VAL_IS_TITLE, c); }
 
-/* The value of a decimal digit of any script, -1: none. Their ranges begin at a zero and have ten or a multiple of ten characters. */
+/* The value of a decimal digit of any script, -1: none. Their ranges begin at a zero and have ten or a multiple of ten
+ * characters. */
 static int filter__decimal(val_chr chr) {
     const val_chr c = VAL_CHAR(chr);
     if (c < 128) return c >= '0' && c <= '9' ? (int)(c - '0') : -1;
@@ -41,7 +46,8 @@ static void filter__put_title(val_env *env, val_buf *b, val_chr chr) {
     if (VAL_CHAR(chr) < 128 || !filter__put_mapped(env, b, chr, VAL_TO_TITLE, VAL_TITLE_LONG)) filter__put_upper(env, b, chr);
 }
 
-/* Whether the sigma at s[i] ends a word: a cased letter is before it and none after it; case-ignorable characters between do not count. */
+/* Whether the sigma at s[i] ends a word: a cased letter is before it and none after it; case-ignorable characters between
+ * do not count. */
 static bool filter__is_final(val_env *env, val_str s, size_t i) {
     size_t k = i, end = i + 1;
     while (k > 0 && val_is(VAL_IS_IGNORABLE, s.p[k - 1])) k--;
@@ -152,13 +158,15 @@ __attribute__((noreturn)) static void filter__too_many_names(filter_in *f) {
         bool        known = named->at[i].gone;
         const char *at = f->row->params;
         for (bytes word; !known && (word = filter__word(&at)).n;) known = filter__is_name(&named->at[i], filter__name(word));
-        if (!known) val_fail(f->env, EXIT_INPUT, "%s() has no parameter '%s'", f->row->head.name, val_quote(val_as_str(f->env, named->at[i].key)).p);
+        if (!known)
+            val_fail(f->env, EXIT_INPUT, "%s() has no parameter '%s'", f->row->head.name,
+                val_quote(val_as_str(f->env, named->at[i].key)).p);
     }
     val_fail(f->env, EXIT_INPUT, "%s() takes no arguments by name", f->row->head.name);
 }
 
-/* Puts the arguments in the order of the parameters. The list of these is written as in Python: `name=default`; `/`: by position only; `*`, `**`:
- * any number more by position, by name. */
+/* Puts the arguments in the order of the parameters. The list of these is written as in Python: `name=default`; `/`: by
+ * position only; `*`, `**`: any number more by position, by name. */
 static void filter__bind(filter_in *f) {
     const char *at = f->row->params;
     const bool  by_name = !strchr(at, '/');
@@ -172,15 +180,20 @@ static void filter__bind(filter_in *f) {
         else if (bytes_is(word, "**")) any_named = true;
         else {
             const val_pair *p = by_name ? filter__named(f->args, name) : NULL;
-            if (p && n < f->args->n) val_fail(f->env, EXIT_INPUT, "%s() has two values for '%.*s'", f->row->head.name, (int)name.n, (const char *)name.p);
+            if (p && n < f->args->n)
+                val_fail(f->env, EXIT_INPUT, "%s() has two values for '%.*s'", f->row->head.name, (int)name.n,
+                    (const char *)name.p);
             if (n < f->args->n) f->a[n] = f->args->at[n];
             else if (p) f->a[n] = p->value, named++;
             else if (name.n < word.n) f->a[n] = filter__default(f->env, (bytes){word.p + name.n + 1, word.n - name.n - 1});
-            else val_fail(f->env, EXIT_INPUT, "%s() lacks its argument '%.*s'", f->row->head.name, (int)name.n, (const char *)name.p);
+            else
+                val_fail(f->env, EXIT_INPUT, "%s() lacks its argument '%.*s'", f->row->head.name, (int)name.n,
+                    (const char *)name.p);
             n++;
         }
     }
-    if (!any && f->args->n > n) val_fail(f->env, EXIT_INPUT, "%s() takes %zu arguments at most, %zu are given", f->row->head.name, n, f->args->n);
+    if (!any && f->args->n > n)
+        val_fail(f->env, EXIT_INPUT, "%s() takes %zu arguments at most, %zu are given", f->row->head.name, n, f->args->n);
     if (!any_named && f->args->named && f->args->named->live > named) filter__too_many_names(f);
 }
 
@@ -208,7 +221,8 @@ static val_quoted filter__param(const filter_in *f, int i) {
 __attribute__((noreturn)) static void filter__wrong(const filter_in *f, int i, const char *expected) {
     const val v = i < 0 ? f->in : f->a[i];
     val_defined(f->env, v);
-    val_fail(f->env, EXIT_INPUT, "%s(): %s is %s, expected %s", f->row->head.name, filter__param(f, i).p, val_kind_name(v), expected);
+    val_fail(f->env, EXIT_INPUT, "%s(): %s is %s, expected %s", f->row->head.name, filter__param(f, i).p, val_kind_name(v),
+        expected);
 }
 
 /* Kinds of values, as a set. */
@@ -283,7 +297,10 @@ static val_str filter__beside(val_env *env, val with, val v) {
 static bool filter_is_space(val_chr c) { return val_is(VAL_IS_SPACE, c); }
 
 /* Whether a name can have this character. */
-static bool filter_is_word(val_chr c) { return VAL_CHAR(c) == '_' || val_is(VAL_IS_ALPHA, c) || val_is(VAL_IS_NUMERIC, c) || val_is(VAL_IS_DIGIT, c) || val_is(VAL_IS_DECIMAL, c); }
+static bool filter_is_word(val_chr c) {
+    if (VAL_CHAR(c) == '_' || val_is(VAL_IS_ALPHA, c)) return true;
+    return val_is(VAL_IS_NUMERIC, c) || val_is(VAL_IS_DIGIT, c) || val_is(VAL_IS_DECIMAL, c);
+}
 
 /* --- numbers: from text, to text --- */
 
@@ -311,7 +328,8 @@ static int filter__prefix(val_str s, int64_t base) {
     return named && (base == 0 || base == named) ? named : 0;
 }
 
-/* The digits of a whole number, `_` between two of them, with its sign. False: it is none. Fails where it does not fit in 64 bits. */
+/* The digits of a whole number, `_` between two of them, with its sign. False: it is none. Fails where it does not fit in
+ * 64 bits. */
 static bool filter__digits(val_env *env, val_str s, int base, bool neg, int64_t *out) {
     int64_t sum = 0;
     bool    beyond = false;
@@ -382,14 +400,11 @@ static bool filter_read_float(val_env *env, val_str s, double *out) {
     return true;
 }
 
-/* --- attributes and rows by name: used before they are defined, since a format, map and select may name any row --- */
+/* --- attributes and rows by name: used before they are defined, since map and select may name any row --- */
 
-enum { FILTER_OF_FILTERS, FILTER_OF_TESTS, FILTER_OF_FUNCTIONS, FILTER_OF_VALUES };                             /* the tables */
-static val               filter_getattr(val_env *env, val v, val_str name);                                     /* the rows call it */
-static val               filter_getitem(val_env *env, val v, val key);                                          /* the rows call it */
-static bool              filter__attribute(val_env *env, val v, val_str name, val *out);                        /* the rows call it */
-static const filter_row *filter__row_of(val_env *env, int table, val name);                                     /* the rows call it */
-static const filter_row *filter__row_named(int table, val_str s);                                               /* the rows call it */
+enum { FILTER_OF_FILTERS, FILTER_OF_TESTS, FILTER_OF_FUNCTIONS, FILTER_OF_VALUES };   /* the tables */
+static val               filter_getitem(val_env *env, val v, val key);                /* the rows call it */
+static const filter_row *filter__row_of(val_env *env, int table, val name);           /* the rows call it */
 
 /* Whether all characters are decimal digits, and there is one. */
 static bool filter__all_digits(val_str s) {
@@ -407,7 +422,8 @@ static int64_t filter__path_number(val_str s) {
 
 /* --- attributes, paths of attributes --- */
 
-/* An item of a value by a path: the parts of a name between points, whole numbers as such. It is read once and followed for many values. */
+/* An item of a value by a path: the parts of a name between points, whole numbers as such. It is read once and followed
+ * for many values. */
 typedef struct {
     val_list *parts;                                  /* [n]; empty: the value itself */
     val       absent;                                 /* in place of undefined; None: undefined stays */
@@ -433,7 +449,9 @@ static filter_path filter__path(filter_in *f, val attribute, bool fold) {
     return p;
 }
 
-static val filter__folded(val_env *env, val v) { return v.kind == VAL_STR ? val_str_view(filter__cased(env, v.s, FILTER_LOWER)) : v; }
+static val filter__folded(val_env *env, val v) {
+    return v.kind == VAL_STR ? val_str_view(filter__cased(env, v.s, FILTER_LOWER)) : v;
+}
 
 static val filter__follow(filter_in *f, const filter_path *p, val v) {
     for (size_t i = 0; i < p->parts->n; i++) {
@@ -467,13 +485,15 @@ static void filter__merge(val_env *env, const val_pair *from, val_pair *to, size
     size_t a = lo, b = mid;
     for (size_t i = lo; i < hi; i++) {
         const bool both = a < mid && b < hi;
-        const bool second = both && (reverse ? val_order(env, from[a].key, from[b].key, "<") : val_order(env, from[b].key, from[a].key, "<")) == -1;
+        const val *one = &from[reverse ? a : b].key, *other = &from[reverse ? b : a].key;
+        const bool second = both && val_order(env, *one, *other, "<") == -1;
         val_step(env, both);
         to[i] = a == mid || second ? from[b++] : from[a++];
     }
 }
 
-/* Sorts by keys, smallest first; equal ones keep their order, also in reverse. keys and items have n entries. Returns a new list. */
+/* Sorts by keys, smallest first; equal ones keep their order, also in reverse. keys and items have n entries. Returns a
+ * new list. */
 static val_list *filter__sorted(val_env *env, const val_list *keys, const val_list *items, bool reverse) {
     const size_t n = items->n;
     val_pair    *a = val_alloc(env, n, sizeof *a), *b = val_alloc(env, n, sizeof *b);
@@ -481,7 +501,7 @@ static val_list *filter__sorted(val_env *env, const val_list *keys, const val_li
     for (size_t i = 0; i < n; i++) a[i] = (val_pair){.key = keys->at[i], .value = items->at[i]};
     for (size_t run = 1; run < n; run *= 2) {
         for (size_t lo = 0; lo < n; lo += 2 * run)
-            filter__merge(env, a, b, lo, lo + run < n ? lo + run : n, lo + 2 * run < n ? lo + 2 * run : n, reverse);
+            filter__merge(env, a, b, lo, min_size(lo + run, n), min_size(lo + 2 * run, n), reverse);
         val_pair *t = a;
         a = b, b = t;
     }
@@ -513,7 +533,8 @@ static val filter__dictsort(filter_in *f) {
     if (f->in.kind != VAL_DICT) filter__wrong(f, -1, "dict");
     const bool by_value = val_is_str(f->a[1], "value");
     if (!by_value && !val_is_str(f->a[1], "key")) val_fail(f->env, EXIT_INPUT, "dictsort(): 'by' is neither 'key' nor 'value'");
-    const val_list *pairs = val_items(f->env, val_view_of(f->in.dict, VAL_ITEMS)), *keys = val_items(f->env, val_view_of(f->in.dict, by_value ? VAL_VALUES : VAL_KEYS));
+    const val_list *pairs = val_items(f->env, val_view_of(f->in.dict, VAL_ITEMS));
+    const val_list *keys = val_items(f->env, val_view_of(f->in.dict, by_value ? VAL_VALUES : VAL_KEYS));
     const filter_path p = filter__path(f, val_none(), !filter__bool(f, 0));
     return val_of_list(filter__sorted(f->env, filter__keys(f, keys, &p), pairs, filter__flag(f, 2)));
 }
@@ -559,7 +580,8 @@ static val filter__map(filter_in *f) {
     const val_pair *attribute = f->args->n ? NULL : filter__named(f->args, bytes_of("attribute"));
     if (attribute) {
         const val_pair *absent = filter__named(f->args, bytes_of("default"));
-        if (f->args->named->live > 1u + (absent != NULL)) val_fail(f->env, EXIT_INPUT, "map(): expected 'attribute' and 'default' alone");
+        if (f->args->named->live > 1u + (absent != NULL))
+            val_fail(f->env, EXIT_INPUT, "map(): expected 'attribute' and 'default' alone");
         filter_path p = filter__path(f, attribute->value, false);
         if (absent) p.absent = absent->value;
         return filter__generator(f, filter__keys(f, items, &p));
@@ -649,9 +671,13 @@ static val filter__pairs(filter_in *f) {
 /* string: the value as a string; a safe one stays so. */
 static val filter__string(filter_in *f) { return filter__like(f->in, val_as_str(f->env, f->in)); }
 
-static val filter__case(filter_in *f) { return filter__like(f->in, filter__cased(f->env, val_as_str(f->env, f->in), (enum filter_case)f->row->with)); }
+static val filter__case(filter_in *f) {
+    return filter__like(f->in, filter__cased(f->env, val_as_str(f->env, f->in), (enum filter_case)f->row->with));
+}
 
-static bool filter__between_words(val_chr c) { return filter_is_space(c) || (VAL_CHAR(c) < 128 && strchr("-({[<", (int)VAL_CHAR(c))); }
+static bool filter__between_words(val_chr c) {
+    return filter_is_space(c) || (VAL_CHAR(c) < 128 && strchr("-({[<", (int)VAL_CHAR(c)));
+}
 
 /* title: a word begins after a blank or one of - ( { [ <. Words are put in lower case one by one. */
 static val filter__title(filter_in *f) {
@@ -811,7 +837,8 @@ static val filter__format(filter_in *f) {
         }
         const val_chr  what = ++i < s.n ? VAL_CHAR(s.p[i]) : 0;
         const val_str  found = val_sub(s, i - 1, min_size(i + 1, s.n));
-        if (what != 's' && what != '%') val_fail(f->env, EXIT_INPUT, "format(): found '%s', expected %%s or %%%%", val_quote(found).p);
+        if (what != 's' && what != '%')
+            val_fail(f->env, EXIT_INPUT, "format(): found '%s', expected %%s or %%%%", val_quote(found).p);
         if (what == '%') {
             val_buf_chr(f->env, b, s.p[i]);
             continue;
@@ -827,7 +854,7 @@ static val filter__format(filter_in *f) {
 
 /* tojson(ensure_ascii, indent, separators, sort_keys), as transformers has it: json.dumps without escapes for HTML. */
 static val filter__tojson(filter_in *f) {
-    val_json_form form = {.indent = f->a[1], .item_sep = val_none(), .key_sep = val_none(), .ensure_ascii = filter__bool(f, 0), .sort_keys = filter__bool(f, 3)};
+    val_json_form form = {f->a[1], val_none(), val_none(), .ensure_ascii = filter__bool(f, 0), .sort_keys = filter__bool(f, 3)};
     val_buf      *b = val_buf_new(f->env);
     if (form.indent.kind != VAL_NONE && form.indent.kind != VAL_STR) form.indent = val_int(filter__int(f, 1));
     if (f->a[2].kind != VAL_NONE) {
@@ -850,7 +877,9 @@ static val filter__is_bool(filter_in *f) { return val_bool(f->in.kind == VAL_BOO
 static val filter__is_iterable(filter_in *f) { return val_bool(val_iterable(f->in)); }
 
 /* even, odd: whether value % 2 is `with`. */
-static val filter__is_parity(filter_in *f) { return val_bool(val_eq(f->env, val_mod(f->env, f->in, val_int(2)), val_int(f->row->with))); }
+static val filter__is_parity(filter_in *f) {
+    return val_bool(val_eq(f->env, val_mod(f->env, f->in, val_int(2)), val_int(f->row->with)));
+}
 
 static val filter__is_equal(filter_in *f) { return val_bool(val_eq(f->env, f->in, f->a[0])); }
 
@@ -864,11 +893,13 @@ static val filter__has_end(filter_in *f) {
     for (size_t i = 0; i < n; i++) {
         val_step(f->env, 1);
         if (one[i].kind != VAL_STR)
-            val_fail(f->env, EXIT_INPUT, "%s(): found %s, expected str or a tuple of str", f->row->head.name, val_kind_name(one[i]));
+            val_fail(f->env, EXIT_INPUT, "%s(): found %s, expected str or a tuple of str", f->row->head.name,
+                val_kind_name(one[i]));
         const val_str all = f->in.s, s = one[i].s;
         if (s.n > all.n) continue;
         val_step_chars(f->env, s.n);
-        if (val_str_eq(s, f->row->with == FILTER_RIGHT ? val_sub(all, all.n - s.n, all.n) : val_sub(all, 0, s.n))) return val_bool(true);
+        if (val_str_eq(s, f->row->with == FILTER_RIGHT ? val_sub(all, all.n - s.n, all.n) : val_sub(all, 0, s.n)))
+            return val_bool(true);
     }
     return val_bool(false);
 }
@@ -898,12 +929,14 @@ static val filter__strings(filter_in *f, val_list *l) {
 static val filter__split(filter_in *f) {
     const int64_t most = max_i64(filter__int(f, 1), -1);
     const bool    words = f->a[0].kind == VAL_NONE;
-    return filter__strings(f, words ? filter__words(f->env, f->in.s, most) : filter__split_by(f, f->in.s, filter__str(f, 0), most));
+    return filter__strings(f,
+        words ? filter__words(f->env, f->in.s, most) : filter__split_by(f, f->in.s, filter__str(f, 0), most));
 }
 
 static val filter__replace_text(filter_in *f) {
     filter__str(f, 1);
-    return filter__like(f->in, filter__replaced(f->env, f->in.s, filter__str(f, 0), filter__beside(f->env, f->in, f->a[1]), filter__int(f, 2)));
+    return filter__like(f->in,
+        filter__replaced(f->env, f->in.s, filter__str(f, 0), filter__beside(f->env, f->in, f->a[1]), filter__int(f, 2)));
 }
 
 /* --- methods of lists --- */
@@ -946,7 +979,8 @@ static void filter__add_entries(filter_in *f, val_dict *d, val from) {
     for (size_t i = 0; i < pairs->n; i++) {
         const val_list *pair = val_items(f->env, pairs->at[i]);
         val_step(f->env, 1);
-        if (pair->n != 2) val_fail(f->env, EXIT_INPUT, "%s(): item %zu has %zu parts, expected two", f->row->head.name, i, pair->n);
+        if (pair->n != 2)
+            val_fail(f->env, EXIT_INPUT, "%s(): item %zu has %zu parts, expected two", f->row->head.name, i, pair->n);
         val_dict_set(f->env, d, pair->at[0], pair->at[1]);
     }
 }
@@ -964,7 +998,9 @@ static val filter__update(filter_in *f) {
 
 /* --- objects of global functions --- */
 
-static val filter__call_row(val_env *env, const val_func *func, val self, const val_args *args) { return filter_call(env, (const filter_row *)func, self, args); }
+static val filter__call_row(val_env *env, const val_func *func, val self, const val_args *args) {
+    return filter_call(env, (const filter_row *)func, self, args);
+}
 
 typedef struct {
     val_object base;
@@ -986,8 +1022,13 @@ static bool filter__namespace_set(val_env *env, val_object *o, val_str name, val
 static val_dict *filter__namespace_dict(val_object *o) { return ((filter_namespace *)o)->at; }
 
 static val filter__namespace(filter_in *f) {
-    static const val_class type = {.name = "Namespace", .get = filter__namespace_get, .set = filter__namespace_set, .dict = filter__namespace_dict};
-    filter_namespace      *o = val_alloc(f->env, 1, sizeof *o);
+    static const val_class type = {
+        .name = "Namespace",
+        .get = filter__namespace_get,
+        .set = filter__namespace_set,
+        .dict = filter__namespace_dict,
+    };
+    filter_namespace *o = val_alloc(f->env, 1, sizeof *o);
     *o = (filter_namespace){{&type}, val_dict_new(f->env).dict};
     filter__fill_dict(f, o->at);
     return val_of_object(&o->base);
@@ -1024,13 +1065,14 @@ __attribute__((noreturn)) static val filter__raise(filter_in *f) {
 static void filter__put_time(val_env *env, val_buf *b, const char *format, const struct tm *t) {
     char         text[512];
     const size_t n = strftime(text, sizeof text, format, t);
-    if (!n && format[strlen(format) - 1] != 'p' && format[strlen(format) - 1] != 'P') val_fail(env, EXIT_INPUT, "strftime_now(): the result of '%s' is too long", format);
+    if (!n && format[strlen(format) - 1] != 'p' && format[strlen(format) - 1] != 'P')
+        val_fail(env, EXIT_INPUT, "strftime_now(): the result of '%s' is too long", format);
     text[n] = 0;
     val_buf_put(env, b, text);
 }
 
-/* strftime_now(format): local time in a form of strftime, as Python's datetime writes it: %f are microseconds, and a time without a zone has empty %z
- * and %Z. */
+/* strftime_now(format): local time in a form of strftime, as Python's datetime writes it: %f are microseconds, and a time
+ * without a zone has empty %z and %Z. */
 static val filter__strftime(filter_in *f) {
     const val_str   s = filter__str(f, 0);
     val_buf        *b = val_buf_new(f->env);
@@ -1046,8 +1088,9 @@ static val filter__strftime(filter_in *f) {
             val_buf_chr(f->env, b, s.p[i]);
             continue;
         }
-        for (i++; i + 1 < s.n && VAL_CHAR(s.p[i]) < 128 && strchr("_-^#0123456789EO", (int)VAL_CHAR(s.p[i])) && n < sizeof one - 2; i++) one[n++] = (char)VAL_CHAR(s.p[i]);
-        const val_chr c = VAL_CHAR(s.p[i]);
+        val_chr c = VAL_CHAR(s.p[++i]);
+        for (; i + 1 < s.n && n < sizeof one - 2 && c < 128 && strchr("_-^#0123456789EO", (int)c); c = VAL_CHAR(s.p[++i]))
+            one[n++] = (char)c;
         one[n] = (char)c;
         val_step(f->env, 1);
         if (c == 'f' && n == 1) {
@@ -1174,7 +1217,8 @@ static const struct {
 static const filter_row *filter__row_in(int table, bytes name, unsigned kinds) {
     for (size_t i = 0; name.n && i < filter__tables[table].n; i++) {
         const filter_row *row = &filter__tables[table].rows[i];
-        if ((!kinds || row->kinds & kinds) && name.p[0] == (uint8_t)row->head.name[0] && bytes_is(name, row->head.name)) return row;
+        if ((!kinds || row->kinds & kinds) && name.p[0] == (uint8_t)row->head.name[0] && bytes_is(name, row->head.name))
+            return row;
     }
     return NULL;
 }
@@ -1184,7 +1228,8 @@ static const filter_row *filter_find(bytes name) { return filter__row_in(FILTER_
 static const filter_row *test_find(bytes name) { return filter__row_in(FILTER_OF_TESTS, name, 0); }
 static const filter_row *function_find(bytes name) { return filter__row_in(FILTER_OF_FUNCTIONS, name, 0); }
 
-/* The end of an error about an unknown name: " (is 'upper' meant?)" with the nearest filter, test or function; "" where none is near. */
+/* The end of an error about an unknown name: " (is 'upper' meant?)" with the nearest filter, test or function; "" where
+ * none is near. */
 typedef struct {
     char p[64];
 } filter_hint;
@@ -1221,10 +1266,13 @@ static const filter_row *filter__row_named(int table, val_str s) {
 }
 
 static const filter_row *filter__row_of(val_env *env, int table, val name) {
-    if (name.kind != VAL_STR) val_fail(env, EXIT_INPUT, "the name of a %s is %s, expected str", filter__tables[table].what, val_kind_name(name));
+    if (name.kind != VAL_STR)
+        val_fail(env, EXIT_INPUT, "the name of a %s is %s, expected str", filter__tables[table].what, val_kind_name(name));
     const filter_row *row = filter__row_named(table, name.s);
     const val_quoted q = val_quote(name.s);
-    if (!row) val_fail(env, EXIT_INPUT, "found '%s', which is no %s here%s", q.p, filter__tables[table].what, filter_nearest(bytes_of(q.p)).p);
+    if (!row)
+        val_fail(env, EXIT_INPUT, "found '%s', which is no %s here%s", q.p, filter__tables[table].what,
+            filter_nearest(bytes_of(q.p)).p);
     return row;
 }
 
@@ -1237,7 +1285,8 @@ static bool filter__attribute(val_env *env, val v, val_str name, val *out) {
     return row != NULL;
 }
 
-/* v.name: an attribute, else the entry of a dict. Undefined, without a name, where there is neither, and for names that begin with two underscores. */
+/* v.name: an attribute, else the entry of a dict. Undefined, without a name, where there is neither, and for names that
+ * begin with two underscores. */
 static val filter_getattr(val_env *env, val v, val_str name) {
     val out;
     val_defined(env, v);

@@ -1,8 +1,10 @@
 /* ===== [jinja] chat templates: a Jinja parser and evaluator =====
- * A template becomes a flat postfix code in three passes: the parser emits it as it reads, with a stack of what is open; the binder gives
- * each name a slot by Jinja2's rules of scope; the packer drops what turned out empty. The evaluator runs the code on a stack of values and a
- * stack of calls. Nothing here recurses: what a template nests costs heap, and each limit below ends it with exit 3. White space, precedence,
- * scopes and undefined values are those of Jinja2 3.1 as shared/data/templates/README.md sets it up.
+ * A template becomes a flat postfix code in three passes: the parser emits it as it reads, with a stack of what is open; the
+ * binder gives each name a slot by Jinja2's rules of scope; the packer drops what turned out empty. The evaluator runs the
+ * code on a stack of values and a stack of calls. Nothing here recurses: what a template nests costs heap, and each limit
+ * below ends it with exit 3. White space, precedence, scopes and undefined values are those of Jinja2 3.1 as
+ * shared/data/templates/README.md sets it up. Statements are those of chat templates: without `with`, `autoescape`, `print`,
+ * recursive loops, powers, and the arguments of a macro that are no parameters.
  * Public: jinja_parse, jinja_free, jinja_render, jinja_text_drop.
  * Opens: jinja_text. */
 
@@ -37,8 +39,8 @@ static const struct {
 enum {
     JW_AND, JW_OR, JW_NOT, JW_IN, JW_IS, JW_IF, JW_ELSE, JW_TRUE, JW_FALSE, JW_NONE, JW_TRUE2, JW_FALSE2, JW_NONE2,
     JW_ELIF, JW_ENDIF, JW_FOR, JW_ENDFOR, JW_SET, JW_ENDSET, JW_MACRO, JW_ENDMACRO, JW_CALL, JW_ENDCALL, JW_FILTER, JW_ENDFILTER,
-    JW_GENERATION, JW_ENDGENERATION, JW_BREAK, JW_CONTINUE, JW_BLOCK, JW_EXTENDS, JW_INCLUDE, JW_IMPORT, JW_FROM, JW_CALLER, JW_KWARGS, JW_VARARGS,
-    JW_LOOP, JW_WORDS,
+    JW_GENERATION, JW_ENDGENERATION, JW_BREAK, JW_CONTINUE, JW_BLOCK, JW_EXTENDS, JW_INCLUDE, JW_IMPORT, JW_FROM,
+    JW_CALLER, JW_KWARGS, JW_VARARGS, JW_LOOP, JW_WORDS,
 };
 
 static const char *const jinja__words[JW_WORDS] = {
@@ -53,7 +55,7 @@ static const char *const jinja__words[JW_WORDS] = {
 
 /* --- code --- */
 
-typedef enum {                                        /* stack before -- after; a: a jump, from the instruction itself until the code is packed */
+typedef enum {                                        /* stack before -- after; a: a jump, relative until the code is packed */
     JO_NOP,
     JO_TEXT,                                          /* -- ; writes constant a */
     JO_PRINT,                                         /* v -- ; flag: v is what a call or filter wrote, which is a string */
@@ -86,7 +88,7 @@ typedef enum {                                        /* stack before -- after; 
     JO_NO_FILTER,                                     /* a name that is no filter or test: b. flag: an error only when it runs */
     JO_CALL,                                          /* f args -- v; a: form of the arguments; flag: `caller` lies above them */
     JO_ENTER,                                         /* a: frame; sets the variables that begin with an outer value */
-    JO_FOR,                                           /* v -- loop; flag: the body can see `loop`; n 1: items pass a test, which begins at a */
+    JO_FOR,                                           /* v -- loop; flag: the body sees `loop`; n 1: items pass a test, at a */
     JO_NEXT,                                          /* loop -- loop item, or a jump to a; flag: `loop` is variable b */
     JO_TESTED,                                        /* v -- ; the end of the test of an item */
     JO_RAN,                                           /* loop -- loop; the loop had a whole round */
@@ -195,7 +197,7 @@ typedef struct {
     uint8_t  kinds;                                   /* JX_ARGS: bits of the kinds of arguments so far */
     uint16_t row;                                     /* JX_ARGS of a filter or test */
     uint32_t n;                                       /* items */
-    int32_t  start;                                   /* code of the item that is being read; its first instruction is JO_NOP where cond is set */
+    int32_t  start;                                   /* code of the item that is read; begins with JO_NOP where cond is set */
     int32_t  at;                                      /* a jump to be set; JX_ARGS: the first of its arguments */
     int32_t  value;                                   /* JX_COND: code of `a` in `a if b` */
     int32_t  name;                                    /* JX_ARGS of a filter or test */
@@ -214,14 +216,14 @@ typedef struct {
     bool     in_else;
     bool     has_body;                                /* the names in its body are looked at */
     bool     bare_caller;                             /* a parameter `caller` without a default */
-    uint8_t  used, gone;                              /* bits of caller, kwargs, varargs, loop: read in the body; set there before */
+    uint8_t  used, gone;                              /* bits of caller, kwargs, varargs, loop: read in the body; set before */
     int      line;
     int32_t  frame, cond;                             /* its frame, -1: none; `if`s that are open around it */
     int32_t  body;                                    /* JW_FOR: frame of the body */
     int32_t  fn, fn_frame;                            /* the function that it began, -1: none */
     int32_t  at, out;                                 /* a jump to be set; a list of them, -1: none */
     int32_t  begin, top;                              /* JW_FOR: JO_FOR, JO_NEXT */
-    uint32_t held, filters;                           /* code that is put after the body: targets from `held`, filters from `filters` */
+    uint32_t held, filters;                           /* code put after the body: targets from `held`, filters from `filters` */
     jinja_op call;                                    /* JW_CALL */
     int32_t  name;                                    /* JW_MACRO */
 } jinja_block;
@@ -290,8 +292,8 @@ static int jinja__line(jinja_parser *p, size_t at) {
     return p->line;
 }
 
-/* Where the tag that ends at `at` with these two characters ends, 0: none ends there. trim: a newline after it belongs to it; so do
- * all blanks after a minus. */
+/* Where the tag that ends at `at` with these two characters ends, 0: none ends there. trim: a newline after it belongs to
+ * it; so do all blanks after a minus. */
 static size_t jinja__tag_end(const jinja_parser *p, size_t at, const char *shut, bool trim) {
     if (jinja__chr(p, at) == '-' && jinja__is(p, at + 1, shut)) return jinja__spaces(p, at + 3);
     if (trim && jinja__chr(p, at) == '+' && jinja__is(p, at + 1, shut)) return at + 3;
@@ -313,7 +315,8 @@ static bool jinja__raw(const jinja_parser *p, size_t at, const char *word, bool 
     return *end != 0;
 }
 
-/* Text in front of the tag at `to`: without the blanks that its sign takes, or without those of its line where lstrip_blocks does. */
+/* Text in front of the tag at `to`: without the blanks that its sign takes, or without those of its line where
+ * lstrip_blocks does. */
 static val jinja__data(const jinja_parser *p, size_t from, size_t to, bool lstrip) {
     const val_chr sign = jinja__chr(p, to + 2);
     size_t        end = to;
@@ -386,7 +389,8 @@ static size_t jinja__float_end(const jinja_parser *p, size_t at) {
     size_t end = jinja__digits(p, at, 10, false), e;
     bool   is_float = false;
     if (at > 0 && p->src[at - 1] == '.') return 0;
-    if (jinja__chr(p, end) == '.' && jinja__digit(jinja__chr(p, end + 1))) end = jinja__digits(p, end + 1, 10, false), is_float = true;
+    if (jinja__chr(p, end) == '.' && jinja__digit(jinja__chr(p, end + 1)))
+        end = jinja__digits(p, end + 1, 10, false), is_float = true;
     if ((jinja__chr(p, end) | 32) != 'e') return is_float ? end : 0;
     e = end + 1 + jinja__sign_len(p, end + 1);
     if (jinja__digit(jinja__chr(p, e))) return jinja__digits(p, e, 10, false);
@@ -441,8 +445,9 @@ static size_t jinja__escape(jinja_parser *p, size_t at, val_buf *b) {
         const int digits = c == 'x' ? 2 : c == 'u' ? 4 : 8;
         return val_buf_chr(p->env, b, jinja__hex(p, at + 1, digits)), 1 + (size_t)digits;
     }
-    if (c == 'N') jinja__fail_at(p, jinja__line(p, at), "found \\N in a string, which is not supported here; expected \\u and four digits");
-    val_buf_chr(p->env, b, '\\');                     /* an unknown escape stays, and a character beyond ASCII after it is spelled out */
+    if (c == 'N')
+        jinja__fail_at(p, jinja__line(p, at), "found \\N in a string, which is not supported here; expected \\u and four digits");
+    val_buf_chr(p->env, b, '\\');                     /* an unknown escape stays; what is beyond ASCII after it is spelled out */
     if (c < 0x80) return val_buf_chr(p->env, b, c), 1;
     snprintf(text, sizeof text, c < 0x100 ? "x%02x" : c < 0x10000 ? "u%04x" : "U%08x", c);
     return val_buf_put(p->env, b, text), 1;
@@ -516,7 +521,8 @@ static void jinja__bracket(jinja_parser *p, const jinja_token *t, char c) {
     const char *shut = c == '(' ? ")" : c == '[' ? "]" : c == '{' ? "}" : NULL;
     if (shut) {
         p->env->line = t->line;
-        if (p->n_shut == JINJA_LEVELS) val_fail(p->env, EXIT_RESOURCE, "brackets stand inside each other in more than %d levels", JINJA_LEVELS);
+        if (p->n_shut == JINJA_LEVELS)
+            val_fail(p->env, EXIT_RESOURCE, "brackets stand inside each other in more than %d levels", JINJA_LEVELS);
         p->shut[p->n_shut++] = (uint8_t)*shut;
     } else if (c == ')' || c == ']' || c == '}') {
         if (!p->n_shut) jinja__fail_at(p, t->line, "found '%c' without its opening bracket", c);
@@ -603,7 +609,8 @@ static bool jinja__skip_word(jinja_parser *p, int word) {
 
 static const char *jinja__sign_name(jinja_sign s) {
     static const char *const names[] = {
-        [JT_EOF] = "the end of the template", [JT_DATA] = "text", [JT_PRINT] = "{{", [JT_PRINT_END] = "}}", [JT_BLOCK] = "{%", [JT_BLOCK_END] = "%}",
+        [JT_EOF] = "the end of the template", [JT_DATA] = "text",
+        [JT_PRINT] = "{{", [JT_PRINT_END] = "}}", [JT_BLOCK] = "{%", [JT_BLOCK_END] = "%}",
         [JT_NAME] = "a name", [JT_STRING] = "a string", [JT_INT] = "a number", [JT_FLOAT] = "a number",
     };
     if ((size_t)s < sizeof names / sizeof *names) return names[s];
@@ -708,7 +715,14 @@ static void jinja__deep(jinja_parser *p) {
 static jinja_open *jinja__push(jinja_parser *p, jinja_open_kind kind, int level) {
     jinja__deep(p);
     jinja_open *x = JINJA_ADD(p->open, p->n_open);
-    *x = (jinja_open){.kind = (uint8_t)kind, .level = (uint8_t)level, .start = jinja__here(p), .at = -1, .name = -1, .line = p->tok.line};
+    *x = (jinja_open){
+        .kind = (uint8_t)kind,
+        .level = (uint8_t)level,
+        .start = jinja__here(p),
+        .at = -1,
+        .name = -1,
+        .line = p->tok.line,
+    };
     p->want = true;
     return x;
 }
@@ -944,7 +958,7 @@ static bool jinja__test_arg_follows(jinja_parser *p) {
     const jinja_sign s = p->tok.sign;
     if (s == JT_STRING || s == JT_INT || s == JT_FLOAT || s == JT_LBRACKET || s == JT_LBRACE) return true;
     if (s != JT_NAME || jinja__word(p, JW_ELSE) || jinja__word(p, JW_OR) || jinja__word(p, JW_AND)) return false;
-    if (jinja__word(p, JW_IS)) jinja__expected(p, "one test behind a value");
+    if (jinja__word(p, JW_IS)) jinja__expected(p, "one test after a value");
     return true;
 }
 
@@ -1031,7 +1045,7 @@ static void jinja__attribute(jinja_parser *p) {
         jinja__emit_const(p, JO_CONST, p->tok.v);
         jinja__next(p);
         jinja__emit(p, JO_ITEM, 0);
-    } else jinja__expected(p, "a name or a number behind '.'");
+    } else jinja__expected(p, "a name or a number after '.'");
 }
 
 /* What binds tighter than every operator: attributes, subscripts, calls, filters, tests. */
@@ -1054,7 +1068,9 @@ static bool jinja__postfix(jinja_parser *p) {
 /* --- items of brackets --- */
 
 /* Where a tuple without brackets of its own may end. */
-static bool jinja__tuple_end(const jinja_parser *p) { return p->tok.sign == JT_PRINT_END || p->tok.sign == JT_BLOCK_END || p->tok.sign == JT_RPAREN; }
+static bool jinja__tuple_end(const jinja_parser *p) {
+    return p->tok.sign == JT_PRINT_END || p->tok.sign == JT_BLOCK_END || p->tok.sign == JT_RPAREN;
+}
 
 static void jinja__end_tuple(jinja_parser *p) {
     const jinja_open x = *jinja__top(p);
@@ -1089,7 +1105,8 @@ static void jinja__begin_arg(jinja_parser *p) {
     else if (p->tok.sign == JT_NAME && jinja__peek(p)->sign == JT_ASSIGN) {
         arg = (jinja_arg){JA_KEY, p->tok.name};
         for (uint32_t i = (uint32_t)x->at; i < p->n_arg; i++)
-            if (p->arg[i].kind == JA_KEY && p->arg[i].name == arg.name) jinja__fail(p, "found the argument '%s' twice", jinja__name_of(p, arg.name));
+            if (p->arg[i].kind == JA_KEY && p->arg[i].name == arg.name)
+                jinja__fail(p, "found the argument '%s' twice", jinja__name_of(p, arg.name));
         jinja__next(p);
         jinja__next(p);
     }
@@ -1552,7 +1569,8 @@ static void jinja__end_filter_block(jinja_parser *p) {
     jinja__print_raw(p);
 }
 
-/* Parameters: each gets its default, or an undefined value, where the call gives none. Returns whether `caller` is one without a default. */
+/* Parameters: each gets its default, or an undefined value, where the call gives none. Returns whether `caller` is one
+ * without a default. */
 static bool jinja__signature(jinja_parser *p) {
     jinja         *t = p->t;
     const uint32_t first = t->n_params;
@@ -1572,7 +1590,8 @@ static bool jinja__signature(jinja_parser *p) {
             jinja__next(p);
             jinja__expr(p, JE_COND);
             defaults = true;
-        } else if (defaults) jinja__fail(p, "found the parameter '%s' without a default behind one that has one", jinja__name_of(p, name));
+        } else if (defaults)
+            jinja__fail(p, "found the parameter '%s' without a default after one that has one", jinja__name_of(p, name));
         else jinja__op(p, jinja__emit(p, JO_NO_ARG, 0))->b = name, bare = bare || name == JW_CALLER;
         jinja__emit_name(p, JO_STORE, name);
         jinja__op(p, jinja__here(p) - 1)->flag = JS_PARAM;
@@ -1597,7 +1616,8 @@ static void jinja__macro(jinja_parser *p) {
     jinja__colon(p);
 }
 
-/* Jinja2 gives a macro the arguments that are no parameters by these names, unless it has parameters of these names. Here they are errors. */
+/* Jinja2 gives a macro the arguments that are no parameters by these names, unless it has parameters of these names. Here
+ * they are errors. */
 static void jinja__no_rest(jinja_parser *p, const jinja_block *b) {
     const jinja_fn *fn = &p->t->fns[b->fn];
     for (int name = JW_KWARGS; name <= JW_VARARGS; name++) {
@@ -1636,7 +1656,8 @@ static void jinja__call_block(jinja_parser *p) {
     jinja__hold(p, from);
     const uint32_t n_params = p->t->n_params - params;
     jinja__expr(p, JE_COND);
-    if (p->call_at < from || p->call_at != jinja__here(p) - 1) jinja__fail(p, "found an expression behind 'call', expected a call");
+    if (p->call_at < from || p->call_at != jinja__here(p) - 1)
+        jinja__fail(p, "found an expression after 'call', expected a call");
     jinja_block *b = jinja__begin_block(p, JW_CALL);
     b->bare_caller = bare;
     b->call = *jinja__op(p, p->call_at);
@@ -1680,13 +1701,29 @@ static const struct {
     uint8_t word, of;
     void  (*read)(jinja_parser *p);
 } jinja__statements[] = {
-    {JW_IF, 0, jinja__if}, {JW_FOR, 0, jinja__for}, {JW_SET, 0, jinja__set}, {JW_MACRO, 0, jinja__macro}, {JW_CALL, 0, jinja__call_block},
-    {JW_FILTER, 0, jinja__filter_block}, {JW_GENERATION, 0, jinja__generation}, {JW_BREAK, 0, jinja__break}, {JW_CONTINUE, 0, jinja__continue},
-    {JW_BLOCK, 0, jinja__refused}, {JW_EXTENDS, 0, jinja__refused}, {JW_INCLUDE, 0, jinja__refused},
-    {JW_IMPORT, 0, jinja__refused}, {JW_FROM, 0, jinja__refused},
-    {JW_ELIF, JW_IF, jinja__elif}, {JW_ELSE, JW_IF, jinja__else}, {JW_ELSE, JW_FOR, jinja__else},
-    {JW_ENDIF, JW_IF, jinja__endif}, {JW_ENDFOR, JW_FOR, jinja__endfor}, {JW_ENDSET, JW_SET, jinja__end_capture},
-    {JW_ENDMACRO, JW_MACRO, jinja__endmacro}, {JW_ENDCALL, JW_CALL, jinja__endcall}, {JW_ENDFILTER, JW_FILTER, jinja__end_filter_block},
+    {JW_IF, 0, jinja__if},
+    {JW_FOR, 0, jinja__for},
+    {JW_SET, 0, jinja__set},
+    {JW_MACRO, 0, jinja__macro},
+    {JW_CALL, 0, jinja__call_block},
+    {JW_FILTER, 0, jinja__filter_block},
+    {JW_GENERATION, 0, jinja__generation},
+    {JW_BREAK, 0, jinja__break},
+    {JW_CONTINUE, 0, jinja__continue},
+    {JW_BLOCK, 0, jinja__refused},
+    {JW_EXTENDS, 0, jinja__refused},
+    {JW_INCLUDE, 0, jinja__refused},
+    {JW_IMPORT, 0, jinja__refused},
+    {JW_FROM, 0, jinja__refused},
+    {JW_ELIF, JW_IF, jinja__elif},
+    {JW_ELSE, JW_IF, jinja__else},
+    {JW_ELSE, JW_FOR, jinja__else},
+    {JW_ENDIF, JW_IF, jinja__endif},
+    {JW_ENDFOR, JW_FOR, jinja__endfor},
+    {JW_ENDSET, JW_SET, jinja__end_capture},
+    {JW_ENDMACRO, JW_MACRO, jinja__endmacro},
+    {JW_ENDCALL, JW_CALL, jinja__endcall},
+    {JW_ENDFILTER, JW_FILTER, jinja__end_filter_block},
     {JW_ENDGENERATION, JW_GENERATION, jinja__end_scope},
 };
 
@@ -1695,7 +1732,8 @@ static bool jinja__is_end(int word) { return word != JW_ELIF && word != JW_ELSE;
 /* The word that ends a statement, for a message. */
 static const char *jinja__end_of(int word) {
     for (size_t i = 0; i < sizeof jinja__statements / sizeof *jinja__statements; i++)
-        if (jinja__statements[i].of == word && jinja__is_end(jinja__statements[i].word)) return jinja__words[jinja__statements[i].word];
+        if (jinja__statements[i].of == word && jinja__is_end(jinja__statements[i].word))
+            return jinja__words[jinja__statements[i].word];
     return "";
 }
 
@@ -1711,7 +1749,9 @@ static void jinja__statement(jinja_parser *p) {
     }
     const char *found = jinja__found(p);
     const char *end = b ? jinja__end_of(b->word) : "";
-    if (b) jinja__fail(p, "found '%s' inside '%s' of line %d, expected '%s' or a statement", found, jinja__words[b->word], b->line, end);
+    if (b)
+        jinja__fail(p, "found '%s' inside '%s' of line %d, expected '%s' or a statement", found, jinja__words[b->word],
+            b->line, end);
     jinja__fail(p, "found '%s', expected a statement", jinja__found(p));
 }
 
@@ -1734,7 +1774,9 @@ static void jinja__template(jinja_parser *p) {
     }
     const jinja_block *b = jinja__block_top(p);
     const char *end = b ? jinja__end_of(b->word) : "";
-    if (b) jinja__fail(p, "found the end of the template inside '%s' of line %d, expected '%s'", jinja__words[b->word], b->line, end);
+    if (b)
+        jinja__fail(p, "found the end of the template inside '%s' of line %d, expected '%s'", jinja__words[b->word], b->line,
+            end);
     jinja__emit(p, JO_END, 0);
     jinja__end_frame(p, frame);
 }
@@ -1760,16 +1802,19 @@ static jinja_load *jinja__define(jinja_parser *p, jinja_frame *f, int32_t name, 
 
 static bool jinja__own(const jinja_parser *p, const jinja_frame *f, int32_t name) { return p->bound[name] >= f->first_sym; }
 
-/* A name that is first read in a frame, and unknown around it, comes from the context. One that is first set begins with the value of the outer
- * variable of this name; without one it begins without a value, or inside `if` with that of the context. So does Jinja2. */
+/* A name that is first read in a frame, and unknown around it, comes from the context. One that is first set begins with
+ * the value of the outer variable of this name; without one it begins without a value, or inside `if` with that of the
+ * context. So does Jinja2. */
 static void jinja__see(jinja_parser *p, jinja_frame *f, const jinja_op *op) {
     const int32_t name = op->b;
     if (op->op == JO_STORE && op->flag == JS_PARAM) {
         if (jinja__own(p, f, name)) p->t->loads[p->bound[name]].how = JL_PARAM;
         else jinja__define(p, f, name, JL_PARAM);
     } else if (op->op == JO_STORE) {
-        if (!jinja__own(p, f, name)) jinja__define(p, f, name, p->bound[name] >= 0 ? JL_ALIAS : op->flag == JS_MAYBE ? JL_RESOLVE : JL_UNDEF);
-    } else if ((op->op == JO_LOAD || op->op == JO_NS_CHECK || op->op == JO_NS_STORE) && p->bound[name] < 0) jinja__define(p, f, name, JL_RESOLVE);
+        if (!jinja__own(p, f, name))
+            jinja__define(p, f, name, p->bound[name] >= 0 ? JL_ALIAS : op->flag == JS_MAYBE ? JL_RESOLVE : JL_UNDEF);
+    } else if ((op->op == JO_LOAD || op->op == JO_NS_CHECK || op->op == JO_NS_STORE) && p->bound[name] < 0)
+        jinja__define(p, f, name, JL_RESOLVE);
 }
 
 /* Variables of a function: parameters first, then `caller` where its body reads it. */
@@ -1891,14 +1936,15 @@ static void jinja__drop_parser(jinja_parser *p) {
 static void jinja_free(jinja *t) {
     if (!t) return;
     val_env_drop(&t->env);
-    mem_free(t->code), mem_free(t->consts), mem_free(t->forms), mem_free(t->args), mem_free(t->frames), mem_free(t->loads), mem_free(t->fns);
-    mem_free(t->params), mem_free(t->names), mem_free(t->name_vals), mem_free(t->rows), mem_free(t->file);
+    mem_free(t->code), mem_free(t->consts), mem_free(t->forms), mem_free(t->args), mem_free(t->frames), mem_free(t->loads);
+    mem_free(t->fns), mem_free(t->params), mem_free(t->names), mem_free(t->name_vals), mem_free(t->rows), mem_free(t->file);
     mem_free(t);
 }
 
 /* file: the template's name in messages. NULL: it is wrong, and e says where. */
 static jinja *jinja_parse(bytes text, const char *file, err_t *e) {
-    if (text.n > JINJA_SOURCE) return err_set(e, EXIT_RESOURCE, "%s: a template of %zu bytes, expected %d at most", file, text.n, JINJA_SOURCE), NULL;
+    if (text.n > JINJA_SOURCE)
+        return err_set(e, EXIT_RESOURCE, "%s: a template of %zu bytes, expected %d at most", file, text.n, JINJA_SOURCE), NULL;
     jinja       *t = mem_new(1, sizeof *t);
     jinja_parser p = {.t = t, .env = &t->env, .line = 1};
     t->file = str_dup(file);
@@ -2026,7 +2072,8 @@ static void jinja__do_text(jinja_vm *vm, const jinja_op *op) { jinja__write(vm, 
 
 static void jinja__do_print(jinja_vm *vm, const jinja_op *op) {
     const val v = jinja__pop(vm);
-    if (op->flag && v.kind != VAL_STR) val_fail(&vm->env, EXIT_INPUT, "found %s as the result of a block, expected str", val_kind_name(v));
+    if (op->flag && v.kind != VAL_STR)
+        val_fail(&vm->env, EXIT_INPUT, "found %s as the result of a block, expected str", val_kind_name(v));
     jinja__write(vm, jinja__text_of(vm, v));
 }
 
@@ -2090,8 +2137,7 @@ static bool jinja__pull(val_env *env, jinja_loop *l, val *item) {
         if (v.dict->live != l->n_over) val_fail(env, EXIT_INPUT, "a dict was changed while a loop went through it");
         while (l->at < v.dict->n && v.dict->at[l->at].gone) l->at++;
         if (l->at == v.dict->n) return false;
-        const val_pair *p = &v.dict->at[l->at++];
-        *item = v.kind == VAL_DICT || v.view == VAL_KEYS ? p->key : v.view == VAL_VALUES ? p->value : val_pair_of(env, p->key, p->value);
+        *item = val_entry(env, v, &v.dict->at[l->at++]);
         return true;
     case VAL_ITER:
         if (v.iter->at == v.iter->list->n) return false;
@@ -2109,14 +2155,16 @@ static bool jinja__pull(val_env *env, jinja_loop *l, val *item) {
 /* Reads the item after the one of this round. A loop with a test does that in the evaluator. */
 static void jinja__look_ahead(val_env *env, jinja_loop *l) {
     if (l->ahead != LOOP_UNREAD) return;
-    if (l->test) val_fail(env, EXIT_INPUT, "the next item of a loop with a condition can be asked for in the form loop.name only");
+    if (l->test)
+        val_fail(env, EXIT_INPUT, "the next item of a loop with a condition can be asked for in the form loop.name only");
     l->ahead = jinja__pull(env, l, &l->after) ? LOOP_AFTER : LOOP_LAST;
 }
 
 static int64_t jinja__loop_length(val_env *env, jinja_loop *l) {
     if (l->length >= 0) return l->length;
     if (l->test) jinja__look_ahead(env, l);
-    if (l->over.kind == VAL_ITER) l->length = (int64_t)(l->over.iter->list->n - l->over.iter->at) + l->index0 + 1 + (l->ahead == LOOP_AFTER);
+    if (l->over.kind == VAL_ITER)
+        l->length = (int64_t)(l->over.iter->list->n - l->over.iter->at) + l->index0 + 1 + (l->ahead == LOOP_AFTER);
     else l->length = (int64_t)val_len(env, l->over);
     return l->length;
 }
@@ -2155,7 +2203,8 @@ static bool jinja__loop_get(val_env *env, val_object *o, val_str name, val *out)
 static const val_class jinja__loop_class = {.name = "LoopContext", .get = jinja__loop_get};
 
 static void jinja__begin_call(jinja_vm *vm, jinja_call c) {
-    if (vm->n_call == JINJA_CALLS) val_fail(&vm->env, EXIT_RESOURCE, "calls stand inside each other in more than %d levels", JINJA_CALLS);
+    if (vm->n_call == JINJA_CALLS)
+        val_fail(&vm->env, EXIT_RESOURCE, "calls stand inside each other in more than %d levels", JINJA_CALLS);
     c.act = vm->act;
     vm->call[vm->n_call++] = c;
 }
@@ -2230,7 +2279,8 @@ static void jinja__do_for(jinja_vm *vm, const jinja_op *op) {
     const val   v = jinja__pop(vm);
     *l = (jinja_loop){.base = {&jinja__loop_class}, .over = v, .index0 = -1, .length = -1, .kept = op->flag, .act = vm->act};
     if (op->n) l->test = vm->t->code + op->a;
-    if (!val_iterable(v)) val_fail(&vm->env, EXIT_INPUT, "found %s to loop over, expected something with items", val_kind_name(v));
+    if (!val_iterable(v))
+        val_fail(&vm->env, EXIT_INPUT, "found %s to loop over, expected something with items", val_kind_name(v));
     if (v.kind == VAL_DICT || v.kind == VAL_VIEW) l->n_over = v.dict->live;
     jinja__put(vm, val_of_object(&l->base));
 }
@@ -2255,7 +2305,10 @@ static void jinja__do_next(jinja_vm *vm, const jinja_op *op) {
     jinja__put(vm, l->now);
 }
 
-static void jinja__do_ran(jinja_vm *vm, const jinja_op *op) { (void)op, ((jinja_loop *)jinja__peek_val(vm, 0)->object)->ran = true; }
+static void jinja__do_ran(jinja_vm *vm, const jinja_op *op) {
+    (void)op;
+    ((jinja_loop *)jinja__peek_val(vm, 0)->object)->ran = true;
+}
 
 static void jinja__do_for_end(jinja_vm *vm, const jinja_op *op) {
     jinja_loop *l = (jinja_loop *)jinja__pop(vm).object;
@@ -2350,14 +2403,16 @@ static void jinja__extra_args(jinja_vm *vm, const jinja_fn *fn, jinja_act *act, 
     const char *name = fn->name < 0 ? "caller" : vm->t->names[fn->name];
     if (fn->caller >= 0) {
         val *caller = &act->slot[fn->caller];
-        if (!jinja__take(args->named, vm->t->name_vals[JW_CALLER], caller) || caller->kind == VAL_NONE) *caller = val_undef("caller");
+        if (!jinja__take(args->named, vm->t->name_vals[JW_CALLER], caller) || caller->kind == VAL_NONE)
+            *caller = val_undef("caller");
     }
     if (args->named && args->named->live) {
         const val_pair *p = args->named->at;
         while (p->gone) p++;
         val_fail(env, EXIT_INPUT, "the macro '%s' has no parameter '%s'", name, val_quote(p->key.s).p);
     }
-    if (args->n > fn->n_params) val_fail(env, EXIT_INPUT, "the macro '%s' got %zu arguments, expected %u at most", name, args->n, fn->n_params);
+    if (args->n > fn->n_params)
+        val_fail(env, EXIT_INPUT, "the macro '%s' got %zu arguments, expected %u at most", name, args->n, fn->n_params);
 }
 
 /* Calls a macro: its parameters have the first slots. */
@@ -2366,7 +2421,8 @@ static void jinja__enter_macro(jinja_vm *vm, const jinja_macro *m, const val_arg
     jinja_act      *act = jinja__enter(vm, fn, m->up, vm->pc);
     for (uint32_t i = 0; i < fn->n_params; i++) {
         if (i < args->n) act->slot[i] = args->at[i];
-        else if (!jinja__take(args->named, vm->t->name_vals[vm->t->params[fn->first_param + i]], &act->slot[i])) act->slot[i].kind = JINJA_MISSING;
+        else if (!jinja__take(args->named, vm->t->name_vals[vm->t->params[fn->first_param + i]], &act->slot[i]))
+            act->slot[i].kind = JINJA_MISSING;
     }
     jinja__extra_args(vm, fn, act, args);
     jinja__do_capture(vm, NULL);
@@ -2468,7 +2524,8 @@ static void jinja__do_slice(jinja_vm *vm, const jinja_op *op) {
         return;
     }
     const char *a = val_kind_name(from), *b = val_kind_name(to);
-    val_fail(&vm->env, EXIT_INPUT, "found a slice of %s from %s to %s, expected a str or a list, and integers", val_kind_name(v), a, b);
+    val_fail(&vm->env, EXIT_INPUT, "found a slice of %s from %s to %s, expected a str or a list, and integers",
+        val_kind_name(v), a, b);
 }
 
 static void jinja__do_list(jinja_vm *vm, const jinja_op *op) {
@@ -2484,7 +2541,8 @@ static void jinja__do_dict(jinja_vm *vm, const jinja_op *op) {
     const val    d = val_dict_new(&vm->env);
     const size_t n = 2 * (size_t)op->a;
     val_step(&vm->env, n / 8);
-    for (size_t i = 0; i < n; i += 2) val_dict_set(&vm->env, d.dict, vm->stack[vm->n_stack - n + i], vm->stack[vm->n_stack - n + i + 1]);
+    for (size_t i = 0; i < n; i += 2)
+        val_dict_set(&vm->env, d.dict, vm->stack[vm->n_stack - n + i], vm->stack[vm->n_stack - n + i + 1]);
     vm->n_stack -= n;
     jinja__put(vm, d);
 }
@@ -2571,20 +2629,22 @@ static void jinja__do_end(jinja_vm *vm, const jinja_op *op) { (void)op, vm->done
 typedef void (*jinja_doer)(jinja_vm *vm, const jinja_op *op);
 
 static const jinja_doer jinja__do[JO_OPS] = {
-    [JO_TEXT] = jinja__do_text, [JO_PRINT] = jinja__do_print, [JO_CONST] = jinja__do_const, [JO_NO_ELSE] = jinja__do_no_else,
-    [JO_LOAD] = jinja__do_load, [JO_STORE] = jinja__do_store, [JO_NS_CHECK] = jinja__do_ns_check, [JO_NS_STORE] = jinja__do_ns_store,
-    [JO_UNPACK] = jinja__do_unpack, [JO_ATTR] = jinja__do_attr, [JO_ITEM] = jinja__do_item, [JO_SLICE] = jinja__do_slice,
-    [JO_TUPLE] = jinja__do_list, [JO_LIST] = jinja__do_list, [JO_DICT] = jinja__do_dict, [JO_CONCAT] = jinja__do_concat,
-    [JO_ADD] = jinja__do_binary, [JO_SUB] = jinja__do_binary, [JO_MUL] = jinja__do_binary, [JO_DIV] = jinja__do_binary,
-    [JO_FLOORDIV] = jinja__do_binary, [JO_MOD] = jinja__do_binary,
+    [JO_TEXT] = jinja__do_text, [JO_PRINT] = jinja__do_print, [JO_CONST] = jinja__do_const,
+    [JO_NO_ELSE] = jinja__do_no_else, [JO_LOAD] = jinja__do_load, [JO_STORE] = jinja__do_store,
+    [JO_NS_CHECK] = jinja__do_ns_check, [JO_NS_STORE] = jinja__do_ns_store, [JO_UNPACK] = jinja__do_unpack,
+    [JO_ATTR] = jinja__do_attr, [JO_ITEM] = jinja__do_item, [JO_SLICE] = jinja__do_slice, [JO_TUPLE] = jinja__do_list,
+    [JO_LIST] = jinja__do_list, [JO_DICT] = jinja__do_dict, [JO_CONCAT] = jinja__do_concat,
+    [JO_ADD] = jinja__do_binary, [JO_SUB] = jinja__do_binary, [JO_MUL] = jinja__do_binary,
+    [JO_DIV] = jinja__do_binary, [JO_FLOORDIV] = jinja__do_binary, [JO_MOD] = jinja__do_binary,
     [JO_NEG] = jinja__do_unary, [JO_POS] = jinja__do_unary, [JO_NOT] = jinja__do_unary,
-    [JO_COMPARE] = jinja__do_compare, [JO_CHAIN] = jinja__do_chain, [JO_JUMP] = jinja__do_jump, [JO_IF] = jinja__do_if, [JO_UNLESS] = jinja__do_if,
-    [JO_OR] = jinja__do_short, [JO_AND] = jinja__do_short, [JO_FILTER] = jinja__do_filter, [JO_TEST] = jinja__do_filter,
-    [JO_NO_FILTER] = jinja__do_no_filter, [JO_CALL] = jinja__do_call, [JO_ENTER] = jinja__do_enter, [JO_FOR] = jinja__do_for,
-    [JO_NEXT] = jinja__do_next, [JO_TESTED] = jinja__do_tested, [JO_RAN] = jinja__do_ran, [JO_FOR_END] = jinja__do_for_end,
+    [JO_COMPARE] = jinja__do_compare, [JO_CHAIN] = jinja__do_chain, [JO_JUMP] = jinja__do_jump,
+    [JO_IF] = jinja__do_if, [JO_UNLESS] = jinja__do_if, [JO_OR] = jinja__do_short, [JO_AND] = jinja__do_short,
+    [JO_FILTER] = jinja__do_filter, [JO_TEST] = jinja__do_filter, [JO_NO_FILTER] = jinja__do_no_filter,
+    [JO_CALL] = jinja__do_call, [JO_ENTER] = jinja__do_enter, [JO_FOR] = jinja__do_for, [JO_NEXT] = jinja__do_next,
+    [JO_TESTED] = jinja__do_tested, [JO_RAN] = jinja__do_ran, [JO_FOR_END] = jinja__do_for_end,
     [JO_MACRO] = jinja__do_macro, [JO_ARG] = jinja__do_arg, [JO_NO_ARG] = jinja__do_no_arg,
-    [JO_RETURN] = jinja__do_return, [JO_CAPTURE] = jinja__do_capture, [JO_CAPTURED] = jinja__do_captured, [JO_DROP] = jinja__do_drop,
-    [JO_END] = jinja__do_end,
+    [JO_RETURN] = jinja__do_return, [JO_CAPTURE] = jinja__do_capture, [JO_CAPTURED] = jinja__do_captured,
+    [JO_DROP] = jinja__do_drop, [JO_END] = jinja__do_end,
 };
 
 static void jinja__run(val_env *env, void *arg) {

@@ -1,14 +1,26 @@
 /* ===== [val] values of templates and JSON =====
- * What a chat template computes with, as Python 3.11 has it: None, booleans, integers of any size, floats, strings, lists, tuples, dicts that keep
- * their order, ranges; arithmetic, comparison, printed forms, JSON. Each character of a string carries its origin (VAL_INPUT).
+ * What a chat template computes with, as Python 3.11 has it: None, booleans, integers of 64 bits, floats, strings, lists,
+ * tuples, dicts that keep their order, ranges; arithmetic, comparison, printed forms, JSON. An integer of JSON beyond 64
+ * bits keeps its digits: it is printed and compared, and arithmetic refuses it. Each character of a string carries its
+ * origin (VAL_INPUT).
  * Invariants: all memory of a rendering is in its val_env and ends with it; a string never changes; sizes are checked before
- * they are made; nothing recurses, so that nested values need no stack. An error leaves the function through val_fail (longjmp to val_run); so
- * no function here returns one, and a caller keeps no heap memory of its own across a call.
- * Public: val_*.
- * Opens: val, val_str, val_buf, val_list, val_dict, val_pair, val_iter, val_func, val_class, val_object, val_args, val_env, val_big, val_span, val_spans, val_json_form. */
+ * they are made; nothing recurses, so that nested values need no stack. An error leaves the function through val_fail
+ * (longjmp to val_run); so no function here returns one, and a caller keeps no heap memory of its own across a call.
+ * Public: val_env_init, val_env_drop, val_fail, val_run, val_step, val_step_chars, val_room, val_alloc, val_undef, val_none,
+ * val_bool, val_int, val_float, val_str_view, val_of_list, val_of_dict, val_of_object, val_view_of, val_range_of, val_bind,
+ * val_of_func, val_iter_of, val_buf_new, val_buf_reserve, val_buf_chr, val_buf_add, val_buf_put, val_buf_str, val_sub,
+ * val_text, val_str_of, val_str_eq, val_str_is, val_is_str, val_find, val_encode, val_utf8, val_spans_drop, val_spans_add,
+ * val_utf8_from, val_quote, val_list_new, val_tuple_new, val_list_add, val_chars_find, val_is, val_kind_name,
+ * val_truth, val_has_len, val_len, val_is_negative, val_trunc, val_eq, val_dict_new, val_dict_set, val_dict_get,
+ * val_dict_del, val_get, val_put, val_defined, val_order, val_entry, val_items, val_iterable, val_in, val_copy, val_index,
+ * val_slice, val_escape, val_join, val_add, val_minus, val_mul, val_div, val_floordiv, val_mod, val_neg, val_pos,
+ * val_float_repr, val_put_int, val_print, val_as_str, val_json_write, val_json_parse, val_json_read, val_json_text.
+ * Opens: val, val_str, val_buf, val_list, val_dict, val_pair, val_iter, val_func, val_class, val_object, val_args, val_env,
+ * val_span, val_spans, val_json_form. */
 
-/* One character: a Unicode code point; VAL_BYTE + b is a byte b that belongs to no UTF-8 character. VAL_INPUT says where it comes from: set, a
- * message wrote it; clear, the template. Operations move whole val_chr, so the origin passes through each of them. Compare and hash under VAL_CHAR. */
+/* One character: a Unicode code point; VAL_BYTE + b is a byte b that belongs to no UTF-8 character. VAL_INPUT says where
+ * it comes from: set, a message wrote it; clear, the template. Operations move whole val_chr, so the origin passes through
+ * each of them. Compare and hash under VAL_CHAR. */
 typedef uint32_t val_chr;
 #define VAL_INPUT 0x80000000u
 #define VAL_CHAR(c) ((c) & ~VAL_INPUT)
@@ -19,7 +31,11 @@ enum {
     VAL_DIGITS_MAX = 4300            /* decimal digits of an integer in JSON: Python's limit                      */
 };
 
-typedef enum { VAL_UNDEF, VAL_NONE, VAL_BOOL, VAL_INT, VAL_BIG, VAL_FLOAT, VAL_STR, VAL_LIST, VAL_TUPLE, VAL_DICT, VAL_VIEW, VAL_RANGE, VAL_ITER, VAL_FUNC, VAL_OBJECT, VAL_KINDS } val_kind;
+typedef enum {
+    VAL_UNDEF, VAL_NONE, VAL_BOOL, VAL_INT,
+    VAL_BIG,                                          /* an integer beyond 64 bits */
+    VAL_FLOAT, VAL_STR, VAL_LIST, VAL_TUPLE, VAL_DICT, VAL_VIEW, VAL_RANGE, VAL_ITER, VAL_FUNC, VAL_OBJECT, VAL_KINDS
+} val_kind;
 enum { VAL_KEYS, VAL_VALUES, VAL_ITEMS };             /* what a view of a dict shows: keys(), values(), items()  */
 
 typedef struct val_env    val_env;
@@ -29,14 +45,15 @@ typedef struct val_iter   val_iter;
 typedef struct val_func   val_func;
 typedef struct val_object val_object;
 
-/* A growing string. It only grows: views of its beginning stay valid. Once val_buf_str() gave it away it is no longer written to, because the
- * string may grow in place. */
+/* A growing string. It only grows: views of its beginning stay valid. Once val_buf_str() gave it away it is no longer
+ * written to, because the string may grow in place. */
 typedef struct {
     val_chr *at;
     size_t   n, cap;
 } val_buf;
 
-/* A string: a view that never changes. own: the buffer it was built in, NULL: none; a string that ends where its buffer ends is appended to in place. */
+/* A string: a view that never changes. own: the buffer it was built in, NULL: none; a string that ends where its buffer
+ * ends is appended to in place. */
 typedef struct {
     const val_chr *p;
     uint32_t       n;
@@ -85,7 +102,7 @@ struct val_dict {
     val_pair *at;                                     /* [n] in order of insertion */
     size_t    n, cap;
     size_t    live;                                   /* pairs that are not gone: the length of the dict */
-    uint32_t *slot;                                   /* [n_slots], a power of two: 1 + a place in at, 0: free; NULL: few pairs, searched in turn */
+    uint32_t *slot;                                   /* [n_slots], a power of two: 1 + a place in at, 0: free; NULL: few pairs */
     size_t    n_slots;
 };
 
@@ -109,7 +126,8 @@ struct val_func {
     val (*call)(val_env *env, const val_func *func, val self, const val_args *args);
 };
 
-/* Values that other sections make: namespace, loop, macro ... Their structs begin with a val_object. Each function may be NULL. */
+/* Values that other sections make: namespace, loop, macro ... Their structs begin with a val_object. Each function may be
+ * NULL. */
 typedef struct {
     const char *name;                                 /* of the type, in messages */
     bool (*get)(val_env *env, val_object *o, val_str name, val *out);             /* false: no such attribute */
@@ -195,7 +213,8 @@ static bool val_run(val_env *env, void (*fn)(val_env *env, void *arg), void *arg
 /* n units of work, about 100 ns each. */
 static void val_step(val_env *env, uint64_t n) {
     env->steps += n;
-    if (env->most_steps && env->steps > env->most_steps) val_fail(env, EXIT_RESOURCE, "the work of %llu steps is spent", (unsigned long long)env->most_steps);
+    if (env->most_steps && env->steps > env->most_steps)
+        val_fail(env, EXIT_RESOURCE, "the work of %llu steps is spent", (unsigned long long)env->most_steps);
 }
 
 /* Steps of an operation over n characters. */
@@ -205,7 +224,8 @@ static void val_step_chars(val_env *env, size_t n) { val_step(env, n / 64); }
 static uint64_t val_room(val_env *env, uint64_t n, uint64_t each) {
     uint64_t   size;
     const bool wraps = __builtin_mul_overflow(n, each, &size) || size > UINT64_MAX / 2;
-    if (env->most && (wraps || size > env->most - env->used)) val_fail(env, EXIT_RESOURCE, "the memory of %llu MiB for values is spent", (unsigned long long)(env->most >> 20));
+    if (env->most && (wraps || size > env->most - env->used))
+        val_fail(env, EXIT_RESOURCE, "the memory of %llu MiB for values is spent", (unsigned long long)(env->most >> 20));
     if (wraps) val_fail(env, EXIT_RESOURCE, "a value is too large for the memory of a machine");
     return size;
 }
@@ -223,7 +243,7 @@ static void *val_alloc(val_env *env, uint64_t n, uint64_t each) {
     const uint64_t want = (val_room(env, n, each) + VAL__ALIGN - 1) & ~(uint64_t)(VAL__ALIGN - 1);
     env->used += val_room(env, want, 1);
     if (want > env->n_free) {
-        const size_t size = env->used < VAL__CHUNK_MIN ? VAL__CHUNK_MIN : env->used < VAL__CHUNK_MAX ? (size_t)env->used : VAL__CHUNK_MAX;
+        const size_t size = (size_t)max_u64(VAL__CHUNK_MIN, min_u64(VAL__CHUNK_MAX, env->used));
         if (want > size / 4) return val__chunk_new(env, want);
         env->free = val__chunk_new(env, size);
         env->n_free = size;
@@ -235,7 +255,7 @@ static void *val_alloc(val_env *env, uint64_t n, uint64_t each) {
 }
 
 /* The capacity of a growing array that must hold `want` elements. */
-static uint64_t val__grown(size_t cap, uint64_t want) { return 2 * (uint64_t)cap < want ? want : 2 * (uint64_t)cap; }
+static uint64_t val__grown(size_t cap, uint64_t want) { return max_u64(2 * (uint64_t)cap, want); }
 
 /* --- making values --- */
 
@@ -279,7 +299,7 @@ static val_buf *val_buf_new(val_env *env) { return val_alloc(env, 1, sizeof(val_
 static void val_buf_reserve(val_env *env, val_buf *b, uint64_t more) {
     if (more <= b->cap - b->n) return;
     if (more > UINT32_MAX - b->n) val_fail(env, EXIT_RESOURCE, "a string is longer than %u characters", UINT32_MAX);
-    const uint64_t cap = val__grown(b->cap, b->n + more < 16 ? 16 : b->n + more);
+    const uint64_t cap = val__grown(b->cap, max_u64(16, b->n + more));
     val_chr       *at = val_alloc(env, cap, sizeof *at);
     val_step_chars(env, b->n);
     if (b->n) memcpy(at, b->at, b->n * sizeof *at);
@@ -313,7 +333,9 @@ static void val_buf_put(val_env *env, val_buf *b, const char *ascii) { val__buf_
 static val_str val_buf_str(val_buf *b) { return (val_str){b->at, (uint32_t)b->n, b}; }
 
 /* Characters from .. to (excluded) of a string; a view. Both are within it. */
-static val_str val_sub(val_str s, size_t from, size_t to) { return (val_str){s.n ? s.p + from : s.p, (uint32_t)(to - from), s.own}; }
+static val_str val_sub(val_str s, size_t from, size_t to) {
+    return (val_str){s.n ? s.p + from : s.p, (uint32_t)(to - from), s.own};
+}
 
 /* The character at p, which has `len` bytes of UTF-8. */
 static val_chr val__decode(const uint8_t *p, int len) {
@@ -356,7 +378,7 @@ static bool val_is_str(val v, const char *ascii) { return v.kind == VAL_STR && v
 
 /* -1, 0, 1: by code points. */
 static int val__str_order(val_str a, val_str b) {
-    const size_t n = a.n < b.n ? a.n : b.n;
+    const size_t n = min_size(a.n, b.n);
     for (size_t i = 0; i < n; i++)
         if (VAL_CHAR(a.p[i]) != VAL_CHAR(b.p[i])) return VAL_CHAR(a.p[i]) < VAL_CHAR(b.p[i]) ? -1 : 1;
     return a.n < b.n ? -1 : a.n > b.n;
@@ -453,7 +475,7 @@ static val val_tuple_new(val_env *env) { return val__of_tuple(val_alloc(env, 1, 
 
 static void val_list_add(val_env *env, val_list *l, val v) {
     if (l->n == l->cap) {
-        const uint64_t cap = val__grown(l->cap, l->n < 4 ? 4 : l->n + 1);
+        const uint64_t cap = val__grown(l->cap, max_size(4, l->n + 1));
         val           *at = val_alloc(env, cap, sizeof *at);
         val_step(env, l->n / 16);
         if (l->n) memcpy(at, l->at, l->n * sizeof *at);
@@ -463,7 +485,7 @@ static void val_list_add(val_env *env, val_list *l, val v) {
     l->at[l->n++] = v;
 }
 
-static val val_pair_of(val_env *env, val a, val b) {
+static val val__pair_of(val_env *env, val a, val b) {
     val_list *l = val__list_room(env, 2);
     l->at[l->n++] = a;
     l->at[l->n++] = b;
@@ -480,9 +502,9 @@ enum val_set {
     VAL_SETS
 };
 
-/* Made by `python3 tests/gen/unicode.py` from Python 3.11 (Unicode 14.0), which also describes the form. IS_DIGIT has digits that are no
- * decimals, IS_NUMERIC numbers that are no digits, IS_TITLE what is neither upper nor lower, IS_HIDDEN what repr() escapes. TITLE has what
- * differs from UPPER. */
+/* Made by `python3 tests/gen/unicode.py` from Python 3.11 (Unicode 14.0), which also describes the form. IS_DIGIT has
+ * digits that are no decimals, IS_NUMERIC numbers that are no digits, IS_TITLE what is neither upper nor lower, IS_HIDDEN
+ * what repr() escapes. TITLE has what differs from UPPER. */
 static const char *const val__packed[VAL_SETS] = {
     [VAL_IS_ALPHA] =
         "hCyBHyBwBALAFAGsBC8BCycFWPIIDiEICCDGCAHDBCCDBkBCkFC0IJqKCqCDAHwCoC0BFGuB0CkBCCkGCAQCICLEDARDB4BewFMAZgCKCFAGqBFAKAEAYw"
@@ -617,7 +639,10 @@ static bool val__printable(val_chr c) { return c < 0x7f ? c >= 0x20 : c < VAL_BY
 
 /* The type's name in Python. */
 static const char *val_kind_name(val v) {
-    static const char *const names[VAL_KINDS] = {"Undefined", "NoneType", "bool", "int", "int", "float", "str", "list", "tuple", "dict", "dict_keys", "range", "generator", "function", "object"};
+    static const char *const names[VAL_KINDS] = {
+        "Undefined", "NoneType", "bool", "int", "int", "float", "str", "list", "tuple", "dict",
+        "dict_keys", "range", "generator", "function", "object",
+    };
     static const char *const views[] = {"dict_keys", "dict_values", "dict_items"};
     if (v.kind == VAL_OBJECT) return v.object->type->name;
     if (v.kind == VAL_ITER) return v.iter->name;
@@ -651,7 +676,9 @@ static bool val_truth(val v) {
 
 /* Whether val_len() has an answer. */
 static bool val_has_len(val v) {
-    return v.kind == VAL_UNDEF || v.kind == VAL_STR || v.kind == VAL_LIST || v.kind == VAL_TUPLE || v.kind == VAL_DICT || v.kind == VAL_VIEW || v.kind == VAL_RANGE;
+    const unsigned lists = 1u << VAL_LIST | 1u << VAL_TUPLE | 1u << VAL_RANGE, dicts = 1u << VAL_DICT | 1u << VAL_VIEW;
+    const unsigned sized = 1u << VAL_UNDEF | 1u << VAL_STR | lists | dicts;
+    return sized >> v.kind & 1;
 }
 
 /* Number of items or characters, as Python's len(). */
@@ -664,7 +691,8 @@ static uint64_t val_len(val_env *env, val v) {
     case VAL_DICT:
     case VAL_VIEW:  return v.dict->live;
     case VAL_RANGE: return val__range_n(v.range);
-    case VAL_NONE: case VAL_BOOL: case VAL_INT: case VAL_BIG: case VAL_FLOAT: case VAL_ITER: case VAL_FUNC: case VAL_OBJECT: case VAL_KINDS: break;
+    case VAL_NONE: case VAL_BOOL: case VAL_INT: case VAL_BIG: case VAL_FLOAT:
+    case VAL_ITER: case VAL_FUNC: case VAL_OBJECT: case VAL_KINDS: break;
     }
     val_fail(env, EXIT_INPUT, "found %s, which has no length", val_kind_name(v));
 }
@@ -698,7 +726,7 @@ static val val_trunc(val_env *env, double f) {
 }
 
 enum { VAL_UNORDERED = 2 };                           /* neither smaller, equal nor larger: a NaN is there */
-enum { VAL__WHOLE = 320 };                            /* above the number of characters of any float without a fraction, written out */
+enum { VAL__WHOLE = 320 };                            /* more characters than the largest float has, written out */
 
 /* -1, 0, 1: integers in decimal digits without leading zeros, after a minus where they are negative. */
 static int val__order_digits(val_str a, val_str b) {
@@ -708,7 +736,8 @@ static int val__order_digits(val_str a, val_str b) {
     return neg ? -order : order;
 }
 
-/* An integer beyond 64 bits against a number of another kind, which is no NaN. A float that large has no fraction: its digits are compared. */
+/* An integer beyond 64 bits against a number of another kind, which is no NaN. A float that large has no fraction: its
+ * digits are compared. */
 static int val__order_big(val big, val other) {
     char    text[VAL__WHOLE];
     val_chr digits[VAL__WHOLE];
@@ -800,6 +829,13 @@ static bool val__open(val_env *env, const val__walk *w, const void *id) {
 
 /* --- equality and hashes --- */
 
+/* Whether two ranges have the same items. */
+static bool val__range_eq(val_range a, val_range b) {
+    const uint64_t n = val__range_n(a);
+    if (n != val__range_n(b)) return false;
+    return n == 0 || (a.from == b.from && (n == 1 || a.step == b.step));
+}
+
 /* Compares two values of which at least one has no parts. */
 static bool val__eq_leaf(val_env *env, val a, val b) {
     if (val__is_number(a) && val__is_number(b)) return val__order_numbers(a, b) == 0;
@@ -808,15 +844,13 @@ static bool val__eq_leaf(val_env *env, val a, val b) {
     case VAL_UNDEF:
     case VAL_NONE:   return true;
     case VAL_STR:    val_step_chars(env, a.s.n); return val_str_eq(a.s, b.s);
-    case VAL_RANGE: {
-        const uint64_t n = val__range_n(a.range);
-        return n == val__range_n(b.range) && (n == 0 || (a.range.from == b.range.from && (n == 1 || a.range.step == b.range.step)));
-    }
+    case VAL_RANGE:  return val__range_eq(a.range, b.range);
     case VAL_FUNC:   return a.func == b.func && a.self == b.self;
     case VAL_VIEW:   return a.dict == b.dict && a.view == b.view;
     case VAL_ITER:   return a.iter == b.iter;
     case VAL_OBJECT: return a.object == b.object;
-    case VAL_BOOL: case VAL_INT: case VAL_BIG: case VAL_FLOAT: case VAL_LIST: case VAL_TUPLE: case VAL_DICT: case VAL_KINDS: break;
+    case VAL_BOOL: case VAL_INT: case VAL_BIG: case VAL_FLOAT: case VAL_LIST: case VAL_TUPLE: case VAL_DICT: case VAL_KINDS:
+        break;
     }
     return false;
 }
@@ -899,7 +933,8 @@ static uint64_t val__hash_leaf(val_env *env, val v) {
     case VAL_ITER:   return rng_mix(env->seed ^ (uintptr_t)v.iter);
     case VAL_OBJECT: return rng_mix(env->seed ^ (uintptr_t)v.object);
     case VAL_UNDEF: case VAL_NONE: case VAL_TUPLE: break;
-    case VAL_LIST: case VAL_DICT: case VAL_VIEW: case VAL_KINDS: val_fail(env, EXIT_INPUT, "found %s as a key, expected a value that cannot change", val_kind_name(v));
+    case VAL_LIST: case VAL_DICT: case VAL_VIEW: case VAL_KINDS:
+        val_fail(env, EXIT_INPUT, "found %s as a key, expected a value that cannot change", val_kind_name(v));
     }
     return rng_mix(env->seed + v.kind);
 }
@@ -1053,7 +1088,7 @@ static int val_order(val_env *env, val a, val b, const char *op) {
         val_defined(env, b);
         if (val__is_number(a) && val__is_number(b)) return val__order_numbers(a, b);
         if (a.kind != b.kind) val__no_order(env, a, b, op);
-        if (a.kind == VAL_STR) return val_step_chars(env, a.s.n < b.s.n ? a.s.n : b.s.n), val__str_order(a.s, b.s);
+        if (a.kind == VAL_STR) return val_step_chars(env, min_size(a.s.n, b.s.n)), val__str_order(a.s, b.s);
         if (a.kind != VAL_LIST && a.kind != VAL_TUPLE) val__no_order(env, a, b, op);
         const val_list *x = a.list, *y = b.list;
         if (depth == VAL_DEPTH_MAX) val_fail(env, EXIT_RESOURCE, "values are more than %d levels deep", VAL_DEPTH_MAX);
@@ -1065,6 +1100,12 @@ static int val_order(val_env *env, val a, val b, const char *op) {
 }
 
 static val val__range_at(val_range r, uint64_t i) { return val_int((int64_t)((uint64_t)r.from + i * (uint64_t)r.step)); }
+
+/* What a dict or a view shows of a pair of its dict. */
+static val val_entry(val_env *env, val v, const val_pair *p) {
+    if (v.kind == VAL_DICT || v.view == VAL_KEYS) return p->key;
+    return v.view == VAL_VALUES ? p->value : val__pair_of(env, p->key, p->value);
+}
 
 /* Any iterable as a list. Of a list or tuple it is the list itself: do not change it. An iterator is spent by it. */
 static val_list *val_items(val_env *env, val v) {
@@ -1086,9 +1127,7 @@ static val_list *val_items(val_env *env, val v) {
         for (uint64_t i = 0; i < n; i++) l->at[l->n++] = val__range_at(v.range, i);
     else if (v.kind == VAL_DICT || v.kind == VAL_VIEW)
         for (size_t i = 0; i < v.dict->n; i++) {
-            const val_pair *p = &v.dict->at[i];
-            if (p->gone) continue;
-            l->at[l->n++] = v.kind == VAL_DICT || v.view == VAL_KEYS ? p->key : v.view == VAL_VALUES ? p->value : val_pair_of(env, p->key, p->value);
+            if (!v.dict->at[i].gone) l->at[l->n++] = val_entry(env, v, &v.dict->at[i]);
         }
     return l;
 }
@@ -1109,14 +1148,16 @@ static bool val__in_range(val item, val_range r) {
     if (item.kind != VAL_INT && item.kind != VAL_BOOL) return false;
     const int64_t i = val__small(item);
     if (r.step > 0 ? i < r.from || i >= r.to : i > r.from || i <= r.to) return false;
-    return r.step > 0 ? ((uint64_t)i - (uint64_t)r.from) % (uint64_t)r.step == 0 : ((uint64_t)r.from - (uint64_t)i) % (0 - (uint64_t)r.step) == 0;
+    const uint64_t from = (uint64_t)r.from, step = (uint64_t)r.step, at = (uint64_t)i;
+    return r.step > 0 ? (at - from) % step == 0 : (from - at) % (0 - step) == 0;
 }
 
 /* item in container, as Python's. */
 static bool val_in(val_env *env, val item, val container) {
     if (container.kind == VAL_STR) {
         val_defined(env, item);
-        if (item.kind != VAL_STR) val_fail(env, EXIT_INPUT, "found %s before 'in' and a str behind it, expected a str", val_kind_name(item));
+        if (item.kind != VAL_STR)
+            val_fail(env, EXIT_INPUT, "found %s before 'in' and a str after it, expected a str", val_kind_name(item));
         return val_find(env, container.s, item.s, 0, container.s.n) != VAL_NOWHERE;
     }
     if (container.kind == VAL_DICT || (container.kind == VAL_VIEW && container.view == VAL_KEYS)) {
@@ -1133,7 +1174,8 @@ static bool val_in(val_env *env, val item, val container) {
         }
         return false;
     }
-    if (!val_iterable(container)) val_fail(env, EXIT_INPUT, "found %s behind 'in', expected something with items", val_kind_name(container));
+    if (!val_iterable(container))
+        val_fail(env, EXIT_INPUT, "found %s after 'in', expected something with items", val_kind_name(container));
     return val__among(env, item, val_items(env, container));
 }
 
@@ -1145,7 +1187,8 @@ static val val__shell(val_env *env, val v) {
     return v.kind == VAL_DICT ? val_dict_new(env) : v;
 }
 
-/* A copy: lists, tuples and dicts are new on every level; characters and tuples that are keys are shared, since they never change. */
+/* A copy: lists, tuples and dicts are new on every level; characters and tuples that are keys are shared, since they never
+ * change. */
 static val val_copy(val_env *env, val v) {
     val__walk from = {0};
     const val root = val__shell(env, v);
@@ -1192,24 +1235,35 @@ static val val_index(val_env *env, val v, val key) {
     return c;
 }
 
-/* One bound of a slice over n items, from least to most; `left` where it is None. An integer of any size is brought into the bounds. */
+/* One bound of a slice over n items, from least to most; `left` where it is None. An integer of any size is brought into
+ * the bounds. */
 static bool val__bound(val v, int64_t n, int64_t least, int64_t most, int64_t left, int64_t *out) {
     if (v.kind == VAL_NONE) return *out = left, true;
     if (!val__is_int(v)) return false;
     if (v.kind == VAL_BIG) return *out = val_is_negative(v) ? least : most, true;
     int64_t i = val__small(v);
     if (i < 0) i += n;
-    *out = i < least ? least : i > most ? most : i;
+    *out = max_i64(least, min_i64(i, most));
     return true;
 }
 
 /* The bounds of v[from:to:step] over n items; false: one of them is no integer. */
 static bool val__bounds(val_env *env, uint64_t n, val from, val to, val step, int64_t *lo, int64_t *hi, int64_t *by) {
-    const int64_t len = n > INT64_MAX ? INT64_MAX : (int64_t)n;
+    const int64_t len = (int64_t)min_u64(n, INT64_MAX);
     if (!val__bound(step, 0, -INT64_MAX, INT64_MAX, 1, by)) return false;
     if (*by == 0) val_fail(env, EXIT_INPUT, "the step of a slice is 0");
     const int64_t least = *by < 0 ? -1 : 0, most = *by < 0 ? len - 1 : len;
     return val__bound(from, len, least, most, *by < 0 ? most : 0, lo) && val__bound(to, len, least, most, *by < 0 ? -1 : len, hi);
+}
+
+/* Items lo .. hi of a range, each by-th of them: a range too. */
+static val val__range_slice(val_env *env, val_range r, int64_t lo, int64_t hi, int64_t by) {
+    int64_t    from, to, step;
+    const bool wraps = __builtin_mul_overflow(lo, r.step, &from) || __builtin_add_overflow(r.from, from, &from) ||
+                       __builtin_mul_overflow(hi, r.step, &to) || __builtin_add_overflow(r.from, to, &to) ||
+                       __builtin_mul_overflow(by, r.step, &step);
+    if (wraps) val_fail(env, EXIT_INPUT, "the bounds of a range do not fit in 64 bits");
+    return val_range_of(from, to, step);
 }
 
 /* v[from:to:step], each of them None or an integer; undefined where v has no slices or a bound is something else. */
@@ -1219,14 +1273,7 @@ static val val_slice(val_env *env, val v, val from, val to, val step) {
     if (v.kind != VAL_STR && v.kind != VAL_LIST && v.kind != VAL_TUPLE && v.kind != VAL_RANGE) return val_undef(NULL);
     if (!val__bounds(env, val_len(env, v), from, to, step, &lo, &hi, &by)) return val_undef(NULL);
     const uint64_t n = val__range_n((val_range){lo, hi, by});
-    if (v.kind == VAL_RANGE) {
-        const val_range r = v.range;
-        int64_t         from_at, to_at, by_at;
-        bool            wraps = __builtin_mul_overflow(lo, r.step, &from_at) || __builtin_add_overflow(r.from, from_at, &from_at);
-        wraps = wraps || __builtin_mul_overflow(hi, r.step, &to_at) || __builtin_add_overflow(r.from, to_at, &to_at) || __builtin_mul_overflow(by, r.step, &by_at);
-        if (wraps) val_fail(env, EXIT_INPUT, "the bounds of a range do not fit in 64 bits");
-        return val_range_of(from_at, to_at, by_at);
-    }
+    if (v.kind == VAL_RANGE) return val__range_slice(env, v.range, lo, hi, by);
     if (v.kind == VAL_STR && by == 1) {
         v.s = n ? val_sub(v.s, (size_t)lo, (size_t)lo + n) : (val_str){0};
         return v;
@@ -1418,7 +1465,8 @@ static void val__floor_div(val_env *env, val a, val b, val *q, val *r, const cha
         return;
     }
     if (val__has_big(a, b) || (q && val__small(a) == INT64_MIN && val__small(b) == -1)) val__beyond(env, op);
-    const int64_t n = val__small(a), by = val__small(b), rest = by == -1 ? 0 : n % by, floors = rest != 0 && (rest < 0) != (by < 0);
+    const int64_t n = val__small(a), by = val__small(b), rest = by == -1 ? 0 : n % by;
+    const bool    floors = rest != 0 && (rest < 0) != (by < 0);
     if (q) *q = val_int(n / by - floors);
     if (r) *r = val_int(floors ? rest + by : rest);
 }
@@ -1459,8 +1507,8 @@ typedef struct {
     char p[32];
 } val_float_text;
 
-/* The digits of f > 0 in scientific form with `digits` digits: "d.ddde+xx". True: they read back as f. A power of two has a narrower
- * neighbourhood below than above, so the decimal above is tried too. */
+/* The digits of f > 0 in scientific form with `digits` digits: "d.ddde+xx". True: they read back as f. A power of two has
+ * a narrower neighbourhood below than above, so the decimal above is tried too. */
 static bool val__digits(double f, int digits, char *out, size_t size) {
     int exp;
     snprintf(out, size, "%.*e", digits - 1, f);
@@ -1486,7 +1534,9 @@ static val_float_text val_float_repr(double f) {
     while (n > 1 && digits[n - 1] == '0') n--;
     digits[n] = 0;
     const int exp = atoi(strchr(sci, 'e') + 1);
-    if (exp < -4 || exp >= 16) snprintf(t.p, sizeof t.p, "%s%c%s%.*se%c%02d", sign, digits[0], n > 1 ? "." : "", n - 1, digits + 1, exp < 0 ? '-' : '+', abs(exp));
+    if (exp < -4 || exp >= 16)
+        snprintf(t.p, sizeof t.p, "%s%c%s%.*se%c%02d", sign, digits[0], n > 1 ? "." : "", n - 1, digits + 1,
+            exp < 0 ? '-' : '+', abs(exp));
     else if (exp < 0) snprintf(t.p, sizeof t.p, "%s0.%.*s%.*s", sign, -exp - 1, "000", n, digits);
     else if (n <= exp + 1) snprintf(t.p, sizeof t.p, "%s%.*s%.*s.0", sign, n, digits, exp + 1 - n, "0000000000000000");
     else snprintf(t.p, sizeof t.p, "%s%.*s.%s", sign, exp + 1, digits, digits + exp + 1);
@@ -1542,7 +1592,8 @@ static void val__repr_str(val_env *env, val_buf *b, val v) {
 
 static void val__repr_range(val_env *env, val_buf *b, val_range r) {
     char text[80];
-    snprintf(text, sizeof text, r.step == 1 ? "range(%lld, %lld)" : "range(%lld, %lld, %lld)", (long long)r.from, (long long)r.to, (long long)r.step);
+    snprintf(text, sizeof text, r.step == 1 ? "range(%lld, %lld)" : "range(%lld, %lld, %lld)", (long long)r.from,
+        (long long)r.to, (long long)r.step);
     val_buf_put(env, b, text);
 }
 
@@ -1575,7 +1626,12 @@ static void val__repr_leaf(val_env *env, val_buf *b, val v) {
 /* What is around the parts of a value, and in their place where the value holds itself. */
 static const struct {
     const char *open, *shut, *itself;
-} val__brackets[VAL_KINDS] = {[VAL_LIST] = {"[", "]", "[...]"}, [VAL_TUPLE] = {"(", ")", "(...)"}, [VAL_DICT] = {"{", "}", "{...}"}, [VAL_OBJECT] = {"{", "}>", "{...}>"}};
+} val__brackets[VAL_KINDS] = {
+    [VAL_LIST] = {"[", "]", "[...]"},
+    [VAL_TUPLE] = {"(", ")", "(...)"},
+    [VAL_DICT] = {"{", "}", "{...}"},
+    [VAL_OBJECT] = {"{", "}>", "{...}>"},
+};
 
 /* Begins a value: opens and pushes it, or prints it where it has no parts. */
 static void val__repr_begin(val_env *env, val_buf *b, val__walk *w, val v) {
@@ -1593,7 +1649,8 @@ static void val__repr_begin(val_env *env, val_buf *b, val__walk *w, val v) {
         v = val_of_dict(v.object->type->dict(v.object));
     }
     if (!val__has_parts(v)) val__repr_leaf(env, b, v);
-    else if (val__open(env, w, v.kind == VAL_DICT ? (const void *)v.dict : v.list)) val_buf_put(env, b, val__brackets[kind].itself);
+    else if (val__open(env, w, v.kind == VAL_DICT ? (const void *)v.dict : v.list))
+        val_buf_put(env, b, val__brackets[kind].itself);
     else {
         val_buf_put(env, b, val__brackets[kind].open);
         val__push_value(env, w, v, kind == VAL_TUPLE && v.list->n == 1 ? ",)" : val__brackets[kind].shut);
@@ -1684,11 +1741,14 @@ static void val__json_leaf(val__json_out *o, val v, bool key) {
         return;
     }
     if (v.kind != VAL_NONE && v.kind != VAL_BOOL && !val__is_number(v))
-        val_fail(env, EXIT_INPUT, key ? "found %s as a key for JSON, expected str, int, float, bool or None" : "found %s, which JSON does not have", val_kind_name(v));
+        val_fail(env, EXIT_INPUT,
+            key ? "found %s as a key for JSON, expected str, int, float, bool or None" : "found %s, which JSON does not have",
+            val_kind_name(v));
     if (key) val_buf_put(env, o->b, "\"");
     if (v.kind == VAL_NONE) val_buf_put(env, o->b, "null");
     else if (v.kind == VAL_BOOL) val_buf_put(env, o->b, v.b ? "true" : "false");
-    else if (v.kind == VAL_FLOAT && !isfinite(v.f)) val_buf_put(env, o->b, isnan(v.f) ? "NaN" : v.f > 0 ? "Infinity" : "-Infinity");
+    else if (v.kind == VAL_FLOAT && !isfinite(v.f))
+        val_buf_put(env, o->b, isnan(v.f) ? "NaN" : v.f > 0 ? "Infinity" : "-Infinity");
     else val__repr_leaf(env, o->b, v);
     if (key) val_buf_put(env, o->b, "\"");
 }
@@ -1704,7 +1764,7 @@ static void val__json_line(val__json_out *o, size_t depth) {
 static val_pair *val__sort_pairs(val_env *env, val_pair *from, val_pair *to, size_t n) {
     for (size_t width = 1; width < n; width *= 2) {
         for (size_t lo = 0; lo < n; lo += 2 * width) {
-            const size_t mid = lo + width < n ? lo + width : n, hi = lo + 2 * width < n ? lo + 2 * width : n;
+            const size_t mid = min_size(lo + width, n), hi = min_size(lo + 2 * width, n);
             size_t       i = lo, k = mid;
             for (size_t at = lo; at < hi; at++) {
                 val_step(env, 1);
@@ -1734,7 +1794,8 @@ static void val__json_begin(val__json_out *o, val__walk *w, val v) {
         val__json_leaf(o, v, false);
         return;
     }
-    if (val__open(o->env, w, v.kind == VAL_DICT ? (const void *)v.dict : v.list)) val_fail(o->env, EXIT_INPUT, "a value holds itself, which JSON does not have");
+    if (val__open(o->env, w, v.kind == VAL_DICT ? (const void *)v.dict : v.list))
+        val_fail(o->env, EXIT_INPUT, "a value holds itself, which JSON does not have");
     const bool pairs = v.kind == VAL_DICT;
     if (!val_len(o->env, v)) {
         val_buf_put(o->env, o->b, pairs ? "{}" : "[]");
@@ -1770,10 +1831,11 @@ static void val__json_walk(val__json_out *o, val v) {
 
 /* Appends json.dumps(v). form NULL: one line, ensure_ascii off. */
 static void val_json_write(val_env *env, val_buf *b, val v, const val_json_form *form) {
-    static const val_json_form plain = {.indent = {.kind = VAL_NONE}, .item_sep = {.kind = VAL_NONE}, .key_sep = {.kind = VAL_NONE}};
+    static const val_json_form plain = {{.kind = VAL_NONE}, {.kind = VAL_NONE}, {.kind = VAL_NONE}, false, false};
     val__json_out o = {.env = env, .b = b, .form = form ? form : &plain};
     o.lines = o.form->indent.kind != VAL_NONE;
-    if (o.lines) o.indent = o.form->indent.kind == VAL_STR ? o.form->indent.s : val_mul(env, val_str_of(env, " "), o.form->indent).s;
+    if (o.lines)
+        o.indent = o.form->indent.kind == VAL_STR ? o.form->indent.s : val_mul(env, val_str_of(env, " "), o.form->indent).s;
     o.item_sep = o.form->item_sep.kind == VAL_STR ? o.form->item_sep.s : val_str_of(env, o.lines ? "," : ", ").s;
     o.key_sep = o.form->key_sep.kind == VAL_STR ? o.form->key_sep.s : val_str_of(env, ": ").s;
     val__json_walk(&o, v);
@@ -1811,7 +1873,8 @@ __attribute__((noreturn)) static void val__json_bad(val__json *j, const char *ex
 }
 
 static void val__json_blank(val__json *j) {
-    while (j->at < j->s.n && (val__peek(j) == ' ' || val__peek(j) == '\t' || val__peek(j) == '\n' || val__peek(j) == '\r')) j->at++;
+    while (j->at < j->s.n && (val__peek(j) == ' ' || val__peek(j) == '\t' || val__peek(j) == '\n' || val__peek(j) == '\r'))
+        j->at++;
 }
 
 static bool val__json_word(val__json *j, const char *word) {
@@ -1841,7 +1904,9 @@ static val_chr val__json_unicode(val__json *j) {
     if (high < 0xd800 || high > 0xdfff) return (val_chr)high;
     const bool    more = high < 0xdc00 && val__peek(j) == '\\' && j->at + 1 < j->s.n && VAL_CHAR(j->s.p[j->at + 1]) == 'u';
     const int32_t low = more ? val__hex4(j->s, j->at + 2) : -1;
-    if ((low < 0xdc00 || low > 0xdfff) && j->strict) val__json_bad(j, high < 0xdc00 ? "the second half of a surrogate pair" : "a surrogate pair, which begins with its first half");
+    if ((low < 0xdc00 || low > 0xdfff) && j->strict)
+        val__json_bad(j,
+            high < 0xdc00 ? "the second half of a surrogate pair" : "a surrogate pair, which begins with its first half");
     if (low < 0xdc00 || low > 0xdfff) return 0xfffd;
     j->at += 6;
     return 0x10000 + (((val_chr)high - 0xd800) << 10) + ((val_chr)low - 0xdc00);
@@ -1852,7 +1917,7 @@ static val_chr val__json_escape(val__json *j) {
     const val_chr     c = val__peek(j);
     for (size_t i = 0; i + 1 < sizeof named; i += 2)
         if (c == (uint8_t)named[i]) return j->at++, (uint8_t)named[i + 1];
-    if (c != 'u') val__json_bad(j, "one of \"\\/bfnrtu behind a backslash");
+    if (c != 'u') val__json_bad(j, "one of \"\\/bfnrtu after a backslash");
     j->at++;
     return val__json_unicode(j);
 }
@@ -1863,7 +1928,8 @@ static val val__json_string(val__json *j) {
     size_t       from = j->at;
     for (;; j->at++) {
         const val_chr c = val__peek(j);
-        if (j->at >= j->s.n || c < 0x20) val__json_bad(j, j->at >= j->s.n ? "a quote that ends the string" : "an escape in place of a control character");
+        if (j->at >= j->s.n || c < 0x20)
+            val__json_bad(j, j->at >= j->s.n ? "a quote that ends the string" : "an escape in place of a control character");
         if (c != '"' && c != '\\') continue;
         if (!b && c == '"') break;
         if (!b) b = val_buf_new(j->env);
@@ -1895,7 +1961,8 @@ static char *val__ascii(val__json *j, size_t from, size_t to) {
 static val val__json_integer(val__json *j, size_t from) {
     const bool neg = VAL_CHAR(j->s.p[from]) == '-';
     int64_t    n = 0;
-    if (j->at - from - neg > VAL_DIGITS_MAX) val_fail(j->env, EXIT_INPUT, "an integer has more than %d digits, which is the limit", VAL_DIGITS_MAX);
+    if (j->at - from - neg > VAL_DIGITS_MAX)
+        val_fail(j->env, EXIT_INPUT, "an integer has more than %d digits, which is the limit", VAL_DIGITS_MAX);
     for (size_t i = from + neg; i < j->at; i++) {
         const int64_t d = VAL_CHAR(j->s.p[i]) - '0';
         const bool    beyond = __builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, neg ? -d : d, &n);
@@ -1947,9 +2014,10 @@ static val val__json_key(val__json *j, val_dict *d) {
     if (!val__json_word(j, "\"")) val__json_bad(j, "a key in quotes");
     const val key = val__json_string(j);
     if (j->strict && (val_dict_get(d, key, &twice), twice))
-        val_fail(j->env, EXIT_INPUT, "JSON, byte %zu: the key '%s' stands twice in one object", val__bytes_before(j->s, j->at), val_quote(key.s).p);
+        val_fail(j->env, EXIT_INPUT, "JSON, byte %zu: the key '%s' stands twice in one object",
+            val__bytes_before(j->s, j->at), val_quote(key.s).p);
     val__json_blank(j);
-    if (!val__json_word(j, ":")) val__json_bad(j, "a colon behind the key");
+    if (!val__json_word(j, ":")) val__json_bad(j, "a colon after the key");
     return key;
 }
 
@@ -1968,14 +2036,15 @@ static bool val__json_shut(val__json *j, val_list *open) {
 static bool val__json_value(val__json *j, val_list *open, val *out) {
     const bool dict = val__peek(j) == '{', list = val__peek(j) == '[';
     if (!dict && !list) return *out = val__json_scalar(j), true;
-    if (open->n == VAL_DEPTH_MAX) val_fail(j->env, EXIT_RESOURCE, "JSON, byte %zu: more than %d levels", val__bytes_before(j->s, j->at) + 1, VAL_DEPTH_MAX);
+    if (open->n == VAL_DEPTH_MAX)
+        val_fail(j->env, EXIT_RESOURCE, "JSON, byte %zu: more than %d levels", val__bytes_before(j->s, j->at) + 1, VAL_DEPTH_MAX);
     j->at++;
     *out = dict ? val_dict_new(j->env) : val_list_new(j->env);
     val__json_blank(j);
     return val__json_word(j, dict ? "}" : "]");
 }
 
-static val val__json_text(val__json *j) {
+static val val__json_root(val__json *j) {
     val_list *open = val_list_new(j->env).list;
     val       root = val_none(), v, key = val_none();
     for (bool done = false, first = true; !done; first = false) {
@@ -1998,7 +2067,7 @@ static val val__json_whole(val_env *env, val_str s, bool strict) {
     val__json j = {env, s, 0, strict};
     val_step_chars(env, 4 * (uint64_t)s.n);
     val__json_blank(&j);
-    const val v = val__json_text(&j);
+    const val v = val__json_root(&j);
     val__json_blank(&j);
     if (j.at < s.n) val__json_bad(&j, "the end");
     return v;
@@ -2007,7 +2076,8 @@ static val val__json_whole(val_env *env, val_str s, bool strict) {
 /* json.loads(s) */
 static val val_json_parse(val_env *env, val_str s) { return val__json_whole(env, s, false); }
 
-/* Flags: a message wrote the text; it is JSON as RFC 8259 has it, without NaN, Infinity and halves of surrogate pairs, and a key appears once in an object. */
+/* Flags: a message wrote the text; it is JSON as RFC 8259 has it, without NaN, Infinity and halves of surrogate pairs, and
+ * a key appears once in an object. */
 enum { VAL_JSON_INPUT = 1, VAL_JSON_STRICT = 2 };
 
 /* The same of UTF-8; bytes that are none go through. */

@@ -246,7 +246,7 @@ static void tv_kinds(val_env *env, void *arg) {
     EQ_STR(tv_text(env, t, true), "(1,)");
     CHECK(val__hashable(env, t));
     val_dict_set(env, d.dict, t, val_str_of(env, "tuple"));
-    CHECK(val_is_str(val_dict_get(d.dict, val_pair_of(env, val_int(1), val_int(1)), NULL), "tuple") == false);
+    CHECK(val_is_str(val_dict_get(d.dict, val__pair_of(env, val_int(1), val_int(1)), NULL), "tuple") == false);
     CHECK(val_is_str(val_dict_get(d.dict, val_copy(env, t), NULL), "tuple"));
     val_list_add(env, t.list, val_of_list(l));
     CHECK(!val__hashable(env, t));
