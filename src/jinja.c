@@ -1,8 +1,10 @@
 /* ===== [jinja] chat templates: a Jinja parser and evaluator =====
- * A template becomes a flat postfix code in three passes: the parser emits it as it reads, with a stack of what is open; the binder gives
- * each name a slot by Jinja2's rules of scope; the packer drops what turned out empty. The evaluator runs the code on a stack of values and a
- * stack of calls. Nothing here recurses: what a template nests costs heap, and each limit below ends it with exit 3. White space, precedence,
- * scopes and undefined values are those of Jinja2 3.1 as shared/data/templates/README.md sets it up.
+ * A template becomes a flat postfix code in three passes: the parser emits it as it reads, with a stack of what is open; the
+ * binder gives each name a slot by Jinja2's rules of scope; the packer drops what turned out empty. The evaluator runs the
+ * code on a stack of values and a stack of calls. Nothing here recurses: what a template nests costs heap, and each limit
+ * below ends it with exit 3. White space, precedence, scopes and undefined values are those of Jinja2 3.1 as
+ * shared/data/templates/README.md sets it up. Statements are those of chat templates: without `with`, `autoescape`, `print`,
+ * recursive loops, powers, and the arguments of a macro that are no parameters.
  * Public: jinja_parse, jinja_free, jinja_render, jinja_text_drop.
  * Opens: jinja_text. */
 
@@ -18,7 +20,7 @@ enum {
 
 typedef enum {
     JT_EOF, JT_DATA, JT_PRINT, JT_PRINT_END, JT_BLOCK, JT_BLOCK_END, JT_NAME, JT_STRING, JT_INT, JT_FLOAT,
-    JT_ADD, JT_SUB, JT_MUL, JT_DIV, JT_FLOORDIV, JT_MOD, JT_POW, JT_TILDE, JT_EQ, JT_NE, JT_LT, JT_LE, JT_GT, JT_GE, JT_ASSIGN,
+    JT_ADD, JT_SUB, JT_MUL, JT_DIV, JT_FLOORDIV, JT_MOD, JT_TILDE, JT_EQ, JT_NE, JT_LT, JT_LE, JT_GT, JT_GE, JT_ASSIGN,
     JT_DOT, JT_COLON, JT_PIPE, JT_COMMA, JT_SEMICOLON, JT_LPAREN, JT_RPAREN, JT_LBRACKET, JT_RBRACKET, JT_LBRACE, JT_RBRACE,
 } jinja_sign;
 
@@ -27,7 +29,7 @@ static const struct {
     const char *text;
     jinja_sign  sign;
 } jinja__signs[] = {
-    {"//", JT_FLOORDIV}, {"**", JT_POW}, {"==", JT_EQ}, {"!=", JT_NE}, {"<=", JT_LE}, {">=", JT_GE}, {"+", JT_ADD}, {"-", JT_SUB},
+    {"//", JT_FLOORDIV}, {"==", JT_EQ}, {"!=", JT_NE}, {"<=", JT_LE}, {">=", JT_GE}, {"+", JT_ADD}, {"-", JT_SUB},
     {"*", JT_MUL}, {"/", JT_DIV}, {"%", JT_MOD}, {"~", JT_TILDE}, {"<", JT_LT}, {">", JT_GT}, {"=", JT_ASSIGN}, {".", JT_DOT},
     {":", JT_COLON}, {"|", JT_PIPE}, {",", JT_COMMA}, {";", JT_SEMICOLON}, {"(", JT_LPAREN}, {")", JT_RPAREN}, {"[", JT_LBRACKET},
     {"]", JT_RBRACKET}, {"{", JT_LBRACE}, {"}", JT_RBRACE},
@@ -36,25 +38,24 @@ static const struct {
 /* Names with a meaning. Their number is their place in the table of names of every template. */
 enum {
     JW_AND, JW_OR, JW_NOT, JW_IN, JW_IS, JW_IF, JW_ELSE, JW_TRUE, JW_FALSE, JW_NONE, JW_TRUE2, JW_FALSE2, JW_NONE2,
-    JW_ELIF, JW_ENDIF, JW_FOR, JW_ENDFOR, JW_RECURSIVE, JW_SET, JW_ENDSET, JW_MACRO, JW_ENDMACRO, JW_CALL, JW_ENDCALL, JW_FILTER,
-    JW_ENDFILTER, JW_WITH, JW_ENDWITH, JW_AUTOESCAPE, JW_ENDAUTOESCAPE, JW_GENERATION, JW_ENDGENERATION, JW_BREAK, JW_CONTINUE, JW_PRINT,
-    JW_BLOCK, JW_EXTENDS, JW_INCLUDE, JW_IMPORT, JW_FROM, JW_CALLER, JW_KWARGS, JW_VARARGS, JW_LOOP, JW_WORDS,
+    JW_ELIF, JW_ENDIF, JW_FOR, JW_ENDFOR, JW_SET, JW_ENDSET, JW_MACRO, JW_ENDMACRO, JW_CALL, JW_ENDCALL, JW_FILTER, JW_ENDFILTER,
+    JW_GENERATION, JW_ENDGENERATION, JW_BREAK, JW_CONTINUE, JW_BLOCK, JW_EXTENDS, JW_INCLUDE, JW_IMPORT, JW_FROM,
+    JW_CALLER, JW_KWARGS, JW_VARARGS, JW_LOOP, JW_WORDS,
 };
 
 static const char *const jinja__words[JW_WORDS] = {
     [JW_AND] = "and", [JW_OR] = "or", [JW_NOT] = "not", [JW_IN] = "in", [JW_IS] = "is", [JW_IF] = "if", [JW_ELSE] = "else",
     [JW_TRUE] = "true", [JW_FALSE] = "false", [JW_NONE] = "none", [JW_TRUE2] = "True", [JW_FALSE2] = "False", [JW_NONE2] = "None",
-    [JW_ELIF] = "elif", [JW_ENDIF] = "endif", [JW_FOR] = "for", [JW_ENDFOR] = "endfor", [JW_RECURSIVE] = "recursive", [JW_SET] = "set",
-    [JW_ENDSET] = "endset", [JW_MACRO] = "macro", [JW_ENDMACRO] = "endmacro", [JW_CALL] = "call", [JW_ENDCALL] = "endcall",
-    [JW_FILTER] = "filter", [JW_ENDFILTER] = "endfilter", [JW_WITH] = "with", [JW_ENDWITH] = "endwith", [JW_AUTOESCAPE] = "autoescape",
-    [JW_ENDAUTOESCAPE] = "endautoescape", [JW_GENERATION] = "generation", [JW_ENDGENERATION] = "endgeneration", [JW_BREAK] = "break",
-    [JW_CONTINUE] = "continue", [JW_PRINT] = "print", [JW_BLOCK] = "block", [JW_EXTENDS] = "extends", [JW_INCLUDE] = "include",
-    [JW_IMPORT] = "import", [JW_FROM] = "from", [JW_CALLER] = "caller", [JW_KWARGS] = "kwargs", [JW_VARARGS] = "varargs", [JW_LOOP] = "loop",
+    [JW_ELIF] = "elif", [JW_ENDIF] = "endif", [JW_FOR] = "for", [JW_ENDFOR] = "endfor", [JW_SET] = "set", [JW_ENDSET] = "endset",
+    [JW_MACRO] = "macro", [JW_ENDMACRO] = "endmacro", [JW_CALL] = "call", [JW_ENDCALL] = "endcall", [JW_FILTER] = "filter",
+    [JW_ENDFILTER] = "endfilter", [JW_GENERATION] = "generation", [JW_ENDGENERATION] = "endgeneration", [JW_BREAK] = "break",
+    [JW_CONTINUE] = "continue", [JW_BLOCK] = "block", [JW_EXTENDS] = "extends", [JW_INCLUDE] = "include", [JW_IMPORT] = "import",
+    [JW_FROM] = "from", [JW_CALLER] = "caller", [JW_KWARGS] = "kwargs", [JW_VARARGS] = "varargs", [JW_LOOP] = "loop",
 };
 
 /* --- code --- */
 
-typedef enum {                                        /* stack before -- after; a: a jump, from the instruction itself until the code is packed */
+typedef enum {                                        /* stack before -- after; a: a jump, relative until the code is packed */
     JO_NOP,
     JO_TEXT,                                          /* -- ; writes constant a */
     JO_PRINT,                                         /* v -- ; flag: v is what a call or filter wrote, which is a string */
@@ -73,7 +74,7 @@ typedef enum {                                        /* stack before -- after; 
     JO_LIST,
     JO_DICT,                                          /* a pairs -- dict */
     JO_CONCAT,                                        /* a items -- string */
-    JO_ADD, JO_SUB, JO_MUL, JO_DIV, JO_FLOORDIV, JO_MOD, JO_POW,   /* x y -- v */
+    JO_ADD, JO_SUB, JO_MUL, JO_DIV, JO_FLOORDIV, JO_MOD,   /* x y -- v */
     JO_NEG, JO_POS, JO_NOT,                           /* x -- v */
     JO_COMPARE,                                       /* x y -- bool; n: jinja_sign, JT_DOT for in, JT_COLON for not in */
     JO_CHAIN,                                         /* x y -- y, or false and a jump to a */
@@ -87,12 +88,11 @@ typedef enum {                                        /* stack before -- after; 
     JO_NO_FILTER,                                     /* a name that is no filter or test: b. flag: an error only when it runs */
     JO_CALL,                                          /* f args -- v; a: form of the arguments; flag: `caller` lies above them */
     JO_ENTER,                                         /* a: frame; sets the variables that begin with an outer value */
-    JO_FOR,                                           /* v -- loop; flag: JF_; n 1: its items pass a test, which begins at a */
+    JO_FOR,                                           /* v -- loop; flag: the body sees `loop`; n 1: items pass a test, at a */
     JO_NEXT,                                          /* loop -- loop item, or a jump to a; flag: `loop` is variable b */
     JO_TESTED,                                        /* v -- ; the end of the test of an item */
     JO_RAN,                                           /* loop -- loop; the loop had a whole round */
     JO_FOR_END,                                       /* loop -- ; jumps to a where it had one; a 0: never */
-    JO_RECUR,                                         /* v -- text; calls function b, which follows; goes on at a */
     JO_MACRO,                                         /* -- macro of function b; goes on at a */
     JO_ARG,                                           /* jumps to a where parameter n has a value */
     JO_NO_ARG,                                        /* -- undefined: parameter b was not provided */
@@ -100,13 +100,10 @@ typedef enum {                                        /* stack before -- after; 
     JO_CAPTURE,                                       /* what follows is written into a string */
     JO_CAPTURED,                                      /* -- string */
     JO_DROP,                                          /* ends n captures, for a jump out of them */
-    JO_ESCAPE,                                        /* v -- ; autoescape on or off */
-    JO_ESCAPE_END,
     JO_END,
     JO_OPS,
 } jinja_op_name;
 
-enum { JF_RECURSIVE = 1, JF_SEEN = 2 };               /* JO_FOR: it can call itself; the body can see `loop` */
 typedef enum { JS_STORE, JS_MAYBE /* inside `if` */, JS_PARAM } jinja_store;
 
 typedef struct {
@@ -118,7 +115,7 @@ typedef struct {
 
 /* One argument in a call. */
 typedef struct {
-    enum { JA_POS, JA_KEY, JA_STAR, JA_STARSTAR } kind;
+    enum { JA_POS, JA_KEY, JA_STAR } kind;
     int32_t name;
 } jinja_arg;
 
@@ -143,13 +140,13 @@ typedef struct {
     bool    is_fn;                                    /* the outermost frame of its function */
 } jinja_frame;
 
-/* A function has slots of its own: the template, a macro, a block of `call`, a recursive loop. */
+/* A function has slots of its own: the template, a macro, a block of `call`. */
 typedef struct {
     int32_t  up, depth, entry;                        /* the function around it, their number, its first instruction */
     int32_t  name;                                    /* -1: none */
     uint32_t first_param, n_params;
-    uint8_t  used;                                    /* bits of caller, kwargs, varargs: read in its body */
-    int32_t  caller, kwargs, varargs;                 /* slot of each; -1: not used, or a parameter of its own */
+    bool     used;                                    /* `caller` is read in its body */
+    int32_t  caller;                                  /* its slot; -1: not used, or a parameter of its own */
     int32_t  n_slots;
     bool     kept;                                    /* functions or loops inside refer to its slots: they outlive the call */
 } jinja_fn;
@@ -186,7 +183,7 @@ typedef enum {                                        /* kinds of what is open i
 } jinja_open_kind;
 
 /* Levels of operators, weakest first. */
-enum { JP_NONE, JP_COND, JP_OR, JP_AND, JP_NOT, JP_COMPARE, JP_ADD, JP_CONCAT, JP_MUL, JP_POW, JP_UNARY };
+enum { JP_NONE, JP_COND, JP_OR, JP_AND, JP_NOT, JP_COMPARE, JP_ADD, JP_CONCAT, JP_MUL, JP_UNARY };
 
 /* What is open in an expression: brackets, or an operator that waits for its right side. */
 typedef struct {
@@ -200,7 +197,7 @@ typedef struct {
     uint8_t  kinds;                                   /* JX_ARGS: bits of the kinds of arguments so far */
     uint16_t row;                                     /* JX_ARGS of a filter or test */
     uint32_t n;                                       /* items */
-    int32_t  start;                                   /* code of the item that is being read; its first instruction is JO_NOP where cond is set */
+    int32_t  start;                                   /* code of the item that is read; begins with JO_NOP where cond is set */
     int32_t  at;                                      /* a jump to be set; JX_ARGS: the first of its arguments */
     int32_t  value;                                   /* JX_COND: code of `a` in `a if b` */
     int32_t  name;                                    /* JX_ARGS of a filter or test */
@@ -216,18 +213,17 @@ typedef struct {
 /* A statement that is open. */
 typedef struct {
     uint8_t  word;                                    /* JW_FOR ... */
-    bool     in_else, recursive;
+    bool     in_else;
     bool     has_body;                                /* the names in its body are looked at */
     bool     bare_caller;                             /* a parameter `caller` without a default */
-    uint8_t  used, gone;                              /* bits of caller, kwargs, varargs, loop: read in the body; set there before */
+    uint8_t  used, gone;                              /* bits of caller, kwargs, varargs, loop: read in the body; set before */
     int      line;
     int32_t  frame, cond;                             /* its frame, -1: none; `if`s that are open around it */
     int32_t  body;                                    /* JW_FOR: frame of the body */
     int32_t  fn, fn_frame;                            /* the function that it began, -1: none */
     int32_t  at, out;                                 /* a jump to be set; a list of them, -1: none */
     int32_t  begin, top;                              /* JW_FOR: JO_FOR, JO_NEXT */
-    int32_t  recur;                                   /* JW_FOR: JO_RECUR */
-    uint32_t held, filters;                           /* code that is put after the body: targets from `held`, filters from `filters` */
+    uint32_t held, filters;                           /* code put after the body: targets from `held`, filters from `filters` */
     jinja_op call;                                    /* JW_CALL */
     int32_t  name;                                    /* JW_MACRO */
 } jinja_block;
@@ -260,8 +256,6 @@ typedef struct {
     uint32_t       n_arg;
     int32_t       *unknown;                           /* JO_NO_FILTER in an open expression */
     uint32_t       n_unknown;
-    uint32_t      *mark;                              /* `with`: where the code of each target begins in held */
-    uint32_t       n_mark;
     int32_t        fn;
     int32_t        cond;                              /* `if`s open in this frame */
     uint32_t      *slot;                              /* hash of names: 1 + place, 0: free */
@@ -298,8 +292,8 @@ static int jinja__line(jinja_parser *p, size_t at) {
     return p->line;
 }
 
-/* Where the tag that ends at `at` with these two characters ends, 0: none ends there. trim: a newline after it belongs to it; so do
- * all blanks after a minus. */
+/* Where the tag that ends at `at` with these two characters ends, 0: none ends there. trim: a newline after it belongs to
+ * it; so do all blanks after a minus. */
 static size_t jinja__tag_end(const jinja_parser *p, size_t at, const char *shut, bool trim) {
     if (jinja__chr(p, at) == '-' && jinja__is(p, at + 1, shut)) return jinja__spaces(p, at + 3);
     if (trim && jinja__chr(p, at) == '+' && jinja__is(p, at + 1, shut)) return at + 3;
@@ -321,7 +315,8 @@ static bool jinja__raw(const jinja_parser *p, size_t at, const char *word, bool 
     return *end != 0;
 }
 
-/* Text in front of the tag at `to`: without the blanks that its sign takes, or without those of its line where lstrip_blocks does. */
+/* Text in front of the tag at `to`: without the blanks that its sign takes, or without those of its line where
+ * lstrip_blocks does. */
 static val jinja__data(const jinja_parser *p, size_t from, size_t to, bool lstrip) {
     const val_chr sign = jinja__chr(p, to + 2);
     size_t        end = to;
@@ -394,7 +389,8 @@ static size_t jinja__float_end(const jinja_parser *p, size_t at) {
     size_t end = jinja__digits(p, at, 10, false), e;
     bool   is_float = false;
     if (at > 0 && p->src[at - 1] == '.') return 0;
-    if (jinja__chr(p, end) == '.' && jinja__digit(jinja__chr(p, end + 1))) end = jinja__digits(p, end + 1, 10, false), is_float = true;
+    if (jinja__chr(p, end) == '.' && jinja__digit(jinja__chr(p, end + 1)))
+        end = jinja__digits(p, end + 1, 10, false), is_float = true;
     if ((jinja__chr(p, end) | 32) != 'e') return is_float ? end : 0;
     e = end + 1 + jinja__sign_len(p, end + 1);
     if (jinja__digit(jinja__chr(p, e))) return jinja__digits(p, e, 10, false);
@@ -412,11 +408,11 @@ static void jinja__number(jinja_parser *p, jinja_token *t) {
     } else p->at = end;
     const val_str text = {p->src + at, (uint32_t)(p->at - at), NULL};
     double        f = 0;
-    if (text.n > VAL_DIGITS_MAX) jinja__fail_at(p, t->line, "found a number of %u digits, expected %d at most", text.n, VAL_DIGITS_MAX);
+    int64_t       i = 0;
     p->env->line = t->line;
-    const bool read = end ? filter_read_float(p->env, text, &f) : filter_read_int(p->env, text, 0, &t->v);
+    const bool read = end ? filter_read_float(p->env, text, &f) : filter_read_int(p->env, text, 0, &i);
     if (!read) jinja__fail_at(p, t->line, "found '%s', expected a number", val_quote(text).p);
-    if (end) t->v = val_float(f);
+    t->v = end ? val_float(f) : val_int(i);
 }
 
 /* The value of n hexadecimal digits at `at`. */
@@ -449,8 +445,9 @@ static size_t jinja__escape(jinja_parser *p, size_t at, val_buf *b) {
         const int digits = c == 'x' ? 2 : c == 'u' ? 4 : 8;
         return val_buf_chr(p->env, b, jinja__hex(p, at + 1, digits)), 1 + (size_t)digits;
     }
-    if (c == 'N') jinja__fail_at(p, jinja__line(p, at), "found \\N in a string, which is not supported here; expected \\u and four digits");
-    val_buf_chr(p->env, b, '\\');                     /* an unknown escape stays, and a character beyond ASCII after it is spelled out */
+    if (c == 'N')
+        jinja__fail_at(p, jinja__line(p, at), "found \\N in a string, which is not supported here; expected \\u and four digits");
+    val_buf_chr(p->env, b, '\\');                     /* an unknown escape stays; what is beyond ASCII after it is spelled out */
     if (c < 0x80) return val_buf_chr(p->env, b, c), 1;
     snprintf(text, sizeof text, c < 0x100 ? "x%02x" : c < 0x10000 ? "u%04x" : "U%08x", c);
     return val_buf_put(p->env, b, text), 1;
@@ -524,7 +521,8 @@ static void jinja__bracket(jinja_parser *p, const jinja_token *t, char c) {
     const char *shut = c == '(' ? ")" : c == '[' ? "]" : c == '{' ? "}" : NULL;
     if (shut) {
         p->env->line = t->line;
-        if (p->n_shut == JINJA_LEVELS) val_fail(p->env, EXIT_RESOURCE, "brackets stand inside each other in more than %d levels", JINJA_LEVELS);
+        if (p->n_shut == JINJA_LEVELS)
+            val_fail(p->env, EXIT_RESOURCE, "brackets stand inside each other in more than %d levels", JINJA_LEVELS);
         p->shut[p->n_shut++] = (uint8_t)*shut;
     } else if (c == ')' || c == ']' || c == '}') {
         if (!p->n_shut) jinja__fail_at(p, t->line, "found '%c' without its opening bracket", c);
@@ -611,7 +609,8 @@ static bool jinja__skip_word(jinja_parser *p, int word) {
 
 static const char *jinja__sign_name(jinja_sign s) {
     static const char *const names[] = {
-        [JT_EOF] = "the end of the template", [JT_DATA] = "text", [JT_PRINT] = "{{", [JT_PRINT_END] = "}}", [JT_BLOCK] = "{%", [JT_BLOCK_END] = "%}",
+        [JT_EOF] = "the end of the template", [JT_DATA] = "text",
+        [JT_PRINT] = "{{", [JT_PRINT_END] = "}}", [JT_BLOCK] = "{%", [JT_BLOCK_END] = "%}",
         [JT_NAME] = "a name", [JT_STRING] = "a string", [JT_INT] = "a number", [JT_FLOAT] = "a number",
     };
     if ((size_t)s < sizeof names / sizeof *names) return names[s];
@@ -716,7 +715,14 @@ static void jinja__deep(jinja_parser *p) {
 static jinja_open *jinja__push(jinja_parser *p, jinja_open_kind kind, int level) {
     jinja__deep(p);
     jinja_open *x = JINJA_ADD(p->open, p->n_open);
-    *x = (jinja_open){.kind = (uint8_t)kind, .level = (uint8_t)level, .start = jinja__here(p), .at = -1, .name = -1, .line = p->tok.line};
+    *x = (jinja_open){
+        .kind = (uint8_t)kind,
+        .level = (uint8_t)level,
+        .start = jinja__here(p),
+        .at = -1,
+        .name = -1,
+        .line = p->tok.line,
+    };
     p->want = true;
     return x;
 }
@@ -765,7 +771,7 @@ static const struct {
     uint8_t sign, level, op;
 } jinja__binary[] = {
     {JT_ADD, JP_ADD, JO_ADD}, {JT_SUB, JP_ADD, JO_SUB}, {JT_MUL, JP_MUL, JO_MUL}, {JT_DIV, JP_MUL, JO_DIV},
-    {JT_FLOORDIV, JP_MUL, JO_FLOORDIV}, {JT_MOD, JP_MUL, JO_MOD}, {JT_POW, JP_POW, JO_POW},
+    {JT_FLOORDIV, JP_MUL, JO_FLOORDIV}, {JT_MOD, JP_MUL, JO_MOD},
 };
 
 static void jinja__and_or(jinja_parser *p, bool is_and) {
@@ -952,7 +958,7 @@ static bool jinja__test_arg_follows(jinja_parser *p) {
     const jinja_sign s = p->tok.sign;
     if (s == JT_STRING || s == JT_INT || s == JT_FLOAT || s == JT_LBRACKET || s == JT_LBRACE) return true;
     if (s != JT_NAME || jinja__word(p, JW_ELSE) || jinja__word(p, JW_OR) || jinja__word(p, JW_AND)) return false;
-    if (jinja__word(p, JW_IS)) jinja__expected(p, "one test behind a value");
+    if (jinja__word(p, JW_IS)) jinja__expected(p, "one test after a value");
     return true;
 }
 
@@ -1039,7 +1045,7 @@ static void jinja__attribute(jinja_parser *p) {
         jinja__emit_const(p, JO_CONST, p->tok.v);
         jinja__next(p);
         jinja__emit(p, JO_ITEM, 0);
-    } else jinja__expected(p, "a name or a number behind '.'");
+    } else jinja__expected(p, "a name or a number after '.'");
 }
 
 /* What binds tighter than every operator: attributes, subscripts, calls, filters, tests. */
@@ -1062,7 +1068,9 @@ static bool jinja__postfix(jinja_parser *p) {
 /* --- items of brackets --- */
 
 /* Where a tuple without brackets of its own may end. */
-static bool jinja__tuple_end(const jinja_parser *p) { return p->tok.sign == JT_PRINT_END || p->tok.sign == JT_BLOCK_END || p->tok.sign == JT_RPAREN; }
+static bool jinja__tuple_end(const jinja_parser *p) {
+    return p->tok.sign == JT_PRINT_END || p->tok.sign == JT_BLOCK_END || p->tok.sign == JT_RPAREN;
+}
 
 static void jinja__end_tuple(jinja_parser *p) {
     const jinja_open x = *jinja__top(p);
@@ -1087,23 +1095,23 @@ static void jinja__end_index(jinja_parser *p) {
     jinja__emit(p, x.part ? JO_SLICE : JO_ITEM, 0);
 }
 
-/* An argument: its kind and name. Jinja2's order: by position, by name and *list, then **dict. */
+/* An argument: its kind and name. Jinja2's order: by position, then by name and *list. */
 static void jinja__begin_arg(jinja_parser *p) {
     jinja_open *x = jinja__top(p);
     jinja_arg   arg = {JA_POS, -1};
     const uint8_t before = x->kinds;
     if (p->n_arg - (uint32_t)x->at == JINJA_ARGS) jinja__fail(p, "found more than %d arguments", JINJA_ARGS);
     if (p->tok.sign == JT_MUL) arg.kind = JA_STAR, jinja__next(p);
-    else if (p->tok.sign == JT_POW) arg.kind = JA_STARSTAR, jinja__next(p);
     else if (p->tok.sign == JT_NAME && jinja__peek(p)->sign == JT_ASSIGN) {
         arg = (jinja_arg){JA_KEY, p->tok.name};
         for (uint32_t i = (uint32_t)x->at; i < p->n_arg; i++)
-            if (p->arg[i].kind == JA_KEY && p->arg[i].name == arg.name) jinja__fail(p, "found the argument '%s' twice", jinja__name_of(p, arg.name));
+            if (p->arg[i].kind == JA_KEY && p->arg[i].name == arg.name)
+                jinja__fail(p, "found the argument '%s' twice", jinja__name_of(p, arg.name));
         jinja__next(p);
         jinja__next(p);
     }
     const uint8_t last = arg.kind == JA_POS ? 1 << JA_KEY | 1 << JA_STAR : arg.kind == JA_STAR ? 1 << JA_STAR : 0;
-    if (before & (last | 1 << JA_STARSTAR)) jinja__expected(p, "arguments by position before those by name, one * and one **");
+    if (before & last) jinja__expected(p, "arguments by position before those by name, and one *");
     *JINJA_ADD(p->arg, p->n_arg) = arg;
     x->kinds |= (uint8_t)(1 << arg.kind);
     x->cond = true;
@@ -1250,7 +1258,7 @@ static int32_t jinja__begin_fn(jinja_parser *p, int32_t name, int32_t *frame) {
     jinja        *t = p->t;
     const int32_t fn = (int32_t)t->n_fns, depth = fn ? t->fns[p->fn].depth + 1 : 0;
     *JINJA_ADD(t->fns, t->n_fns) = (jinja_fn){
-        .up = p->fn, .depth = depth, .entry = jinja__here(p), .name = name, .first_param = t->n_params, .caller = -1, .kwargs = -1, .varargs = -1,
+        .up = p->fn, .depth = depth, .entry = jinja__here(p), .name = name, .first_param = t->n_params, .caller = -1,
     };
     if (fn) t->fns[p->fn].kept = true;
     p->fn = fn;
@@ -1336,7 +1344,7 @@ static jinja_block *jinja__begin_block(jinja_parser *p, int word) {
     jinja__deep(p);
     jinja_block *b = JINJA_ADD(p->block, p->n_block);
     *b = (jinja_block){
-        .word = (uint8_t)word, .line = p->last_line, .frame = -1, .fn = -1, .cond = p->cond, .at = -1, .out = -1, .recur = -1, .name = -1,
+        .word = (uint8_t)word, .line = p->last_line, .frame = -1, .fn = -1, .cond = p->cond, .at = -1, .out = -1, .name = -1,
         .held = p->n_held, .filters = p->n_held,
     };
     return b;
@@ -1414,14 +1422,7 @@ static void jinja__for(jinja_parser *p) {
     if (has_test) jinja__expr(p, JE_COND);
     jinja__hold(p, from);
     jinja_block *b = jinja__begin_block(p, JW_FOR);
-    b->recursive = jinja__skip_word(p, JW_RECURSIVE);
-    if (b->recursive) {
-        b->recur = jinja__emit(p, JO_RECUR, 0);
-        b->fn = jinja__begin_fn(p, -1, &b->fn_frame);
-        jinja__op(p, b->recur)->b = b->fn;
-    }
     b->begin = jinja__emit(p, JO_FOR, 0);
-    jinja__op(p, b->begin)->flag = b->recursive ? JF_RECURSIVE : 0;
     if (has_test) jinja__for_test(p, target, test);
     b->top = jinja__emit(p, JO_NEXT, 0);
     b->body = b->frame = jinja__begin_frame(p);
@@ -1441,10 +1442,10 @@ static void jinja__end_rounds(jinja_parser *p, bool with_else) {
     jinja__land(p, b->top);
     jinja__land_all(p, b->out);
     b->out = -1;
-    if (b->recursive || (b->used & 1 << (JW_LOOP - JW_CALLER))) {
+    if (b->used & 1 << (JW_LOOP - JW_CALLER)) {
         p->t->frames[b->body].has_loop = true;
         jinja__op(p, b->top)->flag = true;
-        jinja__op(p, b->begin)->flag |= JF_SEEN;
+        jinja__op(p, b->begin)->flag = true;
     }
     b->at = jinja__emit(p, JO_FOR_END, 0);
 }
@@ -1475,27 +1476,21 @@ static void jinja__endfor(jinja_parser *p) {
         jinja__end_frame(p, b->frame);
         jinja__land(p, b->at);
     }
-    if (!b->recursive) return;
-    jinja__end_fn(p, b->fn, b->fn_frame);
-    jinja__land(p, b->recur);
-    jinja__print_raw(p);
 }
 
-/* break and continue: they leave captures and autoescape that began inside the loop. */
+/* break and continue: they leave captures that began inside the loop. */
 static void jinja__leave_round(jinja_parser *p, bool is_break) {
     const int line = p->tok.line;
     uint32_t  i = p->n_block;
-    uint16_t  captures = 0, escapes = 0;
+    uint16_t  captures = 0;
     jinja__next(p);
     for (; i > 0 && (p->block[i - 1].word != JW_FOR || p->block[i - 1].in_else); i--) {
         const jinja_block *b = &p->block[i - 1];
         if (b->fn >= 0 || b->word == JW_GENERATION) i = 1;            /* no loop of this function is around it */
         captures = (uint16_t)(captures + (b->word == JW_SET || b->word == JW_FILTER));
-        escapes = (uint16_t)(escapes + (b->word == JW_AUTOESCAPE));
     }
     if (!i) jinja__fail_at(p, line, "found '%s' outside of a loop", is_break ? "break" : "continue");
     jinja_block *b = &p->block[i - 1];
-    for (; escapes; escapes--) jinja__emit(p, JO_ESCAPE_END, 0);
     if (captures) jinja__emit(p, JO_DROP, captures);
     if (is_break) jinja__link(p, JO_JUMP, &b->out);
     else {
@@ -1574,7 +1569,8 @@ static void jinja__end_filter_block(jinja_parser *p) {
     jinja__print_raw(p);
 }
 
-/* Parameters: each gets its default, or an undefined value, where the call gives none. Returns whether `caller` is one without a default. */
+/* Parameters: each gets its default, or an undefined value, where the call gives none. Returns whether `caller` is one
+ * without a default. */
 static bool jinja__signature(jinja_parser *p) {
     jinja         *t = p->t;
     const uint32_t first = t->n_params;
@@ -1594,7 +1590,8 @@ static bool jinja__signature(jinja_parser *p) {
             jinja__next(p);
             jinja__expr(p, JE_COND);
             defaults = true;
-        } else if (defaults) jinja__fail(p, "found the parameter '%s' without a default behind one that has one", jinja__name_of(p, name));
+        } else if (defaults)
+            jinja__fail(p, "found the parameter '%s' without a default after one that has one", jinja__name_of(p, name));
         else jinja__op(p, jinja__emit(p, JO_NO_ARG, 0))->b = name, bare = bare || name == JW_CALLER;
         jinja__emit_name(p, JO_STORE, name);
         jinja__op(p, jinja__here(p) - 1)->flag = JS_PARAM;
@@ -1619,13 +1616,25 @@ static void jinja__macro(jinja_parser *p) {
     jinja__colon(p);
 }
 
+/* Jinja2 gives a macro the arguments that are no parameters by these names, unless it has parameters of these names. Here
+ * they are errors. */
+static void jinja__no_rest(jinja_parser *p, const jinja_block *b) {
+    const jinja_fn *fn = &p->t->fns[b->fn];
+    for (int name = JW_KWARGS; name <= JW_VARARGS; name++) {
+        bool own = !(b->used & 1 << (name - JW_CALLER));
+        for (uint32_t i = 0; i < fn->n_params; i++) own = own || p->t->params[fn->first_param + i] == name;
+        if (!own) jinja__fail_at(p, b->line, "found '%s' in a macro, which has its parameters alone", jinja__words[name]);
+    }
+}
+
 /* The end of the body of a macro or of `call`. */
 static void jinja__end_body(jinja_parser *p) {
     const jinja_block *b = jinja__block_top(p);
     jinja__next(p);
     const bool bare = b->bare_caller && (b->used & 1);
     if (bare) jinja__fail_at(p, b->line, "found the parameter 'caller' without a default, expected one, or none of this name");
-    p->t->fns[b->fn].used = b->used;
+    jinja__no_rest(p, b);
+    p->t->fns[b->fn].used = b->used & 1;
     jinja__end_fn(p, b->fn, b->fn_frame);
     jinja__land(p, b->at);
 }
@@ -1647,7 +1656,8 @@ static void jinja__call_block(jinja_parser *p) {
     jinja__hold(p, from);
     const uint32_t n_params = p->t->n_params - params;
     jinja__expr(p, JE_COND);
-    if (p->call_at < from || p->call_at != jinja__here(p) - 1) jinja__fail(p, "found an expression behind 'call', expected a call");
+    if (p->call_at < from || p->call_at != jinja__here(p) - 1)
+        jinja__fail(p, "found an expression after 'call', expected a call");
     jinja_block *b = jinja__begin_block(p, JW_CALL);
     b->bare_caller = bare;
     b->call = *jinja__op(p, p->call_at);
@@ -1671,27 +1681,6 @@ static void jinja__endcall(jinja_parser *p) {
     jinja__print_raw(p);
 }
 
-/* The values belong to the outer scope; the last one is set first. */
-static void jinja__with(jinja_parser *p) {
-    const uint32_t held = p->n_held;
-    jinja_block   *b = jinja__begin_block(p, JW_WITH);
-    jinja__next(p);
-    p->n_mark = 0;
-    while (p->tok.sign != JT_BLOCK_END && p->tok.sign != JT_COLON) {
-        const int32_t from = jinja__here(p);
-        if (p->n_mark) jinja__expect(p, JT_COMMA);
-        *JINJA_ADD(p->mark, p->n_mark) = p->n_held;
-        jinja__target(p, JS_PARAM, false, false);
-        jinja__hold(p, from);
-        jinja__expect(p, JT_ASSIGN);
-        jinja__expr(p, JE_COND);
-    }
-    b->frame = jinja__begin_frame(p);
-    for (uint32_t i = p->n_mark; i-- > 0;) jinja__unhold(p, p->mark[i], i + 1 < p->n_mark ? p->mark[i + 1] : p->n_held);
-    p->n_held = held;
-    jinja__colon(p);
-}
-
 static void jinja__end_scope(jinja_parser *p) {
     jinja__next(p);
     jinja__end_frame(p, jinja__block_top(p)->frame);
@@ -1703,28 +1692,6 @@ static void jinja__generation(jinja_parser *p) {
     jinja__colon(p);
 }
 
-static void jinja__autoescape(jinja_parser *p) {
-    jinja__next(p);
-    jinja__expr(p, JE_COND);
-    jinja__emit(p, JO_ESCAPE, 0);
-    jinja__begin_block(p, JW_AUTOESCAPE)->frame = jinja__begin_frame(p);
-    jinja__colon(p);
-}
-
-static void jinja__end_autoescape(jinja_parser *p) {
-    jinja__end_scope(p);
-    jinja__emit(p, JO_ESCAPE_END, 0);
-}
-
-static void jinja__print(jinja_parser *p) {
-    jinja__next(p);
-    for (bool first = true; p->tok.sign != JT_BLOCK_END; first = false) {
-        if (!first) jinja__expect(p, JT_COMMA);
-        jinja__expr(p, JE_COND);
-        jinja__emit(p, JO_PRINT, 0);
-    }
-}
-
 static void jinja__refused(jinja_parser *p) {
     jinja__fail(p, "found '%s', which is refused: a template is one file without blocks", jinja__found(p));
 }
@@ -1734,16 +1701,30 @@ static const struct {
     uint8_t word, of;
     void  (*read)(jinja_parser *p);
 } jinja__statements[] = {
-    {JW_IF, 0, jinja__if}, {JW_FOR, 0, jinja__for}, {JW_SET, 0, jinja__set}, {JW_MACRO, 0, jinja__macro}, {JW_CALL, 0, jinja__call_block},
-    {JW_FILTER, 0, jinja__filter_block}, {JW_WITH, 0, jinja__with}, {JW_GENERATION, 0, jinja__generation},
-    {JW_AUTOESCAPE, 0, jinja__autoescape}, {JW_PRINT, 0, jinja__print}, {JW_BREAK, 0, jinja__break}, {JW_CONTINUE, 0, jinja__continue},
-    {JW_BLOCK, 0, jinja__refused}, {JW_EXTENDS, 0, jinja__refused}, {JW_INCLUDE, 0, jinja__refused},
-    {JW_IMPORT, 0, jinja__refused}, {JW_FROM, 0, jinja__refused},
-    {JW_ELIF, JW_IF, jinja__elif}, {JW_ELSE, JW_IF, jinja__else}, {JW_ELSE, JW_FOR, jinja__else},
-    {JW_ENDIF, JW_IF, jinja__endif}, {JW_ENDFOR, JW_FOR, jinja__endfor}, {JW_ENDSET, JW_SET, jinja__end_capture},
-    {JW_ENDMACRO, JW_MACRO, jinja__endmacro}, {JW_ENDCALL, JW_CALL, jinja__endcall}, {JW_ENDFILTER, JW_FILTER, jinja__end_filter_block},
-    {JW_ENDWITH, JW_WITH, jinja__end_scope}, {JW_ENDGENERATION, JW_GENERATION, jinja__end_scope},
-    {JW_ENDAUTOESCAPE, JW_AUTOESCAPE, jinja__end_autoescape},
+    {JW_IF, 0, jinja__if},
+    {JW_FOR, 0, jinja__for},
+    {JW_SET, 0, jinja__set},
+    {JW_MACRO, 0, jinja__macro},
+    {JW_CALL, 0, jinja__call_block},
+    {JW_FILTER, 0, jinja__filter_block},
+    {JW_GENERATION, 0, jinja__generation},
+    {JW_BREAK, 0, jinja__break},
+    {JW_CONTINUE, 0, jinja__continue},
+    {JW_BLOCK, 0, jinja__refused},
+    {JW_EXTENDS, 0, jinja__refused},
+    {JW_INCLUDE, 0, jinja__refused},
+    {JW_IMPORT, 0, jinja__refused},
+    {JW_FROM, 0, jinja__refused},
+    {JW_ELIF, JW_IF, jinja__elif},
+    {JW_ELSE, JW_IF, jinja__else},
+    {JW_ELSE, JW_FOR, jinja__else},
+    {JW_ENDIF, JW_IF, jinja__endif},
+    {JW_ENDFOR, JW_FOR, jinja__endfor},
+    {JW_ENDSET, JW_SET, jinja__end_capture},
+    {JW_ENDMACRO, JW_MACRO, jinja__endmacro},
+    {JW_ENDCALL, JW_CALL, jinja__endcall},
+    {JW_ENDFILTER, JW_FILTER, jinja__end_filter_block},
+    {JW_ENDGENERATION, JW_GENERATION, jinja__end_scope},
 };
 
 static bool jinja__is_end(int word) { return word != JW_ELIF && word != JW_ELSE; }
@@ -1751,7 +1732,8 @@ static bool jinja__is_end(int word) { return word != JW_ELIF && word != JW_ELSE;
 /* The word that ends a statement, for a message. */
 static const char *jinja__end_of(int word) {
     for (size_t i = 0; i < sizeof jinja__statements / sizeof *jinja__statements; i++)
-        if (jinja__statements[i].of == word && jinja__is_end(jinja__statements[i].word)) return jinja__words[jinja__statements[i].word];
+        if (jinja__statements[i].of == word && jinja__is_end(jinja__statements[i].word))
+            return jinja__words[jinja__statements[i].word];
     return "";
 }
 
@@ -1767,7 +1749,9 @@ static void jinja__statement(jinja_parser *p) {
     }
     const char *found = jinja__found(p);
     const char *end = b ? jinja__end_of(b->word) : "";
-    if (b) jinja__fail(p, "found '%s' inside '%s' of line %d, expected '%s' or a statement", found, jinja__words[b->word], b->line, end);
+    if (b)
+        jinja__fail(p, "found '%s' inside '%s' of line %d, expected '%s' or a statement", found, jinja__words[b->word],
+            b->line, end);
     jinja__fail(p, "found '%s', expected a statement", jinja__found(p));
 }
 
@@ -1790,7 +1774,9 @@ static void jinja__template(jinja_parser *p) {
     }
     const jinja_block *b = jinja__block_top(p);
     const char *end = b ? jinja__end_of(b->word) : "";
-    if (b) jinja__fail(p, "found the end of the template inside '%s' of line %d, expected '%s'", jinja__words[b->word], b->line, end);
+    if (b)
+        jinja__fail(p, "found the end of the template inside '%s' of line %d, expected '%s'", jinja__words[b->word], b->line,
+            end);
     jinja__emit(p, JO_END, 0);
     jinja__end_frame(p, frame);
 }
@@ -1816,25 +1802,26 @@ static jinja_load *jinja__define(jinja_parser *p, jinja_frame *f, int32_t name, 
 
 static bool jinja__own(const jinja_parser *p, const jinja_frame *f, int32_t name) { return p->bound[name] >= f->first_sym; }
 
-/* A name that is first read in a frame, and unknown around it, comes from the context. One that is first set begins with the value of the outer
- * variable of this name; without one it begins without a value, or inside `if` with that of the context. So does Jinja2. */
+/* A name that is first read in a frame, and unknown around it, comes from the context. One that is first set begins with
+ * the value of the outer variable of this name; without one it begins without a value, or inside `if` with that of the
+ * context. So does Jinja2. */
 static void jinja__see(jinja_parser *p, jinja_frame *f, const jinja_op *op) {
     const int32_t name = op->b;
     if (op->op == JO_STORE && op->flag == JS_PARAM) {
         if (jinja__own(p, f, name)) p->t->loads[p->bound[name]].how = JL_PARAM;
         else jinja__define(p, f, name, JL_PARAM);
     } else if (op->op == JO_STORE) {
-        if (!jinja__own(p, f, name)) jinja__define(p, f, name, p->bound[name] >= 0 ? JL_ALIAS : op->flag == JS_MAYBE ? JL_RESOLVE : JL_UNDEF);
-    } else if ((op->op == JO_LOAD || op->op == JO_NS_CHECK || op->op == JO_NS_STORE) && p->bound[name] < 0) jinja__define(p, f, name, JL_RESOLVE);
+        if (!jinja__own(p, f, name))
+            jinja__define(p, f, name, p->bound[name] >= 0 ? JL_ALIAS : op->flag == JS_MAYBE ? JL_RESOLVE : JL_UNDEF);
+    } else if ((op->op == JO_LOAD || op->op == JO_NS_CHECK || op->op == JO_NS_STORE) && p->bound[name] < 0)
+        jinja__define(p, f, name, JL_RESOLVE);
 }
 
-/* Variables of a function: parameters first, then the special names that its body reads. */
+/* Variables of a function: parameters first, then `caller` where its body reads it. */
 static void jinja__bind_params(jinja_parser *p, jinja_frame *f) {
     jinja_fn *fn = &p->t->fns[f->fn];
-    int32_t  *special[] = {&fn->caller, &fn->kwargs, &fn->varargs};
     for (uint32_t i = 0; i < fn->n_params; i++) jinja__define(p, f, p->t->params[fn->first_param + i], JL_PARAM);
-    for (int i = 0; i < 3; i++)
-        if ((fn->used & 1 << i) && !jinja__own(p, f, JW_CALLER + i)) *special[i] = jinja__define(p, f, JW_CALLER + i, JL_PARAM)->slot;
+    if (fn->used && !jinja__own(p, f, JW_CALLER)) fn->caller = jinja__define(p, f, JW_CALLER, JL_PARAM)->slot;
 }
 
 /* The variables of a frame: from its whole code, but not from that of the frames inside it. */
@@ -1882,7 +1869,7 @@ static void jinja__bind(jinja_parser *p) {
 
 static bool jinja__jumps(const jinja_op *op) {
     switch ((jinja_op_name)op->op) {
-    case JO_JUMP: case JO_IF: case JO_UNLESS: case JO_OR: case JO_AND: case JO_CHAIN: case JO_NEXT: case JO_RECUR: case JO_MACRO: case JO_ARG:
+    case JO_JUMP: case JO_IF: case JO_UNLESS: case JO_OR: case JO_AND: case JO_CHAIN: case JO_NEXT: case JO_MACRO: case JO_ARG:
         return true;
     case JO_FOR:     return op->n;
     case JO_FOR_END: return op->a;
@@ -1942,21 +1929,22 @@ static void jinja__build(val_env *env, void *arg) {
 }
 
 static void jinja__drop_parser(jinja_parser *p) {
-    mem_free(p->open), mem_free(p->block), mem_free(p->held), mem_free(p->arg), mem_free(p->unknown), mem_free(p->mark);
+    mem_free(p->open), mem_free(p->block), mem_free(p->held), mem_free(p->arg), mem_free(p->unknown);
     mem_free(p->slot), mem_free(p->bound), mem_free(p->sym), mem_free(p->place);
 }
 
 static void jinja_free(jinja *t) {
     if (!t) return;
     val_env_drop(&t->env);
-    mem_free(t->code), mem_free(t->consts), mem_free(t->forms), mem_free(t->args), mem_free(t->frames), mem_free(t->loads), mem_free(t->fns);
-    mem_free(t->params), mem_free(t->names), mem_free(t->name_vals), mem_free(t->rows), mem_free(t->file);
+    mem_free(t->code), mem_free(t->consts), mem_free(t->forms), mem_free(t->args), mem_free(t->frames), mem_free(t->loads);
+    mem_free(t->fns), mem_free(t->params), mem_free(t->names), mem_free(t->name_vals), mem_free(t->rows), mem_free(t->file);
     mem_free(t);
 }
 
 /* file: the template's name in messages. NULL: it is wrong, and e says where. */
 static jinja *jinja_parse(bytes text, const char *file, err_t *e) {
-    if (text.n > JINJA_SOURCE) return err_set(e, EXIT_RESOURCE, "%s: a template of %zu bytes, expected %d at most", file, text.n, JINJA_SOURCE), NULL;
+    if (text.n > JINJA_SOURCE)
+        return err_set(e, EXIT_RESOURCE, "%s: a template of %zu bytes, expected %d at most", file, text.n, JINJA_SOURCE), NULL;
     jinja       *t = mem_new(1, sizeof *t);
     jinja_parser p = {.t = t, .env = &t->env, .line = 1};
     t->file = str_dup(file);
@@ -2004,26 +1992,20 @@ typedef struct jinja_loop {
     size_t           n_over;                          /* entries of a dict when it began */
     val              before, now, after;              /* items around the round that runs */
     enum { LOOP_UNREAD, LOOP_AFTER, LOOP_LAST } ahead;    /* whether `after` was read, and is there */
-    int64_t          index0, depth0;
+    int64_t          index0;
     int64_t          length;                          /* -1: not counted yet */
     bool             ran, kept;                       /* a whole round is done; the body can see `loop` */
-    bool             has_changed;
-    val              changed;                         /* arguments of the last changed() */
     const jinja_op  *test;                            /* code that an item must pass; NULL: none */
     jinja_act       *act;                             /* where it runs */
     val              item;                            /* under the test */
     val_list        *rest;                            /* loop.length gathers what passes; NULL: it does not */
-    const jinja_fn  *fn;                              /* recursive: its function; NULL: none */
-    jinja_act       *up;
     struct jinja_loop *spare;
 } jinja_loop;
 
 typedef struct {
-    enum { CALL_MACRO, CALL_LOOP, CALL_TEST } kind;
-    bool            escape;
     const jinja_op *back;
     jinja_act      *act;
-    jinja_loop     *loop;                             /* CALL_TEST */
+    jinja_loop     *loop;                             /* the test of its items; NULL: a macro */
 } jinja_call;
 
 typedef struct {
@@ -2042,7 +2024,6 @@ typedef struct {
     val_buf        *scratch;                          /* printed forms */
     jinja_act     **spare_act;                        /* [functions] */
     jinja_loop     *spare_loop;
-    bool            escape;                           /* autoescape */
     bool            done;
 } jinja_vm;
 
@@ -2079,23 +2060,21 @@ static void jinja__write(jinja_vm *vm, val_str s) {
     else jinja__write_out(vm, s);
 }
 
-/* str(v), or its escaped form. */
-static val_str jinja__text_of(jinja_vm *vm, val v, bool escape) {
-    val_str s = v.s;
-    if (v.kind != VAL_STR) {
-        vm->scratch->n = 0;
-        val_print(&vm->env, vm->scratch, v);
-        s = val_buf_str(vm->scratch);
-    }
-    return escape && !(v.kind == VAL_STR && v.safe) ? val_escape(&vm->env, s) : s;
+/* str(v) */
+static val_str jinja__text_of(jinja_vm *vm, val v) {
+    if (v.kind == VAL_STR) return v.s;
+    vm->scratch->n = 0;
+    val_print(&vm->env, vm->scratch, v);
+    return val_buf_str(vm->scratch);
 }
 
 static void jinja__do_text(jinja_vm *vm, const jinja_op *op) { jinja__write(vm, vm->t->consts[op->a].s); }
 
 static void jinja__do_print(jinja_vm *vm, const jinja_op *op) {
     const val v = jinja__pop(vm);
-    if (op->flag && v.kind != VAL_STR) val_fail(&vm->env, EXIT_INPUT, "found %s as the result of a block, expected str", val_kind_name(v));
-    jinja__write(vm, jinja__text_of(vm, v, vm->escape && !op->flag));
+    if (op->flag && v.kind != VAL_STR)
+        val_fail(&vm->env, EXIT_INPUT, "found %s as the result of a block, expected str", val_kind_name(v));
+    jinja__write(vm, jinja__text_of(vm, v));
 }
 
 static void jinja__do_const(jinja_vm *vm, const jinja_op *op) { jinja__put(vm, vm->t->consts[op->a]); }
@@ -2158,8 +2137,7 @@ static bool jinja__pull(val_env *env, jinja_loop *l, val *item) {
         if (v.dict->live != l->n_over) val_fail(env, EXIT_INPUT, "a dict was changed while a loop went through it");
         while (l->at < v.dict->n && v.dict->at[l->at].gone) l->at++;
         if (l->at == v.dict->n) return false;
-        const val_pair *p = &v.dict->at[l->at++];
-        *item = v.kind == VAL_DICT || v.view == VAL_KEYS ? p->key : v.view == VAL_VALUES ? p->value : val_pair_of(env, p->key, p->value);
+        *item = val_entry(env, v, &v.dict->at[l->at++]);
         return true;
     case VAL_ITER:
         if (v.iter->at == v.iter->list->n) return false;
@@ -2177,47 +2155,26 @@ static bool jinja__pull(val_env *env, jinja_loop *l, val *item) {
 /* Reads the item after the one of this round. A loop with a test does that in the evaluator. */
 static void jinja__look_ahead(val_env *env, jinja_loop *l) {
     if (l->ahead != LOOP_UNREAD) return;
-    if (l->test) val_fail(env, EXIT_INPUT, "the next item of a loop with a condition can be asked for in the form loop.name only");
+    if (l->test)
+        val_fail(env, EXIT_INPUT, "the next item of a loop with a condition can be asked for in the form loop.name only");
     l->ahead = jinja__pull(env, l, &l->after) ? LOOP_AFTER : LOOP_LAST;
 }
 
 static int64_t jinja__loop_length(val_env *env, jinja_loop *l) {
     if (l->length >= 0) return l->length;
     if (l->test) jinja__look_ahead(env, l);
-    if (l->over.kind == VAL_ITER) l->length = (int64_t)(l->over.iter->list->n - l->over.iter->at) + l->index0 + 1 + (l->ahead == LOOP_AFTER);
+    if (l->over.kind == VAL_ITER)
+        l->length = (int64_t)(l->over.iter->list->n - l->over.iter->at) + l->index0 + 1 + (l->ahead == LOOP_AFTER);
     else l->length = (int64_t)val_len(env, l->over);
     return l->length;
 }
 
-static val jinja__loop_cycle(val_env *env, const val_func *func, val self, const val_args *args) {
-    const jinja_loop *l = (const jinja_loop *)self.object;
-    if (!args->n || args->named) val_fail(env, EXIT_INPUT, "%s(): found no values, expected one or more", func->name);
-    return args->at[(uint64_t)l->index0 % args->n];
-}
-
-static val jinja__loop_changed(val_env *env, const val_func *func, val self, const val_args *args) {
-    jinja_loop *l = (jinja_loop *)self.object;
-    const val   now = val_tuple_new(env);
-    (void)func;
-    for (size_t i = 0; i < args->n; i++) val_list_add(env, now.list, args->at[i]);
-    if (l->has_changed && val_eq(env, l->changed, now)) return val_bool(false);
-    l->has_changed = true;
-    l->changed = now;
-    return val_bool(true);
-}
-
-static const val_func jinja__cycle_func = {"loop.cycle", jinja__loop_cycle}, jinja__changed_func = {"loop.changed", jinja__loop_changed};
-
-/* Attributes of `loop`. From LA_LAST on they ask for the next item, from LA_LENGTH on for all. */
-typedef enum {
-    LA_INDEX, LA_INDEX0, LA_FIRST, LA_DEPTH, LA_DEPTH0, LA_PREVITEM, LA_CYCLE, LA_CHANGED,
-    LA_LAST, LA_NEXTITEM, LA_LENGTH, LA_REVINDEX, LA_REVINDEX0, LA_ALL
-} jinja_loop_attr;
+/* Attributes of `loop`. From LA_LAST on they ask for the next item, LA_LENGTH for all. */
+typedef enum { LA_INDEX, LA_INDEX0, LA_FIRST, LA_PREVITEM, LA_LAST, LA_NEXTITEM, LA_LENGTH, LA_ALL } jinja_loop_attr;
 
 static const char *const jinja__loop_attrs[LA_ALL] = {
-    [LA_INDEX] = "index", [LA_INDEX0] = "index0", [LA_FIRST] = "first", [LA_DEPTH] = "depth", [LA_DEPTH0] = "depth0", [LA_PREVITEM] = "previtem",
-    [LA_CYCLE] = "cycle", [LA_CHANGED] = "changed", [LA_LAST] = "last", [LA_NEXTITEM] = "nextitem", [LA_LENGTH] = "length",
-    [LA_REVINDEX] = "revindex", [LA_REVINDEX0] = "revindex0",
+    [LA_INDEX] = "index", [LA_INDEX0] = "index0", [LA_FIRST] = "first", [LA_PREVITEM] = "previtem", [LA_LAST] = "last",
+    [LA_NEXTITEM] = "nextitem", [LA_LENGTH] = "length",
 };
 
 static jinja_loop_attr jinja__loop_attr(val_str name) {
@@ -2235,46 +2192,20 @@ static bool jinja__loop_get(val_env *env, val_object *o, val_str name, val *out)
     case LA_INDEX0:    *out = val_int(l->index0); break;
     case LA_FIRST:     *out = val_bool(l->index0 == 0); break;
     case LA_LAST:      *out = val_bool(l->ahead == LOOP_LAST); break;
-    case LA_DEPTH:     *out = val_int(l->depth0 + 1); break;
-    case LA_DEPTH0:    *out = val_int(l->depth0); break;
     case LA_PREVITEM:  *out = l->index0 == 0 ? val_undef("the item before the first one") : l->before; break;
-    case LA_NEXTITEM:  *out = l->ahead == LOOP_LAST ? val_undef("the item behind the last one") : l->after; break;
+    case LA_NEXTITEM:  *out = l->ahead == LOOP_LAST ? val_undef("the item after the last one") : l->after; break;
     case LA_LENGTH:    *out = val_int(jinja__loop_length(env, l)); break;
-    case LA_REVINDEX:  *out = val_int(jinja__loop_length(env, l) - l->index0); break;
-    case LA_REVINDEX0: *out = val_int(jinja__loop_length(env, l) - l->index0 - 1); break;
-    case LA_CYCLE:     *out = val_bind(env, &jinja__cycle_func, val_of_object(o)); break;
-    case LA_CHANGED:   *out = val_bind(env, &jinja__changed_func, val_of_object(o)); break;
-    case LA_ALL:       return false;
+    case LA_ALL:       val_fail(env, EXIT_INPUT, "found loop.%s, which is not there", val_quote(name).p);
     }
     return true;
 }
 
-static void jinja__loop_print(val_env *env, val_buf *b, val_object *o) {
-    jinja_loop *l = (jinja_loop *)o;
-    char        text[64];
-    snprintf(text, sizeof text, "<LoopContext %lld/%lld>", (long long)l->index0 + 1, (long long)jinja__loop_length(env, l));
-    val_buf_put(env, b, text);
-}
-
-static const val_class jinja__loop_class = {.name = "LoopContext", .callable = true, .get = jinja__loop_get, .print = jinja__loop_print};
-
-/* `self` has the blocks of a template, and here a template has none: every attribute of it is undefined. */
-static void jinja__self_print(val_env *env, val_buf *b, val_object *o) {
-    (void)o;
-    val_buf_put(env, b, "<TemplateReference None>");
-}
-
-static val jinja__self(val_env *env) {
-    static const val_class type = {.name = "TemplateReference", .print = jinja__self_print};
-    val_object            *o = val_alloc(env, 1, sizeof *o);
-    o->type = &type;
-    return val_of_object(o);
-}
+static const val_class jinja__loop_class = {.name = "LoopContext", .get = jinja__loop_get};
 
 static void jinja__begin_call(jinja_vm *vm, jinja_call c) {
-    if (vm->n_call == JINJA_CALLS) val_fail(&vm->env, EXIT_RESOURCE, "calls stand inside each other in more than %d levels", JINJA_CALLS);
+    if (vm->n_call == JINJA_CALLS)
+        val_fail(&vm->env, EXIT_RESOURCE, "calls stand inside each other in more than %d levels", JINJA_CALLS);
     c.act = vm->act;
-    c.escape = vm->escape;
     vm->call[vm->n_call++] = c;
 }
 
@@ -2283,7 +2214,6 @@ static void jinja__end_tests(jinja_vm *vm, jinja_loop *l) {
     const jinja_call *c = &vm->call[--vm->n_call];
     vm->pc = c->back;
     vm->act = c->act;
-    vm->escape = c->escape;
     if (!l->rest) return;
     l->length = (int64_t)l->rest->n + l->index0 + 1 + (l->ahead == LOOP_AFTER);
     l->over = val_of_list(l->rest);
@@ -2305,7 +2235,7 @@ static void jinja__test_next(jinja_vm *vm, jinja_loop *l) {
 
 /* Tests items until one passes, or all of them (all). Instruction `again` then runs once more. */
 static void jinja__begin_tests(jinja_vm *vm, jinja_loop *l, bool all, const jinja_op *again) {
-    jinja__begin_call(vm, (jinja_call){.kind = CALL_TEST, .back = again, .loop = l});
+    jinja__begin_call(vm, (jinja_call){.back = again, .loop = l});
     vm->act = l->act;
     if (all) l->rest = val_list_new(&vm->env).list;
     jinja__test_next(vm, l);
@@ -2346,17 +2276,12 @@ static jinja_loop *jinja__new_loop(jinja_vm *vm) {
 
 static void jinja__do_for(jinja_vm *vm, const jinja_op *op) {
     jinja_loop *l = jinja__new_loop(vm);
-    const bool  recursive = op->flag & JF_RECURSIVE;
     const val   v = jinja__pop(vm);
-    *l = (jinja_loop){.base = {&jinja__loop_class}, .over = v, .index0 = -1, .length = -1, .kept = op->flag & JF_SEEN, .act = vm->act};
+    *l = (jinja_loop){.base = {&jinja__loop_class}, .over = v, .index0 = -1, .length = -1, .kept = op->flag, .act = vm->act};
     if (op->n) l->test = vm->t->code + op->a;
-    if (!val_iterable(v)) val_fail(&vm->env, EXIT_INPUT, "found %s to loop over, expected something with items", val_kind_name(v));
+    if (!val_iterable(v))
+        val_fail(&vm->env, EXIT_INPUT, "found %s to loop over, expected something with items", val_kind_name(v));
     if (v.kind == VAL_DICT || v.kind == VAL_VIEW) l->n_over = v.dict->live;
-    if (recursive) {
-        l->fn = vm->act->fn;
-        l->up = vm->act->up;
-        l->depth0 = jinja__pop(vm).i;
-    }
     jinja__put(vm, val_of_object(&l->base));
 }
 
@@ -2380,7 +2305,10 @@ static void jinja__do_next(jinja_vm *vm, const jinja_op *op) {
     jinja__put(vm, l->now);
 }
 
-static void jinja__do_ran(jinja_vm *vm, const jinja_op *op) { (void)op, ((jinja_loop *)jinja__peek_val(vm, 0)->object)->ran = true; }
+static void jinja__do_ran(jinja_vm *vm, const jinja_op *op) {
+    (void)op;
+    ((jinja_loop *)jinja__peek_val(vm, 0)->object)->ran = true;
+}
 
 static void jinja__do_for_end(jinja_vm *vm, const jinja_op *op) {
     jinja_loop *l = (jinja_loop *)jinja__pop(vm).object;
@@ -2393,9 +2321,9 @@ static void jinja__do_for_end(jinja_vm *vm, const jinja_op *op) {
 /* --- calls --- */
 
 /* A call of a function: its variables are missing until it sets them; what it writes is its result. */
-static jinja_act *jinja__enter(jinja_vm *vm, const jinja_fn *fn, jinja_act *up, int kind, const jinja_op *back) {
+static jinja_act *jinja__enter(jinja_vm *vm, const jinja_fn *fn, jinja_act *up, const jinja_op *back) {
     jinja_act **spare = &vm->spare_act[fn - vm->t->fns], *act = *spare;
-    jinja__begin_call(vm, (jinja_call){.kind = kind, .back = back});
+    jinja__begin_call(vm, (jinja_call){.back = back});
     if (act) *spare = act->up;
     else act = val_alloc(&vm->env, 1, sizeof *act + (size_t)fn->n_slots * sizeof *act->slot);
     val_step(&vm->env, (uint64_t)fn->n_slots / 8);
@@ -2428,13 +2356,7 @@ static val_str jinja__captured(jinja_vm *vm) {
     return (val_str){kept, s.n, NULL};
 }
 
-static void jinja__put_text(jinja_vm *vm, val_str s) {
-    val v = val_str_view(s);
-    v.safe = vm->escape;
-    jinja__put(vm, v);
-}
-
-static void jinja__do_captured(jinja_vm *vm, const jinja_op *op) { (void)op, jinja__put_text(vm, jinja__captured(vm)); }
+static void jinja__do_captured(jinja_vm *vm, const jinja_op *op) { (void)op, jinja__put(vm, val_str_view(jinja__captured(vm))); }
 static void jinja__do_drop(jinja_vm *vm, const jinja_op *op) { vm->n_capture -= (size_t)op->a; }
 
 static void jinja__do_return(jinja_vm *vm, const jinja_op *op) {
@@ -2448,51 +2370,17 @@ static void jinja__do_return(jinja_vm *vm, const jinja_op *op) {
     }
     vm->act = c->act;
     vm->pc = c->back;
-    vm->escape = c->escape;
-    jinja__put_text(vm, jinja__captured(vm));
-}
-
-/* A recursive loop, as a call of its function. */
-static void jinja__enter_loop(jinja_vm *vm, const jinja_fn *fn, jinja_act *up, val over, int64_t depth0, const jinja_op *back) {
-    jinja__enter(vm, fn, up, CALL_LOOP, back);
-    jinja__do_capture(vm, NULL);
-    jinja__put(vm, val_int(depth0));
-    jinja__put(vm, over);
-}
-
-static void jinja__do_recur(jinja_vm *vm, const jinja_op *op) {
-    const val over = jinja__pop(vm);
-    jinja__enter_loop(vm, &vm->t->fns[op->b], vm->act, over, 0, vm->t->code + op->a);
+    jinja__put(vm, val_str_view(jinja__captured(vm)));
 }
 
 /* --- macros --- */
 
 static bool jinja__macro_get(val_env *env, val_object *o, val_str name, val *out) {
-    const jinja_macro *m = (const jinja_macro *)o;
-    const int32_t     *param = m->fn->n_params ? m->t->params + m->fn->first_param : NULL;
-    bool               has_caller = false;
-    for (uint32_t i = 0; i < m->fn->n_params; i++) has_caller = has_caller || param[i] == JW_CALLER;
-    if (val_str_is(name, "name")) *out = m->fn->name < 0 ? val_none() : m->t->name_vals[m->fn->name];
-    else if (val_str_is(name, "caller")) *out = val_bool(m->fn->used & 1);
-    else if (val_str_is(name, "catch_kwargs")) *out = val_bool(m->fn->kwargs >= 0);
-    else if (val_str_is(name, "catch_varargs")) *out = val_bool(m->fn->varargs >= 0);
-    else if (val_str_is(name, "explicit_caller")) *out = val_bool(has_caller);
-    else if (val_str_is(name, "arguments")) {
-        *out = val_tuple_new(env);
-        for (uint32_t i = 0; i < m->fn->n_params; i++) val_list_add(env, out->list, m->t->name_vals[param[i]]);
-    } else return false;
-    return true;
+    (void)o, (void)out;
+    val_fail(env, EXIT_INPUT, "found the attribute '%s' of a macro, which has none", val_quote(name).p);
 }
 
-static void jinja__macro_print(val_env *env, val_buf *b, val_object *o) {
-    const jinja_macro *m = (const jinja_macro *)o;
-    val_buf_put(env, b, "<Macro ");
-    if (m->fn->name < 0) val_buf_put(env, b, "anonymous");
-    else val_repr(env, b, m->t->name_vals[m->fn->name]);
-    val_buf_put(env, b, ">");
-}
-
-static const val_class jinja__macro_class = {.name = "Macro", .callable = true, .get = jinja__macro_get, .print = jinja__macro_print};
+static const val_class jinja__macro_class = {.name = "Macro", .get = jinja__macro_get};
 
 static void jinja__do_macro(jinja_vm *vm, const jinja_op *op) {
     jinja_macro *m = val_alloc(&vm->env, 1, sizeof *m);
@@ -2509,33 +2397,32 @@ static bool jinja__take(val_dict *named, val name, val *out) {
     return found && val_dict_del(named, name);
 }
 
-/* The rest of the arguments of a macro: caller, kwargs, varargs. */
+/* The arguments of a macro that are no parameters: `caller` alone. */
 static void jinja__extra_args(jinja_vm *vm, const jinja_fn *fn, jinja_act *act, const val_args *args) {
     val_env    *env = &vm->env;
     const char *name = fn->name < 0 ? "caller" : vm->t->names[fn->name];
     if (fn->caller >= 0) {
         val *caller = &act->slot[fn->caller];
-        if (!jinja__take(args->named, vm->t->name_vals[JW_CALLER], caller) || caller->kind == VAL_NONE) *caller = val_undef("caller");
+        if (!jinja__take(args->named, vm->t->name_vals[JW_CALLER], caller) || caller->kind == VAL_NONE)
+            *caller = val_undef("caller");
     }
-    if (fn->kwargs >= 0) act->slot[fn->kwargs] = args->named ? val_of_dict(args->named) : val_dict_new(env);
-    else if (args->named && args->named->live) {
+    if (args->named && args->named->live) {
         const val_pair *p = args->named->at;
         while (p->gone) p++;
         val_fail(env, EXIT_INPUT, "the macro '%s' has no parameter '%s'", name, val_quote(p->key.s).p);
     }
-    if (fn->varargs >= 0) {
-        act->slot[fn->varargs] = val_tuple_new(env);
-        for (size_t i = fn->n_params; i < args->n; i++) val_list_add(env, act->slot[fn->varargs].list, args->at[i]);
-    } else if (args->n > fn->n_params) val_fail(env, EXIT_INPUT, "the macro '%s' got %zu arguments, expected %u at most", name, args->n, fn->n_params);
+    if (args->n > fn->n_params)
+        val_fail(env, EXIT_INPUT, "the macro '%s' got %zu arguments, expected %u at most", name, args->n, fn->n_params);
 }
 
 /* Calls a macro: its parameters have the first slots. */
 static void jinja__enter_macro(jinja_vm *vm, const jinja_macro *m, const val_args *args) {
     const jinja_fn *fn = m->fn;
-    jinja_act      *act = jinja__enter(vm, fn, m->up, CALL_MACRO, vm->pc);
+    jinja_act      *act = jinja__enter(vm, fn, m->up, vm->pc);
     for (uint32_t i = 0; i < fn->n_params; i++) {
         if (i < args->n) act->slot[i] = args->at[i];
-        else if (!jinja__take(args->named, vm->t->name_vals[vm->t->params[fn->first_param + i]], &act->slot[i])) act->slot[i].kind = JINJA_MISSING;
+        else if (!jinja__take(args->named, vm->t->name_vals[vm->t->params[fn->first_param + i]], &act->slot[i]))
+            act->slot[i].kind = JINJA_MISSING;
     }
     jinja__extra_args(vm, fn, act, args);
     jinja__do_capture(vm, NULL);
@@ -2555,18 +2442,6 @@ static void jinja__add_named(jinja_vm *vm, val_args *args, val name, val v) {
     val_dict_set(&vm->env, args->named, name, v);
 }
 
-static void jinja__spread_dict(jinja_vm *vm, val_args *args, val v) {
-    val_defined(&vm->env, v);
-    if (v.kind != VAL_DICT) val_fail(&vm->env, EXIT_INPUT, "found %s behind **, expected a dict", val_kind_name(v));
-    for (size_t i = 0; i < v.dict->n; i++) {
-        const val_pair *p = &v.dict->at[i];
-        if (p->gone) continue;
-        if (p->key.kind != VAL_STR) val_fail(&vm->env, EXIT_INPUT, "found %s as the name of an argument, expected str", val_kind_name(p->key));
-        val_step(&vm->env, 1);
-        jinja__add_named(vm, args, p->key, p->value);
-    }
-}
-
 /* The arguments of a form, which are the last values of the stack; they leave it. */
 static val_args jinja__args(jinja_vm *vm, const jinja_form *form) {
     vm->n_stack -= form->n;
@@ -2578,7 +2453,6 @@ static val_args jinja__args(jinja_vm *vm, const jinja_form *form) {
     for (uint32_t i = 0; i < form->n; i++) {
         if (arg[i].kind == JA_POS) val_list_add(&vm->env, by_place, v[i]);
         else if (arg[i].kind == JA_KEY) jinja__add_named(vm, &args, vm->t->name_vals[arg[i].name], v[i]);
-        else if (arg[i].kind == JA_STARSTAR) jinja__spread_dict(vm, &args, v[i]);
         else {
             const val_list *more = val_items(&vm->env, v[i]);
             val_step(&vm->env, more->n / 8);
@@ -2588,12 +2462,6 @@ static val_args jinja__args(jinja_vm *vm, const jinja_form *form) {
     args.at = by_place->at;
     args.n = by_place->n;
     return args;
-}
-
-static void jinja__call_loop(jinja_vm *vm, const jinja_loop *l, const val_args *args) {
-    if (!l->fn) val_fail(&vm->env, EXIT_INPUT, "found a call of 'loop', expected that its loop is marked 'recursive'");
-    if (args->n != 1 || args->named) val_fail(&vm->env, EXIT_INPUT, "found %zu arguments of 'loop', expected 1", args->n);
-    jinja__enter_loop(vm, l->fn, l->up, args->at[0], l->depth0 + 1, vm->pc);
 }
 
 static void jinja__do_call(jinja_vm *vm, const jinja_op *op) {
@@ -2606,8 +2474,6 @@ static void jinja__do_call(jinja_vm *vm, const jinja_op *op) {
     if (f.kind == VAL_FUNC) jinja__put(vm, f.func->call(env, f.func, f.self ? *f.self : val_none(), &args));
     else if (f.kind != VAL_OBJECT) val_fail(env, EXIT_INPUT, "found a call of %s, expected a function", val_kind_name(f));
     else if (f.object->type == &jinja__macro_class) jinja__enter_macro(vm, (jinja_macro *)f.object, &args);
-    else if (f.object->type == &jinja__loop_class) jinja__call_loop(vm, (jinja_loop *)f.object, &args);
-    else if (f.object->type->call) jinja__put(vm, f.object->type->call(env, f.object, &args));
     else val_fail(env, EXIT_INPUT, "found a call of %s, expected a function", val_kind_name(f));
 }
 
@@ -2658,7 +2524,8 @@ static void jinja__do_slice(jinja_vm *vm, const jinja_op *op) {
         return;
     }
     const char *a = val_kind_name(from), *b = val_kind_name(to);
-    val_fail(&vm->env, EXIT_INPUT, "found a slice of %s from %s to %s, expected a str or a list, and integers", val_kind_name(v), a, b);
+    val_fail(&vm->env, EXIT_INPUT, "found a slice of %s from %s to %s, expected a str or a list, and integers",
+        val_kind_name(v), a, b);
 }
 
 static void jinja__do_list(jinja_vm *vm, const jinja_op *op) {
@@ -2674,7 +2541,8 @@ static void jinja__do_dict(jinja_vm *vm, const jinja_op *op) {
     const val    d = val_dict_new(&vm->env);
     const size_t n = 2 * (size_t)op->a;
     val_step(&vm->env, n / 8);
-    for (size_t i = 0; i < n; i += 2) val_dict_set(&vm->env, d.dict, vm->stack[vm->n_stack - n + i], vm->stack[vm->n_stack - n + i + 1]);
+    for (size_t i = 0; i < n; i += 2)
+        val_dict_set(&vm->env, d.dict, vm->stack[vm->n_stack - n + i], vm->stack[vm->n_stack - n + i + 1]);
     vm->n_stack -= n;
     jinja__put(vm, d);
 }
@@ -2682,15 +2550,8 @@ static void jinja__do_dict(jinja_vm *vm, const jinja_op *op) {
 static void jinja__do_concat(jinja_vm *vm, const jinja_op *op) {
     const size_t n = (size_t)op->a;
     const val   *v = vm->stack + vm->n_stack - n;
-    bool         safe = false;
-    for (size_t i = 0; i < n; i++) safe = safe || (vm->escape && v[i].kind == VAL_STR && v[i].safe);
-    val r = val_str_view((val_str){0});
-    for (size_t i = 0; i < n; i++) {
-        val_str s = val_as_str(&vm->env, v[i]);
-        if (safe && !(v[i].kind == VAL_STR && v[i].safe)) s = val_escape(&vm->env, s);
-        r.s = val_join(&vm->env, r.s, s);
-    }
-    r.safe = safe;
+    val          r = val_str_view((val_str){0});
+    for (size_t i = 0; i < n; i++) r.s = val_join(&vm->env, r.s, val_as_str(&vm->env, v[i]));
     vm->n_stack -= n;
     jinja__put(vm, r);
 }
@@ -2698,11 +2559,10 @@ static void jinja__do_concat(jinja_vm *vm, const jinja_op *op) {
 static void jinja__do_binary(jinja_vm *vm, const jinja_op *op) {
     static val (*const ops[])(val_env *, val, val) = {
         [JO_ADD] = val_add, [JO_SUB] = val_minus, [JO_MUL] = val_mul, [JO_DIV] = val_div,
-        [JO_FLOORDIV] = val_floordiv, [JO_MOD] = val_mod, [JO_POW] = val_pow,
+        [JO_FLOORDIV] = val_floordiv, [JO_MOD] = val_mod,
     };
     const val y = jinja__pop(vm), x = jinja__pop(vm);
-    if (op->op == JO_MOD && x.kind == VAL_STR) jinja__put(vm, filter_format(&vm->env, x, y));
-    else jinja__put(vm, ops[op->op](&vm->env, x, y));
+    jinja__put(vm, ops[op->op](&vm->env, x, y));
 }
 
 static void jinja__do_unary(jinja_vm *vm, const jinja_op *op) {
@@ -2764,40 +2624,33 @@ static void jinja__do_enter(jinja_vm *vm, const jinja_op *op) {
     }
 }
 
-static void jinja__do_escape(jinja_vm *vm, const jinja_op *op) {
-    const bool on = val_truth(jinja__pop(vm));
-    (void)op;
-    jinja__put(vm, val_bool(vm->escape));
-    vm->escape = on;
-}
-
-static void jinja__do_escape_end(jinja_vm *vm, const jinja_op *op) { (void)op, vm->escape = jinja__pop(vm).b; }
 static void jinja__do_end(jinja_vm *vm, const jinja_op *op) { (void)op, vm->done = true; }
 
 typedef void (*jinja_doer)(jinja_vm *vm, const jinja_op *op);
 
 static const jinja_doer jinja__do[JO_OPS] = {
-    [JO_TEXT] = jinja__do_text, [JO_PRINT] = jinja__do_print, [JO_CONST] = jinja__do_const, [JO_NO_ELSE] = jinja__do_no_else,
-    [JO_LOAD] = jinja__do_load, [JO_STORE] = jinja__do_store, [JO_NS_CHECK] = jinja__do_ns_check, [JO_NS_STORE] = jinja__do_ns_store,
-    [JO_UNPACK] = jinja__do_unpack, [JO_ATTR] = jinja__do_attr, [JO_ITEM] = jinja__do_item, [JO_SLICE] = jinja__do_slice,
-    [JO_TUPLE] = jinja__do_list, [JO_LIST] = jinja__do_list, [JO_DICT] = jinja__do_dict, [JO_CONCAT] = jinja__do_concat,
-    [JO_ADD] = jinja__do_binary, [JO_SUB] = jinja__do_binary, [JO_MUL] = jinja__do_binary, [JO_DIV] = jinja__do_binary,
-    [JO_FLOORDIV] = jinja__do_binary, [JO_MOD] = jinja__do_binary, [JO_POW] = jinja__do_binary,
+    [JO_TEXT] = jinja__do_text, [JO_PRINT] = jinja__do_print, [JO_CONST] = jinja__do_const,
+    [JO_NO_ELSE] = jinja__do_no_else, [JO_LOAD] = jinja__do_load, [JO_STORE] = jinja__do_store,
+    [JO_NS_CHECK] = jinja__do_ns_check, [JO_NS_STORE] = jinja__do_ns_store, [JO_UNPACK] = jinja__do_unpack,
+    [JO_ATTR] = jinja__do_attr, [JO_ITEM] = jinja__do_item, [JO_SLICE] = jinja__do_slice, [JO_TUPLE] = jinja__do_list,
+    [JO_LIST] = jinja__do_list, [JO_DICT] = jinja__do_dict, [JO_CONCAT] = jinja__do_concat,
+    [JO_ADD] = jinja__do_binary, [JO_SUB] = jinja__do_binary, [JO_MUL] = jinja__do_binary,
+    [JO_DIV] = jinja__do_binary, [JO_FLOORDIV] = jinja__do_binary, [JO_MOD] = jinja__do_binary,
     [JO_NEG] = jinja__do_unary, [JO_POS] = jinja__do_unary, [JO_NOT] = jinja__do_unary,
-    [JO_COMPARE] = jinja__do_compare, [JO_CHAIN] = jinja__do_chain, [JO_JUMP] = jinja__do_jump, [JO_IF] = jinja__do_if, [JO_UNLESS] = jinja__do_if,
-    [JO_OR] = jinja__do_short, [JO_AND] = jinja__do_short, [JO_FILTER] = jinja__do_filter, [JO_TEST] = jinja__do_filter,
-    [JO_NO_FILTER] = jinja__do_no_filter, [JO_CALL] = jinja__do_call, [JO_ENTER] = jinja__do_enter, [JO_FOR] = jinja__do_for,
-    [JO_NEXT] = jinja__do_next, [JO_TESTED] = jinja__do_tested, [JO_RAN] = jinja__do_ran, [JO_FOR_END] = jinja__do_for_end,
-    [JO_RECUR] = jinja__do_recur, [JO_MACRO] = jinja__do_macro, [JO_ARG] = jinja__do_arg, [JO_NO_ARG] = jinja__do_no_arg,
-    [JO_RETURN] = jinja__do_return, [JO_CAPTURE] = jinja__do_capture, [JO_CAPTURED] = jinja__do_captured, [JO_DROP] = jinja__do_drop,
-    [JO_ESCAPE] = jinja__do_escape, [JO_ESCAPE_END] = jinja__do_escape_end, [JO_END] = jinja__do_end,
+    [JO_COMPARE] = jinja__do_compare, [JO_CHAIN] = jinja__do_chain, [JO_JUMP] = jinja__do_jump,
+    [JO_IF] = jinja__do_if, [JO_UNLESS] = jinja__do_if, [JO_OR] = jinja__do_short, [JO_AND] = jinja__do_short,
+    [JO_FILTER] = jinja__do_filter, [JO_TEST] = jinja__do_filter, [JO_NO_FILTER] = jinja__do_no_filter,
+    [JO_CALL] = jinja__do_call, [JO_ENTER] = jinja__do_enter, [JO_FOR] = jinja__do_for, [JO_NEXT] = jinja__do_next,
+    [JO_TESTED] = jinja__do_tested, [JO_RAN] = jinja__do_ran, [JO_FOR_END] = jinja__do_for_end,
+    [JO_MACRO] = jinja__do_macro, [JO_ARG] = jinja__do_arg, [JO_NO_ARG] = jinja__do_no_arg,
+    [JO_RETURN] = jinja__do_return, [JO_CAPTURE] = jinja__do_capture, [JO_CAPTURED] = jinja__do_captured,
+    [JO_DROP] = jinja__do_drop, [JO_END] = jinja__do_end,
 };
 
 static void jinja__run(val_env *env, void *arg) {
     jinja_vm       *vm = arg;
     const jinja_fn *fn = vm->t->fns;
     vm->vars = val_copy(env, vm->vars);
-    val_put(env, vm->vars.dict, "self", jinja__self(env));
     vm->scratch = val_buf_new(env);
     vm->cap_stack = 64;
     vm->stack = val_alloc(env, vm->cap_stack, sizeof *vm->stack);

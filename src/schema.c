@@ -541,7 +541,7 @@ static bool schema__map_of(val v, bool (*is)(val)) {
 
 static bool schema__is_count(val v) {
     if (v.kind == VAL_FLOAT) return v.f >= 0 && v.f == floor(v.f);
-    return v.kind == VAL_INT ? v.i >= 0 : v.kind == VAL_BIG && !v.big->neg;
+    return v.kind == VAL_INT ? v.i >= 0 : v.kind == VAL_BIG && !val_is_negative(v);
 }
 
 static bool schema__fits(val v, schema__want want) {
@@ -865,7 +865,7 @@ static bytes schema__number(schema_doc *s, val v, const char *word) {
         return schema__keep(s, bytes_of(t.p));
     }
     val_buf *b = val_buf_new(&s->env);
-    val_put_int(&s->env, b, v, 10);
+    val_put_int(&s->env, b, v);
     return schema__utf8(s, val_buf_str(b));
 }
 
@@ -1096,7 +1096,7 @@ static const lang *schema__bound(schema_doc *s, const char *word, val v, bool up
 static const lang *schema__multiple(schema_doc *s, val v) {
     err_t e = {0};
     if (v.kind == VAL_UNDEF) return s->numbers;
-    if (v.kind == VAL_FLOAT ? !(v.f > 0) : v.kind == VAL_INT ? v.i <= 0 : v.big->neg) schema__fail(s, schema__here(s, "multipleOf"), EXIT_INPUT, "found a number of at most 0, expected one above 0");
+    if (v.kind == VAL_FLOAT ? !(v.f > 0) : v.kind == VAL_INT ? v.i <= 0 : val_is_negative(v)) schema__fail(s, schema__here(s, "multipleOf"), EXIT_INPUT, "found a number of at most 0, expected one above 0");
     const lang *l = num_multiple(s->langs, schema__number(s, v, "multipleOf"), &e);
     if (!l && e.code) schema__fail(s, schema__here(s, "multipleOf"), e.code, "%s", e.text);
     return schema__lang(s, l);

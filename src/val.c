@@ -1,14 +1,26 @@
 /* ===== [val] values of templates and JSON =====
- * What a chat template computes with, as Python 3.11 has it: None, booleans, integers of any size, floats, strings, lists, tuples, dicts that keep
- * their order, ranges; arithmetic, comparison, printed forms, JSON. Each character of a string carries its origin (VAL_INPUT).
+ * What a chat template computes with, as Python 3.11 has it: None, booleans, integers of 64 bits, floats, strings, lists,
+ * tuples, dicts that keep their order, ranges; arithmetic, comparison, printed forms, JSON. An integer of JSON beyond 64
+ * bits keeps its digits: it is printed and compared, and arithmetic refuses it. Each character of a string carries its
+ * origin (VAL_INPUT).
  * Invariants: all memory of a rendering is in its val_env and ends with it; a string never changes; sizes are checked before
- * they are made; nothing recurses, so that nested values need no stack. An error leaves the function through val_fail (longjmp to val_run); so
- * no function here returns one, and a caller keeps no heap memory of its own across a call.
- * Public: val_*.
- * Opens: val, val_str, val_buf, val_list, val_dict, val_pair, val_iter, val_func, val_class, val_object, val_args, val_env, val_big, val_span, val_spans, val_json_form. */
+ * they are made; nothing recurses, so that nested values need no stack. An error leaves the function through val_fail
+ * (longjmp to val_run); so no function here returns one, and a caller keeps no heap memory of its own across a call.
+ * Public: val_env_init, val_env_drop, val_fail, val_run, val_step, val_step_chars, val_room, val_alloc, val_undef, val_none,
+ * val_bool, val_int, val_float, val_str_view, val_of_list, val_of_dict, val_of_object, val_view_of, val_range_of, val_bind,
+ * val_of_func, val_iter_of, val_buf_new, val_buf_reserve, val_buf_chr, val_buf_add, val_buf_put, val_buf_str, val_sub,
+ * val_text, val_str_of, val_str_eq, val_str_is, val_is_str, val_find, val_encode, val_utf8, val_spans_drop, val_spans_add,
+ * val_utf8_from, val_quote, val_list_new, val_tuple_new, val_list_add, val_chars_find, val_is, val_kind_name,
+ * val_truth, val_has_len, val_len, val_is_negative, val_trunc, val_eq, val_dict_new, val_dict_set, val_dict_get,
+ * val_dict_del, val_get, val_put, val_defined, val_order, val_entry, val_items, val_iterable, val_in, val_copy, val_index,
+ * val_slice, val_escape, val_join, val_add, val_minus, val_mul, val_div, val_floordiv, val_mod, val_neg, val_pos,
+ * val_float_repr, val_put_int, val_print, val_as_str, val_json_write, val_json_parse, val_json_read, val_json_text.
+ * Opens: val, val_str, val_buf, val_list, val_dict, val_pair, val_iter, val_func, val_class, val_object, val_args, val_env,
+ * val_span, val_spans, val_json_form. */
 
-/* One character: a Unicode code point; VAL_BYTE + b is a byte b that belongs to no UTF-8 character. VAL_INPUT says where it comes from: set, a
- * message wrote it; clear, the template. Operations move whole val_chr, so the origin passes through each of them. Compare and hash under VAL_CHAR. */
+/* One character: a Unicode code point; VAL_BYTE + b is a byte b that belongs to no UTF-8 character. VAL_INPUT says where
+ * it comes from: set, a message wrote it; clear, the template. Operations move whole val_chr, so the origin passes through
+ * each of them. Compare and hash under VAL_CHAR. */
 typedef uint32_t val_chr;
 #define VAL_INPUT 0x80000000u
 #define VAL_CHAR(c) ((c) & ~VAL_INPUT)
@@ -16,28 +28,32 @@ enum { VAL_BYTE = 0x110000 };
 
 enum {
     VAL_DEPTH_MAX  = 1000,           /* levels of values inside each other                                       */
-    VAL_DIGITS_MAX = 4300            /* decimal digits of an integer in a text, both ways: Python's limit        */
+    VAL_DIGITS_MAX = 4300            /* decimal digits of an integer in JSON: Python's limit                      */
 };
 
-typedef enum { VAL_UNDEF, VAL_NONE, VAL_BOOL, VAL_INT, VAL_BIG, VAL_FLOAT, VAL_STR, VAL_LIST, VAL_TUPLE, VAL_DICT, VAL_VIEW, VAL_RANGE, VAL_ITER, VAL_FUNC, VAL_OBJECT, VAL_KINDS } val_kind;
+typedef enum {
+    VAL_UNDEF, VAL_NONE, VAL_BOOL, VAL_INT,
+    VAL_BIG,                                          /* an integer beyond 64 bits */
+    VAL_FLOAT, VAL_STR, VAL_LIST, VAL_TUPLE, VAL_DICT, VAL_VIEW, VAL_RANGE, VAL_ITER, VAL_FUNC, VAL_OBJECT, VAL_KINDS
+} val_kind;
 enum { VAL_KEYS, VAL_VALUES, VAL_ITEMS };             /* what a view of a dict shows: keys(), values(), items()  */
 
 typedef struct val_env    val_env;
-typedef struct val_big    val_big;
 typedef struct val_list   val_list;
 typedef struct val_dict   val_dict;
 typedef struct val_iter   val_iter;
 typedef struct val_func   val_func;
 typedef struct val_object val_object;
 
-/* A growing string. It only grows: views of its beginning stay valid. Once val_buf_str() gave it away it is no longer written to, because the
- * string may grow in place. */
+/* A growing string. It only grows: views of its beginning stay valid. Once val_buf_str() gave it away it is no longer
+ * written to, because the string may grow in place. */
 typedef struct {
     val_chr *at;
     size_t   n, cap;
 } val_buf;
 
-/* A string: a view that never changes. own: the buffer it was built in, NULL: none; a string that ends where its buffer ends is appended to in place. */
+/* A string: a view that never changes. own: the buffer it was built in, NULL: none; a string that ends where its buffer
+ * ends is appended to in place. */
 typedef struct {
     const val_chr *p;
     uint32_t       n;
@@ -56,8 +72,7 @@ typedef struct val {
         bool              b;
         int64_t           i;
         double            f;
-        val_str           s;
-        val_big          *big;                        /* an integer outside of int64_t */
+        val_str           s;                          /* string; VAL_BIG: decimal digits, after a minus where it is negative */
         val_list         *list;                       /* list and tuple */
         val_dict         *dict;                       /* dict and view */
         val_range         range;
@@ -70,12 +85,6 @@ typedef struct val {
         };
     };
 } val;
-
-struct val_big {
-    bool     neg;
-    uint32_t n;                                       /* limbs; the last one is not 0 */
-    uint32_t at[];                                    /* lowest first */
-};
 
 struct val_list {
     val   *at;
@@ -93,7 +102,7 @@ struct val_dict {
     val_pair *at;                                     /* [n] in order of insertion */
     size_t    n, cap;
     size_t    live;                                   /* pairs that are not gone: the length of the dict */
-    uint32_t *slot;                                   /* [n_slots], a power of two: 1 + a place in at, 0: free; NULL: few pairs, searched in turn */
+    uint32_t *slot;                                   /* [n_slots], a power of two: 1 + a place in at, 0: free; NULL: few pairs */
     size_t    n_slots;
 };
 
@@ -117,15 +126,13 @@ struct val_func {
     val (*call)(val_env *env, const val_func *func, val self, const val_args *args);
 };
 
-/* Values that other sections make: namespace, loop, macro ... Their structs begin with a val_object. Each function may be NULL. */
+/* Values that other sections make: namespace, loop, macro ... Their structs begin with a val_object. Each function may be
+ * NULL. */
 typedef struct {
     const char *name;                                 /* of the type, in messages */
     bool (*get)(val_env *env, val_object *o, val_str name, val *out);             /* false: no such attribute */
     bool (*set)(val_env *env, val_object *o, val_str name, val v);                /* false: cannot be set */
-    val (*call)(val_env *env, val_object *o, const val_args *args);
-    bool callable;                                                                /* the evaluator calls it, without `call` */
     val_dict *(*dict)(val_object *o);                                             /* printed after the name: <name {...}> */
-    void (*print)(val_env *env, val_buf *b, val_object *o);                       /* prints no other values; NULL: <name> */
 } val_class;
 
 struct val_object {
@@ -206,7 +213,8 @@ static bool val_run(val_env *env, void (*fn)(val_env *env, void *arg), void *arg
 /* n units of work, about 100 ns each. */
 static void val_step(val_env *env, uint64_t n) {
     env->steps += n;
-    if (env->most_steps && env->steps > env->most_steps) val_fail(env, EXIT_RESOURCE, "the work of %llu steps is spent", (unsigned long long)env->most_steps);
+    if (env->most_steps && env->steps > env->most_steps)
+        val_fail(env, EXIT_RESOURCE, "the work of %llu steps is spent", (unsigned long long)env->most_steps);
 }
 
 /* Steps of an operation over n characters. */
@@ -216,7 +224,8 @@ static void val_step_chars(val_env *env, size_t n) { val_step(env, n / 64); }
 static uint64_t val_room(val_env *env, uint64_t n, uint64_t each) {
     uint64_t   size;
     const bool wraps = __builtin_mul_overflow(n, each, &size) || size > UINT64_MAX / 2;
-    if (env->most && (wraps || size > env->most - env->used)) val_fail(env, EXIT_RESOURCE, "the memory of %llu MiB for values is spent", (unsigned long long)(env->most >> 20));
+    if (env->most && (wraps || size > env->most - env->used))
+        val_fail(env, EXIT_RESOURCE, "the memory of %llu MiB for values is spent", (unsigned long long)(env->most >> 20));
     if (wraps) val_fail(env, EXIT_RESOURCE, "a value is too large for the memory of a machine");
     return size;
 }
@@ -234,7 +243,7 @@ static void *val_alloc(val_env *env, uint64_t n, uint64_t each) {
     const uint64_t want = (val_room(env, n, each) + VAL__ALIGN - 1) & ~(uint64_t)(VAL__ALIGN - 1);
     env->used += val_room(env, want, 1);
     if (want > env->n_free) {
-        const size_t size = env->used < VAL__CHUNK_MIN ? VAL__CHUNK_MIN : env->used < VAL__CHUNK_MAX ? (size_t)env->used : VAL__CHUNK_MAX;
+        const size_t size = (size_t)max_u64(VAL__CHUNK_MIN, min_u64(VAL__CHUNK_MAX, env->used));
         if (want > size / 4) return val__chunk_new(env, want);
         env->free = val__chunk_new(env, size);
         env->n_free = size;
@@ -246,7 +255,7 @@ static void *val_alloc(val_env *env, uint64_t n, uint64_t each) {
 }
 
 /* The capacity of a growing array that must hold `want` elements. */
-static uint64_t val__grown(size_t cap, uint64_t want) { return 2 * (uint64_t)cap < want ? want : 2 * (uint64_t)cap; }
+static uint64_t val__grown(size_t cap, uint64_t want) { return max_u64(2 * (uint64_t)cap, want); }
 
 /* --- making values --- */
 
@@ -257,7 +266,7 @@ static val val_int(int64_t i) { return (val){.kind = VAL_INT, .i = i}; }
 static val val_float(double f) { return (val){.kind = VAL_FLOAT, .f = f}; }
 static val val_str_view(val_str s) { return (val){.kind = VAL_STR, .s = s}; }
 static val val_of_list(val_list *l) { return (val){.kind = VAL_LIST, .list = l}; }
-static val val_of_tuple(val_list *l) { return (val){.kind = VAL_TUPLE, .list = l}; }
+static val val__of_tuple(val_list *l) { return (val){.kind = VAL_TUPLE, .list = l}; }
 static val val_of_dict(val_dict *d) { return (val){.kind = VAL_DICT, .dict = d}; }
 static val val_of_object(val_object *o) { return (val){.kind = VAL_OBJECT, .object = o}; }
 static val val_view_of(val_dict *d, int view) { return (val){.kind = VAL_VIEW, .view = (uint8_t)view, .dict = d}; }
@@ -290,7 +299,7 @@ static val_buf *val_buf_new(val_env *env) { return val_alloc(env, 1, sizeof(val_
 static void val_buf_reserve(val_env *env, val_buf *b, uint64_t more) {
     if (more <= b->cap - b->n) return;
     if (more > UINT32_MAX - b->n) val_fail(env, EXIT_RESOURCE, "a string is longer than %u characters", UINT32_MAX);
-    const uint64_t cap = val__grown(b->cap, b->n + more < 16 ? 16 : b->n + more);
+    const uint64_t cap = val__grown(b->cap, max_u64(16, b->n + more));
     val_chr       *at = val_alloc(env, cap, sizeof *at);
     val_step_chars(env, b->n);
     if (b->n) memcpy(at, b->at, b->n * sizeof *at);
@@ -324,7 +333,9 @@ static void val_buf_put(val_env *env, val_buf *b, const char *ascii) { val__buf_
 static val_str val_buf_str(val_buf *b) { return (val_str){b->at, (uint32_t)b->n, b}; }
 
 /* Characters from .. to (excluded) of a string; a view. Both are within it. */
-static val_str val_sub(val_str s, size_t from, size_t to) { return (val_str){s.n ? s.p + from : s.p, (uint32_t)(to - from), s.own}; }
+static val_str val_sub(val_str s, size_t from, size_t to) {
+    return (val_str){s.n ? s.p + from : s.p, (uint32_t)(to - from), s.own};
+}
 
 /* The character at p, which has `len` bytes of UTF-8. */
 static val_chr val__decode(const uint8_t *p, int len) {
@@ -367,7 +378,7 @@ static bool val_is_str(val v, const char *ascii) { return v.kind == VAL_STR && v
 
 /* -1, 0, 1: by code points. */
 static int val__str_order(val_str a, val_str b) {
-    const size_t n = a.n < b.n ? a.n : b.n;
+    const size_t n = min_size(a.n, b.n);
     for (size_t i = 0; i < n; i++)
         if (VAL_CHAR(a.p[i]) != VAL_CHAR(b.p[i])) return VAL_CHAR(a.p[i]) < VAL_CHAR(b.p[i]) ? -1 : 1;
     return a.n < b.n ? -1 : a.n > b.n;
@@ -460,11 +471,11 @@ static val_list *val__list_room(val_env *env, size_t n) {
 }
 
 static val val_list_new(val_env *env) { return val_of_list(val_alloc(env, 1, sizeof(val_list))); }
-static val val_tuple_new(val_env *env) { return val_of_tuple(val_alloc(env, 1, sizeof(val_list))); }
+static val val_tuple_new(val_env *env) { return val__of_tuple(val_alloc(env, 1, sizeof(val_list))); }
 
 static void val_list_add(val_env *env, val_list *l, val v) {
     if (l->n == l->cap) {
-        const uint64_t cap = val__grown(l->cap, l->n < 4 ? 4 : l->n + 1);
+        const uint64_t cap = val__grown(l->cap, max_size(4, l->n + 1));
         val           *at = val_alloc(env, cap, sizeof *at);
         val_step(env, l->n / 16);
         if (l->n) memcpy(at, l->at, l->n * sizeof *at);
@@ -474,138 +485,123 @@ static void val_list_add(val_env *env, val_list *l, val v) {
     l->at[l->n++] = v;
 }
 
-static val val_pair_of(val_env *env, val a, val b) {
+static val val__pair_of(val_env *env, val a, val b) {
     val_list *l = val__list_room(env, 2);
     l->at[l->n++] = a;
     l->at[l->n++] = b;
-    return val_of_tuple(l);
+    return val__of_tuple(l);
 }
 
 /* --- characters: what Python's str methods ask of them. ASCII is answered by hand, the rest by tables of ranges. --- */
 
 enum val_set {
     VAL_IS_ALPHA, VAL_IS_LOWER, VAL_IS_UPPER, VAL_IS_TITLE, VAL_IS_SPACE, VAL_IS_DECIMAL, VAL_IS_DIGIT, VAL_IS_NUMERIC,
-    VAL_IS_IGNORABLE, VAL_IS_HIDDEN, VAL_IS_ID_ODD, VAL_IS_ID_REST,
-    VAL_TO_UPPER, VAL_TO_LOWER, VAL_TO_TITLE, VAL_TO_FOLD,                        /* one character becomes one */
-    VAL_UPPER_LONG, VAL_LOWER_LONG, VAL_TITLE_LONG, VAL_FOLD_LONG,                /* one character becomes two or three */
+    VAL_IS_IGNORABLE, VAL_IS_HIDDEN,
+    VAL_TO_UPPER, VAL_TO_LOWER, VAL_TO_TITLE,                                     /* one character becomes one */
+    VAL_UPPER_LONG, VAL_LOWER_LONG, VAL_TITLE_LONG,                               /* one character becomes two or three */
     VAL_SETS
 };
 
-/* Made by `python3 tests/gen/unicode.py` from Python 3.11 (Unicode 14.0), which also describes the form. IS_DIGIT has digits that are no decimals,
- * IS_NUMERIC numbers that are no digits, IS_TITLE what is neither upper nor lower, IS_ID_ODD letters that begin no identifier and others that
- * do, IS_ID_REST what may follow besides these, IS_HIDDEN what repr() escapes. TITLE has what differs from UPPER, FOLD what differs from LOWER. */
+/* Made by `python3 tests/gen/unicode.py` from Python 3.11 (Unicode 14.0), which also describes the form. IS_DIGIT has
+ * digits that are no decimals, IS_NUMERIC numbers that are no digits, IS_TITLE what is neither upper nor lower, IS_HIDDEN
+ * what repr() escapes. TITLE has what differs from UPPER. */
 static const char *const val__packed[VAL_SETS] = {
     [VAL_IS_ALPHA] =
-        "hCyBHyBwBALAFAGsBC8BCycFWPIIDiEICCDGCAHDBCCDBkBCkFC0IJqKCqCDAHwCoC0BFGuB0CkBCCkGCAQCICLEDARDB4BewFMAZgCKCFAGqBFAKAEAYwBIUGuBCKSy"
-        "C7BqDEATAISQeFODCDqBCMCAEGEARAOCCEPCLAJKFCDqBCMCCCCCCgBGCAUERQCECqBCMCCCIEATAQCYAMODCDqBCMCCCIEAfCCEQASDBIEECGECCDBAECEEEWXA1BOC"
-        "ECsBCeEAbEDADCfAFOCECsBCSCIEAgBCCCQCSQCECwCDARAGEJEZKGiBEuBCQCADM7B+CCCNM7BCCDBGCuBCDBQCCKADICAWGhBAgCOCmCcI0D0CVARKFGEAECIEFYNA"
-        "SqCCAGAD0CC4UCGDMCDBEDwCCGDgCCGDMCDBEDcCwDCGDkEmBeRqFDKE2mBDgBCyBG0EHOIiBOkBPiBPYCEQmDkBAFAkCwFIIDiCCAGqEL8ByB6BDIM2CFyB3BsBKoDz"
-        "CA+C8CSO3B6BOCL2CbmCqBELmCDQI0CDEqBGCKCCEAG+LhCqRDKDqCDKDOCHB6BDoDCMCAEECMEGDKFYGECM1DAOARYmDAFADSCAEIHHBECUDGGIFA1BC8zCoOHGECNq"
-        "CCAGADuDIARsBKMCMCMCMCMCMCMCMxCA2OCrBIGCFqFHECyFCGG0CC6FS+BxBehQ+7MhC4orBkC6CD4QEeLCV8CR8BDqEyBQDsGD+DGCCDBGZeCECGCsBemDPiD/BKED"
-        "BAM2BLsBa4BI8CdARICSLICwCYECOVsBEAEiDCAECDIDDZEDUIENKDKDKKMCMC0CCaHkHem6VNsBFgDloI6WDyGnBMNIGDBQCYCICDBDBDB0GiB0WT+DDqDpBW1DICsI"
-        "lByBHyBMwFEKDKDKDEkBWCyBCkBCCCcDajB0HmM4BEgDwB+BOmBCOHqCL6BDmCFOxB6JTmCFmCFuCJmDNUCcCMCCCUCcCMCCkCsTKqBLOZKCyCCQmCKDDB0CCCEADsBL"
-        "sBK8BiCkBCCLqBLyBnCuDHChCAQGCEC4BrB4BE4BkBOC2BcqDLqBLkBOiBvDwE4BkDOkDOmC9KyCHCvC4BLAJqBrBiBvBoBcsBNoD6BCDAO4ChBwBbmCeADAJkCEAN+C"
-        "PGWDkBiBCwB1CMCDBECcCSI8CnBODCDqBCMCCCIEATANI/EoDTGVEf+CVCCA5F8CqBGlB+CVA8B0COAoC0BmBM6F2C1D+DgBODADOCCCuBQD/CODsCRDdALuCIAWAM6C"
-        "UATwEoIQCoCSAyB6BxDMCCCqCWAaKCCC+BPAoKkB+FAwCy5BnHmMtyCgGQ8iCy+DskB6tIwjBI8BS8ES6BT+CRGgBoBGkBxV+DhE0EGAjCYhCCCAdu/LJqtCrBQo3IGC"
-        "MCCCkSuBESGJ2YloC0GGYEQISn7FoFCsECCDADCDGCWCDBKCgECGDOCMC2BCGCICAEMCmVDwBCwBC8BCwBC8BCwBC8BCwBC8BCwBCO15B8BiP4CLMRAiK6BT2C1nBMCG"
-        "CCCcCoM8BmEIA1lBGC0BCCCADDBQCGCDHAFHBCCCCADLBDDGCMCGCGCDBQCgBGECICgBlqE+tzChBwjII6NDioLPgzOghD6hBjvB00J",
+        "hCyBHyBwBALAFAGsBC8BCycFWPIIDiEICCDGCAHDBCCDBkBCkFC0IJqKCqCDAHwCoC0BFGuB0CkBCCkGCAQCICLEDARDB4BewFMAZgCKCFAGqBFAKAEAYw"
+        "BIUGuBCKSyC7BqDEATAISQeFODCDqBCMCAEGEARAOCCEPCLAJKFCDqBCMCCCCCCgBGCAUERQCECqBCMCCCIEATAQCYAMODCDqBCMCCCIEAfCCEQASDBIEE"
+        "CGECCDBAECEEEWXA1BOCECsBCeEAbEDADCfAFOCECsBCSCIEAgBCCCQCSQCECwCDARAGEJEZKGiBEuBCQCADM7B+CCCNM7BCCDBGCuBCDBQCCKADICAWGh"
+        "BAgCOCmCcI0D0CVARKFGEAECIEFYNASqCCAGAD0CC4UCGDMCDBEDwCCGDgCCGDMCDBEDcCwDCGDkEmBeRqFDKE2mBDgBCyBG0EHOIiBOkBPiBPYCEQmDkB"
+        "AFAkCwFIIDiCCAGqEL8ByB6BDIM2CFyB3BsBKoDzCA+C8CSO3B6BOCL2CbmCqBELmCDQI0CDEqBGCKCCEAG+LhCqRDKDqCDKDOCHB6BDoDCMCAEECMEGDK"
+        "FYGECM1DAOARYmDAFADSCAEIHHBECUDGGIFA1BC8zCoOHGECNqCCAGADuDIARsBKMCMCMCMCMCMCMCMxCA2OCrBIGCFqFHECyFCGG0CC6FS+BxBehQ+7Mh"
+        "C4orBkC6CD4QEeLCV8CR8BDqEyBQDsGD+DGCCDBGZeCECGCsBemDPiD/BKEDBAM2BLsBa4BI8CdARICSLICwCYECOVsBEAEiDCAECDIDDZEDUIENKDKDKK"
+        "MCMC0CCaHkHem6VNsBFgDloI6WDyGnBMNIGDBQCYCICDBDBDB0GiB0WT+DDqDpBW1DICsIlByBHyBMwFEKDKDKDEkBWCyBCkBCCCcDajB0HmM4BEgDwB+B"
+        "OmBCOHqCL6BDmCFOxB6JTmCFmCFuCJmDNUCcCMCCCUCcCMCCkCsTKqBLOZKCyCCQmCKDDB0CCCEADsBLsBK8BiCkBCCLqBLyBnCuDHChCAQGCEC4BrB4BE"
+        "4BkBOC2BcqDLqBLkBOiBvDwE4BkDOkDOmC9KyCHCvC4BLAJqBrBiBvBoBcsBNoD6BCDAO4ChBwBbmCeADAJkCEAN+CPGWDkBiBCwB1CMCDBECcCSI8CnBO"
+        "DCDqBCMCCCIEATANI/EoDTGVEf+CVCCA5F8CqBGlB+CVA8B0COAoC0BmBM6F2C1D+DgBODADOCCCuBQD/CODsCRDdALuCIAWAM6CUATwEoIQCoCSAyB6Bx"
+        "DMCCCqCWAaKCCC+BPAoKkB+FAwCy5BnHmMtyCgGQ8iCy+DskB6tIwjBI8BS8ES6BT+CRGgBoBGkBxV+DhE0EGAjCYhCCCAdu/LJqtCrBQo3IGCMCCCkSuB"
+        "ESGJ2YloC0GGYEQISn7FoFCsECCDADCDGCWCDBKCgECGDOCMC2BCGCICAEMCmVDwBCwBC8BCwBC8BCwBC8BCwBC8BCwBCO15B8BiP4CLMRAiK6BT2C1nBM"
+        "CGCCCcCoM8BmEIA1lBGC0BCCCADDBQCGCDHAFHBCCCCADLBDDGCMCGCGCDBQCgBGECICgBlqE+tzChBwjII6NDioLPgzOghD6hBjvB00J",
     [VAL_IS_LOWER] =
-        "hDyBwBALAFAlBuBCOC3BBRBvBDFBCDDDAECFADAEEDADFDDBDDAEDDCDEHADADRBTBADDE7BBKDADCCAFJBmECmCICfIhDAsBDEADGTAckCCCEECXBGCADADC0B+CChB"
-        "K1BDNBhDxBwCo6C0CDE5XKjkCQ4D+LiC1EBOChDBOJKLOJOJKLOJOJaDOJOJOJICCHAEECCJGDCJOLECC6DAOARYuDAECEAcAFAFADCJGFAiBeFAsayBn6B+CCAECCFF"
-        "DBDBMEjDBAIDFANqCCAGA0oetBUbBCmENBCC9BBQCDDJFDDDBCCTGAGPFDHJdDBC2Z0CCYI+Eh6TMNIqhByBumBuCpEmC8EUCcCMCCkOADECyCCQmoBkDu+C+BhsV+B7"
-        "sZyBbMCiBbyBbGCDBKCUbyBbyBbyBbyBbyBbyBbyBbyBb2BdwBCKbwBCKbwBCKbwBCKbwBCKCA15BSCmBkwCiC",
+        "hDyBwBALAFAlBuBCOC3BBRBvBDFBCDDDAECFADAEEDADFDDBDDAEDDCDEHADADRBTBADDE7BBKDADCCAFJBmECmCICfIhDAsBDEADGTAckCCCEECXBGCAD"
+        "ADC0B+CChBK1BDNBhDxBwCo6C0CDE5XKjkCQ4D+LiC1EBOChDBOJKLOJOJKLOJOJaDOJOJOJICCHAEECCJGDCJOLECC6DAOARYuDAECEAcAFAFADCJGFAi"
+        "BeFAsayBn6B+CCAECCFFDBDBMEjDBAIDFANqCCAGA0oetBUbBCmENBCC9BBQCDDJFDDDBCCTGAGPFDHJdDBC2Z0CCYI+Eh6TMNIqhByBumBuCpEmC8EUCc"
+        "CMCCkOADECyCCQmoBkDu+C+BhsV+B7sZyBbMCiBbyBbGCDBKCUbyBbyBbyBbyBbyBbyBbyBbyBb2BdwBCKbwBCKbwBCKbwBCKbwBCKCA15BSCmBkwCiC",
     [VAL_IS_UPPER] =
-        "hCyBmDsBCMiB3BDPDvBBFECCDBDBCDGCCCEECCCCFBDDDBDBCCDBAEAIADADADPDRDADDBCC5BICCCDDBECHiJDEAJAHDBCCDBDBeCQkBADEEXGADDBADkDxBhBK3BBN"
-        "D/CDqCq6CqCCAGAzWqF7kC0CDEhK1EKhDKOJKLOJOJKMHJOpCGNGNGNIMGnIAFAEEDEDAEIHHBEDGLCGAbeUAzZyBx5B+CxBDBCDHBECADAJEChDJDFAuqetBUboENE9"
-        "BLFBJFDDDEVBGCICPBECAHAGDdAs5VyBmmBuCpEmC9EUCcCMCCr3BkDu/C+BhsV+BhtZyBbyBbyBbDBADADCDGCObyBbCCGDOCMcCCGCICAEMcyBbyBbyBbyBbyBbyBf"
-        "wBiBwBiBwBiBwBiBwBiBA2pEiCvgCyBHyBHyB",
+        "hCyBmDsBCMiB3BDPDvBBFECCDBDBCDGCCCEECCCCFBDDDBDBCCDBAEAIADADADPDRDADDBCC5BICCCDDBECHiJDEAJAHDBCCDBDBeCQkBADEEXGADDBADk"
+        "DxBhBK3BBND/CDqCq6CqCCAGAzWqF7kC0CDEhK1EKhDKOJKLOJOJKMHJOpCGNGNGNIMGnIAFAEEDEDAEIHHBEDGLCGAbeUAzZyBx5B+CxBDBCDHBECADAJ"
+        "EChDJDFAuqetBUboENE9BLFBJFDDDEVBGCICPBECAHAGDdAs5VyBmmBuCpEmC9EUCcCMCCr3BkDu/C+BhsV+BhtZyBbyBbyBbDBADADCDGCObyBbCCGDOC"
+        "McCCGCICAEMcyBbyBbyBbyBbyBbyBfwBiBwBiBwBiBwBiBwBiBA2pEiCvgCyBHyBHyB",
     [VAL_IS_TITLE] =
         "lOADADAnBA2sHOJOJONAQAwBA",
     [VAL_IS_SPACE] =
         "JIPIlDAbAgvFAgsCUeCGAwBAh9DA",
     [VAL_IS_DECIMAL] =
-        "wBSnxBSnESnGS9MS3DS3DS3DS3DS3DS3DS3DS3DS3DShDS3DSnCS3ISnCSn6BSnBStJShESnFSHS3FS3CSnESHSnuiBSnVSnBSnGSXS3CS3MS34USnsBSnkCStZShES9"
-        "BSxES3IS3KS3DS3LSnDSnDSnNSnDS3XS3HSnCS3lTS3CSnES1jbiDhqCSnNS3yBS30ES",
+        "wBSnxBSnESnGS9MS3DS3DS3DS3DS3DS3DS3DS3DS3DShDS3DSnCS3ISnCSn6BSnBStJShESnFSHS3FS3CSnESHSnuiBSnVSnBSnGSXS3CS3MS34USnsBSn"
+        "kCStZShES9BSxES3IS3KS3DS3LSnDSnDSnNSnDS3XS3HSnCS3lTS3CSnES1jbiDhqCSnNS3yBS30ES",
     [VAL_IS_DIGIT] =
         "yFCGAw1EQpzBA20BAEKHS3eQMQMQ6CALQCA3TQCQCQu14BG9gBQqPQml4BU",
     [VAL_IS_NUMERIC] =
-        "8FE2pCK5LK5DEmEM6GMSQyNS/hBUybEgIS3qCkDDIgXUKUKUwCSKAhUAKAKAqrBAqYAaQPE4KGrESfOCchBSoBcmKA+DAndAjZAz1EADAED0CAvBAIDpBCfAJAlBAjDA"
-        "0MAiCAjBF0ODBCHA1DG3YA2QAIAhsBAkECNECAufAuCAmkBA05BAwkBAoXAowCAmdAikCAFA9DAxnCAlBAGAsBA+DAw/DShKK2pUAIAFA6BAfDqBAq4B4CNwDSC2K0Bl"
-        "BGeAJAnEIjkBOaMoBQsCIXKhFCDeD6ClCI1BCfEsCIpDOZOqBMrKKqLqB/ESrBGxDMwEU8LmBmqBCvNQobkB0aoBshB8Gt3RM/YsBqiZmBtDwBvqFQid0DCECGtC4CCc"
-        "ueC13DAjDA+DA/BApgCA5CAJAQAuKATAcA3jGAowBAjsEAy6JAjxlBA",
+        "8FE2pCK5LK5DEmEM6GMSQyNS/hBUybEgIS3qCkDDIgXUKUKUwCSKAhUAKAKAqrBAqYAaQPE4KGrESfOCchBSoBcmKA+DAndAjZAz1EADAED0CAvBAIDpBC"
+        "fAJAlBAjDA0MAiCAjBF0ODBCHA1DG3YA2QAIAhsBAkECNECAufAuCAmkBA05BAwkBAoXAowCAmdAikCAFA9DAxnCAlBAGAsBA+DAw/DShKK2pUAIAFA6BA"
+        "fDqBAq4B4CNwDSC2K0BlBGeAJAnEIjkBOaMoBQsCIXKhFCDeD6ClCI1BCfEsCIpDOZOqBMrKKqLqB/ESrBGxDMwEU8LmBmqBCvNQobkB0aoBshB8Gt3RM/"
+        "YsBqiZmBtDwBvqFQid0DCECGtC4CCcueC13DAjDA+DA/BApgCA5CAJAQAuKATAcA3jGAowBAjsEAy6JAjxlBA",
     [VAL_IS_IGNORABLE] =
-        "nBAHAMAkBDoCAFDFADC4P+LFCFAKCCA8HMwGAGAyB4CCDBDBDtBAMKLUCAkBALoBRAmDOCSCGiBDf0B8CU7BUFADAZuBsBEtBAICHOqByD4BDFOFAEMLCOAQA7BAFGJA"
-        "VCbADC6BAFCFCDEEAfCEAMC6BAFICCFAVCXKCA7BADDBEJAICMCfA+BANAzBAEA4BDBCGECGICMCeA7BADAHAGCVCdC6BCFGJAVCeApCAIECA7CADMMQjDADQKDBIrCC"
-        "cF4BaCICCGUCmCKAnDGCKCCDCaCFERGOADCHAQA/CAhTEzdEeCfCfChCCCMJADUEAGAuBI0BAiCCjBA3DEFCKAHE8GCDA7BDBKCDDOHSDAoBAJ8ByBGxBDBGCAGApBQN"
-        "ChBGDCCE5BDBAEDBC7BODChCKzCECYCMFAHAECzB8DOAjBoG+NDBCMEOEOEOCNIJCLADADIyBICSCAOARY0BgCs8CCyDE+DAQAhD+BwBA2OAlBGEIGA+CK+CE34bAjnB"
-        "KvIAjDGCSCAdGxCCPiCvCAYEoDEECJAEAFAaCGA4ECbiBOAnBOaUvBExBADGDCSAWCjCKDCDCNAJAkBAMA0BDBCDCGCCAcAPCGCCAlDIKE6DADAFAx5TA0EgB+ReEANe"
-        "jBADAqFAIAHAMAkBDwBAuBCkCAWEiQAjHA2EImgBKCyCCQnSECCGGpBEFAmFC+RGkMC6EUyBG8DA3BcqBADCLEyBGDCDAFALAzBElBICO/BANC1BQLGDAgDEDDBAHAhF"
-        "AEOWC6BCEAmBMEIkGODECAYA1CKCAFCCCvHGHCCCcC2CODDBArDDDKCAmDEDGCIkIQCChICCAFAxEGDCFAhBSpBKDGJAKKDEvBYCC3MMCKCAzCqBDMCCCC7DKEDBDBKC"
-        "ApCCED8KC8pFQ41NI8BMKGsgBAgCgBhCCCCsgQGCMCC/kDCCG9yE6CDsBhREKeDMfG1EE89BsDFiDJAPAXICcxqBMCgBDMCCCImIaxLA+BGhvBMuDOw1CIigjYAf+FhE"
-        "+O",
+        "nBAHAMAkBDoCAFDFADC4P+LFCFAKCCA8HMwGAGAyB4CCDBDBDtBAMKLUCAkBALoBRAmDOCSCGiBDf0B8CU7BUFADAZuBsBEtBAICHOqByD4BDFOFAEMLCO"
+        "AQA7BAFGJAVCbADC6BAFCFCDEEAfCEAMC6BAFICCFAVCXKCA7BADDBEJAICMCfA+BANAzBAEA4BDBCGECGICMCeA7BADAHAGCVCdC6BCFGJAVCeApCAIEC"
+        "A7CADMMQjDADQKDBIrCCcF4BaCICCGUCmCKAnDGCKCCDCaCFERGOADCHAQA/CAhTEzdEeCfCfChCCCMJADUEAGAuBI0BAiCCjBA3DEFCKAHE8GCDA7BDBK"
+        "CDDOHSDAoBAJ8ByBGxBDBGCAGApBQNChBGDCCE5BDBAEDBC7BODChCKzCECYCMFAHAECzB8DOAjBoG+NDBCMEOEOEOCNIJCLADADIyBICSCAOARY0BgCs8"
+        "CCyDE+DAQAhD+BwBA2OAlBGEIGA+CK+CE34bAjnBKvIAjDGCSCAdGxCCPiCvCAYEoDEECJAEAFAaCGA4ECbiBOAnBOaUvBExBADGDCSAWCjCKDCDCNAJAk"
+        "BAMA0BDBCDCGCCAcAPCGCCAlDIKE6DADAFAx5TA0EgB+ReEANejBADAqFAIAHAMAkBDwBAuBCkCAWEiQAjHA2EImgBKCyCCQnSECCGGpBEFAmFC+RGkMC6"
+        "EUyBG8DA3BcqBADCLEyBGDCDAFALAzBElBICO/BANC1BQLGDAgDEDDBAHAhFAEOWC6BCEAmBMEIkGODECAYA1CKCAFCCCvHGHCCCcC2CODDBArDDDKCAmD"
+        "EDGCIkIQCChICCAFAxEGDCFAhBSpBKDGJAKKDEvBYCC3MMCKCAzCqBDMCCCC7DKEDBDBKCApCCED8KC8pFQ41NI8BMKGsgBAgCgBhCCCCsgQGCMCC/kDCC"
+        "G9yE6CDsBhREKeDMfG1EE89BsDFiDJAPAXICcxqBMCgBDMCCCImIaxLA+BGhvBMuDOw1CIigjYAf+FhE+O",
     [VAL_IS_HIDDEN] =
-        "A+BgDiCNArWCHGIDVAuMAnBCzBCEA4BOcGHgBXAhGAxBC8BCmDa8BCyBCQAdCCAMIgBQrCAiFAJCDCXAIDBCFCKCDCFOCGDAGCaCEAHGDCXAIADADADCCAGGDCEECMFD"
-        "BKSSEAKAEAXAIADAGCLAEAECCcFCNMIAEAJCDCXAIADAGCKCDCEMEGDAGCTSDAHEEAFEDDDEDEEENGGEEAFCCKCaWIOAEAYARCKAEAFMDAECCCFCLMXAEAYALAGCKAEA"
-        "FMDKDAFCLADYOAEA0BAEAHGRCbAEATEZAKDBAIECGHDJKLCEW7BGeoCDDGAZDYCGDHCLCF+BpCAlBGoBAlBAQAOoCnGDBGCC6LAFCIDFCqBAFCiBAFCIDFCQA6BAFCkC"
-        "ChBEbK3CCHChUAdE6CMXQZQVWOAEADW/CCLKLKPAMK6CMsBInCSgBANGNGCErBCGUtBGbKME/BCiCAeCMKLKPCgBgDuCEwBA1DO9BEQE9BMsBCMOsBI3QCHCnBCHCJHg"
-        "BC2BAQAPCHAUCEAKgBZOwBgBDCcAOEiBciBctEG4UwBMoB14BChBA+KIuBDBGCC5BMDaZQIAIAIAIAIAIAIAIA/DiCbA6CW3GyBNIgCA3CCoDIsBA/CA1CWwBAuzcE4B"
-        "Q9KmB5FOsGIDDGuB8BELK5BOnCONK1DUfEvCAMGiBA4BQPCLCoDuBdSHCHCHQIAIA9BG/DCLKl9KWYGyBmwQvLCrDqCIWGIbAGDDADA+De+NC3BMC+BrBK0BAUAFGGAo"
-        "EG/FEHCHCHCEEIAIYDCNAbAUADAQCPiC8DIEGuBE5CAOEC8CvBiIeEyBcdGlBQfIsBIfAmBGPyC/ECLKlBGlBGpBO1BUNAQAIADAMAQAIADkE4JQXSJuBHArBAKoEHCC"
-        "AtBADECCYApCOK+CUADIiBEcIC+D5BGVCzBADIJAEAeCEGLMKMhC+BoBGNQ3BEeCcIbMFWI+EqCsD0BY0BMvBOLqSgBArBAECD6EpBOrBqBbqCdmBYQvCGlBQ/BAGYaM"
-        "LK2BATOoBQhDAVUTAtBgEIDFAQAMK8BILKFAJCDCXAIADAGALCDCECCKCIICIEG0I9CAG6BpCOLqK3BCnBiCmCULKOkB7BKLqDcCQGYwL9BmG0CWJCCCJADAfADCNQLq"
-        "EJCvBCM0BpCO0CYqCsQKAuBAPSeEhBCXAPwEIADAtBECADAKOLKHADAmBADAHMLqTasLCczBY8cqGwDAGUlG2kFkDYwhBg9HoSw7Q6RMgBALGyCALKfCHSnCSLAIAWIU"
-        "+qB8CoGsCG6BMS+DGUDa5/FO3mByCKsuRFAIADAkJ4CEgBFOtMmwEsDIOEKMLCF+lJvBCYQ1D2D3HSoBCrCOxDoBnCyJVW4CQasI2CAoCADCCCDCFANDIAiCAFCJAIAd"
-        "AFAGDBCIA1KClJC/VcGAQ+kCgBgOIASCIADAGoNuBEPCLGD+TgBgB7BIC+tCIAFADAQAmGCRwCtCGLGDgxBlC2E+BiMFAcADDBDLAFFBICGCFEADDBLDDBAFAIAFAFDL"
-        "ASIEAGASmDD6QtBGlDWQCQAQAmBSvFuDeYtBGKMDaHyJ5eIREOE1DW6CMNGCcNG5BOLKpBOfCD6E1KWPCGEGEIQeEMIHSLKJOIQ0EA4BoCLqgCh3pB+B6hEM/GCj0Fay"
-        "pH8hG/Qi+Cs6Eo72rBxH+g/L",
-    [VAL_IS_ID_ODD] =
-        "/CA7YA51CAgEA7hCE1MCykCAWAyBkCDGnlDA4OAaQPEs1dSvrVK3MC1DPgJChNoDtOAJAnEIrhI8G",
-    [VAL_IS_ID_REST] =
-        "wBS+DApS+GYA8HIqI4CCDBDBDpCUxB8BHAmDMDKDCCGDSYAf0B8CUQSiBQKAZGCQCECIsBE9BOrBuBCgC3BECiBCMLCDSSE5BDBKDCDEKALCDSPADE5BDBGFCDEEAVWE"
-        "AME5BDBMCECEVCDSLKCE5BDBKDCDEIELCDSTA8BIEECGKAPSRI4BDBKCECGICMCDSSE5BDBKCECGICMCDSRG4BCCMCECGKALCDSSEnCAFKCDBMHSDC+BDBMNOCS4CDBQ"
-        "MKDS/BCHSMFFCyBmBCCGUCmCKAlDmBCSNGFECEDMEGOWCcgWEKQhdGdEeCfChC+BKADSiBECUwEA3DWFWLShEU9BI6BSC4BDUHSXaCeyBIwBgBMSSQNEfYDStBaxBmBJ"
-        "SHS3DECoBFAHADEnG+DgSCUA8DYFAEW//CEuEAhD+BrRKqDCmsdSmCAFShBCxCCxIAEAFAYIFA0CCzBiBLSHiBOUdOaYtBGwBaQSMALSwBaNAJCDSiBEzBDBCDCGCCAq"
-        "BIGCtHOCCDSl5TAiXeReECZEhGSmBA/CC+SAjHA2EImJS4qBECCGGpBEFAmFC+RGJSyLC6EUyBG7DE2BcgBUDCLGuBUIAuBSHElBaCSGCtBANExBaJGCWzCWHAhFWGSH"
-        "G4BCCMDCDEKALCDMEIhGiBKSFAyCmBNS2GMDQcCzCgBQSyCYJS0CcFSzHcmFSnCKCCDGCDBANS4DMDMEAdSpBMCGJAKUvBe2MOCORS5BqBCa7DKEDBDBKCAJSxBICCCI"
-        "JSqKGq7SS3CSnBI8BMaS2fDBqDIGyCAMCslTCizE6CDsB/QIEKJODMfG1EEqsBiDhQsDFiDJAPAXICcxqBMCgBDMCCCImIMKSlLA+Ba3uBMuDMGS30ESnohY+O",
+        "A+BgDiCNArWCHGIDVAuMAnBCzBCEA4BOcGHgBXAhGAxBC8BCmDa8BCyBCQAdCCAMIgBQrCAiFAJCDCXAIDBCFCKCDCFOCGDAGCaCEAHGDCXAIADADADCCA"
+        "GGDCEECMFDBKSSEAKAEAXAIADAGCLAEAECCcFCNMIAEAJCDCXAIADAGCKCDCEMEGDAGCTSDAHEEAFEDDDEDEEENGGEEAFCCKCaWIOAEAYARCKAEAFMDAEC"
+        "CCFCLMXAEAYALAGCKAEAFMDKDAFCLADYOAEA0BAEAHGRCbAEATEZAKDBAIECGHDJKLCEW7BGeoCDDGAZDYCGDHCLCF+BpCAlBGoBAlBAQAOoCnGDBGCC6L"
+        "AFCIDFCqBAFCiBAFCIDFCQA6BAFCkCChBEbK3CCHChUAdE6CMXQZQVWOAEADW/CCLKLKPAMK6CMsBInCSgBANGNGCErBCGUtBGbKME/BCiCAeCMKLKPCgB"
+        "gDuCEwBA1DO9BEQE9BMsBCMOsBI3QCHCnBCHCJHgBC2BAQAPCHAUCEAKgBZOwBgBDCcAOEiBciBctEG4UwBMoB14BChBA+KIuBDBGCC5BMDaZQIAIAIAIA"
+        "IAIAIAIA/DiCbA6CW3GyBNIgCA3CCoDIsBA/CA1CWwBAuzcE4BQ9KmB5FOsGIDDGuB8BELK5BOnCONK1DUfEvCAMGiBA4BQPCLCoDuBdSHCHCHQIAIA9BG"
+        "/DCLKl9KWYGyBmwQvLCrDqCIWGIbAGDDADA+De+NC3BMC+BrBK0BAUAFGGAoEG/FEHCHCHCEEIAIYDCNAbAUADAQCPiC8DIEGuBE5CAOEC8CvBiIeEyBcd"
+        "GlBQfIsBIfAmBGPyC/ECLKlBGlBGpBO1BUNAQAIADAMAQAIADkE4JQXSJuBHArBAKoEHCCAtBADECCYApCOK+CUADIiBEcIC+D5BGVCzBADIJAEAeCEGLM"
+        "KMhC+BoBGNQ3BEeCcIbMFWI+EqCsD0BY0BMvBOLqSgBArBAECD6EpBOrBqBbqCdmBYQvCGlBQ/BAGYaMLK2BATOoBQhDAVUTAtBgEIDFAQAMK8BILKFAJC"
+        "DCXAIADAGALCDCECCKCIICIEG0I9CAG6BpCOLqK3BCnBiCmCULKOkB7BKLqDcCQGYwL9BmG0CWJCCCJADAfADCNQLqEJCvBCM0BpCO0CYqCsQKAuBAPSeE"
+        "hBCXAPwEIADAtBECADAKOLKHADAmBADAHMLqTasLCczBY8cqGwDAGUlG2kFkDYwhBg9HoSw7Q6RMgBALGyCALKfCHSnCSLAIAWIU+qB8CoGsCG6BMS+DGU"
+        "Da5/FO3mByCKsuRFAIADAkJ4CEgBFOtMmwEsDIOEKMLCF+lJvBCYQ1D2D3HSoBCrCOxDoBnCyJVW4CQasI2CAoCADCCCDCFANDIAiCAFCJAIAdAFAGDBCI"
+        "A1KClJC/VcGAQ+kCgBgOIASCIADAGoNuBEPCLGD+TgBgB7BIC+tCIAFADAQAmGCRwCtCGLGDgxBlC2E+BiMFAcADDBDLAFFBICGCFEADDBLDDBAFAIAFAF"
+        "DLASIEAGASmDD6QtBGlDWQCQAQAmBSvFuDeYtBGKMDaHyJ5eIREOE1DW6CMNGCcNG5BOLKpBOfCD6E1KWPCGEGEIQeEMIHSLKJOIQ0EA4BoCLqgCh3pB+B"
+        "6hEM/GCj0FaypH8hG/Qi+Cs6Eo72rBxH+g/L",
     [VAL_TO_UPPER] =
-        "hDyBhC7BAuuBrBsBhCCMhCBAyHCvBDCAxOCFDDPDDtBDDFDBA5SBAmMDDDDADEADGADDAiGEADBAmKEAkIDFDDADFADDADEDDDADEADCAwDGADBAFCADBAFCADBAFCPD"
-        "BA/ECRDDADBAFCADEnBDERDJADDC+jVCADFJDBA+hVBA4hVBA8hVBAlNBA9MCC7MCA1MCA3MBA+0yCEA7MBA20yCCA/MCAwyyCBAo0yCCAjNBAnNBAo0yCBAu/UBAi0y"
-        "CDAnNCA6/UBArNDAtNIAu+UDA1NCAm0yCBA1NEA0yyCBA1NBArEBCzNBAvEGA3NLAqxyCBAkxyCnFAoFsBDDEADEEkIvBAtCBErCCgBhCBA/BBQhCBAhEBC/DCA9DBAz"
-        "DEA/CBAtDBARCXDBAtFBAhFBAOBApHCAhGDADDAD1B+BhCBehFChBDK1BDDNDBAfC/CDyBqChDq6C0Cg8FDEg8F5XKRjkCA9mMBA7mMBApmMBClmMBAnmMBA5lMBAriM"
-        "BAk8kCxHAoglCEAsuHRAwjlCzD1EDGA3DG/CDBOQJKQLOQJOQJKQMHQJOQJC0EBGsFBCoGBCgIBCgHBC8HzBCQNAriOSCQPCQEAOpLA5BiBehBFADsayB1Bn6B+ChDCA"
-        "DEA3iVBAxiVCFDHADDADLjDDJDDFADNqChmOCAhmOGAhmO0oetBDUbDoENDE9BDLDDDJDFADFDDBAgDDTDMPDFDDHADGDDdAD9aAh6Bd+Eh9rCi8UyBhCumBuCxCpEmC"
-        "xC8EUvCCcvCCMvCCCvCk4BkDhEu+C+BhChsV+BhCj1eiClC",
+        "hDyBhC7BAuuBrBsBhCCMhCBAyHCvBDCAxOCFDDPDDtBDDFDBA5SBAmMDDDDADEADGADDAiGEADBAmKEAkIDFDDADFADDADEDDDADEADCAwDGADBAFCADBA"
+        "FCADBAFCPDBA/ECRDDADBAFCADEnBDERDJADDC+jVCADFJDBA+hVBA4hVBA8hVBAlNBA9MCC7MCA1MCA3MBA+0yCEA7MBA20yCCA/MCAwyyCBAo0yCCAjN"
+        "BAnNBAo0yCBAu/UBAi0yCDAnNCA6/UBArNDAtNIAu+UDA1NCAm0yCBA1NEA0yyCBA1NBArEBCzNBAvEGA3NLAqxyCBAkxyCnFAoFsBDDEADEEkIvBAtCBE"
+        "rCCgBhCBA/BBQhCBAhEBC/DCA9DBAzDEA/CBAtDBARCXDBAtFBAhFBAOBApHCAhGDADDAD1B+BhCBehFChBDK1BDDNDBAfC/CDyBqChDq6C0Cg8FDEg8F5"
+        "XKRjkCA9mMBA7mMBApmMBClmMBAnmMBA5lMBAriMBAk8kCxHAoglCEAsuHRAwjlCzD1EDGA3DG/CDBOQJKQLOQJOQJKQMHQJOQJC0EBGsFBCoGBCgIBCgH"
+        "BC8HzBCQNAriOSCQPCQEAOpLA5BiBehBFADsayB1Bn6B+ChDCADEA3iVBAxiVCFDHADDADLjDDJDDFADNqChmOCAhmOGAhmO0oetBDUbDoENDE9BDLDDDJ"
+        "DFADFDDBAgDDTDMPDFDDHADGDDdAD9aAh6Bd+Eh9rCi8UyBhCumBuCxCpEmCxC8EUvCCcvCCMvCCCvCk4BkDhEu+C+BhChsV+BhCj1eiClC",
     [VAL_TO_LOWER] =
-        "hCyBgCmDsBgCCMgCiBvBCEFCDPCDtBCCAzHBFCEAkNBDCCA8MBACCC6MBACDA+EBA0MBA2MBACCA6MBA+MCAmNBAiNBACEAmNBAqNCAsNBFCCA0NBACCA0NDACCA0NBA"
-        "CCCyNBDCCA2NBACEACIAEBACCAEBACCAEBRCDRCDAEBDCCAjGBAxDBnBCCAlICRCIA2iVBACCAnKBAwiVDACCAnMBAqEBAuEBJCiJDCEACJAoHHAsCCEqCCAgECC+DCg"
-        "BgCCQgCkBAQJXCGA5DDACCAPBACDElIBegFB+BgCxBhBCK1BCCAeBNCD/CCDqCgDq6CqCgmOCAgmOGAgmOzW+Eg9rCBKQ7kC0Ch8FDEh8FhK1ECKA/7OC/CCKORJKRLO"
-        "RJORJKRMHRJORZORJORJORJCRBC1EBATMGtFBATMCRBCpGNCRBChHBAPMChIBC9HBATqJA71OEA/rQBAtkQHA4BuBegBUACzZyB0Bx5B+CgDxBACCAv/UBAtuHBAv+UD"
-        "FCCA5hVBA7/UBA/hVBA9hVCACDACJC/jVBjDCJDCFACuqetBCUbCoENCE9BCLDCCApglCBJCFACCAxyyCDDCETCCAp0yCBA/0yCBA30yCBAj0yCBAp0yCCAlxyCBA1yy"
-        "CBArxyCBAg6BBPCCAhDBAn0yCBAxjlCBDCHACGDCdACs5VyBgCmmBuCwCpEmCwC9EUuCCcuCCMuCCCuCr3BkDgEu/C+BgChsV+BgCh1eiCkC",
+        "hCyBgCmDsBgCCMgCiBvBCEFCDPCDtBCCAzHBFCEAkNBDCCA8MBACCC6MBACDA+EBA0MBA2MBACCA6MBA+MCAmNBAiNBACEAmNBAqNCAsNBFCCA0NBACCA0"
+        "NDACCA0NBACCCyNBDCCA2NBACEACIAEBACCAEBACCAEBRCDRCDAEBDCCAjGBAxDBnBCCAlICRCIA2iVBACCAnKBAwiVDACCAnMBAqEBAuEBJCiJDCEACJA"
+        "oHHAsCCEqCCAgECC+DCgBgCCQgCkBAQJXCGA5DDACCAPBACDElIBegFB+BgCxBhBCK1BCCAeBNCD/CCDqCgDq6CqCgmOCAgmOGAgmOzW+Eg9rCBKQ7kC0C"
+        "h8FDEh8FhK1ECKA/7OC/CCKORJKRLORJORJKRMHRJORZORJORJORJCRBC1EBATMGtFBATMCRBCpGNCRBChHBAPMChIBC9HBATqJA71OEA/rQBAtkQHA4Bu"
+        "BegBUACzZyB0Bx5B+CgDxBACCAv/UBAtuHBAv+UDFCCA5hVBA7/UBA/hVBA9hVCACDACJC/jVBjDCJDCFACuqetBCUbCoENCE9BCLDCCApglCBJCFACCAx"
+        "yyCDDCETCCAp0yCBA/0yCBA30yCBAj0yCBAp0yCCAlxyCBA1yyCBArxyCBAg6BBPCCAhDBAn0yCBAxjlCBDCHACGDCdACs5VyBgCmmBuCwCpEmCwC9EUuC"
+        "CcuCCMuCCCuCr3BkDgEu/C+BgChsV+BgCh1eiCkC",
     [VAL_TO_TITLE] =
         "kOACBAABADBACBAABADBACBAABADlBACBAABAD92D0CADEAh0DOQBOABOQBOABOQBOAEASJAAHASJAAnBASJAA",
-    [VAL_TO_FOLD] =
-        "1FAuwBqGA5QmOAoH9DACOA9BBAzBEAfBAtBaAtDBAhDEAhEr9DqFADKRjkCA9kMBA7kMBApkMBClkMBAnkMBA5jMBApiMBAm8kCzQA1DjJArgOy9iB+Eh9rC",
     [VAL_UPPER_LONG] =
-        "/GCzCzCqDC8VuCnFCqCsYgND5coYhYgBDldoYhY3OC1pByqBvoGCoCxZBC0CoYBC3CqYBC5CqYBChC+V2FCldzYCDldzYgYCDldzYhYCDldzYiaqBCo4H5cBCp4H5cBC"
-        "q4H5cBCr4H5cBCs4H5cBCt4H5cBCu4H5cBCv4H5cBCo4H5cBCp4H5cBCq4H5cBCr4H5cBCs4H5cBCt4H5cBCu4H5cBCv4H5cBCo5H5cBCp5H5cBCq5H5cBCr5H5cBCs5"
-        "H5cBCt5H5cBCu5H5cBCv5H5cBCo5H5cBCp5H5cBCq5H5cBCr5H5cBCs5H5cBCt5H5cBCu5H5cBCv5H5cBCo7H5cBCp7H5cBCq7H5cBCr7H5cBCs7H5cBCt7H5cBCu7H5"
-        "cBCv7H5cBCo7H5cBCp7H5cBCq7H5cBCr7H5cBCs7H5cBCt7H5cBCu7H5cBCv7H5cDC69H5cBCxc5cBCmc5cCCxciaBDxcia5cFCxc5cGCq+H5cBC3c5cBCpc5cCC3cia"
-        "BD3cia5cFC3c5cGD5coYgYBD5coYhYDC5ciaBD5coYiaLDldoYgYBDldoYhYBChdzYCCldiaBDldoYiaLC6/H5cBCpd5cBCvc5cCCpdiaBDpdia5cFCpd5ck42BCmCmC"
-        "BCmCpCBCmCsCBDmCmCpCBDmCmCsCBCzC0CBCzC0CNCkqBmqBBCkqB1pBBCkqB7pBBCuqBmqBBCkqB9pB",
+        "/GCzCzCqDC8VuCnFCqCsYgND5coYhYgBDldoYhY3OC1pByqBvoGCoCxZBC0CoYBC3CqYBC5CqYBChC+V2FCldzYCDldzYgYCDldzYhYCDldzYiaqBCo4H5"
+        "cBCp4H5cBCq4H5cBCr4H5cBCs4H5cBCt4H5cBCu4H5cBCv4H5cBCo4H5cBCp4H5cBCq4H5cBCr4H5cBCs4H5cBCt4H5cBCu4H5cBCv4H5cBCo5H5cBCp5H"
+        "5cBCq5H5cBCr5H5cBCs5H5cBCt5H5cBCu5H5cBCv5H5cBCo5H5cBCp5H5cBCq5H5cBCr5H5cBCs5H5cBCt5H5cBCu5H5cBCv5H5cBCo7H5cBCp7H5cBCq7"
+        "H5cBCr7H5cBCs7H5cBCt7H5cBCu7H5cBCv7H5cBCo7H5cBCp7H5cBCq7H5cBCr7H5cBCs7H5cBCt7H5cBCu7H5cBCv7H5cDC69H5cBCxc5cBCmc5cCCxci"
+        "aBDxcia5cFCxc5cGCq+H5cBC3c5cBCpc5cCC3ciaBD3cia5cFC3c5cGD5coYgYBD5coYhYDC5ciaBD5coYiaLDldoYgYBDldoYhYBChdzYCCldiaBDldoY"
+        "iaLC6/H5cBCpd5cBCvc5cCCpdiaBDpdia5cFCpd5ck42BCmCmCBCmCpCBCmCsCBDmCmCpCBDmCmCsCBCzC0CBCzC0CNCkqBmqBBCkqB1pBBCkqB7pBBCuq"
+        "BmqBBCkqB9pB",
     [VAL_LOWER_LONG] =
         "wJCpDnY",
     [VAL_TITLE_LONG] =
-        "/GCzCzDolBC1pBisBrxGC69HlaCCmclaDDxcialaLCq+HlaCCpclaDD3cialarBC6/HlaCCvclaDDpdialap42BCmCmDBCmCpDBCmCsDBDmCmDpDBDmCmDsDBCzC0DBC"
-        "zC0DNCkqB2rBBCkqBlrBBCkqBrrBBCuqB2rBBCkqBtrB",
-    [VAL_FOLD_LONG] =
-        "/GCzDzDqDC8VuDnFCqDsYgND5doYhYgBDleoYhY3OClrBisBvoGCoDxZBC0DoYBC3DqYBC5DqYBChD+VECzDzDyFClezYCDlezYgYCDlezYhYCDlezYiaqBCg4H5dBCh"
-        "4H5dBCi4H5dBCj4H5dBCk4H5dBCl4H5dBCm4H5dBCn4H5dBCg4H5dBCh4H5dBCi4H5dBCj4H5dBCk4H5dBCl4H5dBCm4H5dBCn4H5dBCg5H5dBCh5H5dBCi5H5dBCj5H"
-        "5dBCk5H5dBCl5H5dBCm5H5dBCn5H5dBCg5H5dBCh5H5dBCi5H5dBCj5H5dBCk5H5dBCl5H5dBCm5H5dBCn5H5dBCg7H5dBCh7H5dBCi7H5dBCj7H5dBCk7H5dBCl7H5d"
-        "BCm7H5dBCn7H5dBCg7H5dBCh7H5dBCi7H5dBCj7H5dBCk7H5dBCl7H5dBCm7H5dBCn7H5dDCw7H5dBCxd5dBCsd5dCCxdiaBDxdia5dFCxd5dGC07H5dBC3d5dBCud5d"
-        "CC3diaBD3dia5dFC3d5dGD5doYgYBD5doYhYDC5diaBD5doYiaLDleoYgYBDleoYhYBChezYCCleiaBDleoYiaLC87H5dBCpe5dBCue5dCCpeiaBDpeia5dFCpe5dk42"
-        "BCmDmDBCmDpDBCmDsDBDmDmDpDBDmDmDsDBCzD0DBCzD0DNC0rB2rBBC0rBlrBBC0rBrrBBC+rB2rBBC0rBtrB",
+        "/GCzCzDolBC1pBisBrxGC69HlaCCmclaDDxcialaLCq+HlaCCpclaDD3cialarBC6/HlaCCvclaDDpdialap42BCmCmDBCmCpDBCmCsDBDmCmDpDBDmCmD"
+        "sDBCzC0DBCzC0DNCkqB2rBBCkqBlrBBCkqBrrBBCuqB2rBBCkqBtrB",
 };
 
 static chars_range    val__pool[3500];
@@ -637,13 +633,16 @@ static bool val_is(int set, val_chr chr) {
 }
 
 /* Whether repr() prints the character as it is: Python's str.isprintable(). */
-static bool val_printable(val_chr c) { return c < 0x7f ? c >= 0x20 : c < VAL_BYTE && !val_is(VAL_IS_HIDDEN, c); }
+static bool val__printable(val_chr c) { return c < 0x7f ? c >= 0x20 : c < VAL_BYTE && !val_is(VAL_IS_HIDDEN, c); }
 
 /* --- kinds, truth, length --- */
 
 /* The type's name in Python. */
 static const char *val_kind_name(val v) {
-    static const char *const names[VAL_KINDS] = {"Undefined", "NoneType", "bool", "int", "int", "float", "str", "list", "tuple", "dict", "dict_keys", "range", "generator", "function", "object"};
+    static const char *const names[VAL_KINDS] = {
+        "Undefined", "NoneType", "bool", "int", "int", "float", "str", "list", "tuple", "dict",
+        "dict_keys", "range", "generator", "function", "object",
+    };
     static const char *const views[] = {"dict_keys", "dict_values", "dict_items"};
     if (v.kind == VAL_OBJECT) return v.object->type->name;
     if (v.kind == VAL_ITER) return v.iter->name;
@@ -677,7 +676,9 @@ static bool val_truth(val v) {
 
 /* Whether val_len() has an answer. */
 static bool val_has_len(val v) {
-    return v.kind == VAL_UNDEF || v.kind == VAL_STR || v.kind == VAL_LIST || v.kind == VAL_TUPLE || v.kind == VAL_DICT || v.kind == VAL_VIEW || v.kind == VAL_RANGE;
+    const unsigned lists = 1u << VAL_LIST | 1u << VAL_TUPLE | 1u << VAL_RANGE, dicts = 1u << VAL_DICT | 1u << VAL_VIEW;
+    const unsigned sized = 1u << VAL_UNDEF | 1u << VAL_STR | lists | dicts;
+    return sized >> v.kind & 1;
 }
 
 /* Number of items or characters, as Python's len(). */
@@ -690,352 +691,86 @@ static uint64_t val_len(val_env *env, val v) {
     case VAL_DICT:
     case VAL_VIEW:  return v.dict->live;
     case VAL_RANGE: return val__range_n(v.range);
-    case VAL_NONE: case VAL_BOOL: case VAL_INT: case VAL_BIG: case VAL_FLOAT: case VAL_ITER: case VAL_FUNC: case VAL_OBJECT: case VAL_KINDS: break;
+    case VAL_NONE: case VAL_BOOL: case VAL_INT: case VAL_BIG: case VAL_FLOAT:
+    case VAL_ITER: case VAL_FUNC: case VAL_OBJECT: case VAL_KINDS: break;
     }
     val_fail(env, EXIT_INPUT, "found %s, which has no length", val_kind_name(v));
 }
 
-/* --- integers of any size: sign and magnitude, limbs of 32 bits --- */
-
-/* A view of an integer (bool too), or of a float without a fraction. */
-typedef struct {
-    const uint32_t *at;                               /* own, or a val_big's limbs */
-    size_t          n;                                /* the last limb is not 0; 0: the number 0 */
-    bool            neg;
-    uint32_t        own[33];                          /* 1,024 bits, for the largest float */
-} val__num;
+/* --- numbers --- */
 
 static bool val__is_int(val v) { return v.kind == VAL_INT || v.kind == VAL_BOOL || v.kind == VAL_BIG; }
 static bool val__is_number(val v) { return val__is_int(v) || v.kind == VAL_FLOAT; }
 static int64_t val__small(val v) { return v.kind == VAL_BOOL ? v.b : v.i; }
 
-static void val__num_u64(val__num *x, uint64_t u, bool neg) {
-    x->at = x->own;
-    x->own[0] = (uint32_t)u;
-    x->own[1] = (uint32_t)(u >> 32);
-    x->n = u >> 32 ? 2 : u != 0;
-    x->neg = neg;
+/* Whether a number is below 0. */
+static bool val_is_negative(val v) {
+    if (v.kind == VAL_BIG) return VAL_CHAR(v.s.p[0]) == '-';
+    return v.kind == VAL_FLOAT ? v.f < 0 : val__small(v) < 0;
 }
 
-static void val__num_of(val__num *x, val v) {
-    if (v.kind == VAL_BIG) {
-        x->at = v.big->at;
-        x->n = v.big->n;
-        x->neg = v.big->neg;
-        return;
-    }
-    const int64_t i = val__small(v);
-    val__num_u64(x, i < 0 ? 0 - (uint64_t)i : (uint64_t)i, i < 0);
-}
-
-/* A finite float without a fraction. */
-static void val__num_float(val__num *x, double f) {
-    int            exp;
-    const double   m = frexp(fabs(f), &exp);
-    const uint64_t bits = (uint64_t)ldexp(m, 53);
-    if (exp <= 63) {
-        val__num_u64(x, (uint64_t)fabs(f), f < 0);
-        return;
-    }
-    const int shift = exp - 53, limb = shift / 32, bit = shift % 32;
-    memset(x->own, 0, sizeof x->own);
-    for (int i = 0; i < 3; i++) {
-        const uint64_t part = i < 2 ? (uint64_t)(uint32_t)(bits >> 32 * i) << bit : 0;
-        if (limb + i < 33) x->own[limb + i] |= (uint32_t)part;
-        if (limb + i + 1 < 33) x->own[limb + i + 1] |= (uint32_t)(part >> 32);
-    }
-    x->at = x->own;
-    x->n = 33;
-    while (x->n && !x->own[x->n - 1]) x->n--;
-    x->neg = f < 0;
-}
-
-static val_big *val__big_new(val_env *env, uint64_t limbs) {
-    if (limbs > UINT32_MAX) val_room(env, UINT64_MAX, 1);
-    val_big *r = val_alloc(env, 1, sizeof *r + limbs * sizeof *r->at);
-    r->n = (uint32_t)limbs;
-    return r;
-}
-
-/* The integer as a value: leading zeros go, and what fits in int64_t is an int. */
-static val val__big_value(val_big *r) {
-    while (r->n && !r->at[r->n - 1]) r->n--;
-    if (r->n > 2) return (val){.kind = VAL_BIG, .big = r};
-    const uint64_t u = (r->n > 0 ? r->at[0] : 0) | (uint64_t)(r->n > 1 ? r->at[1] : 0) << 32;
-    if (u <= INT64_MAX) return val_int(r->neg ? -(int64_t)u : (int64_t)u);
-    if (r->neg && u == (uint64_t)INT64_MAX + 1) return val_int(INT64_MIN);
-    return (val){.kind = VAL_BIG, .big = r};
-}
-
-static int val__mag_order(const val__num *a, const val__num *b) {
-    if (a->n != b->n) return a->n < b->n ? -1 : 1;
-    for (size_t i = a->n; i-- > 0;)
-        if (a->at[i] != b->at[i]) return a->at[i] < b->at[i] ? -1 : 1;
-    return 0;
-}
-
-static int val__num_order(const val__num *a, const val__num *b) {
-    if (!a->n && !b->n) return 0;
-    if (a->neg != b->neg) return a->neg ? -1 : 1;
-    return a->neg ? -val__mag_order(a, b) : val__mag_order(a, b);
-}
-
-static uint64_t val__num_bits(const val__num *x) { return x->n ? 32 * (uint64_t)x->n - (uint64_t)__builtin_clz(x->at[x->n - 1]) : 0; }
-
-/* r = |a| + |b|; a has at least as many limbs. r has one more. */
-static void val__mag_add(uint32_t *r, const val__num *a, const val__num *b) {
-    uint64_t carry = 0;
-    for (size_t i = 0; i < a->n; i++) {
-        carry += (uint64_t)a->at[i] + (i < b->n ? b->at[i] : 0);
-        r[i] = (uint32_t)carry;
-        carry >>= 32;
-    }
-    r[a->n] = (uint32_t)carry;
-}
-
-/* r = |a| - |b|, which is not negative. */
-static void val__mag_sub(uint32_t *r, const val__num *a, const val__num *b) {
-    int64_t borrow = 0;
-    for (size_t i = 0; i < a->n; i++) {
-        borrow += (int64_t)a->at[i] - (i < b->n ? b->at[i] : 0);
-        r[i] = (uint32_t)borrow;
-        borrow >>= 32;
-    }
-}
-
-/* a + b, or a - b where b is turned. */
-static val val__num_add(val_env *env, const val__num *a, const val__num *b, bool turn) {
-    const bool b_neg = b->neg != turn, swap = val__mag_order(a, b) < 0;
-    const val__num *large = swap ? b : a, *small = swap ? a : b;
-    val_step(env, large->n / 64);
-    val_big *r = val__big_new(env, (uint64_t)large->n + 1);
-    r->neg = swap ? b_neg : a->neg;
-    if (a->neg == b_neg) val__mag_add(r->at, large, small);
-    else val__mag_sub(r->at, large, small);
-    return val__big_value(r);
-}
-
-static val val__num_mul(val_env *env, const val__num *a, const val__num *b) {
-    val_step(env, (uint64_t)a->n * b->n / 64);
-    val_big *r = val__big_new(env, (uint64_t)a->n + b->n);
-    r->neg = a->neg != b->neg;
-    for (size_t i = 0; i < a->n; i++) {
-        uint64_t carry = 0;
-        for (size_t j = 0; j < b->n; j++) {
-            carry += (uint64_t)a->at[i] * b->at[j] + r->at[i + j];
-            r->at[i + j] = (uint32_t)carry;
-            carry >>= 32;
-        }
-        r->at[i + b->n] = (uint32_t)carry;
-    }
-    return val__big_value(r);
-}
-
-/* Divides a magnitude by one limb, in place; returns the rest. */
-static uint32_t val__mag_div1(uint32_t *at, size_t n, uint32_t by) {
-    uint64_t rest = 0;
-    for (size_t i = n; i-- > 0;) {
-        rest = rest << 32 | at[i];
-        at[i] = (uint32_t)(rest / by);
-        rest %= by;
-    }
-    return (uint32_t)rest;
-}
-
-/* r[n + 1] = a << shift, shift < 32. */
-static void val__mag_shift(uint32_t *r, const uint32_t *a, size_t n, int shift) {
-    uint64_t carry = 0;
-    for (size_t i = 0; i < n; i++) {
-        carry |= (uint64_t)a[i] << shift;
-        r[i] = (uint32_t)carry;
-        carry >>= 32;
-    }
-    r[n] = (uint32_t)carry;
-}
-
-/* u -= q * v, where v has m limbs and u one more. True: it fell below 0 (modulo 2^32 for each limb). */
-static bool val__mag_mul_sub(uint32_t *u, const uint32_t *v, size_t m, uint64_t q) {
-    uint64_t carry = 0;
-    int64_t  borrow = 0;
-    for (size_t i = 0; i <= m; i++) {
-        carry += i < m ? q * v[i] : 0;
-        borrow += (int64_t)u[i] - (int64_t)(uint32_t)carry;
-        u[i] = (uint32_t)borrow;
-        carry >>= 32;
-        borrow >>= 32;
-    }
-    return borrow < 0;
-}
-
-/* u += v, where v has m limbs and u one more; the last carry is dropped. */
-static void val__mag_add_back(uint32_t *u, const uint32_t *v, size_t m) {
-    uint64_t carry = 0;
-    for (size_t i = 0; i <= m; i++) {
-        carry += (uint64_t)u[i] + (i < m ? v[i] : 0);
-        u[i] = (uint32_t)carry;
-        carry >>= 32;
-    }
-}
-
-/* One limb of a quotient: u[0 .. m] / v[0 .. m - 1], with m > 1 and the top bit of v set (Knuth, volume 2, algorithm D). u becomes the rest. */
-static uint32_t val__mag_digit(uint32_t *u, const uint32_t *v, size_t m) {
-    const uint64_t top = (uint64_t)u[m] << 32 | u[m - 1];
-    uint64_t       q = top / v[m - 1], rest = top % v[m - 1];
-    while (q >> 32 || q * v[m - 2] > (rest << 32 | u[m - 2])) {
-        q--;
-        rest += v[m - 1];
-        if (rest >> 32) break;
-    }
-    if (val__mag_mul_sub(u, v, m, q)) {
-        q--;
-        val__mag_add_back(u, v, m);
-    }
-    return (uint32_t)q;
-}
-
-/* |a| / |b| towards 0: the quotient, and in *rest what is left. b is not 0. Both are positive. */
-static val_big *val__mag_div(val_env *env, const val__num *a, const val__num *b, val_big **rest) {
-    const size_t n = a->n, m = b->n;
-    if (n < m) {
-        *rest = val__big_new(env, n);
-        if (n) memcpy((*rest)->at, a->at, n * sizeof *a->at);
-        return val__big_new(env, 0);
-    }
-    val_step(env, (uint64_t)(n - m + 1) * m / 64);
-    val_big *q = val__big_new(env, (uint64_t)n + 1), *r = val__big_new(env, (uint64_t)n + 1);
-    *rest = r;
-    if (m == 1) {
-        memcpy(q->at, a->at, n * sizeof *a->at);
-        r->at[0] = val__mag_div1(q->at, n, b->at[0]);
-        return q;
-    }
-    const int shift = __builtin_clz(b->at[m - 1]);
-    val_big  *v = val__big_new(env, (uint64_t)m + 1);
-    val__mag_shift(v->at, b->at, m, shift);
-    val__mag_shift(r->at, a->at, n, shift);
-    for (size_t i = n - m + 1; i-- > 0;) q->at[i] = val__mag_digit(r->at + i, v->at, m);
-    for (size_t i = 0; i < m; i++) r->at[i] = (uint32_t)(((uint64_t)r->at[i + 1] << 32 | r->at[i]) >> shift);
-    r->n = (uint32_t)m;
-    return q;
-}
-
-/* Floor division: the quotient in *q, the rest (of b's sign) in *r; either may be NULL. */
-static void val__num_div(val_env *env, const val__num *a, const val__num *b, val *q, val *r) {
-    val_big *rest, *quot = val__mag_div(env, a, b, &rest);
-    quot->neg = a->neg != b->neg;
-    rest->neg = a->neg;
-    const val towards0 = val__big_value(quot), left = val__big_value(rest);
-    val__num  x, y;
-    const bool floors = a->neg != b->neg && (left.kind == VAL_BIG || left.i != 0);
-    if (q) {
-        val__num_of(&x, towards0);
-        val__num_u64(&y, floors, true);
-        *q = val__num_add(env, &x, &y, false);
-    }
-    if (r) {
-        val__num_of(&x, left);
-        *r = floors ? val__num_add(env, &x, b, false) : left;
-    }
-}
-
-/* --- integers and floats --- */
-
-/* 64 bits m (the lowest one is sticky: it stands for all bits that were cut) times 2^exp, rounded once. */
-static double val__round(uint64_t m, int64_t exp) {
-    if (!m) return 0;
-    const int64_t top = 64 - __builtin_clzll(m) + exp;            /* the value is below 2^top */
-    if (top > 1024) return INFINITY;
-    int64_t cut = top < -1021 ? -1074 - exp : 64 - __builtin_clzll(m) - 53;
-    if (cut <= 0) return ldexp((double)m, (int)exp);
-    if (cut > 64) return 0;
-    uint64_t       kept = cut < 64 ? m >> cut : 0;
-    const uint64_t lost = cut < 64 ? m & ((1ull << cut) - 1) : m, half = 1ull << (cut - 1);
-    if (lost > half || (lost == half && (kept & 1))) kept++;
-    return ldexp((double)kept, (int)(exp + cut));
-}
-
-/* The highest 64 bits, the lowest of them sticky; *exp: the power of two that they are multiplied with. */
-static uint64_t val__top_bits(const uint32_t *at, size_t n, int64_t *exp) {
-    uint64_t m = 0;
-    size_t   used = n > 3 ? 3 : n;
-    unsigned __int128 w = 0;
-    for (size_t i = 0; i < used; i++) w = w << 32 | at[n - 1 - i];
-    *exp = 32 * (int64_t)(n - used);
-    bool sticky = false;
-    while (w >> 64) {
-        sticky = sticky || (w & 1);
-        w >>= 1;
-        ++*exp;
-    }
-    m = (uint64_t)w;
-    for (size_t i = 0; i + used < n && !sticky; i++) sticky = at[i] != 0;
-    return m | sticky;
-}
-
-/* The nearest float, infinite where it is too large. */
-static double val__num_double(const val__num *x) {
-    int64_t        exp;
-    const uint64_t m = val__top_bits(x->at, x->n, &exp);
-    const double   d = val__round(m, exp);
-    return x->neg ? -d : d;
-}
-
-/* The number as a float. Fails where v is no number or an integer that is too large. */
-static double val_as_float(val_env *env, val v) {
+/* The number as a float. Fails where v is no number, or an integer beyond 64 bits. */
+static double val__as_float(val_env *env, val v) {
     if (v.kind == VAL_FLOAT) return v.f;
     if (!val__is_int(v)) val_fail(env, EXIT_INPUT, "found %s, expected a number", val_kind_name(v));
-    if (v.kind != VAL_BIG) return (double)val__small(v);
-    val__num x;
-    val__num_of(&x, v);
-    const double d = val__num_double(&x);
-    if (isinf(d)) val_fail(env, EXIT_INPUT, "the integer is too large for a float");
-    return d;
+    if (v.kind == VAL_BIG) val_fail(env, EXIT_INPUT, "found an integer beyond 64 bits, expected a smaller one or a float");
+    return (double)val__small(v);
 }
 
-/* The integer part of a float, as Python's int(). */
+/* The integer part of a float, as Python's int(). Fails where it does not fit in 64 bits. */
 static val val_trunc(val_env *env, double f) {
     if (!isfinite(f)) val_fail(env, EXIT_INPUT, "cannot make an integer of the float %s", isnan(f) ? "nan" : "infinity");
     f = trunc(f);
-    if (f >= -0x1p63 && f < 0x1p63) return val_int((int64_t)f);
-    val__num x;
-    val__num_float(&x, f);
-    val_big *r = val__big_new(env, x.n);
-    memcpy(r->at, x.at, x.n * sizeof *x.at);
-    r->neg = x.neg;
-    return val__big_value(r);
+    if (f < -0x1p63 || f >= 0x1p63) val_fail(env, EXIT_INPUT, "found the float %.17g, whose integer is beyond 64 bits", f);
+    return val_int((int64_t)f);
 }
 
 enum { VAL_UNORDERED = 2 };                           /* neither smaller, equal nor larger: a NaN is there */
+enum { VAL__WHOLE = 320 };                            /* more characters than the largest float has, written out */
 
-/* An integer against a float, exactly. */
-static int val__order_mixed(val i, double f) {
-    val__num x, y;
-    if (isnan(f)) return VAL_UNORDERED;
-    if (isinf(f)) return f > 0 ? -1 : 1;
-    val__num_of(&x, i);
-    val__num_float(&y, floor(f));
-    const int order = val__num_order(&x, &y);
-    return order == 0 && f > floor(f) ? -1 : order;
+/* -1, 0, 1: integers in decimal digits without leading zeros, after a minus where they are negative. */
+static int val__order_digits(val_str a, val_str b) {
+    const bool neg = VAL_CHAR(a.p[0]) == '-';
+    if (neg != (VAL_CHAR(b.p[0]) == '-')) return neg ? -1 : 1;
+    const int order = a.n == b.n ? val__str_order(a, b) : a.n < b.n ? -1 : 1;
+    return neg ? -order : order;
 }
+
+/* An integer beyond 64 bits against a number of another kind, which is no NaN. A float that large has no fraction: its
+ * digits are compared. */
+static int val__order_big(val big, val other) {
+    char    text[VAL__WHOLE];
+    val_chr digits[VAL__WHOLE];
+    if (other.kind != VAL_FLOAT || fabs(other.f) < 0x1p63) return val_is_negative(big) ? -1 : 1;
+    if (isinf(other.f)) return other.f > 0 ? -1 : 1;
+    const int n = snprintf(text, sizeof text, "%.0f", other.f);
+    for (int i = 0; i < n; i++) digits[i] = (uint8_t)text[i];
+    return val__order_digits(big.s, (val_str){digits, (uint32_t)n, NULL});
+}
+
+/* An integer against a float that is no NaN, exactly. */
+static int val__order_mixed(int64_t i, double f) {
+    if (f >= 0x1p63) return -1;
+    if (f < -0x1p63) return 1;
+    const int64_t whole = (int64_t)floor(f);
+    if (i != whole) return i < whole ? -1 : 1;
+    return f > floor(f) ? -1 : 0;
+}
+
+static bool val__is_nan(val v) { return v.kind == VAL_FLOAT && isnan(v.f); }
 
 /* -1, 0, 1 or VAL_UNORDERED. Both are numbers. */
 static int val__order_numbers(val a, val b) {
-    if (a.kind == VAL_FLOAT && b.kind == VAL_FLOAT) return isnan(a.f) || isnan(b.f) ? VAL_UNORDERED : a.f < b.f ? -1 : a.f > b.f;
-    if (b.kind == VAL_FLOAT) return val__order_mixed(a, b.f);
-    if (a.kind == VAL_FLOAT) {
-        const int order = val__order_mixed(b, a.f);
-        return order == VAL_UNORDERED ? order : -order;
-    }
-    if (a.kind != VAL_BIG && b.kind != VAL_BIG) {
-        const int64_t x = val__small(a), y = val__small(b);
-        return x < y ? -1 : x > y;
-    }
-    val__num x, y;
-    val__num_of(&x, a);
-    val__num_of(&y, b);
-    return val__num_order(&x, &y);
+    if (val__is_nan(a) || val__is_nan(b)) return VAL_UNORDERED;
+    if (a.kind == VAL_BIG && b.kind == VAL_BIG) return val__order_digits(a.s, b.s);
+    if (a.kind == VAL_BIG) return val__order_big(a, b);
+    if (b.kind == VAL_BIG) return -val__order_big(b, a);
+    if (a.kind == VAL_FLOAT && b.kind == VAL_FLOAT) return a.f < b.f ? -1 : a.f > b.f;
+    if (b.kind == VAL_FLOAT) return val__order_mixed(val__small(a), b.f);
+    if (a.kind == VAL_FLOAT) return -val__order_mixed(val__small(b), a.f);
+    const int64_t x = val__small(a), y = val__small(b);
+    return x < y ? -1 : x > y;
 }
-
 
 /* --- walking nested values with a stack of its own --- */
 
@@ -1094,6 +829,13 @@ static bool val__open(val_env *env, const val__walk *w, const void *id) {
 
 /* --- equality and hashes --- */
 
+/* Whether two ranges have the same items. */
+static bool val__range_eq(val_range a, val_range b) {
+    const uint64_t n = val__range_n(a);
+    if (n != val__range_n(b)) return false;
+    return n == 0 || (a.from == b.from && (n == 1 || a.step == b.step));
+}
+
 /* Compares two values of which at least one has no parts. */
 static bool val__eq_leaf(val_env *env, val a, val b) {
     if (val__is_number(a) && val__is_number(b)) return val__order_numbers(a, b) == 0;
@@ -1102,15 +844,13 @@ static bool val__eq_leaf(val_env *env, val a, val b) {
     case VAL_UNDEF:
     case VAL_NONE:   return true;
     case VAL_STR:    val_step_chars(env, a.s.n); return val_str_eq(a.s, b.s);
-    case VAL_RANGE: {
-        const uint64_t n = val__range_n(a.range);
-        return n == val__range_n(b.range) && (n == 0 || (a.range.from == b.range.from && (n == 1 || a.range.step == b.range.step)));
-    }
+    case VAL_RANGE:  return val__range_eq(a.range, b.range);
     case VAL_FUNC:   return a.func == b.func && a.self == b.self;
     case VAL_VIEW:   return a.dict == b.dict && a.view == b.view;
     case VAL_ITER:   return a.iter == b.iter;
     case VAL_OBJECT: return a.object == b.object;
-    case VAL_BOOL: case VAL_INT: case VAL_BIG: case VAL_FLOAT: case VAL_LIST: case VAL_TUPLE: case VAL_DICT: case VAL_KINDS: break;
+    case VAL_BOOL: case VAL_INT: case VAL_BIG: case VAL_FLOAT: case VAL_LIST: case VAL_TUPLE: case VAL_DICT: case VAL_KINDS:
+        break;
     }
     return false;
 }
@@ -1156,17 +896,23 @@ static bool val_eq(val_env *env, val a, val b) {
     return true;
 }
 
+/* The float nearest to a number; infinite where its digits are more than any float has. */
+static double val__nearest(val v) {
+    char text[VAL__WHOLE];
+    if (v.kind == VAL_FLOAT) return v.f;
+    if (v.kind != VAL_BIG) return (double)val__small(v);
+    if (v.s.n >= sizeof text) return val_is_negative(v) ? -INFINITY : INFINITY;
+    for (size_t i = 0; i < v.s.n; i++) text[i] = (char)VAL_CHAR(v.s.p[i]);
+    text[v.s.n] = 0;
+    return strtod(text, NULL);
+}
+
+/* Numbers that are equal have the same nearest float. */
 static uint64_t val__hash_number(uint64_t seed, val v) {
-    val__num x;
-    if (v.kind == VAL_FLOAT) {
-        if (!isfinite(v.f) || v.f != floor(v.f)) {
-            uint64_t bits;
-            memcpy(&bits, &v.f, sizeof bits);
-            return rng_mix(seed ^ bits);
-        }
-        val__num_float(&x, v.f);
-    } else val__num_of(&x, v);
-    return bytes_hash(seed ^ (x.n ? x.neg : 0), (bytes){(const uint8_t *)x.at, x.n * sizeof *x.at});
+    const double f = val__nearest(v), plain = f == 0 ? 0 : f;
+    uint64_t     bits;
+    memcpy(&bits, &plain, sizeof bits);
+    return rng_mix(seed ^ bits);
 }
 
 static uint64_t val__hash_str(uint64_t seed, val_str s) {
@@ -1187,7 +933,8 @@ static uint64_t val__hash_leaf(val_env *env, val v) {
     case VAL_ITER:   return rng_mix(env->seed ^ (uintptr_t)v.iter);
     case VAL_OBJECT: return rng_mix(env->seed ^ (uintptr_t)v.object);
     case VAL_UNDEF: case VAL_NONE: case VAL_TUPLE: break;
-    case VAL_LIST: case VAL_DICT: case VAL_VIEW: case VAL_KINDS: val_fail(env, EXIT_INPUT, "found %s as a key, expected a value that cannot change", val_kind_name(v));
+    case VAL_LIST: case VAL_DICT: case VAL_VIEW: case VAL_KINDS:
+        val_fail(env, EXIT_INPUT, "found %s as a key, expected a value that cannot change", val_kind_name(v));
     }
     return rng_mix(env->seed + v.kind);
 }
@@ -1207,7 +954,7 @@ static uint64_t val__hash(val_env *env, val v) {
 }
 
 /* Whether the value can be a key: lists and dicts cannot, nor tuples that hold them. */
-static bool val_hashable(val_env *env, val v) {
+static bool val__hashable(val_env *env, val v) {
     val__walk w = {0};
     if (v.kind != VAL_TUPLE) return v.kind != VAL_LIST && v.kind != VAL_DICT && v.kind != VAL_VIEW;
     val__push_value(env, &w, v, NULL);
@@ -1308,12 +1055,6 @@ static bool val_dict_del(val_dict *d, val key) {
     return true;
 }
 
-static void val_dict_clear(val_dict *d) {
-    d->n = d->live = d->cap = d->n_slots = 0;
-    d->at = NULL;
-    d->slot = NULL;
-}
-
 /* An entry of a dict by its name, ASCII of at most 63 letters; undefined where v is no dict or has none. */
 static val val_get(val v, const char *name) {
     val_chr      text[64];
@@ -1347,7 +1088,7 @@ static int val_order(val_env *env, val a, val b, const char *op) {
         val_defined(env, b);
         if (val__is_number(a) && val__is_number(b)) return val__order_numbers(a, b);
         if (a.kind != b.kind) val__no_order(env, a, b, op);
-        if (a.kind == VAL_STR) return val_step_chars(env, a.s.n < b.s.n ? a.s.n : b.s.n), val__str_order(a.s, b.s);
+        if (a.kind == VAL_STR) return val_step_chars(env, min_size(a.s.n, b.s.n)), val__str_order(a.s, b.s);
         if (a.kind != VAL_LIST && a.kind != VAL_TUPLE) val__no_order(env, a, b, op);
         const val_list *x = a.list, *y = b.list;
         if (depth == VAL_DEPTH_MAX) val_fail(env, EXIT_RESOURCE, "values are more than %d levels deep", VAL_DEPTH_MAX);
@@ -1359,6 +1100,12 @@ static int val_order(val_env *env, val a, val b, const char *op) {
 }
 
 static val val__range_at(val_range r, uint64_t i) { return val_int((int64_t)((uint64_t)r.from + i * (uint64_t)r.step)); }
+
+/* What a dict or a view shows of a pair of its dict. */
+static val val_entry(val_env *env, val v, const val_pair *p) {
+    if (v.kind == VAL_DICT || v.view == VAL_KEYS) return p->key;
+    return v.view == VAL_VALUES ? p->value : val__pair_of(env, p->key, p->value);
+}
 
 /* Any iterable as a list. Of a list or tuple it is the list itself: do not change it. An iterator is spent by it. */
 static val_list *val_items(val_env *env, val v) {
@@ -1380,9 +1127,7 @@ static val_list *val_items(val_env *env, val v) {
         for (uint64_t i = 0; i < n; i++) l->at[l->n++] = val__range_at(v.range, i);
     else if (v.kind == VAL_DICT || v.kind == VAL_VIEW)
         for (size_t i = 0; i < v.dict->n; i++) {
-            const val_pair *p = &v.dict->at[i];
-            if (p->gone) continue;
-            l->at[l->n++] = v.kind == VAL_DICT || v.view == VAL_KEYS ? p->key : v.view == VAL_VALUES ? p->value : val_pair_of(env, p->key, p->value);
+            if (!v.dict->at[i].gone) l->at[l->n++] = val_entry(env, v, &v.dict->at[i]);
         }
     return l;
 }
@@ -1403,14 +1148,16 @@ static bool val__in_range(val item, val_range r) {
     if (item.kind != VAL_INT && item.kind != VAL_BOOL) return false;
     const int64_t i = val__small(item);
     if (r.step > 0 ? i < r.from || i >= r.to : i > r.from || i <= r.to) return false;
-    return r.step > 0 ? ((uint64_t)i - (uint64_t)r.from) % (uint64_t)r.step == 0 : ((uint64_t)r.from - (uint64_t)i) % (0 - (uint64_t)r.step) == 0;
+    const uint64_t from = (uint64_t)r.from, step = (uint64_t)r.step, at = (uint64_t)i;
+    return r.step > 0 ? (at - from) % step == 0 : (from - at) % (0 - step) == 0;
 }
 
 /* item in container, as Python's. */
 static bool val_in(val_env *env, val item, val container) {
     if (container.kind == VAL_STR) {
         val_defined(env, item);
-        if (item.kind != VAL_STR) val_fail(env, EXIT_INPUT, "found %s before 'in' and a str behind it, expected a str", val_kind_name(item));
+        if (item.kind != VAL_STR)
+            val_fail(env, EXIT_INPUT, "found %s before 'in' and a str after it, expected a str", val_kind_name(item));
         return val_find(env, container.s, item.s, 0, container.s.n) != VAL_NOWHERE;
     }
     if (container.kind == VAL_DICT || (container.kind == VAL_VIEW && container.view == VAL_KEYS)) {
@@ -1427,7 +1174,8 @@ static bool val_in(val_env *env, val item, val container) {
         }
         return false;
     }
-    if (!val_iterable(container)) val_fail(env, EXIT_INPUT, "found %s behind 'in', expected something with items", val_kind_name(container));
+    if (!val_iterable(container))
+        val_fail(env, EXIT_INPUT, "found %s after 'in', expected something with items", val_kind_name(container));
     return val__among(env, item, val_items(env, container));
 }
 
@@ -1439,7 +1187,8 @@ static val val__shell(val_env *env, val v) {
     return v.kind == VAL_DICT ? val_dict_new(env) : v;
 }
 
-/* A copy: lists, tuples and dicts are new on every level; characters and tuples that are keys are shared, since they never change. */
+/* A copy: lists, tuples and dicts are new on every level; characters and tuples that are keys are shared, since they never
+ * change. */
 static val val_copy(val_env *env, val v) {
     val__walk from = {0};
     const val root = val__shell(env, v);
@@ -1471,7 +1220,7 @@ static val val_copy(val_env *env, val v) {
 /* v[key]; undefined where there is none, or where v has no items of this kind. */
 static val val_index(val_env *env, val v, val key) {
     val_defined(env, v);
-    if (v.kind == VAL_DICT) return val_hashable(env, key) ? val_dict_get(v.dict, key, NULL) : val_undef(NULL);
+    if (v.kind == VAL_DICT) return val__hashable(env, key) ? val_dict_get(v.dict, key, NULL) : val_undef(NULL);
     if (v.kind != VAL_STR && v.kind != VAL_LIST && v.kind != VAL_TUPLE && v.kind != VAL_RANGE) return val_undef(NULL);
     if (key.kind != VAL_INT && key.kind != VAL_BOOL) return val_undef(NULL);
     const uint64_t n = val_len(env, v);
@@ -1486,24 +1235,35 @@ static val val_index(val_env *env, val v, val key) {
     return c;
 }
 
-/* One bound of a slice over n items, from least to most; `left` where it is None. An integer of any size is brought into the bounds. */
+/* One bound of a slice over n items, from least to most; `left` where it is None. An integer of any size is brought into
+ * the bounds. */
 static bool val__bound(val v, int64_t n, int64_t least, int64_t most, int64_t left, int64_t *out) {
     if (v.kind == VAL_NONE) return *out = left, true;
     if (!val__is_int(v)) return false;
-    if (v.kind == VAL_BIG) return *out = v.big->neg ? least : most, true;
+    if (v.kind == VAL_BIG) return *out = val_is_negative(v) ? least : most, true;
     int64_t i = val__small(v);
     if (i < 0) i += n;
-    *out = i < least ? least : i > most ? most : i;
+    *out = max_i64(least, min_i64(i, most));
     return true;
 }
 
 /* The bounds of v[from:to:step] over n items; false: one of them is no integer. */
 static bool val__bounds(val_env *env, uint64_t n, val from, val to, val step, int64_t *lo, int64_t *hi, int64_t *by) {
-    const int64_t len = n > INT64_MAX ? INT64_MAX : (int64_t)n;
+    const int64_t len = (int64_t)min_u64(n, INT64_MAX);
     if (!val__bound(step, 0, -INT64_MAX, INT64_MAX, 1, by)) return false;
     if (*by == 0) val_fail(env, EXIT_INPUT, "the step of a slice is 0");
     const int64_t least = *by < 0 ? -1 : 0, most = *by < 0 ? len - 1 : len;
     return val__bound(from, len, least, most, *by < 0 ? most : 0, lo) && val__bound(to, len, least, most, *by < 0 ? -1 : len, hi);
+}
+
+/* Items lo .. hi of a range, each by-th of them: a range too. */
+static val val__range_slice(val_env *env, val_range r, int64_t lo, int64_t hi, int64_t by) {
+    int64_t    from, to, step;
+    const bool wraps = __builtin_mul_overflow(lo, r.step, &from) || __builtin_add_overflow(r.from, from, &from) ||
+                       __builtin_mul_overflow(hi, r.step, &to) || __builtin_add_overflow(r.from, to, &to) ||
+                       __builtin_mul_overflow(by, r.step, &step);
+    if (wraps) val_fail(env, EXIT_INPUT, "the bounds of a range do not fit in 64 bits");
+    return val_range_of(from, to, step);
 }
 
 /* v[from:to:step], each of them None or an integer; undefined where v has no slices or a bound is something else. */
@@ -1513,14 +1273,7 @@ static val val_slice(val_env *env, val v, val from, val to, val step) {
     if (v.kind != VAL_STR && v.kind != VAL_LIST && v.kind != VAL_TUPLE && v.kind != VAL_RANGE) return val_undef(NULL);
     if (!val__bounds(env, val_len(env, v), from, to, step, &lo, &hi, &by)) return val_undef(NULL);
     const uint64_t n = val__range_n((val_range){lo, hi, by});
-    if (v.kind == VAL_RANGE) {
-        const val_range r = v.range;
-        int64_t         from_at, to_at, by_at;
-        bool            wraps = __builtin_mul_overflow(lo, r.step, &from_at) || __builtin_add_overflow(r.from, from_at, &from_at);
-        wraps = wraps || __builtin_mul_overflow(hi, r.step, &to_at) || __builtin_add_overflow(r.from, to_at, &to_at) || __builtin_mul_overflow(by, r.step, &by_at);
-        if (wraps) val_fail(env, EXIT_INPUT, "the bounds of a range do not fit in 64 bits");
-        return val_range_of(from_at, to_at, by_at);
-    }
+    if (v.kind == VAL_RANGE) return val__range_slice(env, v.range, lo, hi, by);
     if (v.kind == VAL_STR && by == 1) {
         v.s = n ? val_sub(v.s, (size_t)lo, (size_t)lo + n) : (val_str){0};
         return v;
@@ -1548,7 +1301,13 @@ static void val__numbers(val_env *env, val a, val b, const char *op) {
     if (!val__is_number(a) || !val__is_number(b)) val__no_order(env, a, b, op);
 }
 
-static bool val__both_small(val a, val b) { return val__is_int(a) && val__is_int(b) && a.kind != VAL_BIG && b.kind != VAL_BIG; }
+/* Integers have 64 bits in every operation. */
+__attribute__((noreturn)) static void val__beyond(val_env *env, const char *op) {
+    val_fail(env, EXIT_INPUT, "'%s' takes or makes an integer beyond 64 bits", op);
+}
+
+static bool val__has_big(val a, val b) { return a.kind == VAL_BIG || b.kind == VAL_BIG; }
+static bool val__has_float(val a, val b) { return a.kind == VAL_FLOAT || b.kind == VAL_FLOAT; }
 
 /* Escapes the characters that HTML gives a meaning: & < > ' ". */
 static val_str val_escape(val_env *env, val_str s) {
@@ -1606,28 +1365,22 @@ static val val__add_list(val_env *env, val a, val b) {
 
 /* a + b of numbers, strings, lists or tuples. */
 static val val_add(val_env *env, val a, val b) {
-    int64_t  r;
-    val__num x, y;
+    int64_t r;
     if (a.kind == VAL_STR && b.kind == VAL_STR) return val__add_str(env, a, b);
     if ((a.kind == VAL_LIST || a.kind == VAL_TUPLE) && a.kind == b.kind) return val__add_list(env, a, b);
     val__numbers(env, a, b, "+");
-    if (a.kind == VAL_FLOAT || b.kind == VAL_FLOAT) return val_float(val_as_float(env, a) + val_as_float(env, b));
-    if (val__both_small(a, b) && !__builtin_add_overflow(val__small(a), val__small(b), &r)) return val_int(r);
-    val__num_of(&x, a);
-    val__num_of(&y, b);
-    return val__num_add(env, &x, &y, false);
+    if (val__has_float(a, b)) return val_float(val__as_float(env, a) + val__as_float(env, b));
+    if (val__has_big(a, b) || __builtin_add_overflow(val__small(a), val__small(b), &r)) val__beyond(env, "+");
+    return val_int(r);
 }
 
 /* a - b of numbers. */
 static val val_minus(val_env *env, val a, val b) {
-    int64_t  r;
-    val__num x, y;
+    int64_t r;
     val__numbers(env, a, b, "-");
-    if (a.kind == VAL_FLOAT || b.kind == VAL_FLOAT) return val_float(val_as_float(env, a) - val_as_float(env, b));
-    if (val__both_small(a, b) && !__builtin_sub_overflow(val__small(a), val__small(b), &r)) return val_int(r);
-    val__num_of(&x, a);
-    val__num_of(&y, b);
-    return val__num_add(env, &x, &y, true);
+    if (val__has_float(a, b)) return val_float(val__as_float(env, a) - val__as_float(env, b));
+    if (val__has_big(a, b) || __builtin_sub_overflow(val__small(a), val__small(b), &r)) val__beyond(env, "-");
+    return val_int(r);
 }
 
 /* How often a sequence of n elements is repeated: v is an int; negative: 0 times. Fails where the result is beyond the limit. */
@@ -1664,64 +1417,30 @@ static bool val__is_sequence(val v) { return v.kind == VAL_STR || v.kind == VAL_
 
 /* a * b of numbers, or of a sequence and an int. */
 static val val_mul(val_env *env, val a, val b) {
-    int64_t  r;
-    val__num x, y;
+    int64_t r;
     if (val__is_sequence(a) && val__is_int(b)) return val__repeat(env, a, b);
     if (val__is_sequence(b) && val__is_int(a)) return val__repeat(env, b, a);
     val__numbers(env, a, b, "*");
-    if (a.kind == VAL_FLOAT || b.kind == VAL_FLOAT) return val_float(val_as_float(env, a) * val_as_float(env, b));
-    if (val__both_small(a, b) && !__builtin_mul_overflow(val__small(a), val__small(b), &r)) return val_int(r);
-    val__num_of(&x, a);
-    val__num_of(&y, b);
-    return val__num_mul(env, &x, &y);
+    if (val__has_float(a, b)) return val_float(val__as_float(env, a) * val__as_float(env, b));
+    if (val__has_big(a, b) || __builtin_mul_overflow(val__small(a), val__small(b), &r)) val__beyond(env, "*");
+    return val_int(r);
 }
 
-/* Whether an integer is a float too. */
-static bool val__exact(val v) { return v.kind != VAL_BIG && val__small(v) <= 1ll << 53 && val__small(v) >= -(1ll << 53); }
+/* Whether a float holds every integer between 0 and this one. */
+static bool val__exact(val v) { return val__small(v) <= 1ll << 53 && val__small(v) >= -(1ll << 53); }
 
 /* Fails where b is 0. */
 static void val__not_zero(val_env *env, val b) {
     if (!val_truth(b)) val_fail(env, EXIT_INPUT, "division by zero");
 }
 
-/* |a| * 2^shift as a number of its own. */
-static void val__num_shift(val_env *env, val__num *r, const val__num *a, uint64_t shift) {
-    const size_t limbs = (size_t)(shift / 32);
-    val_big     *b = val__big_new(env, (uint64_t)a->n + limbs + 1);
-    val__mag_shift(b->at + limbs, a->at, a->n, (int)(shift % 32));
-    while (b->n && !b->at[b->n - 1]) b->n--;
-    r->at = b->at;
-    r->n = b->n;
-    r->neg = a->neg;
-}
-
-/* |a / b| of integers, rounded once: the quotient has more bits than a float, and its lowest bit is set where a rest is left. */
-static double val__num_true_div(val_env *env, const val__num *a, const val__num *b) {
-    const int64_t size = (int64_t)val__num_bits(a) - (int64_t)val__num_bits(b);
-    int64_t       exp, shift = size < 66 ? 66 - size : 0;
-    val__num      up;
-    val_big      *rest;
-    if (size > 1025) return INFINITY;
-    if (!a->n || size < -1080) return 0;
-    val__num_shift(env, &up, a, (uint64_t)shift);
-    val_big *q = val__mag_div(env, &up, b, &rest);
-    val__big_value(q);
-    val__big_value(rest);
-    const uint64_t top = val__top_bits(q->at, q->n, &exp) | (rest->n != 0);
-    return val__round(top, exp - shift);
-}
-
-/* a / b, always a float. */
+/* a / b, always a float. Fails where an integer may not be one. */
 static val val_div(val_env *env, val a, val b) {
-    val__num x, y;
     val__numbers(env, a, b, "/");
     val__not_zero(env, b);
-    if (a.kind == VAL_FLOAT || b.kind == VAL_FLOAT || (val__exact(a) && val__exact(b))) return val_float(val_as_float(env, a) / val_as_float(env, b));
-    val__num_of(&x, a);
-    val__num_of(&y, b);
-    const double d = val__num_true_div(env, &x, &y);
-    if (isinf(d)) val_fail(env, EXIT_INPUT, "the quotient is too large for a float");
-    return val_float(x.neg != y.neg ? -d : d);
+    const bool rough = !val__has_float(a, b) && (val__has_big(a, b) || !val__exact(a) || !val__exact(b));
+    if (rough) val_fail(env, EXIT_INPUT, "'/' takes an integer that needs more than 53 bits");
+    return val_float(val__as_float(env, a) / val__as_float(env, b));
 }
 
 /* Floor division of floats: the quotient, and the rest with b's sign. */
@@ -1736,93 +1455,49 @@ static void val__float_div(double a, double b, double *q, double *r) {
 
 /* a // b in *q, a % b in *r; either may be NULL. */
 static void val__floor_div(val_env *env, val a, val b, val *q, val *r, const char *op) {
-    val__num x, y;
     val__numbers(env, a, b, op);
     val__not_zero(env, b);
-    if (a.kind == VAL_FLOAT || b.kind == VAL_FLOAT) {
+    if (val__has_float(a, b)) {
         double whole, rest;
-        val__float_div(val_as_float(env, a), val_as_float(env, b), &whole, &rest);
+        val__float_div(val__as_float(env, a), val__as_float(env, b), &whole, &rest);
         if (q) *q = val_float(whole);
         if (r) *r = val_float(rest);
         return;
     }
-    if (val__both_small(a, b) && !(val__small(a) == INT64_MIN && val__small(b) == -1)) {
-        const int64_t n = val__small(a), by = val__small(b), rest = n % by, floors = rest != 0 && (rest < 0) != (by < 0);
-        if (q) *q = val_int(n / by - floors);
-        if (r) *r = val_int(floors ? rest + by : rest);
-        return;
-    }
-    val__num_of(&x, a);
-    val__num_of(&y, b);
-    val__num_div(env, &x, &y, q, r);
+    if (val__has_big(a, b) || (q && val__small(a) == INT64_MIN && val__small(b) == -1)) val__beyond(env, op);
+    const int64_t n = val__small(a), by = val__small(b), rest = by == -1 ? 0 : n % by;
+    const bool    floors = rest != 0 && (rest < 0) != (by < 0);
+    if (q) *q = val_int(n / by - floors);
+    if (r) *r = val_int(floors ? rest + by : rest);
 }
 
+/* a // b: the largest whole number that is not above the quotient. */
 static val val_floordiv(val_env *env, val a, val b) {
     val q = val_none();
     val__floor_div(env, a, b, &q, NULL, "//");
     return q;
 }
 
-/* a % b of numbers; [filter] formats strings. */
+/* a % b of numbers: the rest of a // b, with b's sign. */
 static val val_mod(val_env *env, val a, val b) {
     val r = val_none();
     val__floor_div(env, a, b, NULL, &r, "%");
     return r;
 }
 
+/* -v of a number. */
 static val val_neg(val_env *env, val v) {
-    val__num x;
     val_defined(env, v);
     if (v.kind == VAL_FLOAT) return val_float(-v.f);
     if (!val__is_int(v)) val_fail(env, EXIT_INPUT, "found - before %s, expected a number", val_kind_name(v));
-    if (v.kind != VAL_BIG && val__small(v) != INT64_MIN) return val_int(-val__small(v));
-    val__num_of(&x, v);
-    val_big *r = val__big_new(env, x.n);
-    memcpy(r->at, x.at, x.n * sizeof *x.at);
-    r->neg = !x.neg;
-    return val__big_value(r);
+    if (v.kind == VAL_BIG || val__small(v) == INT64_MIN) val__beyond(env, "-");
+    return val_int(-val__small(v));
 }
 
 static val val_pos(val_env *env, val v) {
     val_defined(env, v);
     if (!val__is_number(v)) val_fail(env, EXIT_INPUT, "found + before %s, expected a number", val_kind_name(v));
     return v.kind == VAL_BOOL ? val_int(v.b) : v;
-}
-
-static val val__float_pow(val_env *env, double a, double b) {
-    if (a == 0 && b < 0) val_fail(env, EXIT_INPUT, "0.0 has no negative power");
-    if (a < 0 && isfinite(a) && isfinite(b) && b != floor(b)) val_fail(env, EXIT_INPUT, "a power of a negative number is no real number");
-    const double r = pow(a, b);
-    if (isinf(r) && isfinite(a) && isfinite(b)) val_fail(env, EXIT_INPUT, "the power is too large for a float");
-    return val_float(r);
-}
-
-/* a to the power n, n not negative, from the highest bit of n down. */
-static val val__int_pow(val_env *env, val a, uint64_t n) {
-    val      r = val_int(1);
-    val__num x;
-    val__num_of(&x, a);
-    const uint64_t bits = val__num_bits(&x);
-    uint64_t       size;
-    if (__builtin_mul_overflow(bits ? bits - 1 : 0, n, &size)) size = UINT64_MAX;
-    val_room(env, size / 8, 1);
-    for (uint64_t bit = n ? 1ull << (63 - __builtin_clzll(n)) : 0; bit; bit >>= 1) {
-        r = val_mul(env, r, r);
-        if (n & bit) r = val_mul(env, r, a);
-    }
-    return r;
-}
-
-/* a ** b. */
-static val val_pow(val_env *env, val a, val b) {
-    val__numbers(env, a, b, "**");
-    const bool negative = b.kind == VAL_BIG ? b.big->neg : b.kind != VAL_FLOAT && val__small(b) < 0;
-    if (a.kind == VAL_FLOAT || b.kind == VAL_FLOAT || negative) return val__float_pow(env, val_as_float(env, a), val_as_float(env, b));
-    if (a.kind == VAL_BOOL) a = val_int(a.b);
-    if (b.kind != VAL_BIG) return val__int_pow(env, a, (uint64_t)val__small(b));
-    if (a.kind == VAL_INT && a.i >= -1 && a.i <= 1) return val_int(a.i == -1 && !(b.big->at[0] & 1) ? 1 : a.i);
-    val_room(env, UINT64_MAX, 1);
-    return val_none();
 }
 
 /* --- numbers as text and back --- */
@@ -1832,8 +1507,8 @@ typedef struct {
     char p[32];
 } val_float_text;
 
-/* The digits of f > 0 in scientific form with `digits` digits: "d.ddde+xx". True: they read back as f. A power of two has a narrower
- * neighbourhood below than above, so the decimal above is tried too. */
+/* The digits of f > 0 in scientific form with `digits` digits: "d.ddde+xx". True: they read back as f. A power of two has
+ * a narrower neighbourhood below than above, so the decimal above is tried too. */
 static bool val__digits(double f, int digits, char *out, size_t size) {
     int exp;
     snprintf(out, size, "%.*e", digits - 1, f);
@@ -1859,70 +1534,25 @@ static val_float_text val_float_repr(double f) {
     while (n > 1 && digits[n - 1] == '0') n--;
     digits[n] = 0;
     const int exp = atoi(strchr(sci, 'e') + 1);
-    if (exp < -4 || exp >= 16) snprintf(t.p, sizeof t.p, "%s%c%s%.*se%c%02d", sign, digits[0], n > 1 ? "." : "", n - 1, digits + 1, exp < 0 ? '-' : '+', abs(exp));
+    if (exp < -4 || exp >= 16)
+        snprintf(t.p, sizeof t.p, "%s%c%s%.*se%c%02d", sign, digits[0], n > 1 ? "." : "", n - 1, digits + 1,
+            exp < 0 ? '-' : '+', abs(exp));
     else if (exp < 0) snprintf(t.p, sizeof t.p, "%s0.%.*s%.*s", sign, -exp - 1, "000", n, digits);
     else if (n <= exp + 1) snprintf(t.p, sizeof t.p, "%s%.*s%.*s.0", sign, n, digits, exp + 1 - n, "0000000000000000");
     else snprintf(t.p, sizeof t.p, "%s%.*s.%s", sign, exp + 1, digits, digits + exp + 1);
     return t;
 }
 
-/* How an integer is divided into limbs of digits: part = base ^ width fits in 32 bits. bits: each digit has at least as many. */
-static const struct {
-    uint32_t base, part;
-    int      width, bits;
-} val__bases[] = {{10, 1000000000, 9, 3}, {16, 1u << 28, 7, 4}, {8, 1u << 30, 10, 3}, {2, 1u << 31, 31, 1}};
-
-__attribute__((noreturn)) static void val__too_long(val_env *env) {
-    val_fail(env, EXIT_INPUT, "an integer has more than %d digits, which is the limit between text and integers", VAL_DIGITS_MAX);
-}
-
-/* Writes the digits of a magnitude in front of `end`; returns where they begin. rest becomes 0. */
-static char *val__write_digits(val_big *rest, size_t row, char *end) {
-    const uint32_t base = val__bases[row].base;
-    if (!rest->n) *--end = '0';
-    while (rest->n) {
-        uint32_t u = val__mag_div1(rest->at, rest->n, val__bases[row].part);
-        while (rest->n && !rest->at[rest->n - 1]) rest->n--;
-        for (int i = 0; rest->n ? i < val__bases[row].width : u != 0; i++, u /= base) *--end = "0123456789abcdef"[u % base];
+/* Appends an integer in decimal digits. */
+static void val_put_int(val_env *env, val_buf *b, val v) {
+    char text[24];
+    if (v.kind == VAL_BIG) {
+        val_step_chars(env, v.s.n);
+        for (size_t i = 0; i < v.s.n; i++) val_buf_chr(env, b, VAL_CHAR(v.s.p[i]));
+        return;
     }
-    return end;
-}
-
-/* Appends an integer in base 2, 8, 10 or 16 (small letters, no prefix). Python refuses more than 4,300 decimal digits. */
-static void val_put_int(val_env *env, val_buf *b, val v, uint32_t base) {
-    val__num x;
-    size_t   row = 0;
-    while (val__bases[row].base != base) row++;
-    val__num_of(&x, v);
-    const uint64_t bits = val__num_bits(&x), most = bits / (uint64_t)val__bases[row].bits + 4;
-    if (base == 10 && bits > VAL_DIGITS_MAX * 4ull) val__too_long(env);
-    val_step(env, (uint64_t)x.n * x.n / 8);
-    char    *text = val_alloc(env, most, 1);
-    val_big *rest = val__big_new(env, x.n);
-    if (x.n) memcpy(rest->at, x.at, x.n * sizeof *x.at);
-    char *digits = val__write_digits(rest, row, text + most - 1);
-    if (base == 10 && text + most - 1 - digits > VAL_DIGITS_MAX) val__too_long(env);
-    if (x.neg) *--digits = '-';
-    val_buf_put(env, b, digits);
-}
-
-/* The value of n decimal digits. */
-static val val__decimal(val_env *env, const char *digits, size_t n, bool neg) {
-    if (n > VAL_DIGITS_MAX) val__too_long(env);
-    val_step(env, (uint64_t)n * n / 1024);
-    val_big *r = val__big_new(env, (uint64_t)n / 9 + 2);
-    r->n = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t u = (uint64_t)(digits[i] - '0');
-        for (size_t k = 0; k < r->n; k++) {
-            u += (uint64_t)r->at[k] * 10;
-            r->at[k] = (uint32_t)u;
-            u >>= 32;
-        }
-        if (u) r->at[r->n++] = (uint32_t)u;
-    }
-    r->neg = neg;
-    return val__big_value(r);
+    snprintf(text, sizeof text, "%lld", (long long)val__small(v));
+    val_buf_put(env, b, text);
 }
 
 /* --- printed forms: str() and repr() --- */
@@ -1936,7 +1566,7 @@ static void val__repr_chr(val_env *env, val_buf *b, val_chr c, char quote) {
     else if (u == '\r') strcpy(text, "\\r");
     else if (u == '\t') strcpy(text, "\\t");
     else if (u >= VAL_BYTE) snprintf(text, sizeof text, "\\udc%02x", u - VAL_BYTE);
-    else if (val_printable(u)) {
+    else if (val__printable(u)) {
         val_buf_chr(env, b, c);
         return;
     } else if (u < 0x100) snprintf(text, sizeof text, "\\x%02x", u);
@@ -1962,7 +1592,8 @@ static void val__repr_str(val_env *env, val_buf *b, val v) {
 
 static void val__repr_range(val_env *env, val_buf *b, val_range r) {
     char text[80];
-    snprintf(text, sizeof text, r.step == 1 ? "range(%lld, %lld)" : "range(%lld, %lld, %lld)", (long long)r.from, (long long)r.to, (long long)r.step);
+    snprintf(text, sizeof text, r.step == 1 ? "range(%lld, %lld)" : "range(%lld, %lld, %lld)", (long long)r.from,
+        (long long)r.to, (long long)r.step);
     val_buf_put(env, b, text);
 }
 
@@ -1979,17 +1610,11 @@ static void val__repr_leaf(val_env *env, val_buf *b, val v) {
     case VAL_NONE:   val_buf_put(env, b, "None"); break;
     case VAL_BOOL:   val_buf_put(env, b, v.b ? "True" : "False"); break;
     case VAL_INT:
-    case VAL_BIG:    val_put_int(env, b, v, 10); break;
+    case VAL_BIG:    val_put_int(env, b, v); break;
     case VAL_FLOAT:  val__repr_float(env, b, v.f); break;
     case VAL_STR:    val__repr_str(env, b, v); break;
     case VAL_RANGE:  val__repr_range(env, b, v.range); break;
-    case VAL_OBJECT:
-        if (v.object->type->print) {
-            v.object->type->print(env, b, v.object);
-            break;
-        }
-        __attribute__((fallthrough));
-    case VAL_ITER: case VAL_FUNC: case VAL_LIST: case VAL_TUPLE: case VAL_DICT: case VAL_VIEW: case VAL_KINDS:
+    case VAL_OBJECT: case VAL_ITER: case VAL_FUNC: case VAL_LIST: case VAL_TUPLE: case VAL_DICT: case VAL_VIEW: case VAL_KINDS:
         val_buf_put(env, b, "<");
         val_buf_put(env, b, v.kind == VAL_FUNC ? "function " : val_kind_name(v));
         if (v.kind == VAL_FUNC) val_buf_put(env, b, v.func->name);
@@ -2001,7 +1626,12 @@ static void val__repr_leaf(val_env *env, val_buf *b, val v) {
 /* What is around the parts of a value, and in their place where the value holds itself. */
 static const struct {
     const char *open, *shut, *itself;
-} val__brackets[VAL_KINDS] = {[VAL_LIST] = {"[", "]", "[...]"}, [VAL_TUPLE] = {"(", ")", "(...)"}, [VAL_DICT] = {"{", "}", "{...}"}, [VAL_OBJECT] = {"{", "}>", "{...}>"}};
+} val__brackets[VAL_KINDS] = {
+    [VAL_LIST] = {"[", "]", "[...]"},
+    [VAL_TUPLE] = {"(", ")", "(...)"},
+    [VAL_DICT] = {"{", "}", "{...}"},
+    [VAL_OBJECT] = {"{", "}>", "{...}>"},
+};
 
 /* Begins a value: opens and pushes it, or prints it where it has no parts. */
 static void val__repr_begin(val_env *env, val_buf *b, val__walk *w, val v) {
@@ -2019,7 +1649,8 @@ static void val__repr_begin(val_env *env, val_buf *b, val__walk *w, val v) {
         v = val_of_dict(v.object->type->dict(v.object));
     }
     if (!val__has_parts(v)) val__repr_leaf(env, b, v);
-    else if (val__open(env, w, v.kind == VAL_DICT ? (const void *)v.dict : v.list)) val_buf_put(env, b, val__brackets[kind].itself);
+    else if (val__open(env, w, v.kind == VAL_DICT ? (const void *)v.dict : v.list))
+        val_buf_put(env, b, val__brackets[kind].itself);
     else {
         val_buf_put(env, b, val__brackets[kind].open);
         val__push_value(env, w, v, kind == VAL_TUPLE && v.list->n == 1 ? ",)" : val__brackets[kind].shut);
@@ -2027,7 +1658,7 @@ static void val__repr_begin(val_env *env, val_buf *b, val__walk *w, val v) {
 }
 
 /* Appends repr(v). */
-static void val_repr(val_env *env, val_buf *b, val v) {
+static void val__repr(val_env *env, val_buf *b, val v) {
     val__walk w = {0};
     val__repr_begin(env, b, &w, v);
     while (w.n) {
@@ -2047,7 +1678,7 @@ static void val_repr(val_env *env, val_buf *b, val v) {
 /* Appends str(v): of a string its characters, of an undefined value nothing, else repr(v). */
 static void val_print(val_env *env, val_buf *b, val v) {
     if (v.kind == VAL_STR) val_buf_add(env, b, v.s);
-    else if (v.kind != VAL_UNDEF) val_repr(env, b, v);
+    else if (v.kind != VAL_UNDEF) val__repr(env, b, v);
 }
 
 /* str(v) as a string; of a string the same one. */
@@ -2110,11 +1741,14 @@ static void val__json_leaf(val__json_out *o, val v, bool key) {
         return;
     }
     if (v.kind != VAL_NONE && v.kind != VAL_BOOL && !val__is_number(v))
-        val_fail(env, EXIT_INPUT, key ? "found %s as a key for JSON, expected str, int, float, bool or None" : "found %s, which JSON does not have", val_kind_name(v));
+        val_fail(env, EXIT_INPUT,
+            key ? "found %s as a key for JSON, expected str, int, float, bool or None" : "found %s, which JSON does not have",
+            val_kind_name(v));
     if (key) val_buf_put(env, o->b, "\"");
     if (v.kind == VAL_NONE) val_buf_put(env, o->b, "null");
     else if (v.kind == VAL_BOOL) val_buf_put(env, o->b, v.b ? "true" : "false");
-    else if (v.kind == VAL_FLOAT && !isfinite(v.f)) val_buf_put(env, o->b, isnan(v.f) ? "NaN" : v.f > 0 ? "Infinity" : "-Infinity");
+    else if (v.kind == VAL_FLOAT && !isfinite(v.f))
+        val_buf_put(env, o->b, isnan(v.f) ? "NaN" : v.f > 0 ? "Infinity" : "-Infinity");
     else val__repr_leaf(env, o->b, v);
     if (key) val_buf_put(env, o->b, "\"");
 }
@@ -2130,7 +1764,7 @@ static void val__json_line(val__json_out *o, size_t depth) {
 static val_pair *val__sort_pairs(val_env *env, val_pair *from, val_pair *to, size_t n) {
     for (size_t width = 1; width < n; width *= 2) {
         for (size_t lo = 0; lo < n; lo += 2 * width) {
-            const size_t mid = lo + width < n ? lo + width : n, hi = lo + 2 * width < n ? lo + 2 * width : n;
+            const size_t mid = min_size(lo + width, n), hi = min_size(lo + 2 * width, n);
             size_t       i = lo, k = mid;
             for (size_t at = lo; at < hi; at++) {
                 val_step(env, 1);
@@ -2160,7 +1794,8 @@ static void val__json_begin(val__json_out *o, val__walk *w, val v) {
         val__json_leaf(o, v, false);
         return;
     }
-    if (val__open(o->env, w, v.kind == VAL_DICT ? (const void *)v.dict : v.list)) val_fail(o->env, EXIT_INPUT, "a value holds itself, which JSON does not have");
+    if (val__open(o->env, w, v.kind == VAL_DICT ? (const void *)v.dict : v.list))
+        val_fail(o->env, EXIT_INPUT, "a value holds itself, which JSON does not have");
     const bool pairs = v.kind == VAL_DICT;
     if (!val_len(o->env, v)) {
         val_buf_put(o->env, o->b, pairs ? "{}" : "[]");
@@ -2196,10 +1831,11 @@ static void val__json_walk(val__json_out *o, val v) {
 
 /* Appends json.dumps(v). form NULL: one line, ensure_ascii off. */
 static void val_json_write(val_env *env, val_buf *b, val v, const val_json_form *form) {
-    static const val_json_form plain = {.indent = {.kind = VAL_NONE}, .item_sep = {.kind = VAL_NONE}, .key_sep = {.kind = VAL_NONE}};
+    static const val_json_form plain = {{.kind = VAL_NONE}, {.kind = VAL_NONE}, {.kind = VAL_NONE}, false, false};
     val__json_out o = {.env = env, .b = b, .form = form ? form : &plain};
     o.lines = o.form->indent.kind != VAL_NONE;
-    if (o.lines) o.indent = o.form->indent.kind == VAL_STR ? o.form->indent.s : val_mul(env, val_str_of(env, " "), o.form->indent).s;
+    if (o.lines)
+        o.indent = o.form->indent.kind == VAL_STR ? o.form->indent.s : val_mul(env, val_str_of(env, " "), o.form->indent).s;
     o.item_sep = o.form->item_sep.kind == VAL_STR ? o.form->item_sep.s : val_str_of(env, o.lines ? "," : ", ").s;
     o.key_sep = o.form->key_sep.kind == VAL_STR ? o.form->key_sep.s : val_str_of(env, ": ").s;
     val__json_walk(&o, v);
@@ -2237,7 +1873,8 @@ __attribute__((noreturn)) static void val__json_bad(val__json *j, const char *ex
 }
 
 static void val__json_blank(val__json *j) {
-    while (j->at < j->s.n && (val__peek(j) == ' ' || val__peek(j) == '\t' || val__peek(j) == '\n' || val__peek(j) == '\r')) j->at++;
+    while (j->at < j->s.n && (val__peek(j) == ' ' || val__peek(j) == '\t' || val__peek(j) == '\n' || val__peek(j) == '\r'))
+        j->at++;
 }
 
 static bool val__json_word(val__json *j, const char *word) {
@@ -2267,7 +1904,9 @@ static val_chr val__json_unicode(val__json *j) {
     if (high < 0xd800 || high > 0xdfff) return (val_chr)high;
     const bool    more = high < 0xdc00 && val__peek(j) == '\\' && j->at + 1 < j->s.n && VAL_CHAR(j->s.p[j->at + 1]) == 'u';
     const int32_t low = more ? val__hex4(j->s, j->at + 2) : -1;
-    if ((low < 0xdc00 || low > 0xdfff) && j->strict) val__json_bad(j, high < 0xdc00 ? "the second half of a surrogate pair" : "a surrogate pair, which begins with its first half");
+    if ((low < 0xdc00 || low > 0xdfff) && j->strict)
+        val__json_bad(j,
+            high < 0xdc00 ? "the second half of a surrogate pair" : "a surrogate pair, which begins with its first half");
     if (low < 0xdc00 || low > 0xdfff) return 0xfffd;
     j->at += 6;
     return 0x10000 + (((val_chr)high - 0xd800) << 10) + ((val_chr)low - 0xdc00);
@@ -2278,7 +1917,7 @@ static val_chr val__json_escape(val__json *j) {
     const val_chr     c = val__peek(j);
     for (size_t i = 0; i + 1 < sizeof named; i += 2)
         if (c == (uint8_t)named[i]) return j->at++, (uint8_t)named[i + 1];
-    if (c != 'u') val__json_bad(j, "one of \"\\/bfnrtu behind a backslash");
+    if (c != 'u') val__json_bad(j, "one of \"\\/bfnrtu after a backslash");
     j->at++;
     return val__json_unicode(j);
 }
@@ -2289,7 +1928,8 @@ static val val__json_string(val__json *j) {
     size_t       from = j->at;
     for (;; j->at++) {
         const val_chr c = val__peek(j);
-        if (j->at >= j->s.n || c < 0x20) val__json_bad(j, j->at >= j->s.n ? "a quote that ends the string" : "an escape in place of a control character");
+        if (j->at >= j->s.n || c < 0x20)
+            val__json_bad(j, j->at >= j->s.n ? "a quote that ends the string" : "an escape in place of a control character");
         if (c != '"' && c != '\\') continue;
         if (!b && c == '"') break;
         if (!b) b = val_buf_new(j->env);
@@ -2317,6 +1957,20 @@ static char *val__ascii(val__json *j, size_t from, size_t to) {
     return p;
 }
 
+/* The integer that ends at the place. One beyond 64 bits keeps its digits; Python's limit holds for their number. */
+static val val__json_integer(val__json *j, size_t from) {
+    const bool neg = VAL_CHAR(j->s.p[from]) == '-';
+    int64_t    n = 0;
+    if (j->at - from - neg > VAL_DIGITS_MAX)
+        val_fail(j->env, EXIT_INPUT, "an integer has more than %d digits, which is the limit", VAL_DIGITS_MAX);
+    for (size_t i = from + neg; i < j->at; i++) {
+        const int64_t d = VAL_CHAR(j->s.p[i]) - '0';
+        const bool    beyond = __builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, neg ? -d : d, &n);
+        if (beyond) return (val){.kind = VAL_BIG, .s = {j->s.p + from, (uint32_t)(j->at - from), NULL}};
+    }
+    return val_int(n);
+}
+
 static val val__json_number(val__json *j) {
     const size_t from = j->at;
     const bool   neg = val__peek(j) == '-';
@@ -2338,9 +1992,8 @@ static val val__json_number(val__json *j) {
         if (val__json_digits(j)) whole = false;
         else j->at = before_exp;
     }
-    const char *text = val__ascii(j, from, j->at);
     val_step_chars(j->env, 8 * (uint64_t)(j->at - from));
-    return whole ? val__decimal(j->env, text + neg, j->at - from - neg, neg) : val_float(strtod(text, NULL));
+    return whole ? val__json_integer(j, from) : val_float(strtod(val__ascii(j, from, j->at), NULL));
 }
 
 /* A value without parts. */
@@ -2361,9 +2014,10 @@ static val val__json_key(val__json *j, val_dict *d) {
     if (!val__json_word(j, "\"")) val__json_bad(j, "a key in quotes");
     const val key = val__json_string(j);
     if (j->strict && (val_dict_get(d, key, &twice), twice))
-        val_fail(j->env, EXIT_INPUT, "JSON, byte %zu: the key '%s' stands twice in one object", val__bytes_before(j->s, j->at), val_quote(key.s).p);
+        val_fail(j->env, EXIT_INPUT, "JSON, byte %zu: the key '%s' stands twice in one object",
+            val__bytes_before(j->s, j->at), val_quote(key.s).p);
     val__json_blank(j);
-    if (!val__json_word(j, ":")) val__json_bad(j, "a colon behind the key");
+    if (!val__json_word(j, ":")) val__json_bad(j, "a colon after the key");
     return key;
 }
 
@@ -2382,14 +2036,15 @@ static bool val__json_shut(val__json *j, val_list *open) {
 static bool val__json_value(val__json *j, val_list *open, val *out) {
     const bool dict = val__peek(j) == '{', list = val__peek(j) == '[';
     if (!dict && !list) return *out = val__json_scalar(j), true;
-    if (open->n == VAL_DEPTH_MAX) val_fail(j->env, EXIT_RESOURCE, "JSON, byte %zu: more than %d levels", val__bytes_before(j->s, j->at) + 1, VAL_DEPTH_MAX);
+    if (open->n == VAL_DEPTH_MAX)
+        val_fail(j->env, EXIT_RESOURCE, "JSON, byte %zu: more than %d levels", val__bytes_before(j->s, j->at) + 1, VAL_DEPTH_MAX);
     j->at++;
     *out = dict ? val_dict_new(j->env) : val_list_new(j->env);
     val__json_blank(j);
     return val__json_word(j, dict ? "}" : "]");
 }
 
-static val val__json_text(val__json *j) {
+static val val__json_root(val__json *j) {
     val_list *open = val_list_new(j->env).list;
     val       root = val_none(), v, key = val_none();
     for (bool done = false, first = true; !done; first = false) {
@@ -2412,7 +2067,7 @@ static val val__json_whole(val_env *env, val_str s, bool strict) {
     val__json j = {env, s, 0, strict};
     val_step_chars(env, 4 * (uint64_t)s.n);
     val__json_blank(&j);
-    const val v = val__json_text(&j);
+    const val v = val__json_root(&j);
     val__json_blank(&j);
     if (j.at < s.n) val__json_bad(&j, "the end");
     return v;
@@ -2421,7 +2076,8 @@ static val val__json_whole(val_env *env, val_str s, bool strict) {
 /* json.loads(s) */
 static val val_json_parse(val_env *env, val_str s) { return val__json_whole(env, s, false); }
 
-/* Flags: a message wrote the text; it is JSON as RFC 8259 has it, without NaN, Infinity and halves of surrogate pairs, and a key appears once in an object. */
+/* Flags: a message wrote the text; it is JSON as RFC 8259 has it, without NaN, Infinity and halves of surrogate pairs, and
+ * a key appears once in an object. */
 enum { VAL_JSON_INPUT = 1, VAL_JSON_STRICT = 2 };
 
 /* The same of UTF-8; bytes that are none go through. */

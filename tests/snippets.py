@@ -1,99 +1,322 @@
 """Random template snippets: a grammar as tables, and a way to make a snippet smaller. Used by templates.py.
 
-A rule is a list of productions; <word> in a production is another rule. A rule of EXPRESSIONS has two lists: what stands alone, and what holds further
-expressions. Most snippets are well typed; some arguments are of any type."""
+A rule is a list of productions; <word> in a production is another rule. A rule of EXPRESSIONS has two lists: what stands alone, and what
+holds further expressions. Most snippets are well typed; some arguments are of any type."""
 import random, re
 
 # The variables of every snippet.
 CONTEXT = {
-    "s": "Hello, World", "t": "  two  spaces\n", "u": "Grüße, 世界 🎉 ǆ", "e": "", "h": "<b a=\"1\">x & 'y'</b>", "lines": "one\ntwo\n\n  three", "csv": "a,b,,c", "digits": "42",
-    "i": 7, "n": -3, "z": 0, "big": 12345678901234567890123, "f": 2.5, "g": -0.125, "tiny": 1.5e-7, "huge": 1e22, "yes": True, "no": False, "nil": None,
-    "l": [3, 1, 2], "words": ["b", "A", "c", "a", "B"], "mix": [1, "a", None, True, 2.5, [1], {"k": "v"}], "pairs": [["a", 1], ["b", 2]], "empty": [], "nest": [[1, 2], [3, [4]]],
-    "floats": [0.1, -2.5, 1e16], "d": {"b": 1, "a": "x", "C": None}, "deep": {"k": {"k": [1, {"k": "v"}]}, "items": 5, "2": "two"}, "void": {},
-    "rows": [{"name": "x", "n": 2, "t": {"k": 1}, "on": True}, {"name": "Y", "n": 1, "t": {"k": 2}, "on": False}, {"name": "a", "n": 2, "t": {"k": 1}}],
-    "messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"}, {"role": "assistant", "content": None, "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"x": 1, "y": "é"}}}]}, {"role": "tool", "content": "[1]"}],
+    "s": "Hello, World", "t": "  two  spaces\n", "u": "Grüße, 世界 🎉 ǆ", "e": "", "h": "<b a=\"1\">x & 'y'</b>",
+    "lines": "one\ntwo\n\n  three", "csv": "a,b,,c", "digits": "42", "i": 7, "n": -3, "z": 0, "big": 12345678901234567890123,
+    "f": 2.5, "g": -0.125, "tiny": 1.5e-7, "huge": 1e22, "yes": True, "no": False, "nil": None,
+    "l": [3, 1, 2], "words": ["b", "A", "c", "a", "B"], "mix": [1, "a", None, True, 2.5, [1], {"k": "v"}], "pairs": [["a", 1], ["b", 2]],
+    "empty": [], "nest": [[1, 2], [3, [4]]], "floats": [0.1, -2.5, 1e16], "d": {"b": 1, "a": "x", "C": None},
+    "deep": {"k": {"k": [1, {"k": "v"}]}, "items": 5, "2": "two"}, "void": {},
+    "rows": [{"name": "x", "n": 2, "t": {"k": 1}, "on": True}, {"name": "Y", "n": 1, "t": {"k": 2}, "on": False},
+             {"name": "a", "n": 2, "t": {"k": 1}}],
+    "messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hi"},
+                 {"role": "assistant", "content": None,
+                  "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"x": 1, "y": "é"}}}]},
+                 {"role": "tool", "content": "[1]"}],
 }
 
 # name: (stand alone, hold others)
 EXPRESSIONS = {
-    "int": ("0 1 2 3 7 10 -1 -2 42 100 255 1_000 65536 2147483648 9223372036854775807 9223372036854775808 0x1F 0b101 0o17 0XfF 1_0 l.0 pairs.1.1 i n z i n big l[0] nest[0][1] d.b deep['items'] rows[0].n yes no <name>".split(), [
-        "<int> + <int>", "<int> - <int>", "<int> * <int>", "<int> // <int>", "<int> % <int>", "<int> ** <few>", "-<int>", "+<int>", "<seq>|length", "<seq>|count", "<str>|int", "<float>|int", "<any>|int(<int>)",
-        "<digits>|int(base=<few>)", "<digits>|int(0, <base>)", "<int>|abs", "<ints>|sum", "<ints>|min", "<ints>|max", "<str>.count(<piece>)", "<str>.find(<piece>)", "<str>.index(<piece>)", "<str>.rfind(<piece>)", "<str>.rindex(<piece>)",
-        "<list>.index(<any>)", "<list>.count(<any>)", "<tuple>.count(<any>)", "<str>|wordcount", "<list>[<few>]", "<int> if <bool> else <int>", "<int> and <int>", "<int> or <int>", "<loop>", "rows|sum(attribute='n')",
-        "rows|map(attribute='n')|sum(start=<int>)", "<d>.b", "<int>|round|int", "nest[<few>][<few>]", "<ints>|first", "<ints>|last", "<int>|default(<int>)"]),
-    "float": ("0.0 1.0 -0.0 0.1 2.5 1e3 1.5e-7 1E5 123456789.125 1e16 1e22 3.14159 0.5 100.0 ('nan'~e)|float ('inf'~e)|float 2.5e-5 0.30000000000000004 1e-5 123e300 f g tiny huge floats[1] 1_0.5 <name>".split(), [
-        "<int> / <int>", "<float> + <int>", "<float> - <float>", "<float> * <float>", "<float> / <float>", "<float> // <float>", "<float> % <float>", "<float> ** <few>", "<int> ** -<few>", "-<float>", "<any>|float", "<str>|float(<float>)",
-        "<float>|round", "<float>|round(<few>)", "<float>|round(<few>, '<method>')", "<int>|round(<few>)", "<float>|round(method='<method>', precision=<few>)", "<float>|abs", "<float>|string|float", "floats|sum", "floats|max", "'<digit>.<digit>e<digit>'|float"]),
-    "bool": ("true false True False yes no".split(), [
-        "<int> < <int>", "<int> <= <float>", "<str> > <str>", "<any> == <any>", "<any> != <any>", "<int> >= <int>", "<int> < <int> < <int>", "<list> < <list>", "<str> == <str>", "<any> in <seq>", "<any> not in <seq>", "<piece> in <str>",
-        "not <any>", "<bool> and <bool>", "<bool> or <bool>", "<bool> or not <bool>", "<any> is <test>", "<any> is not <test>", "<int> is <inttest>", "<str> is <strtest>", "<name> is defined", "<name>.x is undefined", "<d>.nope is defined", "<d>['a'] is defined", "<name>[0] is defined",
-        "<str>.startswith(<piece>)", "<str>.endswith(<piece>)", "<str>.startswith((<piece>, <piece>))", "<str>.startswith(<piece>, <few>)", "<str>.is<chars>()", "<key> in <dict>", "<any> is sameas none", "<any> is sameas true", "'<testname>' is test", "'<filtername>' is filter", "<int> == <float>", "<seq> is in <list>", "<tuple> == <tuple>", "<dict> == <dict>"]),
-    "str": ("'' 'a' \"b\" 'Ab' 'xy' '%s' \"it's\" 'say_\"hi\"' '\\n' '\\t\\\\' '\\x41\\u00e9' '\\U0001F600' 'é世' '\\101\\q' 'a' 'b,c' '1' '-5' '2.5' '{}' s t u e h lines csv digits s u words[1] d.a rows[0].name messages[1].content messages[0].role <name>".split(), [
-        "<str> ~ <any>", "<any> ~ <any> ~ <any>", "<str> + <str>", "<str> * <few>", "<few> * <str>", "<str>|<strfilter>", "<str>|<strfilter>", "<str>|<strfilter>", "<str>|<strfilter>|<strfilter>", "<str>.<strmethod>", "<str>.<strmethod>", "<str>.<strmethod>", "<str><slice>", "<str><slice>", "<str>[<few>]",
-        "<any>|string", "<seq>|join", "<seq>|join(<sep>)", "<list>|join(<sep>)", "rows|join(<sep>, attribute='name')", "<sep>.join(<words>)", "<any>|tojson", "<any>|tojson(indent=<few>)", "<any>|tojson(<few>)", "<seq>|tojson(sort_keys=true)", "<any>|tojson(ensure_ascii=<bool>)", "<any>|tojson(separators=(',', ':'))", "<any>|tojson(indent=none, separators=(', ', ': '), ensure_ascii=true)",
-        "<format>", "<format>", "<format>", "<any>|default(<str>)", "<any>|default(<str>, <bool>)", "<any>|d('-', true)", "<any>|default(default_value=<str>)", "<list>|first|string", "<iter>|join(<sep>)", "<iter>|join(<sep>)", "<str> if <bool> else <str>", "<str> if <bool>", "<int>|filesizeformat", "<float>|filesizeformat(<bool>)", "<dict>|xmlattr", "<dict>|xmlattr(false)", "<str>|safe ~ <h>", "<h>|escape ~ <any>",
-        "<any>|string|length ~ ''", "<any>|pprint", "<any>|escape", "<str>|list|reverse|join", "<d>.a", "messages[<few>].role", "'a' 'djacent'", "<name>.content", "<any> or <str>", "<dict>|urlencode", "<dict>|urlencode if <bool> else 'none'", "joiner(', ')() ~ <str>", "<str>|reverse", "<name> ~ <name>"]),
-    "list": ("[] [1] [1,2,3] ['a','b'] [[]] [none,true] l words mix pairs empty nest floats rows messages deep.k.k rows[0:2] <name>".split(), [
-        "[<any>]", "[<any>, <any>]", "[<int>, <int>, <int>,]", "[<str>, <str>]", "<list> + <list>", "<list> * <few>", "<list><slice>", "<list><slice>", "<iter>|list", "<iter>|list", "<iter>|list", "<iter>|list", "<seq>|list", "<str>.split()", "<str>.split(<sep>)", "<str>.split(<sep>, <few>)", "<str>.rsplit(<sep>, <few>)", "<str>.split(maxsplit=<few>)", "<str>.split(none, <few>)", "<str>.splitlines()", "<str>.splitlines(true)", "<str>|list",
-        "<list>|sort", "<words>|sort(<bool>)", "<words>|sort(case_sensitive=<bool>, reverse=<bool>)", "rows|sort(attribute='<field>')", "rows|sort(attribute='<field>,<field>', reverse=<bool>)", "<ints>|sort(reverse=<bool>)", "<dict>|dictsort", "<dict>|dictsort(<bool>)", "<dict>|dictsort(false, '<by>', <bool>)", "<dict>|dictsort(by='<by>')", "rows|groupby('<field>')", "rows|groupby('<field>', default=<any>)", "rows|groupby('t.k')",
-        "<list>|reverse|list", "<list> if <bool> else <list>", "<list>.copy()", "<seq>|batch(<few>)|list", "<seq>|slice(<few>)|list", "<list> or <list>", "<name>|default([])", "<list>|default([<any>], true)"]),
-    "words": ("words csv.split(',') ['x'] ['b','a'] u|list [] s.split() words".split(), ["<str>.split(<sep>)", "[<str>, <str>]", "<words> + <words>", "<words>|sort", "<words>|map('<case>')|list", "<words>|unique|list", "<str>|list"]),
-    "ints": ("l [1,2] range(3) range(10)|list [5] [] [1,2.5,true] [big,1]".split(), ["[<int>, <int>]", "[<int>, <float>]", "<words>|map('length')|list", "range(<few>)", "rows|map(attribute='n')|list", "range(<few>, <int8>, <few>)"]),
-    "tuple": ("() (1,) (1,2) ('a','b','c') (none,'x')".split(), ["(<any>,)", "(<any>, <any>)", "<tuple> + <tuple>", "<tuple> * <few>", "<tuple><slice>", "<str>.partition(<piece>)", "<str>.rpartition(<piece>)", "<dict>|dictsort|first", "<dict>|items|first", "<dict>.items()|list|last", "<list>|batch(2)|list|first|default((0,))"]),
-    "dict": ("{} {'a':1} {'x':'y','k':[1]} {1:2} d deep void rows[1] d rows[0].t messages[2] {'a':1,'a':2} <name>".split(), [
-        "{<key>: <any>}", "{<key>: <any>, <key>: <any>}", "{<any>: <any>}", "dict(a=<any>)", "dict(<dict>, b=<any>)", "dict(<pairs>)", "<dict>.copy()", "deep.k", "<rows>|first", "<list>|last|default({})", "messages[2].tool_calls[0].function", "<dict> or <dict>", "<dict> if <bool> else {}", "{'a': <any>, 'b': <dict>}", "dict(x=<int>, **<dict>)"]),
-    "d": (["d", "{'a': 'q', 'b': 3}", "dict(a='z', b=2)"], ["d.copy()", "dict(d, a=<str>)"]),
-    "h": (["h", "'<i>'", "s", "'&'"], ["<str>", "<h>|safe", "<h>|escape", "<h>|e"]),
-    "rows": (["rows", "rows[1:]", "messages", "[]"], ["<rows> + <rows>", "rows|selectattr('n')|list", "[<dict>, <dict>]"]),
-    "pairs": (["pairs", "[('a', 1)]", "d.items()", "[]"], ["[(<key>, <any>)]", "<dict>.items()", "<dict>|items", "<dict>|dictsort", "[[<key>, <any>], [<key>, <any>]]"]),
-    "undef": (["missing", "d.nope", "rows[9]", "l[7]", "missing2", "empty[0]", "e[0]", "nil.x", "s.nope", "i.nope", "d['q']", "empty|first", "empty|last", "messages[0].tool_calls"], ["<dict>.nope", "<list>[99]", "<name>", "<any>['nope']", "<empty>|first", "<any> if false"]),
-    "empty": (["empty", "''", "()", "{}"], ["<empty> or <empty>"]),
-    "key": ("'a' 'b' 'k' 'x' 'name' 'C' 1 2 <digits> <str>".split(), ["<int>", "<tuple>", "<bool>", "<str>", "none"]),
+    "int": ([
+        "0", "1", "2", "3", "7", "10", "-1", "-2", "42", "100", "255", "1_000", "65536", "2147483648", "9223372036854775807",
+        "0x1F", "0b101", "0o17", "0XfF", "1_0", "l.0", "pairs.1.1", "i", "n", "z", "i", "n", "l[0]", "nest[0][1]", "d.b",
+        "deep['items']", "rows[0].n", "yes", "no", "<name>",
+    ], [
+        "<int> + <int>", "<int> - <int>", "<int> * <int>", "<int> // <int>", "<int> % <int>", "-<int>", "+<int>",
+        "<seq>|length", "<str>|int", "<float>|int", "<any>|int(<int>)", "<digits>|int(base=<few>)",
+        "<digits>|int(0, <base>)", "<ints>|min", "<ints>|max", "<list>[<few>]", "<int> if <bool> else <int>",
+        "<int> and <int>", "<int> or <int>", "<loop>", "<d>.b", "nest[<few>][<few>]", "<ints>|first", "<ints>|last",
+        "<int>|default(<int>)",
+    ]),
+    "float": ([
+        "0.0", "1.0", "-0.0", "0.1", "2.5", "1e3", "1.5e-7", "1E5", "123456789.125", "1e16", "1e22", "3.14159", "0.5",
+        "100.0", "2.5e-5", "0.30000000000000004", "1e-5", "123e300", "f", "g", "tiny", "floats[1]", "1_0.5", "<name>",
+    ], [
+        "<int> / <int>", "<float> + <int>", "<float> - <float>", "<float> * <float>", "<float> / <float>",
+        "<float> // <float>", "<float> % <float>", "-<float>", "floats|max",
+    ]),
+    "bool": ([
+        "true", "false", "True", "False", "yes", "no",
+    ], [
+        "<int> < <int>", "<int> <= <float>", "<str> > <str>", "<any> == <any>", "<any> != <any>", "<int> >= <int>",
+        "<int> < <int> < <int>", "<list> < <list>", "<str> == <str>", "<any> in <seq>", "<any> not in <seq>",
+        "<piece> in <str>", "not <any>", "<bool> and <bool>", "<bool> or <bool>", "<bool> or not <bool>", "<any> is <test>", "<any> is not <test>",
+        "<int> is <inttest>", "<str> is <strtest>", "<name> is defined", "<name>.x is undefined", "<d>.nope is defined",
+        "<d>['a'] is defined", "<name>[0] is defined", "<str>.startswith(<piece>)", "<str>.endswith(<piece>)",
+        "<str>.startswith((<piece>, <piece>))", "<key> in <dict>", "<int> == <float>", "<tuple> == <tuple>",
+        "<dict> == <dict>",
+    ]),
+    "str": ([
+        "''", "'a'", '"b"', "'Ab'", "'xy'", "'%s'", '"it\'s"', '\'say_"hi"\'', "'\\n'", "'\\t\\\\'", "'\\x41\\u00e9'",
+        "'\\U0001F600'", "'é世'", "'\\101\\q'", "'a'", "'b,c'", "'1'", "'-5'", "'2.5'", "'{}'", "s", "t", "u", "e", "h",
+        "lines", "csv", "digits", "s", "u", "words[1]", "d.a", "rows[0].name", "messages[1].content", "messages[0].role",
+        "<name>",
+    ], [
+        "<str> ~ <any>", "<any> ~ <any> ~ <any>", "<str> + <str>", "<str> * <few>", "<few> * <str>", "<str>|<strfilter>",
+        "<str>|<strfilter>", "<str>|<strfilter>", "<str>|<strfilter>|<strfilter>", "<str>.<strmethod>", "<str>.<strmethod>",
+        "<str>.<strmethod>", "<str><slice>", "<str><slice>", "<str>[<few>]", "<any>|string", "<seq>|join",
+        "<seq>|join(<sep>)", "<list>|join(<sep>)", "rows|join(<sep>, attribute='name')", "<any>|tojson",
+        "<any>|tojson(indent=<few>)", "<any>|tojson(<few>)", "<seq>|tojson(sort_keys=true)",
+        "<any>|tojson(ensure_ascii=<bool>)", "<any>|tojson(separators=(',', ':'))",
+        "<any>|tojson(indent=none, separators=(', ', ': '), ensure_ascii=true)", "<any>|default(<str>)",
+        "<any>|default(<str>, <bool>)", "<any>|default(default_value=<str>)", "<list>|first|string", "<iter>|join(<sep>)",
+        "<iter>|join(<sep>)", "<str> if <bool> else <str>", "<str> if <bool>", "<str>|safe ~ <h>",
+        "<any>|string|length ~ ''", "<d>.a", "messages[<few>].role", "'a' 'djacent'", "<name>.content", "<any> or <str>",
+        "<name> ~ <name>", "'%s-%s%%'|format(<any>, <any>)", "'%s'|format(<any>)",
+    ]),
+    "list": ([
+        "[]", "[1]", "[1,2,3]", "['a','b']", "[[]]", "[none,true]", "l", "words", "mix", "pairs", "empty", "nest", "floats",
+        "rows", "messages", "deep.k.k", "rows[0:2]", "<name>",
+    ], [
+        "[<any>]", "[<any>, <any>]", "[<int>, <int>, <int>,]", "[<str>, <str>]", "<list> + <list>", "<list> * <few>",
+        "<list><slice>", "<list><slice>", "<iter>|list", "<iter>|list", "<iter>|list", "<iter>|list", "<seq>|list",
+        "<str>.split()", "<str>.split(<sep>)", "<str>.split(<sep>, <few>)", "<str>.split(maxsplit=<few>)",
+        "<str>.split(none, <few>)", "<str>|list", "<list>|sort", "<words>|sort(<bool>)",
+        "<words>|sort(case_sensitive=<bool>, reverse=<bool>)", "rows|sort(attribute='<field>')",
+        "rows|sort(attribute='<field>,<field>', reverse=<bool>)", "<ints>|sort(reverse=<bool>)", "<dict>|dictsort",
+        "<dict>|dictsort(<bool>)", "<dict>|dictsort(false, '<by>', <bool>)", "<dict>|dictsort(by='<by>')",
+        "<list> if <bool> else <list>", "<list> or <list>", "<name>|default([])", "<list>|default([<any>], true)",
+    ]),
+    "words": ([
+        "words", "csv.split(',')", "['x']", "['b','a']", "u|list", "[]", "s.split()", "words",
+    ], [
+        "<str>.split(<sep>)", "[<str>, <str>]", "<words> + <words>", "<words>|sort", "<words>|map('<case>')|list",
+        "<words>|unique|list", "<str>|list",
+    ]),
+    "ints": ([
+        "l", "[1,2]", "range(3)", "range(10)|list", "[5]", "[]", "[1,2.5,true]",
+    ], [
+        "[<int>, <int>]", "[<int>, <float>]", "<words>|map('length')|list", "range(<few>)", "rows|map(attribute='n')|list",
+        "range(<few>, <int8>, <few>)",
+    ]),
+    "tuple": ([
+        "()", "(1,)", "(1,2)", "('a','b','c')", "(none,'x')",
+    ], [
+        "(<any>,)", "(<any>, <any>)", "<tuple> + <tuple>", "<tuple> * <few>", "<tuple><slice>", "<dict>|dictsort|first",
+        "<dict>|items|first", "<dict>.items()|list|last",
+    ]),
+    "dict": ([
+        "{}", "{'a':1}", "{'x':'y','k':[1]}", "{1:2}", "d", "deep", "void", "rows[1]", "d", "rows[0].t", "messages[2]",
+        "{'a':1,'a':2}", "<name>",
+    ], [
+        "{<key>: <any>}", "{<key>: <any>, <key>: <any>}", "{<any>: <any>}", "dict(a=<any>)", "dict(<dict>, b=<any>)",
+        "dict(<pairs>)", "deep.k", "<rows>|first", "<list>|last|default({})", "messages[2].tool_calls[0].function",
+        "<dict> or <dict>", "<dict> if <bool> else {}", "{'a': <any>, 'b': <dict>}",
+    ]),
+    "d": ([
+        "d", "{'a': 'q', 'b': 3}", "dict(a='z', b=2)",
+    ], [
+        "dict(d, a=<str>)",
+    ]),
+    "h": ([
+        "h", "'<i>'", "s", "'&'",
+    ], [
+        "<str>", "<h>|safe",
+    ]),
+    "rows": ([
+        "rows", "rows[1:]", "messages", "[]",
+    ], [
+        "<rows> + <rows>", "rows|selectattr('n')|list", "[<dict>, <dict>]",
+    ]),
+    "pairs": ([
+        "pairs", "[('a', 1)]", "d.items()", "[]",
+    ], [
+        "[(<key>, <any>)]", "<dict>.items()", "<dict>|items", "<dict>|dictsort", "[[<key>, <any>], [<key>, <any>]]",
+    ]),
+    "undef": ([
+        "missing", "d.nope", "rows[9]", "l[7]", "missing2", "empty[0]", "e[0]", "nil.x", "s.nope", "i.nope", "d['q']",
+        "empty|first", "empty|last", "messages[0].tool_calls",
+    ], [
+        "<dict>.nope", "<list>[99]", "<name>", "<any>['nope']", "<empty>|first", "<any> if false",
+    ]),
+    "empty": ([
+        "empty", "''", "()", "{}",
+    ], [
+        "<empty> or <empty>",
+    ]),
+    "key": ([
+        "'a'", "'b'", "'k'", "'x'", "'name'", "'C'", "1", "2", "<digits>", "<str>",
+    ], [
+        "<int>", "<tuple>", "<bool>", "<str>", "none",
+    ]),
 }
 
 # Iterables that are read once.
 RULES = {
-    "iter": ["<seq>|map('<anyfilter>')", "<words>|map('<case>')", "<words>|map('replace', <piece>, <str>)", "rows|map(attribute='<field>')", "rows|map(attribute='<field>', default=<any>)", "rows|map(attribute='t.k')", "<words>|map('length')", "<list>|map('string')", "<list>|map('default', <any>, true)", "pairs|map('first')", "pairs|map(attribute=0)", "pairs|map(attribute='1')", "<list>|map('tojson')", "<words>|map('indent', width=<few>)",
-             "<list>|select", "<list>|reject", "<list>|select('<testname>')", "<list>|reject('<testname>')", "<ints>|select('<compare>', <int>)", "<ints>|reject('divisibleby', <few>)", "<words>|select('in', <str>)", "<list>|select('equalto', <any>)", "<list>|reject('in', <list>)", "rows|selectattr('<field>')", "rows|rejectattr('<field>')", "rows|selectattr('<field>', '<testname>')", "rows|selectattr('<field>', '<compare>', <any>)", "rows|rejectattr('<field>', 'equalto', <any>)", "<rows>|selectattr('role', 'in', ['user', 'tool'])", "<rows>|rejectattr('<field>', 'defined')",
-             "<words>|unique", "<words>|unique(<bool>)", "<list>|unique", "rows|unique(attribute='<field>')", "<seq>|batch(<few>)", "<seq>|batch(<few>, <any>)", "<seq>|slice(<few>)", "<seq>|slice(<few>, fill_with=<any>)", "<dict>|items", "<dict>.items()", "<dict>.keys()", "<dict>.values()", "<list>|reverse", "range(<few>)", "range(<few>, <int8>)", "range(<int8>, <few>, -<few>)", "range(<few>)<slice>", "<iter>|list|reverse", "<iter>|map('string')", "<iter>|select('string')", "<dict>|list"],
-    "seq": ["<str>", "<list>", "<list>", "<dict>", "<tuple>", "range(<few>)", "<words>", "<list>", "<iter>", "<undef>", "<words>", "<ints>"],
-    "any": ["<int>", "<int>", "<float>", "<str>", "<str>", "<str>", "<list>", "<dict>", "<bool>", "none", "nil", "<tuple>", "<undef>", "<words>", "<name>", "<loop>", "(<loose>)", "<odd>"],
-    "loose": ["<atom> <op> <atom> <op> <atom>", "<atom> <op> <atom> <op> <atom> <op> <atom>", "-<atom> <op> <atom>", "-<atom>|abs", "not <atom> <op> <atom>", "<atom> <op> -<atom> <op> <atom>|string", "<atom> <op> <atom>|<anyfilter> <op> <atom>", "<atom> if <atom> <op> <atom> else <atom> if <atom> else <atom>", "<atom> <op> <atom> is <test>", "not <atom> is <test> and <atom>", "-<atom>.real" , "<atom> is <test> <op> <atom>", "<atom>, <atom>", "<atom>, ", "<atom> <op> <atom>[<few>]", "-<atom> ** <few> ** 2", "<atom> not in <atom> <op> <atom>", "<atom> is not <test>", "<atom> in <atom> == <atom>"],
-    "atom": ["1", "2", "0", "i", "'a'", "s", "l", "none", "true", "false", "2.5", "d", "x", "missing", "'3'", "[1]", "-1", "3", "(1, 2)", "words"],
-    "op": ["+", "-", "*", "/", "//", "%", "**", "~", "and", "or", "==", "!=", "<", ">", "<=", ">=", "in", "not in", "~", "+", "*", "and", "or"],
-    "odd": ["{(1,): 2, (1, 2): 3}|pprint", "[{(0,): ()}, [((),)]]|pprint", "'}}'", "'%}'", "\"{{\"", "'{%'", "{'a': {'b': {}}}", "{'in': 1}.in", "{'if': 2, 'é': 3}.if", "{'é': 3}.é", "'a' 'b' \"c\"", "d.get('b')", "d.get('q')", "d.get('q', <any>)", "d.get(<key>)", "deep.items is callable", "deep.get('items')", "d.keys()", "d.values()", "d.items()", "range(<few>)", "range(3)[<few>]", "range(0, 9, 2)[::-1]", "l[-1]", "l[1, 2]", "s[::]", "[<any>,]", "{<key>: <any>,}", "(<any>)", "((<any>))", "()", "[[], ()]", "namespace(a=<any>)", "namespace()", "namespace", "m", "ns", "loop", "caller", "varargs", "kwargs", "none.x", "missing.x", "missing['x']", "missing()", "missing + 1", "1 in missing", "missing == missing2", "missing == none", "missing in 's'", "s.upper is callable", "m is callable", "loop is callable", "nil|list", "5|list", "d|list", "missing|list", "s|batch(3)|list", "l|sum", "l|sum(start='a')", "s.__class__", "s['__class__']", "().__class__.__bases__", "l.append(1)", "l.append(1) or l", "l.pop() ~ l", "deep.pop('k')|length ~ deep|length", "d.update({})", "d.setdefault('a', 1)", "d|length", "5|length", "missing|length", "true + true", "'a' * true", "none ~ none", "1 == true", "1 == 1.0", "{1: 'a', true: 'b', 1.0: 'c'}", "l == [3, 1, 2.0]", "'10' < '9'", "[1] < [1, 0]", "'a' < 'B'", "(1, 2) == [1, 2]", "10 ** 30", "2 ** 100 // 7", "-7 // 2", "-7 % 3", "7 % -3", "-7.5 // 2", "-7.5 % 2", "7.5 % -2", "2 ** -1", "0 ** 0", "0.0 ** -1", "(-8) ** 0.5", "1 / 3", "10 / 5", "1e300 * 1e300", "big * big", "big // 7", "big % 1000", "big / 3", "-big // 10", "big * 1.5", "big + 0.5", "big == 1.2345678901234567890123e22", "big|string|length", "big|int", "big|float", "big|abs", "big|round", "big < 1e30", "2 ** 63 - 1", "-2 ** 63", "9223372036854775807 + 1", "-9223372036854775807 - 2", "4294967296 * 4294967296", "3000000000 * 3000000000 * 3", "self is defined", "range is callable", "dict is callable", "loop is defined", "true is boolean", "1 is boolean", "lipsum is defined", "cycler is defined", "strftime_now is defined", "strftime_now('%Y') | length"],
-    "few": ["0", "1", "2", "3", "4", "5", "2", "-1", "7"], "int8": ["0", "1", "5", "9", "-4", "12"], "base": ["2", "8", "10", "16", "36", "0"], "digit": list("0123456789"),
-    "digits": ["'12'", "'0x1F'", "'-7'", "' 5 '", "'1_000'", "'077'", "'0b101'", "'zz'", "'1e3'", "'٣'", "'1.9'", "''", "'+4'", "'12345678901234567890'", "'nan'", "'inf'", "'0o17'"],
-    "method": ["common", "ceil", "floor"], "by": ["key", "value"], "field": ["name", "n", "on", "t", "role", "content", "nope", "t.k"], "case": ["upper", "lower", "title", "capitalize", "trim"],
-    "compare": ["gt", "lt", "ge", "le", "eq", "ne", "equalto", "greaterthan", "lessthan", "==", "<", ">=", "!="], "chars": ["upper", "lower", "digit", "alpha", "alnum", "space", "title", "decimal", "numeric", "identifier", "printable", "ascii"],
-    "piece": ["'a'", "'o'", "', '", "'l'", "''", "' '", "'\\n'", "'ß'", "'b'", "'two'", "'1'", "<str>"], "sep": ["','", "', '", "' '", "''", "'-'", "'\\n'", "'o'", "<str>"], "name": ["a", "b", "x", "k", "v", "ns", "ns.a", "item"],
-    "test": ["defined", "undefined", "none", "string", "number", "integer", "float", "boolean", "mapping", "iterable", "sequence", "callable", "true", "false", "sameas none", "sameas false", "eq <any>", "equalto(<any>)", "ne(<any>)", "in <list>", "in(<seq>)", "escaped", "none", "string", "mapping", "iterable", "sequence", "defined and <bool>", "string or <bool>", "ge(<any>)", "lower", "upper", "number", "odd", "even"],
-    "inttest": ["odd", "even", "divisibleby 2", "divisibleby(<int>)", "gt 1", "lt(<int>)", "ge <int>", "le(2)", "number", "integer", "greaterthan(<float>)", "lessthan 3", "eq <float>", "in [1, 2]", "boolean"],
-    "strtest": ["lower", "upper", "string", "in <str>", "in <words>", "eq 'a'", "filter", "test", "escaped", "ne <str>", "lt <str>"],
-    "testname": ["defined", "none", "string", "number", "integer", "mapping", "iterable", "sequence", "odd", "true", "boolean", "float", "upper", "undefined", "callable", "false", "nope"], "filtername": ["upper", "tojson", "nope", "e", "trim"],
-    "anyfilter": ["string", "length", "upper", "lower", "int", "float", "list", "first", "last", "trim", "tojson", "abs", "title", "string", "string", "escape", "nope", "e", "sum", "join"],
-    "strfilter": ["upper", "lower", "title", "capitalize", "trim", "trim(<piece>)", "trim(chars='ab ')", "replace(<piece>, <str>)", "replace(<piece>, <str>, <few>)", "replace(old=<piece>, new=<str>)", "length|string", "indent", "indent(<few>)", "indent(<few>, true)", "indent(width=<few>, first=<bool>, blank=<bool>)", "indent('> ')", "center(<int8>)", "center(20)", "truncate(<int8>)", "truncate(<few>, true)", "truncate(<int8>, <bool>, '…')", "truncate(length=9, killwords=<bool>, leeway=<few>)", "truncate(5, true, '', 0)",
-                  "wordwrap(<int8>)", "wordwrap(5, <bool>)", "wordwrap(4, wrapstring='|')", "wordwrap(6, break_on_hyphens=false)", "striptags", "escape", "e", "forceescape", "safe", "urlencode", "string", "first|string", "last|string", "reverse", "default('x')", "format(<any>)", "format(<any>, <any>)", "list|join('.')", "escape|upper", "safe|replace('<', <h>)", "e|forceescape", "tojson|upper", "trim|upper", "upper|lower", "pprint", "select|join", "join('|')", "sort|join", "unique|join", "batch(2)|map('join')|join('/')", "center(width=<int8>)"],
-    "strmethod": ["upper()", "lower()", "title()", "capitalize()", "swapcase()", "casefold()", "strip()", "lstrip()", "rstrip()", "strip(<piece>)", "lstrip(<piece>)", "rstrip(<piece>)", "replace(<piece>, <str>)", "replace(<piece>, <str>, <few>)", "split(<sep>)[0]", "split(<sep>)[-1]", "split(<sep>)|last", "zfill(<int8>)", "center(<int8>, '*')", "center(<int8>)", "ljust(<int8>)", "rjust(<int8>, '.')", "expandtabs(<few>)", "removeprefix(<piece>)", "removesuffix(<piece>)", "join(<words>)", "join(<str>)", "format(<any>)", "split(<sep>)|join('+')", "rsplit(<sep>, 1)[0]", "splitlines()|join('/')", "partition(<piece>)|join('_')"],
-    "slice": ["[<few>:]", "[:<few>]", "[<few>:<few>]", "[::-1]", "[::2]", "[-<few>:]", "[:-<few>]", "[<few>:<int8>:<few>]", "[::<few>]", "[1:-1]", "[:]", "[<int>:<int>]", "[::-2]", "[<int8>:<few>:-1]", "[<any>:]"],
-    "format": ["'%s' % <any>", "'%d' % <int>", "'%5d|%-5d|%05d|%+d' % (<int>, <int>, <int>, <int>)", "'%x %X %o %#x' % (<int>, <int>, <int>, <int>)", "'%.2f' % <float>", "'%8.3f|%e|%g' % (<float>, <float>, <float>)", "'%s and %r' % (<any>, <any>)", "'%(a)s' % {'a': <any>}", "'%%%c' % 'x'", "'%c' % <int8>", "'%5s|%-5s|%.2s' % (<str>, <str>, <str>)", "'%s' % (<any>,)", "'%*d' % (<few>, <int>)", "'%G %E %F' % (<float>, <float>, <float>)", "'% d' % <int>", "'%i %u' % (<int>, <float>)", "'%a' % <str>", "'%s' % <tuple>", "'%d' % <any>", "'%#o %#X %08.2f' % (<int>, <int>, <float>)",
-               "'%s-%s'|format(<any>, <any>)", "'%(k)s'|format(k=<any>)", "'%.<few>f'|format(<float>)", "'{} {}'.format(<any>, <any>)", "'{0}{1}{0}'.format(<any>, <any>)", "'{a}'.format(a=<any>)", "'{:>8}|{:<8}|{:^8}'.format(<str>, <str>, <str>)", "'{:05d} {:,} {:+}'.format(<int>, <int>, <int>)", "'{:.3f} {:e} {:g} {:%}'.format(<float>, <float>, <float>, <float>)", "'{:x} {:b} {:o} {:#x}'.format(<int>, <int>, <int>, <int>)", "'{!r} {!s}'.format(<any>, <any>)", "'{0[0]} {0[1]}'.format(<list>)", "'{d[a]}'.format(d=d)", "'{{}}'.format()", "'{:*^9}'.format(<str>)", "'{:{}}'.format(<str>, <few>)", "'{:.2}'.format(<str>)", "'{:,.2f} {:_} {:08.3f}'.format(<float>, <int>, <float>)", "'{:c} {:n}'.format(<int8>, <int>)", "'{:G} {:10} {:<10}'.format(<float>, <int>, <int>)", "'{}'.format(<any>)", "'{!a:>9}'.format(<str>)", "'{x.nope}'.format(x=d)", "'{:d}'.format(<any>)", "'{:s}'.format(<any>)", "'{} {'.format(1)"],
-    "text": ["\n", "\n", " ", "  ", "text", "a b", "\n\n", "  \n", "é", "{ ", "} ", "}} ", "%", "#", "<|im_start|>", "\t", "\n  ", "x\n", "\r\n", "\r", "'", '"', "\\", "{ { ", "% }"],
+    "iter": [
+        "rows|selectattr('<field>', 'equalto', <any>)", "rows|selectattr('<field>', '<testname>')", "<rows>|rejectattr('role', 'eq', 'user')",
+        "<seq>|map('<anyfilter>')", "<words>|map('<case>')", "<words>|map('replace', <piece>, <str>)",
+        "rows|map(attribute='<field>')", "rows|map(attribute='<field>', default=<any>)", "rows|map(attribute='t.k')",
+        "<words>|map('length')", "<list>|map('string')", "<list>|map('default', <any>, true)", "pairs|map('first')",
+        "pairs|map(attribute=0)", "pairs|map(attribute='1')", "<list>|map('tojson')", "<words>|map('indent', width=<few>)",
+        "<list>|select", "<list>|reject", "<list>|select('<testname>')", "<list>|reject('<testname>')",
+        "<list>|select('equalto', <any>)", "rows|selectattr('<field>')", "rows|rejectattr('<field>')",
+        "rows|rejectattr('<field>', 'equalto', <any>)", "<rows>|rejectattr('<field>', 'defined')", "<words>|unique",
+        "<words>|unique(<bool>)", "<list>|unique", "rows|unique(attribute='<field>')", "<dict>|items", "<dict>.items()",
+        "<dict>.keys()", "<dict>.values()", "range(<few>)", "range(<few>, <int8>)", "range(<int8>, <few>, -<few>)",
+        "range(<few>)<slice>", "<iter>|map('string')", "<iter>|select('string')", "<dict>|list",
+    ],
+    "seq": [
+        "<str>", "<list>", "<list>", "<dict>", "<tuple>", "range(<few>)", "<words>", "<list>", "<iter>", "<undef>",
+        "<words>", "<ints>",
+    ],
+    "any": [
+        "<int>", "<int>", "<float>", "<str>", "<str>", "<str>", "<list>", "<dict>", "<bool>", "none", "nil", "<tuple>",
+        "<undef>", "<words>", "<name>", "<loop>", "(<loose>)", "<odd>",
+    ],
+    "loose": [
+        "<atom> is not <test>",
+        "<atom> <op> <atom> <op> <atom>", "<atom> <op> <atom> <op> <atom> <op> <atom>", "-<atom> <op> <atom>",
+        "not <atom> <op> <atom>", "<atom> <op> -<atom> <op> <atom>|string", "<atom> <op> <atom>|<anyfilter> <op> <atom>",
+        "<atom> if <atom> <op> <atom> else <atom> if <atom> else <atom>", "<atom> <op> <atom> is <test>",
+        "not <atom> is <test> and <atom>", "<atom> is <test> <op> <atom>", "<atom>, <atom>", "<atom>, ",
+        "<atom> <op> <atom>[<few>]", "<atom> not in <atom> <op> <atom>", "<atom> in <atom> == <atom>",
+    ],
+    "atom": [
+        "1", "2", "0", "i", "'a'", "s", "l", "none", "true", "false", "2.5", "d", "x", "missing", "'3'", "[1]", "-1", "3",
+        "(1, 2)", "words",
+    ],
+    "op": [
+        "+", "-", "*", "/", "//", "%", "~", "and", "or", "==", "!=", "<", ">", "<=", ">=", "in", "not in", "~", "+", "*",
+        "and", "or",
+    ],
+    "odd": [
+        "big", "big|int", "big < 1e30", "big == 1.2345678901234567890123e22", "[big, 1, 1e30]|sort", "{big: 1}",
+        "'}}'", "'%}'", '"{{"', "'{%'", "{'a': {'b': {}}}", "{'in': 1}.in", "{'if': 2, 'é': 3}.if", "{'é': 3}.é",
+        '\'a\' \'b\' "c"', "d.get('b')", "d.get('q')", "d.get('q', <any>)", "d.get(<key>)", "deep.get('items')", "d.keys()",
+        "d.values()", "d.items()", "range(<few>)", "range(3)[<few>]", "range(0, 9, 2)[::-1]", "l[-1]", "l[1, 2]", "s[::]",
+        "[<any>,]", "{<key>: <any>,}", "(<any>)", "((<any>))", "()", "[[], ()]", "namespace(a=<any>)", "namespace()",
+        "namespace", "m", "ns", "loop", "caller", "none.x", "missing.x", "missing['x']", "missing()", "missing + 1",
+        "1 in missing", "missing == missing2", "missing == none", "missing in 's'", "nil|list", "5|list", "d|list",
+        "missing|list", "l.append(1)", "l.append(1) or l", "l.pop() ~ l", "d.update({})", "d|length", "5|length",
+        "missing|length", "true + true", "'a' * true", "none ~ none", "1 == true", "1 == 1.0",
+        "{1: 'a', true: 'b', 1.0: 'c'}", "l == [3, 1, 2.0]", "'10' < '9'", "[1] < [1, 0]", "'a' < 'B'", "(1, 2) == [1, 2]",
+        "-7 // 2", "-7 % 3", "7 % -3", "-7.5 // 2", "-7.5 % 2", "7.5 % -2", "1 / 3", "10 / 5", "1e300 * 1e300",
+        "big|string|length", "loop is defined", "true is boolean", "1 is boolean", "strftime_now is defined",
+        "strftime_now('%Y') | length",
+    ],
+    "few": ["0", "1", "2", "3", "4", "5", "2", "-1", "7"],
+    "int8": ["0", "1", "5", "9", "-4", "12"],
+    "base": ["2", "8", "10", "16", "36", "0"],
+    "digits": [
+        "'12'", "'0x1F'", "'-7'", "' 5 '", "'1_000'", "'077'", "'0b101'", "'zz'", "'1e3'", "'٣'", "'1.9'", "''", "'+4'",
+        "'12345678901234567890'", "'nan'", "'inf'", "'0o17'",
+    ],
+    "by": ["key", "value"],
+    "field": ["name", "n", "on", "t", "role", "content", "nope", "t.k"],
+    "case": ["upper", "lower", "title", "capitalize", "trim"],
+    "testname": [
+        "defined", "none", "string", "number", "integer", "mapping", "iterable", "sequence", "odd", "true", "boolean", "float", "undefined",
+        "false", "nope",
+    ],
+    "piece": ["'a'", "'o'", "', '", "'l'", "''", "' '", "'\\n'", "'ß'", "'b'", "'two'", "'1'", "<str>"],
+    "sep": ["','", "', '", "' '", "''", "'-'", "'\\n'", "'o'", "<str>"],
+    "name": ["a", "b", "x", "k", "v", "ns", "ns.a", "item"],
+    "test": [
+        "defined", "undefined", "none", "string", "number", "integer", "float", "boolean", "mapping", "iterable", "sequence",
+        "true", "false", "eq <any>", "equalto(<any>)", "none", "string", "mapping", "iterable", "sequence",
+        "defined and <bool>", "string or <bool>", "number", "odd", "even",
+    ],
+    "inttest": ["odd", "even", "number", "integer", "eq <float>", "boolean"],
+    "strtest": ["string", "eq 'a'"],
+    "anyfilter": [
+        "string", "length", "upper", "lower", "int", "list", "first", "last", "trim", "tojson", "title", "string", "string",
+        "nope", "join",
+    ],
+    "strfilter": [
+        "upper", "lower", "title", "capitalize", "trim", "trim(<piece>)", "trim(chars='ab ')", "replace(<piece>, <str>)",
+        "replace(<piece>, <str>, <few>)", "replace(old=<piece>, new=<str>)", "length|string", "indent", "indent(<few>)",
+        "indent(<few>, true)", "indent(width=<few>, first=<bool>, blank=<bool>)", "indent('> ')", "safe", "string",
+        "first|string", "last|string", "default('x')", "format(<any>)", "format(<any>, <any>)", "list|join('.')",
+        "safe|replace('<', <h>)", "tojson|upper", "trim|upper", "upper|lower", "select|join", "join('|')", "sort|join",
+        "unique|join",
+    ],
+    "strmethod": [
+        "upper()", "lower()", "title()", "capitalize()", "strip()", "lstrip()", "rstrip()", "strip(<piece>)",
+        "lstrip(<piece>)", "rstrip(<piece>)", "replace(<piece>, <str>)", "replace(<piece>, <str>, <few>)", "split(<sep>)[0]",
+        "split(<sep>)[-1]", "split(<sep>)|last", "split(<sep>)|join('+')",
+    ],
+    "slice": [
+        "[<few>:]", "[:<few>]", "[<few>:<few>]", "[::-1]", "[::2]", "[-<few>:]", "[:-<few>]", "[<few>:<int8>:<few>]",
+        "[::<few>]", "[1:-1]", "[:]", "[<int>:<int>]", "[::-2]", "[<int8>:<few>:-1]", "[<any>:]",
+    ],
+    "text": [
+        "<|im_start|>", "\n", "\n", " ", "  ", "text", "a b", "\n\n", "  \n", "é", "{ ", "} ", "}} ", "%", "#", "\t", "\n  ", "x\n", "\r\n",
+        "\r", "'", '"', "\\", "{ { ", "% }",
+    ],
     "target": ["x", "a", "k, v", "x, y", "a, b", "item", "(a, b)", "x, (a, b)", "v", "ns.a"],
-    "statement": ["{{<any>}}", "{{<any>}}", "{{<str>}}", "{{<any>}}", "<text>", "<text>", "<text>", "{#<text>note<text>#}", "{#-<text>{{ note }}<text>-#}", "{#+ n #}", "{%for x in <atom>, <atom>%}{{x}}{%endfor%}", "{%set x = <atom>, <atom>%}{{x}}", "{%for x in nest if x recursive%}{{loop(x) if x is sequence else x}}{%else%}-{%endfor%}", "{%for x in l%}{%macro w()%}{{x}}{{loop.index if loop}}{%endmacro%}{{w()}}{%endfor%}", "{%for x in l%}<loopbody>{%else%}{{loop}}{%endfor%}", "{%if true%}{%set b = <any>%}{%endif%}{{b}}", "{%if false%}{%set s = 1%}{%endif%}{{s}}", "{%for q in l%}{%set s = q%}{{s}}{%endfor%}{{s}}", "{%with s = 1, t = s%}{{s}}{{t}}{%set s = 2%}{{s}}{%endwith%}{{s}}", "{%if false%}{{x|nope}}{%endif%}", "{%if false%}{{x is nope}}{%endif%}", "{{1 if true else (1|nope)}}", "{{loop.changed(x)}}{{loop.cycle('a', 'b')}}", "{{x}}{%-for x in l-%}{{-x-}}{%-endfor-%}{{x}}", "{%set m2%}{{x}}{%endset%}{{m2|length}}{{m2 is string}}", "{%if <bool>%}<body>{%endif%}", "{%if <any>%}<body>{%else%}<body>{%endif%}", "{%if <bool>%}<body>{%elif <bool>%}<body>{%elif <any>%}<body>{%else%}<body>{%endif%}", "<for>", "<for>", "<for>", "<for>", "{%set <name1> = <any>%}", "{%set <name1> = <any>%}", "{%set a, b = <any>, <any>%}", "{%set (a, b) = <tuple>%}", "{%set a, b = <list>%}", "{%set x%}<body>{%endset%}{{x}}", "{%set x | <strfilter>%}<body>{%endset%}{{x ~ x}}",
-                  "{%set ns = namespace()%}{%set ns.a = <any>%}{{ns.a}}", "{%set ns = namespace(a=<any>, b=1)%}", "{%set ns.a = <any>%}", "{%set ns.a = ns.a ~ <any>%}", "{%set ns = namespace(<dict>)%}{{ns.a}}", "{%set ns = namespace(n=0)%}{%for x in <seq>%}{%set ns.n = ns.n + 1%}{%endfor%}{{ns.n}}", "<macro>", "<macro>", "<call>", "<call>", "<call>", "{%filter <strfilter>%}<body>{%endfilter%}", "{%filter upper|trim%}<body>{%endfilter%}", "{%with%}<body>{%endwith%}", "{%with a = <any>, b = <any>%}<body>{%endwith%}", "{%with x = <any>%}{{x}}<body>{%endwith%}{{x}}", "{%raw%}{{ raw }} {% x %}<text>{%endraw%}", "{%generation%}<quiet>{%endgeneration%}", "{%call m(<any>)%}<quiet>{%endcall%}",
-                  "{%call(p) m(<any>)%}[{{p}}]<quiet>{%endcall%}", "{%break%}", "{%continue%}", "{%if <bool>%}{%break%}{%endif%}", "{%if loop.first%}{%continue%}{%endif%}", "{{loop.<loopfield>}}", "{{loop.cycle(<any>, <any>)}}", "{{loop.changed(<any>)}}", "{%set c = cycler('a', 'b')%}{{c.next()}}{{c.current}}{{c.next()}}", "{%set j = joiner(<sep>)%}{%for x in <seq>%}{{j()}}{{x}}{%endfor%}", "{%if not loop.last%},{%endif%}", "{{raise_exception(<str>)}}", "{{-<any>-}}", "{%set _ = l%}{{_}}", "{%set x = x + 1%}", "{%set x = x ~ 'q'%}{{x}}"],
-    "for": ["{%for <target> in <seq>%}<loopbody>{%endfor%}", "{%for x in <list>%}{{x}}<loopbody>{%endfor%}", "{%for x in <seq>%}<loopbody>{%else%}<body>{%endfor%}", "{%for x in <seq> if <any>%}<loopbody>{%endfor%}", "{%for x in <list> if x is <test>%}{{loop.index}}{{x}}{%else%}none{%endfor%}", "{%for k, v in <pairs>%}{{k}}={{v}}<loopbody>{%endfor%}", "{%for k, v in <dict>.items()%}{{k}}:{{v}}{{', ' if not loop.last}}{%endfor%}", "{%for k, v in <dict>|dictsort%}<loopbody>{{v|tojson}}{%endfor%}", "{%for m in messages%}{{m.role}}: {{m.content}}<loopbody>{%endfor%}", "{%for m in rows%}{{m['name']}}<loopbody>{%endfor%}", "{%for x in <iter>%}{{loop.index0}}{{x}}<loopbody>{%endfor%}", "{%for x in nest recursive%}{{loop(x) if x is iterable else x}}{{loop.depth}}{%endfor%}",
-            "{%for x in nest recursive%}<body>{%if x is sequence%}({{loop(x)}}){%else%}{{x}}{{loop.depth0}}{%endif%}{%endfor%}", "{%for x in <words>%}{{loop.previtem}}<{{x}}>{{loop.nextitem}}{{loop.length}}{%endfor%}", "{%for x in range(<few>)%}{%for y in range(x)%}{{x * y}}{{loop.index}}{%endfor%}<loopbody>{%endfor%}", "{%for g, r in rows|groupby('n')%}{{g}}:{{r|map(attribute='name')|join(',')}}<loopbody>{%endfor%}", "{%for x in <seq>%}{%set x = 1%}{%set b = x%}{%endfor%}{{x}}{{b}}"],
-    "loopfield": ["index", "index0", "first", "last", "length", "revindex", "revindex0", "previtem", "nextitem", "depth", "depth0", "nope"], "name1": ["a", "b", "x", "k", "item"],
-    "macro": ["{%macro m(p)%}<quiet>{{p}}{%endmacro%}", "{%macro m(p, q=<any>)%}{{p}}/{{q}}<quiet>{%endmacro%}", "{%macro m(p=1, q=p)%}{{p}}{{q}}{%endmacro%}", "{%macro m()%}{{varargs}}{{kwargs}}<quiet>{%endmacro%}", "{%macro m(p)%}{{p}}{{caller() if caller}}{%endmacro%}", "{%macro m(p)%}{{caller(p)}}{%endmacro%}", "{%macro m(p)%}{%if p > 0%}{{p}}{{m(p - 1)}}{%endif%}{%endmacro%}{{m(3)}}", "{%macro m(p, x='d')%}{%set a = p%}{{a}}{{x}}{{kwargs}}{%endmacro%}", "{%macro m(a)%}{{a}}{{b}}{{x}}{%endmacro%}"],
-    "call": ["{{m(<any>)}}", "{{m(<any>, <any>)}}", "{{m(p=<any>)}}", "{{m()}}", "{{m(<any>, q=<any>)}}", "{{m(q=1, p=2)}}", "{{m(*<list>)}}", "{{m(**{'p': <any>})}}", "{{m(<any>, zz=<any>)}}", "{{m(1, 2, 3, 4)}}", "{{m(<any>)|<strfilter>}}", "{{m.name}}{{m.arguments}}{{m.catch_kwargs}}{{m.catch_varargs}}{{m.caller}}", "{{m(<any>)|length}}"],
-    "snippet": ["{{<loose>}}", "{{<loose>}}", "{%if <loose>%}<text>y<text>{%endif%}<text>", "{{<odd>}}", "{{<any>}}", "{{<str>}}", "{{<list>}}", "{{<int>}}", "{{<bool>}}", "{{<float>}}", "{{<iter>|list}}", "{{<any>|tojson}}", "{{<dict>}}", "{{[<any>, <any>]}}", "<program>", "<program>", "<program>", "<program>", "<program>", "<program>", "<program>", "<program>", "<program>", "<program>"],
-    "program": ["<statement><statement>", "<statement><statement><statement>", "<statement><text><statement><text><statement><statement>", "<macro><text><call><statement>", "<macro><statement><call><text><statement><call>", "<text><statement><text>", "{%set x = <any>%}<text>{%set a = <any>%}<statement><statement>", "<text><for><text>"],
+    "statement": [
+        "{{<any>}}", "{{<any>}}", "{{<str>}}", "{{<any>}}", "<text>", "<text>", "<text>", "{#<text>note<text>#}",
+        "{#-<text>{{ note }}<text>-#}", "{#+ n #}", "{%for x in <atom>, <atom>%}{{x}}{%endfor%}",
+        "{%set x = <atom>, <atom>%}{{x}}",
+        "{%for x in l%}{%macro w()%}{{x}}{{loop.index if loop}}{%endmacro%}{{w()}}{%endfor%}",
+        "{%for x in l%}<loopbody>{%else%}{{loop}}{%endfor%}", "{%if true%}{%set b = <any>%}{%endif%}{{b}}",
+        "{%if false%}{%set s = 1%}{%endif%}{{s}}", "{%for q in l%}{%set s = q%}{{s}}{%endfor%}{{s}}",
+        "{%if false%}{{x|nope}}{%endif%}", "{%if false%}{{x is nope}}{%endif%}", "{{1 if true else (1|nope)}}",
+        "{{x}}{%-for x in l-%}{{-x-}}{%-endfor-%}{{x}}", "{%set m2%}{{x}}{%endset%}{{m2|length}}{{m2 is string}}",
+        "{%if <bool>%}<body>{%endif%}", "{%if <any>%}<body>{%else%}<body>{%endif%}",
+        "{%if <bool>%}<body>{%elif <bool>%}<body>{%elif <any>%}<body>{%else%}<body>{%endif%}", "<for>", "<for>", "<for>",
+        "<for>", "{%set <name1> = <any>%}", "{%set <name1> = <any>%}", "{%set a, b = <any>, <any>%}",
+        "{%set (a, b) = <tuple>%}", "{%set a, b = <list>%}", "{%set x%}<body>{%endset%}{{x}}",
+        "{%set x | <strfilter>%}<body>{%endset%}{{x ~ x}}", "{%set ns = namespace()%}{%set ns.a = <any>%}{{ns.a}}",
+        "{%set ns = namespace(a=<any>, b=1)%}", "{%set ns.a = <any>%}", "{%set ns.a = ns.a ~ <any>%}",
+        "{%set ns = namespace(<dict>)%}{{ns.a}}",
+        "{%set ns = namespace(n=0)%}{%for x in <seq>%}{%set ns.n = ns.n + 1%}{%endfor%}{{ns.n}}", "<macro>", "<macro>",
+        "<call>", "<call>", "<call>", "{%filter <strfilter>%}<body>{%endfilter%}",
+        "{%filter upper|trim%}<body>{%endfilter%}", "{%raw%}{{ raw }} {% x %}<text>{%endraw%}",
+        "{%generation%}<quiet>{%endgeneration%}", "{%call m(<any>)%}<quiet>{%endcall%}",
+        "{%call(p) m(<any>)%}[{{p}}]<quiet>{%endcall%}", "{%break%}", "{%continue%}", "{%if <bool>%}{%break%}{%endif%}",
+        "{%if loop.first%}{%continue%}{%endif%}", "{{loop.<loopfield>}}", "{%if not loop.last%},{%endif%}",
+        "{{raise_exception(<str>)}}", "{{-<any>-}}", "{%set _ = l%}{{_}}", "{%set x = x + 1%}", "{%set x = x ~ 'q'%}{{x}}",
+    ],
+    "for": [
+        "{%for <target> in <seq>%}<loopbody>{%endfor%}", "{%for x in <list>%}{{x}}<loopbody>{%endfor%}",
+        "{%for x in <seq>%}<loopbody>{%else%}<body>{%endfor%}", "{%for x in <seq> if <any>%}<loopbody>{%endfor%}",
+        "{%for x in <list> if x is <test>%}{{loop.index}}{{x}}{%else%}none{%endfor%}",
+        "{%for k, v in <pairs>%}{{k}}={{v}}<loopbody>{%endfor%}",
+        "{%for k, v in <dict>.items()%}{{k}}:{{v}}{{', ' if not loop.last}}{%endfor%}",
+        "{%for k, v in <dict>|dictsort%}<loopbody>{{v|tojson}}{%endfor%}",
+        "{%for m in messages%}{{m.role}}: {{m.content}}<loopbody>{%endfor%}",
+        "{%for m in rows%}{{m['name']}}<loopbody>{%endfor%}", "{%for x in <iter>%}{{loop.index0}}{{x}}<loopbody>{%endfor%}",
+        "{%for x in <words>%}{{loop.previtem}}<{{x}}>{{loop.nextitem}}{{loop.length}}{%endfor%}",
+        "{%for x in range(<few>)%}{%for y in range(x)%}{{x * y}}{{loop.index}}{%endfor%}<loopbody>{%endfor%}",
+        "{%for x in <seq>%}{%set x = 1%}{%set b = x%}{%endfor%}{{x}}{{b}}",
+    ],
+    "loopfield": ["index", "index0", "first", "last", "length", "previtem", "nextitem"],
+    "name1": ["a", "b", "x", "k", "item"],
+    "macro": [
+        "{%macro m(p)%}<quiet>{{p}}{%endmacro%}", "{%macro m(p, q=<any>)%}{{p}}/{{q}}<quiet>{%endmacro%}",
+        "{%macro m(p=1, q=p)%}{{p}}{{q}}{%endmacro%}", "{%macro m(p)%}{{p}}{{caller() if caller}}{%endmacro%}",
+        "{%macro m(p)%}{{caller(p)}}{%endmacro%}",
+        "{%macro m(p)%}{%if p > 0%}{{p}}{{m(p - 1)}}{%endif%}{%endmacro%}{{m(3)}}",
+        "{%macro m(a)%}{{a}}{{b}}{{x}}{%endmacro%}",
+    ],
+    "call": [
+        "{{m(<any>)}}", "{{m(<any>, <any>)}}", "{{m(p=<any>)}}", "{{m()}}", "{{m(<any>, q=<any>)}}", "{{m(q=1, p=2)}}",
+        "{{m(*<list>)}}", "{{m(<any>, zz=<any>)}}", "{{m(1, 2, 3, 4)}}", "{{m(<any>)|<strfilter>}}", "{{m(<any>)|length}}",
+    ],
+    "snippet": [
+        "{{<loose>}}", "{{<loose>}}", "{%if <loose>%}<text>y<text>{%endif%}<text>", "{{<odd>}}", "{{<any>}}", "{{<str>}}",
+        "{{<list>}}", "{{<int>}}", "{{<bool>}}", "{{<float>}}", "{{<iter>|list}}", "{{<any>|tojson}}", "{{<dict>}}",
+        "{{[<any>, <any>]}}", "<program>", "<program>", "<program>", "<program>", "<program>", "<program>", "<program>",
+        "<program>", "<program>", "<program>",
+    ],
+    "program": [
+        "<statement><statement>", "<statement><statement><statement>",
+        "<statement><text><statement><text><statement><statement>", "<macro><text><call><statement>",
+        "<macro><statement><call><text><statement><call>", "<text><statement><text>",
+        "{%set x = <any>%}<text>{%set a = <any>%}<statement><statement>", "<text><for><text>",
+    ],
 }
 
 
-SPOIL = "( ) [ ] { } , . : | ~ = == -%} %} }} {{ {% {%- {# #} ' \" and or not is in if else 1 .5 1. 0x * ** @ $ ! ? ; & ^ x.y endif endfor set for true None recursive with 1e \\ ` # - + // <".split()
+SPOIL = ("( ) [ ] { } , . : | ~ = == -%} %} }} {{ {% {%- {# #} ' \" and or not is in if else 1 .5 1. 0x * @ $ ! ? ; & ^ x.y endif endfor "
+         "set for true None 1e \\ ` # - + // <").split()
 
 
 def pieces(text):
@@ -117,7 +340,8 @@ class Generator:
         """A token less, twice, or elsewhere: what is refused must be refused."""
         tokens = pieces(text)
         i, j = self.random.randrange(len(tokens)), self.random.randrange(len(tokens))
-        tokens[i:i + 1] = self.random.choice(([], [tokens[i]] * 2, [tokens[j]], [self.random.choice(SPOIL)], [tokens[i], " ", self.random.choice(SPOIL)]))
+        one, two = self.random.choice(SPOIL), self.random.choice(SPOIL)
+        tokens[i:i + 1] = self.random.choice(([], [tokens[i]] * 2, [tokens[j]], [one], [tokens[i], " ", two]))
         return "".join(tokens)
 
     def expand(self, rule, depth):
@@ -145,7 +369,8 @@ class Generator:
 
     def body(self, kind, depth):
         before, self.loops = self.loops, {"loopbody": self.loops + 1, "quiet": 0, "body": self.loops}[kind]
-        text = "".join(self.expand("statement" if self.random.random() < 0.7 else "text", depth) for _ in range(self.random.choice((0, 1, 1, 1, 2))))
+        parts = range(self.random.choice((0, 1, 1, 1, 2)))
+        text = "".join(self.expand("statement" if self.random.random() < 0.7 else "text", depth) for _ in parts)
         self.loops = before
         return text
 
@@ -153,19 +378,24 @@ class Generator:
         if not self.loops and ("{%break" in production or "{%continue" in production):
             production = "<text>"
         self.macro, self.space = self.macro or "macro m(" in production, self.space or "namespace(" in production
-        lacks = not self.macro and re.search(r"\bm(\(|\.name)", production) or not self.loops and "loop." in production and "{%for" not in production or not self.space and "ns.a" in production
+        lacks = (not self.macro and re.search(r"\bm\(", production)
+                 or not self.loops and "loop." in production and "{%for" not in production
+                 or not self.space and "ns.a" in production)
         if lacks and self.random.random() < 0.95:
             production = "<text>" if re.search("[{}]", production) else "x"
         parts = re.split(r"<(\w+)>", production)
         known = lambda w: w in RULES or w in EXPRESSIONS or w in ("body", "loopbody", "quiet", "loop")
-        text = "".join((self.expand(p, depth if production[0] in "<{" else depth - 0.5) if known(p) else "<%s>" % p) if i % 2 else self.tags(p) for i, p in enumerate(parts))
-        return text
+        down = depth if production[0] in "<{" else depth - 0.5
+        made = lambda p: self.expand(p, down) if known(p) else "<%s>" % p
+        return "".join(made(p) if i % 2 else self.tags(p) for i, p in enumerate(parts))
 
     def tags(self, text):
         """White space and its control around what stands in a tag of a production."""
         pick = lambda *of: self.random.choice(of)
-        text = re.sub(r"\{%(?=\w)", lambda m: pick("", "", "", "", "  ", "\n    ") + "{%" + pick("", "", "", "", "-", "+") + pick(" ", " ", "", "\n"), text)
-        text = re.sub(r"(?<=[\w)\]}'])%\}", lambda m: pick(" ", " ", "") + pick("", "", "", "", "-") + "%}" + pick("", "", "", "\n", " \n"), text)
+        begin = lambda m: pick("", "", "", "", "  ", "\n    ") + "{%" + pick("", "", "", "", "-", "+") + pick(" ", " ", "", "\n")
+        end = lambda m: pick(" ", " ", "") + pick("", "", "", "", "-") + "%}" + pick("", "", "", "\n", " \n")
+        text = re.sub(r"\{%(?=\w)", begin, text)
+        text = re.sub(r"(?<=[\w)\]}'])%\}", end, text)
         if text.startswith("}}"):
             text = pick(" ", "", " -", " ") + text
         if text.startswith("%}"):

@@ -8,7 +8,7 @@ static val t_filter_value(val_env *env, val v) {
         out = val_list_new(env);
         const val_list *l = v.kind == VAL_LIST ? v.list : of.list;
         for (size_t i = 0; i < l->n; i++) val_list_add(env, out.list, t_filter_value(env, l->at[i]));
-        if (val_is_str(kind, "tuple")) return val_of_tuple(out.list);
+        if (val_is_str(kind, "tuple")) return val__of_tuple(out.list);
         if (val_is_str(kind, "once")) return val_iter_of(env, out.list, "generator");
     }
     if (val_is_str(kind, "undefined")) return val_undef("'x'");
@@ -40,7 +40,7 @@ static void t_filter_text(val_env *env, val v, str *out) {
         str_put(out, val_kind_name(v));
         return;
     }
-    val_repr(env, b, v.kind == VAL_ITER ? val_of_list(val_items(env, v)) : v);
+    val__repr(env, b, v.kind == VAL_ITER ? val_of_list(val_items(env, v)) : v);
     val_utf8(val_buf_str(b), out);
 }
 
@@ -101,19 +101,19 @@ static void t_filter_answers(void) {
     val_env  env;
     val      values = val_none();
     size_t   n;
-    int      at = 0;
+    int      at = 0, cases = 0;
     char    *text = t_read("tests/data/golden/filter.jsonl", &n), *rest = text;
     if (!CHECK(text != NULL)) return;
     val_env_init(&env, 0, 0, NULL);
     for (char *line; (line = strsep(&rest, "\n")) && *line; at++) {
         const val v = val_json_read(&env, bytes_of(line), 0);
         if (!at) values = v;
-        for (size_t i = 0; at && i < v.list->at[4].list->n; i++) {
+        for (size_t i = 0; at && i < v.list->at[4].list->n; i++, cases++) {
             const val_list *one = v.list->at[4].list->at[i].list;
             t_filter_one(v.list->at, values.list->at[one->at[0].i], one, at + 1);
         }
     }
-    CHECK(at > 1000);
+    CHECK(at > 300 && cases > 2900);
     val_env_drop(&env);
     mem_free(text);
 }
@@ -135,7 +135,7 @@ static void t_filter_rows_met(void) {
     for (size_t t = 0; t < sizeof filter__tables / sizeof *filter__tables; t++)
         for (size_t i = 0; i < filter__tables[t].n; i++) {
             const filter_row *row = &filter__tables[t].rows[i];
-            bool              met = row->run == filter__refused;
+            bool              met = false;
             snprintf(wanted, sizeof wanted, "\n[\"%s\", \"%s\", ", filter__tables[t].what, row->head.name);
             for (size_t k = 0; k < sizeof alone / sizeof *alone; k++) met = met || strcmp(row->head.name, alone[k]) == 0;
             CHECKF(met || strstr(text, wanted), "no case for the %s '%s'", filter__tables[t].what, row->head.name);
@@ -187,7 +187,7 @@ static void t_filter_characters(void) {
         CHECKF(s.hash == want, "%s(): some character differs from Python", name);
         val_env_drop(&env);
     }
-    EQ_INT(n, 17);
+    EQ_INT(n, 4);
     mem_free(text);
 }
 
@@ -237,8 +237,7 @@ static void t_filter_origin_one(val_env *env, void *arg) {
     t_filter_origin_run *r = arg;
     const val            in = t_filter_marked(env, val_json_read(env, bytes_of(r->o->in), 0)), args = t_filter_marked(env, val_json_read(env, bytes_of(r->o->args), 0));
     const val_args       a = {args.list->at, args.list->n, NULL};
-    if (strcmp(r->o->table, "%") == 0) t_filter_show(env, filter_format(env, in, val_of_tuple(args.list)), &r->got);
-    else t_filter_show(env, filter_call(env, t_filter_named(r->o->table, r->o->row), in, &a), &r->got);
+    t_filter_show(env, filter_call(env, t_filter_named(r->o->table, r->o->row), in, &a), &r->got);
 }
 
 static void t_filter_origins(void) {
@@ -246,31 +245,14 @@ static void t_filter_origins(void) {
         {"filter", "upper", "\"a«ß»b\"", "[]", "A«SS»B"},
         {"filter", "capitalize", "\"«ab»cd\"", "[]", "«Ab»cd"},
         {"filter", "title", "\"x«y z»\"", "[]", "X«y Z»"},
-        {"method", "swapcase", "\"a«İ»\"", "[]", "A«i̇»"},
         {"filter", "trim", "\" « a »b \"", "[]", "«a »b"},
         {"filter", "replace", "\"«a-b»-\"", "[\"-\", \"+\"]", "«a»+«b»+"},
         {"filter", "replace", "\"a.b\"", "[\".\", \"«|»\"]", "a«|»b"},
         {"filter", "join", "[\"«a»\", \"b\", \"«c»\"]", "[\", \"]", "«a», b, «c»"},
-        {"method", "join", "\"«,»\"", "[[\"a\", \"«b»\"]]", "a«,b»"},
         {"filter", "indent", "\"«a\\nb»\"", "[2]", "«a»\n  «b»"},
-        {"filter", "center", "\"«a»\"", "[3]", " «a» "},
-        {"method", "zfill", "\"«-5»\"", "[4]", "«-»00«5»"},
-        {"filter", "truncate", "\"«abc def ghi»\"", "[6, false, \"..\", 0]", "«abc».."},
-        {"filter", "wordwrap", "\"«aa bb»\"", "[2]", "«aa»\n«bb»"},
-        {"filter", "e", "\"«<»&\"", "[]", "«&lt;»&amp;"},
-        {"filter", "urlencode", "\"«é»/ \"", "[]", "«%C3%A9»/%20"},
-        {"filter", "striptags", "\"<b>«&lt;x»</b>\"", "[]", "«<x»"},
-        {"filter", "reverse", "\"a«bc»\"", "[]", "«cb»a"},
         {"filter", "tojson", "[\"«a\\\"»\"]", "[]", "[\"«a\\\"»\"]"},
         {"filter", "list", "\"a«b»\"", "[]", "a,«b»"},
-        {"filter", "xmlattr", "{\"a\": \"x\"}", "[]", " a=\"x\""},
         {"method", "split", "\"«a,b»\"", "[\",\"]", "«a»,«b»"},
-        {"method", "partition", "\"«a=b»\"", "[\"=\"]", "«a»,«=»,«b»"},
-        {"method", "expandtabs", "\"«a\\tb»\"", "[4]", "«a   b»"},
-        {"method", "format", "\"[{}|{:>3}|{!r}]\"", "[\"«a»\", \"«b»\", \"«c»\"]", "[«a»|  «b»|'«c»']"},
-        {"%", "", "\"[%s|%3s|%.1s]\"", "[\"«a»\", \"«b»\", \"«cd»\"]", "[«a»|  «b»|«c»]"},
-        {"%", "", "\"«[%s]»\"", "[\"a\"]", "«[»a«]»"},
-        {"%", "", "\"[%c]\"", "[60]", "[«<»]"},
         {"filter", "string", "[\"«a»\"]", "[]", "['«a»']"},
         {"filter", "sort", "[\"«b»\", \"a\"]", "[]", "a,«b»"},
         {"filter", "map", "[\"«b»\", \"a\"]", "[\"upper\"]", "«B»,A"},
@@ -307,41 +289,21 @@ static void t_filter_refusal_one(val_env *env, void *arg) {
     const val               args = val_json_read(env, bytes_of(r->args), 0), times = val_get(in, "times"), of = val_get(in, "of");
     const val_args          a = {args.list->at, args.list->n, NULL};
     if (times.kind == VAL_INT) in = val_mul(env, of, times);
-    if (strcmp(r->table, "%") == 0) filter_format(env, in, val_of_tuple(args.list));
-    else if (strcmp(r->table, "name") == 0) filter_call(env, filter__row_of(env, FILTER_OF_FILTERS, in), val_none(), &a);
+    if (strcmp(r->table, "name") == 0) filter_call(env, filter__row_of(env, FILTER_OF_FILTERS, in), val_none(), &a);
     else filter_call(env, t_filter_named(r->table, r->row), in, &a);
 }
 
 static void t_filter_limits(void) {
     static const t_filter_refusal rows[] = {
-        {"filter", "center", "\"a\"", "[1000000000000]", EXIT_RESOURCE, "memory"},
-        {"method", "zfill", "\"a\"", "[9223372036854775807]", EXIT_RESOURCE, "memory"},
-        {"method", "ljust", "\"a\"", "[4294967296]", EXIT_RESOURCE, "memory"},
-        {"method", "expandtabs", "\"\\t\\t\"", "[9223372036854775807]", EXIT_RESOURCE, "memory"},
         {"filter", "indent", "\"a\"", "[1000000000000]", EXIT_RESOURCE, "memory"},
         {"filter", "indent", "{\"of\": \"a\\n\", \"times\": 100000}", "[1000]", EXIT_RESOURCE, "memory"},
         {"filter", "replace", "{\"of\": \"a\", \"times\": 100000}", "[\"a\", \"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\"]", EXIT_RESOURCE, "memory"},
-        {"filter", "batch", "[1]", "[1000000000000, 0]", EXIT_RESOURCE, "memory"},
-        {"filter", "slice", "[1]", "[1000000000000]", EXIT_RESOURCE, "spent"},
         {"filter", "trim", "{\"of\": \"a\", \"times\": 3000000}", "[\"01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
          "01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789b"
          "01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789a\"]", EXIT_RESOURCE, "spent"},
-        {"filter", "wordwrap", "{\"of\": \"a b \", \"times\": 1000000}", "[1, true, \"0123456789012345678901234567890123456789\"]", EXIT_RESOURCE, "spent"},
-        {"%", "", "\"%1000000000000d\"", "[1]", EXIT_RESOURCE, "memory"},
-        {"%", "", "\"%99999999999999999999d\"", "[1]", EXIT_INPUT, "too large"},
-        {"%", "", "\"%.2000000000f\"", "[1]", EXIT_RESOURCE, "memory"},
-        {"%", "", "\"%.9000000000f\"", "[1]", EXIT_INPUT, "too large"},
-        {"%", "", "\"%.1000000000d\"", "[1]", EXIT_RESOURCE, "memory"},
-        {"%", "", "\"%*s\"", "[-9223372036854775808, \"a\"]", EXIT_RESOURCE, "memory"},
-        {"method", "format", "\"{:>1000000000000}\"", "[1]", EXIT_RESOURCE, "memory"},
-        {"method", "format", "\"{:01000000000000,}\"", "[1]", EXIT_RESOURCE, "memory"},
-        {"method", "format", "\"{:.2000000000e}\"", "[1]", EXIT_RESOURCE, "memory"},
-        {"method", "find", "{\"of\": \"a\", \"times\": 4000000}", "[\"aaaaaaaaaaaaaaaab\"]", 0, ""},
         {"function", "range", "null", "[100001]", EXIT_INPUT, "100000"},
         {"filter", "tojson", "[1]", "[false, 1000000000000]", EXIT_RESOURCE, "memory"},
         {"filter", "from_json", "{\"of\": \"[\", \"times\": 2000}", "[]", EXIT_RESOURCE, "levels"},
-        {"filter", "random", "[1]", "[]", EXIT_INPUT, "random is refused"},
-        {"filter", "center", "\"a\"", "[\"b\"]", EXIT_INPUT, "center(): 'width' is str, expected int"},
         {"filter", "replace", "\"a\"", "[\"b\"]", EXIT_INPUT, "replace() lacks its argument 'new'"},
         {"filter", "upper", "\"a\"", "[\"b\"]", EXIT_INPUT, "upper() takes 0 arguments at most, 1 are given"},
         {"filter", "dictsort", "[]", "[]", EXIT_INPUT, "dictsort(): its value is list, expected dict"},
@@ -403,7 +365,7 @@ static void t_filter_clock(void) {
 /* Rows that look at the class of each character take about eight of them in a step of 100 ns. */
 static void t_filter_costs_one(val_env *env, void *arg) {
     static const struct { const char *table, *row, *args; } rows[] = {
-        {"filter", "wordcount", "[]"}, {"method", "islower", "[]"}, {"method", "istitle", "[]"}, {"test", "upper", "[]"}, {"method", "strip", "[\"<\"]"},
+        {"filter", "trim", "[\"<\"]"}, {"method", "strip", "[\"<\"]"}, {"method", "rstrip", "[\"<\"]"},
     };
     (void)arg;
     const val text = val_mul(env, val_str_of(env, "<"), val_int(80000));

@@ -39,7 +39,7 @@ static void t_jinja_answers(void) {
         if (!line) context = v;
         else tj_answer(&env, v.list, context, line + 1);
     }
-    CHECK(line > 350);
+    CHECK(line > 340);
     val_env_drop(&env);
     mem_free(text);
 }
@@ -59,8 +59,14 @@ static const struct {
     {"\n\n{{ 1 // 0 }}", "3", "zero"}, {"{{ nope.x }}", "1", "nope is undefined"}, {"{{ x.nope.y }}", "1", "nope is undefined"}, {"{{ nope() }}", "1", "nope is undefined"}, {"{{ 'a'\n() }}", "2", "a call of str"},
     {"{% for a in 5 %}{% endfor %}", "1", "int to loop over"}, {"{% set a, b = [1] %}", "1", "1 values to unpack, expected 2"}, {"{% set x.a = 1 %}", "1", "expected a namespace"},
     {"{% macro m(a) %}{% endmacro %}\n{{ m(1, 2) }}", "2", "'m' got 2 arguments, expected 1"}, {"{% macro m() %}{% endmacro %}{{ m(q=1) }}", "1", "'m' has no parameter 'q'"}, {"{{ range(1)(2) }}", "1", "a call of range"},
-    {"{% for a in [1] %}{{ loop(a) }}{% endfor %}", "1", "marked 'recursive'"}, {"{% for k in x %}{% set _ = x.pop(k) %}{% endfor %}", "1", "dict was changed"}, {"{{ raise_exception('no\x1b[31m way') }}", "1", "no"},
-    {"{{ [1][1:'a'] }}", "1", "a slice of list"}, {"{{ f(**[1]) }}", "1", "f"}, {"{{ dict(**[1]) }}", "1", "expected a dict"}, {"{% filter length %}a{% endfilter %}", "1", "expected str"}, {"{{ 1 < 'a' }}", "1", "'<'"},
+    {"{% for a in [1] %}{{ loop(a) }}{% endfor %}", "1", "a call of LoopContext"}, {"{% for k in x %}{% set _ = x.update({'c': 3}) %}{% endfor %}", "1", "dict was changed"}, {"{{ raise_exception('no\x1b[31m way') }}", "1", "no"},
+    {"{{ [1][1:'a'] }}", "1", "a slice of list"}, {"{{ f(**[1]) }}", "1", "f"}, {"{{ dict(**[1]) }}", "1", "found '*', expected an expression"}, {"{% filter length %}a{% endfilter %}", "1", "expected str"}, {"{{ 1 < 'a' }}", "1", "'<'"},
+    {"\n{{ x|wordwrap }}", "2", "found 'wordwrap', which is no filter or test here"}, {"\n{{ x is divisibleby 3 }}", "2", "found 'divisibleby', which is no filter or test here"},
+    {"\n{{ 'a'.isdigit() }}", "2", "isdigit is undefined"}, {"\n{{ joiner() }}", "2", "joiner is undefined"}, {"{% for a in [1] %}\n{{ loop.cycle('a') }}{% endfor %}", "2", "found loop.cycle, which is not there"},
+    {"\n{% with a = 1 %}{% endwith %}", "2", "found 'with', expected a statement"}, {"\n{% for a in b recursive %}{% endfor %}", "2", "found 'recursive', expected '%}'"},
+    {"{% macro m() %}{{ kwargs }}{% endmacro %}", "1", "found 'kwargs' in a macro"}, {"{% macro m() %}{% endmacro %}\n{{ m.name }}", "2", "the attribute 'name' of a macro"},
+    {"\n{{ 2 ** 3 }}", "2", "found '*', expected an expression"}, {"\n{{ '%d' % 3 }}", "2", "'%' is not supported between str and int"}, {"\n{{ '%d'|format(3) }}", "2", "format(): found '%d', expected %s or %%"},
+    {"\n{{ 9223372036854775808 }}", "2", "an integer beyond 64 bits"}, {"\n{{ 9223372036854775807 + 1 }}", "2", "'+' takes or makes an integer beyond 64 bits"}, {"\n{{ 1e300|int }}", "2", "beyond 64 bits"},
 };
 
 static void t_jinja_errors(void) {
@@ -84,13 +90,13 @@ static const struct {
 } tj_limits[] = {
     {"{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "steps"},
     {"{% for a in range(99999) %}{% for b in range(99999) if false %}{% endfor %}{% endfor %}", "steps"},
-    {"{{ 'x' * 100000000 }}", "64 MiB"}, {"{{ 'x' * 10 ** 30 }}", "64 MiB"}, {"{{ [1] * 100000000 }}", "64 MiB"}, {"{% set x = 'a' %}{% for i in range(99) %}{% set x = x ~ x %}{% endfor %}", "x"},
+    {"{{ 'x' * 100000000 }}", "64 MiB"}, {"{{ 'x' * 9223372036854775807 }}", "64 MiB"}, {"{{ [1] * 100000000 }}", "64 MiB"}, {"{% set x = 'a' %}{% for i in range(99) %}{% set x = x ~ x %}{% endfor %}", "x"},
     {"{% set n = namespace(s='a') %}{% for i in range(99) %}{% set n.s = n.s ~ n.s %}{% endfor %}", "64 MiB"}, {"{% set n = namespace(s='a') %}{% for i in range(99) %}{% set n.s = n.s + n.s %}{% endfor %}", "64 MiB"},
     {"{% set l = [1] %}{% for a in l %}{% set _ = l.append(a) %}{% endfor %}", "spent"}, {"{% set x = 'x' * 1000000 %}{% for a in range(99) %}{{ x }}{% endfor %}", "16 MiB"},
-    {"{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "200 levels"}, {"{% for a in [1] recursive %}{{ loop([1]) }}{% endfor %}", "200 levels"},
+    {"{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "200 levels"},
     {"{% macro a() %}{{ caller }}{% call a() %}{% endcall %}{% endmacro %}{{ a() }}", "200 levels"}, {"{% set n = namespace(l=[]) %}{% for a in range(1200) %}{% set n.l = [n.l] %}{% endfor %}{{ n.l }}", "1000 levels"},
-    {"{% set s = m ~ 'a' %}{% for i in range(6) %}{{ s * 3000000 }}{% endfor %}", "64 MiB"}, {"{{ range(10 ** 12)|list }}", ""}, {"{{ 'a'|center(10 ** 12) }}", ""}, {"{{ 'a'|indent(10 ** 12) }}", ""}, {"{{ '%1000000000d' % 1 }}", ""}, {"{{ '{:1000000000}'.format(1) }}", ""},
-    {"{{ ('a' * 10000)|replace('a', 'b' * 100000) }}", "64 MiB"}, {"{{ (['a' * 100000] * 10000)|join }}", "64 MiB"}, {"{{ 10 ** (10 ** 10) }}", ""}, {"{{ 'a'.ljust(10 ** 12) }}", ""},
+    {"{% set s = m ~ 'a' %}{% for i in range(6) %}{{ s * 3000000 }}{% endfor %}", "64 MiB"}, {"{{ range(1000000000000)|list }}", ""}, {"{{ 'a'|indent(1000000000000) }}", ""},
+    {"{{ ('a' * 10000)|replace('a', 'b' * 100000) }}", "64 MiB"}, {"{{ (['a' * 100000] * 10000)|join }}", "64 MiB"}, 
 };
 
 static void t_jinja_limits(void) {
@@ -113,9 +119,9 @@ static const struct {
 } tj_nested[] = {
     {"(", "1", ")", "1"}, {"-", "1", "", NULL}, {"not ", "1", "", NULL}, {"1 if 0 else ", "2", "", "2"}, {"[", "1", "]", NULL}, {"{1:", "2", "}", NULL}, {"m(", "1", ")", NULL},
     {"x[", "0", "]", NULL}, {"1|default(", "1", ")", "1"}, {"%}{% if 1 ", "%}x{% if 1 %}{% endif ", "%}{% endif ", "x"}, {"%}{% for a in [1] ", "%}x{% if 1 %}{% endif ", "%}{% endfor ", "x"},
-    {"%}{% set a ", "%}{% if 1 %}{% endif ", "%}{% endset ", ""}, {"%}{% macro a() ", "%}{% if 1 %}{% endif ", "%}{% endmacro ", ""}, {"%}{% with a = 1 ", "%}x{% if 1 %}{% endif ", "%}{% endwith ", "x"},
+    {"%}{% set a ", "%}{% if 1 %}{% endif ", "%}{% endset ", ""}, {"%}{% macro a() ", "%}{% if 1 %}{% endif ", "%}{% endmacro ", ""}, 
     {"%}{% filter trim ", "%}x{% if 1 %}{% endif ", "%}{% endfilter ", "x"}, {"%}{% call caller() ", "%}{% if 1 %}{% endif ", "%}{% endcall ", NULL}, {"%}{% for a in [1] if a ", "%}x{% if 1 %}{% endif ", "%}{% endfor ", "x"},
-    {"%}{% for a in [1] recursive ", "%}x{% if 1 %}{% endif ", "%}{% endfor ", NULL}, {"%}{% autoescape true ", "%}x{% if 1 %}{% endif ", "%}{% endautoescape ", "x"}, {"%}{% generation ", "%}x{% if 1 %}{% endif ", "%}{% endgeneration ", "x"},
+    {"%}{% generation ", "%}x{% if 1 %}{% endif ", "%}{% endgeneration ", "x"},
 };
 
 static void tj_nest(size_t i, int n, str *got) {
@@ -187,7 +193,7 @@ static void t_jinja_origins(void) {
         {"[{{ x }}]", "[<ab c>]"}, {"{{ x ~ '|' ~ x }}", "<ab c>|<ab c>"}, {"{{ x|upper }}{{ x[1:] }}{{ x|length }}", "<AB Cb c>4"}, {"{% set y %}({{ x }}){% endset %}{{ y }}", "(<ab c>)"},
         {"{% macro m(a) %}-{{ a }}-{{ caller() }}{% endmacro %}{% call m(x) %}!{{ x }}!{% endcall %}", "-<ab c>-!<ab c>!"}, {"{{ x.split()|join('+') }}", "<ab>+<c>"}, {"{% filter upper %}a{{ x }}{% endfilter %}", "A<AB C>"},
         {"{% set n = namespace(s='') %}{% for c in x %}{% set n.s = n.s + c + '.' %}{% endfor %}{{ n.s }}", "<a>.<b>.< >.<c>."}, {"{{ [x]|tojson }}", "[\"<ab c>\"]"}, {"{{ {'k': x} }}", "{'k': '<ab c>'}"},
-        {"{{ x|replace('b', '{{') }}", "<a>{{< c>"}, {"{% for k in d %}{{ k }}={{ d[k] }}{% endfor %}", "<k>=<{{ v }}>"}, {"{{ '%s-%d' % (x, 1) }}", "<ab c>-1"}, {"{{ 'a' if x == 'ab c' }}", "a"},
+        {"{{ x|replace('b', '{{') }}", "<a>{{< c>"}, {"{% for k in d %}{{ k }}={{ d[k] }}{% endfor %}", "<k>=<{{ v }}>"}, {"{{ '%s-%s'|format(x, 1) }}", "<ab c>-1"}, {"{{ 'a' if x == 'ab c' }}", "a"},
     };
     str got = {0};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

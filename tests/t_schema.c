@@ -26,7 +26,7 @@ static void ts_number(val v, str *out) {
     }
     val_env_init(&env, 0, 0, NULL);
     val_buf *b = val_buf_new(&env);
-    val_put_int(&env, b, v, 10);
+    val_put_int(&env, b, v);
     val_utf8(val_buf_str(b), out);
     val_env_drop(&env);
 }

@@ -2,7 +2,8 @@
 """Random values in templates against Python's own: printed forms, JSON, arithmetic, order, subscripts.
     python3 tests/values.py ./llmrun [part of a name ...] [--seed N]
 
-A template applies one operation to each row of a list, and prints a line for each. Rows whose operation fails in Python are not asked."""
+A template applies one operation to each row of a list, and prints a line for each. Rows whose operation fails in Python are not asked,
+nor those whose arithmetic takes or makes integers beyond 64 bits."""
 import json, math, os, random, subprocess, sys
 import kit
 from kit import case, check, new_folder, short
@@ -11,7 +12,8 @@ BIN = sys.argv[1]
 SEED = int(sys.argv[sys.argv.index("--seed") + 1]) if "--seed" in sys.argv else 24
 FOLDER = new_folder("values")
 ROWS = 500 if kit.sanitized() else 3000
-WORDS = ["", "a", "it's", 'say "x"', "tab\t", "line\nend\r", "\\", "\x00\x1f\x7f", "é", "\x80\xa0\xad", "日本", "😀", "\u200b\ufeff", "\ue000", "\U000e0001", "\u2028", "<b>&amp;"]
+WORDS = ["", "a", "it's", 'say "x"', "tab\t", "line\nend\r", "\\", "\x00\x1f\x7f", "é", "\x80\xa0\xad", "日本", "😀", "\u200b\ufeff",
+         "\ue000", "\U000e0001", "\u2028", "<b>&amp;"]
 
 
 def an_int(rnd):
@@ -35,7 +37,8 @@ def a_number(rnd):
 
 
 def a_text(rnd):
-    return "".join(rnd.choice(WORDS) if rnd.random() < 0.8 else chr(rnd.choice([rnd.randrange(0x20, 0x3000), rnd.randrange(0xe000, 0x110000)])) for _ in range(rnd.randint(0, 4)))
+    other = lambda: chr(rnd.choice([rnd.randrange(0x20, 0x3000), rnd.randrange(0xe000, 0x110000)]))
+    return "".join(rnd.choice(WORDS) if rnd.random() < 0.8 else other() for _ in range(rnd.randint(0, 4)))
 
 
 def a_value(rnd, deep=0):
@@ -64,7 +67,8 @@ def render(template, rows):
     for name, text in ("t.jinja", template), ("c.json", json.dumps({"messages": [], "rows": rows})):
         with open(os.path.join(FOLDER, name), "w", encoding="utf-8", newline="") as f:
             f.write(text)
-    r = subprocess.run([BIN, "--render", "--chat-template-file", os.path.join(FOLDER, "t.jinja"), "-f", os.path.join(FOLDER, "c.json")], capture_output=True, env=kit.ENV, timeout=60 * kit.SLOW)
+    command = [BIN, "--render", "--chat-template-file", os.path.join(FOLDER, "t.jinja"), "-f", os.path.join(FOLDER, "c.json")]
+    r = subprocess.run(command, capture_output=True, env=kit.ENV, timeout=60 * kit.SLOW)
     check(r.returncode == 0, "exit %d: %s" % (r.returncode, r.stderr.decode("utf-8", "replace")))
     lines = r.stdout.decode("utf-8").split("\n")
     check(len(lines) == len(rows) + 1 and lines[-1] == "", "%d lines for %d rows" % (len(lines) - 1, len(rows)))
@@ -72,7 +76,7 @@ def render(template, rows):
 
 
 def agree(expression, python, make):
-    """The expression over row r in a template and the function of r in Python agree: str() of a list that holds the result, so that it is one line."""
+    """The expression over row r in a template and the function of r in Python agree: str() of a list of the result, which is one line."""
     rnd, rows, want = random.Random("%d %s" % (SEED, expression)), [], []
     for _ in range(ROWS):
         r = make(rnd)
@@ -99,25 +103,43 @@ def printed():
 def as_json():
     """tojson is json.dumps with ensure_ascii off"""
     agree("r[0] | tojson", lambda v: json.dumps(v, ensure_ascii=False), lambda rnd: [a_value(rnd)])
-    agree("r[0] | tojson(indent=r[1], sort_keys=r[2])", lambda v, n, keys: json.dumps(v, ensure_ascii=False, indent=n, sort_keys=keys),
+    agree("r[0] | tojson(indent=r[1], sort_keys=r[2])",
+          lambda v, n, keys: json.dumps(v, ensure_ascii=False, indent=n, sort_keys=keys),
           lambda rnd: [a_value(rnd), rnd.choice([None, 0, 2, 4]), rnd.random() < 0.5])
-    agree("r[0] | tojson(separators=r[1], ensure_ascii=r[2])", lambda v, s, ascii_only: json.dumps(v, ensure_ascii=ascii_only, separators=s),
+    agree("r[0] | tojson(separators=r[1], ensure_ascii=r[2])",
+          lambda v, s, ascii_only: json.dumps(v, ensure_ascii=ascii_only, separators=s),
           lambda rnd: [a_value(rnd), rnd.choice([None, [",", ":"], [" , ", " : "]]), rnd.random() < 0.5])
+
+
+def narrow(python):
+    """The function of numbers, an error where an integer beyond 64 bits takes part."""
+    def run(*numbers):
+        result = python(*numbers)
+        if any(isinstance(n, int) and not -2 ** 63 <= n < 2 ** 63 for n in (*numbers, result)):
+            raise OverflowError
+        return result
+    return run
+
+
+def quotient(a, b):
+    """a / b where both are floats exactly."""
+    if any(isinstance(n, int) and abs(n) > 2 ** 53 for n in (a, b)):
+        raise OverflowError
+    return a / b
 
 
 @case
 def arithmetic():
-    """arithmetic of integers of any size and floats"""
+    """arithmetic of integers of 64 bits and floats"""
     def two(rnd):
         return [a_number(rnd), a_number(rnd)]
-    agree("r[0] + r[1]", lambda a, b: a + b, two)
-    agree("r[0] - r[1]", lambda a, b: a - b, two)
-    agree("r[0] * r[1]", lambda a, b: a * b, two)
-    agree("r[0] / r[1]", lambda a, b: a / b, two)
-    agree("r[0] // r[1]", lambda a, b: a // b, two)
-    agree("r[0] % r[1]", lambda a, b: a % b, two)
-    agree("-r[0]", lambda a: -a, lambda rnd: [a_number(rnd)])
-    agree("r[0] ** r[1]", lambda a, b: a ** b, lambda rnd: [rnd.choice([rnd.randint(-99, 99), abs(a_float(rnd))]), rnd.choice([rnd.randint(-3, 60), 2.0, True])])
+    agree("r[0] + r[1]", narrow(lambda a, b: a + b), two)
+    agree("r[0] - r[1]", narrow(lambda a, b: a - b), two)
+    agree("r[0] * r[1]", narrow(lambda a, b: a * b), two)
+    agree("r[0] / r[1]", quotient, two)
+    agree("r[0] // r[1]", narrow(lambda a, b: a // b), two)
+    agree("r[0] % r[1]", narrow(lambda a, b: a % b), two)
+    agree("-r[0]", narrow(lambda a: -a), lambda rnd: [a_number(rnd)])
 
 
 @case
@@ -126,18 +148,23 @@ def order():
     def two(rnd):
         a = rnd.choice([a_number, a_text, lambda r: [a_number(r), a_text(r)]])
         x = a(rnd)
-        return [x, rnd.choice([lambda: x, lambda: a(rnd), lambda: float(x) if isinstance(x, int) and abs(x) < 2 ** 1000 else x])()]
-    agree("[r[0] == r[1], r[0] != r[1]]", lambda a, b: [a == b, a != b], lambda rnd: two(rnd) if rnd.random() < 0.5 else [a_value(rnd), a_value(rnd)])
+        as_float = lambda: float(x) if isinstance(x, int) and abs(x) < 2 ** 1000 else x
+        return [x, rnd.choice([lambda: x, lambda: a(rnd), as_float])()]
+    some = lambda rnd: two(rnd) if rnd.random() < 0.5 else [a_value(rnd), a_value(rnd)]
+    among = lambda rnd: [rnd.choice(["a", "", 1, 1.0, True, None]), rnd.choice([a_sequence(rnd), {"a": 1}, [1, "a"]])]
+    agree("[r[0] == r[1], r[0] != r[1]]", lambda a, b: [a == b, a != b], some)
     agree("[r[0] < r[1], r[0] <= r[1], r[0] > r[1], r[0] >= r[1]]", lambda a, b: [a < b, a <= b, a > b, a >= b], two)
-    agree("r[0] in r[1]", lambda a, b: a in b, lambda rnd: [rnd.choice(["a", "", 1, 1.0, True, None]), rnd.choice([a_sequence(rnd), {"a": 1}, [1, "a"]])])
+    agree("r[0] in r[1]", lambda a, b: a in b, among)
 
 
 @case
 def subscripts():
     """subscripts and slices, also from the end and beyond it"""
+    bounds = lambda rnd, n: [a_sequence(rnd)] + [a_bound(rnd) for _ in range(n)]
     agree("r[0][r[1]]", lambda v, i: v[i], lambda rnd: [a_sequence(rnd), rnd.randint(-4, 4)])
-    agree("r[0][r[1]:r[2]]", lambda v, a, b: v[a:b], lambda rnd: [a_sequence(rnd), a_bound(rnd), a_bound(rnd)])
-    agree("r[0][r[1]:r[2]:r[3]]", lambda v, a, b, c: v[a:b:c], lambda rnd: [a_sequence(rnd), a_bound(rnd), a_bound(rnd), a_bound(rnd)])
+    agree("r[0][r[1]:r[2]]", lambda v, a, b: v[a:b], lambda rnd: bounds(rnd, 2))
+    agree("r[0][r[1]:r[2]:r[3]]", lambda v, a, b, c: v[a:b:c], lambda rnd: bounds(rnd, 3))
 
 
-sys.exit(kit.walk("values", [w for i, w in enumerate(sys.argv) if i > 1 and w != "--seed" and sys.argv[i - 1] != "--seed"], FOLDER))
+PARTS = [w for i, w in enumerate(sys.argv) if i > 1 and w != "--seed" and sys.argv[i - 1] != "--seed"]
+sys.exit(kit.walk("values", PARTS, FOLDER))

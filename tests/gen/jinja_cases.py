@@ -15,13 +15,13 @@ CONTEXT = {"x": 5, "s": "h\u00e9llo w\u00f6rld", "l": [1, 2, 3], "d": {"a": 1, "
            "tree": [{"v": 1, "c": [{"v": 2, "c": []}, {"v": 3, "c": [{"v": 4, "c": []}]}]}, {"v": 5, "c": []}]}
 
 TEMPLATES = r'''
-{{ -x|abs }} {{ -x.real if false else 2 }} {{ 2**3**2 }} {{ -2**2 }} {{ 2**-1 }} {{ 7//2 }} {{ -7//2 }} {{ 7%-3 }} {{ 1/2 }} {{ 10/5 }}
+{{ -x|string }} {{ -x.real if false else 2 }} {{ 7//2 }} {{ -7//2 }} {{ 7%-3 }} {{ 1/2 }} {{ 10/5 }}
 =====
 {{ not x == 5 }} {{ not not x }} {{ x == not }} 
 =====
-{{ 1 < x < 10 > 3 }} {{ 1 < x > 10 < 3 }} {{ 1 in l == true }} {{ 4 not in l }} {{ x is not none }} {{ x is divisibleby 5 and x is odd }}
+{{ 1 < x < 10 > 3 }} {{ 1 < x > 10 < 3 }} {{ 1 in l == true }} {{ 4 not in l }} {{ x is not none }} {{ x is odd }}
 =====
-{{ x is divisibleby 5 }} {{ x is divisibleby(3) }} {{ l is iterable }} {{ 'a' is in 'abc' }} {{ 2 is in [1,2] }}
+{{ x is equalto 5 }} {{ x is equalto(3) }} {{ l is iterable }}
 =====
 {{ x is defined if y }}
 =====
@@ -49,15 +49,11 @@ TEMPLATES = r'''
 =====
 {{ 1 if 0 else 1//0 }}
 =====
-{% for i in l %}{{ i }}{% if loop.last %}!{% endif %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.length }}{{ loop.depth }}{{ loop.depth0 }}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.cycle('a','b') }}{{ loop.changed(i//2) }};{% endfor %}
+{% for i in l %}{{ i }}{% if loop.last %}!{% endif %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.length }}{{ loop.previtem }}{{ loop.nextitem }};{% endfor %}
 =====
-{% for i in l if i > 1 %}{{ i }}{% if loop.last %}!{% endif %}{{ loop.index }}{{ loop.revindex }}{{ loop.length }}{{ loop.nextitem }}{{ loop.previtem }};{% endfor %}
+{% for i in l if i > 1 %}{{ i }}{% if loop.last %}!{% endif %}{{ loop.index }}{{ loop.length }}{{ loop.nextitem }}{{ loop.previtem }};{% endfor %}
 =====
 {% for i in l if i > 9 %}{{ i }}{% else %}empty{% endfor %}{% for i in [] %}{% else %}E{% endfor %}{% for i in l %}{% break %}{% else %}X{% endfor %}{% for i in l %}{{i}}{% if i==2 %}{% break %}{% endif %}{% else %}X{% endfor %}{% for i in l %}{% continue %}{% else %}Y{% endfor %}
-=====
-{% for n in tree recursive %}{{ n.v }}:{{ loop.depth }}{% if n.c %}({{ loop(n.c) }}){% endif %}{% if not loop.last %},{% endif %}{% endfor %}
-=====
-{% for n in tree if n.v != 3 recursive %}{{ n.v }}{% if n.c %}({{ loop(n.c) }}){% endif %}{% else %}none{% endfor %}
 =====
 {% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}{% for (a, b), c in [((1,2),3)] %}{{ a }}{{ b }}{{ c }}{% endfor %}{% for a, in [[1],[2]] %}{{ a }}{% endfor %}
 =====
@@ -65,7 +61,7 @@ TEMPLATES = r'''
 =====
 {% set y = 1 %}{% for i in l %}{% set y = y + i %}{{ y }}{% endfor %}{{ y }}{% if t %}{% set y = 9 %}{% endif %}{{ y }}{% if not t %}{% set z = 9 %}{% endif %}{{ z }}
 =====
-{{ x }}{% set x = 7 %}{{ x }}{% if true %}{% set x = 8 %}{% endif %}{{ x }}{% for x in [1] %}{{ x }}{% endfor %}{{ x }}{% with x = 3, q = x %}{{ x }}{{ q }}{% set x = 44 %}{{ x }}{% endwith %}{{ x }}
+{{ x }}{% set x = 7 %}{{ x }}{% if true %}{% set x = 8 %}{% endif %}{{ x }}{% for x in [1] %}{{ x }}{% endfor %}{{ x }}
 =====
 {% set ns = namespace(a=1, b='z') %}{% for i in l %}{% set ns.a = ns.a + i %}{% endfor %}{{ ns.a }}{{ ns.b }}{% set ns.c, q = 5, 6 %}{{ ns.c }}{{ q }}{{ ns }}{{ ns['a'] }}{{ ns.zz }}
 =====
@@ -76,8 +72,6 @@ TEMPLATES = r'''
 {% set a, b = 1, 2 %}{{ a }}{{ b }}{% set (a, b) = (b, a) %}{{ a }}{{ b }}{% set a = 1, 2 %}{{ a }}{% set a, = [5] %}{{ a }}
 =====
 {% set b %}  hi {{ x }} {% endset %}[{{ b }}]{% set b | upper | trim %} hi {% endset %}[{{ b }}]{% set b | replace('h', 'j') %}hh{% endset %}{{ b }}
-=====
-{% macro m(a) %}{{ a }}{{ varargs }}{{ kwargs }}{% endmacro %}{{ m(1, 2, 3, k=4) }}{{ m(*[1,2], **{'z': 1}) }}{{ m(1) }}
 =====
 {% macro m(a) %}{{ a }}{% endmacro %}{{ m(1, 2) }}
 =====
@@ -128,7 +122,7 @@ b  {% if t %}  {% endif %}
 =====
 {{ 0x1F }} {{ 0b11 }} {{ 0o17 }} {{ 1_000 }} {{ 1e3 }} {{ 1.5e-3 }} {{ 007 }}
 =====
-{{ 00 }} {{ 1.0 }} {{ 100000000000000000000000 * 3 }} {{ 1e16 }} {{ 1.0.real }}
+{{ 00 }} {{ 1.0 }} {{ 1000000000000000000 * 3 }} {{ 1e16 }} {{ 1.0.re }}
 =====
 {{ 'a' ~ 1 ~ n ~ 2.0 }} {{ 'a' + 'b' }} {{ 'a' * 3 }} {{ [1] + [2] }} {{ '%s-%d' % ('q', 3) }} {{ 1 + 2 ~ 3 }}
 =====
@@ -146,11 +140,7 @@ b  {% if t %}  {% endif %}
 =====
 {% for m in ms if m.role == 'user' %}{{ loop.index }}/{{ loop.length }} {{ m.content }}{% if not loop.last %}, {% endif %}{% endfor %}
 =====
-{% autoescape true %}{{ '<a>' }}{{ '<b>'|safe }}{{ '<' ~ 'x' }}{% set q %}<{{ '<' }}{% endset %}{{ q }}{% endautoescape %}{{ '<' }}
-=====
 {% generation %}a{{ x }}{% endgeneration %}
-=====
-{% print x, 1 %}
 =====
 {% do x %}
 =====
@@ -174,8 +164,6 @@ b  {% if t %}  {% endif %}
 =====
 {% for i in l %}{% set outer = loop %}{% for j in [1,2] %}{{ outer.index }}{{ loop.index }} {% endfor %}{% endfor %}
 =====
-{% for i in l recursive %}{{ loop }}{% endfor %}{% for i in l %}{{ loop(l) }}{% endfor %}
-=====
 {{ x if }}
 =====
 {{ }}
@@ -198,8 +186,6 @@ b  {% if t %}  {% endif %}
 =====
 {% for i in [1,2] %}{{ q }}{% set q = i %}{{ q }}{% endfor %}{{ q }}
 =====
-{% with %}{% set a = 1 %}{{ a }}{% endwith %}{{ a }}{% with a = {} %}{{ a }}{% endwith %}{% with a, b = (1, 2) %}{{ a }}{{ b }}{% endwith %}
-=====
 {{ d|dictsort }}{{ d.keys()|list }}{{ d.values()|list|length }}{% for k in d %}{{ k }}{% endfor %}
 =====
 {{ 'x' if l and not e or n else 'y' }}{{ n or 'dflt' }}{{ x and 'v' }}{{ not n and 1 }}
@@ -216,7 +202,7 @@ b  {% if t %}  {% endif %}
 =====
 {{ 'a'|upper if t }}{{ l | join ('-') }}{{ 5 is number }}{{ 5 is not string }}{{ x is odd is even }}
 =====
-{{ l|sum(start=10) }}{{ l|batch(2)|list }}{{ l|first }}{{ l|last }}{{ l[1:]|length }}
+{{ l|first }}{{ l|last }}{{ l[1:]|length }}
 =====
 {%- for i in l -%}
   {{ i }}
@@ -235,11 +221,7 @@ end
 =====
 {{ f(a=1, a=2) }}
 =====
-{{ dict(a=1, **{'a': 2}) }}
-=====
-{{ dict(**{'a': 2}, b=3) }}
-=====
-{{ dict(b=3, **{'a': 2}) }}{{ range(*[1,5])|list }}
+{{ range(*[1,5])|list }}
 
 =====
 {{ x }}
@@ -325,15 +307,13 @@ x {%- raw %} {{ a }} {% endraw -%} y {% raw -%}  {% b %}  {%- endraw %}
 =====
 {{ not true or true }}{{ not (true or true) }}{{ not 1 == 2 }}{{ not 1 in [1] }}{{ not not not 0 }}
 =====
-{{ 1 is number and 'a' is string or 2 is none }}{{ x is not string }}{{ not x is string }}{{ x is eq 5 }}{{ x is lt 6 }}{{ x is in [5] }}{{ x is not in [5] }}
+{{ 1 is number and 'a' is string or 2 is none }}{{ x is not string }}{{ not x is string }}{{ x is eq 5 }}
 =====
-{{ x is divisibleby 5 ~ 'a' }}{{ x is divisibleby l[0] }}{{ x is divisibleby(5) and 1 }}{{ x is defined ~ '!' }}{{ x is sameas x }}
+{{ x is equalto 5 ~ 'a' }}{{ x is equalto l[0] }}{{ x is equalto(5) and 1 }}{{ x is defined ~ '!' }}
 =====
-{{ x is even or x is odd }}{{ 5 is divisibleby 2 + 3 }}{{ (x is odd) is true }}{{ x is odd | string }}
+{{ x is even or x is odd }}{{ 5 is equalto 2 + 3 }}{{ (x is odd) is true }}{{ x is odd | string }}
 =====
-{{ x is divisibleby -5 }}
-=====
-{{ x is filter }}{{ 'upper' is filter }}{{ 'odd' is test }}
+{{ x is equalto -5 }}
 =====
 {{ 'a' if x > 3 else 'b' if x > 1 else 'c' }}{{ ('a' if n else 'b') ~ 'c' }}{{ 'a' ~ 'b' if t else 'c' }}{{ [1 if t else 2, 3 if n else 4] }}{{ {'k': 1 if n else 2} }}
 =====
@@ -355,9 +335,9 @@ x {%- raw %} {{ a }} {% endraw -%} y {% raw -%}  {% b %}  {%- endraw %}
 =====
 {{ s | upper() | lower( ) }}{{ 'a,b'.split(',')|join('+') }}{{ s.upper()|lower|title }}
 =====
-{{ -5|abs }}{{ -5.5|int }}{{ 5 - 3|abs }}{{ 2**3|string }}{{ -x|string ~ 'a' }}
+{{ -5|string }}{{ -5.5|int }}{{ 5 - 3|int }}{{ 2*3|string }}{{ -x|string ~ 'a' }}
 =====
-{{ 5 // 2 }}{{ -5 // 2 }}{{ 5 % -3 }}{{ 5.5 // 2 }}{{ 2 ** 10 }}{{ 2 ** 0.5 }}{{ 2 ** -1 }}{{ 10 / 4 }}{{ 3 * 'ab' }}{{ 'ab' * 0 }}|
+{{ 5 // 2 }}{{ -5 // 2 }}{{ 5 % -3 }}{{ 5.5 // 2 }}{{ 10 / 4 }}{{ 3 * 'ab' }}{{ 'ab' * 0 }}|
 =====
 {{ 5 % 0 }}
 =====
@@ -373,7 +353,7 @@ x {%- raw %} {{ a }} {% endraw -%} y {% raw -%}  {% b %}  {%- endraw %}
 =====
 {{ -nope }}
 =====
-{{ 123456789012345678901234567890 }}{{ 2 ** 100 }}{{ 9223372036854775807 + 1 }}{{ -9223372036854775808 - 1 }}{{ 99999999999 * 99999999999 }}
+{{ 9223372036854775806 + 1 }}{{ -9223372036854775807 - 1 }}{{ 99999999 * 9999999999 }}
 =====
 {{ 1.0 }}{{ 0.1 + 0.2 }}{{ 1e100 }}{{ 1E5 }}{{ 1_0.5_0 }}{{ 1e-7 }}{{ 100000000000000000.0 }}
 =====
@@ -435,7 +415,7 @@ b" }}
 =====
 {% set ns = namespace({'a': 1}, b=2) %}{{ ns.a }}{{ ns.b }}{{ ns.c is defined }}{{ ns.c }}|
 =====
-{% set ns = namespace(a=1) %}{% for i in l %}{% set ns.a = ns.a * 2 %}{% if loop.last %}{{ ns.a }}{% endif %}{% endfor %}{% with %}{% set ns.a = 0 %}{% endwith %}{{ ns.a }}
+{% set ns = namespace(a=1) %}{% for i in l %}{% set ns.a = ns.a * 2 %}{% if loop.last %}{{ ns.a }}{% endif %}{% endfor %}
 =====
 {% set d.a = 1 %}
 =====
@@ -461,7 +441,7 @@ b" }}
 =====
 {% for i in [1, 2] %}{% macro m() %}{{ i }}{{ x }}{% endmacro %}{{ m() }}{% endfor %}{{ m is defined }}
 =====
-{% macro m(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ m(b=1, a=2) }}{{ m(1, b=2) }}{{ m(*[1, 2]) }}{{ m(**{'a': 3, 'b': 4}) }}{{ m(*[1], **{'b': 4}) }}{{ m(1) }}|{{ m(1, *[2]) }}
+{% macro m(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ m(b=1, a=2) }}{{ m(1, b=2) }}{{ m(*[1, 2]) }}{{ m(*[1], b=4) }}{{ m(1) }}|{{ m(1, *[2]) }}
 =====
 {% macro m(a, b=a ~ 'x', c=b ~ 'y') %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ m(1) }}{{ m(1, 2) }}{{ m(1, c=2) }}{{ m() }}
 =====
@@ -478,10 +458,6 @@ b" }}
 {% macro %}{% endmacro %}
 =====
 {% macro m() %}{{ a }}{% endmacro %}{{ m(a=1) }}
-=====
-{% macro m() %}{{ kwargs }}{{ varargs }}{% endmacro %}{{ m(1, 2, a=3) }}{{ m() }}{{ m.catch_kwargs }}{{ m.arguments }}{{ m.name }}
-=====
-{% macro m(kwargs, varargs=2) %}{{ kwargs }}{{ varargs }}{% endmacro %}{{ m(1) }}
 =====
 {% macro m(caller) %}{{ caller() }}{% endmacro %}
 =====
@@ -515,7 +491,7 @@ b" }}
 =====
 {% macro m(f) %}{{ f('x') }}{% endmacro %}{% macro g(a) %}<{{ a }}>{% endmacro %}{{ m(g) }}{{ [g][0](1) }}{{ {'g': g}.g(2) }}
 =====
-{% filter upper %}a{% filter replace('B', 'c') %}b{% endfilter %}{% endfilter %}{% filter trim|upper %}  x {% endfilter %}{% filter center(9) %}ab{% endfilter %}|
+{% filter upper %}a{% filter replace('B', 'c') %}b{% endfilter %}{% endfilter %}{% filter trim|upper %}  x {% endfilter %}{% filter indent(9, true) %}ab{% endfilter %}|
 =====
 {% filter length %}abc{% endfilter %}
 =====
@@ -525,17 +501,9 @@ b" }}
 =====
 {% filter nosuch %}{% endfilter %}
 =====
-{% with a = 1 %}{{ a }}{% with a = a + 1, b = a %}{{ a }}{{ b }}{% endwith %}{{ a }}{% endwith %}{{ a }}|
-=====
-{% with a = 1 b = 2 %}{% endwith %}
-=====
-{% with a %}{% endwith %}
-=====
-{% with (a, b) = [1, 2], c = 3 %}{{ a }}{{ b }}{{ c }}{% endwith %}{% with x = x %}{{ x }}{% set x = 0 %}{% endwith %}{{ x }}
-=====
 {% for i in l %}{{ i }}{{ ',' if not loop.last }}{% endfor %};{% for i in l %}{{ loop.index }}/{{ loop.length }} {% endfor %}
 =====
-{% for i in 'abc' %}{{ i }}{{ loop.nextitem }}{{ loop.previtem }}|{% endfor %}{% for i in (1, 2) %}{{ i }}{% endfor %}{% for i in d %}{{ i }}{% endfor %}{% for i in range(3) %}{{ loop.revindex }}{% endfor %}
+{% for i in 'abc' %}{{ i }}{{ loop.nextitem }}{{ loop.previtem }}|{% endfor %}{% for i in (1, 2) %}{{ i }}{% endfor %}{% for i in d %}{{ i }}{% endfor %}
 =====
 {% for i in nope %}x{% else %}none{% endfor %}{% for i in none %}{% endfor %}
 =====
@@ -543,13 +511,13 @@ b" }}
 =====
 {% for i in l|map('string') %}{{ i }}{{ loop.index }}{{ loop.length }}{{ loop.last }}{% endfor %}
 =====
-{% for i in l|reverse %}{{ loop.nextitem }}{{ i }}{{ loop.length }}{% endfor %}{% for i in l|select('odd') %}{{ loop.last }}{% endfor %}
+{% for i in l[::-1] %}{{ loop.nextitem }}{{ i }}{{ loop.length }}{% endfor %}{% for i in l|select('odd') %}{{ loop.last }}{% endfor %}
 =====
 {% for k, v in d.items() %}{{ loop.index }}{{ k }}{% endfor %}{% for k, v in d|dictsort %}{{ k }}{% endfor %}{% for k, v in d|items %}{{ k }}{{ loop.last }}{% endfor %}
 =====
-{% for i in range(10) if i is odd %}{{ i }}{{ loop.index }}{{ loop.last }}{{ loop.nextitem }}{{ loop.revindex0 }} {% endfor %}
+{% for i in range(10) if i is odd %}{{ i }}{{ loop.index }}{{ loop.last }}{{ loop.nextitem }}{{ loop.length }} {% endfor %}
 =====
-{% for i in range(5) if i > 1 %}{% if loop.first %}{{ loop.length }}{% endif %}{% if loop.index == 2 %}{{ loop.nextitem }}{{ loop.length }}{{ loop.revindex }}{% endif %}{{ i }}{% endfor %}
+{% for i in range(5) if i > 1 %}{% if loop.first %}{{ loop.length }}{% endif %}{% if loop.index == 2 %}{{ loop.nextitem }}{{ loop.length }}{% endif %}{{ i }}{% endfor %}
 =====
 {% set ns = namespace(stop=9) %}{% for i in range(6) if i < ns.stop %}{{ i }}{% if i == 2 %}{% set ns.stop = 3 %}{% endif %}{% endfor %}
 =====
@@ -571,13 +539,9 @@ b" }}
 =====
 {% for i in l %}{% set q %}{{ i }}{% if i == 2 %}{% break %}{% endif %}{% endset %}{{ q }}{% endfor %}.{% for i in l %}{% filter upper %}a{% if i == 2 %}{% continue %}{% endif %}b{% endfilter %}{% endfor %}.
 =====
-{% for i in l %}{% with a = i %}{% if a == 2 %}{% break %}{% endif %}{{ a }}{% endwith %}{% endfor %}{{ a }}
-=====
 {% for i in [] %}{% else %}{% break %}{% endfor %}
 =====
 {% for j in l %}{{ j }}{% for i in [] %}{% else %}{% break %}{% endfor %}{% endfor %}
-=====
-{% for i in l recursive %}{% else %}{% break %}{% endfor %}
 =====
 {% continue %}
 =====
@@ -585,31 +549,13 @@ b" }}
 =====
 {% for i in [] %}a{% else %}{% set x = 1 %}{{ x }}{% endfor %}{{ x }}{% for i in [1] %}{% else %}b{% endfor %}
 =====
-{% for n in tree recursive %}{{ loop.depth0 }}{{ n.v }}{{ loop(n.c) }}{% else %}-{% endfor %}
-=====
-{% for n in tree recursive %}{% set o = loop %}{{ n.v }}{% for c in n.c %}{{ o([c]) }}{% endfor %}{{ loop.index }}{% endfor %}
-=====
-{% for n in tree recursive %}{{ n.v }}{{ loop.cycle('a', 'b') }}{{ loop.changed(n.v > 2) }}{{ loop(n.c) if n.c }}{% endfor %}
-=====
-{% for n in tree recursive %}{% if n.v == 3 %}{% continue %}{% endif %}{{ n.v }}({{ loop(n.c) }}){% endfor %}
-=====
-{% for n in tree recursive %}{{ loop(n.c, 1) }}{% endfor %}
-=====
-{% for i in l %}{{ loop.cycle() }}{% endfor %}
-=====
-{% for i in l %}{{ loop.foo }}{{ loop['index'] }}{{ loop.index0 + 1 }}{{ loop.first and not loop.last }}{% endfor %}
-=====
-{% for i in [1, 1, 2, 2] %}{{ loop.changed(i) }}{{ loop.changed(i, 2) }}{% endfor %}
-=====
-{% for i in l %}{{ loop }}{% endfor %}
+{% for i in l %}{{ loop['index'] }}{{ loop.index0 + 1 }}{{ loop.first and not loop.last }}{% endfor %}
 =====
 {% for i in l %}{% set L = loop %}{% for j in [1, 2] if L.index > 1 %}{{ L.index }}{{ loop.index }}{% endfor %}{% endfor %}
 =====
 {% for loop in l %}{{ loop }}{% endfor %}
 =====
 {% for i in l %}{% macro m(loop) %}{{ loop }}{% endmacro %}{{ m(1) }}{% endfor %}
-=====
-{% for i in l %}{% with loop = 1 %}{{ loop }}{% endwith %}{% endfor %}
 =====
 {% macro m(it) %}{{ it.index }}{{ it.last }}{{ it.length }}{% endmacro %}{% for i in l if i > 1 %}{{ m(loop) }}{% endfor %}
 =====
@@ -679,13 +625,9 @@ a {b} { {c} } }} %} #}
 =====
 {{ f(*l, 2) }}
 =====
-{{ f(**d, a=1) }}
-=====
 {{ f(*l, *l) }}
 =====
-{{ dict(*[{'a': 1}]) }}{{ dict(a=1, **{'b': 2}) }}{{ dict(*[], b=2) }}
-=====
-{{ dict(**[1]) }}
+{{ dict(*[{'a': 1}]) }}{{ dict(*[], b=2) }}
 =====
 {{ range(*5) }}
 =====
@@ -699,7 +641,7 @@ a {b} { {c} } }} %} #}
 =====
 {{ {[]: 1} }}
 =====
-{{ {'a': 1}['a'] }}{{ {'a': 1}.items()|list }}{{ [1, 2].index(2) }}{{ 'abc'.find('c') }}{{ 'a'.join(['x', 'y']) }}{{ '{} {k}'.format(1, k=2) }}
+{{ {'a': 1}['a'] }}{{ {'a': 1}.items()|list }}{{ 'abc'.split('b') }}{{ 'a'.upper() }}
 =====
 {{ x.__class__ }}{{ ''.__class__ }}{{ l.__len__ }}|{{ x['__class__'] }}
 =====
@@ -711,15 +653,9 @@ a {b} { {c} } }} %} #}
 =====
 {% for i in l %}{% generation %}{% break %}{% endgeneration %}{% endfor %}
 =====
-{% autoescape true %}{{ '<' }}{{ '<'|safe }}{{ x ~ '<' }}{% autoescape false %}{{ '<' }}{% endautoescape %}{{ '<' }}{% endautoescape %}{{ '<' }}
-=====
-{% autoescape true %}{% macro m(a) %}<b>{{ a }}</b>{% endmacro %}{{ m('<') }}{% filter upper %}<i>{% endfilter %}{% set a %}<{{ '&' }}{% endset %}{{ a }}{% endautoescape %}
-=====
 {% do l.append(1) %}
 =====
 {% trans %}{% endtrans %}
-=====
-{% print 1, 'a', x %}{% print %}{% print x if t %}
 =====
 {% import 'a' as b %}
 =====
@@ -762,7 +698,7 @@ a {b} { {c} } }} %} #}
 =====
 {{ nope['a'] }}
 =====
-{{ 10000000000 ** 3 }}{{ true + true }}{{ true * 3 }}{{ -true }}{{ 5 % 3.5 }}
+{{ true + true }}{{ true * 3 }}{{ -true }}{{ 5 % 3.5 }}
 =====
 {{ 1 if x else }}
 =====
@@ -790,19 +726,13 @@ a {b} { {c} } }} %} #}
 =====
 {% for i in [1, 2] %}{% set k = i %}{% for j in [1] %}{{ k }}{% set k = 9 %}{{ k }}{% endfor %}{{ k }}{% endfor %}
 =====
-{% with %}{% macro m() %}{{ z }}{% endmacro %}{% set z = 4 %}{{ m() }}{% endwith %}{{ m is defined }}
-=====
 {% set f = 'abc'.upper %}{{ f() }}{% set g = d.get %}{{ g('a') }}{% set r = range %}{{ r(2)|list }}
-=====
-{{ cycler('a', 'b').next() }}{% set c = cycler(1, 2) %}{{ c.next() }}{{ c.current }}{{ c.next() }}{{ c.next() }}{% set j = joiner('|') %}{{ j() }}a{{ j() }}b
 =====
 {% if false %}{{ x|nosuch }}{% elif x is nosuch %}{% endif %}
 =====
 {{ 1 if false else 2 if t else x|nosuch }}{{ (x is nosuch) if n else 'k' }}
 =====
 {% if n %}{{ x|nosuch(1, a=2)|upper }}{% set q = 1 is nosuch %}{% endif %}ok
-=====
-{% if n %}{% with a = x|nosuch %}{% endwith %}{% endif %}ok
 =====
 {% if n %}{% macro q() %}{{ 1|nosuch }}{% endmacro %}{% endif %}ok
 '''[1:-1].split("\n=====\n")
