@@ -188,8 +188,14 @@ plots:                                 ## tests/bench/RESULTS.md and the picture
 	@$(PYTHON) tests/bench/results.py
 	@$(PYTHON) tests/bench/plots.py
 
-syntax:                                ## warnings and errors of the program, without building it
-	@$(COMPILE) -Werror -fsyntax-only llmrun.c
+# Suites are read as one text, in the order of their list, without the headers that one has of another.
+SYNTAX    = $(COMPILE) -Werror -fsyntax-only
+syntax: build/seen/llmrun.h build/seen/kernels.h ## errors and warnings of the program and of what tests it, without building anything
+	@$(SYNTAX) llmrun.c
+	@for i in main kernels check replay judge snippets; do $(SYNTAX) $(SEEING) -DGGML_KERNELS_DECLARE tests/$$i.c || exit 1; done
+	@together() { for i; do echo "#line 1 \"tests/$$i.c\""; sed 's/^#include "t_.*//' tests/$$i.c; done; }; \
+	  together $(SUITES) | $(SYNTAX) $(SEEING) -DGGML_KERNELS_DECLARE -x c - && \
+	  together $(KERNEL_SUITES) | $(SYNTAX) $(SEEING) $(SEEING_KERNELS) -include build/seen/kernels.h -x c -
 
 sections:                              ## sections: contents, layers, public functions and fields
 	awk -f tests/sections.awk llmrun.c ggml_kernels.h
@@ -197,12 +203,10 @@ sections:                              ## sections: contents, layers, public fun
 cuda:                                  ## the kernels for NVIDIA GPUs, compiled for sm_80, sm_90a and PTX of compute_80: warnings, spills and stack frames are errors; needs nvcc, no GPU
 	@$(if $(NVCC),$(MAKE) --no-print-directory build/cuda/registers.txt && cat build/cuda/registers.txt,echo "cuda: skipped, no nvcc here")
 
-check: all build/test/llmrun_remote.c sections ## no warnings; contents, layers, public functions and fields; the README's tables
-	@for i in tests/main.c tests/kernels.c tests/replay.c tests/snippets.c tests/judge.c $(filter-out tests/bench/peer_%,$(wildcard tests/bench/*.c)); do \
-	  $(COMPILE) -Werror -fsyntax-only -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
+check: all build/test/llmrun_remote.c syntax sections ## no warnings; contents, layers, public functions and fields; the README's tables
+	@for i in $(filter-out tests/bench/peer_%,$(wildcard tests/bench/*.c)); do $(SYNTAX) -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
 	$(COMPILER) -std=gnu11 -fsyntax-only llmrun.c
-	$(COMPILE) $(TESTING) -Werror -fsyntax-only -I. -DLLMRUN_SOURCE='"build/test/llmrun_remote.c"' tests/remote.c
-	$(COMPILE) -Werror -fsyntax-only llmrun.c
+	$(SYNTAX) $(TESTING) -I. -DLLMRUN_SOURCE='"build/test/llmrun_remote.c"' tests/remote.c
 	$(COMPILE) -Werror -O1 -DGGML_KERNELS_DECLARE -c -o /dev/null llmrun.c
 	@$(PYTHON) tests/sections_test.py
 	@$(PYTHON) tests/readme.py ./llmrun README.md
@@ -381,7 +385,8 @@ build/emu/seen/kernels.h: build/emu/seen/kernels.c
 SEEING    = -I. -Itests -Ibuild/seen -DLLMRUN_SOURCE='"build/seen/llmrun.h"' -DLLMRUN_NO_MAIN -fvisibility=hidden -Wno-unused-function
 SEEN      = $(OBJECT) -DGGML_KERNELS_DECLARE $(SEEING)
 # The suites of the kernels see those, too.
-SEEN_KERNELS = -MMD -MP -c -o $@ $(SEEING) -D_GNU_SOURCE -DGGML_KERNELS_OBJECT -Wno-unused-const-variable
+SEEING_KERNELS = -D_GNU_SOURCE -DGGML_KERNELS_OBJECT -Wno-unused-const-variable
+SEEN_KERNELS = -MMD -MP -c -o $@ $(SEEING) $(SEEING_KERNELS)
 
 build/%/seen_llmrun.o: build/seen/llmrun.c build/%/flags
 	$(SEEN) $<
