@@ -41,7 +41,7 @@ GPUS     := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=s
 SAN      := -O1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 FAKE     := libcuda.so.1 llmrun bare
 # Programs of the tests, by target; first what takes longest to compile.
-TESTED   := build/main/kernels_1.o build/test/kernel_tests.o build/main/llmrun.o llmrun $(patsubst %,build/test/%,tests kernel_tests replay remote judge $(FAKE:%=fake/%))
+TESTED   := build/main/kernels_1.o build/test/seen_kernels.o build/test/seen_llmrun.o build/main/llmrun.o llmrun $(patsubst %,build/test/%,tests kernel_tests replay remote judge $(FAKE:%=fake/%))
 EMULATED := build/emu/kernel_tests build/emu/instructions
 STRESSED := llmrun build/test/tests build/test/kernel_tests build/stress/llmrun
 # The roots and their sections, as the roots include them.
@@ -49,6 +49,12 @@ SINGLE    = awk $(1:%=-v %) -f tests/single.awk $2
 KERNELS  := $(shell $(call SINGLE,list=1,ggml_kernels.h))
 SOURCES  := $(shell $(call SINGLE,list=1 kernels=0,llmrun.c))
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
+# The suites of build/test/tests and of build/test/kernel_tests, and those whose functions other suites use.
+SUITES         := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z_]*)' tests/main.c))
+KERNEL_SUITES  := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z_]*)' tests/kernels.c))
+SHARED_SUITES  := $(sort $(shell sed -n 's/^#include "\(t_[a-z_]*\)\.h"/\1/p' tests/t_*.c))
+ORPHANS        := $(filter-out $(SUITES) $(KERNEL_SUITES),$(patsubst tests/%.c,%,$(wildcard tests/t_*.c)))
+$(if $(ORPHANS),$(error neither tests/main.c nor tests/kernels.c lists $(ORPHANS)))
 
 all:                                   ## build ./llmrun (the default)
 	+@$(PARALLEL) llmrun
@@ -182,8 +188,14 @@ plots:                                 ## tests/bench/RESULTS.md and the picture
 	@$(PYTHON) tests/bench/results.py
 	@$(PYTHON) tests/bench/plots.py
 
-syntax:                                ## warnings and errors of the program, without building it
-	@$(COMPILE) -Werror -fsyntax-only llmrun.c
+# Suites are read as one text, in the order of their list, without the headers that one has of another.
+SYNTAX    = $(COMPILE) -Werror -fsyntax-only
+syntax: build/seen/llmrun.h build/seen/kernels.h ## errors and warnings of the program and of what tests it, without building anything
+	@$(SYNTAX) llmrun.c
+	@for i in main kernels check replay judge snippets; do $(SYNTAX) $(SEEING) -DGGML_KERNELS_DECLARE tests/$$i.c || exit 1; done
+	@together() { for i; do echo "#line 1 \"tests/$$i.c\""; sed 's/^#include "t_.*//' tests/$$i.c; done; }; \
+	  together $(SUITES) | $(SYNTAX) $(SEEING) -DGGML_KERNELS_DECLARE -x c - && \
+	  together $(KERNEL_SUITES) | $(SYNTAX) $(SEEING) $(SEEING_KERNELS) -include build/seen/kernels.h -x c -
 
 sections:                              ## sections: contents, layers, public functions and fields
 	awk -f tests/sections.awk llmrun.c ggml_kernels.h
@@ -191,12 +203,10 @@ sections:                              ## sections: contents, layers, public fun
 cuda:                                  ## the kernels for NVIDIA GPUs, compiled for sm_80, sm_90a and PTX of compute_80: warnings, spills and stack frames are errors; needs nvcc, no GPU
 	@$(if $(NVCC),$(MAKE) --no-print-directory build/cuda/registers.txt && cat build/cuda/registers.txt,echo "cuda: skipped, no nvcc here")
 
-check: all build/test/llmrun_remote.c sections ## no warnings; contents, layers, public functions and fields; the README's tables
-	@for i in tests/main.c tests/kernels.c tests/replay.c tests/snippets.c tests/judge.c $(filter-out tests/bench/peer_%,$(wildcard tests/bench/*.c)); do \
-	  $(COMPILE) -Werror -fsyntax-only -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
+check: all build/test/llmrun_remote.c syntax sections ## no warnings; contents, layers, public functions and fields; the README's tables
+	@for i in $(filter-out tests/bench/peer_%,$(wildcard tests/bench/*.c)); do $(SYNTAX) -Wno-unused-function -DLLMRUN_NO_MAIN $$i || exit 1; done
 	$(COMPILER) -std=gnu11 -fsyntax-only llmrun.c
-	$(COMPILE) $(TESTING) -Werror -fsyntax-only -I. -DLLMRUN_SOURCE='"build/test/llmrun_remote.c"' tests/remote.c
-	$(COMPILE) -Werror -fsyntax-only llmrun.c
+	$(SYNTAX) $(TESTING) -I. -DLLMRUN_SOURCE='"build/test/llmrun_remote.c"' tests/remote.c
 	$(COMPILE) -Werror -O1 -DGGML_KERNELS_DECLARE -c -o /dev/null llmrun.c
 	@$(PYTHON) tests/sections_test.py
 	@$(PYTHON) tests/readme.py ./llmrun README.md
@@ -264,9 +274,16 @@ build/%/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMPILE)' | cmp -s - $@ || echo '$(COMPILE)' > $@
 
-build/commit: FORCE
+# llmrun.c finds the name of the commit as llmrun_commit, an object of its own: it changes more often than anything else.
+NAMED     = echo '.section .rodata; .globl llmrun_commit; llmrun_commit: .asciz "$(COMMIT)"; .section .note.GNU-stack,"",%progbits' | tr ';' '\n'
+
+build/commit.s: FORCE
 	@mkdir -p $(@D)
-	@echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' > $@
+	@$(NAMED) | cmp -s - $@ || $(NAMED) > $@
+
+build/%/commit.o: build/commit.s
+	@mkdir -p $(@D)
+	$(COMPILER) $(CFLAGS) -c -o $@ $<
 
 # The kernels in parts that compile in parallel ([api] of ggml_kernels.h), those first that take longest.
 define PART_RULE
@@ -317,9 +334,6 @@ build/emu/instructions.c: tests/instructions.c tests/avx512.sed
 build/emu/kernels.o: build/emu/ggml_kernels.h tests/avx512.h build/emu/flags
 	$(EMULATE) -DGGML_KERNELS_OBJECT -x c -c -o $@ $<
 
-build/emu/kernel_tests.o: tests/kernels.c build/emu/ggml_kernels.h tests/avx512.h $(wildcard tests/t_*.c tests/*.h) $(SOURCES) build/emu/flags
-	$(EMULATE) -D_GNU_SOURCE= -include tests/emu_cuda.h -include build/emu/ggml_kernels.h -DLLMRUN_NO_MAIN -Wno-unused-function -c -o $@ $<
-
 build/emu/emulated.o: build/emu/instructions.c tests/avx512.h build/emu/flags
 	$(EMULATE) -c -o $@ $<
 
@@ -329,21 +343,98 @@ build/emu/processor.o: tests/instructions.c build/emu/flags
 build/emu/instructions: build/emu/processor.o build/emu/emulated.o
 	$(LINK)
 
-build/%/llmrun.o: llmrun.c build/%/flags build/commit
-	$(OBJECT) -DGGML_KERNELS_DECLARE -DLLMRUN_COMMIT='"$(COMMIT)"' $<
+build/%/llmrun.o: llmrun.c build/%/flags
+	$(OBJECT) -DGGML_KERNELS_DECLARE $<
 
 # The whole program as one file, which compiles alone: cc llmrun.c -lpcre2-8 -lm -pthread -ldl
 build/single/llmrun.c: $(SOURCES) $(KERNELS) tests/single.awk
 	@mkdir -p $(@D)
 	$(call SINGLE,,llmrun.c) > $@.tmp && mv $@.tmp $@
 
-# The unit tests see one architecture more, made of rows of tables alone.
-build/%/llmrun_rows.c: $(SOURCES) tests/single.awk tests/rows.awk tests/invented.rows
-	@mkdir -p $(@D)
-	$(call SINGLE,lines=1 kernels=0,llmrun.c) | awk -f tests/rows.awk tests/invented.rows - > $@.tmp && mv $@.tmp $@
+# --- tests: the program as one object whose functions they see, and each suite as an object that knows their declarations ---
 
-build/%/tests.o: tests/main.c build/%/llmrun_rows.c build/%/flags
-	$(OBJECT) $(TESTING) -I. -DLLMRUN_SOURCE='"$(@D)/llmrun_rows.c"' $<
+# $1.c and $1.h, of the text that $2 writes; a header that says the same as before keeps its time.
+EXPORT    = $2 | awk $3 -v header=$1.h.tmp -f tests/export.awk > $1.c.tmp && mv $1.c.tmp $1.c && { cmp -s $1.h.tmp $1.h && rm $1.h.tmp || mv $1.h.tmp $1.h; }
+# Of the kernels, what the CPU levels compile for their own targets stays static.
+EXPORT_KERNELS = $(call EXPORT,$1,$2,-v inlines=keep -v words='static|K_BOTH|K_PUBLIC|K__SHARED')
+
+# The tests see two architectures more, made of rows of tables alone.
+build/seen/llmrun.c: $(SOURCES) tests/single.awk tests/rows.awk tests/invented.rows tests/export.awk
+	@mkdir -p $(@D)
+	@$(call EXPORT,build/seen/llmrun,$(call SINGLE,lines=1 kernels=0,llmrun.c) | awk -f tests/rows.awk tests/invented.rows -)
+
+# A GPU's kernels are emulated.
+build/seen/kernels.c: $(KERNELS) tests/emu_cuda.h tests/single.awk tests/export.awk
+	@mkdir -p $(@D)
+	@$(call EXPORT_KERNELS,build/seen/kernels,{ cat tests/emu_cuda.h && $(call SINGLE,lines=1,ggml_kernels.h); })
+
+build/emu/seen/kernels.c: build/emu/ggml_kernels.h tests/emu_cuda.h tests/export.awk
+	@mkdir -p $(@D)
+	@$(call EXPORT_KERNELS,build/emu/seen/kernels,cat tests/emu_cuda.h $<)
+
+build/seen/t_%.c: tests/t_%.c tests/export.awk
+	@mkdir -p $(@D)
+	@$(call EXPORT,build/seen/t_$*,{ echo '#line 1 "$<"' && cat $<; })
+
+build/seen/%.h: build/seen/%.c
+	@:
+
+build/emu/seen/kernels.h: build/emu/seen/kernels.c
+	@:
+
+SEEING    = -I. -Itests -Ibuild/seen -DLLMRUN_SOURCE='"build/seen/llmrun.h"' -DLLMRUN_NO_MAIN -fvisibility=hidden -Wno-unused-function
+SEEN      = $(OBJECT) -DGGML_KERNELS_DECLARE $(SEEING)
+# The suites of the kernels see those, too.
+SEEING_KERNELS = -D_GNU_SOURCE -DGGML_KERNELS_OBJECT -Wno-unused-const-variable
+SEEN_KERNELS = -MMD -MP -c -o $@ $(SEEING) $(SEEING_KERNELS)
+
+build/%/seen_llmrun.o: build/seen/llmrun.c build/%/flags
+	$(SEEN) $<
+
+build/%/seen_kernels.o: build/seen/kernels.c build/%/flags
+	$(COMPILE) $(SEEN_KERNELS) $<
+
+build/emu/seen_kernels.o: build/emu/seen/kernels.c tests/avx512.h build/emu/flags
+	$(EMULATE) $(SEEN_KERNELS) $<
+
+build/%/main.o: tests/main.c build/%/flags | build/seen/llmrun.h
+	$(SEEN) $<
+
+build/%/kernel_main.o: tests/kernels.c build/%/flags | build/seen/llmrun.h
+	$(SEEN) $<
+
+build/%/check.o: tests/check.c build/%/flags | build/seen/llmrun.h
+	$(SEEN) $<
+
+SUITE_HEADERS := build/seen/llmrun.h $(SHARED_SUITES:%=build/seen/%.h)
+
+define SUITE_RULE
+build/%/$1.o: build/seen/$1.c build/%/flags | $(SUITE_HEADERS)
+	$$(SEEN) $$<
+
+endef
+define KERNEL_SUITE_RULE
+build/%/$1.o: build/seen/$1.c build/%/flags | $(SUITE_HEADERS) build/seen/kernels.h
+	$$(COMPILE) -include build/seen/kernels.h $$(SEEN_KERNELS) $$<
+
+build/emu/$1.o: build/seen/$1.c tests/avx512.h build/emu/flags | $(SUITE_HEADERS) build/emu/seen/kernels.h
+	$$(EMULATE) -include build/emu/seen/kernels.h $$(SEEN_KERNELS) $$<
+
+endef
+$(foreach s,$(SUITES),$(eval $(call SUITE_RULE,$s)))
+$(foreach s,$(KERNEL_SUITES),$(eval $(call KERNEL_SUITE_RULE,$s)))
+
+build/%/replay.o: tests/replay.c build/%/flags | build/seen/llmrun.h
+	$(SEEN) $<
+
+build/%/judge.o: tests/judge.c build/%/flags | build/seen/llmrun.h
+	$(SEEN) $<
+
+build/%/snippets.o: tests/snippets.c build/%/flags | build/seen/llmrun.h
+	$(SEEN) $<
+
+build/fuzz/%.o: tests/fuzz_%.c build/fuzz/flags | build/seen/llmrun.h
+	$(SEEN) $<
 
 # The command with a device in another process: what stands above [model] calls tests/remote.h in place of [dev].
 build/%/llmrun_remote.c: llmrun.c
@@ -352,18 +443,6 @@ build/%/llmrun_remote.c: llmrun.c
 
 build/%/remote.o: tests/remote.c build/%/llmrun_remote.c build/%/flags
 	$(OBJECT) $(TESTING) -I. -DLLMRUN_SOURCE='"$(@D)/llmrun_remote.c"' $<
-
-build/%/kernel_tests.o: tests/kernels.c build/%/flags
-	$(OBJECT) -DLLMRUN_NO_MAIN -Wno-unused-function $<
-
-build/%/replay.o: tests/replay.c build/%/flags
-	$(OBJECT) $(TESTING) $<
-
-build/%/judge.o: tests/judge.c build/%/flags
-	$(OBJECT) $(TESTING) $<
-
-build/%/snippets.o: tests/snippets.c build/%/flags
-	$(OBJECT) $(TESTING) $<
 
 build/%/bench.o: tests/bench/bench.c build/%/flags
 	$(OBJECT) $(TESTING) $<
@@ -387,48 +466,42 @@ build/omp/static.c build/omp/dynamic.c &: llmrun.c src/pool.c tests/bench/omp.py
 build/omp/static.o build/omp/dynamic.o: build/omp/%.o: build/omp/%.c build/omp/flags
 	$(OBJECT) -I. -DGGML_KERNELS_DECLARE $<
 
-build/fuzz/%.o: tests/fuzz_%.c build/fuzz/flags
-	$(OBJECT) $(TESTING) $<
-
-build/stress/llmrun: build/stress/llmrun.o build/main/kernels.o
+build/stress/llmrun: build/stress/llmrun.o build/main/kernels.o build/stress/commit.o
 	$(LINK)
 
-build/static/llmrun: build/static/llmrun.o build/main/kernels.o
+build/static/llmrun: build/static/llmrun.o build/main/kernels.o build/static/commit.o
 	$(LINK)
 
 # Tests hold records against another reader of JSON.
 build/%/tests build/%/replay $(FUZZERS:%=build/fuzz/%): LIBS += -ljansson
 
-build/test/tests: build/test/tests.o build/main/kernels.o build/test/fake/image.o | build/test/fake/libcuda.so.1
-	$(LINK)
+TESTS_OF  = $1/main.o $1/check.o $1/seen_llmrun.o $(foreach s,$(SUITES),$1/$s.o)
+KERNEL_TESTS_OF = $1/kernel_main.o $1/check.o $1/seen_llmrun.o $1/seen_kernels.o $(foreach s,$(KERNEL_SUITES),$1/$s.o)
 
-build/test/replay: build/test/replay.o build/main/kernels.o
+build/test/tests: $(call TESTS_OF,build/test) build/main/kernels.o build/test/fake/image.o | build/test/fake/libcuda.so.1
 	$(LINK)
 
 build/test/remote: build/test/remote.o build/main/kernels.o
 	$(LINK)
 
-build/test/judge: build/test/judge.o build/main/kernels.o
-	$(LINK)
-
-build/test/snippets: build/test/snippets.o build/main/kernels.o
+build/test/replay build/test/judge build/test/snippets: build/test/%: build/test/%.o build/test/seen_llmrun.o build/main/kernels.o
 	$(LINK)
 
 build/main/llmrun: build/main/image.o
 build/aarch64/llmrun: build/aarch64/image.o
-build/%/llmrun: build/%/llmrun.o build/%/kernels.o
+build/%/llmrun: build/%/llmrun.o build/%/kernels.o build/%/commit.o
 	$(LINK)
 
-build/%/tests: build/%/tests.o build/%/kernels.o build/%/fake/image.o
+build/%/tests: $(call TESTS_OF,build/%) build/%/kernels.o build/%/fake/image.o
 	$(LINK)
 
-build/%/kernel_tests: build/%/kernel_tests.o
+build/%/kernel_tests: $(call KERNEL_TESTS_OF,build/%)
 	$(LINK)
 
-build/%/replay: build/%/replay.o build/%/kernels.o
+build/%/replay: build/%/replay.o build/%/seen_llmrun.o build/%/kernels.o
 	$(LINK)
 
-build/%/judge: build/%/judge.o build/%/kernels.o
+build/%/judge: build/%/judge.o build/%/seen_llmrun.o build/%/kernels.o
 	$(LINK)
 
 build/%/bench: build/%/bench.o build/%/kernels.o
@@ -449,7 +522,7 @@ build/%/pack: build/%/pack.o
 build/omp/static build/omp/dynamic: build/omp/%: build/omp/%.o build/main/kernels.o
 	$(LINK)
 
-$(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/kernels.o
+$(FUZZERS:%=build/fuzz/%): build/fuzz/%: build/fuzz/%.o build/fuzz/seen_llmrun.o build/fuzz/kernels.o
 	$(LINK)
 
 # A driver for tests, the image that it takes, and the program with that image and with none.
@@ -461,10 +534,10 @@ build/%/fake/image.o: tests/fake_image.s
 	@mkdir -p $(@D)
 	$(CC) -c -o $@ $<
 
-build/test/fake/llmrun: build/main/llmrun.o build/main/kernels.o build/test/fake/image.o
-build/test/fake/bare: build/main/llmrun.o build/main/kernels.o
-build/san/fake/llmrun: build/san/llmrun.o build/san/kernels.o build/san/fake/image.o
-build/san/fake/bare: build/san/llmrun.o build/san/kernels.o
+build/test/fake/llmrun: build/main/llmrun.o build/main/kernels.o build/main/commit.o build/test/fake/image.o
+build/test/fake/bare: build/main/llmrun.o build/main/kernels.o build/main/commit.o
+build/san/fake/llmrun: build/san/llmrun.o build/san/kernels.o build/san/commit.o build/san/fake/image.o
+build/san/fake/bare: build/san/llmrun.o build/san/kernels.o build/san/commit.o
 build/test/fake/% build/san/fake/%:
 	$(CC) $(FLAGS_$(notdir $(patsubst %/fake/,%,$(@D)/))) $(BASE) $(CFLAGS) -o $@ $^ $(LDFLAGS) $(LIBS)
 

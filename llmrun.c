@@ -76,9 +76,6 @@
 #ifndef LLMRUN_STRESS
 #define LLMRUN_STRESS 0                               /* 1: rare events are frequent (make stress) */
 #endif
-#ifndef LLMRUN_COMMIT
-#define LLMRUN_COMMIT "unknown"                       /* the Makefile sets it */
-#endif
 #include <ctype.h>
 #include <dirent.h>
 #include <dlfcn.h>

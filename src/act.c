@@ -1198,7 +1198,7 @@ static bool act__bench(act_job *r, err_t *e) {
         if (strcmp(c->format, forms[i]) == 0) form = (bench_form)i;
     if (c->plot && !(act__spares(r, c->plot, e) && act__output(&svg, c->plot, c, NULL, e))) return false;
     act__graceful = 1;
-    const bool ok = bench_run(&c->bench, models, c->models.n ? c->models.n : 1, &c->fwd, &c->kv, form, cli_build, cli_commit, &r->out,
+    const bool ok = bench_run(&c->bench, models, c->models.n ? c->models.n : 1, &c->fwd, &c->kv, form, cli_build(), cli_commit(), &r->out,
                               c->plot ? &svg : NULL, e);
     return (!c->plot || out_end(&svg, e)) && ok;
 }

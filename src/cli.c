@@ -7,12 +7,24 @@
  * answers depend on it and its group is not there. Help, man page, completions and tests walk the table.
  * Public: cli_defaults, cli_set, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_long_name,
  * cli_value, cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name, cli_effective,
- * cli_lacks, cli_typed.
+ * cli_lacks, cli_typed, cli_commit, cli_build.
  * Opens: config, cli_list, cli_opt, cli_groups, cli_foreign. */
 
 #define CLI_VERSION "0.1.0"
-static const char cli_build[] = CLI_VERSION " (commit " LLMRUN_COMMIT ")", cli_commit[] = LLMRUN_COMMIT,
-                  cli_released[] = "2026-11-22";
+static const char cli_released[] = "2026-11-22";
+
+/* An object of the Makefile's, so that a commit compiles nothing anew; a program built without it does not know. */
+extern const char llmrun_commit[] __attribute__((weak));
+
+/* The commit that this program was built from. */
+static const char *cli_commit(void) { return llmrun_commit ? llmrun_commit : "unknown"; }
+
+/* Version and commit, in memory of its own. */
+static const char *cli_build(void) {
+    static char text[64];
+    snprintf(text, sizeof text, "%s (commit %s)", CLI_VERSION, cli_commit());
+    return text;
+}
 
 enum { CLI_OPTS_MAX = 192 };                          /* rows of the table */
 

@@ -655,7 +655,7 @@ static void help_version(str *out) {
     char pcre[64] = "?";
     pcre2_config(PCRE2_CONFIG_VERSION, pcre);
     err_t none = {0};
-    str_fmt(out, "llmrun %s\n", cli_build);
+    str_fmt(out, "llmrun %s\n", cli_build());
     str_fmt(out, "compiler  %s%s\n", strstr(__VERSION__, "lang") ? "" : "gcc ", __VERSION__);
     str_fmt(out, "kernels   %s\nPCRE2     %s\n", k_level_name(), pcre);
     str_fmt(out, "libedit   %s\n", term_edits());

@@ -1,4 +1,11 @@
-/* main() of a program of tests: runs its suites[], or those of their cases whose names begin with one of the arguments. */
+/* main() of a program of tests: runs the suites of its list SUITES, or those of their cases whose names begin with one of the arguments. */
+#include "program.h"
+#include "check.h"
+
+#define RUNNER_KNOW(name) extern const t_suite name##_suite;
+#define RUNNER_ROW(name)  &name##_suite,
+SUITES(RUNNER_KNOW)
+static const t_suite *const suites[] = {SUITES(RUNNER_ROW)};
 
 static bool wanted(const char *name, int argc, char **argv) {
     int asked = 0;
@@ -29,8 +36,8 @@ int main(int argc, char **argv) {
     g_log_level = LOG_QUIET;
     k_thread_start();
     for (size_t s = 0; s < sizeof suites / sizeof *suites; s++)
-        for (size_t i = 0; i < suites[s].n; i++)
-            if (wanted(suites[s].c[i].name, argc, argv)) run(&suites[s].c[i], verbose);
+        for (size_t i = 0; i < suites[s]->n; i++)
+            if (wanted(suites[s]->c[i].name, argc, argv)) run(&suites[s]->c[i], verbose);
     printf("unit: %d passed, %d failed, %d skipped\n", count.passed, count.failed, count.skipped);
     return count.failed != 0;
 }

@@ -4,12 +4,14 @@
 #      *   [base] (die log err)  what it owns     <- k
 # In brackets stand further prefixes of the section's functions; after the arrow, the sections it may use ("all": any above it).
 # A banner ends with what other sections may use, up to the end of its comment:
-#      * Public: kv_new, kv_free, kv_seq_*.       functions (all of them), and other names of the section; words without its prefix are text
+#      * Public: kv_new, kv_free, kv_rows.        functions (all of them), and other names of the section; words without its prefix are text
 #      * Opens: kv_opts, kv_cache.opts. */        structs whose fields, or the fields, that other sections may use
 # A field that only structs of other sections have is used by mistake where none of these structs opens it.
 # A .h file has sections without layers: its list is held against its banners, and the names after Public: must exist.
 # A section is a file that the root includes, #include "src/kv.c", in the order of the list, or a part of the root itself.
-# One line per fault, exit 1 if any. Functions of more than 80 lines are listed.
+# And what a reader relies on: no line over 130 columns, a sentence above each public function, no two functions that one underscore tells apart.
+# One line per fault, FILE:LINE: what is wrong, exit 1 if any. Functions of more than 80 lines are listed.
+# summary=1: a last line counts the sections and the arrows that the text has, those that lead upward, and sections on a circle of arrows.
 
 function fault(where, what) { printf "%s: %s\n", where, what; bad = 1 }
 
@@ -28,6 +30,46 @@ function code(s,    out, t) {
         if (t == "//") return out
         quiet = t == "/*"
     }
+}
+
+# --- what a reader relies on ---
+
+BEGIN { wide = length("\303\251") }         # 2 where awk counts bytes, and a character is as many columns as it has bytes without 10xxxxxx
+
+function columns(s) {
+    if (wide == 2) gsub("[\200-\277]", "", s)
+    return length(s)
+}
+
+# Notes what comment stands on the lines right above the next one; bare: the line without comments. A directive keeps it.
+function comment_line(s, bare) {
+    if (columns(s) > 130) fault(here(), "a line of " columns(s) " columns, of at most 130")
+    if (s ~ /^[ \t]*#/) return
+    if (bare !~ /^[ \t]*$/ || !noted) { above = ""; return }
+    above = above " " s
+}
+
+# Whether the comment above is a sentence: a few words and a stop. A heading or a banner is none.
+function sentence(s) { return s !~ /\/\* *(---|===)/ && s ~ /[A-Za-z0-9_"')\]] +[^ *]+ +[^ *]/ && s ~ /[.!?][)"]?[ \t]*\*\/ *$/ }
+
+# A function that others may use, whose text or declaration begins after the comment `said`.
+function explained(fn, where, said) {
+    if (fn != "main" && !sentence(said)) fault(where, fn "() is public, and no sentence stands above it")
+}
+
+# Two functions of a file of which one is the other with an underscore less.
+function alike(    fn, other) {
+    for (fn in defined_at) {
+        other = fn
+        if (sub(/__/, "_", other) && (other in defined_at)) fault(defined_at[fn], fn "() differs from " other "() by one underscore")
+    }
+}
+
+# A line of a banner between Public: and Opens:, of which a * would say less than it seems to.
+function names_only(s) {
+    if (s ~ /Public:/) in_public = 1
+    if (in_public && match(s, /[A-Za-z0-9_]+_\*[^\/]/) && s !~ /Opens:.*_\*/) fault(here(), "the banner lists " substr(s, RSTART, RLENGTH - 1) ": names only")
+    if (s ~ /Opens:|\*\//) in_public = 0
 }
 
 # --- the list on the first page ---
@@ -77,6 +119,11 @@ function owned(w,    p) {                  # whether the name carries a prefix o
 # The function that a declaration without its body declares, "" when it declares something else.
 function declares(h,    name) {
     gsub(/__attribute__ *\(\(([^()]|\([^()]*\))*\)\)/, "", h)
+    if (match(h, /^ *K_CUDA_(KERNEL|WIDE)\([A-Za-z0-9_]+\)/)) {
+        name = substr(h, 1, RLENGTH - 1)
+        sub(/.*\(/, "", name)
+        return name
+    }
     if (h ~ /=/ || h ~ /^ *typedef/ || !match(h, /[A-Za-z_][A-Za-z0-9_]* *\(/)) return ""
     if (substr(h, 1, RSTART - 1) !~ /[a-z]/ || substr(h, 1, RSTART - 1) ~ /[[{]/) return ""
     if (substr(h, RSTART + RLENGTH, 1) == "*") return ""
@@ -90,6 +137,8 @@ function opened() {                        # the first brace of something
     fn_at = head_at
     fn_line = head_line
     define(fn)
+    if (fn != "") { defined_at[fn] = fn_at; is_function[fn] = 1 }
+    if (fn != "" && fn !~ /__/ && layers && section != "") explained(fn, fn_at, head_above)
     if (fn != "" && !owned(fn) && layers && section != "") fault(fn_at, fn "() stands in [" section "] and does not carry its prefix")
     if (fn != "" && fn !~ /__/) public_at[section, fn] = fn_at
     in_enum = head ~ /enum *[A-Za-z_0-9]* *$/
@@ -139,6 +188,7 @@ function shut(    i, n, part) {            # its last brace
 
 function declared(    i, n, part) {        # a semicolon outside braces
     if (declares(head) != "") {
+        if (!layers && head ~ /K_PUBLIC/) explained(declares(head), head_at, head_above)
         if (layers && !noted) fault(here(), declares(head) "() is announced before it exists, and the line does not say why")
     } else {
         gsub(/\[[^]]*\]|=.*|__attribute__/, "", head)
@@ -155,7 +205,7 @@ function declared(    i, n, part) {        # a semicolon outside braces
 
 function keep(s) {                         # text on its way into a declaration or an enum
     if (depth) { if (in_enum || in_struct) body = body s; return }
-    if (head ~ /^ *$/) { head = ""; head_at = here(); head_line = FNR }
+    if (head ~ /^ *$/) { head = ""; head_at = here(); head_line = FNR; head_above = above }
     head = head s
 }
 
@@ -185,6 +235,7 @@ function uses(s,    w, gap, r) {
         if (w ~ /^[0-9]/) continue
         if (gap ~ /(^|[^.])(\.|->) *$/) { use_field(w); continue }
         r = w in owner ? owner[w] : w ~ /^[kK]_/ ? "k" : ""               # [k] is the header, whose names begin so
+        if (r == "" && s ~ /^ *\(/ && !((section, w) in called)) called[section, w] = here()
         if (r == "" || r == section || section == "") continue
         used[section, r] = elsewhere[w] = 1
         if (w ~ /[a-z0-9]__/ && !told[w, here()]++) fault(here(), w " is private to [" r "], used in [" section "]")
@@ -207,7 +258,8 @@ function use_field(w,    i, n, part, type) {
 function banner(s,    n, i, w, kind, p) {
     gsub(/Public:/, " %public ", s)
     gsub(/Opens:/, " %opens ", s)
-    n = split(s, w, /[^A-Za-z0-9_.*%]+/)
+    gsub(/[A-Za-z0-9_]+_\*[^\/]/, " ", s)              # names_only() has refused it
+    n = split(s, w, /[^A-Za-z0-9_.%]+/)
     for (i = 1; i <= n; i++) {
         sub(/\.+$/, "", w[i])
         if (w[i] ~ /^%/) kind = w[i]
@@ -218,12 +270,10 @@ function banner(s,    n, i, w, kind, p) {
     }
 }
 
-function banners_hold(    i, j, n, p, w, name, ok) {
+function banners_hold(    i, n, p) {
     for (i in listed_name) {
         split(i, p, SUBSEP)
-        ok = p[2] in owner
-        if (sub(/\*$/, "", p[2])) for (name in owner) if (index(name, p[2]) == 1 && owner[name] == p[1] && name !~ /__/) { ok = 1; pattern[p[1]] = pattern[p[1]] " " p[2] }
-        if (!ok) fault(listed_name[i], "[" p[1] "]'s banner lists " p[2] ", which is not there")
+        if (!(p[2] in owner)) fault(listed_name[i], "[" p[1] "]'s banner lists " p[2] ", which is not there")
     }
     for (i in opened_by) {
         n = split(i, p, ".")
@@ -231,10 +281,7 @@ function banners_hold(    i, j, n, p, w, name, ok) {
     }
     for (i in public_at) {
         split(i, p, SUBSEP)
-        ok = i in listed_name
-        n = split(pattern[p[1]], w, " ")
-        for (j = 1; j <= n; j++) if (index(p[2], w[j]) == 1) ok = 1
-        if (!ok) fault(public_at[i], p[2] "() is public by its name, and the banner of [" p[1] "] does not list it")
+        if (!(i in listed_name)) fault(public_at[i], p[2] "() is public by its name, and the banner of [" p[1] "] does not list it")
         else if (!(p[2] in elsewhere) && p[2] != "main") fault(public_at[i], p[2] "() is public by its name, and no other section uses it")
     }
 }
@@ -242,7 +289,7 @@ function banners_hold(    i, j, n, p, w, name, ok) {
 function conditional(s,    n, i, part) {   # #if and its kin
     n = split(s, part, /[^A-Za-z_0-9]+/)
     for (i = 1; i <= n; i++)
-        if (part[i] ~ /^[A-Za-z_]/ && part[i] !~ /^(if|ifdef|ifndef|elif|defined|LLMRUN_BLAS|LLMRUN_EDIT|LLMRUN_CUDA|LLMRUN_STRESS|LLMRUN_COMMIT|LLMRUN_NO_MAIN|_GNU_SOURCE)$/)
+        if (part[i] ~ /^[A-Za-z_]/ && part[i] !~ /^(if|ifdef|ifndef|elif|defined|LLMRUN_BLAS|LLMRUN_EDIT|LLMRUN_CUDA|LLMRUN_STRESS|LLMRUN_NO_MAIN|_GNU_SOURCE)$/)
             fault(here(), "#if on " part[i])
 }
 
@@ -270,8 +317,10 @@ function begin() {
     quiet = depth = n_list = n_seen = listing = more = 0
     head = section = fn = in_enum = ""
     split("", entry); split("", prefix); split("", owner); split("", may); split("", every); split("", used)
-    split("", public_at); split("", listed_name); split("", elsewhere); split("", pattern)
-    in_struct = 0
+    split("", public_at); split("", listed_name); split("", elsewhere);
+    split("", defined_at); split("", is_function); split("", called)
+    above = ""
+    in_struct = in_public = 0
 }
 
 function end(    i, j) {
@@ -287,7 +336,31 @@ function end(    i, j) {
         for (j = 1; j <= n_list; j++)
             if ((list[i], list[j]) in may && !((list[i], list[j]) in used))
                 fault(listed_at[list[i]], "[" list[i] "]'s arrow leads to [" list[j] "], which it does not use")
-    if (layers) banners_hold()
+    alike()
+    if (!layers) { counts = counts "; " file ": " n_seen " sections"; return }
+    banners_hold()
+    count_arrows()
+}
+
+# Arrows are what the sections use, as the text says. A function that is called above its section makes one that leads upward.
+function count_arrows(    i, p, at, n, up, circle, left, again, inner) {
+    for (i = 1; i <= n_seen; i++) at[seen[i]] = i
+    for (i in called) {
+        split(i, p, SUBSEP)
+        if (!(p[2] in is_function) || owner[p[2]] == p[1] || !(p[1] in at)) continue
+        used[p[1], owner[p[2]]] = 1
+        fault(called[i], "[" p[1] "] uses " p[2] " of [" owner[p[2]] "], which stands above it")
+    }
+    for (i in used) { split(i, p, SUBSEP); n++; up += at[p[2]] >= at[p[1]] }
+    for (i = 1; i <= n_seen; i++) left[seen[i]] = 1
+    do {                                   # sections that use nothing which is left are on no circle
+        again = 0
+        split("", inner)
+        for (i in used) { split(i, p, SUBSEP); if ((p[1] in left) && (p[2] in left)) inner[p[1]] = 1 }
+        for (i in left) if (!(i in inner)) { delete left[i]; again = 1 }
+    } while (again)
+    for (i in left) circle++
+    counts = file ": " n_seen " sections, " n " arrows, " up + 0 " upward, " circle + 0 " on a circle" counts
 }
 
 FNR == 1 && !(FILENAME in is_section) { end(); begin() }
@@ -311,6 +384,7 @@ first && /\*\//             { first = 0; read_list() }
     banner_text = ""
 }
 in_banner {
+    names_only($0)
     banner_text = banner_text " " $0
     if (/\*\//) { banner(banner_text); in_banner = 0 }
 }
@@ -322,7 +396,8 @@ in_banner {
     else if (!more && layers && t ~ /^[ \t]*# *(if|elif)/) conditional(t)
     else if (!more && match(t, /^[ \t]*# *define +[A-Za-z_0-9]+/)) { w = substr(t, 1, RLENGTH); sub(/.* /, "", w); define(w) }
     if (layers) uses(t)
+    comment_line($0, t)
     more = pre && $0 ~ /\\$/
 }
 
-END { end(); exit bad }
+END { end(); if (summary) print counts; exit bad }

@@ -1,4 +1,6 @@
 /* [base]: exit codes, messages, bytes and texts, random numbers, UTF-8. */
+#include "program.h"
+#include "check.h"
 
 /* Runs fn in a child process. Returns its exit code (128 + signal if it was killed); `said` gets its stderr. */
 static int t_base_child(void (*fn)(int), int arg, char *said, size_t cap) {
@@ -626,3 +628,4 @@ static const t_case t_base_cases[] = {
     {"base rng flat", "uniform along each of its four keys", t_base_rng_flat},
     {"base clock", "time moves forward, in seconds", t_base_clock},
 };
+static const t_suite t_base_suite = SUITE(t_base_cases);

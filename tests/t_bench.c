@@ -1,5 +1,7 @@
 /* [bench]: figures and output formats compared with golden files, rows of every step with the rules, bytes and products of a step with the
  * model's tensors, and a complete run on a tiny model. Times are not tested. */
+#include "program.h"
+#include "check.h"
 
 typedef struct {
     bench_test   t;
@@ -667,3 +669,4 @@ static const t_case t_bench_cases[] = {
     {"bench_run", "a run writes a row for each test of each setup, keeps to its bounds and ends at an interrupt", t_bench_run},
     {"bench_probes", "the loops that show what the machine gives do their work", t_bench_probes},
 };
+static const t_suite t_bench_suite = SUITE(t_bench_cases);

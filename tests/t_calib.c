@@ -1,5 +1,8 @@
 /* [calib] and [round]: sums compared with llama.cpp's files and with plain loops, damaged files, and rounding compared with its
  * definition in float64. */
+#include "program.h"
+#include "check.h"
+#include "t_fwd.h"
 
 static const char *tc_gold(const char *name) {
     static char path[4][160];
@@ -417,3 +420,4 @@ static const t_case t_calib_cases[] = {
     {"round_lengths", "rows longer than a run of moments, and short ones", tc_lengths},
     {"round_model", "a whole model, its experts too", tc_model},
 };
+static const t_suite t_calib_suite = SUITE(t_calib_cases);

@@ -1,4 +1,6 @@
 /* [calls]: answers of models in every form of the table, read whole and cut at every byte; types of parameters; broken and hostile answers. */
+#include "program.h"
+#include "check.h"
 #include "shortest.h"
 
 /* The form of a row, as if a template had been rendered with its white space. */
@@ -771,3 +773,4 @@ static const t_case t_calls_cases[] = {
     {"calls hostile templates", "templates that are made to take long are given up within a second", t_calls_hostile_templates},
     {"calls begin", "a required call begins as its form says, and what follows completes it", t_calls_begin},
 };
+static const t_suite t_calls_suite = SUITE(t_calls_cases);

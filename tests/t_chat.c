@@ -1,4 +1,8 @@
 /* Tests of [chat]: what is learned of templates, where control tokens come from, answers sorted into parts at every cut. */
+#include "program.h"
+#include "check.h"
+#include "t_calls.h"
+#include "t_tok.h"
 
 /* --- the reader --- */
 
@@ -418,3 +422,4 @@ static const t_case t_chat_cases[] = {
     {"chat_plain", "what is no mark is content, at every cut", t_chat_plain},
     {"chat_input", "what is wrong with messages is named", t_chat_input},
 };
+static const t_suite t_chat_suite = SUITE(t_chat_cases);

@@ -1,5 +1,8 @@
 /* Walks the option table and checks every column of its rows. Rules without a row (prompts, escapes, conflicts) have
  * tables here. */
+#include "program.h"
+#include "check.h"
+#include "t_gguf.h"
 
 enum { T_CLI_WORDS = 32 };
 
@@ -963,3 +966,4 @@ static const t_case t_cli_cases[] = {
     {"cli_inspect_text", "strings of a file cannot steer a terminal", t_cli_inspect_text},
     {"cli_inspect_numbers", "numbers of a file print short and exact", t_cli_inspect_numbers},
 };
+static const t_suite t_cli_suite = SUITE(t_cli_cases);

@@ -1,4 +1,7 @@
 /* Tests of [constrain]: constraints from their texts, free text before them, equal ones, places of answers. The vocabulary is that of t_mask.c. */
+#include "program.h"
+#include "check.h"
+#include "t_mask.h"
 
 typedef struct {
     tk_vocab         k;
@@ -157,3 +160,4 @@ static const t_case t_constrain_cases[] = {
     {"constrain.cache", "equal constraints are compiled once", t_constrain_cache},
     {"constrain.seq", "places of answers and their masks", t_constrain_seq},
 };
+static const t_suite t_constrain_suite = SUITE(t_constrain_cases);

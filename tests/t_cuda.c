@@ -1,5 +1,9 @@
 /* The kernels of [cuda], run by emu_cuda.h: products have the bits of the scalar level. What the emulator must notice is tested too:
  * removed barriers, diverging threads, reads of uninitialised shared memory. */
+#include "program.h"
+#include "check.h"
+#include "t_pack.h"
+#include "t_quant.h"
 
 #define TC_RUN(name, bits, segs, head, table) \
     static void tc_run_##name(const void *m) { k_cuda_mul_##name(*(const k_cuda_mul *)m); } \
@@ -425,3 +429,4 @@ static const t_case t_cuda_cases[] = {
     {"cuda_step_counts", "the number of columns comes from the step, a factor goes to the results", t_cuda_step_counts},
     {"cuda_barriers", "none of a kernel's barriers can be left out", t_cuda_barriers},
 };
+static const t_suite t_cuda_suite = SUITE(t_cuda_cases);

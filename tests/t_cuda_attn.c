@@ -1,5 +1,9 @@
 /* Attention by the kernels of [cuda], run by emu_cuda.h: the bits of the scalar level for every pair of cache types, whatever the shape of
  * the heads, what a row sees and where the blocks lie. Bytes that no row sees are all ones: NaN, where they are used. */
+#include "program.h"
+#include "check.h"
+#include "t_cuda.h"
+#include "t_quant.h"
 
 static void ta_run_floats(const void *a) { k_cuda_attend(*(const k_cuda_attend_args *)a); }
 static void ta_run_many(const void *a) { k_cuda_attend_many(*(const k_cuda_attend_args *)a); }
@@ -333,3 +337,4 @@ static const t_case t_cuda_attn_cases[] = {
     {"cuda_attn many", "rows of prompts share a thread block, with the same bits; a row is untouched by what it does not see", t_cuda_attn_many},
     {"cuda_attn barriers", "none of the barriers can be left out", t_cuda_attn_barriers},
 };
+static const t_suite t_cuda_attn_suite = SUITE(t_cuda_attn_cases);

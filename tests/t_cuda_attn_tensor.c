@@ -1,4 +1,8 @@
 /* Attention by tensor cores, run by emu_cuda.h: near the scalar level, and the same bits for a row whatever rows are beside it. */
+#include "program.h"
+#include "check.h"
+#include "t_cuda.h"
+#include "t_cuda_attn.h"
 
 static void tat_run(const void *a) { k_cuda_attend_tensor(*(const k_cuda_attend_args *)a); }
 
@@ -111,3 +115,4 @@ static const t_case t_cuda_attn_tensor_cases[] = {
     {"cuda_attn_tensor views", "the same for windows, rows that see what is behind them, sinks, ALiBi, caps, segments", t_cuda_attn_tensor_views},
     {"cuda_attn_tensor barriers", "none of the barriers can be left out", t_cuda_attn_tensor_barriers},
 };
+static const t_suite t_cuda_attn_tensor_suite = SUITE(t_cuda_attn_tensor_cases);

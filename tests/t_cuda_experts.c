@@ -1,5 +1,11 @@
 /* Mixtures of experts on a GPU, run by emu_cuda.h: routing, the sort of slots and its tiles, biases, mixing and products have the bits
  * of [dev] at the scalar level. The best of a row is that of k_max. */
+#include "program.h"
+#include "check.h"
+#include "t_cuda.h"
+#include "t_cuda_rows.h"
+#include "t_pack.h"
+#include "t_quant.h"
 
 static void te_sort(const void *a) { k_cuda_sort(*(const k_cuda_sort_args *)a); }
 static void te_best(const void *a) { k_cuda_best(*(const k_cuda_best_args *)a); }
@@ -323,3 +329,4 @@ static const t_case t_cuda_experts_cases[] = {
     {"cuda_experts_best", "the best of a row is that of k_max, -1 where a value is not finite", t_cuda_experts_best},
     {"cuda_experts_barriers", "none of the barriers of the sort and of the best can be left out", t_cuda_experts_barriers},
 };
+static const t_suite t_cuda_experts_suite = SUITE(t_cuda_experts_cases);

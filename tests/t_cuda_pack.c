@@ -1,4 +1,7 @@
 /* Packing by the kernels of [cuda], run by emu_cuda.h: what k_pack_rows writes, in the order of tc_far, and no other bytes. */
+#include "program.h"
+#include "check.h"
+#include "t_cuda.h"
 
 static void tcp_run(const void *a) { k_cuda_pack(*(const k_cuda_pack_args *)a); }
 
@@ -77,3 +80,4 @@ static const t_case t_cuda_pack_cases[] = {
     {"cuda_pack bytes", "the bytes of k_pack_rows in a GPU's order for every type, any width and number of rows, nothing outside", t_cuda_pack_bytes},
     {"cuda_pack barriers", "none of the barriers can be left out", t_cuda_pack_barriers},
 };
+static const t_suite t_cuda_pack_suite = SUITE(t_cuda_pack_cases);

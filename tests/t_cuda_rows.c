@@ -1,4 +1,8 @@
 /* k_cuda_rows of [cuda], run by emu_cuda.h: lists of operations as [dev] writes them change the same bytes in a copy of its buffers. */
+#include "program.h"
+#include "check.h"
+#include "t_cuda.h"
+#include "t_quant.h"
 
 enum { TR_ROWS = 300, TR_BUFS = 12, TR_PAGE = 4, TR_MOST = 9024 };   /* most rows of a batch; buffers of a plan; positions of a
                                                        * block; values of a vector */
@@ -501,3 +505,4 @@ static const t_case t_cuda_rows_cases[] = {
     {"cuda_rows_each", "tasks are numbered chain after chain, several for each row", t_cuda_rows_each},
     {"cuda_rows_barriers", "none of the kernel's barriers can be left out", t_cuda_rows_barriers},
 };
+static const t_suite t_cuda_rows_suite = SUITE(t_cuda_rows_cases);

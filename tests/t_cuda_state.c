@@ -1,5 +1,10 @@
 /* Recurrent layers on a GPU, run by emu_cuda.h: the short convolution, the gated delta rule and what slots keep. Steps as [kv] plans them, one
  * after the other, leave the same bytes in a copy of the slots and give the same results as [dev] at the scalar level. */
+#include "program.h"
+#include "check.h"
+#include "t_cuda.h"
+#include "t_cuda_rows.h"
+#include "t_quant.h"
 
 enum { TS_SEQS = 5, TS_SLOTS = 3 * TS_SEQS, TS_WIDE = 700 };       /* most sequences; slots: two of each, and its snapshot; most channels */
 
@@ -220,3 +225,4 @@ static const t_case t_cuda_state_cases[] = {
     {"cuda_state_keys", "a gated delta rule with longer keys than its kernel has registers for stays on the CPU", t_cuda_state_keys},
     {"cuda_state_barriers", "none of the barriers of the gated delta rule can be left out", t_cuda_state_barriers},
 };
+static const t_suite t_cuda_state_suite = SUITE(t_cuda_state_cases);

@@ -1,5 +1,9 @@
 /* Float matrices by tensor cores, run by emu_cuda.h. They have an order of their own, and the order in which a GPU's mma adds is not
  * specified: results are near a sum in float64, and equal among themselves, whatever columns are beside a column. */
+#include "program.h"
+#include "check.h"
+#include "t_cuda.h"
+#include "t_quant.h"
 
 #define TCT_RUN(name, type) \
     static void tct_few_##name(const void *m) { k_cuda_tensor_##name(*(const k_cuda_mul *)m); } \
@@ -289,3 +293,4 @@ static const t_case t_cuda_tensor_cases[] = {
     {"cuda_tensor order", "the terms of blocks are added in rising order", t_cuda_tensor_order},
     {"cuda_tensor barriers", "none of the barriers can be left out", t_cuda_tensor_barriers},
 };
+static const t_suite t_cuda_tensor_suite = SUITE(t_cuda_tensor_cases);

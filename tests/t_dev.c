@@ -1,6 +1,9 @@
 /* t_dev.c - [dev]: every operation of every tiny model against a reference device, lists without hidden dependencies, batches from a file.
  * The reference device runs the same list on one thread with the scalar level: rows and products from the last to the first, one row of
  * weights at a time, from the file's layout; attention one query at a time, which looks for the positions that it sees; experts row by row. */
+#include "program.h"
+#include "check.h"
+#include "t_fwd.h"
 
 enum { TD_ROWS = 10 };                                /* of the batch that is compared */
 
@@ -427,3 +430,4 @@ static const t_case t_dev_cases[] = {
     {"dev order", "tasks in reverse order give the same bytes", t_dev_order},
     {"dev recorded batch", "a batch from a file gives the same logits", t_dev_played},
 };
+static const t_suite t_dev_suite = SUITE(t_dev_cases);

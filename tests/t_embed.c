@@ -1,4 +1,6 @@
 /* [embed]: rows of a text become its vector. */
+#include "program.h"
+#include "check.h"
 
 /* A text of three rows of four values, added in two parts. */
 static float *te__vector(embed_opts o, int *n, int *width) {
@@ -60,3 +62,4 @@ static const t_case t_embed_cases[] = {
     {"embed dims", "vectors are cut to their first values and normalised again", t_embed_dims},
     {"embed norms", "norms of the largest and smallest values are exact, and zeros stay zeros", t_embed_norms},
 };
+static const t_suite t_embed_suite = SUITE(t_embed_cases);

@@ -1,4 +1,7 @@
 /* An engine: what it is for each plan, reading a text, packing its weights, what it needs of memory. */
+#include "program.h"
+#include "check.h"
+#include "t_gen.h"
 #include <malloc.h>
 
 /* A plan's zeros are filled from the options and the model; what it says stands; memory and context bound the rest. The model was trained
@@ -245,3 +248,4 @@ static const t_case t_engine_cases[] = {
     {"engine packs", "the end of packing is said once, where there was something to pack", t_engine_packs},
     {"engine memory", "what is counted of a run's memory is what it takes, and the cache gets the rest", t_engine_memory},
 };
+static const t_suite t_engine_suite = SUITE(t_engine_cases);

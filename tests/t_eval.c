@@ -1,5 +1,8 @@
 /* Perplexity and divergence: windows, figures against plain sums over a model's own logits, small distributions by
  * hand, what a record keeps, the error of its truncation, and damaged bases. */
+#include "program.h"
+#include "check.h"
+#include "t_fwd.h"
 
 static tok_ids te_ids(int n, int n_vocab) {           /* n tokens, the same ones every time */
     tok_ids ids = {0};
@@ -493,3 +496,4 @@ static const t_case t_eval_cases[] = {
     {"eval base", "a base is written and read; divergence of another model", t_eval_base},
     {"eval damage", "a base with any byte changed or cut", t_eval_damage},
 };
+static const t_suite t_eval_suite = SUITE(t_eval_cases);

@@ -1,4 +1,6 @@
 /* [filter]: what templates call. data/golden/filter.jsonl has calls of every row and the answers of Jinja2 and Python, made by gen/filter_cases.py. */
+#include "program.h"
+#include "check.h"
 
 /* A value of the file: JSON, and {"$": kind, "v": ...} for what JSON does not have. */
 static val t_filter_value(val_env *env, val v) {
@@ -395,3 +397,4 @@ static const t_case t_filter_cases[] = {
     {"filter limits", "sizes are checked before they are made; wrong calls name what was found", t_filter_limits},
     {"filter clock", "strftime_now has the forms of strftime, and Python's %f, %z and %Z", t_filter_clock},
 };
+static const t_suite t_filter_suite = SUITE(t_filter_cases);

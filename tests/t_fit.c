@@ -1,5 +1,8 @@
 /* [fit] and [fit_grid] of ggml_kernels.h: no fitter's error exceeds that of ggml's quantiser (golden figures of gen/golden_fit.py
  * and gen/fit_grid.py), a lattice's nearest point is the nearest, and what must hold for any weights at all. */
+#include "program.h"
+#include "check.h"
+#include "t_fmt.h"
 
 enum { TF_N = 512, TF_ROWS = 16, TF_GRID_N = 1024 };      /* weights in a row, rows of the one golden file; weights in those of the other */
 
@@ -310,3 +313,4 @@ static const t_case t_fit_cases[] = {
     {"fit_scaled", "powers of two change the scales alone", t_fit_scaled},
     {"fit_importance", "importances pull the error where they say, and zero ones lose nothing", t_fit_importance},
 };
+static const t_suite t_fit_suite = SUITE(t_fit_cases);

@@ -1,5 +1,7 @@
 /* [vec]: float products, norms, activations, rope, softmax, attention. Two tests of each: results are right (compared with double
  * precision), and have the same bits at every level, length, alignment, batch and block size. */
+#include "program.h"
+#include "check.h"
 
 static const char *tf_level[K_LEVELS];                /* the levels this machine can run, scalar first */
 
@@ -1135,3 +1137,4 @@ static const t_case t_float_cases[] = {
     {"float attn codes",   "caches of q8_0: no sum overflows, bad scales stay with the rows that see them",    tf_attn_codes},
     {"float attn inf",     "all -inf gives zeros, NaN shows, a dead tile is forgotten",                        tf_attn_infinite},
 };
+static const t_suite t_float_suite = SUITE(t_float_cases);

@@ -1,5 +1,7 @@
 /* [fmt] [conv] [unpack] [ref] [types] of ggml_kernels.h, against golden data that gen/golden_blocks.py makes
  * with the `gguf` package, and against slow formulas written here. */
+#include "program.h"
+#include "check.h"
 #include <fenv.h>
 #include <float.h>
 
@@ -467,3 +469,4 @@ static const t_case t_fmt_cases[] = {
     {"fmt_foreign",   "private ids have names and none is a live one",                         t_fmt_foreign},
     {"fmt_row_bytes", "row sizes, 0 for what cannot be",                                       t_fmt_row_bytes},
 };
+static const t_suite t_fmt_suite = SUITE(t_fmt_cases);

@@ -1,5 +1,8 @@
 /* The step compared with logits that a framework computed in float64, and with itself: the same bits for every kernel
  * level, number of threads, chunk, block size and batch. */
+#include "program.h"
+#include "check.h"
+#include "t_pool.h"
 
 typedef struct {
     char name[64], file[64], ids[64], logits[64], greedy[64], metric[16];
@@ -668,3 +671,4 @@ static const t_case t_fwd_cases[] = {
     {"fwd asking", "logits only for rows that ask", t_fwd_asking},
     {"fwd faults", "each of 47 faults is caught by the golden logits", t_fwd_faults},
 };
+static const t_suite t_fwd_suite = SUITE(t_fwd_cases);

@@ -1,4 +1,6 @@
 /* [gbnf]: grammars, each with texts that it takes and texts that it does not; errors by line and byte; sizes that a file of a stranger may have. */
+#include "program.h"
+#include "check.h"
 
 /* The grammar, ready to run; NULL: e says why not. */
 static gram *tgbnf_open(bytes text, const gbnf_words *w, err_t *e) {
@@ -358,3 +360,4 @@ static const t_case t_gbnf_cases[] = {
     {"gbnf large counts", "a count is a number, and is never unrolled", t_gbnf_large_counts},
     {"gbnf beginnings", "a grammar that ends early is refused with a message", t_gbnf_beginnings},
 };
+static const t_suite t_gbnf_suite = SUITE(t_gbnf_cases);

@@ -1,4 +1,6 @@
 /* A request from its prompt to its text: the published story, stop rules, a full context, memory. */
+#include "program.h"
+#include "check.h"
 
 typedef struct {
     gguf_file  g;
@@ -266,3 +268,4 @@ static const t_case t_gen_cases[] = {
     {"gen full", "a full context stops, or shifts like a fresh run", t_gen_full},
     {"score chunks", "scores and logits agree with each other at every chunk", t_score_chunks},
 };
+static const t_suite t_gen_suite = SUITE(t_gen_cases);

@@ -5,6 +5,8 @@
  *   zN        N zero bytes                          @N        zeros up to a multiple of N
  *   (N ... )  the inside N times                    %         the number of the innermost repetition, 8 hex digits, as a string
  * A pair is   'key iTYPE value   and a tensor   'name iNDIMS #DIM.. iTYPE qOFFSET. */
+#include "program.h"
+#include "check.h"
 
 typedef struct {
     str  s;
@@ -756,3 +758,4 @@ static const t_case t_gguf_cases[] = {
     {"gguf/sigbus",    "a file cut under its mapping ends with one line and exit 3",                  t_gguf_sigbus},
     {"gguf/real",      "a real vocabulary and a real model",                                          t_gguf_real},
 };
+static const t_suite t_gguf_suite = SUITE(t_gguf_cases);

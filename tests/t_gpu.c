@@ -1,4 +1,6 @@
 /* [gpu] through the driver that fake_cuda.c plays: it ends the process at any wrong use. What a failing call gives: cuda.py. */
+#include "program.h"
+#include "check.h"
 
 /* Makes the driver beside this program the one that dlopen finds. False: it is not there. */
 static bool tgpu_driver(void) {
@@ -162,3 +164,4 @@ static const t_case t_gpu_cases[] = {
     {"gpu replay", "a recorded list of work is done with the memory of the time of its replay", t_gpu_replay},
     {"gpu threads", "any thread may use a device", t_gpu_threads},
 };
+static const t_suite t_gpu_suite = SUITE(t_gpu_cases);

@@ -1,5 +1,7 @@
 /* [gram]: random grammars against their languages, worked out from the definition for all short texts; counts, ambiguity, left recursion, what
  * nothing satisfies, operations on registers, collections in a small arena, nesting on a small stack. */
+#include "program.h"
+#include "check.h"
 #include "shortest.h"
 
 /* A grammar over the letters a and b, and its language, as sets of texts of at most TGR_LEN letters. */
@@ -803,3 +805,4 @@ static const t_case t_gram_cases[] = {
     {"gram chars", "characters become bytes of UTF-8, each byte leads to one state", t_gram_chars},
     {"gram tokens", "control tokens are steps of their own", t_gram_tokens},
 };
+static const t_suite t_gram_suite = SUITE(t_gram_cases);

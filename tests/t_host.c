@@ -1,4 +1,7 @@
 /* Limits of this machine: CPUs and memory as the affinity mask and the cgroups allow them. */
+#include "program.h"
+#include "check.h"
+#include "t_base.h"
 
 static bool t_host_pin(int n_cpu) {                   /* this process to the first n of the CPUs it has */
     cpu_set_t all, few;
@@ -159,3 +162,4 @@ static const t_case t_host_cases[] = {
     {"host memory", "the tightest limit of memory; files that are no numbers set none", t_host_memory},
     {"host affinity", "the affinity mask is the most that is used", t_host_affinity},
 };
+static const t_suite t_host_suite = SUITE(t_host_cases);

@@ -1,5 +1,7 @@
 /* [jinja]: templates against Jinja2's answers (data/golden/jinja.jsonl, made by gen/jinja_cases.py), errors by line, limits, nesting on a small stack,
  * origins of characters. */
+#include "program.h"
+#include "check.h"
 
 /* Renders a template; "!code text" where it is wrong or fails. */
 static void tj_render(const char *file, bytes text, val vars, str *out) {
@@ -233,3 +235,4 @@ static const t_case t_jinja_cases[] = {
     {"jinja origins", "each byte of a rendering is a message's or the template's, whatever it went through", t_jinja_origins},
     {"jinja again", "a rendering changes neither its variables nor its template, and bytes that are no UTF-8 go through", t_jinja_again},
 };
+static const t_suite t_jinja_suite = SUITE(t_jinja_cases);

@@ -1,4 +1,6 @@
 /* [json]: any JSON value or object, the values of schemas. */
+#include "program.h"
+#include "check.h"
 #include "shortest.h"
 
 typedef struct {
@@ -302,3 +304,4 @@ static const t_case t_json_cases[] = {
     {"json refused", "what cannot be held, and what nothing satisfies, is refused with its place", t_json_refused},
     {"json many", "a thousand members that may be left out take states that grow with their number", t_json_many},
 };
+static const t_suite t_json_suite = SUITE(t_json_cases);

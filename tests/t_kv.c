@@ -1,4 +1,6 @@
 /* The paged cache compared with a plain model of it: stored values are found again, no block is lost or leaked. */
+#include "program.h"
+#include "check.h"
 
 static arch_hparams t_kv_shape(int n_layer, int heads, int hd, int window) {
     arch_hparams hp = {.n_layer = n_layer};
@@ -1389,3 +1391,4 @@ static const t_case t_kv_cases[] = {
     {"kv tree_kept", "the same with blocks that are fetched, or cannot be", t_kv_tree_kept},
     {"kv tree_collide", "the same with every hash alike: tokens tell blocks apart", t_kv_tree_collide},
 };
+static const t_suite t_kv_suite = SUITE(t_kv_cases);

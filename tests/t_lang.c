@@ -1,4 +1,6 @@
 /* [lang]: languages against sets of texts, expressions against Python's re (tests/gen/regex_cases.py). */
+#include "program.h"
+#include "check.h"
 
 enum { T_LANG_LETTERS = 3, T_LANG_LONG = 5, T_LANG_TEXTS = 364 };     /* texts of up to five of three letters: (3^6 - 1) / 2 */
 
@@ -378,3 +380,4 @@ static const t_case t_lang_cases[] = {
     {"lang hostile", "expressions that blow up elsewhere are built or refused at once", t_lang_hostile},
     {"lang deep", "a hundred thousand groups, one in the other", t_lang_deep},
 };
+static const t_suite t_lang_suite = SUITE(t_lang_cases);

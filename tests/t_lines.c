@@ -1,4 +1,6 @@
 /* Lines of a file: what is one and what is not, in bounded memory; shards that together are the whole file. */
+#include "program.h"
+#include "check.h"
 
 static char  tl_dir[64];
 static pid_t tl_owner;                                /* who made the folder, and removes it: no child does */
@@ -336,3 +338,4 @@ static const t_case t_lines_cases[] = {
     {"lines shard", "each line has one owner, groups stay together, parts are even", t_lines_shard},
     {"lines shard many", "more groups than fit do not grow the table, nor change owners", t_lines_shard_many},
 };
+static const t_suite t_lines_suite = SUITE(t_lines_cases);

@@ -1,4 +1,7 @@
 /* Tests of [mask]: masks against every token stepped byte by byte, for random automata, random and real vocabularies, every prefix of random texts. */
+#include "program.h"
+#include "check.h"
+#include "t_tok.h"
 
 typedef struct { uint64_t at; } tk_dice;
 
@@ -408,3 +411,4 @@ static const t_case t_mask_cases[] = {
     {"mask.shipped", "random automata with the vocabulary that ships here", t_mask_shipped},
     {"mask.real", "random automata with 128,256 tokens, and with those of SentencePiece", t_mask_real},
 };
+static const t_suite t_mask_suite = SUITE(t_mask_cases);

@@ -1,4 +1,7 @@
 /* Hyper-parameters and tensors: errors are refused by name, unusual but valid models are accepted. */
+#include "program.h"
+#include "check.h"
+#include "t_fwd.h"
 
 /* A tiny model's bytes with one scalar key overwritten by `bits` (4 bytes). NULL when the key is not there. */
 static uint8_t *t_model_patched(const char *file, const char *key, uint32_t bits, size_t *n) {
@@ -393,3 +396,4 @@ static const t_case t_model_cases[] = {
     {"model tensors", "no tensor may be missing, none is ignored", t_model_tensors},
     {"model rope", "frequencies of the scalings", t_model_rope},
 };
+static const t_suite t_model_suite = SUITE(t_model_cases);

@@ -1,4 +1,6 @@
 /* [num]: sets of decimal numbers against Python's fractions (tests/gen/num_cases.py). */
+#include "program.h"
+#include "check.h"
 
 /* The set of one value. */
 static const lang *t_num_equal(lang_pool *p, bytes b) { return num_values(p, &b, 1); }
@@ -109,3 +111,4 @@ static const t_case t_num_cases[] = {
     {"num values", "a hundred thousand values are one set, and what each of them is", t_num_values},
     {"num large", "exponents of 18 digits are judged exactly; what is larger is refused", t_num_large},
 };
+static const t_suite t_num_suite = SUITE(t_num_cases);

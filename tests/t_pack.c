@@ -1,5 +1,8 @@
 /* Packed rows: whatever the format, the level, the number of columns and the shape, their products are those of the file's rows
  * to the bit; packing writes its own bytes and no others. */
+#include "program.h"
+#include "check.h"
+#include "t_quant.h"
 
 enum { TP_GUARD = 128 };
 
@@ -368,3 +371,4 @@ static const t_case t_pack_cases[] = {
     {"pack_plans", "the tables of the vector levels are whole", t_pack_plans},
     {"pack_sizes", "bytes as the layout says, 0 for what is not packed or too large", t_pack_sizes},
 };
+static const t_suite t_pack_suite = SUITE(t_pack_cases);

@@ -1,5 +1,7 @@
 /* [plot]: a picture shows every value, stays inside its borders and is XML, whatever the names hold. tests/cli.py (bench_plot) parses
  * it with an XML parser. */
+#include "program.h"
+#include "check.h"
 
 static int t_plot__count(const char *text, const char *what) {
     int n = 0;
@@ -76,3 +78,4 @@ static const t_case t_plot_cases[] = {
     {"plot_bars", "each bar has its name and its value with the deviation", t_plot_bars},
     {"plot_lines", "a line for each name with a dot for each value; names never overlap", t_plot_lines},
 };
+static const t_suite t_plot_suite = SUITE(t_plot_cases);

@@ -1,4 +1,8 @@
 /* [pool]: every task runs once, no thread passes a barrier early, also with sleeping threads and more threads than CPUs. */
+#include "program.h"
+#include "check.h"
+#include "t_base.h"
+#include "t_host.h"
 
 enum { T_POOL_TASKS = 96, T_POOL_LIMIT = 200 };       /* seconds after which a hang ends the whole run, sanitizers included */
 
@@ -456,3 +460,4 @@ static const t_case t_pool_cases[] = {
     {"pool bound", "threads stay on their places, and the caller is free again", t_pool_bound},
     {"pool environment", "OMP_NUM_THREADS is the default; an invalid value is ignored with one line", t_pool_environment},
 };
+static const t_suite t_pool_suite = SUITE(t_pool_cases);

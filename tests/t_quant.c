@@ -1,5 +1,7 @@
 /* Quantised products: every level gives the bits of the scalar one, a column does not depend on other columns, and the results are
  * those of the dequantised weights. */
+#include "program.h"
+#include "check.h"
 
 enum { TQ_N = 4096, TQ_ROWS = 70, TQ_COLS = 65 };
 
@@ -553,3 +555,4 @@ static const t_case t_quant_cases[] = {
     {"quant_init", "levels are chosen by name, and refused when they cannot run", t_quant_init},
     {"quant_auto", "the level by itself is the last that the processor runs, bf16 where it was faster in the trial", t_quant_auto},
 };
+static const t_suite t_quant_suite = SUITE(t_quant_cases);

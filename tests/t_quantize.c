@@ -1,5 +1,8 @@
 /* [quant] The type of every tensor compared with llama.cpp's tool, the written blocks with direct calls of the fitters; errors and
  * their texts. */
+#include "program.h"
+#include "check.h"
+#include "t_gguf.h"
 
 /* Builds a model file in memory: keys of u32 or f32, tensors of f16 zeros. */
 typedef struct {
@@ -510,3 +513,4 @@ static const t_case t_quantize_cases[] = {
     {"quantize/metadata", "file type, version and importance matrix are written, everything else is unchanged",      t_quantize_metadata},
     {"quantize/refused",  "a tensor with a NaN, with too large weights or already quantised is refused by name",        t_quantize_refused},
 };
+static const t_suite t_quantize_suite = SUITE(t_quantize_cases);

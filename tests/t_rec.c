@@ -1,5 +1,7 @@
 /* t_rec.c - [dev]: operations of recurrent layers, against a plain reading in double and against themselves: however positions are dealt
  * into steps, whoever is beside a sequence, wherever its slot stands. */
+#include "program.h"
+#include "check.h"
 
 enum { REC_TOKENS = 96, REC_ROWS = 64, REC_SEQS = 3, REC_SLOTS = 3 * REC_SEQS };
 
@@ -272,3 +274,4 @@ static void t_rec_steps(void) {
 static const t_case t_rec_cases[] = {
     {"dev recurrent", "recurrent operations equal a plain reading, and themselves to the bit for any steps, company, guesses taken back, slots and snapshots", t_rec_steps},
 };
+static const t_suite t_rec_suite = SUITE(t_rec_cases);

@@ -1,5 +1,8 @@
 /* [req]: requests that are read from lines of a batch file; records, byte for byte. Vocabularies come from tok_mem.h through
  * t_tok.c. jansson says whether a record is JSON. */
+#include "program.h"
+#include "check.h"
+#include "t_tok.h"
 #include "own_jansson.h"
 
 enum { TR_VOCAB = 1000 };
@@ -822,3 +825,4 @@ static const t_case t_req_cases[] = {
     {"req prints parts", "thinking and calls of a chat's answer, in a record and in CSV", t_req_prints_parts},
     {"req prints error", "the record of a line that failed", t_req_prints_error},
 };
+static const t_suite t_req_suite = SUITE(t_req_cases);

@@ -1,5 +1,9 @@
 /* [results]: files survive every cut, a full disk and a second writer; several of them become one. Helpers with tl_ stand in
  * t_lines.c. */
+#include "program.h"
+#include "check.h"
+#include "t_base.h"
+#include "t_lines.h"
 
 static const char *tl_fingerprint, *tl_input;         /* of the records that are made, NULL: none; the file of their lines */
 
@@ -669,3 +673,4 @@ static const t_case t_results_cases[] = {
     {"results merge", "shuffled files get the order of the input, duplicates become one, records that differ are refused", t_results_merge},
     {"results merge notes", "missing, repaired and torn results are reported", t_results_merge_notes},
 };
+static const t_suite t_results_suite = SUITE(t_results_cases);

@@ -1,4 +1,6 @@
 /* [samp] compared with a second implementation: every sampler from its definition, in double, with full sorts. */
+#include "program.h"
+#include "check.h"
 
 /* --- options from words: "top_k=3 temp=2 samplers=top_k;temp", on top of a chain in which everything is off --- */
 
@@ -1280,3 +1282,4 @@ static const t_case t_samp_cases[] = {
     {"samp mirostat", "surprise converges to tau; mu moves by the rule", t_samp_mirostat},
     {"samp mirostat cut", "what Mirostat keeps follows from its formulas", t_samp_mirostat_cut},
 };
+static const t_suite t_samp_suite = SUITE(t_samp_cases);

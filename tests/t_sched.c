@@ -1,4 +1,7 @@
 /* Many requests through one model: each has the text and log-probabilities of a run alone. */
+#include "program.h"
+#include "check.h"
+#include "t_gen.h"
 
 enum { T_SCHED_N = 26, T_SCHED_ANSWER = 23 };
 
@@ -536,3 +539,4 @@ static const t_case t_sched_cases[] = {
     {"sched_cancels", "a cancelled answer keeps what it has", t_sched_cancels},
     {"sched_hist", "percentiles", t_sched_hist},
 };
+static const t_suite t_sched_suite = SUITE(t_sched_cases);

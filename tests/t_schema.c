@@ -1,5 +1,7 @@
 /* [schema]: documents and shapes. An evaluator that walks the shapes decides whether a value satisfies a schema; the verdicts come from the JSON Schema
  * specification and from python3-jsonschema (data/golden/schema.jsonl, made by gen/schema_cases.py). */
+#include "program.h"
+#include "check.h"
 
 typedef struct {
     schema_doc *doc;
@@ -348,3 +350,4 @@ static const t_case t_schema_cases[] = {
     {"schema limits", "deep, long and exploding schemas answer or end with exit 3", t_schema_limits},
     {"schema order", "keys come in the order of the schema; unknown keywords are notes", t_schema_order},
 };
+static const t_suite t_schema_suite = SUITE(t_schema_cases);

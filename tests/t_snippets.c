@@ -1,4 +1,6 @@
 /* Tests of [val], [filter] and [jinja] together: recorded snippets with what Jinja2 makes of them; see the head of data/snippets.txt. */
+#include "program.h"
+#include "check.h"
 
 /* Undoes \n \t \r \\ in place; the length. */
 static size_t t_snippet_plain(char *s) {
@@ -61,3 +63,4 @@ static void t_snippets_recorded(void) {
 }
 
 static const t_case t_snippets_cases[] = {{"snippets", "recorded snippets of templates print what Jinja2 prints, or fail where it fails", t_snippets_recorded}};
+static const t_suite t_snippets_suite = SUITE(t_snippets_cases);

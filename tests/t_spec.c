@@ -1,5 +1,10 @@
 /* [spec]: the sources of guesses, their estimated gain, their number, and the stored texts of finished requests. t_sched.c tests that they
  * change no text. */
+#include "program.h"
+#include "check.h"
+#include "t_kv.h"
+#include "t_store.h"
+#include "t_tok.h"
 
 enum { T_SPEC_VOCAB = 300, T_SPEC_A = 100, T_SPEC_END = 2 };   /* tokens: letters from there on; that which ends a text */
 
@@ -1142,3 +1147,4 @@ static const t_case t_spec_cases[] = {
     {"spec other", "of another vocabulary or version, with impossible tokens", t_spec_other},
     {"spec same words", "two vocabularies, token by token", t_spec_same_words},
 };
+static const t_suite t_spec_suite = SUITE(t_spec_cases);

@@ -1,4 +1,8 @@
 /* [store]: a text is the same with a prompt cache on disk and without, whatever the file holds and whichever run writes it. */
+#include "program.h"
+#include "check.h"
+#include "t_gen.h"
+#include "t_kv.h"
 
 typedef struct {
     const char *model;
@@ -660,3 +664,4 @@ static const t_case t_store_cases[] = {
     {"store two", "processes that write one file at once", t_store_two},
     {"store shared", "one-shot runs and batches share a file", t_store_shared},
 };
+static const t_suite t_store_suite = SUITE(t_store_cases);

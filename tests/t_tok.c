@@ -1,4 +1,6 @@
 /* Tests of [tok]. The six suites need ../shared/data/vocab; without it the round trips use the vocabulary in this repository. */
+#include "program.h"
+#include "check.h"
 #include "tok_mem.h"
 
 static const char *const tt_vocabs[] = {"llama-spm", "llama-bpe", "qwen2", "gpt-2", "starcoder", "deepseek-llm"};
@@ -891,3 +893,4 @@ static const t_case t_tok_cases[] = {
     {"tok.poor", "what a vocabulary cannot say is an error or its unknown token", tt_poor},
     {"tok.long_tokens", "tokens of the greatest length work", tt_long_tokens},
 };
+static const t_suite t_tok_suite = SUITE(t_tok_cases);

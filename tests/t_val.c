@@ -1,4 +1,6 @@
 /* [val]: values against those of Python 3.11 (data/golden/val.txt, made by gen/val_oracle.py), origins of characters, limits. */
+#include "program.h"
+#include "check.h"
 
 enum { TV_STEPS = 1000000 };                          /* a tenth of those of a rendering */
 
@@ -583,3 +585,4 @@ static const t_case t_val_cases[] = {
     {"val errors", "an error says what was found and what was expected", t_val_errors},
     {"val run", "an error inside a run inside a run ends the inner one", t_val_run},
 };
+static const t_suite t_val_suite = SUITE(t_val_cases);

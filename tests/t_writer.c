@@ -1,4 +1,7 @@
 /* Files of our own: the writer of GGUF files. Helpers with tg_ stand in t_gguf.c. */
+#include "program.h"
+#include "check.h"
+#include "t_gguf.h"
 
 /* The same pairs and tensors in the words of each version; what is written from any of them are the bytes of the last. */
 #define TG_PAIRS(nul) "'general.alignment" nul " i4 i64 'u8 i0 b200 'i16 i3 h65535 'f32 i6 f1.5 'bool i7 b1 'text i8 'one" nul " 'none i8 '" nul \
@@ -175,3 +178,4 @@ static const t_case t_writer_cases[] = {
     {"writer/fails",     "a writer that fails or is dropped leaves the old file as it was",             t_writer_fails},
     {"writer/taken",     "a temporary name in use: removed if its writer is dead and ours, else another name", t_writer_taken},
 };
+static const t_suite t_writer_suite = SUITE(t_writer_cases);

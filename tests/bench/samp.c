@@ -2,7 +2,7 @@
  *     make bench-samp
  * Each figure is the best of eight picks. Timings decide nothing. */
 #include "../program.h"
-#include "../check.h"
+#include "../check.c"
 #include "../t_samp.c"
 
 int main(void) {
