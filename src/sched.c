@@ -1,10 +1,22 @@
 /* ===== [sched] continuous batching =====
- * Answers requests, many at once: every step takes one row of each sequence that is being continued and fills up with rows of prompts that
- * are being read, oldest first. A sequence leaves when its answer ends, and the next one takes its place. Prompts are read in chunks, so
- * that a step takes at most SCHED_STEP_S while other sequences wait for their next token.
- *   Blocks that the cache holds are reused; a sequence waits for blocks that another one is computing. It is admitted when the cache has
- * room for its prompt. When blocks run out the youngest is preempted, and read again when its turn comes. Neither changes a text: a row's
- * result depends on its own past alone, and a draw on its seed and place alone.
+ * Answers requests, many at once: every step takes one row of each sequence that is being continued and fills up with rows of prompts
+ * that are being read, oldest first. A sequence leaves when its answer ends, and the next one takes its place. Prompts are read in
+ * chunks, so that a step takes at most SCHED_STEP_S while other sequences wait for their next token.
+ *   Blocks that the cache holds are reused; a sequence waits for blocks that another one is computing. It is admitted when the cache
+ * has room for its prompt. When blocks run out the youngest is preempted, and read again when its turn comes. Neither changes a text:
+ * a row's result depends on its own past alone, and a draw on its seed and place alone.
+ *
+ * States of a sequence:
+ *
+ *               admitted                rows in this step             answer ends
+ *   WAITING <--------------> READY <-----------------------> STEPPING -----------> ENDED
+ *               preempted                  next step             |                   ^
+ *                                                  answer ends,  |                   | last answer of
+ *                                                  static batch  v                   | the batch ends
+ *                            OVER <-------------------> OVER_STEPPING ---------------+
+ *
+ * READY to OVER_STEPPING are in flight. WAITING also leads to ENDED where the run is cancelled, READY where it is or where the cache
+ * cannot hold the sequence even alone, OVER where it is or where its batch ends.
  *
  * Invariants:
  * - sched.run is in the order in which its sequences were added; preempted ones come back before new ones.
@@ -19,7 +31,8 @@
 enum { HIST_FINE = 32, HIST_N = 45 * HIST_FINE };     /* from a microsecond up to a year */
 
 typedef struct {
-    uint64_t n[HIST_N], all;
+    uint64_t n[HIST_N];                               /* values in each bucket */
+    uint64_t all;                                     /* values in all buckets */
 } hist;
 
 static void hist__add(hist *h, double s) {
@@ -57,9 +70,39 @@ static engine_plan sched_plan(const engine_opts *fo, int n_seqs, int n_guess, co
                          .pack = ENGINE_PACK_LATER, .beside = beside};
 }
 
-enum { SCHED_NO_TOKEN = -1, SCHED_NO_LOGITS = -2, SCHED_NO_MASK = -3 };   /* why none is picked: all are forbidden; logits are not finite; a limit was reached */
+enum {                                                /* why no token is picked */
+    SCHED_NO_TOKEN = -1,                              /* all are forbidden */
+    SCHED_NO_LOGITS = -2,                             /* logits are not finite */
+    SCHED_NO_MASK = -3,                               /* a limit of the constraint was reached */
+    SCHED_NO_ANSWER = -4,                             /* the constraint lets nothing come at all */
+};
+
+typedef enum {                                        /* see the picture at the head of the section */
+    SCHED_WAITING,                                    /* in the list of those that are not in flight: new, or preempted */
+    SCHED_READY,                                       /* in flight, without rows in this step */
+    SCHED_STEPPING,                                   /* in flight, with rows in this step */
+    SCHED_OVER,                                       /* in flight, its answer has ended, without rows in this step */
+    SCHED_OVER_STEPPING,                              /* the same, and its row goes on with the others' */
+    SCHED_ENDED,                                      /* its answer waits to be taken */
+    SCHED_STATES
+} sched_state;
+
+static const uint8_t sched__next[SCHED_STATES] = {    /* states that may follow, as bits */
+    [SCHED_WAITING] = 1 << SCHED_READY | 1 << SCHED_ENDED,
+    [SCHED_READY] = 1 << SCHED_STEPPING | 1 << SCHED_WAITING | 1 << SCHED_ENDED,
+    [SCHED_STEPPING] = 1 << SCHED_READY | 1 << SCHED_OVER_STEPPING | 1 << SCHED_ENDED,
+    [SCHED_OVER] = 1 << SCHED_OVER_STEPPING | 1 << SCHED_ENDED,
+    [SCHED_OVER_STEPPING] = 1 << SCHED_OVER | 1 << SCHED_ENDED,
+};
+
+typedef struct {                                      /* what the sampler made of one row's logits */
+    int32_t id;                                       /* a token, or a SCHED_NO_... */
+    float   lp;                                       /* its log-probability, where asked for */
+    bool    closed;                                   /* nothing may follow */
+} sched_pick;
 
 typedef struct sched_seq {                            /* one completion of a request */
+    sched_state  state;
     gen_request  r;
     gen_answer   a;                                   /* so far */
     uint64_t     request;                             /* number of the request: its completions share the prompt's blocks */
@@ -68,30 +111,46 @@ typedef struct sched_seq {                            /* one completion of a req
     int          shift;                               /* tokens that a context shift keeps; -1: a full context ends the answer */
     samp        *sm;                                  /* NULL: it has never been in flight, or needs none */
     constrain_seq *held;                              /* where the answer is in its constraint; NULL: it has none */
-
-    kv_seq      *kv;                                  /* NULL: it holds no blocks */
-    int          done;                                /* positions whose keys and values are in the cache */
-    bool         queued;                              /* it has rows in this step */
-    int          snap_at;                             /* where this step makes a snapshot of recurrent states, 0: nowhere */
-    kv_staying   staying;                             /* and for how long */
-    bool         over;                                /* fixed: it has ended, and its row goes on with the others' */
-    bool         stripped, closed;                    /* the first token loses its leading blank; the constraint lets nothing come at all */
     tok_stream   stream;
     gen_thought  thought;
     float       *raw;                                 /* [V] logits before the sampler, where log-probabilities are asked for */
     embed       *text;                                /* NULL: a vector is not what is asked for */
+    int          cap;                                 /* tokens that the arrays of the answer have space for */
+    struct sched_seq *next;                           /* in its list: waiting, or ended */
+
+    kv_seq      *kv;                                  /* NULL: it holds no blocks */
+    int          done;                                /* positions whose keys and values are in the cache */
     spec_seq    *guess;                               /* NULL: none are made */
-    int          n_guess;                             /* in this step */
-    int          at, n_rows;                          /* its first row among those of this step that asked for something; how many it has */
-    int          n_pick;                              /* what the sampler made of the logits: */
-    struct {
-        int32_t  id;                                  /* or a SCHED_NO_... */
-        float    lp;
-        bool     closed;                              /* nothing may follow */
-    }            pick[SPEC_MOST + 1];
-    int          cap;
-    struct sched_seq *next;
+
+    /* of this step */
+    int          at;                                  /* its first row among those that asked for something */
+    int          n_rows;                              /* how many of them a text has */
+    int          n_guess;
+    int          snap_at;                             /* where a snapshot of recurrent states is made, 0: nowhere */
+    kv_staying   staying;                             /* and for how long */
+    int          n_pick;
+    sched_pick   pick[SPEC_MOST + 1];                 /* [n_pick] after its last token, after each right guess */
 } sched_seq;
+
+static void sched__become(sched_seq *q, sched_state to) {
+    ASSERT(sched__next[q->state] >> to & 1);
+    q->state = to;
+}
+
+/* Whether it has rows in this step. */
+static bool sched__steps(const sched_seq *q) { return q->state == SCHED_STEPPING || q->state == SCHED_OVER_STEPPING; }
+
+/* Whether it is in flight although its answer has ended: in a static batch. */
+static bool sched__is_over(const sched_seq *q) { return q->state == SCHED_OVER || q->state == SCHED_OVER_STEPPING; }
+
+/* It gets rows in this step. */
+static void sched__enter_step(sched_seq *q) { sched__become(q, sched__is_over(q) ? SCHED_OVER_STEPPING : SCHED_STEPPING); }
+
+/* The next step begins. */
+static void sched__leave_step(sched_seq *q) {
+    if (sched__steps(q)) sched__become(q, sched__is_over(q) ? SCHED_OVER : SCHED_READY);
+    q->n_guess = q->snap_at = 0;
+}
 
 /* Frees what a sequence needs to go on; its answer stays. */
 static void sched__seq_stop(sched_seq *q) {
@@ -122,11 +181,20 @@ static void sched__list_free(sched_seq *q) {
 /* --- the schedule --- */
 
 typedef struct {
-    long long steps, prefill, decode, cached, preempted, ended;   /* steps; rows of each kind; prompt tokens from the cache; sequences */
+    long long steps;
+    long long prefill;                                /* rows of prompts */
+    long long decode;                                 /* rows of answers, without guesses */
+    long long cached;                                 /* tokens of prompts that the cache had */
+    long long preempted;                              /* how often a sequence was preempted */
+    long long ended;                                  /* sequences */
     long long written;                                /* tokens of answers */
-    double    busy_s;                                 /* in steps */
-    double    slots, waste;                           /* summed over steps: positions of held blocks; those without a token */
-    hist      ttft, tpot, itl, e2e;
+    double    busy_s;                                 /* seconds in steps */
+    double    slots;                                  /* positions of held blocks, summed over steps */
+    double    waste;                                  /* those without a token */
+    hist      ttft;                                   /* seconds to the first token, of each answer */
+    hist      tpot;                                   /* mean seconds of each further token, of each answer */
+    hist      itl;                                    /* seconds between two tokens */
+    hist      e2e;                                    /* seconds of each answer */
 } sched_stats;
 
 typedef struct {
@@ -135,24 +203,29 @@ typedef struct {
     spec_seq   **asks;                                /* [n_seqs] sequences that decode in this step */
     sched_opts   o;
     sched_seq  **run;                                 /* [n_run] in flight, oldest first */
-    sched_seq  **out;                                 /* [n_out] whose logits the step gives */
-    int          n_run, n_out;
+    int          n_run;
+    sched_seq  **out;                                 /* [n_out] those whose logits the step gives */
+    int          n_out;
     bool         filling;                             /* fixed: waiting sequences may still join */
     sched_seq   *first, *last;                        /* waiting, in order */
     sched_seq   *ended, *ended_last;                  /* their answers have not been taken */
     int          n_waiting;
     uint64_t     n_requests;                          /* added so far */
     int64_t     *lack;                                /* [n_group of the cache] blocks that sequences in flight lack */
-    float       *logits;                              /* of the step's rows; */
-    const int32_t *ids;                               /* what is in their place: tokens to pick; NULL: nothing does */
-    tok_ids      never, endless;                      /* ids never picked; the same with those that end a text */
+    float       *logits;                              /* [rows that asked for them, V] of the step */
+    const int32_t *ids;                               /* tokens to pick, in place of logits; NULL: there are logits */
+    tok_ids      never;                               /* ids never picked */
+    tok_ids      endless;                             /* the same with those that end a text */
     double       row_s;                               /* seconds for each row of a step, lately; 0: not known */
     sched_stats  st;
 } sched;
 
 static void sched_free(sched *sc) {
     if (!sc) return;
-    for (int i = 0; i < sc->n_run; i++) sc->run[i]->next = NULL, sched__list_free(sc->run[i]);
+    for (int i = 0; i < sc->n_run; i++) {
+        sc->run[i]->next = NULL;
+        sched__list_free(sc->run[i]);
+    }
     sched__list_free(sc->first);
     sched__list_free(sc->ended);
     tok_ids_drop(&sc->never);
@@ -170,7 +243,7 @@ static sched *sched_new(engine *eng, spec *guesser, const sched_opts *o, err_t *
     sc->eng = eng;
     sc->guesser = o->fixed ? NULL : guesser;
     sc->o = *o;
-    if (sc->o.n_seqs > eng->max_out) sc->o.n_seqs = eng->max_out;
+    sc->o.n_seqs = min_int(sc->o.n_seqs, eng->max_out);
     sc->run = mem_new((size_t)sc->o.n_seqs, sizeof *sc->run);
     sc->out = mem_new((size_t)sc->o.n_seqs, sizeof *sc->out);
     sc->asks = mem_new((size_t)sc->o.n_seqs, sizeof *sc->asks);
@@ -238,6 +311,16 @@ static void sched__start_text(const sched *sc, sched_seq *q) {
     q->text = embed_new(&sc->eng->m, &q->r.embed, q->n_prompt);
 }
 
+/* The stream of the answer's text, at its beginning. */
+static tok_stream sched__stream(const sched *sc, const sched_seq *q) {
+    const tok_ids *prompt = q->r.prompt;
+    tok_stream     s;
+    tok_stream_init(&s, sc->eng->v, prompt->n == 1 && prompt->id[0] == tok_bos(sc->eng->v));
+    s.special = q->r.gen.special_out;
+    s.shown = q->r.gen.shown;
+    return s;
+}
+
 /* Before a sequence comes in for the first time: its tokens, and a sampler that has seen the prompt. */
 static void sched__start(const sched *sc, sched_seq *q) {
     const tok_ids *prompt = q->r.prompt;
@@ -253,12 +336,8 @@ static void sched__start(const sched *sc, sched_seq *q) {
     }
     q->n_prompt = n;
     q->shift = !o->context_shift ? -1 : keep == 0 && begins ? 1 : keep;   /* a text without its start token is another text */
-    tok_stream_init(&q->stream, sc->eng->v, n == 1 && begins);
-    q->stripped = q->stream.strip;
-    if (q->r.constrain) q->held = constrain_seq_new(q->r.constrain, q->stripped, o->ends);
-    q->closed = q->held && constrain_closed(q->held);
-    q->stream.special = o->special_out;
-    q->stream.shown = o->shown;
+    q->stream = sched__stream(sc, q);
+    if (q->r.constrain) q->held = constrain_seq_new(q->r.constrain, q->stream.strip, o->ends);
     q->thought = gen_thought_new(&o->think);
     if (q->r.logprobs) q->raw = mem_aligned((size_t)sc->eng->m.hp.n_vocab, sizeof *q->raw);
     if (sc->guesser) q->guess = spec_seq_new(sc->guesser, &q->ids, q->sm, o->ignore_eos ? &sc->endless : &sc->never, q->held);
@@ -276,6 +355,7 @@ static void sched__end(sched *sc, sched_seq *q) {
     sched__leave(sc, i);
     if (gen_finish_names[a->finish]) spec_finished(sc->guesser, &q->ids, q->n_prompt);
     sched__seq_stop(q);
+    sched__become(q, SCHED_ENDED);
     sc->st.ended++;
     if (a->t_last > 0) hist__add(&sc->st.e2e, a->t_last - a->t_start);
     if (a->n_tok > 1) hist__add(&sc->st.tpot, (a->t_last - a->t_first) / (a->n_tok - 1));
@@ -295,6 +375,7 @@ static void sched_cancel(sched *sc) {
         if (q->sm) tok_stream_flush(&q->stream, &q->a.text);
         q->a.finish = GEN_CANCELLED;
         sched__seq_stop(q);
+        sched__become(q, SCHED_ENDED);
         sched__append(&sc->ended, &sc->ended_last, q);
     }
     while (sc->n_run) {
@@ -326,8 +407,9 @@ static void sched__yield(sched *sc, sched_seq *q) {
 static void sched__preempt(sched *sc, int i) {
     sched_seq *q = sc->run[i];
     sched__yield(sc, q);
-    if (q->over) return;
+    if (sched__is_over(q)) return;
     sched__leave(sc, i);
+    sched__become(q, SCHED_WAITING);
     sc->st.preempted++;
     q->next = sc->first;
     sc->first = q;
@@ -340,7 +422,7 @@ static int sched__youngest(const sched *sc) {
     int best = -1;
     for (int i = 0; i < sc->n_run; i++) {
         const sched_seq *q = sc->run[i];
-        if (q->kv && !q->queued && (best < 0 || q->over >= sc->run[best]->over)) best = i;
+        if (q->kv && !sched__steps(q) && (best < 0 || sched__is_over(q) >= sched__is_over(sc->run[best]))) best = i;
     }
     return best;
 }
@@ -367,7 +449,7 @@ static bool sched__shares(const sched_seq *q) { return !q->r.embeds || !q->text 
 /* Adds rows of a text for positions [from, q->kv->n), which are reserved. */
 static void sched__text_rows(sched *sc, sched_seq *q, int from) {
     fwd *f = sc->eng->f;
-    q->queued = true;
+    sched__enter_step(q);
     q->at = f->batch.n_out;
     for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, embed_wants(q->text, i) ? FWD_HIDDEN : 0);
     q->n_rows = f->batch.n_out - q->at;
@@ -383,7 +465,7 @@ static unsigned sched__wants(const sched_seq *q) { return q->held || q->r.logpro
 static void sched__rows(sched *sc, sched_seq *q, int from) {
     fwd      *f = sc->eng->f;
     const int n = (int)q->ids.n;
-    q->queued = true;
+    sched__enter_step(q);
     q->at = f->batch.n_out;
     for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, i == n - 1 ? sched__wants(q) : 0);
     kv_publish(q->kv, q->ids.id);
@@ -399,7 +481,7 @@ static const sched_seq *sched__reader(const sched *sc, const sched_seq *q) {
     const sched_seq *first = NULL;
     for (int i = 0; i < sc->n_run && !first; i++)
         if (sc->run[i]->request == q->request) first = sc->run[i];
-    if (!first || first->r.index >= q->r.index || (first->over && !first->kv)) return NULL;
+    if (!first || first->r.index >= q->r.index || (sched__is_over(first) && !first->kv)) return NULL;
     return first->n_prompt == first->a.n_prompt && q->n_prompt == q->a.n_prompt ? first : NULL;
 }
 
@@ -412,13 +494,13 @@ static int sched__border(const sched *sc, const sched_seq *a, const sched_seq *b
     return (int)same - (int)same % sc->eng->kv->opts.block;
 }
 
-/* With recurrent states: whether an older sequence, which is not behind this one, reads what both begin with. It makes a snapshot where they part. */
+/* With recurrent states: whether an older sequence, which has read as much as this one, reads what both begin with. It makes a snapshot where they part. */
 static bool sched__awaits(const sched *sc, const sched_seq *q) {
     bool yes = false;
     if (!kv_has_states(sc->eng->kv)) return false;
     for (int i = 0; !yes && i < sc->n_run && sc->run[i] != q; i++) {
         const sched_seq *r = sc->run[i];
-        yes = r->kv && !r->over && r->done >= q->done && r->done < sched__border(sc, q, r);
+        yes = r->kv && !sched__is_over(r) && r->done >= q->done && r->done < sched__border(sc, q, r);
     }
     return yes;
 }
@@ -460,7 +542,7 @@ static int sched__cut(const sched *sc, sched_seq *q, int from, int to) {
 static void sched__snapshots(sched *sc) {
     for (int i = 0; i < sc->n_run; i++) {
         const sched_seq *q = sc->run[i];
-        if (q->queued && q->snap_at) kv_snapshot(q->kv, q->snap_at, q->staying);
+        if (sched__steps(q) && q->snap_at) kv_snapshot(q->kv, q->snap_at, q->staying);
     }
 }
 
@@ -554,7 +636,7 @@ static void sched__read(sched *sc, sched_seq *q, int budget) {
 
 /* Adds the blocks that a sequence still lacks. */
 static void sched__add_lack(const sched *sc, const sched_seq *q) {
-    if (q->over && !q->kv) return;
+    if (sched__is_over(q) && !q->kv) return;
     if (!q->kv && sched__reader(sc, q)) kv_add_fork(sc->eng->kv, sc->lack);
     else kv_add_demand(sc->eng->kv, q->kv, q->ids.id, (int)q->ids.n, sc->lack);
 }
@@ -565,7 +647,7 @@ static void sched__admit(sched *sc, int budget) {
     int ahead = 0;
     memset(sc->lack, 0, (size_t)sc->eng->kv->n_group * sizeof *sc->lack);
     for (int i = 0; i < sc->n_run; i++) {
-        if (!sc->run[i]->queued) ahead += (int)sc->run[i]->ids.n - sc->run[i]->done;
+        if (!sched__steps(sc->run[i])) ahead += (int)sc->run[i]->ids.n - sc->run[i]->done;
         sched__add_lack(sc, sc->run[i]);
     }
     if (!sc->n_run) sc->filling = true;
@@ -577,6 +659,7 @@ static void sched__admit(sched *sc, int budget) {
         sched__begin(sc, q);
         sched__pop(&sc->first, &sc->last);
         sc->n_waiting--;
+        sched__become(q, SCHED_READY);
         sc->run[sc->n_run++] = q;
         if (q->a.t_start <= 0) q->a.t_start = clock_now();
         ahead += (int)q->ids.n - q->done;
@@ -587,29 +670,29 @@ static void sched__admit(sched *sc, int budget) {
 /* A static batch ends with its last answer; the sequences that wait are the next one. */
 static void sched__dismiss(sched *sc) {
     bool all = sc->o.fixed;
-    for (int i = 0; i < sc->n_run; i++) all = all && sc->run[i]->over;
+    for (int i = 0; i < sc->n_run; i++) all = all && sched__is_over(sc->run[i]);
     while (all && sc->n_run) sched__end(sc, sc->run[0]);
 }
 
 /* The first whose answer has not ended; there is one. */
 static sched_seq *sched__oldest(const sched *sc) {
     int i = 0;
-    while (sc->run[i]->over) i++;
+    while (sched__is_over(sc->run[i])) i++;
     return sc->run[i];
 }
 
 /* Fills the batch of the next step. Returns its rows; 0: nothing is left to do. */
-static int sched__plan(sched *sc) {
+static int sched__fill_batch(sched *sc) {
     while (!g_interrupt) {
         sched__dismiss(sc);
         fwd_begin(sc->eng->f);
         sc->n_out = 0;
-        for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false, sc->run[i]->n_guess = sc->run[i]->snap_at = 0;
+        for (int i = 0; i < sc->n_run; i++) sched__leave_step(sc->run[i]);
         sched__decode(sc);
         const int budget = sched__budget(sc);
         sched__admit(sc, budget);
         for (int i = 0; i < sc->n_run && sched__n_rows(sc) < budget; i++)
-            if (!sc->run[i]->queued && !sc->run[i]->over && sched__begin(sc, sc->run[i])) sched__read(sc, sc->run[i], budget);
+            if (sc->run[i]->state == SCHED_READY && sched__begin(sc, sc->run[i])) sched__read(sc, sc->run[i], budget);
         if (sched__n_rows(sc) || !sc->n_run) return sched__n_rows(sc);
         const int i = sched__youngest(sc);
         sched_seq *q = sched__oldest(sc);
@@ -653,7 +736,7 @@ static int32_t sched__draw(const sched *sc, sched_seq *q, float *logits, int pla
     const gen_opts *o = &q->r.gen;
     const tok_ids  *banned = sched__banned(sc, q);
     const int64_t   left = sched__left(sc, q), later = left < 0 ? left : left - q->n_pick;
-    if (q->held && !q->over && !constrain_mask(q->held, logits, sc->eng->m.hp.n_vocab, later)) return SCHED_NO_MASK;
+    if (q->held && !sched__is_over(q) && !constrain_mask(q->held, logits, sc->eng->m.hp.n_vocab, later)) return SCHED_NO_MASK;
     for (size_t k = 0; k < banned->n; k++) logits[banned->id[k]] = -INFINITY;
     for (size_t k = 0; o->ignore_eos && o->ends && k < o->ends->n; k++) logits[o->ends->id[k]] = -INFINITY;
     return samp_pick(q->sm, logits, (uint64_t)place);
@@ -665,7 +748,7 @@ static float *sched__logits(const sched *sc, int row) { return sc->logits + (siz
 /* The constraint takes in a token that was picked. False: a limit was reached. */
 static bool sched__hold(const sched *sc, sched_seq *q, int32_t id) {
     q->pick[q->n_pick].closed = false;
-    if (!q->held || q->over || gen_ends(&q->r.gen, sc->eng->v, id)) return true;
+    if (!q->held || sched__is_over(q) || gen_ends(&q->r.gen, sc->eng->v, id)) return true;
     const bool ok = constrain_accept(q->held, id);
     q->pick[q->n_pick].closed = ok && constrain_closed(q->held);
     return ok;
@@ -679,6 +762,7 @@ static int32_t sched__choose(const sched *sc, sched_seq *q, int row, int place) 
 /* The next token after one row of the step, or a SCHED_NO_... */
 static int32_t sched__pick_row(const sched *sc, sched_seq *q, int row) {
     const int n_vocab = sc->eng->m.hp.n_vocab, i = q->a.n_tok + q->n_pick;
+    if (!i && q->held && !sched__is_over(q) && constrain_closed(q->held)) return SCHED_NO_ANSWER;
     if (!sc->ids && !engine_finite(sched__logits(sc, row), (size_t)n_vocab)) return SCHED_NO_LOGITS;
     if (q->r.logprobs) memcpy(q->raw, sched__logits(sc, row), (size_t)n_vocab * sizeof *q->raw);
     const int32_t forced = gen_thought_forces(&q->thought, &q->r.gen.think), id = forced >= 0 ? forced : sched__choose(sc, q, row, i);
@@ -686,7 +770,7 @@ static int32_t sched__pick_row(const sched *sc, sched_seq *q, int row) {
     if (!sched__hold(sc, q, id)) return SCHED_NO_MASK;
     samp_accept(q->sm, id, false);
     gen_thought_add(&q->thought, &q->r.gen.think, sc->eng->v, id);
-    q->pick[q->n_pick].lp = q->r.logprobs && !q->over ? sched__score(q, n_vocab, id, i) : 0;
+    q->pick[q->n_pick].lp = q->r.logprobs && !sched__is_over(q) ? sched__score(q, n_vocab, id, i) : 0;
     return id;
 }
 
@@ -704,15 +788,9 @@ static void sched__pick(void *ctx, int ith) {
     }
 }
 
-static bool sched__has(const tok_ids *list, int32_t id) {
-    size_t i = 0;
-    while (list && i < list->n && list->id[i] != id) i++;
-    return list && i < list->n;
-}
-
 /* Whether the largest logit is the sampler's pick: it is there, and its token not banned. */
 static bool sched__may_pick(const sched *sc, const sched_seq *q, int32_t id) {
-    return id >= 0 && !sched__has(sched__banned(sc, q), id) && !(q->r.gen.ignore_eos && sched__has(q->r.gen.ends, id));
+    return id >= 0 && !tok_ids_has(sched__banned(sc, q), id) && !(q->r.gen.ignore_eos && tok_ids_has(q->r.gen.ends, id));
 }
 
 /* The tokens to pick, where the step gave them in place of logits and each of them may be picked. Else logits are there now, and it returns NULL. */
@@ -759,9 +837,9 @@ static void sched__shift(sched *sc, sched_seq *q) {
 }
 
 /* Whether the text of the answer, which a stop string has cut, is what its constraint asks for. */
-static bool sched__is_whole(const sched_seq *q) {
+static bool sched__is_whole(const sched *sc, const sched_seq *q) {
     const gen_answer *a = &q->a;
-    constrain_seq    *s = constrain_seq_new(q->r.constrain, q->stripped, q->r.gen.ends);
+    constrain_seq    *s = constrain_seq_new(q->r.constrain, sched__stream(sc, q).strip, q->r.gen.ends);
     size_t            at = 0;
     for (int i = 0; i < a->n_tok && a->tok[i].end <= a->text.n; at = a->tok[i++].end) constrain_accept(s, a->tok[i].id);
     constrain_feed(s, (bytes){(const uint8_t *)a->text.p + at, a->text.n - at});
@@ -787,7 +865,7 @@ static gen_finish sched__join(sched *sc, sched_seq *q, int32_t id, float lp, boo
     if (stop < a->text.n) {
         a->text.n = stop;
         a->text.p[stop] = 0;
-        a->unfinished = q->held && !sched__is_whole(q);
+        a->unfinished = q->held && !sched__is_whole(sc, q);
         return GEN_STOP_TEXT;
     }
     const bool length = a->n_tok == q->r.gen.n_predict, full = (int)q->ids.n > sc->eng->n_ctx;
@@ -809,7 +887,8 @@ static void sched__fail(sched *sc, sched_seq *q, int32_t id) {
     const size_t last = q->ids.n - 1;
     tok_stream_flush(&q->stream, &q->a.text);
     q->a.finish = GEN_FAILED;
-    if (id == SCHED_NO_TOKEN && q->held && constrain_complete(q->held)) q->a.finish = GEN_CLOSED;   /* the answer is whole, and nothing may follow */
+    if (id == SCHED_NO_ANSWER) q->a.finish = GEN_CLOSED;
+    else if (id == SCHED_NO_TOKEN && q->held && constrain_complete(q->held)) q->a.finish = GEN_CLOSED;   /* whole, and nothing may follow */
     else if (id == SCHED_NO_TOKEN && q->held)
         err_set(&q->a.err, EXIT_INPUT, "no token is possible after token %zu: logit biases and the vocabulary leave none of those that the constraint allows", last);
     else if (id == SCHED_NO_TOKEN) err_set(&q->a.err, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", last);
@@ -829,7 +908,6 @@ static void sched__offer(const sched *sc, sched_seq *q) {
 static void sched__join_all(sched *sc, sched_seq *q, double now) {
     const int had = q->a.n_tok, n = (int)q->ids.n;
     int       right = 0;
-    if (!q->a.n_tok && q->closed) q->a.finish = GEN_CLOSED;
     if (!q->r.gen.n_predict) q->a.finish = GEN_LENGTH;
     for (int k = 0; k < q->n_pick && !q->a.finish; k++) {
         const int32_t id = q->pick[k].id;
@@ -839,19 +917,23 @@ static void sched__join_all(sched *sc, sched_seq *q, double now) {
         if (q->a.n_tok > had + k) sched__record_latency(sc, &q->a, now);
     }
     if (q->n_guess) spec_record(sc->guesser, q->guess, right, q->n_pick < q->n_guess ? q->n_pick : q->n_guess, n);
-    q->over = q->a.finish != GEN_RUNNING;
     q->done = kv_truncate(q->kv, n + right < (int)q->ids.n ? n + right : (int)q->ids.n);
     if (q->a.finish != GEN_FAILED) sched__offer(sc, q);
-    if (!q->over && (int)q->ids.n > sc->eng->n_ctx) sched__shift(sc, q);
+    if (!q->a.finish && (int)q->ids.n > sc->eng->n_ctx) sched__shift(sc, q);
 }
 
 static void sched__tokens(sched *sc) {
     const double now = clock_now();
     for (int i = 0; i < sc->n_out; i++) {
         sched_seq *q = sc->out[i];
-        if (q->over) tok_ids_add(&q->ids, q->pick[0].id < 0 ? q->ids.id[0] : q->pick[0].id);   /* no part of its answer */
-        else sched__join_all(sc, q, now);
-        if (q->over && !sc->o.fixed) sched__end(sc, q);
+        if (sched__is_over(q)) {
+            tok_ids_add(&q->ids, q->pick[0].id < 0 ? q->ids.id[0] : q->pick[0].id);   /* no part of its answer */
+            continue;
+        }
+        sched__join_all(sc, q, now);
+        if (!q->a.finish) continue;
+        if (sc->o.fixed) sched__become(q, SCHED_OVER_STEPPING);
+        else sched__end(sc, q);
     }
 }
 
@@ -913,7 +995,7 @@ static void sched__count(sched *sc, double seconds) {
     double       held = (double)kv_held(sc->eng->kv, &peak) * block, tails = 0;
     for (int i = 0; i < sc->n_run; i++) {
         const sched_seq *q = sc->run[i];
-        decode += q->queued && q->a.n_tok && !q->over;
+        decode += q->state == SCHED_STEPPING && q->a.n_tok;
         guesses += q->n_guess;
         if (q->kv) tails += (double)kv_seq_blocks(q->kv) * block - q->kv->n;
     }
@@ -935,33 +1017,45 @@ static void sched__note_rows(sched_seq *q) {
     if (!q->a.n_tok) q->a.n_read = q->done < q->a.n_prompt ? q->done : q->a.n_prompt;
 }
 
-/* One step. n_ahead: tokens of the whole run, as engine_pack() takes them. False: nothing is left to do, an interrupt, or an error in e. */
-static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
-    if (sc->o.stress) {
-        for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false;
-        const int i = sched__youngest(sc);
-        if (i > 0) sched__preempt(sc, i);
-    }
-    const double begun = clock_now();
-    if (!sched__plan(sc)) return false;
+/* For tests: the youngest of several gives up its blocks. */
+static void sched__stress(sched *sc) {
+    for (int i = 0; i < sc->n_run; i++) sched__leave_step(sc->run[i]);
+    const int i = sched__youngest(sc);
+    if (i > 0) sched__preempt(sc, i);
+}
+
+/* Computes the rows of the step. False: an interrupt, or an error in e. */
+static bool sched__compute(sched *sc, err_t *e) {
     sched__snapshots(sc);
     const double t0 = clock_now();
     sc->logits = sc->eng->f->logits;
-    if (!fwd_step(sc->eng->f) || !engine_alive(sc->eng, e)) {
-        kv_commit(sc->eng->kv, false);
-        return false;
-    }
-    const long long decode = sc->st.decode, prefill = sc->st.prefill, written = sc->st.written;
-    kv_commit(sc->eng->kv, true);
+    const bool ok = fwd_step(sc->eng->f) && engine_alive(sc->eng, e);
+    kv_commit(sc->eng->kv, ok);
+    if (!ok) return false;
     sched__count(sc, clock_now() - t0);
     for (int i = 0; i < sc->n_run; i++)
-        if (sc->run[i]->queued) sched__note_rows(sc->run[i]);
+        if (sched__steps(sc->run[i])) sched__note_rows(sc->run[i]);
+    return true;
+}
+
+/* Packs some more weights after a step that gave n tokens; n_ahead: tokens of the whole run. */
+static void sched__pack(sched *sc, int64_t n_ahead, int64_t n) {
+    const double begun = clock_now();
+    const bool   packed = engine_pack(sc->eng, n_ahead, sc->st.written, n);
+    if (sc->guesser) spec_overhead(sc->guesser, clock_now() - begun, packed);
+}
+
+/* One step. n_ahead: tokens of the whole run, as engine_pack() takes them. False: nothing is left to do, an interrupt, or an error in e. */
+static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
+    const long long decode = sc->st.decode, prefill = sc->st.prefill, written = sc->st.written;
+    if (sc->o.stress) sched__stress(sc);
+    const double begun = clock_now();
+    if (!sched__fill_batch(sc) || !sched__compute(sc, e)) return false;
     if (sc->n_out) (sc->out[0]->text ? sched__embed : sched__sample)(sc);
+    const long long n_seqs = sc->st.decode - decode, n_tok = sc->st.written - written;
     if (sc->guesser && sc->st.prefill == prefill)
-        spec_time(sc->guesser, (int)(sc->st.decode - decode), sched__n_rows(sc), (int)(sc->st.written - written), clock_now() - begun);
+        spec_time(sc->guesser, (int)n_seqs, sched__n_rows(sc), (int)n_tok, clock_now() - begun);
     sched__dismiss(sc);
-    const double packs = clock_now();
-    const bool packed = engine_pack(sc->eng, n_ahead, sc->st.written, sc->st.written - written);
-    if (sc->guesser) spec_overhead(sc->guesser, clock_now() - packs, packed);
+    sched__pack(sc, n_ahead, n_tok);
     return true;
 }
