@@ -1,10 +1,10 @@
 /* ===== [engine] a model opened to run =====
- * A model with its threads, its cache and the scratch of its steps, for one sequence or for many; a count of what a run needs of memory, so
- * that the cache gets the rest; steps, with a line of progress where they take long. Errors come back in err_t. An interrupt ends a run
- * early and is not an error here.
- * Public: engine_opts, engine_defaults, engine_plan, engine_open, engine_close, engine_save,
- * engine_pack, engine_put_layout, engine_gpu_layers, engine_need, engine_need_weights, engine_need_steps, engine_step, engine_read, engine_alive, engine_finite, meter_start,
- * meter_step, meter_stop.
+ * A model with its threads, its cache and the scratch of its steps, for one sequence or for many; a count of what a run
+ * needs of memory, so that the cache gets the rest; steps, with a line of progress where they take long. Errors come
+ * back in err_t. An interrupt ends a run early and is not an error here.
+ * Public: engine_opts, engine_defaults, engine_plan, engine_open, engine_close, engine_save, engine_pack,
+ * engine_put_layout, engine_gpu_layers, engine_need, engine_need_weights, engine_need_steps, engine_step, engine_read,
+ * engine_alive, engine_finite, meter_start, meter_step, meter_stop.
  * Opens: engine, engine_meter, engine_needs, engine_opts, engine_plan, engine_reader. */
 
 typedef struct {
@@ -124,8 +124,8 @@ static bool engine__may_pack(const engine_opts *fo) {
     return strcmp(fo->repack, "auto") == 0 && strcmp(k_level_name(), "scalar") != 0;
 }
 
-/* Decides when packing repays itself and how much is packed between two tokens: nothing where memory is short, since pages of the file can be
- * dropped and read again, packed weights cannot. */
+/* Decides when packing repays itself and how much is packed between two tokens: nothing where memory is short, since
+ * pages of the file can be dropped and read again, packed weights cannot. */
 static void engine__plan_pack(engine *eng) {
     const model_bytes b = model_sizes(&eng->m);
     const bool        slow = b.slow > b.file / ENGINE_SLOW_SHARE;
@@ -139,9 +139,9 @@ static void engine__pack_now(engine *eng, const engine_opts *fo) {
     if (engine__may_pack(fo) && eng->pack_bytes) engine__pack_all(eng);
 }
 
-/* Packs some more matrices where the run is long enough to repay it. n: tokens of the whole run, -1: unknown, then packing begins after half as many
- * tokens as would repay it; passed: tokens so far; fresh: those of the last step, after which this is called. True: the last matrix has been
- * packed now. */
+/* Packs some more matrices where the run is long enough to repay it. n: tokens of the whole run, -1: unknown, then
+ * packing begins after half as many tokens as would repay it; passed: tokens so far; fresh: those of the last step,
+ * after which this is called. True: the last matrix has been packed now. */
 static bool engine_pack(engine *eng, int64_t n, int64_t passed, int64_t fresh) {
     if (!eng->may_pack) return false;
     if (!eng->pack_worth) engine__plan_pack(eng);
@@ -202,8 +202,8 @@ static void engine_need_steps(engine_needs *t, const model *m, int n_threads, in
     engine_need(t, what[2], (samp_bytes(m->hp.n_vocab, samp_defaults.repeat_last_n) + logit) * (uint64_t)n_seqs);
 }
 
-/* Bytes for the keys and values of a cache without a bound, at `token` bytes for each token, where `all` bytes of memory are free: what the other needs
- * and a reserve leave, at least all / ENGINE_SHARE; 0: no bound. */
+/* Bytes for the keys and values of a cache without a bound, at `token` bytes for each token, where `all` bytes of
+ * memory are free: what the other needs and a reserve leave, at least all / ENGINE_SHARE; 0: no bound. */
 static uint64_t engine__cache_bytes(const engine_needs *t, uint64_t all, uint64_t token) {
     if (all == UINT64_MAX) return 0;
     const uint64_t spare = all / ENGINE_SHARE < ENGINE_SPARE ? all / ENGINE_SHARE : ENGINE_SPARE, taken = engine__need_all(t) + spare;
@@ -314,7 +314,8 @@ static bool engine__open_cache(engine *eng, const engine_opts *fo, const kv_opts
     return true;
 }
 
-/* A quarter of what memory leaves to the cache is for states, more where the sequences that run need more, but no more than half. */
+/* A quarter of what memory leaves to the cache is for states, more where the sequences that run need more, but no more
+ * than half. */
 static void engine__split_cache(const engine *eng, const engine_plan *plan, uint64_t all, kv_opts *o) {
     const uint64_t slot = kv_slot_bytes(&eng->m.hp), need = slot * ((uint64_t)plan->n_seqs + 2), half = all / 2;
     uint64_t       states = need > all / 4 ? need : all / 4;
@@ -402,8 +403,8 @@ static bool engine__fill_gpus(dev_gpus *on, const engine_far *f, double share) {
     return end <= f->first;
 }
 
-/* Spreads the wanted layers so that each GPU gives the same share of its memory, and the cache of each has space to grow; where all of it does
- * not hold them, as many as it does: false. */
+/* Spreads the wanted layers so that each GPU gives the same share of its memory, and the cache of each has space to
+ * grow; where all of it does not hold them, as many as it does: false. */
 static bool engine__spread(dev_gpus *on, const engine_far *f) {
     double low = 0, high = 1;
     if (!engine__fill_gpus(on, f, 1)) return false;
@@ -414,8 +415,8 @@ static bool engine__spread(dev_gpus *on, const engine_far *f) {
     return engine__fill_gpus(on, f, high);
 }
 
-/* Opens GPUs in their order until one of them holds the wanted layers, which is then the only one, since several are no faster; or all so far
- * hold them together. False: they do not, or, why, there are none. */
+/* Opens GPUs in their order until one of them holds the wanted layers, which is then the only one, since several are no
+ * faster; or all so far hold them together. False: they do not, or, why, there are none. */
 static bool engine__find_gpus(const engine *eng, engine_far *f, int device, err_t *why) {
     dev_gpus *on = eng->m.far;
     const int end = device < 0 ? dev_gpus_count(why) : device + 1;
@@ -488,8 +489,8 @@ static bool engine__choose_layers(engine *eng, engine_far *f, int device, int n,
     return true;
 }
 
-/* Whether GPUs may have sums of their own; auto: where more than half of the bytes of matrices are floats, since sums of quantised weights are exact
- * whatever multiplies them. */
+/* Whether GPUs may have sums of their own; auto: where more than half of the bytes of matrices are floats, since sums
+ * of quantised weights are exact whatever multiplies them. */
 static bool engine__tensor(const engine *eng, const engine_opts *fo) {
     const model_bytes b = model_sizes(&eng->m);
     return strcmp(fo->same, "auto") == 0 ? b.floats > b.file / 2 : strcmp(fo->same, "off") == 0;
@@ -531,7 +532,8 @@ static engine *engine__new(const gguf_file *g, const tok_vocab *v, const engine_
     return eng;
 }
 
-/* Opens the model in g with all that the plan asks for. v: its vocabulary, NULL where no text is read or written. NULL: why not is in e. */
+/* Opens the model in g with all that the plan asks for. v: its vocabulary, NULL where no text is read or written. NULL:
+ * why not is in e. */
 static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, const kv_opts *ko, engine_plan plan, double t_start,
                            err_t *e) {
     engine *eng = engine__new(g, v, fo, t_start, e);
@@ -629,8 +631,8 @@ typedef struct {
     void *ctx;
 } engine_reader;
 
-/* Reads ids[from, to) after the `from` positions that the sequence holds, in steps of up to eng->n_batch rows. False: an error in e, an
- * interrupt, or the reader ended it. */
+/* Reads ids[from, to) after the `from` positions that the sequence holds, in steps of up to eng->n_batch rows. False:
+ * an error in e, an interrupt, or the reader ended it. */
 static bool engine_read(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, engine_reader r, err_t *e) {
     const kv_cache *kv = eng->kv;
     bool            ok = true;

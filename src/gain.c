@@ -224,7 +224,8 @@ static void spec_gain_record(spec_gain *g, spec_source from, int n, int right, i
     g->chosen[n]++;
 }
 
-/* A step of `rows` rows, whose time the costs have by now, gave n sequences `tokens` tokens in `seconds`, search and sampling included. */
+/* A step of `rows` rows, whose time the costs have by now, gave n sequences `tokens` tokens in `seconds`, search and
+ * sampling included. */
 static void spec_gain_time(spec_gain *g, const spec_costs *c, int n, int rows, int tokens, double seconds) {
     spec_cost__take(&g->look, g->step.looking - g->step.drafting);
     g->n_looks++;

@@ -1,24 +1,25 @@
 /* ===== [samp] logits to token =====
- * Chooses the next token of one sequence. A sampler holds the options, the chain of samplers built from them, the recent tokens
- * for the penalties, and scratch memory for one pick. The chain, its order and its defaults are those of llama.cpp
- * (src/llama-sampler.cpp, common/sampling.cpp): logit bias, then the samplers by name, then a draw.
+ * Chooses the next token of one sequence. A sampler holds the options, the chain of samplers built from them, the
+ * recent tokens for the penalties, and scratch memory for one pick. The chain, its order and its defaults are those of
+ * llama.cpp (src/llama-sampler.cpp, common/sampling.cpp): logit bias, then the samplers by name, then a draw.
  *
  * Invariants:
- * - Candidates stay in the order of their ids, so that of two equal logits the smaller id comes first. A sampler finds a
- *   threshold and removes what is below it. "Descending" means by falling logit, then by rising id: a total order.
+ * - Candidates stay in the order of their ids, so that of two equal logits the smaller id comes first. A sampler finds
+ *   a threshold and removes what is below it. "Descending" means by falling logit, then by rising id: a total order.
  * - After samp__scan() no candidate is NaN (it becomes -inf) or +inf (those candidates share the whole probability, all
  *   others become -inf).
- * - The weight of a candidate, e^(logit - max), is rounded to a multiple of 2^-34. A sum of up to 2^19 of them is
- *   then exact in double in any order, so buckets, blocks and a full sort find the same crossing to the bit.
- *   It costs a probability at most 2^-35 of the best one.
+ * - The weight of a candidate, e^(logit - max), is rounded to a multiple of 2^-34. A sum of up to 2^19 of them is then
+ *   exact in double in any order, so buckets, blocks and a full sort find the same crossing to the bit. It costs a
+ *   probability at most 2^-35 of the best one.
  * - All random numbers are rng_at(seed, seq, pos, draw): draw 0 is the token, draw 1 + i belongs to sampler i of the
  *   chain. The draw is the inverse of the cumulative distribution in descending order.
  * - samp_pick and samp__probs do not change the history, samp_accept adds to it; none of them allocates.
  *
  * To add a sampler: 1 its parameters (see samp_params); 2 a function that applies it and one that says when it is off;
  * 3 a row of samp_table.
- * Public: samp_defaults, samp_params, samp_describe, samp_check, samp_takes_best, samp_bytes, samp_new, samp_clone, samp_free, samp_accept, samp_pick, samp_chance, samp_copy, samp_breakers_*
- * (text for each text, then seal, then drop).
+ * Public: samp_defaults, samp_params, samp_describe, samp_check, samp_takes_best, samp_bytes, samp_new, samp_clone,
+ * samp_free, samp_accept, samp_pick, samp_chance, samp_copy, samp_breakers_* (text for each text, then seal, then
+ * drop).
  * Opens: samp_bias, samp_cand, samp_opts, samp_param, samp_words. */
 
 /* --- DRY sequence breakers: token sequences that no repetition may cross --- */
@@ -326,7 +327,8 @@ static inline uint64_t samp__key(float v, int32_t i) {
 static inline float   samp__key_value(uint64_t key) { return samp__unrank((int32_t)((uint32_t)(key >> 32) ^ 0x7fffffffu)); }
 static inline int32_t samp__key_index(uint64_t key) { return (int32_t)(uint32_t)key; }
 
-/* Hoare's partition around a pseudo-random key, so that no pattern in the data makes it slow. On return a[lo..*j] <= a[*i..hi]. */
+/* Hoare's partition around a pseudo-random key, so that no pattern in the data makes it slow. On return a[lo..*j] <=
+ * a[*i..hi]. */
 static void samp__partition(uint64_t *a, int32_t lo, int32_t hi, int32_t *pi, int32_t *pj) {
     uint64_t pivot = a[lo + (int32_t)(rng_at((uint64_t)lo, (uint64_t)hi, 0, 0) % (uint64_t)(hi - lo + 1))];
     int32_t  i = lo, j = hi;
@@ -1049,7 +1051,8 @@ static size_t samp_bytes(int32_t n_vocab, int32_t n_past) {
 /* Whether every pick is the token of the largest logit, the first of several. */
 static bool samp_takes_best(const samp *s) { return s->greedy && !s->n_chain && !s->o.n_bias; }
 
-/* Allocates all memory that picks need. seq: number of the sequence among those with this seed. NULL, and e set: an option is bad. */
+/* Allocates all memory that picks need. seq: number of the sequence among those with this seed. NULL, and e set: an
+ * option is bad. */
 static samp *samp_new(const samp_opts *o, int32_t n_vocab, uint64_t seed, uint64_t seq, err_t *e) {
     uint8_t chain[SAMP_CHAIN_MAX];
     int     n_chain;

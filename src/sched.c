@@ -26,7 +26,8 @@
  * Public: sched_plan, sched_new, sched_free, sched_add, sched_has_room, sched_idle, sched_step, sched_take, sched_cancel, hist_at.
  * Opens: sched.eng, sched.n_run, sched.n_waiting, sched.st, sched.guesser, sched_opts, sched_stats, hist. */
 
-/* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile, the middle of its bucket, is right within 1.1 % --- */
+/* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile, the middle of its bucket, is right
+ * within 1.1 % --- */
 
 enum { HIST_FINE = 32, HIST_N = 45 * HIST_FINE };     /* from a microsecond up to a year */
 
@@ -63,8 +64,8 @@ enum {
 };
 #define SCHED_STEP_S 0.25                             /* seconds that a step may take while sequences wait for their next token */
 
-/* The engine for requests that come and go, n_seqs of them at once, with n_guess rows of guesses. Each may reach the context, all together
- * the cache. beside: what others of this run need of memory, NULL: nothing. */
+/* The engine for requests that come and go, n_seqs of them at once, with n_guess rows of guesses. Each may reach the
+ * context, all together the cache. beside: what others of this run need of memory, NULL: nothing. */
 static engine_plan sched_plan(const engine_opts *fo, int n_seqs, int n_guess, const engine_needs *beside) {
     return (engine_plan){.n_seqs = n_seqs, .n_rows = fo->n_batch + n_seqs + n_guess, .n_out = n_seqs + n_guess, .share = true,
                          .pack = ENGINE_PACK_LATER, .beside = beside};
@@ -266,8 +267,8 @@ static sched_seq *sched__pop(sched_seq **first, sched_seq **last) {
     return q;
 }
 
-/* Every completion of the request waits for its turn. Returns the first one's answer, which grows with the steps and stays until it is taken.
- * NULL: what is asked for is not possible, and e says why. */
+/* Every completion of the request waits for its turn. Returns the first one's answer, which grows with the steps and
+ * stays until it is taken. NULL: what is asked for is not possible, and e says why. */
 static const gen_answer *sched_add(sched *sc, const gen_request *r, err_t *e) {
     sched_seq *first = NULL;
     ASSERT(r->n > 0 && (r->logprobs || !r->top));
@@ -403,7 +404,8 @@ static void sched__yield(sched *sc, sched_seq *q) {
     q->a.n_cached = q->a.n_read = 0;
 }
 
-/* Frees the blocks of a sequence, which then waits before all others; in a static batch one that has ended keeps its place, without a row. */
+/* Frees the blocks of a sequence, which then waits before all others; in a static batch one that has ended keeps its
+ * place, without a row. */
 static void sched__preempt(sched *sc, int i) {
     sched_seq *q = sc->run[i];
     sched__yield(sc, q);
@@ -427,8 +429,8 @@ static int sched__youngest(const sched *sc) {
     return best;
 }
 
-/* Reserves positions below `to`, for which younger sequences are preempted. False: it was itself the youngest and has been preempted, or there
- * is no other. */
+/* Reserves positions below `to`, for which younger sequences are preempted. False: it was itself the youngest and has
+ * been preempted, or there is no other. */
 static bool sched__reserve(sched *sc, sched_seq *q, int to) {
     while (!kv_reserve(q->kv, to)) {
         const int i = sched__youngest(sc);
@@ -443,7 +445,8 @@ static bool sched__reserve(sched *sc, sched_seq *q, int to) {
 /* Rows of the next step so far. */
 static int sched__n_rows(const sched *sc) { return sc->eng->f->batch.n; }
 
-/* Whether q uses the prefix tree, for what it computes and for what others have computed: not where all of its own rows are needed. */
+/* Whether q uses the prefix tree, for what it computes and for what others have computed: not where all of its own rows
+ * are needed. */
 static bool sched__shares(const sched_seq *q) { return !q->r.embeds || !q->text || !q->text->whole; }
 
 /* Adds rows of a text for positions [from, q->kv->n), which are reserved. */
@@ -460,8 +463,8 @@ static void sched__text_rows(sched *sc, sched_seq *q, int from) {
 /* What a row asks for from which q's next token is picked. */
 static unsigned sched__wants(const sched_seq *q) { return q->held || q->r.logprobs || !samp_takes_best(q->sm) ? FWD_LOGITS : FWD_ID; }
 
-/* Adds a row for each of the positions [from, q->kv->n), which are reserved. If they include the last token, rows for the draft tokens follow,
- * as long as the cache has room for them. */
+/* Adds a row for each of the positions [from, q->kv->n), which are reserved. If they include the last token, rows for
+ * the draft tokens follow, as long as the cache has room for them. */
 static void sched__rows(sched *sc, sched_seq *q, int from) {
     fwd      *f = sc->eng->f;
     const int n = (int)q->ids.n;
@@ -475,8 +478,8 @@ static void sched__rows(sched *sc, sched_seq *q, int from) {
     sc->out[sc->n_out++] = q;
 }
 
-/* The first completion of q's request, which reads the prompt for the others; NULL: it has left, has given up its blocks, or one of the two has
- * dropped a part of the prompt. */
+/* The first completion of q's request, which reads the prompt for the others; NULL: it has left, has given up its
+ * blocks, or one of the two has dropped a part of the prompt. */
 static const sched_seq *sched__reader(const sched *sc, const sched_seq *q) {
     const sched_seq *first = NULL;
     for (int i = 0; i < sc->n_run && !first; i++)
@@ -494,7 +497,8 @@ static int sched__border(const sched *sc, const sched_seq *a, const sched_seq *b
     return (int)same - (int)same % sc->eng->kv->opts.block;
 }
 
-/* With recurrent states: whether an older sequence, which has read as much as this one, reads what both begin with. It makes a snapshot where they part. */
+/* With recurrent states: whether an older sequence, which has read as much as this one, reads what both begin with. It
+ * makes a snapshot where they part. */
 static bool sched__awaits(const sched *sc, const sched_seq *q) {
     bool yes = false;
     if (!kv_has_states(sc->eng->kv)) return false;
@@ -546,8 +550,8 @@ static void sched__snapshots(sched *sc) {
     }
 }
 
-/* Takes what the cache already has of the sequence: the blocks of the completion that has read the same prompt, or those of equal tokens.
- * False: it has to wait for a sequence that computes what it needs. */
+/* Takes what the cache already has of the sequence: the blocks of the completion that has read the same prompt, or
+ * those of equal tokens. False: it has to wait for a sequence that computes what it needs. */
 static bool sched__begin(sched *sc, sched_seq *q) {
     bool wait = false;
     if (!q->kv) {
@@ -641,8 +645,8 @@ static void sched__add_lack(const sched *sc, const sched_seq *q) {
     else kv_add_demand(sc->eng->kv, q->kv, q->ids.id, (int)q->ids.n, sc->lack);
 }
 
-/* Admits waiting sequences, as long as there are places, rows that they could fill, and blocks for their prompts beside those that sequences in
- * flight lack. */
+/* Admits waiting sequences, as long as there are places, rows that they could fill, and blocks for their prompts beside
+ * those that sequences in flight lack. */
 static void sched__admit(sched *sc, int budget) {
     int ahead = 0;
     memset(sc->lack, 0, (size_t)sc->eng->kv->n_group * sizeof *sc->lack);
@@ -704,8 +708,8 @@ static int sched__fill_batch(sched *sc) {
 
 /* --- tokens --- */
 
-/* Log-probabilities by the model, before the sampler, at token i_gen of the answer: stores those of the likeliest tokens, returns that of the
- * picked one. */
+/* Log-probabilities by the model, before the sampler, at token i_gen of the answer: stores those of the likeliest
+ * tokens, returns that of the picked one. */
 static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) {
     const double norm = (double)q->raw[picked] - gen_logprob(q->raw, n_vocab, picked);
     int32_t     *id = q->a.top_id + (size_t)i_gen * (size_t)q->r.top;
@@ -774,8 +778,8 @@ static int32_t sched__pick_row(const sched *sc, sched_seq *q, int row) {
     return id;
 }
 
-/* Runs on every thread: picks the next tokens of some sequences, row after row as long as the guess was right. Which thread does it changes
- * nothing. */
+/* Runs on every thread: picks the next tokens of some sequences, row after row as long as the guess was right. Which
+ * thread does it changes nothing. */
 static void sched__pick(void *ctx, int ith) {
     sched *sc = ctx;
     (void)ith;
@@ -793,7 +797,8 @@ static bool sched__may_pick(const sched *sc, const sched_seq *q, int32_t id) {
     return id >= 0 && !tok_ids_has(sched__banned(sc, q), id) && !(q->r.gen.ignore_eos && tok_ids_has(q->r.gen.ends, id));
 }
 
-/* The tokens to pick, where the step gave them in place of logits and each of them may be picked. Else logits are there now, and it returns NULL. */
+/* The tokens to pick, where the step gave them in place of logits and each of them may be picked. Else logits are there
+ * now, and it returns NULL. */
 static const int32_t *sched__ids(const sched *sc) {
     const int32_t *ids = fwd_ids(sc->eng->f);
     for (int i = 0; ids && i < sc->n_out; i++) {
@@ -824,8 +829,8 @@ static size_t sched__tail(const sched_seq *q) {
     return most - 1;
 }
 
-/* Context shift: drops the older half of the tokens after the kept ones. The rest is read again at its new positions, so that the answer goes on
- * as in a fresh run over the remaining tokens. */
+/* Context shift: drops the older half of the tokens after the kept ones. The rest is read again at its new positions,
+ * so that the answer goes on as in a fresh run over the remaining tokens. */
 static void sched__shift(sched *sc, sched_seq *q) {
     const int n = (int)q->ids.n, keep = q->shift, drop = (n - keep + 1) / 2;
     log_info("context full at %d tokens: %d dropped behind the first %d", n - 1, drop, keep);
@@ -1045,7 +1050,8 @@ static void sched__pack(sched *sc, int64_t n_ahead, int64_t n) {
     if (sc->guesser) spec_overhead(sc->guesser, clock_now() - begun, packed);
 }
 
-/* One step. n_ahead: tokens of the whole run, as engine_pack() takes them. False: nothing is left to do, an interrupt, or an error in e. */
+/* One step. n_ahead: tokens of the whole run, as engine_pack() takes them. False: nothing is left to do, an interrupt,
+ * or an error in e. */
 static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
     const long long decode = sc->st.decode, prefill = sc->st.prefill, written = sc->st.written;
     if (sc->o.stress) sched__stress(sc);

@@ -1,18 +1,19 @@
 /* ===== [spec] speculative decoding =====
- * Guesses the next tokens of a sequence, so that one step computes the rows of several tokens. The sampler picks from the logits of
- * one row after the other as long as it picks what was guessed; the rows of wrong guesses are cut off the cache. A row depends on
- * its own past alone and a draw on its seed and place alone, so the text is the same as without guesses. Accepting a guess with
- * probability min(1, p/q) (Leviathan et al. 2023, arXiv 2211.17192) would keep the distribution but not the text. Lookup is prompt
- * lookup decoding (Saxena 2023).
- *   There are three sources. Lookup: what followed where the same tokens stood before, in this text or in a finished one. Draft: a
- * small model with the same vocabulary, which draws with the target's own random numbers. Forced: text that the constraint leaves no
- * choice about, as the tokenizer spells it. No source guesses what the constraint forbids.
- *   How many guesses pay is measured: seconds of a step of n rows ([gain]), and the chance of a guess by its source and degree of
- * certainty, for each sequence and for all. The likeliest guesses of all sequences are taken, as many as give the most tokens per
- * second. Chances fade, so that what did not pay is tried again.
- * Public: spec_defaults, spec_rows, spec_needs, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_draft_reset, spec_shift,
- * spec_propose, spec_record, spec_time, spec_overhead, spec_finished, spec_save, spec_guessed, spec_accepted, spec_speedup,
- * spec_report, spec_report_forced.
+ * Guesses the next tokens of a sequence, so that one step computes the rows of several tokens. The sampler picks from
+ * the logits of one row after the other as long as it picks what was guessed; the rows of wrong guesses are cut off the
+ * cache. A row depends on its own past alone and a draw on its seed and place alone, so the text is the same as without
+ * guesses. Accepting a guess with probability min(1, p/q) (Leviathan et al. 2023, arXiv 2211.17192) would keep the
+ * distribution but not the text. Lookup is prompt lookup decoding (Saxena 2023).
+ *   There are three sources. Lookup: what followed where the same tokens stood before, in this text or in a finished
+ * one. Draft: a small model with the same vocabulary, which draws with the target's own random numbers. Forced: text
+ * that the constraint leaves no choice about, as the tokenizer spells it. No source guesses what the constraint
+ * forbids.
+ *   How many guesses pay is measured: seconds of a step of n rows ([gain]), and the chance of a guess by its source and
+ * degree of certainty, for each sequence and for all. The likeliest guesses of all sequences are taken, as many as give
+ * the most tokens per second. Chances fade, so that what did not pay is tried again.
+ * Public: spec_defaults, spec_rows, spec_needs, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_draft_reset,
+ * spec_shift, spec_propose, spec_record, spec_time, spec_overhead, spec_finished, spec_save, spec_guessed,
+ * spec_accepted, spec_speedup, spec_report, spec_report_forced.
  * Opens: spec_opts, spec_seq.place, spec_seq.room. */
 
 enum {
@@ -264,7 +265,8 @@ static double spec__expected(const spec_seq *q) {
     return sum;
 }
 
-/* Guesses what the constraint forces. The tokens after which the model goes on in another way are learned as those of the other sources. */
+/* Guesses what the constraint forces. The tokens after which the model goes on in another way are learned as those of
+ * the other sources. */
 static void spec__forced(spec *sp, spec_seq *q, int most) {
     tok_ids ids = {0};
     double  p = 1;
@@ -280,8 +282,8 @@ static void spec__forced(spec *sp, spec_seq *q, int most) {
     tok_ids_drop(&ids);
 }
 
-/* Guesses what followed the last place with the longest match. Other places whose match is at least half as long tell how certain that is:
- * where they disagree, the text went on in several ways. */
+/* Guesses what followed the last place with the longest match. Other places whose match is at least half as long tell
+ * how certain that is: where they disagree, the text went on in several ways. */
 static void spec__lookup(spec *sp, spec_seq *q, int most) {
     spec_place place[2 * SPEC_WALK];
     int        n = spec__places(&q->text, &q->text, place), all = 0;
@@ -402,7 +404,8 @@ static int spec__draft_rows(spec *sp) {
     return f->batch.n;
 }
 
-/* Whether one more guess of q is likely to repay its row and its share of a step of the draft; rate: tokens per second that time is worth. */
+/* Whether one more guess of q is likely to repay its row and its share of a step of the draft; rate: tokens per second
+ * that time is worth. */
 static bool spec__draft_pays(const spec *sp, const spec_seq *q, int rows, double rate) {
     const double p = (q->n ? q->p[q->n - 1] : 1) * spec__mean(sp, q, SPEC_DRAFT);
     const double row = spec_cost_at(&sp->costs.target, rows + 1) - spec_cost_at(&sp->costs.target, rows);
@@ -457,8 +460,8 @@ static void spec__draft(spec *sp, int rows, double rate) {
 
 /* --- how many --- */
 
-/* Tokens per second to expect of q with the best number of its guesses (draft: of the draft's guesses, which are not made yet). share: seconds of
- * its own row. */
+/* Tokens per second to expect of q with the best number of its guesses (draft: of the draft's guesses, which are not
+ * made yet). share: seconds of its own row. */
 static double spec__best(const spec *sp, const spec_seq *q, int rows, double share, bool draft) {
     const double base = spec_cost_at(&sp->costs.target, rows), mean = spec__mean(sp, q, SPEC_DRAFT);
     const double each = draft ? spec_cost_at(&sp->costs.draft, 1) : 0;
@@ -472,7 +475,8 @@ static double spec__best(const spec *sp, const spec_seq *q, int rows, double sha
     return best;
 }
 
-/* Takes the likeliest of all guesses, as many as give the most tokens per second. n sequences decode in a step of `rows` rows without guesses. */
+/* Takes the likeliest of all guesses, as many as give the most tokens per second. n sequences decode in a step of
+ * `rows` rows without guesses. */
 static void spec__choose(spec *sp, spec_seq **q, int n, int rows) {
     const double base = spec_cost_at(&sp->costs.target, rows), plain = spec_cost_at(&sp->costs.target, n);
     double       sum = n, best = n / plain;
@@ -537,8 +541,8 @@ static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
     sp->gain.step.looking = clock_now() - t0;
 }
 
-/* What came of the guesses of q: the sampler picked from `judged` rows of them, and `right` were what it picked. `done`: tokens of the sequence
- * before the step. */
+/* What came of the guesses of q: the sampler picked from `judged` rows of them, and `right` were what it picked.
+ * `done`: tokens of the sequence before the step. */
 static void spec_record(spec *sp, spec_seq *q, int right, int judged, int done) {
     for (int i = 0; i < judged; i++) {
         spec__learn(&q->rate[q->from][q->kind[i]], &sp->rate[q->from][q->kind[i]], i < right);
@@ -548,8 +552,8 @@ static void spec_record(spec *sp, spec_seq *q, int right, int judged, int done) 
     if (q->done > done + right) q->done = done + right;
 }
 
-/* Times a step of `rows` rows, none of them of a prompt: it gave n sequences `tokens` tokens in `seconds`, search and sampling included. The
- * first one does not count, since it is the first to touch its memory. */
+/* Times a step of `rows` rows, none of them of a prompt: it gave n sequences `tokens` tokens in `seconds`, search and
+ * sampling included. The first one does not count, since it is the first to touch its memory. */
 static void spec_time(spec *sp, int n, int rows, int tokens, double seconds) {
     if (!sp->warm) {
         sp->warm = true;

@@ -1,9 +1,11 @@
 /* ===== [talk] a conversation =====
- * -i: reads a message, streams the answer, and again. Every turn is the whole conversation through the model's template; one schedule with a
- * shared cache answers all turns, so that tokens which are as before are not computed again. Each turn draws with the seed of the run, so turn k
- * is what the same messages give in one command; /regen draws as the next completion of a batch line with n does.
- *   A line that begins with a slash is a command, a row of talk_commands. What commands and turns say goes to standard error, an answer to the
- * output. A message that gets no answer is taken back: the conversation goes on from the last answer.
+ * -i: reads a message, streams the answer, and again. Every turn is the whole conversation through the model's
+ * template; one schedule with a shared cache answers all turns, so that tokens which are as before are not computed
+ * again. Each turn draws with the seed of the run, so turn k is what the same messages give in one command; /regen
+ * draws as the next completion of a batch line with n does.
+ *   A line that begins with a slash is a command, a row of talk_commands. What commands and turns say goes to standard
+ * error, an answer to the output. A message that gets no answer is taken back: the conversation goes on from the last
+ * answer.
  * To add a command: a function, and its row in talk_commands.
  * Public: talk_opts, talk_plan, talk_commands, TALK_COMMANDS, talk_run.
  * Opens: talk_opts, talk_command. */
@@ -478,7 +480,8 @@ static void talk__save(talk_job *k, const char *arg) {
     mem_free(path);
 }
 
-/* The conversation becomes that of a file; tools stay where the file has none. False: the file has no conversation, and e says why. */
+/* The conversation becomes that of a file; tools stay where the file has none. False: the file has no conversation, and
+ * e says why. */
 static bool talk__replace(talk_job *k, bytes json, const char *path, err_t *e) {
     const val  tools = val_get(k->in->vars, "tools");
     str        kept = {0};
@@ -602,7 +605,8 @@ static void talk__greet(const talk_job *k) {
         log_warn("%s, a context of %d tokens; /help lists commands, Ctrl-D ends", str_base_name(k->eng->g->path), k->eng->n_ctx);
 }
 
-/* The messages of `in` go on with those of standard input. False: e says what ended the run; EXIT_NO: some message got no answer. */
+/* The messages of `in` go on with those of standard input. False: e says what ended the run; EXIT_NO: some message got
+ * no answer. */
 static bool talk_run(engine *eng, spec *guesser, chat *ch, chat_input *in, const gen_request *ask, const talk_opts *o, err_t *e) {
     const sched_opts alone = {1, false, false};
     talk_job         k = {.eng = eng, .guesser = guesser, .chat = ch, .in = in, .o = o, .ask = *ask, .e = e};

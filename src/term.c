@@ -1,11 +1,13 @@
 /* ===== [term] messages from a person or a pipe =====
- * Reads one message after the other from standard input. At a terminal a person types them: with line editing and history where libedit is
- * found (it is loaded when it is needed; the program runs without it), else as plain lines. Lines that arrive at once, as when they are pasted,
- * are one message; so are lines of which each but the last ends in a backslash, and those from """ to """. Where standard input is no
- * terminal each line is a message, and no prompt is written.
- *   Signals are blocked while a message is read, except where the program waits for input: an interrupt is noticed at once and never lost. The
- * settings of the terminal are restored after every message, and by term_restore() where a signal ends the program.
- * Invariant: the bytes of a message are those that were typed, pasted or piped; but line ends of a paste become newlines.
+ * Reads one message after the other from standard input. At a terminal a person types them: with line editing and
+ * history where libedit is found (it is loaded when it is needed; the program runs without it), else as plain lines.
+ * Lines that arrive at once, as when they are pasted, are one message; so are lines of which each but the last ends in
+ * a backslash, and those from """ to """. Where standard input is no terminal each line is a message, and no prompt is
+ * written.
+ *   Signals are blocked while a message is read, except where the program waits for input: an interrupt is noticed at
+ * once and never lost. The settings of the terminal are restored after every message, and by term_restore() where a
+ * signal ends the program. Invariant: the bytes of a message are those that were typed, pasted or piped; but line ends
+ * of a paste become newlines.
  * Public: term_open, term_close, term_read, term_person, term_restore, term_edits.
  * Opens: term_message. */
 
@@ -186,8 +188,8 @@ static void term__fill(term_input *t) {
     else if (got == 0 || (errno != EINTR && errno != EAGAIN)) t->ended = true;
 }
 
-/* Waits, `ms` milliseconds at most, -1: however long, until more than `have` bytes are to be taken. False: they did not come, standard input
- * has ended, or a signal came. */
+/* Waits, `ms` milliseconds at most, -1: however long, until more than `have` bytes are to be taken. False: they did not
+ * come, standard input has ended, or a signal came. */
 static bool term__wait(term_input *t, size_t have, int ms) {
     const struct timespec limit = {0, ms * 1000000L}, second = {1, 0};
     while (t->n - t->at <= have && !t->ended) {
@@ -229,8 +231,8 @@ static bool term__remove(str *line, const char *mark, size_t n) {
     return found;
 }
 
-/* One line as it comes, and from a terminal all lines that arrive with it: up to the mark that ends a paste, or as long as they follow at
- * once. False: there is none. */
+/* One line as it comes, and from a terminal all lines that arrive with it: up to the mark that ends a paste, or as long
+ * as they follow at once. False: there is none. */
 static bool term__read_plain(term_input *t, str *line) {
     const size_t mark = sizeof term__paste_end - 1;
     bool         ok = term__take_line(t, -1, line), paste = false;
@@ -282,8 +284,8 @@ static bool term__goes_on(term_input *t) {
     return (t->buf[t->at] == '\n' || t->buf[t->at] == '\r') && term__wait(t, 1, TERM_AT_ONCE_MS);
 }
 
-/* For libedit: the next character that was typed. 1: there is one, 0: standard input has ended, -1: a signal came. A newline inside of text
- * that arrives at once becomes the key that begins a paste. */
+/* For libedit: the next character that was typed. 1: there is one, 0: standard input has ended, -1: a signal came. A
+ * newline inside of text that arrives at once becomes the key that begins a paste. */
 static int term__getc(term_edit *el, wchar_t *c) {
     term_input *t = term__tty.one;
     size_t len;
@@ -328,7 +330,8 @@ static void term__newlines(str *s) {
     str_add(s, "", 0);
 }
 
-/* For libedit: what a paste does. Its last newline ends the message where the terminal has not marked the paste, else it is dropped. */
+/* For libedit: what a paste does. Its last newline ends the message where the terminal has not marked the paste, else
+ * it is dropped. */
 static unsigned char term__on_paste(term_edit *el, wint_t key) {
     term_input *t = term__tty.one;
     const bool enter = t->unmarked;
@@ -348,9 +351,10 @@ static unsigned char term__on_paste(term_edit *el, wint_t key) {
     return ok ? TERM_KEY_REDRAW : TERM_KEY_WRONG;
 }
 
-/* Keys that go through the history, the last character of each, what it becomes for libedit, and the number of entries that it moves by; 0: any.
- * libedit keeps EL_BUFSIZ characters of the line that is left, and brings back as many as that had: with a longer line the key is refused. So is
- * a step after the newest entry, for which libedit would bring back a line that was left earlier. */
+/* Keys that go through the history, the last character of each, what it becomes for libedit, and the number of entries
+ * that it moves by; 0: any. libedit keeps EL_BUFSIZ characters of the line that is left, and brings back as many as
+ * that had: with a longer line the key is refused. So is a step after the newest entry, for which libedit would bring
+ * back a line that was left earlier. */
 enum { TERM_EDIT_CHARS = 1024 };
 static const struct {
     const wchar_t *keys;

@@ -1,6 +1,6 @@
 /* ===== [text] one answer, its text streamed =====
- * One request of a schedule, whose text is written as it comes: all of it that can no longer become a stop string. On a terminal it is
- * written so that it cannot steer the terminal; elsewhere it is the exact bytes.
+ * One request of a schedule, whose text is written as it comes: all of it that can no longer become a stop string. On a
+ * terminal it is written so that it cannot steer the terminal; elsewhere it is the exact bytes.
  * Public: text_opts, text_plan, text_turn, text_tokens, text_warn_unfinished, text_run.
  * Opens: text_opts, text_stats. */
 
@@ -43,8 +43,8 @@ static bool text__write(text_sink *s, const void *p, size_t n) {
     return out_put(s->out, p, n) && out_flush(s->out);
 }
 
-/* The same for text that nobody here chose. Returns in *used the bytes that were taken: on a terminal the end of b may be a character that is
- * not whole yet. */
+/* The same for text that nobody here chose. Returns in *used the bytes that were taken: on a terminal the end of b may
+ * be a character that is not whole yet. */
 static bool text__show(text_sink *s, bytes b, bool ended, size_t *used) {
     str  seen = {0};
     *used = b.n;
@@ -306,8 +306,8 @@ static bool text__echo(text_sink *s) {
     return s->o->ids ? text__write_ids(s, s->r->prompt->id, s->r->prompt->n) : text__show(s, s->o->echo, true, &used);
 }
 
-/* Adds r, one completion, to a schedule with nothing to do, streams its answer to out and moves it to *a, which the caller drops. False: e says
- * why there is none, or what ended all answers; what ended this one alone is in a->err. */
+/* Adds r, one completion, to a schedule with nothing to do, streams its answer to out and moves it to *a, which the
+ * caller drops. False: e says why there is none, or what ended all answers; what ended this one alone is in a->err. */
 static bool text_turn(sched *sc, const gen_request *r, const text_opts *o, out_t *out, text_stats *st, gen_answer *a, err_t *e) {
     text_sink s = {.out = out, .o = o, .r = r, .terminal = isatty(fileno(out->f))};
     ASSERT(r->n == 1 && sched_idle(sc));

@@ -1,8 +1,8 @@
 /* An engine: what it is for each plan, reading a text, packing its weights, what it needs of memory. */
 #include <malloc.h>
 
-/* A plan's zeros are filled from the options and the model; what it says stands; memory and context bound the rest. The model was trained
- * with 256 tokens, and has 272 of them. */
+/* A plan's zeros are filled from the options and the model; what it says stands; memory and context bound the rest. The
+ * model was trained with 256 tokens, and has 272 of them. */
 static void t_engine_plans(void) {
     static const struct {
         const char *what;
@@ -43,8 +43,8 @@ static void t_engine_plans(void) {
     gguf_close(&g);
 }
 
-/* A second engine uses the first one's threads where its model is big enough, else one of its own; --repack auto packs at once, later or
- * not at all, as the plan says. */
+/* A second engine uses the first one's threads where its model is big enough, else one of its own; --repack auto packs
+ * at once, later or not at all, as the plan says. */
 static void t_engine_hosts(void) {
     static const struct {
         const char *model;
@@ -183,7 +183,8 @@ static uint64_t t_engine_kept(const gguf_file *g) {
     return kept;
 }
 
-/* The table of what a run needs: steps, logits and samplers to the byte, weights packed and not, and a cache that gets the rest. */
+/* The table of what a run needs: steps, logits and samplers to the byte, weights packed and not, and a cache that gets
+ * the rest. */
 static void t_engine_memory(void) {
     static const char *const models[] = {"tests/data/tiny/llama.gguf", "tests/data/tiny/llama_f16.gguf", "tests/data/tiny/qwen2_bf16.gguf", "models/pip-f16.gguf",
                                          "models/pip-q4_k_m.gguf", "models/pip-draft-q8_0.gguf", "tests/data/tiny/qwen3moe_q8_0.gguf"};

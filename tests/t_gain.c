@@ -107,8 +107,8 @@ static void t_gain_run(spec_cost *c, const int *sizes, int n_sizes, int steps, d
     for (int i = 0; i < steps; i++) spec_cost_add(c, sizes[i % n_sizes], by * t_gain_machine(sizes[i % n_sizes]));
 }
 
-/* A machine that becomes slower or faster: what is seen at one size is believed of those that are not taken, and all of them are right,
- * neither more nor less, once they are taken again. */
+/* A machine that becomes slower or faster: what is seen at one size is believed of those that are not taken, and all of
+ * them are right, neither more nor less, once they are taken again. */
 static void t_gain_level(void) {
     static const int    sizes[] = {1, 4, 8, 16};
     static const double by[] = {2, 0.5, 5, 0.1};

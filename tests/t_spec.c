@@ -1,5 +1,5 @@
-/* [spec]: the sources of guesses, their estimated gain, their number, and the stored texts of finished requests. t_sched.c tests that they
- * change no text. */
+/* [spec]: the sources of guesses, their estimated gain, their number, and the stored texts of finished requests.
+ * t_sched.c tests that they change no text. */
 
 enum { T_SPEC_VOCAB = 300, T_SPEC_A = 100, T_SPEC_END = 2 };   /* tokens: letters from there on; that which ends a text */
 
