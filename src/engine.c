@@ -3,8 +3,8 @@
  * needs of memory, so that the cache gets the rest; steps, with a line of progress where they take long. Errors come
  * back in err_t. An interrupt ends a run early and is not an error here.
  * Public: engine_opts, engine_defaults, engine_plan, engine_open, engine_close, engine_save, engine_pack,
- * engine_put_layout, engine_gpu_layers, engine_need, engine_need_weights, engine_need_steps, engine_step, engine_read,
- * engine_alive, engine_finite, meter_start, meter_step, meter_stop.
+ * engine_put_layout, engine_gpu_layers, engine_need, engine_need_weights, engine_need_steps, engine_threads, engine_step,
+ * engine_read, engine_alive, engine_finite, meter_start, meter_step, meter_stop.
  * Opens: engine, engine_meter, engine_needs, engine_opts, engine_plan, engine_reader. */
 
 typedef struct {
@@ -68,7 +68,7 @@ enum {
     ENGINE_PACK_PIECE = 16 << 20,                     /* bytes of weights packed between two progress lines */
     ENGINE_SHARED = 4 << 20,                          /* bytes of weights from which a second engine uses more than one thread */
     ENGINE_FAR_SPARE = 64 << 20,                      /* bytes of a GPU that stay free */
-    ENGINE_FAR_STATES = 4,                            /* snapshots of states may take this fraction of what is left there: 1 / 4 */
+    ENGINE_FAR_STATES = 4,                            /* snapshots of states may take 1 / 4 of what is left there */
     ENGINE_LOGIT_BYTES = 64 << 20,                    /* bytes of logits where a plan leaves their rows open */
 };
 
@@ -269,7 +269,7 @@ static int engine__context(const engine *eng, const engine_opts *fo, const engin
     if (fo->n_ctx > train && model_holds(&eng->m, fo->n_ctx, &(err_t){0}))
         log_warn("a context of %d tokens; the model was trained with %d", fo->n_ctx, train);
     if (fo->n_ctx > 0) return fo->n_ctx;
-    return fo->n_ctx < 0 && plan->n_need > 0 && plan->n_need < train ? (int)plan->n_need : train;
+    return fo->n_ctx < 0 && plan->n_need > 0 ? (int)min_i64(plan->n_need, train) : train;
 }
 
 /* The rows of a step are cut to what scratch may take. */
@@ -283,7 +283,7 @@ static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) 
     const size_t out = ENGINE_LOGIT_BYTES / sizeof(float) / (size_t)eng->m.hp.n_vocab;
     eng->n_ctx = engine__context(eng, fo, plan);
     eng->n_batch = plan->n_rows ? plan->n_rows : fo->n_batch;
-    if (plan->n_seqs <= 1 && plan->n_need > 0 && eng->n_batch > plan->n_need) eng->n_batch = (int)plan->n_need;
+    if (plan->n_seqs <= 1 && plan->n_need > 0) eng->n_batch = (int)min_i64(eng->n_batch, plan->n_need);
     if (!eng->m.hp.causal) eng->n_batch = max_int(eng->n_batch, eng->n_ctx);   /* a text is one step */
     engine__cut_rows(eng);
     if (!plan->n_seqs) plan->n_seqs = eng->n_batch / eng->n_ctx + 2;
@@ -292,14 +292,14 @@ static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) 
 }
 
 /* Threads of a run. */
-static int engine__threads(const engine_opts *fo) { return fo->n_threads > 0 ? fo->n_threads : pool_default_threads(); }
+static int engine_threads(const engine_opts *fo) { return fo->n_threads > 0 ? fo->n_threads : pool_default_threads(); }
 
 /* All that the run needs of memory beside its cache. */
 static engine_needs engine__needs(const engine *eng, const engine_opts *fo, const engine_plan *plan) {
     static const char *const steps[] = {"steps", "logits", "samplers"};
     engine_needs             t = {0};
     const engine_needs      *beside = plan->beside;
-    const int                n_threads = engine__threads(fo);
+    const int                n_threads = engine_threads(fo);
     engine_need_weights(&t, &eng->m, fo, "weights in the file", "packed weights");
     if (plan->hidden) engine_need(&t, steps[0], fwd_bytes(&eng->m, n_threads, eng->n_batch, eng->n_batch, FWD_HIDDEN));
     else engine_need_steps(&t, &eng->m, n_threads, eng->n_batch, min_int(plan->n_out, eng->n_batch), plan->n_seqs, steps);
@@ -539,7 +539,7 @@ static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts 
 static void engine__open_threads(engine *eng, const engine_opts *fo, const engine *host) {
     eng->shares_pool = host && model_sizes(&eng->m).file >= ENGINE_SHARED;
     if (eng->shares_pool) eng->p = host->p;
-    else eng->p = pool_new(host ? 1 : engine__threads(fo));
+    else eng->p = pool_new(host ? 1 : engine_threads(fo));
 }
 
 /* A model without cache, threads and steps. */

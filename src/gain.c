@@ -17,7 +17,7 @@ enum {
     SPEC_SURE = 3,                                    /* times from which a cost may be reported */
     SPEC_TURNS = 100,                                 /* steps of sequences from which a speed-up is reported */
 };
-#define SPEC_HOPE   0.03                              /* cost of a further row as a share of a step of one row, until it is measured */
+#define SPEC_HOPE   0.03                              /* cost of a further row, until measured, as a share of a step of one row */
 #define SPEC_LEAST_S 0.5                              /* seconds of decoding from which a speed-up is reported */
 #define SPEC_WAITED 0.05                              /* share of the time waiting for a CPU from which CPUs count as shared */
 #define SPEC_SPIKES 0.25                              /* share of the time beyond what steps usually take, for the same */
@@ -41,7 +41,7 @@ typedef struct {                                      /* seconds of steps of n r
     long long  at[SPEC_COST + 1];                     /* when that was, in steps */
     long long  now;                                   /* steps timed so far */
     double     level;                                 /* how slow the machine is, by its first steps */
-    double     cost[SPEC_COST + 1];                   /* the curve that decisions use: measured costs at this level, interpolated */
+    double     cost[SPEC_COST + 1];                   /* the curve for decisions: measured costs at this level, interpolated */
 } spec_cost;
 
 typedef struct {
@@ -97,7 +97,7 @@ static void spec_cost__fit(spec_cost *c) {
 
 /* Seconds of a step of n rows, by the curve; 0: nothing is known. */
 static double spec_cost_at(const spec_cost *c, int n) {
-    const int beyond = n > SPEC_COST ? n - SPEC_COST : 0;
+    const int beyond = max_int(n - SPEC_COST, 0);
     return n < 1 ? 0 : c->cost[n - beyond] * (1 + SPEC_HOPE * beyond);
 }
 
@@ -367,7 +367,9 @@ static void spec_gain_report(const spec_gain *g, const spec_costs *c, str *s) {
     str_fmt(s, "%lld tokens in %lld steps, %.2f a step", g->tokens, g->turns, (double)g->tokens / (double)g->turns);
     if (why) str_fmt(s, "; speed-up not measurable: %s", why);
     str_put(s, "\n");
-    for (int from = SPEC_SOURCES - 1; from >= 0; from--)
-        if (g->guessed[from]) spec_gain__put_source(g, (spec_source)from, isnan(speedup) ? NAN : spec_gain__of_source(g, c, (spec_source)from), s);
+    for (int i = SPEC_SOURCES - 1; i >= 0; i--) {
+        const spec_source from = (spec_source)i;
+        if (g->guessed[from]) spec_gain__put_source(g, from, isnan(speedup) ? NAN : spec_gain__of_source(g, c, from), s);
+    }
     if (g_log_level >= LOG_VERBOSE) spec_gain__put_costs(g, c, s);
 }

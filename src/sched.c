@@ -1,10 +1,11 @@
 /* ===== [sched] continuous batching =====
- * Answers requests, many at once: every step takes one row of each sequence that is being continued and fills up with rows of prompts
- * that are being read, oldest first. A sequence leaves when its answer ends, and the next one takes its place. Prompts are read in
- * chunks, so that a step takes at most SCHED_STEP_S while other sequences wait for their next token.
- *   Blocks that the cache holds are reused; a sequence waits for blocks that another one is computing. It is admitted when the cache
- * has room for its prompt. When blocks run out the youngest is preempted, and read again when its turn comes. Neither changes a text:
- * a row's result depends on its own past alone, and a draw on its seed and place alone.
+ * Answers requests, many at once: every step takes one row of each sequence that is being continued and fills up with
+ * rows of prompts that are being read, oldest first. A sequence leaves when its answer ends, and the next one takes its
+ * place. Prompts are read in chunks, so that a step takes at most SCHED_STEP_S while other sequences wait for their next
+ * token.
+ *   Blocks that the cache holds are reused; a sequence waits for blocks that another one is computing. It is admitted
+ * when the cache has room for its prompt. When blocks run out the youngest is preempted, and read again when its turn
+ * comes. Neither changes a text: a row's result depends on its own past alone, and a draw on its seed and place alone.
  *
  * States of a sequence:
  *
@@ -15,20 +16,21 @@
  *                                                  static batch  v                   | the batch ends
  *                            OVER <-------------------> OVER_STEPPING ---------------+
  *
- * READY to OVER_STEPPING are in flight. WAITING also leads to ENDED where the run is cancelled, READY where it is or where the cache
- * cannot hold the sequence even alone, OVER where it is or where its batch ends.
+ * READY to OVER_STEPPING are in flight. WAITING also leads to ENDED where the run is cancelled, READY where it is or
+ * where the cache cannot hold the sequence even alone, OVER where it is or where its batch ends.
  *
  * Invariants:
  * - sched.run is in the order in which its sequences were added; preempted ones come back before new ones.
  * - A sequence that holds blocks and cannot go on gives way to older ones, never the other way: the oldest always makes progress.
  * - An error of one sequence ends that sequence (gen_answer.err); only an error of all of them ends the run.
  * - The schedule owns its sequences; a caller has a request, a view of its answer, and in the end the answer itself.
- * Public: sched_plan, sched_new, sched_free, sched_add, sched_has_room, sched_idle, sched_step, sched_take, sched_cancel, hist_at.
+ * Public: sched_plan, sched_new, sched_free, sched_add, sched_has_room, sched_idle, sched_step, sched_take, sched_cancel,
+ * hist_at.
  * Opens: sched.eng, sched.n_run, sched.n_waiting, sched.st, sched.guesser, sched_opts, sched_stats, hist. */
 
-/* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile, the middle of its bucket, is right
- * within 1.1 % --- */
+/* --- a histogram of seconds --- */
 
+/* Buckets to a factor of two: a percentile, the middle of its bucket, is right within 1.1 %. */
 enum { HIST_FINE = 32, HIST_N = 45 * HIST_FINE };     /* from a microsecond up to a year */
 
 typedef struct {
@@ -38,7 +40,7 @@ typedef struct {
 
 static void hist__add(hist *h, double s) {
     int i = s > 1e-6 ? (int)(log2(s * 1e6) * HIST_FINE) : 0;
-    h->n[i < HIST_N ? i : HIST_N - 1]++;
+    h->n[min_int(i, HIST_N - 1)]++;
     h->all++;
 }
 
@@ -55,7 +57,7 @@ static double hist_at(const hist *h, double p) {
 
 typedef struct {
     int  n_seqs;                                      /* sequences in flight */
-    bool fixed;                                       /* static batches, for comparison: all rows run until the last answer has ended */
+    bool fixed;                                       /* static batches, for comparison: all rows run to the last answer's end */
     bool stress;                                      /* the youngest is preempted before every step */
 } sched_opts;
 
@@ -280,7 +282,8 @@ static const gen_answer *sched_add(sched *sc, const gen_request *r, err_t *e) {
         q->r.index = r->index + i;
         q->r.keep = i + 1 < r->n ? INT_MAX : r->keep;
         q->request = sc->n_requests;
-        q->a = (gen_answer){.owner = r->owner, .index = q->r.index, .end_token = -1, .top = r->top, .n_prompt = (int)r->prompt->n};
+        q->a = (gen_answer){.owner = r->owner, .index = q->r.index, .end_token = -1, .top = r->top,
+                            .n_prompt = (int)r->prompt->n};
         str_put(&q->a.text, "");
         sc->n_waiting++;
         sched__append(&sc->first, &sc->last, q);
@@ -457,11 +460,14 @@ static void sched__text_rows(sched *sc, sched_seq *q, int from) {
     for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, embed_wants(q->text, i) ? FWD_HIDDEN : 0);
     q->n_rows = f->batch.n_out - q->at;
     if (sched__shares(q)) kv_publish(q->kv, q->ids.id);
-    if (q->n_rows || q->kv->n == q->n_prompt) sc->out[sc->n_out++] = q;   /* with --pooling cls no row of the last chunk is needed */
+    const bool last = q->kv->n == q->n_prompt;        /* with --pooling cls no row of the last chunk is needed */
+    if (q->n_rows || last) sc->out[sc->n_out++] = q;
 }
 
 /* What a row asks for from which q's next token is picked. */
-static unsigned sched__wants(const sched_seq *q) { return q->held || q->r.logprobs || !samp_takes_best(q->sm) ? FWD_LOGITS : FWD_ID; }
+static unsigned sched__wants(const sched_seq *q) {
+    return q->held || q->r.logprobs || !samp_takes_best(q->sm) ? FWD_LOGITS : FWD_ID;
+}
 
 /* Adds a row for each of the positions [from, q->kv->n), which are reserved. If they include the last token, rows for
  * the draft tokens follow, as long as the cache has room for them. */
@@ -491,13 +497,13 @@ static const sched_seq *sched__reader(const sched *sc, const sched_seq *q) {
 /* The last border that both texts have after the tokens with which they begin alike. */
 static int sched__border(const sched *sc, const sched_seq *a, const sched_seq *b) {
     const tok_ids *x = a->sm ? &a->ids : a->r.prompt, *y = b->sm ? &b->ids : b->r.prompt;
-    const size_t   n = x->n < y->n ? x->n : y->n;
+    const size_t   n = min_size(x->n, y->n);
     size_t         same = 0;
     while (same + 1 < n && x->id[same] == y->id[same]) same++;
     return (int)same - (int)same % sc->eng->kv->opts.block;
 }
 
-/* With recurrent states: whether an older sequence, which has read as much as this one, reads what both begin with. It
+/* With recurrent states: whether an older sequence, which has read at least as much, reads what both begin with. It
  * makes a snapshot where they part. */
 static bool sched__awaits(const sched *sc, const sched_seq *q) {
     bool yes = false;
@@ -514,11 +520,11 @@ static int sched__parting(const sched *sc, const sched_seq *q, int at) {
     int least = INT_MAX;
     for (int i = 0; i < sc->n_run; i++) {
         const int border = sc->run[i] == q || sc->run[i]->done > at ? 0 : sched__border(sc, q, sc->run[i]);
-        if (border > at && border < least) least = border;
+        if (border > at) least = min_int(least, border);
     }
     for (const sched_seq *o = sc->first; o; o = o->next) {
         const int border = sched__border(sc, q, o);
-        if (border > at && border < least) least = border;
+        if (border > at) least = min_int(least, border);
     }
     return least;
 }
@@ -527,7 +533,7 @@ static int sched__parting(const sched *sc, const sched_seq *q, int at) {
 static int sched__mark(const sched *sc, const sched_seq *q, int at, kv_staying *staying) {
     const kv_cache *kv = sc->eng->kv;
     const int       next = kv_next_mark(kv, at, (int)q->ids.n), part = next == INT_MAX ? next : sched__parting(sc, q, at);
-    const int       first = part < next ? part : next;
+    const int       first = min_int(part, next);
     *staying = first == part || (first == kv_last_mark(kv, (int)q->ids.n) && first < q->n_prompt) ? KV_KEPT : KV_WEAK;
     return first;
 }
@@ -536,7 +542,7 @@ static int sched__mark(const sched *sc, const sched_seq *q, int at, kv_staying *
 static int sched__cut(const sched *sc, sched_seq *q, int from, int to) {
     kv_staying none;
     if (!sched__shares(q)) return to;
-    const int  mark = sched__mark(sc, q, from, &q->staying);
+    const int mark = sched__mark(sc, q, from, &q->staying);
     if (mark > to) return to;
     q->snap_at = mark;
     return mark < to && sched__mark(sc, q, mark, &none) <= to ? mark : to;
@@ -581,7 +587,7 @@ static bool sched__can_shift(const sched *sc, const sched_seq *q) { return q->sh
 static int64_t sched__left(const sched *sc, const sched_seq *q) {
     const int64_t most = q->r.gen.n_predict, room = sc->eng->n_ctx + INT64_C(1) - (int64_t)q->ids.n;
     if (sched__can_shift(sc, q)) return most < 0 ? -1 : most - q->a.n_tok;
-    return most >= 0 && most - q->a.n_tok < room ? most - q->a.n_tok : room;
+    return most < 0 ? room : min_i64(most - q->a.n_tok, room);
 }
 
 /* Guesses for the sequences that decode, as many as their answers and the context have room for. */
@@ -593,13 +599,13 @@ static void sched__guess(sched *sc) {
             others += (int)q->ids.n - q->done;
             continue;
         }
-        const int64_t left = q->r.gen.n_predict < 0 ? INT_MAX : q->r.gen.n_predict - q->a.n_tok - 1, room = sc->eng->n_ctx - (int64_t)q->ids.n;
-        q->guess->room = (int)(left < room ? left : room);
+        const int64_t most = q->r.gen.n_predict, room = sc->eng->n_ctx - (int64_t)q->ids.n;
+        q->guess->room = (int)min_i64(most < 0 ? INT_MAX : most - q->a.n_tok - 1, room);
         q->guess->place = (uint64_t)q->a.n_tok;
         q->guess->left = sched__left(sc, q);
         sc->asks[n++] = q->guess;
     }
-    spec_propose(sc->guesser, sc->asks, n, others < sc->eng->chunk ? others : sc->eng->chunk);
+    spec_propose(sc->guesser, sc->asks, n, min_int(others, sc->eng->chunk));
     for (int i = 0; i < sc->n_run; i++)
         if (sched__decodes(sc, sc->run[i])) sc->run[i]->n_guess = sc->run[i]->guess->n;
 }
@@ -621,17 +627,16 @@ static void sched__decode(sched *sc) {
 
 /* Rows that a step may have: fewer where sequences wait for their next token. */
 static int sched__budget(const sched *sc) {
-    const int room = sc->eng->n_batch - sched__n_rows(sc), most = sched__n_rows(sc) + (sc->eng->chunk < room ? sc->eng->chunk : room);
-    if (!sched__n_rows(sc) || sc->row_s <= 0) return most;
+    const int had = sched__n_rows(sc), most = had + min_int(sc->eng->chunk, sc->eng->n_batch - had);
+    if (!had || sc->row_s <= 0) return most;
     const double n = SCHED_STEP_S / sc->row_s;
-    const int    least = sched__n_rows(sc) + SCHED_ROWS_LEAST;
-    return n >= most ? most : n > least ? (int)n : least < most ? least : most;
+    return n >= most ? most : min_int(max_int((int)n, had + SCHED_ROWS_LEAST), most);
 }
 
 /* Adds as much of the prompt as the step has rows left for, cut at the end of a block, so that others can share it. */
 static void sched__read(sched *sc, sched_seq *q, int budget) {
     const int block = sc->eng->kv->opts.block, n = (int)q->ids.n, from = q->done;
-    int       to = n - from > budget - sched__n_rows(sc) ? from + budget - sched__n_rows(sc) : n;
+    int       to = min_int(from + budget - sched__n_rows(sc), n);
     if (to < n && !sc->eng->m.hp.causal) to = sched__n_rows(sc) ? from : n;   /* whole: in this step alone, or in a later one */
     if (to < n && to - to % block > from) to -= to % block;
     to = sched__cut(sc, q, from, to);
@@ -716,7 +721,7 @@ static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) 
     float       *lp = q->a.top_lp + (size_t)i_gen * (size_t)q->r.top;
     int          n = 0;
     for (int32_t i = 0; q->r.top && i < n_vocab; i++) {
-        int at = n < q->r.top ? n : q->r.top;
+        int at = min_int(n, q->r.top);
         while (at > 0 && lp[at - 1] < q->raw[i]) at--;
         if (at == q->r.top) continue;
         if (n < q->r.top) n++;
@@ -733,7 +738,9 @@ static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) 
 }
 
 /* Tokens that q may not pick now. */
-static const tok_ids *sched__banned(const sched *sc, const sched_seq *q) { return q->r.gen.ignore_eos ? &sc->endless : &sc->never; }
+static const tok_ids *sched__banned(const sched *sc, const sched_seq *q) {
+    return q->r.gen.ignore_eos ? &sc->endless : &sc->never;
+}
 
 /* The sampler's pick among the tokens that the constraint allows, or a SCHED_NO_... */
 static int32_t sched__draw(const sched *sc, sched_seq *q, float *logits, int place) {
@@ -769,13 +776,20 @@ static int32_t sched__pick_row(const sched *sc, sched_seq *q, int row) {
     if (!i && q->held && !sched__is_over(q) && constrain_closed(q->held)) return SCHED_NO_ANSWER;
     if (!sc->ids && !engine_finite(sched__logits(sc, row), (size_t)n_vocab)) return SCHED_NO_LOGITS;
     if (q->r.logprobs) memcpy(q->raw, sched__logits(sc, row), (size_t)n_vocab * sizeof *q->raw);
-    const int32_t forced = gen_thought_forces(&q->thought, &q->r.gen.think), id = forced >= 0 ? forced : sched__choose(sc, q, row, i);
+    const int32_t forced = gen_thought_forces(&q->thought, &q->r.gen.think);
+    const int32_t id = forced >= 0 ? forced : sched__choose(sc, q, row, i);
     if (id < 0) return id;
     if (!sched__hold(sc, q, id)) return SCHED_NO_MASK;
     samp_accept(q->sm, id, false);
     gen_thought_add(&q->thought, &q->r.gen.think, sc->eng->v, id);
     q->pick[q->n_pick].lp = q->r.logprobs && !sched__is_over(q) ? sched__score(q, n_vocab, id, i) : 0;
     return id;
+}
+
+/* Whether pick number k was the guess after that row, so that the next row is the right one to pick from. */
+static bool sched__goes_on(const sched *sc, const sched_seq *q, int k) {
+    const sched_pick *p = &q->pick[k];
+    return k < q->n_guess && p->id == q->guess->id[k] && !p->closed && !gen_ends(&q->r.gen, sc->eng->v, p->id);
 }
 
 /* Runs on every thread: picks the next tokens of some sequences, row after row as long as the guess was right. Which
@@ -785,10 +799,9 @@ static void sched__pick(void *ctx, int ith) {
     (void)ith;
     for (int i; (i = pool_next(sc->eng->p)) < sc->n_out;) {
         sched_seq *q = sc->out[i];
-        int32_t    id;
         q->n_pick = 0;
-        do id = q->pick[q->n_pick].id = sched__pick_row(sc, q, q->at + q->n_pick);
-        while (q->n_pick++ < q->n_guess && id == q->guess->id[q->n_pick - 1] && !q->pick[q->n_pick - 1].closed && !gen_ends(&q->r.gen, sc->eng->v, id));
+        do q->pick[q->n_pick].id = sched__pick_row(sc, q, q->at + q->n_pick);
+        while (sched__goes_on(sc, q, q->n_pick++));
     }
 }
 
@@ -825,7 +838,7 @@ static void sched__room(sched_seq *q) {
 /* Bytes at the end of the text that may begin a stop string. */
 static size_t sched__tail(const sched_seq *q) {
     size_t most = 1;
-    for (int i = 0; i < q->r.gen.n_stop; i++) most = q->r.gen.stop[i].n > most ? q->r.gen.stop[i].n : most;
+    for (int i = 0; i < q->r.gen.n_stop; i++) most = max_size(most, q->r.gen.stop[i].n);
     return most - 1;
 }
 
@@ -833,11 +846,11 @@ static size_t sched__tail(const sched_seq *q) {
  * so that the answer goes on as in a fresh run over the remaining tokens. */
 static void sched__shift(sched *sc, sched_seq *q) {
     const int n = (int)q->ids.n, keep = q->shift, drop = (n - keep + 1) / 2;
-    log_info("context full at %d tokens: %d dropped behind the first %d", n - 1, drop, keep);
+    log_info("context full at %d tokens: %d dropped after the first %d", n - 1, drop, keep);
     spec_shift(sc->guesser, q->guess, keep, drop);
     memmove(q->ids.id + keep, q->ids.id + keep + drop, (size_t)(n - keep - drop) * sizeof *q->ids.id);
     q->ids.n -= (size_t)drop;
-    if (q->n_prompt > keep) q->n_prompt = keep;
+    q->n_prompt = min_int(q->n_prompt, keep);
     q->done = kv_truncate(q->kv, keep);
 }
 
@@ -890,16 +903,22 @@ static void sched__record_latency(sched *sc, gen_answer *a, double now) {
 /* No token could be picked: id is the reason. */
 static void sched__fail(sched *sc, sched_seq *q, int32_t id) {
     const size_t last = q->ids.n - 1;
+    err_t       *e = &q->a.err;
     tok_stream_flush(&q->stream, &q->a.text);
+    if (id == SCHED_NO_ANSWER || (id == SCHED_NO_TOKEN && q->held && constrain_complete(q->held))) {
+        q->a.finish = GEN_CLOSED;                     /* the answer is whole, and nothing may follow */
+        return;
+    }
     q->a.finish = GEN_FAILED;
-    if (id == SCHED_NO_ANSWER) q->a.finish = GEN_CLOSED;
-    else if (id == SCHED_NO_TOKEN && q->held && constrain_complete(q->held)) q->a.finish = GEN_CLOSED;   /* whole, and nothing may follow */
-    else if (id == SCHED_NO_TOKEN && q->held)
-        err_set(&q->a.err, EXIT_INPUT, "no token is possible after token %zu: logit biases and the vocabulary leave none of those that the constraint allows", last);
-    else if (id == SCHED_NO_TOKEN) err_set(&q->a.err, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", last);
-    else if (id == SCHED_NO_MASK) err_set(&q->a.err, EXIT_RESOURCE, "the constraint takes too many steps or too much memory after token %zu of the text", last);
+    if (id == SCHED_NO_TOKEN)
+        err_set(e, EXIT_INPUT, "no token is possible after token %zu: %s", last,
+                q->held ? "logit biases and the vocabulary leave none of those that the constraint allows"
+                        : "the logit biases forbid all of them");
+    else if (id == SCHED_NO_MASK)
+        err_set(e, EXIT_RESOURCE, "the constraint takes too many steps or too much memory after token %zu of the text", last);
     else
-        err_set(&q->a.err, EXIT_INPUT, "%s: the logits after token %zu hold a NaN or an infinity: damaged weights, or a model out of range",
+        err_set(e, EXIT_INPUT,
+                "%s: the logits after token %zu hold a NaN or an infinity: damaged weights, or a model out of range",
                 sc->eng->g->path, last);
 }
 
@@ -921,8 +940,8 @@ static void sched__join_all(sched *sc, sched_seq *q, double now) {
         right += k < q->n_guess && id == q->guess->id[k];
         if (q->a.n_tok > had + k) sched__record_latency(sc, &q->a, now);
     }
-    if (q->n_guess) spec_record(sc->guesser, q->guess, right, q->n_pick < q->n_guess ? q->n_pick : q->n_guess, n);
-    q->done = kv_truncate(q->kv, n + right < (int)q->ids.n ? n + right : (int)q->ids.n);
+    if (q->n_guess) spec_record(sc->guesser, q->guess, right, min_int(q->n_pick, q->n_guess), n);
+    q->done = kv_truncate(q->kv, min_int(n + right, (int)q->ids.n));
     if (q->a.finish != GEN_FAILED) sched__offer(sc, q);
     if (!q->a.finish && (int)q->ids.n > sc->eng->n_ctx) sched__shift(sc, q);
 }
@@ -964,8 +983,10 @@ static void sched__embed_rows(const sched *sc, sched_seq *q) {
         embed_add(q->text, fwd_hidden(f, i));
     }
     if (finite && q->done < q->n_prompt) return;
-    if (finite) q->a.vec = embed_end(q->text, &q->a.n_vec, &q->a.width);
-    finite = finite && engine_finite(q->a.vec, (size_t)q->a.n_vec * (size_t)q->a.width);   /* what is after pooling may be damaged too */
+    if (finite) {
+        q->a.vec = embed_end(q->text, &q->a.n_vec, &q->a.width);
+        finite = engine_finite(q->a.vec, (size_t)q->a.n_vec * (size_t)q->a.width);   /* weights after pooling may be damaged */
+    }
     q->a.finish = finite ? GEN_EMBEDDED : GEN_FAILED;
 }
 
@@ -985,7 +1006,8 @@ static void sched__embed(sched *sc) {
         sched_seq *q = sc->out[i];
         if (!q->a.finish) continue;
         if (q->a.finish == GEN_FAILED)
-            err_set(&q->a.err, EXIT_INPUT, "%s: the vectors of the text hold a NaN or an infinity: damaged weights, or a model out of range", sc->eng->g->path);
+            err_set(&q->a.err, EXIT_INPUT, "%s: the vectors of the text hold a NaN or an infinity: damaged weights, or a model "
+                    "out of range", sc->eng->g->path);
         q->a.t_last = now;
         sched__end(sc, q);
     }
@@ -1019,7 +1041,7 @@ static void sched__count(sched *sc, double seconds) {
 /* The rows of a step have been computed. */
 static void sched__note_rows(sched_seq *q) {
     q->done = q->kv->n - q->n_guess;
-    if (!q->a.n_tok) q->a.n_read = q->done < q->a.n_prompt ? q->done : q->a.n_prompt;
+    if (!q->a.n_tok) q->a.n_read = min_int(q->done, q->a.n_prompt);
 }
 
 /* For tests: the youngest of several gives up its blocks. */

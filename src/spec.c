@@ -33,43 +33,51 @@ enum {
 
 typedef struct {
     const char *draft;                                /* model file, NULL: none */
-    int         most, least;                          /* guesses of a sequence in a step; at least `least`, even if they do not pay */
+    int         most;                                 /* guesses of a sequence in a step */
+    int         least;                                /* the same, at least, even if they do not pay */
     float       p_min;                                /* a guess of the draft with a smaller probability ends its guesses */
     int         n_vocab;                              /* the draft computes logits of its first n_vocab tokens alone, 0: of all */
-    bool        lookup;
+    bool        lookup;                               /* finished texts and this one are looked through */
     const char *cache;                                /* file that keeps finished texts between runs, NULL: none */
 } spec_opts;
 
 static const spec_opts spec_defaults = {.most = 16, .lookup = true};
 
-typedef struct {
-    float hit, tried;
+typedef struct {                                      /* an estimated chance; older trials count less */
+    float hit;                                        /* guesses that were right */
+    float tried;                                      /* all of them */
 } spec_rate;
 
 typedef struct {                                      /* tokens with an index of every SPEC_GRAM of them, in chains */
-    int32_t *id, *prev, *slot;                        /* [cap] tokens; the place before with the same hash, -1: none; the last place of each chain */
-    int      n, cap;
+    int32_t *id;                                      /* [cap] tokens */
+    int32_t *prev;                                    /* [cap] the place before with the same hash, -1: none */
+    int32_t *slot;                                    /* [cap] the last place of each chain, by hash */
+    int      n;                                       /* tokens */
+    int      cap;                                     /* a power of two */
 } spec_text;
 
 typedef struct spec_seq {
     /* input: set by the schedule before every step */
-    const tok_ids *ids, *banned;                      /* prompt and answer; ids that are never picked */
+    const tok_ids *ids;                               /* prompt and answer */
+    const tok_ids *banned;                            /* ids that are never picked */
     const samp    *sm;
     int            room;                              /* guesses that still fit the answer and the context */
     uint64_t       place;                             /* number of the next token, as in samp_pick() */
     int64_t        left;                              /* tokens that the answer may still have, -1: any number */
     const constrain_seq *held;                        /* where the answer is in its constraint; NULL: it has none */
+
     /* output: the guesses */
     int            n;
-    spec_source    from;
+    spec_source    from;                              /* of all of them */
     int32_t        id[SPEC_MOST];
-    uint8_t        kind[SPEC_MOST];
+    uint8_t        kind[SPEC_MOST];                   /* degree of certainty */
     double         p[SPEC_MOST];                      /* probability that this one and all before it are right */
 
     constrain_seq *ahead;                             /* where it is after the guesses so far */
     spec_text      text;
     int            n_seen;                            /* tokens of ids in text */
-    spec_rate      rate[SPEC_SOURCES][SPEC_KINDS], mean[SPEC_SOURCES];
+    spec_rate      rate[SPEC_SOURCES][SPEC_KINDS];    /* as those of all sequences, in struct spec */
+    spec_rate      mean[SPEC_SOURCES];
     kv_seq        *kv;                                /* of the draft; NULL: it holds nothing of the text */
     int            done;                              /* positions that the draft has read */
     samp          *draft_sampler;                     /* picks the tokens of the draft */
@@ -199,9 +207,10 @@ static void spec__text_drop(spec_text *t) {
     *t = (spec_text){0};
 }
 
-typedef struct {                                      /* where the end of a text is: its last token, tokens that are the same */
+typedef struct {                                      /* where the end of a text is too */
     const spec_text *in;
-    int              at, same;
+    int              at;                              /* its last token */
+    int              same;                            /* tokens that are the same */
 } spec_place;
 
 /* Places in `in` where the last tokens of `text` are too, the last ones first. Returns how many. */
@@ -310,7 +319,10 @@ static void spec__lookup(spec *sp, spec_seq *q, int most) {
 /* Guesses of lookup, or what the constraint forces where that is more. */
 static void spec__guess(spec *sp, spec_seq *q, int most) {
     double forced = 0;
-    if (q->held) spec__forced(sp, q, most), forced = spec__expected(q);
+    if (q->held) {
+        spec__forced(sp, q, most);
+        forced = spec__expected(q);
+    }
     if (sp->o.lookup) spec__lookup(sp, q, most);
     if (forced > 0 && (!sp->o.lookup || forced > spec__expected(q))) spec__forced(sp, q, most);
 }
@@ -350,11 +362,11 @@ static bool spec__draft_read(spec *sp, spec_seq *q) {
     bool      wait;
     if (q->foreign) return false;
     if (!q->kv) q->kv = kv_seq_new(d->kv);
-    if (q->done > n - 1) q->done = n - 1;
+    q->done = min_int(q->done, n - 1);
     if (q->kv->n > q->done) q->done = kv_truncate(q->kv, q->done);
     kv_hold(q->kv, n);                                /* guesses are taken back to the end of the text */
     q->done = kv_match_prefix(q->kv, q->ids->id, n - 1, &wait);
-    const int lag = SPEC_LAG < d->n_batch ? SPEC_LAG : d->n_batch;
+    const int lag = min_int(SPEC_LAG, d->n_batch);
     if (n - q->done > lag && !engine_read(d, q->kv, q->ids->id, q->done, n - 1, (engine_reader){0}, &none)) spec_draft_reset(q);
     else if (n - q->done > lag) q->done = n - 1;
     return q->kv != NULL;
@@ -410,7 +422,7 @@ static bool spec__draft_pays(const spec *sp, const spec_seq *q, int rows, double
     const double p = (q->n ? q->p[q->n - 1] : 1) * spec__mean(sp, q, SPEC_DRAFT);
     const double row = spec_cost_at(&sp->costs.target, rows + 1) - spec_cost_at(&sp->costs.target, rows);
     const double each = spec_cost_at(&sp->costs.draft, sp->n_live) / sp->n_live;
-    const int    most = q->room < sp->o.most ? q->room : sp->o.most;
+    const int    most = min_int(q->room, sp->o.most);
     return q->n < most && (q->n < sp->o.least || p > rate * (row + each));
 }
 
@@ -465,7 +477,7 @@ static void spec__draft(spec *sp, int rows, double rate) {
 static double spec__best(const spec *sp, const spec_seq *q, int rows, double share, bool draft) {
     const double base = spec_cost_at(&sp->costs.target, rows), mean = spec__mean(sp, q, SPEC_DRAFT);
     const double each = draft ? spec_cost_at(&sp->costs.draft, 1) : 0;
-    const int    most = q->room < sp->o.most ? q->room : sp->o.most;
+    const int    most = min_int(q->room, sp->o.most);
     double       best = 1 / share, sum = 1, p = 1;
     for (int k = 0; k < (draft ? most : q->n); k++) {
         sum += draft ? p *= mean : q->p[k];
@@ -513,7 +525,7 @@ static void spec__search(spec *sp, spec_seq **q, int n, int rows) {
     const double plain = spec_cost_at(&sp->costs.target, n), share = plain / n;
     sp->n_live = 0;
     for (int i = 0; i < n; i++) {
-        const int most = q[i]->room < sp->o.most ? q[i]->room : sp->o.most;
+        const int most = min_int(q[i]->room, sp->o.most);
         spec__guess(sp, q[i], most);
         if (!sp->draft || most < 1) continue;
         const double own = q[i]->n ? spec__best(sp, q[i], rows, share, false) : 1 / share;
@@ -534,7 +546,8 @@ static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
         spec__fade(&q[i]->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.98f);
         spec__fade(q[i]->mean, SPEC_SOURCES, 0.98f);
     }
-    if (n > 0 && (sp->o.least ? spec_cost_at(&sp->costs.target, n) > 0 : spec_cost_near(&sp->costs.target, n))) {   /* else a step without guesses, to measure its cost */
+    const bool known = sp->o.least ? spec_cost_at(&sp->costs.target, n) > 0 : spec_cost_near(&sp->costs.target, n);
+    if (n > 0 && known) {                             /* else a step without guesses, to measure its cost */
         spec__search(sp, q, n, n + others);
         spec__choose(sp, q, n, n + others);
     }
@@ -574,8 +587,7 @@ static void spec_overhead(spec *sp, double seconds, bool anew) {
 /* Makes room for n more tokens: the older half of the texts is dropped. */
 static void spec__past_trim(spec_text *t, int n) {
     if (t->n + n <= SPEC_PAST) return;
-    int from = t->n / 2 > t->n + n - SPEC_PAST ? t->n / 2 : t->n + n - SPEC_PAST;
-    if (from > t->n) from = t->n;
+    const int from = min_int(max_int(t->n / 2, t->n + n - SPEC_PAST), t->n);
     memmove(t->id, t->id + from, (size_t)(t->n - from) * sizeof *t->id);
     t->n -= from;
     spec__relink(t);
@@ -584,7 +596,7 @@ static void spec__past_trim(spec_text *t, int n) {
 /* Keeps a finished text, whose first n_prompt tokens are the prompt: others may go on like it. */
 static void spec_finished(spec *sp, const tok_ids *ids, int n_prompt) {
     if (!sp || !sp->o.lookup) return;
-    const int n = (int)ids->n, from = n_prompt > SPEC_LEAD ? n_prompt - SPEC_LEAD : 0;
+    const int n = (int)ids->n, from = max_int(n_prompt - SPEC_LEAD, 0);
     if (n - from < SPEC_GRAM || n - from > SPEC_PAST / 4) return;
     spec__past_trim(&sp->past, n - from + 1);
     spec__text_add(&sp->past, -1);
@@ -615,12 +627,13 @@ static bool spec__cache_tokens(spec *sp, const gguf_file *g, err_t *e) {
     snprintf(want, sizeof want, "%016llx", (unsigned long long)sp->vocab_hash);
     if (gguf_get_str(g, "lookup_cache.vocabulary", &vocab, e) != 1 || !bytes_is(vocab, want))
         return err_set(e, EXIT_INPUT, "%s: of another vocabulary", g->path);
-    if (!t || t->type != K_I32 || t->n_dims != 1 || t->dim[0] > SPEC_PAST) return err_set(e, EXIT_INPUT, "%s: its tensor has another shape", g->path);
+    if (!t || t->type != K_I32 || t->n_dims != 1 || t->dim[0] > SPEC_PAST)
+        return err_set(e, EXIT_INPUT, "%s: its tensor has another shape", g->path);
     const int32_t *id = (const int32_t *)(const void *)t->data;
     spec__sum(id, t->dim[0], want);
-    if (gguf_get_str(g, "lookup_cache.sum", &sum, e) != 1 || !bytes_is(sum, want)) return err_set(e, EXIT_INPUT, "%s: is damaged", g->path);
-    for (uint64_t i = 0; i < t->dim[0]; i++)
-        if (id[i] < -1 || id[i] >= sp->eng->m.hp.n_vocab) return err_set(e, EXIT_INPUT, "%s: is damaged", g->path);
+    bool ok = gguf_get_str(g, "lookup_cache.sum", &sum, e) == 1 && bytes_is(sum, want);
+    for (uint64_t i = 0; ok && i < t->dim[0]; i++) ok = id[i] >= -1 && id[i] < sp->eng->m.hp.n_vocab;
+    if (!ok) return err_set(e, EXIT_INPUT, "%s: is damaged", g->path);
     for (uint64_t i = 0; i < t->dim[0]; i++) spec__text_add(&sp->past, id[i]);
     return true;
 }
@@ -644,7 +657,8 @@ static bool spec_save(spec *sp, err_t *e) {
     gguf_writer    w;
     char           word[17];
     const uint64_t n = sp ? (uint64_t)sp->past.n : 0;
-    if (!sp || !sp->o.cache || sp->foreign || !sp->unsaved || !gguf_own_may_replace(sp->o.cache, spec_arch, spec_what)) return true;
+    if (!sp || !sp->o.cache || sp->foreign || !sp->unsaved) return true;
+    if (!gguf_own_may_replace(sp->o.cache, spec_arch, spec_what)) return true;
     if (!gguf_write_start(&w, sp->o.cache, 64, NULL, e)) return false;
     snprintf(word, sizeof word, "%016llx", (unsigned long long)sp->vocab_hash);
     gguf_write_str(&w, "general.architecture", bytes_of(spec_arch));
@@ -664,8 +678,11 @@ static bool spec_save(spec *sp, err_t *e) {
 /* Guesses that a step may hold beside the rows of n_seqs sequences; 0: none are made. */
 static int spec_rows(const spec_opts *o, int n_seqs) {
     if (!dev_exact() || (!o->draft && !o->lookup)) return 0;
-    return n_seqs > 1 && o->most < SPEC_ROWS ? SPEC_ROWS : o->most;
+    return n_seqs > 1 ? max_int(o->most, SPEC_ROWS) : o->most;
 }
+
+/* Rows of a step of the draft: all sequences may read their last tokens at once. */
+static int spec__draft_batch(const engine_opts *fo, int n_seqs) { return max_int(fo->n_batch, SPEC_LAG * n_seqs); }
 
 /* What guesses for n_seqs sequences need of memory: tables of lookup, and the draft with its cache. On failure e is set. */
 static bool spec_needs(const spec_opts *o, const engine_opts *fo, const kv_opts *ko, int n_seqs, engine_needs *t, err_t *e) {
@@ -680,9 +697,8 @@ static bool spec_needs(const spec_opts *o, const engine_opts *fo, const kv_opts 
     if (!gguf_open(&g, o->draft, e)) return false;
     const bool ok = model_open(&m, &g, &engine_defaults.rope, e) && model_writes(&m, e);
     if (ok) {
-        const int rows = fo->n_batch > SPEC_LAG * n_seqs ? fo->n_batch : SPEC_LAG * n_seqs;
         engine_need_weights(t, &m, fo, "draft in the file", "draft's packed weights");
-        engine_need_steps(t, &m, fo->n_threads > 0 ? fo->n_threads : pool_default_threads(), rows, n_seqs, 2 * n_seqs, steps);
+        engine_need_steps(t, &m, engine_threads(fo), spec__draft_batch(fo, n_seqs), n_seqs, 2 * n_seqs, steps);
         t->token_bytes += model_kv_bytes(&m.hp, ko->type_k, ko->type_v);
         engine_need(t, "draft's states", kv_slot_bytes(&m.hp) * ((uint64_t)n_seqs + 2));
     }
@@ -693,12 +709,12 @@ static bool spec_needs(const spec_opts *o, const engine_opts *fo, const kv_opts 
 
 /* Whether both vocabularies are the same, token by token, but for padding at the end. */
 static bool spec__same_vocab(const tok_vocab *a, const tok_vocab *b, const char *path, err_t *e) {
-    const int32_t na = tok_count(a), nb = tok_count(b), n = na < nb ? na : nb;
-    for (int32_t id = 0; id < n; id++) {
+    const int32_t na = tok_count(a), nb = tok_count(b);
+    for (int32_t id = 0; id < min_int(na, nb); id++) {
         const bytes x = tok_text(a, id), y = tok_text(b, id);
         if (!bytes_eq(x, y))
             return err_set(e, EXIT_INPUT, "%s: not the target's vocabulary: token %d is '%.*s', the target's is '%.*s'", path, id,
-                           y.n < 100 ? (int)y.n : 100, y.p, x.n < 100 ? (int)x.n : 100, x.p);
+                           (int)min_size(y.n, 100), y.p, (int)min_size(x.n, 100), x.p);
     }
     return abs(na - nb) <= SPEC_PAD ||
            err_set(e, EXIT_INPUT, "%s: not the target's vocabulary: it has %d tokens, the target %d", path, nb, na);
@@ -706,9 +722,9 @@ static bool spec__same_vocab(const tok_vocab *a, const tok_vocab *b, const char 
 
 /* Opens the draft model, with a cache for as many tokens as the target's. */
 static bool spec__draft_open(spec *sp, const char *pre, const engine_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
-    const int own = sp->eng->m.hp.n_vocab;
-    engine_opts  fd = *fo;
-    kv_opts   kd = *ko;
+    const int   own = sp->eng->m.hp.n_vocab;
+    engine_opts fd = *fo;
+    kv_opts     kd = *ko;
     if (!gguf_open(&sp->g, sp->o.draft, e)) return false;
     if (!(sp->v = tok_load(&sp->g, pre, e)) || !spec__same_vocab(sp->eng->v, sp->v, sp->o.draft, e)) return false;
     fd.rope = engine_defaults.rope;
@@ -716,8 +732,8 @@ static bool spec__draft_open(spec *sp, const char *pre, const engine_opts *fo, c
     kd.cache = NULL;
     kd.mem_bytes = 0;
     kd.max_blocks = sp->eng->kv->max_blocks;
-    const engine_plan plan = {.n_ctx = sp->eng->n_ctx, .n_seqs = n_seqs, .n_out = n_seqs, .share = true, .pack = ENGINE_PACK_NOW, .host = sp->eng,
-                              .n_rows = fd.n_batch > SPEC_LAG * n_seqs ? fd.n_batch : SPEC_LAG * n_seqs};
+    const engine_plan plan = {.n_ctx = sp->eng->n_ctx, .n_seqs = n_seqs, .n_rows = spec__draft_batch(&fd, n_seqs),
+                              .n_out = n_seqs, .share = true, .pack = ENGINE_PACK_NOW, .host = sp->eng};
     if (!(sp->draft = engine_open(&sp->g, sp->v, &fd, &kd, plan, clock_now(), e))) return false;
     if (sp->o.n_vocab) fwd_trim(sp->draft->f, sp->o.n_vocab);
     if (sp->draft->f->n_vocab < own) sp->wide = mem_aligned((size_t)n_seqs * (size_t)own, sizeof *sp->wide);
@@ -737,18 +753,19 @@ static void spec_close(spec *sp) {
 /* With recurrent states at most DEV_LOG - 1 guesses: that many rows of a state can be taken back. */
 static void spec__limit(spec *sp) {
     const bool states = kv_slot_bytes(&sp->eng->m.hp) || (sp->draft && kv_slot_bytes(&sp->draft->m.hp));
-    if (states && sp->o.most > DEV_LOG - 1) sp->o.most = DEV_LOG - 1;
-    if (sp->o.least > sp->o.most) sp->o.least = sp->o.most;
+    if (states) sp->o.most = min_int(sp->o.most, DEV_LOG - 1);
+    sp->o.least = min_int(sp->o.least, sp->o.most);
 }
 
 /* For an engine whose steps have room for spec_rows() beside n_seqs sequences. On failure NULL, and e is set. */
-static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, const engine_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
-    const int room = (eng->max_out < eng->n_batch ? eng->max_out : eng->n_batch) - n_seqs, want = spec_rows(o, n_seqs);
+static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, const engine_opts *fo, const kv_opts *ko,
+                       int n_seqs, err_t *e) {
+    const int room = min_int(eng->max_out, eng->n_batch) - n_seqs;
     spec     *sp = mem_new(1, sizeof *sp);
     sp->o = *o;
     sp->eng = eng;
     spec_gain_open(&sp->gain, o->draft != NULL);
-    sp->n_rows = want < room ? want : room > 0 ? room : 0;
+    sp->n_rows = min_int(spec_rows(o, n_seqs), max_int(room, 0));
     sp->live = mem_new((size_t)n_seqs, sizeof *sp->live);
     sp->taken = mem_new((size_t)n_seqs, sizeof *sp->taken);
     sp->order = mem_new((size_t)sp->n_rows, sizeof *sp->order);
@@ -762,7 +779,8 @@ static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, c
 }
 
 /* For a sequence whose tokens, sampler and place in its constraint stay its owner's. */
-static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm, const tok_ids *banned, const constrain_seq *held) {
+static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm, const tok_ids *banned,
+                              const constrain_seq *held) {
     spec_seq *q = mem_new(1, sizeof *q);
     q->ids = ids;
     q->sm = sm;

@@ -552,7 +552,7 @@ static void talk__help(talk_job *k, const char *arg) {
         snprintf(usage, sizeof usage, "%s %s", talk_commands[i].name, talk_commands[i].args);
         talk__say("  %-24s %s", usage, talk_commands[i].help);
     }
-    talk__say("Pasted lines are one message. A backslash at the end of a line, or \"\"\" before the first and behind the last, does the same for typed ones.\n"
+    talk__say("Pasted lines are one message. A backslash at the end of a line, or \"\"\" before the first and after the last, does the same for typed ones.\n"
               "Ctrl-C ends an answer; at an empty prompt it ends the program, as Ctrl-D does.");
 }
 
@@ -575,7 +575,7 @@ static void talk__command(talk_job *k, char *line) {
     char               *arg = line + n + strspn(line + n, " \t\n");
     for (size_t end = strlen(arg); end && strchr(" \t\n", arg[end - 1]); end--) arg[end - 1] = 0;
     if (c && (*arg || !c->needs) && (!*arg || *c->args)) c->run(k, arg);
-    else if (c) talk__say("%s: expected %s behind it", c->name, *c->args ? c->args : "nothing");
+    else if (c) talk__say("%s: expected %s after it", c->name, *c->args ? c->args : "nothing");
     else
         talk__say("unknown command %.*s (%s%s/help lists them; a message that begins with a slash is put between \"\"\" and \"\"\")",
                   utf8_head((bytes){(const uint8_t *)line, n}, 100), line, near ? near->name : "", near ? "?; " : "");
