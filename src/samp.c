@@ -15,8 +15,16 @@
  *   chain. The draw is the inverse of the cumulative distribution in descending order.
  * - samp_pick and samp__probs do not change the history, samp_accept adds to it; none of them allocates.
  *
- * To add a sampler: 1 its parameters (see samp_params); 2 a function that applies it and one that says when it is off;
- * 3 a row of samp_table.
+ * To add a sampler:
+ * - Its parameters, each as the comment above samp_params says, with defaults that switch it off.
+ * - Two functions in "the samplers": one that is true where the options switch it off, and one that changes the
+ *   candidates of s. That one calls samp__scan() before it reads s->max or s->best, removes candidates by samp__keep(),
+ *   and clears s->scanned where it changes s->l.
+ * - A row of samp_table, with a letter of its own.
+ * - Its name in samp_defaults.samplers, where it belongs in the order: outside of the chain its parameters do nothing.
+ * - tests/t_samp.c: a plain version of it that t_samp__ref_run() calls, its letter in T_SAMP_ORDER, random values in
+ *   t_samp__random_opts(), its defaults and its name in the tables of names and defaults; with a key of a request's body
+ *   a row of the keys in tests/t_req.c.
  * Public: samp_defaults, samp_params, samp_describe, samp_check, samp_takes_best, samp_bytes, samp_new, samp_clone,
  * samp_free, samp_accept, samp_pick, samp_chance, samp_copy, samp_breakers_text, samp_breakers_seal, samp_breakers_drop.
  * Opens: samp_bias, samp_cand, samp_opts, samp_param, samp_words. */
