@@ -21,7 +21,7 @@ static void t_engine_plans(void) {
         {"rows as planned", {.n_seqs = 3, .n_rows = 70, .n_out = 6}, 20, 64, 20, 70, 6},
         {"logits for no more rows than there are", {.n_seqs = 1, .n_rows = 8, .n_out = 100}, -1, 64, 256, 8, 8},
         {"as many logits as fit", {.n_rows = 32}, -1, 64, 256, 32, 32},
-        {"sequences one behind the other", {.n_need = 200}, 50, 128, 50, 128, 128},
+        {"sequences one after the other", {.n_need = 200}, 50, 128, 50, 128, 128},
         {"shared", {.n_seqs = 4, .n_rows = 68, .n_out = 4, .share = true}, -1, 64, 256, 68, 4},
     };
     gguf_file g;
@@ -103,7 +103,7 @@ static void t_engine_states(void) {
 
 /* What a reader of a text was given: positions in order, each once, and how often it was called. */
 typedef struct {
-    int next, calls, last;                            /* last: the position behind which it ends the reading */
+    int next, calls, last;                            /* last: the position after which it ends the reading */
 } t_reader;
 
 static bool t_reader_each(void *ctx, int from, int to, float *logits) {

@@ -58,7 +58,7 @@ typedef struct {
     const char *draft;                                /* or of this model */
 } t_sched_how;
 
-/* Adds the request of line i, with the completions that stand behind it up to line `last`. Returns their number, 0: it
+/* Adds the request of line i, with the completions that follow it up to line `last`. Returns their number, 0: it
  * was refused. */
 static int t_sched_ask(sched *sc, const t_sched_line *l, int i, int last, gen_answer *a) {
     gen_request r = l[i].r;

@@ -3,7 +3,7 @@
 
 enum { T_SPEC_VOCAB = 300, T_SPEC_A = 100, T_SPEC_END = 2 };   /* tokens: letters from there on; that which ends a text */
 
-/* A guesser over an engine that no model stands behind. */
+/* A guesser over an engine without a model. */
 typedef struct {
     engine  eng;
     spec   *sp;
@@ -800,7 +800,7 @@ static void t_spec_flip(void) {
     for (size_t len = n; was && len-- > 0;) {
         CHECK(truncate(path, (off_t)len) == 0);
         t_spec_rig *r = t_spec_cache(path);
-        const bool whole = r->sp->past.n == 41;       /* nothing but zeros behind the tokens is lost */
+        const bool whole = r->sp->past.n == 41;       /* nothing but zeros after the tokens is lost */
         CHECKF(whole || !r->sp->past.n, "%zu of %zu bytes: %d tokens", len, n, r->sp->past.n);
         CHECKF(r->sp->foreign == (!whole && len > 0) && (!whole || len > n - 64), "%zu of %zu bytes", len, n);
         t_spec_close(r);
