@@ -41,12 +41,13 @@
  *   [lines]    reader of long files, shards                                       <- base
  *   [results]  files of results: records, header, resume, merge                   <- base lines
  *   [req]      one line of a batch file: request and record                       <- base val tok samp constrain embed gen calls chat
- *   [spec]     speculative decoding: n-gram lookup, draft model                   <- k base host pool gguf writer tok dev ops model kv fwd samp constrain engine
- *   [sched]    (hist) continuous batching of requests                             <- base pool tok kv fwd samp constrain embed engine gen spec
+ *   [gain]     (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
+ *   [spec]     speculative decoding: n-gram lookup, draft model                   <- k base pool gguf writer tok dev ops model kv fwd samp constrain engine gain
+ *   [sched]    (hist) continuous batching of requests                             <- base pool tok kv fwd samp constrain embed engine gen gain spec
  *   [text]     one request, its text streamed                                     <- k base tok kv samp constrain engine gen chat sched spec
  *   [term]     messages from a person or a pipe: editing, history, paste          <- base
  *   [talk]     a conversation, turn by turn                                      <- base val jinja kv constrain engine gen chat sched spec text term
- *   [batch]    files of requests, one per line                                    <- base val tok kv samp constrain embed engine gen chat lines results req sched spec
+ *   [batch]    files of requests, one per line                                    <- base val tok kv samp constrain embed engine gen chat lines results req sched gain spec
  *   [calib]    tool: importance matrix (imatrix) of a text                        <- k base pool gguf writer tok kv dev fwd engine
  *   [round]    tool: calibrated rounding of weights (GPTQ style)                  <- k base host pool gguf tok arch model kv dev fwd
  *   [eval]     tool: perplexity and KL divergence on a text                       <- k base pool gguf writer tok kv fwd engine gen
@@ -159,6 +160,7 @@
 #include "src/lines.c"
 #include "src/results.c"
 #include "src/req.c"
+#include "src/gain.c"
 #include "src/spec.c"
 #include "src/sched.c"
 #include "src/text.c"

@@ -1,44 +1,51 @@
 /* ===== [engine] a model opened to run =====
- * A model with its threads, its cache and the scratch of its steps, for one sequence or for many; a count of what a run needs of memory, so
- * that the cache gets the rest; steps, with a line of progress where they take long. Errors come back in err_t. An interrupt ends a run
- * early and is not an error here.
- * Public: engine_opts, engine_defaults, engine_plan, engine_open, engine_close, engine_save,
- * engine_pack, engine_put_layout, engine_gpu_layers, engine_need, engine_need_weights, engine_need_steps, engine_step, engine_read, engine_alive, engine_finite, meter_start,
- * meter_step, meter_stop.
+ * A model with its threads, its cache and the scratch of its steps, for one sequence or for many; a count of what a run
+ * needs of memory, so that the cache gets the rest; steps, with a line of progress where they take long. Errors come
+ * back in err_t. An interrupt ends a run early and is not an error here.
+ * Public: engine_opts, engine_defaults, engine_plan, engine_open, engine_close, engine_save, engine_pack,
+ * engine_put_layout, engine_gpu_layers, engine_need, engine_need_weights, engine_need_steps, engine_threads, engine_step,
+ * engine_read, engine_alive, engine_finite, meter_start, meter_step, meter_stop.
  * Opens: engine, engine_meter, engine_needs, engine_opts, engine_plan, engine_reader. */
 
 typedef struct {
-    int       n_ctx;                                  /* positions of a sequence; 0: the model's own, -1: what the request needs */
-    int       n_batch;                                /* rows of prompts in a step */
-    int       n_threads;                              /* 0: as many CPUs as the process may use */
+    int         n_ctx;                                /* positions of a sequence; 0: the model's own, -1: as the request needs */
+    int         n_batch;                              /* rows of prompts in a step */
+    int         n_threads;                            /* 0: as many CPUs as the process may use */
     const char *repack;                               /* auto, on, off */
-    bool      as_bf16;                                /* f16 matrices are multiplied as bf16 */
-    int       n_gpu_layers;                           /* so many of the last layers run on GPUs; -1: as many as fit, INT_MAX: all */
-    int       device;                                 /* on this one; -1: on the first that holds them, or on several */
+    bool        as_bf16;                              /* f16 matrices are multiplied as bf16 */
+    int         n_gpu_layers;                         /* last layers that run on GPUs; -1: as many as fit, INT_MAX: all */
+    int         device;                               /* on this one; -1: on the first that holds them, or on several */
     const char *same;                                 /* on, off, auto: whether what GPUs compute must have the CPU's bits */
-    rope_opts rope;
+    rope_opts   rope;
 } engine_opts;
 
-static const engine_opts engine_defaults = {-1, LLMRUN_STRESS ? 1 : 512, 0, "auto", false, -1, -1, "auto", {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1}};
+static const engine_opts engine_defaults = {
+    .n_ctx = -1, .n_batch = LLMRUN_STRESS ? 1 : 512, .repack = "auto", .n_gpu_layers = -1, .device = -1, .same = "auto",
+    .rope = {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1},
+};
 
 typedef struct engine {
-    const gguf_file *g;
-    const tok_vocab *v;
+    const gguf_file *g;                               /* the model's file */
+    const tok_vocab *v;                               /* its vocabulary; NULL where no text is read or written */
     model     m;
-    pool     *p;
+    pool     *p;                                      /* threads; those of another engine where shares_pool is set */
+    bool      shares_pool;
     kv_cache *kv;
     store    *kept;                                   /* prompt cache on disk, NULL: none */
-    fwd      *f;
-    int       n_ctx, n_batch, max_out;                /* positions of a sequence; rows of a step; rows with logits */
+    fwd      *f;                                      /* steps and their scratch */
+    int       n_ctx;                                  /* positions of a sequence */
+    int       n_batch;                                /* rows of a step */
     int       chunk;                                  /* rows of prompts in a step */
-    bool      may_pack;                               /* engine_pack() has something left to pack */
-    bool      shares_pool;                            /* its threads belong to another engine */
+    int       max_out;                                /* rows of a step that may have logits */
     int       gpu_slots;                              /* most recurrent states that the memory of its GPUs holds; 0: no bound */
+    bool      may_pack;                               /* engine_pack() has something left to pack */
     int       pack_worth;                             /* tokens from which packing repays itself; 0: not computed yet */
     size_t    pack_bytes;                             /* bytes of weights packed after each token */
-    double    t_start, t_open;                        /* when the program started; seconds until the model was open */
+    double    t_start;                                /* clock_now() when the program started */
+    double    t_open;                                 /* seconds until the model was open */
 } engine;
 
+/* Frees all of it but the file and the vocabulary, which are the caller's. */
 static void engine_close(engine *eng) {
     if (!eng) return;
     fwd_free(eng->f);
@@ -61,7 +68,7 @@ enum {
     ENGINE_PACK_PIECE = 16 << 20,                     /* bytes of weights packed between two progress lines */
     ENGINE_SHARED = 4 << 20,                          /* bytes of weights from which a second engine uses more than one thread */
     ENGINE_GPU_SPARE = 64 << 20,                      /* bytes of a GPU that stay free */
-    ENGINE_GPU_STATES = 4,                            /* snapshots of recurrent states may take this fraction of what is left there, 1 / 4 */
+    ENGINE_GPU_STATES = 4,                            /* snapshots of states may take 1 / 4 of what is left there */
     ENGINE_LOGIT_BYTES = 64 << 20,                    /* bytes of logits where a plan leaves their rows open */
 };
 
@@ -69,9 +76,10 @@ enum {
 static void engine__keep(engine *eng, const engine_opts *fo, const kv_opts *ko) {
     const rope_opts *r = &fo->rope;
     str              about = {0};
-    str_fmt(&about, "rope %s %.9g %.9g %d %.9g %.9g %.9g %.9g%s%s", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base,
-             r->orig_ctx, (double)r->yarn_ext, (double)r->yarn_attn, (double)r->yarn_fast, (double)r->yarn_slow,
-            ops_exact() ? "" : " blas", model_has_bf16(&eng->m) ? " bf16" : "");
+    str_fmt(&about, "rope %s %.9g %.9g %d", r->scaling ? r->scaling : "-", (double)r->factor, (double)r->base, r->orig_ctx);
+    str_fmt(&about, " %.9g %.9g", (double)r->yarn_ext, (double)r->yarn_attn);
+    str_fmt(&about, " %.9g %.9g", (double)r->yarn_fast, (double)r->yarn_slow);
+    str_fmt(&about, "%s%s", ops_exact() ? "" : " blas", model_has_bf16(&eng->m) ? " bf16" : "");
     if (*eng->m.rope_set) str_fmt(&about, " %s", eng->m.rope_set);
     dev_gpus_order(eng->m.gpus, &about);
     kv_share(eng->kv);
@@ -94,21 +102,25 @@ static void engine__pack_all(engine *eng) {
 /* Layers that GPUs run; -1: none is used. */
 static int engine_gpu_layers(const engine *eng) { return eng->m.gpus ? eng->m.hp.n_layer - eng->m.gpus->from[0] : -1; }
 
+/* The layer after the last one that GPU number i of a model of n layers runs; on->from[i] is the first. */
+static int engine__gpu_end(const dev_gpus *on, int i, int n) { return i + 1 < on->n ? on->from[i + 1] : n; }
+
 /* Logs the engine's sizes, for -v. */
 static void engine__log(const engine *eng, const engine_opts *fo) {
     const kv_opts *o = &eng->kv->opts;
-    log_info("model       %s: %s, %d layers, a context of %d tokens (trained with %d)", eng->g->path, eng->m.hp.desc->name, eng->m.hp.n_layer,
-             eng->n_ctx, eng->m.hp.n_ctx_train);
+    log_info("model       %s: %s, %d layers, a context of %d tokens (trained with %d)", eng->g->path, eng->m.hp.desc->name,
+             eng->m.hp.n_layer, eng->n_ctx, eng->m.hp.n_ctx_train);
     log_info("cache       keys %s, values %s, blocks of %d tokens", k_types[o->type_k].name, k_types[o->type_v].name, o->block);
     if (kv_has_states(eng->kv)) {
         const dev_blocks *mem = &eng->kv->group[eng->kv->states].mem;
-        log_info("states      up to %d recurrent states of %.1f MiB, snapshots among them", mem->max_blocks, (double)mem->block_bytes / 1048576);
+        log_info("states      up to %d recurrent states of %.1f MiB, snapshots among them", mem->max_blocks,
+                 (double)mem->block_bytes / 1048576);
     }
     log_info("threads     %d, %s kernels, up to %d rows in a step", eng->p->n, k_level_name(), eng->n_batch);
     const dev_gpus *on = eng->m.gpus;
     for (int i = 0; on && i < on->n; i++)
         log_info("GPU %-7d layers %d to %d of %d: %s, %s (--same %s)", dev_gpus_number(on, i), on->from[i] + 1,
-                 i + 1 < on->n ? on->from[i + 1] : eng->m.hp.n_layer, eng->m.hp.n_layer, dev_gpus_name(on, i),
+                 engine__gpu_end(on, i, eng->m.hp.n_layer), eng->m.hp.n_layer, dev_gpus_name(on, i),
                  on->tensor ? "floats by tensor cores" : "the bits of the CPU", fo->same);
 }
 
@@ -124,8 +136,8 @@ static bool engine__may_pack(const engine_opts *fo) {
     return strcmp(fo->repack, "auto") == 0 && strcmp(k_level_name(), "scalar") != 0;
 }
 
-/* Decides when packing repays itself and how much is packed between two tokens: nothing where memory is short, since pages of the file can be
- * dropped and read again, packed weights cannot. */
+/* Decides when packing repays itself and how much is packed between two tokens: nothing where memory is short, since
+ * pages of the file can be dropped and read again, packed weights cannot. */
 static void engine__plan_pack(engine *eng) {
     const model_bytes b = model_sizes(&eng->m);
     const bool        slow = b.slow > b.file / ENGINE_SLOW_SHARE;
@@ -139,9 +151,9 @@ static void engine__pack_now(engine *eng, const engine_opts *fo) {
     if (engine__may_pack(fo) && eng->pack_bytes) engine__pack_all(eng);
 }
 
-/* Packs some more matrices where the run is long enough to repay it. n: tokens of the whole run, -1: unknown, then packing begins after half as many
- * tokens as would repay it; passed: tokens so far; fresh: those of the last step, after which this is called. True: the last matrix has been
- * packed now. */
+/* Packs some more matrices where the run is long enough to repay it. n: tokens of the whole run, -1: unknown, then
+ * packing begins after half as many tokens as would repay it; passed: tokens so far; fresh: those of the last step,
+ * after which this is called. True: the last matrix has been packed now. */
 static bool engine_pack(engine *eng, int64_t n, int64_t passed, int64_t fresh) {
     if (!eng->may_pack) return false;
     if (!eng->pack_worth) engine__plan_pack(eng);
@@ -155,20 +167,21 @@ static bool engine_pack(engine *eng, int64_t n, int64_t passed, int64_t fresh) {
 
 enum {
     ENGINE_NEEDS = 12,
-    ENGINE_SPARE = 256 << 20,                         /* bytes that a cache without a bound leaves free, where there is much memory */
-    ENGINE_SHARE = 8,                                 /* else 1 / 8 of it; the cache takes at least as much, however little is left */
+    ENGINE_SPARE = 256 << 20,                         /* bytes that a cache without a bound leaves free, */
+    ENGINE_SHARE = 8,                                 /* at most 1 / 8 of memory; the cache takes at least as much */
 };
 
 /* Memory that a run takes beside the cache. */
 typedef struct {
     struct {
-        const char *what;
+        const char *what;                             /* for the table under -v */
         uint64_t    bytes;
     }        row[ENGINE_NEEDS];
-    int      n;
+    int      n;                                       /* rows */
     uint64_t token_bytes;                             /* beside the cache, for each token in it */
 } engine_needs;
 
+/* Adds a row; what: its name in the table, which is kept. */
 static void engine_need(engine_needs *t, const char *what, uint64_t n_bytes) {
     ASSERT(t->n < ENGINE_NEEDS);
     t->row[t->n].what = what;
@@ -191,29 +204,30 @@ static void engine_need_weights(engine_needs *t, const model *m, const engine_op
     const model_bytes b = model_sizes(m);
     const bool        packs = engine__packs(m, fo);
     engine_need(t, kept, m->g->n_bytes - (packs ? b.given : 0));
-    engine_need(t, packed, !packs ? 0 : b.packed > b.given ? b.packed : b.given);
+    engine_need(t, packed, packs ? max_u64(b.packed, b.given) : 0);
 }
 
-/* Adds what its steps take, and a sampler with a row of logits for each of n_seqs sequences. */
-static void engine_need_steps(engine_needs *t, const model *m, int n_threads, int n_rows, int n_out, int n_seqs, const char *const what[3]) {
+/* Adds what its steps of n_rows rows take, n_out of them with logits, and a sampler with a row of logits for each of
+ * n_seqs sequences. what: names of the three rows. */
+static void engine_need_steps(engine_needs *t, const model *m, int n_threads, int n_rows, int n_out, int n_seqs,
+                              const char *const what[3]) {
     const uint64_t logit = sizeof(float) * (uint64_t)m->hp.n_vocab, logits = logit * (uint64_t)n_out;
     engine_need(t, what[0], fwd_bytes(m, n_threads, n_rows, n_out, FWD_LOGITS) - logits);
     engine_need(t, what[1], logits);
     engine_need(t, what[2], (samp_bytes(m->hp.n_vocab, samp_defaults.repeat_last_n) + logit) * (uint64_t)n_seqs);
 }
 
-/* Bytes for the keys and values of a cache without a bound, at `token` bytes for each token, where `all` bytes of memory are free: what the other needs
- * and a reserve leave, at least all / ENGINE_SHARE; 0: no bound. */
+/* Bytes for the keys and values of a cache without a bound, at `token` bytes for each token, where `all` bytes of
+ * memory are free: what the other needs and a reserve leave, at least all / ENGINE_SHARE; 0: no bound. */
 static uint64_t engine__cache_bytes(const engine_needs *t, uint64_t all, uint64_t token) {
     if (all == UINT64_MAX) return 0;
-    const uint64_t spare = all / ENGINE_SHARE < ENGINE_SPARE ? all / ENGINE_SHARE : ENGINE_SPARE, taken = engine__need_all(t) + spare;
-    const uint64_t left = all > taken ? all - taken : 0, cache = left / (token + t->token_bytes) * token;
-    return cache > all / ENGINE_SHARE ? cache : all / ENGINE_SHARE;
+    const uint64_t taken = engine__need_all(t) + min_u64(all / ENGINE_SHARE, ENGINE_SPARE), left = all > taken ? all - taken : 0;
+    return max_u64(left / (token + t->token_bytes) * token, all / ENGINE_SHARE);
 }
 
 /* Logs the table of a run's memory, for -v. */
 static void engine__log_needs(const engine *eng, const engine_needs *t, uint64_t all) {
-    str             s = {0};
+    str s = {0};
     if (g_log_level < LOG_VERBOSE) return;
     str_put(&s, "llmrun: memory      ");
     if (all == UINT64_MAX) str_put(&s, "no limit known");
@@ -230,19 +244,19 @@ static void engine__log_needs(const engine *eng, const engine_needs *t, uint64_t
 typedef enum {
     ENGINE_PACK_ON,                                   /* weights are packed where --repack on asks for it */
     ENGINE_PACK_NOW,                                  /* --repack auto: all of them now, for a run that will be long */
-    ENGINE_PACK_LATER,                                /* --repack auto: between tokens, by engine_pack(), once that repays itself */
+    ENGINE_PACK_LATER,                                /* --repack auto: between tokens, once that repays itself: engine_pack() */
 } engine_packing;
 
 /* What a run asks of its engine; the options of the command say the rest. Memory may cut n_ctx and n_rows. */
 typedef struct {
     int                 n_ctx;                        /* positions of a sequence, whatever the options say; 0: as they say */
-    int64_t             n_need;                       /* positions that one takes at most, where the options leave it open; 0: unknown */
-    int                 n_seqs;                       /* sequences at once; 0: as many as a step covers if they lie one after the other */
+    int64_t             n_need;                       /* positions that one takes at most; 0: unknown */
+    int                 n_seqs;                       /* sequences at once; 0: as many as a step covers, one after the other */
     int                 n_rows;                       /* rows of a step; 0: as the options say */
-    int                 n_out;                        /* rows of a step that may ask for logits; 0: as many as ENGINE_LOGIT_BYTES hold */
+    int                 n_out;                        /* rows of a step with logits; 0: as many as ENGINE_LOGIT_BYTES hold */
     bool                hidden;                       /* rows ask for hidden values, not for logits; every row of a step may */
-    bool                share;                        /* sequences share equal blocks. The cache is bounded by what memory the run leaves,
-                                                       * not by n_seqs * n_ctx */
+    bool                share;                        /* sequences share equal blocks; the cache is bounded by what memory the
+                                                       * run leaves, not by n_seqs * n_ctx */
     engine_packing      pack;
     const engine       *host;                         /* the engine whose threads it uses, NULL: it has its own */
     const engine_needs *beside;                       /* what others of this run need of memory, NULL: nothing */
@@ -252,9 +266,10 @@ typedef struct {
 static int engine__context(const engine *eng, const engine_opts *fo, const engine_plan *plan) {
     const int train = eng->m.hp.n_ctx_train;
     if (plan->n_ctx) return plan->n_ctx;
-    if (fo->n_ctx > train && model_holds(&eng->m, fo->n_ctx, &(err_t){0})) log_warn("a context of %d tokens; the model was trained with %d", fo->n_ctx, train);
+    if (fo->n_ctx > train && model_holds(&eng->m, fo->n_ctx, &(err_t){0}))
+        log_warn("a context of %d tokens; the model was trained with %d", fo->n_ctx, train);
     if (fo->n_ctx > 0) return fo->n_ctx;
-    return fo->n_ctx < 0 && plan->n_need > 0 && plan->n_need < train ? (int)plan->n_need : train;
+    return fo->n_ctx < 0 && plan->n_need > 0 ? (int)min_i64(plan->n_need, train) : train;
 }
 
 /* The rows of a step are cut to what scratch may take. */
@@ -268,37 +283,43 @@ static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) 
     const size_t out = ENGINE_LOGIT_BYTES / sizeof(float) / (size_t)eng->m.hp.n_vocab;
     eng->n_ctx = engine__context(eng, fo, plan);
     eng->n_batch = plan->n_rows ? plan->n_rows : fo->n_batch;
-    if (plan->n_seqs <= 1 && plan->n_need > 0 && eng->n_batch > plan->n_need) eng->n_batch = (int)plan->n_need;
-    if (!eng->m.hp.causal && eng->n_batch < eng->n_ctx) eng->n_batch = eng->n_ctx;   /* a text is one step; memory follows what is used */
+    if (plan->n_seqs <= 1 && plan->n_need > 0) eng->n_batch = (int)min_i64(eng->n_batch, plan->n_need);
+    if (!eng->m.hp.causal) eng->n_batch = max_int(eng->n_batch, eng->n_ctx);   /* a text is one step */
     engine__cut_rows(eng);
     if (!plan->n_seqs) plan->n_seqs = eng->n_batch / eng->n_ctx + 2;
     if (plan->hidden) plan->n_out = eng->n_batch;
-    if (!plan->n_out) plan->n_out = out > 1 ? (int)out : 1;
+    if (!plan->n_out) plan->n_out = (int)max_size(out, 1);
 }
+
+/* Threads of a run. */
+static int engine_threads(const engine_opts *fo) { return fo->n_threads > 0 ? fo->n_threads : pool_default_threads(); }
 
 /* All that the run needs of memory beside its cache. */
 static engine_needs engine__needs(const engine *eng, const engine_opts *fo, const engine_plan *plan) {
     static const char *const steps[] = {"steps", "logits", "samplers"};
     engine_needs             t = {0};
-    const int                n_threads = fo->n_threads > 0 ? fo->n_threads : pool_default_threads();
+    const engine_needs      *beside = plan->beside;
+    const int                n_threads = engine_threads(fo);
     engine_need_weights(&t, &eng->m, fo, "weights in the file", "packed weights");
     if (plan->hidden) engine_need(&t, steps[0], fwd_bytes(&eng->m, n_threads, eng->n_batch, eng->n_batch, FWD_HIDDEN));
-    else engine_need_steps(&t, &eng->m, n_threads, eng->n_batch, plan->n_out < eng->n_batch ? plan->n_out : eng->n_batch, plan->n_seqs, steps);
-    for (int i = 0; plan->beside && i < plan->beside->n; i++) engine_need(&t, plan->beside->row[i].what, plan->beside->row[i].bytes);
-    t.token_bytes = plan->beside ? plan->beside->token_bytes : 0;
+    else engine_need_steps(&t, &eng->m, n_threads, eng->n_batch, min_int(plan->n_out, eng->n_batch), plan->n_seqs, steps);
+    for (int i = 0; beside && i < beside->n; i++) engine_need(&t, beside->row[i].what, beside->row[i].bytes);
+    t.token_bytes = beside ? beside->token_bytes : 0;
     return t;
 }
 
 /* Whether memory can hold the recurrent state of one sequence. */
 static bool engine__holds_state(const engine *eng, err_t *e) {
     const uint64_t need = kv_slot_bytes(&eng->m.hp), all = host_memory();
-    return need <= all || err_set(e, EXIT_RESOURCE, "%s: the recurrent state of a sequence takes %llu bytes, and %llu bytes of memory are left", eng->g->path,
-                                  (unsigned long long)need, (unsigned long long)all);
+    return need <= all ||
+           err_set(e, EXIT_RESOURCE, "%s: the recurrent state of a sequence takes %llu bytes, and %llu bytes of memory are left",
+                   eng->g->path, (unsigned long long)need, (unsigned long long)all);
 }
 
 /* A cache for n_seqs sequences. Its own bound may cut the context and the rows. */
 static bool engine__open_cache(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
-    const kv_load load = {plan->n_seqs * (((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block), plan->n_seqs, eng->n_batch, eng->m.gpus, eng->gpu_slots};
+    const int64_t each = ((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block;   /* positions, in whole blocks */
+    const kv_load load = {plan->n_seqs * each, plan->n_seqs, eng->n_batch, eng->m.gpus, eng->gpu_slots};
     int           rows;
     if (!engine__holds_state(eng, e) || !(eng->kv = kv_new(&eng->m.hp, ko, load, e))) return false;
     if (ko->cache) engine__keep(eng, fo, ko);
@@ -308,17 +329,18 @@ static bool engine__open_cache(engine *eng, const engine_opts *fo, const kv_opts
         log_info("the cache is bounded to %d tokens, the context with it", most);
         eng->n_ctx = most;
     }
-    if (eng->n_batch > rows) eng->n_batch = rows;
-    if (plan->n_seqs == 1 && eng->n_batch > eng->n_ctx) eng->n_batch = eng->n_ctx;
-    if (!eng->m.hp.causal && eng->n_ctx > eng->n_batch) eng->n_ctx = eng->n_batch;
+    eng->n_batch = min_int(eng->n_batch, rows);
+    if (plan->n_seqs == 1) eng->n_batch = min_int(eng->n_batch, eng->n_ctx);
+    if (!eng->m.hp.causal) eng->n_ctx = min_int(eng->n_ctx, eng->n_batch);
     return true;
 }
 
-/* A quarter of what memory leaves to the cache is for states, more where the sequences that run need more, but no more than half. */
+/* A quarter of what memory leaves to the cache is for states, more where the sequences that run need more, but no more
+ * than half. */
 static void engine__split_cache(const engine *eng, const engine_plan *plan, uint64_t all, kv_opts *o) {
     const uint64_t slot = kv_slot_bytes(&eng->m.hp), need = slot * ((uint64_t)plan->n_seqs + 2), half = all / 2;
-    uint64_t       states = need > all / 4 ? need : all / 4;
-    if (states > half) states = half > slot ? half : slot;
+    uint64_t       states = max_u64(need, all / 4);
+    if (states > half) states = max_u64(half, slot);
     o->mem_bytes = all;
     if (!slot || !all || o->state_bytes) return;
     o->state_bytes = states;
@@ -329,8 +351,9 @@ static void engine__split_cache(const engine *eng, const engine_plan *plan, uint
 static bool engine__open_shared(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
     const engine_needs needs = engine__needs(eng, fo, plan);
     const uint64_t     all = host_memory();
+    const uint64_t     token = model_kv_bytes(&eng->m.hp, ko->type_k, ko->type_v);
     kv_opts            own = *ko;
-    if (!own.mem_bytes) engine__split_cache(eng, plan, engine__cache_bytes(&needs, all, model_kv_bytes(&eng->m.hp, ko->type_k, ko->type_v)), &own);
+    if (!own.mem_bytes) engine__split_cache(eng, plan, engine__cache_bytes(&needs, all, token), &own);
     if (LLMRUN_STRESS && !own.max_blocks) own.max_blocks = eng->n_ctx / own.block + 4;
     if (!engine__open_cache(eng, fo, &own, plan, e)) return false;
     engine__log_needs(eng, &needs, all);
@@ -340,7 +363,8 @@ static bool engine__open_shared(engine *eng, const engine_opts *fo, const kv_opt
 /* --- which layers GPUs run --- */
 
 typedef struct {
-    int       first, n_layer;                         /* layers [first, n_layer) are wanted there */
+    int       first;                                  /* layers [first, n_layer) are wanted there */
+    int       n_layer;                                /* layers of the model */
     int       slots;                                  /* recurrent states of each layer that are counted */
     dev_gpu_needs needs;                              /* .layer with what the cache takes */
     bool     *begins;                                 /* [n_layer] whether a run of layers may begin there */
@@ -365,22 +389,25 @@ static bool engine__shares(const engine *eng, int il) {
 static int engine__gpu_slots(const engine *eng, const kv_opts *ko, const engine_plan *plan) {
     const size_t slot = kv_slot_bytes(&eng->m.hp);
     const int    n = plan->n_seqs + 2;
-    return slot && ko->state_bytes && ko->state_bytes / slot < (uint64_t)n ? (int)(ko->state_bytes / slot) : n;
+    return slot && ko->state_bytes ? (int)min_u64(ko->state_bytes / slot, (uint64_t)n) : n;
 }
 
 /* What n of the last layers would take, or -1: all of them; as many of these as GPUs have kernels for. */
 static engine_gpu_plan engine__gpu_new(const engine *eng, const kv_opts *ko, const engine_plan *plan, int n) {
-    const int  all = eng->m.hp.n_layer, n_out = plan->n_out < eng->n_batch ? plan->n_out : eng->n_batch;
-    engine_gpu_plan f = {.n_layer = all, .needs = {.layer = mem_new((size_t)all, sizeof *f.needs.layer)}, .begins = mem_new((size_t)all, sizeof *f.begins)};
-    f.slots = engine__gpu_slots(eng, ko, plan);
+    const int     all = eng->m.hp.n_layer, n_out = min_int(plan->n_out, eng->n_batch);
+    const int64_t positions = (int64_t)eng->n_ctx + ko->block;
+    engine_gpu_plan    f = {.n_layer = all, .slots = engine__gpu_slots(eng, ko, plan)};
+    f.needs.layer = mem_new((size_t)all, sizeof *f.needs.layer);
+    f.begins = mem_new((size_t)all, sizeof *f.begins);
     fwd_gpu_needs(&eng->m, eng->n_batch, n_out, plan->hidden ? FWD_HIDDEN : FWD_LOGITS, &f.needs);
     for (int il = 0; il < all; il++) {
         f.needs.layer[il] += (uint64_t)f.slots * kv_state_bytes(&eng->m.hp.layer[il]);
-        f.needs.layer[il] += (uint64_t)plan->n_seqs * model_kv_bytes_of(&eng->m, il, ko->type_k, ko->type_v, (int64_t)eng->n_ctx + ko->block, eng->n_batch);
+        f.needs.layer[il] += (uint64_t)plan->n_seqs *
+                             model_kv_bytes_of(&eng->m, il, ko->type_k, ko->type_v, positions, eng->n_batch);
         f.begins[il] = !engine__shares(eng, il);
     }
     f.first = n < 0 || n > all ? 0 : all - n;
-    if (f.first < f.needs.first) f.first = f.needs.first;
+    f.first = max_int(f.first, f.needs.first);
     while (f.first < all && !f.begins[f.first]) f.first++;
     return f;
 }
@@ -402,8 +429,8 @@ static bool engine__fill_gpus(dev_gpus *on, const engine_gpu_plan *f, double sha
     return end <= f->first;
 }
 
-/* Spreads the wanted layers so that each GPU gives the same share of its memory, and the cache of each has space to grow; where all of it does
- * not hold them, as many as it does: false. */
+/* Spreads the wanted layers so that each GPU gives the same share of its memory, and the cache of each has space to
+ * grow; where all of it does not hold them, as many as it does: false. */
 static bool engine__spread(dev_gpus *on, const engine_gpu_plan *f) {
     double low = 0, high = 1;
     if (!engine__fill_gpus(on, f, 1)) return false;
@@ -414,8 +441,8 @@ static bool engine__spread(dev_gpus *on, const engine_gpu_plan *f) {
     return engine__fill_gpus(on, f, high);
 }
 
-/* Opens GPUs in their order until one of them holds the wanted layers, which is then the only one, since several are no faster; or all so far
- * hold them together. False: they do not, or, why, there are none. */
+/* Opens GPUs in their order until one of them holds the wanted layers, which is then the only one, since several are no
+ * faster; or all so far hold them together. False: they do not, or, why, there are none. */
 static bool engine__find_gpus(const engine *eng, engine_gpu_plan *f, int device, err_t *why) {
     dev_gpus *on = eng->m.gpus;
     const int end = device < 0 ? dev_gpus_count(why) : device + 1;
@@ -441,13 +468,12 @@ static bool engine__find_gpus(const engine *eng, engine_gpu_plan *f, int device,
 /* The wanted layers do not fit: by how much. The first GPU would have to run those that are left. */
 static bool engine__short(const dev_gpus *on, const engine_gpu_plan *f, err_t *e) {
     char      name[32] = "the GPU";
-    const int end = on->n > 1 ? on->from[1] : f->n_layer;
-    uint64_t  all = engine__gpu_bytes(f, f->first, end);
+    uint64_t  all = engine__gpu_bytes(f, f->first, engine__gpu_end(on, 0, f->n_layer));
     const double more = (double)all - (double)f->has[0];
-    for (int i = 1; i < on->n; i++) all += engine__gpu_bytes(f, on->from[i], i + 1 < on->n ? on->from[i + 1] : f->n_layer);
+    for (int i = 1; i < on->n; i++) all += engine__gpu_bytes(f, on->from[i], engine__gpu_end(on, i, f->n_layer));
     if (on->n > 1) snprintf(name, sizeof name, "%d GPUs", on->n);
-    return err_set(e, EXIT_RESOURCE, "--gpu-layers: memory of %s is short by %.1f MiB: %d layers and their cache take %.1f", name, more / 1048576,
-                   f->n_layer - f->first, (double)all / 1048576);
+    return err_set(e, EXIT_RESOURCE, "--gpu-layers: memory of %s is short by %.1f MiB: %d layers and their cache take %.1f", name,
+                   more / 1048576, f->n_layer - f->first, (double)all / 1048576);
 }
 
 /* Recurrent states that all GPUs hold: those that are counted, and snapshots. 0: they run no layer that has one. */
@@ -455,11 +481,11 @@ static int engine__slots(const engine *eng, const engine_gpu_plan *f) {
     const dev_gpus *on = eng->m.gpus;
     uint64_t        most = UINT64_MAX;
     for (int i = 0; i < on->n; i++) {
-        const int      end = i + 1 < on->n ? on->from[i + 1] : f->n_layer;
+        const int      end = engine__gpu_end(on, i, f->n_layer);
         const uint64_t taken = engine__gpu_bytes(f, on->from[i], end), left = f->has[i] > taken ? f->has[i] - taken : 0;
         uint64_t       slot = 0;
         for (int il = on->from[i]; il < end; il++) slot += kv_state_bytes(&eng->m.hp.layer[il]);
-        if (slot && left / ENGINE_GPU_STATES / slot < most) most = left / ENGINE_GPU_STATES / slot;
+        if (slot) most = min_u64(most, left / ENGINE_GPU_STATES / slot);
     }
     if (most == UINT64_MAX) return 0;
     return most < (uint64_t)(INT_MAX - f->slots) ? f->slots + (int)most : INT_MAX;
@@ -469,7 +495,7 @@ static int engine__slots(const engine *eng, const engine_gpu_plan *f) {
 static void engine__drop_gpus(engine *eng) {
     dev_gpus *on = eng->m.gpus;
     for (int i = on->n - 1; i >= 0; i--)
-        if (on->from[i] == (i + 1 < on->n ? on->from[i + 1] : eng->m.hp.n_layer)) dev_gpus_drop(on, i);
+        if (on->from[i] == engine__gpu_end(on, i, eng->m.hp.n_layer)) dev_gpus_drop(on, i);
     if (on->n) return;
     dev_gpus_close(on);
     eng->m.gpus = NULL;
@@ -483,13 +509,14 @@ static bool engine__choose_layers(engine *eng, engine_gpu_plan *f, int device, i
     if (!eng->m.gpus->n) return n < 0 || err_set(e, EXIT_RESOURCE, "--gpu-layers: %s", why.text);
     if (f->needs.lacks) log_info("GPU         layers before an operation without a kernel stay on the CPU: %s", f->needs.lacks);
     if (!fits && n > 0) return engine__short(eng->m.gpus, f, e);
-    if (f->first == f->n_layer) log_info("GPU         no layer can run there%s", f->needs.lacks ? "" : ": they share keys and values with earlier ones");
+    if (f->first == f->n_layer)
+        log_info("GPU         no layer can run there%s", f->needs.lacks ? "" : ": they share keys and values with earlier ones");
     else if (eng->m.gpus->from[0] == f->n_layer) log_info("GPU         no layer: its memory is too small");
     return true;
 }
 
-/* Whether GPUs may have sums of their own; auto: where more than half of the bytes of matrices are floats, since sums of quantised weights are exact
- * whatever multiplies them. */
+/* Whether GPUs may have sums of their own; auto: where more than half of the bytes of matrices are floats, since sums
+ * of quantised weights are exact whatever multiplies them. */
 static bool engine__tensor(const engine *eng, const engine_opts *fo) {
     const model_bytes b = model_sizes(&eng->m);
     return strcmp(fo->same, "auto") == 0 ? b.floats > b.file / 2 : strcmp(fo->same, "off") == 0;
@@ -512,7 +539,7 @@ static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts 
 static void engine__open_threads(engine *eng, const engine_opts *fo, const engine *host) {
     eng->shares_pool = host && model_sizes(&eng->m).file >= ENGINE_SHARED;
     if (eng->shares_pool) eng->p = host->p;
-    else eng->p = pool_new(host ? 1 : fo->n_threads > 0 ? fo->n_threads : pool_default_threads());
+    else eng->p = pool_new(host ? 1 : engine_threads(fo));
 }
 
 /* A model without cache, threads and steps. */
@@ -531,19 +558,26 @@ static engine *engine__new(const gguf_file *g, const tok_vocab *v, const engine_
     return eng;
 }
 
-/* Opens the model in g with all that the plan asks for. v: its vocabulary, NULL where no text is read or written. NULL: why not is in e. */
-static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, const kv_opts *ko, engine_plan plan, double t_start,
-                           err_t *e) {
+/* The GPUs and the cache of the plan, whose sizes are known by now. */
+static bool engine__open_memory(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
+    if (!plan->hidden && !model_writes(&eng->m, e)) return false;
+    if (!model_holds(&eng->m, eng->n_ctx, e) || !engine__open_gpus(eng, fo, ko, plan, e)) return false;
+    return (plan->share && !plan->host ? engine__open_shared : engine__open_cache)(eng, fo, ko, plan, e);
+}
+
+/* Opens the model in g with all that the plan asks for. v: its vocabulary, NULL where no text is read or written. NULL:
+ * why not is in e. */
+static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, const kv_opts *ko,
+                           engine_plan plan, double t_start, err_t *e) {
     engine *eng = engine__new(g, v, fo, t_start, e);
     if (!eng) return NULL;
     engine__size(eng, fo, &plan);
-    if ((!plan.hidden && !model_writes(&eng->m, e)) || !model_holds(&eng->m, eng->n_ctx, e) || !engine__open_gpus(eng, fo, ko, &plan, e) ||
-        (plan.share && !plan.host ? !engine__open_shared(eng, fo, ko, &plan, e) : !engine__open_cache(eng, fo, ko, &plan, e))) {
+    if (!engine__open_memory(eng, fo, ko, &plan, e)) {
         engine_close(eng);
         return NULL;
     }
-    eng->max_out = plan.n_out < eng->n_batch ? plan.n_out : eng->n_batch;
-    eng->chunk = fo->n_batch < eng->n_batch ? fo->n_batch : eng->n_batch;
+    eng->max_out = min_int(plan.n_out, eng->n_batch);
+    eng->chunk = min_int(fo->n_batch, eng->n_batch);
     engine__open_threads(eng, fo, plan.host);
     if (strcmp(fo->repack, "on") == 0) engine__pack_all(eng);
     eng->f = fwd_new(&eng->m, eng->kv, eng->p, eng->n_batch, eng->max_out, plan.hidden ? FWD_HIDDEN : FWD_LOGITS);
@@ -557,14 +591,17 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
 
 /* --- progress within a step, layer by layer: a step of many rows may take minutes --- */
 
-#define METER_QUIET_S 1.0                               /* seconds before the first progress line, where the work is likely short */
+#define METER_QUIET_S 1.0                             /* seconds before the first progress line, where the work is likely short */
 
 typedef struct {
     fwd        *f;                                    /* NULL: stopped */
     const char *what;                                 /* "reading the text" */
     char        more[64];                             /* text between the count and the time left */
-    int64_t     done, step, all;                      /* tokens before this step, of this step, of all steps */
-    double      since, from;                          /* clock_now() of the beginning; no line before `from` */
+    int64_t     done;                                 /* tokens before this step */
+    int64_t     step;                                 /* tokens of this step */
+    int64_t     all;                                  /* tokens of all steps */
+    double      since;                                /* clock_now() of the beginning */
+    double      from;                                 /* no line before this time */
 } engine_meter;
 
 static void meter__show(void *ctx, int il) {
@@ -583,12 +620,13 @@ static void meter_start(engine_meter *m, engine *eng, const char *what, int64_t 
     eng->f->run.on_layer_ctx = m;
 }
 
-/* The next step has n tokens. */
+/* The next step has n tokens; the one before it has been computed. */
 static void meter_step(engine_meter *m, int64_t n) {
     m->done += m->step;
     m->step = n;
 }
 
+/* No step shows progress any more; the line is cleared. A meter that was stopped may be stopped again. */
 static void meter_stop(engine_meter *m) {
     if (!m->f) return;
     m->f->run.on_layer = NULL;
@@ -624,20 +662,20 @@ static bool engine_step(engine *eng, long long last, float **logits, err_t *e) {
 /* What is asked of a text that is read, beside the keys and values that the cache keeps. */
 typedef struct {
     engine_meter *meter;                              /* counts the tokens; NULL: nothing does */
-    bool (*each)(void *ctx, int from, int to, float *logits);   /* after a step: logits [to - from, V] of positions [from, to); false ends the reading.
-                                                       * NULL: no row asks for logits */
-    void *ctx;
+    /* After a step: logits [to - from, V] of positions [from, to); false ends the reading. NULL: no row asks for logits. */
+    bool        (*each)(void *ctx, int from, int to, float *logits);
+    void         *ctx;
 } engine_reader;
 
-/* Reads ids[from, to) after the `from` positions that the sequence holds, in steps of up to eng->n_batch rows. False: an error in e, an
- * interrupt, or the reader ended it. */
+/* Reads ids[from, to) after the `from` positions that the sequence holds, in steps of up to eng->n_batch rows. False:
+ * an error in e, an interrupt, or the reader ended it. */
 static bool engine_read(engine *eng, kv_seq *seq, const int32_t *ids, int from, int to, engine_reader r, err_t *e) {
     const kv_cache *kv = eng->kv;
     bool            ok = true;
     for (int at = from, next; ok && at < to; at = next) {
         const int mark = kv_next_mark(kv, at, to);
         float    *logits;
-        next = to - at > eng->n_batch ? at + eng->n_batch : to;
+        next = at + min_int(to - at, eng->n_batch);
         if (mark < next && kv_next_mark(kv, mark, to) <= next) next = mark;
         if (!kv_require(seq, next, e)) return false;
         if (r.meter) meter_step(r.meter, next - at);

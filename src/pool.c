@@ -10,12 +10,11 @@
  * it runs again it skips the stages that are finished. Requirements for a loose job: all work is done as tasks; no task depends on the number of
  * the thread; every thread meets the same barriers; a barrier is called only when no task is left. While a CPU is shared, each thread is bound to
  * a CPU of its own if the process has exactly as many CPUs as threads: else the kernel might put two threads on one CPU.
- *   OMP_NUM_THREADS, OMP_PLACES and OMP_PROC_BIND set the number of threads and their CPUs.
+ *   OMP_NUM_THREADS, read as OpenMP reads it, sets the number of threads.
  * Public: pool_default_threads, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then, pool_works, pool_next,
  * pool_share, pool_take, pool_prefetch. */
 
-/* --- OMP_NUM_THREADS, OMP_PLACES, OMP_PROC_BIND ---
- * OpenMP's variables, read as libgomp reads them. An invalid value is ignored with a warning. */
+/* --- OMP_NUM_THREADS: OpenMP's variable, read as libgomp reads it. An invalid value is ignored with a warning. --- */
 
 enum { POOL_OMP_MOST = 1024 };                        /* the largest OMP_NUM_THREADS */
 
@@ -48,183 +47,15 @@ static int pool__thread_count(const char *text) {
     return *text ? 0 : first;
 }
 
-typedef struct {
-    int        n;
-    cpu_set_t *at;
-} pool_places;
-
-static void pool__places_drop(pool_places *p) {
-    mem_free(p->at);
-    *p = (pool_places){0};
-}
-
-/* Adds a place: those of its CPUs that this process may use, if any. False: too many places. */
-static bool pool__add_place(pool_places *p, const cpu_set_t *set, const cpu_set_t *mask) {
-    cpu_set_t here;
-    CPU_AND(&here, set, mask);
-    if (!CPU_COUNT(&here)) return true;
-    if (p->n == CPU_SETSIZE) return false;
-    p->at = mem_grow(p->at, (size_t)p->n + 1, sizeof *p->at);
-    p->at[p->n++] = here;
-    return true;
-}
-
-/* Reads ":length:stride"; a missing part is 1. */
-static bool pool__interval(const char **at, int *length, int *stride) {
-    *length = *stride = 1;
-    if (!pool__skip_char(at, ':')) return true;
-    if ((*length = pool__read_number(at, CPU_SETSIZE)) < 1) return false;
-    if (!pool__skip_char(at, ':')) return true;
-    const int by = pool__skip_char(at, '-') ? -1 : 1;
-    *stride = by * pool__read_number(at, CPU_SETSIZE);
-    return *stride * by > 0;
-}
-
-/* Adds a CPU to the set. False: the number is out of range. */
-static bool pool__add_cpu(int cpu, cpu_set_t *set) {
-    if (cpu < 0 || cpu >= CPU_SETSIZE) return false;
-    CPU_SET(cpu, set);
-    return true;
-}
-
-/* "{cpu:length:stride, ...}" */
-static bool pool__place(const char **at, cpu_set_t *set) {
-    CPU_ZERO(set);
-    if (!pool__skip_char(at, '{')) return false;
-    do {
-        const int cpu = pool__read_number(at, CPU_SETSIZE - 1);
-        int       length, stride;
-        if (cpu < 0 || !pool__interval(at, &length, &stride)) return false;
-        for (int i = 0; i < length; i++)
-            if (!pool__add_cpu(cpu + i * stride, set)) return false;
-    } while (pool__skip_char(at, ','));
-    return pool__skip_char(at, '}');
-}
-
-/* The set with every CPU number raised by `by`. */
-static bool pool__shifted(const cpu_set_t *set, int by, cpu_set_t *out) {
-    CPU_ZERO(out);
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, set) && !pool__add_cpu(cpu + by, out)) return false;
-    return true;
-}
-
-/* "place:length:stride, ..." */
-static bool pool__listed(const char *at, const cpu_set_t *mask, pool_places *p) {
-    do {
-        cpu_set_t set, next;
-        int       length, stride;
-        if (!pool__place(&at, &set) || !pool__interval(&at, &length, &stride)) return false;
-        for (int i = 0; i < length; i++)
-            if (!pool__shifted(&set, i * stride, &next) || !pool__add_place(p, &next, mask)) return false;
-    } while (pool__skip_char(&at, ','));
-    return !*at;
-}
-
-/* Reads a list of CPUs, "0-3,8", from a file of the kernel. False: no file, or another format. */
-static bool pool__read_cpus(const char *path, cpu_set_t *set) {
-    char        line[4096];
-    FILE       *f = fopen(path, "re");
-    const bool  got = f && fgets(line, sizeof line, f);
-    const char *at = line;
-    if (f) fclose(f);
-    if (!got) return false;
-    line[strcspn(line, "\n")] = 0;
-    CPU_ZERO(set);
-    do {
-        const int a = pool__read_number(&at, CPU_SETSIZE - 1), b = pool__skip_char(&at, '-') ? pool__read_number(&at, CPU_SETSIZE - 1) : a;
-        if (a < 0 || b < a) return false;
-        for (int cpu = a; cpu <= b; cpu++) CPU_SET(cpu, set);
-    } while (pool__skip_char(&at, ','));
-    return !*at;
-}
-
-/* Places by name: "cores", or "cores(4)" for at most four. root: the kernel's folder of CPUs. */
-static bool pool__named(const char *text, const char *root, const cpu_set_t *mask, pool_places *p) {
-    static const struct { const char *name, *file; } kinds[] = {{"threads", NULL}, {"cores", "thread_siblings_list"}, {"sockets", "core_siblings_list"}};
-    const char *at = text + strspn(text, " \t");
-    int         kind = 0, most = CPU_SETSIZE;
-    cpu_set_t   have, set;
-    while (kind < 3 && strncasecmp(at, kinds[kind].name, strlen(kinds[kind].name))) kind++;
-    if (kind == 3) return false;
-    at += strlen(kinds[kind].name);
-    if (pool__skip_char(&at, '(') && ((most = pool__read_number(&at, CPU_SETSIZE)) < 1 || !pool__skip_char(&at, ')'))) return false;
-    CPU_ZERO(&have);
-    for (int cpu = 0; cpu < CPU_SETSIZE && p->n < most; cpu++) {
-        char path[4096];
-        if (!CPU_ISSET(cpu, mask) || CPU_ISSET(cpu, &have)) continue;
-        snprintf(path, sizeof path, "%s/cpu%d/topology/%s", root, cpu, kinds[kind].file ? kinds[kind].file : "");
-        if (!kinds[kind].file || !pool__read_cpus(path, &set)) CPU_ZERO(&set);
-        CPU_SET(cpu, &set);
-        CPU_OR(&have, &have, &set);
-        if (!pool__add_place(p, &set, mask)) return false;
-    }
-    return !at[strspn(at, " \t")];
-}
-
-/* Reads OMP_PLACES. False, and p is empty: invalid, or no CPU in it that this process may use. */
-static bool pool__parse_places(const char *text, const char *root, const cpu_set_t *mask, pool_places *p) {
-    *p = (pool_places){0};
-    const bool list = text[strspn(text, " \t")] == '{';
-    if ((list ? pool__listed(text, mask, p) : pool__named(text, root, mask, p)) && p->n) return true;
-    pool__places_drop(p);
-    return false;
-}
-
-typedef enum { POOL_ANYWHERE, POOL_CLOSE, POOL_SPREAD, POOL_PRIMARY, POOL_UNKNOWN } pool_policy;
-
-/* Reads OMP_PROC_BIND: a policy, or a list for nested teams, of which the first is used. */
-static pool_policy pool__parse_bind(const char *text) {
-    static const struct { const char *name; pool_policy is; } words[] = {{"false", POOL_ANYWHERE}, {"true", POOL_CLOSE},     {"close", POOL_CLOSE},
-                                                                         {"spread", POOL_SPREAD},  {"primary", POOL_PRIMARY}, {"master", POOL_PRIMARY}};
-    pool_policy first = POOL_UNKNOWN;
-    do {
-        const char  *at = text + strspn(text, " \t");
-        const size_t n = strcspn(at, " \t,");
-        pool_policy  is = POOL_UNKNOWN;
-        for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-            if (strlen(words[i].name) == n && strncasecmp(at, words[i].name, n) == 0) is = words[i].is;
-        if (is == POOL_UNKNOWN) return is;
-        if (first == POOL_UNKNOWN) first = is;
-        text = at + n;
-    } while (pool__skip_char(&text, ','));
-    return text[strspn(text, " \t")] ? POOL_UNKNOWN : first;
-}
-
-/* The place of thread i of n among n_places. */
-static int pool__place_of(pool_policy how, int i, int n, int n_places) {
-    if (how == POOL_PRIMARY) return 0;
-    if (how == POOL_CLOSE && n <= n_places) return i;
-    return (int)((int64_t)i * n_places / n);
-}
-
-/* Warns once in a run that the value of a variable is ignored. */
-static void pool__warn_ignored(const char *name, const char *expected, bool *warned) {
-    if (!*warned) log_warn("%s: '%s' is ignored: expected %s", name, getenv(name), expected);
-    *warned = true;
-}
-
 /* Number of threads that OMP_NUM_THREADS asks for; 0: none. */
 static int pool__asked_threads(void) {
     static bool warned;
     const char *text = getenv("OMP_NUM_THREADS");
     const int   n = text ? pool__thread_count(text) : 0;
-    if (text && !n) pool__warn_ignored("OMP_NUM_THREADS", "a number from 1 to 1024, or several with commas between", &warned);
+    if (text && !n && !warned)
+        log_warn("OMP_NUM_THREADS: '%s' is ignored: expected a number from 1 to 1024, or several with commas between", text);
+    warned = warned || (text && !n);
     return n;
-}
-
-/* The places, among the CPUs of `mask`, to which the environment binds threads, and the policy that assigns threads to them. No
- * places: threads are not bound. */
-static pool_policy pool__asked_places(const cpu_set_t *mask, pool_places *p) {
-    static bool warned_places, warned_bind;
-    const char *places = getenv("OMP_PLACES"), *bind = getenv("OMP_PROC_BIND");
-    pool_policy how = bind ? pool__parse_bind(bind) : POOL_UNKNOWN;
-    *p = (pool_places){0};
-    if (bind && how == POOL_UNKNOWN) pool__warn_ignored("OMP_PROC_BIND", "false, true, close, spread or primary", &warned_bind);
-    if (how == POOL_UNKNOWN) how = places ? POOL_CLOSE : POOL_ANYWHERE;
-    if (how != POOL_ANYWHERE && !pool__parse_places(places ? places : "cores", "/sys/devices/system/cpu", mask, p) && places)
-        pool__warn_ignored("OMP_PLACES", "threads, cores, sockets or places as {0,1},{2,3} or {0:4}:8:4, with CPUs that this process may use", &warned_places);
-    return how;
 }
 
 /* OMP_NUM_THREADS, else the number of CPUs. */
@@ -247,8 +78,6 @@ typedef struct {
     long     preempted;                               /* involuntary context switches before the last job */
     double   since, last;                             /* when it got the CPU (an estimate); when it took its last task */
     double   task;                                    /* seconds between its last two tasks of a stage */
-    bool     bound;                                   /* it stays on the CPUs of `place` */
-    cpu_set_t place;
     uint32_t last_stage;
     const uint8_t *soon, *soon_end;                   /* bytes that it reads next and has not prefetched */
     _Alignas(64) _Atomic uint64_t taken;              /* (stage + 1) << 32 | tasks taken of its range in that stage */
@@ -264,7 +93,6 @@ struct pool {
     int        n;                                     /* threads, the caller included */
     pthread_t *thread;
     pool_seat *seat;
-    cpu_set_t  caller_cpus;                           /* the caller's affinity mask before it was bound */
     bool       quit, loose;
     void (*fn)(void *ctx, int ith);
     void *ctx;
@@ -445,7 +273,6 @@ static void *pool__worker(void *arg) {
     pool_seat *s = arg;
     pool      *p = s->p;
     k_thread_start();
-    if (s->bound) sched_setaffinity(0, sizeof s->place, &s->place);
     for (uint32_t epoch = 0;; epoch++) {
         pool__wait(p, &p->epoch, epoch);
         if (p->quit) return NULL;
@@ -472,20 +299,7 @@ static void pool__start(pool *p, void (*fn)(void *ctx, int ith), void *ctx, bool
 static void pool_run(pool *p, void (*fn)(void *ctx, int ith), void *ctx) { pool__start(p, fn, ctx, false); }
 static void pool_run_loose(pool *p, void (*fn)(void *ctx, int ith), void *ctx) { pool__start(p, fn, ctx, true); }
 
-/* Assigns a place to each of n threads. */
-static void pool__assign(pool *p, int n) {
-    pool_places at = {0};
-    if (sched_getaffinity(0, sizeof p->caller_cpus, &p->caller_cpus)) return;
-    const pool_policy how = pool__asked_places(&p->caller_cpus, &at);
-    for (int i = 0; at.n && i < n; i++) {
-        p->seat[i].bound = true;
-        p->seat[i].place = at.at[pool__place_of(how, i, n, at.n)];
-    }
-    pool__places_drop(&at);
-}
-
-/* Starts a team of n threads; fewer, with a warning, where the system allows no more. Signals go to the calling thread, which is
- * bound like the others until pool_free(). */
+/* Starts a team of n threads; fewer, with a warning, where the system allows no more. Signals go to the calling thread. */
 static pool *pool_new(int n) {
     pool *p = mem_aligned(1, sizeof *p);
     memset(p, 0, sizeof *p);
@@ -493,7 +307,6 @@ static pool *pool_new(int n) {
     p->thread = mem_new((size_t)n, sizeof *p->thread);
     p->seat = mem_aligned((size_t)n, sizeof *p->seat);
     for (int i = 0; i < n; i++) p->seat[i] = (pool_seat){.p = p, .ith = i};
-    pool__assign(p, n);
     p->n = 1;
     k_thread_start();
     sigset_t all, old;
@@ -510,7 +323,6 @@ static pool *pool_new(int n) {
         p->n++;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (p->seat[0].bound) sched_setaffinity(0, sizeof p->seat[0].place, &p->seat[0].place);
     return p;
 }
 
@@ -519,7 +331,6 @@ static void pool_free(pool *p) {
     p->quit = true;
     pool__advance(p, &p->epoch);
     for (int i = 1; i < p->n; i++) pthread_join(p->thread[i], NULL);
-    if (p->seat[0].bound) sched_setaffinity(0, sizeof p->caller_cpus, &p->caller_cpus);
     mem_free(p->thread);
     mem_free(p->seat);
     mem_free(p);

@@ -1,24 +1,32 @@
 /* ===== [samp] logits to token =====
- * Chooses the next token of one sequence. A sampler holds the options, the chain of samplers built from them, the recent tokens
- * for the penalties, and scratch memory for one pick. The chain, its order and its defaults are those of llama.cpp
- * (src/llama-sampler.cpp, common/sampling.cpp): logit bias, then the samplers by name, then a draw.
+ * Chooses the next token of one sequence. A sampler holds the options, the chain of samplers built from them, the
+ * recent tokens for the penalties, and scratch memory for one pick. The chain, its order and its defaults are those of
+ * llama.cpp (src/llama-sampler.cpp, common/sampling.cpp): logit bias, then the samplers by name, then a draw.
  *
  * Invariants:
- * - Candidates stay in the order of their ids, so that of two equal logits the smaller id comes first. A sampler finds a
- *   threshold and removes what is below it. "Descending" means by falling logit, then by rising id: a total order.
+ * - Candidates stay in the order of their ids, so that of two equal logits the smaller id comes first. A sampler finds
+ *   a threshold and removes what is below it. "Descending" means by falling logit, then by rising id: a total order.
  * - After samp__scan() no candidate is NaN (it becomes -inf) or +inf (those candidates share the whole probability, all
  *   others become -inf).
- * - The weight of a candidate, e^(logit - max), is rounded to a multiple of 2^-34. A sum of up to 2^19 of them is
- *   then exact in double in any order, so buckets, blocks and a full sort find the same crossing to the bit.
- *   It costs a probability at most 2^-35 of the best one.
+ * - The weight of a candidate, e^(logit - max), is rounded to a multiple of 2^-34. A sum of up to 2^19 of them is then
+ *   exact in double in any order, so buckets, blocks and a full sort find the same crossing to the bit. It costs a
+ *   probability at most 2^-35 of the best one.
  * - All random numbers are rng_at(seed, seq, pos, draw): draw 0 is the token, draw 1 + i belongs to sampler i of the
  *   chain. The draw is the inverse of the cumulative distribution in descending order.
  * - samp_pick and samp__probs do not change the history, samp_accept adds to it; none of them allocates.
  *
- * To add a sampler: 1 its parameters (see samp_params); 2 a function that applies it and one that says when it is off;
- * 3 a row of samp_table.
- * Public: samp_defaults, samp_params, samp_describe, samp_check, samp_takes_best, samp_bytes, samp_new, samp_clone, samp_free, samp_accept, samp_pick, samp_chance, samp_copy, samp_breakers_*
- * (text for each text, then seal, then drop).
+ * To add a sampler:
+ * - Its parameters, each as the comment above samp_params says, with defaults that switch it off.
+ * - Two functions in "the samplers": one that is true where the options switch it off, and one that changes the
+ *   candidates of s. That one calls samp__scan() before it reads s->max or s->best, removes candidates by samp__keep(),
+ *   and clears s->scanned where it changes s->l.
+ * - A row of samp_table, with a letter of its own.
+ * - Its name in samp_defaults.samplers, where it belongs in the order: outside of the chain its parameters do nothing.
+ * - tests/t_samp.c: a plain version of it that t_samp__ref_run() calls, its letter in T_SAMP_ORDER, random values in
+ *   t_samp__random_opts(), its defaults and its name in the tables of names and defaults; with a key of a request's body
+ *   a row of the keys in tests/t_req.c.
+ * Public: samp_defaults, samp_params, samp_describe, samp_check, samp_takes_best, samp_bytes, samp_new, samp_clone,
+ * samp_free, samp_accept, samp_pick, samp_chance, samp_copy, samp_breakers_text, samp_breakers_seal, samp_breakers_drop.
  * Opens: samp_bias, samp_cand, samp_opts, samp_param, samp_words. */
 
 /* --- DRY sequence breakers: token sequences that no repetition may cross --- */
@@ -27,14 +35,16 @@ enum { SAMP_BREAKER_CHARS = 40, SAMP_BREAKER_TAIL = 20 };   /* longer ones are c
 
 typedef struct {
     int32_t head;                                     /* first token */
-    int32_t n_tail;
-    size_t  tail;                                     /* the tokens that must follow it: index into `token` */
+    int32_t n_tail;                                   /* tokens that must follow it */
+    size_t  tail;                                     /* where these are in samp_breakers.token */
 } samp_breaker;
 
+/* Filled by samp_breakers_text() for each text, then sealed. */
 typedef struct {
-    samp_breaker *at;                                 /* by ascending head once sealed */
-    int32_t      *token;
-    size_t        n, cap, n_token, cap_token;
+    samp_breaker *at;                                 /* [n] by ascending head once sealed */
+    size_t        n, cap;
+    int32_t      *token;                              /* [n_token] tails of all */
+    size_t        n_token, cap_token;
     bool          sealed;
 } samp_breakers;
 
@@ -47,6 +57,7 @@ typedef struct {
     int32_t (*encode)(void *ctx, bytes text, int32_t *out, int32_t cap);
 } samp_words;
 
+/* Frees all entries; the set is empty and can be filled again. */
 static void samp_breakers_drop(samp_breakers *b) {
     mem_free(b->at);
     mem_free(b->token);
@@ -74,7 +85,7 @@ static bool samp__breakers_has(const samp_breakers *b, size_t first, int32_t hea
 /* Adds every token that contains `text` (no tail), and every token that ends with the beginning of `text`, whose tail is the
  * rest of `text` (the rule of koboldcpp, pull 982). */
 static void samp_breakers_text(samp_breakers *b, bytes text, const samp_words *w) {
-    if (text.n > SAMP_BREAKER_CHARS) text.n = SAMP_BREAKER_CHARS;
+    text.n = min_size(text.n, SAMP_BREAKER_CHARS);
     if (!text.n) return;
     for (int32_t id = 0; id < w->n_vocab; id++) {
         bytes  word = w->text(w->ctx, id);
@@ -88,7 +99,7 @@ static void samp_breakers_text(samp_breakers *b, bytes text, const samp_words *w
             int32_t tail[SAMP_BREAKER_TAIL];
             if (n >= text.n || memcmp(word.p + at, text.p, n) != 0) continue;
             int32_t n_tail = w->encode(w->ctx, (bytes){text.p + n, text.n - n}, tail, SAMP_BREAKER_TAIL);
-            if (n_tail > SAMP_BREAKER_TAIL) n_tail = SAMP_BREAKER_TAIL;
+            n_tail = min_int(n_tail, SAMP_BREAKER_TAIL);
             if (!samp__breakers_has(b, first, id, tail, n_tail)) samp__breakers_put(b, id, tail, n_tail);
         }
     }
@@ -125,22 +136,31 @@ typedef struct {
 
 typedef struct {
     const char *samplers;                             /* names in order, separated by ';'; "" is none, NULL the default */
-    const char *sampling_seq;                         /* the same as letters (edskypmxt); wins over samplers when given */
+    const char *sampling_seq;                         /* the same as letters of samp_table; NULL: samplers count */
     float temp;                                       /* divides the logits; <= 0 is greedy */
-    float dynatemp_range, dynatemp_exp;               /* temp - range .. temp + range by entropy^exp; range 0 is off */
+    float dynatemp_range;                             /* temp - range .. temp + range, by the entropy; 0 is off */
+    float dynatemp_exp;                               /* exponent of the entropy */
     int   top_k;                                      /* candidates kept; <= 0 is off */
-    float top_p, min_p, typical_p;                    /* probabilities; off at 1, 0, 1 */
+    float top_p;                                      /* probability of all that are kept; 1 is off */
+    float min_p;                                      /* least probability, as a share of the best one's; 0 is off */
+    float typical_p;                                  /* probability of all that are kept; 1 is off */
     float top_nsigma;                                 /* standard deviations below the best logit; <= 0 is off */
-    float xtc_probability, xtc_threshold;             /* off at 0, above 0.5 */
+    float xtc_probability;                            /* of being applied at all; 0 is off */
+    float xtc_threshold;                              /* least probability of a top choice; above 0.5 is off */
     int   repeat_last_n;                              /* recent tokens for the penalties; 0 is off, -1 the context */
-    float repeat_penalty, frequency_penalty, presence_penalty;   /* off at 1, 0, 0 */
-    float dry_multiplier, dry_base;                   /* penalty: multiplier * base^(length - allowed); off at 0, below 1 */
-    int   dry_allowed_length, dry_penalty_last_n;     /* tokens; last_n 0 is off, -1 the context */
+    float repeat_penalty;                             /* divides logits; 1 is off */
+    float frequency_penalty;                          /* subtracted from a logit for each occurrence; 0 is off */
+    float presence_penalty;                           /* subtracted once; 0 is off */
+    float dry_multiplier;                             /* penalty: multiplier * base^(length - allowed); 0 is off */
+    float dry_base;                                   /* below 1 is off */
+    int   dry_allowed_length;                         /* tokens */
+    int   dry_penalty_last_n;                         /* recent tokens; 0 is off, -1 the context */
     const samp_breakers *dry_breakers;                /* sealed, outlives the sampler; NULL is none */
     int   mirostat;                                   /* 1 or 2: replaces the chain except temp; 0 is off */
-    float mirostat_ent, mirostat_lr;                  /* tau: target surprise in bits; eta: learning rate */
-    int   n_ctx;                                      /* tokens of the context: the meaning of -1, and a bound of last_n; 0: unknown */
-    const samp_bias *bias;                            /* n_bias of them, copied; those of one token add up */
+    float mirostat_ent;                               /* tau: target surprise, in bits */
+    float mirostat_lr;                                /* eta: learning rate */
+    int   n_ctx;                                      /* tokens of the context: what -1 means, a bound of last_n; 0: unknown */
+    const samp_bias *bias;                            /* [n_bias] copied; those of one token add up */
     int   n_bias;
 } samp_opts;
 
@@ -162,14 +182,15 @@ typedef struct {
     const char *gguf;                                 /* key of a model file, NULL: none */
     size_t      at;                                   /* offset in samp_opts */
     bool        whole;                                /* int, else float */
-    double      lo, hi;
-    const char *help;
+    double      lo, hi;                               /* bounds, both allowed */
+    const char *help;                                 /* of the option */
 } samp_param;
 
 #define SAMP_F(f) offsetof(samp_opts, f), false
 #define SAMP_I(f) offsetof(samp_opts, f), true
 #define SAMP_GGUF "general.sampling."
 static const samp_param samp_params[] = {
+    /* name                json                  gguf                         at, whole                     lo    hi    help */
     {"temp",               "temperature",        SAMP_GGUF "temp",            SAMP_F(temp),                 -1e6, 1e6,
      "temperature; 0 or less always takes the most probable token (greedy)"},
     {"dynatemp_range",     NULL,                 NULL,                        SAMP_F(dynatemp_range),       -100, 100,
@@ -229,16 +250,18 @@ enum {
 };
 #define SAMP_REACH 25.0f                              /* e^-25 < 2^-35: weights this far below the best are 0 */
 
-typedef struct {
+typedef struct {                                      /* a candidate */
     int32_t id;
-    float   logit, p;
+    float   logit;                                    /* after the chain */
+    float   p;                                        /* probability among the candidates that are left */
 } samp_cand;
 
 typedef struct samp {
     samp_opts  o;
-    samp_bias *bias;
+    samp_bias *bias;                                  /* [o.n_bias] */
     int32_t    n_vocab;
-    uint64_t   seed, seq;
+    uint64_t   seed;
+    uint64_t   seq;                                   /* number of the sequence among those with this seed */
     uint8_t    chain[SAMP_CHAIN_MAX];                 /* rows of samp_table that are on */
     int        n_chain;
     bool       greedy;                                /* the best candidate of the chain is picked, without a draw */
@@ -326,7 +349,8 @@ static inline uint64_t samp__key(float v, int32_t i) {
 static inline float   samp__key_value(uint64_t key) { return samp__unrank((int32_t)((uint32_t)(key >> 32) ^ 0x7fffffffu)); }
 static inline int32_t samp__key_index(uint64_t key) { return (int32_t)(uint32_t)key; }
 
-/* Hoare's partition around a pseudo-random key, so that no pattern in the data makes it slow. On return a[lo..*j] <= a[*i..hi]. */
+/* Hoare's partition around a pseudo-random key, so that no pattern in the data makes it slow. On return a[lo..*j] <=
+ * a[*i..hi]. */
 static void samp__partition(uint64_t *a, int32_t lo, int32_t hi, int32_t *pi, int32_t *pj) {
     uint64_t pivot = a[lo + (int32_t)(rng_at((uint64_t)lo, (uint64_t)hi, 0, 0) % (uint64_t)(hi - lo + 1))];
     int32_t  i = lo, j = hi;
@@ -384,7 +408,7 @@ static void samp__select(uint64_t *a, int32_t n, int32_t k) {
 static int32_t samp__id(const samp *s, int32_t i) { return s->id ? s->id[i] : i; }
 static int32_t samp__blocks(const samp *s) { return (s->n + SAMP_BLOCK - 1) / SAMP_BLOCK; }
 static int32_t samp__block_end(const samp *s, int32_t b) {
-    return s->n - b * SAMP_BLOCK < SAMP_BLOCK ? s->n : (b + 1) * SAMP_BLOCK;
+    return min_int(s->n, (b + 1) * SAMP_BLOCK);
 }
 
 /* Best of n values; *odd: one of them is a NaN, and the result has no meaning. */
@@ -493,8 +517,7 @@ static int32_t samp__keep_range(samp *s, const float *v, int32_t least, int32_t 
     int32_t       *to_id = s->list_id;
     bool           skip = v == l && s->scanned;
     for (int32_t i = from, end; i < to; i = end) {
-        end = (i / SAMP_BLOCK + 1) * SAMP_BLOCK;
-        if (end > to) end = to;
+        end = min_int((i / SAMP_BLOCK + 1) * SAMP_BLOCK, to);
         if (skip && samp__rank(s->best[i / SAMP_BLOCK] + 0.0f) < least) continue;
         for (int32_t j = i; j < end; j++) {
             int32_t in = samp__rank(v[j] + 0.0f) >= least;
@@ -528,7 +551,7 @@ static int32_t samp__top(samp *s, int32_t k) {
     int32_t n_blocks = samp__blocks(s), n = 0;
     float   least = -INFINITY;
     samp__scan(s);
-    if (k > s->n) k = s->n;
+    k = min_int(k, s->n);
     if (k <= n_blocks) {
         for (int32_t b = 0; b < n_blocks; b++) s->key[b] = samp__key(s->best[b], b);
         samp__select(s->key, n_blocks, k);
@@ -646,7 +669,7 @@ static int32_t samp__window(const samp_opts *o, int last_n) {
 
 /* Writes the last tokens, at most `most`, the latest first, to s->recent. */
 static int32_t samp__recent(samp *s, int32_t most) {
-    int32_t n = s->n_seen < (uint64_t)most ? (int32_t)s->n_seen : most;
+    int32_t n = (int32_t)min_u64(s->n_seen, (uint64_t)most);
     for (int32_t i = 0, at = n ? (int32_t)((s->n_seen - 1) % (uint64_t)s->n_past) : 0; i < n; i++) {
         s->recent[i] = s->past[at];
         at = at ? at - 1 : s->n_past - 1;
@@ -719,7 +742,7 @@ static int32_t samp__dry_limit(const samp *s, int32_t n) {
  * algorithm, linear. */
 static void samp__dry_repeats(const int32_t *h, int32_t n, int32_t *z) {
     for (int32_t k = 1, from = 0, end = 0; k < n; k++) {      /* h[from .. end) is a known copy of h[0 .. end - from) */
-        int32_t len = k < end ? (z[k - from] < end - k ? z[k - from] : end - k) : 0;
+        int32_t len = k < end ? min_int(z[k - from], end - k) : 0;
         while (k + len < n && h[len] == h[k + len]) len++;
         z[k] = len;
         if (k + len > end) {
@@ -749,7 +772,7 @@ static void samp__dry(samp *s, int draw) {
     if (limit < o->dry_allowed_length) return;
     samp__dry_repeats(s->recent, n, s->z);
     for (int32_t k = 1; k < n; k++) {                 /* the token that follows an earlier copy of the last tokens */
-        int32_t len = s->z[k] < limit ? s->z[k] : limit, *most = &s->tally[s->recent[k - 1]];
+        int32_t len = min_int(s->z[k], limit), *most = &s->tally[s->recent[k - 1]];
         if (len >= o->dry_allowed_length && len + 1 > *most) *most = len + 1;
     }
     int32_t most = o->dry_base > 1.000001f ? (int32_t)(88.7228391f / logf(o->dry_base)) : 0;   /* base^most is finite */
@@ -758,7 +781,7 @@ static void samp__dry(samp *s, int draw) {
         s->tally[id] = 0;
         if (len < 0 || at < 0 || samp__is_breaker(s, id)) continue;
         int32_t over = len - o->dry_allowed_length;
-        if (most > 0 && over > most) over = most;
+        if (most > 0) over = min_int(over, most);
         s->l[at] -= (float)fmin((double)o->dry_multiplier * pow((double)o->dry_base, (double)over), SAMP_DRY_MOST);
     }
     s->scanned = false;
@@ -903,12 +926,13 @@ typedef struct {
     const char *name;                                 /* also recognised without '_' and with '-' in its place */
     const char *more;                                 /* other names, separated by spaces */
     char        letter;
-    bool        keeps_best;                           /* never removes the best candidate, so that it does nothing before a greedy pick */
+    bool        keeps_best;                           /* never removes the best candidate: does nothing before a greedy pick */
     bool (*off)(const samp_opts *);                   /* with these options it does nothing */
-    void (*apply)(samp *, int draw);
+    void (*apply)(samp *, int draw);                  /* draw: number of its random number in rng_at() */
 } samp_kind;
 
 static const samp_kind samp_table[] = {
+    /* name         more               letter keeps_best off            apply */
     {"penalties",   "",                'e', false, samp__penalties_off, samp__penalties},
     {"dry",         "",                'd', false, samp__dry_off,       samp__dry},
     {"top_n_sigma", "",                's', true,  samp__nsigma_off,    samp__nsigma},
@@ -950,9 +974,11 @@ static int samp__kind_by_letter(char c) {
 }
 
 static bool samp__link(uint8_t *chain, int *n, int kind, const char *word, size_t len, err_t *e) {
+    char letters[SAMP_N_KINDS + 1] = {0};
+    for (int k = 0; k < SAMP_N_KINDS; k++) letters[k] = samp_table[k].letter;
     if (kind < 0)
-        return err_set(e, EXIT_INPUT, "unknown sampler '%.*s', expected some of %s (letters edskypmxt)",
-                       len < 64 ? (int)len : 64, word, samp_defaults.samplers);
+        return err_set(e, EXIT_INPUT, "unknown sampler '%.*s', expected some of %s (letters %s)", (int)min_size(len, 64), word,
+                       samp_defaults.samplers, letters);
     if (*n == SAMP_CHAIN_MAX) return err_set(e, EXIT_INPUT, "a chain of more than %d samplers", SAMP_CHAIN_MAX);
     chain[(*n)++] = (uint8_t)kind;
     return true;
@@ -1040,16 +1066,19 @@ static void samp__take_scratch(samp *s) {
 /* Bytes of a sampler with a history of n_past tokens. */
 static size_t samp_bytes(int32_t n_vocab, int32_t n_past) {
     const samp  *s = NULL;
-    const size_t each = sizeof *s->list_l + sizeof *s->list_id + sizeof *s->score + sizeof *s->key + sizeof *s->out + sizeof *s->tally;
+    const size_t token = sizeof *s->list_l + sizeof *s->list_id + sizeof *s->score + sizeof *s->key + sizeof *s->out +
+                         sizeof *s->tally;
     const size_t past = sizeof *s->past + sizeof *s->recent + sizeof *s->z;
-    return sizeof *s + (size_t)n_vocab * each + ((size_t)n_vocab / SAMP_BLOCK + 1) * sizeof *s->best + 2 * SAMP_BUCKETS * sizeof *s->mass +
+    const size_t blocks = (size_t)n_vocab / SAMP_BLOCK + 1;
+    return sizeof *s + (size_t)n_vocab * token + blocks * sizeof *s->best + 2 * SAMP_BUCKETS * sizeof *s->mass +
            (size_t)n_past * past;
 }
 
 /* Whether every pick is the token of the largest logit, the first of several. */
 static bool samp_takes_best(const samp *s) { return s->greedy && !s->n_chain && !s->o.n_bias; }
 
-/* Allocates all memory that picks need. seq: number of the sequence among those with this seed. NULL, and e set: an option is bad. */
+/* Allocates all memory that picks need. seq: number of the sequence among those with this seed. NULL, and e set: an
+ * option is bad. */
 static samp *samp_new(const samp_opts *o, int32_t n_vocab, uint64_t seed, uint64_t seq, err_t *e) {
     uint8_t chain[SAMP_CHAIN_MAX];
     int     n_chain;
@@ -1070,7 +1099,7 @@ static samp *samp_new(const samp_opts *o, int32_t n_vocab, uint64_t seed, uint64
     samp__prune(s, chain, n_chain);
     int32_t repeat = samp__penalties_off(o) ? 0 : samp__window(o, o->repeat_last_n);
     int32_t dry = samp__dry_off(o) ? 0 : samp__window(o, o->dry_penalty_last_n);
-    s->n_past = repeat > dry ? repeat : dry;
+    s->n_past = max_int(repeat, dry);
     s->past = mem_new((size_t)s->n_past, sizeof *s->past);
     samp__take_scratch(s);
     return s;

@@ -1,30 +1,46 @@
 /* ===== [sched] continuous batching =====
- * Answers requests, many at once: every step takes one row of each sequence that is being continued and fills up with rows of prompts that
- * are being read, oldest first. A sequence leaves when its answer ends, and the next one takes its place. Prompts are read in chunks, so
- * that a step takes at most SCHED_STEP_S while other sequences wait for their next token.
- *   Blocks that the cache holds are reused; a sequence waits for blocks that another one is computing. It is admitted when the cache has
- * room for its prompt. When blocks run out the youngest is preempted, and read again when its turn comes. Neither changes a text: a row's
- * result depends on its own past alone, and a draw on its seed and place alone.
+ * Answers requests, many at once: every step takes one row of each sequence that is being continued and fills up with
+ * rows of prompts that are being read, oldest first. A sequence leaves when its answer ends, and the next one takes its
+ * place. Prompts are read in chunks, so that a step takes at most SCHED_STEP_S while other sequences wait for their next
+ * token.
+ *   Blocks that the cache holds are reused; a sequence waits for blocks that another one is computing. It is admitted
+ * when the cache has room for its prompt. When blocks run out the youngest is preempted, and read again when its turn
+ * comes. Neither changes a text: a row's result depends on its own past alone, and a draw on its seed and place alone.
+ *
+ * States of a sequence:
+ *
+ *               admitted                rows in this step             answer ends
+ *   WAITING <--------------> READY <-----------------------> STEPPING -----------> ENDED
+ *               preempted                  next step             |                   ^
+ *                                                  answer ends,  |                   | last answer of
+ *                                                  static batch  v                   | the batch ends
+ *                            OVER <-------------------> OVER_STEPPING ---------------+
+ *
+ * READY to OVER_STEPPING are in flight. WAITING also leads to ENDED where the run is cancelled, READY where it is or
+ * where the cache cannot hold the sequence even alone, OVER where it is or where its batch ends.
  *
  * Invariants:
  * - sched.run is in the order in which its sequences were added; preempted ones come back before new ones.
  * - A sequence that holds blocks and cannot go on gives way to older ones, never the other way: the oldest always makes progress.
  * - An error of one sequence ends that sequence (gen_answer.err); only an error of all of them ends the run.
  * - The schedule owns its sequences; a caller has a request, a view of its answer, and in the end the answer itself.
- * Public: sched_plan, sched_new, sched_free, sched_add, sched_has_room, sched_idle, sched_step, sched_take, sched_cancel, hist_at.
+ * Public: sched_plan, sched_new, sched_free, sched_add, sched_has_room, sched_idle, sched_step, sched_take, sched_cancel,
+ * hist_at.
  * Opens: sched.eng, sched.n_run, sched.n_waiting, sched.st, sched.guesser, sched_opts, sched_stats, hist. */
 
-/* --- a histogram of seconds: 32 buckets to a factor of two, so that a percentile, the middle of its bucket, is right within 1.1 % --- */
+/* --- a histogram of seconds --- */
 
+/* Buckets to a factor of two: a percentile, the middle of its bucket, is right within 1.1 %. */
 enum { HIST_FINE = 32, HIST_N = 45 * HIST_FINE };     /* from a microsecond up to a year */
 
 typedef struct {
-    uint64_t n[HIST_N], all;
+    uint64_t n[HIST_N];                               /* values in each bucket */
+    uint64_t all;                                     /* values in all buckets */
 } hist;
 
 static void hist__add(hist *h, double s) {
     int i = s > 1e-6 ? (int)(log2(s * 1e6) * HIST_FINE) : 0;
-    h->n[i < HIST_N ? i : HIST_N - 1]++;
+    h->n[min_int(i, HIST_N - 1)]++;
     h->all++;
 }
 
@@ -41,7 +57,7 @@ static double hist_at(const hist *h, double p) {
 
 typedef struct {
     int  n_seqs;                                      /* sequences in flight */
-    bool fixed;                                       /* static batches, for comparison: all rows run until the last answer has ended */
+    bool fixed;                                       /* static batches, for comparison: all rows run to the last answer's end */
     bool stress;                                      /* the youngest is preempted before every step */
 } sched_opts;
 
@@ -50,16 +66,46 @@ enum {
 };
 #define SCHED_STEP_S 0.25                             /* seconds that a step may take while sequences wait for their next token */
 
-/* The engine for requests that come and go, n_seqs of them at once, with n_guess rows of guesses. Each may reach the context, all together
- * the cache. beside: what others of this run need of memory, NULL: nothing. */
+/* The engine for requests that come and go, n_seqs of them at once, with n_guess rows of guesses. Each may reach the
+ * context, all together the cache. beside: what others of this run need of memory, NULL: nothing. */
 static engine_plan sched_plan(const engine_opts *fo, int n_seqs, int n_guess, const engine_needs *beside) {
     return (engine_plan){.n_seqs = n_seqs, .n_rows = fo->n_batch + n_seqs + n_guess, .n_out = n_seqs + n_guess, .share = true,
                          .pack = ENGINE_PACK_LATER, .beside = beside};
 }
 
-enum { SCHED_NO_TOKEN = -1, SCHED_NO_LOGITS = -2, SCHED_NO_MASK = -3 };   /* why none is picked: all are forbidden; logits are not finite; a limit was reached */
+enum {                                                /* why no token is picked */
+    SCHED_NO_TOKEN = -1,                              /* all are forbidden */
+    SCHED_NO_LOGITS = -2,                             /* logits are not finite */
+    SCHED_NO_MASK = -3,                               /* a limit of the constraint was reached */
+    SCHED_NO_ANSWER = -4,                             /* the constraint lets nothing come at all */
+};
+
+typedef enum {                                        /* see the picture at the head of the section */
+    SCHED_WAITING,                                    /* in the list of those that are not in flight: new, or preempted */
+    SCHED_READY,                                       /* in flight, without rows in this step */
+    SCHED_STEPPING,                                   /* in flight, with rows in this step */
+    SCHED_OVER,                                       /* in flight, its answer has ended, without rows in this step */
+    SCHED_OVER_STEPPING,                              /* the same, and its row goes on with the others' */
+    SCHED_ENDED,                                      /* its answer waits to be taken */
+    SCHED_STATES
+} sched_state;
+
+static const uint8_t sched__next[SCHED_STATES] = {    /* states that may follow, as bits */
+    [SCHED_WAITING] = 1 << SCHED_READY | 1 << SCHED_ENDED,
+    [SCHED_READY] = 1 << SCHED_STEPPING | 1 << SCHED_WAITING | 1 << SCHED_ENDED,
+    [SCHED_STEPPING] = 1 << SCHED_READY | 1 << SCHED_OVER_STEPPING | 1 << SCHED_ENDED,
+    [SCHED_OVER] = 1 << SCHED_OVER_STEPPING | 1 << SCHED_ENDED,
+    [SCHED_OVER_STEPPING] = 1 << SCHED_OVER | 1 << SCHED_ENDED,
+};
+
+typedef struct {                                      /* what the sampler made of one row's logits */
+    int32_t id;                                       /* a token, or a SCHED_NO_... */
+    float   lp;                                       /* its log-probability, where asked for */
+    bool    closed;                                   /* nothing may follow */
+} sched_pick;
 
 typedef struct sched_seq {                            /* one completion of a request */
+    sched_state  state;
     gen_request  r;
     gen_answer   a;                                   /* so far */
     uint64_t     request;                             /* number of the request: its completions share the prompt's blocks */
@@ -68,30 +114,46 @@ typedef struct sched_seq {                            /* one completion of a req
     int          shift;                               /* tokens that a context shift keeps; -1: a full context ends the answer */
     samp        *sm;                                  /* NULL: it has never been in flight, or needs none */
     constrain_seq *held;                              /* where the answer is in its constraint; NULL: it has none */
-
-    kv_seq      *kv;                                  /* NULL: it holds no blocks */
-    int          done;                                /* positions whose keys and values are in the cache */
-    bool         queued;                              /* it has rows in this step */
-    int          snap_at;                             /* where this step makes a snapshot of recurrent states, 0: nowhere */
-    kv_staying   staying;                             /* and for how long */
-    bool         over;                                /* fixed: it has ended, and its row goes on with the others' */
-    bool         stripped, closed;                    /* the first token loses its leading blank; the constraint lets nothing come at all */
     tok_stream   stream;
     gen_thought  thought;
     float       *raw;                                 /* [V] logits before the sampler, where log-probabilities are asked for */
     embed       *text;                                /* NULL: a vector is not what is asked for */
+    int          cap;                                 /* tokens that the arrays of the answer have space for */
+    struct sched_seq *next;                           /* in its list: waiting, or ended */
+
+    kv_seq      *kv;                                  /* NULL: it holds no blocks */
+    int          done;                                /* positions whose keys and values are in the cache */
     spec_seq    *guess;                               /* NULL: none are made */
-    int          n_guess;                             /* in this step */
-    int          at, n_rows;                          /* its first row among those of this step that asked for something; how many it has */
-    int          n_pick;                              /* what the sampler made of the logits: */
-    struct {
-        int32_t  id;                                  /* or a SCHED_NO_... */
-        float    lp;
-        bool     closed;                              /* nothing may follow */
-    }            pick[SPEC_MOST + 1];
-    int          cap;
-    struct sched_seq *next;
+
+    /* of this step */
+    int          at;                                  /* its first row among those that asked for something */
+    int          n_rows;                              /* how many of them a text has */
+    int          n_guess;
+    int          snap_at;                             /* where a snapshot of recurrent states is made, 0: nowhere */
+    kv_staying   staying;                             /* and for how long */
+    int          n_pick;
+    sched_pick   pick[SPEC_MOST + 1];                 /* [n_pick] after its last token, after each right guess */
 } sched_seq;
+
+static void sched__become(sched_seq *q, sched_state to) {
+    ASSERT(sched__next[q->state] >> to & 1);
+    q->state = to;
+}
+
+/* Whether it has rows in this step. */
+static bool sched__steps(const sched_seq *q) { return q->state == SCHED_STEPPING || q->state == SCHED_OVER_STEPPING; }
+
+/* Whether it is in flight although its answer has ended: in a static batch. */
+static bool sched__is_over(const sched_seq *q) { return q->state == SCHED_OVER || q->state == SCHED_OVER_STEPPING; }
+
+/* It gets rows in this step. */
+static void sched__enter_step(sched_seq *q) { sched__become(q, sched__is_over(q) ? SCHED_OVER_STEPPING : SCHED_STEPPING); }
+
+/* The next step begins. */
+static void sched__leave_step(sched_seq *q) {
+    if (sched__steps(q)) sched__become(q, sched__is_over(q) ? SCHED_OVER : SCHED_READY);
+    q->n_guess = q->snap_at = 0;
+}
 
 /* Frees what a sequence needs to go on; its answer stays. */
 static void sched__seq_stop(sched_seq *q) {
@@ -122,11 +184,20 @@ static void sched__list_free(sched_seq *q) {
 /* --- the schedule --- */
 
 typedef struct {
-    long long steps, prefill, decode, cached, preempted, ended;   /* steps; rows of each kind; prompt tokens from the cache; sequences */
+    long long steps;
+    long long prefill;                                /* rows of prompts */
+    long long decode;                                 /* rows of answers, without guesses */
+    long long cached;                                 /* tokens of prompts that the cache had */
+    long long preempted;                              /* how often a sequence was preempted */
+    long long ended;                                  /* sequences */
     long long written;                                /* tokens of answers */
-    double    busy_s;                                 /* in steps */
-    double    slots, waste;                           /* summed over steps: positions of held blocks; those without a token */
-    hist      ttft, tpot, itl, e2e;
+    double    busy_s;                                 /* seconds in steps */
+    double    slots;                                  /* positions of held blocks, summed over steps */
+    double    waste;                                  /* those without a token */
+    hist      ttft;                                   /* seconds to the first token, of each answer */
+    hist      tpot;                                   /* mean seconds of each further token, of each answer */
+    hist      itl;                                    /* seconds between two tokens */
+    hist      e2e;                                    /* seconds of each answer */
 } sched_stats;
 
 typedef struct {
@@ -135,24 +206,29 @@ typedef struct {
     spec_seq   **asks;                                /* [n_seqs] sequences that decode in this step */
     sched_opts   o;
     sched_seq  **run;                                 /* [n_run] in flight, oldest first */
-    sched_seq  **out;                                 /* [n_out] whose logits the step gives */
-    int          n_run, n_out;
+    int          n_run;
+    sched_seq  **out;                                 /* [n_out] those whose logits the step gives */
+    int          n_out;
     bool         filling;                             /* fixed: waiting sequences may still join */
     sched_seq   *first, *last;                        /* waiting, in order */
     sched_seq   *ended, *ended_last;                  /* their answers have not been taken */
     int          n_waiting;
     uint64_t     n_requests;                          /* added so far */
     int64_t     *lack;                                /* [n_group of the cache] blocks that sequences in flight lack */
-    float       *logits;                              /* of the step's rows; */
-    const int32_t *ids;                               /* what is in their place: tokens to pick; NULL: nothing does */
-    tok_ids      never, endless;                      /* ids never picked; the same with those that end a text */
+    float       *logits;                              /* [rows that asked for them, V] of the step */
+    const int32_t *ids;                               /* tokens to pick, in place of logits; NULL: there are logits */
+    tok_ids      never;                               /* ids never picked */
+    tok_ids      endless;                             /* the same with those that end a text */
     double       row_s;                               /* seconds for each row of a step, lately; 0: not known */
     sched_stats  st;
 } sched;
 
 static void sched_free(sched *sc) {
     if (!sc) return;
-    for (int i = 0; i < sc->n_run; i++) sc->run[i]->next = NULL, sched__list_free(sc->run[i]);
+    for (int i = 0; i < sc->n_run; i++) {
+        sc->run[i]->next = NULL;
+        sched__list_free(sc->run[i]);
+    }
     sched__list_free(sc->first);
     sched__list_free(sc->ended);
     tok_ids_drop(&sc->never);
@@ -170,7 +246,7 @@ static sched *sched_new(engine *eng, spec *guesser, const sched_opts *o, err_t *
     sc->eng = eng;
     sc->guesser = o->fixed ? NULL : guesser;
     sc->o = *o;
-    if (sc->o.n_seqs > eng->max_out) sc->o.n_seqs = eng->max_out;
+    sc->o.n_seqs = min_int(sc->o.n_seqs, eng->max_out);
     sc->run = mem_new((size_t)sc->o.n_seqs, sizeof *sc->run);
     sc->out = mem_new((size_t)sc->o.n_seqs, sizeof *sc->out);
     sc->asks = mem_new((size_t)sc->o.n_seqs, sizeof *sc->asks);
@@ -193,8 +269,8 @@ static sched_seq *sched__pop(sched_seq **first, sched_seq **last) {
     return q;
 }
 
-/* Every completion of the request waits for its turn. Returns the first one's answer, which grows with the steps and stays until it is taken.
- * NULL: what is asked for is not possible, and e says why. */
+/* Every completion of the request waits for its turn. Returns the first one's answer, which grows with the steps and
+ * stays until it is taken. NULL: what is asked for is not possible, and e says why. */
 static const gen_answer *sched_add(sched *sc, const gen_request *r, err_t *e) {
     sched_seq *first = NULL;
     ASSERT(r->n > 0 && (r->logprobs || !r->top));
@@ -206,7 +282,8 @@ static const gen_answer *sched_add(sched *sc, const gen_request *r, err_t *e) {
         q->r.index = r->index + i;
         q->r.keep = i + 1 < r->n ? INT_MAX : r->keep;
         q->request = sc->n_requests;
-        q->a = (gen_answer){.owner = r->owner, .index = q->r.index, .end_token = -1, .top = r->top, .n_prompt = (int)r->prompt->n};
+        q->a = (gen_answer){.owner = r->owner, .index = q->r.index, .end_token = -1, .top = r->top,
+                            .n_prompt = (int)r->prompt->n};
         str_put(&q->a.text, "");
         sc->n_waiting++;
         sched__append(&sc->first, &sc->last, q);
@@ -238,6 +315,16 @@ static void sched__start_text(const sched *sc, sched_seq *q) {
     q->text = embed_new(&sc->eng->m, &q->r.embed, q->n_prompt);
 }
 
+/* The stream of the answer's text, at its beginning. */
+static tok_stream sched__stream(const sched *sc, const sched_seq *q) {
+    const tok_ids *prompt = q->r.prompt;
+    tok_stream     s;
+    tok_stream_init(&s, sc->eng->v, prompt->n == 1 && prompt->id[0] == tok_bos(sc->eng->v));
+    s.special = q->r.gen.special_out;
+    s.shown = q->r.gen.shown;
+    return s;
+}
+
 /* Before a sequence comes in for the first time: its tokens, and a sampler that has seen the prompt. */
 static void sched__start(const sched *sc, sched_seq *q) {
     const tok_ids *prompt = q->r.prompt;
@@ -253,12 +340,8 @@ static void sched__start(const sched *sc, sched_seq *q) {
     }
     q->n_prompt = n;
     q->shift = !o->context_shift ? -1 : keep == 0 && begins ? 1 : keep;   /* a text without its start token is another text */
-    tok_stream_init(&q->stream, sc->eng->v, n == 1 && begins);
-    q->stripped = q->stream.strip;
-    if (q->r.constrain) q->held = constrain_seq_new(q->r.constrain, q->stripped, o->ends);
-    q->closed = q->held && constrain_closed(q->held);
-    q->stream.special = o->special_out;
-    q->stream.shown = o->shown;
+    q->stream = sched__stream(sc, q);
+    if (q->r.constrain) q->held = constrain_seq_new(q->r.constrain, q->stream.strip, o->ends);
     q->thought = gen_thought_new(&o->think);
     if (q->r.logprobs) q->raw = mem_aligned((size_t)sc->eng->m.hp.n_vocab, sizeof *q->raw);
     if (sc->guesser) q->guess = spec_seq_new(sc->guesser, &q->ids, q->sm, o->ignore_eos ? &sc->endless : &sc->never, q->held);
@@ -276,6 +359,7 @@ static void sched__end(sched *sc, sched_seq *q) {
     sched__leave(sc, i);
     if (gen_finish_names[a->finish]) spec_finished(sc->guesser, &q->ids, q->n_prompt);
     sched__seq_stop(q);
+    sched__become(q, SCHED_ENDED);
     sc->st.ended++;
     if (a->t_last > 0) hist__add(&sc->st.e2e, a->t_last - a->t_start);
     if (a->n_tok > 1) hist__add(&sc->st.tpot, (a->t_last - a->t_first) / (a->n_tok - 1));
@@ -295,6 +379,7 @@ static void sched_cancel(sched *sc) {
         if (q->sm) tok_stream_flush(&q->stream, &q->a.text);
         q->a.finish = GEN_CANCELLED;
         sched__seq_stop(q);
+        sched__become(q, SCHED_ENDED);
         sched__append(&sc->ended, &sc->ended_last, q);
     }
     while (sc->n_run) {
@@ -322,12 +407,14 @@ static void sched__yield(sched *sc, sched_seq *q) {
     q->a.n_cached = q->a.n_read = 0;
 }
 
-/* Frees the blocks of a sequence, which then waits before all others; in a static batch one that has ended keeps its place, without a row. */
+/* Frees the blocks of a sequence, which then waits before all others; in a static batch one that has ended keeps its
+ * place, without a row. */
 static void sched__preempt(sched *sc, int i) {
     sched_seq *q = sc->run[i];
     sched__yield(sc, q);
-    if (q->over) return;
+    if (sched__is_over(q)) return;
     sched__leave(sc, i);
+    sched__become(q, SCHED_WAITING);
     sc->st.preempted++;
     q->next = sc->first;
     sc->first = q;
@@ -340,13 +427,13 @@ static int sched__youngest(const sched *sc) {
     int best = -1;
     for (int i = 0; i < sc->n_run; i++) {
         const sched_seq *q = sc->run[i];
-        if (q->kv && !q->queued && (best < 0 || q->over >= sc->run[best]->over)) best = i;
+        if (q->kv && !sched__steps(q) && (best < 0 || sched__is_over(q) >= sched__is_over(sc->run[best]))) best = i;
     }
     return best;
 }
 
-/* Reserves positions below `to`, for which younger sequences are preempted. False: it was itself the youngest and has been preempted, or there
- * is no other. */
+/* Reserves positions below `to`, for which younger sequences are preempted. False: it was itself the youngest and has
+ * been preempted, or there is no other. */
 static bool sched__reserve(sched *sc, sched_seq *q, int to) {
     while (!kv_reserve(q->kv, to)) {
         const int i = sched__youngest(sc);
@@ -361,29 +448,33 @@ static bool sched__reserve(sched *sc, sched_seq *q, int to) {
 /* Rows of the next step so far. */
 static int sched__n_rows(const sched *sc) { return sc->eng->f->batch.n; }
 
-/* Whether q uses the prefix tree, for what it computes and for what others have computed: not where all of its own rows are needed. */
+/* Whether q uses the prefix tree, for what it computes and for what others have computed: not where all of its own rows
+ * are needed. */
 static bool sched__shares(const sched_seq *q) { return !q->r.embeds || !q->text || !q->text->whole; }
 
 /* Adds rows of a text for positions [from, q->kv->n), which are reserved. */
 static void sched__text_rows(sched *sc, sched_seq *q, int from) {
     fwd *f = sc->eng->f;
-    q->queued = true;
+    sched__enter_step(q);
     q->at = f->batch.n_out;
     for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, embed_wants(q->text, i) ? FWD_HIDDEN : 0);
     q->n_rows = f->batch.n_out - q->at;
     if (sched__shares(q)) kv_publish(q->kv, q->ids.id);
-    if (q->n_rows || q->kv->n == q->n_prompt) sc->out[sc->n_out++] = q;   /* with --pooling cls no row of the last chunk is needed */
+    const bool last = q->kv->n == q->n_prompt;        /* with --pooling cls no row of the last chunk is needed */
+    if (q->n_rows || last) sc->out[sc->n_out++] = q;
 }
 
 /* What a row asks for from which q's next token is picked. */
-static unsigned sched__wants(const sched_seq *q) { return q->held || q->r.logprobs || !samp_takes_best(q->sm) ? FWD_LOGITS : FWD_ID; }
+static unsigned sched__wants(const sched_seq *q) {
+    return q->held || q->r.logprobs || !samp_takes_best(q->sm) ? FWD_LOGITS : FWD_ID;
+}
 
-/* Adds a row for each of the positions [from, q->kv->n), which are reserved. If they include the last token, rows for the draft tokens follow,
- * as long as the cache has room for them. */
+/* Adds a row for each of the positions [from, q->kv->n), which are reserved. If they include the last token, rows for
+ * the draft tokens follow, as long as the cache has room for them. */
 static void sched__rows(sched *sc, sched_seq *q, int from) {
     fwd      *f = sc->eng->f;
     const int n = (int)q->ids.n;
-    q->queued = true;
+    sched__enter_step(q);
     q->at = f->batch.n_out;
     for (int i = from; i < q->kv->n; i++) fwd_add(f, q->kv, q->ids.id[i], i, i == n - 1 ? sched__wants(q) : 0);
     kv_publish(q->kv, q->ids.id);
@@ -393,32 +484,33 @@ static void sched__rows(sched *sc, sched_seq *q, int from) {
     sc->out[sc->n_out++] = q;
 }
 
-/* The first completion of q's request, which reads the prompt for the others; NULL: it has left, has given up its blocks, or one of the two has
- * dropped a part of the prompt. */
+/* The first completion of q's request, which reads the prompt for the others; NULL: it has left, has given up its
+ * blocks, or one of the two has dropped a part of the prompt. */
 static const sched_seq *sched__reader(const sched *sc, const sched_seq *q) {
     const sched_seq *first = NULL;
     for (int i = 0; i < sc->n_run && !first; i++)
         if (sc->run[i]->request == q->request) first = sc->run[i];
-    if (!first || first->r.index >= q->r.index || (first->over && !first->kv)) return NULL;
+    if (!first || first->r.index >= q->r.index || (sched__is_over(first) && !first->kv)) return NULL;
     return first->n_prompt == first->a.n_prompt && q->n_prompt == q->a.n_prompt ? first : NULL;
 }
 
 /* The last border that both texts have after the tokens with which they begin alike. */
 static int sched__border(const sched *sc, const sched_seq *a, const sched_seq *b) {
     const tok_ids *x = a->sm ? &a->ids : a->r.prompt, *y = b->sm ? &b->ids : b->r.prompt;
-    const size_t   n = x->n < y->n ? x->n : y->n;
+    const size_t   n = min_size(x->n, y->n);
     size_t         same = 0;
     while (same + 1 < n && x->id[same] == y->id[same]) same++;
     return (int)same - (int)same % sc->eng->kv->opts.block;
 }
 
-/* With recurrent states: whether an older sequence, which is not behind this one, reads what both begin with. It makes a snapshot where they part. */
+/* With recurrent states: whether an older sequence, which has read at least as much, reads what both begin with. It
+ * makes a snapshot where they part. */
 static bool sched__awaits(const sched *sc, const sched_seq *q) {
     bool yes = false;
     if (!kv_has_states(sc->eng->kv)) return false;
     for (int i = 0; !yes && i < sc->n_run && sc->run[i] != q; i++) {
         const sched_seq *r = sc->run[i];
-        yes = r->kv && !r->over && r->done >= q->done && r->done < sched__border(sc, q, r);
+        yes = r->kv && !sched__is_over(r) && r->done >= q->done && r->done < sched__border(sc, q, r);
     }
     return yes;
 }
@@ -428,11 +520,11 @@ static int sched__parting(const sched *sc, const sched_seq *q, int at) {
     int least = INT_MAX;
     for (int i = 0; i < sc->n_run; i++) {
         const int border = sc->run[i] == q || sc->run[i]->done > at ? 0 : sched__border(sc, q, sc->run[i]);
-        if (border > at && border < least) least = border;
+        if (border > at) least = min_int(least, border);
     }
     for (const sched_seq *o = sc->first; o; o = o->next) {
         const int border = sched__border(sc, q, o);
-        if (border > at && border < least) least = border;
+        if (border > at) least = min_int(least, border);
     }
     return least;
 }
@@ -441,7 +533,7 @@ static int sched__parting(const sched *sc, const sched_seq *q, int at) {
 static int sched__mark(const sched *sc, const sched_seq *q, int at, kv_staying *staying) {
     const kv_cache *kv = sc->eng->kv;
     const int       next = kv_next_mark(kv, at, (int)q->ids.n), part = next == INT_MAX ? next : sched__parting(sc, q, at);
-    const int       first = part < next ? part : next;
+    const int       first = min_int(part, next);
     *staying = first == part || (first == kv_last_mark(kv, (int)q->ids.n) && first < q->n_prompt) ? KV_KEPT : KV_WEAK;
     return first;
 }
@@ -450,7 +542,7 @@ static int sched__mark(const sched *sc, const sched_seq *q, int at, kv_staying *
 static int sched__cut(const sched *sc, sched_seq *q, int from, int to) {
     kv_staying none;
     if (!sched__shares(q)) return to;
-    const int  mark = sched__mark(sc, q, from, &q->staying);
+    const int mark = sched__mark(sc, q, from, &q->staying);
     if (mark > to) return to;
     q->snap_at = mark;
     return mark < to && sched__mark(sc, q, mark, &none) <= to ? mark : to;
@@ -460,12 +552,12 @@ static int sched__cut(const sched *sc, sched_seq *q, int from, int to) {
 static void sched__snapshots(sched *sc) {
     for (int i = 0; i < sc->n_run; i++) {
         const sched_seq *q = sc->run[i];
-        if (q->queued && q->snap_at) kv_snapshot(q->kv, q->snap_at, q->staying);
+        if (sched__steps(q) && q->snap_at) kv_snapshot(q->kv, q->snap_at, q->staying);
     }
 }
 
-/* Takes what the cache already has of the sequence: the blocks of the completion that has read the same prompt, or those of equal tokens.
- * False: it has to wait for a sequence that computes what it needs. */
+/* Takes what the cache already has of the sequence: the blocks of the completion that has read the same prompt, or
+ * those of equal tokens. False: it has to wait for a sequence that computes what it needs. */
 static bool sched__begin(sched *sc, sched_seq *q) {
     bool wait = false;
     if (!q->kv) {
@@ -495,7 +587,7 @@ static bool sched__can_shift(const sched *sc, const sched_seq *q) { return q->sh
 static int64_t sched__left(const sched *sc, const sched_seq *q) {
     const int64_t most = q->r.gen.n_predict, room = sc->eng->n_ctx + INT64_C(1) - (int64_t)q->ids.n;
     if (sched__can_shift(sc, q)) return most < 0 ? -1 : most - q->a.n_tok;
-    return most >= 0 && most - q->a.n_tok < room ? most - q->a.n_tok : room;
+    return most < 0 ? room : min_i64(most - q->a.n_tok, room);
 }
 
 /* Guesses for the sequences that decode, as many as their answers and the context have room for. */
@@ -507,13 +599,13 @@ static void sched__guess(sched *sc) {
             others += (int)q->ids.n - q->done;
             continue;
         }
-        const int64_t left = q->r.gen.n_predict < 0 ? INT_MAX : q->r.gen.n_predict - q->a.n_tok - 1, room = sc->eng->n_ctx - (int64_t)q->ids.n;
-        q->guess->room = (int)(left < room ? left : room);
+        const int64_t most = q->r.gen.n_predict, room = sc->eng->n_ctx - (int64_t)q->ids.n;
+        q->guess->room = (int)min_i64(most < 0 ? INT_MAX : most - q->a.n_tok - 1, room);
         q->guess->place = (uint64_t)q->a.n_tok;
         q->guess->left = sched__left(sc, q);
         sc->asks[n++] = q->guess;
     }
-    spec_propose(sc->guesser, sc->asks, n, others < sc->eng->chunk ? others : sc->eng->chunk);
+    spec_propose(sc->guesser, sc->asks, n, min_int(others, sc->eng->chunk));
     for (int i = 0; i < sc->n_run; i++)
         if (sched__decodes(sc, sc->run[i])) sc->run[i]->n_guess = sc->run[i]->guess->n;
 }
@@ -535,17 +627,16 @@ static void sched__decode(sched *sc) {
 
 /* Rows that a step may have: fewer where sequences wait for their next token. */
 static int sched__budget(const sched *sc) {
-    const int room = sc->eng->n_batch - sched__n_rows(sc), most = sched__n_rows(sc) + (sc->eng->chunk < room ? sc->eng->chunk : room);
-    if (!sched__n_rows(sc) || sc->row_s <= 0) return most;
+    const int had = sched__n_rows(sc), most = had + min_int(sc->eng->chunk, sc->eng->n_batch - had);
+    if (!had || sc->row_s <= 0) return most;
     const double n = SCHED_STEP_S / sc->row_s;
-    const int    least = sched__n_rows(sc) + SCHED_ROWS_LEAST;
-    return n >= most ? most : n > least ? (int)n : least < most ? least : most;
+    return n >= most ? most : min_int(max_int((int)n, had + SCHED_ROWS_LEAST), most);
 }
 
 /* Adds as much of the prompt as the step has rows left for, cut at the end of a block, so that others can share it. */
 static void sched__read(sched *sc, sched_seq *q, int budget) {
     const int block = sc->eng->kv->opts.block, n = (int)q->ids.n, from = q->done;
-    int       to = n - from > budget - sched__n_rows(sc) ? from + budget - sched__n_rows(sc) : n;
+    int       to = min_int(from + budget - sched__n_rows(sc), n);
     if (to < n && !sc->eng->m.hp.causal) to = sched__n_rows(sc) ? from : n;   /* whole: in this step alone, or in a later one */
     if (to < n && to - to % block > from) to -= to % block;
     to = sched__cut(sc, q, from, to);
@@ -554,18 +645,18 @@ static void sched__read(sched *sc, sched_seq *q, int budget) {
 
 /* Adds the blocks that a sequence still lacks. */
 static void sched__add_lack(const sched *sc, const sched_seq *q) {
-    if (q->over && !q->kv) return;
+    if (sched__is_over(q) && !q->kv) return;
     if (!q->kv && sched__reader(sc, q)) kv_add_fork(sc->eng->kv, sc->lack);
     else kv_add_demand(sc->eng->kv, q->kv, q->ids.id, (int)q->ids.n, sc->lack);
 }
 
-/* Admits waiting sequences, as long as there are places, rows that they could fill, and blocks for their prompts beside those that sequences in
- * flight lack. */
+/* Admits waiting sequences, as long as there are places, rows that they could fill, and blocks for their prompts beside
+ * those that sequences in flight lack. */
 static void sched__admit(sched *sc, int budget) {
     int ahead = 0;
     memset(sc->lack, 0, (size_t)sc->eng->kv->n_group * sizeof *sc->lack);
     for (int i = 0; i < sc->n_run; i++) {
-        if (!sc->run[i]->queued) ahead += (int)sc->run[i]->ids.n - sc->run[i]->done;
+        if (!sched__steps(sc->run[i])) ahead += (int)sc->run[i]->ids.n - sc->run[i]->done;
         sched__add_lack(sc, sc->run[i]);
     }
     if (!sc->n_run) sc->filling = true;
@@ -577,6 +668,7 @@ static void sched__admit(sched *sc, int budget) {
         sched__begin(sc, q);
         sched__pop(&sc->first, &sc->last);
         sc->n_waiting--;
+        sched__become(q, SCHED_READY);
         sc->run[sc->n_run++] = q;
         if (q->a.t_start <= 0) q->a.t_start = clock_now();
         ahead += (int)q->ids.n - q->done;
@@ -587,29 +679,29 @@ static void sched__admit(sched *sc, int budget) {
 /* A static batch ends with its last answer; the sequences that wait are the next one. */
 static void sched__dismiss(sched *sc) {
     bool all = sc->o.fixed;
-    for (int i = 0; i < sc->n_run; i++) all = all && sc->run[i]->over;
+    for (int i = 0; i < sc->n_run; i++) all = all && sched__is_over(sc->run[i]);
     while (all && sc->n_run) sched__end(sc, sc->run[0]);
 }
 
 /* The first whose answer has not ended; there is one. */
 static sched_seq *sched__oldest(const sched *sc) {
     int i = 0;
-    while (sc->run[i]->over) i++;
+    while (sched__is_over(sc->run[i])) i++;
     return sc->run[i];
 }
 
 /* Fills the batch of the next step. Returns its rows; 0: nothing is left to do. */
-static int sched__plan(sched *sc) {
+static int sched__fill_batch(sched *sc) {
     while (!g_interrupt) {
         sched__dismiss(sc);
         fwd_begin(sc->eng->f);
         sc->n_out = 0;
-        for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false, sc->run[i]->n_guess = sc->run[i]->snap_at = 0;
+        for (int i = 0; i < sc->n_run; i++) sched__leave_step(sc->run[i]);
         sched__decode(sc);
         const int budget = sched__budget(sc);
         sched__admit(sc, budget);
         for (int i = 0; i < sc->n_run && sched__n_rows(sc) < budget; i++)
-            if (!sc->run[i]->queued && !sc->run[i]->over && sched__begin(sc, sc->run[i])) sched__read(sc, sc->run[i], budget);
+            if (sc->run[i]->state == SCHED_READY && sched__begin(sc, sc->run[i])) sched__read(sc, sc->run[i], budget);
         if (sched__n_rows(sc) || !sc->n_run) return sched__n_rows(sc);
         const int i = sched__youngest(sc);
         sched_seq *q = sched__oldest(sc);
@@ -621,15 +713,15 @@ static int sched__plan(sched *sc) {
 
 /* --- tokens --- */
 
-/* Log-probabilities by the model, before the sampler, at token i_gen of the answer: stores those of the likeliest tokens, returns that of the
- * picked one. */
+/* Log-probabilities by the model, before the sampler, at token i_gen of the answer: stores those of the likeliest
+ * tokens, returns that of the picked one. */
 static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) {
     const double norm = (double)q->raw[picked] - gen_logprob(q->raw, n_vocab, picked);
     int32_t     *id = q->a.top_id + (size_t)i_gen * (size_t)q->r.top;
     float       *lp = q->a.top_lp + (size_t)i_gen * (size_t)q->r.top;
     int          n = 0;
     for (int32_t i = 0; q->r.top && i < n_vocab; i++) {
-        int at = n < q->r.top ? n : q->r.top;
+        int at = min_int(n, q->r.top);
         while (at > 0 && lp[at - 1] < q->raw[i]) at--;
         if (at == q->r.top) continue;
         if (n < q->r.top) n++;
@@ -646,14 +738,16 @@ static float sched__score(sched_seq *q, int n_vocab, int32_t picked, int i_gen) 
 }
 
 /* Tokens that q may not pick now. */
-static const tok_ids *sched__banned(const sched *sc, const sched_seq *q) { return q->r.gen.ignore_eos ? &sc->endless : &sc->never; }
+static const tok_ids *sched__banned(const sched *sc, const sched_seq *q) {
+    return q->r.gen.ignore_eos ? &sc->endless : &sc->never;
+}
 
 /* The sampler's pick among the tokens that the constraint allows, or a SCHED_NO_... */
 static int32_t sched__draw(const sched *sc, sched_seq *q, float *logits, int place) {
     const gen_opts *o = &q->r.gen;
     const tok_ids  *banned = sched__banned(sc, q);
     const int64_t   left = sched__left(sc, q), later = left < 0 ? left : left - q->n_pick;
-    if (q->held && !q->over && !constrain_mask(q->held, logits, sc->eng->m.hp.n_vocab, later)) return SCHED_NO_MASK;
+    if (q->held && !sched__is_over(q) && !constrain_mask(q->held, logits, sc->eng->m.hp.n_vocab, later)) return SCHED_NO_MASK;
     for (size_t k = 0; k < banned->n; k++) logits[banned->id[k]] = -INFINITY;
     for (size_t k = 0; o->ignore_eos && o->ends && k < o->ends->n; k++) logits[o->ends->id[k]] = -INFINITY;
     return samp_pick(q->sm, logits, (uint64_t)place);
@@ -665,7 +759,7 @@ static float *sched__logits(const sched *sc, int row) { return sc->logits + (siz
 /* The constraint takes in a token that was picked. False: a limit was reached. */
 static bool sched__hold(const sched *sc, sched_seq *q, int32_t id) {
     q->pick[q->n_pick].closed = false;
-    if (!q->held || q->over || gen_ends(&q->r.gen, sc->eng->v, id)) return true;
+    if (!q->held || sched__is_over(q) || gen_ends(&q->r.gen, sc->eng->v, id)) return true;
     const bool ok = constrain_accept(q->held, id);
     q->pick[q->n_pick].closed = ok && constrain_closed(q->held);
     return ok;
@@ -679,43 +773,45 @@ static int32_t sched__choose(const sched *sc, sched_seq *q, int row, int place) 
 /* The next token after one row of the step, or a SCHED_NO_... */
 static int32_t sched__pick_row(const sched *sc, sched_seq *q, int row) {
     const int n_vocab = sc->eng->m.hp.n_vocab, i = q->a.n_tok + q->n_pick;
+    if (!i && q->held && !sched__is_over(q) && constrain_closed(q->held)) return SCHED_NO_ANSWER;
     if (!sc->ids && !engine_finite(sched__logits(sc, row), (size_t)n_vocab)) return SCHED_NO_LOGITS;
     if (q->r.logprobs) memcpy(q->raw, sched__logits(sc, row), (size_t)n_vocab * sizeof *q->raw);
-    const int32_t forced = gen_thought_forces(&q->thought, &q->r.gen.think), id = forced >= 0 ? forced : sched__choose(sc, q, row, i);
+    const int32_t forced = gen_thought_forces(&q->thought, &q->r.gen.think);
+    const int32_t id = forced >= 0 ? forced : sched__choose(sc, q, row, i);
     if (id < 0) return id;
     if (!sched__hold(sc, q, id)) return SCHED_NO_MASK;
     samp_accept(q->sm, id, false);
     gen_thought_add(&q->thought, &q->r.gen.think, sc->eng->v, id);
-    q->pick[q->n_pick].lp = q->r.logprobs && !q->over ? sched__score(q, n_vocab, id, i) : 0;
+    q->pick[q->n_pick].lp = q->r.logprobs && !sched__is_over(q) ? sched__score(q, n_vocab, id, i) : 0;
     return id;
 }
 
-/* Runs on every thread: picks the next tokens of some sequences, row after row as long as the guess was right. Which thread does it changes
- * nothing. */
+/* Whether pick number k was the guess after that row, so that the next row is the right one to pick from. */
+static bool sched__goes_on(const sched *sc, const sched_seq *q, int k) {
+    const sched_pick *p = &q->pick[k];
+    return k < q->n_guess && p->id == q->guess->id[k] && !p->closed && !gen_ends(&q->r.gen, sc->eng->v, p->id);
+}
+
+/* Runs on every thread: picks the next tokens of some sequences, row after row as long as the guess was right. Which
+ * thread does it changes nothing. */
 static void sched__pick(void *ctx, int ith) {
     sched *sc = ctx;
     (void)ith;
     for (int i; (i = pool_next(sc->eng->p)) < sc->n_out;) {
         sched_seq *q = sc->out[i];
-        int32_t    id;
         q->n_pick = 0;
-        do id = q->pick[q->n_pick].id = sched__pick_row(sc, q, q->at + q->n_pick);
-        while (q->n_pick++ < q->n_guess && id == q->guess->id[q->n_pick - 1] && !q->pick[q->n_pick - 1].closed && !gen_ends(&q->r.gen, sc->eng->v, id));
+        do q->pick[q->n_pick].id = sched__pick_row(sc, q, q->at + q->n_pick);
+        while (sched__goes_on(sc, q, q->n_pick++));
     }
-}
-
-static bool sched__has(const tok_ids *list, int32_t id) {
-    size_t i = 0;
-    while (list && i < list->n && list->id[i] != id) i++;
-    return list && i < list->n;
 }
 
 /* Whether the largest logit is the sampler's pick: it is there, and its token not banned. */
 static bool sched__may_pick(const sched *sc, const sched_seq *q, int32_t id) {
-    return id >= 0 && !sched__has(sched__banned(sc, q), id) && !(q->r.gen.ignore_eos && sched__has(q->r.gen.ends, id));
+    return id >= 0 && !tok_ids_has(sched__banned(sc, q), id) && !(q->r.gen.ignore_eos && tok_ids_has(q->r.gen.ends, id));
 }
 
-/* The tokens to pick, where the step gave them in place of logits and each of them may be picked. Else logits are there now, and it returns NULL. */
+/* The tokens to pick, where the step gave them in place of logits and each of them may be picked. Else logits are there
+ * now, and it returns NULL. */
 static const int32_t *sched__ids(const sched *sc) {
     const int32_t *ids = fwd_ids(sc->eng->f);
     for (int i = 0; ids && i < sc->n_out; i++) {
@@ -742,26 +838,26 @@ static void sched__room(sched_seq *q) {
 /* Bytes at the end of the text that may begin a stop string. */
 static size_t sched__tail(const sched_seq *q) {
     size_t most = 1;
-    for (int i = 0; i < q->r.gen.n_stop; i++) most = q->r.gen.stop[i].n > most ? q->r.gen.stop[i].n : most;
+    for (int i = 0; i < q->r.gen.n_stop; i++) most = max_size(most, q->r.gen.stop[i].n);
     return most - 1;
 }
 
-/* Context shift: drops the older half of the tokens after the kept ones. The rest is read again at its new positions, so that the answer goes on
- * as in a fresh run over the remaining tokens. */
+/* Context shift: drops the older half of the tokens after the kept ones. The rest is read again at its new positions,
+ * so that the answer goes on as in a fresh run over the remaining tokens. */
 static void sched__shift(sched *sc, sched_seq *q) {
     const int n = (int)q->ids.n, keep = q->shift, drop = (n - keep + 1) / 2;
-    log_info("context full at %d tokens: %d dropped behind the first %d", n - 1, drop, keep);
+    log_info("context full at %d tokens: %d dropped after the first %d", n - 1, drop, keep);
     spec_shift(sc->guesser, q->guess, keep, drop);
     memmove(q->ids.id + keep, q->ids.id + keep + drop, (size_t)(n - keep - drop) * sizeof *q->ids.id);
     q->ids.n -= (size_t)drop;
-    if (q->n_prompt > keep) q->n_prompt = keep;
+    q->n_prompt = min_int(q->n_prompt, keep);
     q->done = kv_truncate(q->kv, keep);
 }
 
 /* Whether the text of the answer, which a stop string has cut, is what its constraint asks for. */
-static bool sched__is_whole(const sched_seq *q) {
+static bool sched__is_whole(const sched *sc, const sched_seq *q) {
     const gen_answer *a = &q->a;
-    constrain_seq    *s = constrain_seq_new(q->r.constrain, q->stripped, q->r.gen.ends);
+    constrain_seq    *s = constrain_seq_new(q->r.constrain, sched__stream(sc, q).strip, q->r.gen.ends);
     size_t            at = 0;
     for (int i = 0; i < a->n_tok && a->tok[i].end <= a->text.n; at = a->tok[i++].end) constrain_accept(s, a->tok[i].id);
     constrain_feed(s, (bytes){(const uint8_t *)a->text.p + at, a->text.n - at});
@@ -787,7 +883,7 @@ static gen_finish sched__join(sched *sc, sched_seq *q, int32_t id, float lp, boo
     if (stop < a->text.n) {
         a->text.n = stop;
         a->text.p[stop] = 0;
-        a->unfinished = q->held && !sched__is_whole(q);
+        a->unfinished = q->held && !sched__is_whole(sc, q);
         return GEN_STOP_TEXT;
     }
     const bool length = a->n_tok == q->r.gen.n_predict, full = (int)q->ids.n > sc->eng->n_ctx;
@@ -807,15 +903,22 @@ static void sched__record_latency(sched *sc, gen_answer *a, double now) {
 /* No token could be picked: id is the reason. */
 static void sched__fail(sched *sc, sched_seq *q, int32_t id) {
     const size_t last = q->ids.n - 1;
+    err_t       *e = &q->a.err;
     tok_stream_flush(&q->stream, &q->a.text);
+    if (id == SCHED_NO_ANSWER || (id == SCHED_NO_TOKEN && q->held && constrain_complete(q->held))) {
+        q->a.finish = GEN_CLOSED;                     /* the answer is whole, and nothing may follow */
+        return;
+    }
     q->a.finish = GEN_FAILED;
-    if (id == SCHED_NO_TOKEN && q->held && constrain_complete(q->held)) q->a.finish = GEN_CLOSED;   /* the answer is whole, and nothing may follow */
-    else if (id == SCHED_NO_TOKEN && q->held)
-        err_set(&q->a.err, EXIT_INPUT, "no token is possible after token %zu: logit biases and the vocabulary leave none of those that the constraint allows", last);
-    else if (id == SCHED_NO_TOKEN) err_set(&q->a.err, EXIT_INPUT, "no token is possible after token %zu: the logit biases forbid all of them", last);
-    else if (id == SCHED_NO_MASK) err_set(&q->a.err, EXIT_RESOURCE, "the constraint takes too many steps or too much memory after token %zu of the text", last);
+    if (id == SCHED_NO_TOKEN)
+        err_set(e, EXIT_INPUT, "no token is possible after token %zu: %s", last,
+                q->held ? "logit biases and the vocabulary leave none of those that the constraint allows"
+                        : "the logit biases forbid all of them");
+    else if (id == SCHED_NO_MASK)
+        err_set(e, EXIT_RESOURCE, "the constraint takes too many steps or too much memory after token %zu of the text", last);
     else
-        err_set(&q->a.err, EXIT_INPUT, "%s: the logits after token %zu hold a NaN or an infinity: damaged weights, or a model out of range",
+        err_set(e, EXIT_INPUT,
+                "%s: the logits after token %zu hold a NaN or an infinity: damaged weights, or a model out of range",
                 sc->eng->g->path, last);
 }
 
@@ -829,7 +932,6 @@ static void sched__offer(const sched *sc, sched_seq *q) {
 static void sched__join_all(sched *sc, sched_seq *q, double now) {
     const int had = q->a.n_tok, n = (int)q->ids.n;
     int       right = 0;
-    if (!q->a.n_tok && q->closed) q->a.finish = GEN_CLOSED;
     if (!q->r.gen.n_predict) q->a.finish = GEN_LENGTH;
     for (int k = 0; k < q->n_pick && !q->a.finish; k++) {
         const int32_t id = q->pick[k].id;
@@ -838,20 +940,24 @@ static void sched__join_all(sched *sc, sched_seq *q, double now) {
         right += k < q->n_guess && id == q->guess->id[k];
         if (q->a.n_tok > had + k) sched__record_latency(sc, &q->a, now);
     }
-    if (q->n_guess) spec_record(sc->guesser, q->guess, right, q->n_pick < q->n_guess ? q->n_pick : q->n_guess, n);
-    q->over = q->a.finish != GEN_RUNNING;
-    q->done = kv_truncate(q->kv, n + right < (int)q->ids.n ? n + right : (int)q->ids.n);
+    if (q->n_guess) spec_record(sc->guesser, q->guess, right, min_int(q->n_pick, q->n_guess), n);
+    q->done = kv_truncate(q->kv, min_int(n + right, (int)q->ids.n));
     if (q->a.finish != GEN_FAILED) sched__offer(sc, q);
-    if (!q->over && (int)q->ids.n > sc->eng->n_ctx) sched__shift(sc, q);
+    if (!q->a.finish && (int)q->ids.n > sc->eng->n_ctx) sched__shift(sc, q);
 }
 
 static void sched__tokens(sched *sc) {
     const double now = clock_now();
     for (int i = 0; i < sc->n_out; i++) {
         sched_seq *q = sc->out[i];
-        if (q->over) tok_ids_add(&q->ids, q->pick[0].id < 0 ? q->ids.id[0] : q->pick[0].id);   /* no part of its answer */
-        else sched__join_all(sc, q, now);
-        if (q->over && !sc->o.fixed) sched__end(sc, q);
+        if (sched__is_over(q)) {
+            tok_ids_add(&q->ids, q->pick[0].id < 0 ? q->ids.id[0] : q->pick[0].id);   /* no part of its answer */
+            continue;
+        }
+        sched__join_all(sc, q, now);
+        if (!q->a.finish) continue;
+        if (sc->o.fixed) sched__become(q, SCHED_OVER_STEPPING);
+        else sched__end(sc, q);
     }
 }
 
@@ -877,8 +983,10 @@ static void sched__embed_rows(const sched *sc, sched_seq *q) {
         embed_add(q->text, fwd_hidden(f, i));
     }
     if (finite && q->done < q->n_prompt) return;
-    if (finite) q->a.vec = embed_end(q->text, &q->a.n_vec, &q->a.width);
-    finite = finite && engine_finite(q->a.vec, (size_t)q->a.n_vec * (size_t)q->a.width);   /* what is after pooling may be damaged too */
+    if (finite) {
+        q->a.vec = embed_end(q->text, &q->a.n_vec, &q->a.width);
+        finite = engine_finite(q->a.vec, (size_t)q->a.n_vec * (size_t)q->a.width);   /* weights after pooling may be damaged */
+    }
     q->a.finish = finite ? GEN_EMBEDDED : GEN_FAILED;
 }
 
@@ -898,7 +1006,8 @@ static void sched__embed(sched *sc) {
         sched_seq *q = sc->out[i];
         if (!q->a.finish) continue;
         if (q->a.finish == GEN_FAILED)
-            err_set(&q->a.err, EXIT_INPUT, "%s: the vectors of the text hold a NaN or an infinity: damaged weights, or a model out of range", sc->eng->g->path);
+            err_set(&q->a.err, EXIT_INPUT, "%s: the vectors of the text hold a NaN or an infinity: damaged weights, or a model "
+                    "out of range", sc->eng->g->path);
         q->a.t_last = now;
         sched__end(sc, q);
     }
@@ -913,7 +1022,7 @@ static void sched__count(sched *sc, double seconds) {
     double       held = (double)kv_held(sc->eng->kv, &peak) * block, tails = 0;
     for (int i = 0; i < sc->n_run; i++) {
         const sched_seq *q = sc->run[i];
-        decode += q->queued && q->a.n_tok && !q->over;
+        decode += q->state == SCHED_STEPPING && q->a.n_tok;
         guesses += q->n_guess;
         if (q->kv) tails += (double)kv_seq_blocks(q->kv) * block - q->kv->n;
     }
@@ -932,36 +1041,49 @@ static void sched__count(sched *sc, double seconds) {
 /* The rows of a step have been computed. */
 static void sched__note_rows(sched_seq *q) {
     q->done = q->kv->n - q->n_guess;
-    if (!q->a.n_tok) q->a.n_read = q->done < q->a.n_prompt ? q->done : q->a.n_prompt;
+    if (!q->a.n_tok) q->a.n_read = min_int(q->done, q->a.n_prompt);
 }
 
-/* One step. n_ahead: tokens of the whole run, as engine_pack() takes them. False: nothing is left to do, an interrupt, or an error in e. */
-static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
-    if (sc->o.stress) {
-        for (int i = 0; i < sc->n_run; i++) sc->run[i]->queued = false;
-        const int i = sched__youngest(sc);
-        if (i > 0) sched__preempt(sc, i);
-    }
-    const double begun = clock_now();
-    if (!sched__plan(sc)) return false;
+/* For tests: the youngest of several gives up its blocks. */
+static void sched__stress(sched *sc) {
+    for (int i = 0; i < sc->n_run; i++) sched__leave_step(sc->run[i]);
+    const int i = sched__youngest(sc);
+    if (i > 0) sched__preempt(sc, i);
+}
+
+/* Computes the rows of the step. False: an interrupt, or an error in e. */
+static bool sched__compute(sched *sc, err_t *e) {
     sched__snapshots(sc);
     const double t0 = clock_now();
     sc->logits = sc->eng->f->logits;
-    if (!fwd_step(sc->eng->f) || !engine_alive(sc->eng, e)) {
-        kv_commit(sc->eng->kv, false);
-        return false;
-    }
-    const long long decode = sc->st.decode, prefill = sc->st.prefill, written = sc->st.written;
-    kv_commit(sc->eng->kv, true);
+    const bool ok = fwd_step(sc->eng->f) && engine_alive(sc->eng, e);
+    kv_commit(sc->eng->kv, ok);
+    if (!ok) return false;
     sched__count(sc, clock_now() - t0);
     for (int i = 0; i < sc->n_run; i++)
-        if (sc->run[i]->queued) sched__note_rows(sc->run[i]);
+        if (sched__steps(sc->run[i])) sched__note_rows(sc->run[i]);
+    return true;
+}
+
+/* Packs some more weights after a step that gave n tokens; n_ahead: tokens of the whole run. */
+static void sched__pack(sched *sc, int64_t n_ahead, int64_t n) {
+    const double begun = clock_now();
+    const bool   packed = engine_pack(sc->eng, n_ahead, sc->st.written, n);
+    if (sc->guesser) spec_overhead(sc->guesser, clock_now() - begun, packed);
+}
+
+/* One step. n_ahead: tokens of the whole run, as engine_pack() takes them. False: nothing is left to do, an interrupt,
+ * or an error in e. */
+static bool sched_step(sched *sc, int64_t n_ahead, err_t *e) {
+    const long long decode = sc->st.decode, prefill = sc->st.prefill, written = sc->st.written;
+    if (sc->o.stress) sched__stress(sc);
+    const double begun = clock_now();
+    if (!sched__fill_batch(sc) || !sched__compute(sc, e)) return false;
     if (sc->n_out) (sc->out[0]->text ? sched__embed : sched__sample)(sc);
+    const long long n_seqs = sc->st.decode - decode, n_tok = sc->st.written - written;
     if (sc->guesser && sc->st.prefill == prefill)
-        spec_time(sc->guesser, (int)(sc->st.decode - decode), sched__n_rows(sc), (int)(sc->st.written - written), clock_now() - begun);
+        spec_time(sc->guesser, (int)n_seqs, sched__n_rows(sc), (int)n_tok, clock_now() - begun);
     sched__dismiss(sc);
-    const double packs = clock_now();
-    const bool packed = engine_pack(sc->eng, n_ahead, sc->st.written, sc->st.written - written);
-    if (sc->guesser) spec_overhead(sc->guesser, clock_now() - packs, packed);
+    sched__pack(sc, n_ahead, n_tok);
     return true;
 }

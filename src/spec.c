@@ -1,24 +1,23 @@
 /* ===== [spec] speculative decoding =====
- * Guesses the next tokens of a sequence, so that one step computes the rows of several tokens. The sampler picks from the logits of one row
- * after the other as long as it picks what was guessed; the rows of wrong guesses are cut off the cache. A row depends on its own past alone
- * and a draw on its seed and place alone, so the text is the same as without guesses. Accepting a guess with probability min(1, p/q) (Leviathan et
- * al. 2023, arXiv 2211.17192) would keep the distribution but not the text. Lookup is prompt lookup decoding (Saxena 2023).
- *   There are three sources. Lookup: what followed where the same tokens stood before, in this text or in a finished one. Draft: a small model
- * with the same vocabulary, which draws with the target's own random numbers. Forced: text that the constraint leaves no choice about, as the
- * tokenizer spells it. No source guesses what the constraint forbids.
- *   How many guesses pay is measured: seconds of a step of n rows, and the chance of a guess by its source and degree of certainty, for each
- * sequence and for all. The likeliest guesses of all sequences are taken, as many as give the most tokens per second. Both estimates fade,
- * so that what did not pay is tried again.
- *   The cost of a step is a low quantile of its last times, so that steps in which a thread lost its CPU do not count. The reported speed-up
- * is made of these costs and of the number of steps.
- * Public: spec_defaults, spec_rows, spec_needs, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_draft_reset, spec_shift, spec_propose, spec_record,
- * spec_time, spec_overhead, spec_finished, spec_save, spec_guessed, spec_accepted, spec_speedup, spec_report, spec_report_forced.
+ * Guesses the next tokens of a sequence, so that one step computes the rows of several tokens. The sampler picks from
+ * the logits of one row after the other as long as it picks what was guessed; the rows of wrong guesses are cut off the
+ * cache. A row depends on its own past alone and a draw on its seed and place alone, so the text is the same as without
+ * guesses. Accepting a guess with probability min(1, p/q) (Leviathan et al. 2023, arXiv 2211.17192) would keep the
+ * distribution but not the text. Lookup is prompt lookup decoding (Saxena 2023).
+ *   There are three sources. Lookup: what followed where the same tokens stood before, in this text or in a finished
+ * one. Draft: a small model with the same vocabulary, which draws with the target's own random numbers. Forced: text
+ * that the constraint leaves no choice about, as the tokenizer spells it. No source guesses what the constraint
+ * forbids.
+ *   How many guesses pay is measured: seconds of a step of n rows ([gain]), and the chance of a guess by its source and
+ * degree of certainty, for each sequence and for all. The likeliest guesses of all sequences are taken, as many as give
+ * the most tokens per second. Chances fade, so that what did not pay is tried again.
+ * Public: spec_defaults, spec_rows, spec_needs, spec_open, spec_close, spec_seq_new, spec_seq_free, spec_draft_reset,
+ * spec_shift, spec_propose, spec_record, spec_time, spec_overhead, spec_finished, spec_save, spec_guessed,
+ * spec_accepted, spec_speedup, spec_report, spec_report_forced.
  * Opens: spec_opts, spec_seq.place, spec_seq.room. */
 
 enum {
-    SPEC_MOST = 64,                                   /* guesses for a sequence in one step */
     SPEC_ROWS = 32,                                   /* for all sequences, unless one may have more */
-    SPEC_COST = 64,                                   /* rows up to which each size of step is timed by itself */
     SPEC_GRAM = 2,                                    /* fewest tokens of a match */
     SPEC_BYTES = 256,                                 /* bytes of a forced text at most */
     SPEC_LONG = 64,                                   /* most tokens of a match: longer ones are as good */
@@ -27,83 +26,58 @@ enum {
     SPEC_LEAD = 8,                                    /* last tokens of its prompt kept with each of them */
     SPEC_KINDS = 8,                                   /* degrees of certainty of a guess */
     SPEC_LAG = 8,                                     /* tokens that a draft reads together with its first guess */
-    SPEC_AGE = 16,                                    /* steps for which a time is trusted; twice as many for each further time */
-    SPEC_KEEP = 16,                                   /* times kept for each number of rows */
-    SPEC_MANY = 8,                                    /* times after which a change shows that the machine is faster or slower */
-    SPEC_SURE = 3,                                    /* times from which a cost may be reported */
-    SPEC_TURNS = 100,                                 /* steps of sequences from which a speed-up is reported */
     SPEC_PAD = 128,                                   /* padding tokens that one of two equal vocabularies may have more */
     SPEC_VERSION = 1,
 };
-#define SPEC_HOPE   0.03                              /* cost of a further row as a share of a step of one row, until it is measured */
 #define SPEC_WEIGHT 4.0                               /* trials that an estimate counts for beside measured ones */
-#define SPEC_LEAST_S 0.5                              /* seconds of decoding from which a speed-up is reported */
-#define SPEC_WAITED 0.05                              /* share of the time waiting for a CPU from which CPUs count as shared */
-#define SPEC_SPIKES 0.25                              /* share of the time beyond what steps usually take, for the same */
-
-typedef enum { SPEC_LOOKUP, SPEC_DRAFT, SPEC_FORCED, SPEC_SOURCES } spec_source;
-
-static const char *const spec_names[SPEC_SOURCES] = {"lookup", "draft", "forced"};
 
 typedef struct {
     const char *draft;                                /* model file, NULL: none */
-    int         most, least;                          /* guesses of a sequence in a step; at least `least`, even if they do not pay */
+    int         most;                                 /* guesses of a sequence in a step */
+    int         least;                                /* the same, at least, even if they do not pay */
     float       p_min;                                /* a guess of the draft with a smaller probability ends its guesses */
     int         n_vocab;                              /* the draft computes logits of its first n_vocab tokens alone, 0: of all */
-    bool        lookup;
+    bool        lookup;                               /* finished texts and this one are looked through */
     const char *cache;                                /* file that keeps finished texts between runs, NULL: none */
 } spec_opts;
 
 static const spec_opts spec_defaults = {.most = 16, .lookup = true};
 
-typedef struct {                                      /* the last times of one kind, a ring buffer */
-    float v[SPEC_KEEP];
-    int   n;                                          /* times added so far */
-} spec_times;
-
-typedef struct {                                      /* seconds of steps of n rows */
-    spec_times took[SPEC_COST + 1];
-    double     s[SPEC_COST + 1];                      /* their low quantile; 0: never timed */
-    double     anchor[SPEC_COST + 1];                 /* s when the level was last set */
-    double     at_level[SPEC_COST + 1];               /* the level when it was last timed */
-    long long  at[SPEC_COST + 1], now;                /* when that was; now: both counted in steps */
-    double     level;                                 /* how slow the machine is, by its first steps */
-    double     cost[SPEC_COST + 1];                   /* the curve that decisions use: measured costs at this level, interpolated */
-} spec_cost;
-
-typedef struct {                                      /* number of steps of each size */
-    double real[SPEC_COST + 1];                       /* as they ran */
-    double plain[SPEC_COST + 1];                      /* without guesses, for the same tokens */
-} spec_tally;
-
-typedef struct {
-    float hit, tried;
+typedef struct {                                      /* an estimated chance; older trials count less */
+    float hit;                                        /* guesses that were right */
+    float tried;                                      /* all of them */
 } spec_rate;
 
 typedef struct {                                      /* tokens with an index of every SPEC_GRAM of them, in chains */
-    int32_t *id, *prev, *slot;                        /* [cap] tokens; the place before with the same hash, -1: none; the last place of each chain */
-    int      n, cap;
+    int32_t *id;                                      /* [cap] tokens */
+    int32_t *prev;                                    /* [cap] the place before with the same hash, -1: none */
+    int32_t *slot;                                    /* [cap] the last place of each chain, by hash */
+    int      n;                                       /* tokens */
+    int      cap;                                     /* a power of two */
 } spec_text;
 
 typedef struct spec_seq {
     /* input: set by the schedule before every step */
-    const tok_ids *ids, *banned;                      /* prompt and answer; ids that are never picked */
+    const tok_ids *ids;                               /* prompt and answer */
+    const tok_ids *banned;                            /* ids that are never picked */
     const samp    *sm;
     int            room;                              /* guesses that still fit the answer and the context */
     uint64_t       place;                             /* number of the next token, as in samp_pick() */
     int64_t        left;                              /* tokens that the answer may still have, -1: any number */
     const constrain_seq *held;                        /* where the answer is in its constraint; NULL: it has none */
+
     /* output: the guesses */
     int            n;
-    spec_source    from;
+    spec_source    from;                              /* of all of them */
     int32_t        id[SPEC_MOST];
-    uint8_t        kind[SPEC_MOST];
+    uint8_t        kind[SPEC_MOST];                   /* degree of certainty */
     double         p[SPEC_MOST];                      /* probability that this one and all before it are right */
 
     constrain_seq *ahead;                             /* where it is after the guesses so far */
     spec_text      text;
     int            n_seen;                            /* tokens of ids in text */
-    spec_rate      rate[SPEC_SOURCES][SPEC_KINDS], mean[SPEC_SOURCES];
+    spec_rate      rate[SPEC_SOURCES][SPEC_KINDS];    /* as those of all sequences, in struct spec */
+    spec_rate      mean[SPEC_SOURCES];
     kv_seq        *kv;                                /* of the draft; NULL: it holds nothing of the text */
     int            done;                              /* positions that the draft has read */
     samp          *draft_sampler;                     /* picks the tokens of the draft */
@@ -113,134 +87,34 @@ typedef struct spec_seq {
 
 typedef struct spec {
     spec_opts        o;
-    const engine    *eng;
+    const engine    *eng;                             /* of the model that guesses are for */
     engine          *draft;                           /* NULL: none */
-    gguf_file        g;
-    tok_vocab       *v;
+    gguf_file        g;                               /* the draft's file */
+    tok_vocab       *v;                               /* the draft's vocabulary */
     int              n_rows;                          /* most guesses in a step */
-    spec_cost        cost, draft_cost;
-    spec_rate        rate[SPEC_SOURCES][SPEC_KINDS], mean[SPEC_SOURCES];
-    spec_text        past;                            /* finished texts, -1 before each */
+
+    /* estimates, by which guesses are chosen */
+    spec_costs       costs;                           /* seconds of steps */
+    spec_rate        rate[SPEC_SOURCES][SPEC_KINDS];  /* chance of a guess, by its degree */
+    spec_rate        mean[SPEC_SOURCES];              /* chance of any guess of a source */
+    bool             warm;                            /* a step has been timed */
+
+    /* finished texts */
+    spec_text        past;                            /* tokens, -1 before each text */
     bool             unsaved;                         /* past has texts that the file has not */
     uint64_t         vocab_hash;                      /* identity of the vocabulary */
     bool             foreign;                         /* the file is no lookup cache and is left as it is */
+
+    /* scratch of a step */
     spec_seq       **live;                            /* [n_live] sequences that the draft guesses for */
+    int              n_live;
     int             *taken;                           /* [n_seqs] guesses taken of each sequence */
     int             *order;                           /* [n_rows] sequence of each guess, the likeliest first */
-    float           *logits;                          /* of the draft's last step */
+    float           *logits;                          /* [n_live, V of the draft] of the draft's last step */
     float           *wide;                            /* [n_seqs, V] where the draft's vocabulary is smaller */
-    int              n_live;
-    spec_tally       all, of[SPEC_SOURCES];           /* since costs were last reset: all steps; those with guesses of each source */
-    double           draft_rounds[SPEC_COST + 1];     /* steps of the draft, by their rows */
-    double           n_looks;                         /* steps before which guesses were searched */
-    spec_times       look;                            /* seconds of that without drafting */
-    double           plain_s, real_s;                 /* beside the tallies: seconds of before, and those that guesses do not change */
-    double           wall_s, usual_s, draft_s;        /* all timed steps by the clock; by their costs; drafting by the clock */
-    double           opened, waited;                  /* when; seconds that threads had waited for a CPU by then */
-    int              turns_of[SPEC_SOURCES], won[SPEC_SOURCES];   /* in this step: sequences with guesses, tokens that these gave */
-    long long        tokens, turns;                   /* decoded; steps of sequences that it took */
-    long long        guessed[SPEC_SOURCES], hit[SPEC_SOURCES];
-    long long        depth_tried[SPEC_SOURCES][SPEC_MOST], depth_hit[SPEC_SOURCES][SPEC_MOST];
-    long long        chosen[SPEC_MOST + 1];           /* how often so many were taken for a sequence */
-    double           looking, drafting, drafting_usual;   /* seconds before the coming step: all; of the draft, by the clock and by its costs */
-    bool             warm;                            /* a step has been timed */
+
+    spec_gain        gain;                            /* what guesses gained: counts, no estimates */
 } spec;
-
-/* --- what a step costs --- */
-
-static void spec__times_add(spec_times *t, double v) { t->v[t->n++ % SPEC_KEEP] = (float)v; }
-
-/* The low quantile: at most one time in ten is below it. A thread that loses its CPU for a while only makes steps longer, so that low
- * times are those of undisturbed steps. */
-static double spec__times_low(const spec_times *t) {
-    float     low[SPEC_KEEP] = {0};
-    const int n = t->n < SPEC_KEEP ? t->n : SPEC_KEEP;
-    for (int i = 0, at; i < n; i++) {
-        for (at = i; at > 0 && low[at - 1] > t->v[i]; at--) low[at] = low[at - 1];
-        low[at] = t->v[i];
-    }
-    return n ? (double)low[(n - 1) / 10] : 0;
-}
-
-/* Whether the time of a step of n rows is recent enough: the more often it was taken, the longer it counts. */
-static bool spec__known(const spec_cost *c, int n) {
-    const int times = c->took[n].n < 5 ? c->took[n].n : 5;
-    return times && c->now - c->at[n] <= SPEC_AGE << times;
-}
-
-/* The same for steps of about n rows. */
-static bool spec__near(const spec_cost *c, int n) {
-    bool yes = false;
-    for (int k = n - n / 4; k <= n + n / 4 && k <= SPEC_COST; k++) yes = yes || spec__known(c, k);
-    return yes;
-}
-
-/* Measured seconds of a step of n rows, at the current level; 0: never timed. */
-static double spec__measured(const spec_cost *c, int n) { return c->took[n].n ? c->s[n] * c->level / c->at_level[n] : 0; }
-
-/* The curve of costs through the measured ones; it never falls with the number of rows. */
-static void spec__fit(spec_cost *c) {
-    int    a = 0;                                     /* the last size with a measured cost, and that cost */
-    double was = 0;
-    for (int n = 1; n <= SPEC_COST; n++) {
-        c->cost[n] = was * (1 + SPEC_HOPE * (n - a));
-        if (!spec__known(c, n)) continue;
-        const double is = c->cost[n] = spec__measured(c, n);
-        for (int k = a + 1; k < n; k++) c->cost[k] = a ? was + (is - was) * (k - a) / (n - a) : is / (1 + SPEC_HOPE * (n - k));
-        a = n;
-        was = is;
-    }
-    for (int n = SPEC_COST; n > 1; n--)
-        if (c->cost[n] < c->cost[n - 1]) c->cost[n - 1] = c->cost[n];
-}
-
-/* Seconds of a step of n rows; 0: nothing is known. */
-static double spec__cost(const spec_cost *c, int n) {
-    const int beyond = n > SPEC_COST ? n - SPEC_COST : 0;
-    return n < 1 ? 0 : c->cost[n - beyond] * (1 + SPEC_HOPE * beyond);
-}
-
-/* Scales the times of n rows to the current level. */
-static void spec__align(spec_cost *c, int n) {
-    const double by = c->at_level[n] > 0 ? c->level / c->at_level[n] : 1;
-    c->at_level[n] = c->level;
-    if (fabs(by - 1) < 1e-9) return;
-    for (int i = 0; i < SPEC_KEEP; i++) c->took[n].v[i] *= (float)by;
-    c->s[n] *= by;
-    c->anchor[n] *= by;
-}
-
-static bool spec__differs(double is, double was) { return is < 0.75 * was || is > 1.33 * was; }
-
-/* Adds the time of a step of n rows. Where one size has become much slower or faster, the level changes, and so all costs. */
-static void spec__add_time(spec_cost *c, int n, double seconds) {
-    c->now++;
-    if (n < 1 || n > SPEC_COST) return;
-    if (c->level <= 0) c->level = 1;
-    spec_times *t = &c->took[n];
-    spec__align(c, n);
-    if (!spec__known(c, n) && spec__differs(seconds, c->s[n])) t->n = 0;   /* too old to be believed */
-    spec__times_add(t, seconds);
-    c->s[n] = spec__times_low(t);
-    c->at[n] = c->now;
-    if (t->n <= SPEC_MANY) c->anchor[n] = c->s[n];
-    else if (spec__differs(c->s[n], c->anchor[n])) {
-        c->level *= c->s[n] / c->anchor[n];
-        c->at_level[n] = c->level;
-        c->anchor[n] = c->s[n];
-    }
-    spec__fit(c);
-}
-
-static void spec__tally(double *steps, int n, double by) { steps[n < SPEC_COST ? n : SPEC_COST] += by; }
-
-/* Seconds of a number of steps of each size: by measured costs, else by the curve. */
-static double spec__seconds(const spec_cost *c, const double *steps) {
-    double sum = 0;
-    for (int n = 1; n <= SPEC_COST; n++)
-        if (steps[n] > 0) sum += steps[n] * (c->took[n].n ? spec__measured(c, n) : spec__cost(c, n));
-    return sum;
-}
 
 /* --- chances --- */
 
@@ -333,9 +207,10 @@ static void spec__text_drop(spec_text *t) {
     *t = (spec_text){0};
 }
 
-typedef struct {                                      /* where the end of a text is: its last token, tokens that are the same */
+typedef struct {                                      /* where the end of a text is too */
     const spec_text *in;
-    int              at, same;
+    int              at;                              /* its last token */
+    int              same;                            /* tokens that are the same */
 } spec_place;
 
 /* Places in `in` where the last tokens of `text` are too, the last ones first. Returns how many. */
@@ -399,7 +274,8 @@ static double spec__expected(const spec_seq *q) {
     return sum;
 }
 
-/* Guesses what the constraint forces. The tokens after which the model goes on in another way are learned as those of the other sources. */
+/* Guesses what the constraint forces. The tokens after which the model goes on in another way are learned as those of
+ * the other sources. */
 static void spec__forced(spec *sp, spec_seq *q, int most) {
     tok_ids ids = {0};
     double  p = 1;
@@ -415,8 +291,8 @@ static void spec__forced(spec *sp, spec_seq *q, int most) {
     tok_ids_drop(&ids);
 }
 
-/* Guesses what followed the last place with the longest match. Other places whose match is at least half as long tell how certain that is:
- * where they disagree, the text went on in several ways. */
+/* Guesses what followed the last place with the longest match. Other places whose match is at least half as long tell
+ * how certain that is: where they disagree, the text went on in several ways. */
 static void spec__lookup(spec *sp, spec_seq *q, int most) {
     spec_place place[2 * SPEC_WALK];
     int        n = spec__places(&q->text, &q->text, place), all = 0;
@@ -443,7 +319,10 @@ static void spec__lookup(spec *sp, spec_seq *q, int most) {
 /* Guesses of lookup, or what the constraint forces where that is more. */
 static void spec__guess(spec *sp, spec_seq *q, int most) {
     double forced = 0;
-    if (q->held) spec__forced(sp, q, most), forced = spec__expected(q);
+    if (q->held) {
+        spec__forced(sp, q, most);
+        forced = spec__expected(q);
+    }
     if (sp->o.lookup) spec__lookup(sp, q, most);
     if (forced > 0 && (!sp->o.lookup || forced > spec__expected(q))) spec__forced(sp, q, most);
 }
@@ -483,11 +362,11 @@ static bool spec__draft_read(spec *sp, spec_seq *q) {
     bool      wait;
     if (q->foreign) return false;
     if (!q->kv) q->kv = kv_seq_new(d->kv);
-    if (q->done > n - 1) q->done = n - 1;
+    q->done = min_int(q->done, n - 1);
     if (q->kv->n > q->done) q->done = kv_truncate(q->kv, q->done);
     kv_hold(q->kv, n);                                /* guesses are taken back to the end of the text */
     q->done = kv_match_prefix(q->kv, q->ids->id, n - 1, &wait);
-    const int lag = SPEC_LAG < d->n_batch ? SPEC_LAG : d->n_batch;
+    const int lag = min_int(SPEC_LAG, d->n_batch);
     if (n - q->done > lag && !engine_read(d, q->kv, q->ids->id, q->done, n - 1, (engine_reader){0}, &none)) spec_draft_reset(q);
     else if (n - q->done > lag) q->done = n - 1;
     return q->kv != NULL;
@@ -537,12 +416,13 @@ static int spec__draft_rows(spec *sp) {
     return f->batch.n;
 }
 
-/* Whether one more guess of q is likely to repay its row and its share of a step of the draft; rate: tokens per second that time is worth. */
+/* Whether one more guess of q is likely to repay its row and its share of a step of the draft; rate: tokens per second
+ * that time is worth. */
 static bool spec__draft_pays(const spec *sp, const spec_seq *q, int rows, double rate) {
     const double p = (q->n ? q->p[q->n - 1] : 1) * spec__mean(sp, q, SPEC_DRAFT);
-    const double row = spec__cost(&sp->cost, rows + 1) - spec__cost(&sp->cost, rows);
-    const double each = spec__cost(&sp->draft_cost, sp->n_live) / sp->n_live;
-    const int    most = q->room < sp->o.most ? q->room : sp->o.most;
+    const double row = spec_cost_at(&sp->costs.target, rows + 1) - spec_cost_at(&sp->costs.target, rows);
+    const double each = spec_cost_at(&sp->costs.draft, sp->n_live) / sp->n_live;
+    const int    most = min_int(q->room, sp->o.most);
     return q->n < most && (q->n < sp->o.least || p > rate * (row + each));
 }
 
@@ -566,8 +446,7 @@ static void spec__draft(spec *sp, int rows, double rate) {
         spec__hold(sp->live[i]);
         if (spec__draft_read(sp, sp->live[i])) sp->live[n++] = sp->live[i];
     }
-    sp->drafting_usual = clock_now() - t0;            /* about 0, except for a prompt */
-    sp->real_s += sp->drafting_usual;
+    spec_gain_prepare(&sp->gain, clock_now() - t0);
     for (sp->n_live = n; sp->n_live; sp->n_live = n) {
         const double begun = clock_now();
         const int    step = spec__draft_rows(sp), had = sp->n_live;
@@ -578,9 +457,8 @@ static void spec__draft(spec *sp, int rows, double rate) {
             break;
         }
         pool_run(sp->draft->p, spec__draft_pick, sp);
-        spec__add_time(&sp->draft_cost, step, clock_now() - begun);
-        spec__tally(sp->draft_rounds, step, 1);
-        sp->drafting_usual += spec__cost(&sp->draft_cost, step);
+        spec_cost_add(&sp->costs.draft, step, clock_now() - begun);
+        spec_gain_round(&sp->gain, &sp->costs, step);
         n = 0;
         for (int i = 0; i < had; i++) {
             spec_seq *q = sp->live[i];
@@ -589,29 +467,30 @@ static void spec__draft(spec *sp, int rows, double rate) {
             if (one && spec__draft_pays(sp, q, rows, rate)) sp->live[n++] = q;
         }
     }
-    sp->drafting = clock_now() - t0;
+    sp->gain.step.drafting = clock_now() - t0;
 }
 
 /* --- how many --- */
 
-/* Tokens per second to expect of q with the best number of its guesses (draft: of the draft's guesses, which are not made yet). share: seconds of
- * its own row. */
+/* Tokens per second to expect of q with the best number of its guesses (draft: of the draft's guesses, which are not
+ * made yet). share: seconds of its own row. */
 static double spec__best(const spec *sp, const spec_seq *q, int rows, double share, bool draft) {
-    const double base = spec__cost(&sp->cost, rows), mean = spec__mean(sp, q, SPEC_DRAFT);
-    const double each = draft ? spec__cost(&sp->draft_cost, 1) : 0;
-    const int    most = q->room < sp->o.most ? q->room : sp->o.most;
+    const double base = spec_cost_at(&sp->costs.target, rows), mean = spec__mean(sp, q, SPEC_DRAFT);
+    const double each = draft ? spec_cost_at(&sp->costs.draft, 1) : 0;
+    const int    most = min_int(q->room, sp->o.most);
     double       best = 1 / share, sum = 1, p = 1;
     for (int k = 0; k < (draft ? most : q->n); k++) {
         sum += draft ? p *= mean : q->p[k];
-        const double rate = sum / (share + spec__cost(&sp->cost, rows + k + 1) - base + each * (k + 1));
+        const double rate = sum / (share + spec_cost_at(&sp->costs.target, rows + k + 1) - base + each * (k + 1));
         if (rate > best) best = rate;
     }
     return best;
 }
 
-/* Takes the likeliest of all guesses, as many as give the most tokens per second. n sequences decode in a step of `rows` rows without guesses. */
+/* Takes the likeliest of all guesses, as many as give the most tokens per second. n sequences decode in a step of
+ * `rows` rows without guesses. */
 static void spec__choose(spec *sp, spec_seq **q, int n, int rows) {
-    const double base = spec__cost(&sp->cost, rows), plain = spec__cost(&sp->cost, n);
+    const double base = spec_cost_at(&sp->costs.target, rows), plain = spec_cost_at(&sp->costs.target, n);
     double       sum = n, best = n / plain;
     int          m = 0, keep = 0;
     memset(sp->taken, 0, (size_t)n * sizeof *sp->taken);
@@ -626,7 +505,7 @@ static void spec__choose(spec *sp, spec_seq **q, int n, int rows) {
         const bool due = sp->taken[who] < sp->o.least;
         sum += q[who]->p[sp->taken[who]++];
         sp->order[m] = who;
-        const double rate = sum / (plain + spec__cost(&sp->cost, rows + m + 1) - base);
+        const double rate = sum / (plain + spec_cost_at(&sp->costs.target, rows + m + 1) - base);
         if (due || rate > best) best = rate, keep = m + 1;
     }
     memset(sp->taken, 0, (size_t)n * sizeof *sp->taken);
@@ -637,16 +516,16 @@ static void spec__choose(spec *sp, spec_seq **q, int n, int rows) {
         if (one->from == SPEC_DRAFT && took < one->n)   /* a guess that does not pay its row counts for what drafting is worth */
             spec__learn(&one->mean[SPEC_DRAFT], &sp->mean[SPEC_DRAFT], (float)(one->p[took] / (took ? one->p[took - 1] : 1)));
         one->n = took;
-        sp->chosen[took] += !took;                    /* those with guesses are counted by spec_record() */
+        if (!took) spec_gain_none(&sp->gain);         /* those with guesses are counted by spec_record() */
     }
 }
 
 /* Guesses of lookup for each of n sequences, and of the draft where more is to be expected of it, in a step of `rows` rows. */
 static void spec__search(spec *sp, spec_seq **q, int n, int rows) {
-    const double plain = spec__cost(&sp->cost, n), share = plain / n;
+    const double plain = spec_cost_at(&sp->costs.target, n), share = plain / n;
     sp->n_live = 0;
     for (int i = 0; i < n; i++) {
-        const int most = q[i]->room < sp->o.most ? q[i]->room : sp->o.most;
+        const int most = min_int(q[i]->room, sp->o.most);
         spec__guess(sp, q[i], most);
         if (!sp->draft || most < 1) continue;
         const double own = q[i]->n ? spec__best(sp, q[i], rows, share, false) : 1 / share;
@@ -658,9 +537,7 @@ static void spec__search(spec *sp, spec_seq **q, int n, int rows) {
 /* Guesses for each of n sequences that decode in the coming step, which has `others` rows beside. */
 static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
     const double t0 = clock_now();
-    sp->drafting = sp->drafting_usual = 0;
-    memset(sp->turns_of, 0, sizeof sp->turns_of);
-    memset(sp->won, 0, sizeof sp->won);
+    spec_gain_begin(&sp->gain);
     spec__fade(&sp->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.999f);
     spec__fade(sp->mean, SPEC_SOURCES, 0.999f);
     for (int i = 0; i < n; i++) {
@@ -669,74 +546,40 @@ static void spec_propose(spec *sp, spec_seq **q, int n, int others) {
         spec__fade(&q[i]->rate[0][0], SPEC_SOURCES * SPEC_KINDS, 0.98f);
         spec__fade(q[i]->mean, SPEC_SOURCES, 0.98f);
     }
-    if (n > 0 && (sp->o.least ? spec__cost(&sp->cost, n) > 0 : spec__near(&sp->cost, n))) {   /* else a step without guesses, to measure its cost */
+    const bool known = sp->o.least ? spec_cost_at(&sp->costs.target, n) > 0 : spec_cost_near(&sp->costs.target, n);
+    if (n > 0 && known) {                             /* else a step without guesses, to measure its cost */
         spec__search(sp, q, n, n + others);
         spec__choose(sp, q, n, n + others);
     }
-    sp->looking = clock_now() - t0;
+    sp->gain.step.looking = clock_now() - t0;
 }
 
-/* What came of the guesses of q: the sampler picked from `judged` rows of them, and `right` were what it picked. `done`: tokens of the sequence
- * before the step. */
+/* What came of the guesses of q: the sampler picked from `judged` rows of them, and `right` were what it picked.
+ * `done`: tokens of the sequence before the step. */
 static void spec_record(spec *sp, spec_seq *q, int right, int judged, int done) {
     for (int i = 0; i < judged; i++) {
         spec__learn(&q->rate[q->from][q->kind[i]], &sp->rate[q->from][q->kind[i]], i < right);
         spec__learn(&q->mean[q->from], &sp->mean[q->from], i < right);
-        sp->depth_tried[q->from][i]++;
-        sp->depth_hit[q->from][i] += i < right;
     }
-    sp->guessed[q->from] += q->n;
-    sp->hit[q->from] += right;
-    sp->turns_of[q->from]++;
-    sp->won[q->from] += right + 1;
-    sp->chosen[q->n]++;
+    spec_gain_record(&sp->gain, q->from, q->n, right, judged);
     if (q->done > done + right) q->done = done + right;
 }
 
-/* Times a step of `rows` rows, none of them of a prompt: it gave n sequences `tokens` tokens in `seconds`, search and sampling included. The
- * first one does not count, since it is the first to touch its memory. */
+/* Times a step of `rows` rows, none of them of a prompt: it gave n sequences `tokens` tokens in `seconds`, search and
+ * sampling included. The first one does not count, since it is the first to touch its memory. */
 static void spec_time(spec *sp, int n, int rows, int tokens, double seconds) {
     if (!sp->warm) {
         sp->warm = true;
         return;
     }
-    spec__add_time(&sp->cost, rows, seconds - sp->looking);
-    spec__times_add(&sp->look, sp->looking - sp->drafting);
-    sp->n_looks++;
-    spec__tally(sp->all.real, rows, 1);
-    spec__tally(sp->all.plain, n, (double)tokens / n);
-    for (int from = 0; from < SPEC_SOURCES; from++) {
-        spec__tally(sp->of[from].real, rows, (double)sp->turns_of[from] / n);
-        spec__tally(sp->of[from].plain, n, (double)sp->won[from] / n);
-    }
-    sp->wall_s += seconds;
-    sp->usual_s += spec__cost(&sp->cost, rows) + sp->drafting_usual + spec__times_low(&sp->look);
-    sp->draft_s += sp->drafting;
-    sp->tokens += tokens;
-    sp->turns += n;
+    spec_cost_add(&sp->costs.target, rows, seconds - sp->gain.step.looking);
+    spec_gain_time(&sp->gain, &sp->costs, n, rows, tokens, seconds);
 }
-
-/* Seconds of all decoding by its costs, with guesses. */
-static double spec__real_s(const spec *sp) {
-    return sp->real_s + spec__seconds(&sp->cost, sp->all.real) + spec__seconds(&sp->draft_cost, sp->draft_rounds) +
-           sp->n_looks * spec__times_low(&sp->look);
-}
-
-/* The same without guesses. */
-static double spec__plain_s(const spec *sp) { return sp->plain_s + spec__seconds(&sp->cost, sp->all.plain); }
 
 /* Seconds between two steps that guesses do not change. anew: steps cost something else from now on, and are measured again. */
 static void spec_overhead(spec *sp, double seconds, bool anew) {
-    sp->plain_s += seconds;
-    sp->real_s += seconds;
-    if (!anew) return;
-    sp->real_s = spec__real_s(sp);
-    sp->plain_s = spec__plain_s(sp);
-    sp->n_looks = 0;
-    sp->cost = (spec_cost){0};
-    sp->all = (spec_tally){0};
-    memset(sp->of, 0, sizeof sp->of);
-    memset(sp->draft_rounds, 0, sizeof sp->draft_rounds);
+    spec_gain_between(&sp->gain, seconds);
+    if (anew) spec_gain_forget(&sp->gain, &sp->costs);
 }
 
 /* --- finished texts --- */
@@ -744,8 +587,7 @@ static void spec_overhead(spec *sp, double seconds, bool anew) {
 /* Makes room for n more tokens: the older half of the texts is dropped. */
 static void spec__past_trim(spec_text *t, int n) {
     if (t->n + n <= SPEC_PAST) return;
-    int from = t->n / 2 > t->n + n - SPEC_PAST ? t->n / 2 : t->n + n - SPEC_PAST;
-    if (from > t->n) from = t->n;
+    const int from = min_int(max_int(t->n / 2, t->n + n - SPEC_PAST), t->n);
     memmove(t->id, t->id + from, (size_t)(t->n - from) * sizeof *t->id);
     t->n -= from;
     spec__relink(t);
@@ -754,7 +596,7 @@ static void spec__past_trim(spec_text *t, int n) {
 /* Keeps a finished text, whose first n_prompt tokens are the prompt: others may go on like it. */
 static void spec_finished(spec *sp, const tok_ids *ids, int n_prompt) {
     if (!sp || !sp->o.lookup) return;
-    const int n = (int)ids->n, from = n_prompt > SPEC_LEAD ? n_prompt - SPEC_LEAD : 0;
+    const int n = (int)ids->n, from = max_int(n_prompt - SPEC_LEAD, 0);
     if (n - from < SPEC_GRAM || n - from > SPEC_PAST / 4) return;
     spec__past_trim(&sp->past, n - from + 1);
     spec__text_add(&sp->past, -1);
@@ -785,12 +627,13 @@ static bool spec__cache_tokens(spec *sp, const gguf_file *g, err_t *e) {
     snprintf(want, sizeof want, "%016llx", (unsigned long long)sp->vocab_hash);
     if (gguf_get_str(g, "lookup_cache.vocabulary", &vocab, e) != 1 || !bytes_is(vocab, want))
         return err_set(e, EXIT_INPUT, "%s: of another vocabulary", g->path);
-    if (!t || t->type != K_I32 || t->n_dims != 1 || t->dim[0] > SPEC_PAST) return err_set(e, EXIT_INPUT, "%s: its tensor has another shape", g->path);
+    if (!t || t->type != K_I32 || t->n_dims != 1 || t->dim[0] > SPEC_PAST)
+        return err_set(e, EXIT_INPUT, "%s: its tensor has another shape", g->path);
     const int32_t *id = (const int32_t *)(const void *)t->data;
     spec__sum(id, t->dim[0], want);
-    if (gguf_get_str(g, "lookup_cache.sum", &sum, e) != 1 || !bytes_is(sum, want)) return err_set(e, EXIT_INPUT, "%s: is damaged", g->path);
-    for (uint64_t i = 0; i < t->dim[0]; i++)
-        if (id[i] < -1 || id[i] >= sp->eng->m.hp.n_vocab) return err_set(e, EXIT_INPUT, "%s: is damaged", g->path);
+    bool ok = gguf_get_str(g, "lookup_cache.sum", &sum, e) == 1 && bytes_is(sum, want);
+    for (uint64_t i = 0; ok && i < t->dim[0]; i++) ok = id[i] >= -1 && id[i] < sp->eng->m.hp.n_vocab;
+    if (!ok) return err_set(e, EXIT_INPUT, "%s: is damaged", g->path);
     for (uint64_t i = 0; i < t->dim[0]; i++) spec__text_add(&sp->past, id[i]);
     return true;
 }
@@ -814,7 +657,8 @@ static bool spec_save(spec *sp, err_t *e) {
     gguf_writer    w;
     char           word[17];
     const uint64_t n = sp ? (uint64_t)sp->past.n : 0;
-    if (!sp || !sp->o.cache || sp->foreign || !sp->unsaved || !gguf_own_may_replace(sp->o.cache, spec_arch, spec_what)) return true;
+    if (!sp || !sp->o.cache || sp->foreign || !sp->unsaved) return true;
+    if (!gguf_own_may_replace(sp->o.cache, spec_arch, spec_what)) return true;
     if (!gguf_write_start(&w, sp->o.cache, 64, NULL, e)) return false;
     snprintf(word, sizeof word, "%016llx", (unsigned long long)sp->vocab_hash);
     gguf_write_str(&w, "general.architecture", bytes_of(spec_arch));
@@ -834,8 +678,11 @@ static bool spec_save(spec *sp, err_t *e) {
 /* Guesses that a step may hold beside the rows of n_seqs sequences; 0: none are made. */
 static int spec_rows(const spec_opts *o, int n_seqs) {
     if (!ops_exact() || (!o->draft && !o->lookup)) return 0;
-    return n_seqs > 1 && o->most < SPEC_ROWS ? SPEC_ROWS : o->most;
+    return n_seqs > 1 ? max_int(o->most, SPEC_ROWS) : o->most;
 }
+
+/* Rows of a step of the draft: all sequences may read their last tokens at once. */
+static int spec__draft_batch(const engine_opts *fo, int n_seqs) { return max_int(fo->n_batch, SPEC_LAG * n_seqs); }
 
 /* What guesses for n_seqs sequences need of memory: tables of lookup, and the draft with its cache. On failure e is set. */
 static bool spec_needs(const spec_opts *o, const engine_opts *fo, const kv_opts *ko, int n_seqs, engine_needs *t, err_t *e) {
@@ -850,9 +697,8 @@ static bool spec_needs(const spec_opts *o, const engine_opts *fo, const kv_opts 
     if (!gguf_open(&g, o->draft, e)) return false;
     const bool ok = model_open(&m, &g, &engine_defaults.rope, e) && model_writes(&m, e);
     if (ok) {
-        const int rows = fo->n_batch > SPEC_LAG * n_seqs ? fo->n_batch : SPEC_LAG * n_seqs;
         engine_need_weights(t, &m, fo, "draft in the file", "draft's packed weights");
-        engine_need_steps(t, &m, fo->n_threads > 0 ? fo->n_threads : pool_default_threads(), rows, n_seqs, 2 * n_seqs, steps);
+        engine_need_steps(t, &m, engine_threads(fo), spec__draft_batch(fo, n_seqs), n_seqs, 2 * n_seqs, steps);
         t->token_bytes += model_kv_bytes(&m.hp, ko->type_k, ko->type_v);
         engine_need(t, "draft's states", kv_slot_bytes(&m.hp) * ((uint64_t)n_seqs + 2));
     }
@@ -863,12 +709,12 @@ static bool spec_needs(const spec_opts *o, const engine_opts *fo, const kv_opts 
 
 /* Whether both vocabularies are the same, token by token, but for padding at the end. */
 static bool spec__same_vocab(const tok_vocab *a, const tok_vocab *b, const char *path, err_t *e) {
-    const int32_t na = tok_count(a), nb = tok_count(b), n = na < nb ? na : nb;
-    for (int32_t id = 0; id < n; id++) {
+    const int32_t na = tok_count(a), nb = tok_count(b);
+    for (int32_t id = 0; id < min_int(na, nb); id++) {
         const bytes x = tok_text(a, id), y = tok_text(b, id);
         if (!bytes_eq(x, y))
             return err_set(e, EXIT_INPUT, "%s: not the target's vocabulary: token %d is '%.*s', the target's is '%.*s'", path, id,
-                           y.n < 100 ? (int)y.n : 100, y.p, x.n < 100 ? (int)x.n : 100, x.p);
+                           (int)min_size(y.n, 100), y.p, (int)min_size(x.n, 100), x.p);
     }
     return abs(na - nb) <= SPEC_PAD ||
            err_set(e, EXIT_INPUT, "%s: not the target's vocabulary: it has %d tokens, the target %d", path, nb, na);
@@ -876,9 +722,9 @@ static bool spec__same_vocab(const tok_vocab *a, const tok_vocab *b, const char 
 
 /* Opens the draft model, with a cache for as many tokens as the target's. */
 static bool spec__draft_open(spec *sp, const char *pre, const engine_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
-    const int own = sp->eng->m.hp.n_vocab;
-    engine_opts  fd = *fo;
-    kv_opts   kd = *ko;
+    const int   own = sp->eng->m.hp.n_vocab;
+    engine_opts fd = *fo;
+    kv_opts     kd = *ko;
     if (!gguf_open(&sp->g, sp->o.draft, e)) return false;
     if (!(sp->v = tok_load(&sp->g, pre, e)) || !spec__same_vocab(sp->eng->v, sp->v, sp->o.draft, e)) return false;
     fd.rope = engine_defaults.rope;
@@ -886,8 +732,8 @@ static bool spec__draft_open(spec *sp, const char *pre, const engine_opts *fo, c
     kd.cache = NULL;
     kd.mem_bytes = 0;
     kd.max_blocks = sp->eng->kv->max_blocks;
-    const engine_plan plan = {.n_ctx = sp->eng->n_ctx, .n_seqs = n_seqs, .n_out = n_seqs, .share = true, .pack = ENGINE_PACK_NOW, .host = sp->eng,
-                              .n_rows = fd.n_batch > SPEC_LAG * n_seqs ? fd.n_batch : SPEC_LAG * n_seqs};
+    const engine_plan plan = {.n_ctx = sp->eng->n_ctx, .n_seqs = n_seqs, .n_rows = spec__draft_batch(&fd, n_seqs),
+                              .n_out = n_seqs, .share = true, .pack = ENGINE_PACK_NOW, .host = sp->eng};
     if (!(sp->draft = engine_open(&sp->g, sp->v, &fd, &kd, plan, clock_now(), e))) return false;
     if (sp->o.n_vocab) fwd_trim(sp->draft->f, sp->o.n_vocab);
     if (sp->draft->f->n_vocab < own) sp->wide = mem_aligned((size_t)n_seqs * (size_t)own, sizeof *sp->wide);
@@ -907,19 +753,19 @@ static void spec_close(spec *sp) {
 /* With recurrent states at most DEV_LOG - 1 guesses: that many rows of a state can be taken back. */
 static void spec__limit(spec *sp) {
     const bool states = kv_slot_bytes(&sp->eng->m.hp) || (sp->draft && kv_slot_bytes(&sp->draft->m.hp));
-    if (states && sp->o.most > DEV_LOG - 1) sp->o.most = DEV_LOG - 1;
-    if (sp->o.least > sp->o.most) sp->o.least = sp->o.most;
+    if (states) sp->o.most = min_int(sp->o.most, DEV_LOG - 1);
+    sp->o.least = min_int(sp->o.least, sp->o.most);
 }
 
 /* For an engine whose steps have room for spec_rows() beside n_seqs sequences. On failure NULL, and e is set. */
-static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, const engine_opts *fo, const kv_opts *ko, int n_seqs, err_t *e) {
-    const int room = (eng->max_out < eng->n_batch ? eng->max_out : eng->n_batch) - n_seqs, want = spec_rows(o, n_seqs);
+static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, const engine_opts *fo, const kv_opts *ko,
+                       int n_seqs, err_t *e) {
+    const int room = min_int(eng->max_out, eng->n_batch) - n_seqs;
     spec     *sp = mem_new(1, sizeof *sp);
     sp->o = *o;
     sp->eng = eng;
-    sp->opened = clock_now();
-    sp->waited = host_cpu_wait();
-    sp->n_rows = want < room ? want : room > 0 ? room : 0;
+    spec_gain_open(&sp->gain, o->draft != NULL);
+    sp->n_rows = min_int(spec_rows(o, n_seqs), max_int(room, 0));
     sp->live = mem_new((size_t)n_seqs, sizeof *sp->live);
     sp->taken = mem_new((size_t)n_seqs, sizeof *sp->taken);
     sp->order = mem_new((size_t)sp->n_rows, sizeof *sp->order);
@@ -933,7 +779,8 @@ static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, c
 }
 
 /* For a sequence whose tokens, sampler and place in its constraint stay its owner's. */
-static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm, const tok_ids *banned, const constrain_seq *held) {
+static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm, const tok_ids *banned,
+                              const constrain_seq *held) {
     spec_seq *q = mem_new(1, sizeof *q);
     q->ids = ids;
     q->sm = sm;
@@ -953,103 +800,25 @@ static void spec_seq_free(spec_seq *q) {
     mem_free(q);
 }
 
-/* --- report --- */
+/* --- report: sp is NULL where no guesses are made --- */
 
-static long long spec_guessed(const spec *sp, spec_source from) { return sp ? sp->guessed[from] : 0; }
-static long long spec_accepted(const spec *sp, spec_source from) { return sp ? sp->hit[from] : 0; }
+/* Guesses of a source that had a row in a step. */
+static long long spec_guessed(const spec *sp, spec_source from) { return sp ? sp->gain.guessed[from] : 0; }
 
-/* Share of the time since sp was opened in which threads waited for a CPU. */
-static double spec__waited(const spec *sp) {
-    return sp->opened > 0 ? (host_cpu_wait() - sp->waited) / (clock_now() - sp->opened) : 0;
-}
+/* Those of them that were right. */
+static long long spec_accepted(const spec *sp, spec_source from) { return sp ? sp->gain.right[from] : 0; }
 
-/* The same of all sources. */
-static long long spec__guessed_all(const spec *sp) {
-    long long n = 0;
-    for (int from = 0; from < SPEC_SOURCES; from++) n += spec_guessed(sp, (spec_source)from);
-    return n;
-}
+/* Speed-up of the whole run over plain decoding: 1 where nothing was guessed, NAN: not known. */
+static double spec_speedup(const spec *sp) { return sp ? spec_gain_speedup(&sp->gain, &sp->costs) : 1; }
 
-/* Whether steps without guesses were timed often enough, at the sizes that count or at sizes on both sides of them. */
-static bool spec__sure(const spec *sp) {
-    const spec_times *took = sp->cost.took;
-    double            all = 0, sure = 0;
-    for (int n = 1; n <= SPEC_COST; n++) {
-        int a = n, b = n;
-        while (a > 0 && took[a].n < SPEC_SURE) a--;
-        while (b <= SPEC_COST && took[b].n < SPEC_SURE) b++;
-        all += sp->all.plain[n];
-        if (a && b <= SPEC_COST && n < SPEC_COST) sure += sp->all.plain[n];
-    }
-    return all > 0 && sure >= 0.9 * all;
-}
-
-/* Speed-up over plain decoding, where threads waited for a CPU for a share `waited` of the time. NAN: not known; *why is the reason, NULL where the
- * run was too short. */
-static double spec__speedup(const spec *sp, double waited, const char **why) {
-    *why = NULL;
-    if (sp->wall_s < SPEC_LEAST_S || sp->turns < SPEC_TURNS) return NAN;
-    *why = "the CPUs were shared";
-    if (waited > SPEC_WAITED || sp->wall_s > (1 + SPEC_SPIKES) * sp->usual_s) return NAN;
-    *why = "too few steps without drafts were timed";
-    if (!spec__sure(sp)) return NAN;
-    *why = NULL;
-    return fmin(spec__plain_s(sp) / spec__real_s(sp), (double)sp->tokens / (double)sp->turns);
-}
-
-/* The same for the steps in which one source guessed; at most its tokens per step. */
-static double spec__speedup_of(const spec *sp, spec_source from) {
-    const spec_tally *t = &sp->of[from];
-    const double      drafts = from == SPEC_DRAFT ? spec__seconds(&sp->draft_cost, sp->draft_rounds) : 0;
-    double            steps = 0, plain = 0;
-    for (int n = 1; n <= SPEC_COST; n++) steps += t->real[n], plain += t->plain[n];
-    return steps > 0 ? fmin(spec__seconds(&sp->cost, t->plain) / (spec__seconds(&sp->cost, t->real) + drafts), plain / steps) : NAN;
-}
-
-/* The same of the whole run: 1 where nothing was guessed, NAN: not known. */
-static double spec_speedup(const spec *sp) {
-    const char *why;
-    return spec__guessed_all(sp) ? spec__speedup(sp, spec__waited(sp), &why) : 1;
+/* Lines for stderr about the sources that guessed. */
+static void spec_report(const spec *sp, str *s) {
+    if (sp) spec_gain_report(&sp->gain, &sp->costs, s);
 }
 
 /* A line for stderr under -v: how many of the tokens written were right guesses of what a constraint forces. */
 static void spec_report_forced(const spec *sp, long long written, str *s) {
+    const long long right = spec_accepted(sp, SPEC_FORCED);
     if (g_log_level < LOG_VERBOSE || !spec_guessed(sp, SPEC_FORCED) || !written) return;
-    str_fmt(s, "llmrun: forced      %lld of %lld tokens (%.1f %%)\n", spec_accepted(sp, SPEC_FORCED), written,
-            100.0 * (double)spec_accepted(sp, SPEC_FORCED) / (double)written);
-}
-
-/* Lines for stderr about the sources that guessed. */
-static void spec_report(const spec *sp, str *s) {
-    const char *why;
-    if (!spec__guessed_all(sp) || !sp->turns) return;
-    const double speedup = spec__speedup(sp, spec__waited(sp), &why);
-    str_put(s, "llmrun: speculation ");
-    if (!isnan(speedup)) str_fmt(s, "%.2fx plain decoding: ", speedup);
-    str_fmt(s, "%lld tokens in %lld steps, %.2f a step", sp->tokens, sp->turns, (double)sp->tokens / (double)sp->turns);
-    if (why) str_fmt(s, "; speed-up not measurable: %s", why);
-    str_put(s, "\n");
-    for (int from = SPEC_SOURCES - 1; from >= 0; from--) {
-        if (!sp->guessed[from]) continue;
-        str_fmt(s, "llmrun: %-11s %lld guessed, %lld accepted (%.1f %%), by depth", spec_names[from], sp->guessed[from], sp->hit[from],
-                100.0 * (double)sp->hit[from] / (double)sp->guessed[from]);
-        for (int i = 0; i < SPEC_MOST && sp->depth_tried[from][i]; i++)
-            str_fmt(s, " %.0f", 100.0 * (double)sp->depth_hit[from][i] / (double)sp->depth_tried[from][i]);
-        str_put(s, " %");
-        if (from == SPEC_DRAFT) str_fmt(s, "; %.3f s of drafting", sp->draft_s);
-        const double own = isnan(speedup) ? NAN : spec__speedup_of(sp, (spec_source)from);
-        if (!isnan(own)) str_fmt(s, "; %.2fx where it guessed", own);
-        str_put(s, "\n");
-    }
-    if (g_log_level < LOG_VERBOSE) return;
-    str_put(s, "llmrun: guesses     taken:");
-    for (int i = 0; i <= SPEC_MOST; i++)
-        if (sp->chosen[i]) str_fmt(s, " %d in %lld,", i, sp->chosen[i]);
-    s->n -= s->n && s->p[s->n - 1] == ',';
-    str_put(s, " steps\nllmrun: ms by rows ");
-    for (int i = 1, any = 0; i <= SPEC_COST; i++)
-        if (sp->cost.took[i].n) str_fmt(s, "%s%d: %.2f", any++ ? ", " : "", i, spec__measured(&sp->cost, i) * 1e3);
-    if (sp->draft) str_fmt(s, "; of the draft 1: %.2f", spec__cost(&sp->draft_cost, 1) * 1e3);
-    str_fmt(s, "; %.1f %% of the time waiting for a CPU; steps %.2f times as long as their costs", 100 * spec__waited(sp), sp->wall_s / fmax(sp->usual_s, 1e-9));
-    str_put(s, "\n");
+    str_fmt(s, "llmrun: forced      %lld of %lld tokens (%.1f %%)\n", right, written, 100.0 * (double)right / (double)written);
 }

@@ -1,9 +1,11 @@
 /* ===== [talk] a conversation =====
- * -i: reads a message, streams the answer, and again. Every turn is the whole conversation through the model's template; one schedule with a
- * shared cache answers all turns, so that tokens which are as before are not computed again. Each turn draws with the seed of the run, so turn k
- * is what the same messages give in one command; /regen draws as the next completion of a batch line with n does.
- *   A line that begins with a slash is a command, a row of talk_commands. What commands and turns say goes to standard error, an answer to the
- * output. A message that gets no answer is taken back: the conversation goes on from the last answer.
+ * -i: reads a message, streams the answer, and again. Every turn is the whole conversation through the model's
+ * template; one schedule with a shared cache answers all turns, so that tokens which are as before are not computed
+ * again. Each turn draws with the seed of the run, so turn k is what the same messages give in one command; /regen
+ * draws as the next completion of a batch line with n does.
+ *   A line that begins with a slash is a command, a row of talk_commands. What commands and turns say goes to standard
+ * error, an answer to the output. A message that gets no answer is taken back: the conversation goes on from the last
+ * answer.
  * To add a command: a function, and its row in talk_commands.
  * Public: talk_opts, talk_plan, talk_commands, TALK_COMMANDS, talk_run.
  * Opens: talk_opts, talk_command. */
@@ -14,16 +16,22 @@ typedef struct {
     bytes       first;                                /* the first message, p NULL: none */
     const constrain_spec *hold;                       /* the constraint of every answer */
     constrain_cache *holds;
+
     /* What [talk] asks of the command line; all get ctx. */
-    bool      (*set)(void *ctx, const char *name, const char *value, gen_request *ask, err_t *e);   /* one parameter of sampling */
+    /* sets one parameter of sampling */
+    bool      (*set)(void *ctx, const char *name, const char *value, gen_request *ask, err_t *e);
     void      (*list)(void *ctx, str *out);           /* all of them, with their values */
-    bool      (*open)(void *ctx, const char *path, out_t *out, err_t *e);                           /* a file to write */
+    bool      (*open)(void *ctx, const char *path, out_t *out, err_t *e);   /* a file to write */
     void       *ctx;
 } talk_opts;
 
 typedef struct {
-    long long turns, kept, read, written;             /* answers; tokens of prompts that the cache had, that were read; tokens of answers */
-    double    read_s, write_s;
+    long long turns;                                  /* answers */
+    long long kept;                                   /* tokens of prompts that the cache had */
+    long long read;                                   /* tokens of prompts that were read */
+    double    read_s;                                 /* seconds of that */
+    long long written;                                /* tokens of answers */
+    double    write_s;                                /* seconds of that */
 } talk_sums;
 
 typedef struct {
@@ -113,7 +121,7 @@ static bool talk__asked(const talk_job *k) {
 /* Messages from number n on are gone; e says why there is no answer to them. */
 static void talk__take_back(talk_job *k, size_t n, const err_t *e) {
     val_list *l = talk__messages(k);
-    if (l->n > n) l->n = n;
+    l->n = min_size(l->n, n);
     k->lost++;
     log_error("%s; the message is taken back", e->text);
 }
@@ -123,10 +131,13 @@ static void talk__count(talk_job *k, const gen_answer *a, const text_stats *st) 
     talk_sums *s = &k->sums;
     str        line = {0};
     s->turns++;
-    s->kept += a->n_cached, s->read += st->n_prompt, s->written += a->n_tok;
-    s->read_s += st->prompt_s, s->write_s += st->gen_s;
-    str_fmt(&line, "turn %lld: %d token%s kept, %d read in %.3f s, %d written", s->turns, a->n_cached, a->n_cached == 1 ? "" : "s", st->n_prompt,
-            st->prompt_s, a->n_tok);
+    s->kept += a->n_cached;
+    s->read += st->n_prompt;
+    s->read_s += st->prompt_s;
+    s->written += a->n_tok;
+    s->write_s += st->gen_s;
+    str_fmt(&line, "turn %lld: %d token%s kept, %d read in %.3f s, %d written", s->turns, a->n_cached,
+            a->n_cached == 1 ? "" : "s", st->n_prompt, st->prompt_s, a->n_tok);
     if (a->n_tok > 1 && st->gen_s > 0) str_fmt(&line, " in %.3f s (%.2f tokens/s)", st->gen_s, (a->n_tok - 1) / st->gen_s);
     log_warn("%s", line.p);
     str_drop(&line);
@@ -251,9 +262,11 @@ static void talk__ask(talk_job *k, bytes text) {
 /* --- commands --- */
 
 typedef struct {
-    const char *name, *args, *help;
-    bool        needs;                                /* its argument */
+    const char *name;                                 /* with its slash */
+    const char *args;                                 /* as /help shows them; "": it takes none */
+    bool        needs;                                /* it does nothing without its argument */
     void      (*run)(talk_job *k, const char *arg);
+    const char *help;
 } talk_command;
 
 static void talk__help(talk_job *k, const char *arg);   /* announced: it lists the table that names it */
@@ -418,8 +431,9 @@ static void talk__show(talk_job *k, const char *arg) {
     str        out = {0};
     str_put(&out, "");
     if (strcmp(arg, "prompt") == 0) {
-        if (chat_input_check(k->in, &e) && chat_render(k->chat, k->in, &text, &e)) str_add(&out, text.text.p, text.text.n), str_put(&out, "\n");
-        else str_fmt(&out, "%s\n", e.text);
+        if (chat_input_check(k->in, &e) && chat_render(k->chat, k->in, &text, &e)) str_add(&out, text.text.p, text.text.n);
+        else str_put(&out, e.text);
+        str_put(&out, "\n");
         jinja_text_drop(&text);
     } else if (!*arg) talk__show_messages(k, &out);
     else str_put(&out, "/show: expected nothing or prompt\n");
@@ -478,7 +492,8 @@ static void talk__save(talk_job *k, const char *arg) {
     mem_free(path);
 }
 
-/* The conversation becomes that of a file; tools stay where the file has none. False: the file has no conversation, and e says why. */
+/* The conversation becomes that of a file; tools stay where the file has none. False: the file has no conversation, and
+ * e says why. */
 static bool talk__replace(talk_job *k, bytes json, const char *path, err_t *e) {
     const val  tools = val_get(k->in->vars, "tools");
     str        kept = {0};
@@ -488,7 +503,8 @@ static bool talk__replace(talk_job *k, bytes json, const char *path, err_t *e) {
     chat_input_drop(&check);
     if (!ok) return false;
     chat_input_drop(k->in);
-    const bool again = chat_input_json(k->in, json, path, e) && chat_input_check(k->in, e) && (!kept.n || chat_input_tools(k->in, str_bytes(&kept), path, e));
+    const bool again = chat_input_json(k->in, json, path, e) && chat_input_check(k->in, e) &&
+                       (!kept.n || chat_input_tools(k->in, str_bytes(&kept), path, e));
     str_drop(&kept);
     return again;
 }
@@ -513,7 +529,8 @@ static void talk__stats(talk_job *k, const char *arg) {
     const talk_sums *s = &k->sums;
     str              out = {0};
     (void)arg;
-    str_fmt(&out, "llmrun: turns       %lld, %zu messages, a context of %d tokens\n", s->turns, talk__messages(k)->n, k->eng->n_ctx);
+    str_fmt(&out, "llmrun: turns       %lld, %zu messages, a context of %d tokens\n", s->turns, talk__messages(k)->n,
+            k->eng->n_ctx);
     str_fmt(&out, "llmrun: kept        %lld tokens from the cache\n", s->kept);
     text_tokens(&out, "read", (int)s->read, (int)s->read, s->read_s);
     text_tokens(&out, "written", (int)s->written, (int)(s->written - s->turns), s->write_s);
@@ -525,20 +542,21 @@ static void talk__stats(talk_job *k, const char *arg) {
 }
 
 static const talk_command talk_commands[] = {
-    {"/help",   "",              "lists the commands",                                                           false, talk__help},
-    {"/exit",   "",              "ends the conversation, as Ctrl-D does",                                        false, talk__exit},
-    {"/clear",  "",              "begins a new conversation; the system message stays",                          false, talk__clear},
-    {"/undo",   "",              "takes back the last message and its answer",                                   false, talk__undo},
-    {"/regen",  "",              "answers the last message again, with the next seed",                           false, talk__regen},
-    {"/edit",   "[TEXT]",        "opens VISUAL or EDITOR (vi) on TEXT and sends what is saved",                  false, talk__edit},
-    {"/system", "[TEXT]",        "sets the system message, or shows it",                                         false, talk__system},
-    {"/set",    "[NAME VALUE]",  "sets a sampling parameter, as the option of that name does; alone: lists them", false, talk__set},
-    {"/show",   "[prompt]",      "shows the conversation, or the text that the template makes of it",            false, talk__show},
-    {"/think",  "on|off|show|hide", "whether the model thinks, and whether that is shown",                       true,  talk__think},
-    {"/read",   "FILE",          "puts the text of FILE before the next message",                                true,  talk__read},
-    {"/save",   "FILE",          "writes the conversation to FILE, for /load and --messages",                    true,  talk__save},
-    {"/load",   "FILE",          "goes on with the conversation of FILE",                                        true,  talk__load},
-    {"/stats",  "",              "tokens, rates and memory so far",                                              false, talk__stats},
+    /* name     arguments            needed run            help */
+    {"/help",   "",                  false, talk__help,    "lists the commands"},
+    {"/exit",   "",                  false, talk__exit,    "ends the conversation, as Ctrl-D does"},
+    {"/clear",  "",                  false, talk__clear,   "begins a new conversation; the system message stays"},
+    {"/undo",   "",                  false, talk__undo,    "takes back the last message and its answer"},
+    {"/regen",  "",                  false, talk__regen,   "answers the last message again, with the next seed"},
+    {"/edit",   "[TEXT]",            false, talk__edit,    "opens VISUAL or EDITOR (vi) on TEXT and sends what is saved"},
+    {"/system", "[TEXT]",            false, talk__system,  "sets the system message, or shows it"},
+    {"/set",    "[NAME VALUE]",      false, talk__set,     "sets a sampling parameter, as the option of that name does; alone: lists them"},
+    {"/show",   "[prompt]",          false, talk__show,    "shows the conversation, or the text that the template makes of it"},
+    {"/think",  "on|off|show|hide",  true,  talk__think,   "whether the model thinks, and whether that is shown"},
+    {"/read",   "FILE",              true,  talk__read,    "puts the text of FILE before the next message"},
+    {"/save",   "FILE",              true,  talk__save,    "writes the conversation to FILE, for /load and --messages"},
+    {"/load",   "FILE",              true,  talk__load,    "goes on with the conversation of FILE"},
+    {"/stats",  "",                  false, talk__stats,   "tokens, rates and memory so far"},
 };
 enum { TALK_COMMANDS = sizeof talk_commands / sizeof *talk_commands };
 
@@ -549,7 +567,8 @@ static void talk__help(talk_job *k, const char *arg) {
         snprintf(usage, sizeof usage, "%s %s", talk_commands[i].name, talk_commands[i].args);
         talk__say("  %-24s %s", usage, talk_commands[i].help);
     }
-    talk__say("Pasted lines are one message. A backslash at the end of a line, or \"\"\" before the first and behind the last, does the same for typed ones.\n"
+    talk__say("Pasted lines are one message. A backslash at the end of a line, or \"\"\" before the first and after the last, "
+              "does the same for typed ones.\n"
               "Ctrl-C ends an answer; at an empty prompt it ends the program, as Ctrl-D does.");
 }
 
@@ -572,9 +591,10 @@ static void talk__command(talk_job *k, char *line) {
     char               *arg = line + n + strspn(line + n, " \t\n");
     for (size_t end = strlen(arg); end && strchr(" \t\n", arg[end - 1]); end--) arg[end - 1] = 0;
     if (c && (*arg || !c->needs) && (!*arg || *c->args)) c->run(k, arg);
-    else if (c) talk__say("%s: expected %s behind it", c->name, *c->args ? c->args : "nothing");
+    else if (c) talk__say("%s: expected %s after it", c->name, *c->args ? c->args : "nothing");
     else
-        talk__say("unknown command %.*s (%s%s/help lists them; a message that begins with a slash is put between \"\"\" and \"\"\")",
+        talk__say("unknown command %.*s (%s%s/help lists them; a message that begins with a slash is put between \"\"\" and "
+                  "\"\"\")",
                   utf8_head((bytes){(const uint8_t *)line, n}, 100), line, near ? near->name : "", near ? "?; " : "");
 }
 
@@ -602,9 +622,10 @@ static void talk__greet(const talk_job *k) {
         log_warn("%s, a context of %d tokens; /help lists commands, Ctrl-D ends", str_base_name(k->eng->g->path), k->eng->n_ctx);
 }
 
-/* The messages of `in` go on with those of standard input. False: e says what ended the run; EXIT_NO: some message got no answer. */
+/* The messages of `in` go on with those of standard input. False: e says what ended the run; EXIT_NO: some message got
+ * no answer. */
 static bool talk_run(engine *eng, spec *guesser, chat *ch, chat_input *in, const gen_request *ask, const talk_opts *o, err_t *e) {
-    const sched_opts alone = {1, false, false};
+    const sched_opts alone = {.n_seqs = 1};
     talk_job         k = {.eng = eng, .guesser = guesser, .chat = ch, .in = in, .o = o, .ask = *ask, .e = e};
     if (!(k.sc = sched_new(eng, guesser, &alone, e))) return false;
     k.term = term_open();
@@ -614,7 +635,8 @@ static bool talk_run(engine *eng, spec *guesser, chat *ch, chat_input *in, const
     else if (talk__asked(&k)) talk__turn(&k, talk__messages(&k)->n - 1);
     talk__loop(&k);
     if (g_log_level >= LOG_NORMAL) fprintf(stderr, "llmrun: seed        %llu\n", (unsigned long long)k.ask.seed);
-    if (k.lost && !term_person(k.term) && !g_interrupt) err_set(e, EXIT_NO, "%lld message%s got no answer", k.lost, k.lost == 1 ? "" : "s");
+    if (k.lost && !term_person(k.term) && !g_interrupt)
+        err_set(e, EXIT_NO, "%lld message%s got no answer", k.lost, k.lost == 1 ? "" : "s");
     term_close(k.term);
     sched_free(k.sc);
     str_drop(&k.ahead);

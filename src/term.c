@@ -1,11 +1,13 @@
 /* ===== [term] messages from a person or a pipe =====
- * Reads one message after the other from standard input. At a terminal a person types them: with line editing and history where libedit is
- * found (it is loaded when it is needed; the program runs without it), else as plain lines. Lines that arrive at once, as when they are pasted,
- * are one message; so are lines of which each but the last ends in a backslash, and those from """ to """. Where standard input is no
- * terminal each line is a message, and no prompt is written.
- *   Signals are blocked while a message is read, except where the program waits for input: an interrupt is noticed at once and never lost. The
- * settings of the terminal are restored after every message, and by term_restore() where a signal ends the program.
- * Invariant: the bytes of a message are those that were typed, pasted or piped; but line ends of a paste become newlines.
+ * Reads one message after the other from standard input. At a terminal a person types them: with line editing and
+ * history where libedit is found (it is loaded when it is needed; the program runs without it), else as plain lines.
+ * Lines that arrive at once, as when they are pasted, are one message; so are lines of which each but the last ends in
+ * a backslash, and those from """ to """. Where standard input is no terminal each line is a message, and no prompt is
+ * written.
+ *   Signals are blocked while a message is read, except where the program waits for input: an interrupt is noticed at
+ * once and never lost. The settings of the terminal are restored after every message, and by term_restore() where a
+ * signal ends the program. Invariant: the bytes of a message are those that were typed, pasted or piped; but line ends
+ * of a paste become newlines.
  * Public: term_open, term_close, term_read, term_person, term_restore, term_edits.
  * Opens: term_message. */
 
@@ -14,7 +16,7 @@ enum {
     TERM_HISTORY = 1000,                              /* entries of the history that are kept, */
     TERM_HISTORY_BYTES = 4 << 20,                     /* and bytes of its file that are read */
     TERM_MESSAGE_MAX = 64 << 20,                      /* bytes of one message */
-    TERM_BYTE = 0x110000,                             /* in a line that is edited: TERM_BYTE + b is a byte that belongs to no character */
+    TERM_BYTE = 0x110000,                             /* in an edited line TERM_BYTE + b is a byte that belongs to no character */
 };
 
 typedef struct {
@@ -61,15 +63,17 @@ static const struct {
     const char *name;
     size_t      at;
 } term__lib_names[] = {
-    {"el_init", offsetof(term_lib, open)},         {"el_end", offsetof(term_lib, close)},          {"el_wgets", offsetof(term_lib, read)},
-    {"el_wset", offsetof(term_lib, set)},          {"el_winsertstr", offsetof(term_lib, insert)},  {"el_wline", offsetof(term_lib, line)},
-    {"el_resize", offsetof(term_lib, resize)},     {"el_source", offsetof(term_lib, source)},      {"history_winit", offsetof(term_lib, past_open)},
-    {"history_wend", offsetof(term_lib, past_close)}, {"history_w", offsetof(term_lib, past)},
+    {"el_init", offsetof(term_lib, open)},               {"el_end", offsetof(term_lib, close)},
+    {"el_wgets", offsetof(term_lib, read)},              {"el_wset", offsetof(term_lib, set)},
+    {"el_winsertstr", offsetof(term_lib, insert)},       {"el_wline", offsetof(term_lib, line)},
+    {"el_resize", offsetof(term_lib, resize)},           {"el_source", offsetof(term_lib, source)},
+    {"history_winit", offsetof(term_lib, past_open)},    {"history_wend", offsetof(term_lib, past_close)},
+    {"history_w", offsetof(term_lib, past)},
 };
 
 enum {
-    TERM_EL_PROMPT = 0, TERM_EL_EDITOR = 2, TERM_EL_BIND = 4, TERM_EL_TTY = 8, TERM_EL_ADD = 9, TERM_EL_HISTORY = 10, TERM_EL_GETC = 13,
-    TERM_EL_MODE = 16, TERM_EL_REDRAW = 20
+    TERM_EL_PROMPT = 0, TERM_EL_EDITOR = 2, TERM_EL_BIND = 4, TERM_EL_TTY = 8, TERM_EL_ADD = 9, TERM_EL_HISTORY = 10,
+    TERM_EL_GETC = 13, TERM_EL_MODE = 16, TERM_EL_REDRAW = 20
 };
 enum { TERM_PAST_SIZE = 1, TERM_PAST_GETSIZE = 2, TERM_PAST_ENTER = 10, TERM_PAST_UNIQUE = 20 };
 enum { TERM_KEY_DONE = 0, TERM_KEY_REDRAW = 4, TERM_KEY_WRONG = 6 };     /* what a key has done */
@@ -94,7 +98,8 @@ static bool term__load(term_lib *lib) {
 /* Whether lines can be edited, for --version. */
 static const char *term_edits(void) {
     term_lib lib;
-    return term__load(&lib) ? "found, lines of -i are edited" : LLMRUN_EDIT ? "not found, lines of -i are plain" : "left out (EDIT=0)";
+    if (term__load(&lib)) return "found, lines of -i are edited";
+    return LLMRUN_EDIT ? "not found, lines of -i are plain" : "left out (EDIT=0)";
 }
 
 /* --- the terminal --- */
@@ -106,7 +111,8 @@ typedef struct {
     uint8_t        buf[4096];                         /* [at, n) has been read and is to be taken */
     size_t         at, n;
     bool           begun;                             /* something was read, or a note says that it is waited for */
-    bool           ended, stopped;                    /* standard input has ended; a signal came */
+    bool           ended;                             /* standard input has ended */
+    bool           stopped;                           /* a signal came */
     bool           at_once;                           /* the message has lines that arrived at once */
     sigset_t       waiting;                           /* signals that are blocked while it waits */
     const wchar_t *prompt;
@@ -129,7 +135,8 @@ static struct {
     struct termios        settings;
     int                   screen;
     volatile sig_atomic_t edits;                      /* its settings may be those of libedit */
-    volatile sig_atomic_t resized, resumed;           /* SIGWINCH and SIGCONT came */
+    volatile sig_atomic_t resized;                    /* SIGWINCH came */
+    volatile sig_atomic_t resumed;                    /* SIGCONT came */
 } term__tty;
 
 static const struct {
@@ -186,8 +193,8 @@ static void term__fill(term_input *t) {
     else if (got == 0 || (errno != EINTR && errno != EAGAIN)) t->ended = true;
 }
 
-/* Waits, `ms` milliseconds at most, -1: however long, until more than `have` bytes are to be taken. False: they did not come, standard input
- * has ended, or a signal came. */
+/* Waits, `ms` milliseconds at most, -1: however long, until more than `have` bytes are to be taken. False: they did not
+ * come, standard input has ended, or a signal came. */
 static bool term__wait(term_input *t, size_t have, int ms) {
     const struct timespec limit = {0, ms * 1000000L}, second = {1, 0};
     while (t->n - t->at <= have && !t->ended) {
@@ -211,7 +218,8 @@ static bool term__take_line(term_input *t, int ms, str *line) {
         const size_t   n = end ? (size_t)(end - p) : t->n - t->at;
         str_add(line, p, n);
         t->at += n + (end != NULL);
-        if (line->n > TERM_MESSAGE_MAX) return err_set(t->e, EXIT_INPUT, "standard input: more than %d bytes, expected a message", TERM_MESSAGE_MAX);
+        if (line->n > TERM_MESSAGE_MAX)
+            return err_set(t->e, EXIT_INPUT, "standard input: more than %d bytes, expected a message", TERM_MESSAGE_MAX);
         if (end) return true;
     }
     return false;
@@ -229,8 +237,8 @@ static bool term__remove(str *line, const char *mark, size_t n) {
     return found;
 }
 
-/* One line as it comes, and from a terminal all lines that arrive with it: up to the mark that ends a paste, or as long as they follow at
- * once. False: there is none. */
+/* One line as it comes, and from a terminal all lines that arrive with it: up to the mark that ends a paste, or as long
+ * as they follow at once. False: there is none. */
 static bool term__read_plain(term_input *t, str *line) {
     const size_t mark = sizeof term__paste_end - 1;
     bool         ok = term__take_line(t, -1, line), paste = false;
@@ -282,8 +290,8 @@ static bool term__goes_on(term_input *t) {
     return (t->buf[t->at] == '\n' || t->buf[t->at] == '\r') && term__wait(t, 1, TERM_AT_ONCE_MS);
 }
 
-/* For libedit: the next character that was typed. 1: there is one, 0: standard input has ended, -1: a signal came. A newline inside of text
- * that arrives at once becomes the key that begins a paste. */
+/* For libedit: the next character that was typed. 1: there is one, 0: standard input has ended, -1: a signal came. A
+ * newline inside of text that arrives at once becomes the key that begins a paste. */
 static int term__getc(term_edit *el, wchar_t *c) {
     term_input *t = term__tty.one;
     size_t len;
@@ -328,7 +336,8 @@ static void term__newlines(str *s) {
     str_add(s, "", 0);
 }
 
-/* For libedit: what a paste does. Its last newline ends the message where the terminal has not marked the paste, else it is dropped. */
+/* For libedit: what a paste does. Its last newline ends the message where the terminal has not marked the paste, else
+ * it is dropped. */
 static unsigned char term__on_paste(term_edit *el, wint_t key) {
     term_input *t = term__tty.one;
     const bool enter = t->unmarked;
@@ -348,9 +357,10 @@ static unsigned char term__on_paste(term_edit *el, wint_t key) {
     return ok ? TERM_KEY_REDRAW : TERM_KEY_WRONG;
 }
 
-/* Keys that go through the history, the last character of each, what it becomes for libedit, and the number of entries that it moves by; 0: any.
- * libedit keeps EL_BUFSIZ characters of the line that is left, and brings back as many as that had: with a longer line the key is refused. So is
- * a step after the newest entry, for which libedit would bring back a line that was left earlier. */
+/* Keys that go through the history, the last character of each, what it becomes for libedit, and the number of entries
+ * that it moves by; 0: any. libedit keeps EL_BUFSIZ characters of the line that is left, and brings back as many as
+ * that had: with a longer line the key is refused. So is a step after the newest entry, for which libedit would bring
+ * back a line that was left earlier. */
 enum { TERM_EDIT_CHARS = 1024 };
 static const struct {
     const wchar_t *keys;
@@ -376,7 +386,7 @@ static unsigned char term__on_past(term_edit *el, wint_t key) {
     if (!t->past_at && (step < 0 || line->to - line->from >= TERM_EDIT_CHARS)) return TERM_KEY_WRONG;
     t->lib.past(t->past, &entries, TERM_PAST_GETSIZE);
     t->past_at = step ? t->past_at + step : entries.num;
-    if (t->past_at > entries.num) t->past_at = entries.num;
+    t->past_at = min_int(t->past_at, entries.num);
     t->keys = term__past_keys[i].to;
     return TERM_KEY_DONE;
 }
@@ -472,10 +482,12 @@ static void term__load_history(term_input *t) {
         lseek(t->past_fd, st.st_size > TERM_HISTORY_BYTES ? st.st_size - TERM_HISTORY_BYTES : 0, SEEK_SET);
         while (all.n < TERM_HISTORY_BYTES && str_read(&all, t->past_fd, 65536, "history", &none) > 0) {}
     }
-    if (all.n && all.p[all.n - 1] != '\n' && write(t->past_fd, "\n", 1) == 1) str_put(&all, "\n");   /* an entry that was cut does not take in the next one */
+    const bool cut = all.n && all.p[all.n - 1] != '\n';   /* such an entry does not take in the next one */
+    if (cut && write(t->past_fd, "\n", 1) == 1) str_put(&all, "\n");
     size_t from = all.n, n = 0;
     while (from && (all.p[from - 1] != '\n' || n++ < TERM_HISTORY)) from--;
-    if (all.n && st.st_size > 2 * TERM_HISTORY_BYTES && ftruncate(t->past_fd, 0) == 0 && write(t->past_fd, all.p + from, all.n - from) < 0) {}
+    const bool grown = all.n && st.st_size > 2 * TERM_HISTORY_BYTES;
+    if (grown && ftruncate(t->past_fd, 0) == 0 && write(t->past_fd, all.p + from, all.n - from) < 0) {}
     flock(t->past_fd, LOCK_UN);
     for (char *end; from < all.n && (end = memchr(all.p + from, '\n', all.n - from)); from = (size_t)(end - all.p) + 1) {
         str_clear(&entry);
@@ -510,7 +522,8 @@ static void term__remember(term_input *t, bytes text) {
 static bool term__open_edit(term_input *t) {
     const char *type = getenv("TERM");
     term_entry  entry;
-    const int   screen = t->screen < 0 || !type || !*type || strcmp(type, "dumb") == 0 ? -1 : fcntl(t->screen, F_DUPFD_CLOEXEC, 3);
+    const bool  able = t->screen >= 0 && type && *type && strcmp(type, "dumb") != 0;
+    const int   screen = able ? fcntl(t->screen, F_DUPFD_CLOEXEC, 3) : -1;
     if (screen < 0 || !(t->drawn = fdopen(screen, "w"))) return false;
     t->utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     if (!t->utf8 || !term__load(&t->lib)) return false;
@@ -530,15 +543,17 @@ static bool term__open_edit(term_input *t) {
             t->lib.set(t->edit, TERM_EL_BIND, term__past_keys[i].to, term__past_keys[i].function, NULL);
         }
         t->lib.set(t->edit, TERM_EL_BIND, L"^I", L"ed-insert", NULL);
-        t->lib.set(t->edit, TERM_EL_BIND, L"\033x", L"ed-unassigned", NULL);   /* libedit's own commands: an open quote in one ends the program */
+        /* libedit's own commands: an open quote in one ends the program */
+        t->lib.set(t->edit, TERM_EL_BIND, L"\033x", L"ed-unassigned", NULL);
         t->lib.set(t->edit, TERM_EL_BIND, L"\033X", L"ed-unassigned", NULL);
-        t->lib.set(t->edit, TERM_EL_TTY, L"-d", L"-icrnl", L"-inlcr", NULL);   /* or a line end of two bytes would be two newlines */
+        t->lib.set(t->edit, TERM_EL_TTY, L"-d", L"-icrnl", L"-inlcr", NULL);   /* or a line end of two bytes were two newlines */
         t->lib.source(t->edit, NULL);                 /* ~/.editrc: a person's own keys */
     }
     uselocale(before);
     return t->edit && t->past;
 }
 
+/* The terminal is as before term_open(). */
 static void term_close(term_input *t) {
     if (!t) return;
     if (t->edit) t->lib.close(t->edit);
@@ -563,8 +578,9 @@ static term_input *term_open(void) {
     t->screen = term__tty.screen = isatty(STDERR_FILENO) ? STDERR_FILENO : isatty(STDOUT_FILENO) ? STDOUT_FILENO : -1;
     t->past_fd = -1;
     if (!t->person) return t;
+    /* Ctrl-C may empty the terminal's buffer between ppoll() and read(), which then must not wait. */
     const int own = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (own >= 0) t->in = own;                        /* Ctrl-C may empty the terminal's buffer between ppoll() and read(), which then must not wait */
+    if (own >= 0) t->in = own;
     for (int i = 0; i < TERM_SIGNALS; i++) {
         const struct sigaction a = {.sa_handler = term__on_signal, .sa_flags = term__signals[i].flags};
         sigaction(term__signals[i].signal, &a, NULL);
@@ -618,7 +634,8 @@ static bool term__read_line(term_input *t, bool more, str *line) {
     return term__read_plain(t, line);
 }
 
-static term_event term__read(term_input *t, str *typed) {
+/* The lines of one message, as they were typed. */
+static term_event term__read_lines(term_input *t, str *typed) {
     bool more = false;
     do {
         if (more) str_put(typed, "\n");
@@ -634,7 +651,10 @@ static term_event term_read(term_input *t, term_message *m, err_t *e) {
     sigset_t ours, before;
     str      typed = {0};
     sigemptyset(&ours);
-    sigaddset(&ours, SIGINT), sigaddset(&ours, SIGTERM), sigaddset(&ours, SIGWINCH), sigaddset(&ours, SIGCONT);
+    sigaddset(&ours, SIGINT);
+    sigaddset(&ours, SIGTERM);
+    sigaddset(&ours, SIGWINCH);
+    sigaddset(&ours, SIGCONT);
     *m = (term_message){0};
     str_put(&m->text, "");
     str_put(&typed, "");
@@ -642,9 +662,12 @@ static term_event term_read(term_input *t, term_message *m, err_t *e) {
     t->e = e;
     pthread_sigmask(SIG_BLOCK, &ours, &before);
     t->waiting = before;
-    const term_event ev = term__read(t, &typed);
+    const term_event ev = term__read_lines(t, &typed);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (ev == TERM_READ) term__finish(t, &typed, m), term__remember(t, str_bytes(&typed));
+    if (ev == TERM_READ) {
+        term__finish(t, &typed, m);
+        term__remember(t, str_bytes(&typed));
+    }
     str_drop(&typed);
     return ev;
 }

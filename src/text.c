@@ -1,6 +1,6 @@
 /* ===== [text] one answer, its text streamed =====
- * One request of a schedule, whose text is written as it comes: all of it that can no longer become a stop string. On a terminal it is
- * written so that it cannot steer the terminal; elsewhere it is the exact bytes.
+ * One request of a schedule, whose text is written as it comes: all of it that can no longer become a stop string. On a
+ * terminal it is written so that it cannot steer the terminal; elsewhere it is the exact bytes.
  * Public: text_opts, text_plan, text_turn, text_tokens, text_warn_unfinished, text_run.
  * Opens: text_opts, text_stats. */
 
@@ -17,7 +17,7 @@ enum { TEXT_LONG = 100 };                             /* tokens from which a pro
 
 /* The engine for one request of at most n_need positions, 0: no limit, with n_guess rows of guesses. */
 static engine_plan text_plan(const engine_opts *fo, int64_t n_need, int n_guess) {
-    return (engine_plan){.n_need = n_need, .n_seqs = 1, .n_rows = fo->n_batch > n_guess ? fo->n_batch : n_guess + 1, .n_out = 1 + n_guess,
+    return (engine_plan){.n_need = n_need, .n_seqs = 1, .n_rows = max_int(fo->n_batch, n_guess + 1), .n_out = 1 + n_guess,
                          .pack = ENGINE_PACK_LATER};
 }
 
@@ -28,12 +28,15 @@ typedef struct {
     const gen_request *r;
     const gen_answer  *a;                             /* so far */
     size_t             certain;                       /* bytes of the text that can no longer become a stop string */
-    str                content, thinking;             /* with a reader: the parts of that text */
-    size_t             written, n_thinking;           /* bytes of the answer, of thinking that are out */
-    int                n_written;                     /* text_opts.ids: tokens */
-    bool               terminal, any;                 /* out is one; something has been written */
+    str                content;                       /* with a reader: the part of that text which is the answer */
+    str                thinking;                      /* with a reader: its thinking */
+    size_t             written;                       /* bytes of the answer that are out */
+    size_t             n_thinking;                    /* bytes of the thinking that are out */
+    int                n_written;                     /* text_opts.ids: tokens that are out */
+    bool               terminal;                      /* out is one */
+    bool               any;                           /* something has been written */
+    char               last;                          /* the last byte of it */
     bool               dim;                           /* the last thing on stderr is thinking, without the end of its line */
-    char               last;
 } text_sink;
 
 static bool text__write(text_sink *s, const void *p, size_t n) {
@@ -43,8 +46,8 @@ static bool text__write(text_sink *s, const void *p, size_t n) {
     return out_put(s->out, p, n) && out_flush(s->out);
 }
 
-/* The same for text that nobody here chose. Returns in *used the bytes that were taken: on a terminal the end of b may be a character that is
- * not whole yet. */
+/* The same for text that nobody here chose. Returns in *used the bytes that were taken: on a terminal the end of b may
+ * be a character that is not whole yet. */
 static bool text__show(text_sink *s, bytes b, bool ended, size_t *used) {
     str  seen = {0};
     *used = b.n;
@@ -62,8 +65,7 @@ static size_t text__may_stop(const text_sink *s) {
     for (int i = 0; i < s->r->gen.n_stop; i++) {
         const bytes stop = s->r->gen.stop[i];
         size_t      n = stop.n ? stop.n - 1 : 0;
-        if (n > t->n - s->certain) n = t->n - s->certain;
-        for (; n > most; n--)
+        for (n = min_size(n, t->n - s->certain); n > most; n--)
             if (memcmp(t->p + t->n - n, stop.p, n) == 0) most = n;
     }
     return most;
@@ -102,7 +104,10 @@ static void text__show_thinking(text_sink *s, bool over) {
         if (terminal) fputs("\033[0m", stderr);
         s->dim = true;
     }
-    if (s->dim && over) fputs("\n", stderr), s->dim = false;
+    if (s->dim && over) {
+        fputs("\n", stderr);
+        s->dim = false;
+    }
     fflush(stderr);
     str_drop(&seen);
 }
@@ -111,7 +116,7 @@ static void text__show_thinking(text_sink *s, bool over) {
 static bytes text__answer(text_sink *s) {
     const gen_answer *a = s->a;
     const size_t      to = a->finish ? a->text.n : a->text.n - text__may_stop(s);
-    const bytes       all = {(const uint8_t *)a->text.p, s->certain = to > s->certain ? to : s->certain};
+    const bytes       all = {(const uint8_t *)a->text.p, s->certain = max_size(to, s->certain)};
     if (!s->o->reader) return all;
     chat_reader_feed(s->o->reader, all, a->finish != GEN_RUNNING, text__take, s);
     text__show_thinking(s, s->content.n || a->finish);
@@ -123,7 +128,8 @@ static bool text__report(text_sink *s) {
     const bytes t = text__answer(s);
     size_t      used = t.n - s->written;
     bool        ok = !s->out->why;
-    if (!s->o->json && !s->o->ids && used) ok = text__show(s, (bytes){t.p + s->written, used}, s->a->finish != GEN_RUNNING, &used);
+    if (!s->o->json && !s->o->ids && used)
+        ok = text__show(s, (bytes){t.p + s->written, used}, s->a->finish != GEN_RUNNING, &used);
     s->written += used;
     if (!s->o->ids || s->o->json) return ok;          /* JSON is written in the end */
     for (; ok && s->n_written < s->a->n_tok && s->a->tok[s->n_written].end <= s->certain; s->n_written++)
@@ -147,12 +153,14 @@ static void text__progress(const engine *eng, engine_meter *m, const gen_answer 
     }
     m->all = all;
     m->done = all - left;
-    m->step = left < eng->chunk ? left : eng->chunk;
+    m->step = min_int(left, eng->chunk);
 }
 
 typedef struct {                                      /* for the summary */
     int    n_prompt;                                  /* tokens of the prompt that were read */
-    double prompt_s, first_s, gen_s;                  /* prefill; program start to first token; the others after it */
+    double prompt_s;                                  /* seconds of reading it */
+    double first_s;                                   /* seconds from the program's start to the first token */
+    double gen_s;                                     /* seconds of the others after it */
 } text_stats;
 
 /* Why the answer ended. */
@@ -176,7 +184,8 @@ static void text__warn_empty(const engine *eng, const gen_request *r, const text
     str                why = {0};
     if ((parts ? parts->content.n || parts->calls.n : a->text.n) || !r->gen.n_predict || a->finish == GEN_CANCELLED) return;
     text__why(a, eng->v, &why);
-    log_warn("the answer is empty: %s came %s%s", why.p, parts && parts->thinking.n ? "inside its thinking (--think show shows it)" : "first",
+    log_warn("the answer is empty: %s came %s%s", why.p,
+             parts && parts->thinking.n ? "inside its thinking (--think show shows it)" : "first",
              !parts && chat_has_template(eng->g) ? "; the model has a chat template, and the prompt was raw, without it" : "");
     str_drop(&why);
 }
@@ -197,9 +206,11 @@ static void text_tokens(str *s, const char *name, int n, int timed, double secon
     str_put(s, "\n");
 }
 
-static void text__summary(const engine *eng, const spec *guesser, const gen_request *r, const gen_answer *a, const text_stats *st) {
-    struct rusage     ru;
-    str               s = {0};
+/* What the run took, for stderr. */
+static void text__summary(const engine *eng, const spec *guesser, const gen_request *r, const gen_answer *a,
+                          const text_stats *st) {
+    struct rusage ru;
+    str           s = {0};
     if (g_log_level < LOG_NORMAL) return;
     getrusage(RUSAGE_SELF, &ru);
     str_fmt(&s, "llmrun: load        %.3f s, %s kernels, %d thread%s\n", eng->t_open, k_level_name(), eng->p->n,
@@ -247,7 +258,8 @@ static void text__json_parts(const text_sink *sink, jw *w) {
 /* The answer as one JSON object on a line. */
 static void text__json(const engine *eng, const text_sink *sink, const text_stats *st) {
     const gen_answer *a = sink->a;
-    const char       *finish = sink->o->reader ? chat_finish_name(chat_reader_answer(sink->o->reader), a->finish) : gen_finish_names[a->finish];
+    chat_reader      *reader = sink->o->reader;
+    const char       *finish = reader ? chat_finish_name(chat_reader_answer(reader), a->finish) : gen_finish_names[a->finish];
     str               s = {0};
     jw                w = jw_tight(&s);
     jw_open(&w, NULL, '{');
@@ -283,14 +295,19 @@ static void text__loop(sched *sc, text_sink *s, text_stats *st, err_t *e) {
     text__progress(sc->eng, &meter, a);
     while (!g_interrupt && !a->finish && sched_step(sc, a->n_tok ? s->r->gen.n_predict : 0, e)) {
         text__progress(sc->eng, &meter, a);
-        if (!t_first && (a->n_tok || a->finish)) t_first = clock_now(), st->prompt_s = t_first - t0;
+        if (!t_first && (a->n_tok || a->finish)) {
+            t_first = clock_now();
+            st->prompt_s = t_first - t0;
+        }
         if (!text__report(s)) break;
     }
     meter_stop(&meter);
     const double now = clock_now();
     st->n_prompt = (a->n_tok || a->finish ? a->n_prompt : a->n_read) - a->n_cached;
     if (!t_first) st->prompt_s = now - t0;
-    if (a->n_tok) st->first_s = t_first - sc->eng->t_start, st->gen_s = now - t_first;
+    if (!a->n_tok) return;
+    st->first_s = t_first - sc->eng->t_start;
+    st->gen_s = now - t_first;
 }
 
 /* The sampler chain, for -v. */
@@ -312,8 +329,8 @@ static bool text__echo(text_sink *s) {
     return s->o->ids ? text__write_ids(s, s->r->prompt->id, s->r->prompt->n) : text__show(s, s->o->echo, true, &used);
 }
 
-/* Adds r, one completion, to a schedule with nothing to do, streams its answer to out and moves it to *a, which the caller drops. False: e says
- * why there is none, or what ended all answers; what ended this one alone is in a->err. */
+/* Adds r, one completion, to a schedule with nothing to do, streams its answer to out and moves it to *a, which the
+ * caller drops. False: e says why there is none, or what ended all answers; what ended this one alone is in a->err. */
 static bool text_turn(sched *sc, const gen_request *r, const text_opts *o, out_t *out, text_stats *st, gen_answer *a, err_t *e) {
     text_sink s = {.out = out, .o = o, .r = r, .terminal = isatty(fileno(out->f))};
     ASSERT(r->n == 1 && sched_idle(sc));
@@ -332,7 +349,7 @@ static bool text_turn(sched *sc, const gen_request *r, const text_opts *o, out_t
 
 /* Streams the answer to r, one completion, to out; guesser: NULL, or one for a single sequence. False: e says what went wrong. */
 static bool text_run(engine *eng, spec *guesser, const gen_request *r, const text_opts *o, out_t *out, err_t *e) {
-    const sched_opts alone = {1, false, false};
+    const sched_opts alone = {.n_seqs = 1};
     sched           *sc = sched_new(eng, guesser, &alone, e);
     text_stats       st = {0};
     gen_answer       a = {0};

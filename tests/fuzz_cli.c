@@ -25,12 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         err_t   none = {0};
         act__read_ids(bytes_of(c.model), 1000, &ids, &none);
         tok_ids_drop(&ids);
-        cpu_set_t   mask;
-        pool_places places;
-        memset(&mask, 0xff, sizeof mask);
-        if (pool__parse_places(c.model, "tests/no such folder", &mask, &places)) ASSERT(places.n > 0 && places.n <= CPU_SETSIZE);
-        pool__places_drop(&places);
-        ASSERT(pool__thread_count(c.model) <= POOL_OMP_MOST && pool__parse_bind(c.model) <= POOL_UNKNOWN);
+        ASSERT(pool__thread_count(c.model) <= POOL_OMP_MOST);
     }
     str_drop(&s);
     cli_drop(&c);

@@ -708,7 +708,7 @@ def logits_after(model, text):
 
 
 class Exact:
-    """What the first two tokens behind a prompt must be, n times: expectations by what they are in an answer. Ends of a text are out."""
+    """What the first two tokens after a prompt must be, n times: expectations by what they are in an answer. Ends of a text are out."""
 
     def __init__(self, model, prompt, n, keep):
         self.words, self.model, self.keep, self.n, self.known = spelt(model), model, keep, n, set()
@@ -776,7 +776,7 @@ def distribution(keep, lengths):
         for what, p in verdict.items():
             check(p >= 1e-4, "k = %d: %s: p = %.2e" % (k, what, p))
         check(0.05 < shares.get(k, 0.5) < 0.95, "k = %d: %.3f of the guesses accepted" % (k, shares.get(k, 0)))
-    # The controls. Guesses that are accepted always: the second token is the draft's, behind the first of the model.
+    # The controls. Guesses that are accepted always: the second token is the draft's, after the first of the model.
     own, _ = draw(draft, [WORDS] * n, 4, *more, *PLAIN)
     controls = {"the draft's own": exact.verdict([two_of(r) for r in own.values()])}
     for what, p in controls["the draft's own"].items():

@@ -4,8 +4,8 @@
 #include "t_gen.h"
 #include <malloc.h>
 
-/* A plan's zeros are filled from the options and the model; what it says stands; memory and context bound the rest. The model was trained
- * with 256 tokens, and has 272 of them. */
+/* A plan's zeros are filled from the options and the model; what it says stands; memory and context bound the rest. The
+ * model was trained with 256 tokens, and has 272 of them. */
 static void t_engine_plans(void) {
     static const struct {
         const char *what;
@@ -24,7 +24,7 @@ static void t_engine_plans(void) {
         {"rows as planned", {.n_seqs = 3, .n_rows = 70, .n_out = 6}, 20, 64, 20, 70, 6},
         {"logits for no more rows than there are", {.n_seqs = 1, .n_rows = 8, .n_out = 100}, -1, 64, 256, 8, 8},
         {"as many logits as fit", {.n_rows = 32}, -1, 64, 256, 32, 32},
-        {"sequences one behind the other", {.n_need = 200}, 50, 128, 50, 128, 128},
+        {"sequences one after the other", {.n_need = 200}, 50, 128, 50, 128, 128},
         {"shared", {.n_seqs = 4, .n_rows = 68, .n_out = 4, .share = true}, -1, 64, 256, 68, 4},
     };
     gguf_file g;
@@ -46,8 +46,8 @@ static void t_engine_plans(void) {
     gguf_close(&g);
 }
 
-/* A second engine uses the first one's threads where its model is big enough, else one of its own; --repack auto packs at once, later or
- * not at all, as the plan says. */
+/* A second engine uses the first one's threads where its model is big enough, else one of its own; --repack auto packs
+ * at once, later or not at all, as the plan says. */
 static void t_engine_hosts(void) {
     static const struct {
         const char *model;
@@ -106,7 +106,7 @@ static void t_engine_states(void) {
 
 /* What a reader of a text was given: positions in order, each once, and how often it was called. */
 typedef struct {
-    int next, calls, last;                            /* last: the position behind which it ends the reading */
+    int next, calls, last;                            /* last: the position after which it ends the reading */
 } t_reader;
 
 static bool t_reader_each(void *ctx, int from, int to, float *logits) {
@@ -186,7 +186,8 @@ static uint64_t t_engine_kept(const gguf_file *g) {
     return kept;
 }
 
-/* The table of what a run needs: steps, logits and samplers to the byte, weights packed and not, and a cache that gets the rest. */
+/* The table of what a run needs: steps, logits and samplers to the byte, weights packed and not, and a cache that gets
+ * the rest. */
 static void t_engine_memory(void) {
     static const char *const models[] = {"tests/data/tiny/llama.gguf", "tests/data/tiny/llama_f16.gguf", "tests/data/tiny/qwen2_bf16.gguf", "models/pip-f16.gguf",
                                          "models/pip-q4_k_m.gguf", "models/pip-draft-q8_0.gguf", "tests/data/tiny/qwen3moe_q8_0.gguf"};

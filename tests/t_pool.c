@@ -297,7 +297,7 @@ static void t_pool_oversubscribed(void) {
     CHECKF(rc == 0, "twice four threads on one CPU: %d %s", rc, said);
 }
 
-/* --- OpenMP's variables --- */
+/* --- OMP_NUM_THREADS --- */
 
 static void t_pool_thread_count(void) {
     static const struct { const char *text; int want; } rows[] = {
@@ -309,120 +309,6 @@ static void t_pool_thread_count(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const int got = pool__thread_count(rows[i].text);
         CHECKF(got == rows[i].want, "'%s': %d threads, want %d", rows[i].text, got, rows[i].want);
-    }
-}
-
-/* CPUs of every place, as "0,1|2,3". */
-static char *t_pool_words(const pool_places *p, char *out, size_t size) {
-    size_t n = 0;
-    out[0] = 0;
-    for (int i = 0; i < p->n; i++)
-        for (int cpu = 0, first = 1; cpu < CPU_SETSIZE; cpu++)
-            if (CPU_ISSET(cpu, &p->at[i]) && n < size) n += (size_t)snprintf(out + n, size - n, "%s%d", !first ? "," : i ? "|" : "", cpu), first = 0;
-    return out;
-}
-
-/* Two sockets of two cores of two CPUs each; a core's second CPU is four numbers away. CPU 9 has a file that is damaged. */
-static const t_host_file t_pool_machine[] = {
-    {"cpu0/topology/thread_siblings_list", "0,4\n"}, {"cpu4/topology/thread_siblings_list", "0,4\n"}, {"cpu1/topology/thread_siblings_list", "1,5"},
-    {"cpu2/topology/thread_siblings_list", "2,6\n"}, {"cpu3/topology/thread_siblings_list", "3,7\n"}, {"cpu5/topology/thread_siblings_list", "1,5\n"},
-    {"cpu0/topology/core_siblings_list", "0-1,4-5\n"}, {"cpu2/topology/core_siblings_list", "2-3,6-7\n"},
-    {"cpu9/topology/core_siblings_list", "9-3\n"}, {"cpu9/topology/thread_siblings_list", "many\n"}, {0}};
-
-static void t_pool_unplant(const char *root) {
-    char path[512];
-    t_host_remove_tree(root, t_pool_machine);
-    for (int cpu = 0; cpu < 10; cpu++)
-        for (int deep = 1; deep >= 0; deep--) {
-            snprintf(path, sizeof path, "%s/cpu%d%s", root, cpu, deep ? "/topology" : "");
-            rmdir(path);
-        }
-}
-
-static void t_pool_places(void) {
-    static const struct { const char *text, *want; } rows[] = {   /* want "": it is ignored */
-        {"{0,1},{2,3}", "0,1|2,3"}, {" { 0 , 1 } , { 2 } ", "0,1|2"}, {"{0:4}", "0,1,2,3"}, {"{0:4},{4:4}", "0,1,2,3|4,5,6,7"},
-        {"{0:2:4}", "0,4"}, {"{0:2:4}:4", "0,4|1,5|2,6|3,7"}, {"{0:2}:4:2", "0,1|2,3|4,5|6,7"}, {"{6,7}:3:-2", "6,7|4,5|2,3"}, {"{3:4:-1}", "0,1,2,3"},
-        {"{0},{0}", "0|0"}, {"{7},{0},{3}", "7|0|3"}, {"{0:4}:8:4", "0,1,2,3|4,5,6,7|9"}, {"{0,8}", "0"}, {"{8},{1}", "1"}, {"{9}", "9"},
-        {"threads", "0|1|2|3|4|5|6|7|9"}, {"cores", "0,4|1,5|2,6|3,7|9"}, {"sockets", "0,1,4,5|2,3,6,7|9"}, {" Cores ", "0,4|1,5|2,6|3,7|9"},
-        {"THREADS(3)", "0|1|2"}, {"cores (2)", "0,4|1,5"}, {"sockets(1)", "0,1,4,5"}, {"sockets(99)", "0,1,4,5|2,3,6,7|9"},
-        {"", ""}, {" ", ""}, {"{", ""}, {"}", ""}, {"{}", ""}, {"{0", ""}, {"{0,}", ""}, {"{,0}", ""}, {"{0}}", ""}, {"{0},", ""}, {"{0}{1}", ""}, {"{0} x", ""},
-        {"{0:}", ""}, {"{0:0}", ""}, {"{0:-1}", ""}, {"{0:2:}", ""}, {"{0:2:0}", ""}, {"{0:2:1:1}", ""}, {"{0}:", ""}, {"{0}:0", ""}, {"{0}:2:0", ""},
-        {"{0}:2:--1", ""}, {"{a}", ""}, {"{-1}", ""}, {"{1024}", ""}, {"{0:1025}", ""}, {"{1023:2}", ""}, {"{0}:2:-1", ""}, {"{0}:1024:2", ""},
-        {"{99999999999999999999}", ""}, {"{0:4}:99999999999:4", ""}, {"{0:4}:8:99999999999", ""}, {"{8}", ""}, {"{10:100}", ""}, {"!{0}", ""},
-        {"core", ""}, {"coresx", ""}, {"cores(", ""}, {"cores()", ""}, {"cores(0)", ""}, {"cores(2", ""}, {"cores(2) x", ""}, {"cores(-1)", ""},
-        {"cores(99999999999)", ""}, {"numa_domains", ""}, {"0,1", ""}, {"\xff{0}", ""},
-    };
-    char        root[] = "/tmp/llmrun-places-XXXXXX", got[4096];
-    cpu_set_t   mask;
-    pool_places p;
-    if (!mkdtemp(root)) SKIP("no folder for temporary files");
-    t_host_write_tree(root, t_pool_machine);
-    CPU_ZERO(&mask);
-    for (int cpu = 0; cpu < 8; cpu++) CPU_SET(cpu, &mask);
-    CPU_SET(9, &mask);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const bool ok = pool__parse_places(rows[i].text, root, &mask, &p);
-        CHECKF(ok == (p.n > 0) && strcmp(t_pool_words(&p, got, sizeof got), rows[i].want) == 0, "'%s': \"%s\", want \"%s\"", rows[i].text, got, rows[i].want);
-        pool__places_drop(&p);
-    }
-    CHECK(pool__parse_places("{0}:1024:1", root, &mask, &p));   /* as many as there can be */
-    EQ_INT(p.n, 9);
-    pool__places_drop(&p);
-    char many[5000] = "";
-    for (int i = 0; i < 1100; i++) strcat(many, i ? ",{0}" : "{0}");
-    CHECK(!pool__parse_places(many, root, &mask, &p));
-    t_pool_unplant(root);
-    CHECKF(rmdir(root) == 0, "%s is not empty", root);
-    CHECK(pool__parse_places("sockets", root, &mask, &p));      /* a kernel that tells nothing: each CPU for itself */
-    EQ_STR(t_pool_words(&p, got, sizeof got), "0|1|2|3|4|5|6|7|9");
-    pool__places_drop(&p);
-}
-
-static void t_pool_policy(void) {
-    static const struct { const char *text; pool_policy want; } rows[] = {
-        {"false", POOL_ANYWHERE}, {"true", POOL_CLOSE}, {"close", POOL_CLOSE}, {"spread", POOL_SPREAD}, {"primary", POOL_PRIMARY}, {"master", POOL_PRIMARY},
-        {" Spread ", POOL_SPREAD}, {"TRUE", POOL_CLOSE}, {"spread,close", POOL_SPREAD}, {"close , spread", POOL_CLOSE},
-        {"", POOL_UNKNOWN}, {" ", POOL_UNKNOWN}, {"yes", POOL_UNKNOWN}, {"closed", POOL_UNKNOWN}, {"clos", POOL_UNKNOWN}, {"close,", POOL_UNKNOWN},
-        {"close,what", POOL_UNKNOWN}, {",close", POOL_UNKNOWN}, {"close spread", POOL_UNKNOWN}, {"1", POOL_UNKNOWN}, {"\xff", POOL_UNKNOWN},
-    };
-    static const struct { pool_policy how; int n, places; const char *want; } teams[] = {
-        {POOL_CLOSE, 2, 4, "01"}, {POOL_CLOSE, 4, 4, "0123"}, {POOL_CLOSE, 8, 4, "00112233"}, {POOL_CLOSE, 5, 2, "00011"}, {POOL_SPREAD, 2, 4, "02"},
-        {POOL_SPREAD, 3, 8, "025"}, {POOL_SPREAD, 4, 4, "0123"}, {POOL_SPREAD, 4, 2, "0011"}, {POOL_PRIMARY, 3, 4, "000"}, {POOL_CLOSE, 3, 1, "000"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const pool_policy got = pool__parse_bind(rows[i].text);
-        CHECKF(got == rows[i].want, "'%s': %d, want %d", rows[i].text, (int)got, (int)rows[i].want);
-    }
-    for (size_t i = 0; i < sizeof teams / sizeof *teams; i++)
-        for (int k = 0; k < teams[i].n; k++) EQ_INT(pool__place_of(teams[i].how, k, teams[i].n, teams[i].places), teams[i].want[k] - '0');
-}
-
-/* A team whose threads have two places: the first CPU of this process, and all of them. Exits with 0 if they stay there and the
- * caller has its old CPUs at the end. */
-static void t_pool_bound_team(int n) {
-    cpu_set_t          mask;
-    char               text[64];
-    const t_pool_place home = t_pool_where();
-    if (sched_getaffinity(0, sizeof mask, &mask) || home.cpus > CPU_SETSIZE - home.first) _exit(77);
-    snprintf(text, sizeof text, "{%d},{0:%d}", home.first, CPU_SETSIZE);
-    setenv("OMP_PLACES", text, 1);
-    unsetenv("OMP_PROC_BIND");
-    t_pool_place *in = mem_new((size_t)n, sizeof *in);
-    pool         *p = pool_new(n);
-    pool_run(p, t_pool_place_job, in);
-    pool_free(p);
-    int wrong = t_pool_where().cpus != home.cpus;
-    for (int i = 0; i < n; i++) wrong += in[i].first != home.first || in[i].cpus != (pool__place_of(POOL_CLOSE, i, n, 2) ? home.cpus : 1);
-    _exit(wrong);
-}
-
-static void t_pool_bound(void) {
-    char said[256];
-    for (int n = 1; n <= 5; n++) {
-        const int rc = t_base_child(t_pool_bound_team, n, said, sizeof said);
-        if (rc == 77) SKIP("this process may not choose its CPUs");
-        CHECKF(rc == 0, "%d threads: %d are elsewhere %s", n, rc, said);
     }
 }
 
@@ -455,9 +341,6 @@ static const t_case t_pool_cases[] = {
     {"pool sleep", "a thread that waits long sleeps and is woken, whichever thread is late", t_pool_sleep},
     {"pool oversubscribed", "more threads than CPUs end in bounded time, with two teams at once too", t_pool_oversubscribed},
     {"pool thread count", "OMP_NUM_THREADS: a number or a list of them, and nothing else", t_pool_thread_count},
-    {"pool places", "OMP_PLACES: names, lists and intervals, within the affinity mask", t_pool_places},
-    {"pool policy", "OMP_PROC_BIND, and which thread goes to which place", t_pool_policy},
-    {"pool bound", "threads stay on their places, and the caller is free again", t_pool_bound},
     {"pool environment", "OMP_NUM_THREADS is the default; an invalid value is ignored with one line", t_pool_environment},
 };
 static const t_suite t_pool_suite = SUITE(t_pool_cases);

@@ -216,6 +216,9 @@ typedef struct {
     uint64_t       seed, pos;
 } t_samp_case;
 
+#define T_SAMP_ORDER "edskypmxt"                      /* the default chain, which has every sampler */
+enum { T_SAMP_KINDS = sizeof T_SAMP_ORDER - 1 };
+
 /* The chain of letters, applied one after another; r->c holds n_vocab candidates and ends in descending order. */
 static void t_samp__ref_run(t_ref *r, const samp_opts *o, const char *letters, const t_samp_case *c, int n_on_before) {
     int draw = n_on_before;                           /* xtc's draw is 1 + its place among the samplers that are on */
@@ -231,8 +234,13 @@ static void t_samp__ref_run(t_ref *r, const samp_opts *o, const char *letters, c
         case 'y': t_samp__ref_typical(r, (double)o->typical_p); break;
         case 'p': t_samp__ref_top_p(r, (double)o->top_p); break;
         case 'm': t_samp__ref_min_p(r, (double)o->min_p); break;
-        case 'x': t_samp__ref_xtc(r, (double)o->xtc_threshold, rng_unit(rng_at(c->seed, 0, c->pos, (uint64_t)draw)), (double)o->xtc_probability); break;
+        case 'x': {
+            const double u = rng_unit(rng_at(c->seed, 0, c->pos, (uint64_t)draw));
+            t_samp__ref_xtc(r, (double)o->xtc_threshold, u, (double)o->xtc_probability);
+            break;
+        }
         case 't': t_samp__ref_temp(r, o); break;
+        default: CHECKF(false, "sampler %c has no plain version", *letters);
         }
     }
     t_samp__softmax(r);
@@ -464,22 +472,22 @@ typedef struct {
     samp_breakers b;
     int32_t       past[200], breaker[3];
     int           n_past, n_breaker, n;
-    char          letters[12];
+    char          letters[T_SAMP_KINDS + 4];
     float        *l;
     char          what[200];
 } t_samp_draw;
 
 static void t_samp__draw_case(t_samp_draw *d, int round, uint64_t *state) {
     static const int   sizes[] = {1, 2, 5, 63, 64, 65, 300, 1000, 4000};
-    static const char *all = "edskypmxt";
+    static const char  all[] = T_SAMP_ORDER;
     int family = round % 7;
     memset(d, 0, sizeof *d);
     d->n = sizes[t_samp__below(state, 9)];
     d->l = mem_new((size_t)d->n, sizeof *d->l);
     t_samp__logits(d->l, d->n, family, state);
-    if (round % 3 == 0) d->letters[0] = all[t_samp__below(state, 9)];        /* one alone, */
-    else if (round % 3 == 1) strcpy(d->letters, all);                         /* all in the default order, */
-    else for (int i = 0, n = 2 + t_samp__below(state, 3); i < n; i++) d->letters[i] = all[t_samp__below(state, 9)];   /* or some in any */
+    const int some = round % 3 == 0 ? 1 : round % 3 == 1 ? 0 : 2 + t_samp__below(state, 3);
+    if (!some) strcpy(d->letters, all);                                       /* all in the default order, or some in any */
+    for (int i = 0; i < some; i++) d->letters[i] = all[t_samp__below(state, T_SAMP_KINDS)];
     d->o = t_samp__off();
     t_samp__random_opts(&d->o, d->letters, d->n, state);
     d->o.sampling_seq = d->letters;
@@ -592,7 +600,7 @@ static void t_samp_defaults_are_the_fields(void) {
     CHECK(samp_check(&samp_defaults, 1, &e));
     CHECK(samp__chain(&samp_defaults, chain, &n, &e));
     EQ_INT(n, SAMP_N_KINDS);
-    for (int i = 0; i < n; i++) EQ_INT(samp_table[chain[i]].letter, "edskypmxt"[i]);
+    for (int i = 0; i < n; i++) EQ_INT(samp_table[chain[i]].letter, T_SAMP_ORDER[i]);
     samp *s = t_samp__new(&samp_defaults, 10, 0);     /* what the defaults leave on */
     EQ_INT(s->n_chain, 4);
     for (int i = 0; i < s->n_chain; i++) EQ_INT(samp_table[s->chain[i]].letter, "kpmt"[i]);
@@ -603,7 +611,7 @@ static void t_samp_chain_strings(void) {
     static const struct {
         const char *names, *letters;                  /* letters NULL: an error */
     } rows[] = {
-        {"penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature", "edskypmxt"},
+        {"penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature", T_SAMP_ORDER},
         {"", ""}, {"top_k", "k"}, {"top-k", "k"}, {"topk", "k"}, {"Top_K", "k"}, {"top_k;", "k"},
         {"typ_p", "y"}, {"typ-p", "y"}, {"typp", "y"}, {"typ", "y"}, {"typical", "y"}, {"typical_p", "y"}, {"typical-p", "y"},
         {"top_p", "p"}, {"top-p", "p"}, {"topp", "p"}, {"nucleus", "p"}, {"min_p", "m"}, {"min-p", "m"}, {"minp", "m"},
@@ -959,7 +967,7 @@ static double t_samp__chi2_p(double x, int df) {
 /* p of `draws` picks against the reference's distribution for `expect`; cells below 5 are pooled. */
 static double t_samp__chi2(const samp_opts *pick, const samp_opts *expect, const float *l, int n, int draws, uint64_t seed) {
     t_ref r = t_samp__ref_new(l, n);
-    t_samp__ref_run(&r, expect, "edskypmxt", &(t_samp_case){0}, 0);
+    t_samp__ref_run(&r, expect, T_SAMP_ORDER, &(t_samp_case){0}, 0);
     int   *seen = mem_new((size_t)n, sizeof *seen);
     float *work = mem_new((size_t)n, sizeof *work);
     samp  *s = t_samp__new(pick, n, seed);

@@ -19,8 +19,8 @@ static gen_think t_sched_think(int i) {
     return (gen_think){.most = i % 6, .inside = i % 2, .anywhere = true, .open = bytes_of("o"), .end = bytes_of("e"), .close = &t_sched_close};
 }
 
-/* Prompts that share beginnings of many lengths: each takes a part of an earlier one and continues differently. Every seventh line is a
- * second completion of the line before. */
+/* Prompts that share beginnings of many lengths: each takes a part of an earlier one and continues differently. Every
+ * seventh line is a second completion of the line before. */
 static void t_sched_lines(t_sched_line *l, int n_vocab, int32_t bos) {
     for (int i = 0; i < T_SCHED_N; i++) {
         const uint64_t    r = rng_at(99, 0, (uint64_t)i, 0);
@@ -61,7 +61,8 @@ typedef struct {
     const char *draft;                                /* or of this model */
 } t_sched_how;
 
-/* Adds the request of line i, with the completions that stand behind it up to line `last`. Returns their number, 0: it was refused. */
+/* Adds the request of line i, with the completions that follow it up to line `last`. Returns their number, 0: it
+ * was refused. */
 static int t_sched_ask(sched *sc, const t_sched_line *l, int i, int last, gen_answer *a) {
     gen_request r = l[i].r;
     err_t       e = {0};
@@ -244,8 +245,8 @@ static void t_sched_shares(void) {
     for (int i = 0; i < T_SCHED_N; i++) tok_ids_drop(&l[i].prompt);
 }
 
-/* With recurrent states: prompts of a batch go on from the border before they part, whatever the chunks are, and a prompt that comes again from its
- * last one. */
+/* With recurrent states: prompts of a batch go on from the border before they part, whatever the chunks are, and a
+ * prompt that comes again from its last one. */
 static void t_sched_parts(void) {
     static const struct { int same, more, cached; } prompts[] = {{60, 20, 0}, {60, 31, 56}, {30, 9, 24}, {60, 31, 88}, {5, 40, 0}, {60, 0, 56}};
     enum { N = sizeof prompts / sizeof *prompts };

@@ -2,13 +2,14 @@
  * change no text. */
 #include "program.h"
 #include "check.h"
+#include "t_gain.h"
 #include "t_kv.h"
 #include "t_store.h"
 #include "t_tok.h"
 
 enum { T_SPEC_VOCAB = 300, T_SPEC_A = 100, T_SPEC_END = 2 };   /* tokens: letters from there on; that which ends a text */
 
-/* A guesser over an engine that no model stands behind. */
+/* A guesser over an engine without a model. */
 typedef struct {
     engine  eng;
     spec   *sp;
@@ -38,185 +39,6 @@ static void t_spec_close(t_spec_rig *r) {
     spec_close(r->sp);
     tt_close(&r->words);
     mem_free(r);
-}
-
-/* Steps of n rows took so long, for `times` times, just now. */
-static void t_spec_know(spec_cost *c, int n, double seconds, int times) {
-    if (c->level <= 0) c->level = 1;
-    c->took[n].n = times;
-    for (int i = 0; i < SPEC_KEEP; i++) c->took[n].v[i] = (float)seconds;
-    c->s[n] = c->anchor[n] = seconds;
-    c->at_level[n] = c->level;
-    c->at[n] = c->now;
-    spec__fit(c);
-}
-
-/* Steps of n rows take first + each * (n - 1) seconds, for good. */
-static void t_spec_costs(spec_cost *c, double first, double each) {
-    for (int n = 1; n <= SPEC_COST; n++) t_spec_know(c, n, first + each * (n - 1), 100);
-}
-
-/* --- what a step costs --- */
-
-static void t_spec_low(void) {
-    static const struct { int n, low; } rows[] = {{1, 0}, {2, 0}, {10, 0}, {11, 1}, {SPEC_KEEP, 1}, {100, 1}};
-    spec_times t = {.n = 0};
-    NEAR(spec__times_low(&t), 0, 0);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        for (uint64_t round = 0; round < 20; round++) {   /* 1, 2, 3, ... in any order, times before them pushed out */
-            const int n = rows[i].n < SPEC_KEEP ? rows[i].n : SPEC_KEEP;
-            double    v[SPEC_KEEP];
-            for (int k = 0; k < n; k++) v[k] = k + 1;
-            for (int k = n - 1; k > 0; k--) {
-                const int    j = (int)(rng_at(81, round, (uint64_t)k, 0) % (uint64_t)(k + 1));
-                const double was = v[k];
-                v[k] = v[j], v[j] = was;
-            }
-            t = (spec_times){.n = 0};
-            for (int k = 0; k < rows[i].n - n; k++) spec__times_add(&t, 0.001);
-            for (int k = 0; k < n; k++) spec__times_add(&t, v[k]);
-            NEAR(spec__times_low(&t), rows[i].low + 1, 1e-6);
-        }
-}
-
-static void t_spec_cost(void) {
-    static const struct { int n; double want; } rows[] = {
-        {1, 10 / 1.03}, {2, 10}, {3, 15}, {4, 20}, {5, 25}, {6, 30}, {7, 30 * 1.03}, {10, 30 * 1.12}, {64, 30 * 2.74},
-    };
-    spec_cost c = {0};
-    for (int n = 0; n <= SPEC_COST + 1; n++) NEAR(spec__cost(&c, n), 0, 0);
-    t_spec_know(&c, 2, 10, 5);
-    t_spec_know(&c, 6, 30, 5);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const double got = spec__cost(&c, rows[i].n);
-        CHECKF(fabs(got - rows[i].want) < 1e-9, "%d rows: %g, want %g", rows[i].n, got, rows[i].want);
-    }
-    NEAR(spec__cost(&c, SPEC_COST + 10), spec__cost(&c, SPEC_COST) * 1.3, 1e-9);
-    t_spec_know(&c, 9, 24, 5);                        /* nine rows do the work of six */
-    NEAR(spec__cost(&c, 6), 24, 1e-9);
-    NEAR(spec__cost(&c, 7), 24, 1e-9);
-    NEAR(spec__cost(&c, 2), 10, 1e-9);
-    c = (spec_cost){0};
-    t_spec_know(&c, SPEC_COST, 50, 1);
-    NEAR(spec__cost(&c, SPEC_COST), 50, 0);
-    NEAR(spec__cost(&c, SPEC_COST + 1), 51.5, 1e-9);
-    for (int n = 0; n <= 100; n++)                    /* n - n/4 <= 64 <= n + n/4 */
-        CHECKF(spec__near(&c, n) == (n >= 52 && n <= 85), "%d rows", n);
-}
-
-static void t_spec_took(void) {
-    spec_cost c = {0};
-    for (int n = -1; n <= SPEC_COST + 2; n += SPEC_COST + 2) spec__add_time(&c, n == SPEC_COST + 1 ? 0 : n, 5);
-    EQ_INT(c.now, 2);
-    for (int n = 0; n <= SPEC_COST + 1; n++) NEAR(spec__cost(&c, n), 0, 0);
-    spec__add_time(&c, 3, 0.010);                         /* the first time is believed */
-    NEAR(spec__cost(&c, 3), 0.010, 1e-8);
-    EQ_INT(c.at[3], 3);
-    for (int i = 0; i < 40; i++) spec__add_time(&c, 3, i % 2 ? 0.0105 : 0.0095);
-    NEAR(spec__cost(&c, 3), 0.0095, 1e-8);            /* the lower of two */
-}
-
-/* How long a measured time stays valid: longer the more often it was measured, and never for ever. */
-static void t_spec_age(void) {
-    static const struct { int times; long long age; } rows[] = {
-        {1, SPEC_AGE << 1}, {2, SPEC_AGE << 2}, {4, SPEC_AGE << 4}, {5, SPEC_AGE << 5}, {90, SPEC_AGE << 5}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        spec_cost c = {0};
-        for (int k = 0; k < rows[i].times; k++) spec__add_time(&c, 4, 1);
-        t_spec_know(&c, 9, 8, 1000);                  /* is known for longer */
-        c.now = c.at[4] + rows[i].age;
-        CHECKF(spec__known(&c, 4) && spec__near(&c, 4), "taken %d times, %lld steps ago", rows[i].times, rows[i].age);
-        c.now++;
-        CHECKF(!spec__known(&c, 4) && !spec__near(&c, 4), "taken %d times, %lld steps ago", rows[i].times, rows[i].age + 1);
-        c.at[9] = c.now;
-        spec__fit(&c);
-        NEAR(spec__cost(&c, 4), 8 / 1.15, 0.01);      /* nothing but the other one is left */
-        spec_cost again = c;
-        spec__add_time(&again, 4, 1.1);                   /* much like before: it was right */
-        EQ_INT(again.took[4].n, rows[i].times + 1);
-        again = c;
-        spec__add_time(&again, 4, 7);                     /* another machine by now */
-        EQ_INT(again.took[4].n, 1);
-        NEAR(spec__cost(&again, 4), 7, 1e-6);
-    }
-}
-
-/* A made-up machine: seconds of a step of n rows. */
-static double t_spec_machine(int n) { return 0.010 + 0.001 * n; }
-
-/* Steps of these sizes in turn on a machine `by` times as slow. */
-static void t_spec_run(spec_cost *c, const int *sizes, int n_sizes, int steps, double by) {
-    for (int i = 0; i < steps; i++) spec__add_time(c, sizes[i % n_sizes], by * t_spec_machine(sizes[i % n_sizes]));
-}
-
-/* A machine that becomes slower or faster: what is seen at one size is believed of those that are not taken, and all of them are right,
- * neither more nor less, once they are taken again. */
-static void t_spec_level(void) {
-    static const int    sizes[] = {1, 4, 8, 16};
-    static const double by[] = {2, 0.5, 5, 0.1};
-    for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
-        spec_cost c = {0};
-        t_spec_run(&c, sizes, 4, 200, 1);
-        for (int k = 0; k < 4; k++) NEAR(spec__cost(&c, sizes[k]) / t_spec_machine(sizes[k]), 1, 1e-6);
-        const spec_cost before = c;
-        t_spec_run(&c, sizes, 1, SPEC_KEEP, by[i]);
-        for (int k = 0; k < 4; k++) NEAR(spec__cost(&c, sizes[k]) / t_spec_machine(sizes[k]) / by[i], 1, 1e-5);
-        c = before;
-        for (int round = 0; round < 40; round++) {
-            t_spec_run(&c, sizes, 4, 4, by[i]);
-            if (round >= SPEC_KEEP)
-                for (int k = 0; k < 4; k++) NEAR(spec__cost(&c, sizes[k]) / t_spec_machine(sizes[k]) / by[i], 1, 1e-5);
-        }
-    }
-}
-
-/* Attention over a text that grows: costs follow, also those of sizes that are taken once in a while. */
-static void t_spec_growth(void) {
-    spec_cost c = {0};
-    for (int i = 0; i < 20000; i++) {
-        const double grown = 1 + i / 4000.0;
-        const int    n = i % 40 ? 1 : 8;
-        spec__add_time(&c, n, grown * t_spec_machine(n));
-        if (i < 100) continue;
-        NEAR(spec__cost(&c, 1) / t_spec_machine(1) / grown, 1, 0.05);
-        NEAR(spec__cost(&c, 8) / t_spec_machine(8) / grown, 1, 0.34);     /* a shift of a third is what moves it */
-    }
-}
-
-/* A step while another process uses the CPU: one in `of` lasts longer by a time slice or several. */
-static double t_spec_disturbed(uint64_t seed, int i, int of, double seconds) {
-    const uint64_t r = rng_at(82, seed, (uint64_t)i, 0);
-    return seconds * (1 + 0.02 * (double)(r >> 32 & 0xff) / 255) + (r % (uint64_t)of ? 0 : 0.003 * (double)(1 + (r >> 40) % 5));
-}
-
-/* Preemption makes single steps ten or a hundred times as long and leaves the costs as they are. */
-static void t_spec_spike(void) {
-    static const int sizes[] = {1, 1, 1, 4, 1, 8};
-    for (uint64_t seed = 0; seed < 30; seed++) {
-        spec_cost c = {0};
-        for (int i = 0; i < 600; i++) {
-            const int n = sizes[i % 6];
-            spec__add_time(&c, n, t_spec_disturbed(seed, i, 3, 0.02 * t_spec_machine(n)));
-            if (i < 120) continue;
-            for (int k = 3; k < 6; k++) {
-                const double is = spec__cost(&c, sizes[k]) / (0.02 * t_spec_machine(sizes[k]));
-                CHECKF(is > 0.99 && is < 1.03, "%d rows, step %d: %.2f of the true time", sizes[k], i, is);
-            }
-        }
-    }
-    static const double off[] = {10, 1000, 0.01};
-    for (int k = 0; k < 3; k++) {                     /* one alone among known ones */
-        spec_cost c = {0};
-        t_spec_run(&c, sizes, 6, 60, 1);
-        spec__add_time(&c, 4, off[k] * t_spec_machine(4));
-        for (int i = 3; i < 6; i++) NEAR(spec__cost(&c, sizes[i]) / t_spec_machine(sizes[i]), 1, 1e-6);
-    }
-    spec_cost c = {0};                                /* the first ones: the next that is not disturbed takes their place */
-    for (int i = 0; i < 3; i++) spec__add_time(&c, 8, 0.3);
-    spec__add_time(&c, 8, 0.015);
-    NEAR(spec__cost(&c, 8), 0.015, 1e-8);
-    spec__add_time(&c, 1, 0.9);                           /* one row costs no more than eight */
-    NEAR(spec__cost(&c, 1), 0.015, 1e-8);
 }
 
 /* --- lookup --- */
@@ -445,12 +267,12 @@ typedef struct {
 } t_spec_pick;
 
 static double t_spec_rate(const t_spec_pick *c, const int *k) {
-    const spec_cost *cost = &c->sp->cost;
+    const spec_cost *cost = &c->sp->costs.target;
     double           sum = c->n;
     int              m = 0;
     for (int i = 0; i < c->n; i++)
         for (int j = 0; j < k[i]; j++, m++) sum += c->q[i]->p[j];
-    return sum / (spec__cost(cost, c->n) + spec__cost(cost, c->rows + m) - spec__cost(cost, c->rows));
+    return sum / (spec_cost_at(cost, c->n) + spec_cost_at(cost, c->rows + m) - spec_cost_at(cost, c->rows));
 }
 
 /* Every way to take some from each, first ones first. */
@@ -480,8 +302,8 @@ static void t_spec_choose(void) {
         r->sp->n_rows = round % 6 ? 32 : (int)(12 * T_DRAW());
         mem_free(r->sp->order);
         r->sp->order = mem_new((size_t)r->sp->n_rows, sizeof *r->sp->order);
-        t_spec_costs(&r->sp->cost, 1, 0);
-        for (int i = 2; i <= SPEC_COST; i++) t_spec_know(&r->sp->cost, i, r->sp->cost.s[i - 1] + each * (0.1 + 2 * T_DRAW()), 100);
+        t_gain_costs(&r->sp->costs.target, 1, 0);
+        for (int i = 2; i <= SPEC_COST; i++) t_gain_know(&r->sp->costs.target, i, r->sp->costs.target.s[i - 1] + each * (0.1 + 2 * T_DRAW()), 100);
         for (int i = 0; i < n; i++) {
             double p = 1;
             c.q[i] = spec_seq_new(r->sp, NULL, NULL, NULL, NULL);
@@ -562,8 +384,8 @@ static int t_spec_step(t_spec_rig *r, spec_seq *q, int right) {
     q->room = 100;
     spec_propose(r->sp, &q, 1, 0);
     const int n = q->n;
-    for (int k = 0; k <= SPEC_COST; k++) r->sp->cost.at[k] = r->sp->cost.now;   /* nothing grows old */
-    spec__fit(&r->sp->cost);
+    for (int k = 0; k <= SPEC_COST; k++) r->sp->costs.target.at[k] = r->sp->costs.target.now;   /* nothing grows old */
+    spec_cost__fit(&r->sp->costs.target);
     if (n) spec_record(r->sp, q, right < n ? right : n, right < n ? right + 1 : n, (int)q->ids->n);
     return n;
 }
@@ -577,9 +399,9 @@ static void t_spec_propose(void) {
     spec_seq       *q = spec_seq_new(r->sp, &ids, NULL, NULL, NULL), *qf = spec_seq_new(f->sp, &ids, NULL, NULL, NULL);
     spec_seq       *qn = spec_seq_new(none->sp, &ids, NULL, NULL, NULL);
     EQ_INT(t_spec_step(r, q, 0), 0);                  /* what a step costs is not known */
-    t_spec_costs(&r->sp->cost, 0.010, 0.010);         /* a row is worth a step: guesses never pay */
+    t_gain_costs(&r->sp->costs.target, 0.010, 0.010);         /* a row is worth a step: guesses never pay */
     EQ_INT(t_spec_step(r, q, 0), 0);
-    t_spec_costs(&r->sp->cost, 0.010, 0.0005);
+    t_gain_costs(&r->sp->costs.target, 0.010, 0.0005);
     EQ_INT(t_spec_step(r, q, 6), 6);
     q->room = 2;
     spec_propose(r->sp, &q, 1, 0);
@@ -590,7 +412,7 @@ static void t_spec_propose(void) {
     q->room = -3;
     spec_propose(r->sp, &q, 1, 0);
     EQ_INT(q->n, 0);
-    t_spec_costs(&r->sp->cost, 0.010, 0.004);         /* dear rows: it is for the likeliest alone */
+    t_gain_costs(&r->sp->costs.target, 0.010, 0.004);         /* dear rows: it is for the likeliest alone */
     int steps = 0;
     while (t_spec_step(r, q, 0) && steps < 1000) steps++;
     CHECKF(steps > 0 && steps < 100, "guesses that are all wrong end after %d steps", steps);
@@ -600,9 +422,9 @@ static void t_spec_propose(void) {
         spec__learn(&q->rate[SPEC_LOOKUP][k % SPEC_KINDS], &r->sp->rate[SPEC_LOOKUP][k % SPEC_KINDS], false);
     for (steps = 0; !t_spec_step(r, q, 0) && steps < 100000;) steps++;
     CHECKF(steps > 100 && steps < 20000, "and begin again %d steps later", steps);
-    t_spec_costs(&f->sp->cost, 0.010, 0.010);
+    t_gain_costs(&f->sp->costs.target, 0.010, 0.010);
     EQ_INT(t_spec_step(f, qf, 0), 4);                 /* whatever measurement says */
-    t_spec_costs(&none->sp->cost, 0.010, 0);
+    t_gain_costs(&none->sp->costs.target, 0.010, 0);
     EQ_INT(t_spec_step(none, qn, 0), 0);
     EQ_INT(qn->text.n, 0);                            /* nothing is noted */
     spec_propose(r->sp, NULL, 0, 5);
@@ -640,18 +462,18 @@ static void t_spec_verdict(void) {
         for (int k = 0; k < SPEC_KINDS; k++)
             CHECK((q.rate[q.from][k].tried > 0) == (k < rows[i].judged) && q.rate[!q.from][k].tried <= 0);
     }
-    EQ_INT(sp.turns_of[SPEC_LOOKUP], 3);              /* of one step: sequences, and tokens that these got */
-    EQ_INT(sp.won[SPEC_LOOKUP], 3 + 6);
-    EQ_INT(sp.turns_of[SPEC_DRAFT], 5);
-    EQ_INT(sp.won[SPEC_DRAFT], 5 + 5 + SPEC_MOST);
+    EQ_INT(sp.gain.step.turns[SPEC_LOOKUP], 3);              /* of one step: sequences, and tokens that these got */
+    EQ_INT(sp.gain.step.won[SPEC_LOOKUP], 3 + 6);
+    EQ_INT(sp.gain.step.turns[SPEC_DRAFT], 5);
+    EQ_INT(sp.gain.step.won[SPEC_DRAFT], 5 + 5 + SPEC_MOST);
     for (spec_source from = 0; from < SPEC_SOURCES; from++) {
         EQ_INT(spec_guessed(&sp, from), guessed[from]);
         EQ_INT(spec_accepted(&sp, from), hit[from]);
-        EQ_MEM(sp.depth_tried[from], tried_at[from], sizeof tried_at[from]);
-        EQ_MEM(sp.depth_hit[from], hit_at[from], sizeof hit_at[from]);
+        EQ_MEM(sp.gain.depth_tried[from], tried_at[from], sizeof tried_at[from]);
+        EQ_MEM(sp.gain.depth_right[from], hit_at[from], sizeof hit_at[from]);
     }
-    EQ_INT(sp.chosen[4], 2);
-    EQ_INT(sp.chosen[SPEC_MOST], 2);
+    EQ_INT(sp.gain.chosen[4], 2);
+    EQ_INT(sp.gain.chosen[SPEC_MOST], 2);
     EQ_INT(spec_guessed(NULL, SPEC_DRAFT) + spec_accepted(NULL, SPEC_LOOKUP), 0);
 }
 
@@ -735,17 +557,17 @@ static double t_spec_decode(spec *sp, const t_spec_made_up *m, spec_source from)
     spec_time(sp, 1, 1, 1, 9);                        /* the first step does not count */
     for (int i = 0; i < m->steps; i++) {
         const int    n = i % m->every ? 1 : m->rows;
-        const double seconds = m->scale * t_spec_machine(n);
-        memset(sp->turns_of, 0, sizeof sp->turns_of);
-        memset(sp->won, 0, sizeof sp->won);
-        sp->looking = 1e-5;
+        const double seconds = m->scale * t_gain_machine(n);
+        memset(sp->gain.step.turns, 0, sizeof sp->gain.step.turns);
+        memset(sp->gain.step.won, 0, sizeof sp->gain.step.won);
+        sp->gain.step.looking = 1e-5;
         if (n > 1) {
             spec_seq q = {.from = from, .n = n - 1};
             spec_record(sp, &q, n - 1, n - 1, 0);
         }
-        spec_time(sp, 1, n, n, sp->looking + (m->disturbed ? t_spec_disturbed(7, i, m->disturbed, seconds) : seconds));
-        real += seconds + sp->looking;
-        plain += n * m->scale * t_spec_machine(1);
+        spec_time(sp, 1, n, n, sp->gain.step.looking + (m->disturbed ? t_gain_disturbed(7, i, m->disturbed, seconds) : seconds));
+        real += seconds + sp->gain.step.looking;
+        plain += n * m->scale * t_gain_machine(1);
     }
     return plain / real;
 }
@@ -765,7 +587,7 @@ static void t_spec_speedup(void) {
         for (spec_source from = 0; from < SPEC_SOURCES; from++) {
             spec        *sp = mem_new(1, sizeof *sp);
             const char  *why;
-            const double want = t_spec_decode(sp, &rows[i].m, from), got = spec__speedup(sp, rows[i].waited, &why);
+            const double want = t_spec_decode(sp, &rows[i].m, from), got = spec_gain__over_plain(&sp->gain, &sp->costs, rows[i].waited, &why);
             if (rows[i].why) CHECKF(isnan(got) && strcmp(why ? why : brief, rows[i].why) == 0, "row %zu: %.3f, %s", i, got, why ? why : brief);
             else CHECKF(!why && fabs(got / want - 1) < 0.01, "row %zu: %.4f, want %.4f (%s)", i, got, want, why ? why : brief);
             mem_free(sp);
@@ -778,14 +600,14 @@ static void t_spec_cap(void) {
     const char *why;
     for (int i = 0; i <= 1000; i++) {
         spec_seq q = {.from = SPEC_LOOKUP, .n = 3};
-        memset(sp->turns_of, 0, sizeof sp->turns_of);
-        memset(sp->won, 0, sizeof sp->won);
+        memset(sp->gain.step.turns, 0, sizeof sp->gain.step.turns);
+        memset(sp->gain.step.won, 0, sizeof sp->gain.step.won);
         if (i % 2) spec_record(sp, &q, 3, 3, 0);
         spec_time(sp, 1, i % 2 ? 4 : 1, i % 2 ? 4 : 1, i % 2 ? 0.011 : 0.012);
     }
-    NEAR(spec__speedup(sp, 0, &why), 2.5, 1e-9);
-    NEAR(spec__speedup_of(sp, SPEC_LOOKUP), 4, 1e-9);
-    CHECK(isnan(spec__speedup_of(sp, SPEC_DRAFT)));
+    NEAR(spec_gain__over_plain(&sp->gain, &sp->costs, 0, &why), 2.5, 1e-9);
+    NEAR(spec_gain__of_source(&sp->gain, &sp->costs, SPEC_LOOKUP), 4, 1e-9);
+    CHECK(isnan(spec_gain__of_source(&sp->gain, &sp->costs, SPEC_DRAFT)));
     mem_free(sp);
 }
 
@@ -811,9 +633,9 @@ static void t_spec_report(void) {
         NEAR(spec_speedup(sp), 1, 0);                 /* nothing was guessed */
         EQ_INT(s.n, 0);
         t_spec_decode(sp, rows[i].m, SPEC_DRAFT);
-        sp->draft_s = 1.5;
-        sp->guessed[SPEC_LOOKUP] = 8, sp->hit[SPEC_LOOKUP] = 2;
-        sp->depth_tried[SPEC_LOOKUP][0] = 4, sp->depth_hit[SPEC_LOOKUP][0] = 1, sp->depth_tried[SPEC_LOOKUP][1] = 1;
+        sp->gain.draft_s = 1.5;
+        sp->gain.guessed[SPEC_LOOKUP] = 8, sp->gain.right[SPEC_LOOKUP] = 2;
+        sp->gain.depth_tried[SPEC_LOOKUP][0] = 4, sp->gain.depth_right[SPEC_LOOKUP][0] = 1, sp->gain.depth_tried[SPEC_LOOKUP][1] = 1;
         spec_report(sp, &s);
         EQ_STR(s.p, rows[i].want);
         CHECK(isnan(spec_speedup(sp)) == (i > 0));
@@ -830,20 +652,20 @@ static void t_spec_aside(void) {
     const char  *why;
     double       plain, real;
     t_spec_decode(sp, &m, SPEC_DRAFT);
-    plain = spec__plain_s(sp), real = spec__real_s(sp);
-    NEAR(plain, 2000 * t_spec_machine(1), 1e-3);
-    NEAR(real, 750 * t_spec_machine(1) + 250 * t_spec_machine(5) + 1000 * 1e-5, 1e-3);
+    plain = spec_gain__plain_s(&sp->gain, &sp->costs), real = spec_gain__real_s(&sp->gain, &sp->costs);
+    NEAR(plain, 2000 * t_gain_machine(1), 1e-3);
+    NEAR(real, 750 * t_gain_machine(1) + 250 * t_gain_machine(5) + 1000 * 1e-5, 1e-3);
     spec_overhead(sp, 3, false);
-    NEAR(spec__plain_s(sp), plain + 3, 1e-9);
-    NEAR(spec__real_s(sp), real + 3, 1e-9);
+    NEAR(spec_gain__plain_s(&sp->gain, &sp->costs), plain + 3, 1e-9);
+    NEAR(spec_gain__real_s(&sp->gain, &sp->costs), real + 3, 1e-9);
     spec_overhead(sp, 2, true);
-    NEAR(spec__plain_s(sp), plain + 5, 1e-9);
-    NEAR(spec__real_s(sp), real + 5, 1e-9);
-    NEAR(spec__cost(&sp->cost, 5), 0, 0);             /* times of before say nothing */
-    CHECK(isnan(spec__speedup(sp, 0, &why)) && why);
+    NEAR(spec_gain__plain_s(&sp->gain, &sp->costs), plain + 5, 1e-9);
+    NEAR(spec_gain__real_s(&sp->gain, &sp->costs), real + 5, 1e-9);
+    NEAR(spec_cost_at(&sp->costs.target, 5), 0, 0);             /* times of before say nothing */
+    CHECK(isnan(spec_gain__over_plain(&sp->gain, &sp->costs, 0, &why)) && why);
     t_spec_decode(sp, &(t_spec_made_up){1000, 4, 5, 0, 0.5}, SPEC_DRAFT);
-    NEAR(spec__speedup(sp, 0, &why), 1.5 * plain / 1.5 / real, 0.7);
-    NEAR(spec__plain_s(sp), 1.5 * plain + 5, 0.01 + 9 * 0.5);
+    NEAR(spec_gain__over_plain(&sp->gain, &sp->costs, 0, &why), 1.5 * plain / 1.5 / real, 0.7);
+    NEAR(spec_gain__plain_s(&sp->gain, &sp->costs), 1.5 * plain + 5, 0.01 + 9 * 0.5);
     mem_free(sp);
 }
 
@@ -852,16 +674,16 @@ static void t_spec_draft_time(void) {
     spec       *sp = mem_new(1, sizeof *sp);
     const char *why;
     for (int i = 0; i <= 400; i++) {
-        sp->drafting = sp->drafting_usual = i % 2 ? 2 * 0.002 : 0;
-        sp->looking = sp->drafting + 0.001;
-        for (int k = 0; i % 2 && k < 2; k++) spec__add_time(&sp->draft_cost, 1, 0.002), spec__tally(sp->draft_rounds, 1, 1);
-        spec_time(sp, 1, i % 2 ? 3 : 1, i % 2 ? 3 : 1, sp->looking + (i % 2 ? 0.012 : 0.010));
+        sp->gain.step.drafting = sp->gain.step.drafting_usual = i % 2 ? 2 * 0.002 : 0;
+        sp->gain.step.looking = sp->gain.step.drafting + 0.001;
+        for (int k = 0; i % 2 && k < 2; k++) spec_cost_add(&sp->costs.draft, 1, 0.002), spec_gain__tally(sp->gain.draft_rounds, 1, 1);
+        spec_time(sp, 1, i % 2 ? 3 : 1, i % 2 ? 3 : 1, sp->gain.step.looking + (i % 2 ? 0.012 : 0.010));
     }
-    NEAR(spec__plain_s(sp), 800 * 0.010, 1e-4);
-    NEAR(spec__real_s(sp), 200 * (0.010 + 0.012) + 400 * (0.001 + 0.002), 1e-4);
-    NEAR(sp->draft_s, 400 * 0.002, 1e-9);
-    NEAR(sp->usual_s, sp->wall_s, 0.01);
-    NEAR(spec__speedup(sp, 0, &why), 8 / 5.6, 1e-3);
+    NEAR(spec_gain__plain_s(&sp->gain, &sp->costs), 800 * 0.010, 1e-4);
+    NEAR(spec_gain__real_s(&sp->gain, &sp->costs), 200 * (0.010 + 0.012) + 400 * (0.001 + 0.002), 1e-4);
+    NEAR(sp->gain.draft_s, 400 * 0.002, 1e-9);
+    NEAR(sp->gain.usual_s, sp->gain.wall_s, 0.01);
+    NEAR(spec_gain__over_plain(&sp->gain, &sp->costs, 0, &why), 8 / 5.6, 1e-3);
     mem_free(sp);
 }
 
@@ -984,7 +806,7 @@ static void t_spec_flip(void) {
     for (size_t len = n; was && len-- > 0;) {
         CHECK(truncate(path, (off_t)len) == 0);
         t_spec_rig *r = t_spec_cache(path);
-        const bool whole = r->sp->past.n == 41;       /* nothing but zeros behind the tokens is lost */
+        const bool whole = r->sp->past.n == 41;       /* nothing but zeros after the tokens is lost */
         CHECKF(whole || !r->sp->past.n, "%zu of %zu bytes: %d tokens", len, n, r->sp->past.n);
         CHECKF(r->sp->foreign == (!whole && len > 0) && (!whole || len > n - 64), "%zu of %zu bytes", len, n);
         t_spec_close(r);
@@ -1116,13 +938,6 @@ static void t_spec_same_words(void) {
 }
 
 static const t_case t_spec_cases[] = {
-    {"spec cost", "seconds of a step: as taken, between two, beyond them", t_spec_cost},
-    {"spec low", "the low quantile of the last times, in any order", t_spec_low},
-    {"spec took", "the first time is believed, later on the lower ones", t_spec_took},
-    {"spec age", "a time is believed for as long as it was confirmed", t_spec_age},
-    {"spec level", "a machine that becomes slower or faster is so at all sizes", t_spec_level},
-    {"spec growth", "costs follow a text that grows", t_spec_growth},
-    {"spec spike", "preemption makes steps longer and leaves costs as they are", t_spec_spike},
     {"spec match words", "where the end of a text stood before, by hand", t_spec_match_words},
     {"spec match random", "the same as place by place, in thousands of texts", t_spec_match_random},
     {"spec look", "what followed there, round and round, up to an end", t_spec_look},

@@ -148,7 +148,7 @@ def both():
 
 @case
 def talk_in_a_pipe():
-    """standard input that is no terminal is a message a line: no prompt, no colour, nothing on stdout but answers, each with a newline behind it"""
+    """standard input that is no terminal is a message a line: no prompt, no colour, nothing on stdout but answers, each with a newline after it"""
     r = talk(hello(), "a", "b", "", "c")
     same(r.out, b"Hello you\n" * 3, "answers")
     check(b"\x1b" not in r.err and b"> " not in r.err and len(turns(r.err)) == 3, repr(r.err))
@@ -447,7 +447,7 @@ def talk_takes_a_paste():
 
 @case
 def talk_edits_lines():
-    """keys of an edited line: a character of several bytes is one, words and lines are deleted, a tab is text, what stands behind the cursor stays"""
+    """keys of an edited line: a character of several bytes is one, words and lines are deleted, a tab is text, what stands after the cursor stays"""
     edits()
     path, p = tmp("edited_line.json"), Person("-m", hello(), "-i")
     p.until(b"> ")

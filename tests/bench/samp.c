@@ -1,6 +1,6 @@
-/* What one pick of a token costs, by the chain of samplers and the shape of the logits, for a vocabulary of 151936 tokens, as CSV on stdout:
- *     make bench-samp
- * Each figure is the best of eight picks. Timings decide nothing. */
+/* What one pick of a token costs, by the chain of samplers and the shape of the logits, for a vocabulary of 151936
+ * tokens, as CSV on stdout:
+ *     make bench-samp Each figure is the best of eight picks. Timings decide nothing. */
 #include "../program.h"
 #include "../check.c"
 #include "../t_samp.c"
