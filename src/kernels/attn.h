@@ -25,7 +25,7 @@ typedef struct {
 
 /* A partial result: outputs [n_rows][hd_v rounded up to 32], then the sums of the rows. */
 K__BODY int    k__round_up(int n, int to) { return (n + to - 1) / to * to; }
-K__BODY size_t k__attn_part(int n_rows, int hd_v) {
+K__BODY size_t k__attn_part_floats(int n_rows, int hd_v) {
     return (size_t)n_rows * (size_t)k__round_up(hd_v, 32) + (size_t)k__round_up(2 * n_rows, 16);
 }
 
@@ -186,7 +186,7 @@ typedef struct {
     k__attn8      codes;                        /* where K and V are q8_0 */
 } k__attn_mem;
 
-K_PUBLIC size_t k_attn_part(int n_rows, int hd_v) { return k__attn_part(n_rows, hd_v); }
+K_PUBLIC size_t k_attn_part(int n_rows, int hd_v) { return k__attn_part_floats(n_rows, hd_v); }
 
 static size_t k__attn8_bytes(size_t n_rows, size_t ld_k, size_t ld_v) {
     const size_t floats = (ld_k + ld_v) / 32 * K_SEGMENT + (K_SEGMENT + ld_v / 32) * K_ATTN8_ROWS + n_rows;
@@ -313,8 +313,8 @@ static bool k__attn_span(const k_attn_row *r, int64_t base, int *lo, int *hi) {
     return *lo < *hi;
 }
 
-static int k__least(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] < m ? v[i] : m; return m; }
-static int k__most(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] > m ? v[i] : m; return m; }
+static int k__min_of(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] < m ? v[i] : m; return m; }
+static int k__max_of(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] > m ? v[i] : m; return m; }
 
 /* The t-th position in summation order, which takes the odd one of each pair first; false: it is not in the span. */
 K__BODY bool k__pair_at(int t, int lo, int hi, int *i) {
@@ -324,7 +324,7 @@ K__BODY bool k__pair_at(int t, int lo, int hi, int *i) {
 
 /* Each row sums its own span in order. Whole pairs that all spans share are summed for all rows together. */
 static void k__attn_gather(const k__attn_values *lv, k__attn_mem *w, k__attn_rows *g) {
-    int lo = k__round_up(k__most(g->lo, g->n), 2), hi = k__least(g->hi, g->n) & ~1;
+    int lo = k__round_up(k__max_of(g->lo, g->n), 2), hi = k__min_of(g->hi, g->n) & ~1;
     if (lo > hi) hi = lo;
     for (int r = 0; r < g->n; r++)
         if (g->lo[r] < lo) {
@@ -432,7 +432,7 @@ static void k__attn8_find(const k_attn_args *a, const uint8_t *const *blocks, si
 /* Up to K_ATTN8_ROWS rows of a segment: scores, weights, sums of V. */
 static void k__attn8_group(const k__attn8_level *lv, const k_attn_args *a, const k__attn_mem *w, k__attn8_rows *g, int64_t base) {
     if (!g->n) return;
-    g->first = k__least(g->lo, g->n) / K_TILE * K_TILE, g->last = k__round_up(k__most(g->hi, g->n), K_TILE);
+    g->first = k__min_of(g->lo, g->n) / K_TILE * K_TILE, g->last = k__round_up(k__max_of(g->hi, g->n), K_TILE);
     lv->scores(&w->codes, g);
     for (int r = 0; r < g->n; r++) lv->weigh(a, &w->codes, g, r, base, &w->part[g->row[r]]);
     lv->gather(&w->codes, g, w->o);
@@ -461,7 +461,7 @@ static void k__attn8_segment(const k__attn8_level *lv, const k_attn_args *a, con
 }
 
 /* Computes the partial results of segment s in w->o and w->part, which are clear. Its last tile prefetches the next one of `all`. */
-static void k__attn_segment(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_reach all, int64_t s) {
+static void k__attn_partial(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_reach all, int64_t s) {
     const int64_t from = s * K_SEGMENT, to = from + K_SEGMENT < all.last ? from + K_SEGMENT : all.last;
     if (lv->codes) {
         k__attn8_segment(lv->codes, a, w, all, s);
@@ -503,7 +503,7 @@ static void k__attn_run(const k__attn_level *lv, const k_attn_args *a, void *scr
     k__attn_start(lv, a, &w);
     const int64_t first = all.first / K_SEGMENT;
     for (int64_t s = first; s == first || s * K_SEGMENT < all.last; s++) {
-        k__attn_segment(lv, a, &w, all, s);
+        k__attn_partial(lv, a, &w, all, s);
         for (int r = 0; r < a->n_rows; r++) {
             k__attn_take(lv, a, r, s == first, &w.all[r], &w.part[r], k__attn_o(&w, r));
             if ((s + 1) * K_SEGMENT < all.last) k__attn_clear(&w, r);
@@ -537,7 +537,7 @@ static void k__attn_scores_ref(const float *const *q, int n_rows, const float *k
     (void)ahead;
     for (int r = 0; r < n_rows; r++, s += K_TILE) {
         memset(s, 0, K_TILE * sizeof *s);
-        for (int i = 0; i < n; i++) k__axpy(s, kt + (size_t)(i ^ 1) * K_TILE, q[r][i ^ 1], K_TILE);
+        for (int i = 0; i < n; i++) k__axpy_each(s, kt + (size_t)(i ^ 1) * K_TILE, q[r][i ^ 1], K_TILE);
     }
 }
 
@@ -565,9 +565,9 @@ static void k__attn_gather_ref(float *const *o, const float *c, int n_rows, cons
                                int hi, k__attn_ahead *ahead) {
     (void)ahead;
     for (int r = 0; r < n_rows; r++) {
-        k__scale(o[r], c[r], ld);
+        k__scale_each(o[r], c[r], ld);
         for (int t = lo & ~1, i; t <= hi; t++)
-            if (k__pair_at(t, lo, hi, &i)) k__axpy(o[r], v + (size_t)i * (size_t)ld, s[r * K_TILE + i], ld);
+            if (k__pair_at(t, lo, hi, &i)) k__axpy_each(o[r], v + (size_t)i * (size_t)ld, s[r * K_TILE + i], ld);
     }
 }
 
@@ -1024,7 +1024,7 @@ static k__attn_level k_attn_avx2(const k_attn_args *a) {
 static K_VEC_AVX512 void k_kv_store_avx512(uint32_t type, const float *x, void *dst, int n) {
     uint8_t *out = (uint8_t *)dst;
     if (type == K_BF16) {
-        k__quant_bf16(x, dst, n);
+        k__narrow_bf16(x, dst, n);
         return;
     }
     if (type != K_F16) {

@@ -57,12 +57,12 @@ static inline k__v8 k__fit_inverses(const k__v8 *d) {
 }
 
 /* Sums over the codes q of eight trials: w*q, w*q*q, w*x*q. */
-typedef struct { k__v8 q, qq, xq; } k__sums;
+typedef struct { k__v8 q, qq, xq; } k__code_sums;
 
 /* q = (x - off) * inv, rounded and limited to lo..hi. off NULL: no offset, and the inlined code has none. */
 static inline __attribute__((always_inline)) void k__sum_codes(const float *x, const float *w, int n,
                                                                const k__v8 *inv, const k__v8 *off, float lo,
-                                                               float hi, k__sums *s) {
+                                                               float hi, k__code_sums *s) {
     k__v4 q[2] = {{0}}, qq[2] = {{0}}, xq[2] = {{0}}, lo4 = k__v4_all(lo), hi4 = k__v4_all(hi);
     for (int j = 0; j < n; j++)
         for (int h = 0; h < 2; h++) {
@@ -172,7 +172,7 @@ static inline void k__try_scales(float far, float close, float ext, float t, k__
 static inline void k__rough_scales(const float *x, const float *w, int n, float lo, float hi, float ext,
                                    int rounds, k__v8 *scale, k__v8 *gain) {
     k__v8   inv;
-    k__sums s;
+    k__code_sums s;
     memset(scale, 0, sizeof *scale);
     memset(gain, 0, sizeof *gain);
     for (int t = 0; t < rounds; t++) {
@@ -193,7 +193,7 @@ static float k__fit_scale(const float *x, const float *w, int n, float lo, float
     static const k__v8 none = {.f = {0}};
     float              ext = k__fit_extreme(x, w, n), best = 0, least = FLT_MAX;
     k__v8              scale, gain, inv, err;
-    k__sums            s;
+    k__code_sums            s;
     if (ext == 0) return 0;
     k__rough_scales(x, w, n, lo, hi, ext, rounds, &scale, &gain);
     for (int t = 0;; t++) {
@@ -230,7 +230,7 @@ typedef struct { k__v8 scale, min, gain; } k__lines;
 
 /* The lines of least error for the codes of eight trials, and their gain over zeros. sign 1: the minimum is not above zero, -1: not
  * below, 0: any. */
-static inline void k__solve_lines(const k__sums *s, float sw, float sx, float sign, k__lines *o) {
+static inline void k__solve_lines(const k__code_sums *s, float sw, float sx, float sign, k__lines *o) {
     k__v4 tiny = k__v4_all(K_FIT_TINY), zero = k__v4_all(0);
     for (int h = 0; h < 2; h++) {
         k__v4 q = s->q.v[h], qq = s->qq.v[h], xq = s->xq.v[h], det = sw * qq - q * q;
@@ -252,7 +252,7 @@ static inline void k__rough_lines(const float *x, const float *w, int n, float t
     static const float b[8] = {-0.9f, -0.65f, -0.4f, -0.15f, 0.1f, 0.35f, 0.6f, 0.85f};
     float              lo = u->lo * sign > 0 ? 0 : u->lo, range = u->hi - lo;
     k__v8              inv;
-    k__sums            s;
+    k__code_sums            s;
     k__lines           now;
     memset(best, 0, sizeof *best);
     for (int h = 0; h < 2 && !(range > 0); h++) {        /* all values are equal: the minimum alone */
@@ -295,7 +295,7 @@ static void k__fit_plain_min(const float *x, const float *w, int top, uint16_t h
     k__group u;
     k__lines line;
     k__v8    inv, err;
-    k__sums  s;
+    k__code_sums  s;
     float    least = FLT_MAX, d = 0, m = 0;
     memset(q, 0, 32);
     h[0] = h[1] = 0;
@@ -339,7 +339,7 @@ typedef struct {
 } k__fitted;
 
 /* The best trial of each lane: its gain over zeros, its integers, the sums of its codes. */
-typedef struct { k__v8 gain, sc, mn; k__sums sum; } k__places;
+typedef struct { k__v8 gain, sc, mn; k__code_sums sum; } k__places;
 
 typedef struct { float gain, sc, mn, q, qq, xq; } k__place;
 

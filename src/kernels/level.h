@@ -295,7 +295,7 @@ K_PUBLIC void  k_add(float *y, const float *a, const float *b, int n) { g_k_leve
 K_PUBLIC void  k_mul(float *y, const float *a, const float *b, int n) { g_k_level->mul(y, a, b, n); }
 K_PUBLIC void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }
 K_PUBLIC float k_sigmoid(float x) { return k__act_ref(K_SIGMOID, x); }
-K_PUBLIC float k_softplus(float x) { return k__softplus(x); }
+K_PUBLIC float k_softplus(float x) { return k__softplus_ref(x); }
 K_PUBLIC float k_expf(float x) { return k__exp_ref(x); }
 K_PUBLIC void  k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }
 K_PUBLIC void  k_activate(k_act_fn fn, float *x, const float *up, int n) { g_k_level->activate(fn, x, up, n); }
@@ -340,7 +340,7 @@ K_PUBLIC void k_attn_segment(const k_attn_args *a, int64_t s, float *part, void 
     k__attn_part_to(&w, a, part);
     if (all.last > (s + 1) * K_SEGMENT) all.last = (s + 1) * K_SEGMENT;
     k__attn_start(&lv, a, &w);
-    k__attn_segment(&lv, a, &w, all, s);
+    k__attn_partial(&lv, a, &w, all, s);
 }
 
 K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, int n) {

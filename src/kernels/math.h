@@ -64,7 +64,7 @@ K_BOTH inline float k__phi_ref(float x) {
 }
 
 /* log(1 + exp(x)) */
-K_BOTH inline float k__softplus(float x) {
+K_BOTH inline float k__softplus_ref(float x) {
     const float e = k__exp_ref(-fabsf(x)), s = e / (2.0f + e), z = s * s;
     const float log = e * (fmaf(z, k__poly_ref(k__log_c, 5, z), 2.0f) / (2.0f + e));    /* s may be a denormal where e is none */
     return x > 0 ? x + log : log;

@@ -344,9 +344,9 @@ static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
 
 K__SHARED_AVX2 void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
                                       size_t ldy, void *scratch) {
-    k__mul_packed(k__packed_avx2, NULL, type, w, nr, n, a, y, ldy, scratch);
+    k__packed_by_cols(k__packed_avx2, NULL, type, w, nr, n, a, y, ldy, scratch);
 }
 
 K__SHARED_AVX2 void k_mul_packed_vnni(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch) {
-    k__mul_packed(k__packed_avx2, k__swap_vnni, type, w, nr, n, a, y, ldy, scratch);
+    k__packed_by_cols(k__packed_avx2, k__swap_vnni, type, w, nr, n, a, y, ldy, scratch);
 }

@@ -469,5 +469,5 @@ static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
 
 K__SHARED_512 void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
                                        size_t ldy, void *scratch) {
-    k__mul_packed(k__packed_512, NULL, type, w, nr, n, a, y, ldy, scratch);
+    k__packed_by_cols(k__packed_512, NULL, type, w, nr, n, a, y, ldy, scratch);
 }

@@ -330,7 +330,7 @@ K__BODY void k__packed_blocks(const k__packed_plan *p, const k__tiles *tiles, ui
 
 /* Few columns: from the packed blocks. Up to 64: a block at a time, where that is faster: with tiles of eight columns, and at the levels that have tiles
  * of up to six alone. More: whole strips, unpacked into panels. */
-K__BODY void k__mul_packed(const k__packed_plan *plans, k__swap *swap, uint32_t type, const void *packed, int nr, int n,
+K__BODY void k__packed_by_cols(const k__packed_plan *plans, k__swap *swap, uint32_t type, const void *packed, int nr, int n,
                            const k_acts *a, float *y, size_t ldy, void *scratch) {
     const k__packed_plan *p = &plans[type];
     const k__form        *f = &k__forms[type];

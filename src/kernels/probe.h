@@ -17,7 +17,7 @@ static uint64_t k__probe_i8_ref(const void *x, int n) {
     uint64_t      s = 0;
     for (int i = 0; i < n; i++) {
         __asm__ volatile("" ::: "memory");
-        s += (uint64_t)(int64_t)k__dot_ref(a, a + K_PROBE_BYTES / 2, 1024);
+        s += (uint64_t)(int64_t)k__dot8_ref(a, a + K_PROBE_BYTES / 2, 1024);
     }
     return s;
 }

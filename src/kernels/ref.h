@@ -95,7 +95,7 @@ static void k_dequant_q8_K(const void *src, float *dst, int64_t n) {
 K_DEQUANT_PLAIN(f32, float, )
 K_DEQUANT_PLAIN(f16, uint16_t, k_f16_to_f32)
 K_DEQUANT_PLAIN(bf16, uint16_t, k_bf16_to_f32)
-K_DEQUANT_PLAIN(f16_round, uint16_t, k__f16_round)
+K_DEQUANT_PLAIN(f16_round, uint16_t, k__f16_as_bf16)
 K_DEQUANT_PLAIN(f64, double, (float))
 K_DEQUANT_PLAIN(i8, int8_t, (float))
 K_DEQUANT_PLAIN(i16, int16_t, (float))
@@ -112,14 +112,14 @@ static void k_quant_f16(const float *src, void *dst, int64_t n) {
 }
 
 /* Each level compiles it again for its target. */
-static inline __attribute__((always_inline)) void k__quant_bf16(const float *src, void *dst, int64_t n) {
+static inline __attribute__((always_inline)) void k__narrow_bf16(const float *src, void *dst, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         uint16_t h = k_f32_to_bf16(src[i]);
         memcpy((uint8_t *)dst + 2 * i, &h, 2);
     }
 }
 
-static void k_quant_bf16(const float *src, void *dst, int64_t n) { k__quant_bf16(src, dst, n); }
+static void k_quant_bf16(const float *src, void *dst, int64_t n) { k__narrow_bf16(src, dst, n); }
 
 /* The value of largest magnitude, with its sign; the first among equals; never a NaN. */
 static inline float k__extreme(const float *x, int n) {

@@ -12,10 +12,10 @@
 
 /* --- element by element: plain loops, which each level compiles again for its target --- */
 
-K__BODY void k__add(float *y, const float *a, const float *b, int n) { for (int i = 0; i < n; i++) y[i] = a[i] + b[i]; }
-K__BODY void k__mul(float *y, const float *a, const float *b, int n) { for (int i = 0; i < n; i++) y[i] = a[i] * b[i]; }
-K__BODY void k__axpy(float *y, const float *x, float s, int n) { for (int i = 0; i < n; i++) y[i] = fmaf(s, x[i], y[i]); }
-K__BODY void k__scale(float *y, float s, int n) { for (int i = 0; i < n; i++) y[i] *= s; }
+K__BODY void k__add_each(float *y, const float *a, const float *b, int n) { for (int i = 0; i < n; i++) y[i] = a[i] + b[i]; }
+K__BODY void k__mul_each(float *y, const float *a, const float *b, int n) { for (int i = 0; i < n; i++) y[i] = a[i] * b[i]; }
+K__BODY void k__axpy_each(float *y, const float *x, float s, int n) { for (int i = 0; i < n; i++) y[i] = fmaf(s, x[i], y[i]); }
+K__BODY void k__scale_each(float *y, float s, int n) { for (int i = 0; i < n; i++) y[i] *= s; }
 
 /* y = x * r * w. */
 K__BODY void k__norm(const float *x, const float *w, float r, int n, float *y) {
@@ -32,7 +32,7 @@ K__BODY void k__shift(const float *x, const float *w, const float *b, float mean
 }
 
 /* cs: cos, sin of each pair. Pairs are (i, i + n_rot/2) with halves, else (2i, 2i + 1). Elements from n_rot on do not change. */
-K__BODY void k__rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
+K__BODY void k__rotate(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
     int half = n_rot / 2, far = halves ? half : 1, step = halves ? 1 : 2;
     for (int h = 0; h < n_heads; h++, x += hd)
         for (int i = 0; i < half; i++) {
@@ -131,14 +131,14 @@ static void k_layer_norm_ref(const float *x, const float *w, const float *b, flo
 
 /* The form of transformers, whose logits are the reference; llama.cpp divides by max(sqrt(sum), eps). They differ by less than a
  * rounding error unless the row is almost 0. */
-static void k_l2_norm_ref(float *x, float eps, int n) { k__scale(x, 1.0f / sqrtf(k_dot_ref(x, x, n) + eps), n); }
+static void k_l2_norm_ref(float *x, float eps, int n) { k__scale_each(x, 1.0f / sqrtf(k_dot_ref(x, x, n) + eps), n); }
 
-static void k_mul_ref(float *y, const float *a, const float *b, int n) { k__mul(y, a, b, n); }
-static void k_add_ref(float *y, const float *a, const float *b, int n) { k__add(y, a, b, n); }
-static void k_axpy_ref(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
-static void k_scale_ref(float *y, float s, int n) { k__scale(y, s, n); }
+static void k_mul_ref(float *y, const float *a, const float *b, int n) { k__mul_each(y, a, b, n); }
+static void k_add_ref(float *y, const float *a, const float *b, int n) { k__add_each(y, a, b, n); }
+static void k_axpy_ref(float *y, const float *x, float s, int n) { k__axpy_each(y, x, s, n); }
+static void k_scale_ref(float *y, float s, int n) { k__scale_each(y, s, n); }
 static void k_rope_ref(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
-    k__rope(x, n_heads, hd, n_rot, halves, cs);
+    k__rotate(x, n_heads, hd, n_rot, halves, cs);
 }
 
 /* --- Hadamard transform ---
@@ -227,7 +227,7 @@ static float k__delta_dot_ref(const float *s, size_t ld, const float *k, int d_k
 }
 
 /* Columns from `first` on. */
-static void k__delta_ref(const k_delta_args *a, int first) {
+static void k__delta_from_ref(const k_delta_args *a, int first) {
     for (int p = 0; first < a->n && p < a->n_pos; p++) {
         const k__delta_at at = k__delta_position(a, p, k_dot_ref);
         for (int c = first; c < a->n; c++) {
@@ -240,7 +240,7 @@ static void k__delta_ref(const k_delta_args *a, int first) {
     }
 }
 
-static void k_delta_ref(const k_delta_args *a) { k__delta_ref(a, 0); }
+static void k_delta_ref(const k_delta_args *a) { k__delta_from_ref(a, 0); }
 
 static float k_max_ref(const float *x, int n, int *arg) {
     float m = -INFINITY;
@@ -258,7 +258,7 @@ static void k_softmax_ref(float *x, int n) {
         x[i] = k__exp_ref(x[i] - m);
         s[i & 31] += x[i];
     }
-    k__scale(x, k__share_of(k__lanes_ref(s, 32)), n);
+    k__scale_each(x, k__share_of(k__lanes_ref(s, 32)), n);
 }
 
 #if defined(__x86_64__)
@@ -593,12 +593,12 @@ static K_VEC_AVX2 float k_dot_avx2(const float *a, const float *b, int n) {
     return y;
 }
 
-static K_VEC_AVX2 void k_mul_avx2(float *y, const float *a, const float *b, int n) { k__mul(y, a, b, n); }
-static K_VEC_AVX2 void k_add_avx2(float *y, const float *a, const float *b, int n) { k__add(y, a, b, n); }
-static K_VEC_AVX2 void k_axpy_avx2(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
-static K_VEC_AVX2 void k_scale_avx2(float *y, float s, int n) { k__scale(y, s, n); }
+static K_VEC_AVX2 void k_mul_avx2(float *y, const float *a, const float *b, int n) { k__mul_each(y, a, b, n); }
+static K_VEC_AVX2 void k_add_avx2(float *y, const float *a, const float *b, int n) { k__add_each(y, a, b, n); }
+static K_VEC_AVX2 void k_axpy_avx2(float *y, const float *x, float s, int n) { k__axpy_each(y, x, s, n); }
+static K_VEC_AVX2 void k_scale_avx2(float *y, float s, int n) { k__scale_each(y, s, n); }
 static K_VEC_AVX2 void k_rope_avx2(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
-    k__rope(x, n_heads, hd, n_rot, halves, cs);
+    k__rotate(x, n_heads, hd, n_rot, halves, cs);
 }
 
 static K_VEC_AVX2 void k_rms_norm_avx2(const float *x, const float *w, float eps, int n, float *y) {
@@ -619,7 +619,7 @@ static K_VEC_AVX2 void k_layer_norm_avx2(const float *x, const float *w, const f
     k__shift(x, w, b, mean, 1.0f / sqrtf(k__sum_avx2(_mm256_add_ps(d[0], d[1])) / (float)n + eps), n, y);
 }
 
-static K_VEC_AVX2 void k_l2_norm_avx2(float *x, float eps, int n) { k__scale(x, 1.0f / sqrtf(k_dot_avx2(x, x, n) + eps), n); }
+static K_VEC_AVX2 void k_l2_norm_avx2(float *x, float eps, int n) { k__scale_each(x, 1.0f / sqrtf(k_dot_avx2(x, x, n) + eps), n); }
 
 static K_VEC_AVX2 void k_hadamard_avx2(float *x, int n, int size) {
     const __m256 unit = _mm256_set1_ps(k__hadamard_unit(size));
@@ -685,7 +685,7 @@ K__V256 void k__put_avx2(float *y, __m256i m, int left, __m256 v) {
     else _mm256_maskstore_ps(y, m, v);
 }
 
-K__V256 void k__activate_avx2(const k_act_fn fn, float *x, const float *up, int n) {
+K__V256 void k__apply_avx2(const k_act_fn fn, float *x, const float *up, int n) {
     for (int i = 0; i < n; i += 8) {
         const __m256i m = k__mask_avx2(n - i);
         const __m256  v = k__act_avx2(fn, _mm256_maskload_ps(x + i, m));
@@ -704,7 +704,7 @@ K__V256 void k__activate_avx2(const k_act_fn fn, float *x, const float *up, int 
     case K_RELU2: f(K_RELU2, __VA_ARGS__); break;          \
     }
 
-static K_VEC_AVX2 void k_activate_avx2(k_act_fn fn, float *x, const float *up, int n) { K__BY_ACT(k__activate_avx2, fn, x, up, n) }
+static K_VEC_AVX2 void k_activate_avx2(k_act_fn fn, float *x, const float *up, int n) { K__BY_ACT(k__apply_avx2, fn, x, up, n) }
 
 /* min_ps and max_ps return their second operand where one is NaN. */
 static K_VEC_AVX2 void k_swiglu_clip_avx2(float *gate, const float *up, float limit, float alpha, int n) {
@@ -794,15 +794,15 @@ static K_VEC_AVX2 void k__delta_strip_avx2(const k_delta_args *a, int c, int H) 
 }
 
 /* Columns from c on. */
-static void k__delta_avx2(const k_delta_args *a, int c) {
+static void k__delta_from_avx2(const k_delta_args *a, int c) {
     for (int H; (H = (a->n - c) / 8) > 0; c += 8 * H) {
         H = H < 4 ? H : 4;
         k__delta_strip_avx2(a, c, H);
     }
-    k__delta_ref(a, c);
+    k__delta_from_ref(a, c);
 }
 
-static void k_delta_avx2(const k_delta_args *a) { k__delta_avx2(a, 0); }
+static void k_delta_avx2(const k_delta_args *a) { k__delta_from_avx2(a, 0); }
 
 /* max_ps returns its second operand where one operand is NaN, so a NaN on the left is ignored. */
 static K_VEC_AVX2 float k_max_avx2(const float *x, int n, int *arg) {
@@ -831,7 +831,7 @@ static K_VEC_AVX2 void k_softmax_avx2(float *x, int n) {
         if (n - i >= 8) _mm256_storeu_ps(x + i, e);
         else _mm256_maskstore_ps(x + i, k, e);
     }
-    k__scale(x, k__share_of(k__sum_avx2(k__fold_avx2(sum))), n);
+    k__scale_each(x, k__share_of(k__sum_avx2(k__fold_avx2(sum))), n);
 }
 
 /* --- avx512 level: 16 lanes are one register; tails are masked --- */
@@ -1081,12 +1081,12 @@ static K_VEC_AVX512 float k_dot_avx512(const float *a, const float *b, int n) {
     return y;
 }
 
-static K_VEC_AVX512 void k_mul_avx512(float *y, const float *a, const float *b, int n) { k__mul(y, a, b, n); }
-static K_VEC_AVX512 void k_add_avx512(float *y, const float *a, const float *b, int n) { k__add(y, a, b, n); }
-static K_VEC_AVX512 void k_axpy_avx512(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
-static K_VEC_AVX512 void k_scale_avx512(float *y, float s, int n) { k__scale(y, s, n); }
+static K_VEC_AVX512 void k_mul_avx512(float *y, const float *a, const float *b, int n) { k__mul_each(y, a, b, n); }
+static K_VEC_AVX512 void k_add_avx512(float *y, const float *a, const float *b, int n) { k__add_each(y, a, b, n); }
+static K_VEC_AVX512 void k_axpy_avx512(float *y, const float *x, float s, int n) { k__axpy_each(y, x, s, n); }
+static K_VEC_AVX512 void k_scale_avx512(float *y, float s, int n) { k__scale_each(y, s, n); }
 static K_VEC_AVX512 void k_rope_avx512(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
-    k__rope(x, n_heads, hd, n_rot, halves, cs);
+    k__rotate(x, n_heads, hd, n_rot, halves, cs);
 }
 
 static K_VEC_AVX512 void k_rms_norm_avx512(const float *x, const float *w, float eps, int n, float *y) {
@@ -1105,7 +1105,7 @@ static K_VEC_AVX512 void k_layer_norm_avx512(const float *x, const float *w, con
     k__shift(x, w, b, mean, 1.0f / sqrtf(k__sum_avx512(d) / (float)n + eps), n, y);
 }
 
-static K_VEC_AVX512 void k_l2_norm_avx512(float *x, float eps, int n) { k__scale(x, 1.0f / sqrtf(k_dot_avx512(x, x, n) + eps), n); }
+static K_VEC_AVX512 void k_l2_norm_avx512(float *x, float eps, int n) { k__scale_each(x, 1.0f / sqrtf(k_dot_avx512(x, x, n) + eps), n); }
 
 static K_VEC_AVX512 void k_hadamard_avx512(float *x, int n, int size) {
     const __m512 unit = _mm512_set1_ps(k__hadamard_unit(size));
@@ -1168,7 +1168,7 @@ K__V512 __m512 k__act_avx512(const k_act_fn fn, __m512 x) {
     return x;
 }
 
-K__V512 void k__activate_avx512(const k_act_fn fn, float *x, const float *up, int n) {
+K__V512 void k__apply_avx512(const k_act_fn fn, float *x, const float *up, int n) {
     for (int i = 0; i < n; i += 16) {
         const __mmask16 m = k__mask_avx512(n - i);
         const __m512    v = k__act_avx512(fn, _mm512_maskz_loadu_ps(m, x + i));
@@ -1176,7 +1176,7 @@ K__V512 void k__activate_avx512(const k_act_fn fn, float *x, const float *up, in
     }
 }
 
-static K_VEC_AVX512 void k_activate_avx512(k_act_fn fn, float *x, const float *up, int n) { K__BY_ACT(k__activate_avx512, fn, x, up, n) }
+static K_VEC_AVX512 void k_activate_avx512(k_act_fn fn, float *x, const float *up, int n) { K__BY_ACT(k__apply_avx512, fn, x, up, n) }
 
 /* min_ps and max_ps return their second operand where one is NaN. */
 static K_VEC_AVX512 void k_swiglu_clip_avx512(float *gate, const float *up, float limit, float alpha, int n) {
@@ -1274,7 +1274,7 @@ static K_VEC_AVX512 void k__delta_strip_avx512(const k_delta_args *a, int c) {
 static void k_delta_avx512(const k_delta_args *a) {
     int c = 0;
     for (; c + 32 <= a->n; c += 32) k__delta_strip_avx512(a, c);
-    k__delta_avx2(a, c);
+    k__delta_from_avx2(a, c);
 }
 
 /* max_ps returns its second operand where one operand is NaN, so a NaN on the left is ignored. */
@@ -1305,6 +1305,6 @@ static K_VEC_AVX512 void k_softmax_avx512(float *x, int n) {
         *s = _mm512_mask_add_ps(*s, k, *s, e);
         _mm512_mask_storeu_ps(x + i, k, e);
     }
-    k__scale(x, k__share_of(k__sum_avx512(_mm512_add_ps(sum[0], sum[1]))), n);
+    k__scale_each(x, k__share_of(k__sum_avx512(_mm512_add_ps(sum[0], sum[1]))), n);
 }
 #endif
