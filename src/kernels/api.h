@@ -92,7 +92,7 @@ K_PUBLIC void k_thread_start(void);
 
 /* For the body of a loop that waits. */
 static inline __attribute__((unused)) void k_pause(void) {
-#if defined(__x86_64__)
+#if K__X86
     __builtin_ia32_pause();
 #endif
 }

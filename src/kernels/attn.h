@@ -654,7 +654,7 @@ static k__attn_level k_attn_ref(const k_attn_args *a) {
     return (k__attn_level){&keys, &values, k__attn_weigh_ref, k__attn_join_ref, k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_ref : NULL};
 }
 
-#if defined(__x86_64__)
+#if K__X86
 /* Prefetches the line at *next and advances, up to `end`. */
 static inline __attribute__((always_inline)) void k__fetch(const uint8_t **next, const uint8_t *end) {
     _mm_prefetch((const char *)*next, _MM_HINT_T1);

@@ -22,7 +22,7 @@ static inline k__v4 k__v4_pick(k__m4 yes, k__v4 a, k__v4 b) {
 }
 
 /* a < b ? a : b and a > b ? a : b. The SSE intrinsics are there because gcc does not always find these instructions. */
-#if defined(__x86_64__)
+#if K__X86
 static inline k__v4 k__v4_min(k__v4 a, k__v4 b) { return (k__v4)_mm_min_ps((__m128)a, (__m128)b); }
 static inline k__v4 k__v4_max(k__v4 a, k__v4 b) { return (k__v4)_mm_max_ps((__m128)a, (__m128)b); }
 #else

@@ -31,8 +31,8 @@ typedef struct {
     const k_probe *probe;
 } k_level;
 
-#define K__ROW(l) K__ROW_TILES(l, l, l, l)
-#define K__ROW_TILES(l, tiles, floats, probes)                                                            \
+#define K__LEVEL(l) K__LEVEL_OF(l, l, l, l)
+#define K__LEVEL_OF(l, tiles, floats, probes)                                                            \
     .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_float = k_mul_float_##floats,    \
     .mul_packed = k_mul_packed_##tiles, .f16_round = k_f16_round_##floats, .rms_norm = k_rms_norm_##l,    \
     .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .softmax = k_softmax_##l, \
@@ -44,16 +44,16 @@ typedef struct {
 /* From the plainest to the fastest; k__pick() chooses. To add a level: its bits in k__cpu_probe(), a macro for its target, its functions
  * for the fields of k_level (those of a slower level serve where it has none), a row here. The tests and `make bench` walk the table. */
 static const k_level k_levels[] = {
-    {.name = "scalar", .needs = 0, K__ROW(ref)},
-#if defined(__x86_64__)
-    {.name = "avx2", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C, K__ROW(avx2)},
-    {.name = "avx_vnni", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX_VNNI, K__ROW_TILES(avx2, vnni, avx2, vnni)},
+    {.name = "scalar", .needs = 0, K__LEVEL(ref)},
+#if K__X86
+    {.name = "avx2", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C, K__LEVEL(avx2)},
+    {.name = "avx_vnni", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX_VNNI, K__LEVEL_OF(avx2, vnni, avx2, vnni)},
     {.name = "avx512",
      .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI,
-     K__ROW(avx512)},
+     K__LEVEL(avx512)},
     {.name = "avx512_bf16",
      .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI | K_CPU_BF16,
-     K__ROW_TILES(avx512, avx512, bf16, bf16)},
+     K__LEVEL_OF(avx512, avx512, bf16, bf16)},
 #endif
 };
 enum { K_LEVELS = sizeof k_levels / sizeof k_levels[0] };
@@ -67,7 +67,7 @@ static bool k__can(const k_level *l) { return (k__cpu_probe() & l->needs) == l->
  * Tiles: on Intel processors additions and conversions use the two ports of products, and loads and stores do not, so tiles have eight columns with
  * sums in memory. On Zen 4 additions use other ports, and a store of 64 bytes takes the place of a product. */
 static void k__tune_processor(void) {
-#if defined(__x86_64__)
+#if K__X86
     unsigned a, b, c, d;
     if (!__get_cpuid(0, &a, &b, &c, &d)) return;
     if (b == signature_AMD_ebx) g_k_ahead = 0;
@@ -81,7 +81,7 @@ typedef struct { uint64_t f32, bf16; } k__trial;
 /* Zeros on other processors than x86-64. */
 static k__trial k__trial_dots(void) {
     k__trial best = {0, 0};
-#if defined(__x86_64__)
+#if K__X86
     float    x[K_PROBE_BYTES / sizeof(float)] __attribute__((aligned(64))) = {0};
     uint64_t least[2] = {UINT64_MAX, UINT64_MAX};
     for (int i = 0; i < 6; i++) {
@@ -138,7 +138,7 @@ K_PUBLIC int k_levels_list(const char **names, bool *can) {
 }
 
 K_PUBLIC bool k_slow_unpacked(uint32_t type) {
-#if defined(__x86_64__)
+#if K__X86
     return type < K_TYPE_MAX && k__decoded_avx2(type);
 #else
     return (void)type, false;
@@ -159,6 +159,10 @@ K_PUBLIC bool k_wants_q8(uint32_t type) { return k_act_of(type) == K_ACT_I8; }
 /* Rows of f16 that are rounded to bf16 together: the rows of a group of tiles. From this number of columns on that is faster than
  * rounding in each tile; with fewer, an even stream from memory is faster. */
 enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
+
+#if !K__X86
+#define K__PANEL_BYTES 0                               /* no panels */
+#endif
 
 K_PUBLIC size_t k_scratch_bytes(int n_max) {
     const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;   /* one panel more for k__packed_few */

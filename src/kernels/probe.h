@@ -34,7 +34,7 @@ static uint64_t k__probe_f32_ref(const void *x, int n) {
 
 static const k_probe k_probe_ref = {k__probe_read_ref, {k__probe_f32_ref, k__probe_f32_ref, k__probe_i8_ref}, {1024, 1024, 1024}};
 
-#if defined(__x86_64__)
+#if K__X86
 /* A word that depends on every lane. */
 K__IN_AVX2 uint64_t k__any256(__m256i v) {
     uint64_t out[4];
@@ -150,4 +150,4 @@ static const k_probe k_probe_avx512 = {
     k__probe_read_avx512, {k__probe_f32_avx512, k__probe_f32_avx512, k__probe_i8_avx512}, {16 * 16, 16 * 16, 16 * 64}};
 static const k_probe k_probe_bf16 = {
     k__probe_read_avx512, {k__probe_f32_avx512, k__probe_dots, k__probe_i8_avx512}, {16 * 16, 16 * 32, 16 * 64}};
-#endif /* __x86_64__ */
+#endif /* K__X86 */

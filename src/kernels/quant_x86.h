@@ -6,8 +6,6 @@
  * Codes are unsigned, u = q + 2^off, because vpdpbusd and vpmaddubsw need one unsigned operand. The offset is subtracted in
  * integers, with the sums of 16 activations. */
 
-#if defined(__x86_64__)
-
 enum { K__ANY = K_TYPE_MAX };                         /* "type" of codes and scales that a scalar decoder has written */
 enum {
     K__COLS  = 8,                                     /* columns of one dot, at most */
@@ -518,6 +516,3 @@ K__BODY void k__mul_quant(const k__plan *plans, k__swap *swap, uint32_t type, co
 }
 
 #define K__PANEL_BYTES sizeof(k__panel)           /* large enough for the stored sums of a dot of eight rows and columns */
-#else
-#define K__PANEL_BYTES 0
-#endif /* __x86_64__ */

@@ -261,7 +261,7 @@ static void k_softmax_ref(float *x, int n) {
     k__scale_each(x, k__share_of(k__lanes_ref(s, 32)), n);
 }
 
-#if defined(__x86_64__)
+#if K__X86
 #if defined(__clang__)
 #define K__UNROLL    _Pragma("clang loop unroll(full)")
 #define K__NO_UNROLL _Pragma("clang loop unroll(disable)")
