@@ -7,8 +7,8 @@
  *     k_types[id].dequant(src, dst, n);  any format to float
  *
  * IT DOES      Block layouts, conversions, a scalar reference and vector kernels for the tensor types of GGUF files;
- *              products of quantised rows, norms, activations, softmax, rotary embedding, attention, short convolutions, the gated
- *              delta rule.
+ *              products of quantised rows, norms, activations, softmax, rotary embedding, attention, short convolutions,
+ *              the gated delta rule; the same steps on NVIDIA GPUs; offline quantisation.
  * IT DOES NOT  Allocate, read files, start threads, print, keep state other than the chosen CPU level, or know models.
  *              The caller checks sizes and types; the kernels do not check them again.
  *
@@ -62,9 +62,9 @@
 #error "GGUF blocks are read in place: a little-endian machine is needed"
 #endif
 
-/* Three compilers read this header: the CPU's (K__CPU), with vector levels on x86-64 (K__X86); nvcc, which makes device code of what a
- * GPU computes by the same text (K__GPU); and the tests' emulator of a GPU, which is the CPU's with both. K_BOTH marks functions and
- * tables of the common subset of C and C++. */
+/* Three compilers read this header: the CPU's (K__CPU), with vector levels on x86-64 (K__X86); nvcc, which
+ * makes device code of what a GPU computes by the same text (K__GPU); and the tests' emulator of a GPU,
+ * which is the CPU's with both. K_BOTH marks functions and tables of the common subset of C and C++. */
 #ifdef __CUDACC__
 #define K__CPU 0
 #define K__X86 0

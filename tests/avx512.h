@@ -1,12 +1,12 @@
 /* avx512.h - the AVX-512 and AVX-VNNI instructions of the kernels in plain C, for machines with AVX2 alone.
  *
- * tests/avx512.sed puts emu_mm512_add_ps in place of _mm512_add_ps, and so on, in a copy of ggml_kernels.h. An instruction that is
- * missing here is then an error of the compiler, which names it. Each function follows the operation in Intel's manual (SDM,
- * volume 2); lanes are counted from the lowest. What the manual leaves undefined is filled with noise, masked lanes of memory are not
- * touched, and an aligned access to another address ends the program.
+ * tests/avx512.sed puts emu_mm512_add_ps in place of _mm512_add_ps, and so on, in a copy of ggml_kernels.h. An
+ * instruction that is missing here is then an error of the compiler, which names it. Each function follows the
+ * operation in Intel's manual (SDM, volume 2); lanes are counted from the lowest. What the manual leaves undefined is
+ * filled with noise, masked lanes of memory are not touched, and an aligned access to another address ends the program.
  *
- * To add an instruction: a function here, and a case in tests/instructions.c that compares it with the processor's. Masked forms of 128
- * and 256 bits and others that AVX2 lacks also need their name in tests/avx512.sed. */
+ * To add an instruction: a function here, and a case in tests/instructions.c that compares it with the processor's.
+ * Masked forms of 128 and 256 bits and others that AVX2 lacks also need their name in tests/avx512.sed. */
 #include <cpuid.h>
 #include <immintrin.h>
 #include <stddef.h>

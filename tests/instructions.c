@@ -1,8 +1,8 @@
 /* instructions.c - tests/avx512.h against the processor.
  *
- * This file is compiled twice: as it is, for processors that have the instructions, and through tests/avx512.sed. Each case runs on
- * random operands, with denormals and without, and both must give the same bytes. Where the processor lacks an instruction, its case
- * is skipped, unless hashes of another processor's results are given.
+ * This file is compiled twice: as it is, for processors that have the instructions, and through tests/avx512.sed.
+ * Each case runs on random operands, with denormals and without, and both must give the same bytes. Where the
+ * processor lacks an instruction, its case is skipped, unless hashes of another processor's results are given.
  *     instructions [FILE]      FILE: hashes, "NAME HASH" a line, as --record prints them
  *     instructions --record    prints the hashes of this processor */
 #include <stdbool.h>
@@ -159,8 +159,8 @@ static uint32_t random32(void) {                         /* xorshift64* of Marsa
     return (uint32_t)(x * 0x2545f4914f6cdd1du >> 32);
 }
 
-/* Random bits; floats near 1; tiny floats and denormals; ends of the ranges. All NaN are the same, since an instruction of two NaN
- * returns either of them, depending on the order that a compiler gives its operands. */
+/* Random bits; floats near 1; tiny floats and denormals; ends of the ranges. All NaN are the same, since an
+ * instruction of two NaN returns either of them, depending on the order that a compiler gives its operands. */
 static uint32_t random_word(int set) {
     static const uint32_t ends[] = {0, 0x80000000, 0x7f800000, 0xff800000, 0x7fc00000, 1, 0x807fffff, 0x00800000, 0x7f7fffff, 0xff7fffff,
                                     0x3f800000, 0xbf800000, 0x80808080, 0x7f7f7f7f, 0x80008000, 0x7fff7fff, 0xffff0000, 0x4b000001, 0x477ff000, 0x3f808000};

@@ -1,14 +1,14 @@
 /* ===== [fit] weights to blocks, scales searched =====
  * [ref] takes a scale from the extreme values of a block. Here scales are searched: blocks get a small error sum w*(x - x^)^2.
  * Eight trials run in parallel: each rounds the weights to codes and solves for the scale (and minimum) with the least error for
- * these codes. In a super-block the f16 scales and the small integers depend on each other. For some pairs of f16 scales every group
- * tries the integers near its own best line, with the error of the stored values; least squares over all groups proposes the next
- * pair, and the best one is kept.
+ * these codes. In a super-block the f16 scales and the small integers depend on each other. For some
+ * pairs of f16 scales every group tries the integers near its own best line, with the error of the
+ * stored values; least squares over all groups proposes the next pair, and the best one is kept.
  *
- * Every machine writes the same bytes: four-lane arithmetic in plain GNU C, no fused multiply-adds. A block is scaled by a power of
- * two first, so that its largest weight is in [1, 2) and no sum of squares overflows or underflows. A scale that f16 cannot hold
- * becomes the largest f16. Weights are finite; importances w are finite and not negative. NULL means that all are equal, as in a
- * block where none exceeds 1e-30.
+ * Every machine writes the same bytes: four-lane arithmetic in plain GNU C, no fused multiply-adds. A block
+ * is scaled by a power of two first, so that its largest weight is in [1, 2) and no sum of squares overflows
+ * or underflows. A scale that f16 cannot hold becomes the largest f16. Weights are finite; importances w are
+ * finite and not negative. NULL means that all are equal, as in a block where none exceeds 1e-30.
  * Public: k_fitters[id].fit, k_fitters[id].recode. */
 
 typedef float   k__v4 __attribute__((vector_size(16)));
@@ -228,8 +228,8 @@ static void k__group_load(k__group *u, const float *x, const float *w, int n) {
 
 typedef struct { k__v8 scale, min, gain; } k__lines;
 
-/* The lines of least error for the codes of eight trials, and their gain over zeros. sign 1: the minimum is not above zero, -1: not
- * below, 0: any. */
+/* The lines of least error for the codes of eight trials, and their gain over
+ * zeros. sign 1: the minimum is not above zero, -1: not below, 0: any. */
 static inline void k__solve_lines(const k__code_sums *s, float sw, float sx, float sign, k__lines *o) {
     k__v4 tiny = k__v4_all(K_FIT_TINY), zero = k__v4_all(0);
     for (int h = 0; h < 2; h++) {
@@ -245,8 +245,8 @@ static inline void k__solve_lines(const k__code_sums *s, float sw, float sx, flo
     }
 }
 
-/* The best line of each lane for codes 0..top. A trial puts the least weight at code a and the largest at top + b, for a grid of `rows`
- * values of a and eight of b; every line is solved twice. */
+/* The best line of each lane for codes 0..top. A trial puts the least weight at code a and the
+ * largest at top + b, for a grid of `rows` values of a and eight of b; every line is solved twice. */
 static inline void k__rough_lines(const float *x, const float *w, int n, float top, float sign, int rows,
                                   const k__group *u, k__lines *best) {
     static const float b[8] = {-0.9f, -0.65f, -0.4f, -0.15f, 0.1f, 0.35f, 0.6f, 0.85f};
@@ -389,8 +389,8 @@ static k__place k__place_scale(const k__super *p, const float *x, const float *w
     return k__best_place(&best);
 }
 
-/* The best integer scale and minimum near the line of a group. The best minimum changes with the scale, so that the line keeps its
- * value at the mean code. */
+/* The best integer scale and minimum near the line of a group. The best minimum
+ * changes with the scale, so that the line keeps its value at the mean code. */
 static k__place k__place_line(const k__super *p, const float *x, const float *w, float d, float dm,
                               const k__group *u, int batches, int minima) {
     k__places best, now;
@@ -505,8 +505,8 @@ static bool k__scales_uneven(const float *s, int n) {
 
 enum { K_FIT_LADDER = 30 };                              /* additional starts for an uneven block */
 
-/* Start t: f16 scales as multiples of the pair of least error for the lines of all groups; 0: the pair that gives the largest line the
- * largest integer. The additional starts go down from there, with different steps for d and dm. */
+/* Start t: f16 scales as multiples of the pair of least error for the lines of all groups; 0: the pair that gives the
+ * largest line the largest integer. The additional starts go down from there, with different steps for d and dm. */
 static void k__start(const k__super *p, int t, float *d, float *dm) {
     static const float near[8][2] = {{1, 1},     {0, 0},         {0, 1},     {1, 0},
                                      {0.95f, 1}, {1.05f, 1.04f}, {1, 1.05f}, {1, 0.95f}};
@@ -535,7 +535,8 @@ static void k__super_scales(const k__super *p, const k__group *u, const float *w
 #if defined(__clang__)
 #define K__ONE_COPY
 #else
-#define K__ONE_COPY __attribute__((noclone))             /* gcc makes a copy for each constant argument, which takes long to compile */
+/* Without it gcc makes a copy for each constant argument, which takes long to compile. */
+#define K__ONE_COPY __attribute__((noclone))
 #endif
 
 /* The best choice for a super-block and its gain over zeros. sign: see k__solve_lines. A copy for each p is no faster. */

@@ -31,18 +31,31 @@ typedef struct {
     const k_probe *probe;
 } k_level;
 
+/* A level whose functions have one suffix. Those of quantised products, of floats and attention, and the probe may have another. */
 #define K__LEVEL(l) K__LEVEL_OF(l, l, l, l)
-#define K__LEVEL_OF(l, tiles, floats, probes)                                                            \
-    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_float = k_mul_float_##floats,    \
-    .mul_packed = k_mul_packed_##tiles, .f16_round = k_f16_round_##floats, .rms_norm = k_rms_norm_##l,    \
-    .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .softmax = k_softmax_##l, \
-    .max = k_max_##l, .layer_norm = k_layer_norm_##l, .l2_norm = k_l2_norm_##l, .mul = k_mul_##l,         \
-    .activate = k_activate_##l, .swiglu_clip = k_swiglu_clip_##l, .cap = k_cap_##l,                       \
-    .conv = k_conv_##l, .delta = k_delta_##l,                                                             \
-    .rope = k_rope_##l, .hadamard = k_hadamard_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##floats, .probe = &k_probe_##probes
+#define K__LEVEL_OF(l, tiles, floats, probes)                                                                          \
+    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_packed = k_mul_packed_##tiles,                \
+    .mul_float = k_mul_float_##floats, .f16_round = k_f16_round_##floats, .attn = k_attn_##floats,                     \
+    .rms_norm = k_rms_norm_##l, .layer_norm = k_layer_norm_##l, .l2_norm = k_l2_norm_##l, .dot = k_dot_##l,            \
+    .add = k_add_##l, .mul = k_mul_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .cap = k_cap_##l,                    \
+    .activate = k_activate_##l, .swiglu_clip = k_swiglu_clip_##l, .softmax = k_softmax_##l, .max = k_max_##l,          \
+    .conv = k_conv_##l, .delta = k_delta_##l, .rope = k_rope_##l, .hadamard = k_hadamard_##l,                          \
+    .kv_store = k_kv_store_##l, .probe = &k_probe_##probes
 
-/* From the plainest to the fastest; k__pick() chooses. To add a level: its bits in k__cpu_probe(), a macro for its target, its functions
- * for the fields of k_level (those of a slower level serve where it has none), a row here. The tests and `make bench` walk the table. */
+/* From the plainest to the fastest; k__pick() takes the last that runs.
+ * TO ADD A LEVEL. The compiler or a test finds a place that was forgotten, but for those marked *.
+ *  1  [cpu]      a K_CPU_ bit for each new feature, read in k__cpu_probe()
+ *  2  [vec], [quant_x86]  macros with __attribute__((target(...))), like K_VEC_AVX512 and K__LIST512. Instructions that a
+ *               target cannot name are inline assembly, like k__dot8_vnni
+ *  3  Its functions. Of quantised products: K__PRODUCTS in [quant_x86], a section like [quant_avx2] and one like
+ *               [packed_avx2], in a GGML_KERNELS_PART; of floats in [vec], of attention in [attn]; its k_probe in [probe].
+ *               Where it has no function of its own, that of a slower level serves: K__LEVEL_OF, or a designator after it
+ *  4  [level]    a row below; k__pick() where it is not always faster than the row before it (*); k__tune_processor() (*)
+ * Outside of the kernels:
+ *  5  src/cli.c  CLI_LEVELS, whose text is in tests/cli.py and tests/t_cli.c
+ *  6  tests/avx512.h, avx512.sed, instructions.c  its instructions, emulated for make levels
+ *     tests/t_quant.c t_quant_auto, tests/t_dev.c t_dev_reference, tests/t_fwd.c t_fwd_same_bits (*)  name levels
+ *     tests/README.md (*)  what make levels emulates */
 static const k_level k_levels[] = {
     {.name = "scalar", .needs = 0, K__LEVEL(ref)},
 #if K__X86
@@ -62,10 +75,11 @@ static const k_level *g_k_level = &k_levels[0];
 
 static bool k__can(const k_level *l) { return (k__cpu_probe() & l->needs) == l->needs; }
 
-/* Sets the prefetch of one column and the columns of a tile by the vendor of the processor. Prefetch: measured on Zen 4, its hardware reads a packed
- * stream as fast as plain memory, and software prefetches make it slower; Intel processors leave a third of the bandwidth unused without them.
- * Tiles: on Intel processors additions and conversions use the two ports of products, and loads and stores do not, so tiles have eight columns with
- * sums in memory. On Zen 4 additions use other ports, and a store of 64 bytes takes the place of a product. */
+/* Sets the prefetch of one column and the columns of a tile by the vendor of the processor. Prefetch: measured
+ * on Zen 4, its hardware reads a packed stream as fast as plain memory, and software prefetches make it slower;
+ * Intel processors leave a third of the bandwidth unused without them. Tiles: on Intel processors additions and
+ * conversions use the two ports of products, and loads and stores do not, so tiles have eight columns with sums
+ * in memory. On Zen 4 additions use other ports, and a store of 64 bytes takes the place of a product. */
 static void k__tune_processor(void) {
 #if K__X86
     unsigned a, b, c, d;
@@ -164,14 +178,15 @@ enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
 #define K__PANEL_BYTES 0                               /* no panels */
 #endif
 
+/* k__packed_few wants one panel more than a row has blocks. */
 K_PUBLIC size_t k_scratch_bytes(int n_max) {
-    const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;   /* one panel more for k__packed_few */
+    const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;
     const size_t rounded = K__ROUND_ROWS * sizeof(uint16_t) * (size_t)n_max;
     return panels > rounded ? panels : rounded;
 }
 
-/* Whole strips, several of them, so that a strip is prefetched while the one before it is multiplied; for few columns, a stream that
- * is long enough. */
+/* Whole strips, several of them, so that a strip is prefetched while the one
+ * before it is multiplied; for few columns, a stream that is long enough. */
 K_PUBLIC int k_rows_step(uint32_t type, int nt) {
     (void)nt;
     return k_wants_q8(type) ? 128 : 32;
@@ -265,7 +280,8 @@ static void k__mul_either(const k__weights *w, int nr, const k_acts *a, float *y
 }
 
 /* Rows of f16 as bf16: each is rounded once for all columns. */
-static void k__mul_rounded(const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy, uint16_t *rows) {
+static void k__mul_rounded(const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                           uint16_t *rows) {
     for (int r = 0, some; r < nr; r += some) {
         some = nr - r < K__ROUND_ROWS ? nr - r : K__ROUND_ROWS;
         for (int i = 0; i < some; i++) g_k_level->f16_round(w + (size_t)(r + i) * row_bytes, n, rows + (size_t)i * (size_t)n);
@@ -307,7 +323,8 @@ K_PUBLIC void  k_swiglu_clip(float *gate, const float *up, float limit, float al
     g_k_level->swiglu_clip(gate, up, limit, alpha, n);
 }
 K_PUBLIC void  k_cap(float *x, float cap, int n) { g_k_level->cap(x, cap, n); }
-K_PUBLIC void  k_conv(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu, float *y, size_t ldy) {
+K_PUBLIC void  k_conv(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu,
+                      float *y, size_t ldy) {
     g_k_level->conv(x, w, bias, taps, n, n_rows, silu, y, ldy);
 }
 K_PUBLIC void  k_delta(const k_delta_args *a) { g_k_level->delta(a); }

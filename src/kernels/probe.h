@@ -1,8 +1,9 @@
 /* ===== [probe] loops that measure this machine =====
- * A benchmark compares its rates with these limits: reading memory in order, and the products of a level with all operands in registers
- * or the L1 cache. Each loop returns a value that depends on all its work, so that the compiler cannot remove it. */
+ * A benchmark compares its rates with these limits: reading memory in order, and the products of a level with all operands in
+ * registers or the L1 cache. Each loop returns a value that depends on all its work, so that the compiler cannot remove it. */
 
-#define K__LATER(x) __asm__ volatile("" : "+x"(x))       /* the compiler must assume that x has changed, and computes from it again */
+/* The compiler must assume that x has changed, and computes from it again. */
+#define K__LATER(x) __asm__ volatile("" : "+x"(x))
 
 static uint64_t k__probe_read_ref(const void *p, size_t n) {
     const uint64_t *q = p;

@@ -1,6 +1,6 @@
 /* ===== [quant] quantised products, scalar =====
- * The plain form of the products. Integers are summed exactly inside a block of 256 weights; the float terms of blocks are added in
- * one fixed order. Every other level must give the same bits. */
+ * The plain form of the products. Integers are summed exactly inside a block of 256 weights; the
+ * float terms of blocks are added in one fixed order. Every other level must give the same bits. */
 
 /* Codes q, their sums and the scale of one block of n activations, n % 32 == 0, n <= 256. A NaN makes the scale NaN, an infinity
  * makes it infinite; their codes are 0, so the result shows the fault without undefined behaviour. Returns the sum of the

@@ -77,8 +77,9 @@ static inline __attribute__((always_inline)) bool k__blank(const k__cols *x, int
     return true;
 }
 
-/* 256 weights of 32 rows: q[k / 4][row][k % 4] is the code plus k__cols.offset. INT: sc in the format of the level's dot; mn: int16 pairs of groups 2p, 2p + 1. SCALE: fs of up to 16
- * groups, or fs of 8 and fm of 8. k__ready512 fills the rest: fused, and fs of 8 .. 15 where there are 8 groups without minima. */
+/* 256 weights of 32 rows: q[k / 4][row][k % 4] is the code plus k__cols.offset. INT: sc in the format of
+ * the level's dot; mn: int16 pairs of groups 2p, 2p + 1. SCALE: fs of up to 16 groups, or fs of 8 and fm
+ * of 8. k__ready512 fills the rest: fused, and fs of 8 .. 15 where there are 8 groups without minima. */
 typedef struct {
     uint8_t q[K_SUPER / 4][K__STRIP][4];
     union {
@@ -109,10 +110,11 @@ typedef struct {
 #define K__SHARED_512  K__SHARED __attribute__((noinline, target(K__LIST512)))
 
 /* What the sections of products give to [level]. */
-#define K__PRODUCTS(target, l)                                                                                                        \
-    target void k_mul_quant_##l(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy, \
-                                void *scratch);                                                                                       \
-    target void k_mul_packed_##l(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch);
+#define K__PRODUCTS(target, l)                                                                                        \
+    target void k_mul_quant_##l(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,       \
+                                float *y, size_t ldy, void *scratch);                                                 \
+    target void k_mul_packed_##l(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy,  \
+                                 void *scratch);
 K__PRODUCTS(K__SHARED_AVX2, avx2)
 K__PRODUCTS(K__SHARED_AVX2, vnni)
 K__PRODUCTS(K__SHARED_512, avx512)
@@ -130,7 +132,9 @@ K__IN_AVX2 int k__most8(__m256i v) {
 }
 
 /* The largest sum of one sign: sums of magnitudes plus magnitudes of sums are twice that. */
-K__IN_AVX2 int k__most_one_sign(__m256i sizes, __m256i sums) { return k__most8(_mm256_add_epi32(sizes, _mm256_abs_epi32(sums))) / 2; }
+K__IN_AVX2 int k__most_one_sign(__m256i sizes, __m256i sums) {
+    return k__most8(_mm256_add_epi32(sizes, _mm256_abs_epi32(sums))) / 2;
+}
 
 /* Unaligned loads. */
 static inline int32_t  k__i32(const void *p) { int32_t v; memcpy(&v, p, 4); return v; }
@@ -147,8 +151,8 @@ K__IN_AVX2 void k__dot16_vnni(__m256i *acc, __m256i a, __m256i b) {
     __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
 }
 
-/* The float terms of one row and up to eight blocks, INT: sums of eight lanes each give the terms u*da. k__add_terms adds the terms of
- * several rows in order: the additions of one row wait for each other, those of several rows overlap. */
+/* The float terms of one row and up to eight blocks, INT: sums of eight lanes each give the terms u*da. k__add_terms adds
+ * the terms of several rows in order: the additions of one row wait for each other, those of several rows overlap. */
 typedef struct {
     _Alignas(64) __m256i sum[K__COLS][8][2];          /* [column][block] partial isum and imin */
     uint32_t             d[8];                        /* [block] as in k__heads */
@@ -374,13 +378,15 @@ static const uint8_t *k__pad_tail(uint32_t type, const uint8_t *p, int n, uint8_
 /* Multiplies the panels w of blocks first .. end - 1 with up to K__TILE columns; adds to y. */
 typedef void k__tile(const k__panel *w, const k__cols *x, int first, int end, k__ahead *ahead, float (*y)[K__STRIP]);
 
-/* The tiles of one kind of codes and scales. k__share() divides 8 and more columns into parts of 4 to 6, or of 4 to 8 where these tiles exist. */
+/* The tiles of one kind of codes and scales. k__share() divides 8 and more
+ * columns into parts of 4 to 6, or of 4 to 8 where these tiles exist. */
 enum { K__TILE_MIN = 4, K__TILE_REGS = 6 /* up to here sums fit in registers beside the dots */,
        K__PANEL_COLS = 8, K__PANEL_ROWS = 8, K__ROWS = 8 };
 typedef struct {
     k__tile *of[K__TILE + 1];                         /* index: columns, from 4 on; up to 6 where [K__TILE] is NULL */
-    void (*ready)(k__panel *panel, int blocks);       /* completes panels, once each, where a tile has more than 6 columns; NULL: nothing is missing */
-    int bound;                                        /* k_sums.most16 or most32 up to which the dot of a group fits in int16; 0: not used */
+    /* completes panels, once each, where a tile has more than 6 columns; NULL: nothing is missing */
+    void (*ready)(k__panel *panel, int blocks);
+    int bound;                                        /* k_sums.most16 or most32 up to which a group's dot fits in int16; or 0 */
 } k__tiles;
 
 /* How a level multiplies one format. */
@@ -403,8 +409,8 @@ static void k__add_terms(const float *term, int nb, float *y, int rows) {
     memcpy(y, acc, (size_t)rows * sizeof(float));
 }
 
-/* Rows without gaps are one stream of blocks for p->row. The scales of the activations are repeated, so that eight consecutive ones
- * can be loaded from any block on. */
+/* Rows without gaps are one stream of blocks for p->row. The scales of the activations
+ * are repeated, so that eight consecutive ones can be loaded from any block on. */
 static void k__repeat_scales(k__cols *x, float *to) {
     int nb = x->nb + (x->tail > 0);
     for (int c = 0; c < x->n; c++, to += nb + 8) {
@@ -445,7 +451,8 @@ static inline void k__sums_ahead(const float *y, int rows) {
 /* Sixteen floats; one register where the target has it. */
 typedef float k__v16 __attribute__((vector_size(64), aligned(4), may_alias));
 
-/* Copies the sums of a column to y. Whole strips are copied as vectors: a copy of variable length costs as much as thirty stores. */
+/* Copies the sums of a column to y. Whole strips are copied as vectors:
+ * a copy of variable length costs as much as thirty stores. */
 K__BODY void k__put_sums(float *y, const float *sum, int rows, int usual) {
     if (rows != usual) memcpy(y, sum, (size_t)rows * sizeof(float));
     else K__UNROLL for (int i = 0; i < usual; i += 16) *(k__v16 *)(y + i) = *(const k__v16 *)(sum + i);
@@ -470,8 +477,8 @@ static void k__panels_ready(const k__tiles *tiles, int nt, int parts, k__panel *
     if (tiles->ready && nt > parts * K__TILE_REGS) tiles->ready(panel, blocks);
 }
 
-/* Multiplies a strip of `rows` <= 32 rows of n weights, unpacked in panel [ceil(n / 256)], with the columns of a. y: those of the first row, ldy floats
- * from column to column. next: the next_bytes of the following strip, which are prefetched. */
+/* Multiplies a strip of `rows` <= 32 rows of n weights, unpacked in panel [ceil(n / 256)], with the columns of a. y: those
+ * of the first row, ldy floats from column to column. next: the next_bytes of the following strip, which are prefetched. */
 K__BODY void k__mul_strip(const k__tiles *tiles, k__panel *panel, int offset, int rows, int n, const k_acts *a,
                           float *y, size_t ldy, const uint8_t *next, size_t next_bytes) {
     const int parts = k__tile_parts(tiles, a->nt), blocks = (n + K_SUPER - 1) / K_SUPER;

@@ -3,32 +3,40 @@
  *
  * TO ADD A WEIGHT TYPE. The compiler or a test finds a place that was forgotten, but for those marked *.
  * Kernels:
- *  1  [fmt]       its id, its block, FMT_SIZE of the block
- *  2  [unpack]    k_unpack_NAME: the layout of the block, as a comment and as code. SCALE: up to 128 weights in up to 8 groups of 16 or
- *                 32; INT: 256 weights with integer scales of 16
- *  3  [ref]       a line in K__SCALE_TYPES or K__INT_TYPES: its row below, and k_dequant_NAME. k_quant_NAME where [ref] can write it
- *  4  [quant_avx2], [quant_avx512]  rows in k__plans_avx2 and k__plans_512. any_int and any_scale multiply what the decoder returns,
- *                 where it has no minima and no groups of 16. Other types, and those for which a benchmark asks: lines of K__INT_AVX2 or
- *                 K__SCALE_AVX2 and of K__INT_512 or K__SCALE_512, and their cases in k__codes_avx2, k__codes512 and, in [quant_x86],
- *                 k__off (*), k__heads_of (INT), k__park_scales (SCALE; a block that begins with the f16 scale needs none)
- *  5  [packed]    a line in K__FORMS. A new kind of scales is a K__HEAD_: then every function with a switch over them, here, in
- *                 [packed_x86] and in [cuda]
- *     [packed_avx2], [packed_avx512]  rows in k__packed_avx2 and k__packed_512; for bits, table, head and segments that no line of
- *                 K__COLS8_AVX2, K__COLS8_512 or K__COLS4_512 has yet, a line of these
- *     [cuda]      where no row of K_CUDA_MULS has the form's bits, segments, head and table: a row
- *  6  [fit] or [fit_grid], [fitters] (*)  k_fit_NAME, k_recode_NAME and a row of k_fitters, where files of the type can be made
+ *  1  [fmt]     its id, its block, FMT_SIZE of the block
+ *  2  [unpack]  k_unpack_NAME: the layout of the block, as a comment and as code. SCALE: up to 128 weights in up to 8 groups
+ *              of 16 or 32; INT: 256 weights with integer scales of 16
+ *  3  [ref]     a line in K__SCALE_TYPES or K__INT_TYPES: its row here, and k_dequant_NAME. k_quant_NAME where [ref] can write
+ *              it
+ *  4  [quant_avx2], [quant_avx512]  rows in k__plans_avx2 and k__plans_512. any_int and any_scale multiply what the decoder
+ *              returns, where it has no minima and no groups of 16. Others, and those for which a benchmark asks: lines of
+ *              K__INT_AVX2 or K__SCALE_AVX2 and of K__INT_512 or K__SCALE_512, and their cases in k__codes_avx2, k__codes512
+ *              and, in [quant_x86], k__off (*), k__heads_of (INT), k__park_scales (SCALE that does not begin with the f16
+ *              scale)
+ *  5  [packed]  a line in K__FORMS. With K__HEAD_F16 and _F16M a scale is for half a unit: with groups of 32 segs is 1. Other
+ *              kinds of scales are a new K__HEAD_: then every function with a switch over them, here, in [packed_x86] and in
+ *              [cuda]
+ *     [packed_avx2], [packed_avx512]  rows in k__packed_avx2 and k__packed_512; for bits, table, head and segs that have none
+ *              yet, a line of K__COLS8_AVX2, and of K__COLS8_512 or K__COLS4_512. New tiles of [quant_avx2] have a row in
+ *              k__tiles_vnni
+ *     [cuda]    a row of K_CUDA_MULS, where none has the form's bits, segs, head and table. k__cuda_codes and tests/t_cuda.c
+ *              tc_far_unit do not know planes whose bits times segs is 2
+ *  6  [fit] or [fit_grid], [fitters] (*)  k_fit_NAME, k_recode_NAME and a row of k_fitters, where files of the type can be
+ *              made
  * Program, where files of the type can be made:
- *  7  src/quant.c  FT_NAME, a row of quant_files, rows of quant_rules (*), a row of quant_fallback
- *     src/round.c  a row of round__scales (*): where the f16 scale of a block is, for --calibrate
+ *  7  src/quant.c (*)  FT_NAME, a row of quant_files, rows of quant_rules, a row of quant_fallback where blocks are longer
+ *              than 32
+ *     src/round.c (*)  a row of round__scales, for --calibrate: where the f16 scale of a block is
  * Tests and tables:
  *  8  tests/gen/golden_blocks.py  FORMATS, and dequant() where the `gguf` package does not know the type; it writes
- *                 tests/data/golden/fmt_NAME.bin and fmt_sums.txt
- *     tests/t_fmt.c fmt__published; tests/t_quant.c tq_fields, tq_put_odd, tq_put_scales where the block does not begin with the f16
- *                 scale; tests/t_pack.c t_pack_sizes (*)
- *  9  a fitter: tests/gen/fit_grid.py, or golden_fit.py where [ref] writes the type, too; tests/t_fit.c t_fit_monotone (*)
- * 10  tests/gen/tiny_blocks.py, tiny_llama.py (*)  a tiny model with the type
+ *              tests/data/golden/fmt_NAME.bin and fmt_sums.txt
+ *     tests/t_fmt.c fmt__published; tests/t_pack.c t_pack_sizes (*); tests/t_gguf.c, where a row has the first unused id;
+ *              tests/t_quant.c tq_fields, tq_put_odd and tq_put_scales where the block does not begin with the f16 scale
+ *  9  with a fitter: tests/gen/fit_grid.py (*), or golden_fit.py where [ref] writes the type, too; tests/t_fit.c
+ *              t_fit_monotone (*)
+ * 10  tests/gen/tiny_blocks.py and tiny_llama.py (*)  a tiny model with the type
  *     tests/gen/quant_types.py (*)  what llama-quantize makes of a file type
- * 11  README.md   the tables of `llmrun --list types` and `--list files`
+ * 11  README.md  the table of `llmrun --list types`: python3 tests/readme.py --write
  *     tests/bench/quality.py, gate.py, measure.py, plots.py (*)  lists of types to measure */
 
 /* Parts 1 and 2 ([api]) need the numbers of a row; its functions are those of part 3. */
@@ -37,13 +45,15 @@
 #else
 #define K__ROW_OF(...) NULL, NULL, NULL
 #endif
+/* name, block, bytes, kind, group, has_min; dequant, unpack, quant */
 #define K__ROW_PLAIN(type, bytes, kind, quant) {#type, 1, bytes, kind, 0, 0, K__ROW_OF(k_dequant_##type, NULL, quant)}
 #define K__ROW_DATA(type, block) \
     {#type, block, sizeof(block_##type), K_KIND_DATA, 0, 0, K__ROW_OF(k_dequant_##type, NULL, NULL)}
 #define K__ROW_INT(id, type, min) \
     [K_##id] = {#type, 256, sizeof(block_##type), K_KIND_INT, 0, min, K__ROW_OF(k_dequant_##type, k_unpack_##type, NULL)},
-#define K__ROW_SCALE(id, type, block, group, min, quant) \
-    [K_##id] = {#type, block, sizeof(block_##type), K_KIND_SCALE, group, min, K__ROW_OF(k_dequant_##type, k_unpack_##type, quant)},
+#define K__ROW_SCALE(id, type, block, group, min, quant)                     \
+    [K_##id] = {#type, block, sizeof(block_##type), K_KIND_SCALE, group, min, \
+                K__ROW_OF(k_dequant_##type, k_unpack_##type, quant)},
 #define K__ROW_GONE(name) {name, 0, 0, K_KIND_NONE, 0, 0, NULL, NULL, NULL}
 
 K_PUBLIC const k_type k_types[K_TYPE_MAX + 1] = {
