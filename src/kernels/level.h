@@ -31,7 +31,7 @@ typedef struct {
     const k_probe *probe;
 } k_level;
 
-/* A level whose functions have one suffix. Those of quantised products, of floats and attention, and the probe may have another. */
+/* A level whose functions have one suffix. Quantised products, floats with attention, and the probe may have others. */
 #define K__LEVEL(l) K__LEVEL_OF(l, l, l, l)
 #define K__LEVEL_OF(l, tiles, floats, probes)                                                                          \
     .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_packed = k_mul_packed_##tiles,                \
