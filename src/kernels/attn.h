@@ -664,18 +664,22 @@ static void k__attn8_gather_ref(const k__attn8 *c, const k__attn8_rows *g, float
         }
 }
 
-static const k__attn8_level k__attn8_level_ref = {k__attn8_pack_k_ref, k__attn8_pack_v_ref, k__attn8_scores_ref,
-                                                  k__attn8_weigh_ref, k__attn8_gather_ref};
+static const k__attn8_level k__attn8_level_ref = {
+    .pack_k = k__attn8_pack_k_ref, .pack_v = k__attn8_pack_v_ref, .scores = k__attn8_scores_ref,
+    .weigh = k__attn8_weigh_ref, .gather = k__attn8_gather_ref};
 
 static void k__attn_join_ref(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
     k__attn_join(k__exp_ref, all, o, part, from, n);
 }
 
 static k__attn_level k_attn_ref(const k_attn_args *a) {
-    static const k__attn_keys   keys = {1, k__attn_widen_ref, k__attn_transpose_ref, k__attn_round_ref, k__attn_scores_ref};
+    static const k__attn_keys keys = {
+        .per = 1, .widen = k__attn_widen_ref, .transpose = k__attn_transpose_ref, .round = k__attn_round_ref,
+        .scores = k__attn_scores_ref};
     static const k__attn_values values = {1, k__attn_widen_ref, NULL, k__attn_gather_ref};
-    return (k__attn_level){&keys, &values, k__attn_weigh_ref, k__attn_join_ref,
-                           k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_ref : NULL};
+    return (k__attn_level){
+        .keys = &keys, .values = &values, .weigh = k__attn_weigh_ref, .join = k__attn_join_ref,
+        .codes = k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_ref : NULL};
 }
 
 #if K__X86
@@ -857,8 +861,9 @@ static K_VEC_AVX2 void k__attn_gather_avx2(float *const *o, const float *c, int 
         k__gather_avx2(1, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi, ahead);
 }
 
-static const k__attn_keys   k__attn_keys_avx2 = {1, k__attn_widen_avx2, k__attn_transpose_avx2, k__attn_round_avx2,
-                                                 k__attn_scores_avx2};
+static const k__attn_keys k__attn_keys_avx2 = {
+    .per = 1, .widen = k__attn_widen_avx2, .transpose = k__attn_transpose_avx2, .round = k__attn_round_avx2,
+    .scores = k__attn_scores_avx2};
 static const k__attn_values k__attn_values_avx2 = {1, k__attn_widen_avx2, NULL, k__attn_gather_avx2};
 
 /* --- both caches q8_0 --- */
@@ -1040,8 +1045,9 @@ static K_VEC_AVX2 void k__attn8_gather_avx2(const k__attn8 *c, const k__attn8_ro
     }
 }
 
-static const k__attn8_level k__attn8_level_avx2 = {k__attn8_pack_k_avx2, k__attn8_pack_v_avx2, k__attn8_scores_avx2,
-                                                   k__attn8_weigh_avx2, k__attn8_gather_avx2};
+static const k__attn8_level k__attn8_level_avx2 = {
+    .pack_k = k__attn8_pack_k_avx2, .pack_v = k__attn8_pack_v_avx2, .scores = k__attn8_scores_avx2,
+    .weigh = k__attn8_weigh_avx2, .gather = k__attn8_gather_avx2};
 
 static K_VEC_AVX2 float k__attn_decay_avx2(float x) { return _mm256_cvtss_f32(k__exp_avx2(_mm256_set1_ps(x))); }
 
@@ -1050,8 +1056,9 @@ static K_VEC_AVX2 void k__attn_join_avx2(k__attn_sum *all, float *o, const k__at
 }
 
 static k__attn_level k_attn_avx2(const k_attn_args *a) {
-    return (k__attn_level){&k__attn_keys_avx2, &k__attn_values_avx2, k__attn_weigh_avx2, k__attn_join_avx2,
-                           k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_avx2 : NULL};
+    return (k__attn_level){
+        .keys = &k__attn_keys_avx2, .values = &k__attn_values_avx2, .weigh = k__attn_weigh_avx2,
+        .join = k__attn_join_avx2, .codes = k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_avx2 : NULL};
 }
 
 /* --- avx512 level --- */
@@ -1299,8 +1306,9 @@ static K_VEC_AVX512 void k__attn_gather_avx512(float *const *o, const float *c, 
     K__GATHER_BY_ROWS(k__gather_rows_avx512)
 }
 
-static const k__attn_keys   k__attn_keys_avx512 = {1, k__attn_widen_avx512, k__attn_transpose_avx512, k__attn_round_avx512,
-                                                   k__attn_scores_avx512};
+static const k__attn_keys k__attn_keys_avx512 = {
+    .per = 1, .widen = k__attn_widen_avx512, .transpose = k__attn_transpose_avx512,
+    .round = k__attn_round_avx512, .scores = k__attn_scores_avx512};
 static const k__attn_values k__attn_values_avx512 = {1, k__attn_widen_avx512, NULL, k__attn_gather_avx512};
 
 /* --- both caches q8_0: the rest is the avx2 level's --- */
@@ -1367,8 +1375,9 @@ static K_VEC_VNNI void k__attn8_gather_avx512(const k__attn8 *c, const k__attn8_
     }
 }
 
-static const k__attn8_level k__attn8_level_avx512 = {k__attn8_pack_k_avx2, k__attn8_pack_v_avx2, k__attn8_scores_avx512,
-                                                     k__attn8_weigh_avx2, k__attn8_gather_avx512};
+static const k__attn8_level k__attn8_level_avx512 = {
+    .pack_k = k__attn8_pack_k_avx2, .pack_v = k__attn8_pack_v_avx2, .scores = k__attn8_scores_avx512,
+    .weigh = k__attn8_weigh_avx2, .gather = k__attn8_gather_avx512};
 
 static K_VEC_AVX512 float k__attn_decay_avx512(float x) { return _mm512_cvtss_f32(k__decay_avx512(_mm512_set1_ps(x))); }
 
@@ -1377,8 +1386,10 @@ static K_VEC_AVX512 void k__attn_join_avx512(k__attn_sum *all, float *o, const k
 }
 
 static k__attn_level k_attn_avx512(const k_attn_args *a) {
-    return (k__attn_level){&k__attn_keys_avx512, &k__attn_values_avx512, k__attn_weigh_avx512, k__attn_join_avx512,
-                           k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_avx512 : NULL};
+    return (k__attn_level){
+        .keys = &k__attn_keys_avx512, .values = &k__attn_values_avx512, .weigh = k__attn_weigh_avx512,
+        .join = k__attn_join_avx512,
+        .codes = k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_avx512 : NULL};
 }
 
 /* --- avx512_bf16 level: caches that are multiplied as bf16, tiles as pairs --- */
@@ -1473,7 +1484,9 @@ static K_VEC_BF16 void k__attn_gather_bf16(float *const *o, const float *c, int 
 }
 
 static k__attn_level k_attn_bf16(const k_attn_args *a) {
-    static const k__attn_keys   keys = {2, k__attn_widen_bf16, k__attn_transpose_avx512, k__attn_round_bf16, k__attn_scores_bf16};
+    static const k__attn_keys keys = {
+        .per = 2, .widen = k__attn_widen_bf16, .transpose = k__attn_transpose_avx512,
+        .round = k__attn_round_bf16, .scores = k__attn_scores_bf16};
     static const k__attn_values values = {2, k__attn_widen_bf16, k__attn_pair_bf16, k__attn_gather_bf16};
     k__attn_level lv = k_attn_avx512(a);
     if (k__kv_rounds(a->type_k)) lv.keys = &keys;

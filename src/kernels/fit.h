@@ -211,8 +211,10 @@ static float k__fit_scale(const float *x, const float *w, int n, float lo, float
 /* --- one line: a scale and a minimum --- */
 
 typedef struct {
-    float sw, sx, lo, hi;                                /* sums of w and w*x, extremes */
-    float s, m, c;                                       /* the line s*q + m, and the mean of the codes q */
+    float sw, sx;                                        /* sums of w and of w*x */
+    float lo, hi;                                        /* extremes of x, where weights matter */
+    float s, m;                                          /* the line s*q + m */
+    float c;                                             /* the mean of the codes q */
 } k__group;
 
 static void k__group_load(k__group *u, const float *x, const float *w, int n) {
@@ -324,23 +326,26 @@ static void k__fit_plain_min(const float *x, const float *w, int top, uint16_t h
 
 /* The ranges of a kind of super-block, and the effort of the search. */
 typedef struct {
-    float lo, hi, sc_lo, sc_hi;                          /* codes, integer scales; minima: 0..sc_hi */
-    int   group;
-    bool  min;
+    float lo, hi;                                        /* codes */
+    float sc_lo, sc_hi;                                  /* integer scales; minima: 0..sc_hi */
+    int   group;                                         /* weights of a group */
+    bool  min;                                           /* whether groups have minima */
     int   starts, batches;                               /* pairs of f16 scales, batches of trials for each */
     int   rounds, polish, again;                         /* the same for the pairs that least squares proposes */
     int   minima;                                        /* per scale, in the last batches: 4 or 8 */
 } k__super;
 
+/* A finished super-block. */
 typedef struct {
-    uint16_t d, dmin;
-    int16_t  sc[16], mn[16];                             /* per group */
-    int8_t   q[256];
+    uint16_t d, dmin;                                    /* f16 */
+    int16_t  sc[16], mn[16];                             /* integers of each group */
+    int8_t   q[256];                                     /* codes */
 } k__fitted;
 
 /* The best trial of each lane: its gain over zeros, its integers, the sums of its codes. */
 typedef struct { k__v8 gain, sc, mn; k__code_sums sum; } k__places;
 
+/* One of them: q, qq and xq are those of k__code_sums. */
 typedef struct { float gain, sc, mn, q, qq, xq; } k__place;
 
 static inline void k__keep_places(k__places *best, const k__places *now) {
@@ -431,12 +436,13 @@ static void k__refit_line(k__group *u, const k__place *at, float sign) {
     u->c = at->q / u->sw;
 }
 
-/* A choice for a super-block: f16 scales, integers, their gain over zeros, the groups with these, and the pair that least squares
- * proposes next. */
+/* A choice for a super-block. */
 typedef struct {
-    float    d, dm, gain, next_d, next_dm;
-    int16_t  sc[16], mn[16];
-    k__group u[16];
+    float    d, dm;                                      /* f16 scales */
+    float    gain;                                       /* over zeros */
+    float    next_d, next_dm;                            /* the pair that least squares proposes next */
+    int16_t  sc[16], mn[16];                             /* integers of each group */
+    k__group u[16];                                      /* the groups with these */
 } k__settled;
 
 static void k__settle(const k__scaled *b, const k__super *p, float sign, float d, float dm, int batches,

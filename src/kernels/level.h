@@ -1,14 +1,15 @@
 /* ===== [level] CPU dispatch: the levels and the public functions =====
  * A level is a row of functions. All levels give the same bits and differ only in speed. */
 
+/* The functions of a level. Arguments are those of the public functions that call them, below. */
 typedef struct {
     const char *name;
     unsigned    needs;                                /* K_CPU_ bits */
-    int   (*quant_act)(const float *, int, int8_t *, k_sums *, float *);
+    int   (*quant_act)(const float *, int, int8_t *, k_sums *, float *);   /* one block; returns the sum of magnitudes of codes */
     void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_float)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t);
-    void  (*f16_round)(const uint8_t *, int, uint16_t *);
+    void  (*f16_round)(const uint8_t *, int, uint16_t *);                  /* n values of f16 to bf16 */
     void  (*rms_norm)(const float *, const float *, float, int, float *);
     float (*dot)(const float *, const float *, int);
     void  (*layer_norm)(const float *, const float *, const float *, float, int, float *);

@@ -30,15 +30,17 @@ struct k__pass {
     k__cols        c;
 };
 
+/* How a level multiplies packed rows of one format. */
 typedef struct {
+    /* a block's codes, of so many times 64 columns, and its scales, of so many groups, to rows at .. at + 15 of a panel */
     void (*codes)(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at);
     void (*heads)(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at);
-    k__cols_fn *cols[K__COLS];
+    k__cols_fn *cols[K__COLS];                        /* index: columns - 1; NULL: the next one serves */
     bool opened;                                      /* cols needs the block in the panel */
     int  aux;                                         /* K__AUX_ */
     const k__tiles *tiles;
     int width;                                        /* columns of a pass of k__packed_few() */
-    int panel_cols;                                   /* columns from which panels are faster, with tiles of up to six; measured */
+    int panel_cols;                                   /* columns from which panels are faster with tiles of up to six; measured */
 } k__packed_plan;
 
 /* Prefetches one line for each line that is read: many at once would fill the buffers of the core and stall the

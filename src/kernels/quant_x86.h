@@ -37,12 +37,12 @@ typedef struct {
     int            n, nb, tail;                       /* columns; whole blocks; weights after them */
     int            offset;                            /* of the codes: q = u - offset */
     int            bound;                             /* k__tiles.bound of the tiles that multiply them */
-    bool           gaps;
-    const int8_t  *q[K__COLS];
-    const k_sums  *sum[K__COLS];
-    const float   *d[K__COLS];
-    int8_t         tq[K__COLS][K_SUPER];
-    k_sums         tsum[K__COLS];
+    bool           gaps;                              /* as in k_acts */
+    const int8_t  *q[K__COLS];                        /* [nb][K_SUPER] codes of each column */
+    const k_sums  *sum[K__COLS];                      /* [nb] */
+    const float   *d[K__COLS];                        /* [nb], and that of the tail */
+    int8_t         tq[K__COLS][K_SUPER];              /* the tail, padded */
+    k_sums         tsum[K__COLS];                     /* its sums */
 } k__cols;
 
 static void k__cols_set(k__cols *x, const k_acts *a, int t0, int count, int n) {
@@ -194,9 +194,10 @@ K__IN_AVX2 void k__int_finish(const k__int_park *k, bool half, bool has_min, int
 
 /* The same, SCALE: the sums of groups are complete; an 8x8 transpose makes the sum over groups a sum over vectors. */
 typedef struct {
-    __m256i dot[K__COLS][8][2], asum[K__COLS][8]; /* [column][block] sums of eight groups (16: two vectors) */
-    float    fs[8][16];                               /* [block][group]; for formats that store f16: */
-    uint16_t hs[8][8], hm[8][8];
+    __m256i  dot[K__COLS][8][2];                      /* [column][block] dots of eight groups; of 16: two vectors */
+    __m256i  asum[K__COLS][8];                        /* [column][block] sums of activations of eight groups */
+    float    fs[8][16];                               /* [block][group] scales */
+    uint16_t hs[8][8], hm[8][8];                      /* [block][group] scales and minima of formats that store f16 */
 } k__scale_park;
 
 K__IN_AVX2 void k__scale_blank(k__scale_park *k, int nc, int m) {
@@ -279,7 +280,7 @@ k__park_scales(uint32_t type, const uint8_t *p, bool has_min, float *fs, uint16_
 /* Scales of an INT block of 256, one for 16 weights. d: two f16, that of the minimum in the upper half; for K__ANY the bits of a
  * float. */
 typedef struct {
-    __m256i  sc, mn;
+    __m256i  sc, mn;                                  /* sixteen words each */
     uint32_t d;
 } k__heads;
 
@@ -391,7 +392,9 @@ typedef struct {
 
 /* How a level multiplies one format. */
 typedef struct {
+    /* terms of rows without gaps between them, [column][ld]: a term for each block */
     void (*row)(uint32_t type, const uint8_t *p, int rows, const k__cols *x, float *term, size_t ld);
+    /* up to K__STRIP rows of n weights to panels [(n + 255)/256] */
     void (*pack)(uint32_t type, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel);
     const k__tiles *tiles;
 } k__plan;

@@ -174,42 +174,29 @@ static inline float k__codes_min(const float *x, int top, uint8_t q[32], float *
     return d;
 }
 
-static void k_quant_q4_0(const float *src, void *dst, int64_t n) {
-    block_q4_0 *b = (block_q4_0 *)dst;
-    uint8_t     q[32];
-    for (int64_t i = 0; i < n / 32; i++) {
-        b[i].d = k_f32_to_f16(k__codes_mid(src + 32 * i, 8, q));
-        k__pack(q, b[i].qs, NULL);
+/* Defines k_quant of a type; fifth: where the fifth bits of block i go, or NULL. */
+#define K_QUANT_MID(type, mid, fifth)                                        \
+    static void k_quant_##type(const float *src, void *dst, int64_t n) {     \
+        block_##type *b = (block_##type *)dst;                               \
+        uint8_t       q[32];                                                 \
+        for (int64_t i = 0; i < n / 32; i++) {                               \
+            b[i].d = k_f32_to_f16(k__codes_mid(src + 32 * i, mid, q));       \
+            k__pack(q, b[i].qs, fifth);                                      \
+        }                                                                    \
     }
-}
+K_QUANT_MID(q4_0, 8, NULL)
+K_QUANT_MID(q5_0, 16, b[i].qh)
 
-static void k_quant_q5_0(const float *src, void *dst, int64_t n) {
-    block_q5_0 *b = (block_q5_0 *)dst;
-    uint8_t     q[32];
-    for (int64_t i = 0; i < n / 32; i++) {
-        b[i].d = k_f32_to_f16(k__codes_mid(src + 32 * i, 16, q));
-        k__pack(q, b[i].qs, b[i].qh);
+#define K_QUANT_MIN(type, top, fifth)                                        \
+    static void k_quant_##type(const float *src, void *dst, int64_t n) {     \
+        block_##type *b = (block_##type *)dst;                               \
+        uint8_t       q[32];                                                 \
+        float         min;                                                   \
+        for (int64_t i = 0; i < n / 32; i++) {                               \
+            b[i].d = k_f32_to_f16(k__codes_min(src + 32 * i, top, q, &min)); \
+            b[i].m = k_f32_to_f16(min);                                      \
+            k__pack(q, b[i].qs, fifth);                                      \
+        }                                                                    \
     }
-}
-
-static void k_quant_q4_1(const float *src, void *dst, int64_t n) {
-    block_q4_1 *b = (block_q4_1 *)dst;
-    uint8_t     q[32];
-    float       min;
-    for (int64_t i = 0; i < n / 32; i++) {
-        b[i].d = k_f32_to_f16(k__codes_min(src + 32 * i, 15, q, &min));
-        b[i].m = k_f32_to_f16(min);
-        k__pack(q, b[i].qs, NULL);
-    }
-}
-
-static void k_quant_q5_1(const float *src, void *dst, int64_t n) {
-    block_q5_1 *b = (block_q5_1 *)dst;
-    uint8_t     q[32];
-    float       min;
-    for (int64_t i = 0; i < n / 32; i++) {
-        b[i].d = k_f32_to_f16(k__codes_min(src + 32 * i, 31, q, &min));
-        b[i].m = k_f32_to_f16(min);
-        k__pack(q, b[i].qs, b[i].qh);
-    }
-}
+K_QUANT_MIN(q4_1, 15, NULL)
+K_QUANT_MIN(q5_1, 31, b[i].qh)

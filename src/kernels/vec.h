@@ -43,6 +43,24 @@ K__BODY void k__rotate(float *x, int n_heads, int hd, int n_rot, bool halves, co
         }
 }
 
+/* Defines the loops of a level, and the norms that follow from its k_dot. The L2 norm has the form of transformers, whose logits
+ * are the reference; llama.cpp divides by max(sqrt(sum), eps). They differ by less than a rounding error unless
+ * the row is almost 0. */
+#define K__LOOPS_LEVEL(l, vec)                                                                                \
+    static vec void k_add_##l(float *y, const float *a, const float *b, int n) { k__add_each(y, a, b, n); }   \
+    static vec void k_mul_##l(float *y, const float *a, const float *b, int n) { k__mul_each(y, a, b, n); }   \
+    static vec void k_axpy_##l(float *y, const float *x, float s, int n) { k__axpy_each(y, x, s, n); }        \
+    static vec void k_scale_##l(float *y, float s, int n) { k__scale_each(y, s, n); }                         \
+    static vec void k_rope_##l(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {      \
+        k__rotate(x, n_heads, hd, n_rot, halves, cs);                                                         \
+    }                                                                                                         \
+    static vec void k_rms_norm_##l(const float *x, const float *w, float eps, int n, float *y) {              \
+        k__norm(x, w, 1.0f / sqrtf(k_dot_##l(x, x, n) / (float)n + eps), n, y);                               \
+    }                                                                                                         \
+    static vec void k_l2_norm_##l(float *x, float eps, int n) {                                               \
+        k__scale_each(x, 1.0f / sqrtf(k_dot_##l(x, x, n) + eps), n);                                          \
+    }
+
 /* The first index of the maximum m; 0 where no element equals it (all are NaN, or n is 0). */
 K__BODY int k__find(const float *x, int n, float m) {
     for (int i = 0; i < n; i++)
@@ -118,10 +136,6 @@ static void k_f16_round_ref(const uint8_t *w, int n, uint16_t *to) {
     }
 }
 
-static void k_rms_norm_ref(const float *x, const float *w, float eps, int n, float *y) {
-    k__norm(x, w, 1.0f / sqrtf(k_dot_ref(x, x, n) / (float)n + eps), n, y);
-}
-
 static void k_layer_norm_ref(const float *x, const float *w, const float *b, float eps, int n, float *y) {
     float s[16] = {0}, d[16] = {0};
     for (int i = 0; i < n; i++) s[i & 15] += x[i];
@@ -130,17 +144,7 @@ static void k_layer_norm_ref(const float *x, const float *w, const float *b, flo
     k__shift(x, w, b, mean, 1.0f / sqrtf(k__lanes_ref(d, 16) / (float)n + eps), n, y);
 }
 
-/* The form of transformers, whose logits are the reference; llama.cpp divides by max(sqrt(sum), eps). They differ by less than a
- * rounding error unless the row is almost 0. */
-static void k_l2_norm_ref(float *x, float eps, int n) { k__scale_each(x, 1.0f / sqrtf(k_dot_ref(x, x, n) + eps), n); }
-
-static void k_mul_ref(float *y, const float *a, const float *b, int n) { k__mul_each(y, a, b, n); }
-static void k_add_ref(float *y, const float *a, const float *b, int n) { k__add_each(y, a, b, n); }
-static void k_axpy_ref(float *y, const float *x, float s, int n) { k__axpy_each(y, x, s, n); }
-static void k_scale_ref(float *y, float s, int n) { k__scale_each(y, s, n); }
-static void k_rope_ref(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
-    k__rotate(x, n_heads, hd, n_rot, halves, cs);
-}
+K__LOOPS_LEVEL(ref, )
 
 /* --- Hadamard transform ---
  * The Walsh-Hadamard transform over runs of `size` values, divided by sqrt(size). It is a rotation and its own inverse: the dot
@@ -608,17 +612,7 @@ static K_VEC_AVX2 float k_dot_avx2(const float *a, const float *b, int n) {
     return y;
 }
 
-static K_VEC_AVX2 void k_mul_avx2(float *y, const float *a, const float *b, int n) { k__mul_each(y, a, b, n); }
-static K_VEC_AVX2 void k_add_avx2(float *y, const float *a, const float *b, int n) { k__add_each(y, a, b, n); }
-static K_VEC_AVX2 void k_axpy_avx2(float *y, const float *x, float s, int n) { k__axpy_each(y, x, s, n); }
-static K_VEC_AVX2 void k_scale_avx2(float *y, float s, int n) { k__scale_each(y, s, n); }
-static K_VEC_AVX2 void k_rope_avx2(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
-    k__rotate(x, n_heads, hd, n_rot, halves, cs);
-}
-
-static K_VEC_AVX2 void k_rms_norm_avx2(const float *x, const float *w, float eps, int n, float *y) {
-    k__norm(x, w, 1.0f / sqrtf(k_dot_avx2(x, x, n) / (float)n + eps), n, y);
-}
+K__LOOPS_LEVEL(avx2, K_VEC_AVX2)
 
 static K_VEC_AVX2 void k_layer_norm_avx2(const float *x, const float *w, const float *b, float eps, int n, float *y) {
     __m256 s[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()}, d[2] = {s[0], s[0]};
@@ -633,10 +627,6 @@ static K_VEC_AVX2 void k_layer_norm_avx2(const float *x, const float *w, const f
             d[h] = _mm256_fmadd_ps(z, z, d[h]);
         }
     k__shift(x, w, b, mean, 1.0f / sqrtf(k__sum_avx2(_mm256_add_ps(d[0], d[1])) / (float)n + eps), n, y);
-}
-
-static K_VEC_AVX2 void k_l2_norm_avx2(float *x, float eps, int n) {
-    k__scale_each(x, 1.0f / sqrtf(k_dot_avx2(x, x, n) + eps), n);
 }
 
 static K_VEC_AVX2 void k_hadamard_avx2(float *x, int n, int size) {
@@ -1113,17 +1103,7 @@ static K_VEC_AVX512 float k_dot_avx512(const float *a, const float *b, int n) {
     return y;
 }
 
-static K_VEC_AVX512 void k_mul_avx512(float *y, const float *a, const float *b, int n) { k__mul_each(y, a, b, n); }
-static K_VEC_AVX512 void k_add_avx512(float *y, const float *a, const float *b, int n) { k__add_each(y, a, b, n); }
-static K_VEC_AVX512 void k_axpy_avx512(float *y, const float *x, float s, int n) { k__axpy_each(y, x, s, n); }
-static K_VEC_AVX512 void k_scale_avx512(float *y, float s, int n) { k__scale_each(y, s, n); }
-static K_VEC_AVX512 void k_rope_avx512(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
-    k__rotate(x, n_heads, hd, n_rot, halves, cs);
-}
-
-static K_VEC_AVX512 void k_rms_norm_avx512(const float *x, const float *w, float eps, int n, float *y) {
-    k__norm(x, w, 1.0f / sqrtf(k_dot_avx512(x, x, n) / (float)n + eps), n, y);
-}
+K__LOOPS_LEVEL(avx512, K_VEC_AVX512)
 
 static K_VEC_AVX512 void k_layer_norm_avx512(const float *x, const float *w, const float *b, float eps, int n, float *y) {
     __m512 s = _mm512_setzero_ps(), d = s;
@@ -1135,10 +1115,6 @@ static K_VEC_AVX512 void k_layer_norm_avx512(const float *x, const float *w, con
         d = _mm512_fmadd_ps(v, v, d);
     }
     k__shift(x, w, b, mean, 1.0f / sqrtf(k__sum_avx512(d) / (float)n + eps), n, y);
-}
-
-static K_VEC_AVX512 void k_l2_norm_avx512(float *x, float eps, int n) {
-    k__scale_each(x, 1.0f / sqrtf(k_dot_avx512(x, x, n) + eps), n);
 }
 
 static K_VEC_AVX512 void k_hadamard_avx512(float *x, int n, int size) {
