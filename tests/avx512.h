@@ -1,12 +1,12 @@
 /* avx512.h - the AVX-512 and AVX-VNNI instructions of the kernels in plain C, for machines with AVX2 alone.
  *
- * tests/avx512.sed puts emu_mm512_add_ps in place of _mm512_add_ps, and so on, in a copy of ggml_kernels.h. An instruction that is
- * missing here is then an error of the compiler, which names it. Each function follows the operation in Intel's manual (SDM,
- * volume 2); lanes are counted from the lowest. What the manual leaves undefined is filled with noise, masked lanes of memory are not
- * touched, and an aligned access to another address ends the program.
+ * tests/avx512.sed puts emu_mm512_add_ps in place of _mm512_add_ps, and so on, in a copy of ggml_kernels.h. An
+ * instruction that is missing here is then an error of the compiler, which names it. Each function follows the
+ * operation in Intel's manual (SDM, volume 2); lanes are counted from the lowest. What the manual leaves undefined is
+ * filled with noise, masked lanes of memory are not touched, and an aligned access to another address ends the program.
  *
- * To add an instruction: a function here, and a case in tests/instructions.c that compares it with the processor's. Masked forms of 128
- * and 256 bits and others that AVX2 lacks also need their name in tests/avx512.sed. */
+ * To add an instruction: a function here, and a case in tests/instructions.c that compares it with the processor's.
+ * Masked forms of 128 and 256 bits and others that AVX2 lacks also need their name in tests/avx512.sed. */
 #include <cpuid.h>
 #include <immintrin.h>
 #include <stddef.h>
@@ -67,8 +67,12 @@ EMU __m512  emu_mm512_castps128_ps512(__m128 a) {
 }
 EMU __m256  emu_mm512_extractf32x8_ps(__m512 a, int at) { return emu_half_ps(a, at & 1); }
 EMU __m256i emu_mm512_extracti64x4_epi64(__m512i a, int at) { return emu_half(a, at & 1); }
-EMU __m512  emu_mm512_insertf32x8(__m512 a, __m256 b, int at) { return at & 1 ? emu_join_ps(emu_half_ps(a, 0), b) : emu_join_ps(b, emu_half_ps(a, 1)); }
-EMU __m512i emu_mm512_inserti64x4(__m512i a, __m256i b, int at) { return at & 1 ? emu_join(emu_half(a, 0), b) : emu_join(b, emu_half(a, 1)); }
+EMU __m512  emu_mm512_insertf32x8(__m512 a, __m256 b, int at) {
+    return at & 1 ? emu_join_ps(emu_half_ps(a, 0), b) : emu_join_ps(b, emu_half_ps(a, 1));
+}
+EMU __m512i emu_mm512_inserti64x4(__m512i a, __m256i b, int at) {
+    return at & 1 ? emu_join(emu_half(a, 0), b) : emu_join(b, emu_half(a, 1));
+}
 EMU __m512i emu_mm512_broadcast_i64x4(__m256i a) { return emu_join(a, a); }
 EMU __m512i emu_mm512_broadcast_i32x4(__m128i a) { return (emu_parts){.i4 = {a, a, a, a}}.i; }
 
@@ -81,13 +85,16 @@ EMU __m512i emu_mm512_set1_epi8(char x) { return emu_join(_mm256_set1_epi8(x), _
 EMU __m512i emu_mm512_set1_epi16(short x) { return emu_join(_mm256_set1_epi16(x), _mm256_set1_epi16(x)); }
 EMU __m512i emu_mm512_set1_epi32(int x) { return emu_join(_mm256_set1_epi32(x), _mm256_set1_epi32(x)); }
 EMU __m512i emu_mm512_set1_epi64(long long x) { return emu_join(_mm256_set1_epi64x(x), _mm256_set1_epi64x(x)); }
-EMU __m512i emu_mm512_setr_epi32(int a, int b, int c, int d, int e, int f, int g, int h, int i, int j, int k, int l, int m, int n, int o, int p) {
+EMU __m512i emu_mm512_setr_epi32(int a, int b, int c, int d, int e, int f, int g, int h, int i, int j, int k, int l,
+                                 int m, int n, int o, int p) {
     return (__m512i)(emu_i32){a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p};
 }
-EMU __m512i emu_mm512_set_epi32(int p, int o, int n, int m, int l, int k, int j, int i, int h, int g, int f, int e, int d, int c, int b, int a) {
+EMU __m512i emu_mm512_set_epi32(int p, int o, int n, int m, int l, int k, int j, int i, int h, int g, int f, int e,
+                                int d, int c, int b, int a) {
     return (__m512i)(emu_i32){a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p};
 }
-EMU __m512i emu_mm512_set_epi64(long long h, long long g, long long f, long long e, long long d, long long c, long long b, long long a) {
+EMU __m512i emu_mm512_set_epi64(long long h, long long g, long long f, long long e, long long d, long long c, long long b,
+                                long long a) {
     return (__m512i){a, b, c, d, e, f, g, h};
 }
 
@@ -139,12 +146,17 @@ EMU __m512 emu_mm512_and_ps(__m512 a, __m512 b) { return (__m512)((__m512i)a & (
 EMU __m512 emu_mm512_andnot_ps(__m512 a, __m512 b) { return (__m512)(~(__m512i)a & (__m512i)b); }
 EMU __m512 emu_mm512_or_ps(__m512 a, __m512 b) { return (__m512)((__m512i)a | (__m512i)b); }
 EMU __m512 emu_mm512_xor_ps(__m512 a, __m512 b) { return (__m512)((__m512i)a ^ (__m512i)b); }
-EMU __m512 emu_mm512_cvtepi32_ps(__m512i a) { return emu_join_ps(_mm256_cvtepi32_ps(emu_half(a, 0)), _mm256_cvtepi32_ps(emu_half(a, 1))); }
-EMU __m512i emu_mm512_cvtps_epi32(__m512 a) { return emu_join(_mm256_cvtps_epi32(emu_half_ps(a, 0)), _mm256_cvtps_epi32(emu_half_ps(a, 1))); }
+EMU __m512 emu_mm512_cvtepi32_ps(__m512i a) {
+    return emu_join_ps(_mm256_cvtepi32_ps(emu_half(a, 0)), _mm256_cvtepi32_ps(emu_half(a, 1)));
+}
+EMU __m512i emu_mm512_cvtps_epi32(__m512 a) {
+    return emu_join(_mm256_cvtps_epi32(emu_half_ps(a, 0)), _mm256_cvtps_epi32(emu_half_ps(a, 1)));
+}
 EMU __m512 emu_mm512_cvtph_ps(__m256i a) {
     return emu_join_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(a)), _mm256_cvtph_ps(_mm256_extracti128_si256(a, 1)));
 }
-#define emu_mm512_cvtps_ph(a, how) _mm256_set_m128i(_mm256_cvtps_ph(emu_half_ps(a, 1), how), _mm256_cvtps_ph(emu_half_ps(a, 0), how))
+#define emu_mm512_cvtps_ph(a, how) \
+    _mm256_set_m128i(_mm256_cvtps_ph(emu_half_ps(a, 1), how), _mm256_cvtps_ph(emu_half_ps(a, 0), how))
 
 EMU __mmask16 emu_signs(__m256 lo, __m256 hi) { return (__mmask16)(_mm256_movemask_ps(lo) | _mm256_movemask_ps(hi) << 8); }
 #define emu_mm512_cmp_ps_mask(a, b, how) \
@@ -157,8 +169,12 @@ EMU_CALL __m512 emu_mm512_mask_mov_ps(__m512 r, __mmask16 k, __m512 a) {
     return r;
 }
 EMU __m512 emu_mm512_maskz_mov_ps(__mmask16 k, __m512 a) { return emu_mm512_mask_mov_ps((__m512){0}, k, a); }
-EMU __m512 emu_mm512_mask_add_ps(__m512 r, __mmask16 k, __m512 a, __m512 b) { return emu_mm512_mask_mov_ps(r, k, emu_mm512_add_ps(a, b)); }
-EMU __m512 emu_mm512_mask_sub_ps(__m512 r, __mmask16 k, __m512 a, __m512 b) { return emu_mm512_mask_mov_ps(r, k, emu_mm512_sub_ps(a, b)); }
+EMU __m512 emu_mm512_mask_add_ps(__m512 r, __mmask16 k, __m512 a, __m512 b) {
+    return emu_mm512_mask_mov_ps(r, k, emu_mm512_add_ps(a, b));
+}
+EMU __m512 emu_mm512_mask_sub_ps(__m512 r, __mmask16 k, __m512 a, __m512 b) {
+    return emu_mm512_mask_mov_ps(r, k, emu_mm512_sub_ps(a, b));
+}
 EMU __m512 emu_mm512_maskz_sub_ps(__mmask16 k, __m512 a, __m512 b) { return emu_mm512_maskz_mov_ps(k, emu_mm512_sub_ps(a, b)); }
 EMU_CALL __m128 emu_mm_mask_mov_ps(__m128 r, __mmask8 k, __m128 a) {
     for (int i = 0; i < 4; i++) if (EMU_BIT(k, i)) r[i] = a[i];
@@ -188,13 +204,15 @@ EMU uint16_t emu_to_bf16(uint32_t u) {
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 /* The second operand is the lower half. */
-EMU_EACH(__m512i, emu_mm512_cvtne2ps_pbh, (__m512 hi, __m512 lo), emu_u16, 32, emu_to_bf16(i < 16 ? ((emu_u32)lo)[i & 15] : ((emu_u32)hi)[i & 15]))
+EMU_EACH(__m512i, emu_mm512_cvtne2ps_pbh, (__m512 hi, __m512 lo), emu_u16, 32,
+         emu_to_bf16(i < 16 ? ((emu_u32)lo)[i & 15] : ((emu_u32)hi)[i & 15]))
 
 /* s + odd product, rounded, + even product, rounded. An infinity or NaN behaves as in other fused operations. */
 EMU_CALL __m512 emu_mm512_dpbf16_ps(__m512 s, __m512bh a, __m512bh b) {
     const unsigned mode = _mm_getcsr();
     const __m512i  odd = (__m512i)((emu_u32){0} + 0xffff0000u);
-    __m512         a1 = (__m512)((__m512i)a & odd), b1 = (__m512)((__m512i)b & odd), a0 = (__m512)((emu_u32)a << 16), b0 = (__m512)((emu_u32)b << 16);
+    __m512         a1 = (__m512)((__m512i)a & odd), b1 = (__m512)((__m512i)b & odd);
+    __m512         a0 = (__m512)((emu_u32)a << 16), b0 = (__m512)((emu_u32)b << 16);
     _mm_setcsr(0x9fc0);                                  /* FTZ and DAZ, to nearest even, no exceptions */
     __asm__ volatile("" : "+m"(s), "+m"(a1), "+m"(b1), "+m"(a0), "+m"(b0));
     s = EMU_HALVES3(_mm256_fmadd_ps, a1, b1, s);
@@ -216,9 +234,11 @@ EMU __m512i emu_mm512_mullo_epi32(__m512i a, __m512i b) { return (__m512i)((emu_
 EMU __m512i emu_mm512_and_si512(__m512i a, __m512i b) { return a & b; }
 EMU __m512i emu_mm512_or_si512(__m512i a, __m512i b) { return a | b; }
 EMU __m512i emu_mm512_xor_si512(__m512i a, __m512i b) { return a ^ b; }
-EMU_EACH(__m512i, emu_mm512_abs_epi8, (__m512i a), emu_u8, 64, (uint8_t)(((emu_i8)a)[i] < 0 ? 0 - ((emu_u8)a)[i] : ((emu_u8)a)[i]))
+EMU_EACH(__m512i, emu_mm512_abs_epi8, (__m512i a), emu_u8, 64,
+         (uint8_t)(((emu_i8)a)[i] < 0 ? 0 - ((emu_u8)a)[i] : ((emu_u8)a)[i]))
 EMU_EACH(__m512i, emu_mm512_abs_epi32, (__m512i a), emu_u32, 16, ((emu_i32)a)[i] < 0 ? 0 - ((emu_u32)a)[i] : ((emu_u32)a)[i])
-EMU_EACH(__m512i, emu_mm512_max_epi32, (__m512i a, __m512i b), emu_i32, 16, ((emu_i32)a)[i] > ((emu_i32)b)[i] ? ((emu_i32)a)[i] : ((emu_i32)b)[i])
+EMU_EACH(__m512i, emu_mm512_max_epi32, (__m512i a, __m512i b), emu_i32, 16,
+         ((emu_i32)a)[i] > ((emu_i32)b)[i] ? ((emu_i32)a)[i] : ((emu_i32)b)[i])
 EMU_CALL __mmask16 emu_mm512_cmple_epi32_mask(__m512i a, __m512i b) {
     unsigned k = 0;
     for (int i = 0; i < 16; i++) k |= (unsigned)(((emu_i32)a)[i] <= ((emu_i32)b)[i]) << i;
@@ -230,7 +250,8 @@ EMU_CALL __m512i emu_mm512_mask_or_epi32(__m512i r, __mmask16 k, __m512i a, __m5
 EMU_EACH(__m512i, emu_mm512_maskz_mov_epi8, (__mmask64 k, __m512i a), emu_i8, 64, EMU_BIT(k, i) ? ((emu_i8)a)[i] : 0)
 EMU_EACH(__m512i, emu_mm512_mask_add_epi8, (__m512i s, __mmask64 k, __m512i a, __m512i b), emu_u8, 64,
          (uint8_t)(EMU_BIT(k, i) ? ((emu_u8)a)[i] + ((emu_u8)b)[i] : ((emu_u8)s)[i]))
-EMU_EACH(__m512i, emu_mm512_mask_blend_epi16, (__mmask32 k, __m512i a, __m512i b), emu_i16, 32, EMU_BIT(k, i) ? ((emu_i16)b)[i] : ((emu_i16)a)[i])
+EMU_EACH(__m512i, emu_mm512_mask_blend_epi16, (__mmask32 k, __m512i a, __m512i b), emu_i16, 32,
+         EMU_BIT(k, i) ? ((emu_i16)b)[i] : ((emu_i16)a)[i])
 /* Bit 4a + 2b + c of the table, for each bit. */
 EMU_CALL __m512i emu_mm512_ternarylogic_epi64(__m512i a, __m512i b, __m512i c, int table) {
     __m512i r = {0};
@@ -249,8 +270,10 @@ EMU __m512i emu_mm512_srl_epi32(__m512i a, __m128i n) {
     const uint64_t by = (uint64_t)n[0];
     return emu_mm512_srli_epi32(a, by > 31 ? 32 : (unsigned)by);
 }
-EMU_EACH(__m512i, emu_mm512_srlv_epi64, (__m512i a, __m512i n), emu_u64, 8, ((emu_u64)n)[i] > 63 ? 0 : ((emu_u64)a)[i] >> ((emu_u64)n)[i])
-EMU_EACH(__m512i, emu_mm512_sllv_epi64, (__m512i a, __m512i n), emu_u64, 8, ((emu_u64)n)[i] > 63 ? 0 : ((emu_u64)a)[i] << ((emu_u64)n)[i])
+EMU_EACH(__m512i, emu_mm512_srlv_epi64, (__m512i a, __m512i n), emu_u64, 8,
+         ((emu_u64)n)[i] > 63 ? 0 : ((emu_u64)a)[i] >> ((emu_u64)n)[i])
+EMU_EACH(__m512i, emu_mm512_sllv_epi64, (__m512i a, __m512i n), emu_u64, 8,
+         ((emu_u64)n)[i] > 63 ? 0 : ((emu_u64)a)[i] << ((emu_u64)n)[i])
 EMU_EACH(__m512i, emu_mm512_rolv_epi64, (__m512i a, __m512i n), emu_u64, 8,
          ((emu_u64)a)[i] << (((emu_u64)n)[i] & 63) | ((emu_u64)a)[i] >> (-((emu_u64)n)[i] & 63))
 EMU_EACH(__m512i, emu_mm512_mask_sllv_epi32, (__m512i s, __mmask16 k, __m512i a, __m512i n), emu_u32, 16,
@@ -258,11 +281,13 @@ EMU_EACH(__m512i, emu_mm512_mask_sllv_epi32, (__m512i s, __mmask16 k, __m512i a,
 
 /* Sums of products of 8 or 16 bits in 32 bits. */
 #define EMU_DOT4(s, a, b, i) \
-    ((s)[i] + (uint32_t)((a)[4 * (i)] * (b)[4 * (i)] + (a)[4 * (i) + 1] * (b)[4 * (i) + 1] + (a)[4 * (i) + 2] * (b)[4 * (i) + 2] + \
-                         (a)[4 * (i) + 3] * (b)[4 * (i) + 3]))
+    ((s)[i] + (uint32_t)((a)[4 * (i)] * (b)[4 * (i)] + (a)[4 * (i) + 1] * (b)[4 * (i) + 1] + \
+                         (a)[4 * (i) + 2] * (b)[4 * (i) + 2] + (a)[4 * (i) + 3] * (b)[4 * (i) + 3]))
 #define EMU_DOT2(s, a, b, i) ((s)[i] + (uint32_t)((a)[2 * (i)] * (b)[2 * (i)]) + (uint32_t)((a)[2 * (i) + 1] * (b)[2 * (i) + 1]))
-EMU_EACH(__m512i, emu_mm512_dpbusd_epi32, (__m512i s, __m512i a, __m512i b), emu_u32, 16, EMU_DOT4((emu_u32)s, (emu_u8)a, (emu_i8)b, i))
-EMU_EACH(__m512i, emu_mm512_dpwssd_epi32, (__m512i s, __m512i a, __m512i b), emu_u32, 16, EMU_DOT2((emu_u32)s, (emu_i16)a, (emu_i16)b, i))
+EMU_EACH(__m512i, emu_mm512_dpbusd_epi32, (__m512i s, __m512i a, __m512i b), emu_u32, 16,
+         EMU_DOT4((emu_u32)s, (emu_u8)a, (emu_i8)b, i))
+EMU_EACH(__m512i, emu_mm512_dpwssd_epi32, (__m512i s, __m512i a, __m512i b), emu_u32, 16,
+         EMU_DOT2((emu_u32)s, (emu_i16)a, (emu_i16)b, i))
 EMU __m512i emu_mm512_madd_epi16(__m512i a, __m512i b) { return emu_mm512_dpwssd_epi32((__m512i){0}, a, b); }
 EMU __m256i emu_mm256_dpbusd_epi32(__m256i s, __m256i a, __m256i b) {
     return emu_half(emu_mm512_dpbusd_epi32(emu_join(s, s), emu_join(a, a), emu_join(b, b)), 0);
@@ -272,8 +297,12 @@ EMU __m256i emu_mm256_dpwssd_epi32(__m256i s, __m256i a, __m256i b) {
 }
 
 /* Widened and narrowed. */
-EMU __m512i emu_mm512_cvtepi8_epi32(__m128i a) { return emu_join(_mm256_cvtepi8_epi32(a), _mm256_cvtepi8_epi32(_mm_srli_si128(a, 8))); }
-EMU __m512i emu_mm512_cvtepu8_epi32(__m128i a) { return emu_join(_mm256_cvtepu8_epi32(a), _mm256_cvtepu8_epi32(_mm_srli_si128(a, 8))); }
+EMU __m512i emu_mm512_cvtepi8_epi32(__m128i a) {
+    return emu_join(_mm256_cvtepi8_epi32(a), _mm256_cvtepi8_epi32(_mm_srli_si128(a, 8)));
+}
+EMU __m512i emu_mm512_cvtepu8_epi32(__m128i a) {
+    return emu_join(_mm256_cvtepu8_epi32(a), _mm256_cvtepu8_epi32(_mm_srli_si128(a, 8)));
+}
 EMU __m512i emu_mm512_cvtepi16_epi32(__m256i a) {
     return emu_join(_mm256_cvtepi16_epi32(_mm256_castsi256_si128(a)), _mm256_cvtepi16_epi32(_mm256_extracti128_si256(a, 1)));
 }
@@ -302,29 +331,36 @@ EMU int16_t emu_sat16(int32_t x) { return (int16_t)(x < -32768 ? -32768 : x > 32
             for (int j = 0; j < (w); j++) r[l + j] = (x); \
         return (__m512i)r;                                \
     }
-EMU_LANES(emu_mm512_packs_epi32, (__m512i a, __m512i b), emu_i16, 32, 8, emu_sat16((j < 4 ? (emu_i32)a : (emu_i32)b)[l / 2 + (j & 3)]))
-EMU_LANES(emu_mm512_shuffle_epi8, (__m512i a, __m512i at), emu_u8, 64, 16, ((emu_u8)at)[l + j] & 0x80 ? 0 : ((emu_u8)a)[l + (((emu_u8)at)[l + j] & 15)])
+EMU_LANES(emu_mm512_packs_epi32, (__m512i a, __m512i b), emu_i16, 32, 8,
+          emu_sat16((j < 4 ? (emu_i32)a : (emu_i32)b)[l / 2 + (j & 3)]))
+EMU_LANES(emu_mm512_shuffle_epi8, (__m512i a, __m512i at), emu_u8, 64, 16,
+          ((emu_u8)at)[l + j] & 0x80 ? 0 : ((emu_u8)a)[l + (((emu_u8)at)[l + j] & 15)])
 EMU_LANES(emu_mm512_unpacklo_epi32, (__m512i a, __m512i b), emu_i32, 16, 4, (j & 1 ? (emu_i32)b : (emu_i32)a)[l + j / 2])
 EMU_LANES(emu_mm512_unpackhi_epi32, (__m512i a, __m512i b), emu_i32, 16, 4, (j & 1 ? (emu_i32)b : (emu_i32)a)[l + 2 + j / 2])
 EMU_LANES(emu_mm512_unpacklo_epi64, (__m512i a, __m512i b), emu_u64, 8, 2, (j & 1 ? (emu_u64)b : (emu_u64)a)[l])
 EMU_LANES(emu_mm512_unpackhi_epi64, (__m512i a, __m512i b), emu_u64, 8, 2, (j & 1 ? (emu_u64)b : (emu_u64)a)[l + 1])
-EMU_LANES(emu__shuffle_ps, (__m512i a, __m512i b, int at), emu_i32, 16, 4, (j < 2 ? (emu_i32)a : (emu_i32)b)[l + (at >> 2 * j & 3)])
+EMU_LANES(emu__shuffle_ps, (__m512i a, __m512i b, int at), emu_i32, 16, 4,
+          (j < 2 ? (emu_i32)a : (emu_i32)b)[l + (at >> 2 * j & 3)])
 EMU_LANES(emu__movehdup_ps, (__m512i a), emu_i32, 16, 4, ((emu_i32)a)[l + (j | 1)])
-EMU_LANES(emu_mm512_shuffle_i32x4, (__m512i a, __m512i b, int at), emu_i32, 16, 4, (l < 8 ? (emu_i32)a : (emu_i32)b)[4 * (at >> l / 2 & 3) + j])
+EMU_LANES(emu_mm512_shuffle_i32x4, (__m512i a, __m512i b, int at), emu_i32, 16, 4,
+          (l < 8 ? (emu_i32)a : (emu_i32)b)[4 * (at >> l / 2 & 3) + j])
 EMU_EACH(__m512i, emu_mm512_permutexvar_epi16, (__m512i at, __m512i a), emu_i16, 32, ((emu_i16)a)[((emu_u16)at)[i] & 31])
 EMU_EACH(__m512i, emu_mm512_permutexvar_epi32, (__m512i at, __m512i a), emu_i32, 16, ((emu_i32)a)[((emu_u32)at)[i] & 15])
 EMU_EACH(__m512i, emu_mm512_permutexvar_epi64, (__m512i at, __m512i a), emu_u64, 8, ((emu_u64)a)[((emu_u64)at)[i] & 7])
 EMU __m512 emu_mm512_permutexvar_ps(__m512i at, __m512 a) { return (__m512)emu_mm512_permutexvar_epi32(at, (__m512i)a); }
 EMU __m512 emu_mm512_unpacklo_ps(__m512 a, __m512 b) { return (__m512)emu_mm512_unpacklo_epi32((__m512i)a, (__m512i)b); }
 EMU __m512 emu_mm512_unpackhi_ps(__m512 a, __m512 b) { return (__m512)emu_mm512_unpackhi_epi32((__m512i)a, (__m512i)b); }
-EMU __m512 emu_mm512_shuffle_f32x4(__m512 a, __m512 b, int at) { return (__m512)emu_mm512_shuffle_i32x4((__m512i)a, (__m512i)b, at); }
+EMU __m512 emu_mm512_shuffle_f32x4(__m512 a, __m512 b, int at) {
+    return (__m512)emu_mm512_shuffle_i32x4((__m512i)a, (__m512i)b, at);
+}
 EMU __m512 emu_mm512_shuffle_ps(__m512 a, __m512 b, int at) { return (__m512)emu__shuffle_ps((__m512i)a, (__m512i)b, at); }
 EMU __m512 emu_mm512_permute_ps(__m512 a, int at) { return emu_mm512_shuffle_ps(a, a, at); }
 EMU __m512 emu_mm512_movehdup_ps(__m512 a) { return (__m512)emu__movehdup_ps((__m512i)a); }
 
 /* --- the processor, with the features that this file emulates --- */
 
-static inline __attribute__((unused)) int emu_cpuid_count(unsigned leaf, unsigned part, unsigned *a, unsigned *b, unsigned *c, unsigned *d) {
+static inline __attribute__((unused)) int emu_cpuid_count(unsigned leaf, unsigned part, unsigned *a, unsigned *b,
+                                                          unsigned *c, unsigned *d) {
     if (leaf != 7) return __get_cpuid_count(leaf, part, a, b, c, d);
     const int known = __get_cpuid_count(7, part, a, b, c, d);
     if (!known) return 0;

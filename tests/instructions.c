@@ -1,8 +1,8 @@
 /* instructions.c - tests/avx512.h against the processor.
  *
- * This file is compiled twice: as it is, for processors that have the instructions, and through tests/avx512.sed. Each case runs on
- * random operands, with denormals and without, and both must give the same bytes. Where the processor lacks an instruction, its case
- * is skipped, unless hashes of another processor's results are given.
+ * This file is compiled twice: as it is, for processors that have the instructions, and through tests/avx512.sed.
+ * Each case runs on random operands, with denormals and without, and both must give the same bytes. Where the
+ * processor lacks an instruction, its case is skipped, unless hashes of another processor's results are given.
  *     instructions [FILE]      FILE: hashes, "NAME HASH" a line, as --record prints them
  *     instructions --record    prints the hashes of this processor */
 #include <stdbool.h>
@@ -40,7 +40,8 @@ extern const instruction emulated[];
 #define K   o->k
 #define K16 (__mmask16)o->k
 #define K8  (__mmask8)(o->k & 15)
-#define SMALL(v, most) _mm512_and_si512(v, _mm512_set1_epi32(most))   /* so that counts and indices are within their range and a little beyond */
+/* So that counts and indices are within their range and a little beyond. */
+#define SMALL(v, most) _mm512_and_si512(v, _mm512_set1_epi32(most))
 
 #define CASES(X)                                                                                                             \
     X(castps512_ps256, _mm512_castps512_ps256(FA)) X(castps512_ps128, _mm512_castps512_ps128(FA))                            \
@@ -62,7 +63,8 @@ extern const instruction emulated[];
     X(loadu_si512, _mm512_loadu_si512(o->a + 1)) X(loadu_ps, _mm512_loadu_ps(o->a + 1))                                      \
     X(load_si512, _mm512_load_si512(o->a)) X(load_ps, _mm512_load_ps(o->b))                                                  \
     X(mask_loadu_ps, _mm512_mask_loadu_ps(FB, K16, o->a + 1)) X(maskz_loadu_ps, _mm512_maskz_loadu_ps(K16, o->a + 1))        \
-    X(maskz_loadu_epi8, _mm512_maskz_loadu_epi8(K, o->a + 1)) X(maskz_loadu_epi16, _mm512_maskz_loadu_epi16((__mmask32)K, o->a + 1)) \
+    X(maskz_loadu_epi8, _mm512_maskz_loadu_epi8(K, o->a + 1))                                                                \
+    X(maskz_loadu_epi16, _mm512_maskz_loadu_epi16((__mmask32)K, o->a + 1))                                                   \
     X(256_maskz_loadu_epi16, _mm256_maskz_loadu_epi16(K16, o->a + 1))                                                        \
     X(mask_i32gather_ps, _mm512_mask_i32gather_ps(FC, K16, SMALL(A, 15), o->b, 4))                                           \
     X(mask_i32gather_ps_1, _mm512_mask_i32gather_ps(FC, K16, _mm512_sub_epi32(SMALL(A, 63), _mm512_set1_epi32(32)), o->b, 1)) \
@@ -159,13 +161,14 @@ static uint32_t random32(void) {                         /* xorshift64* of Marsa
     return (uint32_t)(x * 0x2545f4914f6cdd1du >> 32);
 }
 
-/* Random bits; floats near 1; tiny floats and denormals; ends of the ranges. All NaN are the same, since an instruction of two NaN
- * returns either of them, depending on the order that a compiler gives its operands. */
+/* Random bits; floats near 1; tiny floats and denormals; ends of the ranges. All NaN are the same, since an
+ * instruction of two NaN returns either of them, depending on the order that a compiler gives its operands. */
 static uint32_t random_word(int set) {
-    static const uint32_t ends[] = {0, 0x80000000, 0x7f800000, 0xff800000, 0x7fc00000, 1, 0x807fffff, 0x00800000, 0x7f7fffff, 0xff7fffff,
-                                    0x3f800000, 0xbf800000, 0x80808080, 0x7f7f7f7f, 0x80008000, 0x7fff7fff, 0xffff0000, 0x4b000001, 0x477ff000, 0x3f808000};
-    const uint32_t u = random32();
-    const uint32_t w[4] = {u, (u & 0x807fffff) | (120 + (u >> 23 & 15)) << 23, u & 0x81ffffff, ends[(u >> 8) % (sizeof ends / sizeof *ends)]};
+    static const uint32_t ends[] = {0,          0x80000000, 0x7f800000, 0xff800000, 0x7fc00000, 1,          0x807fffff,
+                                    0x00800000, 0x7f7fffff, 0xff7fffff, 0x3f800000, 0xbf800000, 0x80808080, 0x7f7f7f7f,
+                                    0x80008000, 0x7fff7fff, 0xffff0000, 0x4b000001, 0x477ff000, 0x3f808000};
+    const uint32_t u = random32(), end = ends[(u >> 8) % (sizeof ends / sizeof *ends)];
+    const uint32_t w[4] = {u, (u & 0x807fffff) | (120 + (u >> 23 & 15)) << 23, u & 0x81ffffff, end};
     const uint32_t v = w[set % 4];
     return (v & 0x7fffffff) > 0x7f800000 ? 0x7fc00000 : v;
 }
@@ -211,14 +214,16 @@ static bool same(const instruction *want, const instruction *got, const operands
         one_result(want, &sets[s / MODES], s % MODES, a);
         one_result(got, &sets[s / MODES], s % MODES, b);
         for (int i = 0; i < OUT; i++)
-            if (a[i] != b[i]) return printf("    %s: set %d, byte %d: emulated %02x, the processor %02x\n", got->name, s, i, b[i], a[i]), false;
+            if (a[i] != b[i])
+                return printf("    %s: set %d, byte %d: emulated %02x, the processor %02x\n", got->name, s, i, b[i], a[i]), false;
     }
     return true;
 }
 
 static bool can_run(const instruction *in) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni") && (!in->bf16 || __builtin_cpu_supports("avx512bf16"));
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni") &&
+           (!in->bf16 || __builtin_cpu_supports("avx512bf16"));
 }
 
 /* The hash of an instruction in the file; false: it has none. */
@@ -247,7 +252,9 @@ int main(int argc, char **argv) {
             continue;
         }
         const bool known = f && recorded(f, r->name, &want), right = !known || (got = hash_of(e, sets)) == want;
-        if (!right) printf("    %s: the hash is %016llx, %016llx is recorded\n", e->name, (unsigned long long)got, (unsigned long long)want);
+        if (!right)
+            printf("    %s: the hash is %016llx, %016llx is recorded\n", e->name, (unsigned long long)got,
+                   (unsigned long long)want);
         if (!right || (can && !same(r, e, sets))) failed++;
         else if (can || known) passed++;
         else skipped++, printf("skip  %s: not recorded, and this processor does not have it\n", r->name);

@@ -43,7 +43,7 @@ static double tct_w(const tct_case *c, int r, int i) {
     float          f;
     memcpy(&half, at, 2);
     if (c->type == K_F32) memcpy(&f, at, 4);
-    else f = c->type == K_BF16 ? k_bf16_to_f32(half) : c->type == K_F16 ? k_f16_to_f32(half) : k__f16_round(half);
+    else f = c->type == K_BF16 ? k_bf16_to_f32(half) : c->type == K_F16 ? k_f16_to_f32(half) : k__f16_as_bf16(half);
     return (double)f;
 }
 

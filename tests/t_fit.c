@@ -4,7 +4,8 @@
 #include "check.h"
 #include "t_fmt.h"
 
-enum { TF_N = 512, TF_ROWS = 16, TF_GRID_N = 1024 };      /* weights in a row, rows of the one golden file; weights in those of the other */
+enum { TF_N = 512, TF_ROWS = 16 };                    /* fit_rows.bin: weights in a row, rows */
+enum { TF_GRID_N = 1024 };                            /* weights in the rows of gen/fit_grid.py */
 
 static uint64_t tf_seed;
 static double   tf_unit(void) { return rng_unit(rng_at(12, 0, tf_seed++, 0)); }
@@ -220,7 +221,8 @@ static void tf_odd_row(int id, const float *x, const char *what) {
     double             zero = 0, off = 0;
     tf_fit(id, x, NULL, TF_N, y, a);
     tf_fit(id, x, none, TF_N, NULL, b);
-    CHECKF(!memcmp(a, b, k_row_bytes((uint32_t)id, TF_N)), "%s, %s: no importance is not equal importance", k_types[id].name, what);
+    CHECKF(!memcmp(a, b, k_row_bytes((uint32_t)id, TF_N)), "%s, %s: no importance is not equal importance",
+           k_types[id].name, what);
     for (int i = 0; i < TF_N; i++) {
         CHECKF(isfinite(y[i]), "%s, %s: weight %d is %g", k_types[id].name, what, i, y[i]);
         zero += (double)x[i] * x[i];
@@ -268,7 +270,8 @@ static void t_fit_constant(void) {
         if (!k_types[id].has_min || k_types[id].block != 256) continue;
         for (int i = 0; i < TF_N; i++) x[i] = i / 32 % 4 == 1 ? -1.5f : (float)tf_normal() * 0.5f;
         tf_fit(id, x, NULL, TF_N, y, NULL);
-        for (int i = 32; i < 64; i++) CHECKF(fabsf(y[i] + 1.5f) < 0.1f, "%s: among others -1.5 becomes %g", k_types[id].name, y[i]);
+        for (int i = 32; i < 64; i++)
+            CHECKF(fabsf(y[i] + 1.5f) < 0.1f, "%s: among others -1.5 becomes %g", k_types[id].name, y[i]);
     }
 }
 
@@ -296,7 +299,8 @@ static void t_fit_importance(void) {
         for (int i = 0; i < TF_N; i++) x[i] = (float)tf_normal(), w[i] = i % 256 < 64 ? 0.f : i % 8 ? 0.01f : 1.f;
         tf_fit(id, x, w, TF_N, y, NULL);
         tf_fit(id, x, NULL, TF_N, y1, NULL);
-        CHECKF(tf_error(x, NULL, y, 64) < 0.6 * tf_error(x, NULL, zeros, 64), "%s: weights of no importance are lost", k_types[id].name);
+        CHECKF(tf_error(x, NULL, y, 64) < 0.6 * tf_error(x, NULL, zeros, 64), "%s: weights of no importance are lost",
+               k_types[id].name);
         CHECKF(tf_error(x, w, y, TF_N) < tf_error(x, w, y1, TF_N), "%s: importances do not tell", k_types[id].name);
     }
 }
@@ -308,7 +312,8 @@ static const t_case t_fit_cases[] = {
     {"fit_better", "searched scales beat those read off the extremes", t_fit_better},
     {"fit_monotone", "more bits, less error", t_fit_monotone},
     {"fit_recode", "recode is the inverse of unpack, scales and neighbours untouched", t_fit_recode},
-    {"fit_odd", "zero, tiny, huge and lonely weights give finite blocks, no farther off than zero; importances of zero are as good as none", t_fit_odd},
+    {"fit_odd", "zero, tiny, huge and lonely weights give finite blocks, no farther off than zero; "
+                "importances of zero are as good as none", t_fit_odd},
     {"fit_constant", "blocks and groups of one value keep it", t_fit_constant},
     {"fit_scaled", "powers of two change the scales alone", t_fit_scaled},
     {"fit_importance", "importances pull the error where they say, and zero ones lose nothing", t_fit_importance},

@@ -100,8 +100,15 @@ static void tf_all_clip_up(float *x, const float *up, int n) {
 }
 
 static const tf_each_fn tf_each_fns[] = {
-    {"silu", tf_all_silu}, {"gelu", tf_all_gelu}, {"gelu erf", tf_all_gelu_erf}, {"sigmoid", tf_all_sigmoid}, {"relu", tf_all_relu},
-    {"relu2", tf_all_relu2}, {"cap", tf_all_cap}, {"clipped gate", tf_all_clip_gate}, {"clipped up", tf_all_clip_up},
+    {"silu", tf_all_silu},
+    {"gelu", tf_all_gelu},
+    {"gelu erf", tf_all_gelu_erf},
+    {"sigmoid", tf_all_sigmoid},
+    {"relu", tf_all_relu},
+    {"relu2", tf_all_relu2},
+    {"cap", tf_all_cap},
+    {"clipped gate", tf_all_clip_gate},
+    {"clipped up", tf_all_clip_up},
 };
 
 /* Every kind of float, one value at a time: the levels agree on infinities, denormals and NaN too. */
@@ -166,7 +173,10 @@ static void tf_run_norm_bare(float *y, const float *a, const float *b, int n) {
     k_rms_norm(y, NULL, 1e-5f, n, y);
 }
 static void tf_run_layer(float *y, const float *a, const float *b, int n) { k_layer_norm(a, b, a, 1e-5f, n, y); }
-static void tf_run_layer_bare(float *y, const float *a, const float *b, int n) { (void)b; k_layer_norm(a, NULL, NULL, 1e-5f, n, y); }
+static void tf_run_layer_bare(float *y, const float *a, const float *b, int n) {
+    (void)b;
+    k_layer_norm(a, NULL, NULL, 1e-5f, n, y);
+}
 static void tf_run_layer_gain(float *y, const float *a, const float *b, int n) { k_layer_norm(a, b, NULL, 1e-5f, n, y); }
 static void tf_run_layer_bias(float *y, const float *a, const float *b, int n) { k_layer_norm(a, NULL, b, 1e-5f, n, y); }
 static void tf_run_l2(float *y, const float *a, const float *b, int n) { (void)a, (void)b; k_l2_norm(y, 1e-6f, n); }
@@ -175,7 +185,10 @@ static void tf_run_cap(float *y, const float *a, const float *b, int n) { (void)
 static void tf_run_clip(float *y, const float *a, const float *b, int n) { (void)a; k_swiglu_clip(y, b, 1.5f, 1.702f, n); }
 static void tf_run_silu(float *y, const float *a, const float *b, int n) { (void)a; k_activate(K_SILU, y, b, n); }
 static void tf_run_gelu(float *y, const float *a, const float *b, int n) { (void)a; k_activate(K_GELU, y, b, n); }
-static void tf_run_gelu_bare(float *y, const float *a, const float *b, int n) { (void)a, (void)b; k_activate(K_GELU, y, NULL, n); }
+static void tf_run_gelu_bare(float *y, const float *a, const float *b, int n) {
+    (void)a, (void)b;
+    k_activate(K_GELU, y, NULL, n);
+}
 static void tf_run_erf(float *y, const float *a, const float *b, int n) { (void)a; k_activate(K_GELU_ERF, y, b, n); }
 static void tf_run_sigmoid(float *y, const float *a, const float *b, int n) { (void)a; k_activate(K_SIGMOID, y, b, n); }
 static void tf_run_relu(float *y, const float *a, const float *b, int n) { (void)a; k_activate(K_RELU, y, b, n); }
@@ -185,7 +198,9 @@ static void tf_run_dot(float *y, const float *a, const float *b, int n) { y[0] =
 
 /* Each fills y[n] with the result in double. */
 typedef double tf_term(double a, double b);
-static void tf_each(const float *a, const float *b, int n, double *y, tf_term *f) { for (int i = 0; i < n; i++) y[i] = f(a[i], b[i]); }
+static void tf_each(const float *a, const float *b, int n, double *y, tf_term *f) {
+    for (int i = 0; i < n; i++) y[i] = f(a[i], b[i]);
+}
 #define TF_EACH(name, formula)                                                                                       \
     static double tf_term_##name(double a, double b) { return (void)a, (void)b, formula; }                           \
     static void   tf_want_##name(const float *a, const float *b, int n, double *y) { tf_each(a, b, n, y, tf_term_##name); }
@@ -295,7 +310,8 @@ static void tf_rows(void) {
                         memcpy(want, y, (size_t)n * sizeof *y);
                         fn->want(a, b, n, near);
                         for (int i = 0; i < n; i++)
-                            CHECKF(fabs(y[i] - near[i]) <= fn->tol, "%s n %d at %d: got %.9g, want %.9g", fn->name, n, i, (double)y[i], near[i]);
+                            CHECKF(fabs(y[i] - near[i]) <= fn->tol, "%s n %d at %d: got %.9g, want %.9g", fn->name, n, i,
+                                   (double)y[i], near[i]);
                     } else
                         CHECKF(!memcmp(y + off, want, (size_t)n * sizeof *y), "%s at level %s, n %d, offset %d", fn->name,
                                tf_level[l], n, off);
@@ -410,7 +426,8 @@ static void tf_rope(void) {
 static void tf_hadamard(void) {
     static const struct {
         int n, size;
-    } shape[] = {{2, 2}, {20, 4}, {80, 16}, {96, 32}, {64, 64}, {128, 128}, {192, 64}, {256, 256}, {512, 256}, {15, 1}, {8, 8}, {24, 8}};
+    } shape[] = {{2, 2},    {20, 4},    {80, 16},   {96, 32}, {64, 64}, {128, 128},
+                 {192, 64}, {256, 256}, {512, 256}, {15, 1},  {8, 8},   {24, 8}};
     for (size_t s = 0; s < sizeof shape / sizeof *shape; s++) {
         const int n = shape[s].n, size = shape[s].size;
         float     x[512] = {0}, y[512], z[513], top = 0;
@@ -420,7 +437,8 @@ static void tf_hadamard(void) {
         k_hadamard(y, n, size);
         for (int i = 0; i < n; i++) {
             double sum = 0;
-            for (int j = 0, run = i / size * size; j < size; j++) sum += __builtin_parity((unsigned)(i & j)) ? -x[run + j] : x[run + j];
+            for (int j = 0, run = i / size * size; j < size; j++)
+                sum += __builtin_parity((unsigned)(i & j)) ? -x[run + j] : x[run + j];
             NEAR(y[i], sum / sqrt(size), 1e-4 * (size > 1));
         }
         k_hadamard(y, n, size);                       /* sqrt(size) is a power of two where size is one of four: exact */
@@ -543,7 +561,8 @@ static void tf_round(void) {
 
 static void tf_mul(void) {
     static const uint32_t type[] = {K_F32, K_F16, K_BF16, K_F16_ROUND};
-    static const struct { int n, rows, cols; } large[] = {   /* more columns than a block has, longer rows than a run, a span or a task */
+    /* more columns than a block has, longer rows than a run, a span or a task */
+    static const struct { int n, rows, cols; } large[] = {
         {64, 29, 97}, {95, 35, 40}, {96, 16, 101}, {1056, 13, 101}, {2848, 23, 7}, {3136, 20, 98}, {5632, 4, 13}, {5664, 4, 5}};
     static const int      len[] = {1, 2, 3, 15, 16, 17, 31, 32, 33, 47, 48, 63, 64, 65, 95, 100, 127, 255, 257, 1023};
     static const int      cols[] = {1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 14, 15, 16};
@@ -557,8 +576,8 @@ static void tf_mul(void) {
     k_init("auto");
 }
 
-/* NaN and infinity in some columns show there, in every row, and leave the other columns as they are; rows of one run, of one span and
- * of two. */
+/* NaN and infinity in some columns show there, in every row, and leave the
+ * other columns as they are; rows of one run, of one span and of two. */
 static void tf_mul_odd(void) {
     enum { ROWS = 21, COLS = 98, NAN_AT = 4, INF_AT = 50, BOTH_AT = 97 };
     static const uint32_t type[] = {K_F32, K_F16, K_BF16, K_F16_ROUND};
@@ -567,7 +586,8 @@ static void tf_mul_odd(void) {
         const int      n = len[i % 3];
         const uint32_t file = type[i / 3] == K_F16_ROUND ? K_F16 : type[i / 3];
         const size_t   row_bytes = k_row_bytes(file, n), n_x = (size_t)n * COLS;
-        float         *x = mem_new(n_x, sizeof *x), *w = mem_new((size_t)n * ROWS, sizeof *w), (*y)[COLS][ROWS] = mem_new(3, sizeof *y);
+        float         *x = mem_new(n_x, sizeof *x), *w = mem_new((size_t)n * ROWS, sizeof *w),
+              (*y)[COLS][ROWS] = mem_new(3, sizeof *y);
         uint16_t      *h = mem_new(n_x, sizeof *h);
         uint8_t       *rows = mem_new(row_bytes, ROWS);
         void          *scratch = mem_new(k_scratch_bytes(n), 1);
@@ -663,13 +683,15 @@ typedef struct {                                      /* queries and results of 
 static tf_ask tf_ask_new(const tf_attn_case *t) {
     tf_ask k = {.n = t->group * t->tokens};
     k.q = mem_new((size_t)(k.n * t->hd_k), sizeof *k.q), k.o = mem_new((size_t)(k.n * t->hd_v), sizeof *k.o);
-    k.sink = mem_new((size_t)k.n, sizeof *k.sink), k.slope = mem_new((size_t)k.n, sizeof *k.slope), k.row = mem_new((size_t)k.n, sizeof *k.row);
+    k.sink = mem_new((size_t)k.n, sizeof *k.sink), k.slope = mem_new((size_t)k.n, sizeof *k.slope),
+    k.row = mem_new((size_t)k.n, sizeof *k.row);
     tf_at = 1000;
     tf_fill(k.q, k.n * t->hd_k, 4);
     tf_fill(k.sink, k.n, 3);
     for (int r = 0; r < k.n; r++) {                   /* head-major, so that neighbours differ in range */
         const int64_t end = t->T - t->tokens + r % t->tokens + 1, last = end + t->ahead;
-        k.row[r] = (k_attn_row){k.q + r * t->hd_k, k.o + r * t->hd_v, t->window && end > t->window ? end - t->window : 0, last < t->T ? last : t->T, end - 1};
+        k.row[r] = (k_attn_row){k.q + r * t->hd_k, k.o + r * t->hd_v, t->window && end > t->window ? end - t->window : 0,
+                                last < t->T ? last : t->T, end - 1};
         k.slope[r] = 0.5f / (float)(1 + r % 7);
     }
     return k;
@@ -802,7 +824,8 @@ static void tf_attn_run(const tf_attn_case *t) {
             for (int r = 0; r < k.n; r++) {
                 tf_attn_naive(t, &c, &k, r, o);
                 for (int d = 0; d < t->hd_v; d++)
-                    if (!NEAR(k.o[r * t->hd_v + d], o[d], tf_integers(t) ? 3e-4 : tf_rounds(t->type_v) ? 1e-4 : 3e-6)) r = k.n, d = t->hd_v;
+                    if (!NEAR(k.o[r * t->hd_v + d], o[d], tf_integers(t) ? 3e-4 : tf_rounds(t->type_v) ? 1e-4 : 3e-6))
+                        r = k.n, d = t->hd_v;
             }
         }
         for (int l = 0; l < tf_levels(); l++) {
@@ -876,11 +899,15 @@ static void tf_attn_segments(void) {
 static void tf_attn_slopes(void) {
     static const tf_attn_case cases[] = {
         {.hd_k = 64, .hd_v = 64, .type_k = K_F16, .type_v = K_F16, .group = 3, .tokens = 5, .T = 100, .slopes = true},
-        {.hd_k = 64, .hd_v = 32, .type_k = K_Q8_0, .type_v = K_BF16, .group = 2, .tokens = 3, .T = 99, .window = 40, .softcap = 50, .sinks = true, .slopes = true},
-        {.hd_k = 32, .hd_v = 32, .type_k = K_F32, .type_v = K_F32, .group = 1, .tokens = 70, .T = 70, .slopes = true, .ahead = 70},
-        {.hd_k = 64, .hd_v = 32, .type_k = K_Q8_0, .type_v = K_Q8_0, .group = 3, .tokens = 9, .T = K_SEGMENT + 40, .softcap = 50, .slopes = true, .ahead = 4},
+        {.hd_k = 64, .hd_v = 32, .type_k = K_Q8_0, .type_v = K_BF16, .group = 2, .tokens = 3, .T = 99, .window = 40,
+         .softcap = 50, .sinks = true, .slopes = true},
+        {.hd_k = 32, .hd_v = 32, .type_k = K_F32, .type_v = K_F32, .group = 1, .tokens = 70, .T = 70,
+         .slopes = true, .ahead = 70},
+        {.hd_k = 64, .hd_v = 32, .type_k = K_Q8_0, .type_v = K_Q8_0, .group = 3, .tokens = 9, .T = K_SEGMENT + 40,
+         .softcap = 50, .slopes = true, .ahead = 4},
         {.hd_k = 32, .hd_v = 32, .type_k = K_F16, .type_v = K_F16, .group = 2, .tokens = 20, .T = 60, .window = 9, .ahead = 4},
-        {.hd_k = 32, .hd_v = 32, .type_k = K_BF16, .type_v = K_F32, .group = 1, .tokens = 3, .T = K_SEGMENT + 3, .slopes = true, .ahead = 2},
+        {.hd_k = 32, .hd_v = 32, .type_k = K_BF16, .type_v = K_F32, .group = 1, .tokens = 3, .T = K_SEGMENT + 3,
+         .slopes = true, .ahead = 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) tf_attn_run(&cases[i]);
 }
@@ -958,7 +985,8 @@ static void tf_one_code(uint8_t *to, int hd, uint16_t d, int code) {
     for (int i = 0; i < hd; i += 32, to += sizeof b) memcpy(to, &b, sizeof b);
 }
 
-/* Caches of q8_0: the largest sums that files can cause do not overflow, scales of infinity and NaN stay with the rows that see them. */
+/* Caches of q8_0: the largest sums that files can cause do not overflow,
+ * scales of infinity and NaN stay with the rows that see them. */
 static void tf_attn_codes(void) {
     enum { HD = 64, N = 6 };
     const tf_attn_case t = {.hd_k = HD, .hd_v = HD, .type_k = K_Q8_0, .type_v = K_Q8_0, .group = 1, .tokens = N, .T = K_SEGMENT};
@@ -1041,12 +1069,14 @@ typedef struct {
 
 static k_delta_args tf_delta_args(tf_delta_data *d, int d_k, int n) {
     return (k_delta_args){.s = d->s, .q = d->q, .k = d->k, .v = d->v, .decay = d->gate, .beta = d->gate + 1, .o = d->o,
-                          .ld_s = TF_DV, .ld_qk = TF_DK, .ld_v = TF_DV, .ld_gate = 2, .ld_o = TF_DV, .d_k = d_k, .n = n, .n_pos = TF_POS};
+                          .ld_s = TF_DV, .ld_qk = TF_DK, .ld_v = TF_DV, .ld_gate = 2, .ld_o = TF_DV,
+                          .d_k = d_k, .n = n, .n_pos = TF_POS};
 }
 
 static void tf_delta_fill(tf_delta_data *d, int d_k) {
     tf_at = 77;
-    tf_fill(d->s, TF_DK * TF_DV, 1), tf_fill(d->q, TF_POS * TF_DK, 1), tf_fill(d->k, TF_POS * TF_DK, 1), tf_fill(d->v, TF_POS * TF_DV, 1);
+    tf_fill(d->s, TF_DK * TF_DV, 1), tf_fill(d->q, TF_POS * TF_DK, 1), tf_fill(d->k, TF_POS * TF_DK, 1),
+        tf_fill(d->v, TF_POS * TF_DV, 1);
     tf_fill(d->gate, TF_POS * 2, 0.5f), memset(d->o, 0x55, sizeof d->o);
     for (int i = 0; i < TF_POS * 2; i++) d->gate[i] += 0.5f;
     for (int p = 0; p < TF_POS; p++) k_l2_norm(d->k + p * TF_DK, 1e-6f, d_k);
@@ -1105,36 +1135,38 @@ static void tf_delta(void) {
                 tf_delta_fill(&got, d_k);
                 if (step == TF_POS) k_delta(&(k_delta_args[]){tf_delta_args(&got, d_k, n)}[0]);
                 else tf_delta_parts(&got, d_k, n, step, step == 1 ? 8 : 32);
-                CHECKF(!memcmp(got.o, want.o, sizeof got.o), "delta rule at level %s: o of %d x %d, steps of %d", tf_level[l], d_k, n, step);
-                CHECKF(!memcmp(got.s, want.s, sizeof got.s), "delta rule at level %s: state of %d x %d, steps of %d", tf_level[l], d_k, n, step);
+                CHECKF(!memcmp(got.o, want.o, sizeof got.o), "delta rule at level %s: o of %d x %d, steps of %d",
+                       tf_level[l], d_k, n, step);
+                CHECKF(!memcmp(got.s, want.s, sizeof got.s), "delta rule at level %s: state of %d x %d, steps of %d",
+                       tf_level[l], d_k, n, step);
             }
     }
     k_init("auto");
 }
 
 static const t_case t_float_cases[] = {
-    {"float exp",          "exp and tanh stay within 2 ulp all over the floats, with exact ends",                  tf_exp},
-    {"float phi",          "the normal distribution function within 6 ulp into its tail, softplus within 4",  tf_phi},
-    {"float each levels",  "activations and caps give the scalar bits on every kind of float",                 tf_each_levels},
-    {"float exp levels",   "the vector exps give the scalar bits on every kind of float",                      tf_exp_levels},
-    {"float rows",         "row functions: right, same bits at every level, length and alignment, no overrun", tf_rows},
-    {"float dot order",    "a dot is the documented sum, to the bit",                                          tf_dot_order},
-    {"float softmax",      "softmax of all -inf is zeros, huge values survive, NaN shows",                     tf_softmax_edges},
-    {"float max",          "max finds the lowest index; NaN never wins",                                       tf_max},
-    {"float rope",         "both pairings, partial rotation, same bits",                                       tf_rope},
-    {"float hadamard",     "the Walsh-Hadamard matrix, its own inverse, one large value over a run; same bits", tf_hadamard},
-    {"float conv",         "causal convolutions: the double sums, rows of zeros, same bits at every level and split", tf_conv},
-    {"float delta",        "the gated delta rule is that of the paper; same bits at every level and for any split",  tf_delta},
-    {"float kv store",     "cache rows are what the type's quantiser writes, within its step",                 tf_kv_store},
-    {"float round",        "every f16 to bf16, the same at each level",                                        tf_round},
-    {"float mul",          "F32 F16 BF16 products, and of F16 as BF16: right, same bits for any level, column mix and address",    tf_mul},
-    {"float mul odd",      "NaN and infinity stay in their columns of a product, at every level",                                  tf_mul_odd},
-    {"float attn types",   "attention equals the double one for all pairs of K and V types",                   tf_attn_types},
-    {"float attn shapes",  "groups, windows, caps, sinks: same bits for any level, block size and chunking",   tf_attn_shapes},
+    {"float exp",           "exp and tanh stay within 2 ulp all over the floats, with exact ends", tf_exp},
+    {"float phi",           "the normal distribution function within 6 ulp into its tail, softplus within 4", tf_phi},
+    {"float each levels",   "activations and caps give the scalar bits on every kind of float", tf_each_levels},
+    {"float exp levels",    "the vector exps give the scalar bits on every kind of float", tf_exp_levels},
+    {"float rows",          "row functions: right, same bits at every level, length and alignment, no overrun", tf_rows},
+    {"float dot order",     "a dot is the documented sum, to the bit", tf_dot_order},
+    {"float softmax",       "softmax of all -inf is zeros, huge values survive, NaN shows", tf_softmax_edges},
+    {"float max",           "max finds the lowest index; NaN never wins", tf_max},
+    {"float rope",          "both pairings, partial rotation, same bits", tf_rope},
+    {"float hadamard",      "the Walsh-Hadamard matrix, its own inverse, one large value over a run; same bits", tf_hadamard},
+    {"float conv",          "causal convolutions: the double sums, rows of zeros, same bits at every level and split", tf_conv},
+    {"float delta",         "the gated delta rule is that of the paper; same bits at every level and for any split", tf_delta},
+    {"float kv store",      "cache rows are what the type's quantiser writes, within its step", tf_kv_store},
+    {"float round",         "every f16 to bf16, the same at each level", tf_round},
+    {"float mul",           "F32 F16 BF16 products, and of F16 as BF16: right, same bits for any level, column mix and address", tf_mul},
+    {"float mul odd",       "NaN and infinity stay in their columns of a product, at every level", tf_mul_odd},
+    {"float attn types",    "attention equals the double one for all pairs of K and V types", tf_attn_types},
+    {"float attn shapes",   "groups, windows, caps, sinks: same bits for any level, block size and chunking", tf_attn_shapes},
     {"float attn segments", "segments of 512 positions: the double sums, the same bits in parts, with windows and sinks", tf_attn_segments},
-    {"float attn slopes",  "ALiBi, and rows that see positions after their own, alone and with all else",       tf_attn_slopes},
-    {"float attn private", "a row is untouched by what it does not see",                                       tf_attn_private},
-    {"float attn codes",   "caches of q8_0: no sum overflows, bad scales stay with the rows that see them",    tf_attn_codes},
-    {"float attn inf",     "all -inf gives zeros, NaN shows, a dead tile is forgotten",                        tf_attn_infinite},
+    {"float attn slopes",   "ALiBi, and rows that see positions after their own, alone and with all else", tf_attn_slopes},
+    {"float attn private",  "a row is untouched by what it does not see", tf_attn_private},
+    {"float attn codes",    "caches of q8_0: no sum overflows, bad scales stay with the rows that see them", tf_attn_codes},
+    {"float attn inf",      "all -inf gives zeros, NaN shows, a dead tile is forgotten", tf_attn_infinite},
 };
 static const t_suite t_float_suite = SUITE(t_float_cases);

@@ -112,7 +112,7 @@ static void t_fmt_sums(void) {
 
 enum { FMT_ROW = 1024, FMT_PAD = 16 };
 
-/* A row's arrays, each with a guard behind the length that k_urow allots it. */
+/* A row's arrays, each with a guard after the length that k_urow allots it. */
 typedef struct {
     int8_t  q[FMT_ROW + FMT_PAD];
     int16_t sc[FMT_ROW / 16 + FMT_PAD], mn[FMT_ROW / 16 + FMT_PAD];
@@ -426,7 +426,7 @@ static void t_fmt_types(void) {
     EQ_INT(live, sizeof fmt__published / sizeof *fmt__published);
     EQ_INT(k_type_by_name("q9_9"), -1);
     EQ_INT(k_type_by_name(""), -1);
-    CHECK(!k_type_ok(43) && !k_type_ok(UINT32_MAX) && !k_type_weight(43));
+    CHECK(!k_type_ok(K_TYPE_MAX) && !k_type_ok(UINT32_MAX) && !k_type_weight(K_TYPE_MAX));
     CHECK(!k_type_weight(K_Q8_1) && !k_type_weight(K_Q8_K) && !k_type_weight(K_I32) && k_type_weight(K_BF16));
 }
 
@@ -439,7 +439,7 @@ static void t_fmt_foreign(void) {
         EQ_STR(name ? name : "none", known[i].name);
     }
     for (uint32_t id = 0; id < 1000; id++) CHECKF(!k_type_foreign(id) || !k_type_ok(id), "%u is ours", id);
-    CHECK(!k_type_foreign(400) && !k_type_foreign(43) && !k_type_foreign(UINT32_MAX));
+    CHECK(!k_type_foreign(400) && !k_type_foreign(K_TYPE_MAX) && !k_type_foreign(UINT32_MAX));
 }
 
 static void t_fmt_row_bytes(void) {

@@ -69,8 +69,8 @@ static void tp_against_file(tp_case *c, uint32_t type, int n, int nr, int nt) {
     }
 }
 
-/* Every format, level, 1 to 17 columns and some more, rows that fill strips and rows that do not, rows that fill units and those that
- * do not. The weights have exactly nr rows: reading one more is seen by a sanitizer. */
+/* Every format, level, 1 to 17 columns and some more, rows that fill strips and rows that do not, rows that fill
+ * units and those that do not. The weights have exactly nr rows: reading one more is seen by a sanitizer. */
 static void tp_levels(void) {
     static const int nr[] = {1, 15, 16, 17, 32, 33, 50}, ns[] = {32, 64, 96, 128, 192, 224, 256, 288, 352, 512, 1184, 2304};
     static const int more[] = {24, 32, 33, 64, 65};   /* columns */
@@ -226,7 +226,8 @@ static void tp_gather(void) {
                 for (int t = 0; t < nt; t++) {
                     CHECKF(!memcmp(c.q.got + t * LDY, c.q.want + idx[t] * NR, NR * 4), "%s at %s: gathered column %d of %d",
                            k_types[type].name, k_levels[l].name, t, nt);
-                    for (int r = NR; r < LDY; r++) CHECKF(k__bits_of(c.q.got[t * LDY + r]) == 0xa5a5a5a5, "written past the rows");
+                    for (int r = NR; r < LDY; r++)
+                        CHECKF(k__bits_of(c.q.got[t * LDY + r]) == 0xa5a5a5a5, "written past the rows");
                 }
             }
         }
@@ -313,7 +314,8 @@ static void t_pack_plans(void) {
         for (int l = 0; tp_is_packed(type) && l < 2; l++) {
             const k__packed_plan *p = l ? &k__packed_512[type] : &k__packed_avx2[type];
             CHECK(p->codes && p->heads && p->cols[0] && p->cols[p->width - 1]);
-            for (int t = K__TILE_MIN; t <= (l ? K__TILE : K__TILE_REGS); t++) CHECK(p->tiles->of[t] && k__swap_vnni(p->tiles)->of[t]);
+            for (int t = K__TILE_MIN; t <= (l ? K__TILE : K__TILE_REGS); t++)
+                CHECK(p->tiles->of[t] && k__swap_vnni(p->tiles)->of[t]);
             CHECK(l || k__swap_vnni(p->tiles) != p->tiles);
             CHECK(p->panel_cols >= K__PANEL_COLS && p->panel_cols <= p->width * K__PASSES + 1);
         }
@@ -347,7 +349,8 @@ static void t_pack_sizes(void) {
     EQ_INT(k_pack_bytes(K_Q8_0, (int64_t)1 << 40, (int64_t)1 << 40), 0);
     for (uint32_t type = 0; type < K_TYPE_MAX; type++) EQ_INT(tp_is_packed(type), tq_is_quant(type));
     static const uint32_t slow[] = {K_IQ1_S, K_IQ1_M, K_IQ2_XXS, K_IQ2_XS, K_IQ2_S, K_IQ3_XXS, K_IQ3_S},
-                          quick[] = {K_F16, K_Q2_K, K_Q4_K, K_Q6_K, K_Q8_0, K_Q4_0, K_IQ4_XS, K_IQ4_NL, K_MXFP4, K_TYPE_MAX, UINT32_MAX};
+                          quick[] = {K_F16,    K_Q2_K,   K_Q4_K,  K_Q6_K,     K_Q8_0,    K_Q4_0,
+                                     K_IQ4_XS, K_IQ4_NL, K_MXFP4, K_TYPE_MAX, UINT32_MAX};
     for (size_t i = 0; i < sizeof slow / sizeof *slow; i++) CHECK(k_slow_unpacked(slow[i]) && tp_is_packed(slow[i]));
     for (size_t i = 0; i < sizeof quick / sizeof *quick; i++) CHECK(!k_slow_unpacked(quick[i]));
 }

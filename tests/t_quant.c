@@ -21,8 +21,9 @@ static uint64_t tq_rand(void) { return rng_at(11, 0, tq_seed++, 0); }
 static float    tq_unit(void) { return (float)(rng_unit(tq_rand()) * 2 - 1); }
 
 static void tq_new(tq_case *c) {
-    *c = (tq_case){.x = mem_new(TQ_COLS * TQ_N, 4), .d = mem_new(TQ_COLS * TQ_N / 256, 4), .q = mem_new(TQ_COLS * TQ_N, 1),
-                   .sum = mem_new(TQ_COLS * TQ_N / 256, sizeof(k_sums)), .want = mem_new(TQ_COLS * TQ_ROWS, 4), .got = mem_new(TQ_COLS * TQ_ROWS, 4),
+    *c = (tq_case){.x = mem_new(TQ_COLS * TQ_N, 4), .d = mem_new(TQ_COLS * TQ_N / 256, 4),
+                   .q = mem_new(TQ_COLS * TQ_N, 1), .sum = mem_new(TQ_COLS * TQ_N / 256, sizeof(k_sums)),
+                   .want = mem_new(TQ_COLS * TQ_ROWS, 4), .got = mem_new(TQ_COLS * TQ_ROWS, 4),
                    .scratch = mem_new(k_scratch_bytes(TQ_N), 1)};
 }
 
@@ -50,7 +51,8 @@ static void tq_put_odd(uint32_t type, uint8_t *p, uint16_t f16) {
     int at[2];
     tq_fields(type, at);
     if (type == K_MXFP4 || type == K_NVFP4) p[0] = type == K_MXFP4 ? (uint8_t)(f16 & 1 ? 254 : f16 >> 8) : 0x7e;
-    else if (type == K_IQ1_M) for (int i = 0; i < 4; i++) p[49 + 2 * i] = (uint8_t)((p[49 + 2 * i] & 15) | (f16 >> 4 * i & 15) << 4);
+    else if (type == K_IQ1_M)
+        for (int i = 0; i < 4; i++) p[49 + 2 * i] = (uint8_t)((p[49 + 2 * i] & 15) | (f16 >> 4 * i & 15) << 4);
     else memcpy(p + at[at[1] >= 0 && tq_rand() % 2], &f16, 2);
 }
 
@@ -94,7 +96,8 @@ static void tq_acts(tq_case *c, int n, bool extreme) {
     c->a = (k_acts){.x = c->x, .ldx = (size_t)n, .q = c->q, .ldq = (size_t)n, .sum = c->sum, .d = c->d,
                     .ldd = (size_t)(n + 255) / 256};
     for (int t = 0; t < TQ_COLS; t++) {
-        for (int i = 0; i < n; i++) c->x[t * n + i] = extreme ? (t % 3 == 2 ? (i & 1 ? 1.f : -1.f) : t % 3 ? -1.f : 1.f) : tq_unit() * tq_unit();
+        for (int i = 0; i < n; i++)
+            c->x[t * n + i] = extreme ? (t % 3 == 2 ? (i & 1 ? 1.f : -1.f) : t % 3 ? -1.f : 1.f) : tq_unit() * tq_unit();
         tq_quant(&k_levels[0], c->x + t * n, n, c->q + t * n, c->sum + t * ((n + 255) / 256), c->d + t * ((n + 255) / 256), NULL);
     }
 }
@@ -191,14 +194,18 @@ static void tq_extremes(void) {
 static void t_quant_extremes(void) { tq_tiles(false, tq_extremes); }
 static void t_quant_extremes_wide(void) { tq_tiles(true, tq_extremes); }
 
-/* Weights of one block with the largest codes of their type, and nine columns with a group whose sum times that code is just inside or
- * outside a word, of either sign. */
+/* Weights of one block with the largest codes of their type, and nine columns with a
+ * group whose sum times that code is just inside or outside a word, of either sign. */
 enum { TQ_BOUND_TYPES = 3, TQ_BOUND_SUMS = 12, TQ_BOUND_ROWS = 32, TQ_BOUND_COLS = 9 };
 static uint32_t tq_bound(tq_case *c, int i, int k) {
-    static const struct { uint8_t type; int fill, code, group; } rows[] = {{K_Q4_K, 0xff, 15, 32}, {K_Q5_K, 0xff, 31, 32}, {K_Q6_K, 0x00, 32, 16}};
+    static const struct {
+        uint8_t type;
+        int     fill, code, group;
+    } rows[] = {{K_Q4_K, 0xff, 15, 32}, {K_Q5_K, 0xff, 31, 32}, {K_Q6_K, 0x00, 32, 16}};
     const int total = 32768 / rows[i].code + k / 2 - 3, each = total / rows[i].group, more = total % rows[i].group;
     tq_weights(c, rows[i].type, 256, TQ_BOUND_ROWS, rows[i].fill);
-    for (int r = 0; rows[i].type == K_Q6_K && r < TQ_BOUND_ROWS; r++) memset(c->w + (size_t)r * c->row_bytes + 192, 0x55, 16);   /* its scales */
+    for (int r = 0; rows[i].type == K_Q6_K && r < TQ_BOUND_ROWS; r++)
+        memset(c->w + (size_t)r * c->row_bytes + 192, 0x55, 16);   /* its scales */
     tq_acts(c, 256, false);
     for (int t = 0; t < TQ_BOUND_COLS; t++) {
         float *x = c->x + t * 256;
@@ -239,8 +246,8 @@ static void tq_odd_scales(void) {
                 for (int l = 1; l < K_LEVELS; l++) {
                     if (!k__can(&k_levels[l])) continue;
                     tq_mul(&c, &k_levels[l], type, n, nr, nt, c.got, nr);
-                    CHECKF(tq_same(c.want, c.got, nr * nt), "%s at %s: scale %#x, columns %d differ from scalar", k_types[type].name,
-                           k_levels[l].name, (unsigned)odd[o], nt);
+                    CHECKF(tq_same(c.want, c.got, nr * nt), "%s at %s: scale %#x, columns %d differ from scalar",
+                           k_types[type].name, k_levels[l].name, (unsigned)odd[o], nt);
                 }
             }
         }
@@ -265,8 +272,8 @@ static void t_quant_columns(void) {
                     c.a.idx = &pick;
                     tq_mul(&c, &k_levels[l], type, n, nr, 1, c.got, nr);
                     c.a.idx = NULL;
-                    CHECKF(!memcmp(c.want + t * nr, c.got, (size_t)nr * 4), "%s at %s: column %d of %d alone differs", k_types[type].name,
-                           k_levels[l].name, t, nt);
+                    CHECKF(!memcmp(c.want + t * nr, c.got, (size_t)nr * 4), "%s at %s: column %d of %d alone differs",
+                           k_types[type].name, k_levels[l].name, t, nt);
                 }
             }
         }
@@ -318,7 +325,8 @@ static void t_quant_truth(void) {
                     s += v;
                     mag += fabs(v);
                 }
-                CHECKF(fabs(s - c.want[t * nr + r]) <= 1e-5 * mag, "%s: %.9g, want %.9g", k_types[type].name, c.want[t * nr + r], s);
+                CHECKF(fabs(s - c.want[t * nr + r]) <= 1e-5 * mag, "%s: %.9g, want %.9g", k_types[type].name,
+                       c.want[t * nr + r], s);
             }
         }
     }
@@ -513,7 +521,8 @@ static void t_quant_init(void) {
  * instruction was faster. */
 static void t_quant_auto(void) {
 #if defined(__x86_64__)
-    const unsigned  avx2 = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C, avx512 = avx2 | K_CPU_AVX512 | K_CPU_VNNI, all = avx512 | K_CPU_AVX_VNNI | K_CPU_BF16;
+    const unsigned avx2 = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C, avx512 = avx2 | K_CPU_AVX512 | K_CPU_VNNI,
+                   all = avx512 | K_CPU_AVX_VNNI | K_CPU_BF16;
     const k__trial  none = {0, 0}, faster = {100, 60}, equal = {100, 100}, slower = {100, 190};
     const struct { unsigned have; k__trial trial; const char *want; } rows[] = {
         {0, none, "scalar"},
@@ -553,6 +562,7 @@ static const t_case t_quant_cases[] = {
     {"quant_split", "rows with outliers keep what stands beside them, at every level, alone and in company", t_quant_split},
     {"quant_split_wide", "the same with tiles of eight columns", t_quant_split_wide},
     {"quant_init", "levels are chosen by name, and refused when they cannot run", t_quant_init},
-    {"quant_auto", "the level by itself is the last that the processor runs, bf16 where it was faster in the trial", t_quant_auto},
+    {"quant_auto", "the level by itself is the last that the processor runs, bf16 where it was faster in the trial",
+     t_quant_auto},
 };
 static const t_suite t_quant_suite = SUITE(t_quant_cases);

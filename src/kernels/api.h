@@ -5,9 +5,10 @@
  *     GGML_KERNELS_DECLARE    another object holds the kernels: only the declarations of this section are compiled
  * nvcc compiles this section as declarations too.
  *
- * With GGML_KERNELS_OBJECT, GGML_KERNELS_PART=1, 2 and 3 give three objects in place of one, which compile in parallel and are linked together: 1, the
- * products of avx2; 2, those of avx512; 3, everything else. In parts 1 and 2 all but these products is static, so the compiler drops what they
- * do not call. K__SHARED marks what one part defines and another uses; it is hidden from other objects. */
+ * With GGML_KERNELS_OBJECT, GGML_KERNELS_PART=1, 2 and 3 give three objects in place of one, which compile in parallel and
+ * are linked together: 1, the products of avx2; 2, those of avx512; 3, everything else. In parts 1 and 2 all but these products
+ * is static, so the compiler drops what they do not call. K__SHARED marks what one part defines and another uses; it is hidden
+ * from other objects. */
 
 #if defined(GGML_KERNELS_PART) && GGML_KERNELS_PART != 3
 #define K_PUBLIC static
@@ -39,16 +40,18 @@ enum {
 
 /* A row of n weights as codes and scales, in arrays of the caller. [unpack] gives the formulas of INT and SCALE. */
 typedef struct {
-    int8_t  *q;                                          /* [n]                                        */
-    int16_t *sc, *mn;                                    /* [n/16]           INT                       */
-    float   *d, *dm;                                     /* [(n + 255)/256]  INT                       */
-    float   *fs, *fm;                                    /* [n/group]        SCALE; n/16 elements are always enough */
+    int8_t  *q;                                          /* [n] codes */
+    int16_t *sc, *mn;                                    /* INT: [n/16] integer scales, minima */
+    float   *d, *dm;                                     /* INT: [(n + 255)/256] their factors */
+    float   *fs, *fm;                                    /* SCALE: [n/group] scales, minima; n/16 elements are always enough */
 } k_urow;
 
 typedef struct {
     const char *name;                                    /* as in ggml, also of removed types */
     uint16_t    block, bytes;                            /* weights and bytes per block */
-    uint8_t     kind, group, has_min;                    /* group: weights per fs, SCALE only: 16 or 32 */
+    uint8_t     kind;                                    /* K_KIND_ */
+    uint8_t     group;                                   /* SCALE: weights per fs, 16 or 32; else 0 */
+    uint8_t     has_min;                                 /* whether unpack writes minima */
     void (*dequant)(const void *src, float *dst, int64_t n);  /* n: whole blocks; src at any alignment */
     void (*unpack)(const void *src, int n, k_urow *u);        /* INT and SCALE */
     void (*quant)(const float *src, void *dst, int64_t n);    /* may be NULL */
@@ -59,7 +62,7 @@ typedef struct {
     void (*fit)(const float *x, const float *w, void *dst, int64_t n);
     /* Writes new codes, as unpack returns them, and keeps the scales of the blocks. NULL where codes are points of a grid. */
     void (*recode)(const int8_t *q, void *dst, int64_t n);
-    int16_t       lo, hi;                                /* range of the codes */
+    int16_t       lo, hi;                                /* range of the codes, where there is recode */
     const int8_t *levels;                                /* all codes in rising order, where the range has gaps; else NULL */
 } k_fitter;
 
@@ -81,9 +84,10 @@ K_PUBLIC float k_most(uint32_t id);
 
 /* --- CPU dispatch: a level is a set of kernels --- */
 
-/* Chooses the level; to be called before any thread starts. NULL and "auto": the fastest. False: an unknown name, or this CPU does
- * not support it. */
+/* Chooses the level; to be called before any thread starts. NULL and "auto": the fastest. False: an unknown name, or this CPU
+ * does not support it; then the level stays. */
 K_PUBLIC bool k_init(const char *level);
+/* The level in use; before k_init it is the scalar one. */
 K_PUBLIC const char *k_level_name(void);
 /* The number of levels in this build. Writes the name of each, and whether this CPU supports it; either array may be NULL. */
 K_PUBLIC int k_levels_list(const char **names, bool *can);
@@ -92,7 +96,7 @@ K_PUBLIC void k_thread_start(void);
 
 /* For the body of a loop that waits. */
 static inline __attribute__((unused)) void k_pause(void) {
-#if defined(__x86_64__)
+#if K__X86
     __builtin_ia32_pause();
 #endif
 }
@@ -102,23 +106,26 @@ static inline __attribute__((unused)) void k_pause(void) {
 /* Number formats of activations; each has kernels of its own. */
 typedef enum { K_ACT_F32, K_ACT_BF16, K_ACT_I8, K_ACTS } k_act_kind;
 
-/* Sums of the codes of one block of 256: of each 16, and of each 32 in the order 0 2 1 3 4 6 5 7, which is the order of minima.
- * A shorter block is padded with zeros. most16: the largest sum of magnitudes of 16; most32: the largest magnitude of a sum of codes of
- * one sign among 32. They bound the dots of a group. */
-typedef struct { int16_t of16[16], of32[8], most16, most32; } k_sums;
+/* Sums of the codes of one block of 256; a shorter block is padded with zeros. The last two bound the dots of a group. */
+typedef struct {
+    int16_t of16[16];                                    /* of each 16 codes */
+    int16_t of32[8];                                     /* of each 32, in the order of minima: 0 2 1 3 4 6 5 7 */
+    int16_t most16;                                      /* the largest sum of magnitudes of 16 */
+    int16_t most32;                                      /* the largest magnitude of a sum of codes of one sign among 32 */
+} k_sums;
 
 /* Rows of activations: row t of a product is row idx ? idx[t] : t of the arrays. A quantised row with outliers is the sum of two
  * rows: where split[r] is set, row r + rest holds what rounding took from row r. */
 typedef struct {
-    const float    *x;                                   /* f32 rows, for f32 and f16 weights */
+    const float    *x;                                   /* [rows][ldx] for f32 and f16 weights */
     size_t          ldx;                                 /* values between rows of x and of h */
-    const uint16_t *h;                                   /* rows rounded to bf16, for weights of bf16 and K_F16_ROUND */
-    const int8_t   *q;                                   /* quantised rows, for quantised weights */
-    size_t          ldq;                                 /* values between them */
-    const k_sums   *sum;                                 /* [(n+255)/256] sums of a row */
-    const float    *d;                                   /* [(n+255)/256] scales of a row */
-    size_t          ldd;                                 /* between those of two rows */
-    const uint8_t  *split;                               /* NULL: no row is split */
+    const uint16_t *h;                                   /* [rows][ldx] rounded to bf16, for weights of bf16 and K_F16_ROUND */
+    const int8_t   *q;                                   /* [rows][ldq] codes, for quantised weights */
+    size_t          ldq;                                 /* codes between rows */
+    const k_sums   *sum;                                 /* [rows][ldd] sums of each block of 256 codes */
+    const float    *d;                                   /* [rows][ldd] scales of each block */
+    size_t          ldd;                                 /* blocks between rows */
+    const uint8_t  *split;                               /* [rows], NULL: no row is split */
     const int32_t  *idx;                                 /* [nt] rows of the arrays; NULL: 0, 1, ... */
     int             rest;                                /* rows from a split one to what rounding took from it */
     int             nt;                                  /* rows of the product */
@@ -126,11 +133,13 @@ typedef struct {
     int             spare;                               /* no padding: a GPU's kernels take it as an argument */
 } k_acts;
 
-/* The activations that weights of a type are multiplied with. */
+/* The number format of the activations that weights of a type are multiplied with. */
 K_PUBLIC k_act_kind k_act_of(uint32_t type);
+/* Whether that is K_ACT_I8. */
 K_PUBLIC bool k_wants_q8(uint32_t type);
-/* Quantises x[n], n % 32 == 0: codes, sums and scales of blocks of 256 go to q, sum and d. True: the row has outliers, and its
- * rounding errors are quantised into the row that lies `rest` rows of ldq codes after. */
+/* Quantises x[n], n % 32 == 0, in blocks of 256 with one scale, 127 for the largest magnitude: codes to q[n], sums and scales to
+ * sum and d [(n + 255)/256]. True: the row has outliers ([level]), and its rounding errors are quantised into the row that
+ * lies `rest` rows of ldq codes after. */
 K_PUBLIC bool k_quant_act(const float *x, int n, int8_t *q, k_sums *sum, float *d, size_t ldq, int rest);
 /* Size of a transform for rows of n values: the largest power of two that divides n, up to 256. 1: no transform. */
 K_PUBLIC int k_hadamard_size(int n);
@@ -142,8 +151,10 @@ K_PUBLIC bool k_slow_unpacked(uint32_t type);
 K_PUBLIC size_t k_scratch_bytes(int n_max);
 /* The number of weight rows of one task that is fastest, for nt columns. */
 K_PUBLIC int k_rows_step(uint32_t type, int nt);
-/* y[t*ldy + r] = row r of the weights times activation row t, for nr rows of n weights, row_bytes apart. */
-K_PUBLIC void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch);
+/* y[t*ldy + r] = row r of the weights times activation row t, for nr rows of n weights, row_bytes apart. scratch:
+ * k_scratch_bytes(n) bytes, of any alignment. */
+K_PUBLIC void k_mul_rows(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                         void *scratch);
 /* Bytes of nr packed rows of n weights; 0: not packed (no packed layout for the type, an incomplete block, too many bytes). */
 K_PUBLIC size_t k_pack_bytes(uint32_t type, int64_t nr, int64_t n);
 /* Offset of packed row r; r is a multiple of 16. */
@@ -151,7 +162,8 @@ K_PUBLIC size_t k_pack_at(uint32_t type, int r, int n);
 /* Packs nr rows of n weights, row_bytes apart, into k_pack_bytes(type, nr, n) bytes at dst; that number must not be 0. */
 K_PUBLIC void k_pack_rows(uint32_t type, const void *src, size_t row_bytes, int nr, int n, void *dst);
 /* k_mul_rows for rows that k_pack_rows wrote; the first of the nr rows is at `packed`. */
-K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch);
+K_PUBLIC void k_mul_packed(uint32_t type, const void *packed, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                           void *scratch);
 
 /* --- a step on a GPU ---
  * Kernels take one of the structs below. What host and kernels share exists once, here. All pointers are the device's but where a
@@ -475,15 +487,15 @@ typedef struct {
 /* The name of the kernel for a type, and what it reads of the type; NULL: the type is not packed. */
 K_PUBLIC const char *k_cuda_pack_of(uint32_t type, k_cuda_pack_args *a);
 
-/* --- vectors of floats --- */
+/* --- vectors of floats [n]; x and y of one call may be the same, and in no other way overlap --- */
 
-/* y = x / sqrt(mean of x^2 + eps) * w; w may be NULL. */
+/* Root mean square norm (Zhang and Sennrich 2019): y = x / sqrt(mean of x^2 + eps) * w; w may be NULL. */
 K_PUBLIC void k_rms_norm(const float *x, const float *w, float eps, int n, float *y);
-/* y = (x - mean) / sqrt(variance + eps) * w + b; w and b may be NULL. */
+/* Layer norm (Ba et al. 2016): y = (x - mean) / sqrt(variance + eps) * w + b; w and b may be NULL. */
 K_PUBLIC void k_layer_norm(const float *x, const float *w, const float *b, float eps, int n, float *y);
 /* x /= sqrt(sum of x^2 + eps). */
 K_PUBLIC void k_l2_norm(float *x, float eps, int n);
-/* Sum of a[i] * b[i], in the summation order of [float]. */
+/* Sum of a[i] * b[i], in the summation order of [vec]. */
 K_PUBLIC float k_dot(const float *a, const float *b, int n);
 K_PUBLIC void k_add(float *y, const float *a, const float *b, int n);          /* y = a + b */
 K_PUBLIC void k_mul(float *y, const float *a, const float *b, int n);          /* y = a * b */
@@ -499,56 +511,60 @@ typedef enum {
 } k_act_fn;
 enum { K_ROW_CLIP = K_RELU2 + 1 };                       /* in place of a k_act_fn: k_swiglu_clip with 7 and 1.702 */
 
-/* x = fn(x) * up; up NULL: x = fn(x). */
+/* x = fn(x) * up for each value; up NULL: x = fn(x). */
 K_PUBLIC void k_activate(k_act_fn fn, float *x, const float *up, int n);
-/* gate = g sigmoid(alpha g) * (u + 1) with g = min(gate, limit) and u = up cut to [-limit, limit]. */
+/* gate = g sigmoid(alpha g) * (u + 1) with g = min(gate, limit) and u = up cut to [-limit, limit]: the gate of gpt-oss. */
 K_PUBLIC void k_swiglu_clip(float *gate, const float *up, float limit, float alpha, int n);
 K_PUBLIC void k_cap(float *x, float cap, int n);                               /* x = cap * tanh(x / cap) */
 /* x = exp(x - max) / sum of them, in place. n >= 1. */
 K_PUBLIC void k_softmax(float *x, int n);
-/* One value; like everything here, the same bits on every machine. */
-K_PUBLIC float k_sigmoid(float x);
+/* Functions of one value; like everything here, the same bits on every machine. */
+K_PUBLIC float k_sigmoid(float x);                                             /* 1 / (1 + exp(-x)) */
 K_PUBLIC float k_softplus(float x);                                            /* log(1 + exp(x)) */
-K_PUBLIC float k_expf(float x);
+K_PUBLIC float k_expf(float x);                                                /* exp(x); denormal results are 0 */
 /* The maximum, which ignores NaN; -infinity: all are NaN. *arg: its first index, 0 where all are NaN; arg may be NULL. */
 K_PUBLIC float k_max(const float *x, int n, int *arg);
-/* Rotary position embedding (Su et al. 2021, arXiv 2104.09864) of n_heads vectors [hd], in place: the first n_rot values of each as pairs, (i, i + n_rot/2)
- * with halves, else (2i, 2i + 1). cs: [n_rot/2][2] cos and sin of each pair. */
+/* Rotary position embedding (Su et al. 2021, arXiv 2104.09864) of n_heads vectors [hd], in place: the first n_rot values of each
+ * as pairs, (i, i + n_rot/2) with halves, else (2i, 2i + 1). cs: [n_rot/2][2] cos and sin of each pair. */
 K_PUBLIC void k_rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs);
 
 /* --- recurrent layers --- */
 
 enum { K_CONV_TAPS = 16 };                               /* the most taps of k_conv */
 
-/* Causal convolution, a filter for each of n channels: y[t*ldy + c] = bias[c] + sum over j of w[c*taps + j] * x[t + j][c], for rows
- * 0 <= t < n_rows, then SiLU where `silu`. x: n_rows + taps - 1 rows of inputs, NULL: a row of zeros. bias may be NULL. */
-K_PUBLIC void k_conv(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu, float *y, size_t ldy);
+/* Causal convolution, a filter for each of n channels: y[t*ldy + c] = bias[c] + sum over j of w[c*taps + j] * x[t + j][c], for
+ * rows 0 <= t < n_rows, then SiLU where `silu`. x: n_rows + taps - 1 rows of inputs, NULL: a row of zeros. bias may be NULL. */
+K_PUBLIC void k_conv(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu, float *y,
+                     size_t ldy);
 
-/* The gated delta rule of one value head, for n_pos >= 1 positions in order. At each of them, with vectors q[d_k], k[d_k], v[n], o[n]
- * and numbers decay and beta:
+/* The gated delta rule (Yang et al. 2024, arXiv 2412.06464) of one value head, for n_pos >= 1 positions in order. At each of
+ * them, with vectors q[d_k], k[d_k], v[n], o[n] and numbers decay and beta:
  *     x = beta * (v - decay * S^T k);  S = decay * S + k x^T;  o = S^T q
  * Columns of S are independent. Any split into calls of fewer positions or columns gives the same bits. */
 typedef struct {
     float       *s;                                      /* the state [d_k][ld_s], changed in place */
-    const float *q, *k, *v, *decay, *beta;               /* of the first position; rows of q that give no o are not read */
-    float       *o;                                      /* of position `fold` */
-    size_t       ld_s, ld_qk, ld_v, ld_gate, ld_o;       /* floats between rows of s; between positions of q and of k, of v, of decay
-                                                            and of beta, of o */
-    int          d_k, n, n_pos;
+    const float *q, *k;                                  /* [n_pos][ld_qk]; rows of q that give no o are not read */
+    const float *v;                                      /* [n_pos][ld_v] */
+    const float *decay, *beta;                           /* [n_pos][ld_gate], one value of each row */
+    float       *o;                                      /* [n_pos - fold][ld_o] */
+    size_t       ld_s, ld_qk, ld_v, ld_gate, ld_o;       /* floats between rows */
+    int          d_k, n;                                 /* rows and columns of S */
+    int          n_pos;
     int          fold;                                   /* so many positions, the first ones, only change the state */
-    bool         peek;                                   /* the last position does not change it; s of one position is only read */
+    bool         peek;                                   /* the last position does not change it: of one, s is only read */
 } k_delta_args;
 
 /* A state of [d_k][K_DELTA_COLS], with as many columns in a call, is read as one stream, and stays in L1. */
 enum { K_DELTA_COLS = 32 };
+/* All positions of the arguments, the results to a->o and a->s. */
 K_PUBLIC void k_delta(const k_delta_args *a);
 
 /* --- cache and attention --- */
 
 /* One query row, which sees positions begin <= p < end. The result goes to o[hd_v]: zeros where it sees none. */
 typedef struct {
-    const float *q;
-    float       *o;
+    const float *q;                             /* [hd_k] */
+    float       *o;                             /* [hd_v] */
     int64_t      begin, end;
     int64_t      at;                            /* its own position, for slopes */
 } k_attn_row;
@@ -556,15 +572,15 @@ typedef struct {
 /* Query rows that share one K/V head: the query heads of its group, of some tokens of a sequence. */
 typedef struct {
     int               n_rows;
-    const k_attn_row *rows;
+    const k_attn_row *rows;                     /* [n_rows] */
     int               hd_k, hd_v;               /* even; quantised heads are padded to whole blocks: k_kv_bytes() */
     float             scale, softcap;           /* s = scale * q.k; softcap 0: off, else cap*tanh(s/cap) */
     const float      *sinks;                    /* [n_rows] attention sinks: an extra logit in the denominator, or NULL */
     const float      *slopes;                   /* [n_rows] ALiBi: s -= slope * |position - at|, after the cap; or NULL */
-    uint32_t          type_k, type_v;           /* f32 f16 bf16 q8_0 q4_0                           */
-    const uint8_t *const *k_blocks, *const *v_blocks; /* [position / block] address of a block; NULL: before the window */
-    int               block;                    /* positions per block, any >= 1                    */
-    size_t            k_stride, v_stride;       /* bytes between positions inside a block           */
+    uint32_t          type_k, type_v;           /* f32 f16 bf16 q8_0 q4_0 */
+    const uint8_t *const *k_blocks, *const *v_blocks;   /* [position / block] address of a block; NULL: before the window */
+    int               block;                    /* positions per block, any >= 1 */
+    size_t            k_stride, v_stride;       /* bytes between positions inside a block */
 } k_attn_args;
 
 /* Bytes of n values in the cache: whole blocks. */
@@ -575,8 +591,8 @@ K_PUBLIC void k_kv_store(uint32_t type, const float *x, void *dst, int n);
 K_PUBLIC k_act_kind k_kv_act(uint32_t type, uint32_t other);
 /* Bytes of scratch of one thread for k_attn and k_attn_segment. */
 K_PUBLIC size_t k_attn_scratch(int n_rows, int hd_k, int hd_v);
-/* o = softmax(scale q.k) v of all rows, with the maximum and the sum carried from block to block (online softmax, Milakov and Gimelshein 2018, as in
- * FlashAttention, Dao et al. 2022). scratch: k_attn_scratch() bytes, of any alignment. */
+/* o = softmax(scale q.k) v of all rows, with the maximum and the sum carried from block to block (online softmax, Milakov and
+ * Gimelshein 2018, as in FlashAttention, Dao et al. 2022). scratch: k_attn_scratch() bytes, of any alignment. */
 K_PUBLIC void k_attn(const k_attn_args *a, void *scratch);
 
 /* The same in two steps, so that several threads can share the positions of one call: segment s is positions
@@ -587,7 +603,7 @@ enum { K_SEGMENT = 512 };
 K_PUBLIC size_t k_attn_part(int n_rows, int hd_v);
 /* The partial results of segment s to `part`, aligned to 64. */
 K_PUBLIC void k_attn_segment(const k_attn_args *a, int64_t s, float *part, void *scratch);
-/* Row r's result from the partial results of n >= 1 segments, which lie one after the other. */
+/* Row r's result from the partial results of n >= 1 segments, which lie one after the other, k_attn_part() floats each. */
 K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, int n);
 
 /* --- limits of the machine, for benchmarks --- */

@@ -1,17 +1,17 @@
 /* ===== [attn] rows of the cache, attention =====
- * k_kv_store and k_attn at every level: _ref in plain C, _avx2, _avx512, _bf16. The rules of [vec] hold, and sums have this order:
- * Positions are taken in tiles of 32, at absolute multiples of 32. A tile of K and V is widened to f32 once (or to pairs of bf16) for
- * all rows. K is transposed, so that a lane is a position and no sum goes across lanes: s = fma(q[d], k[d], s).
- * Sixteen tiles are a segment: 512 positions, at absolute multiples of 512. In a segment each row has the largest score m so far, the
- * sum l of the weights, and the output o before the division by l. A tile updates them:
+ * k_kv_store and k_attn at every level: _ref in plain C, _avx2, _avx512, _bf16. The rules of [vec] hold, and sums have an order:
+ * Positions are taken in tiles of 32, at absolute multiples of 32. A tile of K and V is widened to f32 once (or to pairs of bf16)
+ * for all rows. K is transposed, so that a lane is a position and no sum goes across lanes: s = fma(q[d], k[d], s).
+ * Sixteen tiles are a segment: 512 positions, at absolute multiples of 512. In a segment each row has the largest score m so far,
+ * the sum l of the weights, and the output o before the division by l. A tile updates them:
  *     m' = max(m, s);  c = exp(m - m');  p = exp(s - m');  l = l*c + sum(p);  o = o*c, then o = fma(p[i], v[i], o)
  * Segments are merged in rising order, each into the result (M, L, O) of those before it, which begins as that of the first:
  *     M' = max(M, m);  a = exp(M - M');  b = exp(m - M');  L = L*a + l*b;  O = O*a + o*b, every operation rounded
  * One of a and b is 1. So any thread can compute a segment, and up to 512 positions need no merge. The result is O / L.
- * Sums over dimensions (s) and positions (o) add pairs, the odd element first. Caches of bf16 and of quantised types are multiplied
- * as bf16: their values are rounded to bf16, and so are q and p (as in FlashAttention); these are the sums of the instruction
- * vdpbf16ps. Where K and V are both q8_0, a segment is computed in integers ("both caches q8_0" below). A row adds only positions that
- * it sees, so its result does not depend on the other rows of the call. */
+ * Sums over dimensions (s) and positions (o) add pairs, the odd element first. Caches of bf16 and of quantised types
+ * are multiplied as bf16: their values are rounded to bf16, and so are q and p (as in FlashAttention); these are the
+ * sums of the instruction vdpbf16ps. Where K and V are both q8_0, a segment is computed in integers ("both caches q8_0"
+ * below). A row adds only positions that it sees, so its result does not depend on the other rows of the call. */
 
 /* --- what a GPU computes by the same code --- */
 
@@ -25,7 +25,7 @@ typedef struct {
 
 /* A partial result: outputs [n_rows][hd_v rounded up to 32], then the sums of the rows. */
 K__BODY int    k__round_up(int n, int to) { return (n + to - 1) / to * to; }
-K__BODY size_t k__attn_part(int n_rows, int hd_v) {
+K__BODY size_t k__attn_part_floats(int n_rows, int hd_v) {
     return (size_t)n_rows * (size_t)k__round_up(hd_v, 32) + (size_t)k__round_up(2 * n_rows, 16);
 }
 
@@ -35,7 +35,8 @@ K__BODY bool k__kv_codes(uint32_t type_k, uint32_t type_v) { return type_k == K_
 
 K__BODY float k__bf16_round(float x) { return k_bf16_to_f32(k_f32_to_bf16(x)); }
 
-/* A score, times the scale, with the cap and what ALiBi takes from it: slope NULL: nothing; far: positions between key and query. */
+/* A score, times the scale, with the cap and what ALiBi takes from
+ * it: slope NULL: nothing; far: positions between key and query. */
 K__BODY float k__attn_shape(float s, float cap, const float *slope, int far) {
     if (cap != 0) s = cap * k__tanh_ref(s / cap);
     return slope ? fmaf(-*slope, fabsf((float)far), s) : s;
@@ -77,18 +78,21 @@ K__BODY float k__attn8_scale(float d) { return fabsf(d) < INFINITY ? d : 0x1p127
 
 #ifndef __CUDACC__
 
-/* The bytes of the next tile that are not prefetched yet. A level prefetches a line of K with every dimension of the scores, and two
- * of V with every position of the sums. The hardware does not prefetch across blocks, and all lines at once would stall. */
+/* The bytes of the next tile that are not prefetched yet. A level prefetches a line of K with every dimension of the scores, and
+ * two of V with every position of the sums. The hardware does not prefetch across blocks, and all lines at once would stall. */
 typedef struct {
     const uint8_t *k, *k_end, *v, *v_end;
 } k__attn_ahead;
 
-/* Up to K_ATTN_GROUP rows: their spans [lo, hi) of the tile, their state (m, l, o) and the factor c of the tile. The last four rows
- * are filled up with empty spans, so that a level can compute weights of four rows at a time. */
+/* Up to K_ATTN_GROUP rows: their spans [lo, hi) of the tile, their state (m, l, o) and the factor c of the tile.
+ * The last four rows are filled up with empty spans, so that a level can compute weights of four rows at a time. */
 typedef struct {
-    int          n, row[K_ATTN_GROUP], lo[K_ATTN_GROUP], hi[K_ATTN_GROUP];
+    int          n;                             /* rows of the group; each array below has one element per row */
+    int          row[K_ATTN_GROUP];             /* number of the row in the call */
+    int          lo[K_ATTN_GROUP], hi[K_ATTN_GROUP];
     const float *q[K_ATTN_GROUP];
-    float       *o[K_ATTN_GROUP], m[K_ATTN_GROUP], l[K_ATTN_GROUP], c[K_ATTN_GROUP];
+    float       *o[K_ATTN_GROUP];
+    float        m[K_ATTN_GROUP], l[K_ATTN_GROUP], c[K_ATTN_GROUP];
     float        slope[K_ATTN_GROUP];           /* where there are slopes */
     int          far[K_ATTN_GROUP];             /* the first position of the tile minus the row's own one */
 } k__attn_rows;
@@ -120,17 +124,18 @@ typedef struct {
 } k__attn_values;
 
 /* --- both caches q8_0: integers ---
- * Where K and V are both q8_0, products are sums of integers, which are exact in any order. For each row, with K and V in blocks of 32:
- *   q:      qi = round(q * (K_ATTN8_Q / max|q|)), to even; dq = max|q| / K_ATTN8_Q; both 0 where max|q| < 2^-100, and dq is NaN where
- *           max|q| is not finite or some q is NaN
+ * Where K and V are both q8_0, products are sums of integers, which
+ * are exact in any order. For each row, with K and V in blocks of 32:
+ *   q:      qi = round(q * (K_ATTN8_Q / max|q|)), to even; dq = max|q| / K_ATTN8_Q; both 0 where max|q| < 2^-100, and dq is NaN
+ *           where max|q| is not finite or some q is NaN
  *   scores: s = the sum over blocks g of (float)(sum of qi * k) * dk[g], the first a product, the others by fma in rising order;
  *           then s * (dq * scale), the cap, the slope; positions that the row does not see have -inf
  *   m:      the largest s of the segment that is not NaN; p = exp(s - m), with m = 0 where all are -inf
  *   l:      the sum of p: 32 lanes, lane i the positions i, 32 + i, .. of the segment in this order; lanes are added as in [vec]
  *   V:      a weight contains its position's scale: x = p * dv[g]; top[g] = the largest |x| that is not NaN;
  *           w = round(x * (K_ATTN8_P / top)), to even; o = (float)(sum of w * v) * (top / K_ATTN8_P); 0 where top < 2^-100
- * A scale dv that is not finite counts as 2^127, and a top of 2^17 or more (finite ones stay below) makes o NaN. m, l and o are the
- * partial results of the segment, merged as those of other caches. Codes are -128 .. 127, so that no int32 sum overflows:
+ * A scale dv that is not finite counts as 2^127, and a top of 2^17 or more (finite ones stay below) makes o NaN. m, l and o are
+ * the partial results of the segment, merged as those of other caches. Codes are -128 .. 127, so that no int32 sum overflows:
  * 32 * 16383 * 128 and 512 * 32767 * 128. Positions outside a row's span have w = 0; blocks before the window read as zeros. */
 
 enum { K_ATTN8_ROWS = 8 };
@@ -152,7 +157,10 @@ typedef struct {
 
 /* Some rows: places [lo[r], hi[r]) of the segment that row r sees, all of them in [first, last), multiples of K_TILE. */
 typedef struct {
-    int n, first, last, row[K_ATTN8_ROWS], lo[K_ATTN8_ROWS], hi[K_ATTN8_ROWS];
+    int n;
+    int first, last;
+    int row[K_ATTN8_ROWS];                      /* number of the row in the call */
+    int lo[K_ATTN8_ROWS], hi[K_ATTN8_ROWS];
 } k__attn8_rows;
 
 /* How a level computes it. */
@@ -178,19 +186,26 @@ typedef struct {
 } k__attn_level;
 
 typedef struct {
-    float *k, *kt, *v, *s;                      /* [32][ld_k], [ld_k][32], [32][ld_v], [K_ATTN_GROUP][32] */
-    float *q, *o;                               /* [n_rows][ld_k] padded queries, [n_rows][ld_v] outputs of the current segment */
-    k__attn_sum *part, *all;                    /* [n_rows] of the current segment, stored after o; of the segments before it */
-    int    ld_k, ld_v;
+    float        *k;                            /* [K_TILE][ld_k] a tile of keys */
+    float        *kt;                           /* [ld_k][K_TILE] the same, transposed */
+    float        *v;                            /* [K_TILE][ld_v] a tile of values */
+    float        *s;                            /* [K_ATTN_GROUP][K_TILE] scores, then weights */
+    float        *q;                            /* [n_rows][ld_k] padded queries */
+    float        *o;                            /* [n_rows][ld_v] outputs of the current segment */
+    k__attn_sum  *part;                         /* [n_rows] sums of the current segment, stored after o */
+    k__attn_sum  *all;                          /* [n_rows] those of the segments before it */
+    int           ld_k, ld_v;                   /* dimensions of a head, rounded up to multiples of 32 */
     k__attn_ahead ahead;
     k__attn8      codes;                        /* where K and V are q8_0 */
 } k__attn_mem;
 
-K_PUBLIC size_t k_attn_part(int n_rows, int hd_v) { return k__attn_part(n_rows, hd_v); }
+K_PUBLIC size_t k_attn_part(int n_rows, int hd_v) { return k__attn_part_floats(n_rows, hd_v); }
 
 static size_t k__attn8_bytes(size_t n_rows, size_t ld_k, size_t ld_v) {
     const size_t floats = (ld_k + ld_v) / 32 * K_SEGMENT + (K_SEGMENT + ld_v / 32) * K_ATTN8_ROWS + n_rows;
-    return floats * sizeof(float) + (K_SEGMENT * (ld_k + ld_v + ld_v / 32 * K_ATTN8_ROWS) + n_rows * ld_k) * sizeof(int16_t) + (ld_k + ld_v) / 32 * sizeof(block_q8_0);
+    return floats * sizeof(float) +
+           (K_SEGMENT * (ld_k + ld_v + ld_v / 32 * K_ATTN8_ROWS) + n_rows * ld_k) * sizeof(int16_t) +
+           (ld_k + ld_v) / 32 * sizeof(block_q8_0);
 }
 
 /* Carves p, aligned to 64; what is read as vectors comes first. */
@@ -286,7 +301,8 @@ static void k__attn_start(const k__attn_level *lv, const k_attn_args *a, const k
     }
 }
 
-/* Address of position p, and how many of the `want` positions from there are in the same block. NULL: the block is before the window. */
+/* Address of position p, and how many of the `want` positions from
+ * there are in the same block. NULL: the block is before the window. */
 static const uint8_t *k__attn_find(const uint8_t *const *blocks, size_t stride, int block, int64_t p, int want, int *run) {
     const uint8_t *at = blocks[p / block];
     int            off = (int)(p % block);
@@ -294,8 +310,8 @@ static const uint8_t *k__attn_find(const uint8_t *const *blocks, size_t stride, 
     return at ? at + (size_t)off * stride : NULL;
 }
 
-/* Widens positions [lo, hi) of the tile at base. It skips blocks before the window, since no row of the call sees them. A head that
- * ends inside a quantised block was padded with zeros up to the end of the block, and so is the tile up to ld. */
+/* Widens positions [lo, hi) of the tile at base. It skips blocks before the window, since no row of the call sees them. A
+ * head that ends inside a quantised block was padded with zeros up to the end of the block, and so is the tile up to ld. */
 static void k__attn_fetch(k__attn_widen *widen, uint32_t type, const uint8_t *const *blocks, size_t stride, int block,
                           int n, int64_t base, int lo, int hi, float *dst, int ld) {
     n = k__round_up(n, k_types[type].block);
@@ -313,8 +329,8 @@ static bool k__attn_span(const k_attn_row *r, int64_t base, int *lo, int *hi) {
     return *lo < *hi;
 }
 
-static int k__least(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] < m ? v[i] : m; return m; }
-static int k__most(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] > m ? v[i] : m; return m; }
+static int k__min_of(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] < m ? v[i] : m; return m; }
+static int k__max_of(const int *v, int n) { int m = v[0]; for (int i = 1; i < n; i++) m = v[i] > m ? v[i] : m; return m; }
 
 /* The t-th position in summation order, which takes the odd one of each pair first; false: it is not in the span. */
 K__BODY bool k__pair_at(int t, int lo, int hi, int *i) {
@@ -324,7 +340,7 @@ K__BODY bool k__pair_at(int t, int lo, int hi, int *i) {
 
 /* Each row sums its own span in order. Whole pairs that all spans share are summed for all rows together. */
 static void k__attn_gather(const k__attn_values *lv, k__attn_mem *w, k__attn_rows *g) {
-    int lo = k__round_up(k__most(g->lo, g->n), 2), hi = k__least(g->hi, g->n) & ~1;
+    int lo = k__round_up(k__max_of(g->lo, g->n), 2), hi = k__min_of(g->hi, g->n) & ~1;
     if (lo > hi) hi = lo;
     for (int r = 0; r < g->n; r++)
         if (g->lo[r] < lo) {
@@ -365,7 +381,8 @@ static void k__attn_group(const k__attn_level *lv, const k_attn_args *a, k__attn
 }
 
 /* Start and end of the tile at p in memory; an empty range where the tile is not inside one block. */
-static const uint8_t *k__attn_next(const k_attn_args *a, const uint8_t *const *blocks, size_t stride, int64_t p, const uint8_t **end) {
+static const uint8_t *k__attn_next(const k_attn_args *a, const uint8_t *const *blocks, size_t stride, int64_t p,
+                                   const uint8_t **end) {
     int            run;
     const uint8_t *at = k__attn_find(blocks, stride, a->block, p, K_TILE, &run);
     *end = at && run == K_TILE ? at + K_TILE * stride : at;
@@ -432,7 +449,7 @@ static void k__attn8_find(const k_attn_args *a, const uint8_t *const *blocks, si
 /* Up to K_ATTN8_ROWS rows of a segment: scores, weights, sums of V. */
 static void k__attn8_group(const k__attn8_level *lv, const k_attn_args *a, const k__attn_mem *w, k__attn8_rows *g, int64_t base) {
     if (!g->n) return;
-    g->first = k__least(g->lo, g->n) / K_TILE * K_TILE, g->last = k__round_up(k__most(g->hi, g->n), K_TILE);
+    g->first = k__min_of(g->lo, g->n) / K_TILE * K_TILE, g->last = k__round_up(k__max_of(g->hi, g->n), K_TILE);
     lv->scores(&w->codes, g);
     for (int r = 0; r < g->n; r++) lv->weigh(a, &w->codes, g, r, base, &w->part[g->row[r]]);
     lv->gather(&w->codes, g, w->o);
@@ -441,7 +458,8 @@ static void k__attn8_group(const k__attn8_level *lv, const k_attn_args *a, const
 
 /* Segment s of rows, of positions [first, last). */
 static void k__attn8_segment(const k__attn8_level *lv, const k_attn_args *a, const k__attn_mem *w, k__attn_reach all, int64_t s) {
-    const int64_t  base = s * K_SEGMENT, from = all.first > base ? all.first : base, end = base + K_SEGMENT, to = all.last < end ? all.last : end;
+    const int64_t base = s * K_SEGMENT, from = all.first > base ? all.first : base, end = base + K_SEGMENT,
+                  to = all.last < end ? all.last : end;
     const uint8_t *row[16];
     k__attn8_rows  g = {0};
     for (int64_t p = from / K_TILE * K_TILE; p < (to + K_TILE - 1) / K_TILE * K_TILE; p += 16) {
@@ -460,8 +478,9 @@ static void k__attn8_segment(const k__attn8_level *lv, const k_attn_args *a, con
     k__attn8_group(lv, a, w, &g, base);
 }
 
-/* Computes the partial results of segment s in w->o and w->part, which are clear. Its last tile prefetches the next one of `all`. */
-static void k__attn_segment(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_reach all, int64_t s) {
+/* Computes the partial results of segment s in w->o and w->part,
+ * which are clear. Its last tile prefetches the next one of `all`. */
+static void k__attn_partial(const k__attn_level *lv, const k_attn_args *a, k__attn_mem *w, k__attn_reach all, int64_t s) {
     const int64_t from = s * K_SEGMENT, to = from + K_SEGMENT < all.last ? from + K_SEGMENT : all.last;
     if (lv->codes) {
         k__attn8_segment(lv->codes, a, w, all, s);
@@ -479,8 +498,8 @@ K__BODY void k__attn_join(float (*decay)(float), k__attn_sum *all, float *o, con
 }
 
 /* The same for row r, whose output is a->rows[r].o. The first segment is copied. */
-static void k__attn_take(const k__attn_level *lv, const k_attn_args *a, int r, bool first, k__attn_sum *all, const k__attn_sum *part,
-                         const float *from) {
+static void k__attn_take(const k__attn_level *lv, const k_attn_args *a, int r, bool first, k__attn_sum *all,
+                         const k__attn_sum *part, const float *from) {
     if (!first) {
         lv->join(all, a->rows[r].o, part, from, a->hd_v);
         return;
@@ -503,7 +522,7 @@ static void k__attn_run(const k__attn_level *lv, const k_attn_args *a, void *scr
     k__attn_start(lv, a, &w);
     const int64_t first = all.first / K_SEGMENT;
     for (int64_t s = first; s == first || s * K_SEGMENT < all.last; s++) {
-        k__attn_segment(lv, a, &w, all, s);
+        k__attn_partial(lv, a, &w, all, s);
         for (int r = 0; r < a->n_rows; r++) {
             k__attn_take(lv, a, r, s == first, &w.all[r], &w.part[r], k__attn_o(&w, r));
             if ((s + 1) * K_SEGMENT < all.last) k__attn_clear(&w, r);
@@ -537,7 +556,7 @@ static void k__attn_scores_ref(const float *const *q, int n_rows, const float *k
     (void)ahead;
     for (int r = 0; r < n_rows; r++, s += K_TILE) {
         memset(s, 0, K_TILE * sizeof *s);
-        for (int i = 0; i < n; i++) k__axpy(s, kt + (size_t)(i ^ 1) * K_TILE, q[r][i ^ 1], K_TILE);
+        for (int i = 0; i < n; i++) k__axpy_each(s, kt + (size_t)(i ^ 1) * K_TILE, q[r][i ^ 1], K_TILE);
     }
 }
 
@@ -565,9 +584,9 @@ static void k__attn_gather_ref(float *const *o, const float *c, int n_rows, cons
                                int hi, k__attn_ahead *ahead) {
     (void)ahead;
     for (int r = 0; r < n_rows; r++) {
-        k__scale(o[r], c[r], ld);
+        k__scale_each(o[r], c[r], ld);
         for (int t = lo & ~1, i; t <= hi; t++)
-            if (k__pair_at(t, lo, hi, &i)) k__axpy(o[r], v + (size_t)i * (size_t)ld, s[r * K_TILE + i], ld);
+            if (k__pair_at(t, lo, hi, &i)) k__axpy_each(o[r], v + (size_t)i * (size_t)ld, s[r * K_TILE + i], ld);
     }
 }
 
@@ -589,7 +608,8 @@ static void k__attn8_pack_v_ref(const k__attn8 *c, const uint8_t *const *row, in
             memcpy(&b, row[i] + (size_t)g * sizeof b, sizeof b);
             c->dv[g * K_SEGMENT + place + i] = k__attn8_scale(k_f16_to_f32(b.d));
             for (int j = 0; j < 32; j++)
-                c->v[((size_t)(2 * g + j / 16) * (K_SEGMENT / 2) + (size_t)(place + i) / 2) * 32 + (size_t)(j % 16 * 2 + i % 2)] = b.qs[j];
+                c->v[((size_t)(2 * g + j / 16) * (K_SEGMENT / 2) + (size_t)(place + i) / 2) * 32 +
+                     (size_t)(j % 16 * 2 + i % 2)] = b.qs[j];
         }
 }
 
@@ -609,7 +629,8 @@ static void k__attn8_scores_ref(const k__attn8 *c, const k__attn8_rows *g) {
     }
 }
 
-static void k__attn8_weigh_ref(const k_attn_args *a, const k__attn8 *c, const k__attn8_rows *g, int r, int64_t base, k__attn_sum *part) {
+static void k__attn8_weigh_ref(const k_attn_args *a, const k__attn8 *c, const k__attn8_rows *g, int r, int64_t base,
+                               k__attn_sum *part) {
     const int row = g->row[r], far = a->slopes ? (int)(base - a->rows[row].at) : 0;
     float    *s = c->s + r * K_SEGMENT, lane[K_TILE] = {0}, m = -INFINITY;
     for (int i = g->first; i < g->last; i++) {
@@ -635,26 +656,33 @@ static void k__attn8_weigh_ref(const k_attn_args *a, const k__attn8 *c, const k_
 static void k__attn8_gather_ref(const k__attn8 *c, const k__attn8_rows *g, float *o) {
     for (int r = 0; r < g->n; r++)
         for (int d = 0; d < c->ld_v; d++) {
-            const int16_t *w = c->w + (d / 32 * K_ATTN8_ROWS + r) * K_SEGMENT, *v = c->v + (size_t)(d / 16) * (K_SEGMENT * 16) + d % 16 * 2;
+            const int16_t *w = c->w + (d / 32 * K_ATTN8_ROWS + r) * K_SEGMENT,
+                          *v = c->v + (size_t)(d / 16) * (K_SEGMENT * 16) + d % 16 * 2;
             int32_t        sum = 0;
             for (int i = g->first; i < g->last; i++) sum = (int32_t)((uint32_t)sum + (uint32_t)(w[i] * v[i / 2 * 32 + i % 2]));
             o[(size_t)g->row[r] * (size_t)c->ld_v + (size_t)d] = (float)sum * c->step[d / 32 * K_ATTN8_ROWS + r];
         }
 }
 
-static const k__attn8_level k__attn8_level_ref = {k__attn8_pack_k_ref, k__attn8_pack_v_ref, k__attn8_scores_ref, k__attn8_weigh_ref, k__attn8_gather_ref};
+static const k__attn8_level k__attn8_level_ref = {
+    .pack_k = k__attn8_pack_k_ref, .pack_v = k__attn8_pack_v_ref, .scores = k__attn8_scores_ref,
+    .weigh = k__attn8_weigh_ref, .gather = k__attn8_gather_ref};
 
 static void k__attn_join_ref(k__attn_sum *all, float *o, const k__attn_sum *part, const float *from, int n) {
     k__attn_join(k__exp_ref, all, o, part, from, n);
 }
 
 static k__attn_level k_attn_ref(const k_attn_args *a) {
-    static const k__attn_keys   keys = {1, k__attn_widen_ref, k__attn_transpose_ref, k__attn_round_ref, k__attn_scores_ref};
+    static const k__attn_keys keys = {
+        .per = 1, .widen = k__attn_widen_ref, .transpose = k__attn_transpose_ref, .round = k__attn_round_ref,
+        .scores = k__attn_scores_ref};
     static const k__attn_values values = {1, k__attn_widen_ref, NULL, k__attn_gather_ref};
-    return (k__attn_level){&keys, &values, k__attn_weigh_ref, k__attn_join_ref, k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_ref : NULL};
+    return (k__attn_level){
+        .keys = &keys, .values = &values, .weigh = k__attn_weigh_ref, .join = k__attn_join_ref,
+        .codes = k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_ref : NULL};
 }
 
-#if defined(__x86_64__)
+#if K__X86
 /* Prefetches the line at *next and advances, up to `end`. */
 static inline __attribute__((always_inline)) void k__fetch(const uint8_t **next, const uint8_t *end) {
     _mm_prefetch((const char *)*next, _MM_HINT_T1);
@@ -763,7 +791,8 @@ K__V256 void k__scores_avx2(const int R, const float *const *q, const float *kt,
     ahead->k = next;
 }
 
-static K_VEC_AVX2 void k__attn_scores_avx2(const float *const *q, int n_rows, const float *kt, int n, k__attn_ahead *ahead, float *s) {
+static K_VEC_AVX2 void k__attn_scores_avx2(const float *const *q, int n_rows, const float *kt, int n, k__attn_ahead *ahead,
+                                           float *s) {
     for (; n_rows >= 3; n_rows -= 3, q += 3, s += 3 * K_TILE) k__scores_avx2(3, q, kt, n, ahead, s);
     if (n_rows == 2) k__scores_avx2(2, q, kt, n, ahead, s);
     else if (n_rows) k__scores_avx2(1, q, kt, n, ahead, s);
@@ -773,7 +802,8 @@ static K_VEC_AVX2 void k__attn_round_avx2(const float *q, int n, float *dst) { k
 
 /* Distances of eight positions. */
 K__V256 __m256 k__far_avx2(int far) {
-    return _mm256_cvtepi32_ps(_mm256_abs_epi32(_mm256_add_epi32(_mm256_set1_epi32(far), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))));
+    return _mm256_cvtepi32_ps(
+        _mm256_abs_epi32(_mm256_add_epi32(_mm256_set1_epi32(far), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7))));
 }
 
 static K_VEC_AVX2 void k__attn_weigh_avx2(const k_attn_args *a, k__attn_rows *g, float *s) {
@@ -827,10 +857,13 @@ static K_VEC_AVX2 void k__attn_gather_avx2(float *const *o, const float *c, int 
     int r = 0;
     for (; r + 2 <= n_rows; r += 2)
         for (int at = 0; at < ld; at += 32) k__gather_avx2(2, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi, ahead);
-    for (int at = 0; r < n_rows && at < ld; at += 32) k__gather_avx2(1, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi, ahead);
+    for (int at = 0; r < n_rows && at < ld; at += 32)
+        k__gather_avx2(1, 4, o + r, at, c + r, s + r * K_TILE, v, ld, lo, hi, ahead);
 }
 
-static const k__attn_keys   k__attn_keys_avx2 = {1, k__attn_widen_avx2, k__attn_transpose_avx2, k__attn_round_avx2, k__attn_scores_avx2};
+static const k__attn_keys k__attn_keys_avx2 = {
+    .per = 1, .widen = k__attn_widen_avx2, .transpose = k__attn_transpose_avx2, .round = k__attn_round_avx2,
+    .scores = k__attn_scores_avx2};
 static const k__attn_values k__attn_values_avx2 = {1, k__attn_widen_avx2, NULL, k__attn_gather_avx2};
 
 /* --- both caches q8_0 --- */
@@ -846,7 +879,8 @@ static K_VEC_AVX2 void k__attn8_pack_k_avx2(const k__attn8 *c, const uint8_t *co
     for (int g = 0; g < c->ld_k / 32; g++)
         for (int h = 0; h < 16; h += 8) {
             __m256 r[8];
-            for (int j = 0; j < 8; j++) r[j] = _mm256_loadu_ps((const float *)(const void *)(row[h + j] + (size_t)g * sizeof(block_q8_0) + 2));
+            for (int j = 0; j < 8; j++)
+                r[j] = _mm256_loadu_ps((const float *)(const void *)(row[h + j] + (size_t)g * sizeof(block_q8_0) + 2));
             k__flip_avx2(r);                                        /* four dimensions of eight positions */
             for (int j = 0; j < 8; j++) {
                 const __m256i x = _mm256_castps_si256(r[j]);
@@ -928,7 +962,8 @@ K__V256 __m256 k__attn8_shaped_avx2(const k_attn_args *a, int row, int far, __m2
 }
 
 /* Scores with all that makes them, -inf where the row does not look; the largest. shaped: with a cap or slopes. */
-K__V256 float k__attn8_mask_avx2(const bool shaped, const k_attn_args *a, const k__attn8 *c, const k__attn8_rows *g, int r, int64_t base) {
+K__V256 float k__attn8_mask_avx2(const bool shaped, const k_attn_args *a, const k__attn8 *c, const k__attn8_rows *g, int r,
+                                 int64_t base) {
     const int    row = g->row[r], far = shaped && a->slopes ? (int)(base - a->rows[row].at) : 0;
     const __m256 f = _mm256_set1_ps(c->dq[row]), low = _mm256_set1_ps(-INFINITY);
     __m256       m = low;
@@ -937,7 +972,8 @@ K__V256 float k__attn8_mask_avx2(const bool shaped, const k_attn_args *a, const 
         __m256 v = _mm256_mul_ps(_mm256_loadu_ps(s + i), f);
         if (shaped) v = k__attn8_shaped_avx2(a, row, far + i, v);
         if (i < g->lo[r] || i + 8 > g->hi[r])
-            v = _mm256_blendv_ps(low, v, _mm256_castsi256_ps(_mm256_andnot_si256(k__mask_avx2(g->lo[r] - i), k__mask_avx2(g->hi[r] - i))));
+            v = _mm256_blendv_ps(
+                low, v, _mm256_castsi256_ps(_mm256_andnot_si256(k__mask_avx2(g->lo[r] - i), k__mask_avx2(g->hi[r] - i))));
         m = _mm256_max_ps(v, m);
         _mm256_storeu_ps(s + i, v);
     }
@@ -961,13 +997,15 @@ K__V256 float k__attn8_exp_avx2(float *s, int first, int last, float m) {
 K__V256 float k__attn8_round_avx2(const float *p, const float *dv, int first, int last, int16_t *w) {
     __m256 most = _mm256_setzero_ps();
     for (int i = first; i < last; i += 8)
-        most = _mm256_max_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_mul_ps(_mm256_loadu_ps(p + i), _mm256_loadu_ps(dv + i))), most);
+        most = _mm256_max_ps(
+            _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_mul_ps(_mm256_loadu_ps(p + i), _mm256_loadu_ps(dv + i))), most);
     const float  top = k__top_avx2(most);
     const __m256 f = _mm256_set1_ps(k__attn8_steps(top));
     for (int i = first; i < last; i += 16) {
         __m256i x[2];
         for (int h = 0; h < 2; h++)
-            x[h] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(p + i + 8 * h), _mm256_loadu_ps(dv + i + 8 * h)), f));
+            x[h] = _mm256_cvtps_epi32(
+                _mm256_mul_ps(_mm256_mul_ps(_mm256_loadu_ps(p + i + 8 * h), _mm256_loadu_ps(dv + i + 8 * h)), f));
         _mm256_storeu_si256((__m256i *)(w + i), _mm256_permute4x64_epi64(_mm256_packs_epi32(x[0], x[1]), 0xd8));
     }
     return top;
@@ -976,11 +1014,12 @@ K__V256 float k__attn8_round_avx2(const float *p, const float *dv, int first, in
 static K_VEC_AVX2 void k__attn8_weigh_avx2(const k_attn_args *a, const k__attn8 *c, const k__attn8_rows *g, int r, int64_t base,
                                            k__attn_sum *part) {
     float      *s = c->s + r * K_SEGMENT;
-    const float m = a->softcap != 0 || a->slopes ? k__attn8_mask_avx2(true, a, c, g, r, base) : k__attn8_mask_avx2(false, a, c, g, r, base);
+    const float m = a->softcap != 0 || a->slopes ? k__attn8_mask_avx2(true, a, c, g, r, base)
+                                                 : k__attn8_mask_avx2(false, a, c, g, r, base);
     *part = (k__attn_sum){m, k__attn8_exp_avx2(s, g->first, g->last, m)};
     for (int b = 0; b < c->ld_v / 32; b++)
-        c->step[b * K_ATTN8_ROWS + r] =
-            k__attn8_step(k__attn8_round_avx2(s, c->dv + b * K_SEGMENT, g->first, g->last, c->w + (b * K_ATTN8_ROWS + r) * K_SEGMENT));
+        c->step[b * K_ATTN8_ROWS + r] = k__attn8_step(
+            k__attn8_round_avx2(s, c->dv + b * K_SEGMENT, g->first, g->last, c->w + (b * K_ATTN8_ROWS + r) * K_SEGMENT));
 }
 
 /* R rows and 16 dimensions. */
@@ -992,7 +1031,8 @@ K__V256 void k__attn8_gather_of_avx2(const int R, const k__attn8 *c, const k__at
     for (int r = 0; r < R; r++) {
         const __m256 step = _mm256_set1_ps(c->step[b / 2 * K_ATTN8_ROWS + from + r]);
         for (int h = 0; h < 2; h++)
-            _mm256_storeu_ps(o + (size_t)g->row[from + r] * (size_t)c->ld_v + 16 * b + 8 * h, _mm256_mul_ps(_mm256_cvtepi32_ps(acc[r][h]), step));
+            _mm256_storeu_ps(o + (size_t)g->row[from + r] * (size_t)c->ld_v + 16 * b + 8 * h,
+                             _mm256_mul_ps(_mm256_cvtepi32_ps(acc[r][h]), step));
     }
 }
 
@@ -1005,8 +1045,9 @@ static K_VEC_AVX2 void k__attn8_gather_avx2(const k__attn8 *c, const k__attn8_ro
     }
 }
 
-static const k__attn8_level k__attn8_level_avx2 = {k__attn8_pack_k_avx2, k__attn8_pack_v_avx2, k__attn8_scores_avx2, k__attn8_weigh_avx2,
-                                             k__attn8_gather_avx2};
+static const k__attn8_level k__attn8_level_avx2 = {
+    .pack_k = k__attn8_pack_k_avx2, .pack_v = k__attn8_pack_v_avx2, .scores = k__attn8_scores_avx2,
+    .weigh = k__attn8_weigh_avx2, .gather = k__attn8_gather_avx2};
 
 static K_VEC_AVX2 float k__attn_decay_avx2(float x) { return _mm256_cvtss_f32(k__exp_avx2(_mm256_set1_ps(x))); }
 
@@ -1015,8 +1056,9 @@ static K_VEC_AVX2 void k__attn_join_avx2(k__attn_sum *all, float *o, const k__at
 }
 
 static k__attn_level k_attn_avx2(const k_attn_args *a) {
-    return (k__attn_level){&k__attn_keys_avx2, &k__attn_values_avx2, k__attn_weigh_avx2, k__attn_join_avx2,
-                           k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_avx2 : NULL};
+    return (k__attn_level){
+        .keys = &k__attn_keys_avx2, .values = &k__attn_values_avx2, .weigh = k__attn_weigh_avx2,
+        .join = k__attn_join_avx2, .codes = k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_avx2 : NULL};
 }
 
 /* --- avx512 level --- */
@@ -1024,7 +1066,7 @@ static k__attn_level k_attn_avx2(const k_attn_args *a) {
 static K_VEC_AVX512 void k_kv_store_avx512(uint32_t type, const float *x, void *dst, int n) {
     uint8_t *out = (uint8_t *)dst;
     if (type == K_BF16) {
-        k__quant_bf16(x, dst, n);
+        k__narrow_bf16(x, dst, n);
         return;
     }
     if (type != K_F16) {
@@ -1111,8 +1153,10 @@ static K_VEC_AVX512 void k__attn_transpose_avx512(const float *k, int ld, float 
                     r[j + c] = c & 1 ? _mm512_shuffle_ps(t[j + c / 2], t[j + c / 2 + 2], 0xee)
                                      : _mm512_shuffle_ps(t[j + c / 2], t[j + c / 2 + 2], 0x44);
             for (int c = 0; c < 4; c++) {
-                const __m512 even[2] = {_mm512_shuffle_f32x4(r[c], r[c + 4], 0x88), _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0x88)};
-                const __m512 odd[2] = {_mm512_shuffle_f32x4(r[c], r[c + 4], 0xdd), _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0xdd)};
+                const __m512 even[2] = {_mm512_shuffle_f32x4(r[c], r[c + 4], 0x88),
+                                        _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0x88)};
+                const __m512 odd[2] = {_mm512_shuffle_f32x4(r[c], r[c + 4], 0xdd),
+                                       _mm512_shuffle_f32x4(r[c + 8], r[c + 12], 0xdd)};
                 float       *to = kt + (size_t)(d + c) * K_TILE + i;
                 _mm512_storeu_ps(to, _mm512_shuffle_f32x4(even[0], even[1], 0x88));
                 _mm512_storeu_ps(to + 4 * K_TILE, _mm512_shuffle_f32x4(odd[0], odd[1], 0x88));
@@ -1122,7 +1166,8 @@ static K_VEC_AVX512 void k__attn_transpose_avx512(const float *k, int ld, float 
         }
 }
 
-/* Splits the rows of a group into eights, fours, twos and ones; at most fours for the sums of values, which need more registers. */
+/* Splits the rows of a group into eights, fours, twos and ones; at
+ * most fours for the sums of values, which need more registers. */
 #define K__SCORES_BY_ROWS(fn)                                                           \
     for (; n_rows >= 8; n_rows -= 8, q += 8, s += 8 * K_TILE) fn(8, q, kt, n, ahead, s); \
     for (; n_rows >= 4; n_rows -= 4, q += 4, s += 4 * K_TILE) fn(4, q, kt, n, ahead, s); \
@@ -1153,7 +1198,8 @@ K__V512 void k__scores_avx512(const int R, const float *const *q, const float *k
     ahead->k = next;
 }
 
-static K_VEC_AVX512 void k__attn_scores_avx512(const float *const *q, int n_rows, const float *kt, int n, k__attn_ahead *ahead, float *s) {
+static K_VEC_AVX512 void k__attn_scores_avx512(const float *const *q, int n_rows, const float *kt, int n,
+                                               k__attn_ahead *ahead, float *s) {
     K__SCORES_BY_ROWS(k__scores_avx512)
 }
 
@@ -1260,7 +1306,9 @@ static K_VEC_AVX512 void k__attn_gather_avx512(float *const *o, const float *c, 
     K__GATHER_BY_ROWS(k__gather_rows_avx512)
 }
 
-static const k__attn_keys   k__attn_keys_avx512 = {1, k__attn_widen_avx512, k__attn_transpose_avx512, k__attn_round_avx512, k__attn_scores_avx512};
+static const k__attn_keys k__attn_keys_avx512 = {
+    .per = 1, .widen = k__attn_widen_avx512, .transpose = k__attn_transpose_avx512,
+    .round = k__attn_round_avx512, .scores = k__attn_scores_avx512};
 static const k__attn_values k__attn_values_avx512 = {1, k__attn_widen_avx512, NULL, k__attn_gather_avx512};
 
 /* --- both caches q8_0: the rest is the avx2 level's --- */
@@ -1269,7 +1317,8 @@ static const k__attn_values k__attn_values_avx512 = {1, k__attn_widen_avx512, NU
 #define K__VVNNI static inline __attribute__((always_inline)) K_VEC_VNNI
 
 /* acc[r] = the 16 sums over n_pairs pairs of x[r] times y[n_pairs][16][2]. */
-K__VVNNI void k__attn8_sums_avx512(const int R, const int16_t *const *x, const int16_t *y, int n_pairs, __m512i acc[K_ATTN8_ROWS]) {
+K__VVNNI void k__attn8_sums_avx512(const int R, const int16_t *const *x, const int16_t *y, int n_pairs,
+                                   __m512i acc[K_ATTN8_ROWS]) {
     for (int r = 0; r < R; r++) acc[r] = _mm512_setzero_si512();
     for (int i = 0; i < n_pairs; i++, y += 32) {
         const __m512i v = _mm512_loadu_si512(y);
@@ -1326,8 +1375,9 @@ static K_VEC_VNNI void k__attn8_gather_avx512(const k__attn8 *c, const k__attn8_
     }
 }
 
-static const k__attn8_level k__attn8_level_avx512 = {k__attn8_pack_k_avx2, k__attn8_pack_v_avx2, k__attn8_scores_avx512, k__attn8_weigh_avx2,
-                                                     k__attn8_gather_avx512};
+static const k__attn8_level k__attn8_level_avx512 = {
+    .pack_k = k__attn8_pack_k_avx2, .pack_v = k__attn8_pack_v_avx2, .scores = k__attn8_scores_avx512,
+    .weigh = k__attn8_weigh_avx2, .gather = k__attn8_gather_avx512};
 
 static K_VEC_AVX512 float k__attn_decay_avx512(float x) { return _mm512_cvtss_f32(k__decay_avx512(_mm512_set1_ps(x))); }
 
@@ -1336,8 +1386,10 @@ static K_VEC_AVX512 void k__attn_join_avx512(k__attn_sum *all, float *o, const k
 }
 
 static k__attn_level k_attn_avx512(const k_attn_args *a) {
-    return (k__attn_level){&k__attn_keys_avx512, &k__attn_values_avx512, k__attn_weigh_avx512, k__attn_join_avx512,
-                           k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_avx512 : NULL};
+    return (k__attn_level){
+        .keys = &k__attn_keys_avx512, .values = &k__attn_values_avx512, .weigh = k__attn_weigh_avx512,
+        .join = k__attn_join_avx512,
+        .codes = k__kv_codes(a->type_k, a->type_v) ? &k__attn8_level_avx512 : NULL};
 }
 
 /* --- avx512_bf16 level: caches that are multiplied as bf16, tiles as pairs --- */
@@ -1350,7 +1402,8 @@ K__VBF16 void k__round_blocks_bf16(const uint32_t type, const uint8_t *src, int 
     }
 }
 
-static K_VEC_BF16 void k__attn_widen_bf16(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst, int ld) {
+static K_VEC_BF16 void k__attn_widen_bf16(uint32_t type, const uint8_t *src, size_t stride, int n_pos, int n, float *dst,
+                                          int ld) {
     for (int i = 0; i < n_pos; i++, src += stride, dst += ld) {
         if (type == K_BF16) memcpy(dst, src, 2 * (size_t)n);
         else if (type == K_Q8_0) k__round_blocks_bf16(K_Q8_0, src, n, dst);
@@ -1378,7 +1431,8 @@ K__VBF16 void k__scores_bf16(const int R, const float *const *q, const float *kt
     ahead->k = next;
 }
 
-static K_VEC_BF16 void k__attn_scores_bf16(const float *const *q, int n_rows, const float *kt, int n, k__attn_ahead *ahead, float *s) {
+static K_VEC_BF16 void k__attn_scores_bf16(const float *const *q, int n_rows, const float *kt, int n, k__attn_ahead *ahead,
+                                           float *s) {
     K__SCORES_BY_ROWS(k__scores_bf16)
 }
 
@@ -1392,10 +1446,10 @@ static K_VEC_BF16 void k__attn_pair_bf16(const float *v, int ld, float *pairs) {
         }
 }
 
-/* D registers of o for each of R rows stay in place while the loop goes over pairs; p: 16 pairs for each row. The first and the last
- * pair of the span may have a position outside it, which is masked. */
-K__VBF16 void k__gather_bf16(const int R, const int D, float *const *o, int at, const float *c, const uint32_t *p, const float *v, int ld,
-                             int lo, int hi, k__attn_ahead *ahead) {
+/* D registers of o for each of R rows stay in place while the loop goes over pairs; p: 16 pairs for
+ * each row. The first and the last pair of the span may have a position outside it, which is masked. */
+K__VBF16 void k__gather_bf16(const int R, const int D, float *const *o, int at, const float *c, const uint32_t *p,
+                             const float *v, int ld, int lo, int hi, k__attn_ahead *ahead) {
     const uint8_t *next = ahead->v;
     __m512         acc[4][4];
     for (int r = 0; r < R; r++)
@@ -1414,8 +1468,8 @@ K__VBF16 void k__gather_bf16(const int R, const int D, float *const *o, int at, 
     ahead->v = next;
 }
 
-K__VBF16 void k__gather_rows_bf16(const int R, float *const *o, const float *c, const float *s, const float *v, int ld, int lo, int hi,
-                                  k__attn_ahead *ahead) {
+K__VBF16 void k__gather_rows_bf16(const int R, float *const *o, const float *c, const float *s, const float *v, int ld,
+                                  int lo, int hi, k__attn_ahead *ahead) {
     uint32_t p[16 * 4];
     for (int r = 0; r < R; r++, s += K_TILE)
         _mm512_storeu_si512(p + 16 * r, (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(s + 16), _mm512_loadu_ps(s)));
@@ -1424,13 +1478,15 @@ K__VBF16 void k__gather_rows_bf16(const int R, float *const *o, const float *c, 
     for (; at < ld; at += 32) k__gather_bf16(R, 2, o, at, c, p, v, ld, lo, hi, ahead);
 }
 
-static K_VEC_BF16 void k__attn_gather_bf16(float *const *o, const float *c, int n_rows, const float *s, const float *v, int ld, int lo,
-                                           int hi, k__attn_ahead *ahead) {
+static K_VEC_BF16 void k__attn_gather_bf16(float *const *o, const float *c, int n_rows, const float *s, const float *v,
+                                           int ld, int lo, int hi, k__attn_ahead *ahead) {
     K__GATHER_BY_ROWS(k__gather_rows_bf16)
 }
 
 static k__attn_level k_attn_bf16(const k_attn_args *a) {
-    static const k__attn_keys   keys = {2, k__attn_widen_bf16, k__attn_transpose_avx512, k__attn_round_bf16, k__attn_scores_bf16};
+    static const k__attn_keys keys = {
+        .per = 2, .widen = k__attn_widen_bf16, .transpose = k__attn_transpose_avx512,
+        .round = k__attn_round_bf16, .scores = k__attn_scores_bf16};
     static const k__attn_values values = {2, k__attn_widen_bf16, k__attn_pair_bf16, k__attn_gather_bf16};
     k__attn_level lv = k_attn_avx512(a);
     if (k__kv_rounds(a->type_k)) lv.keys = &keys;

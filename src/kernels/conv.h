@@ -31,7 +31,7 @@ K_BOTH inline uint16_t k_f32_to_bf16(float f) {
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-K_BOTH inline float k__f16_round(uint16_t h) { return k_bf16_to_f32(k_f32_to_bf16(k_f16_to_f32(h))); }
+K_BOTH inline float k__f16_as_bf16(uint16_t h) { return k_bf16_to_f32(k_f32_to_bf16(k_f16_to_f32(h))); }
 
 /* Half of the OCP E8M0 scale, 2^(e - 128): the values of the E2M1 table are doubled. Code 255 is NaN in the OCP document and
  * 2^127 here, as in ggml. */

@@ -1,7 +1,7 @@
 /* ===== [cpu] what this machine can run =====
  * The only place that reads features from the processor and the system (cpuid, xgetbv); other code uses levels. */
 
-#if defined(__x86_64__)
+#if K__X86
 #include <cpuid.h>
 #endif
 
@@ -11,7 +11,7 @@ enum { K_CPU_AVX2 = 1, K_CPU_FMA = 2, K_CPU_F16C = 4, K_CPU_AVX512 = 8 /* F BW D
 /* Features that the processor has and whose registers the system saves across task switches. */
 static unsigned k__cpu_probe(void) {
     unsigned have = 0;
-#if defined(__x86_64__)
+#if K__X86
     unsigned a, b, c, d, lo, hi;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return 0;
     unsigned c1 = c;

@@ -56,7 +56,7 @@ K_CUDA_FN bool k__cuda_view_of_block(const k_cuda_attend_args *a, k__cuda_view *
 
 /* Partial result of segment n. */
 K_CUDA_FN float *k__cuda_part(const k_cuda_attend_args *a, const k__cuda_view *v, int n) {
-    return a->parts + ((size_t)(v->i * a->kv.n_head + v->head) * (size_t)a->n_seg + (size_t)n) * k__attn_part(a->group, a->kv.hd_v);
+    return a->parts + ((size_t)(v->i * a->kv.n_head + v->head) * (size_t)a->n_seg + (size_t)n) * k__attn_part_floats(a->group, a->kv.hd_v);
 }
 
 /* The sums of query head h in it. */
@@ -1019,7 +1019,7 @@ K_CUDA_FN void k__cuda_attend_merge(const k_cuda_attend_args *a) {
         const int   h = i / hd, d = i % hd, head = v.head * a->group + h;
         k__attn_sum all = {-INFINITY, 0.0f};
         float       o = 0.0f, *part = k__cuda_part(a, &v, 0);
-        for (int s = 0; s < n; s++, part += k__attn_part(a->group, hd)) {
+        for (int s = 0; s < n; s++, part += k__attn_part_floats(a->group, hd)) {
             const float        x = part[(size_t)h * (size_t)k__round_up(hd, 32) + (size_t)d];
             const k__attn_sum *sum = k__cuda_part_sum(a, part, h);
             float              f, g;

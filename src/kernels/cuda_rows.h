@@ -655,7 +655,7 @@ K_CUDA_FN void k__cuda_delta_vectors(const k_cuda_delta_args *a, const k__cuda_w
     k__cuda_delta_conv(a, w, t, n, 2 * st->n_k * d_k + d->head * st->d_v + d->col, d->cols, m->v, K_CUDA_DELTA_COLS);
     if (K_CUDA_THREAD < n) {
         const float alpha = k__cuda_gates(w, &a->in[1], 0, t + K_CUDA_THREAD)[d->head], beta = k__cuda_gates(w, &a->in[2], 1, t + K_CUDA_THREAD)[d->head];
-        m->decay[K_CUDA_THREAD] = k__exp_ref(a->decay[d->head] * k__softplus(alpha + a->gate[d->head]));
+        m->decay[K_CUDA_THREAD] = k__exp_ref(a->decay[d->head] * k__softplus_ref(alpha + a->gate[d->head]));
         m->beta[K_CUDA_THREAD] = k__act_ref(K_SIGMOID, beta);
     }
     k__cuda_sync();

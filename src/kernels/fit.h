@@ -1,14 +1,14 @@
 /* ===== [fit] weights to blocks, scales searched =====
  * [ref] takes a scale from the extreme values of a block. Here scales are searched: blocks get a small error sum w*(x - x^)^2.
  * Eight trials run in parallel: each rounds the weights to codes and solves for the scale (and minimum) with the least error for
- * these codes. In a super-block the f16 scales and the small integers depend on each other. For some pairs of f16 scales every group
- * tries the integers near its own best line, with the error of the stored values; least squares over all groups proposes the next
- * pair, and the best one is kept.
+ * these codes. In a super-block the f16 scales and the small integers depend on each other. For some
+ * pairs of f16 scales every group tries the integers near its own best line, with the error of the
+ * stored values; least squares over all groups proposes the next pair, and the best one is kept.
  *
- * Every machine writes the same bytes: four-lane arithmetic in plain GNU C, no fused multiply-adds. A block is scaled by a power of
- * two first, so that its largest weight is in [1, 2) and no sum of squares overflows or underflows. A scale that f16 cannot hold
- * becomes the largest f16. Weights are finite; importances w are finite and not negative. NULL means that all are equal, as in a
- * block where none exceeds 1e-30.
+ * Every machine writes the same bytes: four-lane arithmetic in plain GNU C, no fused multiply-adds. A block
+ * is scaled by a power of two first, so that its largest weight is in [1, 2) and no sum of squares overflows
+ * or underflows. A scale that f16 cannot hold becomes the largest f16. Weights are finite; importances w are
+ * finite and not negative. NULL means that all are equal, as in a block where none exceeds 1e-30.
  * Public: k_fitters[id].fit, k_fitters[id].recode. */
 
 typedef float   k__v4 __attribute__((vector_size(16)));
@@ -22,7 +22,7 @@ static inline k__v4 k__v4_pick(k__m4 yes, k__v4 a, k__v4 b) {
 }
 
 /* a < b ? a : b and a > b ? a : b. The SSE intrinsics are there because gcc does not always find these instructions. */
-#if defined(__x86_64__)
+#if K__X86
 static inline k__v4 k__v4_min(k__v4 a, k__v4 b) { return (k__v4)_mm_min_ps((__m128)a, (__m128)b); }
 static inline k__v4 k__v4_max(k__v4 a, k__v4 b) { return (k__v4)_mm_max_ps((__m128)a, (__m128)b); }
 #else
@@ -57,12 +57,12 @@ static inline k__v8 k__fit_inverses(const k__v8 *d) {
 }
 
 /* Sums over the codes q of eight trials: w*q, w*q*q, w*x*q. */
-typedef struct { k__v8 q, qq, xq; } k__sums;
+typedef struct { k__v8 q, qq, xq; } k__code_sums;
 
 /* q = (x - off) * inv, rounded and limited to lo..hi. off NULL: no offset, and the inlined code has none. */
 static inline __attribute__((always_inline)) void k__sum_codes(const float *x, const float *w, int n,
                                                                const k__v8 *inv, const k__v8 *off, float lo,
-                                                               float hi, k__sums *s) {
+                                                               float hi, k__code_sums *s) {
     k__v4 q[2] = {{0}}, qq[2] = {{0}}, xq[2] = {{0}}, lo4 = k__v4_all(lo), hi4 = k__v4_all(hi);
     for (int j = 0; j < n; j++)
         for (int h = 0; h < 2; h++) {
@@ -172,7 +172,7 @@ static inline void k__try_scales(float far, float close, float ext, float t, k__
 static inline void k__rough_scales(const float *x, const float *w, int n, float lo, float hi, float ext,
                                    int rounds, k__v8 *scale, k__v8 *gain) {
     k__v8   inv;
-    k__sums s;
+    k__code_sums s;
     memset(scale, 0, sizeof *scale);
     memset(gain, 0, sizeof *gain);
     for (int t = 0; t < rounds; t++) {
@@ -193,7 +193,7 @@ static float k__fit_scale(const float *x, const float *w, int n, float lo, float
     static const k__v8 none = {.f = {0}};
     float              ext = k__fit_extreme(x, w, n), best = 0, least = FLT_MAX;
     k__v8              scale, gain, inv, err;
-    k__sums            s;
+    k__code_sums            s;
     if (ext == 0) return 0;
     k__rough_scales(x, w, n, lo, hi, ext, rounds, &scale, &gain);
     for (int t = 0;; t++) {
@@ -211,8 +211,10 @@ static float k__fit_scale(const float *x, const float *w, int n, float lo, float
 /* --- one line: a scale and a minimum --- */
 
 typedef struct {
-    float sw, sx, lo, hi;                                /* sums of w and w*x, extremes */
-    float s, m, c;                                       /* the line s*q + m, and the mean of the codes q */
+    float sw, sx;                                        /* sums of w and of w*x */
+    float lo, hi;                                        /* extremes of x, where weights matter */
+    float s, m;                                          /* the line s*q + m */
+    float c;                                             /* the mean of the codes q */
 } k__group;
 
 static void k__group_load(k__group *u, const float *x, const float *w, int n) {
@@ -228,9 +230,9 @@ static void k__group_load(k__group *u, const float *x, const float *w, int n) {
 
 typedef struct { k__v8 scale, min, gain; } k__lines;
 
-/* The lines of least error for the codes of eight trials, and their gain over zeros. sign 1: the minimum is not above zero, -1: not
- * below, 0: any. */
-static inline void k__solve_lines(const k__sums *s, float sw, float sx, float sign, k__lines *o) {
+/* The lines of least error for the codes of eight trials, and their gain over
+ * zeros. sign 1: the minimum is not above zero, -1: not below, 0: any. */
+static inline void k__solve_lines(const k__code_sums *s, float sw, float sx, float sign, k__lines *o) {
     k__v4 tiny = k__v4_all(K_FIT_TINY), zero = k__v4_all(0);
     for (int h = 0; h < 2; h++) {
         k__v4 q = s->q.v[h], qq = s->qq.v[h], xq = s->xq.v[h], det = sw * qq - q * q;
@@ -245,14 +247,14 @@ static inline void k__solve_lines(const k__sums *s, float sw, float sx, float si
     }
 }
 
-/* The best line of each lane for codes 0..top. A trial puts the least weight at code a and the largest at top + b, for a grid of `rows`
- * values of a and eight of b; every line is solved twice. */
+/* The best line of each lane for codes 0..top. A trial puts the least weight at code a and the
+ * largest at top + b, for a grid of `rows` values of a and eight of b; every line is solved twice. */
 static inline void k__rough_lines(const float *x, const float *w, int n, float top, float sign, int rows,
                                   const k__group *u, k__lines *best) {
     static const float b[8] = {-0.9f, -0.65f, -0.4f, -0.15f, 0.1f, 0.35f, 0.6f, 0.85f};
     float              lo = u->lo * sign > 0 ? 0 : u->lo, range = u->hi - lo;
     k__v8              inv;
-    k__sums            s;
+    k__code_sums            s;
     k__lines           now;
     memset(best, 0, sizeof *best);
     for (int h = 0; h < 2 && !(range > 0); h++) {        /* all values are equal: the minimum alone */
@@ -295,7 +297,7 @@ static void k__fit_plain_min(const float *x, const float *w, int top, uint16_t h
     k__group u;
     k__lines line;
     k__v8    inv, err;
-    k__sums  s;
+    k__code_sums  s;
     float    least = FLT_MAX, d = 0, m = 0;
     memset(q, 0, 32);
     h[0] = h[1] = 0;
@@ -324,23 +326,26 @@ static void k__fit_plain_min(const float *x, const float *w, int top, uint16_t h
 
 /* The ranges of a kind of super-block, and the effort of the search. */
 typedef struct {
-    float lo, hi, sc_lo, sc_hi;                          /* codes, integer scales; minima: 0..sc_hi */
-    int   group;
-    bool  min;
+    float lo, hi;                                        /* codes */
+    float sc_lo, sc_hi;                                  /* integer scales; minima: 0..sc_hi */
+    int   group;                                         /* weights of a group */
+    bool  min;                                           /* whether groups have minima */
     int   starts, batches;                               /* pairs of f16 scales, batches of trials for each */
     int   rounds, polish, again;                         /* the same for the pairs that least squares proposes */
     int   minima;                                        /* per scale, in the last batches: 4 or 8 */
 } k__super;
 
+/* A finished super-block. */
 typedef struct {
-    uint16_t d, dmin;
-    int16_t  sc[16], mn[16];                             /* per group */
-    int8_t   q[256];
+    uint16_t d, dmin;                                    /* f16 */
+    int16_t  sc[16], mn[16];                             /* integers of each group */
+    int8_t   q[256];                                     /* codes */
 } k__fitted;
 
 /* The best trial of each lane: its gain over zeros, its integers, the sums of its codes. */
-typedef struct { k__v8 gain, sc, mn; k__sums sum; } k__places;
+typedef struct { k__v8 gain, sc, mn; k__code_sums sum; } k__places;
 
+/* One of them: q, qq and xq are those of k__code_sums. */
 typedef struct { float gain, sc, mn, q, qq, xq; } k__place;
 
 static inline void k__keep_places(k__places *best, const k__places *now) {
@@ -389,8 +394,8 @@ static k__place k__place_scale(const k__super *p, const float *x, const float *w
     return k__best_place(&best);
 }
 
-/* The best integer scale and minimum near the line of a group. The best minimum changes with the scale, so that the line keeps its
- * value at the mean code. */
+/* The best integer scale and minimum near the line of a group. The best minimum
+ * changes with the scale, so that the line keeps its value at the mean code. */
 static k__place k__place_line(const k__super *p, const float *x, const float *w, float d, float dm,
                               const k__group *u, int batches, int minima) {
     k__places best, now;
@@ -431,12 +436,13 @@ static void k__refit_line(k__group *u, const k__place *at, float sign) {
     u->c = at->q / u->sw;
 }
 
-/* A choice for a super-block: f16 scales, integers, their gain over zeros, the groups with these, and the pair that least squares
- * proposes next. */
+/* A choice for a super-block. */
 typedef struct {
-    float    d, dm, gain, next_d, next_dm;
-    int16_t  sc[16], mn[16];
-    k__group u[16];
+    float    d, dm;                                      /* f16 scales */
+    float    gain;                                       /* over zeros */
+    float    next_d, next_dm;                            /* the pair that least squares proposes next */
+    int16_t  sc[16], mn[16];                             /* integers of each group */
+    k__group u[16];                                      /* the groups with these */
 } k__settled;
 
 static void k__settle(const k__scaled *b, const k__super *p, float sign, float d, float dm, int batches,
@@ -505,8 +511,8 @@ static bool k__scales_uneven(const float *s, int n) {
 
 enum { K_FIT_LADDER = 30 };                              /* additional starts for an uneven block */
 
-/* Start t: f16 scales as multiples of the pair of least error for the lines of all groups; 0: the pair that gives the largest line the
- * largest integer. The additional starts go down from there, with different steps for d and dm. */
+/* Start t: f16 scales as multiples of the pair of least error for the lines of all groups; 0: the pair that gives the
+ * largest line the largest integer. The additional starts go down from there, with different steps for d and dm. */
 static void k__start(const k__super *p, int t, float *d, float *dm) {
     static const float near[8][2] = {{1, 1},     {0, 0},         {0, 1},     {1, 0},
                                      {0.95f, 1}, {1.05f, 1.04f}, {1, 1.05f}, {1, 0.95f}};
@@ -535,7 +541,8 @@ static void k__super_scales(const k__super *p, const k__group *u, const float *w
 #if defined(__clang__)
 #define K__ONE_COPY
 #else
-#define K__ONE_COPY __attribute__((noclone))             /* gcc makes a copy for each constant argument, which takes long to compile */
+/* Without it gcc makes a copy for each constant argument, which takes long to compile. */
+#define K__ONE_COPY __attribute__((noclone))
 #endif
 
 /* The best choice for a super-block and its gain over zeros. sign: see k__solve_lines. A copy for each p is no faster. */

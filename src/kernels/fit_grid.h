@@ -1,8 +1,8 @@
 /* ===== [fit_grid] weights to blocks of tables, powers of two and lattices =====
  * Formats whose codes are not plain integers. A search writes blocks with a small error sum w*(x - x^)^2 for any weights w. Every
  * search keeps the best block so far, and computes errors with the scale as it is stored. Scales beyond f16 saturate; values too
- * small for a scale give a block of zeros. There is no state and no rounding that depends on the CPU: the same input gives the same
- * bytes everywhere.
+ * small for a scale give a block of zeros. There is no state and no rounding
+ * that depends on the CPU: the same input gives the same bytes everywhere.
  * A group shares one scale s. For codes q let b = sum w*x*q and c = sum w*q*q. The error is sum w*x*x - 2*s*b + s*s*c, least at
  * s = b/c, where the gain over zeros is b*b/c.
  * Public: k_fitters[id] of these types. */
@@ -476,8 +476,9 @@ static float k__fg_common(const k__fg_job *job, const float *s, const k__fg_sums
     return d;
 }
 
-/* Chooses the integer of each group: the one it has or, where `anew`, the one nearest to its own best scale and, where that is clearly
- * on one side, the next on that side; each with its best codes. *up and *down get the sums whose quotient is the least-squares d. */
+/* Chooses the integer of each group: the one it has or, where `anew`, the one nearest to
+ * its own best scale and, where that is clearly on one side, the next on that side; each
+ * with its best codes. *up and *down get the sums whose quotient is the least-squares d. */
 static void k__fg_assign(const k__fg_job *job, const float *s, k__fg_super *at, bool anew, float *up,
                          float *down) {
     at->error = *up = *down = 0;
@@ -562,9 +563,10 @@ static void k_fit_iq4_xs(const float *x, const float *w, void *dst, int64_t n) {
 }
 
 /* --- lattices: codes are points of a grid of 4 or 8 weights ---
- * The cost of a point is the sum of the costs of its weights. A half of a point has few values, 64 or 81 cells, so with a table of
- * costs for each half the cost of a point is one addition. Grids are sorted, so points with the same upper half are neighbours, and
- * an upper half that costs too much even with the cheapest lower half is skipped: the search is exact and looks at few points. */
+ * The cost of a point is the sum of the costs of its weights. A half of a point has few values, 64
+ * or 81 cells, so with a table of costs for each half the cost of a point is one addition. Grids are
+ * sorted, so points with the same upper half are neighbours, and an upper half that costs too much
+ * even with the cheapest lower half is skipped: the search is exact and looks at few points. */
 
 enum { K__CELLS = 108, K__POINTS = 2048 };
 
@@ -593,8 +595,8 @@ struct k__lattice {
     float             worth[2][K__CELLS][4];             /* values of a cell, as lower and as upper half */
 };
 
-/* The cell of half a point: two of eight levels, or four of three levels as rows of nine cells, padded to twelve so that vectors do not
- * cross rows. */
+/* The cell of half a point: two of eight levels, or four of three levels as
+ * rows of nine cells, padded to twelve so that vectors do not cross rows. */
 static int k__lattice_cell(const k__fg_kind *k, int half) {
     if (k->dims == 4) return (half & 15) + 8 * (half >> 4);
     return (half & 3) + 3 * (half >> 2 & 3) + 12 * ((half >> 4 & 3) + 3 * (half >> 6));
@@ -618,8 +620,8 @@ static void k__lattice_init(struct k__lattice *L, const k__fg_kind *k) {
         }
 }
 
-/* Costs of all cells of half a point, the least cost, and the cell that has it (or a good guess). The cost of level value v for weight
- * x is w * v*s * (v*s - 2*x): the error without w*x*x. */
+/* Costs of all cells of half a point, the least cost, and the cell that has it (or a good guess).
+ * The cost of level value v for weight x is w * v*s * (v*s - 2*x): the error without w*x*x. */
 typedef struct {
     float price[K__CELLS];
     float least;
@@ -762,8 +764,8 @@ static k__fg_sums k__fg_code_lattice(const k__fg_job *job, int g, float s) {
     return k__fg_codes_lattice(job, g, s, NULL);
 }
 
-/* Splits weights into signs and magnitudes. Where the number of negative signs must be even, the weight for which a wrong sign costs
- * least gets one: its magnitude becomes negative. */
+/* Splits weights into signs and magnitudes. Where the number of negative signs must be even,
+ * the weight for which a wrong sign costs least gets one: its magnitude becomes negative. */
 static void k__fg_unsign(k__fg_job *job, bool even) {
     for (int i = 0; i < K_SUPER / 8; i++) {
         float *x = job->in.x + 8 * i, *w = job->in.w + 8 * i;
@@ -820,8 +822,8 @@ static bool k__fg_better(const k__fg_job *job, int g, float s, k__fg_best *best)
     return true;
 }
 
-/* The scale of a group with the largest gain: steps over its possible range, which follows from the weighted root mean square; then
- * half a step to both sides of the best; then alternating scale and codes. */
+/* The scale of a group with the largest gain: steps over its possible range, which follows from the weighted
+ * root mean square; then half a step to both sides of the best; then alternating scale and codes. */
 static k__fg_best k__fg_lattice_scale(const k__fg_job *job, int g) {
     const k__fg_kind *k = job->lattice->kind;
     const float      *x = job->in.x + g * job->size, *w = job->in.w + g * job->size;

@@ -9,11 +9,11 @@ enum {
     K_IQ2_XXS = 16, K_IQ2_XS = 17, K_IQ3_XXS = 18, K_IQ1_S = 19,
     K_IQ4_NL = 20, K_IQ3_S = 21, K_IQ2_S = 22, K_IQ4_XS = 23,
     K_I8 = 24, K_I16 = 25, K_I32 = 26, K_I64 = 27, K_F64 = 28, K_IQ1_M = 29, K_BF16 = 30,
-    K_TQ1_0 = 34, K_TQ2_0 = 35, K_MXFP4 = 39, K_NVFP4 = 40, K_Q1_0 = 41, K_Q2_0 = 42
+    K_TQ1_0 = 34, K_TQ2_0 = 35, K_MXFP4 = 39, K_NVFP4 = 40, K_Q1_0 = 41, K_Q2_0 = 42,
+    K_TYPE_MAX,                                          /* after the largest id */
+    K_F16_ROUND = K_TYPE_MAX                             /* not a type of files: f16 weights that are rounded to bf16 when read */
 };
-#define K_TYPE_MAX 43
-#define K_F16_ROUND K_TYPE_MAX                           /* not a type of files: f16 weights that are rounded to bf16 when read */
-#define K_SUPER    256                                   /* weights in a super-block */
+#define K_SUPER 256                                      /* weights in a super-block */
 
 #ifdef __cplusplus
 #define FMT_SIZE(type, bytes) static_assert(sizeof(type) == (bytes), "blocks of the file have this size")

@@ -1,14 +1,15 @@
 /* ===== [level] CPU dispatch: the levels and the public functions =====
  * A level is a row of functions. All levels give the same bits and differ only in speed. */
 
+/* The functions of a level. Arguments are those of the public functions that call them, below. */
 typedef struct {
     const char *name;
     unsigned    needs;                                /* K_CPU_ bits */
-    int   (*quant_act)(const float *, int, int8_t *, k_sums *, float *);
+    int   (*quant_act)(const float *, int, int8_t *, k_sums *, float *);   /* one block; returns the sum of magnitudes of codes */
     void  (*mul_quant)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_packed)(uint32_t, const void *, int, int, const k_acts *, float *, size_t, void *);
     void  (*mul_float)(uint32_t, const void *, size_t, int, int, const k_acts *, float *, size_t);
-    void  (*f16_round)(const uint8_t *, int, uint16_t *);
+    void  (*f16_round)(const uint8_t *, int, uint16_t *);                  /* n values of f16 to bf16 */
     void  (*rms_norm)(const float *, const float *, float, int, float *);
     float (*dot)(const float *, const float *, int);
     void  (*layer_norm)(const float *, const float *, const float *, float, int, float *);
@@ -31,29 +32,42 @@ typedef struct {
     const k_probe *probe;
 } k_level;
 
-#define K__ROW(l) K__ROW_TILES(l, l, l, l)
-#define K__ROW_TILES(l, tiles, floats, probes)                                                            \
-    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_float = k_mul_float_##floats,    \
-    .mul_packed = k_mul_packed_##tiles, .f16_round = k_f16_round_##floats, .rms_norm = k_rms_norm_##l,    \
-    .dot = k_dot_##l, .add = k_add_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .softmax = k_softmax_##l, \
-    .max = k_max_##l, .layer_norm = k_layer_norm_##l, .l2_norm = k_l2_norm_##l, .mul = k_mul_##l,         \
-    .activate = k_activate_##l, .swiglu_clip = k_swiglu_clip_##l, .cap = k_cap_##l,                       \
-    .conv = k_conv_##l, .delta = k_delta_##l,                                                             \
-    .rope = k_rope_##l, .hadamard = k_hadamard_##l, .kv_store = k_kv_store_##l, .attn = k_attn_##floats, .probe = &k_probe_##probes
+/* A level whose functions have one suffix. Quantised products, floats with attention, and the probe may have others. */
+#define K__LEVEL(l) K__LEVEL_OF(l, l, l, l)
+#define K__LEVEL_OF(l, tiles, floats, probes)                                                                          \
+    .quant_act = k_quant_act_##l, .mul_quant = k_mul_quant_##tiles, .mul_packed = k_mul_packed_##tiles,                \
+    .mul_float = k_mul_float_##floats, .f16_round = k_f16_round_##floats, .attn = k_attn_##floats,                     \
+    .rms_norm = k_rms_norm_##l, .layer_norm = k_layer_norm_##l, .l2_norm = k_l2_norm_##l, .dot = k_dot_##l,            \
+    .add = k_add_##l, .mul = k_mul_##l, .axpy = k_axpy_##l, .scale = k_scale_##l, .cap = k_cap_##l,                    \
+    .activate = k_activate_##l, .swiglu_clip = k_swiglu_clip_##l, .softmax = k_softmax_##l, .max = k_max_##l,          \
+    .conv = k_conv_##l, .delta = k_delta_##l, .rope = k_rope_##l, .hadamard = k_hadamard_##l,                          \
+    .kv_store = k_kv_store_##l, .probe = &k_probe_##probes
 
-/* From the plainest to the fastest; k__pick() chooses. To add a level: its bits in k__cpu_probe(), a macro for its target, its functions
- * for the fields of k_level (those of a slower level serve where it has none), a row here. The tests and `make bench` walk the table. */
+/* From the plainest to the fastest; k__pick() takes the last that runs.
+ * TO ADD A LEVEL. The compiler or a test finds a place that was forgotten, but for those marked *.
+ *  1  [cpu]      a K_CPU_ bit for each new feature, read in k__cpu_probe()
+ *  2  [vec], [quant_x86]  macros with __attribute__((target(...))), like K_VEC_AVX512 and K__LIST512. Instructions that a
+ *               target cannot name are inline assembly, like k__dot8_vnni
+ *  3  Its functions. Of quantised products: K__PRODUCTS in [quant_x86], a section like [quant_avx2] and one like
+ *               [packed_avx2], in a GGML_KERNELS_PART; of floats in [vec], of attention in [attn]; its k_probe in [probe].
+ *               Where it has no function of its own, that of a slower level serves: K__LEVEL_OF, or a designator after it
+ *  4  [level]    a row below; k__pick() where it is not always faster than the row before it (*); k__tune_processor() (*)
+ * Outside of the kernels:
+ *  5  src/cli.c  CLI_LEVELS, whose text is in tests/cli.py and tests/t_cli.c
+ *  6  tests/avx512.h, avx512.sed, instructions.c  its instructions, emulated for make levels
+ *     tests/t_quant.c t_quant_auto, tests/t_dev.c t_dev_reference, tests/t_fwd.c t_fwd_same_bits (*)  name levels
+ *     tests/README.md (*)  what make levels emulates */
 static const k_level k_levels[] = {
-    {.name = "scalar", .needs = 0, K__ROW(ref)},
-#if defined(__x86_64__)
-    {.name = "avx2", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C, K__ROW(avx2)},
-    {.name = "avx_vnni", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX_VNNI, K__ROW_TILES(avx2, vnni, avx2, vnni)},
+    {.name = "scalar", .needs = 0, K__LEVEL(ref)},
+#if K__X86
+    {.name = "avx2", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C, K__LEVEL(avx2)},
+    {.name = "avx_vnni", .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX_VNNI, K__LEVEL_OF(avx2, vnni, avx2, vnni)},
     {.name = "avx512",
      .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI,
-     K__ROW(avx512)},
+     K__LEVEL(avx512)},
     {.name = "avx512_bf16",
      .needs = K_CPU_AVX2 | K_CPU_FMA | K_CPU_F16C | K_CPU_AVX512 | K_CPU_VNNI | K_CPU_BF16,
-     K__ROW_TILES(avx512, avx512, bf16, bf16)},
+     K__LEVEL_OF(avx512, avx512, bf16, bf16)},
 #endif
 };
 enum { K_LEVELS = sizeof k_levels / sizeof k_levels[0] };
@@ -62,12 +76,13 @@ static const k_level *g_k_level = &k_levels[0];
 
 static bool k__can(const k_level *l) { return (k__cpu_probe() & l->needs) == l->needs; }
 
-/* Sets the prefetch of one column and the columns of a tile by the vendor of the processor. Prefetch: measured on Zen 4, its hardware reads a packed
- * stream as fast as plain memory, and software prefetches make it slower; Intel processors leave a third of the bandwidth unused without them.
- * Tiles: on Intel processors additions and conversions use the two ports of products, and loads and stores do not, so tiles have eight columns with
- * sums in memory. On Zen 4 additions use other ports, and a store of 64 bytes takes the place of a product. */
+/* Sets the prefetch of one column and the columns of a tile by the vendor of the processor. Prefetch: measured
+ * on Zen 4, its hardware reads a packed stream as fast as plain memory, and software prefetches make it slower;
+ * Intel processors leave a third of the bandwidth unused without them. Tiles: on Intel processors additions and
+ * conversions use the two ports of products, and loads and stores do not, so tiles have eight columns with sums
+ * in memory. On Zen 4 additions use other ports, and a store of 64 bytes takes the place of a product. */
 static void k__tune_processor(void) {
-#if defined(__x86_64__)
+#if K__X86
     unsigned a, b, c, d;
     if (!__get_cpuid(0, &a, &b, &c, &d)) return;
     if (b == signature_AMD_ebx) g_k_ahead = 0;
@@ -81,7 +96,7 @@ typedef struct { uint64_t f32, bf16; } k__trial;
 /* Zeros on other processors than x86-64. */
 static k__trial k__trial_dots(void) {
     k__trial best = {0, 0};
-#if defined(__x86_64__)
+#if K__X86
     float    x[K_PROBE_BYTES / sizeof(float)] __attribute__((aligned(64))) = {0};
     uint64_t least[2] = {UINT64_MAX, UINT64_MAX};
     for (int i = 0; i < 6; i++) {
@@ -138,7 +153,7 @@ K_PUBLIC int k_levels_list(const char **names, bool *can) {
 }
 
 K_PUBLIC bool k_slow_unpacked(uint32_t type) {
-#if defined(__x86_64__)
+#if K__X86
     return type < K_TYPE_MAX && k__decoded_avx2(type);
 #else
     return (void)type, false;
@@ -160,14 +175,19 @@ K_PUBLIC bool k_wants_q8(uint32_t type) { return k_act_of(type) == K_ACT_I8; }
  * rounding in each tile; with fewer, an even stream from memory is faster. */
 enum { K__ROUND_ROWS = 16, K__ROUND_COLS = 17 };
 
+#if !K__X86
+#define K__PANEL_BYTES 0                               /* no panels */
+#endif
+
+/* k__packed_few wants one panel more than a row has blocks. */
 K_PUBLIC size_t k_scratch_bytes(int n_max) {
-    const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;   /* one panel more for k__packed_few */
+    const size_t panels = (((size_t)n_max + K_SUPER - 1) / K_SUPER + 1) * K__PANEL_BYTES + 64;
     const size_t rounded = K__ROUND_ROWS * sizeof(uint16_t) * (size_t)n_max;
     return panels > rounded ? panels : rounded;
 }
 
-/* Whole strips, several of them, so that a strip is prefetched while the one before it is multiplied; for few columns, a stream that
- * is long enough. */
+/* Whole strips, several of them, so that a strip is prefetched while the one
+ * before it is multiplied; for few columns, a stream that is long enough. */
 K_PUBLIC int k_rows_step(uint32_t type, int nt) {
     (void)nt;
     return k_wants_q8(type) ? 128 : 32;
@@ -261,7 +281,8 @@ static void k__mul_either(const k__weights *w, int nr, const k_acts *a, float *y
 }
 
 /* Rows of f16 as bf16: each is rounded once for all columns. */
-static void k__mul_rounded(const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy, uint16_t *rows) {
+static void k__mul_rounded(const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                           uint16_t *rows) {
     for (int r = 0, some; r < nr; r += some) {
         some = nr - r < K__ROUND_ROWS ? nr - r : K__ROUND_ROWS;
         for (int i = 0; i < some; i++) g_k_level->f16_round(w + (size_t)(r + i) * row_bytes, n, rows + (size_t)i * (size_t)n);
@@ -295,7 +316,7 @@ K_PUBLIC void  k_add(float *y, const float *a, const float *b, int n) { g_k_leve
 K_PUBLIC void  k_mul(float *y, const float *a, const float *b, int n) { g_k_level->mul(y, a, b, n); }
 K_PUBLIC void  k_axpy(float *y, const float *x, float s, int n) { g_k_level->axpy(y, x, s, n); }
 K_PUBLIC float k_sigmoid(float x) { return k__act_ref(K_SIGMOID, x); }
-K_PUBLIC float k_softplus(float x) { return k__softplus(x); }
+K_PUBLIC float k_softplus(float x) { return k__softplus_ref(x); }
 K_PUBLIC float k_expf(float x) { return k__exp_ref(x); }
 K_PUBLIC void  k_scale(float *y, float s, int n) { g_k_level->scale(y, s, n); }
 K_PUBLIC void  k_activate(k_act_fn fn, float *x, const float *up, int n) { g_k_level->activate(fn, x, up, n); }
@@ -303,7 +324,8 @@ K_PUBLIC void  k_swiglu_clip(float *gate, const float *up, float limit, float al
     g_k_level->swiglu_clip(gate, up, limit, alpha, n);
 }
 K_PUBLIC void  k_cap(float *x, float cap, int n) { g_k_level->cap(x, cap, n); }
-K_PUBLIC void  k_conv(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu, float *y, size_t ldy) {
+K_PUBLIC void  k_conv(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu,
+                      float *y, size_t ldy) {
     g_k_level->conv(x, w, bias, taps, n, n_rows, silu, y, ldy);
 }
 K_PUBLIC void  k_delta(const k_delta_args *a) { g_k_level->delta(a); }
@@ -340,7 +362,7 @@ K_PUBLIC void k_attn_segment(const k_attn_args *a, int64_t s, float *part, void 
     k__attn_part_to(&w, a, part);
     if (all.last > (s + 1) * K_SEGMENT) all.last = (s + 1) * K_SEGMENT;
     k__attn_start(&lv, a, &w);
-    k__attn_segment(&lv, a, &w, all, s);
+    k__attn_partial(&lv, a, &w, all, s);
 }
 
 K_PUBLIC void k_attn_merge(const k_attn_args *a, int r, const float *parts, int n) {

@@ -1,6 +1,6 @@
 /* ===== [math] functions of one value =====
- * What a CPU's scalar level and a GPU compute by the same code. Every operation rounds once: fused where the source has fmaf(), and
- * nowhere else. */
+ * What a CPU's scalar level and a GPU compute by the same code. Every operation
+ * rounds once: fused where the source has fmaf(), and nowhere else. */
 
 /* --- exp and tanh ---
  * exp: x = n ln2 + r with |r| <= 0.347, exp(r) = 1 + r + r^2 P(r), P minimax of degree 4 (relative error 3e-9).
@@ -38,13 +38,14 @@ K_BOTH inline float k__tanh_ref(float x) {
 }
 
 /* --- normal distribution function, logarithm ---
- * Phi: 1/2 + x S(x^2) up to 1 (minimax of degree 5, error 3e-10), 1 - tail(x) above, tail(-x) below -1. tail(a) = exp(-a^2/2) T(t) with
- * t = 1/(1 + 0.3a), T minimax of degree 8 (relative error 1e-8) up to a = 13.3. The rounding error of a^2 is taken into account, so the
- * result is within 4e-7 of its value even where it is 1e-37, and erf(x/sqrt(2)) = 2 Phi(x) - 1 within 1e-7.
+ * Phi: 1/2 + x S(x^2) up to 1 (minimax of degree 5, error 3e-10), 1 - tail(x) above, tail(-x) below -1. tail(a) = exp(-a^2/2)
+ * T(t) with t = 1/(1 + 0.3a), T minimax of degree 8 (relative error 1e-8) up to a = 13.3. The rounding error of a^2 is taken
+ * into account, so the result is within 4e-7 of its value even where it is 1e-37, and erf(x/sqrt(2)) = 2 Phi(x) - 1 within 1e-7.
  * log(1 + e) = s (2 + s^2 L(s^2)) with s = e/(2 + e), for 0 <= e <= 1 (minimax of degree 4, relative error 4e-10). */
 #define K_PHI_SMALL 1.0f
 #define K_PHI_FAR 14.0f                         /* exp(-98) is 0 here */
-K_BOTH const float k__phi_c[6] = {0x1.988454p-2f, -0x1.105832p-4f, 0x1.46ce5ep-7f, -0x1.36fecep-10f, 0x1.dc1b4ap-14f, -0x1.012f18p-17f};
+K_BOTH const float k__phi_c[6] = {0x1.988454p-2f,   -0x1.105832p-4f, 0x1.46ce5ep-7f,
+                                  -0x1.36fecep-10f, 0x1.dc1b4ap-14f, -0x1.012f18p-17f};
 K_BOTH const float k__tail_c[9] = {0x1.5aedf8p-17f, 0x1.e93054p-4f, 0x1.f512b2p-4f, 0x1.7d7facp-4f, 0x1.2a54f6p-3f,
                                    -0x1.46160p-4f,  0x1.d56f78p-3f, -0x1.579d1ep-3f, 0x1.33dbd4p-5f};
 K_BOTH const float k__log_c[5] = {0x1.555556p-1f, 0x1.9998cep-2f, 0x1.24ca56p-2f, 0x1.bc6ab8p-3f, 0x1.dc3cc8p-3f};
@@ -64,7 +65,7 @@ K_BOTH inline float k__phi_ref(float x) {
 }
 
 /* log(1 + exp(x)) */
-K_BOTH inline float k__softplus(float x) {
+K_BOTH inline float k__softplus_ref(float x) {
     const float e = k__exp_ref(-fabsf(x)), s = e / (2.0f + e), z = s * s;
     const float log = e * (fmaf(z, k__poly_ref(k__log_c, 5, z), 2.0f) / (2.0f + e));    /* s may be a denormal where e is none */
     return x > 0 ? x + log : log;
@@ -119,7 +120,8 @@ K_BOTH inline int k__trunc_code(float v, float half, int top) {
 /* Codes come from the scale in f32, before it is rounded to f16. 0 where d is 0. */
 K_BOTH inline float k__inverse(float d) { return d != 0 ? 1 / d : 0; }
 
-/* Scales by the extreme value: of codes +-127, and of codes around `mid`, where the extreme gets code 0, whether it is positive or negative. */
+/* Scales by the extreme value: of codes +-127, and of codes around `mid`,
+ * where the extreme gets code 0, whether it is positive or negative. */
 K_BOTH inline float   k__scale127(float extreme) { return fabsf(extreme) / 127; }
 K_BOTH inline float   k__scale_mid(float extreme, int mid) { return extreme / (float)-mid; }
 K_BOTH inline uint8_t k__code_mid(float v, int mid) { return (uint8_t)k__trunc_code(v, (float)mid + 0.5f, 2 * mid - 1); }
@@ -140,4 +142,6 @@ enum { K_SPLIT_PEAK = 32 };
 
 /* Whether the largest value of a block of n, whose code is 127 or -127, is more than K_SPLIT_PEAK times the mean magnitude of the
  * others; all: the sum of the magnitudes of all codes. */
-K_BOTH inline bool k__peaked(int all, int n, float d) { return d > 0 && d <= FLT_MAX && (all - 127) * K_SPLIT_PEAK < 127 * (n - 1); }
+K_BOTH inline bool k__peaked(int all, int n, float d) {
+    return d > 0 && d <= FLT_MAX && (all - 127) * K_SPLIT_PEAK < 127 * (n - 1);
+}

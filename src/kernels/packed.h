@@ -1,27 +1,27 @@
 /* ===== [packed] the packed layout of quantised weights (repack) =====
- * Sixteen rows are interleaved, so that the lanes of a vector are rows: no sum goes across lanes, scales are read as vectors, and a
- * code that is unpacked once serves every column of activations. The products have the bits of k_mul_rows, at every level, for any
- * number of columns.
+ * Sixteen rows are interleaved, so that the lanes of a vector are rows: no sum goes across lanes,
+ * scales are read as vectors, and a code that is unpacked once serves every column of activations.
+ * The products have the bits of k_mul_rows, at every level, for any number of columns.
  *
- * LAYOUT  A matrix is a sequence of strips of 16 rows. A strip is a sequence of units along its columns, in 64-byte lines that are
- * read from first to last. A unit is 64, 128 or 256 columns (k__forms): a head with all scales, in front of the codes (INT) or after
- * them (SCALE), and the codes of each 64 columns as planes. Byte 4r + i of a line of codes belongs to row r. A "k-line" is the four
- * columns 4k .. 4k + 3 of all rows; a line of a plane of b bits holds 8/b k-lines:
+ * LAYOUT  A matrix is a sequence of strips of 16 rows. A strip is a sequence of units along its columns, in 64-byte lines
+ * that are read from first to last. A unit is 64, 128 or 256 columns (k__forms): a head with all scales, in front of the
+ * codes (INT) or after them (SCALE), and the codes of each 64 columns as planes. Byte 4r + i of a line of codes belongs
+ * to row r. A "k-line" is the four columns 4k .. 4k + 3 of all rows; a line of a plane of b bits holds 8/b k-lines:
  *     4 bits  8 lines: k-line i in the low nibbles of line i, k-line 8 + i in the high ones
  *     2 bits  4 lines: k-line 4l + i in bits 2i, 2i + 1 of line l
  *     1 bit   2 lines: k-line 8l + i in bit i of line l
  *     8 bits 16 lines
- * Codes of 3, 5 and 6 bits have two planes, the lower bits in the wider one; k__plane1, 2 and 4 give the places of their lines. Codes
- * are unsigned, q = u - off. Where a format has few uneven values (tables and grids), u is an index into a table of them, so grids
- * are as fast as plain codes. Packing loses nothing: unpacked codes and scales are those of [unpack].
+ * Codes of 3, 5 and 6 bits have two planes, the lower bits in the wider one; k__plane1, 2 and 4 give the places of their
+ * lines. Codes are unsigned, q = u - off. Where a format has few uneven values (tables and grids), u is an index into a table
+ * of them, so grids are as fast as plain codes. Packing loses nothing: unpacked codes and scales are those of [unpack].
  *
- * USE  The caller allocates k_pack_bytes(type, nr, n) bytes, aligned to 64, gives them to k_pack_rows and frees them later. The rows of
- * the file are not needed afterwards. Row r, a multiple of K_PACK_ROWS, begins k_pack_bytes(type, r, n) bytes after the first,
- * so threads can pack and multiply parts of a matrix. Products with few columns are limited by memory: use pages of 2 MB, first
- * written by the thread that will read them. Size compared with the file: equal for Q4_K Q5_K Q2_K IQ4_XS Q4_0 Q4_1 Q5_0 Q5_1
- * Q8_0 IQ4_NL MXFP4 NVFP4 Q1_0 Q2_0 where n is a multiple of the unit, +1 % Q6_K, +2 % Q3_K, +3 % TQ2_0, +26 % TQ1_0, 1.2 to 1.4
- * times for IQ3_* and IQ2_S, 1.5 to 1.6 for IQ2_X*, 2.0 to 2.1 for IQ1_*. The number of rows is rounded up to a multiple of 16
- * with zero rows. Prefill needs no second copy: for many columns panels are made from the packed rows.
+ * USE  The caller allocates k_pack_bytes(type, nr, n) bytes, aligned to 64, gives them to k_pack_rows and frees them later. The
+ * rows of the file are not needed afterwards. Row r, a multiple of K_PACK_ROWS, begins k_pack_bytes(type, r, n) bytes after the
+ * first, so threads can pack and multiply parts of a matrix. Products with few columns are limited by memory: use pages of 2
+ * MB, first written by the thread that will read them. Size compared with the file: equal for Q4_K Q5_K Q2_K IQ4_XS Q4_0 Q4_1
+ * Q5_0 Q5_1 Q8_0 IQ4_NL MXFP4 NVFP4 Q1_0 Q2_0 where n is a multiple of the unit, +1 % Q6_K, +2 % Q3_K, +3 % TQ2_0, +26 % TQ1_0,
+ * 1.2 to 1.4 times for IQ3_* and IQ2_S, 1.5 to 1.6 for IQ2_X*, 2.0 to 2.1 for IQ1_*. The number of rows is rounded up to a
+ * multiple of 16 with zero rows. Prefill needs no second copy: for many columns panels are made from the packed rows.
  * Public: k_pack_bytes, k_pack_at, k_pack_rows; k_mul_packed in [level]. */
 
 enum { K_PACK_ROWS = 16 };                            /* rows of a strip */
@@ -51,8 +51,8 @@ K__BODY int k__head_lines(int head) {
 }
 
 /* Lines of 64 columns in the order of reading. First the single upper bits: a line for k-lines 0..7, a line for 8..15. Then, for
- * k-lines 0..3 with 8..11 and again for 4..7 with 12..15: two lines of bit pairs, four lines of nibbles (k-line i in the low nibbles,
- * 8 + i in the high ones). */
+ * k-lines 0..3 with 8..11 and again for 4..7 with 12..15: two lines of bit pairs,
+ * four lines of nibbles (k-line i in the low nibbles, 8 + i in the high ones). */
 K__BODY int k__plane1(int i) { return i / 8 * 64; }
 K__BODY int k__plane2(int bits, int i) {
     return (bits & 1) * 128 + i / 4 % 2 * 64 * (bits & 6) + i / 8 * 64;
@@ -132,7 +132,8 @@ K_BOTH inline int k__head_width(int head, int line) {
     return head >= K__HEAD_F16 || (mins && line == k__head_lines(head) - 1) ? 2 : 4;
 }
 
-/* The scales of one row in the unit that begins at column `first` of the block: its values in each line of the head, as one word. */
+/* The scales of one row in the unit that begins at column `first` of
+ * the block: its values in each line of the head, as one word. */
 K_BOTH inline void k__head_row(const k__form *f, const k__unpacked *u, int first, uint32_t v[5]) {
     for (int i = 0; i < 5; i++) v[i] = 0;
     switch (f->head) {
@@ -192,7 +193,9 @@ K_BOTH inline void k__codes_of(const k__form *f, uint8_t code[256]) {
         if (i < 1 << f->bits) code[(uint8_t)f->values[i]] = (uint8_t)i;
 }
 
-K_BOTH inline uint8_t k__code_of(const k__form *f, const uint8_t *code, int8_t q) { return f->values ? code[(uint8_t)q] : (uint8_t)(q + f->off); }
+K_BOTH inline uint8_t k__code_of(const k__form *f, const uint8_t *code, int8_t q) {
+    return f->values ? code[(uint8_t)q] : (uint8_t)(q + f->off);
+}
 
 #ifndef __CUDACC__
 
@@ -327,8 +330,8 @@ static void k__head_get(const k__form *f, const uint8_t *h, int first, int r, k_
     }
 }
 
-/* Writes up to 256 columns of sixteen rows, in whole units. Where the format has a table, code[(uint8_t)q] is the index of q. Returns
- * the end. */
+/* Writes up to 256 columns of sixteen rows, in whole units. Where the format
+ * has a table, code[(uint8_t)q] is the index of q. Returns the end. */
 static uint8_t *k__block_put(const k__form *f, const uint8_t *code, const k__unpacked *u, int units,
                              uint8_t *w) {
     uint8_t codes[K_PACK_ROWS][K_SUPER], line[16][64];

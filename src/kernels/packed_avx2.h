@@ -53,8 +53,8 @@ K__IN_AVX2 __m256i k__direct_avx2(int bits, bool table, __m256i t, const uint8_t
     return k__line_avx2(bits, table, t, p, i);
 }
 
-/* acc[j] += products of count k-lines from `from` on of 64 columns, each pair times its half of s; steps: see k__dots_avx2, and 8 for codes
- * up to 15. */
+/* acc[j] += products of count k-lines from `from` on of 64 columns, each pair
+ * times its half of s; steps: see k__dots_avx2, and 8 for codes up to 15. */
 K__IN_AVX2 void k__direct_dots_avx2(int T, int steps, int bits, bool table, __m256i t, const uint8_t *p,
                                     int from, int count, const int8_t *const *q, __m256i s, __m256i *acc) {
     K__UNROLL for (int i = from; i < from + count; i += steps) {
@@ -113,15 +113,16 @@ K__IN_AVX2 __m256i k__lane_bytes(__m256i v, int a, int b) {
 /* The same, with a sign. */
 K__IN_AVX2 __m256i k__lane_signed(__m256i v, int a, int b) {
     const int two = 0x800080 | a << 8 | b << 24;
-    return _mm256_srai_epi16(_mm256_shuffle_epi8(v, _mm256_setr_epi32(two, two + 0x04000400, two + 0x08000800, two + 0x0c000c00, two,
-                                                                      two + 0x04000400, two + 0x08000800, two + 0x0c000c00)), 8);
+    v = _mm256_shuffle_epi8(v, _mm256_setr_epi32(two, two + 0x04000400, two + 0x08000800, two + 0x0c000c00, two,
+                                                 two + 0x04000400, two + 0x08000800, two + 0x0c000c00));
+    return _mm256_srai_epi16(v, 8);
 }
 
 /* Whether groups of 32 share a scale; their minima then are in the order of k_sums.of32. */
 static inline __attribute__((always_inline)) bool k__head_by32(int head) { return head == K__HEAD_MIN6; }
 
-/* The scales of eight rows, twice in a lane each, and their minima, two in a lane; without minima, the scales are in their place. v: the
- * lines of the head. */
+/* The scales of eight rows, twice in a lane each, and their minima, two in a lane;
+ * without minima, the scales are in their place. v: the lines of the head. */
 K__IN_AVX2 void k__direct_head_avx2(int head, const __m256i *v, __m256i *sc, __m256i *mn) {
     const __m256i low4 = _mm256_set1_epi8(15), low6 = _mm256_set1_epi8(63);
     switch (head) {
@@ -129,7 +130,8 @@ K__IN_AVX2 void k__direct_head_avx2(int head, const __m256i *v, __m256i *sc, __m
         const __m256i up = _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi32(v[0], 6), _mm256_set1_epi8(0x03)),
                                            _mm256_or_si256(_mm256_and_si256(_mm256_srli_epi32(v[1], 4), _mm256_set1_epi8(0x0c)),
                                                            _mm256_and_si256(_mm256_srli_epi32(v[2], 2), _mm256_set1_epi8(0x30))));
-        K__UNROLL for (int g = 0; g < 8; g++) sc[2 * g] = sc[2 * g + 1] = k__lane_bytes(_mm256_and_si256(v[g / 4], low6), g % 4, g % 4);
+        K__UNROLL for (int g = 0; g < 8; g++)
+            sc[2 * g] = sc[2 * g + 1] = k__lane_bytes(_mm256_and_si256(v[g / 4], low6), g % 4, g % 4);
         K__UNROLL for (int i = 0; i < 4; i++) mn[i] = k__lane_bytes(i < 2 ? _mm256_and_si256(v[2], low6) : up, i % 2, i % 2 + 2);
         return;
     }
@@ -191,8 +193,8 @@ K__IN_AVX2 void k__int_direct_avx2(int T, int steps, int bits, bool table, int h
     }
 }
 
-/* Group i of the s-th 64 columns of a unit, rows r .. r + 7; their codes are at p, the head at h: f[j] += fs * dot + fm * sum. The start
- * value of a dot subtracts the offset. */
+/* Group i of the s-th 64 columns of a unit, rows r .. r + 7; their codes are at p, the head
+ * at h: f[j] += fs * dot + fm * sum. The start value of a dot subtracts the offset. */
 K__IN_AVX2 void k__scale_group_avx2(int T, int steps, int bits, bool table, int head, int segs, __m256i t,
                                     const uint8_t *p, const uint8_t *h, int r, int s, int i,
                                     const int32_t *aux, const int8_t *const *q, __m256 *f) {
@@ -344,9 +346,10 @@ static const k__packed_plan k__packed_avx2[K_TYPE_MAX] = {
 
 K__SHARED_AVX2 void k_mul_packed_avx2(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
                                       size_t ldy, void *scratch) {
-    k__mul_packed(k__packed_avx2, NULL, type, w, nr, n, a, y, ldy, scratch);
+    k__packed_by_cols(k__packed_avx2, NULL, type, w, nr, n, a, y, ldy, scratch);
 }
 
-K__SHARED_AVX2 void k_mul_packed_vnni(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch) {
-    k__mul_packed(k__packed_avx2, k__swap_vnni, type, w, nr, n, a, y, ldy, scratch);
+K__SHARED_AVX2 void k_mul_packed_vnni(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy,
+                                      void *scratch) {
+    k__packed_by_cols(k__packed_avx2, k__swap_vnni, type, w, nr, n, a, y, ldy, scratch);
 }

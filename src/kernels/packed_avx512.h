@@ -81,8 +81,8 @@ K__IN_512 void k__direct512(int bits, bool table, __m512i t, const uint8_t *p, i
     }
 }
 
-/* Adds to a the dots of count k-lines from `from` on, to c those of the k-lines 8 after, of 64 columns; q[j]: their activations, row j. Codes of
- * whole bytes are two runs of lines, which are read one after the other, as one stream. */
+/* Adds to a the dots of count k-lines from `from` on, to c those of the k-lines 8 after, of 64 columns; q[j]: their
+ * activations, row j. Codes of whole bytes are two runs of lines, which are read one after the other, as one stream. */
 K__IN_512 void k__direct_dots512(int T, int bits, bool table, __m512i t, const uint8_t *p, int from,
                                  int count, const int8_t *const *q, __m512i *a, __m512i *c) {
     if (bits == 8) {
@@ -304,7 +304,8 @@ K__IN_512 void k__int_direct512(int T, int bits, bool table, int head, bool narr
 }
 
 /* Formats whose dots of groups fit in int16 where the bounds of all columns allow it. */
-K__IN_512 void k__bound_direct512(int T, int bits, int head, int bound, const uint8_t *w, const k__pass *x, int b, float (*y)[K_PACK_ROWS]) {
+K__IN_512 void k__bound_direct512(int T, int bits, int head, int bound, const uint8_t *w, const k__pass *x, int b,
+                                  float (*y)[K_PACK_ROWS]) {
     if (k__fits512(T, head == K__HEAD_S8 ? 16 : 32, bound, &x->c, b)) k__int_direct512(T, bits, false, head, true, w, x, b, y);
     else k__int_direct512(T, bits, false, head, false, w, x, b, y);
 }
@@ -364,7 +365,8 @@ K__IN_512 void k__scale_direct512(int T, int bits, bool table, int head, int seg
     K__UNROLL for (int t = 0; t < T; t++) k__add_scaled512(y[t], f[t], x->c.d[t][b]);
 }
 
-/* --- few columns of an unpacked block: formats with float scales for 16 weights, whose groups are not in the order of the nibbles --- */
+/* --- few columns of an unpacked block: formats with float scales for
+ * 16 weights, whose groups are not in the order of the nibbles --- */
 
 K__IN_512 void k__scale16_cols512(int T, const k__panel *w, const k__pass *x, int b,
                                   float (*y)[K_PACK_ROWS]) {
@@ -469,5 +471,5 @@ static const k__packed_plan k__packed_512[K_TYPE_MAX] = {
 
 K__SHARED_512 void k_mul_packed_avx512(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y,
                                        size_t ldy, void *scratch) {
-    k__mul_packed(k__packed_512, NULL, type, w, nr, n, a, y, ldy, scratch);
+    k__packed_by_cols(k__packed_512, NULL, type, w, nr, n, a, y, ldy, scratch);
 }

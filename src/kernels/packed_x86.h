@@ -1,8 +1,9 @@
 /* ===== [packed_x86] what the vector levels share =====
- * Few columns, up to eight in a pass (cols), are multiplied with the packed block itself: the codes of a line are unpacked in registers,
- * once for all columns. For more, two strips are unpacked into panels, which are multiplied by the tiles of [quant_x86]: a block of them at a
- * time for up to 64 columns, a whole strip at a time for many. The terms of offsets and minima come from sums of activations; `aux` holds them ready, so that a dot
- * starts with one broadcast load. A block is 16 rows by 256 columns. */
+ * Few columns, up to eight in a pass (cols), are multiplied with the packed block itself: the codes of a
+ * line are unpacked in registers, once for all columns. For more, two strips are unpacked into panels,
+ * which are multiplied by the tiles of [quant_x86]: a block of them at a time for up to 64 columns, a
+ * whole strip at a time for many. The terms of offsets and minima come from sums of activations; `aux`
+ * holds them ready, so that a dot starts with one broadcast load. A block is 16 rows by 256 columns. */
 
 enum {
     K__PASSES = 8,                                    /* passes of few columns, at most */
@@ -29,19 +30,21 @@ struct k__pass {
     k__cols        c;
 };
 
+/* How a level multiplies packed rows of one format. */
 typedef struct {
+    /* a block's codes, of so many times 64 columns, and its scales, of so many groups, to rows at .. at + 15 of a panel */
     void (*codes)(const k__form *f, const uint8_t *w, int segs, k__panel *to, int at);
     void (*heads)(const k__form *f, const uint8_t *w, int groups, k__panel *to, int at);
-    k__cols_fn *cols[K__COLS];
+    k__cols_fn *cols[K__COLS];                        /* index: columns - 1; NULL: the next one serves */
     bool opened;                                      /* cols needs the block in the panel */
-    int  aux;
+    int  aux;                                         /* K__AUX_ */
     const k__tiles *tiles;
     int width;                                        /* columns of a pass of k__packed_few() */
-    int panel_cols;                                   /* from this number of columns on panels are faster, with tiles of up to six; measured */
+    int panel_cols;                                   /* columns from which panels are faster with tiles of up to six; measured */
 } k__packed_plan;
 
-/* Prefetches one line for each line that is read: many at once would fill the buffers of the core and stall the reads. The line may
- * lie beyond the matrix. With one column some processors are faster without it (g_k_ahead 0). */
+/* Prefetches one line for each line that is read: many at once would fill the buffers of the core and stall the
+ * reads. The line may lie beyond the matrix. With one column some processors are faster without it (g_k_ahead 0). */
 static inline __attribute__((always_inline)) void k__line_ahead(int T, const uint8_t *p) {
     _mm_prefetch((const char *)((uintptr_t)p + (T == 1 ? g_k_ahead : K__AHEAD)), _MM_HINT_T1);
 }
@@ -194,7 +197,8 @@ static void k__open_block(const k__packed_plan *p, const k__form *f, const uint8
 
 /* The aux words of one block and column; in baseline vectors, since every task computes them again. */
 K__BODY void k__aux_block(int kind, int off, const int16_t *sum, int32_t *to) {
-    const __m128i v[2] = {_mm_loadu_si128((const __m128i *)(const void *)sum), _mm_loadu_si128((const __m128i *)(const void *)(sum + 8))};
+    const __m128i v[2] = {_mm_loadu_si128((const __m128i *)(const void *)sum),
+                          _mm_loadu_si128((const __m128i *)(const void *)(sum + 8))};
     const __m128i even = _mm_set1_epi16((short)-off), odd = _mm_set1_epi16((short)(kind == K__AUX_OFF32X ? -16 * off : -off));
     const __m128i by = kind == K__AUX_OFF32 || kind == K__AUX_OFF32X ? _mm_unpacklo_epi32(even, odd) : _mm_set1_epi16(1);
     const __m128i s[2] = {_mm_madd_epi16(v[0], by), _mm_madd_epi16(v[1], by)}, zero = _mm_setzero_si128();
@@ -235,8 +239,8 @@ static void k__pass_set(k__pass *x, k__cols_fn *const *cols, const k__form *f, c
     x->fn = cols[width - 1];
 }
 
-/* Few columns: every strip is read once. block: one panel more than a row has blocks. The first panel holds the current block, the
- * others have space for the words of k__aux_set (4 KB a block). */
+/* Few columns: every strip is read once. block: one panel more than a row has blocks. The first panel
+ * holds the current block, the others have space for the words of k__aux_set (4 KB a block). */
 K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t *w, int nr, int n,
                            const k_acts *a, float *y, size_t ldy, k__panel *block) {
     const k__form *f = &k__forms[type];
@@ -275,7 +279,8 @@ K__BODY void k__packed_few(const k__packed_plan *p, uint32_t type, const uint8_t
 }
 
 /* Unpacks block b of two strips, or of the last one twice, into a panel. */
-static void k__open_pair(const k__packed_plan *p, const k__form *f, const uint8_t *w, size_t strip, int rows, int n, int b, k__panel *to) {
+static void k__open_pair(const k__packed_plan *p, const k__form *f, const uint8_t *w, size_t strip, int rows, int n, int b,
+                         k__panel *to) {
     const int      len = n - b * K_SUPER < K_SUPER ? n - b * K_SUPER : K_SUPER;
     const uint8_t *src = w + (size_t)b * (size_t)k__units(f, K_SUPER) * k__unit_bytes(f);
     k__open_block(p, f, src, len, to, 0);
@@ -288,13 +293,14 @@ static void k__packed_panels(const k__packed_plan *p, const k__form *f, const ui
     for (int b = 0; b * K_SUPER < n; b++, to++) k__open_pair(p, f, w, strip, rows, n, b, to);
 }
 
-/* Up to this number of columns one panel, of a block of two strips, is multiplied with all columns before the next block is unpacked: the panel
- * stays in the L1 cache, and so do most of the columns' codes and sums. */
+/* Up to this number of columns one panel, of a block of two strips, is multiplied with all columns before the
+ * next block is unpacked: the panel stays in the L1 cache, and so do most of the columns' codes and sums. */
 enum { K__BLOCK_COLS = 64 };
 
-/* Multiplies nr packed rows at w with the columns of a, block by block; a->nt <= K__BLOCK_COLS. panel: space for one. y: [nt][ldy]. */
-K__BODY void k__packed_blocks(const k__packed_plan *p, const k__tiles *tiles, uint32_t type, const uint8_t *w, int nr, int n, const k_acts *a,
-                              float *y, size_t ldy, k__panel *panel) {
+/* Multiplies nr packed rows at w with the columns of a, block by block;
+ * a->nt <= K__BLOCK_COLS. panel: space for one. y: [nt][ldy]. */
+K__BODY void k__packed_blocks(const k__packed_plan *p, const k__tiles *tiles, uint32_t type, const uint8_t *w, int nr,
+                              int n, const k_acts *a, float *y, size_t ldy, k__panel *panel) {
     const k__form *f = &k__forms[type];
     const int      parts = k__tile_parts(tiles, a->nt), blocks = (n + K_SUPER - 1) / K_SUPER;
     const size_t   strip = k_pack_bytes(type, K_PACK_ROWS, n);
@@ -328,9 +334,9 @@ K__BODY void k__packed_blocks(const k__packed_plan *p, const k__tiles *tiles, ui
     }
 }
 
-/* Few columns: from the packed blocks. Up to 64: a block at a time, where that is faster: with tiles of eight columns, and at the levels that have tiles
- * of up to six alone. More: whole strips, unpacked into panels. */
-K__BODY void k__mul_packed(const k__packed_plan *plans, k__swap *swap, uint32_t type, const void *packed, int nr, int n,
+/* Few columns: from the packed blocks. Up to 64: a block at a time, where that is faster: with tiles of eight
+ * columns, and at the levels that have tiles of up to six alone. More: whole strips, unpacked into panels. */
+K__BODY void k__packed_by_cols(const k__packed_plan *plans, k__swap *swap, uint32_t type, const void *packed, int nr, int n,
                            const k_acts *a, float *y, size_t ldy, void *scratch) {
     const k__packed_plan *p = &plans[type];
     const k__form        *f = &k__forms[type];

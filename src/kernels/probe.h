@@ -1,8 +1,9 @@
 /* ===== [probe] loops that measure this machine =====
- * A benchmark compares its rates with these limits: reading memory in order, and the products of a level with all operands in registers
- * or the L1 cache. Each loop returns a value that depends on all its work, so that the compiler cannot remove it. */
+ * A benchmark compares its rates with these limits: reading memory in order, and the products of a level with all operands in
+ * registers or the L1 cache. Each loop returns a value that depends on all its work, so that the compiler cannot remove it. */
 
-#define K__LATER(x) __asm__ volatile("" : "+x"(x))       /* the compiler must assume that x has changed, and computes from it again */
+/* The compiler must assume that x has changed, and computes from it again. */
+#define K__LATER(x) __asm__ volatile("" : "+x"(x))
 
 static uint64_t k__probe_read_ref(const void *p, size_t n) {
     const uint64_t *q = p;
@@ -17,7 +18,7 @@ static uint64_t k__probe_i8_ref(const void *x, int n) {
     uint64_t      s = 0;
     for (int i = 0; i < n; i++) {
         __asm__ volatile("" ::: "memory");
-        s += (uint64_t)(int64_t)k__dot_ref(a, a + K_PROBE_BYTES / 2, 1024);
+        s += (uint64_t)(int64_t)k__dot8_ref(a, a + K_PROBE_BYTES / 2, 1024);
     }
     return s;
 }
@@ -34,7 +35,7 @@ static uint64_t k__probe_f32_ref(const void *x, int n) {
 
 static const k_probe k_probe_ref = {k__probe_read_ref, {k__probe_f32_ref, k__probe_f32_ref, k__probe_i8_ref}, {1024, 1024, 1024}};
 
-#if defined(__x86_64__)
+#if K__X86
 /* A word that depends on every lane. */
 K__IN_AVX2 uint64_t k__any256(__m256i v) {
     uint64_t out[4];
@@ -150,4 +151,4 @@ static const k_probe k_probe_avx512 = {
     k__probe_read_avx512, {k__probe_f32_avx512, k__probe_f32_avx512, k__probe_i8_avx512}, {16 * 16, 16 * 16, 16 * 64}};
 static const k_probe k_probe_bf16 = {
     k__probe_read_avx512, {k__probe_f32_avx512, k__probe_dots, k__probe_i8_avx512}, {16 * 16, 16 * 32, 16 * 64}};
-#endif /* __x86_64__ */
+#endif /* K__X86 */

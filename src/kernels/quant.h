@@ -1,6 +1,6 @@
 /* ===== [quant] quantised products, scalar =====
- * The plain form of the products. Integers are summed exactly inside a block of 256 weights; the float terms of blocks are added in
- * one fixed order. Every other level must give the same bits. */
+ * The plain form of the products. Integers are summed exactly inside a block of 256 weights; the
+ * float terms of blocks are added in one fixed order. Every other level must give the same bits. */
 
 /* Codes q, their sums and the scale of one block of n activations, n % 32 == 0, n <= 256. A NaN makes the scale NaN, an infinity
  * makes it infinite; their codes are 0, so the result shows the fault without undefined behaviour. Returns the sum of the
@@ -51,7 +51,7 @@ K__SHARED void k__unpack_block(uint32_t type, const void *src, int n, k__unpacke
 
 static int k__row_of(const k_acts *a, int t) { return a->idx ? a->idx[t] : t; }
 
-static int k__dot_ref(const int8_t *w, const int8_t *x, int n) {
+static int k__dot8_ref(const int8_t *w, const int8_t *x, int n) {
     int s = 0;
     for (int i = 0; i < n; i++) s += w[i] * x[i];
     return s;
@@ -60,7 +60,7 @@ static int k__dot_ref(const int8_t *w, const int8_t *x, int n) {
 static float k__int_block_ref(const k__unpacked *u, bool has_min, const int8_t *q, const int16_t *sum) {
     int isum = 0, imin = 0;
     for (int g = 0; g < 16; g++) {
-        isum += u->sc[g] * k__dot_ref(u->q + 16 * g, q + 16 * g, 16);
+        isum += u->sc[g] * k__dot8_ref(u->q + 16 * g, q + 16 * g, 16);
         if (has_min) imin += u->mn[g] * sum[g];
     }
     float r = u->d * (float)isum;
@@ -72,7 +72,7 @@ static float k__scale_block_ref(const k__unpacked *u, int group, bool has_min, c
                                 const int16_t *sum, int n) {
     float t = 0;
     for (int g = 0; g * group < n; g++) {
-        t = t + u->fs[g] * (float)k__dot_ref(u->q + g * group, q + g * group, group);
+        t = t + u->fs[g] * (float)k__dot8_ref(u->q + g * group, q + g * group, group);
         if (!has_min) continue;
         int asum = 0;
         for (int i = 0; i < group / 16; i++) asum += sum[g * group / 16 + i];

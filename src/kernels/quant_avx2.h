@@ -1,7 +1,7 @@
 /* ===== [quant_avx2] =====
  * And avx_vnni, which is avx2 with other tiles.
- * Codes of up to 6 bits are multiplied as u8 (q + 2^off), wider ones as |q| with the sign moved to the activation. In both cases a
- * pair sum of vpmaddubsw is at most 2*128*127 = 32512 and cannot saturate. */
+ * Codes of up to 6 bits are multiplied as u8 (q + 2^off), wider ones as |q| with the sign moved to the
+ * activation. In both cases a pair sum of vpmaddubsw is at most 2*128*127 = 32512 and cannot saturate. */
 
 /* Codes 32j .. 32j + 31 of the 256 at p, in order; signed when k__off says K__WIDE. */
 K__IN_AVX2 __m256i k__nibbles_avx2(const uint8_t *p) {
@@ -107,7 +107,8 @@ K__IN_AVX2 void k__int_row_avx2(uint32_t type, bool has_min, const uint8_t *p, i
                 s[j] = _mm256_shuffle_epi8(sides, _mm256_set1_epi16((short)(0x0100 + 0x0202 * j)));
                 K__UNROLL for (int c = 0; c < T; c++) {
                     const __m256i q = k__ld256(x->q[c] + (size_t)b * K_SUPER + 32 * j);
-                    v[c] = _mm256_add_epi32(j ? v[c] : _mm256_setzero_si256(), _mm256_madd_epi16(k__pairs_avx2(wide, w[j], q), s[j]));
+                    v[c] = _mm256_add_epi32(j ? v[c] : _mm256_setzero_si256(),
+                                            _mm256_madd_epi16(k__pairs_avx2(wide, w[j], q), s[j]));
                 }
             }
             park.d[i] = h.d;
@@ -263,8 +264,9 @@ K__IN_AVX2 __m256i k__bcast_avx2(const void *p) { return _mm256_set1_epi32(k__i3
 /* Stops the compiler from turning a chain of additions into a tree, which would hold all products at once and spill them. */
 #define K__IN_ORDER(v) __asm__("" : "+x"(v))
 
-/* How the products of a group are summed. 1, 2, 4: that many pair sums are added in 16 bits (4: codes up to 31, 2: up to 63, 1: signed
- * codes). From K__VNNI on: four products at once in 32 bits, at the avx_vnni level. NARROW: the sum of a group fits in 16 bits; WIDE:
+/* How the products of a group are summed. 1, 2, 4: that many pair sums are added in 16 bits
+ * (4: codes up to 31, 2: up to 63, 1: signed codes). From K__VNNI on: four products at once
+ * in 32 bits, at the avx_vnni level. NARROW: the sum of a group fits in 16 bits; WIDE:
  * any; SIGNED: signed codes. */
 enum { K__VNNI = 16, K__VNNI_NARROW = 16, K__VNNI_WIDE, K__VNNI_SIGNED };
 K__IN_AVX2 bool k__signed_codes(int steps) { return steps == 1 || steps == K__VNNI_SIGNED; }
@@ -320,7 +322,8 @@ K__IN_AVX2 __m256i k__mins_avx2(const k__panel *w, int at, const int16_t *sum, _
     return i;
 }
 
-/* The same for groups of 32, with half the products: of32 pairs groups 0 and 2, 1 and 3, and so on, and so does a blend of their mn. */
+/* The same for groups of 32, with half the products: of32 pairs groups
+ * 0 and 2, 1 and 3, and so on, and so does a blend of their mn. */
 K__IN_AVX2 __m256i k__mins32_avx2(const k__panel *w, int at, const int16_t *of32) {
     __m256i i = _mm256_setzero_si256();
     K__UNROLL for (int p = 0; p < 4; p++) {
@@ -369,11 +372,11 @@ K__IN_AVX2 void k__int_rows_avx2(int T, int steps, int min_group, const k__panel
     }
 }
 
-/* One tile, 16 rows from `at`: a broadcast of activations serves two vectors of codes, since loads limit a tile of eight rows. The pair
- * sums of `steps` dwords of k are added in 16 bits: 8 where codes are at most 15 and groups have 32, 4 where they are at most 31, 2 up to
- * 63. They fill the registers; isum stays in the L1 cache. */
-K__IN_AVX2 void k__int_rows16_avx2(int T, int steps, int min_group, const k__panel *w, int at, const k__cols *x, int first, int end,
-                                   float (*y)[K__STRIP]) {
+/* One tile, 16 rows from `at`: a broadcast of activations serves two vectors of codes, since loads limit a tile of
+ * eight rows. The pair sums of `steps` dwords of k are added in 16 bits: 8 where codes are at most 15 and groups
+ * have 32, 4 where they are at most 31, 2 up to 63. They fill the registers; isum stays in the L1 cache. */
+K__IN_AVX2 void k__int_rows16_avx2(int T, int steps, int min_group, const k__panel *w, int at, const k__cols *x, int first,
+                                   int end, float (*y)[K__STRIP]) {
     for (int b = first; b < end; b++, w++) {
         if (k__blank(x, T, b)) continue;
         __m256i       isum[2][K__TILE];
@@ -583,8 +586,8 @@ static const k__tiles *k__swap_vnni(const k__tiles *tiles) {
     return tiles;
 }
 
-K__SHARED_AVX2 void k_mul_quant_vnni(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy,
-                                     void *scratch) {
+K__SHARED_AVX2 void k_mul_quant_vnni(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,
+                                     float *y, size_t ldy, void *scratch) {
     k__mul_quant(k__plans_avx2, k__swap_vnni, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
@@ -592,7 +595,8 @@ K__SHARED_AVX2 void k_mul_quant_vnni(uint32_t type, const void *w, size_t row_by
 K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
     const __m256i zero = _mm256_setzero_si256(), one = _mm256_set1_epi16(1);
     __m256i       most = zero;
-    for (int i = 0; i < n; i += 8) most = _mm256_max_epi32(most, _mm256_and_si256(k__ld256(x + i), _mm256_set1_epi32(0x7fffffff)));
+    for (int i = 0; i < n; i += 8)
+        most = _mm256_max_epi32(most, _mm256_and_si256(k__ld256(x + i), _mm256_set1_epi32(0x7fffffff)));
     const float amax = k__f32_of((uint32_t)k__most8(most)), inv = amax > 0 ? 127.0f / amax : 0.0f;
     if (!(amax <= FLT_MAX && inv <= FLT_MAX)) return k_quant_act_ref(x, n, q, sum, d);
     *d = amax / 127.0f;
@@ -614,10 +618,12 @@ K__SHARED_AVX2 int k_quant_act_avx2(const float *x, int n, int8_t *q, k_sums *su
         sizes[i / 16] = (int16_t)_mm256_extract_epi16(size, 0);
         sizes[i / 16 + 1] = (int16_t)_mm256_extract_epi16(size, 8);
     }
-    const __m256i of32 = _mm256_madd_epi16(k__ld256(sum->of16), one), size16 = k__ld256(sizes), size32 = _mm256_madd_epi16(size16, one);
+    const __m256i of32 = _mm256_madd_epi16(k__ld256(sum->of16), one), size16 = k__ld256(sizes),
+                  size32 = _mm256_madd_epi16(size16, one);
     const __m128i lo = _mm256_castsi256_si128(of32), hi = _mm256_extracti128_si256(of32, 1);
     _mm_storeu_si128((__m128i *)(void *)sum->of32, k__crossed(_mm_packs_epi32(lo, hi)));
-    sum->most16 = (int16_t)k__most8(_mm256_max_epi32(_mm256_srli_epi32(size16, 16), _mm256_and_si256(size16, _mm256_set1_epi32(0xffff))));
+    sum->most16 = (int16_t)k__most8(
+        _mm256_max_epi32(_mm256_srli_epi32(size16, 16), _mm256_and_si256(size16, _mm256_set1_epi32(0xffff))));
     sum->most32 = (int16_t)k__most_one_sign(size32, of32);
     const __m128i all = _mm_add_epi32(_mm256_castsi256_si128(size32), _mm256_extracti128_si256(size32, 1));
     return _mm_cvtsi128_si32(_mm_hadd_epi32(_mm_hadd_epi32(all, all), all));

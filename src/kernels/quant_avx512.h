@@ -95,8 +95,8 @@ K__IN_512 __m512i k__sum4x4(const __m512i *v) {
     return _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
 }
 
-/* Factors of four products each, in the format of k__scaled512. Narrow: words, s[0] for codes 0..127 and s[1] for the rest; lane l
- * holds groups l and 4 + l of its eight. Else dwords: s[j] for codes 64j .. 64j + 63. */
+/* Factors of four products each, in the format of k__scaled512. Narrow: words, s[0] for codes 0..127 and s[1]
+ * for the rest; lane l holds groups l and 4 + l of its eight. Else dwords: s[j] for codes 64j .. 64j + 63. */
 K__IN_512 void k__factors512(uint32_t type, const uint8_t *p, __m256i sc, __m512i *s) {
     const __m512i lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
     if (k__off(type) == K__WIDE) {
@@ -368,8 +368,9 @@ K__IN_512 void k__dots512(int T, const k__panel *w, int k4, int count, const int
     }
 }
 
-/* How the dots of groups are scaled: as int16 by vpdpwssd, where every dot fits (K__BY_WORDS); by multiplications of int32 (K__BY_INTS); or one
- * or the other for each block, by the bounds of the activations (K__BY_BOUND): a dot is at most the bound times the largest magnitude of a code. */
+/* How the dots of groups are scaled: as int16 by vpdpwssd, where every dot fits (K__BY_WORDS); by
+ * multiplications of int32 (K__BY_INTS); or one or the other for each block, by the bounds of the
+ * activations (K__BY_BOUND): a dot is at most the bound times the largest magnitude of a code. */
 enum { K__BY_WORDS, K__BY_INTS, K__BY_BOUND };
 enum { K__BOUND_4 = 32767 / 15, K__BOUND_5 = 32767 / 31, K__BOUND_6 = 32767 / 32 };    /* codes of 4, 5 and 6 bits */
 
@@ -380,18 +381,18 @@ K__IN_512 bool k__fits512(int T, int group, int bound, const k__cols *x, int b) 
     return signs >= 0;
 }
 
-/* A tile of up to six columns keeps its sums in registers. With seven or eight only the 2 T dots stay there, which are enough independent chains
- * for two units with a latency of five. The sums are in memory, in the L1 cache: the empty assembly keeps the compiler from moving them
- * to registers, of which there are too few. */
+/* A tile of up to six columns keeps its sums in registers. With seven or eight only the 2 T dots stay there,
+ * which are enough independent chains for two units with a latency of five. The sums are in memory, in the L1
+ * cache: the empty assembly keeps the compiler from moving them to registers, of which there are too few. */
 #define K__IN_MEMORY(T, p)                                                        \
     do {                                                                          \
         if ((T) > K__TILE_REGS) __asm__ volatile("" : "+r"(p) : : "memory"); \
     } while (0)
 
-/* The bits of 1.5 * 2^23 as a float, plus an integer below 2^22 in magnitude, are the float 1.5 * 2^23 + integer. So sums that start here
- * need no conversion: fma(s, sum, -1.5 * 2^23 * s) rounds s * integer once, like the product, where the last operand is
- * exact and finite. That operand is exact for scales of up to 22 bits. A product of -0 becomes +0, which sums that start at +0 do not
- * show. */
+/* The bits of 1.5 * 2^23 as a float, plus an integer below 2^22 in magnitude, are the float 1.5 * 2^23
+ * + integer. So sums that start here need no conversion: fma(s, sum, -1.5 * 2^23 * s) rounds s *
+ * integer once, like the product, where the last operand is exact and finite. That operand is exact
+ * for scales of up to 22 bits. A product of -0 becomes +0, which sums that start at +0 do not show. */
 enum { K__BIAS_BITS = 0x4b400000 };
 #define K__BIAS 0x1.8p23f
 
@@ -461,8 +462,8 @@ K__IN_512 bool k__fusible512(const float *scale) {
 }
 
 /* The dots of group g; without minima they begin with start. */
-K__IN_512 void k__group_dots512(int T, int group, int g, bool has_min, const k__panel *w, const int8_t *const *q, const int32_t (*start)[16],
-                                __m512i (*a)[K__TILE]) {
+K__IN_512 void k__group_dots512(int T, int group, int g, bool has_min, const k__panel *w, const int8_t *const *q,
+                                const int32_t (*start)[16], __m512i (*a)[K__TILE]) {
     K__UNROLL for (int t = 0; t < T; t++) a[0][t] = a[1][t] = has_min ? _mm512_setzero_si512() : k__bcast512(&start[t][g]);
     k__dots512(T, w, g * group / 4, group / 4, q, a[0], a[1]);
 }
@@ -486,15 +487,17 @@ K__IN_512 void k__int_sums512(int T, int group, bool has_min, bool words, bool l
     K__IN_MEMORY(T, sum);
 }
 
-/* Four columns whose dots do not all fit in int16, of the types with a bound: groups of 16 and an offset, or of 32 and minima. A tile of five to eight
- * columns calls it twice and computes some columns again, so that this rare case is compiled once. */
-K__512 void k__int_sums4_512(int group, const k__panel *w, const int8_t *const *q, const int32_t (*start)[16], __m512i (*sum)[2]) {
+/* Four columns whose dots do not all fit in int16, of the types with a bound: groups of 16 and an offset, or of 32 and minima.
+ * A tile of five to eight columns calls it twice and computes some columns again, so that this rare case is compiled once. */
+K__512 void k__int_sums4_512(int group, const k__panel *w, const int8_t *const *q, const int32_t (*start)[16],
+                             __m512i (*sum)[2]) {
     if (group == 16) k__int_sums512(4, 16, false, false, true, w, q, start, sum);
     else k__int_sums512(4, 32, true, false, false, w, q, start, sum);
 }
 
 /* Seven or eight columns with minima of groups of 16 or 32, whose scales are not fusible. */
-K__512 void k__int_end_plain512(int T, int group, const k__panel *w, __m512i (*sum)[2], const k__cols *x, int b, float (*y)[K__STRIP]) {
+K__512 void k__int_end_plain512(int T, int group, const k__panel *w, __m512i (*sum)[2], const k__cols *x, int b,
+                                float (*y)[K__STRIP]) {
     if (group == 16 && T == 7) k__int_end512(7, 16, true, false, w, sum, x, b, y);
     else if (group == 16) k__int_end512(8, 16, true, false, w, sum, x, b, y);
     else if (T == 7) k__int_end512(7, 32, true, false, w, sum, x, b, y);
@@ -531,14 +534,16 @@ K__IN_512 void k__int_tile512(int T, int group, bool has_min, int by, const k__p
     }
 }
 
-/* Completes panels with 8 groups and no minima: fs[8 + g] = -K__BIAS * fs[g], and fused = all scales are fusible. Other formats need neither. */
+/* Completes panels with 8 groups and no minima: fs[8 + g] = -K__BIAS *
+ * fs[g], and fused = all scales are fusible. Other formats need neither. */
 K__512 void k__ready512(k__panel *panel, int blocks) {
     for (; blocks > 0; blocks--, panel++) {
         panel->fused = true;
         for (int g = 0; g < 8; g++) {
             panel->fused &= k__fusible512(panel->fs[g]);
             for (int r = 0; r < K__STRIP; r += 16)
-                _mm512_storeu_ps(&panel->fs[8 + g][r], _mm512_mul_ps(_mm512_loadu_ps(&panel->fs[g][r]), _mm512_set1_ps(-K__BIAS)));
+                _mm512_storeu_ps(&panel->fs[8 + g][r],
+                                 _mm512_mul_ps(_mm512_loadu_ps(&panel->fs[g][r]), _mm512_set1_ps(-K__BIAS)));
         }
     }
 }
@@ -554,7 +559,8 @@ K__IN_512 void k__scale_sums512(int T, int group, bool has_min, bool fused, cons
         K__UNROLL for (int h = 0; h < 2; h++) {
             const __m512 s = _mm512_loadu_ps(&w->fs[g][16 * h]), more = _mm512_loadu_ps(&w->fs[(8 + g) % 16][16 * h]);
             K__UNROLL for (int t = 0; t < T; t++) {
-                const __m512 v = fused ? _mm512_fmadd_ps(s, _mm512_castsi512_ps(a[h][t]), more) : _mm512_mul_ps(s, _mm512_cvtepi32_ps(a[h][t]));
+                const __m512 v = fused ? _mm512_fmadd_ps(s, _mm512_castsi512_ps(a[h][t]), more)
+                                       : _mm512_mul_ps(s, _mm512_cvtepi32_ps(a[h][t]));
                 sum[t][h] = _mm512_add_ps(sum[t][h], v);
                 if (has_min) sum[t][h] = _mm512_add_ps(sum[t][h], _mm512_mul_ps(more, _mm512_set1_ps(asum[t][g])));
             }
@@ -707,12 +713,13 @@ K__SHARED_512 void k_mul_quant_avx512(uint32_t type, const void *w, size_t row_b
     k__mul_quant(k__plans_512, NULL, type, w, row_bytes, nr, n, a, y, ldy, scratch);
 }
 
-/* Magnitudes of floats are compared as integers, so that a NaN is the largest. The reference handles blocks with NaN or infinity, or with
- * values whose inverse overflows. */
+/* Magnitudes of floats are compared as integers, so that a NaN is the largest. The
+ * reference handles blocks with NaN or infinity, or with values whose inverse overflows. */
 K__SHARED_512 int k_quant_act_avx512(const float *x, int n, int8_t *q, k_sums *sum, float *d) {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), zero = _mm512_setzero_si512();
     __m512i       most = zero, fours[4], sizes[4], all = zero;
-    for (int i = 0; i < n; i += 16) most = _mm512_max_epi32(most, _mm512_and_si512(k__ld512(x + i), _mm512_set1_epi32(0x7fffffff)));
+    for (int i = 0; i < n; i += 16)
+        most = _mm512_max_epi32(most, _mm512_and_si512(k__ld512(x + i), _mm512_set1_epi32(0x7fffffff)));
     const float amax = k__f32_of((uint32_t)_mm512_reduce_max_epi32(most)), inv = amax > 0 ? 127.0f / amax : 0.0f;
     if (!(amax <= FLT_MAX && inv <= FLT_MAX)) return k_quant_act_ref(x, n, q, sum, d);
     *d = amax / 127.0f;

@@ -6,8 +6,6 @@
  * Codes are unsigned, u = q + 2^off, because vpdpbusd and vpmaddubsw need one unsigned operand. The offset is subtracted in
  * integers, with the sums of 16 activations. */
 
-#if defined(__x86_64__)
-
 enum { K__ANY = K_TYPE_MAX };                         /* "type" of codes and scales that a scalar decoder has written */
 enum {
     K__COLS  = 8,                                     /* columns of one dot, at most */
@@ -39,12 +37,12 @@ typedef struct {
     int            n, nb, tail;                       /* columns; whole blocks; weights after them */
     int            offset;                            /* of the codes: q = u - offset */
     int            bound;                             /* k__tiles.bound of the tiles that multiply them */
-    bool           gaps;
-    const int8_t  *q[K__COLS];
-    const k_sums  *sum[K__COLS];
-    const float   *d[K__COLS];
-    int8_t         tq[K__COLS][K_SUPER];
-    k_sums         tsum[K__COLS];
+    bool           gaps;                              /* as in k_acts */
+    const int8_t  *q[K__COLS];                        /* [nb][K_SUPER] codes of each column */
+    const k_sums  *sum[K__COLS];                      /* [nb] */
+    const float   *d[K__COLS];                        /* [nb], and that of the tail */
+    int8_t         tq[K__COLS][K_SUPER];              /* the tail, padded */
+    k_sums         tsum[K__COLS];                     /* its sums */
 } k__cols;
 
 static void k__cols_set(k__cols *x, const k_acts *a, int t0, int count, int n) {
@@ -79,8 +77,9 @@ static inline __attribute__((always_inline)) bool k__blank(const k__cols *x, int
     return true;
 }
 
-/* 256 weights of 32 rows: q[k / 4][row][k % 4] is the code plus k__cols.offset. INT: sc in the format of the level's dot; mn: int16 pairs of groups 2p, 2p + 1. SCALE: fs of up to 16
- * groups, or fs of 8 and fm of 8. k__ready512 fills the rest: fused, and fs of 8 .. 15 where there are 8 groups without minima. */
+/* 256 weights of 32 rows: q[k / 4][row][k % 4] is the code plus k__cols.offset. INT: sc in the format of
+ * the level's dot; mn: int16 pairs of groups 2p, 2p + 1. SCALE: fs of up to 16 groups, or fs of 8 and fm
+ * of 8. k__ready512 fills the rest: fused, and fs of 8 .. 15 where there are 8 groups without minima. */
 typedef struct {
     uint8_t q[K_SUPER / 4][K__STRIP][4];
     union {
@@ -111,10 +110,11 @@ typedef struct {
 #define K__SHARED_512  K__SHARED __attribute__((noinline, target(K__LIST512)))
 
 /* What the sections of products give to [level]. */
-#define K__PRODUCTS(target, l)                                                                                                        \
-    target void k_mul_quant_##l(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy, \
-                                void *scratch);                                                                                       \
-    target void k_mul_packed_##l(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy, void *scratch);
+#define K__PRODUCTS(target, l)                                                                                        \
+    target void k_mul_quant_##l(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a,       \
+                                float *y, size_t ldy, void *scratch);                                                 \
+    target void k_mul_packed_##l(uint32_t type, const void *w, int nr, int n, const k_acts *a, float *y, size_t ldy,  \
+                                 void *scratch);
 K__PRODUCTS(K__SHARED_AVX2, avx2)
 K__PRODUCTS(K__SHARED_AVX2, vnni)
 K__PRODUCTS(K__SHARED_512, avx512)
@@ -132,7 +132,9 @@ K__IN_AVX2 int k__most8(__m256i v) {
 }
 
 /* The largest sum of one sign: sums of magnitudes plus magnitudes of sums are twice that. */
-K__IN_AVX2 int k__most_one_sign(__m256i sizes, __m256i sums) { return k__most8(_mm256_add_epi32(sizes, _mm256_abs_epi32(sums))) / 2; }
+K__IN_AVX2 int k__most_one_sign(__m256i sizes, __m256i sums) {
+    return k__most8(_mm256_add_epi32(sizes, _mm256_abs_epi32(sums))) / 2;
+}
 
 /* Unaligned loads. */
 static inline int32_t  k__i32(const void *p) { int32_t v; memcpy(&v, p, 4); return v; }
@@ -149,8 +151,8 @@ K__IN_AVX2 void k__dot16_vnni(__m256i *acc, __m256i a, __m256i b) {
     __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(*acc) : "x"(a), "x"(b));
 }
 
-/* The float terms of one row and up to eight blocks, INT: sums of eight lanes each give the terms u*da. k__add_terms adds the terms of
- * several rows in order: the additions of one row wait for each other, those of several rows overlap. */
+/* The float terms of one row and up to eight blocks, INT: sums of eight lanes each give the terms u*da. k__add_terms adds
+ * the terms of several rows in order: the additions of one row wait for each other, those of several rows overlap. */
 typedef struct {
     _Alignas(64) __m256i sum[K__COLS][8][2];          /* [column][block] partial isum and imin */
     uint32_t             d[8];                        /* [block] as in k__heads */
@@ -192,9 +194,10 @@ K__IN_AVX2 void k__int_finish(const k__int_park *k, bool half, bool has_min, int
 
 /* The same, SCALE: the sums of groups are complete; an 8x8 transpose makes the sum over groups a sum over vectors. */
 typedef struct {
-    __m256i dot[K__COLS][8][2], asum[K__COLS][8]; /* [column][block] sums of eight groups (16: two vectors) */
-    float    fs[8][16];                               /* [block][group]; for formats that store f16: */
-    uint16_t hs[8][8], hm[8][8];
+    __m256i  dot[K__COLS][8][2];                      /* [column][block] dots of eight groups; of 16: two vectors */
+    __m256i  asum[K__COLS][8];                        /* [column][block] sums of activations of eight groups */
+    float    fs[8][16];                               /* [block][group] scales */
+    uint16_t hs[8][8], hm[8][8];                      /* [block][group] scales and minima of formats that store f16 */
 } k__scale_park;
 
 K__IN_AVX2 void k__scale_blank(k__scale_park *k, int nc, int m) {
@@ -277,7 +280,7 @@ k__park_scales(uint32_t type, const uint8_t *p, bool has_min, float *fs, uint16_
 /* Scales of an INT block of 256, one for 16 weights. d: two f16, that of the minimum in the upper half; for K__ANY the bits of a
  * float. */
 typedef struct {
-    __m256i  sc, mn;
+    __m256i  sc, mn;                                  /* sixteen words each */
     uint32_t d;
 } k__heads;
 
@@ -376,18 +379,22 @@ static const uint8_t *k__pad_tail(uint32_t type, const uint8_t *p, int n, uint8_
 /* Multiplies the panels w of blocks first .. end - 1 with up to K__TILE columns; adds to y. */
 typedef void k__tile(const k__panel *w, const k__cols *x, int first, int end, k__ahead *ahead, float (*y)[K__STRIP]);
 
-/* The tiles of one kind of codes and scales. k__share() divides 8 and more columns into parts of 4 to 6, or of 4 to 8 where these tiles exist. */
+/* The tiles of one kind of codes and scales. k__share() divides 8 and more
+ * columns into parts of 4 to 6, or of 4 to 8 where these tiles exist. */
 enum { K__TILE_MIN = 4, K__TILE_REGS = 6 /* up to here sums fit in registers beside the dots */,
        K__PANEL_COLS = 8, K__PANEL_ROWS = 8, K__ROWS = 8 };
 typedef struct {
     k__tile *of[K__TILE + 1];                         /* index: columns, from 4 on; up to 6 where [K__TILE] is NULL */
-    void (*ready)(k__panel *panel, int blocks);       /* completes panels, once each, where a tile has more than 6 columns; NULL: nothing is missing */
-    int bound;                                        /* k_sums.most16 or most32 up to which the dot of a group fits in int16; 0: not used */
+    /* completes panels, once each, where a tile has more than 6 columns; NULL: nothing is missing */
+    void (*ready)(k__panel *panel, int blocks);
+    int bound;                                        /* k_sums.most16 or most32 up to which a group's dot fits in int16; or 0 */
 } k__tiles;
 
 /* How a level multiplies one format. */
 typedef struct {
+    /* terms of rows without gaps between them, [column][ld]: a term for each block */
     void (*row)(uint32_t type, const uint8_t *p, int rows, const k__cols *x, float *term, size_t ld);
+    /* up to K__STRIP rows of n weights to panels [(n + 255)/256] */
     void (*pack)(uint32_t type, const uint8_t *w, size_t row_bytes, int rows, int n, k__panel *panel);
     const k__tiles *tiles;
 } k__plan;
@@ -405,8 +412,8 @@ static void k__add_terms(const float *term, int nb, float *y, int rows) {
     memcpy(y, acc, (size_t)rows * sizeof(float));
 }
 
-/* Rows without gaps are one stream of blocks for p->row. The scales of the activations are repeated, so that eight consecutive ones
- * can be loaded from any block on. */
+/* Rows without gaps are one stream of blocks for p->row. The scales of the activations
+ * are repeated, so that eight consecutive ones can be loaded from any block on. */
 static void k__repeat_scales(k__cols *x, float *to) {
     int nb = x->nb + (x->tail > 0);
     for (int c = 0; c < x->n; c++, to += nb + 8) {
@@ -447,7 +454,8 @@ static inline void k__sums_ahead(const float *y, int rows) {
 /* Sixteen floats; one register where the target has it. */
 typedef float k__v16 __attribute__((vector_size(64), aligned(4), may_alias));
 
-/* Copies the sums of a column to y. Whole strips are copied as vectors: a copy of variable length costs as much as thirty stores. */
+/* Copies the sums of a column to y. Whole strips are copied as vectors:
+ * a copy of variable length costs as much as thirty stores. */
 K__BODY void k__put_sums(float *y, const float *sum, int rows, int usual) {
     if (rows != usual) memcpy(y, sum, (size_t)rows * sizeof(float));
     else K__UNROLL for (int i = 0; i < usual; i += 16) *(k__v16 *)(y + i) = *(const k__v16 *)(sum + i);
@@ -472,8 +480,8 @@ static void k__panels_ready(const k__tiles *tiles, int nt, int parts, k__panel *
     if (tiles->ready && nt > parts * K__TILE_REGS) tiles->ready(panel, blocks);
 }
 
-/* Multiplies a strip of `rows` <= 32 rows of n weights, unpacked in panel [ceil(n / 256)], with the columns of a. y: those of the first row, ldy floats
- * from column to column. next: the next_bytes of the following strip, which are prefetched. */
+/* Multiplies a strip of `rows` <= 32 rows of n weights, unpacked in panel [ceil(n / 256)], with the columns of a. y: those
+ * of the first row, ldy floats from column to column. next: the next_bytes of the following strip, which are prefetched. */
 K__BODY void k__mul_strip(const k__tiles *tiles, k__panel *panel, int offset, int rows, int n, const k_acts *a,
                           float *y, size_t ldy, const uint8_t *next, size_t next_bytes) {
     const int parts = k__tile_parts(tiles, a->nt), blocks = (n + K_SUPER - 1) / K_SUPER;
@@ -518,6 +526,3 @@ K__BODY void k__mul_quant(const k__plan *plans, k__swap *swap, uint32_t type, co
 }
 
 #define K__PANEL_BYTES sizeof(k__panel)           /* large enough for the stored sums of a dot of eight rows and columns */
-#else
-#define K__PANEL_BYTES 0
-#endif /* __x86_64__ */

@@ -36,40 +36,47 @@ static void k__dequant_scale(const void *src, float *dst, int64_t n, int block, 
     }
 }
 
-#define K_DEQUANT_INT(type, has_min)                                                     \
-    static void k_dequant_##type(const void *src, float *dst, int64_t n) {               \
-        k__dequant_int(src, dst, n, sizeof(block_##type), has_min, k_unpack_##type);     \
-    }
-#define K_DEQUANT_SCALE(type, block, group, has_min)                                                       \
+/* The quantised types of weights: [types] makes their rows of k_types from the same lists. */
+#define K__SCALE_TYPES(X)                                        \
+    /* id      name    block group min    quant */               \
+    X(Q4_0,    q4_0,   32,   32,   false, k_quant_q4_0)          \
+    X(Q4_1,    q4_1,   32,   32,   true,  k_quant_q4_1)          \
+    X(Q5_0,    q5_0,   32,   32,   false, k_quant_q5_0)          \
+    X(Q5_1,    q5_1,   32,   32,   true,  k_quant_q5_1)          \
+    X(Q8_0,    q8_0,   32,   32,   false, k_quant_q8_0)          \
+    X(IQ4_NL,  iq4_nl, 32,   32,   false, NULL)                  \
+    X(MXFP4,   mxfp4,  32,   32,   false, NULL)                  \
+    X(NVFP4,   nvfp4,  64,   16,   false, NULL)                  \
+    X(Q1_0,    q1_0,   128,  32,   false, NULL)                  \
+    X(Q2_0,    q2_0,   64,   32,   false, NULL)
+#define K__INT_TYPES(X)                                          \
+    /* id      name     min */                                   \
+    X(Q2_K,    q2_K,    true)                                    \
+    X(Q3_K,    q3_K,    false)                                   \
+    X(Q4_K,    q4_K,    true)                                    \
+    X(Q5_K,    q5_K,    true)                                    \
+    X(Q6_K,    q6_K,    false)                                   \
+    X(TQ1_0,   tq1_0,   false)                                   \
+    X(TQ2_0,   tq2_0,   false)                                   \
+    X(IQ2_XXS, iq2_xxs, false)                                   \
+    X(IQ2_XS,  iq2_xs,  false)                                   \
+    X(IQ2_S,   iq2_s,   false)                                   \
+    X(IQ3_XXS, iq3_xxs, false)                                   \
+    X(IQ3_S,   iq3_s,   false)                                   \
+    X(IQ1_S,   iq1_s,   false)                                   \
+    X(IQ1_M,   iq1_m,   false)                                   \
+    X(IQ4_XS,  iq4_xs,  false)
+
+#define K_DEQUANT_SCALE(id, type, block, group, has_min, quant)                                            \
     static void k_dequant_##type(const void *src, float *dst, int64_t n) {                                 \
         k__dequant_scale(src, dst, n, block, sizeof(block_##type), group, has_min, k_unpack_##type);       \
     }
-
-K_DEQUANT_SCALE(q4_0, 32, 32, false)
-K_DEQUANT_SCALE(q4_1, 32, 32, true)
-K_DEQUANT_SCALE(q5_0, 32, 32, false)
-K_DEQUANT_SCALE(q5_1, 32, 32, true)
-K_DEQUANT_SCALE(q8_0, 32, 32, false)
-K_DEQUANT_SCALE(iq4_nl, 32, 32, false)
-K_DEQUANT_SCALE(mxfp4, 32, 32, false)
-K_DEQUANT_SCALE(nvfp4, 64, 16, false)
-K_DEQUANT_SCALE(q1_0, 128, 32, false)
-K_DEQUANT_SCALE(q2_0, 64, 32, false)
-K_DEQUANT_INT(q2_K, true)
-K_DEQUANT_INT(q3_K, false)
-K_DEQUANT_INT(q4_K, true)
-K_DEQUANT_INT(q5_K, true)
-K_DEQUANT_INT(q6_K, false)
-K_DEQUANT_INT(tq1_0, false)
-K_DEQUANT_INT(tq2_0, false)
-K_DEQUANT_INT(iq2_xxs, false)
-K_DEQUANT_INT(iq2_xs, false)
-K_DEQUANT_INT(iq2_s, false)
-K_DEQUANT_INT(iq3_xxs, false)
-K_DEQUANT_INT(iq3_s, false)
-K_DEQUANT_INT(iq1_s, false)
-K_DEQUANT_INT(iq1_m, false)
-K_DEQUANT_INT(iq4_xs, false)
+#define K_DEQUANT_INT(id, type, has_min)                                                                   \
+    static void k_dequant_##type(const void *src, float *dst, int64_t n) {                                 \
+        k__dequant_int(src, dst, n, sizeof(block_##type), has_min, k_unpack_##type);                       \
+    }
+K__SCALE_TYPES(K_DEQUANT_SCALE)
+K__INT_TYPES(K_DEQUANT_INT)
 
 /* The formats of ggml's activations: not weights, but a file may contain them. */
 static void k_dequant_q8_1(const void *src, float *dst, int64_t n) {
@@ -95,7 +102,7 @@ static void k_dequant_q8_K(const void *src, float *dst, int64_t n) {
 K_DEQUANT_PLAIN(f32, float, )
 K_DEQUANT_PLAIN(f16, uint16_t, k_f16_to_f32)
 K_DEQUANT_PLAIN(bf16, uint16_t, k_bf16_to_f32)
-K_DEQUANT_PLAIN(f16_round, uint16_t, k__f16_round)
+K_DEQUANT_PLAIN(f16_round, uint16_t, k__f16_as_bf16)
 K_DEQUANT_PLAIN(f64, double, (float))
 K_DEQUANT_PLAIN(i8, int8_t, (float))
 K_DEQUANT_PLAIN(i16, int16_t, (float))
@@ -112,14 +119,14 @@ static void k_quant_f16(const float *src, void *dst, int64_t n) {
 }
 
 /* Each level compiles it again for its target. */
-static inline __attribute__((always_inline)) void k__quant_bf16(const float *src, void *dst, int64_t n) {
+static inline __attribute__((always_inline)) void k__narrow_bf16(const float *src, void *dst, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         uint16_t h = k_f32_to_bf16(src[i]);
         memcpy((uint8_t *)dst + 2 * i, &h, 2);
     }
 }
 
-static void k_quant_bf16(const float *src, void *dst, int64_t n) { k__quant_bf16(src, dst, n); }
+static void k_quant_bf16(const float *src, void *dst, int64_t n) { k__narrow_bf16(src, dst, n); }
 
 /* The value of largest magnitude, with its sign; the first among equals; never a NaN. */
 static inline float k__extreme(const float *x, int n) {
@@ -167,42 +174,29 @@ static inline float k__codes_min(const float *x, int top, uint8_t q[32], float *
     return d;
 }
 
-static void k_quant_q4_0(const float *src, void *dst, int64_t n) {
-    block_q4_0 *b = (block_q4_0 *)dst;
-    uint8_t     q[32];
-    for (int64_t i = 0; i < n / 32; i++) {
-        b[i].d = k_f32_to_f16(k__codes_mid(src + 32 * i, 8, q));
-        k__pack(q, b[i].qs, NULL);
+/* Defines k_quant of a type; fifth: where the fifth bits of block i go, or NULL. */
+#define K_QUANT_MID(type, mid, fifth)                                        \
+    static void k_quant_##type(const float *src, void *dst, int64_t n) {     \
+        block_##type *b = (block_##type *)dst;                               \
+        uint8_t       q[32];                                                 \
+        for (int64_t i = 0; i < n / 32; i++) {                               \
+            b[i].d = k_f32_to_f16(k__codes_mid(src + 32 * i, mid, q));       \
+            k__pack(q, b[i].qs, fifth);                                      \
+        }                                                                    \
     }
-}
+K_QUANT_MID(q4_0, 8, NULL)
+K_QUANT_MID(q5_0, 16, b[i].qh)
 
-static void k_quant_q5_0(const float *src, void *dst, int64_t n) {
-    block_q5_0 *b = (block_q5_0 *)dst;
-    uint8_t     q[32];
-    for (int64_t i = 0; i < n / 32; i++) {
-        b[i].d = k_f32_to_f16(k__codes_mid(src + 32 * i, 16, q));
-        k__pack(q, b[i].qs, b[i].qh);
+#define K_QUANT_MIN(type, top, fifth)                                        \
+    static void k_quant_##type(const float *src, void *dst, int64_t n) {     \
+        block_##type *b = (block_##type *)dst;                               \
+        uint8_t       q[32];                                                 \
+        float         min;                                                   \
+        for (int64_t i = 0; i < n / 32; i++) {                               \
+            b[i].d = k_f32_to_f16(k__codes_min(src + 32 * i, top, q, &min)); \
+            b[i].m = k_f32_to_f16(min);                                      \
+            k__pack(q, b[i].qs, fifth);                                      \
+        }                                                                    \
     }
-}
-
-static void k_quant_q4_1(const float *src, void *dst, int64_t n) {
-    block_q4_1 *b = (block_q4_1 *)dst;
-    uint8_t     q[32];
-    float       min;
-    for (int64_t i = 0; i < n / 32; i++) {
-        b[i].d = k_f32_to_f16(k__codes_min(src + 32 * i, 15, q, &min));
-        b[i].m = k_f32_to_f16(min);
-        k__pack(q, b[i].qs, NULL);
-    }
-}
-
-static void k_quant_q5_1(const float *src, void *dst, int64_t n) {
-    block_q5_1 *b = (block_q5_1 *)dst;
-    uint8_t     q[32];
-    float       min;
-    for (int64_t i = 0; i < n / 32; i++) {
-        b[i].d = k_f32_to_f16(k__codes_min(src + 32 * i, 31, q, &min));
-        b[i].m = k_f32_to_f16(min);
-        k__pack(q, b[i].qs, b[i].qh);
-    }
-}
+K_QUANT_MIN(q4_1, 15, NULL)
+K_QUANT_MIN(q5_1, 31, b[i].qh)

@@ -1,9 +1,9 @@
 /* ===== [thread] the start of every thread ===== */
 
-/* A denormal costs hundreds of cycles and does not matter here. Every thread must do this: a result must not depend on the thread that
- * computes it. */
+/* A denormal costs hundreds of cycles and does not matter here. Every thread
+ * must do this: a result must not depend on the thread that computes it. */
 K_PUBLIC void k_thread_start(void) {
-#if defined(__x86_64__)
+#if K__X86
     _mm_setcsr(_mm_getcsr() | 0x8040u);               /* FTZ and DAZ */
 #endif
 }

@@ -1,7 +1,43 @@
 /* ===== [types] one row per format =====
- * The index is the id in the file; an unused id has no name. To add a format: its id and block in [fmt], a decoder in [unpack], a
- * line of K_DEQUANT_* in [ref], a row here, a row in k__plans_512 and in k__plans_avx2 (any_int or any_scale multiply what the
- * decoder returns; kernels of its own come when a benchmark asks for them), golden blocks from tests/gen/golden_blocks.py. */
+ * The index is the id in the file; an unused id has no name.
+ *
+ * TO ADD A WEIGHT TYPE. The compiler or a test finds a place that was forgotten, but for those marked *.
+ * Kernels:
+ *  1  [fmt]     its id, its block, FMT_SIZE of the block
+ *  2  [unpack]  k_unpack_NAME: the layout of the block, as a comment and as code. SCALE: up to 128 weights in up to 8 groups
+ *              of 16 or 32; INT: 256 weights with integer scales of 16
+ *  3  [ref]     a line in K__SCALE_TYPES or K__INT_TYPES: its row here, and k_dequant_NAME. k_quant_NAME where [ref] can write
+ *              it
+ *  4  [quant_avx2], [quant_avx512]  rows in k__plans_avx2 and k__plans_512. any_int and any_scale multiply what the decoder
+ *              returns, where it has no minima and no groups of 16. Others, and those for which a benchmark asks: lines of
+ *              K__INT_AVX2 or K__SCALE_AVX2 and of K__INT_512 or K__SCALE_512, and their cases in k__codes_avx2, k__codes512
+ *              and, in [quant_x86], k__off (*), k__heads_of (INT), k__park_scales (SCALE that does not begin with the f16
+ *              scale)
+ *  5  [packed]  a line in K__FORMS. With K__HEAD_F16 and _F16M a scale is for half a unit: with groups of 32 segs is 1. Other
+ *              kinds of scales are a new K__HEAD_: then every function with a switch over them, here, in [packed_x86] and in
+ *              [cuda]
+ *     [packed_avx2], [packed_avx512]  rows in k__packed_avx2 and k__packed_512; for bits, table, head and segs that have none
+ *              yet, a line of K__COLS8_AVX2, and of K__COLS8_512 or K__COLS4_512. New tiles of [quant_avx2] have a row in
+ *              k__tiles_vnni
+ *     [cuda]    a row of K_CUDA_MULS, where none has the form's bits, segs, head and table. k__cuda_codes and tests/t_cuda.c
+ *              tc_far_unit do not know planes whose bits times segs is 2
+ *  6  [fit] or [fit_grid], [fitters] (*)  k_fit_NAME, k_recode_NAME and a row of k_fitters, where files of the type can be
+ *              made
+ * Program, where files of the type can be made:
+ *  7  src/quant.c (*)  FT_NAME, a row of quant_files, rows of quant_rules, a row of quant_fallback where blocks are longer
+ *              than 32
+ *     src/round.c (*)  a row of round__scales, for --calibrate: where the f16 scale of a block is
+ * Tests and tables:
+ *  8  tests/gen/golden_blocks.py  FORMATS, and dequant() where the `gguf` package does not know the type; it writes
+ *              tests/data/golden/fmt_NAME.bin and fmt_sums.txt
+ *     tests/t_fmt.c fmt__published; tests/t_pack.c t_pack_sizes (*); tests/t_gguf.c, where a row has the first unused id;
+ *              tests/t_quant.c tq_fields, tq_put_odd and tq_put_scales where the block does not begin with the f16 scale
+ *  9  with a fitter: tests/gen/fit_grid.py (*), or golden_fit.py where [ref] writes the type, too; tests/t_fit.c
+ *              t_fit_monotone (*)
+ * 10  tests/gen/tiny_blocks.py and tiny_llama.py (*)  a tiny model with the type
+ *     tests/gen/quant_types.py (*)  what llama-quantize makes of a file type
+ * 11  README.md  the table of `llmrun --list types`: python3 tests/readme.py --write
+ *     tests/bench/quality.py, gate.py, measure.py, plots.py (*)  lists of types to measure */
 
 /* Parts 1 and 2 ([api]) need the numbers of a row; its functions are those of part 3. */
 #if K__PART(3)
@@ -9,61 +45,39 @@
 #else
 #define K__ROW_OF(...) NULL, NULL, NULL
 #endif
-#define K_ROW_PLAIN(type, bytes, kind, quant) {#type, 1, bytes, kind, 0, 0, K__ROW_OF(k_dequant_##type, NULL, quant)}
-#define K_ROW_DATA(type, block) \
+/* name, block, bytes, kind, group, has_min; dequant, unpack, quant */
+#define K__ROW_PLAIN(type, bytes, kind, quant) {#type, 1, bytes, kind, 0, 0, K__ROW_OF(k_dequant_##type, NULL, quant)}
+#define K__ROW_DATA(type, block) \
     {#type, block, sizeof(block_##type), K_KIND_DATA, 0, 0, K__ROW_OF(k_dequant_##type, NULL, NULL)}
-#define K_ROW_INT(type, min) \
-    {#type, 256, sizeof(block_##type), K_KIND_INT, 0, min, K__ROW_OF(k_dequant_##type, k_unpack_##type, NULL)}
-#define K_ROW_SCALE(type, block, group, min, quant) \
-    {#type, block, sizeof(block_##type), K_KIND_SCALE, group, min, K__ROW_OF(k_dequant_##type, k_unpack_##type, quant)}
-#define K_ROW_GONE(name) {name, 0, 0, K_KIND_NONE, 0, 0, NULL, NULL, NULL}
+#define K__ROW_INT(id, type, min) \
+    [K_##id] = {#type, 256, sizeof(block_##type), K_KIND_INT, 0, min, K__ROW_OF(k_dequant_##type, k_unpack_##type, NULL)},
+#define K__ROW_SCALE(id, type, block, group, min, quant)                     \
+    [K_##id] = {#type, block, sizeof(block_##type), K_KIND_SCALE, group, min, \
+                K__ROW_OF(k_dequant_##type, k_unpack_##type, quant)},
+#define K__ROW_GONE(name) {name, 0, 0, K_KIND_NONE, 0, 0, NULL, NULL, NULL}
 
 K_PUBLIC const k_type k_types[K_TYPE_MAX + 1] = {
-    [K_F32]     = K_ROW_PLAIN(f32, 4, K_KIND_FLOAT, k_quant_f32),
-    [K_F16]     = K_ROW_PLAIN(f16, 2, K_KIND_FLOAT, k_quant_f16),
-    [K_BF16]    = K_ROW_PLAIN(bf16, 2, K_KIND_FLOAT, k_quant_bf16),
-    [K_F64]     = K_ROW_PLAIN(f64, 8, K_KIND_DATA, NULL),
-    [K_I8]      = K_ROW_PLAIN(i8, 1, K_KIND_DATA, NULL),
-    [K_I16]     = K_ROW_PLAIN(i16, 2, K_KIND_DATA, NULL),
-    [K_I32]     = K_ROW_PLAIN(i32, 4, K_KIND_DATA, NULL),
-    [K_I64]     = K_ROW_PLAIN(i64, 8, K_KIND_DATA, NULL),
-    [K_Q8_1]    = K_ROW_DATA(q8_1, 32),
-    [K_Q8_K]    = K_ROW_DATA(q8_K, 256),
-    /*                        type    block group  min    quant */
-    [K_Q4_0]    = K_ROW_SCALE(q4_0,   32,   32,    false, k_quant_q4_0),
-    [K_Q4_1]    = K_ROW_SCALE(q4_1,   32,   32,    true,  k_quant_q4_1),
-    [K_Q5_0]    = K_ROW_SCALE(q5_0,   32,   32,    false, k_quant_q5_0),
-    [K_Q5_1]    = K_ROW_SCALE(q5_1,   32,   32,    true,  k_quant_q5_1),
-    [K_Q8_0]    = K_ROW_SCALE(q8_0,   32,   32,    false, k_quant_q8_0),
-    [K_IQ4_NL]  = K_ROW_SCALE(iq4_nl, 32,   32,    false, NULL),
-    [K_MXFP4]   = K_ROW_SCALE(mxfp4,  32,   32,    false, NULL),
-    [K_NVFP4]   = K_ROW_SCALE(nvfp4,  64,   16,    false, NULL),
-    [K_Q1_0]    = K_ROW_SCALE(q1_0,   128,  32,    false, NULL),
-    [K_Q2_0]    = K_ROW_SCALE(q2_0,   64,   32,    false, NULL),
-    [K_Q2_K]    = K_ROW_INT(q2_K, true),
-    [K_Q3_K]    = K_ROW_INT(q3_K, false),
-    [K_Q4_K]    = K_ROW_INT(q4_K, true),
-    [K_Q5_K]    = K_ROW_INT(q5_K, true),
-    [K_Q6_K]    = K_ROW_INT(q6_K, false),
-    [K_TQ1_0]   = K_ROW_INT(tq1_0, false),
-    [K_TQ2_0]   = K_ROW_INT(tq2_0, false),
-    [K_IQ2_XXS] = K_ROW_INT(iq2_xxs, false),
-    [K_IQ2_XS]  = K_ROW_INT(iq2_xs, false),
-    [K_IQ2_S]   = K_ROW_INT(iq2_s, false),
-    [K_IQ3_XXS] = K_ROW_INT(iq3_xxs, false),
-    [K_IQ3_S]   = K_ROW_INT(iq3_s, false),
-    [K_IQ1_S]   = K_ROW_INT(iq1_s, false),
-    [K_IQ1_M]   = K_ROW_INT(iq1_m, false),
-    [K_IQ4_XS]  = K_ROW_INT(iq4_xs, false),
+    [K_F32]     = K__ROW_PLAIN(f32, 4, K_KIND_FLOAT, k_quant_f32),
+    [K_F16]     = K__ROW_PLAIN(f16, 2, K_KIND_FLOAT, k_quant_f16),
+    [K_BF16]    = K__ROW_PLAIN(bf16, 2, K_KIND_FLOAT, k_quant_bf16),
+    [K_F64]     = K__ROW_PLAIN(f64, 8, K_KIND_DATA, NULL),
+    [K_I8]      = K__ROW_PLAIN(i8, 1, K_KIND_DATA, NULL),
+    [K_I16]     = K__ROW_PLAIN(i16, 2, K_KIND_DATA, NULL),
+    [K_I32]     = K__ROW_PLAIN(i32, 4, K_KIND_DATA, NULL),
+    [K_I64]     = K__ROW_PLAIN(i64, 8, K_KIND_DATA, NULL),
+    [K_Q8_1]    = K__ROW_DATA(q8_1, 32),
+    [K_Q8_K]    = K__ROW_DATA(q8_K, 256),
+    K__SCALE_TYPES(K__ROW_SCALE)
+    K__INT_TYPES(K__ROW_INT)
     [K_F16_ROUND] = {"f16 as bf16", 1, 2, K_KIND_FLOAT, 0, 0, K__ROW_OF(k_dequant_f16_round, NULL, NULL)},
-    [4]  = K_ROW_GONE("q4_2"),
-    [5]  = K_ROW_GONE("q4_3"),
-    [31] = K_ROW_GONE("q4_0_4_4"),
-    [32] = K_ROW_GONE("q4_0_4_8"),
-    [33] = K_ROW_GONE("q4_0_8_8"),
-    [36] = K_ROW_GONE("iq4_nl_4_4"),
-    [37] = K_ROW_GONE("iq4_nl_4_8"),
-    [38] = K_ROW_GONE("iq4_nl_8_8"),
+    [4]  = K__ROW_GONE("q4_2"),
+    [5]  = K__ROW_GONE("q4_3"),
+    [31] = K__ROW_GONE("q4_0_4_4"),
+    [32] = K__ROW_GONE("q4_0_4_8"),
+    [33] = K__ROW_GONE("q4_0_8_8"),
+    [36] = K__ROW_GONE("iq4_nl_4_4"),
+    [37] = K__ROW_GONE("iq4_nl_4_8"),
+    [38] = K__ROW_GONE("iq4_nl_8_8"),
 };
 
 /* Ids of formats that only ik_llama.cpp has; it also writes 36 for BitNet's i2_s. */

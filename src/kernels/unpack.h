@@ -613,8 +613,8 @@ K_BOTH inline uint32_t k__spread4(uint16_t point) {
     return (x | x << 4) & 0x0f0f0f0fu;
 }
 
-/* Negates byte j of v, 1..127, where bit j of signs is set; the eight codes go to q. No byte carries into the next: v is not 0, so
- * ~v + 1 stays below 256. */
+/* Negates byte j of v, 1..127, where bit j of signs is set; the eight codes go
+ * to q. No byte carries into the next: v is not 0, so ~v + 1 stays below 256. */
 K_BOTH inline void k__put_signed(uint64_t v, uint8_t signs, int8_t *q) {
     uint64_t ones = k__spread1(signs);
     v = (v ^ ones * 0xff) + ones;

@@ -1,21 +1,22 @@
 /* ===== [vec] float products, norms, softmax, rope, activations, recurrent layers =====
- * The f32 operations of the forward pass at three levels: _ref in plain C, _avx2, _avx512; products of bf16 have a fourth (k__dots_).
- * The level table in [level] selects one set. All levels give the same bits for any batch, tile, block size or alignment:
+ * The f32 operations of the forward pass at three levels: _ref in plain C, _avx2,
+ * _avx512; products of bf16 have a fourth (k__dots_). The level table in [level] selects
+ * one set. All levels give the same bits for any batch, tile, block size or alignment:
  * - multiplication and addition are fused where the source has fmaf() or an fmadd intrinsic, and nowhere else;
- * - the summation order is fixed. A dot product has 16 lanes: lane l adds elements l, l + 16, ... in order, and a short tail is padded
- *   with zeros. Softmax has 32 lanes. Then the upper half of the lanes is added to the lower half: 32, 16, 8, 4, 2, 1;
+ * - the summation order is fixed. A dot product has 16 lanes: lane l adds elements l, l + 16, ... in order, and a short tail is
+ *   padded with zeros. Softmax has 32 lanes. Then the upper half of the lanes is added to the lower half: 32, 16, 8, 4, 2, 1;
  * - bf16 weights are multiplied with activations rounded to bf16. Of each run of 32 elements lane l adds the product of element
  *   2l + 1, then that of element 2l, as the instruction vdpbf16ps does;
  * - exp, tanh and the normal distribution function are the same polynomials.
- * The sign and payload of a NaN may differ. Other sections call these functions through the level table; k_hadamard_size is called
- * directly. */
+ * The sign and payload of a NaN may differ. Other sections call these
+ * functions through the level table; k_hadamard_size is called directly. */
 
 /* --- element by element: plain loops, which each level compiles again for its target --- */
 
-K__BODY void k__add(float *y, const float *a, const float *b, int n) { for (int i = 0; i < n; i++) y[i] = a[i] + b[i]; }
-K__BODY void k__mul(float *y, const float *a, const float *b, int n) { for (int i = 0; i < n; i++) y[i] = a[i] * b[i]; }
-K__BODY void k__axpy(float *y, const float *x, float s, int n) { for (int i = 0; i < n; i++) y[i] = fmaf(s, x[i], y[i]); }
-K__BODY void k__scale(float *y, float s, int n) { for (int i = 0; i < n; i++) y[i] *= s; }
+K__BODY void k__add_each(float *y, const float *a, const float *b, int n) { for (int i = 0; i < n; i++) y[i] = a[i] + b[i]; }
+K__BODY void k__mul_each(float *y, const float *a, const float *b, int n) { for (int i = 0; i < n; i++) y[i] = a[i] * b[i]; }
+K__BODY void k__axpy_each(float *y, const float *x, float s, int n) { for (int i = 0; i < n; i++) y[i] = fmaf(s, x[i], y[i]); }
+K__BODY void k__scale_each(float *y, float s, int n) { for (int i = 0; i < n; i++) y[i] *= s; }
 
 /* y = x * r * w. */
 K__BODY void k__norm(const float *x, const float *w, float r, int n, float *y) {
@@ -32,7 +33,7 @@ K__BODY void k__shift(const float *x, const float *w, const float *b, float mean
 }
 
 /* cs: cos, sin of each pair. Pairs are (i, i + n_rot/2) with halves, else (2i, 2i + 1). Elements from n_rot on do not change. */
-K__BODY void k__rope(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
+K__BODY void k__rotate(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
     int half = n_rot / 2, far = halves ? half : 1, step = halves ? 1 : 2;
     for (int h = 0; h < n_heads; h++, x += hd)
         for (int i = 0; i < half; i++) {
@@ -41,6 +42,24 @@ K__BODY void k__rope(float *x, int n_heads, int hd, int n_rot, bool halves, cons
             p[far] = a * s + b * c;
         }
 }
+
+/* Defines the loops of a level, and the norms that follow from its k_dot. The L2 norm has the form of transformers, whose logits
+ * are the reference; llama.cpp divides by max(sqrt(sum), eps). They differ by less than a rounding error unless
+ * the row is almost 0. */
+#define K__LOOPS_LEVEL(l, vec)                                                                                \
+    static vec void k_add_##l(float *y, const float *a, const float *b, int n) { k__add_each(y, a, b, n); }   \
+    static vec void k_mul_##l(float *y, const float *a, const float *b, int n) { k__mul_each(y, a, b, n); }   \
+    static vec void k_axpy_##l(float *y, const float *x, float s, int n) { k__axpy_each(y, x, s, n); }        \
+    static vec void k_scale_##l(float *y, float s, int n) { k__scale_each(y, s, n); }                         \
+    static vec void k_rope_##l(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {      \
+        k__rotate(x, n_heads, hd, n_rot, halves, cs);                                                         \
+    }                                                                                                         \
+    static vec void k_rms_norm_##l(const float *x, const float *w, float eps, int n, float *y) {              \
+        k__norm(x, w, 1.0f / sqrtf(k_dot_##l(x, x, n) / (float)n + eps), n, y);                               \
+    }                                                                                                         \
+    static vec void k_l2_norm_##l(float *x, float eps, int n) {                                               \
+        k__scale_each(x, 1.0f / sqrtf(k_dot_##l(x, x, n) + eps), n);                                          \
+    }
 
 /* The first index of the maximum m; 0 where no element equals it (all are NaN, or n is 0). */
 K__BODY int k__find(const float *x, int n, float m) {
@@ -117,10 +136,6 @@ static void k_f16_round_ref(const uint8_t *w, int n, uint16_t *to) {
     }
 }
 
-static void k_rms_norm_ref(const float *x, const float *w, float eps, int n, float *y) {
-    k__norm(x, w, 1.0f / sqrtf(k_dot_ref(x, x, n) / (float)n + eps), n, y);
-}
-
 static void k_layer_norm_ref(const float *x, const float *w, const float *b, float eps, int n, float *y) {
     float s[16] = {0}, d[16] = {0};
     for (int i = 0; i < n; i++) s[i & 15] += x[i];
@@ -129,17 +144,7 @@ static void k_layer_norm_ref(const float *x, const float *w, const float *b, flo
     k__shift(x, w, b, mean, 1.0f / sqrtf(k__lanes_ref(d, 16) / (float)n + eps), n, y);
 }
 
-/* The form of transformers, whose logits are the reference; llama.cpp divides by max(sqrt(sum), eps). They differ by less than a
- * rounding error unless the row is almost 0. */
-static void k_l2_norm_ref(float *x, float eps, int n) { k__scale(x, 1.0f / sqrtf(k_dot_ref(x, x, n) + eps), n); }
-
-static void k_mul_ref(float *y, const float *a, const float *b, int n) { k__mul(y, a, b, n); }
-static void k_add_ref(float *y, const float *a, const float *b, int n) { k__add(y, a, b, n); }
-static void k_axpy_ref(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
-static void k_scale_ref(float *y, float s, int n) { k__scale(y, s, n); }
-static void k_rope_ref(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
-    k__rope(x, n_heads, hd, n_rot, halves, cs);
-}
+K__LOOPS_LEVEL(ref, )
 
 /* --- Hadamard transform ---
  * The Walsh-Hadamard transform over runs of `size` values, divided by sqrt(size). It is a rotation and its own inverse: the dot
@@ -190,7 +195,8 @@ static void k_cap_ref(float *x, float cap, int n) {
 
 /* --- recurrent layers --- */
 
-static void k_conv_ref(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu, float *y, size_t ldy) {
+static void k_conv_ref(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu,
+                       float *y, size_t ldy) {
     for (int t = 0; t < n_rows; t++, x++, y += ldy)
         for (int c = 0; c < n; c++) {
             float sum = bias ? bias[c] : 0;
@@ -199,8 +205,8 @@ static void k_conv_ref(const float *const *x, const float *w, const float *bias,
         }
 }
 
-/* o is computed from the state before the position, o = decay * S^T q + x (k . q): one pass over S gives both products, and a pass
- * that changes S gives those of the next position. Sums over rows of S are four interleaved ones. */
+/* o is computed from the state before the position, o = decay * S^T q + x (k . q): one pass over S gives both products,
+ * and a pass that changes S gives those of the next position. Sums over rows of S are four interleaved ones. */
 
 /* The parts of a position that a pass over the state uses. */
 typedef struct {
@@ -227,20 +233,22 @@ static float k__delta_dot_ref(const float *s, size_t ld, const float *k, int d_k
 }
 
 /* Columns from `first` on. */
-static void k__delta_ref(const k_delta_args *a, int first) {
+static void k__delta_from_ref(const k_delta_args *a, int first) {
     for (int p = 0; first < a->n && p < a->n_pos; p++) {
         const k__delta_at at = k__delta_position(a, p, k_dot_ref);
         for (int c = first; c < a->n; c++) {
             float      *s = a->s + c;
             const float u = k__delta_dot_ref(s, a->ld_s, at.k, a->d_k), x = at.beta * fmaf(-at.decay, u, at.v[c]);
-            if (at.out) a->o[(size_t)(p - a->fold) * a->ld_o + (size_t)c] = fmaf(x, at.kq, at.decay * k__delta_dot_ref(s, a->ld_s, at.q, a->d_k));
+            if (at.out)
+                a->o[(size_t)(p - a->fold) * a->ld_o + (size_t)c] =
+                    fmaf(x, at.kq, at.decay * k__delta_dot_ref(s, a->ld_s, at.q, a->d_k));
             if (a->peek && p == a->n_pos - 1) continue;
             for (size_t j = 0; j < (size_t)a->d_k; j++) s[j * a->ld_s] = fmaf(at.k[j], x, at.decay * s[j * a->ld_s]);
         }
     }
 }
 
-static void k_delta_ref(const k_delta_args *a) { k__delta_ref(a, 0); }
+static void k_delta_ref(const k_delta_args *a) { k__delta_from_ref(a, 0); }
 
 static float k_max_ref(const float *x, int n, int *arg) {
     float m = -INFINITY;
@@ -258,10 +266,10 @@ static void k_softmax_ref(float *x, int n) {
         x[i] = k__exp_ref(x[i] - m);
         s[i & 31] += x[i];
     }
-    k__scale(x, k__share_of(k__lanes_ref(s, 32)), n);
+    k__scale_each(x, k__share_of(k__lanes_ref(s, 32)), n);
 }
 
-#if defined(__x86_64__)
+#if K__X86
 #if defined(__clang__)
 #define K__UNROLL    _Pragma("clang loop unroll(full)")
 #define K__NO_UNROLL _Pragma("clang loop unroll(disable)")
@@ -377,7 +385,8 @@ K__V256 __m256i k__bf16_avx2(const uint32_t type, const uint8_t *p) {
         k_f16_round_ref(w, n - i, to);                                       \
     }
 K__ROUND_LEVEL(avx2, K_VEC_AVX2,
-               for (int h = 0; h < 32; h += 16) _mm256_storeu_si256((__m256i *)(void *)(to + h), k__bf16_avx2(K_F16_ROUND, w + 2 * h)))
+               for (int h = 0; h < 32; h += 16)
+                   _mm256_storeu_si256((__m256i *)(void *)(to + h), k__bf16_avx2(K_F16_ROUND, w + 2 * h)))
 
 /* Quarter h of a step of 32: values 8h to 8h + 7. Of bf16: the odd values of half h / 2 where h is even, else its even values. */
 K__V256 __m256 k__part_avx2(const uint32_t type, const uint8_t *p, const int h) {
@@ -389,7 +398,8 @@ K__V256 __m256 k__part_avx2(const uint32_t type, const uint8_t *p, const int h) 
 /* The quarter of a step that half p of the lanes adds first (i 0) and second (i 1). */
 K__BODY int k__part_of(uint32_t type, int p, int i) { return k__is_bf16(type) ? 2 * p + i : p + 2 * i; }
 
-K__V256 void k__step_avx2(const uint32_t type, const int C, const uint8_t *w, const uint8_t *const *x, size_t at, __m256 (*acc)[2]) {
+K__V256 void k__step_avx2(const uint32_t type, const int C, const uint8_t *w, const uint8_t *const *x, size_t at,
+                          __m256 (*acc)[2]) {
     const uint32_t xt = k__act_type(type);
     K__UNROLL for (int i = 0; i < 4; i++) {
         const int    h = k__part_of(type, i % 2, i / 2);
@@ -399,7 +409,8 @@ K__V256 void k__step_avx2(const uint32_t type, const int C, const uint8_t *w, co
 }
 
 /* One row times C columns. */
-K__V256 void k__row_avx2(const uint32_t type, const int C, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
+K__V256 void k__row_avx2(const uint32_t type, const int C, const uint8_t *w, const uint8_t *const *x, int n, float *y,
+                         size_t ldy) {
     const size_t size = k__float_size(type), x_size = k__float_size(k__act_type(type));
     __m256       acc[3][2];
     int          i = 0;
@@ -421,21 +432,23 @@ K__V256 void k__row_avx2(const uint32_t type, const int C, const uint8_t *w, con
     for (int c = 0; c < C; c++) y[(size_t)c * ldy] = k__sum_avx2(_mm256_add_ps(acc[c][0], acc[c][1]));
 }
 
-K__V256 void k__cols_avx2(const uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
+K__V256 void k__cols_avx2(const uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y,
+                          size_t ldy) {
     if (n_cols == 1) k__row_avx2(type, 1, w, x, n, y, ldy);
     else if (n_cols == 2) k__row_avx2(type, 2, w, x, n, y, ldy);
     else k__row_avx2(type, 3, w, x, n, y, ldy);
 }
 
 /* Many columns. Up to K__WIDE_GROUPS times four rows are widened once for up to K__WIDE_COLS columns, a span of k at a time. The
- * widened rows stay in the L2 cache. A tile of 4 x 3 holds half of the lanes in registers, so it is done in two turns, and in runs
- * of k whose columns stay in L1. The second turn of the last run adds the halves. */
-enum { K__WIDE_ROWS = 4, K__WIDE_GROUPS = 4, K__WIDE_COLS = 96, K__WIDE_SPAN_AVX2 = 3072, K__WIDE_RUN_AVX2 = 1024, K__WIDE_TILE_AVX2 = 3 };
+ * widened rows stay in the L2 cache. A tile of 4 x 3 holds half of the lanes in registers, so it is done in
+ * two turns, and in runs of k whose columns stay in L1. The second turn of the last run adds the halves. */
+enum { K__WIDE_ROWS = 4, K__WIDE_GROUPS = 4, K__WIDE_COLS = 96 };
+enum { K__WIDE_SPAN_AVX2 = 3072, K__WIDE_RUN_AVX2 = 1024, K__WIDE_TILE_AVX2 = 3 };
 
 typedef struct {
-    float  w[K__WIDE_GROUPS][2][K__WIDE_SPAN_AVX2 / 32][2][K__WIDE_ROWS][8];        /* [group][half of the lanes][step][its part] */
-    __m256 tile[K__WIDE_GROUPS][2][K__WIDE_TILE_AVX2][K__WIDE_ROWS];                /* lanes between runs */
-    __m256 acc[K__WIDE_GROUPS][2][K__WIDE_COLS][K__WIDE_ROWS];                      /* the same where a row has several spans */
+    float  w[K__WIDE_GROUPS][2][K__WIDE_SPAN_AVX2 / 32][2][K__WIDE_ROWS][8]; /* [group][half of the lanes][step][its part] */
+    __m256 tile[K__WIDE_GROUPS][2][K__WIDE_TILE_AVX2][K__WIDE_ROWS];         /* lanes between runs */
+    __m256 acc[K__WIDE_GROUPS][2][K__WIDE_COLS][K__WIDE_ROWS];               /* the same where a row has several spans */
 } k__wide256;
 
 /* Steps of 32 in the next piece of n from k on: pieces have equal length as far as possible, `most` at most. */
@@ -450,7 +463,8 @@ typedef struct {
     size_t                at;
     int                   from, steps;
     bool                  fresh, last;                              /* lanes are 0 before; sums go to y[c * ldy + row] */
-    __m256              (*acc)[K__WIDE_ROWS];                       /* lanes of half p, group g: from column (2 * g + p) * n_acc on */
+    /* lanes of half p of group g: from column (2 * g + p) * n_acc on */
+    __m256              (*acc)[K__WIDE_ROWS];
     size_t                n_acc;
     float                *y;
     size_t                ldy;
@@ -463,12 +477,14 @@ K__V256 void k__sum_rows_avx2(const __m256 *a, const __m256 *b, float *y) {
         const __m256 h = _mm256_add_ps(a[r], b[r]);
         q[r] = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
     }
-    K__UNROLL for (int i = 0; i < 2; i++) pair[i] = _mm_add_ps(_mm_movelh_ps(q[2 * i], q[2 * i + 1]), _mm_movehl_ps(q[2 * i + 1], q[2 * i]));
+    K__UNROLL for (int i = 0; i < 2; i++)
+        pair[i] = _mm_add_ps(_mm_movelh_ps(q[2 * i], q[2 * i + 1]), _mm_movehl_ps(q[2 * i + 1], q[2 * i]));
     _mm_storeu_ps(y, _mm_add_ps(_mm_shuffle_ps(pair[0], pair[1], 0x88), _mm_shuffle_ps(pair[0], pair[1], 0xdd)));
 }
 
 /* Half p of the lanes, all groups. */
-K__V256 void k__wide_turn_avx2(const int C, const uint32_t type, const int p, const k__wide256 *v, int groups, const k__wide256_at *t) {
+K__V256 void k__wide_turn_avx2(const int C, const uint32_t type, const int p, const k__wide256 *v, int groups,
+                               const k__wide256_at *t) {
     const uint32_t xt = k__act_type(type);
     for (int g = 0; g < groups; g++) {
         __m256(*const acc)[K__WIDE_ROWS] = t->acc + (size_t)(2 * g + p) * t->n_acc;
@@ -505,13 +521,14 @@ K__V256 void k__widen_rows_avx2(const uint32_t type, const uint8_t *w, size_t ro
                 _mm_prefetch((const char *)((uintptr_t)w + (r + K__WIDE_ROWS) * row_bytes + at), _MM_HINT_T1);
         K__UNROLL for (int j = 0; j < 4; j++)
             K__UNROLL for (int r = 0; r < K__WIDE_ROWS; r++)
-                _mm256_store_ps(v->w[g][j % 2][i][j / 2][r], k__part_avx2(type, w + (size_t)r * row_bytes, k__part_of(type, j % 2, j / 2)));
+                _mm256_store_ps(v->w[g][j % 2][i][j / 2][r],
+                                k__part_avx2(type, w + (size_t)r * row_bytes, k__part_of(type, j % 2, j / 2)));
     }
 }
 
 /* 4 * groups rows of n weights, n % 32 == 0, times up to K__WIDE_COLS columns. */
-K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols,
-                               int n, float *y, size_t ldy) {
+K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x,
+                               int n_cols, int n, float *y, size_t ldy) {
     const size_t size = k__float_size(type), x_size = k__float_size(k__act_type(type));
     k__wide256   v;
     for (int k = 0, steps, run; k < n; k += 32 * steps) {
@@ -524,7 +541,8 @@ K__V256 void k__wide_rows_avx2(const uint32_t type, const uint8_t *w, size_t row
                 run = k__wide_steps(32 * i, 32 * steps, K__WIDE_RUN_AVX2);
                 const k__wide256_at t = {.x = x + c, .at = (size_t)(k + 32 * i) * x_size, .from = i, .steps = run,
                                          .fresh = k + i == 0, .last = k + 32 * (i + run) == n,
-                                         .acc = whole ? v.tile[0][0] : v.acc[0][0] + c, .n_acc = whole ? K__WIDE_TILE_AVX2 : K__WIDE_COLS,
+                                         .acc = whole ? v.tile[0][0] : v.acc[0][0] + c,
+                                         .n_acc = whole ? K__WIDE_TILE_AVX2 : K__WIDE_COLS,
                                          .y = y + (size_t)c * ldy, .ldy = ldy};
                 if (n_cols - c >= 3) k__wide_cols_avx2(3, type, &v, groups, &t);
                 else if (n_cols - c == 2) k__wide_cols_avx2(2, type, &v, groups, &t);
@@ -538,14 +556,15 @@ typedef struct {
     /* one row times up to `few` columns */
     void (*few_cols)(uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy);
     /* K__WIDE_ROWS * groups rows times up to K__WIDE_COLS columns, n % 32 == 0 */
-    void (*wide_rows)(uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols, int n, float *y, size_t ldy);
+    void (*wide_rows)(uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols,
+                      int n, float *y, size_t ldy);
     int  few;
 } k__float_level;
 
 /* Up to four columns, the rows that do not fill a group, and rows with an incomplete step are read row by row: one sequential
  * stream. */
-static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n, const k_acts *a,
-                         float *y, size_t ldy) {
+static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t *w, size_t row_bytes, int nr, int n,
+                         const k_acts *a, float *y, size_t ldy) {
     const int      wide = a->nt <= 4 || n % 32 ? 0 : nr - nr % K__WIDE_ROWS;
     const uint8_t *x[K__WIDE_COLS];
     for (int t = 0, cols; wide && t < a->nt; t += cols) {
@@ -565,25 +584,25 @@ static void k__mul_float(const k__float_level *lv, uint32_t type, const uint8_t 
 }
 
 /* Defines the two functions of a level; the type is a constant inside their loops. */
-#define K__FLOAT_LEVEL(l, vec, few)                                                                                                               \
-    static vec void k__float_few_##l(uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y,                       \
-                                     size_t ldy) {                                                                                                \
-        if (type == K_F32) k__cols_##l(K_F32, n_cols, w, x, n, y, ldy);                                                                           \
-        else if (type == K_F16) k__cols_##l(K_F16, n_cols, w, x, n, y, ldy);                                                                      \
-        else if (type == K_BF16) k__cols_##l(K_BF16, n_cols, w, x, n, y, ldy);                                                                    \
-        else k__cols_##l(K_F16_ROUND, n_cols, w, x, n, y, ldy);                                                                                   \
-    }                                                                                                                                             \
-    static vec void k__float_wide_##l(uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols, int n,  \
-                                      float *y, size_t ldy) {                                                                                     \
-        if (type == K_F32) k__wide_rows_##l(K_F32, w, row_bytes, groups, x, n_cols, n, y, ldy);                                                   \
-        else if (type == K_F16) k__wide_rows_##l(K_F16, w, row_bytes, groups, x, n_cols, n, y, ldy);                                              \
-        else if (type == K_BF16) k__wide_rows_##l(K_BF16, w, row_bytes, groups, x, n_cols, n, y, ldy);                                            \
-        else k__wide_rows_##l(K_F16_ROUND, w, row_bytes, groups, x, n_cols, n, y, ldy);                                                           \
-    }                                                                                                                                             \
-    static void k_mul_float_##l(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,                         \
-                                size_t ldy) {                                                                                                     \
-        static const k__float_level lv = {k__float_few_##l, k__float_wide_##l, few};                                                              \
-        k__mul_float(&lv, type, w, row_bytes, nr, n, a, y, ldy);                                                                                  \
+#define K__FLOAT_LEVEL(l, vec, few)                                                                                         \
+    static vec void k__float_few_##l(uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, \
+                                     size_t ldy) {                                                                          \
+        if (type == K_F32) k__cols_##l(K_F32, n_cols, w, x, n, y, ldy);                                                     \
+        else if (type == K_F16) k__cols_##l(K_F16, n_cols, w, x, n, y, ldy);                                                \
+        else if (type == K_BF16) k__cols_##l(K_BF16, n_cols, w, x, n, y, ldy);                                              \
+        else k__cols_##l(K_F16_ROUND, n_cols, w, x, n, y, ldy);                                                             \
+    }                                                                                                                       \
+    static vec void k__float_wide_##l(uint32_t type, const uint8_t *w, size_t row_bytes, int groups,                        \
+                                      const uint8_t *const *x, int n_cols, int n, float *y, size_t ldy) {                   \
+        if (type == K_F32) k__wide_rows_##l(K_F32, w, row_bytes, groups, x, n_cols, n, y, ldy);                             \
+        else if (type == K_F16) k__wide_rows_##l(K_F16, w, row_bytes, groups, x, n_cols, n, y, ldy);                        \
+        else if (type == K_BF16) k__wide_rows_##l(K_BF16, w, row_bytes, groups, x, n_cols, n, y, ldy);                      \
+        else k__wide_rows_##l(K_F16_ROUND, w, row_bytes, groups, x, n_cols, n, y, ldy);                                     \
+    }                                                                                                                       \
+    static void k_mul_float_##l(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,   \
+                                size_t ldy) {                                                                               \
+        static const k__float_level lv = {k__float_few_##l, k__float_wide_##l, few};                                        \
+        k__mul_float(&lv, type, w, row_bytes, nr, n, a, y, ldy);                                                            \
     }
 K__FLOAT_LEVEL(avx2, K_VEC_AVX2, 3)
 
@@ -593,17 +612,7 @@ static K_VEC_AVX2 float k_dot_avx2(const float *a, const float *b, int n) {
     return y;
 }
 
-static K_VEC_AVX2 void k_mul_avx2(float *y, const float *a, const float *b, int n) { k__mul(y, a, b, n); }
-static K_VEC_AVX2 void k_add_avx2(float *y, const float *a, const float *b, int n) { k__add(y, a, b, n); }
-static K_VEC_AVX2 void k_axpy_avx2(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
-static K_VEC_AVX2 void k_scale_avx2(float *y, float s, int n) { k__scale(y, s, n); }
-static K_VEC_AVX2 void k_rope_avx2(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
-    k__rope(x, n_heads, hd, n_rot, halves, cs);
-}
-
-static K_VEC_AVX2 void k_rms_norm_avx2(const float *x, const float *w, float eps, int n, float *y) {
-    k__norm(x, w, 1.0f / sqrtf(k_dot_avx2(x, x, n) / (float)n + eps), n, y);
-}
+K__LOOPS_LEVEL(avx2, K_VEC_AVX2)
 
 static K_VEC_AVX2 void k_layer_norm_avx2(const float *x, const float *w, const float *b, float eps, int n, float *y) {
     __m256 s[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()}, d[2] = {s[0], s[0]};
@@ -613,13 +622,12 @@ static K_VEC_AVX2 void k_layer_norm_avx2(const float *x, const float *w, const f
     for (int i = 0; i < n; i += 16)
         for (int h = 0; h < 2; h++) {
             const __m256i m = k__mask_avx2(n - i - 8 * h);
-            const __m256  v = _mm256_sub_ps(_mm256_maskload_ps(x + i + 8 * h, m), _mm256_set1_ps(mean)), z = _mm256_and_ps(v, _mm256_castsi256_ps(m));
+            const __m256  v = _mm256_sub_ps(_mm256_maskload_ps(x + i + 8 * h, m), _mm256_set1_ps(mean)),
+                         z = _mm256_and_ps(v, _mm256_castsi256_ps(m));
             d[h] = _mm256_fmadd_ps(z, z, d[h]);
         }
     k__shift(x, w, b, mean, 1.0f / sqrtf(k__sum_avx2(_mm256_add_ps(d[0], d[1])) / (float)n + eps), n, y);
 }
-
-static K_VEC_AVX2 void k_l2_norm_avx2(float *x, float eps, int n) { k__scale(x, 1.0f / sqrtf(k_dot_avx2(x, x, n) + eps), n); }
 
 static K_VEC_AVX2 void k_hadamard_avx2(float *x, int n, int size) {
     const __m256 unit = _mm256_set1_ps(k__hadamard_unit(size));
@@ -634,7 +642,7 @@ static K_VEC_AVX2 void k_hadamard_avx2(float *x, int n, int size) {
                 _mm256_storeu_ps(x + j, _mm256_add_ps(a, b));
                 _mm256_storeu_ps(x + j + h, _mm256_sub_ps(a, b));
             }
-    for (int i = 0; i < n; i += 8) {                  /* p: the lanes in reverse order; the mask of the blend selects the upper ones */
+    for (int i = 0; i < n; i += 8) {                  /* p: the lanes in reverse order; the blend takes the upper ones of p - v */
         __m256 v = _mm256_loadu_ps(x + i), p = _mm256_permute2f128_ps(v, v, 0x01);
         v = _mm256_blend_ps(_mm256_add_ps(p, v), _mm256_sub_ps(p, v), 0xf0);
         p = _mm256_permute_ps(v, 0x4e);
@@ -658,7 +666,8 @@ K__V256 __m256 k__exp1_avx2(__m256 x) { return _mm256_add_ps(_mm256_set1_ps(1.0f
 
 K__V256 __m256 k__phi_avx2(__m256 x) {
     const __m256 one = _mm256_set1_ps(1.0f), half = _mm256_set1_ps(-0.5f);
-    const __m256 a = _mm256_min_ps(_mm256_set1_ps(K_PHI_FAR), _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x)), z = _mm256_mul_ps(a, a);
+    const __m256 a = _mm256_min_ps(_mm256_set1_ps(K_PHI_FAR), _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x)),
+                 z = _mm256_mul_ps(a, a);
     const __m256 lost = _mm256_fmsub_ps(a, a, z), e = k__exp_avx2(_mm256_mul_ps(half, z));
     const __m256 t = _mm256_div_ps(one, _mm256_fmadd_ps(_mm256_set1_ps(0.3f), a, one));
     const __m256 tail = _mm256_mul_ps(_mm256_fmadd_ps(e, _mm256_mul_ps(half, lost), e), k__poly_avx2(k__tail_c, 9, t));
@@ -668,7 +677,8 @@ K__V256 __m256 k__phi_avx2(__m256 x) {
 }
 
 K__V256 __m256 k__act_avx2(const k_act_fn fn, __m256 x) {
-    const __m256 relu = _mm256_max_ps(_mm256_setzero_ps(), x), inner = _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(K_GELU_3), _mm256_set1_ps(K_GELU_1));
+    const __m256 relu = _mm256_max_ps(_mm256_setzero_ps(), x),
+                 inner = _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(K_GELU_3), _mm256_set1_ps(K_GELU_1));
     switch (fn) {
     case K_SILU: return _mm256_div_ps(x, k__exp1_avx2(k__minus_avx2(x)));
     case K_GELU: return _mm256_div_ps(x, k__exp1_avx2(_mm256_mul_ps(k__minus_avx2(x), inner)));
@@ -685,7 +695,7 @@ K__V256 void k__put_avx2(float *y, __m256i m, int left, __m256 v) {
     else _mm256_maskstore_ps(y, m, v);
 }
 
-K__V256 void k__activate_avx2(const k_act_fn fn, float *x, const float *up, int n) {
+K__V256 void k__apply_avx2(const k_act_fn fn, float *x, const float *up, int n) {
     for (int i = 0; i < n; i += 8) {
         const __m256i m = k__mask_avx2(n - i);
         const __m256  v = k__act_avx2(fn, _mm256_maskload_ps(x + i, m));
@@ -704,7 +714,7 @@ K__V256 void k__activate_avx2(const k_act_fn fn, float *x, const float *up, int 
     case K_RELU2: f(K_RELU2, __VA_ARGS__); break;          \
     }
 
-static K_VEC_AVX2 void k_activate_avx2(k_act_fn fn, float *x, const float *up, int n) { K__BY_ACT(k__activate_avx2, fn, x, up, n) }
+static K_VEC_AVX2 void k_activate_avx2(k_act_fn fn, float *x, const float *up, int n) { K__BY_ACT(k__apply_avx2, fn, x, up, n) }
 
 /* min_ps and max_ps return their second operand where one is NaN. */
 static K_VEC_AVX2 void k_swiglu_clip_avx2(float *gate, const float *up, float limit, float alpha, int n) {
@@ -727,25 +737,29 @@ static K_VEC_AVX2 void k_cap_avx2(float *x, float cap, int n) {
 }
 
 /* Eight channels at a time, whose filters are transposed once for all rows. */
-static K_VEC_AVX2 void k_conv_avx2(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu, float *y, size_t ldy) {
+static K_VEC_AVX2 void k_conv_avx2(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows,
+                                   bool silu, float *y, size_t ldy) {
     const __m256i at = _mm256_mullo_epi32(_mm256_set1_epi32(taps), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     const __m256  zero = _mm256_setzero_ps();
     for (int c = 0; c < n; c += 8) {
         const __m256i m = k__mask_avx2(n - c);
         const __m256  base = bias ? _mm256_maskload_ps(bias + c, m) : zero;
         __m256        filter[K_CONV_TAPS];
-        for (int j = 0; j < taps; j++) filter[j] = _mm256_mask_i32gather_ps(zero, w + (size_t)c * (size_t)taps + (size_t)j, at, _mm256_castsi256_ps(m), 4);
+        for (int j = 0; j < taps; j++)
+            filter[j] = _mm256_mask_i32gather_ps(zero, w + (size_t)c * (size_t)taps + (size_t)j, at, _mm256_castsi256_ps(m), 4);
         for (int t = 0; t < n_rows; t++) {
             __m256 sum = base;
-            for (int j = 0; j < taps; j++) sum = _mm256_fmadd_ps(filter[j], x[t + j] ? _mm256_maskload_ps(x[t + j] + c, m) : zero, sum);
+            for (int j = 0; j < taps; j++)
+                sum = _mm256_fmadd_ps(filter[j], x[t + j] ? _mm256_maskload_ps(x[t + j] + c, m) : zero, sum);
             k__put_avx2(y + (size_t)t * ldy + c, m, n - c, silu ? k__act_avx2(K_SILU, sum) : sum);
         }
     }
 }
 
-/* Rows [j, j + 4) of eight columns: changes them by x where `change`, then adds their products with k and q of `next` to u and w. */
-K__V256 void k__delta_rows_avx2(const bool change, const bool dots, const bool whole, float *s, size_t ld, int j, int d_k, const k__delta_at *at,
-                                __m256 x, const k__delta_at *next, __m256 *u, __m256 *w) {
+/* Rows [j, j + 4) of eight columns: changes them by x where `change`,
+ * then adds their products with k and q of `next` to u and w. */
+K__V256 void k__delta_rows_avx2(const bool change, const bool dots, const bool whole, float *s, size_t ld, int j, int d_k,
+                                const k__delta_at *at, __m256 x, const k__delta_at *next, __m256 *u, __m256 *w) {
     K__UNROLL for (int i = 0; i < 4; i++) {
         if (!whole && j + i >= d_k) break;
         float *row = s + (size_t)(j + i) * ld;
@@ -794,15 +808,15 @@ static K_VEC_AVX2 void k__delta_strip_avx2(const k_delta_args *a, int c, int H) 
 }
 
 /* Columns from c on. */
-static void k__delta_avx2(const k_delta_args *a, int c) {
+static void k__delta_from_avx2(const k_delta_args *a, int c) {
     for (int H; (H = (a->n - c) / 8) > 0; c += 8 * H) {
         H = H < 4 ? H : 4;
         k__delta_strip_avx2(a, c, H);
     }
-    k__delta_ref(a, c);
+    k__delta_from_ref(a, c);
 }
 
-static void k_delta_avx2(const k_delta_args *a) { k__delta_avx2(a, 0); }
+static void k_delta_avx2(const k_delta_args *a) { k__delta_from_avx2(a, 0); }
 
 /* max_ps returns its second operand where one operand is NaN, so a NaN on the left is ignored. */
 static K_VEC_AVX2 float k_max_avx2(const float *x, int n, int *arg) {
@@ -831,7 +845,7 @@ static K_VEC_AVX2 void k_softmax_avx2(float *x, int n) {
         if (n - i >= 8) _mm256_storeu_ps(x + i, e);
         else _mm256_maskstore_ps(x + i, k, e);
     }
-    k__scale(x, k__share_of(k__sum_avx2(k__fold_avx2(sum))), n);
+    k__scale_each(x, k__share_of(k__sum_avx2(k__fold_avx2(sum))), n);
 }
 
 /* --- avx512 level: 16 lanes are one register; tails are masked --- */
@@ -856,7 +870,8 @@ K__V512 __m512 k__decay_avx512(__m512 x) {
     return _mm512_mask_mov_ps(p, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), x);
 }
 K__V512 __m512 k__exp_avx512(__m512 x) {
-    return _mm512_mask_mov_ps(k__decay_avx512(x), _mm512_cmp_ps_mask(x, _mm512_set1_ps(K_EXP_HI), _CMP_GT_OQ), _mm512_set1_ps(INFINITY));
+    return _mm512_mask_mov_ps(k__decay_avx512(x), _mm512_cmp_ps_mask(x, _mm512_set1_ps(K_EXP_HI), _CMP_GT_OQ),
+                              _mm512_set1_ps(INFINITY));
 }
 
 K__V512 __m512 k__tanh_avx512(__m512 x) {
@@ -911,7 +926,8 @@ K__V512 __m512i k__bf16_avx512(const uint32_t type, const uint8_t *p, const bool
 
 K__ROUND_LEVEL(avx512, K_VEC_AVX512, _mm512_storeu_si512(to, k__bf16_avx512(K_F16_ROUND, w, true, 32)))
 
-/* Half h of a step of 32, of which `left` values exist: values 16h to 16h + 15; of bf16 the odd values (h 0) or the even ones (h 1). */
+/* Half h of a step of 32, of which `left` values exist: values 16h to
+ * 16h + 15; of bf16 the odd values (h 0) or the even ones (h 1). */
 K__V512 __m512 k__part_avx512(const uint32_t type, const uint8_t *p, const int h, const bool whole, int left) {
     if (!k__is_bf16(type))
         return k__load_avx512(type, p + (size_t)16 * (size_t)h * k__float_size(type), whole, k__mask_avx512(left - 16 * h));
@@ -934,7 +950,8 @@ K__V512 __m512 k__part_avx512(const uint32_t type, const uint8_t *p, const int h
 K__V512 void k__sum_rows_avx512(const __m512 *v, float *y) {
     __m512 q[2];
     for (int i = 0; i < 2; i++)
-        q[i] = _mm512_add_ps(_mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0x44), _mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0xee));
+        q[i] = _mm512_add_ps(_mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0x44),
+                             _mm512_shuffle_f32x4(v[2 * i], v[2 * i + 1], 0xee));
     q[0] = _mm512_add_ps(_mm512_shuffle_f32x4(q[0], q[1], 0x88), _mm512_shuffle_f32x4(q[0], q[1], 0xdd));
     q[0] = _mm512_add_ps(q[0], _mm512_permute_ps(q[0], 0x4e));
     q[0] = _mm512_add_ps(q[0], _mm512_movehdup_ps(q[0]));
@@ -956,13 +973,14 @@ K__V512 void k__tile_end_avx512(const int C, const int R, __m512 (*s)[K__WIDE_RO
         else k__sum_rows_avx512(s[c], y + (size_t)c * ldy);
 }
 
-/* One or four rows times up to six columns, all lanes in registers: 10 loads for 24 multiplications. Weights are widened when they
- * are loaded, once for six columns. A widened copy was slower: it costs stores, and twice the bytes come from the L2 cache. */
+/* One or four rows times up to six columns, all lanes in registers: 10 loads for 24
+ * multiplications. Weights are widened when they are loaded, once for six columns. A
+ * widened copy was slower: it costs stores, and twice the bytes come from the L2 cache. */
 enum { K__TILE_AVX512 = 6 };
 
 /* One step of 32 elements, of which `left` exist, from element k. */
-K__V512 void k__step_avx512(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int k,
-                            const bool whole, int left, __m512 (*s)[K__WIDE_ROWS]) {
+K__V512 void k__step_avx512(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes,
+                            const uint8_t *const *x, int k, const bool whole, int left, __m512 (*s)[K__WIDE_ROWS]) {
     const uint32_t xt = k__act_type(type);
     const size_t   at = (size_t)k * k__float_size(type), x_at = (size_t)k * k__float_size(xt);
     K__UNROLL for (int h = 0; h < 2; h++) {
@@ -992,19 +1010,20 @@ K__V512 void k__step_avx512(const int C, const int R, const uint32_t type, const
     }
 K__TILE(k__tile_avx512, K__V512, k__step_avx512)
 
-K__V512 void k__cols_avx512(const uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
+K__V512 void k__cols_avx512(const uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y,
+                            size_t ldy) {
     K__BY_COLS(n_cols, k__tile_avx512, 1, type, w, 0, x, n, y, ldy)
 }
 
-K__V512 void k__wide_rows_avx512(const uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols,
-                                 int n, float *y, size_t ldy) {
+K__V512 void k__wide_rows_avx512(const uint32_t type, const uint8_t *w, size_t row_bytes, int groups,
+                                 const uint8_t *const *x, int n_cols, int n, float *y, size_t ldy) {
     K__TILES(k__tile_avx512)
 }
 
 K__FLOAT_LEVEL(avx512, K_VEC_AVX512, K__TILE_AVX512)
 
-/* --- avx512_bf16 level: products of bf16 by vdpbf16ps. It adds the odd product to the sum, rounds, adds the even one, rounds, and
- * treats denormals as zeros (Intel SDM, vol. 2): the summation order of this header. k__dots_in_order() tests that. --- */
+/* --- avx512_bf16 level: products of bf16 by vdpbf16ps. It adds the odd product to the sum, rounds, adds the even one, rounds,
+ * and treats denormals as zeros (Intel SDM, vol. 2): the summation order of this header. k__dots_in_order() tests that. --- */
 
 #define K_VEC_BF16 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")))
 #define K__VBF16 static inline __attribute__((always_inline)) K_VEC_BF16
@@ -1014,8 +1033,9 @@ K__VBF16 __m512 k__dots_add(__m512 s, __m512i a, __m512i b) { return _mm512_dpbf
 /* Whether vdpbf16ps of this processor gives the bits of two fused multiply-adds. The test sums differ for any other order or
  * rounding. */
 static K_VEC_BF16 bool k__dots_in_order(void) {
-    static const float ab[8][3] = {{1, 1.0f, 0x1p-24f},     {1, 0x1p-24f, 0x1p-24f},   {1, 0x1p-24f, -1},        {-3, 3, 0x1.02p-25f},
-                                   {0x1p24f, 1, 1},         {0x1p24f, -0x1p24f, 0.5f}, {0.1f, 0.3f, -0x1.9ap-2f}, {0x1.fffffep0f, 0x1p-23f, 1}};
+    static const float ab[8][3] = {
+        {1, 1.0f, 0x1p-24f}, {1, 0x1p-24f, 0x1p-24f},   {1, 0x1p-24f, -1},         {-3, 3, 0x1.02p-25f},
+        {0x1p24f, 1, 1},     {0x1p24f, -0x1p24f, 0.5f}, {0.1f, 0.3f, -0x1.9ap-2f}, {0x1.fffffep0f, 0x1p-23f, 1}};
     float got[16], want[16], c[16];
     uint16_t a[32], one[32];
     for (int i = 0; i < 16; i++) {
@@ -1039,8 +1059,8 @@ K__VBF16 __m512i k__dots_load(const uint32_t type, const uint8_t *p, const bool 
 K__ROUND_LEVEL(bf16, K_VEC_BF16, _mm512_storeu_si512(to, k__dots_load(K_F16_ROUND, w, true, 32)))
 
 /* Like k__step_avx512. */
-K__VBF16 void k__dots_step(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes, const uint8_t *const *x, int k,
-                           const bool whole, int left, __m512 (*s)[K__WIDE_ROWS]) {
+K__VBF16 void k__dots_step(const int C, const int R, const uint32_t type, const uint8_t *w, size_t row_bytes,
+                           const uint8_t *const *x, int k, const bool whole, int left, __m512 (*s)[K__WIDE_ROWS]) {
     const size_t at = 2 * (size_t)k;
     __m512i      wv[K__WIDE_ROWS];
     K__UNROLL for (int r = 0; r < R; r++) wv[r] = k__dots_load(type, w + (size_t)r * row_bytes + at, whole, left);
@@ -1052,25 +1072,27 @@ K__VBF16 void k__dots_step(const int C, const int R, const uint32_t type, const 
 
 K__TILE(k__dots_tile, K__VBF16, k__dots_step)
 
-K__VBF16 void k__dots_rows(const uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols, int n,
-                           float *y, size_t ldy) {
+K__VBF16 void k__dots_rows(const uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x,
+                           int n_cols, int n, float *y, size_t ldy) {
     K__TILES(k__dots_tile)
 }
 
-static K_VEC_BF16 void k__dots_few(uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y, size_t ldy) {
+static K_VEC_BF16 void k__dots_few(uint32_t type, int n_cols, const uint8_t *w, const uint8_t *const *x, int n, float *y,
+                                   size_t ldy) {
     if (type == K_BF16) K__BY_COLS(n_cols, k__dots_tile, 1, K_BF16, w, 0, x, n, y, ldy)
     else if (type == K_F16_ROUND) K__BY_COLS(n_cols, k__dots_tile, 1, K_F16_ROUND, w, 0, x, n, y, ldy)
     else k__float_few_avx512(type, n_cols, w, x, n, y, ldy);
 }
 
-static K_VEC_BF16 void k__dots_wide(uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x, int n_cols,
-                                    int n, float *y, size_t ldy) {
+static K_VEC_BF16 void k__dots_wide(uint32_t type, const uint8_t *w, size_t row_bytes, int groups, const uint8_t *const *x,
+                                    int n_cols, int n, float *y, size_t ldy) {
     if (type == K_BF16) k__dots_rows(K_BF16, w, row_bytes, groups, x, n_cols, n, y, ldy);
     else if (type == K_F16_ROUND) k__dots_rows(K_F16_ROUND, w, row_bytes, groups, x, n_cols, n, y, ldy);
     else k__float_wide_avx512(type, w, row_bytes, groups, x, n_cols, n, y, ldy);
 }
 
-static void k_mul_float_bf16(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y, size_t ldy) {
+static void k_mul_float_bf16(uint32_t type, const void *w, size_t row_bytes, int nr, int n, const k_acts *a, float *y,
+                             size_t ldy) {
     static const k__float_level lv = {k__dots_few, k__dots_wide, K__TILE_AVX512};
     k__mul_float(&lv, type, w, row_bytes, nr, n, a, y, ldy);
 }
@@ -1081,17 +1103,7 @@ static K_VEC_AVX512 float k_dot_avx512(const float *a, const float *b, int n) {
     return y;
 }
 
-static K_VEC_AVX512 void k_mul_avx512(float *y, const float *a, const float *b, int n) { k__mul(y, a, b, n); }
-static K_VEC_AVX512 void k_add_avx512(float *y, const float *a, const float *b, int n) { k__add(y, a, b, n); }
-static K_VEC_AVX512 void k_axpy_avx512(float *y, const float *x, float s, int n) { k__axpy(y, x, s, n); }
-static K_VEC_AVX512 void k_scale_avx512(float *y, float s, int n) { k__scale(y, s, n); }
-static K_VEC_AVX512 void k_rope_avx512(float *x, int n_heads, int hd, int n_rot, bool halves, const float *cs) {
-    k__rope(x, n_heads, hd, n_rot, halves, cs);
-}
-
-static K_VEC_AVX512 void k_rms_norm_avx512(const float *x, const float *w, float eps, int n, float *y) {
-    k__norm(x, w, 1.0f / sqrtf(k_dot_avx512(x, x, n) / (float)n + eps), n, y);
-}
+K__LOOPS_LEVEL(avx512, K_VEC_AVX512)
 
 static K_VEC_AVX512 void k_layer_norm_avx512(const float *x, const float *w, const float *b, float eps, int n, float *y) {
     __m512 s = _mm512_setzero_ps(), d = s;
@@ -1104,8 +1116,6 @@ static K_VEC_AVX512 void k_layer_norm_avx512(const float *x, const float *w, con
     }
     k__shift(x, w, b, mean, 1.0f / sqrtf(k__sum_avx512(d) / (float)n + eps), n, y);
 }
-
-static K_VEC_AVX512 void k_l2_norm_avx512(float *x, float eps, int n) { k__scale(x, 1.0f / sqrtf(k_dot_avx512(x, x, n) + eps), n); }
 
 static K_VEC_AVX512 void k_hadamard_avx512(float *x, int n, int size) {
     const __m512 unit = _mm512_set1_ps(k__hadamard_unit(size));
@@ -1146,7 +1156,8 @@ K__V512 __m512 k__exp1_avx512(__m512 x) { return _mm512_add_ps(_mm512_set1_ps(1.
 
 K__V512 __m512 k__phi_avx512(__m512 x) {
     const __m512 one = _mm512_set1_ps(1.0f), half = _mm512_set1_ps(-0.5f);
-    const __m512 a = _mm512_min_ps(_mm512_set1_ps(K_PHI_FAR), _mm512_andnot_ps(_mm512_set1_ps(-0.0f), x)), z = _mm512_mul_ps(a, a);
+    const __m512 a = _mm512_min_ps(_mm512_set1_ps(K_PHI_FAR), _mm512_andnot_ps(_mm512_set1_ps(-0.0f), x)),
+                 z = _mm512_mul_ps(a, a);
     const __m512 lost = _mm512_fmsub_ps(a, a, z), e = k__decay_avx512(_mm512_mul_ps(half, z));
     const __m512 t = _mm512_div_ps(one, _mm512_fmadd_ps(_mm512_set1_ps(0.3f), a, one));
     const __m512 tail = _mm512_mul_ps(_mm512_fmadd_ps(e, _mm512_mul_ps(half, lost), e), k__poly_avx512(k__tail_c, 9, t));
@@ -1156,7 +1167,8 @@ K__V512 __m512 k__phi_avx512(__m512 x) {
 }
 
 K__V512 __m512 k__act_avx512(const k_act_fn fn, __m512 x) {
-    const __m512 relu = _mm512_max_ps(_mm512_setzero_ps(), x), inner = _mm512_fmadd_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(K_GELU_3), _mm512_set1_ps(K_GELU_1));
+    const __m512 relu = _mm512_max_ps(_mm512_setzero_ps(), x),
+                 inner = _mm512_fmadd_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(K_GELU_3), _mm512_set1_ps(K_GELU_1));
     switch (fn) {
     case K_SILU: return _mm512_div_ps(x, k__exp1_avx512(k__minus_avx512(x)));
     case K_GELU: return _mm512_div_ps(x, k__exp1_avx512(_mm512_mul_ps(k__minus_avx512(x), inner)));
@@ -1168,7 +1180,7 @@ K__V512 __m512 k__act_avx512(const k_act_fn fn, __m512 x) {
     return x;
 }
 
-K__V512 void k__activate_avx512(const k_act_fn fn, float *x, const float *up, int n) {
+K__V512 void k__apply_avx512(const k_act_fn fn, float *x, const float *up, int n) {
     for (int i = 0; i < n; i += 16) {
         const __mmask16 m = k__mask_avx512(n - i);
         const __m512    v = k__act_avx512(fn, _mm512_maskz_loadu_ps(m, x + i));
@@ -1176,7 +1188,9 @@ K__V512 void k__activate_avx512(const k_act_fn fn, float *x, const float *up, in
     }
 }
 
-static K_VEC_AVX512 void k_activate_avx512(k_act_fn fn, float *x, const float *up, int n) { K__BY_ACT(k__activate_avx512, fn, x, up, n) }
+static K_VEC_AVX512 void k_activate_avx512(k_act_fn fn, float *x, const float *up, int n) {
+    K__BY_ACT(k__apply_avx512, fn, x, up, n)
+}
 
 /* min_ps and max_ps return their second operand where one is NaN. */
 static K_VEC_AVX512 void k_swiglu_clip_avx512(float *gate, const float *up, float limit, float alpha, int n) {
@@ -1199,7 +1213,8 @@ static K_VEC_AVX512 void k_cap_avx512(float *x, float cap, int n) {
 }
 
 /* Sixteen channels at a time, whose filters are transposed once for all rows. */
-static K_VEC_AVX512 void k_conv_avx512(const float *const *x, const float *w, const float *bias, int taps, int n, int n_rows, bool silu, float *y, size_t ldy) {
+static K_VEC_AVX512 void k_conv_avx512(const float *const *x, const float *w, const float *bias, int taps, int n,
+                                       int n_rows, bool silu, float *y, size_t ldy) {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i at = _mm512_mullo_epi32(_mm512_set1_epi32(taps), lane);
     const __m512  zero = _mm512_setzero_ps();
@@ -1207,18 +1222,21 @@ static K_VEC_AVX512 void k_conv_avx512(const float *const *x, const float *w, co
         const __mmask16 m = k__mask_avx512(n - c);
         const __m512    base = bias ? _mm512_maskz_loadu_ps(m, bias + c) : zero;
         __m512          filter[K_CONV_TAPS];
-        for (int j = 0; j < taps; j++) filter[j] = _mm512_mask_i32gather_ps(zero, m, at, w + (size_t)c * (size_t)taps + (size_t)j, 4);
+        for (int j = 0; j < taps; j++)
+            filter[j] = _mm512_mask_i32gather_ps(zero, m, at, w + (size_t)c * (size_t)taps + (size_t)j, 4);
         for (int t = 0; t < n_rows; t++) {
             __m512 sum = base;
-            for (int j = 0; j < taps; j++) sum = _mm512_fmadd_ps(filter[j], x[t + j] ? _mm512_maskz_loadu_ps(m, x[t + j] + c) : zero, sum);
+            for (int j = 0; j < taps; j++)
+                sum = _mm512_fmadd_ps(filter[j], x[t + j] ? _mm512_maskz_loadu_ps(m, x[t + j] + c) : zero, sum);
             _mm512_mask_storeu_ps(y + (size_t)t * ldy + c, m, silu ? k__act_avx512(K_SILU, sum) : sum);
         }
     }
 }
 
 /* Like k__delta_rows_avx2, for 32 columns. */
-K__V512 void k__delta_rows_avx512(const bool change, const bool dots, const bool whole, float *s, size_t ld, int j, int d_k, const k__delta_at *at,
-                                  const __m512 *x, const k__delta_at *next, __m512 (*u)[2], __m512 (*w)[2]) {
+K__V512 void k__delta_rows_avx512(const bool change, const bool dots, const bool whole, float *s, size_t ld, int j, int d_k,
+                                  const k__delta_at *at, const __m512 *x, const k__delta_at *next, __m512 (*u)[2],
+                                  __m512 (*w)[2]) {
     K__UNROLL for (int i = 0; i < 4; i++) {
         if (!whole && j + i >= d_k) break;
         float *row = s + (size_t)(j + i) * ld;
@@ -1235,8 +1253,8 @@ K__V512 void k__delta_rows_avx512(const bool change, const bool dots, const bool
     }
 }
 
-K__V512 void k__delta_pass_avx512(const bool change, const bool dots, float *s, size_t ld, int d_k, const k__delta_at *at, const __m512 *x,
-                                  const k__delta_at *next, __m512 *u, __m512 *w) {
+K__V512 void k__delta_pass_avx512(const bool change, const bool dots, float *s, size_t ld, int d_k, const k__delta_at *at,
+                                  const __m512 *x, const k__delta_at *next, __m512 *u, __m512 *w) {
     __m512 su[4][2], sw[4][2];
     int    j = 0;
     K__UNROLL for (int i = 0; i < 4; i++)
@@ -1262,7 +1280,9 @@ static K_VEC_AVX512 void k__delta_strip_avx512(const k_delta_args *a, int c) {
         const __m512      decay = _mm512_set1_ps(now.decay);
         for (int h = 0; h < 2; h++) {
             x[h] = _mm512_mul_ps(_mm512_set1_ps(now.beta), _mm512_fnmadd_ps(decay, u[h], _mm512_loadu_ps(now.v + c + 16 * h)));
-            if (now.out) _mm512_storeu_ps(a->o + (size_t)(p - a->fold) * a->ld_o + c + 16 * h, _mm512_fmadd_ps(x[h], _mm512_set1_ps(now.kq), _mm512_mul_ps(decay, w[h])));
+            if (now.out)
+                _mm512_storeu_ps(a->o + (size_t)(p - a->fold) * a->ld_o + c + 16 * h,
+                                 _mm512_fmadd_ps(x[h], _mm512_set1_ps(now.kq), _mm512_mul_ps(decay, w[h])));
         }
         if (p < a->n_pos - 1) {
             at = k__delta_position(a, p + 1, k_dot_avx512);
@@ -1274,7 +1294,7 @@ static K_VEC_AVX512 void k__delta_strip_avx512(const k_delta_args *a, int c) {
 static void k_delta_avx512(const k_delta_args *a) {
     int c = 0;
     for (; c + 32 <= a->n; c += 32) k__delta_strip_avx512(a, c);
-    k__delta_avx2(a, c);
+    k__delta_from_avx2(a, c);
 }
 
 /* max_ps returns its second operand where one operand is NaN, so a NaN on the left is ignored. */
@@ -1305,6 +1325,6 @@ static K_VEC_AVX512 void k_softmax_avx512(float *x, int n) {
         *s = _mm512_mask_add_ps(*s, k, *s, e);
         _mm512_mask_storeu_ps(x + i, k, e);
     }
-    k__scale(x, k__share_of(k__sum_avx512(_mm512_add_ps(sum[0], sum[1]))), n);
+    k__scale_each(x, k__share_of(k__sum_avx512(_mm512_add_ps(sum[0], sum[1]))), n);
 }
 #endif
