@@ -1024,12 +1024,12 @@ static int t_tree_nodes(const kv_cache *kv, bool *live) {
         bool needed = nd->child >= 0 || nd->pins;
         for (int g = 0; g < kv->n_group; g++) needed = needed || kv_parts(kv, i)[g].block >= 0 || kv_parts(kv, i)[g].stored >= 0;
         CHECKF(needed, "node %d serves nobody", i);
-        CHECKF(kv__find(kv, nd->parent, kv__tokens(kv, i)) == i, "node %d is not found", i);
+        CHECKF(kv__find(kv, nd->parent, kv_node_tokens(kv, i)) == i, "node %d is not found", i);
     }
     for (int k = 0; k < t->n_slot; k++)
         for (int32_t i = t->slot[k]; i >= 0; i = t->node[i].chain) {
             if (!CHECKF(i > 0 && live[i] && ++chained <= n, "chain %d: node %d", k, i)) return n;
-            CHECK(kv__slot(kv, t->node[i].parent, kv__tokens(kv, i)) == &t->slot[k]);
+            CHECK(kv__slot(kv, t->node[i].parent, kv_node_tokens(kv, i)) == &t->slot[k]);
         }
     EQ_INT(chained, n);
     for (int32_t i = t->unused; i >= 0 && unused <= t->cap; i = t->node[i].chain)
@@ -1095,7 +1095,7 @@ static void t_tree_held(const t_tree *t) {
         pins[s->tip]++;
         int32_t at = s->tip;
         for (int b = s->n_known - 1; b >= 0 && at > 0; at = tr->node[at].parent, b--)
-            CHECKF(memcmp(kv__tokens(kv, at), t->q[q].ids + b * block, (size_t)block * sizeof(int32_t)) == 0,
+            CHECKF(memcmp(kv_node_tokens(kv, at), t->q[q].ids + b * block, (size_t)block * sizeof(int32_t)) == 0,
                    "sequence %d: block %d is known as another", q, b);
         CHECKF(at == 0 && s->n_known * block <= s->n, "sequence %d of %d: %d known", q, s->n, s->n_known);
         t_kv_verify(s, t->q[q].of, s->n);
@@ -1223,10 +1223,10 @@ static void t_tree_keep(t_tree *t, uint64_t r) {
     uint64_t h = 77;
     int32_t  stored[4];
     for (int d = depth - 1, at_pos = 0; d >= 0; d--)
-        for (int p = 0; p < kv->opts.block; p++) t->kept->of[t->kept->n][at_pos++] = h = rng_mix(h + (uint64_t)kv__tokens(kv, path[d])[p]);
+        for (int p = 0; p < kv->opts.block; p++) t->kept->of[t->kept->n][at_pos++] = h = rng_mix(h + (uint64_t)kv_node_tokens(kv, path[d])[p]);
     t->kept->first[t->kept->n] = (depth - 1) * kv->opts.block;
     for (int g = 0; g < kv->n_group; g++) stored[g] = kv->n_group > 1 && (r >> (20 + 2 * g)) % 4 == 0 ? -1 : t->kept->n;
-    EQ_INT(kv_add_stored(kv, tr->node[i].parent, kv__tokens(kv, i), stored), i);
+    EQ_INT(kv_add_stored(kv, tr->node[i].parent, kv_node_tokens(kv, i), stored), i);
     t->kept->n++;
 }
 
