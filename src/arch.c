@@ -2,10 +2,24 @@
  * What a model of each architecture consists of: a row of arch_table holds the choices that its step makes, arch_keys the
  * hyper-parameters, arch_slots the tensors with their shapes. arch_load() reads and checks the hyper-parameters. Sizes, kinds and
  * windows belong to a layer. The step reads kinds and numbers and never asks for an architecture by name.
- * To add an architecture: 1 a row of arch_table, and a trait for a choice that no other makes; 2 rows of arch_keys and arch_slots for
- * keys and tensors that no other has; 3 for a block that no other has, a kind of mixer or feed-forward, with its row in [fwd]; 4 a tiny
- * model with the logits of a float64 reading, from a script in tests/gen. tests/invented.rows shows two that are rows alone.
- * Public: arch_load, arch_drop, arch_list, arch_dim, arch_scaling_of, arch_slot_of, arch_table.
+ * To add an architecture:
+ *   1. A row of arch_table. A choice that no other makes is a trait: a bit of its own below, read where a step is laid out
+ *      (the hyper-parameters here, the list of operations in [fwd]).
+ *   2. For a key that no other has: a field of arch_hparams or arch_layer_hp and a row of arch_keys. For a tensor that no other
+ *      has: an id and a row of arch_slots; for tensors that a file may have as one, model_joins of [model]. A norm (W_) is followed
+ *      by its bias (B_) in the list of ids, whether files have it or not. A row for this architecture alone stands before the row
+ *      of the same key or tensor for all others. A tensor without a row is refused, a key without a row is ignored: a key that
+ *      changes the text needs one, and be it ONLY().
+ *   3. What the step does with them, in [fwd]: fwd_mixers and fwd_ffns have a function for each kind of mixer and feed-forward.
+ *      Operations are rows of dev_kinds in [dev].
+ *   4. Its pre-tokenizer: the name in a row of tok_pres ([tok]), or a row. Its chat template comes with the file; marks of
+ *      thinking that no other has are a row of chat__marks ([chat]).
+ *   5. A tiny model and the logits of a float64 reading: tests/gen/tiny_models.py tells how, tests/data/README.md what they must
+ *      show, tests/gen/invented.py does without a framework. A second reading: READERS in tests/tiny_read*.py. A model with keys
+ *      of its own is named in t_model_keys() of tests/t_model.c. Then `build/test/tests fwd model tok` and tests/tiny_check.py.
+ *   6. The table of the README: `tests/readme.py ./llmrun README.md --write`.
+ * tests/invented.rows shows two architectures that are rows of arch_table alone.
+ * Public: arch_table, arch_list, arch_scaling_of, arch_load, arch_drop, arch_dim, arch_slot_of.
  * Opens: arch_desc, arch_hparams, arch_layer_hp, arch_rec, arch_rope_hp, arch_slot. */
 
 typedef enum { ROPE_PAIRS, ROPE_HALVES } arch_rope;   /* RoPE rotates values 2i and 2i + 1 of a head, or i and i + n_rot/2 */
@@ -33,7 +47,7 @@ enum {                                /* traits: choices inside a step */
     A_GATE_UP = 1 << 19,              /* ffn_up holds the rows of the gate and those of up after them */
     A_YARN_SMOOTH = 1 << 20,          /* the blend of YaRN begins and ends between two pairs, not at whole ones */
     A_DELTA = 1 << 21,                /* some layers are gated delta nets; attention in the others has a gate */
-    A_DELTA_GROUPED = 1 << 22,        /* value heads that share a key head are neighbours; projections are joined for each key head */
+    A_DELTA_GROUPED = 1 << 22,        /* value heads of a key head are neighbours; projections are joined for each key head */
     A_SHORT_CONV = 1 << 23,           /* layers without K/V heads are short convolutions; the last norm is token_embd_norm */
     A_CHOICE_BIAS = 1 << 24,          /* a bias of each expert counts for the choice of experts alone */
     A_ENCODER = 1 << 25,              /* positions see those after them too; a window lies half on each side */
@@ -43,8 +57,8 @@ enum {                                /* traits: choices inside a step */
     A_FIRST_BARE = 1 << 29,           /* the first layer has no norm before attention */
     A_EITHER_UP = 1 << 30,            /* ffn_up may hold the rows of the gate before its own */
     A_SOME_EXPERTS = 1ll << 31,       /* some layers have experts: the second of every moe_every_n_layers */
-    A_VALUE_NORM = 1ll << 32,         /* RMS norm of value heads, without a gain; without attn_v, values are keys before their norm */
-    A_BY_LAYER = 1ll << 33,           /* a token has a further embedding for each layer; late layers read earlier keys and values */
+    A_VALUE_NORM = 1ll << 32,         /* RMS norm of value heads, without a gain; without attn_v: keys before their norm */
+    A_BY_LAYER = 1ll << 33,           /* a token has an embedding for each layer too; late layers read earlier keys and values */
     A_BESIDE = 1ll << 34,             /* experts run beside the dense feed-forward; their router has a norm of its own */
     A_ALTUP = 1ll << 35,              /* several streams (AltUp), a low-rank layer beside attention (LAuReL), sparse gates */
     A_QK_LAYER_NORM = 1ll << 36,      /* LayerNorm of all query heads together, and of all key heads */
