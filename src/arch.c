@@ -6,10 +6,10 @@
  *   1. A row of arch_table. A choice that no other makes is a trait: a bit of its own below, read where a step is laid out
  *      (the hyper-parameters here, the list of operations in [fwd]).
  *   2. For a key that no other has: a field of arch_hparams or arch_layer_hp and a row of arch_keys. For a tensor that no other
- *      has: an id and a row of arch_slots; for tensors that a file may have as one, model_joins of [model]. A norm (W_) is followed
- *      by its bias (B_) in the list of ids, whether files have it or not. A row for this architecture alone stands before the row
- *      of the same key or tensor for all others. A tensor without a row is refused, a key without a row is ignored: a key that
- *      changes the text needs one, and be it ONLY().
+ *      has: an id and a row of arch_slots; for tensors that a file may have as one, model_joins of [model]. A norm (W_) is
+ *      followed by its bias (B_) in the list of ids, whether files have it or not. A row for this architecture alone stands
+ *      before the row of the same key or tensor for all others. A tensor without a row is refused, a key without a row is
+ *      ignored: a key that changes the text needs one, and be it ONLY().
  *   3. What the step does with them, in [fwd]: fwd_mixers and fwd_ffns have a function for each kind of mixer and feed-forward.
  *      Operations are rows of dev_kinds in [dev].
  *   4. Its pre-tokenizer: the name in a row of tok_pres ([tok]), or a row. Its chat template comes with the file; marks of
