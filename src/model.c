@@ -352,7 +352,8 @@ static bool model__check_freqs(const model *m, err_t *e) {
     const float *const       *vec = m->glob.vec;
     if (!vec[W_ROPE_LONG] != !vec[W_ROPE_SHORT] || (vec[W_ROPE_LONG] && vec[W_ROPE_FREQS]))
         return err_set(e, EXIT_INPUT,
-                       "%s: expected both of rope_factors_long and rope_factors_short, or rope_freqs, or none of them", m->g->path);
+                       "%s: expected both of rope_factors_long and rope_factors_short, or rope_freqs, or none of them",
+                       m->g->path);
     for (int i = 0; i < 3; i++)
         if (vec[ids[i]] && !model__check_factors(m, ids[i], e)) return false;
     return true;
