@@ -1276,7 +1276,8 @@ static bool tok__put_byte(tok__run *r, uint8_t b, bool stray) {
     if (v->byte_id[b] >= 0) tok_ids_add(r->out, v->byte_id[b]);
     else if (v->unk >= 0) tok_ids_add(r->out, v->unk);
     else
-        return err_set(r->e, EXIT_INPUT, "%s: no token for byte 0x%02x and no unknown token, expected one of them", v->g->path, b);
+        return err_set(r->e, EXIT_INPUT, "%s: no token for byte 0x%02x and no unknown token, expected one of them", v->g->path,
+                       b);
     return true;
 }
 

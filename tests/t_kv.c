@@ -180,7 +180,7 @@ static void t_kv_step(kv_seq *s, const uint64_t *of, int from, int to) {
     t_kv_step_states(s, of, from, to);
 }
 
-/* The state of a layer behind the sequence's last position. */
+/* The state of a layer after the sequence's last position. */
 static bool t_kv_verify_state(const kv_seq *s, int il, const uint64_t *of) {
     const dev_state *l = &s->kv->state[il];
     if (!CHECKF(s->filled == s->n && s->state_at <= s->n && s->n - s->state_at <= DEV_LOG, "%d positions: a state at %d with %d", s->n, s->state_at, s->filled)) return false;
@@ -213,7 +213,7 @@ static bool t_kv_verify_head(const kv_seq *s, int il, int h, const uint64_t *str
     return true;
 }
 
-/* All that a row at position `at` sees holds the values of stream_of[pos], and the states are those behind the last position. */
+/* All that a row at position `at` sees holds the values of stream_of[pos], and the states are those after the last position. */
 static void t_kv_verify(const kv_seq *s, const uint64_t *stream_of, int at) {
     bool ok = true;
     kv_flush(s->kv);
@@ -288,7 +288,7 @@ static void t_kv_random(void) {
     }
 }
 
-/* Layers with the same rule share a group, whatever their heads are; each lies behind the others in its blocks, and none overlaps. */
+/* Layers with the same rule share a group, whatever their heads are; each lies after the others in its blocks, and none overlaps. */
 static void t_kv_groups(void) {
     static const int want[T_KV_MIXES][4] = {{0, 1, 2, 0}, {0, 1, 2, 0}, {0, 1, 0, 0}, {0, 0, 1, 1}};
     for (int mix = 0; mix < T_KV_MIXES; mix++) {
@@ -408,7 +408,7 @@ static void t_kv_window(void) {
         }
 }
 
-/* How many blocks each group may have: few behind a window, so that a bound in bytes is spent on layers that keep all positions. */
+/* How many blocks each group may have: few with a window, so that a bound in bytes is spent on layers that keep all positions. */
 static void t_kv_bounds(void) {
     static const struct {
         int     mix, block, max_blocks, blocks;       /* blocks: as many bytes of all groups as one bound of so many blocks for all would be; 0: no bound */
@@ -466,7 +466,7 @@ static void t_kv_slots(void) {
     }
 }
 
-/* What a sequence lacks is counted for each group by itself: behind a window few blocks, of states one slot. */
+/* What a sequence lacks is counted for each group by itself: with a window few blocks, of states one slot. */
 static void t_kv_demand(void) {
     arch_hparams  hp = t_kv_mix(1);                   /* all positions, a window of 16, states */
     err_t         e = {0};
@@ -676,7 +676,7 @@ static void t_state_fork(void) {
             }
 }
 
-/* A cut within the log costs nothing; behind it, it goes back to the last snapshot, and says which. */
+/* A cut within the log costs nothing; before it, it goes back to the last snapshot, and says which. */
 static void t_state_truncate(void) {
     static const struct { int to, kept; } cuts[] = {{60, 60}, {59, 59}, {50, 50}, {44, 44}, {43, 32}, {32, 32}, {31, 16}, {16, 16}, {15, 0}, {7, 0}, {0, 0}};
     for (int mix = 1; mix <= 3; mix += 2)
@@ -814,7 +814,7 @@ static void t_state_hold(void) {
                 CHECK(kv_reserve(s, next));
                 t_kv_step(s, of, from, next);
             }
-            CHECKF(s->state_at <= n, "the state stands at %d behind a text of %d", s->state_at, n);
+            CHECKF(s->state_at <= n, "the state stands at %d after a text of %d", s->state_at, n);
             const int to = n + right < s->n ? n + right : s->n;
             EQ_INT(kv_truncate(s, to), to);
             t_kv_verify(s, r.of, s->n);
@@ -1196,7 +1196,7 @@ static void t_tree_step(t_tree *t, uint64_t r, bool done) {
         kv_publish(x->s, x->ids);
     }
     static const uint64_t bad[T_TREE_CTX];
-    for (int q = 0; q < T_TREE_SEQS; q++) {           /* a border behind `from` or, within its log, before */
+    for (int q = 0; q < T_TREE_SEQS; q++) {           /* a border after `from` or, within its log, before */
         const int at = (int)(rng_mix(r ^ (uint64_t)(q + 99)) % (T_TREE_CTX / (uint64_t)block + 1)) * block;
         if (t->q[q].stepping && at && at <= t->q[q].s->n) t_tree_n.snapped += kv_snapshot(t->q[q].s, at, (kv_staying)(r >> 7 & 1 ? KV_KEPT : r >> 8 & 1 ? KV_WEAK : KV_ROLLING));
     }
@@ -1364,7 +1364,7 @@ static const t_case t_kv_cases[] = {
     {"kv groups", "layers with the same rule share a group and its blocks", t_kv_groups},
     {"kv bound", "memory follows the tokens, up to the bound", t_kv_bound},
     {"kv slots", "how many recurrent states there may be", t_kv_slots},
-    {"kv bounds", "how many blocks each group may have: few behind a window", t_kv_bounds},
+    {"kv bounds", "how many blocks each group may have: few with a window", t_kv_bounds},
     {"kv demand", "what a sequence lacks, counted for each group", t_kv_demand},
     {"kv hadamard", "which caches transform K and V, and in runs of which size", t_kv_hadamard},
     {"kv rollback", "a rollback past a window's memory keeps nothing and says so", t_kv_rollback},
@@ -1372,7 +1372,7 @@ static const t_case t_kv_cases[] = {
     {"kv unmapped", "memory that the system refuses in one group leaves nothing in another", t_kv_unmapped},
     {"kv copies", "a copy that is due reads its source before that is written to", t_kv_copies},
     {"kv state fork", "forked sequences with states go on apart", t_state_fork},
-    {"kv state truncate", "a cut within the log is free; one behind it goes to the last snapshot and says which", t_state_truncate},
+    {"kv state truncate", "a cut within the log is free; one before it goes to the last snapshot and says which", t_state_truncate},
     {"kv state snapshot", "a snapshot anywhere in a step is the state there", t_state_snapshot},
     {"kv state match", "another sequence, or a preempted one, begins at the last snapshot they share", t_state_match},
     {"kv state shared", "sequences that go on from one snapshot in one step", t_state_shared},
@@ -1384,7 +1384,7 @@ static const t_case t_kv_cases[] = {
     {"kv state marks", "where snapshots of a text are due", t_state_marks},
     {"kv window", "a window gives back its past", t_kv_window},
     {"kv tree", "blocks shared by content: values, references, idle blocks, nodes through random steps", t_kv_tree},
-    {"kv tree_window", "the same behind a window", t_kv_tree_window},
+    {"kv tree_window", "the same with a window", t_kv_tree_window},
     {"kv tree_groups", "the same in caches of several groups: other windows, widths, heads, and states", t_kv_tree_groups},
     {"kv tree_kept", "the same with blocks that are fetched, or cannot be", t_kv_tree_kept},
     {"kv tree_collide", "the same with every hash alike: tokens tell blocks apart", t_kv_tree_collide},

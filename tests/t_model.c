@@ -5,7 +5,7 @@ static uint8_t *t_model_patched(const char *file, const char *key, uint32_t bits
     uint8_t *p = (uint8_t *)t_read(t_tiny_path(file), n);
     uint8_t *at = p ? memmem(p, *n, key, strlen(key)) : NULL;
     if (!CHECKF(at != NULL, "%s has no key %s", file, key)) return p;
-    memcpy(at + strlen(key) + 4, &bits, sizeof bits);   /* behind the key: its type, then the value */
+    memcpy(at + strlen(key) + 4, &bits, sizeof bits);   /* after the key: its type, then the value */
     return p;
 }
 

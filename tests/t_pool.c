@@ -447,7 +447,7 @@ static const t_case t_pool_cases[] = {
     {"pool order", "a stage sees all writes of the stage before and of the single task after it", t_pool_order},
     {"pool leaving", "threads that leave the team before tasks and catch up", t_pool_leaving},
     {"pool settled", "beside other processes each thread stays on a CPU of its own, during the job", t_pool_settled},
-    {"pool lives", "teams start, work and end hundreds of times and leave no thread behind", t_pool_lives},
+    {"pool lives", "teams start, work and end hundreds of times and leave no thread", t_pool_lives},
     {"pool sleep", "a thread that waits long sleeps and is woken, whichever thread is late", t_pool_sleep},
     {"pool oversubscribed", "more threads than CPUs end in bounded time, with two teams at once too", t_pool_oversubscribed},
     {"pool thread count", "OMP_NUM_THREADS: a number or a list of them, and nothing else", t_pool_thread_count},

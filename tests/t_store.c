@@ -101,14 +101,14 @@ static void t_store_again(void) {
     }
 }
 
-/* The bytes behind the first `what` in a file become others. */
-static void t_store_patch(const char *path, const char *what, size_t behind, uint8_t flip) {
+/* The byte `after` bytes after the first `what` in a file changes. */
+static void t_store_patch(const char *path, const char *what, size_t after, uint8_t flip) {
     size_t n;
     char  *all = t_read(path, &n), *at = memmem(all, n, what, strlen(what));
     FILE  *f = fopen(path, "r+b");
     if (CHECK(at && f)) {
-        fseek(f, (long)(at - all) + (long)(strlen(what) + behind), SEEK_SET);
-        fputc((uint8_t)at[strlen(what) + behind] ^ flip, f);
+        fseek(f, (long)(at - all) + (long)(strlen(what) + after), SEEK_SET);
+        fputc((uint8_t)at[strlen(what) + after] ^ flip, f);
         fclose(f);
     }
     mem_free(all);
@@ -654,7 +654,7 @@ static const t_case t_store_cases[] = {
     {"store bound", "what was used last fits into the bound", t_store_bound},
     {"store flip", "any byte turned, any length: no wrong value, no end of the run", t_store_flip},
     {"store damaged", "a damaged file gives no other text", t_store_damaged},
-    {"store window", "blocks behind nodes that have none", t_store_window},
+    {"store window", "blocks after nodes that have none", t_store_window},
     {"store groups", "caches of several groups and of states: the same values, or none", t_store_groups},
     {"store rows", "rows that nobody writes are refused", t_store_rows},
     {"store two", "processes that write one file at once", t_store_two},

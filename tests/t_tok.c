@@ -155,7 +155,7 @@ static void tt_list_item(str *s, uint64_t *n, const char *lead, uint32_t c) {
     str_drop(&item);
 }
 
-/* A bert vocabulary in which each character is a token, at the beginning of a word and behind it. */
+/* A bert vocabulary in which each character is a token, at the beginning of a word and after it. */
 static str tt_all_characters(void) {
     str      list = {0}, out = {0};
     uint64_t n = 0;
