@@ -81,7 +81,8 @@ static int t_store_left(const t_store_how *h, int n) {
 
 static void t_store_again(void) {
     static const struct { const char *model; uint32_t type; } cases[] = {
-        {"tests/data/tiny/llama.gguf", K_F16}, {"tests/data/tiny/llama_window.gguf", K_F16}, {"tests/data/tiny/qwen3.gguf", K_Q8_0},
+        {"tests/data/tiny/llama.gguf", K_F16}, {"tests/data/tiny/llama_window.gguf", K_F16},
+        {"tests/data/tiny/qwen3.gguf", K_Q8_0},
         {"tests/data/tiny/qwen3.gguf", K_Q4_0},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -162,18 +163,21 @@ static void t_store_other(void) {
 }
 
 /* Sums in another order, as OpenBLAS has them: from the last input to the first. */
-static void t_store_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
+static void t_store_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
+                          const float *b, int ldb,
                           float beta, float *c, int ldc) {
     (void)order, (void)trans_a, (void)trans_b, (void)alpha, (void)beta;
     for (int i = 0; i < m; i++)
         for (int j = 0; j < n; j++) {
             float sum = 0;
-            for (int x = k - 1; x >= 0; x--) sum += a[(size_t)i * (size_t)lda + (size_t)x] * b[(size_t)j * (size_t)ldb + (size_t)x];
+            for (int x = k - 1; x >= 0; x--)
+                sum += a[(size_t)i * (size_t)lda + (size_t)x] * b[(size_t)j * (size_t)ldb + (size_t)x];
             c[(size_t)i * (size_t)ldc + (size_t)j] = sum;
         }
 }
 
-/* Where results are not exact no guesses are made, and keys and values on disk are not those of exact runs, nor the other way round. */
+/* Where results are not exact no guesses are made, and keys and values on disk are not those of exact runs, nor the other way
+ * round. */
 static void t_store_exact(void) {
     tok_ids           ids = t_store_ids(8, 100);
     const t_store_how h = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("exact"));
@@ -517,7 +521,8 @@ static void t_store_groups(void) {
             t_store_groups_once(path, mix, 3, T_STORE_N, 1 << 20);
             t_store_groups_once(path, mix, 4, T_STORE_N, most);
             const int got = t_store_groups_once(path, mix, 4, T_STORE_N, most);
-            CHECKF(got <= 20 && (most < 20000 || got == 20), "mix %d: %d tokens of a file of %llu bytes", mix, got, (unsigned long long)most);
+            CHECKF(got <= 20 && (most < 20000 || got == 20), "mix %d: %d tokens of a file of %llu bytes", mix, got,
+                   (unsigned long long)most);
         }
         unlink(path);
     }
