@@ -51,7 +51,7 @@ static int embed_width(const model *m, const embed_opts *o) { return o->dims ? o
 
 /* The most values that anything after pooling has. */
 static size_t embed__widest(const model *m) {
-    const int n[] = {m->hp.n_embd, m->hp.n_behind, m->hp.n_class};
+    const int n[] = {m->hp.n_embd, m->hp.n_pooled, m->hp.n_class};
     int       most = 0;
     for (int i = 0; i < 3; i++) most = max_int(most, n[i]);
     return (size_t)most;

@@ -10,8 +10,9 @@
  * Format: docs/gguf.md of the ggml repository. Version 1 has 32-bit counts, lengths and dimensions. The C writer
  * of versions 1 and 2 counted a final NUL into every string for a while (llama.cpp issue 2836); the Python writer
  * never did. The first key of a file shows which of them wrote it.
- * Public: gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_drop_pages, gguf_fingerprint, gguf_find, gguf_tensor_find, gguf_get_*,
- * gguf_arr_u64, gguf_arr_f32, gguf_strs_*, gguf_bad, gguf_refuse, gguf_file_kind, gguf_type_name.
+ * Public: gguf_type_name, gguf_refuse, gguf_bad; gguf_strs_of, gguf_strs_next; gguf_find, gguf_tensor_find, gguf_get_u64,
+ * gguf_get_number, gguf_get_f32, gguf_get_bool, gguf_get_str, gguf_get_arr, gguf_arr_u64, gguf_arr_f32; gguf_file_kind,
+ * gguf_fingerprint, gguf_open, gguf_parse, gguf_close, gguf_alive, gguf_drop_pages.
  * Opens: gguf_file, gguf_kv, gguf_strs, gguf_tensor. */
 
 enum { GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STR, GGUF_ARR,
@@ -27,48 +28,57 @@ enum {
 };
 
 typedef struct {
-    bytes          key;
-    uint32_t       type, elem;       /* elem: type of an array's elements, else equal to type             */
+    bytes          key;              /* the name, which the index reads: the first field                  */
+    uint32_t       type;             /* GGUF_U8 and its neighbours                                        */
+    uint32_t       elem;             /* type of an array's elements, else equal to type                   */
     uint64_t       count;            /* elements of an array, bytes of a string, else 1                   */
-    const uint8_t *data;             /* the payload: first element, first byte of a string, the number    */
-    uint64_t       n_bytes, at;      /* at: file offset of the value                                      */
-    int            part;
+    const uint8_t *data;             /* [n_bytes] first element, first byte of a string, the number       */
+    uint64_t       n_bytes;          /* of the payload                                                    */
+    uint64_t       at;               /* file offset of the value                                          */
+    int            part;             /* always 0: the first part has the metadata                         */
 } gguf_kv;
 
 typedef struct {
-    bytes          name;
-    uint32_t       type, n_dims;
+    bytes          name;             /* which the index reads: the first field                            */
+    uint32_t       type;             /* of k_types                                                        */
+    uint32_t       n_dims;           /* 1 to 4                                                            */
     uint64_t       dim[4];           /* dim[0] is the row; 1 beyond n_dims                                */
-    const uint8_t *data;
-    uint64_t       n_bytes, at;      /* at: file offset of the data                                       */
-    int            part;
+    const uint8_t *data;             /* [n_bytes] in the mapping                                          */
+    uint64_t       n_bytes;          /* of the data                                                       */
+    uint64_t       at;               /* file offset of the data                                           */
+    int            part;             /* of gguf_file.part                                                 */
 } gguf_tensor;
 
 typedef struct {                     /* one file on disk, or one in memory (fd -1)                        */
-    char          *path;
-    const uint8_t *p;
-    size_t         n;
-    int            fd, map;          /* map: its place in gguf__maps, -1 none                             */
+    char          *path;             /* as given, or made from that of the first part                     */
+    const uint8_t *p;                /* [n] the mapping                                                   */
+    size_t         n;                /* bytes of the file when it was opened                              */
+    int            fd;               /* stays open, for gguf_alive()                                      */
+    int            map;              /* its place in gguf__maps, -1: none                                 */
 } gguf_part;
 
-typedef struct {                     /* open addressing; slots hold an entry's number + 1, 0 is empty     */
+typedef struct {                     /* open addressing                                                   */
     const uint8_t *base;             /* entries, each beginning with its name as `bytes`                  */
-    size_t         stride;
-    uint32_t      *slot;
-    uint64_t       mask, seed;
+    size_t         stride;           /* bytes of an entry                                                 */
+    uint32_t      *slot;             /* [mask + 1] an entry's number + 1; 0: empty                        */
+    uint64_t       mask;             /* slots - 1, at least twice the entries                             */
+    uint64_t       seed;             /* fresh for each file                                               */
 } gguf_index;
 
 typedef struct {
     const char  *path;               /* of the first part                                                 */
-    uint32_t     version;
+    uint32_t     version;            /* 1 to 3                                                            */
     bool         nul;                /* strings carry a final NUL                                         */
-    uint64_t     n_kv, n_tensor, align;
-    gguf_kv     *kv;
-    gguf_tensor *tensor;
+    uint64_t     n_kv;               /* keys                                                              */
+    uint64_t     n_tensor;           /* tensors of all parts                                              */
+    uint64_t     align;              /* bytes to a multiple of which tensor data begin, a power of two    */
+    gguf_kv     *kv;                 /* [n_kv] in the order of the file                                   */
+    gguf_tensor *tensor;             /* [n_tensor] in the order of the files                              */
     uint64_t     n_bytes;            /* of all parts                                                      */
-    int          n_parts;
-    gguf_part   *part;
-    gguf_index   keys, names;
+    int          n_parts;            /* files; 1: not split                                               */
+    gguf_part   *part;               /* [n_parts]                                                         */
+    gguf_index   keys;               /* of kv                                                             */
+    gguf_index   names;              /* of tensor                                                         */
 } gguf_file;
 
 static const struct {
@@ -81,12 +91,13 @@ static const struct {
     [GGUF_ARR] = {"array", 0}, [GGUF_BOOL] = {"bool", 1},
 };
 
+/* The name of a type of metadata, as messages write it. */
 static const char *gguf_type_name(uint32_t type) { return type <= GGUF_F64 ? gguf__types[type].name : "unknown"; }
 
 /* --- errors --- */
 
 enum { GGUF_SHOWN = 80 };                             /* a key or a name in an error is cut to this */
-#define GGUF_SHOW(b) (int)((b).n < GGUF_SHOWN ? (b).n : GGUF_SHOWN), (const char *)(b).p
+#define GGUF_SHOW(b) (int)min_size((b).n, GGUF_SHOWN), (const char *)(b).p
 
 #define GGUF_NOWHERE UINT64_MAX                       /* an error without a byte offset */
 
@@ -152,9 +163,11 @@ static const void *gguf__build_index(gguf_index *ix, const void *base, size_t st
 /* --- strings of an array: an iterator that never leaves the file --- */
 
 typedef struct {
-    const uint8_t *p, *end;
+    const uint8_t *p;                /* the next string                                                   */
+    const uint8_t *end;              /* of the array; while it is read, of the file                       */
     uint64_t       left;             /* strings not yet seen                                              */
-    bool           v1, nul;
+    bool           v1;               /* lengths have 32 bits                                              */
+    bool           nul;              /* strings carry a final NUL                                         */
 } gguf_strs;
 
 /* False at the end, and where the next string is longer than the file (left is above 0 then, and p points to that string). */
@@ -173,11 +186,13 @@ static bool gguf_strs_next(gguf_strs *it, bytes *out) {
 /* --- cursor: after the first failure (e->code) every read yields 0 --- */
 
 typedef struct {
-    const uint8_t *p;
-    uint64_t       n, at;
-    bool           v1, nul;
-    const char    *path;
-    err_t         *e;
+    const uint8_t *p;                /* [n] the file                                                      */
+    uint64_t       n;                /* its bytes                                                         */
+    uint64_t       at;               /* offset of the next read                                           */
+    bool           v1;               /* counts, lengths and dimensions have 32 bits                       */
+    bool           nul;              /* strings carry a final NUL                                         */
+    const char    *path;             /* for errors                                                        */
+    err_t         *e;                /* the first failure                                                 */
 } gguf_cur;
 
 __attribute__((format(printf, 3, 4))) static bool gguf__fail(gguf_cur *c, uint64_t at, const char *fmt, ...) {
@@ -203,24 +218,18 @@ static const uint8_t *gguf__take(gguf_cur *c, uint64_t n, const char *what) {
     return c->p + (c->at - n);
 }
 
-static uint32_t gguf__u32(gguf_cur *c, const char *what) {
-    uint32_t       v = 0;
-    const uint8_t *p = gguf__take(c, sizeof v, what);
-    if (p) memcpy(&v, p, sizeof v);
+/* A number of n bytes, 8 at most; little-endian, as this machine is. */
+static uint64_t gguf__number(gguf_cur *c, size_t n, const char *what) {
+    uint64_t       v = 0;
+    const uint8_t *p = gguf__take(c, n, what);
+    if (p) memcpy(&v, p, n);
     return v;
 }
 
-static uint64_t gguf__u64(gguf_cur *c, const char *what) {
-    uint64_t       v = 0;
-    const uint8_t *p = gguf__take(c, sizeof v, what);
-    if (p) memcpy(&v, p, sizeof v);
-    return v;
-}
+static uint32_t gguf__u32(gguf_cur *c, const char *what) { return (uint32_t)gguf__number(c, 4, what); }
 
 /* A count, length or dimension. */
-static uint64_t gguf__count(gguf_cur *c, const char *what) {
-    return c->v1 ? gguf__u32(c, what) : gguf__u64(c, what);
-}
+static uint64_t gguf__count(gguf_cur *c, const char *what) { return gguf__number(c, c->v1 ? 4 : 8, what); }
 
 static bytes gguf__string(gguf_cur *c, const char *what) {
     uint64_t       n = gguf__count(c, what);
@@ -257,7 +266,7 @@ static void gguf__bools(gguf_cur *c, const gguf_kv *kv) {
 }
 
 static void gguf__str_array(gguf_cur *c, gguf_kv *kv) {
-    gguf_strs it = {c->p + c->at, c->p + c->n, kv->count, c->v1, c->nul};
+    gguf_strs it = {.p = c->p + c->at, .end = c->p + c->n, .left = kv->count, .v1 = c->v1, .nul = c->nul};
     bytes     s;
     if (!gguf__need(c, kv->count * (c->v1 ? 4 : 8), "an array of strings")) return;
     while (gguf_strs_next(&it, &s)) {}
@@ -274,23 +283,19 @@ static void gguf__array(gguf_cur *c, gguf_kv *kv) {
     kv->elem = gguf__u32(c, "an element type");
     kv->count = gguf__count(c, "an array length");
     if (c->e->code) return;
-    if (kv->elem == GGUF_ARR) {
+    if (kv->elem == GGUF_ARR)
         gguf__fail(c, where, "key %.*s is an array of arrays, expected an array of numbers, bools or strings",
                    GGUF_SHOW(kv->key));
-    } else if (kv->elem > GGUF_F64) {
+    else if (kv->elem > GGUF_F64)
         gguf__fail(c, where, "key %.*s has element type %u, expected 0 to 12", GGUF_SHOW(kv->key), kv->elem);
-    } else if (kv->count > GGUF_ARR_MAX) {
-        gguf__fail(c, where + 4, "key %.*s has %llu elements, expected at most %u", GGUF_SHOW(kv->key),
-                   GGUF_U(kv->count), GGUF_ARR_MAX);
-    }
+    else if (kv->count > GGUF_ARR_MAX)
+        gguf__fail(c, where + 4, "key %.*s has %llu elements, expected at most %u", GGUF_SHOW(kv->key), GGUF_U(kv->count),
+                   GGUF_ARR_MAX);
     kv->data = c->p + c->at;
     if (c->e->code) return;
-    if (kv->elem == GGUF_STR) {
-        gguf__str_array(c, kv);
-    } else {
-        kv->n_bytes = kv->count * gguf__types[kv->elem].bytes;
-        gguf__take(c, kv->n_bytes, "an array");
-    }
+    kv->n_bytes = kv->count * gguf__types[kv->elem].bytes;
+    if (kv->elem == GGUF_STR) gguf__str_array(c, kv);
+    else gguf__take(c, kv->n_bytes, "an array");
 }
 
 static void gguf__value(gguf_cur *c, gguf_kv *kv) {
@@ -388,7 +393,15 @@ static int gguf__wrong_type(const gguf_file *g, const gguf_kv *kv, const char *w
     return -1;
 }
 
-/* Typed lookups. 1: found; 0: no such key, *out unchanged; -1: wrong type or out of lo..hi, and e is set. */
+/* Whether a number is in lo..hi: 1, else -1, and e is set. */
+static int gguf__in_range(const gguf_file *g, const gguf_kv *kv, double v, double lo, double hi, err_t *e) {
+    if (v >= lo && v <= hi) return 1;
+    gguf_bad(g, kv->part, kv->at, e, "%.*s is %.9g, expected %.9g to %.9g", (int)kv->key.n, (const char *)kv->key.p, v, lo, hi);
+    return -1;
+}
+
+/* Typed lookups. 1: found; 0: no such key, *out unchanged; -1: wrong type or out of lo..hi, and e is set. An integer of any
+ * type. */
 static int gguf_get_u64(const gguf_file *g, const char *key, uint64_t lo, uint64_t hi, uint64_t *out, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
     gguf__int      v;
@@ -403,7 +416,7 @@ static int gguf_get_u64(const gguf_file *g, const char *key, uint64_t lo, uint64
     return 1;
 }
 
-/* Any integer or float as a double; an f64 is rounded to f32 first. As gguf_get_u64: 1, 0: no such key, -1: e is set. */
+/* Any integer or float as a double; an f64 is rounded to f32 first. Out of lo..hi *out is set all the same. */
 static int gguf_get_number(const gguf_file *g, const char *key, double lo, double hi, double *out, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
     gguf__int      v;
@@ -412,24 +425,21 @@ static int gguf_get_number(const gguf_file *g, const char *key, double lo, doubl
     if (gguf__int_at(kv->type, kv->data, false, &v)) *out = v.neg ? -(double)v.mag : (double)v.mag;
     else if (gguf__float_at(kv->type, kv->data, &f)) *out = (double)f;
     else return gguf__wrong_type(g, kv, "a number", e);
-    if (*out >= lo && *out <= hi) return 1;
-    gguf_bad(g, kv->part, kv->at, e, "%s is %.9g, expected %.9g to %.9g", key, *out, lo, hi);
-    return -1;
+    return gguf__in_range(g, kv, *out, lo, hi, e);
 }
 
+/* F32, or F64 rounded to it; NaN is out of every range. */
 static int gguf_get_f32(const gguf_file *g, const char *key, float lo, float hi, float *out, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
     float          v;
     if (!kv) return 0;
     if (!gguf__float_at(kv->type, kv->data, &v)) return gguf__wrong_type(g, kv, "f32", e);
-    if (!(v >= lo && v <= hi)) {
-        gguf_bad(g, kv->part, kv->at, e, "%s is %.9g, expected %.9g to %.9g", key, (double)v, (double)lo, (double)hi);
-        return -1;
-    }
-    *out = v;
-    return 1;
+    const int got = gguf__in_range(g, kv, (double)v, (double)lo, (double)hi, e);
+    if (got > 0) *out = v;
+    return got;
 }
 
+/* A bool and nothing else. */
 static int gguf_get_bool(const gguf_file *g, const char *key, bool *out, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
     if (!kv) return 0;
@@ -438,6 +448,7 @@ static int gguf_get_bool(const gguf_file *g, const char *key, bool *out, err_t *
     return 1;
 }
 
+/* A view of the string's bytes, which gguf_open() has not checked to be UTF-8. */
 static int gguf_get_str(const gguf_file *g, const char *key, bytes *out, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
     if (!kv) return 0;
@@ -446,6 +457,7 @@ static int gguf_get_str(const gguf_file *g, const char *key, bytes *out, err_t *
     return 1;
 }
 
+/* An array of any type: *out is the key, whose elements gguf_arr_u64(), gguf_arr_f32() and gguf_strs_of() read. */
 static int gguf_get_arr(const gguf_file *g, const char *key, const gguf_kv **out, err_t *e) {
     const gguf_kv *kv = gguf_find(g, key);
     if (!kv) return 0;
@@ -471,9 +483,9 @@ static bool gguf_arr_f32(const gguf_kv *kv, uint64_t i, float *out) {
 
 /* The strings of an array of strings; none if it holds something else. */
 static gguf_strs gguf_strs_of(const gguf_file *g, const gguf_kv *kv) {
-    bool strs = kv->type == GGUF_ARR && kv->elem == GGUF_STR;
-    return (gguf_strs){kv->data, kv->data + (strs ? kv->n_bytes : 0), strs ? kv->count : 0, g->version == 1,
-                       g->nul};
+    const bool strs = kv->type == GGUF_ARR && kv->elem == GGUF_STR;
+    return (gguf_strs){.p = kv->data, .end = kv->data + (strs ? kv->n_bytes : 0), .left = strs ? kv->count : 0,
+                       .v1 = g->version == 1, .nul = g->nul};
 }
 
 /* --- tensor directory --- */
@@ -527,7 +539,7 @@ static void gguf__tensor(gguf_cur *c, gguf_tensor *t) {
     t->type = gguf__u32(c, "a tensor type");
     if (c->e->code) return;
     if (!k_type_ok(t->type)) gguf__type_refused(c, type_at, t);
-    t->at = gguf__u64(c, "a tensor offset");
+    t->at = gguf__number(c, 8, "a tensor offset");
     if (!c->e->code) gguf__size(c, where, t);
 }
 
@@ -536,8 +548,9 @@ static uint64_t gguf__data_end(const gguf_file *g, uint64_t start) {
     uint64_t last = 0, end;
     for (uint64_t i = 0; i < g->n_tensor; i++) {
         const gguf_tensor *t = &g->tensor[i];
-        if (__builtin_add_overflow(start, t->at, &end) || __builtin_add_overflow(end, t->n_bytes, &end) || end > INT64_MAX) return UINT64_MAX;
-        last = end > last ? end : last;
+        const bool wraps = __builtin_add_overflow(start, t->at, &end) || __builtin_add_overflow(end, t->n_bytes, &end);
+        if (wraps || end > INT64_MAX) return UINT64_MAX;
+        last = max_u64(end, last);
     }
     return last;
 }
@@ -547,7 +560,8 @@ static void gguf__place(gguf_cur *c, gguf_file *g) {
     uint64_t start = (c->at + g->align - 1) & ~(g->align - 1), free_at = 0;
     uint64_t need = gguf__data_end(g, start);
     if (need > c->n && need < UINT64_MAX)
-        gguf__fail(c, c->n, "the file ends at %llu bytes, its tensors need %llu, expected a whole file", GGUF_U(c->n), GGUF_U(need));
+        gguf__fail(c, c->n, "the file ends at %llu bytes, its tensors need %llu, expected a whole file", GGUF_U(c->n),
+                   GGUF_U(need));
     for (uint64_t i = 0; i < g->n_tensor && !c->e->code; i++) {
         gguf_tensor *t = &g->tensor[i];
         uint64_t     where = GGUF_U(t->name.p - c->p), data_bytes = c->n > start ? c->n - start : 0, off = t->at;
@@ -555,12 +569,10 @@ static void gguf__place(gguf_cur *c, gguf_file *g) {
             gguf__fail(c, where, "tensor %.*s has offset %llu, expected a multiple of %llu", GGUF_SHOW(t->name),
                        GGUF_U(off), GGUF_U(g->align));
         else if (off > data_bytes || t->n_bytes > data_bytes - off)
-            gguf__fail(c, where,
-                       "tensor %.*s has %llu bytes at offset %llu, expected them within %llu bytes of tensor data",
+            gguf__fail(c, where, "tensor %.*s has %llu bytes at offset %llu, expected them within %llu bytes of tensor data",
                        GGUF_SHOW(t->name), GGUF_U(t->n_bytes), GGUF_U(off), GGUF_U(data_bytes));
         else if (off < free_at)
-            gguf__fail(c, where,
-                       "tensor %.*s has offset %llu, expected at least %llu, the end of the tensor before it",
+            gguf__fail(c, where, "tensor %.*s has offset %llu, expected at least %llu, the end of the tensor before it",
                        GGUF_SHOW(t->name), GGUF_U(off), GGUF_U(free_at));
         if (c->e->code) return;
         free_at = off + t->n_bytes;
@@ -587,7 +599,7 @@ static const char *gguf__known_kind(bytes b) {
         {"<!DOCTYPE", "an HTML page"}, {"<!doctype", "an HTML page"}, {"<html", "an HTML page"},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (b.n >= strlen(texts[i].begins) && memcmp(b.p, texts[i].begins, strlen(texts[i].begins)) == 0) return texts[i].kind;
+        if (b.n >= strlen(texts[i].begins) && !memcmp(b.p, texts[i].begins, strlen(texts[i].begins))) return texts[i].kind;
     return bytes_kind(b);
 }
 
@@ -624,9 +636,9 @@ static void gguf__version(gguf_cur *c, gguf_file *g) {
 static uint64_t gguf__entries(gguf_cur *c, const char *what, uint64_t each) {
     uint64_t where = c->at, n = gguf__count(c, what);
     if (c->e->code) return 0;
-    uint64_t fit = (c->n - c->at) / each, max = fit < GGUF_COUNT_MAX ? fit : GGUF_COUNT_MAX;
-    if (n > max)
-        gguf__fail(c, where, "%s is %llu, expected at most %llu in what is left of the file", what, GGUF_U(n), GGUF_U(max));
+    const uint64_t most = min_u64((c->n - c->at) / each, GGUF_COUNT_MAX);
+    if (n > most)
+        gguf__fail(c, where, "%s is %llu, expected at most %llu in what is left of the file", what, GGUF_U(n), GGUF_U(most));
     return n;
 }
 
@@ -646,7 +658,7 @@ static void gguf__alignment(gguf_cur *c, gguf_file *g) {
 /* Reads the first part, g->part[0]; the index of tensor names is built later. */
 static bool gguf__read(gguf_file *g, err_t *e) {
     const gguf_part *part = &g->part[0];
-    gguf_cur         c = {part->p, part->n, 0, false, false, part->path, e};
+    gguf_cur         c = {.p = part->p, .n = part->n, .path = part->path, .e = e};
     gguf__version(&c, g);
     c.v1 = g->version == 1;
     uint64_t n_tensor = gguf__entries(&c, "the number of tensors", c.v1 ? 25 : 33);
@@ -667,9 +679,9 @@ static bool gguf__name_index(gguf_file *g, err_t *e) {
 /* --- mappings, and the signal when a mapped file shrinks --- */
 
 static struct {
-    _Atomic uintptr_t from;                           /* 0: free */
-    size_t            n;
-    const char       *path;
+    _Atomic uintptr_t from;          /* its first byte; 0: free                                           */
+    size_t            n;             /* bytes                                                             */
+    const char       *path;          /* for the message                                                   */
 } gguf__maps[GGUF_MAPS_MAX];
 
 /* SIGBUS: a page of a mapping is gone, since the file shrank or the disk failed. Async-signal-safe. */
@@ -715,6 +727,7 @@ static int gguf__register_map(const uint8_t *p, size_t n, const char *path) {
     return -1;
 }
 
+/* What a path names that is no regular file. */
 static const char *gguf_file_kind(mode_t mode) {
     if (S_ISDIR(mode)) return "a directory";
     if (S_ISFIFO(mode)) return "a pipe";
@@ -743,8 +756,7 @@ static bool gguf__map(gguf_part *part, err_t *e) {
     madvise(p, part->n, MADV_WILLNEED);
     part->map = gguf__register_map(part->p, part->n, part->path);
     if (part->map < 0)
-        return gguf_refuse(e, EXIT_RESOURCE, part->path, "cannot be mapped, expected at most %d mapped files",
-                            GGUF_MAPS_MAX);
+        return gguf_refuse(e, EXIT_RESOURCE, part->path, "cannot be mapped, expected at most %d mapped files", GGUF_MAPS_MAX);
     return true;
 }
 
@@ -761,8 +773,8 @@ static void gguf__unmap(gguf_part *part) {
 
 enum { GGUF_SAMPLE = 4096 };                          /* bytes of a tensor's beginning, middle and end */
 
-/* A hash that identifies a model: of all metadata, of the directory, and of three samples of GGUF_SAMPLE bytes of every tensor. Copies and splits of
- * one file have the same; a change of weights between the samples is not noticed. */
+/* A hash that identifies a model: of all metadata, of the directory, and of three samples of GGUF_SAMPLE bytes of every
+ * tensor. Copies and splits of one file have the same; a change of weights between the samples is not noticed. */
 static uint64_t gguf_fingerprint(const gguf_file *g) {
     uint64_t h = rng_mix(g->n_tensor);
     for (uint64_t i = 0; i < g->n_kv; i++) {
@@ -772,7 +784,7 @@ static uint64_t gguf_fingerprint(const gguf_file *g) {
     }
     for (uint64_t i = 0; i < g->n_tensor; i++) {
         const gguf_tensor *t = &g->tensor[i];
-        const size_t       n = (size_t)t->n_bytes, some = n < GGUF_SAMPLE ? n : GGUF_SAMPLE;
+        const size_t       n = (size_t)t->n_bytes, some = min_size(n, GGUF_SAMPLE);
         h = rng_mix(bytes_hash(h, t->name) ^ t->type);
         h = bytes_hash(h, (bytes){(const uint8_t *)t->dim, sizeof t->dim});
         for (int k = 0; k < 3; k++) h = bytes_hash(h, (bytes){t->data + (n - some) / 2 * (size_t)k, some});
@@ -808,7 +820,9 @@ static bool gguf__load(gguf_file *g, const char *path, err_t *e) {
  * keys; each has its own tensors (tools/gguf-split of llama.cpp). --- */
 
 typedef struct {
-    uint64_t no, count, tensors;     /* no: from 0; tensors: of all parts, UINT64_MAX: not given          */
+    uint64_t no;                     /* of this part, from 0                                              */
+    uint64_t count;                  /* parts                                                             */
+    uint64_t tensors;                /* of all parts, UINT64_MAX: not given                               */
 } gguf_split;
 
 static bool gguf__split_keys(const gguf_file *g, gguf_split *s, err_t *e) {
@@ -836,8 +850,7 @@ static bool gguf__part_path(const char *path, uint64_t of, uint64_t no, uint64_t
 static bool gguf__not_first(const gguf_file *g, const gguf_split *s, err_t *e) {
     str first = {0};
     if (!gguf__part_path(g->path, s->no, 0, s->count, &first)) str_put(&first, "the first one");
-    gguf_refuse(e, EXIT_INPUT, g->path, "is part %llu of %llu, expected %.180s", GGUF_U(s->no + 1),
-                 GGUF_U(s->count), first.p);
+    gguf_refuse(e, EXIT_INPUT, g->path, "is part %llu of %llu, expected %.180s", GGUF_U(s->no + 1), GGUF_U(s->count), first.p);
     str_drop(&first);
     return false;
 }
@@ -864,9 +877,8 @@ static bool gguf__part_fits(const gguf_file *one, const gguf_split *want, uint64
         return gguf_refuse(e, EXIT_INPUT, one->path, "says it is part %llu of %llu, expected part %llu of %llu",
                             GGUF_U(s.no + 1), GGUF_U(s.count), GGUF_U(no + 1), GGUF_U(want->count));
     if (s.tensors != want->tensors)
-        return gguf_refuse(e, EXIT_INPUT, one->path,
-                            "says there are %llu tensors in all, expected %llu as in the first part",
-                            GGUF_U(s.tensors), GGUF_U(want->tensors));
+        return gguf_refuse(e, EXIT_INPUT, one->path, "says there are %llu tensors in all, expected %llu as in the first part",
+                           GGUF_U(s.tensors), GGUF_U(want->tensors));
     return true;
 }
 
@@ -875,11 +887,9 @@ static bool gguf__other_parts(gguf_file *g, const gguf_split *s, err_t *e) {
     for (uint64_t no = 1; no < s->count && !e->code; no++) {
         gguf_file one = {0};
         if (!gguf__part_path(g->path, 0, no, s->count, &path))
-            gguf_refuse(e, EXIT_INPUT, g->path,
-                         "is the first of %llu parts, expected a name that ends in -00001-of-%05llu.gguf",
-                         GGUF_U(s->count), GGUF_U(s->count));
-        else if (gguf__load(&one, path.p, e) && gguf__part_fits(&one, s, no, e))
-            gguf__join(g, &one);
+            gguf_refuse(e, EXIT_INPUT, g->path, "is the first of %llu parts, expected a name that ends in -00001-of-%05llu.gguf",
+                        GGUF_U(s->count), GGUF_U(s->count));
+        else if (gguf__load(&one, path.p, e) && gguf__part_fits(&one, s, no, e)) gguf__join(g, &one);
         gguf_close(&one);
     }
     str_drop(&path);
@@ -895,9 +905,8 @@ static bool gguf__open_rest(gguf_file *g, bool on_disk, err_t *e) {
         return gguf_refuse(e, EXIT_INPUT, g->path, "is the first of %llu parts, expected all of them", GGUF_U(s.count));
     if (!gguf__other_parts(g, &s, e) || !gguf__name_index(g, e)) return false;
     if (s.tensors != UINT64_MAX && s.tensors != g->n_tensor)
-        return gguf_refuse(e, EXIT_INPUT, g->path,
-                            "%llu tensors in %d parts, expected %llu as split.tensors.count says",
-                            GGUF_U(g->n_tensor), g->n_parts, GGUF_U(s.tensors));
+        return gguf_refuse(e, EXIT_INPUT, g->path, "%llu tensors in %d parts, expected %llu as split.tensors.count says",
+                           GGUF_U(g->n_tensor), g->n_parts, GGUF_U(s.tensors));
     return true;
 }
 
@@ -919,7 +928,8 @@ static bool gguf_parse(gguf_file *g, const uint8_t *p, size_t n, const char *lab
     return false;
 }
 
-/* Whether every mapped file still has its size; e names one that has not. One fstat for each part: cheap enough for every step. */
+/* Whether every mapped file still has its size; e names one that has not. One fstat for each part: cheap enough for every
+ * step. */
 static bool gguf_alive(const gguf_file *g, err_t *e) {
     struct stat st;
     for (int i = 0; i < g->n_parts; i++) {

@@ -1,35 +1,58 @@
 /* ===== [kv] paged key/value cache =====
- * Keys and values live in blocks of `block` positions. Layers that keep the same positions form a group; a block of a group holds,
- * layer after layer, K then V, each [head][position][bytes of one head]. A group has one rule: its rows see all positions, or a
- * window of them, or it holds recurrent states. To add a rule: kv_rule, kv__seen, kv__cut, kv__blocks_of. Each group has a bound of its own.
+ * Keys and values live in blocks of `block` positions. Layers that keep the same positions form a group; a block of a group
+ * holds, layer after layer, K then V, each [head][position][bytes of one head]. A group has one rule: its rows see all positions,
+ * or a window of them, or it holds recurrent states. To add a rule: kv_rule, kv__seen, kv__cut, kv__blocks_of. Each group has a
+ * bound of its own.
  *   A sequence has a table of block numbers for each group. Blocks are taken as positions are reserved, so memory follows the
- * tokens in use, and given back when no later row needs them. Blocks are counted by reference: kv_fork() shares them, and a shared
- * block is copied before it is written to. The bytes of blocks belong to [dev]: the cache deals in numbers, and copies are a list
- * that the next step begins with.
- *   The blocks of recurrent states are slots: one has the states of all recurrent layers (dev_state). A running sequence has one, and no
- * table. A step reads it and writes it in place, or, where the slot is shared, another one. A snapshot is a slot that is at the border of a
- * block and is never written again. The sequence asks for it (kv_snapshot), and a later one goes on from there.
+ * tokens in use, and given back when no later row needs them. Blocks are counted by reference: kv_fork() shares them, and a
+ * shared block is copied before it is written to. The bytes of blocks belong to [dev]: the cache deals in numbers, and copies are
+ * a list that the next step begins with. Tables of one group, with blocks of 4 positions:
+ *
+ *     positions                0..3   4..7   8..11
+ *     a has 10 positions    a  [ 5 ]  [ 2 ]  [ 7 ]          references  5: 1   2: 1   7: 1
+ *
+ *     b = kv_fork(a)        a  [ 5 ]  [ 2 ]  [ 7 ]          references  5: 2   2: 2   7: 2
+ *                           b    |      |      |
+ *
+ *     kv_reserve(b, 11)     a  [ 5 ]  [ 2 ]  [ 7 ]          references  5: 2   2: 2   7: 1   9: 1
+ *                           b    |      |    [ 9 ]          due: block 7 is copied to 9, to which b writes position 10
+ *
+ *   The blocks of recurrent states are slots: one has the states of all recurrent layers (dev_state). A running sequence has one,
+ * and no table. A step reads it and writes it in place, or, where the slot is shared, another one. A snapshot is a slot that is
+ * at the border of a block and is never written again. The sequence asks for it (kv_snapshot), and a later one goes on from it.
  *   After kv_share() sequences with the same beginning share its blocks: the prefix tree. A node stands for the tokens of one
- * full block after those of its parent, and names the block of each group that holds them, or -1 where that block is gone; of states, the
- * snapshot after them. Tokens are compared one by one; the hash only finds candidates. The tree holds one reference to each of its blocks. A
- * block that no sequence holds is idle: it stays for later sequences until its group has no free block, and the one idle longest goes first.
+ * full block after those of its parent, and names the block of each group that holds them, or -1 where that block is gone; of
+ * states, the snapshot after them. Tokens are compared one by one; the hash only finds candidates. The tree holds one reference
+ * to each of its blocks. A block that no sequence holds is idle: it stays for later sequences until its group has no free block,
+ * and the one idle longest goes first. Texts of 8 tokens, blocks of 4, a group of each rule, its window 4 positions:
+ *
+ *     node 0, the root        group  all  window  state
+ *       |
+ *     node 1: tokens 0..3           [ 5 ]  [ -1 ]  [ -1 ]     no later row sees this window; no snapshot was asked for
+ *       |-- node 2: tokens 4..7     [ 2 ]  [  3 ]  [  1 ]     a text that begins so goes on with 5 and 2, with 3, and with slot 1
+ *       `-- node 3: 4..7, others    [ 8 ]  [  6 ]  [ -1 ]     after these a model with states lacks its state
+ *
  *   K and V of quantised types are stored after a Hadamard transform (k_hadamard). Attention then transforms Q and its output.
- * Public: kv_new, kv_most, kv_free, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate, kv_seq_blocks,
- * kv_table, kv_flush, kv_prefault, kv_bytes_peak, kv_bytes_most; kv_share, kv_match_prefix, kv_publish, kv_commit,
- * kv_add_demand, kv_add_fork, kv_meets, kv_held; kv_state_bytes, kv_slot_bytes, kv_has_states, kv_advance, kv_spoil, kv_hold, kv_pretend, kv_last_mark, kv_next_mark, kv_snapshot, kv_is_weak;
- * kv_add_stored, kv_fetcher, kv_next, kv_node_tokens, kv_parts.
- * Opens: kv_cache.layer, kv_cache.state, kv_cache.states, kv_cache.max_blocks, kv_cache.n_group, kv_cache.group, kv_cache.opts, kv_cache.tree, kv_copy,
- *   kv_group.mem, kv_load, kv_node.parent, kv_node.used, kv_opts, kv_part, kv_seq.first, kv_seq.n, kv_turn. */
+ * Public: kv_state_bytes, kv_slot_bytes, kv_new, kv_free, kv_most; kv_share, kv_parts, kv_next, kv_node_tokens, kv_fetcher,
+ * kv_add_stored; kv_flush, kv_held, kv_seq_new, kv_seq_free, kv_fork, kv_reserve, kv_require, kv_full, kv_truncate;
+ * kv_has_states, kv_is_weak, kv_advance, kv_spoil, kv_hold, kv_pretend, kv_last_mark, kv_next_mark, kv_snapshot;
+ * kv_match_prefix, kv_publish, kv_commit, kv_add_demand, kv_add_fork, kv_meets; kv_seq_blocks, kv_table, kv_prefault,
+ * kv_bytes_peak, kv_bytes_most.
+ * Opens: kv_cache.layer, kv_cache.state, kv_cache.states, kv_cache.max_blocks, kv_cache.n_group, kv_cache.group, kv_cache.opts,
+ *   kv_cache.tree, kv_copy, kv_group.mem, kv_load, kv_node.parent, kv_node.used, kv_opts, kv_part, kv_seq.first, kv_seq.n,
+ *   kv_turn. */
 
 typedef struct {
-    uint32_t type_k, type_v;
+    uint32_t type_k;                                  /* type of keys */
+    uint32_t type_v;                                  /* type of values */
     int      block;                                   /* positions per block */
-    int      max_blocks;                              /* most blocks of each group of keys and values, 0: no bound but the context */
+    int      max_blocks;                              /* most blocks of each group of keys and values, 0: as the context asks */
     uint64_t mem_bytes;                               /* bound of those groups together, in bytes */
-    uint64_t state_bytes;                             /* bound of recurrent states, snapshots among them; 0: as kv__bound_states() chooses */
+    uint64_t state_bytes;                             /* bound of states and snapshots; 0: as kv__bound_states() chooses */
     const char *cache;                                /* file that keeps blocks between runs, NULL: none */
     uint64_t cache_bytes;                             /* most bytes of blocks in it */
-    bool     cache_ro, cache_all;                     /* the file is only read; blocks of answers are kept too */
+    bool     cache_ro;                                /* the file is only read */
+    bool     cache_all;                               /* blocks of answers are kept too */
 } kv_opts;
 
 static const kv_opts kv_defaults = {.type_k = K_BF16, .type_v = K_BF16, .block = LLMRUN_STRESS ? 2 : 32, .cache_bytes = 1 << 30};
@@ -48,7 +71,8 @@ typedef enum { KV_ALL, KV_WINDOW, KV_STATE } kv_rule; /* what a row of the group
 typedef struct {
     uint32_t refs;                                    /* sequences that hold it, and one for the tree */
     int32_t  node;                                    /* of the tree, -1: none */
-    int32_t  older, newer;                            /* neighbours among the idle blocks of the group, -1: none */
+    int32_t  older;                                   /* idle: the one that is evicted before it, -1: none */
+    int32_t  newer;                                   /* idle: the one after it, -1: none */
     bool     fresh;                                   /* published, and to be filled by the coming step */
     bool     weak;                                    /* a snapshot that is evicted before all others, until a sequence uses it */
 } kv_block;
@@ -56,22 +80,30 @@ typedef struct {
 typedef struct {
     kv_rule    rule;
     int        window;                                /* positions that a row sees, with KV_WINDOW */
-    dev_blocks mem;
-    size_t     end[1 + DEV_GPUS];                     /* bytes of a block up to which the host's layers lie, those of each GPU; 0: it has none */
+    dev_blocks mem;                                   /* the bytes of the blocks */
+    size_t     end[1 + DEV_GPUS];                     /* byte of a block where the layers of the host end, of each GPU; 0: none */
     kv_block  *block;                                 /* [blocks mapped] */
-    int32_t   *spare;                                 /* [blocks mapped] free block numbers, a stack */
-    int32_t    oldest, newest;                        /* idle blocks, -1: none */
-    int        n_spare, n_used, n_idle, n_peak;       /* used: held by sequences or the tree, idle ones among them */
+    int32_t   *spare;                                 /* [blocks mapped] free block numbers, a stack of n_spare */
+    int32_t    oldest;                                /* the idle block that is evicted first, -1: none */
+    int32_t    newest;                                /* the one that is evicted last, -1: none */
+    int        n_spare;                               /* blocks that nobody holds */
+    int        n_used;                                /* held by sequences or the tree, idle ones among them */
+    int        n_idle;                                /* held by the tree alone */
+    int        n_peak;                                /* the largest n_used */
 } kv_group;
 
-typedef struct {                                      /* block `to` of a group becomes a copy of `from` */
-    int     group;
-    int32_t from, to;
+typedef struct {
+    int     group;                                    /* whose blocks they are */
+    int32_t from;                                     /* the block that is copied */
+    int32_t to;                                       /* the block that becomes the copy */
 } kv_copy;
 
 /* Numbers of other nodes; -1: none. */
 typedef struct {
-    int32_t parent, child, left, right;               /* child: the first; left, right: its siblings */
+    int32_t parent;                                   /* of the block before; of the root -1 */
+    int32_t child;                                    /* the first of its children */
+    int32_t left;                                     /* the sibling before it */
+    int32_t right;                                    /* the sibling after it */
     int32_t chain;                                    /* the next one of the same slot; of an unused node, the next unused */
     bool    used;                                     /* by a sequence of this run */
     int     pins;                                     /* sequences whose last known block this is */
@@ -88,54 +120,64 @@ typedef struct {
     kv_part *part;                                    /* [cap][n_group] */
     int32_t *slot;                                    /* [n_slot] a power of two: first of a chain */
     struct { int group; int32_t block; } *fresh;      /* [n_fresh] blocks that the coming step fills */
-    int      cap, n_slot, n_fresh, fresh_cap;
-    int32_t  unused;
-    uint64_t seed;
-    bool   (*fetch)(void *ctx, int group, int32_t stored, int32_t block);   /* reads a stored block into one of the cache; false: it is damaged */
-    void    *fetch_ctx;
+    int      cap;                                     /* nodes that there is memory for */
+    int      n_slot;                                  /* entries of slot */
+    int      n_fresh;                                 /* entries of fresh */
+    int      fresh_cap;                               /* memory of fresh */
+    int32_t  unused;                                  /* the first of the unused nodes, -1: none */
+    uint64_t seed;                                    /* of the hash */
+    bool   (*fetch)(void *ctx, int group, int32_t stored, int32_t block);  /* see kv_fetcher() */
+    void    *fetch_ctx;                               /* its first argument */
 } kv_tree;
 
 typedef struct {
-    kv_opts   opts;
-    dev_kv   *layer;                                  /* [n_layer] */
+    kv_opts   opts;                                   /* as the run asks for */
+    dev_kv   *layer;                                  /* [n_layer] where its keys and values lie */
     dev_state *state;                                 /* [n_layer] of recurrent layers */
-    int       n_layer;
+    int       n_layer;                                /* layers of the model */
     kv_group *group;                                  /* [n_group] */
-    int       n_group, states;                        /* states: the group of recurrent states, -1: none */
-    kv_load   load;
+    int       n_group;                                /* groups of layers */
+    int       states;                                 /* the group of recurrent states, -1: none */
+    kv_load   load;                                   /* what the bounds are made for */
     int       max_blocks;                             /* of the groups that keep all positions */
     int       lacking;                                /* group without a block for the last reservation that failed */
     kv_copy  *copy;                                   /* [n_copy] due in this order, before any block is written to */
-    int       n_copy, copy_cap;
+    int       n_copy;                                 /* copies that are due */
+    int       copy_cap;                               /* memory of copy */
     int      *gap;                                    /* [n_group] scratch of kv__match */
     int64_t  *cost;                                   /* [n_group] scratch of kv_add_demand */
     kv_tree  *tree;                                   /* NULL: sequences share by kv_fork() alone */
 } kv_cache;
 
 typedef struct kv_seq {
-    kv_cache *kv;
+    kv_cache *kv;                                     /* whose blocks it holds */
     int       n;                                      /* positions reserved: 0 <= p < n may be read and written */
     int32_t **table;                                  /* [n_group][cap] block numbers, -1: given back */
-    int      *n_blocks, *cap, *first;                 /* [n_group] entries in use; capacity; first one not given back */
+    int      *n_blocks;                               /* [n_group] entries in use */
+    int      *cap;                                    /* [n_group] memory of a table */
+    int      *first;                                  /* [n_group] first entry that is not given back */
     int       n_known;                                /* blocks that the tree has nodes for, from the first on */
     int32_t   tip;                                    /* the node of the last of them; the root without one */
-    int       keep;                                   /* after kv_seq_free() only blocks of positions below this stay in the prefix tree */
-    int32_t   state, own;                             /* slot that the next step reads, -1: zeros; the one that it writes, -1: not taken yet */
-    int       state_at;                               /* where the first is; INT_MAX: a step that failed has spoilt it */
+    int       keep;                                   /* blocks of positions from here on leave the tree with the sequence */
+    int32_t   state;                                  /* slot that the next step reads, -1: zeros */
+    int32_t   own;                                    /* slot that the next step writes, -1: not taken yet */
+    int       state_at;                               /* position of `state`; INT_MAX: a step that failed has spoilt it */
     int       filled;                                 /* positions that it has taken in or has in its log */
     int       hold;                                   /* it stays at this position as long as its log can; INT_MAX: nowhere */
     int32_t   snap;                                   /* slot of the snapshot that the coming step fills, -1: none */
-    int       snap_at, rolled;                        /* where that is; position of the last one that the next may replace, 0: none */
+    int       snap_at;                                /* position of that snapshot */
+    int       rolled;                                 /* position of the last snapshot that the next may replace, 0: none */
 } kv_seq;
 
-/* A quantised block has one scale. Trained models have channels far above the others, which would leave next to nothing of them. */
+/* A quantised block has one scale. Trained models have channels far above the others, which would leave next to nothing of
+ * them. */
 static int kv__hadamard(uint32_t type, int hd) { return k_types[type].block > 1 ? k_hadamard_size(hd) : 1; }
 
 static size_t kv__aligned(size_t n) { return (n + 63) & ~(size_t)63; }
 
 /* The group that layer il belongs to; a new one for a rule that no layer had yet. */
 static int kv__group_of(kv_cache *kv, const arch_layer_hp *lh) {
-    const int     window = lh->view == VIEW_PAST ? lh->window : 0;   /* a text that sees both ways is one step, and all of it is needed */
+    const int     window = lh->view == VIEW_PAST ? lh->window : 0;     /* a text that sees both ways is one step: all is needed */
     const kv_rule rule = lh->rec.width ? KV_STATE : window ? KV_WINDOW : KV_ALL;
     int           i = 0;
     while (i < kv->n_group && (kv->group[i].rule != rule || kv->group[i].window != window)) i++;
@@ -145,7 +187,8 @@ static int kv__group_of(kv_cache *kv, const arch_layer_hp *lh) {
 
 /* Places the state of a recurrent layer after the *at bytes of a slot that other layers have. */
 static dev_state kv__place_state(const arch_rec *r, size_t *at) {
-    dev_state l = {.taps = r->taps, .width = r->width, .log = DEV_LOG, .n_k = r->n_k, .n_v = r->n_v, .d_k = r->d_k, .d_v = r->d_v, .ring_at = *at};
+    dev_state l = {.taps = r->taps, .width = r->width, .log = DEV_LOG, .n_k = r->n_k, .n_v = r->n_v, .d_k = r->d_k, .d_v = r->d_v,
+                   .ring_at = *at};
     l.gate_at = l.ring_at + kv__aligned(sizeof(float) * (size_t)(r->taps - 1 + DEV_LOG) * (size_t)r->width);
     l.sum_at = l.gate_at + kv__aligned(sizeof(float) * DEV_LOG * 2 * (size_t)r->n_v);
     *at = l.sum_at + kv__aligned(sizeof(float) * (size_t)r->n_v * (size_t)r->d_k * (size_t)r->d_v);
@@ -188,6 +231,7 @@ static dev_kv kv__layer(kv_cache *kv, const arch_layer_hp *lh, int on_gpu) {
     return l;
 }
 
+/* Frees the cache, whose sequences are freed before; NULL is fine. */
 static void kv_free(kv_cache *kv) {
     if (!kv) return;
     for (int i = 0; i < kv->n_group; i++) {
@@ -209,21 +253,31 @@ static void kv_free(kv_cache *kv) {
 }
 
 /* Most blocks that a sequence holds of a group with a window: what its first row sees, the rows of a step, and a copy. */
-static int64_t kv__window_blocks(const kv_cache *kv, const kv_group *gr) { return ((int64_t)gr->window + kv->load.rows) / kv->opts.block + 3; }
+static int64_t kv__window_blocks(const kv_cache *kv, const kv_group *gr) {
+    return ((int64_t)gr->window + kv->load.rows) / kv->opts.block + 3;
+}
 
-/* Blocks of group i where groups that keep all positions have n. The sequences that run need at most kv__window_blocks() each of a group with a
- * window. It gets twice that, so that prefixes of waiting sequences stay cached; and all memory that is left, once the others have `most`. */
+/* Blocks of group i where groups that keep all positions have n. The sequences that run need at most kv__window_blocks() each of
+ * a group with a window. It gets twice that, so that prefixes of waiting sequences stay cached; and all memory that is left, once
+ * the others have `most`. */
 static int64_t kv__blocks_of(const kv_cache *kv, int i, int64_t n, int64_t most) {
     const kv_group *gr = &kv->group[i];
     const int64_t   each = kv__window_blocks(kv, gr) * kv->load.seqs;
     bool            alone = true;
     for (int k = 0; k < kv->n_group; k++) alone = alone && kv->group[k].rule != KV_ALL;
     if (gr->rule == KV_STATE) return 0;
-    if (gr->rule == KV_WINDOW && (alone || n > most || !each)) return n < most + each ? n : most + each;
-    if (gr->rule == KV_WINDOW) return n < 2 * each ? n : 2 * each;
-    return n < most ? n : most;
+    if (gr->rule == KV_WINDOW) return min_i64(n, alone || n > most || !each ? most + each : 2 * each);
+    return min_i64(n, most);
 }
 
+/* Bytes of all blocks that the bound allows. */
+static uint64_t kv_bytes_most(const kv_cache *kv) {
+    uint64_t n = 0;
+    for (int i = 0; i < kv->n_group; i++) n += (uint64_t)kv->group[i].mem.max_blocks * kv->group[i].mem.block_bytes;
+    return n;
+}
+
+/* The same with the blocks that kv__blocks_of() gives. */
 static uint64_t kv__bytes_of(const kv_cache *kv, int64_t n, int64_t most) {
     uint64_t sum = 0;
     for (int i = 0; i < kv->n_group; i++) sum += (uint64_t)kv__blocks_of(kv, i, n, most) * kv->group[i].mem.block_bytes;
@@ -235,15 +289,12 @@ static bool kv__bound_blocks(kv_cache *kv, err_t *e) {
     const kv_opts *o = &kv->opts;
     const int64_t  most = (kv->load.tokens - 1) / o->block + 1;
     int64_t        n = 1, end = most;
-    for (int i = 0; i < kv->n_group; i++) {
-        const int64_t with = most + kv__window_blocks(kv, &kv->group[i]) * kv->load.seqs;
-        if (kv->group[i].rule == KV_WINDOW && with > end) end = with;
-    }
-    if (o->max_blocks && end > o->max_blocks) end = o->max_blocks;
-    if (end > INT32_MAX) end = INT32_MAX;
+    for (int i = 0; i < kv->n_group; i++)
+        if (kv->group[i].rule == KV_WINDOW) end = max_i64(end, most + kv__window_blocks(kv, &kv->group[i]) * kv->load.seqs);
+    end = min_i64(end, o->max_blocks ? o->max_blocks : INT32_MAX);
     if (o->mem_bytes && kv__bytes_of(kv, 1, most) > o->mem_bytes)
-        return err_set(e, EXIT_RESOURCE, "a KV cache of %llu bytes, expected at least one block of %llu (--kv-mem)", (unsigned long long)o->mem_bytes,
-                       (unsigned long long)kv__bytes_of(kv, 1, most));
+        return err_set(e, EXIT_RESOURCE, "a KV cache of %llu bytes, expected at least one block of %llu (--kv-mem)",
+                       (unsigned long long)o->mem_bytes, (unsigned long long)kv__bytes_of(kv, 1, most));
     if (!o->mem_bytes) n = end;
     while (n < end) {                                 /* the largest n that fits */
         const int64_t half = n + (end - n + 1) / 2;
@@ -255,30 +306,30 @@ static bool kv__bound_blocks(kv_cache *kv, err_t *e) {
         *mem = dev_blocks_new(mem->block_bytes, (int)kv__blocks_of(kv, i, n, most));
         if (kv->load.gpus && kv->group[i].rule != KV_STATE) dev_blocks_split(mem, kv->load.gpus, kv->group[i].end);
     }
-    kv->max_blocks = (int)(n < most ? n : most);
+    kv->max_blocks = (int)min_i64(n, most);
     return true;
 }
 
-/* Decides how many slots there are: what the options say, else one for each sequence and, for snapshots, a quarter of what keys and values
- * may take, but two at least; no more than GPUs hold. False: not even one. */
+/* Decides how many slots there are: what the options say, else one for each sequence and, for snapshots, a quarter of what
+ * keys and values may take, but two at least; no more than GPUs hold. False: not even one. */
 static bool kv__bound_states(kv_cache *kv, err_t *e) {
     const kv_opts *o = &kv->opts;
     uint64_t       kept = o->mem_bytes;
     if (kv->states < 0) return true;
     dev_blocks *mem = &kv->group[kv->states].mem;
-    for (int i = 0; !o->mem_bytes && i < kv->n_group; i++) kept += (uint64_t)kv->group[i].mem.max_blocks * kv->group[i].mem.block_bytes;
-    const uint64_t spare = kept / 4 / mem->block_bytes, own = (uint64_t)kv->load.seqs + (spare > 2 ? spare : 2);
+    if (!kept) kept = kv_bytes_most(kv);
+    const uint64_t own = (uint64_t)kv->load.seqs + max_u64(kept / 4 / mem->block_bytes, 2);
     uint64_t       n = o->state_bytes ? o->state_bytes / mem->block_bytes : own;
-    if (kv->load.slots && n > (uint64_t)kv->load.slots) n = (uint64_t)kv->load.slots;
+    if (kv->load.slots) n = min_u64(n, (uint64_t)kv->load.slots);
     if (n < 1)
         return err_set(e, EXIT_RESOURCE, "%llu bytes for recurrent states, expected at least one of %zu bytes (--state-mem)",
                        (unsigned long long)o->state_bytes, mem->block_bytes);
-    *mem = dev_blocks_new(mem->block_bytes, n < INT32_MAX ? (int)n : INT32_MAX);
+    *mem = dev_blocks_new(mem->block_bytes, (int)min_u64(n, INT32_MAX));
     if (kv->load.gpus) dev_blocks_split(mem, kv->load.gpus, kv->group[kv->states].end);
     return true;
 }
 
-/* NULL: the bounds hold not even one block of each group; e is set. */
+/* An empty cache for a model of these sizes. NULL: the bounds hold not even one block of each group; e is set. */
 static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, err_t *e) {
     kv_cache *kv = mem_new(1, sizeof *kv);
     kv->opts = *o;
@@ -306,7 +357,8 @@ static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, 
     return NULL;
 }
 
-/* First block that a sequence of n positions has to hold for its rows from n - 1 on. A state stands for all positions before it. */
+/* First block that a sequence of n positions has to hold for its rows from n - 1 on. A state stands for all positions before
+ * it. */
 static int kv__seen(const kv_cache *kv, int i, int n) {
     const kv_group *gr = &kv->group[i];
     switch (gr->rule) {
@@ -324,8 +376,8 @@ static int kv_most(const kv_cache *kv, int *rows) {
         const kv_group *gr = &kv->group[i];
         const int64_t   all = (int64_t)gr->mem.max_blocks * kv->opts.block, room = all - kv->opts.block - gr->window;
         if (gr->rule == KV_STATE) continue;
-        if (gr->rule == KV_WINDOW && room > 0) step = room < step ? room : step;
-        else n = all < n ? all : n;
+        if (gr->rule == KV_WINDOW && room > 0) step = min_i64(room, step);
+        else n = min_i64(all, n);
     }
     *rows = (int)step;
     return (int)n;
@@ -340,16 +392,17 @@ static int32_t *kv__slot(const kv_cache *kv, int32_t parent, const int32_t *ids)
     return &t->slot[bytes_hash(t->seed ^ (uint64_t)parent, b) & (uint64_t)(t->n_slot - 1)];
 }
 
-static int32_t *kv__tokens(const kv_cache *kv, int32_t i) { return kv->tree->token + (size_t)i * (size_t)kv->opts.block; }
+/* The tokens of node i, [block]; the root has none. */
+static int32_t *kv_node_tokens(const kv_cache *kv, int32_t i) { return kv->tree->token + (size_t)i * (size_t)kv->opts.block; }
 
-/* What node i has in each group. */
+/* What node i has in each group, [n_group]. */
 static kv_part *kv_parts(const kv_cache *kv, int32_t i) { return kv->tree->part + (size_t)i * (size_t)kv->n_group; }
 
 /* The child of `parent` with these tokens; -1: there is none. */
 static int32_t kv__find(const kv_cache *kv, int32_t parent, const int32_t *ids) {
     const size_t n = (size_t)kv->opts.block * sizeof *ids;
     for (int32_t i = *kv__slot(kv, parent, ids); i >= 0; i = kv->tree->node[i].chain)
-        if (kv->tree->node[i].parent == parent && memcmp(kv__tokens(kv, i), ids, n) == 0) return i;
+        if (kv->tree->node[i].parent == parent && memcmp(kv_node_tokens(kv, i), ids, n) == 0) return i;
     return -1;
 }
 
@@ -368,7 +421,7 @@ static void kv__tree_room(kv_cache *kv) {
     }
     for (int i = 0; i < t->n_slot; i++) t->slot[i] = -1;
     for (int i = 1; i < t->cap; i++) {                /* all of them are in use */
-        int32_t *slot = kv__slot(kv, t->node[i].parent, kv__tokens(kv, i));
+        int32_t *slot = kv__slot(kv, t->node[i].parent, kv_node_tokens(kv, i));
         t->node[i].chain = *slot;
         *slot = i;
     }
@@ -380,7 +433,7 @@ static int32_t kv__node_new(kv_cache *kv, int32_t parent, const int32_t *ids) {
     kv__tree_room(kv);
     const int32_t i = t->unused, sibling = t->node[parent].child;
     t->unused = t->node[i].chain;
-    memcpy(kv__tokens(kv, i), ids, (size_t)kv->opts.block * sizeof *ids);
+    memcpy(kv_node_tokens(kv, i), ids, (size_t)kv->opts.block * sizeof *ids);
     for (int g = 0; g < kv->n_group; g++) kv_parts(kv, i)[g] = (kv_part){-1, -1};
     int32_t *slot = kv__slot(kv, parent, ids);
     t->node[i] = (kv_node){.parent = parent, .child = -1, .left = -1, .right = sibling, .chain = *slot};
@@ -413,7 +466,7 @@ static void kv__prune(kv_cache *kv, int32_t i) {
     kv_tree *t = kv->tree;
     while (i > 0 && !kv__needed(kv, i)) {
         const kv_node n = t->node[i];
-        int32_t      *at = kv__slot(kv, n.parent, kv__tokens(kv, i));
+        int32_t      *at = kv__slot(kv, n.parent, kv_node_tokens(kv, i));
         while (*at != i) at = &t->node[*at].chain;
         *at = n.chain;
         if (n.left >= 0) t->node[n.left].right = n.right;
@@ -425,31 +478,19 @@ static void kv__prune(kv_cache *kv, int32_t i) {
     }
 }
 
-/* A weak block joins the idle ones as the oldest: it is evicted first. */
-static void kv__idle_first(kv_group *gr, int32_t b) {
-    gr->block[b].older = -1;
-    gr->block[b].newer = gr->oldest;
-    if (gr->oldest >= 0) gr->block[gr->oldest].older = b;
-    else gr->newest = b;
-    gr->oldest = b;
-    gr->n_idle++;
-}
-
-/* The block joins the idle ones as the newest. */
+/* The block joins the idle ones as the newest; a weak one as the oldest, so that it is evicted first. */
 static void kv__idle(kv_group *gr, int32_t b) {
-    if (gr->block[b].weak) {
-        kv__idle_first(gr, b);
-        return;
-    }
-    gr->block[b].older = gr->newest;
-    gr->block[b].newer = -1;
-    if (gr->newest >= 0) gr->block[gr->newest].newer = b;
+    kv_block *k = &gr->block[b];
+    k->older = k->weak ? -1 : gr->newest;
+    k->newer = k->weak ? gr->oldest : -1;
+    if (k->older >= 0) gr->block[k->older].newer = b;
     else gr->oldest = b;
-    gr->newest = b;
+    if (k->newer >= 0) gr->block[k->newer].older = b;
+    else gr->newest = b;
     gr->n_idle++;
 }
 
-/* The block is idle no longer. */
+/* The block leaves the idle ones. */
 static void kv__busy(kv_group *gr, int32_t b) {
     const kv_block k = gr->block[b];
     if (k.older >= 0) gr->block[k.older].newer = k.newer;
@@ -487,15 +528,14 @@ static int32_t kv_next(const kv_tree *t, int32_t i) {
     return i > 0 ? t->node[i].right : 0;
 }
 
-static const int32_t *kv_node_tokens(const kv_cache *kv, int32_t i) { return kv__tokens(kv, i); }
-
-/* The function that reads stored blocks. */
+/* Sets the function that reads a stored block into a block of the cache. It returns false where the stored one is damaged. */
 static void kv_fetcher(kv_cache *kv, bool (*fetch)(void *ctx, int group, int32_t stored, int32_t block), void *ctx) {
     kv->tree->fetch = fetch;
     kv->tree->fetch_ctx = ctx;
 }
 
-/* Adds a node for a block that is stored on disk, stored [n_group]: its number there in each group, -1: not there. Returns the node. */
+/* Adds a node for a block that is stored on disk, stored [n_group]: its number there in each group, -1: not there. Returns
+ * the node. */
 static int32_t kv_add_stored(kv_cache *kv, int32_t parent, const int32_t *ids, const int32_t *stored) {
     int32_t i = kv__find(kv, parent, ids);
     if (i < 0) i = kv__node_new(kv, parent, ids);
@@ -508,7 +548,8 @@ static int32_t kv_add_stored(kv_cache *kv, int32_t parent, const int32_t *ids, c
 
 /* Notes a copy that is due. */
 static void kv__copy(kv_cache *kv, int i, int32_t from, int32_t to) {
-    if (kv->n_copy == kv->copy_cap) kv->copy = mem_grow(kv->copy, (size_t)(kv->copy_cap = 2 * kv->copy_cap + 16), sizeof *kv->copy);
+    if (kv->n_copy == kv->copy_cap)
+        kv->copy = mem_grow(kv->copy, (size_t)(kv->copy_cap = 2 * kv->copy_cap + 16), sizeof *kv->copy);
     kv->copy[kv->n_copy++] = (kv_copy){i, from, to};
 }
 
@@ -522,7 +563,7 @@ static void kv_flush(kv_cache *kv) {
 static bool kv__more(kv_group *gr) {
     const int32_t first = dev_blocks_mapped(&gr->mem);
     if (!dev_blocks_more(&gr->mem)) {
-        gr->mem.max_blocks = first;                   /* out of memory: the bound is what exists, so that no sequence waits for more blocks */
+        gr->mem.max_blocks = first;                   /* out of memory: no sequence may wait for blocks beyond these */
         return false;
     }
     const int32_t end = dev_blocks_mapped(&gr->mem);
@@ -548,7 +589,7 @@ static int32_t kv__take(kv_cache *kv, int i) {
     } else return -1;
     gr->block[b].refs = 1;
     gr->block[b].weak = false;
-    if (gr->n_used > gr->n_peak) gr->n_peak = gr->n_used;
+    gr->n_peak = max_int(gr->n_peak, gr->n_used);
     return b;
 }
 
@@ -574,14 +615,15 @@ static int64_t kv__room(const kv_cache *kv, int i) {
     return (int64_t)gr->mem.max_blocks - gr->n_used + gr->n_idle;
 }
 
-/* Blocks of keys and values that sequences hold; *peak: the most that were ever in use, idle ones among them. Both of the group with the most. */
+/* Blocks of keys and values that sequences hold; *peak: the most that were ever in use, idle ones among them. Both of the
+ * group with the most. */
 static int kv_held(const kv_cache *kv, int *peak) {
     int held = *peak = 0;
     for (int i = 0; i < kv->n_group; i++) {
         const kv_group *gr = &kv->group[i];
         if (gr->rule == KV_STATE) continue;
-        if (gr->n_peak > *peak) *peak = gr->n_peak;
-        if (gr->n_used - gr->n_idle > held) held = gr->n_used - gr->n_idle;
+        *peak = max_int(*peak, gr->n_peak);
+        held = max_int(held, gr->n_used - gr->n_idle);
     }
     return held;
 }
@@ -627,8 +669,8 @@ static void kv__tip(kv_seq *s, int32_t i) {
     kv__prune(s->kv, old);
 }
 
-/* Makes sure that node n has a block of group i; one that is read from disk is idle at first. False: there is none, or no free block for
- * it, or it is damaged on disk and forgotten. */
+/* Makes sure that node n has a block of group i; one that is read from disk is idle at first. False: there is none, or no
+ * free block for it, or it is damaged on disk and forgotten. */
 static bool kv__fetch(kv_cache *kv, int i, int32_t n) {
     kv_group     *gr = &kv->group[i];
     kv_part      *p = &kv_parts(kv, n)[i];
@@ -650,6 +692,7 @@ static bool kv__fetch(kv_cache *kv, int i, int32_t n) {
 
 /* --- recurrent states --- */
 
+/* Whether a layer of the model is recurrent. */
 static bool kv_has_states(const kv_cache *kv) { return kv->states >= 0; }
 
 /* Whether block b of group i is a snapshot that is evicted first: no sequence has used it, and it was not made to last. */
@@ -685,7 +728,7 @@ static int kv__state_rewind(kv_seq *s, int n) {
     const int block = s->kv->opts.block;
     int       at = s->n_known * block;
     if (n >= s->state_at) {
-        if (s->filled > n) s->filled = n;
+        s->filled = min_int(s->filled, n);
         return n;
     }
     for (int32_t i = s->tip; at > 0; at -= block, i = s->kv->tree->node[i].parent)
@@ -717,8 +760,8 @@ static void kv__state_disown(kv_seq *s) {
     s->own = -1;
 }
 
-/* A second sequence gets the state of the first: the same slot, or a copy where the coming step changes that one in place. False: there is none
- * for it. */
+/* A second sequence gets the state of the first: the same slot, or a copy where the coming step changes that one in place.
+ * False: there is none for it. */
 static bool kv__state_fork(kv_seq *s, const kv_seq *from) {
     kv_cache *kv = s->kv;
     s->state_at = from->state_at;
@@ -734,17 +777,23 @@ static bool kv__state_fork(kv_seq *s, const kv_seq *from) {
 }
 
 /* What a step does with the state of a sequence: dev_batch.state_in and its neighbours. */
-typedef struct { int32_t in, out, at, to, snap, snap_at; } kv_turn;
+typedef struct {
+    int32_t in;                                       /* slot that it reads, -1: zeros */
+    int32_t out;                                      /* slot that it writes, -1: the model has no states */
+    int32_t at;                                       /* position of the slot that it reads */
+    int32_t to;                                       /* position of the slot that it writes */
+    int32_t snap;                                     /* slot of a snapshot, -1: none */
+    int32_t snap_at;                                  /* position of the snapshot */
+} kv_turn;
 
-/* The step that is about to run has rows for positions [p, end) of the sequence. */
+/* The step that is about to run has rows for positions [p, end) of the sequence. Returns what it does with the state. */
 static kv_turn kv_advance(kv_seq *s, int p, int end) {
     kv_cache *kv = s->kv;
     if (!kv_has_states(kv)) return (kv_turn){.in = -1, .out = -1, .snap = -1};
     if (s->own < 0) s->own = s->state;
     ASSERT(p >= s->state_at && p <= s->filled && end > p && s->own >= 0);
-    const int least = end - DEV_LOG > s->state_at ? end - DEV_LOG : s->state_at, most = p > least ? p : least;
-    const int to = s->hold < least ? least : s->hold > most ? most : s->hold;
-    const kv_turn t = {s->state, s->own, s->state_at, to, s->snap, s->snap_at};
+    const int     least = max_int(end - DEV_LOG, s->state_at), to = max_int(least, min_int(s->hold, p));
+    const kv_turn t = {.in = s->state, .out = s->own, .at = s->state_at, .to = to, .snap = s->snap, .snap_at = s->snap_at};
     if (s->own != s->state) kv__release(kv, kv->states, s->state, true);
     ASSERT(kv->group[kv->states].block[s->own].refs == 1);
     s->state = s->own;
@@ -762,7 +811,8 @@ static void kv_spoil(kv_seq *s) {
 /* As long as the log can, steps leave the state where it may go back to n positions. */
 static void kv_hold(kv_seq *s, int n) { s->hold = n; }
 
-/* The sequence counts as one whose state has taken in n positions, whatever it holds: for benchmarks, whose times depend on no value. */
+/* The sequence counts as one whose state has taken in n positions, whatever it holds: for benchmarks, whose times depend on
+ * no value. */
 static void kv_pretend(kv_seq *s, int n) {
     if ((s->state < 0 && s->own < 0) || (n >= s->state_at && n <= s->filled)) return;
     if (s->state < 0) s->state = s->own;
@@ -810,8 +860,8 @@ static void kv__state_forget(kv_cache *kv, int32_t node) {
     kv__release(kv, kv->states, b, false);
 }
 
-/* Keeps positions 0 <= p < n and returns n. Returns fewer, and keeps only those, where what the row at position n needs is gone: the last
- * snapshot with recurrent states, else 0. */
+/* Keeps positions 0 <= p < n and returns n. Returns fewer, and keeps only those, where what the row at position n needs is
+ * gone: the last snapshot with recurrent states, else 0. */
 static int kv_truncate(kv_seq *s, int n) {
     n = kv__cut(s, n);
     const int block = s->kv->opts.block, keep = n ? (n - 1) / block + 1 : 0;
@@ -866,8 +916,8 @@ static kv_seq *kv_fork(const kv_seq *from) {
     return s;
 }
 
-/* Positions from s->n on are about to be written, so the block of group i that s->n falls into must belong to the sequence alone. Where
- * no block is free for a copy, the tree gives its reference up. */
+/* Positions from s->n on are about to be written, so the block of group i that s->n falls into must belong to the sequence
+ * alone. Where no block is free for a copy, the tree gives its reference up. */
 static bool kv__own_last(kv_seq *s, int i) {
     const int at = s->n / s->kv->opts.block;
     if (s->n % s->kv->opts.block == 0 || at >= s->n_blocks[i]) return true;
@@ -887,7 +937,8 @@ static bool kv__own_last(kv_seq *s, int i) {
     return true;
 }
 
-/* Blocks of group i for positions below n; gives back those that rows from s->n - 1 on do not need. Of states, the slot that steps write to. */
+/* Blocks of group i for positions below n; gives back those that rows from s->n - 1 on do not need. Of states, the slot that
+ * steps write to. */
 static bool kv__grow(kv_seq *s, int i, int n) {
     const int block = s->kv->opts.block;
     if (s->kv->group[i].rule == KV_STATE) return kv__state_own(s);
@@ -920,7 +971,8 @@ static bool kv_reserve(kv_seq *s, int n) {
 /* Sets the error of a cache that is too small for n tokens; false. */
 static bool kv_full(const kv_cache *kv, int n, err_t *e) {
     if (kv->group[kv->lacking].rule == KV_STATE)
-        return err_set(e, EXIT_RESOURCE, "no memory for the recurrent state of one more sequence, %zu bytes (--state-mem)", kv->group[kv->lacking].mem.block_bytes);
+        return err_set(e, EXIT_RESOURCE, "no memory for the recurrent state of one more sequence, %zu bytes (--state-mem)",
+                       kv->group[kv->lacking].mem.block_bytes);
     return err_set(e, EXIT_RESOURCE, "the KV cache has no room for %d tokens (--kv-mem, --kv-blocks)", n);
 }
 
@@ -929,8 +981,8 @@ static bool kv_require(kv_seq *s, int n, err_t *e) { return kv_reserve(s, n) || 
 
 /* --- blocks shared by their content --- */
 
-/* Appends the first n positions of a node's block to the sequence. end: positions of the sequence after the whole match; only groups whose rows
- * still see the block then take it. False: one cannot be had, and nothing is taken. */
+/* Appends the first n positions of a node's block to the sequence. end: positions of the sequence after the whole match; only
+ * groups whose rows still see the block then take it. False: one cannot be had, and nothing is taken. */
 static bool kv__attach(kv_seq *s, int32_t node, int n, int end) {
     kv_cache *kv = s->kv;
     const int at = s->n / kv->opts.block;
@@ -951,17 +1003,17 @@ static bool kv__attach(kv_seq *s, int32_t node, int n, int end) {
     return true;
 }
 
-/* The child of the tip whose tokens begin with the most of ids[0, n), and in *same how many; -1: none begins with one of them, or a
- * part of a block is of no use. */
+/* The child of the tip whose tokens begin with the most of ids[0, n), and in *same how many; -1: none begins with one of
+ * them, or a part of a block is of no use. */
 static int32_t kv__nearest(const kv_seq *s, const int32_t *ids, int n, int *same) {
     const kv_cache *kv = s->kv;
     const kv_tree  *t = kv->tree;
     int32_t         best = -1;
     *same = 0;
     if (kv_has_states(kv)) return -1;
-    if (n > kv->opts.block) n = kv->opts.block;
+    n = min_int(n, kv->opts.block);
     for (int32_t i = t->node[s->tip].child; i >= 0; i = t->node[i].right) {
-        const int32_t *mine = kv__tokens(kv, i);
+        const int32_t *mine = kv_node_tokens(kv, i);
         bool           whole = kv__ready(kv, i);
         int            k = 0;
         for (int g = 0; whole && g < kv->n_group; g++) whole = kv__has(&kv_parts(kv, i)[g]);
@@ -971,8 +1023,8 @@ static int32_t kv__nearest(const kv_seq *s, const int32_t *ids, int n, int *same
     return best;
 }
 
-/* How many blocks of ids[0, n) a sequence can have from the tree, of which the first `from` lead to node `tip`. *wait: the next one is
- * being computed by another sequence. */
+/* How many blocks of ids[0, n) a sequence can have from the tree, of which the first `from` lead to node `tip`. *wait: the
+ * next one is being computed by another sequence. */
 static int kv__match(const kv_cache *kv, int32_t tip, int from, const int32_t *ids, int n, bool *wait) {
     const int block = kv->opts.block;
     int       walked = from, last = from;             /* blocks that have nodes; blocks that can be taken over */
@@ -1007,7 +1059,8 @@ static int kv__cost(const kv_cache *kv, int g, const int32_t *ids, int last) {
     return cost;
 }
 
-/* How many blocks a new sequence could have from the tree for ids[0, n); changes nothing. cost [n_group]: by how many kv__room() would fall. */
+/* How many blocks a new sequence could have from the tree for ids[0, n); changes nothing. cost [n_group]: by how many
+ * kv__room() would fall. */
 static int kv__count_prefix(const kv_cache *kv, const int32_t *ids, int n, int64_t *cost) {
     bool      wait;
     const int last = kv->tree ? kv__match(kv, 0, 0, ids, n, &wait) : 0;
@@ -1015,7 +1068,8 @@ static int kv__count_prefix(const kv_cache *kv, const int32_t *ids, int n, int64
     return last;
 }
 
-/* Adds to need [n_group] the numbers of blocks that a sequence lacks to read its n tokens and to go on; s NULL: a new one, for what the tree has too. */
+/* Adds to need [n_group] the numbers of blocks that a sequence lacks to read its n tokens and to go on; s NULL: a new one,
+ * for what the tree has too. */
 static void kv_add_demand(const kv_cache *kv, const kv_seq *s, const int32_t *ids, int n, int64_t *need) {
     const int all = (n + kv->opts.block) / kv->opts.block + 1;
     int64_t  *cost = kv->cost;
@@ -1028,8 +1082,8 @@ static void kv_add_demand(const kv_cache *kv, const kv_seq *s, const int32_t *id
             continue;
         }
         const int     has = s ? s->n_blocks[i] : known, gone = s ? s->first[i] : kv__seen(kv, i, known * kv->opts.block);
-        const int64_t left = all > has ? all - has : 0, most = kv__window_blocks(kv, gr), free = most > has - gone ? most - (has - gone) : 0;
-        need[i] += 1 + (gr->rule == KV_WINDOW && kv->load.rows && free < left ? free : left);
+        const int64_t left = max_int(all - has, 0), free = max_i64(kv__window_blocks(kv, gr) - (has - gone), 0);
+        need[i] += 1 + (gr->rule == KV_WINDOW && kv->load.rows ? min_i64(free, left) : left);
     }
 }
 
@@ -1045,16 +1099,16 @@ static bool kv_meets(const kv_cache *kv, const int64_t *need) {
     return yes;
 }
 
-/* After fewer blocks than kv__match() counted. Groups that see all positions go on from there; a window or a state would lack what it
- * needs, so the sequence goes back to its first `from` blocks. Returns the positions held then. */
+/* After fewer blocks than kv__match() counted. Groups that see all positions go on from there; a window or a state would lack
+ * what it needs, so the sequence goes back to its first `from` blocks. Returns the positions held then. */
 static int kv__match_ended(kv_seq *s, int from) {
     bool all = true;
     for (int i = 0; i < s->kv->n_group; i++) all = all && s->kv->group[i].rule == KV_ALL;
     return all ? s->n : kv_truncate(s, from * s->kv->opts.block);
 }
 
-/* Gives the sequence what the tree has of ids[0, n) after its own positions: whole blocks, then a part of one, which is copied before it
- * is written to. Returns the positions held then; *wait: another sequence is computing the next block. */
+/* Gives the sequence what the tree has of ids[0, n) after its own positions: whole blocks, then a part of one, which is
+ * copied before it is written to. Returns the positions held then; *wait: another sequence is computing the next block. */
 static int kv_match_prefix(kv_seq *s, const int32_t *ids, int n, bool *wait) {
     const int block = s->kv->opts.block, from = s->n_known;
     *wait = false;
@@ -1079,7 +1133,8 @@ static int kv_match_prefix(kv_seq *s, const int32_t *ids, int n, bool *wait) {
 /* Block b of group i, which the coming step fills, is the one of node n. */
 static void kv__publish_block(kv_cache *kv, int i, int32_t b, int32_t n) {
     kv_tree *t = kv->tree;
-    if (t->n_fresh == t->fresh_cap) t->fresh = mem_grow(t->fresh, (size_t)(t->fresh_cap = 2 * t->fresh_cap + 64), sizeof *t->fresh);
+    if (t->n_fresh == t->fresh_cap)
+        t->fresh = mem_grow(t->fresh, (size_t)(t->fresh_cap = 2 * t->fresh_cap + 64), sizeof *t->fresh);
     t->fresh[t->n_fresh].group = i;
     t->fresh[t->n_fresh++].block = b;
     kv_parts(kv, n)[i].block = b;
@@ -1126,12 +1181,13 @@ typedef enum {
     KV_ROLLING                                        /* the same, but at most until the next rolling one of the sequence */
 } kv_staying;
 
-/* The coming step, whose positions are reserved and published, makes a snapshot of the sequence at the border `at`, unless there is one. At most
- * one for each step; to be called after all reservations for it. False: none is made. */
+/* The coming step, whose positions are reserved and published, makes a snapshot of the sequence at the border `at`, unless
+ * there is one. At most one for each step; to be called after all reservations for it. False: none is made. */
 static bool kv_snapshot(kv_seq *s, int at, kv_staying staying) {
     kv_cache *kv = s->kv;
     const int block = kv->opts.block;
-    if (!kv_has_states(kv) || !kv->tree || at % block || at <= s->state_at || at / block > s->n_known || s->snap >= 0) return false;
+    if (!kv_has_states(kv) || !kv->tree || at % block || s->snap >= 0) return false;
+    if (at <= s->state_at || at / block > s->n_known) return false;
     const int32_t node = kv__node_at(s, at);
     if (kv__has(&kv_parts(kv, node)[kv->states])) return false;
     if (staying == KV_ROLLING && s->rolled && s->rolled < at && s->rolled % kv__every(kv)) {
@@ -1164,7 +1220,7 @@ static void kv_commit(kv_cache *kv, bool done) {
 /* Most blocks in any table of the sequence. */
 static int kv_seq_blocks(const kv_seq *s) {
     int n = 0;
-    for (int i = 0; i < s->kv->n_group; i++) n = s->n_blocks[i] > n ? s->n_blocks[i] : n;
+    for (int i = 0; i < s->kv->n_group; i++) n = max_int(n, s->n_blocks[i]);
     return n;
 }
 
@@ -1188,12 +1244,5 @@ static void kv_prefault(kv_seq *s, int from) {
 static uint64_t kv_bytes_peak(const kv_cache *kv) {
     uint64_t n = 0;
     for (int i = 0; i < kv->n_group; i++) n += (uint64_t)kv->group[i].n_peak * kv->group[i].mem.block_bytes;
-    return n;
-}
-
-/* Bytes of all blocks that the bound allows. */
-static uint64_t kv_bytes_most(const kv_cache *kv) {
-    uint64_t n = 0;
-    for (int i = 0; i < kv->n_group; i++) n += (uint64_t)kv->group[i].mem.max_blocks * kv->group[i].mem.block_bytes;
     return n;
 }

@@ -1,9 +1,9 @@
 /* ===== [model] a model's weights in the mapping =====
- * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and if
- * it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file; model_pack() copies
- * quantised matrices into memory of the model, in the packed layout.
- * Public: model_open, model_holds, model_writes, model_as_bf16, model_has_bf16, model_pack, model_sizes, model_close, model_check, model_kv_bytes, model_kv_bytes_of,
- * model_release.
+ * Finds the tensors of arch_slots in the file and checks their shapes and types. A file is refused if a tensor is missing, and
+ * if it has one that the step would not use, because its text would be wrong. Weights are views into the mapped file;
+ * model_pack() copies quantised matrices into memory of the model, in the packed layout.
+ * Public: model_open, model_close, model_check, model_writes, model_holds; model_sizes, model_as_bf16, model_has_bf16,
+ * model_pack, model_release; model_kv_bytes, model_kv_bytes_of.
  * Opens: model, model_bytes, model_rope, model_tensors, rope_opts. */
 
 /* One table of RoPE frequencies. */
@@ -20,27 +20,33 @@ typedef struct {
 } model_tensors;
 
 typedef struct {
-    const gguf_file *g;
-    arch_hparams hp;
-    model_tensors glob, *layer;                       /* tensors of the model; [n_layer] */
+    const gguf_file *g;                               /* the file, which outlives the model */
+    arch_hparams hp;                                  /* its sizes */
+    model_tensors glob;                               /* tensors of the model, not of a layer */
+    model_tensors *layer;                             /* [n_layer] */
     model_rope   rope[ARCH_ROPES];                    /* [hp.n_rope] */
     int          n_rot;                               /* of all tables: values in a row of cos and sin */
-    const char  *rope_set;                            /* the set of LongRoPE that is used, "long" or "short"; "": the model has one set */
-    float       *slope;                               /* [n_layer, n_slope] what each head loses of a score per position (ALiBi); NULL: nothing */
-    int          n_slope;
+    const char  *rope_set;                            /* the set of LongRoPE in use, "long" or "short"; "": there is one set */
+    float       *slope;                               /* [n_layer, n_slope] what a score loses per position (ALiBi), or NULL */
+    int          n_slope;                             /* heads of the layer with the most */
     int          pack_at;                             /* the next matrix of model_pack() */
     uint8_t     *packs;                               /* room for all packed matrices; the system gives memory as it is written */
-    size_t       packs_bytes, packs_used;
+    size_t       packs_bytes;                         /* of that room */
+    size_t       packs_used;                          /* of matrices that are packed */
     dev_gpus    *gpus;                                /* the GPUs that run the last layers; NULL: none */
 } model;
 
 /* Options that replace parameters of the file; 0: as in the file. */
 typedef struct {
-    float        base, factor;
-    const char  *scaling;                             /* none, linear, yarn */
-    int          orig_ctx;
-    float        yarn_ext, yarn_attn, yarn_fast, yarn_slow;  /* negative: as in the file */
-    int          n_ctx;                               /* context of the run, which chooses the factors of LongRoPE; 0: as the model was trained */
+    float        base;                                /* arch_rope_hp.base */
+    float        factor;                              /* arch_rope_hp.factor */
+    const char  *scaling;                             /* none, linear, yarn; NULL: as in the file */
+    int          orig_ctx;                            /* arch_rope_hp.n_ctx_orig */
+    float        yarn_ext;                            /* arch_rope_hp.yarn_ext; negative: as in the file, like the next three */
+    float        yarn_attn;                           /* arch_rope_hp.yarn_attn */
+    float        yarn_fast;                           /* arch_rope_hp.yarn_fast */
+    float        yarn_slow;                           /* arch_rope_hp.yarn_slow */
+    int          n_ctx;                               /* context of the run, for the set of LongRoPE; 0: that of the training */
 } rope_opts;
 
 static const rope_opts rope_defaults = {.yarn_ext = -1, .yarn_attn = -1, .yarn_fast = -1, .yarn_slow = -1};
@@ -61,6 +67,7 @@ static dev_mat *model__mat(const model *m, int *at) {
     return NULL;
 }
 
+/* Frees what model_open() made, also where that failed. */
 static void model_close(model *m) {
     int at = 0;
     for (dev_mat *w; m->gpus && (w = model__mat(m, &at));) dev_mat_drop(w);
@@ -76,21 +83,19 @@ static bool model__shape(const gguf_file *g, const gguf_tensor *t, const uint64_
     bool ok = t->n_dims <= 3 || t->dim[3] == 1;
     for (int i = 0; i < 3; i++) ok = ok && (t->dim[i] == want[i] || (i == 1 && at_least_rows && t->dim[i] > want[i]));
     if (ok) return true;
-    return gguf_bad(g, t->part, t->at, e, "tensor %.*s is %llu x %llu x %llu, expected %llu x %llu x %llu", (int)t->name.n,
-                    (const char *)t->name.p, (unsigned long long)t->dim[0], (unsigned long long)t->dim[1],
-                    (unsigned long long)t->dim[2], (unsigned long long)want[0], (unsigned long long)want[1],
-                    (unsigned long long)want[2]);
+    return gguf_bad(g, t->part, t->at, e, "tensor %.*s is %llu x %llu x %llu, expected %llu x %llu x %llu", GGUF_SHOW(t->name),
+                    GGUF_U(t->dim[0]), GGUF_U(t->dim[1]), GGUF_U(t->dim[2]), GGUF_U(want[0]), GGUF_U(want[1]), GGUF_U(want[2]));
 }
 
 /* The values of a tensor of f32; NULL: it has another type, e is set. */
 static const float *model__floats(const gguf_file *g, const gguf_tensor *t, err_t *e) {
     if (t->type == K_F32) return (const float *)(const void *)t->data;
-    gguf_bad(g, t->part, t->at, e, "tensor %.*s has type %s, expected f32", (int)t->name.n, (const char *)t->name.p, k_types[t->type].name);
+    gguf_bad(g, t->part, t->at, e, "tensor %.*s has type %s, expected f32", GGUF_SHOW(t->name), k_types[t->type].name);
     return NULL;
 }
 
-/* NAME.scale beside NAME.weight holds a factor for each matrix (NVFP4 has them). NAME.input_scale is for activations of four bits and
- * has no use here. */
+/* NAME.scale beside NAME.weight holds a factor for each matrix (NVFP4 has them). NAME.input_scale is for activations of four
+ * bits and has no use here. */
 static bool model__bind_scale(const model *m, const char *weight, dev_mat *mat, bool *used, err_t *e) {
     char name[96];
     int  stem = (int)(strrchr(weight, '.') - weight);
@@ -122,7 +127,8 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
         used[t - g->tensor] = true;
         return true;
     }
-    if (!t) return (s->flags & S_OPT) || model__unread(m, s, il) ? true : err_set(e, EXIT_INPUT, "%s: tensor %s is missing", g->path, name);
+    if (!t && (s->flags & S_OPT || model__unread(m, s, il))) return true;
+    if (!t) return err_set(e, EXIT_INPUT, "%s: tensor %s is missing", g->path, name);
     uint64_t want[3] = {(uint64_t)arch_dim(&m->hp, s->in, il), (uint64_t)arch_dim(&m->hp, s->out, il),
                         (uint64_t)arch_dim(&m->hp, s->stack, il)};
     if (s->in == D_FILE && t->dim[0] <= ARCH_MAX_WIDTH) want[0] = t->dim[0];
@@ -141,13 +147,15 @@ static bool model__bind(model *m, arch_slot_id id, int il, bool *used, err_t *e)
 
 /* Tensors that a file may have as one, their rows one after the other. */
 typedef struct {
-    arch_slot_id whole, bias;                         /* bias 0: there is none */
-    uint64_t     traits;                              /* only architectures with one of these; 0: those that no earlier row is for */
-    int          n;
-    struct { arch_slot_id mat, bias; arch_size rows; } part[3];
+    arch_slot_id whole;                               /* the joined tensor */
+    arch_slot_id bias;                                /* its bias; 0: there is none */
+    uint64_t     traits;                              /* only architectures with one of these; 0: all */
+    int          n;                                   /* parts */
+    struct { arch_slot_id mat, bias; arch_size rows; } part[3];        /* [n] in the order of their rows */
 } model_join;
 
 static const model_join model_joins[] = {
+    /* whole         bias   traits      parts: matrix, bias, rows */
     {W_QKV,          B_QKV, 0,          3, {{W_Q, B_Q, D_Q_PROJ}, {W_K, B_K, D_K}, {W_V, B_V, D_V}}},
     {W_GATE_UP,      0,     A_UP_FIRST, 2, {{W_UP, 0, D_FF}, {W_GATE, 0, D_FF}}},
     {W_GATE_UP,      0,     0,          2, {{W_GATE, 0, D_FF}, {W_UP, 0, D_FF}}},
@@ -212,8 +220,8 @@ static int model__layer_of(const gguf_tensor *t) {
     return i < t->name.n && t->name.p[i] == '.' ? il : -1;
 }
 
-/* A tensor that the step does not need: frequencies, which older converters wrote, layers that predict further tokens, and types that are
- * not weights. */
+/* A tensor that the step does not need: frequencies, which older converters wrote, layers that predict further tokens, and
+ * types that are not weights. */
 static bool model__ignored(const model *m, const gguf_tensor *t) {
     static const char tail[] = ".attn_rot_embd";
     const int         ahead = model__layer_of(t) - m->hp.n_layer;
@@ -226,21 +234,26 @@ static bool model__check_delta(const model *m, int il, err_t *e) {
     const model_tensors *l = &m->layer[il];
     const float         *decay = l->vec[W_REC_DECAY], *step = l->vec[B_REC_STEP];
     if (m->hp.layer[il].mixer != MIX_DELTA) return true;
-    if (l->mat[W_REC_ALL].data && (l->mat[W_REC_IN].data || l->mat[W_REC_Z].data)) return model__both(m, W_REC_ALL, l->mat[W_REC_IN].data ? W_REC_IN : W_REC_Z, il, e);
-    if (!l->mat[W_REC_ALL].data && !(l->mat[W_REC_IN].data && l->mat[W_REC_Z].data))
-        return err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_%s.weight is missing", m->g->path, il, l->mat[W_REC_IN].data ? "gate" : "qkv");
+    const bool all = l->mat[W_REC_ALL].data, in = l->mat[W_REC_IN].data, z = l->mat[W_REC_Z].data;
+    if (all && (in || z)) return model__both(m, W_REC_ALL, in ? W_REC_IN : W_REC_Z, il, e);
+    if (!all && !(in && z))
+        return err_set(e, EXIT_INPUT, "%s: tensor blk.%d.attn_%s.weight is missing", m->g->path, il, in ? "gate" : "qkv");
     for (int i = 0; i < m->hp.layer[il].rec.n_v; i++) {
         if (!(decay[i] <= 0 && decay[i] >= -FLT_MAX))
-            return err_set(e, EXIT_INPUT, "%s: blk.%d.ssm_a: value %d is %g, expected 0 or a negative number", m->g->path, il, i, (double)decay[i]);
+            return err_set(e, EXIT_INPUT, "%s: blk.%d.ssm_a: value %d is %g, expected 0 or a negative number", m->g->path, il, i,
+                           (double)decay[i]);
         if (!(fabsf(step[i]) <= FLT_MAX))
-            return err_set(e, EXIT_INPUT, "%s: blk.%d.ssm_dt.bias: value %d is %g, expected a number", m->g->path, il, i, (double)step[i]);
+            return err_set(e, EXIT_INPUT, "%s: blk.%d.ssm_dt.bias: value %d is %g, expected a number", m->g->path, il, i,
+                           (double)step[i]);
     }
     return true;
 }
 
 static bool model__check_laurel(const model *m, int il, err_t *e) {
     const int in = m->layer[il].mat[W_LAUREL_IN].n_out, out = m->layer[il].mat[W_LAUREL_OUT].n_in;
-    return in == out || err_set(e, EXIT_INPUT, "%s: blk.%d.laurel_l has %d rows, laurel_r has rows of %d values, expected as many", m->g->path, il, in, out);
+    return in == out ||
+           err_set(e, EXIT_INPUT, "%s: blk.%d.laurel_l has %d rows, laurel_r has rows of %d values, expected as many",
+                   m->g->path, il, in, out);
 }
 
 static bool model__bind_all(model *m, err_t *e) {
@@ -249,14 +262,16 @@ static bool model__bind_all(model *m, err_t *e) {
     bool             ok = true;
     for (int il = -1; ok && il < m->hp.n_layer; il++) {
         for (int id = 0; ok && id < ARCH_SLOTS; id++) ok = model__bind(m, (arch_slot_id)id, il, used, e);
-        if (ok && il >= 0) ok = model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e) && model__check_laurel(m, il, e);
+        if (!ok || il < 0) continue;
+        ok = model__split(m, &m->layer[il], il, e) && model__check_delta(m, il, e) && model__check_laurel(m, il, e);
     }
     for (uint64_t i = 0; ok && i < g->n_tensor; i++)
         if (!used[i] && !model__ignored(m, &g->tensor[i]))
             ok = gguf_bad(g, g->tensor[i].part, g->tensor[i].at, e, "tensor %.*s is not part of a %s model",
-                          (int)g->tensor[i].name.n, (const char *)g->tensor[i].name.p, m->hp.desc->name);
+                          GGUF_SHOW(g->tensor[i].name), m->hp.desc->name);
     mem_free(used);
-    if (ok && !m->glob.mat[W_OUTPUT].data && m->hp.causal) m->glob.mat[W_OUTPUT] = m->glob.mat[W_TOK_EMBD];       /* tied embeddings */
+    const bool tied = !m->glob.mat[W_OUTPUT].data && m->hp.causal;
+    if (ok && tied) m->glob.mat[W_OUTPUT] = m->glob.mat[W_TOK_EMBD];
     return ok;
 }
 
@@ -269,8 +284,9 @@ static double model__yarn_dim(const arch_rope_hp *ro, double turns) {
 
 #define MODEL_STILL 1e30f                             /* a divisor from which on a pair does not rotate */
 
-/* Radians per position of each pair. Factors of the file (Llama 3; NULL: none) divide the frequencies. Linear scaling divides all by one
- * factor. YaRN keeps the fast pairs, divides the slow ones, blends between them, and multiplies cos and sin by mscale. */
+/* Radians per position of each pair. Factors of the file (Llama 3; NULL: none) divide the frequencies. Linear scaling divides
+ * all by one factor. YaRN keeps the fast pairs, divides the slow ones, blends between them, and multiplies cos and sin by
+ * mscale. */
 static void model__rope_table(model_rope *to, const arch_rope_hp *ro, const float *factors) {
     double lo = 0, hi = 0;
     bool   yarn = ro->scaling == SCALE_YARN && ro->factor != 1.0f;
@@ -292,8 +308,8 @@ static void model__rope_table(model_rope *to, const arch_rope_hp *ro, const floa
     }
 }
 
-/* Divisors of the frequencies of all tables but local ones; NULL: none. LongRoPE has two sets (Ding et al. 2024): the long one is for
- * contexts larger than the one before its extension, so that the text depends on the context of the run. */
+/* Divisors of the frequencies of all tables but local ones; NULL: none. LongRoPE has two sets (Ding et al. 2024): the long
+ * one is for contexts larger than the one before its extension, so that the text depends on the context of the run. */
 static const float *model__factors(const model *m, int n_ctx) {
     const float *const *vec = m->glob.vec;
     const int           orig = m->hp.rope[0].n_ctx_orig;
@@ -318,6 +334,7 @@ static int model__scaled_tables(const model *m) {
     return n;
 }
 
+/* Whether the tensor holds factors of frequencies that can be used. */
 static bool model__check_factors(const model *m, arch_slot_id id, err_t *e) {
     const float *f = m->glob.vec[id];
     const char  *name = arch_slot_of(&m->hp, id, -1)->name;
@@ -325,7 +342,8 @@ static bool model__check_factors(const model *m, arch_slot_id id, err_t *e) {
     if (tables > 1) return err_set(e, EXIT_INPUT, "%s: %s with %d tables of RoPE, expected one", m->g->path, name, tables);
     for (int i = 0; i < arch_dim(&m->hp, D_ROT, -1); i++)
         if (!(f[i] >= 1e-6f && (f[i] <= 1e6f || (f[i] >= MODEL_STILL && isfinite(f[i])))))
-            return err_set(e, EXIT_INPUT, "%s: %s: value %d is %g, expected a positive factor", m->g->path, name, i, (double)f[i]);
+            return err_set(e, EXIT_INPUT, "%s: %s: value %d is %g, expected a positive factor", m->g->path, name, i,
+                           (double)f[i]);
     return true;
 }
 
@@ -333,7 +351,9 @@ static bool model__check_freqs(const model *m, err_t *e) {
     static const arch_slot_id ids[] = {W_ROPE_FREQS, W_ROPE_LONG, W_ROPE_SHORT};
     const float *const       *vec = m->glob.vec;
     if (!vec[W_ROPE_LONG] != !vec[W_ROPE_SHORT] || (vec[W_ROPE_LONG] && vec[W_ROPE_FREQS]))
-        return err_set(e, EXIT_INPUT, "%s: expected both of rope_factors_long and rope_factors_short, or rope_freqs, or none of them", m->g->path);
+        return err_set(e, EXIT_INPUT,
+                       "%s: expected both of rope_factors_long and rope_factors_short, or rope_freqs, or none of them",
+                       m->g->path);
     for (int i = 0; i < 3; i++)
         if (vec[ids[i]] && !model__check_factors(m, ids[i], e)) return false;
     return true;
@@ -360,7 +380,8 @@ static bool model__override_rope(arch_hparams *hp, const rope_opts *o, err_t *e)
     return true;
 }
 
-/* Slopes of ALiBi for n heads: 2^(-8 i / m) for the largest power of two m up to n, then every second one of those for 2 m (Press et al. 2022). */
+/* Slopes of ALiBi for n heads: 2^(-8 i / m) for the largest power of two m up to n, then every second one of those for 2 m
+ * (Press et al. 2022). */
 static void model__slopes_of(int n, float *to) {
     int m = 1;
     while (2 * m <= n) m *= 2;
@@ -369,13 +390,14 @@ static void model__slopes_of(int n, float *to) {
 
 static void model__slopes(model *m) {
     if (!(m->hp.desc->traits & A_ALIBI)) return;
-    for (int il = 0; il < m->hp.n_layer; il++) m->n_slope = m->hp.layer[il].n_head > m->n_slope ? m->hp.layer[il].n_head : m->n_slope;
+    for (int il = 0; il < m->hp.n_layer; il++) m->n_slope = max_int(m->n_slope, m->hp.layer[il].n_head);
     m->slope = mem_new(mem_size((size_t)m->hp.n_layer, (size_t)m->n_slope), sizeof *m->slope);
-    for (int il = 0; il < m->hp.n_layer; il++) model__slopes_of(m->hp.layer[il].n_head, m->slope + (size_t)il * (size_t)m->n_slope);
+    for (int il = 0; il < m->hp.n_layer; il++)
+        model__slopes_of(m->hp.layer[il].n_head, m->slope + (size_t)il * (size_t)m->n_slope);
 }
 
-/* Reads and checks everything. The model holds views into g, which must outlive it. On failure e is set. The caller calls model_close() in
- * both cases. */
+/* Reads and checks everything. The model holds views into g, which must outlive it. On failure e is set. The caller calls
+ * model_close() in both cases. */
 static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *e) {
     *m = (model){.g = g};
     if (!arch_load(&m->hp, g, e) || !model__override_rope(&m->hp, o, e)) return false;
@@ -388,13 +410,15 @@ static bool model_open(model *m, const gguf_file *g, const rope_opts *o, err_t *
 
 /* Whether the model can continue a text. On failure e is set. */
 static bool model_writes(const model *m, err_t *e) {
-    return m->hp.causal || err_set(e, EXIT_INPUT, "%s: a %s model makes vectors of texts and continues none, expected --embed", m->g->path, m->hp.desc->name);
+    return m->hp.causal || err_set(e, EXIT_INPUT, "%s: a %s model makes vectors of texts and continues none, expected --embed",
+                                   m->g->path, m->hp.desc->name);
 }
 
 /* Whether the model has so many positions; only learned ones are bounded. On failure e is set. */
 static bool model_holds(const model *m, int n_ctx, err_t *e) {
     return !m->glob.mat[W_POS_EMBD].data || n_ctx <= m->hp.n_ctx_train ||
-           err_set(e, EXIT_INPUT, "%s: a context of %d tokens, expected at most %d: so many positions are learned (-c N)", m->g->path, n_ctx, m->hp.n_ctx_train);
+           err_set(e, EXIT_INPUT, "%s: a context of %d tokens, expected at most %d: so many positions are learned (-c N)",
+                   m->g->path, n_ctx, m->hp.n_ctx_train);
 }
 
 /* --- packed weights --- */
@@ -412,7 +436,7 @@ static void model__pack_some(void *ctx, int ith) {
     const int             per = (w->n_out + MODEL_PACK_ROWS - 1) / MODEL_PACK_ROWS;
     (void)ith;
     for (int i; (i = pool_next(k->p)) < per * w->n_mat;) {
-        const int    r = i % per * MODEL_PACK_ROWS, nr = w->n_out - r < MODEL_PACK_ROWS ? w->n_out - r : MODEL_PACK_ROWS;
+        const int    r = i % per * MODEL_PACK_ROWS, nr = min_int(w->n_out - r, MODEL_PACK_ROWS);
         const size_t mat = (size_t)(i / per);
         k_pack_rows(w->type, w->data + mat * w->mat_bytes + (size_t)r * w->row_bytes, w->row_bytes, nr, w->n_in,
                     w->packed + mat * w->packed_bytes + k_pack_at(w->type, r, w->n_in));
@@ -431,6 +455,7 @@ typedef struct {
     uint64_t given;                                   /* of the file, what packing no longer needs */
 } model_bytes;
 
+/* Bytes of the matrices that the host multiplies with. */
 static model_bytes model_sizes(const model *m) {
     int         at = 0;
     model_bytes b = {0};
@@ -464,9 +489,9 @@ static bool model_has_bf16(const model *m) {
     return false;
 }
 
-/* Packs the next matrices, `most` bytes of the file or a little more, if their types have a packed layout. The threads that will read a
- * matrix pack it. Its pages of the file are released, unless embeddings are read from them. Results are the same to the bit before, during
- * and after packing. True: more is left. An interrupt ends it between two matrices. */
+/* Packs the next matrices, `most` bytes of the file or a little more, if their types have a packed layout. The threads that
+ * will read a matrix pack it. Its pages of the file are released, unless embeddings are read from them. Results are the same
+ * to the bit before, during and after packing. True: more is left. An interrupt ends it between two matrices. */
 static bool model_pack(model *m, pool *p, size_t most) {
     model__packing k = {.p = p};
     if (!m->packs && (m->packs_bytes = (size_t)model_sizes(m).packed)) m->packs = mem_pages(m->packs_bytes);
@@ -501,20 +526,21 @@ static bool model_check(const gguf_file *g, err_t *e) {
 }
 
 /* Bytes of the keys and values that a layer keeps of one position. */
-static uint64_t model__kv_bytes(const arch_layer_hp *l, uint32_t type_k, uint32_t type_v) {
-    return l->rec.width || l->kv_back ? 0 : (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
+static uint64_t model__position_bytes(const arch_layer_hp *l, uint32_t type_k, uint32_t type_v) {
+    if (l->rec.width || l->kv_back) return 0;
+    return (uint64_t)l->n_head_kv * (k_kv_bytes(type_k, l->hd_k) + k_kv_bytes(type_v, l->hd_v));
 }
 
 /* Bytes of one token in the KV cache, in all layers. */
 static uint64_t model_kv_bytes(const arch_hparams *hp, uint32_t type_k, uint32_t type_v) {
     uint64_t n = 0;
-    for (int il = 0; il < hp->n_layer; il++) n += model__kv_bytes(&hp->layer[il], type_k, type_v);
+    for (int il = 0; il < hp->n_layer; il++) n += model__position_bytes(&hp->layer[il], type_k, type_v);
     return n;
 }
 
 /* Bytes of keys and values of layer il for one sequence of n_ctx positions, where a step has n_rows rows. */
 static uint64_t model_kv_bytes_of(const model *m, int il, uint32_t type_k, uint32_t type_v, int64_t n_ctx, int n_rows) {
     const arch_layer_hp *l = &m->hp.layer[il];
-    const int64_t        seen = l->window && l->window + n_rows < n_ctx ? l->window + n_rows : n_ctx;
-    return (uint64_t)seen * model__kv_bytes(l, type_k, type_v);
+    const int64_t        seen = l->window ? min_i64(l->window + n_rows, n_ctx) : n_ctx;
+    return (uint64_t)seen * model__position_bytes(l, type_k, type_v);
 }

@@ -70,16 +70,18 @@ typedef struct pool pool;
 
 /* A thread of the team. */
 typedef struct {
-    _Alignas(64) pool *p;
-    int      ith;
+    _Alignas(64) pool *p;                             /* its team */
+    int      ith;                                     /* its number; 0: the caller */
     uint32_t stage;                                   /* barriers of this job that it has passed */
     bool     here;                                    /* a member of the team: barriers wait for it */
     int      crowded;                                 /* coming jobs in which its CPU counts as shared */
     long     preempted;                               /* involuntary context switches before the last job */
-    double   since, last;                             /* when it got the CPU (an estimate); when it took its last task */
+    double   since;                                   /* when it got the CPU (an estimate) */
+    double   last;                                    /* when it took its last task */
     double   task;                                    /* seconds between its last two tasks of a stage */
-    uint32_t last_stage;
-    const uint8_t *soon, *soon_end;                   /* bytes that it reads next and has not prefetched */
+    uint32_t last_stage;                              /* stage of its last task */
+    const uint8_t *soon;                              /* bytes that it reads next and has not prefetched */
+    const uint8_t *soon_end;                          /* where they end */
     _Alignas(64) _Atomic uint64_t taken;              /* (stage + 1) << 32 | tasks taken of its range in that stage */
 } pool_seat;
 
@@ -107,8 +109,8 @@ enum {
     POOL_MOST = 0xffff,                               /* threads that `team` can count */
 };
 
-/* Seconds for which a thread keeps a shared CPU; a pause between tasks longer than this and two tasks: the thread was preempted. */
-static double pool_slice = 1.0e-3, pool_gap = 0.7e-3;
+static double pool_slice = 1.0e-3;                    /* seconds for which a thread keeps a shared CPU */
+static double pool_gap = 0.7e-3;                      /* after a longer pause (beside two tasks) a thread counts as preempted */
 
 static uint32_t pool__stage(uint64_t team) { return (uint32_t)(team >> 32); }
 static bool     pool__all_there(uint64_t team) { return (team >> 16 & 0xffff) == (team & 0xffff); }
@@ -137,7 +139,7 @@ static void pool__advance(pool *p, _Atomic uint32_t *word) {
     if (atomic_load(&p->asleep)) syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Returns once the team has finished this stage. `turn` may lag behind `team` where the thread that closed the stage was preempted
+/* Returns once the team has finished this stage. `turn` is older than `team` while the thread that closed the stage is preempted
  * between the two writes. */
 static void pool__wait_stage(pool *p, uint32_t stage) {
     for (;;) {
@@ -185,6 +187,8 @@ static void pool_barrier_then(pool *p, void (*fn)(void *ctx), void *ctx) {
     if (pool__all_there(team)) pool__close(p, team, fn, ctx);
     else pool__wait_stage(p, stage);
 }
+
+/* Waits until every member has called it. */
 static void pool_barrier(pool *p) { pool_barrier_then(p, NULL, NULL); }
 
 /* Gives up a shared CPU before the kernel suspends the thread. */
@@ -225,7 +229,7 @@ static int pool_take(pool *p, int n) {
         const int      of = (s->ith + i) % p->n, from = pool_share(p, n, of);
         const uint64_t end = none + (uint64_t)(pool_share(p, n, of + 1) - from);
         uint64_t       v = atomic_load(&p->seat[of].taken), have;
-        do have = v < none ? none : v;                /* a count of an earlier stage is zero here */
+        do have = max_u64(v, none);                   /* a count of an earlier stage is zero here */
         while (have < end && !atomic_compare_exchange_weak(&p->seat[of].taken, &v, have + 1));
         if (have < end) return from + (int)(have - none);
     }
@@ -297,13 +301,15 @@ static void pool__start(pool *p, void (*fn)(void *ctx, int ith), void *ctx, bool
 
 /* Runs fn on every thread, ith = 0 for the caller, and returns when all have returned. Not to be called inside a job. */
 static void pool_run(pool *p, void (*fn)(void *ctx, int ith), void *ctx) { pool__start(p, fn, ctx, false); }
+
+/* The same of a loose job: see the banner. */
 static void pool_run_loose(pool *p, void (*fn)(void *ctx, int ith), void *ctx) { pool__start(p, fn, ctx, true); }
 
 /* Starts a team of n threads; fewer, with a warning, where the system allows no more. Signals go to the calling thread. */
 static pool *pool_new(int n) {
     pool *p = mem_aligned(1, sizeof *p);
     memset(p, 0, sizeof *p);
-    n = n < POOL_MOST ? n : POOL_MOST;
+    n = min_int(n, POOL_MOST);
     p->thread = mem_new((size_t)n, sizeof *p->thread);
     p->seat = mem_aligned((size_t)n, sizeof *p->seat);
     for (int i = 0; i < n; i++) p->seat[i] = (pool_seat){.p = p, .ith = i};
@@ -326,6 +332,7 @@ static pool *pool_new(int n) {
     return p;
 }
 
+/* Ends the threads; NULL is fine. */
 static void pool_free(pool *p) {
     if (!p) return;
     p->quit = true;

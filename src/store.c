@@ -1,8 +1,8 @@
 /* ===== [store] prompt cache on disk =====
  * What --prompt-cache keeps between runs: nodes of the prefix tree with their blocks, in a GGUF file of our own that is read with
- * the same care as any other. Tensor `blocks` has a row for each node, parents first: the row of its parent, how many runs ago it was
- * last used, for each group of the cache the row of its keys and values in the group's tensor and their hash, and its tokens. The
- * groups' tensors are `data`, `data.1`, `data.2`, ...; a group without rows has none.
+ * the same care as any other. Tensor `blocks` has a row for each node, parents first: the row of its parent, how many runs ago it
+ * was last used, for each group of the cache the row of its keys and values in the group's tensor and their hash, and its tokens.
+ * The groups' tensors are `data`, `data.1`, `data.2`, ...; a group without rows has none.
  *   A file of another model, layout of blocks or version, and one whose directory does not match its hash, is ignored with a
  * warning; so is a block that does not match its hash. A file that is no prompt cache is never replaced. A block is read when a
  * prompt begins with it. Where two runs write at once, the file of the one that ends last stays, whole.
@@ -18,18 +18,19 @@ static const char store_arch[] = "prompt_cache", store_what[] = "prompt cache";
 
 typedef struct {
     const uint8_t *p;                                 /* [n, block bytes] */
-    int64_t        n;
+    int64_t        n;                                 /* rows of the group's tensor */
 } store_data;
 
 typedef struct store {
-    kv_cache      *kv;
-    const char    *path;
+    kv_cache      *kv;                                /* whose blocks are kept */
+    const char    *path;                              /* of the file */
     char           mark[17];                          /* the model's fingerprint */
-    str            layout;
-    gguf_file      g;
-    bool           open, foreign;                     /* the file is open and usable; it is no prompt cache and is left as it is */
+    str            layout;                            /* what else blocks depend on */
+    gguf_file      g;                                 /* the file as it was at the start of the run */
+    bool           open;                              /* it is open and usable */
+    bool           foreign;                           /* it is no prompt cache and is left as it is */
     const int32_t *row;                               /* [n, store__row()] */
-    int64_t        n;
+    int64_t        n;                                 /* rows */
     int32_t       *node;                              /* [n] of the tree */
     store_data    *data;                              /* [n_group] */
     uint8_t       *bounce;                            /* one block on its way between file and cache */
@@ -44,7 +45,9 @@ static size_t store__row(const store *s) { return store__at(s->kv->n_group) + (s
 
 static const int32_t *store__part(const store *s, int32_t i, int g) { return s->row + (size_t)i * store__row(s) + store__at(g); }
 
-static uint64_t store__sum(const int32_t *part) { return (uint64_t)(uint32_t)part[STORE_SUM] | (uint64_t)(uint32_t)part[STORE_SUM + 1] << 32; }
+static uint64_t store__sum(const int32_t *part) {
+    return (uint64_t)(uint32_t)part[STORE_SUM] | (uint64_t)(uint32_t)part[STORE_SUM + 1] << 32;
+}
 
 /* Bytes of group g in row i, which has some. */
 static const uint8_t *store__stored(const store *s, int32_t i, int g) {
@@ -112,7 +115,8 @@ static bool store__bind(store *s, int32_t n_vocab, err_t *e) {
     if (gguf_get_u64(&s->g, "prompt_cache.version", 0, UINT32_MAX, &version, e) != 1 || version != STORE_VERSION)
         return err_set(e, EXIT_INPUT, "%s: no prompt cache of version %d", s->path, STORE_VERSION);
     if (!store__word(s, "prompt_cache.model", s->mark, e) || !store__word(s, "prompt_cache.layout", s->layout.p, e)) return false;
-    if (!rows || rows->type != K_I32 || rows->n_dims != 2 || rows->dim[0] != store__row(s) || rows->dim[1] > INT32_MAX || !store__bind_data(s))
+    const bool table = rows && rows->type == K_I32 && rows->n_dims == 2;
+    if (!table || rows->dim[0] != store__row(s) || rows->dim[1] > INT32_MAX || !store__bind_data(s))
         return err_set(e, EXIT_INPUT, "%s: its tensors have other shapes", s->path);
     snprintf(sum, sizeof sum, "%016llx", (unsigned long long)bytes_hash(0, (bytes){rows->data, (size_t)rows->n_bytes}));
     if (!store__word(s, "prompt_cache.sum", sum, e)) return false;
@@ -128,8 +132,9 @@ static void store__layout(store *s, const char *rope) {
     for (int g = 0; g < kv->n_group; g++) str_fmt(&s->layout, "%c%zu", g ? '+' : ' ', store__each(s, g));
     int il = 0;
     while (il < kv->n_layer - 1 && kv->layer[il].group == kv->states) il++;
-    str_fmt(&s->layout, " segments%s hadamard %d %d %s", k_kv_act(kv->opts.type_k, kv->opts.type_v) == K_ACT_I8 ? " integers" : "",
-            kv->layer[il].hadamard_k, kv->layer[il].hadamard_v, rope);
+    const bool integers = k_kv_act(kv->opts.type_k, kv->opts.type_v) == K_ACT_I8;
+    str_fmt(&s->layout, " segments%s hadamard %d %d %s", integers ? " integers" : "", kv->layer[il].hadamard_k,
+            kv->layer[il].hadamard_v, rope);
 }
 
 /* Adds the rows that store__bind() has checked to the prefix tree. */
@@ -140,7 +145,8 @@ static void store__learn(store *s) {
     for (int64_t i = 0; i < s->n; i++) {
         const int32_t *row = s->row + (size_t)i * store__row(s);
         for (int g = 0; g < s->kv->n_group; g++) stored[g] = row[store__at(g) + STORE_DATA] < 0 ? -1 : (int32_t)i;
-        s->node[i] = kv_add_stored(s->kv, row[STORE_PARENT] < 0 ? 0 : s->node[row[STORE_PARENT]], row + store__at(s->kv->n_group), stored);
+        const int32_t parent = row[STORE_PARENT] < 0 ? 0 : s->node[row[STORE_PARENT]];
+        s->node[i] = kv_add_stored(s->kv, parent, row + store__at(s->kv->n_group), stored);
     }
     mem_free(stored);
 }
@@ -151,14 +157,15 @@ static store *store__new(kv_cache *kv, const char *path, uint64_t fingerprint, c
     s->kv = kv;
     s->path = path;
     snprintf(s->mark, sizeof s->mark, "%016llx", (unsigned long long)fingerprint);
-    for (int g = 0; g < kv->n_group; g++) most = store__each(s, g) > most ? store__each(s, g) : most;
+    for (int g = 0; g < kv->n_group; g++) most = max_size(most, store__each(s, g));
     s->bounce = mem_new(1, most);
     s->data = mem_new((size_t)kv->n_group, sizeof *s->data);
     store__layout(s, rope);
     return s;
 }
 
-/* Gives a cache that shares blocks what the file at `path` holds. fingerprint: of the model; rope: what else decides about keys. */
+/* Gives a cache that shares blocks what the file at `path` holds. fingerprint: of the model; rope: what else decides about
+ * keys. */
 static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, const char *rope, int32_t n_vocab) {
     store *s = store__new(kv, path, fingerprint, rope);
     err_t  why = {0};
@@ -175,6 +182,7 @@ static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, c
     return s;
 }
 
+/* Closes the file and frees the rest; NULL is fine. */
 static void store_close(store *s) {
     if (!s) return;
     if (s->open) gguf_close(&s->g);
@@ -188,13 +196,13 @@ static void store_close(store *s) {
 /* --- writing --- */
 
 typedef struct {
-    store   *s;
+    store   *s;                                       /* whose file it is */
     int32_t *at;                                      /* [n_tree] row of each node that has one */
     int32_t *order;                                   /* [n] nodes, parents first */
     int32_t *rows;                                    /* [n, store__row()] */
     int32_t *n_data;                                  /* [n_group] rows of data */
     bool    *leads;                                   /* [n_tree] nodes whose blocks a later sequence can use */
-    int32_t  n;
+    int32_t  n;                                       /* rows */
     int32_t  oldest;                                  /* age up to which all blocks are kept */
     uint64_t more;                                    /* bytes of blocks that are kept of the next age */
 } store__plan;
@@ -205,7 +213,8 @@ static bool store__has(const store *s, int32_t i, int g) {
     return p->stored >= 0 || (p->block >= 0 && !kv_is_weak(s->kv, g, p->block));
 }
 
-/* Bytes of the blocks that node i has, in the cache or in the old file. No sequence can use those after the last snapshot of a path. */
+/* Bytes of the blocks that node i has, in the cache or in the old file. No sequence can use those after the last snapshot of
+ * a path. */
 static uint64_t store__size(const store__plan *p, int32_t i) {
     const store *s = p->s;
     uint64_t     n = 0;
@@ -230,7 +239,7 @@ static int32_t store__age(const store *s, int32_t i) {
         if (kv_parts(s->kv, i)[g].stored >= 0) stored = kv_parts(s->kv, i)[g].stored;
     if (s->kv->tree->node[i].used || stored < 0) return 0;
     const int32_t age = s->row[(size_t)stored * store__row(s) + STORE_AGE];
-    return age < STORE_AGE_MAX ? age + 1 : STORE_AGE_MAX;
+    return min_int(age, STORE_AGE_MAX - 1) + 1;
 }
 
 /* Bytes of a node's block of group g, from the cache or from the old file; valid until the next call. */
@@ -358,7 +367,8 @@ static void store__plan_drop(store__plan *p) {
     mem_free(p->leads);
 }
 
-/* Writes what the cache has by now, the blocks used last where `most` bytes do not hold all. Nothing is written when nothing is new. */
+/* Writes what the cache has, the blocks used last where `most` bytes do not hold all. Nothing is written when nothing
+ * is new. */
 static bool store_save(store *s, uint64_t most, err_t *e) {
     const kv_tree *t = s->kv->tree;
     bool           news = false;

@@ -15,8 +15,9 @@
  *     library; llama.cpp leaves it out.
  * A text gives control tokens only under TOK_SPECIAL and where none of their bytes is in a tok_span; a merge never gives one.
  *   Time is n log n in the length of a word and linear in that of a text.
- * Public: tok_load, tok_free, tok_encode, tok_encode_spans, tok_decode, tok_stream_*, tok_strips, tok_ids_*, tok_chunks, tok_list_pre, tok_json, tok_piece, tok_text,
- * tok_count, tok_bos, tok_eos, tok_add_bos, tok_add_eos, tok_is_eog, tok_is_control, tok_model_name, tok_pre_name.
+ * Public: tok_list_pre, tok_load, tok_free; tok_count, tok_bos, tok_eos, tok_add_bos, tok_add_eos, tok_is_eog, tok_is_control,
+ * tok_model_name, tok_pre_name, tok_text, tok_piece, tok_json; tok_ids_add, tok_ids_drop, tok_ids_has, tok_chunks;
+ * tok_encode, tok_encode_spans; tok_decode, tok_stream_init, tok_stream_push, tok_stream_flush, tok_strips.
  * Opens: tok_ids, tok_span, tok_stream, tok_vocab. */
 
 enum {
@@ -81,9 +82,9 @@ enum { PRE_BOS = 1, PRE_WHOLE = 2 /* ignore_merges: a word that is a token */, P
 #define PRE_LOWER  "[^\\p{Lu}\\p{Lt}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}\\p{Han}]"
 
 typedef struct {
-    const char *names;               /* tokenizer.ggml.pre, separated by spaces */
-    unsigned    flags;
-    const char *step[TOK_STEPS_MAX];
+    const char *names;               /* tokenizer.ggml.pre, separated by spaces        */
+    unsigned    flags;               /* PRE_BOS and its neighbours                     */
+    const char *step[TOK_STEPS_MAX]; /* patterns, one applied after another; NULL: end */
 } tok_pre;
 
 static const tok_pre tok_pres[] = {
@@ -143,9 +144,10 @@ static const tok_pre tok_pres[] = {
     {"sarvam-moe", PRE_RAW, {NULL}},
 };
 
-/* Words of a whitespace vocabulary: the pattern \w+|[^\w\s]+ of the tokenizers library, whose \w are letters, marks, decimal digits, letters that are
- * numbers or symbols, connectors and joiners. */
-#define PRE_WORD "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
+/* Words of a whitespace vocabulary: the pattern \w+|[^\w\s]+ of the tokenizers library, whose \w are letters, marks, decimal
+ * digits, letters that are numbers or symbols, connectors and joiners. */
+#define PRE_WORD "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}\\x{24b6}-\\x{24e9}" \
+                 "\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
 static const tok_pre tok__whitespace = {"whitespace", 0, {"[" PRE_WORD "]+|[^" PRE_WORD "\\s]+"}};
 
 static bool tok__pre_has(const tok_pre *pre, bytes name) {
@@ -206,18 +208,20 @@ enum { TOK_UNDEFINED, TOK_NORMAL, TOK_UNKNOWN, TOK_CONTROL, TOK_USER, TOK_UNUSED
 
 typedef struct {
     uint64_t head;                   /* the first 8 bytes of the text: most tokens have no more */
-    uint32_t n;                      /* its bytes        */
-    int32_t  id1;                    /* id + 1, 0: empty */
+    uint32_t n;                      /* bytes of the text                                       */
+    int32_t  id1;                    /* id + 1, 0: empty                                        */
 } tok__slot;
 
 typedef struct {
-    int32_t  left, right, id1;       /* left and right merge into id1 - 1; id1 0: empty */
-    uint32_t rank;
+    int32_t  left;                   /* the token on the left                                   */
+    int32_t  right;                  /* its neighbour                                           */
+    int32_t  id1;                    /* what they merge into, id + 1; 0: empty                  */
+    uint32_t rank;                   /* place in the file: the lowest is merged first           */
 } tok__merge;
 
 typedef struct {
-    bytes   text;
-    int32_t id;
+    bytes   text;                    /* a view into the file                                    */
+    int32_t id;                      /* the token that it is                                    */
 } tok__mark;
 
 /* A trie of texts. The children of a node are neighbours: child[node] to child[node + 1]. */
@@ -229,45 +233,60 @@ typedef struct {
 
 /* A character map: a double array (darts-clone) of 32-bit units, unaligned, and texts that end with NUL. */
 typedef struct {
-    const uint8_t *unit, *text;
-    uint32_t       n, n_text;        /* units, 0: no map; bytes of the texts */
+    const uint8_t *unit;             /* [n] of 4 bytes        */
+    const uint8_t *text;             /* [n_text]              */
+    uint32_t       n;                /* units; 0: no map      */
+    uint32_t       n_text;           /* bytes of all texts    */
 } tok__map;
 
 typedef enum { TOK_LLAMA, TOK_GPT2, TOK_GEMMA4, TOK_BERT, TOK_T5, TOK_WHITE, TOK_KINDS } tok_kind;
 
 typedef struct tok_vocab {
-    const gguf_file *g;
-    tok_kind         kind;
-    const char      *model;
-    char             pre_name[32];
-    const tok_pre   *pre;            /* NULL: no pre-tokenizer (llama, bert, t5)                          */
+    const gguf_file *g;              /* the file, which outlives the vocabulary                                  */
+    tok_kind         kind;           /* of tokenizer.ggml.model                                                  */
+    const char      *model;          /* its name                                                                 */
+    char             pre_name[32];   /* of the pre-tokenizer; "": none                                           */
+    const tok_pre   *pre;            /* NULL: no pre-tokenizer (llama, bert, t5)                                 */
     bool             raw;            /* texts of tokens are UTF-8 with U+2581 for a space and <0xHH> for a byte;
-                                      * else each character stands for a byte (gpt2)                      */
-    bool             spaces_lead;    /* raw: no token holds text before a run of spaces and the run       */
-    bool             space_prefix, add_bos, add_eos, whole;
-    bool             lower, bare;    /* bert, whitespace: texts become lower case; bert: they lose their accents */
-    bool             squeeze;        /* t5: runs of spaces count as one, those around a text as none      */
-    int32_t          n, bos, eos, eot, eom, unk;
-    bytes           *text;           /* [n]                                                               */
-    uint8_t         *type;           /* [n]                                                               */
-    const uint8_t   *score;          /* [n] f32, unaligned; NULL: all equal                               */
-    uint32_t        *piece_at;       /* [n + 1] into piece: the bytes of a token in a text                */
-    uint8_t         *piece;
-    size_t           text_max, text_bytes;                                    /* of the longest text, of all  */
-    uint64_t         seed[2], mask, merge_mask;
-    tok__slot       *slot;           /* text to id                                                        */
-    tok__merge      *merge;          /* pair to rank and result                                           */
-    tok__trie        trie;           /* bert, t5: the tokens that a text can have                         */
-    tok__map         map;
-    double           unk_score;      /* t5: of a character without a token                                */
-    int32_t          byte_id[256];   /* -1: no token                                                      */
-    uint8_t          lost[256];      /* 90+k for a byte without a token: see the banner                   */
-    uint8_t          found[48];      /* the reverse: k to the byte                                        */
-    bool             escape;
-    tok__mark       *mark;           /* user, control and unknown tokens, sorted by text                  */
-    uint32_t         n_marks, mark_at[257];
-    pcre2_code      *code[TOK_STEPS_MAX];
-    pcre2_match_context *limits;
+                                      * else each character stands for a byte (gpt2)                             */
+    bool             spaces_lead;    /* raw: no token holds text before a run of spaces and the run              */
+    bool             space_prefix;   /* a text begins with a space that it does not have                         */
+    bool             add_bos;        /* texts begin with the token bos                                           */
+    bool             add_eos;        /* texts end with the token eos                                             */
+    bool             whole;          /* a word that is a token is not merged from parts                          */
+    bool             lower;          /* bert, whitespace: texts become lower case                                */
+    bool             bare;           /* bert: texts lose their accents                                           */
+    bool             squeeze;        /* t5: runs of spaces count as one, those around a text as none             */
+    int32_t          n;              /* tokens                                                                   */
+    int32_t          bos;            /* begins a text, -1: none                                                  */
+    int32_t          eos;            /* ends a text, -1: none                                                    */
+    int32_t          eot;            /* ends a turn, -1: none                                                    */
+    int32_t          eom;            /* ends a message, -1: none                                                 */
+    int32_t          unk;            /* stands for what has no token, -1: none                                   */
+    bytes           *text;           /* [n] as in the file                                                       */
+    uint8_t         *type;           /* [n] TOK_NORMAL and its neighbours, TOK_EOG                               */
+    const uint8_t   *score;          /* [n] f32, unaligned; NULL: all equal                                      */
+    uint32_t        *piece_at;       /* [n + 1] into piece: where a token's bytes begin                          */
+    uint8_t         *piece;          /* [piece_at[n]] the bytes of each token in a text                          */
+    size_t           text_max;       /* bytes of the longest text                                                */
+    size_t           text_bytes;     /* of all texts                                                             */
+    uint64_t         seed[2];        /* of the hashes                                                            */
+    uint64_t         mask;           /* slots - 1                                                                */
+    uint64_t         merge_mask;     /* entries of merge - 1                                                     */
+    tok__slot       *slot;           /* [mask + 1] text to id                                                    */
+    tok__merge      *merge;          /* [merge_mask + 1] pair to rank and result                                 */
+    tok__trie        trie;           /* bert, t5: the tokens that a text can have                                */
+    tok__map         map;            /* t5: what characters become                                               */
+    double           unk_score;      /* t5: of a character without a token                                       */
+    int32_t          byte_id[256];   /* the token of each byte, -1: none                                         */
+    uint8_t          lost[256];      /* 90+k for a byte without a token: see the banner                          */
+    uint8_t          found[48];      /* the reverse: k to the byte                                               */
+    bool             escape;         /* bytes without a token are written as pairs                               */
+    tok__mark       *mark;           /* [n_marks] user, control and unknown tokens, sorted by text               */
+    uint32_t         n_marks;        /* how many                                                                 */
+    uint32_t         mark_at[257];   /* the first of them that begins with each byte                             */
+    pcre2_code      *code[TOK_STEPS_MAX];   /* of pre->step; t5: code[0] finds grapheme clusters; NULL: end      */
+    pcre2_match_context *limits;     /* bounds of a match                                                        */
 } tok_vocab;
 
 static int tok__type(const tok_vocab *v, int32_t id) { return v->type[id] & 0x7f; }
@@ -301,7 +320,8 @@ static uint64_t tok__mix(uint64_t a, uint64_t b) {
     return (uint64_t)m ^ (uint64_t)(m >> 64);
 }
 
-/* Folded multiplication of 8 bytes at a time, with a fresh seed for each run, so that an attacker cannot choose tokens that collide. */
+/* Folded multiplication of 8 bytes at a time, with a fresh seed for each run, so that an attacker cannot choose tokens that
+ * collide. */
 static uint64_t tok__hash(const tok_vocab *v, uint64_t head, const uint8_t *p, size_t n) {
     uint64_t h = tok__mix(head ^ v->seed[0], v->seed[1] ^ n);
     for (size_t i = 8; i < n; i += 8)
@@ -320,8 +340,15 @@ static tok__slot *tok__slot_of(const tok_vocab *v, bytes b) {
     return &v->slot[at];
 }
 
+/* The token with this text; -1: none. */
 static int32_t tok__find(const tok_vocab *v, bytes b) {
     return b.n && b.n <= v->text_max ? tok__slot_of(v, b)->id1 - 1 : -1;
+}
+
+/* The same of tokens that merges may give. */
+static int32_t tok__find_plain(const tok_vocab *v, bytes b) {
+    const int32_t id = tok__find(v, b);
+    return id >= 0 && tok__plain(v, id) ? id : -1;
 }
 
 static uint64_t tok__merge_hash(const tok_vocab *v, int32_t left, int32_t right) {
@@ -336,13 +363,24 @@ static tok__merge *tok__merge_slot(const tok_vocab *v, int32_t left, int32_t rig
     return &v->merge[at];
 }
 
+/* Number of tokens: ids are 0 to this, exclusive. */
 static int32_t tok_count(const tok_vocab *v) { return v->n; }
+
+/* The token that begins a text, and the one that ends it; -1: the vocabulary has none. */
 static int32_t tok_bos(const tok_vocab *v) { return v->bos; }
 static int32_t tok_eos(const tok_vocab *v) { return v->eos; }
-static bool    tok_add_bos(const tok_vocab *v) { return v->add_bos; }
-static bool    tok_add_eos(const tok_vocab *v) { return v->add_eos; }
-static bool    tok_is_eog(const tok_vocab *v, int32_t id) { return id >= 0 && id < v->n && (v->type[id] & TOK_EOG); }
+
+/* Whether the model wants texts to begin with tok_bos(), and to end with tok_eos(); false where that token is missing. */
+static bool tok_add_bos(const tok_vocab *v) { return v->add_bos; }
+static bool tok_add_eos(const tok_vocab *v) { return v->add_eos; }
+
+/* Whether a generation ends with this token: the end of a text, a turn or a message. Any number may be asked for. */
+static bool tok_is_eog(const tok_vocab *v, int32_t id) { return id >= 0 && id < v->n && (v->type[id] & TOK_EOG); }
+
+/* The value of tokenizer.ggml.model. */
 static const char *tok_model_name(const tok_vocab *v) { return v->model; }
+
+/* The pre-tokenizer in use, as tokenizer.ggml.pre names it; "": this kind of vocabulary has none. */
 static const char *tok_pre_name(const tok_vocab *v) { return v->pre_name; }
 
 /* Whether the token has no text: control and unknown tokens. */
@@ -350,10 +388,10 @@ static bool tok_is_control(const tok_vocab *v, int32_t id) {
     return id >= 0 && id < v->n && (tok__type(v, id) == TOK_CONTROL || tok__type(v, id) == TOK_UNKNOWN);
 }
 
-/* The token's text in the file. */
+/* The token's text in the file; empty for a number that is no token. */
 static bytes tok_text(const tok_vocab *v, int32_t id) { return id >= 0 && id < v->n ? v->text[id] : (bytes){0}; }
 
-/* The token's bytes in a text; none for a control token. */
+/* The token's bytes in a text; none for a control token, and for a number that is no token. */
 static bytes tok_piece(const tok_vocab *v, int32_t id) {
     if (id < 0 || id >= v->n) return (bytes){0};
     return (bytes){v->piece + v->piece_at[id], v->piece_at[id + 1] - v->piece_at[id]};
@@ -439,7 +477,7 @@ static bool tok__add_text(tok_vocab *v, const gguf_kv *kv, int32_t id, bytes t, 
     v->text_bytes += t.n;
     if (v->text_bytes > UINT32_MAX)
         return TOK_BAD(kv, NULL, "the tokens are more than %u bytes, expected less", UINT32_MAX);
-    if (t.n > v->text_max) v->text_max = t.n;
+    v->text_max = max_size(v->text_max, t.n);
     return true;
 }
 
@@ -448,8 +486,7 @@ static bool tok__load_texts(tok_vocab *v, err_t *e) {
     const gguf_kv *kv = tok__array(v->g, key, GGUF_STR, GGUF_STR, e);
     if (!kv) return TOK_NO("%s: no %s, expected a vocabulary", v->g->path, key);
     if (kv->count < 1 || kv->count > TOK_COUNT_MAX)
-        return TOK_BAD(kv, NULL, "%s has %llu entries, expected 1 to %d", key, (unsigned long long)kv->count,
-                       TOK_COUNT_MAX);
+        return TOK_BAD(kv, NULL, "%s has %llu entries, expected 1 to %d", key, GGUF_U(kv->count), TOK_COUNT_MAX);
     uint64_t size = 8;
     while (size < 2 * kv->count) size *= 2;
     v->n = (int32_t)kv->count;
@@ -468,8 +505,8 @@ static bool tok__load_texts(tok_vocab *v, err_t *e) {
 
 static bool tok__same_count(const tok_vocab *v, const gguf_kv *kv, err_t *e) {
     if (kv->count == (uint64_t)v->n) return true;
-    return TOK_BAD(kv, NULL, "%.*s has %llu entries, expected %d as there are tokens", GGUF_SHOW(kv->key),
-                    (unsigned long long)kv->count, v->n);
+    return TOK_BAD(kv, NULL, "%.*s has %llu entries, expected %d as there are tokens", GGUF_SHOW(kv->key), GGUF_U(kv->count),
+                   v->n);
 }
 
 static bool tok__load_scores(tok_vocab *v, err_t *e) {
@@ -488,8 +525,8 @@ static bool tok__load_scores(tok_vocab *v, err_t *e) {
 
 /* The byte of "<0xHH>"; -1: another text. */
 static int tok__byte_of(bytes t) {
-    if (t.n != 6 || memcmp(t.p, "<0x", 3) || t.p[5] != '>' || !isxdigit(t.p[3]) || !isxdigit(t.p[4])) return -1;
-    return (int)strtol((const char[]){(char)t.p[3], (char)t.p[4], 0}, NULL, 16);
+    uint64_t b;
+    return t.n == 6 && !memcmp(t.p, "<0x", 3) && t.p[5] == '>' && bytes_hex(t.p + 3, 2, &b) ? (int)b : -1;
 }
 
 static const bytes tok__space = {(const uint8_t *)"\xe2\x96\x81", 3};     /* U+2581, which stands for a space */
@@ -511,7 +548,7 @@ static bool tok__load_types(tok_vocab *v, err_t *e) {
             return TOK_BAD(kv, v->text[i].p, "byte token %d is spelled \"%.*s\", expected <0x00> to <0xFF>", i,
                            GGUF_SHOW(v->text[i]));
         if (v->raw && v->kind != TOK_BERT && t == TOK_NORMAL && hex) t = TOK_BYTE;
-        if (v->raw && t == TOK_USER && tok__has_space(v->text[i])) t = TOK_NORMAL;  /* only merges can give it: its text holds U+2581 */
+        if (v->raw && t == TOK_USER && tok__has_space(v->text[i])) t = TOK_NORMAL;     /* only merges can give U+2581 */
         v->type[i] = (uint8_t)t;
     }
     return true;
@@ -616,7 +653,7 @@ static bool tok__load_flags(tok_vocab *v, err_t *e) {
         if (gguf_get_bool(v->g, flags[i].key, flags[i].flag, e) < 0) return false;
     v->bare = v->lower;
     if (gguf_get_bool(v->g, "tokenizer.ggml.normalizer.strip_accents", &v->bare, e) < 0) return false;
-    if (v->raw && v->pre && (v->pre->flags & PRE_BOS)) v->add_bos = true;      /* gemma4 files say false, but the model needs it */
+    if (v->raw && v->pre && (v->pre->flags & PRE_BOS)) v->add_bos = true;      /* gemma4 needs it, though its files say false */
     v->add_bos = v->add_bos && v->bos >= 0;
     v->add_eos = v->add_eos && v->eos >= 0;
     return true;
@@ -629,9 +666,9 @@ static bool tok__load_specials(tok_vocab *v, err_t *e) {
     tok__set_defaults(v);
     const struct { const char *name; int32_t *id; } ids[] = {
         {"bos", &v->bos}, {"eos", &v->eos}, {"eot", &v->eot}, {"eom", &v->eom}, {"unknown", &v->unk},
-        {"fim_pad", &fim_pad}, {"fim_rep", &fim_rep}, {"fim_sep", &fim_sep}, {"padding", &none}, {"seperator", bert ? &v->eos : &none},
-        {"cls", bert ? &v->bos : &none}, {"mask", &none}, {"fim_pre", &none}, {"fim_suf", &none}, {"fim_mid", &none}, {"prefix", &none},
-        {"suffix", &none}, {"middle", &none}};
+        {"fim_pad", &fim_pad}, {"fim_rep", &fim_rep}, {"fim_sep", &fim_sep}, {"padding", &none},
+        {"seperator", bert ? &v->eos : &none}, {"cls", bert ? &v->bos : &none}, {"mask", &none}, {"fim_pre", &none},
+        {"fim_suf", &none}, {"fim_mid", &none}, {"prefix", &none}, {"suffix", &none}, {"middle", &none}};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         if (!tok__special(v, ids[i].name, ids[i].id, e)) return false;
     if (!tok__load_flags(v, e)) return false;
@@ -720,7 +757,8 @@ static bool tok__spaces_lead(const tok_vocab *v) {
 
 /* --- load: merges --- */
 
-/* The id of left and right joined. Files mostly list merges in the order of their results: the last one and the next are tried first. */
+/* The id of left and right joined. Files mostly list merges in the order of their results: the last one and the next are
+ * tried first. */
 static int32_t tok__joined(const tok_vocab *v, bytes left, bytes right, int32_t last) {
     uint8_t both[2 * TOK_TEXT_MAX];
     for (int32_t id = last; id <= last + 1 && id < v->n; id++) {
@@ -737,8 +775,7 @@ static int32_t tok__joined(const tok_vocab *v, bytes left, bytes right, int32_t 
 static bool tok__read_merge(const tok_vocab *v, const gguf_kv *kv, bytes t, int32_t last, tok__merge *m, err_t *e) {
     const uint8_t *space = t.n > 2 ? memchr(t.p + 1, ' ', t.n - 2) : NULL;
     if (!space)
-        return TOK_BAD(kv, t.p, "merge %u is \"%.*s\", expected two texts with a space between",
-                                m->rank, GGUF_SHOW(t));
+        return TOK_BAD(kv, t.p, "merge %u is \"%.*s\", expected two texts with a space between", m->rank, GGUF_SHOW(t));
     bytes   left = {t.p, (size_t)(space - t.p)}, right = {space + 1, t.n - left.n - 1};
     int32_t l = tok__find(v, left), r = tok__find(v, right);
     int32_t id = l >= 0 && r >= 0 ? tok__joined(v, left, right, last) : -1;
@@ -747,7 +784,7 @@ static bool tok__read_merge(const tok_vocab *v, const gguf_kv *kv, bytes t, int3
                        GGUF_SHOW(t));
     if (id < 0 || !tok__plain(v, l) || !tok__plain(v, r) || !tok__plain(v, id)) return true;
     bool user = tok__type(v, l) == TOK_USER || tok__type(v, r) == TOK_USER || tok__type(v, id) == TOK_USER;
-    if (user && tok_piece(v, l).n + tok_piece(v, r).n != tok_piece(v, id).n) return true;      /* would not decode to the same text */
+    if (user && tok_piece(v, l).n + tok_piece(v, r).n != tok_piece(v, id).n) return true;      /* would decode to another text */
     m->left = l, m->right = r, m->id1 = id + 1;
     return true;
 }
@@ -763,8 +800,7 @@ static bool tok__load_merges(tok_vocab *v, err_t *e) {
     const gguf_kv *kv = tok__array(v->g, key, GGUF_STR, GGUF_STR, e);
     if (!kv) return TOK_NO("%s: no %s, expected them with tokenizer.ggml.model %s", v->g->path, key, v->model);
     if (kv->count > TOK_MERGE_MAX)
-        return TOK_BAD(kv, NULL, "%s has %llu entries, expected at most %d", key, (unsigned long long)kv->count,
-                       TOK_MERGE_MAX);
+        return TOK_BAD(kv, NULL, "%s has %llu entries, expected at most %d", key, GGUF_U(kv->count), TOK_MERGE_MAX);
     uint64_t size = 8;
     while (size < kv->count + kv->count / 2) size *= 2;
     v->merge_mask = size - 1;
@@ -790,42 +826,41 @@ static bool tok__load_merges(tok_vocab *v, err_t *e) {
 
 static int tok__by_text(const void *a, const void *b) {
     bytes x = ((const tok__mark *)a)->text, y = ((const tok__mark *)b)->text;
-    int   c = memcmp(x.p, y.p, x.n < y.n ? x.n : y.n);
+    int   c = memcmp(x.p, y.p, min_size(x.n, y.n));
     return c ? c : (x.n > y.n) - (x.n < y.n);
 }
 
+/* Whether a token stands for itself in a text, so that tok_encode() adds a space after it. */
+static bool tok__is_apart(const tok_vocab *v, int32_t id) {
+    return tok_is_control(v, id) || (id >= 0 && id < v->n && tok__type(v, id) == TOK_USER);
+}
+
+/* Whether a token may stand in a text among others: UNUSED ones have no place there. */
+static bool tok__is_part(const tok_vocab *v, int32_t id) { return tok__plain(v, id) && tok__type(v, id) != TOK_UNUSED; }
+
+/* The n tokens for which `is` holds, sorted by their texts. The caller frees the list. */
+static tok__mark *tok__sorted(const tok_vocab *v, bool (*is)(const tok_vocab *v, int32_t id), uint32_t *n) {
+    tok__mark *list = mem_new((size_t)v->n, sizeof *list);
+    *n = 0;
+    for (int32_t id = 0; id < v->n; id++)
+        if (is(v, id)) list[(*n)++] = (tok__mark){v->text[id], id};
+    qsort(list, *n, sizeof *list, tok__by_text);
+    return mem_grow(list, *n, sizeof *list);
+}
+
 static void tok__load_marks(tok_vocab *v) {
-    for (int pass = 0; pass < 2; pass++) {            /* count, then fill */
-        if (pass) v->mark = mem_new(v->n_marks, sizeof *v->mark);
-        v->n_marks = 0;
-        for (int32_t id = 0; id < v->n; id++) {
-            if (!tok_is_control(v, id) && tok__type(v, id) != TOK_USER) continue;
-            if (pass) v->mark[v->n_marks] = (tok__mark){v->text[id], id};
-            v->n_marks++;
-        }
-    }
-    qsort(v->mark, v->n_marks, sizeof *v->mark, tok__by_text);
+    v->mark = tok__sorted(v, tok__is_apart, &v->n_marks);
     for (uint32_t i = 0; i < v->n_marks; i++) v->mark_at[v->mark[i].text.p[0] + 1] = i + 1;
     for (int c = 0; c < 256; c++)
         if (v->mark_at[c + 1] < v->mark_at[c]) v->mark_at[c + 1] = v->mark_at[c];
 }
 
-/* --- load: the trie (bert, t5). UNUSED tokens have no place in a text. --- */
-
-/* The tokens that a text can have, sorted by their texts. The caller frees the list. */
-static tok__mark *tok__trie_words(const tok_vocab *v, size_t *n) {
-    tok__mark *list = mem_new((size_t)v->n, sizeof *list);
-    *n = 0;
-    for (int32_t id = 0; id < v->n; id++)
-        if (tok__plain(v, id) && tok__type(v, id) != TOK_UNUSED) list[(*n)++] = (tok__mark){v->text[id], id};
-    qsort(list, *n, sizeof *list, tok__by_text);
-    return list;
-}
+/* --- load: the trie (bert, t5) --- */
 
 /* Number of nodes: one for each beginning of a text, the empty one too. */
-static size_t tok__trie_size(const tok__mark *list, size_t n) {
+static size_t tok__trie_size(const tok__mark *list, uint32_t n) {
     size_t nodes = 1;
-    for (size_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         const bytes a = list[i ? i - 1 : 0].text, b = list[i].text;
         size_t      same = 0;
         while (i && same < a.n && same < b.n && a.p[same] == b.p[same]) same++;
@@ -837,14 +872,15 @@ static size_t tok__trie_size(const tok__mark *list, size_t n) {
 /* Nodes are made level by level. A node owns the texts from..to of the list, which share their first `depth` bytes. */
 static bool tok__load_trie(tok_vocab *v, err_t *e) {
     typedef struct { uint32_t from, to, depth; } part;
-    if (v->text_bytes > INT32_MAX) return TOK_NO("%s: the tokens are %zu bytes, expected at most %d", v->g->path, v->text_bytes, INT32_MAX);
-    size_t       n_list;
-    tok__mark   *list = tok__trie_words(v, &n_list);
+    if (v->text_bytes > INT32_MAX)
+        return TOK_NO("%s: the tokens are %zu bytes, expected at most %d", v->g->path, v->text_bytes, INT32_MAX);
+    uint32_t     n_list;
+    tok__mark   *list = tok__sorted(v, tok__is_part, &n_list);
     const size_t nodes = tok__trie_size(list, n_list);
     part        *own = mem_new(nodes, sizeof *own);
     tok__trie    t = {mem_new(nodes + 1, sizeof *t.child), mem_new(nodes, sizeof *t.id), mem_new(nodes, 1)};
     uint32_t     made = 1;
-    own[0].to = (uint32_t)n_list;
+    own[0].to = n_list;
     for (size_t i = 0; i < nodes; i++) {
         part p = own[i];
         t.child[i] = made;
@@ -869,8 +905,9 @@ static uint32_t tok__trie_step(const tok__trie *t, uint32_t node, uint8_t c) {
     return hit ? (uint32_t)(hit - t->label) : 0;
 }
 
-/* --- load: the character map (t5). A unit of the double array holds a byte (bits 0 to 7, and bit 31 where it is a value instead), whether a key ends
- * here (bit 8), and how far its children are (bits 10 to 30, times 256 under bit 9): the child for byte c is at base ^ c, the value at base. --- */
+/* --- load: the character map (t5). A unit of the double array holds a byte (bits 0 to 7, and bit 31 where it is a value
+ * instead), whether a key ends here (bit 8), and how far its children are (bits 10 to 30, times 256 under bit 9): the child
+ * for byte c is at base ^ c, the value at base. --- */
 
 static uint32_t tok__unit(const tok__map *m, uint32_t i) {
     uint32_t u;
@@ -892,8 +929,8 @@ static bool tok__map_value(const tok__map *m, uint32_t base) {
     return u >> 31 && at < m->n_text && (!at || !m->text[at - 1]);
 }
 
-/* Bytes of the longest key below `base`; height[]: 1 + that of units seen, since keys may share their ends. -1: one is longer than TOK_KEY_MAX (then
- * the units may be a cycle), or has no value. */
+/* Bytes of the longest key below `base`; height[]: 1 + that of units seen, since keys may share their ends. -1: one is longer
+ * than TOK_KEY_MAX (then the units may be a cycle), or has no value. */
 static int tok__map_height(const tok__map *m, uint32_t base, int depth, uint8_t *height) {
     int most = 0;
     for (int c = 1; c < 256; c++) {
@@ -903,7 +940,7 @@ static int tok__map_height(const tok__map *m, uint32_t base, int depth, uint8_t 
         int h = height[i] ? height[i] - 1 : depth < TOK_KEY_MAX ? tok__map_height(m, below, depth + 1, height) : -1;
         if (h < 0 || depth + 1 + h > TOK_KEY_MAX) return -1;
         height[i] = (uint8_t)(h + 1);
-        if (h + 1 > most) most = h + 1;
+        most = max_int(most, h + 1);
     }
     return most;
 }
@@ -924,19 +961,21 @@ static bool tok__load_map(tok_vocab *v, err_t *e) {
     uint32_t       size;
     if (!kv || !kv->count) return !e->code;
     if (kv->count < 9 || kv->count > TOK_MAP_MAX)
-        return TOK_BAD(kv, NULL, "the character map has %llu bytes, expected 9 to %d", (unsigned long long)kv->count, TOK_MAP_MAX);
+        return TOK_BAD(kv, NULL, "the character map has %llu bytes, expected 9 to %d", GGUF_U(kv->count), TOK_MAP_MAX);
     memcpy(&size, kv->data, 4);
     if (!size || size % 4 || size >= kv->count - 4)
         return TOK_BAD(kv, kv->data, "the units of the character map are %u bytes, expected a multiple of 4 below %llu", size,
-                       (unsigned long long)kv->count - 4);
+                       GGUF_U(kv->count) - 4);
     const tok__map m = {kv->data + 4, kv->data + 4 + size, size / 4, (uint32_t)(kv->count - 4 - size)};
     if (!tok__map_texts(&m))
-        return TOK_BAD(kv, m.text, "the texts of the character map are wrong, expected UTF-8 of at most %d bytes, NUL after each", TOK_TO_MAX);
+        return TOK_BAD(kv, m.text, "the texts of the character map are wrong, expected UTF-8 of at most %d bytes, NUL after each",
+                       TOK_TO_MAX);
     uint8_t   *height = mem_new(m.n, 1);
     const bool ok = tok__map_height(&m, tok__map_base(0, tok__unit(&m, 0)), 0, height) >= 0;
     mem_free(height);
     if (!ok)
-        return TOK_BAD(kv, m.unit, "the keys of the character map are wrong, expected at most %d bytes, and a text for each", TOK_KEY_MAX);
+        return TOK_BAD(kv, m.unit, "the keys of the character map are wrong, expected at most %d bytes, and a text for each",
+                       TOK_KEY_MAX);
     v->map = m;
     return true;
 }
@@ -1000,7 +1039,8 @@ static bool tok__load_pre(tok_vocab *v, const char *pre, err_t *e) {
     bytes          name = {0};
     if (v->kind == TOK_WHITE && !pre) {
         if (gguf_get_str(v->g, "tokenizer.ggml.pre", &name, e) < 0) return false;
-        if (kv && !bytes_is(name, tok__whitespace.names)) return TOK_BAD(kv, NULL, "tokenizer.ggml.pre is \"%.*s\", expected whitespace", GGUF_SHOW(name));
+        if (kv && !bytes_is(name, tok__whitespace.names))
+            return TOK_BAD(kv, NULL, "tokenizer.ggml.pre is \"%.*s\", expected whitespace", GGUF_SHOW(name));
         v->pre = &tok__whitespace;
         snprintf(v->pre_name, sizeof v->pre_name, "%s", tok__whitespace.names);
         return true;
@@ -1025,6 +1065,7 @@ static bool tok__load_pre(tok_vocab *v, const char *pre, err_t *e) {
     return true;
 }
 
+/* Frees what tok_load() made; NULL is fine. */
 static void tok_free(tok_vocab *v) {
     if (!v) return;
     for (int i = 0; i < TOK_STEPS_MAX; i++) pcre2_code_free(v->code[i]);
@@ -1052,8 +1093,8 @@ static bool tok__load_rules(tok_vocab *v, err_t *e) {
     }
 }
 
-/* pre: the name of a pre-tokenizer in place of the file's, or NULL. The file must outlive the vocabulary. On failure NULL, and e is
- * set. */
+/* Reads and checks the vocabulary of a file, which must outlive it. pre: a pre-tokenizer in place of the file's, or NULL. On
+ * failure NULL, and e is set. */
 static tok_vocab *tok_load(const gguf_file *g, const char *pre, err_t *e) {
     tok_vocab *v = mem_new(1, sizeof *v);
     uint64_t   seed = rng_fresh();
@@ -1076,10 +1117,12 @@ fail:
 /* --- lists of tokens --- */
 
 typedef struct {
-    int32_t *id;
-    size_t   n, cap;
+    int32_t *id;                     /* [n]                             */
+    size_t   n;                      /* tokens                          */
+    size_t   cap;                    /* for so many there is memory     */
 } tok_ids;
 
+/* Appends a token; a zeroed list is empty. */
 static void tok_ids_add(tok_ids *t, int32_t id) {
     if (t->n == t->cap) {
         t->cap = t->cap ? 2 * t->cap : 64;
@@ -1088,6 +1131,7 @@ static void tok_ids_add(tok_ids *t, int32_t id) {
     t->id[t->n++] = id;
 }
 
+/* Frees the list, which is empty then. */
 static void tok_ids_drop(tok_ids *t) {
     mem_free(t->id);
     *t = (tok_ids){0};
@@ -1106,9 +1150,9 @@ static int tok_chunks(size_t n, int size, int step, int ask, err_t *e) {
     const int64_t room = (int64_t)n - size, over = step < size;
     const int64_t all = room < over ? 0 : over ? (room + step - 1) / step : (int64_t)n / size;
     if (!all)
-        err_set(e, EXIT_INPUT, "the text has %zu tokens, expected at least the %d of one chunk%s (-c N)", n, size, over ? ", and one more" : "");
-    else if (!ask) err_set(e, EXIT_INPUT, "--chunks: 0 leaves nothing to read, expected at least 1");
-    return ask >= 0 && ask < all ? ask : all > INT_MAX ? INT_MAX : (int)all;
+        TOK_NO("the text has %zu tokens, expected at least the %d of one chunk%s (-c N)", n, size, over ? ", and one more" : "");
+    else if (!ask) TOK_NO("--chunks: 0 leaves nothing to read, expected at least 1");
+    return ask >= 0 && ask < all ? ask : (int)min_i64(all, INT_MAX);
 }
 
 /* --- encode: merging the symbols of one word. tok__pair() alone depends on the kind of vocabulary: it says what two
@@ -1118,37 +1162,48 @@ static int tok_chunks(size_t n, int size, int step, int ask, err_t *e) {
 #define TOK_NEVER UINT32_MAX
 
 typedef struct {
-    uint32_t at, n;                  /* bytes of text in the run's buffer (raw); n 0: merged away */
-    int32_t  id, prev, next;         /* id -1: no token; next -1: the last                        */
-    uint32_t prio;                   /* of merging with next; TOK_NEVER: no merge                 */
-    int32_t  made;                   /* the token that they merge into                            */
+    uint32_t at;                     /* where its bytes begin in the run's buffer (raw)       */
+    uint32_t n;                      /* bytes; 0: merged away                                 */
+    int32_t  id;                     /* -1: no token                                          */
+    int32_t  prev;                   /* the symbol before it, -1: none                        */
+    int32_t  next;                   /* the one after it, -1: none                            */
+    uint32_t prio;                   /* of merging with next; TOK_NEVER: no merge             */
+    int32_t  made;                   /* the token that they merge into                        */
 } tok__sym;
 
 /* t5: the best tokens of a word's bytes before a place. */
 typedef struct {
-    double   score;
-    uint32_t from, next;             /* where the last token begins, UINT32_MAX: nothing ends here; where the next one ends */
-    int32_t  id;                     /* of the last token; -1: a character without one */
+    double   score;                  /* sum of their scores                                   */
+    uint32_t from;                   /* where the last one begins; UINT32_MAX: none ends here */
+    uint32_t next;                   /* on the best path: where the token after them ends     */
+    int32_t  id;                     /* of the last one; -1: a character without a token      */
 } tok__best;
 
 typedef struct {
-    const tok_vocab  *v;
-    tok_ids          *out;
-    err_t            *e;
-    tok__best        *best;
-    size_t            best_cap;
-    uint32_t          chars;         /* bert: characters of the word in buf */
-    bool              gap, lead;     /* t5: a word begins with the next character, and with U+2581 */
-    bool              first;         /* t5: no character of the text came yet, and spaces before it do not count */
-    bool              unk;           /* t5: the last token is the unknown one */
-    tok__sym         *sym;
-    uint64_t         *heap;
-    uint32_t         *cut[2];        /* ends of pieces, before and after a pattern */
+    const tok_vocab  *v;             /* the vocabulary                                                         */
+    tok_ids          *out;           /* where tokens go                                                        */
+    err_t            *e;             /* set by the first failure                                               */
+    tok__best        *best;          /* [best_cap] t5: places of the word                                      */
+    size_t            best_cap;      /* memory of best                                                         */
+    uint32_t          chars;         /* bert: characters of the word in buf                                    */
+    bool              gap;           /* t5: a word begins with the next character                              */
+    bool              lead;          /* t5: and with U+2581                                                    */
+    bool              first;         /* t5: no character came yet, and spaces before the first do not count    */
+    bool              unk;           /* t5: the last token is the unknown one                                  */
+    tok__sym         *sym;           /* [n_sym] of the word                                                    */
+    size_t            n_sym;         /* how many                                                               */
+    size_t            sym_cap;       /* memory of sym                                                          */
+    uint64_t         *heap;          /* [n_heap] priority << 32 | place                                        */
+    size_t            n_heap;        /* how many                                                               */
+    size_t            heap_cap;      /* memory of heap                                                         */
+    uint32_t         *cut[2];        /* [n_cut] ends of pieces, before and after a pattern                     */
+    size_t            n_cut[2];      /* how many                                                               */
+    size_t            cut_cap[2];    /* memory of cut                                                          */
     str               buf;           /* raw: the text, or a word, with U+2581 for spaces; else a word as characters for bytes */
-    size_t            n_sym, sym_cap, n_heap, heap_cap, n_cut[2], cut_cap[2];
-    pcre2_match_data *match;
+    pcre2_match_data *match;         /* where the last match lies                                              */
 } tok__run;
 
+/* Adds an entry to the heap. */
 static void tok__push(tok__run *r, uint32_t prio, uint32_t place) {
     if (r->n_heap == r->heap_cap) {
         r->heap_cap = r->heap_cap ? 2 * r->heap_cap : 256;
@@ -1160,7 +1215,8 @@ static void tok__push(tok__run *r, uint32_t prio, uint32_t place) {
     r->heap[i] = key;
 }
 
-/* Removes the least entry. The hole moves down to a leaf and the last entry moves up from there: rarely far, since it was a leaf. */
+/* Removes the least entry. The hole moves down to a leaf and the last entry moves up from there: rarely far, since it was a
+ * leaf. */
 static uint64_t tok__pop(tok__run *r) {
     uint64_t *h = r->heap, top = h[0], last = h[--r->n_heap];
     size_t    i = 0, n = r->n_heap;
@@ -1188,8 +1244,8 @@ static void tok__pair(tok__run *r, int32_t i) {
     s->prio = TOK_NEVER;
     if (!t) return;
     if (!v->pre) {
-        int32_t id = tok__find(v, (bytes){(const uint8_t *)r->buf.p + s->at, s->n + t->n});
-        if (id >= 0 && tok__plain(v, id)) s->prio = tok__score_prio(v, id), s->made = id;
+        const int32_t id = tok__find_plain(v, (bytes){(const uint8_t *)r->buf.p + s->at, s->n + t->n});
+        if (id >= 0) s->prio = tok__score_prio(v, id), s->made = id;
     } else if (s->id >= 0 && t->id >= 0) {
         const tok__merge *m = tok__merge_slot(v, s->id, t->id);
         if (m->id1) s->prio = m->rank, s->made = m->id1 - 1;
@@ -1221,8 +1277,9 @@ static bool tok__put_byte(tok__run *r, uint8_t b, bool stray) {
     if (escape) tok_ids_add(r->out, v->byte_id[0xf4]), b = v->lost[b];
     if (v->byte_id[b] >= 0) tok_ids_add(r->out, v->byte_id[b]);
     else if (v->unk >= 0) tok_ids_add(r->out, v->unk);
-    else return err_set(r->e, EXIT_INPUT, "%s: no token for byte 0x%02x and no unknown token, expected one of them",
-                        v->g->path, b);
+    else
+        return err_set(r->e, EXIT_INPUT, "%s: no token for byte 0x%02x and no unknown token, expected one of them", v->g->path,
+                       b);
     return true;
 }
 
@@ -1252,10 +1309,14 @@ static void tok__add_sym(tok__run *r, uint32_t at, uint32_t n, int32_t id) {
 
 /* --- encode: words of UTF-8 tokens (llama, gemma4) --- */
 
+/* Ends the word in buf. gemma4: a run of newlines may be a token, whose merges are not in the file. */
 static bool tok__raw_word(tok__run *r) {
-    tok__merge_all(r);
-    bool ok = true;
-    for (int32_t i = r->n_sym ? 0 : -1; i >= 0 && ok; i = r->sym[i].next)
+    const bool    lines = r->v->pre && r->buf.n && r->buf.p[0] == '\n';
+    const int32_t id = lines ? tok__find_plain(r->v, str_bytes(&r->buf)) : -1;
+    bool          ok = true;
+    if (id >= 0) tok_ids_add(r->out, id);
+    else tok__merge_all(r);
+    for (int32_t i = id < 0 && r->n_sym ? 0 : -1; i >= 0 && ok; i = r->sym[i].next)
         if (r->sym[i].id >= 0) tok_ids_add(r->out, r->sym[i].id);
         else ok = tok__put_unmerged(r, &r->sym[i]);
     r->n_sym = 0;
@@ -1263,19 +1324,8 @@ static bool tok__raw_word(tok__run *r) {
     return ok;
 }
 
-/* gemma4: a run of newlines that is a token. Its merges are not in the file. */
-static bool tok__newlines(tok__run *r) {
-    int32_t id = tok__find(r->v, str_bytes(&r->buf));
-    if (!r->buf.n || r->buf.p[0] != '\n' || id < 0 || !tok__plain(r->v, id)) return tok__raw_word(r);
-    tok_ids_add(r->out, id);
-    r->n_sym = 0;
-    str_clear(&r->buf);
-    return true;
-}
-
 static void tok__raw_sym(tok__run *r, const uint8_t *p, size_t n) {
-    int32_t id = tok__find(r->v, (bytes){p, n});
-    tok__add_sym(r, (uint32_t)r->buf.n, (uint32_t)n, id >= 0 && tok__plain(r->v, id) ? id : -1);
+    tok__add_sym(r, (uint32_t)r->buf.n, (uint32_t)n, tok__find_plain(r->v, (bytes){p, n}));
     str_add(&r->buf, p, n);
 }
 
@@ -1297,10 +1347,10 @@ static bool tok__raw_text(tok__run *r, bytes t, bool prefix) {
         uint8_t before = i ? t.p[i - 1] : prefix && v->space_prefix ? ' ' : 0;
         bool    word = v->spaces_lead && t.p[i] == ' ' && before != ' ';
         word = word || (lines && i && (t.p[i] == '\n') != (before == '\n'));
-        if (word) ok = lines ? tok__newlines(r) : tok__raw_word(r);
+        if (word) ok = tok__raw_word(r);
         i += tok__raw_char(r, t, i);
     }
-    return ok && (lines ? tok__newlines(r) : tok__raw_word(r));
+    return ok && tok__raw_word(r);
 }
 
 /* --- encode: words of bytes (gpt2) --- */
@@ -1361,8 +1411,8 @@ static int32_t tok__whole_word(tok__run *r, bytes w) {
     if (w.n > r->v->text_max) return -1;
     str_clear(&r->buf);
     for (size_t i = 0; i < w.n; i++) str_add(&r->buf, two, tok__put_char(w.p[i], two));
-    int32_t id = tok__find(r->v, str_bytes(&r->buf));
-    return id >= 0 && tok__plain(r->v, id) && bytes_eq(tok_piece(r->v, id), w) ? id : -1;
+    const int32_t id = tok__find_plain(r->v, str_bytes(&r->buf));
+    return id >= 0 && bytes_eq(tok_piece(r->v, id), w) ? id : -1;
 }
 
 static bool tok__byte_word(tok__run *r, bytes w) {
@@ -1419,125 +1469,132 @@ static bool tok__bytes(tok__run *r, bytes t) {
     return i == from || tok__byte_text(r, (bytes){t.p + from, i - from});
 }
 
-/* --- encode: words of WordPiece (bert). As BERT does: control characters go, each punctuation mark and each Han character is a word of its own, texts
- * become lower case and lose their accents where the file says so. The tables are those of the tokenizers library. --- */
+/* --- encode: words of WordPiece (bert). As BERT does: control characters go, each punctuation mark and each Han character is a
+ * word of its own, texts become lower case and lose their accents where the file says so. The tables are those of the
+ * tokenizers library. --- */
 
-enum { TOK_IS_DROPPED, TOK_IS_WHITE, TOK_IS_HAN, TOK_IS_PUNCT, TOK_IS_MARK, TOK_TO_BARE, TOK_TO_LOWER, TOK_BARE_LONG, TOK_LOWER_LONG, TOK_TABLES };
+enum {
+    TOK_IS_DROPPED, TOK_IS_HAN, TOK_IS_PUNCT, TOK_IS_MARK, TOK_TO_BARE, TOK_TO_LOWER, TOK_BARE_LONG, TOK_LOWER_LONG, TOK_TABLES
+};
 
-/* Made by `python3 tests/gen/unicode.py --bert`. BARE: without its accents; MARK: an accent; LONG: what becomes two or three characters. */
+/* Made by `python3 tests/gen/unicode.py --bert`. BARE: without its accents; MARK: an accent; LONG: what becomes two or three
+ * characters. */
 static const char *const tok__packed[TOK_TABLES] = {
     [TOK_IS_DROPPED] =
         "AQDCCiBgDgCOAzqBKXAhGAyBA/nEA9/BIbIyBICSx8vB+vMgwBA6HECAgmEAj/qBGwmFOn0rYAf+Fh8/B6//DD6//D",
-    [TOK_IS_WHITE] =
-        "JCDATAgEAgvFAgsCUeCGAwBAh9DA",
     [TOK_IS_HAN] =
         "ggN+7MhC+/oBhoW+fhohC+tzChB+xIhI+4KxqK+hB",
     [TOK_IS_PUNCT] =
-        "hBcLMbKbGjBAGAEALCEAEA/VAJAzOKqBC0BDDADAtBCVCCCOADCrCGnDAsBaqHE3BcgBAmICLAgMAkYA7CALCpFcCAmBGoCArCIFCwDKsFAlTQ4EAtTCtBCvCEoCC+EE"
-        "CEmBU6JC5GChEMCKtFM8EG8BI/BChCOMA9ZuBJmBCYCWfCPC6TGeC+hBawCCgBS0MqBgCGhBC8XGCCxDAwE8CCkB/NEFSDWRANAjDA7CAjgdCuIEkDALA0DK9LG3CCpB"
-        "ECAyBCwBAiDYRC9DG/DCRC6HAzqUCxGSXkCCaCAFDBA2EECKCGLCECbECAcFBK7ME9UAxBA/MAoXAoGAgBAxIQnBAxDMjCM6CGrlBMuDCCG/DGxBCwCIEAODBC5CKsDA"
-        "9QA7HsBqDE5HEypDI6vRCmEAiCIJA7qUAovHI",
+        "hBcLMbKbGjBAGAEALCEAEA/VAJAzOKqBC0BDDADAtBCVCCCOADCrCGnDAsBaqHE3BcgBAmICLAgMAkYA7CALCpFcCAmBGoCArCIFCwDKsFAlTQ4EAtTCtBCv"
+        "CEoCC+EECEmBU6JC5GChEMCKtFM8EG8BI/BChCOMA9ZuBJmBCYCWfCPC6TGeC+hBawCCgBS0MqBgCGhBC8XGCCxDAwE8CCkB/NEFSDWRANAjDA7CAjgdCuIE"
+        "kDALA0DK9LG3CCpBECAyBCwBAiDYRC9DG/DCRC6HAzqUCxGSXkCCaCAFDBA2EECKCGLCECbECAcFBK7ME9UAxBA/MAoXAoGAgBAxIQnBAxDMjCM6CGrlBMuD"
+        "CCG/DGxBCwCIEAODBC5CKsDA9QA7HsBqDE5HEypDI6vRCmEAiCIJA7qUAovHI",
     [TOK_IS_MARK] =
-        "gY+G0IIqI4CCDBDBDpCUxBoBRAmDMDKDCCGkBAf0B8CU7BQjBGCQCECIsBEoE+B4BDFOFAEMLCeA7BAFGJAVCeC6BAFCFCDEEAfCEAMC6BAFICCFAVCeA7BADDBEJAJA"
-        "MCfA+BANAzBA+BEGECGICMCeA7BADAHAGCVCeAgCGJAVCnDAIECA7CADMNOjDADKCCMKrCCcF4BaCICCGUCmCKAnDGCKCCDCaCFERGOADCHAQAgWEzdEeEeCfChCCCMJ"
-        "ADUKAuBE8EA3DEFCKAHE8GCDA7BDBKCDDOHSDAxBajCGxBDBGCAGApBQNChBGDCCE5BDBAEDBC7BODC5EECYCMFAHAECnGqDHGxWYFAEW//CEuEAhD+BrRGsDC1udAFS"
-        "hBCxCCxIAEAFAaC+EAciB1BOaUvBExBADGDApBAkCKDCDCNAJAwBA0BDBCDCGCCArBCJAvHADAFAx5TAiXeReueAjHA2EIn0BECCGGpBEFAmFC7oBA3Bc5BEyBGDCmCE"
-        "lBICO/BANC1BQMEjDEDDBAoFAEOWC7BAEAmBMEI/JKCAFCCCvHGHCCCcC2CODDBArDDDKCAmDEDGCIl+UI8BM5iBGroTCpmFESODMfG1EE89BsDFiDJAPAXICchxDMqh"
-        "mY+O",
+        "gY+G0IIqI4CCDBDBDpCUxBoBRAmDMDKDCCGkBAf0B8CU7BQjBGCQCECIsBEoE+B4BDFOFAEMLCeA7BAFGJAVCeC6BAFCFCDEEAfCEAMC6BAFICCFAVCeA7BA"
+        "DDBEJAJAMCfA+BANAzBA+BEGECGICMCeA7BADAHAGCVCeAgCGJAVCnDAIECA7CADMNOjDADKCCMKrCCcF4BaCICCGUCmCKAnDGCKCCDCaCFERGOADCHAQAgW"
+        "EzdEeEeCfChCCCMJADUKAuBE8EA3DEFCKAHE8GCDA7BDBKCDDOHSDAxBajCGxBDBGCAGApBQNChBGDCCE5BDBAEDBC7BODC5EECYCMFAHAECnGqDHGxWYFAE"
+        "W//CEuEAhD+BrRGsDC1udAFShBCxCCxIAEAFAaC+EAciB1BOaUvBExBADGDApBAkCKDCDCNAJAwBA0BDBCDCGCCArBCJAvHADAFAx5TAiXeReueAjHA2EIn0"
+        "BECCGGpBEFAmFC7oBA3Bc5BEyBGDCmCElBICO/BANC1BQMEjDEDDBAoFAEOWC7BAEAmBMEI/JKCAFCCCvHGHCCCcC2CODDBArDDDKCAmDEDGCIl+UI8BM5iB"
+        "GroTCpmFESODMfG1EE89BsDFiDJAPAXICchxDMqhmY+O",
     [TOK_TO_BARE] =
-        "gGA/HBAhIBAjIBAlIBAnIBDpIBAnIBApIBArIBAtIBAnIBApIBArIBAtICCnIBApIBArIBAtIBAvIDApIBArIBAtIBAvIBApIDA/HBAhIBAjIBAlIBAnIBDpIBAnIBAp"
-        "IBArIBAtIBAnIBApIBArIBAtICCnIBApIBArIBAtIBAvIDApIBArIBAtIBAvIBApICAtIBA/LBAhKBAjMBAlKBAnMBApKBAnMBApKBArMBAtKBAvMBAxKBAzMBA1KBA1"
-        "MBA3KDA7MBA9KBA/MBAhLBAjNBAlLBAnNBApLBArNBAtLBArNBAtLBAvNBAxLBAzNBA1LBA3NBA5LBA5NBA7LDA/NBAhMBAjOBAlMBAnOBApMBArOBAtMBAvOEA1OBA3"
-        "MBA3OBA5MCA7OBA9MBA/OBAhNBAjPBAlNFArPBAtNBAvPBAxNBAzPBA1NEA7PBA9NBA/PBAhOBAjQBAlODAlQBAnOBApQBArOBAtQBAvOBAvQBAxOBAzQBA1OBA3QBA5"
-        "OBA7QBA9OBA9QBA/OBAhRBAjPDAnRBApPBArRBAtPBAvRBAxPBAzRBA1PBA3RBA5PBA7RBA9PBA7RBA9PBA7RBA9PBC/RBAhQBAjSBAlQBAnSBApQiBAjVBAlTOA1VBA"
-        "3TdA5YBA7WBAtYBAvWBAlYBAnWBA9XBA/VBAhYBAjWBAlYBAnWBApYBArWBAtYBAvWCA7ZBA9XBA/ZBAhYBA5RBA7PDA/ZBAhYBA7ZBA9XBA3ZBA5XBA7ZBA9XBAvDBA"
-        "mKBAtYEA7aBA9YDA1aBA3YBAzbBA1ZBAtTBAvRBAtSBAvQBA/bBAhaBAjcBAlaBA/bBAhaBAjcBAlaBA/bBAhaBAjcBAlaBA7bBA9ZBA/bBAhaBA9bBA/ZBAhcBAjaBA"
-        "/bBAhaBAjcBAlaBArcBAtaBAtcBAvaDAtdBAvbHAreBAtcBAneBApcBA3dBA5bBA7dBA9bBA/dBAhcBAjeBAlcBAzdBA1bhKA3LKAn0BHA7tBBAWBAhtBBAaBAcBAeCA"
-        "mBCAuBBA0BBAyCaAjBBANBAKBAQBASBAUBAqBaAjBBANBAbBARBALFADBAFsBAqBBAoBCAgBEADFAcBAWBAqBLADgBADXA3BBA5BCAhCEADFAlCBArCBA3BYCFqCA3KB"
-        "A5IOAhMBAjKBAlMBAnKDAjMBAlKDCFBAtMBAvKBAvMBAxKDA1MBA3KBA5MBA7KBAxMBAzKDCFBA/LBAhKBA3MBA5KBA7MBA9KBA/MBAhLBA7MBA9KDA7MBA9KpJAKBAI"
-        "BAoCBAEBAoC6EAqBCADRAD2SADIADDADkBEnEBA/DBC3DBAnDBAhD9DC3DCAhD0CADDAEjBCnEBA/DDAnDqHADUC3DjLAqBHCcCARwIADpLADKADFADFADFADNAzC9FA"
-        "D14CANCARGAd9VA/7OBAh6OBAh8OBAj6OBAl8OBAn6OBAp8OBAr6OBAr8OBAt6OBAt8OBAv6OBAx8OBAz6OBA18OBA36OBA58OBA76OBA98OBA/6OBA/8OBAh7OBAj9O"
-        "BAl7OBAn9OBAp7OBAr9OBAt7OBAv9OBAx7OBAx9OBAz7OBAz9OBA17OBA19OBA37OBA59OBA77OBA99OBA/7OBAh+OBAj8OBAl+OBAn8OBAn+OBAp8OBAr+OBAt8OBAr"
-        "+OBAt8OBAv+OBAx8OBAz+OBA18OBA1+OBA38OBA5+OBA78OBA9+OBA/8OBAh/OBAj9OBAj/OBAl9OBAn/OBAp9OBAr/OBAt9OBAt/OBAv9OBAx/OBAz9OBA1/OBA39OB"
-        "A5/OBA79OBA7/OBA99OBA//OBAh+OBAjgPBAl+OBAngPBAp+OBApgPBAr+OBAtgPBAv+OBAtgPBAv+OBAxgPBAz+OBA1gPBA3+OBA5gPBA7+OBA7gPBA9+OBA/gPBAh/"
-        "OBAjhPBAl/OBAnhPBAp/OBArhPBAt/OBAthPBAv/OBAxhPBAz/OBA1hPBA3/OBA5hPBA7/OBA7hPBA9/OBA/hPBAhgPBAjiPBAlgPBAniPBApgPBAriPBAtgPBAtiPBA"
-        "vgPBAxiPBAzgPBAziPBA1gPBA3iPBA5gPBA7iPBA9gPBA/iPBAhhPBAjjPBAlhPBAljPBAnhPBApjPBArhPBArjPBAthPBAtjPBAvhPBAxjPBAzhPBA1jPBA3hPBA9iP"
-        "BAniPBAjiPBAhiPCA5xOFA/lPBAhkPBAjmPBAlkPBAnmPBApkPBArmPBAtkPBAvmPBAxkPBAzmPBA1kPBA3mPBA5kPBA7mPBA9kPBA/mPBAhlPBAjnPBAllPBAnnPBAp"
-        "lPBArnPBAtlPBAnnPBAplPBArnPBAtlPBAvnPBAxlPBAznPBA1lPBA3nPBA5lPBA7nPBA9lPBA/nPBAhmPBAjoPBAlmPBA/nPBAhmPBAjoPBAlmPBA7nPBA9lPBA/nPB"
-        "AhmPBAjoPBAlmPBAnoPBApmPBAroPBAtmPBAvoPBAxmPBAzoPBA1mPBA3oPBA5mPBA7oPBA9mPBA/oPBAhnPBAjpPBAlnPBAnpPBApnPBA/oPBAhnPBAjpPBAlnPBAnp"
-        "PBApnPBArpPBAtnPBAvpPBAxnPBAzpPBA1nPBA3pPBA5nPBAzpPBA1nPBA3pPBA5nPBA7pPBA9nPBA/pPBAhoPHA/0NBAh1NBAj1NBAl1NBAn1NBAp1NBAr1NBAt1NBA"
-        "v3NBAx3NBAz3NBA13NBA33NBA53NBA73NBA93NBA31NBA51NBA71NBA91NBA/1NBAh2NDAn4NBAp4NBAr4NBAt4NBAv4NBAx4NDAz2NBA12NBA32NBA52NBA72NBA92N"
-        "BA/2NBAh3NBAj5NBAl5NBAn5NBAp5NBAr5NBAt5NBAv5NBAx5NBAv3NBAx3NBAz3NBA13NBA33NBA53NBA73NBA93NBA/5NBAh6NBAj6NBAl6NBAn6NBAp6NBAr6NBAt"
-        "6NBAj4NBAl4NBAn4NBAp4NBAr4NBAt4NDAz6NBA16NBA36NBA56NBA76NBA96NDA34NBA54NBA74NBA94NBA/4NBAh5NBAj5NBAl5NCAp7NCAt7NCAx7NCA17NBAv5NB"
-        "Ax5NBAz5NBA15NBA35NBA55NBA75NBA95NBA/7NBAh8NBAj8NBAl8NBAn8NBAp8NBAr8NBAt8NBA/7NBAh8NBA77NBA97NBA77NBA97NBA77NBA97NBAz7NBA17NBAr7"
-        "NBAt7NBAn7NBAp7NDA/8NBAh9NBAj9NBAl9NBAn9NBAp9NBAr9NBAt9NBAv/NBAx/NBAz/NBA1/NBA3/NBA5/NBA7/NBA9/NBAz9NBA19NBA39NBA59NBA79NBA99NBA"
-        "/9NBAh+NBAjgOBAlgOBAngOBApgOBArgOBAtgOBAvgOBAxgOBAv9NBAx9NBAz9NBA19NBA39NBA59NBA79NBA99NBA//NBAhgOBAjgOBAlgOBAngOBApgOBArgOBAtgO"
-        "BA//NBAhgOBAjgOBAlgOBAngOCArgOBAtgOBAviOBAxiOBAziOBA1iOBA3iOCArgODAzxPBA3gOBA5gOBA7gOCA/gOBAhhOBAnjOBApjOBAnjOBApjOBArjOBAdBAfBA"
-        "hBBAvhOBAxhOBAzhOBA1hODA7hOBA9hOBA/jOBAhkOBAjkOBAlkOCAiCBAgCBA+BBA3hOBA5hOBA7hOBA9hOBAniOBApiOBAjiOBAliOBAnkOBApkOBArkOBAtkOBA3k"
-        "OBAr0PBAt0PBA/4PDAziOBA1iOBA3iOCA7iOBA9iOBAzlOBA1lOBAjlOBAllOBAnlOBAz0PDCElJA73OEA/tQBA1uQvDAVBATTA1BfAGBAMBAG1BADFADDADYDDbALDA"
-        "DDAFCADXAniRCADLAhCBAljRBAjjRBCZDCFDCFHCNDCFDCFjBAVBCLBAJxBCpGBCjFHGxD8BC+tGy9BACwrBXDDFDHADBAFCADBAFCADBAFCADBAFCADBAFXA9EKADOX"
-        "DDFDHADBAFCADBAFCADBAFCADBAFCADBAFXA9EDGREADigyBAxr2BBA7gpCBAxj1BBA3j2BBAnjlCBAnt1CBAjyyCBA32sBBA52sBBAx7vCBAzzzBBAp4xCBAp8vCBAv"
-        "xrCBArqhCBA148BBAjt5BBAv14BBA1h4BBApo0BBAlxnCBA1/lCBA7jkCBAzziCBA3t6BBA/6zBBAzyvBBAzp1CBAv6yCBAzhnCBAnwjCBAlv5BBAlwtBBAj9tCBAvzk"
-        "CBAt15BBAh83BBA5lrCBA907BBAxw4BBA9ltCBAlhpCBAh8lCBA/ijCBA9l0BBAv60CBAv3zCBAjlzCBA5mqCBA9lnCBAlyjCBA5khCBAnz8BBA/y5BBA1t5BBAx01BB"
-        "AtgxBBA18uBBAh0tBBA/qgCBA77/BBA759BBAr36BBA3jzBBAjstBBA3m3BBAnmwCBA/jtCBApu+BBAvs8BBApujCBA7ngCBAto2BBAllxBBAlnwCBAzuuCBAzznCBAn"
-        "3lCBA/jlCBAhi+BBAzx9BBAtwxBBAhozCBAxs8BBAx3zCBAz4zCBA1z/BBAz59BBAv26BBApuxBBA192BBA5orCBA11nCBA/l3BBAry1CBAx3uCBA90sCBA19iCBAl/h"
-        "CBA5kzCBAzmgCBAt60CBA77sCBA111CBA5pmCBAj/pCBAxk+BBAx6yCBA9wwCBA5mhCBAry6BBArs3BBAt7mCBAj80BBA1umCBArnrCBA/o7BBAr9qCBAjhiCBAzs1CB"
-        "A/g0CBAh7zCBAzvoCBApp+BBA7w7BBA3q3BBA/6zBBA1ozCBA9zyCBA9gwCBAtptCBA97pCBAt4kCBA3lgCBAz9xBBA7xvBBAjvtBBA3rtBBA/uzCBArspCBArhnCBA3"
-        "i1BBA1xtCBA//rCBAh5rCBAvvqCBA/mlCBA1kkCBA3wiCBA38/BBAl69BBAxy8BBAln1BBA3q6BBAv30BBAjlzBBAr4zCBA1vzCBAjuyCBAvtkCBA9t4BBAvv3BBAztt"
-        "CBA96sCBAzirCBAv/mCBAx2+BBAljjCBAps1CBAhrxCBAn8uCBAj/tCBAh5sCBA3/iCBAr0iCBArh9BBA128BBA73zBBA5rxBBA3mxBBA55wBBA1i1CBAxggCBAng0BB"
-        "AhwxBBAxtsCBApz1CBAju0CBA98uCBA93uCBAriqCBA77nCBAl/jCBA/3hCBAts6BBAv00BBAvjtBBA7zpCBAx5xBBA9zzCBA7kpCBAt9oCBAzomCBA/ylCBAn8iCBAp"
-        "niCBAn2gCBA/r+BBAl3wBBApm0CBAp6rCBA31xBBAz60CBA5ruCBA5+lCBA7q1BBA7ktCBArpsCBAn8oCBApljCBAt1xBBAp7zCBA/8yCBA13uCBA78pCBAnppCBA1zo"
-        "CBA9vmCBA99iCBAngiCBA7m9BBAxx4BBAvw4BBA7h0BBAxwxBBA5qzCBAlzlCBAh9yCBA9hkCBAv1iCBAt/5BBA90xBBA35uBBAp1tBBA7lpCBA1imCBA9g8BBA5y/BB"
-        "Axt/BBAv2+BBA1zjCBAl2kCBApq3BBA7z1CBAxs7BBAr8zCBAz/zCBA31tCBA/yrCBA7y+BBA/nvCBAvumCBAl1pCBA5s1BBA574BBA57xBBA/n4BBAxztCBA5s0CBA7"
-        "kyCDAt7wCCA95pCDAvj0CBA5ujCBA70hCBA5tgCBA3rgCBArrgCBA5ogCBAtsxBBA/1+BBAjm9BCA9g6BCA1y3BDA7+0BBAzy0BEA3zwBBA/ywBBApwwBBAznuBBAh10"
-        "BBAx3xBBAlo1CBA100CBAru0CBA12zCBAh1zCBApuzCBAzpyCBAjjyCBAh9xCBAz/wCBAl5wCBAv9uCBA98uCBAz6sCBAttsCBAjrsCBA9ksCBAlvqCBAhmqCBAl7pCB"
-        "A/7oCBA9smCBA5imCBArylCBA1tkCBA9hkCBAxijCBA17gCBA9wgCBApwgCBAtwgCBA/vgCBA1vgCBApvgCBCrsgCBAphgCBAp9/BBAtp/BBAnm+BBA/k+BBAxh+BBAx"
-        "u9BBAtl9BBA/m8BBAp+7BBAr+7BBAxg7BBAh14BBA3s4BBAj23BBA1y3BBAj52BBA712BBAhr1BBA/i1BBAr4xBBA1mxBBA/ixBBAt/sCBAkokFBArl8BDA1k2CBA5r0"
-        "CBA1w0CBAnv1CBA/y0CBArv0CBA/6zCBA73zCBA3tyCBApyyCBAjuyCBAzpyCBAlixCBA18wCBA1zwCBA3ywCBA9hwCBAz1vCBAh7tCBA16tCBA3xtCBAxttCBA96sCB"
-        "AzzsCBAh4sCBA3vsCBA1ysCBAzpsCBAxlsCBAzsrCBAlnrCBA7jrCBA1zqCBA7hqCBA33pCBAx3pCBA9zpCBA5xnCBA5tnCBAt1mCBA77lCBA98lCBAx3lCBA7nlCBA9"
-        "ykCBAtvhCBAzmkCBAh/jCBAt3jCBAhjjCBA55iCBAx2iCBAvoiCBAtoiCBA59hCBA58hCBAp7hCBA/1hCBA12hCBA/9gCBA3//BBA7u/BBAnj/BBAp1+BBA5r+BBAn39"
-        "BBA7q9BBAj27BBArs7BBA5z5BBAr34BBAjz4BBAly4BBA1/3BBAl83BBAh/3BBA373BBA/73BBAj93BBAt43BBAtz3BBAz72BBA141BBAjl1BBA3y0BBA/k0BBA1kyBB"
-        "Ap+xBBAl3xBBA9uxBBA3sxBBAhsxBBAjpxBBA37vBBAlztBBA232EBAo32EBAow8EBArz/CBA3r9CBA3p9CBAo3rFBA0/wFBA4/hGBAr5tBBA30tBkCAp06DCA7y6DLA"
-        "j06DBAl06DBAn06DBAp06DBA916DBA/16DBMh26DCIh26DCDh26DBDh26DBDh26DBGh26DBAt36DBA336DBAl36DBA126DsqFDDPANwgBAFl64DAn80KBAz80KBAj80K"
-        "BAju7DBApq0KBAvl0KBA3k0KBArg0KBA94zKBAh3zKBAnyzKBA5zzKBA92hLBAn94DBAjszKBA3rzKBA5qzKBA1pzKBAtv5DBA11hLBA7qzKBAxozKBA3s5DBAhozKBA"
-        "pnzKBA700KBA9mzKBAtmzKBA7jzBBAxizKBA3hzKBAh0hLBAr+yKBA39yKBAh7yKBA56yKBA/whLBA91yKBA71yKBAn0yKBA9yyKBCpyyKBApxyKBAnuyKBA5tyKBApt"
-        "yKBA5ryKBAnryKBAlryKBAnryKBApryKBAxg3DBAr8jKBA5myKBAxlyKBArt2DBA9kyKBAzkyKBArjyKBA95xKBArgyKBAt/xKBAv9xKBA95xKBA30xKBAlzxKBAhvxK"
-        "BAjuxKBAjsxKBAlsxKBA9qxKBA7pxKBAtpxKBAxoxKBArzwKBAtkxKBAtzwKBA7/wKBA39wKBAzkzKBAn2vKBApowKBA/lwKBAvkwKBA1swKBApiwKBAtiwKBA56vKBA"
-        "r3xDBAx2vKBAp2vKBAt1vKBAn0vKBA5zvKBA7vvKBAx7wDBAv3wDBAtnvKBAxkvKBA7jvKBA7ovKBAhgvKBAz3gLBA52gLBAj2uKBA5yuKBA7yuKBApqvDBA1quKBAtp"
-        "uKBAxouKBA7nuKBAz1uDBAnnuKBA7muKBAjysKBAnluKBArvgLBAvhuKBA1guKBAz7tKBA7+tKBAvptDBAzztKBAvptDBAhxtKBApxtKBApwtKBChqtKBAplgLBAvotK"
-        "BA7ltKBAzktKBA9htKBAtigLBAtwrDBA9ggLBA39sKBAz9sKBAv9sKBAp8sKBA7vqBBAl5sKBAh2qDBAj2qDBAlp7JBAl3sKBAn3sKBA/8/KBA/9iDBA9rrCBAvzsKBA"
-        "/ysKBAx7/KBAlwsKBAhtsKBAvssKBAtqsKBA/hsKBAv2/KBAt4/KBA/gsKBAh9oDBA99rKBA91rKBA31rKBA11rKBA71rKBAhzrKBA7xrKBA1vrKBAzwrKBA/vrKBAjt"
-        "rKBA9rrKBA3rrKBAlqrKBAxprKBAvlrKBApgrKBAl+qKBAv2qKBA56mDBA53qKBA97qKBAn1qKBAzzqKBAztqKBA7smDBA7pqKBA3vqKBAxxqKBApp/KBA1lqKBAtkqK"
-        "BAxiqKBA/kqKBA3l/KBAz3pKBA71pKBAhskDBAxupKBAp9oKBApopKBAr7+KBA9jpKBAx8+KBA7++KBAh0zKBA9zzKBAp9oKBAzjpKBAzi8JBA9v6KBAj8oKBA97oKBA"
-        "z7oKBA73oKBAz4oKBA1xiDBAr5+KBAruoKBA31oKBA/ooKBA7loKBAtniDBAtloKBAtsoKBAl9nKBA10+KBAt6nKBAt0nKBAhwnKBAnknKBAzkhDBAlhnKBAtt+KBA98"
-        "mKBAzkgDBA75mKBApq+KBAj4mKBAr1mKBC3zmKBA1m/CBA7+tDBA//+CBA5qmKBA/j+CBA7jmKBAhjmKBAvpmKBAz+lKBAl8lKBA14lKBAj8lKBA15lKBA54lKBAh4lK"
-        "BAx+9CBAn9lKBAztlKBA3plKBAv99KBAhklKBArklKBA5j9CBArxlKBAj6kKBAl78CBAn48CBA50kKBA1tkKBAtvkKBA1vkKBAh49KBA7skKBA3pkKBAlqkKBA7mkKBA"
-        "t/5DBAv9jKBA1r7CBAl4jKBAp36CBAxvjKBA5ujKBAltjKBA3x5CBApqjKBAhpjKBAj/4CBAnx4CBA96iKBA95iKBA9n9KBAt4iKBApn9KBArn9KBAvuiKBAntiKBA/r"
-        "iKBA5qiKBAxmiKBAxh9KBAhhiKBA/v2CBAx/hKBArq2CBAx8hKBA15rDBA1yhKBA150CBAp40CBAzv0CBAl08KBAvz8KBA5khKBA9k0CBAhl0CBA1i0CBAjh0CBCvihK"
-        "BAxihKBA9/gKBAhx8KBA/7gKBArw8KBAtr8KBAhzyCBAhwgKBAnsgKBApogKBA9m8KBA5yxCBA7//JBA1rxCBAhpxCBAv8/JBA52/JBAzi8KBAzx/JBAhx/JBA5w/JBA"
-        "h+vCBAtrvCBAvrvCBAjn/JBA917KBAt7uCBA55+JBA15+JBA7z7KBAruuCBApp+JBAvs7KBAho+JBAto+JBA1m+JBAr+sCBAzg+JBA5m7KBAv69JBA729JBA3y9JBA7j"
-        "7KBA10rCBA5yrCBA3h7KBA5prCBA5/8JBAzjrCBAn+8JBA/38JBAr38JBAjqqCBAzlqCBA7x8JBAt9pCBA/w8JBAjijDBA566KBAht8JBAho8JBAz36KBAvk8JBAjtvK"
-        "BAh+oCBAn9oCBAt/iDBA9+iDBA147JBAx47JBA/+0JBAny6KBA9v7JBArw7JBApv7JBA/tzKBAlu7JBAju7JBAxt7JBAhr7JBA3lnCBAnr7JBA5n7JBAvj7JBA9+6JBA"
-        "zn7JBAh+6JBAv76JBAx06JBA7k7JBAv96JBAt96JBAv86JBA92mCBA1jmCBAjtmCBA5n6KBAvr6JBAtr6JBApp6JBAj+iCBAxk6JBAjolCBAjl6KBA9k6KBA//kCBA/t"
-        "kCBAvk6KBAn25JBAx15JBA905JBA705JBA9w5JBAhz5JBA3q5JBAxt5JBAlk5JBApp5JBAll5JBAxj5JBAx+5KBA/94JBAh84JBAz85KBAn24JBAj24JBA91hCBA/u4J"
-        "BAzu4JBAn55KBA/s4JBA/wiLBA7xgCBAtmgCBA/w5KBAvw5KBA/y3JBAnu3JBAvk3JBA732JBA3y+BBAzy2JBApx2JBA3r2JBAhm2JBAzq9BBAr94DBA/g2JBA/h2JBA"
-        "5+1JBA/v4DBA1w1JBAvq1JBA9g6BBAp/5BBA900JBAlv0JBAnt0JBAvr5BBA3s0JBA/6zJBCjxzJBA92zJBAl/yJBAv9yJBAn/2BBAnmyJBA1l4KBAzjyJBA1n2BBA5g"
-        "4KBAhzxJBAlkuKBAltxJBAjr0BBA79zBBA143KBAn43KBA1hxJBAj/yBBA103KBAv2yBBAn/wJBAp/wJBAv9wJBA3kyBBAhywJBAht3KBA3twJBA9lwJBApkwJBAzgwJ"
-        "BA1j3KBAztvBBAxvvJBA38uJBA/wuJBA/z2KBAjy2KBAxquJBAl0sBBAzx2KBA7wsBBArgsBBAn4rBBA11tJBAhs2KBA9xtJBA1xtJBApxtJBA3wtJBArwtJBAjutJBA"
-        "7hqB",
+        "gGA/HBAhIBAjIBAlIBAnIBDpIBAnIBApIBArIBAtIBAnIBApIBArIBAtICCnIBApIBArIBAtIBAvIDApIBArIBAtIBAvIBApIDA/HBAhIBAjIBAlIBAnIBDp"
+        "IBAnIBApIBArIBAtIBAnIBApIBArIBAtICCnIBApIBArIBAtIBAvIDApIBArIBAtIBAvIBApICAtIBA/LBAhKBAjMBAlKBAnMBApKBAnMBApKBArMBAtKBAv"
+        "MBAxKBAzMBA1KBA1MBA3KDA7MBA9KBA/MBAhLBAjNBAlLBAnNBApLBArNBAtLBArNBAtLBAvNBAxLBAzNBA1LBA3NBA5LBA5NBA7LDA/NBAhMBAjOBAlMBAn"
+        "OBApMBArOBAtMBAvOEA1OBA3MBA3OBA5MCA7OBA9MBA/OBAhNBAjPBAlNFArPBAtNBAvPBAxNBAzPBA1NEA7PBA9NBA/PBAhOBAjQBAlODAlQBAnOBApQBAr"
+        "OBAtQBAvOBAvQBAxOBAzQBA1OBA3QBA5OBA7QBA9OBA9QBA/OBAhRBAjPDAnRBApPBArRBAtPBAvRBAxPBAzRBA1PBA3RBA5PBA7RBA9PBA7RBA9PBA7RBA9"
+        "PBC/RBAhQBAjSBAlQBAnSBApQiBAjVBAlTOA1VBA3TdA5YBA7WBAtYBAvWBAlYBAnWBA9XBA/VBAhYBAjWBAlYBAnWBApYBArWBAtYBAvWCA7ZBA9XBA/ZBA"
+        "hYBA5RBA7PDA/ZBAhYBA7ZBA9XBA3ZBA5XBA7ZBA9XBAvDBAmKBAtYEA7aBA9YDA1aBA3YBAzbBA1ZBAtTBAvRBAtSBAvQBA/bBAhaBAjcBAlaBA/bBAhaBA"
+        "jcBAlaBA/bBAhaBAjcBAlaBA7bBA9ZBA/bBAhaBA9bBA/ZBAhcBAjaBA/bBAhaBAjcBAlaBArcBAtaBAtcBAvaDAtdBAvbHAreBAtcBAneBApcBA3dBA5bBA"
+        "7dBA9bBA/dBAhcBAjeBAlcBAzdBA1bhKA3LKAn0BHA7tBBAWBAhtBBAaBAcBAeCAmBCAuBBA0BBAyCaAjBBANBAKBAQBASBAUBAqBaAjBBANBAbBARBALFAD"
+        "BAFsBAqBBAoBCAgBEADFAcBAWBAqBLADgBADXA3BBA5BCAhCEADFAlCBArCBA3BYCFqCA3KBA5IOAhMBAjKBAlMBAnKDAjMBAlKDCFBAtMBAvKBAvMBAxKDA"
+        "1MBA3KBA5MBA7KBAxMBAzKDCFBA/LBAhKBA3MBA5KBA7MBA9KBA/MBAhLBA7MBA9KDA7MBA9KpJAKBAIBAoCBAEBAoC6EAqBCADRAD2SADIADDADkBEnEBA/"
+        "DBC3DBAnDBAhD9DC3DCAhD0CADDAEjBCnEBA/DDAnDqHADUC3DjLAqBHCcCARwIADpLADKADFADFADFADNAzC9FAD14CANCARGAd9VA/7OBAh6OBAh8OBAj6"
+        "OBAl8OBAn6OBAp8OBAr6OBAr8OBAt6OBAt8OBAv6OBAx8OBAz6OBA18OBA36OBA58OBA76OBA98OBA/6OBA/8OBAh7OBAj9OBAl7OBAn9OBAp7OBAr9OBAt7"
+        "OBAv9OBAx7OBAx9OBAz7OBAz9OBA17OBA19OBA37OBA59OBA77OBA99OBA/7OBAh+OBAj8OBAl+OBAn8OBAn+OBAp8OBAr+OBAt8OBAr+OBAt8OBAv+OBAx8"
+        "OBAz+OBA18OBA1+OBA38OBA5+OBA78OBA9+OBA/8OBAh/OBAj9OBAj/OBAl9OBAn/OBAp9OBAr/OBAt9OBAt/OBAv9OBAx/OBAz9OBA1/OBA39OBA5/OBA79"
+        "OBA7/OBA99OBA//OBAh+OBAjgPBAl+OBAngPBAp+OBApgPBAr+OBAtgPBAv+OBAtgPBAv+OBAxgPBAz+OBA1gPBA3+OBA5gPBA7+OBA7gPBA9+OBA/gPBAh/"
+        "OBAjhPBAl/OBAnhPBAp/OBArhPBAt/OBAthPBAv/OBAxhPBAz/OBA1hPBA3/OBA5hPBA7/OBA7hPBA9/OBA/hPBAhgPBAjiPBAlgPBAniPBApgPBAriPBAtg"
+        "PBAtiPBAvgPBAxiPBAzgPBAziPBA1gPBA3iPBA5gPBA7iPBA9gPBA/iPBAhhPBAjjPBAlhPBAljPBAnhPBApjPBArhPBArjPBAthPBAtjPBAvhPBAxjPBAzh"
+        "PBA1jPBA3hPBA9iPBAniPBAjiPBAhiPCA5xOFA/lPBAhkPBAjmPBAlkPBAnmPBApkPBArmPBAtkPBAvmPBAxkPBAzmPBA1kPBA3mPBA5kPBA7mPBA9kPBA/m"
+        "PBAhlPBAjnPBAllPBAnnPBAplPBArnPBAtlPBAnnPBAplPBArnPBAtlPBAvnPBAxlPBAznPBA1lPBA3nPBA5lPBA7nPBA9lPBA/nPBAhmPBAjoPBAlmPBA/n"
+        "PBAhmPBAjoPBAlmPBA7nPBA9lPBA/nPBAhmPBAjoPBAlmPBAnoPBApmPBAroPBAtmPBAvoPBAxmPBAzoPBA1mPBA3oPBA5mPBA7oPBA9mPBA/oPBAhnPBAjp"
+        "PBAlnPBAnpPBApnPBA/oPBAhnPBAjpPBAlnPBAnpPBApnPBArpPBAtnPBAvpPBAxnPBAzpPBA1nPBA3pPBA5nPBAzpPBA1nPBA3pPBA5nPBA7pPBA9nPBA/p"
+        "PBAhoPHA/0NBAh1NBAj1NBAl1NBAn1NBAp1NBAr1NBAt1NBAv3NBAx3NBAz3NBA13NBA33NBA53NBA73NBA93NBA31NBA51NBA71NBA91NBA/1NBAh2NDAn4"
+        "NBAp4NBAr4NBAt4NBAv4NBAx4NDAz2NBA12NBA32NBA52NBA72NBA92NBA/2NBAh3NBAj5NBAl5NBAn5NBAp5NBAr5NBAt5NBAv5NBAx5NBAv3NBAx3NBAz3"
+        "NBA13NBA33NBA53NBA73NBA93NBA/5NBAh6NBAj6NBAl6NBAn6NBAp6NBAr6NBAt6NBAj4NBAl4NBAn4NBAp4NBAr4NBAt4NDAz6NBA16NBA36NBA56NBA76"
+        "NBA96NDA34NBA54NBA74NBA94NBA/4NBAh5NBAj5NBAl5NCAp7NCAt7NCAx7NCA17NBAv5NBAx5NBAz5NBA15NBA35NBA55NBA75NBA95NBA/7NBAh8NBAj8"
+        "NBAl8NBAn8NBAp8NBAr8NBAt8NBA/7NBAh8NBA77NBA97NBA77NBA97NBA77NBA97NBAz7NBA17NBAr7NBAt7NBAn7NBAp7NDA/8NBAh9NBAj9NBAl9NBAn9"
+        "NBAp9NBAr9NBAt9NBAv/NBAx/NBAz/NBA1/NBA3/NBA5/NBA7/NBA9/NBAz9NBA19NBA39NBA59NBA79NBA99NBA/9NBAh+NBAjgOBAlgOBAngOBApgOBArg"
+        "OBAtgOBAvgOBAxgOBAv9NBAx9NBAz9NBA19NBA39NBA59NBA79NBA99NBA//NBAhgOBAjgOBAlgOBAngOBApgOBArgOBAtgOBA//NBAhgOBAjgOBAlgOBAng"
+        "OCArgOBAtgOBAviOBAxiOBAziOBA1iOBA3iOCArgODAzxPBA3gOBA5gOBA7gOCA/gOBAhhOBAnjOBApjOBAnjOBApjOBArjOBAdBAfBAhBBAvhOBAxhOBAzh"
+        "OBA1hODA7hOBA9hOBA/jOBAhkOBAjkOBAlkOCAiCBAgCBA+BBA3hOBA5hOBA7hOBA9hOBAniOBApiOBAjiOBAliOBAnkOBApkOBArkOBAtkOBA3kOBAr0PBA"
+        "t0PBA/4PDAziOBA1iOBA3iOCA7iOBA9iOBAzlOBA1lOBAjlOBAllOBAnlOBAz0PDCElJA73OEA/tQBA1uQvDAVBATTA1BfAGBAMBAG1BADFADDADYDDbALDA"
+        "DDAFCADXAniRCADLAhCBAljRBAjjRBCZDCFDCFHCNDCFDCFjBAVBCLBAJxBCpGBCjFHGxD8BC+tGy9BACwrBXDDFDHADBAFCADBAFCADBAFCADBAFCADBAFX"
+        "A9EKADOXDDFDHADBAFCADBAFCADBAFCADBAFCADBAFXA9EDGREADigyBAxr2BBA7gpCBAxj1BBA3j2BBAnjlCBAnt1CBAjyyCBA32sBBA52sBBAx7vCBAzzz"
+        "BBAp4xCBAp8vCBAvxrCBArqhCBA148BBAjt5BBAv14BBA1h4BBApo0BBAlxnCBA1/lCBA7jkCBAzziCBA3t6BBA/6zBBAzyvBBAzp1CBAv6yCBAzhnCBAnwj"
+        "CBAlv5BBAlwtBBAj9tCBAvzkCBAt15BBAh83BBA5lrCBA907BBAxw4BBA9ltCBAlhpCBAh8lCBA/ijCBA9l0BBAv60CBAv3zCBAjlzCBA5mqCBA9lnCBAlyj"
+        "CBA5khCBAnz8BBA/y5BBA1t5BBAx01BBAtgxBBA18uBBAh0tBBA/qgCBA77/BBA759BBAr36BBA3jzBBAjstBBA3m3BBAnmwCBA/jtCBApu+BBAvs8BBApuj"
+        "CBA7ngCBAto2BBAllxBBAlnwCBAzuuCBAzznCBAn3lCBA/jlCBAhi+BBAzx9BBAtwxBBAhozCBAxs8BBAx3zCBAz4zCBA1z/BBAz59BBAv26BBApuxBBA192"
+        "BBA5orCBA11nCBA/l3BBAry1CBAx3uCBA90sCBA19iCBAl/hCBA5kzCBAzmgCBAt60CBA77sCBA111CBA5pmCBAj/pCBAxk+BBAx6yCBA9wwCBA5mhCBAry6"
+        "BBArs3BBAt7mCBAj80BBA1umCBArnrCBA/o7BBAr9qCBAjhiCBAzs1CBA/g0CBAh7zCBAzvoCBApp+BBA7w7BBA3q3BBA/6zBBA1ozCBA9zyCBA9gwCBAtpt"
+        "CBA97pCBAt4kCBA3lgCBAz9xBBA7xvBBAjvtBBA3rtBBA/uzCBArspCBArhnCBA3i1BBA1xtCBA//rCBAh5rCBAvvqCBA/mlCBA1kkCBA3wiCBA38/BBAl69"
+        "BBAxy8BBAln1BBA3q6BBAv30BBAjlzBBAr4zCBA1vzCBAjuyCBAvtkCBA9t4BBAvv3BBAzttCBA96sCBAzirCBAv/mCBAx2+BBAljjCBAps1CBAhrxCBAn8u"
+        "CBAj/tCBAh5sCBA3/iCBAr0iCBArh9BBA128BBA73zBBA5rxBBA3mxBBA55wBBA1i1CBAxggCBAng0BBAhwxBBAxtsCBApz1CBAju0CBA98uCBA93uCBAriq"
+        "CBA77nCBAl/jCBA/3hCBAts6BBAv00BBAvjtBBA7zpCBAx5xBBA9zzCBA7kpCBAt9oCBAzomCBA/ylCBAn8iCBApniCBAn2gCBA/r+BBAl3wBBApm0CBAp6r"
+        "CBA31xBBAz60CBA5ruCBA5+lCBA7q1BBA7ktCBArpsCBAn8oCBApljCBAt1xBBAp7zCBA/8yCBA13uCBA78pCBAnppCBA1zoCBA9vmCBA99iCBAngiCBA7m9"
+        "BBAxx4BBAvw4BBA7h0BBAxwxBBA5qzCBAlzlCBAh9yCBA9hkCBAv1iCBAt/5BBA90xBBA35uBBAp1tBBA7lpCBA1imCBA9g8BBA5y/BBAxt/BBAv2+BBA1zj"
+        "CBAl2kCBApq3BBA7z1CBAxs7BBAr8zCBAz/zCBA31tCBA/yrCBA7y+BBA/nvCBAvumCBAl1pCBA5s1BBA574BBA57xBBA/n4BBAxztCBA5s0CBA7kyCDAt7w"
+        "CCA95pCDAvj0CBA5ujCBA70hCBA5tgCBA3rgCBArrgCBA5ogCBAtsxBBA/1+BBAjm9BCA9g6BCA1y3BDA7+0BBAzy0BEA3zwBBA/ywBBApwwBBAznuBBAh10"
+        "BBAx3xBBAlo1CBA100CBAru0CBA12zCBAh1zCBApuzCBAzpyCBAjjyCBAh9xCBAz/wCBAl5wCBAv9uCBA98uCBAz6sCBAttsCBAjrsCBA9ksCBAlvqCBAhmq"
+        "CBAl7pCBA/7oCBA9smCBA5imCBArylCBA1tkCBA9hkCBAxijCBA17gCBA9wgCBApwgCBAtwgCBA/vgCBA1vgCBApvgCBCrsgCBAphgCBAp9/BBAtp/BBAnm+"
+        "BBA/k+BBAxh+BBAxu9BBAtl9BBA/m8BBAp+7BBAr+7BBAxg7BBAh14BBA3s4BBAj23BBA1y3BBAj52BBA712BBAhr1BBA/i1BBAr4xBBA1mxBBA/ixBBAt/s"
+        "CBAkokFBArl8BDA1k2CBA5r0CBA1w0CBAnv1CBA/y0CBArv0CBA/6zCBA73zCBA3tyCBApyyCBAjuyCBAzpyCBAlixCBA18wCBA1zwCBA3ywCBA9hwCBAz1v"
+        "CBAh7tCBA16tCBA3xtCBAxttCBA96sCBAzzsCBAh4sCBA3vsCBA1ysCBAzpsCBAxlsCBAzsrCBAlnrCBA7jrCBA1zqCBA7hqCBA33pCBAx3pCBA9zpCBA5xn"
+        "CBA5tnCBAt1mCBA77lCBA98lCBAx3lCBA7nlCBA9ykCBAtvhCBAzmkCBAh/jCBAt3jCBAhjjCBA55iCBAx2iCBAvoiCBAtoiCBA59hCBA58hCBAp7hCBA/1h"
+        "CBA12hCBA/9gCBA3//BBA7u/BBAnj/BBAp1+BBA5r+BBAn39BBA7q9BBAj27BBArs7BBA5z5BBAr34BBAjz4BBAly4BBA1/3BBAl83BBAh/3BBA373BBA/73"
+        "BBAj93BBAt43BBAtz3BBAz72BBA141BBAjl1BBA3y0BBA/k0BBA1kyBBAp+xBBAl3xBBA9uxBBA3sxBBAhsxBBAjpxBBA37vBBAlztBBA232EBAo32EBAow8"
+        "EBArz/CBA3r9CBA3p9CBAo3rFBA0/wFBA4/hGBAr5tBBA30tBkCAp06DCA7y6DLAj06DBAl06DBAn06DBAp06DBA916DBA/16DBMh26DCIh26DCDh26DBDh2"
+        "6DBDh26DBGh26DBAt36DBA336DBAl36DBA126DsqFDDPANwgBAFl64DAn80KBAz80KBAj80KBAju7DBApq0KBAvl0KBA3k0KBArg0KBA94zKBAh3zKBAnyzK"
+        "BA5zzKBA92hLBAn94DBAjszKBA3rzKBA5qzKBA1pzKBAtv5DBA11hLBA7qzKBAxozKBA3s5DBAhozKBApnzKBA700KBA9mzKBAtmzKBA7jzBBAxizKBA3hzK"
+        "BAh0hLBAr+yKBA39yKBAh7yKBA56yKBA/whLBA91yKBA71yKBAn0yKBA9yyKBCpyyKBApxyKBAnuyKBA5tyKBAptyKBA5ryKBAnryKBAlryKBAnryKBApryK"
+        "BAxg3DBAr8jKBA5myKBAxlyKBArt2DBA9kyKBAzkyKBArjyKBA95xKBArgyKBAt/xKBAv9xKBA95xKBA30xKBAlzxKBAhvxKBAjuxKBAjsxKBAlsxKBA9qxK"
+        "BA7pxKBAtpxKBAxoxKBArzwKBAtkxKBAtzwKBA7/wKBA39wKBAzkzKBAn2vKBApowKBA/lwKBAvkwKBA1swKBApiwKBAtiwKBA56vKBAr3xDBAx2vKBAp2vK"
+        "BAt1vKBAn0vKBA5zvKBA7vvKBAx7wDBAv3wDBAtnvKBAxkvKBA7jvKBA7ovKBAhgvKBAz3gLBA52gLBAj2uKBA5yuKBA7yuKBApqvDBA1quKBAtpuKBAxouK"
+        "BA7nuKBAz1uDBAnnuKBA7muKBAjysKBAnluKBArvgLBAvhuKBA1guKBAz7tKBA7+tKBAvptDBAzztKBAvptDBAhxtKBApxtKBApwtKBChqtKBAplgLBAvotK"
+        "BA7ltKBAzktKBA9htKBAtigLBAtwrDBA9ggLBA39sKBAz9sKBAv9sKBAp8sKBA7vqBBAl5sKBAh2qDBAj2qDBAlp7JBAl3sKBAn3sKBA/8/KBA/9iDBA9rrC"
+        "BAvzsKBA/ysKBAx7/KBAlwsKBAhtsKBAvssKBAtqsKBA/hsKBAv2/KBAt4/KBA/gsKBAh9oDBA99rKBA91rKBA31rKBA11rKBA71rKBAhzrKBA7xrKBA1vrK"
+        "BAzwrKBA/vrKBAjtrKBA9rrKBA3rrKBAlqrKBAxprKBAvlrKBApgrKBAl+qKBAv2qKBA56mDBA53qKBA97qKBAn1qKBAzzqKBAztqKBA7smDBA7pqKBA3vqK"
+        "BAxxqKBApp/KBA1lqKBAtkqKBAxiqKBA/kqKBA3l/KBAz3pKBA71pKBAhskDBAxupKBAp9oKBApopKBAr7+KBA9jpKBAx8+KBA7++KBAh0zKBA9zzKBAp9oK"
+        "BAzjpKBAzi8JBA9v6KBAj8oKBA97oKBAz7oKBA73oKBAz4oKBA1xiDBAr5+KBAruoKBA31oKBA/ooKBA7loKBAtniDBAtloKBAtsoKBAl9nKBA10+KBAt6nK"
+        "BAt0nKBAhwnKBAnknKBAzkhDBAlhnKBAtt+KBA98mKBAzkgDBA75mKBApq+KBAj4mKBAr1mKBC3zmKBA1m/CBA7+tDBA//+CBA5qmKBA/j+CBA7jmKBAhjmK"
+        "BAvpmKBAz+lKBAl8lKBA14lKBAj8lKBA15lKBA54lKBAh4lKBAx+9CBAn9lKBAztlKBA3plKBAv99KBAhklKBArklKBA5j9CBArxlKBAj6kKBAl78CBAn48C"
+        "BA50kKBA1tkKBAtvkKBA1vkKBAh49KBA7skKBA3pkKBAlqkKBA7mkKBAt/5DBAv9jKBA1r7CBAl4jKBAp36CBAxvjKBA5ujKBAltjKBA3x5CBApqjKBAhpjK"
+        "BAj/4CBAnx4CBA96iKBA95iKBA9n9KBAt4iKBApn9KBArn9KBAvuiKBAntiKBA/riKBA5qiKBAxmiKBAxh9KBAhhiKBA/v2CBAx/hKBArq2CBAx8hKBA15rD"
+        "BA1yhKBA150CBAp40CBAzv0CBAl08KBAvz8KBA5khKBA9k0CBAhl0CBA1i0CBAjh0CBCvihKBAxihKBA9/gKBAhx8KBA/7gKBArw8KBAtr8KBAhzyCBAhwgK"
+        "BAnsgKBApogKBA9m8KBA5yxCBA7//JBA1rxCBAhpxCBAv8/JBA52/JBAzi8KBAzx/JBAhx/JBA5w/JBAh+vCBAtrvCBAvrvCBAjn/JBA917KBAt7uCBA55+J"
+        "BA15+JBA7z7KBAruuCBApp+JBAvs7KBAho+JBAto+JBA1m+JBAr+sCBAzg+JBA5m7KBAv69JBA729JBA3y9JBA7j7KBA10rCBA5yrCBA3h7KBA5prCBA5/8J"
+        "BAzjrCBAn+8JBA/38JBAr38JBAjqqCBAzlqCBA7x8JBAt9pCBA/w8JBAjijDBA566KBAht8JBAho8JBAz36KBAvk8JBAjtvKBAh+oCBAn9oCBAt/iDBA9+iD"
+        "BA147JBAx47JBA/+0JBAny6KBA9v7JBArw7JBApv7JBA/tzKBAlu7JBAju7JBAxt7JBAhr7JBA3lnCBAnr7JBA5n7JBAvj7JBA9+6JBAzn7JBAh+6JBAv76J"
+        "BAx06JBA7k7JBAv96JBAt96JBAv86JBA92mCBA1jmCBAjtmCBA5n6KBAvr6JBAtr6JBApp6JBAj+iCBAxk6JBAjolCBAjl6KBA9k6KBA//kCBA/tkCBAvk6K"
+        "BAn25JBAx15JBA905JBA705JBA9w5JBAhz5JBA3q5JBAxt5JBAlk5JBApp5JBAll5JBAxj5JBAx+5KBA/94JBAh84JBAz85KBAn24JBAj24JBA91hCBA/u4J"
+        "BAzu4JBAn55KBA/s4JBA/wiLBA7xgCBAtmgCBA/w5KBAvw5KBA/y3JBAnu3JBAvk3JBA732JBA3y+BBAzy2JBApx2JBA3r2JBAhm2JBAzq9BBAr94DBA/g2J"
+        "BA/h2JBA5+1JBA/v4DBA1w1JBAvq1JBA9g6BBAp/5BBA900JBAlv0JBAnt0JBAvr5BBA3s0JBA/6zJBCjxzJBA92zJBAl/yJBAv9yJBAn/2BBAnmyJBA1l4K"
+        "BAzjyJBA1n2BBA5g4KBAhzxJBAlkuKBAltxJBAjr0BBA79zBBA143KBAn43KBA1hxJBAj/yBBA103KBAv2yBBAn/wJBAp/wJBAv9wJBA3kyBBAhywJBAht3K"
+        "BA3twJBA9lwJBApkwJBAzgwJBA1j3KBAztvBBAxvvJBA38uJBA/wuJBA/z2KBAjy2KBAxquJBAl0sBBAzx2KBA7wsBBArgsBBAn4rBBA11tJBAhs2KBA9xtJ"
+        "BA1xtJBApxtJBA3wtJBArwtJBAjutJBA7hqB",
     [TOK_TO_LOWER] =
-        "hCyBgCmDsBgCCMgCiBvBCEFCDPCDtBCCAzHBFCEAkNBDCCA8MBACCC6MBACDA+EBA0MBA2MBACCA6MBA+MCAmNBAiNBACEAmNBAqNCAsNBFCCA0NBACCA0NDACCA0NBA"
-        "CCCyNBDCCA2NBACEACIAEBACCAEBACCAEBRCDRCDAEBDCCAjGBAxDBnBCCAlICRCIA2iVBACCAnKBAwiVDACCAnMBAqEBAuEBJCiJDCEACJAoHHAsCCEqCCAgECC+DCg"
-        "BgCCQgCkBAQJXCGA5DDACCAPBACDElIBegFB+BgCxBhBCK1BCCAeBNCD/CCDqCgDq6CqCgmOCAgmOGAgmOzW+Eg9rCBKQ0kCACH0Ch8FDEh8FhK1ECKA/7OC/CCKORJK"
-        "RLORJORJKRMHRJORZORJORJORJCRBC1EBATMGtFBATMCRBCpGNCRBChHBAPMChIBC9HBATqJA71OEA/rQBAtkQHA4BuBegBUACzZyB0Bx5B+CgDxBACCAv/UBAtuHBAv"
-        "+UDFCCA5hVBA7/UBA/hVBA9hVCACDACJC/jVBjDCJDCFACuqetBCUbCoENCE9BCLDCCApglCBJCFACCAxyyCDDCETCCAp0yCBA/0yCBA30yCBAj0yCBAp0yCCAlxyCBA"
-        "1yyCBArxyCBAg6BBPCCAhDBAn0yCBAxjlCBDCCAv2yCBPCCAjkzCZACs5VyBgCmmBuCwCpEmCwC9EUuCCcuCCMuCCCuCr3BkDgE+EqBgC75C+BgChsV+BgChCwB2Boye"
-        "iCkC",
+        "hCyBgCmDsBgCCMgCiBvBCEFCDPCDtBCCAzHBFCEAkNBDCCA8MBACCC6MBACDA+EBA0MBA2MBACCA6MBA+MCAmNBAiNBACEAmNBAqNCAsNBFCCA0NBACCA0ND"
+        "ACCA0NBACCCyNBDCCA2NBACEACIAEBACCAEBACCAEBRCDRCDAEBDCCAjGBAxDBnBCCAlICRCIA2iVBACCAnKBAwiVDACCAnMBAqEBAuEBJCiJDCEACJAoHHA"
+        "sCCEqCCAgECC+DCgBgCCQgCkBAQJXCGA5DDACCAPBACDElIBegFB+BgCxBhBCK1BCCAeBNCD/CCDqCgDq6CqCgmOCAgmOGAgmOzW+Eg9rCBKQ0kCACH0Ch8F"
+        "DEh8FhK1ECKA/7OC/CCKORJKRLORJORJKRMHRJORZORJORJORJCRBC1EBATMGtFBATMCRBCpGNCRBChHBAPMChIBC9HBATqJA71OEA/rQBAtkQHA4BuBegBU"
+        "ACzZyB0Bx5B+CgDxBACCAv/UBAtuHBAv+UDFCCA5hVBA7/UBA/hVBA9hVCACDACJC/jVBjDCJDCFACuqetBCUbCoENCE9BCLDCCApglCBJCFACCAxyyCDDCE"
+        "TCCAp0yCBA/0yCBA30yCBAj0yCBAp0yCCAlxyCBA1yyCBArxyCBAg6BBPCCAhDBAn0yCBAxjlCBDCCAv2yCBPCCAjkzCZACs5VyBgCmmBuCwCpEmCwC9EUuC"
+        "CcuCCMuCCCuCr3BkDgE+EqBgC75C+BgChsV+BgChCwB2BoyeiCkC",
     [TOK_BARE_LONG] =
-        "ruCCnuC+tCBCnuC3uC/LCn6C+5CBCn6C36CoCCy8C3+C2BCm+C+9CBCn+C+9CBCm+C3+C/HCimD1mD/DCmqD+pDBCnqD+pDBCmqD3qDwEC5uDvuDBC5uDvuDBC5uD/uD"
-        "opDCl4G15GCCn4G15GCCp4G15GCCr4G15GCCt4G15GECx4G15GuBC+5G15GBC/5G15Gqg+BCn6kC+5kCBCn6kC36kCwLC5llCwllCCC5llC9llC8HC4tlCvtlCBC5tlC"
-        "vtlCj9uBC3q0Dlr0DBC4q0Dlr0DBD4q0Dlr0Dur0DBD4q0Dlr0Dvr0DBD4q0Dlr0Dwr0DBD4q0Dlr0Dxr0DBD4q0Dlr0Dyr0D3CC5t0Dlr0DBC6t0Dlr0DBD5t0Dlr0D"
-        "ur0DBD6t0Dlr0Dur0DBD5t0Dlr0Dvr0DBD6t0Dlr0Dvr0D",
+        "ruCCnuC+tCBCnuC3uC/LCn6C+5CBCn6C36CoCCy8C3+C2BCm+C+9CBCn+C+9CBCm+C3+C/HCimD1mD/DCmqD+pDBCnqD+pDBCmqD3qDwEC5uDvuDBC5uDvuD"
+        "BC5uD/uDopDCl4G15GCCn4G15GCCp4G15GCCr4G15GCCt4G15GECx4G15GuBC+5G15GBC/5G15Gqg+BCn6kC+5kCBCn6kC36kCwLC5llCwllCCC5llC9llC8"
+        "HC4tlCvtlCBC5tlCvtlCj9uBC3q0Dlr0DBC4q0Dlr0DBD4q0Dlr0Dur0DBD4q0Dlr0Dvr0DBD4q0Dlr0Dwr0DBD4q0Dlr0Dxr0DBD4q0Dlr0Dyr0D3CC5t0D"
+        "lr0DBC6t0Dlr0DBD5t0Dlr0Dur0DBD6t0Dlr0Dur0DBD5t0Dlr0Dvr0DBD6t0Dlr0Dvr0D",
     [TOK_LOWER_LONG] =
         "wJCpDnY",
 };
@@ -1547,10 +1604,28 @@ static chars_table    tok__table[TOK_TABLES];
 static pthread_once_t tok__unpacked = PTHREAD_ONCE_INIT;
 
 static void tok__unpack(void) {
-    chars_unpack(tok__table, tok__packed, TOK_TABLES, TOK_TO_BARE, TOK_BARE_LONG, tok__pool, sizeof tok__pool / sizeof *tok__pool);
+    const size_t n = sizeof tok__pool / sizeof *tok__pool;
+    chars_unpack(tok__table, tok__packed, TOK_TABLES, TOK_TO_BARE, TOK_BARE_LONG, tok__pool, n);
 }
 
-static const chars_range *tok__chars(int table, uint32_t c) { return chars_find(&tok__table[table], c); }
+static bool tok__is(int table, uint32_t c) { return chars_find(&tok__table[table], c) != NULL; }
+
+/* What a character becomes by a map and by that of its longer forms: n characters. */
+static int tok__become(int map, int longer, uint32_t c, uint32_t to[3]) {
+    const chars_range *t = chars_find(&tok__table[longer], c);
+    int                n = 0;
+    for (; t && n < 3 && t->at[1 + n]; n++) to[n] = t->at[1 + n];
+    if (t) return n;
+    t = chars_find(&tok__table[map], c);
+    to[0] = c + (t ? t->at[3] : 0);
+    return 1;
+}
+
+/* Unicode's White_Space. */
+static bool tok__is_white(uint32_t c) {
+    return c == ' ' || (c >= 9 && c <= 13) || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028
+        || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
+}
 
 /* The longest token at the beginning of the word, *n bytes of it; -1: none. */
 static int32_t tok__longest(const tok_vocab *v, bytes w, size_t *n) {
@@ -1562,12 +1637,15 @@ static int32_t tok__longest(const tok_vocab *v, bytes w, size_t *n) {
 }
 
 static bool tok__put_unknown(tok__run *r) {
-    if (r->v->unk < 0) return err_set(r->e, EXIT_INPUT, "%s: the vocabulary has no unknown token, expected one for this text", r->v->g->path);
-    tok_ids_add(r->out, r->v->unk);
+    const tok_vocab *v = r->v;
+    if (v->unk < 0)
+        return err_set(r->e, EXIT_INPUT, "%s: the vocabulary has no unknown token, expected one for this text", v->g->path);
+    tok_ids_add(r->out, v->unk);
     return true;
 }
 
-/* Ends the word in buf. In the file, a token that begins a word is led by U+2581. A word that is not made of tokens is unknown as a whole. */
+/* Ends the word in buf. In the file, a token that begins a word is led by U+2581. A word that is not made of tokens is
+ * unknown as a whole. */
 static bool tok__bert_word(tok__run *r) {
     const bytes  w = str_bytes(&r->buf);
     const size_t before = r->out->n;
@@ -1592,8 +1670,8 @@ static void tok__bert_add(tok__run *r, uint32_t c) {
 
 /* A character as the model sees it. */
 static bool tok__bert_put(tok__run *r, uint32_t c) {
-    if (tok__chars(TOK_IS_WHITE, c)) return tok__bert_end(r);
-    const bool alone = tok__chars(TOK_IS_PUNCT, c);
+    if (tok__is_white(c)) return tok__bert_end(r);
+    const bool alone = tok__is(TOK_IS_PUNCT, c);
     if (alone && !tok__bert_end(r)) return false;
     tok__bert_add(r, c);
     return !alone || tok__bert_end(r);
@@ -1601,37 +1679,36 @@ static bool tok__bert_put(tok__run *r, uint32_t c) {
 
 static bool tok__bert_lower(tok__run *r, uint32_t c) {
     if (!r->v->lower) return tok__bert_put(r, c);
-    const chars_range *t = tok__chars(TOK_LOWER_LONG, c);
-    bool               ok = true;
-    for (int i = 1; t && i < 4 && t->at[i] && ok; i++) ok = tok__bert_put(r, t->at[i]);
-    if (t) return ok;
-    t = tok__chars(TOK_TO_LOWER, c);
-    return tok__bert_put(r, c + (t ? t->at[3] : 0));
+    uint32_t  to[3];
+    const int n = tok__become(TOK_TO_LOWER, TOK_LOWER_LONG, c, to);
+    bool      ok = true;
+    for (int i = 0; i < n && ok; i++) ok = tok__bert_put(r, to[i]);
+    return ok;
 }
 
 /* A syllable of Hangul is two or three letters (The Unicode Standard, 3.12). */
 static bool tok__bert_hangul(tok__run *r, uint32_t c) {
     const uint32_t i = c - 0xac00, tail = i % 28;
-    return tok__bert_lower(r, 0x1100 + i / 588) && tok__bert_lower(r, 0x1161 + i % 588 / 28) && (!tail || tok__bert_lower(r, 0x11a7 + tail));
+    return tok__bert_lower(r, 0x1100 + i / 588) && tok__bert_lower(r, 0x1161 + i % 588 / 28)
+        && (!tail || tok__bert_lower(r, 0x11a7 + tail));
 }
 
 /* Takes the accents off: the canonical decomposition without nonspacing marks. */
 static bool tok__bert_bare(tok__run *r, uint32_t c) {
     if (!r->v->bare) return tok__bert_lower(r, c);
     if (c >= 0xac00 && c < 0xd7a4) return tok__bert_hangul(r, c);
-    if (tok__chars(TOK_IS_MARK, c)) return true;
-    const chars_range *t = tok__chars(TOK_BARE_LONG, c);
-    bool               ok = true;
-    for (int i = 1; t && i < 4 && t->at[i] && ok; i++) ok = tok__bert_lower(r, t->at[i]);
-    if (t) return ok;
-    t = tok__chars(TOK_TO_BARE, c);
-    return tok__bert_lower(r, c + (t ? t->at[3] : 0));
+    if (tok__is(TOK_IS_MARK, c)) return true;
+    uint32_t  to[3];
+    const int n = tok__become(TOK_TO_BARE, TOK_BARE_LONG, c, to);
+    bool      ok = true;
+    for (int i = 0; i < n && ok; i++) ok = tok__bert_lower(r, to[i]);
+    return ok;
 }
 
 static bool tok__bert_char(tok__run *r, uint32_t c) {
-    if (tok__chars(TOK_IS_DROPPED, c)) return true;
-    if (tok__chars(TOK_IS_WHITE, c)) return tok__bert_end(r);
-    if (!tok__chars(TOK_IS_HAN, c)) return tok__bert_bare(r, c);
+    if (tok__is(TOK_IS_DROPPED, c)) return true;
+    if (tok__is_white(c)) return tok__bert_end(r);
+    if (!tok__is(TOK_IS_HAN, c)) return tok__bert_bare(r, c);
     return tok__bert_end(r) && tok__bert_bare(r, c) && tok__bert_end(r);
 }
 
@@ -1650,18 +1727,6 @@ static bool tok__bert_text(tok__run *r, bytes t) {
 
 /* --- encode: words of characters (whitespace), in lower case where the file says so --- */
 
-static bool tok__is_white(uint32_t c) {
-    return c == ' ' || (c >= 9 && c <= 13) || c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029
-        || c == 0x202f || c == 0x205f || c == 0x3000;
-}
-
-static void tok__white_lower(str *s, uint32_t c) {
-    const chars_range *t = tok__chars(TOK_LOWER_LONG, c);
-    for (int i = 1; t && i < 4 && t->at[i]; i++) str_char(s, t->at[i]);
-    if (t) return;
-    t = tok__chars(TOK_TO_LOWER, c);
-    str_char(s, c + (t ? t->at[3] : 0));
-}
 
 /* A word: each character that is a token may be merged. */
 static bool tok__white_word(tok__run *r, bytes w) {
@@ -1672,23 +1737,25 @@ static bool tok__white_word(tok__run *r, bytes w) {
 
 static bool tok__white_text(tok__run *r, bytes t) {
     str      s = {0};
-    uint32_t from = 0;
+    uint32_t from = 0, to[3];
     pthread_once(&tok__unpacked, tok__unpack);
     for (size_t i = 0; i < t.n;) {
-        const size_t   len = (size_t)utf8_len(t.p + i, t.n - i);
-        const uint32_t c = len ? utf8_get(t.p + i, (int)len) : 0xfffd;
-        if (r->v->lower) tok__white_lower(&s, c);
-        else str_char(&s, c);
+        const size_t len = (size_t)utf8_len(t.p + i, t.n - i);
+        to[0] = len ? utf8_get(t.p + i, (int)len) : 0xfffd;
+        const int n = r->v->lower ? tok__become(TOK_TO_LOWER, TOK_LOWER_LONG, to[0], to) : 1;
+        for (int k = 0; k < n; k++) str_char(&s, to[k]);
         i += len ? len : 1;
     }
     bool ok = tok__split_all(r, str_bytes(&s));
-    for (size_t i = 0; ok && i < r->n_cut[0]; from = r->cut[0][i++]) ok = tok__white_word(r, (bytes){(const uint8_t *)s.p + from, r->cut[0][i] - from});
+    for (size_t i = 0; ok && i < r->n_cut[0]; from = r->cut[0][i++])
+        ok = tok__white_word(r, (bytes){(const uint8_t *)s.p + from, r->cut[0][i] - from});
     str_drop(&s);
     return ok;
 }
 
-/* --- encode: words of unigrams (t5), as transformers does: the map is asked for each grapheme cluster, and every white character of Unicode parts words.
- * SentencePiece itself asks for the longest key at each place and knows the space alone; texts with several accents on a letter or odd spaces differ. --- */
+/* --- encode: words of unigrams (t5), as transformers does: the map is asked for each grapheme cluster, and every white character
+ * of Unicode parts words. SentencePiece itself asks for the longest key at each place and knows the space alone; texts with
+ * several accents on a letter or odd spaces differ. --- */
 
 /* Offers a token of the word from `from` to `to`. The first of several equals stays. */
 static void tok__t5_offer(tok__run *r, size_t from, size_t to, int32_t id, double score) {
@@ -1697,8 +1764,8 @@ static void tok__t5_offer(tok__run *r, size_t from, size_t to, int32_t id, doubl
     if (b->from == UINT32_MAX || score > b->score) *b = (tok__best){score, (uint32_t)from, 0, id};
 }
 
-/* Finds the tokens with the best sum of scores (Viterbi): from each character on, every token that begins there; the character alone is unknown where
- * it is no token. */
+/* Finds the tokens with the best sum of scores (Viterbi): from each character on, every token that begins there; the
+ * character alone is unknown where it is no token. */
 static void tok__t5_best(tok__run *r, bytes w) {
     const tok_vocab *v = r->v;
     for (size_t i = 0; i <= w.n; i++) r->best[i] = (tok__best){.from = i ? UINT32_MAX : 0};
@@ -1794,8 +1861,8 @@ static bool tok__map_find(const tok__map *m, bytes t, bytes *to) {
     return false;
 }
 
-/* Normalises one grapheme cluster: a short one as a whole (the first key at its beginning stands for all of it), the characters of a long one, or of one
- * without a key, one by one. */
+/* Normalises one grapheme cluster: a short one as a whole (the first key at its beginning stands for all of it), the
+ * characters of a long one, or of one without a key, one by one. */
 static bool tok__t5_cluster(tok__run *r, bytes t) {
     bytes to;
     bool  ok = true;
@@ -1808,7 +1875,8 @@ static bool tok__t5_cluster(tok__run *r, bytes t) {
     return ok;
 }
 
-/* Bytes of the grapheme cluster at the beginning of t; 0, and the error is set: PCRE2 fails. Without a map nothing depends on clusters. */
+/* Bytes of the grapheme cluster at the beginning of t; 0, and the error is set: PCRE2 fails. Without a map nothing depends on
+ * clusters. */
 static size_t tok__cluster(tok__run *r, bytes t) {
     if (!r->v->map.n) return (size_t)utf8_len(t.p, t.n);
     if (t.p[0] < 0x80 && t.p[0] != '\r' && (t.n == 1 || t.p[1] < 0x80)) return 1;
@@ -1829,7 +1897,8 @@ static bool tok__t5_text(tok__run *r, bytes t, bool prefix) {
     return ok && (!r->buf.n || tok__t5_word(r));
 }
 
-static bool tok__text(tok__run *r, bytes t, bool prefix) {
+/* Encodes a text without user and control tokens. prefix: it begins a text or follows such a token. */
+static bool tok__plain_text(tok__run *r, bytes t, bool prefix) {
     switch (r->v->kind) {
     case TOK_BERT: return tok__bert_text(r, t);
     case TOK_T5: return tok__t5_text(r, t, prefix);
@@ -1841,8 +1910,12 @@ static bool tok__text(tok__run *r, bytes t, bool prefix) {
 /* --- encode: user and control tokens in a text split it first. Control tokens count only under TOK_SPECIAL. From left
  * to right, the longest one at a place is taken (as in the tokenizers library). Spaces beside it are never stripped. --- */
 
-/* Parse control tokens; add the start token; add the end token; the text continues another one, so no space is added before it. */
-enum { TOK_SPECIAL = 1, TOK_BOS = 2, TOK_EOS = 4, TOK_MIDDLE = 8 };
+enum {                               /* flags of tok_encode()                                                     */
+    TOK_SPECIAL = 1,                 /* control tokens are read in the text                                       */
+    TOK_BOS = 2,                     /* the start token is added                                                  */
+    TOK_EOS = 4,                     /* the end token is added                                                    */
+    TOK_MIDDLE = 8                   /* the text continues another one, so no space is added before it            */
+};
 
 typedef struct { size_t from, to; } tok_span;         /* bytes of a text that belong to no control token */
 
@@ -1889,7 +1962,7 @@ static bool tok__encode_parts(tok__run *r, bytes t, const tok_span *span, size_t
             continue;
         }
         bytes text = {t.p + from, i - from};
-        if (text.n && !tok__text(r, text, prefix)) return false;
+        if (text.n && !tok__plain_text(r, text, prefix)) return false;
         if (id < 0) return true;
         tok_ids_add(r->out, id);
         from = i += v->text[id].n;
@@ -1903,15 +1976,17 @@ static bool tok__add_special(const tok_vocab *v, int32_t id, const char *what, t
     return true;
 }
 
-/* Appends the tokens of a text; on an error `out` is as before. flags: TOK_SPECIAL | TOK_BOS | TOK_EOS | TOK_MIDDLE. A control token has no byte in
- * the spans, which are in order and do not overlap; apart from that the text is one piece. */
-static bool tok_encode_spans(const tok_vocab *v, bytes text, const tok_span *span, size_t n_spans, unsigned flags, tok_ids *out, err_t *e) {
+/* Appends the tokens of a text; on an error `out` is as before. flags: TOK_SPECIAL | TOK_BOS | TOK_EOS | TOK_MIDDLE. A
+ * control token has no byte in the spans, which are in order and do not overlap; apart from that the text is one piece. */
+static bool tok_encode_spans(const tok_vocab *v, bytes text, const tok_span *span, size_t n_spans, unsigned flags, tok_ids *out,
+                             err_t *e) {
     tok__run r = {.v = v, .out = out, .e = e};
     size_t   before = out->n;
     if (text.n > TOK_INPUT_MAX) return TOK_NO("a text of %zu bytes, expected at most %d", text.n, TOK_INPUT_MAX);
     r.match = pcre2_match_data_create(1, NULL);
     if (!r.match) die(EXIT_RESOURCE, "out of memory: match data");
-    bool ok = (!(flags & TOK_BOS) || tok__add_special(v, v->bos, "start", out, e)) && tok__encode_parts(&r, text, span, n_spans, flags)
+    bool ok = (!(flags & TOK_BOS) || tok__add_special(v, v->bos, "start", out, e))
+           && tok__encode_parts(&r, text, span, n_spans, flags)
            && (!(flags & TOK_EOS) || tok__add_special(v, v->eos, "end", out, e));
     if (!ok) out->n = before;
     pcre2_match_data_free(r.match);
@@ -1932,16 +2007,16 @@ static bool tok_encode(const tok_vocab *v, bytes text, unsigned flags, tok_ids *
 /* --- decode: writes whole characters and holds back an incomplete one; invalid bytes are written unchanged --- */
 
 typedef struct {
-    const tok_vocab *v;
+    const tok_vocab *v;              /* of the tokens                                                     */
     bool             special;        /* control tokens are written too                                    */
     const tok_ids   *shown;          /* otherwise these ones; NULL: none                                  */
     bool             strip;          /* the next text begins with a space that tok_encode() added         */
     bool             f4;             /* the last byte is an F4, perhaps the first of a pair               */
-    uint8_t          held[8];        /* an incomplete character, before the F4                            */
-    int              n_held;
+    uint8_t          held[8];        /* [n_held] an incomplete character, before the F4                   */
+    int              n_held;         /* bytes                                                             */
 } tok_stream;
 
-/* first: the tokens to come begin a text and do not continue one. */
+/* Begins a stream of tokens. first: they begin a text and do not continue one. */
 static void tok_stream_init(tok_stream *s, const tok_vocab *v, bool first) {
     *s = (tok_stream){.v = v, .strip = first && v->space_prefix};
 }
@@ -1970,7 +2045,7 @@ static void tok__stream_bytes(tok_stream *s, bytes b, str *out) {
     if (s->f4) str_add(out, "\xf4", 1);
     str_add(out, b.p, b.n);
     if (s->v->escape) out->n = fresh + tok__unescape(s, (uint8_t *)out->p + fresh, out->n - fresh);
-    size_t   n = out->n - from, open = n < 3 ? n : 3;
+    size_t   open = min_size(out->n - from, 3);
     uint8_t *end = (uint8_t *)out->p + out->n;
     while (open && !utf8_incomplete(end - open, open)) open--;
     memcpy(s->held, end - open, open);
@@ -1979,16 +2054,12 @@ static void tok__stream_bytes(tok_stream *s, bytes b, str *out) {
     out->p[out->n] = 0;
 }
 
-/* Whether a token stands for itself in a text, so that tok_encode() adds a space after it. */
-static bool tok__is_apart(const tok_vocab *v, int32_t id) {
-    return tok_is_control(v, id) || (id >= 0 && id < v->n && tok__type(v, id) == TOK_USER);
-}
-
 /* Whether the text after the token begins with a space that tok_encode() added; strip: whether the token's own text does. */
 static bool tok_strips(const tok_vocab *v, int32_t id, bool strip) {
     return tok__is_apart(v, id) ? v->space_prefix : strip && !tok_piece(v, id).n;
 }
 
+/* Appends the text of the next token, and what was held back; the beginning of a character is held back until the rest comes. */
 static void tok_stream_push(tok_stream *s, int32_t id, str *out) {
     bytes      b = tok_piece(s->v, id);
     const bool strip = s->strip;

@@ -6,21 +6,30 @@
  *   Files of our own keep something between runs (prompt cache, lookup cache); each names its kind as general.architecture.
  * A file of another kind is never replaced.
  * Public: gguf_write_start, gguf_write_could, gguf_write_u32, gguf_write_str, gguf_write_strs, gguf_write_kv,
- * gguf_write_tensor, gguf_write_data, gguf_write_finish, gguf_write_drop, gguf_own_missing, gguf_own_is_kind, gguf_own_may_replace.
+ * gguf_write_tensor, gguf_write_data, gguf_write_finish, gguf_write_drop; gguf_own_missing, gguf_own_is_kind,
+ * gguf_own_may_replace.
  * Opens: gguf_writer.tight. */
 
 typedef struct {
-    char     *name, *path, *tmp;     /* as given; with links resolved; temporary                          */
-    int       fd;
-    uint64_t  align, n_kv, n_tensor;
-    str       kv, dir;               /* metadata and tensor directory as the file will have them          */
-    uint64_t *size, next;            /* bytes of each tensor; offset of the next one after the header    */
-    uint64_t  now, left;             /* the tensor that is being written, and its missing bytes           */
+    char     *name;                  /* the path as given                                                 */
+    char     *path;                  /* with links resolved                                               */
+    char     *tmp;                   /* of the temporary file                                             */
+    int       fd;                    /* of the temporary file, -1: closed                                 */
+    uint64_t  align;                 /* bytes to a multiple of which tensor data begin                    */
+    uint64_t  n_kv;                  /* keys                                                              */
+    uint64_t  n_tensor;              /* tensors                                                           */
+    str       kv;                    /* metadata as the file will have them                               */
+    str       dir;                   /* tensor directory as the file will have it                         */
+    uint64_t *size;                  /* [n_tensor] bytes                                                  */
+    uint64_t  next;                  /* offset of the next tensor after the header                        */
+    uint64_t  now;                   /* the tensor that is being written                                  */
+    uint64_t  left;                  /* its missing bytes                                                 */
     uint64_t  n_bytes;               /* written so far                                                    */
     bool      begun;                 /* the header is written: no more keys, no more tensors              */
     bool      tight;                 /* no padding at the end; to be set before the first data            */
 } gguf_writer;
 
+/* Gives the file up: the temporary one goes. After gguf_write_finish() it does nothing. */
 static void gguf_write_drop(gguf_writer *w) {
     if (w->fd >= 0) close(w->fd);
     out_settle(w->tmp, false);
@@ -130,16 +139,19 @@ static void gguf_write__add_key(gguf_writer *w, bytes key, uint32_t type) {
     w->n_kv++;
 }
 
+/* Adds a key with a number. */
 static void gguf_write_u32(gguf_writer *w, const char *key, uint32_t v) {
     gguf_write__add_key(w, bytes_of(key), GGUF_U32);
     gguf_write__add_u32(&w->kv, v);
 }
 
+/* Adds a key with a string, whose bytes are not checked. */
 static void gguf_write_str(gguf_writer *w, const char *key, bytes v) {
     gguf_write__add_key(w, bytes_of(key), GGUF_STR);
     gguf_write__add_string(&w->kv, v);
 }
 
+/* Adds a key with an array of n strings. */
 static void gguf_write_strs(gguf_writer *w, const char *key, const bytes *v, uint64_t n) {
     gguf_write__add_key(w, bytes_of(key), GGUF_ARR);
     gguf_write__add_u32(&w->kv, GGUF_STR);
@@ -185,7 +197,7 @@ static uint64_t gguf_write_tensor(gguf_writer *w, bytes name, uint32_t type, uin
 
 static bool gguf_write__put(gguf_writer *w, const void *p, size_t n, err_t *e) {
     for (size_t done = 0; done < n;) {
-        size_t  some = n - done < (size_t)1 << 30 ? n - done : (size_t)1 << 30;
+        size_t  some = min_size(n - done, (size_t)1 << 30);
         ssize_t got = write(w->fd, (const uint8_t *)p + done, some);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return gguf_write__unwritten(w, e);
@@ -200,7 +212,7 @@ static bool gguf_write__pad(gguf_writer *w, err_t *e) {
     static const uint8_t zero[4096];
     uint64_t             n = -w->n_bytes & (w->align - 1);
     for (uint64_t some; n; n -= some) {
-        some = n < sizeof zero ? n : sizeof zero;
+        some = min_u64(n, sizeof zero);
         if (!gguf_write__put(w, zero, (size_t)some, e)) return false;
     }
     return true;
@@ -212,8 +224,8 @@ static bool gguf_write__header(gguf_writer *w, err_t *e) {
     gguf_write__add_u32(&s, 3);
     gguf_write__add_u64(&s, w->n_tensor);
     gguf_write__add_u64(&s, w->n_kv);
-    bool ok = gguf_write__put(w, s.p, s.n, e) && gguf_write__put(w, w->kv.p, w->kv.n, e) && gguf_write__put(w, w->dir.p, w->dir.n, e)
-           && ((w->tight && !w->n_tensor) || gguf_write__pad(w, e));
+    bool ok = gguf_write__put(w, s.p, s.n, e) && gguf_write__put(w, w->kv.p, w->kv.n, e)
+           && gguf_write__put(w, w->dir.p, w->dir.n, e) && ((w->tight && !w->n_tensor) || gguf_write__pad(w, e));
     str_drop(&s);
     w->begun = true;
     w->left = w->n_tensor ? w->size[0] : 0;
@@ -225,7 +237,7 @@ static bool gguf_write_data(gguf_writer *w, const void *p, size_t n, err_t *e) {
     if (!w->begun && !gguf_write__header(w, e)) return false;
     for (const uint8_t *at = p; n;) {
         ASSERT(w->now < w->n_tensor);
-        size_t some = n < w->left ? n : (size_t)w->left;
+        size_t some = (size_t)min_u64(n, w->left);
         if (!gguf_write__put(w, at, some, e)) return false;
         at += some;
         n -= some;

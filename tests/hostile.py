@@ -945,7 +945,7 @@ def batch_fault(opt):
     for i, (name, allowed, _) in enumerate(rows):
         said = found[2 * i + 1][0]["error"]
         if said and not allowed & {2, 3} or not said and not allowed & {0, 1}: return "%s: %s" % (name, said)
-        if found[2 * i + 2][0]["error"]: return "behind %s: %s" % (name, found[2 * i + 2][0]["error"])
+        if found[2 * i + 2][0]["error"]: return "after %s: %s" % (name, found[2 * i + 2][0]["error"])
     return None
 
 

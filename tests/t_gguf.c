@@ -145,9 +145,11 @@ static const struct {
     {"string length 2^64-1", TG_KV1 "'k i8 #-1 z40", "expected 18446744073709551615 of a string"},
     {"string length 2^63", TG_KV1 "'k i8 #0x8000000000000000 z40", "expected 9223372036854775808 of a string"},
     {"string length 2^32", TG_KV1 "'k i8 #0x100000000 z40", "expected 4294967296 of a string"},
-    {"string length remaining + 1", TG_KV1 "'k i8 #41 z40", "40 bytes are left of the file, expected 41 of a string (at byte 45)"},
+    {"string length remaining + 1", TG_KV1 "'k i8 #41 z40",
+     "40 bytes are left of the file, expected 41 of a string (at byte 45)"},
     {"array string 2^64-1", TG_KV1 "'k i9 i8 #2 'a #-1 z40", "string 1 of 2 of key k is longer than the file"},
-    {"array string 2^64-8", TG_KV1 "'k i9 i8 #2 'a #-8 z40", "string 1 of 2 of key k is longer than the file, expected it inside (at byte 58)"},
+    {"array string 2^64-8", TG_KV1 "'k i9 i8 #2 'a #-8 z40",
+     "string 1 of 2 of key k is longer than the file, expected it inside (at byte 58)"},
     {"array string remaining + 1", TG_KV1 "'k i9 i8 #2 'a #41 z40", "string 1 of 2"},
     {"v1 array string 2^32-1", "G1 #0 #1 'k i9 i8 #1 #0xffffffff z40", "string 0 of 1"},
     /* 8: types */
@@ -159,12 +161,14 @@ static const struct {
     {"element type 13", TG_KV1 "'k i9 i13 #1 z40", "key k has element type 13, expected 0 to 12"},
     {"element type 2^32-1", TG_KV1 "'k i9 i-1 #1 z40", "key k has element type 4294967295"},
     /* 9: array counts */
-    {"2^61 x 8", TG_KV1 "'k i9 i10 #0x2000000000000000 z40", "key k has 2305843009213693952 elements, expected at most 1073741824"},
+    {"2^61 x 8", TG_KV1 "'k i9 i10 #0x2000000000000000 z40",
+     "key k has 2305843009213693952 elements, expected at most 1073741824"},
     {"2^62 x 4", TG_KV1 "'k i9 i4 #0x4000000000000000 z40", "key k has 4611686018427387904 elements"},
     {"2^60 strings", TG_KV1 "'k i9 i8 #0x1000000000000000 z40", "key k has 1152921504606846976 elements"},
     {"2^64-1 bytes", TG_KV1 "'k i9 i0 #-1 z40", "key k has 18446744073709551615 elements"},
     {"2^30+1 bytes", TG_KV1 "'k i9 i0 #0x40000001 z40", "key k has 1073741825 elements"},
-    {"2^30 strings", TG_KV1 "'k i9 i8 #0x40000000 z40", "40 bytes are left of the file, expected 8589934592 of an array of strings"},
+    {"2^30 strings", TG_KV1 "'k i9 i8 #0x40000000 z40",
+     "40 bytes are left of the file, expected 8589934592 of an array of strings"},
     {"remaining + 1 bytes", TG_KV1 "'k i9 i0 #41 z40", "40 bytes are left of the file, expected 41 of an array"},
     {"remaining + 1 u32", TG_KV1 "'k i9 i4 #11 z40", "40 bytes are left of the file, expected 44 of an array"},
     /* 10: names that come twice */
@@ -195,19 +199,27 @@ static const struct {
     {"10^6 dimensions", TG_T1 "'t i1000000 #1 i0 q0 @32 z32", "tensor t has 1000000 dimensions"},
     {"2^32-1 dimensions", TG_T1 "'t i-1 #1 i0 q0 @32 z32", "tensor t has 4294967295 dimensions"},
     /* 14: dimensions */
-    {"dimension 0 first", TG_T1 "'t i4 #0 #1 #1 #1 i0 q0 @32 z32", "tensor t has dimension 0, expected 1 to 2^63 - 1 (at byte 37)"},
-    {"dimension 0 second", TG_T1 "'t i4 #4 #0 #1 #1 i0 q0 @32 z32", "tensor t has dimension 0, expected 1 to 2^63 - 1 (at byte 45)"},
-    {"dimension 0 third", TG_T1 "'t i4 #4 #1 #0 #1 i0 q0 @32 z32", "tensor t has dimension 0, expected 1 to 2^63 - 1 (at byte 53)"},
-    {"dimension 0 fourth", TG_T1 "'t i4 #4 #1 #1 #0 i0 q0 @32 z32", "tensor t has dimension 0, expected 1 to 2^63 - 1 (at byte 61)"},
+    {"dimension 0 first", TG_T1 "'t i4 #0 #1 #1 #1 i0 q0 @32 z32",
+     "tensor t has dimension 0, expected 1 to 2^63 - 1 (at byte 37)"},
+    {"dimension 0 second", TG_T1 "'t i4 #4 #0 #1 #1 i0 q0 @32 z32",
+     "tensor t has dimension 0, expected 1 to 2^63 - 1 (at byte 45)"},
+    {"dimension 0 third", TG_T1 "'t i4 #4 #1 #0 #1 i0 q0 @32 z32",
+     "tensor t has dimension 0, expected 1 to 2^63 - 1 (at byte 53)"},
+    {"dimension 0 fourth", TG_T1 "'t i4 #4 #1 #1 #0 i0 q0 @32 z32",
+     "tensor t has dimension 0, expected 1 to 2^63 - 1 (at byte 61)"},
     {"dimension -1", TG_T1 "'t i2 #-1 #1 i0 q0 @32 z32", "tensor t has dimension 18446744073709551615"},
     {"dimension 2^63", TG_T1 "'t i2 #4 #0x8000000000000000 i0 q0 @32 z32", "tensor t has dimension 9223372036854775808"},
     /* 15, 16, 17: products and sums that wrap */
-    {"elements = 4 mod 2^64", TG_T1 "'t i3 #4194305 #4194305 #211106198978564 i0 q0 @32 z32", "is 4194305 x 4194305 x 211106198978564 x 1, expected a size below 2^63"},
+    {"elements = 4 mod 2^64", TG_T1 "'t i3 #4194305 #4194305 #211106198978564 i0 q0 @32 z32",
+     "is 4194305 x 4194305 x 211106198978564 x 1, expected a size below 2^63"},
     {"INT64_MAX x 2", TG_T1 "'t i2 #0x7fffffffffffffff #2 i0 q0 @32 z32", "expected a size below 2^63"},
     {"bytes = 2^64 - 16", TG_T1 "'t i3 #4 #0x3fffffff #0x40000001 i0 q0 @32 z32", "expected a size below 2^63"},
     {"2^42 + 1 rows", TG_T1 "'t i2 #0x100000 #0x40000000001 i0 q0 @32 z32", "expected a size below 2^63"},
-    {"2^40 rows that end nowhere", TG_T1 "'t i2 #1024 #0x10000000000 i0 q0 @32 z32", "the file ends at 128 bytes, its tensors need 4503599627370592, expected a whole file (at byte 128)"},
-    {"I8 INT64_MAX bytes twice", TG_T2 "'t i1 #0x7fffffffffffffc0 i24 q0 'u i1 #0x7fffffffffffffc0 i24 q0x7fffffffffffffc0 @32 z32", "tensor t has 9223372036854775744 bytes at offset 0"},
+    {"2^40 rows that end nowhere", TG_T1 "'t i2 #1024 #0x10000000000 i0 q0 @32 z32",
+     "the file ends at 128 bytes, its tensors need 4503599627370592, expected a whole file (at byte 128)"},
+    {"I8 INT64_MAX bytes twice",
+     TG_T2 "'t i1 #0x7fffffffffffffc0 i24 q0 'u i1 #0x7fffffffffffffc0 i24 q0x7fffffffffffffc0 @32 z32",
+     "tensor t has 9223372036854775744 bytes at offset 0"},
     /* 18: types */
     {"type 4", TG_T1 "'t i1 #32 i4 q0 @32 z128", "tensor t has type 4 (q4_2)"},
     {"type 5", TG_T1 "'t i1 #32 i5 q0 @32 z128", "tensor t has type 5 (q4_3)"},
@@ -222,23 +234,32 @@ static const struct {
     {"type 200", TG_T1 "'t i1 #32 i200 q0 @32 z128", "tensor t has type 200 (unknown)"},
     {"type 137", TG_T1 "'t i1 #256 i137 q0 @32 z128", "tensor t has type 137 (iq2_k)"},
     {"type 2^31-1", TG_T1 "'t i1 #32 i0x7fffffff q0 @32 z128", "tensor t has type 2147483647 (unknown)"},
-    {"type -1", TG_T1 "'t i1 #32 i-1 q0 @32 z128", "tensor t has type 4294967295 (unknown), expected one that is defined and not removed (at byte 45)"},
+    {"type -1", TG_T1 "'t i1 #32 i-1 q0 @32 z128",
+     "tensor t has type 4294967295 (unknown), expected one that is defined and not removed (at byte 45)"},
     /* 19: rows */
     {"row of 33 in q4_0", TG_T1 "'t i1 #33 i2 q0 @32 z128", "tensor t has rows of 33, expected a multiple of 32 for type q4_0"},
-    {"row of 32 in q6_K", TG_T1 "'t i2 #32 #8 i14 q0 @32 z999", "tensor t has rows of 32, expected a multiple of 256 for type q6_K"},
+    {"row of 32 in q6_K", TG_T1 "'t i2 #32 #8 i14 q0 @32 z999",
+     "tensor t has rows of 32, expected a multiple of 256 for type q6_K"},
     /* 20: offsets */
     {"offset misaligned", TG_T1 "'t i1 #4 i0 q4 @32 z64", "tensor t has offset 4, expected a multiple of 32"},
-    {"offset misaligned for 64", "G3 #1 #1 'general.alignment i4 i64 't i1 #4 i0 q32 @64 z128", "tensor t has offset 32, expected a multiple of 64"},
-    {"offset 2^40", TG_T1 "'t i1 #4 i0 q0x10000000000 @32 z64", "the file ends at 128 bytes, its tensors need 1099511627856, expected a whole file (at byte 128)"},
+    {"offset misaligned for 64", "G3 #1 #1 'general.alignment i4 i64 't i1 #4 i0 q32 @64 z128",
+     "tensor t has offset 32, expected a multiple of 64"},
+    {"offset 2^40", TG_T1 "'t i1 #4 i0 q0x10000000000 @32 z64",
+     "the file ends at 128 bytes, its tensors need 1099511627856, expected a whole file (at byte 128)"},
     {"offset 2^64-32", TG_T1 "'t i1 #16 i0 q-32 @32 z64", "tensor t has 64 bytes at offset 18446744073709551584"},
-    {"offset at the end", TG_T1 "'t i1 #4 i0 q64 @32 z64", "the file ends at 128 bytes, its tensors need 144, expected a whole file (at byte 128)"},
-    {"no data, offset 2^64-64", TG_T2 "'t i1 #16 i0 q0 'u i1 #16 i0 q-64", "tensor t has 64 bytes at offset 0, expected them within 0 bytes"},
-    {"overlap", TG_T2 "'t i1 #16 i0 q0 'u i1 #4 i0 q32 @32 z99", "tensor u has offset 32, expected at least 64, the end of the tensor before it"},
+    {"offset at the end", TG_T1 "'t i1 #4 i0 q64 @32 z64",
+     "the file ends at 128 bytes, its tensors need 144, expected a whole file (at byte 128)"},
+    {"no data, offset 2^64-64", TG_T2 "'t i1 #16 i0 q0 'u i1 #16 i0 q-64",
+     "tensor t has 64 bytes at offset 0, expected them within 0 bytes"},
+    {"overlap", TG_T2 "'t i1 #16 i0 q0 'u i1 #4 i0 q32 @32 z99",
+     "tensor u has offset 32, expected at least 64, the end of the tensor before it"},
     {"same place", TG_T2 "'t i1 #4 i0 q0 'u i1 #4 i0 q0 @32 z99", "tensor u has offset 0, expected at least 16"},
     {"out of order", TG_T2 "'t i1 #4 i0 q32 'u i1 #4 i0 q0 @32 z99", "tensor u has offset 0, expected at least 48"},
     /* 21: length */
-    {"one byte short", TG_T1 "'t i1 #4 i0 q0 @32 z15", "the file ends at 79 bytes, its tensors need 80, expected a whole file (at byte 79)"},
-    {"data begins past the end", TG_T1 "'t i1 #4 i0 q0", "the file ends at 57 bytes, its tensors need 80, expected a whole file (at byte 57)"},
+    {"one byte short", TG_T1 "'t i1 #4 i0 q0 @32 z15",
+     "the file ends at 79 bytes, its tensors need 80, expected a whole file (at byte 79)"},
+    {"data begins past the end", TG_T1 "'t i1 #4 i0 q0",
+     "the file ends at 57 bytes, its tensors need 80, expected a whole file (at byte 57)"},
     /* 22: names */
     {"name length 0", TG_T1 "' i1 #4 i0 q0 @32 z16", "a tensor name of 0 bytes, expected 1 to 63 (at byte 24)"},
     {"name length 64", TG_T1 "#64 (64 \"n ) i1 #4 i0 q0 @32 z16", "a tensor name of 64 bytes, expected 1 to 63"},
@@ -261,7 +282,8 @@ static void t_gguf_bad(void) {
             EQ_INT(e.code, EXIT_INPUT);
             CHECKF(strstr(e.text, tg_bad[i].says), "%s: got \"%s\", want \"%s\"", tg_bad[i].what, e.text, tg_bad[i].says);
             CHECKF(!strncmp(e.text, "F: ", 3) && strstr(e.text, ", expected "), "%s: form of \"%s\"", tg_bad[i].what, e.text);
-            CHECKF(at && strtoull(at + 10, NULL, 10) <= s.n && at[strlen(at) - 1] == ')', "%s: place in \"%s\"", tg_bad[i].what, e.text);
+            CHECKF(at && strtoull(at + 10, NULL, 10) <= s.n && at[strlen(at) - 1] == ')', "%s: place in \"%s\"", tg_bad[i].what,
+                   e.text);
         }
         CHECKF(t_cpu() - start < 10, "%s: took %.3f s", tg_bad[i].what, t_cpu() - start);
         gguf_close(&g);
@@ -274,9 +296,9 @@ static void t_gguf_bad(void) {
 
 /* Every type once, an empty array and an empty string, two tensors with a gap; the same in each version. */
 #define TG_ALL " #2 #19 'u8 i0 b200 'i8 i1 b-3 'u16 i2 h60000 'i16 i3 h-300 'u32 i4 i4000000000 'i32 i5 i-70000 'f32 i6 f1.5 " \
-    "'bool i7 b1 'str i8 'hello 'empty i8 ' 'u64 i10 q-1 'i64 i11 q0x8000000000000000 'f64 i12 d-2.25 'general.alignment i4 i64 " \
-    "'a.u8 i9 i0 #3 b1 b2 b255 'a.i16 i9 i3 #2 h-1 h7 'a.f32 i9 i6 #2 f0.5 f-1 'a.str i9 i8 #4 'one ' 'three '\xff 'a.none i9 i10 #0 " \
-    "'t i2 #4 #2 i0 q0 'u.w i1 #64 i8 q64 @64 (8 f3 ) @64 (68 b9 )"
+    "'bool i7 b1 'str i8 'hello 'empty i8 ' 'u64 i10 q-1 'i64 i11 q0x8000000000000000 'f64 i12 d-2.25 " \
+    "'general.alignment i4 i64 'a.u8 i9 i0 #3 b1 b2 b255 'a.i16 i9 i3 #2 h-1 h7 'a.f32 i9 i6 #2 f0.5 f-1 " \
+    "'a.str i9 i8 #4 'one ' 'three '\xff 'a.none i9 i10 #0 't i2 #4 #2 i0 q0 'u.w i1 #64 i8 q64 @64 (8 f3 ) @64 (68 b9 )"
 
 static void tg_all_there(const gguf_file *g, int version) {
     static const char *const words[] = {"one", "", "three", "\xff"};
@@ -304,7 +326,8 @@ static void tg_all_there(const gguf_file *g, int version) {
     const gguf_tensor *t = gguf_tensor_find(g, "t"), *w = gguf_tensor_find(g, "u.w");
     CHECK(!gguf_tensor_find(g, "u") && !gguf_find(g, "nothing") && !gguf_find(g, ""));
     if (!CHECK(t && w)) return;
-    CHECK(t->n_dims == 2 && t->dim[0] == 4 && t->dim[1] == 2 && t->dim[2] == 1 && t->dim[3] == 1 && t->type == K_F32 && t->n_bytes == 32);
+    CHECK(t->n_dims == 2 && t->dim[0] == 4 && t->dim[1] == 2 && t->dim[2] == 1 && t->dim[3] == 1 && t->type == K_F32 &&
+          t->n_bytes == 32);
     CHECK(w->n_dims == 1 && w->dim[0] == 64 && w->dim[1] == 1 && w->type == K_Q8_0 && w->n_bytes == 68 && w->at == t->at + 64);
     memcpy(&f, t->data + 28, 4);
     CHECK(f == 3 && w->data[67] == 9 && t->at % 64 == 0);
@@ -393,7 +416,8 @@ static void t_gguf_prefixes(void) {
             err_t     e = {0};
             uint8_t  *own;
             CHECKF(!tg_parse(&g, &part, &own, &e), "version %d: %zu of %zu bytes accepted", version, n, o.s.n);
-            CHECKF(e.code == EXIT_INPUT && strstr(e.text, ", expected ") && strstr(e.text, "(at byte "), "%zu bytes: \"%s\"", n, e.text);
+            CHECKF(e.code == EXIT_INPUT && strstr(e.text, ", expected ") && strstr(e.text, "(at byte "), "%zu bytes: \"%s\"", n,
+                   e.text);
             gguf_close(&g);
             mem_free(own);
         }
@@ -451,8 +475,8 @@ static void t_gguf_many(void) {
 /* --- typed lookups --- */
 
 #define TG_TYPES "G3 #0 #17 'u8 i0 b200 'i8 i1 b-3 'u16 i2 h60000 'i16 i3 h300 'u32 i4 i4000000000 'i32 i5 i70000 'bool i7 b1 " \
-    "'str i8 '12 'u64 i10 q-1 'i64 i11 q0x8000000000000000 'f32 i6 f1.5 'f64 i12 d0.1 'nan i6 fnan 'inf i6 finf 'big i12 d1e300 " \
-    "'arr i9 i5 #2 i-5 i6 'arrs i9 i8 #1 'x"
+    "'str i8 '12 'u64 i10 q-1 'i64 i11 q0x8000000000000000 'f32 i6 f1.5 'f64 i12 d0.1 'nan i6 fnan 'inf i6 finf " \
+    "'big i12 d1e300 'arr i9 i5 #2 i-5 i6 'arrs i9 i8 #1 'x"
 
 static void t_gguf_lookups(void) {
     static const struct {
@@ -463,7 +487,8 @@ static void t_gguf_lookups(void) {
         const char *says;
     } ints[] = {
         {"u8", 0, 255, 1, 200, ""},          {"u16", 0, 65535, 1, 60000, ""},       {"i16", 0, 300, 1, 300, ""},
-        {"u32", 0, UINT64_MAX, 1, 4000000000u, ""}, {"i32", 70000, 70000, 1, 70000, ""}, {"u64", 0, UINT64_MAX, 1, UINT64_MAX, ""},
+        {"u32", 0, UINT64_MAX, 1, 4000000000u, ""}, {"i32", 70000, 70000, 1, 70000, ""},
+        {"u64", 0, UINT64_MAX, 1, UINT64_MAX, ""},
         {"none", 0, 9, 0, 77, ""},
         {"u8", 0, 199, -1, 77, "F: u8 is 200, expected 0 to 199 (at byte "},
         {"u8", 201, 255, -1, 77, "F: u8 is 200, expected 201 to 255 (at byte "},
@@ -499,16 +524,20 @@ static void t_gguf_lookups(void) {
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++) {
         err_t    e = {0};
         uint64_t v = 77;
-        CHECKF(gguf_get_u64(&g, ints[i].key, ints[i].lo, ints[i].hi, &v, &e) == ints[i].got, "row %zu, %s: %s", i, ints[i].key, e.text);
+        CHECKF(gguf_get_u64(&g, ints[i].key, ints[i].lo, ints[i].hi, &v, &e) == ints[i].got, "row %zu, %s: %s", i, ints[i].key,
+               e.text);
         CHECKF(v == ints[i].is, "row %zu, %s: %llu", i, ints[i].key, GGUF_U(v));
-        CHECKF(strstr(e.text, ints[i].says) == e.text && (e.code == EXIT_INPUT) == (ints[i].got < 0), "row %zu: \"%s\"", i, e.text);
+        CHECKF(strstr(e.text, ints[i].says) == e.text && (e.code == EXIT_INPUT) == (ints[i].got < 0), "row %zu: \"%s\"", i,
+               e.text);
     }
     for (size_t i = 0; i < sizeof floats / sizeof *floats; i++) {
         err_t e = {0};
         float v = 77;
-        CHECKF(gguf_get_f32(&g, floats[i].key, floats[i].lo, floats[i].hi, &v, &e) == floats[i].got, "row %zu, %s: %s", i, floats[i].key, e.text);
+        CHECKF(gguf_get_f32(&g, floats[i].key, floats[i].lo, floats[i].hi, &v, &e) == floats[i].got, "row %zu, %s: %s", i,
+               floats[i].key, e.text);
         CHECKF(v == floats[i].is, "row %zu, %s: %.9g", i, floats[i].key, (double)v);
-        CHECKF(strstr(e.text, floats[i].says) == e.text && (e.code == EXIT_INPUT) == (floats[i].got < 0), "row %zu: \"%s\"", i, e.text);
+        CHECKF(strstr(e.text, floats[i].says) == e.text && (e.code == EXIT_INPUT) == (floats[i].got < 0), "row %zu: \"%s\"", i,
+               e.text);
     }
     err_t e = {0};
     bool  b = false;
@@ -519,10 +548,12 @@ static void t_gguf_lookups(void) {
     e = (err_t){0};
     const gguf_kv *kv = NULL;
     CHECK(gguf_get_arr(&g, "u8", &kv, &e) == -1 && strstr(e.text, "u8 is of type u8, expected an array"));
-    CHECK(gguf_get_bool(&g, "none", &b, &e) == 0 && gguf_get_str(&g, "none", &text, &e) == 0 && gguf_get_arr(&g, "none", &kv, &e) == 0);
+    CHECK(gguf_get_bool(&g, "none", &b, &e) == 0 && gguf_get_str(&g, "none", &text, &e) == 0 &&
+          gguf_get_arr(&g, "none", &kv, &e) == 0);
     uint64_t u = 77;
     kv = gguf_find(&g, "arr");
-    CHECK(!gguf_arr_u64(kv, 0, &u) && u == 77 && gguf_arr_u64(kv, 1, &u) && u == 6 && !gguf_arr_u64(kv, 2, &u) && !gguf_arr_u64(kv, UINT64_MAX, &u));
+    CHECK(!gguf_arr_u64(kv, 0, &u) && u == 77 && gguf_arr_u64(kv, 1, &u) && u == 6 && !gguf_arr_u64(kv, 2, &u) &&
+          !gguf_arr_u64(kv, UINT64_MAX, &u));
     kv = gguf_find(&g, "u64");
     CHECK(!gguf_arr_u64(kv, 0, &u) && gguf_strs_of(&g, kv).left == 0);
     kv = gguf_find(&g, "arrs");
@@ -589,23 +620,36 @@ static void t_gguf_split(void) {
         const char *file, *says;
     } rows[] = {
         {"part missing", 1, NULL, "m-00002-of-00003.gguf: cannot open: No such file or directory"},
-        {"wrong number", 1, "G3 #2 #3 " TG_PART(2, 3, 4) "'b i1 #4 i0 q0 'c i1 #4 i0 q32 @32 z48", "m-00002-of-00003.gguf: says it is part 3 of 3, expected part 2 of 3"},
-        {"wrong count", 2, "G3 #1 #3 " TG_PART(2, 4, 4) "'d i1 #4 i0 q0 @32 z16", "m-00003-of-00003.gguf: says it is part 3 of 4, expected part 3 of 3"},
-        {"no split keys", 2, "G3 #1 #0 'd i1 #4 i0 q0 @32 z16", "m-00003-of-00003.gguf: says it is part 1 of 1, expected part 3 of 3"},
-        {"wrong total", 1, "G3 #2 #3 " TG_PART(1, 3, 5) "'b i1 #4 i0 q0 'c i1 #4 i0 q32 @32 z48", "m-00002-of-00003.gguf: says there are 5 tensors in all, expected 4 as in the first part"},
-        {"a tensor less", 1, "G3 #1 #3 " TG_PART(1, 3, 4) "'b i1 #4 i0 q0 @32 z16", "m-00001-of-00003.gguf: 3 tensors in 3 parts, expected 4 as split.tensors.count says"},
-        {"duplicate in another part", 2, "G3 #1 #3 " TG_PART(2, 3, 4) "'a i1 #4 i0 q0 @32 z16", "m-00003-of-00003.gguf: tensor a comes twice, expected once (at byte "},
-        {"duplicate in one part", 1, "G3 #2 #3 " TG_PART(1, 3, 4) "'b i1 #4 i0 q0 'b i1 #4 i0 q32 @32 z48", "m-00002-of-00003.gguf: tensor b comes twice"},
-        {"broken part", 2, "\"GGUF", "m-00003-of-00003.gguf: 0 bytes are left of the file, expected 4 of the version (at byte 4)"},
-        {"count 2^16", 0, "G3 #1 #2 'split.no i2 h0 'split.count i4 i65536 'a i1 #4 i0 q0 @32 z16", "m-00001-of-00003.gguf: split.count is 65536, expected 1 to 512 (at byte "},
-        {"count 0", 0, "G3 #1 #2 'split.no i2 h0 'split.count i4 i0 'a i1 #4 i0 q0 @32 z16", "m-00001-of-00003.gguf: split.count is 0, expected 1 to 512"},
+        {"wrong number", 1, "G3 #2 #3 " TG_PART(2, 3, 4) "'b i1 #4 i0 q0 'c i1 #4 i0 q32 @32 z48",
+         "m-00002-of-00003.gguf: says it is part 3 of 3, expected part 2 of 3"},
+        {"wrong count", 2, "G3 #1 #3 " TG_PART(2, 4, 4) "'d i1 #4 i0 q0 @32 z16",
+         "m-00003-of-00003.gguf: says it is part 3 of 4, expected part 3 of 3"},
+        {"no split keys", 2, "G3 #1 #0 'd i1 #4 i0 q0 @32 z16",
+         "m-00003-of-00003.gguf: says it is part 1 of 1, expected part 3 of 3"},
+        {"wrong total", 1, "G3 #2 #3 " TG_PART(1, 3, 5) "'b i1 #4 i0 q0 'c i1 #4 i0 q32 @32 z48",
+         "m-00002-of-00003.gguf: says there are 5 tensors in all, expected 4 as in the first part"},
+        {"a tensor less", 1, "G3 #1 #3 " TG_PART(1, 3, 4) "'b i1 #4 i0 q0 @32 z16",
+         "m-00001-of-00003.gguf: 3 tensors in 3 parts, expected 4 as split.tensors.count says"},
+        {"duplicate in another part", 2, "G3 #1 #3 " TG_PART(2, 3, 4) "'a i1 #4 i0 q0 @32 z16",
+         "m-00003-of-00003.gguf: tensor a comes twice, expected once (at byte "},
+        {"duplicate in one part", 1, "G3 #2 #3 " TG_PART(1, 3, 4) "'b i1 #4 i0 q0 'b i1 #4 i0 q32 @32 z48",
+         "m-00002-of-00003.gguf: tensor b comes twice"},
+        {"broken part", 2, "\"GGUF",
+         "m-00003-of-00003.gguf: 0 bytes are left of the file, expected 4 of the version (at byte 4)"},
+        {"count 2^16", 0, "G3 #1 #2 'split.no i2 h0 'split.count i4 i65536 'a i1 #4 i0 q0 @32 z16",
+         "m-00001-of-00003.gguf: split.count is 65536, expected 1 to 512 (at byte "},
+        {"count 0", 0, "G3 #1 #2 'split.no i2 h0 'split.count i4 i0 'a i1 #4 i0 q0 @32 z16",
+         "m-00001-of-00003.gguf: split.count is 0, expected 1 to 512"},
         {"count -1", 0, "G3 #1 #2 'split.no i2 h0 'split.count i5 i-1 'a i1 #4 i0 q0 @32 z16", "split.count is -1, expected"},
-        {"count of text", 0, "G3 #1 #2 'split.no i2 h0 'split.count i8 '../3 'a i1 #4 i0 q0 @32 z16", "split.count is of type string, expected an integer"},
+        {"count of text", 0, "G3 #1 #2 'split.no i2 h0 'split.count i8 '../3 'a i1 #4 i0 q0 @32 z16",
+         "split.count is of type string, expected an integer"},
         {"number past count", 0, "G3 #1 #3 " TG_PART(3, 3, 4) "'a i1 #4 i0 q0 @32 z16", "split.no is 3, expected 0 to 2"},
-        {"name says otherwise", 0, "G3 #1 #3 " TG_PART(0, 2, 4) "'a i1 #4 i0 q0 @32 z16", "is the first of 2 parts, expected a name that ends in -00001-of-00002.gguf"},
+        {"name says otherwise", 0, "G3 #1 #3 " TG_PART(0, 2, 4) "'a i1 #4 i0 q0 @32 z16",
+         "is the first of 2 parts, expected a name that ends in -00001-of-00002.gguf"},
     };
     static const char *const good[] = {TG_P1, TG_P2, TG_P3};
-    static const char *const names[] = {"m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf", "other.gguf", NULL};
+    static const char *const names[] =
+        {"m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf", "other.gguf", NULL};
     if (!tg_dir_new()) return;
     for (int i = 0; i < 3; i++) tg_put(tg_parts[i], good[i]);
     gguf_file g;
@@ -635,7 +679,8 @@ static void t_gguf_split(void) {
             else unlink(tg_path(tg_parts[p]));
         e = (err_t){0};
         bool ok = gguf_open(&g, tg_path(tg_parts[0]), &e);
-        CHECKF(!ok && e.code == EXIT_INPUT && strstr(e.text, rows[i].says), "%s: got %d \"%s\", want \"%s\"", rows[i].what, e.code, e.text, rows[i].says);
+        CHECKF(!ok && e.code == EXIT_INPUT && strstr(e.text, rows[i].says), "%s: got %d \"%s\", want \"%s\"", rows[i].what,
+               e.code, e.text, rows[i].says);
         gguf_close(&g);
     }
     str s = tg_file(TG_P1);
@@ -676,7 +721,8 @@ static void t_gguf_long_path(void) {
     memset(label, 'd', sizeof label);
     memcpy(label + sizeof label - 8, "/m.gguf", 8);
     CHECK(!gguf_parse(&g, (const uint8_t *)"GGUF", 4, label, &e));
-    CHECKF(!strncmp(e.text, "...ddd", 6) && strstr(e.text, "/m.gguf: 0 bytes are left of the file, expected 4 of the version (at byte 4)"), "%s", e.text);
+    CHECKF(!strncmp(e.text, "...ddd", 6) &&
+           strstr(e.text, "/m.gguf: 0 bytes are left of the file, expected 4 of the version (at byte 4)"), "%s", e.text);
 }
 
 /* A file cut off under its mapping: one line, exit 3. The read happens in a child. */
@@ -686,7 +732,8 @@ static void t_gguf_sigbus(void) {
     int   fd[2], status = 0;
     if (!tg_dir_new() || !CHECK(pipe(fd) == 0)) return;
     tg_put("cut.gguf", "G3 #1 #0 't i1 #65536 i24 q0 @32 z65536");
-    snprintf(want, sizeof want, "llmrun: %s: shrank or became unreadable while it was mapped, expected it to stay as it was\n", tg_path("cut.gguf"));
+    snprintf(want, sizeof want, "llmrun: %s: shrank or became unreadable while it was mapped, expected it to stay as it was\n",
+             tg_path("cut.gguf"));
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
@@ -737,7 +784,9 @@ static void t_gguf_real(void) {
         EQ_INT(g.n_tensor, files[i].n_tensors);
         const gguf_tensor *t = gguf_tensor_find(&g, "token_embd.weight");
         CHECK(!files[i].n_tensors == !t);
-        if (t) CHECK(t->n_dims == 2 && t->dim[0] == files[i].embd[0] && t->dim[1] == files[i].embd[1] && t->type == files[i].type && gguf_alive(&g, &(err_t){0}));
+        if (t)
+            CHECK(t->n_dims == 2 && t->dim[0] == files[i].embd[0] && t->dim[1] == files[i].embd[1] && t->type == files[i].type &&
+                  gguf_alive(&g, &(err_t){0}));
         gguf_close(&g);
     }
     CHECKF(t_cpu() - start < 20, "opening took %.1f s of processor time", t_cpu() - start);   /* 5 to 10 ms for each file */
@@ -746,7 +795,8 @@ static void t_gguf_real(void) {
 static const t_case t_gguf_cases[] = {
     {"gguf/bad",       "every malformed container and tensor is refused with a text and a byte offset", t_gguf_bad},
     {"gguf/good",      "versions 1, 2 and 3 with every type; strings with a final NUL",               t_gguf_good},
-    {"gguf/edges",     "files at the limits of what is allowed are read",                                                t_gguf_edges},
+    {"gguf/edges",     "files at the limits of what is allowed are read",
+     t_gguf_edges},
     {"gguf/nul",       "a NUL in a clean file stays",                                                 t_gguf_nul},
     {"gguf/prefixes",  "no cut file is accepted",                                          t_gguf_prefixes},
     {"gguf/flips",     "one wrong bit is refused or harmless",                                        t_gguf_flips},

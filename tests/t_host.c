@@ -67,9 +67,12 @@ static const struct {
     {"as much as there is", "/a", true, 64, {{"a/cpu.max", "6400000 100000\n"}}},
     {"beyond 32 bits", "/a", true, 64, {{"a/cpu.max", "9223372036854775807 1\n"}}},
     {"a period beyond 32 bits", "/a", true, 3, {{"a/cpu.max", "30000000000 10000000000\n"}}},
-    {"the leaf is tighter", "/a/b/c", true, 2, {{"a/cpu.max", "400000 100000\n"}, {"a/b/cpu.max", "max 100000\n"}, {"a/b/c/cpu.max", "200000 100000\n"}}},
-    {"the middle is tighter", "/a/b/c", true, 3, {{"a/cpu.max", "800000 100000\n"}, {"a/b/cpu.max", "300000 100000\n"}, {"a/b/c/cpu.max", "900000 100000\n"}}},
-    {"the top is tighter", "/a/b/c", true, 1, {{"a/cpu.max", "100000 100000\n"}, {"a/b/cpu.max", "max 100000\n"}, {"a/b/c/cpu.max", "max 100000\n"}}},
+    {"the leaf is tighter", "/a/b/c", true, 2, {{"a/cpu.max", "400000 100000\n"}, {"a/b/cpu.max", "max 100000\n"},
+                                                {"a/b/c/cpu.max", "200000 100000\n"}}},
+    {"the middle is tighter", "/a/b/c", true, 3, {{"a/cpu.max", "800000 100000\n"}, {"a/b/cpu.max", "300000 100000\n"},
+                                                  {"a/b/c/cpu.max", "900000 100000\n"}}},
+    {"the top is tighter", "/a/b/c", true, 1, {{"a/cpu.max", "100000 100000\n"}, {"a/b/cpu.max", "max 100000\n"},
+                                               {"a/b/c/cpu.max", "max 100000\n"}}},
     {"only the root, as in a container", "/docker/0123", true, 5, {{"cpu.max", "500000 100000\n"}}},
     {"the root itself", "/", true, 5, {{"cpu.max", "500000 100000\n"}}},
     {"below us is not ours", "/a", true, 64, {{"a/cpu.max", "max 100000\n"}, {"a/b/cpu.max", "100000 100000\n"}}},
@@ -79,14 +82,17 @@ static const struct {
     {"no period", "/a", true, 64, {{"a/cpu.max", "200000\n"}}},
     {"period zero", "/a", true, 64, {{"a/cpu.max", "200000 0\n"}}},
     {"negative", "/a", true, 64, {{"a/cpu.max", "-200000 100000\n"}}},
-    {"version 1 files are not read as 2", "/a", true, 64, {{"a/cpu.cfs_quota_us", "100000\n"}, {"a/cpu.cfs_period_us", "100000\n"}}},
+    {"version 1 files are not read as 2", "/a", true, 64, {{"a/cpu.cfs_quota_us", "100000\n"},
+                                                           {"a/cpu.cfs_period_us", "100000\n"}}},
     {"v1, no limit", "/a", false, 64, {{"a/cpu.cfs_quota_us", "-1\n"}, {"a/cpu.cfs_period_us", "100000\n"}}},
     {"v1, four CPUs", "/a", false, 4, {{"a/cpu.cfs_quota_us", "400000\n"}, {"a/cpu.cfs_period_us", "100000\n"}}},
     {"v1, one and a half", "/a", false, 1, {{"a/cpu.cfs_quota_us", "150000\n"}, {"a/cpu.cfs_period_us", "100000\n"}}},
     {"v1, a tenth", "/a", false, 1, {{"a/cpu.cfs_quota_us", "10000\n"}, {"a/cpu.cfs_period_us", "100000\n"}}},
     {"v1, no period", "/a", false, 64, {{"a/cpu.cfs_quota_us", "100000\n"}}},
-    {"v1, the top is tighter", "/a/b", false, 2, {{"a/cpu.cfs_quota_us", "200000\n"}, {"a/cpu.cfs_period_us", "100000\n"}, {"a/b/cpu.cfs_quota_us", "-1\n"}, {"a/b/cpu.cfs_period_us", "100000\n"}}},
-    {"v1, the leaf is tighter", "/a/b", false, 3, {{"a/cpu.cfs_quota_us", "900000\n"}, {"a/cpu.cfs_period_us", "100000\n"}, {"a/b/cpu.cfs_quota_us", "150000\n"}, {"a/b/cpu.cfs_period_us", "50000\n"}}},
+    {"v1, the top is tighter", "/a/b", false, 2, {{"a/cpu.cfs_quota_us", "200000\n"}, {"a/cpu.cfs_period_us", "100000\n"},
+                                                  {"a/b/cpu.cfs_quota_us", "-1\n"}, {"a/b/cpu.cfs_period_us", "100000\n"}}},
+    {"v1, the leaf is tighter", "/a/b", false, 3, {{"a/cpu.cfs_quota_us", "900000\n"}, {"a/cpu.cfs_period_us", "100000\n"},
+                                                   {"a/b/cpu.cfs_quota_us", "150000\n"}, {"a/b/cpu.cfs_period_us", "50000\n"}}},
     {"v1, only the root", "/docker/0123", false, 2, {{"cpu.cfs_quota_us", "200000\n"}, {"cpu.cfs_period_us", "100000\n"}}},
 };
 
@@ -117,13 +123,16 @@ static const struct {
     {"half of it is taken", "/a", true, 5000, {{"a/memory.max", "10000\n"}, {"a/memory.current", "5000\n"}}},
     {"files give way", "/a", true, 7300, {{"a/memory.max", "10000\n"}, {"a/memory.current", "5000\n"},
                                          {"a/memory.stat", "anon 2700\nfile 2300\ninactive_file 2000\nactive_file 300\n"}}},
-    {"more files than are counted", "/a", true, 10000, {{"a/memory.max", "10000\n"}, {"a/memory.current", "5\n"}, {"a/memory.stat", "active_file 300\n"}}},
+    {"more files than are counted", "/a", true, 10000, {{"a/memory.max", "10000\n"}, {"a/memory.current", "5\n"},
+                                                        {"a/memory.stat", "active_file 300\n"}}},
     {"over the limit", "/a", true, 0, {{"a/memory.max", "10000\n"}, {"a/memory.current", "10001\n"}}},
-    {"the top is tighter", "/a/b", true, 10, {{"a/memory.max", "100\n"}, {"a/memory.current", "90\n"}, {"a/b/memory.max", "100\n"}, {"a/b/memory.current", "9\n"}}},
+    {"the top is tighter", "/a/b", true, 10, {{"a/memory.max", "100\n"}, {"a/memory.current", "90\n"},
+                                              {"a/b/memory.max", "100\n"}, {"a/b/memory.current", "9\n"}}},
     {"a limit alone says nothing", "/a", true, 1 << 30, {{"a/memory.max", "100\n"}}},
     {"v1", "/a", false, 4096 + 50, {{"a/memory.limit_in_bytes", "8192\n"}, {"a/memory.usage_in_bytes", "4096\n"},
                                     {"a/memory.stat", "inactive_file 7\ntotal_inactive_file 20\ntotal_active_file 30\n"}}},
-    {"v1, no limit", "/a", false, 1 << 30, {{"a/memory.limit_in_bytes", "9223372036854771712\n"}, {"a/memory.usage_in_bytes", "4096\n"}}},
+    {"v1, no limit", "/a", false, 1 << 30, {{"a/memory.limit_in_bytes", "9223372036854771712\n"},
+                                            {"a/memory.usage_in_bytes", "4096\n"}}},
 };
 
 static void t_host_memory(void) {
@@ -133,7 +142,8 @@ static void t_host_memory(void) {
         uint64_t got = 1 << 30;
         t_host_write_tree(root, t_host_limits[i].files);
         host__visit_up(root, t_host_limits[i].dir, t_host_limits[i].v2, host__memory_left, &got);
-        CHECKF(got == t_host_limits[i].want, "%s: %llu bytes, want %llu", t_host_limits[i].what, GGUF_U(got), GGUF_U(t_host_limits[i].want));
+        CHECKF(got == t_host_limits[i].want, "%s: %llu bytes, want %llu", t_host_limits[i].what, GGUF_U(got),
+               GGUF_U(t_host_limits[i].want));
         t_host_remove_tree(root, t_host_limits[i].files);
     }
     CHECKF(rmdir(root) == 0, "%s is not empty", root);

@@ -5,7 +5,8 @@
 static arch_hparams t_kv_shape(int n_layer, int heads, int hd, int window) {
     arch_hparams hp = {.n_layer = n_layer};
     hp.layer = mem_new((size_t)n_layer, sizeof *hp.layer);
-    for (int i = 0; i < n_layer; i++) hp.layer[i] = (arch_layer_hp){.n_head = heads, .n_head_kv = heads, .hd_k = hd, .hd_v = hd, .window = window};
+    for (int i = 0; i < n_layer; i++)
+        hp.layer[i] = (arch_layer_hp){.n_head = heads, .n_head_kv = heads, .hd_k = hd, .hd_v = hd, .window = window};
     return hp;
 }
 
@@ -19,7 +20,8 @@ enum { T_KV_SLOTS = 40 };                             /* of recurrent states */
 static t_kv_rig t_kv_open_shape(arch_hparams hp, int block, int max_blocks, int tokens) {
     t_kv_rig      r = {.hp = hp};
     err_t         e = {0};
-    const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = block, .max_blocks = max_blocks, .state_bytes = T_KV_SLOTS * kv_slot_bytes(&hp)};
+    const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = block, .max_blocks = max_blocks,
+                       .state_bytes = T_KV_SLOTS * kv_slot_bytes(&hp)};
     r.kv = kv_new(&r.hp, &o, (kv_load){.tokens = tokens}, &e);
     return r;
 }
@@ -34,7 +36,8 @@ enum { T_KV_MIXES = 4, T_KV_TAPS = 3 };
 /* A toy recurrence whose inputs, gates and sums are numbers of 8 bytes, three sums each. */
 static const arch_rec t_kv_rec = {.taps = T_KV_TAPS, .width = 2, .n_k = 1, .n_v = 1, .d_k = 2, .d_v = 3};
 
-/* Models of several groups: layers of other windows, heads and widths, and layers with a state. The window of mix 2 is the least. */
+/* Models of several groups: layers of other windows, heads and widths, and layers with a state. The window of mix 2 is the
+ * least. */
 static arch_hparams t_kv_mix(int mix) {
     arch_hparams        hp = t_kv_shape(4, 2, 8, 0);
     const arch_layer_hp narrow = {.n_head = 2, .n_head_kv = 1, .hd_k = 16, .hd_v = 4, .window = mix == 2 ? 1 : 16};
@@ -58,8 +61,8 @@ static float t_kv_value(uint64_t stream, int pos, int il, int i) {
     return (float)(rng_at(stream, (uint64_t)pos, (uint64_t)il, (uint64_t)i) >> 40) - 8e6f;
 }
 
-/* The toy recurrence, with the layout and the rules of a true one: an input of each position, which a convolution joins with those before it,
- * a gate, and sums in which every position and their order count. What a layer's slot holds is a t_toy. */
+/* The toy recurrence, with the layout and the rules of a true one: an input of each position, which a convolution joins with
+ * those before it, a gate, and sums in which every position and their order count. What a layer's slot holds is a t_toy. */
 typedef struct {
     uint64_t ring[T_KV_TAPS - 1 + DEV_LOG], gate[DEV_LOG], sum[3];
 } t_toy;
@@ -137,9 +140,11 @@ static void t_kv_step_states(kv_seq *s, const uint64_t *of, int p, int end) {
     const dev_blocks *mem = &kv->group[kv->states].mem;
     const size_t      n = mem->block_bytes;
     uint8_t          *was = mem_new(1, n), *out = mem_new(1, n), *snap = mem_new(1, n);
-    CHECKF(turn.at <= turn.to && turn.to <= end && turn.to + DEV_LOG >= end && (turn.to <= p || turn.to == end - DEV_LOG), "a step over [%d, %d) from %d stands at %d",
+    CHECKF(turn.at <= turn.to && turn.to <= end && turn.to + DEV_LOG >= end && (turn.to <= p || turn.to == end - DEV_LOG),
+           "a step over [%d, %d) from %d stands at %d",
            p, end, turn.at, turn.to);
-    CHECKF(turn.snap < 0 || (turn.snap_at > turn.at && turn.snap_at <= end && turn.snap != turn.in && turn.snap != turn.out), "a snapshot at %d in [%d, %d)",
+    CHECKF(turn.snap < 0 || (turn.snap_at > turn.at && turn.snap_at <= end && turn.snap != turn.in && turn.snap != turn.out),
+           "a snapshot at %d in [%d, %d)",
            turn.snap_at, turn.at, end);
     CHECKF(turn.in >= 0 || (turn.at == 0 && p == 0), "zeros at %d", p);
     if (turn.in >= 0) dev_blocks_read(mem, turn.in, was);
@@ -151,7 +156,8 @@ static void t_kv_step_states(kv_seq *s, const uint64_t *of, int p, int end) {
         if (!l->mem) continue;
         to = t_toy_read(l, turn.in == turn.out ? was : out);
         kept = t_toy_read(l, snap);
-        t_toy_step(&turn, of, il, p, end, turn.in < 0 ? (t_toy){{0}, {0}, {0}} : t_toy_read(l, was), &to, turn.snap < 0 ? NULL : &kept);
+        t_toy_step(&turn, of, il, p, end, turn.in < 0 ? (t_toy){{0}, {0}, {0}} : t_toy_read(l, was), &to,
+                   turn.snap < 0 ? NULL : &kept);
         t_toy_write(l, &to, out);
         t_toy_write(l, &kept, snap);
     }
@@ -182,10 +188,11 @@ static void t_kv_step(kv_seq *s, const uint64_t *of, int from, int to) {
     t_kv_step_states(s, of, from, to);
 }
 
-/* The state of a layer behind the sequence's last position. */
+/* The state of a layer after the sequence's last position. */
 static bool t_kv_verify_state(const kv_seq *s, int il, const uint64_t *of) {
     const dev_state *l = &s->kv->state[il];
-    if (!CHECKF(s->filled == s->n && s->state_at <= s->n && s->n - s->state_at <= DEV_LOG, "%d positions: a state at %d with %d", s->n, s->state_at, s->filled)) return false;
+    if (!CHECKF(s->filled == s->n && s->state_at <= s->n && s->n - s->state_at <= DEV_LOG, "%d positions: a state at %d with %d",
+                s->n, s->state_at, s->filled)) return false;
     if (s->state < 0) return CHECKF(!s->n, "no state at %d", s->n);
     uint8_t *slot = mem_new(1, l->mem->block_bytes);
     dev_blocks_read(l->mem, s->state, slot);
@@ -215,7 +222,7 @@ static bool t_kv_verify_head(const kv_seq *s, int il, int h, const uint64_t *str
     return true;
 }
 
-/* All that a row at position `at` sees holds the values of stream_of[pos], and the states are those behind the last position. */
+/* All that a row at position `at` sees holds the values of stream_of[pos], and the states are those after the last position. */
 static void t_kv_verify(const kv_seq *s, const uint64_t *stream_of, int at) {
     bool ok = true;
     kv_flush(s->kv);
@@ -223,7 +230,8 @@ static void t_kv_verify(const kv_seq *s, const uint64_t *stream_of, int at) {
         const dev_kv *l = &s->kv->layer[il];
         const int     window = s->kv->group[l->group].window;
         if (s->kv->state[il].mem) ok = t_kv_verify_state(s, il, stream_of);
-        for (int h = 0; ok && h < l->n_head; h++) ok = t_kv_verify_head(s, il, h, stream_of, window && at >= window ? at + 1 - window : 0);
+        for (int h = 0; ok && h < l->n_head; h++)
+            ok = t_kv_verify_head(s, il, h, stream_of, window && at >= window ? at + 1 - window : 0);
     }
 }
 
@@ -250,7 +258,8 @@ static void t_kv_recount(const kv_cache *kv, int g, kv_seq *const *s) {
 static void t_kv_random(void) {
     for (int round = 0; round < 6 * (2 + T_KV_MIXES); round++) {
         static const int blocks[] = {1, 2, 3, 8, 32, 64};
-        t_kv_rig         rig = t_kv_open_shape(round < 12 ? t_kv_shape(2, 2, 8, 0) : t_kv_mix(round / 6 - 2), blocks[round % 6], 0, T_KV_CTX * 3);
+        t_kv_rig         rig =
+            t_kv_open_shape(round < 12 ? t_kv_shape(2, 2, 8, 0) : t_kv_mix(round / 6 - 2), blocks[round % 6], 0, T_KV_CTX * 3);
         kv_cache        *kv = rig.kv;
         kv_seq          *s[T_KV_SEQS] = {0};
         uint64_t         of[T_KV_SEQS][T_KV_CTX] = {{0}}, next = 1;
@@ -290,7 +299,8 @@ static void t_kv_random(void) {
     }
 }
 
-/* Layers with the same rule share a group, whatever their heads are; each lies behind the others in its blocks, and none overlaps. */
+/* Layers with the same rule share a group, whatever their heads are; each lies after the others in its blocks, and none
+ * overlaps. */
 static void t_kv_groups(void) {
     static const int want[T_KV_MIXES][4] = {{0, 1, 2, 0}, {0, 1, 2, 0}, {0, 1, 0, 0}, {0, 0, 1, 1}};
     for (int mix = 0; mix < T_KV_MIXES; mix++) {
@@ -303,8 +313,10 @@ static void t_kv_groups(void) {
             EQ_INT(l->group, want[mix][il]);
             CHECK(l->mem == &rig.kv->group[l->group].mem);
             if (st->mem) {
-                CHECK(st->mem == l->mem && st->group == l->group && l->group == rig.kv->states && st->ring_at == *at && *at % 64 == 0);
-                CHECK(st->gate_at >= st->ring_at + sizeof(uint64_t) * (T_KV_TAPS - 1 + DEV_LOG) && st->sum_at >= st->gate_at + sizeof(uint64_t) * DEV_LOG);
+                CHECK(st->mem == l->mem && st->group == l->group && l->group == rig.kv->states && st->ring_at == *at &&
+                      *at % 64 == 0);
+                CHECK(st->gate_at >= st->ring_at + sizeof(uint64_t) * (T_KV_TAPS - 1 + DEV_LOG) &&
+                      st->sum_at >= st->gate_at + sizeof(uint64_t) * DEV_LOG);
                 *at = (st->sum_at + 3 * sizeof(uint64_t) + 63) / 64 * 64;
                 continue;
             }
@@ -351,7 +363,8 @@ static void t_kv_bound(void) {
     CHECK(kv_new(&hp, &o, (kv_load){.tokens = 4096}, &e) == NULL);
     EQ_INT(e.code, EXIT_RESOURCE);
     e = (err_t){0};
-    o = (kv_opts){.type_k = K_Q8_0, .type_v = K_F16, .block = 32, .max_blocks = 3};           /* heads of 20 take whole blocks of 32 */
+    /* heads of 20 take whole blocks of 32 */
+    o = (kv_opts){.type_k = K_Q8_0, .type_v = K_F16, .block = 32, .max_blocks = 3};
     arch_drop(&hp);
     hp = t_kv_shape(1, 1, 20, 0);
     EQ_INT(model_kv_bytes(&hp, K_Q8_0, K_F16), 34 + 40);
@@ -403,23 +416,26 @@ static void t_kv_window(void) {
                 CHECK(kv_reserve(s, n));
                 for (int p = from; p < n; p++) t_kv_write(s, 5, p);
                 t_kv_verify(s, of, from);
-                CHECKF(kv->group[0].n_used <= (24 + step) / block + 2, "%d blocks of %d for a window of 24", kv->group[0].n_used, block);
+                CHECKF(kv->group[0].n_used <= (24 + step) / block + 2, "%d blocks of %d for a window of 24", kv->group[0].n_used,
+                       block);
             }
             kv_seq_free(s);
             t_kv_close(&rig);
         }
 }
 
-/* How many blocks each group may have: few behind a window, so that a bound in bytes is spent on layers that keep all positions. */
+/* How many blocks each group may have: few with a window, so that a bound in bytes is spent on layers that keep all positions. */
 static void t_kv_bounds(void) {
     static const struct {
-        int     mix, block, max_blocks, blocks;       /* blocks: as many bytes of all groups as one bound of so many blocks for all would be; 0: no bound */
+        /* blocks: as many bytes of all groups as one bound of so many blocks for all would be; 0: no bound */
+        int     mix, block, max_blocks, blocks;
         kv_load load;
         int     want[3];
     } rows[] = {                                      /* mix 0: all positions, windows of 16 and of 5 */
         {0, 4, 0, 0, {4000, 0, 0, NULL, 0}, {1000, 1000, 1000}},
         {0, 4, 0, 0, {4000, 2, 8, NULL, 0}, {1000, 1018, 1012}},
-        {0, 4, 30, 0, {4000, 2, 8, NULL, 0}, {30, 30, 24}},    /* twice two sequences of (16 + 8) / 4 + 3 blocks; of (5 + 8) / 4 + 3 */
+        /* twice two sequences of (16 + 8) / 4 + 3 blocks; of (5 + 8) / 4 + 3 */
+        {0, 4, 30, 0, {4000, 2, 8, NULL, 0}, {30, 30, 24}},
         {0, 4, 0, 100, {40000, 2, 8, NULL, 0}, {-1, 36, 24}},
         {0, 4, 0, 10, {40000, 2, 8, NULL, 0}, {10, 10, 10}},
         {0, 4, 0, 100, {120, 2, 8, NULL, 0}, {30, 48, 42}},
@@ -436,17 +452,22 @@ static void t_kv_bounds(void) {
             kv_free(kv);
             o.mem_bytes = each * (uint64_t)rows[i].blocks;
             kv = kv_new(&hp, &o, rows[i].load, &e);
-            CHECKF(kv_bytes_most(kv) <= o.mem_bytes, "row %zu: %llu bytes of %llu", i, (unsigned long long)kv_bytes_most(kv), (unsigned long long)o.mem_bytes);
+            CHECKF(kv_bytes_most(kv) <= o.mem_bytes, "row %zu: %llu bytes of %llu", i, (unsigned long long)kv_bytes_most(kv),
+                   (unsigned long long)o.mem_bytes);
         }
         for (int g = 0; g < kv->n_group; g++) {
             const int got = kv->group[g].mem.max_blocks;
-            if (rows[i].want[g] >= 0) CHECKF(got == rows[i].want[g], "row %zu group %d: %d blocks, expected %d", i, g, got, rows[i].want[g]);
-            else CHECKF(got > rows[i].blocks && kv_bytes_most(kv) + kv->group[g].mem.block_bytes > o.mem_bytes, "row %zu group %d: %d blocks", i, g, got);
+            if (rows[i].want[g] >= 0)
+                CHECKF(got == rows[i].want[g], "row %zu group %d: %d blocks, expected %d", i, g, got, rows[i].want[g]);
+            else CHECKF(got > rows[i].blocks && kv_bytes_most(kv) + kv->group[g].mem.block_bytes > o.mem_bytes,
+                        "row %zu group %d: %d blocks", i, g, got);
         }
         kv_seq   *s[2] = {kv_seq_new(kv), kv_seq_new(kv)};
         const int all = rows[i].load.seqs ? kv->max_blocks * rows[i].block / rows[i].load.seqs : 0;
-        for (int to = 0; all && to + rows[i].load.rows <= all && to < 400; to += rows[i].load.rows)   /* every group has blocks for all of them */
-            for (int q = 0; q < rows[i].load.seqs; q++) CHECKF(kv_reserve(s[q], to + rows[i].load.rows), "row %zu: %d positions", i, to);
+        /* every group has blocks for all of them */
+        for (int to = 0; all && to + rows[i].load.rows <= all && to < 400; to += rows[i].load.rows)
+            for (int q = 0; q < rows[i].load.seqs; q++)
+                CHECKF(kv_reserve(s[q], to + rows[i].load.rows), "row %zu: %d positions", i, to);
         kv_seq_free(s[0]);
         kv_seq_free(s[1]);
         kv_free(kv);
@@ -460,7 +481,8 @@ static void t_kv_slots(void) {
     for (int i = 0; i < 5; i++) {
         arch_hparams  hp = t_kv_mix(1);
         err_t         e = {0};
-        const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = 4, .max_blocks = 2, .state_bytes = (uint64_t)rows[i].options * kv_slot_bytes(&hp)};
+        const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = 4, .max_blocks = 2,
+                           .state_bytes = (uint64_t)rows[i].options * kv_slot_bytes(&hp)};
         kv_cache     *kv = kv_new(&hp, &o, (kv_load){.tokens = 8, .seqs = 2, .rows = 8, .slots = rows[i].gpus}, &e);
         EQ_INT(kv->group[kv->states].mem.max_blocks, rows[i].want);
         kv_free(kv);
@@ -468,7 +490,7 @@ static void t_kv_slots(void) {
     }
 }
 
-/* What a sequence lacks is counted for each group by itself: behind a window few blocks, of states one slot. */
+/* What a sequence lacks is counted for each group by itself: with a window few blocks, of states one slot. */
 static void t_kv_demand(void) {
     arch_hparams  hp = t_kv_mix(1);                   /* all positions, a window of 16, states */
     err_t         e = {0};
@@ -678,9 +700,10 @@ static void t_state_fork(void) {
             }
 }
 
-/* A cut within the log costs nothing; behind it, it goes back to the last snapshot, and says which. */
+/* A cut within the log costs nothing; before it, it goes back to the last snapshot, and says which. */
 static void t_state_truncate(void) {
-    static const struct { int to, kept; } cuts[] = {{60, 60}, {59, 59}, {50, 50}, {44, 44}, {43, 32}, {32, 32}, {31, 16}, {16, 16}, {15, 0}, {7, 0}, {0, 0}};
+    static const struct { int to, kept; } cuts[] =
+        {{60, 60}, {59, 59}, {50, 50}, {44, 44}, {43, 32}, {32, 32}, {31, 16}, {16, 16}, {15, 0}, {7, 0}, {0, 0}};
     for (int mix = 1; mix <= 3; mix += 2)
         for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
             t_state_rig r = t_state_open(mix, 20);
@@ -816,7 +839,7 @@ static void t_state_hold(void) {
                 CHECK(kv_reserve(s, next));
                 t_kv_step(s, of, from, next);
             }
-            CHECKF(s->state_at <= n, "the state stands at %d behind a text of %d", s->state_at, n);
+            CHECKF(s->state_at <= n, "the state stands at %d after a text of %d", s->state_at, n);
             const int to = n + right < s->n ? n + right : s->n;
             EQ_INT(kv_truncate(s, to), to);
             t_kv_verify(s, r.of, s->n);
@@ -852,17 +875,20 @@ static void t_state_failed(void) {
         }
 }
 
-/* Snapshots within so many slots: weak ones take no place of others, a rolling one takes that of the one before, and sequences take those of all. */
+/* Snapshots within so many slots: weak ones take no place of others, a rolling one takes that of the one before, and
+ * sequences take those of all. */
 static void t_state_bound(void) {
     static const struct { kv_staying staying; int slots; unsigned left; } rows[] = {
-        {KV_KEPT, 40, 0xfe}, {KV_KEPT, 4, 0xe0}, {KV_WEAK, 40, 0xfe}, {KV_WEAK, 4, 0x86}, {KV_ROLLING, 40, 0x80}, {KV_KEPT, 1, 0}, {KV_WEAK, 2, 0x80},
+        {KV_KEPT, 40, 0xfe}, {KV_KEPT, 4, 0xe0}, {KV_WEAK, 40, 0xfe}, {KV_WEAK, 4, 0x86}, {KV_ROLLING, 40, 0x80}, {KV_KEPT, 1, 0},
+        {KV_WEAK, 2, 0x80},
     };
     if (KV_STATE_EVERY < 512) SKIP("a stress build has more borders where snapshots stay");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         arch_hparams hp = t_kv_mix(3);
         err_t        e = {0};
         t_state_rig  r = t_state_open(3, 20);
-        const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = T_STATE_BLOCK, .max_blocks = 20, .state_bytes = (uint64_t)rows[i].slots * kv_slot_bytes(&hp) + 5};
+        const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = T_STATE_BLOCK, .max_blocks = 20,
+                           .state_bytes = (uint64_t)rows[i].slots * kv_slot_bytes(&hp) + 5};
         kv_free(r.rig.kv);
         r.rig.kv = kv_new(&r.rig.hp, &o, (kv_load){.tokens = 1 << 20}, &e);
         kv_share(r.rig.kv);
@@ -891,7 +917,8 @@ static void t_state_last(void) {
     t_state_rig   r = t_state_open(3, 20);
     err_t         e = {0};
     bool          wait;
-    const kv_opts o = {.type_k = K_F32, .type_v = K_F32, .block = T_STATE_BLOCK, .max_blocks = 20, .state_bytes = 2 * kv_slot_bytes(&r.rig.hp)};
+    const kv_opts o =
+        {.type_k = K_F32, .type_v = K_F32, .block = T_STATE_BLOCK, .max_blocks = 20, .state_bytes = 2 * kv_slot_bytes(&r.rig.hp)};
     kv_free(r.rig.kv);
     r.rig.kv = kv_new(&r.rig.hp, &o, (kv_load){.tokens = 1 << 20}, &e);
     kv_share(r.rig.kv);
@@ -909,8 +936,9 @@ static void t_state_last(void) {
 
 /* Where snapshots of a text are due: every so many tokens, and at the last border before its last token. */
 static void t_state_marks(void) {
-    static const struct { int at, n, next; } rows[] = {{0, 100, 96}, {0, 97, 96}, {0, 96, 88}, {96, 100, INT_MAX}, {90, 100, 96}, {0, 8, INT_MAX}, {0, 9, 8}, {0, 1, INT_MAX},
-                                                      {0, 2000, 512}, {511, 2000, 512}, {512, 2000, 1024}, {1536, 2000, 1992}, {0, 513, 512}, {INT_MAX, 2000, INT_MAX}};
+    static const struct { int at, n, next; } rows[] =
+        {{0, 100, 96}, {0, 97, 96}, {0, 96, 88}, {96, 100, INT_MAX}, {90, 100, 96}, {0, 8, INT_MAX}, {0, 9, 8}, {0, 1, INT_MAX},
+         {0, 2000, 512}, {511, 2000, 512}, {512, 2000, 1024}, {1536, 2000, 1992}, {0, 513, 512}, {INT_MAX, 2000, INT_MAX}};
     if (KV_STATE_EVERY < 512) SKIP("a stress build has more of them");
     t_state_rig r = t_state_open(3, 20);
     t_kv_rig    plain = t_kv_open(1, 1, 0, 8, 4, 400);
@@ -1026,12 +1054,12 @@ static int t_tree_nodes(const kv_cache *kv, bool *live) {
         bool needed = nd->child >= 0 || nd->pins;
         for (int g = 0; g < kv->n_group; g++) needed = needed || kv_parts(kv, i)[g].block >= 0 || kv_parts(kv, i)[g].stored >= 0;
         CHECKF(needed, "node %d serves nobody", i);
-        CHECKF(kv__find(kv, nd->parent, kv__tokens(kv, i)) == i, "node %d is not found", i);
+        CHECKF(kv__find(kv, nd->parent, kv_node_tokens(kv, i)) == i, "node %d is not found", i);
     }
     for (int k = 0; k < t->n_slot; k++)
         for (int32_t i = t->slot[k]; i >= 0; i = t->node[i].chain) {
             if (!CHECKF(i > 0 && live[i] && ++chained <= n, "chain %d: node %d", k, i)) return n;
-            CHECK(kv__slot(kv, t->node[i].parent, kv__tokens(kv, i)) == &t->slot[k]);
+            CHECK(kv__slot(kv, t->node[i].parent, kv_node_tokens(kv, i)) == &t->slot[k]);
         }
     EQ_INT(chained, n);
     for (int32_t i = t->unused; i >= 0 && unused <= t->cap; i = t->node[i].chain)
@@ -1040,8 +1068,8 @@ static int t_tree_nodes(const kv_cache *kv, bool *live) {
     return n;
 }
 
-/* Blocks of a group: references recounted from tables and tree, the idle ones, the spare ones. Returns how many can still be had; *held: by
- * sequences. */
+/* Blocks of a group: references recounted from tables and tree, the idle ones, the spare ones. Returns how many can still be
+ * had; *held: by sequences. */
 static int64_t t_tree_blocks(const t_tree *t, int g, const bool *live, int *held) {
     const kv_cache *kv = t->rig.kv;
     const kv_group *gr = &kv->group[g];
@@ -1067,10 +1095,12 @@ static int64_t t_tree_blocks(const t_tree *t, int g, const bool *live, int *held
         idle += i >= 0 && refs[b] == 1;
     }
     for (int32_t i = 1; i < tr->cap; i++)
-        if (live[i] && kv_parts(kv, i)[g].block >= 0) CHECKF(gr->block[kv_parts(kv, i)[g].block].node == i, "node %d: its block is another's", i);
+        if (live[i] && kv_parts(kv, i)[g].block >= 0)
+            CHECKF(gr->block[kv_parts(kv, i)[g].block].node == i, "node %d: its block is another's", i);
     for (int32_t b = gr->oldest, last = -1; b >= 0 && walked <= idle; last = b, b = gr->block[b].newer, walked++) {
         CHECKF(refs[b] == 1 && gr->block[b].node >= 0 && !gr->block[b].fresh, "block %d is no idle one", b);
-        CHECKF(gr->block[b].older == last && (gr->block[b].newer >= 0 || gr->newest == b), "block %d: its neighbours among the idle", b);
+        CHECKF(gr->block[b].older == last && (gr->block[b].newer >= 0 || gr->newest == b),
+               "block %d: its neighbours among the idle", b);
     }
     EQ_INT(walked, idle);
     EQ_INT(gr->n_idle, idle);
@@ -1097,7 +1127,7 @@ static void t_tree_held(const t_tree *t) {
         pins[s->tip]++;
         int32_t at = s->tip;
         for (int b = s->n_known - 1; b >= 0 && at > 0; at = tr->node[at].parent, b--)
-            CHECKF(memcmp(kv__tokens(kv, at), t->q[q].ids + b * block, (size_t)block * sizeof(int32_t)) == 0,
+            CHECKF(memcmp(kv_node_tokens(kv, at), t->q[q].ids + b * block, (size_t)block * sizeof(int32_t)) == 0,
                    "sequence %d: block %d is known as another", q, b);
         CHECKF(at == 0 && s->n_known * block <= s->n, "sequence %d of %d: %d known", q, s->n, s->n_known);
         t_kv_verify(s, t->q[q].of, s->n);
@@ -1142,7 +1172,8 @@ static int t_tree_most(const kv_seq *s, const int32_t *ids, int n) {
         bool all = true;
         for (int g = 0; g < kv->n_group; g++) {
             there[g][b] = kv_parts(kv, tip)[g].block >= 0;
-            for (int k = s->n_known; k <= b; k++) all = all && (there[g][k] || !t_tree_needs(&kv->group[g], block, k, (b + 1) * block));
+            for (int k = s->n_known; k <= b; k++)
+                all = all && (there[g][k] || !t_tree_needs(&kv->group[g], block, k, (b + 1) * block));
         }
         if (all) most = b + 1;
     }
@@ -1169,11 +1200,13 @@ static void t_tree_step(t_tree *t, uint64_t r, bool done) {
             for (int g = 0; g < kv->n_group; g++) room[g] = kv__room(kv, g);
             const int  got = kv_match_prefix(x->s, x->ids, most, &wait);
             EQ_INT(got, x->s->n);
-            if (!had && !t->kept) {                   /* what was asked before is what it takes; one more where a part of a block is taken too */
+            /* what was asked before is what it takes; one more where a part of a block is taken too */
+            if (!had && !t->kept) {
                 EQ_INT(got / block, known);
                 for (int g = 0; g < kv->n_group; g++) {
                     const int64_t more = room[g] - kv__room(kv, g) - cost[g];
-                    CHECKF(more == 0 || (more == 1 && got % block), "group %d: %d blocks adopted cost %lld more than %lld", g, known, (long long)more, (long long)cost[g]);
+                    CHECKF(more == 0 || (more == 1 && got % block), "group %d: %d blocks adopted cost %lld more than %lld", g,
+                           known, (long long)more, (long long)cost[g]);
                 }
             }
             if (whole && !t->kept) EQ_INT(got / block, can);
@@ -1198,9 +1231,11 @@ static void t_tree_step(t_tree *t, uint64_t r, bool done) {
         kv_publish(x->s, x->ids);
     }
     static const uint64_t bad[T_TREE_CTX];
-    for (int q = 0; q < T_TREE_SEQS; q++) {           /* a border behind `from` or, within its log, before */
+    for (int q = 0; q < T_TREE_SEQS; q++) {           /* a border after `from` or, within its log, before */
         const int at = (int)(rng_mix(r ^ (uint64_t)(q + 99)) % (T_TREE_CTX / (uint64_t)block + 1)) * block;
-        if (t->q[q].stepping && at && at <= t->q[q].s->n) t_tree_n.snapped += kv_snapshot(t->q[q].s, at, (kv_staying)(r >> 7 & 1 ? KV_KEPT : r >> 8 & 1 ? KV_WEAK : KV_ROLLING));
+        if (t->q[q].stepping && at && at <= t->q[q].s->n)
+            t_tree_n.snapped += kv_snapshot(t->q[q].s, at, (kv_staying)(r >> 7 & 1 ? KV_KEPT : r >> 8 & 1 ? KV_WEAK
+                                                                        : KV_ROLLING));
     }
     for (int q = 0; q < T_TREE_SEQS; q++)
         if (t->q[q].stepping) t_kv_step(t->q[q].s, done ? t->q[q].of : bad, t->q[q].from, t->q[q].s->n);
@@ -1225,10 +1260,11 @@ static void t_tree_keep(t_tree *t, uint64_t r) {
     uint64_t h = 77;
     int32_t  stored[4];
     for (int d = depth - 1, at_pos = 0; d >= 0; d--)
-        for (int p = 0; p < kv->opts.block; p++) t->kept->of[t->kept->n][at_pos++] = h = rng_mix(h + (uint64_t)kv__tokens(kv, path[d])[p]);
+        for (int p = 0; p < kv->opts.block; p++)
+            t->kept->of[t->kept->n][at_pos++] = h = rng_mix(h + (uint64_t)kv_node_tokens(kv, path[d])[p]);
     t->kept->first[t->kept->n] = (depth - 1) * kv->opts.block;
     for (int g = 0; g < kv->n_group; g++) stored[g] = kv->n_group > 1 && (r >> (20 + 2 * g)) % 4 == 0 ? -1 : t->kept->n;
-    EQ_INT(kv_add_stored(kv, tr->node[i].parent, kv__tokens(kv, i), stored), i);
+    EQ_INT(kv_add_stored(kv, tr->node[i].parent, kv_node_tokens(kv, i), stored), i);
     t->kept->n++;
 }
 
@@ -1300,7 +1336,8 @@ static void t_tree_run_shape(arch_hparams hp, int block, int blocks, int fails, 
         if (one_slot && t->rig.kv->tree->n_slot > 1) t_tree_one_slot(t->rig.kv);
         t_tree_move(t, rng_at(11, (uint64_t)(block * 1000 + window), (uint64_t)(blocks * 10 + fails), (uint64_t)move));
         t_tree_check(t);
-        CHECKF(t_failed == before, "blocks of %d, a window of %d, %d blocks, fetches %d: move %d", block, window, blocks, fails, move);
+        CHECKF(t_failed == before, "blocks of %d, a window of %d, %d blocks, fetches %d: move %d", block, window, blocks, fails,
+               move);
     }
     if (blocks > 256) CHECKF(t->rig.kv->tree->cap > 256, "the tree has not grown");
     t_tree_end(t);
@@ -1366,7 +1403,7 @@ static const t_case t_kv_cases[] = {
     {"kv groups", "layers with the same rule share a group and its blocks", t_kv_groups},
     {"kv bound", "memory follows the tokens, up to the bound", t_kv_bound},
     {"kv slots", "how many recurrent states there may be", t_kv_slots},
-    {"kv bounds", "how many blocks each group may have: few behind a window", t_kv_bounds},
+    {"kv bounds", "how many blocks each group may have: few with a window", t_kv_bounds},
     {"kv demand", "what a sequence lacks, counted for each group", t_kv_demand},
     {"kv hadamard", "which caches transform K and V, and in runs of which size", t_kv_hadamard},
     {"kv rollback", "a rollback past a window's memory keeps nothing and says so", t_kv_rollback},
@@ -1374,7 +1411,8 @@ static const t_case t_kv_cases[] = {
     {"kv unmapped", "memory that the system refuses in one group leaves nothing in another", t_kv_unmapped},
     {"kv copies", "a copy that is due reads its source before that is written to", t_kv_copies},
     {"kv state fork", "forked sequences with states go on apart", t_state_fork},
-    {"kv state truncate", "a cut within the log is free; one behind it goes to the last snapshot and says which", t_state_truncate},
+    {"kv state truncate", "a cut within the log is free; one before it goes to the last snapshot and says which",
+     t_state_truncate},
     {"kv state snapshot", "a snapshot anywhere in a step is the state there", t_state_snapshot},
     {"kv state match", "another sequence, or a preempted one, begins at the last snapshot they share", t_state_match},
     {"kv state shared", "sequences that go on from one snapshot in one step", t_state_shared},
@@ -1386,7 +1424,7 @@ static const t_case t_kv_cases[] = {
     {"kv state marks", "where snapshots of a text are due", t_state_marks},
     {"kv window", "a window gives back its past", t_kv_window},
     {"kv tree", "blocks shared by content: values, references, idle blocks, nodes through random steps", t_kv_tree},
-    {"kv tree_window", "the same behind a window", t_kv_tree_window},
+    {"kv tree_window", "the same with a window", t_kv_tree_window},
     {"kv tree_groups", "the same in caches of several groups: other windows, widths, heads, and states", t_kv_tree_groups},
     {"kv tree_kept", "the same with blocks that are fetched, or cannot be", t_kv_tree_kept},
     {"kv tree_collide", "the same with every hash alike: tokens tell blocks apart", t_kv_tree_collide},

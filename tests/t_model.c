@@ -8,7 +8,7 @@ static uint8_t *t_model_patched(const char *file, const char *key, uint32_t bits
     uint8_t *p = (uint8_t *)t_read(t_tiny_path(file), n);
     uint8_t *at = p ? memmem(p, *n, key, strlen(key)) : NULL;
     if (!CHECKF(at != NULL, "%s has no key %s", file, key)) return p;
-    memcpy(at + strlen(key) + 4, &bits, sizeof bits);   /* behind the key: its type, then the value */
+    memcpy(at + strlen(key) + 4, &bits, sizeof bits);   /* after the key: its type, then the value */
     return p;
 }
 
@@ -67,7 +67,8 @@ static void t_model_refusals(void) {
         if (CHECKF(gguf_parse(&g, p, n, "patched", &e), "%s", e.text)) {
             CHECKF(!model_check(&g, &e), "%s = %#x is accepted", rows[i].key, rows[i].bits);
             EQ_INT(e.code, EXIT_INPUT);
-            CHECKF(strstr(e.text, rows[i].word) != NULL, "%s = %#x: \"%s\" does not say %s", rows[i].key, rows[i].bits, e.text, rows[i].word);
+            CHECKF(strstr(e.text, rows[i].word) != NULL, "%s = %#x: \"%s\" does not say %s", rows[i].key, rows[i].bits, e.text,
+                   rows[i].word);
             gguf_close(&g);
         }
         mem_free(p);
@@ -153,7 +154,8 @@ static bool t_model_takes_arr(const char *file, const char *key, int n) {
     return ok;
 }
 
-/* One row of arch_keys against a model of an architecture that reads it: values out of range, of another type, arrays of another length. */
+/* One row of arch_keys against a model of an architecture that reads it: values out of range, of another type, arrays of
+ * another length. */
 static void t_model_key(const char *file, const char *arch, const arch_key *k) {
     static const uint8_t text[] = {5, 0, 0, 0, 0, 0, 0, 0, 'm', 'a', 'g', 'i', 'c'};
     char                 key[160];
@@ -162,7 +164,8 @@ static void t_model_key(const char *file, const char *arch, const arch_key *k) {
     CHECKF(!t_model_takes(file, key, GGUF_STR, text, sizeof text, "expected"), "%s: %s is a text", file, key);
     CHECKF(!t_model_takes_arr(file, key, 1000), "%s: %s has 1000 values", file, key);
     if (k->type == H_ONLY) {
-        CHECKF(t_model_takes_f32(file, key, k->lo) && t_model_takes_f32(file, key, k->hi), "%s: %s = %g or %g", file, key, k->lo, k->hi);
+        CHECKF(t_model_takes_f32(file, key, k->lo) && t_model_takes_f32(file, key, k->hi), "%s: %s = %g or %g", file, key, k->lo,
+               k->hi);
         CHECKF(!t_model_takes_f32(file, key, k->hi + 0.5), "%s: %s = %g is accepted", file, key, k->hi + 0.5);
     } else if (k->type == H_INT) {
         CHECKF(k->lo == 0 || !t_model_takes_u64(file, key, k->lo - 1), "%s: %s = %.0f is accepted", file, key, k->lo - 1);
@@ -175,7 +178,9 @@ static void t_model_key(const char *file, const char *arch, const arch_key *k) {
 }
 
 static void t_model_keys(void) {
-    static const char *files[] = {"llama", "llama_moe", "qwen2", "qwen2moe", "qwen3moe", "mistral3", "granitemoe", "starcoder2", "qwen3vl", "../encoders/nomic-bert-moe", "../encoders/jina-bert-v2", "qwen35", "lfm2moe", "gemma4", "gemma3n"};
+    static const char *files[] =
+        {"llama", "llama_moe", "qwen2", "qwen2moe", "qwen3moe", "mistral3", "granitemoe", "starcoder2", "qwen3vl",
+         "../encoders/nomic-bert-moe", "../encoders/jina-bert-v2", "qwen35", "lfm2moe", "gemma4", "gemma3n"};
     bool               met[ARCH_KEYS] = {false};
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         gguf_file    g;
@@ -327,7 +332,8 @@ static void t_model_layers(void) {
 
 /* Each tensor in turn gets another name: the model reports a missing or unknown tensor. */
 static void t_model_tensors(void) {
-    static const char *files[] = {"llama.gguf", "qwen2.gguf", "qwen3.gguf", "llama_bias.gguf", "qwen2moe.gguf", "llama_rope3.gguf"};
+    static const char *files[] =
+        {"llama.gguf", "qwen2.gguf", "qwen3.gguf", "llama_bias.gguf", "qwen2moe.gguf", "llama_rope3.gguf"};
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         size_t    n;
         uint8_t  *p = (uint8_t *)t_read(t_tiny_path(files[f]), &n);
@@ -345,7 +351,8 @@ static void t_model_tensors(void) {
             *at ^= 1;                                 /* another first letter: this tensor is missing, an unknown one is there */
             if (CHECKF(gguf_parse(&bad, p, n, files[f], &e), "%s", e.text)) {
                 CHECKF(!model_check(&bad, &e), "%s without %s is accepted", files[f], name);
-                CHECKF(strstr(e.text, "missing") || strstr(e.text, "not part of") || strstr(e.text, "expected"), "%s: \"%s\"", name, e.text);
+                CHECKF(strstr(e.text, "missing") || strstr(e.text, "not part of") || strstr(e.text, "expected"), "%s: \"%s\"",
+                       name, e.text);
                 gguf_close(&bad);
             }
             *at ^= 1;
@@ -363,7 +370,8 @@ static void t_model_rope(void) {
     rope_opts o = rope_defaults;
     if (!CHECKF(gguf_open(&g, t_tiny_path("llama.gguf"), &e), "%s", e.text)) return;
     CHECKF(model_open(&m, &g, &o, &e), "%s", e.text);
-    for (int i = 0; i < m.hp.rope[0].n_rot / 2; i++) NEAR(m.rope[0].freq[i], pow((double)m.hp.rope[0].base, -2.0 * i / m.hp.rope[0].n_rot), 1e-15);
+    for (int i = 0; i < m.hp.rope[0].n_rot / 2; i++)
+        NEAR(m.rope[0].freq[i], pow((double)m.hp.rope[0].base, -2.0 * i / m.hp.rope[0].n_rot), 1e-15);
     double last = m.rope[0].freq[m.hp.rope[0].n_rot / 2 - 1], first = m.rope[0].freq[0];
     model_close(&m);
     o.factor = 4;

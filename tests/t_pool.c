@@ -55,7 +55,8 @@ static void t_pool_once(void) {
     alarm(0);
 }
 
-/* Each value of a stage is computed from three of the stage before, by any thread: a read too late or too early changes the result. */
+/* Each value of a stage is computed from three of the stage before, by any thread: a read too late or too early changes the
+ * result. */
 typedef struct {
     pool       *p;
     int         n_stage;
@@ -69,7 +70,8 @@ static uint32_t t_pool_mix(const uint32_t *v, int i) {
     return (v[i] * 2654435761u ^ v[(i + 1) % T_POOL_TASKS]) + 31 * v[(i + T_POOL_TASKS - 1) % T_POOL_TASKS];
 }
 
-/* The single task at the end of each stage: too early, and a task overwrites its result; too late, and the next stage misses it. */
+/* The single task at the end of each stage: too early, and a task overwrites its result; too late, and the next stage misses
+ * it. */
 static void t_pool_wave_single(void *ctx) {
     t_pool_wave *w = ctx;
     w->v[(w->stage + 1) & 1][w->stage % T_POOL_TASKS] += 7;
@@ -88,7 +90,8 @@ static void t_pool_wave_job(void *ctx, int ith) {
     }
 }
 
-/* Runs `n_stage` stages (an even number) with n threads; `out` gets the last values. Returns how often a thread has left the team. */
+/* Runs `n_stage` stages (an even number) with n threads; `out` gets the last values. Returns how often a thread has left the
+ * team. */
 static int t_pool_wave_end(int n, int n_stage, bool shy, uint32_t out[T_POOL_TASKS]) {
     t_pool_wave *w = mem_new(1, sizeof *w);
     w->n_stage = n_stage;
@@ -337,7 +340,7 @@ static const t_case t_pool_cases[] = {
     {"pool order", "a stage sees all writes of the stage before and of the single task after it", t_pool_order},
     {"pool leaving", "threads that leave the team before tasks and catch up", t_pool_leaving},
     {"pool settled", "beside other processes each thread stays on a CPU of its own, during the job", t_pool_settled},
-    {"pool lives", "teams start, work and end hundreds of times and leave no thread behind", t_pool_lives},
+    {"pool lives", "teams start, work and end hundreds of times and leave no thread", t_pool_lives},
     {"pool sleep", "a thread that waits long sleeps and is woken, whichever thread is late", t_pool_sleep},
     {"pool oversubscribed", "more threads than CPUs end in bounded time, with two teams at once too", t_pool_oversubscribed},
     {"pool thread count", "OMP_NUM_THREADS: a number or a list of them, and nothing else", t_pool_thread_count},

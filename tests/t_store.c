@@ -85,7 +85,8 @@ static int t_store_left(const t_store_how *h, int n) {
 
 static void t_store_again(void) {
     static const struct { const char *model; uint32_t type; } cases[] = {
-        {"tests/data/tiny/llama.gguf", K_F16}, {"tests/data/tiny/llama_window.gguf", K_F16}, {"tests/data/tiny/qwen3.gguf", K_Q8_0},
+        {"tests/data/tiny/llama.gguf", K_F16}, {"tests/data/tiny/llama_window.gguf", K_F16},
+        {"tests/data/tiny/qwen3.gguf", K_Q8_0},
         {"tests/data/tiny/qwen3.gguf", K_Q4_0},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -105,14 +106,14 @@ static void t_store_again(void) {
     }
 }
 
-/* The bytes behind the first `what` in a file become others. */
-static void t_store_patch(const char *path, const char *what, size_t behind, uint8_t flip) {
+/* The byte `after` bytes after the first `what` in a file changes. */
+static void t_store_patch(const char *path, const char *what, size_t after, uint8_t flip) {
     size_t n;
     char  *all = t_read(path, &n), *at = memmem(all, n, what, strlen(what));
     FILE  *f = fopen(path, "r+b");
     if (CHECK(at && f)) {
-        fseek(f, (long)(at - all) + (long)(strlen(what) + behind), SEEK_SET);
-        fputc((uint8_t)at[strlen(what) + behind] ^ flip, f);
+        fseek(f, (long)(at - all) + (long)(strlen(what) + after), SEEK_SET);
+        fputc((uint8_t)at[strlen(what) + after] ^ flip, f);
         fclose(f);
     }
     mem_free(all);
@@ -166,18 +167,21 @@ static void t_store_other(void) {
 }
 
 /* Sums in another order, as OpenBLAS has them: from the last input to the first. */
-static void t_store_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
+static void t_store_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a, int lda,
+                          const float *b, int ldb,
                           float beta, float *c, int ldc) {
     (void)order, (void)trans_a, (void)trans_b, (void)alpha, (void)beta;
     for (int i = 0; i < m; i++)
         for (int j = 0; j < n; j++) {
             float sum = 0;
-            for (int x = k - 1; x >= 0; x--) sum += a[(size_t)i * (size_t)lda + (size_t)x] * b[(size_t)j * (size_t)ldb + (size_t)x];
+            for (int x = k - 1; x >= 0; x--)
+                sum += a[(size_t)i * (size_t)lda + (size_t)x] * b[(size_t)j * (size_t)ldb + (size_t)x];
             c[(size_t)i * (size_t)ldc + (size_t)j] = sum;
         }
 }
 
-/* Where results are not exact no guesses are made, and keys and values on disk are not those of exact runs, nor the other way round. */
+/* Where results are not exact no guesses are made, and keys and values on disk are not those of exact runs, nor the other way
+ * round. */
 static void t_store_exact(void) {
     tok_ids           ids = t_store_ids(8, 100);
     const t_store_how h = t_store_usual("tests/data/tiny/llama.gguf", t_store_path("exact"));
@@ -521,7 +525,8 @@ static void t_store_groups(void) {
             t_store_groups_once(path, mix, 3, T_STORE_N, 1 << 20);
             t_store_groups_once(path, mix, 4, T_STORE_N, most);
             const int got = t_store_groups_once(path, mix, 4, T_STORE_N, most);
-            CHECKF(got <= 20 && (most < 20000 || got == 20), "mix %d: %d tokens of a file of %llu bytes", mix, got, (unsigned long long)most);
+            CHECKF(got <= 20 && (most < 20000 || got == 20), "mix %d: %d tokens of a file of %llu bytes", mix, got,
+                   (unsigned long long)most);
         }
         unlink(path);
     }
@@ -658,7 +663,7 @@ static const t_case t_store_cases[] = {
     {"store bound", "what was used last fits into the bound", t_store_bound},
     {"store flip", "any byte turned, any length: no wrong value, no end of the run", t_store_flip},
     {"store damaged", "a damaged file gives no other text", t_store_damaged},
-    {"store window", "blocks behind nodes that have none", t_store_window},
+    {"store window", "blocks after nodes that have none", t_store_window},
     {"store groups", "caches of several groups and of states: the same values, or none", t_store_groups},
     {"store rows", "rows that nobody writes are refused", t_store_rows},
     {"store two", "processes that write one file at once", t_store_two},

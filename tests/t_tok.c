@@ -99,7 +99,8 @@ static void tt_suites(void) {
     for (int i = 0; i < TT_VOCABS; i++) tt_suite(tt_vocabs[i]);
 }
 
-/* --- ids of the tokenizers library: for every kind of pattern and for gemma4, and of transformers for bert and t5. See the heads of the files. --- */
+/* --- ids of the tokenizers library: for every kind of pattern and for gemma4, and of transformers for bert and t5. See the
+ * heads of the files. --- */
 
 static size_t tt_unhex(char *s) {
     size_t n = 0;
@@ -110,7 +111,8 @@ static size_t tt_unhex(char *s) {
     return n;
 }
 
-/* Returns the number of texts whose ids are right. A vocabulary is a file of this repository or a name of ../shared/data/vocab. */
+/* Returns the number of texts whose ids are right. A vocabulary is a file of this repository or a name of
+ * ../shared/data/vocab. */
 static int tt_recorded(const char *path, int least) {
     enum { TEXTS = 64 };
     bytes   text[TEXTS];
@@ -157,7 +159,7 @@ static void tt_list_item(str *s, uint64_t *n, const char *lead, uint32_t c) {
     str_drop(&item);
 }
 
-/* A bert vocabulary in which each character is a token, at the beginning of a word and behind it. */
+/* A bert vocabulary in which each character is a token, at the beginning of a word and after it. */
 static str tt_all_characters(void) {
     str      list = {0}, out = {0};
     uint64_t n = 0;
@@ -191,7 +193,8 @@ static uint64_t tt_words_hash(const tok_vocab *v, bytes text) {
 }
 
 static void tt_bert_characters(void) {
-    static const struct { const char *name; bool lower, bare; } kinds[] = {{"uncased", true, true}, {"cased", false, false}, {"lower", true, false}, {"bare", false, true}};
+    static const struct { const char *name; bool lower, bare; } kinds[] = {
+        {"uncased", true, true}, {"cased", false, false}, {"lower", true, false}, {"bare", false, true}};
     char   *golden = t_read("tests/data/golden/bert.txt", NULL);
     tt_open o;
     err_t   e = {0};
@@ -216,8 +219,9 @@ static uint64_t tt_rand(uint64_t *s) { return rng_mix((*s)++); }
 
 /* Bytes of all kinds, in runs: any, letters, spaces, characters of 2 to 4 bytes, pieces of such, marked-up words. */
 static void tt_text(uint64_t *s, size_t n, str *out) {
-    static const char *const words[] = {"Hello", " world", "▁", "▁▁", "  ", "\xff", "<s>", "</s>", "<tool>", "é", "中文", "😀", "\xf4", "\xf4\x90",
-                                        "\xf4\xbf", "\xf0\x9f", "<0x41>", "Ġ", "ab", "\r\n", "12345", "'s", "ø", "\xf8", "\xf1\x80\x80\x80", "|"};
+    static const char *const words[] =
+        {"Hello", " world", "▁", "▁▁", "  ", "\xff", "<s>", "</s>", "<tool>", "é", "中文", "😀", "\xf4", "\xf4\x90",
+         "\xf4\xbf", "\xf0\x9f", "<0x41>", "Ġ", "ab", "\r\n", "12345", "'s", "ø", "\xf8", "\xf1\x80\x80\x80", "|"};
     str_clear(out);
     str_put(out, "");
     while (out->n < n) {
@@ -291,7 +295,8 @@ static void tt_every_pre(void) {
         tt_open o;
         err_t   e = {0};
         memcpy(name, tok_pres[i].names, strcspn(tok_pres[i].names, " "));
-        if (!CHECKF(tt_open_mem(&o, tm_tiny_file(&tm_tinies[tok_pres[i].flags & PRE_RAW ? 4 : 2], NULL), name, &e), "%s: %s", name, e.text)) continue;
+        if (!CHECKF(tt_open_mem(&o, tm_tiny_file(&tm_tinies[tok_pres[i].flags & PRE_RAW ? 4 : 2], NULL), name, &e), "%s: %s",
+                    name, e.text)) continue;
         tt_back_many(o.v, name, 500);
         EQ_STR(tok_pre_name(o.v), name);
         tt_close(&o);
@@ -420,7 +425,8 @@ static void tt_models(void) {
         tt_open o;
         if (!tt_open_tiny(&o, &tm_tinies[rows[i].tiny], NULL)) continue;
         str got = tt_spelled(o.v, tt_bytes(rows[i].text), rows[i].flags);
-        CHECKF(!strcmp(got.p, rows[i].want), "%s, \"%s\" (%u): got \"%s\", want \"%s\"", tm_tinies[rows[i].tiny].name, rows[i].text, rows[i].flags,
+        CHECKF(!strcmp(got.p, rows[i].want), "%s, \"%s\" (%u): got \"%s\", want \"%s\"", tm_tinies[rows[i].tiny].name,
+               rows[i].text, rows[i].flags,
                got.p, rows[i].want);
         str_drop(&got);
         tt_close(&o);
@@ -441,10 +447,12 @@ static void tt_flags(void) {                   /* what the file says, and the to
         {TM_BERT, {{0}}, true, true, "É", "▁e"},
         {TM_BERT, {{"tokenizer.ggml.normalizer.lowercase", 'T', "0"}}, true, true, "É A é", "[UNK] ▁A ▁é"},
         {TM_BERT, {{"tokenizer.ggml.normalizer.strip_accents", 'T', "0"}}, true, true, "É", "▁é"},
-        {TM_BERT, {{"tokenizer.ggml.normalizer.lowercase", 'T', "0"}, {"tokenizer.ggml.normalizer.strip_accents", 'T', "1"}}, true, true, "é", "▁e"},
+        {TM_BERT, {{"tokenizer.ggml.normalizer.lowercase", 'T', "0"}, {"tokenizer.ggml.normalizer.strip_accents", 'T', "1"}},
+         true, true, "é", "▁e"},
         {TM_BERT, {{"tokenizer.ggml.add_sep_token", 'T', "0"}}, true, true, "a", "▁a"},
         {TM_BERT, {{"tokenizer.ggml.add_eos_token", 'T', "0"}}, true, false, "a", "▁a"},
-        {TM_BERT, {{"tokenizer.ggml.bos_token_id", 0, ""}, {"tokenizer.ggml.eos_token_id", 0, ""}}, false, false, "a", "▁a"},      /* 101 and 102 are no tokens here */
+        /* 101 and 102 are no tokens here */
+        {TM_BERT, {{"tokenizer.ggml.bos_token_id", 0, ""}, {"tokenizer.ggml.eos_token_id", 0, ""}}, false, false, "a", "▁a"},
         {TM_BERT, {{"tokenizer.ggml.bos_token_id", 0, ""}, {"tokenizer.ggml.cls_token_id", 'U', "1"}}, true, true, "a", "▁a"},
         {TM_T5, {{0}}, false, true, "a  a", "▁a ▁a"},
         {TM_T5, {{"tokenizer.ggml.add_bos_token", 'T', "1"}, {"tokenizer.ggml.add_eos_token", 'T', "0"}}, true, false, "a", "▁a"},
@@ -456,7 +464,8 @@ static void tt_flags(void) {                   /* what the file says, and the to
         tt_open o;
         if (!tt_open_tiny(&o, &tm_tinies[rows[i].tiny], rows[i].over)) continue;
         str got = tt_spelled(o.v, tt_bytes(rows[i].text), 0);
-        CHECKF(tok_add_bos(o.v) == rows[i].bos && tok_add_eos(o.v) == rows[i].eos, "row %zu: bos %d, eos %d", i, tok_add_bos(o.v), tok_add_eos(o.v));
+        CHECKF(tok_add_bos(o.v) == rows[i].bos && tok_add_eos(o.v) == rows[i].eos, "row %zu: bos %d, eos %d", i, tok_add_bos(o.v),
+               tok_add_eos(o.v));
         EQ_STR(got.p, rows[i].want);
         str_drop(&got);
         tt_close(&o);
@@ -579,7 +588,8 @@ static void tt_time_one(const tok_vocab *v, const char *who, const char *unit, s
 }
 
 static void tt_time(void) {
-    static const char *const units[] = {"a", " ", "😀", "abcdefghijklmnopqrstuvwxyz", "7", "\n", "\r\n", "é", "中", "\xff", "the quick ", "   1",
+    static const char *const units[] =
+        {"a", " ", "😀", "abcdefghijklmnopqrstuvwxyz", "7", "\n", "\r\n", "é", "中", "\xff", "the quick ", "   1",
                                         " \n", "'", "A", "aA", "\xcc\x81", "▁", "<", "<|"};
     for (int i = -1; i < TT_VOCABS; i++) {
         const char *path = i < 0 ? tt_shipped : tt_shared(tt_vocabs[i]);
@@ -588,14 +598,16 @@ static void tt_time(void) {
         if (!path) continue;
         if (!tt_open_file(&o, path, NULL)) return;
         log_info("%s: %d tokens loaded in %.1f ms", path, tok_count(o.v), (t_cpu() - t) * 1e3);
-        for (size_t k = 0; k < sizeof units / sizeof *units; k++) tt_time_one(o.v, path, units[k], k < 4 && (i == 0 || i == 1) ? 1 << 20 : 100000);
+        for (size_t k = 0; k < sizeof units / sizeof *units; k++)
+            tt_time_one(o.v, path, units[k], k < 4 && (i == 0 || i == 1) ? 1 << 20 : 100000);
         tt_close(&o);
     }
 }
 
 /* bert and t5: words of any length, runs of one thing, clusters without an end. */
 static void tt_time_words(void) {
-    static const char *const units[] = {"a", " ", "ab", "中", "가", "é", "e\xcc\x81", "\xcc\x81", "\xff", "a ", ",", "▁", "<user>", "\xf0\x9f\x87\xa9", "\xd8\x80", "x", "\r\n", "abb"};
+    static const char *const units[] = {"a", " ", "ab", "中", "가", "é", "e\xcc\x81", "\xcc\x81", "\xff", "a ", ",", "▁", "<user>",
+                                        "\xf0\x9f\x87\xa9", "\xd8\x80", "x", "\r\n", "abb"};
     for (int t = TM_BERT; t <= TM_T5_BYTES; t++) {
         tt_open o;
         if (!tt_open_tiny(&o, &tm_tinies[t], NULL)) continue;
@@ -616,7 +628,8 @@ static void tt_time_words(void) {
 
 /* A text that is normalised already comes back. */
 static void tt_back_normal(void) {
-    static const struct { int tiny; const char *text; } rows[] = {{TM_BERT, "ab abc a"}, {TM_T5, "abc a bb é"}, {TM_T5, "a"}, {TM_T5_BYTES, "a中😀 ab"}};
+    static const struct { int tiny; const char *text; } rows[] =
+        {{TM_BERT, "ab abc a"}, {TM_T5, "abc a bb é"}, {TM_T5, "a"}, {TM_T5_BYTES, "a中😀 ab"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tt_open o;
         if (!tt_open_tiny(&o, &tm_tinies[rows[i].tiny], NULL)) continue;
@@ -660,21 +673,27 @@ static void tt_hostile(void) {
         {"no model", 0, {{"tokenizer.ggml.model", 0, ""}}, "no tokenizer.ggml.model"},
         {"model of a wrong type", 0, {{"tokenizer.ggml.model", 'U', "3"}}, "expected a string"},
         {"rwkv", 0, {{"tokenizer.ggml.model", 'S', "rwkv"}}, "\"rwkv\", expected llama, gpt2, gemma4, bert, t5 or whitespace"},
-        {"whitespace with another pre-tokenizer", TM_WHITE, {{"tokenizer.ggml.pre", 'S', "qwen2"}}, "tokenizer.ggml.pre is \"qwen2\", expected whitespace"},
+        {"whitespace with another pre-tokenizer", TM_WHITE, {{"tokenizer.ggml.pre", 'S', "qwen2"}},
+         "tokenizer.ggml.pre is \"qwen2\", expected whitespace"},
         {"whitespace without merges", TM_WHITE, {{TM_MERGES, 0, ""}}, "no tokenizer.ggml.merges"},
         {"t5 without scores", TM_T5, {{TM_SCORES, 0, ""}}, "no tokenizer.ggml.scores"},
         {"a map of numbers", TM_T5, {{TM_MAP, 'I', "1\t2"}}, "expected array of u8"},
         {"a map of 8 bytes", TM_T5, {{TM_MAP, 'H', "0400000000000000"}}, "has 8 bytes, expected 9 to"},
         {"a map of no units", TM_T5, {{TM_MAP, 'H', "00000000" "0000000000000000"}}, "units of the character map are 0 bytes"},
-        {"a map of half a unit", TM_T5, {{TM_MAP, 'H', "06000000" "0000000000000000"}}, "are 6 bytes, expected a multiple of 4 below 8"},
-        {"a map of units alone", TM_T5, {{TM_MAP, 'H', "08000000" "0000000000000000"}}, "are 8 bytes, expected a multiple of 4 below 8"},
+        {"a map of half a unit", TM_T5, {{TM_MAP, 'H', "06000000" "0000000000000000"}},
+         "are 6 bytes, expected a multiple of 4 below 8"},
+        {"a map of units alone", TM_T5, {{TM_MAP, 'H', "08000000" "0000000000000000"}},
+         "are 8 bytes, expected a multiple of 4 below 8"},
         {"a map of 4 GB", TM_T5, {{TM_MAP, 'H', "fcffffff" "0000000000000000"}}, "are 4294967292 bytes"},
         {"a map whose text does not end", TM_T5, {{TM_MAP, 'H', "04000000" "00000000" "006162"}}, "NUL after each"},
         {"a map whose text is not UTF-8", TM_T5, {{TM_MAP, 'H', "04000000" "00000000" "00ff00"}}, "expected UTF-8"},
-        {"a map that is a cycle", TM_T5, {{TM_MAP, 'H', "08000000" "00000000" "01040000" "00"}}, "keys of the character map"},      /* unit 1 is the child of itself */
+        /* unit 1 is the child of itself */
+        {"a map that is a cycle", TM_T5, {{TM_MAP, 'H', "08000000" "00000000" "01040000" "00"}}, "keys of the character map"},
         {"a map without a value", TM_T5, {{TM_MAP, 'H', "08000000" "00000000" "01010000" "00"}}, "keys of the character map"},
-        {"a map with a wild value", TM_T5, {{TM_MAP, 'H', "10000000" "00000000" "010d0000" "07000080" "00000000" "00"}}, "keys of the character map"},
-        {"a map whose children are far", TM_T5, {{TM_MAP, 'H', "08000000" "00000000" "01fdff7f" "00"}}, "keys of the character map"},
+        {"a map with a wild value", TM_T5, {{TM_MAP, 'H', "10000000" "00000000" "010d0000" "07000080" "00000000" "00"}},
+         "keys of the character map"},
+        {"a map whose children are far", TM_T5, {{TM_MAP, 'H', "08000000" "00000000" "01fdff7f" "00"}},
+         "keys of the character map"},
         {"unknown pre", 2, {{"tokenizer.ggml.pre", 'S', "nonesuch"}}, "\"nonesuch\", expected a name of --list pre; --pre NAME"},
         {"pre of a wrong type", 2, {{"tokenizer.ggml.pre", 'U', "1"}}, "expected a string"},
         {"no tokens", 0, {{TM_TOKENS, 0, ""}}, "no tokenizer.ggml.tokens"},
@@ -684,7 +703,8 @@ static void tt_hostile(void) {
         {"scores of u8", 0, {{TM_SCORES, 'B', "0\t0"}}, "expected array of f32"},
         {"few types", 0, {{TM_TYPES, 'I', "1"}}, "has 1 entries"},
         {"types of u8", 0, {{TM_TYPES, 'B', "1\t1"}}, "expected array of i32"},
-        {"one score too many", 0, {{TM_TOKENS, 'A', "a\tb"}, {TM_TYPES, 0, ""}, {TM_SCORES, 'F', "0\t0\t0"}, {"tokenizer.ggml.eos_token_id", 0, ""}}, "has 3 entries"},
+        {"one score too many", 0, {{TM_TOKENS, 'A', "a\tb"}, {TM_TYPES, 0, ""}, {TM_SCORES, 'F', "0\t0\t0"},
+                                   {"tokenizer.ggml.eos_token_id", 0, ""}}, "has 3 entries"},
         {"a type of 7", 0, {{TM_TOKENS, 'A', "a\tb"}, {TM_TYPES, 'I', "1\t7"}}, "is 7, expected 0 to 6"},
         {"a type below 0", 0, {{TM_TOKENS, 'A', "a\tb"}, {TM_TYPES, 'I', "1\t-1"}}, "expected 0 to 6"},
         {"a score that is no number", 0, {{TM_TOKENS, 'A', "a\tb\tc"}, {TM_TYPES, 0, ""}, {TM_SCORES, 'F', "0\tnan\t0"}}, "NaN"},
@@ -716,7 +736,8 @@ static void tt_hostile(void) {
         tt_open o;
         err_t   e = {0};
         bool    ok = tt_open_mem(&o, tm_tiny_file(&tm_tinies[rows[i].tiny], rows[i].over), NULL, &e);
-        CHECKF(!ok && e.code == EXIT_INPUT && strstr(e.text, rows[i].says) && !strncmp(e.text, "mem: ", 5), "%s: %s \"%s\", want \"%s\"", rows[i].name,
+        CHECKF(!ok && e.code == EXIT_INPUT && strstr(e.text, rows[i].says) && !strncmp(e.text, "mem: ", 5),
+               "%s: %s \"%s\", want \"%s\"", rows[i].name,
                ok ? "taken" : "refused", e.text, rows[i].says);
         tt_close(&o);
     }
@@ -743,12 +764,17 @@ static void tt_hostile_nul(void) {             /* NUL in a token; eight plain by
 
 static void tt_poor(void) {                    /* vocabularies that can do little, and say so */
     static const struct { const char *model; tm_kv over[6]; const char *text, *want; unsigned flags; } rows[] = {
-        {"llama", {{TM_TOKENS, 'A', "a"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}}, "aa", "a a", 0},          /* token 0 is the unknown one: it stands for the space */
-        {"llama", {{TM_TOKENS, 'A', "a"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}}, "a", "error: mem: the vocabulary has no start token", TOK_BOS},
-        {"gpt2", {{TM_TOKENS, 'A', "a"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}, {TM_MERGES, 'A', "a a"}}, NULL, "to be tokens", 0},
+        /* token 0 is the unknown one: it stands for the space */
+        {"llama", {{TM_TOKENS, 'A', "a"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}}, "aa", "a a", 0},
+        {"llama", {{TM_TOKENS, 'A', "a"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}}, "a",
+         "error: mem: the vocabulary has no start token", TOK_BOS},
+        {"gpt2", {{TM_TOKENS, 'A', "a"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}, {TM_MERGES, 'A', "a a"}}, NULL, "to be tokens",
+         0},
         {"gpt2", {{TM_TOKENS, 'A', "a\taa"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}, {TM_MERGES, 'A', "a a"}}, "aaa", "aa a", 0},
-        {"gpt2", {{TM_TOKENS, 'A', "a\taa"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}, {TM_MERGES, 'A', "a a"}}, "b", "no token for byte 0x62", 0},
-        {"gpt2", {{TM_TOKENS, 'A', "a\taa"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}, {TM_MERGES, 'A', "a a"}}, "a", "no end token", TOK_EOS},
+        {"gpt2", {{TM_TOKENS, 'A', "a\taa"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}, {TM_MERGES, 'A', "a a"}}, "b",
+         "no token for byte 0x62", 0},
+        {"gpt2", {{TM_TOKENS, 'A', "a\taa"}, {TM_TYPES, 0, ""}, {TM_SCORES, 0, ""}, {TM_MERGES, 'A', "a a"}}, "a", "no end token",
+         TOK_EOS},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const tm_kv base[] = {{"tokenizer.ggml.model", 'S', rows[i].model}, {0}};
@@ -795,7 +821,8 @@ static tok_ids tt_spanned(const tok_vocab *v, bytes text, size_t from, size_t to
     return ids;
 }
 
-/* Control tokens of one vocabulary, spelled in a span between the same ones outside of it: only these two are taken, and the text is the same. */
+/* Control tokens of one vocabulary, spelled in a span between the same ones outside of it: only these two are taken, and the
+ * text is the same. */
 static void tt_spans_of(const tok_vocab *v, const char *who) {
     int n = 0;
     for (int32_t id = 0; id < tok_count(v) && n < 300; id++) {
@@ -836,7 +863,8 @@ static void tt_spans_ordinary(const tok_vocab *v, const char *who) {
         for (size_t k = 0; k < all.n; k++) control = control || tok_is_control(v, all.id[k]);
         for (size_t from = 0; !control && from < s.n; from += 1 + tt_rand(&seed) % 9) {
             tok_ids some = tt_spanned(v, str_bytes(&s), from, from + 1 + tt_rand(&seed) % (s.n - from));
-            CHECKF(some.n == all.n && !memcmp(some.id, all.id, all.n * sizeof *all.id), "%s: a span from byte %zu of %s", who, from, s.p);
+            CHECKF(some.n == all.n && !memcmp(some.id, all.id, all.n * sizeof *all.id), "%s: a span from byte %zu of %s", who,
+                   from, s.p);
             tok_ids_drop(&some);
         }
         tok_ids_drop(&all);
@@ -861,7 +889,8 @@ static void tt_spans(void) {
 static void tt_middle(void) {
     tt_open o;
     if (!tt_open_file(&o, "tests/data/tiny/llama.gguf", NULL)) return;
-    str a = tt_line(o.v, bytes_of("x"), 0), b = tt_line(o.v, bytes_of("x"), TOK_MIDDLE), c = tt_line(o.v, bytes_of(" x"), TOK_MIDDLE);
+    str a = tt_line(o.v, bytes_of("x"), 0), b = tt_line(o.v, bytes_of("x"), TOK_MIDDLE),
+        c = tt_line(o.v, bytes_of(" x"), TOK_MIDDLE);
     CHECKF(strcmp(a.p, b.p) != 0 && strcmp(a.p, c.p) == 0, "%s, %s, %s", a.p, b.p, c.p);
     str_drop(&a), str_drop(&b), str_drop(&c);
     tt_close(&o);

@@ -4,8 +4,9 @@
 #include "t_gguf.h"
 
 /* The same pairs and tensors in the words of each version; what is written from any of them are the bytes of the last. */
-#define TG_PAIRS(nul) "'general.alignment" nul " i4 i64 'u8 i0 b200 'i16 i3 h65535 'f32 i6 f1.5 'bool i7 b1 'text i8 'one" nul " 'none i8 '" nul \
-    " 'arr i9 i8 #3 'a" nul " '" nul " 'ccc" nul " 'nums i9 i5 #2 i1 i-1 'empty i9 i8 #0 'd i12 d2.5 'u64 i10 q-1 "
+#define TG_PAIRS(nul) "'general.alignment" nul " i4 i64 'u8 i0 b200 'i16 i3 h65535 'f32 i6 f1.5 'bool i7 b1 " \
+    "'text i8 'one" nul " 'none i8 '" nul " 'arr i9 i8 #3 'a" nul " '" nul " 'ccc" nul \
+    " 'nums i9 i5 #2 i1 i-1 'empty i9 i8 #0 'd i12 d2.5 'u64 i10 q-1 "
 #define TG_DATA "@64 \"AAAABBBB @64 \"CCCC @64 "
 
 static const char *const tg_same[] = {
@@ -19,11 +20,13 @@ static bool tg_copy(const gguf_file *g, const char *path, size_t step, err_t *e)
     if (!gguf_write_start(&w, path, g->align, g, e)) return false;
     for (uint64_t i = 0; i < g->n_kv; i++) gguf_write_kv(&w, g, &g->kv[i]);
     for (uint64_t i = 0; i < g->n_tensor; i++)
-        EQ_INT(gguf_write_tensor(&w, g->tensor[i].name, g->tensor[i].type, g->tensor[i].n_dims, g->tensor[i].dim), g->tensor[i].n_bytes);
+        EQ_INT(gguf_write_tensor(&w, g->tensor[i].name, g->tensor[i].type, g->tensor[i].n_dims, g->tensor[i].dim),
+               g->tensor[i].n_bytes);
     str all = {0};
     for (uint64_t i = 0; i < g->n_tensor; i++) str_add(&all, g->tensor[i].data, g->tensor[i].n_bytes);
     bool ok = true;
-    for (size_t at = 0; ok && at < all.n; at += step) ok = gguf_write_data(&w, all.p + at, all.n - at < step ? all.n - at : step, e);
+    for (size_t at = 0; ok && at < all.n; at += step)
+        ok = gguf_write_data(&w, all.p + at, all.n - at < step ? all.n - at : step, e);
     str_drop(&all);
     if (ok) return gguf_write_finish(&w, e);
     gguf_write_drop(&w);
@@ -108,7 +111,8 @@ static void t_writer_fails(void) {
         setrlimit(RLIMIT_FSIZE, &(struct rlimit){4096, 4096});
         bool ok = gguf_write_start(&w, tg_path("out.gguf"), 32, NULL, &e);
         gguf_write_tensor(&w, bytes_of("t"), K_F32, 1, (uint64_t[]){2048});
-        ok = ok && !gguf_write_data(&w, buf, sizeof buf, &e) && e.code == EXIT_RESOURCE && strstr(e.text, "cannot write: File too large");
+        ok = ok && !gguf_write_data(&w, buf, sizeof buf, &e) && e.code == EXIT_RESOURCE &&
+             strstr(e.text, "cannot write: File too large");
         gguf_write_drop(&w);
         _exit(ok ? 0 : 1);
     }
@@ -127,12 +131,13 @@ static void t_writer_fails(void) {
     tg_dir_drop(names);
 }
 
-/* A name that is taken already: what a dead writer of our number left goes, whatever else has the name stays and another is found. */
+/* A name that is taken: what a dead writer of our number left goes, whatever else has the name stays and another is found. */
 static void t_writer_taken(void) {
     static const struct {
         const char *text;                             /* as tg_put has it */
         int         held, links, number;              /* by a lock; names beside this one; what is found: -1 the name itself */
-    } rows[] = {{"\"GGUFrest", 0, 0, -1}, {"\"GGUFrest", 1, 0, 1}, {"\"GGUFrest", 0, 1, 1}, {"\"notes", 0, 0, 1}, {"\"GG", 0, 0, 1}, {"", 0, 0, 1}};
+    } rows[] = {{"\"GGUFrest", 0, 0, -1}, {"\"GGUFrest", 1, 0, 1}, {"\"GGUFrest", 0, 1, 1}, {"\"notes", 0, 0, 1},
+                {"\"GG", 0, 0, 1}, {"", 0, 0, 1}};
     static const char *const names[] = {"out.gguf", "twin", "link", NULL};
     char                     taken[64], next[64];
     if (!tg_dir_new()) return;

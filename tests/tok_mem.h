@@ -5,7 +5,8 @@
 
 typedef struct {
     const char *key;
-    char        kind;                /* S string, A strings, I i32s, F f32s, B u8s, H u8s in hexadecimal, U u32, T bool, 0 no such key */
+    /* S string, A strings, I i32s, F f32s, B u8s, H u8s in hexadecimal, U u32, T bool, 0 no such key */
+    char        kind;
     const char *value;
 } tm_kv;
 
@@ -77,7 +78,8 @@ static str tm_build(const tm_kv *base, const tm_kv *over) {
 
 /* --- a character map: keys and what they become --- */
 
-static const char *const tm_pairs[][2] = {{"A", "a"}, {"e\xcc\x81", "é"}, {"ﬁ", "fi"}, {"\t", " "}, {"\n", " "}, {"\xe2\x80\x8b", ""}, {"…", "..."}};
+static const char *const tm_pairs[][2] =
+    {{"A", "a"}, {"e\xcc\x81", "é"}, {"ﬁ", "fi"}, {"\t", " "}, {"\n", " "}, {"\xe2\x80\x8b", ""}, {"…", "..."}};
 enum { TM_PAIRS = sizeof tm_pairs / sizeof *tm_pairs, TM_UNITS = 1024 };
 
 typedef struct {
@@ -99,7 +101,8 @@ static void tm__map_node(tm_map *m, uint32_t i, size_t first, size_t depth) {
     while (!fits) {
         ++base;
         fits = !m->used[base] && !m->base[base];
-        for (uint32_t c = 1; c < 256; c++) fits = fits && !(child[c] && ((base ^ c) >= TM_UNITS || m->used[base ^ c] || !(base ^ c)));
+        for (uint32_t c = 1; c < 256; c++)
+            fits = fits && !(child[c] && ((base ^ c) >= TM_UNITS || m->used[base ^ c] || !(base ^ c)));
     }
     m->base[base] = true;
     m->unit[i] |= (i ^ base) << 10 | (ends ? 1u << 8 : 0);
@@ -111,7 +114,8 @@ static void tm__map_node(tm_map *m, uint32_t i, size_t first, size_t depth) {
         if (child[c]) m->used[base ^ c] = true, m->unit[base ^ c] = c;
     for (uint32_t c = 1; c < 256; c++)
         for (size_t k = 0; child[c] && k < TM_PAIRS; k++)
-            if (strlen(tm_pairs[k][0]) > depth && !memcmp(tm_pairs[k][0], tm_pairs[first][0], depth) && (uint8_t)tm_pairs[k][0][depth] == c) {
+            if (strlen(tm_pairs[k][0]) > depth && !memcmp(tm_pairs[k][0], tm_pairs[first][0], depth) &&
+                (uint8_t)tm_pairs[k][0][depth] == c) {
                 tm__map_node(m, base ^ c, k, depth + 1);
                 break;
             }
@@ -181,17 +185,23 @@ typedef struct {
 } tm_tiny;
 
 static const tm_tiny tm_tinies[] = {
-    {"llama with byte tokens", "llama", NULL, "<unk>\t<s>\t</s>", 'x', "", "▁\ta\tb\tc\te\té\tab\t▁a\t▁ab\tbc\tabc\t▁▁\t▁▁▁▁\t😀\t<\ts\t>\t<s\t\2<tool>\t\2<to\t\2xyz", NULL, true},
+    {"llama with byte tokens", "llama", NULL, "<unk>\t<s>\t</s>", 'x', "",
+     "▁\ta\tb\tc\te\té\tab\t▁a\t▁ab\tbc\tabc\t▁▁\t▁▁▁▁\t😀\t<\ts\t>\t<s\t\2<tool>\t\2<to\t\2xyz", NULL, true},
     {"llama without byte tokens", "llama", NULL, "<unk>\t<s>\t</s>", 0, "", "▁\ta\tb\tab\t▁a\t▁▁", NULL, false},
-    {"gpt2", "gpt2", "llama-bpe", "<unk>\t<s>\t</s>", 'c', "", "ab\tabc\tĠa\tĠab\tĠĠ\tÃ©\taa\taaaa\t<s\t<s>x\t\2<tool>\t\2  \t\2   ",
+    {"gpt2", "gpt2", "llama-bpe", "<unk>\t<s>\t</s>", 'c', "",
+     "ab\tabc\tĠa\tĠab\tĠĠ\tÃ©\taa\taaaa\t<s\t<s>x\t\2<tool>\t\2  \t\2   ",
      "a b\tab c\tĠ a\tĠa b\tĠ Ġ\tÃ ©\ta a\taa aa\t< s", true},
-    {"gpt2 that lacks bytes", "gpt2", "gpt-2", "<unk>\t<s>\t</s>", 'c', "\xc0\xc1\xf1\xf5\xf6\xf7\xf8\xf9\xfa\xfb\xfc\xfd\xfe\xff", "ab\tĠa\t\2ø",
+    {"gpt2 that lacks bytes", "gpt2", "gpt-2", "<unk>\t<s>\t</s>", 'c',
+     "\xc0\xc1\xf1\xf5\xf6\xf7\xf8\xf9\xfa\xfb\xfc\xfd\xfe\xff", "ab\tĠa\t\2ø",
      "a b\tĠ a", true},
-    {"gemma4", "gemma4", NULL, "<unk>\t<s>\t</s>", 'x', "", "▁\ta\tb\té\tab\t▁a\t▁▁\t\n\t\n\n\t\n\n\n", "a b\t▁ a\t▁ ▁\t\n \n", true},
-    {"bert", "bert", NULL, "[UNK]\t[CLS]\t[SEP]", 0, "", "▁a\t▁ab\tb\tc\tbc\t▁,\t▁中\t▁e\t▁ᄀ\tᅡ\t▁i\t▁x\tx\t▁▁\t\2▁user\t▁é\t▁A", NULL, false},
+    {"gemma4", "gemma4", NULL, "<unk>\t<s>\t</s>", 'x', "", "▁\ta\tb\té\tab\t▁a\t▁▁\t\n\t\n\n\t\n\n\n", "a b\t▁ a\t▁ ▁\t\n \n",
+     true},
+    {"bert", "bert", NULL, "[UNK]\t[CLS]\t[SEP]", 0, "", "▁a\t▁ab\tb\tc\tbc\t▁,\t▁中\t▁e\t▁ᄀ\tᅡ\t▁i\t▁x\tx\t▁▁\t\2▁user\t▁é\t▁A",
+     NULL, false},
     {"t5", "t5", NULL, "<unk>\t<s>\t</s>", 0, "", "▁ab\t▁a\tbb\tb\tc\t▁\ta\tab\tabc\té\tf\ti\t.\t\2<user>", NULL, false},
     {"t5 with byte tokens", "t5", NULL, "<unk>\t<s>\t</s>", 'x', "", "▁\t▁a\ta\tb\tab\té", NULL, false},
-    {"whitespace", "whitespace", NULL, "<unk>\t<s>\t</s>", 0, "", "a\tb\ti\té\t你\t好\t!\t_\t1\tab\t你好\tb!\t_1\t!!\tA\tIa\t\2<user>", "a b\t你 好\tb !\t_ 1\t! !", false},
+    {"whitespace", "whitespace", NULL, "<unk>\t<s>\t</s>", 0, "",
+     "a\tb\ti\té\t你\t好\t!\t_\t1\tab\t你好\tb!\t_1\t!!\tA\tIa\t\2<user>", "a b\t你 好\tb !\t_ 1\t! !", false},
 };
 enum { TM_TINIES = sizeof tm_tinies / sizeof *tm_tinies, TM_BERT = 5, TM_T5 = 6, TM_T5_BYTES = 7, TM_WHITE = 8 };
 

@@ -13,7 +13,7 @@ import sys
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 ALL = range(0x110000)
-WIDTH = 118
+WIDTH = 120
 
 
 def vlq(n):
@@ -105,8 +105,9 @@ def bert():
     clean, han, bare, lower = step(clean_text=True), step(handle_chinese_chars=True), step(strip_accents=True), step(lowercase=True)
     words = pre_tokenizers.BertPreTokenizer()
     bare = {c: to for c, to in bare.items() if not 0xac00 <= c < 0xd7a4}               # syllables of Hangul are taken apart by arithmetic
-    print_rows("TOK", [("IS_DROPPED", code_set(lambda c: clean.get(ord(c), c) == "")), ("IS_WHITE", code_set(lambda c: clean.get(ord(c), c) == " ")),
-                       ("IS_HAN", code_set(lambda c: ord(c) in han)), ("IS_PUNCT", code_set(lambda c: not 0xd800 <= ord(c) < 0xe000 and len(words.pre_tokenize_str("a" + c + "b")) == 3)),
+    print_rows("TOK", [("IS_DROPPED", code_set(lambda c: clean.get(ord(c), c) == "")), ("IS_HAN", code_set(lambda c: ord(c) in han)),
+                       ("IS_PUNCT", code_set(lambda c: not 0xd800 <= ord(c) < 0xe000
+                                             and len(words.pre_tokenize_str("a" + c + "b")) == 3)),
                        ("IS_MARK", code_set(lambda c: bare.get(ord(c), c) == "")), ("TO_BARE", code_map(bare)), ("TO_LOWER", code_map(lower)),
                        ("BARE_LONG", code_long(bare)), ("LOWER_LONG", code_long(lower))])
 
