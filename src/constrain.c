@@ -224,38 +224,26 @@ static bool constrain__calls(constrain *c, const constrain_spec *o, int32_t from
 
 static const struct {
     bool (*build)(constrain *c, const constrain_spec *o, int32_t from, int32_t to, err_t *e);
-    bool   json;                                      /* white space around it means nothing, */
-    bool   names;                                     /* and its errors name `path` themselves */
+    bool   names;                                     /* its errors name `path` themselves */
 } constrain__kinds[CONSTRAIN_KINDS] = {
-    [CONSTRAIN_GBNF] = {constrain__gbnf, false, false},
-    [CONSTRAIN_SCHEMA] = {constrain__schema, true, true},
-    [CONSTRAIN_OBJECT] = {constrain__object, true, false},
-    [CONSTRAIN_REGEX] = {constrain__regex, false, false},
-    [CONSTRAIN_CHOICE] = {constrain__choice, false, false},
-    [CONSTRAIN_CALLS] = {constrain__calls, false, true},
+    [CONSTRAIN_GBNF]   = {constrain__gbnf,   false},
+    [CONSTRAIN_SCHEMA] = {constrain__schema, true},
+    [CONSTRAIN_OBJECT] = {constrain__object, false},
+    [CONSTRAIN_REGEX]  = {constrain__regex,  false},
+    [CONSTRAIN_CHOICE] = {constrain__choice, false},
+    [CONSTRAIN_CALLS]  = {constrain__calls,  true},
 };
 
 /* --- compiling --- */
 
-/* Any white space. */
-static int32_t constrain__loose_space(gram *g, int32_t from) {
-    static const uint8_t blanks[] = {' ', '\n', '\r', '\t'};
-    const int32_t        loop = gram_state(g);
-    gram_eps(g, from, loop);
-    for (size_t k = 0; k < sizeof blanks; k++) gram_byte(g, loop, blanks[k], blanks[k], loop);
-    return loop;
-}
-
 /* The constraint of its kind, after all that may come before it. Returns the rule. */
 static int32_t constrain__build(constrain *c, const constrain_spec *o, err_t *e) {
     gram         *g = c->g;
-    const int32_t rule = gram_rule(g, NULL), over = gram_end(g, rule);
+    const int32_t rule = gram_rule(g, NULL);
     int32_t       at = gram_begin(g, rule), next = gram_state(g);
     if (o->think.end.n || o->think.lead.n) constrain__thinking(g, at, &o->think, next), at = next, next = gram_state(g);
     if (o->after.n) constrain__until(g, at, o->after, next), at = next, next = gram_state(g);
-    if (o->form.loose && constrain__kinds[o->kind].json) at = constrain__loose_space(g, at);
-    if (constrain__kinds[o->kind].build(c, o, at, next, e))
-        gram_eps(g, o->form.loose && constrain__kinds[o->kind].json ? constrain__loose_space(g, next) : next, over);
+    constrain__kinds[o->kind].build(c, o, at, gram_end(g, rule), e);
     return rule;
 }
 

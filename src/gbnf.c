@@ -176,39 +176,9 @@ static bool gbnf__range(gbnf__reader *r, gram_range *out) {
     return out->lo <= out->hi || gbnf__fail(r, at, "found the range U+%04X to U+%04X, expected the lower end first", out->lo, out->hi);
 }
 
-static int gbnf__by_lo(const void *a, const void *b) {
-    const gram_range *x = a, *y = b;
-    return x->lo < y->lo ? -1 : x->lo > y->lo;
-}
-
-/* Sorts the ranges of the class and joins those that touch. */
-static void gbnf__join(gbnf__reader *r) {
-    size_t n = 0;
-    qsort(r->range, r->n_ranges, sizeof *r->range, gbnf__by_lo);
-    for (size_t i = 0; i < r->n_ranges; i++) {
-        const gram_range x = r->range[i];
-        if (!n || x.lo > r->range[n - 1].hi + 1) r->range[n++] = x;
-        else if (x.hi > r->range[n - 1].hi) r->range[n - 1].hi = x.hi;
-    }
-    r->n_ranges = n;
-}
-
 static void gbnf__add_range(gbnf__reader *r, gram_range x) {
     r->range = mem_reserve(r->range, r->n_ranges, GBNF_RANGES + 2, sizeof *r->range);
     r->range[r->n_ranges++] = x;
-}
-
-/* Replaces the ranges of the class by what lies between them. */
-static void gbnf__negate(gbnf__reader *r) {
-    uint32_t lo = 0;
-    size_t   n = 0;
-    gbnf__add_range(r, (gram_range){0x110000, 0x110000});
-    for (size_t i = 0; i < r->n_ranges; i++) {
-        const gram_range x = r->range[i];
-        if (x.lo > lo) r->range[n++] = (gram_range){lo, x.lo - 1};
-        lo = x.hi + 1;
-    }
-    r->n_ranges = n;
 }
 
 static bool gbnf__class(gbnf__reader *r) {
@@ -223,8 +193,9 @@ static bool gbnf__class(gbnf__reader *r) {
         gbnf__add_range(r, x);
     }
     if (!gbnf__take(r, "]")) return gbnf__fail(r, from, "found a class without its end, expected ']'");
-    gbnf__join(r);
-    if (negated) gbnf__negate(r);
+    if (!negated) return true;
+    gbnf__add_range(r, (gram_range){0, 0});           /* room for one range more */
+    r->n_ranges = gram_ranges_negate(r->range, gram_ranges_join(r->range, r->n_ranges - 1));
     return true;
 }
 

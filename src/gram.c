@@ -48,7 +48,6 @@ typedef struct {                                      /* an edge while building 
     int32_t arg;                                      /* BYTE: operation or -1, OP: operation, CALL: rule, TOKEN, OTHER: id */
     uint8_t kind, lo, hi;
 } gram__arc;
-typedef struct { gram_op op; int32_t needs; } gram__act;
 typedef struct {
     char    *name;                                    /* NULL: none */
     int32_t  begin, end;
@@ -107,7 +106,7 @@ struct gram {
     int32_t    *head;                                 /* [n_state] first edge, -1: none */
     uint8_t    *mark;                                 /* [n_state] flags */
     gram__rule *rule;
-    gram__act  *act;
+    gram_op    *act;
     int32_t     n_arc, n_state, n_rule, n_act;
     size_t      name_bytes;
     err_t       err;
@@ -223,13 +222,13 @@ static void gram__arc_add(gram *g, int32_t from, gram__arc a) {
     g->head[from] = g->n_arc++;
 }
 
-static int32_t gram__act_add(gram *g, gram_op op, int32_t needs) {
+static int32_t gram__act_add(gram *g, gram_op op) {
     const bool     bits = op.kind == GRAM_TAKE || op.kind == GRAM_LACKS || op.kind == GRAM_HAS;
     const uint64_t last = op.kind == GRAM_HAS ? op.b : op.a;
     if (op.k >= GRAM_WORDS || (bits && last / 64 >= GRAM_WORDS - op.k)) gram_fail(g, "more than %d registers of 64 bits in one rule", GRAM_WORDS);
     if (!gram__may_grow(g)) return 0;
     g->act = mem_reserve(g->act, (uint64_t)g->n_act, UINT64_MAX, sizeof *g->act);
-    g->act[g->n_act] = (gram__act){op, needs};
+    g->act[g->n_act] = op;
     return g->n_act++;
 }
 
@@ -242,7 +241,7 @@ static void gram_byte(gram *g, int32_t from, uint8_t lo, uint8_t hi, int32_t to)
 }
 
 static void gram_byte_op(gram *g, int32_t from, uint8_t lo, uint8_t hi, gram_op op, int32_t to) {
-    gram__arc_add(g, from, (gram__arc){.to = to, .arg = gram__act_add(g, op, -1), .kind = GRAM__BYTE, .lo = lo, .hi = hi});
+    gram__arc_add(g, from, (gram__arc){.to = to, .arg = gram__act_add(g, op), .kind = GRAM__BYTE, .lo = lo, .hi = hi});
 }
 
 static void gram_text(gram *g, int32_t from, bytes text, int32_t to) {
@@ -258,8 +257,8 @@ static void gram_call(gram *g, int32_t from, int32_t rule, int32_t to) {
     gram__arc_add(g, from, (gram__arc){.to = to, .arg = rule, .kind = GRAM__CALL});
 }
 
-static void gram_op_edge(gram *g, int32_t from, gram_op op, int32_t needs, int32_t to) {
-    gram__arc_add(g, from, (gram__arc){.to = to, .arg = gram__act_add(g, op, needs), .kind = GRAM__OP});
+static void gram_op_edge(gram *g, int32_t from, gram_op op, int32_t to) {
+    gram__arc_add(g, from, (gram__arc){.to = to, .arg = gram__act_add(g, op), .kind = GRAM__OP});
 }
 
 static void gram_token(gram *g, int32_t from, int32_t id, bool other, int32_t to) {
@@ -334,14 +333,27 @@ static int gram__by_lo(const void *a, const void *b) {
     return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
-/* Sorts the ranges and joins those that overlap. Returns their number. */
-static size_t gram__ranges(gram_range *r, size_t n) {
+/* Sorts ranges and joins those that overlap or touch. Returns their number. */
+static size_t gram_ranges_join(gram_range *r, size_t n) {
     size_t m = 0;
-    qsort(r, n, sizeof *r, gram__by_lo);
+    if (n) qsort(r, n, sizeof *r, gram__by_lo);
     for (size_t i = 0; i < n; i++) {
         if (r[i].lo > r[i].hi) continue;
         if (m && r[i].lo <= r[m - 1].hi + (r[m - 1].hi < UINT32_MAX)) r[m - 1].hi = r[i].hi > r[m - 1].hi ? r[i].hi : r[m - 1].hi;
         else r[m++] = r[i];
+    }
+    return m;
+}
+
+/* Replaces joined ranges by the code points between them; there is room for one more. Returns their number. */
+static size_t gram_ranges_negate(gram_range *r, size_t n) {
+    uint32_t lo = 0;
+    size_t   m = 0;
+    r[n] = (gram_range){0x110000, 0x110000};
+    for (size_t i = 0; i <= n; i++) {
+        const gram_range x = r[i];
+        if (x.lo > lo) r[m++] = (gram_range){lo, x.lo - 1};
+        lo = x.hi + 1;
     }
     return m;
 }
@@ -353,7 +365,7 @@ static void gram_chars(gram *g, int32_t from, const gram_range *r, size_t n, int
     gram_range *all = mem_new(n + 1, sizeof *all), *some = mem_new(n + 1, sizeof *some);
     gram__utf8  u = {.g = g, .any = {-1, -1, -1, -1}, .to = to};
     if (n) memcpy(all, r, n * sizeof *all);
-    n = gram__ranges(all, n);
+    n = gram_ranges_join(all, n);
     for (size_t p = 0; p < sizeof part / sizeof *part; p++) {
         size_t m = 0;
         for (size_t i = 0; i < n; i++) {
@@ -921,7 +933,7 @@ static bool gram__spread(gram *g, gram__work *w, int32_t state, int32_t data, in
         if (s->flags & GRAM__FREE) w->flags |= GRAM__IS_FREE;
         ends = ends || (s->flags & GRAM__END);
         for (int32_t i = 0; i < s->n_move; i++) {
-            const int32_t after = e[i].kind == GRAM__OP ? gram__do(g, &g->act[e[i].arg].op, d, 0) : d;
+            const int32_t after = e[i].kind == GRAM__OP ? gram__do(g, &g->act[e[i].arg], d, 0) : d;
             if (after >= 0) g->todo[n++] = (gram__pair){e[i].to, after};
         }
     }
@@ -1127,7 +1139,7 @@ static int32_t gram__try_step(gram *g, int32_t set, int32_t byte) {
         gram__spend(g, s->n_byte);
         for (int32_t k = 0; k < s->n_byte; k++) {
             if (byte < e[k].lo || byte > e[k].hi) continue;
-            const int32_t data = e[k].arg < 0 ? c[i].data : gram__do(g, &g->act[e[k].arg].op, c[i].data, (uint8_t)byte);
+            const int32_t data = e[k].arg < 0 ? c[i].data : gram__do(g, &g->act[e[k].arg], c[i].data, (uint8_t)byte);
             if (data >= 0) gram__enter(g, e[k].to, data, c[i].stack);
         }
     }
@@ -1352,9 +1364,9 @@ static void gram__survey_rule(gram__seal *s, int32_t rule, int32_t *rules, int32
         const int32_t from = s->list[--n];
         for (int32_t a = g->head[from]; a >= 0; a = g->arc[a].next) {
             const gram__arc *c = &g->arc[a];
-            const int32_t    named = c->kind == GRAM__CALL ? c->arg : c->kind == GRAM__OP ? g->act[c->arg].needs : -1;
+            const int32_t    named = c->kind == GRAM__CALL ? c->arg : -1;
             gram__take_state(s, c->to, rule, &n);
-            s->appends = s->appends || (c->kind == GRAM__BYTE && c->arg >= 0 && g->act[c->arg].op.kind == GRAM_APPEND);
+            s->appends = s->appends || (c->kind == GRAM__BYTE && c->arg >= 0 && g->act[c->arg].kind == GRAM_APPEND);
             if (named >= 0 && !g->rule[named].used) g->rule[named].used = true, rules[(*n_rules)++] = named;
         }
     }
@@ -1418,7 +1430,7 @@ static int32_t gram__do_early(gram *g, int32_t act, int32_t data) {
     static const uint8_t none;
     g->text = (bytes){&none, 0}, g->at = 0;           /* nothing is consumed: a checked text is empty */
     g->stop = GRAM__GO, g->fuel = GRAM_STEPS;
-    const int32_t after = gram__do(g, &g->act[act].op, data, 0);
+    const int32_t after = gram__do(g, &g->act[act], data, 0);
     g->text = (bytes){0};
     if (g->stop != GRAM__GO) gram_fail(g, "more than %zu bytes of registers before the first byte of a rule", g->mem);
     return after;
@@ -1577,10 +1589,10 @@ static void gram__skip_nullable(gram__seal *s, int32_t n) {
 static void gram__loop_edges(gram *g, const gram__rule *r, int32_t after, int32_t before) {
     const bool    endless = r->max == UINT64_MAX, counts = !endless || r->min > 1;
     const int32_t next = counts ? gram_state(g) : after;
-    if (counts) gram_op_edge(g, after, (gram_op){GRAM_ADD, 0, 1, endless ? r->min : r->max}, -1, next);
+    if (counts) gram_op_edge(g, after, (gram_op){GRAM_ADD, 0, 1, endless ? r->min : r->max}, next);
     if (endless) gram_eps(g, next, before);
-    else gram_op_edge(g, next, (gram_op){GRAM_WITHIN, 0, 0, r->max - 1}, -1, before);
-    if (counts) gram_op_edge(g, next, (gram_op){GRAM_WITHIN, 0, r->min, UINT64_MAX}, -1, r->end);
+    else gram_op_edge(g, next, (gram_op){GRAM_WITHIN, 0, 0, r->max - 1}, before);
+    if (counts) gram_op_edge(g, next, (gram_op){GRAM_WITHIN, 0, r->min, UINT64_MAX}, r->end);
     else gram_eps(g, next, r->end);
 }
 
@@ -1701,7 +1713,7 @@ static int32_t gram__body_put(gram *g, const gram__body *b, uint8_t flags, int32
 /* The same loop with a count that nothing looks at. */
 static int32_t gram__twin_put(gram *g, const gram__body *b, int32_t end) {
     const int32_t after = gram_state(g), next = gram_state(g), base = gram__body_put(g, b, GRAM__TWIN, after);
-    gram_op_edge(g, after, (gram_op){GRAM_ADD, 0, 1, UINT64_MAX}, -1, next);
+    gram_op_edge(g, after, (gram_op){GRAM_ADD, 0, 1, UINT64_MAX}, next);
     gram_eps(g, next, base), gram_eps(g, next, end);
     return base;
 }
@@ -1747,7 +1759,7 @@ static void gram__build_loop(gram__seal *s, int32_t rule) {
 /* --- twins of states from which a text is appended: in them appending does nothing, and looking at the text is the end --- */
 
 static bool gram__is_act(const gram *g, const gram__arc *c, gram_op_kind kind) {
-    return (c->kind == GRAM__OP || (c->kind == GRAM__BYTE && c->arg >= 0)) && g->act[c->arg].op.kind == kind;
+    return (c->kind == GRAM__OP || (c->kind == GRAM__BYTE && c->arg >= 0)) && g->act[c->arg].kind == kind;
 }
 
 /* Marks in s->live, for now, the states from which such an edge can follow within the rule. */
@@ -1799,9 +1811,7 @@ static void gram__text_twins(gram__seal *s) {
 
 /* The state that an edge needs beside its target; -1: none. */
 static int32_t gram__needed(const gram *g, const gram__arc *c) {
-    if (c->kind == GRAM__CALL) return g->rule[c->arg].begin;
-    const int32_t needs = c->kind == GRAM__OP ? g->act[c->arg].needs : -1;
-    return needs >= 0 && !g->rule[needs].nullable ? g->rule[needs].begin : -1;
+    return c->kind == GRAM__CALL ? g->rule[c->arg].begin : -1;
 }
 
 static bool gram__arc_good(const gram__seal *s, const gram__arc *c) {
@@ -2278,9 +2288,9 @@ static bool gram__leg_full(gram *g, gram__leg leg, int32_t most) {
 /* Over an edge whose bytes an operation sees: the first of them. */
 static void gram__leg_bytes(gram *g, const gram__edge *e, gram__leg leg) {
     const int32_t data = leg.data, most = gram__texts(g, data) + 1;
-    if (g->act[e->arg].op.kind == GRAM_APPEND && gram__leg_full(g, leg, most)) return;
+    if (g->act[e->arg].kind == GRAM_APPEND && gram__leg_full(g, leg, most)) return;
     for (int32_t b = e->lo; b <= e->hi && b < e->lo + most; b++) {
-        leg.data = gram__do(g, &g->act[e->arg].op, data, (uint8_t)b);
+        leg.data = gram__do(g, &g->act[e->arg], data, (uint8_t)b);
         gram__leg_put(g, leg);
     }
 }
@@ -2295,7 +2305,7 @@ static void gram__leg_edges(gram *g, gram__leg leg) {
             gram__leg_bytes(g, e, next);
             continue;
         }
-        if (e->kind == GRAM__OP) next.data = gram__do(g, &g->act[e->arg].op, leg.data, 0);
+        if (e->kind == GRAM__OP) next.data = gram__do(g, &g->act[e->arg], leg.data, 0);
         if (e->kind == GRAM__TAIL) next.state = GRAM__OVER, next.data = 0;
         if (e->kind >= GRAM__CALL) gram__leg_call(g, e->arg, next, 0, 0);
         else gram__leg_put(g, next);

@@ -301,39 +301,22 @@ static void json__put_string(json__canon *c) {
     json__put_size(&c->out, at, c->out.n - at - 8);
 }
 
-/* The digits of a number text, the sum of what the place of the point and of the exponent are worth: value = 0.DIGITS * 10^sum. */
-static int64_t json__scan_number(bytes text, str *digits) {
-    int64_t point = 0, exponent = 0;
-    size_t  i = text.n && *text.p == '-';
-    bool    behind = false;
-    for (; i < text.n && (text.p[i] | 32) != 'e'; i++) {
-        if (text.p[i] == '.') behind = true;
-        else if (digits->n || text.p[i] != '0') str_add(digits, text.p + i, 1), point += !behind;
-        else point -= behind;
-    }
-    const bool less = i + 1 < text.n && text.p[i + 1] == '-';
-    for (; i < text.n; i++)
-        if (isdigit(text.p[i]) && exponent < INT64_MAX / 100) exponent = exponent * 10 + (text.p[i] - '0');
-    return point + (less ? -exponent : exponent);
-}
-
 /* 'n', the length, the number in one form: sign, digits without zeros at the ends, exponent. */
 static void json__put_number(json__canon *c) {
-    str    digits = {0};
-    size_t n = 0;
+    num_dec d;
+    size_t  n = 0;
     while (n < c->rest.n && (isdigit(c->rest.p[n]) || memchr("+-.eE", c->rest.p[n], 5))) n++;
-    const int64_t exponent = json__scan_number((bytes){c->rest.p, n}, &digits);
-    const size_t  at = c->out.n + 1;
-    while (digits.n && digits.p[digits.n - 1] == '0') digits.n--;
+    num_read((bytes){c->rest.p, n}, &d);
+    const size_t at = c->out.n + 1;
     str_add(&c->out, "n\0\0\0\0\0\0\0\0", 9);
-    if (digits.n) {
-        str_put(&c->out, *c->rest.p == '-' ? "-" : "");
-        str_add(&c->out, digits.p, digits.n);
-        str_fmt(&c->out, "e%lld", (long long)exponent);
+    if (d.digits.n) {
+        str_put(&c->out, d.neg ? "-" : "");
+        str_add(&c->out, d.digits.p, d.digits.n);
+        str_fmt(&c->out, "e%lld", (long long)d.exp);
     }
     json__put_size(&c->out, at, c->out.n - at - 8);
     json__skip(c, n ? n : 1);
-    str_drop(&digits);
+    num_drop(&d);
 }
 
 static int json__span_order(const void *x, const void *y) {
@@ -503,7 +486,7 @@ struct json_rules {
     hmap        of;                                   /* 1 + conjunction: its node */
     json__use  *use;
     size_t      n_use;
-    hmap        part;                                 /* hash of a language of strings or numbers and its bounds: its rule */
+    hmap        part;                                 /* see json__part() */
     uint32_t   *todo;                                 /* nodes whose rules are to be filled */
     size_t      n_todo;
     bool        solved;                               /* json__node.can is final */
@@ -910,9 +893,8 @@ static void json__values_word(json__values *v, const char *word) { str_put(json_
 static void json__values_strings(json__values *v, const schema_shape *s) {
     const uint64_t n = s->string ? lang_count(s->string, JSON_WORDS + 1) : 0;
     str            word = {0};
-    const bool     bounded = s->len_min || s->len_max != UINT64_MAX;
-    if (n > JSON_WORDS && lang_endless(s->string) && !bounded) v->string = s->string;
-    else if (n > JSON_WORDS || (n && bounded)) v->held = false;
+    if (n > JSON_WORDS && lang_endless(s->string)) v->string = s->string;
+    else if (n > JSON_WORDS) v->held = false;
     else
         for (uint64_t i = 0; i < n; i++) {
             str_clear(&word);
@@ -972,7 +954,7 @@ static bool json__array_can(json_rules *d, const schema_array *a) {
 static bool json__node_can(json_rules *d, uint32_t at) {
     const schema_shape *s = d->node[at].shape;
     if (s->null || s->no || s->yes || s->any_number) return true;
-    if (s->string && !lang_empty(s->string) && s->len_min <= s->len_max) return true;
+    if (s->string && !lang_empty(s->string)) return true;
     if (s->number && !lang_empty(s->number)) return true;
     for (size_t i = 0; i < s->n_array; i++)
         if (json__array_can(d, &s->array[i])) return true;
@@ -1029,26 +1011,22 @@ static void json__value(json_rules *d, int32_t from, schema_conj c, int32_t to) 
 /* Guards and counts between two states: returns the state after them. */
 static int32_t json__op(json_rules *d, int32_t from, gram_op_kind kind, uint64_t k, uint64_t a, uint64_t b) {
     const int32_t to = gram_state(d->b.g);
-    gram_op_edge(d->b.g, from, (gram_op){kind, (uint32_t)k, a, b}, -1, to);
+    gram_op_edge(d->b.g, from, (gram_op){kind, (uint32_t)k, a, b}, to);
     return to;
 }
 
-/* A rule of its own for a language of strings (tag 0) or of numbers (tag 1), kept for all values that have it. */
-static hmap_entry *json__part(json_rules *d, const void *l, uint64_t tag, uint64_t min, uint64_t max) {
-    const uint64_t mixed = rng_mix(rng_mix(rng_mix((uintptr_t)l ^ d->part.seed) ^ min) ^ max) ^ tag;
-    return hmap_add(&d->part, mixed ? mixed : 1, 0);
-}
+/* The place for 1 + the rule of a language of strings (kind 0) or of numbers (1), or of the escapes of a character (2), which all values share. */
+static hmap_entry *json__part(json_rules *d, uint64_t of, unsigned kind) { return hmap_add(&d->part, (of << 2 | kind) + 1, 0); }
 
 static int32_t json__string(json_rules *d, const schema_shape *s) {
     gram *g = d->b.g;
-    if (lang_is_all(s->string) && !s->len_min && s->len_max == UINT64_MAX) return json__rule(&d->b, JSON_STRING);
-    hmap_entry *en = json__part(d, s->string, 0, s->len_min, s->len_max);
+    if (lang_is_all(s->string)) return json__rule(&d->b, JSON_STRING);
+    hmap_entry *en = json__part(d, (uintptr_t)s->string, 0);
     if (en->b) return (int32_t)(en->b - 1);
     const int32_t rule = gram_rule(g, "string"), end = gram_state(g), from = json__byte(&d->b, gram_begin(g, rule), '"');
     en->b = (uint64_t)rule + 1;
     gram_byte(g, end, '"', '"', gram_end(g, rule));
-    if (!s->len_min && s->len_max == UINT64_MAX) lang_emit_json(g, from, s->string, d->b.f.loose, false, end);
-    else if (!lang_emit_json_length(g, from, s->string, s->len_min, s->len_max, d->b.f.loose, end)) json__refuse(d, s->at, "a pattern with a length that is too large for the automaton");
+    lang_emit_json(g, from, s->string, d->b.f.loose, false, end);
     return rule;
 }
 
@@ -1062,13 +1040,13 @@ static void json__exponents(json_rules *d, int32_t from, const lang *l, int32_t 
         gram_eps(g, next, end);
         at = next;
     }
-    gram_op_edge(g, end, (gram_op){GRAM_CHECK, 0, (uint64_t)(uintptr_t)l, 0}, -1, to);
+    gram_op_edge(g, end, (gram_op){GRAM_CHECK, 0, (uint64_t)(uintptr_t)l, 0}, to);
 }
 
 static int32_t json__number(json_rules *d, const schema_shape *s) {
     gram *g = d->b.g;
     if (s->any_number) return json__rule(&d->b, JSON_NUMBER);
-    hmap_entry *en = json__part(d, s->number, 1, 0, 0);
+    hmap_entry *en = json__part(d, (uintptr_t)s->number, 1);
     if (en->b) return (int32_t)(en->b - 1);
     const int32_t rule = gram_rule(g, "number"), from = gram_begin(g, rule), to = gram_end(g, rule);
     en->b = (uint64_t)rule + 1;
@@ -1095,7 +1073,7 @@ static void json__spelled_unit(json_rules *d, int32_t from, unsigned unit, int32
 static int32_t json__escape_of(json_rules *d, uint32_t c) {
     static const char letters[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
     gram             *g = d->b.g;
-    hmap_entry       *en = json__part(d, NULL, 2, c, 0);
+    hmap_entry       *en = json__part(d, c, 2);
     if (en->b) return (int32_t)(en->b - 1);
     const int32_t rule = gram_rule(g, "escape"), from = gram_begin(g, rule), to = gram_end(g, rule), u = json__byte(&d->b, from, 'u'), low = gram_state(g);
     const char   *at = c && c < 0x80 ? strchr(means, (char)c) : NULL;
@@ -1553,7 +1531,7 @@ static bool json__object_any(json_rules *d, const json__object *o, int32_t from,
     if (x.mark) {
         from = json__op(d, from, GRAM_MARK, x.mark - 1, 0, 0);
         const int32_t end = gram_state(g);
-        gram_op_edge(g, end, (gram_op){GRAM_CHECK, (uint32_t)x.mark - 1, JSON_KEYS, 0}, -1, to);
+        gram_op_edge(g, end, (gram_op){GRAM_CHECK, (uint32_t)x.mark - 1, JSON_KEYS, 0}, to);
         to = end;
     }
     const int32_t open = json__byte(&d->b, from, '{'), first = json__space(&d->b, open, JSON_OPENED);
@@ -1709,7 +1687,7 @@ static bool json__arrays(json_rules *d, const schema_array *a, int32_t from, int
     if (!differ) return json__array_items(d, a, from, to);
     if (!d->b.f.loose) return json__array_unique(d, a, from, to);
     const int32_t end = gram_state(d->b.g);
-    gram_op_edge(d->b.g, end, (gram_op){GRAM_CHECK, JSON_MARK, JSON_UNIQUE, 0}, -1, to);
+    gram_op_edge(d->b.g, end, (gram_op){GRAM_CHECK, JSON_MARK, JSON_UNIQUE, 0}, to);
     return json__array_items(d, a, json__op(d, from, GRAM_MARK, JSON_MARK, 0, 0), end);
 }
 
@@ -1727,8 +1705,6 @@ static bool json__any_object(const schema_object *o) {
     return !o->n_prop && o->n_extra == 1 && lang_is_all(o->extra[0].keys) && o->extra[0].value == SCHEMA_TRUE && !o->min && o->max == UINT64_MAX && !o->n_some;
 }
 
-static bool json__any_string(const schema_shape *s) { return s->string && lang_is_all(s->string) && !s->len_min && s->len_max == UINT64_MAX; }
-
 /* The types that have values: bits. */
 enum { JSON_IS_WORD = 1, JSON_IS_STRING = 2, JSON_IS_NUMBER = 4, JSON_IS_ARRAY = 8, JSON_IS_OBJECT = 16, JSON_IS_ALL = 31 };
 
@@ -1745,7 +1721,7 @@ static int32_t json__known(json_rules *d, const schema_shape *s) {
     if (types == JSON_IS_NUMBER) return json__number(d, s);
     if (types == JSON_IS_ARRAY && arrays) return json__rule(&d->b, JSON_ARRAY);
     if (types == JSON_IS_OBJECT && objects) return json__rule(&d->b, JSON_OBJECT);
-    if (types == JSON_IS_ALL && arrays && objects && s->null && s->no && s->yes && s->any_number && json__any_string(s)) return json__rule(&d->b, JSON_VALUE);
+    if (types == JSON_IS_ALL && arrays && objects && s->null && s->no && s->yes && s->any_number && lang_is_all(s->string)) return json__rule(&d->b, JSON_VALUE);
     return -1;
 }
 

@@ -41,6 +41,13 @@ struct lang {
 static uint32_t lang__symbol(uint32_t code) { return code < 0xd800 ? code : code - 0x800; }
 static uint32_t lang__code(uint32_t symbol) { return symbol < 0xd800 ? symbol : symbol + 0x800; }
 
+/* x + y and x * y, at most `most`. */
+static uint64_t lang__sum(uint64_t x, uint64_t y, uint64_t most) { return x > most || y > most - x ? most : x + y; }
+static uint64_t lang__times(uint64_t x, uint64_t y, uint64_t most) {
+    uint64_t z;
+    return __builtin_mul_overflow(x, y, &z) || z > most ? most : z;
+}
+
 /* --- sequences of numbers, kept once: a sequence is known by its id --- */
 
 typedef struct {
@@ -150,23 +157,14 @@ struct lang_pool {
     bool      over;
     lang    **bucket;
     size_t    n_bucket;
-    lang    **all;                                    /* by id */
+    lang    **kept;                                   /* by id */
     uint32_t  n;
     hmap      done;                                   /* operations: operator and operands to the id of the result */
     uint64_t  seed;
+    const lang *none, *all;                           /* no text; every text of Unicode scalar values */
 };
 
 enum { LANG_AND, LANG_OR, LANG_NOT };                 /* operators */
-
-static lang_pool *lang_pool_new(size_t budget) {
-    lang_pool *p = mem_new(1, sizeof *p);
-    p->budget = budget;
-    p->seed = rng_secret();
-    p->n_bucket = 256;
-    p->bucket = mem_new(p->n_bucket, sizeof *p->bucket);
-    hmap_init(&p->done, ~(uint64_t)UINT32_MAX);
-    return p;
-}
 
 static void lang__free(lang *l) {
     lang__dfa_drop(&l->dfa);
@@ -176,8 +174,8 @@ static void lang__free(lang *l) {
 
 static void lang_pool_free(lang_pool *p) {
     if (!p) return;
-    for (uint32_t i = 0; i < p->n; i++) lang__free(p->all[i]);
-    mem_free(p->all);
+    for (uint32_t i = 0; i < p->n; i++) lang__free(p->kept[i]);
+    mem_free(p->kept);
     mem_free(p->bucket);
     hmap_drop(&p->done);
     mem_free(p);
@@ -221,9 +219,9 @@ static void lang__rehash(lang_pool *p) {
     p->n_bucket *= 2;
     p->bucket = mem_new(p->n_bucket, sizeof *p->bucket);
     for (uint32_t i = 0; i < p->n; i++) {
-        lang **at = &p->bucket[p->all[i]->hash & (p->n_bucket - 1)];
-        p->all[i]->next = *at;
-        *at = p->all[i];
+        lang **at = &p->bucket[p->kept[i]->hash & (p->n_bucket - 1)];
+        p->kept[i]->next = *at;
+        *at = p->kept[i];
     }
 }
 
@@ -248,8 +246,8 @@ static const lang *lang__keep(lang_pool *p, lang one) {
     l->id = p->n;
     l->next = p->bucket[l->hash & (p->n_bucket - 1)];
     p->bucket[l->hash & (p->n_bucket - 1)] = l;
-    p->all = mem_reserve(p->all, p->n, UINT32_MAX, sizeof(lang *));
-    return p->all[p->n++] = l;
+    p->kept = mem_reserve(p->kept, p->n, UINT32_MAX, sizeof(lang *));
+    return p->kept[p->n++] = l;
 }
 
 /* --- spans --- */
@@ -268,10 +266,23 @@ static const lang *lang__span(lang_pool *p, const gram_range *cls, size_t n, uin
 
 static const gram_range lang__every[] = {{0, LANG_SYMBOLS - 1}};
 
-static const lang *lang_none(lang_pool *p) { return p->over ? NULL : lang__keep(p, (lang){0}); }
+/* The texts of min .. max characters; max UINT64_MAX: no bound. */
 static const lang *lang_length(lang_pool *p, uint64_t min, uint64_t max) { return lang__span(p, lang__every, 1, min, max); }
-/* Every text of Unicode scalar values. */
-static const lang *lang_all(lang_pool *p) { return lang_length(p, 0, UINT64_MAX); }
+
+static const lang *lang_none(lang_pool *p) { return p->over ? NULL : p->none; }
+static const lang *lang_all(lang_pool *p) { return p->over ? NULL : p->all; }
+
+static lang_pool *lang_pool_new(size_t budget) {
+    lang_pool *p = mem_new(1, sizeof *p);
+    p->budget = budget;
+    p->seed = rng_secret();
+    p->n_bucket = 256;
+    p->bucket = mem_new(p->n_bucket, sizeof *p->bucket);
+    hmap_init(&p->done, ~(uint64_t)UINT32_MAX);
+    p->none = lang__keep(p, (lang){0});
+    p->all = lang_length(p, 0, UINT64_MAX);
+    return p;
+}
 
 static bool lang__same_class(const lang_dfa *d, uint32_t a, uint32_t b) {
     const uint32_t n = d->first[a + 1] - d->first[a];
@@ -330,7 +341,7 @@ static lang_dfa lang__span_dfa(const lang *l) {
 static const lang_dfa *lang__dfa(const lang *l) {
     const uint64_t states = l->max == UINT64_MAX ? l->min : l->max;
     if (!l->span || l->dfa.n) return &l->dfa;
-    lang *own = l->home->all[l->id];
+    lang *own = l->home->kept[l->id];
     if (states >= l->home->budget || !lang__spend(l->home, ((size_t)states + 1) * (l->n_cls + 1))) return l->home->over = true, NULL;
     own->dfa = lang__span_dfa(l);
     return &own->dfa;
@@ -631,22 +642,29 @@ static const lang *lang__span_and(lang_pool *p, const lang *a, const lang *b) {
     return l;
 }
 
-static bool lang_empty(const lang *l) { return l && !l->span && l->dfa.n == 0; }
-static bool lang__is_class(const lang *l) { return l->n_cls == 1 && l->cls[0].lo == 0 && l->cls[0].hi == LANG_SYMBOLS - 1; }
-static bool lang_is_all(const lang *l) { return l && l->span && !l->min && l->max == UINT64_MAX && lang__is_class(l); }
+/* Two spans whose classes are equal and whose lengths leave no gap are one; NULL: they are not. */
+static const lang *lang__span_or(lang_pool *p, const lang *a, const lang *b) {
+    const lang *cls = a->n_cls ? a : b;
+    const bool  same = !a->n_cls || !b->n_cls || (a->n_cls == b->n_cls && memcmp(a->cls, b->cls, a->n_cls * sizeof *a->cls) == 0);
+    if (!same || max_u64(a->min, b->min) > lang__sum(min_u64(a->max, b->max), 1, UINT64_MAX)) return NULL;
+    return lang__span(p, cls->cls, cls->n_cls, min_u64(a->min, b->min), max_u64(a->max, b->max));
+}
+
+static bool lang_empty(const lang *l) { return l && l == l->home->none; }
+static bool lang_is_all(const lang *l) { return l && l == l->home->all; }
 
 static const lang *lang__both(lang_pool *p, int op, const lang *a, const lang *b) {
     if (!a || !b || p->over) return NULL;
     if (a == b) return a;
-    const lang *unit = op == LANG_AND ? lang_all(p) : lang_none(p), *zero = op == LANG_AND ? lang_none(p) : lang_all(p);
-    if (!unit || !zero) return NULL;
+    const lang *unit = op == LANG_AND ? p->all : p->none, *zero = op == LANG_AND ? p->none : p->all, *l = NULL;
     if (a == unit || b == zero) return b;
     if (b == unit || a == zero) return a;
     if (op == LANG_AND && a->span && b->span) return lang__span_and(p, a, b);
+    if (op == LANG_OR && a->span && b->span && ((l = lang__span_or(p, a, b)) || p->over)) return l;
     if (a->id > b->id) return lang__both(p, op, b, a);
     const uint32_t known = (uint32_t)lang__done(p, (uint64_t)op, a, b)->b;
-    if (known) return p->all[known - 1];
-    const lang *l = lang__combine(p, op, a, b);
+    if (known) return p->kept[known - 1];
+    l = lang__combine(p, op, a, b);
     if (l) lang__done(p, (uint64_t)op, a, b)->b |= l->id + 1;
     return l;
 }
@@ -682,10 +700,15 @@ static const lang *lang__complement(lang_pool *p, const lang *l) {
     return lang__intern(p, out.d);
 }
 
+static bool lang__is_every_class(const lang *l) { return l->n_cls == 1 && l->cls[0].lo == 0 && l->cls[0].hi == LANG_SYMBOLS - 1; }
+
 static const lang *lang_not(lang_pool *p, const lang *a) {
     if (!a || p->over) return NULL;
+    if (a == p->none || a == p->all) return a == p->none ? p->all : p->none;
+    if (a->span && (!a->max || lang__is_every_class(a)) && !a->min) return lang_length(p, a->max + 1, UINT64_MAX);
+    if (a->span && lang__is_every_class(a) && a->max == UINT64_MAX) return lang_length(p, 0, a->min - 1);
     const uint32_t known = (uint32_t)lang__done(p, LANG_NOT, a, a)->b;
-    if (known) return p->all[known - 1];
+    if (known) return p->kept[known - 1];
     const lang *l = lang__complement(p, a);
     if (l) lang__done(p, LANG_NOT, a, a)->b |= l->id + 1;
     return l;
@@ -844,13 +867,6 @@ static bool lang_has(const lang *l, bytes utf8) {
         if (e) s = e->to;
     }
     return l->span ? l->min <= count && count <= l->max : l->dfa.ends[s];
-}
-
-/* x + y and x * y, at most `most`. */
-static uint64_t lang__sum(uint64_t x, uint64_t y, uint64_t most) { return x > most || y > most - x ? most : x + y; }
-static uint64_t lang__times(uint64_t x, uint64_t y, uint64_t most) {
-    uint64_t z;
-    return __builtin_mul_overflow(x, y, &z) || z > most ? most : z;
 }
 
 /* An automaton's edge for lang_arcs: code points of ASCII. */
@@ -1052,19 +1068,10 @@ typedef struct {
     bool      append;                                 /* each byte is appended to the text of the activation */
     lang_seqs key;                                    /* (form, digit, target, values): what is written there already; */
     int32_t  *tail;                                   /* by id of a key: the state it begins in */
-    bool      draws;                                  /* into `arc` instead of the gram */
-    lang_arc *arc;
-    size_t    n_arc;
-    int32_t   n_state;
 } lang_out;
 
-static int32_t lang__out_state(lang_out *o) { return o->draws ? o->n_state++ : gram_state(o->g); }
-
 static void lang__out_byte(lang_out *o, int32_t from, uint8_t lo, uint8_t hi, int32_t to) {
-    if (o->draws) {
-        o->arc = mem_reserve(o->arc, o->n_arc, SIZE_MAX, sizeof *o->arc);
-        o->arc[o->n_arc++] = (lang_arc){(uint32_t)from, lo, hi, (uint32_t)to};
-    } else if (o->append) gram_byte_op(o->g, from, lo, hi, (gram_op){.kind = GRAM_APPEND}, to);
+    if (o->append) gram_byte_op(o->g, from, lo, hi, (gram_op){.kind = GRAM_APPEND}, to);
     else gram_byte(o->g, from, lo, hi, to);
 }
 
@@ -1082,7 +1089,7 @@ static void lang__out_digit(lang_out *o, const lang_digit *d, int32_t from, uint
 /* A fixed text before the state `to`. */
 static void lang__out_text(lang_out *o, int32_t from, const char *text, int32_t to) {
     for (const char *c = text; *c; c++) {
-        const int32_t next = c[1] ? lang__out_state(o) : to;
+        const int32_t next = c[1] ? gram_state(o->g) : to;
         lang__out_byte(o, from, (uint8_t)*c, (uint8_t)*c, next);
         from = next;
     }
@@ -1109,7 +1116,7 @@ static int32_t lang__out_tail(lang_out *o, const lang_form *f, int at, const gra
     mem_free(key);
     if (!fresh) return o->tail[id];
     o->tail = mem_reserve(o->tail, id, UINT32_MAX, sizeof *o->tail);
-    const int32_t s = o->tail[id] = lang__out_state(o);
+    const int32_t s = o->tail[id] = gram_state(o->g);
     lang__out_form(o, f, at, r, n, s, to);
     return s;
 }
@@ -1229,13 +1236,6 @@ static void lang_emit_json(gram *g, int32_t from, const lang *l, bool loose, boo
     lang__out(&(lang_out){.g = g, .when = when, .append = append}, from, l, to);
 }
 
-/* The same of the words with min .. max characters. False: the budget does not allow it. */
-static bool lang_emit_json_length(gram *g, int32_t from, const lang *l, uint64_t min, uint64_t max, bool loose, int32_t to) {
-    const lang *cut = l ? lang_and(l->home, l, lang_length(l->home, min, max)) : NULL;
-    if (cut) lang_emit_json(g, from, cut, loose, false, to);
-    return cut != NULL;
-}
-
 /* --- regular expressions: text to nodes. Two kinds are read: those of JSON Schema (ECMA-262), and those of Python's re with re.ASCII. --- */
 
 enum {
@@ -1319,36 +1319,11 @@ static void lang__set_add(lang_rx *x, uint32_t lo, uint32_t hi) {
     x->set[x->n_set++] = (gram_range){lo, hi};
 }
 
-static int lang__range_order(const void *x, const void *y) {
-    const gram_range *a = x, *b = y;
-    return lang__compare(a->lo, b->lo);
-}
-
-/* Puts the ranges of the set from `first` on in order and joins those that meet. */
-static void lang__set_sort(lang_rx *x, size_t first) {
-    size_t n = first;
-    if (x->n_set == first) return;
-    qsort(x->set + first, x->n_set - first, sizeof *x->set, lang__range_order);
-    for (size_t i = first; i < x->n_set; i++) {
-        if (n > first && x->set[i].lo <= x->set[n - 1].hi + 1) {
-            if (x->set[i].hi > x->set[n - 1].hi) x->set[n - 1].hi = x->set[i].hi;
-        } else x->set[n++] = x->set[i];
-    }
-    x->n_set = n;
-}
-
 /* Replaces the set from `first` on by what is not in it. */
 static void lang__set_negate(lang_rx *x, size_t first) {
-    lang__set_sort(x, first);
-    const size_t n = x->n_set;
-    uint32_t     lo = 0;
-    for (size_t i = first; i < n; i++) {
-        if (lo < x->set[i].lo) lang__set_add(x, lo, x->set[i].lo - 1);
-        lo = x->set[i].hi + 1;
-    }
-    if (lo <= 0x10ffff) lang__set_add(x, lo, 0x10ffff);
-    memmove(x->set + first, x->set + n, (x->n_set - n) * sizeof *x->set);
-    x->n_set -= n - first;
+    lang__set_add(x, 0, 0);                           /* room for one range more */
+    gram_range *const r = x->set + first;
+    x->n_set = first + gram_ranges_negate(r, gram_ranges_join(r, x->n_set - 1 - first));
 }
 
 /* Adds the other case of ASCII letters, where the flag says so. */
@@ -1364,7 +1339,7 @@ static void lang__set_fold(lang_rx *x) {
 static uint32_t lang__set_class(lang_rx *x) {
     size_t n = 0;
     bool   fresh;
-    lang__set_sort(x, 0);
+    x->n_set = gram_ranges_join(x->set, x->n_set);
     for (size_t i = 0; i < x->n_set; i++) {
         gram_range r = x->set[i];
         if (r.lo >= 0xd800 && r.lo < 0xe000) r.lo = 0xe000;
@@ -2475,18 +2450,9 @@ static const lang *lang_regex(lang_pool *p, bytes pattern, bool search, err_t *e
 
 /* --- expressions as rules: counts stay numbers --- */
 
-/* A class as arcs between states 0 and 1, for classes that appear in many places. */
-typedef struct {
-    int32_t   n_state;                                /* 0: not drawn yet */
-    lang_arc *arc;
-    size_t    n_arc;
-} lang_stencil;
-
 typedef struct {
     gram     *g;
     lang_rx  *x;
-    lang_stencil *stencil;                            /* by class */
-    int32_t  *state;                                  /* of the stencil that is put down */
     struct lang_emit_task { uint32_t node; int32_t from, to; } *task;
     size_t    n_task;
 } lang_rules;
@@ -2496,23 +2462,13 @@ static void lang__rule_task(lang_rules *r, uint32_t node, int32_t from, int32_t 
     r->task[r->n_task++] = (struct lang_emit_task){node, from, to};
 }
 
-static lang_stencil lang__stencil(const gram_range *cls, size_t n) {
-    lang_out o = {.when = LANG_PLAIN, .draws = true, .n_state = 2};
-    lang__out_class(&o, 0, cls, n, 1);
-    lang__seqs_drop(&o.key);
-    mem_free(o.tail);
-    return (lang_stencil){o.n_state, o.arc, o.n_arc};
-}
-
 static void lang__rule_class(lang_rules *r, uint32_t cls, int32_t from, int32_t to) {
-    lang_stencil     *s = &r->stencil[cls];
     size_t            n;
-    const gram_range *range = lang__class(r->x, cls, &n);
-    if (!s->n_state) *s = lang__stencil(range, n);
-    r->state = mem_grow(r->state, (size_t)s->n_state, sizeof *r->state);
-    r->state[0] = from, r->state[1] = to;
-    for (int32_t i = 2; i < s->n_state; i++) r->state[i] = gram_state(r->g);
-    for (size_t i = 0; i < s->n_arc; i++) gram_byte(r->g, r->state[s->arc[i].from], (uint8_t)s->arc[i].lo, (uint8_t)s->arc[i].hi, r->state[s->arc[i].to]);
+    const gram_range *symbols = lang__class(r->x, cls, &n);
+    gram_range       *codes = mem_new(n, sizeof *codes);
+    for (size_t i = 0; i < n; i++) codes[i] = (gram_range){lang__code(symbols[i].lo), lang__code(symbols[i].hi)};
+    gram_chars(r->g, from, codes, n, to);
+    mem_free(codes);
 }
 
 static void lang__rule_repeat(lang_rules *r, const lang_node *p, int32_t from, int32_t to) {
@@ -2543,7 +2499,7 @@ static void lang__rule_one(lang_rules *r, uint32_t at, int32_t from, int32_t to)
 
 /* A row of parts without places. */
 static void lang__rule_row(gram *g, lang_rx *x, const uint32_t *part, size_t n, int32_t from, int32_t to) {
-    lang_rules r = {.g = g, .x = x, .stencil = mem_new(x->classes.n, sizeof *r.stencil)};
+    lang_rules r = {.g = g, .x = x};
     for (size_t i = 0; i < n; i++) {
         const int32_t next = gram_state(g);
         lang__rule_task(&r, part[i], from, next);
@@ -2554,9 +2510,6 @@ static void lang__rule_row(gram *g, lang_rx *x, const uint32_t *part, size_t n, 
         const struct lang_emit_task t = r.task[--r.n_task];
         lang__rule_one(&r, t.node, t.from, t.to);
     }
-    for (uint32_t i = 0; i < x->classes.n; i++) mem_free(r.stencil[i].arc);
-    mem_free(r.stencil);
-    mem_free(r.state);
     mem_free(r.task);
 }
 

@@ -23,23 +23,24 @@ static size_t num__digits(bytes b, size_t at) {
     return n;
 }
 
-/* The exponent from its letter on. False: it is none, or it has more than 18 digits. */
+/* The exponent from its letter on: its first 18 digits. False: it is none, or it has more. */
 static bool num__exponent(bytes b, size_t at, int64_t *exp) {
     const bool neg = at + 1 < b.n && b.p[at + 1] == '-', sign = neg || (at + 1 < b.n && b.p[at + 1] == '+');
     size_t     from = at + 1 + sign, n = num__digits(b, from);
     *exp = 0;
     if (!n || from + n != b.n) return false;
     for (; n > 1 && b.p[from] == '0'; n--) from++;
-    for (size_t i = 0; i < n && n <= 18; i++) *exp = *exp * 10 + (b.p[from + i] - '0');
+    for (size_t i = 0; i < n && i < 18; i++) *exp = *exp * 10 + (b.p[from + i] - '0');
     if (neg) *exp = -*exp;
     return n <= 18;
 }
 
-/* Reads a number of JSON. False: it is none, or its exponent is too large. d is to be dropped in either case. */
-static bool num__read(bytes b, num_dec *d) {
+/* Reads a number of JSON. False: it is none, or its exponent has more than 18 digits, of which d has the first. d is to be dropped in either case. */
+static bool num_read(bytes b, num_dec *d) {
     *d = (num_dec){.neg = b.n && *b.p == '-'};
     const size_t from = d->neg, whole = num__digits(b, from);
     size_t       at = from + whole, frac = 0, lead = 0;
+    bool         held = true;
     if (!whole || (whole > 1 && b.p[from] == '0')) return false;
     str_add(&d->digits, b.p + from, whole);
     if (at < b.n && b.p[at] == '.') {
@@ -48,17 +49,26 @@ static bool num__read(bytes b, num_dec *d) {
         at += 1 + frac;
         if (!frac) return false;
     }
-    if (at < b.n && ((b.p[at] | 0x20) != 'e' || !num__exponent(b, at, &d->exp))) return false;
+    if (at < b.n) held = (b.p[at] | 0x20) == 'e' && num__exponent(b, at, &d->exp);
     while (lead < d->digits.n && d->digits.p[lead] == '0') lead++;
     memmove(d->digits.p, d->digits.p + lead, d->digits.n - lead + 1);
     d->digits.n -= lead;
     d->exp += (int64_t)whole - (int64_t)lead;
     while (d->digits.n && d->digits.p[d->digits.n - 1] == '0') d->digits.n--;
     if (!d->digits.n) d->exp = 0;
-    return true;
+    return held;
 }
 
-static void num__drop(num_dec *d) { str_drop(&d->digits); }
+static void num_drop(num_dec *d) { str_drop(&d->digits); }
+
+/* Whether two numbers of JSON without their signs are equal; one whose exponent is too large is equal to none. */
+static bool num_equal(bytes a, bytes b) {
+    num_dec    x, y;
+    const bool held = num_read(a, &x) & num_read(b, &y), zero = !x.digits.n && !y.digits.n;
+    const bool equal = zero || (held && x.exp == y.exp && bytes_eq(str_bytes(&x.digits), str_bytes(&y.digits)));
+    num_drop(&x), num_drop(&y);
+    return equal;
+}
 
 /* Digit i before (i < 0: ones are -1) or after the point (from 0 on). */
 static unsigned num__digit(const num_dec *d, int64_t i) {
@@ -150,7 +160,7 @@ static const lang *num__compared(lang_pool *p, bytes number, unsigned want) {
     num_dec     d;
     num_machine m = {0};
     const lang *l = NULL;
-    if (num__read(number, &d) && d.exp <= NUM_DIGITS && d.exp >= -NUM_DIGITS && d.digits.n <= NUM_DIGITS) {
+    if (num_read(number, &d) && d.exp <= NUM_DIGITS && d.exp >= -NUM_DIGITS && d.digits.n <= NUM_DIGITS) {
         const uint32_t start = num__state(&m, false), minus = num__state(&m, false);
         const bool     neg = d.neg && d.digits.n, pos = !d.neg && d.digits.n;
         num__arc(&m, start, '-', '-', minus);
@@ -158,7 +168,7 @@ static const lang *num__compared(lang_pool *p, bytes number, unsigned want) {
         num__compare(&m, minus, &d, !pos ? num__turn(want) : want & NUM_BELOW ? 7 : 0);
         l = num__keep(p, &m);
     }
-    num__drop(&d);
+    num_drop(&d);
     return l;
 }
 
@@ -210,10 +220,10 @@ static void num__texts(num_tree *t, uint32_t s, const num_dec *d, bool zeros) {
 
 static bool num__value(num_tree *t, bytes value, bool zeros) {
     num_dec    d;
-    const bool ok = num__read(value, &d) && d.exp <= NUM_DIGITS && d.exp >= -NUM_DIGITS && d.digits.n <= NUM_DIGITS;
+    const bool ok = num_read(value, &d) && d.exp <= NUM_DIGITS && d.exp >= -NUM_DIGITS && d.digits.n <= NUM_DIGITS;
     if (ok && (!d.neg || !d.digits.n)) num__texts(t, 0, &d, zeros);
     if (ok && (d.neg || !d.digits.n)) num__texts(t, num__child(t, 0, '-'), &d, zeros);
-    num__drop(&d);
+    num_drop(&d);
     return ok;
 }
 
@@ -319,14 +329,14 @@ static const lang *num_multiple(lang_pool *p, bytes of, err_t *e) {
     num_dec     d;
     uint64_t    each = 0;
     const lang *l = NULL;
-    const bool  ok = num__read(of, &d) && d.digits.n && !d.neg;
+    const bool  ok = num_read(of, &d) && d.digits.n && !d.neg;
     for (size_t i = 0; ok && i < d.digits.n && each <= NUM_STATES; i++) each = each * 10 + (uint64_t)(d.digits.p[i] - '0');
     const int64_t exp = d.exp - (int64_t)d.digits.n;
     if (!ok) err_set(e, EXIT_INPUT, "found %.*s, expected a number above 0", of.n < 40 ? (int)of.n : 40, of.p);
     else if (each > NUM_STATES || exp > NUM_STATES || exp < -NUM_STATES || each * (uint64_t)((exp < 0 ? -exp : exp) + 1) > NUM_STATES)
         err_set(e, EXIT_RESOURCE, "multiples of %.*s need more than %d remainders", of.n < 40 ? (int)of.n : 40, of.p, NUM_STATES);
     else l = num__multiples(p, &(num_multiples){.each = each, .zeros = exp > 0 ? (uint32_t)exp : 0, .places = exp < 0 ? (uint32_t)-exp : 0});
-    num__drop(&d);
+    num_drop(&d);
     if (!l) err_set(e, EXIT_RESOURCE, "multiples of %.*s need too many states", of.n < 40 ? (int)of.n : 40, of.p);
     return l;
 }
@@ -337,7 +347,7 @@ static bool num_in(const lang *l, bytes json_number) {
     str     s = {0};
     bool    in = false;
     if (!json_number.n || (!memchr(json_number.p, 'e', json_number.n) && !memchr(json_number.p, 'E', json_number.n))) return lang_has(l, json_number);
-    if (num__read(json_number, &d)) {
+    if (num_read(json_number, &d)) {
         const uint64_t after = d.exp > (int64_t)d.digits.n ? (uint64_t)(d.exp - (int64_t)d.digits.n) : 0, before = d.exp < 0 ? (uint64_t)-d.exp : 0;
         const size_t   whole = d.exp <= 0 ? 0 : d.exp < (int64_t)d.digits.n ? (size_t)d.exp : d.digits.n;
         if (d.neg && d.digits.n) str_put(&s, "-");
@@ -349,7 +359,7 @@ static bool num_in(const lang *l, bytes json_number) {
         const bytes first = {(const uint8_t *)s.p, after ? s.n : head}, last = {(const uint8_t *)s.p + first.n, s.n - first.n};
         in = lang_has_run(l, first, '0', after ? after : before, last);
     }
-    num__drop(&d);
+    num_drop(&d);
     str_drop(&s);
     return in;
 }

@@ -65,7 +65,6 @@ typedef struct {
 typedef struct {
     bool                 null, no, yes;               /* null, false, true */
     const lang          *string;                      /* NULL: none */
-    uint64_t             len_min, len_max;            /* 0 and UINT64_MAX: bounds of the length are part of `string` */
     const lang          *number;                      /* NULL: none */
     bool                 any_number;                  /* every number, with exponents too */
     const schema_array  *array;
@@ -103,20 +102,13 @@ typedef enum {
     SCHEMA__LEFT                                      /* sub[0]: of members, or (rest) items, that nothing else evaluates */
 } schema__kind;
 
-/* A set of strings: words of l with min .. max characters. */
-typedef struct {
-    const lang *l;
-    uint64_t    min, max;
-} schema__strs;
-
 enum { SCHEMA__NO, SCHEMA__SOME, SCHEMA__EVERY };     /* of the objects, or of the arrays */
 
 /* A set of values, exact for those without parts. */
 typedef struct {
     bool         null, no, yes;
     uint8_t      obj, arr;                            /* SCHEMA__NO, SCHEMA__EVERY; SCHEMA__SOME: perhaps */
-    schema__strs str;
-    const lang  *num;
+    const lang  *str, *num;
 } schema__flat;
 
 typedef struct {
@@ -373,21 +365,18 @@ static const lang *schema__lang(schema_doc *s, const lang *l) {
     return l;
 }
 
+/* Results that are one of the operands cost no steps. */
 static const lang *schema__lang_and(schema_doc *s, const lang *a, const lang *b) {
-    if (a == b || b == s->all || a == s->none) return a;
-    if (a == s->all || b == s->none) return b;
-    return schema__lang(s, lang_and(s->langs, a, b));
+    const lang *both = lang_and(s->langs, a, b);
+    return both && (both == a || both == b) ? both : schema__lang(s, both);
 }
 
 static const lang *schema__lang_or(schema_doc *s, const lang *a, const lang *b) {
-    if (a == b || b == s->none || a == s->all) return a;
-    if (a == s->none || b == s->all) return b;
-    return schema__lang(s, lang_or(s->langs, a, b));
+    const lang *either = lang_or(s->langs, a, b);
+    return either && (either == a || either == b) ? either : schema__lang(s, either);
 }
 
-static const lang *schema__lang_not(schema_doc *s, const lang *a) {
-    return a == s->all ? s->none : a == s->none ? s->all : schema__lang(s, lang_not(s->langs, a));
-}
+static const lang *schema__lang_not(schema_doc *s, const lang *a) { return schema__lang(s, lang_not(s->langs, a)); }
 
 static const lang *schema__lang_words(schema_doc *s, const int32_t *name, size_t n) {
     bytes *w = val_alloc(&s->env, n + 1, sizeof *w);
@@ -395,45 +384,7 @@ static const lang *schema__lang_words(schema_doc *s, const int32_t *name, size_t
     return n ? schema__lang(s, lang_words(s->langs, w, n)) : s->none;
 }
 
-/* --- sets of strings, numbers, values --- */
-
-static schema__strs schema__strs_all(const schema_doc *s) { return (schema__strs){s->all, 0, UINT64_MAX}; }
-static schema__strs schema__strs_none(const schema_doc *s) { return (schema__strs){s->none, 0, UINT64_MAX}; }
-static bool         schema__bounded(schema__strs a) { return a.min > 0 || a.max < UINT64_MAX; }
-
-/* The set as one language. */
-static const lang *schema__strs_fold(schema_doc *s, schema__strs a) {
-    if (a.l == s->none || !schema__bounded(a)) return a.l;
-    return schema__lang_and(s, a.l, schema__lang(s, lang_length(s->langs, a.min, a.max)));
-}
-
-static schema__strs schema__strs_and(schema_doc *s, schema__strs a, schema__strs b) {
-    schema__strs r = {schema__lang_and(s, a.l, b.l), a.min > b.min ? a.min : b.min, a.max < b.max ? a.max : b.max};
-    if (r.min > r.max || r.l == s->none) return schema__strs_none(s);
-    if (r.l != s->all && schema__bounded(r)) r = (schema__strs){schema__strs_fold(s, r), 0, UINT64_MAX};
-    return r;
-}
-
-static schema__strs schema__strs_or(schema_doc *s, schema__strs a, schema__strs b) {
-    if (a.l == s->none) return b;
-    if (b.l == s->none) return a;
-    if (a.min > b.min) {
-        const schema__strs t = a;
-        a = b, b = t;
-    }
-    const bool touch = a.max == UINT64_MAX || b.min <= a.max + 1;
-    if (a.l == b.l && touch) return (schema__strs){a.l, a.min, a.max > b.max ? a.max : b.max};
-    if ((a.l == s->all && !schema__bounded(a)) || (b.l == s->all && !schema__bounded(b))) return schema__strs_all(s);
-    return (schema__strs){schema__lang_or(s, schema__strs_fold(s, a), schema__strs_fold(s, b)), 0, UINT64_MAX};
-}
-
-static schema__strs schema__strs_not(schema_doc *s, schema__strs a) {
-    if (a.l == s->none) return schema__strs_all(s);
-    if (a.l == s->all && !schema__bounded(a)) return schema__strs_none(s);
-    if (a.l == s->all && !a.min) return (schema__strs){s->all, a.max + 1, UINT64_MAX};
-    if (a.l == s->all && a.max == UINT64_MAX) return (schema__strs){s->all, 0, a.min - 1};
-    return (schema__strs){schema__lang_not(s, schema__strs_fold(s, a)), 0, UINT64_MAX};
-}
+/* --- sets of numbers, values --- */
 
 /* The complement among the texts of numbers. */
 static const lang *schema__num_not(schema_doc *s, const lang *a) {
@@ -443,22 +394,22 @@ static const lang *schema__num_not(schema_doc *s, const lang *a) {
 static const lang *schema__num_and(schema_doc *s, const lang *a, const lang *b) { return a == s->numbers ? b : b == s->numbers ? a : schema__lang_and(s, a, b); }
 static const lang *schema__num_or(schema_doc *s, const lang *a, const lang *b) { return a == s->numbers ? a : b == s->numbers ? b : schema__lang_or(s, a, b); }
 
-static schema__flat schema__flat_all(const schema_doc *s) { return (schema__flat){true, true, true, SCHEMA__EVERY, SCHEMA__EVERY, schema__strs_all(s), s->numbers}; }
-static schema__flat schema__flat_none(const schema_doc *s) { return (schema__flat){false, false, false, SCHEMA__NO, SCHEMA__NO, schema__strs_none(s), s->none}; }
-static bool         schema__flat_empty(const schema_doc *s, const schema__flat *a) { return !a->null && !a->no && !a->yes && !a->obj && !a->arr && a->str.l == s->none && a->num == s->none; }
+static schema__flat schema__flat_all(const schema_doc *s) { return (schema__flat){true, true, true, SCHEMA__EVERY, SCHEMA__EVERY, s->all, s->numbers}; }
+static schema__flat schema__flat_none(const schema_doc *s) { return (schema__flat){false, false, false, SCHEMA__NO, SCHEMA__NO, s->none, s->none}; }
+static bool         schema__flat_empty(const schema_doc *s, const schema__flat *a) { return !a->null && !a->no && !a->yes && !a->obj && !a->arr && a->str == s->none && a->num == s->none; }
 
 static schema__flat schema__flat_not(schema_doc *s, schema__flat a) {
-    return (schema__flat){!a.null, !a.no, !a.yes, SCHEMA__EVERY - a.obj, SCHEMA__EVERY - a.arr, schema__strs_not(s, a.str), schema__num_not(s, a.num)};
+    return (schema__flat){!a.null, !a.no, !a.yes, SCHEMA__EVERY - a.obj, SCHEMA__EVERY - a.arr, schema__lang_not(s, a.str), schema__num_not(s, a.num)};
 }
 
 static schema__flat schema__flat_and(schema_doc *s, schema__flat a, schema__flat b) {
     return (schema__flat){a.null && b.null, a.no && b.no, a.yes && b.yes, a.obj < b.obj ? a.obj : b.obj, a.arr < b.arr ? a.arr : b.arr,
-                          schema__strs_and(s, a.str, b.str), schema__num_and(s, a.num, b.num)};
+                          schema__lang_and(s, a.str, b.str), schema__num_and(s, a.num, b.num)};
 }
 
 static schema__flat schema__flat_or(schema_doc *s, schema__flat a, schema__flat b) {
     return (schema__flat){a.null || b.null, a.no || b.no, a.yes || b.yes, a.obj > b.obj ? a.obj : b.obj, a.arr > b.arr ? a.arr : b.arr,
-                          schema__strs_or(s, a.str, b.str), schema__num_or(s, a.num, b.num)};
+                          schema__lang_or(s, a.str, b.str), schema__num_or(s, a.num, b.num)};
 }
 
 /* --- keywords --- */
@@ -936,7 +887,7 @@ static void schema__type_add(schema_doc *s, schema__flat *f, val name) {
     case 1: f->no = f->yes = true; break;
     case 2: f->obj = SCHEMA__EVERY; break;
     case 3: f->arr = SCHEMA__EVERY; break;
-    case 4: f->str = schema__strs_all(s); break;
+    case 4: f->str = s->all; break;
     case 5: f->num = s->numbers; break;
     case 6: f->num = schema__num_or(s, f->num, schema__lang(s, num_integer(s->langs, false))); break;
     default: schema__fail(s, schema__here(s, "type"), EXIT_INPUT, "found '%s', expected null, boolean, object, array, string, number or integer", val_quote(name.s).p);
@@ -986,7 +937,7 @@ static void schema__make_values(schema_doc *s, const char *word, const val *v, s
         if (v[i].kind == VAL_DICT) p->flat->obj = SCHEMA__SOME;
         if (v[i].kind == VAL_LIST) p->flat->arr = SCHEMA__SOME;
     }
-    if (n_text) p->flat->str.l = schema__lang(s, lang_words(s->langs, text, n_text));
+    if (n_text) p->flat->str = schema__lang(s, lang_words(s->langs, text, n_text));
     p->flat->num = n_num ? schema__lang(s, num_values(s->langs, num, n_num)) : s->none;
 }
 
@@ -1571,7 +1522,7 @@ static void schema__key_add(schema__ints *key, schema_doc *s, uint64_t v) {
 
 static void schema__key_flat(schema__ints *key, schema_doc *s, const schema__flat *f) {
     schema__key_add(key, s, (uint64_t)(f->null | f->no << 1 | f->yes << 2 | f->obj << 3 | f->arr << 5));
-    schema__key_add(key, s, (uintptr_t)f->str.l);
+    schema__key_add(key, s, (uintptr_t)f->str);
     schema__key_add(key, s, (uintptr_t)f->num);
 }
 
@@ -1716,8 +1667,8 @@ static schema__flat schema__flat_part_of(schema_doc *s, const schema__part *p) {
         f = schema__flat_sub(s, p, 0);
         return schema__flat_or(s, schema__flat_and(s, f, schema__flat_sub(s, p, 1)), schema__flat_and(s, schema__flat_not(s, f), schema__flat_sub(s, p, 2)));
     case SCHEMA__TYPE: case SCHEMA__ENUM: return *p->flat;
-    case SCHEMA__STRING: f.str.l = p->set; return f;
-    case SCHEMA__LEN: f.str = p->min > p->max ? schema__strs_none(s) : (schema__strs){s->all, p->min, p->max}; return f;
+    case SCHEMA__STRING: f.str = p->set; return f;
+    case SCHEMA__LEN: f.str = schema__lang(s, lang_length(s->langs, p->min, p->max)); return f;
     case SCHEMA__NUMBER: f.num = p->set; return f;
     case SCHEMA__PROPS: case SCHEMA__NAMES: case SCHEMA__REQUIRED: case SCHEMA__COUNT: case SCHEMA__NEEDS: case SCHEMA__WITH: f.obj = SCHEMA__SOME; return f;
     case SCHEMA__ITEMS: case SCHEMA__LENGTHS: case SCHEMA__CONTAINS: case SCHEMA__UNIQUE: f.arr = SCHEMA__SOME; return f;
@@ -1761,7 +1712,7 @@ static schema__flat schema__flat_of(schema_doc *s, int32_t lit) {
 /* Whether the set of a has no value of b, as far as the sets say. */
 static bool schema__flat_apart(schema_doc *s, const schema__flat *a, const schema__flat *b) {
     if ((a->obj && b->obj) || (a->arr && b->arr) || (a->null && b->null) || (a->no && b->no) || (a->yes && b->yes)) return false;
-    return schema__strs_and(s, a->str, b->str).l == s->none && schema__num_and(s, a->num, b->num) == s->none;
+    return schema__lang_and(s, a->str, b->str) == s->none && schema__num_and(s, a->num, b->num) == s->none;
 }
 
 /* Drops negations of what the other literals exclude already: of {const: 1} and not {const: 2} only the first stays. Returns how many literals are left. */
@@ -2377,7 +2328,7 @@ static schema__alts schema__not_props(schema_doc *s, const schema__part *p, cons
 }
 
 /* Keys that satisfy propertyNames. */
-static const lang *schema__key_lang(schema_doc *s, const schema__part *p) { return schema__strs_fold(s, schema__flat_of(s, schema__lit(s, p->sub[0])).str); }
+static const lang *schema__key_lang(schema_doc *s, const schema__part *p) { return schema__flat_of(s, schema__lit(s, p->sub[0])).str; }
 
 static int32_t schema__name_nth(schema_doc *s, const lang *l, uint64_t i) {
     str_clear(&s->text);
@@ -2710,8 +2661,7 @@ static schema_shape *schema__shape_make(schema_doc *s, schema_conj c) {
     const schema__flat f = schema__flat_conj(s, c);
     out->at = schema__at(s, s->here);
     out->null = f.null, out->no = f.no, out->yes = f.yes;
-    out->string = f.str.l == s->none ? NULL : schema__strs_fold(s, f.str);
-    out->len_max = UINT64_MAX;
+    out->string = f.str == s->none ? NULL : f.str;
     out->number = f.num == s->none ? NULL : f.num;
     out->any_number = f.num == s->numbers;
     schema__shape_parts(s, c, &f, out);
@@ -2722,40 +2672,12 @@ static schema_shape *schema__shape_make(schema_doc *s, schema_conj c) {
 /* --- a document --- */
 
 /* Numbers of the text that a double does not hold exactly: most JSON numbers are held, so the few others are remembered by their doubles. */
-typedef struct {
-    bytes   digits;                                   /* without zeros at both ends */
-    int64_t exp;                                      /* the value is 0.digits * 10^exp */
-} schema__decimal;
-
-static schema__decimal schema__decimal_of(schema_doc *s, bytes text) {
-    uint8_t        *p = val_alloc(&s->env, text.n + 1, 1);
-    schema__decimal d = {{p, 0}, 0};
-    bool            point = false;
-    size_t          i = text.n && text.p[0] == '-';
-    for (; i < text.n && (text.p[i] | 32) != 'e'; i++) {
-        if (text.p[i] == '.') point = true;
-        else {
-            if (!point) d.exp++;
-            p[d.digits.n++] = text.p[i];
-        }
-    }
-    if (i < text.n) {
-        const long long e = strtoll((const char *)text.p + i + 1, NULL, 10);
-        d.exp += e > 1000000 ? 1000000 : e < -1000000 ? -1000000 : e;
-    }
-    while (d.digits.n && d.digits.p[0] == '0') d.digits = (bytes){d.digits.p + 1, d.digits.n - 1}, d.exp--;
-    while (d.digits.n && d.digits.p[d.digits.n - 1] == '0') d.digits.n--;
-    if (!d.digits.n) d.exp = 0;
-    return d;
-}
-
 static void schema__check_number(schema_doc *s, bytes text) {
     const bytes  copy = schema__keep(s, text);
     const double f = strtod((const char *)copy.p, NULL);
     if (text.n <= 15 && !memchr(text.p, 'e', text.n) && !memchr(text.p, 'E', text.n)) return;
-    const val_float_text  t = val_float_repr(f);
-    const schema__decimal x = schema__decimal_of(s, copy), y = schema__decimal_of(s, bytes_of(t.p));
-    if (isfinite(f) && x.exp == y.exp && bytes_eq(x.digits, y.digits)) return;
+    const val_float_text t = val_float_repr(f);
+    if (isfinite(f) && num_equal(copy, bytes_of(t.p))) return;
     s->rough = schema__room(s, s->rough, s->n_rough, &s->cap_rough, sizeof *s->rough);
     s->rough[s->n_rough++] = f;
 }

@@ -482,10 +482,10 @@ static void t_gram_registers(void) {
     const int32_t r = gram_rule(g, "list"), at = gram_begin(g, r);
     for (uint64_t i = 0; i < 3; i++) {
         const int32_t in = gram_state(g);
-        gram_op_edge(g, at, (gram_op){GRAM_TAKE, 2, 100 + i, 0}, -1, in);
+        gram_op_edge(g, at, (gram_op){GRAM_TAKE, 2, 100 + i, 0}, in);
         gram_byte(g, in, (uint8_t)('a' + i), (uint8_t)('a' + i), at);
     }
-    gram_op_edge(g, at, (gram_op){GRAM_HAS, 2, 100, 101}, -1, gram_end(g, r));
+    gram_op_edge(g, at, (gram_op){GRAM_HAS, 2, 100, 101}, gram_end(g, r));
     if (!tgr_seal(g, r)) return;
     EQ_INT(tgr_text(g, "ab"), 1), EQ_INT(tgr_text(g, "ba"), 1), EQ_INT(tgr_text(g, "ac"), 0), EQ_INT(tgr_text(g, "acb"), 1), EQ_INT(tgr_text(g, "aca"), -3), EQ_INT(tgr_text(g, "abcb"), -4);
     gram_free(g);
@@ -495,12 +495,12 @@ static void t_gram_registers(void) {
 static gram *tgr_distinct(gram_checker checker) {
     gram         *g = gram_new();
     const int32_t r = gram_rule(g, "list"), at = gram_state(g), in = gram_state(g), out = gram_state(g);
-    gram_op_edge(g, gram_begin(g, r), (gram_op){checker ? GRAM_MARK : GRAM_NOP, 7, 0, 0}, -1, at);
+    gram_op_edge(g, gram_begin(g, r), (gram_op){checker ? GRAM_MARK : GRAM_NOP, 7, 0, 0}, at);
     gram_byte(g, at, '<', '<', in);
     gram_byte_op(g, in, 'a', 'z', (gram_op){GRAM_APPEND, 0, 0, 0}, in);
     gram_byte(g, in, '>', '>', out);
-    gram_op_edge(g, out, (gram_op){GRAM_DISTINCT, 0, 0, 0}, -1, at);
-    gram_op_edge(g, at, (gram_op){checker ? GRAM_CHECK : GRAM_NOP, 7, 5, 0}, -1, gram_end(g, r));
+    gram_op_edge(g, out, (gram_op){GRAM_DISTINCT, 0, 0, 0}, at);
+    gram_op_edge(g, at, (gram_op){checker ? GRAM_CHECK : GRAM_NOP, 7, 5, 0}, gram_end(g, r));
     gram_checks(g, checker, NULL);
     tgr_seal(g, r);
     return g;
@@ -614,11 +614,11 @@ static void t_gram_least(void) {
     const int32_t r = gram_rule(g, "list"), at = gram_begin(g, r);
     for (uint64_t i = 0; i < 4; i++) {                /* aa, bbb, cccc, ddddd: a and c must come, each once */
         const int32_t in = gram_state(g);
-        gram_op_edge(g, at, (gram_op){GRAM_TAKE, 0, i, 0}, -1, in);
+        gram_op_edge(g, at, (gram_op){GRAM_TAKE, 0, i, 0}, in);
         gram_repeat(g, in, tgr_word(g, (const char *[]){"a", "b", "c", "d"}[i]), i + 2, i + 2, at);
     }
     const int32_t half = gram_state(g);
-    gram_op_edge(g, at, (gram_op){GRAM_HAS, 0, 0, 0}, -1, half), gram_op_edge(g, half, (gram_op){GRAM_HAS, 0, 2, 2}, -1, gram_end(g, r));
+    gram_op_edge(g, at, (gram_op){GRAM_HAS, 0, 0, 0}, half), gram_op_edge(g, half, (gram_op){GRAM_HAS, 0, 2, 2}, gram_end(g, r));
     if (!tgr_seal_held(g, r)) return;
     int32_t set = gram__first(g);
     EQ_INT(gram_least(g, set), 6);
@@ -640,8 +640,8 @@ static void t_gram_least(void) {
     gram_free(g), g = gram_new();                     /* 12 texts, none twice: the empty one, one letter, two */
     const int32_t top = gram_rule(g, "top"), one = gram_state(g), in = gram_state(g), kept = gram_state(g), count = gram_state(g);
     gram_eps(g, gram_begin(g, top), one), gram_byte(g, one, '<', '<', in), gram_byte(g, in, '>', '>', kept);
-    gram_byte_op(g, in, 'a', 'c', (gram_op){GRAM_APPEND, 0, 0, 0}, in), gram_op_edge(g, kept, (gram_op){GRAM_DISTINCT, 0, 0, 0}, -1, count);
-    gram_op_edge(g, count, (gram_op){GRAM_ADD, 0, 1, 12}, -1, one), gram_op_edge(g, one, (gram_op){GRAM_WITHIN, 0, 12, 12}, -1, gram_end(g, top));
+    gram_byte_op(g, in, 'a', 'c', (gram_op){GRAM_APPEND, 0, 0, 0}, in), gram_op_edge(g, kept, (gram_op){GRAM_DISTINCT, 0, 0, 0}, count);
+    gram_op_edge(g, count, (gram_op){GRAM_ADD, 0, 1, 12}, one), gram_op_edge(g, one, (gram_op){GRAM_WITHIN, 0, 12, 12}, gram_end(g, top));
     if (!tgr_seal_held(g, top)) return;
     const double t = t_cpu();
     EQ_INT(gram_least(g, gram__first(g)), 12 * 2 + 3 + 8 * 2);
@@ -742,7 +742,7 @@ static gram *to_build(const to_automaton *t, err_t *e) {
             const int32_t from = state[r][a->from], to = state[r][a->to];
             if (a->kind == 0) gram_byte(g, from, a->byte, a->byte, to);
             if (a->kind == 1) gram_call(g, from, rule[a->rule], to);
-            if (a->kind == 2) gram_op_edge(g, from, a->op, -1, to);
+            if (a->kind == 2) gram_op_edge(g, from, a->op, to);
             if (a->kind == 3) gram_eps(g, from, to);
         }
     if (gram_seal(g, rule[0], e)) return g;

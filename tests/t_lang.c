@@ -124,8 +124,11 @@ static void t_lang_large(void) {
     EQ_INT(lang_count(l, UINT64_MAX), WORDS);
     CHECK(lang_has(l, w[77]) && !lang_has(odd, w[77]) && lang_has(odd, bytes_of("77")) && lang_not(p, odd) == l);
     CHECK(lang_and(p, lang_length(p, 0, 1000000000), lang_length(p, 10, 100000)) == lang_length(p, 10, 100000) && !lang_over(p));
+    CHECK(lang_not(p, lang_length(p, 0, 1000000000)) == lang_length(p, 1000000001, UINT64_MAX) && lang_not(p, lang_word(p, bytes_of(""))) == lang_length(p, 1, UINT64_MAX));
+    CHECK(lang_or(p, lang_length(p, 0, 1000000000), lang_length(p, 1000000001, 2000000000)) == lang_length(p, 0, 2000000000));
+    CHECK(lang_or(p, lang_length(p, 7, 1000000000), lang_not(p, lang_length(p, 9, UINT64_MAX))) == lang_length(p, 0, 1000000000) && !lang_over(p));
     CHECK(t_cpu() - from < 10);
-    CHECK(!lang_not(p, lang_length(p, 0, 10000000)) && lang_over(p) && !lang_all(p) && !lang_and(p, l, l));
+    CHECK(!lang_not(p, lang_length(p, 1, 10000000)) && lang_over(p) && !lang_all(p) && !lang_and(p, l, l));
     mem_free(w);
     mem_free(room);
     lang_pool_free(p);

@@ -254,7 +254,7 @@ static gram *tk_unique(void) {
     gram_byte_op(g, in, 'a', 'z', keep, in);
     gram_byte_op(g, in, ' ', ' ', keep, in);
     gram_text(g, in, bytes_of("\""), out);
-    gram_op_edge(g, out, differs, -1, over);
+    gram_op_edge(g, out, differs, over);
     gram_text(g, over, bytes_of(","), item);
     gram_text(g, over, bytes_of("]"), gram_end(g, root));
     CHECKF(gram_seal(g, root, &e), "%s", e.text);

@@ -101,7 +101,7 @@ static bool ts_string(const schema_shape *s, val v) {
     str text = {0};
     if (!s->string) return false;
     ts_text(v, &text);
-    const bool ok = lang_has(s->string, str_bytes(&text)) && v.s.n >= s->len_min && v.s.n <= s->len_max;
+    const bool ok = lang_has(s->string, str_bytes(&text));
     str_drop(&text);
     return ok;
 }
