@@ -1116,42 +1116,15 @@ static size_t json__common(bytes a, bytes b) {
     return n;
 }
 
-/* The names of members in quotes, as a tree: after the name of member m[i] is key[i]. */
-static void json__names(json_rules *d, int32_t from, const json__sorted *name, size_t n, const int32_t *key) {
-    size_t longest = 0;
-    bytes  before = {NULL, 0};
-    for (size_t i = 0; i < n; i++) longest = name[i].name.n > longest ? name[i].name.n : longest;
-    int32_t *path = mem_new(longest + 1, sizeof *path);    /* states after the bytes of the name before */
-    path[0] = json__byte(&d->b, from, '"');
-    for (size_t i = 0; i < n; i++) {
-        const bytes one = name[i].name;
-        for (size_t at = json__common(one, before), len; at < one.n; at += len) {
-            len = (size_t)utf8_len(one.p + at, one.n - at);
-            if (!len) len = 1;                        /* not reached: names are UTF-8 */
-            json__spelled(d, path[at], (bytes){one.p + at, len}, path[at + len] = gram_state(d->b.g));
-        }
-        gram_byte(d->b.g, path[one.n], '"', '"', key[name[i].member]);
-        before = one;
-    }
-    mem_free(path);
-}
-
-/* A name in quotes; returns the state after it. */
-static int32_t json__name(json_rules *d, int32_t from, bytes name) {
-    const int32_t to = gram_state(d->b.g);
-    json__names(d, from, &(json__sorted){name, 0}, 1, &to);
-    return to;
-}
-
-/* A tree of names while it is made. */
+/* A node of a tree of names: what is after some characters that names begin with. */
 typedef struct {
     int32_t  state;
     uint64_t child[2];                                /* bits of ASCII characters that go on to another node */
-    bool     name;                                    /* a name ends here */
+    size_t   name;                                    /* 1 + the place of the name that ends here, 0: none does */
 } json__twig;
 
 typedef struct {
-    json__twig *at;
+    json__twig *at;                                   /* [n] the first one is the root, after the first quote */
     size_t      n;
 } json__tree;
 
@@ -1161,22 +1134,42 @@ static size_t json__twig_new(json_rules *d, json__tree *t) {
     return t->n++;
 }
 
-static void json__tree_names(json_rules *d, json__tree *t, const json__sorted *name, size_t n) {
-    size_t longest = 0;
-    for (size_t i = 0; i < n; i++) longest = name[i].name.n > longest ? name[i].name.n : longest;
-    size_t *path = mem_new(longest + 1, sizeof *path);
-    path[0] = json__twig_new(d, t);
+/* The tree of n sorted names. */
+static json__tree json__tree_of(json_rules *d, int32_t from, const json__sorted *name, size_t n) {
+    json__tree t = {0};
+    size_t     longest = 0;
+    for (size_t i = 0; i < n; i++) longest = max_size(longest, name[i].name.n);
+    size_t *path = mem_new(longest + 1, sizeof *path);     /* nodes after the bytes of the name before */
+    path[0] = json__twig_new(d, &t);
+    gram_byte(d->b.g, from, '"', '"', t.at[0].state);
     for (size_t i = 0; i < n; i++) {
         const bytes one = name[i].name;
-        for (size_t at = i ? json__common(one, name[i - 1].name) : 0; at < one.n; at++) {
+        for (size_t at = i ? json__common(one, name[i - 1].name) : 0, len; at < one.n; at += len) {
             const uint8_t c = one.p[at];
-            path[at + 1] = json__twig_new(d, t);
-            t->at[path[at]].child[c >> 6] |= (uint64_t)1 << (c & 63);
-            gram_byte(d->b.g, t->at[path[at]].state, c, c, t->at[path[at + 1]].state);
+            len = (size_t)max_int(utf8_len(one.p + at, one.n - at), 1);     /* names are UTF-8 */
+            path[at + len] = json__twig_new(d, &t);
+            if (c < 0x80) t.at[path[at]].child[c >> 6] |= (uint64_t)1 << (c & 63);
+            json__spelled(d, t.at[path[at]].state, (bytes){one.p + at, len}, t.at[path[at + len]].state);
         }
-        t->at[path[one.n]].name = true;
+        t.at[path[one.n]].name = i + 1;
     }
     mem_free(path);
+    return t;
+}
+
+/* The names of members in quotes, as a tree: after the name of member m[i] is key[i]. */
+static void json__names(json_rules *d, int32_t from, const json__sorted *name, size_t n, const int32_t *key) {
+    json__tree t = json__tree_of(d, from, name, n);
+    for (size_t i = 0; i < t.n; i++)
+        if (t.at[i].name) gram_byte(d->b.g, t.at[i].state, '"', '"', key[name[t.at[i].name - 1].member]);
+    mem_free(t.at);
+}
+
+/* A name in quotes; returns the state after it. */
+static int32_t json__name(json_rules *d, int32_t from, bytes name) {
+    const int32_t to = gram_state(d->b.g);
+    json__names(d, from, &(json__sorted){name, 0}, 1, &to);
+    return to;
 }
 
 /* What is after the beginning of a name and goes on as none of them: a quote or another character. */
@@ -1195,12 +1188,10 @@ static void json__twig_others(json_rules *d, const json__twig *t, int32_t rest, 
 /* Every key but the declared names (generation): a tree of the names, and after a character that leaves it, rules that all keys share. */
 static int32_t json__undeclared(json_rules *d, int32_t from, const json__object *o) {
     json__sorted *name = mem_new(o->n_named, sizeof *name);
-    json__tree    tree = {0};
     const int32_t to = gram_state(d->b.g), rest = gram_state(d->b.g);
     for (size_t i = 0; i < o->n_named; i++) name[i].name = o->named[i];
     qsort(name, o->n_named, sizeof *name, json__name_order);
-    json__tree_names(d, &tree, name, o->n_named);
-    gram_byte(d->b.g, from, '"', '"', tree.at[0].state);
+    json__tree tree = json__tree_of(d, from, name, o->n_named);
     gram_call(d->b.g, rest, json__rule(&d->b, JSON_REST), to);
     for (size_t i = 0; i < tree.n; i++) json__twig_others(d, &tree.at[i], rest, to);
     mem_free(tree.at), mem_free(name);

@@ -902,20 +902,11 @@ static bool lang__go(const lang_dfa *d, uint32_t *s, uint32_t symbol) {
     return e != NULL;
 }
 
-static bool lang__span_has_run(const lang *l, bytes head, uint8_t c, uint64_t times, bytes tail) {
-    bool ok = !times || lang__in_class(l->cls, l->n_cls, c);
-    for (size_t i = 0; i < head.n; i++) ok = ok && lang__in_class(l->cls, l->n_cls, head.p[i]);
-    for (size_t i = 0; i < tail.n; i++) ok = ok && lang__in_class(l->cls, l->n_cls, tail.p[i]);
-    const uint64_t n = lang__sum(head.n + tail.n, times, UINT64_MAX);
-    return ok && l->min <= n && n <= l->max;
-}
-
 /* Whether the text "head, c that many times, tail" is a word, however often that is. All of it is ASCII. */
 static bool lang_has_run(const lang *l, bytes head, uint8_t c, uint64_t times, bytes tail) {
-    if (!l || l->span) return l && lang__span_has_run(l, head, c, times, tail);
-    const lang_dfa *d = &l->dfa;
+    const lang_dfa *d = l ? lang__dfa(l) : NULL;
     uint32_t        s = 0;
-    if (!d->n) return false;
+    if (!d || !d->n) return false;
     uint32_t *seen = mem_new(d->n, sizeof *seen);     /* 1 + how many of c were read when a state came */
     bool      ok = true;
     for (size_t i = 0; ok && i < head.n; i++) ok = lang__go(d, &s, head.p[i]);
@@ -1960,6 +1951,7 @@ typedef struct { uint32_t node, in, out; } lang_task;
 
 typedef struct {
     lang_rx  *x;
+    gram     *g;                                      /* states and ways are made there, counts stay numbers; NULL: here */
     uint32_t *head, n;                                /* [n] 1 + the first edge of a state */
     lang_way *way;
     uint32_t  n_way;
@@ -1971,19 +1963,38 @@ typedef struct {
 } lang_nfa;
 
 static uint32_t lang__nfa_state(lang_nfa *a) {
+    if (a->g) return (uint32_t)gram_state(a->g);
     a->head = mem_reserve(a->head, a->n, UINT32_MAX, sizeof *a->head);
     a->head[a->n] = 0;
     return a->n++;
 }
 
+/* A way of the gram: an expression there has no places. */
+static void lang__gram_way(lang_nfa *a, uint32_t from, int32_t kind, uint32_t to) {
+    size_t n;
+    if (kind == LANG__EPS) {
+        gram_eps(a->g, (int32_t)from, (int32_t)to);
+        return;
+    }
+    const gram_range *symbols = lang__class(a->x, (uint32_t)kind, &n);
+    gram_range       *codes = mem_new(n, sizeof *codes);
+    for (size_t i = 0; i < n; i++) codes[i] = (gram_range){lang__code(symbols[i].lo), lang__code(symbols[i].hi)};
+    gram_chars(a->g, (int32_t)from, codes, n, (int32_t)to);
+    mem_free(codes);
+}
+
 static void lang__nfa_way(lang_nfa *a, uint32_t from, int32_t kind, uint32_t to) {
+    if (a->g) {
+        lang__gram_way(a, from, kind, to);
+        return;
+    }
     a->way = mem_reserve(a->way, a->n_way, UINT32_MAX, sizeof *a->way);
     a->way[a->n_way] = (lang_way){kind, to, a->head[from]};
     a->head[from] = ++a->n_way;
 }
 
 static void lang__nfa_task(lang_nfa *a, uint32_t node, uint32_t in, uint32_t out) {
-    if (++a->copies > a->most) a->full = true;
+    if (++a->copies > a->most || (a->g && gram_failed(a->g))) a->full = true;
     if (a->full) return;
     a->task = mem_reserve(a->task, a->n_task, SIZE_MAX, sizeof *a->task);
     a->task[a->n_task++] = (lang_task){node, in, out};
@@ -2000,8 +2011,14 @@ static uint32_t lang__nfa_row(lang_nfa *a, uint32_t node, uint32_t in, uint64_t 
     return in;
 }
 
-/* The least number of copies in a row, then the optional ones, or a loop. */
+/* The least number of copies in a row, then the optional ones, or a loop. In the gram: a rule that is counted. */
 static void lang__nfa_repeat(lang_nfa *a, const lang_node *p, uint32_t in, uint32_t out) {
+    if (a->g) {
+        int32_t body, body_end;
+        lang__out_count(a->g, p->min, p->max, (int32_t)in, (int32_t)out, &body, &body_end);
+        lang__nfa_task(a, p->child, (uint32_t)body, (uint32_t)body_end);
+        return;
+    }
     const uint64_t least = p->max == UINT64_MAX && p->min ? p->min - 1 : p->min;
     in = lang__nfa_row(a, p->child, in, least, UINT32_MAX);
     if (p->max != UINT64_MAX) {
@@ -2036,10 +2053,16 @@ static void lang__nfa_one(lang_nfa *a, lang_task t) {
     }
 }
 
-static void lang__nfa_node(lang_nfa *a, uint32_t node, uint32_t in, uint32_t out) {
-    lang__nfa_task(a, node, in, out);
-    while (a->n_task && !a->full) lang__nfa_one(a, a->task[--a->n_task]);
-    a->n_task = 0;
+/* n parts in a row from a state on; returns the state after them. */
+static uint32_t lang__nfa_parts(lang_nfa *a, const uint32_t *part, size_t n, uint32_t in) {
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t out = lang__nfa_state(a);
+        lang__nfa_task(a, part[i], in, out);
+        while (a->n_task && !a->full) lang__nfa_one(a, a->task[--a->n_task]);
+        a->n_task = 0;
+        in = out;
+    }
+    return in;
 }
 
 static uint32_t lang__class_of(lang_rx *x, const gram_range *r, size_t n) {
@@ -2343,11 +2366,7 @@ static const lang *lang__row(lang_pool *p, lang_rx *x, const uint32_t *part, siz
     const uint32_t any = lang__class_of(x, lang__every, 1), begin = lang__nfa_state(&a);
     uint32_t       in = begin;
     if (before) lang__nfa_way(&a, begin, (int32_t)any, begin);
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t out = lang__nfa_state(&a);
-        lang__nfa_node(&a, part[i], in, out);
-        in = out;
-    }
+    in = lang__nfa_parts(&a, part, n, in);
     a.final = lang__nfa_state(&a);
     if (d) lang__nfa_lang(&a, d, in, a.final);
     else lang__nfa_way(&a, in, LANG__EPS, a.final);
@@ -2450,67 +2469,11 @@ static const lang *lang_regex(lang_pool *p, bytes pattern, bool search, err_t *e
 
 /* --- expressions as rules: counts stay numbers --- */
 
-typedef struct {
-    gram     *g;
-    lang_rx  *x;
-    struct lang_emit_task { uint32_t node; int32_t from, to; } *task;
-    size_t    n_task;
-} lang_rules;
-
-static void lang__rule_task(lang_rules *r, uint32_t node, int32_t from, int32_t to) {
-    r->task = mem_reserve(r->task, r->n_task, SIZE_MAX, sizeof *r->task);
-    r->task[r->n_task++] = (struct lang_emit_task){node, from, to};
-}
-
-static void lang__rule_class(lang_rules *r, uint32_t cls, int32_t from, int32_t to) {
-    size_t            n;
-    const gram_range *symbols = lang__class(r->x, cls, &n);
-    gram_range       *codes = mem_new(n, sizeof *codes);
-    for (size_t i = 0; i < n; i++) codes[i] = (gram_range){lang__code(symbols[i].lo), lang__code(symbols[i].hi)};
-    gram_chars(r->g, from, codes, n, to);
-    mem_free(codes);
-}
-
-static void lang__rule_repeat(lang_rules *r, const lang_node *p, int32_t from, int32_t to) {
-    int32_t body, end;
-    lang__out_count(r->g, p->min, p->max, from, to, &body, &end);
-    lang__rule_task(r, p->child, body, end);
-}
-
-static void lang__rule_one(lang_rules *r, uint32_t at, int32_t from, int32_t to) {
-    const lang_node *node = r->x->node, *p = &node[at];
-    switch (p->kind) {
-    case LANG_EMPTY: gram_eps(r->g, from, to); break;
-    case LANG_CLASS: lang__rule_class(r, p->cls, from, to); break;
-    case LANG_REPEAT: lang__rule_repeat(r, p, from, to); break;
-    case LANG_ALT:
-        for (uint32_t i = p->child; i; i = node[i].next) lang__rule_task(r, i, from, to);
-        break;
-    case LANG_CAT:
-        for (uint32_t i = p->child; i; i = node[i].next) {
-            const int32_t next = node[i].next ? gram_state(r->g) : to;
-            lang__rule_task(r, i, from, next);
-            from = next;
-        }
-        break;
-    default: ASSERT(!"places and lookaheads are no rules");
-    }
-}
-
 /* A row of parts without places. */
 static void lang__rule_row(gram *g, lang_rx *x, const uint32_t *part, size_t n, int32_t from, int32_t to) {
-    lang_rules r = {.g = g, .x = x};
-    for (size_t i = 0; i < n; i++) {
-        const int32_t next = gram_state(g);
-        lang__rule_task(&r, part[i], from, next);
-        from = next;
-    }
-    gram_eps(g, from, to);
-    while (r.n_task && !gram_failed(g)) {
-        const struct lang_emit_task t = r.task[--r.n_task];
-        lang__rule_one(&r, t.node, t.from, t.to);
-    }
-    mem_free(r.task);
+    lang_nfa a = {.x = x, .g = g, .most = SIZE_MAX};
+    gram_eps(g, (int32_t)lang__nfa_parts(&a, part, n, (uint32_t)from), to);
+    lang__nfa_drop(&a);
 }
 
 /* An expression with places in the middle: its language, with counts as states. */

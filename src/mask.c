@@ -415,19 +415,16 @@ static mask__slot *mask__slot_of(mask_cache *m, int32_t set, bool first, bool *h
 
 /* --- classes of characters that lead from one set to another, whichever of them comes --- */
 
-static bool mask__all_lead(gram *g, int32_t set, int lo, int hi, int32_t to) {
-    for (int b = lo; b <= hi; b++)
-        if (gram_step(g, set, (uint8_t)b) != to) return false;
-    return true;
-}
+typedef struct { uint8_t lo, hi; } mask__bytes;
 
-/* Whether the bytes lo .. hi, each with any `more` bytes after it, lead from a set to another one. */
-static bool mask__tails_lead(gram *g, int32_t set, int lo, int hi, int more, int32_t to) {
-    int32_t before = -1;
-    if (!more) return mask__all_lead(g, set, lo, hi, to);
-    for (int b = lo; b <= hi; b++) {
+/* Whether the bytes of `first`, each with any byte of `second` and any `more` - 1 bytes 80 to bf after it, lead from a set to another one. */
+static bool mask__all_lead(gram *g, int32_t set, mask__bytes first, mask__bytes second, int more, int32_t to) {
+    static const mask__bytes any = {0x80, 0xbf};
+    int32_t                  before = -1;
+    for (int b = first.lo; b <= first.hi; b++) {
         const int32_t next = gram_step(g, set, (uint8_t)b);
-        if (next < 0 || (next != before && !mask__tails_lead(g, next, 0x80, 0xbf, more - 1, to))) return false;
+        if (next < 0 || (!more && next != to)) return false;
+        if (more && next != before && !mask__all_lead(g, next, second, any, more - 1, to)) return false;
         before = next;
     }
     return true;
@@ -435,17 +432,11 @@ static bool mask__tails_lead(gram *g, int32_t set, int lo, int hi, int more, int
 
 /* The same for all characters that are not ASCII. */
 static bool mask__wide_lead(gram *g, int32_t set, int32_t to) {
-    static const struct { uint8_t lo, hi, tail_lo, tail_hi, more; } rows[] = {
-        {0xc2, 0xdf, 0x80, 0xbf, 0}, {0xe0, 0xe0, 0xa0, 0xbf, 1}, {0xe1, 0xec, 0x80, 0xbf, 1}, {0xed, 0xed, 0x80, 0x9f, 1},
-        {0xee, 0xef, 0x80, 0xbf, 1}, {0xf0, 0xf0, 0x90, 0xbf, 2}, {0xf1, 0xf3, 0x80, 0xbf, 2}, {0xf4, 0xf4, 0x80, 0x8f, 2}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        int32_t before = -1;
-        for (int b = rows[i].lo; b <= rows[i].hi; b++) {
-            const int32_t next = gram_step(g, set, (uint8_t)b);
-            if (next < 0 || (next != before && !mask__tails_lead(g, next, rows[i].tail_lo, rows[i].tail_hi, rows[i].more, to))) return false;
-            before = next;
-        }
-    }
+    static const struct { mask__bytes first, second; int more; } rows[] = {
+        {{0xc2, 0xdf}, {0x80, 0xbf}, 1}, {{0xe0, 0xe0}, {0xa0, 0xbf}, 2}, {{0xe1, 0xec}, {0x80, 0xbf}, 2}, {{0xed, 0xed}, {0x80, 0x9f}, 2},
+        {{0xee, 0xef}, {0x80, 0xbf}, 2}, {{0xf0, 0xf0}, {0x90, 0xbf}, 3}, {{0xf1, 0xf3}, {0x80, 0xbf}, 3}, {{0xf4, 0xf4}, {0x80, 0x8f}, 3}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!mask__all_lead(g, set, rows[i].first, rows[i].second, rows[i].more, to)) return false;
     return true;
 }
 

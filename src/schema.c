@@ -608,9 +608,9 @@ static bytes schema__uri_decode(schema_doc *s, bytes b) {
     uint8_t *p = val_alloc(&s->env, b.n + 1, 1);
     size_t   n = 0;
     for (size_t i = 0; i < b.n; i++) {
-        const bool hex = b.p[i] == '%' && i + 2 < b.n && isxdigit(b.p[i + 1]) && isxdigit(b.p[i + 2]);
-        char       two[3] = {hex ? (char)b.p[i + 1] : '0', hex ? (char)b.p[i + 2] : '0', 0};
-        p[n++] = hex ? (uint8_t)strtol(two, NULL, 16) : b.p[i];
+        uint64_t   byte = b.p[i];
+        const bool hex = b.p[i] == '%' && i + 2 < b.n && bytes_hex(b.p + i + 1, 2, &byte);
+        p[n++] = (uint8_t)byte;
         if (hex) i += 2;
     }
     return (bytes){p, n};
