@@ -3,8 +3,6 @@
  * and kept by its set. Everything that runs is in memory reserved by mask_new(): nothing is allocated later.
  * Public: mask_*. */
 
-enum { MASK_MEM = 24 << 20 };                         /* bytes of the masks of one automaton; with GRAM_MEM they stay under 64 MiB */
-
 /* --- the vocabulary as a trie over the bytes that are printed. Its nodes are in depth-first order, so that a subtree is a range of nodes and of
  * tokens. --- */
 

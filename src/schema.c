@@ -425,64 +425,30 @@ static const char *const schema__want_name[SCHEMA__WANTS] = {
     [SCHEMA__W_TEXTS_MAP] = "an object of lists of strings", [SCHEMA__W_TYPE] = "a type or a list of types", [SCHEMA__W_VALUES] = "a list of values",
     [SCHEMA__W_ITEMS] = "a schema or a list of schemas", [SCHEMA__W_DEPENDS] = "an object of schemas and lists of strings", [SCHEMA__W_LIMIT] = "a number, or true or false"};
 
+/* Keywords that are asked for by name: rows of schema__words. */
 typedef enum {
-    SCHEMA__REF, SCHEMA__DYNAMIC_REF, SCHEMA__RECURSIVE_REF, SCHEMA__ID, SCHEMA__OLD_ID, SCHEMA__ANCHOR, SCHEMA__DYNAMIC_ANCHOR, SCHEMA__RECURSIVE_ANCHOR, SCHEMA__DEFS, SCHEMA__DEFINITIONS,
-    SCHEMA__KEY_TYPE, SCHEMA__KEY_ENUM, SCHEMA__KEY_CONST, SCHEMA__KEY_ALL, SCHEMA__KEY_ANY, SCHEMA__KEY_ONE, SCHEMA__KEY_NOT, SCHEMA__KEY_IF, SCHEMA__KEY_THEN, SCHEMA__KEY_ELSE,
-    SCHEMA__PROPERTIES, SCHEMA__PATTERNS, SCHEMA__ADDITIONAL, SCHEMA__KEY_NAMES, SCHEMA__KEY_REQUIRED, SCHEMA__MIN_PROPS, SCHEMA__MAX_PROPS,
-    SCHEMA__DEP_REQUIRED, SCHEMA__DEP_SCHEMAS, SCHEMA__DEPENDENCIES, SCHEMA__PREFIX, SCHEMA__KEY_ITEMS, SCHEMA__MORE_ITEMS, SCHEMA__KEY_CONTAINS, SCHEMA__MIN_CONTAINS, SCHEMA__MAX_CONTAINS,
-    SCHEMA__MIN_ITEMS, SCHEMA__MAX_ITEMS, SCHEMA__KEY_UNIQUE, SCHEMA__MIN_LENGTH, SCHEMA__MAX_LENGTH, SCHEMA__PATTERN, SCHEMA__FORMAT,
-    SCHEMA__MINIMUM, SCHEMA__MAXIMUM, SCHEMA__ABOVE, SCHEMA__BELOW, SCHEMA__MULTIPLE, SCHEMA__LEFT_PROPS, SCHEMA__LEFT_ITEMS, SCHEMA__DIALECT, SCHEMA__REMARK, SCHEMA__WORDS
+    SCHEMA__REF, SCHEMA__DYNAMIC_REF, SCHEMA__RECURSIVE_REF, SCHEMA__OLD_ID, SCHEMA__KEY_TYPE, SCHEMA__KEY_ENUM,
+    SCHEMA__KEY_CONST, SCHEMA__KEY_ALL, SCHEMA__KEY_ANY, SCHEMA__KEY_ONE, SCHEMA__KEY_NOT, SCHEMA__KEY_IF,
+    SCHEMA__KEY_THEN, SCHEMA__KEY_ELSE, SCHEMA__PROPERTIES, SCHEMA__PATTERNS, SCHEMA__ADDITIONAL, SCHEMA__KEY_NAMES,
+    SCHEMA__KEY_REQUIRED, SCHEMA__MIN_PROPS, SCHEMA__MAX_PROPS, SCHEMA__DEP_REQUIRED, SCHEMA__DEP_SCHEMAS,
+    SCHEMA__DEPENDENCIES, SCHEMA__PREFIX, SCHEMA__KEY_ITEMS, SCHEMA__MORE_ITEMS, SCHEMA__KEY_CONTAINS,
+    SCHEMA__MIN_CONTAINS, SCHEMA__MAX_CONTAINS, SCHEMA__MIN_ITEMS, SCHEMA__MAX_ITEMS, SCHEMA__KEY_UNIQUE,
+    SCHEMA__MIN_LENGTH, SCHEMA__MAX_LENGTH, SCHEMA__PATTERN, SCHEMA__FORMAT, SCHEMA__MINIMUM, SCHEMA__MAXIMUM,
+    SCHEMA__ABOVE, SCHEMA__BELOW, SCHEMA__MULTIPLE, SCHEMA__LEFT_PROPS, SCHEMA__LEFT_ITEMS, SCHEMA__NAMED
 } schema__word;
-
-#define SCHEMA__ROW(text, word, want) {text, sizeof text - 1, SCHEMA__##word, SCHEMA__W_##want}
-static const struct {
-    const char *text;
-    uint8_t     n, word, want;
-} schema__words[] = {
-    SCHEMA__ROW("$ref", REF, TEXT), SCHEMA__ROW("$dynamicRef", DYNAMIC_REF, TEXT), SCHEMA__ROW("$recursiveRef", RECURSIVE_REF, TEXT),
-    SCHEMA__ROW("$id", ID, TEXT), SCHEMA__ROW("id", OLD_ID, ANY), SCHEMA__ROW("$anchor", ANCHOR, TEXT), SCHEMA__ROW("$dynamicAnchor", DYNAMIC_ANCHOR, TEXT),
-    SCHEMA__ROW("$recursiveAnchor", RECURSIVE_ANCHOR, BOOL), SCHEMA__ROW("$defs", DEFS, MAP), SCHEMA__ROW("definitions", DEFINITIONS, MAP),
-    SCHEMA__ROW("type", KEY_TYPE, TYPE), SCHEMA__ROW("enum", KEY_ENUM, VALUES), SCHEMA__ROW("const", KEY_CONST, ANY),
-    SCHEMA__ROW("allOf", KEY_ALL, LIST), SCHEMA__ROW("anyOf", KEY_ANY, LIST), SCHEMA__ROW("oneOf", KEY_ONE, LIST), SCHEMA__ROW("not", KEY_NOT, SCHEMA),
-    SCHEMA__ROW("if", KEY_IF, SCHEMA), SCHEMA__ROW("then", KEY_THEN, SCHEMA), SCHEMA__ROW("else", KEY_ELSE, SCHEMA),
-    SCHEMA__ROW("properties", PROPERTIES, MAP), SCHEMA__ROW("patternProperties", PATTERNS, MAP), SCHEMA__ROW("additionalProperties", ADDITIONAL, SCHEMA),
-    SCHEMA__ROW("propertyNames", KEY_NAMES, SCHEMA), SCHEMA__ROW("required", KEY_REQUIRED, TEXTS),
-    SCHEMA__ROW("minProperties", MIN_PROPS, COUNT), SCHEMA__ROW("maxProperties", MAX_PROPS, COUNT),
-    SCHEMA__ROW("dependentRequired", DEP_REQUIRED, TEXTS_MAP), SCHEMA__ROW("dependentSchemas", DEP_SCHEMAS, MAP), SCHEMA__ROW("dependencies", DEPENDENCIES, DEPENDS),
-    SCHEMA__ROW("prefixItems", PREFIX, LIST), SCHEMA__ROW("items", KEY_ITEMS, ITEMS), SCHEMA__ROW("additionalItems", MORE_ITEMS, SCHEMA),
-    SCHEMA__ROW("contains", KEY_CONTAINS, SCHEMA), SCHEMA__ROW("minContains", MIN_CONTAINS, COUNT), SCHEMA__ROW("maxContains", MAX_CONTAINS, COUNT),
-    SCHEMA__ROW("minItems", MIN_ITEMS, COUNT), SCHEMA__ROW("maxItems", MAX_ITEMS, COUNT), SCHEMA__ROW("uniqueItems", KEY_UNIQUE, BOOL),
-    SCHEMA__ROW("minLength", MIN_LENGTH, COUNT), SCHEMA__ROW("maxLength", MAX_LENGTH, COUNT), SCHEMA__ROW("pattern", PATTERN, TEXT), SCHEMA__ROW("format", FORMAT, TEXT),
-    SCHEMA__ROW("minimum", MINIMUM, NUMBER), SCHEMA__ROW("maximum", MAXIMUM, NUMBER), SCHEMA__ROW("exclusiveMinimum", ABOVE, LIMIT), SCHEMA__ROW("exclusiveMaximum", BELOW, LIMIT),
-    SCHEMA__ROW("multipleOf", MULTIPLE, NUMBER), SCHEMA__ROW("unevaluatedProperties", LEFT_PROPS, SCHEMA), SCHEMA__ROW("unevaluatedItems", LEFT_ITEMS, SCHEMA),
-    SCHEMA__ROW("$schema", DIALECT, ANY), SCHEMA__ROW("$vocabulary", REMARK, ANY), SCHEMA__ROW("$comment", REMARK, ANY), SCHEMA__ROW("title", REMARK, ANY),
-    SCHEMA__ROW("description", REMARK, ANY), SCHEMA__ROW("default", REMARK, ANY), SCHEMA__ROW("examples", REMARK, ANY), SCHEMA__ROW("example", REMARK, ANY),
-    SCHEMA__ROW("deprecated", REMARK, ANY), SCHEMA__ROW("readOnly", REMARK, ANY), SCHEMA__ROW("writeOnly", REMARK, ANY),
-    SCHEMA__ROW("contentEncoding", REMARK, ANY), SCHEMA__ROW("contentMediaType", REMARK, ANY), SCHEMA__ROW("contentSchema", REMARK, ANY),
-};
-
-/* The row of a keyword; -1: unknown. */
-static int schema__word_find(val_str key) {
-    for (size_t i = 0; i < sizeof schema__words / sizeof *schema__words; i++)
-        if (key.n == schema__words[i].n && val_str_is(key, schema__words[i].text)) return (int)i;
-    return -1;
-}
 
 static bool schema__is_schema(val v) { return v.kind == VAL_DICT || v.kind == VAL_BOOL; }
 static bool schema__is_int(val v) { return v.kind == VAL_INT || v.kind == VAL_BIG; }
 static bool schema__is_text(val v) { return v.kind == VAL_STR; }
-static bool schema__is_texts(val v) {
-    for (size_t i = 0; v.kind == VAL_LIST && i < v.list->n; i++)
-        if (v.list->at[i].kind != VAL_STR) return false;
-    return v.kind == VAL_LIST;
-}
-static bool schema__is_depend(val v) { return schema__is_schema(v) || schema__is_texts(v); }
 
 static bool schema__list_of(val v, bool (*is)(val)) {
     for (size_t i = 0; v.kind == VAL_LIST && i < v.list->n; i++)
         if (!is(v.list->at[i])) return false;
     return v.kind == VAL_LIST;
 }
+
+static bool schema__is_texts(val v) { return schema__list_of(v, schema__is_text); }
+static bool schema__is_depend(val v) { return schema__is_schema(v) || schema__is_texts(v); }
 
 static bool schema__map_of(val v, bool (*is)(val)) {
     for (size_t i = 0; v.kind == VAL_DICT && i < v.dict->n; i++)
@@ -698,34 +664,6 @@ static void schema__index_one(schema_doc *s, int32_t node, const char *word, byt
     if (v.kind == VAL_DICT) schema__node_add(s, (schema__node){.v = v, .resource = s->node[node].resource, .parent = node, .word = word, .key = key, .index = index});
 }
 
-/* The schemas of one keyword. */
-static void schema__index_word(schema_doc *s, int32_t node, size_t row, val v) {
-    const schema__want want = schema__words[row].want;
-    const char *const  word = schema__words[row].text;
-    const bool         one = want == SCHEMA__W_SCHEMA || want == SCHEMA__W_ITEMS, map = want == SCHEMA__W_MAP || want == SCHEMA__W_DEPENDS;
-    if (one && v.kind == VAL_DICT) schema__index_one(s, node, word, (bytes){NULL, 0}, -1, v);
-    for (size_t i = 0; (want == SCHEMA__W_LIST || want == SCHEMA__W_ITEMS) && v.kind == VAL_LIST && i < v.list->n; i++)
-        schema__index_one(s, node, word, (bytes){NULL, 0}, (int64_t)i, v.list->at[i]);
-    for (size_t i = 0; map && v.kind == VAL_DICT && i < v.dict->n; i++)
-        if (v.dict->at[i].value.kind == VAL_DICT) schema__index_one(s, node, word, schema__utf8(s, v.dict->at[i].key.s), -1, v.dict->at[i].value);
-}
-
-/* Makes nodes of all schemas inside of the fresh ones. */
-static void schema__index(schema_doc *s) {
-    while (s->fresh.n) {
-        const int32_t node = s->fresh.at[--s->fresh.n];
-        const val     v = s->node[node].v;
-        schema__index_names(s, node);
-        for (size_t i = 0; i < v.dict->n; i++) {
-            const int row = schema__word_find(v.dict->at[i].key.s);
-            val_step(&s->env, 1);
-            if (row < 0) continue;
-            s->asks_left |= schema__words[row].word == SCHEMA__LEFT_PROPS || schema__words[row].word == SCHEMA__LEFT_ITEMS;
-            schema__index_word(s, node, (size_t)row, v.dict->at[i].value);
-        }
-    }
-}
-
 /* --- references --- */
 
 /* The part of a value that a part of a JSON pointer names; undefined: there is none. */
@@ -773,15 +711,14 @@ static int32_t schema__resolve(schema_doc *s, int32_t node, val_str ref, const c
     if (fragment.n && fragment.p[0] == '/') target = schema__pointer_find(s, resource, fragment, at);
     else if (fragment.n) target = schema__anchor_find(s, resource, fragment);
     if (target < 0) schema__fail(s, at, EXIT_INPUT, "the reference '%.*s' names no anchor of this document", (int)whole.n, whole.p);
-    schema__index(s);
     return target;
 }
 
 /* --- nodes to parts --- */
 
 typedef struct {
-    val     v[SCHEMA__WORDS];                         /* of the keyword; undefined: it is not there */
-    uint8_t order[SCHEMA__WORDS];
+    val     v[SCHEMA__NAMED];                         /* of the keyword; undefined: it is not there */
+    uint8_t order[SCHEMA__NAMED];                     /* [n] keywords as the document has them */
     size_t  n;
 } schema__read;
 
@@ -1186,25 +1123,102 @@ static void schema__make_left(schema_doc *s, schema__word word, const char *text
 static void schema__make_left_props(schema_doc *s, const schema__read *r) { schema__make_left(s, SCHEMA__LEFT_PROPS, "unevaluatedProperties", r); }
 static void schema__make_left_items(schema_doc *s, const schema__read *r) { schema__make_left(s, SCHEMA__LEFT_ITEMS, "unevaluatedItems", r); }
 
-/* What makes the parts of a keyword; keywords that work together have the same maker. late: after all others, so that `properties` gives the order of keys. */
+/* Keywords: what the value has to be, what makes the parts, and whether after all others, so that `properties` gives the order of keys. Keywords that work
+ * together have the same maker. */
 static const struct {
-    void (*make)(schema_doc *s, const schema__read *r);
+    const char *text;
+    schema__want want;
+    void (*make)(schema_doc *s, const schema__read *r);       /* NULL: it makes none */
     bool late;
-} schema__makers[SCHEMA__WORDS] = {
-    [SCHEMA__REF] = {schema__make_ref, false}, [SCHEMA__DYNAMIC_REF] = {schema__make_dynamic, false}, [SCHEMA__RECURSIVE_REF] = {schema__make_recursive, false},
-    [SCHEMA__KEY_TYPE] = {schema__make_type, false}, [SCHEMA__KEY_ENUM] = {schema__make_enum, false}, [SCHEMA__KEY_CONST] = {schema__make_const, false},
-    [SCHEMA__KEY_ALL] = {schema__make_all, false}, [SCHEMA__KEY_ANY] = {schema__make_any, false}, [SCHEMA__KEY_ONE] = {schema__make_one, false}, [SCHEMA__KEY_NOT] = {schema__make_not, false},
-    [SCHEMA__KEY_IF] = {schema__make_if, false}, [SCHEMA__KEY_THEN] = {schema__make_if, false}, [SCHEMA__KEY_ELSE] = {schema__make_if, false},
-    [SCHEMA__PROPERTIES] = {schema__make_props, false}, [SCHEMA__PATTERNS] = {schema__make_props, false}, [SCHEMA__ADDITIONAL] = {schema__make_props, false},
-    [SCHEMA__KEY_NAMES] = {schema__make_names, true}, [SCHEMA__KEY_REQUIRED] = {schema__make_required, true}, [SCHEMA__MIN_PROPS] = {schema__make_count, true}, [SCHEMA__MAX_PROPS] = {schema__make_count, true},
-    [SCHEMA__DEP_REQUIRED] = {schema__make_dep_required, true}, [SCHEMA__DEP_SCHEMAS] = {schema__make_dep_schemas, true}, [SCHEMA__DEPENDENCIES] = {schema__make_dependencies, true},
-    [SCHEMA__PREFIX] = {schema__make_items, false}, [SCHEMA__KEY_ITEMS] = {schema__make_items, false}, [SCHEMA__MORE_ITEMS] = {schema__make_items, false},
-    [SCHEMA__KEY_CONTAINS] = {schema__make_contains, true}, [SCHEMA__MIN_CONTAINS] = {schema__make_contains, true}, [SCHEMA__MAX_CONTAINS] = {schema__make_contains, true},
-    [SCHEMA__MIN_ITEMS] = {schema__make_lengths, true}, [SCHEMA__MAX_ITEMS] = {schema__make_lengths, true}, [SCHEMA__KEY_UNIQUE] = {schema__make_unique, true},
-    [SCHEMA__MIN_LENGTH] = {schema__make_len, false}, [SCHEMA__MAX_LENGTH] = {schema__make_len, false}, [SCHEMA__PATTERN] = {schema__make_pattern, false}, [SCHEMA__FORMAT] = {schema__make_format, false},
-    [SCHEMA__MINIMUM] = {schema__make_number, false}, [SCHEMA__MAXIMUM] = {schema__make_number, false}, [SCHEMA__ABOVE] = {schema__make_number, false}, [SCHEMA__BELOW] = {schema__make_number, false},
-    [SCHEMA__MULTIPLE] = {schema__make_number, false}, [SCHEMA__LEFT_PROPS] = {schema__make_left_props, true}, [SCHEMA__LEFT_ITEMS] = {schema__make_left_items, true},
+} schema__words[] = {
+    /* keyword                     text                      value                  parts                      late */
+    [SCHEMA__REF]                  = {"$ref",                   SCHEMA__W_TEXT,        schema__make_ref,          false},
+    [SCHEMA__DYNAMIC_REF]          = {"$dynamicRef",            SCHEMA__W_TEXT,        schema__make_dynamic,      false},
+    [SCHEMA__RECURSIVE_REF]        = {"$recursiveRef",          SCHEMA__W_TEXT,        schema__make_recursive,    false},
+    [SCHEMA__OLD_ID]               = {"id",                     SCHEMA__W_ANY,         NULL,                      false},
+    [SCHEMA__KEY_TYPE]             = {"type",                   SCHEMA__W_TYPE,        schema__make_type,         false},
+    [SCHEMA__KEY_ENUM]             = {"enum",                   SCHEMA__W_VALUES,      schema__make_enum,         false},
+    [SCHEMA__KEY_CONST]            = {"const",                  SCHEMA__W_ANY,         schema__make_const,        false},
+    [SCHEMA__KEY_ALL]              = {"allOf",                  SCHEMA__W_LIST,        schema__make_all,          false},
+    [SCHEMA__KEY_ANY]              = {"anyOf",                  SCHEMA__W_LIST,        schema__make_any,          false},
+    [SCHEMA__KEY_ONE]              = {"oneOf",                  SCHEMA__W_LIST,        schema__make_one,          false},
+    [SCHEMA__KEY_NOT]              = {"not",                    SCHEMA__W_SCHEMA,      schema__make_not,          false},
+    [SCHEMA__KEY_IF]               = {"if",                     SCHEMA__W_SCHEMA,      schema__make_if,           false},
+    [SCHEMA__KEY_THEN]             = {"then",                   SCHEMA__W_SCHEMA,      schema__make_if,           false},
+    [SCHEMA__KEY_ELSE]             = {"else",                   SCHEMA__W_SCHEMA,      schema__make_if,           false},
+    [SCHEMA__PROPERTIES]           = {"properties",             SCHEMA__W_MAP,         schema__make_props,        false},
+    [SCHEMA__PATTERNS]             = {"patternProperties",      SCHEMA__W_MAP,         schema__make_props,        false},
+    [SCHEMA__ADDITIONAL]           = {"additionalProperties",   SCHEMA__W_SCHEMA,      schema__make_props,        false},
+    [SCHEMA__KEY_NAMES]            = {"propertyNames",          SCHEMA__W_SCHEMA,      schema__make_names,        true},
+    [SCHEMA__KEY_REQUIRED]         = {"required",               SCHEMA__W_TEXTS,       schema__make_required,     true},
+    [SCHEMA__MIN_PROPS]            = {"minProperties",          SCHEMA__W_COUNT,       schema__make_count,        true},
+    [SCHEMA__MAX_PROPS]            = {"maxProperties",          SCHEMA__W_COUNT,       schema__make_count,        true},
+    [SCHEMA__DEP_REQUIRED]         = {"dependentRequired",      SCHEMA__W_TEXTS_MAP,   schema__make_dep_required, true},
+    [SCHEMA__DEP_SCHEMAS]          = {"dependentSchemas",       SCHEMA__W_MAP,         schema__make_dep_schemas,  true},
+    [SCHEMA__DEPENDENCIES]         = {"dependencies",           SCHEMA__W_DEPENDS,     schema__make_dependencies, true},
+    [SCHEMA__PREFIX]               = {"prefixItems",            SCHEMA__W_LIST,        schema__make_items,        false},
+    [SCHEMA__KEY_ITEMS]            = {"items",                  SCHEMA__W_ITEMS,       schema__make_items,        false},
+    [SCHEMA__MORE_ITEMS]           = {"additionalItems",        SCHEMA__W_SCHEMA,      schema__make_items,        false},
+    [SCHEMA__KEY_CONTAINS]         = {"contains",               SCHEMA__W_SCHEMA,      schema__make_contains,     true},
+    [SCHEMA__MIN_CONTAINS]         = {"minContains",            SCHEMA__W_COUNT,       schema__make_contains,     true},
+    [SCHEMA__MAX_CONTAINS]         = {"maxContains",            SCHEMA__W_COUNT,       schema__make_contains,     true},
+    [SCHEMA__MIN_ITEMS]            = {"minItems",               SCHEMA__W_COUNT,       schema__make_lengths,      true},
+    [SCHEMA__MAX_ITEMS]            = {"maxItems",               SCHEMA__W_COUNT,       schema__make_lengths,      true},
+    [SCHEMA__KEY_UNIQUE]           = {"uniqueItems",            SCHEMA__W_BOOL,        schema__make_unique,       true},
+    [SCHEMA__MIN_LENGTH]           = {"minLength",              SCHEMA__W_COUNT,       schema__make_len,          false},
+    [SCHEMA__MAX_LENGTH]           = {"maxLength",              SCHEMA__W_COUNT,       schema__make_len,          false},
+    [SCHEMA__PATTERN]              = {"pattern",                SCHEMA__W_TEXT,        schema__make_pattern,      false},
+    [SCHEMA__FORMAT]               = {"format",                 SCHEMA__W_TEXT,        schema__make_format,       false},
+    [SCHEMA__MINIMUM]              = {"minimum",                SCHEMA__W_NUMBER,      schema__make_number,       false},
+    [SCHEMA__MAXIMUM]              = {"maximum",                SCHEMA__W_NUMBER,      schema__make_number,       false},
+    [SCHEMA__ABOVE]                = {"exclusiveMinimum",       SCHEMA__W_LIMIT,       schema__make_number,       false},
+    [SCHEMA__BELOW]                = {"exclusiveMaximum",       SCHEMA__W_LIMIT,       schema__make_number,       false},
+    [SCHEMA__MULTIPLE]             = {"multipleOf",             SCHEMA__W_NUMBER,      schema__make_number,       false},
+    [SCHEMA__LEFT_PROPS]           = {"unevaluatedProperties",  SCHEMA__W_SCHEMA,      schema__make_left_props,   true},
+    [SCHEMA__LEFT_ITEMS]           = {"unevaluatedItems",       SCHEMA__W_SCHEMA,      schema__make_left_items,   true},
+    /* without parts */
+    {.text = "$id", .want = SCHEMA__W_TEXT}, {.text = "$anchor", .want = SCHEMA__W_TEXT}, {.text = "$dynamicAnchor", .want = SCHEMA__W_TEXT},
+    {.text = "$recursiveAnchor", .want = SCHEMA__W_BOOL}, {.text = "$defs", .want = SCHEMA__W_MAP}, {.text = "definitions", .want = SCHEMA__W_MAP},
+    {.text = "$schema"}, {.text = "$vocabulary"}, {.text = "$comment"}, {.text = "title"}, {.text = "description"}, {.text = "default"},
+    {.text = "examples"}, {.text = "example"}, {.text = "deprecated"}, {.text = "readOnly"}, {.text = "writeOnly"},
+    {.text = "contentEncoding"}, {.text = "contentMediaType"}, {.text = "contentSchema"},
 };
+enum { SCHEMA__WORDS = sizeof schema__words / sizeof *schema__words };
+
+/* The row of a keyword; -1: unknown. */
+static int schema__word_find(val_str key) {
+    for (int i = 0; i < SCHEMA__WORDS; i++)
+        if (val_str_is(key, schema__words[i].text)) return i;
+    return -1;
+}
+
+/* The schemas of one keyword. */
+static void schema__index_word(schema_doc *s, int32_t node, int row, val v) {
+    const schema__want want = schema__words[row].want;
+    const char *const  word = schema__words[row].text;
+    const bool         one = want == SCHEMA__W_SCHEMA || want == SCHEMA__W_ITEMS, map = want == SCHEMA__W_MAP || want == SCHEMA__W_DEPENDS;
+    if (one && v.kind == VAL_DICT) schema__index_one(s, node, word, (bytes){NULL, 0}, -1, v);
+    for (size_t i = 0; (want == SCHEMA__W_LIST || want == SCHEMA__W_ITEMS) && v.kind == VAL_LIST && i < v.list->n; i++)
+        schema__index_one(s, node, word, (bytes){NULL, 0}, (int64_t)i, v.list->at[i]);
+    for (size_t i = 0; map && v.kind == VAL_DICT && i < v.dict->n; i++)
+        if (v.dict->at[i].value.kind == VAL_DICT) schema__index_one(s, node, word, schema__utf8(s, v.dict->at[i].key.s), -1, v.dict->at[i].value);
+}
+
+/* Makes nodes of all schemas inside of the fresh ones. */
+static void schema__index(schema_doc *s) {
+    while (s->fresh.n) {
+        const int32_t node = s->fresh.at[--s->fresh.n];
+        const val     v = s->node[node].v;
+        schema__index_names(s, node);
+        for (size_t i = 0; i < v.dict->n; i++) {
+            const int row = schema__word_find(v.dict->at[i].key.s);
+            val_step(&s->env, 1);
+            if (row < 0) continue;
+            s->asks_left |= row == SCHEMA__LEFT_PROPS || row == SCHEMA__LEFT_ITEMS;
+            schema__index_word(s, node, row, v.dict->at[i].value);
+        }
+    }
+}
 
 static void schema__unknown(schema_doc *s, val_str key) {
     if (!s->old_ids || !val_str_is(key, "id")) schema__note(s, schema__at(s, s->here), "the keyword '%s' is not known and has no effect", val_quote(key).p);
@@ -1217,21 +1231,20 @@ static void schema__read_words(schema_doc *s, val v, schema__read *r) {
         const val key = v.dict->at[i].key, value = v.dict->at[i].value;
         const int row = schema__word_find(key.s);
         val_step(&s->env, 1);
-        if (row < 0 || (schema__words[row].word == SCHEMA__OLD_ID && !s->old_ids)) {
+        if (row < 0 || (row == SCHEMA__OLD_ID && !s->old_ids)) {
             schema__unknown(s, key.s);
             continue;
         }
         const schema__want want = schema__words[row].want;
         if (s->old_refs && !val_is_str(key, "$ref") && val_get(v, "$ref").kind != VAL_UNDEF) continue;
         if (!schema__fits(value, want)) schema__fail(s, schema__here(s, schema__words[row].text), EXIT_INPUT, "found %s, expected %s", val_kind_name(value), schema__want_name[want]);
-        r->v[schema__words[row].word] = value;
-        r->order[r->n++] = schema__words[row].word;
+        if (row < SCHEMA__NAMED) r->v[row] = value, r->order[r->n++] = (uint8_t)row;
     }
 }
 
 static bool schema__made(const schema__read *r, size_t i) {
     for (size_t k = 0; k < i; k++)
-        if (schema__makers[r->order[k]].make == schema__makers[r->order[i]].make) return true;
+        if (schema__words[r->order[k]].make == schema__words[r->order[i]].make) return true;
     return false;
 }
 
@@ -1239,8 +1252,11 @@ static void schema__compile_words(schema_doc *s, val v) {
     schema__read r;
     schema__read_words(s, v, &r);
     for (int late = 0; late < 2; late++)
-        for (size_t i = 0; i < r.n; i++)
-            if (schema__makers[r.order[i]].make && schema__makers[r.order[i]].late == late && !schema__made(&r, i)) schema__makers[r.order[i]].make(s, &r);
+        for (size_t i = 0; i < r.n; i++) {
+            if (!schema__words[r.order[i]].make || schema__words[r.order[i]].late != late || schema__made(&r, i)) continue;
+            schema__words[r.order[i]].make(s, &r);
+            schema__index(s);                         /* a reference may lead to schemas that were none before */
+        }
 }
 
 /* A value as a schema: an object has just these members, a list these items. */
