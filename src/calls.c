@@ -1404,8 +1404,7 @@ static const lang *calls__without(calls__builder *b, bytes stop) {
 /* The strings of a shape as they are, without quotes, as far as none of the texts `stop` is in them. */
 static bool calls__put_raw(calls__builder *b, int32_t from, const schema_shape *s, const bytes *stop, size_t n_stop,
                            int32_t to) {
-    const lang *l = s->string ? lang_and(b->langs, s->string, lang_length(b->langs, s->len_min, s->len_max))
-                              : lang_none(b->langs);
+    const lang *l = s->string ? s->string : lang_none(b->langs);
     for (size_t i = 0; i < n_stop; i++)
         if (stop[i].n) l = lang_and(b->langs, l, calls__without(b, stop[i]));
     if (lang_over(b->langs))

@@ -1,14 +1,18 @@
 /* ===== [constrain] constraints as a user gives them =====
- * A constraint from its text to an automaton with its masks, and where one answer is in it. Free text may come before it: thinking, or all up
- * to a mark. Equal constraints are compiled once and share their masks.
+ * A constraint from its text to an automaton with its masks, and where one answer is in it. Free text may come before
+ * it: thinking, or all up to a mark. Equal constraints are compiled once and share their masks.
  * Invariants:
- * - Each automaton has a lock. What runs under it allocates nothing, and its result does not depend on who else uses the automaton.
- * - A place is a set of the automaton that a track keeps, and whether the next token loses its leading blank. Both depend on the tokens of the
+ * - Each automaton has a lock. What runs under it allocates nothing, and its result does not depend on who else uses
+ *   the automaton.
+ * - A place is a set of the automaton that a track keeps, and whether the next token loses its leading blank. Both
+ *   depend on the tokens of the
  *   answer alone.
  * To add a kind of constraint: its name in constrain_kind, its row in constrain__kinds.
- * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_check, constrain_given, constrain_from, constrain_open, constrain_close, constrain_keep, constrain_warn, constrain_match, constrain_bits,
- * constrain_cache_new, constrain_cache_free, constrain_get, constrain_report, constrain_report_all, constrain_seq_new, constrain_seq_like, constrain_seq_copy, constrain_seq_free, constrain_strips, constrain_mask, constrain_accept,
- * constrain_feed, constrain_complete, constrain_closed, constrain_forced.
+ * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_check,
+ * constrain_given, constrain_from, constrain_open, constrain_close, constrain_keep, constrain_warn, constrain_match,
+ * constrain_bits, constrain_cache_new, constrain_cache_free, constrain_get, constrain_report, constrain_report_all,
+ * constrain_seq_new, constrain_seq_like, constrain_seq_copy, constrain_seq_free, constrain_strips, constrain_mask,
+ * constrain_accept, constrain_feed, constrain_complete, constrain_closed, constrain_forced.
  * Opens: constrain_spec, constrain_think, constrain_opts. */
 
 enum {
@@ -19,7 +23,8 @@ enum {
     CONSTRAIN_IDLE = 16,                              /* compiled constraints that are kept while nobody uses them */
 };
 
-typedef enum { CONSTRAIN_NONE, CONSTRAIN_GBNF, CONSTRAIN_SCHEMA, CONSTRAIN_OBJECT, CONSTRAIN_REGEX, CONSTRAIN_CHOICE, CONSTRAIN_CALLS, CONSTRAIN_KINDS } constrain_kind;
+typedef enum { CONSTRAIN_NONE, CONSTRAIN_GBNF, CONSTRAIN_SCHEMA, CONSTRAIN_OBJECT, CONSTRAIN_REGEX, CONSTRAIN_CHOICE,
+               CONSTRAIN_CALLS, CONSTRAIN_KINDS } constrain_kind;
 
 typedef struct constrain      constrain;
 typedef struct constrain_seq  constrain_seq;          /* where one answer is */
@@ -27,7 +32,8 @@ typedef struct constrain_cache constrain_cache;
 
 typedef struct {                                      /* thinking before the constraint */
     bytes open, end;                                  /* its marks; empty: there is none */
-    bytes lead, tail;                                 /* texts that may begin the answer's content, without thinking and after it */
+    bytes lead, tail;                                 /* texts that may begin the answer's content, without thinking and
+                                                       * after it */
     bool  inside;                                     /* the answer begins inside it; else it may be left out */
 } constrain_think;
 
@@ -45,7 +51,8 @@ typedef struct constrain_spec {
 
 /* What the command line says of a constraint. */
 typedef struct {
-    const char *grammar, *grammar_file, *schema, *schema_file, *regex, *choice;   /* texts and files, one at most; NULL: not given */
+    /* texts and files, one at most; NULL: not given */
+    const char *grammar, *grammar_file, *schema, *schema_file, *regex, *choice;
     const char *after;                                /* constrain_spec.after; NULL: at once */
     const char *order, *space;                        /* words of constrain__orders, constrain__spaces */
     bool        close;
@@ -53,7 +60,8 @@ typedef struct {
 
 static const constrain_opts constrain_defaults = {.order = "schema", .space = "lines"};
 
-static const char *const constrain__orders[] = {"schema", "any", NULL}, *const constrain__spaces[] = {"none", "one", "lines", NULL};
+static const char *const constrain__orders[] = {"schema", "any", NULL},
+                  *const constrain__spaces[] = {"none", "one", "lines", NULL};
 
 typedef struct constrain__own {                       /* what the automaton needs as long as it lives */
     void                  *p;
@@ -85,8 +93,8 @@ static void constrain_keep(constrain *c, void *p, void (*drop)(void *p)) {
 
 /* --- free text before it --- */
 
-/* Any text up to the first `mark`, which is not empty; `to` is where the mark has ended. States as Knuth, Morris and Pratt have them: state i has
- * seen the first i bytes of the mark. */
+/* Any text up to the first `mark`, which is not empty; `to` is where the mark has ended. States as Knuth, Morris and
+ * Pratt have them: state i has seen the first i bytes of the mark. */
 static void constrain__until(gram *g, int32_t from, bytes mark, int32_t to) {
     int32_t *state = mem_new(mark.n, sizeof *state);
     int32_t *next = mem_new(mark.n, 256 * sizeof *next);     /* [mark.n][256] the state after a byte */
@@ -160,7 +168,8 @@ static int32_t constrain__id_of(void *ctx, bytes name) {
     const tok_vocab *v = ctx;
     tok_ids          ids = {0};
     err_t            none = {0};
-    const bool       one = tok_encode(v, name, TOK_SPECIAL | TOK_MIDDLE, &ids, &none) && ids.n == 1 && bytes_eq(tok_text(v, ids.id[0]), name);
+    const bool       one = tok_encode(v, name, TOK_SPECIAL | TOK_MIDDLE, &ids, &none) && ids.n == 1 &&
+                           bytes_eq(tok_text(v, ids.id[0]), name);
     const int32_t    id = one ? ids.id[0] : -1;
     tok_ids_drop(&ids);
     return id;
@@ -224,38 +233,26 @@ static bool constrain__calls(constrain *c, const constrain_spec *o, int32_t from
 
 static const struct {
     bool (*build)(constrain *c, const constrain_spec *o, int32_t from, int32_t to, err_t *e);
-    bool   json;                                      /* white space around it means nothing, */
-    bool   names;                                     /* and its errors name `path` themselves */
+    bool   names;                                     /* its errors name `path` themselves */
 } constrain__kinds[CONSTRAIN_KINDS] = {
-    [CONSTRAIN_GBNF] = {constrain__gbnf, false, false},
-    [CONSTRAIN_SCHEMA] = {constrain__schema, true, true},
-    [CONSTRAIN_OBJECT] = {constrain__object, true, false},
-    [CONSTRAIN_REGEX] = {constrain__regex, false, false},
-    [CONSTRAIN_CHOICE] = {constrain__choice, false, false},
-    [CONSTRAIN_CALLS] = {constrain__calls, false, true},
+    [CONSTRAIN_GBNF]   = {constrain__gbnf,   false},
+    [CONSTRAIN_SCHEMA] = {constrain__schema, true},
+    [CONSTRAIN_OBJECT] = {constrain__object, false},
+    [CONSTRAIN_REGEX]  = {constrain__regex,  false},
+    [CONSTRAIN_CHOICE] = {constrain__choice, false},
+    [CONSTRAIN_CALLS]  = {constrain__calls,  true},
 };
 
 /* --- compiling --- */
 
-/* Any white space. */
-static int32_t constrain__loose_space(gram *g, int32_t from) {
-    static const uint8_t blanks[] = {' ', '\n', '\r', '\t'};
-    const int32_t        loop = gram_state(g);
-    gram_eps(g, from, loop);
-    for (size_t k = 0; k < sizeof blanks; k++) gram_byte(g, loop, blanks[k], blanks[k], loop);
-    return loop;
-}
-
 /* The constraint of its kind, after all that may come before it. Returns the rule. */
 static int32_t constrain__build(constrain *c, const constrain_spec *o, err_t *e) {
     gram         *g = c->g;
-    const int32_t rule = gram_rule(g, NULL), over = gram_end(g, rule);
+    const int32_t rule = gram_rule(g, NULL);
     int32_t       at = gram_begin(g, rule), next = gram_state(g);
     if (o->think.end.n || o->think.lead.n) constrain__thinking(g, at, &o->think, next), at = next, next = gram_state(g);
     if (o->after.n) constrain__until(g, at, o->after, next), at = next, next = gram_state(g);
-    if (o->form.loose && constrain__kinds[o->kind].json) at = constrain__loose_space(g, at);
-    if (constrain__kinds[o->kind].build(c, o, at, next, e))
-        gram_eps(g, o->form.loose && constrain__kinds[o->kind].json ? constrain__loose_space(g, next) : next, over);
+    constrain__kinds[o->kind].build(c, o, at, gram_end(g, rule), e);
     return rule;
 }
 
@@ -275,16 +272,19 @@ static void constrain_close(constrain *c) {
     mem_free(c);
 }
 
-/* Compiles a constraint, for the tokens of a vocabulary, or for matching alone (v, w NULL). It has one user. NULL: e says why not. */
+/* Compiles a constraint, for the tokens of a vocabulary, or for matching alone (v, w NULL). It has one user. NULL: e
+ * says why not. */
 static constrain *constrain_open(const constrain_spec *o, const tok_vocab *v, const mask_vocab *w, err_t *e) {
     constrain *c = mem_new(1, sizeof *c);
     err_t      why = {0};
     *c = (constrain){.users = 1, .close = o->close, .v = v, .g = gram_new()};
     pthread_mutex_init(&c->lock, NULL);
-    if (o->after.n > CONSTRAIN_MARK) err_set(&why, EXIT_INPUT, "a text of %zu bytes before it, expected at most %d", o->after.n, CONSTRAIN_MARK);
+    if (o->after.n > CONSTRAIN_MARK)
+        err_set(&why, EXIT_INPUT, "a text of %zu bytes before it, expected at most %d", o->after.n, CONSTRAIN_MARK);
     const int32_t root = why.code ? 0 : constrain__build(c, o, &why);
     if (!why.code) gram_seal(c->g, root, &why);
-    if (!why.code && w && !(c->m = mask_new(c->g, w))) err_set(&why, EXIT_RESOURCE, "its masks do not fit into %d MiB", GRAM_MEM >> 20);
+    if (!why.code && w && !(c->m = mask_new(c->g, w)))
+        err_set(&why, EXIT_RESOURCE, "its masks do not fit into %d MiB", GRAM_MEM >> 20);
     if (!why.code) return c;
     const char *path = o->path ? o->path : "tools";
     const bool  named = constrain__kinds[o->kind].names && strncmp(why.text, path, strlen(path)) == 0;
@@ -304,7 +304,8 @@ static void constrain_warn(const constrain *c, const char *path) {
     }
 }
 
-/* Whether the text is a whole match. False with e unset: *at is the first byte that cannot be there, or the length of a text that is not whole. */
+/* Whether the text is a whole match. False with e unset: *at is the first byte that cannot be there, or the length of
+ * a text that is not whole. */
 static bool constrain_match(constrain *c, bytes text, size_t *at, err_t *e) { return gram_match(c->g, text, at, e); }
 
 /* --- options --- */
@@ -340,7 +341,8 @@ static bool constrain_check(const constrain_opts *o, err_t *e) {
     const int first = constrain__source(o);
     for (int i = first + 1; first >= 0 && i < CONSTRAIN_SOURCES; i++)
         if (constrain__given(o, i))
-            return err_set(e, EXIT_INPUT, "%s and %s both give a constraint, expected one", constrain__sources[first].name, constrain__sources[i].name);
+            return err_set(e, EXIT_INPUT, "%s and %s both give a constraint, expected one",
+                           constrain__sources[first].name, constrain__sources[i].name);
     return true;
 }
 
@@ -357,7 +359,8 @@ static int constrain__word(const char *const *words, const char *word) {
 static bool constrain_from(const constrain_opts *o, str *own, constrain_spec *out, err_t *e) {
     const int i = constrain__source(o);
     *out = (constrain_spec){.close = o->close, .after = o->after ? bytes_of(o->after) : (bytes){0},
-                            .form = {.order = constrain__word(constrain__orders, o->order), .space = constrain__word(constrain__spaces, o->space)}};
+                            .form = {.order = constrain__word(constrain__orders, o->order),
+                                     .space = constrain__word(constrain__spaces, o->space)}};
     if (i < 0) return true;
     const char *text = constrain__given(o, i);
     out->kind = constrain__sources[i].kind;
@@ -506,7 +509,8 @@ struct constrain_seq {
     uint32_t       bits[];
 };
 
-/* At the beginning of an answer. stripped: its first token loses its leading blank. c and ends stay their owner's, longer than the place. */
+/* At the beginning of an answer. stripped: its first token loses its leading blank. c and ends stay their owner's,
+ * longer than the place. */
 static constrain_seq *constrain_seq_new(constrain *c, bool stripped, const tok_ids *ends) {
     const int32_t  n = tok_count(c->v);
     constrain_seq *s = mem_new(1, sizeof *s + ((size_t)n + 31) / 32 * sizeof *s->bits);
@@ -565,7 +569,8 @@ static bool constrain__any(const uint32_t *bits, int32_t n) {
     return any != 0;
 }
 
-/* Finds the tokens that may come next, into s->bits. left: tokens that the answer may still have, -1: any number. False: a limit was reached. */
+/* Finds the tokens that may come next, into s->bits. left: tokens that the answer may still have, -1: any number.
+ * False: a limit was reached. */
 static bool constrain__find_bits(constrain_seq *s, int64_t left) {
     const bool      closes = s->c->close && left >= 0;
     const size_t    size = ((size_t)s->n_bits + 31) / 32 * sizeof *s->bits;
@@ -584,8 +589,8 @@ static bool constrain__find_bits(constrain_seq *s, int64_t left) {
     return bits != NULL;
 }
 
-/* A logit of each token that may not come next becomes -infinity; n: ids of the model. left as above. Allocates nothing. False: a limit was
- * reached. */
+/* A logit of each token that may not come next becomes -infinity; n: ids of the model. left as above. Allocates
+ * nothing. False: a limit was reached. */
 static bool constrain_mask(constrain_seq *s, float *logits, int32_t n, int64_t left) {
     if (s->refused || !constrain__find_bits(s, left)) return false;
     const int32_t both = n < s->n_bits ? n : s->n_bits;
@@ -597,7 +602,8 @@ static bool constrain_mask(constrain_seq *s, float *logits, int32_t n, int64_t l
 /* [(tokens + 31) / 32] of the vocabulary: those that may come next; until the next call. NULL: a limit was reached. */
 static const uint32_t *constrain_bits(constrain_seq *s) { return !s->refused && constrain__find_bits(s, -1) ? s->bits : NULL; }
 
-/* The answer has one more token, which is none that ends it. False: it is not allowed, or a limit was reached. Allocates nothing. */
+/* The answer has one more token, which is none that ends it. False: it is not allowed, or a limit was reached.
+ * Allocates nothing. */
 static bool constrain_accept(constrain_seq *s, int32_t id) {
     if (s->refused) return false;
     pthread_mutex_lock(&s->c->lock);

@@ -1,8 +1,9 @@
 /* ===== [gbnf] grammars in GBNF =====
- * Reads a grammar as llama.cpp documents the format, in one pass, and builds each of its rules in an automaton. Groups are in the rule around
- * them; a count {m,n} is a register of the automaton, so nothing is unrolled. Characters are code points.
- * As llama.cpp: the last definition of a rule counts; a newline ends a rule outside of groups, except after '|' and '::='; `.` and negated
- * classes take newlines too. Unlike it: counts have no limit of 2,000; what is empty or reversed in a class or a count is refused.
+ * Reads a grammar as llama.cpp documents the format, in one pass, and builds each of its rules in an automaton.
+ * Groups are in the rule around them; a count {m,n} is a register of the automaton, so nothing is unrolled.
+ * Characters are code points. As llama.cpp: the last definition of a rule counts; a newline ends a rule outside of
+ * groups, except after '|' and '::='; `.` and negated classes take newlines too. Unlike it: counts have no limit of
+ * 2,000; what is empty or reversed in a class or a count is refused.
  * Public: gbnf_build.
  * Opens: gbnf_words. */
 
@@ -21,7 +22,8 @@ typedef struct {
     size_t  at;                                       /* the first place of its name */
 } gbnf__rule;
 
-typedef struct {                                      /* states of an item: nothing leads into `from` from inside, nothing out of `to` */
+typedef struct {                                      /* states of an item: nothing leads into `from` from inside,
+                                                       * nothing out of `to` */
     int32_t from, to;
     bool    maybe, loop;                              /* it is something that may be missing, or come again */
 } gbnf__span;
@@ -84,7 +86,8 @@ static bool gbnf__expected(gbnf__reader *r, const char *what) {
     const size_t left = r->t.n - r->at;
     const int    len = utf8_len(r->t.p + r->at, left);
     if (!left) return gbnf__fail(r, r->at, "found the end of the grammar, expected %s", what);
-    if (r->t.p[r->at] == '\n' || r->t.p[r->at] == '\r') return gbnf__fail(r, r->at, "found the end of the line, expected %s", what);
+    if (r->t.p[r->at] == '\n' || r->t.p[r->at] == '\r')
+        return gbnf__fail(r, r->at, "found the end of the line, expected %s", what);
     if (!len || r->t.p[r->at] < 0x20) return gbnf__fail(r, r->at, "found byte 0x%02x, expected %s", r->t.p[r->at], what);
     return gbnf__fail(r, r->at, "found '%.*s', expected %s", len, (const char *)r->t.p + r->at, what);
 }
@@ -95,7 +98,9 @@ static bool gbnf__expected(gbnf__reader *r, const char *what) {
 static uint8_t gbnf__peek(const gbnf__reader *r) { return r->at < r->t.n ? r->t.p[r->at] : 0; }
 
 static bool gbnf__newline(uint8_t b) { return b == '\n' || b == '\r'; }
-static bool gbnf__in_name(uint8_t b) { return (b >= '0' && b <= '9') || (b >= 'A' && b <= 'Z') || (b >= 'a' && b <= 'z') || b == '-'; }
+static bool gbnf__in_name(uint8_t b) {
+    return (b >= '0' && b <= '9') || (b >= 'A' && b <= 'Z') || (b >= 'a' && b <= 'z') || b == '-';
+}
 
 /* Skips blanks and comments, and newlines where lines may end. */
 static void gbnf__skip(gbnf__reader *r, bool lines) {
@@ -123,7 +128,9 @@ static bool gbnf__hex(gbnf__reader *r, size_t from, int digits, uint32_t *c) {
     for (int i = 0; i < digits; i++, r->at++) {
         const uint8_t b = gbnf__peek(r);
         const int     d = bytes_hex_digit(b);
-        if (d < 0) return gbnf__expected(r, digits == 2 ? "2 hexadecimal digits behind \\x" : digits == 4 ? "4 hexadecimal digits behind \\u" : "8 hexadecimal digits behind \\U");
+        if (d < 0)
+            return gbnf__expected(r, digits == 2 ? "2 hexadecimal digits behind \\x"
+                                  : digits == 4 ? "4 hexadecimal digits behind \\u" : "8 hexadecimal digits behind \\U");
         *c = *c << 4 | (uint32_t)d;
     }
     return *c <= 0x10ffff || gbnf__fail(r, from, "found \\U%08x, expected a code point, which is 0010ffff at most", *c);
@@ -134,7 +141,8 @@ static bool gbnf__escape(gbnf__reader *r, uint32_t *c) {
     const size_t      at = r->at++;
     const uint8_t     b = gbnf__peek(r);
     const char       *p = b ? memchr(from, b, sizeof from - 1) : NULL;
-    if (!p && !(b && memchr("xuU", b, 3))) return gbnf__expected(r, "n, r, t, \\, \", [, ], xHH, uHHHH or UHHHHHHHH behind a backslash");
+    if (!p && !(b && memchr("xuU", b, 3)))
+        return gbnf__expected(r, "n, r, t, \\, \", [, ], xHH, uHHHH or UHHHHHHHH behind a backslash");
     r->at++;
     if (!p) return gbnf__hex(r, at, b == 'x' ? 2 : b == 'u' ? 4 : 8, c);
     *c = (uint8_t)to[p - from];
@@ -160,7 +168,8 @@ static bool gbnf__literal(gbnf__reader *r) {
         const size_t at = r->at;
         uint32_t     c;
         if (!gbnf__char(r, &c)) return false;
-        if (c >= 0xd800 && c < 0xe000) return gbnf__fail(r, at, "found U+%04X in a literal, expected a character: this is half of a pair in UTF-16", c);
+        if (c >= 0xd800 && c < 0xe000)
+            return gbnf__fail(r, at, "found U+%04X in a literal, expected a character: this is half of a pair in UTF-16", c);
         str_char(&r->text, c);
     }
     return gbnf__take(r, "\"") || gbnf__fail(r, from, "found a literal without its end, expected '\"'");
@@ -173,42 +182,13 @@ static bool gbnf__range(gbnf__reader *r, gram_range *out) {
     if (gbnf__peek(r) != '-' || r->at + 1 >= r->t.n || r->t.p[r->at + 1] == ']') return true;
     r->at++;
     if (!gbnf__char(r, &out->hi)) return false;
-    return out->lo <= out->hi || gbnf__fail(r, at, "found the range U+%04X to U+%04X, expected the lower end first", out->lo, out->hi);
-}
-
-static int gbnf__by_lo(const void *a, const void *b) {
-    const gram_range *x = a, *y = b;
-    return x->lo < y->lo ? -1 : x->lo > y->lo;
-}
-
-/* Sorts the ranges of the class and joins those that touch. */
-static void gbnf__join(gbnf__reader *r) {
-    size_t n = 0;
-    qsort(r->range, r->n_ranges, sizeof *r->range, gbnf__by_lo);
-    for (size_t i = 0; i < r->n_ranges; i++) {
-        const gram_range x = r->range[i];
-        if (!n || x.lo > r->range[n - 1].hi + 1) r->range[n++] = x;
-        else if (x.hi > r->range[n - 1].hi) r->range[n - 1].hi = x.hi;
-    }
-    r->n_ranges = n;
+    return out->lo <= out->hi || gbnf__fail(r, at, "found the range U+%04X to U+%04X, expected the lower end first",
+                                            out->lo, out->hi);
 }
 
 static void gbnf__add_range(gbnf__reader *r, gram_range x) {
     r->range = mem_reserve(r->range, r->n_ranges, GBNF_RANGES + 2, sizeof *r->range);
     r->range[r->n_ranges++] = x;
-}
-
-/* Replaces the ranges of the class by what lies between them. */
-static void gbnf__negate(gbnf__reader *r) {
-    uint32_t lo = 0;
-    size_t   n = 0;
-    gbnf__add_range(r, (gram_range){0x110000, 0x110000});
-    for (size_t i = 0; i < r->n_ranges; i++) {
-        const gram_range x = r->range[i];
-        if (x.lo > lo) r->range[n++] = (gram_range){lo, x.lo - 1};
-        lo = x.hi + 1;
-    }
-    r->n_ranges = n;
 }
 
 static bool gbnf__class(gbnf__reader *r) {
@@ -223,8 +203,9 @@ static bool gbnf__class(gbnf__reader *r) {
         gbnf__add_range(r, x);
     }
     if (!gbnf__take(r, "]")) return gbnf__fail(r, from, "found a class without its end, expected ']'");
-    gbnf__join(r);
-    if (negated) gbnf__negate(r);
+    if (!negated) return true;
+    gbnf__add_range(r, (gram_range){0, 0});           /* room for one range more */
+    r->n_ranges = gram_ranges_negate(r->range, gram_ranges_join(r->range, r->n_ranges - 1));
     return true;
 }
 
@@ -256,7 +237,8 @@ static bool gbnf__token_id(gbnf__reader *r, size_t from, int32_t *id) {
         if (n <= INT32_MAX) n = n * 10 + (gbnf__peek(r) - '0');
     if (!gbnf__take(r, "]>")) return gbnf__expected(r, "]> behind the id of a token");
     if (!r->w) return gbnf__fail(r, from, "found the id of a token, expected none: no vocabulary is given");
-    if (n >= (uint64_t)r->w->n_vocab) return gbnf__fail(r, from, "found a token id that is too large, expected 0 to %d", r->w->n_vocab - 1);
+    if (n >= (uint64_t)r->w->n_vocab)
+        return gbnf__fail(r, from, "found a token id that is too large, expected 0 to %d", r->w->n_vocab - 1);
     *id = (int32_t)n;
     return true;
 }
@@ -275,7 +257,8 @@ static bool gbnf__token(gbnf__reader *r, gbnf__leaf *leaf) {
     if (!r->w && leaf->other) return gbnf__fail(r, from, "found '!' before a token, expected none: no vocabulary is given");
     if (!r->w) leaf->kind = GBNF__TEXT, str_clear(&r->text), str_add(&r->text, name.p, name.n);
     else if ((leaf->id = r->w->id_of(r->w->ctx, name)) < 0)
-        return gbnf__fail(r, from, "found %.*s, expected a token of the vocabulary", (int)(name.n < 80 ? name.n : 80), (const char *)name.p);
+        return gbnf__fail(r, from, "found %.*s, expected a token of the vocabulary", (int)(name.n < 80 ? name.n : 80),
+                          (const char *)name.p);
     return true;
 }
 
@@ -338,7 +321,8 @@ static bool gbnf__braces(gbnf__reader *r, uint64_t *min, uint64_t *max) {
         if (isdigit(gbnf__peek(r)) && !gbnf__number(r, max)) return false;
     } else if (gbnf__peek(r) != '}') return gbnf__expected(r, "',' or '}'");
     if (!gbnf__take(r, "}")) return gbnf__expected(r, "'}'");
-    return *min <= *max || gbnf__fail(r, from, "found {%llu,%llu}, expected the smaller number first", (unsigned long long)*min, (unsigned long long)*max);
+    return *min <= *max || gbnf__fail(r, from, "found {%llu,%llu}, expected the smaller number first",
+                                      (unsigned long long)*min, (unsigned long long)*max);
 }
 
 static bool gbnf__count(gbnf__reader *r, uint64_t *min, uint64_t *max) {
@@ -354,7 +338,8 @@ static bool gbnf__count(gbnf__reader *r, uint64_t *min, uint64_t *max) {
 static gbnf__span gbnf__repeat(gram *g, gbnf__span s, uint64_t min, uint64_t max) {
     const bool maybe = min == 0, loop = max == UINT64_MAX, unrolled = min > 1 || (!loop && max > 1);
     if (!unrolled && max > 0 && maybe <= s.maybe && loop <= s.loop) return s;
-    gbnf__span out = {gram_state(g), gram_state(g), !unrolled && (maybe || (s.maybe && max > 0)), !unrolled && (loop || (s.loop && max > 0))};
+    gbnf__span out = {gram_state(g), gram_state(g), !unrolled && (maybe || (s.maybe && max > 0)),
+                      !unrolled && (loop || (s.loop && max > 0))};
     if (unrolled) {
         const int32_t rule = gram_rule(g, NULL);
         gram_eps(g, gram_begin(g, rule), s.from);
@@ -449,7 +434,9 @@ static bool gbnf__step(gbnf__reader *r, bool *over) {
 static bool gbnf__rule_read(gbnf__reader *r) {
     const size_t from = r->at;
     bool         over = false;
-    if (!gbnf__in_name(gbnf__peek(r))) return gbnf__expected(r, "the name of a rule (a rule goes on in the next line only inside of brackets and behind '|' or '::=')");
+    if (!gbnf__in_name(gbnf__peek(r)))
+        return gbnf__expected(r,
+                              "the name of a rule (a rule goes on in the next line only inside of brackets and behind '|' or '::=')");
     const size_t at = gbnf__rule_of(r, gbnf__name(r));
     gbnf__rule  *rule = &r->rule[at];
     gbnf__skip(r, false);
@@ -472,7 +459,8 @@ static bool gbnf__link(gbnf__reader *r) {
         if (rule.body < 0) {
             r->at = rule.at;
             const bytes name = gbnf__name(r);
-            return gbnf__fail(r, rule.at, "found the name %.*s, expected the name of a rule that the grammar defines", (int)(name.n < 80 ? name.n : 80), (const char *)name.p);
+            return gbnf__fail(r, rule.at, "found the name %.*s, expected the name of a rule that the grammar defines",
+                              (int)(name.n < 80 ? name.n : 80), (const char *)name.p);
         }
         gram_eps(r->g, gram_begin(r->g, rule.rule), rule.body);
     }
@@ -486,8 +474,8 @@ static void gbnf__warn_again(const gbnf__reader *r) {
     log_warn("grammar, line %zu: this rule is defined a second time; its last definition counts", line);
 }
 
-/* Builds the grammar `text` in g and sets *root to its rule root. w NULL: without a vocabulary <text> is that text, and what needs ids of
- * tokens is refused. False: e says where and why. A limit of g is left to gram_seal(). */
+/* Builds the grammar `text` in g and sets *root to its rule root. w NULL: without a vocabulary <text> is that text,
+ * and what needs ids of tokens is refused. False: e says where and why. A limit of g is left to gram_seal(). */
 static bool gbnf_build(gram *g, bytes text, const gbnf_words *w, int32_t *root, err_t *e) {
     gbnf__reader r = {.g = g, .w = w, .e = e, .t = text};
     bool         ok = true;

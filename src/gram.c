@@ -1,23 +1,25 @@
 /* ===== [gram] constraints as one automaton over bytes =====
- * A pushdown automaton. A rule is a small automaton of states and edges; an edge consumes a byte or a control token, consumes nothing,
- * calls a rule, or reads and changes the registers of the current activation of its rule. A state belongs to one rule.
- *
- * Building: gram_new, rules, states, edges, gram_seal. A limit that is reached while building is remembered, and gram_seal reports it.
- * gram_seal removes empty calls, refuses left recursion, and cuts what cannot reach an end, so that every text that is alive can be completed.
- *
- * Running: a set is where a text leads: all configurations (state, registers, stacks) that are possible then. Stacks are kept as tries
- * that share their parts. Sets, stacks and registers are kept once each, so equal situations have equal ids, and steps are looked up.
- * They are in one arena that is reserved when sealing; running allocates nothing. A full arena is collected: what the sets of
- * tracks need moves together, the rest goes. Then ids change, and gram_generation() with them.
- *
- * A span is a loop over a body of bytes alone, whose words are prefix-free: a string with a length. Its count is register 0. Each of its
- * states has a twin in a copy of the loop without guards, in which a walk can count for all counts together.
+ * A pushdown automaton. A rule is a small automaton of states and edges; an edge consumes a byte or a control token,
+ * consumes nothing, calls a rule, or reads and changes the registers of the current activation of its rule. A state
+ * belongs to one rule.
+ * Building: gram_new, rules, states, edges, gram_seal. A limit that is reached while building is remembered, and
+ * gram_seal reports it. gram_seal removes empty calls, refuses left recursion, and cuts what cannot reach an end, so
+ * that every text that is alive can be completed.
+ * Running: a set is where a text leads: all configurations (state, registers, stacks) that are possible then. Stacks
+ * are kept as tries that share their parts. Sets, stacks and registers are kept once each, so equal situations have
+ * equal ids, and steps are looked up. They are in one arena that is reserved when sealing; running allocates nothing.
+ * A full arena is collected: what the sets of tracks need moves together, the rest goes. Then ids change, and
+ * gram_generation() with them.
+ * A span is a loop over a body of bytes alone, whose words are prefix-free: a string with a length. Its count is
+ * register 0. Each of its states has a twin in a copy of the loop without guards, in which a walk can count for all
+ * counts together.
  * Public: gram_*.
  * Opens: gram_range, gram_op, gram_track, gram_config, gram_span, gram.n_class, gram.class_of. */
 
 enum { GRAM_MEM = 64 << 20 };                         /* bytes of the arena */
 enum { GRAM_NODES = 3 << 20 };                        /* states, edges and operations while building */
-enum { GRAM_STEPS = 1 << 20 };                        /* units of work of one step at most: configurations, links of stacks, edges */
+enum { GRAM_STEPS = 1 << 20 };                        /* units of work of one step at most: configurations, links of
+                                                       * stacks, edges */
 enum { GRAM_BYTE_STEPS = 1 << 10 };                   /* and of a text: four steps and this for each byte */
 enum { GRAM_ITEMS = 1 << 18 };                        /* configurations within one step */
 enum { GRAM_WORDS = 1024 };                           /* registers of an activation */
@@ -30,15 +32,19 @@ typedef enum {
     GRAM_TAKE,                                        /* guard: bit a of the bit set that begins at word k is clear; sets it */
     GRAM_LACKS,                                       /* guard: bit a is clear */
     GRAM_HAS,                                         /* guard: bits a to b, both included, are set */
-    GRAM_APPEND,                                      /* on an edge of bytes: the byte is appended to the text of the activation */
-    GRAM_DISTINCT,                                    /* guard: that text is none of those kept before; keeps it and begins a new one */
+    GRAM_APPEND,                                      /* on an edge of bytes: the byte is appended to the text of the
+                                                       * activation */
+    GRAM_DISTINCT,                                    /* guard: that text is none of those kept before; keeps it and
+                                                       * begins a new one */
     GRAM_MARK,                                        /* gram_match only: word[k] = the offset in the input */
-    GRAM_CHECK,                                       /* gram_match only, guard: checker a holds for the input from word[k] to here */
+    GRAM_CHECK,                                       /* gram_match only, guard: checker a holds for the input from
+                                                       * word[k] to here */
 } gram_op_kind;
 typedef struct { gram_op_kind kind; uint32_t k; uint64_t a, b; } gram_op;
 typedef bool (*gram_checker)(void *ctx, uint64_t which, bytes text);
 typedef struct gram gram;
-typedef struct gram_track { gram *g; int32_t set; struct gram_track *prev, *next; } gram_track;   /* a set that survives a collection */
+/* a set that survives a collection */
+typedef struct gram_track { gram *g; int32_t set; struct gram_track *prev, *next; } gram_track;
 typedef struct { int32_t state, data, stack; } gram_config;
 typedef struct { uint64_t min, max; } gram_span;      /* max UINT64_MAX: no bound; the count is at most min then */
 
@@ -48,7 +54,6 @@ typedef struct {                                      /* an edge while building 
     int32_t arg;                                      /* BYTE: operation or -1, OP: operation, CALL: rule, TOKEN, OTHER: id */
     uint8_t kind, lo, hi;
 } gram__arc;
-typedef struct { gram_op op; int32_t needs; } gram__act;
 typedef struct {
     char    *name;                                    /* NULL: none */
     int32_t  begin, end;
@@ -69,19 +74,23 @@ typedef struct {
     int32_t to, arg;                                  /* CALL, TAIL: arg is the first state of the rule */
     uint8_t kind, lo, hi;
 } gram__edge;
-enum { GRAM__END = 1, GRAM__FREE = 2, GRAM__LIVE = 4 /* registers matter from here on */, GRAM__BETWEEN = 8, GRAM__IN_SPAN = 16, GRAM__TWIN = 32 };
+enum { GRAM__END = 1, GRAM__FREE = 2, GRAM__LIVE = 4 /* registers matter from here on */, GRAM__BETWEEN = 8,
+       GRAM__IN_SPAN = 16, GRAM__TWIN = 32 };
 
 /* What is in the arena. An id is an offset in units of 8 bytes; ids of parts are smaller than the id of the whole. */
-typedef enum { GRAM__CACHE, GRAM__DATA, GRAM__TEXT, GRAM__KEPT, GRAM__STACK, GRAM__SET, GRAM__MEMO, GRAM__LIST, GRAM__WAY } gram__blob_kind;
+typedef enum { GRAM__CACHE, GRAM__DATA, GRAM__TEXT, GRAM__KEPT, GRAM__STACK, GRAM__SET, GRAM__MEMO, GRAM__LIST,
+               GRAM__WAY } gram__blob_kind;
 typedef struct {
     uint32_t hash, size;                              /* size: kind << 28 | words */
     uint32_t w[];
     /* DATA   text, kept, then registers as low and high words
      * TEXT   text before, byte
      * KEPT   kept before, text
-     * STACK  what is after it: list, set (0: not known); the shortest way to the end in two words (see gram__noted); flags; then links (state,
+     * STACK what is after it: list, set (0: not known); the shortest way to the end in two words (see gram__noted);
+     * flags; then links (state,
      *        data, stack), sorted by state and data
-     * SET    row of steps, class and set of the only step (0: none); the shortest way to the end in two words; flags; then configurations, sorted
+     * SET row of steps, class and set of the only step (0: none); the shortest way to the end in two words; flags;
+     * then configurations, sorted
      * MEMO   union; the two stacks
      * WAY    the shortest way to the end in two words; state and data
      * LIST   tick in two words; flags; then configurations */
@@ -107,7 +116,7 @@ struct gram {
     int32_t    *head;                                 /* [n_state] first edge, -1: none */
     uint8_t    *mark;                                 /* [n_state] flags */
     gram__rule *rule;
-    gram__act  *act;
+    gram_op    *act;
     int32_t     n_arc, n_state, n_rule, n_act;
     size_t      name_bytes;
     err_t       err;
@@ -171,7 +180,8 @@ static bool gram_failed(const gram *g) { return g->err.code != 0; }
 
 /* Whether one more state, edge or operation may be made. */
 static bool gram__may_grow(gram *g) {
-    if ((int64_t)g->n_arc + g->n_state + g->n_act + (int64_t)(g->name_bytes / 16) >= GRAM_NODES) gram_fail(g, "more than %d states and edges", GRAM_NODES);
+    if ((int64_t)g->n_arc + g->n_state + g->n_act + (int64_t)(g->name_bytes / 16) >= GRAM_NODES)
+        gram_fail(g, "more than %d states and edges", GRAM_NODES);
     return !gram_failed(g);
 }
 
@@ -223,13 +233,14 @@ static void gram__arc_add(gram *g, int32_t from, gram__arc a) {
     g->head[from] = g->n_arc++;
 }
 
-static int32_t gram__act_add(gram *g, gram_op op, int32_t needs) {
+static int32_t gram__act_add(gram *g, gram_op op) {
     const bool     bits = op.kind == GRAM_TAKE || op.kind == GRAM_LACKS || op.kind == GRAM_HAS;
     const uint64_t last = op.kind == GRAM_HAS ? op.b : op.a;
-    if (op.k >= GRAM_WORDS || (bits && last / 64 >= GRAM_WORDS - op.k)) gram_fail(g, "more than %d registers of 64 bits in one rule", GRAM_WORDS);
+    if (op.k >= GRAM_WORDS || (bits && last / 64 >= GRAM_WORDS - op.k))
+        gram_fail(g, "more than %d registers of 64 bits in one rule", GRAM_WORDS);
     if (!gram__may_grow(g)) return 0;
     g->act = mem_reserve(g->act, (uint64_t)g->n_act, UINT64_MAX, sizeof *g->act);
-    g->act[g->n_act] = (gram__act){op, needs};
+    g->act[g->n_act] = op;
     return g->n_act++;
 }
 
@@ -242,7 +253,7 @@ static void gram_byte(gram *g, int32_t from, uint8_t lo, uint8_t hi, int32_t to)
 }
 
 static void gram_byte_op(gram *g, int32_t from, uint8_t lo, uint8_t hi, gram_op op, int32_t to) {
-    gram__arc_add(g, from, (gram__arc){.to = to, .arg = gram__act_add(g, op, -1), .kind = GRAM__BYTE, .lo = lo, .hi = hi});
+    gram__arc_add(g, from, (gram__arc){.to = to, .arg = gram__act_add(g, op), .kind = GRAM__BYTE, .lo = lo, .hi = hi});
 }
 
 static void gram_text(gram *g, int32_t from, bytes text, int32_t to) {
@@ -258,8 +269,8 @@ static void gram_call(gram *g, int32_t from, int32_t rule, int32_t to) {
     gram__arc_add(g, from, (gram__arc){.to = to, .arg = rule, .kind = GRAM__CALL});
 }
 
-static void gram_op_edge(gram *g, int32_t from, gram_op op, int32_t needs, int32_t to) {
-    gram__arc_add(g, from, (gram__arc){.to = to, .arg = gram__act_add(g, op, needs), .kind = GRAM__OP});
+static void gram_op_edge(gram *g, int32_t from, gram_op op, int32_t to) {
+    gram__arc_add(g, from, (gram__arc){.to = to, .arg = gram__act_add(g, op), .kind = GRAM__OP});
 }
 
 static void gram_token(gram *g, int32_t from, int32_t id, bool other, int32_t to) {
@@ -304,12 +315,13 @@ static void gram__utf8_edge(gram__utf8 *u, int32_t from, uint32_t lo, uint32_t h
     gram_byte(u->g, from, (uint8_t)(lead | ((lo >> 6 * left) & bits)), (uint8_t)(lead | ((hi >> 6 * left) & bits)), to);
 }
 
-/* Edges for characters whose bytes before this one are equal; `left` bytes follow this one. Sorted and disjoint; used up. A byte leads to
- * one state alone. Calls itself at most three deep. */
+/* Edges for characters whose bytes before this one are equal; `left` bytes follow this one. Sorted and disjoint; used
+ * up. A byte leads to one state alone. Calls itself at most three deep. */
 static void gram__utf8_put(gram__utf8 *u, int32_t from, gram_range *r, size_t n, int left, uint8_t lead) {
     const uint32_t unit = 1u << 6 * left;
     for (size_t i = 0; i < n && !gram_failed(u->g);) {
-        const uint32_t whole = (r[i].hi + 1) / unit * unit;                 /* end of the last unit that is in the range to its end */
+        /* end of the last unit that is in the range to its end */
+        const uint32_t whole = (r[i].hi + 1) / unit * unit;
         if (r[i].lo % unit == 0 && whole > r[i].lo) {
             gram__utf8_edge(u, from, r[i].lo, whole - 1, left, lead, gram__utf8_any(u, left));
             r[i].lo = whole;
@@ -334,10 +346,10 @@ static int gram__by_lo(const void *a, const void *b) {
     return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
-/* Sorts the ranges and joins those that overlap. Returns their number. */
-static size_t gram__ranges(gram_range *r, size_t n) {
+/* Sorts ranges and joins those that overlap or touch. Returns their number. */
+static size_t gram_ranges_join(gram_range *r, size_t n) {
     size_t m = 0;
-    qsort(r, n, sizeof *r, gram__by_lo);
+    if (n) qsort(r, n, sizeof *r, gram__by_lo);
     for (size_t i = 0; i < n; i++) {
         if (r[i].lo > r[i].hi) continue;
         if (m && r[i].lo <= r[m - 1].hi + (r[m - 1].hi < UINT32_MAX)) r[m - 1].hi = r[i].hi > r[m - 1].hi ? r[i].hi : r[m - 1].hi;
@@ -346,18 +358,33 @@ static size_t gram__ranges(gram_range *r, size_t n) {
     return m;
 }
 
+/* Replaces joined ranges by the code points between them; there is room for one more. Returns their number. */
+static size_t gram_ranges_negate(gram_range *r, size_t n) {
+    uint32_t lo = 0;
+    size_t   m = 0;
+    r[n] = (gram_range){0x110000, 0x110000};
+    for (size_t i = 0; i <= n; i++) {
+        const gram_range x = r[i];
+        if (x.lo > lo) r[m++] = (gram_range){lo, x.lo - 1};
+        lo = x.hi + 1;
+    }
+    return m;
+}
+
 static void gram_chars(gram *g, int32_t from, const gram_range *r, size_t n, int32_t to) {
     static const struct { uint32_t lo, hi; int left; uint8_t lead; } part[] = {
-        {0, 0x7f, 0, 0}, {0x80, 0x7ff, 1, 0xc0}, {0x800, 0xd7ff, 2, 0xe0}, {0xe000, 0xffff, 2, 0xe0}, {0x10000, 0x10ffff, 3, 0xf0},
+        {0, 0x7f, 0, 0}, {0x80, 0x7ff, 1, 0xc0}, {0x800, 0xd7ff, 2, 0xe0}, {0xe000, 0xffff, 2, 0xe0},
+        {0x10000, 0x10ffff, 3, 0xf0},
     };
     gram_range *all = mem_new(n + 1, sizeof *all), *some = mem_new(n + 1, sizeof *some);
     gram__utf8  u = {.g = g, .any = {-1, -1, -1, -1}, .to = to};
     if (n) memcpy(all, r, n * sizeof *all);
-    n = gram__ranges(all, n);
+    n = gram_ranges_join(all, n);
     for (size_t p = 0; p < sizeof part / sizeof *part; p++) {
         size_t m = 0;
         for (size_t i = 0; i < n; i++) {
-            const uint32_t lo = all[i].lo > part[p].lo ? all[i].lo : part[p].lo, hi = all[i].hi < part[p].hi ? all[i].hi : part[p].hi;
+            const uint32_t lo = all[i].lo > part[p].lo ? all[i].lo : part[p].lo,
+                           hi = all[i].hi < part[p].hi ? all[i].hi : part[p].hi;
             if (lo <= hi) some[m++] = (gram_range){lo, hi};
         }
         gram__utf8_put(&u, from, some, m, part[p].left, part[p].lead);
@@ -402,7 +429,8 @@ static uint32_t gram__hash(const gram *g, const gram__blob *b, uint32_t skip) {
 
 /* Words at the begin of a blob that change and do not count for equality. */
 static uint32_t gram__skip(int kind) {
-    return kind == GRAM__STACK ? GRAM__STACK_FLAGS : kind == GRAM__SET ? GRAM__SET_FLAGS : kind == GRAM__WAY ? 2 : kind == GRAM__MEMO ? 1 : 0;
+    return kind == GRAM__STACK ? GRAM__STACK_FLAGS : kind == GRAM__SET ? GRAM__SET_FLAGS : kind == GRAM__WAY ? 2
+           : kind == GRAM__MEMO ? 1 : 0;
 }
 
 static bool gram__same(const gram__blob *a, const gram__blob *b, uint32_t skip) {
@@ -518,11 +546,13 @@ static void gram__move(gram *g, int32_t id) {
     memmove(gram__at(g, (int32_t)to), b, 8 * gram__units(gram__n(b)));
 }
 
-enum { GRAM__EMPTY_STACK = 8, GRAM__BOTTOM = 12, GRAM__FIRST = 16 };   /* ids: the stack of the root, that of a local set, what follows; 0 is a blob without content */
+/* ids: the stack of the root, that of a local set, what follows; 0 is a blob without content */
+enum { GRAM__EMPTY_STACK = 8, GRAM__BOTTOM = 12, GRAM__FIRST = 16 };
 
 /* Table, empty stack, bottom: what is there when nothing else is. */
 static void gram__arena_begin(gram *g) {
-    static const struct { int32_t id; uint32_t flags; } stacks[] = {{GRAM__EMPTY_STACK, GRAM__COMPLETE}, {GRAM__BOTTOM, GRAM__ESCAPED}};
+    static const struct { int32_t id; uint32_t flags;
+                          } stacks[] = {{GRAM__EMPTY_STACK, GRAM__COMPLETE}, {GRAM__BOTTOM, GRAM__ESCAPED}};
     memset(g->arena, 0, 8 * GRAM__FIRST);
     for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) {
         gram__blob *b = gram__at(g, stacks[i].id);
@@ -599,8 +629,10 @@ static size_t gram__scratch(gram *g, uint8_t *p) {
     struct { void *at; size_t bytes; } part[] = {
         {&g->work.item, GRAM_ITEMS * sizeof(gram__item)}, {&g->work.slot, 4 * GRAM_ITEMS * sizeof(int32_t)},
         {&g->behind.item, GRAM_ITEMS * sizeof(gram__item)}, {&g->behind.slot, 4 * GRAM_ITEMS * sizeof(int32_t)},
-        {&g->heap, GRAM_ITEMS * sizeof(int32_t)}, {&g->todo, 2 * GRAM_STEPS * sizeof(gram__pair)}, {&g->pops, GRAM_STEPS * sizeof(int32_t)},
-        {&g->words, sizeof *g->words}, {&g->marked, (g->mem / 512 + 2) * 8}, {&g->moved, (g->mem / 512 + 2) * 8}, {&g->base, (g->mem / 512 + 2) * 4},
+        {&g->heap, GRAM_ITEMS * sizeof(int32_t)}, {&g->todo, 2 * GRAM_STEPS * sizeof(gram__pair)},
+        {&g->pops, GRAM_STEPS * sizeof(int32_t)},
+        {&g->words, sizeof *g->words}, {&g->marked, (g->mem / 512 + 2) * 8}, {&g->moved, (g->mem / 512 + 2) * 8},
+        {&g->base, (g->mem / 512 + 2) * 4},
     };
     size_t at = 0;
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
@@ -623,7 +655,8 @@ static bool gram__reserve(gram *g, err_t *e) {
     g->scratch_bytes = gram__scratch(g, NULL);
     g->arena = gram__map(g->mem);
     g->scratch = gram__map(g->scratch_bytes);
-    if (!g->arena || !g->scratch) return err_set(e, EXIT_RESOURCE, "out of memory: %zu bytes for a constraint", g->mem + g->scratch_bytes);
+    if (!g->arena || !g->scratch)
+        return err_set(e, EXIT_RESOURCE, "out of memory: %zu bytes for a constraint", g->mem + g->scratch_bytes);
     gram__scratch(g, g->scratch);
     g->cap = g->mem / 8;
     g->seed = rng_secret();
@@ -670,7 +703,9 @@ static int32_t gram__add(gram *g, int32_t data, const gram_op *op) {
     return sum == old ? data : gram__with_word(g, data, op->k, sum);
 }
 
-static bool gram__bit(const gram *g, int32_t data, uint32_t k, uint64_t i) { return gram_word(g, data, k + (uint32_t)(i / 64)) >> (i & 63) & 1; }
+static bool gram__bit(const gram *g, int32_t data, uint32_t k, uint64_t i) {
+    return gram_word(g, data, k + (uint32_t)(i / 64)) >> (i & 63) & 1;
+}
 
 static bool gram__bits(const gram *g, int32_t data, const gram_op *op) {
     for (uint64_t i = op->a; i <= op->b; i++)
@@ -781,7 +816,8 @@ static int gram__order(const uint32_t *a, const uint32_t *b) {
     return a[1] < b[1] ? -1 : a[1] > b[1];
 }
 
-/* Merges the links of two stacks into out (NULL: none). The number of links; pairs of parents whose union is not known go to g->todo from *n on. */
+/* Merges the links of two stacks into out (NULL: none). The number of links; pairs of parents whose union is not
+ * known go to g->todo from *n on. */
 static uint32_t gram__merge(gram *g, const gram__blob *a, const gram__blob *b, uint32_t *out, size_t *n) {
     const uint32_t na = gram__n(a), nb = gram__n(b);
     uint32_t       i = GRAM__STACK_HEAD, k = GRAM__STACK_HEAD, m = 0;
@@ -921,7 +957,7 @@ static bool gram__spread(gram *g, gram__work *w, int32_t state, int32_t data, in
         if (s->flags & GRAM__FREE) w->flags |= GRAM__IS_FREE;
         ends = ends || (s->flags & GRAM__END);
         for (int32_t i = 0; i < s->n_move; i++) {
-            const int32_t after = e[i].kind == GRAM__OP ? gram__do(g, &g->act[e[i].arg].op, d, 0) : d;
+            const int32_t after = e[i].kind == GRAM__OP ? gram__do(g, &g->act[e[i].arg], d, 0) : d;
             if (after >= 0) g->todo[n++] = (gram__pair){e[i].to, after};
         }
     }
@@ -965,8 +1001,9 @@ static void gram__list_keep(gram *g, int32_t stack, bool textual) {
     gram__at(g, stack)->w[0] = (uint32_t)gram__close(g, b);
 }
 
-/* One attempt to find out what is after a stack: its links with all moves from them. Where such a link ends too, what is after the next
- * stack belongs to it; stacks for which this is not known yet go to g->pops from *n on. False: there are such. */
+/* One attempt to find out what is after a stack: its links with all moves from them. Where such a link ends too, what
+ * is after the next stack belongs to it; stacks for which this is not known yet go to g->pops from *n on. False:
+ * there are such. */
 static bool gram__behind_try(gram *g, int32_t stack, size_t *n) {
     const gram__blob *b = gram__at(g, stack);
     const size_t      before = *n;
@@ -1011,7 +1048,8 @@ static void gram__enter(gram *g, int32_t state, int32_t data, int32_t stack) {
     if (list) gram__add_list(g, &g->work, list, 0);
 }
 
-/* Calls from the items, in the order of ranks, so that each is looked at once. A called rule consumes something: it does not end here. */
+/* Calls from the items, in the order of ranks, so that each is looked at once. A called rule consumes something: it
+ * does not end here. */
 static void gram__calls(gram *g) {
     while (g->n_heap && g->stop == GRAM__GO) {
         gram__item        *it = &g->work.item[gram__heap_take(g)];
@@ -1034,7 +1072,9 @@ static void gram__sort(gram_config *c, size_t n) {
         for (size_t i = gap; i < n; i++) {
             const gram_config x = c[i];
             size_t            k = i;
-            for (; k >= gap && (c[k - gap].state > x.state || (c[k - gap].state == x.state && c[k - gap].data > x.data)); k -= gap) c[k] = c[k - gap];
+            for (; k >= gap && (c[k - gap].state > x.state ||
+                                (c[k - gap].state == x.state && c[k - gap].data > x.data)); k -= gap)
+                c[k] = c[k - gap];
             c[k] = x;
         }
 }
@@ -1127,7 +1167,7 @@ static int32_t gram__try_step(gram *g, int32_t set, int32_t byte) {
         gram__spend(g, s->n_byte);
         for (int32_t k = 0; k < s->n_byte; k++) {
             if (byte < e[k].lo || byte > e[k].hi) continue;
-            const int32_t data = e[k].arg < 0 ? c[i].data : gram__do(g, &g->act[e[k].arg].op, c[i].data, (uint8_t)byte);
+            const int32_t data = e[k].arg < 0 ? c[i].data : gram__do(g, &g->act[e[k].arg], c[i].data, (uint8_t)byte);
             if (data >= 0) gram__enter(g, e[k].to, data, c[i].stack);
         }
     }
@@ -1213,7 +1253,9 @@ static int32_t gram__run(gram *g, int32_t (*f)(gram *, int32_t, int32_t), int32_
 
 static int32_t gram__first(gram *g) { return g->first ? g->first : gram__run(g, gram__try_first, 0, 0); }
 
-__attribute__((noinline)) static int32_t gram__slow_step(gram *g, int32_t set, uint8_t b) { return gram__run(g, gram__try_step, set, b); }
+__attribute__((noinline)) static int32_t gram__slow_step(gram *g, int32_t set, uint8_t b) {
+    return gram__run(g, gram__try_step, set, b);
+}
 
 static inline int32_t gram_step(gram *g, int32_t set, uint8_t b) {
     if (set <= 0) return set;
@@ -1222,7 +1264,9 @@ static inline int32_t gram_step(gram *g, int32_t set, uint8_t b) {
     return to ? to : gram__slow_step(g, set, b);
 }
 
-static int32_t gram_step_token(gram *g, int32_t set, int32_t id) { return set <= 0 ? set : gram__run(g, gram__try_token, set, id); }
+static int32_t gram_step_token(gram *g, int32_t set, int32_t id) {
+    return set <= 0 ? set : gram__run(g, gram__try_token, set, id);
+}
 static int32_t gram_local(gram *g, int32_t state, int32_t data) { return gram__run(g, gram__try_local, data, state); }
 
 /* The set of what is in either set. Never collects. */
@@ -1274,14 +1318,18 @@ static bool gram_match(gram *g, bytes text, size_t *at, err_t *e) {
         set = gram_step(g, set, text.p[*at]);
     }
     g->text = (bytes){0}, g->first = 0;
-    if (set == GRAM_LIMIT) return err_set(e, EXIT_RESOURCE, "byte %zu of the text: the constraint is too ambiguous there to be followed in %d steps and %zu bytes of memory", *at, GRAM_STEPS, g->mem);
+    if (set == GRAM_LIMIT)
+        return err_set(e, EXIT_RESOURCE,
+                       "byte %zu of the text: the constraint is too ambiguous there to be followed in %d steps and %zu bytes of memory", *at, GRAM_STEPS, g->mem);
     return gram_complete(g, set);
 }
 
 /* --- sealing --- */
 
-typedef struct { int32_t rule, state, data, copy; } gram__spot;            /* a state that a rule reaches before it consumes anything */
-typedef struct { int32_t spot, to, next; } gram__wait;                     /* goes on from `spot` at `to` when a rule proves nullable; spot -1: the loop `to` is nullable too */
+/* a state that a rule reaches before it consumes anything */
+typedef struct { int32_t rule, state, data, copy; } gram__spot;
+/* goes on from `spot` at `to` when a rule proves nullable; spot -1: the loop `to` is nullable too */
+typedef struct { int32_t spot, to, next; } gram__wait;
 typedef struct gram__body gram__body;
 typedef struct { int32_t state, twin, span; } gram__twin;                   /* span: -1: none */
 typedef struct {
@@ -1304,7 +1352,8 @@ typedef struct {
     int32_t     n_left;
     /* [n_state] */
     int32_t    *list;                                 /* work list */
-    int32_t    *watch;                                /* first arc that leads to the state, or needs the rule that begins with it: 2 * arc + 0 or 1; -1: none */
+    int32_t    *watch;                                /* first arc that leads to the state, or needs the rule that
+                                                       * begins with it: 2 * arc + 0 or 1; -1: none */
     int32_t    *alias;                                /* the state that stands for it */
     int32_t    *rank, *id;                            /* id: when sealed; -1: dropped */
     bool       *good, *live;                          /* can reach the end of its rule; registers matter from here on */
@@ -1312,7 +1361,9 @@ typedef struct {
     int32_t    *next, *from;                          /* next: [2 * n_arc] of `watch` */
 } gram__seal;
 
-static void *gram__ints(int32_t n, int value) { return memset(mem_new((size_t)n + 1, sizeof(int32_t)), value, ((size_t)n + 1) * sizeof(int32_t)); }
+static void *gram__ints(int32_t n, int value) {
+    return memset(mem_new((size_t)n + 1, sizeof(int32_t)), value, ((size_t)n + 1) * sizeof(int32_t));
+}
 
 /* Space for what is worked out for all states and edges. */
 static void gram__seal_graph(gram__seal *s) {
@@ -1324,7 +1375,8 @@ static void gram__seal_graph(gram__seal *s) {
 }
 
 static void gram__drop_graph(gram__seal *s) {
-    mem_free(s->watch), mem_free(s->alias), mem_free(s->id), mem_free(s->rank), mem_free(s->good), mem_free(s->live), mem_free(s->next), mem_free(s->from);
+    mem_free(s->watch), mem_free(s->alias), mem_free(s->id), mem_free(s->rank), mem_free(s->good), mem_free(s->live),
+        mem_free(s->next), mem_free(s->from);
     s->watch = s->alias = s->id = s->rank = s->next = s->from = NULL, s->good = s->live = NULL;
 }
 
@@ -1352,9 +1404,9 @@ static void gram__survey_rule(gram__seal *s, int32_t rule, int32_t *rules, int32
         const int32_t from = s->list[--n];
         for (int32_t a = g->head[from]; a >= 0; a = g->arc[a].next) {
             const gram__arc *c = &g->arc[a];
-            const int32_t    named = c->kind == GRAM__CALL ? c->arg : c->kind == GRAM__OP ? g->act[c->arg].needs : -1;
+            const int32_t    named = c->kind == GRAM__CALL ? c->arg : -1;
             gram__take_state(s, c->to, rule, &n);
-            s->appends = s->appends || (c->kind == GRAM__BYTE && c->arg >= 0 && g->act[c->arg].op.kind == GRAM_APPEND);
+            s->appends = s->appends || (c->kind == GRAM__BYTE && c->arg >= 0 && g->act[c->arg].kind == GRAM_APPEND);
             if (named >= 0 && !g->rule[named].used) g->rule[named].used = true, rules[(*n_rules)++] = named;
         }
     }
@@ -1418,7 +1470,7 @@ static int32_t gram__do_early(gram *g, int32_t act, int32_t data) {
     static const uint8_t none;
     g->text = (bytes){&none, 0}, g->at = 0;           /* nothing is consumed: a checked text is empty */
     g->stop = GRAM__GO, g->fuel = GRAM_STEPS;
-    const int32_t after = gram__do(g, &g->act[act].op, data, 0);
+    const int32_t after = gram__do(g, &g->act[act], data, 0);
     g->text = (bytes){0};
     if (g->stop != GRAM__GO) gram_fail(g, "more than %zu bytes of registers before the first byte of a rule", g->mem);
     return after;
@@ -1577,10 +1629,10 @@ static void gram__skip_nullable(gram__seal *s, int32_t n) {
 static void gram__loop_edges(gram *g, const gram__rule *r, int32_t after, int32_t before) {
     const bool    endless = r->max == UINT64_MAX, counts = !endless || r->min > 1;
     const int32_t next = counts ? gram_state(g) : after;
-    if (counts) gram_op_edge(g, after, (gram_op){GRAM_ADD, 0, 1, endless ? r->min : r->max}, -1, next);
+    if (counts) gram_op_edge(g, after, (gram_op){GRAM_ADD, 0, 1, endless ? r->min : r->max}, next);
     if (endless) gram_eps(g, next, before);
-    else gram_op_edge(g, next, (gram_op){GRAM_WITHIN, 0, 0, r->max - 1}, -1, before);
-    if (counts) gram_op_edge(g, next, (gram_op){GRAM_WITHIN, 0, r->min, UINT64_MAX}, -1, r->end);
+    else gram_op_edge(g, next, (gram_op){GRAM_WITHIN, 0, 0, r->max - 1}, before);
+    if (counts) gram_op_edge(g, next, (gram_op){GRAM_WITHIN, 0, r->min, UINT64_MAX}, r->end);
     else gram_eps(g, next, r->end);
 }
 
@@ -1630,7 +1682,8 @@ static void gram__subset_add(const gram *g, gram__body *b, gram__subset *x, int3
     x->w[i / 64] |= 1ull << (i & 63), list[n++] = i;
     while (n)
         for (int32_t a = g->head[b->state[list[--n]]], k; a >= 0; a = g->arc[a].next)
-            if (g->arc[a].kind == GRAM__EPS && !gram__subset_has(x, k = gram__body_index(b, g->arc[a].to))) x->w[k / 64] |= 1ull << (k & 63), list[n++] = k;
+            if (g->arc[a].kind == GRAM__EPS && !gram__subset_has(x, k = gram__body_index(b, g->arc[a].to)))
+                x->w[k / 64] |= 1ull << (k & 63), list[n++] = k;
 }
 
 static int32_t gram__subset_index(gram__body *b, const gram__subset *x) {
@@ -1666,7 +1719,8 @@ static void gram__subset_edges(const gram *g, gram__body *b, int32_t from) {
     }
 }
 
-/* Makes s->body the automaton of the rule. False: it is no automaton of few bytes. The last one is kept, since loops often share a body. */
+/* Makes s->body the automaton of the rule. False: it is no automaton of few bytes. The last one is kept, since loops
+ * often share a body. */
 static bool gram__body_of(gram__seal *s, int32_t rule) {
     gram__body  *b = s->body ? s->body : (s->body = mem_new(1, sizeof *s->body));
     gram__subset first = {{0}};
@@ -1692,7 +1746,8 @@ static int32_t gram__body_put(gram *g, const gram__body *b, uint8_t flags, int32
     for (int32_t i = 0; i < b->n_set; i++) gram_state(g);
     if (gram_failed(g)) return 0;
     memset(g->mark + base, flags, (size_t)b->n_set);
-    for (int32_t i = 0; i < b->n_edge; i++) gram_byte(g, base + b->edge[i].from, b->edge[i].lo, b->edge[i].hi, base + b->edge[i].to);
+    for (int32_t i = 0; i < b->n_edge; i++)
+        gram_byte(g, base + b->edge[i].from, b->edge[i].lo, b->edge[i].hi, base + b->edge[i].to);
     for (int32_t i = 0; i < b->n_set; i++)
         if (gram__subset_has(&b->set[i], b->end)) gram_eps(g, base + i, after);
     return base;
@@ -1701,7 +1756,7 @@ static int32_t gram__body_put(gram *g, const gram__body *b, uint8_t flags, int32
 /* The same loop with a count that nothing looks at. */
 static int32_t gram__twin_put(gram *g, const gram__body *b, int32_t end) {
     const int32_t after = gram_state(g), next = gram_state(g), base = gram__body_put(g, b, GRAM__TWIN, after);
-    gram_op_edge(g, after, (gram_op){GRAM_ADD, 0, 1, UINT64_MAX}, -1, next);
+    gram_op_edge(g, after, (gram_op){GRAM_ADD, 0, 1, UINT64_MAX}, next);
     gram_eps(g, next, base), gram_eps(g, next, end);
     return base;
 }
@@ -1722,8 +1777,8 @@ static void gram__span_put(gram__seal *s, const gram__rule *r, int32_t base) {
     g->n_span++;
 }
 
-/* A loop as edges. It runs at least once; a body that is nullable runs as one that consumes something, as often as it likes up to the most.
- * A body of bytes becomes part of the loop. */
+/* A loop as edges. It runs at least once; a body that is nullable runs as one that consumes something, as often as it
+ * likes up to the most. A body of bytes becomes part of the loop. */
 static void gram__build_loop(gram__seal *s, int32_t rule) {
     gram         *g = s->g;
     const int32_t after = gram_state(g);
@@ -1747,7 +1802,7 @@ static void gram__build_loop(gram__seal *s, int32_t rule) {
 /* --- twins of states from which a text is appended: in them appending does nothing, and looking at the text is the end --- */
 
 static bool gram__is_act(const gram *g, const gram__arc *c, gram_op_kind kind) {
-    return (c->kind == GRAM__OP || (c->kind == GRAM__BYTE && c->arg >= 0)) && g->act[c->arg].op.kind == kind;
+    return (c->kind == GRAM__OP || (c->kind == GRAM__BYTE && c->arg >= 0)) && g->act[c->arg].kind == kind;
 }
 
 /* Marks in s->live, for now, the states from which such an edge can follow within the rule. */
@@ -1758,7 +1813,8 @@ static void gram__find_texts(gram__seal *s) {
         for (int32_t a = g->head[i]; a >= 0; a = g->arc[a].next) {
             s->from[a] = i;
             gram__watch(s, g->arc[a].to, a, 0);
-            if (s->live[i] || (!gram__is_act(g, &g->arc[a], GRAM_APPEND) && !gram__is_act(g, &g->arc[a], GRAM_DISTINCT))) continue;
+            if (s->live[i] || (!gram__is_act(g, &g->arc[a], GRAM_APPEND) && !gram__is_act(g, &g->arc[a], GRAM_DISTINCT)))
+                continue;
             s->live[i] = true, s->list[n++] = i;
         }
     while (n)
@@ -1799,9 +1855,7 @@ static void gram__text_twins(gram__seal *s) {
 
 /* The state that an edge needs beside its target; -1: none. */
 static int32_t gram__needed(const gram *g, const gram__arc *c) {
-    if (c->kind == GRAM__CALL) return g->rule[c->arg].begin;
-    const int32_t needs = c->kind == GRAM__OP ? g->act[c->arg].needs : -1;
-    return needs >= 0 && !g->rule[needs].nullable ? g->rule[needs].begin : -1;
+    return c->kind == GRAM__CALL ? g->rule[c->arg].begin : -1;
 }
 
 static bool gram__arc_good(const gram__seal *s, const gram__arc *c) {
@@ -1858,7 +1912,8 @@ static int32_t gram__only_arc(const gram__seal *s, int32_t state) {
 
 /* The state to which a state does nothing but lead; -1: it is more than that. */
 static int32_t gram__passes_to(const gram__seal *s, int32_t state) {
-    const int32_t only = s->g->mark[state] & (GRAM__END | GRAM__FREE | GRAM__IN_SPAN | GRAM__TWIN) ? -2 : gram__only_arc(s, state);
+    const int32_t only = s->g->mark[state] & (GRAM__END | GRAM__FREE | GRAM__IN_SPAN | GRAM__TWIN)
+                         ? -2 : gram__only_arc(s, state);
     return only >= 0 && s->g->arc[only].kind == GRAM__EPS ? s->g->arc[only].to : -1;
 }
 
@@ -1896,7 +1951,8 @@ static int32_t gram__reach_all(gram__seal *s, int32_t n) {
     return edges;
 }
 
-/* Numbers the states that the root can reach, and the twins of those. Returns their number, and that of their edges in *n_edge. */
+/* Numbers the states that the root can reach, and the twins of those. Returns their number, and that of their edges
+ * in *n_edge. */
 static int32_t gram__number(gram__seal *s, int32_t root, int32_t *n_edge) {
     gram   *g = s->g;
     int32_t n = 0, states = 0;
@@ -2082,24 +2138,30 @@ static void gram_free(gram *g) {
 
 /* --- spans --- */
 
-static const gram_span *gram_span_of(const gram *g, int32_t state) { return g->state[state].span >= 0 ? &g->span[g->state[state].span] : NULL; }
+static const gram_span *gram_span_of(const gram *g, int32_t state) {
+    return g->state[state].span >= 0 ? &g->span[g->state[state].span] : NULL;
+}
 static bool             gram_span_between(const gram *g, int32_t state) { return g->state[state].flags & GRAM__BETWEEN; }
 static int32_t          gram_unguarded(const gram *g, int32_t state) { return g->state[state].twin; }
 
 /* --- the shortest way to the end ---
- * Shortest ways through a rule, by Dijkstra's algorithm over (state, registers) for all rules that are needed at a time (Knuth 1977): a call
- * goes on when the shortest way through its rule is known. A loop needs one body and multiplies. Of ways that differ in nothing but their
- * texts, a few are followed: see gram__leg_text(). */
+ * Shortest ways through a rule, by Dijkstra's algorithm over (state, registers) for all rules that are needed at a
+ * time (Knuth 1977): a call goes on when the shortest way through its rule is known. A loop needs one body and
+ * multiplies. Of ways that differ in nothing but their texts, a few are followed: see gram__leg_text(). */
 
 enum { GRAM__LEGS = 1 << 20 };                        /* states with registers in one search, and calls that wait */
 enum { GRAM__TEXT_LEGS = 1 << 17 };                   /* of them with texts that must differ: a tenth of a second */
 enum { GRAM__QUERY = -1, GRAM__OVER = -1 };           /* a rule: the one of the query; a state: after the end of the rule */
-typedef struct { uint64_t cost; int32_t rule, state, data, nth; } gram__leg;   /* rule: its first state; nth: see gram__leg_text */
-typedef struct { gram__leg leg; uint64_t times; int32_t next; } gram__call_leg;   /* goes on at leg with the cost of the rule, or with `times` bodies of it */
+/* rule: its first state; nth: see gram__leg_text */
+typedef struct { uint64_t cost; int32_t rule, state, data, nth; } gram__leg;
+/* goes on at leg with the cost of the rule, or with `times` bodies of it */
+typedef struct { gram__leg leg; uint64_t times; int32_t next; } gram__call_leg;
 
 struct gram__ways {
-    uint64_t       *rule, *rest;                      /* [n_states] of the rule that begins there; to the end of the rule from a state without registers; 0: not known, else + 1 */
-    int32_t        *seeded, *waits;                   /* [n_states] query in which the search of a rule began; its first waiting call */
+    uint64_t       *rule, *rest;                      /* [n_states] of the rule that begins there; to the end of the
+                                                       * rule from a state without registers; 0: not known, else + 1 */
+    int32_t        *seeded, *waits;                   /* [n_states] query in which the search of a rule began; its first
+                                                       * waiting call */
     gram__leg      *heap;                             /* [GRAM__LEGS] */
     gram__call_leg *call;                             /* [GRAM__LEGS] */
     int32_t        *slot;                             /* [4 * GRAM__LEGS] index + 1 in seen */
@@ -2155,7 +2217,8 @@ static gram__leg gram__leg_take(gram__ways *w) {
 }
 
 static size_t gram__leg_slot(const gram__ways *w, const gram__leg *leg) {
-    const uint64_t key = rng_mix((uint64_t)(uint32_t)leg->state << 32 | (uint32_t)leg->data) + ((uint64_t)(uint32_t)leg->nth << 32 | (uint32_t)leg->rule);
+    const uint64_t key = rng_mix((uint64_t)(uint32_t)leg->state << 32 | (uint32_t)leg->data) +
+                         ((uint64_t)(uint32_t)leg->nth << 32 | (uint32_t)leg->rule);
     size_t         k = rng_mix(key) & w->mask;
     for (; w->slot[k]; k = (k + 1) & w->mask) {
         const gram__leg *x = &w->seen[w->slot[k] - 1];
@@ -2209,8 +2272,8 @@ static bool gram__leg_among(gram *g, gram__leg leg, bool keeps, int32_t from, in
     return false;
 }
 
-/* Whether a way is followed that differs from earlier ones in texts alone. While a text is appended: one more than texts are kept, so one of
- * them is new. Between texts: some that keep the same number of them. */
+/* Whether a way is followed that differs from earlier ones in texts alone. While a text is appended: one more than
+ * texts are kept, so one of them is new. Between texts: some that keep the same number of them. */
 static bool gram__leg_text(gram *g, gram__leg leg) {
     const gram__blob *b = gram__at(g, leg.data);
     const int32_t     n = gram__texts(g, leg.data);
@@ -2278,9 +2341,9 @@ static bool gram__leg_full(gram *g, gram__leg leg, int32_t most) {
 /* Over an edge whose bytes an operation sees: the first of them. */
 static void gram__leg_bytes(gram *g, const gram__edge *e, gram__leg leg) {
     const int32_t data = leg.data, most = gram__texts(g, data) + 1;
-    if (g->act[e->arg].op.kind == GRAM_APPEND && gram__leg_full(g, leg, most)) return;
+    if (g->act[e->arg].kind == GRAM_APPEND && gram__leg_full(g, leg, most)) return;
     for (int32_t b = e->lo; b <= e->hi && b < e->lo + most; b++) {
-        leg.data = gram__do(g, &g->act[e->arg].op, data, (uint8_t)b);
+        leg.data = gram__do(g, &g->act[e->arg], data, (uint8_t)b);
         gram__leg_put(g, leg);
     }
 }
@@ -2295,7 +2358,7 @@ static void gram__leg_edges(gram *g, gram__leg leg) {
             gram__leg_bytes(g, e, next);
             continue;
         }
-        if (e->kind == GRAM__OP) next.data = gram__do(g, &g->act[e->arg].op, leg.data, 0);
+        if (e->kind == GRAM__OP) next.data = gram__do(g, &g->act[e->arg], leg.data, 0);
         if (e->kind == GRAM__TAIL) next.state = GRAM__OVER, next.data = 0;
         if (e->kind >= GRAM__CALL) gram__leg_call(g, e->arg, next, 0, 0);
         else gram__leg_put(g, next);
@@ -2355,7 +2418,8 @@ static uint64_t gram__rest(gram *g, int32_t state, int32_t data) {
     return gram__plus(found, 1);
 }
 
-/* The shortest of the ways on from the configurations or links of a blob; + 1. Stacks for which it is not known go to g->pops from *n on. */
+/* The shortest of the ways on from the configurations or links of a blob; + 1. Stacks for which it is not known go to
+ * g->pops from *n on. */
 static uint64_t gram__shortest_of(gram *g, const gram__blob *b, uint32_t head, size_t *n) {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = head; i < gram__n(b) && *n < GRAM_STEPS; i += GRAM__LINK) {
@@ -2373,14 +2437,15 @@ static bool gram__below(gram *g, size_t n) {
     while (n && n < GRAM_STEPS) {
         gram__blob    *b = gram__at(g, g->pops[n - 1]);
         const size_t   before = n;
-        const uint64_t least = b->w[GRAM__STACK_FLAGS] & (GRAM__COMPLETE | GRAM__ESCAPED) ? 1 : gram__shortest_of(g, b, GRAM__STACK_HEAD, &n);
+        const uint64_t least = b->w[GRAM__STACK_FLAGS] & (GRAM__COMPLETE | GRAM__ESCAPED)
+                               ? 1 : gram__shortest_of(g, b, GRAM__STACK_HEAD, &n);
         if (n == before) gram__note(b->w + 2, least - 1), n--;
     }
     return n == 0;
 }
 
-/* Bytes of a text that completes the set, or leads out of a local set; the shortest one, unless texts must differ. UINT64_MAX: not known. A
- * control token counts as one byte. */
+/* Bytes of a text that completes the set, or leads out of a local set; the shortest one, unless texts must differ.
+ * UINT64_MAX: not known. A control token counts as one byte. */
 static uint64_t gram_least(gram *g, int32_t set) {
     if (set <= 0 || !gram__ways_of(g)) return UINT64_MAX;
     if (gram__flags(g, set) & (GRAM__COMPLETE | GRAM__ESCAPED)) return 0;
@@ -2396,5 +2461,6 @@ static uint64_t gram_least(gram *g, int32_t set) {
 }
 
 static void gram_stats(const gram *g, str *out) {
-    str_fmt(out, "%llu steps of %llu not known before, %zu bytes, %llu collections", (unsigned long long)g->n_steps, (unsigned long long)g->n_lookups, 8 * g->top, (unsigned long long)g->n_collections);
+    str_fmt(out, "%llu steps of %llu not known before, %zu bytes, %llu collections", (unsigned long long)g->n_steps,
+            (unsigned long long)g->n_lookups, 8 * g->top, (unsigned long long)g->n_collections);
 }

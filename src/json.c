@@ -1,10 +1,11 @@
 /* ===== [json] JSON values as rules of an automaton =====
  * JSON texts (RFC 8259): any value or object, and the values of a schema. There are two forms of a text.
  *   Loose (--match): white space wherever JSON allows it, each spelling of a string and of a number, members in any order.
- *   Generation, a part of that: members in the order of the schema, or in any order (`order` 1); a character of a string that the schema restricts
- * is written in one way, in other strings every escape may come (halves of surrogate pairs only as pairs); integers have no fraction; exponents
- * come where every number may. White space: `space` 0 none; 1 at most one blank after ':' and ','; 2 as 1, or a line break and at most 64
- * blanks after '{', '[' and ',' and before '}' and ']'; never before ':' and ',', never inside of empty brackets, never around the value.
+ *   Generation, a part of that: members in the order of the schema, or in any order (`order` 1); a character of a
+ * string that the schema restricts is written in one way, in other strings every escape may come (halves of surrogate
+ * pairs only as pairs); integers have no fraction; exponents come where every number may. White space: `space` 0
+ * none; 1 at most one blank after ':' and ','; 2 as 1, or a line break and at most 64 blanks after '{', '[' and ','
+ * and before '}' and ']'; never before ':' and ',', never inside of empty brackets, never around the value.
  * Public: json_*.
  * Opens: json_form. */
 
@@ -19,7 +20,8 @@ typedef struct json_rules json_rules;                 /* values of one document 
 enum { JSON_BLANKS = 64 };                            /* of the indentation of a line */
 
 /* Rules that every value shares: made when they are first called. */
-typedef enum { JSON_VALUE, JSON_OBJECT, JSON_ARRAY, JSON_STRING, JSON_NUMBER, JSON_REST, JSON_OTHER, JSON_LINE, JSON_BLANK, JSON_NOTHING, JSON_SHARED } json_shared;
+typedef enum { JSON_VALUE, JSON_OBJECT, JSON_ARRAY, JSON_STRING, JSON_NUMBER, JSON_REST, JSON_OTHER, JSON_LINE,
+               JSON_BLANK, JSON_NOTHING, JSON_SHARED } json_shared;
 
 /* Where blanks may be. */
 typedef enum { JSON_AROUND, JSON_OPENED, JSON_CLOSING, JSON_BEFORE, JSON_COMMA, JSON_COLON } json_place;
@@ -57,7 +59,8 @@ static void json__line_rule(json__base *b, int32_t from, int32_t to) {
 
 /* The state after the blanks that may come at a place. */
 static int32_t json__space(json__base *b, int32_t from, json_place place) {
-    const bool after = place == JSON_COMMA || place == JSON_COLON, line = place == JSON_COMMA || place == JSON_OPENED || place == JSON_CLOSING;
+    const bool after = place == JSON_COMMA || place == JSON_COLON,
+               line = place == JSON_COMMA || place == JSON_OPENED || place == JSON_CLOSING;
     if (b->f.loose && place == JSON_CLOSING) return from;   /* those of JSON_BEFORE */
     if (b->f.loose) {
         static const uint8_t white[][2] = {{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}};
@@ -75,7 +78,9 @@ static int32_t json__space(json__base *b, int32_t from, json_place place) {
 }
 
 /* ':' with its blanks. */
-static int32_t json__colon(json__base *b, int32_t from) { return json__space(b, json__byte(b, json__space(b, from, JSON_BEFORE), ':'), JSON_COLON); }
+static int32_t json__colon(json__base *b, int32_t from) {
+    return json__space(b, json__byte(b, json__space(b, from, JSON_BEFORE), ':'), JSON_COLON);
+}
 
 /* The last bracket of a container that is not empty, with the blanks before it. */
 static void json__closing(json__base *b, int32_t from, char bracket, int32_t to) {
@@ -120,7 +125,9 @@ static void json__rest_rule(json__base *b, int32_t from, int32_t to) {
     gram_byte(b->g, inside, '"', '"', to);
 }
 
-static void json__string_rule(json__base *b, int32_t from, int32_t to) { gram_call(b->g, json__byte(b, from, '"'), json__rule(b, JSON_REST), to); }
+static void json__string_rule(json__base *b, int32_t from, int32_t to) {
+    gram_call(b->g, json__byte(b, from, '"'), json__rule(b, JSON_REST), to);
+}
 
 /* A character that is not printable ASCII, raw or as an escape, then the rest of the string. */
 static void json__other_rule(json__base *b, int32_t from, int32_t to) {
@@ -170,7 +177,8 @@ static void json__number_rule(json__base *b, int32_t from, int32_t to) {
 /* --- any value --- */
 
 static void json__object_rule(json__base *b, int32_t from, int32_t to) {
-    const int32_t open = json__byte(b, from, '{'), key = json__space(b, open, JSON_OPENED), colon = gram_state(b->g), after = gram_state(b->g);
+    const int32_t open = json__byte(b, from, '{'), key = json__space(b, open, JSON_OPENED), colon = gram_state(b->g),
+                  after = gram_state(b->g);
     gram_byte(b->g, b->f.loose ? key : open, '}', '}', to);
     gram_call(b->g, key, json__rule(b, JSON_STRING), colon);
     gram_call(b->g, json__colon(b, colon), json__rule(b, JSON_VALUE), after);
@@ -199,8 +207,11 @@ static int32_t json__rule(json__base *b, json_shared which) {
     static const struct {
         const char *name;
         void (*make)(json__base *b, int32_t from, int32_t to);
-    } rules[JSON_SHARED] = {{"value", json__value_rule},   {"object", json__object_rule}, {"array", json__array_rule}, {"string", json__string_rule},
-                            {"number", json__number_rule}, {"rest of a string", json__rest_rule}, {"rest of a key", json__other_rule}, {"line", json__line_rule},   {"blank", json__blank_rule},  {"nothing", json__nothing_rule}};
+    } rules[JSON_SHARED] = {{"value", json__value_rule},   {"object", json__object_rule}, {"array", json__array_rule},
+                            {"string", json__string_rule},
+                            {"number", json__number_rule}, {"rest of a string", json__rest_rule},
+                            {"rest of a key", json__other_rule}, {"line", json__line_rule},
+                            {"blank", json__blank_rule},  {"nothing", json__nothing_rule}};
     if (b->shared[which] >= 0) return b->shared[which];
     const int32_t rule = b->shared[which] = gram_rule(b->g, rules[which].name);
     rules[which].make(b, gram_begin(b->g, rule), gram_end(b->g, rule));
@@ -222,9 +233,11 @@ static bool json_any(gram *g, int32_t from, bool object, const json_form *f, int
     return !gram_failed(g);
 }
 
-/* --- values that a checker compares (--match): each value as bytes that are equal where JSON Schema calls the values equal --- */
+/* --- values that a checker compares (--match): each value as bytes that are equal where JSON Schema calls the values
+ * equal --- */
 
-enum { JSON_UNIQUE = 1, JSON_KEYS = 2 };              /* checks: the items of an array differ; the keys of an object differ. Others: the language of a number */
+enum { JSON_UNIQUE = 1, JSON_KEYS = 2 };              /* checks: the items of an array differ; the keys of an object
+                                                       * differ. Others: the language of a number */
 
 typedef struct {                                      /* a part of json__canon.out */
     uint64_t hash;
@@ -301,39 +314,22 @@ static void json__put_string(json__canon *c) {
     json__put_size(&c->out, at, c->out.n - at - 8);
 }
 
-/* The digits of a number text, the sum of what the place of the point and of the exponent are worth: value = 0.DIGITS * 10^sum. */
-static int64_t json__scan_number(bytes text, str *digits) {
-    int64_t point = 0, exponent = 0;
-    size_t  i = text.n && *text.p == '-';
-    bool    behind = false;
-    for (; i < text.n && (text.p[i] | 32) != 'e'; i++) {
-        if (text.p[i] == '.') behind = true;
-        else if (digits->n || text.p[i] != '0') str_add(digits, text.p + i, 1), point += !behind;
-        else point -= behind;
-    }
-    const bool less = i + 1 < text.n && text.p[i + 1] == '-';
-    for (; i < text.n; i++)
-        if (isdigit(text.p[i]) && exponent < INT64_MAX / 100) exponent = exponent * 10 + (text.p[i] - '0');
-    return point + (less ? -exponent : exponent);
-}
-
 /* 'n', the length, the number in one form: sign, digits without zeros at the ends, exponent. */
 static void json__put_number(json__canon *c) {
-    str    digits = {0};
-    size_t n = 0;
+    num_dec d;
+    size_t  n = 0;
     while (n < c->rest.n && (isdigit(c->rest.p[n]) || memchr("+-.eE", c->rest.p[n], 5))) n++;
-    const int64_t exponent = json__scan_number((bytes){c->rest.p, n}, &digits);
-    const size_t  at = c->out.n + 1;
-    while (digits.n && digits.p[digits.n - 1] == '0') digits.n--;
+    num_read((bytes){c->rest.p, n}, &d);
+    const size_t at = c->out.n + 1;
     str_add(&c->out, "n\0\0\0\0\0\0\0\0", 9);
-    if (digits.n) {
-        str_put(&c->out, *c->rest.p == '-' ? "-" : "");
-        str_add(&c->out, digits.p, digits.n);
-        str_fmt(&c->out, "e%lld", (long long)exponent);
+    if (d.digits.n) {
+        str_put(&c->out, d.neg ? "-" : "");
+        str_add(&c->out, d.digits.p, d.digits.n);
+        str_fmt(&c->out, "e%lld", (long long)d.exp);
     }
     json__put_size(&c->out, at, c->out.n - at - 8);
     json__skip(c, n ? n : 1);
-    str_drop(&digits);
+    num_drop(&d);
 }
 
 static int json__span_order(const void *x, const void *y) {
@@ -343,7 +339,8 @@ static int json__span_order(const void *x, const void *y) {
 
 /* Hashes and sorts n spans: by their keys or whole. */
 static void json__span_sort(json__canon *c, json__span *s, size_t n, bool keys) {
-    for (size_t i = 0; i < n; i++) s[i].hash = bytes_hash(c->seed, (bytes){(const uint8_t *)c->out.p + s[i].from, keys ? s[i].key : s[i].n});
+    for (size_t i = 0; i < n; i++)
+        s[i].hash = bytes_hash(c->seed, (bytes){(const uint8_t *)c->out.p + s[i].from, keys ? s[i].key : s[i].n});
     qsort(s, n, sizeof *s, json__span_order);
 }
 
@@ -440,7 +437,8 @@ enum {
     JSON_WORDS = 256,                                 /* keys or values that are handled one by one                        */
     JSON_BLOCK = 16,                                  /* members that are tried one by one                                 */
     JSON_EXPONENT = 20,                               /* digits of an exponent where numbers are restricted                */
-    JSON_MARK = 3,                                    /* register where an array whose items differ begins: after those of json__loop_item */
+    JSON_MARK = 3,                                    /* register where an array whose items differ begins: after those
+                                                       * of json__loop_item */
     JSON_WORD_BITS = 64,                              /* bits of a register                                                */
 };
 
@@ -503,7 +501,7 @@ struct json_rules {
     hmap        of;                                   /* 1 + conjunction: its node */
     json__use  *use;
     size_t      n_use;
-    hmap        part;                                 /* hash of a language of strings or numbers and its bounds: its rule */
+    hmap        part;                                 /* see json__part() */
     uint32_t   *todo;                                 /* nodes whose rules are to be filled */
     size_t      n_todo;
     bool        solved;                               /* json__node.can is final */
@@ -610,7 +608,8 @@ static void json__words_first(json__object *o) {
 static bool json__object_read(json_rules *d, const schema_object *from, json__object *o) {
     *o = (json__object){.min = from->min, .max = from->max, .n_need = from->n_some, .at = from->at};
     if (from->n_some > JSON_NEEDS) return json__refuse(d, from->at, "more than 5 kinds of members are counted in one object");
-    for (size_t j = 0; j < from->n_some; j++) o->need[j] = (json__need){from->some[j].value, from->some[j].min, from->some[j].max, 0};
+    for (size_t j = 0; j < from->n_some; j++)
+        o->need[j] = (json__need){from->some[j].value, from->some[j].min, from->some[j].max, 0};
     o->named = mem_new(from->n_prop, sizeof *o->named);
     o->n_named = from->n_prop;
     for (size_t i = 0; i < from->n_prop; i++) {
@@ -618,7 +617,8 @@ static bool json__object_read(json_rules *d, const schema_object *from, json__ob
         uint32_t           needs = 0;
         o->named[i] = p->name;
         for (size_t j = 0; j < from->n_some; j++) needs |= (uint32_t)lang_has(from->some[j].keys, p->name) << j;
-        if (p->value != SCHEMA_FALSE) json__member_add(o, (json__member){.name = p->name, .value = p->value, .required = p->required, .needs = needs});
+        if (p->value != SCHEMA_FALSE)
+            json__member_add(o, (json__member){.name = p->name, .value = p->value, .required = p->required, .needs = needs});
         else if (p->required) o->none = true;
     }
     for (size_t i = 0; i < from->n_extra; i++)
@@ -632,7 +632,8 @@ static bool json__object_read(json_rules *d, const schema_object *from, json__ob
 static schema_conj json__item_at(const schema_array *a, uint64_t i) { return i < a->n_prefix ? a->prefix[i] : a->rest; }
 
 static size_t json__array_needs(const schema_array *a, json__need need[JSON_NEEDS]) {
-    for (size_t j = 0; j < a->n_contains; j++) need[j] = (json__need){a->contains[j].value, a->contains[j].min, a->contains[j].max, a->contains[j].from};
+    for (size_t j = 0; j < a->n_contains; j++)
+        need[j] = (json__need){a->contains[j].value, a->contains[j].min, a->contains[j].max, a->contains[j].from};
     return a->n_contains;
 }
 
@@ -704,7 +705,8 @@ static bool json__uses_ways(json_rules *d, uint32_t user, schema_conj v, const j
     json__way    way[JSON_WAYS];
     const size_t n = json__ways(d, v, need, mask, way);
     for (size_t i = 0; i < n; i++) {
-        if (way[i].value < 0) return d->e->code ? false : json__refuse(d, at, "values that are counted here cannot be told from others");
+        if (way[i].value < 0)
+            return d->e->code ? false : json__refuse(d, at, "values that are counted here cannot be told from others");
         json__uses(d, user, way[i].value);
     }
     return true;
@@ -753,7 +755,8 @@ static json__grid json__object_grid(const json__object *o) {
 static uint32_t json__all(const json__object *o, uint32_t counts) { return counts | 1u << o->n_need; }
 
 /* to gets the counts that are reached from those of `from` by one more item. */
-static bool json__reach(json_rules *d, const json__grid *g, const bool *from, const json__way *way, size_t n_way, uint32_t more, bool *to) {
+static bool json__reach(json_rules *d, const json__grid *g, const bool *from, const json__way *way, size_t n_way,
+                        uint32_t more, bool *to) {
     bool changed = false;
     for (size_t i = 0; i < n_way; i++) {
         if (!json__can(d, way[i].value)) continue;
@@ -885,8 +888,8 @@ static const lang *json__decimal(json_rules *d) {
     return d->decimal;
 }
 
-/* A set of values whose texts show whether two of them are equal: a list of distinct words, and languages in which every prefix has infinitely
- * many continuations. */
+/* A set of values whose texts show whether two of them are equal: a list of distinct words, and languages in which
+ * every prefix has infinitely many continuations. */
 typedef struct {
     str        *text;
     size_t      n;
@@ -910,9 +913,8 @@ static void json__values_word(json__values *v, const char *word) { str_put(json_
 static void json__values_strings(json__values *v, const schema_shape *s) {
     const uint64_t n = s->string ? lang_count(s->string, JSON_WORDS + 1) : 0;
     str            word = {0};
-    const bool     bounded = s->len_min || s->len_max != UINT64_MAX;
-    if (n > JSON_WORDS && lang_endless(s->string) && !bounded) v->string = s->string;
-    else if (n > JSON_WORDS || (n && bounded)) v->held = false;
+    if (n > JSON_WORDS && lang_endless(s->string)) v->string = s->string;
+    else if (n > JSON_WORDS) v->held = false;
     else
         for (uint64_t i = 0; i < n; i++) {
             str_clear(&word);
@@ -949,7 +951,8 @@ static json__values json__values_of(json_rules *d, const schema_shape *s) {
 
 /* Whether there are enough values for the items of an array that differ. True where that is not known. */
 static bool json__unique_can(json_rules *d, const schema_array *a) {
-    if (!a->unique || a->min < 2 || a->n_prefix || a->n_contains || a->rest == SCHEMA_TRUE || a->rest == SCHEMA_FALSE) return true;
+    if (!a->unique || a->min < 2 || a->n_prefix || a->n_contains || a->rest == SCHEMA_TRUE || a->rest == SCHEMA_FALSE)
+        return true;
     json__values v = json__values_of(d, d->node[json__node_of(d, a->rest)].shape);
     const bool   can = !v.held || v.string || v.number || v.n >= a->min;
     json__values_drop(&v);
@@ -972,7 +975,7 @@ static bool json__array_can(json_rules *d, const schema_array *a) {
 static bool json__node_can(json_rules *d, uint32_t at) {
     const schema_shape *s = d->node[at].shape;
     if (s->null || s->no || s->yes || s->any_number) return true;
-    if (s->string && !lang_empty(s->string) && s->len_min <= s->len_max) return true;
+    if (s->string && !lang_empty(s->string)) return true;
     if (s->number && !lang_empty(s->number)) return true;
     for (size_t i = 0; i < s->n_array; i++)
         if (json__array_can(d, &s->array[i])) return true;
@@ -990,9 +993,11 @@ static void json__users(const json_rules *d, uint32_t *first, uint32_t *user) {
     first[0] = 0;
 }
 
-/* The nodes from `from` on are new: decides which of them have a value. The last come first, because most are below their users. */
+/* The nodes from `from` on are new: decides which of them have a value. The last come first, because most are below
+ * their users. */
 static void json__solve(json_rules *d, size_t from) {
-    uint32_t *first = mem_new(d->n_node + 1, sizeof *first), *user = mem_new(d->n_use, sizeof *user), *todo = mem_new(d->n_node, sizeof *todo);
+    uint32_t *first = mem_new(d->n_node + 1, sizeof *first), *user = mem_new(d->n_use, sizeof *user),
+             *todo = mem_new(d->n_node, sizeof *todo);
     size_t    n = 0;
     json__users(d, first, user);
     for (size_t i = from; i < d->n_node; i++) todo[n++] = (uint32_t)i, d->node[i].queued = true;
@@ -1024,31 +1029,30 @@ static bool json__reach_all(json_rules *d, schema_conj c) {
 
 static int32_t json__rule_of(json_rules *d, schema_conj c);      /* rules of values call each other */
 
-static void json__value(json_rules *d, int32_t from, schema_conj c, int32_t to) { gram_call(d->b.g, from, json__rule_of(d, c), to); }
+static void json__value(json_rules *d, int32_t from, schema_conj c, int32_t to) {
+    gram_call(d->b.g, from, json__rule_of(d, c), to);
+}
 
 /* Guards and counts between two states: returns the state after them. */
 static int32_t json__op(json_rules *d, int32_t from, gram_op_kind kind, uint64_t k, uint64_t a, uint64_t b) {
     const int32_t to = gram_state(d->b.g);
-    gram_op_edge(d->b.g, from, (gram_op){kind, (uint32_t)k, a, b}, -1, to);
+    gram_op_edge(d->b.g, from, (gram_op){kind, (uint32_t)k, a, b}, to);
     return to;
 }
 
-/* A rule of its own for a language of strings (tag 0) or of numbers (tag 1), kept for all values that have it. */
-static hmap_entry *json__part(json_rules *d, const void *l, uint64_t tag, uint64_t min, uint64_t max) {
-    const uint64_t mixed = rng_mix(rng_mix(rng_mix((uintptr_t)l ^ d->part.seed) ^ min) ^ max) ^ tag;
-    return hmap_add(&d->part, mixed ? mixed : 1, 0);
-}
+/* The place for 1 + the rule of a language of strings (kind 0) or of numbers (1), or of the escapes of a character
+ * (2), which all values share. */
+static hmap_entry *json__part(json_rules *d, uint64_t of, unsigned kind) { return hmap_add(&d->part, (of << 2 | kind) + 1, 0); }
 
 static int32_t json__string(json_rules *d, const schema_shape *s) {
     gram *g = d->b.g;
-    if (lang_is_all(s->string) && !s->len_min && s->len_max == UINT64_MAX) return json__rule(&d->b, JSON_STRING);
-    hmap_entry *en = json__part(d, s->string, 0, s->len_min, s->len_max);
+    if (lang_is_all(s->string)) return json__rule(&d->b, JSON_STRING);
+    hmap_entry *en = json__part(d, (uintptr_t)s->string, 0);
     if (en->b) return (int32_t)(en->b - 1);
     const int32_t rule = gram_rule(g, "string"), end = gram_state(g), from = json__byte(&d->b, gram_begin(g, rule), '"');
     en->b = (uint64_t)rule + 1;
     gram_byte(g, end, '"', '"', gram_end(g, rule));
-    if (!s->len_min && s->len_max == UINT64_MAX) lang_emit_json(g, from, s->string, d->b.f.loose, false, end);
-    else if (!lang_emit_json_length(g, from, s->string, s->len_min, s->len_max, d->b.f.loose, end)) json__refuse(d, s->at, "a pattern with a length that is too large for the automaton");
+    lang_emit_json(g, from, s->string, d->b.f.loose, false, end);
     return rule;
 }
 
@@ -1062,18 +1066,19 @@ static void json__exponents(json_rules *d, int32_t from, const lang *l, int32_t 
         gram_eps(g, next, end);
         at = next;
     }
-    gram_op_edge(g, end, (gram_op){GRAM_CHECK, 0, (uint64_t)(uintptr_t)l, 0}, -1, to);
+    gram_op_edge(g, end, (gram_op){GRAM_CHECK, 0, (uint64_t)(uintptr_t)l, 0}, to);
 }
 
 static int32_t json__number(json_rules *d, const schema_shape *s) {
     gram *g = d->b.g;
     if (s->any_number) return json__rule(&d->b, JSON_NUMBER);
-    hmap_entry *en = json__part(d, s->number, 1, 0, 0);
+    hmap_entry *en = json__part(d, (uintptr_t)s->number, 1);
     if (en->b) return (int32_t)(en->b - 1);
     const int32_t rule = gram_rule(g, "number"), from = gram_begin(g, rule), to = gram_end(g, rule);
     en->b = (uint64_t)rule + 1;
     const lang *fractions = lang_and(d->langs, s->number, lang_not(d->langs, num_integer(d->langs, false)));
-    const lang *plain = d->b.f.loose || !lang_empty(fractions) ? s->number : lang_and(d->langs, s->number, num_integer(d->langs, true));
+    const lang *plain = d->b.f.loose || !lang_empty(fractions)
+                        ? s->number : lang_and(d->langs, s->number, num_integer(d->langs, true));
     if (plain) lang_emit(g, from, plain, to);
     else json__over(d, s->at, "the numbers");
     if (d->b.f.loose) json__exponents(d, from, s->number, to);
@@ -1083,7 +1088,8 @@ static int32_t json__number(json_rules *d, const schema_shape *s) {
 /* --- names of members --- */
 
 static void json__spelled_unit(json_rules *d, int32_t from, unsigned unit, int32_t to) {
-    static const char *const digits[] = {"00", "11", "22", "33", "44", "55", "66", "77", "88", "99", "aaAA", "bbBB", "ccCC", "ddDD", "eeEE", "ffFF"};
+    static const char *const digits[] = {"00", "11", "22", "33", "44", "55", "66", "77", "88", "99", "aaAA", "bbBB",
+                                         "ccCC", "ddDD", "eeEE", "ffFF"};
     for (int i = 3; i >= 0; i--) {
         const int32_t next = i ? gram_state(d->b.g) : to;
         json__digits(&d->b, from, digits[unit >> 4 * i & 15], next);
@@ -1095,14 +1101,16 @@ static void json__spelled_unit(json_rules *d, int32_t from, unsigned unit, int32
 static int32_t json__escape_of(json_rules *d, uint32_t c) {
     static const char letters[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
     gram             *g = d->b.g;
-    hmap_entry       *en = json__part(d, NULL, 2, c, 0);
+    hmap_entry       *en = json__part(d, c, 2);
     if (en->b) return (int32_t)(en->b - 1);
-    const int32_t rule = gram_rule(g, "escape"), from = gram_begin(g, rule), to = gram_end(g, rule), u = json__byte(&d->b, from, 'u'), low = gram_state(g);
+    const int32_t rule = gram_rule(g, "escape"), from = gram_begin(g, rule), to = gram_end(g, rule),
+                  u = json__byte(&d->b, from, 'u'), low = gram_state(g);
     const char   *at = c && c < 0x80 ? strchr(means, (char)c) : NULL;
     en->b = (uint64_t)rule + 1;
     if (at) gram_byte(g, from, (uint8_t)letters[at - means], (uint8_t)letters[at - means], to);
     json__spelled_unit(d, u, c < 0x10000 ? c : 0xd800 + ((c - 0x10000) >> 10), c < 0x10000 ? to : low);
-    if (c >= 0x10000) json__spelled_unit(d, json__byte(&d->b, json__byte(&d->b, low, '\\'), 'u'), 0xdc00 + ((c - 0x10000) & 0x3ff), to);
+    if (c >= 0x10000)
+        json__spelled_unit(d, json__byte(&d->b, json__byte(&d->b, low, '\\'), 'u'), 0xdc00 + ((c - 0x10000) & 0x3ff), to);
     return rule;
 }
 
@@ -1138,42 +1146,15 @@ static size_t json__common(bytes a, bytes b) {
     return n;
 }
 
-/* The names of members in quotes, as a tree: after the name of member m[i] is key[i]. */
-static void json__names(json_rules *d, int32_t from, const json__sorted *name, size_t n, const int32_t *key) {
-    size_t longest = 0;
-    bytes  before = {NULL, 0};
-    for (size_t i = 0; i < n; i++) longest = name[i].name.n > longest ? name[i].name.n : longest;
-    int32_t *path = mem_new(longest + 1, sizeof *path);    /* states after the bytes of the name before */
-    path[0] = json__byte(&d->b, from, '"');
-    for (size_t i = 0; i < n; i++) {
-        const bytes one = name[i].name;
-        for (size_t at = json__common(one, before), len; at < one.n; at += len) {
-            len = (size_t)utf8_len(one.p + at, one.n - at);
-            if (!len) len = 1;                        /* not reached: names are UTF-8 */
-            json__spelled(d, path[at], (bytes){one.p + at, len}, path[at + len] = gram_state(d->b.g));
-        }
-        gram_byte(d->b.g, path[one.n], '"', '"', key[name[i].member]);
-        before = one;
-    }
-    mem_free(path);
-}
-
-/* A name in quotes; returns the state after it. */
-static int32_t json__name(json_rules *d, int32_t from, bytes name) {
-    const int32_t to = gram_state(d->b.g);
-    json__names(d, from, &(json__sorted){name, 0}, 1, &to);
-    return to;
-}
-
-/* A tree of names while it is made. */
+/* A node of a tree of names: what is after some characters that names begin with. */
 typedef struct {
     int32_t  state;
     uint64_t child[2];                                /* bits of ASCII characters that go on to another node */
-    bool     name;                                    /* a name ends here */
+    size_t   name;                                    /* 1 + the place of the name that ends here, 0: none does */
 } json__twig;
 
 typedef struct {
-    json__twig *at;
+    json__twig *at;                                   /* [n] the first one is the root, after the first quote */
     size_t      n;
 } json__tree;
 
@@ -1183,22 +1164,42 @@ static size_t json__twig_new(json_rules *d, json__tree *t) {
     return t->n++;
 }
 
-static void json__tree_names(json_rules *d, json__tree *t, const json__sorted *name, size_t n) {
-    size_t longest = 0;
-    for (size_t i = 0; i < n; i++) longest = name[i].name.n > longest ? name[i].name.n : longest;
-    size_t *path = mem_new(longest + 1, sizeof *path);
-    path[0] = json__twig_new(d, t);
+/* The tree of n sorted names. */
+static json__tree json__tree_of(json_rules *d, int32_t from, const json__sorted *name, size_t n) {
+    json__tree t = {0};
+    size_t     longest = 0;
+    for (size_t i = 0; i < n; i++) longest = max_size(longest, name[i].name.n);
+    size_t *path = mem_new(longest + 1, sizeof *path);     /* nodes after the bytes of the name before */
+    path[0] = json__twig_new(d, &t);
+    gram_byte(d->b.g, from, '"', '"', t.at[0].state);
     for (size_t i = 0; i < n; i++) {
         const bytes one = name[i].name;
-        for (size_t at = i ? json__common(one, name[i - 1].name) : 0; at < one.n; at++) {
+        for (size_t at = i ? json__common(one, name[i - 1].name) : 0, len; at < one.n; at += len) {
             const uint8_t c = one.p[at];
-            path[at + 1] = json__twig_new(d, t);
-            t->at[path[at]].child[c >> 6] |= (uint64_t)1 << (c & 63);
-            gram_byte(d->b.g, t->at[path[at]].state, c, c, t->at[path[at + 1]].state);
+            len = (size_t)max_int(utf8_len(one.p + at, one.n - at), 1);     /* names are UTF-8 */
+            path[at + len] = json__twig_new(d, &t);
+            if (c < 0x80) t.at[path[at]].child[c >> 6] |= (uint64_t)1 << (c & 63);
+            json__spelled(d, t.at[path[at]].state, (bytes){one.p + at, len}, t.at[path[at + len]].state);
         }
-        t->at[path[one.n]].name = true;
+        t.at[path[one.n]].name = i + 1;
     }
     mem_free(path);
+    return t;
+}
+
+/* The names of members in quotes, as a tree: after the name of member m[i] is key[i]. */
+static void json__names(json_rules *d, int32_t from, const json__sorted *name, size_t n, const int32_t *key) {
+    json__tree t = json__tree_of(d, from, name, n);
+    for (size_t i = 0; i < t.n; i++)
+        if (t.at[i].name) gram_byte(d->b.g, t.at[i].state, '"', '"', key[name[t.at[i].name - 1].member]);
+    mem_free(t.at);
+}
+
+/* A name in quotes; returns the state after it. */
+static int32_t json__name(json_rules *d, int32_t from, bytes name) {
+    const int32_t to = gram_state(d->b.g);
+    json__names(d, from, &(json__sorted){name, 0}, 1, &to);
+    return to;
 }
 
 /* What is after the beginning of a name and goes on as none of them: a quote or another character. */
@@ -1209,20 +1210,20 @@ static void json__twig_others(json_rules *d, const json__twig *t, int32_t rest, 
     for (unsigned c = 0x20, last; c < 0x80; c = last + 1) {
         last = c;
         if (c == '"' || c == '\\' || (t->child[c >> 6] >> (c & 63) & 1)) continue;
-        while (last < 0x7f && last + 1 != '"' && last + 1 != '\\' && !(t->child[(last + 1) >> 6] >> ((last + 1) & 63) & 1)) last++;
+        while (last < 0x7f && last + 1 != '"' && last + 1 != '\\' && !(t->child[(last + 1) >> 6] >> ((last + 1) & 63) & 1))
+            last++;
         gram_byte(g, t->state, (uint8_t)c, (uint8_t)last, rest);
     }
 }
 
-/* Every key but the declared names (generation): a tree of the names, and after a character that leaves it, rules that all keys share. */
+/* Every key but the declared names (generation): a tree of the names, and after a character that leaves it, rules
+ * that all keys share. */
 static int32_t json__undeclared(json_rules *d, int32_t from, const json__object *o) {
     json__sorted *name = mem_new(o->n_named, sizeof *name);
-    json__tree    tree = {0};
     const int32_t to = gram_state(d->b.g), rest = gram_state(d->b.g);
     for (size_t i = 0; i < o->n_named; i++) name[i].name = o->named[i];
     qsort(name, o->n_named, sizeof *name, json__name_order);
-    json__tree_names(d, &tree, name, o->n_named);
-    gram_byte(d->b.g, from, '"', '"', tree.at[0].state);
+    json__tree tree = json__tree_of(d, from, name, o->n_named);
     gram_call(d->b.g, rest, json__rule(&d->b, JSON_REST), to);
     for (size_t i = 0; i < tree.n; i++) json__twig_others(d, &tree.at[i], rest, to);
     mem_free(tree.at), mem_free(name);
@@ -1233,7 +1234,8 @@ static int32_t json__undeclared(json_rules *d, int32_t from, const json__object 
 static bool json__all_but_named(json_rules *d, const json__object *o, const lang *keys) {
     for (size_t i = 0; i < o->n_named; i++)
         for (size_t k = 0; k < o->named[i].n; k++)
-            if (o->named[i].p[k] < 0x20 || o->named[i].p[k] > 0x7e || o->named[i].p[k] == '"' || o->named[i].p[k] == '\\') return false;
+            if (o->named[i].p[k] < 0x20 || o->named[i].p[k] > 0x7e || o->named[i].p[k] == '"' || o->named[i].p[k] == '\\')
+                return false;
     return o->n_named && keys == lang_not(d->langs, lang_words(d->langs, o->named, o->n_named));
 }
 
@@ -1280,12 +1282,14 @@ static bool json__keys_endless(const json__object *o) {
 
 #define JSON_NOT_APART "a number of properties whose keys cannot be kept apart while generating"
 
-/* Members in the order of the schema (generation). Before member i are the states next[i], after one where member i may be the
- * next, after[i]. Counts are registers: word 0 the members that differ in any case, word 1 all of them; each only where it matters. */
+/* Members in the order of the schema (generation). Before member i are the states next[i], after one where member i
+ * may be the next, after[i]. Counts are registers: word 0 the members that differ in any case, word 1 all of them;
+ * each only where it matters. */
 typedef struct {
     json_rules    *d;
     json__object *o;
-    uint64_t     *more, *need;                        /* [n_prop + 1] members from i on that differ and can come (UINT64_MAX: no end); that must come */
+    uint64_t     *more, *need;                        /* [n_prop + 1] members from i on that differ and can come
+                                                       * (UINT64_MAX: no end); that must come */
     bool          extra;                              /* there are further keys */
     bool          low, high, once;                    /* word 0 and word 1 are counted; further keys differ */
     int32_t       close, end;
@@ -1309,14 +1313,17 @@ static int32_t json__chain_room(json__chain *x, int32_t from, uint64_t need) {
 static void json__chain_after(json__chain *x, int32_t at, size_t i, int32_t next) {
     if (!x->need[i]) gram_eps(x->d->b.g, x->low ? json__op(x->d, at, GRAM_WITHIN, 0, x->o->min, UINT64_MAX) : at, x->close);
     const int32_t comma = x->need[i] ? at : json__chain_room(x, at, 0);
-    if ((i < x->o->n_prop || x->extra) && comma >= 0) gram_eps(x->d->b.g, json__space(&x->d->b, json__byte(&x->d->b, comma, ','), JSON_COMMA), next);
+    if ((i < x->o->n_prop || x->extra) && comma >= 0)
+        gram_eps(x->d->b.g, json__space(&x->d->b, json__byte(&x->d->b, comma, ','), JSON_COMMA), next);
 }
 
 static void json__chain_member(json__chain *x, size_t i, const int32_t *next, const int32_t *after) {
     const json__member *m = &x->o->m[i];
     gram               *g = x->d->b.g;
     const int32_t       from = m->required ? next[i] : json__chain_room(x, next[i], x->need[i + 1]);
-    if (from >= 0) json__value(x->d, json__colon(&x->d->b, json__name(x->d, json__chain_count(x, from, true), m->name)), m->value, after[i + 1]);
+    if (from >= 0)
+        json__value(x->d, json__colon(&x->d->b, json__name(x->d, json__chain_count(x, from, true), m->name)),
+                    m->value, after[i + 1]);
     if (m->required) return;
     const bool enough = !x->low || x->more[i + 1] >= x->o->min;
     gram_eps(g, enough ? next[i] : json__op(x->d, next[i], GRAM_WITHIN, 0, x->o->min - x->more[i + 1], UINT64_MAX), next[i + 1]);
@@ -1340,8 +1347,8 @@ static bool json__chain_counts(json__chain *x) {
     return true;
 }
 
-/* The members without counts, in blocks: from within a block its members are tried one by one, each later block as a tree of names. So few
- * alternatives are open at a time where many members may be left out. */
+/* The members without counts, in blocks: from within a block its members are tried one by one, each later block as a
+ * tree of names. So few alternatives are open at a time where many members may be left out. */
 static void json__chain_blocks(json__chain *x, const int32_t *next, const int32_t *after) {
     const json__object *o = x->o;
     const size_t        n = o->n_prop;
@@ -1387,7 +1394,8 @@ static void json__chain_build(json__chain *x, int32_t from) {
 }
 
 static bool json__object_chain(json_rules *d, json__object *o, int32_t from, int32_t to) {
-    json__chain x = {.d = d, .o = o, .close = gram_state(d->b.g), .end = to, .more = mem_new(o->n_prop + 1, sizeof *x.more), .need = mem_new(o->n_prop + 1, sizeof *x.need)};
+    json__chain x = {.d = d, .o = o, .close = gram_state(d->b.g), .end = to,
+                     .more = mem_new(o->n_prop + 1, sizeof *x.more), .need = mem_new(o->n_prop + 1, sizeof *x.need)};
     const bool  held = json__chain_counts(&x);
     if (held) json__chain_build(&x, from);
     mem_free(x.more), mem_free(x.need);
@@ -1401,9 +1409,10 @@ static bool json__object_least(const json__object *o, uint64_t required) {
     return least;
 }
 
-/* Members in the order of the schema where some are counted by their values (generation): next and after of the chain are there for
- * each tuple of counts, at [i * size + counts]. */
-static void json__grid_value(json_rules *d, const json__object *o, const json__member *m, const json__grid *g, size_t v, int32_t from, const int32_t *after) {
+/* Members in the order of the schema where some are counted by their values (generation): next and after of the chain
+ * are there for each tuple of counts, at [i * size + counts]. */
+static void json__grid_value(json_rules *d, const json__object *o, const json__member *m, const json__grid *g,
+                             size_t v, int32_t from, const int32_t *after) {
     json__way    way[JSON_WAYS];
     const size_t n = json__ways(d, m->value, o->need, m->needs, way);
     for (size_t i = 0; i < n; i++) {
@@ -1412,14 +1421,17 @@ static void json__grid_value(json_rules *d, const json__object *o, const json__m
     }
 }
 
-static void json__grid_members(json_rules *d, const json__object *o, const json__grid *g, size_t v, bool once, const int32_t *next, const int32_t *after) {
+static void json__grid_members(json_rules *d, const json__object *o, const json__grid *g, size_t v, bool once,
+                               const int32_t *next, const int32_t *after) {
     for (size_t i = 0; i < o->n_prop; i++) {
         const int32_t at = next[i * g->size + v];
         json__grid_value(d, o, &o->m[i], g, v, json__colon(&d->b, json__name(d, at, o->m[i].name)), after + (i + 1) * g->size);
         if (!o->m[i].required) gram_eps(d->b.g, at, next[(i + 1) * g->size + v]);
     }
     for (size_t i = o->n_prop; i < o->n; i++)
-        json__grid_value(d, o, &o->m[i], g, v, json__colon(&d->b, json__key(d, next[o->n_prop * g->size + v], o, o->m[i].keys, once)), after + o->n_prop * g->size);
+        json__grid_value(d, o, &o->m[i], g, v,
+                         json__colon(&d->b, json__key(d, next[o->n_prop * g->size + v], o, o->m[i].keys, once)),
+                         after + o->n_prop * g->size);
 }
 
 static bool json__object_grid_build(json_rules *d, const json__object *o, int32_t from, int32_t to) {
@@ -1444,27 +1456,35 @@ static bool json__object_grid_build(json_rules *d, const json__object *o, int32_
     return true;
 }
 
-/* Members in any order. Declared ones are bits, the required ones first; after the bits are the counts, each only where it matters. */
+/* Members in any order. Declared ones are bits, the required ones first; after the bits are the counts, each only
+ * where it matters. */
 typedef struct {
     json_rules          *d;
     const json__object *o;
     uint64_t            required;
     uint64_t            words;                        /* registers in use */
-    uint64_t            low, room, rest, mark;        /* registers, 0 none: members that differ; all; those not required; the first byte */
+    uint64_t            low, room, rest, mark;        /* registers, 0 none: members that differ; all; those not
+                                                       * required; the first byte */
     uint64_t            need[JSON_NEEDS];             /* registers of the needs */
     bool                once;                         /* further keys differ */
     int32_t             next, after;
 } json__any;
 
-static int32_t json__count(json_rules *d, int32_t from, uint64_t k, uint64_t most) { return k ? json__op(d, from, GRAM_ADD, k - 1, 1, most) : from; }
-static int32_t json__within(json_rules *d, int32_t from, uint64_t k, uint64_t a, uint64_t b) { return k ? json__op(d, from, GRAM_WITHIN, k - 1, a, b) : from; }
+static int32_t json__count(json_rules *d, int32_t from, uint64_t k, uint64_t most) {
+    return k ? json__op(d, from, GRAM_ADD, k - 1, 1, most) : from;
+}
+static int32_t json__within(json_rules *d, int32_t from, uint64_t k, uint64_t a, uint64_t b) {
+    return k ? json__op(d, from, GRAM_WITHIN, k - 1, a, b) : from;
+}
 
 static bool json__any_counts(json__any *x) {
     const json__object *o = x->o;
-    const bool          loose = x->d->b.f.loose, extra = o->n > o->n_prop, low = o->min > x->required, high = o->max < o->n_prop || (extra && o->max != UINT64_MAX);
+    const bool          loose = x->d->b.f.loose, extra = o->n > o->n_prop, low = o->min > x->required,
+                        high = o->max < o->n_prop || (extra && o->max != UINT64_MAX);
     x->words = (o->n_prop + JSON_WORD_BITS - 1) / JSON_WORD_BITS;
     x->once = !loose && low && o->min > 1 && json__keys_endless(o);
-    if (!loose && low && extra && !x->once && o->min > 1 && (high || o->n_prop < o->min)) return json__refuse(x->d, o->at, JSON_NOT_APART);
+    if (!loose && low && extra && !x->once && o->min > 1 && (high || o->n_prop < o->min))
+        return json__refuse(x->d, o->at, JSON_NOT_APART);
     if (low) x->low = ++x->words;
     if (high || !extra) x->room = ++x->words;
     if (high) x->rest = ++x->words;
@@ -1497,8 +1517,8 @@ static void json__any_value(json__any *x, const json__member *m, int32_t from) {
     }
 }
 
-/* The declared members, or those of them that are required or not: in generation each one that has not come yet, loose as a tree of names, after
- * which it is seen whether the name is new. */
+/* The declared members, or those of them that are required or not: in generation each one that has not come yet,
+ * loose as a tree of names, after which it is seen whether the name is new. */
 static void json__any_declared(json__any *x, int32_t from, bool required) {
     const json__object *o = x->o;
     json__sorted       *name = mem_new(o->n_prop, sizeof *name);
@@ -1527,7 +1547,8 @@ static void json__any_members(json__any *x) {
     json__any_declared(x, x->next, true);
     if (other >= 0) json__any_declared(x, other, false);
     for (size_t i = o->n_prop; i < o->n && other >= 0; i++)
-        json__any_value(x, &o->m[i], json__any_counted(x, json__key(x->d, other, o, o->m[i].keys, x->once), false, x->once || x->d->b.f.loose || o->min <= 1));
+        json__any_value(x, &o->m[i], json__any_counted(x, json__key(x->d, other, o, o->m[i].keys, x->once), false,
+                                                       x->once || x->d->b.f.loose || o->min <= 1));
 }
 
 /* After a member: a comma where another one may come, the bracket where all is there. */
@@ -1536,7 +1557,9 @@ static void json__any_after(json__any *x, int32_t to) {
     json_rules          *d = x->d;
     const int32_t       at = json__space(&d->b, x->after, JSON_BEFORE);
     const uint64_t      most = o->n > o->n_prop || o->max < o->n_prop ? o->max : o->n_prop;
-    if (most) gram_eps(d->b.g, json__space(&d->b, json__byte(&d->b, json__within(d, at, x->room, 0, most - 1), ','), JSON_COMMA), x->next);
+    if (most)
+        gram_eps(d->b.g, json__space(&d->b, json__byte(&d->b, json__within(d, at, x->room, 0, most - 1), ','),
+                                     JSON_COMMA), x->next);
     int32_t close = x->required ? json__op(d, at, GRAM_HAS, 0, 0, x->required - 1) : at;
     close = json__within(d, close, x->low, o->min, UINT64_MAX);
     for (size_t j = 0; j < o->n_need; j++)
@@ -1553,7 +1576,7 @@ static bool json__object_any(json_rules *d, const json__object *o, int32_t from,
     if (x.mark) {
         from = json__op(d, from, GRAM_MARK, x.mark - 1, 0, 0);
         const int32_t end = gram_state(g);
-        gram_op_edge(g, end, (gram_op){GRAM_CHECK, (uint32_t)x.mark - 1, JSON_KEYS, 0}, -1, to);
+        gram_op_edge(g, end, (gram_op){GRAM_CHECK, (uint32_t)x.mark - 1, JSON_KEYS, 0}, to);
         to = end;
     }
     const int32_t open = json__byte(&d->b, from, '{'), first = json__space(&d->b, open, JSON_OPENED);
@@ -1566,8 +1589,10 @@ static bool json__object_any(json_rules *d, const json__object *o, int32_t from,
 
 /* --- arrays --- */
 
-/* An array whose places and counts are written out as states: next[i] before item i, after[i] after it, for each tuple of counts. */
-static bool json__array_grid(json_rules *d, const schema_array *a, const json__need *need, const json__grid *grid, uint64_t last, int32_t from, int32_t to) {
+/* An array whose places and counts are written out as states: next[i] before item i, after[i] after it, for each
+ * tuple of counts. */
+static bool json__array_grid(json_rules *d, const schema_array *a, const json__need *need, const json__grid *grid,
+                             uint64_t last, int32_t from, int32_t to) {
     gram         *g = d->b.g;
     const size_t  size = grid->size, n = (last + 1) * size;
     int32_t      *next = mem_new(n, sizeof *next), *after = mem_new(n, sizeof *after);
@@ -1583,7 +1608,8 @@ static bool json__array_grid(json_rules *d, const schema_array *a, const json__n
         for (size_t v = 0; v < size; v++)
             for (size_t k = 0; k < n_way; k++) {
                 size_t to_v = v;
-                if (json__grid_step(grid, &to_v, way[k].counts)) json__value(d, next[i * size + v], way[k].value, after[behind * size + to_v]);
+                if (json__grid_step(grid, &to_v, way[k].counts))
+                    json__value(d, next[i * size + v], way[k].value, after[behind * size + to_v]);
             }
     }
     for (size_t i = size; i < n; i++) {
@@ -1595,7 +1621,8 @@ static bool json__array_grid(json_rules *d, const schema_array *a, const json__n
     return true;
 }
 
-/* An item of the end of an array: the guards of its way, its value, its counts. Registers: 0 items of the end, 1 those that count, 2 the others. */
+/* An item of the end of an array: the guards of its way, its value, its counts. Registers: 0 items of the end, 1
+ * those that count, 2 the others. */
 static void json__loop_item(json_rules *d, const json__loop *l, const json__way *w, int32_t from, int32_t after) {
     const bool     others = l->c_min && l->max != UINT64_MAX;
     const uint64_t most = l->max == UINT64_MAX ? l->min : l->max, c_most = l->c_max == UINT64_MAX ? l->c_min : l->c_max;
@@ -1618,7 +1645,8 @@ static void json__array_after(json_rules *d, int32_t close_at, int32_t close, in
 
 static bool json__array_loop(json_rules *d, const schema_array *a, const json__loop *l, int32_t from, int32_t to) {
     gram         *g = d->b.g;
-    const int32_t open = json__byte(&d->b, from, '['), first = json__space(&d->b, open, JSON_OPENED), close = gram_state(g), next = gram_state(g), after = gram_state(g);
+    const int32_t open = json__byte(&d->b, from, '['), first = json__space(&d->b, open, JSON_OPENED),
+                  close = gram_state(g), next = gram_state(g), after = gram_state(g);
     const bool    ends = !l->min && !l->c_min, goes_on = l->max > 0;
     int32_t       at = first;
     json__closing(&d->b, close, ']', to);
@@ -1627,7 +1655,8 @@ static bool json__array_loop(json_rules *d, const schema_array *a, const json__l
         const int32_t end = gram_state(g), item = gram_state(g);
         json__value(d, at, json__item_at(a, i), end);
         const int32_t behind = json__space(&d->b, end, JSON_BEFORE);
-        json__array_after(d, (i + 1 < l->k ? i + 1 >= a->min && !l->c_min : ends) ? behind : -1, close, i + 1 < l->k || goes_on ? behind : -1, item);
+        json__array_after(d, (i + 1 < l->k ? i + 1 >= a->min && !l->c_min : ends) ? behind : -1, close,
+                          i + 1 < l->k || goes_on ? behind : -1, item);
         at = item;
     }
     gram_eps(g, at, next);
@@ -1639,7 +1668,8 @@ static bool json__array_loop(json_rules *d, const schema_array *a, const json__l
     return true;
 }
 
-/* Items that all differ (generation). Values of a short list are bits, others are kept as texts; register n after the bits counts. */
+/* Items that all differ (generation). Values of a short list are bits, others are kept as texts; register n after the
+ * bits counts. */
 typedef struct {
     json_rules   *d;
     json__values v;
@@ -1663,7 +1693,8 @@ static void json__unique_items(json__unique *x) {
     for (size_t i = 0; i < x->v.n; i++) {
         const int32_t end = gram_state(g);
         gram_text(g, json__op(x->d, x->next, GRAM_LACKS, 0, i, 0), str_bytes(&x->v.text[i]), end);
-        gram_eps(g, json__count(x->d, json__op(x->d, end, GRAM_TAKE, 0, i, 0), x->n, x->max == UINT64_MAX ? x->min : x->max), x->after);
+        gram_eps(g, json__count(x->d, json__op(x->d, end, GRAM_TAKE, 0, i, 0), x->n,
+                                x->max == UINT64_MAX ? x->min : x->max), x->after);
     }
     json__unique_texts(x, x->v.string, true);
     json__unique_texts(x, x->v.number, false);
@@ -1676,7 +1707,8 @@ static bool json__array_unique(json_rules *d, const schema_array *a, int32_t fro
     if (plain) x.v = json__values_of(d, d->node[json__node_of(d, a->rest)].shape);
     if (!x.v.held) {
         json__values_drop(&x.v);
-        return json__refuse(d, a->at, "uniqueItems over these values cannot be kept while generating: expected strings, numbers or at most 256 values");
+        return json__refuse(d, a->at,
+                            "uniqueItems over these values cannot be kept while generating: expected strings, numbers or at most 256 values");
     }
     if (!x.v.string && !x.v.number && x.v.n < x.max) x.max = x.v.n;
     if (x.max != UINT64_MAX || x.min > 1) x.n = (x.v.n + JSON_WORD_BITS - 1) / JSON_WORD_BITS + 1;
@@ -1709,7 +1741,7 @@ static bool json__arrays(json_rules *d, const schema_array *a, int32_t from, int
     if (!differ) return json__array_items(d, a, from, to);
     if (!d->b.f.loose) return json__array_unique(d, a, from, to);
     const int32_t end = gram_state(d->b.g);
-    gram_op_edge(d->b.g, end, (gram_op){GRAM_CHECK, JSON_MARK, JSON_UNIQUE, 0}, -1, to);
+    gram_op_edge(d->b.g, end, (gram_op){GRAM_CHECK, JSON_MARK, JSON_UNIQUE, 0}, to);
     return json__array_items(d, a, json__op(d, from, GRAM_MARK, JSON_MARK, 0, 0), end);
 }
 
@@ -1721,31 +1753,36 @@ static bool json__objects(json_rules *d, json__object *o, int32_t from, int32_t 
     return o->n_need ? json__object_grid_build(d, o, from, to) : json__object_chain(d, o, from, to);
 }
 
-static bool json__any_array(const schema_array *a) { return !a->n_prefix && a->rest == SCHEMA_TRUE && !a->min && a->max == UINT64_MAX && !a->unique && !a->n_contains; }
-
-static bool json__any_object(const schema_object *o) {
-    return !o->n_prop && o->n_extra == 1 && lang_is_all(o->extra[0].keys) && o->extra[0].value == SCHEMA_TRUE && !o->min && o->max == UINT64_MAX && !o->n_some;
+static bool json__any_array(const schema_array *a) {
+    return !a->n_prefix && a->rest == SCHEMA_TRUE && !a->min && a->max == UINT64_MAX && !a->unique && !a->n_contains;
 }
 
-static bool json__any_string(const schema_shape *s) { return s->string && lang_is_all(s->string) && !s->len_min && s->len_max == UINT64_MAX; }
+static bool json__any_object(const schema_object *o) {
+    return !o->n_prop && o->n_extra == 1 && lang_is_all(o->extra[0].keys) && o->extra[0].value == SCHEMA_TRUE &&
+           !o->min && o->max == UINT64_MAX && !o->n_some;
+}
 
 /* The types that have values: bits. */
 enum { JSON_IS_WORD = 1, JSON_IS_STRING = 2, JSON_IS_NUMBER = 4, JSON_IS_ARRAY = 8, JSON_IS_OBJECT = 16, JSON_IS_ALL = 31 };
 
 static unsigned json__types(const schema_shape *s) {
-    return (s->null || s->no || s->yes ? JSON_IS_WORD : 0) | (s->string ? JSON_IS_STRING : 0) | (s->any_number || s->number ? JSON_IS_NUMBER : 0) | (s->n_array ? JSON_IS_ARRAY : 0) |
+    return (s->null || s->no || s->yes ? JSON_IS_WORD : 0) | (s->string ? JSON_IS_STRING
+                                                              : 0) | (s->any_number || s->number ? JSON_IS_NUMBER
+                                                                      : 0) | (s->n_array ? JSON_IS_ARRAY : 0) |
            (s->n_object ? JSON_IS_OBJECT : 0);
 }
 
 /* A rule that other values share, where a shape is nothing but that; -1: it is not. */
 static int32_t json__known(json_rules *d, const schema_shape *s) {
     const unsigned types = json__types(s);
-    const bool     arrays = s->n_array == 1 && json__any_array(&s->array[0]), objects = s->n_object == 1 && json__any_object(&s->object[0]);
+    const bool     arrays = s->n_array == 1 && json__any_array(&s->array[0]),
+                   objects = s->n_object == 1 && json__any_object(&s->object[0]);
     if (types == JSON_IS_STRING) return json__string(d, s);
     if (types == JSON_IS_NUMBER) return json__number(d, s);
     if (types == JSON_IS_ARRAY && arrays) return json__rule(&d->b, JSON_ARRAY);
     if (types == JSON_IS_OBJECT && objects) return json__rule(&d->b, JSON_OBJECT);
-    if (types == JSON_IS_ALL && arrays && objects && s->null && s->no && s->yes && s->any_number && json__any_string(s)) return json__rule(&d->b, JSON_VALUE);
+    if (types == JSON_IS_ALL && arrays && objects && s->null && s->no && s->yes && s->any_number && lang_is_all(s->string))
+        return json__rule(&d->b, JSON_VALUE);
     return -1;
 }
 
@@ -1778,7 +1815,8 @@ static bool json__fill(json_rules *d, uint32_t at) {
     return true;
 }
 
-/* Values of the conjunctions of one document in one automaton. The document and its languages must stay as long as the automaton is used. */
+/* Values of the conjunctions of one document in one automaton. The document and its languages must stay as long as
+ * the automaton is used. */
 static json_rules *json_rules_new(gram *g, schema_doc *s, const json_form *f) {
     json_rules *d = mem_new(1, sizeof *d);
     json__start(&d->b, g, f);

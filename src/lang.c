@@ -1,10 +1,12 @@
 /* ===== [lang] regular languages =====
  * Sets of texts that a finite automaton decides: words, regular expressions, and what and, or and not make of them.
- *   A language is a minimal automaton over characters, with its states numbered in one way, kept once in a pool: equal languages are the same
- * pointer. Edges are ranges of symbols: a symbol is a code point, with the surrogates cut out of the row. Only states from which a word
- * can still end are kept, so a missing edge means that no word goes on there. All texts of min to max characters of one class are a *span*: two
- * numbers and a class, however large the numbers are; its automaton is made when an operation needs it.
- *   Everything that is built is counted against the budget of the pool. When the budget is used up, results are NULL, and NULL operands give NULL.
+ *   A language is a minimal automaton over characters, with its states numbered in one way, kept once in a pool:
+ * equal languages are the same pointer. Edges are ranges of symbols: a symbol is a code point, with the surrogates
+ * cut out of the row. Only states from which a word can still end are kept, so a missing edge means that no word goes
+ * on there. All texts of min to max characters of one class are a *span*: two numbers and a class, however large the
+ * numbers are; its automaton is made when an operation needs it.
+ *   Everything that is built is counted against the budget of the pool. When the budget is used up, results are NULL,
+ * and NULL operands give NULL.
  * Public: lang_*.
  * Opens: lang_arc. */
 
@@ -14,7 +16,8 @@ typedef struct lang_pool lang_pool;
 enum {
     LANG_SYMBOLS = 0x110000 - 0x800,                  /* code points without surrogates */
     LANG_STATES = 1 << 19,                            /* a budget for the languages of one constraint */
-    LANG_WORK = 8,                                    /* steps of all operations, and a quarter of that of one, for each unit of the budget */
+    LANG_WORK = 8,                                    /* steps of all operations, and a quarter of that of one, for each
+                                                       * unit of the budget */
 };
 
 typedef struct { uint32_t lo, hi, to; } lang_edge;    /* symbols lo .. hi lead to state `to` */
@@ -40,6 +43,13 @@ struct lang {
 
 static uint32_t lang__symbol(uint32_t code) { return code < 0xd800 ? code : code - 0x800; }
 static uint32_t lang__code(uint32_t symbol) { return symbol < 0xd800 ? symbol : symbol + 0x800; }
+
+/* x + y and x * y, at most `most`. */
+static uint64_t lang__sum(uint64_t x, uint64_t y, uint64_t most) { return x > most || y > most - x ? most : x + y; }
+static uint64_t lang__times(uint64_t x, uint64_t y, uint64_t most) {
+    uint64_t z;
+    return __builtin_mul_overflow(x, y, &z) || z > most ? most : z;
+}
 
 /* --- sequences of numbers, kept once: a sequence is known by its id --- */
 
@@ -150,23 +160,14 @@ struct lang_pool {
     bool      over;
     lang    **bucket;
     size_t    n_bucket;
-    lang    **all;                                    /* by id */
+    lang    **kept;                                   /* by id */
     uint32_t  n;
     hmap      done;                                   /* operations: operator and operands to the id of the result */
     uint64_t  seed;
+    const lang *none, *all;                           /* no text; every text of Unicode scalar values */
 };
 
 enum { LANG_AND, LANG_OR, LANG_NOT };                 /* operators */
-
-static lang_pool *lang_pool_new(size_t budget) {
-    lang_pool *p = mem_new(1, sizeof *p);
-    p->budget = budget;
-    p->seed = rng_secret();
-    p->n_bucket = 256;
-    p->bucket = mem_new(p->n_bucket, sizeof *p->bucket);
-    hmap_init(&p->done, ~(uint64_t)UINT32_MAX);
-    return p;
-}
 
 static void lang__free(lang *l) {
     lang__dfa_drop(&l->dfa);
@@ -176,8 +177,8 @@ static void lang__free(lang *l) {
 
 static void lang_pool_free(lang_pool *p) {
     if (!p) return;
-    for (uint32_t i = 0; i < p->n; i++) lang__free(p->all[i]);
-    mem_free(p->all);
+    for (uint32_t i = 0; i < p->n; i++) lang__free(p->kept[i]);
+    mem_free(p->kept);
     mem_free(p->bucket);
     hmap_drop(&p->done);
     mem_free(p);
@@ -200,19 +201,25 @@ static bool lang__work(lang_pool *p, size_t n) {
 }
 
 static bool lang__dfa_eq(const lang_dfa *a, const lang_dfa *b) {
-    return a->n == b->n && (!a->n || (memcmp(a->ends, b->ends, a->n) == 0 && memcmp(a->first, b->first, (a->n + 1) * sizeof *a->first) == 0)) &&
+    return a->n == b->n && (!a->n ||
+                            (memcmp(a->ends, b->ends, a->n) == 0 &&
+                             memcmp(a->first, b->first, (a->n + 1) * sizeof *a->first) == 0)) &&
            (!a->n || !a->first[a->n] || memcmp(a->edge, b->edge, a->first[a->n] * sizeof *a->edge) == 0);
 }
 
 static bool lang__eq(const lang *a, const lang *b) {
     if (a->span != b->span) return false;
     if (!a->span) return lang__dfa_eq(&a->dfa, &b->dfa);
-    return a->min == b->min && a->max == b->max && a->n_cls == b->n_cls && (!a->n_cls || memcmp(a->cls, b->cls, a->n_cls * sizeof *a->cls) == 0);
+    return a->min == b->min && a->max == b->max && a->n_cls == b->n_cls &&
+           (!a->n_cls || memcmp(a->cls, b->cls, a->n_cls * sizeof *a->cls) == 0);
 }
 
 static uint64_t lang__hash(const lang_pool *p, const lang *l) {
-    if (l->span) return rng_mix(bytes_hash(p->seed, (bytes){(const uint8_t *)l->cls, l->n_cls * sizeof *l->cls}) ^ rng_mix(l->min) ^ l->max);
-    return bytes_hash(p->seed ^ l->dfa.n, (bytes){(const uint8_t *)l->dfa.edge, l->dfa.n ? l->dfa.first[l->dfa.n] * sizeof *l->dfa.edge : 0}) ^
+    if (l->span)
+        return rng_mix(bytes_hash(p->seed,
+                                  (bytes){(const uint8_t *)l->cls, l->n_cls * sizeof *l->cls}) ^ rng_mix(l->min) ^ l->max);
+    return bytes_hash(p->seed ^ l->dfa.n,
+                      (bytes){(const uint8_t *)l->dfa.edge, l->dfa.n ? l->dfa.first[l->dfa.n] * sizeof *l->dfa.edge : 0}) ^
            bytes_hash(p->seed, (bytes){l->dfa.ends, l->dfa.n});
 }
 
@@ -221,9 +228,9 @@ static void lang__rehash(lang_pool *p) {
     p->n_bucket *= 2;
     p->bucket = mem_new(p->n_bucket, sizeof *p->bucket);
     for (uint32_t i = 0; i < p->n; i++) {
-        lang **at = &p->bucket[p->all[i]->hash & (p->n_bucket - 1)];
-        p->all[i]->next = *at;
-        *at = p->all[i];
+        lang **at = &p->bucket[p->kept[i]->hash & (p->n_bucket - 1)];
+        p->kept[i]->next = *at;
+        *at = p->kept[i];
     }
 }
 
@@ -248,8 +255,8 @@ static const lang *lang__keep(lang_pool *p, lang one) {
     l->id = p->n;
     l->next = p->bucket[l->hash & (p->n_bucket - 1)];
     p->bucket[l->hash & (p->n_bucket - 1)] = l;
-    p->all = mem_reserve(p->all, p->n, UINT32_MAX, sizeof(lang *));
-    return p->all[p->n++] = l;
+    p->kept = mem_reserve(p->kept, p->n, UINT32_MAX, sizeof(lang *));
+    return p->kept[p->n++] = l;
 }
 
 /* --- spans --- */
@@ -268,10 +275,23 @@ static const lang *lang__span(lang_pool *p, const gram_range *cls, size_t n, uin
 
 static const gram_range lang__every[] = {{0, LANG_SYMBOLS - 1}};
 
-static const lang *lang_none(lang_pool *p) { return p->over ? NULL : lang__keep(p, (lang){0}); }
+/* The texts of min .. max characters; max UINT64_MAX: no bound. */
 static const lang *lang_length(lang_pool *p, uint64_t min, uint64_t max) { return lang__span(p, lang__every, 1, min, max); }
-/* Every text of Unicode scalar values. */
-static const lang *lang_all(lang_pool *p) { return lang_length(p, 0, UINT64_MAX); }
+
+static const lang *lang_none(lang_pool *p) { return p->over ? NULL : p->none; }
+static const lang *lang_all(lang_pool *p) { return p->over ? NULL : p->all; }
+
+static lang_pool *lang_pool_new(size_t budget) {
+    lang_pool *p = mem_new(1, sizeof *p);
+    p->budget = budget;
+    p->seed = rng_secret();
+    p->n_bucket = 256;
+    p->bucket = mem_new(p->n_bucket, sizeof *p->bucket);
+    hmap_init(&p->done, ~(uint64_t)UINT32_MAX);
+    p->none = lang__keep(p, (lang){0});
+    p->all = lang_length(p, 0, UINT64_MAX);
+    return p;
+}
 
 static bool lang__same_class(const lang_dfa *d, uint32_t a, uint32_t b) {
     const uint32_t n = d->first[a + 1] - d->first[a];
@@ -321,7 +341,8 @@ static lang_dfa lang__span_dfa(const lang *l) {
     for (uint64_t s = 0; s <= last; s++) {
         lang__state(&b, s >= l->min);
         const uint32_t to = (uint32_t)(s < last ? s + 1 : s);
-        for (size_t i = 0; i < l->n_cls && (s < last || l->max == UINT64_MAX); i++) lang__edge(&b, l->cls[i].lo, l->cls[i].hi, to);
+        for (size_t i = 0; i < l->n_cls && (s < last || l->max == UINT64_MAX); i++)
+            lang__edge(&b, l->cls[i].lo, l->cls[i].hi, to);
     }
     return b.d;
 }
@@ -330,8 +351,9 @@ static lang_dfa lang__span_dfa(const lang *l) {
 static const lang_dfa *lang__dfa(const lang *l) {
     const uint64_t states = l->max == UINT64_MAX ? l->min : l->max;
     if (!l->span || l->dfa.n) return &l->dfa;
-    lang *own = l->home->all[l->id];
-    if (states >= l->home->budget || !lang__spend(l->home, ((size_t)states + 1) * (l->n_cls + 1))) return l->home->over = true, NULL;
+    lang *own = l->home->kept[l->id];
+    if (states >= l->home->budget || !lang__spend(l->home, ((size_t)states + 1) * (l->n_cls + 1)))
+        return l->home->over = true, NULL;
     own->dfa = lang__span_dfa(l);
     return &own->dfa;
 }
@@ -368,8 +390,8 @@ static uint8_t *lang__live(const lang_dfa *d) {
     return live;
 }
 
-/* The automaton d with the states of one block made one, without dead ones, numbered as a search in breadth meets them. block NULL: each state is its own.
- * What a first state without a word leaves is no state. d is moved from. */
+/* The automaton d with the states of one block made one, without dead ones, numbered as a search in breadth meets
+ * them. block NULL: each state is its own. What a first state without a word leaves is no state. d is moved from. */
 static lang_dfa lang__number(lang_dfa d, const uint32_t *block, uint32_t n_block, const uint8_t *live) {
     lang_build b = {0};
     uint32_t  *number = mem_new(n_block, sizeof *number), *order = mem_new(n_block, sizeof *order), n = 0;
@@ -390,8 +412,9 @@ static lang_dfa lang__number(lang_dfa d, const uint32_t *block, uint32_t n_block
     return b.d;
 }
 
-/* Partition refinement: states with the same signature (the blocks that their symbols lead to) stay in one block. When a block splits, its largest part
- * keeps the number, and only states with an edge into another part are looked at again: each edge at most log n times. */
+/* Partition refinement: states with the same signature (the blocks that their symbols lead to) stay in one block.
+ * When a block splits, its largest part keeps the number, and only states with an edge into another part are looked
+ * at again: each edge at most log n times. */
 typedef struct {
     const lang_dfa *d;
     uint32_t *block;                                  /* [n] of a state */
@@ -421,7 +444,8 @@ static bool lang__signature(const lang_refine *r, uint32_t *i, uint32_t end, lan
 static uint64_t lang__signature_hash(const lang_refine *r, uint32_t s) {
     uint64_t  h = r->seed;
     lang_edge e;
-    for (uint32_t i = r->d->first[s]; lang__signature(r, &i, r->d->first[s + 1], &e);) h = rng_mix(h ^ ((uint64_t)e.lo << 32 | e.hi)) ^ e.to;
+    for (uint32_t i = r->d->first[s]; lang__signature(r, &i, r->d->first[s + 1], &e);)
+        h = rng_mix(h ^ ((uint64_t)e.lo << 32 | e.hi)) ^ e.to;
     return rng_mix(h);
 }
 
@@ -430,9 +454,12 @@ static int lang__compare(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 static int lang__signature_order(const lang_refine *r, uint32_t a, uint32_t b) {
     uint32_t i = r->d->first[a], k = r->d->first[b];
     for (lang_edge x, y;;) {
-        const bool more_a = lang__signature(r, &i, r->d->first[a + 1], &x), more_b = lang__signature(r, &k, r->d->first[b + 1], &y);
+        const bool more_a = lang__signature(r, &i, r->d->first[a + 1], &x),
+                   more_b = lang__signature(r, &k, r->d->first[b + 1], &y);
         if (!more_a || !more_b) return more_a - more_b;
-        if (x.lo != y.lo || x.hi != y.hi || x.to != y.to) return x.lo != y.lo ? lang__compare(x.lo, y.lo) : x.hi != y.hi ? lang__compare(x.hi, y.hi) : lang__compare(x.to, y.to);
+        if (x.lo != y.lo || x.hi != y.hi || x.to != y.to)
+            return x.lo != y.lo ? lang__compare(x.lo, y.lo) : x.hi != y.hi ? lang__compare(x.hi, y.hi)
+                   : lang__compare(x.to, y.to);
     }
 }
 
@@ -467,7 +494,8 @@ static void lang__swap(lang_refine *r, uint32_t a, uint32_t b) {
     for (uint32_t i = r->begin[b]; i < r->end[b]; i++) r->block[r->item[i]] = b;
 }
 
-/* Splits the block whose dirty states these are. starts: marks of the first state of each group of one signature. The largest part keeps the number. */
+/* Splits the block whose dirty states these are. starts: marks of the first state of each group of one signature. The
+ * largest part keeps the number. */
 static void lang__split(lang_refine *r, const uint32_t *dirty, const uint8_t *starts, uint32_t n) {
     const uint32_t b = r->block[dirty[0]], clean = r->end[b] - r->begin[b] - n;
     uint32_t       largest = b, most = clean;
@@ -511,13 +539,16 @@ static void lang__halves(lang_refine *r) {
     for (uint32_t s = 0; s < n; s++) r->dirty[r->n_dirty++] = s;
 }
 
-/* The minimal automaton of the same language in canonical order; d is moved from. Every state of d is one that the first one reaches. */
+/* The minimal automaton of the same language in canonical order; d is moved from. Every state of d is one that the
+ * first one reaches. */
 static lang_dfa lang__minimal(lang_dfa d) {
     uint8_t *live = lang__live(&d);
     d = lang__number(d, NULL, d.n, live);
     mem_free(live);
     uint32_t   *room = mem_new(d.n, 6 * sizeof *room);
-    lang_refine r = {.d = &d, .block = room, .item = room + d.n, .at = room + 2 * (size_t)d.n, .begin = room + 3 * (size_t)d.n, .end = room + 4 * (size_t)d.n, .dirty = room + 5 * (size_t)d.n, .seed = rng_secret()};
+    lang_refine r = {.d = &d, .block = room, .item = room + d.n, .at = room + 2 * (size_t)d.n,
+                     .begin = room + 3 * (size_t)d.n, .end = room + 4 * (size_t)d.n, .dirty = room + 5 * (size_t)d.n,
+                     .seed = rng_secret()};
     r.head = lang__sources(&d, &r.from);
     r.is_dirty = mem_new(d.n, 1);
     r.hash = mem_new(d.n, sizeof *r.hash);
@@ -586,7 +617,8 @@ static void lang__pair_edges(lang_product *x, lang_build *out, uint32_t a, uint3
     if (b != LANG__DEAD) k = x->b->edge + x->b->first[b], stop_b = x->b->edge + x->b->first[b + 1];
     for (uint32_t lo = 0; lo < LANG_SYMBOLS && (i < stop_a || k < stop_b); x->steps++) {
         const bool     in_a = i < stop_a && i->lo <= lo, in_b = k < stop_b && k->lo <= lo;
-        const uint32_t next_a = i == stop_a ? LANG_SYMBOLS : in_a ? i->hi + 1 : i->lo, next_b = k == stop_b ? LANG_SYMBOLS : in_b ? k->hi + 1 : k->lo;
+        const uint32_t next_a = i == stop_a ? LANG_SYMBOLS : in_a ? i->hi + 1 : i->lo,
+                       next_b = k == stop_b ? LANG_SYMBOLS : in_b ? k->hi + 1 : k->lo;
         const uint32_t next = next_a < next_b ? next_a : next_b;
         const uint32_t to = lang__pair(x, in_a ? i->to : LANG__DEAD, in_b ? k->to : LANG__DEAD);
         if (to != LANG__DEAD) lang__edge(out, lo, next - 1, to);
@@ -631,22 +663,29 @@ static const lang *lang__span_and(lang_pool *p, const lang *a, const lang *b) {
     return l;
 }
 
-static bool lang_empty(const lang *l) { return l && !l->span && l->dfa.n == 0; }
-static bool lang__is_class(const lang *l) { return l->n_cls == 1 && l->cls[0].lo == 0 && l->cls[0].hi == LANG_SYMBOLS - 1; }
-static bool lang_is_all(const lang *l) { return l && l->span && !l->min && l->max == UINT64_MAX && lang__is_class(l); }
+/* Two spans whose classes are equal and whose lengths leave no gap are one; NULL: they are not. */
+static const lang *lang__span_or(lang_pool *p, const lang *a, const lang *b) {
+    const lang *cls = a->n_cls ? a : b;
+    const bool  same = !a->n_cls || !b->n_cls || (a->n_cls == b->n_cls && memcmp(a->cls, b->cls, a->n_cls * sizeof *a->cls) == 0);
+    if (!same || max_u64(a->min, b->min) > lang__sum(min_u64(a->max, b->max), 1, UINT64_MAX)) return NULL;
+    return lang__span(p, cls->cls, cls->n_cls, min_u64(a->min, b->min), max_u64(a->max, b->max));
+}
+
+static bool lang_empty(const lang *l) { return l && l == l->home->none; }
+static bool lang_is_all(const lang *l) { return l && l == l->home->all; }
 
 static const lang *lang__both(lang_pool *p, int op, const lang *a, const lang *b) {
     if (!a || !b || p->over) return NULL;
     if (a == b) return a;
-    const lang *unit = op == LANG_AND ? lang_all(p) : lang_none(p), *zero = op == LANG_AND ? lang_none(p) : lang_all(p);
-    if (!unit || !zero) return NULL;
+    const lang *unit = op == LANG_AND ? p->all : p->none, *zero = op == LANG_AND ? p->none : p->all, *l = NULL;
     if (a == unit || b == zero) return b;
     if (b == unit || a == zero) return a;
     if (op == LANG_AND && a->span && b->span) return lang__span_and(p, a, b);
+    if (op == LANG_OR && a->span && b->span && ((l = lang__span_or(p, a, b)) || p->over)) return l;
     if (a->id > b->id) return lang__both(p, op, b, a);
     const uint32_t known = (uint32_t)lang__done(p, (uint64_t)op, a, b)->b;
-    if (known) return p->all[known - 1];
-    const lang *l = lang__combine(p, op, a, b);
+    if (known) return p->kept[known - 1];
+    l = lang__combine(p, op, a, b);
     if (l) lang__done(p, (uint64_t)op, a, b)->b |= l->id + 1;
     return l;
 }
@@ -665,7 +704,8 @@ static void lang__rest_edges(lang_build *out, const lang_dfa *d, uint32_t s, uin
     if (lo < LANG_SYMBOLS) lang__edge(out, lo, LANG_SYMBOLS - 1, rest);
 }
 
-/* A minimal automaton's complement is minimal again; the state of all texts becomes dead, and a state of all texts takes what was dead. */
+/* A minimal automaton's complement is minimal again; the state of all texts becomes dead, and a state of all texts
+ * takes what was dead. */
 static const lang *lang__complement(lang_pool *p, const lang *l) {
     const lang_dfa *d = lang__dfa(l);
     lang_build      out = {0};
@@ -682,10 +722,15 @@ static const lang *lang__complement(lang_pool *p, const lang *l) {
     return lang__intern(p, out.d);
 }
 
+static bool lang__is_every_class(const lang *l) { return l->n_cls == 1 && l->cls[0].lo == 0 && l->cls[0].hi == LANG_SYMBOLS - 1; }
+
 static const lang *lang_not(lang_pool *p, const lang *a) {
     if (!a || p->over) return NULL;
+    if (a == p->none || a == p->all) return a == p->none ? p->all : p->none;
+    if (a->span && (!a->max || lang__is_every_class(a)) && !a->min) return lang_length(p, a->max + 1, UINT64_MAX);
+    if (a->span && lang__is_every_class(a) && a->max == UINT64_MAX) return lang_length(p, 0, a->min - 1);
     const uint32_t known = (uint32_t)lang__done(p, LANG_NOT, a, a)->b;
-    if (known) return p->all[known - 1];
+    if (known) return p->kept[known - 1];
     const lang *l = lang__complement(p, a);
     if (l) lang__done(p, LANG_NOT, a, a)->b |= l->id + 1;
     return l;
@@ -693,7 +738,8 @@ static const lang *lang_not(lang_pool *p, const lang *a) {
 
 /* --- words --- */
 
-typedef struct {                                      /* a state of a trie: whether a word ends there, then lo, hi, to of each edge */
+typedef struct {                                      /* a state of a trie: whether a word ends there, then lo, hi, to
+                                                       * of each edge */
     uint32_t *item;
     size_t    n, cap;
 } lang_row;
@@ -703,7 +749,8 @@ static void lang__row_add(lang_row *r, uint32_t v) {
     r->item[r->n++] = v;
 }
 
-typedef struct {                                      /* words in order become a minimal automaton: what no later word can reach is kept once */
+typedef struct {                                      /* words in order become a minimal automaton: what no later word
+                                                       * can reach is kept once */
     lang_row *row;                                    /* [n_row] the states of the word before */
     uint32_t *symbol;                                 /* that lead to them */
     size_t    n_row, deep;
@@ -846,13 +893,6 @@ static bool lang_has(const lang *l, bytes utf8) {
     return l->span ? l->min <= count && count <= l->max : l->dfa.ends[s];
 }
 
-/* x + y and x * y, at most `most`. */
-static uint64_t lang__sum(uint64_t x, uint64_t y, uint64_t most) { return x > most || y > most - x ? most : x + y; }
-static uint64_t lang__times(uint64_t x, uint64_t y, uint64_t most) {
-    uint64_t z;
-    return __builtin_mul_overflow(x, y, &z) || z > most ? most : z;
-}
-
 /* An automaton's edge for lang_arcs: code points of ASCII. */
 typedef struct { uint32_t from, lo, hi, to; } lang_arc;
 
@@ -867,7 +907,8 @@ static bool lang_room(lang_pool *p, size_t n) {
     return !p->over;
 }
 
-/* The language of an automaton of n states, the first one is 0; ends: [n]. The arcs are put in order; those of one state do not overlap. */
+/* The language of an automaton of n states, the first one is 0; ends: [n]. The arcs are put in order; those of one
+ * state do not overlap. */
 static const lang *lang_arcs(lang_pool *p, uint32_t n, const bool *ends, lang_arc *arc, size_t n_arc) {
     lang_build b = {0};
     if (!lang__work(p, n + n_arc) || n + n_arc > LANG_WORK / 4 * p->budget) return p->over = true, NULL;
@@ -886,20 +927,11 @@ static bool lang__go(const lang_dfa *d, uint32_t *s, uint32_t symbol) {
     return e != NULL;
 }
 
-static bool lang__span_has_run(const lang *l, bytes head, uint8_t c, uint64_t times, bytes tail) {
-    bool ok = !times || lang__in_class(l->cls, l->n_cls, c);
-    for (size_t i = 0; i < head.n; i++) ok = ok && lang__in_class(l->cls, l->n_cls, head.p[i]);
-    for (size_t i = 0; i < tail.n; i++) ok = ok && lang__in_class(l->cls, l->n_cls, tail.p[i]);
-    const uint64_t n = lang__sum(head.n + tail.n, times, UINT64_MAX);
-    return ok && l->min <= n && n <= l->max;
-}
-
 /* Whether the text "head, c that many times, tail" is a word, however often that is. All of it is ASCII. */
 static bool lang_has_run(const lang *l, bytes head, uint8_t c, uint64_t times, bytes tail) {
-    if (!l || l->span) return l && lang__span_has_run(l, head, c, times, tail);
-    const lang_dfa *d = &l->dfa;
+    const lang_dfa *d = l ? lang__dfa(l) : NULL;
     uint32_t        s = 0;
-    if (!d->n) return false;
+    if (!d || !d->n) return false;
     uint32_t *seen = mem_new(d->n, sizeof *seen);     /* 1 + how many of c were read when a state came */
     bool      ok = true;
     for (size_t i = 0; ok && i < head.n; i++) ok = lang__go(d, &s, head.p[i]);
@@ -915,10 +947,11 @@ static bool lang_has_run(const lang *l, bytes head, uint8_t c, uint64_t times, b
 
 /* --- how many words --- */
 
-/* Goes through the states from which finitely many words remain, each after those that it leads to, and sets their number (where count is there).
- * Returns how many such states there are. */
+/* Goes through the states from which finitely many words remain, each after those that it leads to, and sets their
+ * number (where count is there). Returns how many such states there are. */
 static uint32_t lang__finite(const lang_dfa *d, uint64_t *count, uint64_t most) {
-    uint32_t *from, *head = lang__sources(d, &from), *left = mem_new(d->n, sizeof *left), *order = mem_new(d->n, sizeof *order), n = 0;
+    uint32_t *from, *head = lang__sources(d, &from), *left = mem_new(d->n, sizeof *left),
+             *order = mem_new(d->n, sizeof *order), n = 0;
     for (uint32_t s = 0; s < d->n; s++)
         if (!(left[s] = d->first[s + 1] - d->first[s])) order[n++] = s;
     for (uint32_t i = 0; i < n; i++) {
@@ -997,8 +1030,8 @@ static bool lang_nth(const lang *l, uint64_t i, str *out) {
 
 /* --- as rules of an automaton over bytes --- */
 
-/* A way to write a character as bytes. Its number, less `less`, is cut into groups of bits, highest first; each group is a byte, a hexadecimal digit, or
- * (no bits) a fixed text. */
+/* A way to write a character as bytes. Its number, less `less`, is cut into groups of bits, highest first; each group
+ * is a byte, a hexadecimal digit, or (no bits) a fixed text. */
 typedef struct {
     enum { LANG_STOP, LANG_BYTE, LANG_HEX, LANG_TEXT } kind;
     uint8_t     bits, base;                           /* what is added to the value of the bits */
@@ -1027,7 +1060,8 @@ static const lang_form lang__forms[] = {
     {LANG_PLAIN | LANG_JSON, 0x80, 0x7ff, 0, {LANG__BYTE(5, 0xc0), LANG__BYTE(6, 0x80)}},
     {LANG_PLAIN | LANG_JSON, 0x800, 0xd7ff, 0, {LANG__BYTE(4, 0xe0), LANG__BYTE(6, 0x80), LANG__BYTE(6, 0x80)}},
     {LANG_PLAIN | LANG_JSON, 0xe000, 0xffff, 0, {LANG__BYTE(4, 0xe0), LANG__BYTE(6, 0x80), LANG__BYTE(6, 0x80)}},
-    {LANG_PLAIN | LANG_JSON, 0x10000, 0x10ffff, 0, {LANG__BYTE(3, 0xf0), LANG__BYTE(6, 0x80), LANG__BYTE(6, 0x80), LANG__BYTE(6, 0x80)}},
+    {LANG_PLAIN | LANG_JSON, 0x10000, 0x10ffff, 0,
+     {LANG__BYTE(3, 0xf0), LANG__BYTE(6, 0x80), LANG__BYTE(6, 0x80), LANG__BYTE(6, 0x80)}},
     {LANG_JSON, 0x22, 0x22, 0x22, {LANG__TEXT("\\\"")}},
     {LANG_JSON, 0x5c, 0x5c, 0x5c, {LANG__TEXT("\\\\")}},
     {LANG_LOOSE, 0x2f, 0x2f, 0x2f, {LANG__TEXT("\\/")}},
@@ -1043,7 +1077,8 @@ static const lang_form lang__forms[] = {
     {LANG_LONE, 0xd800, 0xdfff, 0, LANG__U4},
     {LANG_LOOSE, 0xe000, 0xffff, 0, LANG__U4},
     {LANG_LOOSE, 0x10000, 0x10ffff, 0x10000,
-     {LANG__TEXT("\\u"), LANG__HEX(0, 13), LANG__HEX(2, 8), LANG__HEX(4, 0), LANG__HEX(4, 0), LANG__TEXT("\\u"), LANG__HEX(0, 13), LANG__HEX(2, 12), LANG__HEX(4, 0), LANG__HEX(4, 0)}},
+     {LANG__TEXT("\\u"), LANG__HEX(0, 13), LANG__HEX(2, 8), LANG__HEX(4, 0), LANG__HEX(4, 0), LANG__TEXT("\\u"),
+      LANG__HEX(0, 13), LANG__HEX(2, 12), LANG__HEX(4, 0), LANG__HEX(4, 0)}},
 };
 
 typedef struct {
@@ -1052,51 +1087,47 @@ typedef struct {
     bool      append;                                 /* each byte is appended to the text of the activation */
     lang_seqs key;                                    /* (form, digit, target, values): what is written there already; */
     int32_t  *tail;                                   /* by id of a key: the state it begins in */
-    bool      draws;                                  /* into `arc` instead of the gram */
-    lang_arc *arc;
-    size_t    n_arc;
-    int32_t   n_state;
 } lang_out;
 
-static int32_t lang__out_state(lang_out *o) { return o->draws ? o->n_state++ : gram_state(o->g); }
-
 static void lang__out_byte(lang_out *o, int32_t from, uint8_t lo, uint8_t hi, int32_t to) {
-    if (o->draws) {
-        o->arc = mem_reserve(o->arc, o->n_arc, SIZE_MAX, sizeof *o->arc);
-        o->arc[o->n_arc++] = (lang_arc){(uint32_t)from, lo, hi, (uint32_t)to};
-    } else if (o->append) gram_byte_op(o->g, from, lo, hi, (gram_op){.kind = GRAM_APPEND}, to);
+    if (o->append) gram_byte_op(o->g, from, lo, hi, (gram_op){.kind = GRAM_APPEND}, to);
     else gram_byte(o->g, from, lo, hi, to);
 }
 
 /* The digits lo .. hi of a group. */
 static void lang__out_digit(lang_out *o, const lang_digit *d, int32_t from, uint32_t lo, uint32_t hi, int32_t to) {
-    static const struct { uint32_t lo, hi; uint8_t first; int when; } hex[] = {{0, 9, '0', ~0}, {10, 15, 'a', ~0}, {10, 15, 'A', LANG_LOOSE}};
+    static const struct { uint32_t lo, hi; uint8_t first; int when;
+                          } hex[] = {{0, 9, '0', ~0}, {10, 15, 'a', ~0}, {10, 15, 'A', LANG_LOOSE}};
     lo += d->base, hi += d->base;
     if (d->kind == LANG_BYTE) lang__out_byte(o, from, (uint8_t)lo, (uint8_t)hi, to);
     for (size_t i = 0; d->kind == LANG_HEX && i < sizeof hex / sizeof *hex; i++) {
         const uint32_t a = lo > hex[i].lo ? lo : hex[i].lo, b = hi < hex[i].hi ? hi : hex[i].hi;
-        if (a <= b && (o->when & hex[i].when)) lang__out_byte(o, from, (uint8_t)(hex[i].first + a - hex[i].lo), (uint8_t)(hex[i].first + b - hex[i].lo), to);
+        if (a <= b && (o->when & hex[i].when))
+            lang__out_byte(o, from, (uint8_t)(hex[i].first + a - hex[i].lo), (uint8_t)(hex[i].first + b - hex[i].lo), to);
     }
 }
 
 /* A fixed text before the state `to`. */
 static void lang__out_text(lang_out *o, int32_t from, const char *text, int32_t to) {
     for (const char *c = text; *c; c++) {
-        const int32_t next = c[1] ? lang__out_state(o) : to;
+        const int32_t next = c[1] ? gram_state(o->g) : to;
         lang__out_byte(o, from, (uint8_t)*c, (uint8_t)*c, next);
         from = next;
     }
 }
 
-/* The values of `n` ranges that have this digit above their lowest `rest` bits, without it; returns their number. The first range reaches the digit. */
+/* The values of `n` ranges that have this digit above their lowest `rest` bits, without it; returns their number. The
+ * first range reaches the digit. */
 static size_t lang__below(const gram_range *r, size_t n, uint32_t digit, unsigned rest, gram_range *out) {
     const uint32_t lo = digit << rest, hi = lo + (1u << rest) - 1;
     size_t         m = 0;
-    for (; m < n && r[m].lo <= hi; m++) out[m] = (gram_range){(r[m].lo > lo ? r[m].lo : lo) - lo, (r[m].hi < hi ? r[m].hi : hi) - lo};
+    for (; m < n && r[m].lo <= hi; m++)
+        out[m] = (gram_range){(r[m].lo > lo ? r[m].lo : lo) - lo, (r[m].hi < hi ? r[m].hi : hi) - lo};
     return m;
 }
 
-static void lang__out_form(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t from, int32_t to); /* calls lang__out_tail, which calls it for the next digit */
+/* calls lang__out_tail, which calls it for the next digit */
+static void lang__out_form(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t from, int32_t to);
 
 /* The state in which the values r of the digits from `at` on begin. Recursion: at most the digits of a form. */
 static int32_t lang__out_tail(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t to) {
@@ -1109,7 +1140,7 @@ static int32_t lang__out_tail(lang_out *o, const lang_form *f, int at, const gra
     mem_free(key);
     if (!fresh) return o->tail[id];
     o->tail = mem_reserve(o->tail, id, UINT32_MAX, sizeof *o->tail);
-    const int32_t s = o->tail[id] = lang__out_state(o);
+    const int32_t s = o->tail[id] = gram_state(o->g);
     lang__out_form(o, f, at, r, n, s, to);
     return s;
 }
@@ -1145,7 +1176,8 @@ static void lang__out_class(lang_out *o, int32_t from, const gram_range *cls, si
         size_t           m = 0;
         for (size_t k = 0; k < n && (f->when & o->when); k++) {
             const uint32_t lo = lang__code(cls[k].lo), hi = lang__code(cls[k].hi);
-            if (lo <= f->hi && hi >= f->lo) r[m++] = (gram_range){(lo > f->lo ? lo : f->lo) - f->less, (hi < f->hi ? hi : f->hi) - f->less};
+            if (lo <= f->hi && hi >= f->lo)
+                r[m++] = (gram_range){(lo > f->lo ? lo : f->lo) - f->less, (hi < f->hi ? hi : f->hi) - f->less};
         }
         if (m) lang__out_form(o, f, 0, r, m, from, to);
     }
@@ -1220,23 +1252,20 @@ static void lang__out(lang_out *o, int32_t from, const lang *l, int32_t to) {
 }
 
 /* The words of l, as UTF-8. */
-static void lang_emit(gram *g, int32_t from, const lang *l, int32_t to) { lang__out(&(lang_out){.g = g, .when = LANG_PLAIN}, from, l, to); }
+static void lang_emit(gram *g, int32_t from, const lang *l, int32_t to) {
+    lang__out(&(lang_out){.g = g, .when = LANG_PLAIN}, from, l, to);
+}
 
-/* The words of l as the inside of a JSON string. loose: in every spelling that JSON allows; else each character in one way. append: GRAM_APPEND with every byte. In
- * loose form the language of all texts takes lone surrogates as well (\ud800), which are in no other language. */
+/* The words of l as the inside of a JSON string. loose: in every spelling that JSON allows; else each character in
+ * one way. append: GRAM_APPEND with every byte. In loose form the language of all texts takes lone surrogates as well
+ * (\ud800), which are in no other language. */
 static void lang_emit_json(gram *g, int32_t from, const lang *l, bool loose, bool append, int32_t to) {
     const int when = !loose ? LANG_STRICT : LANG_LOOSE | (lang_is_all(l) ? LANG_LONE : 0);
     lang__out(&(lang_out){.g = g, .when = when, .append = append}, from, l, to);
 }
 
-/* The same of the words with min .. max characters. False: the budget does not allow it. */
-static bool lang_emit_json_length(gram *g, int32_t from, const lang *l, uint64_t min, uint64_t max, bool loose, int32_t to) {
-    const lang *cut = l ? lang_and(l->home, l, lang_length(l->home, min, max)) : NULL;
-    if (cut) lang_emit_json(g, from, cut, loose, false, to);
-    return cut != NULL;
-}
-
-/* --- regular expressions: text to nodes. Two kinds are read: those of JSON Schema (ECMA-262), and those of Python's re with re.ASCII. --- */
+/* --- regular expressions: text to nodes. Two kinds are read: those of JSON Schema (ECMA-262), and those of Python's
+ * re with re.ASCII. --- */
 
 enum {
     LANG_TEXT_MAX = 1 << 20,                          /* bytes of an expression */
@@ -1248,7 +1277,8 @@ enum { LANG_I = 1, LANG_M = 2, LANG_S = 4, LANG_X = 8 };                /* flags
 typedef enum { LANG_EMPTY, LANG_CLASS, LANG_CAT, LANG_ALT, LANG_REPEAT, LANG_AT, LANG_LOOK } lang_kind;
 
 /* Places that an expression asks for. */
-typedef enum { LANG_BEGIN, LANG_LINE_BEGIN, LANG_END, LANG_LAST_LINE /* the end, or before a final newline */, LANG_LINE_END, LANG_EDGE, LANG_NO_EDGE } lang_place;
+typedef enum { LANG_BEGIN, LANG_LINE_BEGIN, LANG_END, LANG_LAST_LINE /* the end, or before a final newline */,
+               LANG_LINE_END, LANG_EDGE, LANG_NO_EDGE } lang_place;
 
 typedef struct {
     lang_kind  kind;
@@ -1303,11 +1333,14 @@ static bool lang__bad(lang_rx *x, size_t at, const char *expected) {
 }
 
 /* A form that is no regular language, or not one that is read here. */
-static bool lang__unheld(lang_rx *x, size_t at, const char *what) { return err_set(x->e, EXIT_INPUT, "byte %zu: found %s, which is not supported", at + 1, what); }
+static bool lang__unheld(lang_rx *x, size_t at, const char *what) {
+    return err_set(x->e, EXIT_INPUT, "byte %zu: found %s, which is not supported", at + 1, what);
+}
 
 static uint32_t lang__node(lang_rx *x, lang_kind kind, size_t at) {
     if (!x->n_node) x->n_node = 1;                    /* 0 is no node */
-    if (x->n_node == 1 || (x->n_node & (x->n_node - 1)) == 0) x->node = mem_grow(x->node, x->n_node < 64 ? 64 : 2 * (size_t)x->n_node, sizeof *x->node);
+    if (x->n_node == 1 || (x->n_node & (x->n_node - 1)) == 0)
+        x->node = mem_grow(x->node, x->n_node < 64 ? 64 : 2 * (size_t)x->n_node, sizeof *x->node);
     x->node[x->n_node] = (lang_node){.kind = kind, .at = at};
     return x->n_node++;
 }
@@ -1319,36 +1352,11 @@ static void lang__set_add(lang_rx *x, uint32_t lo, uint32_t hi) {
     x->set[x->n_set++] = (gram_range){lo, hi};
 }
 
-static int lang__range_order(const void *x, const void *y) {
-    const gram_range *a = x, *b = y;
-    return lang__compare(a->lo, b->lo);
-}
-
-/* Puts the ranges of the set from `first` on in order and joins those that meet. */
-static void lang__set_sort(lang_rx *x, size_t first) {
-    size_t n = first;
-    if (x->n_set == first) return;
-    qsort(x->set + first, x->n_set - first, sizeof *x->set, lang__range_order);
-    for (size_t i = first; i < x->n_set; i++) {
-        if (n > first && x->set[i].lo <= x->set[n - 1].hi + 1) {
-            if (x->set[i].hi > x->set[n - 1].hi) x->set[n - 1].hi = x->set[i].hi;
-        } else x->set[n++] = x->set[i];
-    }
-    x->n_set = n;
-}
-
 /* Replaces the set from `first` on by what is not in it. */
 static void lang__set_negate(lang_rx *x, size_t first) {
-    lang__set_sort(x, first);
-    const size_t n = x->n_set;
-    uint32_t     lo = 0;
-    for (size_t i = first; i < n; i++) {
-        if (lo < x->set[i].lo) lang__set_add(x, lo, x->set[i].lo - 1);
-        lo = x->set[i].hi + 1;
-    }
-    if (lo <= 0x10ffff) lang__set_add(x, lo, 0x10ffff);
-    memmove(x->set + first, x->set + n, (x->n_set - n) * sizeof *x->set);
-    x->n_set -= n - first;
+    lang__set_add(x, 0, 0);                           /* room for one range more */
+    gram_range *const r = x->set + first;
+    x->n_set = first + gram_ranges_negate(r, gram_ranges_join(r, x->n_set - 1 - first));
 }
 
 /* Adds the other case of ASCII letters, where the flag says so. */
@@ -1364,7 +1372,7 @@ static void lang__set_fold(lang_rx *x) {
 static uint32_t lang__set_class(lang_rx *x) {
     size_t n = 0;
     bool   fresh;
-    lang__set_sort(x, 0);
+    x->n_set = gram_ranges_join(x->set, x->n_set);
     for (size_t i = 0; i < x->n_set; i++) {
         gram_range r = x->set[i];
         if (r.lo >= 0xd800 && r.lo < 0xe000) r.lo = 0xe000;
@@ -1386,8 +1394,12 @@ static const gram_range *lang__class(const lang_rx *x, uint32_t id, size_t *n) {
 }
 
 /* \d \w \s, and what a dot does not take. */
-static const gram_range lang__digits[] = {{'0', '9'}}, lang__words_of[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}, lang__blanks[] = {{9, 13}, {' ', ' '}},
-                        lang__blanks_ecma[] = {{9, 13}, {' ', ' '}, {0xa0, 0xa0}, {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}},
+static const gram_range lang__digits[] = {{'0', '9'}},
+                        lang__words_of[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
+                        lang__blanks[] = {{9, 13}, {' ', ' '}},
+                        lang__blanks_ecma[] = {{9, 13}, {' ', ' '}, {0xa0, 0xa0}, {0x1680, 0x1680}, {0x2000, 0x200a},
+                                               {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000},
+                                               {0xfeff, 0xfeff}},
                         lang__newline[] = {{'\n', '\n'}}, lang__newline_ecma[] = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
 
 #define LANG__ALL_OF(r) (r), sizeof(r) / sizeof *(r)
@@ -1457,7 +1469,9 @@ static bool lang__hex_braces(lang_rx *x, uint32_t *code) {
 static bool lang__hex_pair(lang_rx *x, uint32_t *code) {
     if (lang__take(x, '{')) return lang__hex_braces(x, code);
     if (!lang__hex(x, 4, code)) return false;
-    if ((*code & 0xfc00) != 0xd800 || lang__peek(x, 0) != '\\' || lang__peek(x, 1) != 'u' || bytes_hex_digit(lang__peek(x, 2)) < 0) return true;
+    if ((*code & 0xfc00) != 0xd800 || lang__peek(x, 0) != '\\' || lang__peek(x, 1) != 'u' ||
+        bytes_hex_digit(lang__peek(x, 2)) < 0)
+        return true;
     const size_t before = x->at;
     uint32_t     low;
     x->at += 2;
@@ -1480,10 +1494,12 @@ static bool lang__control(uint8_t c, uint32_t *code) {
 static bool lang__python_number(lang_rx *x, size_t from, bool in_class, uint32_t *code) {
     const uint8_t a = lang__peek(x, 0), b = lang__peek(x, 1), c = lang__peek(x, 2);
     const bool    three = lang__octal_digit(a) && lang__octal_digit(b) && lang__octal_digit(c);
-    if (a != '0' && !(in_class && lang__octal_digit(a)) && !three) return in_class ? lang__bad(x, x->at, "an octal digit") : lang__unheld(x, from, "a backreference");
+    if (a != '0' && !(in_class && lang__octal_digit(a)) && !three)
+        return in_class ? lang__bad(x, x->at, "an octal digit") : lang__unheld(x, from, "a backreference");
     *code = 0;
     for (int i = 0; i < 3 && lang__octal_digit(lang__peek(x, 0)); i++) *code = *code * 8 + (uint32_t)(x->text.p[x->at++] - '0');
-    return *code <= 0377 || err_set(x->e, EXIT_INPUT, "byte %zu: found an octal number above 377, expected a smaller one", from + 1);
+    return *code <= 0377 || err_set(x->e, EXIT_INPUT,
+                                    "byte %zu: found an octal number above 377, expected a smaller one", from + 1);
 }
 
 static bool lang__python_escape(lang_rx *x, size_t from, bool in_class, uint32_t *code) {
@@ -1508,9 +1524,11 @@ static bool lang__ecma_escape(lang_rx *x, size_t from, uint32_t *code) {
     if (c == 'u') return lang__hex_pair(x, code);
     if (c == 'k' || (c >= '1' && c <= '9')) return lang__unheld(x, from, "a backreference");
     if (c == '0' && (lang__peek(x, 0) < '0' || lang__peek(x, 0) > '9')) return *code = 0, true;
-    if (c == 'c' && ((lang__peek(x, 0) | 0x20) >= 'a' && (lang__peek(x, 0) | 0x20) <= 'z')) return *code = x->text.p[x->at++] & 0x1f, true;
+    if (c == 'c' && ((lang__peek(x, 0) | 0x20) >= 'a' && (lang__peek(x, 0) | 0x20) <= 'z'))
+        return *code = x->text.p[x->at++] & 0x1f, true;
     *code = c;
-    return (c != '0' && !((c | 0x20) >= 'a' && (c | 0x20) <= 'z')) || lang__bad(x, c == 'c' ? x->at : x->at - 1, "an escape of ECMA-262");
+    return (c != '0' && !((c | 0x20) >= 'a' && (c | 0x20) <= 'z')) ||
+           lang__bad(x, c == 'c' ? x->at : x->at - 1, "an escape of ECMA-262");
 }
 
 /* One character of the expression that stands for itself. */
@@ -1553,7 +1571,8 @@ static bool lang__members(lang_rx *x) {
     }
     x->at++;
     if (!lang__member(x, &hi)) return false;
-    if ((lo == UINT32_MAX || hi == UINT32_MAX) && x->python) return err_set(x->e, EXIT_INPUT, "byte %zu: found a class as an end of a range, expected a character", from + 1);
+    if ((lo == UINT32_MAX || hi == UINT32_MAX) && x->python)
+        return err_set(x->e, EXIT_INPUT, "byte %zu: found a class as an end of a range, expected a character", from + 1);
     if (lo == UINT32_MAX || hi == UINT32_MAX) {       /* in ECMA the hyphen is then a character */
         lang__set_add(x, '-', '-');
         if (lo != UINT32_MAX) lang__set_add(x, lo, lo);
@@ -1561,7 +1580,8 @@ static bool lang__members(lang_rx *x) {
         return true;
     }
     lang__set_add(x, lo, hi);
-    return lo <= hi || err_set(x->e, EXIT_INPUT, "byte %zu: found a range that ends before it begins, expected the smaller end first", from + 1);
+    return lo <= hi || err_set(x->e, EXIT_INPUT,
+                               "byte %zu: found a range that ends before it begins, expected the smaller end first", from + 1);
 }
 
 /* A class in brackets, from after the first one. */
@@ -1585,7 +1605,8 @@ static bool lang__nullable(const lang_rx *x, uint32_t node) {
     const lang_node *p = &x->node[node];
     bool             all = true, any = false;
     if (p->kind == LANG_EMPTY || (p->kind == LANG_REPEAT && (!p->min || x->node[p->child].nullable))) return true;
-    for (uint32_t i = p->kind == LANG_CAT || p->kind == LANG_ALT ? p->child : 0; i; i = x->node[i].next) all &= x->node[i].nullable, any |= x->node[i].nullable;
+    for (uint32_t i = p->kind == LANG_CAT || p->kind == LANG_ALT ? p->child : 0; i; i = x->node[i].next)
+        all &= x->node[i].nullable, any |= x->node[i].nullable;
     return (p->kind == LANG_CAT && all) || (p->kind == LANG_ALT && any);
 }
 
@@ -1603,7 +1624,8 @@ static bool lang__counted_class(const lang_rx *x, uint32_t part, lang_node *coun
 /* Makes two counts of one class in a row one count, in the place of the first: a+a? is a{1,}. A plain text stays as it is. */
 static bool lang__join(lang_rx *x, uint32_t a, uint32_t b) {
     lang_node m, n;
-    if (!lang__counted_class(x, a, &m) || !lang__counted_class(x, b, &n) || m.cls != n.cls || (m.min == m.max && n.min == n.max)) return false;
+    if (!lang__counted_class(x, a, &m) || !lang__counted_class(x, b, &n) || m.cls != n.cls || (m.min == m.max && n.min == n.max))
+        return false;
     if (lang__sum(m.min, n.min, UINT64_MAX) == UINT64_MAX) return false;
     if (m.kind == LANG_CLASS) m.child = lang__node(x, LANG_CLASS, m.at), x->node[m.child].cls = m.cls;
     m.kind = LANG_REPEAT;
@@ -1715,7 +1737,8 @@ static bool lang__name(lang_rx *x, char end) {
     bool         fresh;
     while (lang__more(x) && x->text.p[x->at] != (uint8_t)end) {
         const uint8_t c = x->text.p[x->at];
-        if (!(c >= 0x80 || c == '_' || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (x->at > from && c >= '0' && c <= '9'))) return lang__bad(x, x->at, "a letter of a group's name");
+        if (!(c >= 0x80 || c == '_' || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (x->at > from && c >= '0' && c <= '9')))
+            return lang__bad(x, x->at, "a letter of a group's name");
         x->at++;
     }
     if (x->at == from || !lang__more(x)) return lang__bad(x, x->at, "a group's name");
@@ -1743,19 +1766,24 @@ static bool lang__flag_letters(lang_rx *x, int *flags, const char *allowed) {
 }
 
 /* Flags for the whole expression are at its beginning. */
-static bool lang__at_start(const lang_rx *x) { return x->n_open == 1 && !x->open->first_alt && !x->open->first && !x->open->part; }
+static bool lang__at_start(const lang_rx *x) {
+    return x->n_open == 1 && !x->open->first_alt && !x->open->first && !x->open->part;
+}
 
 /* (?flags), (?flags:, (?flags-flags: from after the question mark. */
 static bool lang__flags(lang_rx *x, size_t from) {
     int set = 0, clear = 0;
     if (lang__peek(x, 0) != '-' && !lang__flag_letters(x, &set, "aimsx")) return false;
     if (lang__take(x, ')')) {
-        if (!lang__at_start(x)) return err_set(x->e, EXIT_INPUT, "byte %zu: found flags for the whole expression, expected them at its beginning", from + 1);
+        if (!lang__at_start(x))
+            return err_set(x->e, EXIT_INPUT,
+                           "byte %zu: found flags for the whole expression, expected them at its beginning", from + 1);
         x->flags |= set;
         return true;
     }
     if (lang__take(x, '-') && !lang__flag_letters(x, &clear, "imsx")) return false;
-    if (set & clear) return err_set(x->e, EXIT_INPUT, "byte %zu: found a flag that is set and cleared, expected one of both", from + 1);
+    if (set & clear)
+        return err_set(x->e, EXIT_INPUT, "byte %zu: found a flag that is set and cleared, expected one of both", from + 1);
     if (!lang__take(x, ':')) return lang__bad(x, x->at, "':'");
     lang__open(x, from, (x->flags | set) & ~clear);
     return true;
@@ -1811,7 +1839,8 @@ static bool lang__group(lang_rx *x) {
 }
 
 static bool lang__group_end(lang_rx *x) {
-    if (x->n_open == 1) return err_set(x->e, EXIT_INPUT, "byte %zu: found ')' without its '(', expected a part of an expression", x->at);
+    if (x->n_open == 1)
+        return err_set(x->e, EXIT_INPUT, "byte %zu: found ')' without its '(', expected a part of an expression", x->at);
     lang__part(x, lang__close(x));
     return true;
 }
@@ -1836,14 +1865,17 @@ static bool lang__braces(lang_rx *x, uint64_t *min, uint64_t *max) {
     if (!comma) *max = *min;
     else if (!high) *max = UINT64_MAX;
     x->at = at + 1;
-    return *min <= *max || err_set(x->e, EXIT_INPUT, "byte %zu: found a count whose least is above its most, expected at most that", from + 1);
+    return *min <= *max || err_set(x->e, EXIT_INPUT,
+                                   "byte %zu: found a count whose least is above its most, expected at most that", from + 1);
 }
 
 /* A count of a count is one count, where no number between its least and its most is left out: (a{1,9}){2,4} is a{2,36}. */
 static bool lang__counts_join(lang_node *p, uint64_t min, uint64_t max) {
     const uint64_t least = lang__times(p->min, min, UINT64_MAX), most = p->max && max ? lang__times(p->max, max, UINT64_MAX) : 0;
     /* the numbers for `min` rounds end at p->max * min; those for one round more begin at p->min * (min + 1) */
-    const bool joined = min == max || lang__times(p->min, lang__sum(min, 1, UINT64_MAX), UINT64_MAX) <= lang__sum(lang__times(p->max, min, UINT64_MAX), 1, UINT64_MAX);
+    const bool joined = min == max ||
+                        lang__times(p->min, lang__sum(min, 1, UINT64_MAX),
+                                    UINT64_MAX) <= lang__sum(lang__times(p->max, min, UINT64_MAX), 1, UINT64_MAX);
     if (!joined || least == UINT64_MAX) return false;
     p->min = least, p->max = most;
     return true;
@@ -1863,7 +1895,8 @@ static uint32_t lang__counted(lang_rx *x, uint32_t part, size_t at, uint64_t min
 /* A count after the last part. */
 static bool lang__count_part(lang_rx *x, size_t from, uint64_t min, uint64_t max) {
     lang_open *o = lang__top(x);
-    if (!o->part || o->was == LANG_PLACE || x->node[o->part].kind == LANG_LOOK) return lang__bad(x, from, "a part that can be repeated before it");
+    if (!o->part || o->was == LANG_PLACE || x->node[o->part].kind == LANG_LOOK)
+        return lang__bad(x, from, "a part that can be repeated before it");
     if (o->was == LANG_COUNTED) return lang__bad(x, from, "no second count for one part");
     const bool lazy = lang__take(x, '?');             /* means the same texts */
     if (!lazy && x->python && lang__peek(x, 0) == '+') return lang__unheld(x, from, "a possessive count");
@@ -1875,11 +1908,14 @@ static bool lang__count_part(lang_rx *x, size_t from, uint64_t min, uint64_t max
 
 /* What a backslash begins outside of a class. */
 static bool lang__escape_part(lang_rx *x) {
-    static const struct { char letter; bool python_only; lang_place place; } places[] = {{'A', true, LANG_BEGIN}, {'Z', true, LANG_END}, {'b', false, LANG_EDGE}, {'B', false, LANG_NO_EDGE}};
+    static const struct { char letter; bool python_only; lang_place place;
+                          } places[] = {{'A', true, LANG_BEGIN}, {'Z', true, LANG_END}, {'b', false, LANG_EDGE},
+                                        {'B', false, LANG_NO_EDGE}};
     const size_t from = x->at - 1;
     uint32_t     code;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if ((x->python || !places[i].python_only) && lang__take(x, places[i].letter)) return lang__place_part(x, places[i].place, from), true;
+        if ((x->python || !places[i].python_only) && lang__take(x, places[i].letter))
+            return lang__place_part(x, places[i].place, from), true;
     if (!lang__escape(x, false, &code)) return false;
     if (code != UINT32_MAX) lang__set_add(x, code, code);
     lang__set_fold(x);
@@ -1942,11 +1978,13 @@ static void lang__rx_drop(lang_rx *x) {
 
 /* Reads an expression; 0: e says why not. Else its node. */
 static uint32_t lang__rx_read(lang_rx *x) {
-    if (x->text.n > LANG_TEXT_MAX) return err_set(x->e, EXIT_RESOURCE, "an expression of %zu bytes, expected at most %d", x->text.n, LANG_TEXT_MAX), 0;
+    if (x->text.n > LANG_TEXT_MAX)
+        return err_set(x->e, EXIT_RESOURCE, "an expression of %zu bytes, expected at most %d", x->text.n, LANG_TEXT_MAX), 0;
     lang__open(x, 0, x->flags);
     while (lang__more(x))
         if (!lang__next(x)) return 0;
-    if (x->n_open > 1) return err_set(x->e, EXIT_INPUT, "byte %zu: found '(' without its ')', expected one", lang__top(x)->at + 1), 0;
+    if (x->n_open > 1)
+        return err_set(x->e, EXIT_INPUT, "byte %zu: found '(' without its ')', expected one", lang__top(x)->at + 1), 0;
     return lang__close(x);
 }
 
@@ -1954,7 +1992,8 @@ static uint32_t lang__rx_read(lang_rx *x) {
 static size_t lang__parts(const lang_rx *x, uint32_t node, uint32_t **part) {
     size_t n = 0;
     *part = NULL;
-    for (uint32_t i = x->node[node].kind == LANG_CAT ? x->node[node].child : node; i; i = x->node[node].kind == LANG_CAT ? x->node[i].next : 0) {
+    for (uint32_t i = x->node[node].kind == LANG_CAT ? x->node[node].child : node; i;
+         i = x->node[node].kind == LANG_CAT ? x->node[i].next : 0) {
         *part = mem_reserve(*part, n, SIZE_MAX, sizeof **part);
         (*part)[n++] = i;
     }
@@ -1966,8 +2005,8 @@ static bool lang__is_place(const lang_rx *x, uint32_t node, lang_place a, lang_p
     return p->kind == LANG_AT && (p->place == a || p->place == b || p->place == c);
 }
 
-/* Cuts places from both ends of n parts where they say nothing of a whole text: its begin at the begin, its end at the end. Returns whether there was one at
- * the begin (1), at the end (2). */
+/* Cuts places from both ends of n parts where they say nothing of a whole text: its begin at the begin, its end at
+ * the end. Returns whether there was one at the begin (1), at the end (2). */
 static int lang__strip(const lang_rx *x, uint32_t **part, size_t *n) {
     int found = 0;
     for (; *n && lang__is_place(x, **part, LANG_BEGIN, LANG_LINE_BEGIN, LANG_BEGIN); ++*part, --*n) found |= 1;
@@ -1985,6 +2024,7 @@ typedef struct { uint32_t node, in, out; } lang_task;
 
 typedef struct {
     lang_rx  *x;
+    gram     *g;                                      /* states and ways are made there, counts stay numbers; NULL: here */
     uint32_t *head, n;                                /* [n] 1 + the first edge of a state */
     lang_way *way;
     uint32_t  n_way;
@@ -1996,19 +2036,38 @@ typedef struct {
 } lang_nfa;
 
 static uint32_t lang__nfa_state(lang_nfa *a) {
+    if (a->g) return (uint32_t)gram_state(a->g);
     a->head = mem_reserve(a->head, a->n, UINT32_MAX, sizeof *a->head);
     a->head[a->n] = 0;
     return a->n++;
 }
 
+/* A way of the gram: an expression there has no places. */
+static void lang__gram_way(lang_nfa *a, uint32_t from, int32_t kind, uint32_t to) {
+    size_t n;
+    if (kind == LANG__EPS) {
+        gram_eps(a->g, (int32_t)from, (int32_t)to);
+        return;
+    }
+    const gram_range *symbols = lang__class(a->x, (uint32_t)kind, &n);
+    gram_range       *codes = mem_new(n, sizeof *codes);
+    for (size_t i = 0; i < n; i++) codes[i] = (gram_range){lang__code(symbols[i].lo), lang__code(symbols[i].hi)};
+    gram_chars(a->g, (int32_t)from, codes, n, (int32_t)to);
+    mem_free(codes);
+}
+
 static void lang__nfa_way(lang_nfa *a, uint32_t from, int32_t kind, uint32_t to) {
+    if (a->g) {
+        lang__gram_way(a, from, kind, to);
+        return;
+    }
     a->way = mem_reserve(a->way, a->n_way, UINT32_MAX, sizeof *a->way);
     a->way[a->n_way] = (lang_way){kind, to, a->head[from]};
     a->head[from] = ++a->n_way;
 }
 
 static void lang__nfa_task(lang_nfa *a, uint32_t node, uint32_t in, uint32_t out) {
-    if (++a->copies > a->most) a->full = true;
+    if (++a->copies > a->most || (a->g && gram_failed(a->g))) a->full = true;
     if (a->full) return;
     a->task = mem_reserve(a->task, a->n_task, SIZE_MAX, sizeof *a->task);
     a->task[a->n_task++] = (lang_task){node, in, out};
@@ -2025,8 +2084,14 @@ static uint32_t lang__nfa_row(lang_nfa *a, uint32_t node, uint32_t in, uint64_t 
     return in;
 }
 
-/* The least number of copies in a row, then the optional ones, or a loop. */
+/* The least number of copies in a row, then the optional ones, or a loop. In the gram: a rule that is counted. */
 static void lang__nfa_repeat(lang_nfa *a, const lang_node *p, uint32_t in, uint32_t out) {
+    if (a->g) {
+        int32_t body, body_end;
+        lang__out_count(a->g, p->min, p->max, (int32_t)in, (int32_t)out, &body, &body_end);
+        lang__nfa_task(a, p->child, (uint32_t)body, (uint32_t)body_end);
+        return;
+    }
     const uint64_t least = p->max == UINT64_MAX && p->min ? p->min - 1 : p->min;
     in = lang__nfa_row(a, p->child, in, least, UINT32_MAX);
     if (p->max != UINT64_MAX) {
@@ -2061,10 +2126,16 @@ static void lang__nfa_one(lang_nfa *a, lang_task t) {
     }
 }
 
-static void lang__nfa_node(lang_nfa *a, uint32_t node, uint32_t in, uint32_t out) {
-    lang__nfa_task(a, node, in, out);
-    while (a->n_task && !a->full) lang__nfa_one(a, a->task[--a->n_task]);
-    a->n_task = 0;
+/* n parts in a row from a state on; returns the state after them. */
+static uint32_t lang__nfa_parts(lang_nfa *a, const uint32_t *part, size_t n, uint32_t in) {
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t out = lang__nfa_state(a);
+        lang__nfa_task(a, part[i], in, out);
+        while (a->n_task && !a->full) lang__nfa_one(a, a->task[--a->n_task]);
+        a->n_task = 0;
+        in = out;
+    }
+    return in;
 }
 
 static uint32_t lang__class_of(lang_rx *x, const gram_range *r, size_t n) {
@@ -2080,7 +2151,8 @@ static void lang__nfa_lang(lang_nfa *a, const lang_dfa *d, uint32_t in, uint32_t
     for (uint32_t s = 0; s < d->n; s++) {
         if (d->ends[s]) lang__nfa_way(a, base + s, LANG__EPS, out);
         for (uint32_t k = d->first[s]; k < d->first[s + 1]; k++)
-            lang__nfa_way(a, base + s, (int32_t)lang__class_of(a->x, &(gram_range){d->edge[k].lo, d->edge[k].hi}, 1), base + d->edge[k].to);
+            lang__nfa_way(a, base + s, (int32_t)lang__class_of(a->x, &(gram_range){d->edge[k].lo, d->edge[k].hi}, 1),
+                          base + d->edge[k].to);
     }
 }
 
@@ -2091,7 +2163,8 @@ static void lang__nfa_drop(lang_nfa *a) {
 }
 
 /* What may come next in a text, as bits: that is what a place that was passed still asks for. */
-enum { LANG_N_END = 1, LANG_N_LAST = 2 /* a newline, then the end */, LANG_N_LINE = 4 /* a newline, then more */, LANG_N_WORD = 8, LANG_N_OTHER = 16, LANG_N_ALL = 31 };
+enum { LANG_N_END = 1, LANG_N_LAST = 2 /* a newline, then the end */, LANG_N_LINE = 4 /* a newline, then more */,
+       LANG_N_WORD = 8, LANG_N_OTHER = 16, LANG_N_ALL = 31 };
 
 /* What came before. */
 typedef enum { LANG_P_BEGIN, LANG_P_LINE, LANG_P_WORD, LANG_P_OTHER } lang_before;
@@ -2197,7 +2270,8 @@ static bool lang__atoms(lang_rx *x, size_t most, lang_atoms *t) {
     t->n = t->classes.n;
     if (ok) lang__turn(t, x->classes.n);
     t->kind = mem_new(t->n, sizeof *t->kind);
-    for (uint32_t a = 0; a < t->n; a++) t->kind[a] = lang__has_atom(t, word, a) ? LANG_P_WORD : lang__has_atom(t, line, a) ? LANG_P_LINE : LANG_P_OTHER;
+    for (uint32_t a = 0; a < t->n; a++)
+        t->kind[a] = lang__has_atom(t, word, a) ? LANG_P_WORD : lang__has_atom(t, line, a) ? LANG_P_LINE : LANG_P_OTHER;
     mem_free(head);
     mem_free(list);
     return ok;
@@ -2212,8 +2286,8 @@ static void lang__atoms_drop(lang_atoms *t) {
     lang__seqs_drop(&t->classes);
 }
 
-/* The deterministic automaton: a state is what came before, if places ask for it, and a set of elements: a state of the other automaton, and what may
- * come next. An element is 32 * state + bits. */
+/* The deterministic automaton: a state is what came before, if places ask for it, and a set of elements: a state of
+ * the other automaton, and what may come next. An element is 32 * state + bits. */
 typedef struct {
     const lang_nfa *a;
     lang_atoms      atoms;
@@ -2247,7 +2321,8 @@ static void lang__closure(lang_subsets *d, const uint32_t *set, size_t n) {
         for (uint32_t k = d->a->head[state]; k; k = d->a->way[k - 1].next) {
             const lang_way *w = &d->a->way[k - 1];
             if (w->kind == LANG__EPS) lang__reach(d, w->to, bits);
-            else if (w->kind <= LANG__AT) lang__reach(d, w->to, bits & lang__allows(d->a->x, (lang_place)(LANG__AT - w->kind), (lang_before)set[0]));
+            else if (w->kind <= LANG__AT)
+                lang__reach(d, w->to, bits & lang__allows(d->a->x, (lang_place)(LANG__AT - w->kind), (lang_before)set[0]));
         }
     }
 }
@@ -2264,7 +2339,8 @@ static void lang__read_all(lang_subsets *d, uint32_t *put) {
     for (size_t i = 0; i < d->n_closed; i++)
         for (uint32_t k = d->a->head[d->closed[i] >> 5]; k; k = d->a->way[k - 1].next) {
             const lang_way *w = &d->a->way[k - 1];
-            for (uint32_t c = w->kind < 0 ? 0 : d->atoms.first[w->kind]; w->kind >= 0 && c < d->atoms.first[w->kind + 1]; c++, d->steps++) {
+            for (uint32_t c = w->kind < 0 ? 0 : d->atoms.first[w->kind];
+                 w->kind >= 0 && c < d->atoms.first[w->kind + 1]; c++, d->steps++) {
                 const uint32_t atom = d->atoms.atom[c];
                 const unsigned bits = lang__after(d->closed[i] & 31, d->atoms.kind[atom]);
                 if (!bits) continue;
@@ -2299,9 +2375,11 @@ static void lang__subset_edges(lang_subsets *d, lang_build *out) {
     }
     lang__read_all(d, d->room[0]);
     uint32_t *to = mem_new(n, sizeof *to);
-    for (uint32_t a = 0; a < n; a++) to[a] = lang__subset(d, d->room[0] + d->fill[a], d->fill[a + 1] - d->fill[a], d->atoms.kind[a]);
+    for (uint32_t a = 0; a < n; a++)
+        to[a] = lang__subset(d, d->room[0] + d->fill[a], d->fill[a + 1] - d->fill[a], d->atoms.kind[a]);
     for (uint32_t p = 0; p < d->atoms.n_part; p++)
-        if (to[d->atoms.atom_of[p]] != UINT32_MAX) lang__edge(out, d->atoms.bound[p], d->atoms.bound[p + 1] - 1, to[d->atoms.atom_of[p]]);
+        if (to[d->atoms.atom_of[p]] != UINT32_MAX)
+            lang__edge(out, d->atoms.bound[p], d->atoms.bound[p + 1] - 1, to[d->atoms.atom_of[p]]);
     d->steps += d->atoms.n_part / 8;
     mem_free(to);
 }
@@ -2349,7 +2427,9 @@ static const lang *lang__nfa_solve(lang_pool *p, const lang_nfa *a) {
     const lang *l = NULL;
     if (lang__work(p, d.steps / LANG_WORK) && ok) l = lang__intern(p, lang__minimal(out.d));
     else lang__dfa_drop(&out.d);
-    if (!l) err_set(a->x->e, EXIT_RESOURCE, "the expression needs too many states: counts and alternatives make more than %zu steps", most);
+    if (!l)
+        err_set(a->x->e, EXIT_RESOURCE,
+                "the expression needs too many states: counts and alternatives make more than %zu steps", most);
     lang__atoms_drop(&d.atoms);
     lang__seqs_drop(&d.sets);
     for (int i = 0; i < 2; i++) mem_free(d.room[i]);
@@ -2360,19 +2440,17 @@ static const lang *lang__nfa_solve(lang_pool *p, const lang_nfa *a) {
     return l;
 }
 
-/* The texts of n parts in a row, after them those of `tail` (NULL: nothing), any text before and after where that is asked for. */
-static const lang *lang__row(lang_pool *p, lang_rx *x, const uint32_t *part, size_t n, const lang *tail, bool before, bool behind) {
+/* The texts of n parts in a row, after them those of `tail` (NULL: nothing), any text before and after where that is
+ * asked for. */
+static const lang *lang__row(lang_pool *p, lang_rx *x, const uint32_t *part, size_t n, const lang *tail, bool before,
+                             bool behind) {
     lang_nfa        a = {.x = x, .ends_early = behind, .most = p->budget / 2};
     const lang_dfa *d = tail ? lang__dfa(tail) : NULL;
     if (tail && !d) return NULL;
     const uint32_t any = lang__class_of(x, lang__every, 1), begin = lang__nfa_state(&a);
     uint32_t       in = begin;
     if (before) lang__nfa_way(&a, begin, (int32_t)any, begin);
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t out = lang__nfa_state(&a);
-        lang__nfa_node(&a, part[i], in, out);
-        in = out;
-    }
+    in = lang__nfa_parts(&a, part, n, in);
     a.final = lang__nfa_state(&a);
     if (d) lang__nfa_lang(&a, d, in, a.final);
     else lang__nfa_way(&a, in, LANG__EPS, a.final);
@@ -2412,7 +2490,8 @@ static const lang *lang__row_look(lang_pool *p, lang_rx *x, const uint32_t *part
     return lang__row(p, x, part, n, tail, search, search && !tail);
 }
 
-/* Counts the lookaheads between the parts of a row. False: after one of them a place asks for what came before, and the lookahead is not at the begin of the text. */
+/* Counts the lookaheads between the parts of a row. False: after one of them a place asks for what came before, and
+ * the lookahead is not at the begin of the text. */
 static bool lang__looks(lang_rx *x, const uint32_t *part, size_t n, bool search, uint32_t *found) {
     bool   begins = !search, places = true;           /* parts so far: there is a ^; they are places alone */
     size_t from = SIZE_MAX, to = n && x->node[part[n - 1]].next ? x->node[x->node[part[n - 1]].next].at : SIZE_MAX;
@@ -2425,7 +2504,8 @@ static bool lang__looks(lang_rx *x, const uint32_t *part, size_t n, bool search,
         if (from == SIZE_MAX && !(begins && places)) from = p->at;
     }
     for (uint32_t i = 1; i < x->n_node; i++)
-        if (x->node[i].kind == LANG_AT && x->node[i].at > from && x->node[i].at < to && !lang__is_place(x, i, LANG_END, LANG_LINE_END, LANG_LAST_LINE))
+        if (x->node[i].kind == LANG_AT && x->node[i].at > from && x->node[i].at < to &&
+            !lang__is_place(x, i, LANG_END, LANG_LINE_END, LANG_LAST_LINE))
             return lang__unheld(x, x->node[i].at, "a place that asks for what came before a lookahead");
     return true;
 }
@@ -2445,10 +2525,14 @@ static const lang *lang__alternative(lang_pool *p, lang_rx *x, uint32_t node, bo
 /* The first lookahead that is not a part of an alternative of the whole expression. */
 static void lang__look_inside(lang_rx *x, uint32_t top) {
     uint8_t *outside = mem_new(x->n_node, 1);
-    for (uint32_t a = x->node[top].kind == LANG_ALT ? x->node[top].child : top; a; a = x->node[top].kind == LANG_ALT ? x->node[a].next : 0)
-        for (uint32_t i = x->node[a].kind == LANG_CAT ? x->node[a].child : a; i; i = x->node[a].kind == LANG_CAT ? x->node[i].next : 0) outside[i] = 1;
+    for (uint32_t a = x->node[top].kind == LANG_ALT ? x->node[top].child : top; a;
+         a = x->node[top].kind == LANG_ALT ? x->node[a].next : 0)
+        for (uint32_t i = x->node[a].kind == LANG_CAT ? x->node[a].child : a; i;
+             i = x->node[a].kind == LANG_CAT ? x->node[i].next : 0)
+            outside[i] = 1;
     for (uint32_t i = 1; i < x->n_node; i++)
-        if (x->node[i].kind == LANG_LOOK && !outside[i]) lang__unheld(x, x->node[i].at, "a lookahead within a group or a repetition");
+        if (x->node[i].kind == LANG_LOOK && !outside[i])
+            lang__unheld(x, x->node[i].at, "a lookahead within a group or a repetition");
     mem_free(outside);
 }
 
@@ -2460,12 +2544,14 @@ static const lang *lang__regex(lang_pool *p, lang_rx *x, bool search) {
     if (x->e->code) return NULL;
     const bool  apart = x->n_look && x->node[top].kind == LANG_ALT;
     const lang *l = apart ? lang_none(p) : lang__alternative(p, x, top, search, &found);
-    for (uint32_t i = apart ? x->node[top].child : 0; i; i = x->node[i].next) l = lang_or(p, l, lang__alternative(p, x, i, search, &found));
+    for (uint32_t i = apart ? x->node[top].child : 0; i; i = x->node[i].next)
+        l = lang_or(p, l, lang__alternative(p, x, i, search, &found));
     if (!l) err_set(x->e, EXIT_RESOURCE, "the expression needs more than %zu states and edges", p->budget);
     return l;
 }
 
-/* The texts that an expression of JSON Schema (ECMA-262) matches: anywhere in them (search), or as a whole. NULL: e says why, with the byte of the expression. */
+/* The texts that an expression of JSON Schema (ECMA-262) matches: anywhere in them (search), or as a whole. NULL: e
+ * says why, with the byte of the expression. */
 static const lang *lang_regex(lang_pool *p, bytes pattern, bool search, err_t *e) {
     lang_rx     x = {.text = pattern, .e = e};
     const lang *l = lang__regex(p, &x, search);
@@ -2475,89 +2561,11 @@ static const lang *lang_regex(lang_pool *p, bytes pattern, bool search, err_t *e
 
 /* --- expressions as rules: counts stay numbers --- */
 
-/* A class as arcs between states 0 and 1, for classes that appear in many places. */
-typedef struct {
-    int32_t   n_state;                                /* 0: not drawn yet */
-    lang_arc *arc;
-    size_t    n_arc;
-} lang_stencil;
-
-typedef struct {
-    gram     *g;
-    lang_rx  *x;
-    lang_stencil *stencil;                            /* by class */
-    int32_t  *state;                                  /* of the stencil that is put down */
-    struct lang_emit_task { uint32_t node; int32_t from, to; } *task;
-    size_t    n_task;
-} lang_rules;
-
-static void lang__rule_task(lang_rules *r, uint32_t node, int32_t from, int32_t to) {
-    r->task = mem_reserve(r->task, r->n_task, SIZE_MAX, sizeof *r->task);
-    r->task[r->n_task++] = (struct lang_emit_task){node, from, to};
-}
-
-static lang_stencil lang__stencil(const gram_range *cls, size_t n) {
-    lang_out o = {.when = LANG_PLAIN, .draws = true, .n_state = 2};
-    lang__out_class(&o, 0, cls, n, 1);
-    lang__seqs_drop(&o.key);
-    mem_free(o.tail);
-    return (lang_stencil){o.n_state, o.arc, o.n_arc};
-}
-
-static void lang__rule_class(lang_rules *r, uint32_t cls, int32_t from, int32_t to) {
-    lang_stencil     *s = &r->stencil[cls];
-    size_t            n;
-    const gram_range *range = lang__class(r->x, cls, &n);
-    if (!s->n_state) *s = lang__stencil(range, n);
-    r->state = mem_grow(r->state, (size_t)s->n_state, sizeof *r->state);
-    r->state[0] = from, r->state[1] = to;
-    for (int32_t i = 2; i < s->n_state; i++) r->state[i] = gram_state(r->g);
-    for (size_t i = 0; i < s->n_arc; i++) gram_byte(r->g, r->state[s->arc[i].from], (uint8_t)s->arc[i].lo, (uint8_t)s->arc[i].hi, r->state[s->arc[i].to]);
-}
-
-static void lang__rule_repeat(lang_rules *r, const lang_node *p, int32_t from, int32_t to) {
-    int32_t body, end;
-    lang__out_count(r->g, p->min, p->max, from, to, &body, &end);
-    lang__rule_task(r, p->child, body, end);
-}
-
-static void lang__rule_one(lang_rules *r, uint32_t at, int32_t from, int32_t to) {
-    const lang_node *node = r->x->node, *p = &node[at];
-    switch (p->kind) {
-    case LANG_EMPTY: gram_eps(r->g, from, to); break;
-    case LANG_CLASS: lang__rule_class(r, p->cls, from, to); break;
-    case LANG_REPEAT: lang__rule_repeat(r, p, from, to); break;
-    case LANG_ALT:
-        for (uint32_t i = p->child; i; i = node[i].next) lang__rule_task(r, i, from, to);
-        break;
-    case LANG_CAT:
-        for (uint32_t i = p->child; i; i = node[i].next) {
-            const int32_t next = node[i].next ? gram_state(r->g) : to;
-            lang__rule_task(r, i, from, next);
-            from = next;
-        }
-        break;
-    default: ASSERT(!"places and lookaheads are no rules");
-    }
-}
-
 /* A row of parts without places. */
 static void lang__rule_row(gram *g, lang_rx *x, const uint32_t *part, size_t n, int32_t from, int32_t to) {
-    lang_rules r = {.g = g, .x = x, .stencil = mem_new(x->classes.n, sizeof *r.stencil)};
-    for (size_t i = 0; i < n; i++) {
-        const int32_t next = gram_state(g);
-        lang__rule_task(&r, part[i], from, next);
-        from = next;
-    }
-    gram_eps(g, from, to);
-    while (r.n_task && !gram_failed(g)) {
-        const struct lang_emit_task t = r.task[--r.n_task];
-        lang__rule_one(&r, t.node, t.from, t.to);
-    }
-    for (uint32_t i = 0; i < x->classes.n; i++) mem_free(r.stencil[i].arc);
-    mem_free(r.stencil);
-    mem_free(r.state);
-    mem_free(r.task);
+    lang_nfa a = {.x = x, .g = g, .most = SIZE_MAX};
+    gram_eps(g, (int32_t)lang__nfa_parts(&a, part, n, (uint32_t)from), to);
+    lang__nfa_drop(&a);
 }
 
 /* An expression with places in the middle: its language, with counts as states. */
@@ -2569,7 +2577,8 @@ static bool lang__rule_lang(gram *g, lang_rx *x, const uint32_t *part, size_t n,
     return l != NULL;
 }
 
-/* The texts that an expression matches as Python's re.fullmatch(pattern, text, re.ASCII) does, as rules. False: e says why, with the byte of the expression. */
+/* The texts that an expression matches as Python's re.fullmatch(pattern, text, re.ASCII) does, as rules. False: e
+ * says why, with the byte of the expression. */
 static bool lang_regex_gram(gram *g, int32_t from, bytes pattern, int32_t to, err_t *e) {
     lang_rx        x = {.text = pattern, .python = true, .e = e};
     const uint32_t top = lang__rx_read(&x);

@@ -1,16 +1,18 @@
 /* ===== [mask] which tokens may follow =====
- * The tokens of a vocabulary as a trie, and for each set of an automaton the tokens that keep it alive, as bits by id. A mask is worked out once
- * and kept by its set. Everything that runs is in memory reserved by mask_new(): nothing is allocated later.
+ * The tokens of a vocabulary as a trie, and for each set of an automaton the tokens that keep it alive, as bits by
+ * id. A mask is worked out once and kept by its set. Everything that runs is in memory reserved by mask_new():
+ * nothing is allocated later.
  * Public: mask_*. */
 
-enum { MASK_MEM = 24 << 20 };                         /* bytes of the masks of one automaton; with GRAM_MEM they stay under 64 MiB */
+/* --- the vocabulary as a trie over the bytes that are printed. Its nodes are in depth-first order, so that a subtree
+ * is a range of nodes and of tokens. --- */
 
-/* --- the vocabulary as a trie over the bytes that are printed. Its nodes are in depth-first order, so that a subtree is a range of nodes and of
- * tokens. --- */
-
-/* Classes of characters. A set that each character of a class leads back to itself allows all tokens of such characters, without a walk. */
-enum { MASK_LOWER = 1, MASK_UPPER = 2, MASK_DIGIT = 4, MASK_BLANK = 8, MASK_SIGN = 16, MASK_WIDE = 32 /* not ASCII */, MASK_LINE = 64,
-       MASK_ODD = 128 /* " \ controls, and what is no whole character */, MASK_STRING = 63 /* what stands for itself in a JSON string */ };
+/* Classes of characters. A set that each character of a class leads back to itself allows all tokens of such
+ * characters, without a walk. */
+enum { MASK_LOWER = 1, MASK_UPPER = 2, MASK_DIGIT = 4, MASK_BLANK = 8, MASK_SIGN = 16, MASK_WIDE = 32 /* not ASCII */,
+       MASK_LINE = 64,
+       MASK_ODD = 128 /* " \ controls, and what is no whole character */,
+                  MASK_STRING = 63 /* what stands for itself in a JSON string */ };
 
 typedef struct {
     uint32_t next;                                    /* the node after its subtree                                   */
@@ -22,7 +24,8 @@ typedef struct {
 } mask__node;
 
 typedef struct { uint16_t chars; uint8_t classes; } mask__kind;       /* of a token: its characters and their classes */
-typedef struct { int32_t id; uint32_t need; } mask__token;            /* need: characters of the token, or bodies of a span that it needs */
+/* need: characters of the token, or bodies of a span that it needs */
+typedef struct { int32_t id; uint32_t need; } mask__token;
 
 typedef struct {
     mask__node *node;                                 /* [n_node + 1]; the last one ends the lists */
@@ -38,7 +41,8 @@ enum { MASK_CHARS = 16 };                             /* numbers of characters f
 typedef struct mask__plain {
     struct mask__plain *next;
     int                 classes;
-    uint32_t           *row[MASK_CHARS + 1];          /* [n_word]: those of at most 1 .. MASK_CHARS characters, and all; NULL: not made yet */
+    uint32_t           *row[MASK_CHARS + 1];          /* [n_word]: those of at most 1 .. MASK_CHARS characters, and all;
+                                                       * NULL: not made yet */
 } mask__plain;
 
 typedef struct mask_vocab {
@@ -70,8 +74,9 @@ static uint8_t mask__class(uint8_t b) {
     return b < ' ' || b == '"' || b == '\\' || b == 0x7f ? MASK_ODD : MASK_SIGN;
 }
 
-/* The bytes that a token prints where it may come by its text. None: it has no text, or ends a generation, or its bytes depend on the next token: where
- * bytes are escaped (see [tok]), those with an F4. first: a leading blank is not printed, but for tokens apart from the text (user tokens). */
+/* The bytes that a token prints where it may come by its text. None: it has no text, or ends a generation, or its
+ * bytes depend on the next token: where bytes are escaped (see [tok]), those with an F4. first: a leading blank is
+ * not printed, but for tokens apart from the text (user tokens). */
 static bytes mask__printed(const tok_vocab *v, int32_t id, bool first) {
     const bytes b = tok_piece(v, id);
     if (tok_is_eog(v, id) || (v->escape && b.n && memchr(b.p, 0xf4, b.n))) return (bytes){0};
@@ -186,7 +191,8 @@ static void mask__sort_plain(mask_vocab *w) {
     memcpy(end, w->plain_at, sizeof end);
     for (uint32_t i = 0; i < t->n_id; i++)
         if (!(t->kind[i].classes & MASK_ODD)) w->plain[end[t->kind[i].classes]++] = (mask__token){t->id[i], t->kind[i].chars};
-    for (int c = 0; c < 128; c++) qsort(w->plain + w->plain_at[c], w->plain_at[c + 1] - w->plain_at[c], sizeof *w->plain, mask__by_chars);
+    for (int c = 0; c < 128; c++)
+        qsort(w->plain + w->plain_at[c], w->plain_at[c + 1] - w->plain_at[c], sizeof *w->plain, mask__by_chars);
 }
 
 /* The first token of exactly the classes c that has more than `chars` characters. */
@@ -204,7 +210,8 @@ static uint32_t mask__longer_at(const mask_vocab *w, int c, uint64_t chars) {
 static void mask__set_plain(const mask_vocab *w, int classes, uint64_t least, uint64_t most, uint32_t *bits) {
     for (int c = 1; c < 128; c++) {
         const uint32_t end = c & ~classes ? 0 : mask__longer_at(w, c, most);
-        for (uint32_t i = end ? mask__longer_at(w, c, least) : 0; i < end; i++) bits[w->plain[i].id >> 5] |= 1u << (w->plain[i].id & 31);
+        for (uint32_t i = end ? mask__longer_at(w, c, least) : 0; i < end; i++)
+            bits[w->plain[i].id >> 5] |= 1u << (w->plain[i].id & 31);
     }
 }
 
@@ -252,7 +259,8 @@ static int32_t *mask__list(const tok_vocab *v, bool (*is)(const tok_vocab *, int
 static void mask__look_at_bytes(mask_vocab *w) {
     const mask__trie *t = &w->all;
     w->spells = true;
-    for (int b = 0; b < 256; b++) w->spells = w->spells && t->root[b] < t->n_node && t->node[t->root[b]].tok < t->node[t->root[b] + 1].tok;
+    for (int b = 0; b < 256; b++)
+        w->spells = w->spells && t->root[b] < t->n_node && t->node[t->root[b]].tok < t->node[t->root[b] + 1].tok;
     for (uint32_t i = 0; i < t->n_node; i++)
         if (t->node[i].depth >= w->longest) w->longest = t->node[i].depth + 1u;
 }
@@ -314,12 +322,14 @@ typedef struct { int32_t set; uint64_t tokens; } mask__need;          /* that a 
 
 typedef struct { int32_t set, classes; } mask__loop;
 
-typedef struct { uint32_t node, bodies; } mask__escape;               /* a node in front of which the rule is over, with so many bodies of a span */
+/* a node in front of which the rule is over, with so many bodies of a span */
+typedef struct { uint32_t node, bodies; } mask__escape;
 
 /* What a state allows as long as its rule is not left, whatever is below. */
 typedef struct {
     int32_t            start;                         /* the local set of the state                                            */
-    bool               textual;                       /* an operation looks at the text: what escapes is stepped from the set itself */
+    bool               textual;                       /* an operation looks at the text: what escapes is stepped from
+                                                       * the set itself */
     const gram_span   *span;                          /* NULL: none                                                            */
     mask__plain       *plain;                         /* tokens that lead back to the state; NULL: none                        */
     const mask__trie  *trie;                          /* where the nodes of the escapes are                                    */
@@ -415,19 +425,17 @@ static mask__slot *mask__slot_of(mask_cache *m, int32_t set, bool first, bool *h
 
 /* --- classes of characters that lead from one set to another, whichever of them comes --- */
 
-static bool mask__all_lead(gram *g, int32_t set, int lo, int hi, int32_t to) {
-    for (int b = lo; b <= hi; b++)
-        if (gram_step(g, set, (uint8_t)b) != to) return false;
-    return true;
-}
+typedef struct { uint8_t lo, hi; } mask__bytes;
 
-/* Whether the bytes lo .. hi, each with any `more` bytes after it, lead from a set to another one. */
-static bool mask__tails_lead(gram *g, int32_t set, int lo, int hi, int more, int32_t to) {
-    int32_t before = -1;
-    if (!more) return mask__all_lead(g, set, lo, hi, to);
-    for (int b = lo; b <= hi; b++) {
+/* Whether the bytes of `first`, each with any byte of `second` and any `more` - 1 bytes 80 to bf after it, lead from
+ * a set to another one. */
+static bool mask__all_lead(gram *g, int32_t set, mask__bytes first, mask__bytes second, int more, int32_t to) {
+    static const mask__bytes any = {0x80, 0xbf};
+    int32_t                  before = -1;
+    for (int b = first.lo; b <= first.hi; b++) {
         const int32_t next = gram_step(g, set, (uint8_t)b);
-        if (next < 0 || (next != before && !mask__tails_lead(g, next, 0x80, 0xbf, more - 1, to))) return false;
+        if (next < 0 || (!more && next != to)) return false;
+        if (more && next != before && !mask__all_lead(g, next, second, any, more - 1, to)) return false;
         before = next;
     }
     return true;
@@ -435,17 +443,13 @@ static bool mask__tails_lead(gram *g, int32_t set, int lo, int hi, int more, int
 
 /* The same for all characters that are not ASCII. */
 static bool mask__wide_lead(gram *g, int32_t set, int32_t to) {
-    static const struct { uint8_t lo, hi, tail_lo, tail_hi, more; } rows[] = {
-        {0xc2, 0xdf, 0x80, 0xbf, 0}, {0xe0, 0xe0, 0xa0, 0xbf, 1}, {0xe1, 0xec, 0x80, 0xbf, 1}, {0xed, 0xed, 0x80, 0x9f, 1},
-        {0xee, 0xef, 0x80, 0xbf, 1}, {0xf0, 0xf0, 0x90, 0xbf, 2}, {0xf1, 0xf3, 0x80, 0xbf, 2}, {0xf4, 0xf4, 0x80, 0x8f, 2}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        int32_t before = -1;
-        for (int b = rows[i].lo; b <= rows[i].hi; b++) {
-            const int32_t next = gram_step(g, set, (uint8_t)b);
-            if (next < 0 || (next != before && !mask__tails_lead(g, next, rows[i].tail_lo, rows[i].tail_hi, rows[i].more, to))) return false;
-            before = next;
-        }
-    }
+    static const struct { mask__bytes first, second; int more; } rows[] = {
+        {{0xc2, 0xdf}, {0x80, 0xbf}, 1}, {{0xe0, 0xe0}, {0xa0, 0xbf}, 2}, {{0xe1, 0xec}, {0x80, 0xbf}, 2},
+        {{0xed, 0xed}, {0x80, 0x9f}, 2},
+        {{0xee, 0xef}, {0x80, 0xbf}, 2}, {{0xf0, 0xf0}, {0x90, 0xbf}, 3}, {{0xf1, 0xf3}, {0x80, 0xbf}, 3},
+        {{0xf4, 0xf4}, {0x80, 0x8f}, 3}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!mask__all_lead(g, set, rows[i].first, rows[i].second, rows[i].more, to)) return false;
     return true;
 }
 
@@ -463,9 +467,10 @@ static int mask__loops(mask_cache *m, int32_t set) {
     return l->classes;
 }
 
-/* --- ways to the end. The way of a set is a shortest text to the end, of several the one whose bytes are least, in as few tokens as can spell it.
- * After the first of these tokens, the way is the rest of that text, and needs one token less. So where masks allow only tokens after which the way is
- * not too long, there is always one more to choose. --- */
+/* --- ways to the end. The way of a set is a shortest text to the end, of several the one whose bytes are least, in
+ * as few tokens as can spell it. After the first of these tokens, the way is the rest of that text, and needs one
+ * token less. So where masks allow only tokens after which the way is not too long, there is always one more to
+ * choose. --- */
 
 /* Writes the first n bytes of the way, which has n. False: it holds a control token, or a limit was reached. */
 static bool mask__find_way(mask_cache *m, int32_t set, uint64_t n) {
@@ -497,7 +502,8 @@ static uint32_t mask__fewest_from(const mask_cache *m, uint64_t at, uint64_t n) 
     return best;
 }
 
-/* Tokens of the way of a set; MASK_UNKNOWN. A way that is too long to look at, or that has control tokens, counts by its bytes. */
+/* Tokens of the way of a set; MASK_UNKNOWN. A way that is too long to look at, or that has control tokens, counts by
+ * its bytes. */
 static uint64_t mask__tokens_of_way(mask_cache *m, int32_t set) {
     const uint64_t n = gram_least(m->g, set);
     if (n == UINT64_MAX) return MASK_UNKNOWN;
@@ -596,8 +602,8 @@ static mask__end mask__from(mask__walk *k, uint32_t i, int32_t set) {
     return whole ? MASK_DONE : mask__nodes(k, i + 1, n->next);
 }
 
-/* The whole vocabulary. Where the first token loses its blank, the subtree of the blank is one of its own. A blank alone is no text then. The table of roots
- * spares a look at nodes that lie far from each other. */
+/* The whole vocabulary. Where the first token loses its blank, the subtree of the blank is one of its own. A blank
+ * alone is no text then. The table of roots spares a look at nodes that lie far from each other. */
 static mask__end mask__tokens(mask_cache *m, int32_t set, bool first, uint32_t *bits, uint32_t budget) {
     const mask__trie *t = &m->w->all;
     mask__end         e = MASK_DONE;
@@ -616,9 +622,10 @@ static mask__end mask__tokens(mask_cache *m, int32_t set, bool first, uint32_t *
     return e;
 }
 
-/* --- masks of states: what a configuration allows depends on its stack only where its rule is over. So the tokens that stay inside are kept by local set: the
- * state with its registers on an unknown stack. With them are the nodes of the trie in front of which the rule is over; from those a walk goes on after
- * the stack. For a span, one entry serves all counts: each token has the number of bodies that it needs. Where an operation looks at the text, the
+/* --- masks of states: what a configuration allows depends on its stack only where its rule is over. So the tokens
+ * that stay inside are kept by local set: the state with its registers on an unknown stack. With them are the nodes
+ * of the trie in front of which the rule is over; from those a walk goes on after the stack. For a span, one entry
+ * serves all counts: each token has the number of bodies that it needs. Where an operation looks at the text, the
  * entry ends at that operation. --- */
 
 /* A block of the arena for masks of states; NULL: no room. */
@@ -675,14 +682,15 @@ static void mask__raise_local(mask__make *k, int32_t set) {
     if (least > k->l.most) k->l.most = least;
 }
 
-/* Finds classes whose characters all lead from the start to a set that they lead back to itself, or to the next body. The rule can be over
- * after each of them where it can after the first. */
+/* Finds classes whose characters all lead from the start to a set that they lead back to itself, or to the next body.
+ * The rule can be over after each of them where it can after the first. */
 static void mask__find_plain(mask__make *k, int32_t start) {
     gram   *g = k->m->g;
     int32_t next = GRAM_DEAD;
     for (const char *c = "aA0 -"; *c && !k->plain; c++) {
         next = gram_step(g, start, (uint8_t)*c);
-        if (next >= 0 && (!k->l.span || mask__is_next(g, start, next))) k->plain = mask__classes(g, start, next) & (k->l.span ? 0xff : mask__loops(k->m, next));
+        if (next >= 0 && (!k->l.span || mask__is_next(g, start, next)))
+            k->plain = mask__classes(g, start, next) & (k->l.span ? 0xff : mask__loops(k->m, next));
     }
     if ((k->plain & MASK_STRING) == MASK_STRING) k->plain = MASK_STRING;
     if (!k->plain || (k->l.textual && gram_escaped(g, next)) || !(k->l.plain = mask__plain_of(k->m, k->plain))) k->plain = 0;
@@ -692,7 +700,9 @@ static void mask__find_plain(mask__make *k, int32_t start) {
     if (k->m->measures) mask__raise_local(k, next);
 }
 
-static void mask__note_escape(mask__make *k, uint32_t node, uint32_t bodies) { k->m->escape[k->n_escape++] = (mask__escape){node, bodies}; }
+static void mask__note_escape(mask__make *k, uint32_t node, uint32_t bodies) {
+    k->m->escape[k->n_escape++] = (mask__escape){node, bodies};
+}
 
 /* Notes the tokens of a node, and the nodes below it where the rule is over. */
 static bool mask__note(mask__make *k, int32_t set, uint32_t i, uint32_t next) {
@@ -704,7 +714,8 @@ static bool mask__note(mask__make *k, int32_t set, uint32_t i, uint32_t next) {
     if (k->m->measures && t->node[i].tok < t->node[next].tok) mask__raise_local(k, set);
     if (k->l.span && !mask__bodies(k->m->g, set, &bodies)) return false;
     for (uint32_t j = t->node[i].tok; j < t->node[next].tok && (n || !k->l.textual); j++)
-        if (t->kind[j].classes & ~k->plain || !k->plain) k->m->token[k->l.n_token++] = (mask__token){t->id[j], k->l.span ? bodies + !over : 0};
+        if (t->kind[j].classes & ~k->plain || !k->plain)
+            k->m->token[k->l.n_token++] = (mask__token){t->id[j], k->l.span ? bodies + !over : 0};
     if (!over) return true;
     if (k->l.textual) mask__note_escape(k, i, 0);
     else if (next > i + 1) k->l.skipped |= t->node[i].rest;
@@ -769,7 +780,8 @@ static mask__local **mask__local_at(const mask_cache *m, int32_t start) {
 static mask__end mask__local_make(mask_cache *m, const gram_config *c, int32_t start) {
     mask__local **at = mask__local_at(m, start);
     gram         *g = m->g;
-    mask__make    k = {.m = m, .l = {.start = start, .measured = m->measures, .span = gram_span_of(g, c->state), .trie = &m->w->all}};
+    mask__make    k = {.m = m, .l = {.start = start, .measured = m->measures, .span = gram_span_of(g, c->state),
+                                     .trie = &m->w->all}};
     if (*at && ((*at)->measured || !m->measures)) return MASK_DONE;
     if (m->n_local >= MASK_LOCALS / 2) return MASK_OVER;
     k.l.textual = !k.l.span && gram_unguarded(g, c->state) >= 0;
@@ -793,14 +805,16 @@ static bool mask__add_inside(mask_cache *m, const mask__local *l, uint64_t most,
     for (uint32_t i = 0; i < l->n_token; i++)
         if (l->token[i].need <= most) bits[l->token[i].id >> 5] |= 1u << (l->token[i].id & 31);
     if (!l->plain || !most) return true;
-    const uint32_t *row = mask__plain_row(m, l->plain, most <= MASK_CHARS ? (uint32_t)most - 1 : MASK_CHARS - (most < UINT64_MAX));
+    const uint32_t *row = mask__plain_row(m, l->plain,
+                                          most <= MASK_CHARS ? (uint32_t)most - 1 : MASK_CHARS - (most < UINT64_MAX));
     for (uint32_t i = 0; row && i < m->w->n_word; i++) bits[i] |= row[i];
     if (most > MASK_CHARS && most < UINT64_MAX) mask__set_plain(m->w, l->plain->classes, MASK_CHARS, most, bits);
     return row != NULL;
 }
 
 /* Goes on after the stack from each node in front of which the rule is over with least .. most more bodies. */
-static mask__end mask__add_escapes(mask_cache *m, const mask__local *l, int32_t behind, uint64_t least, uint64_t most, uint32_t *bits) {
+static mask__end mask__add_escapes(mask_cache *m, const mask__local *l, int32_t behind, uint64_t least, uint64_t most,
+                                   uint32_t *bits) {
     mask__walk k;
     mask__begin(&k, m, l->trie, bits, UINT32_MAX);
     for (int b = 0; b < 256; b++) {
@@ -833,7 +847,8 @@ static mask__end mask__add_textual(mask_cache *m, const mask__local *l, int32_t 
     return MASK_DONE;
 }
 
-/* Measures what the tokens of an entry leave to the end: what the configuration itself leaves, and what they add within the rule. */
+/* Measures what the tokens of an entry leave to the end: what the configuration itself leaves, and what they add
+ * within the rule. */
 static void mask__measure(mask_cache *m, const mask__local *l, const gram_config *c, int32_t behind) {
     const int32_t own = gram_local(m->g, c->state, c->data);
     mask__raise(m, mask__sum(l->most, mask__sum(gram_least(m->g, own), gram_least(m->g, behind))));
@@ -1010,7 +1025,8 @@ static void mask__refresh(mask_cache *m) {
 
 enum { MASK_ROOM = 4 << 20 };                         /* bytes that a walk may need in the arena */
 
-/* Makes the mask with nothing collected meanwhile. Where the arena is full, all that no track holds is dropped, and it is made anew, once. */
+/* Makes the mask with nothing collected meanwhile. Where the arena is full, all that no track holds is dropped, and
+ * it is made anew, once. */
 static bool mask__miss(mask_cache *m, int32_t set, bool first) {
     gram      *g = m->g;
     gram_track t;
@@ -1043,8 +1059,9 @@ static const uint32_t *mask__get(mask_cache *m, int32_t set, bool first, uint64_
     return *most = m->most, ok ? m->bits : NULL;
 }
 
-/* Bits of the ids that may follow, by id: the end tokens where the text is whole. first: the token loses its leading blank (tok_strips). NULL: a
- * limit was reached. Valid until the next call. A collection may happen: sets that no track holds are void then. */
+/* Bits of the ids that may follow, by id: the end tokens where the text is whole. first: the token loses its leading
+ * blank (tok_strips). NULL: a limit was reached. Valid until the next call. A collection may happen: sets that no
+ * track holds are void then. */
 static const uint32_t *mask_of(mask_cache *m, int32_t set, bool first) {
     uint64_t most;
     return set < 0 ? NULL : mask__get(m, set, first && m->w->strips, &most);
@@ -1123,11 +1140,13 @@ static void mask_apply(const uint32_t *bits, float *logits, int32_t n) {
 
 static int32_t mask_count(const uint32_t *bits, int32_t n) {
     int32_t count = 0;
-    for (int32_t i = 0; i < n; i += 32) count += __builtin_popcount(n - i < 32 ? bits[i / 32] & ((1u << (n - i)) - 1) : bits[i / 32]);
+    for (int32_t i = 0; i < n; i += 32)
+        count += __builtin_popcount(n - i < 32 ? bits[i / 32] & ((1u << (n - i)) - 1) : bits[i / 32]);
     return count;
 }
 
 static void mask_stats(const mask_cache *m, str *out) {
-    str_fmt(out, "masks %llu known, %llu made in %.0f us each, %.1f MiB", (unsigned long long)m->hits, (unsigned long long)m->misses,
+    str_fmt(out, "masks %llu known, %llu made in %.0f us each, %.1f MiB", (unsigned long long)m->hits,
+            (unsigned long long)m->misses,
             m->misses ? m->seconds * 1e6 / (double)m->misses : 0.0, (double)(m->whole_bytes + m->local_bytes) / 0x1p20);
 }

@@ -1,6 +1,7 @@
 /* ===== [num] decimal numbers as languages =====
- * Sets of numbers as languages of their texts without exponent: -?(0|[1-9][0-9]*)(\.[0-9]+)?  A complement is taken within num_all. Texts of one value (1, 1.0, 1.00; 0, -0) are in
- * such a set or not, all of them; num_integer(plain) alone holds one text for each value.
+ * Sets of numbers as languages of their texts without exponent: -?(0|[1-9][0-9]*)(\.[0-9]+)? A complement is taken
+ * within num_all. Texts of one value (1, 1.0, 1.00; 0, -0) are in such a set or not, all of them; num_integer(plain)
+ * alone holds one text for each value.
  *   num_in judges any number of JSON. Its exponent has 18 digits at most: a number with a longer one is in no set.
  * Public: num_*. */
 
@@ -23,23 +24,25 @@ static size_t num__digits(bytes b, size_t at) {
     return n;
 }
 
-/* The exponent from its letter on. False: it is none, or it has more than 18 digits. */
+/* The exponent from its letter on: its first 18 digits. False: it is none, or it has more. */
 static bool num__exponent(bytes b, size_t at, int64_t *exp) {
     const bool neg = at + 1 < b.n && b.p[at + 1] == '-', sign = neg || (at + 1 < b.n && b.p[at + 1] == '+');
     size_t     from = at + 1 + sign, n = num__digits(b, from);
     *exp = 0;
     if (!n || from + n != b.n) return false;
     for (; n > 1 && b.p[from] == '0'; n--) from++;
-    for (size_t i = 0; i < n && n <= 18; i++) *exp = *exp * 10 + (b.p[from + i] - '0');
+    for (size_t i = 0; i < n && i < 18; i++) *exp = *exp * 10 + (b.p[from + i] - '0');
     if (neg) *exp = -*exp;
     return n <= 18;
 }
 
-/* Reads a number of JSON. False: it is none, or its exponent is too large. d is to be dropped in either case. */
-static bool num__read(bytes b, num_dec *d) {
+/* Reads a number of JSON. False: it is none, or its exponent has more than 18 digits, of which d has the first. d is
+ * to be dropped in either case. */
+static bool num_read(bytes b, num_dec *d) {
     *d = (num_dec){.neg = b.n && *b.p == '-'};
     const size_t from = d->neg, whole = num__digits(b, from);
     size_t       at = from + whole, frac = 0, lead = 0;
+    bool         held = true;
     if (!whole || (whole > 1 && b.p[from] == '0')) return false;
     str_add(&d->digits, b.p + from, whole);
     if (at < b.n && b.p[at] == '.') {
@@ -48,17 +51,26 @@ static bool num__read(bytes b, num_dec *d) {
         at += 1 + frac;
         if (!frac) return false;
     }
-    if (at < b.n && ((b.p[at] | 0x20) != 'e' || !num__exponent(b, at, &d->exp))) return false;
+    if (at < b.n) held = (b.p[at] | 0x20) == 'e' && num__exponent(b, at, &d->exp);
     while (lead < d->digits.n && d->digits.p[lead] == '0') lead++;
     memmove(d->digits.p, d->digits.p + lead, d->digits.n - lead + 1);
     d->digits.n -= lead;
     d->exp += (int64_t)whole - (int64_t)lead;
     while (d->digits.n && d->digits.p[d->digits.n - 1] == '0') d->digits.n--;
     if (!d->digits.n) d->exp = 0;
-    return true;
+    return held;
 }
 
-static void num__drop(num_dec *d) { str_drop(&d->digits); }
+static void num_drop(num_dec *d) { str_drop(&d->digits); }
+
+/* Whether two numbers of JSON without their signs are equal; one whose exponent is too large is equal to none. */
+static bool num_equal(bytes a, bytes b) {
+    num_dec    x, y;
+    const bool held = num_read(a, &x) & num_read(b, &y), zero = !x.digits.n && !y.digits.n;
+    const bool equal = zero || (held && x.exp == y.exp && bytes_eq(str_bytes(&x.digits), str_bytes(&y.digits)));
+    num_drop(&x), num_drop(&y);
+    return equal;
+}
 
 /* Digit i before (i < 0: ones are -1) or after the point (from 0 on). */
 static unsigned num__digit(const num_dec *d, int64_t i) {
@@ -66,8 +78,10 @@ static unsigned num__digit(const num_dec *d, int64_t i) {
     return at >= 0 && at < (int64_t)d->digits.n ? (unsigned)(d->digits.p[at] - '0') : 0;
 }
 
-static int64_t num__whole(const num_dec *d) { return d->exp > 1 ? d->exp : 1; }                                          /* digits before the point */
-static int64_t num__frac(const num_dec *d) { return (int64_t)d->digits.n > d->exp ? (int64_t)d->digits.n - d->exp : 0; } /* digits after it */
+/* digits before the point */
+static int64_t num__whole(const num_dec *d) { return d->exp > 1 ? d->exp : 1; }
+/* digits after it */
+static int64_t num__frac(const num_dec *d) { return (int64_t)d->digits.n > d->exp ? (int64_t)d->digits.n - d->exp : 0; }
 
 /* --- automata over the characters of numbers --- */
 
@@ -111,8 +125,10 @@ enum { NUM_BELOW = 1, NUM_SAME = 2, NUM_ABOVE = 4 };
 static void num__compare(num_machine *m, uint32_t start, const num_dec *d, unsigned want) {
     const int64_t  whole = num__whole(d), frac = num__frac(d);
     const bool     below = want & NUM_BELOW, same = want & NUM_SAME, above = want & NUM_ABOVE;
-    const uint32_t point_below = num__state(m, false), digits_below = num__state(m, below), point_above = num__state(m, false), digits_above = num__state(m, above);
-    const uint32_t longer = num__state(m, above), zero = num__state(m, whole == 1 ? (num__digit(d, -1) ? below : frac ? below : same) : below);
+    const uint32_t point_below = num__state(m, false), digits_below = num__state(m, below),
+                   point_above = num__state(m, false), digits_above = num__state(m, above);
+    const uint32_t longer = num__state(m, above),
+                   zero = num__state(m, whole == 1 ? (num__digit(d, -1) ? below : frac ? below : same) : below);
     uint32_t       less = start, equal = start, more = start, point = num__state(m, false), last;
     num__arc(m, digits_below, '0', '9', digits_below);
     num__arc(m, digits_above, '0', '9', digits_above);
@@ -123,7 +139,8 @@ static void num__compare(num_machine *m, uint32_t start, const num_dec *d, unsig
     num__arc(m, start, '0', '0', zero);
     for (int64_t i = 1; i <= whole; i++) {            /* states after i digits */
         const bool     full = i == whole, first = i == 1;
-        const uint32_t l = num__state(m, below), e = num__state(m, full ? (frac ? below : same) : below), g = num__state(m, full ? above : below);
+        const uint32_t l = num__state(m, below), e = num__state(m, full ? (frac ? below : same) : below),
+                       g = num__state(m, full ? above : below);
         num__three(m, equal, first ? '1' : '0', num__digit(d, i - 1 - whole), l, e, g);
         if (!first) num__arc(m, less, '0', '9', l), num__arc(m, more, '0', '9', g);
         num__arc(m, l, '.', '.', point_below);
@@ -143,14 +160,16 @@ static void num__compare(num_machine *m, uint32_t start, const num_dec *d, unsig
 }
 
 /* `want` for the other sign. */
-static unsigned num__turn(unsigned want) { return (want & NUM_SAME) | (want & NUM_BELOW ? NUM_ABOVE : 0u) | (want & NUM_ABOVE ? NUM_BELOW : 0u); }
+static unsigned num__turn(unsigned want) {
+    return (want & NUM_SAME) | (want & NUM_BELOW ? NUM_ABOVE : 0u) | (want & NUM_ABOVE ? NUM_BELOW : 0u);
+}
 
 /* The numbers that compare with a number of JSON in one of the ways of `want`. NULL: it has too many digits. */
 static const lang *num__compared(lang_pool *p, bytes number, unsigned want) {
     num_dec     d;
     num_machine m = {0};
     const lang *l = NULL;
-    if (num__read(number, &d) && d.exp <= NUM_DIGITS && d.exp >= -NUM_DIGITS && d.digits.n <= NUM_DIGITS) {
+    if (num_read(number, &d) && d.exp <= NUM_DIGITS && d.exp >= -NUM_DIGITS && d.digits.n <= NUM_DIGITS) {
         const uint32_t start = num__state(&m, false), minus = num__state(&m, false);
         const bool     neg = d.neg && d.digits.n, pos = !d.neg && d.digits.n;
         num__arc(&m, start, '-', '-', minus);
@@ -158,7 +177,7 @@ static const lang *num__compared(lang_pool *p, bytes number, unsigned want) {
         num__compare(&m, minus, &d, !pos ? num__turn(want) : want & NUM_BELOW ? 7 : 0);
         l = num__keep(p, &m);
     }
-    num__drop(&d);
+    num_drop(&d);
     return l;
 }
 
@@ -210,10 +229,10 @@ static void num__texts(num_tree *t, uint32_t s, const num_dec *d, bool zeros) {
 
 static bool num__value(num_tree *t, bytes value, bool zeros) {
     num_dec    d;
-    const bool ok = num__read(value, &d) && d.exp <= NUM_DIGITS && d.exp >= -NUM_DIGITS && d.digits.n <= NUM_DIGITS;
+    const bool ok = num_read(value, &d) && d.exp <= NUM_DIGITS && d.exp >= -NUM_DIGITS && d.digits.n <= NUM_DIGITS;
     if (ok && (!d.neg || !d.digits.n)) num__texts(t, 0, &d, zeros);
     if (ok && (d.neg || !d.digits.n)) num__texts(t, num__child(t, 0, '-'), &d, zeros);
-    num__drop(&d);
+    num_drop(&d);
     return ok;
 }
 
@@ -240,7 +259,8 @@ static const lang *num_all(lang_pool *p) { return num__compared(p, bytes_of("0")
 /* The integers: 1, 1.0, -0; plain: in one form each, without a point and without -0. */
 static const lang *num_integer(lang_pool *p, bool plain) {
     num_machine    m = {0};
-    const uint32_t start = num__state(&m, false), minus = num__state(&m, false), zero = num__state(&m, true), whole = num__state(&m, true), point = num__state(&m, false), zeros = num__state(&m, true);
+    const uint32_t start = num__state(&m, false), minus = num__state(&m, false), zero = num__state(&m, true),
+                   whole = num__state(&m, true), point = num__state(&m, false), zeros = num__state(&m, true);
     num__arc(&m, start, '-', '-', minus);
     num__arc(&m, start, '0', '0', zero);
     num__arc(&m, start, '1', '9', whole), num__arc(&m, minus, '1', '9', whole), num__arc(&m, whole, '0', '9', whole);
@@ -254,21 +274,29 @@ static const lang *num_integer(lang_pool *p, bool plain) {
 
 /* --- multiples --- */
 
-/* The multiples of each * 10^exp. Before the point a state is the remainder by `each` of the digits but the zeros at their end, and how many of these there
- * are (up to exp); after it the remainder of all digits, and how many are after the point (up to -exp). */
+/* The multiples of each * 10^exp. Before the point a state is the remainder by `each` of the digits but the zeros at
+ * their end, and how many of these there are (up to exp); after it the remainder of all digits, and how many are
+ * after the point (up to -exp). */
 typedef struct {
     num_machine m;
     uint64_t each, *ten;                              /* powers of ten modulo `each` */
     uint32_t zeros, places;                           /* exp, -exp; one of them is 0 */
 } num_multiples;
 
-enum { NUM__START, NUM__MINUS, NUM__ZERO, NUM__POINT, NUM__TAIL, NUM__FIRST };   /* NUM__POINT, NUM__TAIL: after an integer that need not be looked at any more */
+/* NUM__POINT, NUM__TAIL: after an integer that need not be looked at any more */
+enum { NUM__START, NUM__MINUS, NUM__ZERO, NUM__POINT, NUM__TAIL, NUM__FIRST };
 
-static uint32_t num__whole_at(const num_multiples *x, uint64_t rest, uint32_t zeros) { return NUM__FIRST + (uint32_t)rest * (x->zeros + 1) + zeros; }
-static uint32_t num__frac_at(const num_multiples *x, uint64_t rest, uint32_t places) { return num__whole_at(x, x->each, 0) + (uint32_t)rest * (x->places + 1) + places; }
+static uint32_t num__whole_at(const num_multiples *x, uint64_t rest, uint32_t zeros) {
+    return NUM__FIRST + (uint32_t)rest * (x->zeros + 1) + zeros;
+}
+static uint32_t num__frac_at(const num_multiples *x, uint64_t rest, uint32_t places) {
+    return num__whole_at(x, x->each, 0) + (uint32_t)rest * (x->places + 1) + places;
+}
 
 /* rest * 10^n + digit, modulo `each`. */
-static uint64_t num__shift(const num_multiples *x, uint64_t rest, uint32_t n, unsigned digit) { return (rest * x->ten[n] + digit) % x->each; }
+static uint64_t num__shift(const num_multiples *x, uint64_t rest, uint32_t n, unsigned digit) {
+    return (rest * x->ten[n] + digit) % x->each;
+}
 
 /* The state after the digits of a state before the point and one more. */
 static uint32_t num__whole_next(const num_multiples *x, uint64_t rest, uint32_t zeros, unsigned digit) {
@@ -288,7 +316,8 @@ static void num__multiples_whole(num_multiples *x, uint64_t rest, uint32_t zeros
 static void num__multiples_frac(num_multiples *x, uint64_t rest, uint32_t places) {
     const uint32_t s = num__frac_at(x, rest, places);
     x->m.ends[s] = places && num__shift(x, rest, x->places - places, 0) == 0;
-    for (unsigned d = 0; d < 10 && places < x->places; d++) num__arc(&x->m, s, (char)('0' + d), (char)('0' + d), num__frac_at(x, num__shift(x, rest, 1, d), places + 1));
+    for (unsigned d = 0; d < 10 && places < x->places; d++)
+        num__arc(&x->m, s, (char)('0' + d), (char)('0' + d), num__frac_at(x, num__shift(x, rest, 1, d), places + 1));
     if (places == x->places && x->m.ends[s]) num__arc(&x->m, s, '0', '0', s);
 }
 
@@ -319,14 +348,17 @@ static const lang *num_multiple(lang_pool *p, bytes of, err_t *e) {
     num_dec     d;
     uint64_t    each = 0;
     const lang *l = NULL;
-    const bool  ok = num__read(of, &d) && d.digits.n && !d.neg;
+    const bool  ok = num_read(of, &d) && d.digits.n && !d.neg;
     for (size_t i = 0; ok && i < d.digits.n && each <= NUM_STATES; i++) each = each * 10 + (uint64_t)(d.digits.p[i] - '0');
     const int64_t exp = d.exp - (int64_t)d.digits.n;
     if (!ok) err_set(e, EXIT_INPUT, "found %.*s, expected a number above 0", of.n < 40 ? (int)of.n : 40, of.p);
-    else if (each > NUM_STATES || exp > NUM_STATES || exp < -NUM_STATES || each * (uint64_t)((exp < 0 ? -exp : exp) + 1) > NUM_STATES)
+    else if (each > NUM_STATES || exp > NUM_STATES || exp < -NUM_STATES ||
+             each * (uint64_t)((exp < 0 ? -exp : exp) + 1) > NUM_STATES)
         err_set(e, EXIT_RESOURCE, "multiples of %.*s need more than %d remainders", of.n < 40 ? (int)of.n : 40, of.p, NUM_STATES);
-    else l = num__multiples(p, &(num_multiples){.each = each, .zeros = exp > 0 ? (uint32_t)exp : 0, .places = exp < 0 ? (uint32_t)-exp : 0});
-    num__drop(&d);
+    else
+        l = num__multiples(p, &(num_multiples){.each = each, .zeros = exp > 0 ? (uint32_t)exp : 0,
+                                               .places = exp < 0 ? (uint32_t)-exp : 0});
+    num_drop(&d);
     if (!l) err_set(e, EXIT_RESOURCE, "multiples of %.*s need too many states", of.n < 40 ? (int)of.n : 40, of.p);
     return l;
 }
@@ -336,9 +368,11 @@ static bool num_in(const lang *l, bytes json_number) {
     num_dec d;
     str     s = {0};
     bool    in = false;
-    if (!json_number.n || (!memchr(json_number.p, 'e', json_number.n) && !memchr(json_number.p, 'E', json_number.n))) return lang_has(l, json_number);
-    if (num__read(json_number, &d)) {
-        const uint64_t after = d.exp > (int64_t)d.digits.n ? (uint64_t)(d.exp - (int64_t)d.digits.n) : 0, before = d.exp < 0 ? (uint64_t)-d.exp : 0;
+    if (!json_number.n || (!memchr(json_number.p, 'e', json_number.n) && !memchr(json_number.p, 'E', json_number.n)))
+        return lang_has(l, json_number);
+    if (num_read(json_number, &d)) {
+        const uint64_t after = d.exp > (int64_t)d.digits.n ? (uint64_t)(d.exp - (int64_t)d.digits.n) : 0,
+                       before = d.exp < 0 ? (uint64_t)-d.exp : 0;
         const size_t   whole = d.exp <= 0 ? 0 : d.exp < (int64_t)d.digits.n ? (size_t)d.exp : d.digits.n;
         if (d.neg && d.digits.n) str_put(&s, "-");
         str_add(&s, d.digits.p, whole);
@@ -349,7 +383,7 @@ static bool num_in(const lang *l, bytes json_number) {
         const bytes first = {(const uint8_t *)s.p, after ? s.n : head}, last = {(const uint8_t *)s.p + first.n, s.n - first.n};
         in = lang_has_run(l, first, '0', after ? after : before, last);
     }
-    num__drop(&d);
+    num_drop(&d);
     str_drop(&s);
     return in;
 }

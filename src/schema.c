@@ -1,12 +1,14 @@
 /* ===== [schema] JSON Schema: documents and the normal form =====
- * A document is read, its references are resolved inside of it, and each schema that the root reaches becomes a node: a list of parts, one for each
- * assertion. A conjunction is a sorted list of literals, a literal is a node or the negation of one; equal nodes and equal conjunctions exist once.
- * The shape of a conjunction says for each type of values which ones satisfy it, without combinators:
+ * A document is read, its references are resolved inside of it, and each schema that the root reaches becomes a node:
+ * a list of parts, one for each assertion. A conjunction is a sorted list of literals, a literal is a node or the
+ * negation of one; equal nodes and equal conjunctions exist once. The shape of a conjunction says for each type of
+ * values which ones satisfy it, without combinators:
  *   null, booleans, strings, numbers   a set of values (schema__flat); and, or, not are operations on sets
- *   objects, arrays                    alternatives (schema__alt); "and" is a product of two lists, "or" puts them together, "not" goes down to the parts
- * The values of members and items are conjunctions again, whose shapes are worked out when somebody asks, so recursion ends.
- * Invariants: a value satisfies the schema if and only if it satisfies the shape; what cannot be said so is refused with its JSON pointer. Nothing
- * recurses. Memory is in the val_env of the document, and an error leaves by val_fail.
+ *   objects, arrays alternatives (schema__alt); "and" is a product of two lists, "or" puts them together, "not" goes
+ * down to the parts The values of members and items are conjunctions again, whose shapes are worked out when somebody
+ * asks, so recursion ends.
+ * Invariants: a value satisfies the schema if and only if it satisfies the shape; what cannot be said so is refused
+ * with its JSON pointer. Nothing recurses. Memory is in the val_env of the document, and an error leaves by val_fail.
  * Public: schema_*.
  * Opens: schema_prop, schema_extra, schema_some, schema_object, schema_contains, schema_array, schema_shape. */
 
@@ -65,7 +67,6 @@ typedef struct {
 typedef struct {
     bool                 null, no, yes;               /* null, false, true */
     const lang          *string;                      /* NULL: none */
-    uint64_t             len_min, len_max;            /* 0 and UINT64_MAX: bounds of the length are part of `string` */
     const lang          *number;                      /* NULL: none */
     bool                 any_number;                  /* every number, with exponents too */
     const schema_array  *array;
@@ -103,20 +104,13 @@ typedef enum {
     SCHEMA__LEFT                                      /* sub[0]: of members, or (rest) items, that nothing else evaluates */
 } schema__kind;
 
-/* A set of strings: words of l with min .. max characters. */
-typedef struct {
-    const lang *l;
-    uint64_t    min, max;
-} schema__strs;
-
 enum { SCHEMA__NO, SCHEMA__SOME, SCHEMA__EVERY };     /* of the objects, or of the arrays */
 
 /* A set of values, exact for those without parts. */
 typedef struct {
     bool         null, no, yes;
     uint8_t      obj, arr;                            /* SCHEMA__NO, SCHEMA__EVERY; SCHEMA__SOME: perhaps */
-    schema__strs str;
-    const lang  *num;
+    const lang  *str, *num;
 } schema__flat;
 
 typedef struct {
@@ -158,7 +152,8 @@ typedef struct {
     schema_conj      rest;                            /* of items */
     bool             unique;
     uint64_t         min, max;                        /* members or items */
-    const char      *repeats;                         /* two items are equal, which no shape says: JSON pointer of the uniqueItems; NULL: they need not be */
+    const char      *repeats;                         /* two items are equal, which no shape says: JSON pointer of the
+                                                       * uniqueItems; NULL: they need not be */
     uint64_t         hash;
 } schema__alt;
 
@@ -276,7 +271,8 @@ static bytes schema__utf8(schema_doc *s, val_str v) {
 
 /* --- what exists once: the number of a key, 0 where it is new --- */
 
-typedef enum { SCHEMA__OF_NAME, SCHEMA__OF_CONJ, SCHEMA__OF_NODE, SCHEMA__OF_PLACE, SCHEMA__OF_URI, SCHEMA__OF_ANCHOR, SCHEMA__OF_PATTERN } schema__of;
+typedef enum { SCHEMA__OF_NAME, SCHEMA__OF_CONJ, SCHEMA__OF_NODE, SCHEMA__OF_PLACE, SCHEMA__OF_URI, SCHEMA__OF_ANCHOR,
+               SCHEMA__OF_PATTERN } schema__of;
 
 static hmap_entry *schema__once(schema_doc *s, schema__of of, bytes key) {
     const uint64_t a = bytes_hash(s->map.seed + 2 * of, key), b = bytes_hash(s->map.seed + 2 * of + 1, key);
@@ -347,7 +343,8 @@ static const char *schema__word_at(schema_doc *s, int32_t node, const char *word
     return p;
 }
 
-__attribute__((format(printf, 4, 5), noreturn)) static void schema__fail(schema_doc *s, const char *at, int code, const char *fmt, ...) {
+__attribute__((format(printf, 4, 5), noreturn)) static void schema__fail(schema_doc *s, const char *at, int code,
+                                                                         const char *fmt, ...) {
     char    text[400];
     va_list ap;
     va_start(ap, fmt);
@@ -373,21 +370,18 @@ static const lang *schema__lang(schema_doc *s, const lang *l) {
     return l;
 }
 
+/* Results that are one of the operands cost no steps. */
 static const lang *schema__lang_and(schema_doc *s, const lang *a, const lang *b) {
-    if (a == b || b == s->all || a == s->none) return a;
-    if (a == s->all || b == s->none) return b;
-    return schema__lang(s, lang_and(s->langs, a, b));
+    const lang *both = lang_and(s->langs, a, b);
+    return both && (both == a || both == b) ? both : schema__lang(s, both);
 }
 
 static const lang *schema__lang_or(schema_doc *s, const lang *a, const lang *b) {
-    if (a == b || b == s->none || a == s->all) return a;
-    if (a == s->none || b == s->all) return b;
-    return schema__lang(s, lang_or(s->langs, a, b));
+    const lang *either = lang_or(s->langs, a, b);
+    return either && (either == a || either == b) ? either : schema__lang(s, either);
 }
 
-static const lang *schema__lang_not(schema_doc *s, const lang *a) {
-    return a == s->all ? s->none : a == s->none ? s->all : schema__lang(s, lang_not(s->langs, a));
-}
+static const lang *schema__lang_not(schema_doc *s, const lang *a) { return schema__lang(s, lang_not(s->langs, a)); }
 
 static const lang *schema__lang_words(schema_doc *s, const int32_t *name, size_t n) {
     bytes *w = val_alloc(&s->env, n + 1, sizeof *w);
@@ -395,143 +389,90 @@ static const lang *schema__lang_words(schema_doc *s, const int32_t *name, size_t
     return n ? schema__lang(s, lang_words(s->langs, w, n)) : s->none;
 }
 
-/* --- sets of strings, numbers, values --- */
-
-static schema__strs schema__strs_all(const schema_doc *s) { return (schema__strs){s->all, 0, UINT64_MAX}; }
-static schema__strs schema__strs_none(const schema_doc *s) { return (schema__strs){s->none, 0, UINT64_MAX}; }
-static bool         schema__bounded(schema__strs a) { return a.min > 0 || a.max < UINT64_MAX; }
-
-/* The set as one language. */
-static const lang *schema__strs_fold(schema_doc *s, schema__strs a) {
-    if (a.l == s->none || !schema__bounded(a)) return a.l;
-    return schema__lang_and(s, a.l, schema__lang(s, lang_length(s->langs, a.min, a.max)));
-}
-
-static schema__strs schema__strs_and(schema_doc *s, schema__strs a, schema__strs b) {
-    schema__strs r = {schema__lang_and(s, a.l, b.l), a.min > b.min ? a.min : b.min, a.max < b.max ? a.max : b.max};
-    if (r.min > r.max || r.l == s->none) return schema__strs_none(s);
-    if (r.l != s->all && schema__bounded(r)) r = (schema__strs){schema__strs_fold(s, r), 0, UINT64_MAX};
-    return r;
-}
-
-static schema__strs schema__strs_or(schema_doc *s, schema__strs a, schema__strs b) {
-    if (a.l == s->none) return b;
-    if (b.l == s->none) return a;
-    if (a.min > b.min) {
-        const schema__strs t = a;
-        a = b, b = t;
-    }
-    const bool touch = a.max == UINT64_MAX || b.min <= a.max + 1;
-    if (a.l == b.l && touch) return (schema__strs){a.l, a.min, a.max > b.max ? a.max : b.max};
-    if ((a.l == s->all && !schema__bounded(a)) || (b.l == s->all && !schema__bounded(b))) return schema__strs_all(s);
-    return (schema__strs){schema__lang_or(s, schema__strs_fold(s, a), schema__strs_fold(s, b)), 0, UINT64_MAX};
-}
-
-static schema__strs schema__strs_not(schema_doc *s, schema__strs a) {
-    if (a.l == s->none) return schema__strs_all(s);
-    if (a.l == s->all && !schema__bounded(a)) return schema__strs_none(s);
-    if (a.l == s->all && !a.min) return (schema__strs){s->all, a.max + 1, UINT64_MAX};
-    if (a.l == s->all && a.max == UINT64_MAX) return (schema__strs){s->all, 0, a.min - 1};
-    return (schema__strs){schema__lang_not(s, schema__strs_fold(s, a)), 0, UINT64_MAX};
-}
+/* --- sets of numbers, values --- */
 
 /* The complement among the texts of numbers. */
 static const lang *schema__num_not(schema_doc *s, const lang *a) {
     return a == s->none ? s->numbers : a == s->numbers ? s->none : schema__lang_and(s, s->numbers, schema__lang_not(s, a));
 }
 
-static const lang *schema__num_and(schema_doc *s, const lang *a, const lang *b) { return a == s->numbers ? b : b == s->numbers ? a : schema__lang_and(s, a, b); }
-static const lang *schema__num_or(schema_doc *s, const lang *a, const lang *b) { return a == s->numbers ? a : b == s->numbers ? b : schema__lang_or(s, a, b); }
+static const lang *schema__num_and(schema_doc *s, const lang *a, const lang *b) {
+    return a == s->numbers ? b : b == s->numbers ? a : schema__lang_and(s, a, b);
+}
+static const lang *schema__num_or(schema_doc *s, const lang *a, const lang *b) {
+    return a == s->numbers ? a : b == s->numbers ? b : schema__lang_or(s, a, b);
+}
 
-static schema__flat schema__flat_all(const schema_doc *s) { return (schema__flat){true, true, true, SCHEMA__EVERY, SCHEMA__EVERY, schema__strs_all(s), s->numbers}; }
-static schema__flat schema__flat_none(const schema_doc *s) { return (schema__flat){false, false, false, SCHEMA__NO, SCHEMA__NO, schema__strs_none(s), s->none}; }
-static bool         schema__flat_empty(const schema_doc *s, const schema__flat *a) { return !a->null && !a->no && !a->yes && !a->obj && !a->arr && a->str.l == s->none && a->num == s->none; }
+static schema__flat schema__flat_all(const schema_doc *s) {
+    return (schema__flat){true, true, true, SCHEMA__EVERY, SCHEMA__EVERY, s->all, s->numbers};
+}
+static schema__flat schema__flat_none(const schema_doc *s) {
+    return (schema__flat){false, false, false, SCHEMA__NO, SCHEMA__NO, s->none, s->none};
+}
+static bool         schema__flat_empty(const schema_doc *s, const schema__flat *a) {
+    return !a->null && !a->no && !a->yes && !a->obj && !a->arr && a->str == s->none && a->num == s->none;
+}
 
 static schema__flat schema__flat_not(schema_doc *s, schema__flat a) {
-    return (schema__flat){!a.null, !a.no, !a.yes, SCHEMA__EVERY - a.obj, SCHEMA__EVERY - a.arr, schema__strs_not(s, a.str), schema__num_not(s, a.num)};
+    return (schema__flat){!a.null, !a.no, !a.yes, SCHEMA__EVERY - a.obj, SCHEMA__EVERY - a.arr,
+                          schema__lang_not(s, a.str), schema__num_not(s, a.num)};
 }
 
 static schema__flat schema__flat_and(schema_doc *s, schema__flat a, schema__flat b) {
-    return (schema__flat){a.null && b.null, a.no && b.no, a.yes && b.yes, a.obj < b.obj ? a.obj : b.obj, a.arr < b.arr ? a.arr : b.arr,
-                          schema__strs_and(s, a.str, b.str), schema__num_and(s, a.num, b.num)};
+    return (schema__flat){a.null && b.null, a.no && b.no, a.yes && b.yes, a.obj < b.obj ? a.obj : b.obj,
+                          a.arr < b.arr ? a.arr : b.arr,
+                          schema__lang_and(s, a.str, b.str), schema__num_and(s, a.num, b.num)};
 }
 
 static schema__flat schema__flat_or(schema_doc *s, schema__flat a, schema__flat b) {
-    return (schema__flat){a.null || b.null, a.no || b.no, a.yes || b.yes, a.obj > b.obj ? a.obj : b.obj, a.arr > b.arr ? a.arr : b.arr,
-                          schema__strs_or(s, a.str, b.str), schema__num_or(s, a.num, b.num)};
+    return (schema__flat){a.null || b.null, a.no || b.no, a.yes || b.yes, a.obj > b.obj ? a.obj : b.obj,
+                          a.arr > b.arr ? a.arr : b.arr,
+                          schema__lang_or(s, a.str, b.str), schema__num_or(s, a.num, b.num)};
 }
 
 /* --- keywords --- */
 
 typedef enum {                                        /* what the value of a keyword has to be */
-    SCHEMA__W_ANY, SCHEMA__W_SCHEMA, SCHEMA__W_LIST, SCHEMA__W_MAP, SCHEMA__W_COUNT, SCHEMA__W_NUMBER, SCHEMA__W_TEXT, SCHEMA__W_BOOL,
-    SCHEMA__W_TEXTS, SCHEMA__W_TEXTS_MAP, SCHEMA__W_TYPE, SCHEMA__W_VALUES, SCHEMA__W_ITEMS, SCHEMA__W_DEPENDS, SCHEMA__W_LIMIT, SCHEMA__WANTS
+    SCHEMA__W_ANY, SCHEMA__W_SCHEMA, SCHEMA__W_LIST, SCHEMA__W_MAP, SCHEMA__W_COUNT, SCHEMA__W_NUMBER, SCHEMA__W_TEXT,
+        SCHEMA__W_BOOL,
+    SCHEMA__W_TEXTS, SCHEMA__W_TEXTS_MAP, SCHEMA__W_TYPE, SCHEMA__W_VALUES, SCHEMA__W_ITEMS, SCHEMA__W_DEPENDS,
+        SCHEMA__W_LIMIT, SCHEMA__WANTS
 } schema__want;
 
 static const char *const schema__want_name[SCHEMA__WANTS] = {
-    [SCHEMA__W_ANY] = "a value", [SCHEMA__W_SCHEMA] = "a schema: an object, true or false", [SCHEMA__W_LIST] = "a list of schemas with one at least", [SCHEMA__W_MAP] = "an object of schemas",
-    [SCHEMA__W_COUNT] = "a whole number from 0", [SCHEMA__W_NUMBER] = "a number", [SCHEMA__W_TEXT] = "a string", [SCHEMA__W_BOOL] = "true or false", [SCHEMA__W_TEXTS] = "a list of strings",
-    [SCHEMA__W_TEXTS_MAP] = "an object of lists of strings", [SCHEMA__W_TYPE] = "a type or a list of types", [SCHEMA__W_VALUES] = "a list of values",
-    [SCHEMA__W_ITEMS] = "a schema or a list of schemas", [SCHEMA__W_DEPENDS] = "an object of schemas and lists of strings", [SCHEMA__W_LIMIT] = "a number, or true or false"};
+    [SCHEMA__W_ANY] = "a value", [SCHEMA__W_SCHEMA] = "a schema: an object, true or false",
+    [SCHEMA__W_LIST] = "a list of schemas with one at least", [SCHEMA__W_MAP] = "an object of schemas",
+    [SCHEMA__W_COUNT] = "a whole number from 0", [SCHEMA__W_NUMBER] = "a number", [SCHEMA__W_TEXT] = "a string",
+    [SCHEMA__W_BOOL] = "true or false", [SCHEMA__W_TEXTS] = "a list of strings",
+    [SCHEMA__W_TEXTS_MAP] = "an object of lists of strings", [SCHEMA__W_TYPE] = "a type or a list of types",
+    [SCHEMA__W_VALUES] = "a list of values",
+    [SCHEMA__W_ITEMS] = "a schema or a list of schemas",
+    [SCHEMA__W_DEPENDS] = "an object of schemas and lists of strings", [SCHEMA__W_LIMIT] = "a number, or true or false"};
 
+/* Keywords that are asked for by name: rows of schema__words. */
 typedef enum {
-    SCHEMA__REF, SCHEMA__DYNAMIC_REF, SCHEMA__RECURSIVE_REF, SCHEMA__ID, SCHEMA__OLD_ID, SCHEMA__ANCHOR, SCHEMA__DYNAMIC_ANCHOR, SCHEMA__RECURSIVE_ANCHOR, SCHEMA__DEFS, SCHEMA__DEFINITIONS,
-    SCHEMA__KEY_TYPE, SCHEMA__KEY_ENUM, SCHEMA__KEY_CONST, SCHEMA__KEY_ALL, SCHEMA__KEY_ANY, SCHEMA__KEY_ONE, SCHEMA__KEY_NOT, SCHEMA__KEY_IF, SCHEMA__KEY_THEN, SCHEMA__KEY_ELSE,
-    SCHEMA__PROPERTIES, SCHEMA__PATTERNS, SCHEMA__ADDITIONAL, SCHEMA__KEY_NAMES, SCHEMA__KEY_REQUIRED, SCHEMA__MIN_PROPS, SCHEMA__MAX_PROPS,
-    SCHEMA__DEP_REQUIRED, SCHEMA__DEP_SCHEMAS, SCHEMA__DEPENDENCIES, SCHEMA__PREFIX, SCHEMA__KEY_ITEMS, SCHEMA__MORE_ITEMS, SCHEMA__KEY_CONTAINS, SCHEMA__MIN_CONTAINS, SCHEMA__MAX_CONTAINS,
-    SCHEMA__MIN_ITEMS, SCHEMA__MAX_ITEMS, SCHEMA__KEY_UNIQUE, SCHEMA__MIN_LENGTH, SCHEMA__MAX_LENGTH, SCHEMA__PATTERN, SCHEMA__FORMAT,
-    SCHEMA__MINIMUM, SCHEMA__MAXIMUM, SCHEMA__ABOVE, SCHEMA__BELOW, SCHEMA__MULTIPLE, SCHEMA__LEFT_PROPS, SCHEMA__LEFT_ITEMS, SCHEMA__DIALECT, SCHEMA__REMARK, SCHEMA__WORDS
+    SCHEMA__REF, SCHEMA__DYNAMIC_REF, SCHEMA__RECURSIVE_REF, SCHEMA__OLD_ID, SCHEMA__KEY_TYPE, SCHEMA__KEY_ENUM,
+    SCHEMA__KEY_CONST, SCHEMA__KEY_ALL, SCHEMA__KEY_ANY, SCHEMA__KEY_ONE, SCHEMA__KEY_NOT, SCHEMA__KEY_IF,
+    SCHEMA__KEY_THEN, SCHEMA__KEY_ELSE, SCHEMA__PROPERTIES, SCHEMA__PATTERNS, SCHEMA__ADDITIONAL, SCHEMA__KEY_NAMES,
+    SCHEMA__KEY_REQUIRED, SCHEMA__MIN_PROPS, SCHEMA__MAX_PROPS, SCHEMA__DEP_REQUIRED, SCHEMA__DEP_SCHEMAS,
+    SCHEMA__DEPENDENCIES, SCHEMA__PREFIX, SCHEMA__KEY_ITEMS, SCHEMA__MORE_ITEMS, SCHEMA__KEY_CONTAINS,
+    SCHEMA__MIN_CONTAINS, SCHEMA__MAX_CONTAINS, SCHEMA__MIN_ITEMS, SCHEMA__MAX_ITEMS, SCHEMA__KEY_UNIQUE,
+    SCHEMA__MIN_LENGTH, SCHEMA__MAX_LENGTH, SCHEMA__PATTERN, SCHEMA__FORMAT, SCHEMA__MINIMUM, SCHEMA__MAXIMUM,
+    SCHEMA__ABOVE, SCHEMA__BELOW, SCHEMA__MULTIPLE, SCHEMA__LEFT_PROPS, SCHEMA__LEFT_ITEMS, SCHEMA__NAMED
 } schema__word;
-
-#define SCHEMA__ROW(text, word, want) {text, sizeof text - 1, SCHEMA__##word, SCHEMA__W_##want}
-static const struct {
-    const char *text;
-    uint8_t     n, word, want;
-} schema__words[] = {
-    SCHEMA__ROW("$ref", REF, TEXT), SCHEMA__ROW("$dynamicRef", DYNAMIC_REF, TEXT), SCHEMA__ROW("$recursiveRef", RECURSIVE_REF, TEXT),
-    SCHEMA__ROW("$id", ID, TEXT), SCHEMA__ROW("id", OLD_ID, ANY), SCHEMA__ROW("$anchor", ANCHOR, TEXT), SCHEMA__ROW("$dynamicAnchor", DYNAMIC_ANCHOR, TEXT),
-    SCHEMA__ROW("$recursiveAnchor", RECURSIVE_ANCHOR, BOOL), SCHEMA__ROW("$defs", DEFS, MAP), SCHEMA__ROW("definitions", DEFINITIONS, MAP),
-    SCHEMA__ROW("type", KEY_TYPE, TYPE), SCHEMA__ROW("enum", KEY_ENUM, VALUES), SCHEMA__ROW("const", KEY_CONST, ANY),
-    SCHEMA__ROW("allOf", KEY_ALL, LIST), SCHEMA__ROW("anyOf", KEY_ANY, LIST), SCHEMA__ROW("oneOf", KEY_ONE, LIST), SCHEMA__ROW("not", KEY_NOT, SCHEMA),
-    SCHEMA__ROW("if", KEY_IF, SCHEMA), SCHEMA__ROW("then", KEY_THEN, SCHEMA), SCHEMA__ROW("else", KEY_ELSE, SCHEMA),
-    SCHEMA__ROW("properties", PROPERTIES, MAP), SCHEMA__ROW("patternProperties", PATTERNS, MAP), SCHEMA__ROW("additionalProperties", ADDITIONAL, SCHEMA),
-    SCHEMA__ROW("propertyNames", KEY_NAMES, SCHEMA), SCHEMA__ROW("required", KEY_REQUIRED, TEXTS),
-    SCHEMA__ROW("minProperties", MIN_PROPS, COUNT), SCHEMA__ROW("maxProperties", MAX_PROPS, COUNT),
-    SCHEMA__ROW("dependentRequired", DEP_REQUIRED, TEXTS_MAP), SCHEMA__ROW("dependentSchemas", DEP_SCHEMAS, MAP), SCHEMA__ROW("dependencies", DEPENDENCIES, DEPENDS),
-    SCHEMA__ROW("prefixItems", PREFIX, LIST), SCHEMA__ROW("items", KEY_ITEMS, ITEMS), SCHEMA__ROW("additionalItems", MORE_ITEMS, SCHEMA),
-    SCHEMA__ROW("contains", KEY_CONTAINS, SCHEMA), SCHEMA__ROW("minContains", MIN_CONTAINS, COUNT), SCHEMA__ROW("maxContains", MAX_CONTAINS, COUNT),
-    SCHEMA__ROW("minItems", MIN_ITEMS, COUNT), SCHEMA__ROW("maxItems", MAX_ITEMS, COUNT), SCHEMA__ROW("uniqueItems", KEY_UNIQUE, BOOL),
-    SCHEMA__ROW("minLength", MIN_LENGTH, COUNT), SCHEMA__ROW("maxLength", MAX_LENGTH, COUNT), SCHEMA__ROW("pattern", PATTERN, TEXT), SCHEMA__ROW("format", FORMAT, TEXT),
-    SCHEMA__ROW("minimum", MINIMUM, NUMBER), SCHEMA__ROW("maximum", MAXIMUM, NUMBER), SCHEMA__ROW("exclusiveMinimum", ABOVE, LIMIT), SCHEMA__ROW("exclusiveMaximum", BELOW, LIMIT),
-    SCHEMA__ROW("multipleOf", MULTIPLE, NUMBER), SCHEMA__ROW("unevaluatedProperties", LEFT_PROPS, SCHEMA), SCHEMA__ROW("unevaluatedItems", LEFT_ITEMS, SCHEMA),
-    SCHEMA__ROW("$schema", DIALECT, ANY), SCHEMA__ROW("$vocabulary", REMARK, ANY), SCHEMA__ROW("$comment", REMARK, ANY), SCHEMA__ROW("title", REMARK, ANY),
-    SCHEMA__ROW("description", REMARK, ANY), SCHEMA__ROW("default", REMARK, ANY), SCHEMA__ROW("examples", REMARK, ANY), SCHEMA__ROW("example", REMARK, ANY),
-    SCHEMA__ROW("deprecated", REMARK, ANY), SCHEMA__ROW("readOnly", REMARK, ANY), SCHEMA__ROW("writeOnly", REMARK, ANY),
-    SCHEMA__ROW("contentEncoding", REMARK, ANY), SCHEMA__ROW("contentMediaType", REMARK, ANY), SCHEMA__ROW("contentSchema", REMARK, ANY),
-};
-
-/* The row of a keyword; -1: unknown. */
-static int schema__word_find(val_str key) {
-    for (size_t i = 0; i < sizeof schema__words / sizeof *schema__words; i++)
-        if (key.n == schema__words[i].n && val_str_is(key, schema__words[i].text)) return (int)i;
-    return -1;
-}
 
 static bool schema__is_schema(val v) { return v.kind == VAL_DICT || v.kind == VAL_BOOL; }
 static bool schema__is_int(val v) { return v.kind == VAL_INT || v.kind == VAL_BIG; }
 static bool schema__is_text(val v) { return v.kind == VAL_STR; }
-static bool schema__is_texts(val v) {
-    for (size_t i = 0; v.kind == VAL_LIST && i < v.list->n; i++)
-        if (v.list->at[i].kind != VAL_STR) return false;
-    return v.kind == VAL_LIST;
-}
-static bool schema__is_depend(val v) { return schema__is_schema(v) || schema__is_texts(v); }
 
 static bool schema__list_of(val v, bool (*is)(val)) {
     for (size_t i = 0; v.kind == VAL_LIST && i < v.list->n; i++)
         if (!is(v.list->at[i])) return false;
     return v.kind == VAL_LIST;
 }
+
+static bool schema__is_texts(val v) { return schema__list_of(v, schema__is_text); }
+static bool schema__is_depend(val v) { return schema__is_schema(v) || schema__is_texts(v); }
 
 static bool schema__map_of(val v, bool (*is)(val)) {
     for (size_t i = 0; v.kind == VAL_DICT && i < v.dict->n; i++)
@@ -657,9 +598,9 @@ static bytes schema__uri_decode(schema_doc *s, bytes b) {
     uint8_t *p = val_alloc(&s->env, b.n + 1, 1);
     size_t   n = 0;
     for (size_t i = 0; i < b.n; i++) {
-        const bool hex = b.p[i] == '%' && i + 2 < b.n && isxdigit(b.p[i + 1]) && isxdigit(b.p[i + 2]);
-        char       two[3] = {hex ? (char)b.p[i + 1] : '0', hex ? (char)b.p[i + 2] : '0', 0};
-        p[n++] = hex ? (uint8_t)strtol(two, NULL, 16) : b.p[i];
+        uint64_t   byte = b.p[i];
+        const bool hex = b.p[i] == '%' && i + 2 < b.n && bytes_hex(b.p + i + 1, 2, &byte);
+        p[n++] = (uint8_t)byte;
         if (hex) i += 2;
     }
     return (bytes){p, n};
@@ -710,7 +651,9 @@ static void schema__anchor_add(schema_doc *s, int32_t node, bytes name) {
 }
 
 /* The node of an anchor; -1: there is none. */
-static int32_t schema__anchor_find(schema_doc *s, int32_t resource, bytes name) { return (int32_t)schema__once_get(schema__anchor(s, resource, name)) - 1; }
+static int32_t schema__anchor_find(schema_doc *s, int32_t resource, bytes name) {
+    return (int32_t)schema__once_get(schema__anchor(s, resource, name)) - 1;
+}
 
 enum { SCHEMA__DYNAMIC = -1 };                        /* in place of a resource: how many dynamic anchors have the name */
 
@@ -744,35 +687,9 @@ static void schema__index_names(schema_doc *s, int32_t node) {
 }
 
 static void schema__index_one(schema_doc *s, int32_t node, const char *word, bytes key, int64_t index, val v) {
-    if (v.kind == VAL_DICT) schema__node_add(s, (schema__node){.v = v, .resource = s->node[node].resource, .parent = node, .word = word, .key = key, .index = index});
-}
-
-/* The schemas of one keyword. */
-static void schema__index_word(schema_doc *s, int32_t node, size_t row, val v) {
-    const schema__want want = schema__words[row].want;
-    const char *const  word = schema__words[row].text;
-    const bool         one = want == SCHEMA__W_SCHEMA || want == SCHEMA__W_ITEMS, map = want == SCHEMA__W_MAP || want == SCHEMA__W_DEPENDS;
-    if (one && v.kind == VAL_DICT) schema__index_one(s, node, word, (bytes){NULL, 0}, -1, v);
-    for (size_t i = 0; (want == SCHEMA__W_LIST || want == SCHEMA__W_ITEMS) && v.kind == VAL_LIST && i < v.list->n; i++)
-        schema__index_one(s, node, word, (bytes){NULL, 0}, (int64_t)i, v.list->at[i]);
-    for (size_t i = 0; map && v.kind == VAL_DICT && i < v.dict->n; i++)
-        if (v.dict->at[i].value.kind == VAL_DICT) schema__index_one(s, node, word, schema__utf8(s, v.dict->at[i].key.s), -1, v.dict->at[i].value);
-}
-
-/* Makes nodes of all schemas inside of the fresh ones. */
-static void schema__index(schema_doc *s) {
-    while (s->fresh.n) {
-        const int32_t node = s->fresh.at[--s->fresh.n];
-        const val     v = s->node[node].v;
-        schema__index_names(s, node);
-        for (size_t i = 0; i < v.dict->n; i++) {
-            const int row = schema__word_find(v.dict->at[i].key.s);
-            val_step(&s->env, 1);
-            if (row < 0) continue;
-            s->asks_left |= schema__words[row].word == SCHEMA__LEFT_PROPS || schema__words[row].word == SCHEMA__LEFT_ITEMS;
-            schema__index_word(s, node, (size_t)row, v.dict->at[i].value);
-        }
-    }
+    if (v.kind == VAL_DICT)
+        schema__node_add(s, (schema__node){.v = v, .resource = s->node[node].resource, .parent = node, .word = word,
+                                           .key = key, .index = index});
 }
 
 /* --- references --- */
@@ -800,11 +717,14 @@ static int32_t schema__pointer_find(schema_doc *s, int32_t resource, bytes point
     while (pointer.n) {
         pointer = (bytes){pointer.p + 1, pointer.n - 1};
         v = schema__pointer_step(s, v, schema__uri_until(&pointer, "/"));
-        if (v.kind == VAL_UNDEF) schema__fail(s, at, EXIT_INPUT, "the reference '#%.*s' leads to nothing in this document", (int)whole.n, whole.p);
+        if (v.kind == VAL_UNDEF)
+            schema__fail(s, at, EXIT_INPUT, "the reference '#%.*s' leads to nothing in this document", (int)whole.n, whole.p);
         const int32_t n = v.kind == VAL_DICT ? schema__node_of(s, v) : -1;
         if (n >= 0) resource = s->node[n].resource;
     }
-    if (!schema__is_schema(v)) schema__fail(s, at, EXIT_INPUT, "the reference '#%.*s' leads to a value of the type %s, expected a schema", (int)whole.n, whole.p, val_kind_name(v));
+    if (!schema__is_schema(v))
+        schema__fail(s, at, EXIT_INPUT, "the reference '#%.*s' leads to a value of the type %s, expected a schema",
+                     (int)whole.n, whole.p, val_kind_name(v));
     if (v.kind == VAL_BOOL) return schema__node_of(s, v);
     return schema__node_add(s, (schema__node){.v = v, .resource = resource, .parent = -1, .key = whole, .index = -1});
 }
@@ -815,22 +735,26 @@ static int32_t schema__resolve(schema_doc *s, int32_t node, val_str ref, const c
     const bytes whole = uri;
     bytes       fragment = schema__uri_fragment(&uri);
     int32_t     resource = s->node[node].resource;
-    if (uri.n) resource = (int32_t)schema__once_get(schema__once(s, SCHEMA__OF_URI, schema__uri_join(s, s->resource[resource].uri, uri))) - 1;
-    if (resource < 0) schema__fail(s, at, EXIT_INPUT, "the reference '%.*s' leads out of this document, and nothing is fetched", (int)whole.n, whole.p);
+    if (uri.n)
+        resource = (int32_t)schema__once_get(schema__once(s, SCHEMA__OF_URI,
+                                                          schema__uri_join(s, s->resource[resource].uri, uri))) - 1;
+    if (resource < 0)
+        schema__fail(s, at, EXIT_INPUT, "the reference '%.*s' leads out of this document, and nothing is fetched",
+                     (int)whole.n, whole.p);
     fragment = schema__uri_decode(s, fragment);
     int32_t target = s->resource[resource].node;
     if (fragment.n && fragment.p[0] == '/') target = schema__pointer_find(s, resource, fragment, at);
     else if (fragment.n) target = schema__anchor_find(s, resource, fragment);
-    if (target < 0) schema__fail(s, at, EXIT_INPUT, "the reference '%.*s' names no anchor of this document", (int)whole.n, whole.p);
-    schema__index(s);
+    if (target < 0)
+        schema__fail(s, at, EXIT_INPUT, "the reference '%.*s' names no anchor of this document", (int)whole.n, whole.p);
     return target;
 }
 
 /* --- nodes to parts --- */
 
 typedef struct {
-    val     v[SCHEMA__WORDS];                         /* of the keyword; undefined: it is not there */
-    uint8_t order[SCHEMA__WORDS];
+    val     v[SCHEMA__NAMED];                         /* of the keyword; undefined: it is not there */
+    uint8_t order[SCHEMA__NAMED];                     /* [n] keywords as the document has them */
     size_t  n;
 } schema__read;
 
@@ -844,10 +768,12 @@ static int32_t schema__child(schema_doc *s, val v) {
 }
 
 /* A part of the node that is compiled; the pointer is valid up to the next one. */
-static schema__part *schema__part_add(schema_doc *s, schema__kind kind, const char *word, size_t n_sub, size_t n_name, size_t n_lang) {
+static schema__part *schema__part_add(schema_doc *s, schema__kind kind, const char *word, size_t n_sub, size_t n_name,
+                                      size_t n_lang) {
     s->build = schema__room(s, s->build, s->n_build, &s->cap_build, sizeof *s->build);
     schema__part *p = &s->build[s->n_build++];
-    *p = (schema__part){.kind = (uint8_t)kind, .word = word, .n_sub = (uint32_t)n_sub, .n_name = (uint32_t)n_name, .n_lang = (uint32_t)n_lang, .max = UINT64_MAX};
+    *p = (schema__part){.kind = (uint8_t)kind, .word = word, .n_sub = (uint32_t)n_sub, .n_name = (uint32_t)n_name,
+                        .n_lang = (uint32_t)n_lang, .max = UINT64_MAX};
     if (n_sub) p->sub = val_alloc(&s->env, n_sub, sizeof *p->sub);
     if (n_name) p->name = val_alloc(&s->env, n_name, sizeof *p->name);
     if (n_lang) p->lang = val_alloc(&s->env, n_lang, sizeof *p->lang);
@@ -860,7 +786,9 @@ static const char *schema__here(schema_doc *s, const char *word) { return schema
 static bytes schema__number(schema_doc *s, val v, const char *word) {
     if (v.kind == VAL_FLOAT) {
         for (size_t i = 0; i < s->n_rough; i++)
-            if (s->rough[i] == v.f) schema__fail(s, schema__here(s, word), EXIT_INPUT, "a number with more digits, or a larger exponent, than a double holds");
+            if (s->rough[i] == v.f)
+                schema__fail(s, schema__here(s, word), EXIT_INPUT,
+                             "a number with more digits, or a larger exponent, than a double holds");
         const val_float_text t = val_float_repr(v.f);
         return schema__keep(s, bytes_of(t.p));
     }
@@ -882,11 +810,19 @@ static void schema__make_list(schema_doc *s, schema__kind kind, const char *word
     schema__part *p = schema__part_add(s, kind, word, v.list->n, 0, 0);
     for (size_t i = 0; i < v.list->n; i++) p->sub[i] = schema__child(s, v.list->at[i]);
 }
-static void schema__make_all(schema_doc *s, const schema__read *r) { schema__make_list(s, SCHEMA__ALL, "allOf", r->v[SCHEMA__KEY_ALL]); }
-static void schema__make_any(schema_doc *s, const schema__read *r) { schema__make_list(s, SCHEMA__ANY, "anyOf", r->v[SCHEMA__KEY_ANY]); }
-static void schema__make_one(schema_doc *s, const schema__read *r) { schema__make_list(s, SCHEMA__ONE, "oneOf", r->v[SCHEMA__KEY_ONE]); }
+static void schema__make_all(schema_doc *s, const schema__read *r) {
+    schema__make_list(s, SCHEMA__ALL, "allOf", r->v[SCHEMA__KEY_ALL]);
+}
+static void schema__make_any(schema_doc *s, const schema__read *r) {
+    schema__make_list(s, SCHEMA__ANY, "anyOf", r->v[SCHEMA__KEY_ANY]);
+}
+static void schema__make_one(schema_doc *s, const schema__read *r) {
+    schema__make_list(s, SCHEMA__ONE, "oneOf", r->v[SCHEMA__KEY_ONE]);
+}
 
-static void schema__make_not(schema_doc *s, const schema__read *r) { schema__part_add(s, SCHEMA__NOT, "not", 1, 0, 0)->sub[0] = schema__child(s, r->v[SCHEMA__KEY_NOT]); }
+static void schema__make_not(schema_doc *s, const schema__read *r) {
+    schema__part_add(s, SCHEMA__NOT, "not", 1, 0, 0)->sub[0] = schema__child(s, r->v[SCHEMA__KEY_NOT]);
+}
 
 static void schema__make_if(schema_doc *s, const schema__read *r) {
     const val then = r->v[SCHEMA__KEY_THEN], other = r->v[SCHEMA__KEY_ELSE];
@@ -915,7 +851,8 @@ static void schema__make_dynamic(schema_doc *s, const schema__read *r) {
     const bool        pointer = !fragment.n || fragment.p[0] == '/';
     const val         name = target > SCHEMA__NODE_FALSE ? val_get(s->node[target].v, "$dynamicAnchor") : val_undef(NULL);
     if (!pointer && name.kind == VAL_STR && schema__once_get(schema__anchor(s, SCHEMA__DYNAMIC, schema__utf8(s, name.s))) > 1)
-        schema__fail(s, at, EXIT_INPUT, "the anchor '%s' is given several times, and the value decides which one is meant: this is not supported", val_quote(name.s).p);
+        schema__fail(s, at, EXIT_INPUT,
+                     "the anchor '%s' is given several times, and the value decides which one is meant: this is not supported", val_quote(name.s).p);
     schema__make_target(s, "$dynamicRef", target);
 }
 
@@ -936,10 +873,12 @@ static void schema__type_add(schema_doc *s, schema__flat *f, val name) {
     case 1: f->no = f->yes = true; break;
     case 2: f->obj = SCHEMA__EVERY; break;
     case 3: f->arr = SCHEMA__EVERY; break;
-    case 4: f->str = schema__strs_all(s); break;
+    case 4: f->str = s->all; break;
     case 5: f->num = s->numbers; break;
     case 6: f->num = schema__num_or(s, f->num, schema__lang(s, num_integer(s->langs, false))); break;
-    default: schema__fail(s, schema__here(s, "type"), EXIT_INPUT, "found '%s', expected null, boolean, object, array, string, number or integer", val_quote(name.s).p);
+    default:
+        schema__fail(s, schema__here(s, "type"), EXIT_INPUT,
+                     "found '%s', expected null, boolean, object, array, string, number or integer", val_quote(name.s).p);
     }
 }
 
@@ -965,7 +904,10 @@ static const lang *schema__union(schema_doc *s, const lang **l, size_t n) {
 }
 
 static int32_t schema__value_node(schema_doc *s, val v, const char *word, int64_t index) {
-    const int32_t i = schema__node_new(s, (schema__node){.v = v, .is = true, .queued = true, .resource = s->node[s->here].resource, .parent = s->here, .word = word, .index = index});
+    const int32_t i = schema__node_new(s,
+                                       (schema__node){.v = v, .is = true, .queued = true,
+                                                      .resource = s->node[s->here].resource, .parent = s->here,
+                                                      .word = word, .index = index});
     schema__ints_add(s, &s->reached, i);
     return i;
 }
@@ -981,17 +923,22 @@ static void schema__make_values(schema_doc *s, const char *word, const val *v, s
         if (v[i].kind == VAL_NONE) p->flat->null = true;
         else if (v[i].kind == VAL_BOOL) *(v[i].b ? &p->flat->yes : &p->flat->no) = true;
         else if (v[i].kind == VAL_STR) text[n_text++] = schema__utf8(s, v[i].s);
-        else if (v[i].kind == VAL_DICT || v[i].kind == VAL_LIST) p->sub[p->n_sub++] = schema__value_node(s, v[i], word, n > 1 ? (int64_t)i : -1);
+        else if (v[i].kind == VAL_DICT || v[i].kind == VAL_LIST)
+            p->sub[p->n_sub++] = schema__value_node(s, v[i], word, n > 1 ? (int64_t)i : -1);
         else num[n_num++] = schema__number(s, v[i], word);
         if (v[i].kind == VAL_DICT) p->flat->obj = SCHEMA__SOME;
         if (v[i].kind == VAL_LIST) p->flat->arr = SCHEMA__SOME;
     }
-    if (n_text) p->flat->str.l = schema__lang(s, lang_words(s->langs, text, n_text));
+    if (n_text) p->flat->str = schema__lang(s, lang_words(s->langs, text, n_text));
     p->flat->num = n_num ? schema__lang(s, num_values(s->langs, num, n_num)) : s->none;
 }
 
-static void schema__make_enum(schema_doc *s, const schema__read *r) { schema__make_values(s, "enum", r->v[SCHEMA__KEY_ENUM].list->at, r->v[SCHEMA__KEY_ENUM].list->n); }
-static void schema__make_const(schema_doc *s, const schema__read *r) { schema__make_values(s, "const", &r->v[SCHEMA__KEY_CONST], 1); }
+static void schema__make_enum(schema_doc *s, const schema__read *r) {
+    schema__make_values(s, "enum", r->v[SCHEMA__KEY_ENUM].list->at, r->v[SCHEMA__KEY_ENUM].list->n);
+}
+static void schema__make_const(schema_doc *s, const schema__read *r) {
+    schema__make_values(s, "const", &r->v[SCHEMA__KEY_CONST], 1);
+}
 
 /* --- strings and numbers --- */
 
@@ -1053,8 +1000,9 @@ static void schema__make_pattern(schema_doc *s, const schema__read *r) {
 #define SCHEMA__RELATIVE "(?://" SCHEMA__AUTH SCHEMA__SLASHES "|/(?:" SCHEMA__PCHAR "+" SCHEMA__SLASHES ")?|" SCHEMA__NOCOLON "+" SCHEMA__SLASHES "|)" SCHEMA__TAIL
 #define SCHEMA__POINT  "(?:/(?:[^~/]|~[01])*)*"
 
-/* Formats as regular expressions of whole strings. A new one is one row. They are small, because a bound of the length multiplies their states: the
- * labels of an e-mail address are not counted, and an IP address in the brackets of a URI is any text of its characters. */
+/* Formats as regular expressions of whole strings. A new one is one row. They are small, because a bound of the
+ * length multiplies their states: the labels of an e-mail address are not counted, and an IP address in the brackets
+ * of a URI is any text of its characters. */
 static const struct {
     const char *name, *regex;
 } schema__formats[] = {
@@ -1096,7 +1044,8 @@ static const lang *schema__bound(schema_doc *s, const char *word, val v, bool up
 static const lang *schema__multiple(schema_doc *s, val v) {
     err_t e = {0};
     if (v.kind == VAL_UNDEF) return s->numbers;
-    if (v.kind == VAL_FLOAT ? !(v.f > 0) : v.kind == VAL_INT ? v.i <= 0 : val_is_negative(v)) schema__fail(s, schema__here(s, "multipleOf"), EXIT_INPUT, "found a number of at most 0, expected one above 0");
+    if (v.kind == VAL_FLOAT ? !(v.f > 0) : v.kind == VAL_INT ? v.i <= 0 : val_is_negative(v))
+        schema__fail(s, schema__here(s, "multipleOf"), EXIT_INPUT, "found a number of at most 0, expected one above 0");
     const lang *l = num_multiple(s->langs, schema__number(s, v, "multipleOf"), &e);
     if (!l && e.code) schema__fail(s, schema__here(s, "multipleOf"), e.code, "%s", e.text);
     return schema__lang(s, l);
@@ -1125,7 +1074,9 @@ static void schema__sort_names(schema_doc *s, schema__part *p) {
     qsort(p->sorted, p->n_name, sizeof *p->sorted, schema__int_order);
 }
 
-static bool schema__has_name(const schema__part *p, int32_t name) { return p->n_name && bsearch(&name, p->sorted, p->n_name, sizeof *p->sorted, schema__int_order); }
+static bool schema__has_name(const schema__part *p, int32_t name) {
+    return p->n_name && bsearch(&name, p->sorted, p->n_name, sizeof *p->sorted, schema__int_order);
+}
 
 static size_t schema__size(val v) { return v.kind == VAL_DICT ? v.dict->n : v.kind == VAL_LIST ? v.list->n : 0; }
 
@@ -1153,7 +1104,9 @@ static void schema__make_props(schema_doc *s, const schema__read *r) {
     schema__sort_names(s, p);
 }
 
-static void schema__make_names(schema_doc *s, const schema__read *r) { schema__part_add(s, SCHEMA__NAMES, "propertyNames", 1, 0, 0)->sub[0] = schema__child(s, r->v[SCHEMA__KEY_NAMES]); }
+static void schema__make_names(schema_doc *s, const schema__read *r) {
+    schema__part_add(s, SCHEMA__NAMES, "propertyNames", 1, 0, 0)->sub[0] = schema__child(s, r->v[SCHEMA__KEY_NAMES]);
+}
 
 static void schema__name_list(schema_doc *s, schema__kind kind, const char *word, const val *key, val list) {
     const size_t  first = key ? 1 : 0;
@@ -1163,7 +1116,9 @@ static void schema__name_list(schema_doc *s, schema__kind kind, const char *word
     schema__sort_names(s, p);
 }
 
-static void schema__make_required(schema_doc *s, const schema__read *r) { schema__name_list(s, SCHEMA__REQUIRED, "required", NULL, r->v[SCHEMA__KEY_REQUIRED]); }
+static void schema__make_required(schema_doc *s, const schema__read *r) {
+    schema__name_list(s, SCHEMA__REQUIRED, "required", NULL, r->v[SCHEMA__KEY_REQUIRED]);
+}
 
 static void schema__make_count(schema_doc *s, const schema__read *r) {
     schema__part *p = schema__part_add(s, SCHEMA__COUNT, "minProperties", 0, 0, 0);
@@ -1185,9 +1140,15 @@ static void schema__make_depends(schema_doc *s, const char *word, val v) {
     }
 }
 
-static void schema__make_dep_required(schema_doc *s, const schema__read *r) { schema__make_depends(s, "dependentRequired", r->v[SCHEMA__DEP_REQUIRED]); }
-static void schema__make_dep_schemas(schema_doc *s, const schema__read *r) { schema__make_depends(s, "dependentSchemas", r->v[SCHEMA__DEP_SCHEMAS]); }
-static void schema__make_dependencies(schema_doc *s, const schema__read *r) { schema__make_depends(s, "dependencies", r->v[SCHEMA__DEPENDENCIES]); }
+static void schema__make_dep_required(schema_doc *s, const schema__read *r) {
+    schema__make_depends(s, "dependentRequired", r->v[SCHEMA__DEP_REQUIRED]);
+}
+static void schema__make_dep_schemas(schema_doc *s, const schema__read *r) {
+    schema__make_depends(s, "dependentSchemas", r->v[SCHEMA__DEP_SCHEMAS]);
+}
+static void schema__make_dependencies(schema_doc *s, const schema__read *r) {
+    schema__make_depends(s, "dependencies", r->v[SCHEMA__DEPENDENCIES]);
+}
 
 /* --- arrays --- */
 
@@ -1232,31 +1193,118 @@ static void schema__make_left(schema_doc *s, schema__word word, const char *text
     p->sub[0] = schema__child(s, v);
     p->rest = all || items;
 }
-static void schema__make_left_props(schema_doc *s, const schema__read *r) { schema__make_left(s, SCHEMA__LEFT_PROPS, "unevaluatedProperties", r); }
-static void schema__make_left_items(schema_doc *s, const schema__read *r) { schema__make_left(s, SCHEMA__LEFT_ITEMS, "unevaluatedItems", r); }
+static void schema__make_left_props(schema_doc *s, const schema__read *r) {
+    schema__make_left(s, SCHEMA__LEFT_PROPS, "unevaluatedProperties", r);
+}
+static void schema__make_left_items(schema_doc *s, const schema__read *r) {
+    schema__make_left(s, SCHEMA__LEFT_ITEMS, "unevaluatedItems", r);
+}
 
-/* What makes the parts of a keyword; keywords that work together have the same maker. late: after all others, so that `properties` gives the order of keys. */
+/* Keywords: what the value has to be, what makes the parts, and whether after all others, so that `properties` gives
+ * the order of keys. Keywords that work together have the same maker. */
 static const struct {
-    void (*make)(schema_doc *s, const schema__read *r);
+    const char *text;
+    schema__want want;
+    void (*make)(schema_doc *s, const schema__read *r);       /* NULL: it makes none */
     bool late;
-} schema__makers[SCHEMA__WORDS] = {
-    [SCHEMA__REF] = {schema__make_ref, false}, [SCHEMA__DYNAMIC_REF] = {schema__make_dynamic, false}, [SCHEMA__RECURSIVE_REF] = {schema__make_recursive, false},
-    [SCHEMA__KEY_TYPE] = {schema__make_type, false}, [SCHEMA__KEY_ENUM] = {schema__make_enum, false}, [SCHEMA__KEY_CONST] = {schema__make_const, false},
-    [SCHEMA__KEY_ALL] = {schema__make_all, false}, [SCHEMA__KEY_ANY] = {schema__make_any, false}, [SCHEMA__KEY_ONE] = {schema__make_one, false}, [SCHEMA__KEY_NOT] = {schema__make_not, false},
-    [SCHEMA__KEY_IF] = {schema__make_if, false}, [SCHEMA__KEY_THEN] = {schema__make_if, false}, [SCHEMA__KEY_ELSE] = {schema__make_if, false},
-    [SCHEMA__PROPERTIES] = {schema__make_props, false}, [SCHEMA__PATTERNS] = {schema__make_props, false}, [SCHEMA__ADDITIONAL] = {schema__make_props, false},
-    [SCHEMA__KEY_NAMES] = {schema__make_names, true}, [SCHEMA__KEY_REQUIRED] = {schema__make_required, true}, [SCHEMA__MIN_PROPS] = {schema__make_count, true}, [SCHEMA__MAX_PROPS] = {schema__make_count, true},
-    [SCHEMA__DEP_REQUIRED] = {schema__make_dep_required, true}, [SCHEMA__DEP_SCHEMAS] = {schema__make_dep_schemas, true}, [SCHEMA__DEPENDENCIES] = {schema__make_dependencies, true},
-    [SCHEMA__PREFIX] = {schema__make_items, false}, [SCHEMA__KEY_ITEMS] = {schema__make_items, false}, [SCHEMA__MORE_ITEMS] = {schema__make_items, false},
-    [SCHEMA__KEY_CONTAINS] = {schema__make_contains, true}, [SCHEMA__MIN_CONTAINS] = {schema__make_contains, true}, [SCHEMA__MAX_CONTAINS] = {schema__make_contains, true},
-    [SCHEMA__MIN_ITEMS] = {schema__make_lengths, true}, [SCHEMA__MAX_ITEMS] = {schema__make_lengths, true}, [SCHEMA__KEY_UNIQUE] = {schema__make_unique, true},
-    [SCHEMA__MIN_LENGTH] = {schema__make_len, false}, [SCHEMA__MAX_LENGTH] = {schema__make_len, false}, [SCHEMA__PATTERN] = {schema__make_pattern, false}, [SCHEMA__FORMAT] = {schema__make_format, false},
-    [SCHEMA__MINIMUM] = {schema__make_number, false}, [SCHEMA__MAXIMUM] = {schema__make_number, false}, [SCHEMA__ABOVE] = {schema__make_number, false}, [SCHEMA__BELOW] = {schema__make_number, false},
-    [SCHEMA__MULTIPLE] = {schema__make_number, false}, [SCHEMA__LEFT_PROPS] = {schema__make_left_props, true}, [SCHEMA__LEFT_ITEMS] = {schema__make_left_items, true},
+} schema__words[] = {
+    /* keyword                     text                      value                  parts                      late */
+    [SCHEMA__REF]                  = {"$ref",                   SCHEMA__W_TEXT,        schema__make_ref,          false},
+    [SCHEMA__DYNAMIC_REF]          = {"$dynamicRef",            SCHEMA__W_TEXT,        schema__make_dynamic,      false},
+    [SCHEMA__RECURSIVE_REF]        = {"$recursiveRef",          SCHEMA__W_TEXT,        schema__make_recursive,    false},
+    [SCHEMA__OLD_ID]               = {"id",                     SCHEMA__W_ANY,         NULL,                      false},
+    [SCHEMA__KEY_TYPE]             = {"type",                   SCHEMA__W_TYPE,        schema__make_type,         false},
+    [SCHEMA__KEY_ENUM]             = {"enum",                   SCHEMA__W_VALUES,      schema__make_enum,         false},
+    [SCHEMA__KEY_CONST]            = {"const",                  SCHEMA__W_ANY,         schema__make_const,        false},
+    [SCHEMA__KEY_ALL]              = {"allOf",                  SCHEMA__W_LIST,        schema__make_all,          false},
+    [SCHEMA__KEY_ANY]              = {"anyOf",                  SCHEMA__W_LIST,        schema__make_any,          false},
+    [SCHEMA__KEY_ONE]              = {"oneOf",                  SCHEMA__W_LIST,        schema__make_one,          false},
+    [SCHEMA__KEY_NOT]              = {"not",                    SCHEMA__W_SCHEMA,      schema__make_not,          false},
+    [SCHEMA__KEY_IF]               = {"if",                     SCHEMA__W_SCHEMA,      schema__make_if,           false},
+    [SCHEMA__KEY_THEN]             = {"then",                   SCHEMA__W_SCHEMA,      schema__make_if,           false},
+    [SCHEMA__KEY_ELSE]             = {"else",                   SCHEMA__W_SCHEMA,      schema__make_if,           false},
+    [SCHEMA__PROPERTIES]           = {"properties",             SCHEMA__W_MAP,         schema__make_props,        false},
+    [SCHEMA__PATTERNS]             = {"patternProperties",      SCHEMA__W_MAP,         schema__make_props,        false},
+    [SCHEMA__ADDITIONAL]           = {"additionalProperties",   SCHEMA__W_SCHEMA,      schema__make_props,        false},
+    [SCHEMA__KEY_NAMES]            = {"propertyNames",          SCHEMA__W_SCHEMA,      schema__make_names,        true},
+    [SCHEMA__KEY_REQUIRED]         = {"required",               SCHEMA__W_TEXTS,       schema__make_required,     true},
+    [SCHEMA__MIN_PROPS]            = {"minProperties",          SCHEMA__W_COUNT,       schema__make_count,        true},
+    [SCHEMA__MAX_PROPS]            = {"maxProperties",          SCHEMA__W_COUNT,       schema__make_count,        true},
+    [SCHEMA__DEP_REQUIRED]         = {"dependentRequired",      SCHEMA__W_TEXTS_MAP,   schema__make_dep_required, true},
+    [SCHEMA__DEP_SCHEMAS]          = {"dependentSchemas",       SCHEMA__W_MAP,         schema__make_dep_schemas,  true},
+    [SCHEMA__DEPENDENCIES]         = {"dependencies",           SCHEMA__W_DEPENDS,     schema__make_dependencies, true},
+    [SCHEMA__PREFIX]               = {"prefixItems",            SCHEMA__W_LIST,        schema__make_items,        false},
+    [SCHEMA__KEY_ITEMS]            = {"items",                  SCHEMA__W_ITEMS,       schema__make_items,        false},
+    [SCHEMA__MORE_ITEMS]           = {"additionalItems",        SCHEMA__W_SCHEMA,      schema__make_items,        false},
+    [SCHEMA__KEY_CONTAINS]         = {"contains",               SCHEMA__W_SCHEMA,      schema__make_contains,     true},
+    [SCHEMA__MIN_CONTAINS]         = {"minContains",            SCHEMA__W_COUNT,       schema__make_contains,     true},
+    [SCHEMA__MAX_CONTAINS]         = {"maxContains",            SCHEMA__W_COUNT,       schema__make_contains,     true},
+    [SCHEMA__MIN_ITEMS]            = {"minItems",               SCHEMA__W_COUNT,       schema__make_lengths,      true},
+    [SCHEMA__MAX_ITEMS]            = {"maxItems",               SCHEMA__W_COUNT,       schema__make_lengths,      true},
+    [SCHEMA__KEY_UNIQUE]           = {"uniqueItems",            SCHEMA__W_BOOL,        schema__make_unique,       true},
+    [SCHEMA__MIN_LENGTH]           = {"minLength",              SCHEMA__W_COUNT,       schema__make_len,          false},
+    [SCHEMA__MAX_LENGTH]           = {"maxLength",              SCHEMA__W_COUNT,       schema__make_len,          false},
+    [SCHEMA__PATTERN]              = {"pattern",                SCHEMA__W_TEXT,        schema__make_pattern,      false},
+    [SCHEMA__FORMAT]               = {"format",                 SCHEMA__W_TEXT,        schema__make_format,       false},
+    [SCHEMA__MINIMUM]              = {"minimum",                SCHEMA__W_NUMBER,      schema__make_number,       false},
+    [SCHEMA__MAXIMUM]              = {"maximum",                SCHEMA__W_NUMBER,      schema__make_number,       false},
+    [SCHEMA__ABOVE]                = {"exclusiveMinimum",       SCHEMA__W_LIMIT,       schema__make_number,       false},
+    [SCHEMA__BELOW]                = {"exclusiveMaximum",       SCHEMA__W_LIMIT,       schema__make_number,       false},
+    [SCHEMA__MULTIPLE]             = {"multipleOf",             SCHEMA__W_NUMBER,      schema__make_number,       false},
+    [SCHEMA__LEFT_PROPS]           = {"unevaluatedProperties",  SCHEMA__W_SCHEMA,      schema__make_left_props,   true},
+    [SCHEMA__LEFT_ITEMS]           = {"unevaluatedItems",       SCHEMA__W_SCHEMA,      schema__make_left_items,   true},
+    /* without parts */
+    {.text = "$id", .want = SCHEMA__W_TEXT}, {.text = "$anchor", .want = SCHEMA__W_TEXT},
+    {.text = "$dynamicAnchor", .want = SCHEMA__W_TEXT},
+    {.text = "$recursiveAnchor", .want = SCHEMA__W_BOOL}, {.text = "$defs", .want = SCHEMA__W_MAP},
+    {.text = "definitions", .want = SCHEMA__W_MAP},
+    {.text = "$schema"}, {.text = "$vocabulary"}, {.text = "$comment"}, {.text = "title"}, {.text = "description"},
+    {.text = "default"},
+    {.text = "examples"}, {.text = "example"}, {.text = "deprecated"}, {.text = "readOnly"}, {.text = "writeOnly"},
+    {.text = "contentEncoding"}, {.text = "contentMediaType"}, {.text = "contentSchema"},
 };
+enum { SCHEMA__WORDS = sizeof schema__words / sizeof *schema__words };
+
+/* The row of a keyword; -1: unknown. */
+static int schema__word_find(val_str key) {
+    for (int i = 0; i < SCHEMA__WORDS; i++)
+        if (val_str_is(key, schema__words[i].text)) return i;
+    return -1;
+}
+
+/* The schemas of one keyword. */
+static void schema__index_word(schema_doc *s, int32_t node, int row, val v) {
+    const schema__want want = schema__words[row].want;
+    const char *const  word = schema__words[row].text;
+    const bool         one = want == SCHEMA__W_SCHEMA || want == SCHEMA__W_ITEMS,
+                       map = want == SCHEMA__W_MAP || want == SCHEMA__W_DEPENDS;
+    if (one && v.kind == VAL_DICT) schema__index_one(s, node, word, (bytes){NULL, 0}, -1, v);
+    for (size_t i = 0; (want == SCHEMA__W_LIST || want == SCHEMA__W_ITEMS) && v.kind == VAL_LIST && i < v.list->n; i++)
+        schema__index_one(s, node, word, (bytes){NULL, 0}, (int64_t)i, v.list->at[i]);
+    for (size_t i = 0; map && v.kind == VAL_DICT && i < v.dict->n; i++)
+        if (v.dict->at[i].value.kind == VAL_DICT)
+            schema__index_one(s, node, word, schema__utf8(s, v.dict->at[i].key.s), -1, v.dict->at[i].value);
+}
+
+/* Makes nodes of all schemas inside of the fresh ones. */
+static void schema__index(schema_doc *s) {
+    while (s->fresh.n) {
+        const int32_t node = s->fresh.at[--s->fresh.n];
+        const val     v = s->node[node].v;
+        schema__index_names(s, node);
+        for (size_t i = 0; i < v.dict->n; i++) {
+            const int row = schema__word_find(v.dict->at[i].key.s);
+            val_step(&s->env, 1);
+            if (row < 0) continue;
+            s->asks_left |= row == SCHEMA__LEFT_PROPS || row == SCHEMA__LEFT_ITEMS;
+            schema__index_word(s, node, row, v.dict->at[i].value);
+        }
+    }
+}
 
 static void schema__unknown(schema_doc *s, val_str key) {
-    if (!s->old_ids || !val_str_is(key, "id")) schema__note(s, schema__at(s, s->here), "the keyword '%s' is not known and has no effect", val_quote(key).p);
+    if (!s->old_ids || !val_str_is(key, "id"))
+        schema__note(s, schema__at(s, s->here), "the keyword '%s' is not known and has no effect", val_quote(key).p);
 }
 
 /* The keywords of a schema, each with a value of its type. */
@@ -1266,21 +1314,22 @@ static void schema__read_words(schema_doc *s, val v, schema__read *r) {
         const val key = v.dict->at[i].key, value = v.dict->at[i].value;
         const int row = schema__word_find(key.s);
         val_step(&s->env, 1);
-        if (row < 0 || (schema__words[row].word == SCHEMA__OLD_ID && !s->old_ids)) {
+        if (row < 0 || (row == SCHEMA__OLD_ID && !s->old_ids)) {
             schema__unknown(s, key.s);
             continue;
         }
         const schema__want want = schema__words[row].want;
         if (s->old_refs && !val_is_str(key, "$ref") && val_get(v, "$ref").kind != VAL_UNDEF) continue;
-        if (!schema__fits(value, want)) schema__fail(s, schema__here(s, schema__words[row].text), EXIT_INPUT, "found %s, expected %s", val_kind_name(value), schema__want_name[want]);
-        r->v[schema__words[row].word] = value;
-        r->order[r->n++] = schema__words[row].word;
+        if (!schema__fits(value, want))
+            schema__fail(s, schema__here(s, schema__words[row].text), EXIT_INPUT, "found %s, expected %s",
+                         val_kind_name(value), schema__want_name[want]);
+        if (row < SCHEMA__NAMED) r->v[row] = value, r->order[r->n++] = (uint8_t)row;
     }
 }
 
 static bool schema__made(const schema__read *r, size_t i) {
     for (size_t k = 0; k < i; k++)
-        if (schema__makers[r->order[k]].make == schema__makers[r->order[i]].make) return true;
+        if (schema__words[r->order[k]].make == schema__words[r->order[i]].make) return true;
     return false;
 }
 
@@ -1288,8 +1337,11 @@ static void schema__compile_words(schema_doc *s, val v) {
     schema__read r;
     schema__read_words(s, v, &r);
     for (int late = 0; late < 2; late++)
-        for (size_t i = 0; i < r.n; i++)
-            if (schema__makers[r.order[i]].make && schema__makers[r.order[i]].late == late && !schema__made(&r, i)) schema__makers[r.order[i]].make(s, &r);
+        for (size_t i = 0; i < r.n; i++) {
+            if (!schema__words[r.order[i]].make || schema__words[r.order[i]].late != late || schema__made(&r, i)) continue;
+            schema__words[r.order[i]].make(s, &r);
+            schema__index(s);                         /* a reference may lead to schemas that were none before */
+        }
 }
 
 /* A value as a schema: an object has just these members, a list these items. */
@@ -1343,8 +1395,9 @@ static void schema__compile(schema_doc *s, int32_t node) {
 static bool schema__has_subs(const schema__part *p) { return p->kind >= SCHEMA__ALL && p->kind <= SCHEMA__IF; }
 
 /* --- unevaluatedProperties and unevaluatedItems ---
- * What is evaluated depends on which of the schemas for the same value hold. Each combination of those that say something of members (items) is one
- * case: it asserts which of them hold, and its further members (items) satisfy the subschema. The cases are in one "any". */
+ * What is evaluated depends on which of the schemas for the same value hold. Each combination of those that say
+ * something of members (items) is one case: it asserts which of them hold, and its further members (items) satisfy
+ * the subschema. The cases are in one "any". */
 
 enum { SCHEMA__CASES = 256 };
 
@@ -1367,7 +1420,8 @@ static bool schema__left_in(const schema__ints *l, int32_t node) {
 }
 
 static bool schema__left_says(const schema__part *p, bool items) {
-    return items ? p->kind == SCHEMA__ITEMS || p->kind == SCHEMA__CONTAINS || (p->kind == SCHEMA__LEFT && p->rest) : p->kind == SCHEMA__PROPS || (p->kind == SCHEMA__LEFT && !p->rest);
+    return items ? p->kind == SCHEMA__ITEMS || p->kind == SCHEMA__CONTAINS || (p->kind == SCHEMA__LEFT && p->rest)
+           : p->kind == SCHEMA__PROPS || (p->kind == SCHEMA__LEFT && !p->rest);
 }
 
 /* Whether a schema, or one for the same value inside of it, says something of members (items). */
@@ -1388,7 +1442,9 @@ static bool schema__left_speaks(schema_doc *s, int32_t node, bool items) {
 /* Decides whether a schema holds in this case. */
 static bool schema__left_choose(schema_doc *s, schema__left *l, int32_t node) {
     const char *const word = l->items ? "unevaluatedItems" : "unevaluatedProperties";
-    if (l->at == sizeof l->choice) schema__fail(s, schema__word_at(s, l->node, word), EXIT_RESOURCE, "more than %zu schemas beside it that may hold or not", sizeof l->choice);
+    if (l->at == sizeof l->choice)
+        schema__fail(s, schema__word_at(s, l->node, word), EXIT_RESOURCE,
+                     "more than %zu schemas beside it that may hold or not", sizeof l->choice);
     if (l->at == l->n_choice) l->choice[l->n_choice++] = 1;
     const bool holds = l->choice[l->at++];
     schema__ints_add(s, holds ? &l->holds : &l->fails, node);
@@ -1396,7 +1452,10 @@ static bool schema__left_choose(schema_doc *s, schema__left *l, int32_t node) {
 }
 
 static int32_t schema__synthetic(schema_doc *s, int32_t parent, const char *word) {
-    const int32_t i = schema__node_new(s, (schema__node){.v = val_bool(true), .queued = true, .resource = s->node[parent].resource, .parent = parent, .word = word, .index = -1});
+    const int32_t i = schema__node_new(s,
+                                       (schema__node){.v = val_bool(true), .queued = true,
+                                                      .resource = s->node[parent].resource, .parent = parent,
+                                                      .word = word, .index = -1});
     schema__ints_add(s, &s->synthetic, i);
     s->n_build = 0;
     return i;
@@ -1443,17 +1502,21 @@ static void schema__left_part(schema_doc *s, schema__left *l, const schema__part
         break;
     case SCHEMA__ANY: case SCHEMA__ONE:
         for (size_t i = 0; i < p->n_sub; i++)
-            if (schema__left_speaks(s, p->sub[i], l->items) && schema__left_choose(s, l, p->sub[i])) schema__ints_add(s, &l->todo, p->sub[i]);
+            if (schema__left_speaks(s, p->sub[i], l->items) && schema__left_choose(s, l, p->sub[i]))
+                schema__ints_add(s, &l->todo, p->sub[i]);
         break;
     case SCHEMA__IF:
-        if (!schema__left_speaks(s, p->sub[0], l->items) && !schema__left_speaks(s, p->sub[1], l->items) && !schema__left_speaks(s, p->sub[2], l->items)) break;
+        if (!schema__left_speaks(s, p->sub[0], l->items) && !schema__left_speaks(s, p->sub[1], l->items) &&
+            !schema__left_speaks(s, p->sub[2], l->items))
+            break;
         if (schema__left_choose(s, l, p->sub[0])) {
             schema__ints_add(s, &l->todo, p->sub[0]);
             schema__ints_add(s, &l->todo, p->sub[1]);
         } else schema__ints_add(s, &l->todo, p->sub[2]);
         break;
     case SCHEMA__WITH:
-        if (!l->items && schema__left_speaks(s, p->sub[0], false) && schema__left_choose(s, l, schema__left_key(s, l, p))) schema__ints_add(s, &l->todo, p->sub[0]);
+        if (!l->items && schema__left_speaks(s, p->sub[0], false) && schema__left_choose(s, l, schema__left_key(s, l, p)))
+            schema__ints_add(s, &l->todo, p->sub[0]);
         break;
     default: break;
     }
@@ -1470,7 +1533,8 @@ static void schema__left_collect(schema_doc *s, schema__left *l) {
         for (size_t k = 0; k < i && !again; k++) again = l->todo.at[k] == node;
         val_step(&s->env, 1 + i / 16);
         for (size_t k = 0; !again && k < s->node[node].n_part; k++)
-            if (node != l->node || s->node[node].part[k].kind != SCHEMA__LEFT || s->node[node].part[k].rest != l->items) schema__left_part(s, l, &s->node[node].part[k]);
+            if (node != l->node || s->node[node].part[k].kind != SCHEMA__LEFT || s->node[node].part[k].rest != l->items)
+                schema__left_part(s, l, &s->node[node].part[k]);
     }
 }
 
@@ -1531,7 +1595,9 @@ static schema__ints schema__left_cases(schema_doc *s, int32_t node, const schema
     schema__ints cases = {0};
     s->here = node;
     do {
-        if (cases.n == SCHEMA__CASES) schema__fail(s, schema__word_at(s, node, left->word), EXIT_RESOURCE, "more than %d combinations of schemas that hold", SCHEMA__CASES);
+        if (cases.n == SCHEMA__CASES)
+            schema__fail(s, schema__word_at(s, node, left->word), EXIT_RESOURCE,
+                         "more than %d combinations of schemas that hold", SCHEMA__CASES);
         schema__left_collect(s, &l);
         schema__ints_add(s, &cases, schema__left_case(s, &l, left->word));
     } while (schema__left_next(&l));
@@ -1571,7 +1637,7 @@ static void schema__key_add(schema__ints *key, schema_doc *s, uint64_t v) {
 
 static void schema__key_flat(schema__ints *key, schema_doc *s, const schema__flat *f) {
     schema__key_add(key, s, (uint64_t)(f->null | f->no << 1 | f->yes << 2 | f->obj << 3 | f->arr << 5));
-    schema__key_add(key, s, (uintptr_t)f->str.l);
+    schema__key_add(key, s, (uintptr_t)f->str);
     schema__key_add(key, s, (uintptr_t)f->num);
 }
 
@@ -1595,7 +1661,8 @@ static int32_t schema__literal(schema_doc *s, int32_t node, schema__ints *key) {
     const schema__part *p = n->part;
     const bool          single = n->n_part == 1 && p->n_sub == 1;
     if (n->n_part == 1 && p->kind == SCHEMA__NEVER) return SCHEMA__LIT_FALSE;
-    if (single && p->sub[0] != node && (p->kind == SCHEMA__ALL || p->kind == SCHEMA__ANY || p->kind == SCHEMA__ONE)) return s->node[p->sub[0]].lit;
+    if (single && p->sub[0] != node && (p->kind == SCHEMA__ALL || p->kind == SCHEMA__ANY || p->kind == SCHEMA__ONE))
+        return s->node[p->sub[0]].lit;
     if (single && p->kind == SCHEMA__NOT) return SCHEMA__NEG(s->node[p->sub[0]].lit);
     key->n = 0;
     for (size_t i = 0; i < n->n_part; i++) schema__key_part(key, s, &n->part[i]);
@@ -1615,7 +1682,8 @@ static void schema__merge_equal(schema_doc *s) {
 static int32_t schema__lit(schema_doc *s, int32_t node) {
     int32_t lit = 2 * node;
     for (size_t steps = 0; s->node[lit >> 1].lit != (lit & ~1); steps++) {
-        if (steps > s->n_node) schema__fail(s, schema__at(s, node), EXIT_INPUT, "the references lead back to this schema without an end");
+        if (steps > s->n_node)
+            schema__fail(s, schema__at(s, node), EXIT_INPUT, "the references lead back to this schema without an end");
         lit = s->node[lit >> 1].lit ^ (lit & 1);
     }
     return lit;
@@ -1636,8 +1704,12 @@ static schema_conj schema__conj_of(schema_doc *s, const int32_t *lit, size_t n) 
     return (int32_t)s->n_conj - 1;
 }
 
-static schema_conj schema__conj_lit(schema_doc *s, int32_t lit) { return lit == SCHEMA__LIT_TRUE ? SCHEMA_TRUE : schema__conj_of(s, &lit, 1); }
-static schema_conj schema__conj_node(schema_doc *s, int32_t node, bool neg) { return schema__conj_lit(s, schema__lit(s, node) ^ neg); }
+static schema_conj schema__conj_lit(schema_doc *s, int32_t lit) {
+    return lit == SCHEMA__LIT_TRUE ? SCHEMA_TRUE : schema__conj_of(s, &lit, 1);
+}
+static schema_conj schema__conj_node(schema_doc *s, int32_t node, bool neg) {
+    return schema__conj_lit(s, schema__lit(s, node) ^ neg);
+}
 
 /* Whether a has all literals of b: its values are values of b. */
 static bool schema__conj_within(const schema_doc *s, schema_conj a, schema_conj b) {
@@ -1696,7 +1768,8 @@ static schema__flat schema__flat_one(schema_doc *s, const schema__part *p, bool 
             any[i / 2] = i + 1 < n ? schema__flat_or(s, a, b) : a;
             just[i / 2] = x;
             if (!one || i + 1 == n) continue;
-            just[i / 2] = schema__flat_or(s, schema__flat_and(s, x, schema__flat_not(s, b)), schema__flat_and(s, y, schema__flat_not(s, a)));
+            just[i / 2] = schema__flat_or(s, schema__flat_and(s, x, schema__flat_not(s, b)),
+                                          schema__flat_and(s, y, schema__flat_not(s, a)));
         }
     return one ? just[0] : any[0];
 }
@@ -1714,10 +1787,11 @@ static schema__flat schema__flat_part_of(schema_doc *s, const schema__part *p) {
     case SCHEMA__NOT: return schema__flat_not(s, schema__flat_sub(s, p, 0));
     case SCHEMA__IF:
         f = schema__flat_sub(s, p, 0);
-        return schema__flat_or(s, schema__flat_and(s, f, schema__flat_sub(s, p, 1)), schema__flat_and(s, schema__flat_not(s, f), schema__flat_sub(s, p, 2)));
+        return schema__flat_or(s, schema__flat_and(s, f, schema__flat_sub(s, p, 1)),
+                               schema__flat_and(s, schema__flat_not(s, f), schema__flat_sub(s, p, 2)));
     case SCHEMA__TYPE: case SCHEMA__ENUM: return *p->flat;
-    case SCHEMA__STRING: f.str.l = p->set; return f;
-    case SCHEMA__LEN: f.str = p->min > p->max ? schema__strs_none(s) : (schema__strs){s->all, p->min, p->max}; return f;
+    case SCHEMA__STRING: f.str = p->set; return f;
+    case SCHEMA__LEN: f.str = schema__lang(s, lang_length(s->langs, p->min, p->max)); return f;
     case SCHEMA__NUMBER: f.num = p->set; return f;
     case SCHEMA__PROPS: case SCHEMA__NAMES: case SCHEMA__REQUIRED: case SCHEMA__COUNT: case SCHEMA__NEEDS: case SCHEMA__WITH: f.obj = SCHEMA__SOME; return f;
     case SCHEMA__ITEMS: case SCHEMA__LENGTHS: case SCHEMA__CONTAINS: case SCHEMA__UNIQUE: f.arr = SCHEMA__SOME; return f;
@@ -1730,7 +1804,8 @@ static void schema__flat_make(schema_doc *s, int32_t node) {
     schema__flat *f = val_alloc(&s->env, 1, sizeof *f);
     *f = schema__flat_all(s);
     s->here = node;
-    for (size_t i = 0; i < s->node[node].n_part; i++) *f = schema__flat_and(s, *f, schema__flat_part_of(s, &s->node[node].part[i]));
+    for (size_t i = 0; i < s->node[node].n_part; i++)
+        *f = schema__flat_and(s, *f, schema__flat_part_of(s, &s->node[node].part[i]));
     s->node[node].flat = f;
 }
 
@@ -1761,10 +1836,11 @@ static schema__flat schema__flat_of(schema_doc *s, int32_t lit) {
 /* Whether the set of a has no value of b, as far as the sets say. */
 static bool schema__flat_apart(schema_doc *s, const schema__flat *a, const schema__flat *b) {
     if ((a->obj && b->obj) || (a->arr && b->arr) || (a->null && b->null) || (a->no && b->no) || (a->yes && b->yes)) return false;
-    return schema__strs_and(s, a->str, b->str).l == s->none && schema__num_and(s, a->num, b->num) == s->none;
+    return schema__lang_and(s, a->str, b->str) == s->none && schema__num_and(s, a->num, b->num) == s->none;
 }
 
-/* Drops negations of what the other literals exclude already: of {const: 1} and not {const: 2} only the first stays. Returns how many literals are left. */
+/* Drops negations of what the other literals exclude already: of {const: 1} and not {const: 2} only the first stays.
+ * Returns how many literals are left. */
 static size_t schema__conj_implied(schema_doc *s, int32_t *lit, size_t n) {
     schema__flat f = schema__flat_all(s);
     size_t       n_neg = 0, left = 0;
@@ -1917,7 +1993,9 @@ static void schema__merge_gens(schema_doc *s, schema__alt *r, const schema__alt 
     }
 }
 
-static bool schema__some_equal(const schema_some *x, const schema_some *y) { return x->keys == y->keys && x->value == y->value && x->min == y->min && x->max == y->max; }
+static bool schema__some_equal(const schema_some *x, const schema_some *y) {
+    return x->keys == y->keys && x->value == y->value && x->min == y->min && x->max == y->max;
+}
 
 static void schema__merge_somes(schema_doc *s, schema__alt *r, const schema__alt *a, const schema__alt *b) {
     r->some = val_alloc(&s->env, (uint64_t)a->n_some + b->n_some, sizeof *r->some);
@@ -1934,7 +2012,9 @@ static int schema__some_key(schema_doc *s, const schema__alt *a, const schema_so
     int found = -2;
     for (size_t i = 0; i < a->n_key; i++) {
         const schema__key *k = &a->key[i];
-        if (k->value == SCHEMA_FALSE || !lang_has(o->keys, s->name[k->name]) || schema__barren(s, schema__conj_and(s, k->value, o->value))) continue;
+        if (k->value == SCHEMA_FALSE || !lang_has(o->keys, s->name[k->name]) ||
+            schema__barren(s, schema__conj_and(s, k->value, o->value)))
+            continue;
         if (found != -2) return -1;
         found = (int)i;
     }
@@ -1963,7 +2043,8 @@ static bool schema__settle_keys(schema_doc *s, schema__alt *a) {
     for (size_t i = 0; i < a->n_key; i++) {
         schema__key *k = &a->key[i];
         for (size_t g = 0; g < a->n_gen && k->value != SCHEMA_FALSE; g++)
-            if (!schema__conj_within(s, k->value, a->gen[g].value) && schema__gen_covers(s, &a->gen[g], k->name)) k->value = schema__conj_and(s, k->value, a->gen[g].value);
+            if (!schema__conj_within(s, k->value, a->gen[g].value) && schema__gen_covers(s, &a->gen[g], k->name))
+                k->value = schema__conj_and(s, k->value, a->gen[g].value);
         if (schema__barren(s, k->value)) k->value = SCHEMA_FALSE;
         if (k->value == SCHEMA_FALSE && k->required) return false;
     }
@@ -1991,7 +2072,8 @@ static bool schema__settle_object(schema_doc *s, schema__alt *a) {
 static void schema__merge_prefix(schema_doc *s, schema__alt *r, const schema__alt *a, const schema__alt *b) {
     r->n_prefix = a->n_prefix > b->n_prefix ? a->n_prefix : b->n_prefix;
     r->prefix = val_alloc(&s->env, r->n_prefix, sizeof *r->prefix);
-    for (size_t i = 0; i < r->n_prefix; i++) r->prefix[i] = schema__conj_and(s, i < a->n_prefix ? a->prefix[i] : a->rest, i < b->n_prefix ? b->prefix[i] : b->rest);
+    for (size_t i = 0; i < r->n_prefix; i++)
+        r->prefix[i] = schema__conj_and(s, i < a->n_prefix ? a->prefix[i] : a->rest, i < b->n_prefix ? b->prefix[i] : b->rest);
     r->rest = schema__conj_and(s, a->rest, b->rest);
     val_step(&s->env, 1 + r->n_prefix / 8);
 }
@@ -2050,12 +2132,17 @@ static uint64_t schema__mix(uint64_t a, uint64_t b, uint64_t c) { return rng_mix
 
 /* Equal alternatives have equal hashes, whatever the order of their keys. 0: the alternative that everything satisfies. */
 static void schema__alt_hash(schema__alt *a) {
-    uint64_t h = schema__mix(a->min, a->max, (uint64_t)a->rest << 1 | a->unique) ^ schema__mix(0, UINT64_MAX, 0)  ^ (uintptr_t)a->repeats;
-    for (size_t i = 0; i < a->n_key; i++) h += schema__mix((uint64_t)a->key[i].name, (uint64_t)a->key[i].value, 2 + a->key[i].required);
-    for (size_t i = 0; i < a->n_gen; i++) h += schema__mix((uintptr_t)a->gen[i].keys, (uintptr_t)a->gen[i].but, (uint64_t)a->gen[i].value);
-    for (size_t i = 0; i < a->n_some; i++) h += schema__mix((uintptr_t)a->some[i].keys, (uint64_t)a->some[i].value, a->some[i].min ^ rng_mix(a->some[i].max));
+    uint64_t h = schema__mix(a->min, a->max, (uint64_t)a->rest << 1 | a->unique) ^ schema__mix(0, UINT64_MAX,
+            0)  ^ (uintptr_t)a->repeats;
+    for (size_t i = 0; i < a->n_key; i++)
+        h += schema__mix((uint64_t)a->key[i].name, (uint64_t)a->key[i].value, 2 + a->key[i].required);
+    for (size_t i = 0; i < a->n_gen; i++)
+        h += schema__mix((uintptr_t)a->gen[i].keys, (uintptr_t)a->gen[i].but, (uint64_t)a->gen[i].value);
+    for (size_t i = 0; i < a->n_some; i++)
+        h += schema__mix((uintptr_t)a->some[i].keys, (uint64_t)a->some[i].value, a->some[i].min ^ rng_mix(a->some[i].max));
     for (size_t i = 0; i < a->n_prefix; i++) h += schema__mix(i, (uint64_t)a->prefix[i], 3);
-    for (size_t i = 0; i < a->n_contains; i++) h += schema__mix((uint64_t)a->contains[i].value, a->contains[i].from, a->contains[i].min ^ rng_mix(a->contains[i].max));
+    for (size_t i = 0; i < a->n_contains; i++)
+        h += schema__mix((uint64_t)a->contains[i].value, a->contains[i].from, a->contains[i].min ^ rng_mix(a->contains[i].max));
     a->hash = h;
 }
 
@@ -2084,12 +2171,16 @@ static schema__alt *schema__alt_and(schema_doc *s, const schema__alt *a, const s
 
 /* Whether each value of a is plainly one of b. */
 static bool schema__alt_within(schema_doc *s, const schema__alt *a, const schema__alt *b) {
-    if (b->repeats || a->min < b->min || a->max > b->max || (b->unique && !a->unique) || b->n_contains || b->n_prefix || !schema__conj_within(s, a->rest, b->rest)) return false;
+    if (b->repeats || a->min < b->min || a->max > b->max || (b->unique && !a->unique) || b->n_contains ||
+        b->n_prefix || !schema__conj_within(s, a->rest, b->rest))
+        return false;
     for (size_t i = 0; i < a->n_prefix; i++)
         if (!schema__conj_within(s, a->prefix[i], b->rest)) return false;
     for (size_t i = 0; i < b->n_gen; i++) {
         size_t k = 0;
-        while (k < a->n_gen && (a->gen[k].keys != b->gen[i].keys || a->gen[k].but != b->gen[i].but || !schema__conj_within(s, a->gen[k].value, b->gen[i].value))) k++;
+        while (k < a->n_gen && (a->gen[k].keys != b->gen[i].keys || a->gen[k].but != b->gen[i].but ||
+                                !schema__conj_within(s, a->gen[k].value, b->gen[i].value)))
+            k++;
         if (k == a->n_gen) return false;
     }
     for (size_t i = 0; i < b->n_some; i++) {
@@ -2204,7 +2295,9 @@ static bool schema__all_apart(schema_doc *s, const schema__alts *l, size_t n) {
 
 /* A task: literal and whether arrays are meant. */
 static uint8_t        schema__task(int32_t lit, bool arr) { return (uint8_t)((lit & 1) << 1 | arr); }
-static schema__alts **schema__memo(schema_doc *s, int32_t lit, bool arr) { return &s->node[lit >> 1].alts[schema__task(lit, arr)]; }
+static schema__alts **schema__memo(schema_doc *s, int32_t lit, bool arr) {
+    return &s->node[lit >> 1].alts[schema__task(lit, arr)];
+}
 
 /* Known without its parts: all, none, or worked out earlier. False: it is not known. */
 static bool schema__alts_known(schema_doc *s, int32_t lit, bool arr, schema__alts *out) {
@@ -2230,7 +2323,8 @@ static bool schema__part_needs(schema_doc *s, const schema__part *p, bool neg, b
     if (!schema__has_subs(p) && p->kind != SCHEMA__ENUM && (p->kind != SCHEMA__WITH || arr)) return false;
     for (size_t i = 0; i < p->n_sub; i++) {
         const int32_t lit = schema__lit(s, p->sub[i]);
-        const bool    both = p->kind == SCHEMA__IF && i == 0, none = neg && (p->kind == SCHEMA__ANY || p->kind == SCHEMA__ONE || p->kind == SCHEMA__ENUM);
+        const bool    both = p->kind == SCHEMA__IF && i == 0,
+                      none = neg && (p->kind == SCHEMA__ANY || p->kind == SCHEMA__ONE || p->kind == SCHEMA__ENUM);
         const bool    turn = !none && (p->kind == SCHEMA__NOT) != neg;
         if (both || !turn) more |= schema__alts_push(s, stack, lit, arr);
         if (both || turn) more |= schema__alts_push(s, stack, SCHEMA__NEG(lit), arr);
@@ -2245,7 +2339,9 @@ static schema__alts schema__alts_get(schema_doc *s, int32_t lit, bool arr) {
     return l;
 }
 
-static schema__alts schema__sub(schema_doc *s, const schema__part *p, size_t i, bool neg, bool arr) { return schema__alts_get(s, schema__lit(s, p->sub[i]) ^ neg, arr); }
+static schema__alts schema__sub(schema_doc *s, const schema__part *p, size_t i, bool neg, bool arr) {
+    return schema__alts_get(s, schema__lit(s, p->sub[i]) ^ neg, arr);
+}
 
 static void schema__alts_join(schema_doc *s, schema__alts *l, schema__alts more) {
     for (size_t i = 0; i < more.n; i++) schema__alts_add(s, l, more.at[i]);
@@ -2264,8 +2360,8 @@ static schema__alts schema__alts_true(schema_doc *s) {
     return l;
 }
 
-/* The alternatives of l that are none of the literal. Those that are apart from it stay as they are; its negation is asked for where one is not. False:
- * tasks were pushed. */
+/* The alternatives of l that are none of the literal. Those that are apart from it stay as they are; its negation is
+ * asked for where one is not. False: tasks were pushed. */
 static bool schema__without(schema_doc *s, schema__alts *l, int32_t lit, bool arr, schema__ints *stack) {
     const schema__alts with = schema__alts_get(s, lit, arr);
     schema__alts       out = {0}, not = {0};
@@ -2307,8 +2403,10 @@ static schema__alts schema__either(schema_doc *s, const schema__part *p, bool ne
     return l;
 }
 
-/* Just one of the subschemas, in the alternatives that the other parts of the node leave: there, subschemas are apart more often. False: tasks were pushed. */
-static bool schema__just_one(schema_doc *s, const schema__part *p, schema__alts among, bool arr, schema__ints *stack, schema__alts *out) {
+/* Just one of the subschemas, in the alternatives that the other parts of the node leave: there, subschemas are apart
+ * more often. False: tasks were pushed. */
+static bool schema__just_one(schema_doc *s, const schema__part *p, schema__alts among, bool arr, schema__ints *stack,
+                             schema__alts *out) {
     bool          done = true;
     schema__alts *l = val_alloc(&s->env, p->n_sub, sizeof *l);
     *out = (schema__alts){0};
@@ -2328,7 +2426,9 @@ static bool schema__just_one(schema_doc *s, const schema__part *p, schema__alts 
 static bool schema__not_one(schema_doc *s, const schema__part *p, bool arr, schema__ints *stack, schema__alts *out) {
     if (!schema__none(s, p, arr, stack, out)) return false;
     for (size_t i = 0; i < p->n_sub; i++)
-        for (size_t k = 0; k < i; k++) schema__alts_join(s, out, schema__alts_and(s, schema__sub(s, p, k, false, arr), schema__sub(s, p, i, false, arr), arr));
+        for (size_t k = 0; k < i; k++)
+            schema__alts_join(s, out, schema__alts_and(s, schema__sub(s, p, k, false, arr),
+                                                       schema__sub(s, p, i, false, arr), arr));
     schema__alts_reduce(s, out);
     return true;
 }
@@ -2351,33 +2451,40 @@ static schema__alts schema__props(schema_doc *s, const schema__part *p) {
     schema__alt *a = schema__alt_new(s);
     a->key = val_alloc(&s->env, p->n_name, sizeof *a->key);
     a->gen = val_alloc(&s->env, (uint64_t)p->n_lang + 1, sizeof *a->gen);
-    for (size_t i = 0; i < p->n_name; i++) a->key[a->n_key++] = (schema__key){p->name[i], schema__conj_node(s, p->sub[i], false), false};
+    for (size_t i = 0; i < p->n_name; i++)
+        a->key[a->n_key++] = (schema__key){p->name[i], schema__conj_node(s, p->sub[i], false), false};
     for (size_t i = 0; i < p->n_lang; i++) {
         const schema_conj value = schema__conj_node(s, p->sub[p->n_name + i], false);
-        if (value != SCHEMA_TRUE && p->lang[i] != s->none) a->gen[a->n_gen++] = (schema__gen){p->lang[i] == s->all ? NULL : p->lang[i], NULL, value};
+        if (value != SCHEMA_TRUE && p->lang[i] != s->none)
+            a->gen[a->n_gen++] = (schema__gen){p->lang[i] == s->all ? NULL : p->lang[i], NULL, value};
     }
     const schema_conj rest = p->rest ? schema__conj_node(s, p->sub[p->n_sub - 1], false) : SCHEMA_TRUE;
     if (rest != SCHEMA_TRUE && p->set != s->none) a->gen[a->n_gen++] = (schema__gen){p->set, p->n_name ? p : NULL, rest};
     return schema__alts_of(s, schema__settle_object(s, a) ? a : NULL);
 }
 
-/* Some member has a value that its subschema forbids. A key that has to come and has a wrong value is one alternative with its absence (required: the
- * part of this node, NULL: there is none), so that the negation of { kind: const, required } stays one alternative. */
+/* Some member has a value that its subschema forbids. A key that has to come and has a wrong value is one alternative
+ * with its absence (required: the part of this node, NULL: there is none), so that the negation of { kind: const,
+ * required } stays one alternative. */
 static schema__alts schema__not_props(schema_doc *s, const schema__part *p, const schema__part *required) {
     schema__alts l = {0};
     for (size_t i = 0; i < p->n_name; i++) {
         const bool must = required && schema__has_name(required, p->name[i]);
         schema__alts_put(s, &l, schema__alt_key(s, p->name[i], schema__conj_node(s, p->sub[i], true), !must));
     }
-    for (size_t i = 0; i < p->n_lang; i++) schema__alts_put(s, &l, schema__alt_some(s, p->lang[i], schema__conj_node(s, p->sub[p->n_name + i], true)));
+    for (size_t i = 0; i < p->n_lang; i++)
+        schema__alts_put(s, &l, schema__alt_some(s, p->lang[i], schema__conj_node(s, p->sub[p->n_name + i], true)));
     if (!p->rest || schema__lit(s, p->sub[p->n_sub - 1]) == SCHEMA__LIT_TRUE) return l;
     const lang *others = schema__lang_not(s, schema__lang_words(s, p->name, p->n_name));
-    schema__alts_put(s, &l, schema__alt_some(s, schema__lang_and(s, p->set ? p->set : s->all, others), schema__conj_node(s, p->sub[p->n_sub - 1], true)));
+    schema__alts_put(s, &l, schema__alt_some(s, schema__lang_and(s, p->set ? p->set : s->all, others),
+                                             schema__conj_node(s, p->sub[p->n_sub - 1], true)));
     return l;
 }
 
 /* Keys that satisfy propertyNames. */
-static const lang *schema__key_lang(schema_doc *s, const schema__part *p) { return schema__strs_fold(s, schema__flat_of(s, schema__lit(s, p->sub[0])).str); }
+static const lang *schema__key_lang(schema_doc *s, const schema__part *p) {
+    return schema__flat_of(s, schema__lit(s, p->sub[0])).str;
+}
 
 static int32_t schema__name_nth(schema_doc *s, const lang *l, uint64_t i) {
     str_clear(&s->text);
@@ -2419,7 +2526,8 @@ static schema__alts schema__required(schema_doc *s, const schema__part *p, size_
 static schema__alts schema__not_required(schema_doc *s, const schema__part *p, size_t from, const schema__part *but) {
     schema__alts l = {0};
     for (size_t i = from; i < p->n_name; i++)
-        if (!but || !schema__has_name(but, p->name[i])) schema__alts_put(s, &l, schema__alt_key(s, p->name[i], SCHEMA_FALSE, false));
+        if (!but || !schema__has_name(but, p->name[i]))
+            schema__alts_put(s, &l, schema__alt_key(s, p->name[i], SCHEMA_FALSE, false));
     return l;
 }
 
@@ -2517,7 +2625,8 @@ static schema__alts schema__part_object(schema_doc *s, const schema__node *n, co
     switch ((schema__kind)p->kind) {
     case SCHEMA__PROPS: return neg ? schema__not_props(s, p, schema__part_find(n, SCHEMA__REQUIRED)) : schema__props(s, p);
     case SCHEMA__NAMES: return schema__names(s, p, neg);
-    case SCHEMA__REQUIRED: return neg ? schema__not_required(s, p, 0, schema__part_find(n, SCHEMA__PROPS)) : schema__required(s, p, 0);
+    case SCHEMA__REQUIRED:
+        return neg ? schema__not_required(s, p, 0, schema__part_find(n, SCHEMA__PROPS)) : schema__required(s, p, 0);
     case SCHEMA__COUNT: return schema__counts(s, p, neg);
     case SCHEMA__NEEDS: return schema__needs(s, p, neg);
     case SCHEMA__WITH: return schema__with(s, p, neg);
@@ -2536,7 +2645,8 @@ static schema__alts schema__part_array(schema_doc *s, const schema__part *p, boo
 }
 
 /* The alternatives of a part, or of its negation; of "just one" only the negation. False: tasks were pushed. */
-static bool schema__part_alts(schema_doc *s, const schema__node *n, const schema__part *p, bool neg, bool arr, schema__ints *stack, schema__alts *out) {
+static bool schema__part_alts(schema_doc *s, const schema__node *n, const schema__part *p, bool neg, bool arr,
+                              schema__ints *stack, schema__alts *out) {
     const bool some = p->flat && (arr ? p->flat->arr : p->flat->obj) == SCHEMA__EVERY;
     *out = (schema__alts){0};
     switch ((schema__kind)p->kind) {
@@ -2562,7 +2672,9 @@ static bool schema__alts_parts(schema_doc *s, const schema__node *n, bool arr, s
     for (int one = 0; one < 2; one++)
         for (size_t i = 0; i < n->n_part && l->n; i++) {
             if ((n->part[i].kind == SCHEMA__ONE) != one) continue;
-            if (one ? !schema__just_one(s, &n->part[i], *l, arr, stack, &part) : !schema__part_alts(s, n, &n->part[i], false, arr, stack, &part)) return false;
+            if (one ? !schema__just_one(s, &n->part[i], *l, arr, stack, &part)
+                : !schema__part_alts(s, n, &n->part[i], false, arr, stack, &part))
+                return false;
             *l = one ? part : schema__alts_and(s, *l, part, arr);
         }
     return true;
@@ -2609,7 +2721,8 @@ static schema__alts schema__alts_lit(schema_doc *s, int32_t lit, bool arr) {
         val_step(&s->env, 1);
         const bool known = schema__alts_known(s, top >> 1, top & 1, &l);
         if (!known) s->node[node].busy |= busy;
-        if (!known && (schema__alts_needs(s, top >> 1, top & 1, &stack) || !schema__alts_make(s, top >> 1, top & 1, &stack))) continue;
+        if (!known && (schema__alts_needs(s, top >> 1, top & 1, &stack) || !schema__alts_make(s, top >> 1, top & 1, &stack)))
+            continue;
         s->node[node].busy &= (uint8_t)~busy;
         stack.n--;
     }
@@ -2637,7 +2750,8 @@ static size_t schema__cells_split(schema_doc *s, schema__cell *cell, size_t n, c
     return m;
 }
 
-/* The languages of keys that are not declared, disjoint, with their values. Names of `but` are declared, so they do not count here. */
+/* The languages of keys that are not declared, disjoint, with their values. Names of `but` are declared, so they do
+ * not count here. */
 static void schema__shape_extra(schema_doc *s, const schema__alt *a, schema_object *o) {
     schema__cell *cell = val_alloc(&s->env, 1, sizeof *cell);
     size_t        n = 1;
@@ -2667,7 +2781,8 @@ static schema_object schema__shape_object(schema_doc *s, const schema__alt *a, c
     schema_object o = {.min = a->min, .max = a->max, .some = a->some, .n_some = a->n_some, .at = at};
     o.prop = val_alloc(&s->env, a->n_key, sizeof *o.prop);
     for (size_t i = 0; i < a->n_key && a->max; i++)
-        if (a->key[i].value != SCHEMA_FALSE) o.prop[o.n_prop++] = (schema_prop){s->name[a->key[i].name], a->key[i].value, a->key[i].required};
+        if (a->key[i].value != SCHEMA_FALSE)
+            o.prop[o.n_prop++] = (schema_prop){s->name[a->key[i].name], a->key[i].value, a->key[i].required};
     schema__shape_extra(s, a, &o);
     return o;
 }
@@ -2710,8 +2825,7 @@ static schema_shape *schema__shape_make(schema_doc *s, schema_conj c) {
     const schema__flat f = schema__flat_conj(s, c);
     out->at = schema__at(s, s->here);
     out->null = f.null, out->no = f.no, out->yes = f.yes;
-    out->string = f.str.l == s->none ? NULL : schema__strs_fold(s, f.str);
-    out->len_max = UINT64_MAX;
+    out->string = f.str == s->none ? NULL : f.str;
     out->number = f.num == s->none ? NULL : f.num;
     out->any_number = f.num == s->numbers;
     schema__shape_parts(s, c, &f, out);
@@ -2721,41 +2835,14 @@ static schema_shape *schema__shape_make(schema_doc *s, schema_conj c) {
 
 /* --- a document --- */
 
-/* Numbers of the text that a double does not hold exactly: most JSON numbers are held, so the few others are remembered by their doubles. */
-typedef struct {
-    bytes   digits;                                   /* without zeros at both ends */
-    int64_t exp;                                      /* the value is 0.digits * 10^exp */
-} schema__decimal;
-
-static schema__decimal schema__decimal_of(schema_doc *s, bytes text) {
-    uint8_t        *p = val_alloc(&s->env, text.n + 1, 1);
-    schema__decimal d = {{p, 0}, 0};
-    bool            point = false;
-    size_t          i = text.n && text.p[0] == '-';
-    for (; i < text.n && (text.p[i] | 32) != 'e'; i++) {
-        if (text.p[i] == '.') point = true;
-        else {
-            if (!point) d.exp++;
-            p[d.digits.n++] = text.p[i];
-        }
-    }
-    if (i < text.n) {
-        const long long e = strtoll((const char *)text.p + i + 1, NULL, 10);
-        d.exp += e > 1000000 ? 1000000 : e < -1000000 ? -1000000 : e;
-    }
-    while (d.digits.n && d.digits.p[0] == '0') d.digits = (bytes){d.digits.p + 1, d.digits.n - 1}, d.exp--;
-    while (d.digits.n && d.digits.p[d.digits.n - 1] == '0') d.digits.n--;
-    if (!d.digits.n) d.exp = 0;
-    return d;
-}
-
+/* Numbers of the text that a double does not hold exactly: most JSON numbers are held, so the few others are
+ * remembered by their doubles. */
 static void schema__check_number(schema_doc *s, bytes text) {
     const bytes  copy = schema__keep(s, text);
     const double f = strtod((const char *)copy.p, NULL);
     if (text.n <= 15 && !memchr(text.p, 'e', text.n) && !memchr(text.p, 'E', text.n)) return;
-    const val_float_text  t = val_float_repr(f);
-    const schema__decimal x = schema__decimal_of(s, copy), y = schema__decimal_of(s, bytes_of(t.p));
-    if (isfinite(f) && x.exp == y.exp && bytes_eq(x.digits, y.digits)) return;
+    const val_float_text t = val_float_repr(f);
+    if (isfinite(f) && num_equal(copy, bytes_of(t.p))) return;
     s->rough = schema__room(s, s->rough, s->n_rough, &s->cap_rough, sizeof *s->rough);
     s->rough[s->n_rough++] = f;
 }
@@ -2766,7 +2853,8 @@ static void schema__check_numbers(schema_doc *s, bytes text) {
             while (++i < text.n && text.p[i] != '"') i += text.p[i] == '\\';
         size_t n = 0;
         bool   whole = true;
-        while (i + n < text.n && memchr("+-.0123456789eE", text.p[i + n], 15)) whole = whole && text.p[i + n] != '.' && (text.p[i + n] | 32) != 'e', n++;
+        while (i + n < text.n && memchr("+-.0123456789eE", text.p[i + n], 15))
+            whole = whole && text.p[i + n] != '.' && (text.p[i + n] | 32) != 'e', n++;
         if (n && !whole && text.p[i] != 'e' && text.p[i] != 'E') schema__check_number(s, (bytes){text.p + i, n});
         if (n) i += n - 1;
     }
@@ -2811,7 +2899,8 @@ static void schema__open_run(val_env *env, void *arg) {
     schema_doc         *s = call->s;
     const val           root = val_json_read(env, call->text, VAL_JSON_STRICT);
     s->here = SCHEMA__NODE_TRUE;
-    if (!schema__is_schema(root)) val_fail(env, EXIT_INPUT, "found %s, expected a schema: an object, true or false", val_kind_name(root));
+    if (!schema__is_schema(root))
+        val_fail(env, EXIT_INPUT, "found %s, expected a schema: an object, true or false", val_kind_name(root));
     schema__check_numbers(s, call->text);
     schema__begin(s, root);
     schema__ints_add(s, &s->reached, s->root);
@@ -2835,7 +2924,8 @@ static void schema_free(schema_doc *s) {
     mem_free(s);
 }
 
-/* Reads a document and checks it: keywords have values of their types, references lead to schemas. path: in messages. NULL: e says why. */
+/* Reads a document and checks it: keywords have values of their types, references lead to schemas. path: in messages.
+ * NULL: e says why. */
 static schema_doc *schema_open(bytes text, const char *path, lang_pool *p, err_t *e) {
     schema_doc  *s = mem_new(1, sizeof *s);
     schema__call call = {.s = s, .text = bytes_unmarked(text)};
@@ -2885,7 +2975,8 @@ static schema_conj schema_and(schema_doc *s, schema_conj a, schema_conj b) {
 static void schema__not_run(val_env *env, void *arg) {
     schema__call *call = arg;
     (void)env;
-    call->conj = call->conj == SCHEMA_TRUE ? SCHEMA_FALSE : schema__conj_lit(call->s, SCHEMA__NEG(call->s->conj[call->conj].lit[0]));
+    call->conj = call->conj == SCHEMA_TRUE
+                 ? SCHEMA_FALSE : schema__conj_lit(call->s, SCHEMA__NEG(call->s->conj[call->conj].lit[0]));
 }
 
 /* The negation of the value of a schema_some or a schema_contains, which is at most one literal; -1: as in schema_and. */

@@ -74,8 +74,8 @@ static void fz_number(bytes bound, bytes number) {
     lang_pool  *p = lang_pool_new(1 << 13);
     const lang *below = num_bound(p, bound, true, true), *from = num_bound(p, bound, false, false);
     num_dec     d;
-    const bool  good = num__read(number, &d);
-    num__drop(&d);
+    const bool  good = num_read(number, &d);
+    num_drop(&d);
     if (below && from) ASSERT(good ? num_in(below, number) != num_in(from, number) : !num_in(below, number) && !num_in(from, number));
     lang_pool_free(p);
 }

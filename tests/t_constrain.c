@@ -1,4 +1,5 @@
-/* Tests of [constrain]: constraints from their texts, free text before them, equal ones, places of answers. The vocabulary is that of t_mask.c. */
+/* Tests of [constrain]: constraints from their texts, free text before them, equal ones, places of answers. The
+ * vocabulary is that of t_mask.c. */
 #include "program.h"
 #include "check.h"
 #include "t_mask.h"
@@ -20,7 +21,9 @@ static void tco_close(tco *t) {
     tk_vocab_close(&t->k);
 }
 
-static constrain_spec tco_spec(constrain_kind kind, const char *text) { return (constrain_spec){.kind = kind, .text = bytes_of(text), .path = "--x"}; }
+static constrain_spec tco_spec(constrain_kind kind, const char *text) {
+    return (constrain_spec){.kind = kind, .text = bytes_of(text), .path = "--x"};
+}
 
 /* Whether --match takes the text. */
 static bool tco_takes(const constrain_spec *o, bytes text) {
@@ -39,8 +42,10 @@ static void t_constrain_choice(void) {
     static const struct {
         const char *text, *takes, *not;               /* texts with newlines between them */
     } rows[] = {
-        {"yes|no", "yes\nno", "ye\nyes|no\nyesno\n"}, {"a\\|b|c", "a|b\nc", "a\nb\na\\|b"}, {"a\\\\|b", "a\\\nb", "a\na|b\na\\|b"}, {"a\\b\\", "a\\b\\", "ab\na\\b"},
-        {"|x", "\nx", "|\n|x"},                       {"x|", "x\n", "x|"},                  {"", "", "x"},                          {"aa|a|a", "a\naa", "aaa\n"},
+        {"yes|no", "yes\nno", "ye\nyes|no\nyesno\n"}, {"a\\|b|c", "a|b\nc", "a\nb\na\\|b"},
+        {"a\\\\|b", "a\\\nb", "a\na|b\na\\|b"}, {"a\\b\\", "a\\b\\", "ab\na\\b"},
+        {"|x", "\nx", "|\n|x"},                       {"x|", "x\n", "x|"},                  {"", "", "x"},
+        {"aa|a|a", "a\naa", "aaa\n"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const constrain_spec o = tco_spec(CONSTRAIN_CHOICE, rows[i].text);
@@ -53,7 +58,8 @@ static void t_constrain_choice(void) {
     }
 }
 
-/* Free text up to a mark: any text is taken exactly where the constraint follows the first mark in it. Against memmem, for marks that overlap themselves. */
+/* Free text up to a mark: any text is taken exactly where the constraint follows the first mark in it. Against
+ * memmem, for marks that overlap themselves. */
 static void t_constrain_until(void) {
     tk_dice d = {0};
     for (int round = 0; round < 2000; round++) {
@@ -64,7 +70,8 @@ static void t_constrain_until(void) {
         for (size_t i = 0; i < m; i++) text[i] = "ab"[tk_roll(&d, 2)];
         o.after = bytes_of(mark);
         const char *at = strstr(text, mark), *rest = at ? at + n : "";
-        CHECKF(tco_takes(&o, bytes_of(text)) == (at && (strcmp(rest, "b") == 0 || strcmp(rest, "ab") == 0)), "%s behind the first %s", text, mark);
+        CHECKF(tco_takes(&o, bytes_of(text)) == (at && (strcmp(rest, "b") == 0 || strcmp(rest, "ab") == 0)),
+               "%s behind the first %s", text, mark);
     }
 }
 
@@ -75,8 +82,10 @@ static void t_constrain_thinking(void) {
         const char *text;
         bool        takes;
     } rows[] = {
-        {true, "so it is</t>yes", true},   {true, "</t>\n\nno", true},          {true, "yes", false},      {true, "<t></t>no", true},           {true, "a</t>        yes", true},
-        {true, "a</t>         yes", false}, {false, "yes", true},               {false, "<t>a</t>yes", true}, {false, "\n<t>a\n</t>\n\nyes", true}, {false, "<t>a", false},
+        {true, "so it is</t>yes", true},   {true, "</t>\n\nno", true},          {true, "yes", false},
+        {true, "<t></t>no", true},           {true, "a</t>        yes", true},
+        {true, "a</t>         yes", false}, {false, "yes", true},               {false, "<t>a</t>yes", true},
+        {false, "\n<t>a\n</t>\n\nyes", true}, {false, "<t>a", false},
         {false, "a</t>yes", false},        {false, "<t>a</t>no</t>yes", false}, {false, " yes", false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -86,7 +95,8 @@ static void t_constrain_thinking(void) {
     }
 }
 
-/* Equal constraints are one; what differs in anything is another; one that is refused is tried once. Few are kept that nobody uses. */
+/* Equal constraints are one; what differs in anything is another; one that is refused is tried once. Few are kept
+ * that nobody uses. */
 static void t_constrain_cache(void) {
     tco            t;
     err_t          e = {0};
@@ -124,7 +134,8 @@ static void t_constrain_cache(void) {
     tco_close(&t);
 }
 
-/* A place: what may come, end tokens among it where the text is whole, also those of a chat; a copy goes on alone; a token that is not allowed ends it. */
+/* A place: what may come, end tokens among it where the text is whole, also those of a chat; a copy goes on alone; a
+ * token that is not allowed ends it. */
 static void t_constrain_seq(void) {
     tco            t;
     err_t          e = {0};
@@ -138,13 +149,15 @@ static void t_constrain_seq(void) {
     CHECK(!constrain_complete(s) && !constrain_closed(s));
     for (int i = 0; i < 600; i++) logits[i] = 1;
     mem_freeze("a mask");
-    CHECK(constrain_mask(s, logits, 600, -1) && logits[a] > 0 && isinf(logits[b]) && isinf(logits[stop]) && isinf(logits[0]) && isinf(logits[599]));
+    CHECK(constrain_mask(s, logits, 600, -1) && logits[a] > 0 && isinf(logits[b]) && isinf(logits[stop]) &&
+          isinf(logits[0]) && isinf(logits[599]));
     CHECK(constrain_accept(s, a) && constrain_complete(s) && !constrain_closed(s));
     for (int i = 0; i < 600; i++) logits[i] = 1;
     CHECK(constrain_mask(s, logits, 600, -1) && isinf(logits[a]) && logits[b] > 0 && logits[stop] > 0 && logits[0] > 0);
     constrain_seq_copy(copy, s);
     CHECK(constrain_feed(copy, bytes_of("bbb")) && constrain_complete(copy));
-    CHECK(!constrain_accept(copy, a) && !constrain_complete(copy) && !constrain_mask(copy, logits, 600, -1) && !constrain_accept(copy, b));
+    CHECK(!constrain_accept(copy, a) && !constrain_complete(copy) && !constrain_mask(copy, logits, 600, -1) &&
+          !constrain_accept(copy, b));
     CHECK(constrain_accept(s, b) && constrain_complete(s));
     mem_thaw();
     constrain_seq_free(copy);

@@ -1,4 +1,5 @@
-/* [gbnf]: grammars, each with texts that it takes and texts that it does not; errors by line and byte; sizes that a file of a stranger may have. */
+/* [gbnf]: grammars, each with texts that it takes and texts that it does not; errors by line and byte; sizes that a
+ * file of a stranger may have. */
 #include "program.h"
 #include "check.h"
 
@@ -29,8 +30,10 @@ static void tgbnf_rows(const tgbnf_row *row, size_t n) {
         err_t e;
         gram *g = tgbnf_open(bytes_of(row[i].grammar), NULL, &e);
         CHECKF(g, "%s: %s", row[i].grammar, e.text);
-        for (int k = 0; g && k < 8 && row[i].yes[k]; k++) CHECKF(tgbnf_takes(g, bytes_of(row[i].yes[k])), "%s does not take \"%s\"", row[i].grammar, row[i].yes[k]);
-        for (int k = 0; g && k < 8 && row[i].no[k]; k++) CHECKF(!tgbnf_takes(g, bytes_of(row[i].no[k])), "%s takes \"%s\"", row[i].grammar, row[i].no[k]);
+        for (int k = 0; g && k < 8 && row[i].yes[k]; k++)
+            CHECKF(tgbnf_takes(g, bytes_of(row[i].yes[k])), "%s does not take \"%s\"", row[i].grammar, row[i].yes[k]);
+        for (int k = 0; g && k < 8 && row[i].no[k]; k++)
+            CHECKF(!tgbnf_takes(g, bytes_of(row[i].no[k])), "%s takes \"%s\"", row[i].grammar, row[i].no[k]);
         gram_free(g);
     }
 }
@@ -129,18 +132,22 @@ static void t_gbnf_errors(void) {
         {"a ::= \"x\"", "the grammar has no rule named root, expected one"},
         {"a ::= root", "the grammar has no rule named root, expected one"},
         {"root ::= a\n b ::= c", "line 1, byte 10: found the name a, expected the name of a rule that the grammar defines"},
-        {"root ::= \"a\"\r\n| \"b\"", "line 2, byte 1: found '|', expected the name of a rule (a rule goes on in the next line only inside of brackets and behind '|' or '::=')"},
+        {"root ::= \"a\"\r\n| \"b\"",
+         "line 2, byte 1: found '|', expected the name of a rule (a rule goes on in the next line only inside of brackets and behind '|' or '::=')"},
         {"root = \"a\"", "line 1, byte 6: found '=', expected '::=' behind the name of a rule"},
         {"root\n::= \"a\"", "line 1, byte 5: found the end of the line, expected '::=' behind the name of a rule"},
         {"root", "line 1, byte 5: found the end of the grammar, expected '::=' behind the name of a rule"},
         {"root ::= foo_bar", "line 1, byte 13: found '_', expected an item, '|' or the end of the line"},
         {"root ::= \"a\" ::= \"b\"", "line 1, byte 14: found ':', expected an item, '|' or the end of the line"},
-        {"root ::= \"\\q\"", "line 1, byte 12: found 'q', expected n, r, t, \\, \", [, ], xHH, uHHHH or UHHHHHHHH behind a backslash"},
-        {"root ::= \"\\", "line 1, byte 12: found the end of the grammar, expected n, r, t, \\, \", [, ], xHH, uHHHH or UHHHHHHHH behind a backslash"},
+        {"root ::= \"\\q\"",
+         "line 1, byte 12: found 'q', expected n, r, t, \\, \", [, ], xHH, uHHHH or UHHHHHHHH behind a backslash"},
+        {"root ::= \"\\",
+         "line 1, byte 12: found the end of the grammar, expected n, r, t, \\, \", [, ], xHH, uHHHH or UHHHHHHHH behind a backslash"},
         {"root ::= \"\\x4g\"", "line 1, byte 14: found 'g', expected 2 hexadecimal digits behind \\x"},
         {"root ::= [\\u12]", "line 1, byte 15: found ']', expected 4 hexadecimal digits behind \\u"},
         {"root ::= \"\\U00110000\"", "line 1, byte 11: found \\U00110000, expected a code point, which is 0010ffff at most"},
-        {"root ::= \"\\uD800\"", "line 1, byte 11: found U+D800 in a literal, expected a character: this is half of a pair in UTF-16"},
+        {"root ::= \"\\uD800\"",
+         "line 1, byte 11: found U+D800 in a literal, expected a character: this is half of a pair in UTF-16"},
         {"root ::= \"a\xff\"", "line 1, byte 12: found byte 0xff, expected UTF-8"},
         {"root ::= \"a\n\n", "line 1, byte 10: found a literal without its end, expected '\"'"},
         {"root ::= \"a\"\nx ::= [a-", "line 2, byte 7: found a class without its end, expected ']'"},
@@ -166,7 +173,8 @@ static void t_gbnf_errors(void) {
         {"root ::= <[a]>", "line 1, byte 12: found 'a', expected the id of a token"},
         {"root ::= <[7>", "line 1, byte 13: found '>', expected ]> behind the id of a token"},
         {"root ::= \"a\" \x01", "line 1, byte 14: found byte 0x01, expected an item, '|' or the end of the line"},
-        {"\xef\xbb\xbf" "root ::= \"a\"", "line 1, byte 1: found '\xef\xbb\xbf', expected the name of a rule (a rule goes on in the next line only inside of brackets and behind '|' or '::=')"},
+        {"\xef\xbb\xbf" "root ::= \"a\"",
+         "line 1, byte 1: found '\xef\xbb\xbf', expected the name of a rule (a rule goes on in the next line only inside of brackets and behind '|' or '::=')"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         err_t e;
@@ -192,7 +200,8 @@ static void t_gbnf_recursion(void) {
         err_t e;
         gram *g = tgbnf_open(bytes_of(rows[i].grammar), NULL, &e);
         CHECKF(!g && e.code == EXIT_INPUT && strstr(e.text, "left recursion"), "%s: %s", rows[i].grammar, g ? "taken" : e.text);
-        for (int k = 0; k < 3 && rows[i].names[k]; k++) CHECKF(strstr(e.text, rows[i].names[k]), "%s: no %s in: %s", rows[i].grammar, rows[i].names[k], e.text);
+        for (int k = 0; k < 3 && rows[i].names[k]; k++)
+            CHECKF(strstr(e.text, rows[i].names[k]), "%s: no %s in: %s", rows[i].grammar, rows[i].names[k], e.text);
         gram_free(g);
     }
 }
@@ -240,7 +249,9 @@ static void t_gbnf_tokens(void) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gram *g = tgbnf_open(bytes_of(rows[i].grammar), &w, &e);
         CHECKF(g, "%s: %s", rows[i].grammar, e.text);
-        if (g) CHECKF(tgbnf_walk(g, rows[i].text) == rows[i].want, "%s after %s is not %d", rows[i].grammar, rows[i].text, rows[i].want);
+        if (g)
+            CHECKF(tgbnf_walk(g, rows[i].text) == rows[i].want, "%s after %s is not %d", rows[i].grammar,
+                   rows[i].text, rows[i].want);
         gram_free(g);
     }
     CHECK(!tgbnf_open(bytes_of("root ::= <b>"), &w, &e));
@@ -258,8 +269,8 @@ static void tgbnf_nest(str *s, size_t n, const char *before, const char *middle,
     for (size_t i = 0; i < n; i++) str_put(s, after);
 }
 
-/* Builds the grammar and reads the text within a few seconds of processor time, which work in the square of the size would exceed. limited: a limit may
- * be reached. */
+/* Builds the grammar and reads the text within a few seconds of processor time, which work in the square of the size
+ * would exceed. limited: a limit may be reached. */
 static void tgbnf_quick(const str *s, const char *text, bool takes, bool limited, const char *what) {
     const double start = t_cpu();
     err_t        e;
@@ -277,7 +288,8 @@ static void t_gbnf_sizes(void) {
         const char *before, *middle, *after, *text;
         bool        limited;
     } nests[] = {
-        {"(", "\"a\"", ")", "a", false},           {"(", "\"a\"", ")*", "aaa", false},   {"(", "\"a\"", ")+", "aaa", false}, {"(", "\"a\"", ")?", "", false},
+        {"(", "\"a\"", ")", "a", false},           {"(", "\"a\"", ")*", "aaa", false},
+        {"(", "\"a\"", ")+", "aaa", false}, {"(", "\"a\"", ")?", "", false},
         {"(\"x\" |", "\"a\"", ")?", "", false},   {"(\"x\"", "\"a\"", "| \"b\")", "b", false}, {"(", "", ")", "", false},
         {"(", "\"a\"", "){1,2}", "aaaa", true},    {"(", "\"a\"", " \"b\"?)*", "aabbaab", true},
     };
@@ -323,7 +335,8 @@ static void t_gbnf_large_counts(void) {
         {"root ::= (\"a\"{0,1000000000000000000} \"b\"){5,1000000000000000000}", "abbaabbab", true},
         {"root ::= ((([a-z]{0,30000}){0,30000}){0,30000}){0,30000}", "abcdefghijklmnopqrstuvwxyz", true},
         {"root ::= \"a\"{1000000000000000000} \"b\"", "ab", false},
-        {"root ::= (\"a\" | \"a\" | \"a\" \"a\"){20,1000000}", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", true},
+        {"root ::= (\"a\" | \"a\" | \"a\" \"a\"){20,1000000}",
+         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", true},
         {"root ::= (\"a\"? \"a\"? \"a\"?)* \"b\"", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac", false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -336,7 +349,8 @@ static void t_gbnf_large_counts(void) {
 
 /* Every beginning of a grammar is taken or ends with a message; none is read beyond its end. */
 static void t_gbnf_beginnings(void) {
-    static const char text[] = "root ::= (\"a\\x41\" [^\\u00e9-z\xc3\xa9]{2,3} | <t> )* # c\n  r2 |\r\n .\nr2 ::= root? \"\\U0001F600\"+\n";
+    static const char text[] =
+        "root ::= (\"a\\x41\" [^\\u00e9-z\xc3\xa9]{2,3} | <t> )* # c\n  r2 |\r\n .\nr2 ::= root? \"\\U0001F600\"+\n";
     for (size_t n = 0; n < sizeof text; n++) {
         uint8_t *p = memcpy(mem_new(n ? n : 1, 1), text, n);           /* of this size, so that a sanitizer sees a read beyond */
         err_t    e;
@@ -356,7 +370,8 @@ static const t_case t_gbnf_cases[] = {
     {"gbnf recursion", "left recursion is refused with the names of its cycle", t_gbnf_recursion},
     {"gbnf tokens", "tokens are taken by their ids, and any but one behind '!'", t_gbnf_tokens},
     {"gbnf sizes", "60,000 groups inside each other are read in time that grows with their number", t_gbnf_sizes},
-    {"gbnf many rules", "chains of 5,000 rules and 100,000 alternatives are read in time that grows with their number", t_gbnf_many_rules},
+    {"gbnf many rules",
+     "chains of 5,000 rules and 100,000 alternatives are read in time that grows with their number", t_gbnf_many_rules},
     {"gbnf large counts", "a count is a number, and is never unrolled", t_gbnf_large_counts},
     {"gbnf beginnings", "a grammar that ends early is refused with a message", t_gbnf_beginnings},
 };

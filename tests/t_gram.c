@@ -1,5 +1,6 @@
-/* [gram]: random grammars against their languages, worked out from the definition for all short texts; counts, ambiguity, left recursion, what
- * nothing satisfies, operations on registers, collections in a small arena, nesting on a small stack. */
+/* [gram]: random grammars against their languages, worked out from the definition for all short texts; counts,
+ * ambiguity, left recursion, what nothing satisfies, operations on registers, collections in a small arena, nesting
+ * on a small stack. */
 #include "program.h"
 #include "check.h"
 #include "shortest.h"
@@ -8,7 +9,8 @@
 enum { TGR_LEN = 6, TGR_TEXTS = (2 << TGR_LEN) - 1, TGR_RULES = 5, TGR_ALTS = 3, TGR_ITEMS = 3 };
 enum { TGR_LETTER, TGR_RULE, TGR_REPEAT };
 typedef struct { int kind; uint8_t lo, hi; int rule; uint64_t min, max; } tgr_item;
-typedef struct { int n_rule, n_alt[TGR_RULES], n_item[TGR_RULES][TGR_ALTS]; tgr_item item[TGR_RULES][TGR_ALTS][TGR_ITEMS]; } tgr_grammar;
+typedef struct { int n_rule, n_alt[TGR_RULES], n_item[TGR_RULES][TGR_ALTS];
+                 tgr_item item[TGR_RULES][TGR_ALTS][TGR_ITEMS]; } tgr_grammar;
 typedef struct { bool has[TGR_TEXTS]; } tgr_set;        /* text of n letters with bits x: index (1 << n) - 1 + x */
 typedef struct { tgr_set whole[TGR_RULES], begun[TGR_RULES]; bool ends[TGR_RULES]; } tgr_language;
 
@@ -32,7 +34,8 @@ static void tgr_letters(const tgr_item *it, tgr_set *out) {
     for (int c = it->lo; c <= it->hi; c++) out->has[1 + c - 'a'] = true;
 }
 
-/* Texts of an item, and beginnings of such texts (NULL: not asked for). More than TGR_LEN + 1 runs of a body say nothing new about short texts. */
+/* Texts of an item, and beginnings of such texts (NULL: not asked for). More than TGR_LEN + 1 runs of a body say
+ * nothing new about short texts. */
 static void tgr_item_texts(const tgr_language *l, const tgr_item *it, tgr_set *whole, tgr_set *begun) {
     tgr_set power = tgr_empty, one, next;
     *whole = (tgr_set){{false}};
@@ -89,7 +92,8 @@ static void tgr_solve(const tgr_grammar *g, tgr_language *l) {
 }
 
 static bool tgr_item_nullable(const tgr_language *l, const tgr_item *it) {
-    return it->kind == TGR_RULE ? l->whole[it->rule].has[0] : it->kind == TGR_REPEAT && it->min <= it->max && (!it->min || l->whole[it->rule].has[0]);
+    return it->kind == TGR_RULE ? l->whole[it->rule].has[0]
+           : it->kind == TGR_REPEAT && it->min <= it->max && (!it->min || l->whole[it->rule].has[0]);
 }
 
 /* Whether a rule that the root reaches can begin with itself. */
@@ -150,7 +154,8 @@ static void tgr_print(const tgr_grammar *t) {
                 const tgr_item *it = &t->item[r][a][i];
                 if (it->kind == TGR_LETTER) fprintf(stderr, " [%c-%c]", it->lo, it->hi);
                 else fprintf(stderr, " r%d", it->rule);
-                if (it->kind == TGR_REPEAT) fprintf(stderr, "{%llu,%llu}", (unsigned long long)it->min, (unsigned long long)it->max);
+                if (it->kind == TGR_REPEAT)
+                    fprintf(stderr, "{%llu,%llu}", (unsigned long long)it->min, (unsigned long long)it->max);
             }
         }
         fprintf(stderr, "\n");
@@ -197,7 +202,8 @@ static bool tgr_least(gram *g, const tgr_language *l, int32_t set, int text) {
     str            out = {0};
     for (int x = TGR_TEXTS; x-- > 0;)
         if (l->whole[0].has[x] && tgr_length(x) >= n && (x + 1) >> (tgr_length(x) - n) == text + 1) want = tgr_length(x);
-    bool ok = CHECKF(want <= TGR_LEN ? least == (uint64_t)(want - n) : least > (uint64_t)(TGR_LEN - n), "shortest way %llu, want %d", (unsigned long long)least, want - n);
+    bool ok = CHECKF(want <= TGR_LEN ? least == (uint64_t)(want - n) : least > (uint64_t)(TGR_LEN - n),
+                     "shortest way %llu, want %d", (unsigned long long)least, want - n);
     if (ok && want <= TGR_LEN && n % 2 == 0) {
         ok = CHECK(shortest_text(g, set, &out)) && EQ_INT(out.n, want - n);
         for (size_t i = 0; i < out.n; i++) text = 2 * text + 1 + (out.p[i] - 'a');
@@ -240,7 +246,9 @@ static int tgr_compare(const tgr_grammar *t, size_t mem) {
     if (left) what = 1;
     else if (!l.ends[0]) what = 2;
     bool right = CHECKF(ok == !what, "sealed %d, want %d: %s", ok, what, e.text);
-    if (what) right = right && CHECKF(e.code == EXIT_INPUT && strncmp(e.text, what == 1 ? "left recursion: " : "nothing satisfies", 15) == 0, "%s", e.text);
+    if (what)
+        right = right && CHECKF(e.code == EXIT_INPUT &&
+                                strncmp(e.text, what == 1 ? "left recursion: " : "nothing satisfies", 15) == 0, "%s", e.text);
     else right = right && tgr_walk(g, &l);
     if (!right) tgr_print(t);
     gram_free(g);
@@ -259,7 +267,8 @@ static tgr_grammar tgr_random(uint64_t seed) {
             for (int i = 0; i < t.n_item[r][a]; i++) {
                 tgr_item *it = &t.item[r][a][i];
                 const uint32_t d = tgr_draw(&seed, 10);
-                *it = (tgr_item){.kind = d < 5 ? TGR_LETTER : d < 8 ? TGR_RULE : TGR_REPEAT, .lo = 'a', .hi = 'b', .rule = (int)tgr_draw(&seed, (uint32_t)t.n_rule)};
+                *it = (tgr_item){.kind = d < 5 ? TGR_LETTER : d < 8 ? TGR_RULE : TGR_REPEAT, .lo = 'a', .hi = 'b',
+                                 .rule = (int)tgr_draw(&seed, (uint32_t)t.n_rule)};
                 if (tgr_draw(&seed, 3)) it->lo = it->hi = (uint8_t)('a' + tgr_draw(&seed, 2));
                 it->max = most[tgr_draw(&seed, 10)];
                 it->min = tgr_draw(&seed, 20) ? tgr_draw(&seed, 4) : it->max;
@@ -323,18 +332,22 @@ static void tgr_fill(str *s, const char *text, int n) {
 /* (ab){2,5}; ((ab){2}){3}; x{10^18}; bodies that are not prefix-free. */
 static void t_gram_counts(void) {
     static const struct { const char *body; uint64_t min, max, outer_min, outer_max; } rows[] = {
-        {"ab", 2, 5, 1, 1}, {"ab", 2, 2, 3, 3}, {"ab", 0, 3, 2, 3}, {"ab", 3, UINT64_MAX, 1, 2}, {"ab", 1, UINT64_MAX, 2, 2}, {"ab", 2, 3, 0, 1000000000000000000u}, {"ab", 7, 7, 0, UINT64_MAX},
+        {"ab", 2, 5, 1, 1}, {"ab", 2, 2, 3, 3}, {"ab", 0, 3, 2, 3}, {"ab", 3, UINT64_MAX, 1, 2},
+        {"ab", 1, UINT64_MAX, 2, 2}, {"ab", 2, 3, 0, 1000000000000000000u}, {"ab", 7, 7, 0, UINT64_MAX},
     };
     str text = {0};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         gram *g = gram_new();
         bool  can[64] = {true}, sum[64] = {false};     /* numbers of bodies: sums of outer numbers from min to max */
-        if (!tgr_seal(g, tgr_loop(g, tgr_loop(g, tgr_word(g, rows[i].body), rows[i].min, rows[i].max), rows[i].outer_min, rows[i].outer_max))) return;
+        if (!tgr_seal(g, tgr_loop(g, tgr_loop(g, tgr_word(g, rows[i].body), rows[i].min, rows[i].max),
+                                  rows[i].outer_min, rows[i].outer_max)))
+            return;
         for (uint64_t k = 0; k <= 64 && k <= rows[i].outer_max; k++) {
             bool next[64] = {false};
             for (int n = 0; n < 64; n++) sum[n] = sum[n] || (can[n] && k >= rows[i].outer_min);
             for (int n = 0; n < 64; n++)
-                for (uint64_t m = rows[i].min; can[n] && m <= rows[i].max && (uint64_t)n + m < 64; m++) next[(uint64_t)n + m] = true;
+                for (uint64_t m = rows[i].min; can[n] && m <= rows[i].max && (uint64_t)n + m < 64; m++)
+                    next[(uint64_t)n + m] = true;
             memcpy(can, next, sizeof can);
         }
         for (int n = 0; n < 32; n++) {
@@ -375,7 +388,8 @@ static void t_gram_ambiguous(void) {
         gram_byte(g, out, (uint8_t)c, (uint8_t)c, gram_end(g, p));
     }
     if (!tgr_seal(g, p)) return;
-    EQ_INT(tgr_text(g, "abaaba"), 1), EQ_INT(tgr_text(g, "abab"), 0), EQ_INT(tgr_text(g, "abbaabba"), 1), EQ_INT(tgr_text(g, "abcba"), -3);
+    EQ_INT(tgr_text(g, "abaaba"), 1), EQ_INT(tgr_text(g, "abab"), 0), EQ_INT(tgr_text(g, "abbaabba"), 1),
+        EQ_INT(tgr_text(g, "abcba"), -3);
     gram_free(g), str_drop(&text);
 }
 
@@ -412,8 +426,10 @@ static void t_gram_stopped(void) {
 
 static void t_gram_left(void) {
     static const struct { const char *rule[4]; const char *want; } rows[] = {      /* upper case: a rule, '-': nothing */
-        {{"Aa", "", "", ""}, "left recursion: a -> a"}, {{"Ba|a", "Ab", "", ""}, "left recursion: a -> b -> a"}, {{"BCa|a", "-|b", "Da", "AC|b"}, "left recursion: a -> c -> d -> a"},
-        {{"aA|a", "", "", ""}, NULL}, {{"B", "aA", "", ""}, "nothing satisfies it"}, {{"a|B", "bB", "", ""}, NULL}, {{"BB|a", "-", "", ""}, NULL}, {{"BA|a", "-", "", ""}, "left recursion: a -> a"},
+        {{"Aa", "", "", ""}, "left recursion: a -> a"}, {{"Ba|a", "Ab", "", ""}, "left recursion: a -> b -> a"},
+        {{"BCa|a", "-|b", "Da", "AC|b"}, "left recursion: a -> c -> d -> a"},
+        {{"aA|a", "", "", ""}, NULL}, {{"B", "aA", "", ""}, "nothing satisfies it"}, {{"a|B", "bB", "", ""}, NULL},
+        {{"BB|a", "-", "", ""}, NULL}, {{"BA|a", "-", "", ""}, "left recursion: a -> a"},
         {{"a", "BB", "", ""}, NULL},
     };
     static const char *names[] = {"a", "b", "c", "d"};
@@ -451,7 +467,8 @@ static void *tgr_nest(void *unused) {
         gram_byte(g, gram_begin(g, r), '(', '(', a), gram_call(g, a, inner, b), gram_byte(g, b, ')', ')', gram_end(g, r));
         inner = r;
     }
-    gram_byte(g, gram_begin(g, value), '[', '[', mid), gram_call(g, mid, value, out), gram_call(g, mid, inner, out), gram_byte(g, out, ']', ']', gram_end(g, value));
+    gram_byte(g, gram_begin(g, value), '[', '[', mid), gram_call(g, mid, value, out), gram_call(g, mid, inner, out),
+        gram_byte(g, out, ']', ']', gram_end(g, value));
     if (tgr_seal(g, value)) {
         for (int i = 0; i < DEEP; i++) str_put(&text, "[");
         for (int i = 0; i < DEEP; i++) str_put(&text, "(");
@@ -484,12 +501,13 @@ static void t_gram_registers(void) {
     const int32_t r = gram_rule(g, "list"), at = gram_begin(g, r);
     for (uint64_t i = 0; i < 3; i++) {
         const int32_t in = gram_state(g);
-        gram_op_edge(g, at, (gram_op){GRAM_TAKE, 2, 100 + i, 0}, -1, in);
+        gram_op_edge(g, at, (gram_op){GRAM_TAKE, 2, 100 + i, 0}, in);
         gram_byte(g, in, (uint8_t)('a' + i), (uint8_t)('a' + i), at);
     }
-    gram_op_edge(g, at, (gram_op){GRAM_HAS, 2, 100, 101}, -1, gram_end(g, r));
+    gram_op_edge(g, at, (gram_op){GRAM_HAS, 2, 100, 101}, gram_end(g, r));
     if (!tgr_seal(g, r)) return;
-    EQ_INT(tgr_text(g, "ab"), 1), EQ_INT(tgr_text(g, "ba"), 1), EQ_INT(tgr_text(g, "ac"), 0), EQ_INT(tgr_text(g, "acb"), 1), EQ_INT(tgr_text(g, "aca"), -3), EQ_INT(tgr_text(g, "abcb"), -4);
+    EQ_INT(tgr_text(g, "ab"), 1), EQ_INT(tgr_text(g, "ba"), 1), EQ_INT(tgr_text(g, "ac"), 0),
+        EQ_INT(tgr_text(g, "acb"), 1), EQ_INT(tgr_text(g, "aca"), -3), EQ_INT(tgr_text(g, "abcb"), -4);
     gram_free(g);
 }
 
@@ -497,12 +515,12 @@ static void t_gram_registers(void) {
 static gram *tgr_distinct(gram_checker checker) {
     gram         *g = gram_new();
     const int32_t r = gram_rule(g, "list"), at = gram_state(g), in = gram_state(g), out = gram_state(g);
-    gram_op_edge(g, gram_begin(g, r), (gram_op){checker ? GRAM_MARK : GRAM_NOP, 7, 0, 0}, -1, at);
+    gram_op_edge(g, gram_begin(g, r), (gram_op){checker ? GRAM_MARK : GRAM_NOP, 7, 0, 0}, at);
     gram_byte(g, at, '<', '<', in);
     gram_byte_op(g, in, 'a', 'z', (gram_op){GRAM_APPEND, 0, 0, 0}, in);
     gram_byte(g, in, '>', '>', out);
-    gram_op_edge(g, out, (gram_op){GRAM_DISTINCT, 0, 0, 0}, -1, at);
-    gram_op_edge(g, at, (gram_op){checker ? GRAM_CHECK : GRAM_NOP, 7, 5, 0}, -1, gram_end(g, r));
+    gram_op_edge(g, out, (gram_op){GRAM_DISTINCT, 0, 0, 0}, at);
+    gram_op_edge(g, at, (gram_op){checker ? GRAM_CHECK : GRAM_NOP, 7, 5, 0}, gram_end(g, r));
     gram_checks(g, checker, NULL);
     tgr_seal(g, r);
     return g;
@@ -512,7 +530,8 @@ static bool tgr_even(void *ctx, uint64_t which, bytes text) { return (void)ctx, 
 
 static void t_gram_texts(void) {
     gram *g = tgr_distinct(NULL);
-    EQ_INT(tgr_text(g, "<a><b><ab><ba>"), 1), EQ_INT(tgr_text(g, "<a><b><a>"), -9), EQ_INT(tgr_text(g, "<><>"), -4), EQ_INT(tgr_text(g, "<a><b><ab"), 0);
+    EQ_INT(tgr_text(g, "<a><b><ab><ba>"), 1), EQ_INT(tgr_text(g, "<a><b><a>"), -9), EQ_INT(tgr_text(g, "<><>"), -4),
+        EQ_INT(tgr_text(g, "<a><b><ab"), 0);
     gram_track t;
     size_t     n;
     gram_hold(g, true);
@@ -531,7 +550,8 @@ static void t_gram_texts(void) {
     }
     gram_track_close(&t), gram_free(g);
     g = tgr_distinct(tgr_even);
-    EQ_INT(tgr_text(g, "<a><b>"), 1), EQ_INT(tgr_text(g, "<a>"), 0), EQ_INT(tgr_text(g, "<a><b><ab><ba>"), 1), EQ_INT(tgr_text(g, "<a><ab><b>"), 1), EQ_INT(tgr_text(g, "<a><ab>"), 0);
+    EQ_INT(tgr_text(g, "<a><b>"), 1), EQ_INT(tgr_text(g, "<a>"), 0), EQ_INT(tgr_text(g, "<a><b><ab><ba>"), 1),
+        EQ_INT(tgr_text(g, "<a><ab><b>"), 1), EQ_INT(tgr_text(g, "<a><ab>"), 0);
     EQ_INT(gram_step(g, gram__first(g), '<'), GRAM_LIMIT);
     gram_free(g);
 }
@@ -543,7 +563,8 @@ static void t_gram_spans(void) {
     const int32_t    one = gram_rule(g, NULL), root = gram_rule(g, "root"), in = gram_state(g), out = gram_state(g);
     size_t           n;
     gram_chars(g, gram_begin(g, one), r, 3, gram_end(g, one));
-    gram_byte(g, gram_begin(g, root), '"', '"', in), gram_repeat(g, in, one, 2, 4, out), gram_byte(g, out, '"', '"', gram_end(g, root));
+    gram_byte(g, gram_begin(g, root), '"', '"', in), gram_repeat(g, in, one, 2, 4, out),
+        gram_byte(g, out, '"', '"', gram_end(g, root));
     if (!tgr_seal_held(g, root)) return;
     int32_t set = gram_step(g, gram__first(g), '"');
     const gram_config *c = gram_configs(g, set, &n);
@@ -564,13 +585,15 @@ static void t_gram_spans(void) {
 
 /* Characters as bytes: all of some ranges, and no others. */
 static void t_gram_chars(void) {
-    static const gram_range r[] = {{0, 5}, {0x7e, 0x81}, {0x7ff, 0x801}, {0xd000, 0xe005}, {0xfff0, 0x1000f}, {0x10fff0, 0x11ffff}, {0x20000, 0x2ffff}, {0x20005, 0x20009}};
+    static const gram_range r[] = {{0, 5}, {0x7e, 0x81}, {0x7ff, 0x801}, {0xd000, 0xe005}, {0xfff0, 0x1000f},
+                                   {0x10fff0, 0x11ffff}, {0x20000, 0x2ffff}, {0x20005, 0x20009}};
     gram        *g = gram_new();
     const int32_t one = gram_rule(g, NULL);
     gram_chars(g, gram_begin(g, one), r, sizeof r / sizeof *r, gram_end(g, one));
     for (int32_t i = 0; i < g->n_state; i++)          /* a byte leads to one state */
         for (int32_t a = g->head[i]; a >= 0; a = g->arc[a].next)
-            for (int32_t b = g->arc[a].next; b >= 0; b = g->arc[b].next) CHECK(g->arc[a].hi < g->arc[b].lo || g->arc[b].hi < g->arc[a].lo);
+            for (int32_t b = g->arc[a].next; b >= 0; b = g->arc[b].next)
+                CHECK(g->arc[a].hi < g->arc[b].lo || g->arc[b].hi < g->arc[a].lo);
     if (!tgr_seal_held(g, one)) return;
     for (uint32_t c = 0; c < 0x110000; c += c < 0x11000 || (c & 0xffff) < 0x10 || (c & 0xffff) > 0xffe0 ? 1 : 0x61) {
         uint8_t b[4];
@@ -578,11 +601,14 @@ static void t_gram_chars(void) {
         if (c < 0x80) b[n++] = (uint8_t)c;
         else if (c < 0x800) b[n++] = (uint8_t)(0xc0 | c >> 6);
         else if (c < 0x10000) b[n++] = (uint8_t)(0xe0 | c >> 12), b[n++] = (uint8_t)(0x80 | (c >> 6 & 63));
-        else b[n++] = (uint8_t)(0xf0 | c >> 18), b[n++] = (uint8_t)(0x80 | (c >> 12 & 63)), b[n++] = (uint8_t)(0x80 | (c >> 6 & 63));
+        else
+            b[n++] = (uint8_t)(0xf0 | c >> 18), b[n++] = (uint8_t)(0x80 | (c >> 12 & 63)),
+                b[n++] = (uint8_t)(0x80 | (c >> 6 & 63));
         if (c >= 0x80) b[n++] = (uint8_t)(0x80 | (c & 63));
         bool    want = false;
         int32_t set = gram__first(g);
-        for (size_t i = 0; i < sizeof r / sizeof *r; i++) want = want || (r[i].lo <= c && c <= r[i].hi && (c < 0xd800 || c > 0xdfff));
+        for (size_t i = 0; i < sizeof r / sizeof *r; i++)
+            want = want || (r[i].lo <= c && c <= r[i].hi && (c < 0xd800 || c > 0xdfff));
         for (int i = 0; i < n; i++) set = gram_step(g, set, b[i]);
         if (!CHECKF(gram_closed(g, set) == want, "U+%04X", c)) return;
     }
@@ -606,21 +632,23 @@ static void t_gram_tokens(void) {
 /* Ways that depend on registers: counts that are large, bits that must be set, texts that must differ. */
 static void t_gram_least(void) {
     gram *g = gram_new();
-    if (!tgr_seal_held(g, tgr_loop(g, tgr_loop(g, tgr_word(g, "abc"), 1000000, UINT64_MAX), 1000000000000u, 2000000000000u))) return;
+    if (!tgr_seal_held(g, tgr_loop(g, tgr_loop(g, tgr_word(g, "abc"), 1000000, UINT64_MAX), 1000000000000u, 2000000000000u)))
+        return;
     EQ_INT(gram_least(g, gram__first(g)), 3000000000000000000);
     EQ_INT(gram_least(g, gram_step(g, gram__first(g), 'a')), 2999999999999999999);
     gram_free(g), g = gram_new();
-    if (!tgr_seal_held(g, tgr_loop(g, tgr_loop(g, tgr_word(g, "abc"), 10000000000u, UINT64_MAX), 10000000000u, UINT64_MAX))) return;
+    if (!tgr_seal_held(g, tgr_loop(g, tgr_loop(g, tgr_word(g, "abc"), 10000000000u, UINT64_MAX), 10000000000u, UINT64_MAX)))
+        return;
     CHECK(gram_least(g, gram__first(g)) == UINT64_MAX);
     gram_free(g), g = gram_new();
     const int32_t r = gram_rule(g, "list"), at = gram_begin(g, r);
     for (uint64_t i = 0; i < 4; i++) {                /* aa, bbb, cccc, ddddd: a and c must come, each once */
         const int32_t in = gram_state(g);
-        gram_op_edge(g, at, (gram_op){GRAM_TAKE, 0, i, 0}, -1, in);
+        gram_op_edge(g, at, (gram_op){GRAM_TAKE, 0, i, 0}, in);
         gram_repeat(g, in, tgr_word(g, (const char *[]){"a", "b", "c", "d"}[i]), i + 2, i + 2, at);
     }
     const int32_t half = gram_state(g);
-    gram_op_edge(g, at, (gram_op){GRAM_HAS, 0, 0, 0}, -1, half), gram_op_edge(g, half, (gram_op){GRAM_HAS, 0, 2, 2}, -1, gram_end(g, r));
+    gram_op_edge(g, at, (gram_op){GRAM_HAS, 0, 0, 0}, half), gram_op_edge(g, half, (gram_op){GRAM_HAS, 0, 2, 2}, gram_end(g, r));
     if (!tgr_seal_held(g, r)) return;
     int32_t set = gram__first(g);
     EQ_INT(gram_least(g, set), 6);
@@ -642,8 +670,10 @@ static void t_gram_least(void) {
     gram_free(g), g = gram_new();                     /* 12 texts, none twice: the empty one, one letter, two */
     const int32_t top = gram_rule(g, "top"), one = gram_state(g), in = gram_state(g), kept = gram_state(g), count = gram_state(g);
     gram_eps(g, gram_begin(g, top), one), gram_byte(g, one, '<', '<', in), gram_byte(g, in, '>', '>', kept);
-    gram_byte_op(g, in, 'a', 'c', (gram_op){GRAM_APPEND, 0, 0, 0}, in), gram_op_edge(g, kept, (gram_op){GRAM_DISTINCT, 0, 0, 0}, -1, count);
-    gram_op_edge(g, count, (gram_op){GRAM_ADD, 0, 1, 12}, -1, one), gram_op_edge(g, one, (gram_op){GRAM_WITHIN, 0, 12, 12}, -1, gram_end(g, top));
+    gram_byte_op(g, in, 'a', 'c', (gram_op){GRAM_APPEND, 0, 0, 0}, in),
+        gram_op_edge(g, kept, (gram_op){GRAM_DISTINCT, 0, 0, 0}, count);
+    gram_op_edge(g, count, (gram_op){GRAM_ADD, 0, 1, 12}, one),
+        gram_op_edge(g, one, (gram_op){GRAM_WITHIN, 0, 12, 12}, gram_end(g, top));
     if (!tgr_seal_held(g, top)) return;
     const double t = t_cpu();
     EQ_INT(gram_least(g, gram__first(g)), 12 * 2 + 3 + 8 * 2);
@@ -653,8 +683,10 @@ static void t_gram_least(void) {
 
 /* --- random automata with operations, against a simulation that copies whole stacks --- */
 
-enum { TO_RULES = 3, TO_STATES = 4, TO_ARCS = 9, TO_DEEP = 40, TO_MOST = 4000 };   /* in a rule, state 0 is the begin and 1 the end */
-typedef struct { int from, to, kind, rule; uint8_t byte; gram_op op; } to_arc;     /* kind: 0 a byte, 1 a call, 2 an operation, 3 nothing */
+/* in a rule, state 0 is the begin and 1 the end */
+enum { TO_RULES = 3, TO_STATES = 4, TO_ARCS = 9, TO_DEEP = 40, TO_MOST = 4000 };
+/* kind: 0 a byte, 1 a call, 2 an operation, 3 nothing */
+typedef struct { int from, to, kind, rule; uint8_t byte; gram_op op; } to_arc;
 typedef struct { int n_rule; to_arc arc[TO_RULES][TO_ARCS]; } to_automaton;
 typedef struct { int rule, state; uint64_t w[2]; } to_frame;
 typedef struct { int depth; to_frame f[TO_DEEP]; } to_config;
@@ -667,11 +699,13 @@ static to_automaton to_random(uint64_t seed) {
         for (int i = 0; i < TO_ARCS; i++) {
             to_arc        *a = &t.arc[r][i];
             const uint32_t d = tgr_draw(&seed, 10);
-            *a = (to_arc){(int)tgr_draw(&seed, TO_STATES), (int)tgr_draw(&seed, TO_STATES), d < 4 ? 0 : d < 6 ? 1 : 2, (int)tgr_draw(&seed, (uint32_t)t.n_rule), (uint8_t)('a' + tgr_draw(&seed, 2)), {0}};
+            *a = (to_arc){(int)tgr_draw(&seed, TO_STATES), (int)tgr_draw(&seed, TO_STATES), d < 4 ? 0 : d < 6 ? 1 : 2,
+                          (int)tgr_draw(&seed, (uint32_t)t.n_rule), (uint8_t)('a' + tgr_draw(&seed, 2)), {0}};
             a->op = (gram_op){kinds[tgr_draw(&seed, 8)], tgr_draw(&seed, 2), tgr_draw(&seed, 3), 0};
             a->op.b = a->op.a + tgr_draw(&seed, 3);
             if (a->op.kind == GRAM_ADD) a->op.b = 3;
-            if (i < TO_STATES) *a = (to_arc){i, 1, i == 1 ? 0 : tgr_draw(&seed, 2) ? 3 : 0, 0, 'b', {0}};   /* every state can reach the end, whatever the guards say */
+            /* every state can reach the end, whatever the guards say */
+            if (i < TO_STATES) *a = (to_arc){i, 1, i == 1 ? 0 : tgr_draw(&seed, 2) ? 3 : 0, 0, 'b', {0}};
         }
     return t;
 }
@@ -744,7 +778,7 @@ static gram *to_build(const to_automaton *t, err_t *e) {
             const int32_t from = state[r][a->from], to = state[r][a->to];
             if (a->kind == 0) gram_byte(g, from, a->byte, a->byte, to);
             if (a->kind == 1) gram_call(g, from, rule[a->rule], to);
-            if (a->kind == 2) gram_op_edge(g, from, a->op, -1, to);
+            if (a->kind == 2) gram_op_edge(g, from, a->op, to);
             if (a->kind == 3) gram_eps(g, from, to);
         }
     if (gram_seal(g, rule[0], e)) return g;
@@ -791,9 +825,12 @@ static void t_gram_operations(void) {
 }
 
 static const t_case t_gram_cases[] = {
-    {"gram operations", "random automata whose edges count and take bits, with calls that may be empty, against copies of whole stacks", t_gram_operations},
+    {"gram operations",
+     "random automata whose edges count and take bits, with calls that may be empty, against copies of whole stacks",
+     t_gram_operations},
     {"gram least", "the shortest way to the end follows counts, bits and texts", t_gram_least},
-    {"gram random", "random grammars lead to the texts of their languages, prefix by prefix; left recursion and emptiness are found; a set is its parts; shortest ways", t_gram_random},
+    {"gram random",
+     "random grammars lead to the texts of their languages, prefix by prefix; left recursion and emptiness are found; a set is its parts; shortest ways", t_gram_random},
     {"gram counts", "counts, counts within counts, and 10^18", t_gram_counts},
     {"gram ambiguous", "ambiguous grammars take time that is no more than a square", t_gram_ambiguous},
     {"gram stopped", "what a step has begun when its budget ends is not taken for its result later", t_gram_stopped},

@@ -43,21 +43,33 @@ static const struct {
     const char *text;
     bool        json, made;
 } tn_any[] = {
-    {"null", 1, 1}, {"true", 1, 1}, {"false", 1, 1}, {"nul", 0, 0}, {"True", 0, 0}, {"nulll", 0, 0}, {"", 0, 0}, {" ", 0, 0}, {" null ", 1, 0}, {"\t\r\n0\n", 1, 0}, {"\fnull", 0, 0}, {"\xc2\xa0null", 0, 0},
-    {"0", 1, 1}, {"-0", 1, 1}, {"-", 0, 0}, {"00", 0, 0}, {"01", 0, 0}, {"10", 1, 1}, {"1.0", 1, 1}, {"1.", 0, 0}, {".5", 0, 0}, {"-.5", 0, 0}, {"+1", 0, 0}, {"1e5", 1, 1}, {"1E+5", 1, 1}, {"1e-05", 1, 1}, {"1e", 0, 0},
-    {"1e+", 0, 0}, {"1.5e3", 1, 1}, {"1.e3", 0, 0}, {"0e1", 1, 1}, {"0x1", 0, 0}, {"1 2", 0, 0}, {"NaN", 0, 0}, {"Infinity", 0, 0}, {"-Infinity", 0, 0}, {"123456789012345678901234567890", 1, 1}, {"--1", 0, 0}, {"1-1", 0, 0},
-    {"\"\"", 1, 1}, {"\"a\"", 1, 1}, {"\"a", 0, 0}, {"a", 0, 0}, {"'a'", 0, 0}, {"\"\\\"\"", 1, 1}, {"\"\\\"", 0, 0}, {"\"\\/\\b\\f\\n\\r\\t\\\\\"", 1, 1}, {"\"\\a\"", 0, 0}, {"\"\\u00e9\"", 1, 1}, {"\"\\u00E9\"", 1, 1},
-    {"\"\\u00e\"", 0, 0}, {"\"\\U0041\"", 0, 0}, {"\"\\ud83d\\ude00\"", 1, 1}, {"\"\\uD83D\\uDE00\"", 1, 1}, {"\"\\ud83d\"", 1, 0}, {"\"\\ude00\"", 1, 0}, {"\"\\ud83dx\"", 1, 0}, {"\"\\ud83d\\u0041\"", 1, 0},
-    {"\"\xf0\x9f\x98\x80\"", 1, 1}, {"\"\xed\xa0\xbd\"", 0, 0}, {"\"\xc0\xaf\"", 0, 0}, {"\"\xff\"", 0, 0}, {"\"\xe9\"", 0, 0}, {"\"\n\"", 0, 0}, {"\"\t\"", 0, 0}, {"\"\x1f\"", 0, 0}, {"\"\x7f\"", 1, 1}, {"\"a\\", 0, 0},
-    {"\"\xe2\x80\xa8\"", 1, 1}, {"\"a\" \"b\"", 0, 0}, {"[]", 1, 1}, {"[ ]", 1, 0}, {"[1]", 1, 1}, {"[1,2]", 1, 1}, {"[1, 2]", 1, 1}, {"[1,  2]", 1, 0}, {"[1 ,2]", 1, 0}, {"[1,]", 0, 0}, {"[,1]", 0, 0}, {"[1 2]", 0, 0},
-    {"[", 0, 0}, {"]", 0, 0}, {"[1", 0, 0}, {"[1}", 0, 0}, {"[[]]", 1, 1}, {"[[[[[]]]]]", 1, 1}, {"[\n  1,\n  2\n]", 1, 1}, {"[\n]", 1, 0}, {"[\r\n1]", 1, 0}, {"[\t1]", 1, 0}, {"[ 1]", 1, 0}, {"[1 ]", 1, 0},
-    {"{}", 1, 1}, {"{ }", 1, 0}, {"{\n}", 1, 0}, {"{\"a\":1}", 1, 1}, {"{\"a\": 1}", 1, 1}, {"{\"a\":\n1}", 1, 0}, {"{\"a\" :1}", 1, 0}, {"{\"a\":1,\"b\":[]}", 1, 1}, {"{\"a\":1,}", 0, 0}, {"{,}", 0, 0}, {"{\"a\"}", 0, 0},
-    {"{\"a\":}", 0, 0}, {"{a:1}", 0, 0}, {"{1:1}", 0, 0}, {"{\"a\":1 \"b\":2}", 0, 0}, {"{\"a\":1", 0, 0}, {"{\"a\":1]", 0, 0}, {"{\"a\":1}}", 0, 0}, {"{\"a\":{\"b\":{\"c\":null}}}", 1, 1}, {"{\"\":0}", 1, 1},
-    {"{\n  \"a\": {\n    \"b\": [\n      1\n    ]\n  }\n}", 1, 1}, {"{\"a\":1,\n\"b\":2}", 1, 1}, {"{\"a\":1, \n\"b\":2}", 1, 0}, {"{\n\n\"a\":1}", 1, 0}, {"{\"a\":1}\n", 1, 0}, {"// a\n1", 0, 0}, {"\xef\xbb\xbf" "1", 0, 0},
+    {"null", 1, 1}, {"true", 1, 1}, {"false", 1, 1}, {"nul", 0, 0}, {"True", 0, 0}, {"nulll", 0, 0}, {"", 0, 0},
+    {" ", 0, 0}, {" null ", 1, 0}, {"\t\r\n0\n", 1, 0}, {"\fnull", 0, 0}, {"\xc2\xa0null", 0, 0},
+    {"0", 1, 1}, {"-0", 1, 1}, {"-", 0, 0}, {"00", 0, 0}, {"01", 0, 0}, {"10", 1, 1}, {"1.0", 1, 1}, {"1.", 0, 0},
+    {".5", 0, 0}, {"-.5", 0, 0}, {"+1", 0, 0}, {"1e5", 1, 1}, {"1E+5", 1, 1}, {"1e-05", 1, 1}, {"1e", 0, 0},
+    {"1e+", 0, 0}, {"1.5e3", 1, 1}, {"1.e3", 0, 0}, {"0e1", 1, 1}, {"0x1", 0, 0}, {"1 2", 0, 0}, {"NaN", 0, 0},
+    {"Infinity", 0, 0}, {"-Infinity", 0, 0}, {"123456789012345678901234567890", 1, 1}, {"--1", 0, 0}, {"1-1", 0, 0},
+    {"\"\"", 1, 1}, {"\"a\"", 1, 1}, {"\"a", 0, 0}, {"a", 0, 0}, {"'a'", 0, 0}, {"\"\\\"\"", 1, 1}, {"\"\\\"", 0, 0},
+    {"\"\\/\\b\\f\\n\\r\\t\\\\\"", 1, 1}, {"\"\\a\"", 0, 0}, {"\"\\u00e9\"", 1, 1}, {"\"\\u00E9\"", 1, 1},
+    {"\"\\u00e\"", 0, 0}, {"\"\\U0041\"", 0, 0}, {"\"\\ud83d\\ude00\"", 1, 1}, {"\"\\uD83D\\uDE00\"", 1, 1},
+    {"\"\\ud83d\"", 1, 0}, {"\"\\ude00\"", 1, 0}, {"\"\\ud83dx\"", 1, 0}, {"\"\\ud83d\\u0041\"", 1, 0},
+    {"\"\xf0\x9f\x98\x80\"", 1, 1}, {"\"\xed\xa0\xbd\"", 0, 0}, {"\"\xc0\xaf\"", 0, 0}, {"\"\xff\"", 0, 0},
+    {"\"\xe9\"", 0, 0}, {"\"\n\"", 0, 0}, {"\"\t\"", 0, 0}, {"\"\x1f\"", 0, 0}, {"\"\x7f\"", 1, 1}, {"\"a\\", 0, 0},
+    {"\"\xe2\x80\xa8\"", 1, 1}, {"\"a\" \"b\"", 0, 0}, {"[]", 1, 1}, {"[ ]", 1, 0}, {"[1]", 1, 1}, {"[1,2]", 1, 1},
+    {"[1, 2]", 1, 1}, {"[1,  2]", 1, 0}, {"[1 ,2]", 1, 0}, {"[1,]", 0, 0}, {"[,1]", 0, 0}, {"[1 2]", 0, 0},
+    {"[", 0, 0}, {"]", 0, 0}, {"[1", 0, 0}, {"[1}", 0, 0}, {"[[]]", 1, 1}, {"[[[[[]]]]]", 1, 1},
+    {"[\n  1,\n  2\n]", 1, 1}, {"[\n]", 1, 0}, {"[\r\n1]", 1, 0}, {"[\t1]", 1, 0}, {"[ 1]", 1, 0}, {"[1 ]", 1, 0},
+    {"{}", 1, 1}, {"{ }", 1, 0}, {"{\n}", 1, 0}, {"{\"a\":1}", 1, 1}, {"{\"a\": 1}", 1, 1}, {"{\"a\":\n1}", 1, 0},
+    {"{\"a\" :1}", 1, 0}, {"{\"a\":1,\"b\":[]}", 1, 1}, {"{\"a\":1,}", 0, 0}, {"{,}", 0, 0}, {"{\"a\"}", 0, 0},
+    {"{\"a\":}", 0, 0}, {"{a:1}", 0, 0}, {"{1:1}", 0, 0}, {"{\"a\":1 \"b\":2}", 0, 0}, {"{\"a\":1", 0, 0},
+    {"{\"a\":1]", 0, 0}, {"{\"a\":1}}", 0, 0}, {"{\"a\":{\"b\":{\"c\":null}}}", 1, 1}, {"{\"\":0}", 1, 1},
+    {"{\n  \"a\": {\n    \"b\": [\n      1\n    ]\n  }\n}", 1, 1}, {"{\"a\":1,\n\"b\":2}", 1, 1},
+    {"{\"a\":1, \n\"b\":2}", 1, 0}, {"{\n\n\"a\":1}", 1, 0}, {"{\"a\":1}\n", 1, 0}, {"// a\n1", 0, 0}, {"\xef\xbb\xbf" "1", 0, 0},
 };
 
 static void t_json_any(void) {
-    tn_doc loose = tn_open(NULL, false, &tn_loose), made = tn_open(NULL, false, &tn_made), object = tn_open(NULL, true, &tn_loose);
+    tn_doc loose = tn_open(NULL, false, &tn_loose), made = tn_open(NULL, false, &tn_made),
+           object = tn_open(NULL, true, &tn_loose);
     CHECKF(loose.ok && made.ok && object.ok, "%s", loose.e.text);
     for (size_t i = 0; loose.ok && i < sizeof tn_any / sizeof *tn_any; i++) {
         const char *text = tn_any[i].text;
@@ -73,14 +85,17 @@ static const struct {
     const char *text;
     bool        space[3];
 } tn_spaces[] = {
-    {"{\"a\":[1,2]}", {1, 1, 1}}, {"{\"a\": [1, 2]}", {0, 1, 1}}, {"{\"a\":  1}", {0, 0, 0}}, {"{\n \"a\":1}", {0, 0, 1}}, {"{\"a\":1\n}", {0, 0, 1}}, {"[1,\n  2]", {0, 0, 1}}, {"[\n1\n]", {0, 0, 1}}, {"[]", {1, 1, 1}}, {"{ }", {0, 0, 0}},
+    {"{\"a\":[1,2]}", {1, 1, 1}}, {"{\"a\": [1, 2]}", {0, 1, 1}}, {"{\"a\":  1}", {0, 0, 0}},
+    {"{\n \"a\":1}", {0, 0, 1}}, {"{\"a\":1\n}", {0, 0, 1}}, {"[1,\n  2]", {0, 0, 1}}, {"[\n1\n]", {0, 0, 1}},
+    {"[]", {1, 1, 1}}, {"{ }", {0, 0, 0}},
 };
 
 static void t_json_space(void) {
     str wide = {0}, over = {0};
     for (int space = 0; space < 3; space++) {
         tn_doc d = tn_open(NULL, false, &(json_form){.space = space});
-        for (size_t i = 0; CHECK(d.ok) && i < sizeof tn_spaces / sizeof *tn_spaces; i++) CHECKF(tn_takes(&d, tn_spaces[i].text) == tn_spaces[i].space[space], "space %d: %s", space, tn_spaces[i].text);
+        for (size_t i = 0; CHECK(d.ok) && i < sizeof tn_spaces / sizeof *tn_spaces; i++)
+            CHECKF(tn_takes(&d, tn_spaces[i].text) == tn_spaces[i].space[space], "space %d: %s", space, tn_spaces[i].text);
         str_clear(&wide), str_clear(&over);
         str_fmt(&wide, "[\n%64s1]", ""), str_fmt(&over, "[\n%65s1]", "");
         CHECK(tn_takes(&d, wide.p) == (space == 2));
@@ -107,7 +122,8 @@ static void t_json_nesting(void) {
 
 static uint64_t tn_draw(tn_doc *d, uint64_t n) { return (d->random = rng_mix(d->random + 1)) % n; }
 
-/* A byte that may follow, drawn from all of them; an end of something is likelier, the more so at the end of a text. -1: none may. */
+/* A byte that may follow, drawn from all of them; an end of something is likelier, the more so at the end of a text.
+ * -1: none may. */
 static int tn_byte(tn_doc *d, int32_t set, bool late) {
     static const char ends[] = "\"}],";
     int               can[256], n = 0;
@@ -197,31 +213,53 @@ static const struct {
     bool        made, any, loose;
 } tn_cases[] = {
     /* order */
-    {"{'properties':{'b':{},'a':{}}}", "{'b':1,'a':2}", 1, 1, 1}, {"{'properties':{'b':{},'a':{}}}", "{'a':1,'b':2}", 0, 1, 1}, {"{'properties':{'b':{},'a':{}}}", "{'c':1,'b':2}", 0, 1, 1},
-    {"{'properties':{'b':{},'a':{}}}", "{'a':1,'c':2}", 1, 1, 1}, {"{'properties':{'a':{}}}", "{'a':1,'a':2}", 0, 0, 0}, {"{'required':['a'],'properties':{'b':{}}}", "{'b':1}", 0, 0, 0},
+    {"{'properties':{'b':{},'a':{}}}", "{'b':1,'a':2}", 1, 1, 1},
+    {"{'properties':{'b':{},'a':{}}}", "{'a':1,'b':2}", 0, 1, 1}, {"{'properties':{'b':{},'a':{}}}", "{'c':1,'b':2}", 0, 1, 1},
+    {"{'properties':{'b':{},'a':{}}}", "{'a':1,'c':2}", 1, 1, 1},
+    {"{'properties':{'a':{}}}", "{'a':1,'a':2}", 0, 0, 0}, {"{'required':['a'],'properties':{'b':{}}}", "{'b':1}", 0, 0, 0},
     /* keys that stand twice where they are counted */
-    {"{'type':'object','minProperties':2}", "{'x':1,'x':2}", 0, 0, 0}, {"{'type':'object','minProperties':2}", "{'x':1,'y':2}", 1, 1, 1}, {"{'type':'object','minProperties':2}", "{'x':1,'x\\u0079':2}", 0, 0, 1},
+    {"{'type':'object','minProperties':2}", "{'x':1,'x':2}", 0, 0, 0},
+    {"{'type':'object','minProperties':2}", "{'x':1,'y':2}", 1, 1, 1},
+    {"{'type':'object','minProperties':2}", "{'x':1,'x\\u0079':2}", 0, 0, 1},
     {"{'type':'object','minProperties':2}", "{'x':1,'\\u0078':2}", 0, 0, 0},
     /* numbers */
-    {"{'type':'integer'}", "10", 1, 1, 1}, {"{'type':'integer'}", "10.0", 0, 0, 1}, {"{'type':'integer'}", "1e1", 0, 0, 1}, {"{'type':'integer'}", "15e-1", 0, 0, 0}, {"{'type':'integer'}", "1.50e1", 0, 0, 1},
-    {"{'minimum':5}", "50e-1", 0, 0, 1}, {"{'minimum':5}", "49e-1", 0, 0, 0}, {"{'minimum':5}", "1e400", 0, 0, 1}, {"{'minimum':5}", "-1e400", 0, 0, 0}, {"{'type':'number'}", "1e5", 1, 1, 1},
-    {"{'type':'number','minimum':1}", "1.50", 1, 1, 1}, {"{'const':0}", "-0", 0, 0, 1}, {"{'const':1}", "100e-2", 0, 0, 1}, {"{'type':'integer','minimum':3,'maximum':3}", "3", 1, 1, 1},
+    {"{'type':'integer'}", "10", 1, 1, 1}, {"{'type':'integer'}", "10.0", 0, 0, 1},
+    {"{'type':'integer'}", "1e1", 0, 0, 1}, {"{'type':'integer'}", "15e-1", 0, 0, 0}, {"{'type':'integer'}", "1.50e1", 0, 0, 1},
+    {"{'minimum':5}", "50e-1", 0, 0, 1}, {"{'minimum':5}", "49e-1", 0, 0, 0}, {"{'minimum':5}", "1e400", 0, 0, 1},
+    {"{'minimum':5}", "-1e400", 0, 0, 0}, {"{'type':'number'}", "1e5", 1, 1, 1},
+    {"{'type':'number','minimum':1}", "1.50", 1, 1, 1}, {"{'const':0}", "-0", 0, 0, 1},
+    {"{'const':1}", "100e-2", 0, 0, 1}, {"{'type':'integer','minimum':3,'maximum':3}", "3", 1, 1, 1},
     /* strings */
-    {"{'const':'\\u00e9'}", "'\xc3\xa9'", 1, 1, 1}, {"{'const':'\\u00e9'}", "'\\u00E9'", 0, 0, 1}, {"{'const':'a/b'}", "'a/b'", 1, 1, 1}, {"{'const':'a/b'}", "'a\\/b'", 0, 0, 1}, {"{'maxLength':1}", "'\\ud83d\\ude00'", 0, 0, 1},
-    {"{'maxLength':1}", "'\xf0\x9f\x98\x80'", 1, 1, 1}, {"{'properties':{'\\ud83d\\ude00':{}},'additionalProperties':false}", "{'\\ud83d\\uDE00':1}", 0, 0, 1},
-    {"{'properties':{'\\ud83d\\ude00':{}},'additionalProperties':false}", "{'\xf0\x9f\x98\x80':1}", 1, 1, 1}, {"{'properties':{'\\ud83d\\ude00':{}},'additionalProperties':false}", "{'\\ud83d\\ude01':1}", 0, 0, 0},
+    {"{'const':'\\u00e9'}", "'\xc3\xa9'", 1, 1, 1}, {"{'const':'\\u00e9'}", "'\\u00E9'", 0, 0, 1},
+    {"{'const':'a/b'}", "'a/b'", 1, 1, 1}, {"{'const':'a/b'}", "'a\\/b'", 0, 0, 1},
+    {"{'maxLength':1}", "'\\ud83d\\ude00'", 0, 0, 1},
+    {"{'maxLength':1}", "'\xf0\x9f\x98\x80'", 1, 1, 1},
+    {"{'properties':{'\\ud83d\\ude00':{}},'additionalProperties':false}", "{'\\ud83d\\uDE00':1}", 0, 0, 1},
+    {"{'properties':{'\\ud83d\\ude00':{}},'additionalProperties':false}", "{'\xf0\x9f\x98\x80':1}", 1, 1, 1},
+    {"{'properties':{'\\ud83d\\ude00':{}},'additionalProperties':false}", "{'\\ud83d\\ude01':1}", 0, 0, 0},
     {"{'properties':{'':{'type':'null'}},'additionalProperties':false}", "{'':null}", 1, 1, 1},
     /* items that differ */
-    {"{'items':{'type':'number'},'uniqueItems':true,'type':'array'}", "[1,1.0]", 0, 0, 0}, {"{'items':{'type':'number'},'uniqueItems':true,'type':'array'}", "[1,1.5,10]", 1, 1, 1},
-    {"{'items':{'type':'number'},'uniqueItems':true,'type':'array'}", "[1,10,1]", 0, 0, 0}, {"{'type':'array','uniqueItems':true}", "[{'a':1,'b':2},{'b':2.0,'a':10e-1}]", 0, 0, 0},
-    {"{'type':'array','uniqueItems':true}", "[{'a':1,'b':2},{'b':1,'a':2}]", 0, 0, 1}, {"{'type':'array','uniqueItems':true}", "[0,-0.0]", 0, 0, 0}, {"{'type':'array','uniqueItems':true}", "['a','\\u0061']", 0, 0, 0},
-    {"{'type':'array','uniqueItems':true}", "[1,true,'1',[1],null,'',{},[]]", 0, 0, 1}, {"{'type':'array','uniqueItems':true}", "[[[1]],[[1.0]]]", 0, 0, 0}, {"{'type':'array','uniqueItems':true}", "[1e400,1e401]", 0, 0, 1},
-    {"{'type':'array','uniqueItems':true}", "['\\ud83d\\ude00','\xf0\x9f\x98\x80']", 0, 0, 0}, {"{'type':'array','uniqueItems':true}", "[{'a':1,'a':2},{'a':2}]", 0, 0, 0},
-    {"{'items':{'type':'string'},'uniqueItems':true,'type':'array'}", "['a','ab','a']", 0, 0, 0}, {"{'items':{'type':'string'},'uniqueItems':true,'type':'array'}", "['a','ab','']", 1, 1, 1},
+    {"{'items':{'type':'number'},'uniqueItems':true,'type':'array'}", "[1,1.0]", 0, 0, 0},
+    {"{'items':{'type':'number'},'uniqueItems':true,'type':'array'}", "[1,1.5,10]", 1, 1, 1},
+    {"{'items':{'type':'number'},'uniqueItems':true,'type':'array'}", "[1,10,1]", 0, 0, 0},
+    {"{'type':'array','uniqueItems':true}", "[{'a':1,'b':2},{'b':2.0,'a':10e-1}]", 0, 0, 0},
+    {"{'type':'array','uniqueItems':true}", "[{'a':1,'b':2},{'b':1,'a':2}]", 0, 0, 1},
+    {"{'type':'array','uniqueItems':true}", "[0,-0.0]", 0, 0, 0},
+    {"{'type':'array','uniqueItems':true}", "['a','\\u0061']", 0, 0, 0},
+    {"{'type':'array','uniqueItems':true}", "[1,true,'1',[1],null,'',{},[]]", 0, 0, 1},
+    {"{'type':'array','uniqueItems':true}", "[[[1]],[[1.0]]]", 0, 0, 0},
+    {"{'type':'array','uniqueItems':true}", "[1e400,1e401]", 0, 0, 1},
+    {"{'type':'array','uniqueItems':true}", "['\\ud83d\\ude00','\xf0\x9f\x98\x80']", 0, 0, 0},
+    {"{'type':'array','uniqueItems':true}", "[{'a':1,'a':2},{'a':2}]", 0, 0, 0},
+    {"{'items':{'type':'string'},'uniqueItems':true,'type':'array'}", "['a','ab','a']", 0, 0, 0},
+    {"{'items':{'type':'string'},'uniqueItems':true,'type':'array'}", "['a','ab','']", 1, 1, 1},
     {"{'items':{'type':'boolean'},'uniqueItems':true,'type':'array'}", "[true,false]", 1, 1, 1},
     /* counts that no automaton could write out */
-    {"{'type':'array','maxItems':1000000000000000000}", "[1,2]", 1, 1, 1}, {"{'type':'array','minItems':1000000000000}", "[1,2]", 0, 0, 0}, {"{'type':'object','maxProperties':1000000000000000000}", "{'a':1}", 1, 1, 1},
-    {"{'type':'array','contains':{'const':1},'minContains':3,'maxContains':1000000000}", "[1,2,1,1]", 1, 1, 1}, {"{'type':'array','contains':{'const':1},'minContains':3,'maxContains':1000000000}", "[1,2,1]", 0, 0, 0},
+    {"{'type':'array','maxItems':1000000000000000000}", "[1,2]", 1, 1, 1},
+    {"{'type':'array','minItems':1000000000000}", "[1,2]", 0, 0, 0},
+    {"{'type':'object','maxProperties':1000000000000000000}", "{'a':1}", 1, 1, 1},
+    {"{'type':'array','contains':{'const':1},'minContains':3,'maxContains':1000000000}", "[1,2,1,1]", 1, 1, 1},
+    {"{'type':'array','contains':{'const':1},'minContains':3,'maxContains':1000000000}", "[1,2,1]", 0, 0, 0},
 };
 
 /* In the tables ' stands for a quote. */
@@ -250,11 +288,16 @@ static const struct {
     const char *schema, *words;
     bool        gen;
 } tn_refused[] = {
-    {"{'properties':{'a':{'type':'array','uniqueItems':true}}}", "S: /properties/a: uniqueItems", 1}, {"{'type':'array','items':{'type':'object'},'uniqueItems':true}", "S: #: uniqueItems", 1},
-    {"{'type':'object','patternProperties':{'^[0-9]{4}$':{}},'additionalProperties':false,'minProperties':2}", "S: #: a number of properties", 1}, {"false", "S: #: nothing satisfies", 0},
-    {"{'type':'object','required':['a'],'properties':{'a':{'$ref':'#'}}}", "nothing satisfies", 0}, {"{'type':'array','items':{'enum':[1,2]},'uniqueItems':true,'minItems':3}", "nothing satisfies", 0},
-    {"{'type':'object','additionalProperties':false,'properties':{'a':{}},'minProperties':2}", "nothing satisfies", 0}, {"{'type':'array','contains':{'type':'integer'},'items':{'type':'string'}}", "nothing satisfies", 0},
-    {"{'type':'array','minContains':3,'contains':{},'maxItems':2}", "nothing satisfies", 0}, {"{'type':'object','propertyNames':{'enum':['a','b']},'minProperties':3}", "nothing satisfies", 0},
+    {"{'properties':{'a':{'type':'array','uniqueItems':true}}}", "S: /properties/a: uniqueItems", 1},
+    {"{'type':'array','items':{'type':'object'},'uniqueItems':true}", "S: #: uniqueItems", 1},
+    {"{'type':'object','patternProperties':{'^[0-9]{4}$':{}},'additionalProperties':false,'minProperties':2}",
+     "S: #: a number of properties", 1}, {"false", "S: #: nothing satisfies", 0},
+    {"{'type':'object','required':['a'],'properties':{'a':{'$ref':'#'}}}", "nothing satisfies", 0},
+    {"{'type':'array','items':{'enum':[1,2]},'uniqueItems':true,'minItems':3}", "nothing satisfies", 0},
+    {"{'type':'object','additionalProperties':false,'properties':{'a':{}},'minProperties':2}", "nothing satisfies",
+     0}, {"{'type':'array','contains':{'type':'integer'},'items':{'type':'string'}}", "nothing satisfies", 0},
+    {"{'type':'array','minContains':3,'contains':{},'maxItems':2}", "nothing satisfies", 0},
+    {"{'type':'object','propertyNames':{'enum':['a','b']},'minProperties':3}", "nothing satisfies", 0},
 };
 
 static void t_json_refused(void) {
@@ -284,11 +327,13 @@ static void t_json_many(void) {
         for (int i = 0; i < 20; i++) {
             str_clear(&text);
             str_put(&text, "{");
-            for (int j = (int)tn_draw(&d, (uint64_t)n / 4); j < n; j += 1 + (int)tn_draw(&d, (uint64_t)n / (i % 2 ? 4 : 100))) str_fmt(&text, "%s\"key%d\":null", text.n > 1 ? "," : "", j);
+            for (int j = (int)tn_draw(&d, (uint64_t)n / 4); j < n; j += 1 + (int)tn_draw(&d, (uint64_t)n / (i % 2 ? 4 : 100)))
+                str_fmt(&text, "%s\"key%d\":null", text.n > 1 ? "," : "", j);
             str_put(&text, "}");
             CHECKF(tn_takes(&d, text.p) && tn_takes(&m, text.p), "%s", text.p);
         }
-        CHECK(!tn_takes(&d, "{\"key7\":null,\"key6\":null}") && tn_takes(&m, "{\"key7\":null,\"key6\":null}") && !tn_takes(&m, "{\"key7\":null,\"key7\":null}"));
+        CHECK(!tn_takes(&d, "{\"key7\":null,\"key6\":null}") && tn_takes(&m, "{\"key7\":null,\"key6\":null}") &&
+              !tn_takes(&m, "{\"key7\":null,\"key7\":null}"));
         tn_close(&d), tn_close(&m);
     }
     CHECKF(states[1] < 5 * states[0], "%d states for 1,000 members, %d for 4,000", states[0], states[1]);
@@ -299,8 +344,10 @@ static const t_case t_json_cases[] = {
     {"json any", "a text is taken as JSON, and written, where RFC 8259 and the form say so", t_json_any},
     {"json space", "generation writes the blanks of its form and no others", t_json_space},
     {"json nesting", "a hundred thousand brackets inside each other are read", t_json_nesting},
-    {"json schemas", "texts match as python3-jsonschema judges them; what is generated can be completed wherever it stops, and matches", t_json_schemas},
-    {"json forms", "order, spelling and numbers of each form; items that differ; keys that stand twice; counts of any size", t_json_forms},
+    {"json schemas",
+     "texts match as python3-jsonschema judges them; what is generated can be completed wherever it stops, and matches", t_json_schemas},
+    {"json forms",
+     "order, spelling and numbers of each form; items that differ; keys that stand twice; counts of any size", t_json_forms},
     {"json refused", "what cannot be held, and what nothing satisfies, is refused with its place", t_json_refused},
     {"json many", "a thousand members that may be left out take states that grow with their number", t_json_many},
 };

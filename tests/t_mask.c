@@ -1,4 +1,5 @@
-/* Tests of [mask]: masks against every token stepped byte by byte, for random automata, random and real vocabularies, every prefix of random texts. */
+/* Tests of [mask]: masks against every token stepped byte by byte, for random automata, random and real vocabularies,
+ * every prefix of random texts. */
 #include "program.h"
 #include "check.h"
 #include "t_tok.h"
@@ -20,8 +21,11 @@ static void tk_vocab_add(tk_vocab *k, int32_t id, uint8_t type, const void *p, s
     k->v.piece_at[id + 1] = (uint32_t)k->all.n;
 }
 
-static const char *const tk_words[] = {"\"", "a", "b", "c", "1", "12", "abc", "ab", " ", " a", "  ", "\":", "\",\"", "{\"", "}", "\"}", "}}", "[", "]", "],[", ", ", ": ", "\n", "\\", "\\n", "\\u00",
-                                       "é", "\xc3", "\xa9", "日本", "\xe6\x97", "\xa5", "🙂", "\xf0\x9f", "aaaa", "bbbbbbbb", "cab", "0", "-1", "x\"", "x\",", "true", "null", "a\"b", "abababababababababababab"};
+static const char *const tk_words[] = {"\"", "a", "b", "c", "1", "12", "abc", "ab", " ", " a", "  ", "\":", "\",\"",
+                                       "{\"", "}", "\"}", "}}", "[", "]", "],[", ", ", ": ", "\n", "\\", "\\n", "\\u00",
+                                       "é", "\xc3", "\xa9", "日本", "\xe6\x97", "\xa5", "🙂", "\xf0\x9f", "aaaa",
+                                           "bbbbbbbb", "cab", "0", "-1", "x\"", "x\",", "true", "null", "a\"b",
+                                           "abababababababababababab"};
 
 /* Bytes, words, and random texts of a few letters; the same text twice, now and then. */
 static void tk_vocab_open(tk_vocab *k, int32_t n, tk_dice *d) {
@@ -66,7 +70,8 @@ typedef struct {
 static void tk_part(tk_maker *k, int32_t from, int32_t to, int deep);
 
 static void tk_class(tk_maker *k, int32_t from, int32_t to) {
-    static const gram_range sets[][3] = {{{'a', 'c'}}, {{' ', '!'}, {'#', '['}, {']', 0x10ffff}}, {{'0', '9'}}, {{'a', 'a'}, {0xe9, 0xe9}}, {{0x80, 0x7ff}}, {{' ', '~'}}};
+    static const gram_range sets[][3] = {{{'a', 'c'}}, {{' ', '!'}, {'#', '['}, {']', 0x10ffff}}, {{'0', '9'}},
+                                         {{'a', 'a'}, {0xe9, 0xe9}}, {{0x80, 0x7ff}}, {{' ', '~'}}};
     static const size_t     n[] = {1, 3, 1, 2, 1, 1};
     const size_t            i = tk_roll(k->d, 6);
     gram_chars(k->g, from, sets[i], n[i], to);
@@ -155,7 +160,9 @@ static int32_t tk_check(mask_cache *m, gram_track *t, const tok_vocab *v, bool f
     if (!CHECK(bits != NULL)) return -1;
     for (int32_t id = 0; id < v->n; id++) {
         const bool want = tk_may(t->g, v, t->set, id, first), got = bits[id >> 5] >> (id & 31) & 1;
-        if (want != got && !wrong++) CHECKF(false, "token %d \"%.*s\": got %d, want %d", id, (int)tok_piece(v, id).n, (const char *)tok_piece(v, id).p, got, want);
+        if (want != got && !wrong++)
+            CHECKF(false, "token %d \"%.*s\": got %d, want %d", id, (int)tok_piece(v, id).n,
+                   (const char *)tok_piece(v, id).p, got, want);
         if (want && !tok_is_eog(v, id) && tk_roll(d, (uint64_t)++n) == 0) pick = id;
     }
     return pick;
@@ -230,7 +237,8 @@ static gram *tk_strings(uint64_t most) {
     static const gram_range plain[] = {{' ', '!'}, {'#', '['}, {']', 0x10ffff}};
     gram         *g = gram_new();
     err_t         e = {0};
-    const int32_t root = gram_rule(g, "root"), s = gram_rule(g, "string"), body = gram_rule(g, "character"), in = gram_state(g), item = gram_state(g), a = gram_begin(g, root);
+    const int32_t root = gram_rule(g, "root"), s = gram_rule(g, "string"), body = gram_rule(g, "character"),
+                  in = gram_state(g), item = gram_state(g), a = gram_begin(g, root);
     gram_chars(g, gram_begin(g, body), plain, 3, gram_end(g, body));
     gram_text(g, gram_begin(g, body), bytes_of("\\n"), gram_end(g, body));
     gram_text(g, gram_begin(g, s), bytes_of("\""), in);
@@ -251,13 +259,14 @@ static gram *tk_unique(void) {
     static const gram_op keep = {.kind = GRAM_APPEND}, differs = {.kind = GRAM_DISTINCT};
     gram         *g = gram_new();
     err_t         e = {0};
-    const int32_t root = gram_rule(g, "root"), item = gram_state(g), in = gram_state(g), out = gram_state(g), over = gram_state(g);
+    const int32_t root = gram_rule(g, "root"), item = gram_state(g), in = gram_state(g), out = gram_state(g),
+                  over = gram_state(g);
     gram_text(g, gram_begin(g, root), bytes_of("["), item);
     gram_text(g, item, bytes_of("\""), in);
     gram_byte_op(g, in, 'a', 'z', keep, in);
     gram_byte_op(g, in, ' ', ' ', keep, in);
     gram_text(g, in, bytes_of("\""), out);
-    gram_op_edge(g, out, differs, -1, over);
+    gram_op_edge(g, out, differs, over);
     gram_text(g, over, bytes_of(","), item);
     gram_text(g, over, bytes_of("]"), gram_end(g, root));
     CHECKF(gram_seal(g, root, &e), "%s", e.text);
@@ -305,12 +314,14 @@ static void tk_close(mask_cache *m, gram *g, const tok_vocab *v, int64_t left, t
         if (!CHECK(bits != NULL)) break;
         const int32_t id = tk_pick(bits, v, d);
         if (gram_complete(g, t.set) && (id < 0 || tk_roll(d, 4) == 0)) break;
-        if (!CHECKF(id >= 0, "no token with %lld left, %llu bytes to the end", (long long)left, (unsigned long long)bytes_left)) break;
+        if (!CHECKF(id >= 0, "no token with %lld left, %llu bytes to the end", (long long)left, (unsigned long long)bytes_left))
+            break;
         for (int32_t other = 0; other < v->n; other++)
             if (tk_has(bits, other) && !tok_is_eog(v, other)) CHECK(tk_may(g, v, t.set, other, false));
         t.set = mask_accept(m, t.set, id, false);
     }
-    CHECKF(gram_complete(g, t.set), "%lld left, %llu bytes to the end", (long long)left, (unsigned long long)gram_least(g, t.set));
+    CHECKF(gram_complete(g, t.set), "%lld left, %llu bytes to the end", (long long)left,
+           (unsigned long long)gram_least(g, t.set));
     gram_track_close(&t);
 }
 

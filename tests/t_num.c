@@ -51,15 +51,23 @@ static void t_num_algebra(void) {
     lang_pool *p = lang_pool_new(1 << 20);
     for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
         const bytes b = bytes_of(bounds[i]);
-        const lang *below = num_bound(p, b, true, true), *up_to = num_bound(p, b, true, false), *from = num_bound(p, b, false, false), *above = num_bound(p, b, false, true);
+        const lang *below = num_bound(p, b, true, true), *up_to = num_bound(p, b, true, false),
+                   *from = num_bound(p, b, false, false), *above = num_bound(p, b, false, true);
         CHECK(lang_and(p, num_all(p), lang_not(p, below)) == from && lang_and(p, num_all(p), lang_not(p, up_to)) == above);
-        CHECK(lang_and(p, up_to, from) == t_num_equal(p, b) && lang_or(p, below, above) == lang_and(p, num_all(p), lang_not(p, t_num_equal(p, b))));
+        CHECK(lang_and(p, up_to, from) == t_num_equal(p, b) &&
+              lang_or(p, below, above) == lang_and(p, num_all(p), lang_not(p, t_num_equal(p, b))));
     }
     err_t e = {0};
-    CHECK(num_bound(p, bytes_of("0"), true, false) == num_bound(p, bytes_of("-0.0e5"), true, false) && t_num_equal(p, bytes_of("1e2")) == t_num_equal(p, bytes_of("100.0")));
-    CHECK(num_multiple(p, bytes_of("1"), &e) == num_integer(p, false) && num_multiple(p, bytes_of("6"), &e) == lang_and(p, num_multiple(p, bytes_of("2"), &e), num_multiple(p, bytes_of("3"), &e)));
-    EQ_INT(lang_count(lang_and(p, num_integer(p, true), lang_and(p, num_bound(p, bytes_of("-17"), false, false), num_bound(p, bytes_of("1000"), true, true))), 10000), 1017);
-    CHECK(lang_empty(lang_and(p, num_bound(p, bytes_of("3"), true, true), num_bound(p, bytes_of("3"), false, false))) && !lang_over(p));
+    CHECK(num_bound(p, bytes_of("0"), true, false) == num_bound(p, bytes_of("-0.0e5"), true, false) &&
+          t_num_equal(p, bytes_of("1e2")) == t_num_equal(p, bytes_of("100.0")));
+    CHECK(num_multiple(p, bytes_of("1"), &e) == num_integer(p, false) &&
+          num_multiple(p, bytes_of("6"), &e) == lang_and(p, num_multiple(p, bytes_of("2"), &e),
+                                                         num_multiple(p, bytes_of("3"), &e)));
+    EQ_INT(lang_count(lang_and(p, num_integer(p, true),
+                               lang_and(p, num_bound(p, bytes_of("-17"), false, false),
+                                        num_bound(p, bytes_of("1000"), true, true))), 10000), 1017);
+    CHECK(lang_empty(lang_and(p, num_bound(p, bytes_of("3"), true, true),
+                              num_bound(p, bytes_of("3"), false, false))) && !lang_over(p));
     lang_pool_free(p);
 }
 
@@ -81,7 +89,8 @@ static void t_num_values(void) {
     bytes *many = mem_new(MANY, sizeof *many);
     for (int i = 0; i < MANY; i++) snprintf(room[i], sizeof room[i], "%d", i), many[i] = bytes_of(room[i]);
     const lang *l = num_values(p, many, MANY);
-    CHECK(l == lang_and(p, num_integer(p, false), lang_and(p, num_bound(p, bytes_of("0"), false, false), num_bound(p, bytes_of("99999"), true, false))));
+    CHECK(l == lang_and(p, num_integer(p, false),
+                        lang_and(p, num_bound(p, bytes_of("0"), false, false), num_bound(p, bytes_of("99999"), true, false))));
     mem_free(room), mem_free(many);
     lang_pool_free(p);
 }
@@ -91,22 +100,30 @@ static void t_num_large(void) {
     lang_pool   *p = lang_pool_new(1 << 20);
     err_t        e = {0};
     const double from = t_cpu();
-    const lang  *three = num_multiple(p, bytes_of("3"), &e), *small = num_bound(p, bytes_of("1000"), true, false), *whole = num_integer(p, false), *seven = num_multiple(p, bytes_of("7"), &e);
-    CHECK(num_in(three, bytes_of("3e999999999999999999")) && !num_in(three, bytes_of("2e999999999999999999")) && num_in(small, bytes_of("-1e999999999999999999")));
-    CHECK(num_in(whole, bytes_of("1e999999999999999999")) && !num_in(whole, bytes_of("1e-999999999999999999")) && num_in(small, bytes_of("5e-999999999999999999")) && !num_in(small, bytes_of("1e999999999999999999")));
-    CHECK(num_in(seven, bytes_of("0.0000000000000000049e19")) && num_in(whole, bytes_of("0e999999999999999999")) && !num_in(seven, bytes_of("1e600000000000000000")) && num_in(seven, bytes_of("21e600000000000000000")));
-    CHECK(!num_in(whole, bytes_of("1e1000000000000000000000")) && !num_in(whole, bytes_of("1e")) && !num_in(whole, bytes_of("")) && !num_in(whole, bytes_of("01")) && !num_in(whole, bytes_of("1e5x")) && !num_in(NULL, bytes_of("1")));
+    const lang  *three = num_multiple(p, bytes_of("3"), &e), *small = num_bound(p, bytes_of("1000"), true, false),
+                *whole = num_integer(p, false), *seven = num_multiple(p, bytes_of("7"), &e);
+    CHECK(num_in(three, bytes_of("3e999999999999999999")) && !num_in(three, bytes_of("2e999999999999999999")) &&
+          num_in(small, bytes_of("-1e999999999999999999")));
+    CHECK(num_in(whole, bytes_of("1e999999999999999999")) && !num_in(whole, bytes_of("1e-999999999999999999")) &&
+          num_in(small, bytes_of("5e-999999999999999999")) && !num_in(small, bytes_of("1e999999999999999999")));
+    CHECK(num_in(seven, bytes_of("0.0000000000000000049e19")) && num_in(whole, bytes_of("0e999999999999999999")) &&
+          !num_in(seven, bytes_of("1e600000000000000000")) && num_in(seven, bytes_of("21e600000000000000000")));
+    CHECK(!num_in(whole, bytes_of("1e1000000000000000000000")) && !num_in(whole, bytes_of("1e")) &&
+          !num_in(whole, bytes_of("")) && !num_in(whole, bytes_of("01")) && !num_in(whole, bytes_of("1e5x")) &&
+          !num_in(NULL, bytes_of("1")));
     CHECK(num_bound(p, bytes_of("1.7976931348623157e308"), true, false) && !e.code);
     CHECK(!num_multiple(p, bytes_of("1234567.1"), &e) && e.code == EXIT_RESOURCE);
     e = (err_t){0};
     CHECK(!num_multiple(p, bytes_of("0"), &e) && e.code == EXIT_INPUT);
-    CHECK(!num_bound(p, bytes_of("1e999999999"), true, false) && !num_bound(p, bytes_of("1e-999999999"), true, false) && !lang_over(p));
+    CHECK(!num_bound(p, bytes_of("1e999999999"), true, false) &&
+          !num_bound(p, bytes_of("1e-999999999"), true, false) && !lang_over(p));
     CHECK(t_cpu() - from < 10);
     lang_pool_free(p);
 }
 
 static const t_case t_num_cases[] = {
-    {"num python", "bounds, values, multiples and integers hold the numbers that Python's fractions hold, in every spelling", t_num_python},
+    {"num python",
+     "bounds, values, multiples and integers hold the numbers that Python's fractions hold, in every spelling", t_num_python},
     {"num algebra", "a bound's complement is the other bound; values have one set however they are written", t_num_algebra},
     {"num values", "a hundred thousand values are one set, and what each of them is", t_num_values},
     {"num large", "exponents of 18 digits are judged exactly; what is larger is refused", t_num_large},
