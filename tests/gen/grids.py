@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The IQ grids as C tables for ggml_kernels.h:  python3 tests/gen/grids.py > grids.txt
+"""The IQ grids as C tables for src/kernels/unpack.h:  python3 tests/gen/grids.py > grids.txt
 
 Source: the point sets in the `gguf` package (pip install gguf), gguf/quants.py. They are facts of the file
 format: an IQ code is an index into them. One uint16_t per point, first weight in the lowest bits:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints the tables of characters of section [val], val__packed[] of llmrun.c, from Python's own answers (Unicode 14.0).
-    python3 tests/gen/unicode.py > rows.txt                                 # rows.txt takes the place of the rows in llmrun.c
+"""Prints the tables of characters of section [val], val__packed[] of src/val.c, from Python's own answers (Unicode 14.0).
+    python3 tests/gen/unicode.py > rows.txt                                 # rows.txt takes the place of the rows in src/val.c
     python3 tests/gen/unicode.py --sums > tests/data/golden/unicode.txt     # what t_filter.c holds every character against
 and the tables of section [tok], tok__packed[], from the answers of the package tokenizers to a text of each character:
     python3 tests/gen/unicode.py --bert > rows.txt
