@@ -435,7 +435,8 @@ static bool batch__take(batch_work *b, bytes line, uint64_t no, err_t *e) {
                       .hash = bytes_hash(0, line)};
     gen_request base = gen_ask(NULL, b->job->gen, b->job->samp, batch__seed(b, l));
     if (b->job->embed) base.embeds = true, base.embed = *b->job->embed;
-    const req_form form = {&base, b->eng->m.hp.n_vocab, b->in.json, b->job->wrap, b->job->hold};
+    const req_form form = {.base = &base, .n_vocab = b->eng->m.hp.n_vocab, .json = b->in.json, .wrap = b->job->wrap,
+                           .hold = b->job->hold};
     if (!req_read(&l->q, line, &form, &why)) code = l->q.fault ? l->q.fault : req_invalid;
     const bool twice = batch__is_twice(b, l);
     if (twice)

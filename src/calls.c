@@ -1278,7 +1278,8 @@ typedef struct {
     size_t            n_tools;
     const calls_row  *row;                            /* that is being added */
     calls__trigger   *trigger;
-    size_t            n_triggers, n_ink;
+    size_t            n_triggers;                     /* texts that begin calls */
+    size_t            n_ink;                          /* their bytes */
     int32_t           blanks;                         /* a rule: at most CALLS_BLANKS bytes of white space */
     int32_t           from;                           /* where the answer begins */
     int32_t           over;                           /* where it ends */

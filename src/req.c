@@ -98,19 +98,21 @@ static void req_drop_input(req *q) {
     q->input = (chat_input){.choice = q->input.choice};
 }
 
+static void req__free(bytes own) { mem_free((void *)(uintptr_t)own.p); }
+
 /* Frees what a request owns; it is then an empty one. */
 static void req_drop(req *q) {
-    mem_free((void *)(uintptr_t)q->custom_id.p);
+    req__free(q->custom_id);
     for (int i = 0; i < q->n_prompt; i++) {
-        mem_free((void *)(uintptr_t)q->prompt[i].text.p);
+        req__free(q->prompt[i].text);
         tok_ids_drop(&q->prompt[i].ids);
     }
     mem_free(q->prompt);
-    for (int i = 0; i < q->n_stop; i++) mem_free((void *)(uintptr_t)q->stop[i].p);
+    for (int i = 0; i < q->n_stop; i++) req__free(q->stop[i]);
     mem_free(q->stop);
     mem_free(q->bias);
-    mem_free((void *)(uintptr_t)q->call_name.p);
-    mem_free((void *)(uintptr_t)q->hold_text.p);
+    req__free(q->call_name);
+    req__free(q->hold_text);
     req_drop_input(q);
     *q = (req){0};
 }
@@ -161,7 +163,7 @@ static req_shown req__show(val_str of) {
     for (size_t i = 0; i < b.n; i++)
         if (!b.p[i]) ((uint8_t *)(uintptr_t)b.p)[i] = '?';
     snprintf(s.text, sizeof s.text, "%.100s%s", (const char *)b.p, b.n > 100 ? "..." : "");
-    mem_free((void *)(uintptr_t)b.p);
+    req__free(b);
     return s;
 }
 
@@ -409,7 +411,7 @@ static bool req__take_choice(req_in *r, const req_key *k, val v) {
 static bool req__hold(req_in *r, const char *name, constrain_kind kind, bytes text) {
     req *q = r->q;
     if (r->held) {
-        mem_free((void *)(uintptr_t)text.p);
+        req__free(text);
         return req__bad(r, name, "a second constraint beside %s, expected one", r->held);
     }
     r->held = name;
@@ -452,7 +454,7 @@ static bool req__hold_choice(req_in *r, const char *name, val v) {
             if (b.p[k] == '|' || b.p[k] == '\\') str_put(&text, "\\");
             str_add(&text, b.p + k, 1);
         }
-        mem_free((void *)(uintptr_t)b.p);
+        req__free(b);
     }
     if (ok) return req__hold(r, name, CONSTRAIN_CHOICE, str_bytes(&text));
     str_drop(&text);

@@ -44,7 +44,7 @@ static bool score__chunk(void *ctx, int from, int to, float *logits) {
 /* Calls put() with the logits after each token of the prompt, for which gen_fits() holds. False: an error in e,
  * an interrupt, or the output is closed. */
 static bool score__each(engine *eng, const tok_ids *ids, score_put *put, void *ctx, out_t *out, err_t *e) {
-    score_job    job = {eng, ids, put, ctx, out};
+    score_job    job = {.eng = eng, .ids = ids, .put = put, .ctx = ctx, .out = out};
     kv_seq      *seq = kv_seq_new(eng->kv);
     engine_meter meter;
     meter_start(&meter, eng, "running the prompt", (int64_t)ids->n, 0);

@@ -95,7 +95,8 @@ def odd_lines(seed, chars, vocab):
     greedy = {"temperature": 0}
     lines = [{"prompt": tale + "\nQuestion: %s\nAnswer:" % q, "max_tokens": 12, "stop": "\n", "logprobs": i % 3, **greedy}
              for i, q in enumerate(("Where is the ball?", "Where is Roman?", "Who sang?", "Where is Ida?", "What is red?"))]
-    lines += [{"custom_id": "twin %d" % i, "prompt": tale, "max_tokens": 25, "temperature": 0.9, "seed": i, "logprobs": 3} for i in range(2)]
+    lines += [{"custom_id": "twin %d" % i, "prompt": tale, "max_tokens": 25, "temperature": 0.9, "seed": i,
+               "logprobs": 3} for i in range(2)]
     lines += [{"prompt": tale[:chars // 2], "n": 3, "seed": 7, "temperature": 1.1, "max_tokens": 20, "logprobs": 1},
               {"prompt": tale[:chars // 3], "n": 2, "max_tokens": 9, "logprobs": 0, **greedy},
               {"prompt": "", "max_tokens": 20, "logprobs": 1},
@@ -103,11 +104,13 @@ def odd_lines(seed, chars, vocab):
               {"prompt": tale[::-1] + tale[:chars // 4], "max_tokens": 5, "logprobs": 1, **greedy},
               {"prompt": "Once upon a time", "max_tokens": 40, "ignore_eos": True, "logprobs": 0, **greedy},
               {"prompt": "Once upon a time", "max_tokens": 30, "seed": -3, "temperature": 1.5},
-              {"prompt": "Once upon", "max_tokens": 20, "presence_penalty": 0.5, "frequency_penalty": 0.3, "repetition_penalty": 1.2, "seed": 5, "logprobs": 2},
+              {"prompt": "Once upon", "max_tokens": 20, "presence_penalty": 0.5, "frequency_penalty": 0.3,
+               "repetition_penalty": 1.2, "seed": 5, "logprobs": 2},
               {"prompt": tale[:40], "max_tokens": 20, "top_k": 5, "top_p": 0.9, "min_p": 0.1, "seed": 1 << 40},
               {"prompt": tale[:41], "max_tokens": 10, "logit_bias": {"200": 4.5, "201": -100}, "seed": 6, "logprobs": 2},
               {"prompt": tale[:60], "max_tokens": 40, "stop": [" the", "zebra", "."], "seed": 2},
-              {"custom_id": "env", "method": "POST", "url": "/v1/completions", "body": {"model": "x", "prompt": tale[:70], "max_tokens": 10, "user": "u", **greedy}},
+              {"custom_id": "env", "method": "POST", "url": "/v1/completions",
+               "body": {"model": "x", "prompt": tale[:70], "max_tokens": 10, "user": "u", **greedy}},
               {"prompt": [5], "max_tokens": 10, "seed": 3}]
     lines += [{"prompt": ids(n), "max_tokens": 8, "logprobs": 2, "ignore_eos": True, **greedy} for n in (15, 32, 33, 64)]
     return lines + [b'{"prompt":"' + b"Lily \xff\xc3(\x80" + b'","max_tokens":8,"seed":4}']
@@ -177,13 +180,15 @@ def shapes():
         same(r.id, None if isinstance(line, bytes) else line.get("custom_id"), where + "custom_id")
         same(list(r.whole), ["id", "custom_id", "line", "response", "error"], where + "keys")
         same(list(r.whole["response"]), ["status_code", "request_id", "body"], where + "keys of the response")
-        same(list(r.body), ["id", "object", "created", "model", "system_fingerprint", "choices", "usage"], where + "keys of the body")
+        same(list(r.body), ["id", "object", "created", "model", "system_fingerprint", "choices", "usage"],
+             where + "keys of the body")
         same((r.body["id"], r.body["object"]), ("cmpl-%d" % no, "text_completion"), where + "kind")
         check(abs(r.body["created"] - time.time()) < 600 * SLOW, where + "created %r" % r.body["created"])
         same([c["index"] for c in r.body["choices"]], list(range(ask.get("n", 1))), where + "choices")
         use, new = r.body["usage"], 0
         for c in r.body["choices"]:
-            same(list(c), ["index", "text", *(["bytes"] if "bytes" in c else []), "logprobs", "finish_reason"], where + "keys of a choice")
+            same(list(c), ["index", "text", *(["bytes"] if "bytes" in c else []), "logprobs", "finish_reason"],
+                 where + "keys of a choice")
             check(c["finish_reason"] in ("stop", "length"), where + repr(c["finish_reason"]))
             for stop in [ask["stop"]] if isinstance(ask.get("stop"), str) else ask.get("stop", []):
                 check(stop not in c["text"], where + "a stop text is printed")
@@ -201,7 +206,8 @@ def shapes():
                     same(len(lp["top_logprobs"]), n, where + "top_logprobs")
                     for top, x in zip(lp["top_logprobs"], lp["token_logprobs"]):
                         check(0 < len(top) <= ask["logprobs"] + 1 and max(top.values()) >= x, where + "%r beside %r" % (top, x))
-                check(n <= ask["max_tokens"] and (c["finish_reason"] == "stop" or n == ask["max_tokens"]), where + "%d tokens, %s" % (n, c["finish_reason"]))
+                check(n <= ask["max_tokens"] and (c["finish_reason"] == "stop" or n == ask["max_tokens"]),
+                      where + "%d tokens, %s" % (n, c["finish_reason"]))
                 new += n
         same(use["total_tokens"], use["prompt_tokens"] + use["completion_tokens"], where + "total")
         check(0 <= use["prompt_tokens_details"]["cached_tokens"] <= use["prompt_tokens"], where + repr(use))
@@ -214,15 +220,20 @@ def shapes():
 @case
 def invariance():
     """rows, threads, chunks, block sizes, order and preemption change no byte of any record"""
-    invariant(PIP, "-np 1 --batch-order input", "-np 2 -t 1", "-np 32 -t 2 -b 64", "-np 8 -b 7", "--kv-block-size 2 -np 16", "--kv-block-size 16 --kv-blocks 30 -np 16")
+    invariant(PIP, "-np 1 --batch-order input", "-np 2 -t 1", "-np 32 -t 2 -b 64", "-np 8 -b 7",
+              "--kv-block-size 2 -np 16", "--kv-block-size 16 --kv-blocks 30 -np 16")
 
 
 @case
 def invariance_small():
     """the same on a tiny model, with many more shapes of run, and at every kernel level"""
-    invariant(SMALL, "--batch-window 1", "--batch-window 3 -np 2", "--batch-static -np 5", "-np 1024 -c 200", "-np 1", "-np 2", "-np 3", "-np 32", "-np 64", "-t 1", "-t 2", "-t 3", "-b 1", "-b 7", "-b 64", "-b 4096", "--batch-order input", "--batch-order input -np 1",
-              *("--kv-block-size %d" % n for n in (1, 2, 7, 16, 32, 512)), "--kv-block-size 2 -b 1 -np 2", "--kv-block-size 5 -b 3 -np 5 -t 2",
-              *("--kv-block-size 4 --kv-blocks %d -np %d" % x for x in ((64, 32), (70, 8), (90, 4))), "--kv-block-size 1 --kv-blocks 260 -np 32 -b 3",
+    invariant(SMALL, "--batch-window 1", "--batch-window 3 -np 2", "--batch-static -np 5", "-np 1024 -c 200", "-np 1",
+              "-np 2", "-np 3", "-np 32", "-np 64", "-t 1", "-t 2", "-t 3", "-b 1", "-b 7", "-b 64", "-b 4096",
+              "--batch-order input", "--batch-order input -np 1",
+              *("--kv-block-size %d" % n for n in (1, 2, 7, 16, 32, 512)), "--kv-block-size 2 -b 1 -np 2",
+              "--kv-block-size 5 -b 3 -np 5 -t 2",
+              *("--kv-block-size 4 --kv-blocks %d -np %d" % x for x in ((64, 32), (70, 8), (90, 4))),
+              "--kv-block-size 1 --kv-blocks 260 -np 32 -b 3",
               *("--cpu %s -np %d -b %d" % (x, i + 1, 5 * i + 1) for i, x in enumerate(levels(O.binary))))
 
 
@@ -245,7 +256,8 @@ def invariance_models():
     """every architecture and weight type: alone and with many others, with small blocks and a small pool"""
     names = sorted(x for x in os.listdir(TINY) if x.endswith(".gguf"))
     check(len(names) > 30, "%d tiny models" % len(names))
-    lines = odd_lines(4, 50, 200)[3:] + [{"prompt": "x" * 30, "max_tokens": 40, "temperature": 0, "logprobs": 1, "ignore_eos": True}]
+    lines = odd_lines(4, 50, 200)[3:] + [{"prompt": "x" * 30, "max_tokens": 40, "temperature": 0, "logprobs": 1,
+                                          "ignore_eos": True}]
     for name in some(names):
         model = os.path.join(TINY, name)
         want = batch(lines, *SEED, "-np", "1", "-t", "1", model=model)
@@ -259,7 +271,8 @@ def kinds_lines():
     """Prompts of token ids that part within blocks and at their borders, some of them twice, with answers of several sequences."""
     rng = random.Random(21)
     stem = [rng.randrange(10, 260) for _ in range(90)]
-    lines = [{"prompt": stem[:n] + [rng.randrange(10, 260) for _ in range(more)], "max_tokens": 12, "ignore_eos": True, "temperature": i % 2, "seed": i, "logprobs": 1}
+    lines = [{"prompt": stem[:n] + [rng.randrange(10, 260) for _ in range(more)], "max_tokens": 12,
+              "ignore_eos": True, "temperature": i % 2, "seed": i, "logprobs": 1}
              for i, (n, more) in enumerate(((90, 3), (90, 0), (90, 0), (64, 9), (33, 40), (32, 1), (8, 60), (0, 5)))]
     return lines + [dict(lines[1], n=3, temperature=1)]
 
@@ -271,8 +284,10 @@ def invariance_kinds():
     for name in some(KINDS, 3):
         model, cache = os.path.join(TINY, name + ".gguf"), fresh(name + ".cache")
         want = batch(lines, *SEED, "-np", "1", "-t", "1", model=model)
-        for config in ("-b 1", "-b 7 -np 8 -t 2", "-np 8 --kv-block-size 4 --kv-blocks 45", "-np 8 --kv-block-size 4 --state-mem 64K", "-np 3 --lookup --draft-max 5",
-                       "-np 4 -md %s --draft-min 3" % model, "-b 20 --kv-block-size 8 --prompt-cache %s" % cache, "--kv-block-size 8 -np 2 --prompt-cache %s" % cache):
+        for config in ("-b 1", "-b 7 -np 8 -t 2", "-np 8 --kv-block-size 4 --kv-blocks 45",
+                       "-np 8 --kv-block-size 4 --state-mem 64K", "-np 3 --lookup --draft-max 5",
+                       "-np 4 -md %s --draft-min 3" % model, "-b 20 --kv-block-size 8 --prompt-cache %s" % cache,
+                       "--kv-block-size 8 -np 2 --prompt-cache %s" % cache):
             equal(batch(lines, *SEED, *config.split(), model=model), want, "%s, %s" % (name, config))
         path, out = put("in.jsonl", lines), fresh("kinds.jsonl")
         for _ in range(2):                            # whole, then from the third record on
@@ -289,7 +304,9 @@ def invariance_cache():
     """every cache type gives the same answers alone, with many others, in chunks and with preemption"""
     for k, v in (("q8_0", "q8_0"), ("q4_0", "q4_0"), ("q8_0", "q4_0"), ("f32", "bf16")):
         kind = ("-ctk", k, "-ctv", v)
-        for model, configs in some(((SMALL, ("-np 8", "-np 32 -b 7 -t 2", "--kv-block-size 3", "--kv-block-size 4 --kv-blocks 70 -np 16 --batch-order input")),
+        for model, configs in some(((SMALL,
+                                     ("-np 8", "-np 32 -b 7 -t 2", "--kv-block-size 3",
+                                      "--kv-block-size 4 --kv-blocks 70 -np 16 --batch-order input")),
                                     (PIP, ("-np 16 -b 50",)))):
             lines = lines_of(model)[::1 if model == SMALL else 3]
             want = batch(lines, *SEED, *kind, "-np", "1", model=model)
@@ -301,10 +318,14 @@ def random_lines(rng, vocab):
     """A file of token prompts that share beginnings of every length, with random options of a line."""
     stems, lines = [[rng.randrange(10, vocab) for _ in range(rng.choice((1, 3, 16, 31, 32, 33, 64, 70)))] for _ in range(3)], []
     for _ in range(rng.choice((2, 6, 20, 40))):
-        prompt = rng.choice(stems)[:rng.choice((1, 5, 16, 32, 64, 100))] + [rng.randrange(10, vocab) for _ in range(rng.choice((0, 1, 2, 8, 31, 32, 60)))]
-        line = {"prompt": prompt, "max_tokens": rng.choice((0, 1, 2, 7, 33, 70, 150)), "temperature": rng.choice((0, 0.7, 1.5)), "seed": rng.randrange(5)}
-        for share, more in ((0.6, {"logprobs": rng.choice((0, 1, 4))}), (0.2, {"n": rng.choice((1, 2, 5, 9))}), (0.5, {"ignore_eos": True}), (0.2, {"priority": rng.randrange(3)}),
-                            (0.2, {"stop": [rng.choice("aeiou"), "th"]}), (0.2, {"repetition_penalty": 1.3, "presence_penalty": 0.5})):
+        prompt = rng.choice(stems)[:rng.choice((1, 5, 16, 32, 64, 100))] + [rng.randrange(10, vocab)
+                                                                            for _ in range(rng.choice((0, 1, 2, 8, 31, 32, 60)))]
+        line = {"prompt": prompt, "max_tokens": rng.choice((0, 1, 2, 7, 33, 70, 150)),
+                "temperature": rng.choice((0, 0.7, 1.5)), "seed": rng.randrange(5)}
+        for share, more in ((0.6, {"logprobs": rng.choice((0, 1, 4))}), (0.2, {"n": rng.choice((1, 2, 5, 9))}),
+                            (0.5, {"ignore_eos": True}), (0.2, {"priority": rng.randrange(3)}),
+                            (0.2, {"stop": [rng.choice("aeiou"), "th"]}),
+                            (0.2, {"repetition_penalty": 1.3, "presence_penalty": 0.5})):
             if rng.random() < share:
                 line.update(more)
         lines.append(line)
@@ -314,8 +335,10 @@ def random_lines(rng, vocab):
 def random_config(rng, context):
     """Options that change how a file is run but no answer; a pool holds at least one full context."""
     block = rng.choice((1, 2, 3, 4, 8, 16, 32, 64, 300))
-    config = ["-np", rng.choice((1, 2, 3, 5, 9, 17, 40)), "-t", rng.choice((1, 2, 3)), "-b", rng.choice((1, 2, 5, 17, 64, 512)), "--kv-block-size", block]
-    for share, more in ((0.6, ["--kv-blocks", -(-context // block) + rng.choice((0, 1, 2, 5, 20))]), (0.4, ["--batch-order", "input"]),
+    config = ["-np", rng.choice((1, 2, 3, 5, 9, 17, 40)), "-t", rng.choice((1, 2, 3)), "-b",
+              rng.choice((1, 2, 5, 17, 64, 512)), "--kv-block-size", block]
+    for share, more in ((0.6, ["--kv-blocks", -(-context // block) + rng.choice((0, 1, 2, 5, 20))]),
+                        (0.4, ["--batch-order", "input"]),
                         (0.3, ["--batch-window", rng.choice((1, 2, 5))]), (0.3, ["--repack", rng.choice(("on", "off"))])):
         if rng.random() < share:
             config += more
@@ -330,11 +353,13 @@ def random_files():
         rng = random.Random(seed)
         model = rng.choice(models)
         lines = random_lines(rng, 3000 if model == PIP else 200)
-        kind = rng.choice(([], ["-ctk", "q8_0", "-ctv", "q8_0"], ["-ctk", "q4_0", "-ctv", "q4_0"], ["-ctk", "f32", "-ctv", "q8_0"]))
+        kind = rng.choice(([], ["-ctk", "q8_0", "-ctv", "q8_0"], ["-ctk", "q4_0", "-ctv", "q4_0"],
+                           ["-ctk", "f32", "-ctv", "q8_0"]))
         want = batch(lines, *kind, "-np", "1", "-t", "1", model=model)
         for binary in builds():
             config = random_config(rng, 512 if model == PIP else 256)
-            equal(batch(lines, *kind, *config, model=model, binary=binary), want, "--seed %d, %s, %s" % (seed, os.path.basename(model), " ".join(kind + config)))
+            equal(batch(lines, *kind, *config, model=model, binary=binary), want,
+                  "--seed %d, %s, %s" % (seed, os.path.basename(model), " ".join(kind + config)))
 
 
 @case
@@ -358,10 +383,13 @@ def run_seed():
 @case
 def pressure():
     """a small pool: sequences are preempted, read again, and give the same answers; a large pool: no preemption"""
-    lines = [{"prompt": story(random.Random(i), 40 + i), "max_tokens": 60, "temperature": 0, "ignore_eos": True, "logprobs": 0} for i in range(16)]
+    lines = [{"prompt": story(random.Random(i), 40 + i), "max_tokens": 60, "temperature": 0, "ignore_eos": True,
+              "logprobs": 0} for i in range(16)]
     want, calm = told(lines, "-np", "16", model=SMALL)
     check(stressed() or not calm["preemptions"], "%d preemptions without a bound" % calm["preemptions"])
-    for config in ("--kv-blocks", "12", "--kv-block-size", "16"), ("--kv-blocks", "40", *FEW, "-b", "20"), ("--kv-blocks", "150", "--kv-block-size", "1", "--batch-order", "input"):
+    for config in ("--kv-blocks", "12", "--kv-block-size", "16"), ("--kv-blocks", "40", *FEW, "-b",
+                                                                   "20"), ("--kv-blocks", "150", "--kv-block-size",
+                                                                           "1", "--batch-order", "input"):
         got, tight = told(lines, "-np", "16", *config, model=SMALL)
         check(tight["preemptions"] > 0 and tight["kv_blocks_peak"] <= int(config[1]), "%s: %r" % (" ".join(config), tight))
         equal({r.no: r for r in got}, {r.no: r for r in want}, " ".join(config))
@@ -373,18 +401,24 @@ def sharing():
     tale = story(random.Random(8), 700)
     n_tale = len(good("-m", PIP, "--tokenize", "--bos", "-p", tale).split())
     lines = [{"prompt": tale + " %d" % i, "max_tokens": 4, "temperature": 0} for i in range(12)]
-    mixed = [x for i, line in enumerate(lines) for x in (line, {"prompt": story(random.Random(i), 80), "max_tokens": 4, "temperature": 0})]
-    for config in ("-np", "12"), ("-np", "1"), ("-np", "3", "-ctk", "q8_0", "-ctv", "q8_0"), ("-np", "12", "--kv-block-size", "8", "-b", "64"):
+    mixed = [x for i, line in enumerate(lines)
+             for x in (line, {"prompt": story(random.Random(i), 80), "max_tokens": 4, "temperature": 0})]
+    for config in ("-np", "12"), ("-np", "1"), ("-np", "3", "-ctk", "q8_0", "-ctv", "q8_0"), ("-np", "12",
+                                                                                              "--kv-block-size", "8", "-b", "64"):
         for what in lines, mixed:
             got, s = told(what, *config)
             tokens = sum(r.body["usage"]["prompt_tokens"] for r in got)
             if stressed():
                 continue                               # what was given up is computed again
-            same((s["prompt_tokens"], s["prompt_tokens"] - s["computed_prompt_tokens"]), (tokens, s["shared_tokens"]), "%s: tokens" % " ".join(config))
-            same(sum(r.body["usage"]["prompt_tokens_details"]["cached_tokens"] for r in got), s["shared_tokens"], "%s: tokens of the records" % " ".join(config))
-            check(s["shared_tokens"] >= 11 * (n_tale - 32), "%s: %d of %d tokens shared" % (" ".join(config), s["shared_tokens"], 11 * n_tale))
+            same((s["prompt_tokens"], s["prompt_tokens"] - s["computed_prompt_tokens"]), (tokens, s["shared_tokens"]),
+                 "%s: tokens" % " ".join(config))
+            same(sum(r.body["usage"]["prompt_tokens_details"]["cached_tokens"] for r in got), s["shared_tokens"],
+                 "%s: tokens of the records" % " ".join(config))
+            check(s["shared_tokens"] >= 11 * (n_tale - 32),
+                  "%s: %d of %d tokens shared" % (" ".join(config), s["shared_tokens"], 11 * n_tale))
     got, s = told([{"prompt": tale, "n": 6, "max_tokens": 4, "seed": 1}])
-    check(stressed() or s["computed_prompt_tokens"] <= n_tale + 6, "six answers to one prompt computed %d tokens of %d" % (s["computed_prompt_tokens"], n_tale))
+    check(stressed() or s["computed_prompt_tokens"] <= n_tale + 6,
+          "six answers to one prompt computed %d tokens of %d" % (s["computed_prompt_tokens"], n_tale))
     got, s = told(mixed[:2] + [dict(line) for line in mixed[:2]], "--batch-order", "input", "-np", "1")
     same([r.no for r in got], [1, 2, 3, 4], "the order of the file")
     check(stressed() or s["shared_tokens"] >= n_tale - 32, "%d tokens shared in the order of the file" % s["shared_tokens"])
@@ -393,11 +427,13 @@ def sharing():
 @case
 def turns():
     """lower priority numbers run first, equal ones in the order of the file; every line is answered"""
-    lines = [{"prompt": "%c tale" % (65 + i), "max_tokens": 2, "temperature": 0, **({"priority": p} if p else {})} for i, p in enumerate((5, 0, -7, 5, 0, 100, -7))]
+    lines = [{"prompt": "%c tale" % (65 + i), "max_tokens": 2, "temperature": 0, **({"priority": p} if p else {})}
+             for i, p in enumerate((5, 0, -7, 5, 0, 100, -7))]
     for order, want in ("plan", [3, 7, 2, 5, 1, 4, 6]), ("input", [1, 2, 3, 4, 5, 6, 7]):
         got, _ = told(lines, "-np", "1", "--batch-order", order)
         same([r.no for r in got], want, order)
-    got, s = told([{"prompt": "%d" % i, "max_tokens": 1 + 40 * (i % 3 == 0), "ignore_eos": True} for i in range(20)], "-np", "4", "-s", "1")
+    got, s = told([{"prompt": "%d" % i, "max_tokens": 1 + 40 * (i % 3 == 0), "ignore_eos": True} for i in range(20)],
+                  "-np", "4", "-s", "1")
     check(sorted(r.no for r in got) == list(range(1, 21)) and s["steps"] < 280, "%d steps" % s["steps"])
 
 
@@ -405,24 +441,29 @@ def turns():
 def no_room():
     """a line that is too long for the pool or context is an error of that line; the others are answered; a pool too small for any is exit 3"""
     small = {"prompt": "Once", "max_tokens": 4, "temperature": 0}
-    big, long = {"prompt": "Once upon a time " * 12, "max_tokens": 4}, {"prompt": "Once", "max_tokens": 150, "temperature": 0, "ignore_eos": True}
+    big, long = {"prompt": "Once upon a time " * 12, "max_tokens": 4}, {"prompt": "Once", "max_tokens": 150,
+                                                                        "temperature": 0, "ignore_eos": True}
     whole = batch([small, small, long, small], model=SMALL)
     for args in ("--kv-blocks", "3", "--kv-block-size", "16"), ("--kv-blocks", "2", "--kv-block-size", "32"), ("-c", "40"):
         got = batch([small, big, long, small], *args, model=SMALL, rc=1)
         same({no for no, r in got.items() if r.error}, {2}, "%s: errors %r" % (" ".join(args), [r.error for r in got.values()]))
         equal({no: got[no] for no in (1, 4)}, {no: whole[no] for no in (1, 4)}, " ".join(args))
-        check(whole[3].texts()[0].startswith(got[3].texts()[0]) and got[3].body["choices"][0]["finish_reason"] == "length", "%s: %r" % (" ".join(args), got[3].body))
+        check(whole[3].texts()[0].startswith(got[3].texts()[0])
+              and got[3].body["choices"][0]["finish_reason"] == "length", "%s: %r" % (" ".join(args), got[3].body))
     refused(run("-m", SMALL, "--batch", put("in.jsonl", [small]), "--kv-mem", "1", "-q"), 3, "KV cache", "--kv-mem 1")
 
 
 @case
 def static():
     """a static batch in a small cache gives the answers of a continuous one, also when a line's first answer ends early and frees its blocks"""
-    for seed, most, most_n, n, stop, times, blocks, seqs in ((62, 100, 100, 2, ["e", "t"], (2, 3, 2, 1, 3, 1), 30, 8), (121, 100, 100, 3, "e", (3, 3, 1, 2, 2, 1), 47, 8),
-                                                             (144, 200, 100, 3, "e", (3, 1, 2, 1, 3, 2), 51, 8), (234, 200, 200, 2, ["e", "t"], (3, 3, 2, 1, 2, 2), 43, 16)):
+    for seed, most, most_n, n, stop, times, blocks, seqs in ((62, 100, 100, 2, ["e", "t"], (2, 3, 2, 1, 3, 1), 30, 8),
+                                                             (121, 100, 100, 3, "e", (3, 3, 1, 2, 2, 1), 47, 8),
+                                                             (144, 200, 100, 3, "e", (3, 1, 2, 1, 3, 2), 51, 8),
+                                                             (234, 200, 200, 2, ["e", "t"], (3, 3, 2, 1, 2, 2), 43, 16)):
         lines = [{"prompt": "XY", "max_tokens": most, "ignore_eos": True, "temperature": 0},
                  {"prompt": "Once upon", "max_tokens": most_n, "n": n, "seed": seed, "stop": stop, "temperature": 1.5}]
-        lines += [{"prompt": "Lily and Tom went to the park and saw %d" % i * k, "max_tokens": 30, "ignore_eos": True, "seed": i} for i, k in enumerate(times)]
+        lines += [{"prompt": "Lily and Tom went to the park and saw %d" % i * k, "max_tokens": 30, "ignore_eos": True,
+                   "seed": i} for i, k in enumerate(times)]
         args = "--kv-blocks", str(blocks), "--kv-block-size", "4", "-np", str(seqs), "--batch-order", "input"
         equal(batch(lines, "--batch-static", *args, model=SMALL), batch(lines, *args, model=SMALL), " ".join(args))
 
@@ -448,7 +489,8 @@ def memory():
         same("lookup tables" in rows, True, "tables")
 
 
-FLAGS = {"temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p", "min_p": "--min-p", "presence_penalty": "--presence-penalty", "max_tokens": "-n",
+FLAGS = {"temperature": "--temp", "top_k": "--top-k", "top_p": "--top-p", "min_p": "--min-p",
+         "presence_penalty": "--presence-penalty", "max_tokens": "-n",
          "frequency_penalty": "--frequency-penalty", "repetition_penalty": "--repeat-penalty"}
 
 
@@ -475,18 +517,21 @@ def one_shot():
                 continue                               # the command takes neither ids nor a negative seed
             path = put("prompt.txt", prompt if isinstance(prompt, bytes) else prompt.encode())
             for i, text in enumerate(r.texts()):
-                same(text, good("-m", model, "-f", path, "-q", *as_command(ask, i)), "%s, line %d, answer %d" % (os.path.basename(model), no, i))
+                same(text, good("-m", model, "-f", path, "-q", *as_command(ask, i)),
+                     "%s, line %d, answer %d" % (os.path.basename(model), no, i))
 
 
 @case
 def scored():
     """log-probabilities are those of --score over the prompt and the answer"""
     exact, seen = ("-ctk", "f32", "-ctv", "f32"), 0
-    lines = [{"prompt": story(random.Random(i), 60 + 20 * i), "max_tokens": 20, "temperature": i % 2, "seed": i, "logprobs": 0, "ignore_eos": True} for i in range(8)]
+    lines = [{"prompt": story(random.Random(i), 60 + 20 * i), "max_tokens": 20, "temperature": i % 2, "seed": i,
+              "logprobs": 0, "ignore_eos": True} for i in range(8)]
     for no, r in batch(lines, *exact, "-np", "8").items():
         prompt, text = lines[no - 1]["prompt"], r.body["choices"][0]["text"]
         ids = lambda t: good("-m", PIP, "--tokenize", "--bos", "--special", "-p", t).split()
-        lp, rows = r.body["choices"][0]["logprobs"]["token_logprobs"], good("-m", PIP, "--score", "-q", "-p", prompt + text).decode().splitlines()
+        lp, rows = r.body["choices"][0]["logprobs"]["token_logprobs"], good("-m", PIP, "--score", "-q", "-p",
+                                                                            prompt + text).decode().splitlines()
         if len(ids(prompt + text)) != len(ids(prompt)) + len(lp) or ids(prompt + text)[:len(ids(prompt))] != ids(prompt):
             continue                                   # the answer is not spelt with the tokens it was made of
         for got, want in zip(lp, (float(row.split()[2]) for row in rows[-len(lp):])):   # six digits, wherever they round
@@ -501,10 +546,14 @@ def scored():
 def plain_text():
     """a text file: each line that is not blank is a prompt, whatever its bytes; line endings and a BOM are no part of it"""
     prompts = [b"Once upon a time", b"{ is a bracket", b"a\0b", b"\xff\xfe", b"  lead and trail ", b"Lily"]
-    want = batch([{"prompt": p.decode("latin-1")} if p == b"Lily" else b'{"prompt":"%s"}' % p.replace(b"\0", b"\\u0000") for p in prompts], "-n", "12", *SEED)
+    want = batch([{"prompt": p.decode("latin-1")} if p == b"Lily"
+                  else b'{"prompt":"%s"}' % p.replace(b"\0", b"\\u0000") for p in prompts], "-n", "12", *SEED)
     text = lambda found: {no: r.texts() for no, r in found.items()}
-    for name, data, at in (("plain", b"\n".join(prompts) + b"\n", range(1, 7)), ("no last newline", b"\n".join(prompts), range(1, 7)), ("CRLF", b"\r\n".join(prompts) + b"\r\n", range(1, 7)),
-                           ("BOM", b"\xef\xbb\xbf" + b"\n".join(prompts), range(1, 7)), ("blank lines", b"\n\r\n" + b"\n\n".join(prompts) + b"\n\n", range(3, 15, 2))):
+    for name, data, at in (("plain", b"\n".join(prompts) + b"\n", range(1, 7)),
+                           ("no last newline", b"\n".join(prompts), range(1, 7)),
+                           ("CRLF", b"\r\n".join(prompts) + b"\r\n", range(1, 7)),
+                           ("BOM", b"\xef\xbb\xbf" + b"\n".join(prompts), range(1, 7)),
+                           ("blank lines", b"\n\r\n" + b"\n\n".join(prompts) + b"\n\n", range(3, 15, 2))):
         got = batch(data, "-n", "12", *SEED)
         same(sorted(got), list(at), name + ": lines")
         same([text(got)[no] for no in at], [text(want)[no] for no in range(1, 7)], name + ": texts")
@@ -522,25 +571,33 @@ def good_lines():
     base = {"prompt": "Once upon a time", "max_tokens": 8, "temperature": 0}
     want = batch([base])[1].texts()
     text = json.dumps(base).encode()
-    odd = [dict(base, custom_id="", user=None, metadata={"a": ["b"]}, stream=False, model=None), dict(base, stop=None, n=None, seed=None, logprobs=None, top_p=None),
-           dict(base, n=1, logprobs=0, response_format={"type": "text"}), {"custom_id": "x\u0000\"\\\n\u4e16\U0001f600", "body": base, "method": "POST", "url": "/v1/completions"},
-           {"max_completion_tokens" if k == "max_tokens" else k: v for k, v in base.items()}, dict(base, max_completion_tokens=8), dict(base, prompt=[base["prompt"]]),
-           dict(base, store=False, service_tier="flex", echo=False, best_of=1, tools=[], tool_choice="none", suffix=None, stream_options=None),
-           dict(base, priority=3), dict(base, priority=-3), b"  " + text + b" \t", json.dumps(base, separators=(",", ":")).encode(), text + b"\r", text.replace(b"O", b"\\u004f"),
-           dict(base, prompt=[int(x) for x in good("-m", PIP, "--tokenize", "--bos", "-p", base["prompt"]).split()]), dict(base, max_tokens=8, stop=["no such", "words"])]
+    odd = [dict(base, custom_id="", user=None, metadata={"a": ["b"]}, stream=False, model=None),
+           dict(base, stop=None, n=None, seed=None, logprobs=None, top_p=None),
+           dict(base, n=1, logprobs=0, response_format={"type": "text"}),
+           {"custom_id": "x\u0000\"\\\n\u4e16\U0001f600", "body": base, "method": "POST", "url": "/v1/completions"},
+           {"max_completion_tokens" if k == "max_tokens" else k: v for k, v in base.items()},
+           dict(base, max_completion_tokens=8), dict(base, prompt=[base["prompt"]]),
+           dict(base, store=False, service_tier="flex", echo=False, best_of=1, tools=[], tool_choice="none",
+                suffix=None, stream_options=None),
+           dict(base, priority=3), dict(base, priority=-3), b"  " + text + b" \t",
+           json.dumps(base, separators=(",", ":")).encode(), text + b"\r", text.replace(b"O", b"\\u004f"),
+           dict(base, prompt=[int(x) for x in good("-m", PIP, "--tokenize", "--bos", "-p", base["prompt"]).split()]),
+           dict(base, max_tokens=8, stop=["no such", "words"])]
     got = batch(odd)
     for no, line in enumerate(odd, 1):
         check(no in got and got[no].error is None, "%s: %r" % (short(line), got.get(no) and got[no].error))
         same(got[no].texts(), want, short(line))
     same(got[4].id, odd[3]["custom_id"], "custom_id")
     none = batch([dict(base, max_tokens=0), dict(base, max_tokens=0, n=2, logprobs=1, custom_id="none")])
-    same([(r.texts(), r.body["usage"]["completion_tokens"], r.body["choices"][0]["finish_reason"]) for r in none.values()], [([b""], 0, "length"), ([b""] * 2, 0, "length")], "no tokens")
+    same([(r.texts(), r.body["usage"]["completion_tokens"], r.body["choices"][0]["finish_reason"])
+          for r in none.values()], [([b""], 0, "length"), ([b""] * 2, 0, "length")], "no tokens")
     full = {"prompt": "Once upon a time", "temperature": 0, "ignore_eos": True}
     three = dict(base, prompt=["Once upon a time", "Lily", good_ids("The dog")], logprobs=1, temperature=1, seed=5)
     for n in 1, 2:                                        # a list is as many choices: those of the first prompt, of the second ...
         whole, = batch([dict(three, n=n)], "--kv-blocks", "40", "--kv-block-size", "4").values()
         parts = [batch([dict(three, prompt=p, n=n, seed=5 + n * i)])[1] for i, p in enumerate(three["prompt"])]
-        same([dict(c, index=0) for c in whole.body["choices"]], [dict(c, index=0) for p in parts for c in p.body["choices"]], "choices of a list, n %d" % n)
+        same([dict(c, index=0) for c in whole.body["choices"]],
+             [dict(c, index=0) for p in parts for c in p.body["choices"]], "choices of a list, n %d" % n)
         same([c["index"] for c in whole.body["choices"]], list(range(3 * n)), "their numbers")
         for key in "prompt_tokens", "completion_tokens", "total_tokens":
             same(whole.body["usage"][key], sum(p.body["usage"][key] for p in parts), key)
@@ -548,7 +605,8 @@ def good_lines():
         got = batch([full, dict(full, max_tokens=10**9)], model=model)
         path = put("prompt.txt", full["prompt"].encode())
         text = good("-m", model, "-f", path, "--temp", "0", "--ignore-eos", "-q")
-        same([(r.texts(), r.body["choices"][0]["finish_reason"]) for _, r in sorted(got.items())], [([text], "length")] * 2, "a full context")
+        same([(r.texts(), r.body["choices"][0]["finish_reason"]) for _, r in sorted(got.items())],
+             [([text], "length")] * 2, "a full context")
     raw = run("-m", PIP, "--batch", put("in.jsonl", b'{"custom_id":"\xff\xc3(","prompt":"a","max_tokens":1}\n'), "-q")
     same([r.id for r in records(raw.out).values()], ["\ufffd\ufffd("], "a custom_id that is not UTF-8")
 
@@ -556,30 +614,54 @@ def good_lines():
 P = b'"prompt":"Once"'
 LONG = "Once upon a time there was a dog. " * 400
 BAD = [  # a line, a word that its message holds
-    (b'{"custom_id":"big","prompt":"a","seed":99999999999999999999}', "64 bits"), (b'{"temperature":1e400,"custom_id":"huge","prompt":"a"}', "temperature.*range"),
-    (b'{"custom_id":"same key","prompt":"a","prompt":"b"}', "twice"), (b'{"custom_id":"deep","prompt":"a","user":' + b"[" * 1999 + b"]" * 1999 + b"}", "levels"),
-    (b"hello", ""), (b"{", ""), (b"{" + P, ""), (b"{" + P + b"} x", ""), (b"{" + P + b",}", ""), (b"[1,2]", ""), (b'"text"', ""), (b"null", ""), (b"12", ""), (b"{}", "prompt"),
-    (b'{"prompt":"a","prompt":"b"}', ""), (b"{" + P + b',"frobnicate":1}', "frobnicate"), (b"{" + P + b',"max_tokens":1,"Max_tokens":1}', "Max_tokens"),
+    (b'{"custom_id":"big","prompt":"a","seed":99999999999999999999}', "64 bits"),
+    (b'{"temperature":1e400,"custom_id":"huge","prompt":"a"}', "temperature.*range"),
+    (b'{"custom_id":"same key","prompt":"a","prompt":"b"}', "twice"),
+    (b'{"custom_id":"deep","prompt":"a","user":' + b"[" * 1999 + b"]" * 1999 + b"}", "levels"),
+    (b"hello", ""), (b"{", ""), (b"{" + P, ""), (b"{" + P + b"} x", ""), (b"{" + P + b",}", ""), (b"[1,2]", ""),
+    (b'"text"', ""), (b"null", ""), (b"12", ""), (b"{}", "prompt"),
+    (b'{"prompt":"a","prompt":"b"}', ""), (b"{" + P + b',"frobnicate":1}', "frobnicate"),
+    (b"{" + P + b',"max_tokens":1,"Max_tokens":1}', "Max_tokens"),
     ({"custom_id": "get", "method": "GET", "url": "/v1/completions", "body": {"prompt": "a"}}, "GET"),
     ({"custom_id": "url", "method": "POST", "url": "/v1/embeddings", "body": {"prompt": "a"}}, "/v1/embeddings"),
     ({"custom_id": "key", "method": "POST", "url": "/v1/completions", "body": {"prompt": "a"}, "colour": 1}, "colour"),
-    ({"custom_id": "body", "method": "POST", "url": "/v1/completions"}, "body"), ({"custom_id": "list", "method": "POST", "url": "/v1/completions", "body": []}, "body"),
-    ({"custom_id": 7, "prompt": "a"}, "custom_id"), ({"custom_id": "mix", "method": "POST", "url": "/v1/chat/completions", "body": {"prompt": "a"}}, ""),
-    ({"prompt": "a", "temperature": "hot"}, "temperature"), (b'{"prompt":"a","temperature":NaN}', ""), (b'{"prompt":"a","temperature":1e999}', ""), ({"prompt": "a", "temperature": -1e7}, "temperature"),
-    ({"prompt": "a", "top_p": "x"}, "top_p"), ({"prompt": "a", "top_k": 1.5}, "top_k"), ({"prompt": "a", "min_p": []}, "min_p"), ({"prompt": "a", "repetition_penalty": 0}, "repetition_penalty"),
-    ({"prompt": "a", "max_tokens": -5}, "max_tokens"), ({"prompt": "a", "max_tokens": 1.5}, "max_tokens"), ({"prompt": "a", "max_tokens": "10"}, "max_tokens"),
-    (b'{"prompt":"a","max_tokens":99999999999999999999}', ""), ({"prompt": "a", "max_tokens": 1, "max_completion_tokens": 2}, "max_"),
+    ({"custom_id": "body", "method": "POST", "url": "/v1/completions"}, "body"),
+    ({"custom_id": "list", "method": "POST", "url": "/v1/completions", "body": []}, "body"),
+    ({"custom_id": 7, "prompt": "a"}, "custom_id"),
+    ({"custom_id": "mix", "method": "POST", "url": "/v1/chat/completions", "body": {"prompt": "a"}}, ""),
+    ({"prompt": "a", "temperature": "hot"}, "temperature"), (b'{"prompt":"a","temperature":NaN}', ""),
+    (b'{"prompt":"a","temperature":1e999}', ""), ({"prompt": "a", "temperature": -1e7}, "temperature"),
+    ({"prompt": "a", "top_p": "x"}, "top_p"), ({"prompt": "a", "top_k": 1.5}, "top_k"),
+    ({"prompt": "a", "min_p": []}, "min_p"), ({"prompt": "a", "repetition_penalty": 0}, "repetition_penalty"),
+    ({"prompt": "a", "max_tokens": -5}, "max_tokens"), ({"prompt": "a", "max_tokens": 1.5}, "max_tokens"),
+    ({"prompt": "a", "max_tokens": "10"}, "max_tokens"),
+    (b'{"prompt":"a","max_tokens":99999999999999999999}', ""),
+    ({"prompt": "a", "max_tokens": 1, "max_completion_tokens": 2}, "max_"),
     ({"prompt": "a", "n": 0}, "\\bn\\b"), ({"prompt": "a", "n": 129}, "\\bn\\b"), ({"prompt": "a", "n": True}, "\\bn\\b"),
     ({"prompt": "a", "stop": 5}, "stop"), ({"prompt": "a", "stop": [""]}, "stop"), ({"prompt": "a", "stop": ["x"] * 400}, "stop"),
-    ({"prompt": "a", "logprobs": 99}, "logprobs"), ({"prompt": "a", "logprobs": -1}, "logprobs"), ({"prompt": "a", "seed": 1.5}, "seed"), ({"prompt": "a", "seed": "x"}, "seed"),
-    ({"prompt": "a", "logit_bias": [1]}, "logit_bias"), ({"prompt": "a", "logit_bias": {"x": 1}}, "logit_bias"), ({"prompt": "a", "logit_bias": {"99999999": 1}}, "logit_bias"),
-    ({"prompt": "a", "logit_bias": {"5": "x"}}, "logit_bias"), ({"prompt": "a", "stream": True}, "stream"), ({"prompt": "a", "echo": True}, "echo"), ({"prompt": "a", "best_of": 2}, "best_of"), ({"prompt": "a", "suffix": ""}, "suffix"),
-    ({"prompt": "a", "tools": [{"type": "function"}]}, "tools"), ({"prompt": "a", "tool_choice": "required"}, "tool_choice"), ({"prompt": "a", "response_format": {"type": "json_schema"}}, "response_format"), ({"prompt": "a", "ignore_eos": 1}, "ignore_eos"),
-    ({"prompt": "a", "response_format": {"type": "nonsense"}}, "response_format"), ({"prompt": "a", "grammar": 5}, "grammar"), ({"prompt": "a", "regex": {}}, "regex"),
-    ({"prompt": "a", "chat_template_kwargs": {}}, "chat_template_kwargs"), ({"prompt": [99999999]}, "prompt|token"), ({"prompt": [-1]}, "prompt|token"), ({"prompt": [1.5]}, "prompt"),
-    ({"prompt": [[1], []]}, "prompt"), ({"prompt": ["a", LONG], "max_tokens": 1}, "prompt 2 of 2.*context"), ({"prompt": [["a"]]}, "prompt"), ({"prompt": [[]]}, "prompt"), ({"prompt": [1, "a"]}, "prompt"), ({"prompt": ["a", 5]}, "prompt"), ({"prompt": ["a"] * 200, "n": 20}, "200 prompts"), ({"prompt": 5}, "prompt"), ({"prompt": None}, "prompt"), ({"prompt": []}, "prompt"),
-    ({"prompt": LONG, "max_tokens": 1}, "context"), ({"prompt": "a", "messages": [{"role": "user", "content": "a"}]}, ""), ({"messages": "hello"}, "messages"),
-    (b'{"prompt":"\\ud800"}', ""), (b'{"prompt":"\\x"}', ""), (b'{"prompt":"a\tb"}', ""), (b'{"prompt":"a\0b"}', ""), (b'{"prompt":"a","metadata":' + b"[" * 100000 + b"]" * 100000 + b"}", ""),
+    ({"prompt": "a", "logprobs": 99}, "logprobs"), ({"prompt": "a", "logprobs": -1}, "logprobs"),
+    ({"prompt": "a", "seed": 1.5}, "seed"), ({"prompt": "a", "seed": "x"}, "seed"),
+    ({"prompt": "a", "logit_bias": [1]}, "logit_bias"), ({"prompt": "a", "logit_bias": {"x": 1}}, "logit_bias"),
+    ({"prompt": "a", "logit_bias": {"99999999": 1}}, "logit_bias"),
+    ({"prompt": "a", "logit_bias": {"5": "x"}}, "logit_bias"), ({"prompt": "a", "stream": True}, "stream"),
+    ({"prompt": "a", "echo": True}, "echo"), ({"prompt": "a", "best_of": 2}, "best_of"),
+    ({"prompt": "a", "suffix": ""}, "suffix"),
+    ({"prompt": "a", "tools": [{"type": "function"}]}, "tools"),
+    ({"prompt": "a", "tool_choice": "required"}, "tool_choice"),
+    ({"prompt": "a", "response_format": {"type": "json_schema"}}, "response_format"),
+    ({"prompt": "a", "ignore_eos": 1}, "ignore_eos"),
+    ({"prompt": "a", "response_format": {"type": "nonsense"}}, "response_format"),
+    ({"prompt": "a", "grammar": 5}, "grammar"), ({"prompt": "a", "regex": {}}, "regex"),
+    ({"prompt": "a", "chat_template_kwargs": {}}, "chat_template_kwargs"), ({"prompt": [99999999]}, "prompt|token"),
+    ({"prompt": [-1]}, "prompt|token"), ({"prompt": [1.5]}, "prompt"),
+    ({"prompt": [[1], []]}, "prompt"), ({"prompt": ["a", LONG], "max_tokens": 1}, "prompt 2 of 2.*context"),
+    ({"prompt": [["a"]]}, "prompt"), ({"prompt": [[]]}, "prompt"), ({"prompt": [1, "a"]}, "prompt"),
+    ({"prompt": ["a", 5]}, "prompt"), ({"prompt": ["a"] * 200, "n": 20}, "200 prompts"), ({"prompt": 5}, "prompt"),
+    ({"prompt": None}, "prompt"), ({"prompt": []}, "prompt"),
+    ({"prompt": LONG, "max_tokens": 1}, "context"),
+    ({"prompt": "a", "messages": [{"role": "user", "content": "a"}]}, ""), ({"messages": "hello"}, "messages"),
+    (b'{"prompt":"\\ud800"}', ""), (b'{"prompt":"\\x"}', ""), (b'{"prompt":"a\tb"}', ""), (b'{"prompt":"a\0b"}', ""),
+    (b'{"prompt":"a","metadata":' + b"[" * 100000 + b"]" * 100000 + b"}", ""),
     ({"prompt": "a", "custom_id": "good 1"}, "custom_id|twice|good 1|duplicate"),
 ]
 
@@ -598,7 +680,8 @@ def id_of(line):
 @case
 def bad_lines():
     """each bad line gives one error record with the reason; the good lines are answered as if they were alone; exit 1"""
-    ok = [{"custom_id": "good %d" % i, "prompt": story(random.Random(i), 30 + i), "max_tokens": 6, "temperature": 0, "logprobs": 1} for i in range(len(BAD) // 4 + 2)]
+    ok = [{"custom_id": "good %d" % i, "prompt": story(random.Random(i), 30 + i), "max_tokens": 6, "temperature": 0,
+           "logprobs": 1} for i in range(len(BAD) // 4 + 2)]
     lines, blank = [ok[0], ok[1]], [ok[0], ok[1]]
     for i, (line, _) in enumerate(BAD):
         lines.append(line), blank.append(b"")
@@ -612,8 +695,10 @@ def bad_lines():
         for no in sorted(set(got) - set(want)):
             line, word = lines[no - 1], next(w for x, w in BAD if x is lines[no - 1])
             check(got[no].error, "an answer to %s" % short(line))
-            check(got[no].error["message"] and re.search(word, got[no].error["message"]), "%s: want %r in %r" % (short(line), word, got[no].error))
-            check(len(got[no].error["message"]) < 500, "a message of %d characters for %s" % (len(got[no].error["message"]), short(line)))
+            check(got[no].error["message"] and re.search(word, got[no].error["message"]),
+                  "%s: want %r in %r" % (short(line), word, got[no].error))
+            check(len(got[no].error["message"]) < 500,
+                  "a message of %d characters for %s" % (len(got[no].error["message"]), short(line)))
             same(got[no].id, id_of(line), "custom_id of %s" % short(line))
     r = run("-m", PIP, "--batch", put("in.jsonl", lines))
     check(r.rc == 1 and str(len(BAD)).encode() in r.err, "the number of lines with an error is told: %r" % r.err)
@@ -629,8 +714,11 @@ def exits():
     same(quiet.err, b"", "stderr with -q")
     out = fresh("out.jsonl")
     put("in.txt", b"x\n")
-    for args, word in ((["--batch", tmp("none")], "none"), (["--batch", TMP], os.path.basename(TMP)), (["--batch", one, "--resume"], "--resume"),
-                       (["--batch", one, "-o", "/nonexistent/x"], "/nonexistent/x"), (["--batch", one, "-o", TMP], os.path.basename(TMP)), (["--batch", one, "--score"], "--score|two actions")):
+    for args, word in ((["--batch", tmp("none")], "none"), (["--batch", TMP], os.path.basename(TMP)),
+                       (["--batch", one, "--resume"], "--resume"),
+                       (["--batch", one, "-o", "/nonexistent/x"], "/nonexistent/x"),
+                       (["--batch", one, "-o", TMP], os.path.basename(TMP)),
+                       (["--batch", one, "--score"], "--score|two actions")):
         refused(run("-m", PIP, *args, "-q"), 2, word, " ".join(args))
     refused(run("--batch", one), 2, "no model given", "no model")
     copy = tmp("copy.gguf")
@@ -655,14 +743,17 @@ def summary():
     check(b"\x1b" not in r.err and b"\r" not in r.err and r.err, "colour or nothing in a pipe: %r" % r.err)
     got, s = told(lines_of(PIP)[:8] + [b"{"], *SEED, "--cost-per-hour", "36", rc=1)
     use = lambda key: sum(r.body["usage"][key] for r in got if r.body)
-    same([s[k] for k in ("requests", "answered", "errors", "answered_before", "other_shards", "seed", "kv_block_tokens")][:6], [9, 8, 1, 0, 0, 11], "counts")
+    same([s[k] for k in ("requests", "answered", "errors", "answered_before", "other_shards", "seed",
+                         "kv_block_tokens")][:6], [9, 8, 1, 0, 0, 11], "counts")
     same((s["prompt_tokens"] >= use("prompt_tokens"), s["completion_tokens"]), (True, use("completion_tokens")), "tokens")
     for name in "ttft_s", "tpot_s", "itl_s", "e2e_s":
         check(0 < s[name]["p50"] <= s[name]["p95"] <= s[name]["p99"] < 60 * SLOW, "%s: %r" % (name, s[name]))
-    check(0 <= s["kv_unused"] < 1 and 0 < s["steps_s"] <= s["seconds"] and s["kv_blocks_peak"] > 0 and s["kv_bytes_peak"] > 0, repr(s))
+    check(0 <= s["kv_unused"] < 1 and 0 < s["steps_s"] <= s["seconds"] and s["kv_blocks_peak"] > 0
+          and s["kv_bytes_peak"] > 0, repr(s))
     cost = 36 * s["seconds"] / 3600 * 1e6 / (s["prompt_tokens"] + s["completion_tokens"])
     check(abs(s["cost_per_million_tokens"] / cost - 1) < 1e-3, "cost %r, expected %g" % (s["cost_per_million_tokens"], cost))
-    for rate, count in (("requests_per_s", "requests"), ("prompt_tokens_per_s", "prompt_tokens"), ("completion_tokens_per_s", "completion_tokens")):
+    for rate, count in (("requests_per_s", "requests"), ("prompt_tokens_per_s", "prompt_tokens"),
+                        ("completion_tokens_per_s", "completion_tokens")):
         check(abs(s[rate] * s["seconds"] / s[count] - 1) < 1e-3, "%s %r" % (rate, s[rate]))
 
 
@@ -675,7 +766,8 @@ def drawn_seeds():
     for x in rows:
         alone = good("-m", PIP, "-p", "Once upon a time", "-n", "12", "--temp", "1.5", "-s", str(x["seed"]), "-q")
         same(x["response"]["body"]["choices"][0]["text"].encode(), alone, "the text of --seed %d" % x["seed"])
-    check(re.search(rb"llmrun: seed        \d+, drawn; each line has its own", run("-m", PIP, "--batch", path).err), "no word of it")
+    check(re.search(rb"llmrun: seed        \d+, drawn; each line has its own", run("-m", PIP, "--batch", path).err),
+          "no word of it")
 
 
 @case
@@ -687,7 +779,8 @@ def terminal():
     check(r.returncode == 2 and one_line(r.stderr) and b"is a terminal" in r.stderr, repr(r))
     for more in (), ("-q",):
         master, slave = pty.openpty()
-        p = subprocess.Popen([O.binary, "-m", PIP, "--batch", "-", "-np", "4", *more], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=slave, env=ENV)
+        p = subprocess.Popen([O.binary, "-m", PIP, "--batch", "-", "-np", "4", *more], stdin=subprocess.PIPE,
+                             stdout=subprocess.DEVNULL, stderr=slave, env=ENV)
         os.close(slave)
         seen, asked, end = b"", 0, time.monotonic() + 60 * SLOW
         try:
@@ -777,8 +870,10 @@ def little_memory():
     path = put("in.jsonl", lines)
     for kib in 45000, 50000, 60000, 80000:
         limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (kib << 10, kib << 10))
-        p = subprocess.run([O.binary, "-m", PIP, "-md", DRAFT, "--batch", path, "-np", "8", "-q", "-t", "2"], stdin=subprocess.DEVNULL, capture_output=True, timeout=120, env=ENV, preexec_fn=limit)
-        check(p.returncode in (0, 1) and sorted(records(p.stdout)) == list(range(1, 25)) or p.returncode == 3 and one_line(p.stderr), "%d KiB: exit %d, %r" % (kib, p.returncode, p.stderr[-300:]))
+        p = subprocess.run([O.binary, "-m", PIP, "-md", DRAFT, "--batch", path, "-np", "8", "-q", "-t", "2"],
+                           stdin=subprocess.DEVNULL, capture_output=True, timeout=120, env=ENV, preexec_fn=limit)
+        check(p.returncode in (0, 1) and sorted(records(p.stdout)) == list(range(1, 25)) or p.returncode == 3
+              and one_line(p.stderr), "%d KiB: exit %d, %r" % (kib, p.returncode, p.stderr[-300:]))
 
 
 @case
@@ -814,7 +909,8 @@ def long_file():
         data = read(out)
         same((rc, data.count(b"\n")), (1, n), "exit code and records; stderr %r" % err)
         held.append(most)
-    check(sanitized() or held[1] - held[0] < 16 << 20, "%d and %d KiB for 2,000 and 100,000 lines" % (held[0] >> 10, held[1] >> 10))
+    check(sanitized() or held[1] - held[0] < 16 << 20,
+          "%d and %d KiB for 2,000 and 100,000 lines" % (held[0] >> 10, held[1] >> 10))
 
 
 # --- no answer is lost ---
@@ -823,9 +919,13 @@ def fault_lines():
     """Sixty lines, every fifth one of a chat, whose answers take a while and fill a file that is larger than a small disk."""
     rng = random.Random(9)
     tale = story(rng, 300)
-    ask = lambda i, text: {"prompt": text} if i % 5 != 4 else {"messages": [{"role": "system", "content": tale[:90]}, {"role": "user", "content": text}]}
-    return [{**ask(i, tale[:rng.randrange(300)] if i % 3 else tale + " %d" % i), "max_tokens": rng.randint(5, 60), "temperature": i % 2, "seed": i, "ignore_eos": True,
-             **({"custom_id": "c%d" % i} if i % 2 else {}), **({"logprobs": True, "top_logprobs": 2} if i % 20 == 4 else {"logprobs": 2} if i % 4 < 2 and i % 5 != 4 else {})} for i in range(60)]
+    ask = lambda i, text: {"prompt": text} if i % 5 != 4 else {"messages": [{"role": "system", "content": tale[:90]},
+                                                                            {"role": "user", "content": text}]}
+    return [{**ask(i, tale[:rng.randrange(300)] if i % 3 else tale + " %d" % i), "max_tokens": rng.randint(5, 60),
+             "temperature": i % 2, "seed": i, "ignore_eos": True,
+             **({"custom_id": "c%d" % i} if i % 2 else {}),
+             **({"logprobs": True, "top_logprobs": 2} if i % 20 == 4 else {"logprobs": 2} if i % 4 < 2 and i % 5 != 4
+                else {})} for i in range(60)]
 
 
 class Fault:
@@ -877,7 +977,8 @@ def kills():
         out = fresh("killed.jsonl")
         done, before = False, set()
         while not done:
-            p = start(*fault.args(out, "--resume", "-np", str(rng.choice((1, 4, 16))), "-t", str(rng.choice((1, 2))), *rng.choice(((), ("--batch-order", "input"), FEW))))
+            p = start(*fault.args(out, "--resume", "-np", str(rng.choice((1, 4, 16))), "-t", str(rng.choice((1, 2))),
+                                  *rng.choice(((), ("--batch-order", "input"), FEW))))
             if left > 0:
                 moment(rng, p, out, fault)
             sig, hit = rng.choice((signal.SIGKILL, signal.SIGTERM, signal.SIGINT)), left > 0 and p.poll() is None
@@ -889,7 +990,8 @@ def kills():
             what = "%d kills before the end, %s" % (left, sig.name)
             if not done:
                 early = not asked and r.rc == -sig                          # the signal came before its handler
-                check(hit and (early or r.rc == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[sig]), "%s: %r" % (what, r))
+                check(hit and (early or r.rc == {signal.SIGKILL: -9, signal.SIGTERM: 143, signal.SIGINT: 130}[sig]),
+                      "%s: %r" % (what, r))
                 check(b"bug" not in r.err and b"annot" not in r.err, "%s: %r" % (what, r))
                 left -= 1
             now = set(fault.part(read(out), what, torn=sig == signal.SIGKILL))
@@ -927,7 +1029,8 @@ def torn():
     out = fresh("torn.jsonl")
     whole = fault.run(out)
     ends = [i + 1 for i, c in enumerate(whole) if c == 10]
-    for cut in some([0, 1, ends[0] - 1, ends[0], ends[0] + 1, ends[-1] - 1, len(whole)] + [rng.randrange(len(whole)) for _ in range(4)], 4):
+    for cut in some([0, 1, ends[0] - 1, ends[0], ends[0] + 1, ends[-1] - 1, len(whole)] + [rng.randrange(len(whole))
+                                                                                           for _ in range(4)], 4):
         os.truncate(out, cut) if cut <= os.path.getsize(out) else None
         with open(out, "wb") as f:
             f.write(whole[:cut])
@@ -948,7 +1051,8 @@ def torn():
 def resumed_errors():
     """error records count as answers: a file of good, bad and repeated lines, resumed after each record, equals an undisturbed run"""
     line = {"prompt": "Once", "max_tokens": 3, "temperature": 0}
-    lines = [dict(line, custom_id="a"), {"prompt": 5}, dict(line, custom_id="a"), {"custom_id": "b", "prompt": 5}, line, line, dict(line, custom_id="b"), b"{", dict(line, custom_id="c")]
+    lines = [dict(line, custom_id="a"), {"prompt": 5}, dict(line, custom_id="a"), {"custom_id": "b", "prompt": 5},
+             line, line, dict(line, custom_id="b"), b"{", dict(line, custom_id="c")]
     path, out = put("in.jsonl", lines), fresh("errors.jsonl")
     same(run("-m", PIP, "--batch", path, "-o", out, "-q").rc, 1, "exit code")
     whole = read(out)
@@ -1071,9 +1175,12 @@ def settings():
     good("-m", PIP, *base, "-s", "4")
     whole = read(out)
     half = whole[:whole.index(b"\n", len(whole) // 2) + 1]
-    for model, more, word in ((DRAFT, ("-s", "4"), "model"), (PIP, ("-s", "5"), "seed"), (PIP, ("-s", "4", "--temp", "0.7"), "temp"), (PIP, ("-s", "4", "--top-k", "7"), "top.k"),
-                              (PIP, ("-s", "4", "-ctk", "q8_0"), "cache|type|ctk"), (PIP, ("-s", "4", "--stop", "x"), "stop|reverse"), (PIP, ("-s", "4", "--ignore-eos"), "ignore"),
-                              (PIP, ("-s", "4", "-n", "3"), "predict|-n|n=|max"), (PIP, ("-s", "4", "--blas"), "blas|BLAS"), (PIP, ("-s", "4", "--f16-as-bf16"), "bf16")):
+    for model, more, word in ((DRAFT, ("-s", "4"), "model"), (PIP, ("-s", "5"), "seed"),
+                              (PIP, ("-s", "4", "--temp", "0.7"), "temp"), (PIP, ("-s", "4", "--top-k", "7"), "top.k"),
+                              (PIP, ("-s", "4", "-ctk", "q8_0"), "cache|type|ctk"),
+                              (PIP, ("-s", "4", "--stop", "x"), "stop|reverse"), (PIP, ("-s", "4", "--ignore-eos"), "ignore"),
+                              (PIP, ("-s", "4", "-n", "3"), "predict|-n|n=|max"),
+                              (PIP, ("-s", "4", "--blas"), "blas|BLAS"), (PIP, ("-s", "4", "--f16-as-bf16"), "bf16")):
         with open(out, "wb") as f:
             f.write(half)
         refused(run("-m", model, *base, *more, "--resume"), 2, word, " ".join(more))
@@ -1107,7 +1214,8 @@ def settings():
 @case
 def changed_input():
     """--resume finds a line's record by its content, without a custom_id also by its number; records of no line move to FILE.stale"""
-    lines = [{"prompt": "Once %d" % i, "max_tokens": 4, "temperature": 0, **({"custom_id": "c%d" % i} if i < 3 else {})} for i in range(6)]
+    lines = [{"prompt": "Once %d" % i, "max_tokens": 4, "temperature": 0,
+              **({"custom_id": "c%d" % i} if i < 3 else {})} for i in range(6)]
     path, out = put("in.jsonl", lines), fresh("changed.jsonl")
     good("-m", PIP, "--batch", path, "-o", out, "-q")
     before = read(out)
@@ -1115,11 +1223,13 @@ def changed_input():
     same(read(out), before, "resumed when all was answered")
     more = lines + [{"prompt": "new", "max_tokens": 4, "temperature": 0}]
     good("-m", PIP, "--batch", put("in.jsonl", more), "-o", out, "-q", "--resume")
-    check(read(out).startswith(before) and sorted(records(read(out))) == list(range(1, 8)), "lines that were added: %r" % sorted(records(read(out))))
+    check(read(out).startswith(before) and sorted(records(read(out))) == list(range(1, 8)),
+          "lines that were added: %r" % sorted(records(read(out))))
     check(not os.path.exists(out + ".stale"), "nothing is stale")
 
     whole = records(read(out))
-    edited = [dict(more[0], prompt="Twice")] + more[3:4] + [dict(more[4], max_tokens=5)] + more[1:3] + more[5:]      # 1, 5: edited; 4: another number; 2, 3: moved with their ids
+    edited = [dict(more[0], prompt="Twice")] + more[3:4] + [dict(more[4],
+                                                                 max_tokens=5)] + more[1:3] + more[5:]      # 1, 5: edited; 4: another number; 2, 3: moved with their ids
     for stream in False, True:
         put("changed.jsonl", read(out) if not stream else b"".join(r.line + b"\n" for r in whole.values()))
         os.path.exists(out + ".stale") and os.unlink(out + ".stale")
@@ -1129,14 +1239,17 @@ def changed_input():
         check(r.rc == 0 and b"3 of 7 records answer no line of the input as it is now; moved to" in r.err, repr(r))
         got = records(read(out))
         same(sorted(got), list(range(1, 8)), "lines after an edit")
-        same({r.no: r.plain for r in records(read(out + ".stale")).values()}, {no: whole[no].plain for no in (1, 4, 5)}, "records of lines that are gone")
+        same({r.no: r.plain for r in records(read(out + ".stale")).values()},
+             {no: whole[no].plain for no in (1, 4, 5)}, "records of lines that are gone")
         same([got[i].texts() for i in (4, 5, 6, 7)], [whole[i].texts() for i in (2, 3, 6, 7)], "answers of lines that moved")
         same({no: r.hash for no, r in got.items()}, {no: r.hash for no, r in batch(edited).items()}, "lines that are answered")
         again = read(out)
         r = run(*args, **({"inp": jsonl(edited)} if stream else {}))
         check(r.rc == 0 and b"stale" not in r.err and read(out) == again, "a second time: %r" % r)
-    refused(run("--merge", out, out + ".stale", "-q"), 2, "two records of line [145] answer different texts", "merged with what is stale")
-    r = run("-m", PIP, "--batch", put("other.jsonl", [{"prompt": "Other %d" % i, "max_tokens": 2} for i in range(3)]), "-o", out, "--resume")
+    refused(run("--merge", out, out + ".stale", "-q"), 2, "two records of line [145] answer different texts",
+            "merged with what is stale")
+    r = run("-m", PIP, "--batch", put("other.jsonl", [{"prompt": "Other %d" % i, "max_tokens": 2} for i in range(3)]),
+            "-o", out, "--resume")
     check(r.rc == 0 and b"7 of 7 records answer no line" in r.err, repr(r))
     same(sorted(records(read(out))), [1, 2, 3], "results of another input file")
 
@@ -1159,11 +1272,13 @@ def stale_killed():
         time.sleep(rng.uniform(0, 0.06))
         p.send_signal(signal.SIGKILL)
         finish(p)
-        kept = {r.line for name in (out, out + ".stale") if os.path.exists(name) for r in map(Record, read(name).split(b"\n")[:-1])}
+        kept = {r.line for name in (out, out + ".stale") if os.path.exists(name)
+                for r in map(Record, read(name).split(b"\n")[:-1])}
         check(kept.issuperset(old.split(b"\n")[:-1]), "a record is lost")
     good(*args)
     got = records(read(out))
-    same({no: r.hash for no, r in got.items()}, {no: r.hash for no, r in batch([line(i, 2 + i % 2) for i in range(40)]).items()}, "lines that are answered")
+    same({no: r.hash for no, r in got.items()},
+         {no: r.hash for no, r in batch([line(i, 2 + i % 2) for i in range(40)]).items()}, "lines that are answered")
     same([x for x in os.listdir(TMP) if x.startswith("gone.jsonl") and x[10:] not in ("", ".llmrun", ".stale")], [], "files left")
 
 
@@ -1184,7 +1299,8 @@ def several_files():
     folder = tmp("many")
     os.mkdir(folder)
     names = [os.path.join("many", x) for x in ("b.jsonl", "a.txt", "c.jsonl", "empty.jsonl")]
-    data = [jsonl([line(1, custom_id="x"), b"", line(2)]), b"{ no JSON here\n\nOnce 3\n", jsonl([line(1, custom_id="x"), b"{", line(4)]), b""]
+    data = [jsonl([line(1, custom_id="x"), b"", line(2)]), b"{ no JSON here\n\nOnce 3\n",
+            jsonl([line(1, custom_id="x"), b"{", line(4)]), b""]
     for name, text in zip(names, data):
         put(name, text)
     at, opts = {"cwd": TMP}, ("-m", PIP, "-n", "3", "--temp", "0", "-q")
@@ -1216,7 +1332,8 @@ def several_files():
     r = run(*opts[:-1], "--batch", *names, "-o", out, "--resume", **at)
     check(b"1 of 7 records answer no line" in r.err, repr(r))
     same(sorted(by_file(read(out))), sorted(want), "after an edit")
-    for files, word in ((["many/*.none"], "no file name matches"), ([names[0], names[0]], "given twice"), ([names[0], "many/none.jsonl"], "No such file"), ([names[0], "many"], "directory")):
+    for files, word in ((["many/*.none"], "no file name matches"), ([names[0], names[0]], "given twice"),
+                        ([names[0], "many/none.jsonl"], "No such file"), ([names[0], "many"], "directory")):
         refused(run(*opts, "--batch", *files, **at), 2, word, repr(files))
     odd = put("o[d]d.jsonl", jsonl([line(7)]))
     put("odd.jsonl", b"")
@@ -1259,8 +1376,10 @@ def ordered():
 @case
 def more_fields():
     """--batch-fields adds the prompt, the seed that makes the same text again, each completion's log-probability, times; in records and in CSV"""
-    lines = [{"custom_id": 'a,"b', "prompt": 'Once, "x"\n', "max_tokens": 6, "n": 2, "stop": ["e"]}, {"prompt": [5, 6], "max_tokens": 4, "seed": -7},
-             {"prompt": ["A", "B"], "max_tokens": 3, "n": 2}, {"prompt": 5}, {"prompt": "x", "max_tokens": 0}, b'{"prompt":"\xff\xc3","max_tokens":2}']
+    lines = [{"custom_id": 'a,"b', "prompt": 'Once, "x"\n', "max_tokens": 6, "n": 2, "stop": ["e"]},
+             {"prompt": [5, 6], "max_tokens": 4, "seed": -7},
+             {"prompt": ["A", "B"], "max_tokens": 3, "n": 2}, {"prompt": 5}, {"prompt": "x", "max_tokens": 0},
+             b'{"prompt":"\xff\xc3","max_tokens":2}']
     path, plain_ones = put("in.jsonl", lines), batch(lines, "-s", "9", rc=1)
     fields = ("--batch-fields", "times,prompt,logprob,seed")
     r = run("-m", PIP, "--batch", path, *fields, "-q")
@@ -1273,9 +1392,11 @@ def more_fields():
         ask = dict(lines[no - 1] if no != 6 else {"prompt": [], "max_tokens": 2}, seed=got[no]["seed"], logprobs=0)
         data = b'{"prompt":"\xff\xc3","max_tokens":2,"logprobs":0,"seed":%d}' % ask["seed"] if no == 6 else ask
         again = next(iter(batch([data]).values())).body["choices"]
-        same([(c["text"], c.get("bytes")) for c in again], [(c["text"], c.get("bytes")) for c in body["choices"]], "line %d with its seed" % no)
+        same([(c["text"], c.get("bytes")) for c in again], [(c["text"], c.get("bytes")) for c in body["choices"]],
+             "line %d with its seed" % no)
         for c, d in zip(again, body["choices"]):
-            check(abs(sum(c["logprobs"]["token_logprobs"]) - d["logprob"]) < 1e-5 and d["logprobs"] is None, "logprob of line %d: %r" % (no, d["logprob"]))
+            check(abs(sum(c["logprobs"]["token_logprobs"]) - d["logprob"]) < 1e-5 and d["logprobs"] is None,
+                  "logprob of line %d: %r" % (no, d["logprob"]))
     same(list(got[5]["times"].values()) + [got[5]["response"]["body"]["choices"][0]["logprob"]], [None] * 3 + [0], "no tokens")
     refused(run("-m", PIP, "--batch", path, "--batch-fields", "prompt,none", "-q"), 2, "none", "an unknown field")
 
@@ -1286,14 +1407,18 @@ def more_fields():
     same(list(rows[0]), "line,custom_id,index,text,finish_reason,prompt_tokens,completion_tokens,error,prompt,seed,logprob,queued_s,first_token_s,total_s,reasoning_content,tool_calls".split(","), "header")
     want = [(no, i, c) for no, x in sorted(plain_ones.items()) for i, c in enumerate(x.body["choices"] if x.body else [None])]
     same([(int(x["line"]), x["index"]) for x in rows], [(no, str(i) if c else "") for no, i, c in want], "rows")
-    same([(x["text"], x["finish_reason"]) for x in rows], [(c["text"], c["finish_reason"]) if c else ("", "") for _, _, c in want], "texts")
+    same([(x["text"], x["finish_reason"]) for x in rows],
+         [(c["text"], c["finish_reason"]) if c else ("", "") for _, _, c in want], "texts")
     same([x["prompt"] for x in rows], ['Once, "x"\n'] * 2 + ["5 6", "A", "A", "B", "B", "", "x", "\ufffd\ufffd"], "prompts")
     same([(x["custom_id"], x["seed"]) for x in rows[:3]], [('a,"b', "9"), ('a,"b', "10"), ("", "-7")], "ids and seeds")
     check([x["error"] != "" for x in rows] == [c is None for _, _, c in want] and "prompt" in rows[7]["error"], "errors")
     refused(run("-m", PIP, "--batch", path, "-q", "--format", "csv", "-o", out), 2, "expected a new file", "a file with rows")
-    refused(run("-m", PIP, "--batch", path, "-q", "--format", "csv", "-o", out, "--resume"), 2, "JSON Lines", "rows are not resumed")
-    rows = csv.DictReader(io.StringIO(run("-m", PIP, "--batch", path, put("in2.jsonl", lines[4:5]), "-q", "--format", "csv").out.decode(), newline=""))
-    same({(x["file"], x["line"]) for x in rows}, {(path, str(i)) for i in range(1, 7)} | {(tmp("in2.jsonl"), "1")}, "files and lines")
+    refused(run("-m", PIP, "--batch", path, "-q", "--format", "csv", "-o", out, "--resume"), 2, "JSON Lines",
+            "rows are not resumed")
+    rows = csv.DictReader(io.StringIO(run("-m", PIP, "--batch", path, put("in2.jsonl", lines[4:5]), "-q", "--format",
+                                          "csv").out.decode(), newline=""))
+    same({(x["file"], x["line"]) for x in rows}, {(path, str(i)) for i in range(1, 7)} | {(tmp("in2.jsonl"), "1")},
+         "files and lines")
 
 
 # --- many machines ---
@@ -1303,7 +1428,8 @@ def shards():
     """three shards hold every line once; merged they are the whole run in the order of the file"""
     rng = random.Random(5)
     tales = [story(rng, 400) for _ in range(7)]
-    lines = [{"prompt": rng.choice(tales)[:rng.choice((300, 400))] + " %d" % i, "max_tokens": 4, "temperature": i % 2, "seed": i} for i in range(60)] + [b"{", {"prompt": 5}]
+    lines = [{"prompt": rng.choice(tales)[:rng.choice((300, 400))] + " %d" % i, "max_tokens": 4, "temperature": i % 2,
+              "seed": i} for i in range(60)] + [b"{", {"prompt": 5}]
     path, parts, mine = put("in.jsonl", lines), [], []
     for i in range(1, 4):
         parts.append(fresh("part%d.jsonl" % i))
@@ -1333,34 +1459,52 @@ ENGINES = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "JOB_COMPLETION", "PARALLEL_", "L
 
 def shard_auto_run(variables, *args):
     env = {k: v for k, v in ENV.items() if not k.startswith(ENGINES)}
-    return run("-m", SMALL, "--batch", tmp("in.jsonl"), "--shard", "auto", *args, env=dict(env, **{k: str(v) for k, v in variables.items()}))
+    return run("-m", SMALL, "--batch", tmp("in.jsonl"), "--shard", "auto", *args,
+               env=dict(env, **{k: str(v) for k, v in variables.items()}))
 
 
 @case
 def shard_auto():
     """--shard auto takes part and count from what numbers the task, says which, and stands in the name of the results; else exit 2 says what is missing"""
     put("in.jsonl", [{"prompt": "line %d of many" % i, "max_tokens": 1, "seed": 1} for i in range(40)])
-    array = {"SLURM_ARRAY_TASK_ID": 7, "SLURM_ARRAY_TASK_MIN": 3, "SLURM_ARRAY_TASK_MAX": 9, "SLURM_ARRAY_TASK_STEP": 2, "SLURM_ARRAY_TASK_COUNT": 4}
+    array = {"SLURM_ARRAY_TASK_ID": 7, "SLURM_ARRAY_TASK_MIN": 3, "SLURM_ARRAY_TASK_MAX": 9,
+             "SLURM_ARRAY_TASK_STEP": 2, "SLURM_ARRAY_TASK_COUNT": 4}
     plain_array = {"SLURM_ARRAY_TASK_ID": 1, "SLURM_ARRAY_TASK_MIN": 0, "SLURM_ARRAY_TASK_COUNT": 3}
     for variables, part, engine in (
-            (array, "3/4", "Slurm array 3 of 4"), (plain_array, "2/3", "Slurm array 2 of 3"), ({"SLURM_PROCID": 0, "SLURM_STEP_NUM_TASKS": 2}, "1/2", "Slurm task 1 of 2"),
+            (array, "3/4", "Slurm array 3 of 4"), (plain_array, "2/3", "Slurm array 2 of 3"),
+            ({"SLURM_PROCID": 0, "SLURM_STEP_NUM_TASKS": 2}, "1/2", "Slurm task 1 of 2"),
             (dict(array, SLURM_PROCID=0, SLURM_NTASKS=2), "3/4", "Slurm array 3 of 4"),     # the batch script itself, which runs once
-            (dict(array, SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2), "6/8", "Slurm array 3 of 4, Slurm task 2 of 2"), ({"OMPI_COMM_WORLD_RANK": 2, "OMPI_COMM_WORLD_SIZE": 3, "PMIX_RANK": 2}, "3/3", "Open MPI 3 of 3"),
-            (dict(array, OMPI_COMM_WORLD_RANK=0, OMPI_COMM_WORLD_SIZE=3, SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2), "7/12", "Slurm array 3 of 4, Open MPI 1 of 3"),
-            ({"PMI_RANK": 1, "PMI_SIZE": 4}, "2/4", "PMI 2 of 4"), ({"JOB_COMPLETION_INDEX": 4, "LLMRUN_SHARDS": 5}, "5/5", "Kubernetes indexed job 5 of 5"),
-            ({"PARALLEL_SEQ": 5, "LLMRUN_SHARDS": 5}, "5/5", "GNU parallel 5 of 5"), (dict(array, PARALLEL_SEQ=1, LLMRUN_SHARDS=2), "1/2", "GNU parallel 1 of 2"), ({"PMIX_RANK": 0, "LLMRUN_SHARDS": 2}, "1/2", "PMIx 1 of 2")):
+            (dict(array, SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2), "6/8", "Slurm array 3 of 4, Slurm task 2 of 2"),
+            ({"OMPI_COMM_WORLD_RANK": 2, "OMPI_COMM_WORLD_SIZE": 3, "PMIX_RANK": 2}, "3/3", "Open MPI 3 of 3"),
+            (dict(array, OMPI_COMM_WORLD_RANK=0, OMPI_COMM_WORLD_SIZE=3, SLURM_PROCID=1, SLURM_STEP_NUM_TASKS=2),
+             "7/12", "Slurm array 3 of 4, Open MPI 1 of 3"),
+            ({"PMI_RANK": 1, "PMI_SIZE": 4}, "2/4", "PMI 2 of 4"),
+            ({"JOB_COMPLETION_INDEX": 4, "LLMRUN_SHARDS": 5}, "5/5", "Kubernetes indexed job 5 of 5"),
+            ({"PARALLEL_SEQ": 5, "LLMRUN_SHARDS": 5}, "5/5", "GNU parallel 5 of 5"),
+            (dict(array, PARALLEL_SEQ=1, LLMRUN_SHARDS=2), "1/2", "GNU parallel 1 of 2"),
+            ({"PMIX_RANK": 0, "LLMRUN_SHARDS": 2}, "1/2", "PMIx 1 of 2")):
         for old in "part-%s.jsonl" % part.split("/")[0], "part-%s.jsonl.llmrun" % part.split("/")[0]:
             fresh(old)
         r = shard_auto_run(variables, "-o", tmp("part-{shard}.jsonl"))
         check(r.rc == 0 and ("--shard auto: part %s (%s)\n" % (part, engine)).encode() in r.err, "%r: %r" % (variables, r))
-        same(sorted(records(read(tmp("part-%s.jsonl" % part.split("/")[0])))), sorted(records(good("-m", SMALL, "--batch", tmp("in.jsonl"), "--shard", part, "-q"))), "lines of part " + part)
+        same(sorted(records(read(tmp("part-%s.jsonl" % part.split("/")[0])))),
+             sorted(records(good("-m", SMALL, "--batch", tmp("in.jsonl"), "--shard", part, "-q"))), "lines of part " + part)
     for variables, word in (({}, "SLURM_ARRAY_TASK_ID.*JOB_COMPLETION_INDEX.*PARALLEL_SEQ.*OMPI_COMM_WORLD_RANK.*PMI_RANK.*SLURM_PROCID"), ({"JOB_COMPLETION_INDEX": 1}, "JOB_COMPLETION_INDEX is set without LLMRUN_SHARDS"),
-                            ({"PARALLEL_SEQ": 1}, "PARALLEL_SEQ is set without LLMRUN_SHARDS"), ({"LLMRUN_SHARDS": 4}, "nothing in the environment"), ({"PMI_RANK": 4, "PMI_SIZE": 4}, "PMI_RANK is 4 with PMI_SIZE 4"),
-                            ({"PARALLEL_SEQ": 0, "LLMRUN_SHARDS": 4}, "PARALLEL_SEQ is 0"), ({"PMI_RANK": "x", "PMI_SIZE": 4}, "PMI_RANK is 'x'"), ({"PMI_RANK": -1, "PMI_SIZE": 4}, "PMI_RANK is '-1'"), ({"PMI_RANK": 0, "PMI_SIZE": ""}, "PMI_SIZE is ''"),
-                            (dict(array, SLURM_ARRAY_TASK_ID=4), "SLURM_ARRAY_TASK_ID is 4"), (dict(plain_array, SLURM_ARRAY_TASK_ID=9), "SLURM_ARRAY_TASK_ID is 9"), ({"PMI_RANK": 0, "PMI_SIZE": 9999999}, "9999999 parts"), ({"PMI_RANK": 99999999999, "PMI_SIZE": 1}, "expected a number")):
+                            ({"PARALLEL_SEQ": 1}, "PARALLEL_SEQ is set without LLMRUN_SHARDS"),
+                            ({"LLMRUN_SHARDS": 4}, "nothing in the environment"),
+                            ({"PMI_RANK": 4, "PMI_SIZE": 4}, "PMI_RANK is 4 with PMI_SIZE 4"),
+                            ({"PARALLEL_SEQ": 0, "LLMRUN_SHARDS": 4}, "PARALLEL_SEQ is 0"),
+                            ({"PMI_RANK": "x", "PMI_SIZE": 4}, "PMI_RANK is 'x'"),
+                            ({"PMI_RANK": -1, "PMI_SIZE": 4}, "PMI_RANK is '-1'"),
+                            ({"PMI_RANK": 0, "PMI_SIZE": ""}, "PMI_SIZE is ''"),
+                            (dict(array, SLURM_ARRAY_TASK_ID=4), "SLURM_ARRAY_TASK_ID is 4"),
+                            (dict(plain_array, SLURM_ARRAY_TASK_ID=9), "SLURM_ARRAY_TASK_ID is 9"),
+                            ({"PMI_RANK": 0, "PMI_SIZE": 9999999}, "9999999 parts"),
+                            ({"PMI_RANK": 99999999999, "PMI_SIZE": 1}, "expected a number")):
         refused(shard_auto_run(variables, "-o", tmp("none-{shard}.jsonl")), 2, "--shard auto: .*" + word, repr(variables))
     check(not [x for x in os.listdir(TMP) if x.startswith("none-")], "a refused run left a file")
-    refused(run("-m", SMALL, "--batch", tmp("in.jsonl"), "-o", tmp("none-{shard}.jsonl"), "-q"), 2, "expected --shard", "{shard} alone")
+    refused(run("-m", SMALL, "--batch", tmp("in.jsonl"), "-o", tmp("none-{shard}.jsonl"), "-q"), 2,
+            "expected --shard", "{shard} alone")
 
 
 @case
@@ -1377,8 +1521,10 @@ def prompt_cache():
     equal(second, want, "the run that reads it")
     check(cached(second) > cached(first), "%d tokens found, %d without the file" % (cached(second), cached(first)))
     data, rng = read(cache), random.Random(1)
-    for name, broken in (("empty", b""), ("cut", data[:size // 2]), ("cut in the head", data[:9]), ("zeros", bytes(4096)), ("another file", read(SMALL)),
-                         *(("byte %d" % i, data[:i] + bytes([data[i] ^ 0x55]) + data[i + 1:]) for i in [0, 4, 8, 16, 40] + [rng.randrange(size) for _ in range(8)])):
+    for name, broken in (("empty", b""), ("cut", data[:size // 2]), ("cut in the head", data[:9]),
+                         ("zeros", bytes(4096)), ("another file", read(SMALL)),
+                         *(("byte %d" % i, data[:i] + bytes([data[i] ^ 0x55]) + data[i + 1:])
+                           for i in [0, 4, 8, 16, 40] + [rng.randrange(size) for _ in range(8)])):
         put("prompts.cache", broken)
         equal(batch(lines, *SEED, *use), want, name)
     put("prompts.cache", data)
@@ -1411,7 +1557,8 @@ def prompt_cache_shared():
     r = run("-m", PIP, "--batch", put("in.jsonl", lines_of(PIP)), *SEED, "--prompt-cache", "/nonexistent/cache")
     check(r.rc in (0, 2), repr(r))
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200000, 200000))
-    r = run("-m", PIP, "--batch", put("in.jsonl", lines_of(PIP)[:9]), *SEED, "--prompt-cache", tmp("full.cache"), preexec_fn=limit)
+    r = run("-m", PIP, "--batch", put("in.jsonl", lines_of(PIP)[:9]), *SEED, "--prompt-cache", tmp("full.cache"),
+            preexec_fn=limit)
     check(r.rc in (0, 3) and b"full.cache" in r.err, "a cache that does not fit on the disk: %r" % r)
     equal(records(r.out), {no: x for no, x in wanted(PIP).items() if no < 10}, "answers beside a full disk")
 
@@ -1452,20 +1599,24 @@ def bench_file():
         raise Skip("a sanitizer says nothing of a script")
     peers = tmp("peers")
     os.mkdir(peers)
-    script = lambda *a: subprocess.run([sys.executable, os.path.join(HERE, "tests", "bench", "batch.py"), "--llmrun", O.binary, "--model", PIP, "--rounds", "1",
-                                        "-np", "4", "--scale", "0.04", "--peers", peers, "--slots", "1,2", *a], capture_output=True, timeout=300 * SLOW)
+    script = lambda *a: subprocess.run([sys.executable, os.path.join(HERE, "tests", "bench", "batch.py"), "--llmrun",
+                                        O.binary, "--model", PIP, "--rounds", "1",
+                                        "-np", "4", "--scale", "0.04", "--peers", peers, "--slots", "1,2", *a],
+                                        capture_output=True, timeout=300 * SLOW)
     for less, rc in (0, 0), (-1, 2):
         for name in "llama-server", "llama-batched-bench":
             with open(os.path.join(peers, name), "w") as f:
                 f.write((PEER % sys.executable).replace("LESS", str(less)))
             os.chmod(os.path.join(peers, name), 0o755)
-        r = script("--only", "decode,mixed", "--sequences", "1,2", "--new", "4", "--depth", "4") if not less else script("--only", "mixed")
+        r = script("--only", "decode,mixed", "--sequences", "1,2", "--new", "4", "--depth",
+                   "4") if not less else script("--only", "mixed")
         check(r.returncode == rc, r.stderr.decode())
         out = r.stdout.decode()
         if less:
             check(b"tokens, expected" in r.stderr, r.stderr.decode())
             continue
-        rows = [[c.strip() for c in line.strip("|").split("|")] for line in out.splitlines() if re.match(r"\| (\d+ mixed|\d)", line)]
+        rows = [[c.strip() for c in line.strip("|").split("|")] for line in out.splitlines()
+                if re.match(r"\| (\d+ mixed|\d)", line)]
         same([row[0] for row in rows], ["1", "2", "8 mixed prompts", "8 mixed prompts"], "rows of %s" % out)
         check(all(float(row[3]) > 0 for row in rows[:2]) and all(float(row[10]) > 0 for row in rows[2:]), out)
         same([row[9] for row in rows[2:]], ["24", "24"], "tokens that the server found in its cache")
@@ -1473,7 +1624,8 @@ def bench_file():
 
 def main():
     global O
-    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter, epilog=__doc__)
+    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0],
+                                 formatter_class=argparse.RawDescriptionHelpFormatter, epilog=__doc__)
     ap.add_argument("binary")
     ap.add_argument("--stress", type=os.path.abspath, help="a stress build to hold against BINARY")
     ap.add_argument("--kills", type=int, default=12)

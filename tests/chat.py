@@ -38,7 +38,8 @@ def good(*args, **kw):
 def refused(words, *args, code=2, **kw):
     """One line on stderr that holds the words, this exit code, nothing on stdout."""
     r = run(*args, **kw)
-    check(r.rc == code and one_line(r.err) and words.encode() in r.err and not r.out, "%s: want exit %d and %r, got %r" % (" ".join(args), code, words, r))
+    check(r.rc == code and one_line(r.err) and words.encode() in r.err and not r.out,
+          "%s: want exit %d and %r, got %r" % (" ".join(args), code, words, r))
 
 
 def in_terminal(*args):
@@ -67,7 +68,8 @@ SIMPLE = ("{{ bos_token }}{% for m in messages %}<|{{ m['role'] }}|>{{ m['conten
 THINKS = ("{% for m in messages %}<|{{ m['role'] }}|>{% if m['reasoning_content'] %}<think>\n{{ m['reasoning_content'] }}\n</think>\n\n{% endif %}"
           "{{ m['content'] }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% if enable_thinking is defined and not enable_thinking %}"
           "<think>\n\n</think>\n\n{% endif %}{% endif %}")
-OPENS = THINKS.replace("{% if add_generation_prompt %}<|assistant|>", "{% if add_generation_prompt %}<|assistant|>{% if enable_thinking is not defined or enable_thinking %}<think>\n{% endif %}")
+OPENS = THINKS.replace("{% if add_generation_prompt %}<|assistant|>",
+                       "{% if add_generation_prompt %}<|assistant|>{% if enable_thinking is not defined or enable_thinking %}<think>\n{% endif %}")
 
 
 def model(name, chains, template, **kw):
@@ -76,12 +78,14 @@ def model(name, chains, template, **kw):
 
 
 def thinker(name="thinker", template=THINKS):
-    return model(name, [["<|assistant|>", "<think>", "\n", "hm", " so", "\n", "</think>", "Hello", " you", "<|end|>"], ["\n", "hm"], ["so", "</think>"]], template)
+    return model(name, [["<|assistant|>", "<think>", "\n", "hm", " so", "\n", "</think>", "Hello", " you", "<|end|>"],
+                        ["\n", "hm"], ["so", "</think>"]], template)
 
 
 def steady(name, template):
     """Thinks in five tokens, each with one follower."""
-    return model(name, [["<|assistant|>", "<think>", "first", " second", " third", " fourth", "</think>", "Hello", " you", "<|end|>"],
+    return model(name, [["<|assistant|>", "<think>", "first", " second", " third", " fourth", "</think>", "Hello",
+                         " you", "<|end|>"],
                         ["<think>\n", "first"], ["\n</think>\n\n", "Hello"]], template)
 
 
@@ -116,12 +120,14 @@ def templates_days(text):
 def templates_render(template, variables, *args, **kw):
     """--render of a template with variables; the result of the run."""
     path = tmp("render.jinja", template)
-    return run("--render", "--chat-template-file", path, "-f", tmp("render.json", json.dumps({"messages": [], **variables})), *args, **kw)
+    return run("--render", "--chat-template-file", path, "-f",
+               tmp("render.json", json.dumps({"messages": [], **variables})), *args, **kw)
 
 
 def templates_refused(template, code, words, **kw):
     r = templates_render(template, {}, **kw)
-    check(r.rc == code and one_line(r.err) and re.search(words, r.err.decode()) and not r.out, "%s: want exit %d and %r, got %r" % (template[:80], code, words, r))
+    check(r.rc == code and one_line(r.err) and re.search(words, r.err.decode()) and not r.out,
+          "%s: want exit %d and %r, got %r" % (template[:80], code, words, r))
 
 
 @case
@@ -142,7 +148,8 @@ def templates_input():
     path = tmp("list.jinja", "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}{{ x }}")
     messages = [{"role": "user", "content": "h\u00e9\n{{ x }}\0"}]
     same(good("--render", "--chat-template-file", path, inp=json.dumps(messages).encode()), "[user:h\u00e9\n{{ x }}\0]", "a list")
-    same(good("--render", "--chat-template-file", path, "-f", tmp("in.json", json.dumps({"messages": messages, "x": 1.0}))), "[user:h\u00e9\n{{ x }}\0]1.0", "an object")
+    same(good("--render", "--chat-template-file", path, "-f",
+              tmp("in.json", json.dumps({"messages": messages, "x": 1.0}))), "[user:h\u00e9\n{{ x }}\0]1.0", "an object")
     r = run("--render", "--chat-template-file", path, inp=b'[{"role": "user", "content": "\xff\xc3("}]')
     same(r.out, b"[user:\xff\xc3(]", "bytes that are no UTF-8")
     r = run("--render", "--chat-template-file", path, "-v", "-o", tmp("out"), inp=json.dumps(messages).encode())
@@ -156,9 +163,13 @@ def templates_input():
 @case
 def templates_wrong():
     """a template that is wrong, or that fails, ends with one line that names file and line, and exit 2"""
-    for template, words in (("\n{{ x", "render.jinja:2: .*expected '}}'"), ("a\n\n{% if x %}", "render.jinja:3: .*'endif'"), ("{% include 'x' %}", ":1: .*'include'.*refused"),
-                            ("{% import 'x' as y %}", "'import'"), ("{% extends 'x' %}", "'extends'"), ("\n{{ x|uppr }}", ":2: .*'uppr'.*upper"), ("{{ 1 // 0 }}", ":1: .*zero"),
-                            ("{{ a.b }}", ":1: a is undefined"), ("{{ raise_exception('no \x1b[31m\n way') }}", ":1: .*no .* way"), ("{{ ''.__class__.x }}", "undefined")):
+    for template, words in (("\n{{ x", "render.jinja:2: .*expected '}}'"),
+                            ("a\n\n{% if x %}", "render.jinja:3: .*'endif'"), ("{% include 'x' %}", ":1: .*'include'.*refused"),
+                            ("{% import 'x' as y %}", "'import'"), ("{% extends 'x' %}", "'extends'"),
+                            ("\n{{ x|uppr }}", ":2: .*'uppr'.*upper"), ("{{ 1 // 0 }}", ":1: .*zero"),
+                            ("{{ a.b }}", ":1: a is undefined"),
+                            ("{{ raise_exception('no \x1b[31m\n way') }}", ":1: .*no .* way"),
+                            ("{{ ''.__class__.x }}", "undefined")):
         templates_refused(template, 2, words)
 
 
@@ -167,10 +178,14 @@ def templates_hostile():
     """a template that spends steps, memory, text, calls or levels ends with one line and exit 3, on a stack of 256 KiB"""
     def small():
         resource.setrlimit(resource.RLIMIT_STACK, (256 << 10, 256 << 10))
-    for template, words in (("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "steps"), ("{{ 'x' * 10 ** 12 }}", "64 MiB"),
-                            ("{% set x = 'x' * 1000000 %}{% for a in range(99) %}{{ x }}{% endfor %}", "16 MiB"), ("{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "200 levels"),
-                            ("{{ " + "(" * 100000 + "1" + ")" * 100000 + " }}", "1000 levels"), ("{% if 1 %}" * 100000, "1000 levels"), ("{% for x in 'a' %}" * 2000, "1000 levels"),
-                            ("{{ " + "not " * 100000 + "1 }}", "1000 levels"), ("{{ " + "1 if 0 else " * 50000 + "1 }}", "1000 levels")):
+    for template, words in (("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+                             "steps"), ("{{ 'x' * 10 ** 12 }}", "64 MiB"),
+                            ("{% set x = 'x' * 1000000 %}{% for a in range(99) %}{{ x }}{% endfor %}", "16 MiB"),
+                            ("{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}", "200 levels"),
+                            ("{{ " + "(" * 100000 + "1" + ")" * 100000 + " }}", "1000 levels"),
+                            ("{% if 1 %}" * 100000, "1000 levels"), ("{% for x in 'a' %}" * 2000, "1000 levels"),
+                            ("{{ " + "not " * 100000 + "1 }}", "1000 levels"),
+                            ("{{ " + "1 if 0 else " * 50000 + "1 }}", "1000 levels")):
         templates_refused(template, 3, "render.jinja:1: .*" + words, preexec_fn=small)
     r = templates_render("{{ " + "(" * 990 + "1" + ")" * 990 + " }}{% macro a(n) %}{{ a(n - 1) if n else 'end' }}{% endmacro %}{{ a(199) }}", {}, preexec_fn=small)
     same((r.rc, r.out), (0, b"1end"), "what is within the limits")
@@ -197,7 +212,8 @@ def chat_raw():
     same(good("-m", m, *GREEDY, "-n", "0", "--echo", inp=b"Hi"), "Hi", "a pipe")
     same(good("-m", m, *GREEDY, "-n", "0", "--echo", "-p", "Hi"), "Hi", "-p, no terminal")
     same(good("-m", m, "--no-chat", "-sys", "S", *GREEDY, "-n", "0", "--echo", "-p", "Hi"), "Hi", "--no-chat")
-    same(good("-m", m, "-sys", "S", *GREEDY, "-n", "0", "--echo", inp=b"Hi"), "<s><|system|>S<|end|><|user|>Hi<|end|><|assistant|>", "-sys")
+    same(good("-m", m, "-sys", "S", *GREEDY, "-n", "0", "--echo", inp=b"Hi"),
+         "<s><|system|>S<|end|><|user|>Hi<|end|><|assistant|>", "-sys")
 
 
 @case
@@ -218,14 +234,16 @@ def chat_tokens():
             text_, ids = rendered(m, "-p", text)
             want = good("-m", m, "--tokenize", "--special", "-p", text_).split()
             start = good("-m", m, "--tokenize", "--bos", "-p", "").split()
-            check(ids == want or (ids == start + want and want[:1] != start), "%s, %r: ids %s, the rendering has %s" % (os.path.basename(m), text, ids, want))
+            check(ids == want or (ids == start + want and want[:1] != start),
+                  "%s, %r: ids %s, the rendering has %s" % (os.path.basename(m), text, ids, want))
 
 
 @case
 def chat_contents():
     """a message that spells control tokens gets none of them; the template's are there"""
     for m, marks, turns in ((PIP, ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], {"<|im_start|>": 2, "<|im_end|>": 1}),
-                            (model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE), script.CONTROL, {"<|user|>": 1, "<|end|>": 1, "<|assistant|>": 1})):
+                            (model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE),
+                             script.CONTROL, {"<|user|>": 1, "<|end|>": 1, "<|assistant|>": 1})):
         number = {t: good("-m", m, "--tokenize", "--special", "-p", t).split() for t in marks}
         check(all(len(n) == 1 for n in number.values()), "%r" % number)
         plain = rendered(m, "-p", "Hi")[1]
@@ -241,12 +259,14 @@ def chat_contents():
 @case
 def chat_spliced():
     """a control token that begins in the template and ends in a message is none; a role that is not known is a content too"""
-    m = model("splice", [["<|assistant|>", "Hello", "<|end|>"]], "{% for m in messages %}<|{{ m['content'] }}{{ m['role'] }}{% endfor %}")
+    m = model("splice", [["<|assistant|>", "Hello", "<|end|>"]],
+              "{% for m in messages %}<|{{ m['content'] }}{{ m['role'] }}{% endfor %}")
     user = good("-m", m, "--tokenize", "--special", "-p", "<|user|>").strip()
     for content in ("user|>", "user|", "u"):
         check(user not in rendered(m, "-p", content)[1], "%r gave <|user|>" % content)
     m = model("roles", [["<|assistant|>", "Hello", "<|end|>"]], "{% for m in messages %}{{ m['role'] }}{% endfor %}")
-    check(user not in rendered(m, "--messages", tmp("role.json", json.dumps([{"role": "<|user|>", "content": ""}])))[1], "a role gave <|user|>")
+    check(user not in rendered(m, "--messages",
+                               tmp("role.json", json.dumps([{"role": "<|user|>", "content": ""}])))[1], "a role gave <|user|>")
 
 
 @case
@@ -256,23 +276,29 @@ def chat_no_template():
     refused("tokenizer.chat_template", "-m", bare, "--chat", "-p", "Hi")
     refused("no-such-file", "-m", bare, "--chat-template-file", tmp("no-such-file"), "-p", "Hi")
     refused("bad.jinja:2:", "-m", bare, "--chat-template-file", tmp("bad.jinja", "\n{% if %}"), "-p", "Hi")
-    refused("no tools here", "-m", bare, "--chat-template-file", tmp("raises.jinja", "{{ raise_exception('no tools here') }}"), "-p", "Hi")
-    same(good("-m", bare, "--chat-template-file", tmp("own.jinja", "[{{ messages[0]['content'] }}]"), "-n", "0", "--echo", "-p", "Hi"), "[Hi]", "a template of one's own")
+    refused("no tools here", "-m", bare, "--chat-template-file",
+            tmp("raises.jinja", "{{ raise_exception('no tools here') }}"), "-p", "Hi")
+    same(good("-m", bare, "--chat-template-file", tmp("own.jinja", "[{{ messages[0]['content'] }}]"), "-n", "0",
+              "--echo", "-p", "Hi"), "[Hi]", "a template of one's own")
 
 
 @case
 def chat_messages():
     """--messages takes a list or an object; a prompt beside it is one more message; what is wrong is named"""
     m = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE)
-    turns = [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"}, {"role": "user", "content": [{"type": "text", "text": "C"}, {"type": "text", "text": "D"}]}]
+    turns = [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"},
+             {"role": "user", "content": [{"type": "text", "text": "C"}, {"type": "text", "text": "D"}]}]
     want = "<s><|user|>A<|end|><|assistant|>B<|end|><|user|>CD<|end|>"
     listed, held = tmp("list.json", json.dumps(turns)), tmp("held.json", json.dumps({"messages": turns}))
     for f in listed, held, tmp("marked.json", "\ufeff" + json.dumps(turns)):
         same(good("-m", m, "--messages", f, "-n", "0", "--echo"), want + "<|assistant|>", "messages")
         same(good("-m", m, "--messages", f), "Hello you", "the answer")
-    same(good("-m", m, "--messages", listed, "-p", "E", "-n", "0", "--echo"), want + "<|user|>E<|end|><|assistant|>", "and a prompt")
-    same(good("-m", m, "--messages", listed, "-sys", "S", "-n", "0", "--echo"), "<s><|system|>S<|end|>" + want[3:] + "<|assistant|>", "and a system message")
-    for bad, words in (("[{", "bad.json: "), ("7", "expected a list of messages"), ('[{"role":1}]', "role is int"), ('[{"content":"a"}]', "role is missing"), ("[]", "messages is empty"),
+    same(good("-m", m, "--messages", listed, "-p", "E", "-n", "0", "--echo"), want + "<|user|>E<|end|><|assistant|>",
+         "and a prompt")
+    same(good("-m", m, "--messages", listed, "-sys", "S", "-n", "0", "--echo"),
+         "<s><|system|>S<|end|>" + want[3:] + "<|assistant|>", "and a system message")
+    for bad, words in (("[{", "bad.json: "), ("7", "expected a list of messages"), ('[{"role":1}]', "role is int"),
+                       ('[{"content":"a"}]', "role is missing"), ("[]", "messages is empty"),
                        ('[{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}]', "type image_url"), 
                        ('[{"role":"user","content":3}]', "content is int")):
         refused(words, "-m", m, "--messages", tmp("bad.json", bad))
@@ -288,7 +314,8 @@ def chat_variables():
     m = model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE)
     show = ("-m", m, "--chat-template-file", t, "-n", "0", "--echo")
     same(good(*show, "--chat-template-kwargs", '{"x": 1.5, "y": [true]}', "-p", "Hi"), "<s>|<|end|>|1.5|[True]|Hi", "kwargs")
-    same(good(*show, "--chat-template-kwargs", '{"x": 1, "y": 2}', "--messages", tmp("x.json", '{"messages":[{"role":"user","content":"Hi"}],"x":7}')), "<s>|<|end|>|7|2|Hi", "an object's own")
+    same(good(*show, "--chat-template-kwargs", '{"x": 1, "y": 2}', "--messages",
+              tmp("x.json", '{"messages":[{"role":"user","content":"Hi"}],"x":7}')), "<s>|<|end|>|7|2|Hi", "an object's own")
     for bad in "[1]", "{", "x":
         refused("--chat-template-kwargs", *show, "--chat-template-kwargs", bad, "-p", "Hi")
 
@@ -309,7 +336,8 @@ def chat_templates_by_name():
 def chat_ends():
     """what the template puts behind an answer ends it: a control token that the file does not mark as an end, a next turn, a text"""
     stop = script.CONTROL + ["<|stop7|>"]
-    m = model("stop7", [["<|assistant|>", "Hello", " you", "<|stop7|>", "junk", "<|end|>"]], SIMPLE.replace("<|end|>", "<|stop7|>"), control=stop)
+    m = model("stop7", [["<|assistant|>", "Hello", " you", "<|stop7|>", "junk", "<|end|>"]],
+              SIMPLE.replace("<|end|>", "<|stop7|>"), control=stop)
     same(chat(m, "-p", "Hi"), "Hello you", "its own end")
     same(good("-m", m, *GREEDY, "-p", "<|assistant|>"), "Hello youjunk", "raw")
     m = model("turns", [["<|assistant|>", "Hello", " you", "<|user|>", "junk", "<|end|>"]], SIMPLE.replace("<|end|>", ""))
@@ -329,12 +357,17 @@ def chat_thinking():
         hidden, shown = (run("-m", m, "--chat", *GREEDY, "-p", "Hi", *more) for more in ((), ("--think", "show")))
         same(hidden.out, b"Hello you", label)
         same(shown.out, b"Hello you", label + ", shown")
-        check(b"first second third fourth\n" in shown.err and b"second" not in hidden.err and b"\x1b" not in shown.err, "%s: %r, %r" % (label, hidden.err, shown.err))
+        check(b"first second third fourth\n" in shown.err and b"second" not in hidden.err
+              and b"\x1b" not in shown.err, "%s: %r, %r" % (label, hidden.err, shown.err))
         a = json.loads(chat(m, "-p", "Hi", "--json"))
         same((a["text"], a["reasoning_content"]), ("Hello you", "first second third fourth"), label + ", JSON")
-    check("reasoning_content" not in json.loads(chat(model("simple", [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]], SIMPLE), "-p", "Hi", "--json")), "no thinking")
+    check("reasoning_content" not in json.loads(chat(model("simple",
+                                                           [["<|assistant|>", "Hello", " you", "<|end|>", "junk"]],
+                                                           SIMPLE), "-p", "Hi", "--json")), "no thinking")
     seen = in_terminal("-q", "-m", m, "--chat", *GREEDY, "-p", "Hi", "--think", "show")
-    check("\x1b[2m" in seen and seen.replace("\x1b[2m", "").replace("\x1b[0m", "") == "first second third fourth\nHello you\n", "dimmed in a terminal: %r" % seen)
+    check("\x1b[2m" in seen and seen.replace("\x1b[2m", "").replace("\x1b[0m",
+                                                                    "") == "first second third fourth\nHello you\n",
+                                                                    "dimmed in a terminal: %r" % seen)
     plain = in_terminal("-q", "-m", m, "--chat", *GREEDY, "-p", "Hi")
     same(plain, "Hello you\n", "a terminal, hidden")
     refused("on and off disagree", "-m", m, "-p", "Hi", "--think", "on", "--think", "off")
@@ -369,7 +402,8 @@ def chat_think_budget():
 CALLS = ("{{ bos_token }}{% if tools %}<|system|>{{ tools | tojson }}<|end|>{% endif %}{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}"
          "{% for c in m.tool_calls or [] %}{{ '\\n<tool_call>\\n' + {'name': c.function.name, 'arguments': c.function.arguments} | tojson }}\n</tool_call>{% endfor %}<|end|>{% endfor %}"
          "{% if add_generation_prompt %}<|assistant|>{% endif %}")
-TOOLS = [{"type": "function", "function": {"name": "look", "description": "looks", "parameters": {"type": "object", "properties": {"where": {"type": "string"}}}}}]
+TOOLS = [{"type": "function", "function": {"name": "look", "description": "looks",
+                                           "parameters": {"type": "object", "properties": {"where": {"type": "string"}}}}}]
 
 
 @case
@@ -382,8 +416,10 @@ def chat_calls():
     same(chat(m, "-p", "Hi"), "Well" + said, "no tools")
     a = json.loads(chat(m, "-p", "Hi", "--tools", tools, "--json"))
     call = a["tool_calls"][0]
-    same((a["text"], a["finish_reason"], call["type"], call["function"]["name"], json.loads(call["function"]["arguments"])), ("Well", "tool_calls", "function", "look", {"where": "here"}), "JSON")
-    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Well", "tool_calls": a["tool_calls"]}, {"role": "tool", "content": "nothing"}]
+    same((a["text"], a["finish_reason"], call["type"], call["function"]["name"],
+          json.loads(call["function"]["arguments"])), ("Well", "tool_calls", "function", "look", {"where": "here"}), "JSON")
+    turns = [{"role": "user", "content": "Hi"},
+             {"role": "assistant", "content": "Well", "tool_calls": a["tool_calls"]}, {"role": "tool", "content": "nothing"}]
     past = rendered(m, "--messages", tmp("called.json", json.dumps({"messages": turns, "tools": TOOLS})))[0]
     check("<|assistant|>Well" + said + "<|end|><|tool|>nothing" in past, "the past is not what was said: %r" % past)
 
@@ -401,7 +437,8 @@ def chat_repeatable():
     """one answer is the same for any number of threads, with and without guesses, sampled or not"""
     for sampled in (GREEDY, ("-s", "5")):
         got = {good("-m", PIP, "--chat", "-p", "Who has the red ball?", "-n", "24", *sampled, *more)
-               for more in (("-t", "1"), ("-t", "2"), ("--no-lookup",), ("--draft-min", "3"), ("-md", DRAFT, "--draft-min", "2"), ("-ub", "3"))}
+               for more in (("-t", "1"), ("-t", "2"), ("--no-lookup",), ("--draft-min", "3"),
+                            ("-md", DRAFT, "--draft-min", "2"), ("-ub", "3"))}
         same(len(got), 1, "%r" % got)
 
 
@@ -418,7 +455,8 @@ def chat_learning_is_bounded():
 
 SHARED = os.environ.get("SHARED", os.path.join(HERE, "..", "shared"))
 LOOK = {"where": "a \"b\" it's <c> \u00e9\U0001f600", "deep": 3}
-DEEP = [{"type": "function", "function": {"name": "look", "description": "looks", "parameters": {"type": "object", "required": ["where"], "properties": {
+DEEP = [{"type": "function", "function": {"name": "look", "description": "looks",
+                                          "parameters": {"type": "object", "required": ["where"], "properties": {
     "where": {"type": "string", "description": "a place"}, "deep": {"type": "integer", "description": "steps"}}}}}]
 TAG = r"(</s>|<[|\uff5c][^<>]*[|\uff5c]>|<[^<>|\uff5c]+[|]>|\[[A-Z_]+\])"
 
@@ -426,10 +464,12 @@ TAG = r"(</s>|<[|\uff5c][^<>]*[|\uff5c]>|<[^<>|\uff5c]+[|]>|\[[A-Z_]+\])"
 def said_by(template, name):
     """What a template writes for a call, behind its prompt: (last piece of the prompt, pieces of the answer, the token that ends it), or None where the prompt does not lead to it."""
     ask = {"role": "user", "content": "Question"}
-    call = {"role": "assistant", "content": "", "tool_calls": [{"id": "abcdefgh1", "type": "function", "function": {"name": "look", "arguments": LOOK}}]}
+    call = {"role": "assistant", "content": "",
+            "tool_calls": [{"id": "abcdefgh1", "type": "function", "function": {"name": "look", "arguments": LOOK}}]}
     texts = []
     for messages, prompt in (([ask], True), ([ask, call], False)):
-        given = tmp("given.json", json.dumps({"messages": messages, "tools": DEEP, "add_generation_prompt": prompt, "bos_token": "<s>", "eos_token": "</s>"}))
+        given = tmp("given.json", json.dumps({"messages": messages, "tools": DEEP, "add_generation_prompt": prompt,
+                                              "bos_token": "<s>", "eos_token": "</s>"}))
         r = run("--render", "--chat-template-file", template, "-f", given)
         texts.append(r.out.decode() if r.rc == 0 else None)
     if None in texts or not texts[1].startswith(texts[0]):
@@ -446,7 +486,8 @@ def said_by(template, name):
 @case
 def calls_models():
     """a model that says what its own template writes for a call: the call comes back as it was, and nothing else"""
-    paths, n = [p for folder in (OWN_TEMPLATES, os.path.join(SHARED, "data", "templates")) for p in sorted(glob.glob(os.path.join(folder, "*.jinja")))], 0
+    paths, n = [p for folder in (OWN_TEMPLATES, os.path.join(SHARED, "data", "templates"))
+                for p in sorted(glob.glob(os.path.join(folder, "*.jinja")))], 0
     tools = tmp("deep.json", json.dumps(DEEP))
     for path in paths:
         name = os.path.basename(path)
@@ -457,9 +498,11 @@ def calls_models():
         tags = list(dict.fromkeys(t for t in [last, *pieces] if re.fullmatch(TAG, t)))
         end = pieces[-1] if re.fullmatch(TAG, pieces[-1]) else "</s>"
         chain = [last, *pieces, *([end] if end != pieces[-1] else [])]
-        m = model("models-" + name, [chain], open(path).read(), control=["<s>", "</s>", *(t for t in tags if t != "</s>")], end=end, context=8192)
+        m = model("models-" + name, [chain], open(path).read(),
+                  control=["<s>", "</s>", *(t for t in tags if t != "</s>")], end=end, context=8192)
         a = json.loads(good("-m", m, "--chat", *GREEDY, "-p", "Question", "--tools", tools, "--json", "-n", "64"))
-        same([(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in a.get("tool_calls") or []], [("look", LOOK)], "%s: %r from %r" % (name, a.get("text"), pieces))
+        same([(c["function"]["name"], json.loads(c["function"]["arguments"])) for c in a.get("tool_calls") or []],
+             [("look", LOOK)], "%s: %r from %r" % (name, a.get("text"), pieces))
         same((a["finish_reason"], a["text"]), ("tool_calls", ""), name)
         n += 1
     check(n >= (10 if len(paths) > 2 else 2), "%d of %d templates were tried" % (n, len(paths)))
@@ -467,12 +510,14 @@ def calls_models():
 
 # --- chat lines of batch files ---
 
-TOOL = {"type": "function", "function": {"name": "weather", "description": "The weather of a place", "parameters": {"type": "object", "properties": {"place": {"type": "string"}}}}}
+TOOL = {"type": "function", "function": {"name": "weather", "description": "The weather of a place",
+                                         "parameters": {"type": "object", "properties": {"place": {"type": "string"}}}}}
 ASK = [{"role": "user", "content": "Hi"}]
 # Tokens that say what each answer of the model below is; the template's last tokens choose the answer.
 ANSWERS = [["<|assistant|>", "<think>", "\nHm", ", hm", ".\n", "</think>", "\n\n", "Hello", " there", " you", "!", "<|end|>"],
            ["<|assistant|>", "Good", " day", "!", "<|end|>"],
-           ["<|calls|>", "<tool_call>", "\n", '{"name": "weather"', ', "arguments": {"place": "', "Ulm", '"}}', "\n</tool_call>", "<|end|>"],
+           ["<|calls|>", "<tool_call>", "\n", '{"name": "weather"', ', "arguments": {"place": "', "Ulm", '"}}',
+            "\n</tool_call>", "<|end|>"],
            ["<|calls|>", "I look", ". ", "<tool_call>"], ["\n</tool_call>", "\n<tool_call>", "\n"],
            ["<0x22>", "weather", '", "arguments": ', '{"place": "Ulm"}', "}", "\n</tool_call>"], ["<0x20>", '{"place": "Ulm"}']]
 CHATML = ("{%- for m in messages %}<|{{ m.role }}|>"
@@ -511,20 +556,23 @@ def shape(r, ask, where):
     for c in r.body["choices"]:
         m, lp = c["message"], c["logprobs"]
         same([k for k in c if k != "bytes"], ["index", "message", "logprobs", "finish_reason"], where + "keys of a choice")
-        same([k for k in m if k not in ("reasoning_content", "tool_calls")], ["role", "content", "refusal"], where + "keys of a message")
+        same([k for k in m if k not in ("reasoning_content", "tool_calls")], ["role", "content", "refusal"],
+             where + "keys of a message")
         same((m["role"], m["refusal"]), ("assistant", None), where + "message")
         calls = m.get("tool_calls", [])
         check(isinstance(m["content"], str) or (m["content"] is None and calls), where + "content %r" % m["content"])
         check(m.get("reasoning_content", "x") and ("tool_calls" not in m or calls), where + "an empty part")
         check(c["finish_reason"] in (("tool_calls", "length") if calls else ("stop", "length")), where + c["finish_reason"])
         for call in calls:
-            same((list(call), call["type"], list(call["function"])), (["id", "type", "function"], "function", ["name", "arguments"]), where + "a call")
+            same((list(call), call["type"], list(call["function"])),
+                 (["id", "type", "function"], "function", ["name", "arguments"]), where + "a call")
             check(call["id"] and isinstance(json.loads(call["function"]["arguments"]), dict), where + "a call: %r" % call)
         same(len({call["id"] for call in calls}), len(calls), where + "ids of calls")
         same(lp is not None, bool(ask.get("logprobs")), where + "logprobs")
         for t in lp["content"] if lp else []:
             same(list(t), ["token", "logprob", "bytes", "top_logprobs"], where + "a token")
-            same([list(x) for x in t["top_logprobs"]], [["token", "logprob", "bytes"]] * ask.get("top_logprobs", 0), where + "alternatives")
+            same([list(x) for x in t["top_logprobs"]], [["token", "logprob", "bytes"]] * ask.get("top_logprobs", 0),
+                 where + "alternatives")
             for x in (t, *t["top_logprobs"]):
                 same(bytes(x["bytes"]).decode("utf-8", "replace"), x["token"], where + "bytes of a token")
                 check(x["logprob"] <= 1e-6, where + "a logprob %r" % x["logprob"])
@@ -536,9 +584,12 @@ def shape(r, ask, where):
 def batch_shape():
     """chat lines answer in the form of OpenAI's chat completions: contents, thinking, calls, log-probabilities with bytes, several choices"""
     model, body = chatty(), {"messages": ASK, "temperature": 1}
-    asks = [body, dict(body, n=5, seed=3), dict(body, logprobs=True, seed=1), dict(body, logprobs=True, top_logprobs=4, n=2), dict(body, tools=[TOOL], n=6, seed=2),
-            dict(body, max_completion_tokens=3, logprobs=True), dict(body, logprobs=False, top_logprobs=0), dict(body, max_tokens=0)]
-    lines = [a if i % 2 else {"custom_id": "c%d" % i, "method": "POST", "url": "/v1/chat/completions", "body": dict(a, model="m")} for i, a in enumerate(asks)]
+    asks = [body, dict(body, n=5, seed=3), dict(body, logprobs=True, seed=1),
+            dict(body, logprobs=True, top_logprobs=4, n=2), dict(body, tools=[TOOL], n=6, seed=2),
+            dict(body, max_completion_tokens=3, logprobs=True), dict(body, logprobs=False, top_logprobs=0),
+            dict(body, max_tokens=0)]
+    lines = [a if i % 2 else {"custom_id": "c%d" % i, "method": "POST", "url": "/v1/chat/completions",
+                              "body": dict(a, model="m")} for i, a in enumerate(asks)]
     got = lines_out(model, lines)
     same(sorted(got), list(range(1, len(lines) + 1)), "lines")
     for no, r in got.items():
@@ -547,18 +598,22 @@ def batch_shape():
         for c in r.body["choices"]:
             if c["logprobs"] and c["finish_reason"] == "stop":
                 whole = "".join(t["token"] for t in c["logprobs"]["content"])
-                check(whole in ("<think>\nHm, hm.\n</think>\n\nHello there you!", "Good day!"), "tokens of line %d: %r" % (no, whole))
+                check(whole in ("<think>\nHm, hm.\n</think>\n\nHello there you!", "Good day!"),
+                      "tokens of line %d: %r" % (no, whole))
     kinds = {(m["content"], m.get("reasoning_content")) for r in got.values() for m in (c["message"] for c in r.body["choices"])}
     check({("Hello there you!", "Hm, hm."), ("Good day!", None)} <= kinds, "answers: %r" % kinds)
     calls = [c["message"] for c in got[5].body["choices"]]
-    check(all(x["function"] == {"name": "weather", "arguments": '{"place": "Ulm"}'} for m in calls for x in m["tool_calls"]), "calls: %r" % calls)
-    check(any(m["content"] is None for m in calls) and any(m["content"] for m in calls) and any(len(m["tool_calls"]) > 1 for m in calls), "kinds of answers with calls: %r" % calls)
+    check(all(x["function"] == {"name": "weather", "arguments": '{"place": "Ulm"}'} for m in calls
+              for x in m["tool_calls"]), "calls: %r" % calls)
+    check(any(m["content"] is None for m in calls) and any(m["content"] for m in calls)
+          and any(len(m["tool_calls"]) > 1 for m in calls), "kinds of answers with calls: %r" % calls)
 
 
 @case
 def batch_equals_messages():
     """a chat line says what --messages says with the same seed, to the byte; with one and two threads, with guesses and without, alone and with others"""
-    talk = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who <|end|> are \u00e9 you?"}, {"role": "assistant", "content": "Pip."},
+    talk = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who <|end|> are \u00e9 you?"},
+            {"role": "assistant", "content": "Pip."},
             {"role": "user", "content": [{"type": "text", "text": "And "}, {"type": "text", "text": "where?"}]}]
     template = tmp("pip.jinja", b"{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}")
     for model, more in ((chatty(), ()), (PIP, ("--chat-template-file", template))):
@@ -566,7 +621,8 @@ def batch_equals_messages():
         want = []
         for i, line in enumerate(lines):
             path = tmp("messages.json", json.dumps(line["messages"]))
-            want.append(good("-m", model, "--messages", path, "-s", str(line["seed"]), "-n", "40", "--temp", "1", "-q", "-t", str(1 + i % 2), *more))
+            want.append(good("-m", model, "--messages", path, "-s", str(line["seed"]), "-n", "40", "--temp", "1",
+                             "-q", "-t", str(1 + i % 2), *more))
         draft = ["-md " + DRAFT] if model == PIP else []
         for args in some(["-t 1", "-t 2 -np 3", "-t 2 --no-lookup", "-t 1 --lookup", "-np 1 --batch-order input", *draft]):
             got = lines_out(model, lines, *args.split(), *more)
@@ -579,9 +635,14 @@ def batch_prompt_is_render():
     show = "{{ messages | tojson }} {{ tools is defined and tools }} {{ enable_thinking is defined and enable_thinking }} {{ reasoning_effort | default('none') }} {{ big | default(0) }} {{ add_generation_prompt }}"
     model = chatty(template=show + CHATML)
     big = 10**30
-    for body in ({"messages": ASK}, {"messages": ASK, "tools": [TOOL]}, {"messages": ASK, "tools": [TOOL], "tool_choice": "auto"}, {"messages": ASK, "reasoning_effort": "high"},
-                 {"messages": ASK, "chat_template_kwargs": {"enable_thinking": True, "big": big}}, {"messages": [dict(ASK[0], extra={"a": [1.5, None, big]})]},
-                 {"messages": [{"role": "user", "content": "\ufffd\U0001f600\u0000{{ 1 }}"}, {"role": "assistant", "content": None, "tool_calls": [{"id": "x", "type": "function", "function": {"name": "f", "arguments": {"a": big}}}]},
+    for body in ({"messages": ASK}, {"messages": ASK, "tools": [TOOL]},
+                 {"messages": ASK, "tools": [TOOL], "tool_choice": "auto"}, {"messages": ASK, "reasoning_effort": "high"},
+                 {"messages": ASK, "chat_template_kwargs": {"enable_thinking": True, "big": big}},
+                 {"messages": [dict(ASK[0], extra={"a": [1.5, None, big]})]},
+                 {"messages": [{"role": "user", "content": "\ufffd\U0001f600\u0000{{ 1 }}"},
+                               {"role": "assistant", "content": None,
+                                "tool_calls": [{"id": "x", "type": "function",
+                                                "function": {"name": "f", "arguments": {"a": big}}}]},
                                {"role": "tool", "content": "5", "tool_call_id": "x"}]}):
         r = run("-m", model, "--batch", tmp("one.jsonl", jsonl([dict(body, max_tokens=1)])), "-q", "--batch-fields", "prompt")
         check(r.rc == 0, repr(r))
@@ -596,17 +657,22 @@ def batch_keys():
     model, body = chatty(), {"messages": ASK, "temperature": 1, "seed": 4}
     one = lambda **more: next(iter(lines_out(model, [dict(body, **more)]).values()))
     base = one()
-    for more in ({"max_tokens": None, "max_completion_tokens": None, "n": None, "stop": None, "logprobs": None, "top_logprobs": None, "tools": None, "tool_choice": None, "parallel_tool_calls": None,
-                  "chat_template_kwargs": None, "reasoning_effort": None, "response_format": None, "grammar": None}, {"tools": [], "tool_choice": "none", "parallel_tool_calls": True, "chat_template_kwargs": {}},
-                 {"response_format": {"type": "text"}, "model": "x", "user": "u", "metadata": {}, "store": False, "service_tier": "auto", "stream": False}):
+    for more in ({"max_tokens": None, "max_completion_tokens": None, "n": None, "stop": None, "logprobs": None,
+                  "top_logprobs": None, "tools": None, "tool_choice": None, "parallel_tool_calls": None,
+                  "chat_template_kwargs": None, "reasoning_effort": None, "response_format": None, "grammar": None},
+                  {"tools": [], "tool_choice": "none", "parallel_tool_calls": True, "chat_template_kwargs": {}},
+                 {"response_format": {"type": "text"}, "model": "x", "user": "u", "metadata": {}, "store": False,
+                  "service_tier": "auto", "stream": False}):
         same(one(**more).body["choices"], base.body["choices"], short(more))
     by_seed = {s: said(one(seed=s)) for s in range(8)}
     same(len({m["content"] for m in by_seed.values()}), 2, "answers of eight seeds")
-    same([c["message"] for c in one(n=8, seed=0).body["choices"]], [by_seed[s] for s in range(8)], "n draws with seeds that follow each other")
+    same([c["message"] for c in one(n=8, seed=0).body["choices"]], [by_seed[s] for s in range(8)],
+         "n draws with seeds that follow each other")
     thinks = next(s for s, m in by_seed.items() if "reasoning_content" in m)
     cut = one(seed=thinks, max_completion_tokens=3)
     same((said(cut), cut.body["choices"][0]["finish_reason"], cut.body["usage"]["completion_tokens"]),
-         ({"role": "assistant", "content": "", "reasoning_content": "Hm, hm", "refusal": None}, "length", 3), "max_completion_tokens")
+         ({"role": "assistant", "content": "", "reasoning_content": "Hm, hm", "refusal": None}, "length", 3),
+         "max_completion_tokens")
     stop = one(seed=thinks, stop=[" you", "nothing"])
     same((said(stop)["content"], stop.body["choices"][0]["finish_reason"]), ("Hello there", "stop"), "stop")
     good_id = good("-m", model, "--tokenize", "-p", "Good").split()[0]
@@ -616,25 +682,39 @@ def batch_keys():
 @case
 def batch_calls():
     """tools and tool_choice: none leaves the tools out, required and a named function begin with a call, parallel_tool_calls false keeps one"""
-    model, body = chatty(), {"messages": ASK, "temperature": 1, "tools": [TOOL, {"type": "function", "function": {"name": "other"}}]}
+    model, body = chatty(), {"messages": ASK, "temperature": 1,
+                             "tools": [TOOL, {"type": "function", "function": {"name": "other"}}]}
     one = lambda **more: next(iter(lines_out(model, [dict(body, **more)]).values()))
     for s in range(6):
-        auto, none, must, named, single = (one(seed=s, **x) for x in ({}, {"tool_choice": "none"}, {"tool_choice": "required"}, {"tool_choice": {"type": "function", "function": {"name": "weather"}}},
+        auto, none, must, named, single = (one(seed=s, **x)
+                                           for x in ({}, {"tool_choice": "none"}, {"tool_choice": "required"},
+                                                     {"tool_choice": {"type": "function", "function": {"name": "weather"}}},
                                                                       {"parallel_tool_calls": False}))
         same(said(none), said(one(seed=s, tools=[])), "tool_choice none is no tools")
-        check(said(must)["tool_calls"] and not said(must)["content"] and must.body["choices"][0]["finish_reason"] == "tool_calls", "required: %r" % must.body)
+        check(said(must)["tool_calls"] and not said(must)["content"]
+              and must.body["choices"][0]["finish_reason"] == "tool_calls", "required: %r" % must.body)
         same(said(named)["tool_calls"][0]["function"]["name"], "weather", "a named function")
-        same((said(single)["content"], [c["function"] for c in said(single)["tool_calls"]]), (said(auto)["content"], [said(auto)["tool_calls"][0]["function"]]), "one call")
+        same((said(single)["content"], [c["function"] for c in said(single)["tool_calls"]]),
+             (said(auto)["content"], [said(auto)["tool_calls"][0]["function"]]), "one call")
     cut = one(tool_choice={"type": "function", "function": {"name": "other"}}, max_tokens=1)
-    same((said(cut), cut.body["choices"][0]["finish_reason"]), ({"role": "assistant", "content": '<tool_call>\n{"name": "other", "arguments": {"place": "Ulm"}', "refusal": None}, "length"), "a call that is cut stays content")
+    same((said(cut), cut.body["choices"][0]["finish_reason"]),
+         ({"role": "assistant", "content": '<tool_call>\n{"name": "other", "arguments": {"place": "Ulm"}',
+           "refusal": None}, "length"), "a call that is cut stays content")
 
 
-KEEPS = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {"where": {"type": "string", "maxLength": 6}, "n": {"type": "integer", "minimum": 1, "maximum": 5},
+KEEPS = [{"type": "function", "function": {"name": "look",
+                                           "parameters": {"type": "object",
+                                                          "properties": {"where": {"type": "string", "maxLength": 6},
+                                                                         "n": {"type": "integer", "minimum": 1, "maximum": 5},
           "unit": {"enum": ["m", "km"]}}, "required": ["where", "n"], "additionalProperties": False}}},
-         {"type": "function", "function": {"name": "put_2", "parameters": {"type": "object", "properties": {"on": {"type": "boolean"}, "tags": {"type": "array", "items": {"enum": ["a", "b", 7]}, "maxItems": 2}}}}}]
+         {"type": "function", "function": {"name": "put_2",
+                                           "parameters": {"type": "object",
+                                                          "properties": {"on": {"type": "boolean"},
+                                                                         "tags": {"type": "array", "items": {"enum": ["a", "b", 7]}, "maxItems": 2}}}}}]
 CHATML_XML = CHATML.replace("<tool_call>\n{{ (c.function or c) | tojson }}\n</tool_call>",
                             "<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in c.function.arguments.items() %}<parameter={{ k }}>\n{{ v if v is string else v | tojson }}\n</parameter>\n{% endfor %}</function>\n</tool_call>")
-CHOICES = [{"tool_choice": "required"}, {"tool_choice": {"type": "function", "function": {"name": "put_2"}}}, {"tool_choice": "required", "parallel_tool_calls": False}, {"tool_choice": "auto"}, {"tool_choice": "none"}]
+CHOICES = [{"tool_choice": "required"}, {"tool_choice": {"type": "function", "function": {"name": "put_2"}}},
+           {"tool_choice": "required", "parallel_tool_calls": False}, {"tool_choice": "auto"}, {"tool_choice": "none"}]
 
 
 @case
@@ -647,12 +727,14 @@ def batch_calls_keep_schemas():
     valid = {t["function"]["name"]: jsonschema.Draft202012Validator(t["function"]["parameters"]) for t in KEEPS}
     for name, template in ("json", CHATML), ("xml", CHATML_XML):
         path = tmp("keeps-%s.jinja" % name, template)
-        lines = [dict({"custom_id": "%d-%d" % (k, s), "messages": ASK, "tools": KEEPS, "seed": s, "temperature": 1.5, "max_tokens": 60}, **c) for k, c in enumerate(CHOICES) for s in range(4)]
+        lines = [dict({"custom_id": "%d-%d" % (k, s), "messages": ASK, "tools": KEEPS, "seed": s, "temperature": 1.5,
+                       "max_tokens": 60}, **c) for k, c in enumerate(CHOICES) for s in range(4)]
         kinds, texts = [0] * len(CHOICES), []
         for args in ("-np", "8"), ("-np", "1", "--threads", "1"):
             got = lines_out(PIP, lines, "--chat", "--chat-template-file", path, "--close", *args)
             texts.append({r.whole["custom_id"]: r.body["choices"][0] for r in got.values()})
-        same({k: (r["message"]["content"], r["finish_reason"]) for k, r in texts[0].items()}, {k: (r["message"]["content"], r["finish_reason"]) for k, r in texts[1].items()}, "alone and together")
+        same({k: (r["message"]["content"], r["finish_reason"]) for k, r in texts[0].items()},
+             {k: (r["message"]["content"], r["finish_reason"]) for k, r in texts[1].items()}, "alone and together")
         for key, r in texts[0].items():
             kind, calls = int(key.split("-")[0]), r["message"].get("tool_calls") or []
             if kind < 3:
@@ -670,10 +752,15 @@ def batch_calls_keep_schemas():
 @case
 def batch_calls_refused():
     """a tool whose schema cannot be held is an error that names the tool and the place; with "strict": false its arguments are any object"""
-    bad = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": {"$ref": "http://example.com/a"}}}}}
+    bad = {"type": "function", "function": {"name": "f",
+                                            "parameters": {"type": "object",
+                                                           "properties": {"a": {"$ref": "http://example.com/a"}}}}}
     free = dict(bad, function=dict(bad["function"], strict=False))
-    got = {r.whole["custom_id"]: r for r in lines_out(chatty(), [{"custom_id": "a", "messages": ASK, "tools": [bad]}, {"custom_id": "b", "messages": ASK, "tools": [free]}], rc=1).values()}
-    check("parameters of the tool f" in str(got["a"].error) and "/properties/a" in str(got["a"].error), "the error: %r" % got["a"].error)
+    got = {r.whole["custom_id"]: r
+           for r in lines_out(chatty(), [{"custom_id": "a", "messages": ASK, "tools": [bad]},
+                                         {"custom_id": "b", "messages": ASK, "tools": [free]}], rc=1).values()}
+    check("parameters of the tool f" in str(got["a"].error) and "/properties/a" in str(got["a"].error),
+          "the error: %r" % got["a"].error)
     check(got["b"].body["choices"], "strict false: %r" % got["b"])
 
 
@@ -687,25 +774,48 @@ def chat_constraint_behind_thinking():
     same((a["text"], a["reasoning_content"]), ("Hello you", "first second third fourth"), "inside of thinking")
     a = json.loads(chat(plain, "-p", "Hi", "--regex", "[0-9]{3}", "--json"))
     check(re.fullmatch("[0-9]{3}", a["text"]) and a["reasoning_content"].startswith("first"), "against the model: %r" % a)
-    text = good("-m", plain, "-p", "<|assistant|>", "--special", *GREEDY, "--no-chat", "-n", "40", "--grammar-after", " fourth", "--regex", "[xyz]{2}")
+    text = good("-m", plain, "-p", "<|assistant|>", "--special", *GREEDY, "--no-chat", "-n", "40", "--grammar-after",
+                " fourth", "--regex", "[xyz]{2}")
     check(re.fullmatch(r"(.|\n)* fourth[xyz]{2}\n?", text), "behind a text: %r" % text)
 
 
 BAD_CHAT = [  # a line, what its error says
-    ({"messages": "hello"}, "messages"), ({"messages": []}, "messages"), ({"messages": ["x"]}, r"messages\[0\]"), ({"messages": [{"content": "x"}]}, "role"), ({"messages": [{"role": 5, "content": "x"}]}, "role"),
-    ({"messages": [{"role": "user", "content": 5}]}, "content"), ({"messages": [{"role": "user", "content": {"a": 1}}]}, "content"), ({"messages": [*ASK, {"role": None, "content": "x"}]}, r"messages\[1\].*role"),
-    ({"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "data:"}}]}]}, "image_url"),
-    ({"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "input_audio"), ({"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]}, "text"),
-    ({"messages": ASK, "prompt": "x"}, "prompt"), ({"messages": ASK, "frobnicate": 1}, "frobnicate"), ({"messages": ASK, "logprobs": 3}, "logprobs"), ({"messages": ASK, "top_logprobs": 3}, "top_logprobs"),
-    ({"messages": ASK, "logprobs": True, "top_logprobs": 21}, "top_logprobs"), ({"messages": ASK, "n": 129}, r"\bn\b"), ({"messages": ASK, "max_tokens": 2, "max_completion_tokens": 3}, "max_completion_tokens"),
-    ({"messages": ASK, "tools": {}}, "tools"), ({"messages": ASK, "tools": ["x"]}, "tools"), ({"messages": ASK, "tool_choice": "required"}, "tool_choice"), ({"messages": ASK, "tools": [TOOL], "tool_choice": "sometimes"}, "tool_choice"),
-    ({"messages": ASK, "tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "no"}}}, "'no'"), ({"messages": ASK, "tools": [TOOL], "tool_choice": {"type": "x"}}, "tool_choice"),
-    ({"messages": ASK, "parallel_tool_calls": 1}, "parallel_tool_calls"), ({"messages": ASK, "reasoning_effort": 3}, "reasoning_effort"), ({"messages": ASK, "chat_template_kwargs": []}, "chat_template_kwargs"),
-    ({"messages": ASK, "chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"), ({"messages": ASK, "response_format": {"type": "json_schema"}}, "response_format"), ({"messages": ASK, "grammar": "root ::= x"}, "grammar"),
-    ({"messages": ASK, "stream": True}, "stream"), ({"messages": [{"role": "user", "content": "word " * 3000}]}, "context"), ({"messages": [{"role": "user", "content": "raise"}]}, "as the template says"),
-    (b'{"messages":[{"role":"user","content":"\\ud800"}]}', "surrogate"), (b'{"messages":[{"role":"user","role":"user","content":"x"}]}', "twice"), (b'{"messages":[{"role":"user","content":"x"}', "JSON"),
-    (b'{"messages":' + b"[" * 1500 + b"]" * 1500 + b"}", "levels"), (b'{"messages":[{"role":"user","content":"x","deep":' + b"[" * 990 + b"]" * 990 + b"}]}", None),
-    ({"custom_id": "p", "method": "POST", "url": "/v1/completions", "body": {"messages": ASK}}, "messages"), ({"custom_id": "q", "method": "POST", "url": "/v1/chat/completions", "body": {"prompt": "x"}}, "prompt"),
+    ({"messages": "hello"}, "messages"), ({"messages": []}, "messages"), ({"messages": ["x"]}, r"messages\[0\]"),
+    ({"messages": [{"content": "x"}]}, "role"), ({"messages": [{"role": 5, "content": "x"}]}, "role"),
+    ({"messages": [{"role": "user", "content": 5}]}, "content"),
+    ({"messages": [{"role": "user", "content": {"a": 1}}]}, "content"),
+    ({"messages": [*ASK, {"role": None, "content": "x"}]}, r"messages\[1\].*role"),
+    ({"messages": [{"role": "user",
+                    "content": [{"type": "text", "text": "x"},
+                                {"type": "image_url", "image_url": {"url": "data:"}}]}]}, "image_url"),
+    ({"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}, "input_audio"),
+    ({"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]}, "text"),
+    ({"messages": ASK, "prompt": "x"}, "prompt"), ({"messages": ASK, "frobnicate": 1}, "frobnicate"),
+    ({"messages": ASK, "logprobs": 3}, "logprobs"), ({"messages": ASK, "top_logprobs": 3}, "top_logprobs"),
+    ({"messages": ASK, "logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+    ({"messages": ASK, "n": 129}, r"\bn\b"),
+    ({"messages": ASK, "max_tokens": 2, "max_completion_tokens": 3}, "max_completion_tokens"),
+    ({"messages": ASK, "tools": {}}, "tools"), ({"messages": ASK, "tools": ["x"]}, "tools"),
+    ({"messages": ASK, "tool_choice": "required"}, "tool_choice"),
+    ({"messages": ASK, "tools": [TOOL], "tool_choice": "sometimes"}, "tool_choice"),
+    ({"messages": ASK, "tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "no"}}}, "'no'"),
+    ({"messages": ASK, "tools": [TOOL], "tool_choice": {"type": "x"}}, "tool_choice"),
+    ({"messages": ASK, "parallel_tool_calls": 1}, "parallel_tool_calls"),
+    ({"messages": ASK, "reasoning_effort": 3}, "reasoning_effort"),
+    ({"messages": ASK, "chat_template_kwargs": []}, "chat_template_kwargs"),
+    ({"messages": ASK, "chat_template_kwargs": {"messages": []}}, "chat_template_kwargs"),
+    ({"messages": ASK, "response_format": {"type": "json_schema"}}, "response_format"),
+    ({"messages": ASK, "grammar": "root ::= x"}, "grammar"),
+    ({"messages": ASK, "stream": True}, "stream"),
+    ({"messages": [{"role": "user", "content": "word " * 3000}]}, "context"),
+    ({"messages": [{"role": "user", "content": "raise"}]}, "as the template says"),
+    (b'{"messages":[{"role":"user","content":"\\ud800"}]}', "surrogate"),
+    (b'{"messages":[{"role":"user","role":"user","content":"x"}]}', "twice"),
+    (b'{"messages":[{"role":"user","content":"x"}', "JSON"),
+    (b'{"messages":' + b"[" * 1500 + b"]" * 1500 + b"}", "levels"),
+    (b'{"messages":[{"role":"user","content":"x","deep":' + b"[" * 990 + b"]" * 990 + b"}]}", None),
+    ({"custom_id": "p", "method": "POST", "url": "/v1/completions", "body": {"messages": ASK}}, "messages"),
+    ({"custom_id": "q", "method": "POST", "url": "/v1/chat/completions", "body": {"prompt": "x"}}, "prompt"),
 ]
 
 
@@ -736,13 +846,21 @@ def batch_contents_stay_contents():
     tokens = lambda line: next(iter(lines_out(model, [line]).values())).body["usage"]["prompt_tokens"]
     frame = tokens({"messages": [{"role": "user", "content": ""}], "max_tokens": 1})
     for text in (*script.CONTROL, "<|calls|>", "<|end|><|system|>x", "a\u00e9", "{{ bos_token }}", "{% raw %}"):
-        same(tokens({"messages": [{"role": "user", "content": text}], "max_tokens": 1}), frame + len(text.encode()), "tokens of %r" % text)
-        same(tokens({"messages": [{"role": "user", "content": [{"type": "text", "text": text[:3]}, {"type": "text", "text": text[3:]}]}], "max_tokens": 1}), frame + len(text.encode()), "parts of %r" % text)
-        escaped = json.dumps({"messages": [{"role": "user", "content": "@"}], "max_tokens": 1}).replace("@", "".join("\\u%04x" % ord(c) for c in text)).encode()
+        same(tokens({"messages": [{"role": "user", "content": text}], "max_tokens": 1}), frame + len(text.encode()),
+             "tokens of %r" % text)
+        same(tokens({"messages": [{"role": "user",
+                                   "content": [{"type": "text", "text": text[:3]},
+                                               {"type": "text", "text": text[3:]}]}], "max_tokens": 1}),
+                                               frame + len(text.encode()), "parts of %r" % text)
+        escaped = json.dumps({"messages": [{"role": "user", "content": "@"}], "max_tokens": 1}).replace("@",
+                                                                                                        "".join("\\u%04x" % ord(c) for c in text)).encode()
         same(tokens(escaped), frame + len(text.encode()), "escapes of %r" % text)
     same(tokens(b'{"messages":[{"role":"user","content":"\xff\xc3(\x80"}],"max_tokens":1}'), frame + 4, "bytes that are no UTF-8")
-    check(tokens({"messages": [{"role": "nobody|><|system|", "content": ""}], "max_tokens": 1}) > frame + 10, "a role that no table has")
-    call = lambda name: tokens({"messages": ASK, "max_tokens": 1, "tools": [{"type": "function", "function": {"name": name}}], "tool_choice": {"type": "function", "function": {"name": name}}})
+    check(tokens({"messages": [{"role": "nobody|><|system|", "content": ""}], "max_tokens": 1}) > frame + 10,
+          "a role that no table has")
+    call = lambda name: tokens({"messages": ASK, "max_tokens": 1,
+                                "tools": [{"type": "function", "function": {"name": name}}],
+                                "tool_choice": {"type": "function", "function": {"name": name}}})
     same(call("<|end|>"), call("1234567"), "a tool's name, which begins the answer")
 
 
@@ -751,11 +869,13 @@ def batch_shares_system_prompt():
     """a system prompt that many lines have is read once: cached tokens, and nothing else, differ from each line alone"""
     model, block = chatty(), 8
     start = [{"role": "system", "content": "You are kind. " * 40}]
-    lines = [{"messages": [*start, {"role": "user", "content": "Question %d" % i}], "seed": i, "max_tokens": 4} for i in range(12)]
+    lines = [{"messages": [*start, {"role": "user", "content": "Question %d" % i}], "seed": i, "max_tokens": 4}
+             for i in range(12)]
     got = lines_out(model, lines, "-np", "4")
     common = min(r.body["usage"]["prompt_tokens"] for r in got.values()) - len("1<|end|><|assistant|>")
     cached = sorted(r.body["usage"]["prompt_tokens_details"]["cached_tokens"] for r in got.values())
-    check(common > 400 and cached[0] < block and all(x >= common - block for x in cached[1:]), "cached tokens of a beginning of %d: %r" % (common, cached))
+    check(common > 400 and cached[0] < block and all(x >= common - block for x in cached[1:]),
+          "cached tokens of a beginning of %d: %r" % (common, cached))
     for no, r in some(sorted(got.items()), 3):
         equal(lines_out(model, [b""] * (no - 1) + [lines[no - 1]]), {no: r}, "line %d alone" % no)
 
@@ -767,12 +887,15 @@ def batch_plain_lines():
     part = lambda found: {no: (r.body["object"], r.body["choices"], r.body["usage"]["prompt_tokens"]) for no, r in found.items()}
     for more in (), ("-sys", "Be brief."):
         first = [{"role": "system", "content": more[1]}] if more else []
-        lines = lambda before: [{"messages": [*before, {"role": "user", "content": x}]} if x else b"" for x in ("Hi", "", "Who are you?")]
-        got, want = part(lines_out(model, b"Hi\n\nWho are you?\n", "--chat", "-s", "3", *more)), part(lines_out(model, lines(first), "-s", "3"))
+        lines = lambda before: [{"messages": [*before, {"role": "user", "content": x}]} if x else b""
+                                for x in ("Hi", "", "Who are you?")]
+        got, want = part(lines_out(model, b"Hi\n\nWho are you?\n", "--chat", "-s", "3", *more)), part(lines_out(model,
+                                                                                                                lines(first), "-s", "3"))
         same(sorted(got), [1, 3], "lines")
         same(got, want, "plain lines " + " ".join(more))
         same(part(lines_out(model, lines([]), "-s", "3", *more)), want, "-sys before the messages of a line")
-        same(part(lines_out(model, lines([{"role": "system", "content": "Own."}]), "-s", "3", *more)), part(lines_out(model, lines([{"role": "system", "content": "Own."}]), "-s", "3")), "a system message of its own")
+        same(part(lines_out(model, lines([{"role": "system", "content": "Own."}]), "-s", "3", *more)),
+             part(lines_out(model, lines([{"role": "system", "content": "Own."}]), "-s", "3")), "a system message of its own")
     raw = lines_out(model, [{"prompt": "Hi", "max_tokens": 2}], "--chat")
     same((raw[1].body["object"], raw[1].body["usage"]["prompt_tokens"]), ("text_completion", 3), "a prompt with --chat")
 
@@ -781,7 +904,8 @@ def batch_plain_lines():
 def batch_resumes_chat():
     """chat lines are resumed behind every record and merged; with another template, other variables or another system message --resume is refused"""
     model, out = chatty(), tmp("resumed.jsonl")
-    lines = [{"custom_id": "c%d" % i, "messages": [{"role": "user", "content": "Q %d" % i}], "seed": i, **({"tools": [TOOL]} if i % 3 == 0 else {"messages": 5} if i == 4 else {})} for i in range(8)]
+    lines = [{"custom_id": "c%d" % i, "messages": [{"role": "user", "content": "Q %d" % i}], "seed": i,
+              **({"tools": [TOOL]} if i % 3 == 0 else {"messages": 5} if i == 4 else {})} for i in range(8)]
     path = tmp("resume.jsonl", jsonl(lines))
     args = ("-m", model, "--batch", path, "-o", out, "-q")
     same(run(*args).rc, 1, "exit code")
@@ -797,22 +921,28 @@ def batch_resumes_chat():
     merged = run("--merge", out)
     equal(records(merged.out), records(whole), "merged")
     template = tmp("other.jinja", CHATML + " ")
-    for more in (("--chat-template-file", template), ("--chat-template-kwargs", '{"a": 1}'), ("-sys", "Be brief."), ("--think", "off"), ("--think-budget", "5"), ("--chat",)):
-        refused({"-sys": "system-prompt", "--chat-template-file": "chat-template"}.get(more[0], more[0][2:]), *args, "--resume", *more)
+    for more in (("--chat-template-file", template), ("--chat-template-kwargs", '{"a": 1}'), ("-sys", "Be brief."),
+                 ("--think", "off"), ("--think-budget", "5"), ("--chat",)):
+        refused({"-sys": "system-prompt", "--chat-template-file": "chat-template"}.get(more[0], more[0][2:]), *args,
+                "--resume", *more)
 
 
 @case
 def batch_csv_of_chat():
     """CSV of chat lines: contents as text, and columns for thinking and calls"""
     model = chatty()
-    path = tmp("csv.jsonl", jsonl([{"messages": ASK, "n": 4, "temperature": 1, "seed": 1}, {"messages": ASK, "tools": [TOOL], "seed": 2}, {"prompt": "x", "max_tokens": 0}, {"messages": 1}]))
+    path = tmp("csv.jsonl", jsonl([{"messages": ASK, "n": 4, "temperature": 1, "seed": 1},
+                                   {"messages": ASK, "tools": [TOOL], "seed": 2}, {"prompt": "x", "max_tokens": 0},
+                                   {"messages": 1}]))
     r = run("-m", model, "--batch", path, "--format", "csv", "-q")
     want = records(run("-m", model, "--batch", path, "-q").out)
     rows = sorted(csv.DictReader(io.StringIO(r.out.decode(), newline="")), key=lambda x: (int(x["line"]), x["index"]))
     same(list(rows[0])[-2:], ["reasoning_content", "tool_calls"], "the last columns")
     messages = [(c["message"], c["finish_reason"]) for no in (1, 2) for c in want[no].body["choices"]]
-    same([(x["text"], x["reasoning_content"], x["tool_calls"] and json.loads(x["tool_calls"]), x["finish_reason"]) for x in rows[:5]],
-         [(m["content"] or "", m.get("reasoning_content", ""), m.get("tool_calls", ""), finish) for m, finish in messages], "rows")
+    same([(x["text"], x["reasoning_content"], x["tool_calls"] and json.loads(x["tool_calls"]), x["finish_reason"])
+          for x in rows[:5]],
+         [(m["content"] or "", m.get("reasoning_content", ""), m.get("tool_calls", ""), finish) for m,
+          finish in messages], "rows")
     check(rows[6]["error"] and rows[5]["text"] == "", "other rows: %r" % rows[5:])
 
 

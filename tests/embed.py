@@ -96,9 +96,11 @@ class Encoders:
                 with open(os.path.join(folder, golden), "rb") as g:
                     values = floats(g.read())
                 if rank:
-                    self.rankers.append((name, os.path.join(folder, model), ids, [values[i:i + int(width)] for i in range(0, len(values), int(width))], float(limit)))
+                    self.rankers.append((name, os.path.join(folder, model), ids,
+                                         [values[i:i + int(width)] for i in range(0, len(values), int(width))], float(limit)))
                 else:
-                    self.rows.append((name, os.path.join(folder, model), ids, self.texts(ids, values, int(width)), pooling[0], float(limit)))
+                    self.rows.append((name, os.path.join(folder, model), ids, self.texts(ids, values, int(width)),
+                                      pooling[0], float(limit)))
 
     @staticmethod
     def texts(ids, values, width):
@@ -129,9 +131,11 @@ def encoders():
             for i, w in enumerate(want):
                 v = vectors(got[i + 1])[0]
                 for a, b in zip(v, w[word]) if word == "none" else [(v, w[word])]:
-                    check(turn(a, b) <= limit, "%s, text %d, %s: 1 - cosine is %.3g, over %g" % (name, i, word, turn(a, b), limit))
+                    check(turn(a, b) <= limit, "%s, text %d, %s: 1 - cosine is %.3g, over %g" % (name, i, word,
+                                                                                                 turn(a, b), limit))
         if pooling != "-":
-            same(vectors(batch(lines, model=model)[1]), vectors(batch(lines, "--pooling", pooling, model=model)[1]), name + ": the file's pooling")
+            same(vectors(batch(lines, model=model)[1]), vectors(batch(lines, "--pooling", pooling, model=model)[1]),
+                 name + ": the file's pooling")
 
 
 @case
@@ -142,7 +146,8 @@ def rerankers():
             got = batch([{"input": t} for t in ids], "--pooling", "rank", *more, model=model)
             for i, w in enumerate(want):
                 v = vectors(got[i + 1])[0]
-                check(len(v) == len(w) and max(abs(a - b) for a, b in zip(v, w)) <= limit, "%s, text %d: %r, want %r" % (name, i, v, w))
+                check(len(v) == len(w) and max(abs(a - b) for a, b in zip(v, w)) <= limit,
+                      "%s, text %d: %r, want %r" % (name, i, v, w))
         error = batch([{"input": ids[0], "dimensions": len(want[0]) + 1}], "--pooling", "rank", model=model, rc=1)[1].error
         check("at most the %d" % len(want[0]) in error["message"], "dimensions: %r" % error)
 
@@ -163,7 +168,9 @@ def encoders_texts():
 @case
 def encoders_same_bits():
     """a text in an encoder has the same bits alone, among others, with any number of threads and rows of a step, at every level"""
-    for name, model, ids, _, _, _ in some(r for r in Encoders().rows if r[0] in ("bert", "modern-bert_q8_0", "jina-bert-v2", "jina-bert-v2_code", "gemma-embedding", "nomic-bert-moe")):
+    for name, model, ids, _, _, _ in some(r for r in Encoders().rows
+                                          if r[0] in ("bert", "modern-bert_q8_0", "jina-bert-v2", "jina-bert-v2_code",
+                                                      "gemma-embedding", "nomic-bert-moe")):
         lines = [{"input": t} for t in (ids * 8)[:8]]
         n = min(8, len(ids))
         want = batch(lines, model=model)
@@ -171,7 +178,8 @@ def encoders_same_bits():
             same(vectors(batch([lines[i]], model=model)[1]), vectors(want[i + 1]), name + ": alone")
         turned = batch(lines[::-1], "-t", "3", model=model)
         same([vectors(turned[8 - i]) for i in range(8)], [vectors(want[i + 1]) for i in range(8)], name + ": the other way round")
-        for more in (("-t", "1", "-b", "1"), ("--cpu", "scalar"), ("--cpu", "avx2"), ("-np", "1", "--kv-block-size", "3", "-ctk", "f32")):
+        for more in (("-t", "1", "-b", "1"), ("--cpu", "scalar"), ("--cpu", "avx2"),
+                     ("-np", "1", "--kv-block-size", "3", "-ctk", "f32")):
             if more[-1] != "avx2" or b"avx2" in good("--list", "cpu"):
                 equal(batch(lines, *more, model=model), want, "%s %s" % (name, " ".join(more)))
 
@@ -181,14 +189,17 @@ def encoder_refusals():
     """an encoder makes no text, and refuses a text that is longer than its context, with both numbers"""
     rows = {r[0]: r for r in Encoders().rows}
     model = rows["bert"][1]
-    for more in (("-p", "a"), ("-p", "a", "--score"), ("-p", "a", "--logits", os.path.join(TMP, "l")), ("--perplexity", "-p", "a b c"), ("--batch", put("a.txt", b"a\n")),
+    for more in (("-p", "a"), ("-p", "a", "--score"), ("-p", "a", "--logits", os.path.join(TMP, "l")),
+                 ("--perplexity", "-p", "a b c"), ("--batch", put("a.txt", b"a\n")),
                  ("--bench", "-p", "4", "-n", "0"), ("-p", "a", "--imatrix-out", os.path.join(TMP, "i"))):
         r = run("-m", model, *more)
-        check(r.rc == 2 and b"bert model makes vectors of texts and continues none, expected --embed" in r.err, "%s: %r" % (more, r))
+        check(r.rc == 2 and b"bert model makes vectors of texts and continues none, expected --embed" in r.err,
+              "%s: %r" % (more, r))
     long = [{"input": [5] * n} for n in (96, 97)]
     for name in ("bert", "modern-bert"):
         found = batch(long, model=rows[name][1], rc=1)
-        check(found[1].body and "97 tokens, the encoder's context holds 96" in found[2].error["message"], "%s: %r" % (name, found[2].error))
+        check(found[1].body and "97 tokens, the encoder's context holds 96" in found[2].error["message"],
+              "%s: %r" % (name, found[2].error))
     refused(run("-m", model, "--embed", "-p", "a", "-c", "200"), 2, "learned", "more positions than are learned")
 
 
@@ -199,7 +210,8 @@ def forms_of_lines():
     alone = {t: good("-m", SMALL, "--embed", "-p", t, "-q") for t in set(texts)}
     plain, path = put("texts.txt", "".join(t + "\n" for t in texts).encode()), os.path.join(TMP, "rows.f32")
     for more in (), ("-np", "3", "--batch-order", "input"), ("-ub", "4"):
-        same(good("-m", SMALL, "--embed", "--batch", plain, "--format", "text", "-q", *more), b"".join(alone[t] for t in texts), "numbers")
+        same(good("-m", SMALL, "--embed", "--batch", plain, "--format", "text", "-q", *more),
+             b"".join(alone[t] for t in texts), "numbers")
         same(good("-m", SMALL, "--embed", "--batch", plain, "-o", path, "-q", *more), b"", "stdout beside -o")
         with open(path, "rb") as f:
             rows_ = floats(f.read())
@@ -207,11 +219,14 @@ def forms_of_lines():
         want = [x for t in texts for x in array.array("f", map(float, alone[t].split()))]
         same(rows_, want, "raw floats")
     check(not os.path.exists(path + ".llmrun"), "a header beside raw floats")
-    lines = put("lines.jsonl", [{"input": ["b", "c d"]}, {"input": 5}, {"input": "a text"}, {"input": ["b", ""], "dimensions": 8}])
+    lines = put("lines.jsonl", [{"input": ["b", "c d"]}, {"input": 5}, {"input": "a text"},
+                                {"input": ["b", ""], "dimensions": 8}])
     r = run("-m", SMALL, "--embed", "--batch", lines, "--format", "text")
-    narrow = json.loads(good("-m", SMALL, "--embed", "--batch", put("one.jsonl", [{"input": ["b", ""], "dimensions": 8}]), "-q"))["response"]["body"]["data"]
+    narrow = json.loads(good("-m", SMALL, "--embed", "--batch",
+                             put("one.jsonl", [{"input": ["b", ""], "dimensions": 8}]), "-q"))["response"]["body"]["data"]
     got = r.out.decode().split("\n")
-    same((r.rc, got[:2] + got[2:4]), (1, (alone["b"] + alone["c d"]).decode().split("\n")[:2] + ["", alone["a text"].decode()[:-1]]), "numbers of lines")
+    same((r.rc, got[:2] + got[2:4]),
+         (1, (alone["b"] + alone["c d"]).decode().split("\n")[:2] + ["", alone["a text"].decode()[:-1]]), "numbers of lines")
     same([[float(x) for x in row.split()] for row in got[4:6]], [x["embedding"] for x in narrow], "fewer dimensions")
     check(re.search(rb"lines\.jsonl: line 2: input: found a number", r.err), repr(r.err))
     r = run("-m", SMALL, "--embed", "--batch", lines, "-o", path)
@@ -219,9 +234,11 @@ def forms_of_lines():
         rows_ = floats(f.read())
     width = len(alone["b"].split())
     same((r.rc, len(rows_)), (1, 6 * width), "floats of lines with errors: %r" % r.err)
-    check([x != x for x in rows_] == [i // width in (2, 4, 5) for i in range(6 * width)] and b"dimensions: 8 is not the width" in r.err, "NaN where a line has an error: %r" % r.err)
+    check([x != x for x in rows_] == [i // width in (2, 4, 5) for i in range(6 * width)]
+          and b"dimensions: 8 is not the width" in r.err, "NaN where a line has an error: %r" % r.err)
     refused(run("-m", SMALL, "--embed", "--batch", plain, "-o", path, "--resume"), 2, "no -o FILE.f32", "--resume of floats")
-    refused(run("-m", SMALL, "--embed", "--batch", plain, "--format", "text", "--pooling", "none"), 2, "several vectors", "--pooling none")
+    refused(run("-m", SMALL, "--embed", "--batch", plain, "--format", "text", "--pooling", "none"), 2,
+            "several vectors", "--pooling none")
 
 
 @case
@@ -260,7 +277,8 @@ def forms():
         raw = floats(f.read())
     same(raw, array.array("f", v).tolist(), "raw floats")
     j = json.loads(good("-m", SMALL, "--embed", "-p", TEXT, "-q", "--json"))
-    same((j["object"], j["model"], j["data"][0]["object"], j["data"][0]["index"]), ("list", "llama.gguf", "embedding", 0), "the shape")
+    same((j["object"], j["model"], j["data"][0]["object"], j["data"][0]["index"]),
+         ("list", "llama.gguf", "embedding", 0), "the shape")
     same(j["data"][0]["embedding"], v, "JSON")
     n = len(good("-m", SMALL, "--tokenize", "--bos", "-p", TEXT).split())
     same(j["usage"], {"prompt_tokens": n, "total_tokens": n}, "usage")
@@ -300,8 +318,10 @@ def same_bits():
             same([vectors(turned[len(texts) - i])[0] for i in range(len(texts))], v, "the other way round, 3 threads, 7 rows")
             if model == PIP:
                 continue
-            for more in some((("-t", "1", "-b", "1"), ("--cpu", "scalar"), ("-np", "2", "--kv-blocks", "40"), ("--batch-order", "input", "-np", "1")), 3):
-                equal(batch([{"input": t} for t in texts], "--pooling", word, *more, model=model), want, "%s %s" % (word, " ".join(more)))
+            for more in some((("-t", "1", "-b", "1"), ("--cpu", "scalar"), ("-np", "2", "--kv-blocks", "40"),
+                              ("--batch-order", "input", "-np", "1")), 3):
+                equal(batch([{"input": t} for t in texts], "--pooling", word, *more, model=model), want,
+                      "%s %s" % (word, " ".join(more)))
 
 
 @case
@@ -314,7 +334,8 @@ def shared_beginnings():
         shared = json.loads(r.err)["shared_tokens"]
         check((shared > 40) == shares, "%s: %d tokens are shared" % (word, shared))
         for i, line in enumerate(lines):
-            same(vectors(records(r.out)[i + 1])[0], rows("--pooling", word, model=PIP, text=line["input"])[0], "%s: line %d" % (word, i + 1))
+            same(vectors(records(r.out)[i + 1])[0], rows("--pooling", word, model=PIP, text=line["input"])[0],
+                 "%s: line %d" % (word, i + 1))
 
 
 @case
@@ -322,7 +343,8 @@ def requests():
     """/v1/embeddings: a text, texts, token ids, lists of them; base64; dimensions; an envelope; plain lines"""
     ids = [[1, 5, 9, 40], [1, 7]]
     one = vectors(batch([{"input": x} for x in ids])[1])[0]
-    got = batch([{"input": "Hello"}, {"input": ["Hello", "you", "Hello"]}, {"input": ids[0]}, {"input": ids, "model": "m", "user": "u"},
+    got = batch([{"input": "Hello"}, {"input": ["Hello", "you", "Hello"]}, {"input": ids[0]},
+                 {"input": ids, "model": "m", "user": "u"},
                  {"input": ids[0], "encoding_format": "base64"}, {"input": ids[0], "dimensions": 5, "encoding_format": "float"},
                  {"custom_id": "x", "method": "POST", "url": "/v1/embeddings", "body": {"input": "Hello", "dimensions": None}}])
     hello = vectors(got[1])[0]
@@ -343,12 +365,16 @@ def requests():
 @case
 def bad_lines():
     """a line that is wrong has an error that says why, the others are answered, and the exit code is 1"""
-    bad = [({"input": "a", "temperature": 0}, "temperature"), ({"input": "a", "foo": 1}, "foo"), ({"prompt": "a"}, "prompt: belongs to /v1/completions"),
-           ({"messages": [{"role": "user", "content": "a"}]}, "messages: belongs to /v1/chat"), ({}, "no input"), ({"input": []}, "empty list"),
+    bad = [({"input": "a", "temperature": 0}, "temperature"), ({"input": "a", "foo": 1}, "foo"),
+           ({"prompt": "a"}, "prompt: belongs to /v1/completions"),
+           ({"messages": [{"role": "user", "content": "a"}]}, "messages: belongs to /v1/chat"), ({}, "no input"),
+           ({"input": []}, "empty list"),
            ({"input": {}}, "input: found an object"), ({"input": 3}, "input: found a number"), ({"input": [[]]}, "empty list"),
-           ({"input": [1, "a"]}, "token ids alone"), ({"input": ["a", [1], {}]}, "text or a list"), ({"input": [99999]}, "out of range"),
+           ({"input": [1, "a"]}, "token ids alone"), ({"input": ["a", [1], {}]}, "text or a list"),
+           ({"input": [99999]}, "out of range"),
            ({"input": [-1]}, "out of range"), ({"input": [1.5]}, "whole number"), ({"input": "a", "dimensions": 0}, "dimensions"),
-           ({"input": "a", "dimensions": 100000}, "100000, expected at most"), ({"input": "a", "dimensions": "5"}, "found a string"),
+           ({"input": "a", "dimensions": 100000}, "100000, expected at most"),
+           ({"input": "a", "dimensions": "5"}, "found a string"),
            ({"input": "a", "encoding_format": "int8"}, "int8"), ({"input": "a", "encoding_format": 1}, "float or base64"),
            ({"custom_id": "c", "method": "POST", "url": "/v1/completions", "body": {"input": "a"}}, "expected /v1/embeddings"),
            ({"custom_id": "d", "method": "POST", "url": "/v1/embeddings", "body": {"input": "a", "n": 2}}, "n: belongs to"),
@@ -358,14 +384,17 @@ def bad_lines():
         error = found[i + 1].error
         check(error and any(w in error["message"] for w in word.split("|")), "%.60r: %r" % (line, error))
     check(found[len(bad) + 1].body, "the good line is answered")
-    error = records(run("-m", SMALL, "--batch", put("in.jsonl", [{"custom_id": "c", "method": "POST", "url": "/v1/embeddings", "body": {"input": "a"}}]), "-q").out)[1].error
+    error = records(run("-m", SMALL, "--batch",
+                        put("in.jsonl", [{"custom_id": "c", "method": "POST", "url": "/v1/embeddings",
+                                          "body": {"input": "a"}}]), "-q").out)[1].error
     check(error["code"] == "unsupported" and "--embed" in error["message"], "without --embed: %r" % error)
 
 
 @case
 def resume_and_shards():
     """results of vectors are resumed, ordered and joined from shards as those of answers; other settings are refused"""
-    lines = [{"custom_id": "t%d" % i, "method": "POST", "url": "/v1/embeddings", "body": {"input": "text %d" % i}} for i in range(20)]
+    lines = [{"custom_id": "t%d" % i, "method": "POST", "url": "/v1/embeddings", "body": {"input": "text %d" % i}}
+             for i in range(20)]
     path, out = put("in.jsonl", lines), os.path.join(TMP, "out.jsonl")
     base = ("-m", SMALL, "--embed", "--batch", path, "-q")
     good(*base, "-o", out, "--ordered")
@@ -389,7 +418,8 @@ def resume_and_shards():
 def refusals():
     """what cannot be has one line and exit 2: options of answers, two actions, no classifier, a text that is too long"""
     refused(run("-m", SMALL, "--embed", "-p", "a", "--temp", "0"), 2, "--temp has no effect on --embed", "sampling")
-    refused(run("-m", SMALL, "--embed", "--batch", put("a.txt", b"a\n"), "-n", "3"), 2, "no effect on --embed --batch", "tokens to generate")
+    refused(run("-m", SMALL, "--embed", "--batch", put("a.txt", b"a\n"), "-n", "3"), 2,
+            "no effect on --embed --batch", "tokens to generate")
     refused(run("-m", SMALL, "--embed", "-p", "a", "--resume"), 2, "--resume has no effect on --embed", "--resume of a prompt")
     refused(run("-m", SMALL, "--embed", "--batch", put("a.txt", b"a\n"), "-p", "b"), 2, "no effect", "a prompt beside lines")
     refused(run("-m", SMALL, "--embed", "--score", "-p", "a"), 2, "two actions", "two actions")
@@ -405,30 +435,55 @@ def refusals():
 def broken():
     """Encoders with one thing changed, and a word of what llmrun says to each."""
     of = "../encoders/"
-    for model, key, t, v in (("bert", "pooling_type", U32, 5), ("bert", "pooling_type", STR, "cls"), ("bert", "attention.causal", U32, 2), ("bert", "context_length", U32, 97),
-                             ("bert", "context_length", U32, 0), ("bert", "attention.layer_norm_epsilon", F32, 0.0), ("bert", "attention.layer_norm_epsilon", F32, float("nan")),
-                             ("nomic-bert-moe", "moe_every_n_layers", U32, 0), ("nomic-bert-moe", "moe_every_n_layers", U32, 1), ("nomic-bert-moe", "moe_every_n_layers", U32, 1 << 31),
-                             ("nomic-bert-moe", "moe_every_n_layers", None, None), ("nomic-bert-moe", "expert_used_count", U32, 5), ("jina-bert-v2", "attention.max_alibi_bias", F32, 4.0),
-                             ("jina-bert-v2", "attention.head_count", U32, 5), ("modern-bert", "hidden_activation", STR, "mish"), ("modern-bert", "hidden_activation", U32, 1),
-                             ("modern-bert", "attention.sliding_window_pattern", U32, 513), ("modern-bert", "attention.sliding_window_pattern", ARR, (BOOL, [1])),
-                             ("modern-bert", "attention.sliding_window", U32, 1 << 31), ("modern-bert", "rope.freq_base_swa", F32, -1.0), ("modern-bert_rank", "classifier.output_labels", ARR, (STR, [])),
-                             ("modern-bert_rank", "classifier.output_labels", U32, 2), ("modern-bert_rank", "classifier.output_labels", ARR, (STR, ["a"] * 600))):
+    for model, key, t, v in (("bert", "pooling_type", U32, 5), ("bert", "pooling_type", STR, "cls"),
+                             ("bert", "attention.causal", U32, 2), ("bert", "context_length", U32, 97),
+                             ("bert", "context_length", U32, 0), ("bert", "attention.layer_norm_epsilon", F32, 0.0),
+                             ("bert", "attention.layer_norm_epsilon", F32, float("nan")),
+                             ("nomic-bert-moe", "moe_every_n_layers", U32, 0),
+                             ("nomic-bert-moe", "moe_every_n_layers", U32, 1),
+                             ("nomic-bert-moe", "moe_every_n_layers", U32, 1 << 31),
+                             ("nomic-bert-moe", "moe_every_n_layers", None, None),
+                             ("nomic-bert-moe", "expert_used_count", U32, 5),
+                             ("jina-bert-v2", "attention.max_alibi_bias", F32, 4.0),
+                             ("jina-bert-v2", "attention.head_count", U32, 5),
+                             ("modern-bert", "hidden_activation", STR, "mish"), ("modern-bert", "hidden_activation", U32, 1),
+                             ("modern-bert", "attention.sliding_window_pattern", U32, 513),
+                             ("modern-bert", "attention.sliding_window_pattern", ARR, (BOOL, [1])),
+                             ("modern-bert", "attention.sliding_window", U32, 1 << 31),
+                             ("modern-bert", "rope.freq_base_swa", F32, -1.0),
+                             ("modern-bert_rank", "classifier.output_labels", ARR, (STR, [])),
+                             ("modern-bert_rank", "classifier.output_labels", U32, 2),
+                             ("modern-bert_rank", "classifier.output_labels", ARR, (STR, ["a"] * 600))):
         yield key + "|position_embd.weight is 16 x 96|multiple of 5 heads", family(of + model, key, t, v).bytes()
-    for model, tensor in (("bert", "token_embd_norm.weight"), ("bert", "position_embd.weight"), ("bert", "blk.1.attn_output_norm.weight"), ("bert", "blk.2.layer_output_norm.weight"),
-                          ("jina-bert-v2_code", "blk.1.attn_norm_2.weight"), ("jina-bert-v2_code", "blk.1.attn_q_norm.weight"), ("jina-bert-v2_code", "blk.0.attn_k_norm.weight"),
-                          ("nomic-bert-moe", "blk.1.ffn_gate_inp.weight"), ("jina-bert-v2_split", "blk.0.ffn_gate.weight"), ("jina-bert-v2", "blk.0.ffn_up.weight"),
-                          ("modern-bert", "blk.1.attn_norm.weight"), ("modern-bert", "output_norm.weight"), ("gemma-embedding_dense", "dense_3.weight")):
+    for model, tensor in (("bert", "token_embd_norm.weight"), ("bert", "position_embd.weight"),
+                          ("bert", "blk.1.attn_output_norm.weight"), ("bert", "blk.2.layer_output_norm.weight"),
+                          ("jina-bert-v2_code", "blk.1.attn_norm_2.weight"),
+                          ("jina-bert-v2_code", "blk.1.attn_q_norm.weight"), ("jina-bert-v2_code", "blk.0.attn_k_norm.weight"),
+                          ("nomic-bert-moe", "blk.1.ffn_gate_inp.weight"),
+                          ("jina-bert-v2_split", "blk.0.ffn_gate.weight"), ("jina-bert-v2", "blk.0.ffn_up.weight"),
+                          ("modern-bert", "blk.1.attn_norm.weight"), ("modern-bert", "output_norm.weight"),
+                          ("gemma-embedding_dense", "dense_3.weight")):
         yield tensor + "|ffn_gate.weight is missing", without_tensor(of + model, tensor)
-    for model, tensor, dims in (("bert", "token_types.weight", [15, 2]), ("bert", "position_embd.weight", [16, 95]), ("bert", "blk.0.attn_output_norm.bias", [8]),
-                                ("jina-bert-v2_code", "blk.1.attn_q_norm.weight", [8]), ("jina-bert-v2_code", "blk.0.attn_k_norm.bias", [25]), ("jina-bert-v2_code", "blk.1.attn_norm_2.bias", [23]),
-                                ("jina-bert-v2", "blk.0.ffn_up.weight", [24, 33]), ("gemma-embedding_dense", "dense_2.weight", [16, 25]), ("bert_rank", "cls.output.weight", [16, 2]),
+    for model, tensor, dims in (("bert", "token_types.weight", [15, 2]), ("bert", "position_embd.weight", [16, 95]),
+                                ("bert", "blk.0.attn_output_norm.bias", [8]),
+                                ("jina-bert-v2_code", "blk.1.attn_q_norm.weight", [8]),
+                                ("jina-bert-v2_code", "blk.0.attn_k_norm.bias", [25]),
+                                ("jina-bert-v2_code", "blk.1.attn_norm_2.bias", [23]),
+                                ("jina-bert-v2", "blk.0.ffn_up.weight", [24, 33]),
+                                ("gemma-embedding_dense", "dense_2.weight", [16, 25]),
+                                ("bert_rank", "cls.output.weight", [16, 2]),
                                 ("modern-bert_rank", "cls.output.bias", [1]), ("modern-bert_rank", "cls.norm.weight", [17])):
         yield tensor + "|ffn_gate.weight is missing", resized(of + model, tensor, dims)
-    for model, tensor, dims in (("bert", "output_norm.weight", [16]), ("bert", "blk.0.ffn_gate.weight", [16, 32]), ("modern-bert", "blk.0.attn_norm.weight", [16]),
-                                ("jina-bert-v2", "blk.0.attn_q_norm.weight", [24]), ("jina-bert-v2", "blk.1.attn_norm_2.weight", [24]), ("bert", "blk.0.attn_norm_2.weight", [16]),
-                                ("modern-bert", "token_types.weight", [16, 2]), ("nomic-bert-moe", "blk.1.ffn_gate_exps.weight", [16, 16, 4]), ("bert", "dense_2.weight", [16, 16])):
+    for model, tensor, dims in (("bert", "output_norm.weight", [16]), ("bert", "blk.0.ffn_gate.weight", [16, 32]),
+                                ("modern-bert", "blk.0.attn_norm.weight", [16]),
+                                ("jina-bert-v2", "blk.0.attn_q_norm.weight", [24]),
+                                ("jina-bert-v2", "blk.1.attn_norm_2.weight", [24]), ("bert", "blk.0.attn_norm_2.weight", [16]),
+                                ("modern-bert", "token_types.weight", [16, 2]),
+                                ("nomic-bert-moe", "blk.1.ffn_gate_exps.weight", [16, 16, 4]),
+                                ("bert", "dense_2.weight", [16, 16])):
         yield tensor, with_tensor(of + model, tensor, dims)
-    for model, tensor in (("bert", "blk.0.ffn_up.weight"), ("bert", "token_types.weight"), ("gemma-embedding_dense", "dense_2.weight"), ("modern-bert_rank", "cls.norm.weight")):
+    for model, tensor in (("bert", "blk.0.ffn_up.weight"), ("bert", "token_types.weight"),
+                          ("gemma-embedding_dense", "dense_2.weight"), ("modern-bert_rank", "cls.norm.weight")):
         for word in (0x7fc00000, 0x7f800000):
             yield "NaN", filled(of + model, tensor, word)
 
@@ -446,7 +501,8 @@ def broken_encoders():
 # --- vocabularies of the kind whitespace: a second reading in Python ---
 
 WHITE_CHARS = "abcdefghijklmnopqrstuvwxyz0123456789.,!?-_ABHZ" + "\u4f60\u597d\u4e16\u754c\u4e2d\u6587\u3002\uff01" + "\u00e9\u00fc\u0301\u0130\u03c3\u00b2\u2167\u24d0\u20ac\u2581\u200d"
-WHITE_MERGES = ["h e", "l l", "he ll", "hell o", "\u4f60 \u597d", "\u4e16 \u754c", "1 2", "12 3", "! !", "a \u0301", "H e", "He ll", "i n", "in g", "_ a", "c !", ", \u4f60", "\u24d0 b"]
+WHITE_MERGES = ["h e", "l l", "he ll", "hell o", "\u4f60 \u597d", "\u4e16 \u754c", "1 2", "12 3", "! !", "a \u0301",
+                "H e", "He ll", "i n", "in g", "_ a", "c !", ", \u4f60", "\u24d0 b"]
 WHITE_SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "\0"]
 
 
@@ -458,7 +514,9 @@ def white_file(lower=True, unknown=True):
     t, f = "tokenizer.ggml.", family("../encoders/jina-bert-v2")
     for k in [k for k, _, _ in f.kv if k.startswith(t)]:
         f.drop(k)
-    f.set(t + "model", STR, "whitespace").set(t + "pre", STR, "whitespace").set(t + "tokens", ARR, (STR, tokens)).set(t + "merges", ARR, (STR, WHITE_MERGES))
+    f.set(t + "model", STR, "whitespace").set(t + "pre", STR, "whitespace").set(t + "tokens", ARR,
+                                                                                (STR, tokens)).set(t + "merges", ARR,
+                                                                                                   (STR, WHITE_MERGES))
     f.set(t + "token_type", ARR, (I32, [3] * 5 + [1] * (n - 5) + [5] * (272 - n)))
     for k, v in [("bos", 0), ("padding", 1), ("eos", 2), ("mask", 4)] + [("unknown", 3)] * unknown:
         f.set(t + k + "_token_id", U32, v)
@@ -469,7 +527,8 @@ def white_file(lower=True, unknown=True):
 def white_words(text):
     r"""What \w+|[^\w\s]+ of the tokenizers library finds."""
     def kind(c):
-        if unicodedata.category(c)[0] in "LM" or unicodedata.category(c) in ("Nd", "Nl", "Pc") or c in "\u200c\u200d" or 0x24b6 <= ord(c) <= 0x24e9:
+        if unicodedata.category(c)[0] in "LM" or unicodedata.category(c) in ("Nd", "Nl",
+                                                                             "Pc") or c in "\u200c\u200d" or 0x24b6 <= ord(c) <= 0x24e9:
             return "w"
         return "s" if c.isspace() else "p"
     words, last = [], "s"
@@ -501,8 +560,11 @@ def white_ids(text, lower, unknown):
 def whitespace_words():
     """a whitespace vocabulary has the ids of a second reading: lower case or not, words of characters, merges inside them, unknown characters with and without a token"""
     rng = random.Random(5)
-    texts = ["hello \u4f60\u597d,\u4e16\u754c!!", "HELLO Hello h\u00e9llo", "abc! c! c !", "a\u0301 \u0130\u03a3", "\u2581a \u2581 \u00b2\u2167\u24d0b\u24b6b", "  \t\u3000in\u2028ing\u00a0", "\0x", "123_a-12 3 \U0001f600\u0e01", "<mask> <s>"]
-    texts += ["".join(rng.choice(WHITE_CHARS + "  \n\u3000XYhel\u4f60\u597d!!\U0001f680\u0939") for _ in range(rng.randint(1, 40))) for _ in range(60)]
+    texts = ["hello \u4f60\u597d,\u4e16\u754c!!", "HELLO Hello h\u00e9llo", "abc! c! c !", "a\u0301 \u0130\u03a3",
+             "\u2581a \u2581 \u00b2\u2167\u24d0b\u24b6b", "  \t\u3000in\u2028ing\u00a0", "\0x",
+             "123_a-12 3 \U0001f600\u0e01", "<mask> <s>"]
+    texts += ["".join(rng.choice(WHITE_CHARS + "  \n\u3000XYhel\u4f60\u597d!!\U0001f680\u0939")
+                      for _ in range(rng.randint(1, 40))) for _ in range(60)]
     for lower in (True, False):
         for unknown in (True, False):
             model = put("white.gguf", white_file(lower, unknown).bytes())
@@ -512,10 +574,13 @@ def whitespace_words():
                 got = [int(x) for x in good("-m", model, "--tokenize", "-p", text, "-q").split()]
                 same(got, white_ids(text, lower, unknown), "ids of %r" % text)
     model = put("white.gguf", white_file().bytes())
-    same([int(x) for x in good("-m", model, "--tokenize", "-f", put("nul.txt", b"a\0 \xff"), "-q").split()], [6, 5, 3], "a NUL, and a byte that is no text")
-    same(rows("--pooling", "none", model=model, text="hello <mask>"), rows("--pooling", "none", model=model, text="HELLO<mask>"), "spaces and case change nothing")
+    same([int(x) for x in good("-m", model, "--tokenize", "-f", put("nul.txt", b"a\0 \xff"), "-q").split()],
+         [6, 5, 3], "a NUL, and a byte that is no text")
+    same(rows("--pooling", "none", model=model, text="hello <mask>"),
+         rows("--pooling", "none", model=model, text="HELLO<mask>"), "spaces and case change nothing")
     same(len(rows("--pooling", "none", model=model, text="hello <mask>")), 4, "rows of a start, two tokens and an end")
-    same(good("-m", model, "--detokenize", "-p", "%s %s" % tuple(white_ids("hello \u4f60\u597d", True, True)), "-q").decode(), "hello\u4f60\u597d", "the text of ids")
+    same(good("-m", model, "--detokenize", "-p", "%s %s" % tuple(white_ids("hello \u4f60\u597d", True, True)),
+              "-q").decode(), "hello\u4f60\u597d", "the text of ids")
     refused(run("-m", model, "--tokenize", "-p", "a", "--pre", "qwen2"), 2, "no pre-tokenizer", "--pre")
 
 
@@ -536,10 +601,13 @@ print("0.02.500.250 I llama_perf_context_print:        load time =       1.00 ms
 def bench_embed_speed():
     """tests/bench/embed_speed.py embeds texts of exactly so many tokens in both programs and prints ratios; a peer that computes less is reported"""
     for model, tokens, less in (("../encoders/bert.gguf", 24, 0), ("llama.gguf", 40, 0), ("../encoders/bert.gguf", 24, 1)):
-        peer = put("llama-embedding", ((PEER % (sys.executable, O.binary)).replace("TOKENS", str(tokens)).replace("LESS", str(less))).encode())
+        peer = put("llama-embedding", ((PEER % (sys.executable, O.binary)).replace("TOKENS",
+                                                                                   str(tokens)).replace("LESS", str(less))).encode())
         os.chmod(peer, 0o755)
-        r = subprocess.run([sys.executable, os.path.join(HERE, "tests", "bench", "embed_speed.py"), "--llmrun", O.binary, "--peer", peer, "--model", os.path.join(TINY, model),
-                            "--texts", "3", "--tokens", str(tokens), "--batches", "512", "--rounds", "1", "-t", "1"], capture_output=True, text=True)
+        r = subprocess.run([sys.executable, os.path.join(HERE, "tests", "bench", "embed_speed.py"), "--llmrun",
+                            O.binary, "--peer", peer, "--model", os.path.join(TINY, model),
+                            "--texts", "3", "--tokens", str(tokens), "--batches", "512", "--rounds", "1", "-t", "1"],
+                            capture_output=True, text=True)
         if less:
             check(r.returncode == 2 and "computed 71 tokens, expected 72" in r.stderr, repr(r))
             continue

@@ -299,8 +299,10 @@ static void t_base_scan(void) {
         int         is;                               /* 1: a value; 0: none; -1: more of it is needed */
     } rows[] = {
         {" {\"a\": [1, -2.5e+3, true, null], \"b\": {}} ", 1}, {"[]", 1}, {"\"\\ud83d\\n\n\"", 1}, {"0", 1}, {"-0.0", 1},
-        {"", -1}, {"{", -1}, {"[1,", -1}, {"\"a", -1}, {"\"\\", -1}, {"\"\\u12", -1}, {"tru", -1}, {"-", -1}, {"1.", -1}, {"1e", -1}, {"{\"a\"", -1},
-        {"}", 0}, {"[1,]", 0}, {"{1:2}", 0}, {"{\"a\":}", 0}, {"[1 2]", 0}, {"[}", 0}, {"01", 0}, {"\"\\x\"", 0}, {"\"\\u12g4\"", 0}, {"True", 0}, {"1 2", 0},
+        {"", -1}, {"{", -1}, {"[1,", -1}, {"\"a", -1}, {"\"\\", -1}, {"\"\\u12", -1}, {"tru", -1}, {"-", -1}, {"1.", -1},
+        {"1e", -1}, {"{\"a\"", -1},
+        {"}", 0}, {"[1,]", 0}, {"{1:2}", 0}, {"{\"a\":}", 0}, {"[1 2]", 0}, {"[}", 0}, {"01", 0}, {"\"\\x\"", 0},
+        {"\"\\u12g4\"", 0}, {"True", 0}, {"1 2", 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         bytes_scan s = {.t = bytes_of(rows[i].text), .most = SIZE_MAX};
@@ -324,9 +326,12 @@ static void t_base_unquote(void) {
     static const struct {
         const char *text, *strict, *plain;            /* NULL: none */
     } rows[] = {
-        {"\"a\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00\"", "a\"\\/\b\f\n\r\t\xc3\xa9\xf0\x9f\x98\x80", "a\"\\/\b\f\n\r\t\xc3\xa9\xf0\x9f\x98\x80"},
-        {"\"\xff\"", "\xff", "\xff"}, {"\"a\nb\"", NULL, "a\nb"}, {"\"\\ud83dx\"", NULL, "\xef\xbf\xbdx"}, {"\"\\ude00\"", NULL, "\xef\xbf\xbd"},
-        {"\"\\ud83d\\u0041\"", NULL, "\xef\xbf\xbd" "A"}, {"\"a", NULL, NULL}, {"\"a\" ", NULL, NULL}, {"\"\\x\"", NULL, NULL}, {"1", NULL, NULL}, {"", NULL, NULL}};
+        {"\"a\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00\"", "a\"\\/\b\f\n\r\t\xc3\xa9\xf0\x9f\x98\x80",
+         "a\"\\/\b\f\n\r\t\xc3\xa9\xf0\x9f\x98\x80"},
+        {"\"\xff\"", "\xff", "\xff"}, {"\"a\nb\"", NULL, "a\nb"}, {"\"\\ud83dx\"", NULL, "\xef\xbf\xbdx"},
+        {"\"\\ude00\"", NULL, "\xef\xbf\xbd"},
+        {"\"\\ud83d\\u0041\"", NULL, "\xef\xbf\xbd" "A"}, {"\"a", NULL, NULL}, {"\"a\" ", NULL, NULL},
+        {"\"\\x\"", NULL, NULL}, {"1", NULL, NULL}, {"", NULL, NULL}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int strict = 0; strict < 2; strict++) {
             const char *want = strict ? rows[i].strict : rows[i].plain;
@@ -340,8 +345,10 @@ static void t_base_unquote(void) {
 
 static void t_base_member(void) {
     static const char *const rows[][2] = {
-        {"{\"id\":1,\"a\":[{\"id\":2}]}", "1"}, {" { \"a\" : \"}\\\"\" , \"id\" : {\"b\":[]} }", "{\"b\":[]}"}, {"{\"id\":1,\"\\u0069d\":2}", "2"},
-        {"{\"id\":1", "1"}, {"{\"a\":1;\"id\":2}", ""}, {"[\"id\",1]", ""}, {"{}", ""}, {"{\"id\"}", ""}, {"", ""}, {",\"id\":1}", ""}, {"{\"a\":\"\"{\"id\":1}", ""}};
+        {"{\"id\":1,\"a\":[{\"id\":2}]}", "1"}, {" { \"a\" : \"}\\\"\" , \"id\" : {\"b\":[]} }", "{\"b\":[]}"},
+        {"{\"id\":1,\"\\u0069d\":2}", "2"},
+        {"{\"id\":1", "1"}, {"{\"a\":1;\"id\":2}", ""}, {"[\"id\",1]", ""}, {"{}", ""}, {"{\"id\"}", ""}, {"", ""},
+        {",\"id\":1}", ""}, {"{\"a\":\"\"{\"id\":1}", ""}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         CHECKF(bytes_is(bytes_member(bytes_of(rows[i][0]), "id"), rows[i][1]), "%s", rows[i][0]);
 }
@@ -381,8 +388,10 @@ static void t_base_writer(void) {
 }
 
 static void t_base_csv(void) {
-    static const char *const rows[][2] = {{"", ""}, {"a b", "a b"}, {"a,b", "\"a,b\""}, {"\"", "\"\"\"\""}, {"a\"b\"", "\"a\"\"b\"\"\""}, {"a\nb\r", "\"a\nb\r\""},
-                                          {"\xc3", "\xef\xbf\xbd"}, {"\xe2\x82,\xc3\xa9", "\"\xef\xbf\xbd,\xc3\xa9\""}, {"\xe2\"\x82", "\"\xef\xbf\xbd\"\"\xef\xbf\xbd\""}};
+    static const char *const rows[][2] = {{"", ""}, {"a b", "a b"}, {"a,b", "\"a,b\""}, {"\"", "\"\"\"\""},
+                                          {"a\"b\"", "\"a\"\"b\"\"\""}, {"a\nb\r", "\"a\nb\r\""},
+                                          {"\xc3", "\xef\xbf\xbd"}, {"\xe2\x82,\xc3\xa9", "\"\xef\xbf\xbd,\xc3\xa9\""},
+                                          {"\xe2\"\x82", "\"\xef\xbf\xbd\"\"\xef\xbf\xbd\""}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         str s = {0};
         str_put(&s, "x");                             /* what stands before it does not matter */
@@ -393,7 +402,8 @@ static void t_base_csv(void) {
 }
 
 static void t_base_base64(void) {
-    static const char *const rows[][2] = {{"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="},
+    static const char *const rows[][2] = {{"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foob", "Zm9vYg=="},
+                                          {"fooba", "Zm9vYmE="},
                                           {"foobar", "Zm9vYmFy"}, {"\xff\xfe\xfb", "//77"}, {"\xc3", "ww=="}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         str s = {0};
@@ -411,13 +421,15 @@ static void t_base_fit(void) {
         {"a\xc3\xa9z", 3, 3}, {"a\xc3\xa9z", 2, 1},         /* a character beyond ASCII may take two columns, and is never cut */
         {"\xe6\x97\xa5\xe6\x9c\xac", 3, 3}, {"\xff\xff", 1, 1},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) EQ_INT(progress__fit(cases[i].text, cases[i].columns), cases[i].fits);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        EQ_INT(progress__fit(cases[i].text, cases[i].columns), cases[i].fits);
 }
 
 static void t_base_left(void) {
     static const struct { double since, done, all; const char *want; } cases[] = {
         {-1e6, 1, 2, ""}, {10, 0, 2, ""}, {10, 1, 1e9, ""},     /* too early, and too far off, to say */
-        {1e6, 1e6, 1e6 + 10.5, ", 0:10 left"}, {1e6, 1e6, 1e6 + 121.5, ", 2:01 left"}, {1e6, 1e6, 1e6 + 7201.5, ", 2:00:01 left"},
+        {1e6, 1e6, 1e6 + 10.5, ", 0:10 left"}, {1e6, 1e6, 1e6 + 121.5, ", 2:01 left"},
+        {1e6, 1e6, 1e6 + 7201.5, ", 2:00:01 left"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         EQ_STR(progress_left(clock_now() - cases[i].since, cases[i].done, cases[i].all).p, cases[i].want);
@@ -426,7 +438,8 @@ static void t_base_left(void) {
 static void t_base_kind(void) {
     static const struct { const char *text; size_t n; const char *want; } cases[] = {
         {"", 0, NULL}, {"GGUF", 4, NULL}, {"GGUF is a format", 16, NULL}, {"PK", 2, NULL}, {"BZh", 3, NULL},
-        {"GGUF\3\0\0\0", 8, "a GGUF file"}, {"\x1f\x8b\x08", 3, "a gzip file"}, {"\x28\xb5\x2f\xfd", 4, "a zstd file"}, {"BZh91AY&SY", 10, "a bzip2 file"},
+        {"GGUF\3\0\0\0", 8, "a GGUF file"}, {"\x1f\x8b\x08", 3, "a gzip file"}, {"\x28\xb5\x2f\xfd", 4, "a zstd file"},
+        {"BZh91AY&SY", 10, "a bzip2 file"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *kind = bytes_kind((bytes){(const uint8_t *)cases[i].text, cases[i].n});
@@ -475,7 +488,8 @@ static int t_base_utf8_want(const uint8_t *p, size_t n) {
 }
 
 static void t_base_utf8(void) {
-    static const uint8_t edge[] = {0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc2, 0xe0, 0xed, 0xf0, 0xf4, 0xff};
+    static const uint8_t edge[] = {0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc2, 0xe0, 0xed, 0xf0,
+                                   0xf4, 0xff};
     enum { N = sizeof edge };
     t_base_utf8_sets();
     EQ_INT(utf8_len(edge, 0), 0);
@@ -490,7 +504,8 @@ static void t_base_utf8(void) {
             uint32_t key = 0;
             for (size_t j = 0; j < n; j++) key = key << 8 | b[j];
             const bool open = n < 4 && t_base_has(t_base_part[n - 1], key);
-            CHECKF(utf8_incomplete(b, n) == open, "utf8_incomplete(%02x %02x %02x %02x, %zu): want %d", b[0], b[1], b[2], b[3], n, open);
+            CHECKF(utf8_incomplete(b, n) == open, "utf8_incomplete(%02x %02x %02x %02x, %zu): want %d", b[0], b[1], b[2],
+                   b[3], n, open);
         }
         if (t_failed) return;
     }
@@ -512,8 +527,10 @@ static void t_base_visible(void) {
         const char *text, *want;
     } rows[] = {
         {"plain \t text\n", "plain \t text\n"}, {"a\r\nb\r", "a\nb\\x0d"},   {"\x1b[2J\a\x7f", "\\x1b[2J\\x07\\x7f"},
-        {"\xc2\x9b" "31m", "\\xc2\\x9b31m"},    {"\xc2\xa0\xc3\xa4", "\xc2\xa0\xc3\xa4"}, {"\x9b\xff\xe2\x82", "\\x9b\\xff\\xe2\\x82"},
-        {"\xe2\x80\xae" "abc\xe2\x81\xa6", "\\xe2\\x80\\xaeabc\\xe2\\x81\\xa6"}, {"\xe2\x82\xac \xf0\x9f\x90\xb6", "\xe2\x82\xac \xf0\x9f\x90\xb6"},
+        {"\xc2\x9b" "31m", "\\xc2\\x9b31m"},    {"\xc2\xa0\xc3\xa4", "\xc2\xa0\xc3\xa4"},
+        {"\x9b\xff\xe2\x82", "\\x9b\\xff\\xe2\\x82"},
+        {"\xe2\x80\xae" "abc\xe2\x81\xa6", "\\xe2\\x80\\xaeabc\\xe2\\x81\\xa6"},
+        {"\xe2\x82\xac \xf0\x9f\x90\xb6", "\xe2\x82\xac \xf0\x9f\x90\xb6"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const size_t n = strlen(rows[i].text);
@@ -548,7 +565,8 @@ static void t_base_rng(void) {
     /* from a second implementation (python); a text depends on these, so they never change */
     CHECK(rng_at(0, 0, 0, 0) == 0x2130748aaac80268u && rng_at(1, 2, 3, 4) == 0xd55ccd4aeb3ccafbu);
     CHECK(rng_at(M, M, M, M) == 0x9c666618c8f279d7u && rng_at(0xdeadbeef, 0, 1000, 1) == 0xe7a1607b113da6b0u);
-    for (uint64_t i = 0; i < N; i++) all[i] = rng_at(i % SIDE, i / SIDE % SIDE, i / SIDE / SIDE % SIDE, i / SIDE / SIDE / SIDE);
+    for (uint64_t i = 0; i < N; i++)
+        all[i] = rng_at(i % SIDE, i / SIDE % SIDE, i / SIDE / SIDE % SIDE, i / SIDE / SIDE / SIDE);
     qsort(all, N, sizeof *all, t_base_cmp64);
     for (int i = 1; i < N; i++) CHECK(all[i] != all[i - 1]);   /* all neighbours, all orders of the same four numbers */
     CHECK(rng_unit(0) == 0 && rng_unit(M) == 1 - 0x1p-53 && rng_unit((uint64_t)1 << 63) == 0.5);

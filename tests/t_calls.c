@@ -57,43 +57,63 @@ static const struct {
     {"tool_call", "One <tool_call>{\"name\": \"get\", \"arguments\": {}}</tool_call> two <tool_call>{\"arguments\": {\"a\": [1]}, \"name\": \"put\"}</tool_call> three\n",
      "(One  two  three\n) get {} put {\"a\": [1]}"},
     {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": {}}</tool_call>\n\n<tool_call>\n{\"name\": \"put\", \"arguments\": {}}\n</tool_call>\n", "() get {} put {}"},
-    {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": \"{\\\"s\\\": \\\"\\\\u00e9\\\"}\"}</tool_call>", "() get {\"s\": \"\\u00e9\"}"},
+    {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": \"{\\\"s\\\": \\\"\\\\u00e9\\\"}\"}</tool_call>",
+     "() get {\"s\": \"\\u00e9\"}"},
     {"tool_call", "<tool_call>{\"name\": \"get\"}</tool_call>", "() get {}"},
     {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": null}</tool_call>", "() get {}"},
     {"tool_call", "<tool_call>{\"id\": \"a1\", \"type\": \"function\", \"function\": {\"name\": \"get\", \"arguments\": {\"n\": 1}}}</tool_call>", "() get {\"n\": 1} #a1"},
-    {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": {\"s\": \"</tool_call> \\\" \xc3\xa9 {[\"}}</tool_call>", "() get {\"s\": \"</tool_call> \\\" \xc3\xa9 {[\"}"},
-    {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": {\"s\": \"a\nb\"}}</tool_call>", "() get {\"s\": \"a\\u000ab\"}"},
-    {"tool_call", "<tool_call>{'name': 'get', 'arguments': {'s': 'it\\'s', 'b': True, 'l': (1, None)}}</tool_call>", "() get {\"s\": \"it's\", \"b\": true, \"l\": [1, null]}"},
+    {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": {\"s\": \"</tool_call> \\\" \xc3\xa9 {[\"}}</tool_call>",
+     "() get {\"s\": \"</tool_call> \\\" \xc3\xa9 {[\"}"},
+    {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": {\"s\": \"a\nb\"}}</tool_call>",
+     "() get {\"s\": \"a\\u000ab\"}"},
+    {"tool_call", "<tool_call>{'name': 'get', 'arguments': {'s': 'it\\'s', 'b': True, 'l': (1, None)}}</tool_call>",
+     "() get {\"s\": \"it's\", \"b\": true, \"l\": [1, null]}"},
     {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": {}}", "() get {}"},
     {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": {}}</tool_", "() get {}"},
     {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": {}}<tool_call>{\"name\": \"put\", \"arguments\": {}}</tool_call>", "() get {} put {}"},
-    {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": {\"s\": \"x", "(<tool_call>{\"name\": \"get\", \"arguments\": {\"s\": \"x)"},
-    {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": {}} no", "(<tool_call>{\"name\": \"get\", \"arguments\": {}} no)"},
-    {"tool_call", "<tool_call>{\"name\": 1, \"arguments\": {}}</tool_call>", "(<tool_call>{\"name\": 1, \"arguments\": {}}</tool_call>)"},
-    {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": [1]}</tool_call>", "(<tool_call>{\"name\": \"get\", \"arguments\": [1]}</tool_call>)"},
+    {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": {\"s\": \"x",
+     "(<tool_call>{\"name\": \"get\", \"arguments\": {\"s\": \"x)"},
+    {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": {}} no",
+     "(<tool_call>{\"name\": \"get\", \"arguments\": {}} no)"},
+    {"tool_call", "<tool_call>{\"name\": 1, \"arguments\": {}}</tool_call>",
+     "(<tool_call>{\"name\": 1, \"arguments\": {}}</tool_call>)"},
+    {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": [1]}</tool_call>",
+     "(<tool_call>{\"name\": \"get\", \"arguments\": [1]}</tool_call>)"},
     {"tool_call", "The tag <tool_call> opens a call.", "(The tag <tool_call> opens a call.)"},
     {"tool_call", "<tool_call>\n[{\"name\": \"get\", \"arguments\": {}}, {\"name\": \"put\", \"arguments\": {}}]\n</tool_call>", "() get {} put {}"},
-    {"tool_call-parameters", "Text\n\n<tool_call>\n<function=get>\n<parameter=s>\nan \"a\" & <b>\n</parameter>\n<parameter=n>\n17\n</parameter>\n</function>\n</tool_call>",
+    {"tool_call-parameters",
+     "Text\n\n<tool_call>\n<function=get>\n<parameter=s>\nan \"a\" & <b>\n</parameter>\n<parameter=n>\n17\n</parameter>\n</function>\n</tool_call>",
      "(Text\n\n) get {\"s\": \"an \\\"a\\\" & <b>\", \"n\": 17}"},
     {"tool_call-parameters", "<tool_call><function=get></function></tool_call>", "() get {}"},
-    {"tool_call-parameters", "<tool_call><function=get><parameter=s>17</parameter></function></tool_call>", "() get {\"s\": \"17\"}"},
-    {"tool_call-parameters", "<tool_call><function=get><parameter=s>\n\n</parameter><parameter=x>\n\n\n\n</parameter></function></tool_call>", "() get {\"s\": \"\", \"x\": \"\\n\\n\"}"},
-    {"tool_call-parameters", "<tool_call><function=get><parameter=s>a</parameter>b</parameter></function></tool_call>", "() get {\"s\": \"a</parameter>b\"}"},
-    {"tool_call-parameters", "<function=get>\n<parameter=n>\n1\n</parameter>\n</function>\n</tool_call>", "() get {\"n\": 1}"},
+    {"tool_call-parameters", "<tool_call><function=get><parameter=s>17</parameter></function></tool_call>",
+     "() get {\"s\": \"17\"}"},
+    {"tool_call-parameters",
+     "<tool_call><function=get><parameter=s>\n\n</parameter><parameter=x>\n\n\n\n</parameter></function></tool_call>",
+     "() get {\"s\": \"\", \"x\": \"\\n\\n\"}"},
+    {"tool_call-parameters", "<tool_call><function=get><parameter=s>a</parameter>b</parameter></function></tool_call>",
+     "() get {\"s\": \"a</parameter>b\"}"},
+    {"tool_call-parameters", "<function=get>\n<parameter=n>\n1\n</parameter>\n</function>\n</tool_call>",
+     "() get {\"n\": 1}"},
     {"tool_call-parameters", "<tool_call>\n<function=get>\n<parameter=n>\n1\n</parameter>\n</function>", "() get {\"n\": 1}"},
-    {"tool_call-parameters", "<tool_call>\n<function=get>\n<parameter=n>\n1\n</parameter>\n", "(<tool_call>\n<function=get>\n<parameter=n>\n1\n</parameter>\n)"},
-    {"seed", "<seed:tool_call>\n<function=get>\n<parameter=s>x</parameter>\n</function>\n</seed:tool_call>", "() get {\"s\": \"x\"}"},
+    {"tool_call-parameters", "<tool_call>\n<function=get>\n<parameter=n>\n1\n</parameter>\n",
+     "(<tool_call>\n<function=get>\n<parameter=n>\n1\n</parameter>\n)"},
+    {"seed", "<seed:tool_call>\n<function=get>\n<parameter=s>x</parameter>\n</function>\n</seed:tool_call>",
+     "() get {\"s\": \"x\"}"},
     {"tool_call-keys", "<tool_call>get\n<arg_key>s</arg_key>\n<arg_value> a b </arg_value>\n<arg_key>l</arg_key>\n<arg_value>[\"a\"]</arg_value>\n</tool_call>", "() get {\"s\": \" a b \", \"l\": [\"a\"]}"},
     {"tool_call-keys", "<tool_call>get</tool_call>", "() get {}"},
     {"hunyuan", "<tool_calls:opensource>\n<tool_call:opensource>get<tool_sep:opensource>\n<arg_key:opensource>n</arg_key:opensource>\n<arg_value:opensource>5</arg_value:opensource>\n"
      "</tool_call:opensource>\n<tool_call:opensource>put<tool_sep:opensource>\n</tool_call:opensource>\n</tool_calls:opensource>", "() get {\"n\": 5} put {}"},
-    {"hunyuan-json", "<tool_calls><tool_call>function<tool_sep>get\n```json\n{\"n\": 5}\n```</tool_call></tool_calls>", "() get {\"n\": 5}"},
+    {"hunyuan-json", "<tool_calls><tool_call>function<tool_sep>get\n```json\n{\"n\": 5}\n```</tool_call></tool_calls>",
+     "() get {\"n\": 5}"},
     {"hunyuan-json", "<tool_calls><tool_call>get\n```json\n{}\n```</tool_call></tool_calls>", "() get {}"},
     {"tool_calls-list", "Yes.\n<tool_calls>[{\"name\": \"get\", \"arguments\": {\"n\": 1}}, {\"name\": \"put\", \"arguments\": {}}]</tool_calls>", "(Yes.\n) get {\"n\": 1} put {}"},
-    {"tool_calls-list", "<tool_calls>[{\"name\": \"get\", \"arguments\": {}}, {\"name\": \"put\", \"arg", "(, {\"name\": \"put\", \"arg) get {}"},
+    {"tool_calls-list", "<tool_calls>[{\"name\": \"get\", \"arguments\": {}}, {\"name\": \"put\", \"arg",
+     "(, {\"name\": \"put\", \"arg) get {}"},
     {"tool_calls-list", "<tool_calls>[]</tool_calls>", "(<tool_calls>[]</tool_calls>)"},
-    {"mistral", "Text[TOOL_CALLS][{\"name\": \"get\", \"arguments\": {\"s\": \"]\"}, \"id\": \"abc123XYZ\"}]", "(Text) get {\"s\": \"]\"} #abc123XYZ"},
-    {"mistral", "[TOOL_CALLS]get[ARGS]{\"s\": \"[ARGS]\"}[TOOL_CALLS]put[CALL_ID]abc123XYZ[ARGS]{}", "() get {\"s\": \"[ARGS]\"} put {} #abc123XYZ"},
+    {"mistral", "Text[TOOL_CALLS][{\"name\": \"get\", \"arguments\": {\"s\": \"]\"}, \"id\": \"abc123XYZ\"}]",
+     "(Text) get {\"s\": \"]\"} #abc123XYZ"},
+    {"mistral", "[TOOL_CALLS]get[ARGS]{\"s\": \"[ARGS]\"}[TOOL_CALLS]put[CALL_ID]abc123XYZ[ARGS]{}",
+     "() get {\"s\": \"[ARGS]\"} put {} #abc123XYZ"},
     {"deepseek-r1", "Text" TCALL_DB TCALL_CB "function" TCALL_SEP "get\n```json\n{\"n\": 1}\n```" TCALL_CE "\n" TCALL_CB "function" TCALL_SEP "put\n```json\n{}\n```" TCALL_CE TCALL_DE, "(Text) get {\"n\": 1} put {}"},
     {"deepseek-v3.1", TCALL_DB TCALL_CB "get" TCALL_SEP "{\"n\": 1}" TCALL_CE TCALL_CB "put" TCALL_SEP "{}" TCALL_CE TCALL_DE, "() get {\"n\": 1} put {}"},
     {"deepseek-v3.1", TCALL_CB "get" TCALL_SEP "{\"n\": 1}" TCALL_CE, "() get {\"n\": 1}"},
@@ -119,46 +139,57 @@ static const struct {
     {"lfm2", "<|tool_call_start|>[get(s=\"a\\n\\\"b\\\" \\u00e9\", n=-1.5e3, b=True, l=['x', \"y\"], o={'k': None}), put()]<|tool_call_end|>Text",
      "(Text) get {\"s\": \"a\\n\\\"b\\\" \xc3\xa9\", \"n\": -1.5e3, \"b\": true, \"l\": [\"x\", \"y\"], \"o\": {\"k\": null}} put {}"},
     {"lfm2", "<|tool_call_start|>[{\"name\": \"get\", \"arguments\": {\"n\": 1}}]<|tool_call_end|>", "() get {\"n\": 1}"},
-    {"lfm2", "<|tool_call_start|>[get(\"positional\")]<|tool_call_end|>", "(<|tool_call_start|>[get(\"positional\")]<|tool_call_end|>)"},
-    {"minicpm3", "<|tool_call_start|>\n```python\nget(s=\"x\",n=1)\nput()\n```\n<|tool_call_end|>\nText", "(\nText) get {\"s\": \"x\", \"n\": 1} put {}"},
+    {"lfm2", "<|tool_call_start|>[get(\"positional\")]<|tool_call_end|>",
+     "(<|tool_call_start|>[get(\"positional\")]<|tool_call_end|>)"},
+    {"minicpm3", "<|tool_call_start|>\n```python\nget(s=\"x\",n=1)\nput()\n```\n<|tool_call_end|>\nText",
+     "(\nText) get {\"s\": \"x\", \"n\": 1} put {}"},
     {"olmo3", "<function_calls>\nget(s=\"x\")\nput()\n</function_calls>", "() get {\"s\": \"x\"} put {}"},
     {"minimax-m2", "<minimax:tool_call>\n<invoke name=\"get\">\n<parameter name=\"s\">a\nb</parameter>\n<parameter name=\"b\">True</parameter>\n</invoke>\n<invoke name=\"put\">\n</invoke>\n</minimax:tool_call>",
      "() get {\"s\": \"a\\nb\", \"b\": true} put {}"},
     {"minimax-m3", TCALL_M3 "<tool_call>\n" TCALL_M3 "<invoke name=\"get\">" TCALL_M3 "<s>x" TCALL_M3 "</s>" TCALL_M3 "<l>" TCALL_M3 "<item>a" TCALL_M3 "</item>" TCALL_M3 "<item>b" TCALL_M3 "</item>" TCALL_M3 "</l>" TCALL_M3 "<o>" TCALL_M3
-     "<k>1" TCALL_M3 "</k>" TCALL_M3 "</o>" TCALL_M3 "</invoke>\n" TCALL_M3 "</tool_call>", "() get {\"s\": \"x\", \"l\": [\"a\", \"b\"], \"o\": {\"k\": 1}}"},
+     "<k>1" TCALL_M3 "</k>" TCALL_M3 "</o>" TCALL_M3 "</invoke>\n" TCALL_M3 "</tool_call>",
+     "() get {\"s\": \"x\", \"l\": [\"a\", \"b\"], \"o\": {\"k\": 1}}"},
     {"minicpm", "<function name=\"get\"><param name=\"s\"><![CDATA[<a>&</a>]]></param><param name=\"n\">5</param></function>", "() get {\"s\": \"<a>&</a>\", \"n\": 5}"},
-    {"granite", "<|tool_call|>[{\"name\": \"get\", \"arguments\": {\"n\": 1}}, {\"name\": \"put\", \"arguments\": {}}]", "() get {\"n\": 1} put {}"},
+    {"granite", "<|tool_call|>[{\"name\": \"get\", \"arguments\": {\"n\": 1}}, {\"name\": \"put\", \"arguments\": {}}]",
+     "() get {\"n\": 1} put {}"},
     {"phi-4", "<|tool_call|>[{\"name\": \"get\", \"arguments\": {\"n\": 1}}]<|/tool_call|>", "() get {\"n\": 1}"},
     {"nemotron", "<TOOLCALL>[{\"name\": \"get\", \"arguments\": {\"n\": 1}}]</TOOLCALL>", "() get {\"n\": 1}"},
     {"apertus", "<|tools_prefix|>[{\"get\": {\"n\": 1}}, {\"put\": {}}]<|tools_suffix|>", "() get {\"n\": 1} put {}"},
     {"solar", "<|tool_calls|><|tool_call:begin|>id-7<|tool_call:name|>get<|tool_call:args|>{\"n\": 1}<|tool_call:end|><|calls|>", "() get {\"n\": 1} #id-7"},
-    {"internlm", "Text<|action_start|><|plugin|>\n{\"name\": \"get\", \"parameters\": {\"n\": 1}}<|action_end|>", "(Text) get {\"n\": 1}"},
+    {"internlm", "Text<|action_start|><|plugin|>\n{\"name\": \"get\", \"parameters\": {\"n\": 1}}<|action_end|>",
+     "(Text) get {\"n\": 1}"},
     {"gigachat", "<|function_call|>{\"name\": \"get\", \"arguments\": {\"n\": 1}}", "() get {\"n\": 1}"},
-    {"gigachat-role", "Text<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"get\", \"arguments\": {\"n\": 1}}", "(Text) get {\"n\": 1}"},
+    {"gigachat-role", "Text<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"get\", \"arguments\": {\"n\": 1}}",
+     "(Text) get {\"n\": 1}"},
     {"mcp", "<use_mcp_tool>\n<server_name>default</server_name>\n<tool_name>get</tool_name>\n<arguments>\n{\"n\": 1}\n</arguments>\n</use_mcp_tool>", "() get {\"n\": 1}"},
     {"functools", "functools[{\"name\": \"get\", \"arguments\": {\"n\": 1}}]", "() get {\"n\": 1}"},
     {"function-tag", "<function=get>{\"n\": 1}</function><function=put>{}</function>", "() get {\"n\": 1} put {}"},
     {"functions", "functions.get:\n{\"n\": 1}", "() get {\"n\": 1}"},
-    {"functionary-v2", "<|content|>Text\n<|from|>assistant\n<|recipient|>get\n<|content|>{\"n\": 1}<|stop|>", "(<|content|>Text\n) get {\"n\": 1}"},
+    {"functionary-v2", "<|content|>Text\n<|from|>assistant\n<|recipient|>get\n<|content|>{\"n\": 1}<|stop|>",
+     "(<|content|>Text\n) get {\"n\": 1}"},
     {"functionary", "get\n{\"n\": 1}>>>put\n{}", "() get {\"n\": 1} put {}"},
     {"functionary", "Text>>>get\n{\"n\": 1}>>>put\n{}", "(Text) get {\"n\": 1} put {}"},
     {"functionary", "get\n{\"n\": 1}", "() get {\"n\": 1}"},
     {"functionary", "other\n{\"n\": 1}", "(other\n{\"n\": 1})"},
     {"llama", "{\"name\": \"get\", \"parameters\": {\"n\": 1}}", "() get {\"n\": 1}"},
-    {"llama", "<|python_tag|>{\"name\": \"get\", \"parameters\": {\"n\": 1}}; {\"name\": \"put\", \"parameters\": {}}", "() get {\"n\": 1} put {}"},
+    {"llama", "<|python_tag|>{\"name\": \"get\", \"parameters\": {\"n\": 1}}; {\"name\": \"put\", \"parameters\": {}}",
+     "() get {\"n\": 1} put {}"},
     {"llama4", "<|python_start|>{\"name\": \"get\", \"parameters\": {\"n\": 1}}<|python_end|>", "() get {\"n\": 1}"},
     {"llama4", "<|python_start|>Text<|python_end|>{\"name\": \"get\", \"parameters\": {\"n\": 1}}{\"name\": \"put\", \"parameters\": {}}<|eot|>", "(<|python_start|>Text<|eot|>) get {\"n\": 1} put {}"},
     {"llama4", "<|python_start|>[get(n=1)]<|python_end|>", "() get {\"n\": 1}"},
     {"llama4", "{\"name\": \"get\", \"parameters\": {\"n\": 1}}", "() get {\"n\": 1}"},
-    {"llama", "{\"name\": \"get\", \"parameters\": {\"n\": 1}}{\"name\": \"put\", \"parameters\": {}}", "() get {\"n\": 1} put {}"},
+    {"llama", "{\"name\": \"get\", \"parameters\": {\"n\": 1}}{\"name\": \"put\", \"parameters\": {}}",
+     "() get {\"n\": 1} put {}"},
     {"llama", "{\"type\": \"function\", \"name\": \"get\", \"parameters\": {}}\n", "() get {}"},
     {"llama", "{\"name\": \"other\", \"parameters\": {}}", "({\"name\": \"other\", \"parameters\": {}})"},
     {"llama", "{\"name\": \"get\"}", "({\"name\": \"get\"})"},
-    {"llama", "{\"name\": \"get\", \"parameters\": {}, \"price\": 1}", "({\"name\": \"get\", \"parameters\": {}, \"price\": 1})"},
+    {"llama", "{\"name\": \"get\", \"parameters\": {}, \"price\": 1}",
+     "({\"name\": \"get\", \"parameters\": {}, \"price\": 1})"},
     {"llama", "Use {\"name\": \"get\", \"parameters\": {}} here", "(Use {\"name\": \"get\", \"parameters\": {}} here)"},
     {"llama", "{\"name\": \"get\", \"parameters\": {}} is a call", "({\"name\": \"get\", \"parameters\": {}} is a call)"},
     {"json-in-tags", "<TAG>{\"name\": \"get\", \"arguments\": {}}</TAG>", "() get {}"},
-    {"json-list", "[{\"name\": \"get\", \"arguments\": {\"n\": 1}}, {\"name\": \"put\", \"arguments\": {}}]", "() get {\"n\": 1} put {}"},
+    {"json-list", "[{\"name\": \"get\", \"arguments\": {\"n\": 1}}, {\"name\": \"put\", \"arguments\": {}}]",
+     "() get {\"n\": 1} put {}"},
     {"json-list", "[1, 2, 3]", "([1, 2, 3])"},
     {"python-list", "[get(n=1), put()]", "() get {\"n\": 1} put {}"},
     {"python-list", "[other(n=1)]", "([other(n=1)])"},
@@ -179,7 +210,8 @@ static void t_calls_read(void) {
         str         got = {0};
         if (!f) continue;
         tcall_tell(f, bytes_of(tcall_answers[i].text), tools, &got);
-        CHECKF(strcmp(got.p, tcall_answers[i].want) == 0, "%s: %s\n      got  %s\n      want %s", tcall_answers[i].form, tcall_answers[i].text, got.p, tcall_answers[i].want);
+        CHECKF(strcmp(got.p, tcall_answers[i].want) == 0, "%s: %s\n      got  %s\n      want %s", tcall_answers[i].form,
+               tcall_answers[i].text, got.p, tcall_answers[i].want);
         str_drop(&got);
         calls_form_free(f);
     }
@@ -192,7 +224,8 @@ static void t_calls_rows(void) {
         bool        tried = !name;
         for (int k = 0; k < TCALL_ANSWERS; k++) tried |= name && strcmp(tcall_answers[k].form, name) == 0;
         CHECKF(tried, "no answer in the form %s", name);
-        for (size_t k = 0; name && k < i; k++) CHECKF(!calls_rows[k].name || strcmp(calls_rows[k].name, name) != 0, "two rows %s", name);
+        for (size_t k = 0; name && k < i; k++)
+            CHECKF(!calls_rows[k].name || strcmp(calls_rows[k].name, name) != 0, "two rows %s", name);
     }
 }
 
@@ -216,8 +249,10 @@ static void tcall_cut(const calls_form *f, bytes text, val tools) {
         call_list   some;
         const size_t from = safe, all = calls_safe(f, cut, 0);
         safe = calls_safe(f, cut, from);
-        CHECKF(safe == all && safe >= from && safe <= n, "%zu bytes: %zu, %zu before, %zu from the beginning", n, safe, from, all);
-        CHECKF(safe <= whole.n && (!safe || memcmp(whole.p, text.p, safe) == 0), "%zu bytes: %zu are content, but a call begins before: %.*s", n, safe, (int)text.n, (const char *)text.p);
+        CHECKF(safe == all && safe >= from && safe <= n, "%zu bytes: %zu, %zu before, %zu from the beginning", n, safe,
+               from, all);
+        CHECKF(safe <= whole.n && (!safe || memcmp(whole.p, text.p, safe) == 0),
+               "%zu bytes: %zu are content, but a call begins before: %.*s", n, safe, (int)text.n, (const char *)text.p);
         calls_read(f, cut, tools, &content, &some);
         CHECKF(safe <= content.n && tcall_within(str_bytes(&content), cut), "%zu bytes: the content is no part of them", n);
         CHECKF(some.n > 0 || bytes_eq(str_bytes(&content), cut), "%zu bytes: lost without a call", n);
@@ -249,9 +284,13 @@ static void t_calls_safe(void) {
         const char *form, *text;
         size_t      safe;
     } cases[] = {
-        {"tool_call", "Hello", 5}, {"tool_call", "Hello <", 6}, {"tool_call", "Hello <b", 8}, {"tool_call", "Hello <tool_call>", 6}, {"tool_call", "<tool_call> opens", 17},
-        {"tool_call", "  ", 0}, {"tool_call", "  a", 3}, {"mistral", "a [TOOL", 2}, {"mistral", "a [b", 4}, {"llama", "Hello", 5}, {"llama", "{\"na", 0}, {"llama", "A {\"na", 6},
-        {"llama", "{\"price\": 1}", 12}, {"llama", "{\"price\": [", 11}, {"llama", "{ \"na", 0}, {"json-list", "[{\"price", 8}, {"json-list", "[{\"type\": 1", 0}, {"gpt-oss", "Go to", 2}, {"gpt-oss", "Go to the", 9}, {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": {}}</tool_call> and", 0},
+        {"tool_call", "Hello", 5}, {"tool_call", "Hello <", 6}, {"tool_call", "Hello <b", 8},
+        {"tool_call", "Hello <tool_call>", 6}, {"tool_call", "<tool_call> opens", 17},
+        {"tool_call", "  ", 0}, {"tool_call", "  a", 3}, {"mistral", "a [TOOL", 2}, {"mistral", "a [b", 4},
+        {"llama", "Hello", 5}, {"llama", "{\"na", 0}, {"llama", "A {\"na", 6},
+        {"llama", "{\"price\": 1}", 12}, {"llama", "{\"price\": [", 11}, {"llama", "{ \"na", 0},
+        {"json-list", "[{\"price", 8}, {"json-list", "[{\"type\": 1", 0}, {"gpt-oss", "Go to", 2},
+        {"gpt-oss", "Go to the", 9}, {"tool_call", "<tool_call>{\"name\": \"get\", \"arguments\": {}}</tool_call> and", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         calls_form  *f = tcall_form(cases[i].form);
@@ -266,17 +305,23 @@ static void t_calls_types(void) {
     static const struct {
         const char *key, *value, *want;
     } cases[] = {
-        {"s", "17", "\"17\""}, {"s", "null", "\"null\""}, {"s", "{}", "\"{}\""}, {"n", "17", "17"}, {"n", " 17 ", "17"}, {"n", "many", "\"many\""}, {"b", "true", "true"}, {"b", "True", "true"},
-        {"b", "yes", "\"yes\""}, {"l", "[\"a\"]", "[\"a\"]"}, {"l", "['a']", "[\"a\"]"}, {"l", "", "[]"}, {"o", "", "{}"}, {"o", "{'a': None}", "{\"a\": null}"}, {"o", "{\"a\": {\"b\": 1e5}}", "{\"a\": {\"b\": 1e5}}"},
-        {"sn", "a", "\"a\""}, {"sn", "5", "\"5\""}, {"si", "5", "5"}, {"si", "a", "\"a\""}, {"e", "1", "\"1\""}, {"any", "1", "\"1\""}, {"x", "1", "1"}, {"x", "a", "\"a\""}, {"x", "True", "\"True\""},
-        {"unknown", "[1", "\"[1\""}, {"unknown", "01", "\"01\""}, {"unknown", "\"q\"", "\"q\""}, {"s", "\xff\x01\x7f", "\"\xff\\u0001\\u007f\""}, {"s", "\xf0\x9f\x98\x80\xe2\x80\xa8", "\"\xf0\x9f\x98\x80\xe2\x80\xa8\""},
+        {"s", "17", "\"17\""}, {"s", "null", "\"null\""}, {"s", "{}", "\"{}\""}, {"n", "17", "17"}, {"n", " 17 ", "17"},
+        {"n", "many", "\"many\""}, {"b", "true", "true"}, {"b", "True", "true"},
+        {"b", "yes", "\"yes\""}, {"l", "[\"a\"]", "[\"a\"]"}, {"l", "['a']", "[\"a\"]"}, {"l", "", "[]"}, {"o", "", "{}"},
+        {"o", "{'a': None}", "{\"a\": null}"}, {"o", "{\"a\": {\"b\": 1e5}}", "{\"a\": {\"b\": 1e5}}"},
+        {"sn", "a", "\"a\""}, {"sn", "5", "\"5\""}, {"si", "5", "5"}, {"si", "a", "\"a\""}, {"e", "1", "\"1\""},
+        {"any", "1", "\"1\""}, {"x", "1", "1"}, {"x", "a", "\"a\""}, {"x", "True", "\"True\""},
+        {"unknown", "[1", "\"[1\""}, {"unknown", "01", "\"01\""}, {"unknown", "\"q\"", "\"q\""},
+        {"s", "\xff\x01\x7f", "\"\xff\\u0001\\u007f\""}, {"s", "\xf0\x9f\x98\x80\xe2\x80\xa8",
+                                                          "\"\xf0\x9f\x98\x80\xe2\x80\xa8\""},
     };
     val_env     env;
     const val   tools = tcall_tools_of(&env);
     calls_form *f = tcall_form("tool_call-parameters");
     for (size_t i = 0; f && i < sizeof cases / sizeof *cases; i++) {
         str text = {0}, got = {0}, want = {0};
-        str_fmt(&text, "<tool_call><function=get><parameter=%s>\n%s\n</parameter></function></tool_call>", cases[i].key, cases[i].value);
+        str_fmt(&text, "<tool_call><function=get><parameter=%s>\n%s\n</parameter></function></tool_call>", cases[i].key,
+                cases[i].value);
         str_fmt(&want, "() get {\"%s\": %s}", cases[i].key, cases[i].want);
         tcall_tell(f, str_bytes(&text), tools, &got);
         EQ_STR(got.p, want.p);
@@ -308,9 +353,13 @@ static void t_calls_ids(void) {
 
 /* Answers whose reading could take a time that grows faster than they do, or a deep stack. */
 static void t_calls_hostile(void) {
-    static const char *const parts[] = {"<tool_call>", "<tool_call>{", "<tool_call>{\"a\":", "<tool_call>[", "<tool_call>{\"name\": \"get\", \"arguments\": {\"a\": \"", "<tool_call><function=a><parameter=b>",
-                                        "<tool_call><function=a><parameter=b></parameter>", "</parameter><parameter=b>", "<|tool_call_start|>[f(a=[[[", "<|tool_call_start|>[f(a={'b':(",
-                                        "<|tool_call>call:f{a:{", "<|tool_call>call:f{a:<|\"|>", "{\"name\": ", "[f(a=", "[TOOL_CALLS]", TCALL_M3 "<tool_call>" TCALL_M3 "<invoke name=\"f\">" TCALL_M3 "<a>", TCALL_M3 "<a>", "x"};
+    static const char *const parts[] = {"<tool_call>", "<tool_call>{", "<tool_call>{\"a\":", "<tool_call>[",
+                                        "<tool_call>{\"name\": \"get\", \"arguments\": {\"a\": \"",
+                                        "<tool_call><function=a><parameter=b>",
+                                        "<tool_call><function=a><parameter=b></parameter>", "</parameter><parameter=b>",
+                                        "<|tool_call_start|>[f(a=[[[", "<|tool_call_start|>[f(a={'b':(",
+                                        "<|tool_call>call:f{a:{", "<|tool_call>call:f{a:<|\"|>", "{\"name\": ", "[f(a=",
+                                        "[TOOL_CALLS]", TCALL_M3 "<tool_call>" TCALL_M3 "<invoke name=\"f\">" TCALL_M3 "<a>", TCALL_M3 "<a>", "x"};
     const double from = t_cpu();
     for (size_t i = 0; i < sizeof calls_rows / sizeof *calls_rows; i++)
         for (size_t k = 0; calls_rows[i].name && k < sizeof parts / sizeof *parts; k++) {
@@ -319,7 +368,8 @@ static void t_calls_hostile(void) {
             call_list   calls;
             while (text.n < 100000) str_put(&text, parts[k]);
             calls_read(f, str_bytes(&text), val_undef(NULL), &content, &calls);
-            CHECKF(calls.n == 0 && bytes_eq(str_bytes(&content), str_bytes(&text)), "%s: %s is no call", calls_rows[i].name, parts[k]);
+            CHECKF(calls.n == 0 && bytes_eq(str_bytes(&content), str_bytes(&text)), "%s: %s is no call",
+                   calls_rows[i].name, parts[k]);
             calls_safe(f, str_bytes(&text), 0);
             call_list_drop(&calls);
             str_drop(&text), str_drop(&content);
@@ -356,9 +406,11 @@ static void t_calls_begin(void) {
         const char *form, *want, *rest;
     } cases[] = {
         {"tool_call", "<tool_call>\n{\"name\": \"get\", \"arguments\": ", "{\"n\": 1}}\n</tool_call>"},
-        {"tool_call-parameters", "<tool_call>\n<function=get>\n", "<parameter=n>\n1\n</parameter>\n</function>\n</tool_call>"},
+        {"tool_call-parameters", "<tool_call>\n<function=get>\n",
+         "<parameter=n>\n1\n</parameter>\n</function>\n</tool_call>"},
         {"mistral", "[TOOL_CALLS]get[CALL_ID]", "abcdefghi[ARGS]{\"n\": 1}"},
-        {"kimi", "<|tool_calls_section_begin|><|tool_call_begin|>functions.get:", "0<|tool_call_argument_begin|>{\"n\": 1}<|tool_call_end|><|tool_calls_section_end|>"},
+        {"kimi", "<|tool_calls_section_begin|><|tool_call_begin|>functions.get:",
+         "0<|tool_call_argument_begin|>{\"n\": 1}<|tool_call_end|><|tool_calls_section_end|>"},
         {"lfm2", "<|tool_call_start|>[get(", "n=1)]<|tool_call_end|>"},
         {"llama", "{\"name\": \"get\", \"arguments\": ", "{\"n\": 1}}"},
     };
@@ -369,7 +421,8 @@ static void t_calls_begin(void) {
         if (!f) continue;
         calls_begin(f, bytes_of("get"), &text);
         EQ_STR(text.text.p, cases[i].want);
-        CHECKF(text.from.n == 3 && text.from.at[1].input && text.from.at[1].end - text.from.at[0].end == 3 && text.from.at[2].end == text.text.n, "%s: the origin of the name", cases[i].form);
+        CHECKF(text.from.n == 3 && text.from.at[1].input && text.from.at[1].end - text.from.at[0].end == 3 &&
+               text.from.at[2].end == text.text.n, "%s: the origin of the name", cases[i].form);
         str_put(&text.text, cases[i].rest);
         tcall_tell(f, str_bytes(&text.text), val_undef(NULL), &got);
         CHECKF(strncmp(got.p, "() get {\"n\": 1}", 15) == 0, "%s", got.p);
@@ -454,9 +507,15 @@ static bool tcall_round(jinja *t, const calls_form *f, const char *name, const c
     ok = ok && bytes_find(answer, 0, bytes_of(n > 1 ? "put" : "get")) != SIZE_MAX;
     if (ok) calls_read(f, answer, tools, &rest, &calls);
     bool same = calls.n == (size_t)n;
-    for (int i = 0; ok && same && i < n; i++) same = bytes_is(calls.at[i].name, i ? "put" : "get") && tcall_equal(calls.at[i].arguments, tcall_arguments[arguments[i]]);
-    if (ok) CHECKF(same, "%s: %d calls, %.*s, from: %.*s", name, (int)calls.n, calls.n ? (int)calls.at[0].arguments.n : 0, calls.n ? (const char *)calls.at[0].arguments.p : "", (int)answer.n, (const char *)answer.p);
-    if (ok) CHECKF(!*content || bytes_find(str_bytes(&rest), 0, bytes_of(content)) != SIZE_MAX || bytes_find(answer, 0, bytes_of(content)) == SIZE_MAX, "%s: the content is lost", name);
+    for (int i = 0; ok && same && i < n; i++)
+        same = bytes_is(calls.at[i].name, i ? "put" : "get") &&
+               tcall_equal(calls.at[i].arguments, tcall_arguments[arguments[i]]);
+    if (ok)
+        CHECKF(same, "%s: %d calls, %.*s, from: %.*s", name, (int)calls.n, calls.n ? (int)calls.at[0].arguments.n : 0,
+               calls.n ? (const char *)calls.at[0].arguments.p : "", (int)answer.n, (const char *)answer.p);
+    if (ok)
+        CHECKF(!*content || bytes_find(str_bytes(&rest), 0, bytes_of(content)) != SIZE_MAX ||
+               bytes_find(answer, 0, bytes_of(content)) == SIZE_MAX, "%s: the content is lost", name);
     if (ok && n > 1) tcall_cut(f, answer, tools);
     call_list_drop(&calls);
     str_drop(&text), str_drop(&plain), str_drop(&rest);
@@ -477,7 +536,8 @@ static void tcall_learned(bytes source, const char *name, const char *want, int 
     jinja *t = jinja_parse(source, name, &e);
     if (!CHECKF(t != NULL, "%s", e.text)) return;
     calls_form *f = calls_learn(tcall_render, t);
-    CHECKF(strcmp(f ? calls_form_name(f) : "none", want) == 0, "%s: the form is %s, want %s", name, f ? calls_form_name(f) : "none", want);
+    CHECKF(strcmp(f ? calls_form_name(f) : "none", want) == 0, "%s: the form is %s, want %s", name,
+           f ? calls_form_name(f) : "none", want);
     const int n = f ? tcall_rounds(t, f, name) : 0;
     CHECKF(n >= least, "%s: %d conversations of %d were read back, want %d", name, n, TCALL_ARGUMENTS + 2, least);
     calls_form_free(f);
@@ -500,8 +560,10 @@ static const struct {
     int         least;                                /* conversations that are read back: fewer where the form has one call, or cannot tell values apart */
 } tcall_templates[] = {
     {"tool_call", TCALL_EACH("{{ '\\n' }}<tool_call>\n" TCALL_ONE("name", "arguments") "\n</tool_call>"), 14},
-    {"tool_call-parameters", TCALL_EACH("{{ '\\n' }}<tool_call>\n<function={{ f.name }}>\n" TCALL_PARAMS("<parameter={{ k }}>\n" TCALL_V "\n</parameter>\n") "</function>\n</tool_call>"), 14},
-    {"tool_call-parameters", TCALL_EACH("<tool_call><function={{ f.name }}>" TCALL_PARAMS("<parameter={{ k }}>" TCALL_V "</parameter>") "</function></tool_call>"), 14},
+    {"tool_call-parameters",
+     TCALL_EACH("{{ '\\n' }}<tool_call>\n<function={{ f.name }}>\n" TCALL_PARAMS("<parameter={{ k }}>\n" TCALL_V "\n</parameter>\n") "</function>\n</tool_call>"), 14},
+    {"tool_call-parameters",
+     TCALL_EACH("<tool_call><function={{ f.name }}>" TCALL_PARAMS("<parameter={{ k }}>" TCALL_V "</parameter>") "</function></tool_call>"), 14},
     {"seed", TCALL_EACH("<seed:tool_call>\n<function={{ f.name }}>\n" TCALL_PARAMS("<parameter={{ k }}>" TCALL_V "</parameter>\n") "</function>\n</seed:tool_call>"), 14},
     {"tool_call-keys", TCALL_EACH("<tool_call>{{ f.name }}\n" TCALL_PARAMS("<arg_key>{{ k }}</arg_key>\n<arg_value>" TCALL_V "</arg_value>\n") "</tool_call>"), 14},
     {"hunyuan", "<tool_calls:opensource>\n" TCALL_EACH("<tool_call:opensource>{{ f.name }}<tool_sep:opensource>\n" TCALL_PARAMS("<arg_key:opensource>{{ k }}</arg_key:opensource>\n<arg_value:opensource>" TCALL_V "</arg_value:opensource>\n")
@@ -614,11 +676,19 @@ static void t_calls_models(void) {
         const char *file, *form;
         int         least;
     } models[] = {
-        {"tags", "tool_call", 14}, {"channels", "gpt-oss", 14}, {"CohereForAI-c4ai-command-r7b-12-2024-tool_use", "command-r7b", 14}, {"GLM-4.6", "tool_call-keys", 14}, {"Kimi-K2-Instruct", "kimi", 14}, {"LFM2-8B-A1B", "lfm2", 0},
-        {"Mistral-Small-3.2-24B-Instruct-2506", "mistral", 14}, {"NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", "tool_call", 14}, {"Qwen-Qwen2.5-7B-Instruct", "tool_call", 14}, {"Qwen-Qwen3-0.6B", "tool_call", 14},
-        {"Qwen3-Coder", "tool_call-parameters", 14}, {"deepseek-ai-DeepSeek-R1-Distill-Llama-8B", "deepseek-r1", 0}, {"deepseek-ai-DeepSeek-V3.1", "deepseek-v3.1", 14}, {"google-gemma-2-2b-it", "none", 0},
-        {"google-gemma-4-31B-it", "gemma", 14}, {"ibm-granite-granite-3.3-2B-Instruct", "granite", 0}, {"meta-llama-Llama-3.1-8B-Instruct", "llama", 12}, {"meta-llama-Llama-3.2-3B-Instruct", "llama", 12},
-        {"microsoft-Phi-3.5-mini-instruct", "none", 0}, {"mistralai-Mistral-Nemo-Instruct-2407", "mistral", 14}, {"openai-gpt-oss-120b", "gpt-oss", 12}, {"HuggingFaceTB-SmolLM3-3B", "none", 0},
+        {"tags", "tool_call", 14}, {"channels", "gpt-oss", 14}, {"CohereForAI-c4ai-command-r7b-12-2024-tool_use",
+                                                                 "command-r7b", 14}, {"GLM-4.6", "tool_call-keys", 14},
+                                                                 {"Kimi-K2-Instruct", "kimi", 14}, {"LFM2-8B-A1B", "lfm2", 0},
+        {"Mistral-Small-3.2-24B-Instruct-2506", "mistral", 14}, {"NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use",
+                                                                 "tool_call", 14}, {"Qwen-Qwen2.5-7B-Instruct",
+                                                                                    "tool_call", 14}, {"Qwen-Qwen3-0.6B",
+                                                                                                       "tool_call", 14},
+        {"Qwen3-Coder", "tool_call-parameters", 14}, {"deepseek-ai-DeepSeek-R1-Distill-Llama-8B", "deepseek-r1", 0},
+        {"deepseek-ai-DeepSeek-V3.1", "deepseek-v3.1", 14}, {"google-gemma-2-2b-it", "none", 0},
+        {"google-gemma-4-31B-it", "gemma", 14}, {"ibm-granite-granite-3.3-2B-Instruct", "granite", 0},
+        {"meta-llama-Llama-3.1-8B-Instruct", "llama", 12}, {"meta-llama-Llama-3.2-3B-Instruct", "llama", 12},
+        {"microsoft-Phi-3.5-mini-instruct", "none", 0}, {"mistralai-Mistral-Nemo-Instruct-2407", "mistral", 14},
+        {"openai-gpt-oss-120b", "gpt-oss", 12}, {"HuggingFaceTB-SmolLM3-3B", "none", 0},
     };
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         size_t n;
@@ -638,7 +708,8 @@ static const char tcall_held_tools[] = "[{\"type\": \"function\", \"function\": 
 
 /* A constraint that matches arguments of one of these tools. */
 static constrain *tcall_schema(val tools, size_t i) {
-    const val            f = val_get(tools.list->at[i], "function"), schema = val_get(f.kind == VAL_DICT ? f : tools.list->at[i], "parameters");
+    const val            f = val_get(tools.list->at[i], "function"),
+        schema = val_get(f.kind == VAL_DICT ? f : tools.list->at[i], "parameters");
     str                  text = {0};
     val_env              env;
     calls__writing       w = {schema, &text};
@@ -684,7 +755,8 @@ static bool tcall_wander(gram_track *t, uint64_t *seed, str *out) {
         uint8_t can[256 * 4];
         size_t  n_can = 0;
         for (int b = 0; b < 256; b++)
-            for (int k = gram_step(t->g, t->set, (uint8_t)b) < 0 ? 4 : b && strchr(likely, b) ? 0 : 3; k < 4; k++) can[n_can++] = (uint8_t)b;
+            for (int k = gram_step(t->g, t->set, (uint8_t)b) < 0 ? 4 : b && strchr(likely, b) ? 0 : 3; k < 4; k++)
+                can[n_can++] = (uint8_t)b;
         if (!n_can) break;
         const uint8_t b = can[(*seed = rng_mix(*seed)) % n_can];
         str_add(out, &b, 1);
@@ -701,13 +773,17 @@ static void tcall_check(const calls_form *f, bytes text, val tools, constrain *c
     str       content = {0};
     call_list calls;
     calls_read(f, text, tools, &content, &calls);
-    CHECKF(calls.n && (many || calls.n == 1) && calls__blank(str_bytes(&content)), "%s: %zu calls in %.*s", f->row->name, calls.n, (int)text.n, (const char *)text.p);
+    CHECKF(calls.n && (many || calls.n == 1) && calls__blank(str_bytes(&content)), "%s: %zu calls in %.*s", f->row->name,
+           calls.n, (int)text.n, (const char *)text.p);
     for (size_t i = 0; i < calls.n; i++) {
         const int tool = bytes_is(calls.at[i].name, "look") ? 0 : bytes_is(calls.at[i].name, "put_2") ? 1 : -1;
         size_t    at;
         err_t     e = {0};
-        CHECKF(tool >= 0 && (!only.n || bytes_eq(only, calls.at[i].name)), "%s: the name in %.*s", f->row->name, (int)text.n, (const char *)text.p);
-        if (tool >= 0) CHECKF(constrain_match(schema[tool], calls.at[i].arguments, &at, &e), "%s: %.*s from %.*s", f->row->name, (int)calls.at[i].arguments.n, (const char *)calls.at[i].arguments.p, (int)text.n, (const char *)text.p);
+        CHECKF(tool >= 0 && (!only.n || bytes_eq(only, calls.at[i].name)), "%s: the name in %.*s", f->row->name,
+               (int)text.n, (const char *)text.p);
+        if (tool >= 0)
+            CHECKF(constrain_match(schema[tool], calls.at[i].arguments, &at, &e), "%s: %.*s from %.*s", f->row->name,
+                   (int)calls.at[i].arguments.n, (const char *)calls.at[i].arguments.p, (int)text.n, (const char *)text.p);
     }
     call_list_drop(&calls);
     str_drop(&content);
@@ -727,7 +803,9 @@ static void tcall_answer(const calls_form *f, const calls_want *w, constrain *co
         str        text = {0};
         gram_track_open(&t, h.g);
         str_add(&text, begin.text.p, begin.text.n);
-        if (!w->required) CHECKF(tcall_follow(&t, str_bytes(&begin.text)), "%s: not behind %.*s", f->row->name, (int)begin.text.n, begin.text.p);
+        if (!w->required)
+            CHECKF(tcall_follow(&t, str_bytes(&begin.text)), "%s: not behind %.*s", f->row->name, (int)begin.text.n,
+                   begin.text.p);
         const bool ends = t.set >= 0 && tcall_wander(&t, &seed, &text);
         CHECKF(ends, "%s: no end behind %.*s", f->row->name, (int)text.n, text.p);
         if (ends && text.n > begin.text.n) tcall_check(f, str_bytes(&text), w->tools, schema, w->only, w->many), whole++;
@@ -748,7 +826,8 @@ static void t_calls_held(void) {
         if (!calls_rows[i].name || strstr(calls_rows[i].call, "TAG")) continue;
         calls_form *f = tcall_form(calls_rows[i].name);
         for (int k = 0; k < 4; k++) {
-            const calls_want w = {.tools = tools, .only = k == 2 ? bytes_of("look") : (bytes){0}, .required = k > 0, .many = k != 3, .json = {.space = 2}};
+            const calls_want w = {.tools = tools, .only = k == 2 ? bytes_of("look") : (bytes){0}, .required = k > 0,
+                                  .many = k != 3, .json = {.space = 2}};
             tcall_answer(f, &w, schema);
         }
         calls_form_free(f);
@@ -761,7 +840,8 @@ static const t_case t_calls_cases[] = {
     {"calls held", "what an automaton of answers lets through is read back as calls of the tools, with arguments as their schemas have them, in every form", t_calls_held},
     {"calls rows", "each form of the table has an answer among these tests, and a name of its own", t_calls_rows},
     {"calls read", "answers in every form: calls, arguments and ids come out, the rest stays content, and so does what is no whole call", t_calls_read},
-    {"calls cut", "the same answers, cut at every byte: nothing is lost, and no byte of a later call counts as content", t_calls_cut},
+    {"calls cut", "the same answers, cut at every byte: nothing is lost, and no byte of a later call counts as content",
+     t_calls_cut},
     {"calls safe", "text that cannot become a call is content at once", t_calls_safe},
     {"calls types", "values of tagged parameters become JSON by their types", t_calls_types},
     {"calls ids", "ids that an answer lacks are made from it", t_calls_ids},
@@ -770,7 +850,8 @@ static const t_case t_calls_cases[] = {
     {"calls learn", "a template of each form: the form is found, and calls that it renders are read back, whole and cut at every byte", t_calls_learn},
     {"calls words", "templates that render no calls have the form that their instructions name, or none", t_calls_words},
     {"calls models", "templates of models: the form is found, and calls that they render are read back", t_calls_models},
-    {"calls hostile templates", "templates that are made to take long are given up within a second", t_calls_hostile_templates},
+    {"calls hostile templates", "templates that are made to take long are given up within a second",
+     t_calls_hostile_templates},
     {"calls begin", "a required call begins as its form says, and what follows completes it", t_calls_begin},
 };
 static const t_suite t_calls_suite = SUITE(t_calls_cases);

@@ -29,7 +29,8 @@ static chat_form t_chat_form(const chat__mark *m, const char *lead) {
 static void t_chat_form_drop(chat_form *f) { str_drop(&f->open), str_drop(&f->end), str_drop(&f->lead); }
 
 /* Feeds the text up to each of the cuts, then all of it. The parts have to be these, in what is given out and in the answer. */
-static void t_chat_feed(const chat_form *f, bool thinking, const char *text, const size_t *cut, int n_cuts, const char *content, const char *thought) {
+static void t_chat_feed(const chat_form *f, bool thinking, const char *text, const size_t *cut, int n_cuts,
+                        const char *content, const char *thought) {
     const chat_prompt p = {.form = f, .thinking = thinking};
     chat_reader      *r = chat_reader_new(&p, val_undef(NULL));
     t_chat_parts      got = {0};
@@ -38,9 +39,13 @@ static void t_chat_feed(const chat_form *f, bool thinking, const char *text, con
     chat_reader_feed(r, bytes_of(text), true, t_chat_take, &got);
     chat_reader_feed(r, bytes_of(text), true, t_chat_take, &got);                     /* no more comes */
     chat_reader_finish(r, &a);
-    const char *what[] = {got.part[CHAT_CONTENT].p ? got.part[CHAT_CONTENT].p : "", got.part[CHAT_THINKING].p ? got.part[CHAT_THINKING].p : "", a.content.p, a.thinking.p};
-    CHECKF(!strcmp(what[0], content) && !strcmp(what[2], content), "\"%s\" cut at %zu: content \"%s\" and \"%s\", want \"%s\"", text, n_cuts ? cut[0] : 0, what[0], what[2], content);
-    CHECKF(!strcmp(what[1], thought) && !strcmp(what[3], thought), "\"%s\" cut at %zu: thinking \"%s\" and \"%s\", want \"%s\"", text, n_cuts ? cut[0] : 0, what[1], what[3], thought);
+    const char *what[] = {got.part[CHAT_CONTENT].p ? got.part[CHAT_CONTENT].p : "",
+                          got.part[CHAT_THINKING].p ? got.part[CHAT_THINKING].p : "", a.content.p, a.thinking.p};
+    CHECKF(!strcmp(what[0], content) && !strcmp(what[2], content),
+           "\"%s\" cut at %zu: content \"%s\" and \"%s\", want \"%s\"", text, n_cuts ? cut[0] : 0, what[0], what[2], content);
+    CHECKF(!strcmp(what[1], thought) && !strcmp(what[3], thought),
+           "\"%s\" cut at %zu: thinking \"%s\" and \"%s\", want \"%s\"", text, n_cuts ? cut[0] : 0, what[1], what[3],
+           thought);
     t_chat_parts_drop(&got);
     chat_answer_drop(&a);
 }
@@ -63,7 +68,8 @@ static void t_chat_rows(void) {
         const chat__mark *m = &chat__marks[i];
         chat_form         f = t_chat_form(m, "");
         str               text = {0}, body = {0};
-        str_fmt(&body, "%s%sSo it is.\n\nEnd%s", m->next ? m->next : "", m->heads[0] ? m->heads[0] : "\n\n", m->tail ? m->tail : "");
+        str_fmt(&body, "%s%sSo it is.\n\nEnd%s", m->next ? m->next : "", m->heads[0] ? m->heads[0] : "\n\n",
+                m->tail ? m->tail : "");
         str_fmt(&text, "%s\nlet me see \n\n1 < 2\n%s%s", m->open, m->end, body.p);
         t_chat_cuts(&f, false, text.p, "So it is.\n\nEnd", "let me see \n\n1 < 2");
         t_chat_cuts(&f, true, text.p + strlen(m->open), "So it is.\n\nEnd", "let me see \n\n1 < 2");
@@ -80,7 +86,8 @@ static void t_chat_rows(void) {
 
 /* Marks that stand where they mean nothing, and answers that are only like one. */
 static void t_chat_plain(void) {
-    chat_form think = t_chat_form(&chat__marks[4], ""), none = t_chat_form(NULL, ""), blank = t_chat_form(NULL, " "), lead = t_chat_form(NULL, "<|say|>\n");
+    chat_form think = t_chat_form(&chat__marks[4], ""), none = t_chat_form(NULL, ""), blank = t_chat_form(NULL, " "),
+              lead = t_chat_form(NULL, "<|say|>\n");
     EQ_STR(chat__marks[4].open, "<think>");
     t_chat_cuts(&think, false, "A <think> in a text </think>.", "A <think> in a text </think>.", "");
     t_chat_cuts(&think, false, "  \n<thin ice", "  \n<thin ice", "");
@@ -112,7 +119,8 @@ static void t_chat_input(void) {
         {"[{\"content\":\"a\"}]", "messages[0]: role is missing, expected a text"},
         {"[{\"role\":\"user\"},{\"role\":3}]", "messages[1]: role is int, expected a text"},
         {"[{\"role\":\"user\",\"content\":{}}]", "messages[0]: content is dict, expected a text or a list of parts"},
-        {"[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]", "messages[0]: content: part 0 is of type image_url, expected text"},
+        {"[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]",
+         "messages[0]: content: part 0 is of type image_url, expected text"},
         {"[{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}]", "part 0 of type text has"},
         {"[{\"role\":\"user\",\"content\":[7]}]", "part 0 is of type int, expected text"},
         {"[{\"role\":", "f: "},
@@ -121,7 +129,8 @@ static void t_chat_input(void) {
         chat_input in;
         err_t      e = {0};
         const bool ok = chat_input_json(&in, bytes_of(rows[i].json), "f", &e) && chat_input_check(&in, &e);
-        CHECKF(ok == !*rows[i].error && (ok || (e.code == EXIT_INPUT && strstr(e.text, rows[i].error))), "%s: \"%s\", want \"%s\"", rows[i].json, e.text, rows[i].error);
+        CHECKF(ok == !*rows[i].error && (ok || (e.code == EXIT_INPUT && strstr(e.text, rows[i].error))),
+               "%s: \"%s\", want \"%s\"", rows[i].json, e.text, rows[i].error);
         if (i == 1) CHECK(val_is_str(val_get(val_get(in.vars, "messages").list->at[0], "content"), "ab"));
         chat_input_drop(&in);
     }
@@ -169,7 +178,8 @@ static void t_chat_spell(const chat *c, const tok_vocab *v, const char *who) {
         str s = {0};
         for (int i = 0; i < 3; i++) str_add(&s, tok_text(v, id).p, tok_text(v, id).n), str_put(&s, i == 1 ? "" : " a ");
         tok_ids ids = t_chat_ids(c, str_bytes(&s), NULL);
-        CHECKF(t_chat_count(&ids, id) == t_chat_count(&plain, id), "%s: token %d %.*s %d times", who, id, (int)tok_text(v, id).n, tok_text(v, id).p, t_chat_count(&ids, id));
+        CHECKF(t_chat_count(&ids, id) == t_chat_count(&plain, id), "%s: token %d %.*s %d times", who, id,
+               (int)tok_text(v, id).n, tok_text(v, id).p, t_chat_count(&ids, id));
         tok_ids_drop(&ids);
         str_drop(&s);
         n++;
@@ -180,14 +190,16 @@ static void t_chat_spell(const chat *c, const tok_vocab *v, const char *who) {
 
 /* Ordinary texts: the ids of the rendering, with one start token. */
 static void t_chat_ordinary(const chat *c, const tok_vocab *v, const char *who) {
-    static const char *const texts[] = {"Hello", "", " two  spaces ", "a\n\nb\r\n\tc", "éß 中文 😀 \xff\xfe", "12345 it's <b>|x|", "{{ x }} {% if %}", "<|", "|>"};
+    static const char *const texts[] = {"Hello", "", " two  spaces ", "a\n\nb\r\n\tc", "éß 中文 😀 \xff\xfe",
+                                        "12345 it's <b>|x|", "{{ x }} {% if %}", "<|", "|>"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         str     text = {0};
         err_t   e = {0};
         tok_ids ids = t_chat_ids(c, bytes_of(texts[i]), &text), want = {0};
         CHECKF(tok_encode(v, str_bytes(&text), TOK_SPECIAL, &want, &e), "%s", e.text);
         const size_t more = tok_add_bos(v) && want.n && want.id[0] != tok_bos(v);
-        CHECKF(ids.n == want.n + more && memcmp(ids.id + more, want.id, want.n * sizeof *want.id) == 0, "%s: \"%s\" has %zu tokens, its rendering %zu", who, text.p, ids.n, want.n);
+        CHECKF(ids.n == want.n + more && memcmp(ids.id + more, want.id, want.n * sizeof *want.id) == 0,
+               "%s: \"%s\" has %zu tokens, its rendering %zu", who, text.p, ids.n, want.n);
         CHECKF(!more || ids.id[0] == tok_bos(v), "%s: no start token", who);
         CHECKF(!(ids.n > 1 && ids.id[0] == tok_bos(v) && ids.id[1] == tok_bos(v)), "%s: two start tokens", who);
         tok_ids_drop(&ids), tok_ids_drop(&want);
@@ -205,7 +217,9 @@ static void t_chat_origins(void) {
             tt_open   o;
             err_t     e = {0};
             chat_opts co = chat_defaults;
-            if (!tt_open_file(&o, path, NULL) || !CHECK(co.template_file = t_chat_template(plain ? "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}" : spells))) return;
+            if (!tt_open_file(&o, path, NULL) ||
+                !CHECK(co.template_file = t_chat_template(plain
+                                                          ? "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}" : spells))) return;
             chat *c = chat_open(&o.g, o.v, &co, &e);
             if (CHECKF(c != NULL, "%s", e.text)) plain ? t_chat_ordinary(c, o.v, path) : t_chat_spell(c, o.v, path);
             chat_free(c);
@@ -220,8 +234,10 @@ static void t_chat_origins(void) {
 static void t_chat_learned(void) {
     static const struct { const char *name, *stop, *lead, *open, *end, *key, *calls; } rows[] = {
         {"tags", "<|im_end|>", "", "", "", NULL, "tool_call"},
-        {"channels", "<|end|>", "<|channel|>final<|message|>", "<|channel|>analysis<|message|>", "<|end|>", "thinking", "gpt-oss"},
-        {"CohereForAI-c4ai-command-r7b-12-2024-tool_use", "<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", "", "<|START_THINKING|>", "<|END_THINKING|>", NULL, "command-r7b"},
+        {"channels", "<|end|>", "<|channel|>final<|message|>", "<|channel|>analysis<|message|>", "<|end|>", "thinking",
+         "gpt-oss"},
+        {"CohereForAI-c4ai-command-r7b-12-2024-tool_use", "<|END_RESPONSE|><|END_OF_TURN_TOKEN|>", "",
+         "<|START_THINKING|>", "<|END_THINKING|>", NULL, "command-r7b"},
         {"GLM-4.6", "<|user|>", "\n", "<think>", "</think>", "reasoning_content", "tool_call-keys"},
         {"HuggingFaceTB-SmolLM3-3B", "<|im_end|>", "", "<think>", "</think>", NULL, NULL},
         {"Kimi-K2-Instruct", "<|im_end|>", "", "", "", NULL, "kimi"},
@@ -240,7 +256,8 @@ static void t_chat_learned(void) {
         {"meta-llama-Llama-3.2-3B-Instruct", "<|eot_id|>", "", "", "", NULL, "llama"},
         {"microsoft-Phi-3.5-mini-instruct", "<|end|>", "", "", "", NULL, NULL},
         {"mistralai-Mistral-Nemo-Instruct-2407", "</s>", "", "", "", NULL, "mistral"},
-        {"openai-gpt-oss-120b", "<|return|>", "<|channel|>final<|message|>", "<|channel|>analysis<|message|>", "<|end|>", "thinking", "gpt-oss"},
+        {"openai-gpt-oss-120b", "<|return|>", "<|channel|>final<|message|>", "<|channel|>analysis<|message|>", "<|end|>",
+         "thinking", "gpt-oss"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         err_t     e = {0};
@@ -251,11 +268,16 @@ static void t_chat_learned(void) {
         chat *c = chat_open(NULL, NULL, &o, &e);
         if (!CHECKF(c && chat__learn(c, c->form[0], true, &e), "%s: %s", rows[i].name, e.text)) continue;
         const chat_form *f = c->form[0];
-        CHECKF(f->n_stops && bytes_begins(f->stops[0], bytes_of(rows[i].stop)), "%s: ends with \"%.*s\"", rows[i].name, f->n_stops ? (int)f->stops[0].n : 0, f->n_stops ? (const char *)f->stops[0].p : "");
-        CHECKF(bytes_is(str_bytes(&f->lead), rows[i].lead), "%s: begins with \"%.*s\"", rows[i].name, (int)f->lead.n, f->lead.n ? f->lead.p : "");
-        CHECKF(bytes_is(str_bytes(&f->open), rows[i].open) && bytes_is(str_bytes(&f->end), rows[i].end), "%s: \"%s\" and \"%s\"", rows[i].name, f->open.n ? f->open.p : "", f->end.n ? f->end.p : "");
-        CHECKF(rows[i].key ? f->think_key && !strcmp(f->think_key, rows[i].key) : !f->think_key, "%s: thinking is in %s", rows[i].name, f->think_key ? f->think_key : "nothing");
-        CHECKF(rows[i].calls ? f->calls && !strcmp(calls_form_name(f->calls), rows[i].calls) : !f->calls, "%s: calls are %s", rows[i].name, f->calls ? calls_form_name(f->calls) : "none");
+        CHECKF(f->n_stops && bytes_begins(f->stops[0], bytes_of(rows[i].stop)), "%s: ends with \"%.*s\"", rows[i].name,
+               f->n_stops ? (int)f->stops[0].n : 0, f->n_stops ? (const char *)f->stops[0].p : "");
+        CHECKF(bytes_is(str_bytes(&f->lead), rows[i].lead), "%s: begins with \"%.*s\"", rows[i].name, (int)f->lead.n,
+               f->lead.n ? f->lead.p : "");
+        CHECKF(bytes_is(str_bytes(&f->open), rows[i].open) && bytes_is(str_bytes(&f->end), rows[i].end),
+               "%s: \"%s\" and \"%s\"", rows[i].name, f->open.n ? f->open.p : "", f->end.n ? f->end.p : "");
+        CHECKF(rows[i].key ? f->think_key && !strcmp(f->think_key, rows[i].key) : !f->think_key, "%s: thinking is in %s",
+               rows[i].name, f->think_key ? f->think_key : "nothing");
+        CHECKF(rows[i].calls ? f->calls && !strcmp(calls_form_name(f->calls), rows[i].calls) : !f->calls,
+               "%s: calls are %s", rows[i].name, f->calls ? calls_form_name(f->calls) : "none");
         chat_free(c);
     }
 }
@@ -281,7 +303,8 @@ static bool t_chat_begin(t_chat_open *x, const char *name, const char *asked) {
     chat_add(&x->in, "user", bytes_of(asked));
     static const char tools[] = "[{\"type\":\"function\",\"function\":{\"name\":\"look\",\"description\":\"looks\",\"parameters\":{\"type\":\"object\",\"properties\":"
                                 "{\"where\":{\"type\":\"string\",\"description\":\"a place\"}},\"required\":[\"where\"]}}}]";
-    return CHECKF(x->c && chat_input_tools(&x->in, bytes_of(tools), "tools", &e) && chat_input_check(&x->in, &e), "%s: %s", name, e.text);
+    return CHECKF(x->c && chat_input_tools(&x->in, bytes_of(tools), "tools", &e) && chat_input_check(&x->in, &e), "%s: %s",
+                  name, e.text);
 }
 
 static void t_chat_end(t_chat_open *x) {
@@ -302,8 +325,11 @@ static chat_answer t_chat_read(t_chat_open *x, const chat_prompt *p, const char 
 /* An answer that has to call begins with its call: prompt and reader agree. Without tools it cannot, and tool_choice none takes them away. */
 static void t_chat_required(void) {
     static const struct { const char *name, *rest; } rows[] = {
-        {"tags", "{\"where\": \"here\"}}\n</tool_call>"}, {"channels", "{\"where\": \"here\"}"}, {"Qwen-Qwen2.5-7B-Instruct", "{\"where\": \"here\"}}\n</tool_call>"}, {"Qwen-Qwen3-0.6B", "{\"where\": \"here\"}}\n</tool_call>"},
-        {"Mistral-Small-3.2-24B-Instruct-2506", "abcdef123[ARGS]{\"where\": \"here\"}"}, {"openai-gpt-oss-120b", "{\"where\": \"here\"}"},
+        {"tags", "{\"where\": \"here\"}}\n</tool_call>"}, {"channels", "{\"where\": \"here\"}"},
+        {"Qwen-Qwen2.5-7B-Instruct", "{\"where\": \"here\"}}\n</tool_call>"},
+        {"Qwen-Qwen3-0.6B", "{\"where\": \"here\"}}\n</tool_call>"},
+        {"Mistral-Small-3.2-24B-Instruct-2506", "abcdef123[ARGS]{\"where\": \"here\"}"},
+        {"openai-gpt-oss-120b", "{\"where\": \"here\"}"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         t_chat_open x = {0};
@@ -314,10 +340,13 @@ static void t_chat_required(void) {
         x.in.choice = CHAT_CALL_REQUIRED;
         x.in.call_name = bytes_of("look");
         if (CHECKF(chat_make_prompt(x.c, &x.in, &p, &e), "%s: %s", rows[i].name, e.text)) {
-            CHECKF(p.begin.n && bytes_ends(str_bytes(&p.text), str_bytes(&p.begin)) && bytes_begins(str_bytes(&p.text), str_bytes(&auto_.text)), "%s: the prompt ends with \"%s\"", rows[i].name,
+            CHECKF(p.begin.n && bytes_ends(str_bytes(&p.text), str_bytes(&p.begin)) &&
+                   bytes_begins(str_bytes(&p.text), str_bytes(&auto_.text)), "%s: the prompt ends with \"%s\"", rows[i].name,
                    p.begin.p ? p.begin.p : "");
             chat_answer a = t_chat_read(&x, &p, rows[i].rest);
-            CHECKF(a.calls.n == 1 && bytes_is(a.calls.at[0].name, "look"), "%s: \"%s\" + \"%s\" has %zu calls, content \"%s\"", rows[i].name, p.begin.p, rows[i].rest, a.calls.n, a.content.p);
+            CHECKF(a.calls.n == 1 && bytes_is(a.calls.at[0].name, "look"),
+                   "%s: \"%s\" + \"%s\" has %zu calls, content \"%s\"", rows[i].name, p.begin.p, rows[i].rest, a.calls.n,
+                   a.content.p);
             chat_answer_drop(&a);
         }
         chat_prompt_drop(&p);
@@ -351,8 +380,10 @@ static void t_chat_channels_of(const char *name) {
     CHECKF(chat_make_prompt(x.c, &x.in, &p, &e), "%s", e.text);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         chat_answer a = t_chat_read(&x, &p, rows[i].raw);
-        CHECKF(!strcmp(a.content.p, rows[i].content) && !strcmp(a.thinking.p, rows[i].thinking), "%s: content \"%s\", thinking \"%s\"", rows[i].raw, a.content.p, a.thinking.p);
-        CHECKF(rows[i].call ? a.calls.n == 1 && bytes_is(a.calls.at[0].name, rows[i].call) : !a.calls.n, "%s: %zu calls", rows[i].raw, a.calls.n);
+        CHECKF(!strcmp(a.content.p, rows[i].content) && !strcmp(a.thinking.p, rows[i].thinking),
+               "%s: content \"%s\", thinking \"%s\"", rows[i].raw, a.content.p, a.thinking.p);
+        CHECKF(rows[i].call ? a.calls.n == 1 && bytes_is(a.calls.at[0].name, rows[i].call) : !a.calls.n, "%s: %zu calls",
+               rows[i].raw, a.calls.n);
         chat_answer_drop(&a);
         for (size_t cut = 0; cut <= strlen(rows[i].raw); cut++) {
             t_chat_parts got = {0};
@@ -360,8 +391,10 @@ static void t_chat_channels_of(const char *name) {
             chat_reader_feed(r, (bytes){(const uint8_t *)rows[i].raw, cut}, false, t_chat_take, &got);
             chat_reader_feed(r, bytes_of(rows[i].raw), true, t_chat_take, &got);
             chat_reader_finish(r, &a);
-            const bool content = bytes_is(str_bytes(&got.part[CHAT_CONTENT]), rows[i].content) && !strcmp(a.content.p, rows[i].content);
-            CHECKF(content && bytes_is(str_bytes(&got.part[CHAT_THINKING]), rows[i].thinking) && a.calls.n == (rows[i].call != NULL) && !got.part[CHAT_CALLS].n == !rows[i].call,
+            const bool content = bytes_is(str_bytes(&got.part[CHAT_CONTENT]), rows[i].content) &&
+                                 !strcmp(a.content.p, rows[i].content);
+            CHECKF(content && bytes_is(str_bytes(&got.part[CHAT_THINKING]), rows[i].thinking) &&
+                   a.calls.n == (rows[i].call != NULL) && !got.part[CHAT_CALLS].n == !rows[i].call,
                    "%s, cut at %zu: content \"%s\"", rows[i].raw, cut, a.content.p);
             chat_answer_drop(&a);
             t_chat_parts_drop(&got);
@@ -384,8 +417,10 @@ static void t_chat_past(void) {
                  "{\"where\": \"there\"}}\n</tool_call>", "<|im_end|>"},
         {"channels", "<|channel|>final<|message|>It is here.", "<|end|>"},
         {"Qwen-Qwen2.5-7B-Instruct", "It is here.\n\n- so \n", "<|im_end|>"},
-        {"Qwen-Qwen2.5-7B-Instruct", "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"where\": \"here\"}}\n</tool_call>", "<|im_end|>"},
-        {"Qwen-Qwen2.5-7B-Instruct", "Well.\n<tool_call>\n{\"name\": \"look\", \"arguments\": {\"where\": \"here\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"look\", \"arguments\": "
+        {"Qwen-Qwen2.5-7B-Instruct",
+         "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"where\": \"here\"}}\n</tool_call>", "<|im_end|>"},
+        {"Qwen-Qwen2.5-7B-Instruct",
+         "Well.\n<tool_call>\n{\"name\": \"look\", \"arguments\": {\"where\": \"here\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"look\", \"arguments\": "
                                      "{\"where\": \"there\"}}\n</tool_call>", "<|im_end|>"},
         {"meta-llama-Llama-3.2-3B-Instruct", "It is here.", "<|eot_id|>"},
         {"openai-gpt-oss-120b", "<|channel|>final<|message|>It is here.", "<|end|>"},
@@ -403,7 +438,8 @@ static void t_chat_past(void) {
         chat_add(&x.in, calls ? "tool" : "user", bytes_of("More?"));
         CHECKF(chat_input_check(&x.in, &e) && chat_make_prompt(x.c, &x.in, &next, &e), "%s", e.text);
         str_fmt(&want, "%s%s%s", p.text.p, rows[i].raw, rows[i].end);
-        CHECKF(bytes_begins(str_bytes(&next.text), str_bytes(&want)), "%s: \"%s\" does not begin with \"%s\"", rows[i].name, next.text.p + (p.text.n > 60 ? p.text.n - 60 : 0),
+        CHECKF(bytes_begins(str_bytes(&next.text), str_bytes(&want)), "%s: \"%s\" does not begin with \"%s\"",
+               rows[i].name, next.text.p + (p.text.n > 60 ? p.text.n - 60 : 0),
                want.p + (p.text.n > 60 ? p.text.n - 60 : 0));
         chat_answer_drop(&a);
         chat_prompt_drop(&p), chat_prompt_drop(&next);
@@ -417,7 +453,8 @@ static const t_case t_chat_cases[] = {
     {"chat_channels", "parts of an answer in channels", t_chat_channels},
     {"chat_past", "an answer is rendered as it was written", t_chat_past},
     {"chat_learned", "what templates show of themselves", t_chat_learned},
-    {"chat_origins", "messages that spell control tokens give none, ordinary ones the ids of their rendering", t_chat_origins},
+    {"chat_origins", "messages that spell control tokens give none, ordinary ones the ids of their rendering",
+     t_chat_origins},
     {"chat_rows", "each way to mark thinking is read back, at every cut", t_chat_rows},
     {"chat_plain", "what is no mark is content, at every cut", t_chat_plain},
     {"chat_input", "what is wrong with messages is named", t_chat_input},

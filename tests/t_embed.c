@@ -20,7 +20,8 @@ static void t_embed_pooling(void) {
     static const struct {
         int   pooling, n;
         float v[4];
-    } rows[] = {{POOLING_MEAN, 1, {1, 1, 1, 1 / 3.0f}}, {POOLING_CLS, 1, {1, -2, 3, 0}}, {POOLING_LAST, 1, {-1, 3, 0, 1}}, {POOLING_NONE, 3, {1, -2, 3, 0}}};
+    } rows[] = {{POOLING_MEAN, 1, {1, 1, 1, 1 / 3.0f}}, {POOLING_CLS, 1, {1, -2, 3, 0}}, {POOLING_LAST, 1, {-1, 3, 0, 1}},
+                {POOLING_NONE, 3, {1, -2, 3, 0}}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int    n, width;
         float *v = te__vector((embed_opts){.pooling = rows[i].pooling, .norm = -1}, &n, &width);

@@ -139,7 +139,8 @@ static void t_gen_stop(void) {
                 str_add(&text, piece.p, piece.n);
             }
             const size_t blank = text.n && text.p[0] == ' ' && all[0] != ' ';   /* SentencePiece: a text begins without it */
-            CHECKF(text.n - blank <= want && (!text.n || memcmp(text.p + blank, all, text.n - blank) == 0), "ids of \"%.40s\" for stop \"%s\"", text.p, stop);
+            CHECKF(text.n - blank <= want && (!text.n || memcmp(text.p + blank, all, text.n - blank) == 0),
+                   "ids of \"%.40s\" for stop \"%s\"", text.p, stop);
             CHECKF(want - (text.n - blank) < 12, "ids end %zu bytes early for stop \"%s\"", want - (text.n - blank), stop);
             str_drop(&text);
             free(ids);
@@ -233,7 +234,8 @@ static void t_score_chunks(void) {
         fo.n_batch = chunk;
         if (!t_run_open(&r, model_path, &fo, &kv_defaults, 100, true)) return;
         CHECK(tok_encode(r.v, bytes_of("One day, Tom and Lily went to the park. They saw a big dog."), TOK_BOS, &ids, &e));
-        out_t out = {open_memstream(&score, &n), "memory", 0, false}, out2 = {open_memstream(&logits, &nl), "memory", 0, false};
+        out_t out = {open_memstream(&score, &n), "memory", 0, false},
+                    out2 = {open_memstream(&logits, &nl), "memory", 0, false};
         CHECK(score_text(r.eng, &ids, &out, &e) && out_end(&out, &e));
         CHECK(score_logits(r.eng, &ids, &out2, &e) && out_end(&out2, &e));
         const size_t V = (size_t)tok_count(r.v);

@@ -145,7 +145,8 @@ static void t_lines_sizes(void) {
         if (!CHECK(in != NULL)) continue;
         for (size_t i = 0; i < n_len; i++) {
             lines_got got = lines_next(in, true, &line, &no, &e);
-            CHECKF(got == (len[i] > most[m] ? LINES_LONG : LINES_LINE) && no == i + 1 && in->n_bytes == len[i] && in->at == at,
+            CHECKF(got == (len[i] > most[m] ? LINES_LONG : LINES_LINE) && no == i + 1 && in->n_bytes == len[i] &&
+                   in->at == at,
                    "line %zu under %llu: %d, %llu bytes at %llu", i, (unsigned long long)most[m], got,
                    (unsigned long long)in->n_bytes, (unsigned long long)in->at);
             const uint64_t head = most[m] < LINES_HEAD ? most[m] : LINES_HEAD;
@@ -259,7 +260,8 @@ static void t_lines_bad(void) {
 static void t_lines_shard_parse(void) {
     static const struct { const char *text; uint32_t i, n; } good[] = {
         {"1/1", 1, 1}, {"2/8", 2, 8}, {"8/8", 8, 8}, {"0003/4", 3, 4}, {"1048576/1048576", 1048576, 1048576}};
-    static const char *const bad[] = {"", "/", "1", "1/", "/1", "0/1", "2/1", "1/0", "-1/2", "1/-2", "+1/2", " 1/2", "1/2 ", "1/2/3",
+    static const char *const bad[] = {"", "/", "1", "1/", "/1", "0/1", "2/1", "1/0", "-1/2", "1/-2", "+1/2", " 1/2",
+                                      "1/2 ", "1/2/3",
                                       "1.0/2", "1/1048577", "18446744073709551617/18446744073709551617", "a/b", "1\\2"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         lines_shard s;
@@ -308,7 +310,8 @@ static void t_lines_shard(void) {
                 if (mine > most) most = mine;
             }
             for (int k = 0; k < N; k++) CHECKF(owners[k] == 1, "line %d has %d owners", k, owners[k]);
-            CHECKF(most - least <= (kind == 2 ? 1 : kind == 0 ? LINES_GROUP : 40 * 2 * LINES_GROUP), "%zu to %zu", least, most);
+            CHECKF(most - least <= (kind == 2 ? 1 : kind == 0 ? LINES_GROUP : 40 * 2 * LINES_GROUP), "%zu to %zu",
+                   least, most);
         }
 }
 

@@ -119,7 +119,8 @@ static void t_req_shapes(void) {
         {"{\"prompt\":[[7,8],[9]]}", "ok ids=7,8 ids=9 n=2"},
         {"{\"n\":2,\"prompt\":[[7],\"two\"]}", "ok ids=7 prompt=\"two\" n=4"},
         {"{\"prompt\":\"a\\u0000b\\n\"}", "ok prompt=\"a\\u0000b\\n\""},
-        {"{\"custom_id\":\"\\u00e9\\ud83d\\ude00\",\"prompt\":\"\\\"\\\\\\/\\b\"}", "ok id=\"é😀\" prompt=\"\\\"\\\\/\\u0008\""},
+        {"{\"custom_id\":\"\\u00e9\\ud83d\\ude00\",\"prompt\":\"\\\"\\\\\\/\\b\"}",
+         "ok id=\"é😀\" prompt=\"\\\"\\\\/\\u0008\""},
         {"{\"prompt\":\"Hi\",\"messages\":null}", "ok prompt=\"Hi\""},
         {"{\"custom_id\":\"a\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}",
          "ok id=\"a\" chat={\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}"},
@@ -145,7 +146,8 @@ static void t_req_shapes(void) {
 
 static void t_req_keys(void) {
     static const tr_row rows[] = {
-        {"{\"prompt\":\"\",\"temperature\":0,\"top_p\":0.5,\"top_k\":-1,\"min_p\":0.25}", "ok prompt=\"\" temp=0 top_p=0.5 top_k=-1 min_p=0.25"},
+        {"{\"prompt\":\"\",\"temperature\":0,\"top_p\":0.5,\"top_k\":-1,\"min_p\":0.25}",
+         "ok prompt=\"\" temp=0 top_p=0.5 top_k=-1 min_p=0.25"},
         {"{\"prompt\":\"\",\"presence_penalty\":-1.5,\"frequency_penalty\":2,\"repetition_penalty\":1.25}",
          "ok prompt=\"\" presence=-1.5 frequency=2 repetition=1.25"},
         {"{\"prompt\":\"\",\"max_tokens\":0}", "ok prompt=\"\" max=0"},
@@ -171,7 +173,8 @@ static void t_req_keys(void) {
         {"{\"prompt\":\"\",\"store\":true,\"service_tier\":\"auto\",\"echo\":false,\"best_of\":1}", "ok prompt=\"\""},
         {"{\"prompt\":\"\",\"tools\":[],\"tool_choice\":\"none\"}", "ok prompt=\"\""},
         {"{\"prompt\":\"\",\"tool_choice\":\"auto\"}", "ok prompt=\"\""},
-        {"{\"prompt\":\"\",\"suffix\":null,\"top_logprobs\":null,\"stream_options\":null,\"grammar\":null,\"tools\":null}", "ok prompt=\"\""},
+        {"{\"prompt\":\"\",\"suffix\":null,\"top_logprobs\":null,\"stream_options\":null,\"grammar\":null,\"tools\":null}",
+         "ok prompt=\"\""},
     };
     TR_ROWS(rows);
 }
@@ -247,19 +250,24 @@ static void t_req_refuses(void) {
         {"{\"prompt\":\"x\",\"\":1}", "invalid_request: unknown key '' in the body"},
         {"{\"method\":\"GET\",\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{}}",
          "invalid_request: method: found 'GET', expected POST id=\"a\""},
-        {"{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"\"}}", "invalid_request: method: found nothing, expected POST id=\"a\""},
+        {"{\"custom_id\":\"a\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"\"}}",
+         "invalid_request: method: found nothing, expected POST id=\"a\""},
         {"{\"method\":\"POST\",\"url\":\"/v1/embeddings\",\"body\":{\"input\":\"x\"}}",
          "unsupported: url: /v1/embeddings in a run that writes texts, expected --embed"},
         {"\"a\"", "invalid_request: the line: found a string, expected an object"},
         {"1", "invalid_request: the line: found a number, expected an object"},
         {"{\"prompt\\u0000\":\"a\"}", "invalid_request: unknown key 'prompt?' in the body"},
-        {"{\"prompt\":\"\",\"seed\":99999999999999999999}", "invalid_request: seed: a number beyond 64 bits, expected -9.223372037e+18 to 9.223372037e+18"},
-        {"{\"prompt\":\"\",\"temperature\":1e400}", "invalid_request: temperature: inf is out of range, expected -1000000 to 1000000"},
+        {"{\"prompt\":\"\",\"seed\":99999999999999999999}",
+         "invalid_request: seed: a number beyond 64 bits, expected -9.223372037e+18 to 9.223372037e+18"},
+        {"{\"prompt\":\"\",\"temperature\":1e400}",
+         "invalid_request: temperature: inf is out of range, expected -1000000 to 1000000"},
         {"{\"method\":\"POST\",\"url\":\"/v1/completions\\u0000\",\"body\":{\"prompt\":\"x\"}}",
          "invalid_request: url: found '/v1/completions?', expected /v1/completions or /v1/chat/completions"},
-        {"{\"method\":\"POST\",\"body\":{\"prompt\":\"x\"}}", "invalid_request: url: found nothing, expected /v1/completions or /v1/chat/completions"},
+        {"{\"method\":\"POST\",\"body\":{\"prompt\":\"x\"}}",
+         "invalid_request: url: found nothing, expected /v1/completions or /v1/chat/completions"},
         {"{\"method\":\"POST\",\"url\":\"/v1/completions\"}", "invalid_request: body: found nothing, expected an object"},
-        {"{\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":\"x\"}", "invalid_request: body: found a string, expected an object"},
+        {"{\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":\"x\"}",
+         "invalid_request: body: found a string, expected an object"},
         {"{\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"x\",\"custom_id\":\"a\"}}",
          "invalid_request: unknown key 'custom_id' in the body"},
         {"{\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"prompt\":\"x\"},\"prompt\":\"y\"}",
@@ -271,14 +279,17 @@ static void t_req_refuses(void) {
         {"{\"method\":\"POST\",\"url\":\"/v1/chat/completions\",\"body\":{}}", "invalid_request: the body has no messages"},
         {"{\"prompt\":\"x\",\"messages\":[{\"role\":\"user\",\"content\":\"y\"}]}",
          "invalid_request: prompt: belongs to /v1/completions, found in a body for /v1/chat/completions"},
-        {"{\"prompt\":\"x\",\"top_logprobs\":2}", "invalid_request: top_logprobs: belongs to /v1/chat/completions, found in a body for /v1/completions"},
+        {"{\"prompt\":\"x\",\"top_logprobs\":2}",
+         "invalid_request: top_logprobs: belongs to /v1/chat/completions, found in a body for /v1/completions"},
         {"{\"prompt\":\"x\",\"chat_template_kwargs\":{}}",
          "invalid_request: chat_template_kwargs: belongs to /v1/chat/completions, found in a body for /v1/completions"},
         {"{\"messages\":[]}", "invalid_request: messages: found an empty list, expected a list of at least one message"},
         {"{\"messages\":[\"x\"]}", "invalid_request: messages[0] is str, expected an object"},
         {"{\"messages\":[{\"content\":\"x\"}]}", "invalid_request: messages[0]: role is missing, expected a text"},
-        {"{\"messages\":[{\"role\":\"user\",\"content\":5}]}", "invalid_request: messages[0]: content is int, expected a text or a list of parts"},
-        {"{\"messages\":[{\"role\":\"user\"}],\"top_logprobs\":2}", "invalid_request: top_logprobs: alone, expected \"logprobs\":true beside it"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":5}]}",
+         "invalid_request: messages[0]: content is int, expected a text or a list of parts"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"top_logprobs\":2}",
+         "invalid_request: top_logprobs: alone, expected \"logprobs\":true beside it"},
         {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"image_url\",\"image_url\":{}}]}]}",
          "invalid_request: messages[0]: content: part 1 is of type image_url, expected text"},
         {"{\"messages\":[{\"role\":\"user\"}],\"chat_template_kwargs\":{\"a\":1,\"messages\":[]}}",
@@ -295,7 +306,8 @@ static void t_req_refuses(void) {
          "invalid_request: tools: found a number, expected objects alone in this list"},
         {"{\"messages\":[{\"role\":\"user\"}],\"parallel_tool_calls\":1}",
          "invalid_request: parallel_tool_calls: found a number, expected true or false"},
-        {"{\"messages\":[{\"role\":\"user\"}],\"reasoning_effort\":1}", "invalid_request: reasoning_effort: found a number, expected a string"},
+        {"{\"messages\":[{\"role\":\"user\"}],\"reasoning_effort\":1}",
+         "invalid_request: reasoning_effort: found a number, expected a string"},
         {"{\"prompt\":[]}", "invalid_request: prompt: an empty list, expected text or token ids"},
         {"{\"prompt\":[[]]}", "invalid_request: prompt: an empty list, expected text or token ids"},
         {"{\"prompt\":[\"a\",5]}", "invalid_request: prompt: found a number, expected text or a list of token ids"},
@@ -308,42 +320,69 @@ static void t_req_refuses(void) {
         {"{\"prompt\":[null]}", "invalid_request: prompt: found null, expected text or a list of token ids"},
         {"{\"prompt\":\"\",\"max_tokens\":16,\"max_completion_tokens\":17}",
          "invalid_request: max_completion_tokens: 17 beside another limit of 16, expected one"},
-        {"{\"prompt\":\"\",\"max_tokens\":-1}", "invalid_request: max_tokens: -1 is out of range, expected 0 to 9.223372037e+18"},
-        {"{\"prompt\":\"\",\"max_tokens\":1e19}", "invalid_request: max_tokens: 1e+19 is out of range, expected 0 to 9.223372037e+18"},
-        {"{\"prompt\":\"\",\"max_tokens\":9223372036854775808.0}", "invalid_request: max_tokens: found 9.223372037e+18, expected a whole number below 2^63"},
+        {"{\"prompt\":\"\",\"max_tokens\":-1}",
+         "invalid_request: max_tokens: -1 is out of range, expected 0 to 9.223372037e+18"},
+        {"{\"prompt\":\"\",\"max_tokens\":1e19}",
+         "invalid_request: max_tokens: 1e+19 is out of range, expected 0 to 9.223372037e+18"},
+        {"{\"prompt\":\"\",\"max_tokens\":9223372036854775808.0}",
+         "invalid_request: max_tokens: found 9.223372037e+18, expected a whole number below 2^63"},
         {"{\"prompt\":\"\",\"temperature\":\"NaN\"}", "invalid_request: temperature: found a string, expected a number"},
-        {"{\"prompt\":\"\",\"temperature\":-2e6}", "invalid_request: temperature: -2000000 is out of range, expected -1000000 to 1000000"},
+        {"{\"prompt\":\"\",\"temperature\":-2e6}",
+         "invalid_request: temperature: -2000000 is out of range, expected -1000000 to 1000000"},
         {"{\"prompt\":\"\",\"stop\":\"\"}", "invalid_request: stop: an empty string, expected text"},
         {"{\"prompt\":\"\",\"stop\":[\"a\",\"\"]}", "invalid_request: stop: an empty string, expected text"},
-        {"{\"prompt\":\"\",\"stop\":[\"a\",null]}", "invalid_request: stop: found null, expected a string or a list of strings"},
+        {"{\"prompt\":\"\",\"stop\":[\"a\",null]}",
+         "invalid_request: stop: found null, expected a string or a list of strings"},
         {"{\"prompt\":\"\",\"stop\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\",\"10\",\"11\",\"12\",\"13\",\"14\",\"15\",\"16\",\"17\"]}",
          "invalid_request: stop: 17 strings, expected at most 16"},
-        {"{\"prompt\":\"\",\"logit_bias\":{\"1000\":1}}", "invalid_request: logit_bias: found '1000', expected token ids from 0 to 999"},
-        {"{\"prompt\":\"\",\"logit_bias\":{\"01\":1}}", "invalid_request: logit_bias: found '01', expected token ids from 0 to 999"},
-        {"{\"prompt\":\"\",\"logit_bias\":{\"-1\":1}}", "invalid_request: logit_bias: found '-1', expected token ids from 0 to 999"},
-        {"{\"prompt\":\"\",\"logit_bias\":{\"\":1}}", "invalid_request: logit_bias: found '', expected token ids from 0 to 999"},
+        {"{\"prompt\":\"\",\"logit_bias\":{\"1000\":1}}",
+         "invalid_request: logit_bias: found '1000', expected token ids from 0 to 999"},
+        {"{\"prompt\":\"\",\"logit_bias\":{\"01\":1}}",
+         "invalid_request: logit_bias: found '01', expected token ids from 0 to 999"},
+        {"{\"prompt\":\"\",\"logit_bias\":{\"-1\":1}}",
+         "invalid_request: logit_bias: found '-1', expected token ids from 0 to 999"},
+        {"{\"prompt\":\"\",\"logit_bias\":{\"\":1}}",
+         "invalid_request: logit_bias: found '', expected token ids from 0 to 999"},
         {"{\"prompt\":\"\",\"logit_bias\":{\"99999999999999999999\":1}}",
          "invalid_request: logit_bias: found '99999999999999999999', expected token ids from 0 to 999"},
-        {"{\"prompt\":\"\",\"logit_bias\":{\"4294967297\":1}}", "invalid_request: logit_bias: found '4294967297', expected token ids from 0 to 999"},
+        {"{\"prompt\":\"\",\"logit_bias\":{\"4294967297\":1}}",
+         "invalid_request: logit_bias: found '4294967297', expected token ids from 0 to 999"},
         {"{\"prompt\":\"\",\"logit_bias\":{\"1\":\"x\"}}", "invalid_request: logit_bias: found a string, expected a number"},
-        {"{\"prompt\":\"\",\"logit_bias\":{\"1\":1e39}}", "invalid_request: logit_bias: 1e+39 is out of range, expected -1e+30 to 1e+30"},
-        {"{\"prompt\":\"\",\"stream\":true}", "unsupported: stream: true, expected false: the answer to a line is one record of new text"},
-        {"{\"prompt\":\"\",\"echo\":true}", "unsupported: echo: true, expected false: the answer to a line is one record of new text"},
-        {"{\"prompt\":\"\",\"tools\":[{\"type\":\"function\"}]}", "invalid_request: tools: belongs to /v1/chat/completions, expected none in a body for /v1/completions"},
+        {"{\"prompt\":\"\",\"logit_bias\":{\"1\":1e39}}",
+         "invalid_request: logit_bias: 1e+39 is out of range, expected -1e+30 to 1e+30"},
+        {"{\"prompt\":\"\",\"stream\":true}",
+         "unsupported: stream: true, expected false: the answer to a line is one record of new text"},
+        {"{\"prompt\":\"\",\"echo\":true}",
+         "unsupported: echo: true, expected false: the answer to a line is one record of new text"},
+        {"{\"prompt\":\"\",\"tools\":[{\"type\":\"function\"}]}",
+         "invalid_request: tools: belongs to /v1/chat/completions, expected none in a body for /v1/completions"},
         {"{\"prompt\":\"\",\"tools\":{}}", "invalid_request: tools: found an object, expected a list of tools"},
-        {"{\"prompt\":\"\",\"tool_choice\":\"required\"}", "invalid_request: tool_choice: belongs to /v1/chat/completions, expected none or auto in a body for /v1/completions"},
-        {"{\"prompt\":\"\",\"tool_choice\":{}}", "invalid_request: tool_choice: belongs to /v1/chat/completions, expected none or auto in a body for /v1/completions"},
-        {"{\"prompt\":\"\",\"tool_choice\":1}", "invalid_request: tool_choice: found a number, expected none, auto, required or an object"},
-        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"text\\u0000\"}}", "invalid_request: response_format: found type 'text?', expected text, json_object or json_schema"},
-        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_schema\"}}", "invalid_request: response_format: type json_schema without json_schema, expected an object of that name"},
-        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"x\"}}}", "invalid_request: response_format: found nothing, expected a schema: an object, true or false"},
-        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"scheme\":{}}}}", "invalid_request: response_format: unknown key 'scheme' in json_schema"},
-        {"{\"prompt\":\"\",\"grammar\":\"x\",\"regex\":\"x\"}", "invalid_request: regex: a second constraint beside grammar, expected one"},
-        {"{\"prompt\":\"\",\"structured_outputs\":{\"regex\":\"x\",\"choice\":[\"a\"]}}", "invalid_request: structured_outputs: a second constraint beside structured_outputs, expected one"},
-        {"{\"prompt\":\"\",\"structured_outputs\":{\"rgx\":\"x\"}}", "invalid_request: structured_outputs: found 'rgx', expected json, regex, grammar, choice or json_object"},
-        {"{\"prompt\":\"\",\"guided_choice\":[]}", "invalid_request: guided_choice: found an empty list, expected a list of at least one string"},
-        {"{\"prompt\":\"\",\"guided_choice\":[\"a\",1]}", "invalid_request: guided_choice: found a number, expected strings alone in this list"},
-        {"{\"prompt\":\"\",\"response_format\":{}}", "invalid_request: response_format: found an object, expected an object with a type"},
+        {"{\"prompt\":\"\",\"tool_choice\":\"required\"}",
+         "invalid_request: tool_choice: belongs to /v1/chat/completions, expected none or auto in a body for /v1/completions"},
+        {"{\"prompt\":\"\",\"tool_choice\":{}}",
+         "invalid_request: tool_choice: belongs to /v1/chat/completions, expected none or auto in a body for /v1/completions"},
+        {"{\"prompt\":\"\",\"tool_choice\":1}",
+         "invalid_request: tool_choice: found a number, expected none, auto, required or an object"},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"text\\u0000\"}}",
+         "invalid_request: response_format: found type 'text?', expected text, json_object or json_schema"},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_schema\"}}",
+         "invalid_request: response_format: type json_schema without json_schema, expected an object of that name"},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"x\"}}}",
+         "invalid_request: response_format: found nothing, expected a schema: an object, true or false"},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"scheme\":{}}}}",
+         "invalid_request: response_format: unknown key 'scheme' in json_schema"},
+        {"{\"prompt\":\"\",\"grammar\":\"x\",\"regex\":\"x\"}",
+         "invalid_request: regex: a second constraint beside grammar, expected one"},
+        {"{\"prompt\":\"\",\"structured_outputs\":{\"regex\":\"x\",\"choice\":[\"a\"]}}",
+         "invalid_request: structured_outputs: a second constraint beside structured_outputs, expected one"},
+        {"{\"prompt\":\"\",\"structured_outputs\":{\"rgx\":\"x\"}}",
+         "invalid_request: structured_outputs: found 'rgx', expected json, regex, grammar, choice or json_object"},
+        {"{\"prompt\":\"\",\"guided_choice\":[]}",
+         "invalid_request: guided_choice: found an empty list, expected a list of at least one string"},
+        {"{\"prompt\":\"\",\"guided_choice\":[\"a\",1]}",
+         "invalid_request: guided_choice: found a number, expected strings alone in this list"},
+        {"{\"prompt\":\"\",\"response_format\":{}}",
+         "invalid_request: response_format: found an object, expected an object with a type"},
     };
     TR_ROWS(rows);
 }
@@ -364,18 +403,21 @@ static void t_req_constraints(void) {
         {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_object\"}}", CONSTRAIN_OBJECT, "response_format", ""},
         {"{\"prompt\":\"}\\\"\", \"response_\\u0066ormat\" : {\"json_schema\":{\"strict\":true,\"schema\" : {\"minimum\": 1.50 },\"name\":\"x\"},\"type\":\"json_schema\"}}",
          CONSTRAIN_SCHEMA, "response_format", "{\"minimum\": 1.50 }"},
-        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_object\",\"schema\":{\"a\":[{}]}}}", CONSTRAIN_SCHEMA, "response_format", "{\"a\":[{}]}"},
+        {"{\"prompt\":\"\",\"response_format\":{\"type\":\"json_object\",\"schema\":{\"a\":[{}]}}}", CONSTRAIN_SCHEMA,
+         "response_format", "{\"a\":[{}]}"},
         {"{\"method\":\"POST\",\"url\":\"/v1/completions\",\"body\":{\"guided_json\":{\"x\":1},\"prompt\":\"\"},\"custom_id\":\"a\"}", CONSTRAIN_SCHEMA, "guided_json", "{\"x\":1}"},
         {"{\"prompt\":\"\",\"guided_json\":\"{}\"}", CONSTRAIN_SCHEMA, "guided_json", "{}"},
         {"{\"prompt\":\"\",\"guided_regex\":\"a+\"}", CONSTRAIN_REGEX, "guided_regex", "a+"},
         {"{\"prompt\":\"\",\"guided_grammar\":\"g\"}", CONSTRAIN_GBNF, "guided_grammar", "g"},
         {"{\"prompt\":\"\",\"guided_choice\":[\"a|b\",\"c\\\\\",\"\"]}", CONSTRAIN_CHOICE, "guided_choice", "a\\|b|c\\\\|"},
-        {"{\"prompt\":\"\",\"structured_outputs\":{\"json\":true,\"regex\":null}}", CONSTRAIN_SCHEMA, "structured_outputs", "true"},
+        {"{\"prompt\":\"\",\"structured_outputs\":{\"json\":true,\"regex\":null}}", CONSTRAIN_SCHEMA, "structured_outputs",
+         "true"},
         {"{\"prompt\":\"\",\"structured_outputs\":{\"json_object\":true}}", CONSTRAIN_OBJECT, "structured_outputs", ""},
         {"{\"prompt\":\"\",\"structured_outputs\":{\"choice\":[\"y\"]}}", CONSTRAIN_CHOICE, "structured_outputs", "y"},
     };
     const gen_request    base = gen_ask(NULL, &gen_defaults, &samp_defaults, 1);
-    const constrain_spec own = {.kind = CONSTRAIN_REGEX, .text = bytes_of("own"), .path = "--regex", .close = true, .form = {.order = 1}};
+    const constrain_spec own = {.kind = CONSTRAIN_REGEX, .text = bytes_of("own"), .path = "--regex", .close = true,
+                                .form = {.order = 1}};
     const req_form       form = {&base, TR_VOCAB, true, false, &own};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         req   q;
@@ -385,7 +427,8 @@ static void t_req_constraints(void) {
         if (ok) {
             EQ_INT(q.hold.kind, rows[i].kind);
             if (rows[i].kind != CONSTRAIN_NONE) EQ_STR(q.hold.path, rows[i].path);
-            if (rows[i].kind != CONSTRAIN_NONE) CHECKF(bytes_is(q.hold.text, rows[i].text), "%s: '%.*s'", rows[i].line, (int)q.hold.text.n, q.hold.text.p);
+            if (rows[i].kind != CONSTRAIN_NONE)
+                CHECKF(bytes_is(q.hold.text, rows[i].text), "%s: '%.*s'", rows[i].line, (int)q.hold.text.n, q.hold.text.p);
             CHECK(q.hold.close && q.hold.form.order == 1);
         }
         req_drop(&q);
@@ -415,11 +458,14 @@ static void t_req_choices(void) {
 static void t_req_bad_json(void) {
     static const char *const rows[] = {
         "", " ", "{", "}", "x", "{\"prompt\":}", "{\"prompt\":\"a\"", "{\"prompt\":\"a}", "{prompt:\"a\"}", "{'prompt':'a'}",
-        "{\"prompt\":\"a\",}", "{\"prompt\":\"a\"}}", "{\"prompt\":\"a\"} x", "{\"prompt\":\"\\ud800\"}", "{\"prompt\":\"\\udc00\"}",
-        "{\"prompt\":\"\\ud800\\u0041\"}", "{\"prompt\":\"\\x41\"}", "{\"prompt\":\"\\u12\"}", "{\"prompt\":\"a\tb\"}", "{\"n\":NaN}", "{\"n\":Infinity}",
+        "{\"prompt\":\"a\",}", "{\"prompt\":\"a\"}}", "{\"prompt\":\"a\"} x", "{\"prompt\":\"\\ud800\"}",
+        "{\"prompt\":\"\\udc00\"}",
+        "{\"prompt\":\"\\ud800\\u0041\"}", "{\"prompt\":\"\\x41\"}", "{\"prompt\":\"\\u12\"}", "{\"prompt\":\"a\tb\"}",
+        "{\"n\":NaN}", "{\"n\":Infinity}",
         "{\"n\":01}", "{\"n\":+1}", "{\"n\":.5}", "{\"prompt\":\"a\",\"prompt\":\"b\"}",
         "{\"prompt\":TRUE}", "{\"prompt\":\"a\"}{\"prompt\":\"b\"}", "nul", "\xef\xbb\xbf{\"prompt\":\"a\"}",
-        "{\"prompt\":\xff}", "\xff", "{\"\xff\":1,\"\xff\":2}", "{\"prompt\":\"\xff\"", "\\udbff\\udf80", "{\"prompt\":\"\xff\\udbff\"}",
+        "{\"prompt\":\xff}", "\xff", "{\"\xff\":1,\"\xff\":2}", "{\"prompt\":\"\xff\"", "\\udbff\\udf80",
+        "{\"prompt\":\"\xff\\udbff\"}",
         "{\"prompt\":\"\xff\\\xff\"}", "/* c */{\"prompt\":\"a\"}", "{\"prompt\":\"\xff\\\\udbff\\udf80\"}",
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -438,14 +484,18 @@ static void t_req_refused_id(void) {
     static const tr_row rows[] = {
         {"{\"custom_id\":\"a\",\"prompt\":\"x\",\"seed\":99999999999999999999}",
          "invalid_request: seed: a number beyond 64 bits, expected -9.223372037e+18 to 9.223372037e+18 id=\"a\""},
-        {"{\"seed\":1e400,\"custom_id\":\"a\"}", "invalid_request: seed: inf is out of range, expected -9.223372037e+18 to 9.223372037e+18 id=\"a\""},
+        {"{\"seed\":1e400,\"custom_id\":\"a\"}",
+         "invalid_request: seed: inf is out of range, expected -9.223372037e+18 to 9.223372037e+18 id=\"a\""},
         {"{\"body\":{\"custom_id\":\"no\",\"seed\":-9223372036854775809},\"custom_id\":\"\\u0061\\\"\"}",
          "invalid_request: method: found nothing, expected POST id=\"a\\\"\""},
-        {"{\"prompt\":1,\"prompt\":2 , \"custom\\u005fid\" : \"a\" }", "invalid_json_line: JSON, byte 20: the key 'prompt' stands twice in one object id=\"a\""},
+        {"{\"prompt\":1,\"prompt\":2 , \"custom\\u005fid\" : \"a\" }",
+         "invalid_json_line: JSON, byte 20: the key 'prompt' stands twice in one object id=\"a\""},
         {"{\"x\":[{\"a\":\"]}\\\"\"}],\"custom_id\":\"a\",\"custom_id\":\"b\"}",
          "invalid_json_line: JSON, byte 47: the key 'custom_id' stands twice in one object id=\"b\""},
-        {"{\"custom_id\":\"a\",\"prompt\":\"x\",}", "invalid_json_line: JSON, byte 31: found '}', expected a key in quotes id=\"a\""},
-        {"{\"custom_id\":\"\xff\",\"seed\":1e400}", "invalid_request: seed: inf is out of range, expected -9.223372037e+18 to 9.223372037e+18 id=\"\xef\xbf\xbd\""},
+        {"{\"custom_id\":\"a\",\"prompt\":\"x\",}",
+         "invalid_json_line: JSON, byte 31: found '}', expected a key in quotes id=\"a\""},
+        {"{\"custom_id\":\"\xff\",\"seed\":1e400}",
+         "invalid_request: seed: inf is out of range, expected -9.223372037e+18 to 9.223372037e+18 id=\"\xef\xbf\xbd\""},
         {"{\"custom_id\":-7.5,\"seed\":1e400}", "invalid_request: custom_id: found a number, expected a string id=\"-7.5\""},
         {"{\"custom_id\":\"a", "invalid_json_line: JSON, byte 16: found the end, expected a quote that ends the string"},
         {"[\"custom_id\",1e400]", "invalid_request: the line: found a list, expected an object"},
@@ -465,17 +515,23 @@ static void t_req_kinds(void) {
     static const struct {
         char        kind;
         const char *text;
-    } values[] = {{'o', "{\"type\":\"text\"}"}, {'l', "[\"x\"]"}, {'s', "\"x\""}, {'w', "1"}, {'r', "0.5"}, {'t', "true"}, {'f', "false"}, {'z', "null"}};
+    } values[] = {{'o', "{\"type\":\"text\"}"}, {'l', "[\"x\"]"}, {'s', "\"x\""}, {'w', "1"}, {'r', "0.5"}, {'t', "true"},
+                  {'f', "false"}, {'z', "null"}};
     static const struct {
         const char *name, *takes;                     /* the kinds it takes besides null */
     } keys[] = {
-        {"prompt", "ls"}, {"messages", ""}, {"input", ""}, {"encoding_format", ""}, {"dimensions", ""}, {"max_tokens", "w"}, {"max_completion_tokens", "w"}, {"seed", "w"}, {"stop", "ls"}, {"n", "w"},
+        {"prompt", "ls"}, {"messages", ""}, {"input", ""}, {"encoding_format", ""}, {"dimensions", ""},
+        {"max_tokens", "w"}, {"max_completion_tokens", "w"}, {"seed", "w"}, {"stop", "ls"}, {"n", "w"},
         {"logprobs", "w"}, {"top_logprobs", ""}, {"logit_bias", ""}, {"ignore_eos", "tf"},
-        {"priority", "w"}, {"response_format", "o"}, {"grammar", "s"}, {"regex", "s"}, {"structured_outputs", ""}, {"guided_json", "ostf"}, {"guided_regex", "s"},
-        {"guided_choice", "l"}, {"guided_grammar", "s"}, {"tools", ""}, {"tool_choice", ""}, {"parallel_tool_calls", ""}, {"reasoning_effort", ""}, {"chat_template_kwargs", ""}, {"model", "olswrtf"},
-        {"user", "olswrtf"}, {"metadata", "olswrtf"}, {"store", "olswrtf"}, {"service_tier", "olswrtf"}, {"stream", "f"}, {"echo", "f"}, {"best_of", "w"},
+        {"priority", "w"}, {"response_format", "o"}, {"grammar", "s"}, {"regex", "s"}, {"structured_outputs", ""},
+        {"guided_json", "ostf"}, {"guided_regex", "s"},
+        {"guided_choice", "l"}, {"guided_grammar", "s"}, {"tools", ""}, {"tool_choice", ""}, {"parallel_tool_calls", ""},
+        {"reasoning_effort", ""}, {"chat_template_kwargs", ""}, {"model", "olswrtf"},
+        {"user", "olswrtf"}, {"metadata", "olswrtf"}, {"store", "olswrtf"}, {"service_tier", "olswrtf"}, {"stream", "f"},
+        {"echo", "f"}, {"best_of", "w"},
         /* of the sampler */
-        {"temperature", "wr"}, {"top_p", "wr"}, {"top_k", "w"}, {"min_p", "wr"}, {"presence_penalty", "wr"}, {"frequency_penalty", "wr"},
+        {"temperature", "wr"}, {"top_p", "wr"}, {"top_k", "w"}, {"min_p", "wr"}, {"presence_penalty", "wr"},
+        {"frequency_penalty", "wr"},
         {"repetition_penalty", "wr"},
     };
     enum { KEYS = sizeof keys / sizeof *keys };
@@ -505,8 +561,11 @@ static bool tr__takes(const char *name, double x) {
     if (strcmp(name, "logit_bias") == 0) snprintf(line, sizeof line, "{\"prompt\":\"\",\"%s\":{\"5\":%.17g}}", name, x);
     else snprintf(line, sizeof line, "{\"prompt\":\"\",\"%s\":%.17g}", name, x);
     bool ok = tr__req(&q, bytes_of(line), true, &e);
-    if (!ok) CHECKF(strstr(e.text, name) && (strstr(e.text, "out of range") || strstr(e.text, "whole number")), "%s: %s", line, e.text);
-    else if (strncmp(name, "max", 3) && strcmp(name, "seed")) CHECKF(samp_check(&q.ask.samp, TR_VOCAB, &e), "%s: %s", line, e.text);
+    if (!ok)
+        CHECKF(strstr(e.text, name) && (strstr(e.text, "out of range") || strstr(e.text, "whole number")), "%s: %s", line,
+               e.text);
+    else if (strncmp(name, "max", 3) && strcmp(name, "seed"))
+        CHECKF(samp_check(&q.ask.samp, TR_VOCAB, &e), "%s: %s", line, e.text);
     req_drop(&q);
     return ok;
 }
@@ -551,14 +610,16 @@ static void tr__there_and_back(bytes text) {
     str_put(&line, "}");
     CHECK(!memchr(line.p, '\n', line.n));
     bool ok = tr__req(&q, str_bytes(&line), true, &e);
-    CHECKF(ok && bytes_eq(q.custom_id, text) && bytes_eq(q.prompt[0].text, text) && q.ask.gen.n_stop == 1 && bytes_eq(q.ask.gen.stop[0], text),
+    CHECKF(ok && bytes_eq(q.custom_id, text) && bytes_eq(q.prompt[0].text, text) && q.ask.gen.n_stop == 1 &&
+           bytes_eq(q.ask.gen.stop[0], text),
            "%zu bytes, %02x %02x ...: %s", text.n, text.p[0], text.n > 1 ? text.p[1] : 0, e.text);
     req_drop(&q);
     str_drop(&line);
 }
 
 static void t_req_bytes(void) {
-    static const uint8_t near[] = {0xf4, 0x8f, 0xbe, 0xbf, 0xbd, 0x80, 0xc0, 0xff, 'u', 'd', 'b', 'f', '\\', '"', 0, 0xc3, 0xa9, '\n'};
+    static const uint8_t near[] = {0xf4, 0x8f, 0xbe, 0xbf, 0xbd, 0x80, 0xc0, 0xff, 'u', 'd', 'b', 'f', '\\', '"', 0, 0xc3,
+                                   0xa9, '\n'};
     uint8_t              all[256], two[2], some[40];
     for (int i = 0; i < 256; i++) all[i] = (uint8_t)i;
     tr__there_and_back((bytes){all, 256});
@@ -604,14 +665,19 @@ static void t_req_escape_bytes(void) {
         char   escaped[64], plain[8] = {0};
         req    q;
         err_t  e = {0};
-        plain[0] = (char)0xf4, plain[1] = (char)0x8f, plain[2] = (char)(0x80 | (c >> 6 & 0x3f)), plain[3] = (char)(0x80 | (c & 0x3f));
-        snprintf(escaped, sizeof escaped, "{\"prompt\":\"\\udbff\\u%04x\",\"user\":\"\xff\"}", (unsigned)(0xdc00 | (c & 0x3ff)));
-        CHECKF(tr__req(&q, bytes_of(escaped), true, &e) && bytes_is(q.prompt[0].text, plain), "U+%X: %s", (unsigned)c, e.text);
+        plain[0] = (char)0xf4, plain[1] = (char)0x8f, plain[2] = (char)(0x80 | (c >> 6 & 0x3f)),
+        plain[3] = (char)(0x80 | (c & 0x3f));
+        snprintf(escaped, sizeof escaped, "{\"prompt\":\"\\udbff\\u%04x\",\"user\":\"\xff\"}",
+                 (unsigned)(0xdc00 | (c & 0x3ff)));
+        CHECKF(tr__req(&q, bytes_of(escaped), true, &e) &&
+               bytes_is(q.prompt[0].text, plain), "U+%X: %s", (unsigned)c, e.text);
         req_drop(&q);
         tr__there_and_back(bytes_of(plain));
     }
-    tr__read(bytes_of("{\"custom_id\":\"a\xff\",\"k\xfe\":1}"), true, "invalid_request: unknown key 'k\xfe' in the body id=\"a\xef\xbf\xbd\"");
-    tr__read(bytes_of("{\"user\":\"\xff\xff\xff\xff\",}"), true, "invalid_json_line: JSON, byte 16: found '}', expected a key in quotes");
+    tr__read(bytes_of("{\"custom_id\":\"a\xff\",\"k\xfe\":1}"), true,
+             "invalid_request: unknown key 'k\xfe' in the body id=\"a\xef\xbf\xbd\"");
+    tr__read(bytes_of("{\"user\":\"\xff\xff\xff\xff\",}"), true,
+             "invalid_json_line: JSON, byte 16: found '}', expected a key in quotes");
 }
 
 /* --- bounds --- */
@@ -627,13 +693,15 @@ static void t_req_bounds(void) {
         const char *middle, *back, *tail, *want;
     } rows[] = {
         {"{\"prompt\":\"\",\"user\":", "[", VAL_DEPTH_MAX - 1, "", "]", "}", "ok prompt=\"\""},
-        {"{\"prompt\":\"\",\"user\":", "[", VAL_DEPTH_MAX, "", "]", "}", "invalid_json_line: JSON, byte 1020: more than 1000 levels"},
+        {"{\"prompt\":\"\",\"user\":", "[", VAL_DEPTH_MAX, "", "]", "}",
+         "invalid_json_line: JSON, byte 1020: more than 1000 levels"},
         {"{\"prompt\":\"\",\"user\":", "{\"a\":", VAL_DEPTH_MAX - 1, "1", "}", "}", "ok prompt=\"\""},
         {"{\"prompt\":\"\",\"user\":", "[", 100000, "", "", "", "invalid_json_line: JSON, byte 1020: more than 1000 levels"},
         {"{\"prompt\":\"\",\"user\":\"", "[", 2000, "", "", "\"}", "ok prompt=\"\""},
         {"{\"prompt\":\"\",\"user\":\"", "\\\"[{", 2000, "", "", "\"}", "ok prompt=\"\""},
         {"{\"prompt\":\"\",\"user\":[", "[],", 100000, "[]", "", "]}", "ok prompt=\"\""},
-        {"{\"prompt\":\"\",\"user\":[", "[],", 1 << 20, "[]", "", "]}", "invalid_json_line: the memory of 88 MiB for values is spent"},
+        {"{\"prompt\":\"\",\"user\":[", "[],", 1 << 20, "[]", "", "]}",
+         "invalid_json_line: the memory of 88 MiB for values is spent"},
         {"", "]", 1000, "", "", "", "invalid_json_line: JSON, byte 1: found ']', expected a value"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -675,7 +743,8 @@ static void tr__record(const str *got, const char *custom_id, const char *want, 
                             ",\"prompt_tokens_details\":{\"cached_tokens\":4}}}},\"error\":null}"
 
 static void t_req_prints(void) {
-    static const req_origin origin = {.line = 3, .hash = 0xdeadbeef, .fingerprint = "f", .model_name = "m\"1", .created = 1700000000, .n_prompt = 9, .n_cached = 4};
+    static const req_origin origin = {.line = 3, .hash = 0xdeadbeef, .fingerprint = "f", .model_name = "m\"1",
+                                      .created = 1700000000, .n_prompt = 9, .n_cached = 4};
     tt_open o;
     if (!tt_open_tiny(&o, &tm_tinies[0], NULL)) return;
     const int32_t ff = 3 + 255, bos = 1;              /* the byte tokens of this vocabulary stand behind three others */
@@ -686,7 +755,8 @@ static void t_req_prints(void) {
     int32_t      top_id[] = {ab, ff, ff, ab, bos, -1, ff, ff};
     float        top_lp[] = {-0.5f, -1.5f, -0.25f, -3.0f, -1e-9f, 0, -0.125f, -4.0f};
     char         cut[] = "ab\xff" "a", two[] = "two\nlines", abba[] = "abba";   /* a stop string cut off what came after the first one */
-    gen_answer   with[2] = {{.text = {.p = cut, .n = 4}, .finish = GEN_STOP_TEXT, .tok = tok, .n_tok = 4, .top_id = top_id, .top_lp = top_lp},
+    gen_answer   with[2] = {{.text = {.p = cut, .n = 4}, .finish = GEN_STOP_TEXT, .tok = tok, .n_tok = 4, .top_id = top_id,
+                             .top_lp = top_lp},
                             {.text = {.p = two, .n = strlen(two)}, .finish = GEN_LENGTH}};
     const chat_answer said[2] = {{.content = with[0].text}, {.content = with[1].text}};
     const struct {
@@ -741,7 +811,8 @@ static void t_req_prints(void) {
     with[1].top = 0;
     str out = {0};
     req_print(&q, with, NULL, &origin, o.v, &out);
-    tr__record(&out, "null", TR_BODY("cmpl", "text_completion") "{\"index\":0,\"text\":\"abba\",\"logprobs\":{\"tokens\":[\"ab\",\"ab\"],"
+    tr__record(&out, "null",
+               TR_BODY("cmpl", "text_completion") "{\"index\":0,\"text\":\"abba\",\"logprobs\":{\"tokens\":[\"ab\",\"ab\"],"
                "\"token_logprobs\":[-0.5,-9999],\"top_logprobs\":null,\"text_offset\":[0,2],\"bytes\":[[97,98],[97,98]]},\"finish_reason\":\"stop\"},"
                "{\"index\":1,\"text\":\"two\\nlines\",\"logprobs\":{\"tokens\":[],\"token_logprobs\":[],\"top_logprobs\":null,\"text_offset\":[],\"bytes\":[]},"
                "\"finish_reason\":\"length\"}" TR_USAGE("2", "11"), "plain");
@@ -751,8 +822,10 @@ static void t_req_prints(void) {
 
 /* What a chat's answer has beside its content, in a record and in a row of CSV. */
 static void t_req_prints_parts(void) {
-    static const req_origin origin = {.line = 3, .hash = 0xdeadbeef, .fingerprint = "f", .model_name = "m\"1", .created = 1700000000, .n_prompt = 9, .n_cached = 4, .fields = REQ_PARTS};
-    calls_call       calls[] = {{.name = bytes_of("f"), .arguments = bytes_of("{\"a\": 1}"), .id = bytes_of("x")}, {.name = bytes_of("g\""), .arguments = bytes_of("{}"), .id = bytes_of("y")}};
+    static const req_origin origin = {.line = 3, .hash = 0xdeadbeef, .fingerprint = "f", .model_name = "m\"1",
+                                      .created = 1700000000, .n_prompt = 9, .n_cached = 4, .fields = REQ_PARTS};
+    calls_call       calls[] = {{.name = bytes_of("f"), .arguments = bytes_of("{\"a\": 1}"), .id = bytes_of("x")},
+                                {.name = bytes_of("g\""), .arguments = bytes_of("{}"), .id = bytes_of("y")}};
     char             content[] = "a,b", thought[] = "Hm\n\xff";
     const str        text = {content, 3, 0}, thinking = {thought, 4, 0};
     const gen_answer a[1] = {{.finish = GEN_END_TOKEN, .n_tok = 4}}, cut[1] = {{.finish = GEN_LENGTH, .n_tok = 4}};
@@ -766,7 +839,8 @@ static void t_req_prints_parts(void) {
     } rows[] = {
         {{.content = text}, a, true, "\"a,b\"", "", "", "stop", "3,,0,\"a,b\",stop,9,4,,,\n"},
         {{.content = {0}}, a, true, "\"\"", "", "", "stop", "3,,0,,stop,9,4,,,\n"},
-        {{.content = text, .thinking = thinking}, cut, true, "\"a,b\",\"reasoning_content\":\"Hm\\n" BAD "\"", "", "", "length", "3,,0,\"a,b\",length,9,4,,\"Hm\n" BAD "\",\n"},
+        {{.content = text, .thinking = thinking}, cut, true, "\"a,b\",\"reasoning_content\":\"Hm\\n" BAD "\"", "", "",
+         "length", "3,,0,\"a,b\",length,9,4,,\"Hm\n" BAD "\",\n"},
         {{.calls = {.at = calls, .n = 1}}, a, true, "null", first, "", "tool_calls",
          "3,,0,,tool_calls,9,4,,,\"[{\"\"id\"\":\"\"x\"\",\"\"type\"\":\"\"function\"\",\"\"function\"\":{\"\"name\"\":\"\"f\"\",\"\"arguments\"\":\"\"{\\\"\"a\\\"\": 1}\"\"}}]\"\n"},
         {{.content = text, .calls = {.at = calls, .n = 2}}, cut, true, "\"a,b\"", first, second, "length", NULL},
@@ -776,9 +850,11 @@ static void t_req_prints_parts(void) {
         const req q = {.chat = true, .n = 1, .n_prompt = 1, .ask = {.n = 1}, .many_calls = rows[i].many};
         str       out = {0}, want = {0};
         req_print(&q, rows[i].a, &rows[i].said, &origin, NULL, &out);
-        str_fmt(&want, "%s{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":%s", TR_BODY("chatcmpl", "chat.completion"), rows[i].message);
+        str_fmt(&want, "%s{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":%s",
+                TR_BODY("chatcmpl", "chat.completion"), rows[i].message);
         if (*rows[i].call) str_fmt(&want, ",\"tool_calls\":[%s%s%s]", rows[i].call, *rows[i].more ? "," : "", rows[i].more);
-        str_fmt(&want, ",\"refusal\":null},\"logprobs\":null,\"finish_reason\":\"%s\"}%s", rows[i].finish, TR_USAGE("4", "13"));
+        str_fmt(&want, ",\"refusal\":null},\"logprobs\":null,\"finish_reason\":\"%s\"}%s", rows[i].finish,
+                TR_USAGE("4", "13"));
         tr__record(&out, "null", want.p, rows[i].finish);
         str_clear(&out);
         req_print_csv(&q, rows[i].a, &rows[i].said, &origin, &out);
@@ -793,15 +869,20 @@ static void t_req_prints_error(void) {
     const req               nobody = {0}, odd = {.custom_id = bytes_of("\xff"), .has_id = true};
     str                     out = {0};
     req_print_error(&nobody, &origin, req_bad_json, "a \"b\"\n\xff", &out);
-    tr__record(&out, "null", ",\"response\":null,\"error\":{\"code\":\"invalid_json_line\",\"message\":\"a \\\"b\\\"\\n\xef\xbf\xbd\"}}", "no id");
+    tr__record(&out, "null",
+               ",\"response\":null,\"error\":{\"code\":\"invalid_json_line\",\"message\":\"a \\\"b\\\"\\n\xef\xbf\xbd\"}}",
+               "no id");
     str_clear(&out);
     req_print_error(&odd, &origin, req_invalid, "m", &out);
-    tr__record(&out, "\"" BAD "\"", ",\"response\":null,\"error\":{\"code\":\"invalid_request\",\"message\":\"m\"}}", "any id");
+    tr__record(&out, "\"" BAD "\"",
+               ",\"response\":null,\"error\":{\"code\":\"invalid_request\",\"message\":\"m\"}}", "any id");
     str_clear(&out);
     req_origin of = origin;
     of.file = "a\"b";
     req_print_error(&nobody, &of, req_invalid, "m", &out);
-    tr__record(&out, "null", ",\"file\":\"a\\\"b\",\"response\":null,\"error\":{\"code\":\"invalid_request\",\"message\":\"m\"}}", "a file");
+    tr__record(&out, "null",
+               ",\"file\":\"a\\\"b\",\"response\":null,\"error\":{\"code\":\"invalid_request\",\"message\":\"m\"}}",
+                   "a file");
     str_drop(&out);
 }
 

@@ -27,7 +27,8 @@ static void t_results_record(void) {
         {TL(TL_HEAD "\"\",\"response\":{}}"), TL("")},
         {TL(TL_HEAD "\"a b\",\"response\":null}"), TL("a b")},
         {TL(TL_HEAD "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\",\"response\":{}}"), TL("\"\\/\b\f\n\r\t")},
-        {TL(TL_HEAD "\"\\u0000\\u0041\\u00e9\\u20aC\\ud83d\\uDE00\",\"response\":{}}"), TL("\0A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80")},
+        {TL(TL_HEAD "\"\\u0000\\u0041\\u00e9\\u20aC\\ud83d\\uDE00\",\"response\":{}}"),
+         TL("\0A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80")},
         {TL(TL_HEAD "\"\xff\x80\xc3\xa9\x7f\",\"response\":{}}"), TL("\xff\x80\xc3\xa9\x7f")},
         {TL(TL_HEAD "null,\"line\":1,\"response\":{}}"), NULL, 0},
         {TL(TL_HEAD "\"x\",\"line\":1,\"file\":\"a\\\"b\",\"response\":{}}"), TL("x")},
@@ -67,13 +68,15 @@ static void t_results_record(void) {
     }
     str s = {0};
     tl_add(&s, UINT64_MAX, UINT64_MAX, "x", NULL);
-    CHECK(results__read((bytes){(uint8_t *)s.p, s.n - 1}, &h, &id) && h.twice && h.line == UINT64_MAX && h.hash == UINT64_MAX);
+    CHECK(results__read((bytes){(uint8_t *)s.p, s.n - 1}, &h, &id) && h.twice && h.line == UINT64_MAX &&
+          h.hash == UINT64_MAX);
     for (uint32_t c = 1; c < 0x110000; c += c < 0x3000 ? 1 : 997) {           /* characters by code, and as they are */
         char   text[128], want[8];
         bytes  b = {(uint8_t *)text, 0};
         if (c >= 0xd800 && c < 0xe000) continue;
         if (c < 0x10000) b.n = (size_t)snprintf(text, sizeof text, "\"\\u%04x\"", c);
-        else b.n = (size_t)snprintf(text, sizeof text, "\"\\u%04x\\u%04x\"", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + (c & 0x3ff));
+        else b.n = (size_t)snprintf(text, sizeof text, "\"\\u%04x\\u%04x\"", 0xd800 + ((c - 0x10000) >> 10),
+                                    0xdc00 + (c & 0x3ff));
         str_clear(&id);
         CHECK(results__string(&b, &id) && !b.n && utf8_len((uint8_t *)id.p, id.n) == (int)id.n);
         str_clear(&s);
@@ -158,7 +161,8 @@ typedef struct {
 
 static void tl_ask_all(results *r, const tl_ask *ask, size_t n) {
     for (size_t i = 0; i < n; i++)
-        CHECKF(results_use_old(r, 0, ask[i].line, ask[i].hash, ask[i].by_id) == ask[i].want, "line %llu, hash %llu", (unsigned long long)ask[i].line,
+        CHECKF(results_use_old(r, 0, ask[i].line, ask[i].hash, ask[i].by_id) == ask[i].want, "line %llu, hash %llu",
+               (unsigned long long)ask[i].line,
                (unsigned long long)ask[i].hash);
 }
 #define TL_ASK(r, rows) tl_ask_all(r, rows, sizeof rows / sizeof *rows)
@@ -228,7 +232,8 @@ static void t_results_stale(void) {
         if (!CHECKF(r != NULL, "%s", e.text)) return;
         EQ_INT(r->n_old, turn ? 4 : 6);
         if (!turn) TL_ASK(r, lines);
-        else CHECK(results_use_old(r, 0, 1, 11, false) && results_use_old(r, 0, 2, 20, false) && results_use_old(r, 0, 4, 33, true));
+        else CHECK(results_use_old(r, 0, 1, 11, false) && results_use_old(r, 0, 2, 20, false) &&
+                   results_use_old(r, 0, 4, 33, true));
         CHECK(results_use_old(r, 0, 9, 99, true));
         str_clear(&want);
         tl_add(&want, 2, 20, NULL, "anew");
@@ -264,8 +269,10 @@ static void t_results_stale(void) {
 
 /* Without a header the answers have to carry the fingerprint of this run; its seed can be read from them. */
 static void t_results_fingerprint(void) {
-    static const char *const same[] = {"model=m\nseed=7\ntemp=0.5\n", "seed=7\nmodel=m\ntemp=0.5\n", "model=m\nseed=7\ntemp=0.5\nshard=\"1/2\"\n"};
-    static const char *const other[] = {"model=n\nseed=7\ntemp=0.5\n", "model=m\nseed=8\ntemp=0.5\n", "model=m\nseed=7\ntemp=0.6\n", "model=m\nseed=drawn 7\ntemp=0.5\n"};
+    static const char *const same[] = {"model=m\nseed=7\ntemp=0.5\n", "seed=7\nmodel=m\ntemp=0.5\n",
+                                       "model=m\nseed=7\ntemp=0.5\nshard=\"1/2\"\n"};
+    static const char *const other[] = {"model=n\nseed=7\ntemp=0.5\n", "model=m\nseed=8\ntemp=0.5\n",
+                                        "model=m\nseed=7\ntemp=0.6\n", "model=m\nseed=drawn 7\ntemp=0.5\n"};
     const char *path = tl_path("print.jsonl"), *side = tl_path("print.jsonl.llmrun");
     str         right = {0}, s = {0}, got = {0}, none = tl_whole(path, 0);
     err_t       e;
@@ -287,7 +294,8 @@ static void t_results_fingerprint(void) {
     results_close(r, &e);
     unlink(side);
     CHECK(!results_open(path, true, bytes_of(other[2]), &e));
-    CHECKF(e.code == EXIT_INPUT && strstr(e.text, right.p) && strstr(e.text, "line 1 of the results") && access(side, F_OK) != 0, "\"%s\"", e.text);
+    CHECKF(e.code == EXIT_INPUT && strstr(e.text, right.p) && strstr(e.text, "line 1 of the results") &&
+           access(side, F_OK) != 0, "\"%s\"", e.text);
     tl_fingerprint = NULL;
     str_clear(&s);
     tl_add(&s, 1, 1, NULL, "a");                      /* of an older version */
@@ -325,7 +333,8 @@ static void t_results_sort(void) {
     CHECK(tl_is(path, want));
     CHECK(!results_open(path, true, tl_settings, &no) && strstr(no.text, "another run"));
     tl_add(&want, 11, 6, NULL, "behind");
-    CHECK(results_put(r, (bytes){(uint8_t *)strstr(want.p, "{\"id\":\"batch_req_11"), strlen(strstr(want.p, "{\"id\":\"batch_req_11"))}, &e));
+    CHECK(results_put(r, (bytes){(uint8_t *)strstr(want.p, "{\"id\":\"batch_req_11"),
+                                 strlen(strstr(want.p, "{\"id\":\"batch_req_11"))}, &e));
     CHECK(tl_is(path, want));
     results_close(r, &e);
     str_drop(&want);
@@ -343,7 +352,8 @@ static void t_results_refuse(void) {
     };
     static const struct { const char *text, *word; } header[] = {
         {"", "byte 0"}, {"llmrun results 2\nmodel=m\n", "byte 0"}, {"llmrun results 1", "byte 0"},
-        {"llmrun results 1\nmodel=m", "byte 17: found an incomplete line"}, {"llmrun results 1\nmodel=m\nseed\n", "byte 25: found no setting"},
+        {"llmrun results 1\nmodel=m", "byte 17: found an incomplete line"},
+        {"llmrun results 1\nmodel=m\nseed\n", "byte 25: found no setting"},
         {"llmrun results 1\n=m\n", "byte 17"}, {"llmrun results 1\n\n", "byte 17"},
     };
     const char *path = tl_path("refuse.jsonl"), *side = tl_path("refuse.jsonl.llmrun");
@@ -359,7 +369,8 @@ static void t_results_refuse(void) {
     for (size_t i = 0; i < sizeof header / sizeof *header; i++) {
         tl_file("refuse.jsonl.llmrun", header[i].text, strlen(header[i].text));
         CHECK(!tl_open(path, true, &e));
-        CHECKF(e.code == EXIT_INPUT && strstr(e.text, header[i].word) && strstr(e.text, side), "header %zu: \"%s\"", i, e.text);
+        CHECKF(e.code == EXIT_INPUT && strstr(e.text, header[i].word) &&
+               strstr(e.text, side), "header %zu: \"%s\"", i, e.text);
         e = (err_t){0};
         CHECK(!results_setting(path, "seed", &s, &e) && e.code == EXIT_INPUT);
     }
@@ -382,7 +393,8 @@ static void t_results_refuse(void) {
     CHECK(tl_is(path, all));
     static const struct { const char *path; bool resume; const char *word; } where[] = {
         {NULL, true, "stdout"}, {"-", true, "stdout"}, {"/dev/null", true, "no regular file"}, {"", false, "No such file"},
-        {"/tmp/", false, "irectory"}, {"/nowhere/out.jsonl", false, "No such file"}, {"/nowhere/out.jsonl", true, "No such file"},
+        {"/tmp/", false, "irectory"}, {"/nowhere/out.jsonl", false, "No such file"},
+        {"/nowhere/out.jsonl", true, "No such file"},
     };
     for (size_t i = 0; i < sizeof where / sizeof *where; i++) {
         CHECK(!tl_open(where[i].path, where[i].resume, &e));
@@ -609,7 +621,8 @@ static void t_results_merge(void) {
         e = (err_t){0};
         tl_file("merged", "old", 3);
         CHECK(!tl_merge(path, FILES + 1, to, &e));
-        CHECKF(e.code == EXIT_INPUT && strstr(e.text, unlike[i].word) && strstr(e.text, path[FILES]), "row %zu: \"%s\"", i, e.text);
+        CHECKF(e.code == EXIT_INPUT && strstr(e.text, unlike[i].word) && strstr(e.text, path[FILES]), "row %zu: \"%s\"", i,
+               e.text);
     }
     e = (err_t){0};
     str_clear(&extra);
@@ -623,13 +636,15 @@ static void t_results_merge(void) {
     const char *empty[] = {tl_file("m4", "", 0)};
     CHECK(tl_merge(empty, 1, to, &e) && tl_is(to, (str){0}));
     const struct { const char *path, *word; } bad[] = {
-        {tl_path("absent"), "No such file"}, {tl_path("."), "is a directory"}, {"/dev/null", "no regular file"}, {"-", "stdin"},
+        {tl_path("absent"), "No such file"}, {tl_path("."), "is a directory"}, {"/dev/null", "no regular file"},
+        {"-", "stdin"},
         {tl_file("m5", "no record\n", 10), "byte 0: line 1 is no record"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         e = (err_t){0};
         CHECK(!tl_merge(&bad[i].path, 1, to, &e));
-        CHECKF(e.code == EXIT_INPUT && (strstr(e.text, bad[i].word) || strstr(e.text, "standard input")), "row %zu: \"%s\"", i, e.text);
+        CHECKF(e.code == EXIT_INPUT && (strstr(e.text, bad[i].word) || strstr(e.text, "standard input")),
+               "row %zu: \"%s\"", i, e.text);
     }
     for (int f = 0; f < FILES; f++) str_drop(&part[f]);
     str_drop(&want);
@@ -650,7 +665,8 @@ static void tl_notes(int which) {
 }
 
 static void t_results_merge_notes(void) {
-    static const char *const want[] = {"5 of the lines 1 to 10 have no result", "1 records held bytes that are not UTF-8", "incomplete"};
+    static const char *const want[] = {"5 of the lines 1 to 10 have no result", "1 records held bytes that are not UTF-8",
+                                       "incomplete"};
     char said[1000];
     for (int i = 0; i < 3; i++) {
         EQ_INT(t_base_child(tl_notes, i, said, sizeof said), 0);
@@ -662,15 +678,18 @@ static const t_case t_results_cases[] = {
     {"results record", "the beginning of a record is read back, of another shape refused", t_results_record},
     {"results torn", "a file that is cut at any byte keeps its complete records and can be resumed", t_results_torn},
     {"results ids", "a record is found by its line's content, without a custom_id also by its number; a duplicate id is found", t_results_ids},
-    {"results stale", "records that answer no line move to FILE.stale, those whose line moved get its number", t_results_stale},
+    {"results stale", "records that answer no line move to FILE.stale, those whose line moved get its number",
+     t_results_stale},
     {"results fingerprint", "results without a header are resumed when their fingerprint fits", t_results_fingerprint},
-    {"results sort", "a file of results is put into the order of its inputs and their lines, and stays locked", t_results_sort},
+    {"results sort", "a file of results is put into the order of its inputs and their lines, and stays locked",
+     t_results_sort},
     {"results refuse", "other settings, no header, foreign lines: refused with a text, nothing is changed", t_results_refuse},
     {"results header", "written before the first record, found through links, read back alone", t_results_header},
     {"results lock", "a file has one writer; a killed one leaves no lock", t_results_lock},
     {"results killed", "kill -9 at any moment loses no result and repeats none", t_results_killed},
     {"results disk", "a full disk leaves complete records; a closed pipe is no error", t_results_disk},
-    {"results merge", "shuffled files get the order of the input, duplicates become one, records that differ are refused", t_results_merge},
+    {"results merge", "shuffled files get the order of the input, duplicates become one, records that differ are refused",
+     t_results_merge},
     {"results merge notes", "missing, repaired and torn results are reported", t_results_merge_notes},
 };
 static const t_suite t_results_suite = SUITE(t_results_cases);
