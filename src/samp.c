@@ -1041,6 +1041,7 @@ static bool samp_check(const samp_opts *o, int32_t n_vocab, err_t *e) {
     return samp__chain(o, chain, &n, e);
 }
 
+/* Frees it and its copies of the biases; the sealed breakers stay. NULL is allowed. */
 static void samp_free(samp *s) {
     if (!s) return;
     void *own[] = {s->bias, s->past, s->list_l, s->list_id, s->score,  s->best,

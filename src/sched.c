@@ -223,6 +223,7 @@ typedef struct {
     sched_stats  st;
 } sched;
 
+/* Frees it with all its sequences; engine and guesser stay. NULL is allowed. */
 static void sched_free(sched *sc) {
     if (!sc) return;
     for (int i = 0; i < sc->n_run; i++) {

@@ -740,6 +740,7 @@ static bool spec__draft_open(spec *sp, const char *pre, const engine_opts *fo, c
     return true;
 }
 
+/* Frees it and the draft; spec_save() comes before. NULL is allowed. */
 static void spec_close(spec *sp) {
     if (!sp) return;
     engine_close(sp->draft);
@@ -791,6 +792,7 @@ static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm
     return q;
 }
 
+/* NULL is allowed. */
 static void spec_seq_free(spec_seq *q) {
     if (!q) return;
     spec_draft_reset(q);

@@ -4,7 +4,8 @@ from kit import check
 
 
 def survival(x, freedom):
-    """The chance that chi-square of so many degrees of freedom exceeds x: the incomplete gamma function, by its series or its fraction."""
+    """The chance that chi-square of so many degrees of freedom exceeds x: the incomplete gamma function, by its series or
+    its fraction."""
     a, x = freedom / 2, x / 2
     if x <= 0:
         return 1.0
@@ -29,7 +30,8 @@ def survival(x, freedom):
 
 
 def fit(seen, expected):
-    """p of these counts where {cell: expectation} are all cells there are; those that expect less than 5 are one, with the rarest other if need be."""
+    """p of these counts where {cell: expectation} are all cells there are; those that expect less than 5 are one, with the
+    rarest other if need be."""
     if any(expected.get(cell, 0) <= 0 for cell in seen):
         return 0.0
     cells, rare = [], [0.0, 0]

@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
 """Tests of speculation by running the command: the text does not depend on the guesses, nor on their source.
 
-    python3 tests/spec.py ./llmrun [--stress BINARY] [--all] [--prompts N] [--files N] [--seed N] [WORD ...]     cases whose name holds a word, else all
+    python3 tests/spec.py ./llmrun [--stress BINARY] [--all] [--prompts N] [--files N] [--seed N] [WORD ...]
 
---all: 500 prompts of 100 tokens (--prompts) for every draft length and source, 20,000 seeds, every sampler with every source, 300 random
-files; then a table of what was guessed. By itself a selection of that which takes seconds. --stress: a build that preempts at every
-step; its answers are held against those of the first. LLMRUN_SLOW=N stretches every time limit N times, for builds under a sanitizer.
-  Two answers are compared as bytes: whole records of a batch (less the time of day), log-probabilities among them, or the ids of a run.
-A comparison counts only where guesses were made, which the summary tells: a run without any is a failure of the case.
-  Distributions are tested by chi-square at p = 1e-4 against the softmax, in float64, of the logits that the model gives for the tokens
-before; the seeds are fixed, so the verdict is the same every time. Cells that expect less than 5 answers are one cell.
+Cases whose name holds a word, else all.
+--all: 500 prompts of 100 tokens (--prompts) for every draft length and source, 20,000 seeds, every sampler with every
+source, 300 random files; then a table of what was guessed. By itself a selection of that which takes seconds. --stress: a
+build that preempts at every step; its answers are held against those of the first. LLMRUN_SLOW=N stretches every time limit
+N times, for builds under a sanitizer.
+  Two answers are compared as bytes: whole records of a batch (less the time of day), log-probabilities among them, or the
+ids of a run. A comparison counts only where guesses were made, which the summary tells: a run without any is a failure of
+the case.
+  Distributions are tested by chi-square at p = 1e-4 against the softmax, in float64, of the logits that the model gives for
+the tokens before; the seeds are fixed, so the verdict is the same every time. Cells that expect less than 5 answers are one
+cell.
 """
 import argparse, array, collections, functools, json, math, os, random, re, resource, struct, sys
 from chance import fit, softmax, survival
-from kit import Skip, begin, case, check, done, equal, finish, jsonl, levels, records, refused, same, sanitized, scratch, some, walk
+from kit import (Skip, begin, case, check, done, equal, finish, jsonl, levels, records, refused, same, sanitized, scratch,
+                 some, walk)
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 for folder in ("models", "train"), ("tests", "gen"):
@@ -202,13 +207,15 @@ def cut_vocabulary(model, drop):
     if "llama.vocab_size" in f.keys:
         f.set_number("llama.vocab_size", n)
     rows = lambda name, dims: [dims[0], n] if name in ("token_embd.weight", "output.weight") else dims
-    inflate.write(path, f.keys, [(name, rows(name, dims), kind, lambda name=name, dims=dims, kind=kind: f.data(name)[:inflate.size_of(rows(name, dims), kind)])
+    inflate.write(path, f.keys, [(name, rows(name, dims), kind, lambda name=name, dims=dims,
+                                  kind=kind: f.data(name)[:inflate.size_of(rows(name, dims), kind)])
                                  for name, (dims, kind, _) in f.tensors.items()], f.align())
     return path
 
 
 def context(model):
-    return next(struct.unpack_from("<I", raw)[0] for key, (_, raw) in inflate.File(model).keys.items() if key.endswith(".context_length"))
+    return next(struct.unpack_from("<I", raw)[0] for key, (_, raw) in inflate.File(model).keys.items()
+                if key.endswith(".context_length"))
 
 
 def families():
@@ -230,13 +237,15 @@ Counts = collections.namedtuple("Counts", "tokens steps guessed accepted speed")
 
 
 def counts_of(s):
-    return Counts(s["completion_tokens"], s["decode_steps"], {k: s[k + "_guessed"] for k in KINDS}, {k: s[k + "_accepted"] for k in KINDS}, s["speculation_speedup"])
+    return Counts(s["completion_tokens"], s["decode_steps"], {k: s[k + "_guessed"] for k in KINDS},
+                  {k: s[k + "_accepted"] for k in KINDS}, s["speculation_speedup"])
 
 
 def guessed(c, source, what, must=True):
     """Checks that guesses came from this source, or both, or none; must: there were some."""
     for kind in KINDS:
-        check(0 <= c.accepted[kind] <= c.guessed[kind], "%s: %d of %d guesses accepted" % (what, c.accepted[kind], c.guessed[kind]))
+        check(0 <= c.accepted[kind] <= c.guessed[kind], "%s: %d of %d guesses accepted"
+              % (what, c.accepted[kind], c.guessed[kind]))
         if source not in (kind, "both"):
             same(c.guessed[kind], 0, "%s: guesses of %s" % (what, kind))
     if source != "none" and must and not sanitized() and not stressed():                # measured times decide whether to guess
@@ -251,7 +260,8 @@ def one_thread(args):
 @functools.cache
 def stressed():
     """Whether this binary is a stress build: it preempts at every step, and a sequence that is read again guesses little."""
-    r = run("-m", SMALL, "--batch", put("stress.jsonl", [{"prompt": "Once %d" % i, "max_tokens": 8, "ignore_eos": True} for i in range(4)]), "--format", "json", *PLAIN)
+    lines = [{"prompt": "Once %d" % i, "max_tokens": 8, "ignore_eos": True} for i in range(4)]
+    r = run("-m", SMALL, "--batch", put("stress.jsonl", lines), "--format", "json", *PLAIN)
     return json.loads(next(x for x in r.err.splitlines() if x.startswith(b"{")))["preemptions"] > 0
 
 
@@ -292,15 +302,18 @@ def held(want, lines, source, *args, draft=DRAFT, k=0, what="", must=True, **kw)
 
 
 WHY = rb"the CPUs were shared|too few steps without drafts were timed"
-SPEC = re.compile(rb"(?m)^llmrun: speculation (?:(\d+\.\d+)x plain decoding: )?(\d+) tokens in (\d+) steps, (\d+\.\d+) a step(?:; speed-up not measurable: (" + WHY + rb"))?$")
-KIND = re.compile(rb"(?m)^llmrun: (draft|lookup) +(\d+) guessed, (\d+) accepted(?: \((\d+\.\d+) %\))?(?:, by depth((?: \d+)+) %)?(?:; (\d+\.\d+) s of drafting)?(?:; (\d+\.\d+)x where it guessed)?$")
+SPEC = re.compile(rb"(?m)^llmrun: speculation (?:(\d+\.\d+)x plain decoding: )?(\d+) tokens in (\d+) steps, (\d+\.\d+) a step"
+                  rb"(?:; speed-up not measurable: (" + WHY + rb"))?$")
+KIND = re.compile(rb"(?m)^llmrun: (draft|lookup) +(\d+) guessed, (\d+) accepted(?: \((\d+\.\d+) %\))?"
+                  rb"(?:, by depth((?: \d+)+) %)?(?:; (\d+\.\d+) s of drafting)?(?:; (\d+\.\d+)x where it guessed)?$")
 
 
 def counts_in(err, n):
     """What the summary of a run of n tokens counts."""
     m, kinds = SPEC.search(err), {x[0].decode(): x for x in KIND.findall(err)}
     number = lambda kind, at: int(kinds[kind][at]) if kind in kinds else 0
-    return Counts(int(m.group(2)) if m else n, int(m.group(3)) if m else n, {k: number(k, 1) for k in KINDS}, {k: number(k, 2) for k in KINDS}, float(m.group(1)) if m and m.group(1) else None)
+    return Counts(int(m.group(2)) if m else n, int(m.group(3)) if m else n, {k: number(k, 1) for k in KINDS},
+                  {k: number(k, 2) for k in KINDS}, float(m.group(1)) if m and m.group(1) else None)
 
 
 def alone(prompt, *args, model=PIP, **kw):
@@ -336,15 +349,19 @@ def prompt(no):
 
 def greedy_lines(n, tokens):
     """Most ignore the end of the text, half ask for log-probabilities."""
-    return [{"prompt": prompt(i), "max_tokens": tokens, "temperature": 0, **({"ignore_eos": True} if i % 4 else {}), **({"logprobs": 5} if i % 2 else {})}
+    return [{"prompt": prompt(i), "max_tokens": tokens, "temperature": 0, **({"ignore_eos": True} if i % 4 else {}),
+             **({"logprobs": 5} if i % 2 else {})}
             for i in range(n)]
 
 
 def sampled_lines(n, tokens):
     """Every sampler that a line may ask for, each line its own seed, several answers to one prompt."""
-    more = ({}, {"temperature": 1.5}, {"top_k": 5, "top_p": 0.9, "min_p": 0.1}, {"presence_penalty": 0.5, "frequency_penalty": 0.3, "repetition_penalty": 1.2},
-            {"logit_bias": {"200": 4.5, "201": -100}}, {"stop": [" the", "zebra", "."]}, {"n": 3}, {"top_k": 0, "top_p": 1, "min_p": 0, "temperature": 1}, {"max_tokens": 3})
-    return [{"prompt": prompt(100 + i // 2), "max_tokens": tokens, "temperature": 0.8, "seed": i, **({"ignore_eos": True} if i % 3 else {}),
+    more = ({}, {"temperature": 1.5}, {"top_k": 5, "top_p": 0.9, "min_p": 0.1},
+            {"presence_penalty": 0.5, "frequency_penalty": 0.3, "repetition_penalty": 1.2},
+            {"logit_bias": {"200": 4.5, "201": -100}}, {"stop": [" the", "zebra", "."]}, {"n": 3},
+            {"top_k": 0, "top_p": 1, "min_p": 0, "temperature": 1}, {"max_tokens": 3})
+    return [{"prompt": prompt(100 + i // 2), "max_tokens": tokens, "temperature": 0.8, "seed": i,
+             **({"ignore_eos": True} if i % 3 else {}),
              **({"logprobs": 5} if i % 2 else {}), **more[i % len(more)]} for i in range(n)]
 
 
@@ -353,7 +370,8 @@ def small_lines(rng, n=8, tokens=40, high=255):
     lines = []
     for i in range(n):
         ids = [rng.randrange(10, high) for _ in range(rng.choice((1, 6, 30, 70)))]
-        lines.append({"prompt": ids * rng.choice((1, 2)), "max_tokens": tokens, "temperature": (0, 0, 0.8, 1.5)[i % 4], "seed": i, "ignore_eos": True, **({"logprobs": 5} if i % 3 else {})})
+        lines.append({"prompt": ids * rng.choice((1, 2)), "max_tokens": tokens, "temperature": (0, 0, 0.8, 1.5)[i % 4],
+                      "seed": i, "ignore_eos": True, **({"logprobs": 5} if i % 3 else {})})
     return lines
 
 
@@ -405,13 +423,14 @@ def streams():
 
 @case
 def drafts():
-    """a draft that is always right, always wrong, random, gives NaN or has a short context changes no record, only the number of accepted guesses"""
+    """a draft that is right, wrong, random, gives NaN or has a short context changes the number of accepted guesses alone"""
     lines = greedy_lines(60 if O.all else 8, 100 if O.all else 50) + sampled_lines(40 if O.all else 9, 30)
     greedy = [dict(x, ignore_eos=True) for x in lines[:8]]
     want, want_greedy = unguessed(lines), unguessed(greedy)
     for i, (name, make) in enumerate(some(DRAFTS.items(), 2)):
         for k in (1, 2, 4, 8, 16, 0) if O.all else ((1, 7, 16)[i % 3], 0):
-            held(want, lines, "draft", "-np", str(max(1, 32 // (k or 4))), draft=make(), k=k, what=name, must=name not in MUTE, timeout=900)
+            held(want, lines, "draft", "-np", str(max(1, 32 // (k or 4))), draft=make(), k=k, what=name,
+                 must=name not in MUTE, timeout=900)
         c = held(want_greedy, greedy, "draft", "-np", "4", draft=make(), k=4, what=name, must=name not in MUTE)
         if name in MUTE:
             same(c.guessed["draft"], 0, name + ": guesses")
@@ -431,15 +450,18 @@ def at_every_level():
     lines = greedy_lines(20 if O.all else 4, 40) + sampled_lines(18 if O.all else 4, 20)
     want, small = unguessed(lines), small_lines(random.Random(2))
     want_small = unguessed(small, model=SMALL)
-    shapes = ("-t 1", "-t 2", "-t 3", "-b 1", "-b 7", "-b 64 -t 1", "--kv-block-size 1", "--kv-block-size 2 -np 2", "--kv-block-size 7", "--kv-block-size 32", "--batch-order input -np 3",
+    shapes = ("-t 1", "-t 2", "-t 3", "-b 1", "-b 7", "-b 64 -t 1", "--kv-block-size 1", "--kv-block-size 2 -np 2",
+              "--kv-block-size 7", "--kv-block-size 32", "--batch-order input -np 3",
               "--batch-window 1", "--batch-static -np 5", "--repack on", "--repack off")
     for i, level in enumerate(levels(O.binary)):
         for source in SOURCES if O.all else [SOURCES[i % 3]]:
             held(want, lines, source, "--cpu", level, "-t", str(1 + i % 2), k=(3, 6, 12, 1)[i % 4])
             held(want_small, small, source, "--cpu", level, draft=SMALL, k=5, model=SMALL)
-    for i, shape in enumerate(x for x in some(shapes) if "static" not in x or not stressed()):   # the small pool of that build does not hold those who have ended
+    for i, shape in enumerate(x for x in some(shapes) if "static" not in x
+                              or not stressed()):   # the small pool of that build does not hold those who have ended
         for source in SOURCES if O.all else [SOURCES[i % 3]]:
-            held(want_small, small, source, *shape.split(), draft=wrong(SMALL), k=i % 16 + 1, model=SMALL, must="static" not in shape)
+            held(want_small, small, source, *shape.split(), draft=wrong(SMALL), k=i % 16 + 1, model=SMALL,
+                 must="static" not in shape)
             held(want_small, small, source, *shape.split(), draft=SMALL, k=0, model=SMALL)
 
 
@@ -448,12 +470,14 @@ def caches():
     """cache types, each with itself: f32, f16, bf16, q8_0, q4_0 and mixed"""
     for i, (k, v) in enumerate((("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"), ("f32", "q4_0"), ("q8_0", "bf16"))):
         kind = ("-ctk", k, "-ctv", v)
-        for model, draft, lines in ((PIP, DRAFT, greedy_lines(4, 40) + sampled_lines(3, 20)), (SMALL, SMALL, small_lines(random.Random(i)))):
+        for model, draft, lines in ((PIP, DRAFT, greedy_lines(4, 40) + sampled_lines(3, 20)),
+                                    (SMALL, SMALL, small_lines(random.Random(i)))):
             want = unguessed(lines, *kind, "-np", "1", model=model)
             for j, source in enumerate(SOURCES):
                 if O.all or model == SMALL or j == i % 3:
                     held(want, lines, source, *kind, "-np", str(WIDTHS[j]), draft=draft, k=(4, 16, 9)[j], model=model)
-            held_alone(prompt(i) if model == PIP else "the hen", *kind, "-n", "40", "--temp", "0", "--ignore-eos", runs=[("both", draft, 3 + i)], model=model)
+            held_alone(prompt(i) if model == PIP else "the hen", *kind, "-n", "40", "--temp", "0", "--ignore-eos",
+                       runs=[("both", draft, 3 + i)], model=model)
 
 
 @case
@@ -464,7 +488,8 @@ def architectures():
     for i, (model, other) in enumerate(some([(m, g[j - 1]) for g in groups for j, m in enumerate(g)])):
         lines = small_lines(random.Random(i), 8, 60)
         want = unguessed(lines, "-np", "1", "-t", "1", model=model)
-        plan = [("draft", model, i % 16 + 1), ("both", wrong(model), (i + 7) % 16 + 1), ("draft", other, (i + 3) % 16 + 1), ("lookup", model, (i + 11) % 16 + 1)]
+        plan = [("draft", model, i % 16 + 1), ("both", wrong(model), (i + 7) % 16 + 1), ("draft", other, (i + 3) % 16 + 1),
+                ("lookup", model, (i + 11) % 16 + 1)]
         for j, (source, draft, k) in enumerate(plan if O.all else (plan[0], plan[1 + i % 3])):
             for length in range(1, 17) if O.all else [k]:
                 held(want, lines, source, "-np", str((16, 4, 1)[j % 3]), draft=draft, k=length, what=stem(model), model=model)
@@ -475,11 +500,16 @@ def architectures():
 
 # --- samplers ---
 
-SETTINGS = ("--temp 0", "--temp 0.8", "--temp 1.5", "--temp 1 --top-k 0 --top-p 1 --min-p 0", "--temp 0 --repeat-penalty 1.3 --repeat-last-n 20",
-            "--temp 0.9 --presence-penalty 0.6 --frequency-penalty 0.4 --repeat-last-n -1", "--temp 0 --dry-multiplier 0.8 --dry-penalty-last-n -1 --dry-allowed-length 1",
-            "--temp 0.8 --dry-multiplier 0.8 --dry-penalty-last-n 30", "--mirostat 1 --temp 0.9", "--mirostat 2 --mirostat-lr 0.3 --mirostat-ent 3", "--temp 0 -l 200+3.5 -l 201-inf -l 220+2",
-            "--temp 0.8 -l 200+3.5", "--temp 0 --ignore-eos", "--temp 1.2 --xtc-probability 0.6 --xtc-threshold 0.1", "--temp 1 --typical 0.5", "--temp 1 --top-nsigma 1",
-            "--temp 1 --dynatemp-range 0.7", "--temp 0.8 --samplers temperature;top_k;top_p --top-k 7", "--temp 0 --stop he", "--temp 0.8 --stop the --stop a", "--temp 1 --min-p 0.3")
+SETTINGS = ("--temp 0", "--temp 0.8", "--temp 1.5", "--temp 1 --top-k 0 --top-p 1 --min-p 0",
+            "--temp 0 --repeat-penalty 1.3 --repeat-last-n 20",
+            "--temp 0.9 --presence-penalty 0.6 --frequency-penalty 0.4 --repeat-last-n -1",
+            "--temp 0 --dry-multiplier 0.8 --dry-penalty-last-n -1 --dry-allowed-length 1",
+            "--temp 0.8 --dry-multiplier 0.8 --dry-penalty-last-n 30", "--mirostat 1 --temp 0.9",
+            "--mirostat 2 --mirostat-lr 0.3 --mirostat-ent 3", "--temp 0 -l 200+3.5 -l 201-inf -l 220+2",
+            "--temp 0.8 -l 200+3.5", "--temp 0 --ignore-eos", "--temp 1.2 --xtc-probability 0.6 --xtc-threshold 0.1",
+            "--temp 1 --typical 0.5", "--temp 1 --top-nsigma 1",
+            "--temp 1 --dynatemp-range 0.7", "--temp 0.8 --samplers temperature;top_k;top_p --top-k 7",
+            "--temp 0 --stop he", "--temp 0.8 --stop the --stop a", "--temp 1 --min-p 0.3")
 
 
 @case
@@ -488,8 +518,10 @@ def samplers():
     for i, setting in enumerate(some(SETTINGS)):
         args, sources = ("-s", str(i), *setting.split()), SOURCES if O.all else (SOURCES[i % 3],)
         model, draft, text = ((PIP, DRAFT, prompt(i)), (SMALL, SMALL, "the hen and the the hen"))[0 if O.all else i % 2]
-        held_alone(text, "-n", "60", *args, runs=[(s, draft, k) for s in sources for k in (i % 7 + 2, 0)] + [("draft", model, 6)], model=model)
-        lines = [{"prompt": prompt(i + j)[:100], "max_tokens": 50, "seed": j, **({"logprobs": 5} if j % 2 else {})} for j in range(4)]
+        held_alone(text, "-n", "60", *args, runs=[(s, draft, k) for s in sources
+                                                  for k in (i % 7 + 2, 0)] + [("draft", model, 6)], model=model)
+        lines = [{"prompt": prompt(i + j)[:100], "max_tokens": 50, "seed": j, **({"logprobs": 5} if j % 2 else {})}
+                 for j in range(4)]
         want = unguessed(lines, *args, model=model)
         for s in sources:
             held(want, lines, s, "-np", "4", *args, draft=draft, k=i % 11 + 2, model=model, must="--stop" not in args)
@@ -505,7 +537,8 @@ def sampled():
             held(want, lines, source, "-np", str((8, 32, 1)[i % 3]), k=k)
     for seed in some(range(O.seed, O.seed + (40 if O.all else 4))):
         for temp in "0.8", "1.5":
-            held_alone(prompt(seed), "-n", "50", "-s", str(seed), "--temp", temp, "--ignore-eos", runs=[(SOURCES[seed % 3], DRAFT, seed % 8 + 1), ("draft", PIP, 0)])
+            held_alone(prompt(seed), "-n", "50", "-s", str(seed), "--temp", temp, "--ignore-eos",
+                       runs=[(SOURCES[seed % 3], DRAFT, seed % 8 + 1), ("draft", PIP, 0)])
 
 
 @case
@@ -515,7 +548,8 @@ def least_probability():
     want = unguessed(lines, *WHOLE, model=SMALL)
     for p in "0", "0.1", "0.6", "1":
         for least in "0", "3":
-            got, s = told(lines, *WHOLE, *by("draft", SMALL), "--draft-max", "8", "--draft-min", least, "--draft-p-min", p, model=SMALL)
+            got, s = told(lines, *WHOLE, *by("draft", SMALL), "--draft-max", "8", "--draft-min", least, "--draft-p-min", p,
+                          model=SMALL)
             c = counts_of(s)
             equal(got, want, "--draft-p-min " + p)
             guessed(c, "draft", "--draft-p-min " + p, must=least > "0")
@@ -524,7 +558,7 @@ def least_probability():
 
 @case
 def trimmed():
-    """--draft-vocab: a draft that guesses among the first tokens alone changes no record; among few it guesses little that is right"""
+    """--draft-vocab: a draft that guesses among the first tokens alone changes no record; among few it is seldom right"""
     lines = [dict(x, ignore_eos=True) for x in greedy_lines(5, 40)] + sampled_lines(5, 20)
     want, right = unguessed(lines), []
     for n in ("1", "20", "400", "2000", "3071", "3072", "99999", "0") if O.all else ("1", "400", "99999"):
@@ -545,14 +579,17 @@ def trimmed():
 def ends():
     """texts end where they did: after any number of tokens, with the context, at an end token, at a stop string"""
     for n in (*range(0, 8), 17, 18):
-        ids = held_alone("Once upon a time", "-n", str(n), "--temp", "0", "--ignore-eos", runs=[("draft", PIP, 16), ("both", DRAFT, 5)])
+        ids = held_alone("Once upon a time", "-n", str(n), "--temp", "0", "--ignore-eos",
+                         runs=[("draft", PIP, 16), ("both", DRAFT, 5)])
         same(len(ids), n, "tokens")
     for c in (20, 33, 64, 65):
         for model in PIP, SMALL:
-            ids = held_alone("Once", "-n", "-1", "-c", str(c), "--temp", "0", "--ignore-eos", runs=[("draft", model, k) for k in (1, 5, 16, 0)] + [("lookup", model, 7)], model=model)
+            ids = held_alone("Once", "-n", "-1", "-c", str(c), "--temp", "0", "--ignore-eos",
+                             runs=[("draft", model, k) for k in (1, 5, 16, 0)] + [("lookup", model, 7)], model=model)
             check(0 < c - len(ids) < 30, "%d tokens in a context of %d" % (len(ids), c))
     line = {"prompt": "Once", "temperature": 0, "ignore_eos": True}
-    lines = [{**line, "max_tokens": n} for n in (0, 1, 2, 3, 5, 8, 13)] + [line, {**line, "n": 2}, {**line, "max_tokens": 5, "stop": "e"}]
+    lines = [{**line, "max_tokens": n} for n in (0, 1, 2, 3, 5, 8, 13)] + [line, {**line, "n": 2},
+                                                                           {**line, "max_tokens": 5, "stop": "e"}]
     for model in PIP, SMALL:
         want = unguessed(lines, "-c", "90", model=model)
         for k in (1, 4, 16, 0):
@@ -560,7 +597,8 @@ def ends():
     asks = [{"prompt": world.task(name, seed).prompt, "temperature": 0, "max_tokens": 40, **({"stop": "\n"} if i % 2 else {})}
             for i, name in enumerate(sorted(world.TASKS)) for seed in range(10 if O.all else 1)]
     want = unguessed(asks)
-    check(sum(r.body["choices"][0]["finish_reason"] == "stop" for r in want.values()) > len(asks) // 2, "few answers end by themselves")
+    check(sum(r.body["choices"][0]["finish_reason"] == "stop" for r in want.values()) > len(asks) // 2,
+          "few answers end by themselves")
     for source, k in ("draft", 8), ("both", 3), ("lookup", 4), ("draft", 0):
         held(want, asks, source, k=k)
 
@@ -571,22 +609,28 @@ def shifted():
     for model, draft in some(((SMALL, wrong(SMALL)), (PIP, DRAFT), (PIP, PIP), (SMALL, SMALL)), 4):
         for c, keep in ((32, 0), (48, 4), (33, -1))[:1 if model == PIP and not O.all else 3]:
             for temp in ("0", "0.9")[:1 if model == PIP and not O.all else 2]:
-                runs = [("draft", draft, k) for k in ((1, 2, 5, 16, 0) if O.all else (3, 16))] + [("lookup", draft, 6), ("both", draft, 4)]
-                ids = held_alone("Once upon a", "-n", "150", "-c", str(c), "--context-shift", "--keep", str(keep), "-s", "3", "--temp", temp, "--ignore-eos", runs=runs, model=model)
+                runs = [("draft", draft, k)
+                        for k in ((1, 2, 5, 16, 0) if O.all else (3, 16))] + [("lookup", draft, 6), ("both", draft, 4)]
+                ids = held_alone("Once upon a", "-n", "150", "-c", str(c), "--context-shift", "--keep", str(keep), "-s",
+                                 "3", "--temp", temp, "--ignore-eos", runs=runs, model=model)
                 same(len(ids), 150, "tokens")
 
 
 @case
 def pressure():
     """guesses that do not fit a small cache are left out, preempted sequences run again, and the records stay the same"""
-    lines = [{"prompt": "the hen and the " * 2 + "x" * i, "max_tokens": 60, "temperature": i % 2, "seed": i, "ignore_eos": True, "logprobs": 0} for i in range(16)]
+    lines = [{"prompt": "the hen and the " * 2 + "x" * i, "max_tokens": 60, "temperature": i % 2, "seed": i,
+              "ignore_eos": True, "logprobs": 0} for i in range(16)]
     want = unguessed(lines, model=SMALL)
-    for i, config in enumerate(some(("--kv-blocks 12 --kv-block-size 16 -np 16", "--kv-blocks 40 --kv-block-size 4 -b 20 -np 16", "--kv-blocks 150 --kv-block-size 1 --batch-order input -np 8",
+    for i, config in enumerate(some(("--kv-blocks 12 --kv-block-size 16 -np 16",
+                                     "--kv-blocks 40 --kv-block-size 4 -b 20 -np 16",
+                                     "--kv-blocks 150 --kv-block-size 1 --batch-order input -np 8",
                                      "--kv-blocks 105 --kv-block-size 1 -np 3", "--kv-blocks 14 --kv-block-size 8 -np 2"), 2)):
         _, calm = told(lines, *PLAIN, *config.split(), model=SMALL)
         check(stressed() or calm["preemptions"] > 0, config + ": no preemption without guesses")
         for source in SOURCES:
-            for draft, k in ((SMALL, 1), (SMALL, 16), (wrong(SMALL), 16), (SMALL, 0)) if O.all else ((SMALL, 16), (wrong(SMALL), 5)):
+            for draft, k in ((SMALL, 1), (SMALL, 16), (wrong(SMALL), 16),
+                             (SMALL, 0)) if O.all else ((SMALL, 16), (wrong(SMALL), 5)):
                 held(want, lines, source, *config.split(), draft=draft, k=k, model=SMALL)
     _, s = told(lines, *PLAIN, "-np", "16", "--kv-block-size", "4", model=SMALL)
     for share in () if stressed() else (2, 4):        # of what a run holds that makes no room before it has to
@@ -595,7 +639,8 @@ def pressure():
         for source, k in ("draft", 16), ("both", 8), ("lookup", 16):
             held(bounded, lines, source, *room, draft=SMALL, k=k, model=SMALL)
     for blocks in (9, 12):                            # of eight tokens, for one text of 64 or more
-        held_alone("the hen", "-n", "55", "--temp", "0", "--ignore-eos", "--kv-block-size", "8", "--kv-blocks", str(blocks), runs=[("draft", SMALL, 16), ("both", SMALL, 3)], model=SMALL)
+        held_alone("the hen", "-n", "55", "--temp", "0", "--ignore-eos", "--kv-block-size", "8", "--kv-blocks",
+                   str(blocks), runs=[("draft", SMALL, 16), ("both", SMALL, 3)], model=SMALL)
 
 
 @case
@@ -605,9 +650,11 @@ def narrow_windows():
     for name in some(("llama_window", "gpt-oss", "gemma2", "olmo2_window", "phi3")):
         model = os.path.join(os.path.dirname(SMALL), name + ".gguf")
         for config in "-np 4 --kv-block-size 4 --kv-blocks 8 -c 32", "-np 8 --kv-block-size 1 --kv-blocks 45 -c 45":
-            held(unguessed(lines, *config.split(), model=model), lines, "draft", *config.split(), "--draft-max", "5", draft=model, k=4, model=model, must=False)
+            held(unguessed(lines, *config.split(), model=model), lines, "draft", *config.split(), "--draft-max", "5",
+                 draft=model, k=4, model=model, must=False)
     window = os.path.join(os.path.dirname(SMALL), "llama_window.gguf")
-    held_alone("a b", "-n", "20", "-c", "28", "--temp", "0", "--ignore-eos", "--kv-block-size", "1", runs=[("draft", window, 3), ("draft", window, 0)], model=window)
+    held_alone("a b", "-n", "20", "-c", "28", "--temp", "0", "--ignore-eos", "--kv-block-size", "1",
+               runs=[("draft", window, 3), ("draft", window, 0)], model=window)
 
 
 @case
@@ -618,7 +665,8 @@ def kept_prompts():
     for source in SOURCES:
         for _ in range(2):
             held(want, lines, source, "--prompt-cache", tmp(source + ".cache"), k=4)
-    held_alone(prompt(4) * 2, "--prompt-cache", tmp("one.cache"), "-n", "60", "--temp", "0.7", "-s", "4", "--ignore-eos", runs=[(s, DRAFT, k) for s in SOURCES for k in (7, 0)])
+    held_alone(prompt(4) * 2, "--prompt-cache", tmp("one.cache"), "-n", "60", "--temp", "0.7", "-s", "4", "--ignore-eos",
+               runs=[(s, DRAFT, k) for s in SOURCES for k in (7, 0)])
     path, out = put("whole.jsonl", lines), tmp("out.jsonl")
     good("-m", PIP, "--batch", path, "-o", out, "-q", *PLAIN)
     whole = read(out)
@@ -638,10 +686,15 @@ def kept_prompts():
 def random_lines(rng, high):
     stems, lines = [[rng.randrange(10, high) for _ in range(rng.choice((1, 3, 16, 33, 70)))] for _ in range(3)], []
     for _ in range(rng.choice((1, 2, 6, 20))):
-        ids = rng.choice(stems)[:rng.choice((1, 5, 16, 100))] + [rng.randrange(10, high) for _ in range(rng.choice((0, 1, 2, 8, 31)))]
-        line = {"prompt": ids * rng.choice((1, 1, 3)), "max_tokens": rng.choice((0, 1, 2, 7, 33, 70, 100)), "temperature": rng.choice((0, 0, 0.7, 1.5)), "seed": rng.randrange(5)}
-        for share, more in ((0.5, {"logprobs": rng.choice((0, 1, 5))}), (0.2, {"n": rng.choice((1, 2, 5))}), (0.6, {"ignore_eos": True}), (0.2, {"priority": rng.randrange(3)}),
-                            (0.2, {"stop": [rng.choice("aeiou"), "th"]}), (0.2, {"repetition_penalty": 1.3, "presence_penalty": 0.5}), (0.1, {"logit_bias": {"40": 3, "41": -100}})):
+        ids = rng.choice(stems)[:rng.choice((1, 5, 16, 100))] + [rng.randrange(10, high)
+                                                                 for _ in range(rng.choice((0, 1, 2, 8, 31)))]
+        line = {"prompt": ids * rng.choice((1, 1, 3)), "max_tokens": rng.choice((0, 1, 2, 7, 33, 70, 100)),
+                "temperature": rng.choice((0, 0, 0.7, 1.5)), "seed": rng.randrange(5)}
+        for share, more in ((0.5, {"logprobs": rng.choice((0, 1, 5))}), (0.2, {"n": rng.choice((1, 2, 5))}),
+                            (0.6, {"ignore_eos": True}), (0.2, {"priority": rng.randrange(3)}),
+                            (0.2, {"stop": [rng.choice("aeiou"), "th"]}),
+                            (0.2, {"repetition_penalty": 1.3, "presence_penalty": 0.5}),
+                            (0.1, {"logit_bias": {"40": 3, "41": -100}})):
             if rng.random() < share:
                 line.update(more)
         lines.append(line)
@@ -651,8 +704,10 @@ def random_lines(rng, high):
 def random_shape(rng):
     """Options that change how a file is run but no answer. A pool holds at least one full context of 256."""
     block = rng.choice((1, 2, 3, 8, 16, 64))
-    shape = ["-np", rng.choice((1, 2, 3, 9, 17, 40)), "-t", rng.choice((1, 2, 3)), "-b", rng.choice((1, 2, 5, 17, 64, 512)), "--kv-block-size", block, "--cpu", rng.choice(levels(O.binary))]
-    for share, more in ((0.5, ["--kv-blocks", -(-256 // block) + rng.choice((0, 1, 2, 5, 20))]), (0.3, ["--batch-order", "input"]), (0.2, ["--batch-window", rng.choice((1, 2, 5))]),
+    shape = ["-np", rng.choice((1, 2, 3, 9, 17, 40)), "-t", rng.choice((1, 2, 3)), "-b",
+             rng.choice((1, 2, 5, 17, 64, 512)), "--kv-block-size", block, "--cpu", rng.choice(levels(O.binary))]
+    for share, more in ((0.5, ["--kv-blocks", -(-256 // block) + rng.choice((0, 1, 2, 5, 20))]),
+                        (0.3, ["--batch-order", "input"]), (0.2, ["--batch-window", rng.choice((1, 2, 5))]),
                         (0.2, ["--repack", rng.choice(("on", "off"))])):
         if rng.random() < share:
             shape += more
@@ -662,7 +717,9 @@ def random_shape(rng):
 def random_speculation(rng, drafts):
     """(source, draft, options)"""
     low, high = rng.choice((0, 0, 1, 2, 5, 16, 64)), rng.choice((1, 2, 3, 7, 16, 64))
-    return rng.choice(SOURCES), rng.choice(drafts), ["--draft-min", str(min(low, high)), "--draft-max", str(high)] + (["--draft-p-min", rng.choice(("0.1", "0.5", "0.95"))] if rng.random() < 0.2 else [])
+    return rng.choice(SOURCES), rng.choice(drafts), ["--draft-min", str(min(low, high)), "--draft-max",
+                                                     str(high)] + (["--draft-p-min", rng.choice(("0.1", "0.5", "0.95"))]
+                                                                   if rng.random() < 0.2 else [])
 
 
 @case
@@ -673,7 +730,8 @@ def random_files():
         rng = random.Random(seed)
         group = rng.choice(groups)
         model, lines = rng.choice(group), random_lines(rng, 255)
-        kind = rng.choice(([], ["-ctk", "q8_0", "-ctv", "q8_0"], ["-ctk", "q4_0", "-ctv", "q4_0"], ["--dry-multiplier", "0.8"], ["--mirostat", "2"], ["--xtc-probability", "0.5"]))
+        kind = rng.choice(([], ["-ctk", "q8_0", "-ctv", "q8_0"], ["-ctk", "q4_0", "-ctv", "q4_0"],
+                           ["--dry-multiplier", "0.8"], ["--mirostat", "2"], ["--xtc-probability", "0.5"]))
         kind += rng.choice(([], [], ["-c", "150"]))
         r = run("-m", model, "--batch", put("in.jsonl", lines), "-q", *PLAIN, *kind, "-np", "1", "-t", "1")
         check(r.rc in (0, 1), repr(r))
@@ -682,7 +740,8 @@ def random_files():
             source, draft, more = random_speculation(rng, (model, model, wrong(model), rng.choice(group)))
             shape = random_shape(rng)
             got, s = told(lines, *by(source, draft), *more, *kind, *shape, model=model, rc=r.rc)
-            equal(got, want, "--seed %d, %s, %s" % (seed, stem(model), " ".join((*by(source, stem(draft)), *more, *kind, *shape))))
+            equal(got, want, "--seed %d, %s, %s" % (seed, stem(model),
+                                                    " ".join((*by(source, stem(draft)), *more, *kind, *shape))))
             guesses += sum(counts_of(s).guessed.values())
     check(guesses > 0, "no guess was made")
 
@@ -708,7 +767,8 @@ def logits_after(model, text):
 
 
 class Exact:
-    """What the first two tokens after a prompt must be, n times: expectations by what they are in an answer. Ends of a text are out."""
+    """What the first two tokens after a prompt must be, n times: expectations by what they are in an answer.
+    Ends of a text are out."""
 
     def __init__(self, model, prompt, n, keep):
         self.words, self.model, self.keep, self.n, self.known = spelt(model), model, keep, n, set()
@@ -741,7 +801,8 @@ class Exact:
         """p of first tokens, of second tokens, of pairs; answers: (first, second) of each."""
         same(len(answers), self.n, "answers")
         known = lambda a, cell: cell if a in self.known else "else"
-        return {"first tokens": fit(collections.Counter(a for a, _ in answers), self.first), "second tokens": fit(collections.Counter(known(a, b) for a, b in answers), self.second),
+        return {"first tokens": fit(collections.Counter(a for a, _ in answers), self.first),
+                "second tokens": fit(collections.Counter(known(a, b) for a, b in answers), self.second),
                 "pairs": fit(collections.Counter(known(a, (a, b)) for a, b in answers), self.pairs)}
 
 
@@ -789,12 +850,13 @@ def distribution(keep, lengths):
     for what in "second tokens", "pairs":
         check(verdict[what] < 1e-4, "%s with guesses accepted always: p = %.2e" % (what, verdict[what]))
     TABLE.append(("chi-square, %d seeds, %s: p" % (n, "top-k %d" % keep if keep else "temperature 1"),
-                  {**{"k = %d (%.1f %% accepted)" % (k, 100 * shares[k]) if k else "plain": v for k, v in told_p.items()}, **controls}))
+                  {**{"k = %d (%.1f %% accepted)" % (k, 100 * shares[k]) if k else "plain": v for k, v in told_p.items()},
+                   **controls}))
 
 
 @case
 def chi_square():
-    """temperature 1, no other sampler: first tokens, second tokens and pairs are distributed as the model says; the draft's are not"""
+    """temperature 1, no other sampler: first and second tokens and pairs are distributed as the model says, not as the draft"""
     distribution(0, (1, 8) if O.all else (3,))
 
 
@@ -807,11 +869,13 @@ def chi_square_of_twenty():
 @case
 def chi_square_itself():
     """the test's own arithmetic: known quantiles, a true die that passes and a loaded one that does not"""
-    for x, freedom, p in ((3.841459, 1, 0.05), (124.342113, 100, 0.05), (18.307038, 10, 0.05), (149.449253, 100, 0.001), (2.705543, 1, 0.1), (67.32756, 100, 0.995), (1074.6794, 1000, 0.05)):
+    for x, freedom, p in ((3.841459, 1, 0.05), (124.342113, 100, 0.05), (18.307038, 10, 0.05), (149.449253, 100, 0.001),
+                          (2.705543, 1, 0.1), (67.32756, 100, 0.995), (1074.6794, 1000, 0.05)):
         check(abs(survival(x, freedom) / p - 1) < 1e-4, "survival(%g, %d) = %g" % (x, freedom, survival(x, freedom)))
     rng, fair = random.Random(1), {i: 1000.0 for i in range(6)}
     check(fit(collections.Counter(rng.randrange(6) for _ in range(6000)), fair) > 1e-4, "a fair die")
-    check(fit(collections.Counter(rng.choice((0, 1, 2, 3, 4, 5, 5, 0, 1, 2, 3, 4, 5)) for _ in range(6000)), fair) < 1e-4, "a loaded die")
+    check(fit(collections.Counter(rng.choice((0, 1, 2, 3, 4, 5, 5, 0, 1, 2, 3, 4, 5)) for _ in range(6000)), fair) < 1e-4,
+          "a loaded die")
     check(fit(collections.Counter(rng.randrange(7) for _ in range(6000)), fair) == 0, "a seventh side")
 
 
@@ -835,7 +899,7 @@ def logits_of_the_oracle():
 
 @case
 def vocabularies():
-    """a draft of another vocabulary is refused, exit 2, with the first token that differs; another architecture of the same is not"""
+    """a draft of another vocabulary is refused, exit 2, with the first token that differs; another architecture is not"""
     args = ("-p", "Once", "-n", "4", "--temp", "0")
     batch = ("--batch", put("in.jsonl", [{"prompt": "Once", "max_tokens": 4}]))
     for no in (0, 1, 300, 1700, 3050):
@@ -844,18 +908,21 @@ def vocabularies():
             refused(run("-m", PIP, "-md", draft, *how), 2, r"token%d\.gguf.*\b%d\b" % (no, no), "token %d, %s" % (no, how[0]))
     both = patched(patched(DRAFT, "two.gguf", swap_tokens(950)), "three.gguf", swap_tokens(900))
     refused(run("-m", PIP, "-md", both, *args), 2, r"\b900\b", "two tokens differ")
-    for model, draft in (PIP, SMALL), (SMALL, DRAFT), (SMALL, os.path.join(TINY, "qwen3.gguf")), (os.path.join(TINY, "qwen2.gguf"), SMALL):
-        refused(run("-m", model, "-md", draft, *args), 2, os.path.basename(draft) + r".*\b0\b", "%s for %s" % (stem(draft), stem(model)))
+    for model, draft in ((PIP, SMALL), (SMALL, DRAFT), (SMALL, os.path.join(TINY, "qwen3.gguf")),
+                         (os.path.join(TINY, "qwen2.gguf"), SMALL)):
+        refused(run("-m", model, "-md", draft, *args), 2, os.path.basename(draft) + r".*\b0\b", "%s for %s"
+                % (stem(draft), stem(model)))
     for group in families():
         names = {stem(x).split("_")[0]: x for x in group}
         for model in names.values():
             for draft in names.values():
-                held_alone("the hen", "-n", "12", "--temp", "0", "--ignore-eos", runs=[("draft", draft, 3)], model=model, what=stem(draft))
+                held_alone("the hen", "-n", "12", "--temp", "0", "--ignore-eos", runs=[("draft", draft, 3)], model=model,
+                           what=stem(draft))
 
 
 @case
 def padded_vocabularies():
-    """a draft with some tokens fewer or more at the end works, and guesses only tokens that both have; one with many fewer is refused"""
+    """a draft with some tokens fewer or more works, and guesses only tokens that both have; one with many fewer is refused"""
     lines = small_lines(random.Random(3), 8, 60)
     for drop in (1, 13):
         short = cut_vocabulary(SMALL, drop)
@@ -866,7 +933,8 @@ def padded_vocabularies():
         want = unguessed(lines_short, model=short)
         for draft in SMALL, os.path.join(TINY, "llama_moe.gguf"):
             held(want, lines_short, "draft", "-np", "2", draft=draft, k=6, model=short)
-    wide = [{"prompt": [259 + (7 * i) % 13 for i in range(20)], "max_tokens": 30, "temperature": 1.5, "seed": s, "ignore_eos": True} for s in range(4)]
+    wide = [{"prompt": [259 + (7 * i) % 13 for i in range(20)], "max_tokens": 30, "temperature": 1.5, "seed": s,
+             "ignore_eos": True} for s in range(4)]
     held(unguessed(wide, model=SMALL), wide, "draft", draft=cut_vocabulary(SMALL, 13), k=4, model=SMALL, must=False)
     refused(run("-m", SMALL, "-md", cut_vocabulary(SMALL, 140), "-p", "a", "-n", "4"), 2, "272.*132|132.*272", "140 tokens fewer")
 
@@ -877,11 +945,15 @@ def no_drafts():
     args = ("-m", PIP, "-p", "Once", "-n", "4")
     data = read(DRAFT)
     os.mkdir(tmp("folder"))
-    for name, draft in (("missing", tmp("missing.gguf")), ("text", put("text.gguf", b"these are words\n" * 9)), ("empty", put("empty.gguf", b"")), ("folder", tmp("folder")),
+    for name, draft in (("missing", tmp("missing.gguf")), ("text", put("text.gguf", b"these are words\n" * 9)),
+                        ("empty", put("empty.gguf", b"")), ("folder", tmp("folder")),
                         ("cut", put("cut.gguf", data[:len(data) // 2])), ("head", put("head.gguf", data[:1000]))):
         refused(run(*args, "-md", draft), 2, os.path.basename(draft), name)
-    for more, word in ((("--draft-max", "0"), "--draft-max"), (("--draft-max", "65"), "--draft-max"), (("--draft-min", "65"), "--draft-min"), (("--draft-min", "-1"), "--draft-min"),
-                       (("--draft-max", "x"), "--draft-max"), (("--draft-p-min", "1.5"), "--draft-p-min"), (("--draft-p-min", "-0.1"), "--draft-p-min"), (("--draft-p-min", "nan"), "--draft-p-min"), (("--draft-vocab", "-1"), "--draft-vocab"),
+    for more, word in ((("--draft-max", "0"), "--draft-max"), (("--draft-max", "65"), "--draft-max"),
+                       (("--draft-min", "65"), "--draft-min"), (("--draft-min", "-1"), "--draft-min"),
+                       (("--draft-max", "x"), "--draft-max"), (("--draft-p-min", "1.5"), "--draft-p-min"),
+                       (("--draft-p-min", "-0.1"), "--draft-p-min"), (("--draft-p-min", "nan"), "--draft-p-min"),
+                       (("--draft-vocab", "-1"), "--draft-vocab"),
                        (("-md",), "-md|--model-draft"), (("--lookup-cache",), "--lookup-cache")):
         refused(run(*args, *more), 2, word, " ".join(more))
 
@@ -921,7 +993,8 @@ def lookup_cache():
     for model, words in (SMALL, "the hen"), (PIP, "Once upon a time"):
         kept = Kept("used%d.lookup" % (model == PIP), model, words)
         before, after = kept.first[0], kept.run()[0]
-        check(after.accepted["lookup"] > before.accepted["lookup"] + 20 and after.steps < before.steps, "%r without the cache, %r with it" % (before, after))
+        check(after.accepted["lookup"] > before.accepted["lookup"] + 20 and after.steps < before.steps,
+              "%r without the cache, %r with it" % (before, after))
         lines = [{"prompt": kept.words, "max_tokens": 60, "seed": 5, "temperature": 1, "ignore_eos": True, "logprobs": 2}]
         want = unguessed(lines, model=model)
         c = held(want, lines, "lookup", "--lookup-cache", kept.path, k=4, model=model)
@@ -939,10 +1012,13 @@ def lookup_cache_damaged():
     kept, rng = Kept("damaged.lookup"), random.Random(1)
     size = len(kept.data)
     check(size > 100, "a cache of %d bytes" % size)
-    spots = range(size) if O.all and size < 5000 else sorted({*range(0, 64, 5), size - 1, *(rng.randrange(size) for _ in range(1000 if O.all else 25))})
-    words = [kept.damaged(kept.data[:at] + bytes([kept.data[at] ^ (1 << rng.randrange(8))]) + kept.data[at + 1:], "byte %d of %d" % (at, size), harmless=True) for at in some(spots)]
+    spots = range(size) if O.all and size < 5000 else sorted({*range(0, 64, 5), size - 1,
+                                                              *(rng.randrange(size) for _ in range(1000 if O.all else 25))})
+    words = [kept.damaged(kept.data[:at] + bytes([kept.data[at] ^ (1 << rng.randrange(8))]) + kept.data[at + 1:],
+                          "byte %d of %d" % (at, size), harmless=True) for at in some(spots)]
     check(sum(words) > 0.7 * len(words), "a word about %d of %d bytes" % (sum(words), len(words)))
-    for end in some(sorted({1, 2, 3, 4, 7, 8, 9, 16, 24, 31, 32, 33, 40, 64, 100, size // 2, size - 8, size - 1, *(rng.randrange(1, size) for _ in range(300 if O.all else 8))})):
+    for end in some(sorted({1, 2, 3, 4, 7, 8, 9, 16, 24, 31, 32, 33, 40, 64, 100, size // 2, size - 8, size - 1,
+                            *(rng.randrange(1, size) for _ in range(300 if O.all else 8))})):
         kept.damaged(kept.data[:end], "%d of %d bytes" % (end, size), harmless=end > size - 64)
     for more in b"\0", kept.data, bytes(1000):
         kept.damaged(kept.data + more, "%d bytes more" % len(more), harmless=True)
@@ -982,7 +1058,8 @@ def lookup_cache_disk():
         check(r.rc in (0, 2, 3) and r.err, "%s: %r" % (path, r))
         check(r.rc == 2 or [int(x) for x in r.out.split()] == kept.want, "%s: %r" % (path, r))
     limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (len(kept.data) // 2, len(kept.data) // 2))
-    r = run("-m", SMALL, "-p", "another hen", "--ids", "-n", "100", "--temp", "1.5", "-s", "9", "--ignore-eos", "--lookup-cache", kept.path, preexec_fn=limit)
+    r = run("-m", SMALL, "-p", "another hen", "--ids", "-n", "100", "--temp", "1.5", "-s", "9", "--ignore-eos",
+            "--lookup-cache", kept.path, preexec_fn=limit)
     check(r.rc in (0, 3) and b"disk.lookup" in r.err, "no room on the disk: %r" % r)
     same(read(kept.path), kept.data, "the cache that was there")
 
@@ -992,25 +1069,30 @@ def lookup_cache_disk():
 @case
 def summaries():
     """the summary of a run adds up: tokens, steps, guesses, shares by depth; without guesses there is none, and none with -q"""
-    for model, args, n in ((DRAFT, ("--draft-max", "5", "--draft-min", "5"), 200), (PIP, forced(16), 120), (DRAFT, forced(1), 50)):
+    for model, args, n in ((DRAFT, ("--draft-max", "5", "--draft-min", "5"), 200), (PIP, forced(16), 120),
+                           (DRAFT, forced(1), 50)):
         ids, c, err = alone("Once upon a time", "-n", str(n), "--temp", "0", "--ignore-eos", "-md", model, "--lookup", *args)
         m, most = SPEC.search(err), int(args[-1] if args[-2] == "--draft-max" else args[1])
         check(m, "no line about speculation: %r" % err)
-        check(abs(float(m.group(4)) - c.tokens / c.steps) < 0.0051, "%d tokens in %d steps are not %s a step" % (c.tokens, c.steps, m.group(4).decode()))
+        check(abs(float(m.group(4)) - c.tokens / c.steps) < 0.0051, "%d tokens in %d steps are not %s a step"
+              % (c.tokens, c.steps, m.group(4).decode()))
         check(n - 4 <= c.tokens <= n, "%d tokens of %d: the first are not timed" % (c.tokens, n))
         same(c.tokens, c.steps + sum(c.accepted.values()), "tokens, and steps with what was accepted")
         for kind, made, right, share, depths, spent, worth in KIND.findall(err):
             check(0 <= int(right) <= int(made), repr(err))
-            check(abs(float(share) - 100 * int(right) / int(made)) < 0.051, "%s: %s of %s are not %s %%" % (kind.decode(), right, made, share))
+            check(abs(float(share) - 100 * int(right) / int(made)) < 0.051, "%s: %s of %s are not %s %%"
+                  % (kind.decode(), right, made, share))
             shares = [int(x) for x in depths.split()]
             check(0 < len(shares) <= most and all(0 <= x <= 100 for x in shares), "shares by depth: %r" % shares)
             same(bool(spent), kind == b"draft", "time of drafting: %r" % err)
             check(not worth or m.group(1), "what one source was worth where the whole is not known: %r" % err)
-        check(not m.group(1) or float(m.group(1)) <= float(m.group(4)) and not m.group(5), "faster than its tokens a step: %r" % err)
+        check(not m.group(1) or float(m.group(1)) <= float(m.group(4)) and not m.group(5),
+              "faster than its tokens a step: %r" % err)
     for args in PLAIN, ("-md", DRAFT, *PLAIN), ("--lookup",), ():
         ids, _, err = alone("Once upon a time", "-n", "30", "--temp", "0", *args)
         if "-md" not in args and args != ("--lookup",) and args:
-            check(not SPEC.search(err) and not KIND.search(err) and b"speculation" not in err, "told of speculation without any: %r" % err)
+            check(not SPEC.search(err) and not KIND.search(err) and b"speculation" not in err,
+                  "told of speculation without any: %r" % err)
         quiet = run("-m", PIP, "-p", "Once upon a time", "-n", "30", "--temp", "0", "-q", *args)
         same((quiet.rc, quiet.err), (0, b""), "-q")
 
@@ -1023,13 +1105,15 @@ def summaries_of_batches():
         got, s = told(lines, *by(source), *forced(k))
         c = counts_of(s)
         guessed(c, source, source)
-        same((c.tokens, c.tokens - len(lines)), (240, c.steps + sum(c.accepted.values())), "tokens; all but the first of each, and steps with what was accepted")
+        same((c.tokens, c.tokens - len(lines)), (240, c.steps + sum(c.accepted.values())),
+             "tokens; all but the first of each, and steps with what was accepted")
         check(c.steps < c.tokens and (c.speed is None or 0 < c.speed <= c.tokens / c.steps), repr(c))
         r = run("-m", PIP, "--batch", put("in.jsonl", lines), *by(source), *forced(k))
         check(SPEC.search(r.err), "no line about speculation: %r" % r.err)
         guessed(counts_in(r.err, 0), source, source + ", as text")
     _, s = told(lines, *PLAIN)
-    same(counts_of(s)._replace(speed=0), Counts(240, counts_of(s).steps, dict.fromkeys(KINDS, 0), dict.fromkeys(KINDS, 0), 0), "without guesses")
+    same(counts_of(s)._replace(speed=0), Counts(240, counts_of(s).steps, dict.fromkeys(KINDS, 0), dict.fromkeys(KINDS, 0),
+                                                0), "without guesses")
     r = run("-m", PIP, "--batch", put("in.jsonl", lines), *PLAIN)
     check(b"speculation" not in r.err and not KIND.search(r.err), "told of speculation without any: %r" % r.err)
 
@@ -1038,26 +1122,32 @@ def summaries_of_batches():
 def documented():
     """--help tells every option"""
     text = " ".join(good("--help").decode().split())
-    for name in "-md, --model-draft", "--draft-max", "--draft-min", "--draft-p-min", "--draft-vocab", "--lookup", "--no-lookup", "--lookup-cache":
+    for name in ("-md, --model-draft", "--draft-max", "--draft-min", "--draft-p-min", "--draft-vocab", "--lookup",
+                 "--no-lookup", "--lookup-cache"):
         check(re.search(re.escape(name) + r"[ ,]", text), name + " is not in --help")
 
 
 def print_table():
     """Prints the guesses of each comparison."""
     print("| run | lines | tokens | steps | draft | lookup | speed |\n|---|---|---|---|---|---|---|")
-    share = lambda c, kind: "%d of %d (%.1f %%)" % (c.accepted[kind], c.guessed[kind], 100 * c.accepted[kind] / c.guessed[kind]) if c.guessed[kind] else ""
+    share = lambda c, kind: "%d of %d (%.1f %%)" % (c.accepted[kind], c.guessed[kind],
+                                                    100 * c.accepted[kind] / c.guessed[kind]) if c.guessed[kind] else ""
     for row in TABLE:
         if len(row) == 3:
             what, n, c = row
-            print("| %s | %d | %d | %d | %s | %s | %s |" % (what.replace(TMP + "/", ""), n, c.tokens, c.steps, share(c, "draft"), share(c, "lookup"), "%.2f" % c.speed if c.speed else "-"))
+            print("| %s | %d | %d | %d | %s | %s | %s |" % (what.replace(TMP + "/", ""), n, c.tokens, c.steps,
+                                                            share(c, "draft"), share(c, "lookup"),
+                                                            "%.2f" % c.speed if c.speed else "-"))
     for row in TABLE:
         if len(row) == 2:
-            print("%s: %s" % (row[0], "; ".join("%s: %s" % (k, ", ".join("%s %.3g" % x for x in v.items())) for k, v in row[1].items())))
+            print("%s: %s" % (row[0], "; ".join("%s: %s" % (k, ", ".join("%s %.3g" % x for x in v.items())) for k,
+                                                v in row[1].items())))
 
 
 def main():
     global O
-    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter, epilog=__doc__)
+    ap = argparse.ArgumentParser(description=__doc__.split("\n")[0], formatter_class=argparse.RawDescriptionHelpFormatter,
+                                 epilog=__doc__)
     ap.add_argument("binary")
     ap.add_argument("--stress", type=os.path.abspath, help="a stress build to hold against BINARY")
     ap.add_argument("--all", action="store_true")

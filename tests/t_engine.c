@@ -39,7 +39,8 @@ static void t_engine_plans(void) {
         if (!CHECKF(eng != NULL, "%s: %s", rows[i].what, e.text)) break;
         CHECKF(eng->n_ctx == rows[i].n_ctx && eng->n_batch == rows[i].n_batch && eng->max_out == rows[i].max_out,
                "%s: %d positions, %d rows, %d with logits", rows[i].what, eng->n_ctx, eng->n_batch, eng->max_out);
-        CHECKF(eng->chunk == (fo.n_batch < eng->n_batch ? fo.n_batch : eng->n_batch), "%s: chunks of %d", rows[i].what, eng->chunk);
+        CHECKF(eng->chunk == (fo.n_batch < eng->n_batch ? fo.n_batch : eng->n_batch), "%s: chunks of %d", rows[i].what,
+               eng->chunk);
         CHECKF((eng->kv->tree != NULL) == rows[i].plan.share, "%s: %s", rows[i].what, eng->kv->tree ? "shared" : "not shared");
         engine_close(eng);
     }
@@ -60,13 +61,15 @@ static void t_engine_hosts(void) {
         engine_opts fo = engine_defaults;
         fo.n_threads = 2;
         if (!t_run_open(&r, rows[i].model, &fo, &kv_defaults, 50, false)) return;
-        engine_plan plan = {.n_ctx = 77, .n_seqs = 2, .n_rows = 9, .n_out = 2, .share = true, .host = r.eng, .pack = ENGINE_PACK_NOW};
+        engine_plan plan = {.n_ctx = 77, .n_seqs = 2, .n_rows = 9, .n_out = 2, .share = true, .host = r.eng,
+                            .pack = ENGINE_PACK_NOW};
         engine     *with = engine_open(&r.g, r.v, &fo, &kv_defaults, plan, clock_now(), &e);
         if (!CHECKF(with != NULL, "%s", e.text)) return;
         CHECKF(with->shares_pool == rows[i].shares && (with->p == r.eng->p) == rows[i].shares, "%s", rows[i].model);
         if (!rows[i].shares) EQ_INT(with->p->n, 1);
         EQ_INT(with->n_ctx, 77);
-        CHECKF(!with->may_pack && (with->m.packs_used > 0) == rows[i].packs, "%s: %zu bytes packed", rows[i].model, with->m.packs_used);
+        CHECKF(!with->may_pack && (with->m.packs_used > 0) == rows[i].packs, "%s: %zu bytes packed", rows[i].model,
+               with->m.packs_used);
         CHECK(r.eng->m.packs_used == 0);
         engine_close(with);
         t_run_close(&r);
@@ -151,7 +154,8 @@ static void t_engine_packs(void) {
     static const struct {
         const char *model;
         int         says;
-    } rows[] = {{"models/pip-q4_k_m.gguf", 1}, {"tests/data/tiny/llama_q4_k_m.gguf", 1}, {"models/pip-f16.gguf", 0}, {"tests/data/tiny/llama.gguf", 0}};
+    } rows[] = {{"models/pip-q4_k_m.gguf", 1}, {"tests/data/tiny/llama_q4_k_m.gguf", 1}, {"models/pip-f16.gguf", 0},
+                {"tests/data/tiny/llama.gguf", 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         t_run r;
         int   said = 0;
@@ -159,7 +163,8 @@ static void t_engine_packs(void) {
         const bool packs = r.eng->may_pack;
         for (int n = 1; n < 40; n++) said += engine_pack(r.eng, 1000, n, 1);
         CHECKF(said == (packs ? rows[i].says : 0), "%s: said %d times that it is packed", rows[i].model, said);
-        CHECKF(!r.eng->may_pack && (r.eng->m.packs_used > 0) == (said > 0), "%s: %zu bytes packed", rows[i].model, r.eng->m.packs_used);
+        CHECKF(!r.eng->may_pack && (r.eng->m.packs_used > 0) == (said > 0), "%s: %zu bytes packed", rows[i].model,
+               r.eng->m.packs_used);
         t_run_close(&r);
     }
 }
@@ -189,8 +194,10 @@ static uint64_t t_engine_kept(const gguf_file *g) {
 /* The table of what a run needs: steps, logits and samplers to the byte, weights packed and not, and a cache that gets
  * the rest. */
 static void t_engine_memory(void) {
-    static const char *const models[] = {"tests/data/tiny/llama.gguf", "tests/data/tiny/llama_f16.gguf", "tests/data/tiny/qwen2_bf16.gguf", "models/pip-f16.gguf",
-                                         "models/pip-q4_k_m.gguf", "models/pip-draft-q8_0.gguf", "tests/data/tiny/qwen3moe_q8_0.gguf"};
+    static const char *const models[] = {"tests/data/tiny/llama.gguf", "tests/data/tiny/llama_f16.gguf",
+                                         "tests/data/tiny/qwen2_bf16.gguf", "models/pip-f16.gguf",
+                                         "models/pip-q4_k_m.gguf", "models/pip-draft-q8_0.gguf",
+                                         "tests/data/tiny/qwen3moe_q8_0.gguf"};
     enum { SEQS = 4, GUESSES = 8 };
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         err_t     e = {0};
@@ -219,7 +226,8 @@ static void t_engine_memory(void) {
 
         const bool packs = engine__packs(&eng->m, &fo);
         while (packs && model_pack(&eng->m, eng->p, SIZE_MAX)) continue;
-        CHECKF(t.row[1].bytes >= eng->m.packs_used && t.row[0].bytes + t.row[1].bytes >= g.n_bytes, "%s: %zu bytes packed, %llu counted", models[i],
+        CHECKF(t.row[1].bytes >= eng->m.packs_used && t.row[0].bytes + t.row[1].bytes >= g.n_bytes,
+               "%s: %zu bytes packed, %llu counted", models[i],
                eng->m.packs_used, (unsigned long long)t.row[1].bytes);
         if (packs) EQ_INT(t.row[0].bytes, t_engine_kept(&g));
         if (!eng->m.packs_used) EQ_INT(t.row[0].bytes, g.n_bytes);
@@ -229,9 +237,11 @@ static void t_engine_memory(void) {
             const uint64_t token = model_kv_bytes(&eng->m.hp, K_BF16, K_BF16), need = engine__need_all(&t);
             with.token_bytes = 24;
             const uint64_t cache = engine__cache_bytes(&with, all, token);
-            CHECKF(cache == all / ENGINE_SHARE || need + cache + cache / token * 24 < all, "%s: a cache of %llu where %llu are left", models[i],
+            CHECKF(cache == all / ENGINE_SHARE || need + cache + cache / token * 24 < all,
+                   "%s: a cache of %llu where %llu are left", models[i],
                    (unsigned long long)cache, (unsigned long long)all);
-            CHECKF(all < 8 * need || cache > all / 2, "%s: a cache of only %llu where %llu are left", models[i], (unsigned long long)cache, (unsigned long long)all);
+            CHECKF(all < 8 * need || cache > all / 2, "%s: a cache of only %llu where %llu are left", models[i],
+                   (unsigned long long)cache, (unsigned long long)all);
         }
         EQ_INT(engine__cache_bytes(&t, UINT64_MAX, 1), 0);
         engine_close(eng);

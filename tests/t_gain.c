@@ -87,7 +87,8 @@ static void t_gain_age(void) {
         c.now = c.at[4] + rows[i].age;
         CHECKF(spec_cost__known(&c, 4) && spec_cost_near(&c, 4), "taken %d times, %lld steps ago", rows[i].times, rows[i].age);
         c.now++;
-        CHECKF(!spec_cost__known(&c, 4) && !spec_cost_near(&c, 4), "taken %d times, %lld steps ago", rows[i].times, rows[i].age + 1);
+        CHECKF(!spec_cost__known(&c, 4) && !spec_cost_near(&c, 4), "taken %d times, %lld steps ago", rows[i].times,
+               rows[i].age + 1);
         c.at[9] = c.now;
         spec_cost__fit(&c);
         NEAR(spec_cost_at(&c, 4), 8 / 1.15, 0.01);      /* nothing but the other one is left */

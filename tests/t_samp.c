@@ -101,7 +101,8 @@ static void t_samp__ref_penalties(t_ref *r, const samp_opts *o, const int32_t *p
 
 /* By definition: token t is punished for the longest m such that the last m tokens occur earlier, followed by t, both
  * inside the window and with no breaker inside the m tokens. Single-token breakers only. */
-static void t_samp__ref_dry(t_ref *r, const samp_opts *o, const int32_t *past, int n_past, const int32_t *breaker, int n_breaker) {
+static void t_samp__ref_dry(t_ref *r, const samp_opts *o, const int32_t *past, int n_past, const int32_t *breaker,
+                            int n_breaker) {
     int from = n_past > o->dry_penalty_last_n ? n_past - o->dry_penalty_last_n : 0, limit = 0;
     if (n_past - from <= o->dry_allowed_length) return;
     for (bool stop = false; limit < n_past - from && !stop;) {
@@ -262,7 +263,8 @@ static bool t_samp__same(const t_ref *r, const samp_cand *c, int n, double tol, 
     for (int i = 0; ok && i < n; i++) {
         bool in = c[i].id <= top && want[c[i].id] > 0;
         ok = CHECKF(in, "%s: token %d is a candidate", what, c[i].id) &&
-             CHECKF(fabs((double)c[i].p - (want[c[i].id] - 1)) <= tol, "%s: token %d has %.7f, want %.7f", what, c[i].id, (double)c[i].p, want[c[i].id] - 1);
+             CHECKF(fabs((double)c[i].p - (want[c[i].id] - 1)) <= tol, "%s: token %d has %.7f, want %.7f", what, c[i].id,
+                    (double)c[i].p, want[c[i].id] - 1);
     }
     mem_free(want);
     return ok;
@@ -308,14 +310,21 @@ static const struct {
     {"repeat_penalty=50", {.2f, .2f, .2f, .2f, .2f}, {0, -1}, {0, .25, .25, .25, .25}, -1},
     {"repeat_penalty=50", {.2f, .2f, .2f, .2f, .2f}, {0, 1, 2, -1}, {0, 0, 0, .5, .5}, -1},
     {"repeat_penalty=50", {.2f, .2f, .2f, .2f, .2f}, {0, 1, 2, 0, 0, -1}, {0, 0, 0, .5, .5}, -1},
-    {"frequency_penalty=5 presence_penalty=5", {.2f, .2f, .2f, .2f, .2f}, {0, -1}, {.000011, .249997, .249997, .249997, .249997}, -1},
-    {"frequency_penalty=5 presence_penalty=5", {.2f, .2f, .2f, .2f, .2f}, {0, 1, 2, -1}, {.000023, .000023, .000023, .499966, .499966}, -1},
-    {"frequency_penalty=5 presence_penalty=5", {.2f, .2f, .2f, .2f, .2f}, {0, 1, 2, 0, 0, -1}, {0, .000023, .000023, .499977, .499977}, -1},
+    {"frequency_penalty=5 presence_penalty=5", {.2f, .2f, .2f, .2f, .2f}, {0, -1},
+     {.000011, .249997, .249997, .249997, .249997}, -1},
+    {"frequency_penalty=5 presence_penalty=5", {.2f, .2f, .2f, .2f, .2f}, {0, 1, 2, -1},
+     {.000023, .000023, .000023, .499966, .499966}, -1},
+    {"frequency_penalty=5 presence_penalty=5", {.2f, .2f, .2f, .2f, .2f}, {0, 1, 2, 0, 0, -1},
+     {0, .000023, .000023, .499977, .499977}, -1},
     {"dry_multiplier=1 dry_base=1.1 dry_penalty_last_n=4", {.25f, .25f, .25f, .25f}, {0, 1, -1}, {.25, .25, .25, .25}, -1},
-    {"dry_multiplier=1 dry_base=1.1 dry_penalty_last_n=5", {.25f, .25f, .25f, .25f}, {0, 1, 2, 0, 1, -1}, {.296923, .296923, .109232, .296923}, -1},
-    {"dry_multiplier=1 dry_base=1.1 dry_penalty_last_n=6", {.2f, .2f, .2f, .2f, .2f}, {0, 1, 3, 4, 0, 1, -1}, {.2, .2, .2, .2, .2}, 3},
-    {"dry_multiplier=2 dry_base=1.1 dry_penalty_last_n=5", {.2f, .2f, .2f, .2f, .2f}, {0, 1, 2, 0, 1, -1}, {.241818, .241818, .032727, .241818, .241818}, -1},
-    {"dry_multiplier=1 dry_base=1.1 dry_allowed_length=4 dry_penalty_last_n=7", {.2f, .2f, .2f, .2f, .2f}, {0, 1, 2, 3, 4, 0, 1, -1}, {.2, .2, .2, .2, .2}, -1},
+    {"dry_multiplier=1 dry_base=1.1 dry_penalty_last_n=5", {.25f, .25f, .25f, .25f}, {0, 1, 2, 0, 1, -1},
+     {.296923, .296923, .109232, .296923}, -1},
+    {"dry_multiplier=1 dry_base=1.1 dry_penalty_last_n=6", {.2f, .2f, .2f, .2f, .2f}, {0, 1, 3, 4, 0, 1, -1},
+     {.2, .2, .2, .2, .2}, 3},
+    {"dry_multiplier=2 dry_base=1.1 dry_penalty_last_n=5", {.2f, .2f, .2f, .2f, .2f}, {0, 1, 2, 0, 1, -1},
+     {.241818, .241818, .032727, .241818, .241818}, -1},
+    {"dry_multiplier=1 dry_base=1.1 dry_allowed_length=4 dry_penalty_last_n=7", {.2f, .2f, .2f, .2f, .2f},
+     {0, 1, 2, 3, 4, 0, 1, -1}, {.2, .2, .2, .2, .2}, -1},
     {"top_nsigma=1", {.1f, .2f, .3f, .4f}, {-1}, {0, 0, .428571, .571429}, -1},
     {"top_nsigma=0", {.1f, .2f, .3f, .4f}, {-1}, {.1, .2, .3, .4}, -1},
     {"top_nsigma=3", {.1f, .2f, .3f, .4f}, {-1}, {.1, .2, .3, .4}, -1},
@@ -352,7 +361,8 @@ static void t_samp_exact_edges(void) {
         const char *opts;
         double      share;                            /* of n equal tokens */
         int         more;
-    } rows[] = {{"top_p=0.5", .5, 0}, {"top_p=0.25", .25, 0}, {"typical_p=0.5", .5, 1}, {"typical_p=0.25", .25, 1}, {"min_p=1", 1, 0}, {"top_nsigma=0.1", 1, 0}};
+    } rows[] = {{"top_p=0.5", .5, 0}, {"top_p=0.25", .25, 0}, {"typical_p=0.5", .5, 1}, {"typical_p=0.25", .25, 1},
+                {"min_p=1", 1, 0}, {"top_nsigma=0.1", 1, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int n = 4; n <= 4096; n *= 4) {
             static float l[4096];
@@ -380,7 +390,8 @@ static void t_samp_queues(void) {
         {"p", "top_p=0.8", 0}, {"m", "min_p=0.99988999", 2}, {"m", "min_p=0.1", 9000},
         {"kp", "top_k=100 top_p=0.8", 80}, {"km", "top_k=100 min_p=0.1", 100}, {"pk", "top_k=100 top_p=0.8", 100},
         {"pm", "top_p=0.8 min_p=0.1", 0}, {"mk", "top_k=100 min_p=0.1", 100}, {"mp", "top_p=0.8 min_p=0.99988999", 2},
-        {"mp", "top_p=0.8 min_p=0.1", 0}, {"kpm", "top_k=100 top_p=0.8 min_p=0.1", 80}, {"kmp", "top_k=100 top_p=0.8 min_p=0.1", 80},
+        {"mp", "top_p=0.8 min_p=0.1", 0}, {"kpm", "top_k=100 top_p=0.8 min_p=0.1", 80},
+        {"kmp", "top_k=100 top_p=0.8 min_p=0.1", 80},
         {"pkm", "top_k=100 top_p=0.8 min_p=0.1", 100}, {"pmk", "top_k=100 top_p=0.8 min_p=0.1", 100},
         {"mkp", "top_k=100 top_p=0.8 min_p=0.1", 80}, {"mpk", "top_k=100 top_p=0.8 min_p=0.1", 100},
     };
@@ -617,7 +628,8 @@ static void t_samp_chain_strings(void) {
         {"top_p", "p"}, {"top-p", "p"}, {"topp", "p"}, {"nucleus", "p"}, {"min_p", "m"}, {"min-p", "m"}, {"minp", "m"},
         {"temp", "t"}, {"temperature", "t"}, {"top_n_sigma", "s"}, {"top-n-sigma", "s"}, {"topnsigma", "s"}, {"top-nsigma", "s"},
         {"xtc", "x"}, {"dry", "d"}, {"penalties", "e"}, {"temperature;top_k;top_k", "tkk"},
-        {"top_q", NULL}, {"top", NULL}, {"top_kk", NULL}, {";top_k", NULL}, {"top_k,top_p", NULL}, {"typica", NULL}, {"infill", NULL}, {" ", NULL},
+        {"top_q", NULL}, {"top", NULL}, {"top_kk", NULL}, {";top_k", NULL}, {"top_k,top_p", NULL}, {"typica", NULL},
+        {"infill", NULL}, {" ", NULL},
     };
     uint8_t chain[SAMP_CHAIN_MAX];
     int     n;
@@ -749,11 +761,15 @@ static void t_samp_greedy(void) {
 
 static void t_samp_takes_best(void) {
     static const struct { const char *opts; bool takes; } rows[] = {
-        {"temp=0", true}, {"temp=-1", true}, {"temp=0 top_k=5 top_p=0.5 min_p=0.1 top_nsigma=1", true}, {"temp=0 mirostat=1", true}, {"temp=0 mirostat=2", true},
+        {"temp=0", true}, {"temp=-1", true}, {"temp=0 top_k=5 top_p=0.5 min_p=0.1 top_nsigma=1", true},
+        {"temp=0 mirostat=1", true}, {"temp=0 mirostat=2", true},
         {"temp=0 repeat_penalty=1.5 repeat_last_n=0", true}, {"temp=0 presence_penalty=3 samplers=temperature;penalties", true},
-        {"temp=0 dry_multiplier=5 samplers=top_k;temperature", true}, {"temp=0.5", false}, {"temp=1e-30", false}, {"temp=0 dynatemp_range=1", false},
-        {"temp=0 repeat_penalty=1.5", false}, {"temp=0 frequency_penalty=1", false}, {"temp=0 presence_penalty=1", false}, {"temp=0 dry_multiplier=1", false},
-        {"temp=0 xtc_probability=1 xtc_threshold=0.1", false}, {"temp=0 typical_p=0.9", false}, {"temp=0 top_k=1 samplers=top_k", false}, {"temp=0 seq=k", false}};
+        {"temp=0 dry_multiplier=5 samplers=top_k;temperature", true}, {"temp=0.5", false}, {"temp=1e-30", false},
+        {"temp=0 dynatemp_range=1", false},
+        {"temp=0 repeat_penalty=1.5", false}, {"temp=0 frequency_penalty=1", false}, {"temp=0 presence_penalty=1", false},
+        {"temp=0 dry_multiplier=1", false},
+        {"temp=0 xtc_probability=1 xtc_threshold=0.1", false}, {"temp=0 typical_p=0.9", false},
+        {"temp=0 top_k=1 samplers=top_k", false}, {"temp=0 seq=k", false}};
     enum { N = 150 };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         samp_opts o = samp_defaults;
@@ -783,9 +799,11 @@ static void t_samp_takes_best(void) {
 
 static void t_samp_odd_logits(void) {
     static const char *chains[] = {
-        "temp=0.8", "temp=0", "top_k=3 temp=0.8", "top_p=0.9", "min_p=0.1", "typical_p=0.5", "top_nsigma=1", "xtc_probability=1 xtc_threshold=0.05",
+        "temp=0.8", "temp=0", "top_k=3 temp=0.8", "top_p=0.9", "min_p=0.1", "typical_p=0.5", "top_nsigma=1",
+        "xtc_probability=1 xtc_threshold=0.05",
         "temp=1 dynatemp_range=0.5", "mirostat=1", "mirostat=2", "top_k=40 top_p=0.95 min_p=0.05 temp=0.8 repeat_penalty=1.1",
-        "dry_multiplier=1 dry_allowed_length=0", "repeat_penalty=0.5 typical_p=0.9 top_nsigma=2 xtc_probability=1 xtc_threshold=0",
+        "dry_multiplier=1 dry_allowed_length=0",
+        "repeat_penalty=0.5 typical_p=0.9 top_nsigma=2 xtc_probability=1 xtc_threshold=0",
     };
     enum { N = 700 };
     static float l[N], work[N];
@@ -871,7 +889,8 @@ static void t_samp_sorting(void) {
         int       n = 1 + t_samp__below(&state, 900), k = 1 + t_samp__below(&state, n);
         uint64_t *a = mem_new((size_t)n, sizeof *a), *b = mem_new((size_t)n, sizeof *a), *c = mem_new((size_t)n, sizeof *a);
         for (int i = 0; i < n; i++)                   /* random, ascending, descending, organ pipes, few values */
-            a[i] = (uint64_t[]){rng_at(1, 2, 3, state + (uint64_t)i), (uint64_t)i, (uint64_t)(n - i), (uint64_t)(i < n / 2 ? i : n - i), (uint64_t)(i % 3)}[round % 5];
+            a[i] = (uint64_t[]){rng_at(1, 2, 3, state + (uint64_t)i), (uint64_t)i, (uint64_t)(n - i),
+                                (uint64_t)(i < n / 2 ? i : n - i), (uint64_t)(i % 3)}[round % 5];
         memcpy(b, a, (size_t)n * sizeof *a);
         memcpy(c, a, (size_t)n * sizeof *a);
         qsort(a, (size_t)n, sizeof *a, t_samp__by_key);
@@ -1000,7 +1019,8 @@ static void t_samp_draws_follow(void) {
     NEAR(t_samp__chi2_p(3.841458820694124, 1), 0.05, 1e-9);
     NEAR(t_samp__chi2_p(124.3421134, 100), 0.05, 1e-7);
     NEAR(t_samp__chi2_p(2.0, 4), 0.7357588823428847, 1e-12);
-    static const char *rows[] = {"", "temp=0.8 top_k=20", "top_k=40 top_p=0.95 min_p=0.05 temp=0.8", "temp=1.3", "typical_p=0.7", "top_p=0.9 temp=2"};
+    static const char *rows[] = {"", "temp=0.8 top_k=20", "top_k=40 top_p=0.95 min_p=0.05 temp=0.8", "temp=1.3",
+                                 "typical_p=0.7", "top_p=0.9 temp=2"};
     static const int   sizes[] = {30, SAMP_FEW + 90};
     uint64_t state = 42;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -1038,7 +1058,8 @@ static void t_samp_keyed_draws(void) {
     err_t    e = {0};
     t_samp__logits(l, N, 4, &state);
     samp_opts o = samp_defaults;
-    samp *a = samp_new(&o, N, 1, 0, &e), *b = samp_new(&o, N, 1, 0, &e), *other_seed = samp_new(&o, N, 2, 0, &e), *other_seq = samp_new(&o, N, 1, 1, &e);
+    samp *a = samp_new(&o, N, 1, 0, &e), *b = samp_new(&o, N, 1, 0, &e), *other_seed = samp_new(&o, N, 2, 0, &e),
+         *other_seq = samp_new(&o, N, 1, 1, &e);
     int   same_seed = 0, same_seq = 0, same_next = 0;
     int32_t first[POS];
     for (int i = 0; i < POS; i++) first[i] = (memcpy(work, l, sizeof l), samp_pick(a, work, (uint64_t)i));
@@ -1049,7 +1070,8 @@ static void t_samp_keyed_draws(void) {
         same_next += i && first[i] == first[i - 1];
     }
     /* 40 tokens, nearly flat: chance agreement 1/40 of 400 is 10, its deviation 3 */
-    CHECKF(same_seed < 30 && same_seq < 30 && same_next < 30, "agreement: seed %d, seq %d, next %d", same_seed, same_seq, same_next);
+    CHECKF(same_seed < 30 && same_seq < 30 && same_next < 30, "agreement: seed %d, seq %d, next %d", same_seed, same_seq,
+           same_next);
     samp_free(a);
     samp_free(b);
     samp_free(other_seed);
@@ -1059,7 +1081,8 @@ static void t_samp_keyed_draws(void) {
 /* A copy continues like the original, and going back undoes the tokens accepted since. */
 static void t_samp_copy_and_rollback(void) {
     enum { N = 60 };
-    static const char *rows[] = {"repeat_penalty=1.5 frequency_penalty=0.7 repeat_last_n=9", "dry_multiplier=2 dry_penalty_last_n=30 dry_allowed_length=1", "mirostat=2 mirostat_ent=2"};
+    static const char *rows[] = {"repeat_penalty=1.5 frequency_penalty=0.7 repeat_last_n=9",
+                                 "dry_multiplier=2 dry_penalty_last_n=30 dry_allowed_length=1", "mirostat=2 mirostat_ent=2"};
     float    l[N], work[N];
     uint64_t state = 21;
     t_samp__logits(l, N, 4, &state);
@@ -1068,13 +1091,15 @@ static void t_samp_copy_and_rollback(void) {
         int32_t   want[200];
         t_samp__set(&o, rows[r]);
         samp *s = t_samp__new(&o, N, 7), *mark = t_samp__new(&o, N, 7);
-        for (int i = 0; i < 200; i++) samp_accept(s, want[i] = (memcpy(work, l, sizeof l), samp_pick(s, work, (uint64_t)i)), false);
+        for (int i = 0; i < 200; i++)
+            samp_accept(s, want[i] = (memcpy(work, l, sizeof l), samp_pick(s, work, (uint64_t)i)), false);
         samp_free(s);
         s = t_samp__new(&o, N, 7);
         for (int i = 0; i < 200; i++) {
             if (i % 5 == 0) {                         /* speculate, then go back */
                 samp_copy(mark, s);
-                for (int j = 0; j < 12; j++) samp_accept(s, (memcpy(work, l, sizeof l), samp_pick(s, work, (uint64_t)(900 + j))), false);
+                for (int j = 0; j < 12; j++)
+                    samp_accept(s, (memcpy(work, l, sizeof l), samp_pick(s, work, (uint64_t)(900 + j))), false);
                 samp_copy(s, mark);
             }
             int32_t got = (memcpy(work, l, sizeof l), samp_pick(s, work, (uint64_t)i));
@@ -1139,7 +1164,8 @@ static void t_samp_clone(void) {
                 int          at = 0;
                 while (at < n && c[at].id != got[k]) at++;
                 if (CHECKF(at < n, "%s: %d is no candidate", rows[r].opts, got[k]))
-                    CHECKF(fabs(chance - (double)c[at].p) <= 1e-6, "%s: chance %.7f, want %.7f", rows[r].opts, chance, (double)c[at].p);
+                    CHECKF(fabs(chance - (double)c[at].p) <= 1e-6, "%s: chance %.7f, want %.7f", rows[r].opts, chance,
+                           (double)c[at].p);
                 samp_accept(clone, got[k], false);
             }
             t_samp__moved(work, l, N, i);

@@ -16,7 +16,8 @@ typedef struct {
 static const tok_ids t_sched_close = {(int32_t[]){9, 10, 11}, 3, 3};
 
 static gen_think t_sched_think(int i) {
-    return (gen_think){.most = i % 6, .inside = i % 2, .anywhere = true, .open = bytes_of("o"), .end = bytes_of("e"), .close = &t_sched_close};
+    return (gen_think){.most = i % 6, .inside = i % 2, .anywhere = true, .open = bytes_of("o"), .end = bytes_of("e"),
+                       .close = &t_sched_close};
 }
 
 /* Prompts that share beginnings of many lengths: each takes a part of an earlier one and continues differently. Every
@@ -92,7 +93,8 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
     if (h->type_k) ko.type_k = h->type_k, ko.type_v = h->type_v;
     if (!CHECKF(gguf_open(&g, path, &e), "%s", e.text)) return false;
     tok_vocab *v = tok_load(&g, NULL, &e);
-    engine    *eng = v ? engine_open(&g, v, &fo, &ko, sched_plan(&fo, h->n_seqs, spec_rows(&so, h->n_seqs), NULL), clock_now(), &e) : NULL;
+    engine    *eng = v ? engine_open(&g, v, &fo, &ko, sched_plan(&fo, h->n_seqs, spec_rows(&so, h->n_seqs), NULL),
+                                     clock_now(), &e) : NULL;
     if (eng && h->guess) guesser = spec_open(eng, &so, NULL, &fo, &ko, h->n_seqs, &e);
     sched     *sc = eng && !e.code ? sched_new(eng, guesser, &o, &e) : NULL;
     int        next = h->first;
@@ -104,7 +106,8 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
             gen_answer *to = (gen_answer *)got.owner + got.index;
             CHECKF(got.finish && gen_finish_names[got.finish] && !got.err.code, "%s", got.err.text);
             CHECKF(!to->finish, "line %d is answered twice", (int)(to - a));
-            CHECKF(got.n_cached < got.n_prompt && got.n_read == got.n_prompt, "%d of %d prompt tokens read, %d from the cache", got.n_read, got.n_prompt,
+            CHECKF(got.n_cached < got.n_prompt && got.n_read == got.n_prompt,
+                   "%d of %d prompt tokens read, %d from the cache", got.n_read, got.n_prompt,
                    got.n_cached);
             CHECK(got.t_start > 0 && (!got.n_tok || (got.t_first >= got.t_start && got.t_last >= got.t_first)));
             *to = got;
@@ -121,7 +124,8 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
         const spec_source from = h->draft ? SPEC_DRAFT : SPEC_LOOKUP;
         const long long   made = spec_guessed(guesser, from), right = spec_accepted(guesser, from);
         CHECKF(made > (h->draft ? 10 : 0) && right <= made, "%lld guesses, %lld of them right", made, right);
-        if (h->draft && strcmp(h->draft, path) == 0) CHECKF(right > made / 2, "its own draft: %lld of %lld guesses right", right, made);
+        if (h->draft && strcmp(h->draft, path) == 0)
+            CHECKF(right > made / 2, "its own draft: %lld of %lld guesses right", right, made);
     }
     sched_free(sc);
     if (guesser && guesser->draft) {
@@ -138,12 +142,15 @@ static bool t_sched_run(const char *path, const t_sched_line *l, const t_sched_h
 
 static void t_sched_equal(const gen_answer *a, const gen_answer *b, const t_sched_line *l, int i, const char *how) {
     const size_t tops = (size_t)(l->r.top * a->n_tok);
-    CHECKF(a->n_tok == b->n_tok && a->finish == b->finish && a->text.n == b->text.n && memcmp(a->text.p, b->text.p, a->text.n) == 0,
-           "line %d, %s: %d tokens, \"%s\", %d; alone %d, \"%s\", %d", i, how, a->n_tok, a->text.p, a->finish, b->n_tok, b->text.p, b->finish);
+    CHECKF(a->n_tok == b->n_tok && a->finish == b->finish && a->text.n == b->text.n &&
+           memcmp(a->text.p, b->text.p, a->text.n) == 0,
+           "line %d, %s: %d tokens, \"%s\", %d; alone %d, \"%s\", %d", i, how, a->n_tok, a->text.p, a->finish, b->n_tok,
+           b->text.p, b->finish);
     if (l->r.logprobs && a->n_tok == b->n_tok)
         CHECKF(memcmp(a->tok, b->tok, (size_t)a->n_tok * sizeof *a->tok) == 0 &&
                    (!tops || (memcmp(a->top_id, b->top_id, tops * sizeof *a->top_id) == 0 &&
-                              memcmp(a->top_lp, b->top_lp, tops * sizeof *a->top_lp) == 0)), "line %d, %s: log-probabilities", i, how);
+                              memcmp(a->top_lp, b->top_lp, tops * sizeof *a->top_lp) == 0)),
+               "line %d, %s: log-probabilities", i, how);
 }
 
 static void t_sched_drop(gen_answer *a) {
@@ -153,14 +160,22 @@ static void t_sched_drop(gen_answer *a) {
 static void t_sched_model(const char *path, uint32_t type, bool brief) {
     static const t_sched_how hows[] = {
         /* seqs chunk block blocks threads fixed  stress ... guesses, draft: the model itself */
-        {1, 512, 16, 0, 1, false, false, NULL, 0, 0, 0, 0, 0, NULL},      {2, 64, 32, 0, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},
-        {8, 7, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},         {32, 512, 16, 0, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},
-        {8, 33, 4, 64, 1, false, false, NULL, 0, 0, 0, 0, 0, NULL},       {32, 512, 1, 270, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},
-        {4, 1, 2, 80, 2, false, true, NULL, 0, 0, 0, 0, 0, NULL},         {32, 5, 2, 110, 1, false, true, NULL, 0, 0, 0, 0, 0, NULL},
-        {1, 512, 32, 0, 2, false, false, NULL, 0, 0, 0, 0, 3, NULL}, {32, 64, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 5, NULL},
-        {1, 512, 16, 0, 1, false, false, NULL, 0, 0, 0, 0, 1, ""},   {8, 7, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 8, ""},
-        {32, 512, 4, 0, 2, false, false, NULL, 0, 0, 0, 0, 16, ""},  {32, 5, 2, 110, 1, false, true, NULL, 0, 0, 0, 0, 4, ""},
-        {8, 512, 16, 0, 2, true, false, NULL, 0, 0, 0, 0, 0, NULL},       {6, 16, 8, 0, 2, false, false, "scalar", 0, 0, 0, 0, 0, NULL},
+        {1, 512, 16, 0, 1, false, false, NULL, 0, 0, 0, 0, 0, NULL},
+        {2, 64, 32, 0, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},
+        {8, 7, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},
+        {32, 512, 16, 0, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},
+        {8, 33, 4, 64, 1, false, false, NULL, 0, 0, 0, 0, 0, NULL},
+        {32, 512, 1, 270, 2, false, false, NULL, 0, 0, 0, 0, 0, NULL},
+        {4, 1, 2, 80, 2, false, true, NULL, 0, 0, 0, 0, 0, NULL},
+        {32, 5, 2, 110, 1, false, true, NULL, 0, 0, 0, 0, 0, NULL},
+        {1, 512, 32, 0, 2, false, false, NULL, 0, 0, 0, 0, 3, NULL},
+        {32, 64, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 5, NULL},
+        {1, 512, 16, 0, 1, false, false, NULL, 0, 0, 0, 0, 1, ""},
+        {8, 7, 8, 0, 2, false, false, NULL, 0, 0, 0, 0, 8, ""},
+        {32, 512, 4, 0, 2, false, false, NULL, 0, 0, 0, 0, 16, ""},
+        {32, 5, 2, 110, 1, false, true, NULL, 0, 0, 0, 0, 4, ""},
+        {8, 512, 16, 0, 2, true, false, NULL, 0, 0, 0, 0, 0, NULL},
+        {6, 16, 8, 0, 2, false, false, "scalar", 0, 0, 0, 0, 0, NULL},
     };
     enum { T_SCHED_BRIEF = 1 << 2 | 1 << 4 | 1 << 7 | 1 << 9 | 1 << 11 };   /* chunks, few blocks, preemption, lookup, a draft */
     t_sched_line   l[T_SCHED_N];
@@ -204,7 +219,7 @@ static const struct { const char *path; uint32_t type; bool brief; } t_sched_mod
     {"tests/data/tiny/llama_q4_k_m.gguf", K_F16, false},
     {"tests/data/tiny/qwen3.gguf", K_Q8_0, false},
     {"tests/data/tiny/qwen3.gguf", K_Q4_0, false},
-    {"tests/data/invented/invented.gguf", K_F16, false},             /* three groups of the cache: two windows and all positions */
+    {"tests/data/invented/invented.gguf", K_F16, false},   /* three groups of the cache: two windows and all positions */
     {"tests/data/tiny/gemma3.gguf", K_F16, true},                    /* a window in some layers, all positions in others */
     {"tests/data/tiny/gpt-oss.gguf", K_F16, true},                   /* the same with sinks and experts */
     {"tests/data/tiny/qwen35.gguf", K_F16, false},                   /* gated delta nets */
@@ -215,7 +230,8 @@ static const struct { const char *path; uint32_t type; bool brief; } t_sched_mod
 };
 
 static void t_sched_invariance(void) {
-    for (size_t i = 0; i < sizeof t_sched_models / sizeof *t_sched_models; i++) t_sched_model(t_sched_models[i].path, t_sched_models[i].type, t_sched_models[i].brief);
+    for (size_t i = 0; i < sizeof t_sched_models / sizeof *t_sched_models; i++)
+        t_sched_model(t_sched_models[i].path, t_sched_models[i].type, t_sched_models[i].brief);
 }
 
 /* One prompt for all: it is read once, and each copy of it costs one row. */
@@ -248,7 +264,8 @@ static void t_sched_shares(void) {
 /* With recurrent states: prompts of a batch go on from the border before they part, whatever the chunks are, and a
  * prompt that comes again from its last one. */
 static void t_sched_parts(void) {
-    static const struct { int same, more, cached; } prompts[] = {{60, 20, 0}, {60, 31, 56}, {30, 9, 24}, {60, 31, 88}, {5, 40, 0}, {60, 0, 56}};
+    static const struct { int same, more, cached; } prompts[] = {{60, 20, 0}, {60, 31, 56}, {30, 9, 24}, {60, 31, 88},
+                                                                 {5, 40, 0}, {60, 0, 56}};
     enum { N = sizeof prompts / sizeof *prompts };
     if (t_stress()) SKIP("a stress build preempts sequences in every step");
     for (int chunk = 1; chunk <= 512; chunk = chunk == 7 ? 512 : chunk + 6) {
@@ -264,7 +281,9 @@ static void t_sched_parts(void) {
         }
         const t_sched_how h = {N, chunk, 8, 0, 2, false, false, NULL, 0, 0, 0, N - 1, 0, NULL};
         if (t_sched_run("tests/data/tiny/qwen35.gguf", l, &h, a, &st))
-            for (int i = 0; i < N; i++) CHECKF(a[i].n_cached == prompts[i].cached, "chunks of %d, prompt %d: %d from the cache, expected %d", chunk, i, a[i].n_cached, prompts[i].cached);
+            for (int i = 0; i < N; i++)
+                CHECKF(a[i].n_cached == prompts[i].cached, "chunks of %d, prompt %d: %d from the cache, expected %d",
+                       chunk, i, a[i].n_cached, prompts[i].cached);
         t_sched_drop(a);
         for (int i = 0; i < N; i++) tok_ids_drop(&l[i].prompt);
     }
@@ -290,7 +309,7 @@ static void t_sched_full(void) {
     sched     *sc = sched_new(eng, NULL, &o, &e);
     const struct {
         int n_prompt, n_most, first;                  /* the prompt is first, first + 1 ... */
-    } lines[] = {{20, 1, 5}, {20, 2, 200}, {20, 60, 100}, {80, 5, 5}};   /* two leave idle blocks, one runs, one begins like the first */
+    } lines[] = {{20, 1, 5}, {20, 2, 200}, {20, 60, 100}, {80, 5, 5}};   /* two leave idle blocks, one runs, one repeats */
     for (int i = 0; i < 4; i++) {
         const gen_opts  go = {.n_predict = lines[i].n_most, .ignore_eos = true};
         const samp_opts so = t_greedy();
@@ -305,7 +324,8 @@ static void t_sched_full(void) {
     q[3] = sched_add(sc, &ask[3], &e);
     int waited = 0;
     for (; !q[3]->t_start && sched_step(sc, -1, &e) && !q[2]->finish; waited++)
-        CHECKF(t->oldest == oldest && t->newest == newest, "after %d steps: idle from %d to %d, were from %d to %d", waited, t->oldest, t->newest, oldest, newest);
+        CHECKF(t->oldest == oldest && t->newest == newest, "after %d steps: idle from %d to %d, were from %d to %d",
+               waited, t->oldest, t->newest, oldest, newest);
     CHECKF(waited > 20, "it waited %d steps", waited);
     while (!q[3]->finish && sched_step(sc, -1, &e)) continue;
     EQ_INT(q[3]->n_tok, 5);
@@ -384,7 +404,8 @@ static void t_sched_finishes(void) {
     for (int i = 0; i < tok_count(x.v); i++) none[i] = (samp_bias){i, -INFINITY};
     so.bias = none, so.n_bias = tok_count(x.v);
     b = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
-    CHECKF(b.finish == GEN_FAILED && b.err.code == EXIT_INPUT && strstr(b.err.text, "no token is possible after token 29"), "%s", b.err.text);
+    CHECKF(b.finish == GEN_FAILED && b.err.code == EXIT_INPUT && strstr(b.err.text, "no token is possible after token 29"),
+           "%s", b.err.text);
     gen_answer_drop(&b);
     EQ_STR(gen_finish_names[GEN_END_TOKEN], "stop");
     EQ_STR(gen_finish_names[GEN_STOP_TEXT], "stop");
@@ -407,7 +428,8 @@ static void t_sched_thinks(void) {
     for (int i = 0; i < 30; i++) tok_ids_add(&ids, 5 + i);
     const gen_answer plain = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
     for (int most = 0; most < 6; most++) {
-        o.think = (gen_think){.most = most, .inside = true, .open = bytes_of("<no>"), .end = bytes_of("</no>"), .close = &t_sched_close};
+        o.think = (gen_think){.most = most, .inside = true, .open = bytes_of("<no>"), .end = bytes_of("</no>"),
+                              .close = &t_sched_close};
         gen_answer a = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
         EQ_INT(a.n_tok, 20);
         for (int i = 0; i < most; i++) EQ_INT(a.tok[i].id, plain.tok[i].id);
@@ -443,7 +465,8 @@ static void t_sched_own_ends(void) {
     tok_ids_add(&own, plain.tok[3].id);
     o.ends = &own;
     gen_answer a = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
-    CHECKF(a.finish == GEN_END_TOKEN && a.end_token == own.id[0] && a.n_tok <= 3, "ended by %d after %d tokens", a.finish, a.n_tok);
+    CHECKF(a.finish == GEN_END_TOKEN && a.end_token == own.id[0] && a.n_tok <= 3, "ended by %d after %d tokens", a.finish,
+           a.n_tok);
     gen_answer_drop(&a);
     o.ignore_eos = true;
     a = t_sched_answer(&x, &(gen_request){.prompt = &ids, .gen = o, .samp = so, .n = 1});
@@ -476,10 +499,12 @@ static void t_sched_refuses(void) {
     bad.bias = &(samp_bias){-1, 0}, bad.n_bias = 1;
     CHECK(!sched_add(x.sc, &(gen_request){.prompt = &none, .samp = good, .n = 1}, &e) && strstr(e.text, "the prompt is empty"));
     e.code = 0;
-    CHECK(!sched_add(x.sc, &(gen_request){.prompt = &many, .samp = good, .n = 1}, &e) && strstr(e.text, "the prompt has 65 tokens"));
+    CHECK(!sched_add(x.sc, &(gen_request){.prompt = &many, .samp = good, .n = 1}, &e) &&
+          strstr(e.text, "the prompt has 65 tokens"));
     e.code = 0;
     many.n = 3;
-    CHECKF(!sched_add(x.sc, &(gen_request){.prompt = &many, .samp = bad, .n = 1}, &e) && strstr(e.text, "logit_bias"), "%s", e.text);
+    CHECKF(!sched_add(x.sc, &(gen_request){.prompt = &many, .samp = bad, .n = 1}, &e) && strstr(e.text, "logit_bias"),
+           "%s", e.text);
     CHECK(sched_idle(x.sc));
     tok_ids_drop(&many);
     t_sched_shut(&x);
@@ -522,7 +547,8 @@ static void t_sched_hist(void) {
     hist h = {{0}, 0};
     CHECK(hist_at(&h, 0.5) == 0);
     for (int i = 1; i <= 1000; i++) hist__add(&h, i * 1e-3);
-    for (int p = 1; p < 100; p += 7) CHECKF(fabs(hist_at(&h, p / 100.0) / (p * 1e-2) - 1) < 0.023, "%d %%: %g s", p, hist_at(&h, p / 100.0));
+    for (int p = 1; p < 100; p += 7)
+        CHECKF(fabs(hist_at(&h, p / 100.0) / (p * 1e-2) - 1) < 0.023, "%d %%: %g s", p, hist_at(&h, p / 100.0));
     hist__add(&h, 0);
     hist__add(&h, 1e300);
     EQ_INT(h.all, 1002);

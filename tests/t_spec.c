@@ -118,7 +118,8 @@ static void t_spec_match_random(void) {
             for (int own = 0; own < 2 && (i < 50 || i % 16 == 0 || i == n - 1); own++) {
                 int       length, want_length;
                 const int want = t_spec_match(&t, own ? &t : &in, &want_length), at = t_spec_found(&t, own ? &t : &in, &length);
-                if (!CHECKF(at == want && length == want_length, "round %d, %d tokens, own %d: at %d, %d long, want %d, %d", round,
+                if (!CHECKF(at == want && length == want_length,
+                            "round %d, %d tokens, own %d: at %d, %d long, want %d, %d", round,
                             i + 1, own, at, length, want, want_length))
                     goto out;
                 found += at >= 0;
@@ -133,7 +134,8 @@ static void t_spec_match_random(void) {
         spec__text_drop(&t);
         spec__text_drop(&in);
     }
-    CHECKF(found > 10000 && missed > 10000 && shared > 1000 && bars > 1000, "%d found, %d not, %d of shared slots, %d bars", found,
+    CHECKF(found > 10000 && missed > 10000 && shared > 1000 && bars > 1000,
+           "%d found, %d not, %d of shared slots, %d bars", found,
            missed, shared, bars);
 }
 
@@ -303,7 +305,8 @@ static void t_spec_choose(void) {
         mem_free(r->sp->order);
         r->sp->order = mem_new((size_t)r->sp->n_rows, sizeof *r->sp->order);
         t_gain_costs(&r->sp->costs.target, 1, 0);
-        for (int i = 2; i <= SPEC_COST; i++) t_gain_know(&r->sp->costs.target, i, r->sp->costs.target.s[i - 1] + each * (0.1 + 2 * T_DRAW()), 100);
+        for (int i = 2; i <= SPEC_COST; i++)
+            t_gain_know(&r->sp->costs.target, i, r->sp->costs.target.s[i - 1] + each * (0.1 + 2 * T_DRAW()), 100);
         for (int i = 0; i < n; i++) {
             double p = 1;
             c.q[i] = spec_seq_new(r->sp, NULL, NULL, NULL, NULL);
@@ -331,7 +334,8 @@ static void t_spec_choose(void) {
         t_spec_close(r);
 #undef T_DRAW
     }
-    CHECKF(some > 200 && none > 200 && full > 100 && forced > 200, "%d of some, %d of none, %d of all rows, %d forced", some, none,
+    CHECKF(some > 200 && none > 200 && full > 100 && forced > 200, "%d of some, %d of none, %d of all rows, %d forced",
+           some, none,
            full, forced);
 }
 
@@ -369,7 +373,8 @@ static void t_spec_chance(void) {
             for (int i = 0; i < 2000; i++) spec__learn(&a.rate[from][kind], &sp.rate[from][kind], i % 10 < 7);
             NEAR(spec__chance(&sp, &a, from, kind), 0.7, 0.2);
         }
-    static const struct { float sure; int kind; } drafts[] = {{0, 0}, {.1f, 0}, {.11f, 1}, {.6f, 4}, {.95f, 6}, {.96f, 7}, {1, 7}};
+    static const struct { float sure; int kind; } drafts[] = {{0, 0}, {.1f, 0}, {.11f, 1}, {.6f, 4}, {.95f, 6}, {.96f, 7},
+                                                              {1, 7}};
     for (size_t i = 0; i < sizeof drafts / sizeof *drafts; i++) EQ_INT(spec__kind(drafts[i].sure), drafts[i].kind);
     static const struct { int length, same, all, kind; } matches[] = {
         {2, 1, 3, 0}, {200, 1, 3, 0}, {2, 1, 2, 1}, {200, 31, 32, 1}, {2, 1, 1, 2}, {3, 1, 1, 2}, {4, 1, 1, 3}, {9, 1, 1, 3},
@@ -521,7 +526,8 @@ static void t_spec_cut(void) {
 
 static void t_spec_rows(void) {
     static const struct { bool draft, lookup; int most, n_seqs, rows, n_batch, max_out, given; } rows[] = {
-        {false, false, 16, 1, 0, 99, 99, 0}, {false, true, 16, 1, 16, 99, 99, 16}, {false, true, 16, 4, SPEC_ROWS, 99, 99, SPEC_ROWS},
+        {false, false, 16, 1, 0, 99, 99, 0}, {false, true, 16, 1, 16, 99, 99, 16},
+        {false, true, 16, 4, SPEC_ROWS, 99, 99, SPEC_ROWS},
         {false, true, 64, 4, 64, 99, 99, 64}, {false, true, 64, 4, 64, 60, 99, 56}, {false, true, 64, 4, 64, 99, 40, 36},
         {false, true, 64, 4, 64, 4, 4, 0}, {false, true, 64, 4, 64, 3, 3, 0}, {true, false, 5, 1, 5, 99, 99, 5},
         {true, false, 5, 2, SPEC_ROWS, 99, 99, SPEC_ROWS},
@@ -587,8 +593,10 @@ static void t_spec_speedup(void) {
         for (spec_source from = 0; from < SPEC_SOURCES; from++) {
             spec        *sp = mem_new(1, sizeof *sp);
             const char  *why;
-            const double want = t_spec_decode(sp, &rows[i].m, from), got = spec_gain__over_plain(&sp->gain, &sp->costs, rows[i].waited, &why);
-            if (rows[i].why) CHECKF(isnan(got) && strcmp(why ? why : brief, rows[i].why) == 0, "row %zu: %.3f, %s", i, got, why ? why : brief);
+            const double want = t_spec_decode(sp, &rows[i].m, from);
+            const double got = spec_gain__over_plain(&sp->gain, &sp->costs, rows[i].waited, &why);
+            if (rows[i].why)
+                CHECKF(isnan(got) && strcmp(why ? why : brief, rows[i].why) == 0, "row %zu: %.3f, %s", i, got, why ? why : brief);
             else CHECKF(!why && fabs(got / want - 1) < 0.01, "row %zu: %.4f, want %.4f (%s)", i, got, want, why ? why : brief);
             mem_free(sp);
         }
@@ -615,12 +623,14 @@ static void t_spec_report(void) {
     static const t_spec_made_up steady = {1000, 4, 5, 0, 1}, brief = {40, 4, 5, 0, 1}, alone = {1000, 1, 5, 0, 1};
     static const struct { const t_spec_made_up *m; const char *want; } rows[] = {
         {&steady, "llmrun: speculation 1.83x plain decoding: 2000 tokens in 1000 steps, 2.00 a step\n"
-                  "llmrun: draft       1000 guessed, 1000 accepted (100.0 %), by depth 100 100 100 100 %; 1.500 s of drafting; 3.67x where it guessed\n"
+                  "llmrun: draft       1000 guessed, 1000 accepted (100.0 %), by depth 100 100 100 100 %; "
+                  "1.500 s of drafting; 3.67x where it guessed\n"
                   "llmrun: lookup      8 guessed, 2 accepted (25.0 %), by depth 25 0 %\n"},
         {&brief,  "llmrun: speculation 80 tokens in 40 steps, 2.00 a step\n"
                   "llmrun: draft       40 guessed, 40 accepted (100.0 %), by depth 100 100 100 100 %; 1.500 s of drafting\n"
                   "llmrun: lookup      8 guessed, 2 accepted (25.0 %), by depth 25 0 %\n"},
-        {&alone,  "llmrun: speculation 5000 tokens in 1000 steps, 5.00 a step; speed-up not measurable: too few steps without drafts were timed\n"
+        {&alone,  "llmrun: speculation 5000 tokens in 1000 steps, 5.00 a step; speed-up not measurable: "
+                  "too few steps without drafts were timed\n"
                   "llmrun: draft       4000 guessed, 4000 accepted (100.0 %), by depth 100 100 100 100 %; 1.500 s of drafting\n"
                   "llmrun: lookup      8 guessed, 2 accepted (25.0 %), by depth 25 0 %\n"},
     };
@@ -635,7 +645,8 @@ static void t_spec_report(void) {
         t_spec_decode(sp, rows[i].m, SPEC_DRAFT);
         sp->gain.draft_s = 1.5;
         sp->gain.guessed[SPEC_LOOKUP] = 8, sp->gain.right[SPEC_LOOKUP] = 2;
-        sp->gain.depth_tried[SPEC_LOOKUP][0] = 4, sp->gain.depth_right[SPEC_LOOKUP][0] = 1, sp->gain.depth_tried[SPEC_LOOKUP][1] = 1;
+        sp->gain.depth_tried[SPEC_LOOKUP][0] = 4, sp->gain.depth_right[SPEC_LOOKUP][0] = 1;
+        sp->gain.depth_tried[SPEC_LOOKUP][1] = 1;
         spec_report(sp, &s);
         EQ_STR(s.p, rows[i].want);
         CHECK(isnan(spec_speedup(sp)) == (i > 0));
@@ -676,7 +687,8 @@ static void t_spec_draft_time(void) {
     for (int i = 0; i <= 400; i++) {
         sp->gain.step.drafting = sp->gain.step.drafting_usual = i % 2 ? 2 * 0.002 : 0;
         sp->gain.step.looking = sp->gain.step.drafting + 0.001;
-        for (int k = 0; i % 2 && k < 2; k++) spec_cost_add(&sp->costs.draft, 1, 0.002), spec_gain__tally(sp->gain.draft_rounds, 1, 1);
+        for (int k = 0; i % 2 && k < 2; k++)
+            spec_cost_add(&sp->costs.draft, 1, 0.002), spec_gain__tally(sp->gain.draft_rounds, 1, 1);
         spec_time(sp, 1, i % 2 ? 3 : 1, i % 2 ? 3 : 1, sp->gain.step.looking + (i % 2 ? 0.012 : 0.010));
     }
     NEAR(spec_gain__plain_s(&sp->gain, &sp->costs), 800 * 0.010, 1e-4);
@@ -907,7 +919,8 @@ static bool t_spec_words(tt_open *o, int n, int at) {
         str_put(&scores, i ? "\t0" : "0");
     }
     const tm_kv rows[] = {
-        {"tokenizer.ggml.model", 'S', "llama"}, {TM_TOKENS, 'A', tokens.p}, {TM_TYPES, 'I', types.p}, {TM_SCORES, 'F', scores.p}, {0}};
+        {"tokenizer.ggml.model", 'S', "llama"}, {TM_TOKENS, 'A', tokens.p}, {TM_TYPES, 'I', types.p},
+        {TM_SCORES, 'F', scores.p}, {0}};
     const bool  ok = tt_open_mem(o, tm_build(rows, NULL), NULL, &e);
     str_drop(&tokens);
     str_drop(&types);

@@ -17,7 +17,8 @@ TMP = new_folder("talk")
 HOME = os.path.join(TMP, "home")
 HISTORY = os.path.join(HOME, ".local", "state", "llmrun", "history")
 OWN = dict({k: v for k, v in ENV.items() if not k.startswith(("XDG_", "EDITOR", "VISUAL", "EDITRC"))}, HOME=HOME, TERM="xterm")
-TEMPLATE = ("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
+TEMPLATE = ("{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+            "{% if add_generation_prompt %}<|assistant|>{% endif %}")
 os.mkdir(HOME)
 
 
@@ -148,7 +149,7 @@ def both():
 
 @case
 def talk_in_a_pipe():
-    """standard input that is no terminal is a message a line: no prompt, no colour, nothing on stdout but answers, each with a newline after it"""
+    """standard input that is no terminal is a message a line: no prompt, no colour, on stdout answers with a newline each"""
     r = talk(hello(), "a", "b", "", "c")
     same(r.out, b"Hello you\n" * 3, "answers")
     check(b"\x1b" not in r.err and b"> " not in r.err and len(turns(r.err)) == 3, repr(r.err))
@@ -196,42 +197,52 @@ def talk_saves_what_messages_reads():
     same(out, b"Hello you", "--messages")
     with open(tmp("asked.json"), "w") as f:
         json.dump([{"role": "user", "content": "x"}], f)
-    same(talk(hello(), "y", args=("-q", "--messages", tmp("asked.json"))).out, b"Hello you\n" * 2, "-i --messages answers what waits")
+    same(talk(hello(), "y", args=("-q", "--messages", tmp("asked.json"))).out, b"Hello you\n" * 2,
+         "-i --messages answers what waits")
     same(talk(hello(), "y", args=("-q", "-p", "x")).out, b"Hello you\n" * 2, "-i -p begins with it")
     r = talk(hello(), "/load " + HERE, "/load /nowhere", "/load " + PIP, "/save " + hello(), "/save -", "/save", "x")
     same(r.out, b"Hello you\n", "after refused commands")
-    for word in (b"Is a directory", b"/nowhere: No such file", b"is the model itself", b"-: found no name", b"/save: expected FILE"):
+    for word in (b"Is a directory", b"/nowhere: No such file", b"is the model itself", b"-: found no name",
+                 b"/save: expected FILE"):
         check(word in r.err, "no %r in %r" % (word, r.err))
 
 
 @case
 def talk_commands():
-    """/help lists every command; /clear, /undo, /system, /set, /show, /read, /exit do what it says; an unknown one is named, with its neighbour"""
+    """/help lists every command; /clear, /undo, /system, /set, /show, /read, /exit do what it says; an unknown one is named"""
     help_ = talk(hello(), "/help", args=("-q",)).err.decode()
     names = re.findall(r"^  (/\w+)", help_, re.M)
-    same(sorted(names), sorted("/help /exit /clear /undo /regen /edit /system /set /show /think /read /save /load /stats".split()), "commands")
+    every = "/help /exit /clear /undo /regen /edit /system /set /show /think /read /save /load /stats"
+    same(sorted(names), sorted(every.split()), "commands")
     path = tmp("commands.json")
     with open(tmp("text.txt"), "w") as f:
         f.write("from a file")
-    r = talk(hello(), "a", "/clear", "/system Be kind.", "b", "c", "/undo", "/read " + tmp("text.txt"), "d", "/set temp 0.5", "/set top_k=3", "/set", "/show", "/show prompt",
+    r = talk(hello(), "a", "/clear", "/system Be kind.", "b", "c", "/undo", "/read " + tmp("text.txt"), "d",
+             "/set temp 0.5", "/set top_k=3", "/set", "/show", "/show prompt",
              "/stats", "/unda", "/set nothing 3", "/set temp hot", "/help me", "/save " + path, "/exit", "e")
     same(r.out, b"Hello you\n" * 4, "answers")
     answer = {"role": "assistant", "content": "Hello you"}
-    same(saved(path), [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "b"}, answer, {"role": "user", "content": "from a file\nd"}, answer], "saved")
-    for word in (r"taken back: c", r"temp +0.5\n", r"top-k +3\n", r"\[system\] Be kind.\n\[user\] b\n\[assistant\] Hello you\n", r"<\|system\|>Be kind.<\|end\|><\|user\|>b<\|end\|>",
-                 r"unknown command /unda \(/undo\?", r"unknown parameter nothing", r"--temp: expected a number, found 'hot'", r"/help: expected nothing", r"kept +\d+ tokens from the cache"):
+    same(saved(path), [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "b"}, answer,
+                       {"role": "user", "content": "from a file\nd"}, answer], "saved")
+    for word in (r"taken back: c", r"temp +0.5\n", r"top-k +3\n",
+                 r"\[system\] Be kind.\n\[user\] b\n\[assistant\] Hello you\n",
+                 r"<\|system\|>Be kind.<\|end\|><\|user\|>b<\|end\|>",
+                 r"unknown command /unda \(/undo\?", r"unknown parameter nothing",
+                 r"--temp: expected a number, found 'hot'", r"/help: expected nothing", r"kept +\d+ tokens from the cache"):
         check(re.search(word, r.err.decode()), "no %r in %s" % (word, r.err.decode()))
 
 
 @case
 def talk_needs_a_template():
-    """-i with a model that has no chat template ends with exit 2, and so does a broken template; a template that refuses a message takes it back: exit 1"""
+    """-i without a chat template, or with a broken one, is exit 2; a message that the template refuses is taken back: exit 1"""
     bare = says("bare", ["Hello", "<|end|>"], template=None)
     r = run("-m", bare, "-i", inp=b"a\n")
     check(r.rc == 2 and one_line(r.err) and b"tokenizer.chat_template" in r.err and not r.out, repr(r))
     r = run("-m", hello(), "-i", "--no-chat", inp=b"a\n")
     check(r.rc == 2 and one_line(r.err) and b"disagree" in r.err and not r.out, repr(r))
-    strict = says("strict", ["Hello", "<|end|>"], template="{% if messages[-1].content == 'bad' %}{{ raise_exception('no\x1b[2J bad words') }}{% endif %}" + TEMPLATE)
+    strict = says("strict", ["Hello", "<|end|>"],
+                  template="{% if messages[-1].content == 'bad' %}{{ raise_exception('no\x1b[2J bad words') }}{% endif %}"
+                   + TEMPLATE)
     r = talk(strict, "a", "bad", "b", "/save " + tmp("strict.json"), rc=1)
     same(r.out, b"Hello\n" * 2, "answers")
     same([m["content"] for m in saved(tmp("strict.json"))], ["a", "Hello", "b", "Hello"], "the message is taken back")
@@ -247,7 +258,7 @@ def questions(n):
 
 @case
 def talk_reads_only_what_is_new():
-    """twenty turns with the shipped model, whose template leaves the past alone: each turn reads its new tokens and at most 32 more"""
+    """twenty turns with the shipped model, whose template leaves the past alone: each reads its new tokens and at most 32 more"""
     for way in (("--no-lookup",), ("--lookup", "--draft-min", "8"), ("-md", DRAFT, "--draft-min", "3")):
         r = talk(PIP, *questions(20), args=("-n", "6", "-s", "1", "--temp", "0", *way))
         found = turns(r.err)
@@ -255,13 +266,14 @@ def talk_reads_only_what_is_new():
         for k in range(1, 20):
             kept, read, _ = found[k]
             before = sum(found[k - 1])
-            check(read <= kept + read - before + 32, "%s: turn %d: %d kept, %d read, %d before it" % (way, k + 1, kept, read, before))
+            check(read <= kept + read - before + 32, "%s: turn %d: %d kept, %d read, %d before it"
+                  % (way, k + 1, kept, read, before))
         check(found[19][0] > 200, "turn 20 keeps %d tokens" % found[19][0])
 
 
 @case
 def talk_is_the_same_messages():
-    """turn k of a conversation is what --messages gives for the same messages and seed, with 1 or 2 threads, with and without guesses"""
+    """turn k of a conversation is what --messages gives for its messages and seed, with any threads and guesses"""
     path, asked = tmp("turns.json"), questions(8)
     args = ("-n", "24", "-s", "7", "-q")
     ways = [("-t", "1", "--no-lookup"), ("-t", "2", "--lookup"), ("-t", "1", "-md", DRAFT), ("-t", "2", "-b", "7", "--no-lookup")]
@@ -274,7 +286,8 @@ def talk_is_the_same_messages():
         one = tmp("turn.json")
         with open(one, "w") as f:
             json.dump(messages[:2 * k + 1], f)
-        same(run("-m", PIP, "--messages", one, *args, *ways[k % len(ways)]).out.decode(), messages[2 * k + 1]["content"], "turn %d" % (k + 1))
+        same(run("-m", PIP, "--messages", one, *args, *ways[k % len(ways)]).out.decode(), messages[2 * k + 1]["content"],
+             "turn %d" % (k + 1))
 
 
 def in_batch(*bodies, model=PIP, args=()):
@@ -299,34 +312,38 @@ def talk_is_a_batch_line():
 
 @case
 def talk_with_states_and_windows():
-    """a model with a state or windows: each turn keeps what ends at the last block border of the prompt before it, and is what --messages gives"""
+    """a model with a state or windows: each turn keeps the prompt before it up to its last border; texts as by --messages"""
     form, path = tmp("form.jinja"), tmp("family.json")
     with open(form, "w") as f:
         f.write(TEMPLATE)
     args = ("--chat-template-file", form, "--temp", "0", "-q")
     for name in "qwen35", "lfm2", "gemma3", "gpt-oss", "gemma4":
         model = os.path.join(HERE, "tests", "data", "tiny", name + ".gguf")
-        r = talk(model, "What is the length of this first message?", "And of the second?", "The third asks too.", "/save " + path, args=(*args[:-1], "-n", "8"))
+        r = talk(model, "What is the length of this first message?", "And of the second?", "The third asks too.",
+                 "/save " + path, args=(*args[:-1], "-n", "8"))
         found, messages = turns(r.err), saved(path)
         for (before, after, _), (kept, _, _) in zip(found, found[1:]):
-            check(kept >= (before + after) // 32 * 32 > 0, "%s: keeps %d tokens after a prompt of %d" % (name, kept, before + after))
+            check(kept >= (before + after) // 32 * 32 > 0, "%s: keeps %d tokens after a prompt of %d"
+                  % (name, kept, before + after))
         for k in 0, 2, 4:
             with open(path, "w", errors="surrogateescape") as f:
                 json.dump(messages[:k + 1], f, ensure_ascii=False)
-            same(run("-m", model, "--messages", path, "-n", "8", *args).out, messages[k + 1]["content"].encode(errors="surrogateescape"), "%s, turn %d" % (name, k // 2 + 1))
+            same(run("-m", model, "--messages", path, "-n", "8", *args).out,
+                 messages[k + 1]["content"].encode(errors="surrogateescape"), "%s, turn %d" % (name, k // 2 + 1))
 
 
 @case
 def talk_regen_draws_anew():
     """/regen draws with the next seed: the answers are those that seeds S, S + 1, S + 2 give in one command"""
     r = talk(PIP, "Tell me a story.", "/regen", "/regen", args=("-n", "16", "-s", "3", "-q"))
-    want = b"".join(run("-m", PIP, "--chat", "-p", "Tell me a story.", "--no-stdin", "-n", "16", "-s", str(s), "-q").out + b"\n" for s in (3, 4, 5))
+    want = b"".join(run("-m", PIP, "--chat", "-p", "Tell me a story.", "--no-stdin", "-n", "16", "-s", str(s),
+                        "-q").out + b"\n" for s in (3, 4, 5))
     same(r.out, want, "answers")
 
 
 @case
 def talk_regen_loses_nothing():
-    """a /regen that fails leaves the conversation as it was; after /load, /undo and /clear answers draw with the seed of the run again"""
+    """a /regen that fails leaves the conversation as it was; after /load, /undo and /clear the run's seed draws again"""
     small, path = says("small", ["Hello", " you", "<|end|>"], context=64), tmp("regen.json")
     r = talk(small, "a", "/system " + "x" * 80, "/regen", "/save " + path)
     same([m["content"] for m in saved(path)][1:], ["a", "Hello you"], "conversation: %r" % r.err)
@@ -336,7 +353,8 @@ def talk_regen_loses_nothing():
         json.dump([{"role": "user", "content": "hi"}], f)
     want = run("-m", PIP, "--messages", asked, "--no-stdin", *args).out
     for more in (), ("hi", "/regen"):
-        same(lines_of(talk(PIP, *more, "/load " + asked, args=args).out)[-1], want.rstrip(b"\n"), "/load after %s" % " ".join(more))
+        same(lines_of(talk(PIP, *more, "/load " + asked, args=args).out)[-1], want.rstrip(b"\n"), "/load after %s"
+             % " ".join(more))
     same(lines_of(talk(PIP, "hi", "/regen", "/clear", "hi", args=args).out)[-1], want.rstrip(b"\n"), "after /clear")
 
 
@@ -345,13 +363,15 @@ def talk_cuts_between_characters():
     """what is shown of a long message ends at a whole character"""
     r = talk(hello(), "x" + "\u00e9" * 150, "/undo", "/" + "\u00e9" * 150, args=("-q",))
     r.err.decode()
-    check("taken back: x" + "\u00e9" * 99 + " ...\n" in r.err.decode() and "unknown command /" + "\u00e9" * 49 + " (" in r.err.decode(), repr(r.err))
+    check("taken back: x" + "\u00e9" * 99 + " ...\n" in r.err.decode()
+          and "unknown command /" + "\u00e9" * 49 + " (" in r.err.decode(), repr(r.err))
 
 
 @case
 def talk_sets_beside_the_context():
     """/set works where another parameter is the length of the context (-1), and takes -1 itself"""
-    r = talk(hello(), "/set temp 1", "/set repeat-last-n -1", "a", args=("--temp", "0", "--dry-penalty-last-n", "-1", "--dry-multiplier", "1", "-q"))
+    r = talk(hello(), "/set temp 1", "/set repeat-last-n -1", "a",
+             args=("--temp", "0", "--dry-penalty-last-n", "-1", "--dry-multiplier", "1", "-q"))
     same([r.out, b"not known" in r.err], [b"Hello you\n", False], "with -1: %r" % r.err)
 
 
@@ -361,7 +381,8 @@ def talk_in_a_full_context():
     small = says("small", ["Hello", " you", "<|end|>"], context=64)
     r = talk(small, "a" * 20, "b" * 20, "c" * 20, "/undo", "d", "/save " + tmp("full.json"), rc=1)
     same(r.out, b"Hello you\n" * 3, "answers")
-    check(re.search(rb"the conversation has \d+ tokens, the context holds 64: /undo .*, /clear .*; the message is taken back\n", r.err), repr(r.err))
+    full = rb"the conversation has \d+ tokens, the context holds 64: /undo .*, /clear .*; the message is taken back\n"
+    check(re.search(full, r.err), repr(r.err))
     same([m["content"] for m in saved(tmp("full.json"))], ["a" * 20, "Hello you", "d", "Hello you"], "conversation")
     r = talk(says("little", ["la", " la", " lo", " la"], context=64), "a", "/save " + tmp("full.json"))
     check(b"the context is full at 64 tokens: /undo" in r.err and len(saved(tmp("full.json"))) == 2, repr(r.err))
@@ -370,26 +391,34 @@ def talk_in_a_full_context():
 @case
 def talk_thinks():
     """/think show writes the thinking of an answer to stderr; the answer alone is on stdout and in the conversation"""
-    template = TEMPLATE.replace("{{ m.content }}", "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}")
-    model = says("thinks", ["<think>", "hm", "</think>", "Yes", "<|end|>"], ["<think>", "hm", "</think>", "Yes", "<|end|>"], template=template)
+    template = TEMPLATE.replace("{{ m.content }}",
+                                "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}")
+    model = says("thinks", ["<think>", "hm", "</think>", "Yes", "<|end|>"],
+                 ["<think>", "hm", "</think>", "Yes", "<|end|>"], template=template)
     r = talk(model, "a", "/think show", "b", "/think hide", "c", "/think maybe", "/save " + tmp("thinks.json"), args=("-q",))
     same(r.out, b"Yes\n" * 3, "answers")
-    same(r.err, b"hm\n'maybe', expected on, off, show or hide\n6 messages saved to %s (--messages reads it)\n" % os.fsencode(tmp("thinks.json")), "stderr")
-    same([m.get("reasoning_content") for m in saved(tmp("thinks.json")) if m["role"] == "assistant"], ["hm"] * 3, "thinking in the file")
+    same(r.err, b"hm\n'maybe', expected on, off, show or hide\n6 messages saved to %s (--messages reads it)\n"
+         % os.fsencode(tmp("thinks.json")), "stderr")
+    same([m.get("reasoning_content") for m in saved(tmp("thinks.json")) if m["role"] == "assistant"], ["hm"] * 3,
+         "thinking in the file")
 
 
 @case
 def talk_calls_tools():
     """after an answer that calls tools each message is the result of one call; the model is asked again when all are there"""
-    template = ("{% for m in messages %}<|{{ m.role }}|>{% for c in m.tool_calls or [] %}<tool_call>{{ {'name': c.function.name, 'arguments': c.function.arguments} | tojson }}"
-                "</tool_call>{% endfor %}{{ m.content or '' }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
+    template = ("{% for m in messages %}<|{{ m.role }}|>{% for c in m.tool_calls or [] %}<tool_call>"
+                "{{ {'name': c.function.name, 'arguments': c.function.arguments} | tojson }}</tool_call>{% endfor %}"
+                "{{ m.content or '' }}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
     call = '<tool_call>{"name": "%s", "arguments": {"x": 1}}</tool_call>'
     model = tmp("calls.gguf")
     script.write(model, [["<|assistant|>", call % "add", call % "mul", "<|end|>"]], template)
     with open(tmp("tools.json"), "w") as f:
-        json.dump([{"type": "function", "function": {"name": n, "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}} for n in ("add", "mul")], f)
-    r = talk(model, "compute", "2", "3", "/undo", "/save " + tmp("calls.json"), "compute", "4", "/save " + tmp("calls.json"), args=("--tools", tmp("tools.json")))
-    same([len(turns(r.err)), r.err.count(b"what add gives back"), r.err.count(b"what mul gives back")], [3, 3, 2], "turns and remarks")
+        takes = {"type": "object", "properties": {"x": {"type": "integer"}}}
+        json.dump([{"type": "function", "function": {"name": n, "parameters": takes}} for n in ("add", "mul")], f)
+    r = talk(model, "compute", "2", "3", "/undo", "/save " + tmp("calls.json"), "compute", "4",
+             "/save " + tmp("calls.json"), args=("--tools", tmp("tools.json")))
+    same([len(turns(r.err)), r.err.count(b"what add gives back"), r.err.count(b"what mul gives back")], [3, 3, 2],
+         "turns and remarks")
     messages = saved(tmp("calls.json"))
     same([m["role"] for m in messages], ["user", "assistant", "tool"], "roles")
     first = messages[1]["tool_calls"][0]
@@ -447,7 +476,7 @@ def talk_takes_a_paste():
 
 @case
 def talk_edits_lines():
-    """keys of an edited line: a character of several bytes is one, words and lines are deleted, a tab is text, what stands after the cursor stays"""
+    """keys of an edited line: a character of several bytes is one, words and lines are deleted, a tab is text"""
     edits()
     path, p = tmp("edited_line.json"), Person("-m", hello(), "-i")
     p.until(b"> ")
@@ -463,7 +492,7 @@ def talk_edits_lines():
 
 @case
 def talk_keeps_a_history():
-    """the arrow keys bring earlier messages back, those of earlier runs too; the file has mode 0600, whatever the umask and its mode before"""
+    """the arrow keys bring earlier messages back, those of earlier runs too; the file has mode 0600, whatever it was before"""
     edits()
     if os.path.exists(HISTORY):
         os.unlink(HISTORY)
@@ -483,12 +512,13 @@ def talk_keeps_a_history():
     same(p.end(), 0, "exit code")
     same(oct(os.stat(HISTORY).st_mode & 0o7777), "0o600", "mode")
     with open(HISTORY, encoding="utf-8") as f:
-        same(f.read(), "first message\nsecond ünïcode \\\\\\\\ message\nfirst message!\nsecond ünïcode \\\\\\\\ message\n", "history")
+        same(f.read(), "first message\nsecond ünïcode \\\\\\\\ message\nfirst message!\nsecond ünïcode \\\\\\\\ message\n",
+             "history")
 
 
 @case
 def talk_keeps_long_lines():
-    """a line that is longer than what libedit keeps is not lost by the keys of the history; nor is a line by a step after the newest entry, or an entry by a cut one before it"""
+    """keys of the history lose no line: none longer than what libedit keeps, none after the newest entry or a cut one"""
     edits()
     os.makedirs(os.path.dirname(HISTORY), mode=0o700, exist_ok=True)
     for keys in "\x1b[A\x1b[B", "\x1bOA\x1bOB", "\x10\x0e", "\x12\x07", "\x1b[B":
@@ -550,7 +580,8 @@ def talk_with_any_history():
     path = os.path.join(state, "llmrun", "history")
     os.makedirs(os.path.dirname(path))
     rng = random.Random(1)
-    for content in (rng.randbytes(100000), b"", b"no newline", b"\\" * 999 + b"\n", b"%d long entry\n" * 700000 % tuple(range(700000))):
+    for content in (rng.randbytes(100000), b"", b"no newline", b"\\" * 999 + b"\n", b"%d long entry\n" * 700000
+                    % tuple(range(700000))):
         with open(path, "wb") as f:
             f.write(content)
         p = Person("-m", hello(), "-i", XDG_STATE_HOME=state)
@@ -565,7 +596,7 @@ def talk_with_any_history():
 
 @case
 def talk_is_interrupted():
-    """Ctrl-C ends the answer, which stays in the conversation; at a prompt with text it drops the text, at an empty one it ends the program with 130"""
+    """Ctrl-C ends the answer, which stays; at a prompt it drops the text, at an empty one it ends the program with 130"""
     for env in both():
         path, p = tmp("interrupted.json"), Person("-m", endless(), "-i", **env)
         p.until(b"> ")
@@ -610,7 +641,8 @@ def talk_in_a_pipe_is_interrupted():
     """a signal ends a conversation in a pipe, during an answer and while a message is waited for: 130 and 143"""
     for model, word in ((hello(), b"Hello you\n"), (endless(), b" lo la")):
         for sig, rc in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-            p = subprocess.Popen([BIN, "-m", model, "-i", "-q"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=OWN)
+            p = subprocess.Popen([BIN, "-m", model, "-i", "-q"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, env=OWN)
             p.stdin.write(b"a\n"), p.stdin.flush()
             seen = b""
             while word not in seen:
@@ -669,7 +701,7 @@ def talk_follows_the_window():
 
 @case
 def talk_cannot_be_steered():
-    """what a model says cannot steer the terminal: control characters, C1, bytes of no character are written as \\\\xHH; a pipe gets the exact bytes"""
+    """what a model says cannot steer the terminal: control characters and bytes of no character are written as \\\\xHH"""
     evil = ["\x1b]0;title\a", "\x1b[2J", "\u009b31m", "\r", "\u202e", "tab\t", "line\n", "é", "<0xFF>", "<0xC3>"]
     model = says("evil", [*evil, "<|end|>"])
     exact = "".join(evil[:8]).encode() + b"\xff\xc3"
@@ -691,7 +723,8 @@ def talk_opens_an_editor():
     """/edit sends what the editor of the environment saves; one that fails or saves nothing sends nothing"""
     editor, path = tmp("editor.sh"), tmp("edited.json")
     with open(editor, "w") as f:
-        f.write('#!/bin/sh\ntest "$1" != fail || exit 3\ntest "$1" != empty || { : > "$2"; exit; }\nprintf "%s\\n/second line\\n" "$(cat "$2")" > "$2"\n')
+        f.write('#!/bin/sh\ntest "$1" != fail || exit 3\ntest "$1" != empty || { : > "$2"; exit; }\n'
+                'printf "%s\\n/second line\\n" "$(cat "$2")" > "$2"\n')
     os.chmod(editor, 0o755)
     for way, want in (("good", ["begun\n/second line"]), ("empty", []), ("fail", [])):
         p = Person("-m", hello(), "-i", EDITOR=editor + " " + way, TERM="dumb", TMPDIR=TMP)
