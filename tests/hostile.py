@@ -5,12 +5,12 @@
     tests/hostile.py --corpus tests/corpus/gguf        writes the seeds of fuzz_gguf.c and stops
 
 Two good tiny models (llama: 1 layer, width 32, 1 head; one with an SPM vocabulary, one with a byte-level BPE one) are
-written here, and each case changes one thing. On every file `--inspect -m FILE` and `-m FILE -p x -n 1` must end with
-exit 2 and exactly one line on stderr that begins with `llmrun: `, the run with nothing on stdout, within ten seconds of CPU
-time and 1 GiB of address space, never by a signal. --no-limit lifts the bound on memory and allows twenty
-times as long, for sanitizer builds. A case marked EITHER may also
-run (exit 0): what the file says is odd but somebody's real file may hold it. The good models must run. A constraint is held against a text by --match,
-and generates four tokens of a good model; all of them are lines of one batch too, and each gets one record.
+written here, and each case changes one thing. On every file `--inspect -m FILE` and `-m FILE -p x -n 1` must end with exit 2
+and exactly one line on stderr that begins with `llmrun: `, the run with nothing on stdout, within ten seconds of CPU time and
+1 GiB of address space, never by a signal. --no-limit lifts the bound on memory and allows twenty times as long, for sanitizer
+builds. A case marked EITHER may also run (exit 0): what the file says is odd but somebody's real file may hold it. The good
+models must run. A constraint is held against a text by --match, and generates four tokens of a good model; all of them are
+lines of one batch too, and each gets one record.
 """
 import argparse, json, os, random, resource, shutil, struct, subprocess, sys, tempfile, time
 
@@ -112,7 +112,8 @@ def model(n_vocab):
                       ("llama.attention.head_count_kv", U32, 1), ("llama.attention.layer_norm_rms_epsilon", F32, 1e-5),
                       ("llama.rope.dimension_count", U32, N_EMBD), ("llama.rope.freq_base", F32, 10000.0)):
         f.set(key, t, v)
-    for name, dims in (("token_embd.weight", (N_EMBD, n_vocab)), ("output_norm.weight", (N_EMBD,)), ("output.weight", (N_EMBD, n_vocab)),
+    for name, dims in (("token_embd.weight", (N_EMBD, n_vocab)), ("output_norm.weight", (N_EMBD,)),
+                       ("output.weight", (N_EMBD, n_vocab)),
                        ("blk.0.attn_norm.weight", (N_EMBD,)), ("blk.0.attn_q.weight", (N_EMBD, N_EMBD)),
                        ("blk.0.attn_k.weight", (N_EMBD, N_EMBD)), ("blk.0.attn_v.weight", (N_EMBD, N_EMBD)),
                        ("blk.0.attn_output.weight", (N_EMBD, N_EMBD)), ("blk.0.ffn_norm.weight", (N_EMBD,)),
@@ -134,7 +135,8 @@ def spm():
     f.set("tokenizer.ggml.model", STR, "llama").set("tokenizer.ggml.tokens", ARR, (STR, tokens))
     f.set("tokenizer.ggml.scores", ARR, (F32, [0.0] * 259 + [-float(i) for i in range(len(tokens) - 259)]))
     f.set("tokenizer.ggml.token_type", ARR, (I32, [2, 3, 3] + [6] * 256 + [1] * (len(tokens) - 259)))
-    return f.set("tokenizer.ggml.bos_token_id", U32, 1).set("tokenizer.ggml.eos_token_id", U32, 2).set("tokenizer.ggml.unknown_token_id", U32, 0)
+    return (f.set("tokenizer.ggml.bos_token_id", U32, 1).set("tokenizer.ggml.eos_token_id", U32, 2)
+            .set("tokenizer.ggml.unknown_token_id", U32, 0))
 
 
 def byte_chars():
@@ -148,7 +150,8 @@ def bpe():
     merges = ["h e", "t he", "i n", "o n", "\u0120 the"]
     tokens = byte_chars() + [m.replace(" ", "") for m in merges] + ["<|endoftext|>"]
     f = model(len(tokens))
-    f.set("tokenizer.ggml.model", STR, "gpt2").set("tokenizer.ggml.pre", STR, "gpt-2").set("tokenizer.ggml.tokens", ARR, (STR, tokens))
+    (f.set("tokenizer.ggml.model", STR, "gpt2").set("tokenizer.ggml.pre", STR, "gpt-2")
+     .set("tokenizer.ggml.tokens", ARR, (STR, tokens)))
     f.set("tokenizer.ggml.token_type", ARR, (I32, [1] * (len(tokens) - 1) + [3])).set("tokenizer.ggml.merges", ARR, (STR, merges))
     return f.set("tokenizer.ggml.bos_token_id", U32, len(tokens) - 1).set("tokenizer.ggml.eos_token_id", U32, len(tokens) - 1)
 
@@ -181,9 +184,11 @@ def container():
     yield "1 magic alone", BAD, b"GGUF"
     rng = random.Random(2)
     meta = good.index(b"blk.0.ffn_down.weight") + 60
-    cuts = list(range(1, 48, 5)) + sorted(rng.sample(range(48, meta), 25) + rng.sample(range(meta, len(good)), 10)) + [len(good) - 1]
+    cuts = (list(range(1, 48, 5)) + sorted(rng.sample(range(48, meta), 25) + rng.sample(range(meta, len(good)), 10))
+            + [len(good) - 1])
     for n in cuts: yield "1 prefix of %d" % n, BAD, good[:n]
-    for name, head in (("FUGG", b"FUGG"), ("ggml", b"lmgg"), ("ggjt", b"tjgg"), ("zip", b"PK\3\4"), ("text", b"Once"), ("zeros", bytes(4))):
+    for name, head in (("FUGG", b"FUGG"), ("ggml", b"lmgg"), ("ggjt", b"tjgg"), ("zip", b"PK\3\4"), ("text", b"Once"),
+                       ("zeros", bytes(4))):
         yield "2 magic " + name, BAD, head + good[4:]
     for v in (0, 4, 0x03000000, 0x02000000, 0xffffffff): yield "3 version %d" % v, BAD, good[:4] + u32(v) + good[8:]
     yield "3 v1 with an empty key", BAD, b"GGUF" + u32(1) + u32(0) + u32(1) + u32(0) + u32(U32) + u32(1)
@@ -195,16 +200,19 @@ def container():
     tail = u32(U32) + u32(1) + bytes(40)
     for n in (M64, 1 << 63, 60, 0): yield "6 key length %d" % n, BAD, with_kv(u64(n) + b"abc" + tail)
     yield "6 key length 65536", BAD, with_kv(key("k" * 65536, U32, u32(1)))
-    for name, k in (("NUL", b"a\0b"), ("bad UTF-8", b"a\xff"), ("half a character", b"a\xe2\x82"), ("a surrogate", b"a\xed\xa0\x80")):
+    for name, k in (("NUL", b"a\0b"), ("bad UTF-8", b"a\xff"), ("half a character", b"a\xe2\x82"),
+                    ("a surrogate", b"a\xed\xa0\x80")):
         f = SPM.copy()
         yield "6 key with " + name, BAD, f.set(k, U32, 1).bytes()
     for n in (M64, 1 << 63, 1 << 32, 41, M64 - 7): yield "7 string length %d" % n, BAD, with_kv(key("k", STR, u64(n) + bytes(40)))
-    for n in (M64, 1 << 63, 41, M64 - 7): yield "7 array string length %d" % n, BAD, with_kv(key("k", ARR, u32(STR) + u64(2) + u64(1) + b"a" + u64(n) + bytes(40)))
+    for n in (M64, 1 << 63, 41, M64 - 7):
+        yield "7 array string length %d" % n, BAD, with_kv(key("k", ARR, u32(STR) + u64(2) + u64(1) + b"a" + u64(n) + bytes(40)))
     for t in (13, 255, 0xffffffff): yield "8 value type %d" % t, BAD, with_kv(key("k", t, bytes(64)))
     yield "8 array of arrays", BAD, with_kv(key("k", ARR, u32(ARR) + u64(1) + u32(U8) + u64(1) + b"a"))
     yield "8 arrays 100000 deep", BAD, with_kv(key("k", ARR, (u32(ARR) + u64(1)) * 100000 + u32(U8) + u64(1) + b"a"))
     for t in (13, 0xffffffff): yield "8 element type %d" % t, BAD, with_kv(key("k", ARR, u32(t) + u64(1) + bytes(64)))
-    for t, n in ((U64, 1 << 61), (U32, 1 << 62), (STR, 1 << 60), (U8, M64), (STR, M64), (U8, (1 << 30) + 1), (U8, 41), (U32, 11), (STR, 6), (STR, 1 << 30)):
+    for t, n in ((U64, 1 << 61), (U32, 1 << 62), (STR, 1 << 60), (U8, M64), (STR, M64), (U8, (1 << 30) + 1), (U8, 41), (U32, 11),
+                 (STR, 6), (STR, 1 << 30)):
         yield "9 array of %d, type %d" % (n, t), BAD, with_kv(key("k", ARR, u32(t) + u64(n) + bytes(40)))
     f = SPM.copy()
     f.kv.append(("llama.block_count", U32, 1))
@@ -212,12 +220,15 @@ def container():
     f = SPM.copy()
     f.add("output_norm.weight", [N_EMBD], T_F32, bytes(128))
     yield "10 tensor twice", BAD, f.bytes()
-    yield "10 a million keys", BAD, b"GGUF" + u32(3) + u64(0) + u64(1000000) + b"".join(u64(7) + b"%07x" % i + u32(U8) + b"\1" for i in range(1000000))
+    yield ("10 a million keys", BAD, b"GGUF" + u32(3) + u64(0) + u64(1000000)
+           + b"".join(u64(7) + b"%07x" % i + u32(U8) + b"\1" for i in range(1000000)))
     n = 200000
     yield "10 many tensors", BAD, pad(b"GGUF" + u32(3) + u64(n) + u64(0) + b"".join(
         u64(7) + b"%07x" % i + u32(1) + u64(1) + u32(T_I8) + u64(32 * i) for i in range(n))) + bytes(32 * n)
-    for v in (0, 3, 4, 13, 24, 1 << 21, 1 << 31, 0xffffffff): yield "11 alignment %d" % v, BAD, SPM.copy().set("general.alignment", U32, v).bytes()
-    for t, v in ((I32, 32), (U64, 32), (STR, "32"), (ARR, (U32, [32])), (F32, 32.0)): yield "11 alignment of type %d" % t, BAD, SPM.copy().set("general.alignment", t, v).bytes()
+    for v in (0, 3, 4, 13, 24, 1 << 21, 1 << 31, 0xffffffff):
+        yield "11 alignment %d" % v, BAD, SPM.copy().set("general.alignment", U32, v).bytes()
+    for t, v in ((I32, 32), (U64, 32), (STR, "32"), (ARR, (U32, [32])), (F32, 32.0)):
+        yield "11 alignment of type %d" % t, BAD, SPM.copy().set("general.alignment", t, v).bytes()
     for v in (2, 255): yield "12 bool %d" % v, BAD, SPM.copy().set("tokenizer.ggml.add_bos_token", BOOL, v).bytes()
     yield "12 bool 2 in an array", BAD, SPM.copy().set("k", ARR, (BOOL, [0, 1, 2])).bytes()
 
@@ -241,14 +252,18 @@ def tensors():
     for n in (0, 5, 9, 1000000, 0xffffffff): yield "13 n_dims %d" % n, BAD, one_tensor(n_dims=n)
     for dims in ([0, 32], [32, 0], [32, 32, 0], [32, 32, 1, 0], [M64, 32], [32, M64], [1 << 63, 1], [32, 1 << 63], [0]):
         yield "14 dimensions %s" % dims, BAD, one_tensor(dims=dims)
-    for dims in ([4194305, 4194305, 211106198978564], [(1 << 63) - 1, 2], [2, (1 << 63) - 1]): yield "15 dimensions %s" % dims, BAD, one_tensor(dims=dims)
-    for dims in ([4, (1 << 30) - 1, (1 << 30) + 1], [32, (1 << 42) + 1], [1 << 20, 1 << 20, 1 << 20]): yield "16 dimensions %s" % dims, BAD, one_tensor(dims=dims)
+    for dims in ([4194305, 4194305, 211106198978564], [(1 << 63) - 1, 2], [2, (1 << 63) - 1]):
+        yield "15 dimensions %s" % dims, BAD, one_tensor(dims=dims)
+    for dims in ([4, (1 << 30) - 1, (1 << 30) + 1], [32, (1 << 42) + 1], [1 << 20, 1 << 20, 1 << 20]):
+        yield "16 dimensions %s" % dims, BAD, one_tensor(dims=dims)
     f = File()
     f.add("a", [0x7fffffffffffffc0], T_I8, bytes(32)).add("b", [0x7fffffffffffffc0], T_I8, bytes(32))
     f.tensors[1]["offset"] = 0x7fffffffffffffc0
     yield "17 two tensors whose sum wraps", BAD, f.bytes()
-    for t in (4, 5, 31, 32, 33, 36, 37, 38, 43, 97, 137, 200, (1 << 31) - 1, 0xffffffff): yield "18 type %d" % t, BAD, one_tensor(type=t)
-    for t, size in ((T_Q8_1, 36 * 32), (T_I64, 8 * 1024), (T_I8, 1024)): yield "18 type %d as a weight" % t, BAD, one_tensor(type=t, data=bytes(size))
+    for t in (4, 5, 31, 32, 33, 36, 37, 38, 43, 97, 137, 200, (1 << 31) - 1, 0xffffffff):
+        yield "18 type %d" % t, BAD, one_tensor(type=t)
+    for t, size in ((T_Q8_1, 36 * 32), (T_I64, 8 * 1024), (T_I8, 1024)):
+        yield "18 type %d as a weight" % t, BAD, one_tensor(type=t, data=bytes(size))
     yield "18 q8_K as a weight", BAD, one_tensor(type=T_Q8_K, dims=[256, 4], data=bytes(4 * 292))
     yield "19 row of 31 in q4_0", BAD, one_tensor(type=T_Q4_0, dims=[31, 32])
     yield "19 row of 32 in q6_K", BAD, one_tensor(type=14, dims=[32, 32])
@@ -273,7 +288,8 @@ def kv(k, t, v, base=None): return (base or SPM).copy().set(k, t, v).bytes()
 def without(k, base=None): return (base or SPM).copy().drop(k).bytes()
 
 
-NUMBERS = ("llama.block_count", "llama.context_length", "llama.embedding_length", "llama.feed_forward_length", "llama.attention.head_count",
+NUMBERS = ("llama.block_count", "llama.context_length", "llama.embedding_length", "llama.feed_forward_length",
+           "llama.attention.head_count",
            "llama.attention.head_count_kv", "llama.rope.dimension_count")
 
 
@@ -282,13 +298,16 @@ def models():
     yield "23 architecture missing", BAD, without(a)
     yield "23 architecture of u32", BAD, kv(a, U32, 1)
     yield "23 architecture of array", BAD, kv(a, ARR, (STR, ["llama"]))
-    for v in ("", "nonsense", "LLAMA", "llama\0", b"\xff\xfe", "l" * (1 << 20), "%s%n"): yield "23 architecture %.12r" % v, BAD, kv(a, STR, v)
+    for v in ("", "nonsense", "LLAMA", "llama\0", b"\xff\xfe", "l" * (1 << 20), "%s%n"):
+        yield "23 architecture %.12r" % v, BAD, kv(a, STR, v)
     for k in NUMBERS:
         v = SPM.get(k)
-        for what, t, x in (("string", STR, str(v)), ("float", F32, float(v)), ("bool", BOOL, 1), ("negative", I32, -1), ("strings", ARR, (STR, ["1"])), ("floats", ARR, (F32, [1.0]))):
+        for what, t, x in (("string", STR, str(v)), ("float", F32, float(v)), ("bool", BOOL, 1), ("negative", I32, -1),
+                           ("strings", ARR, (STR, ["1"])), ("floats", ARR, (F32, [1.0]))):
             yield "24 %s: %s" % (k, what), BAD, kv(k, t, x)
     for k in ("llama.attention.layer_norm_rms_epsilon", "llama.rope.freq_base"):
-        for what, t, x in (("string", STR, "1"), ("u32", U32, 1), ("array", ARR, (F32, [1.0]))): yield "24 %s: %s" % (k, what), BAD, kv(k, t, x)
+        for what, t, x in (("string", STR, "1"), ("u32", U32, 1), ("array", ARR, (F32, [1.0]))):
+            yield "24 %s: %s" % (k, what), BAD, kv(k, t, x)
     yield "24 block_count of array", BAD, kv("llama.block_count", ARR, (U32, [1]))
     for k in NUMBERS[:5] + ("llama.attention.layer_norm_rms_epsilon",): yield "24 %s missing" % k, BAD, without(k)
     h = "llama.attention.head_count"
@@ -308,17 +327,20 @@ def models():
     yield "28 experts without used", BAD, kv("llama.expert_count", U32, 2)
     for k in ("llama.feed_forward_length", h, h + "_kv"):
         for v in ([], [0], [1 << 31]): yield "29 %s %s" % (k, v), BAD, kv(k, ARR, (U32, v))
-    each = ["llama." + k for k in ("attention.key_length", "attention.value_length", "attention.sliding_window", "rope.dimension_count",
+    each = ["llama." + k for k in ("attention.key_length", "attention.value_length", "attention.sliding_window",
+                                   "rope.dimension_count",
                                    "expert_count", "expert_used_count", "expert_feed_forward_length")]
     for k in each:
         for v in ([], [1 << 31], [8, 8]): yield "29 %s %s" % (k, v), BAD, kv(k, ARR, (U32, v))
-        for what, t, x in (("strings", STR, ["1"]), ("floats", F32, [8.0]), ("negative", I32, [-8])): yield "29 %s: %s" % (k, what), BAD, kv(k, ARR, (t, x))
+        for what, t, x in (("strings", STR, ["1"]), ("floats", F32, [8.0]), ("negative", I32, [-8])):
+            yield "29 %s: %s" % (k, what), BAD, kv(k, ARR, (t, x))
     for k in each[:2]: yield "29 %s [0]" % k, BAD, kv(k, ARR, (U32, [0]))
     for k in each[2:]: yield "29 %s [0]: none" % k, GOOD, kv(k, ARR, (U32, [0]))
     f = SPM.copy().set("llama.feed_forward_length", ARR, (U32, [0]))
     f.tensors = [t for t in f.tensors if ".ffn_" not in t["name"]]
     yield "29 no feed-forward in the layer", GOOD, f.bytes()
-    for n, ok in (1, GOOD), (2, BAD): yield "29 attention.scale of %d layers" % n, ok, kv("llama.attention.scale", ARR, (F32, [1.0] * n))
+    for n, ok in (1, GOOD), (2, BAD):
+        yield "29 attention.scale of %d layers" % n, ok, kv("llama.attention.scale", ARR, (F32, [1.0] * n))
     yield "29 head_count [-1]", BAD, kv(h, ARR, (I32, [-1]))
     for v in (0, 1, 31, 33, 34, 0xffffffff): yield "30 rope dimension %d" % v, BAD, kv("llama.rope.dimension_count", U32, v)
     nan, inf = float("nan"), float("inf")
@@ -331,7 +353,8 @@ def models():
     yield "30 rope scaling of unknown type", BAD, kv("llama.rope.scaling.type", STR, "magic")
     for t in SPM.tensors:
         name = t["name"]
-        for what, dims in (("narrower", [t["dims"][0] - 1] + t["dims"][1:]), ("turned", (t["dims"] + [1])[::-1]), ("with a third dimension", (t["dims"] + [1])[:2] + [2])):
+        for what, dims in (("narrower", [t["dims"][0] - 1] + t["dims"][1:]), ("turned", (t["dims"] + [1])[::-1]),
+                           ("with a third dimension", (t["dims"] + [1])[:2] + [2])):
             f = SPM.copy()
             n = 1
             for d in dims: n *= d
@@ -398,7 +421,8 @@ TINY = {}
 
 def family(name, key=None, t=None, v=None):
     """The tiny model; key: without the architecture in front, v None: it is taken away."""
-    if name not in TINY: TINY[name] = opened(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "tiny", name + ".gguf"))
+    if name not in TINY:
+        TINY[name] = opened(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "tiny", name + ".gguf"))
     f = TINY[name].copy()
     if key: key = f.get("general.architecture") + "." + key
     if key and v is None: return f.drop(key)
@@ -435,10 +459,12 @@ def with_tensor(name, tensor, dims):
 
 
 def dense_granite(count, used):
-    """granite by the name granitemoe, as a converter writes a GraniteMoeShared model without experts: its shared expert is the dense feed-forward."""
+    """granite by the name granitemoe, as a converter writes a GraniteMoeShared model without experts: its shared expert is the
+    dense feed-forward."""
     f = family("granite")
     f.kv = [(k.replace("granite.", "granitemoe."), t, v) for k, t, v in f.kv]
-    f.set("general.architecture", STR, "granitemoe").set("granitemoe.expert_shared_feed_forward_length", U32, f.get("granitemoe.feed_forward_length"))
+    f.set("general.architecture", STR, "granitemoe")
+    f.set("granitemoe.expert_shared_feed_forward_length", U32, f.get("granitemoe.feed_forward_length"))
     for k, v in (("expert_count", count), ("expert_used_count", used)):
         if v is not None: f.set("granitemoe." + k, U32, v)
     return f.bytes()
@@ -446,59 +472,95 @@ def dense_granite(count, used):
 
 def families():
     nan, inf, window = float("nan"), float("inf"), "attention.sliding_window"
-    for m in ("gemma", "gemma2", "gemma3", "gpt-oss", "phi3", "mistral3", "granite", "granitemoe_shared", "smollm3", "olmo2_window", "olmoe", "starcoder2", "gpt2", "seed_oss", "qwen3vl", "qwen3vlmoe"):
+    for m in ("gemma", "gemma2", "gemma3", "gpt-oss", "phi3", "mistral3", "granite", "granitemoe_shared", "smollm3",
+              "olmo2_window", "olmoe", "starcoder2", "gpt2", "seed_oss", "qwen3vl", "qwen3vlmoe"):
         yield "60 good " + m, GOOD, family(m).bytes()
     for v in (0, 1, 7, 512): yield "60 pattern %d" % v, GOOD, family("gemma3", window + "_pattern", U32, v).bytes()
     for v in (513, 1 << 31): yield "60 pattern %d" % v, BAD, family("gemma3", window + "_pattern", U32, v).bytes()
-    for what, t, v in (("negative", I32, -1), ("float", F32, 6.0), ("bool", BOOL, 1), ("string", STR, "6"), ("none", ARR, (BOOL, [])), ("short", ARR, (BOOL, [1] * 6)), ("long", ARR, (BOOL, [1] * 8)),
-                       ("floats", ARR, (F32, [1.0] * 7)), ("strings", ARR, (STR, ["1"] * 7)), ("twos", ARR, (U32, [2] * 7)), ("negatives", ARR, (I32, [-1] * 7)), ("a million", ARR, (U8, [1] * 1000000))):
+    for what, t, v in (("negative", I32, -1), ("float", F32, 6.0), ("bool", BOOL, 1), ("string", STR, "6"),
+                       ("none", ARR, (BOOL, [])), ("short", ARR, (BOOL, [1] * 6)), ("long", ARR, (BOOL, [1] * 8)),
+                       ("floats", ARR, (F32, [1.0] * 7)), ("strings", ARR, (STR, ["1"] * 7)), ("twos", ARR, (U32, [2] * 7)),
+                       ("negatives", ARR, (I32, [-1] * 7)), ("a million", ARR, (U8, [1] * 1000000))):
         yield "60 pattern: " + what, BAD, family("gemma3", window + "_pattern", t, v).bytes()
-    for what, t in (("bools", BOOL), ("ints", U32), ("bytes", I8)): yield "60 pattern of %s" % what, GOOD, family("gemma3", window + "_pattern", ARR, (t, [1, 1, 0, 1, 0, 0, 1])).bytes()
-    for v in ([20] * 6, [20] * 8, []): yield "60 windows of %d layers" % len(v), BAD, family("gemma3", window, ARR, (U32, v)).bytes()
-    for k in ("attention.head_count", "attention.head_count_kv", "feed_forward_length", "rope.dimension_count", "attention.key_length"):
-        for v in ([8] * 6, [8] * 8, [3, 8, 8, 8, 8, 8, 8]): yield "61 %s %s" % (k, v), BAD, family("gemma3", k, ARR, (U32, v)).bytes()
-    for m, keys in (("granite", ("embedding_scale", "residual_scale", "logit_scale", "attention.scale")), ("gemma2", ("attn_logit_softcapping", "final_logit_softcapping")),
-                    ("mistral3", ("attention.temperature_scale", "rope.scaling.yarn_log_multiplier")), ("gemma3", ("rope.freq_base_swa",)), ("granitemoe_shared", ("expert_weights_scale",))):
+    for what, t in (("bools", BOOL), ("ints", U32), ("bytes", I8)):
+        yield "60 pattern of %s" % what, GOOD, family("gemma3", window + "_pattern", ARR, (t, [1, 1, 0, 1, 0, 0, 1])).bytes()
+    for v in ([20] * 6, [20] * 8, []):
+        yield "60 windows of %d layers" % len(v), BAD, family("gemma3", window, ARR, (U32, v)).bytes()
+    for k in ("attention.head_count", "attention.head_count_kv", "feed_forward_length", "rope.dimension_count",
+              "attention.key_length"):
+        for v in ([8] * 6, [8] * 8, [3, 8, 8, 8, 8, 8, 8]):
+            yield "61 %s %s" % (k, v), BAD, family("gemma3", k, ARR, (U32, v)).bytes()
+    for m, keys in (("granite", ("embedding_scale", "residual_scale", "logit_scale", "attention.scale")),
+                    ("gemma2", ("attn_logit_softcapping", "final_logit_softcapping")),
+                    ("mistral3", ("attention.temperature_scale", "rope.scaling.yarn_log_multiplier")),
+                    ("gemma3", ("rope.freq_base_swa",)), ("granitemoe_shared", ("expert_weights_scale",))):
         for k in keys:
             for v in (nan, inf, -inf, -1.0, 1e30): yield "62 %s %s" % (k, v), BAD, family(m, k, F32, v).bytes()
-            for what, t, v in (("string", STR, "1"), ("array", ARR, (F32, [1.0] * 99)), ("int", U32, 1)): yield "62 %s: %s" % (k, what), BAD, family(m, k, t, v).bytes()
-    for v in (0, 1 << 31): yield "62 temperature_length %d" % v, BAD, family("mistral3", "attention.temperature_length", U32, v).bytes()
+            for what, t, v in (("string", STR, "1"), ("array", ARR, (F32, [1.0] * 99)), ("int", U32, 1)):
+                yield "62 %s: %s" % (k, what), BAD, family(m, k, t, v).bytes()
+    for v in (0, 1 << 31):
+        yield "62 temperature_length %d" % v, BAD, family("mistral3", "attention.temperature_length", U32, v).bytes()
     yield "62 rope_finetuned false", BAD, family("granite", "rope.scaling.finetuned", BOOL, 0).bytes()
     for m in ("gpt-oss", "granitemoe_shared", "olmoe", "qwen3vlmoe"):
-        for k, v in (("expert_used_count", 7), ("expert_used_count", 0), ("expert_used_count", 1 << 31), ("expert_count", 3), ("expert_count", 1 << 20), ("feed_forward_length" if m[0] in "go" and m != "gpt-oss" else "expert_feed_forward_length", 15)):
+        for k, v in (("expert_used_count", 7), ("expert_used_count", 0), ("expert_used_count", 1 << 31), ("expert_count", 3),
+                     ("expert_count", 1 << 20), 
+                     ("feed_forward_length" if m[0] in "go" and m != "gpt-oss" else "expert_feed_forward_length", 15)):
             yield "63 %s: %s %d" % (m, k, v), BAD, family(m, k, U32, v).bytes()
     for v in (4, 1 << 31): yield "63 expert_gating_func %d" % v, BAD, family("gpt-oss", "expert_gating_func", U32, v).bytes()
-    for what, count, used in (("no counts", None, None), ("0 experts", 0, None), ("0 of 0 experts", 0, 0)): yield "63 granitemoe without experts: " + what, GOOD, dense_granite(count, used)
-    for what, count, used in (("2 of 0", 0, 2), ("2 of none", None, 2), ("0 of 4", 4, 0), ("2 of 4", 4, 2)): yield "63 granitemoe without experts: " + what, BAD, dense_granite(count, used)
-    for v in (0, 23, 1 << 31): yield "63 shared width %d" % v, BAD, family("granitemoe_shared", "expert_shared_feed_forward_length", U32, v).bytes()
-    for v in ([4, 2, 3, 0], [4, 2, 2, 1], [4, 4], [4, 1, 1, 1, 1], [], [1 << 31, 2, 2, 0], [0x7fffffff] * 3 + [0]): yield "64 sections %s" % v, BAD, family("qwen3vl", "rope.dimension_sections", ARR, (U32, v)).bytes()
-    for what, t, v in (("int", U32, 4), ("negative", ARR, (I32, [4, -2, 2, 0])), ("floats", ARR, (F32, [4.0, 2.0, 2.0, 0.0])), ("string", STR, "4,2,2,0")): yield "64 sections: " + what, BAD, family("qwen3vl", "rope.dimension_sections", t, v).bytes()
+    for what, count, used in (("no counts", None, None), ("0 experts", 0, None), ("0 of 0 experts", 0, 0)):
+        yield "63 granitemoe without experts: " + what, GOOD, dense_granite(count, used)
+    for what, count, used in (("2 of 0", 0, 2), ("2 of none", None, 2), ("0 of 4", 4, 0), ("2 of 4", 4, 2)):
+        yield "63 granitemoe without experts: " + what, BAD, dense_granite(count, used)
+    for v in (0, 23, 1 << 31):
+        yield "63 shared width %d" % v, BAD, family("granitemoe_shared", "expert_shared_feed_forward_length", U32, v).bytes()
+    for v in ([4, 2, 3, 0], [4, 2, 2, 1], [4, 4], [4, 1, 1, 1, 1], [], [1 << 31, 2, 2, 0], [0x7fffffff] * 3 + [0]):
+        yield "64 sections %s" % v, BAD, family("qwen3vl", "rope.dimension_sections", ARR, (U32, v)).bytes()
+    for what, t, v in (("int", U32, 4), ("negative", ARR, (I32, [4, -2, 2, 0])), ("floats", ARR, (F32, [4.0, 2.0, 2.0, 0.0])),
+                       ("string", STR, "4,2,2,0")):
+        yield "64 sections: " + what, BAD, family("qwen3vl", "rope.dimension_sections", t, v).bytes()
     for v in (0, 11, 18, 1 << 31): yield "64 rotated part %d" % v, BAD, family("phi3", "rope.dimension_count", U32, v).bytes()
-    for word in (0x7fc00000, 0, 0x7f800000, 0xbf800000): yield "64 rope factors of bits %08x" % word, BAD, filled("phi3", "rope_factors_long.weight", word)
+    for word in (0x7fc00000, 0, 0x7f800000, 0xbf800000):
+        yield "64 rope factors of bits %08x" % word, BAD, filled("phi3", "rope_factors_long.weight", word)
     for t in ("rope_factors_long.weight", "rope_factors_short.weight"):
         yield "64 %s missing" % t, BAD, without_tensor("phi3", t)
         yield "64 %s short" % t, BAD, resized("phi3", t, [5])
     yield "64 two kinds of rope factors", BAD, with_tensor("phi3", "rope_freqs.weight", [6])
     for v in (4096, 95): yield "65 %d learned positions in the key" % v, BAD, family("gpt2", "context_length", U32, v).bytes()
     yield "65 learned positions missing", BAD, without_tensor("gpt2", "position_embd.weight")
-    for m, t, dims in (("gpt2", "position_embd.weight", [23, 96]), ("gpt2", "blk.0.attn_qkv.weight", [24, 71]), ("gpt2", "blk.0.attn_qkv.bias", [71]), ("gpt2", "blk.0.attn_norm.bias", [23]), ("gpt2", "output_norm.bias", [25]),
-                       ("phi3", "blk.0.ffn_up.weight", [32, 24]), ("phi3", "blk.1.attn_qkv.weight", [32, 32]), ("gpt-oss", "blk.0.attn_sinks.weight", [4]), ("gpt-oss", "blk.1.ffn_gate_exps.bias", [16, 3]),
-                       ("gpt-oss", "blk.1.ffn_down_exps.bias", [15, 4]), ("gpt-oss", "blk.0.ffn_gate_inp.bias", [5]), ("gpt-oss", "blk.0.ffn_up_exps.weight", [16, 16, 3]), ("olmo2_window", "blk.0.attn_q_norm.weight", [8]),
-                       ("olmo2_window", "blk.0.attn_k_norm.weight", [16]), ("olmoe", "blk.0.attn_q_norm.weight", [8]), ("starcoder2", "blk.0.ffn_up.bias", [31]), ("gemma3", "blk.0.attn_q_norm.weight", [16])):
+    for m, t, dims in (("gpt2", "position_embd.weight", [23, 96]), ("gpt2", "blk.0.attn_qkv.weight", [24, 71]),
+                       ("gpt2", "blk.0.attn_qkv.bias", [71]), ("gpt2", "blk.0.attn_norm.bias", [23]),
+                       ("gpt2", "output_norm.bias", [25]),
+                       ("phi3", "blk.0.ffn_up.weight", [32, 24]), ("phi3", "blk.1.attn_qkv.weight", [32, 32]),
+                       ("gpt-oss", "blk.0.attn_sinks.weight", [4]), ("gpt-oss", "blk.1.ffn_gate_exps.bias", [16, 3]),
+                       ("gpt-oss", "blk.1.ffn_down_exps.bias", [15, 4]), ("gpt-oss", "blk.0.ffn_gate_inp.bias", [5]),
+                       ("gpt-oss", "blk.0.ffn_up_exps.weight", [16, 16, 3]), ("olmo2_window", "blk.0.attn_q_norm.weight", [8]),
+                       ("olmo2_window", "blk.0.attn_k_norm.weight", [16]), ("olmoe", "blk.0.attn_q_norm.weight", [8]),
+                       ("starcoder2", "blk.0.ffn_up.bias", [31]), ("gemma3", "blk.0.attn_q_norm.weight", [16])):
         yield "66 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
-    for m, t in (("gpt-oss", "blk.1.attn_sinks.weight"), ("gpt-oss", "blk.1.post_attention_norm.weight"), ("seed_oss", "blk.0.post_attention_norm.weight"), ("gemma2", "blk.1.post_ffw_norm.weight"), ("gemma3", "blk.0.post_attention_norm.weight"),
-                 ("olmo2_window", "blk.0.attn_k_norm.weight"), ("phi3", "blk.0.ffn_up.weight"), ("gpt2", "blk.0.attn_qkv.weight"), ("starcoder2", "blk.1.attn_norm.weight"), ("granitemoe_shared", "blk.0.ffn_up_shexp.weight")):
+    for m, t in (("gpt-oss", "blk.1.attn_sinks.weight"), ("gpt-oss", "blk.1.post_attention_norm.weight"),
+                 ("seed_oss", "blk.0.post_attention_norm.weight"), ("gemma2", "blk.1.post_ffw_norm.weight"),
+                 ("gemma3", "blk.0.post_attention_norm.weight"),
+                 ("olmo2_window", "blk.0.attn_k_norm.weight"), ("phi3", "blk.0.ffn_up.weight"), ("gpt2", "blk.0.attn_qkv.weight"),
+                 ("starcoder2", "blk.1.attn_norm.weight"), ("granitemoe_shared", "blk.0.ffn_up_shexp.weight")):
         yield "66 %s: %s missing" % (m, t), BAD, without_tensor(m, t)
-    for m, t, dims in (("gpt2", "blk.0.attn_q.weight", [24, 24]), ("gpt2", "blk.0.attn_k.bias", [24]), ("phi3", "blk.0.ffn_gate.weight", [32, 24]), ("starcoder2", "blk.0.ffn_gate.weight", [32, 32]), ("gpt2", "blk.0.ffn_gate.bias", [96]),
-                       ("olmo2_window", "blk.0.attn_norm.weight", [16]), ("gemma", "blk.0.attn_q_norm.weight", [8]), ("qwen3vlmoe", "blk.0.ffn_gate_up_exps.weight", [16, 32, 6]), ("granite", "blk.0.attn_sinks.weight", [2]),
-                       ("seed_oss", "blk.0.ffn_norm.weight", [16]), ("gemma3", "position_embd.weight", [16, 256]), ("olmoe", "blk.0.ffn_up_shexp.weight", [16, 16]), ("gemma2", "output_norm.bias", [16])):
+    for m, t, dims in (("gpt2", "blk.0.attn_q.weight", [24, 24]), ("gpt2", "blk.0.attn_k.bias", [24]),
+                       ("phi3", "blk.0.ffn_gate.weight", [32, 24]), ("starcoder2", "blk.0.ffn_gate.weight", [32, 32]),
+                       ("gpt2", "blk.0.ffn_gate.bias", [96]),
+                       ("olmo2_window", "blk.0.attn_norm.weight", [16]), ("gemma", "blk.0.attn_q_norm.weight", [8]),
+                       ("qwen3vlmoe", "blk.0.ffn_gate_up_exps.weight", [16, 32, 6]), ("granite", "blk.0.attn_sinks.weight", [2]),
+                       ("seed_oss", "blk.0.ffn_norm.weight", [16]), ("gemma3", "position_embd.weight", [16, 256]),
+                       ("olmoe", "blk.0.ffn_up_shexp.weight", [16, 16]), ("gemma2", "output_norm.bias", [16])):
         yield "66 %s: %s too" % (m, t), BAD, with_tensor(m, t, dims)
-    for m, t in (("gpt-oss", "blk.0.attn_sinks.weight"), ("gpt-oss", "blk.0.ffn_gate_inp.bias"), ("gpt-oss", "blk.0.ffn_down_exps.bias"), ("gpt2", "blk.0.attn_norm.bias"), ("olmo2_window", "blk.0.attn_q_norm.weight"), ("gpt2", "position_embd.weight")):
-        for word in (0x7fc00000, 0x7f800000, 0xff800000): yield "67 %s: %s of bits %08x" % (m, t, word), EITHER, filled(m, t, word)
+    for m, t in (("gpt-oss", "blk.0.attn_sinks.weight"), ("gpt-oss", "blk.0.ffn_gate_inp.bias"),
+                 ("gpt-oss", "blk.0.ffn_down_exps.bias"), ("gpt2", "blk.0.attn_norm.bias"),
+                 ("olmo2_window", "blk.0.attn_q_norm.weight"), ("gpt2", "position_embd.weight")):
+        for word in (0x7fc00000, 0x7f800000, 0xff800000):
+            yield "67 %s: %s of bits %08x" % (m, t, word), EITHER, filled(m, t, word)
 
 
 def one_kind(layer, n, t, v):
-    """qwen35 whose n layers are copies of this one, with attention.recurrent_layers as one value for all. Without that key every fourth layer has attention."""
+    """qwen35 whose n layers are copies of this one, with attention.recurrent_layers as one value for all. Without that key every
+    fourth layer has attention."""
     f = family("qwen35", "attention.recurrent_layers", t, v).set("qwen35.block_count", U32, n)
     head = "blk.%d." % layer
     mine = [x for x in f.tensors if x["name"].startswith(head)]
@@ -508,18 +570,24 @@ def one_kind(layer, n, t, v):
 
 
 def recurrent():
-    for m in ("qwen35", "qwen35_even", "qwen35_mtp", "qwen35moe", "qwen3next", "qwen3next_in", "lfm2", "lfm2_tap4", "lfm2moe"): yield "68 good " + m, GOOD, family(m).bytes()
-    sizes = {"ssm.conv_kernel": (0, 1, 3, 5, 17, 1 << 31), "ssm.state_size": (0, 7, 16, 1025, 1 << 31), "ssm.group_count": (0, 3, 4, 8, 1 << 31), "ssm.time_step_rank": (0, 2, 3, 8, 4097, 1 << 31),
+    for m in ("qwen35", "qwen35_even", "qwen35_mtp", "qwen35moe", "qwen3next", "qwen3next_in", "lfm2", "lfm2_tap4", "lfm2moe"):
+        yield "68 good " + m, GOOD, family(m).bytes()
+    sizes = {"ssm.conv_kernel": (0, 1, 3, 5, 17, 1 << 31), "ssm.state_size": (0, 7, 16, 1025, 1 << 31),
+             "ssm.group_count": (0, 3, 4, 8, 1 << 31), "ssm.time_step_rank": (0, 2, 3, 8, 4097, 1 << 31),
              "ssm.inner_size": (0, 31, 33, 64, 1 << 20, 1 << 31)}
     for k in sizes:
         for v in sizes[k]: yield "68 %s %d" % (k, v), BAD, family("qwen35", k, U32, v).bytes()
         yield "68 %s missing" % k, BAD, family("qwen35", k, U32, None).bytes()
-        for what, t, v in (("string", STR, "4"), ("negative", I32, -4), ("short", ARR, (U32, [4, 4])), ("long", ARR, (U32, [4] * 4)), ("strings", ARR, (STR, ["4"] * 3))): yield "68 %s: %s" % (k, what), BAD, family("qwen35", k, t, v).bytes()
+        for what, t, v in (("string", STR, "4"), ("negative", I32, -4), ("short", ARR, (U32, [4, 4])),
+                           ("long", ARR, (U32, [4] * 4)), ("strings", ARR, (STR, ["4"] * 3))):
+            yield "68 %s: %s" % (k, what), BAD, family("qwen35", k, t, v).bytes()
     f = family("qwen35")
     for k in ("state_size", "group_count", "time_step_rank", "inner_size"): f.set("qwen35.ssm." + k, U32, 1024)
     yield "68 a state of 4 GiB that no tensor has", BAD, f.bytes()
-    for v in (0, 1, 2, 4, 513, 1 << 31): yield "69 full_attention_interval %d" % v, BAD, family("qwen35", "full_attention_interval", U32, v).bytes()
-    for what, t, v in (("one", BOOL, 1), ("number", U32, 1), ("short", ARR, (BOOL, [1] * 2)), ("long", ARR, (BOOL, [1] * 4)), ("others", ARR, (BOOL, [0, 1, 1])), ("none", ARR, (BOOL, [0] * 3)), ("twos", ARR, (U32, [2] * 3)),
+    for v in (0, 1, 2, 4, 513, 1 << 31):
+        yield "69 full_attention_interval %d" % v, BAD, family("qwen35", "full_attention_interval", U32, v).bytes()
+    for what, t, v in (("one", BOOL, 1), ("number", U32, 1), ("short", ARR, (BOOL, [1] * 2)), ("long", ARR, (BOOL, [1] * 4)),
+                       ("others", ARR, (BOOL, [0, 1, 1])), ("none", ARR, (BOOL, [0] * 3)), ("twos", ARR, (U32, [2] * 3)),
                        ("floats", ARR, (F32, [1.0] * 3)), ("empty", ARR, (BOOL, []))):
         yield "69 recurrent layers: " + what, BAD, family("qwen35", "attention.recurrent_layers", t, v).bytes()
     yield "69 recurrent layers as they are", GOOD, family("qwen35", "attention.recurrent_layers", ARR, (U32, [1, 1, 0])).bytes()
@@ -528,60 +596,95 @@ def recurrent():
     for form in (U8, I32, U32, U64):
         yield "69 recurrent layers, one value: none is, form %d" % form, GOOD, one_kind(2, 1, form, 0)
         yield "69 recurrent layers, one value: all are, form %d" % form, GOOD, one_kind(0, 4, form, 1)
-    for layer, n, v in ((2, 1, 1), (0, 4, 0)): yield "69 recurrent layers, one value: %d, which they are not" % v, BAD, one_kind(layer, n, U32, v)
+    for layer, n, v in ((2, 1, 1), (0, 4, 0)):
+        yield "69 recurrent layers, one value: %d, which they are not" % v, BAD, one_kind(layer, n, U32, v)
     yield "69 qwen35: a model without attention", GOOD, family("qwen35", "nextn_predict_layers", U32, 1).bytes()
-    for m, v in (("qwen35", 3), ("qwen35", 1 << 31), ("qwen35_mtp", 0), ("qwen35_mtp", 9)): yield "69 %s: nextn_predict_layers %d" % (m, v), BAD, family(m, "nextn_predict_layers", U32, v).bytes()
-    for v in ([2, 1, 2, 0], [2, 1, 1, 1], [2, 1], [1 << 31] * 4): yield "69 sections %s" % v, BAD, family("qwen35", "rope.dimension_sections", ARR, (U32, v)).bytes()
+    for m, v in (("qwen35", 3), ("qwen35", 1 << 31), ("qwen35_mtp", 0), ("qwen35_mtp", 9)):
+        yield "69 %s: nextn_predict_layers %d" % (m, v), BAD, family(m, "nextn_predict_layers", U32, v).bytes()
+    for v in ([2, 1, 2, 0], [2, 1, 1, 1], [2, 1], [1 << 31] * 4):
+        yield "69 sections %s" % v, BAD, family("qwen35", "rope.dimension_sections", ARR, (U32, v)).bytes()
     for v in (0, 1, 2, 4, 17, 1 << 31): yield "70 l_cache %d" % v, BAD, family("lfm2", "shortconv.l_cache", U32, v).bytes()
     yield "70 l_cache missing", BAD, family("lfm2", "shortconv.l_cache", U32, None).bytes()
-    for v in ([0, 1, 0], [0, 1, 0, 1, 0], [0] * 4, [1, 0, 1, 0], [0, 3, 0, 1], [0, 1 << 31, 0, 1], []): yield "70 head_count_kv %s" % v, BAD, family("lfm2", "attention.head_count_kv", ARR, (U32, v)).bytes()
+    for v in ([0, 1, 0], [0, 1, 0, 1, 0], [0] * 4, [1, 0, 1, 0], [0, 3, 0, 1], [0, 1 << 31, 0, 1], []):
+        yield "70 head_count_kv %s" % v, BAD, family("lfm2", "attention.head_count_kv", ARR, (U32, v)).bytes()
     for v in (0, 1): yield "70 head_count_kv %d" % v, BAD, family("lfm2", "attention.head_count_kv", U32, v).bytes()
-    for v in (0, 3, 1 << 31): yield "70 leading_dense_block_count %d" % v, BAD, family("lfm2moe", "leading_dense_block_count", U32, v).bytes()
-    for word in (0x7fc00000, 0xffc00000, 0x7f800000, 0xff800000, 0x3f800000): yield "71 decay of bits %08x" % word, BAD, filled("qwen35", "blk.0.ssm_a", word)
+    for v in (0, 3, 1 << 31):
+        yield "70 leading_dense_block_count %d" % v, BAD, family("lfm2moe", "leading_dense_block_count", U32, v).bytes()
+    for word in (0x7fc00000, 0xffc00000, 0x7f800000, 0xff800000, 0x3f800000):
+        yield "71 decay of bits %08x" % word, BAD, filled("qwen35", "blk.0.ssm_a", word)
     yield "71 a decay that forgets nothing", GOOD, filled("qwen35", "blk.0.ssm_a", 0x80000000)
-    for word in (0x7fc00000, 0x7f800000, 0xff800000): yield "71 step of bits %08x" % word, BAD, filled("qwen35", "blk.1.ssm_dt.bias", word)
+    for word in (0x7fc00000, 0x7f800000, 0xff800000):
+        yield "71 step of bits %08x" % word, BAD, filled("qwen35", "blk.1.ssm_dt.bias", word)
     for word in (0x7fc00000, 0x7f800000, 0xff7fffff):
-        for m, t in (("qwen35", "blk.0.ssm_conv1d.weight"), ("qwen35", "blk.0.attn_qkv.weight"), ("qwen35", "blk.0.ssm_norm.weight"), ("lfm2", "blk.0.shortconv.conv.weight"), ("lfm2", "blk.0.shortconv.in_proj.weight")):
+        for m, t in (("qwen35", "blk.0.ssm_conv1d.weight"), ("qwen35", "blk.0.attn_qkv.weight"),
+                     ("qwen35", "blk.0.ssm_norm.weight"), ("lfm2", "blk.0.shortconv.conv.weight"),
+                     ("lfm2", "blk.0.shortconv.in_proj.weight")):
             yield "71 %s: %s of bits %08x" % (m, t, word), EITHER, filled(m, t, word)
-    for m, t, dims in (("qwen35", "blk.0.ssm_conv1d.weight", [3, 64]), ("qwen35", "blk.0.ssm_conv1d.weight", [4, 63]), ("qwen35", "blk.0.ssm_conv1d.weight", [64, 4]), ("qwen35", "blk.0.ssm_a", [3]), ("qwen35", "blk.0.ssm_dt.bias", [5]),
-                       ("qwen35", "blk.0.ssm_norm.weight", [32]), ("qwen35", "blk.0.attn_qkv.weight", [32, 63]), ("qwen35", "blk.0.attn_gate.weight", [32, 64]), ("qwen35", "blk.0.ssm_out.weight", [31, 32]),
-                       ("qwen35", "blk.0.ssm_alpha.weight", [32, 3]), ("qwen35", "blk.2.attn_q.weight", [32, 32]), ("qwen3next", "blk.0.ssm_ba.weight", [32, 4]), ("qwen3next_in", "blk.0.ssm_in.weight", [32, 64]),
-                       ("lfm2", "blk.0.shortconv.conv.weight", [3, 31]), ("lfm2", "blk.0.shortconv.conv.weight", [2, 32]), ("lfm2", "blk.0.shortconv.in_proj.weight", [32, 95]), ("lfm2", "token_embd_norm.weight", [31])):
+    for m, t, dims in (("qwen35", "blk.0.ssm_conv1d.weight", [3, 64]), ("qwen35", "blk.0.ssm_conv1d.weight", [4, 63]),
+                       ("qwen35", "blk.0.ssm_conv1d.weight", [64, 4]), ("qwen35", "blk.0.ssm_a", [3]),
+                       ("qwen35", "blk.0.ssm_dt.bias", [5]),
+                       ("qwen35", "blk.0.ssm_norm.weight", [32]), ("qwen35", "blk.0.attn_qkv.weight", [32, 63]),
+                       ("qwen35", "blk.0.attn_gate.weight", [32, 64]), ("qwen35", "blk.0.ssm_out.weight", [31, 32]),
+                       ("qwen35", "blk.0.ssm_alpha.weight", [32, 3]), ("qwen35", "blk.2.attn_q.weight", [32, 32]),
+                       ("qwen3next", "blk.0.ssm_ba.weight", [32, 4]), ("qwen3next_in", "blk.0.ssm_in.weight", [32, 64]),
+                       ("lfm2", "blk.0.shortconv.conv.weight", [3, 31]), ("lfm2", "blk.0.shortconv.conv.weight", [2, 32]),
+                       ("lfm2", "blk.0.shortconv.in_proj.weight", [32, 95]), ("lfm2", "token_embd_norm.weight", [31])):
         yield "72 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
-    for m, t in (("qwen35", "blk.0.ssm_a"), ("qwen35", "blk.0.ssm_dt.bias"), ("qwen35", "blk.0.ssm_conv1d.weight"), ("qwen35", "blk.0.attn_qkv.weight"), ("qwen35", "blk.0.attn_gate.weight"), ("qwen35", "blk.0.ssm_beta.weight"),
-                 ("qwen35", "blk.0.ssm_norm.weight"), ("qwen35", "blk.0.ssm_out.weight"), ("qwen3next", "blk.0.ssm_ba.weight"), ("qwen3next_in", "blk.0.ssm_in.weight"), ("lfm2", "blk.0.shortconv.conv.weight"),
-                 ("lfm2", "blk.0.shortconv.out_proj.weight"), ("lfm2", "token_embd_norm.weight"), ("lfm2moe", "blk.1.exp_probs_b.bias")):
+    for m, t in (("qwen35", "blk.0.ssm_a"), ("qwen35", "blk.0.ssm_dt.bias"), ("qwen35", "blk.0.ssm_conv1d.weight"),
+                 ("qwen35", "blk.0.attn_qkv.weight"), ("qwen35", "blk.0.attn_gate.weight"), ("qwen35", "blk.0.ssm_beta.weight"),
+                 ("qwen35", "blk.0.ssm_norm.weight"), ("qwen35", "blk.0.ssm_out.weight"), ("qwen3next", "blk.0.ssm_ba.weight"),
+                 ("qwen3next_in", "blk.0.ssm_in.weight"), ("lfm2", "blk.0.shortconv.conv.weight"),
+                 ("lfm2", "blk.0.shortconv.out_proj.weight"), ("lfm2", "token_embd_norm.weight"),
+                 ("lfm2moe", "blk.1.exp_probs_b.bias")):
         yield "72 %s: %s missing" % (m, t), BAD, without_tensor(m, t)
-    for m, t, dims in (("qwen35", "blk.0.ssm_in.weight", [32, 96]), ("qwen3next", "blk.0.ssm_in.weight", [32, 96]), ("qwen35", "blk.0.ssm_ba.weight", [32, 8]), ("qwen35", "blk.2.ssm_a", [4]), ("qwen35", "blk.3.attn_norm.weight", [32]),
-                       ("qwen35_mtp", "blk.99.attn_norm.weight", [32]), ("qwen35", "blk.0.attn_q.weight", [32, 64]), ("lfm2", "blk.1.shortconv.conv.weight", [3, 32]), ("lfm2", "output_norm.weight", [32])):
+    for m, t, dims in (("qwen35", "blk.0.ssm_in.weight", [32, 96]), ("qwen3next", "blk.0.ssm_in.weight", [32, 96]),
+                       ("qwen35", "blk.0.ssm_ba.weight", [32, 8]), ("qwen35", "blk.2.ssm_a", [4]),
+                       ("qwen35", "blk.3.attn_norm.weight", [32]),
+                       ("qwen35_mtp", "blk.99.attn_norm.weight", [32]), ("qwen35", "blk.0.attn_q.weight", [32, 64]),
+                       ("lfm2", "blk.1.shortconv.conv.weight", [3, 32]), ("lfm2", "output_norm.weight", [32])):
         yield "72 %s: %s too" % (m, t), BAD, with_tensor(m, t, dims)
 
 
 def gemmas():
     """Layers that read the K/V of others, embeddings of each layer, several streams."""
     nan, inf = float("nan"), float("inf")
-    for m in ("gemma4", "gemma4_far", "gemma4_moe", "gemma4_split", "gemma3n", "gemma3n_alt"): yield "73 good " + m, GOOD, family(m).bytes()
-    for v in (4, 5, 6, 512, 513, 1 << 31): yield "73 shared layers %d" % v, BAD, family("gemma4", "attention.shared_kv_layers", U32, v).bytes()
-    for what, t, v in (("negative", I32, -1), ("float", F32, 2.0), ("array", ARR, (U32, [2] * 5)), ("string", STR, "2")): yield "73 shared layers: " + what, BAD, family("gemma4", "attention.shared_kv_layers", t, v).bytes()
+    for m in ("gemma4", "gemma4_far", "gemma4_moe", "gemma4_split", "gemma3n", "gemma3n_alt"):
+        yield "73 good " + m, GOOD, family(m).bytes()
+    for v in (4, 5, 6, 512, 513, 1 << 31):
+        yield "73 shared layers %d" % v, BAD, family("gemma4", "attention.shared_kv_layers", U32, v).bytes()
+    for what, t, v in (("negative", I32, -1), ("float", F32, 2.0), ("array", ARR, (U32, [2] * 5)), ("string", STR, "2")):
+        yield "73 shared layers: " + what, BAD, family("gemma4", "attention.shared_kv_layers", t, v).bytes()
     yield "73 the source has other heads", BAD, family("gemma4", "attention.head_count_kv", ARR, (U32, [1, 1, 1, 2, 1])).bytes()
     for v in (8, 64, 1024):
         f = family("gemma4_moe", "attention.value_length", U32, v)
         f.tensor("blk.1.attn_output.weight").update(dims=[2 * v, 32], type=T_F32, data=bytes(2 * v * 32 * 4))
         yield "73 values of %d that are keys of 32" % v, BAD, f.bytes()
-    for k in ("attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa", "embedding_length_per_layer_input"):
+    for k in ("attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa",
+              "embedding_length_per_layer_input"):
         for v in (3, 7, 1 << 31): yield "73 %s %d" % (k, v), BAD, family("gemma4", k, U32, v).bytes()
-    for k, v in (("altup.num_inputs", 1), ("altup.num_inputs", 17), ("altup.num_inputs", 3), ("altup.active_idx", 4), ("altup.active_idx", 1 << 31)): yield "73 %s %d" % (k, v), BAD, family("gemma3n", k, U32, v).bytes()
-    for what, t, v in (("short", ARR, (F32, [1.0] * 3)), ("long", ARR, (F32, [1.0] * 5)), ("ints", ARR, (U32, [1] * 4)), ("one", F32, 1.0), ("nan", ARR, (F32, [nan, 1.0, 1.0, 1.0])), ("inf", ARR, (F32, [inf, 1.0, 1.0, 1.0])), ("huge", ARR, (F32, [1e30] * 4))):
+    for k, v in (("altup.num_inputs", 1), ("altup.num_inputs", 17), ("altup.num_inputs", 3), ("altup.active_idx", 4),
+                 ("altup.active_idx", 1 << 31)):
+        yield "73 %s %d" % (k, v), BAD, family("gemma3n", k, U32, v).bytes()
+    for what, t, v in (("short", ARR, (F32, [1.0] * 3)), ("long", ARR, (F32, [1.0] * 5)), ("ints", ARR, (U32, [1] * 4)),
+                       ("one", F32, 1.0), ("nan", ARR, (F32, [nan, 1.0, 1.0, 1.0])), ("inf", ARR, (F32, [inf, 1.0, 1.0, 1.0])),
+                       ("huge", ARR, (F32, [1e30] * 4))):
         yield "73 sparsity: " + what, BAD, family("gemma3n", "activation_sparsity_scale", t, v).bytes()
     yield "73 no sparsity", GOOD, family("gemma3n", "activation_sparsity_scale", ARR, (F32, [-inf] * 4)).bytes()
-    for m, t, dims in (("gemma3n", "blk.0.laurel_r.weight", [5, 32]), ("gemma3n", "blk.0.laurel_l.weight", [33, 6]), ("gemma3n", "blk.1.altup_predict_coef.weight", [4, 15]), ("gemma3n", "altup_proj.weight", [32, 32, 4]),
-                       ("gemma4", "per_layer_token_embd.weight", [39, 272]), ("gemma4", "per_layer_model_proj.weight", [32, 39]), ("gemma4", "blk.0.post_norm.weight", [31]), ("gemma4", "blk.0.layer_output_scale.weight", [2]), ("gemma4", "rope_freqs.weight", [15]),
+    for m, t, dims in (("gemma3n", "blk.0.laurel_r.weight", [5, 32]), ("gemma3n", "blk.0.laurel_l.weight", [33, 6]),
+                       ("gemma3n", "blk.1.altup_predict_coef.weight", [4, 15]), ("gemma3n", "altup_proj.weight", [32, 32, 4]),
+                       ("gemma4", "per_layer_token_embd.weight", [39, 272]), ("gemma4", "per_layer_model_proj.weight", [32, 39]),
+                       ("gemma4", "blk.0.post_norm.weight", [31]), ("gemma4", "blk.0.layer_output_scale.weight", [2]),
+                       ("gemma4", "rope_freqs.weight", [15]),
                        ("gemma4_moe", "blk.0.ffn_gate_inp.scale", [1]), ("gemma4_moe", "blk.0.ffn_down_exps.scale", [4])):
         yield "73 %s: %s is %s" % (m, t, dims), BAD, resized(m, t, dims)
-    for m, t in (("gemma4", "blk.0.attn_k.weight"), ("gemma4", "blk.0.inp_gate.weight"), ("gemma3n", "blk.1.altup_router.weight"), ("gemma3n", "altup_unembd_proj.weight"), ("gemma4_moe", "blk.1.pre_ffw_norm_2.weight"), ("gemma4_moe", "blk.0.ffn_gate_inp.scale")):
+    for m, t in (("gemma4", "blk.0.attn_k.weight"), ("gemma4", "blk.0.inp_gate.weight"), ("gemma3n", "blk.1.altup_router.weight"),
+                 ("gemma3n", "altup_unembd_proj.weight"), ("gemma4_moe", "blk.1.pre_ffw_norm_2.weight"),
+                 ("gemma4_moe", "blk.0.ffn_gate_inp.scale")):
         yield "73 %s: %s missing" % (m, t), BAD, without_tensor(m, t)
-    for word in (0x7fc00000, 0, 0x6fffffff, 0xf149f2ca): yield "73 rope divisors of bits %08x" % word, BAD, filled("gemma4", "rope_freqs.weight", word)
-    for word in (0x7fc00000, 0x7f800000): yield "73 layer scales of bits %08x" % word, EITHER, filled("gemma4", "blk.1.layer_output_scale.weight", word)
+    for word in (0x7fc00000, 0, 0x6fffffff, 0xf149f2ca):
+        yield "73 rope divisors of bits %08x" % word, BAD, filled("gemma4", "rope_freqs.weight", word)
+    for word in (0x7fc00000, 0x7f800000):
+        yield "73 layer scales of bits %08x" % word, EITHER, filled("gemma4", "blk.1.layer_output_scale.weight", word)
 
 
 def split_parts(n=3, count=None, total=None, nos=None):
@@ -639,19 +742,23 @@ def vocabularies():
         yield "34 %s model missing" % name, BAD, without(t + "model", base)
         yield "34 %s model of u32" % name, BAD, kv(t + "model", U32, 1, base)
         ty = base.get(t + "token_type")[1]
-        for what, v in (("shorter", (I32, ty[:-1])), ("longer", (I32, ty + [1])), ("empty", (I32, [])), ("of u8", (U8, ty)), ("of f32", (F32, [float(x) for x in ty])), ("of strings", (STR, ["1"] * len(ty)))):
+        for what, v in (("shorter", (I32, ty[:-1])), ("longer", (I32, ty + [1])), ("empty", (I32, [])), ("of u8", (U8, ty)),
+                        ("of f32", (F32, [float(x) for x in ty])), ("of strings", (STR, ["1"] * len(ty)))):
             yield "34 %s token_type %s" % (name, what), BAD, kv(t + "token_type", ARR, v, base)
         yield "34 %s token_type out of range" % name, EITHER, kv(t + "token_type", ARR, (I32, [77] + ty[1:]), base)
-    for what, v in (("shorter", (F32, scores[:-1])), ("longer", (F32, scores + [0.0])), ("empty", (F32, [])), ("of u8", (U8, [0] * n)), ("of i32", (I32, [0] * n)), ("of strings", (STR, ["0"] * n))):
+    for what, v in (("shorter", (F32, scores[:-1])), ("longer", (F32, scores + [0.0])), ("empty", (F32, [])),
+                    ("of u8", (U8, [0] * n)), ("of i32", (I32, [0] * n)), ("of strings", (STR, ["0"] * n))):
         yield "34 scores " + what, BAD, kv(t + "scores", ARR, v)
     yield "34 scores no array", BAD, kv(t + "scores", F32, 0.0)
     yield "34 scores of NaN", EITHER, kv(t + "scores", ARR, (F32, [float("nan")] * n))
     for base, name in ((SPM, "spm"), (BPE, "bpe")):
         for k in ("bos", "eos"):
-            for v in (len(base.get(t + "tokens")[1]), 1 << 31, 0xffffffff): yield "35 %s %s = %d" % (name, k, v), BAD, kv(t + k + "_token_id", U32, v, base)
+            for v in (len(base.get(t + "tokens")[1]), 1 << 31, 0xffffffff):
+                yield "35 %s %s = %d" % (name, k, v), BAD, kv(t + k + "_token_id", U32, v, base)
             yield "35 %s %s = -1" % (name, k), BAD, kv(t + k + "_token_id", I32, -1, base)
             yield "35 %s %s of text" % (name, k), BAD, kv(t + k + "_token_id", STR, "1", base)
-        for k in ("unknown", "padding", "seperator", "mask", "fim_pre", "prefix"): yield "35 %s %s = 2^32-1" % (name, k), BAD, kv(t + k + "_token_id", U32, 0xffffffff, base)
+        for k in ("unknown", "padding", "seperator", "mask", "fim_pre", "prefix"):
+            yield "35 %s %s = 2^32-1" % (name, k), BAD, kv(t + k + "_token_id", U32, 0xffffffff, base)
         f = base.copy()
         for k in ("bos_token_id", "eos_token_id", "unknown_token_id", "merges"):
             if f.at(t + k) < len(f.kv): f.drop(t + k)
@@ -660,12 +767,15 @@ def vocabularies():
         else: f.set(t + "merges", ARR, (STR, []))
         for x in ("token_embd.weight", "output.weight"): f.tensor(x).update(dims=[N_EMBD, 1], data=bytes(4 * N_EMBD))
         yield "35 %s of one token, no ids" % name, EITHER, f.bytes()
-    for v in ("<0x-1>", "<0xZZ>", "<0x1>", "<0x100>", "<0x>", "", "<0x41"): yield "36 byte token %r" % v, BAD, kv(t + "tokens", ARR, (STR, tokens[:68] + [v] + tokens[69:]))
+    for v in ("<0x-1>", "<0xZZ>", "<0x1>", "<0x100>", "<0x>", "", "<0x41"):
+        yield "36 byte token %r" % v, BAD, kv(t + "tokens", ARR, (STR, tokens[:68] + [v] + tokens[69:]))
     yield "36 byte token twice", EITHER, kv(t + "tokens", ARR, (STR, tokens[:68] + ["<0x42>"] + tokens[69:]))
-    yield "36 no byte tokens", EITHER, kv(t + "token_type", ARR, (I32, [1] * n), SPM.copy().set(t + "tokens", ARR, (STR, ["t%d" % i for i in range(n)])))
+    yield "36 no byte tokens", EITHER, kv(t + "token_type", ARR, (I32, [1] * n),
+                                          SPM.copy().set(t + "tokens", ARR, (STR, ["t%d" % i for i in range(n)])))
     m = t + "merges"
     merges = BPE.get(m)[1]
-    for what, v in (("without a space", "he"), ("with an empty first half", " e"), ("with an empty second half", "h "), ("empty", ""), ("of unknown parts", "zzz yyy"), ("whose whole is unknown", "x q")):
+    for what, v in (("without a space", "he"), ("with an empty first half", " e"), ("with an empty second half", "h "),
+                    ("empty", ""), ("of unknown parts", "zzz yyy"), ("whose whole is unknown", "x q")):
         yield "37 merge " + what, BAD, kv(m, ARR, (STR, merges + [v]), BPE)
     yield "37 merge with two spaces", EITHER, kv(m, ARR, (STR, merges + ["h e r"]), BPE)
     yield "37 merge twice", EITHER, kv(m, ARR, (STR, merges + merges), BPE)
@@ -679,10 +789,12 @@ def vocabularies():
     for base, name in ((SPM, "spm"), (BPE, "bpe")):
         words = base.get(t + "tokens")[1]
         i = len(words) - 2                             # a plain token in both
-        for what, v in (("empty", ""), ("twice", words[i - 1]), ("not UTF-8", b"\xff\xfe"), ("with NUL", "a\0b"), ("of 16 MB", "k" * (1 << 24)), ("of 16 MB, not UTF-8", b"\xff" * (1 << 24))):
+        for what, v in (("empty", ""), ("twice", words[i - 1]), ("not UTF-8", b"\xff\xfe"), ("with NUL", "a\0b"),
+                        ("of 16 MB", "k" * (1 << 24)), ("of 16 MB, not UTF-8", b"\xff" * (1 << 24))):
             yield "38 %s token %s" % (name, what), EITHER, kv(t + "tokens", ARR, (STR, words[:i] + [v] + words[i + 1:]), base)
     for v in ("", "nonsense", "rwkv", "plamo2", "x" * (1 << 20)): yield "39 model %.10r" % v, BAD, kv(t + "model", STR, v)
-    for v in ("t5", "bert"): yield "39 model %.10r" % v, GOOD, kv(t + "model", STR, v)          # tokens with scores may be anyone's
+    # tokens with scores may be anyone's
+    for v in ("t5", "bert"): yield "39 model %.10r" % v, GOOD, kv(t + "model", STR, v)
     white = BPE.copy().set(t + "model", STR, "whitespace").set(t + "pre", STR, "whitespace")
     words = BPE.get(t + "tokens")[1]
     yield "39 whitespace", GOOD, white.bytes()
@@ -690,10 +802,14 @@ def vocabularies():
     yield "39 whitespace with a token that is NUL", GOOD, kv(t + "tokens", ARR, (STR, words[:-2] + ["\0"] + words[-1:]), white)
     yield "39 whitespace without merges", BAD, without(t + "merges", white)
     yield "39 whitespace without tokens", BAD, without(t + "tokens", white)
-    for v in ("", "qwen2", "default", "Whitespace", "x" * (1 << 20)): yield "39 whitespace with pre %.10r" % v, BAD, kv(t + "pre", STR, v, white)
+    for v in ("", "qwen2", "default", "Whitespace", "x" * (1 << 20)):
+        yield "39 whitespace with pre %.10r" % v, BAD, kv(t + "pre", STR, v, white)
     yield "39 whitespace with pre of u32", BAD, kv(t + "pre", U32, 1, white)
-    for what, v in (("of unknown parts", "zzz yyy"), ("of a control token", words[-1] + " a"), ("of one text", "hello"), ("empty", "")): yield "39 whitespace: a merge " + what, GOOD if " " in v else BAD, kv(t + "merges", ARR, (STR, [v]), white)
-    for what, v in (("empty", ""), ("not UTF-8", b"\xff\xfe")): yield "39 whitespace: a token that is " + what, BAD, kv(t + "tokens", ARR, (STR, words[:-2] + [v] + words[-1:]), white)
+    for what, v in (("of unknown parts", "zzz yyy"), ("of a control token", words[-1] + " a"), ("of one text", "hello"),
+                    ("empty", "")):
+        yield "39 whitespace: a merge " + what, GOOD if " " in v else BAD, kv(t + "merges", ARR, (STR, [v]), white)
+    for what, v in (("empty", ""), ("not UTF-8", b"\xff\xfe")):
+        yield "39 whitespace: a token that is " + what, BAD, kv(t + "tokens", ARR, (STR, words[:-2] + [v] + words[-1:]), white)
     yield "39 whitespace: lower case of u32", BAD, kv(t + "normalizer.lowercase", U32, 1, white)
     yield "39 pre whitespace of gpt2", BAD, kv(t + "pre", STR, "whitespace", BPE)
     for v in ("", "nonsense", "x" * (1 << 20)): yield "39 pre %.10r" % v, BAD, kv(t + "pre", STR, v, BPE)
@@ -732,14 +848,18 @@ def wide(n_ff, words=spm_tokens()):
     """Two layers of width 2. A feed-forward far wider than the file is large must not make scratch as large."""
     f = model(len(words))
     for k, t, v in SPM.kv: f.set(k, t, v)
-    f.set("llama.block_count", U32, 2).set("llama.context_length", U32, 4096).set("llama.embedding_length", U32, 2).set("llama.attention.head_count", U32, 1).set("llama.feed_forward_length", U32, n_ff)
-    for k in ("llama.attention.head_count_kv", "llama.rope.dimension_count", "llama.attention.key_length", "llama.attention.value_length"):
+    f.set("llama.block_count", U32, 2).set("llama.context_length", U32, 4096).set("llama.embedding_length", U32, 2)
+    f.set("llama.attention.head_count", U32, 1).set("llama.feed_forward_length", U32, n_ff)
+    for k in ("llama.attention.head_count_kv", "llama.rope.dimension_count", "llama.attention.key_length",
+              "llama.attention.value_length"):
         if f.at(k) < len(f.kv): f.drop(k)
     n, t = len(words), "tokenizer.ggml."
-    f.set(t + "tokens", ARR, (STR, words)).set(t + "scores", ARR, (F32, [0.0] * n)).set(t + "token_type", ARR, (I32, SPM.get(t + "token_type")[1][:n]))
+    f.set(t + "tokens", ARR, (STR, words)).set(t + "scores", ARR, (F32, [0.0] * n))
+    f.set(t + "token_type", ARR, (I32, SPM.get(t + "token_type")[1][:n]))
     shapes = [("token_embd.weight", [2, n]), ("output_norm.weight", [2]), ("output.weight", [2, n])]
     for i in range(2):
-        shapes += [("blk.%d.%s.weight" % (i, w), d) for w, d in (("attn_norm", [2]), ("attn_q", [2, 2]), ("attn_k", [2, 2]), ("attn_v", [2, 2]), ("attn_output", [2, 2]),
+        shapes += [("blk.%d.%s.weight" % (i, w), d) for w,
+                   d in (("attn_norm", [2]), ("attn_q", [2, 2]), ("attn_k", [2, 2]), ("attn_v", [2, 2]), ("attn_output", [2, 2]),
                    ("ffn_norm", [2]), ("ffn_gate", [2, n_ff]), ("ffn_up", [2, n_ff]), ("ffn_down", [n_ff, 2]))]
     f.tensors = []
     for name, d in shapes: f.add(name, d, T_F32, struct.pack("<f", 1.0) * (d[0] * (d + [1])[1]))
@@ -794,33 +914,49 @@ HUGE = 10 ** 18
 def grammars():
     def g(text, on="aaaa"): return Constraint("grammar", text, on)
     n = 100000
-    for name, text in (("direct", 'root ::= root "a" | "b"'), ("indirect", 'root ::= x "a"\nx ::= y "b"\ny ::= root | "c"'), ("through nullable", 'root ::= n root "a" | "b"\nn ::= "x"?'),
-                       ("through a nullable count", 'root ::= ("x"* "y"?){0,3} root | "b"'), ("in a rule", 'root ::= "a" x\nx ::= x | "b"'), ("of a hundred thousand", "\n".join("r%d ::= r%d" % (i, (i + 1) % n) for i in range(n)) + "\nroot ::= r0")):
+    for name, text in (("direct", 'root ::= root "a" | "b"'), ("indirect", 'root ::= x "a"\nx ::= y "b"\ny ::= root | "c"'),
+                       ("through nullable", 'root ::= n root "a" | "b"\nn ::= "x"?'),
+                       ("through a nullable count", 'root ::= ("x"* "y"?){0,3} root | "b"'),
+                       ("in a rule", 'root ::= "a" x\nx ::= x | "b"'),
+                       ("of a hundred thousand", "\n".join("r%d ::= r%d" % (i, (i + 1) % n) for i in range(n))
+                        + "\nroot ::= r0")):
         yield "49 left recursion " + name, BAD, g(text)
-    for name, text in (("twice", '("a"*)*'), ("thrice", '(("a"*)*)*'), ("mixed", '((("a"?)+)*){0,5}'), ("a thousand", "(" * 1000 + '"a"*' + ")*" * 1000), ("empty", '("" ("")* )*')):
+    for name, text in (("twice", '("a"*)*'), ("thrice", '(("a"*)*)*'), ("mixed", '((("a"?)+)*){0,5}'),
+                       ("a thousand", "(" * 1000 + '"a"*' + ")*" * 1000), ("empty", '("" ("")* )*')):
         yield "50 stars " + name, {0, 1}, g("root ::= " + text)
     yield "51 groups within each other", {0, 3}, g("root ::= " + "(" * n + '"aaaa"' + ")" * n)
     yield "51 groups beside each other", ANY, g("root ::= " + '("a"?)' * n)
     yield "51 groups open", BAD, g("root ::= " + "(" * n)
-    yield "51 rules in a chain", {0, 3}, g("root ::= r0\n" + "\n".join("r%d ::= r%d" % (i, i + 1) for i in range(n)) + '\nr%d ::= "aaaa"\n' % n)
-    yield "51 rules with a byte each", ANY, g("root ::= r0\n" + "\n".join('r%d ::= "a" r%d | "a"' % (i, i + 1) for i in range(n)) + '\nr%d ::= "a"\n' % n, "a" * 1000)
+    yield "51 rules in a chain", {0, 3}, g("root ::= r0\n" + "\n".join("r%d ::= r%d" % (i, i + 1) for i in range(n))
+                                           + '\nr%d ::= "aaaa"\n' % n)
+    yield "51 rules with a byte each", ANY, g("root ::= r0\n" + "\n".join('r%d ::= "a" r%d | "a"' % (i, i + 1) for i in range(n))
+                                              + '\nr%d ::= "a"\n' % n, "a" * 1000)
     yield "51 alternatives", {0, 3}, g("root ::= " + " | ".join('"%d"' % i for i in range(n)) + ' | "aaaa"')
-    yield "51 a class of a hundred thousand", {0, 1, 3}, g("root ::= [" + "".join(chr(0x4e00 + i % 20000) for i in range(n)) + "a]*")
-    for name, text in (("most", '"a"{0,%d}' % HUGE), ("least", '"a"{%d,}' % HUGE), ("within counts", '((("a"{0,2000}){0,2000}){0,2000}){0,2000}'), ("of 10^18 thrice", '(("a"{0,%d}){0,%d}){0,%d}' % (HUGE, HUGE, HUGE)),
-                       ("of the empty text", '""{%d}' % HUGE), ("of what may be empty", '("a"?){%d}' % HUGE), ("of a class", "[ab]{3,%d}" % HUGE)):
+    yield "51 a class of a hundred thousand", {0, 1, 3}, g("root ::= [" + "".join(chr(0x4e00 + i % 20000) for i in range(n))
+                                                           + "a]*")
+    for name, text in (("most", '"a"{0,%d}' % HUGE), ("least", '"a"{%d,}' % HUGE),
+                       ("within counts", '((("a"{0,2000}){0,2000}){0,2000}){0,2000}'),
+                       ("of 10^18 thrice", '(("a"{0,%d}){0,%d}){0,%d}' % (HUGE, HUGE, HUGE)),
+                       ("of the empty text", '""{%d}' % HUGE), ("of what may be empty", '("a"?){%d}' % HUGE),
+                       ("of a class", "[ab]{3,%d}" % HUGE)):
         yield "52 count " + name, ANY, g("root ::= " + text)
     yield "52 count beyond 64 bits", ANY, g('root ::= "a"{0,%d}' % 10 ** 30)
     yield "52 count the wrong way", BAD, g('root ::= "a"{3,2}')
-    for name, text in (("no root", 'x ::= "a"'), ("a missing rule", 'root ::= x'), ("an escape", 'root ::= "\\q"'), ("an open string", 'root ::= "a'), ("an open class", "root ::= [a"),
-                       ("a class the wrong way", "root ::= [z-a]"), ("no text", ""), ("zeros", b"root ::= \"\0\"" * 3), ("no UTF-8", b'root ::= "\xff"'), ("a star alone", "root ::= *"), ("two ::=", 'root ::= ::= "a"'),
+    for name, text in (("no root", 'x ::= "a"'), ("a missing rule", 'root ::= x'), ("an escape", 'root ::= "\\q"'),
+                       ("an open string", 'root ::= "a'), ("an open class", "root ::= [a"),
+                       ("a class the wrong way", "root ::= [z-a]"), ("no text", ""), ("zeros", b"root ::= \"\0\"" * 3),
+                       ("no UTF-8", b'root ::= "\xff"'), ("a star alone", "root ::= *"), ("two ::=", 'root ::= ::= "a"'),
                        ("an escape beyond Unicode", 'root ::= "\\U00110000"'), ("half an escape", 'root ::= "\\x"')):
         yield "53 " + name, BAD if name != "zeros" else ANY, g(text)
-    for name, text in (("itself alone", 'root ::= "a" root'), ("two rules", 'root ::= "a" x\nx ::= "b" root'), ("an empty class", "root ::= [^\\x00-\\U0010FFFF]")):
+    for name, text in (("itself alone", 'root ::= "a" root'), ("two rules", 'root ::= "a" x\nx ::= "b" root'),
+                       ("an empty class", "root ::= [^\\x00-\\U0010FFFF]")):
         yield "57 nothing satisfies: " + name, BAD, g(text)
     yield "57 only the empty text", {0, 1}, g('root ::= ""', "")
     yield "58 half a character", BAD, g(b'root ::= "\xc3" [\xa9]')
     yield "58 characters of every length", {0, 1}, g("root ::= [\U00000001-\U0010FFFF]*", "aé€😀".encode())
-    for name, text in (("two of one", '("a" | "a")*'), ("three lengths", '("a" | "aa" | "aaa")*'), ("pairs", 'x x x x "b"\nx ::= "a"*'), ("trees", 'x\nx ::= "a" x x | ""'), ("palindromes", 'x\nx ::= "a" x "a" | "a" | ""'),
+    for name, text in (("two of one", '("a" | "a")*'), ("three lengths", '("a" | "aa" | "aaa")*'),
+                       ("pairs", 'x x x x "b"\nx ::= "a"*'), ("trees", 'x\nx ::= "a" x x | ""'),
+                       ("palindromes", 'x\nx ::= "a" x "a" | "a" | ""'),
                        ("calls of calls", 'x\nx ::= "a" y y y | "a"\ny ::= "a" x x | "a"')):
         yield "59 ambiguous: " + name, {0, 1, 3}, g("root ::= " + text, "a" * 3000)
 
@@ -828,10 +964,12 @@ def grammars():
 def expressions():
     def r(text, on="a" * 5000): return Constraint("regex", text, on)
     n = 10000
-    for text in ("(a+)+$", "(a|a)*b", "(a*)*b", "(a|aa)+$", "(.*.*)*=", "([a-z]+)*1", "(a?){1000}a{1000}", "((a{0,1000}){0,1000}){0,1000}b", "a{0,%d}" % HUGE, "a{%d}" % HUGE, "(a|b)*a(a|b){40}", "(.{0,1000}a){0,1000}",
+    for text in ("(a+)+$", "(a|a)*b", "(a*)*b", "(a|aa)+$", "(.*.*)*=", "([a-z]+)*1", "(a?){1000}a{1000}",
+                 "((a{0,1000}){0,1000}){0,1000}b", "a{0,%d}" % HUGE, "a{%d}" % HUGE, "(a|b)*a(a|b){40}", "(.{0,1000}a){0,1000}",
                  "((((a{0,99}){0,99}){0,99}){0,99}){0,99}", "(?:a?){%d}" % HUGE):
         yield "56 %.40s" % text, {0, 1, 3}, r(text)
-    for text in ("(a)\\1", "(?=a)a", "(?!b)a", "(?<=a)b", "(?P=x)", "(", ")", "[", "a**", "*", "a{2,1}", "\\", "[z-a]", "(?P<x>a)(?P<x>b)", "(?i", "\\xZZ"):
+    for text in ("(a)\\1", "(?=a)a", "(?!b)a", "(?<=a)b", "(?P=x)", "(", ")", "[", "a**", "*", "a{2,1}", "\\", "[z-a]",
+                 "(?P<x>a)(?P<x>b)", "(?i", "\\xZZ"):
         yield "56 refused: %s" % text, BAD, r(text)
     yield "56 groups within each other", ANY, r("(" * n + "a" + ")" * n)
     yield "56 groups open", BAD, r("(" * n)
@@ -846,8 +984,13 @@ def nest(n, before, inside, after): return before * n + inside + after * n
 def schemas():
     def s(x, on="[1]"): return Constraint("schema", x if isinstance(x, (str, bytes)) else json.dumps(x), on)
     n, refused, both = 100000, BAD, ANY
-    for name, x in (("to itself", {"$ref": "#"}), ("around", {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}), ("through allOf", {"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}),
-                    ("through not", {"$defs": {"a": {"not": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"}), ("missing", {"$ref": "#/$defs/none"}), ("remote", {"$ref": "https://example.com/schema.json"}), ("a file", {"$ref": "file:///etc/passwd"}),
+    for name, x in (("to itself", {"$ref": "#"}), ("around",
+                                                   {"$ref": "#/$defs/a",
+                                                    "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}),
+                    ("through allOf", {"$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}),
+                    ("through not", {"$defs": {"a": {"not": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"}),
+                    ("missing", {"$ref": "#/$defs/none"}), ("remote", {"$ref": "https://example.com/schema.json"}),
+                    ("a file", {"$ref": "file:///etc/passwd"}),
                     ("no text", {"$ref": 1}), ("of a bad escape", {"$ref": "#/%zz/~7"})):
         yield "54 $ref " + name, refused, s(x)
     chain = {"$defs": {"x%d" % i: {"$ref": "#/$defs/x%d" % (i + 1)} for i in range(n)}, "$ref": "#/$defs/x0"}
@@ -856,26 +999,50 @@ def schemas():
     yield "54 $ref through items, endless", refused, s({"type": "array", "minItems": 1, "items": {"$ref": "#"}})
     for k in ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties", "minContains", "maxContains"):
         for v in (2 ** 64 - 1, 2 ** 64, 10 ** 9, HUGE, 10 ** 40, -1, 1.5, "1", 1e300):
-            yield "55 %s %s" % (k, str(v)[:24]), both, s({k: v, "contains": True} if "Contains" in k else {k: v, "type": {"I": "array", "L": "string", "P": "object"}[k[3]]})
-    for name, text in (("items", nest(n, '{"items":', "{}", "}")), ("properties", nest(n, '{"properties":{"a":', "{}", "}}")), ("not", nest(n, '{"not":', "{}", "}")), ("allOf", nest(n, '{"allOf":[', "{}", "]}")), ("anyOf", nest(n, '{"anyOf":[', "{}", ",{}]}")),
-                       ("oneOf", nest(n, '{"oneOf":[', "{}", ",{}]}")), ("if", nest(n, '{"if":', "{}", ',"then":{"type":"array"}}')), ("const", '{"const":' + nest(n, "[", "1", "]") + "}"), ("no schema", "[" * n), ("objects open", '{"items":' * n)):
+            yield "55 %s %s" % (k, str(v)[:24]), both, s({k: v, "contains": True} if "Contains" in k
+                                                         else {k: v, "type": {"I": "array", "L": "string", "P": "object"}[k[3]]})
+    for name, text in (("items", nest(n, '{"items":', "{}", "}")), ("properties", nest(n, '{"properties":{"a":', "{}", "}}")),
+                       ("not", nest(n, '{"not":', "{}", "}")), ("allOf", nest(n, '{"allOf":[', "{}", "]}")),
+                       ("anyOf", nest(n, '{"anyOf":[', "{}", ",{}]}")),
+                       ("oneOf", nest(n, '{"oneOf":[', "{}", ",{}]}")),
+                       ("if", nest(n, '{"if":', "{}", ',"then":{"type":"array"}}')),
+                       ("const", '{"const":' + nest(n, "[", "1", "]") + "}"), ("no schema", "[" * n),
+                       ("objects open", '{"items":' * n)):
         yield "56 a hundred thousand deep: " + name, both, s(text)
     yield "56 an instance a hundred thousand deep", {0, 1, 3}, s({"items": {"$ref": "#"}}, nest(n, "[", "1", "]"))
     yield "56 an instance that stays open", {0, 1, 3}, s({}, "[" * n)
-    for text in ("(a+)+$", "(a|a)*b", "^(a|b)*a(a|b){30}$", "^.*a.{500}$", "(x+x+)+y", "a{0,100000}", "(a{0,1000}){0,1000}", "(a)\\1", "(?=a)", "(?<!a)b", "(", "[", "*", "\\p{L}", "(?i)a", "\\ud800"):
+    for text in ("(a+)+$", "(a|a)*b", "^(a|b)*a(a|b){30}$", "^.*a.{500}$", "(x+x+)+y", "a{0,100000}", "(a{0,1000}){0,1000}",
+                 "(a)\\1", "(?=a)", "(?<!a)b", "(", "[", "*", "\\p{L}", "(?i)a", "\\ud800"):
         yield "56 pattern %s" % text, both, s({"pattern": text}, '"%s"' % ("a" * 5000))
-    for name, x in (("enum of a hundred thousand", {"enum": list(range(n)) + [[1]]}), ("properties", {"properties": {"k%d" % i: {} for i in range(n)}}), ("required", {"required": ["k%d" % i for i in range(n)]}),
-                    ("required of properties", {"properties": {"k%d" % i: True for i in range(20000)}, "required": ["k%d" % i for i in range(20000)]}), ("allOf of anyOf", {"allOf": [{"anyOf": [{"required": ["a%d" % i]}, {"required": ["b%d" % i]}]} for i in range(60)]}),
-                    ("oneOf of properties", {"oneOf": [{"properties": {"k%d" % i: {"type": "string"}}} for i in range(200)]}), ("not allOf anyOf", {"not": {"allOf": [{"anyOf": [{"minProperties": i}, {"maxItems": i}]} for i in range(100)]}}),
-                    ("patterns that overlap", {"patternProperties": {"^.*%d.*x%d" % (i, i): {"minimum": i} for i in range(60)}}), ("contains of contains", {"allOf": [{"contains": {"minimum": i}, "maxContains": i} for i in range(40)]}),
-                    ("dependencies", {"dependentSchemas": {"k%d" % i: {"required": ["k%d" % (i + 1)]} for i in range(2000)}}), ("unique items", {"uniqueItems": True, "items": {"enum": list(range(3000))}, "minItems": 2999}),
-                    ("unique objects", {"uniqueItems": True, "items": {"type": "object"}}), ("multipleOf 1e-300", {"multipleOf": 1e-300}), ("multipleOf of 10^15", {"multipleOf": 999999999999989}), ("multipleOf 1e300", {"multipleOf": 1e300}), ("multipleOf 0", {"multipleOf": 0}),
-                    ("a bound of 10^300", {"minimum": 10 ** 300, "maximum": 10 ** 300 + 1}), ("else of else", {"if": {"const": 1}, "else": {"if": {"const": 2}, "else": {"if": {"const": 3}, "else": False}}}), ("false", False), ("not true", {"not": {}}), ("number as schema", {"properties": {"a": 1}}),
-                    ("type unknown", {"type": "thing"}), ("type empty", {"type": []}), ("enum no list", {"enum": 1}), ("required no list", {"required": "a"}), ("allOf empty", {"allOf": []})):
+    for name, x in (("enum of a hundred thousand", {"enum": list(range(n)) + [[1]]}),
+                    ("properties", {"properties": {"k%d" % i: {} for i in range(n)}}),
+                    ("required", {"required": ["k%d" % i for i in range(n)]}),
+                    ("required of properties", {"properties": {"k%d" % i: True for i in range(20000)},
+                                                "required": ["k%d" % i for i in range(20000)]}),
+                    ("allOf of anyOf",
+                     {"allOf": [{"anyOf": [{"required": ["a%d" % i]}, {"required": ["b%d" % i]}]} for i in range(60)]}),
+                    ("oneOf of properties", {"oneOf": [{"properties": {"k%d" % i: {"type": "string"}}} for i in range(200)]}),
+                    ("not allOf anyOf",
+                     {"not": {"allOf": [{"anyOf": [{"minProperties": i}, {"maxItems": i}]} for i in range(100)]}}),
+                    ("patterns that overlap", {"patternProperties": {"^.*%d.*x%d" % (i, i): {"minimum": i} for i in range(60)}}),
+                    ("contains of contains", {"allOf": [{"contains": {"minimum": i}, "maxContains": i} for i in range(40)]}),
+                    ("dependencies", {"dependentSchemas": {"k%d" % i: {"required": ["k%d" % (i + 1)]} for i in range(2000)}}),
+                    ("unique items", {"uniqueItems": True, "items": {"enum": list(range(3000))}, "minItems": 2999}),
+                    ("unique objects", {"uniqueItems": True, "items": {"type": "object"}}),
+                    ("multipleOf 1e-300", {"multipleOf": 1e-300}), ("multipleOf of 10^15", {"multipleOf": 999999999999989}),
+                    ("multipleOf 1e300", {"multipleOf": 1e300}), ("multipleOf 0", {"multipleOf": 0}),
+                    ("a bound of 10^300", {"minimum": 10 ** 300, "maximum": 10 ** 300 + 1}),
+                    ("else of else", {"if": {"const": 1},
+                                      "else": {"if": {"const": 2}, "else": {"if": {"const": 3}, "else": False}}}),
+                    ("false", False), ("not true", {"not": {}}), ("number as schema", {"properties": {"a": 1}}),
+                    ("type unknown", {"type": "thing"}), ("type empty", {"type": []}), ("enum no list", {"enum": 1}),
+                    ("required no list", {"required": "a"}), ("allOf empty", {"allOf": []})):
         yield "56 " + name, both, s(x)
     yield "56 a bound of a hundred thousand digits", both, s('{"minimum":1%s}' % ("0" * n))
     yield "56 a bound with an exponent", both, s('{"minimum":1e999999999999999999999, "multipleOf": 1e-99999999}')
-    for name, x in (("no text", b""), ("half", b'{"type":'), ("not UTF-8", b'{"const":"\xff"}'), ("zeros", b"\0" * 100), ("a key twice", b'{"type":"string","type":"number"}'), ("half a pair", b'{"const":"\\ud800"}'), ("two values", b"{} {}"), ("a list", b"[]"), ("BOM", b"\xef\xbb\xbf{}")):
+    for name, x in (("no text", b""), ("half", b'{"type":'), ("not UTF-8", b'{"const":"\xff"}'), ("zeros", b"\0" * 100),
+                    ("a key twice", b'{"type":"string","type":"number"}'), ("half a pair", b'{"const":"\\ud800"}'),
+                    ("two values", b"{} {}"), ("a list", b"[]"), ("BOM", b"\xef\xbb\xbf{}")):
         yield "56 file: " + name, both, s(x)
 
 
@@ -890,20 +1057,24 @@ def line_fault(err):
 
 
 def fault(binary, args, allowed, limit, quiet_out, inp=None):
-    """The error of a run, or None. A refusal takes less than a second of CPU time; ten are allowed, so that a slow machine passes."""
-    confine = ["sh", "-c", "ulimit -c 0; %sexec \"$@\"" % ("ulimit -v %d; " % (limit >> 10) if limit else ""), "sh"]    # preexec_fn would copy this process
+    """The error of a run, or None. A refusal takes less than a second of CPU time; ten are allowed for slow machines."""
+    # preexec_fn would copy this process
+    confine = ["sh", "-c", "ulimit -c 0; %sexec \"$@\"" % ("ulimit -v %d; " % (limit >> 10) if limit else ""), "sh"]
     def cpu():
         u = resource.getrusage(resource.RUSAGE_CHILDREN)
         return u.ru_utime + u.ru_stime
     slow = 1 if limit else 20
     start = cpu()
     try:
-        p = subprocess.run(confine + [binary] + args, **({"stdin": subprocess.DEVNULL} if inp is None else {"input": inp}), capture_output=True, timeout=60 * slow)
+        p = subprocess.run(confine + [binary] + args, **({"stdin": subprocess.DEVNULL} if inp is None else {"input": inp}),
+                           capture_output=True, timeout=60 * slow)
     except subprocess.TimeoutExpired:
         return "still running after %d s" % (60 * slow)
     took = cpu() - start
     if p.returncode < 0: return "signal %d" % -p.returncode
-    if p.returncode not in allowed: return "exit %d, want %s: %r" % (p.returncode, " or ".join(map(str, sorted(allowed))), p.stderr.decode("utf-8", "replace")[:200])
+    if p.returncode not in allowed:
+        return "exit %d, want %s: %r" % (p.returncode, " or ".join(map(str, sorted(allowed))),
+                                         p.stderr.decode("utf-8", "replace")[:200])
     if p.returncode and quiet_out and p.stdout: return "refused, yet wrote %r on stdout" % p.stdout[:80]
     if p.returncode and line_fault(p.stderr): return line_fault(p.stderr)
     return "took %.2f s" % took if p.returncode and took >= 10 * slow else None
@@ -925,15 +1096,18 @@ def on_file(path, name):
 
 def batch_fault(opt):
     """All constraints as lines of one batch: a record for each, and the good lines among them are answered."""
-    rows = [(name, allowed, body) for group in (grammars, expressions, schemas) for name, allowed, c in group() if (body := c.body()) is not None]
+    rows = [(name, allowed, body) for group in (grammars, expressions, schemas) for name, allowed,
+            c in group() if (body := c.body()) is not None]
     line = lambda body: b'{"prompt":"x","max_tokens":4,"temperature":0%s}\n' % (b"," + body if body else b"")
     d = tempfile.mkdtemp(prefix="hostile.")
     model, path = os.path.join(d, "m.gguf"), os.path.join(d, "in.jsonl")
     with open(model, "wb") as f: f.write(SPM.bytes())
     with open(path, "wb") as f:
-        for _, _, body in rows: f.write(line((body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)[1:-1]).encode()) + line(b""))
+        for _, _, body in rows:
+            f.write(line((body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)[1:-1]).encode()) + line(b""))
     try:
-        p = subprocess.run([opt.binary, "-m", model, "--batch", path, "-q"], stdin=subprocess.DEVNULL, capture_output=True, timeout=600 * (20 if opt.no_limit else 1))
+        p = subprocess.run([opt.binary, "-m", model, "--batch", path, "-q"], stdin=subprocess.DEVNULL, capture_output=True,
+                           timeout=600 * (20 if opt.no_limit else 1))
     except subprocess.TimeoutExpired:
         return "still running"
     finally:
@@ -941,7 +1115,8 @@ def batch_fault(opt):
     if p.returncode != 1: return "exit %d: %r" % (p.returncode, p.stderr[-300:])
     found = {}
     for x in map(json.loads, p.stdout.splitlines()): found.setdefault(x["line"], []).append(x)
-    if sorted(found) != list(range(1, 2 * len(rows) + 1)) or any(len(x) > 1 for x in found.values()): return "%d records for %d lines" % (sum(map(len, found.values())), 2 * len(rows))
+    if sorted(found) != list(range(1, 2 * len(rows) + 1)) or any(len(x) > 1 for x in found.values()):
+        return "%d records for %d lines" % (sum(map(len, found.values())), 2 * len(rows))
     for i, (name, allowed, _) in enumerate(rows):
         said = found[2 * i + 1][0]["error"]
         if said and not allowed & {2, 3} or not said and not allowed & {0, 1}: return "%s: %s" % (name, said)
@@ -952,24 +1127,29 @@ def batch_fault(opt):
 def run(opt):
     passed = failed = 0
     limit = 0 if opt.no_limit else 1 << 30
-    groups = (goods, container, tensors, models, families, recurrent, gemmas, splits, vocabularies, not_files, grammars, expressions, schemas)
+    groups = (goods, container, tensors, models, families, recurrent, gemmas, splits, vocabularies, not_files, grammars,
+              expressions, schemas)
     for name, allowed, case in (c for g in groups for c in g()):
         if opt.only and opt.only not in name: continue
         d = tempfile.mkdtemp(prefix="hostile.")
         if isinstance(case, Constraint): runs = case.runs(d)
         else: runs = on_file(place(case, d), name)
         start = time.time()
-        faults = [(what, fault(opt.binary, args, allowed if what != "run" else allowed - {1} | ({0} if 1 in allowed else set()), limit, what == "run", inp)) for what, args, inp in runs]
+        faults = [(what, fault(opt.binary, args, allowed if what != "run" else allowed - {1} | ({0} if 1 in allowed else set()),
+                               limit, what == "run", inp)) for what, args, inp in runs]
         bad = ["%s: %s" % f for f in faults if f[1]]
         passed, failed = passed + (not bad), failed + bool(bad)
-        if bad or opt.verbose: print("%s %s%s" % ("FAIL" if bad else "ok  ", name, "".join("\n     " + b for b in bad)), flush=True)
+        if bad or opt.verbose:
+            print("%s %s%s" % ("FAIL" if bad else "ok  ", name, "".join("\n     " + b for b in bad)), flush=True)
         if opt.verbose and isinstance(case, Constraint): print("     %.2f s" % (time.time() - start))
-        if bad and opt.keep and not callable(case) and not isinstance(case, Constraint): shutil.copytree(d, os.path.join(opt.keep, "%03d-" % failed + "".join(c if c.isalnum() else "_" for c in name)[:40]))
+        if bad and opt.keep and not callable(case) and not isinstance(case, Constraint):
+            shutil.copytree(d, os.path.join(opt.keep, "%03d-" % failed + "".join(c if c.isalnum() else "_" for c in name)[:40]))
         shutil.rmtree(d, ignore_errors=True)
     if not opt.only or opt.only in "constraints in a batch":
         bad = batch_fault(opt)
         passed, failed = passed + (not bad), failed + bool(bad)
-        if bad or opt.verbose: print("%s constraints in a batch%s" % ("FAIL" if bad else "ok  ", ": " + bad if bad else ""), flush=True)
+        if bad or opt.verbose:
+            print("%s constraints in a batch%s" % ("FAIL" if bad else "ok  ", ": " + bad if bad else ""), flush=True)
     print("hostile: %d passed, %d failed" % (passed, failed))
     return 1 if failed or not passed else 0
 
@@ -978,9 +1158,12 @@ def tiny(version, nul=False):
     """Every type in a few hundred bytes, for the fuzzer."""
     f = File(version)
     f.nul, f.align = nul, 64
-    for k, t, v in (("u8", U8, 200), ("i8", I8, -3), ("u16", U16, 60000), ("i16", I16, -300), ("u32", U32, 1 << 31), ("i32", I32, -5), ("f32", F32, 1.5), ("bool", BOOL, 1),
-                    ("str", STR, "hello"), ("u64", U64, M64), ("i64", I64, -1 << 63), ("f64", F64, -2.25), ("general.alignment", U32, 64), ("a.str", ARR, (STR, ["one", "", "three"])),
-                    ("a.bool", ARR, (BOOL, [0, 1])), ("a.i16", ARR, (I16, [-1, 7])), ("a.f64", ARR, (F64, [0.5])), ("a.none", ARR, (U64, []))):
+    for k, t, v in (("u8", U8, 200), ("i8", I8, -3), ("u16", U16, 60000), ("i16", I16, -300), ("u32", U32, 1 << 31),
+                    ("i32", I32, -5), ("f32", F32, 1.5), ("bool", BOOL, 1),
+                    ("str", STR, "hello"), ("u64", U64, M64), ("i64", I64, -1 << 63), ("f64", F64, -2.25),
+                    ("general.alignment", U32, 64), ("a.str", ARR, (STR, ["one", "", "three"])),
+                    ("a.bool", ARR, (BOOL, [0, 1])), ("a.i16", ARR, (I16, [-1, 7])), ("a.f64", ARR, (F64, [0.5])),
+                    ("a.none", ARR, (U64, []))):
         f.set(k, t, v)
     return f.add("t", [4, 2], T_F32, bytes(32)).add("u.weight", [32, 2], T_Q8_0, bytes(68)).bytes()
 
@@ -989,20 +1172,26 @@ def corpus(d):
     for v in (1, 2, 3): open(os.path.join(d, "v%d.gguf" % v), "wb").write(tiny(v))
     open(os.path.join(d, "v1-nul.gguf"), "wb").write(tiny(1, True))
     f = File()
-    for k in ("model", "bos_token_id", "eos_token_id"): f.set("tokenizer.ggml." + k, *[x for x in SPM.kv if x[0] == "tokenizer.ggml." + k][0][1:])
+    for k in ("model", "bos_token_id", "eos_token_id"):
+        f.set("tokenizer.ggml." + k, *[x for x in SPM.kv if x[0] == "tokenizer.ggml." + k][0][1:])
     words = spm_tokens()[:40]
-    f.set("tokenizer.ggml.tokens", ARR, (STR, words)).set("tokenizer.ggml.scores", ARR, (F32, [0.0] * 40)).set("tokenizer.ggml.token_type", ARR, (I32, [6] * 40))
+    f.set("tokenizer.ggml.tokens", ARR, (STR, words)).set("tokenizer.ggml.scores", ARR, (F32, [0.0] * 40))
+    f.set("tokenizer.ggml.token_type", ARR, (I32, [6] * 40))
     open(os.path.join(d, "vocab.gguf"), "wb").write(f.bytes())
     f = File().set("split.no", U16, 0).set("split.count", U16, 1).set("split.tensors.count", I32, 1)
     open(os.path.join(d, "split.gguf"), "wb").write(f.add("t", [8], T_F32, bytes(32)).bytes())
     f = File()
-    for i, (t, n, size) in enumerate(((T_F16, 4, 8), (T_Q4_0, 32, 18), (14, 256, 210), (39, 32, 17), (T_I8, 3, 3), (T_I64, 1, 8))): f.add("t%d" % i, [n], t, bytes(size))
+    for i, (t, n, size) in enumerate(((T_F16, 4, 8), (T_Q4_0, 32, 18), (14, 256, 210), (39, 32, 17), (T_I8, 3, 3),
+                                      (T_I64, 1, 8))):
+        f.add("t%d" % i, [n], t, bytes(size))
     open(os.path.join(d, "types.gguf"), "wb").write(f.bytes())
     open(os.path.join(d, "model.gguf"), "wb").write(wide(4, spm_tokens()[:24]))
-    for m in ("gemma3", "gpt-oss", "mistral3", "granitemoe_shared", "qwen3vl"):                       # the keys of a family, in front of a small vocabulary
+    # the keys of a family, in front of a small vocabulary
+    for m in ("gemma3", "gpt-oss", "mistral3", "granitemoe_shared", "qwen3vl"):
         f = family(m, "rope.freq_base_swa", F32, 1e4)
         f.tensors, f.kv = [], [x for x in f.kv if not x[0].startswith("tokenizer.")]
-        f.set(f.get("general.architecture") + ".attention.sliding_window_pattern", ARR, (BOOL, [1, 0, 1, 1, 0, 1, 1][:f.get(f.get("general.architecture") + ".block_count")]))
+        f.set(f.get("general.architecture") + ".attention.sliding_window_pattern", ARR,
+              (BOOL, [1, 0, 1, 1, 0, 1, 1][:f.get(f.get("general.architecture") + ".block_count")]))
         open(os.path.join(d, m + ".gguf"), "wb").write(f.set("tokenizer.ggml.tokens", ARR, (STR, ["a", "b", "c"])).bytes())
     open(os.path.join(d, "big-endian.gguf"), "wb").write(b"GGUF" + struct.pack(">IQQ", 3, 0, 0))
 

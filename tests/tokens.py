@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""The tokenizers bert, t5 and gemma4 beside those of transformers and tokenizers: vocabularies trained here, and those of a folder, on random texts.
+"""The tokenizers bert, t5 and gemma4 beside those of transformers and tokenizers: vocabularies trained here, and those of a
+folder, on random texts.
     make tokens                                    # PYTHON needs transformers, tokenizers, sentencepiece and gguf
     python3 tests/tokens.py build/test/judge --texts 3000 --seed 2 --peers ../llama.cpp/models
-A line for each vocabulary: texts, texts with the same tokens, and for t5 how many differ from SentencePiece's own tokens, which normalise without regard for
-grapheme clusters. --peers: a folder with ggml-vocab-NAME.gguf, .inp and .out; vocabularies of other kinds are passed over.
+A line for each vocabulary: texts, texts with the same tokens, and for t5 how many differ from SentencePiece's own tokens,
+which normalise without regard for grapheme clusters. --peers: a folder with ggml-vocab-NAME.gguf, .inp and .out; vocabularies
+of other kinds are passed over.
 Exit 1 if a text has other tokens."""
 import argparse, glob, io, json, os, random, re, subprocess, sys, tempfile
 
@@ -14,17 +16,28 @@ from tokenizers import BertWordPieceTokenizer, Regex, Tokenizer, models, normali
 from transformers import BertTokenizer, T5Tokenizer, XLMRobertaTokenizer
 
 SPACE = "\u2581"
-SCRIPTS = ["abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "áàâäãåāéèêëíìîïóòôöúùûüñçßøæœłđşığžčř", "ÁÀÉÈÍÓÚÑÇØŁĐŞİĞŽČ", "абвгдеёжзийклмнопрстуфхцчшщ",
-           "АБВГДЕЁЖЗИЙ", "αβγδεζηθικλμνξοπρστυφχψως", "ΑΒΓΔΕΖΗΆΈΉ", "אבגדהוזחטיכלמנסעפצקרשתךםןףץ", "ابتثجحخدذرزسشصضطظعغفقكلمنهويءآأؤإئ", "अआइईकखगघचछजझटठडढणतथदधनपफबभमयरलवशषसह",
-           "กขคงจฉชซญดตถทธนบปผฝพฟมยรลวศสหอ", "中文字日本語国学生大人小水火山川田東京北上下左右", "あいうえおかきくけこさしすせそたちつてとがぎぐ", "アイウエオカキクケコサシスセソガギグパピプ", "한국어안녕하세요가나다라마바사", "აბგდევზთიკლმ",
+SCRIPTS = ["abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "áàâäãåāéèêëíìîïóòôöúùûüñçßøæœłđşığžčř",
+           "ÁÀÉÈÍÓÚÑÇØŁĐŞİĞŽČ", "абвгдеёжзийклмнопрстуфхцчшщ",
+           "АБВГДЕЁЖЗИЙ", "αβγδεζηθικλμνξοπρστυφχψως", "ΑΒΓΔΕΖΗΆΈΉ", "אבגדהוזחטיכלמנסעפצקרשתךםןףץ",
+           "ابتثجحخدذرزسشصضطظعغفقكلمنهويءآأؤإئ", "अआइईकखगघचछजझटठडढणतथदधनपफबभमयरलवशषसह",
+           "กขคงจฉชซญดตถทธนบปผฝพฟมยรลวศสหอ", "中文字日本語国学生大人小水火山川田東京北上下左右", "あいうえおかきくけこさしすせそたちつてとがぎぐ", "アイウエオカキクケコサシスセソガギグパピプ",
+           "한국어안녕하세요가나다라마바사", "აბგდევზთიკლმ",
            "აბգդեզէըթժ"]
-MARKS = ["\u0301\u0300\u0308\u0323\u0327\u0302", "\u05b0\u05b4\u05bc", "\u064b\u064e\u0650\u0651\u0670", "\u093e\u093f\u0940\u0941\u0947\u094d\u0902\u093c", "\u0e31\u0e34\u0e35\u0e48\u0e49", "\u3099\u309a", "\u200d\ufe0f\u20e3\U0001f3fd"]
-ODD = ["\t", "\n", "\r\n", "\r", "\x00", "\x01", "\x1b", "\x7f", "\x85", "\xa0", "\xad", "\u1680", "\u180e", "\u200b", "\u200c", "\u200e", "\u2028", "\u2029", "\u202f", "\u3000", "\ufeff", "\ufffd", "\ue000", "\u0378", "\U000e0041",
-       "\U0010fffd", "\u2581", "\ufb01", "\u2163", "\u00bd", "\u00b2", "\u210c", "\u3392", "\uff21", "\uff76\uff9e", "\u2126", "\u212b", "\u1e9e", "\u0130", "\u01c5", "\u0132", "\ufdfa", "\ufb1d", "\u0958", "\u2adc", "\U0001d15e",
-       "\uf900", "\U0002f800", "\u3007", "\u3005", "\u30fb", "\U00020000", "\U0002b920", "\U0002b820", "\u1100\u1161\u11a8", "\u0600a", "\U0001f1e9\U0001f1ea", "e\u0301", "e\u0302\u0301", "1\ufe0f\u20e3", "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+MARKS = ["\u0301\u0300\u0308\u0323\u0327\u0302", "\u05b0\u05b4\u05bc", "\u064b\u064e\u0650\u0651\u0670",
+         "\u093e\u093f\u0940\u0941\u0947\u094d\u0902\u093c", "\u0e31\u0e34\u0e35\u0e48\u0e49", "\u3099\u309a",
+         "\u200d\ufe0f\u20e3\U0001f3fd"]
+ODD = ["\t", "\n", "\r\n", "\r", "\x00", "\x01", "\x1b", "\x7f", "\x85", "\xa0", "\xad", "\u1680", "\u180e", "\u200b", "\u200c",
+       "\u200e", "\u2028", "\u2029", "\u202f", "\u3000", "\ufeff", "\ufffd", "\ue000", "\u0378", "\U000e0041",
+       "\U0010fffd", "\u2581", "\ufb01", "\u2163", "\u00bd", "\u00b2", "\u210c", "\u3392", "\uff21", "\uff76\uff9e", "\u2126",
+       "\u212b", "\u1e9e", "\u0130", "\u01c5", "\u0132", "\ufdfa", "\ufb1d", "\u0958", "\u2adc", "\U0001d15e",
+       "\uf900", "\U0002f800", "\u3007", "\u3005", "\u30fb", "\U00020000", "\U0002b920", "\U0002b820", "\u1100\u1161\u11a8",
+       "\u0600a", "\U0001f1e9\U0001f1ea", "e\u0301", "e\u0302\u0301", "1\ufe0f\u20e3",
+       "\U0001f468\u200d\U0001f469\u200d\U0001f467",
        "\U0001f600", "\U0001f44d\U0001f3fd", "\u2764\ufe0f"]
-PUNCT = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~\u00a1\u00ab\u00b7\u00bf\u2014\u2018\u2019\u201c\u2026\u20ac\u00a3\u00a9\u00d7\u2192\u3001\u3002\uff0c\u300c\u061f\u0964\u2260"
-WORDS = ["the", "of", "and", "tokenizer", "Internationalization", "don't", "U.S.A.", "3.14159", "2026-11-23", "user@example.com", "https://example.com/a?b=c", "naïve", "Straße", "ΟΔΟΣ", "İstanbul", "ПРИВЕТ", "今日は", "안녕하세요", "नमस्ते",
+PUNCT = ("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~\u00a1\u00ab\u00b7\u00bf\u2014\u2018\u2019\u201c\u2026"
+         "\u20ac\u00a3\u00a9\u00d7\u2192\u3001\u3002\uff0c\u300c\u061f\u0964\u2260")
+WORDS = ["the", "of", "and", "tokenizer", "Internationalization", "don't", "U.S.A.", "3.14159", "2026-11-23", "user@example.com",
+         "https://example.com/a?b=c", "naïve", "Straße", "ΟΔΟΣ", "İstanbul", "ПРИВЕТ", "今日は", "안녕하세요", "नमस्ते",
          "مرحبا", "สวัสดี", "C++", "#hashtag", "x=y+1;", "don’t", "…", "--", "a_b_c", "ﬁnal"]
 
 
@@ -49,7 +62,9 @@ def text(rng, some):
         elif kind < .68: out += "".join(rng.choice(PUNCT) for _ in range(rng.randint(1, 3)))
         elif kind < .78: out += "".join(rng.choice(ODD) for _ in range(rng.randint(1, 2)))
         elif kind < .82: out += str(rng.randint(0, 10 ** rng.randint(1, 12)))
-        elif kind < .86: out += "".join(chr(rng.choice((rng.randint(1, 0xd7ff), rng.randint(0xe000, 0x1ffff), rng.randint(0x80, 0x600)))) for _ in range(rng.randint(1, 4)))
+        elif kind < .86:
+            out += "".join(chr(rng.choice((rng.randint(1, 0xd7ff), rng.randint(0xe000, 0x1ffff), rng.randint(0x80, 0x600))))
+                           for _ in range(rng.randint(1, 4)))
         elif kind < .87: out += word(rng) * rng.randint(8, 60)
         if rng.random() < .6: out += " " * rng.choice((1, 1, 1, 1, 2, 3))
     return out
@@ -121,7 +136,8 @@ def write_t5(path, tokens, scores, types, charsmap, ids):
 
 def train_bert(lines, lower, strip, size):
     t = BertWordPieceTokenizer(lowercase=lower, strip_accents=strip)
-    t.train_from_iterator(lines, vocab_size=size, min_frequency=2, show_progress=False, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
+    t.train_from_iterator(lines, vocab_size=size, min_frequency=2, show_progress=False,
+                          special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
     return sorted(t.get_vocab(), key=t.get_vocab().get)
 
 
@@ -132,7 +148,8 @@ def bert_oracle(tokens, lower, strip, unk="[UNK]"):
 
 def train_unigram(lines, size, coverage=.995, **more):
     out = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=out, vocab_size=size, model_type="unigram", hard_vocab_limit=False, character_coverage=coverage,
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=out, vocab_size=size,
+                                             model_type="unigram", hard_vocab_limit=False, character_coverage=coverage,
                                              minloglevel=2, num_threads=1, **more)
     m = sentencepiece_model_pb2.ModelProto()
     m.ParseFromString(out.getvalue())
@@ -143,29 +160,36 @@ def unigram(kind, proto, path):
     """Writes the vocabulary and returns transformers' answer and SentencePiece's."""
     pieces = [(p.piece, p.score, p.type) for p in proto.pieces]
     charsmap = proto.normalizer_spec.precompiled_charsmap
-    if kind == "xlm-roberta":                                        # ids as in fairseq: <s> <pad> </s> <unk>, the other tokens, <mask>
+    # ids as in fairseq: <s> <pad> </s> <unk>, the other tokens, <mask>
+    if kind == "xlm-roberta":
         rest = [p for p in pieces if p[0] not in ("<s>", "</s>", "<pad>", "<unk>")]
         pieces = [("<s>", 0., 3), ("<pad>", 0., 3), ("</s>", 0., 3), ("<unk>", 0., 2)] + rest + [("<mask>", 0., 3)]
         ids = dict(bos=0, pad=1, eos=2, unk=3)
         make = lambda v, c: XLMRobertaTokenizer(vocab=v, _spm_precompiled_charsmap=c)
     else:
-        ids = {name: next(i for i, p in enumerate(pieces) if p[0] == piece) for name, piece in (("pad", "<pad>"), ("eos", "</s>"), ("unk", "<unk>"))}
+        ids = {name: next(i for i, p in enumerate(pieces) if p[0] == piece)
+               for name, piece in (("pad", "<pad>"), ("eos", "</s>"), ("unk", "<unk>"))}
         make = lambda v, c: T5Tokenizer(vocab=v, _spm_precompiled_charsmap=c, extra_ids=0)
     write_t5(path, [p[0] for p in pieces], [p[1] for p in pieces], [p[2] for p in pieces], charsmap, ids)
     t = make([(p[0], p[1]) for p in pieces], charsmap or None)
     sp = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
     place = {p[0]: i for i, p in enumerate(pieces)}
-    return lambda s: t.encode(s, add_special_tokens=False), lambda s: [ids["unk"] if i == sp.unk_id() else place[sp.id_to_piece(i)] for i in sp.encode(s)]
+    return (lambda s: t.encode(s, add_special_tokens=False),
+            lambda s: [ids["unk"] if i == sp.unk_id() else place[sp.id_to_piece(i)] for i in sp.encode(s)])
 
 
 def train_raw(lines, size):
-    """gemma4: tokens with U+2581 for a space, merges between characters, runs of newlines, a token for each byte. Returns tokens and merges."""
+    """gemma4: tokens with U+2581 for a space, merges between characters, runs of newlines, a token for each byte. Returns tokens
+    and merges."""
     t = Tokenizer(models.BPE())
     t.normalizer = normalizers.Replace(" ", SPACE)
-    t.pre_tokenizer = pre_tokenizers.Split(Regex("[^" + SPACE + "]" + SPACE), "merged_with_previous")      # shorter words train faster
-    t.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=size, min_frequency=2, show_progress=False, special_tokens=["<pad>", "<eos>", "<bos>", "<unk>"]))
+    # shorter words train faster
+    t.pre_tokenizer = pre_tokenizers.Split(Regex("[^" + SPACE + "]" + SPACE), "merged_with_previous")
+    t.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=size, min_frequency=2, show_progress=False,
+                                                     special_tokens=["<pad>", "<eos>", "<bos>", "<unk>"]))
     runs = ["\n" * i for i in range(1, 9)]
-    merges = [("\n" * i, "\n" * j) for i in range(1, 8) for j in range(1, 9 - i)] + [tuple(m) for m in json.loads(t.to_str())["model"]["merges"]]
+    merges = [("\n" * i, "\n" * j) for i in range(1, 8) for j in range(1, 9 - i)]
+    merges += [tuple(m) for m in json.loads(t.to_str())["model"]["merges"]]
     learnt = [x for x in sorted(t.get_vocab(), key=t.get_vocab().get) if x not in runs]
     return learnt[:4] + ["<0x%02X>" % b for b in range(256)] + runs + learnt[4:], merges
 
@@ -174,20 +198,23 @@ def write_raw(path, tokens, merges):
     w = writer(path, "gemma4")
     w.add_token_list(tokens)
     w.add_token_types([3, 3, 3, 2] + [6] * 256 + [1] * (len(tokens) - 260))
-    w.add_token_merges([a + " " + b for a, b in merges if a[0] != "\n"])                                  # newlines: the converter of the peers loses them
+    # newlines: the converter of the peers loses them
+    w.add_token_merges([a + " " + b for a, b in merges if a[0] != "\n"])
     w.add_pad_token_id(0), w.add_eos_token_id(1), w.add_bos_token_id(2), w.add_unk_token_id(3)
     finish(w)
 
 
 def raw_oracle(tokens, merges):
-    """Of bytes: an invalid byte and each byte of U+2581 are byte tokens here, which the library cannot say; the texts between them are the library's."""
+    """Of bytes: an invalid byte and each byte of U+2581 are byte tokens here, which the library cannot say; the texts between
+    them are the library's."""
     t = Tokenizer(models.BPE({x: i for i, x in enumerate(tokens)}, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     t.normalizer = normalizers.Replace(" ", SPACE)
 
     def encode(text):
         out = []
         for i, part in enumerate(re.split("([\udc80-\udcff" + SPACE + "])", text.decode("utf-8", "surrogateescape"))):
-            out += [4 + b for b in part.encode("utf-8", "surrogateescape")] if i % 2 else t.encode(part, add_special_tokens=False).ids
+            out += ([4 + b for b in part.encode("utf-8", "surrogateescape")] if i % 2
+                    else t.encode(part, add_special_tokens=False).ids)
         return out
     return encode
 
@@ -225,18 +252,21 @@ def compare(name, program, path, texts, oracle, other=None, reads=replaced):
             shown += 1
             print(f"  {name}: {t!r}\n    got  {got}\n    want {want}")
     judge.close()
-    print(f"{name}: {len(texts)} texts, {same} with the same tokens" + (f"; of these SentencePiece has other tokens for {apart}" if other else ""), flush=True)
+    print(f"{name}: {len(texts)} texts, {same} with the same tokens"
+          + (f"; of these SentencePiece has other tokens for {apart}" if other else ""), flush=True)
     return same == len(texts)
 
 
 def trained(program, folder, n, rng):
     some, lines = corpus(rng)
     texts, ok = random_texts(rng, some, n), True
-    for name, lower, strip, size in (("bert uncased", True, None, 2000), ("bert cased", False, None, 2500), ("bert lower, accents stay", True, False, 900)):
+    for name, lower, strip, size in (("bert uncased", True, None, 2000), ("bert cased", False, None, 2500),
+                                     ("bert lower, accents stay", True, False, 900)):
         tokens, path = train_bert(lines, lower, strip, size), os.path.join(folder, "v.gguf")
         write_bert(path, tokens, lower, strip)
         ok &= compare(name, program, path, texts, bert_oracle(tokens, lower, strip))
-    for name, kind, size, more in (("t5, nmt_nfkc", "t5", 2000, {}), ("xlm-roberta, nmt_nfkc", "xlm-roberta", 1500, {}), ("t5, nmt_nfkc_cf", "t5", 1200, dict(normalization_rule_name="nmt_nfkc_cf")),
+    for name, kind, size, more in (("t5, nmt_nfkc", "t5", 2000, {}), ("xlm-roberta, nmt_nfkc", "xlm-roberta", 1500, {}),
+                                   ("t5, nmt_nfkc_cf", "t5", 1200, dict(normalization_rule_name="nmt_nfkc_cf")),
                                    ("t5, no map", "t5", 1500, dict(normalization_rule_name="identity"))):
         path = os.path.join(folder, "v.gguf")
         proto = train_unigram(lines, size, pad_id=0, eos_id=1, unk_id=2, bos_id=-1, **more)
@@ -270,7 +300,8 @@ def peer(program, path, n, rng):
         judge.close()
     if model == "bert":
         types = [int(r.fields["tokenizer.ggml.token_type"].parts[i][0]) for i in r.fields["tokenizer.ggml.token_type"].data]
-        tokens = [t if t[:1] == "[" and t[-1:] == "]" and types[i] != 1 else t[1:] if t.startswith(SPACE) else t if types[i] != 1 else "##" + t for i, t in enumerate(strings(r, "tokens"))]
+        tokens = [t if t[:1] == "[" and t[-1:] == "]" and types[i] != 1 else t[1:] if t.startswith(SPACE) else t
+                  if types[i] != 1 else "##" + t for i, t in enumerate(strings(r, "tokens"))]
         some = [t.replace("##", "") for t in rng.sample(tokens, 3000) if t[0] != "["]       # [UNK] in a text would be a token
         ok &= compare(name, program, path, random_texts(rng, some, n), bert_oracle(tokens, True, None))
     return ok
