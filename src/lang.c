@@ -1,13 +1,15 @@
 /* ===== [lang] regular languages =====
  * Sets of texts that a finite automaton decides: words, regular expressions, and what and, or and not make of them.
- *   A language is a minimal automaton over characters, with its states numbered in one way, kept once in a pool:
- * equal languages are the same pointer. Edges are ranges of symbols: a symbol is a code point, with the surrogates
- * cut out of the row. Only states from which a word can still end are kept, so a missing edge means that no word goes
- * on there. All texts of min to max characters of one class are a *span*: two numbers and a class, however large the
- * numbers are; its automaton is made when an operation needs it.
+ *   A language is a minimal automaton over characters, with its states numbered in one way, kept once in a pool: equal
+ * languages are the same pointer. Edges are ranges of symbols: a symbol is a code point, with the surrogates cut out of
+ * the row. Only states from which a word can still end are kept, so a missing edge means that no word goes on there. All
+ * texts of min to max characters of one class are a *span*: two numbers and a class, however large the numbers are; its
+ * automaton is made when an operation needs it.
  *   Everything that is built is counted against the budget of the pool. When the budget is used up, results are NULL,
  * and NULL operands give NULL.
- * Public: lang_*.
+ * Public: lang_pool_free, lang_over, lang_length, lang_none, lang_all, lang_pool_new, lang_empty, lang_is_all,
+ * lang_and, lang_or, lang_not, lang_words, lang_word, lang_has, lang_room, lang_arcs, lang_has_run, lang_endless,
+ * lang_count, lang_nth, lang_emit, lang_emit_json, lang_regex, lang_regex_gram.
  * Opens: lang_arc. */
 
 typedef struct lang lang;
@@ -175,6 +177,7 @@ static void lang__free(lang *l) {
     mem_free(l);
 }
 
+/* Frees the pool with all its languages; NULL is allowed. */
 static void lang_pool_free(lang_pool *p) {
     if (!p) return;
     for (uint32_t i = 0; i < p->n; i++) lang__free(p->kept[i]);
@@ -184,6 +187,7 @@ static void lang_pool_free(lang_pool *p) {
     mem_free(p);
 }
 
+/* Whether the budget is used up: all results are NULL from then on. */
 static bool lang_over(const lang_pool *p) { return p->over; }
 
 /* Counts what is kept. False: the budget does not allow it. */
@@ -278,9 +282,12 @@ static const gram_range lang__every[] = {{0, LANG_SYMBOLS - 1}};
 /* The texts of min .. max characters; max UINT64_MAX: no bound. */
 static const lang *lang_length(lang_pool *p, uint64_t min, uint64_t max) { return lang__span(p, lang__every, 1, min, max); }
 
+/* The language without a text. */
 static const lang *lang_none(lang_pool *p) { return p->over ? NULL : p->none; }
+/* Every text of Unicode scalar values. */
 static const lang *lang_all(lang_pool *p) { return p->over ? NULL : p->all; }
 
+/* A pool; budget: states and edges of all its languages together. */
 static lang_pool *lang_pool_new(size_t budget) {
     lang_pool *p = mem_new(1, sizeof *p);
     p->budget = budget;
@@ -671,7 +678,9 @@ static const lang *lang__span_or(lang_pool *p, const lang *a, const lang *b) {
     return lang__span(p, cls->cls, cls->n_cls, min_u64(a->min, b->min), max_u64(a->max, b->max));
 }
 
+/* Whether no text is a word. NULL: false. */
 static bool lang_empty(const lang *l) { return l && l == l->home->none; }
+/* Whether every text is a word. NULL: false. */
 static bool lang_is_all(const lang *l) { return l && l == l->home->all; }
 
 static const lang *lang__both(lang_pool *p, int op, const lang *a, const lang *b) {
@@ -690,7 +699,9 @@ static const lang *lang__both(lang_pool *p, int op, const lang *a, const lang *b
     return l;
 }
 
+/* The words of both languages; NULL where an operand is, or over the budget. The same for the next two. */
 static const lang *lang_and(lang_pool *p, const lang *a, const lang *b) { return lang__both(p, LANG_AND, a, b); }
+/* The words of either language. */
 static const lang *lang_or(lang_pool *p, const lang *a, const lang *b) { return lang__both(p, LANG_OR, a, b); }
 
 /* The edges of a state of a complement: what had no edge leads to `rest`. */
@@ -724,6 +735,7 @@ static const lang *lang__complement(lang_pool *p, const lang *l) {
 
 static bool lang__is_every_class(const lang *l) { return l->n_cls == 1 && l->cls[0].lo == 0 && l->cls[0].hi == LANG_SYMBOLS - 1; }
 
+/* The texts that are no words. */
 static const lang *lang_not(lang_pool *p, const lang *a) {
     if (!a || p->over) return NULL;
     if (a == p->none || a == p->all) return a == p->none ? p->all : p->none;
@@ -856,6 +868,7 @@ static const lang *lang_words(lang_pool *p, const bytes *w, size_t n) {
     return l;
 }
 
+/* The language of one text; none of one that is not UTF-8. */
 static const lang *lang_word(lang_pool *p, bytes utf8) { return lang_words(p, &utf8, 1); }
 
 /* The edge of state s for a symbol, NULL: there is none. */
@@ -1126,8 +1139,8 @@ static size_t lang__below(const gram_range *r, size_t n, uint32_t digit, unsigne
     return m;
 }
 
-/* calls lang__out_tail, which calls it for the next digit */
-static void lang__out_form(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t from, int32_t to);
+static void lang__out_form(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t from,
+                           int32_t to);   /* calls lang__out_tail, which calls it for the next digit */
 
 /* The state in which the values r of the digits from `at` on begin. Recursion: at most the digits of a form. */
 static int32_t lang__out_tail(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t to) {
@@ -2443,8 +2456,8 @@ static const lang *lang__nfa_solve(lang_pool *p, const lang_nfa *a) {
 /* The texts of n parts in a row, after them those of `tail` (NULL: nothing), any text before and after where that is
  * asked for. */
 static const lang *lang__row(lang_pool *p, lang_rx *x, const uint32_t *part, size_t n, const lang *tail, bool before,
-                             bool behind) {
-    lang_nfa        a = {.x = x, .ends_early = behind, .most = p->budget / 2};
+                             bool after) {
+    lang_nfa        a = {.x = x, .ends_early = after, .most = p->budget / 2};
     const lang_dfa *d = tail ? lang__dfa(tail) : NULL;
     if (tail && !d) return NULL;
     const uint32_t any = lang__class_of(x, lang__every, 1), begin = lang__nfa_state(&a);
@@ -2454,7 +2467,7 @@ static const lang *lang__row(lang_pool *p, lang_rx *x, const uint32_t *part, siz
     a.final = lang__nfa_state(&a);
     if (d) lang__nfa_lang(&a, d, in, a.final);
     else lang__nfa_way(&a, in, LANG__EPS, a.final);
-    if (behind) lang__nfa_way(&a, a.final, (int32_t)any, a.final);
+    if (after) lang__nfa_way(&a, a.final, (int32_t)any, a.final);
     const lang *l = lang__nfa_solve(p, &a);
     lang__nfa_drop(&a);
     return l;
@@ -2536,7 +2549,7 @@ static void lang__look_inside(lang_rx *x, uint32_t top) {
     mem_free(outside);
 }
 
-static const lang *lang__regex(lang_pool *p, lang_rx *x, bool search) {
+static const lang *lang__rx_lang(lang_pool *p, lang_rx *x, bool search) {
     const uint32_t top = lang__rx_read(x);
     uint32_t       found = 0;
     if (!top) return NULL;
@@ -2554,7 +2567,7 @@ static const lang *lang__regex(lang_pool *p, lang_rx *x, bool search) {
  * says why, with the byte of the expression. */
 static const lang *lang_regex(lang_pool *p, bytes pattern, bool search, err_t *e) {
     lang_rx     x = {.text = pattern, .e = e};
-    const lang *l = lang__regex(p, &x, search);
+    const lang *l = lang__rx_lang(p, &x, search);
     lang__rx_drop(&x);
     return l;
 }
