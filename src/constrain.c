@@ -300,7 +300,7 @@ static void constrain_warn(const constrain *c, const char *path) {
     while (notes.n) {
         const uint8_t *end = memchr(notes.p, '\n', notes.n);
         const size_t   n = end ? (size_t)(end - notes.p) : notes.n;
-        log_warn("%s: %.*s", path, (int)(n < 400 ? n : 400), (const char *)notes.p);
+        log_warn("%s: %.*s", path, (int)min_size(n, 400), (const char *)notes.p);
         notes = (bytes){notes.p + n + (end != NULL), notes.n - n - (end != NULL)};
     }
 }
@@ -597,7 +597,7 @@ static bool constrain__find_bits(constrain_seq *s, int64_t left) {
  * nothing. False: a limit was reached. */
 static bool constrain_mask(constrain_seq *s, float *logits, int32_t n, int64_t left) {
     if (s->refused || !constrain__find_bits(s, left)) return false;
-    const int32_t both = n < s->n_bits ? n : s->n_bits;
+    const int32_t both = min_int(n, s->n_bits);
     mask_apply(s->bits, logits, both);
     for (int32_t i = both; i < n; i++) logits[i] = -INFINITY;
     return true;

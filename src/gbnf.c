@@ -257,7 +257,7 @@ static bool gbnf__token(gbnf__reader *r, gbnf__leaf *leaf) {
     if (!r->w && leaf->other) return gbnf__fail(r, from, "found '!' before a token, expected none: no vocabulary is given");
     if (!r->w) leaf->kind = GBNF__TEXT, str_clear(&r->text), str_add(&r->text, name.p, name.n);
     else if ((leaf->id = r->w->id_of(r->w->ctx, name)) < 0)
-        return gbnf__fail(r, from, "found %.*s, expected a token of the vocabulary", (int)(name.n < 80 ? name.n : 80),
+        return gbnf__fail(r, from, "found %.*s, expected a token of the vocabulary", (int)min_size(name.n, 80),
                           (const char *)name.p);
     return true;
 }
@@ -461,7 +461,7 @@ static bool gbnf__link(gbnf__reader *r) {
             r->at = rule.at;
             const bytes name = gbnf__name(r);
             return gbnf__fail(r, rule.at, "found the name %.*s, expected the name of a rule that the grammar defines",
-                              (int)(name.n < 80 ? name.n : 80), (const char *)name.p);
+                              (int)min_size(name.n, 80), (const char *)name.p);
         }
         gram_eps(r->g, gram_begin(r->g, rule.rule), rule.body);
     }

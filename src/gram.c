@@ -28,11 +28,11 @@
  * counts together.
  * Public: gram_fail, gram_failed, gram_state, gram_rule, gram_begin, gram_end, gram_new, gram_eps, gram_byte,
  * gram_byte_op, gram_text, gram_call, gram_op_edge, gram_token, gram_free_state, gram_checks, gram_repeat,
- * gram_ranges_join, gram_ranges_negate, gram_chars, gram_word, gram_collect, gram_hold, gram_full, gram_generation,
- * gram_room, gram_cache, gram_configs, gram_complete, gram_escaped, gram_is_free, gram_closed, gram_has_tokens,
- * gram_step, gram_step_token, gram_local, gram_join, gram_bare, gram_after, gram_track_open, gram_track_copy,
- * gram_track_close, gram_match, gram_seal, gram_free, gram_span_of, gram_span_between, gram_unguarded, gram_least,
- * gram_stats.
+ * gram_range_and, gram_ranges_join, gram_ranges_negate, gram_chars, gram_word, gram_collect, gram_hold, gram_full,
+ * gram_generation, gram_room, gram_cache, gram_configs, gram_complete, gram_escaped, gram_is_free, gram_closed,
+ * gram_has_tokens, gram_step, gram_step_token, gram_local, gram_join, gram_bare, gram_after, gram_track_open,
+ * gram_track_copy, gram_track_close, gram_match, gram_seal, gram_free, gram_span_of, gram_span_between,
+ * gram_unguarded, gram_least, gram_stats.
  * Opens: gram_range, gram_op, gram_track, gram_config, gram_span, gram.n_class, gram.class_of. */
 
 enum { GRAM_MEM = 64 << 20 };                         /* bytes of the arena */
@@ -219,8 +219,7 @@ static int32_t gram_state(gram *g) {
 
 static char *gram__name(gram *g, const char *name) {
     char  *copy = NULL;
-    size_t n = name ? strlen(name) : 0;
-    if (n > 64) n = 64;
+    size_t n = name ? min_size(strlen(name), 64) : 0;
     if (n) copy = memcpy(mem_new(n + 1, 1), name, n);
     g->name_bytes += sizeof(gram__rule) + n;
     return copy;
@@ -381,6 +380,11 @@ static void gram__utf8_put(gram__utf8 *u, int32_t from, gram_range *r, size_t n,
     }
 }
 
+/* What is in both ranges; lo above hi: nothing. */
+static gram_range gram_range_and(gram_range a, gram_range b) {
+    return (gram_range){a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
+}
+
 static int gram__by_lo(const void *a, const void *b) {
     const gram_range *x = a, *y = b;
     return (x->lo > y->lo) - (x->lo < y->lo);
@@ -425,9 +429,8 @@ static void gram_chars(gram *g, int32_t from, const gram_range *r, size_t n, int
     for (size_t p = 0; p < sizeof part / sizeof *part; p++) {
         size_t m = 0;
         for (size_t i = 0; i < n; i++) {
-            const uint32_t lo = all[i].lo > part[p].lo ? all[i].lo : part[p].lo,
-                           hi = all[i].hi < part[p].hi ? all[i].hi : part[p].hi;
-            if (lo <= hi) some[m++] = (gram_range){lo, hi};
+            const gram_range both = gram_range_and(all[i], (gram_range){part[p].lo, part[p].hi});
+            if (both.lo <= both.hi) some[m++] = both;
         }
         gram__utf8_put(&u, from, some, m, part[p].left, part[p].lead);
     }
@@ -594,8 +597,9 @@ enum { GRAM__EMPTY_STACK = 8, GRAM__BOTTOM = 12, GRAM__FIRST = 16 };
 
 /* Table, empty stack, bottom: what is there when nothing else is. */
 static void gram__arena_begin(gram *g) {
-    static const struct { int32_t id; uint32_t flags;
-                          } stacks[] = {{GRAM__EMPTY_STACK, GRAM__COMPLETE}, {GRAM__BOTTOM, GRAM__ESCAPED}};
+    static const struct { int32_t id; uint32_t flags; } stacks[] = {
+        {GRAM__EMPTY_STACK, GRAM__COMPLETE}, {GRAM__BOTTOM, GRAM__ESCAPED},
+    };
     memset(g->arena, 0, 8 * GRAM__FIRST);
     for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) {
         gram__blob *b = gram__at(g, stacks[i].id);
@@ -847,7 +851,7 @@ static int32_t gram__known_union(const gram *g, int32_t a, int32_t b) {
     if (a == b || !b) return a;
     if (!a) return b;
     m->size = (uint32_t)GRAM__MEMO << 28 | 3;
-    m->w[0] = 0, m->w[1] = (uint32_t)(a < b ? a : b), m->w[2] = (uint32_t)(a < b ? b : a);
+    m->w[0] = 0, m->w[1] = (uint32_t)min_int(a, b), m->w[2] = (uint32_t)max_int(a, b);
     m->hash = gram__hash(g, m, 1);
     const int32_t id = *gram__slot(g, m);
     return id ? (int32_t)gram__at(g, id)->w[0] : 0;
@@ -856,7 +860,7 @@ static int32_t gram__known_union(const gram *g, int32_t a, int32_t b) {
 static void gram__note_union(gram *g, int32_t a, int32_t b, int32_t both) {
     gram__blob *m = gram__draft(g, GRAM__MEMO, 3);
     if (!m) return;
-    m->w[1] = (uint32_t)(a < b ? a : b), m->w[2] = (uint32_t)(a < b ? b : a);
+    m->w[1] = (uint32_t)min_int(a, b), m->w[2] = (uint32_t)max_int(a, b);
     gram__at(g, gram__intern(g, m))->w[0] = (uint32_t)both;
 }
 
@@ -1296,7 +1300,7 @@ static int32_t gram__try_bare(gram *g, int32_t data, int32_t nothing) {
 static int32_t gram__run(gram *g, int32_t (*f)(gram *, int32_t, int32_t), int32_t id, int32_t arg) {
     if (LLMRUN_STRESS && !g->held && g->tick % 16 == 0 && g->top < 1 << 14) gram__collect_but(g, &id);
     for (int turn = 0;; turn++) {
-        const int64_t fuel = g->text.p && g->bank < GRAM_STEPS ? g->bank : GRAM_STEPS;
+        const int64_t fuel = g->text.p ? min_i64(g->bank, GRAM_STEPS) : GRAM_STEPS;
         g->stop = GRAM__GO, g->fuel = fuel, g->tick++;
         const int32_t set = f(g, id, arg);
         g->bank -= fuel - g->fuel;

@@ -654,8 +654,8 @@ static uint32_t json__needs_at(const json__need *need, size_t n, uint64_t place)
 /* Places of an array that differ: those after them are as the last one. */
 static uint64_t json__places(const schema_array *a) {
     uint64_t n = a->n_prefix;
-    for (size_t j = 0; j < a->n_contains; j++) n = a->contains[j].from > n ? a->contains[j].from : n;
-    return n < a->max ? n : a->max;
+    for (size_t j = 0; j < a->n_contains; j++) n = max_u64(n, a->contains[j].from);
+    return min_u64(n, a->max);
 }
 
 /* --- counts as states: each tuple of counts is a number below `size` --- */
@@ -881,7 +881,7 @@ static bool json__array_counts(json_rules *d, const schema_array *a, const json_
 
 /* The number of places after which an array with counts is the same at each place; of a bounded one, its places. */
 static uint64_t json__array_last(const schema_array *a) {
-    const uint64_t places = json__places(a), last = places > a->min ? places : a->min;
+    const uint64_t places = json__places(a), last = max_u64(places, a->min);
     return a->max != UINT64_MAX ? a->max : last ? last : 1;
 }
 
@@ -1141,7 +1141,7 @@ typedef struct {
 
 static int json__name_order(const void *x, const void *y) {
     const bytes a = ((const json__sorted *)x)->name, b = ((const json__sorted *)y)->name;
-    const int   c = a.n && b.n ? memcmp(a.p, b.p, a.n < b.n ? a.n : b.n) : 0;
+    const int   c = a.n && b.n ? memcmp(a.p, b.p, min_size(a.n, b.n)) : 0;
     return c ? c : a.n < b.n ? -1 : a.n > b.n;
 }
 

@@ -46,6 +46,9 @@ struct lang {
 static uint32_t lang__symbol(uint32_t code) { return code < 0xd800 ? code : code - 0x800; }
 static uint32_t lang__code(uint32_t symbol) { return symbol < 0xd800 ? symbol : symbol + 0x800; }
 
+/* A range of symbols as one of code points, among which surrogates may be. */
+static gram_range lang__codes(gram_range symbols) { return (gram_range){lang__code(symbols.lo), lang__code(symbols.hi)}; }
+
 /* x + y and x * y, at most `most`. */
 static uint64_t lang__sum(uint64_t x, uint64_t y, uint64_t most) { return x > most || y > most - x ? most : x + y; }
 static uint64_t lang__times(uint64_t x, uint64_t y, uint64_t most) {
@@ -660,12 +663,12 @@ static const lang *lang__span_and(lang_pool *p, const lang *a, const lang *b) {
     gram_range *cls = mem_new(a->n_cls + b->n_cls, sizeof *cls);
     size_t      n = 0;
     for (size_t i = 0, k = 0; i < a->n_cls && k < b->n_cls;) {
-        const gram_range x = a->cls[i], y = b->cls[k], both = {x.lo > y.lo ? x.lo : y.lo, x.hi < y.hi ? x.hi : y.hi};
+        const gram_range x = a->cls[i], y = b->cls[k], both = gram_range_and(x, y);
         if (both.lo <= both.hi) cls[n++] = both;
         if (x.hi <= y.hi) i++;
         if (y.hi <= x.hi) k++;
     }
-    const lang *l = lang__span(p, cls, n, a->min > b->min ? a->min : b->min, a->max < b->max ? a->max : b->max);
+    const lang *l = lang__span(p, cls, n, max_u64(a->min, b->min), min_u64(a->max, b->max));
     mem_free(cls);
     return l;
 }
@@ -835,7 +838,7 @@ static lang_dfa lang__trie_dfa(lang_trie *t) {
 
 static int lang__word_order(const void *x, const void *y) {
     const bytes *a = x, *b = y;
-    const int    c = memcmp(a->p, b->p, a->n < b->n ? a->n : b->n);
+    const int    c = memcmp(a->p, b->p, min_size(a->n, b->n));
     return c ? c : lang__compare(a->n, b->n);
 }
 
@@ -969,7 +972,7 @@ static uint32_t lang__finite(const lang_dfa *d, uint64_t *count, uint64_t most) 
         if (!(left[s] = d->first[s + 1] - d->first[s])) order[n++] = s;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t s = order[i];
-        if (count) count[s] = d->ends[s] < most ? d->ends[s] : most;
+        if (count) count[s] = min_u64(d->ends[s], most);
         for (uint32_t k = d->first[s]; count && k < d->first[s + 1]; k++)
             count[s] = lang__sum(count[s], lang__times(d->edge[k].hi - d->edge[k].lo + 1, count[d->edge[k].to], most), most);
         for (uint32_t k = head[s]; k < head[s + 1]; k++)
@@ -1109,14 +1112,16 @@ static void lang__out_byte(lang_out *o, int32_t from, uint8_t lo, uint8_t hi, in
 
 /* The digits lo .. hi of a group. */
 static void lang__out_digit(lang_out *o, const lang_digit *d, int32_t from, uint32_t lo, uint32_t hi, int32_t to) {
-    static const struct { uint32_t lo, hi; uint8_t first; int when;
-                          } hex[] = {{0, 9, '0', ~0}, {10, 15, 'a', ~0}, {10, 15, 'A', LANG_LOOSE}};
+    static const struct { gram_range of; uint8_t first; int when; } hex[] = {
+        {{0, 9}, '0', ~0}, {{10, 15}, 'a', ~0}, {{10, 15}, 'A', LANG_LOOSE},
+    };
     lo += d->base, hi += d->base;
     if (d->kind == LANG_BYTE) lang__out_byte(o, from, (uint8_t)lo, (uint8_t)hi, to);
     for (size_t i = 0; d->kind == LANG_HEX && i < sizeof hex / sizeof *hex; i++) {
-        const uint32_t a = lo > hex[i].lo ? lo : hex[i].lo, b = hi < hex[i].hi ? hi : hex[i].hi;
-        if (a <= b && (o->when & hex[i].when))
-            lang__out_byte(o, from, (uint8_t)(hex[i].first + a - hex[i].lo), (uint8_t)(hex[i].first + b - hex[i].lo), to);
+        const gram_range both = gram_range_and((gram_range){lo, hi}, hex[i].of);
+        const uint32_t   less = hex[i].of.lo - hex[i].first;
+        if (both.lo <= both.hi && (o->when & hex[i].when))
+            lang__out_byte(o, from, (uint8_t)(both.lo - less), (uint8_t)(both.hi - less), to);
     }
 }
 
@@ -1132,10 +1137,12 @@ static void lang__out_text(lang_out *o, int32_t from, const char *text, int32_t 
 /* The values of `n` ranges that have this digit above their lowest `rest` bits, without it; returns their number. The
  * first range reaches the digit. */
 static size_t lang__below(const gram_range *r, size_t n, uint32_t digit, unsigned rest, gram_range *out) {
-    const uint32_t lo = digit << rest, hi = lo + (1u << rest) - 1;
-    size_t         m = 0;
-    for (; m < n && r[m].lo <= hi; m++)
-        out[m] = (gram_range){(r[m].lo > lo ? r[m].lo : lo) - lo, (r[m].hi < hi ? r[m].hi : hi) - lo};
+    const gram_range all = {digit << rest, (digit << rest) + (1u << rest) - 1};
+    size_t           m = 0;
+    for (; m < n && r[m].lo <= all.hi; m++) {
+        const gram_range both = gram_range_and(r[m], all);
+        out[m] = (gram_range){both.lo - all.lo, both.hi - all.lo};
+    }
     return m;
 }
 
@@ -1188,9 +1195,8 @@ static void lang__out_class(lang_out *o, int32_t from, const gram_range *cls, si
         const lang_form *f = &lang__forms[i];
         size_t           m = 0;
         for (size_t k = 0; k < n && (f->when & o->when); k++) {
-            const uint32_t lo = lang__code(cls[k].lo), hi = lang__code(cls[k].hi);
-            if (lo <= f->hi && hi >= f->lo)
-                r[m++] = (gram_range){(lo > f->lo ? lo : f->lo) - f->less, (hi < f->hi ? hi : f->hi) - f->less};
+            const gram_range both = gram_range_and(lang__codes(cls[k]), (gram_range){f->lo, f->hi});
+            if (both.lo <= both.hi) r[m++] = (gram_range){both.lo - f->less, both.hi - f->less};
         }
         if (m) lang__out_form(o, f, 0, r, m, from, to);
     }
@@ -1921,9 +1927,9 @@ static bool lang__count_part(lang_rx *x, size_t from, uint64_t min, uint64_t max
 
 /* What a backslash begins outside of a class. */
 static bool lang__escape_part(lang_rx *x) {
-    static const struct { char letter; bool python_only; lang_place place;
-                          } places[] = {{'A', true, LANG_BEGIN}, {'Z', true, LANG_END}, {'b', false, LANG_EDGE},
-                                        {'B', false, LANG_NO_EDGE}};
+    static const struct { char letter; bool python_only; lang_place place; } places[] = {
+        {'A', true, LANG_BEGIN}, {'Z', true, LANG_END}, {'b', false, LANG_EDGE}, {'B', false, LANG_NO_EDGE},
+    };
     const size_t from = x->at - 1;
     uint32_t     code;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
@@ -2064,7 +2070,7 @@ static void lang__gram_way(lang_nfa *a, uint32_t from, int32_t kind, uint32_t to
     }
     const gram_range *symbols = lang__class(a->x, (uint32_t)kind, &n);
     gram_range       *codes = mem_new(n, sizeof *codes);
-    for (size_t i = 0; i < n; i++) codes[i] = (gram_range){lang__code(symbols[i].lo), lang__code(symbols[i].hi)};
+    for (size_t i = 0; i < n; i++) codes[i] = lang__codes(symbols[i]);
     gram_chars(a->g, (int32_t)from, codes, n, (int32_t)to);
     mem_free(codes);
 }

@@ -118,7 +118,7 @@ static uint64_t mask__head(bytes b) {
 static int mask__by_bytes(const void *a, const void *b) {
     const mask__word *x = a, *y = b;
     if (x->head != y->head) return x->head < y->head ? -1 : 1;
-    const size_t n = x->text.n < y->text.n ? x->text.n : y->text.n;
+    const size_t n = min_size(x->text.n, y->text.n);
     const int    c = n > 8 ? memcmp(x->text.p + 8, y->text.p + 8, n - 8) : 0;
     if (c || x->text.n != y->text.n) return c ? c : x->text.n < y->text.n ? -1 : 1;
     return x->id < y->id ? -1 : x->id > y->id;
@@ -1156,7 +1156,7 @@ static bool mask_forced(mask_cache *m, int32_t set, size_t most, str *out) {
 static void mask_apply(const uint32_t *bits, float *logits, int32_t n) {
     for (int32_t i = 0; i < n; i += 32) {
         const uint32_t word = bits[i / 32];
-        const int32_t  end = n - i < 32 ? n - i : 32;
+        const int32_t  end = min_int(n - i, 32);
         if (word == UINT32_MAX) continue;
         for (int32_t k = 0; k < end; k++) logits[i + k] = word & 1u << k ? logits[i + k] : -INFINITY;
     }

@@ -81,7 +81,7 @@ static unsigned num__digit(const num_dec *d, int64_t i) {
 }
 
 /* digits before the point */
-static int64_t num__whole(const num_dec *d) { return d->exp > 1 ? d->exp : 1; }
+static int64_t num__whole(const num_dec *d) { return max_i64(d->exp, 1); }
 /* digits after it */
 static int64_t num__frac(const num_dec *d) { return (int64_t)d->digits.n > d->exp ? (int64_t)d->digits.n - d->exp : 0; }
 

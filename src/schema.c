@@ -406,30 +406,37 @@ static const lang *schema__num_or(schema_doc *s, const lang *a, const lang *b) {
 }
 
 static schema__flat schema__flat_all(const schema_doc *s) {
-    return (schema__flat){true, true, true, SCHEMA__EVERY, SCHEMA__EVERY, s->all, s->numbers};
+    return (schema__flat){.null = true, .no = true, .yes = true, .obj = SCHEMA__EVERY, .arr = SCHEMA__EVERY, .str = s->all,
+                          .num = s->numbers};
 }
-static schema__flat schema__flat_none(const schema_doc *s) {
-    return (schema__flat){false, false, false, SCHEMA__NO, SCHEMA__NO, s->none, s->none};
-}
-static bool         schema__flat_empty(const schema_doc *s, const schema__flat *a) {
+
+static schema__flat schema__flat_none(const schema_doc *s) { return (schema__flat){.str = s->none, .num = s->none}; }
+
+static bool schema__flat_empty(const schema_doc *s, const schema__flat *a) {
     return !a->null && !a->no && !a->yes && !a->obj && !a->arr && a->str == s->none && a->num == s->none;
 }
 
 static schema__flat schema__flat_not(schema_doc *s, schema__flat a) {
-    return (schema__flat){!a.null, !a.no, !a.yes, SCHEMA__EVERY - a.obj, SCHEMA__EVERY - a.arr,
-                          schema__lang_not(s, a.str), schema__num_not(s, a.num)};
+    return (schema__flat){
+        .null = !a.null, .no = !a.no, .yes = !a.yes, .obj = SCHEMA__EVERY - a.obj, .arr = SCHEMA__EVERY - a.arr,
+        .str = schema__lang_not(s, a.str), .num = schema__num_not(s, a.num),
+    };
 }
 
 static schema__flat schema__flat_and(schema_doc *s, schema__flat a, schema__flat b) {
-    return (schema__flat){a.null && b.null, a.no && b.no, a.yes && b.yes, a.obj < b.obj ? a.obj : b.obj,
-                          a.arr < b.arr ? a.arr : b.arr,
-                          schema__lang_and(s, a.str, b.str), schema__num_and(s, a.num, b.num)};
+    return (schema__flat){
+        .null = a.null && b.null, .no = a.no && b.no, .yes = a.yes && b.yes,
+        .obj = (uint8_t)min_int(a.obj, b.obj), .arr = (uint8_t)min_int(a.arr, b.arr),
+        .str = schema__lang_and(s, a.str, b.str), .num = schema__num_and(s, a.num, b.num),
+    };
 }
 
 static schema__flat schema__flat_or(schema_doc *s, schema__flat a, schema__flat b) {
-    return (schema__flat){a.null || b.null, a.no || b.no, a.yes || b.yes, a.obj > b.obj ? a.obj : b.obj,
-                          a.arr > b.arr ? a.arr : b.arr,
-                          schema__lang_or(s, a.str, b.str), schema__num_or(s, a.num, b.num)};
+    return (schema__flat){
+        .null = a.null || b.null, .no = a.no || b.no, .yes = a.yes || b.yes,
+        .obj = (uint8_t)max_int(a.obj, b.obj), .arr = (uint8_t)max_int(a.arr, b.arr),
+        .str = schema__lang_or(s, a.str, b.str), .num = schema__num_or(s, a.num, b.num),
+    };
 }
 
 /* --- keywords --- */
@@ -2167,8 +2174,8 @@ static void schema__alt_hash(schema__alt *a) {
 /* Both; NULL: nothing satisfies them. */
 static schema__alt *schema__alt_and(schema_doc *s, const schema__alt *a, const schema__alt *b, bool arr) {
     schema__alt *r = schema__alt_new(s);
-    r->min = a->min > b->min ? a->min : b->min;
-    r->max = a->max < b->max ? a->max : b->max;
+    r->min = max_u64(a->min, b->min);
+    r->max = min_u64(a->max, b->max);
     r->repeats = a->repeats ? a->repeats : b->repeats;
     val_step(&s->env, 2);
     if (r->min > r->max) return NULL;
@@ -2806,7 +2813,10 @@ static schema_object schema__shape_object(schema_doc *s, const schema__alt *a, c
 }
 
 static schema_array schema__shape_array(const schema__alt *a, const char *at) {
-    return (schema_array){a->prefix, a->n_prefix, a->rest, a->min, a->max, a->unique, a->contains, a->n_contains, at};
+    return (schema_array){
+        .prefix = a->prefix, .n_prefix = a->n_prefix, .rest = a->rest, .min = a->min, .max = a->max, .unique = a->unique,
+        .contains = a->contains, .n_contains = a->n_contains, .at = at,
+    };
 }
 
 /* The alternatives of a conjunction. */
