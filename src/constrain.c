@@ -5,14 +5,14 @@
  * - Each automaton has a lock. What runs under it allocates nothing, and its result does not depend on who else uses
  *   the automaton.
  * - A place is a set of the automaton that a track keeps, and whether the next token loses its leading blank. Both
- *   depend on the tokens of the
- *   answer alone.
+ *   depend on the tokens of the answer alone.
  * To add a kind of constraint: its name in constrain_kind, its row in constrain__kinds.
- * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_check,
- * constrain_given, constrain_from, constrain_open, constrain_close, constrain_keep, constrain_warn, constrain_match,
- * constrain_bits, constrain_cache_new, constrain_cache_free, constrain_get, constrain_report, constrain_report_all,
- * constrain_seq_new, constrain_seq_like, constrain_seq_copy, constrain_seq_free, constrain_strips, constrain_mask,
- * constrain_accept, constrain_feed, constrain_complete, constrain_closed, constrain_forced.
+ * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_keep,
+ * constrain_close, constrain_open, constrain_warn, constrain_match, constrain_check, constrain_given,
+ * constrain_from, constrain_cache_new, constrain_cache_free, constrain_get, constrain_report, constrain_report_all,
+ * constrain_seq_new, constrain_seq_like, constrain_strips, constrain_seq_free, constrain_seq_copy,
+ * constrain_complete, constrain_closed, constrain_mask, constrain_bits, constrain_accept, constrain_feed,
+ * constrain_forced.
  * Opens: constrain_spec, constrain_think, constrain_opts. */
 
 enum {
@@ -142,14 +142,14 @@ static void constrain__mark(gram *g, int32_t from, bytes mark, int32_t to) {
 static void constrain__maybe(gram *g, int32_t from, bytes mark, int32_t to) {
     gram_eps(g, from, to);
     if (!mark.n) return;
-    const int32_t behind = gram_state(g);
-    constrain__mark(g, from, mark, behind);
-    constrain__blanks(g, behind, to);
+    const int32_t after = gram_state(g);
+    constrain__mark(g, from, mark, after);
+    constrain__blanks(g, after, to);
 }
 
 /* Thinking, as far as the answer has some, and the blanks after it. */
 static void constrain__thinking(gram *g, int32_t from, const constrain_think *o, int32_t to) {
-    const int32_t inside = gram_state(g), end = gram_state(g), behind = gram_state(g), start = gram_state(g);
+    const int32_t inside = gram_state(g), end = gram_state(g), after = gram_state(g), start = gram_state(g);
     if (!o->inside) constrain__maybe(g, from, o->lead, to);
     if (!o->end.n) return;
     if (o->inside) gram_eps(g, from, inside);
@@ -158,8 +158,8 @@ static void constrain__thinking(gram *g, int32_t from, const constrain_think *o,
         constrain__mark(g, start, o->open, inside);
     }
     constrain__until(g, inside, o->end, end);
-    constrain__blanks(g, end, behind);
-    constrain__maybe(g, behind, o->tail, to);
+    constrain__blanks(g, end, after);
+    constrain__maybe(g, after, o->tail, to);
 }
 
 /* --- kinds --- */
@@ -256,6 +256,7 @@ static int32_t constrain__build(constrain *c, const constrain_spec *o, err_t *e)
     return rule;
 }
 
+/* One user less; the last one frees the constraint. NULL is allowed. */
 static void constrain_close(constrain *c) {
     if (!c || --c->users) return;
     mask_free(c->m);
@@ -299,7 +300,7 @@ static void constrain_warn(const constrain *c, const char *path) {
     while (notes.n) {
         const uint8_t *end = memchr(notes.p, '\n', notes.n);
         const size_t   n = end ? (size_t)(end - notes.p) : notes.n;
-        log_warn("%s: %.*s", path, (int)(n < 400 ? n : 400), (const char *)notes.p);
+        log_warn("%s: %.*s", path, (int)min_size(n, 400), (const char *)notes.p);
         notes = (bytes){notes.p + n + (end != NULL), notes.n - n - (end != NULL)};
     }
 }
@@ -325,14 +326,14 @@ static const struct {
 };
 enum { CONSTRAIN_SOURCES = sizeof constrain__sources / sizeof *constrain__sources };
 
-static const char *constrain__given(const constrain_opts *o, int i) {
+static const char *constrain__text_of(const constrain_opts *o, int i) {
     return *(const char *const *)(const void *)((const char *)o + constrain__sources[i].at);
 }
 
 /* The source that is given; -1: none. */
 static int constrain__source(const constrain_opts *o) {
     int i = 0;
-    while (i < CONSTRAIN_SOURCES && !constrain__given(o, i)) i++;
+    while (i < CONSTRAIN_SOURCES && !constrain__text_of(o, i)) i++;
     return i < CONSTRAIN_SOURCES ? i : -1;
 }
 
@@ -340,7 +341,7 @@ static int constrain__source(const constrain_opts *o) {
 static bool constrain_check(const constrain_opts *o, err_t *e) {
     const int first = constrain__source(o);
     for (int i = first + 1; first >= 0 && i < CONSTRAIN_SOURCES; i++)
-        if (constrain__given(o, i))
+        if (constrain__text_of(o, i))
             return err_set(e, EXIT_INPUT, "%s and %s both give a constraint, expected one",
                            constrain__sources[first].name, constrain__sources[i].name);
     return true;
@@ -362,7 +363,7 @@ static bool constrain_from(const constrain_opts *o, str *own, constrain_spec *ou
                             .form = {.order = constrain__word(constrain__orders, o->order),
                                      .space = constrain__word(constrain__spaces, o->space)}};
     if (i < 0) return true;
-    const char *text = constrain__given(o, i);
+    const char *text = constrain__text_of(o, i);
     out->kind = constrain__sources[i].kind;
     out->path = constrain__sources[i].file ? text : constrain__sources[i].name;
     str_put(own, "");
@@ -381,12 +382,14 @@ struct constrain_cache {
     uint64_t         asked;
 };
 
+/* No constraint yet, for the tokens of a vocabulary that lives longer. */
 static constrain_cache *constrain_cache_new(const tok_vocab *v) {
     constrain_cache *k = mem_new(1, sizeof *k);
     k->v = v;
     return k;
 }
 
+/* Closes all that are kept; NULL is allowed. */
 static void constrain_cache_free(constrain_cache *k) {
     if (!k) return;
     for (int i = 0; i < k->n; i++) constrain_close(k->c[i]);
@@ -530,6 +533,7 @@ static constrain_seq *constrain_seq_like(const constrain_seq *s) { return constr
 /* Whether the next token loses its leading blank. */
 static bool constrain_strips(const constrain_seq *s) { return s->strip; }
 
+/* Ends the place; NULL is allowed. */
 static void constrain_seq_free(constrain_seq *s) {
     if (!s) return;
     pthread_mutex_lock(&s->c->lock);
@@ -593,7 +597,7 @@ static bool constrain__find_bits(constrain_seq *s, int64_t left) {
  * nothing. False: a limit was reached. */
 static bool constrain_mask(constrain_seq *s, float *logits, int32_t n, int64_t left) {
     if (s->refused || !constrain__find_bits(s, left)) return false;
-    const int32_t both = n < s->n_bits ? n : s->n_bits;
+    const int32_t both = min_int(n, s->n_bits);
     mask_apply(s->bits, logits, both);
     for (int32_t i = both; i < n; i++) logits[i] = -INFINITY;
     return true;

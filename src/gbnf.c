@@ -129,8 +129,8 @@ static bool gbnf__hex(gbnf__reader *r, size_t from, int digits, uint32_t *c) {
         const uint8_t b = gbnf__peek(r);
         const int     d = bytes_hex_digit(b);
         if (d < 0)
-            return gbnf__expected(r, digits == 2 ? "2 hexadecimal digits behind \\x"
-                                  : digits == 4 ? "4 hexadecimal digits behind \\u" : "8 hexadecimal digits behind \\U");
+            return gbnf__expected(r, digits == 2 ? "2 hexadecimal digits after \\x"
+                                  : digits == 4 ? "4 hexadecimal digits after \\u" : "8 hexadecimal digits after \\U");
         *c = *c << 4 | (uint32_t)d;
     }
     return *c <= 0x10ffff || gbnf__fail(r, from, "found \\U%08x, expected a code point, which is 0010ffff at most", *c);
@@ -142,7 +142,7 @@ static bool gbnf__escape(gbnf__reader *r, uint32_t *c) {
     const uint8_t     b = gbnf__peek(r);
     const char       *p = b ? memchr(from, b, sizeof from - 1) : NULL;
     if (!p && !(b && memchr("xuU", b, 3)))
-        return gbnf__expected(r, "n, r, t, \\, \", [, ], xHH, uHHHH or UHHHHHHHH behind a backslash");
+        return gbnf__expected(r, "n, r, t, \\, \", [, ], xHH, uHHHH or UHHHHHHHH after a backslash");
     r->at++;
     if (!p) return gbnf__hex(r, at, b == 'x' ? 2 : b == 'u' ? 4 : 8, c);
     *c = (uint8_t)to[p - from];
@@ -235,7 +235,7 @@ static bool gbnf__token_id(gbnf__reader *r, size_t from, int32_t *id) {
     if (!isdigit(gbnf__peek(r))) return gbnf__expected(r, "the id of a token");
     for (; isdigit(gbnf__peek(r)); r->at++)
         if (n <= INT32_MAX) n = n * 10 + (gbnf__peek(r) - '0');
-    if (!gbnf__take(r, "]>")) return gbnf__expected(r, "]> behind the id of a token");
+    if (!gbnf__take(r, "]>")) return gbnf__expected(r, "]> after the id of a token");
     if (!r->w) return gbnf__fail(r, from, "found the id of a token, expected none: no vocabulary is given");
     if (n >= (uint64_t)r->w->n_vocab)
         return gbnf__fail(r, from, "found a token id that is too large, expected 0 to %d", r->w->n_vocab - 1);
@@ -249,7 +249,7 @@ static bool gbnf__token(gbnf__reader *r, gbnf__leaf *leaf) {
     leaf->kind = GBNF__TOKEN;
     leaf->other = gbnf__take(r, "!");
     const size_t at = r->at;
-    if (!gbnf__take(r, "<")) return gbnf__expected(r, "a token in <> behind '!'");
+    if (!gbnf__take(r, "<")) return gbnf__expected(r, "a token in <> after '!'");
     if (gbnf__take(r, "[")) return gbnf__token_id(r, from, &leaf->id);
     while (r->at < r->t.n && gbnf__peek(r) != '>') r->at++;
     if (!gbnf__take(r, ">")) return gbnf__fail(r, from, "found a token without its end, expected '>'");
@@ -257,7 +257,7 @@ static bool gbnf__token(gbnf__reader *r, gbnf__leaf *leaf) {
     if (!r->w && leaf->other) return gbnf__fail(r, from, "found '!' before a token, expected none: no vocabulary is given");
     if (!r->w) leaf->kind = GBNF__TEXT, str_clear(&r->text), str_add(&r->text, name.p, name.n);
     else if ((leaf->id = r->w->id_of(r->w->ctx, name)) < 0)
-        return gbnf__fail(r, from, "found %.*s, expected a token of the vocabulary", (int)(name.n < 80 ? name.n : 80),
+        return gbnf__fail(r, from, "found %.*s, expected a token of the vocabulary", (int)min_size(name.n, 80),
                           (const char *)name.p);
     return true;
 }
@@ -338,8 +338,9 @@ static bool gbnf__count(gbnf__reader *r, uint64_t *min, uint64_t *max) {
 static gbnf__span gbnf__repeat(gram *g, gbnf__span s, uint64_t min, uint64_t max) {
     const bool maybe = min == 0, loop = max == UINT64_MAX, unrolled = min > 1 || (!loop && max > 1);
     if (!unrolled && max > 0 && maybe <= s.maybe && loop <= s.loop) return s;
-    gbnf__span out = {gram_state(g), gram_state(g), !unrolled && (maybe || (s.maybe && max > 0)),
-                      !unrolled && (loop || (s.loop && max > 0))};
+    gbnf__span out = {.from = gram_state(g), .to = gram_state(g)};
+    out.maybe = !unrolled && (maybe || (s.maybe && max > 0));
+    out.loop = !unrolled && (loop || (s.loop && max > 0));
     if (unrolled) {
         const int32_t rule = gram_rule(g, NULL);
         gram_eps(g, gram_begin(g, rule), s.from);
@@ -435,12 +436,12 @@ static bool gbnf__rule_read(gbnf__reader *r) {
     const size_t from = r->at;
     bool         over = false;
     if (!gbnf__in_name(gbnf__peek(r)))
-        return gbnf__expected(r,
-                              "the name of a rule (a rule goes on in the next line only inside of brackets and behind '|' or '::=')");
+        return gbnf__expected(r, "the name of a rule (a rule goes on in the next line only inside of brackets and after "
+                                 "'|' or '::=')");
     const size_t at = gbnf__rule_of(r, gbnf__name(r));
     gbnf__rule  *rule = &r->rule[at];
     gbnf__skip(r, false);
-    if (!gbnf__take(r, "::=")) return gbnf__expected(r, "'::=' behind the name of a rule");
+    if (!gbnf__take(r, "::=")) return gbnf__expected(r, "'::=' after the name of a rule");
     gbnf__skip(r, true);
     if (rule->body >= 0 && !r->again) r->again = from + 1;
     gbnf__open(r, gram_end(r->g, rule->rule));
@@ -460,7 +461,7 @@ static bool gbnf__link(gbnf__reader *r) {
             r->at = rule.at;
             const bytes name = gbnf__name(r);
             return gbnf__fail(r, rule.at, "found the name %.*s, expected the name of a rule that the grammar defines",
-                              (int)(name.n < 80 ? name.n : 80), (const char *)name.p);
+                              (int)min_size(name.n, 80), (const char *)name.p);
         }
         gram_eps(r->g, gram_begin(r->g, rule.rule), rule.body);
     }

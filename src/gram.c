@@ -1,19 +1,38 @@
 /* ===== [gram] constraints as one automaton over bytes =====
- * A pushdown automaton. A rule is a small automaton of states and edges; an edge consumes a byte or a control token,
- * consumes nothing, calls a rule, or reads and changes the registers of the current activation of its rule. A state
- * belongs to one rule.
- * Building: gram_new, rules, states, edges, gram_seal. A limit that is reached while building is remembered, and
- * gram_seal reports it. gram_seal removes empty calls, refuses left recursion, and cuts what cannot reach an end, so
- * that every text that is alive can be completed.
- * Running: a set is where a text leads: all configurations (state, registers, stacks) that are possible then. Stacks
- * are kept as tries that share their parts. Sets, stacks and registers are kept once each, so equal situations have
- * equal ids, and steps are looked up. They are in one arena that is reserved when sealing; running allocates nothing.
- * A full arena is collected: what the sets of tracks need moves together, the rest goes. Then ids change, and
- * gram_generation() with them.
+ * A pushdown automaton over bytes and control tokens, and how text becomes one:
+ *
+ *    GBNF       regular expression       JSON Schema
+ *    [gbnf]     [lang]                   [schema], [json]
+ *       \           |                      /
+ *        rules of states and edges              gram_rule, gram_state, gram_byte, gram_call, ...
+ *                   |
+ *                   |  gram_seal: removes empty calls, refuses left recursion, cuts what cannot reach an end
+ *                   v
+ *        sealed states, bytes in classes
+ *                   |
+ *                   |  gram_step: a set and a byte to a set, looked up where it was made before
+ *                   v
+ *        sets of (state, registers, stack)      kept once each; [mask] keeps the tokens of a set by its id
+ *
+ * A rule is a small automaton of states and edges; an edge consumes a byte or a control token, consumes nothing, calls a
+ * rule, or reads and changes the registers of the current activation of its rule. A state belongs to one rule. A limit
+ * that is reached while building is remembered, and gram_seal reports it. Every text that is alive can be completed.
+ *
+ * A set is where a text leads: all configurations that are possible then. Stacks are kept as tries that share their
+ * parts. Sets, stacks and registers are kept once each, so equal situations have equal ids. They are in one arena that
+ * is reserved when sealing; running allocates nothing. A full arena is collected: what the sets of tracks need moves
+ * together, the rest goes. Then ids change, and gram_generation() with them.
+ *
  * A span is a loop over a body of bytes alone, whose words are prefix-free: a string with a length. Its count is
  * register 0. Each of its states has a twin in a copy of the loop without guards, in which a walk can count for all
  * counts together.
- * Public: gram_*.
+ * Public: gram_fail, gram_failed, gram_state, gram_rule, gram_begin, gram_end, gram_new, gram_eps, gram_byte,
+ * gram_byte_op, gram_text, gram_call, gram_op_edge, gram_token, gram_free_state, gram_checks, gram_repeat,
+ * gram_range_and, gram_ranges_join, gram_ranges_negate, gram_chars, gram_word, gram_collect, gram_hold, gram_full,
+ * gram_generation, gram_room, gram_cache, gram_configs, gram_complete, gram_escaped, gram_is_free, gram_closed,
+ * gram_has_tokens, gram_step, gram_step_token, gram_local, gram_join, gram_bare, gram_after, gram_track_open,
+ * gram_track_copy, gram_track_close, gram_match, gram_seal, gram_free, gram_span_of, gram_span_between,
+ * gram_unguarded, gram_least, gram_stats.
  * Opens: gram_range, gram_op, gram_track, gram_config, gram_span, gram.n_class, gram.class_of. */
 
 enum { GRAM_MEM = 64 << 20 };                         /* bytes of the arena */
@@ -150,7 +169,7 @@ struct gram {
     int64_t      fuel;
     uint64_t     tick;
     bool         textual;                             /* an operation looked at the text */
-    gram__work   work, behind;
+    gram__work   work, after;
     int32_t     *heap, n_heap;                        /* items with calls, by rank */
     gram__pair  *todo;                                /* [GRAM_STEPS] states and data to visit, pairs of stacks to merge */
     int32_t     *pops;                                /* [GRAM_STEPS] */
@@ -167,6 +186,7 @@ struct gram {
 
 /* --- building --- */
 
+/* Remembers why building goes no further, the first reason alone: gram_seal() reports it, with EXIT_RESOURCE. */
 __attribute__((format(printf, 2, 3))) static void gram_fail(gram *g, const char *fmt, ...) {
     va_list ap;
     if (g->err.code) return;
@@ -176,6 +196,7 @@ __attribute__((format(printf, 2, 3))) static void gram_fail(gram *g, const char 
     va_end(ap);
 }
 
+/* Whether a limit was reached: what is built from then on is dropped. */
 static bool gram_failed(const gram *g) { return g->err.code != 0; }
 
 /* Whether one more state, edge or operation may be made. */
@@ -185,6 +206,8 @@ static bool gram__may_grow(gram *g) {
     return !gram_failed(g);
 }
 
+/* A state without edges. It belongs to the rule from whose begin it is reached, and to no other one. 0 after a
+ * failure. */
 static int32_t gram_state(gram *g) {
     if (g->n_state && !gram__may_grow(g)) return 0;
     const size_t i = (size_t)g->n_state++;
@@ -196,13 +219,14 @@ static int32_t gram_state(gram *g) {
 
 static char *gram__name(gram *g, const char *name) {
     char  *copy = NULL;
-    size_t n = name ? strlen(name) : 0;
-    if (n > 64) n = 64;
+    size_t n = name ? min_size(strlen(name), 64) : 0;
     if (n) copy = memcpy(mem_new(n + 1, 1), name, n);
     g->name_bytes += sizeof(gram__rule) + n;
     return copy;
 }
 
+/* A rule with its begin and its end, not yet joined. name: of messages, its first 64 bytes; NULL: none. 0 after a
+ * failure. */
 static int32_t gram_rule(gram *g, const char *name) {
     if (g->n_rule && !gram__may_grow(g)) return 0;
     const int32_t begin = gram_state(g), end = gram_state(g), i = g->n_rule;
@@ -213,9 +237,12 @@ static int32_t gram_rule(gram *g, const char *name) {
     return i;
 }
 
+/* The state in which a rule begins; edges may lead into it too. */
 static int32_t gram_begin(const gram *g, int32_t rule) { return g->rule[rule].begin; }
+/* The state in which a rule ends; edges that leave it go on after the end. */
 static int32_t gram_end(const gram *g, int32_t rule) { return g->rule[rule].end; }
 
+/* An empty automaton: nothing is allocated for running before gram_seal(). */
 static gram *gram_new(void) {
     gram *g = mem_new(1, sizeof *g);
     g->mem = GRAM_MEM;
@@ -244,18 +271,22 @@ static int32_t gram__act_add(gram *g, gram_op op) {
     return g->n_act++;
 }
 
+/* An edge that consumes nothing. */
 static void gram_eps(gram *g, int32_t from, int32_t to) {
     if (from != to) gram__arc_add(g, from, (gram__arc){.to = to, .kind = GRAM__EPS});
 }
 
+/* An edge for the bytes lo to hi, both included. */
 static void gram_byte(gram *g, int32_t from, uint8_t lo, uint8_t hi, int32_t to) {
     gram__arc_add(g, from, (gram__arc){.to = to, .arg = -1, .kind = GRAM__BYTE, .lo = lo, .hi = hi});
 }
 
+/* The same, with an operation that sees the byte (GRAM_APPEND). */
 static void gram_byte_op(gram *g, int32_t from, uint8_t lo, uint8_t hi, gram_op op, int32_t to) {
     gram__arc_add(g, from, (gram__arc){.to = to, .arg = gram__act_add(g, op), .kind = GRAM__BYTE, .lo = lo, .hi = hi});
 }
 
+/* A path for the bytes of a text; for an empty one an edge that consumes nothing. */
 static void gram_text(gram *g, int32_t from, bytes text, int32_t to) {
     for (size_t i = 0; i < text.n && !gram_failed(g); i++) {
         const int32_t next = i + 1 < text.n ? gram_state(g) : to;
@@ -265,22 +296,30 @@ static void gram_text(gram *g, int32_t from, bytes text, int32_t to) {
     if (!text.n) gram_eps(g, from, to);
 }
 
+/* An edge that a text of another rule leads over. That rule has registers of its own, all 0. */
 static void gram_call(gram *g, int32_t from, int32_t rule, int32_t to) {
     gram__arc_add(g, from, (gram__arc){.to = to, .arg = rule, .kind = GRAM__CALL});
 }
 
+/* An edge that consumes nothing and changes the registers of the activation, or is there while a guard of them
+ * holds. */
 static void gram_op_edge(gram *g, int32_t from, gram_op op, int32_t to) {
     gram__arc_add(g, from, (gram__arc){.to = to, .arg = gram__act_add(g, op), .kind = GRAM__OP});
 }
 
+/* An edge for the control token `id`, which has no bytes here; other: for each control token but this one. */
 static void gram_token(gram *g, int32_t from, int32_t id, bool other, int32_t to) {
     gram__arc_add(g, from, (gram__arc){.to = to, .arg = id, .kind = other ? GRAM__OTHER : GRAM__TOKEN});
 }
 
+/* Control tokens may come by their text while the automaton is in this state: see gram_is_free(). */
 static void gram_free_state(gram *g, int32_t state) { g->mark[state] |= GRAM__FREE; }
 
+/* What GRAM_CHECK asks; ctx is passed on and stays the caller's. */
 static void gram_checks(gram *g, gram_checker f, void *ctx) { g->checker = f, g->ctx = ctx; }
 
+/* min to max texts of a rule in a row, without a state for each: a count is a register. max UINT64_MAX: no bound;
+ * min above max: no edge. */
 static void gram_repeat(gram *g, int32_t from, int32_t rule, uint64_t min, uint64_t max, int32_t to) {
     if (min > max) return;
     if (max == 0) gram_eps(g, from, to);
@@ -341,6 +380,11 @@ static void gram__utf8_put(gram__utf8 *u, int32_t from, gram_range *r, size_t n,
     }
 }
 
+/* What is in both ranges; lo above hi: nothing. */
+static gram_range gram_range_and(gram_range a, gram_range b) {
+    return (gram_range){a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
+}
+
 static int gram__by_lo(const void *a, const void *b) {
     const gram_range *x = a, *y = b;
     return (x->lo > y->lo) - (x->lo < y->lo);
@@ -371,6 +415,8 @@ static size_t gram_ranges_negate(gram_range *r, size_t n) {
     return m;
 }
 
+/* Edges for one character of n ranges, as UTF-8; surrogates are left out. The ranges may overlap and are in any
+ * order. */
 static void gram_chars(gram *g, int32_t from, const gram_range *r, size_t n, int32_t to) {
     static const struct { uint32_t lo, hi; int left; uint8_t lead; } part[] = {
         {0, 0x7f, 0, 0}, {0x80, 0x7ff, 1, 0xc0}, {0x800, 0xd7ff, 2, 0xe0}, {0xe000, 0xffff, 2, 0xe0},
@@ -383,9 +429,8 @@ static void gram_chars(gram *g, int32_t from, const gram_range *r, size_t n, int
     for (size_t p = 0; p < sizeof part / sizeof *part; p++) {
         size_t m = 0;
         for (size_t i = 0; i < n; i++) {
-            const uint32_t lo = all[i].lo > part[p].lo ? all[i].lo : part[p].lo,
-                           hi = all[i].hi < part[p].hi ? all[i].hi : part[p].hi;
-            if (lo <= hi) some[m++] = (gram_range){lo, hi};
+            const gram_range both = gram_range_and(all[i], (gram_range){part[p].lo, part[p].hi});
+            if (both.lo <= both.hi) some[m++] = both;
         }
         gram__utf8_put(&u, from, some, m, part[p].left, part[p].lead);
     }
@@ -479,6 +524,7 @@ static int32_t gram__intern(gram *g, gram__blob *b) {
     return *slot = gram__close(g, b);
 }
 
+/* Register k of the registers `data`. */
 static uint64_t gram_word(const gram *g, int32_t data, uint32_t k) {
     const gram__blob *b = gram__at(g, data);
     return data && 2 * (uint64_t)k + 4 <= gram__n(b) ? b->w[2 * k + 2] | (uint64_t)b->w[2 * k + 3] << 32 : 0;
@@ -551,8 +597,9 @@ enum { GRAM__EMPTY_STACK = 8, GRAM__BOTTOM = 12, GRAM__FIRST = 16 };
 
 /* Table, empty stack, bottom: what is there when nothing else is. */
 static void gram__arena_begin(gram *g) {
-    static const struct { int32_t id; uint32_t flags;
-                          } stacks[] = {{GRAM__EMPTY_STACK, GRAM__COMPLETE}, {GRAM__BOTTOM, GRAM__ESCAPED}};
+    static const struct { int32_t id; uint32_t flags; } stacks[] = {
+        {GRAM__EMPTY_STACK, GRAM__COMPLETE}, {GRAM__BOTTOM, GRAM__ESCAPED},
+    };
     memset(g->arena, 0, 8 * GRAM__FIRST);
     for (size_t i = 0; i < sizeof stacks / sizeof *stacks; i++) {
         gram__blob *b = gram__at(g, stacks[i].id);
@@ -585,7 +632,7 @@ static void gram__lose(gram *g, int32_t *keep) {
 }
 
 /* Collects; *keep, an id of any kind or 0, is kept too and rewritten. */
-static void gram__collect(gram *g, int32_t *keep) {
+static void gram__collect_but(gram *g, int32_t *keep) {
     const size_t words = g->top / 64 + 1;
     memset(g->marked, 0, words * 8), memset(g->moved, 0, words * 8);
     for (const gram_track *t = g->tracks.next; t != &g->tracks; t = t->next)
@@ -608,16 +655,23 @@ static void gram__collect(gram *g, int32_t *keep) {
     if (!gram__table_new(g)) gram__lose(g, keep);
 }
 
+/* Drops what no track needs, unless collections are held off. Ids change then. */
 static void gram_collect(gram *g) {
     int32_t none = 0;
-    if (!g->held) gram__collect(g, &none);
+    if (!g->held) gram__collect_but(g, &none);
 }
 
+/* Holds collections off, or ends that, as often as it was begun: ids stay valid meanwhile, and steps without room
+ * give GRAM_LIMIT. */
 static void     gram_hold(gram *g, bool on) { g->held += on ? 1 : -1; }
+/* Whether the last step failed for want of room in the arena. */
 static bool     gram_full(const gram *g) { return g->stop == GRAM__FULL; }
+/* A number that changes with each collection. */
 static uint32_t gram_generation(const gram *g) { return g->generation; }
+/* Bytes of the arena that are free. */
 static size_t   gram_room(const gram *g) { return 8 * (g->cap - g->top); }
 
+/* Zeroed memory in the arena up to the next collection; NULL: no room. */
 static void *gram_cache(gram *g, size_t size) {
     if (size + 64 > gram_room(g)) return NULL;
     const int32_t id = gram__make(g, GRAM__CACHE, (uint32_t)((size + 3) / 4));
@@ -628,7 +682,7 @@ static void *gram_cache(gram *g, size_t size) {
 static size_t gram__scratch(gram *g, uint8_t *p) {
     struct { void *at; size_t bytes; } part[] = {
         {&g->work.item, GRAM_ITEMS * sizeof(gram__item)}, {&g->work.slot, 4 * GRAM_ITEMS * sizeof(int32_t)},
-        {&g->behind.item, GRAM_ITEMS * sizeof(gram__item)}, {&g->behind.slot, 4 * GRAM_ITEMS * sizeof(int32_t)},
+        {&g->after.item, GRAM_ITEMS * sizeof(gram__item)}, {&g->after.slot, 4 * GRAM_ITEMS * sizeof(int32_t)},
         {&g->heap, GRAM_ITEMS * sizeof(int32_t)}, {&g->todo, 2 * GRAM_STEPS * sizeof(gram__pair)},
         {&g->pops, GRAM_STEPS * sizeof(int32_t)},
         {&g->words, sizeof *g->words}, {&g->marked, (g->mem / 512 + 2) * 8}, {&g->moved, (g->mem / 512 + 2) * 8},
@@ -797,7 +851,7 @@ static int32_t gram__known_union(const gram *g, int32_t a, int32_t b) {
     if (a == b || !b) return a;
     if (!a) return b;
     m->size = (uint32_t)GRAM__MEMO << 28 | 3;
-    m->w[0] = 0, m->w[1] = (uint32_t)(a < b ? a : b), m->w[2] = (uint32_t)(a < b ? b : a);
+    m->w[0] = 0, m->w[1] = (uint32_t)min_int(a, b), m->w[2] = (uint32_t)max_int(a, b);
     m->hash = gram__hash(g, m, 1);
     const int32_t id = *gram__slot(g, m);
     return id ? (int32_t)gram__at(g, id)->w[0] : 0;
@@ -806,7 +860,7 @@ static int32_t gram__known_union(const gram *g, int32_t a, int32_t b) {
 static void gram__note_union(gram *g, int32_t a, int32_t b, int32_t both) {
     gram__blob *m = gram__draft(g, GRAM__MEMO, 3);
     if (!m) return;
-    m->w[1] = (uint32_t)(a < b ? a : b), m->w[2] = (uint32_t)(a < b ? b : a);
+    m->w[1] = (uint32_t)min_int(a, b), m->w[2] = (uint32_t)max_int(a, b);
     gram__at(g, gram__intern(g, m))->w[0] = (uint32_t)both;
 }
 
@@ -984,16 +1038,16 @@ static int32_t gram__known_list(const gram *g, int32_t stack) {
 
 static bool gram__matters(const gram__state *s) { return s->n_byte || s->n_token || s->n_call; }
 
-/* Keeps what g->behind holds as the list of the stack. */
+/* Keeps what g->after holds as the list of the stack. */
 static void gram__list_keep(gram *g, int32_t stack, bool textual) {
     uint32_t n = 0, at = GRAM__LIST_HEAD;
-    for (int32_t i = 0; i < g->behind.n; i++) n += gram__matters(&g->state[g->behind.item[i].state]);
+    for (int32_t i = 0; i < g->after.n; i++) n += gram__matters(&g->state[g->after.item[i].state]);
     gram__blob *b = gram__open(g, GRAM__LIST, GRAM__LIST_HEAD + GRAM__LINK * n);
     if (!b) return;
     b->w[0] = (uint32_t)g->tick, b->w[1] = (uint32_t)(g->tick >> 32);
-    b->w[2] = g->behind.flags | (textual ? GRAM__TEXTUAL : 0);
-    for (int32_t i = 0; i < g->behind.n; i++) {
-        const gram__item *it = &g->behind.item[i];
+    b->w[2] = g->after.flags | (textual ? GRAM__TEXTUAL : 0);
+    for (int32_t i = 0; i < g->after.n; i++) {
+        const gram__item *it = &g->after.item[i];
         if (!gram__matters(&g->state[it->state])) continue;
         b->w[at] = (uint32_t)it->state, b->w[at + 1] = (uint32_t)it->data, b->w[at + 2] = (uint32_t)it->stack;
         at += GRAM__LINK;
@@ -1004,16 +1058,16 @@ static void gram__list_keep(gram *g, int32_t stack, bool textual) {
 /* One attempt to find out what is after a stack: its links with all moves from them. Where such a link ends too, what
  * is after the next stack belongs to it; stacks for which this is not known yet go to g->pops from *n on. False:
  * there are such. */
-static bool gram__behind_try(gram *g, int32_t stack, size_t *n) {
+static bool gram__after_try(gram *g, int32_t stack, size_t *n) {
     const gram__blob *b = gram__at(g, stack);
     const size_t      before = *n;
-    gram__work_begin(&g->behind);
-    g->behind.flags = b->w[GRAM__STACK_FLAGS];
+    gram__work_begin(&g->after);
+    g->after.flags = b->w[GRAM__STACK_FLAGS];
     for (uint32_t i = GRAM__STACK_HEAD; i < gram__n(b) && g->stop == GRAM__GO; i += GRAM__LINK) {
         const int32_t next = (int32_t)b->w[i + 2];
-        if (!gram__spread(g, &g->behind, (int32_t)b->w[i], (int32_t)b->w[i + 1], next)) continue;
+        if (!gram__spread(g, &g->after, (int32_t)b->w[i], (int32_t)b->w[i + 1], next)) continue;
         const int32_t list = gram__known_list(g, next);
-        if (list) gram__add_list(g, &g->behind, list, 0);
+        if (list) gram__add_list(g, &g->after, list, 0);
         else if (*n < GRAM_STEPS) g->pops[(*n)++] = next;
         else gram__spend(g, GRAM_STEPS);
     }
@@ -1031,7 +1085,7 @@ static int32_t gram__list_of(gram *g, int32_t stack) {
     while (n && g->stop == GRAM__GO) {
         const int32_t top = g->pops[n - 1];
         g->textual = false;
-        if (gram__known_list(g, top) || gram__behind_try(g, top, &n)) {
+        if (gram__known_list(g, top) || gram__after_try(g, top, &n)) {
             if (!gram__known_list(g, top) && g->stop == GRAM__GO) gram__list_keep(g, top, g->textual);
             n--;
         }
@@ -1103,6 +1157,7 @@ static int32_t gram__work_end(gram *g) {
 
 /* --- steps. Each of these tries once; 0: the arena is full, or too much work. --- */
 
+/* The *n configurations of a set, sorted by state and data; valid up to the next collection. */
 static const gram_config *gram_configs(const gram *g, int32_t set, size_t *n) {
     const gram__blob *b = gram__at(g, set > 0 ? set : 0);
     *n = set > 0 ? (gram__n(b) - GRAM__SET_HEAD) / GRAM__LINK : 0;
@@ -1110,16 +1165,21 @@ static const gram_config *gram_configs(const gram *g, int32_t set, size_t *n) {
 }
 
 static uint32_t gram__flags(const gram *g, int32_t set) { return set > 0 ? gram__at(g, set)->w[GRAM__SET_FLAGS] : 0; }
+/* Whether the text that leads to the set is whole. */
 static bool     gram_complete(const gram *g, int32_t set) { return gram__flags(g, set) & GRAM__COMPLETE; }
+/* Whether the rule in which a local set began can be over here: what follows is decided by the stack below. */
 static bool     gram_escaped(const gram *g, int32_t set) { return gram__flags(g, set) & GRAM__ESCAPED; }
+/* Whether a state of the set was marked by gram_free_state(). */
 static bool     gram_is_free(const gram *g, int32_t set) { return gram__flags(g, set) & GRAM__IS_FREE; }
 
+/* Whether the text is whole and no byte and no token may follow. */
 static bool gram_closed(gram *g, int32_t set) {
     size_t n;
     gram_configs(g, set, &n);
     return gram_complete(g, set) && !n;
 }
 
+/* Whether edges for control tokens leave the set. */
 static bool gram_has_tokens(const gram *g, int32_t set) {
     size_t             n;
     const gram_config *c = gram_configs(g, set, &n);
@@ -1128,7 +1188,7 @@ static bool gram_has_tokens(const gram *g, int32_t set) {
     return false;
 }
 
-static void gram__begin(gram *g) {
+static void gram__step_begin(gram *g) {
     gram__work_begin(&g->work);
     g->n_heap = 0, g->textual = false;
     g->n_steps++;
@@ -1160,7 +1220,7 @@ static void gram__note_step(gram *g, int32_t set, int class, int32_t to) {
 static int32_t gram__try_step(gram *g, int32_t set, int32_t byte) {
     size_t             n;
     const gram_config *c = gram_configs(g, set, &n);
-    gram__begin(g);
+    gram__step_begin(g);
     for (size_t i = 0; i < n && g->stop == GRAM__GO; i++) {
         const gram__state *s = &g->state[c[i].state];
         const gram__edge  *e = g->edge + s->edge;
@@ -1179,7 +1239,7 @@ static int32_t gram__try_step(gram *g, int32_t set, int32_t byte) {
 static int32_t gram__try_token(gram *g, int32_t set, int32_t id) {
     size_t             n;
     const gram_config *c = gram_configs(g, set, &n);
-    gram__begin(g);
+    gram__step_begin(g);
     for (size_t i = 0; i < n && g->stop == GRAM__GO; i++) {
         const gram__state *s = &g->state[c[i].state];
         const gram__edge  *e = g->edge + s->edge + s->n_byte;
@@ -1191,22 +1251,22 @@ static int32_t gram__try_token(gram *g, int32_t set, int32_t id) {
 
 static int32_t gram__try_first(gram *g, int32_t none, int32_t nothing) {
     (void)none, (void)nothing;
-    gram__begin(g);
+    gram__step_begin(g);
     if (g->empty) g->work.flags |= GRAM__COMPLETE;
     if (g->root >= 0) gram__enter(g, g->root, 0, GRAM__EMPTY_STACK);
     return g->first = gram__work_end(g);
 }
 
 static int32_t gram__try_local(gram *g, int32_t data, int32_t state) {
-    gram__begin(g);
+    gram__step_begin(g);
     gram__item_add(g, &g->work, state, g->state[state].flags & GRAM__LIVE ? data : 0, GRAM__BOTTOM, 0);
     g->n_heap = 0;                                    /* its calls are other configurations */
     return gram__work_end(g);
 }
 
-static int32_t gram__try_behind(gram *g, int32_t stack, int32_t nothing) {
+static int32_t gram__try_after(gram *g, int32_t stack, int32_t nothing) {
     (void)nothing;
-    gram__begin(g);
+    gram__step_begin(g);
     const int32_t list = gram__list_of(g, stack);
     if (list) gram__add_list(g, &g->work, list, 0);
     const int32_t set = gram__work_end(g);
@@ -1216,7 +1276,7 @@ static int32_t gram__try_behind(gram *g, int32_t stack, int32_t nothing) {
 
 static int32_t gram__try_join(gram *g, int32_t a, int32_t b) {
     const int32_t set[2] = {a, b};
-    gram__begin(g);
+    gram__step_begin(g);
     for (int i = 0; i < 2; i++) {
         size_t             n;
         const gram_config *c = gram_configs(g, set[i], &n);
@@ -1238,15 +1298,15 @@ static int32_t gram__try_bare(gram *g, int32_t data, int32_t nothing) {
 
 /* Runs f(g, id, arg); once more after a collection if the arena is full, which keeps id. */
 static int32_t gram__run(gram *g, int32_t (*f)(gram *, int32_t, int32_t), int32_t id, int32_t arg) {
-    if (LLMRUN_STRESS && !g->held && g->tick % 16 == 0 && g->top < 1 << 14) gram__collect(g, &id);
+    if (LLMRUN_STRESS && !g->held && g->tick % 16 == 0 && g->top < 1 << 14) gram__collect_but(g, &id);
     for (int turn = 0;; turn++) {
-        const int64_t fuel = g->text.p && g->bank < GRAM_STEPS ? g->bank : GRAM_STEPS;
+        const int64_t fuel = g->text.p ? min_i64(g->bank, GRAM_STEPS) : GRAM_STEPS;
         g->stop = GRAM__GO, g->fuel = fuel, g->tick++;
         const int32_t set = f(g, id, arg);
         g->bank -= fuel - g->fuel;
         if (set && g->stop == GRAM__GO) return set;
         if (g->stop != GRAM__FULL || g->held || turn) return GRAM_LIMIT;
-        gram__collect(g, &id);
+        gram__collect_but(g, &id);
         if (id < 0) return GRAM_LIMIT;
     }
 }
@@ -1257,6 +1317,8 @@ __attribute__((noinline)) static int32_t gram__slow_step(gram *g, int32_t set, u
     return gram__run(g, gram__try_step, set, b);
 }
 
+/* The set after a byte; GRAM_DEAD: the text is none of the constraint; GRAM_LIMIT: too much work, or no room. set
+ * may be one of these. */
 static inline int32_t gram_step(gram *g, int32_t set, uint8_t b) {
     if (set <= 0) return set;
     const int32_t to = gram__known_step(g, set, g->class_of[b]);
@@ -1264,9 +1326,11 @@ static inline int32_t gram_step(gram *g, int32_t set, uint8_t b) {
     return to ? to : gram__slow_step(g, set, b);
 }
 
+/* The set after a control token that comes by its name; results as gram_step(). */
 static int32_t gram_step_token(gram *g, int32_t set, int32_t id) {
     return set <= 0 ? set : gram__run(g, gram__try_token, set, id);
 }
+/* The set of one configuration on an unknown stack: where its rule can end, the set is `escaped`. GRAM_LIMIT. */
 static int32_t gram_local(gram *g, int32_t state, int32_t data) { return gram__run(g, gram__try_local, data, state); }
 
 /* The set of what is in either set. Never collects. */
@@ -1286,9 +1350,10 @@ static int32_t gram_bare(gram *g, int32_t data) {
     return bare == -1 ? 0 : bare;
 }
 
-static int32_t gram_behind(gram *g, int32_t stack) {
+/* The set of what may come after a stack, when the rule on top of it is over. GRAM_LIMIT. */
+static int32_t gram_after(gram *g, int32_t stack) {
     const int32_t set = (int32_t)gram__at(g, stack)->w[1];
-    return set ? set : gram__run(g, gram__try_behind, stack, 0);
+    return set ? set : gram__run(g, gram__try_after, stack, 0);
 }
 
 static void gram__track(gram_track *t, gram *g, int32_t set) {
@@ -1296,10 +1361,13 @@ static void gram__track(gram_track *t, gram *g, int32_t set) {
     t->next->prev = t->prev->next = t;
 }
 
+/* Begins a track with the set of the empty text, which may be GRAM_DEAD or GRAM_LIMIT. */
 static void gram_track_open(gram_track *t, gram *g) { gram__track(t, g, gram__first(g)); }
 
+/* The track goes to where another one of the same automaton is. */
 static void gram_track_copy(gram_track *t, const gram_track *from) { t->set = from->set; }
 
+/* Ends a track; one that is closed already stays so. */
 static void gram_track_close(gram_track *t) {
     if (!t->g) return;
     t->prev->next = t->next, t->next->prev = t->prev;
@@ -1320,7 +1388,8 @@ static bool gram_match(gram *g, bytes text, size_t *at, err_t *e) {
     g->text = (bytes){0}, g->first = 0;
     if (set == GRAM_LIMIT)
         return err_set(e, EXIT_RESOURCE,
-                       "byte %zu of the text: the constraint is too ambiguous there to be followed in %d steps and %zu bytes of memory", *at, GRAM_STEPS, g->mem);
+                       "byte %zu of the text: the constraint is too ambiguous there to be followed in %d steps and %zu "
+                       "bytes of memory", *at, GRAM_STEPS, g->mem);
     return gram_complete(g, set);
 }
 
@@ -2110,6 +2179,8 @@ static bool gram__seal_all(gram__seal *s, int32_t root, err_t *e) {
     return !gram_failed(g) && gram__seal_end(s, root, e);
 }
 
+/* Makes the automaton that runs, whose texts are those of the rule `root`, and reserves its memory. Once; nothing
+ * is built afterwards. False: e says why: a limit, left recursion, or no text at all. */
 static bool gram_seal(gram *g, int32_t root, err_t *e) {
     gram__seal s = {.g = g, .body_rule = -1};
     bool       ok = !gram_failed(g);
@@ -2126,6 +2197,7 @@ static bool gram_seal(gram *g, int32_t root, err_t *e) {
     return ok;
 }
 
+/* Frees the automaton, sealed or not; NULL is allowed. Its tracks are void. */
 static void gram_free(gram *g) {
     if (!g) return;
     gram__drop_built(g);
@@ -2138,10 +2210,13 @@ static void gram_free(gram *g) {
 
 /* --- spans --- */
 
+/* The span whose body the state is in; NULL: none. */
 static const gram_span *gram_span_of(const gram *g, int32_t state) {
     return g->state[state].span >= 0 ? &g->span[g->state[state].span] : NULL;
 }
+/* Whether the state is in front of a body of its span, after whole ones. */
 static bool             gram_span_between(const gram *g, int32_t state) { return g->state[state].flags & GRAM__BETWEEN; }
+/* The twin of a state, in which a count has no bounds and a text is not looked at; -1: it has none. */
 static int32_t          gram_unguarded(const gram *g, int32_t state) { return g->state[state].twin; }
 
 /* --- the shortest way to the end ---
@@ -2460,6 +2535,7 @@ static uint64_t gram_least(gram *g, int32_t set) {
     return noted == UINT64_MAX ? UINT64_MAX : noted - 1;
 }
 
+/* Appends counts of steps, bytes and collections, for -v. */
 static void gram_stats(const gram *g, str *out) {
     str_fmt(out, "%llu steps of %llu not known before, %zu bytes, %llu collections", (unsigned long long)g->n_steps,
             (unsigned long long)g->n_lookups, 8 * g->top, (unsigned long long)g->n_collections);

@@ -6,7 +6,7 @@
  * pairs only as pairs); integers have no fraction; exponents come where every number may. White space: `space` 0
  * none; 1 at most one blank after ':' and ','; 2 as 1, or a line break and at most 64 blanks after '{', '[' and ','
  * and before '}' and ']'; never before ':' and ',', never inside of empty brackets, never around the value.
- * Public: json_*.
+ * Public: json_any, json_rules_new, json_rules_free, json_rules_value, json_build.
  * Opens: json_form. */
 
 typedef struct {
@@ -207,11 +207,18 @@ static int32_t json__rule(json__base *b, json_shared which) {
     static const struct {
         const char *name;
         void (*make)(json__base *b, int32_t from, int32_t to);
-    } rules[JSON_SHARED] = {{"value", json__value_rule},   {"object", json__object_rule}, {"array", json__array_rule},
-                            {"string", json__string_rule},
-                            {"number", json__number_rule}, {"rest of a string", json__rest_rule},
-                            {"rest of a key", json__other_rule}, {"line", json__line_rule},
-                            {"blank", json__blank_rule},  {"nothing", json__nothing_rule}};
+    } rules[JSON_SHARED] = {
+        [JSON_VALUE]   = {"value",            json__value_rule},
+        [JSON_OBJECT]  = {"object",           json__object_rule},
+        [JSON_ARRAY]   = {"array",            json__array_rule},
+        [JSON_STRING]  = {"string",           json__string_rule},
+        [JSON_NUMBER]  = {"number",           json__number_rule},
+        [JSON_REST]    = {"rest of a string", json__rest_rule},
+        [JSON_OTHER]   = {"rest of a key",    json__other_rule},
+        [JSON_LINE]    = {"line",             json__line_rule},
+        [JSON_BLANK]   = {"blank",            json__blank_rule},
+        [JSON_NOTHING] = {"nothing",          json__nothing_rule},
+    };
     if (b->shared[which] >= 0) return b->shared[which];
     const int32_t rule = b->shared[which] = gram_rule(b->g, rules[which].name);
     rules[which].make(b, gram_begin(b->g, rule), gram_end(b->g, rule));
@@ -647,8 +654,8 @@ static uint32_t json__needs_at(const json__need *need, size_t n, uint64_t place)
 /* Places of an array that differ: those after them are as the last one. */
 static uint64_t json__places(const schema_array *a) {
     uint64_t n = a->n_prefix;
-    for (size_t j = 0; j < a->n_contains; j++) n = a->contains[j].from > n ? a->contains[j].from : n;
-    return n < a->max ? n : a->max;
+    for (size_t j = 0; j < a->n_contains; j++) n = max_u64(n, a->contains[j].from);
+    return min_u64(n, a->max);
 }
 
 /* --- counts as states: each tuple of counts is a number below `size` --- */
@@ -874,7 +881,7 @@ static bool json__array_counts(json_rules *d, const schema_array *a, const json_
 
 /* The number of places after which an array with counts is the same at each place; of a bounded one, its places. */
 static uint64_t json__array_last(const schema_array *a) {
-    const uint64_t places = json__places(a), last = places > a->min ? places : a->min;
+    const uint64_t places = json__places(a), last = max_u64(places, a->min);
     return a->max != UINT64_MAX ? a->max : last ? last : 1;
 }
 
@@ -1134,7 +1141,7 @@ typedef struct {
 
 static int json__name_order(const void *x, const void *y) {
     const bytes a = ((const json__sorted *)x)->name, b = ((const json__sorted *)y)->name;
-    const int   c = a.n && b.n ? memcmp(a.p, b.p, a.n < b.n ? a.n : b.n) : 0;
+    const int   c = a.n && b.n ? memcmp(a.p, b.p, min_size(a.n, b.n)) : 0;
     return c ? c : a.n < b.n ? -1 : a.n > b.n;
 }
 
@@ -1603,13 +1610,13 @@ static bool json__array_grid(json_rules *d, const schema_array *a, const json__n
     if (!a->min && json__grid_done(grid, 0)) gram_byte(g, d->b.f.loose ? first : open, ']', ']', to);
     json__closing(&d->b, close, ']', to);
     for (uint64_t i = 0; i <= last && i < a->max; i++) {
-        const uint64_t behind = i < last ? i + 1 : last;
+        const uint64_t then = i < last ? i + 1 : last;
         const size_t   n_way = json__ways(d, json__item_at(a, i), need, json__needs_at(need, grid->n, i), way);
         for (size_t v = 0; v < size; v++)
             for (size_t k = 0; k < n_way; k++) {
                 size_t to_v = v;
                 if (json__grid_step(grid, &to_v, way[k].counts))
-                    json__value(d, next[i * size + v], way[k].value, after[behind * size + to_v]);
+                    json__value(d, next[i * size + v], way[k].value, after[then * size + to_v]);
             }
     }
     for (size_t i = size; i < n; i++) {
@@ -1654,9 +1661,9 @@ static bool json__array_loop(json_rules *d, const schema_array *a, const json__l
     for (uint64_t i = 0; i < l->k; i++) {
         const int32_t end = gram_state(g), item = gram_state(g);
         json__value(d, at, json__item_at(a, i), end);
-        const int32_t behind = json__space(&d->b, end, JSON_BEFORE);
-        json__array_after(d, (i + 1 < l->k ? i + 1 >= a->min && !l->c_min : ends) ? behind : -1, close,
-                          i + 1 < l->k || goes_on ? behind : -1, item);
+        const int32_t spaced = json__space(&d->b, end, JSON_BEFORE);
+        json__array_after(d, (i + 1 < l->k ? i + 1 >= a->min && !l->c_min : ends) ? spaced : -1, close,
+                          i + 1 < l->k || goes_on ? spaced : -1, item);
         at = item;
     }
     gram_eps(g, at, next);
@@ -1707,8 +1714,8 @@ static bool json__array_unique(json_rules *d, const schema_array *a, int32_t fro
     if (plain) x.v = json__values_of(d, d->node[json__node_of(d, a->rest)].shape);
     if (!x.v.held) {
         json__values_drop(&x.v);
-        return json__refuse(d, a->at,
-                            "uniqueItems over these values cannot be kept while generating: expected strings, numbers or at most 256 values");
+        return json__refuse(d, a->at, "uniqueItems over these values cannot be kept while generating: expected strings, "
+                                      "numbers or at most 256 values");
     }
     if (!x.v.string && !x.v.number && x.v.n < x.max) x.max = x.v.n;
     if (x.max != UINT64_MAX || x.min > 1) x.n = (x.v.n + JSON_WORD_BITS - 1) / JSON_WORD_BITS + 1;
@@ -1828,6 +1835,7 @@ static json_rules *json_rules_new(gram *g, schema_doc *s, const json_form *f) {
     return d;
 }
 
+/* Frees what building needed: the automaton keeps its rules. NULL is allowed. */
 static void json_rules_free(json_rules *d) {
     if (!d) return;
     for (size_t i = 0; i < d->n_node; i++) {

@@ -1,13 +1,15 @@
 /* ===== [lang] regular languages =====
  * Sets of texts that a finite automaton decides: words, regular expressions, and what and, or and not make of them.
- *   A language is a minimal automaton over characters, with its states numbered in one way, kept once in a pool:
- * equal languages are the same pointer. Edges are ranges of symbols: a symbol is a code point, with the surrogates
- * cut out of the row. Only states from which a word can still end are kept, so a missing edge means that no word goes
- * on there. All texts of min to max characters of one class are a *span*: two numbers and a class, however large the
- * numbers are; its automaton is made when an operation needs it.
+ *   A language is a minimal automaton over characters, with its states numbered in one way, kept once in a pool: equal
+ * languages are the same pointer. Edges are ranges of symbols: a symbol is a code point, with the surrogates cut out of
+ * the row. Only states from which a word can still end are kept, so a missing edge means that no word goes on there. All
+ * texts of min to max characters of one class are a *span*: two numbers and a class, however large the numbers are; its
+ * automaton is made when an operation needs it.
  *   Everything that is built is counted against the budget of the pool. When the budget is used up, results are NULL,
  * and NULL operands give NULL.
- * Public: lang_*.
+ * Public: lang_pool_free, lang_over, lang_length, lang_none, lang_all, lang_pool_new, lang_empty, lang_is_all,
+ * lang_and, lang_or, lang_not, lang_words, lang_word, lang_has, lang_room, lang_arcs, lang_has_run, lang_endless,
+ * lang_count, lang_nth, lang_emit, lang_emit_json, lang_regex, lang_regex_gram.
  * Opens: lang_arc. */
 
 typedef struct lang lang;
@@ -43,6 +45,9 @@ struct lang {
 
 static uint32_t lang__symbol(uint32_t code) { return code < 0xd800 ? code : code - 0x800; }
 static uint32_t lang__code(uint32_t symbol) { return symbol < 0xd800 ? symbol : symbol + 0x800; }
+
+/* A range of symbols as one of code points, among which surrogates may be. */
+static gram_range lang__codes(gram_range symbols) { return (gram_range){lang__code(symbols.lo), lang__code(symbols.hi)}; }
 
 /* x + y and x * y, at most `most`. */
 static uint64_t lang__sum(uint64_t x, uint64_t y, uint64_t most) { return x > most || y > most - x ? most : x + y; }
@@ -175,6 +180,7 @@ static void lang__free(lang *l) {
     mem_free(l);
 }
 
+/* Frees the pool with all its languages; NULL is allowed. */
 static void lang_pool_free(lang_pool *p) {
     if (!p) return;
     for (uint32_t i = 0; i < p->n; i++) lang__free(p->kept[i]);
@@ -184,6 +190,7 @@ static void lang_pool_free(lang_pool *p) {
     mem_free(p);
 }
 
+/* Whether the budget is used up: all results are NULL from then on. */
 static bool lang_over(const lang_pool *p) { return p->over; }
 
 /* Counts what is kept. False: the budget does not allow it. */
@@ -278,9 +285,12 @@ static const gram_range lang__every[] = {{0, LANG_SYMBOLS - 1}};
 /* The texts of min .. max characters; max UINT64_MAX: no bound. */
 static const lang *lang_length(lang_pool *p, uint64_t min, uint64_t max) { return lang__span(p, lang__every, 1, min, max); }
 
+/* The language without a text. */
 static const lang *lang_none(lang_pool *p) { return p->over ? NULL : p->none; }
+/* Every text of Unicode scalar values. */
 static const lang *lang_all(lang_pool *p) { return p->over ? NULL : p->all; }
 
+/* A pool; budget: states and edges of all its languages together. */
 static lang_pool *lang_pool_new(size_t budget) {
     lang_pool *p = mem_new(1, sizeof *p);
     p->budget = budget;
@@ -653,12 +663,12 @@ static const lang *lang__span_and(lang_pool *p, const lang *a, const lang *b) {
     gram_range *cls = mem_new(a->n_cls + b->n_cls, sizeof *cls);
     size_t      n = 0;
     for (size_t i = 0, k = 0; i < a->n_cls && k < b->n_cls;) {
-        const gram_range x = a->cls[i], y = b->cls[k], both = {x.lo > y.lo ? x.lo : y.lo, x.hi < y.hi ? x.hi : y.hi};
+        const gram_range x = a->cls[i], y = b->cls[k], both = gram_range_and(x, y);
         if (both.lo <= both.hi) cls[n++] = both;
         if (x.hi <= y.hi) i++;
         if (y.hi <= x.hi) k++;
     }
-    const lang *l = lang__span(p, cls, n, a->min > b->min ? a->min : b->min, a->max < b->max ? a->max : b->max);
+    const lang *l = lang__span(p, cls, n, max_u64(a->min, b->min), min_u64(a->max, b->max));
     mem_free(cls);
     return l;
 }
@@ -671,7 +681,9 @@ static const lang *lang__span_or(lang_pool *p, const lang *a, const lang *b) {
     return lang__span(p, cls->cls, cls->n_cls, min_u64(a->min, b->min), max_u64(a->max, b->max));
 }
 
+/* Whether no text is a word. NULL: false. */
 static bool lang_empty(const lang *l) { return l && l == l->home->none; }
+/* Whether every text is a word. NULL: false. */
 static bool lang_is_all(const lang *l) { return l && l == l->home->all; }
 
 static const lang *lang__both(lang_pool *p, int op, const lang *a, const lang *b) {
@@ -690,7 +702,9 @@ static const lang *lang__both(lang_pool *p, int op, const lang *a, const lang *b
     return l;
 }
 
+/* The words of both languages; NULL where an operand is, or over the budget. The same for the next two. */
 static const lang *lang_and(lang_pool *p, const lang *a, const lang *b) { return lang__both(p, LANG_AND, a, b); }
+/* The words of either language. */
 static const lang *lang_or(lang_pool *p, const lang *a, const lang *b) { return lang__both(p, LANG_OR, a, b); }
 
 /* The edges of a state of a complement: what had no edge leads to `rest`. */
@@ -724,6 +738,7 @@ static const lang *lang__complement(lang_pool *p, const lang *l) {
 
 static bool lang__is_every_class(const lang *l) { return l->n_cls == 1 && l->cls[0].lo == 0 && l->cls[0].hi == LANG_SYMBOLS - 1; }
 
+/* The texts that are no words. */
 static const lang *lang_not(lang_pool *p, const lang *a) {
     if (!a || p->over) return NULL;
     if (a == p->none || a == p->all) return a == p->none ? p->all : p->none;
@@ -823,7 +838,7 @@ static lang_dfa lang__trie_dfa(lang_trie *t) {
 
 static int lang__word_order(const void *x, const void *y) {
     const bytes *a = x, *b = y;
-    const int    c = memcmp(a->p, b->p, a->n < b->n ? a->n : b->n);
+    const int    c = memcmp(a->p, b->p, min_size(a->n, b->n));
     return c ? c : lang__compare(a->n, b->n);
 }
 
@@ -856,6 +871,7 @@ static const lang *lang_words(lang_pool *p, const bytes *w, size_t n) {
     return l;
 }
 
+/* The language of one text; none of one that is not UTF-8. */
 static const lang *lang_word(lang_pool *p, bytes utf8) { return lang_words(p, &utf8, 1); }
 
 /* The edge of state s for a symbol, NULL: there is none. */
@@ -956,7 +972,7 @@ static uint32_t lang__finite(const lang_dfa *d, uint64_t *count, uint64_t most) 
         if (!(left[s] = d->first[s + 1] - d->first[s])) order[n++] = s;
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t s = order[i];
-        if (count) count[s] = d->ends[s] < most ? d->ends[s] : most;
+        if (count) count[s] = min_u64(d->ends[s], most);
         for (uint32_t k = d->first[s]; count && k < d->first[s + 1]; k++)
             count[s] = lang__sum(count[s], lang__times(d->edge[k].hi - d->edge[k].lo + 1, count[d->edge[k].to], most), most);
         for (uint32_t k = head[s]; k < head[s + 1]; k++)
@@ -1096,14 +1112,16 @@ static void lang__out_byte(lang_out *o, int32_t from, uint8_t lo, uint8_t hi, in
 
 /* The digits lo .. hi of a group. */
 static void lang__out_digit(lang_out *o, const lang_digit *d, int32_t from, uint32_t lo, uint32_t hi, int32_t to) {
-    static const struct { uint32_t lo, hi; uint8_t first; int when;
-                          } hex[] = {{0, 9, '0', ~0}, {10, 15, 'a', ~0}, {10, 15, 'A', LANG_LOOSE}};
+    static const struct { gram_range of; uint8_t first; int when; } hex[] = {
+        {{0, 9}, '0', ~0}, {{10, 15}, 'a', ~0}, {{10, 15}, 'A', LANG_LOOSE},
+    };
     lo += d->base, hi += d->base;
     if (d->kind == LANG_BYTE) lang__out_byte(o, from, (uint8_t)lo, (uint8_t)hi, to);
     for (size_t i = 0; d->kind == LANG_HEX && i < sizeof hex / sizeof *hex; i++) {
-        const uint32_t a = lo > hex[i].lo ? lo : hex[i].lo, b = hi < hex[i].hi ? hi : hex[i].hi;
-        if (a <= b && (o->when & hex[i].when))
-            lang__out_byte(o, from, (uint8_t)(hex[i].first + a - hex[i].lo), (uint8_t)(hex[i].first + b - hex[i].lo), to);
+        const gram_range both = gram_range_and((gram_range){lo, hi}, hex[i].of);
+        const uint32_t   less = hex[i].of.lo - hex[i].first;
+        if (both.lo <= both.hi && (o->when & hex[i].when))
+            lang__out_byte(o, from, (uint8_t)(both.lo - less), (uint8_t)(both.hi - less), to);
     }
 }
 
@@ -1119,15 +1137,17 @@ static void lang__out_text(lang_out *o, int32_t from, const char *text, int32_t 
 /* The values of `n` ranges that have this digit above their lowest `rest` bits, without it; returns their number. The
  * first range reaches the digit. */
 static size_t lang__below(const gram_range *r, size_t n, uint32_t digit, unsigned rest, gram_range *out) {
-    const uint32_t lo = digit << rest, hi = lo + (1u << rest) - 1;
-    size_t         m = 0;
-    for (; m < n && r[m].lo <= hi; m++)
-        out[m] = (gram_range){(r[m].lo > lo ? r[m].lo : lo) - lo, (r[m].hi < hi ? r[m].hi : hi) - lo};
+    const gram_range all = {digit << rest, (digit << rest) + (1u << rest) - 1};
+    size_t           m = 0;
+    for (; m < n && r[m].lo <= all.hi; m++) {
+        const gram_range both = gram_range_and(r[m], all);
+        out[m] = (gram_range){both.lo - all.lo, both.hi - all.lo};
+    }
     return m;
 }
 
-/* calls lang__out_tail, which calls it for the next digit */
-static void lang__out_form(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t from, int32_t to);
+static void lang__out_form(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t from,
+                           int32_t to);   /* calls lang__out_tail, which calls it for the next digit */
 
 /* The state in which the values r of the digits from `at` on begin. Recursion: at most the digits of a form. */
 static int32_t lang__out_tail(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t to) {
@@ -1175,9 +1195,8 @@ static void lang__out_class(lang_out *o, int32_t from, const gram_range *cls, si
         const lang_form *f = &lang__forms[i];
         size_t           m = 0;
         for (size_t k = 0; k < n && (f->when & o->when); k++) {
-            const uint32_t lo = lang__code(cls[k].lo), hi = lang__code(cls[k].hi);
-            if (lo <= f->hi && hi >= f->lo)
-                r[m++] = (gram_range){(lo > f->lo ? lo : f->lo) - f->less, (hi < f->hi ? hi : f->hi) - f->less};
+            const gram_range both = gram_range_and(lang__codes(cls[k]), (gram_range){f->lo, f->hi});
+            if (both.lo <= both.hi) r[m++] = (gram_range){both.lo - f->less, both.hi - f->less};
         }
         if (m) lang__out_form(o, f, 0, r, m, from, to);
     }
@@ -1908,9 +1927,9 @@ static bool lang__count_part(lang_rx *x, size_t from, uint64_t min, uint64_t max
 
 /* What a backslash begins outside of a class. */
 static bool lang__escape_part(lang_rx *x) {
-    static const struct { char letter; bool python_only; lang_place place;
-                          } places[] = {{'A', true, LANG_BEGIN}, {'Z', true, LANG_END}, {'b', false, LANG_EDGE},
-                                        {'B', false, LANG_NO_EDGE}};
+    static const struct { char letter; bool python_only; lang_place place; } places[] = {
+        {'A', true, LANG_BEGIN}, {'Z', true, LANG_END}, {'b', false, LANG_EDGE}, {'B', false, LANG_NO_EDGE},
+    };
     const size_t from = x->at - 1;
     uint32_t     code;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
@@ -2051,7 +2070,7 @@ static void lang__gram_way(lang_nfa *a, uint32_t from, int32_t kind, uint32_t to
     }
     const gram_range *symbols = lang__class(a->x, (uint32_t)kind, &n);
     gram_range       *codes = mem_new(n, sizeof *codes);
-    for (size_t i = 0; i < n; i++) codes[i] = (gram_range){lang__code(symbols[i].lo), lang__code(symbols[i].hi)};
+    for (size_t i = 0; i < n; i++) codes[i] = lang__codes(symbols[i]);
     gram_chars(a->g, (int32_t)from, codes, n, (int32_t)to);
     mem_free(codes);
 }
@@ -2443,8 +2462,8 @@ static const lang *lang__nfa_solve(lang_pool *p, const lang_nfa *a) {
 /* The texts of n parts in a row, after them those of `tail` (NULL: nothing), any text before and after where that is
  * asked for. */
 static const lang *lang__row(lang_pool *p, lang_rx *x, const uint32_t *part, size_t n, const lang *tail, bool before,
-                             bool behind) {
-    lang_nfa        a = {.x = x, .ends_early = behind, .most = p->budget / 2};
+                             bool after) {
+    lang_nfa        a = {.x = x, .ends_early = after, .most = p->budget / 2};
     const lang_dfa *d = tail ? lang__dfa(tail) : NULL;
     if (tail && !d) return NULL;
     const uint32_t any = lang__class_of(x, lang__every, 1), begin = lang__nfa_state(&a);
@@ -2454,7 +2473,7 @@ static const lang *lang__row(lang_pool *p, lang_rx *x, const uint32_t *part, siz
     a.final = lang__nfa_state(&a);
     if (d) lang__nfa_lang(&a, d, in, a.final);
     else lang__nfa_way(&a, in, LANG__EPS, a.final);
-    if (behind) lang__nfa_way(&a, a.final, (int32_t)any, a.final);
+    if (after) lang__nfa_way(&a, a.final, (int32_t)any, a.final);
     const lang *l = lang__nfa_solve(p, &a);
     lang__nfa_drop(&a);
     return l;
@@ -2536,7 +2555,7 @@ static void lang__look_inside(lang_rx *x, uint32_t top) {
     mem_free(outside);
 }
 
-static const lang *lang__regex(lang_pool *p, lang_rx *x, bool search) {
+static const lang *lang__rx_lang(lang_pool *p, lang_rx *x, bool search) {
     const uint32_t top = lang__rx_read(x);
     uint32_t       found = 0;
     if (!top) return NULL;
@@ -2554,7 +2573,7 @@ static const lang *lang__regex(lang_pool *p, lang_rx *x, bool search) {
  * says why, with the byte of the expression. */
 static const lang *lang_regex(lang_pool *p, bytes pattern, bool search, err_t *e) {
     lang_rx     x = {.text = pattern, .e = e};
-    const lang *l = lang__regex(p, &x, search);
+    const lang *l = lang__rx_lang(p, &x, search);
     lang__rx_drop(&x);
     return l;
 }

@@ -1,8 +1,28 @@
 /* ===== [mask] which tokens may follow =====
- * The tokens of a vocabulary as a trie, and for each set of an automaton the tokens that keep it alive, as bits by
- * id. A mask is worked out once and kept by its set. Everything that runs is in memory reserved by mask_new():
- * nothing is allocated later.
- * Public: mask_*. */
+ * The tokens of a vocabulary as a trie, and for each set of an automaton the tokens that keep it alive, as bits by id.
+ * Masks are kept on two levels. What a state allows while its rule is not left is the same on every stack, so it is
+ * worked out once for all sets that have the state:
+ *
+ *    set = { (state, registers, stack), ... }
+ *     |
+ *     |  level 1: mask__slot, by set            the words in which the mask differs from that of a string, or from none
+ *     |      hit ---------------------------->  bits
+ *     |      miss: for each configuration
+ *     v
+ *    level 2: mask__local, by (state, registers)
+ *     |
+ *     |- token, plain ----------------------->  tokens that stay inside of the rule
+ *     |
+ *     `- escape: nodes of the trie in front of which the rule is over
+ *          |
+ *          |  the walk goes on there from what is after the stack (gram_after)
+ *          v
+ *         subtrees of the trie -------------->  tokens that leave the rule
+ *
+ * A set of few tokens is walked from the root of the trie without level 2, and so is one that level 2 cannot tell.
+ * Everything that runs is in memory reserved by mask_new(): nothing is allocated later.
+ * Public: mask_vocab_new, mask_vocab_free, mask_new, mask_free, mask_of, mask_closing, mask_accept, mask_forced,
+ * mask_apply, mask_count, mask_stats. */
 
 /* --- the vocabulary as a trie over the bytes that are printed. Its nodes are in depth-first order, so that a subtree
  * is a range of nodes and of tokens. --- */
@@ -98,7 +118,7 @@ static uint64_t mask__head(bytes b) {
 static int mask__by_bytes(const void *a, const void *b) {
     const mask__word *x = a, *y = b;
     if (x->head != y->head) return x->head < y->head ? -1 : 1;
-    const size_t n = x->text.n < y->text.n ? x->text.n : y->text.n;
+    const size_t n = min_size(x->text.n, y->text.n);
     const int    c = n > 8 ? memcmp(x->text.p + 8, y->text.p + 8, n - 8) : 0;
     if (c || x->text.n != y->text.n) return c ? c : x->text.n < y->text.n ? -1 : 1;
     return x->id < y->id ? -1 : x->id > y->id;
@@ -265,6 +285,7 @@ static void mask__look_at_bytes(mask_vocab *w) {
         if (t->node[i].depth >= w->longest) w->longest = t->node[i].depth + 1u;
 }
 
+/* The tokens of a vocabulary as tries, for all automata; v stays its owner's and lives longer. */
 static mask_vocab *mask_vocab_new(const tok_vocab *v) {
     const double began = clock_now();
     mask_vocab  *w = mem_new(1, sizeof *w);
@@ -281,6 +302,7 @@ static mask_vocab *mask_vocab_new(const tok_vocab *v) {
     return w;
 }
 
+/* Frees the tries; NULL is allowed. */
 static void mask_vocab_free(mask_vocab *w) {
     if (!w) return;
     mask__trie_free(&w->all);
@@ -377,6 +399,7 @@ static void mask__forget(mask_cache *m) {
     m->generation = gram_generation(m->g);
 }
 
+/* Masks of a sealed automaton, in its arena; g and w stay their owner's. Not for several threads at a time. */
 static mask_cache *mask_new(gram *g, const mask_vocab *w) {
     mask_cache    *m = mem_new(1, sizeof *m);
     *m = (mask_cache){.g = g, .w = w, .budget = 4096, .large = 64, .left = -1};
@@ -394,6 +417,7 @@ static mask_cache *mask_new(gram *g, const mask_vocab *w) {
     return m;
 }
 
+/* Frees the masks; NULL is allowed. */
 static void mask_free(mask_cache *m) {
     if (!m) return;
     mem_free(m->slot);
@@ -794,9 +818,9 @@ static mask__end mask__local_make(mask_cache *m, const gram_config *c, int32_t s
 }
 
 /* Whether a character of classes whose escapes are not listed can follow after the stack. */
-static bool mask__blind(mask_cache *m, const mask__local *l, int32_t behind) {
+static bool mask__blind(mask_cache *m, const mask__local *l, int32_t after) {
     for (int b = 0; l->skipped && b < 256; b++)
-        if ((l->skipped & mask__class((uint8_t)b)) && gram_step(m->g, behind, (uint8_t)b) >= 0) return true;
+        if ((l->skipped & mask__class((uint8_t)b)) && gram_step(m->g, after, (uint8_t)b) >= 0) return true;
     return false;
 }
 
@@ -813,12 +837,12 @@ static bool mask__add_inside(mask_cache *m, const mask__local *l, uint64_t most,
 }
 
 /* Goes on after the stack from each node in front of which the rule is over with least .. most more bodies. */
-static mask__end mask__add_escapes(mask_cache *m, const mask__local *l, int32_t behind, uint64_t least, uint64_t most,
+static mask__end mask__add_escapes(mask_cache *m, const mask__local *l, int32_t after, uint64_t least, uint64_t most,
                                    uint32_t *bits) {
     mask__walk k;
     mask__begin(&k, m, l->trie, bits, UINT32_MAX);
     for (int b = 0; b < 256; b++) {
-        const int32_t set = l->at[b] == l->at[b + 1] ? GRAM_DEAD : gram_step(m->g, behind, (uint8_t)b);
+        const int32_t set = l->at[b] == l->at[b + 1] ? GRAM_DEAD : gram_step(m->g, after, (uint8_t)b);
         if (set == GRAM_LIMIT) return MASK_FULL;
         for (uint32_t i = l->at[b]; set >= 0 && i < l->at[b + 1]; i++) {
             if (l->escape[i].bodies < least || l->escape[i].bodies > most) continue;
@@ -849,26 +873,26 @@ static mask__end mask__add_textual(mask_cache *m, const mask__local *l, int32_t 
 
 /* Measures what the tokens of an entry leave to the end: what the configuration itself leaves, and what they add
  * within the rule. */
-static void mask__measure(mask_cache *m, const mask__local *l, const gram_config *c, int32_t behind) {
+static void mask__measure(mask_cache *m, const mask__local *l, const gram_config *c, int32_t after) {
     const int32_t own = gram_local(m->g, c->state, c->data);
-    mask__raise(m, mask__sum(l->most, mask__sum(gram_least(m->g, own), gram_least(m->g, behind))));
+    mask__raise(m, mask__sum(l->most, mask__sum(gram_least(m->g, own), gram_least(m->g, after))));
 }
 
 /* Adds what one configuration of a set allows. MASK_OVER: its entry cannot tell. */
 static mask__end mask__add_config(mask_cache *m, int32_t set, const gram_config *c, int32_t start, uint32_t *bits) {
     const mask__local *l = *mask__local_at(m, start);
-    const int32_t      behind = gram_behind(m->g, c->stack);
+    const int32_t      after = gram_after(m->g, c->stack);
     uint64_t           least = 0, most = UINT64_MAX;
-    if (behind == GRAM_LIMIT) return MASK_FULL;
-    if (!l || (!l->textual && mask__blind(m, l, behind))) return MASK_OVER;
+    if (after == GRAM_LIMIT) return MASK_FULL;
+    if (!l || (!l->textual && mask__blind(m, l, after))) return MASK_OVER;
     if (l->span) {
         const uint64_t done = gram_word(m->g, c->data, 0);
         least = done < l->span->min ? l->span->min - done : 0;
         most = l->span->max == UINT64_MAX ? UINT64_MAX : l->span->max - done;
     }
-    if (m->measures) mask__measure(m, l, c, behind);
+    if (m->measures) mask__measure(m, l, c, after);
     if (!mask__add_inside(m, l, most, bits)) return MASK_OVER;
-    return l->textual ? mask__add_textual(m, l, set, bits) : mask__add_escapes(m, l, behind, least, most, bits);
+    return l->textual ? mask__add_textual(m, l, set, bits) : mask__add_escapes(m, l, after, least, most, bits);
 }
 
 enum { MASK_CONFIGS = 16 };                           /* configurations of a set for which entries are made */
@@ -937,7 +961,7 @@ static bytes mask__bytes_in(const mask_cache *m, int32_t set, int32_t id, bool f
 }
 
 /* The set after a token. A token that ends a generation is none of the text, even where a grammar names it. */
-static int32_t mask__accept(mask_cache *m, int32_t set, int32_t id, bool first) {
+static int32_t mask__after_token(mask_cache *m, int32_t set, int32_t id, bool first) {
     const int32_t by_text = mask__text(m->g, set, mask__bytes_in(m, set, id, first));
     const int32_t by_name = gram_has_tokens(m->g, set) && !tok_is_eog(m->w->v, id) ? gram_step_token(m->g, set, id) : GRAM_DEAD;
     if (by_text == GRAM_LIMIT || by_name == GRAM_LIMIT) return GRAM_LIMIT;
@@ -947,7 +971,7 @@ static int32_t mask__accept(mask_cache *m, int32_t set, int32_t id, bool first) 
 /* Sets the bit of each listed token that may come. id NULL: 0 .. n - 1 */
 static bool mask__one_by_one(mask_cache *m, int32_t set, bool first, const int32_t *id, int32_t n, uint32_t *bits) {
     for (int32_t i = 0; i < n; i++) {
-        const int32_t one = id ? id[i] : i, next = mask__accept(m, set, one, first);
+        const int32_t one = id ? id[i] : i, next = mask__after_token(m, set, one, first);
         if (next == GRAM_LIMIT) return false;
         if (next >= 0 && mask__judge(m, next)) mask__set(bits, &one, 1);
         else bits[one >> 5] &= ~(1u << (one & 31));
@@ -1098,7 +1122,7 @@ static int32_t mask_accept(mask_cache *m, int32_t set, int32_t id, bool first) {
     t.set = set;
     if (gram_room(m->g) < MASK_ROOM) gram_collect(m->g);
     gram_hold(m->g, true);
-    int32_t next = mask__accept(m, t.set, id, first);
+    int32_t next = mask__after_token(m, t.set, id, first);
     gram_hold(m->g, false);
     gram_track_close(&t);
     return next;
@@ -1132,12 +1156,13 @@ static bool mask_forced(mask_cache *m, int32_t set, size_t most, str *out) {
 static void mask_apply(const uint32_t *bits, float *logits, int32_t n) {
     for (int32_t i = 0; i < n; i += 32) {
         const uint32_t word = bits[i / 32];
-        const int32_t  end = n - i < 32 ? n - i : 32;
+        const int32_t  end = min_int(n - i, 32);
         if (word == UINT32_MAX) continue;
         for (int32_t k = 0; k < end; k++) logits[i + k] = word & 1u << k ? logits[i + k] : -INFINITY;
     }
 }
 
+/* How many of the first n bits are set. */
 static int32_t mask_count(const uint32_t *bits, int32_t n) {
     int32_t count = 0;
     for (int32_t i = 0; i < n; i += 32)
@@ -1145,6 +1170,7 @@ static int32_t mask_count(const uint32_t *bits, int32_t n) {
     return count;
 }
 
+/* Appends counts and bytes of masks, for -v. */
 static void mask_stats(const mask_cache *m, str *out) {
     str_fmt(out, "masks %llu known, %llu made in %.0f us each, %.1f MiB", (unsigned long long)m->hits,
             (unsigned long long)m->misses,

@@ -3,7 +3,8 @@
  * within num_all. Texts of one value (1, 1.0, 1.00; 0, -0) are in such a set or not, all of them; num_integer(plain)
  * alone holds one text for each value.
  *   num_in judges any number of JSON. Its exponent has 18 digits at most: a number with a longer one is in no set.
- * Public: num_*. */
+ * Public: num_read, num_drop, num_equal, num_bound, num_values, num_all, num_integer, num_multiple, num_in.
+ * Opens: num_dec. */
 
 enum {
     NUM_DIGITS = 20000,                               /* of a bound, written without exponent */
@@ -61,6 +62,7 @@ static bool num_read(bytes b, num_dec *d) {
     return held;
 }
 
+/* Drops the digits. */
 static void num_drop(num_dec *d) { str_drop(&d->digits); }
 
 /* Whether two numbers of JSON without their signs are equal; one whose exponent is too large is equal to none. */
@@ -79,7 +81,7 @@ static unsigned num__digit(const num_dec *d, int64_t i) {
 }
 
 /* digits before the point */
-static int64_t num__whole(const num_dec *d) { return d->exp > 1 ? d->exp : 1; }
+static int64_t num__whole(const num_dec *d) { return max_i64(d->exp, 1); }
 /* digits after it */
 static int64_t num__frac(const num_dec *d) { return (int64_t)d->digits.n > d->exp ? (int64_t)d->digits.n - d->exp : 0; }
 

@@ -1,15 +1,17 @@
 /* ===== [schema] JSON Schema: documents and the normal form =====
- * A document is read, its references are resolved inside of it, and each schema that the root reaches becomes a node:
- * a list of parts, one for each assertion. A conjunction is a sorted list of literals, a literal is a node or the
- * negation of one; equal nodes and equal conjunctions exist once. The shape of a conjunction says for each type of
- * values which ones satisfy it, without combinators:
+ * A document is read, its references are resolved inside of it, and each schema that the root reaches becomes a node: a
+ * list of parts, one for each assertion. A conjunction is a sorted list of literals, a literal is a node or the negation
+ * of one; equal nodes and equal conjunctions exist once.
+ * The shape of a conjunction says for each type of values which ones satisfy it, without combinators:
  *   null, booleans, strings, numbers   a set of values (schema__flat); and, or, not are operations on sets
- *   objects, arrays alternatives (schema__alt); "and" is a product of two lists, "or" puts them together, "not" goes
- * down to the parts The values of members and items are conjunctions again, whose shapes are worked out when somebody
- * asks, so recursion ends.
- * Invariants: a value satisfies the schema if and only if it satisfies the shape; what cannot be said so is refused
- * with its JSON pointer. Nothing recurses. Memory is in the val_env of the document, and an error leaves by val_fail.
- * Public: schema_*.
+ *   objects, arrays                    alternatives (schema__alt); "and" is a product of two lists, "or" puts them
+ *                                      together, "not" goes down to the parts
+ * The values of members and items are conjunctions again, whose shapes are worked out when somebody asks, so recursion
+ * ends.
+ * Invariants: a value satisfies the schema if and only if it satisfies the shape; what cannot be said so is refused with
+ * its JSON pointer. Nothing recurses. Memory is in the val_env of the document, and an error leaves by val_fail.
+ * Public: schema_free, schema_open, schema_root, schema_shape_of, schema_pool, schema_path, schema_and, schema_not,
+ * schema_note_put.
  * Opens: schema_prop, schema_extra, schema_some, schema_object, schema_contains, schema_array, schema_shape. */
 
 typedef struct schema_doc schema_doc;
@@ -404,30 +406,37 @@ static const lang *schema__num_or(schema_doc *s, const lang *a, const lang *b) {
 }
 
 static schema__flat schema__flat_all(const schema_doc *s) {
-    return (schema__flat){true, true, true, SCHEMA__EVERY, SCHEMA__EVERY, s->all, s->numbers};
+    return (schema__flat){.null = true, .no = true, .yes = true, .obj = SCHEMA__EVERY, .arr = SCHEMA__EVERY, .str = s->all,
+                          .num = s->numbers};
 }
-static schema__flat schema__flat_none(const schema_doc *s) {
-    return (schema__flat){false, false, false, SCHEMA__NO, SCHEMA__NO, s->none, s->none};
-}
-static bool         schema__flat_empty(const schema_doc *s, const schema__flat *a) {
+
+static schema__flat schema__flat_none(const schema_doc *s) { return (schema__flat){.str = s->none, .num = s->none}; }
+
+static bool schema__flat_empty(const schema_doc *s, const schema__flat *a) {
     return !a->null && !a->no && !a->yes && !a->obj && !a->arr && a->str == s->none && a->num == s->none;
 }
 
 static schema__flat schema__flat_not(schema_doc *s, schema__flat a) {
-    return (schema__flat){!a.null, !a.no, !a.yes, SCHEMA__EVERY - a.obj, SCHEMA__EVERY - a.arr,
-                          schema__lang_not(s, a.str), schema__num_not(s, a.num)};
+    return (schema__flat){
+        .null = !a.null, .no = !a.no, .yes = !a.yes, .obj = SCHEMA__EVERY - a.obj, .arr = SCHEMA__EVERY - a.arr,
+        .str = schema__lang_not(s, a.str), .num = schema__num_not(s, a.num),
+    };
 }
 
 static schema__flat schema__flat_and(schema_doc *s, schema__flat a, schema__flat b) {
-    return (schema__flat){a.null && b.null, a.no && b.no, a.yes && b.yes, a.obj < b.obj ? a.obj : b.obj,
-                          a.arr < b.arr ? a.arr : b.arr,
-                          schema__lang_and(s, a.str, b.str), schema__num_and(s, a.num, b.num)};
+    return (schema__flat){
+        .null = a.null && b.null, .no = a.no && b.no, .yes = a.yes && b.yes,
+        .obj = (uint8_t)min_int(a.obj, b.obj), .arr = (uint8_t)min_int(a.arr, b.arr),
+        .str = schema__lang_and(s, a.str, b.str), .num = schema__num_and(s, a.num, b.num),
+    };
 }
 
 static schema__flat schema__flat_or(schema_doc *s, schema__flat a, schema__flat b) {
-    return (schema__flat){a.null || b.null, a.no || b.no, a.yes || b.yes, a.obj > b.obj ? a.obj : b.obj,
-                          a.arr > b.arr ? a.arr : b.arr,
-                          schema__lang_or(s, a.str, b.str), schema__num_or(s, a.num, b.num)};
+    return (schema__flat){
+        .null = a.null || b.null, .no = a.no || b.no, .yes = a.yes || b.yes,
+        .obj = (uint8_t)max_int(a.obj, b.obj), .arr = (uint8_t)max_int(a.arr, b.arr),
+        .str = schema__lang_or(s, a.str, b.str), .num = schema__num_or(s, a.num, b.num),
+    };
 }
 
 /* --- keywords --- */
@@ -852,7 +861,8 @@ static void schema__make_dynamic(schema_doc *s, const schema__read *r) {
     const val         name = target > SCHEMA__NODE_FALSE ? val_get(s->node[target].v, "$dynamicAnchor") : val_undef(NULL);
     if (!pointer && name.kind == VAL_STR && schema__once_get(schema__anchor(s, SCHEMA__DYNAMIC, schema__utf8(s, name.s))) > 1)
         schema__fail(s, at, EXIT_INPUT,
-                     "the anchor '%s' is given several times, and the value decides which one is meant: this is not supported", val_quote(name.s).p);
+                     "the anchor '%s' is given several times, and the value decides which one is meant: this is not "
+                     "supported", val_quote(name.s).p);
     schema__make_target(s, "$dynamicRef", target);
 }
 
@@ -904,10 +914,9 @@ static const lang *schema__union(schema_doc *s, const lang **l, size_t n) {
 }
 
 static int32_t schema__value_node(schema_doc *s, val v, const char *word, int64_t index) {
-    const int32_t i = schema__node_new(s,
-                                       (schema__node){.v = v, .is = true, .queued = true,
-                                                      .resource = s->node[s->here].resource, .parent = s->here,
-                                                      .word = word, .index = index});
+    const schema__node n = {.v = v, .is = true, .queued = true, .resource = s->node[s->here].resource,
+                            .parent = s->here, .word = word, .index = index};
+    const int32_t      i = schema__node_new(s, n);
     schema__ints_add(s, &s->reached, i);
     return i;
 }
@@ -973,8 +982,12 @@ static void schema__make_pattern(schema_doc *s, const schema__read *r) {
 
 #define SCHEMA__YEAR   "[0-9]{4}"
 #define SCHEMA__LEAP   "(?:[0-9][0-9](?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
-#define SCHEMA__DATE   "(?:" SCHEMA__YEAR "-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|" SCHEMA__LEAP "-02-29)"
-#define SCHEMA__TIME   "(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])|23:59:60(?:\\.[0-9]+)?(?:[Zz]|[+-]00:00))"
+#define SCHEMA__DATE                                                                                               \
+    "(?:" SCHEMA__YEAR "-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"   \
+    "|02-(?:0[1-9]|1[0-9]|2[0-8]))|" SCHEMA__LEAP "-02-29)"
+#define SCHEMA__TIME                                                                                               \
+    "(?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"      \
+    "|23:59:60(?:\\.[0-9]+)?(?:[Zz]|[+-]00:00))"
 #define SCHEMA__LABEL  "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 #define SCHEMA__HOST   SCHEMA__LABEL "(?:\\." SCHEMA__LABEL ")*"
 #define SCHEMA__DOMAIN "[A-Za-z0-9](?:-*[A-Za-z0-9])*(?:\\.[A-Za-z0-9](?:-*[A-Za-z0-9])*)*"
@@ -982,22 +995,32 @@ static void schema__make_pattern(schema_doc *s, const schema__read *r) {
 #define SCHEMA__IPV4   SCHEMA__OCTET "(?:\\." SCHEMA__OCTET "){3}"
 #define SCHEMA__H16    "[0-9A-Fa-f]{1,4}"
 #define SCHEMA__LS32   "(?:" SCHEMA__H16 ":" SCHEMA__H16 "|" SCHEMA__IPV4 ")"
-#define SCHEMA__IPV6                                                                                                                                        \
-    "(?:(?:" SCHEMA__H16 ":){6}" SCHEMA__LS32 "|::(?:" SCHEMA__H16 ":){5}" SCHEMA__LS32 "|(?:" SCHEMA__H16 ")?::(?:" SCHEMA__H16 ":){4}" SCHEMA__LS32          \
-    "|(?:(?:" SCHEMA__H16 ":){0,1}" SCHEMA__H16 ")?::(?:" SCHEMA__H16 ":){3}" SCHEMA__LS32 "|(?:(?:" SCHEMA__H16 ":){0,2}" SCHEMA__H16 ")?::(?:" SCHEMA__H16 ":){2}" SCHEMA__LS32 \
-    "|(?:(?:" SCHEMA__H16 ":){0,3}" SCHEMA__H16 ")?::" SCHEMA__H16 ":" SCHEMA__LS32 "|(?:(?:" SCHEMA__H16 ":){0,4}" SCHEMA__H16 ")?::" SCHEMA__LS32           \
-    "|(?:(?:" SCHEMA__H16 ":){0,5}" SCHEMA__H16 ")?::" SCHEMA__H16 "|(?:(?:" SCHEMA__H16 ":){0,6}" SCHEMA__H16 ")?::)"
+#define SCHEMA__IPV6                                                                                               \
+    "(?:(?:" SCHEMA__H16 ":){6}" SCHEMA__LS32 "|::(?:" SCHEMA__H16 ":){5}" SCHEMA__LS32                            \
+    "|(?:" SCHEMA__H16 ")?::(?:" SCHEMA__H16 ":){4}" SCHEMA__LS32                                                  \
+    "|(?:(?:" SCHEMA__H16 ":){0,1}" SCHEMA__H16 ")?::(?:" SCHEMA__H16 ":){3}" SCHEMA__LS32                         \
+    "|(?:(?:" SCHEMA__H16 ":){0,2}" SCHEMA__H16 ")?::(?:" SCHEMA__H16 ":){2}" SCHEMA__LS32                         \
+    "|(?:(?:" SCHEMA__H16 ":){0,3}" SCHEMA__H16 ")?::" SCHEMA__H16 ":" SCHEMA__LS32                                \
+    "|(?:(?:" SCHEMA__H16 ":){0,4}" SCHEMA__H16 ")?::" SCHEMA__LS32                                                \
+    "|(?:(?:" SCHEMA__H16 ":){0,5}" SCHEMA__H16 ")?::" SCHEMA__H16                                                 \
+    "|(?:(?:" SCHEMA__H16 ":){0,6}" SCHEMA__H16 ")?::)"
 #define SCHEMA__ATEXT  "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 #define SCHEMA__LOCAL  "(?:" SCHEMA__ATEXT "(?:\\." SCHEMA__ATEXT ")*|\"(?:[ !#-\\[\\]-~]|\\\\[ -~])*\")"
 #define SCHEMA__PCT    "%[0-9A-Fa-f]{2}"
 #define SCHEMA__UNRES  "A-Za-z0-9._~\\-"
 #define SCHEMA__PCHAR  "(?:[" SCHEMA__UNRES "!$&'()*+,;=:@]|" SCHEMA__PCT ")"
-#define SCHEMA__AUTH   "(?:(?:[" SCHEMA__UNRES "!$&'()*+,;=:]|" SCHEMA__PCT ")*@)?(?:\\[[0-9A-Fa-f:.]+\\]|(?:[" SCHEMA__UNRES "!$&'()*+,;=]|" SCHEMA__PCT ")*)(?::[0-9]*)?"
+#define SCHEMA__AUTH                                                                                               \
+    "(?:(?:[" SCHEMA__UNRES "!$&'()*+,;=:]|" SCHEMA__PCT ")*@)?"                                                   \
+    "(?:\\[[0-9A-Fa-f:.]+\\]|(?:[" SCHEMA__UNRES "!$&'()*+,;=]|" SCHEMA__PCT ")*)(?::[0-9]*)?"
 #define SCHEMA__TAIL   "(?:\\?(?:" SCHEMA__PCHAR "|[/?])*)?(?:#(?:" SCHEMA__PCHAR "|[/?])*)?"
 #define SCHEMA__SLASHES "(?:/" SCHEMA__PCHAR "*)*"
-#define SCHEMA__URI    "[A-Za-z][A-Za-z0-9+.-]*:(?://" SCHEMA__AUTH SCHEMA__SLASHES "|/(?:" SCHEMA__PCHAR "+" SCHEMA__SLASHES ")?|" SCHEMA__PCHAR "+" SCHEMA__SLASHES "|)" SCHEMA__TAIL
+#define SCHEMA__URI                                                                                                \
+    "[A-Za-z][A-Za-z0-9+.-]*:(?://" SCHEMA__AUTH SCHEMA__SLASHES "|/(?:" SCHEMA__PCHAR "+" SCHEMA__SLASHES ")?"    \
+    "|" SCHEMA__PCHAR "+" SCHEMA__SLASHES "|)" SCHEMA__TAIL
 #define SCHEMA__NOCOLON "(?:[" SCHEMA__UNRES "!$&'()*+,;=@]|" SCHEMA__PCT ")"
-#define SCHEMA__RELATIVE "(?://" SCHEMA__AUTH SCHEMA__SLASHES "|/(?:" SCHEMA__PCHAR "+" SCHEMA__SLASHES ")?|" SCHEMA__NOCOLON "+" SCHEMA__SLASHES "|)" SCHEMA__TAIL
+#define SCHEMA__RELATIVE                                                                                           \
+    "(?://" SCHEMA__AUTH SCHEMA__SLASHES "|/(?:" SCHEMA__PCHAR "+" SCHEMA__SLASHES ")?"                            \
+    "|" SCHEMA__NOCOLON "+" SCHEMA__SLASHES "|)" SCHEMA__TAIL
 #define SCHEMA__POINT  "(?:/(?:[^~/]|~[01])*)*"
 
 /* Formats as regular expressions of whole strings. A new one is one row. They are small, because a bound of the
@@ -1009,7 +1032,8 @@ static const struct {
     {"date-time", SCHEMA__DATE "[Tt]" SCHEMA__TIME},
     {"date", SCHEMA__DATE},
     {"time", SCHEMA__TIME},
-    {"duration", "P(?:[0-9]+W|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))?"
+    {"duration", "P(?:[0-9]+W|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
+                 "(?:T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))?"
                  "|T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))"},
     {"email", SCHEMA__LOCAL "@" SCHEMA__DOMAIN},
     {"hostname", SCHEMA__HOST},
@@ -1452,10 +1476,9 @@ static bool schema__left_choose(schema_doc *s, schema__left *l, int32_t node) {
 }
 
 static int32_t schema__synthetic(schema_doc *s, int32_t parent, const char *word) {
-    const int32_t i = schema__node_new(s,
-                                       (schema__node){.v = val_bool(true), .queued = true,
-                                                      .resource = s->node[parent].resource, .parent = parent,
-                                                      .word = word, .index = -1});
+    const schema__node n = {.v = val_bool(true), .queued = true, .resource = s->node[parent].resource,
+                            .parent = parent, .word = word, .index = -1};
+    const int32_t      i = schema__node_new(s, n);
     schema__ints_add(s, &s->synthetic, i);
     s->n_build = 0;
     return i;
@@ -1793,7 +1816,9 @@ static schema__flat schema__flat_part_of(schema_doc *s, const schema__part *p) {
     case SCHEMA__STRING: f.str = p->set; return f;
     case SCHEMA__LEN: f.str = schema__lang(s, lang_length(s->langs, p->min, p->max)); return f;
     case SCHEMA__NUMBER: f.num = p->set; return f;
-    case SCHEMA__PROPS: case SCHEMA__NAMES: case SCHEMA__REQUIRED: case SCHEMA__COUNT: case SCHEMA__NEEDS: case SCHEMA__WITH: f.obj = SCHEMA__SOME; return f;
+    case SCHEMA__PROPS: case SCHEMA__NAMES: case SCHEMA__REQUIRED: case SCHEMA__COUNT: case SCHEMA__NEEDS: case SCHEMA__WITH:
+        f.obj = SCHEMA__SOME;
+        return f;
     case SCHEMA__ITEMS: case SCHEMA__LENGTHS: case SCHEMA__CONTAINS: case SCHEMA__UNIQUE: f.arr = SCHEMA__SOME; return f;
     case SCHEMA__LEFT: break;
     }
@@ -2149,8 +2174,8 @@ static void schema__alt_hash(schema__alt *a) {
 /* Both; NULL: nothing satisfies them. */
 static schema__alt *schema__alt_and(schema_doc *s, const schema__alt *a, const schema__alt *b, bool arr) {
     schema__alt *r = schema__alt_new(s);
-    r->min = a->min > b->min ? a->min : b->min;
-    r->max = a->max < b->max ? a->max : b->max;
+    r->min = max_u64(a->min, b->min);
+    r->max = min_u64(a->max, b->max);
     r->repeats = a->repeats ? a->repeats : b->repeats;
     val_step(&s->env, 2);
     if (r->min > r->max) return NULL;
@@ -2788,7 +2813,10 @@ static schema_object schema__shape_object(schema_doc *s, const schema__alt *a, c
 }
 
 static schema_array schema__shape_array(const schema__alt *a, const char *at) {
-    return (schema_array){a->prefix, a->n_prefix, a->rest, a->min, a->max, a->unique, a->contains, a->n_contains, at};
+    return (schema_array){
+        .prefix = a->prefix, .n_prefix = a->n_prefix, .rest = a->rest, .min = a->min, .max = a->max, .unique = a->unique,
+        .contains = a->contains, .n_contains = a->n_contains, .at = at,
+    };
 }
 
 /* The alternatives of a conjunction. */
@@ -2914,6 +2942,7 @@ static void schema__open_run(val_env *env, void *arg) {
     s->top = schema__conj_node(s, s->root, false);
 }
 
+/* Frees the document, but not the pool of its languages; NULL is allowed. Shapes are void. */
 static void schema_free(schema_doc *s) {
     if (!s) return;
     val_env_drop(&s->env);
@@ -2956,8 +2985,10 @@ static const schema_shape *schema_shape_of(schema_doc *s, schema_conj c, err_t *
     return s->conj[c].shape;
 }
 
-/* The pool of the languages, and the path of the document in messages. */
-static lang_pool  *schema_pool(const schema_doc *s) { return s->langs; }
+/* The pool of the languages. */
+static lang_pool *schema_pool(const schema_doc *s) { return s->langs; }
+
+/* The name of the document in messages. */
 static const char *schema_path(const schema_doc *s) { return s->path; }
 
 static void schema__and_run(val_env *env, void *arg) {

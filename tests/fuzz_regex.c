@@ -40,7 +40,7 @@ static void fz_python(bytes pattern, bytes text) {
     const bool ok = lang_regex_gram(g, gram_begin(g, root), pattern, gram_end(g, root), &e);
     fz_error(ok, &e);
     lang_rx     x = {.text = pattern, .python = true, .e = &e2};
-    const lang *l = lang__regex(p, &x, false);
+    const lang *l = lang__rx_lang(p, &x, false);
     fz_error(l, &e2);
     ASSERT(ok || !l);
     lang__rx_drop(&x);

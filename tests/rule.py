@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""The rule of constraints against brute force: a token may come if and only if the text with it can still be completed, an end if and only if it is complete.
+"""The rule of constraints against brute force: a token may come if and only if the text with it can still be completed,
+an end if and only if it is complete.
     python3 tests/rule.py build/test/judge [part of a name ...] [--tokens N] [--seed N]
 
-Random grammars, expressions and schemas with a vocabulary of 512 tokens; behind every prefix of random walks, every token. Grammars and expressions are
-interpreted by oracle.py with sets of stacks, expressions also by Python's re. Schemas are closed by a small world of values, all of which python3-jsonschema
-judges: what is right is then a finite set of texts. N tokens for each kind (100,000)."""
+Random grammars, expressions and schemas with a vocabulary of 512 tokens; after every prefix of random walks, every
+token. Grammars and expressions are interpreted by oracle.py with sets of stacks, expressions also by Python's re.
+Schemas are closed by a small world of values, all of which python3-jsonschema judges: what is right is then a finite
+set of texts. N tokens for each kind (100,000)."""
 import argparse, itertools, json, os, random, re, sys
 import kit
 from kit import case, check, new_folder, validator
-from oracle import Judge, Machine, Texts, Trie, a_document, a_grammar, a_regex, gbnf, left_recursive, spellings, universe, vocabulary
+from oracle import Judge, Machine, Texts, Trie, a_document, a_grammar, a_regex, gbnf, left_recursive, spellings, universe
+from oracle import vocabulary
 
 TMP = new_folder("rule")
 O = None
@@ -40,7 +43,7 @@ def shown(table, ids):
 
 
 def follow(table, machine, state, id, first):
-    """The state behind a token; None: two ways that cannot be one."""
+    """The state after a token; None: two ways that cannot be one."""
     by_text, by_token = None, machine.token(state, id)
     b = table.bytes(id, first)
     if b:
@@ -71,10 +74,11 @@ def walk(table, machine, seed, what):
     state, text = machine.first, b""
     for i, (mask, whole, id) in enumerate(steps):
         want = expected(table, machine, state, i == 0)
-        check(mask == want, "%s\nbehind %r: too many: %s; missing: %s" % (what, text, shown(table, mask - want), shown(table, want - mask)))
-        check(whole == machine.whole(state), "%s\nbehind %r: whole is %s" % (what, text, whole))
+        check(mask == want, "%s\nafter %r: too many: %s; missing: %s"
+              % (what, text, shown(table, mask - want), shown(table, want - mask)))
+        check(whole == machine.whole(state), "%s\nafter %r: whole is %s" % (what, text, whole))
         if id is None:
-            check(not want - table.ends or i == STEPS - 1, "%s\nbehind %r: no token is taken" % (what, text))
+            check(not want - table.ends or i == STEPS - 1, "%s\nafter %r: no token is taken" % (what, text))
             return (i + 1) * table.n
         text += table.bytes(id, i == 0)
         state = follow(table, machine, state, id, i == 0)
@@ -104,7 +108,8 @@ def closing(table, seed, what):
     need = fewest(table, text)
     for left in {1, 2, 5, 30, need or 1, (need or 1) + 1, (need or 1) + 3}:
         told = table.judge.close(seed + left, left)
-        check(need is None or need > left or told.startswith("closed"), "%s\n--close with %d tokens: %s, though %r has %s" % (what, left, told, text, need))
+        check(need is None or need > left or told.startswith("closed"),
+              "%s\n--close with %d tokens: %s, though %r has %s" % (what, left, told, text, need))
 
 
 def seeds(share=1.0):
@@ -121,7 +126,8 @@ def seeds(share=1.0):
 def against(table, machine, kind, text, form, seed, what, may_refuse=()):
     us, no = table.judge.build(kind, text, form)
     if no:
-        check(machine is not None and (not machine.alive(machine.first) or any(re.search(w, no[1]) for w in may_refuse)), "%s\nis refused: %d %s" % (what, *no))
+        check(machine is not None and (not machine.alive(machine.first)
+                                       or any(re.search(w, no[1]) for w in may_refuse)), "%s\nis refused: %d %s" % (what, *no))
         O.refused += 1
         return
     check(machine is not None and machine.alive(machine.first), "%s\nis held, though nothing satisfies it" % what)
@@ -186,15 +192,19 @@ def expressions():
 
 
 # What an expression of Python is made of beside what oracle.py writes.
-RE_PARTS = ("a", "b", "ab", ".", "\\d", "\\D", "\\w", "\\W", "\\s", "\\S", "[a-c]", "[^a]", "[]a]", "[^]a]", "[a\\]b]", "[\\d_]", "[^\\w]", "(a)", "(?:b)", "(?P<x>a|b)", "a|b", "|", "^", "$", "\\A", "\\Z",
-            "\\b", "\\B", "(?i:a)", "(?s:.)", "\\n", "\\t", "\\x61", "\\u00e9", "\\141", "\\.", "é", "[é-€]", "a*", "b+", "a?", "a*?", "b+?", "a??", "a{2}", "a{1,2}", "a{,2}", "a{1,}", "a{", "{", "}", "a{x}",
-            "(a|)", "()", "(|a)*", "(a*)*", "(a+b?)+", "(?#note)", "\\\\", "[a-]", "[-a]", "[\\b]", "\\0", "-", "\\-", "[a-c-e]", "(?=a)", "(?!a)", "(?<=a)", "\\1", "a*+", "(?>a)", "\\N{DIGIT ONE}", "[[a]",
-            "(?a)", "(?x) a", "\\a", "\\f", "\\v", "\\r", "[\\n]", "a**", "*", "(", ")", "\\", "[", "[z-a]", "a{2,1}", "\\q", "\\p", "(?P<x>", "\\8")
+RE_PARTS = ("a", "b", "ab", ".", "\\d", "\\D", "\\w", "\\W", "\\s", "\\S", "[a-c]", "[^a]", "[]a]", "[^]a]", "[a\\]b]",
+            "[\\d_]", "[^\\w]", "(a)", "(?:b)", "(?P<x>a|b)", "a|b", "|", "^", "$", "\\A", "\\Z",
+            "\\b", "\\B", "(?i:a)", "(?s:.)", "\\n", "\\t", "\\x61", "\\u00e9", "\\141", "\\.", "é", "[é-€]", "a*",
+            "b+", "a?", "a*?", "b+?", "a??", "a{2}", "a{1,2}", "a{,2}", "a{1,}", "a{", "{", "}", "a{x}",
+            "(a|)", "()", "(|a)*", "(a*)*", "(a+b?)+", "(?#note)", "\\\\", "[a-]", "[-a]", "[\\b]", "\\0", "-", "\\-",
+            "[a-c-e]", "(?=a)", "(?!a)", "(?<=a)", "\\1", "a*+", "(?>a)", "\\N{DIGIT ONE}", "[[a]",
+            "(?a)", "(?x) a", "\\a", "\\f", "\\v", "\\r", "[\\n]", "a**", "*", "(", ")", "\\", "[", "[z-a]", "a{2,1}",
+            "\\q", "\\p", "(?P<x>", "\\8")
 
 
 @case
 def whole_expressions():
-    """expressions of random parts, those that Python refuses among them: what is held matches the texts that Python's re matches"""
+    """expressions of random parts, also such as Python refuses: what is held matches the texts that Python's re matches"""
     judge, held, refused = Judge(O.judge), 0, {}
     alphabet = "ab\n \t_1c-{}é€x.^$]\\"
     for seed in range(O.seed, O.seed + max(300, O.tokens // 100)):
@@ -217,9 +227,11 @@ def whole_expressions():
         texts = ["".join(rng.choice(alphabet) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4, 5)))) for _ in range(40)] + [text]
         texts += [t.decode() for i in range(5) if (t := judge.sample(seed + i, 20)) is not None]
         for t, told in zip(texts, judge.match([t.encode() for t in texts])):
-            check(told.split()[0] == ("yes" if whole.fullmatch(t) else "no"), "--seed %d: %r against %r: %s" % (seed, text, t, told))
+            check(told.split()[0] == ("yes" if whole.fullmatch(t) else "no"),
+                  "--seed %d: %r against %r: %s" % (seed, text, t, told))
         held += 1
-    print("      %d held; refused though Python takes them, by reason: %s" % (held, "; ".join("%s (%r)" % x for x in list(refused.items())[:12])))
+    print("      %d held; refused though Python takes them, by reason: %s"
+          % (held, "; ".join("%s (%r)" % x for x in list(refused.items())[:12])))
 
 
 # --- schemas ---
@@ -237,7 +249,7 @@ def closed_world(seed):
 
 @case
 def schemas():
-    """random schemas in a world of a few hundred values, each judged by jsonschema: keys in any order, in the schema's order, and by --match"""
+    """random schemas in a small world of values, judged by jsonschema: keys in any order, as in the schema, by --match"""
     validator(True)
     table, beyond = Table(), {}
     for seed in seeds():

@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
 """JSON Schemas of others, judged by llmrun and by others.
-    python3 tests/schemas.py build/test/judge --suite DIR [--only TEXT] [--show N]   the JSON Schema test suite (json-schema-org/JSON-Schema-Test-Suite), draft 2020-12
+    python3 tests/schemas.py build/test/judge --suite DIR [--only TEXT] [--show N]
+        the JSON Schema test suite (json-schema-org/JSON-Schema-Test-Suite), draft 2020-12
     python3 tests/schemas.py build/test/judge --dir DIR [--most N] [--seed N] [--show N]
 
-The suite says itself what is valid. Of a folder every JSON file is read that is a schema, or an object with "schema" and "tests" (instances, as JSONSchemaBench
-has them); a folder `test/NAME` or `negative_test/NAME` beside a folder of schemas holds instances for NAME.json (as SchemaStore has them). The instances, mutated
-ones and texts that llmrun generates are judged by python3-jsonschema. N schemas are drawn (all). Prints Markdown; exit 1: an instance was taken wrongly."""
+The suite says itself what is valid. Of a folder every JSON file is read that is a schema, or an object with "schema" and
+"tests" (instances, as JSONSchemaBench has them); a folder `test/NAME` or `negative_test/NAME` beside a folder of schemas
+holds instances for NAME.json (as SchemaStore has them). The instances, mutated ones and texts that llmrun generates are
+judged by python3-jsonschema. N schemas are drawn (all). Prints Markdown; exit 1: an instance was taken wrongly."""
 import argparse, collections, copy, glob, json, os, random, re, signal, sys, time, warnings
 from oracle import Died, Judge
 
 # Every keyword that llmrun holds. Not among them: what asks for other documents, for annotations or for other meta-schemas.
-ORDINARY = ("additionalProperties allOf anyOf boolean_schema const contains dependentRequired dependentSchemas enum exclusiveMaximum exclusiveMinimum if-then-else infinite-loop-detection items "
-            "maxContains maxItems maxLength maxProperties maximum minContains minItems minLength minProperties minimum multipleOf not oneOf pattern patternProperties prefixItems properties "
-            "propertyNames ref required type uniqueItems default defs").split()
+ORDINARY = ("additionalProperties allOf anyOf boolean_schema const contains dependentRequired dependentSchemas enum "
+            "exclusiveMaximum exclusiveMinimum if-then-else infinite-loop-detection items maxContains maxItems maxLength "
+            "maxProperties maximum minContains minItems minLength minProperties minimum multipleOf not oneOf pattern "
+            "patternProperties prefixItems properties propertyNames ref required type uniqueItems default defs").split()
 BEYOND = "anchor content dynamicRef format refRemote unevaluatedItems unevaluatedProperties vocabulary".split()
 MUTANTS = 6                                               # of each instance
 INSTANCES = 12                                            # of each schema
@@ -39,7 +42,8 @@ def quantile(xs, q):
 
 
 def times(us):
-    return "compile time of what is held: p50 %.2f ms, p99 %.2f ms, most %.0f ms" % tuple(x / 1000 for x in (quantile(us, 0.5), quantile(us, 0.99), max(us, default=0)))
+    some = (quantile(us, 0.5), quantile(us, 0.99), max(us, default=0))
+    return "compile time of what is held: p50 %.2f ms, p99 %.2f ms, most %.0f ms" % tuple(x / 1000 for x in some)
 
 
 def reason(why):
@@ -71,10 +75,13 @@ def suite_file(judge, path, us, shown):
         for test, answer in zip(group["tests"], told):
             says = answer == "yes"
             nothing = no and re.search("nothing satisfies|no value satisfies", no[1])
-            kind = ("right" if nothing and not test["valid"] else "refused") if no else "right" if says == test["valid"] else "taken" if says else "not"
+            kind = "right" if says == test["valid"] else "taken" if says else "not"
+            if no:
+                kind = "right" if nothing and not test["valid"] else "refused"
             c[kind] += 1
             if kind != "right":
-                shown.append((os.path.basename(path)[:-5], kind, group["description"], test["description"], no[1] if no else answer))
+                shown.append((os.path.basename(path)[:-5], kind, group["description"], test["description"],
+                              no[1] if no else answer))
     return c
 
 
@@ -91,7 +98,8 @@ def suite(judge, folder, show, only):
         all_.append((name, ordinary, c))
     print("| file | tests | right | wrongly taken | wrongly not matched | schema refused |\n|---|---|---|---|---|---|")
     for name, ordinary, c in all_ + [("**ordinary keywords**", True, totals[True]), ("**others**", False, totals[False])]:
-        print("| %s | %d | %.1f %% | %d | %d | %d |" % (name, sum(c.values()), 100 * c["right"] / max(1, sum(c.values())), c["taken"], c["not"], c["refused"]))
+        print("| %s | %d | %.1f %% | %d | %d | %d |"
+              % (name, sum(c.values()), 100 * c["right"] / max(1, sum(c.values())), c["taken"], c["not"], c["refused"]))
     print("\n" + times(us) + "\n")
     for row in sorted(shown, key=lambda r: r[1] != "taken")[:show]:
         print("- %s, %s: %s; %s (%s)" % (row[0], NAMES[row[1]], *row[2:]))
@@ -124,14 +132,16 @@ def beside(path):
 
 def schemas_of(folder, most, rng):
     """(name, schema, instances) of every file that has a schema."""
-    paths = [os.path.join(d, f) for d, _, fs in os.walk(folder) for f in fs if f.endswith(".json") and not re.search(r"(^|/)(negative_)?test/", os.path.relpath(d, folder) + "/")]
+    paths = [os.path.join(d, f) for d, _, fs in os.walk(folder) for f in fs
+             if f.endswith(".json") and not re.search(r"(^|/)(negative_)?test/", os.path.relpath(d, folder) + "/")]
     paths.sort()
     if most and len(paths) > most:
         paths = sorted(rng.sample(paths, most))
     for path in paths:
         j = load(path)
         if isinstance(j, dict) and isinstance(j.get("schema"), (dict, bool)) and isinstance(j.get("tests"), list):
-            yield os.path.relpath(path, folder), j["schema"], [t["data"] for t in j["tests"] if isinstance(t, dict) and "data" in t][:INSTANCES]
+            instances = [t["data"] for t in j["tests"] if isinstance(t, dict) and "data" in t]
+            yield os.path.relpath(path, folder), j["schema"], instances[:INSTANCES]
         elif isinstance(j, dict) and WORDS & set(j):
             yield os.path.relpath(path, folder), j, beside(path)
 
@@ -146,7 +156,7 @@ OTHERS = (None, True, False, 0, 1, -1, 1.5, 10 ** 9, "", "a", "x y", [], {}, [1,
 
 
 def mutant(v, rng):
-    """A copy with one change: another value in a place, a member or an item less, more or twice, a number or a text a little other."""
+    """A copy with one change: another value, a member or an item less, more or twice, a number or a text a little other."""
     v = copy.deepcopy(v)
     path = rng.choice(list(nodes(v)))
     box = [v]
@@ -177,7 +187,7 @@ ECMA = {"\\d": "0-9", "\\w": "A-Za-z0-9_", "\\s": SPACE}
 
 
 def as_python(pattern):
-    """An expression of JSON Schema, which means what ECMA-262 says, for Python's re: other classes, and an end that is no newline's."""
+    """An expression of JSON Schema, as ECMA-262 has it, for Python's re: other classes, and an end that is no newline's."""
     out, inside = [], False
     for part in re.findall(r"\\.|[\s\S]", pattern):
         if part in ECMA:
@@ -207,7 +217,9 @@ def in_python(schema):
 def oracle_of(schema):
     """(validator without formats, validator with them) of the draft that the schema names; nothing is fetched."""
     import jsonschema
-    cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator) if isinstance(schema, dict) and isinstance(schema.get("$schema", ""), str) else jsonschema.Draft202012Validator
+    cls = jsonschema.Draft202012Validator
+    if isinstance(schema, dict) and isinstance(schema.get("$schema", ""), str):
+        cls = jsonschema.validators.validator_for(schema, default=cls)
     cls.check_schema(schema)
     schema = in_python(schema)
     try:
@@ -217,7 +229,8 @@ def oracle_of(schema):
         class Local(jsonschema.RefResolver):
             def resolve_remote(self, uri): raise jsonschema.RefResolutionError(uri)
         more = {"resolver": Local.from_schema(schema)}
-    # As all drafts since the sixth say, 1.0 is an integer. Words that a draft lacks (const, dependencies) are read as the seventh has them.
+    # As all drafts since the sixth say, 1.0 is an integer. Words that a draft lacks (const, dependencies) are read as the
+    # seventh has them.
     whole = lambda checker, x: isinstance(x, int) and not isinstance(x, bool) or isinstance(x, float) and x.is_integer()
     later = {k: f for k, f in jsonschema.Draft7Validator.VALIDATORS.items() if k not in cls.VALIDATORS}
     cls = jsonschema.validators.extend(cls, later, type_checker=cls.TYPE_CHECKER.redefine("integer", whole))
@@ -237,7 +250,8 @@ def ask(v, x):
     """Whether an instance is valid; None: the oracle cannot say."""
     try:
         return limited(v.is_valid, x)
-    except Exception:                                     # of many kinds: references it cannot resolve, recursion, expressions it does not take, time
+    # of many kinds: references it cannot resolve, recursion, expressions it does not take, time
+    except Exception:
         return None
 
 
@@ -286,7 +300,8 @@ class Folder:
             return []
         self.c["held in generation"] += 1
         out = []
-        for text in [self.judge.least(), self.judge.sample(rng.randrange(10 ** 6), 60), self.judge.sample(rng.randrange(10 ** 6), 400)]:
+        for text in [self.judge.least(), self.judge.sample(rng.randrange(10 ** 6), 60),
+                     self.judge.sample(rng.randrange(10 ** 6), 400)]:
             if text is None:
                 self.fault("no text", name, "")
                 continue
@@ -335,11 +350,17 @@ class Folder:
 
     def report(self):
         c = self.c
-        print("%d schemas, %d held by --match (%.1f %%), %d in generation; %d files are no schema for jsonschema\n" % (c["schemas"], c["held"], 100 * c["held"] / max(1, c["schemas"]), c["held in generation"], c["no schema for jsonschema"]))
+        print("%d schemas, %d held by --match (%.1f %%), %d in generation; %d files are no schema for jsonschema\n"
+              % (c["schemas"], c["held"], 100 * c["held"] / max(1, c["schemas"]), c["held in generation"],
+                 c["no schema for jsonschema"]))
         print("| instances | number |\n|---|---|")
-        for k in ("right, valid", "right, invalid", "right, a format", "wrongly taken", "wrongly not matched", "not matched, formats", "wrongly generated", "no text", "ended by a limit", "unjudged", "no answer in time", "died"):
+        for k in ("right, valid", "right, invalid", "right, a format", "wrongly taken", "wrongly not matched",
+                  "not matched, formats", "wrongly generated", "no text", "ended by a limit", "unjudged",
+                  "no answer in time", "died"):
             print("| %s | %d |" % (k, c[k]))
-        print("\n" + times(self.us) + "; slowest: " + ", ".join("%s %.0f ms" % (name, t / 1000) for t, name in self.slow) + "\n\n| refused schemas | number | such as |\n|---|---|---|")
+        print("\n" + times(self.us) + "; slowest: "
+              + ", ".join("%s %.0f ms" % (name, t / 1000) for t, name in self.slow)
+              + "\n\n| refused schemas | number | such as |\n|---|---|---|")
         for why, names in sorted(self.reasons.items(), key=lambda x: -len(x[1])):
             print("| %s | %d | %s |" % (why, len(names), names[0]))
         for kind, name, what in sorted(self.cases):

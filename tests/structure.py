@@ -3,7 +3,8 @@
 
     python3 tests/structure.py ./llmrun [--stress BINARY] [--answers N] [WORD ...]     cases whose name holds a word, else all
 
---stress: a build that preempts at every step; its answers are held against those of the first. --answers: answers of `held` for each constraint.
+--stress: a build that preempts at every step; its answers are held against those of the first.
+--answers: answers of `held` for each constraint.
 The oracles are Python's re and json, sets of texts, and jsonschema where it is installed.
 """
 import argparse, json, os, re, sys
@@ -44,7 +45,8 @@ def batch(lines, *args, model=PIP, rc=0, binary=None):
 
 # --- constraints, and what they mean by somebody else's words ---
 
-RECORD = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer", "minimum": 1, "maximum": 99},
+RECORD = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8},
+                                           "age": {"type": "integer", "minimum": 1, "maximum": 99},
           "pet": {"enum": ["cat", "dog", None]}}, "required": ["name", "age", "pet"], "additionalProperties": False}
 GRAMMAR = 'root ::= item ("," " "? item){0,5} "."\nitem ::= [a-z]{1,6} | "(" item ")"\n'
 
@@ -60,7 +62,8 @@ def is_record(t):
     if not is_json(t):
         return False
     v = json.loads(t)
-    return isinstance(v, dict) and list(v) == ["name", "age", "pet"] and isinstance(v["name"], str) and len(v["name"]) <= 8 and type(v["age"]) is int and \
+    return isinstance(v, dict) and list(v) == ["name", "age", "pet"] and isinstance(v["name"], str) and \
+        len(v["name"]) <= 8 and type(v["age"]) is int and \
         1 <= v["age"] <= 99 and v["pet"] in ("cat", "dog", None)
 
 
@@ -77,12 +80,18 @@ def fits(pattern):
 
 # name: options of a command, keys of a body, the judge
 HELD = {
-    "choice": (["--choice", "yes|no|not at all"], {"structured_outputs": {"choice": ["yes", "no", "not at all"]}}, lambda t: t in (b"yes", b"no", b"not at all")),
-    "regex": (["--regex", r"[A-Z][a-z]{2,9}( [a-z]{1,8}){0,6}\."], {"regex": r"[A-Z][a-z]{2,9}( [a-z]{1,8}){0,6}\."}, fits(r"[A-Z][a-z]{2,9}( [a-z]{1,8}){0,6}\.")),
-    "date": (["--regex", r"(19|20)\d\d-(0[1-9]|1[0-2])-[0-3]\d"], {"guided_regex": r"(19|20)\d\d-(0[1-9]|1[0-2])-[0-3]\d"}, fits(r"(19|20)\d\d-(0[1-9]|1[0-2])-[0-3]\d")),
+    "choice": (["--choice", "yes|no|not at all"], {"structured_outputs": {"choice": ["yes", "no", "not at all"]}},
+               lambda t: t in (b"yes", b"no", b"not at all")),
+    "regex": (["--regex", r"[A-Z][a-z]{2,9}( [a-z]{1,8}){0,6}\."], {"regex": r"[A-Z][a-z]{2,9}( [a-z]{1,8}){0,6}\."},
+              fits(r"[A-Z][a-z]{2,9}( [a-z]{1,8}){0,6}\.")),
+    "date": (["--regex", r"(19|20)\d\d-(0[1-9]|1[0-2])-[0-3]\d"],
+             {"guided_regex": r"(19|20)\d\d-(0[1-9]|1[0-2])-[0-3]\d"}, fits(r"(19|20)\d\d-(0[1-9]|1[0-2])-[0-3]\d")),
     "grammar": (["--grammar", GRAMMAR], {"grammar": GRAMMAR}, is_list),
-    "record": (["--json-schema", json.dumps(RECORD)], {"response_format": {"type": "json_schema", "json_schema": {"name": "r", "strict": True, "schema": RECORD}}}, is_record),
-    "object": (["--json-schema", '{"type":"object"}'], {"response_format": {"type": "json_object"}}, lambda t: is_json(t) and t.lstrip()[:1] == b"{"),
+    "record": (["--json-schema", json.dumps(RECORD)],
+               {"response_format": {"type": "json_schema",
+                                    "json_schema": {"name": "r", "strict": True, "schema": RECORD}}}, is_record),
+    "object": (["--json-schema", '{"type":"object"}'], {"response_format": {"type": "json_object"}},
+               lambda t: is_json(t) and t.lstrip()[:1] == b"{"),
 }
 PROMPTS = ["Once upon a time", "The cat said", "Pip was", "{", "A list:", ""]
 
@@ -92,7 +101,8 @@ def bodies(n, names=None, **more):
     names, out = names or list(HELD), []
     for i in range(n):
         held = {} if i % 7 == 6 else HELD[names[i % len(names)]][1]
-        out.append({"custom_id": "%d %s" % (i, "free" if i % 7 == 6 else names[i % len(names)]), "prompt": PROMPTS[i % len(PROMPTS)] or " ", "max_tokens": N,
+        out.append({"custom_id": "%d %s" % (i, "free" if i % 7 == 6 else names[i % len(names)]),
+                    "prompt": PROMPTS[i % len(PROMPTS)] or " ", "max_tokens": N,
                     "temperature": [0, 0.8, 1.5][i % 3], "seed": i, **held, **more})
     return out
 
@@ -118,11 +128,13 @@ def held():
     for name, (options, _, is_one) in HELD.items():
         whole = 0
         for seed in range(O.answers):
-            r = run("-m", PIP, "-p", PROMPTS[seed % len(PROMPTS)] or " ", "-n", str(N), "-s", str(seed), "--temp", "0" if seed == 0 else "1.2", *options, "--json")
+            r = run("-m", PIP, "-p", PROMPTS[seed % len(PROMPTS)] or " ", "-n", str(N), "-s", str(seed),
+                    "--temp", "0" if seed == 0 else "1.2", *options, "--json")
             check(r.rc == 0, "%s: %r" % (name, r))
             answer = json.loads(r.out)
             text, unfinished = answer["text"].encode(), b"unfinished" in r.err
-            same(answer["finish_reason"] == "length", unfinished, "%s, %s: finish reason and message %r" % (name, short(text), r.err[-200:]))
+            same(answer["finish_reason"] == "length", unfinished,
+                 "%s, %s: finish reason and message %r" % (name, short(text), r.err[-200:]))
             same(is_one(text), not unfinished, "%s: %s" % (name, short(text)))
             m = run("--match", *options, inp=text)
             same(m.rc, 1 if unfinished else 0, "%s: --match of %s says %r" % (name, short(text), m.err))
@@ -136,7 +148,8 @@ def one_text():
     lines = bodies(32)
     want = batch(lines, "-np", "1", "--no-lookup", "-t", "1")
     check(judge(want) >= 16, "too few finished answers")
-    for args in (["-np", "32"], ["-np", "32", "--no-lookup", "-t", "2"], ["-np", "5", "-t", "2"], ["-np", "32", "-md", DRAFT], ["-np", "4", "-md", DRAFT, "--no-lookup", "-t", "1"],
+    for args in (["-np", "32"], ["-np", "32", "--no-lookup", "-t", "2"], ["-np", "5", "-t", "2"],
+                 ["-np", "32", "-md", DRAFT], ["-np", "4", "-md", DRAFT, "--no-lookup", "-t", "1"],
                  ["-np", "32", "--kv-blocks", "40"], ["-np", "8", "--batch-static"]):
         equal(batch(lines, *args), want, " ".join(args))
     if O.stress:
@@ -151,21 +164,24 @@ def one_text():
     with open(out, "rb") as f:
         equal(records(f.read()), want, "resumed")
     for i, line in enumerate(lines[:8]):
-        text = good("-m", PIP, "-p", line["prompt"], "-n", str(N), "--temp", str(line["temperature"]), "-s", str(i), *(HELD[line["custom_id"].split()[1]][0] if i % 7 != 6 else []), "-q")
+        text = good("-m", PIP, "-p", line["prompt"], "-n", str(N), "--temp", str(line["temperature"]), "-s", str(i),
+                    *(HELD[line["custom_id"].split()[1]][0] if i % 7 != 6 else []), "-q")
         same(text, want[i + 1].body["choices"][0]["text"].encode(), "line %d as a command" % (i + 1))
 
 
 @case
 def closed():
-    """where nothing may follow the answer ends at once, also under --ignore-eos, without an end token and without a step for one"""
+    """where nothing may follow the answer ends at once, also under --ignore-eos, without an end token or a step for one"""
     for more in ([], ["--ignore-eos"]):
         r = run("-m", PIP, "-p", "x", "-n", "50", "--choice", "yes|no", "--json", "-v", *more)
         answer = json.loads(r.out)
         check(answer["text"] in ("yes", "no") and answer["finish_reason"] == "stop" and b"lets nothing follow" in r.err, repr(r))
     one = batch([{"prompt": "x", "max_tokens": 1, "ignore_eos": True, "structured_outputs": {"choice": ["a"]}}])[1].body
-    same((one["choices"][0]["text"], one["choices"][0]["finish_reason"], one["usage"]["completion_tokens"]), ("a", "stop", 1), "as many tokens as -n allows")
+    same((one["choices"][0]["text"], one["choices"][0]["finish_reason"], one["usage"]["completion_tokens"]),
+         ("a", "stop", 1), "as many tokens as -n allows")
     empty = batch([{"prompt": "x", "regex": ""}])[1].body
-    same((empty["choices"][0]["text"], empty["choices"][0]["finish_reason"], empty["usage"]["completion_tokens"]), ("", "stop", 0), "only the empty text")
+    same((empty["choices"][0]["text"], empty["choices"][0]["finish_reason"], empty["usage"]["completion_tokens"]),
+         ("", "stop", 0), "only the empty text")
     r = batch([{"prompt": "x", "max_tokens": 30, "ignore_eos": True, "regex": "a*"}])[1].body["choices"][0]
     same((r["text"].strip("a"), r["finish_reason"]), ("", "length"), "whole, but more may follow")
 
@@ -175,7 +191,8 @@ def unfinished():
     """an answer that is cut before its constraint is met: one line on stderr, and its finish reason"""
     long = ["--regex", "[a-z]{40}"]
     r = run("-m", PIP, "-p", "x", "-n", "3", *long)
-    check(r.rc == 0 and b"the answer is unfinished: 3 tokens, as many as -n allows" in r.err and re.fullmatch(b"[a-z]+", r.out.strip()), repr(r))
+    check(r.rc == 0 and b"the answer is unfinished: 3 tokens, as many as -n allows" in r.err
+          and re.fullmatch(b"[a-z]+", r.out.strip()), repr(r))
     r = run("-m", PIP, "-p", "x y", "-c", "16", "--regex", "[a-z ]{400}")
     check(r.rc == 0 and b"the answer is unfinished: the context is full" in r.err, repr(r))
     r = run("-m", PIP, "-p", "x", "-n", "3", "-q", *long)
@@ -183,9 +200,11 @@ def unfinished():
     stop = ["--regex", "ab(cd)?;"]
     r = run("-m", PIP, "-p", "x", "--stop", ";", *stop, "--json")
     check(json.loads(r.out)["finish_reason"] == "stop" and b"unfinished: a stop text" in r.err, repr(r))
-    r = run("-m", PIP, "-p", "x", "--stop", ";", "--regex", "ab(cd)?;?", "--json", "--logit-bias", "0-inf", "--logit-bias", "2-inf")
+    r = run("-m", PIP, "-p", "x", "--stop", ";", "--regex", "ab(cd)?;?", "--json", "--logit-bias", "0-inf",
+            "--logit-bias", "2-inf")
     check(json.loads(r.out)["text"] in ("ab", "abcd") and b"unfinished" not in r.err, "cut where it is whole: %r" % r)
-    r = run("-m", PIP, "--batch", put("in.jsonl", [{"prompt": "x", "max_tokens": 2, "regex": "[a-z]{40}", "n": 2}, {"prompt": "x", "regex": "a"}]))
+    lines = [{"prompt": "x", "max_tokens": 2, "regex": "[a-z]{40}", "n": 2}, {"prompt": "x", "regex": "a"}]
+    r = run("-m", PIP, "--batch", put("in.jsonl", lines))
     check(r.rc == 0 and b"2 answers are unfinished" in r.err, repr(r))
     found = records(r.out)
     same([c["finish_reason"] for c in found[1].body["choices"]], ["length"] * 2, "finish reasons")
@@ -198,12 +217,14 @@ def nothing_left():
     check(ids, "no ids")
     bias = [x for i in ids for x in ("--logit-bias", i.decode() + "-inf")]
     refused(run("-m", PIP, "-p", "x", "--choice", "yes|no", *bias), 2, "no token is possible", "all of them are forbidden")
-    lines = [{"prompt": "x", "structured_outputs": {"choice": ["yes", "no"]}, "logit_bias": {i.decode(): -1e30 for i in ids}}, {"prompt": "x", "regex": "a"}]
+    lines = [{"prompt": "x", "structured_outputs": {"choice": ["yes", "no"]},
+              "logit_bias": {i.decode(): -1e30 for i in ids}}, {"prompt": "x", "regex": "a"}]
     found = batch([dict(lines[0], logit_bias={i.decode(): -1e30 for i in ids}), lines[1]])
     check(found[1].body["choices"][0]["text"] in ("yes", "no") or found[1].error, "a finite bias leaves the choice")
 
 
-FITS = {"choice": 2, "regex": 5, "date": 12, "grammar": 3, "record": 32, "object": 2}     # tokens that the shortest text of each surely fits into
+# tokens that the shortest text of each surely fits into
+FITS = {"choice": 2, "regex": 5, "date": 12, "grammar": 3, "record": 32, "object": 2}
 
 
 @case
@@ -218,7 +239,8 @@ def ended_whole():
                 whole = b"unfinished" not in r.err
                 check(whole == is_one(json.loads(r.out)["text"].encode()), "%s, -n %d: %r" % (name, n, r))
                 ended.append((n, whole))
-        check(all(whole for n, whole in ended if n >= FITS[name]), "%s: its shortest text fits into %d tokens: %s" % (name, FITS[name], ended))
+        check(all(whole for n, whole in ended if n >= FITS[name]),
+              "%s: its shortest text fits into %d tokens: %s" % (name, FITS[name], ended))
         check(not all(whole for n, whole in ended), "%s: -n 1 cut nothing" % name)
 
 
@@ -227,8 +249,11 @@ def own_probabilities():
     """log-probabilities are the model's own, whatever the constraint forbids"""
     ask = {"prompt": "Once upon a time", "max_tokens": 6, "temperature": 0, "logprobs": 5, "seed": 1}
     free, held = batch([ask])[1].body["choices"][0], batch([dict(ask, regex="[A-Z]{3}[0-9]+")])[1].body["choices"][0]
-    same(held["logprobs"]["top_logprobs"][0].items() >= free["logprobs"]["top_logprobs"][0].items(), True, "the likeliest tokens at the first place")
-    check(held["text"] != free["text"] and held["logprobs"]["token_logprobs"][0] < min(free["logprobs"]["top_logprobs"][0].values()), "the constraint changed nothing")
+    same(held["logprobs"]["top_logprobs"][0].items() >= free["logprobs"]["top_logprobs"][0].items(), True,
+         "the likeliest tokens at the first place")
+    check(held["text"] != free["text"]
+          and held["logprobs"]["token_logprobs"][0] < min(free["logprobs"]["top_logprobs"][0].values()),
+          "the constraint changed nothing")
 
 
 @case
@@ -236,7 +261,8 @@ def behind_a_text():
     """--grammar-after: free text up to the first TEXT, then the constraint"""
     seen = 0
     for seed in range(6):
-        r = run("-m", PIP, "-p", "Once upon a time", "-n", "120", "-s", str(seed), "--temp", "1", "--grammar-after", ". ", "--choice", "yes|no", "--json")
+        r = run("-m", PIP, "-p", "Once upon a time", "-n", "120", "-s", str(seed), "--temp", "1", "--grammar-after",
+                ". ", "--choice", "yes|no", "--json")
         check(r.rc == 0, repr(r))
         text = json.loads(r.out)["text"]
         if b"unfinished" in r.err:
@@ -266,14 +292,16 @@ def talked():
 
 # --- what is refused ---
 
-BAD = [("grammar", 'root ::= "a" x'), ("grammar", 'root ::= root "a" | "b"'), ("grammar", "x ::= y"), ("grammar", 'root ::= "a" root'), ("regex", "(a"), ("regex", r"(a)\1"), ("regex", "a(?=b)"),
-       ("json_schema", '{"type": 5}'), ("json_schema", '{"$ref": "http://example.com/x"}'), ("json_schema", '{"allOf": [{"type": "string"}, {"type": "null"}]}'), ("json_schema", "{"),
+BAD = [("grammar", 'root ::= "a" x'), ("grammar", 'root ::= root "a" | "b"'), ("grammar", "x ::= y"),
+       ("grammar", 'root ::= "a" root'), ("regex", "(a"), ("regex", r"(a)\1"), ("regex", "a(?=b)"),
+       ("json_schema", '{"type": 5}'), ("json_schema", '{"$ref": "http://example.com/x"}'),
+       ("json_schema", '{"allOf": [{"type": "string"}, {"type": "null"}]}'), ("json_schema", "{"),
        ("json_schema", '{"type": "string", "pattern": "(?=a)b"}')]
 
 
 @case
 def refused_before():
-    """a constraint that cannot be held is refused before the model runs, with one line and exit code 2; in a batch with one record"""
+    """a constraint that cannot be held is refused before the model runs, with a line and exit code 2; in a batch with a record"""
     option = {"grammar": "--grammar", "regex": "--regex", "json_schema": "--json-schema"}
     for kind, text in BAD:
         refused(run("-m", PIP, "-p", "x", option[kind], text), 2, option[kind], text)
@@ -282,11 +310,14 @@ def refused_before():
         path = put("bad.txt", next(t for k, t in BAD if k == kind))
         refused(run("-m", PIP, "-p", "x", name, path), 2, "llmrun: " + re.escape(path) + ": ", name)
         refused(run("-m", PIP, "-p", "x", name, path + ".none"), 2, "No such file", name)
-    same(run("--match", "--json-schema-file", put("marked.json", '\ufeff{"const":1}'), inp=b"1").rc, 0, "a schema behind a byte order mark")
+    same(run("--match", "--json-schema-file", put("marked.json", '\ufeff{"const":1}'), inp=b"1").rc, 0,
+         "a schema after a byte order mark")
     lines = []
     for kind, text in BAD:
         try:
-            form = {"response_format": {"type": "json_schema", "json_schema": {"schema": json.loads(text)}}} if kind == "json_schema" else {kind: text}
+            form = {kind: text}
+            if kind == "json_schema":
+                form = {"response_format": {"type": "json_schema", "json_schema": {"schema": json.loads(text)}}}
         except ValueError:
             continue
         lines += [{"prompt": "x", "max_tokens": 2, **form}, {"prompt": "x", "max_tokens": 2}]
@@ -301,19 +332,22 @@ def refused_before():
 
 @case
 def ends_where_whole():
-    """an answer that is whole ends where nothing may follow: with --ignore-eos and --close, in a context that cannot shift; XTC and DRY never forbid the tokens that a constraint leaves"""
+    """an answer that is whole ends: with --ignore-eos, --close, no shift; XTC and DRY never forbid what a constraint leaves"""
     for n in range(1, 6):
         r = run("-m", PIP, "-p", "Hello", "-s", "1", "-q", "--regex", "(qz)*", "--ignore-eos", "--close", "-n", str(n))
         check(r.rc == 0 and re.fullmatch(rb"(qz)*", r.out) and len(r.out) <= n, "-n %d: %r" % (n, r))
         found = batch([{"prompt": "Hello", "max_tokens": n, "ignore_eos": True, "regex": "(qz)*", "seed": 1}], "--close")[1]
         same(found.body["choices"][0]["text"].encode(), r.out, "in a batch, -n %d" % n)
-    r = run("-m", PIP, "-p", "one two three four five six seven eight nine ten", "-c", "16", "--context-shift", "--keep", "-1", "--json-schema", '{"type":"array","items":{"type":"integer"}}', "--close",
+    r = run("-m", PIP, "-p", "one two three four five six seven eight nine ten", "-c", "16", "--context-shift",
+            "--keep", "-1", "--json-schema", '{"type":"array","items":{"type":"integer"}}', "--close",
             "-s", "1", "-q")
     same((r.rc, json.loads(r.out)), (0, []), "--close where the prompt fills the context")
-    xtc = ("-m", PIP, "-p", "Hello", "-n", "5", "-s", "1", "--xtc-probability", "1", "--xtc-threshold", "0", "--top-p", "1", "--min-p", "0", "-q")
+    xtc = ("-m", PIP, "-p", "Hello", "-n", "5", "-s", "1", "--xtc-probability", "1", "--xtc-threshold", "0", "--top-p",
+           "1", "--min-p", "0", "-q")
     check(run(*xtc, "--choice", "yes|no").out in (b"yes", b"no"), "XTC under a constraint")
     same(run(*xtc, "--top-k", "0", "--ignore-eos").rc, 0, "XTC without end tokens")
-    r = run("-m", PIP, "-p", "Hello", "-n", "60", "-s", "1", "--dry-multiplier", "1000", "--dry-base", "1000", "--dry-penalty-last-n", "1000", "-c", "1024", "--regex", "(%){50}", "-q")
+    r = run("-m", PIP, "-p", "Hello", "-n", "60", "-s", "1", "--dry-multiplier", "1000", "--dry-base", "1000",
+            "--dry-penalty-last-n", "1000", "-c", "1024", "--regex", "(%){50}", "-q")
     same((r.rc, r.out), (0, b"%" * 50), "DRY under a constraint")
 
 
@@ -322,10 +356,15 @@ def ends_where_whole():
 @case
 def matched():
     """--match: exit code 0 for a whole match, 1 with the first byte that does not fit, and a model is not needed"""
-    for options, text, byte in ((["--choice", "a\\|b|c\\\\"], b"a|b", None), (["--choice", "a\\|b|c\\\\"], b"c\\", None), (["--choice", "a|b"], b"a|", 1), (["--choice", "|b"], b"", None),
-                                (["--regex", "a+b"], b"aaab", None), (["--regex", "a+b"], b"aaac", 3), (["--regex", "a+b"], b"aaa", 3), (["--regex", "a+b"], b"aaab\n", 4),
-                                (["-j", '{"required":["a"]}'], b' { "b" : [1, 2e5] ,\n"a":"\\u0041"}\n', None), (["-j", '{"required":["a"]}'], b'{"b":1}', 6),
-                                (["--grammar", 'root ::= "(" root ")" | "x"'], b"((x))", None), (["--grammar", 'root ::= "(" root ")" | "x"'], b"((x)", 4)):
+    for options, text, byte in ((["--choice", "a\\|b|c\\\\"], b"a|b", None),
+                                (["--choice", "a\\|b|c\\\\"], b"c\\", None), (["--choice", "a|b"], b"a|", 1),
+                                (["--choice", "|b"], b"", None),
+                                (["--regex", "a+b"], b"aaab", None), (["--regex", "a+b"], b"aaac", 3),
+                                (["--regex", "a+b"], b"aaa", 3), (["--regex", "a+b"], b"aaab\n", 4),
+                                (["-j", '{"required":["a"]}'], b' { "b" : [1, 2e5] ,\n"a":"\\u0041"}\n', None),
+                                (["-j", '{"required":["a"]}'], b'{"b":1}', 6),
+                                (["--grammar", 'root ::= "(" root ")" | "x"'], b"((x))", None),
+                                (["--grammar", 'root ::= "(" root ")" | "x"'], b"((x)", 4)):
         r = run("--match", *options, inp=text)
         same(r.rc, 0 if byte is None else 1, "%s of %r: %r" % (options, text, r))
         check(byte is None or (b"byte %d" % byte in r.err and r.err.count(b"\n") == 1), repr(r))
@@ -341,7 +380,8 @@ def masked():
     some_ids = sorted(int(x) for x in good("-m", PIP, "--mask", "--choice", "yes|yellow|no", "-p", "ye").split())
     texts = {i: good("-m", PIP, "--detokenize", "-p", str(i)) for i in some_ids}
     same(sorted(texts.values()), sorted(set(texts.values())), "texts")
-    check(all(t and b"s".startswith(t) or b"llow".startswith(t) for t in texts.values()) and b"s" in texts.values() and b"l" in texts.values(), repr(texts))
+    check(all(t and b"s".startswith(t) or b"llow".startswith(t) for t in texts.values()) and b"s" in texts.values()
+          and b"l" in texts.values(), repr(texts))
     found = json.loads(good("-m", PIP, "--mask", "--choice", "yes|yellow|no", "-p", "ye", "--json"))
     same((found["complete"], found["count"], found["ids"]), (False, len(some_ids), some_ids), "JSON")
     ends = sorted(int(x) for x in good("-m", PIP, "--mask", "--choice", "yes|no", "-p", "yes").split())
@@ -349,7 +389,8 @@ def masked():
     rows = good("-m", PIP, "--mask", "--choice", "yes|yellow|no", "-p", "yellow", "--format", "csv").decode().splitlines()
     same(rows[0], "place,byte,id,allowed,complete,microseconds", "head")
     cells = [r.split(",") for r in rows[1:]]
-    check(cells[0][1] == "0" and cells[-1][1] == "6" and cells[-1][2] == "" and cells[-1][4] == "1" and all(float(c[5]) >= 0 for c in cells), repr(rows))
+    check(cells[0][1] == "0" and cells[-1][1] == "6" and cells[-1][2] == "" and cells[-1][4] == "1"
+          and all(float(c[5]) >= 0 for c in cells), repr(rows))
     refused(run("-m", PIP, "--mask", "--choice", "yes|no", "-p", "yak"), 1, "byte 1", "a text that does not fit")
 
 
@@ -358,7 +399,8 @@ def masked():
 @case
 def shared():
     """equal constraints of a batch are compiled once, and -v tells of them and of the share of forced tokens"""
-    lines = [{"prompt": p, "max_tokens": 60, "temperature": 0.5, "seed": i, **HELD["record"][1]} for i, p in enumerate(PROMPTS[:5] * 4)]
+    lines = [{"prompt": p, "max_tokens": 60, "temperature": 0.5, "seed": i, **HELD["record"][1]}
+             for i, p in enumerate(PROMPTS[:5] * 4)]
     r = run("-m", PIP, "--batch", put("in.jsonl", lines), "-v")
     same((r.rc, r.err.count(b"llmrun: constraint ")), (0, 1), "constraints: %s" % r.err[-2000:].decode())
     m = re.search(rb"llmrun: forced +(\d+) of (\d+) tokens", r.err)
@@ -369,7 +411,8 @@ def shared():
             x.pop("response_format", None)
         if "grammar" in x:
             x.pop("regex", None)
-    r = run("-m", PIP, "--batch", put("in.jsonl", [x for x in lines if sum(k in x for k in ("grammar", "regex", "response_format")) == 1]), "-v")
+    single = [x for x in lines if sum(k in x for k in ("grammar", "regex", "response_format")) == 1]
+    r = run("-m", PIP, "--batch", put("in.jsonl", single), "-v")
     same((r.rc, r.err.count(b"llmrun: constraint ")), (0, 3), "three constraints")
 
 
@@ -386,10 +429,12 @@ def noted():
 @case
 def defaults_of_a_batch():
     """the constraint of the command counts for lines without one; a line's own wins, and response_format text has none"""
-    lines = [{"prompt": "x"}, {"prompt": "x", "regex": "[0-9]"}, {"prompt": "x", "response_format": {"type": "text"}, "max_tokens": 5}, {"prompt": "x", "grammar": None}]
+    lines = [{"prompt": "x"}, {"prompt": "x", "regex": "[0-9]"},
+             {"prompt": "x", "response_format": {"type": "text"}, "max_tokens": 5}, {"prompt": "x", "grammar": None}]
     found = batch(lines, "--choice", "yes|no", "-n", "20")
     texts = [found[i].body["choices"][0]["text"] for i in range(1, 5)]
-    check(texts[0] in ("yes", "no") and re.fullmatch("[0-9]", texts[1]) and texts[2] not in ("yes", "no") and texts[3] in ("yes", "no"), repr(texts))
+    check(texts[0] in ("yes", "no") and re.fullmatch("[0-9]", texts[1]) and texts[2] not in ("yes", "no")
+          and texts[3] in ("yes", "no"), repr(texts))
 
 
 def main():

@@ -71,11 +71,11 @@ static void t_constrain_until(void) {
         o.after = bytes_of(mark);
         const char *at = strstr(text, mark), *rest = at ? at + n : "";
         CHECKF(tco_takes(&o, bytes_of(text)) == (at && (strcmp(rest, "b") == 0 || strcmp(rest, "ab") == 0)),
-               "%s behind the first %s", text, mark);
+               "%s after the first %s", text, mark);
     }
 }
 
-/* Thinking comes first, once, and only where there are marks; blanks behind it are free. */
+/* Thinking comes first, once, and only where there are marks; blanks after it are free. */
 static void t_constrain_thinking(void) {
     static const struct {
         bool        inside;
@@ -168,7 +168,7 @@ static void t_constrain_seq(void) {
 
 static const t_case t_constrain_cases[] = {
     {"constrain.choice", "bars separate texts, backslashes make them ordinary", t_constrain_choice},
-    {"constrain.until", "the constraint begins behind the first mark", t_constrain_until},
+    {"constrain.until", "the constraint begins after the first mark", t_constrain_until},
     {"constrain.thinking", "thinking may come before it", t_constrain_thinking},
     {"constrain.cache", "equal constraints are compiled once", t_constrain_cache},
     {"constrain.seq", "places of answers and their masks", t_constrain_seq},

@@ -162,16 +162,16 @@ static void tgr_print(const tgr_grammar *t) {
     }
 }
 
-/* Whether texts of three letters are alive behind one configuration, by a walk from it alone and what is behind its stack. */
+/* Whether texts of three letters are alive after one configuration, by a walk from it alone and what is after its stack. */
 static void tgr_alone(gram *g, gram_config c, bool alive[15]) {
-    const int32_t local = gram_local(g, c.state, c.data), behind = gram_behind(g, c.stack);
+    const int32_t local = gram_local(g, c.state, c.data), after = gram_after(g, c.stack);
     for (int x = 0; x < 15; x++) {
         const int n = tgr_length(x);
         int32_t   in = local, out = GRAM_DEAD;
         for (int i = 0; i < n; i++) {
             const uint8_t b = (uint8_t)('a' + ((x + 1) >> (n - 1 - i) & 1));
             in = gram_step(g, in, b);
-            out = gram_join(g, gram_step(g, out, b), gram_escaped(g, in) ? behind : GRAM_DEAD);
+            out = gram_join(g, gram_step(g, out, b), gram_escaped(g, in) ? after : GRAM_DEAD);
         }
         size_t k = 0;
         gram_configs(g, in, &k);
@@ -188,7 +188,7 @@ static bool tgr_parts(gram *g, int32_t set) {
     for (int x = 0; x < 15 && ok; x++) {
         int32_t at = set;
         for (int len = tgr_length(x), i = 0; i < len; i++) at = gram_step(g, at, (uint8_t)('a' + ((x + 1) >> (len - 1 - i) & 1)));
-        ok = (x == 0 && !n) || CHECKF((at > 0) == alive[x], "text %d behind a set of %zu configurations", x, n);
+        ok = (x == 0 && !n) || CHECKF((at > 0) == alive[x], "text %d after a set of %zu configurations", x, n);
     }
     gram_hold(g, false);
     return ok;
@@ -830,7 +830,8 @@ static const t_case t_gram_cases[] = {
      t_gram_operations},
     {"gram least", "the shortest way to the end follows counts, bits and texts", t_gram_least},
     {"gram random",
-     "random grammars lead to the texts of their languages, prefix by prefix; left recursion and emptiness are found; a set is its parts; shortest ways", t_gram_random},
+     "random grammars lead to the texts of their languages, prefix by prefix; left recursion and emptiness are found; a set "
+     "is its parts; shortest ways", t_gram_random},
     {"gram counts", "counts, counts within counts, and 10^18", t_gram_counts},
     {"gram ambiguous", "ambiguous grammars take time that is no more than a square", t_gram_ambiguous},
     {"gram stopped", "what a step has begun when its budget ends is not taken for its result later", t_gram_stopped},

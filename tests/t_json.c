@@ -166,7 +166,7 @@ static int tn_generate(const char *schema, tn_doc *loose) {
         for (int i = 0; d.ok && i < 12; i++, n++) {
             str_clear(&text);
             str_add(&text, "", 0);
-            CHECKF(tn_text(&d, 4 + tn_draw(&d, 120), &text), "form %zu of %s: no end behind %s", f, schema, text.p);
+            CHECKF(tn_text(&d, 4 + tn_draw(&d, 120), &text), "form %zu of %s: no end after %s", f, schema, text.p);
             CHECKF(tn_takes(loose, text.p), "form %zu of %s: generated %s", f, schema, text.p);
         }
         CHECKF(d.ok || d.e.code == EXIT_INPUT, "%s: %s", schema, d.e.text);
@@ -345,7 +345,8 @@ static const t_case t_json_cases[] = {
     {"json space", "generation writes the blanks of its form and no others", t_json_space},
     {"json nesting", "a hundred thousand brackets inside each other are read", t_json_nesting},
     {"json schemas",
-     "texts match as python3-jsonschema judges them; what is generated can be completed wherever it stops, and matches", t_json_schemas},
+     "texts match as python3-jsonschema judges them; what is generated can be completed "
+     "wherever it stops, and matches", t_json_schemas},
     {"json forms",
      "order, spelling and numbers of each form; items that differ; keys that stand twice; counts of any size", t_json_forms},
     {"json refused", "what cannot be held, and what nothing satisfies, is refused with its place", t_json_refused},

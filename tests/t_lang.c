@@ -227,7 +227,7 @@ static void t_lang_rx_open(t_lang_rx *x, char kind, bytes pattern, const char *s
     err_t   e = {0}, e2 = {0};
     lang_rx rx = {.text = pattern, .python = kind == 'F', .e = &e};
     *x = (t_lang_rx){.p = lang_pool_new(1 << 20)};
-    x->l = lang__regex(x->p, &rx, kind == 'S');
+    x->l = lang__rx_lang(x->p, &rx, kind == 'S');
     lang__rx_drop(&rx);
     CHECKF(x->l && !e.code, "%s: %s", shown, e.text);
     if (!x->l) return;

@@ -116,7 +116,7 @@ static void tk_part(tk_maker *k, int32_t from, int32_t to, int deep) {
         if (k->tokens && !tk_roll(k->d, 3)) gram_token(k->g, from, (int32_t)tk_roll(k->d, 300), !tk_roll(k->d, 3), to);
         else tk_class(k, from, to);
         break;
-    default: {                                        /* any rule behind a byte, or one that is finished */
+    default: {                                        /* any rule after a byte, or one that is finished */
         const int32_t mid = gram_state(k->g);
         gram_text(k->g, from, bytes_of(tk_roll(k->d, 2) ? "(" : "a"), mid);
         gram_call(k->g, mid, k->rule[tk_roll(k->d, TK_RULES)], to);
@@ -246,10 +246,10 @@ static gram *tk_strings(uint64_t most) {
     gram_repeat(g, in, body, 2, most, out);
     gram_text(g, out, bytes_of("\""), gram_end(g, s));
     gram_text(g, a, bytes_of("["), item);
-    const int32_t behind = gram_state(g);
-    gram_call(g, item, s, behind);
-    gram_text(g, behind, bytes_of(", "), item);
-    gram_text(g, behind, bytes_of("]"), gram_end(g, root));
+    const int32_t after = gram_state(g);
+    gram_call(g, item, s, after);
+    gram_text(g, after, bytes_of(", "), item);
+    gram_text(g, after, bytes_of("]"), gram_end(g, root));
     CHECKF(gram_seal(g, root, &e), "%s", e.text);
     return g;
 }

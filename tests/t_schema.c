@@ -193,7 +193,8 @@ static const struct {
     {"{'$dynamicRef':'#d','$defs':{'k':{'$dynamicAnchor':'d','type':'null'}}}", "+null"},
     {"{'$ref':'#/$defs/t','$defs':{'t':true}}", "+1"},
     {"{'$ref':'#/$defs/s','maxLength':2,'$defs':{'s':{'type':'string'}}}", "-'abc'"},
-    {"{'$schema':'http://json-schema.org/draft-07/schema#','$ref':'#/definitions/s','maxLength':2,'definitions':{'s':{'type':'string'}}}", "+'abc'"},
+    {"{'$schema':'http://json-schema.org/draft-07/schema#','$ref':'#/definitions/s','maxLength':2,"
+     "'definitions':{'s':{'type':'string'}}}", "+'abc'"},
     /* older spellings */
     {"{'minimum':3,'exclusiveMinimum':true}", "-3"}, {"{'minimum':3,'exclusiveMinimum':true}", "+3.5"},
     {"{'maximum':3,'exclusiveMaximum':false}", "+3"},
@@ -203,7 +204,8 @@ static const struct {
     {"{'dependencies':{'a':['b'],'c':{'maxProperties':1}}}", "-{'a':1}"},
     {"{'dependencies':{'a':['b'],'c':{'maxProperties':1}}}", "+{'c':1}"},
     {"{'dependencies':{'a':['b'],'c':{'maxProperties':1}}}", "-{'c':1,'d':1}"},
-    {"{'$schema':'http://json-schema.org/draft-04/schema#','id':'http://x/y','allOf':[{'$ref':'y#/definitions/a'}],'definitions':{'a':{'type':'null'}}}", "+null"},
+    {"{'$schema':'http://json-schema.org/draft-04/schema#','id':'http://x/y','allOf':[{'$ref':'y#/definitions/a'}],"
+     "'definitions':{'a':{'type':'null'}}}", "+null"},
     /* numbers */
     {"{'type':'integer'}", "+1e3"}, {"{'type':'integer'}", "-1e-3"}, {"{'multipleOf':0.01}", "+19.99"},
     {"{'multipleOf':0.01}", "-19.995"}, {"{'const':100}", "+1e2"}, {"{'maximum':1e3}", "+1000.0"},
@@ -251,8 +253,10 @@ static const struct {
     {"{'not':{'uniqueItems':true},'uniqueItems':true}", "-[1]"},
     {"{'propertyNames':{'enum':['x','y']},'minProperties':2}", "+{'y':1,'x':2}"},
     {"{'propertyNames':{'enum':['x','y']},'minProperties':2}", "-{'x':2}"}, {"{'propertyNames':false}", "+{}"},
-    {"{'unevaluatedProperties':false,'anyOf':[{'properties':{'a':true},'required':['a']},{'properties':{'b':true},'required':['b']}]}", "+{'a':1,'b':2}"},
-    {"{'unevaluatedProperties':false,'anyOf':[{'properties':{'a':true},'required':['a']},{'properties':{'b':true,'c':true},'required':['b']}]}", "-{'a':1,'c':2}"},
+    {"{'unevaluatedProperties':false,'anyOf':[{'properties':{'a':true},'required':['a']},"
+     "{'properties':{'b':true},'required':['b']}]}", "+{'a':1,'b':2}"},
+    {"{'unevaluatedProperties':false,'anyOf':[{'properties':{'a':true},'required':['a']},"
+     "{'properties':{'b':true,'c':true},'required':['b']}]}", "-{'a':1,'c':2}"},
 };
 
 /* The text with its single quotes as double ones. */
@@ -382,7 +386,9 @@ static void t_schema_limits(void) {
  * first appearance. */
 static void t_schema_order(void) {
     char      *text =
-        ts_quotes("{'allOf':[{'properties':{'z':true,'b':true}}],'required':['q','b'],'properties':{'b':true,'a':{'type':'null'}},'maxProperties':3,'unknown':1,'items':{'nope':2}}");
+        ts_quotes("{'allOf':[{'properties':{'z':true,'b':true}}],'required':['q','b'],"
+                  "'properties':{'b':true,'a':{'type':'null'}},"
+                  "'maxProperties':3,'unknown':1,'items':{'nope':2}}");
     lang_pool *p = lang_pool_new(500000);
     ts_doc     d;
     str        notes = {0}, names = {0};
@@ -399,7 +405,8 @@ static void t_schema_order(void) {
         }
         schema_note_put(d.doc, &notes);
         EQ_STR(notes.p,
-               "#: the keyword 'unknown' is not known and has no effect\n/items: the keyword 'nope' is not known and has no effect\n");
+               "#: the keyword 'unknown' is not known and has no effect\n"
+               "/items: the keyword 'nope' is not known and has no effect\n");
     }
     str_drop(&notes), str_drop(&names);
     schema_free(d.doc);
@@ -411,7 +418,8 @@ static const t_case t_schema_cases[] = {
     {"schema verdicts", "random schemas of all keywords, and values: the verdicts are those of python3-jsonschema",
      t_schema_verdicts},
     {"schema values",
-     "references, older spellings, numbers, formats, keywords that meet: values that satisfy a schema do, others do not", t_schema_values},
+     "references, older spellings, numbers, formats, keywords that meet: "
+     "values that satisfy a schema do, others do not", t_schema_values},
     {"schema errors", "what is wrong or cannot be held is one line with file and JSON pointer", t_schema_errors},
     {"schema limits", "deep, long and exploding schemas answer or end with exit 3", t_schema_limits},
     {"schema order", "keys come in the order of the schema; unknown keywords are notes", t_schema_order},
