@@ -39,7 +39,7 @@ KNOWN = [
     ("", "OverflowError: Python int too large to convert to C int|cannot be interpreted as an integer",
      "a flag or width can be any value or integer"),
     ("", "beyond 64 bits|more than 53 bits", "integers have 64 bits"),
-    ("%", "'%' is not supported between str", "a text has no % of its own"),
+    ("%", "'%' is not supported between str|missing is undefined", "a text has no % of its own"),
     ("format", r"format\(\): ", "format knows %s and %% alone"),
     ("loop", "in the form loop.name only", "a loop with a condition has a length only as loop.length"),
     (r"generation(.|\n)*caller", "", "generation is a call of its own in Jinja2: caller there is its own"),

@@ -76,7 +76,7 @@ def render(template, rows):
 
 
 def agree(expression, python, make):
-    """The expression over row r in a template and the function of r in Python agree: str() of a list of the result, on one line."""
+    """The expression over row r in a template and the function of r in Python agree: str() of a list of the result, one line."""
     rnd, rows, want = random.Random("%d %s" % (SEED, expression)), [], []
     for _ in range(ROWS):
         r = make(rnd)
