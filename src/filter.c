@@ -294,6 +294,7 @@ static val_str filter__beside(val_env *env, val with, val v) {
     return with.kind == VAL_STR && with.safe ? filter__safe(env, v).s : v.s;
 }
 
+/* Whether Python takes the character as whitespace. */
 static bool filter_is_space(val_chr c) { return val_is(VAL_IS_SPACE, c); }
 
 /* Whether a name can have this character. */
@@ -1223,9 +1224,11 @@ static const filter_row *filter__row_in(int table, bytes name, unsigned kinds) {
     return NULL;
 }
 
-/* The row of this name; NULL: there is none. */
+/* The filter of this name; NULL: there is none. */
 static const filter_row *filter_find(bytes name) { return filter__row_in(FILTER_OF_FILTERS, name, 0); }
+/* The same of tests, what `is` asks. */
 static const filter_row *test_find(bytes name) { return filter__row_in(FILTER_OF_TESTS, name, 0); }
+/* The same of functions that every template has. */
 static const filter_row *function_find(bytes name) { return filter__row_in(FILTER_OF_FUNCTIONS, name, 0); }
 
 /* The end of an error about an unknown name: " (is 'upper' meant?)" with the nearest filter, test or function; "" where
@@ -1234,6 +1237,7 @@ typedef struct {
     char p[64];
 } filter_hint;
 
+/* The hint for a name that is none. */
 static filter_hint filter_nearest(bytes name) {
     filter_hint hint = {""};
     int         best = bytes_slack(name) + 1;

@@ -1933,6 +1933,7 @@ static void jinja__drop_parser(jinja_parser *p) {
     mem_free(p->slot), mem_free(p->bound), mem_free(p->sym), mem_free(p->place);
 }
 
+/* t may be NULL. No rendering of it may run. */
 static void jinja_free(jinja *t) {
     if (!t) return;
     val_env_drop(&t->env);
@@ -2667,6 +2668,7 @@ static void jinja__run(val_env *env, void *arg) {
     }
 }
 
+/* Frees what jinja_render gave. */
 static void jinja_text_drop(jinja_text *o) {
     str_drop(&o->text);
     val_spans_drop(&o->from);

@@ -162,10 +162,12 @@ struct val__chunk {
 
 enum { VAL__CHUNK_MIN = 4 << 10, VAL__CHUNK_MAX = 64 << 10, VAL__ALIGN = 16 };
 
+/* most_bytes, most_steps: limits, 0: none. file: in messages, NULL: none; it must outlive the env. */
 static void val_env_init(val_env *env, uint64_t most_bytes, uint64_t most_steps, const char *file) {
     *env = (val_env){.most = most_bytes, .most_steps = most_steps, .file = file, .seed = rng_secret()};
 }
 
+/* Frees all values of the env. */
 static void val_env_drop(val_env *env) {
     while (env->chunks) {
         struct val__chunk *c = env->chunks;
@@ -259,16 +261,28 @@ static uint64_t val__grown(size_t cap, uint64_t want) { return max_u64(2 * (uint
 
 /* --- making values --- */
 
+/* name: what is undefined, in messages; NULL: unknown. It must outlive the value. */
 static val val_undef(const char *name) { return (val){.kind = VAL_UNDEF, .name = name}; }
+
+/* Values of the simple kinds, which need no memory of an env. A string is a view: what it shows must outlive it. */
 static val val_none(void) { return (val){.kind = VAL_NONE}; }
+/* True or False. */
 static val val_bool(bool b) { return (val){.kind = VAL_BOOL, .b = b}; }
+/* An integer of 64 bits. */
 static val val_int(int64_t i) { return (val){.kind = VAL_INT, .i = i}; }
+/* A float, which may be infinite or NaN. */
 static val val_float(double f) { return (val){.kind = VAL_FLOAT, .f = f}; }
+/* A string that is no markup. */
 static val val_str_view(val_str s) { return (val){.kind = VAL_STR, .s = s}; }
+
+/* The list itself as a value: two values of one list see each other's changes, as in Python. */
 static val val_of_list(val_list *l) { return (val){.kind = VAL_LIST, .list = l}; }
 static val val__of_tuple(val_list *l) { return (val){.kind = VAL_TUPLE, .list = l}; }
+/* The same of a dict. */
 static val val_of_dict(val_dict *d) { return (val){.kind = VAL_DICT, .dict = d}; }
+/* An object of another section. */
 static val val_of_object(val_object *o) { return (val){.kind = VAL_OBJECT, .object = o}; }
+/* view: VAL_KEYS, VAL_VALUES or VAL_ITEMS of the dict as it is when the view is read. */
 static val val_view_of(val_dict *d, int view) { return (val){.kind = VAL_VIEW, .view = (uint8_t)view, .dict = d}; }
 
 /* range(from, to, step); step is not 0. */
@@ -293,6 +307,7 @@ static val val_iter_of(val_env *env, val_list *items, const char *name) {
 
 /* --- strings --- */
 
+/* An empty buffer. */
 static val_buf *val_buf_new(val_env *env) { return val_alloc(env, 1, sizeof(val_buf)); }
 
 /* Grows the buffer until `more` characters fit. */
@@ -307,11 +322,13 @@ static void val_buf_reserve(val_env *env, val_buf *b, uint64_t more) {
     b->cap = cap;
 }
 
+/* Appends a character with its origin. */
 static void val_buf_chr(val_env *env, val_buf *b, val_chr c) {
     val_buf_reserve(env, b, 1);
     b->at[b->n++] = c;
 }
 
+/* Appends a string; its characters keep their origin. */
 static void val_buf_add(val_env *env, val_buf *b, val_str s) {
     val_buf_reserve(env, b, s.n);
     val_step_chars(env, s.n);
@@ -360,6 +377,7 @@ static val val_text(val_env *env, bytes text, bool input) {
 /* A string of the program's own, as the template's. */
 static val val_str_of(val_env *env, const char *text) { return val_text(env, bytes_of(text), false); }
 
+/* Whether two strings have the same characters, whatever their origin. */
 static bool val_str_eq(val_str a, val_str b) {
     if (a.n != b.n) return false;
     for (size_t i = 0; i < a.n; i++)
@@ -374,6 +392,7 @@ static bool val_str_is(val_str s, const char *ascii) {
     return !ascii[s.n];
 }
 
+/* Whether the value is a string, and this ASCII text. */
 static bool val_is_str(val v, const char *ascii) { return v.kind == VAL_STR && val_str_is(v.s, ascii); }
 
 /* -1, 0, 1: by code points. */
@@ -400,6 +419,7 @@ static int64_t val_find(val_env *env, val_str s, val_str what, size_t from, size
     return found;
 }
 
+/* A character without its origin as UTF-8, or the byte that it stands for; the number of bytes. */
 static size_t val_encode(val_chr c, char out[4]) {
     if (c >= VAL_BYTE) return out[0] = (char)(c - VAL_BYTE), 1;
     return (size_t)utf8_put((uint8_t *)out, c);
@@ -423,6 +443,7 @@ typedef struct {
     size_t    n, cap;
 } val_spans;
 
+/* Frees the runs; they are empty then. */
 static void val_spans_drop(val_spans *r) {
     mem_free(r->at);
     *r = (val_spans){0};
@@ -452,6 +473,7 @@ typedef struct {
     char p[96];
 } val_quoted;
 
+/* The first characters of the string, and an ellipsis where more follow. */
 static val_quoted val_quote(val_str s) {
     val_quoted q;
     size_t     n = 0;
@@ -470,9 +492,12 @@ static val_list *val__list_room(val_env *env, size_t n) {
     return l;
 }
 
+/* An empty list. */
 static val val_list_new(val_env *env) { return val_of_list(val_alloc(env, 1, sizeof(val_list))); }
+/* An empty tuple; its maker may add items until others see it. */
 static val val_tuple_new(val_env *env) { return val__of_tuple(val_alloc(env, 1, sizeof(val_list))); }
 
+/* Appends an item, also to a tuple that is being made. */
 static void val_list_add(val_env *env, val_list *l, val v) {
     if (l->n == l->cap) {
         const uint64_t cap = val__grown(l->cap, max_size(4, l->n + 1));
@@ -656,6 +681,7 @@ static uint64_t val__range_n(val_range r) {
     return r.from > r.to ? ((uint64_t)r.from - (uint64_t)r.to - 1) / (0 - (uint64_t)r.step) + 1 : 0;
 }
 
+/* Whether `if` takes the value as true: not empty, not zero. */
 static bool val_truth(val v) {
     switch ((val_kind)v.kind) {
     case VAL_UNDEF:
@@ -970,6 +996,7 @@ static bool val__hashable(val_env *env, val v) {
 
 enum { VAL__FEW = 8 };                                /* pairs up to which a dict has no index */
 
+/* An empty dict. */
 static val val_dict_new(val_env *env) {
     val_dict *d = val_alloc(env, 1, sizeof *d);
     d->env = env;
@@ -1494,6 +1521,7 @@ static val val_neg(val_env *env, val v) {
     return val_int(-val__small(v));
 }
 
+/* +v of a number: True becomes 1. */
 static val val_pos(val_env *env, val v) {
     val_defined(env, v);
     if (!val__is_number(v)) val_fail(env, EXIT_INPUT, "found + before %s, expected a number", val_kind_name(v));
@@ -1520,6 +1548,7 @@ static bool val__digits(double f, int digits, char *out, size_t size) {
     return strtod(out, NULL) == f;
 }
 
+/* repr(f). */
 static val_float_text val_float_repr(double f) {
     val_float_text t;
     char           sci[40], digits[24];

@@ -1,7 +1,7 @@
 """Random template snippets: a grammar as tables, and a way to make a snippet smaller. Used by templates.py.
 
-A rule is a list of productions; <word> in a production is another rule. A rule of EXPRESSIONS has two lists: what stands alone, and what
-holds further expressions. Most snippets are well typed; some arguments are of any type."""
+A rule is a list of productions; <word> in a production is another rule. A rule of EXPRESSIONS has two lists: what stands alone,
+and what holds further expressions. Most snippets are well typed; some arguments are of any type."""
 import random, re
 
 # The variables of every snippet.
@@ -9,8 +9,9 @@ CONTEXT = {
     "s": "Hello, World", "t": "  two  spaces\n", "u": "Grüße, 世界 🎉 ǆ", "e": "", "h": "<b a=\"1\">x & 'y'</b>",
     "lines": "one\ntwo\n\n  three", "csv": "a,b,,c", "digits": "42", "i": 7, "n": -3, "z": 0, "big": 12345678901234567890123,
     "f": 2.5, "g": -0.125, "tiny": 1.5e-7, "huge": 1e22, "yes": True, "no": False, "nil": None,
-    "l": [3, 1, 2], "words": ["b", "A", "c", "a", "B"], "mix": [1, "a", None, True, 2.5, [1], {"k": "v"}], "pairs": [["a", 1], ["b", 2]],
-    "empty": [], "nest": [[1, 2], [3, [4]]], "floats": [0.1, -2.5, 1e16], "d": {"b": 1, "a": "x", "C": None},
+    "l": [3, 1, 2], "words": ["b", "A", "c", "a", "B"], "mix": [1, "a", None, True, 2.5, [1], {"k": "v"}],
+    "pairs": [["a", 1], ["b", 2]], "empty": [], "nest": [[1, 2], [3, [4]]],
+    "floats": [0.1, -2.5, 1e16], "d": {"b": 1, "a": "x", "C": None},
     "deep": {"k": {"k": [1, {"k": "v"}]}, "items": 5, "2": "two"}, "void": {},
     "rows": [{"name": "x", "n": 2, "t": {"k": 1}, "on": True}, {"name": "Y", "n": 1, "t": {"k": 2}, "on": False},
              {"name": "a", "n": 2, "t": {"k": 1}}],
@@ -45,7 +46,8 @@ EXPRESSIONS = {
     ], [
         "<int> < <int>", "<int> <= <float>", "<str> > <str>", "<any> == <any>", "<any> != <any>", "<int> >= <int>",
         "<int> < <int> < <int>", "<list> < <list>", "<str> == <str>", "<any> in <seq>", "<any> not in <seq>",
-        "<piece> in <str>", "not <any>", "<bool> and <bool>", "<bool> or <bool>", "<bool> or not <bool>", "<any> is <test>", "<any> is not <test>",
+        "<piece> in <str>", "not <any>", "<bool> and <bool>", "<bool> or <bool>", "<bool> or not <bool>", "<any> is <test>",
+        "<any> is not <test>",
         "<int> is <inttest>", "<str> is <strtest>", "<name> is defined", "<name>.x is undefined", "<d>.nope is defined",
         "<d>['a'] is defined", "<name>[0] is defined", "<str>.startswith(<piece>)", "<str>.endswith(<piece>)",
         "<str>.startswith((<piece>, <piece>))", "<key> in <dict>", "<int> == <float>", "<tuple> == <tuple>",
@@ -149,7 +151,8 @@ EXPRESSIONS = {
 # Iterables that are read once.
 RULES = {
     "iter": [
-        "rows|selectattr('<field>', 'equalto', <any>)", "rows|selectattr('<field>', '<testname>')", "<rows>|rejectattr('role', 'eq', 'user')",
+        "rows|selectattr('<field>', 'equalto', <any>)", "rows|selectattr('<field>', '<testname>')",
+        "<rows>|rejectattr('role', 'eq', 'user')",
         "<seq>|map('<anyfilter>')", "<words>|map('<case>')", "<words>|map('replace', <piece>, <str>)",
         "rows|map(attribute='<field>')", "rows|map(attribute='<field>', default=<any>)", "rows|map(attribute='t.k')",
         "<words>|map('length')", "<list>|map('string')", "<list>|map('default', <any>, true)", "pairs|map('first')",
@@ -211,8 +214,8 @@ RULES = {
     "field": ["name", "n", "on", "t", "role", "content", "nope", "t.k"],
     "case": ["upper", "lower", "title", "capitalize", "trim"],
     "testname": [
-        "defined", "none", "string", "number", "integer", "mapping", "iterable", "sequence", "odd", "true", "boolean", "float", "undefined",
-        "false", "nope",
+        "defined", "none", "string", "number", "integer", "mapping", "iterable", "sequence", "odd", "true", "boolean", "float",
+        "undefined", "false", "nope",
     ],
     "piece": ["'a'", "'o'", "', '", "'l'", "''", "' '", "'\\n'", "'ß'", "'b'", "'two'", "'1'", "<str>"],
     "sep": ["','", "', '", "' '", "''", "'-'", "'\\n'", "'o'", "<str>"],
@@ -246,7 +249,8 @@ RULES = {
         "[::<few>]", "[1:-1]", "[:]", "[<int>:<int>]", "[::-2]", "[<int8>:<few>:-1]", "[<any>:]",
     ],
     "text": [
-        "<|im_start|>", "\n", "\n", " ", "  ", "text", "a b", "\n\n", "  \n", "é", "{ ", "} ", "}} ", "%", "#", "\t", "\n  ", "x\n", "\r\n",
+        "<|im_start|>", "\n", "\n", " ", "  ", "text", "a b", "\n\n", "  \n", "é", "{ ", "} ", "}} ", "%", "#", "\t", "\n  ",
+        "x\n", "\r\n",
         "\r", "'", '"', "\\", "{ { ", "% }",
     ],
     "target": ["x", "a", "k, v", "x, y", "a, b", "item", "(a, b)", "x, (a, b)", "v", "ns.a"],
@@ -315,8 +319,8 @@ RULES = {
 }
 
 
-SPOIL = ("( ) [ ] { } , . : | ~ = == -%} %} }} {{ {% {%- {# #} ' \" and or not is in if else 1 .5 1. 0x * @ $ ! ? ; & ^ x.y endif endfor "
-         "set for true None 1e \\ ` # - + // <").split()
+SPOIL = ("( ) [ ] { } , . : | ~ = == -%} %} }} {{ {% {%- {# #} ' \" and or not is in if else 1 .5 1. 0x * @ $ ! ? ; & ^ x.y "
+         "endif endfor set for true None 1e \\ ` # - + // <").split()
 
 
 def pieces(text):

@@ -1,4 +1,5 @@
-/* [filter]: what templates call. data/golden/filter.jsonl has calls of every row and the answers of Jinja2 and Python, made by gen/filter_cases.py. */
+/* [filter]: what templates call. data/golden/filter.jsonl has calls of every row and the answers of Jinja2 and Python,
+ * made by gen/filter_cases.py. */
 #include "program.h"
 #include "check.h"
 
@@ -22,7 +23,8 @@ static val t_filter_value(val_env *env, val v) {
         for (size_t i = 0; i < pairs->n; i++) val_dict_set(env, out.dict, pairs->at[i].list->at[0], pairs->at[i].list->at[1]);
     } else if (v.kind == VAL_DICT && kind.kind == VAL_UNDEF) {
         out = val_dict_new(env);
-        for (size_t i = 0; i < v.dict->n; i++) val_dict_set(env, out.dict, v.dict->at[i].key, t_filter_value(env, v.dict->at[i].value));
+        for (size_t i = 0; i < v.dict->n; i++)
+            val_dict_set(env, out.dict, v.dict->at[i].key, t_filter_value(env, v.dict->at[i].value));
     }
     return out;
 }
@@ -93,7 +95,8 @@ static void t_filter_one(const val *line, val coded, const val_list *one, int at
     val_env_init(&env, 64 << 20, 10000000, NULL);
     const bool done = val_run(&env, t_filter_run, &c, &e);
     const bool ok = t_filter_is(c.got.p, done, one->at[1]) && (one->n < 3 || t_filter_is(c.after.p, done, one->at[2]));
-    CHECKF(ok, "line %d, value %lld: got %s, afterwards %s%s%s", at, (long long)one->at[0].i, c.got.p ? c.got.p : "", c.after.p ? c.after.p : "", done ? "" : ", error ", e.text);
+    CHECKF(ok, "line %d, value %lld: got %s, afterwards %s%s%s", at, (long long)one->at[0].i, c.got.p ? c.got.p : "",
+        c.after.p ? c.after.p : "", done ? "" : ", error ", e.text);
     str_drop(&c.got);
     str_drop(&c.after);
     val_env_drop(&env);
@@ -124,7 +127,8 @@ static void t_filter_answers(void) {
 static const filter_row *t_filter_named(const char *table, const char *name) {
     for (size_t t = 0; t < sizeof filter__tables / sizeof *filter__tables; t++)
         for (size_t i = 0; i < filter__tables[t].n; i++)
-            if (strcmp(filter__tables[t].what, table) == 0 && strcmp(filter__tables[t].rows[i].head.name, name) == 0) return &filter__tables[t].rows[i];
+            if (strcmp(filter__tables[t].what, table) == 0 && strcmp(filter__tables[t].rows[i].head.name, name) == 0)
+                return &filter__tables[t].rows[i];
     CHECKF(false, "no %s '%s'", table, name);
     return NULL;
 }
@@ -223,7 +227,8 @@ static void t_filter_show(val_env *env, val v, str *out) {
     }
     const val_str s = val_as_str(env, v);
     for (size_t i = 0; i < s.n; i++) {
-        const bool input = s.p[i] & VAL_INPUT, before = i && (s.p[i - 1] & VAL_INPUT), after = i + 1 < s.n && (s.p[i + 1] & VAL_INPUT);
+        const bool input = s.p[i] & VAL_INPUT, before = i && (s.p[i - 1] & VAL_INPUT);
+        const bool after = i + 1 < s.n && (s.p[i + 1] & VAL_INPUT);
         if (input && !before) str_put(out, "«");
         val_utf8(val_sub(s, i, i + 1), out);
         if (input && !after) str_put(out, "»");
@@ -237,7 +242,8 @@ typedef struct {
 
 static void t_filter_origin_one(val_env *env, void *arg) {
     t_filter_origin_run *r = arg;
-    const val            in = t_filter_marked(env, val_json_read(env, bytes_of(r->o->in), 0)), args = t_filter_marked(env, val_json_read(env, bytes_of(r->o->args), 0));
+    const val            in = t_filter_marked(env, val_json_read(env, bytes_of(r->o->in), 0));
+    const val            args = t_filter_marked(env, val_json_read(env, bytes_of(r->o->args), 0));
     const val_args       a = {args.list->at, args.list->n, NULL};
     t_filter_show(env, filter_call(env, t_filter_named(r->o->table, r->o->row), in, &a), &r->got);
 }
@@ -299,10 +305,17 @@ static void t_filter_limits(void) {
     static const t_filter_refusal rows[] = {
         {"filter", "indent", "\"a\"", "[1000000000000]", EXIT_RESOURCE, "memory"},
         {"filter", "indent", "{\"of\": \"a\\n\", \"times\": 100000}", "[1000]", EXIT_RESOURCE, "memory"},
-        {"filter", "replace", "{\"of\": \"a\", \"times\": 100000}", "[\"a\", \"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\"]", EXIT_RESOURCE, "memory"},
-        {"filter", "trim", "{\"of\": \"a\", \"times\": 3000000}", "[\"01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
-         "01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789b"
-         "01234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789a\"]", EXIT_RESOURCE, "spent"},
+        {"filter", "replace", "{\"of\": \"a\", \"times\": 100000}",
+         "[\"a\", \"012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
+         "0123456789012345678901234567890123456789\"]",
+         EXIT_RESOURCE, "memory"},
+        {"filter", "trim", "{\"of\": \"a\", \"times\": 3000000}",
+         "[\"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456"
+         "7890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456"
+         "78901234567890123456789012345678901234567890123456789012345678901234567890123456789b0123456789012345"
+         "6789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345"
+         "678901234567890123456789a\"]",
+         EXIT_RESOURCE, "spent"},
         {"function", "range", "null", "[100001]", EXIT_INPUT, "100000"},
         {"filter", "tojson", "[1]", "[false, 1000000000000]", EXIT_RESOURCE, "memory"},
         {"filter", "from_json", "{\"of\": \"[\", \"times\": 2000}", "[]", EXIT_RESOURCE, "levels"},
@@ -321,7 +334,8 @@ static void t_filter_limits(void) {
         val_env_init(&env, 64 << 20, 10000000, NULL);
         const bool done = val_run(&env, t_filter_refusal_one, &r, &e);
         EQ_INT(e.code, rows[i].code);
-        CHECKF(done == !rows[i].code && strstr(e.text, rows[i].says), "%s %s: \"%s\", want \"%s\"", rows[i].row, rows[i].in, e.text, rows[i].says);
+        CHECKF(done == !rows[i].code && strstr(e.text, rows[i].says), "%s %s: \"%s\", want \"%s\"", rows[i].row, rows[i].in,
+            e.text, rows[i].says);
         CHECKF(t_cpu() - start < 10, "%s %s: %.1f s", rows[i].row, rows[i].in, t_cpu() - start);
         val_env_drop(&env);
     }

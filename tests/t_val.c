@@ -77,7 +77,8 @@ static val tv_float(val_env *env, const val *a) {
 }
 static val tv_dumps(val_env *env, const val *a) {
     const bool          seps = a[2].kind == VAL_LIST;
-    const val_json_form form = {a[1], seps ? a[2].list->at[0] : val_none(), seps ? a[2].list->at[1] : val_none(), val_truth(a[3]), val_truth(a[4])};
+    const val           item = seps ? a[2].list->at[0] : val_none(), key = seps ? a[2].list->at[1] : val_none();
+    const val_json_form form = {a[1], item, key, val_truth(a[3]), val_truth(a[4])};
     val_buf            *b = val_buf_new(env);
     val_json_write(env, b, a[0], &form);
     return val_str_view(val_buf_str(b));
@@ -86,9 +87,13 @@ static val tv_dumps(val_env *env, const val *a) {
 static const struct {
     const char *name;
     val (*fn)(val_env *env, const val *args);
-} tv_ops[] = {{"add", tv_add}, {"minus", tv_minus}, {"mul", tv_mul}, {"div", tv_div}, {"floordiv", tv_floordiv}, {"mod", tv_mod}, {"neg", tv_neg}, {"pos", tv_pos},
-              {"eq", tv_eq}, {"lt", tv_lt}, {"gt", tv_gt}, {"le", tv_le}, {"in", tv_in}, {"index", tv_index}, {"slice", tv_slice}, {"repr", tv_same}, {"str", tv_str}, {"len", tv_len},
-              {"truth", tv_truth}, {"trunc", tv_trunc}, {"loads", tv_loads}, {"int", tv_int}, {"float", tv_float}, {"json", tv_dumps}};
+} tv_ops[] = {
+    {"add", tv_add}, {"minus", tv_minus}, {"mul", tv_mul}, {"div", tv_div}, {"floordiv", tv_floordiv},
+    {"mod", tv_mod}, {"neg", tv_neg}, {"pos", tv_pos}, {"eq", tv_eq}, {"lt", tv_lt}, {"gt", tv_gt}, {"le", tv_le},
+    {"in", tv_in}, {"index", tv_index}, {"slice", tv_slice}, {"repr", tv_same}, {"str", tv_str}, {"len", tv_len},
+    {"truth", tv_truth}, {"trunc", tv_trunc}, {"loads", tv_loads}, {"int", tv_int}, {"float", tv_float},
+    {"json", tv_dumps},
+};
 
 typedef struct {
     char *field[8];                                   /* operation, arguments, result */
@@ -129,8 +134,9 @@ static void t_val_python(void) {
         want.got = (str){0};
         if (strcmp(l.field[l.n - 1], "!") == 0) str_put(&want.got, "!");
         else CHECK(tv_go(tv_wanted, &want).done);
-        CHECKF(strcmp(l.got.p, want.got.p) == 0, "row %d: %.10s(%.120s%s%.120s): got %.300s, want %.300s", rows + 1, l.field[0], l.field[1], l.n > 3 ? ", " : "", l.n > 3 ? l.field[2] : "", l.got.p,
-               want.got.p);
+        const char *more = l.n > 3 ? l.field[2] : "";
+        CHECKF(strcmp(l.got.p, want.got.p) == 0, "row %d: %.10s(%.120s, %.120s): got %.300s, want %.300s", rows + 1, l.field[0],
+            l.field[1], more, l.got.p, want.got.p);
         str_drop(&l.got);
         str_drop(&want.got);
     }
@@ -172,7 +178,8 @@ static void tv_origin(val_env *env, void *arg) {
     EQ_STR(tv_origins(val_escape(env, val_add(env, tv_input(env, "<"), val_str_of(env, "<")).s)), "iiiitttt");
     val_json_write(env, b, val_copy(env, in), NULL);
     EQ_STR(tv_origins(val_buf_str(b)), "tiiiit");
-    const val read = val_json_parse(env, val_add(env, val_add(env, val_str_of(env, "[\"a\\n"), tv_input(env, "b\\n\\u00e9")), val_str_of(env, "\"]")).s);
+    const val read = val_json_parse(env,
+        val_add(env, val_add(env, val_str_of(env, "[\"a\\n"), tv_input(env, "b\\n\\u00e9")), val_str_of(env, "\"]")).s);
     EQ_STR(tv_origins(read.list->at[0].s), "ttiii");
     CHECK(val_eq(env, tv_input(env, "xy"), t));
     CHECK(val_truth(val_get(tv_json(env, "{\"xy\": 1}"), "xy")));
@@ -199,7 +206,8 @@ static void tv_bytes(val_env *env, void *arg) {
     CHECK(out.n == 2 * whole && memcmp(out.p, out.p + whole, whole) == 0);
     CHECK(spans.n > 200 && spans.at[spans.n - 1].end == out.n && spans.at[0].input && !spans.at[1].input);
     str_clear(&out);
-    val_utf8_from(val_text(env, bytes_of("\xe6\x97\xa5\xf0\x9f\x98\x80\xed\xa0\x80\xc0\xaf\xf4\x90\x80\x80"), true).s, &out, &spans);
+    val_utf8_from(val_text(env, bytes_of("\xe6\x97\xa5\xf0\x9f\x98\x80\xed\xa0\x80\xc0\xaf\xf4\x90\x80\x80"), true).s, &out,
+        &spans);
     EQ_STR(out.p, "\xe6\x97\xa5\xf0\x9f\x98\x80\xed\xa0\x80\xc0\xaf\xf4\x90\x80\x80");
     EQ_STR(tv_text(env, val_text(env, bytes_of("a\xff\xe6"), true), true), "'a\\udcff\\udce6'");
     EQ_INT(val_text(env, bytes_of("\xe6\x97\xe6\x97\xa5"), true).s.n, 3);
@@ -241,7 +249,8 @@ static void t_val_grow(void) {
 static void tv_kinds(val_env *env, void *arg) {
     (void)arg;
     val_list *l = val_list_new(env).list;
-    val       t = val_tuple_new(env), d = tv_json(env, "{\"a\": 1, \"b\": [2]}"), loop = val_list_new(env), ring = val_dict_new(env);
+    val       t = val_tuple_new(env), d = tv_json(env, "{\"a\": 1, \"b\": [2]}");
+    val       loop = val_list_new(env), ring = val_dict_new(env);
     for (int i = 0; i < 3; i++) val_list_add(env, l, val_int(i));
     EQ_STR(tv_text(env, t, true), "()");
     val_list_add(env, t.list, val_int(1));
@@ -253,15 +262,18 @@ static void tv_kinds(val_env *env, void *arg) {
     val_list_add(env, t.list, val_of_list(l));
     CHECK(!val__hashable(env, t));
     EQ_STR(tv_text(env, t, true), "(1, [0, 1, 2])");
-    EQ_STR(tv_text(env, val_view_of(tv_json(env, "{\"a\": 1, \"b\": [2]}").dict, VAL_ITEMS), true), "dict_items([('a', 1), ('b', [2])])");
+    EQ_STR(tv_text(env, val_view_of(tv_json(env, "{\"a\": 1, \"b\": [2]}").dict, VAL_ITEMS), true),
+        "dict_items([('a', 1), ('b', [2])])");
     EQ_STR(tv_text(env, val_view_of(tv_json(env, "{\"a\": 1}").dict, VAL_KEYS), true), "dict_keys(['a'])");
     EQ_STR(tv_text(env, val_view_of(tv_json(env, "{\"a\": 1}").dict, VAL_VALUES), true), "dict_values([1])");
     EQ_STR(tv_text(env, val_range_of(0, 5, 1), true), "range(0, 5)");
     EQ_STR(tv_text(env, val_slice(env, val_range_of(0, 10, 3), val_none(), val_none(), val_int(-1)), true), "range(9, -3, -3)");
     EQ_STR(tv_text(env, val_of_list(val_items(env, val_range_of(9, -3, -3))), true), "[9, 6, 3, 0]");
     EQ_INT(val_len(env, val_range_of(INT64_MIN, INT64_MAX, 1)), -1);
-    CHECK(val_in(env, val_int(6), val_range_of(0, 10, 3)) && !val_in(env, val_int(7), val_range_of(0, 10, 3)) && val_in(env, val_float(3), val_range_of(9, -3, -3)));
-    CHECK(val_eq(env, val_range_of(0, 3, 2), val_range_of(0, 4, 2)) && !val_eq(env, val_range_of(0, 3, 1), val_range_of(0, 4, 1)));
+    CHECK(val_in(env, val_int(6), val_range_of(0, 10, 3)) && !val_in(env, val_int(7), val_range_of(0, 10, 3)));
+    CHECK(val_in(env, val_float(3), val_range_of(9, -3, -3)));
+    CHECK(val_eq(env, val_range_of(0, 3, 2), val_range_of(0, 4, 2)));
+    CHECK(!val_eq(env, val_range_of(0, 3, 1), val_range_of(0, 4, 1)));
     val it = val_iter_of(env, l, "generator"), other = it;
     CHECK(val_truth(it) && val_in(env, val_int(1), it));
     EQ_STR(tv_text(env, val_of_list(val_items(env, other)), true), "[2]");
@@ -280,7 +292,8 @@ static void tv_markup(val_env *env, void *arg) {
     safe.safe = true;
     EQ_STR(tv_text(env, val_add(env, safe, plain), false), "<b>&lt;&amp;&gt;&#39;&#34;");
     EQ_STR(tv_text(env, val_add(env, plain, safe), true), "Markup('&lt;&amp;&gt;&#39;&#34;<b>')");
-    CHECK(val_add(env, plain, safe).safe && val_mul(env, safe, val_int(2)).safe && val_index(env, safe, val_int(0)).safe && !val_add(env, plain, plain).safe);
+    CHECK(val_add(env, plain, safe).safe && val_mul(env, safe, val_int(2)).safe && val_index(env, safe, val_int(0)).safe);
+    CHECK(!val_add(env, plain, plain).safe);
     CHECK(val_slice(env, safe, val_int(1), val_none(), val_none()).safe && val_eq(env, safe, val_str_of(env, "<b>")));
 }
 
@@ -421,7 +434,9 @@ static void t_val_deep(void) {
 
 static void tv_repeat(val_env *env, void *arg) { (void)arg; val_mul(env, val_str_of(env, "ab"), val_int(INT64_MAX)); }
 static void tv_repeat_list(val_env *env, void *arg) { (void)arg; val_mul(env, tv_json(env, "[1, 2]"), val_int(INT64_MAX / 2)); }
-static void tv_repeat_wraps(val_env *env, void *arg) { (void)arg; val_mul(env, tv_json(env, "[1, 2, 3, 4]"), val_int(INT64_MAX / 2 + 2)); }
+static void tv_repeat_wraps(val_env *env, void *arg) {
+    (void)arg; val_mul(env, tv_json(env, "[1, 2, 3, 4]"), val_int(INT64_MAX / 2 + 2));
+}
 static void tv_range_items(val_env *env, void *arg) { (void)arg; val_items(env, val_range_of(INT64_MIN, INT64_MAX, 1)); }
 static void tv_double_str(val_env *env, void *arg) {
     (void)arg;
@@ -448,7 +463,8 @@ static void tv_paths_json(val_env *env, void *arg) { (void)arg; val_json_write(e
 static void tv_paths_copy(val_env *env, void *arg) { (void)arg; val_copy(env, tv_doubled(env)); }
 static void tv_search(val_env *env, void *arg) {
     (void)arg;
-    const val hay = val_mul(env, val_str_of(env, "a"), val_int(2000000)), needle = val_add(env, val_mul(env, val_str_of(env, "a"), val_int(1000000)), val_str_of(env, "b"));
+    const val a = val_str_of(env, "a"), hay = val_mul(env, a, val_int(2000000));
+    const val needle = val_add(env, val_mul(env, a, val_int(1000000)), val_str_of(env, "b"));
     for (;;) val_in(env, needle, hay);
 }
 static void tv_compare(val_env *env, void *arg) {
@@ -465,7 +481,8 @@ static void tv_sort_keys(val_env *env, void *arg) {
     (void)arg;
     val                 d = val_dict_new(env);
     const val_json_form form = {val_none(), val_none(), val_none(), true, false};
-    for (int i = 0; i < 20000; i++) val_dict_set(env, d.dict, val_str_view(tv_printed(env, val_int(i * 7919 % 20000), false)), val_none());
+    for (int i = 0; i < 20000; i++)
+        val_dict_set(env, d.dict, val_str_view(tv_printed(env, val_int(i * 7919 % 20000), false)), val_none());
     for (;;) val_json_write(env, val_buf_new(env), d, &form);
 }
 static void tv_text_long(val_env *env, void *arg) {
@@ -492,8 +509,9 @@ static void tv_indent(val_env *env, void *arg) {
 }
 static void t_val_limits(void) {
     static void (*const all[])(val_env *env, void *arg) = {
-        tv_repeat,     tv_repeat_list, tv_repeat_wraps, tv_range_items, tv_double_str, tv_double_list, tv_paths_eq,   tv_paths_repr, tv_paths_json,
-        tv_paths_copy, tv_search,      tv_compare,      tv_among,       tv_sort_keys,  tv_text_long,   tv_print_big,  tv_print_tiny, tv_indent,
+        tv_repeat,    tv_repeat_list, tv_repeat_wraps, tv_range_items, tv_double_str, tv_double_list,
+        tv_paths_eq,  tv_paths_repr,  tv_paths_json,   tv_paths_copy,  tv_search,     tv_compare,
+        tv_among,     tv_sort_keys,   tv_text_long,    tv_print_big,   tv_print_tiny, tv_indent,
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const tv_run r = tv_go(all[i], NULL);
@@ -516,7 +534,9 @@ static void tv_nine(val_env *env, void *arg) {
 static void tv_bad_sum(val_env *env, void *arg) { (void)arg; val_add(env, val_int(INT64_MAX), val_int(1)); }
 static void tv_bad_big(val_env *env, void *arg) { (void)arg; val_mul(env, tv_json(env, "9223372036854775808"), val_int(1)); }
 static void tv_bad_half(val_env *env, void *arg) { (void)arg; val_div(env, val_int((1ll << 53) + 1), val_int(2)); }
-static void tv_bad_key(val_env *env, void *arg) { (void)arg; val_dict_set(env, val_dict_new(env).dict, val_list_new(env), val_none()); }
+static void tv_bad_key(val_env *env, void *arg) {
+    (void)arg; val_dict_set(env, val_dict_new(env).dict, val_list_new(env), val_none());
+}
 static void tv_bad_add(val_env *env, void *arg) { (void)arg; val_add(env, val_int(1), val_str_of(env, "a")); }
 static void tv_bad_undef(val_env *env, void *arg) { (void)arg; val_minus(env, val_int(1), val_undef("who")); }
 static void tv_bad_zero(val_env *env, void *arg) { (void)arg; val_mod(env, val_int(1), val_float(0)); }
@@ -530,7 +550,8 @@ static void t_val_errors(void) {
         {tv_bad_json, "[1, 2", "JSON, byte 6: found the end, expected a comma or ]"},
         {tv_bad_json, "{\"a\": tru}", "JSON, byte 7: found 't', expected a value"},
         {tv_bad_json, "{\"\xc3\xa9\": \x01}", "JSON, byte 8: found the character U+0001, expected a value"},
-        {tv_bad_json, "[\"a\nb\"]", "JSON, byte 4: found the character U+000A, expected an escape in place of a control character"},
+        {tv_bad_json, "[\"a\nb\"]",
+         "JSON, byte 4: found the character U+000A, expected an escape in place of a control character"},
         {tv_bad_json, "[\xff]", "JSON, byte 2: found the byte 0xff, expected a value"},
         {tv_bad_json, "[1] x", "JSON, byte 5: found 'x', expected the end"},
         {tv_bad_json, "{a: 1}", "JSON, byte 2: found 'a', expected a key in quotes"},
@@ -576,9 +597,10 @@ static void t_val_run(void) {
 
 static const t_case t_val_cases[] = {
     {"val python", "operations on values give what Python gives: arithmetic, order, slices, printed forms, JSON", t_val_python},
-    {"val origin", "each character keeps its origin through every operation, and each byte comes out as it went in", t_val_origin},
+    {"val origin", "each character keeps its origin through every operation, and bytes come out as they went in", t_val_origin},
     {"val grow", "a string that is appended to in place changes no other string", t_val_grow},
-    {"val kinds", "tuples, views, ranges, iterators, undefined values, markup and values that hold themselves are as in Python and Jinja", t_val_kinds},
+    {"val kinds",
+     "tuples, views, ranges, iterators, undefined values, markup, values that hold themselves: as in Jinja", t_val_kinds},
     {"val dict", "a dict keeps its order over deletions, and equal numbers are one key", t_val_dict},
     {"val deep", "a thousand levels need no stack, one more is refused", t_val_deep},
     {"val limits", "work and memory without end are stopped by their limits", t_val_limits},

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Holds the template engine against Jinja2.
 
-    templates.py LLMRUN DIR...                 ten conversations through every template of these folders (*.jinja, tokenizer_config.json, chat_template.json)
+    templates.py LLMRUN DIR...                 ten conversations through every template of these folders (*.jinja,
+                                               tokenizer_config.json, chat_template.json)
     templates.py --fuzz N [--seed S] DRIVER    N random snippets of snippets.py through DRIVER (tests/snippets.c)
     templates.py --record N FILE               N snippets with what Jinja2 makes of them, for make test, which needs no Jinja2
 
-Jinja2 is set up as Hugging Face transformers does it. Where it raises an error, llmrun must refuse. A difference is listed with its reason; the last line counts.
+Jinja2 is set up as Hugging Face transformers does it. Where it raises an error, llmrun must refuse. A difference is listed with
+its reason; the last line counts.
 Exit 1: there is a difference that KNOWN does not list."""
 import argparse, collections, copy, datetime, glob, json, os, random, re, resource, signal, struct, subprocess, sys, warnings
 import snippets
@@ -18,21 +20,26 @@ except ImportError:
 NAMES = list(jinja2.defaults.DEFAULT_FILTERS) + list(jinja2.defaults.DEFAULT_TESTS)
 # Differences that stay: what the snippet holds, what the reason of the difference holds, why.
 KNOWN = [
-    ("", r"NameError: name '(inf|nan)'", "Jinja2 writes an infinite constant into its own code, which then fails; llmrun has the value"),
+    ("", r"NameError: name '(inf|nan)'",
+     "Jinja2 writes an infinite constant into its own code, which then fails; llmrun has the value"),
     ("", "AssertionError: Tried to resolve",
      "a bug of Jinja2: a name that only the filter of a set block or an assigned attribute reads"),
-    (r"namespace|dict|range|\bm\b|loop", "(?i)<(class|function|macro|loopcontext)", "a class, function, macro or loop prints in its own way"),
+    (r"namespace|dict|range|\bm\b|loop", "(?i)<(class|function|macro|loopcontext)",
+     "a class, function, macro or loop prints in its own way"),
     (r"\[", "found a slice of", "Jinja2 computes a constant that has no slices to undefined, and fails where it is no constant"),
     (r"__", "", "a name with two underscores is undefined, and its attributes fail"),
     (r"\bdict *[.[]", "", "dict[x] is a type of Python"),
     (r"\{#-?$", "", "a template may end directly after {#"),
-    ("", "found '(?!(%s)')\\w+', which is no filter or test" % "|".join(NAMES), "a constant decides before the unknown name is looked up"),
-    ("", r"unhashable|found dict_values as a key", "a constant that is not needed is computed; views of dicts are keys by address"),
+    ("", "found '(?!(%s)')\\w+', which is no filter or test" % "|".join(NAMES),
+     "a constant decides before the unknown name is looked up"),
+    ("", r"unhashable|found dict_values as a key",
+     "a constant that is not needed is computed; views of dicts are keys by address"),
     (r"\| *(map|select|reject|unique)", r"which has no items|which is no (test|filter) here|lacks the name|found \w+ as a key",
      "Jinja2's map, select and their kin fail where their results are read"),
-    ("", "OverflowError: Python int too large to convert to C int|cannot be interpreted as an integer", "a flag or width can be any value or integer"),
+    ("", "OverflowError: Python int too large to convert to C int|cannot be interpreted as an integer",
+     "a flag or width can be any value or integer"),
     ("", "beyond 64 bits|more than 53 bits", "integers have 64 bits"),
-    ("%", "'%' is not supported between str", "a text has no % of its own"),
+    ("%", "'%' is not supported between str|missing is undefined", "a text has no % of its own"),
     ("format", r"format\(\): ", "format knows %s and %% alone"),
     ("loop", "in the form loop.name only", "a loop with a condition has a length only as loop.length"),
     (r"generation(.|\n)*caller", "", "generation is a call of its own in Jinja2: caller there is its own"),
@@ -106,12 +113,15 @@ def render(env, text, variables):
 def first_difference(a, b):
     at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
     begin = max(at - 20, 0)
-    return "byte %d: jinja2 %r, llmrun %r" % (at, a[begin:at + 40].decode("utf-8", "replace"), b[begin:at + 40].decode("utf-8", "replace"))
+    shown = lambda s: s[begin:at + 40].decode("utf-8", "replace")
+    return "byte %d: jinja2 %r, llmrun %r" % (at, shown(a), shown(b))
 
 
 def answer(code, out, error):
     """What llmrun made of a template: bytes, or None and its message."""
-    return (out, "") if code == 0 else (None, error if code == 2 else "limit: " + error if code == 3 else "exit %d: %s" % (code, error))
+    if code == 0:
+        return out, ""
+    return None, error if code == 2 else "limit: " + error if code == 3 else "exit %d: %s" % (code, error)
 
 
 def verdict(want, why, got, error):
@@ -130,7 +140,8 @@ def verdict(want, why, got, error):
 # --- ten conversations for a template ---
 
 def tool(name, description, **parameters):
-    return {"type": "function", "function": {"name": name, "description": description, "parameters": {"type": "object", "properties": parameters, "required": list(parameters)[:1]}}}
+    schema = {"type": "object", "properties": parameters, "required": list(parameters)[:1]}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": schema}}
 
 
 def called(name, arguments, key=None):
@@ -143,27 +154,68 @@ def talk(*turns):
 
 
 MARKS = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-TOOLS = [tool("weather", "The weather of a place, today\nor later", place={"type": "string", "description": "Name of the \"place\""}, days={"type": "integer", "minimum": 0, "default": 1}),
-         tool("add", "Größe <a> & 'b' – 加", a={"type": "number"}, b={"type": ["number", "null"], "enum": [1, 2.5, None]}, deep={"type": "array", "items": {"type": "object", "properties": {"x": {"type": "boolean"}}}})]
+TOOLS = [
+    tool("weather", "The weather of a place, today\nor later", place={"type": "string", "description": "Name of the \"place\""},
+         days={"type": "integer", "minimum": 0, "default": 1}),
+    tool("add", "Größe <a> & 'b' – 加", a={"type": "number"}, b={"type": ["number", "null"], "enum": [1, 2.5, None]},
+         deep={"type": "array", "items": {"type": "object", "properties": {"x": {"type": "boolean"}}}}),
+]
+
+
+def system(text):
+    return [{"role": "system", "content": text}]
+
+
+def answered(content, **more):
+    return [dict({"role": "assistant", "content": content}, **more)]
+
+
+def parts(*texts):
+    """Parts of a content; None: an image."""
+    return [{"type": "image"} if text is None else {"type": "text", "text": text} for text in texts]
+
+
+TWO_CALLS = [called("weather", {"place": "東京", "days": 2}, "abcdef123"),
+             called("add", {"a": 1, "b": 2.0, "deep": [{"x": True}, None]}, "abcdef124")]
+RESULTS = [{"role": "tool", "name": "weather", "tool_call_id": "abcdef123", "content": "{\"sky\": \"clear ☀\"}"},
+           {"role": "tool", "name": "add", "tool_call_id": "abcdef124", "content": "3"}]
+AS_TEXT = [called("add", "{\"a\": 1, \"b\": 2}", "call_0001")]
 
 CONVERSATIONS = [
     ("one question", dict(MARKS, messages=talk("What is a llama?"), add_generation_prompt=True)),
-    ("system and turns", dict(MARKS, messages=[{"role": "system", "content": "You are brief.\nVery."}] + talk("Hello", "Hi!\n", "  How are you?  ", "Fine.", "Good"), add_generation_prompt=True)),
-    ("ends with an answer", dict(MARKS, messages=[{"role": "system", "content": "Be kind."}] + talk("1 + 1?", "2"), add_generation_prompt=False)),
-    ("tools offered", dict(MARKS, messages=[{"role": "system", "content": "Use tools."}] + talk("Weather in Köln?"), tools=TOOLS, add_generation_prompt=True, tool_choice="auto")),
-    ("tools called", dict(MARKS, messages=talk("Weather in 東京, and 1 + 2?") + [
-        {"role": "assistant", "content": "", "tool_calls": [called("weather", {"place": "東京", "days": 2}, "abcdef123"), called("add", {"a": 1, "b": 2.0, "deep": [{"x": True}, None]}, "abcdef124")]},
-        {"role": "tool", "name": "weather", "tool_call_id": "abcdef123", "content": "{\"sky\": \"clear ☀\"}"}, {"role": "tool", "name": "add", "tool_call_id": "abcdef124", "content": "3"},
-        {"role": "assistant", "content": "Clear, and 3."}, {"role": "user", "content": "Thanks"}], tools=TOOLS, add_generation_prompt=True)),
-    ("arguments as text, content null", dict(MARKS, messages=[{"role": "system", "content": "S"}] + talk("Add") + [
-        {"role": "assistant", "content": None, "tool_calls": [called("add", "{\"a\": 1, \"b\": 2}", "call_0001")]}, {"role": "tool", "tool_call_id": "call_0001", "name": "add", "content": "3"}], tools=TOOLS[1:], add_generation_prompt=True)),
-    ("reasoning", dict(MARKS, messages=talk("Think.") + [{"role": "assistant", "content": "<think>\nhm\n</think>\n\nDone.", "reasoning_content": "First this,\nthen that.", "thinking": "So."}] + talk("Again?")
-                       + [{"role": "assistant", "content": "Yes.", "reasoning_content": ""}] + talk("And?"), add_generation_prompt=True, enable_thinking=False, thinking=True, reasoning_effort="high", thinking_budget=512, keep_past_thinking=True, clear_thinking=False)),
-    ("parts of content", dict(MARKS, messages=[{"role": "system", "content": [{"type": "text", "text": "Parts "}, {"type": "text", "text": "here."}]}, {"role": "user", "content": [{"type": "text", "text": "Look: "}, {"type": "image"}, {"type": "text", "text": "é"}]},
-                                               {"role": "assistant", "content": [{"type": "text", "text": "Seen."}]}, {"role": "user", "content": [{"type": "text", "text": "More"}]}], add_generation_prompt=True, enable_thinking=True)),
-    ("unusual texts", dict(MARKS, messages=talk("", "{{ messages }} {% if %} {# #}", "<|im_end|>\n</s>[INST] <b>&amp;\"'\\n\\", "\n\n  \t", "ß ﬀ İ ǆ 👨‍👩‍👧 \u00a0\u2028 \u0007", " Ünï\r\ncode\r", "'\"\\"), add_generation_prompt=True, enable_thinking=True, builtin_tools=["wolfram_alpha"], date_string="1 Jan 2025", tools=None)),
-    ("documents and other roles", dict(bos_token="<|startoftext|>", eos_token="<|im_end|>", messages=[{"role": "developer", "content": "Answer from documents."}, {"role": "user", "content": "Who?", "name": "Zoë"}], documents=[{"title": "T", "text": "Body é", "doc_id": 1, "id": "d1"}, {"title": "", "text": "Second\nline"}],
-                                       available_tools=TOOLS, controls={"length": "short"}, citation_mode="fast", model_identity="I am a model.", add_generation_prompt=True, custom_tools=TOOLS[:1], tools_in_user_message=False)),
+    ("system and turns", dict(
+        MARKS, messages=system("You are brief.\nVery.") + talk("Hello", "Hi!\n", "  How are you?  ", "Fine.", "Good"),
+        add_generation_prompt=True)),
+    ("ends with an answer", dict(MARKS, messages=system("Be kind.") + talk("1 + 1?", "2"), add_generation_prompt=False)),
+    ("tools offered", dict(
+        MARKS, messages=system("Use tools.") + talk("Weather in Köln?"), tools=TOOLS, add_generation_prompt=True,
+        tool_choice="auto")),
+    ("tools called", dict(
+        MARKS, messages=talk("Weather in 東京, and 1 + 2?") + answered("", tool_calls=TWO_CALLS) + RESULTS
+        + answered("Clear, and 3.") + talk("Thanks"), tools=TOOLS, add_generation_prompt=True)),
+    ("arguments as text, content null", dict(
+        MARKS, messages=system("S") + talk("Add") + answered(None, tool_calls=AS_TEXT)
+        + [{"role": "tool", "tool_call_id": "call_0001", "name": "add", "content": "3"}],
+        tools=TOOLS[1:], add_generation_prompt=True)),
+    ("reasoning", dict(
+        MARKS, messages=talk("Think.")
+        + answered("<think>\nhm\n</think>\n\nDone.", reasoning_content="First this,\nthen that.", thinking="So.") + talk("Again?")
+        + answered("Yes.", reasoning_content="") + talk("And?"),
+        add_generation_prompt=True, enable_thinking=False, thinking=True, reasoning_effort="high", thinking_budget=512,
+        keep_past_thinking=True, clear_thinking=False)),
+    ("parts of content", dict(
+        MARKS, messages=system(parts("Parts ", "here.")) + talk(parts("Look: ", None, "é"), parts("Seen."), parts("More")),
+        add_generation_prompt=True, enable_thinking=True)),
+    ("unusual texts", dict(
+        MARKS, messages=talk("", "{{ messages }} {% if %} {# #}", "<|im_end|>\n</s>[INST] <b>&amp;\"'\\n\\", "\n\n  \t",
+                             "ß ﬀ İ ǆ 👨‍👩‍👧 \u00a0\u2028 \u0007", " Ünï\r\ncode\r", "'\"\\"),
+        add_generation_prompt=True, enable_thinking=True, builtin_tools=["wolfram_alpha"], date_string="1 Jan 2025", tools=None)),
+    ("documents and other roles", dict(
+        bos_token="<|startoftext|>", eos_token="<|im_end|>",
+        messages=[{"role": "developer", "content": "Answer from documents."}, {"role": "user", "content": "Who?", "name": "Zoë"}],
+        documents=[{"title": "T", "text": "Body é", "doc_id": 1, "id": "d1"}, {"title": "", "text": "Second\nline"}],
+        available_tools=TOOLS, controls={"length": "short"}, citation_mode="fast", model_identity="I am a model.",
+        add_generation_prompt=True, custom_tools=TOOLS[:1], tools_in_user_message=False)),
 ]
 
 
@@ -192,7 +244,8 @@ def command(program, folder, text, variables):
         f.write(text)
     with open(names[1], "w", encoding="utf-8") as f:
         json.dump(variables, f, ensure_ascii=False)
-    done = subprocess.run([program, "--render", "--chat-template-file", names[0], "-f", names[1]], capture_output=True, timeout=60)
+    arguments = ["--render", "--chat-template-file", names[0], "-f", names[1]]
+    done = subprocess.run([program, *arguments], capture_output=True, timeout=60)
     error = done.stderr.decode("utf-8", "replace").strip()
     return answer(done.returncode, done.stdout, error)
 
@@ -223,9 +276,10 @@ def conversations(program, folders):
                 counts[kind] += 1
                 if reason:
                     print("%s, %s: %s" % (name, title, reason), flush=True)
-    total = sum(counts.values())
+    total, differ = sum(counts.values()), counts["differ"]
     print("; ".join("%s %d" % k for k in sorted(counts.items())))
-    print("%d templates, %d renderings, %d equal (%.2f %%), %d differ" % (n, total, total - counts["differ"], 100 * (total - counts["differ"]) / max(total, 1), counts["differ"]))
+    share = 100 * (total - differ) / max(total, 1)
+    print("%d templates, %d renderings, %d equal (%.2f %%), %d differ" % (n, total, total - differ, share, differ))
     return int(counts["differ"] > 0 or not total)
 
 
@@ -238,7 +292,8 @@ def known(text, want):
 def expected(text):
     """(bytes or None, why), or None where the result is not to be compared: an address, or too slow."""
     try:
-        want, why = render(LOOSE if re.search(r"\.(%s)\(|from_json" % "|".join(CHANGING), text) else STRICT, text, snippets.CONTEXT)
+        loose = re.search(r"\.(%s)\(|from_json" % "|".join(CHANGING), text)
+        want, why = render(LOOSE if loose else STRICT, text, snippets.CONTEXT)
     except Slow:
         return None
     return None if want is not None and re.search(rb"(?i) at 0x[0-9a-f]+", want) else (want, why)
@@ -248,9 +303,11 @@ def run_driver(driver, texts):
     """What the driver makes of each text: bytes, or None and its message. A crash is the result of the text that did it."""
     results, at = [], 0
     head = [json.dumps(snippets.CONTEXT, ensure_ascii=False)]
+    unlimited = lambda: resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     while len(results) < len(texts):
-        parts = [t.encode("utf-8", "surrogatepass") for t in head + texts[len(results):]]
-        done = subprocess.run([driver], input=b"".join(struct.pack("<I", len(p)) + p for p in parts), capture_output=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)))
+        records = [t.encode("utf-8", "surrogatepass") for t in head + texts[len(results):]]
+        records = b"".join(struct.pack("<I", len(p)) + p for p in records)
+        done = subprocess.run([driver], input=records, capture_output=True, preexec_fn=unlimited)
         out, at = done.stdout, 0
         while at + 5 <= len(out):
             code, n = out[at], struct.unpack_from("<I", out, at + 1)[0]
@@ -290,7 +347,8 @@ def fuzz(driver, n, seed, show):
             if not reason or why or len(found) >= show:
                 continue
             kind = kind_of(reason)
-            small = snippets.shrink(text, lambda tries: [r is not None and kind_of(r) == kind for r in differences(driver, tries)])
+            same = lambda tries: [r is not None and kind_of(r) == kind for r in differences(driver, tries)]
+            small = snippets.shrink(text, same)
             why = differences(driver, [small])[0] or reason
             if known(small, why):
                 counts["known"] += 1
@@ -305,7 +363,7 @@ def fuzz(driver, n, seed, show):
 
 
 def record(n, seed, path):
-    """A file of snippets that fail or print something, a line each: the snippet, a tab, and = with the result or ! for an error."""
+    """A file of snippets that fail or print something, a line each: the snippet, a tab, = with the result, or ! for an error."""
     generator, done = snippets.Generator(seed), 0
     escape = lambda s: s.replace("\\", "\\\\").replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
     with open(path, "w", encoding="utf-8", newline="\n") as f:
@@ -315,7 +373,9 @@ def record(n, seed, path):
         while done < n:
             text = generator.snippet()
             got = expected(text)
-            if got is None or known(text, "jinja2 fails (%s)" % got[1] if got[0] is None else "jinja2 prints %r" % got[0]) or len(text) > 160 or got[0] is not None and len(got[0]) > 200 or got[0] is None and done % 4:
+            if got is None or known(text, "jinja2 fails (%s)" % got[1] if got[0] is None else "jinja2 prints %r" % got[0]):
+                continue
+            if len(text) > 160 or got[0] is not None and len(got[0]) > 200 or got[0] is None and done % 4:
                 continue
             try:
                 f.write("%s\t%s\n" % (escape(text), "!" if got[0] is None else "=" + escape(got[0].decode("utf-8"))))

@@ -2,8 +2,8 @@
 """Random values in templates against Python's own: printed forms, JSON, arithmetic, order, subscripts.
     python3 tests/values.py ./llmrun [part of a name ...] [--seed N]
 
-A template applies one operation to each row of a list, and prints a line for each. Rows whose operation fails in Python are not asked,
-nor those whose arithmetic takes or makes integers beyond 64 bits."""
+A template applies one operation to each row of a list, and prints a line for each. Rows whose operation fails in Python are not
+asked, nor those whose arithmetic takes or makes integers beyond 64 bits."""
 import json, math, os, random, subprocess, sys
 import kit
 from kit import case, check, new_folder, short
@@ -76,7 +76,7 @@ def render(template, rows):
 
 
 def agree(expression, python, make):
-    """The expression over row r in a template and the function of r in Python agree: str() of a list of the result, which is one line."""
+    """The expression over row r in a template and the function of r in Python agree: str() of a list of the result, one line."""
     rnd, rows, want = random.Random("%d %s" % (SEED, expression)), [], []
     for _ in range(ROWS):
         r = make(rnd)
