@@ -3,11 +3,9 @@
 #define CONSTRAINT_H
 
 static const struct { const char *name; json_form form; } ct_forms[] = {
-    {"match", {.loose = true}},          {"plain", {.order = 0, .space = 0}}, {"any", {.order = 1, .space = 0}},
-    {"blank", {.order = 0, .space = 1}}, {"lines", {.order = 0, .space = 2}}};
+    {"match", {.loose = true}}, {"plain", {.order = 0, .space = 0}}, {"any", {.order = 1, .space = 0}}, {"blank", {.order = 0, .space = 1}}, {"lines", {.order = 0, .space = 2}}};
 static const struct { const char *name; constrain_kind kind; } ct_kinds[] = {
-    {"gbnf", CONSTRAIN_GBNF},   {"schema", CONSTRAIN_SCHEMA}, {"object", CONSTRAIN_OBJECT},
-    {"regex", CONSTRAIN_REGEX}, {"choice", CONSTRAIN_CHOICE}};
+    {"gbnf", CONSTRAIN_GBNF}, {"schema", CONSTRAIN_SCHEMA}, {"object", CONSTRAIN_OBJECT}, {"regex", CONSTRAIN_REGEX}, {"choice", CONSTRAIN_CHOICE}};
 
 /* v, w NULL: for matching alone, as form "match" is always. NULL: e says why it is refused. */
 static constrain *ct_open(const char *kind, const char *form, bytes text, const tok_vocab *v, const mask_vocab *w, err_t *e) {

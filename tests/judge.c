@@ -1,12 +1,11 @@
 /* Constraints for the scripts that hold them against other programs: a command a line, a line of answer to each.
  *     build/test/judge [VOCABULARY.gguf] < COMMANDS
  *
- *   words                    words N, then N lines: `-` where a token has no bytes of its own, else they in hexadecimal after `=`, and a
- *                            last line: id of each token that ends an answer
+ *   words                    words N, then N lines: `-` where a token has no bytes of its own, else they in hexadecimal after `=`, and a last line: id of
+ *                            each token that ends an answer
  *   tokens LEN               LEN bytes follow: a text -> its tokens | error CODE MESSAGE
- *   build KIND FORM LEN      LEN bytes follow: a constraint. KIND: gbnf, regex, schema. FORM of JSON: match (every order, blank and
- *                            spelling), plain (the schema's order of keys, no blanks), any (any order, no blanks), blank (schema's
- *                            order, a blank may come), lines
+ *   build KIND FORM LEN      LEN bytes follow: a constraint. KIND: gbnf, regex, schema. FORM of JSON: match (every order, blank and spelling), plain (the
+ *                            schema's order of keys, no blanks), any (any order, no blanks), blank (schema's order, a blank may come), lines
  *                            -> held MICROSECONDS | refused CODE MICROSECONDS MESSAGE
  *   match LEN                LEN bytes follow: a text -> yes | no BYTE | error CODE MESSAGE
  *   least                    the shortest text -> text LEN, bytes | none
@@ -101,8 +100,7 @@ static int32_t jd_token(const uint32_t *bits, uint64_t *r) {
 /* A mask agrees with the steps of its tokens. */
 static void jd_agree(constrain *c, const uint32_t *bits, const gram_track *t, bool first) {
     for (int32_t id = 0; id < tok_count(jd_vocab); id++)
-        if (!tok_is_eog(jd_vocab, id) && jd_bit(bits, id) != (mask_accept(c->m, t->set, id, first) >= 0))
-            printf("differs %d %d\n", id, jd_bit(bits, id));
+        if (!tok_is_eog(jd_vocab, id) && jd_bit(bits, id) != (mask_accept(c->m, t->set, id, first) >= 0)) printf("differs %d %d\n", id, jd_bit(bits, id));
 }
 
 /* The mask of where t stands, in memory of its own: any other call may move what mask_of gives. NULL: a limit. */

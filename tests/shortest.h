@@ -15,8 +15,7 @@ static bool shortest_step(gram *g, gram_track *t, uint64_t *left, str *out) {
     return false;
 }
 
-/* Appends a text that completes the set, the shortest one unless texts must differ. False: not known, or more than a MiB, or only with
- * control tokens. */
+/* Appends a text that completes the set, the shortest one unless texts must differ. False: not known, or more than a MiB, or only with control tokens. */
 __attribute__((unused)) static bool shortest_text(gram *g, int32_t set, str *out) {
     gram_track t;
     uint64_t   left = gram_least(g, set);
