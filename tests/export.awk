@@ -27,14 +27,15 @@ function strip(s,    out, t) {
 }
 
 # Whether the braces of a text without strings are balanced.
-function balanced(s) { return gsub(/{/, "", s) == gsub(/}/, "", s) }
+function balanced(s) { return gsub(/[{]/, "", s) == gsub(/[}]/, "", s) }
 
 # --- data in a header ---
 
 # Cuts s at each comma outside brackets, up to its semicolon: declarators in part[1 .. n], the values after their = in value[1 .. n].
 function cut(s, part, value,    n, depth, t, to) {
-    part[n = 1] = value[1] = ""
+    n = 1
     depth = to = 0
+    part[n] = value[n] = ""
     while (match(s, /"([^"\\]|\\.)*"|'([^'\\]|\\.)*'|[][(){},;=]/)) {
         t = substr(s, 1, RSTART - 1)
         if (to) value[n] = value[n] t
@@ -44,7 +45,7 @@ function cut(s, part, value,    n, depth, t, to) {
         if (t ~ /^[[({]$/) depth++
         if (t ~ /^[])}]$/) depth--
         if (t == ";" && !depth) break
-        if (t == "," && !depth) { part[++n] = value[n] = ""; to = 0 }
+        if (t == "," && !depth) { n++; to = 0; part[n] = value[n] = "" }
         else if (t == "=" && !depth && !to) to = 1
         else if (to) value[n] = value[n] t
         else part[n] = part[n] t
@@ -55,7 +56,7 @@ function cut(s, part, value,    n, depth, t, to) {
 # A declarator: its name, and what stands before and after it.
 function take(s) {
     before = name = ""
-    if (match(s, /.*}/)) { before = substr(s, 1, RLENGTH); s = substr(s, RLENGTH + 1) }
+    if (match(s, /.*[}]/)) { before = substr(s, 1, RLENGTH); s = substr(s, RLENGTH + 1) }
     while (match(s, /[A-Za-z_][A-Za-z_0-9]*/) && substr(s, RSTART + RLENGTH) ~ /^[ \t\n]*[A-Za-z_(*]/) {
         before = before substr(s, 1, RSTART + RLENGTH - 1)
         s = substr(s, RSTART + RLENGTH)
@@ -71,11 +72,14 @@ function declare(s,    part, value, n, i, base, out) {
     n = cut(s, part, value)
     for (i = 1; i <= n; i++) {
         take(i > 1 ? base part[i] : part[i])
-        if (i == 1) { base = before; if (match(base, /}/)) match(base, /.*}/); else if (!match(base, /[^*(]*/)) RLENGTH = 0; base = substr(base, 1, RLENGTH) }
+        if (i == 1) {                      # what all declarators share
+            if (!match(before, /.*[}]/)) match(before, /^[^*(]*/)
+            base = substr(before, 1, RLENGTH)
+        }
         if (behind ~ /^\[\]/ && value[i] != "") {
-            if (value[i] !~ /^[ \t\n]*{/) value[i] = "{" value[i] "}"
+            if (value[i] !~ /^[ \t\n]*[{]/) value[i] = "{" value[i] "}"
             out = out "extern __typeof__((" before behind ")" value[i] ") " name ";"
-        } else if (i > 1 && base ~ /}/) { sub(/;$/, "," substr(before, length(base) + 1) name behind ";", out) }
+        } else if (i > 1 && base ~ /[}]/) { sub(/;$/, "," substr(before, length(base) + 1) name behind ";", out) }
         else out = out "extern " before name behind ";"
     }
     return out
@@ -116,14 +120,14 @@ holding {
 # The parameters of a function, up to its body or its semicolon; then the body, up to a brace at the beginning of a line.
 heading {
     print
-    if (bare ~ /{/) { skipping = !balanced(bare); sub(/ *{.*/, ";", line) }
+    if (bare ~ /[{]/) { skipping = !balanced(bare); sub(/ *[{].*/, ";", line) }
     if (bare ~ /[{;]/) heading = 0
     to_header(line)
     next
 }
 skipping {
     print
-    if (/^}/) skipping = 0
+    if (/^[}]/) skipping = 0
     next
 }
 
@@ -140,8 +144,8 @@ $0 ~ exported && !(inlines == "keep" && $0 ~ exported "inline ") {
         sub(/^inline /, "extern inline ", t)
         sub(/^inline /, "", line)
         heading = bare !~ /[{;]/
-        skipping = bare ~ /{/ && !balanced(bare)
-        sub(/ *{.*/, ";", line)
+        skipping = bare ~ /[{]/ && !balanced(bare)
+        sub(/ *[{].*/, ";", line)
         to_header(line)
     } else {
         held = line

@@ -1,6 +1,6 @@
-/* Fuzzes the reader of tool calls. First byte: the form; second: whether tools are given, and where the answer is cut; the rest is the answer.
- * Arguments are JSON objects, content is the answer without some of its bytes, and content that was safe in the cut answer is content of the
- * whole one. */
+/* Fuzzes the reader of tool calls. First byte: the form; second: whether tools are given, and where the answer is cut; the rest
+ * is the answer. Arguments are JSON objects, content is the answer without some of its bytes, and content that was safe in the cut
+ * answer is content of the whole one. */
 #include "program.h"
 
 static const char fz_tools[] = "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"type\": \"string\"}, \"b\": {\"type\": \"array\", \"items\": {\"type\": \"object\"}}}}}}]";

@@ -1,5 +1,5 @@
-/* Fuzzes grammars in GBNF. The input up to the first NUL is a grammar, the rest a text. A grammar is taken, or refused with a message. What the automaton
- * takes byte by byte is what it takes whole, and what can go on has a way to its end. */
+/* Fuzzes grammars in GBNF. The input up to the first NUL is a grammar, the rest a text. A grammar is taken, or refused with a
+ * message. What the automaton takes byte by byte is what it takes whole, and what can go on has a way to its end. */
 #include "program.h"
 #include "shortest.h"
 

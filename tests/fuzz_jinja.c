@@ -1,5 +1,6 @@
-/* Fuzzes templates. The input up to the first NUL is a template, the rest JSON for its variables; broken JSON: none. A template that parses is rendered
- * twice within small limits: both times the same text comes out, or the same error, and the variables stay as they are. */
+/* Fuzzes templates. The input up to the first NUL is a template, the rest JSON for its variables; broken JSON: none. A template
+ * that parses is rendered twice within small limits: both times the same text comes out, or the same error, and the variables stay
+ * as they are. */
 #include "program.h"
 
 typedef struct {

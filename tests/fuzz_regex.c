@@ -1,6 +1,6 @@
-/* Fuzzes regular expressions. The input up to the first NUL is an expression, the rest a text. The rules of the expression and its language, made in another way, agree on the
- * text, and so does the language as rules again; a language and its complement hold every text once. As a pattern of JSON Schema: the same of the complement; as a number: in no set
- * and its complement. */
+/* Fuzzes regular expressions. The input up to the first NUL is an expression, the rest a text. The rules of the expression and
+ * its language, made in another way, agree on the text, and so does the language as rules again; a language and its complement
+ * hold every text once. As a pattern of JSON Schema: the same of the complement; as a number: in no set and its complement. */
 #include "program.h"
 
 static void fz_error(bool ok, const err_t *e) {

@@ -1,7 +1,7 @@
-/* Fuzzes lines of a batch file. Bits of the first byte of the input: 1, the rest is a line of JSON, else plain text, which with 2 is a user's
- * message; 8, the lines ask for vectors. A request that is read passes the sampler's checks, and its strings, written again, are read as the same; the messages of a chat
- * are rendered, and no text of theirs becomes a control token; a refusal has an error text. In all cases the record is one line of JSON
- * and begins with its id. */
+/* Fuzzes lines of a batch file. Bits of the first byte of the input: 1, the rest is a line of JSON, else plain text, which with
+ * 2 is a user's message; 8, the lines ask for vectors. A request that is read passes the sampler's checks, and its strings,
+ * written again, are read as the same; the messages of a chat are rendered, and no text of theirs becomes a control token; a
+ * refusal has an error text. In all cases the record is one line of JSON and begins with its id. */
 #include "program.h"
 #include "tok_mem.h"
 #include "own_jansson.h"

@@ -1,5 +1,5 @@
-/* Fuzzes JSON Schemas with a text. The input is a schema, FF, a text. In each form a schema is held or refused with one line; of one that is held the shortest
- * text matches, and so do random ones; what the generating forms write matches --match. */
+/* Fuzzes JSON Schemas with a text. The input is a schema, FF, a text. In each form a schema is held or refused with one line;
+ * of one that is held the shortest text matches, and so do random ones; what the generating forms write matches --match. */
 #include "program.h"
 #include "constraint.h"
 #include "shortest.h"

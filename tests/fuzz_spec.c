@@ -1,5 +1,5 @@
-/* Fuzzes lookup caches: the bytes are the file, first unchanged, then with correct hashes so that more of it is read. Only tokens of
- * the vocabulary come out of it, and it works like texts of this run. */
+/* Fuzzes lookup caches: the bytes are the file, first unchanged, then with correct hashes so that more of it is read. Only
+ * tokens of the vocabulary come out of it, and it works like texts of this run. */
 #include "program.h"
 #include "tok_mem.h"
 

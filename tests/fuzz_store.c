@@ -1,5 +1,5 @@
-/* Fuzzes prompt caches: the bytes are the file, with correct hashes so that more of it is read. A block is used only if its hash is
- * right, and the file that is written next is valid. */
+/* Fuzzes prompt caches: the bytes are the file, with correct hashes so that more of it is read. A block is used only if its
+ * hash is right, and the file that is written next is valid. */
 #include "program.h"
 
 enum { FZ_STORE_VOCAB = 50, FZ_BLOCK = 2, FZ_BLOCKS = 12, FZ_SLOTS = 5, FZ_DEEP = 200, FZ_BYTES = 128 };

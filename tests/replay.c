@@ -50,8 +50,11 @@
 static const struct {
     const char *name;                                 /* of the folder under tests/corpus, and of fuzz_NAME.c */
     int (*one)(const uint8_t *data, size_t size);
-} replay_entries[] = {{"calib", replay_calib}, {"calls", replay_calls}, {"cli", replay_cli},   {"eval", replay_eval},   {"gbnf", replay_gbnf}, {"gguf", replay_gguf}, {"jinja", replay_jinja}, {"lines", replay_lines},
-                      {"regex", replay_regex}, {"req", replay_req},     {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store}, {"tok", replay_tok}};
+} replay_entries[] = {
+    {"calib", replay_calib}, {"calls", replay_calls}, {"cli", replay_cli},     {"eval", replay_eval},   {"gbnf", replay_gbnf},
+    {"gguf", replay_gguf},   {"jinja", replay_jinja}, {"lines", replay_lines}, {"regex", replay_regex}, {"req", replay_req},
+    {"schema", replay_schema}, {"spec", replay_spec}, {"store", replay_store}, {"tok", replay_tok},
+};
 enum { REPLAY_ENTRIES = sizeof replay_entries / sizeof *replay_entries };
 
 static int replay__entry(const char *name) {

@@ -1,4 +1,5 @@
-/* main() of a program of tests: runs the suites of its list SUITES, or those of their cases whose names begin with one of the arguments. */
+/* main() of a program of tests: runs the suites of its list, SUITES, or those of their cases whose names begin with one of the
+ * arguments. */
 #include "program.h"
 #include "check.h"
 

@@ -1,5 +1,6 @@
-/* Renders many snippets in one process, for tests/templates.py. stdin: the variables as JSON, then snippets; each with its length in four bytes before
- * it, lowest first. stdout, for each snippet: its exit code in a byte, a length in four bytes, what was printed or the message. */
+/* Renders many snippets in one process, for tests/templates.py.
+ * stdin: the variables as JSON, then snippets; each with its length in four bytes before it, lowest first.
+ * stdout, for each snippet: its exit code in a byte, a length in four bytes, what was printed or the message. */
 #include "program.h"
 
 /* The next record of stdin; false: there is none. */
