@@ -65,11 +65,7 @@ static void t_snippets_recorded(void) {
     mem_free(file);
 }
 
-<<<<<<< HEAD
-static const t_case t_snippets_cases[] = {{"snippets", "recorded snippets of templates print what Jinja2 prints, or fail where it fails", t_snippets_recorded}};
-static const t_suite t_snippets_suite = SUITE(t_snippets_cases);
-=======
 static const t_case t_snippets_cases[] = {
     {"snippets", "recorded snippets of templates print what Jinja2 prints, or fail where it fails", t_snippets_recorded},
 };
->>>>>>> tmpl
+static const t_suite t_snippets_suite = SUITE(t_snippets_cases);
