@@ -49,7 +49,7 @@ SINGLE    = awk $(1:%=-v %) -f tests/single.awk $2
 KERNELS  := $(shell $(call SINGLE,list=1,ggml_kernels.h))
 SOURCES  := $(shell $(call SINGLE,list=1 kernels=0,llmrun.c))
 FUZZERS  := $(patsubst tests/fuzz_%.c,%,$(wildcard tests/fuzz_*.c))
-# The suites of build/test/tests and of build/test/kernel_tests, and those whose functions other suites use.
+# The suites of build/test/tests and of build/test/kernel_tests (one may be in both), and those whose functions other suites use.
 SUITES         := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z_]*)' tests/main.c))
 KERNEL_SUITES  := $(patsubst S(%),%,$(shell grep -o 'S(t_[a-z_]*)' tests/kernels.c))
 SHARED_SUITES  := $(sort $(shell sed -n 's/^#include "\(t_[a-z_]*\)\.h"/\1/p' tests/t_*.c))
@@ -422,7 +422,7 @@ build/emu/$1.o: build/seen/$1.c tests/avx512.h build/emu/flags | $(SUITE_HEADERS
 
 endef
 $(foreach s,$(SUITES),$(eval $(call SUITE_RULE,$s)))
-$(foreach s,$(KERNEL_SUITES),$(eval $(call KERNEL_SUITE_RULE,$s)))
+$(foreach s,$(filter-out $(SUITES),$(KERNEL_SUITES)),$(eval $(call KERNEL_SUITE_RULE,$s)))
 
 build/%/replay.o: tests/replay.c build/%/flags | build/seen/llmrun.h
 	$(SEEN) $<
