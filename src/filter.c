@@ -232,19 +232,13 @@ __attribute__((noreturn)) static void filter__wrong(const filter_in *f, int i, c
 #define FILTER_LISTS   (FILTER_KIND(VAL_LIST) | FILTER_KIND(VAL_TUPLE) | FILTER_KIND(VAL_RANGE))
 #define FILTER_SIZED   (FILTER_KIND(VAL_STR) | FILTER_KIND(VAL_DICT) | FILTER_KIND(VAL_UNDEF) | FILTER_LISTS)
 
-/* A whole number as 64 bits; one beyond them becomes the nearest. False: no whole number. */
-static bool filter__whole(val v, int64_t *out) {
-    if (v.kind == VAL_BOOL) *out = v.b;
-    else if (v.kind == VAL_INT) *out = v.i;
-    else if (v.kind == VAL_BIG) *out = val_is_negative(v) ? INT64_MIN : INT64_MAX;
-    else return false;
-    return true;
-}
-
+/* Argument i as a whole number of 64 bits; one beyond them becomes the nearest. */
 static int64_t filter__int(filter_in *f, int i) {
-    int64_t n = 0;
-    if (!filter__whole(f->a[i], &n)) filter__wrong(f, i, "int");
-    return n;
+    const val v = f->a[i];
+    if (v.kind == VAL_BOOL) return v.b;
+    if (v.kind == VAL_BIG) return val_is_negative(v) ? INT64_MIN : INT64_MAX;
+    if (v.kind != VAL_INT) filter__wrong(f, i, "int");
+    return v.i;
 }
 
 static val_str filter__str(filter_in *f, int i) {
@@ -471,7 +465,7 @@ static val_list *filter__items(filter_in *f) {
     return val_items(f->env, f->in);
 }
 
-static val filter__generator(filter_in *f, val_list *l) { return val_iter_of(f->env, l, "generator"); }
+static val filter__generator(filter_in *f, val_list *l) { return val_iter_of(f->env, l); }
 
 /* A copy of a list, which the template may change. */
 static val_list *filter__copied(val_env *env, const val_list *l) {
