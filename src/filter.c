@@ -232,19 +232,13 @@ __attribute__((noreturn)) static void filter__wrong(const filter_in *f, int i, c
 #define FILTER_LISTS   (FILTER_KIND(VAL_LIST) | FILTER_KIND(VAL_TUPLE) | FILTER_KIND(VAL_RANGE))
 #define FILTER_SIZED   (FILTER_KIND(VAL_STR) | FILTER_KIND(VAL_DICT) | FILTER_KIND(VAL_UNDEF) | FILTER_LISTS)
 
-/* A whole number as 64 bits; one beyond them becomes the nearest. False: no whole number. */
-static bool filter__whole(val v, int64_t *out) {
-    if (v.kind == VAL_BOOL) *out = v.b;
-    else if (v.kind == VAL_INT) *out = v.i;
-    else if (v.kind == VAL_BIG) *out = val_is_negative(v) ? INT64_MIN : INT64_MAX;
-    else return false;
-    return true;
-}
-
+/* Argument i as a whole number of 64 bits; one beyond them becomes the nearest. */
 static int64_t filter__int(filter_in *f, int i) {
-    int64_t n = 0;
-    if (!filter__whole(f->a[i], &n)) filter__wrong(f, i, "int");
-    return n;
+    const val v = f->a[i];
+    if (v.kind == VAL_BOOL) return v.b;
+    if (v.kind == VAL_BIG) return val_is_negative(v) ? INT64_MIN : INT64_MAX;
+    if (v.kind != VAL_INT) filter__wrong(f, i, "int");
+    return v.i;
 }
 
 static val_str filter__str(filter_in *f, int i) {
@@ -471,7 +465,6 @@ static val_list *filter__items(filter_in *f) {
     return val_items(f->env, f->in);
 }
 
-static val filter__generator(filter_in *f, val_list *l) { return val_iter_of(f->env, l, "generator"); }
 
 /* A copy of a list, which the template may change. */
 static val_list *filter__copied(val_env *env, const val_list *l) {
@@ -554,7 +547,7 @@ static val filter__unique(filter_in *f) {
         val_dict_set(f->env, seen, key, val_none());
         val_list_add(f->env, out, items->at[i]);
     }
-    return filter__generator(f, out);
+    return val_iter_of(f->env, out);
 }
 
 /* min, max (with 1): the first of equal ones. */
@@ -576,7 +569,7 @@ static val filter__extreme(filter_in *f) {
 
 static val filter__map(filter_in *f) {
     val_list *out = val_list_new(f->env).list;
-    if (!val_truth(f->in)) return filter__generator(f, out);
+    if (!val_truth(f->in)) return val_iter_of(f->env, out);
     const val_list *items = val_items(f->env, f->in);
     const val_pair *attribute = f->args->n ? NULL : filter__named(f->args, bytes_of("attribute"));
     if (attribute) {
@@ -585,13 +578,13 @@ static val filter__map(filter_in *f) {
             val_fail(f->env, EXIT_INPUT, "map(): expected 'attribute' and 'default' alone");
         filter_path p = filter__path(f, attribute->value, false);
         if (absent) p.absent = absent->value;
-        return filter__generator(f, filter__keys(f, items, &p));
+        return val_iter_of(f->env, filter__keys(f, items, &p));
     }
     if (!f->args->n) val_fail(f->env, EXIT_INPUT, "map() lacks the name of a filter");
     const filter_row *row = items->n ? filter__row_of(f->env, FILTER_OF_FILTERS, f->args->at[0]) : NULL;
     const val_args    rest = {f->args->at + 1, f->args->n - 1, f->args->named};
     for (size_t i = 0; i < items->n; i++) val_list_add(f->env, out, filter_call(f->env, row, items->at[i], &rest));
-    return filter__generator(f, out);
+    return val_iter_of(f->env, out);
 }
 
 enum { FILTER_REJECT = 1, FILTER_BY_ATTRIBUTE = 2 };
@@ -602,7 +595,7 @@ static val filter__select(filter_in *f) {
     val_list  *out = val_list_new(f->env).list;
     val_args   rest = *f->args;
     filter_path p = {0};
-    if (!val_truth(f->in)) return filter__generator(f, out);
+    if (!val_truth(f->in)) return val_iter_of(f->env, out);
     const val_list *items = val_items(f->env, f->in);
     if (f->row->with & FILTER_BY_ATTRIBUTE) {
         if (!rest.n) val_fail(f->env, EXIT_INPUT, "%s() lacks the name of an attribute", f->row->head.name);
@@ -619,7 +612,7 @@ static val filter__select(filter_in *f) {
         if (test) v = filter_call(f->env, test, v, &rest);
         if (val_truth(v) != reject) val_list_add(f->env, out, items->at[i]);
     }
-    return filter__generator(f, out);
+    return val_iter_of(f->env, out);
 }
 
 static val filter__list(filter_in *f) { return val_of_list(filter__copied(f->env, filter__items(f))); }
@@ -662,9 +655,9 @@ static val filter__join(filter_in *f) {
 }
 
 static val filter__pairs(filter_in *f) {
-    if (f->in.kind == VAL_UNDEF) return filter__generator(f, val_list_new(f->env).list);
+    if (f->in.kind == VAL_UNDEF) return val_iter_of(f->env, val_list_new(f->env).list);
     if (f->in.kind != VAL_DICT) filter__wrong(f, -1, "dict");
-    return filter__generator(f, filter__copied(f->env, val_items(f->env, val_view_of(f->in.dict, VAL_ITEMS))));
+    return val_iter_of(f->env, filter__copied(f->env, val_items(f->env, val_view_of(f->in.dict, VAL_ITEMS))));
 }
 
 /* --- filters of strings --- */
@@ -789,7 +782,6 @@ static val filter__marked_safe(filter_in *f) {
     v.safe = true;
     return v;
 }
-
 
 static val_list *filter__words(val_env *env, val_str s, int64_t most) {
     val_list *out = val_list_new(env).list;

@@ -107,10 +107,12 @@ typedef enum {                                        /* stack before -- after; 
 typedef enum { JS_STORE, JS_MAYBE /* inside `if` */, JS_PARAM } jinja_store;
 
 typedef struct {
-    uint8_t  op, flag;
+    uint8_t  op;                                      /* jinja_op_name, which tells what the others mean */
+    uint8_t  flag;
     uint16_t n;
-    int32_t  a, b;
-    uint32_t line;
+    int32_t  a;
+    int32_t  b;
+    uint32_t line;                                    /* of the template */
 } jinja_op;
 
 /* One argument in a call. */
@@ -121,30 +123,39 @@ typedef struct {
 
 /* The arguments of a call, of a filter or a test: [first, first + n) of the list of all. */
 typedef struct {
-    uint32_t first, n;
+    uint32_t first;
+    uint32_t n;
     bool     plain;                                   /* all by position */
 } jinja_form;
 
 /* What a frame does when it begins: a variable gets the value of an outer one, of the context, or none. */
 typedef struct {
     enum { JL_PARAM, JL_RESOLVE, JL_ALIAS, JL_UNDEF } how;
-    int32_t slot, up, from, name;
+    int32_t slot;                                     /* of the variable */
+    int32_t up;                                       /* JL_ALIAS: calls up to that of the outer variable */
+    int32_t from;                                     /* JL_ALIAS: slot of the outer variable */
+    int32_t name;
 } jinja_load;
 
 /* A frame is a scope of names: the template, a loop's body, a macro. */
 typedef struct {
-    int32_t begin, end;                               /* code */
+    int32_t begin;                                    /* its code, which begins with JO_ENTER */
+    int32_t end;
     int32_t fn;
-    int32_t first_sym, n_syms;
+    int32_t first_sym;                                /* its variables in the list of all */
+    int32_t n_syms;
     bool    has_loop;                                 /* `loop` is a variable of it */
     bool    is_fn;                                    /* the outermost frame of its function */
 } jinja_frame;
 
 /* A function has slots of its own: the template, a macro, a block of `call`. */
 typedef struct {
-    int32_t  up, depth, entry;                        /* the function around it, their number, its first instruction */
+    int32_t  up;                                      /* the function around it */
+    int32_t  depth;                                   /* functions around it */
+    int32_t  entry;                                   /* its first instruction */
     int32_t  name;                                    /* -1: none */
-    uint32_t first_param, n_params;
+    uint32_t first_param;                             /* its parameters in the list of all */
+    uint32_t n_params;
     bool     used;                                    /* `caller` is read in its body */
     int32_t  caller;                                  /* its slot; -1: not used, or a parameter of its own */
     int32_t  n_slots;
@@ -153,19 +164,28 @@ typedef struct {
 
 typedef struct {
     val_env      env;                                 /* constants and names */
-    char        *file;
-    jinja_op    *code;
-    val         *consts;
-    jinja_form  *forms;
-    jinja_arg   *args;
-    jinja_frame *frames;
-    jinja_load  *loads;                               /* as the frames' symbols */
-    jinja_fn    *fns;
-    int32_t     *params;                              /* names */
-    const char **names;
-    val         *name_vals;
-    const filter_row **rows;                   /* filters and tests that it names */
-    uint32_t     n_code, n_consts, n_forms, n_args, n_frames, n_loads, n_fns, n_params, n_names, n_rows;
+    char        *file;                                /* in messages */
+    jinja_op    *code;                                /* [n_code] */
+    val         *consts;                              /* [n_consts] */
+    jinja_form  *forms;                               /* [n_forms] */
+    jinja_arg   *args;                                /* [n_args] of all forms */
+    jinja_frame *frames;                              /* [n_frames] */
+    jinja_load  *loads;                               /* [n_loads], as the frames' symbols */
+    jinja_fn    *fns;                                 /* [n_fns], the template first */
+    int32_t     *params;                              /* [n_params] of all functions: names */
+    const char **names;                               /* [n_names] as UTF-8 */
+    val         *name_vals;                           /* [n_names] as values */
+    const filter_row **rows;                          /* [n_rows] filters and tests that it names */
+    uint32_t     n_code;
+    uint32_t     n_consts;
+    uint32_t     n_forms;
+    uint32_t     n_args;
+    uint32_t     n_frames;
+    uint32_t     n_loads;
+    uint32_t     n_fns;
+    uint32_t     n_params;
+    uint32_t     n_names;
+    uint32_t     n_rows;
 } jinja;
 
 /* --- lexer --- */
@@ -187,9 +207,11 @@ enum { JP_NONE, JP_COND, JP_OR, JP_AND, JP_NOT, JP_COMPARE, JP_ADD, JP_CONCAT, J
 
 /* What is open in an expression: brackets, or an operator that waits for its right side. */
 typedef struct {
-    uint8_t  kind, level;
+    uint8_t  kind;                                    /* jinja_open_kind */
+    uint8_t  level;                                   /* of an operator */
     uint8_t  op;                                      /* of an operator; JX_ARGS: JO_CALL, JO_FILTER, JO_TEST, JO_NO_FILTER */
-    bool     cond, tuple;                             /* `a if b` and `a, b` may be here */
+    bool     cond;                                    /* `a if b` may be here */
+    bool     tuple;                                   /* `a, b` may be here */
     bool     comma;                                   /* a comma was read */
     bool     filtered;                                /* JX_ARGS: only filters, tests and calls may follow it */
     bool     negated;                                 /* JX_ARGS, JX_TEST_ARG: `is not` */
@@ -206,7 +228,9 @@ typedef struct {
 
 /* A variable: a name in a frame. */
 typedef struct {
-    int32_t name, fn, slot;
+    int32_t name;
+    int32_t fn;                                       /* its function */
+    int32_t slot;                                     /* in a call of the function */
     int32_t hidden;                                   /* the symbol that the name means outside of the frame, -1: none */
 } jinja_sym;
 
@@ -216,14 +240,20 @@ typedef struct {
     bool     in_else;
     bool     has_body;                                /* the names in its body are looked at */
     bool     bare_caller;                             /* a parameter `caller` without a default */
-    uint8_t  used, gone;                              /* bits of caller, kwargs, varargs, loop: read in the body; set before */
+    uint8_t  used;                                    /* bits of caller, kwargs, varargs, loop: read in the body */
+    uint8_t  gone;                                    /* the same: set in the body before they are read */
     int      line;
-    int32_t  frame, cond;                             /* its frame, -1: none; `if`s that are open around it */
+    int32_t  frame;                                   /* -1: none */
+    int32_t  cond;                                    /* `if`s that are open around it */
     int32_t  body;                                    /* JW_FOR: frame of the body */
-    int32_t  fn, fn_frame;                            /* the function that it began, -1: none */
-    int32_t  at, out;                                 /* a jump to be set; a list of them, -1: none */
-    int32_t  begin, top;                              /* JW_FOR: JO_FOR, JO_NEXT */
-    uint32_t held, filters;                           /* code put after the body: targets from `held`, filters from `filters` */
+    int32_t  fn;                                      /* the function that it began, -1: none */
+    int32_t  fn_frame;                                /* its outermost frame */
+    int32_t  at;                                      /* a jump to be set, -1: none */
+    int32_t  out;                                     /* a list of jumps to be set, -1: none */
+    int32_t  begin;                                   /* JW_FOR: JO_FOR */
+    int32_t  top;                                     /* JW_FOR: JO_NEXT */
+    uint32_t held;                                    /* code put after the body: targets from here on ... */
+    uint32_t filters;                                 /* ... and filters from here on */
     jinja_op call;                                    /* JW_CALL */
     int32_t  name;                                    /* JW_MACRO */
 } jinja_block;
@@ -232,14 +262,16 @@ typedef struct {
     jinja         *t;
     val_env       *env;
     const val_chr *src;
-    size_t         n_src, at;
+    size_t         n_src;
+    size_t         at;                                /* the next character */
     size_t         line_at;                           /* `line` is the line of this place */
     int            line;
     enum { JM_DATA, JM_PRINT, JM_BLOCK, JM_RAW } mode;
     jinja_sign     begun;                             /* JT_PRINT, JT_BLOCK: the next token; JT_EOF: none */
     uint8_t        shut[JINJA_LEVELS];                /* brackets to come, in a tag */
     int            n_shut;
-    jinja_token    tok, ahead;
+    jinja_token    tok;                               /* the token that is read */
+    jinja_token    ahead;                             /* the one after it, if has_ahead */
     bool           has_ahead;
     int            last_line;                         /* of the token before tok */
 
@@ -768,7 +800,9 @@ static void jinja__reduce(jinja_parser *p, int level) {
 }
 
 static const struct {
-    uint8_t sign, level, op;
+    uint8_t sign;
+    uint8_t level;
+    uint8_t op;
 } jinja__binary[] = {
     {JT_ADD, JP_ADD, JO_ADD}, {JT_SUB, JP_ADD, JO_SUB}, {JT_MUL, JP_MUL, JO_MUL}, {JT_DIV, JP_MUL, JO_DIV},
     {JT_FLOORDIV, JP_MUL, JO_FLOORDIV}, {JT_MOD, JP_MUL, JO_MOD},
@@ -1698,7 +1732,8 @@ static void jinja__refused(jinja_parser *p) {
 
 /* Statements. of: the one that a word goes on with or ends, 0: it begins one, or stands alone. */
 static const struct {
-    uint8_t word, of;
+    uint8_t word;
+    uint8_t of;
     void  (*read)(jinja_parser *p);
 } jinja__statements[] = {
     {JW_IF, 0, jinja__if},
@@ -1991,11 +2026,14 @@ typedef struct jinja_loop {
     val              over;                            /* what it goes through */
     uint64_t         at;                              /* place of the next item in it */
     size_t           n_over;                          /* entries of a dict when it began */
-    val              before, now, after;              /* items around the round that runs */
+    val              before;                          /* the item of the round before */
+    val              now;                             /* of the round that runs */
+    val              after;                           /* of the next round; see `ahead` */
     enum { LOOP_UNREAD, LOOP_AFTER, LOOP_LAST } ahead;    /* whether `after` was read, and is there */
     int64_t          index0;
     int64_t          length;                          /* -1: not counted yet */
-    bool             ran, kept;                       /* a whole round is done; the body can see `loop` */
+    bool             ran;                             /* a whole round is done */
+    bool             kept;                            /* the body can see `loop` */
     const jinja_op  *test;                            /* code that an item must pass; NULL: none */
     jinja_act       *act;                             /* where it runs */
     val              item;                            /* under the test */
@@ -2017,11 +2055,13 @@ typedef struct {
     const jinja_op *pc;
     jinja_act      *act;
     val            *stack;
-    size_t          n_stack, cap_stack;
+    size_t          n_stack;
+    size_t          cap_stack;
     jinja_call      call[JINJA_CALLS];
     int             n_call;
     val_buf       **capture;                          /* [cap_capture] buffers, used again and again */
-    size_t          n_capture, cap_capture;
+    size_t          n_capture;
+    size_t          cap_capture;
     val_buf        *scratch;                          /* printed forms */
     jinja_act     **spare_act;                        /* [functions] */
     jinja_loop     *spare_loop;
@@ -2676,7 +2716,8 @@ static void jinja_text_drop(jinja_text *o) {
 
 /* The limits of one rendering. */
 typedef struct {
-    uint64_t bytes, steps;
+    uint64_t bytes;                                   /* of values */
+    uint64_t steps;
 } jinja_limits;
 
 static bool jinja__render_within(const jinja *t, val vars, jinja_limits most, jinja_text *out, err_t *e) {

@@ -48,8 +48,9 @@ typedef struct val_object val_object;
 /* A growing string. It only grows: views of its beginning stay valid. Once val_buf_str() gave it away it is no longer
  * written to, because the string may grow in place. */
 typedef struct {
-    val_chr *at;
-    size_t   n, cap;
+    val_chr *at;                                      /* [cap] */
+    size_t   n;                                       /* characters that it holds */
+    size_t   cap;                                     /* characters that fit */
 } val_buf;
 
 /* A string: a view that never changes. own: the buffer it was built in, NULL: none; a string that ends where its buffer
@@ -61,7 +62,9 @@ typedef struct {
 } val_str;
 
 typedef struct {
-    int64_t from, to, step;                           /* step is not 0 */
+    int64_t from;                                     /* the first item */
+    int64_t to;                                       /* excluded */
+    int64_t step;                                     /* not 0 */
 } val_range;
 
 typedef struct val {
@@ -87,20 +90,23 @@ typedef struct val {
 } val;
 
 struct val_list {
-    val   *at;
-    size_t n, cap;
+    val   *at;                                        /* [cap] */
+    size_t n;                                         /* items */
+    size_t cap;                                       /* items that fit */
 };
 
 typedef struct {
-    val      key, value;
-    uint64_t hash;
+    val      key;
+    val      value;
+    uint64_t hash;                                    /* of the key */
     bool     gone;                                    /* deleted: skip it */
 } val_pair;
 
 struct val_dict {
     val_env  *env;
-    val_pair *at;                                     /* [n] in order of insertion */
-    size_t    n, cap;
+    val_pair *at;                                     /* [cap], in order of insertion */
+    size_t    n;                                      /* pairs in it, also deleted ones */
+    size_t    cap;
     size_t    live;                                   /* pairs that are not gone: the length of the dict */
     uint32_t *slot;                                   /* [n_slots], a power of two: 1 + a place in at, 0: free; NULL: few pairs */
     size_t    n_slots;
@@ -110,7 +116,6 @@ struct val_dict {
 struct val_iter {
     val_list   *list;
     size_t      at;
-    const char *name;                                 /* in the printed form: generator, dict_keyiterator ... */
 };
 
 /* Arguments of a call: by position, and by name (NULL: none). */
@@ -144,8 +149,10 @@ struct val_env {
     struct val__chunk *chunks;
     uint8_t           *free;                          /* the unused end of the newest chunk */
     size_t             n_free;
-    uint64_t           used, most;                    /* bytes; most 0: no limit */
-    uint64_t           steps, most_steps;             /* units of work of about 100 ns; most_steps 0: no limit */
+    uint64_t           used;                          /* bytes of values */
+    uint64_t           most;                          /* limit of `used`; 0: none */
+    uint64_t           steps;                         /* units of work done, of about 100 ns */
+    uint64_t           most_steps;                    /* limit of `steps`; 0: none */
     uint64_t           seed;                          /* of hashes: secret, so that an attacker cannot choose keys that collide */
     err_t             *e;
     jmp_buf           *back;                          /* of the running val_run() */
@@ -298,10 +305,10 @@ static val val_bind(val_env *env, const val_func *func, val self) {
 /* A function that is bound to nothing. */
 static val val_of_func(const val_func *func) { return (val){.kind = VAL_FUNC, .func = func}; }
 
-/* What gives the items of a list once. name: in its printed form, "generator". */
-static val val_iter_of(val_env *env, val_list *items, const char *name) {
+/* What gives the items of a list once. */
+static val val_iter_of(val_env *env, val_list *items) {
     val_iter *it = val_alloc(env, 1, sizeof *it);
-    *it = (val_iter){items, 0, name};
+    *it = (val_iter){items, 0};
     return (val){.kind = VAL_ITER, .iter = it};
 }
 
@@ -439,8 +446,9 @@ typedef struct {
 } val_span;
 
 typedef struct {
-    val_span *at;
-    size_t    n, cap;
+    val_span *at;                                     /* [cap], by `end` */
+    size_t    n;                                      /* runs */
+    size_t    cap;                                    /* runs that fit */
 } val_spans;
 
 /* Frees the runs; they are empty then. */
@@ -629,7 +637,7 @@ static const char *const val__packed[VAL_SETS] = {
         "sDBCzC0DBCzC0DNCkqB2rBBCkqBlrBBCkqBrrBBCuqB2rBBCkqBtrB",
 };
 
-static chars_range    val__pool[3500];
+static chars_range    val__pool[2900];
 static chars_table    val__set[VAL_SETS];
 static pthread_once_t val__unpacked = PTHREAD_ONCE_INIT;
 
@@ -670,7 +678,6 @@ static const char *val_kind_name(val v) {
     };
     static const char *const views[] = {"dict_keys", "dict_values", "dict_items"};
     if (v.kind == VAL_OBJECT) return v.object->type->name;
-    if (v.kind == VAL_ITER) return v.iter->name;
     if (v.kind == VAL_VIEW) return views[v.view];
     return v.kind == VAL_STR && v.safe ? "Markup" : names[v.kind];
 }
@@ -806,13 +813,15 @@ typedef struct {
     const val_pair *pairs;                            /* [n], key and value in turn, without the deleted ones */
     const void     *id;                               /* what it is, to find a value that holds itself */
     const char     *shut;                             /* printed after it */
-    size_t          n, i;                             /* next: item i; of pairs: the key of i / 2, or its value */
+    size_t          n;                                /* parts; of pairs: keys and values together */
+    size_t          i;                                /* the next part: item i; of pairs: the key of i / 2, or its value */
     size_t          seen;                             /* parts that were visited */
 } val__level;
 
 typedef struct {
-    val__level *at;
-    size_t      n, cap;
+    val__level *at;                                   /* [cap], the innermost last */
+    size_t      n;                                    /* levels that are open */
+    size_t      cap;                                  /* levels that fit */
 } val__walk;
 
 static void val__push(val_env *env, val__walk *w, val__level level) {
@@ -1654,7 +1663,9 @@ static void val__repr_leaf(val_env *env, val_buf *b, val v) {
 
 /* What is around the parts of a value, and in their place where the value holds itself. */
 static const struct {
-    const char *open, *shut, *itself;
+    const char *open;                                 /* before the parts */
+    const char *shut;                                 /* after them */
+    const char *itself;                               /* in their place */
 } val__brackets[VAL_KINDS] = {
     [VAL_LIST] = {"[", "]", "[...]"},
     [VAL_TUPLE] = {"(", ")", "(...)"},
@@ -1723,15 +1734,19 @@ static val_str val_as_str(val_env *env, val v) {
 /* Options of json.dumps. */
 typedef struct {
     val  indent;                                      /* None: one line; an int: spaces; a str */
-    val  item_sep, key_sep;                           /* str; None: Python's defaults */
-    bool sort_keys, ensure_ascii;
+    val  item_sep;                                    /* str; None: Python's default */
+    val  key_sep;                                     /* str; None: Python's default */
+    bool sort_keys;                                   /* pairs in the order of their keys */
+    bool ensure_ascii;                                /* other characters as escapes */
 } val_json_form;
 
 typedef struct {
     val_env             *env;
     val_buf             *b;
     const val_json_form *form;
-    val_str              indent, item_sep, key_sep;
+    val_str              indent;                      /* of one level */
+    val_str              item_sep;
+    val_str              key_sep;
     bool                 lines;                       /* with an indent */
 } val__json_out;
 

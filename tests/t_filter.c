@@ -12,7 +12,7 @@ static val t_filter_value(val_env *env, val v) {
         const val_list *l = v.kind == VAL_LIST ? v.list : of.list;
         for (size_t i = 0; i < l->n; i++) val_list_add(env, out.list, t_filter_value(env, l->at[i]));
         if (val_is_str(kind, "tuple")) return val__of_tuple(out.list);
-        if (val_is_str(kind, "once")) return val_iter_of(env, out.list, "generator");
+        if (val_is_str(kind, "once")) return val_iter_of(env, out.list);
     }
     if (val_is_str(kind, "undefined")) return val_undef("'x'");
     if (val_is_str(kind, "safe")) out = of, out.safe = true;

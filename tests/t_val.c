@@ -274,7 +274,7 @@ static void tv_kinds(val_env *env, void *arg) {
     CHECK(val_in(env, val_float(3), val_range_of(9, -3, -3)));
     CHECK(val_eq(env, val_range_of(0, 3, 2), val_range_of(0, 4, 2)));
     CHECK(!val_eq(env, val_range_of(0, 3, 1), val_range_of(0, 4, 1)));
-    val it = val_iter_of(env, l, "generator"), other = it;
+    val it = val_iter_of(env, l), other = it;
     CHECK(val_truth(it) && val_in(env, val_int(1), it));
     EQ_STR(tv_text(env, val_of_list(val_items(env, other)), true), "[2]");
     EQ_INT(val_items(env, it)->n, 0);
