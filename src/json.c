@@ -1470,8 +1470,10 @@ typedef struct {
     const json__object *o;
     uint64_t            required;
     uint64_t            words;                        /* registers in use */
-    uint64_t            low, room, rest, mark;        /* registers, 0 none: members that differ; all; those not
-                                                       * required; the first byte */
+    uint64_t            low;                          /* 1 + the register of members that differ; 0: none */
+    uint64_t            room;                         /* of all members */
+    uint64_t            rest;                         /* of those not required */
+    uint64_t            mark;                         /* of the place of the first byte */
     uint64_t            need[JSON_NEEDS];             /* registers of the needs */
     bool                once;                         /* further keys differ */
     int32_t             next, after;

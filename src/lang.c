@@ -1311,7 +1311,10 @@ typedef struct {
 } lang_node;
 
 typedef struct {                                      /* a group that is open */
-    uint32_t first_alt, last_alt, first, last;        /* alternatives before; parts of this one */
+    uint32_t first_alt;                               /* alternatives before this one; 0: none */
+    uint32_t last_alt;
+    uint32_t first;                                   /* parts of this one; 0: none */
+    uint32_t last;
     uint32_t part;                                    /* the last part, to which a count may belong; 0: none */
     enum { LANG_ATOM, LANG_PLACE, LANG_COUNTED } was; /* what it is */
     int      flags;                                   /* of the text after the group */
@@ -2048,7 +2051,9 @@ typedef struct {
     lang_way *way;
     uint32_t  n_way;
     lang_task *task;
-    size_t    n_task, copies, most;                   /* copies of nodes, those that counts make too; how many there may be */
+    size_t    n_task;
+    size_t    copies;                                 /* of nodes, those that counts make too */
+    size_t    most;                                   /* copies at most */
     uint32_t  final;
     bool      ends_early;                             /* after the final state anything may follow */
     bool      full;                                   /* there would be more */

@@ -145,12 +145,16 @@ typedef struct {
 } schema__gen;
 
 typedef struct {
-    schema__key     *key;
-    schema__gen     *gen;
-    schema_some     *some;
-    schema_conj     *prefix;
-    schema_contains *contains;
-    uint32_t         n_key, n_gen, n_some, n_prefix, n_contains;
+    schema__key     *key;                             /* [n_key] of objects */
+    schema__gen     *gen;                             /* [n_gen] */
+    schema_some     *some;                            /* [n_some] */
+    schema_conj     *prefix;                          /* [n_prefix] of arrays */
+    schema_contains *contains;                        /* [n_contains] */
+    uint32_t         n_key;
+    uint32_t         n_gen;
+    uint32_t         n_some;
+    uint32_t         n_prefix;
+    uint32_t         n_contains;
     schema_conj      rest;                            /* of items */
     bool             unique;
     uint64_t         min, max;                        /* members or items */
@@ -221,7 +225,11 @@ struct schema_doc {
     schema__node     *node;
     schema__conj     *conj;
     schema__resource *resource;
-    size_t            n_name, cap_name, cap_seen, n_node, cap_node, n_conj, cap_conj, n_resource, cap_resource;
+    size_t            n_name, cap_name;
+    size_t            cap_seen;
+    size_t            n_node, cap_node;
+    size_t            n_conj, cap_conj;
+    size_t            n_resource, cap_resource;
     schema__ints      fresh;                          /* nodes whose subschemas are not yet nodes */
     schema__part     *build;                          /* parts of the node that is compiled */
     size_t            n_build, cap_build;
