@@ -521,8 +521,10 @@ static uint32_t gram__hash(const gram *g, const gram__blob *b, uint32_t skip) {
 
 /* Words at the begin of a blob that change and do not count for equality. */
 static uint32_t gram__skip(int kind) {
-    return kind == GRAM__STACK ? GRAM__STACK_FLAGS : kind == GRAM__SET ? GRAM__SET_FLAGS : kind == GRAM__WAY ? 2
-           : kind == GRAM__MEMO ? 1 : 0;
+    static const uint8_t words[] = {
+        [GRAM__STACK] = GRAM__STACK_FLAGS, [GRAM__SET] = GRAM__SET_FLAGS, [GRAM__MEMO] = 1, [GRAM__WAY] = 2,
+    };
+    return words[kind];
 }
 
 static bool gram__same(const gram__blob *a, const gram__blob *b, uint32_t skip) {
@@ -2028,8 +2030,8 @@ static int32_t gram__only_arc(const gram__seal *s, int32_t state) {
 
 /* The state to which a state does nothing but lead; -1: it is more than that. */
 static int32_t gram__passes_to(const gram__seal *s, int32_t state) {
-    const int32_t only = s->g->mark[state] & (GRAM__END | GRAM__FREE | GRAM__IN_SPAN | GRAM__TWIN)
-                         ? -2 : gram__only_arc(s, state);
+    const bool    more = s->g->mark[state] & (GRAM__END | GRAM__FREE | GRAM__IN_SPAN | GRAM__TWIN);
+    const int32_t only = more ? -2 : gram__only_arc(s, state);
     return only >= 0 && s->g->arc[only].kind == GRAM__EPS ? s->g->arc[only].to : -1;
 }
 
@@ -2564,8 +2566,8 @@ static bool gram__below(gram *g, size_t n) {
     while (n && n < GRAM_STEPS) {
         gram__blob    *b = gram__at(g, g->pops[n - 1]);
         const size_t   before = n;
-        const uint64_t least = b->w[GRAM__STACK_FLAGS] & (GRAM__COMPLETE | GRAM__ESCAPED)
-                               ? 1 : gram__shortest_of(g, b, GRAM__STACK_HEAD, &n);
+        const bool     ends = b->w[GRAM__STACK_FLAGS] & (GRAM__COMPLETE | GRAM__ESCAPED);
+        const uint64_t least = ends ? 1 : gram__shortest_of(g, b, GRAM__STACK_HEAD, &n);
         if (n == before) gram__note(b->w + 2, least - 1), n--;
     }
     return n == 0;

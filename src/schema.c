@@ -353,8 +353,8 @@ static const char *schema__word_at(schema_doc *s, int32_t node, const char *word
     return p;
 }
 
-__attribute__((format(printf, 4, 5), noreturn)) static void schema__fail(schema_doc *s, const char *at, int code,
-                                                                         const char *fmt, ...) {
+__attribute__((format(printf, 4, 5), noreturn))
+static void schema__fail(schema_doc *s, const char *at, int code, const char *fmt, ...) {
     char    text[400];
     va_list ap;
     va_start(ap, fmt);
@@ -752,9 +752,10 @@ static int32_t schema__resolve(schema_doc *s, int32_t node, val_str ref, const c
     const bytes whole = uri;
     bytes       fragment = schema__uri_fragment(&uri);
     int32_t     resource = s->node[node].resource;
-    if (uri.n)
-        resource = (int32_t)schema__once_get(schema__once(s, SCHEMA__OF_URI,
-                                                          schema__uri_join(s, s->resource[resource].uri, uri))) - 1;
+    if (uri.n) {
+        const bytes whole_uri = schema__uri_join(s, s->resource[resource].uri, uri);
+        resource = (int32_t)schema__once_get(schema__once(s, SCHEMA__OF_URI, whole_uri)) - 1;
+    }
     if (resource < 0)
         schema__fail(s, at, EXIT_INPUT, "the reference '%.*s' leads out of this document, and nothing is fetched",
                      (int)whole.n, whole.p);
@@ -1452,8 +1453,8 @@ static bool schema__left_in(const schema__ints *l, int32_t node) {
 }
 
 static bool schema__left_says(const schema__part *p, bool items) {
-    return items ? p->kind == SCHEMA__ITEMS || p->kind == SCHEMA__CONTAINS || (p->kind == SCHEMA__LEFT && p->rest)
-           : p->kind == SCHEMA__PROPS || (p->kind == SCHEMA__LEFT && !p->rest);
+    if (p->kind == SCHEMA__LEFT) return p->rest == items;
+    return items ? p->kind == SCHEMA__ITEMS || p->kind == SCHEMA__CONTAINS : p->kind == SCHEMA__PROPS;
 }
 
 /* Whether a schema, or one for the same value inside of it, says something of members (items). */
@@ -2705,9 +2706,9 @@ static bool schema__alts_parts(schema_doc *s, const schema__node *n, bool arr, s
     for (int one = 0; one < 2; one++)
         for (size_t i = 0; i < n->n_part && l->n; i++) {
             if ((n->part[i].kind == SCHEMA__ONE) != one) continue;
-            if (one ? !schema__just_one(s, &n->part[i], *l, arr, stack, &part)
-                : !schema__part_alts(s, n, &n->part[i], false, arr, stack, &part))
-                return false;
+            const bool done = one ? schema__just_one(s, &n->part[i], *l, arr, stack, &part)
+                                  : schema__part_alts(s, n, &n->part[i], false, arr, stack, &part);
+            if (!done) return false;
             *l = one ? part : schema__alts_and(s, *l, part, arr);
         }
     return true;
@@ -3014,8 +3015,8 @@ static schema_conj schema_and(schema_doc *s, schema_conj a, schema_conj b) {
 static void schema__not_run(val_env *env, void *arg) {
     schema__call *call = arg;
     (void)env;
-    call->conj = call->conj == SCHEMA_TRUE
-                 ? SCHEMA_FALSE : schema__conj_lit(call->s, SCHEMA__NEG(call->s->conj[call->conj].lit[0]));
+    if (call->conj == SCHEMA_TRUE) call->conj = SCHEMA_FALSE;
+    else call->conj = schema__conj_lit(call->s, SCHEMA__NEG(call->s->conj[call->conj].lit[0]));
 }
 
 /* The negation of the value of a schema_some or a schema_contains, which is at most one literal; -1: as in schema_and. */
