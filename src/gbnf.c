@@ -128,9 +128,9 @@ static bool gbnf__hex(gbnf__reader *r, size_t from, int digits, uint32_t *c) {
     for (int i = 0; i < digits; i++, r->at++) {
         const uint8_t b = gbnf__peek(r);
         const int     d = bytes_hex_digit(b);
-        if (d < 0)
-            return gbnf__expected(r, digits == 2 ? "2 hexadecimal digits after \\x"
-                                  : digits == 4 ? "4 hexadecimal digits after \\u" : "8 hexadecimal digits after \\U");
+        if (d < 0 && digits == 2) return gbnf__expected(r, "2 hexadecimal digits after \\x");
+        if (d < 0 && digits == 4) return gbnf__expected(r, "4 hexadecimal digits after \\u");
+        if (d < 0) return gbnf__expected(r, "8 hexadecimal digits after \\U");
         *c = *c << 4 | (uint32_t)d;
     }
     return *c <= 0x10ffff || gbnf__fail(r, from, "found \\U%08x, expected a code point, which is 0010ffff at most", *c);

@@ -35,13 +35,14 @@
  * gram_unguarded, gram_least, gram_stats.
  * Opens: gram_range, gram_op, gram_track, gram_config, gram_span, gram.n_class, gram.class_of. */
 
-enum { GRAM_MEM = 64 << 20 };                         /* bytes of the arena */
-enum { GRAM_NODES = 3 << 20 };                        /* states, edges and operations while building */
-enum { GRAM_STEPS = 1 << 20 };                        /* units of work of one step at most: configurations, links of
-                                                       * stacks, edges */
-enum { GRAM_BYTE_STEPS = 1 << 10 };                   /* and of a text: four steps and this for each byte */
-enum { GRAM_ITEMS = 1 << 18 };                        /* configurations within one step */
-enum { GRAM_WORDS = 1024 };                           /* registers of an activation */
+enum {
+    GRAM_MEM = 64 << 20,                              /* bytes of the arena */
+    GRAM_NODES = 3 << 20,                             /* states, edges and operations while building */
+    GRAM_STEPS = 1 << 20,                             /* units of work of a step: configurations, links of stacks, edges */
+    GRAM_BYTE_STEPS = 1 << 10,                        /* and of a text: four steps and this for each byte */
+    GRAM_ITEMS = 1 << 18,                             /* configurations within one step */
+    GRAM_WORDS = 1024,                                /* registers of an activation */
+};
 enum { GRAM_DEAD = -1, GRAM_LIMIT = -2 };             /* in place of a set */
 typedef struct { uint32_t lo, hi; } gram_range;       /* code points, both included */
 typedef enum {
@@ -59,39 +60,67 @@ typedef enum {
     GRAM_CHECK,                                       /* gram_match only, guard: checker a holds for the input from
                                                        * word[k] to here */
 } gram_op_kind;
-typedef struct { gram_op_kind kind; uint32_t k; uint64_t a, b; } gram_op;
+typedef struct {                                      /* an operation on the registers of an activation */
+    gram_op_kind kind;
+    uint32_t     k;                                   /* the register, or the first one of a bit set */
+    uint64_t     a, b;                                /* as the kind has them */
+} gram_op;
 typedef bool (*gram_checker)(void *ctx, uint64_t which, bytes text);
 typedef struct gram gram;
-/* a set that survives a collection */
-typedef struct gram_track { gram *g; int32_t set; struct gram_track *prev, *next; } gram_track;
-typedef struct { int32_t state, data, stack; } gram_config;
-typedef struct { uint64_t min, max; } gram_span;      /* max UINT64_MAX: no bound; the count is at most min then */
+typedef struct gram_track {                           /* a set that survives a collection */
+    gram              *g;                             /* NULL: closed */
+    int32_t            set;
+    struct gram_track *prev, *next;                   /* tracks of the same automaton */
+} gram_track;
+typedef struct {                                      /* ids in place of the registers and the stack */
+    int32_t state, data, stack;
+} gram_config;
+typedef struct {                                      /* bodies of a span */
+    uint64_t min;
+    uint64_t max;                                     /* UINT64_MAX: no bound; the count is at most min then */
+} gram_span;
 
 typedef enum { GRAM__BYTE, GRAM__TOKEN, GRAM__OTHER, GRAM__EPS, GRAM__OP, GRAM__CALL, GRAM__TAIL } gram__kind;
 typedef struct {                                      /* an edge while building */
-    int32_t to, next;                                 /* next: of the same state, -1: none */
-    int32_t arg;                                      /* BYTE: operation or -1, OP: operation, CALL: rule, TOKEN, OTHER: id */
-    uint8_t kind, lo, hi;
+    int32_t  to;                                      /* the state it leads to */
+    int32_t  next;                                    /* the next edge of the same state, -1: none */
+    int32_t  arg;                                     /* BYTE: operation or -1, OP: operation, CALL: rule, TOKEN, OTHER:
+                                                       * id */
+    uint8_t  kind;                                    /* gram__kind */
+    uint8_t  lo, hi;                                  /* BYTE: both included */
 } gram__arc;
 typedef struct {
     char    *name;                                    /* NULL: none */
-    int32_t  begin, end;
-    int32_t  body;                                    /* of a loop; -1: a rule of edges */
-    uint64_t min, max;
-    bool     used, nullable;
+    int32_t  begin, end;                              /* states */
+    int32_t  body;                                    /* the rule of a loop's body; -1: a rule of edges */
+    uint64_t min, max;                                /* bodies of a loop */
+    bool     used;                                    /* the root needs it */
+    bool     nullable;                                /* the empty text is one of its texts */
     int32_t  rank;                                    /* rules that begin with a call of it come before it */
 } gram__rule;
-typedef struct {                                      /* a state when sealed; its edges: bytes, tokens, moves (EPS, OP), calls */
-    int32_t edge, n_byte, n_token, n_move, n_call;
+typedef struct {                                      /* a state when sealed */
+    int32_t edge;                                     /* its first edge; then all of them by kind: */
+    int32_t n_byte;                                   /* BYTE */
+    int32_t n_token;                                  /* TOKEN, OTHER */
+    int32_t n_move;                                   /* EPS, OP */
+    int32_t n_call;                                   /* CALL, TAIL */
     int32_t rank;                                     /* order of work within a step */
-    int32_t span, twin;                               /* -1: none */
+    int32_t span;                                     /* whose body it is in, -1: none */
+    int32_t twin;                                     /* -1: none */
     int32_t loop;                                     /* of the state after a whole body of a loop with a count; else -1 */
-    uint8_t flags;
+    uint8_t flags;                                    /* GRAM__END ... */
 } gram__state;
-typedef struct { uint64_t min, unit /* bytes of the shortest body; 0: not known */; int32_t after, begin; } gram__loop;
 typedef struct {
-    int32_t to, arg;                                  /* CALL, TAIL: arg is the first state of the rule */
-    uint8_t kind, lo, hi;
+    uint64_t min;                                     /* bodies */
+    uint64_t unit;                                    /* bytes of the shortest body; 0: not known */
+    int32_t  after;                                   /* the state after a whole body */
+    int32_t  begin;                                   /* the first state of the loop's rule */
+} gram__loop;
+typedef struct {                                      /* an edge when sealed */
+    int32_t to;                                       /* state */
+    int32_t arg;                                      /* as in gram__arc; CALL, TAIL: the first state of the rule */
+    uint8_t kind;                                     /* gram__kind */
+    uint8_t lo, hi;                                   /* BYTE: both included */
 } gram__edge;
 enum { GRAM__END = 1, GRAM__FREE = 2, GRAM__LIVE = 4 /* registers matter from here on */, GRAM__BETWEEN = 8,
        GRAM__IN_SPAN = 16, GRAM__TWIN = 32 };
@@ -105,11 +134,10 @@ typedef struct {
     /* DATA   text, kept, then registers as low and high words
      * TEXT   text before, byte
      * KEPT   kept before, text
-     * STACK what is after it: list, set (0: not known); the shortest way to the end in two words (see gram__noted);
-     * flags; then links (state,
-     *        data, stack), sorted by state and data
-     * SET row of steps, class and set of the only step (0: none); the shortest way to the end in two words; flags;
-     * then configurations, sorted
+     * STACK  what is after it: list, set (0: not known); the shortest way to the end in two words (see gram__noted);
+     *        flags; then links (state, data, stack), sorted by state and data
+     * SET    row of steps, class and set of the only step (0: none); the shortest way to the end in two words; flags;
+     *        then configurations, sorted
      * MEMO   union; the two stacks
      * WAY    the shortest way to the end in two words; state and data
      * LIST   tick in two words; flags; then configurations */
@@ -117,7 +145,13 @@ typedef struct {
 enum { GRAM__COMPLETE = 1, GRAM__ESCAPED = 2, GRAM__IS_FREE = 4, GRAM__TEXTUAL = 8 /* LIST: holds for one place of a text */ };
 enum { GRAM__STACK_FLAGS = 4, GRAM__STACK_HEAD, GRAM__SET_FLAGS = 5, GRAM__SET_HEAD, GRAM__LIST_HEAD = 3, GRAM__LINK = 3 };
 
-typedef struct { int32_t state, data, stack, slot; bool queued; } gram__item;
+typedef struct {                                      /* a configuration of one step */
+    int32_t state;                                    /* key of the item, with `data` */
+    int32_t data;                                     /* id of its registers */
+    int32_t stack;                                    /* id of all stacks that it came with */
+    int32_t slot;                                     /* where gram__work has it */
+    bool    queued;                                   /* it is in gram.heap */
+} gram__item;
 typedef struct {                                      /* configurations that are being gathered, merged by state and data */
     gram__item *item;                                 /* [GRAM_ITEMS] */
     int32_t    *slot;                                 /* [4 * GRAM_ITEMS] index + 1, 0: free */
@@ -131,57 +165,70 @@ typedef struct { uint32_t text, kept, n; uint64_t w[GRAM_WORDS]; } gram__words;
 typedef struct gram__ways gram__ways;
 struct gram {
     /* building */
-    gram__arc  *arc;
-    int32_t    *head;                                 /* [n_state] first edge, -1: none */
-    uint8_t    *mark;                                 /* [n_state] flags */
-    gram__rule *rule;
-    gram_op    *act;
-    int32_t     n_arc, n_state, n_rule, n_act;
-    size_t      name_bytes;
-    err_t       err;
-    gram_checker checker;
-    void        *ctx;
+    gram__arc   *arc;                                 /* [n_arc] */
+    int32_t     *head;                                /* [n_state] first edge, -1: none */
+    uint8_t     *mark;                                /* [n_state] GRAM__END ... */
+    gram__rule  *rule;                                /* [n_rule] */
+    gram_op     *act;                                 /* [n_act] operations; they stay when sealed */
+    int32_t      n_arc;
+    int32_t      n_state;
+    int32_t      n_rule;
+    int32_t      n_act;
+    size_t       name_bytes;                          /* of the rules with their names: they count against GRAM_NODES */
+    err_t        err;                                 /* the first limit that was reached */
+    gram_checker checker;                             /* what GRAM_CHECK asks; NULL: it holds */
+    void        *ctx;                                 /* of the checker */
     /* sealed */
-    gram__state *state;
-    gram__edge  *edge;
-    gram_span   *span;
-    gram__loop  *loop;
-    int32_t      n_states, n_loop;
-    int32_t      n_span, root;                        /* root: first state; -1: none, only the empty text */
+    gram__state *state;                               /* [n_states] */
+    gram__edge  *edge;                                /* by state */
+    gram_span   *span;                                /* [n_span] */
+    gram__loop  *loop;                                /* [n_loop] */
+    int32_t      n_states;
+    int32_t      n_span;
+    int32_t      n_loop;
+    int32_t      root;                                /* first state; -1: none, only the empty text */
     bool         empty;                               /* the empty text is whole */
-    int          n_class;
+    int          n_class;                             /* classes of bytes that no edge tells apart */
     uint8_t      class_of[256];
     /* the arena */
-    size_t    mem;                                    /* bytes */
-    uint8_t  *arena;
-    size_t    top, cap;                               /* in units of 8 bytes */
-    uint64_t *marked, *moved;                         /* [cap / 64 + 1] bits, for a collection */
-    uint32_t *base;                                   /* [cap / 64 + 1] */
-    int32_t  *table;                                  /* [table_cap] ids of what is kept once; in the arena */
-    size_t    table_cap, n_kept;
-    uint64_t  seed;
-    int32_t   first;                                  /* set of the empty text, 0: not made */
-    uint32_t  generation;
-    int       held;
-    gram_track tracks;                                /* head of the list */
+    size_t       mem;                                 /* bytes */
+    uint8_t     *arena;                               /* [mem] */
+    size_t       top;                                 /* units of 8 bytes in use */
+    size_t       cap;                                 /* and in all */
+    uint64_t    *marked;                              /* [cap / 64 + 1] bits of units: blobs that are kept, by their begin */
+    uint64_t    *moved;                               /* [cap / 64 + 1] all units of these */
+    uint32_t    *base;                                /* [cap / 64 + 1] where they move to */
+    int32_t     *table;                               /* [table_cap] ids of what is kept once; in the arena */
+    size_t       table_cap;
+    size_t       n_kept;                              /* entries of the table */
+    uint64_t     seed;                                /* of hashes */
+    int32_t      first;                               /* set of the empty text, 0: not made */
+    uint32_t     generation;                          /* changes with each collection */
+    int          held;                                /* how often collections are held off */
+    gram_track   tracks;                              /* head of the list */
     /* one step */
     enum { GRAM__GO, GRAM__FULL, GRAM__SPENT } stop;
-    int64_t      fuel;
-    uint64_t     tick;
+    int64_t      fuel;                                /* units of work that are left */
+    uint64_t     tick;                                /* number of the step */
     bool         textual;                             /* an operation looked at the text */
-    gram__work   work, after;
-    int32_t     *heap, n_heap;                        /* items with calls, by rank */
-    gram__pair  *todo;                                /* [GRAM_STEPS] states and data to visit, pairs of stacks to merge */
-    int32_t     *pops;                                /* [GRAM_STEPS] */
-    gram__words *words;
-    void        *scratch;
+    gram__work   work;                                /* the set that is made */
+    gram__work   after;                               /* what is after a stack */
+    int32_t     *heap;                                /* [n_heap] items with calls, by rank */
+    int32_t      n_heap;
+    gram__pair  *todo;                                /* [2 * GRAM_STEPS] states and data to visit, pairs of stacks to
+                                                       * merge */
+    int32_t     *pops;                                /* [GRAM_STEPS] stacks to look below */
+    gram__words *words;                               /* registers that are loaded */
+    void        *scratch;                             /* [scratch_bytes] memory of what a step needs */
     size_t       scratch_bytes;
-    gram__ways  *ways;                                /* NULL: the shortest way was not asked for yet */
+    gram__ways  *ways;                                /* [ways_bytes] NULL: the shortest way was not asked for yet */
     size_t       ways_bytes;
     bytes        text;                                /* of gram_match; p NULL: none */
-    size_t       at;
+    size_t       at;                                  /* bytes of it that are read */
     int64_t      bank;                                /* units of work that are left for the text */
-    uint64_t     n_steps, n_lookups, n_collections;
+    uint64_t     n_steps;                             /* that were made; for -v */
+    uint64_t     n_lookups;                           /* steps that were asked for */
+    uint64_t     n_collections;
 };
 
 /* --- building --- */
@@ -474,8 +521,10 @@ static uint32_t gram__hash(const gram *g, const gram__blob *b, uint32_t skip) {
 
 /* Words at the begin of a blob that change and do not count for equality. */
 static uint32_t gram__skip(int kind) {
-    return kind == GRAM__STACK ? GRAM__STACK_FLAGS : kind == GRAM__SET ? GRAM__SET_FLAGS : kind == GRAM__WAY ? 2
-           : kind == GRAM__MEMO ? 1 : 0;
+    static const uint8_t words[] = {
+        [GRAM__STACK] = GRAM__STACK_FLAGS, [GRAM__SET] = GRAM__SET_FLAGS, [GRAM__MEMO] = 1, [GRAM__WAY] = 2,
+    };
+    return words[kind];
 }
 
 static bool gram__same(const gram__blob *a, const gram__blob *b, uint32_t skip) {
@@ -1981,8 +2030,8 @@ static int32_t gram__only_arc(const gram__seal *s, int32_t state) {
 
 /* The state to which a state does nothing but lead; -1: it is more than that. */
 static int32_t gram__passes_to(const gram__seal *s, int32_t state) {
-    const int32_t only = s->g->mark[state] & (GRAM__END | GRAM__FREE | GRAM__IN_SPAN | GRAM__TWIN)
-                         ? -2 : gram__only_arc(s, state);
+    const bool    more = s->g->mark[state] & (GRAM__END | GRAM__FREE | GRAM__IN_SPAN | GRAM__TWIN);
+    const int32_t only = more ? -2 : gram__only_arc(s, state);
     return only >= 0 && s->g->arc[only].kind == GRAM__EPS ? s->g->arc[only].to : -1;
 }
 
@@ -2233,17 +2282,22 @@ typedef struct { uint64_t cost; int32_t rule, state, data, nth; } gram__leg;
 typedef struct { gram__leg leg; uint64_t times; int32_t next; } gram__call_leg;
 
 struct gram__ways {
-    uint64_t       *rule, *rest;                      /* [n_states] of the rule that begins there; to the end of the
-                                                       * rule from a state without registers; 0: not known, else + 1 */
-    int32_t        *seeded, *waits;                   /* [n_states] query in which the search of a rule began; its first
-                                                       * waiting call */
-    gram__leg      *heap;                             /* [GRAM__LEGS] */
-    gram__call_leg *call;                             /* [GRAM__LEGS] */
-    int32_t        *slot;                             /* [4 * GRAM__LEGS] index + 1 in seen */
-    gram__leg      *seen;                             /* [GRAM__LEGS] */
-    int32_t         n_heap, n_call, n_seen, n_texts, query;
-    uint32_t        mask;                             /* slots in use - 1 */
-    bool            over;                             /* too many legs */
+    uint64_t      *rule;                              /* [n_states] of the rule that begins there; 0: not known, else + 1 */
+    uint64_t      *rest;                              /* [n_states] to the end of the rule from a state without registers;
+                                                       * the same */
+    int32_t       *seeded;                            /* [n_states] query in which the search of a rule began */
+    int32_t       *waits;                             /* [n_states] its first waiting call */
+    gram__leg     *heap;                              /* [GRAM__LEGS] shortest first */
+    gram__call_leg *call;                             /* [GRAM__LEGS] that wait for a rule */
+    int32_t       *slot;                              /* [4 * GRAM__LEGS] index + 1 in seen */
+    gram__leg     *seen;                              /* [GRAM__LEGS] */
+    int32_t        n_heap;
+    int32_t        n_call;
+    int32_t        n_seen;
+    int32_t        n_texts;                           /* legs with texts */
+    int32_t        query;                             /* number of the search */
+    uint32_t       mask;                              /* slots in use - 1 */
+    bool           over;                              /* too many legs */
 };
 
 static uint64_t gram__plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
@@ -2512,8 +2566,8 @@ static bool gram__below(gram *g, size_t n) {
     while (n && n < GRAM_STEPS) {
         gram__blob    *b = gram__at(g, g->pops[n - 1]);
         const size_t   before = n;
-        const uint64_t least = b->w[GRAM__STACK_FLAGS] & (GRAM__COMPLETE | GRAM__ESCAPED)
-                               ? 1 : gram__shortest_of(g, b, GRAM__STACK_HEAD, &n);
+        const bool     ends = b->w[GRAM__STACK_FLAGS] & (GRAM__COMPLETE | GRAM__ESCAPED);
+        const uint64_t least = ends ? 1 : gram__shortest_of(g, b, GRAM__STACK_HEAD, &n);
         if (n == before) gram__note(b->w + 2, least - 1), n--;
     }
     return n == 0;

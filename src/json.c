@@ -437,16 +437,16 @@ static bool json__check(void *ctx, uint64_t which, bytes text) {
 /* --- what a schema's values are made of --- */
 
 enum {
-    JSON_NEEDS = 5,                                   /* kinds of items or members that are counted, in one value          */
+    JSON_NEEDS = 5,                                   /* kinds of items or members that are counted, in one value */
     JSON_WAYS = 1 << JSON_NEEDS,                      /* ways in which one item counts for some of them and not for others */
-    JSON_GRID = 20000,                                /* states of counts times places that are written out                */
-    JSON_SPREAD = 16,                                 /* places after the prefix of an array that are written out         */
-    JSON_WORDS = 256,                                 /* keys or values that are handled one by one                        */
-    JSON_BLOCK = 16,                                  /* members that are tried one by one                                 */
-    JSON_EXPONENT = 20,                               /* digits of an exponent where numbers are restricted                */
+    JSON_GRID = 20000,                                /* states of counts times places that are written out */
+    JSON_SPREAD = 16,                                 /* places after the prefix of an array that are written out */
+    JSON_WORDS = 256,                                 /* keys or values that are handled one by one */
+    JSON_BLOCK = 16,                                  /* members that are tried one by one */
+    JSON_EXPONENT = 20,                               /* digits of an exponent where numbers are restricted */
     JSON_MARK = 3,                                    /* register where an array whose items differ begins: after those
                                                        * of json__loop_item */
-    JSON_WORD_BITS = 64,                              /* bits of a register                                                */
+    JSON_WORD_BITS = 64,                              /* bits of a register */
 };
 
 /* Items or members of a value are counted: at least min, at most max (UINT64_MAX: no bound). */
@@ -1084,8 +1084,8 @@ static int32_t json__number(json_rules *d, const schema_shape *s) {
     const int32_t rule = gram_rule(g, "number"), from = gram_begin(g, rule), to = gram_end(g, rule);
     en->b = (uint64_t)rule + 1;
     const lang *fractions = lang_and(d->langs, s->number, lang_not(d->langs, num_integer(d->langs, false)));
-    const lang *plain = d->b.f.loose || !lang_empty(fractions)
-                        ? s->number : lang_and(d->langs, s->number, num_integer(d->langs, true));
+    const bool  all = d->b.f.loose || !lang_empty(fractions);
+    const lang *plain = all ? s->number : lang_and(d->langs, s->number, num_integer(d->langs, true));
     if (plain) lang_emit(g, from, plain, to);
     else json__over(d, s->at, "the numbers");
     if (d->b.f.loose) json__exponents(d, from, s->number, to);
@@ -1470,8 +1470,10 @@ typedef struct {
     const json__object *o;
     uint64_t            required;
     uint64_t            words;                        /* registers in use */
-    uint64_t            low, room, rest, mark;        /* registers, 0 none: members that differ; all; those not
-                                                       * required; the first byte */
+    uint64_t            low;                          /* 1 + the register of members that differ; 0: none */
+    uint64_t            room;                         /* of all members */
+    uint64_t            rest;                         /* of those not required */
+    uint64_t            mark;                         /* of the place of the first byte */
     uint64_t            need[JSON_NEEDS];             /* registers of the needs */
     bool                once;                         /* further keys differ */
     int32_t             next, after;
@@ -1769,28 +1771,18 @@ static bool json__any_object(const schema_object *o) {
            !o->min && o->max == UINT64_MAX && !o->n_some;
 }
 
-/* The types that have values: bits. */
-enum { JSON_IS_WORD = 1, JSON_IS_STRING = 2, JSON_IS_NUMBER = 4, JSON_IS_ARRAY = 8, JSON_IS_OBJECT = 16, JSON_IS_ALL = 31 };
-
-static unsigned json__types(const schema_shape *s) {
-    return (s->null || s->no || s->yes ? JSON_IS_WORD : 0) | (s->string ? JSON_IS_STRING
-                                                              : 0) | (s->any_number || s->number ? JSON_IS_NUMBER
-                                                                      : 0) | (s->n_array ? JSON_IS_ARRAY : 0) |
-           (s->n_object ? JSON_IS_OBJECT : 0);
-}
-
 /* A rule that other values share, where a shape is nothing but that; -1: it is not. */
 static int32_t json__known(json_rules *d, const schema_shape *s) {
-    const unsigned types = json__types(s);
-    const bool     arrays = s->n_array == 1 && json__any_array(&s->array[0]),
-                   objects = s->n_object == 1 && json__any_object(&s->object[0]);
-    if (types == JSON_IS_STRING) return json__string(d, s);
-    if (types == JSON_IS_NUMBER) return json__number(d, s);
-    if (types == JSON_IS_ARRAY && arrays) return json__rule(&d->b, JSON_ARRAY);
-    if (types == JSON_IS_OBJECT && objects) return json__rule(&d->b, JSON_OBJECT);
-    if (types == JSON_IS_ALL && arrays && objects && s->null && s->no && s->yes && s->any_number && lang_is_all(s->string))
-        return json__rule(&d->b, JSON_VALUE);
-    return -1;
+    const bool words = s->null || s->no || s->yes, numbers = s->any_number || s->number;
+    const int  types = words + (s->string != NULL) + numbers + (s->n_array > 0) + (s->n_object > 0);
+    const bool arrays = s->n_array == 1 && json__any_array(&s->array[0]);
+    const bool objects = s->n_object == 1 && json__any_object(&s->object[0]);
+    if (types == 1 && s->string) return json__string(d, s);
+    if (types == 1 && numbers) return json__number(d, s);
+    if (types == 1 && arrays) return json__rule(&d->b, JSON_ARRAY);
+    if (types == 1 && objects) return json__rule(&d->b, JSON_OBJECT);
+    const bool all = s->null && s->no && s->yes && lang_is_all(s->string) && s->any_number && arrays && objects;
+    return all ? json__rule(&d->b, JSON_VALUE) : -1;
 }
 
 /* The rule of a conjunction that has values. What is new is filled later. */

@@ -208,10 +208,9 @@ static bool lang__work(lang_pool *p, size_t n) {
 }
 
 static bool lang__dfa_eq(const lang_dfa *a, const lang_dfa *b) {
-    return a->n == b->n && (!a->n ||
-                            (memcmp(a->ends, b->ends, a->n) == 0 &&
-                             memcmp(a->first, b->first, (a->n + 1) * sizeof *a->first) == 0)) &&
-           (!a->n || !a->first[a->n] || memcmp(a->edge, b->edge, a->first[a->n] * sizeof *a->edge) == 0);
+    if (a->n != b->n || !a->n) return a->n == b->n;
+    return memcmp(a->ends, b->ends, a->n) == 0 && memcmp(a->first, b->first, (a->n + 1) * sizeof *a->first) == 0 &&
+           (!a->first[a->n] || memcmp(a->edge, b->edge, a->first[a->n] * sizeof *a->edge) == 0);
 }
 
 static bool lang__eq(const lang *a, const lang *b) {
@@ -222,12 +221,10 @@ static bool lang__eq(const lang *a, const lang *b) {
 }
 
 static uint64_t lang__hash(const lang_pool *p, const lang *l) {
-    if (l->span)
-        return rng_mix(bytes_hash(p->seed,
-                                  (bytes){(const uint8_t *)l->cls, l->n_cls * sizeof *l->cls}) ^ rng_mix(l->min) ^ l->max);
-    return bytes_hash(p->seed ^ l->dfa.n,
-                      (bytes){(const uint8_t *)l->dfa.edge, l->dfa.n ? l->dfa.first[l->dfa.n] * sizeof *l->dfa.edge : 0}) ^
-           bytes_hash(p->seed, (bytes){l->dfa.ends, l->dfa.n});
+    const bytes cls = {(const uint8_t *)l->cls, l->n_cls * sizeof *l->cls};
+    const bytes edges = {(const uint8_t *)l->dfa.edge, l->dfa.n ? l->dfa.first[l->dfa.n] * sizeof *l->dfa.edge : 0};
+    if (l->span) return rng_mix(bytes_hash(p->seed, cls) ^ rng_mix(l->min) ^ l->max);
+    return bytes_hash(p->seed ^ l->dfa.n, edges) ^ bytes_hash(p->seed, (bytes){l->dfa.ends, l->dfa.n});
 }
 
 static void lang__rehash(lang_pool *p) {
@@ -467,9 +464,9 @@ static int lang__signature_order(const lang_refine *r, uint32_t a, uint32_t b) {
         const bool more_a = lang__signature(r, &i, r->d->first[a + 1], &x),
                    more_b = lang__signature(r, &k, r->d->first[b + 1], &y);
         if (!more_a || !more_b) return more_a - more_b;
-        if (x.lo != y.lo || x.hi != y.hi || x.to != y.to)
-            return x.lo != y.lo ? lang__compare(x.lo, y.lo) : x.hi != y.hi ? lang__compare(x.hi, y.hi)
-                   : lang__compare(x.to, y.to);
+        if (x.lo != y.lo) return lang__compare(x.lo, y.lo);
+        if (x.hi != y.hi) return lang__compare(x.hi, y.hi);
+        if (x.to != y.to) return lang__compare(x.to, y.to);
     }
 }
 
@@ -1311,7 +1308,10 @@ typedef struct {
 } lang_node;
 
 typedef struct {                                      /* a group that is open */
-    uint32_t first_alt, last_alt, first, last;        /* alternatives before; parts of this one */
+    uint32_t first_alt;                               /* alternatives before this one; 0: none */
+    uint32_t last_alt;
+    uint32_t first;                                   /* parts of this one; 0: none */
+    uint32_t last;
     uint32_t part;                                    /* the last part, to which a count may belong; 0: none */
     enum { LANG_ATOM, LANG_PLACE, LANG_COUNTED } was; /* what it is */
     int      flags;                                   /* of the text after the group */
@@ -1892,9 +1892,8 @@ static bool lang__braces(lang_rx *x, uint64_t *min, uint64_t *max) {
 static bool lang__counts_join(lang_node *p, uint64_t min, uint64_t max) {
     const uint64_t least = lang__times(p->min, min, UINT64_MAX), most = p->max && max ? lang__times(p->max, max, UINT64_MAX) : 0;
     /* the numbers for `min` rounds end at p->max * min; those for one round more begin at p->min * (min + 1) */
-    const bool joined = min == max ||
-                        lang__times(p->min, lang__sum(min, 1, UINT64_MAX),
-                                    UINT64_MAX) <= lang__sum(lang__times(p->max, min, UINT64_MAX), 1, UINT64_MAX);
+    const uint64_t more = lang__times(p->min, lang__sum(min, 1, UINT64_MAX), UINT64_MAX);
+    const bool     joined = min == max || more <= lang__sum(lang__times(p->max, min, UINT64_MAX), 1, UINT64_MAX);
     if (!joined || least == UINT64_MAX) return false;
     p->min = least, p->max = most;
     return true;
@@ -2048,7 +2047,9 @@ typedef struct {
     lang_way *way;
     uint32_t  n_way;
     lang_task *task;
-    size_t    n_task, copies, most;                   /* copies of nodes, those that counts make too; how many there may be */
+    size_t    n_task;
+    size_t    copies;                                 /* of nodes, those that counts make too */
+    size_t    most;                                   /* copies at most */
     uint32_t  final;
     bool      ends_early;                             /* after the final state anything may follow */
     bool      full;                                   /* there would be more */

@@ -29,28 +29,33 @@
 
 /* Classes of characters. A set that each character of a class leads back to itself allows all tokens of such
  * characters, without a walk. */
-enum { MASK_LOWER = 1, MASK_UPPER = 2, MASK_DIGIT = 4, MASK_BLANK = 8, MASK_SIGN = 16, MASK_WIDE = 32 /* not ASCII */,
-       MASK_LINE = 64,
-       MASK_ODD = 128 /* " \ controls, and what is no whole character */,
-                  MASK_STRING = 63 /* what stands for itself in a JSON string */ };
+enum {
+    MASK_LOWER = 1, MASK_UPPER = 2, MASK_DIGIT = 4, MASK_BLANK = 8, MASK_SIGN = 16,
+    MASK_WIDE = 32,                                   /* not ASCII */
+    MASK_LINE = 64,                                   /* line feed, carriage return, tab */
+    MASK_ODD = 128,                                   /* " \ controls, and what is no whole character */
+    MASK_STRING = 63,                                 /* what stands for itself in a JSON string */
+};
 
 typedef struct {
-    uint32_t next;                                    /* the node after its subtree                                   */
-    uint32_t tok;                                     /* first of the tokens that end here, in mask_vocab.id           */
-    uint16_t depth;                                   /* bytes before this one                                         */
+    uint32_t next;                                    /* the node after its subtree */
+    uint32_t tok;                                     /* first of the tokens that end here, in mask_vocab.id */
+    uint16_t depth;                                   /* bytes before this one */
     uint8_t  byte;
-    uint8_t  rest;                                    /* classes of the characters after this byte in the subtree     */
-    uint8_t  all;                                     /* classes of all characters of the tokens in the subtree        */
+    uint8_t  rest;                                    /* classes of the characters after this byte in the subtree */
+    uint8_t  all;                                     /* classes of all characters of the tokens in the subtree */
 } mask__node;
 
 typedef struct { uint16_t chars; uint8_t classes; } mask__kind;       /* of a token: its characters and their classes */
-/* need: characters of the token, or bodies of a span that it needs */
-typedef struct { int32_t id; uint32_t need; } mask__token;
+typedef struct {
+    int32_t  id;                                      /* of the token */
+    uint32_t need;                                    /* its characters, or bodies of a span that it needs */
+} mask__token;
 
 typedef struct {
     mask__node *node;                                 /* [n_node + 1]; the last one ends the lists */
-    int32_t    *id;                                   /* [n_id]: tokens by their bytes             */
-    mask__kind *kind;                                 /* [n_id]                                    */
+    int32_t    *id;                                   /* [n_id]: tokens by their bytes */
+    mask__kind *kind;                                 /* [n_id] */
     uint32_t    n_node, n_id;
     uint32_t    root[256];                            /* the node of each byte at the beginning; n_node: none */
 } mask__trie;
@@ -67,20 +72,20 @@ typedef struct mask__plain {
 
 typedef struct mask_vocab {
     const tok_vocab *v;
-    mask__trie       all;                             /* every token that prints something                             */
-    mask__trie       odd;                             /* those of other classes than MASK_STRING alone                 */
-    mask__plain      string;                          /* those of MASK_STRING alone, with every row                    */
+    mask__trie       all;                             /* every token that prints something */
+    mask__trie       odd;                             /* those of other classes than MASK_STRING alone */
+    mask__plain      string;                          /* those of MASK_STRING alone, with every row */
     mask__token     *plain;                           /* tokens without odd characters, by their classes and characters */
     uint32_t         plain_at[129];                   /* those of exactly these classes: plain_at[c] .. plain_at[c + 1] */
-    uint32_t         n_word;                          /* words of a mask, a multiple of 16: those after the last token are 0  */
-    uint32_t        *none;                            /* [n_word]: 0                                                   */
-    int32_t         *control;                         /* [n_control]: control tokens that end no generation            */
-    int32_t         *end;                             /* [n_end]: tokens that end one                                  */
+    uint32_t         n_word;                          /* words of a mask, a multiple of 16: those after the last token are 0 */
+    uint32_t        *none;                            /* [n_word]: 0 */
+    int32_t         *control;                         /* [n_control]: control tokens that end no generation */
+    int32_t         *end;                             /* [n_end]: tokens that end one */
     int32_t         *user;                            /* [n_user]: user tokens that begin with a blank, which they keep */
     int32_t          n_control, n_end, n_user;
-    bool             strips;                          /* a token that begins a text loses its leading blank            */
-    bool             spells;                          /* each byte is a token, too                                     */
-    uint32_t         longest;                         /* bytes of a token                                              */
+    bool             strips;                          /* a token that begins a text loses its leading blank */
+    bool             spells;                          /* each byte is a token, too */
+    uint32_t         longest;                         /* bytes of a token */
     double           seconds;
 } mask_vocab;
 
@@ -321,9 +326,9 @@ static void mask_vocab_free(mask_vocab *w) {
 enum {
     MASK_WAYS = 4,                                    /* places where the mask of a set may be; the one used longest ago goes */
     MASK_SLOTS = 1 << 11,
-    MASK_WHOLE_MEM = 24 << 20,                        /* bytes of masks by set            */
-    MASK_LOCAL_MEM = 16 << 20,                        /* bytes of masks by state          */
-    MASK_LOCALS = 1 << 12,                            /* entries of the table of these    */
+    MASK_WHOLE_MEM = 24 << 20,                        /* bytes of masks by set */
+    MASK_LOCAL_MEM = 16 << 20,                        /* bytes of masks by state */
+    MASK_LOCALS = 1 << 12,                            /* entries of the table of these */
     MASK_LOOPS = 1 << 10,
     MASK_NEEDS = 1 << 12,
     MASK_WAY = 4096                                   /* bytes of a way to the end that is spelled with as few tokens as can be */
@@ -332,10 +337,10 @@ enum {
 
 typedef struct {
     uint64_t  key;                                    /* set and `first`; 0: free */
-    uint64_t  used;                                   /* time of the last use     */
+    uint64_t  used;                                   /* time of the last use */
     uint32_t *diff;                                   /* [2, n]: places and values of the words that differ from */
     uint32_t  n, cap;
-    bool      string;                                 /* the tokens of a string, or from none                    */
+    bool      string;                                 /* the tokens of a string, or from none */
     bool      measured;
     uint64_t  most;                                   /* bytes to the end after any of its tokens, at most */
 } mask__slot;
@@ -344,22 +349,24 @@ typedef struct { int32_t set; uint64_t tokens; } mask__need;          /* that a 
 
 typedef struct { int32_t set, classes; } mask__loop;
 
-/* a node in front of which the rule is over, with so many bodies of a span */
-typedef struct { uint32_t node, bodies; } mask__escape;
+typedef struct {                                      /* a node in front of which the rule is over */
+    uint32_t node;
+    uint32_t bodies;                                  /* of a span, whole ones up to there */
+} mask__escape;
 
 /* What a state allows as long as its rule is not left, whatever is below. */
 typedef struct {
-    int32_t            start;                         /* the local set of the state                                            */
+    int32_t            start;                         /* the local set of the state */
     bool               textual;                       /* an operation looks at the text: what escapes is stepped from
                                                        * the set itself */
-    const gram_span   *span;                          /* NULL: none                                                            */
-    mask__plain       *plain;                         /* tokens that lead back to the state; NULL: none                        */
-    const mask__trie  *trie;                          /* where the nodes of the escapes are                                    */
-    int                skipped;                       /* classes of the characters in front of which escapes are not listed    */
+    const gram_span   *span;                          /* NULL: none */
+    mask__plain       *plain;                         /* tokens that lead back to the state; NULL: none */
+    const mask__trie  *trie;                          /* where the nodes of the escapes are */
+    int                skipped;                       /* classes of the characters in front of which escapes are not listed */
     bool               measured;
-    uint64_t           most;                          /* bytes to the end of the rule after any of its tokens, at most        */
+    uint64_t           most;                          /* bytes to the end of the rule after any of its tokens, at most */
     uint32_t           n_token;
-    uint32_t           at[257];                       /* escapes by the byte of their node: at[b] .. at[b + 1]                 */
+    uint32_t           at[257];                       /* escapes by the byte of their node: at[b] .. at[b + 1] */
     mask__token       *token;
     mask__escape      *escape;
 } mask__local;
@@ -367,25 +374,30 @@ typedef struct {
 typedef struct mask_cache {
     gram             *g;
     const mask_vocab *w;
-    mask__slot       *slot;                           /* [MASK_SLOTS]                                                           */
-    mask__local     **local;                          /* [MASK_LOCALS]: by their starts                                       */
-    mask__loop       *loop;                           /* [MASK_LOOPS]: classes of characters that lead a set back to itself   */
-    mask__plain      *plain;                          /* a list                                                               */
-    uint32_t         *bits;                           /* [n_word]: the mask that was asked for last                           */
-    uint32_t         *place;                          /* [2, n_word]: words of it that are to be kept                         */
-    mask__token      *token;                          /* [n_id]: the local state that is worked out                           */
-    mask__escape     *escape;                         /* [n_node]                                                             */
-    mask__need       *need;                           /* [MASK_NEEDS]: what sets need to end                                  */
-    uint8_t          *way;                            /* [MASK_WAY]: a text to the end                                        */
-    uint32_t         *fewest;                         /* [MASK_WAY + 1]: tokens from each of its bytes                        */
-    bool              measures;                       /* bytes to the end are measured; the largest yet is `most`             */
+    mask__slot       *slot;                           /* [MASK_SLOTS] */
+    mask__local     **local;                          /* [MASK_LOCALS]: by their starts */
+    mask__loop       *loop;                           /* [MASK_LOOPS]: classes of characters that lead a set back to itself */
+    mask__plain      *plain;                          /* a list */
+    uint32_t         *bits;                           /* [n_word]: the mask that was asked for last */
+    uint32_t         *place;                          /* [2, n_word]: words of it that are to be kept */
+    mask__token      *token;                          /* [n_id]: the local state that is worked out */
+    mask__escape     *escape;                         /* [n_node] */
+    mask__need       *need;                           /* [MASK_NEEDS]: what sets need to end */
+    uint8_t          *way;                            /* [MASK_WAY]: a text to the end */
+    uint32_t         *fewest;                         /* [MASK_WAY + 1]: tokens from each of its bytes */
+    bool              measures;                       /* bytes to the end are measured; the largest yet is `most` */
     uint64_t          most;
-    int64_t           left;                           /* tokens that may come after the next one; -1: any number             */
-    uint32_t          n_local, generation;
+    int64_t           left;                           /* tokens that may come after the next one; -1: any number */
+    uint32_t          n_local;                        /* entries of `local` */
+    uint32_t          generation;                     /* of the automaton when all this was made */
     uint32_t          budget;                         /* nodes of a walk that is cheaper than what the entries of states need */
-    uint32_t          large;                          /* nodes of a subtree for which mask__loops() is worth its while         */
-    uint64_t          clock, hits, misses, whole_bytes, local_bytes;
-    double            seconds;
+    uint32_t          large;                          /* nodes of a subtree for which mask__loops() is worth its while */
+    uint64_t          clock;                          /* looks at slots so far */
+    uint64_t          hits;                           /* masks that were known; for -v */
+    uint64_t          misses;                         /* masks that were made */
+    uint64_t          whole_bytes;                    /* of the arena, for masks by set */
+    uint64_t          local_bytes;                    /* for masks by state */
+    double            seconds;                        /* in which masks were made */
 } mask_cache;
 
 static void mask__forget(mask_cache *m) {
@@ -564,12 +576,12 @@ typedef struct {
     mask_cache       *m;
     const mask__trie *trie;
     uint32_t         *bits;
-    uint32_t    left;                                 /* nodes that it may still visit         */
-    int32_t     loop;                                 /* a set, and                            */
+    uint32_t    left;                                 /* nodes that it may still visit */
+    int32_t     loop;                                 /* a set, and */
     int         classes;                              /* the characters that lead it to itself */
-    int32_t     judged;                               /* the last set that was judged, and     */
-    bool        good;                                 /* what came of it                       */
-    int32_t     set[TOK_TEXT_MAX + 1];                /* in front of the byte at each depth    */
+    int32_t     judged;                               /* the last set that was judged, and */
+    bool        good;                                 /* what came of it */
+    int32_t     set[TOK_TEXT_MAX + 1];                /* in front of the byte at each depth */
 } mask__walk;
 
 static void mask__begin(mask__walk *k, mask_cache *m, const mask__trie *t, uint32_t *bits, uint32_t budget) {

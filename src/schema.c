@@ -145,12 +145,16 @@ typedef struct {
 } schema__gen;
 
 typedef struct {
-    schema__key     *key;
-    schema__gen     *gen;
-    schema_some     *some;
-    schema_conj     *prefix;
-    schema_contains *contains;
-    uint32_t         n_key, n_gen, n_some, n_prefix, n_contains;
+    schema__key     *key;                             /* [n_key] of objects */
+    schema__gen     *gen;                             /* [n_gen] */
+    schema_some     *some;                            /* [n_some] */
+    schema_conj     *prefix;                          /* [n_prefix] of arrays */
+    schema_contains *contains;                        /* [n_contains] */
+    uint32_t         n_key;
+    uint32_t         n_gen;
+    uint32_t         n_some;
+    uint32_t         n_prefix;
+    uint32_t         n_contains;
     schema_conj      rest;                            /* of items */
     bool             unique;
     uint64_t         min, max;                        /* members or items */
@@ -221,7 +225,11 @@ struct schema_doc {
     schema__node     *node;
     schema__conj     *conj;
     schema__resource *resource;
-    size_t            n_name, cap_name, cap_seen, n_node, cap_node, n_conj, cap_conj, n_resource, cap_resource;
+    size_t            n_name, cap_name;
+    size_t            cap_seen;
+    size_t            n_node, cap_node;
+    size_t            n_conj, cap_conj;
+    size_t            n_resource, cap_resource;
     schema__ints      fresh;                          /* nodes whose subschemas are not yet nodes */
     schema__part     *build;                          /* parts of the node that is compiled */
     size_t            n_build, cap_build;
@@ -345,8 +353,8 @@ static const char *schema__word_at(schema_doc *s, int32_t node, const char *word
     return p;
 }
 
-__attribute__((format(printf, 4, 5), noreturn)) static void schema__fail(schema_doc *s, const char *at, int code,
-                                                                         const char *fmt, ...) {
+__attribute__((format(printf, 4, 5), noreturn))
+static void schema__fail(schema_doc *s, const char *at, int code, const char *fmt, ...) {
     char    text[400];
     va_list ap;
     va_start(ap, fmt);
@@ -744,9 +752,10 @@ static int32_t schema__resolve(schema_doc *s, int32_t node, val_str ref, const c
     const bytes whole = uri;
     bytes       fragment = schema__uri_fragment(&uri);
     int32_t     resource = s->node[node].resource;
-    if (uri.n)
-        resource = (int32_t)schema__once_get(schema__once(s, SCHEMA__OF_URI,
-                                                          schema__uri_join(s, s->resource[resource].uri, uri))) - 1;
+    if (uri.n) {
+        const bytes whole_uri = schema__uri_join(s, s->resource[resource].uri, uri);
+        resource = (int32_t)schema__once_get(schema__once(s, SCHEMA__OF_URI, whole_uri)) - 1;
+    }
     if (resource < 0)
         schema__fail(s, at, EXIT_INPUT, "the reference '%.*s' leads out of this document, and nothing is fetched",
                      (int)whole.n, whole.p);
@@ -1444,8 +1453,8 @@ static bool schema__left_in(const schema__ints *l, int32_t node) {
 }
 
 static bool schema__left_says(const schema__part *p, bool items) {
-    return items ? p->kind == SCHEMA__ITEMS || p->kind == SCHEMA__CONTAINS || (p->kind == SCHEMA__LEFT && p->rest)
-           : p->kind == SCHEMA__PROPS || (p->kind == SCHEMA__LEFT && !p->rest);
+    if (p->kind == SCHEMA__LEFT) return p->rest == items;
+    return items ? p->kind == SCHEMA__ITEMS || p->kind == SCHEMA__CONTAINS : p->kind == SCHEMA__PROPS;
 }
 
 /* Whether a schema, or one for the same value inside of it, says something of members (items). */
@@ -2697,9 +2706,9 @@ static bool schema__alts_parts(schema_doc *s, const schema__node *n, bool arr, s
     for (int one = 0; one < 2; one++)
         for (size_t i = 0; i < n->n_part && l->n; i++) {
             if ((n->part[i].kind == SCHEMA__ONE) != one) continue;
-            if (one ? !schema__just_one(s, &n->part[i], *l, arr, stack, &part)
-                : !schema__part_alts(s, n, &n->part[i], false, arr, stack, &part))
-                return false;
+            const bool done = one ? schema__just_one(s, &n->part[i], *l, arr, stack, &part)
+                                  : schema__part_alts(s, n, &n->part[i], false, arr, stack, &part);
+            if (!done) return false;
             *l = one ? part : schema__alts_and(s, *l, part, arr);
         }
     return true;
@@ -3006,8 +3015,8 @@ static schema_conj schema_and(schema_doc *s, schema_conj a, schema_conj b) {
 static void schema__not_run(val_env *env, void *arg) {
     schema__call *call = arg;
     (void)env;
-    call->conj = call->conj == SCHEMA_TRUE
-                 ? SCHEMA_FALSE : schema__conj_lit(call->s, SCHEMA__NEG(call->s->conj[call->conj].lit[0]));
+    if (call->conj == SCHEMA_TRUE) call->conj = SCHEMA_FALSE;
+    else call->conj = schema__conj_lit(call->s, SCHEMA__NEG(call->s->conj[call->conj].lit[0]));
 }
 
 /* The negation of the value of a schema_some or a schema_contains, which is at most one literal; -1: as in schema_and. */
