@@ -762,25 +762,26 @@ static void batch__percentiles(str *s, const char *words, const hist *h) {
                 hist_at(h, 0.99));
 }
 
-static void batch__summary(const batch_work *b) {
+typedef struct {                                      /* of a run that has ended */
+    double seconds;
+    double unused;                                    /* part of the slots of cache blocks that held no token */
+    double million;                                   /* the cost of a million tokens; 0: not known */
+    int    blocks;                                    /* of the cache, at the peak */
+} batch_totals;
+
+static void batch__summary_json(const batch_work *b, const batch_totals *t, str *s) {
     const sched_stats *st = &b->sc->st;
     const spec        *sp = b->sc->guesser;
     const kv_cache    *kv = b->eng->kv;
-    const double       all = clock_now() - b->t0, waste = st->slots > 0 ? st->waste / st->slots : 0;
-    const long long    tokens = b->n_prompt + b->n_gen;
-    const double       million = tokens ? (double)b->o->cost * all / 3600 * 1e6 / (double)tokens : 0;
-    const bool         json = b->job->json;
-    int                peak;
-    kv_held(kv, &peak);
     const batch_figure figures[] = {
         {"requests", (double)(b->n_ok + b->n_bad)}, {"answered", (double)b->n_ok}, {"errors", (double)b->n_bad},
-        {"answered_before", (double)b->n_before}, {"other_shards", (double)b->n_other}, {"seconds", all},
+        {"answered_before", (double)b->n_before}, {"other_shards", (double)b->n_other}, {"seconds", t->seconds},
         {"prompt_tokens", (double)b->n_prompt}, {"shared_tokens", (double)st->cached},
-        {"computed_prompt_tokens", (double)st->prefill},
-        {"completion_tokens", (double)b->n_gen}, {"requests_per_s", (double)(b->n_ok + b->n_bad) / all},
-        {"prompt_tokens_per_s", (double)b->n_prompt / all}, {"completion_tokens_per_s", (double)b->n_gen / all},
-        {"steps", (double)st->steps}, {"steps_s", st->busy_s}, {"kv_blocks_peak", (double)peak},
-        {"kv_block_tokens", (double)kv->opts.block}, {"kv_bytes_peak", (double)kv_bytes_peak(kv)}, {"kv_unused", waste},
+        {"computed_prompt_tokens", (double)st->prefill}, {"completion_tokens", (double)b->n_gen},
+        {"requests_per_s", (double)(b->n_ok + b->n_bad) / t->seconds},
+        {"prompt_tokens_per_s", (double)b->n_prompt / t->seconds}, {"completion_tokens_per_s", (double)b->n_gen / t->seconds},
+        {"steps", (double)st->steps}, {"steps_s", st->busy_s}, {"kv_blocks_peak", (double)t->blocks},
+        {"kv_block_tokens", (double)kv->opts.block}, {"kv_bytes_peak", (double)kv_bytes_peak(kv)}, {"kv_unused", t->unused},
         {"preemptions", (double)st->preempted}, {"seed", (double)b->job->seed}, {"decode_steps", (double)st->decode},
         {"draft_guessed", (double)spec_guessed(sp, SPEC_DRAFT)}, {"draft_accepted", (double)spec_accepted(sp, SPEC_DRAFT)},
         {"lookup_guessed", (double)spec_guessed(sp, SPEC_LOOKUP)},
@@ -789,44 +790,57 @@ static void batch__summary(const batch_work *b) {
         {"forced_accepted", (double)spec_accepted(sp, SPEC_FORCED)},
         {"speculation_speedup", spec_speedup(sp)},
     };
-    str s = {0};
-    if (json) {
-        jw w = jw_loose(&s);
-        jw_open(&w, NULL, '{');
-        for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) jw_number(&w, figures[i].name, 12, figures[i].v);
-        if (million > 0) jw_number(&w, "cost_per_million_tokens", 6, million);
-        batch__percentiles_json(&w, "ttft_s", &st->ttft);
-        batch__percentiles_json(&w, "tpot_s", &st->tpot);
-        batch__percentiles_json(&w, "itl_s", &st->itl);
-        batch__percentiles_json(&w, "e2e_s", &st->e2e);
-        str_put(&s, "}\n");
-    } else {
-        str_fmt(&s, "llmrun: requests    %lld in %.2f s (%.2f/s): %lld answered, %lld error%s", b->n_ok + b->n_bad, all,
-                (double)(b->n_ok + b->n_bad) / all, b->n_ok, b->n_bad, b->n_bad == 1 ? "" : "s");
-        if (b->n_before) str_fmt(&s, ", %lld answered before", b->n_before);
-        if (b->n_other) str_fmt(&s, ", %lld left to other shards", b->n_other);
-        str_fmt(&s, "\nllmrun: prompts     %lld tokens (%.1f tokens/s), %lld of them shared and not computed again\n",
-                b->n_prompt, (double)b->n_prompt / all, st->cached);
-        if (!b->job->embed)
-            str_fmt(&s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", b->n_gen,
-                    (double)b->n_gen / all, st->steps);
-        spec_report(sp, &s);
-        spec_report_forced(sp, b->n_gen, &s);
-        constrain_report_all(b->job->holds, &s);
-        batch__percentiles(&s, "first token", &st->ttft);
-        batch__percentiles(&s, "per token", &st->tpot);
-        batch__percentiles(&s, "next token", &st->itl);
-        batch__percentiles(&s, "request", &st->e2e);
-        str_fmt(&s,
-                "llmrun: cache       %d block%s of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, "
-                "%lld preemption%s\n",
-                peak, peak == 1 ? "" : "s", kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * waste,
-                st->preempted, st->preempted == 1 ? "" : "s");
-        if (million > 0) str_fmt(&s, "llmrun: cost        %.4g for a million tokens read or written\n", million);
-        if (!b->job->embed)
-            str_fmt(&s, "llmrun: seed        %llu%s\n", (unsigned long long)b->job->seed,
-                    b->job->own_seeds ? ", drawn; each line has its own, made of it (--batch-fields seed), for --seed" : "");
-    }
+    jw w = jw_loose(s);
+    jw_open(&w, NULL, '{');
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) jw_number(&w, figures[i].name, 12, figures[i].v);
+    if (t->million > 0) jw_number(&w, "cost_per_million_tokens", 6, t->million);
+    batch__percentiles_json(&w, "ttft_s", &st->ttft);
+    batch__percentiles_json(&w, "tpot_s", &st->tpot);
+    batch__percentiles_json(&w, "itl_s", &st->itl);
+    batch__percentiles_json(&w, "e2e_s", &st->e2e);
+    str_put(s, "}\n");
+}
+
+static void batch__summary_text(const batch_work *b, const batch_totals *t, str *s) {
+    const sched_stats *st = &b->sc->st;
+    const spec        *sp = b->sc->guesser;
+    const kv_cache    *kv = b->eng->kv;
+    str_fmt(s, "llmrun: requests    %lld in %.2f s (%.2f/s): %lld answered, %lld error%s", b->n_ok + b->n_bad, t->seconds,
+            (double)(b->n_ok + b->n_bad) / t->seconds, b->n_ok, b->n_bad, b->n_bad == 1 ? "" : "s");
+    if (b->n_before) str_fmt(s, ", %lld answered before", b->n_before);
+    if (b->n_other) str_fmt(s, ", %lld left to other shards", b->n_other);
+    str_fmt(s, "\nllmrun: prompts     %lld tokens (%.1f tokens/s), %lld of them shared and not computed again\n",
+            b->n_prompt, (double)b->n_prompt / t->seconds, st->cached);
+    if (!b->job->embed)
+        str_fmt(s, "llmrun: generated   %lld tokens (%.1f tokens/s) in %lld steps\n", b->n_gen,
+                (double)b->n_gen / t->seconds, st->steps);
+    spec_report(sp, s);
+    spec_report_forced(sp, b->n_gen, s);
+    constrain_report_all(b->job->holds, s);
+    batch__percentiles(s, "first token", &st->ttft);
+    batch__percentiles(s, "per token", &st->tpot);
+    batch__percentiles(s, "next token", &st->itl);
+    batch__percentiles(s, "request", &st->e2e);
+    str_fmt(s,
+            "llmrun: cache       %d block%s of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, "
+            "%lld preemption%s\n",
+            t->blocks, t->blocks == 1 ? "" : "s", kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * t->unused,
+            st->preempted, st->preempted == 1 ? "" : "s");
+    if (t->million > 0) str_fmt(s, "llmrun: cost        %.4g for a million tokens read or written\n", t->million);
+    if (!b->job->embed)
+        str_fmt(s, "llmrun: seed        %llu%s\n", (unsigned long long)b->job->seed,
+                b->job->own_seeds ? ", drawn; each line has its own, made of it (--batch-fields seed), for --seed" : "");
+}
+
+static void batch__summary(const batch_work *b) {
+    const sched_stats *st = &b->sc->st;
+    const long long    tokens = b->n_prompt + b->n_gen;
+    batch_totals       t = {.seconds = clock_now() - b->t0};
+    str                s = {0};
+    t.unused = st->slots > 0 ? st->waste / st->slots : 0;
+    t.million = tokens ? (double)b->o->cost * t.seconds / 3600 * 1e6 / (double)tokens : 0;
+    kv_held(b->eng->kv, &t.blocks);
+    (b->job->json ? batch__summary_json : batch__summary_text)(b, &t, &s);
     if (g_log_level >= LOG_NORMAL) fputs(s.p, stderr);
     str_drop(&s);
 }

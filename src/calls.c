@@ -2114,18 +2114,22 @@ typedef struct {
     const char  *id;
 } calls_lesson;
 
-/* Renders a conversation, as JSON, with a list of tools where tools is true. Returns whether the template took it. */
-static bool calls__render(const calls_lesson *l, bool tools, const char *message, str *out) {
+/* Renders a conversation of the user's message and, unless it is empty, this one (JSON), with a list of tools where tools
+ * is true. Returns whether the template took it. */
+static bool calls__render_messages(const calls_lesson *l, bool tools, const char *message, str *out) {
     str        json = {0};
+    jw         w = jw_loose(&json);
     val_env    env;
     jinja_text text = {0};
     err_t      e = {0};
-    str_put(&json, "{\"messages\": [{\"role\": \"user\", \"content\": \"qxuser\"}");
-    if (*message) str_fmt(&json, ", %s", message);
-    str_fmt(&json, "], \"add_generation_prompt\": %s", *message ? "false" : "true");
-    if (tools)
-        str_fmt(&json, ", \"%s\": [" CALLS_TOOL "]", l->tools_name);
-    str_put(&json, "}");
+    jw_open(&w, NULL, '{');
+    jw_open(&w, "messages", '[');
+    jw_fmt(&w, NULL, "{\"role\": \"user\", \"content\": \"qxuser\"}");
+    if (*message) jw_fmt(&w, NULL, "%s", message);
+    jw_close(&w, ']');
+    jw_bool(&w, "add_generation_prompt", !*message);
+    if (tools) jw_fmt(&w, l->tools_name, "[" CALLS_TOOL "]");
+    jw_close(&w, '}');
     val_env_init(&env, 0, 0, NULL);
     const bool ok = l->render(l->ctx, val_json_read(&env, str_bytes(&json), false), &text, &e);
     val_env_drop(&env);
@@ -2139,16 +2143,22 @@ static bool calls__render(const calls_lesson *l, bool tools, const char *message
 
 /* Renders the known call with these arguments (JSON) and this content. */
 static bool calls__render_call(const calls_lesson *l, const char *content, const char *arguments, str *out) {
-    str message = {0}, text = {0};
-    str_put(&message, "{\"role\": \"assistant\", ");
-    if (*content) str_fmt(&message, "\"content\": %s, ", content);
-    if (l->text) str_json_exact(&text, bytes_of(arguments));
-    str_fmt(&message, "\"tool_calls\": [{\"id\": \"%s\", \"type\": \"function\", "
-                      "\"function\": {\"name\": \"" CALLS_KNOWN "\", \"arguments\": %s}}]}",
-            l->id, l->text ? text.p : arguments);
-    const bool ok = calls__render(l, true, message.p, out);
+    str message = {0};
+    jw  w = jw_loose(&message);
+    jw_open(&w, NULL, '{');
+    jw_str(&w, "role", "assistant");
+    if (*content) jw_fmt(&w, "content", "%s", content);
+    jw_open(&w, "tool_calls", '[');
+    jw_open(&w, NULL, '{');
+    jw_str(&w, "id", l->id);
+    jw_str(&w, "type", "function");
+    jw_open(&w, "function", '{');
+    jw_str(&w, "name", CALLS_KNOWN);
+    if (l->text) jw_str(&w, "arguments", arguments);
+    else jw_fmt(&w, "arguments", "%s", arguments);
+    str_put(&message, "}}]}");
+    const bool ok = calls__render_messages(l, true, message.p, out);
     str_drop(&message);
-    str_drop(&text);
     return ok;
 }
 
@@ -2335,7 +2345,7 @@ static bool calls__learn_from(calls_form *f, const calls_lesson *l) {
     str         text = {0}, plain = {0};
     calls_place p;
     const bool  rendered = calls__render_call(l, l->content, CALLS_ARGS, &text);
-    if (rendered) calls__render(l, true, CALLS_PLAIN, &plain);
+    if (rendered) calls__render_messages(l, true, CALLS_PLAIN, &plain);
     const bytes t = str_bytes(&text), without = str_bytes(&plain);
     const bool  known = rendered && (calls__match(f, t, without, &p) || calls__learn_tags(f, t, without, &p));
     if (known) {
@@ -2362,7 +2372,7 @@ static bool calls__learn_from(calls_form *f, const calls_lesson *l) {
 static bool calls__learn_from_words(calls_form *f, const calls_lesson *l) {
     str        with = {0}, without = {0};
     bool       known = false;
-    const bool ok = calls__render(l, true, "", &with) && calls__render(l, false, "", &without);
+    const bool ok = calls__render_messages(l, true, "", &with) && calls__render_messages(l, false, "", &without);
     for (size_t i = 0; ok && i < sizeof calls_rows / sizeof *calls_rows && !known; i++) {
         if (!calls_rows[i].name) continue;
         calls__set_row(f, &calls_rows[i]);
