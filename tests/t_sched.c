@@ -543,6 +543,26 @@ static void t_sched_cancels(void) {
     t_sched_shut(&x);
 }
 
+static void t_sched_change(int pair) {
+    sched_seq q = {.state = (sched_state)(pair / SCHED_STATES)};
+    sched__become(&q, (sched_state)(pair % SCHED_STATES));
+    _exit(0);
+}
+
+/* Every pair of states: the second follows the first as the picture says, else the program ends. */
+static void t_sched_states(void) {
+    static const char *const may[SCHED_STATES] = {    /* columns: waiting, ready, stepping, over, over and stepping, ended */
+        [SCHED_WAITING] = ".y...y", [SCHED_READY] = "y.y..y", [SCHED_STEPPING] = ".y..yy",
+        [SCHED_OVER] = "....yy", [SCHED_OVER_STEPPING] = "...y.y", [SCHED_ENDED] = "......",
+    };
+    char said[256];
+    for (int i = 0; i < SCHED_STATES * SCHED_STATES; i++) {
+        const int  from = i / SCHED_STATES, to = i % SCHED_STATES;
+        const bool ok = t_base_child(t_sched_change, i, said, sizeof said) == 0;
+        CHECKF(ok == (may[from][to] == 'y') && ok == !strstr(said, "bug"), "from %d to %d: %s", from, to, said);
+    }
+}
+
 static void t_sched_hist(void) {
     hist h = {{0}, 0};
     CHECK(hist_at(&h, 0.5) == 0);
@@ -555,6 +575,7 @@ static void t_sched_hist(void) {
 }
 
 static const t_case t_sched_cases[] = {
+    {"sched_states", "a state follows another as the picture says, and in no other way", t_sched_states},
     {"sched_invariance", "a request's text is the one it has alone", t_sched_invariance},
     {"sched_shares", "one prompt is read once", t_sched_shares},
     {"sched_parts", "with recurrent states: a snapshot where prompts part", t_sched_parts},
