@@ -355,8 +355,8 @@ enum {                                                /* flags of a key */
 };
 
 typedef struct {                                      /* what a default may be computed from */
-    const arch_hparams  *hp;
-    const arch_layer_hp *l;                           /* NULL before the first key of layers */
+    const arch_hparams  *hp;                          /* the fields of earlier rows */
+    const arch_layer_hp *l;                           /* the layer; NULL before the first key of layers */
 } arch_at;
 
 typedef struct {

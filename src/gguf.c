@@ -353,8 +353,8 @@ static const gguf_tensor *gguf_tensor_find(const gguf_file *g, const char *name)
 }
 
 typedef struct {
-    uint64_t mag;
-    bool     neg;
+    uint64_t mag;                    /* its magnitude                                                     */
+    bool     neg;                    /* it is below zero                                                  */
 } gguf__int;
 
 /* An integer of any type; if `bools`, also a bool, as 0 or 1. */

@@ -80,7 +80,7 @@ static void host__cpu_quota(void *ctx, const char *dir, bool v2) {
         have = host__read_pair(path, w) == 1;
         v[1] = have ? w[0] : 0;
     }
-    if (have && v[0] > 0 && v[1] > 0) *most = (int)min_i64(*most, max_i64(v[0] / v[1], 1));
+    if (have && v[0] > 0 && v[1] > 0 && v[0] / v[1] < *most) *most = v[0] / v[1] < 1 ? 1 : (int)(v[0] / v[1]);
 }
 
 /* Number of CPUs in the affinity mask, at most the cgroup's quota rounded down: with more threads than the quota, every barrier
@@ -88,7 +88,7 @@ static void host__cpu_quota(void *ctx, const char *dir, bool v2) {
 static int host_cpus(void) {
     cpu_set_t set;
     int       n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    n = max_int(n, 1);
+    if (n < 1) n = 1;
     host__cgroups("cpu", host__cpu_quota, &n);
     return n;
 }
@@ -135,7 +135,7 @@ static void host__memory_left(void *ctx, const char *dir, bool v2) {
                            host__number(path, v2 ? "inactive_file" : "total_inactive_file");
     const uint64_t held = (uint64_t)used[0] > files ? (uint64_t)used[0] - files : 0;
     const uint64_t left = (uint64_t)limit[0] > held ? (uint64_t)limit[0] - held : 0;
-    *most = min_u64(*most, left);
+    if (left < *most) *most = left;
 }
 
 /* Bytes that this process may still take: the least of what the machine, its cgroups and its own limit leave. UINT64_MAX:
@@ -150,5 +150,5 @@ static uint64_t host_memory(void) {
     if (host__read_pair("/proc/self/statm", pages) < 1) return most;
     const uint64_t held = (uint64_t)pages[0] * (uint64_t)sysconf(_SC_PAGESIZE);
     const uint64_t left = own.rlim_cur > held ? own.rlim_cur - held : 0;
-    return min_u64(left, most);
+    return left < most ? left : most;
 }

@@ -78,7 +78,7 @@ typedef struct {
 } kv_block;
 
 typedef struct {
-    kv_rule    rule;
+    kv_rule    rule;                                  /* what its rows see */
     int        window;                                /* positions that a row sees, with KV_WINDOW */
     dev_blocks mem;                                   /* the bytes of the blocks */
     size_t     end[1 + DEV_GPUS];                     /* byte of a block where the layers of the host end, of each GPU; 0: none */

@@ -15,8 +15,8 @@ typedef struct {
 
 /* Tensors by slot; no data, NULL: the model has none. */
 typedef struct {
-    dev_mat      mat[ARCH_SLOTS];
-    const float *vec[ARCH_SLOTS];
+    dev_mat      mat[ARCH_SLOTS];                     /* matrices */
+    const float *vec[ARCH_SLOTS];                     /* vectors, among them gains and biases */
 } model_tensors;
 
 typedef struct {
@@ -424,8 +424,8 @@ static bool model_holds(const model *m, int n_ctx, err_t *e) {
 /* --- packed weights --- */
 
 typedef struct {
-    pool    *p;
-    dev_mat *w;
+    pool    *p;                                       /* the threads that pack */
+    dev_mat *w;                                       /* the matrix that they pack */
 } model__packing;
 
 enum { MODEL_PACK_ROWS = 64 };                        /* rows of one task */

@@ -567,7 +567,6 @@ static const char *const tok__ends[] = {
 static const char *const tok__fim_pads[] = {"<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]", NULL};
 static const char *const tok__fim_reps[] = {
     "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", NULL};
-static const char *const tok__fim_seps[] = {"<|file_sep|>", NULL};
 static const char *const tok__fim_rest[] = {  /* parts of an infill prompt: control tokens, whatever their type */
     "<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<｜fim▁begin｜>", "<PRE>", "▁<PRE>", "<|code_prefix|>",
     "<|prefix|>", "<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<｜fim▁hole｜>", "<SUF>", "▁<SUF>",
@@ -603,7 +602,7 @@ static void tok__load_ends(tok_vocab *v, int32_t fim_pad, int32_t fim_rep, int32
     if (v->eom < 0) v->eom = tok__named(v, "<|eom_id|>", 0);
     if (fim_pad < 0) fim_pad = tok__first(v, tok__fim_pads, 0);
     if (fim_rep < 0) fim_rep = tok__first(v, tok__fim_reps, 0);
-    if (fim_sep < 0) fim_sep = tok__first(v, tok__fim_seps, 0);
+    if (fim_sep < 0) fim_sep = tok__named(v, "<|file_sep|>", 0);
     for (const char *const *s = tok__fim_rest; *s; s++) tok__named(v, *s, 0);
     for (const char *const *s = tok__ends; *s; s++) tok__named(v, *s, TOK_EOG);
     const int32_t ends[] = {v->eos, v->eot, v->eom, fim_pad, fim_rep, fim_sep};
@@ -1070,17 +1069,9 @@ static void tok_free(tok_vocab *v) {
     if (!v) return;
     for (int i = 0; i < TOK_STEPS_MAX; i++) pcre2_code_free(v->code[i]);
     pcre2_match_context_free(v->limits);
-    mem_free(v->text);
-    mem_free(v->type);
-    mem_free(v->piece);
-    mem_free(v->piece_at);
-    mem_free(v->slot);
-    mem_free(v->merge);
-    mem_free(v->mark);
-    mem_free(v->trie.child);
-    mem_free(v->trie.id);
-    mem_free(v->trie.label);
-    mem_free(v);
+    void *own[] = {v->text, v->type, v->piece, v->piece_at, v->slot, v->merge, v->mark, v->trie.child, v->trie.id, v->trie.label,
+                   v};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
 }
 
 /* What the kind of vocabulary splits words with. */
@@ -1203,12 +1194,16 @@ typedef struct {
     pcre2_match_data *match;         /* where the last match lies                                              */
 } tok__run;
 
+/* Makes space in an array for one entry after n. */
+static inline void *tok__room(void *p, size_t n, size_t *cap, size_t each) {
+    if (n < *cap) return p;
+    *cap = *cap ? 2 * *cap : 256;
+    return mem_grow(p, *cap, each);
+}
+
 /* Adds an entry to the heap. */
 static void tok__push(tok__run *r, uint32_t prio, uint32_t place) {
-    if (r->n_heap == r->heap_cap) {
-        r->heap_cap = r->heap_cap ? 2 * r->heap_cap : 256;
-        r->heap = mem_grow(r->heap, r->heap_cap, sizeof *r->heap);
-    }
+    r->heap = tok__room(r->heap, r->n_heap, &r->heap_cap, sizeof *r->heap);
     uint64_t key = (uint64_t)prio << 32 | place;
     size_t   i = r->n_heap++;
     for (; i && r->heap[(i - 1) / 2] > key; i = (i - 1) / 2) r->heap[i] = r->heap[(i - 1) / 2];
@@ -1298,12 +1293,9 @@ static bool tok__put_unmerged(tok__run *r, const tok__sym *s) {
 }
 
 static void tok__add_sym(tok__run *r, uint32_t at, uint32_t n, int32_t id) {
-    if (r->n_sym == r->sym_cap) {
-        r->sym_cap = r->sym_cap ? 2 * r->sym_cap : 64;
-        r->sym = mem_grow(r->sym, r->sym_cap, sizeof *r->sym);
-    }
+    r->sym = tok__room(r->sym, r->n_sym, &r->sym_cap, sizeof *r->sym);
     int32_t i = (int32_t)r->n_sym++;
-    r->sym[i] = (tok__sym){at, n, id, i - 1, -1, TOK_NEVER, -1};
+    r->sym[i] = (tok__sym){.at = at, .n = n, .id = id, .prev = i - 1, .next = -1, .prio = TOK_NEVER, .made = -1};
     if (i) r->sym[i - 1].next = i;
 }
 
@@ -1357,10 +1349,7 @@ static bool tok__raw_text(tok__run *r, bytes t, bool prefix) {
 
 static void tok__cut(tok__run *r, int side, size_t at) {
     if (r->n_cut[side] && r->cut[side][r->n_cut[side] - 1] == at) return;
-    if (r->n_cut[side] == r->cut_cap[side]) {
-        r->cut_cap[side] = r->cut_cap[side] ? 2 * r->cut_cap[side] : 256;
-        r->cut[side] = mem_grow(r->cut[side], r->cut_cap[side], sizeof *r->cut[side]);
-    }
+    r->cut[side] = tok__room(r->cut[side], r->n_cut[side], &r->cut_cap[side], sizeof *r->cut[side]);
     r->cut[side][r->n_cut[side]++] = (uint32_t)at;
 }
 
@@ -1917,7 +1906,10 @@ enum {                               /* flags of tok_encode()                   
     TOK_MIDDLE = 8                   /* the text continues another one, so no space is added before it            */
 };
 
-typedef struct { size_t from, to; } tok_span;         /* bytes of a text that belong to no control token */
+typedef struct {                     /* bytes of a text that belong to no control token                           */
+    size_t from;                     /* the first                                                                 */
+    size_t to;                       /* the one after the last                                                    */
+} tok_span;
 
 /* Bytes from `at` on before the first span. *i: the first span that ends after `at`; it only grows. */
 static size_t tok__outside(const tok_span *span, size_t n, size_t *i, size_t at) {
@@ -1990,11 +1982,8 @@ static bool tok_encode_spans(const tok_vocab *v, bytes text, const tok_span *spa
            && (!(flags & TOK_EOS) || tok__add_special(v, v->eos, "end", out, e));
     if (!ok) out->n = before;
     pcre2_match_data_free(r.match);
-    mem_free(r.sym);
-    mem_free(r.heap);
-    mem_free(r.best);
-    mem_free(r.cut[0]);
-    mem_free(r.cut[1]);
+    void *own[] = {r.sym, r.heap, r.best, r.cut[0], r.cut[1]};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     str_drop(&r.buf);
     return ok;
 }
