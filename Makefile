@@ -422,7 +422,8 @@ build/%/llmrun: build/%/llmrun.o build/%/kernels.o
 build/%/tests: build/%/tests.o build/%/kernels.o build/%/fake/image.o
 	$(LINK)
 
-build/%/kernel_tests: build/%/kernel_tests.o
+build/test/kernel_tests build/emu/kernel_tests: | build/test/fake/libcuda.so.1
+build/%/kernel_tests: build/%/kernel_tests.o build/%/fake/image.o
 	$(LINK)
 
 build/%/replay: build/%/replay.o build/%/kernels.o

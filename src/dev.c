@@ -646,7 +646,7 @@ typedef struct dev_kind {
     void      (*run)(const dev *dv, const dev_op *op, int task); /* one task; NULL: `all` does everything */
     void      (*all)(dev *dv, const dev_phase *ph);   /* a phase that it begins, called by every thread: dev_rows deals the tasks */
     /* on a GPU, [dev_gpu] */
-    const struct dev_gpu_way *gpu;                    /* how it becomes launches; NULL: there is no kernel */
+    const struct dev_gpu_way *gpu;                    /* how it becomes launches */
     k_row_kind  gpu_row;                              /* of an operation on rows: its kind there, and what of the arguments */
     void      (*gpu_args)(struct dev_gpu_share *sh, const dev_op *op, k_row_op *to);  /* depends on the kind; NULL: nothing */
     bool      (*gpu_can)(const dev_plan *p, const dev_op *op);   /* whether it is within the kernel's limits; NULL: it has none */

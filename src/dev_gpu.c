@@ -98,7 +98,8 @@ typedef struct dev_gpu_share {
 typedef struct dev_gpu_way {
     void (*room)(const dev_plan *p, const dev_op *op, const dev_gpu_bounds *z, dev_gpu_room *to);   /* z NULL: of any step; NULL: buffers
                                                        * alone */
-    void (*add)(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph);   /* the launches of a phase, by dev_gpu_new() */
+    void (*add)(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph);   /* the launches of a phase, by dev_gpu_new(); NULL: no
+                                                       * kernel */
     void (*launch)(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z);
 } dev_gpu_way;
 
@@ -367,7 +368,7 @@ typedef struct {
 
 /* Whether there are kernels for an operation. */
 static bool dev_gpu__can(const dev_plan *p, const dev_op *op) {
-    return op->row->gpu && (!op->row->gpu_can || op->row->gpu_can(p, op));
+    return op->row->gpu->add && (!op->row->gpu_can || op->row->gpu_can(p, op));
 }
 
 /* Bytes of the weights of one operation; matrices that the one before it has, too, are counted there. */

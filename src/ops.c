@@ -1296,17 +1296,19 @@ static const dev_gpu_way ops_delta = {.add = ops__delta_add, .launch = ops__delt
 
 /* --- the kinds --- */
 
+static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
+
 /* On the CPU: a task is a row; tasks are counted by a function of their own; all threads do something together. */
 #define OPS_ROW(fn)          .run = fn, .all = dev_rows
 #define OPS_TASKS(fn, count) .run = fn, .tasks = count, .all = dev_rows
 #define OPS_ALL(fn)          .all = fn
-/* On a GPU: an operation on rows, with what depends on its kind; without a kernel yet. */
+/* On a GPU: an operation on rows, with what depends on its kind; no kernel. */
 #define OPS_GPU(kind, args)  .gpu = &ops_rows, .gpu_row = kind, .gpu_args = args
-#define OPS_HOST             .gpu = NULL
+#define OPS_HOST             .gpu = &ops_host
 
 /* X(kind, name, what becomes of its outputs, values written to a row of them, values read of a row of each input, values of vec, cost,
  *   on the CPU, on a GPU) */
-#define OPS_KINDS(X)                                                                                                               \
+#define OPS_KINDS(X) \
     X(EMBED, "embed", DEV_WRITES, ops__all_heads, ops__reads_one, ops__vec_none, ops__embed_cost,                                  \
       OPS_ROW(ops__embed), OPS_HOST)                                                                                               \
     X(ANGLES, "angles", DEV_WRITES, ops__angles_end, ops__reads_none, ops__vec_none, ops__no_cost,                                 \

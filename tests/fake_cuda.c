@@ -297,14 +297,13 @@ static void drop(fake_ops *o) {
 }
 
 /* An argument's words that look like addresses are the device's, and alive. Programs and their memory lie above 0x55 << 40; two numbers of 32
- * bits are hardly such a word. A small number in front of padding, whatever that holds, is none. */
+ * bits are hardly such a word. There is no padding (api.h). */
 static void check_argument(const fake_op *op) {
     unsigned char there;
     for (size_t i = 0; i + 8 <= op->kernel->size; i += 8) {
         uintptr_t v;
         memcpy(&v, op->own + i, sizeof v);
         void *const p = (void *)v;
-        if ((uint32_t)v < PAGE) continue;
         if ((uint8_t *)p >= addresses && (uint8_t *)p < addresses + ADDRESSES) {
             if (!find(p, 0, 1u << MEMORY | 1u << MAPPED | 1u << RESERVED)) fault("%s: the word at byte %zu points to freed memory of the device", op->kernel->name, i);
         } else if (v >> 40 >= 0x55 && v >> 48 == 0 && !mincore((void *)(v / PAGE * PAGE), 1, &there)) {

@@ -25,6 +25,7 @@
 #include "t_fwd.c"
 #include "t_gpu.c"
 #include "t_dev.c"
+#include "t_ops.c"
 #include "t_rec.c"
 #include "t_model.c"
 #include "t_samp.c"
@@ -49,7 +50,7 @@
 #include "t_cli.c"
 
 static const t_suite suites[] = {SUITE(t_base_cases),  SUITE(t_host_cases),  SUITE(t_pool_cases),  SUITE(t_gguf_cases),  SUITE(t_writer_cases),  SUITE(t_tok_cases),  SUITE(t_val_cases), SUITE(t_filter_cases), SUITE(t_jinja_cases), SUITE(t_gram_cases), SUITE(t_snippets_cases), SUITE(t_lang_cases), SUITE(t_num_cases), SUITE(t_gbnf_cases),  SUITE(t_model_cases),
-                                 SUITE(t_kv_cases),    SUITE(t_fwd_cases), SUITE(t_gpu_cases), SUITE(t_dev_cases), SUITE(t_rec_cases), SUITE(t_samp_cases), SUITE(t_mask_cases), SUITE(t_constrain_cases),  SUITE(t_embed_cases), SUITE(t_gen_cases), SUITE(t_chat_cases), SUITE(t_engine_cases),   SUITE(t_sched_cases),
+                                 SUITE(t_kv_cases),    SUITE(t_fwd_cases), SUITE(t_gpu_cases), SUITE(t_dev_cases), SUITE(t_ops_cases), SUITE(t_rec_cases), SUITE(t_samp_cases), SUITE(t_mask_cases), SUITE(t_constrain_cases),  SUITE(t_embed_cases), SUITE(t_gen_cases), SUITE(t_chat_cases), SUITE(t_engine_cases),   SUITE(t_sched_cases),
                                  SUITE(t_store_cases), SUITE(t_spec_cases),  SUITE(t_req_cases),   SUITE(t_lines_cases), SUITE(t_results_cases), SUITE(t_calib_cases),
                                  SUITE(t_eval_cases),  SUITE(t_quantize_cases), SUITE(t_plot_cases), SUITE(t_bench_cases), SUITE(t_cli_cases),
                                  SUITE(t_calls_cases), SUITE(t_json_cases), SUITE(t_schema_cases)};

@@ -1,6 +1,5 @@
-/* t_dev.c - [dev]: every operation of every tiny model against a reference device, lists without hidden dependencies, batches from a file.
- * The reference device runs the same list on one thread with the scalar level: rows and products from the last to the first, one row of
- * weights at a time, from the file's layout; attention one query at a time, which looks for the positions that it sees; experts row by row. */
+/* t_dev.c - [dev]: every operation of every tiny model against the plain reference, lists without hidden dependencies, batches from a file. */
+#include "plain.h"
 
 enum { TD_ROWS = 10 };                                /* of the batch that is compared */
 
@@ -58,81 +57,17 @@ static void td_drop(const dev_plan *p, td_copy *all) {
     mem_free(all);
 }
 
-/* All products, row by row of the weights as the file has them. */
-static void td_products(dev *dv, const dev_op *op) {
-    int                n;
-    const dev_product *list = ops__list(dv->run->plan, op, &n);
-    for (int i = n - 1; i >= 0; i--) {
-        dev_mat     w = *list[i].w;
-        dev_product m = list[i];
-        w.packed = NULL;
-        m.w = &w;
-        for (int r = m.n > 0 ? m.n_out - 1 : -1; r >= 0; r--) ops__mul(dv, &m, r, 1);
-    }
-}
-
-/* Whether row r of the batch sees position `at` of its sequence: of those before it, or of all rows of the sequence. */
-static bool td_sees(const dev_batch *b, const dev_op *op, int r, int64_t at) {
-    const int64_t far = b->pos[r] - at, window = op->cache.window;
-    if (op->cache.view == VIEW_PAST) return far >= 0 && (!window || far < window);
-    for (int i = 0; i < b->n; i++)
-        if (b->seq[i] == b->seq[r] && b->pos[i] == at) return !window || llabs(far) <= window / 2;
-    return false;
-}
-
-/* Attention, one query of one row at a time. */
-static void td_attend(dev *dv, const dev_op *op) {
-    const dev_run   *run = dv->run;
-    const dev_batch *b = run->batch;
-    const dev_kv    *kv = op->cache.kv;
-    for (int i = run->plan->rows[op->rows].n - 1; i >= 0; i--)
-        for (int h = op->n_head - 1; h >= 0; h--) {
-            const int      r = run->plan->rows[op->rows].row[i];
-            const uint8_t **kb = run->views[dv->ith], **vb = kb + run->n_views;
-            int            n_blocks;
-            const int32_t *table = dev_table(b, kv->group, r, &n_blocks);
-            k_attn_row     row = {.q = ops__in(dv, op, 0, i) + h * kv->hd_k, .o = ops__out(dv, op, 0, i) + h * kv->hd_v, .at = b->pos[r]};
-            while (!td_sees(b, op, r, row.begin)) row.begin++;
-            for (row.end = row.begin; row.end < n_blocks * kv->block && td_sees(b, op, r, row.end);) row.end++;
-            ops__kv_views(kv, table, n_blocks, h / op->cache.group, kb, vb);
-            const k_attn_args a = {.n_rows = 1, .rows = &row, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale, .softcap = op->cache.cap,
-                                   .sinks = op->cache.sinks ? op->cache.sinks + h : NULL, .slopes = op->cache.slope ? op->cache.slope + h : NULL,
-                                   .type_k = kv->type_k, .type_v = kv->type_v, .k_blocks = kb, .v_blocks = vb, .block = kv->block,
-                                   .k_stride = kv->k_stride, .v_stride = kv->v_stride};
-            k_attn(&a, dv->scratch);
-        }
-}
-
-/* The slots of experts: by expert, then by row. */
-static void td_slots(dev *dv, const dev_op *op) {
-    const dev_plan *p = dv->run->plan;
-    int             slot = 0;
-    for (int e = 0; e < op->experts.n; e++)
-        for (int r = 0; r < p->rows[op->rows].n; r++)
-            for (int i = 0; i < op->experts.used; i++) {
-                if (dev_ints(ops__in(dv, op, 0, r))[i] != e) continue;
-                dev_ints(ops__out(dv, op, 1, r))[i] = slot;
-                dev_ints(ops__out(dv, op, 0, 0))[slot++] = r;
-            }
-}
-
-/* One operation: by the CPU's functions as a step has it, or by the reference device. */
-static void td_run(dev *dv, const dev_op *op, bool reference) {
+/* One operation by the CPU's functions as a step has it, on this thread. */
+static void td_run(dev *dv, const dev_op *op) {
     int n;
-    if (reference && op->kind == OPS_ATTEND) {
-        td_attend(dv, op);
-    } else if (reference && op->kind == OPS_GROUP) {
-        td_slots(dv, op);
-    } else if (op->row->run) {
+    if (op->row->run) {
         n = dev__count(dv->run, op);
-        for (int i = 0; i < n; i++) op->row->run(dv, op, reference ? n - 1 - i : i);
-    } else if (reference) {
-        td_products(dv, op);
-    } else {
-        const dev_product *list = ops__list(dv->run->plan, op, &n);
-        ops__matmul(dv, list, n);
-        dev_wait(dv);
+        for (int i = 0; i < n; i++) op->row->run(dv, op, i);
+        return;
     }
+    const dev_product *list = ops__list(dv->run->plan, op, &n);
+    ops__matmul(dv, list, n);
+    dev_wait(dv);
 }
 
 typedef struct {
@@ -189,14 +124,14 @@ static void td_compare(void *ctx, int ith) {
         td_copy *before = td_save(run->plan);
         uint8_t *slots = td_stores(op->kind) ? td_slots_save(j->r->kv) : NULL;
         k_init(j->level);
-        td_run(&dv, op, false);
+        td_run(&dv, op);
         const uint64_t cache = td_stores(op->kind) ? td_cache(j->r->kv) : 0;
         td_copy       *after = td_save(run->plan);
         td_restore(run->plan, before);
         td_slots_restore(j->r->kv, slots);
         mem_free(slots);
         k_init("scalar");
-        td_run(&dv, op, true);
+        plain_run(&dv, op);
         const dev_buf b = td_differs(run->plan, after);
         CHECKF(!b, "%s, %s%s: operation %d, %s of layer %d: other bytes in %s", j->name, j->level, j->packed ? ", packed" : "", i, op->row->name,
                op->layer, run->plan->buf[b].name);
