@@ -1,14 +1,15 @@
 /* ===== [ops] the operations of a step =====
- * The table ops_kinds has a row for each kind of operation (dev_kind): what it reads and writes, what it costs, what the CPU does for
- * one task, how it becomes launches on a GPU. [dev] and [dev_gpu] run lists of them and know none by its name; [fwd] writes the lists.
- * Every result is the same to the last bit for any number of threads, level of the CPU, batch around a row, and on a GPU, but for what
- * is said at ops_exact().
+ * The table ops_kinds has a row for each kind of operation (dev_kind): what it reads and writes, what it costs, what the CPU does
+ * for one task, how it becomes launches on a GPU. [dev] and [dev_gpu] run lists of them and know none by its name; [fwd] writes
+ * the lists. Every result is the same to the last bit for any number of threads, level of the CPU, batch around a row, and on a
+ * GPU, but for what is said at ops_exact().
  *
  * To add an operation:
  *     1. what it is told beside inputs, outputs, n, n_head, vec and scale: a member of the union in dev_op
  *     2. its function for a row on the CPU, ops__NAME, with a comment that says what it reads and writes
  *     3. a row in OPS_KINDS, at the end of this section: the compiler makes OPS_NAME of it, [fwd] uses that
- *     4. on a GPU, if it is to run there: a k_row_kind and its case in k__cuda_rows_op of [cuda_pack]; ops__NAME_args, if the union
+ *     4. on a GPU, if it is to run there: a k_row_kind and its case in k__cuda_rows_op of [cuda_pack]; ops__NAME_args, if the
+ *     union
  *        says something to the kernel. Until then its layers and those before them stay on the CPU
  *     5. examples of it in tests/t_ops.c, which finds a kind without one; nothing else there
  * Public: ops_blas_open, ops_exact; the table ops_kinds and its numbers OPS_NAME. */
@@ -40,11 +41,12 @@ static bool ops_blas_open(err_t *e) {
 #endif
 }
 
-/* Whether results are exact: a row depends on its own past alone, whatever rows are beside it in a step, and equals the scalar reference to the
- * last bit. OpenBLAS gives that up. Then no guesses are made (spec_rows), since a row of a guess would change the text; keys and values on
- * disk are kept apart from exact ones (engine_open), and so are the results of a batch, whose settings name --blas. Sequences of one run
- * still share blocks: a text that may depend on its company may as well. Tensor cores of GPUs (dev_gpus.tensor) give up the reference alone: rows
- * do not depend on their company, so guesses are made; keys and values on disk are kept apart (dev_gpus_order). */
+/* Whether results are exact: a row depends on its own past alone, whatever rows are beside it in a step, and equals the scalar
+ * reference to the last bit. OpenBLAS gives that up. Then no guesses are made (spec_rows), since a row of a guess would change
+ * the text; keys and values on disk are kept apart from exact ones (engine_open), and so are the results of a batch, whose
+ * settings name --blas. Sequences of one run still share blocks: a text that may depend on its company may as well. Tensor cores
+ * of GPUs (dev_gpus.tensor) give up the reference alone: rows do not depend on their company, so guesses are made; keys and
+ * values on disk are kept apart (dev_gpus_order). */
 static bool ops_exact(void) { return g_sgemm == NULL; }
 
 /* --- products --- */
@@ -262,16 +264,20 @@ static void ops__temper(const dev *dv, const dev_op *op, int r) {
 }
 
 /* out *= in, one value. */
-static void ops__scale_by(const dev *dv, const dev_op *op, int r) { k_scale(ops__out(dv, op, 0, r), *ops__in(dv, op, 0, r), op->n); }
+static void ops__scale_by(const dev *dv, const dev_op *op, int r) {
+    k_scale(ops__out(dv, op, 0, r), *ops__in(dv, op, 0, r), op->n);
+}
 
 /* out = of each head of in[0], n values from `at` on; they lie side by side from `to` on. */
 static void ops__pick(const dev *dv, const dev_op *op, int r) {
     const float *x = ops__in(dv, op, 0, r) + op->pick.at;
     float       *y = ops__out(dv, op, 0, r) + op->pick.to;
-    for (int h = 0; h < op->n_head; h++) memcpy(y + (size_t)h * (size_t)op->n, x + (size_t)h * (size_t)op->pick.stride, (size_t)op->n * sizeof *y);
+    for (int h = 0; h < op->n_head; h++)
+        memcpy(y + (size_t)h * (size_t)op->n, x + (size_t)h * (size_t)op->pick.stride, (size_t)op->n * sizeof *y);
 }
 
-/* --- of models with several streams (AltUp: Baykal et al. 2023, with the sparse gates of Gemma 3n). A row has n_head streams of n values --- */
+/* --- of models with several streams (AltUp: Baykal et al. 2023, with the sparse gates of Gemma 3n). A row has n_head streams of
+ * n values --- */
 
 /* Mean and standard deviation of n values. */
 static void ops__spread(const float *x, int n, double *mean, double *deviation) {
@@ -368,14 +374,18 @@ static void ops__store(const dev *dv, const dev_op *op, int r) {
 }
 
 /* The size of the transform of the cache's keys or values. */
-static int ops__hadamard_size(const dev_op *op) { return op->hadamard.values ? op->hadamard.kv->hadamard_v : op->hadamard.kv->hadamard_k; }
+static int ops__hadamard_size(const dev_op *op) {
+    return op->hadamard.values ? op->hadamard.kv->hadamard_v : op->hadamard.kv->hadamard_k;
+}
 
 /* out: the transform of the cache's keys or values, which is its own inverse. */
 static void ops__hadamard(const dev *dv, const dev_op *op, int r) {
     k_hadamard(ops__out(dv, op, 0, r), op->n_head * op->n, ops__hadamard_size(op));
 }
 
-static int ops__attend_tasks(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n_run * op->cache.kv->n_head; }
+static int ops__attend_tasks(const dev_run *run, const dev_op *op) {
+    return run->plan->rows[op->rows].n_run * op->cache.kv->n_head;
+}
 
 /* A number for each query head, as an array for the rows of a task; NULL: there are none. `at`: where the array begins. */
 static const float *ops__by_head(const dev *dv, const dev_op *op, const float *of, int head, int n_rows, int at) {
@@ -422,11 +432,14 @@ static k_attn_args ops__attend_rows(const dev *dv, const dev_op *op, int i, int 
         int64_t begin, end;
         ops__sees(run->batch, op, on->row[s], &begin, &end);
         for (int h = 0; h < g; h++)
-            rows[n++] = (k_attn_row){.q = q + h * kv->hd_k, .o = o + h * kv->hd_v, .begin = begin, .end = end, .at = run->batch->pos[on->row[s]]};
+            rows[n++] = (k_attn_row){.q = q + h * kv->hd_k, .o = o + h * kv->hd_v, .begin = begin, .end = end,
+                                     .at = run->batch->pos[on->row[s]]};
     }
-    return (k_attn_args){.n_rows = n, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale, .softcap = op->cache.cap,
+    return (k_attn_args){.n_rows = n, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale,
+                         .softcap = op->cache.cap,
                          .sinks = ops__by_head(dv, op, op->cache.sinks, head, n, 0),
-                         .slopes = ops__by_head(dv, op, op->cache.slope, head, n, run->plan->attn_most), .type_k = kv->type_k, .type_v = kv->type_v};
+                         .slopes = ops__by_head(dv, op, op->cache.slope, head, n, run->plan->attn_most),
+                         .type_k = kv->type_k, .type_v = kv->type_v};
 }
 
 /* The same with the blocks of keys and values. */
@@ -449,13 +462,15 @@ static void ops__attend(const dev *dv, const dev_op *op, int task) {
     k_attn(&a, dv->scratch);
 }
 
-/* --- attention whose tasks are segments: where runs and K/V heads are too few for the threads. The results have the same bits --- */
+/* --- attention whose tasks are segments: where runs and K/V heads are too few for the threads. The results have the same bits
+ * --- */
 
 /* The segments that a run of rows sees. */
 typedef struct {
     int64_t first;
     int     n;
-    size_t  size, at;                                 /* floats of a segment's partial result for one K/V head; where those of the run begin */
+    size_t  size, at;                                 /* floats of a segment's partial result for one K/V head; where those of the
+                                                       * run begin */
 } ops_segments;
 
 /* Of the run after the one that *to describes; of run 0 where to->size is 0. */
@@ -472,7 +487,8 @@ static void ops__next_segments(const dev_run *run, const dev_op *op, int i, ops_
 
 /* Whether segments are tasks: a tenth of the threads' time would be lost otherwise, and the partial results have space. */
 static bool ops__apart(const dev_run *run, const dev_op *op) {
-    const int    n_run = run->plan->rows[op->rows].n_run, n = n_run * op->cache.kv->n_head, turns = (n + run->p->n - 1) / run->p->n;
+    const int    n_run = run->plan->rows[op->rows].n_run, n = n_run * op->cache.kv->n_head,
+                 turns = (n + run->p->n - 1) / run->p->n;
     ops_segments seg = {0};
     int          most = 0;
     if (!run->plan->parts || 10 * n > 9 * turns * run->p->n) return false;
@@ -483,7 +499,8 @@ static bool ops__apart(const dev_run *run, const dev_op *op) {
     return most > 1 && seg.at + (size_t)seg.n * (size_t)op->cache.kv->n_head * seg.size <= run->plan->n_parts;
 }
 
-/* Finds the run of a task, where each run has one for each K/V head or, `each`, for each segment of it; *task is then counted in the run. */
+/* Finds the run of a task, where each run has one for each K/V head or, `each`, for each segment of it; *task is then counted in
+ * the run. */
 static int ops__find_run(const dev_run *run, const dev_op *op, bool each, int *task, ops_segments *seg) {
     for (int i = 0;; i++) {
         ops__next_segments(run, op, i, seg);
@@ -533,7 +550,8 @@ static void ops__attend_all(dev *dv, const dev_phase *ph) {
 /* --- recurrent layers: each position changes a state, which a slot of the cache keeps for the sequence --- */
 
 
-/* The way of one sequence through a step, in one layer: positions [at, p) are in the log of its slot, [p, end) are rows of the batch. */
+/* The way of one sequence through a step, in one layer: positions [at, p) are in the log of its slot, [p, end) are rows of the
+ * batch. */
 typedef struct {
     const dev_state *st;
     int      first;                                   /* row of position p */
@@ -547,7 +565,8 @@ static ops_walk ops__walk_of(const dev *dv, const dev_op *op, int seq) {
     const dev_batch *b = dv->run->batch;
     const dev_state *st = op->state.st;
     const int       *at = &dv->run->plan->seq_at[seq];
-    ops_walk         w = {.st = st, .first = at[0], .at = b->state_at[seq], .p = b->pos[at[0]], .end = b->pos[at[1] - 1] + 1, .to = b->state_to[seq], .snap_at = -1};
+    ops_walk         w = {.st = st, .first = at[0], .at = b->state_at[seq], .p = b->pos[at[0]],
+                          .end = b->pos[at[1] - 1] + 1, .to = b->state_to[seq], .snap_at = -1};
     if (b->state_in[seq] >= 0) w.in = dev_block(st->mem, b->state_in[seq]);
     w.out = dev_block(st->mem, b->state_out[seq]);
     if (b->snap[seq] < 0) return w;
@@ -559,9 +578,15 @@ static ops_walk ops__walk_of(const dev *dv, const dev_op *op, int seq) {
 static float *ops__floats(uint8_t *p) { return (float *)(void *)p; }
 
 /* Where a slot keeps the inputs of position t; its gates; the sums of a head. */
-static float *ops__ring(const dev_state *st, uint8_t *slot, int t) { return ops__floats(slot + st->ring_at) + (size_t)(t % (st->taps - 1 + st->log)) * (size_t)st->width; }
-static float *ops__log(const dev_state *st, uint8_t *slot, int t) { return ops__floats(slot + st->gate_at) + (size_t)(t % st->log) * 2 * (size_t)st->n_v; }
-static float *ops__sums(const dev_state *st, uint8_t *slot, int head) { return ops__floats(slot + st->sum_at) + (size_t)head * (size_t)st->d_k * (size_t)st->d_v; }
+static float *ops__ring(const dev_state *st, uint8_t *slot, int t) {
+    return ops__floats(slot + st->ring_at) + (size_t)(t % (st->taps - 1 + st->log)) * (size_t)st->width;
+}
+static float *ops__log(const dev_state *st, uint8_t *slot, int t) {
+    return ops__floats(slot + st->gate_at) + (size_t)(t % st->log) * 2 * (size_t)st->n_v;
+}
+static float *ops__sums(const dev_state *st, uint8_t *slot, int head) {
+    return ops__floats(slot + st->sum_at) + (size_t)head * (size_t)st->d_k * (size_t)st->d_v;
+}
 
 /* The inputs of position t; NULL: zeros. */
 static const float *ops__raw(const dev *dv, const dev_op *op, const ops_walk *w, int t) {
@@ -572,7 +597,8 @@ static const float *ops__raw(const dev *dv, const dev_op *op, const ops_walk *w,
 enum { OPS_DELTA_ROWS = 32 };                         /* positions whose vectors are computed together */
 
 /* y = the convolution of n channels from `ch` on, for `rows` positions from t on, ld values apart. */
-static void ops__convolve(const dev *dv, const dev_op *op, const ops_walk *w, int t, int rows, int ch, int n, bool silu, float *y, size_t ld) {
+static void ops__convolve(const dev *dv, const dev_op *op, const ops_walk *w, int t, int rows, int ch, int n, bool silu,
+                          float *y, size_t ld) {
     const float *x[OPS_DELTA_ROWS + DEV_TAPS];
     const int    taps = w->st->taps;
     for (int i = 0; i < rows + taps - 1; i++) {
@@ -613,11 +639,14 @@ static int ops__delta_shares(const dev_run *run, const dev_op *op) {
     return shares < strips ? shares : strips;
 }
 
-static int ops__delta_tasks(const dev_run *run, const dev_op *op) { return run->batch->n_seq * op->n_head * ops__delta_shares(run, op); }
+static int ops__delta_tasks(const dev_run *run, const dev_op *op) {
+    return run->batch->n_seq * op->n_head * ops__delta_shares(run, op);
+}
 
 static ops_delta_task ops__delta_task_of(const dev *dv, const dev_op *op, int task) {
     const dev_state *st = op->state.st;
-    const int        shares = ops__delta_shares(dv->run, op), strips = (op->n + K_DELTA_COLS - 1) / K_DELTA_COLS, share = task % shares;
+    const int        shares = ops__delta_shares(dv->run, op), strips = (op->n + K_DELTA_COLS - 1) / K_DELTA_COLS,
+                     share = task % shares;
     ops_delta_task   d = {.w = ops__walk_of(dv, op, task / shares / st->n_v), .head = task / shares % st->n_v};
     const int        end = strips * (share + 1) / shares * K_DELTA_COLS;
     d.key = op->state.grouped ? d.head / (st->n_v / st->n_k) : d.head % st->n_k;
@@ -647,7 +676,8 @@ static void ops__delta_vectors(const dev *dv, const dev_op *op, const ops_delta_
     ops__convolve(dv, op, &d->w, t, n, (st->n_k + d->key) * st->d_k, st->d_k, true, d->k, ld);
     ops__convolve(dv, op, &d->w, t, n, 2 * st->n_k * st->d_k + d->head * st->d_v + d->col, d->cols, true, d->v + d->col, d_v);
     for (int i = 0; i < n; i++) {
-        d->decay[i] = k_expf(op->state.decay[d->head] * k_softplus(ops__gates(dv, op, &d->w, 0, t + i)[d->head] + op->state.step[d->head]));
+        d->decay[i] = k_expf(op->state.decay[d->head]
+                             * k_softplus(ops__gates(dv, op, &d->w, 0, t + i)[d->head] + op->state.step[d->head]));
         d->beta[i] = k_sigmoid(ops__gates(dv, op, &d->w, 1, t + i)[d->head]);
         k_l2_norm(d->k + (size_t)i * ld, op->scale, st->d_k);
         if (i < ask) continue;
@@ -656,7 +686,8 @@ static void ops__delta_vectors(const dev *dv, const dev_op *op, const ops_delta_
     }
 }
 
-/* The next position after t, at most `most`, where the sums go elsewhere: they have all that the slot keeps, or all of the snapshot. */
+/* The next position after t, at most `most`, where the sums go elsewhere: they have all that the slot keeps, or all of the
+ * snapshot. */
 static int ops__delta_until(const ops_walk *w, int t, int most) {
     const int at[] = {w->to, w->snap_at};
     for (int i = 0; i < 2; i++)
@@ -664,19 +695,24 @@ static int ops__delta_until(const ops_walk *w, int t, int most) {
     return most;
 }
 
-/* The sums s of columns [c, c + cols) go through positions [t, next), the first of which is number i of the vectors; peek: but for the last. */
-static void ops__delta_pass(const dev *dv, const dev_op *op, const ops_delta_task *d, float *s, int c, int cols, int t, int next, int i, bool peek) {
+/* The sums s of columns [c, c + cols) go through positions [t, next), the first of which is number i of the vectors; peek: but
+ * for the last. */
+static void ops__delta_pass(const dev *dv, const dev_op *op, const ops_delta_task *d, float *s, int c, int cols, int t,
+                            int next, int i, bool peek) {
     const ops_walk *w = &d->w;
     const dev_acts *o = &dv->run->plan->buf[op->out[0]].a;
     const size_t    d_k = (size_t)w->st->d_k, d_v = (size_t)w->st->d_v, at = (size_t)i;
     const int       fold = t >= w->p ? 0 : next < w->p ? next - t : w->p - t, row = w->first + t + fold - w->p;
-    k_delta(&(k_delta_args){.s = s, .q = d->q + at * d_k, .k = d->k + at * d_k, .v = d->v + at * d_v + c, .decay = d->decay + at, .beta = d->beta + at,
-                            .o = fold == next - t ? NULL : o->x + (size_t)row * o->ldx + d->head * (int)d_v + c, .ld_s = (size_t)cols, .ld_qk = d_k,
-                            .ld_v = d_v, .ld_gate = 1, .ld_o = o->ldx, .d_k = (int)d_k, .n = cols, .n_pos = next - t, .fold = fold, .peek = peek});
+    k_delta(&(k_delta_args){.s = s, .q = d->q + at * d_k, .k = d->k + at * d_k, .v = d->v + at * d_v + c,
+                            .decay = d->decay + at, .beta = d->beta + at,
+                            .o = fold == next - t ? NULL : o->x + (size_t)row * o->ldx + d->head * (int)d_v + c,
+                            .ld_s = (size_t)cols, .ld_qk = d_k,
+                            .ld_v = d_v, .ld_gate = 1, .ld_o = o->ldx, .d_k = (int)d_k, .n = cols, .n_pos = next - t,
+                            .fold = fold, .peek = peek});
 }
 
-/* One strip of columns, from c on, goes through n positions from t on, the first of which is number 0 of the vectors. A last position after
- * what the slot keeps is read in the same pass; more of them change a copy. */
+/* One strip of columns, from c on, goes through n positions from t on, the first of which is number 0 of the vectors. A last
+ * position after what the slot keeps is read in the same pass; more of them change a copy. */
 static void ops__delta_strip(const dev *dv, const dev_op *op, const ops_delta_task *d, int c, int t, int n) {
     const ops_walk  *w = &d->w;
     const dev_state *st = w->st;
@@ -696,8 +732,8 @@ static void ops__delta_strip(const dev *dv, const dev_op *op, const ops_delta_ta
     }
 }
 
-/* out = what the gated delta rule (Yang et al. 2024) reads from the sums of each head, for the inputs in[0] of queries, keys and values,
- * convolved with the weights vec, and the gates in[1] and in[2]. */
+/* out = what the gated delta rule (Yang et al. 2024) reads from the sums of each head, for the inputs in[0] of queries, keys and
+ * values, convolved with the weights vec, and the gates in[1] and in[2]. */
 static void ops__delta(const dev *dv, const dev_op *op, int task) {
     const ops_delta_task d = ops__delta_task_of(dv, op, task);
     for (int t = d.w.at, n; t < d.w.end; t += n) {
@@ -716,13 +752,15 @@ static void ops__keep_inputs(const dev *dv, const dev_op *op, const ops_walk *w,
     }
 }
 
-/* The first row of each sequence: inputs in[0] and gates in[1], in[2] that later steps need go into its slot, and into the snapshot. */
+/* The first row of each sequence: inputs in[0] and gates in[1], in[2] that later steps need go into its slot, and into the
+ * snapshot. */
 static void ops__keep(const dev *dv, const dev_op *op, int r) {
     const int        seq = dv->run->batch->seq[r];
     const ops_walk   w = ops__walk_of(dv, op, seq);
     const dev_state *st = w.st;
     if (r != w.first) return;
-    if (w.snap) ops__keep_inputs(dv, op, &w, w.snap, w.snap_at - (st->taps - 1), w.snap_at);   /* before the slot changes, which may be read */
+    /* before the slot changes, which may be read */
+    if (w.snap) ops__keep_inputs(dv, op, &w, w.snap, w.snap_at - (st->taps - 1), w.snap_at);
     ops__keep_inputs(dv, op, &w, w.out, w.to - (st->taps - 1), w.end);
     for (int t = w.to; st->n_v && t < w.end; t++)
         for (int i = 0; i < 2; i++) {
@@ -738,7 +776,9 @@ static void ops__mul_rows(const dev *dv, const dev_op *op, int r) {
 }
 
 /* The forms of out that products read. */
-static void ops__form_row(const dev *dv, const dev_op *op, int r) { ops__form(&dv->run->plan->buf[op->out[0]].a, r, op->n, op->forms); }
+static void ops__form_row(const dev *dv, const dev_op *op, int r) {
+    ops__form(&dv->run->plan->buf[op->out[0]].a, r, op->n, op->forms);
+}
 
 /* out = act(out) * in, or act(out) without in. */
 static void ops__activate(const dev *dv, const dev_op *op, int r) {
@@ -757,8 +797,8 @@ static int ops__best(const float *p, const float *bias, int n) {
     return best;
 }
 
-/* out[0] = the experts with the largest scores, from the logits in[0], the lowest number first among equals; out[1] = their weights. vec
- * is added to the scores for the choice alone. */
+/* out[0] = the experts with the largest scores, from the logits in[0], the lowest number first among equals; out[1] = their
+ * weights. vec is added to the scores for the choice alone. */
 static void ops__route(const dev *dv, const dev_op *op, int r) {
     const int K = op->experts.used, E = op->experts.n;
     float    *p = ops__in(dv, op, 0, r), *w = ops__out(dv, op, 1, r), sum = 0;
@@ -777,8 +817,8 @@ static void ops__route(const dev *dv, const dev_op *op, int r) {
 
 static int ops__one_task(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n > 0; }
 
-/* Counting sort of the chosen experts in[0]: out[0] = the row of each slot, where slots of one expert are side by side; out[1] = the
- * slots of a row. */
+/* Counting sort of the chosen experts in[0]: out[0] = the row of each slot, where slots of one expert are side by side; out[1] =
+ * the slots of a row. */
 static void ops__sort_slots(const dev *dv, const dev_op *op) {
     const int E = op->experts.n, K = op->experts.used, n = dv->run->plan->rows[op->rows].n;
     int      *from = dv->run->plan->expert_at, *slot_row = dev_ints(ops__out(dv, op, 0, 0));
@@ -815,8 +855,8 @@ static void ops__group(const dev *dv, const dev_op *op, int only) {
     }
 }
 
-/* out = the sum of the row's experts in[0], at the slots in[2], by weights in[1]; each with its bias, a row of vec, if there are any. Its
- * order is that of the ranks, whatever other rows there are. */
+/* out = the sum of the row's experts in[0], at the slots in[2], by weights in[1]; each with its bias, a row of vec, if there are
+ * any. Its order is that of the ranks, whatever other rows there are. */
 static void ops__mix(const dev *dv, const dev_op *op, int r) {
     const int32_t *slot = dev_ints(ops__in(dv, op, 2, r));
     const float   *w = ops__in(dv, op, 1, r);
@@ -824,7 +864,8 @@ static void ops__mix(const dev *dv, const dev_op *op, int r) {
     memset(y, 0, (size_t)op->n * sizeof *y);
     for (int i = 0; i < op->experts.used; i++) {
         k_axpy(y, ops__row(dv, op->in[0], slot[i]), w[i], op->n);
-        if (op->vec) k_axpy(y, op->vec + (size_t)ops__expert_at(dv->run->plan, op->experts.n, slot[i]) * (size_t)op->n, w[i], op->n);
+        if (op->vec)
+            k_axpy(y, op->vec + (size_t)ops__expert_at(dv->run->plan, op->experts.n, slot[i]) * (size_t)op->n, w[i], op->n);
     }
 }
 
@@ -874,7 +915,9 @@ static int ops__reads_queries(const dev_op *op, int i) { return i ? 0 : op->n_he
 static int ops__reads_logits(const dev_op *op, int i) { return i ? 0 : op->experts.n; }
 static int ops__reads_chosen(const dev_op *op, int i) { return i ? 0 : op->experts.used; }
 static int ops__reads_mix(const dev_op *op, int i) { return i ? op->experts.used : op->n; }
-static int ops__reads_blend(const dev_op *op, int i) { return i == 0 ? op->n * op->n_head : i == 1 ? op->n_head * op->n_head : 0; }
+static int ops__reads_blend(const dev_op *op, int i) {
+    return i == 0 ? op->n * op->n_head : i == 1 ? op->n_head * op->n_head : 0;
+}
 static int ops__reads_correct(const dev_op *op, int i) { return i == 0 ? op->n * op->n_head : i == 1 ? op->n : op->n_head; }
 
 /* Keys and values; a list that is only measured has no cache. */
@@ -1140,7 +1183,8 @@ static void ops__products_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_l
     (void)p;
     if (l->experts && n) ops__experts_launch(sh, l, n * l->slots);
     else if (n)
-        gpu_launch(sh->g, many ? l->many : l->kernel, (l->mul.nr + rows - 1) / rows, (n + cols - 1) / cols, &l->mul, sizeof l->mul);
+        gpu_launch(sh->g, many ? l->many : l->kernel, (l->mul.nr + rows - 1) / rows, (n + cols - 1) / cols, &l->mul,
+                   sizeof l->mul);
 }
 
 static bool ops__products_can(const dev_plan *p, const dev_op *op) {
@@ -1306,7 +1350,8 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
 #define OPS_GPU(kind, args)  .gpu = &ops_rows, .gpu_row = kind, .gpu_args = args
 #define OPS_HOST             .gpu = &ops_host
 
-/* X(kind, name, what becomes of its outputs, values written to a row of them, values read of a row of each input, values of vec, cost,
+/* X(kind, name, what becomes of its outputs, values written to a row of them, values read of a row of each input, values of vec,
+ * cost,
  *   on the CPU, on a GPU) */
 #define OPS_KINDS(X) \
     X(EMBED, "embed", DEV_WRITES, ops__all_heads, ops__reads_one, ops__vec_none, ops__embed_cost,                                  \
