@@ -1,4 +1,5 @@
-/* driver.h - the driver that fake_cuda.c plays, for a test program: build/test/fake/libcuda.so.1, or the one beside the program. */
+/* driver.h - the driver that fake_cuda.c plays, for a test program: build/test/fake/libcuda.so.1, or the one beside the
+ * program. */
 #ifndef DRIVER_H
 #define DRIVER_H
 

@@ -1,5 +1,6 @@
-/* plain.h - the plain reference for operations of [ops]: one thread at the scalar level, rows and products from the last to the first, one row
- * of weights at a time from the file's layout, attention one query at a time, which looks for the positions that it sees, experts row by row. */
+/* plain.h - the plain reference for operations of [ops]: one thread at the scalar level, rows and products from the last to the
+ * first, one row of weights at a time from the file's layout, attention one query at a time, which looks for the positions that
+ * it sees, experts row by row. */
 #ifndef PLAIN_H
 #define PLAIN_H
 
@@ -34,12 +35,15 @@ static void plain__query(dev *dv, const dev_op *op, int i, int h) {
     const uint8_t  **kb = run->views[dv->ith], **vb = kb + run->n_views;
     int              n_blocks;
     const int32_t   *table = dev_table(b, kv->group, r, &n_blocks);
-    k_attn_row       row = {.q = ops__in(dv, op, 0, i) + h * kv->hd_k, .o = ops__out(dv, op, 0, i) + h * kv->hd_v, .at = b->pos[r]};
+    k_attn_row       row = {.q = ops__in(dv, op, 0, i) + h * kv->hd_k, .o = ops__out(dv, op, 0, i) + h * kv->hd_v,
+                            .at = b->pos[r]};
     while (!plain__sees(b, op, r, row.begin)) row.begin++;
     for (row.end = row.begin; row.end < n_blocks * kv->block && plain__sees(b, op, r, row.end);) row.end++;
     ops__kv_views(kv, table, n_blocks, h / op->cache.group, kb, vb);
-    const k_attn_args a = {.n_rows = 1, .rows = &row, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale, .softcap = op->cache.cap,
-                           .sinks = op->cache.sinks ? op->cache.sinks + h : NULL, .slopes = op->cache.slope ? op->cache.slope + h : NULL,
+    const k_attn_args a = {.n_rows = 1, .rows = &row, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale,
+                           .softcap = op->cache.cap,
+                           .sinks = op->cache.sinks ? op->cache.sinks + h : NULL,
+                           .slopes = op->cache.slope ? op->cache.slope + h : NULL,
                            .type_k = kv->type_k, .type_v = kv->type_v, .k_blocks = kb, .v_blocks = vb, .block = kv->block,
                            .k_stride = kv->k_stride, .v_stride = kv->v_stride};
     k_attn(&a, dv->scratch);

@@ -1,4 +1,5 @@
-/* t_dev.c - [dev]: every operation of every tiny model against the plain reference, lists without hidden dependencies, batches from a file. */
+/* t_dev.c - [dev]: every operation of every tiny model against the plain reference, lists without hidden dependencies, batches
+ * from a file. */
 #include "plain.h"
 
 enum { TD_ROWS = 10 };                                /* of the batch that is compared */
@@ -12,7 +13,8 @@ typedef struct {
 static td_copy td_pieces(const dev_plan *p, dev_buf b) {
     const dev_acts *a = &p->buf[b].a;
     const size_t    rows = (size_t)a->rows, n[6] = {rows * a->ldx * sizeof *a->x, rows * a->ldx * sizeof *a->h, 2 * rows * a->ldq,
-                                                    2 * rows * (a->ldq / 256) * sizeof *a->sum, 2 * rows * (a->ldq / 256) * sizeof *a->d, rows};
+                                                    2 * rows * (a->ldq / 256) * sizeof *a->sum,
+                                                    2 * rows * (a->ldq / 256) * sizeof *a->d, rows};
     void *const     at[6] = {a->x, a->h, a->q, a->sum, a->d, a->split};
     td_copy         c;
     for (int i = 0; i < 6; i++) c.p[i] = at[i], c.n[i] = at[i] ? n[i] : 0;
@@ -133,9 +135,11 @@ static void td_compare(void *ctx, int ith) {
         k_init("scalar");
         plain_run(&dv, op);
         const dev_buf b = td_differs(run->plan, after);
-        CHECKF(!b, "%s, %s%s: operation %d, %s of layer %d: other bytes in %s", j->name, j->level, j->packed ? ", packed" : "", i, op->row->name,
+        CHECKF(!b, "%s, %s%s: operation %d, %s of layer %d: other bytes in %s", j->name, j->level,
+               j->packed ? ", packed" : "", i, op->row->name,
                op->layer, run->plan->buf[b].name);
-        CHECKF(!cache || cache == td_cache(j->r->kv), "%s, %s: operation %d of layer %d stores other bytes", j->name, j->level, i, op->layer);
+        CHECKF(!cache || cache == td_cache(j->r->kv), "%s, %s: operation %d of layer %d stores other bytes", j->name,
+               j->level, i, op->layer);
         j->bad += b != 0;
         td_drop(run->plan, before);
         td_drop(run->plan, after);
@@ -154,7 +158,7 @@ static bool td_texts(t_rig *r, const int32_t *ids, int n, kv_seq *s[2]) {
     return true;
 }
 
-/* A batch of two sequences, the second behind a past; every third row and the last ones ask for logits. */
+/* A batch of two sequences, the second after a past; every third row and the last ones ask for logits. */
 static bool td_batch(t_rig *r, const int32_t *ids, int n, kv_seq *s[2]) {
     const int a = n < TD_ROWS - 1 ? n : TD_ROWS - 1, past = n < 6 ? n - 1 : 5;
     fwd_begin(r->f);
@@ -166,8 +170,10 @@ static bool td_batch(t_rig *r, const int32_t *ids, int n, kv_seq *s[2]) {
     return CHECK(kv_reserve(s[1], past + 1));
 }
 
-/* fn on a model, opened as `how` says and with a batch: of two sequences, the second behind a past; in an encoder of two texts, each whole. */
-static void td_model(const t_tiny *t, const char *ids_path, const t_how *how, void (*fn)(t_rig *r, const t_tiny *t, const t_how *how)) {
+/* fn on a model, opened as `how` says and with a batch: of two sequences, the second after a past; in an encoder of two texts,
+ * each whole. */
+static void td_model(const t_tiny *t, const char *ids_path, const t_how *how,
+                     void (*fn)(t_rig *r, const t_tiny *t, const t_how *how)) {
     t_rig r;
     int   n;
     if (!t_rig_open(&r, t_tiny_path(t->file), how)) return;
@@ -252,8 +258,8 @@ static bool td_picks(const dev_op *a, const dev_op *b) {
     return false;
 }
 
-/* Chains of one phase run side by side: no operation of one touches what one of another writes. What an operation picks out of all rows of a
- * buffer is no operation's of the same phase to write: those rows may belong to another task. */
+/* Chains of one phase run side by side: no operation of one touches what one of another writes. What an operation picks out of
+ * all rows of a buffer is no operation's of the same phase to write: those rows may belong to another task. */
 static void td_independent(t_rig *r, const t_tiny *t, const t_how *how) {
     const dev_plan *p = &r->f->plan;
     (void)how;
@@ -262,9 +268,11 @@ static void td_independent(t_rig *r, const t_tiny *t, const t_how *how) {
         for (int b = 1, chain = 0; b < p->phase[i].n; b++) {
             if (op[b].beside) chain = b;
             for (int a = 0; a < b; a++) {
-                CHECKF(a >= chain || !td_conflict(&op[a], &op[b]), "%s, phase %d: %s and %s are not independent", t->name, i, op[a].row->name,
+                CHECKF(a >= chain || !td_conflict(&op[a], &op[b]), "%s, phase %d: %s and %s are not independent", t->name,
+                       i, op[a].row->name,
                        op[b].row->name);
-                CHECKF(!td_picks(&op[a], &op[b]) && !td_picks(&op[b], &op[a]), "%s, phase %d: one of %s and %s picks rows that the other writes", t->name, i,
+                CHECKF(!td_picks(&op[a], &op[b]) && !td_picks(&op[b], &op[a]),
+                       "%s, phase %d: one of %s and %s picks rows that the other writes", t->name, i,
                        op[a].row->name, op[b].row->name);
             }
         }
@@ -316,7 +324,8 @@ static void td_reversed(t_rig *r, const t_tiny *t, const t_how *how) {
     td_slots_restore(r->kv, slots);
     pool_run(r->p, td_backwards, &r->f->run);
     for (int k = 0; k < n_out; k++)
-        CHECKF(memcmp(want + (size_t)k * n, td_result(r, k), n * sizeof *want) == 0, "%s: tasks in another order give other bytes", t->name);
+        CHECKF(memcmp(want + (size_t)k * n, td_result(r, k), n * sizeof *want) == 0,
+               "%s: tasks in another order give other bytes", t->name);
     mem_free(want);
     mem_free(slots);
 }
@@ -335,9 +344,12 @@ static void td_played(t_rig *r, const t_tiny *t, const t_how *how) {
     uint8_t     *slots = td_slots_save(r->kv);        /* which the step may change in place */
     if (!CHECK(dev_step(&r->f->run))) return;
     float       *want = mem_new(V * (size_t)b->n_out, sizeof *want);
-    const size_t tables = (size_t)b->n_seq * (size_t)b->n_group + 1, states = (size_t)b->n_seq * 4, sizes[] = {n * 4, n * 4, n * 4, n, tables * sizeof *b->table_at, b->table_at[tables - 1] * 4, states, states, states, states, states,
+    const size_t tables = (size_t)b->n_seq * (size_t)b->n_group + 1, states = (size_t)b->n_seq * 4,
+                 sizes[] = {n * 4, n * 4, n * 4, n, tables * sizeof *b->table_at, b->table_at[tables - 1] * 4, states,
+                            states, states, states, states,
                                                                                 states};
-    void *const  parts[] = {b->token, b->pos, b->seq, b->want, b->table_at, b->table, b->state_in, b->state_out, b->state_at, b->state_to, b->snap, b->snap_at};
+    void *const  parts[] = {b->token, b->pos, b->seq, b->want, b->table_at, b->table, b->state_in, b->state_out,
+                            b->state_at, b->state_to, b->snap, b->snap_at};
     enum { PARTS = sizeof parts / sizeof *parts };
     FILE        *f = tmpfile();
     memcpy(want, r->f->logits, V * (size_t)b->n_out * sizeof *want);
@@ -348,7 +360,8 @@ static void td_played(t_rig *r, const t_tiny *t, const t_how *how) {
     td_slots_restore(r->kv, slots);
     if (ok) rewind(f);
     for (int i = 0; ok && i < PARTS; i++) ok = fread(parts[i], 1, sizes[i], f) == sizes[i];
-    CHECKF(ok && dev_step(&r->f->run) && memcmp(want, r->f->logits, V * (size_t)b->n_out * sizeof *want) == 0, "%s: a recorded batch gives other logits", t->name);
+    CHECKF(ok && dev_step(&r->f->run) && memcmp(want, r->f->logits, V * (size_t)b->n_out * sizeof *want) == 0,
+           "%s: a recorded batch gives other logits", t->name);
     if (f) fclose(f);
     mem_free(want);
     mem_free(slots);
@@ -357,7 +370,8 @@ static void td_played(t_rig *r, const t_tiny *t, const t_how *how) {
 static void t_dev_played(void) { td_each_model(&t_plain, 1, 0, td_played); }
 
 static const t_case t_dev_cases[] = {
-    {"dev reference", "every operation of every tiny model gives the reference device's bytes, at every level, packed and not", t_dev_reference},
+    {"dev reference", "every operation of every tiny model gives the reference device's bytes, at every level, packed and not",
+     t_dev_reference},
     {"dev independent", "operations of one phase that run side by side depend on nothing of each other", t_dev_independent},
     {"dev order", "tasks in reverse order give the same bytes", t_dev_order},
     {"dev recorded batch", "a batch from a file gives the same logits", t_dev_played},

@@ -1,11 +1,12 @@
-/* t_ops.c - [ops]: every kind of operation at every CPU level, packed and not, and on an emulated GPU (fake_cuda.c) gives the bytes of the plain
- * reference (plain.h). Shapes come from the rows of ops_kinds: how wide inputs and outputs are, whether an output is read, how long a
- * vector is. A kind without an example here fails, and so does a row with a column that is not filled.
+/* t_ops.c - [ops]: every kind of operation at every CPU level, packed and not, and on an emulated GPU (fake_cuda.c) gives the
+ * bytes of the plain reference (plain.h). Shapes come from the rows of ops_kinds: how wide inputs and outputs are, whether an
+ * output is read, how long a vector is. A kind without an example here fails, and so does a row with a column that is not filled.
  * To add a kind: examples of it in to_examples. */
 #include "driver.h"
 #include "plain.h"
 
-enum { TO_ROWS = 40, TO_TOKENS = 64, TO_WIDE = 1024, TO_VEC = 1 << 16, TO_PAGE = 4, TO_THREADS = 2, TO_PRODUCTS = 4, TO_EXPERTS = 8, TO_USED = 3 };
+enum { TO_ROWS = 40, TO_TOKENS = 64, TO_WIDE = 1024, TO_VEC = 1 << 16, TO_PAGE = 4, TO_THREADS = 2, TO_PRODUCTS = 4,
+      TO_EXPERTS = 8, TO_USED = 3 };
 
 static float    to_vec[TO_VEC];                       /* gains, biases, filters, gates: [-1, 1] */
 static double   to_freq[TO_WIDE];
@@ -58,12 +59,15 @@ static void to_fit_one(to_rig *r) { r->op.n = 1; }
 static void to_fit_route(to_rig *r) { r->op.experts.n = 5 + r->op.n % 60; }
 static void to_fit_slots(to_rig *r) { r->op.experts.n = TO_EXPERTS; }
 
-/* Blocks for the sequences of the batch, in any order; pages of what has been are filled, like a cache that the CPU has written. */
+/* Blocks for the sequences of the batch, in any order; pages of what has been are filled, like a cache that the CPU has
+ * written. */
 static void to_fit_cache(to_rig *r) {
     const bool hadamard = r->op.n % 64 == 0;
     const int  hd = r->op.n, pages = (20 + TO_ROWS) / TO_PAGE;
-    r->kv = (dev_kv){.mem = &r->mem, .block = TO_PAGE, .n_head = 2, .type_k = r->op.n % 3 ? K_Q8_0 : K_F16, .type_v = r->op.n % 3 ? K_Q4_0 : K_BF16, .hd_k = hd,
-                     .hd_v = hd, .hadamard_k = hadamard ? k_hadamard_size(hd) : 1, .hadamard_v = hadamard ? k_hadamard_size(hd) : 1};
+    r->kv = (dev_kv){.mem = &r->mem, .block = TO_PAGE, .n_head = 2, .type_k = r->op.n % 3 ? K_Q8_0 : K_F16,
+                     .type_v = r->op.n % 3 ? K_Q4_0 : K_BF16, .hd_k = hd,
+                     .hd_v = hd, .hadamard_k = hadamard ? k_hadamard_size(hd) : 1,
+                     .hadamard_v = hadamard ? k_hadamard_size(hd) : 1};
     r->kv.k_stride = k_kv_bytes(r->kv.type_k, hd);
     r->kv.v_stride = k_kv_bytes(r->kv.type_v, hd);
     r->kv.v_at = (r->kv.k_stride * TO_PAGE * 2 + 15) & ~(size_t)15;
@@ -98,11 +102,13 @@ static void to_fit_state(to_rig *r) {
     r->n_blocks = 3 * r->b.n_seq;
     r->mem = dev_blocks_new((st->sum_at + (size_t)(st->n_v * st->d_k * st->d_v) * sizeof(float) + 63) & ~(size_t)63, r->n_blocks);
     r->op.state.st = st;
-    r->op.state.d_k = st->d_k, r->op.state.n_vec = st->width * st->taps, r->op.state.decay = to_vec + 300, r->op.state.step = to_vec + 400;
+    r->op.state.d_k = st->d_k, r->op.state.n_vec = st->width * st->taps, r->op.state.decay = to_vec + 300,
+    r->op.state.step = to_vec + 400;
     for (int i = 0, row = 0; i < r->b.n_seq; i++) {
         const int p = i % 3 ? r->pos[row] : 0, back = i % 3 ? 2 : 0;
         for (int k = p; row < r->b.n && r->seq[row] == i; row++) r->pos[row] = k++;
-        const int end = r->pos[row - 1] + 1, now[] = {i % 3 ? 3 * i : -1, 3 * i + i % 2, p - back, p, i % 4 ? 3 * i + 2 : -1, end};
+        const int end = r->pos[row - 1] + 1,
+                  now[] = {i % 3 ? 3 * i : -1, 3 * i + i % 2, p - back, p, i % 4 ? 3 * i + 2 : -1, end};
         for (int k = 0; k < DEV_STATE_ARRAYS; k++) r->state[k][i] = now[k];
     }
 }
@@ -126,7 +132,8 @@ static void to_build_one(to_rig *r) {
     for (int i = 0; i < 2 && op.row->width(&op); i++)
         if (!i || r->of->op.out[i]) r->out[i] = op.out[i] = to_buf(r, "out", 1, op.row->width(&op));
     dev_plan_op(&r->plan, op);
-    if (op.row->place == DEV_FORMS) r->plan.op[r->plan.n_op - 1].forms = r->plan.buf[op.out[0]].forms = 1u << K_ACT_BF16 | 1u << K_ACT_I8;
+    if (op.row->place == DEV_FORMS)
+        r->plan.op[r->plan.n_op - 1].forms = r->plan.buf[op.out[0]].forms = 1u << K_ACT_BF16 | 1u << K_ACT_I8;
 }
 
 /* A stack of n_mat matrices, packed for the CPU where the type can be. */
@@ -140,9 +147,11 @@ static void to_matrix(to_rig *r, int i, uint32_t type, int n_in, int n_out, int 
         if (type == K_F32) memcpy(data + (size_t)k * row, x, row);
         else k_fitters[type].fit(x, NULL, data + (size_t)k * row, n_in);
     }
-    *w = (dev_mat){.data = data, .type = type, .n_in = n_in, .n_out = n_out, .n_mat = n_mat, .row_bytes = row, .mat_bytes = all, .packed_bytes = packed};
+    *w = (dev_mat){.data = data, .type = type, .n_in = n_in, .n_out = n_out, .n_mat = n_mat, .row_bytes = row,
+                   .mat_bytes = all, .packed_bytes = packed};
     if (packed) w->packed = mem_aligned(packed * (size_t)n_mat, 1);
-    for (int k = 0; packed && k < n_mat; k++) k_pack_rows(type, data + (size_t)k * all, row, n_out, n_in, w->packed + (size_t)k * packed);
+    for (int k = 0; packed && k < n_mat; k++)
+        k_pack_rows(type, data + (size_t)k * all, row, n_out, n_in, w->packed + (size_t)k * packed);
     mem_free(x);
 }
 
@@ -168,9 +177,11 @@ static void to_build_matmul(to_rig *r) {
 /* A layer of experts, from their choice on: its operations are compared together. */
 static void to_build_experts(to_rig *r) {
     const int     n = 256, ff = 64, K = TO_USED, E = TO_EXPERTS;
-    const dev_buf pick = r->in[0] = to_buf(r, "pick", 1, K), weight = r->in[1] = to_buf(r, "weight", 1, K), x = r->in[2] = to_buf(r, "x", 1, n);
+    const dev_buf pick = r->in[0] = to_buf(r, "pick", 1, K), weight = r->in[1] = to_buf(r, "weight", 1, K),
+                  x = r->in[2] = to_buf(r, "x", 1, n);
     r->first = r->plan.n_buf;
-    const dev_buf row = dev_plan_buf(&r->plan, "row", true), of = dev_plan_buf(&r->plan, "of", false), up = dev_plan_buf(&r->plan, "up", false),
+    const dev_buf row = dev_plan_buf(&r->plan, "row", true), of = dev_plan_buf(&r->plan, "of", false),
+                  up = dev_plan_buf(&r->plan, "up", false),
                   moe = dev_plan_buf(&r->plan, "moe", false), y = dev_plan_buf(&r->plan, "y", false);
     const dev_op  base = {.rows = DEV_ALL, .experts = {.n = E, .used = K, .wide = 1}};
     dev_op        op = base;
@@ -180,9 +191,13 @@ static void to_build_experts(to_rig *r) {
     op.kind = OPS_GROUP, op.in[0] = pick, op.out[0] = row, op.out[1] = of;
     dev_plan_op(&r->plan, op);
     for (int i = 0; i < 2; i++) {
-        dev_plan_op(&r->plan, (dev_op){.kind = OPS_MATMUL, .rows = DEV_ALL, .each = K, .products = {.n_expert = E, .used = K, .at = i * E}});
+        dev_plan_op(&r->plan,
+                    (dev_op){.kind = OPS_MATMUL, .rows = DEV_ALL, .each = K,
+                             .products = {.n_expert = E, .used = K, .at = i * E}});
         dev_plan_product(&r->plan, &r->mat[i], DEV_ALL, i ? up : x, i ? moe : up);
-        dev_plan_op(&r->plan, (dev_op){.kind = OPS_BIAS, .rows = DEV_ALL, .out = {i ? moe : up}, .vec = to_vec, .n = i ? 32 : ff, .each = K, .experts = {.n = E}});
+        dev_plan_op(&r->plan,
+                    (dev_op){.kind = OPS_BIAS, .rows = DEV_ALL, .out = {i ? moe : up}, .vec = to_vec, .n = i ? 32 : ff,
+                             .each = K, .experts = {.n = E}});
         if (!i) to_form(r, up, ff, K);
     }
     op = base, op.kind = OPS_MIX, op.in[0] = moe, op.in[1] = weight, op.in[2] = of, op.out[0] = y, op.vec = to_vec + 5, op.n = 32;
@@ -198,7 +213,8 @@ static const to_example to_examples[] = {
     {.name = "embed, position", .op = {.kind = OPS_EMBED, TO_ONE, .scale = 3, .embed = {.by_pos = true}}, .fit = to_fit_embed},
     {.name = "angles",          .op = {.kind = OPS_ANGLES, .scale = 1.1f, .angles = {.at = 2}}, .fit = to_fit_freq},
     {.name = "norm",            .op = {.kind = OPS_NORM, TO_ONE, .vec = to_vec, .scale = 1e-6f, .norm = {.kind = K_NORM_RMS}}},
-    {.name = "norm, layer",     .op = {.kind = OPS_NORM, TO_ONE, .vec = to_vec, .scale = 1e-5f, .norm = {.kind = K_NORM_LAYER}}, .fit = to_fit_bias},
+    {.name = "norm, layer",
+     .op = {.kind = OPS_NORM, TO_ONE, .vec = to_vec, .scale = 1e-5f, .norm = {.kind = K_NORM_LAYER}}, .fit = to_fit_bias},
     {.name = "norm, length",    .op = {.kind = OPS_NORM, TO_ONE, .scale = 1e-6f, .norm = {.kind = K_NORM_L2}}},
     {.name = "bias",            .op = {.kind = OPS_BIAS, .vec = to_vec}},
     {.name = "add",             .op = {.kind = OPS_ADD, TO_TWO}},
@@ -213,7 +229,9 @@ static const to_example to_examples[] = {
     {.name = "hadamard",        .op = {.kind = OPS_HADAMARD}, .fit = to_fit_heads},
     {.name = "store",           .op = {.kind = OPS_STORE, TO_TWO}, .fit = to_fit_cache},
     {.name = "attend",          .op = {.kind = OPS_ATTEND, TO_ONE}, .fit = to_fit_cache},
-    {.name = "attend, shaped",  .op = {.kind = OPS_ATTEND, TO_ONE, .cache = {.window = 5, .cap = 2, .sinks = to_vec, .slope = to_vec + 9}}, .fit = to_fit_cache},
+    {.name = "attend, shaped",
+     .op = {.kind = OPS_ATTEND, TO_ONE, .cache = {.window = 5, .cap = 2, .sinks = to_vec, .slope = to_vec + 9}},
+     .fit = to_fit_cache},
     {.name = "attend, all",     .op = {.kind = OPS_ATTEND, TO_ONE, .cache = {.view = VIEW_ALL}}, .fit = to_fit_texts},
     {.name = "form",            .op = {.kind = OPS_FORM}},
     {.name = "matmul",          .op = {.kind = OPS_MATMUL}, .build = to_build_matmul},
@@ -221,9 +239,13 @@ static const to_example to_examples[] = {
     {.name = "activate",        .op = {.kind = OPS_ACTIVATE, TO_ONE, .act = ACT_SILU}},
     {.name = "activate, gelu",  .op = {.kind = OPS_ACTIVATE, .act = ACT_GELU}},
     {.name = "activate, clip",  .op = {.kind = OPS_ACTIVATE, TO_ONE, .act = ACT_SWIGLU_CLIP}},
-    {.name = "route",           .op = {.kind = OPS_ROUTE, TO_ONE, .out = {1, 1}, .vec = to_vec, .scale = 2, .experts = {.used = TO_USED, .norm = true}}, .fit = to_fit_route},
-    {.name = "route, sigmoid",  .op = {.kind = OPS_ROUTE, TO_ONE, .out = {1, 1}, .scale = 1, .experts = {.used = TO_USED, .router = ROUTE_SIGMOID}}, .fit = to_fit_route},
-    {.name = "group",           .op = {.kind = OPS_GROUP, TO_ONE, .out = {1, 1}, .experts = {.used = TO_USED}}, .fit = to_fit_slots, .build = to_build_experts, .ints = 1},
+    {.name = "route",           .op = {.kind = OPS_ROUTE, TO_ONE, .out = {1, 1}, .vec = to_vec, .scale = 2,
+                                       .experts = {.used = TO_USED, .norm = true}}, .fit = to_fit_route},
+    {.name = "route, sigmoid",
+     .op = {.kind = OPS_ROUTE, TO_ONE, .out = {1, 1}, .scale = 1, .experts = {.used = TO_USED, .router = ROUTE_SIGMOID}},
+     .fit = to_fit_route},
+    {.name = "group",           .op = {.kind = OPS_GROUP, TO_ONE, .out = {1, 1}, .experts = {.used = TO_USED}},
+     .fit = to_fit_slots, .build = to_build_experts, .ints = 1},
     {.name = "mix",             .op = {.kind = OPS_MIX}, .build = to_build_experts, .ints = 1},
     {.name = "gate",            .op = {.kind = OPS_GATE, TO_ONE, .vec = to_vec}},
     {.name = "add scaled",      .op = {.kind = OPS_ADD_SCALED, TO_TWO}},
@@ -231,7 +253,8 @@ static const to_example to_examples[] = {
     {.name = "mul",             .op = {.kind = OPS_MUL, TO_TWO, .mul = {.a = 2, .b = 1, .to = 3}}},
     {.name = "conv",            .op = {.kind = OPS_CONV, TO_ONE, .vec = to_vec, .state = {.at = 1}}, .fit = to_fit_state},
     {.name = "delta",           .op = {.kind = OPS_DELTA, TO_THREE, .vec = to_vec, .scale = 1e-6f}, .fit = to_fit_state},
-    {.name = "delta, grouped",  .op = {.kind = OPS_DELTA, TO_THREE, .vec = to_vec, .scale = 1e-6f, .state = {.grouped = true}}, .fit = to_fit_state},
+    {.name = "delta, grouped",
+     .op = {.kind = OPS_DELTA, TO_THREE, .vec = to_vec, .scale = 1e-6f, .state = {.grouped = true}}, .fit = to_fit_state},
     {.name = "keep",            .op = {.kind = OPS_KEEP, TO_THREE}, .fit = to_fit_state},
     {.name = "sparse",          .op = {.kind = OPS_SPARSE, .scale = 0.7f}},
     {.name = "blend",           .op = {.kind = OPS_BLEND, TO_TWO}},
@@ -250,7 +273,8 @@ enum { TO_EXAMPLES = sizeof to_examples / sizeof *to_examples };
 static void to_batch(to_rig *r, int n) {
     dev_batch *b = &r->b;
     int32_t  **arrays[DEV_STATE_ARRAYS];
-    *b = (dev_batch){.n = n, .n_seq = (n + 2) / 3, .n_group = 1, .token = r->token, .pos = r->pos, .seq = r->seq, .want = r->want, .table = r->table,
+    *b = (dev_batch){.n = n, .n_seq = (n + 2) / 3, .n_group = 1, .token = r->token, .pos = r->pos, .seq = r->seq,
+                     .want = r->want, .table = r->table,
                      .table_at = r->table_at};
     for (int i = 0; i < n; i++) {
         r->token[i] = i * 7 % TO_TOKENS, r->seq[i] = i / 3, r->pos[i] = 3 + i / 3 % 5 * 4 + i % 3;
@@ -270,7 +294,9 @@ static void to_fill(to_rig *r, int dirt) {
             for (size_t i = 0; i < a->ldx; i++) a->x[(size_t)row * a->ldx + i] = to_unit() * (i % 97 == 5 && row % 2 ? 40 : 1);
         if (written && a->x) memset(a->x, dirt, (size_t)a->rows * a->ldx * sizeof *a->x);
         if (a->h) memset(a->h, dirt, (size_t)a->rows * a->ldx * sizeof *a->h);
-        if (a->q) memset(a->q, dirt, 2 * (size_t)a->rows * a->ldq), memset(a->d, dirt, 2 * (size_t)a->rows * (a->ldq / 256) * sizeof *a->d);
+        if (a->q)
+            memset(a->q, dirt, 2 * (size_t)a->rows * a->ldq),
+            memset(a->d, dirt, 2 * (size_t)a->rows * (a->ldq / 256) * sizeof *a->d);
         if (a->q) memset(a->sum, dirt, 2 * (size_t)a->rows * (a->ldq / 256) * sizeof *a->sum);
     }
     for (int i = 0; i < 3; i++) {
@@ -283,7 +309,8 @@ static void to_fill(to_rig *r, int dirt) {
         for (size_t i = 0; i < r->mem.block_bytes / sizeof *block; i++) block[i] = to_unit();
         for (int at = 0; r->kv.mem && at < TO_PAGE * 2; at++) {
             k_kv_store(r->kv.type_k, to_vec + k * 31 + at * 7, (uint8_t *)block + (size_t)at * r->kv.k_stride, r->kv.hd_k);
-            k_kv_store(r->kv.type_v, to_vec + k * 13 + at * 5, (uint8_t *)block + r->kv.v_at + (size_t)at * r->kv.v_stride, r->kv.hd_v);
+            k_kv_store(r->kv.type_v, to_vec + k * 13 + at * 5,
+                       (uint8_t *)block + r->kv.v_at + (size_t)at * r->kv.v_stride, r->kv.hd_v);
         }
         dev_blocks_write(&r->mem, k, (const uint8_t *)block);
     }
@@ -366,7 +393,8 @@ static str to_run(to_rig *r, int dirt, bool plain) {
     return to_result(r);
 }
 
-/* An example in one shape: the reference twice, from memory that holds other bytes, tells what is written; all ways must give that. */
+/* An example in one shape: the reference twice, from memory that holds other bytes, tells what is written; all ways must give
+ * that. */
 static void to_compare(const to_example *e, int n, int n_head, int rows, dev_row_set set, dev_gpus *on) {
     const char  *levels[16];
     bool         can[16];
@@ -377,7 +405,8 @@ static void to_compare(const to_example *e, int n, int n_head, int rows, dev_row
     str    want = to_run(&r, 0x11, true), other = to_run(&r, 0xee, true);
     size_t written = 0;
     for (size_t i = 0; i < want.n; i++) written += want.p[i] == other.p[i];
-    CHECKF(written || !want.n, "%s: nothing of its output is written, or it reads what its output held and the row says it does not", e->name);
+    CHECKF(written || !want.n,
+           "%s: nothing of its output is written, or it reads what its output held and the row says it does not", e->name);
     for (int way = 0; way <= n_levels; way++) {
         const bool gpu_way = way == n_levels;
         if (gpu_way ? !on || ops_kinds[e->op.kind].gpu == &ops_host : !can[way] || !k_init(levels[way])) continue;
@@ -385,7 +414,8 @@ static void to_compare(const to_example *e, int n, int n_head, int rows, dev_row
         str    got = to_run(&r, 0x11, false);
         size_t at = 0;
         while (at < want.n && at < got.n && (got.p[at] == want.p[at] || want.p[at] != other.p[at])) at++;
-        CHECKF(got.n == want.n && at == want.n, "%s, %s, n %d x %d, %d rows%s: byte %zu of %zu is another", e->name, gpu_way ? "GPU" : levels[way], n, n_head, rows,
+        CHECKF(got.n == want.n && at == want.n, "%s, %s, n %d x %d, %d rows%s: byte %zu of %zu is another", e->name,
+               gpu_way ? "GPU" : levels[way], n, n_head, rows,
                set == DEV_OUT ? ", some" : "", at, want.n);
         mem_free(got.p);
     }
@@ -395,7 +425,8 @@ static void to_compare(const to_example *e, int n, int n_head, int rows, dev_row
 
 /* Whether every column of a kind's row is filled, but for those that may be empty. */
 static bool to_columns(const dev_kind *k) {
-    return CHECKF(k->name && k->place != DEV_UNSAID && k->width && k->reads && k->vec && k->cost && k->all && k->gpu, "the row of %s lacks a column",
+    return CHECKF(k->name && k->place != DEV_UNSAID && k->width && k->reads && k->vec && k->cost && k->all && k->gpu,
+                  "the row of %s lacks a column",
                   k->name ? k->name : "a kind without a name") &&
            CHECKF(k->all != dev_rows || k->run, "%s: no function for a task", k->name);
 }
@@ -413,10 +444,12 @@ static void t_ops_kinds(void) {
     bool filled = true;
     for (int k = 0; k < OPS_N; k++) filled = to_columns(&ops_kinds[k]) && filled;
     for (int i = 0; filled && i < TO_EXAMPLES; i++) {
-        const bool all = to_examples[i].op.kind == OPS_STORE || to_examples[i].op.kind == OPS_KEEP || to_examples[i].op.kind == OPS_GROUP;
+        const bool all = to_examples[i].op.kind == OPS_STORE || to_examples[i].op.kind == OPS_KEEP
+                         || to_examples[i].op.kind == OPS_GROUP;
         seen[to_examples[i].op.kind] = true;
         for (int s = 0; s < 4; s++)
-            to_compare(&to_examples[i], shapes[s][0], shapes[s][1], shapes[s][2], s % 2 && !all ? DEV_OUT : DEV_ALL, on.g[0] ? &on : NULL);
+            to_compare(&to_examples[i], shapes[s][0], shapes[s][1], shapes[s][2], s % 2 && !all ? DEV_OUT : DEV_ALL,
+                       on.g[0] ? &on : NULL);
     }
     for (int k = 0; k < OPS_N; k++) CHECKF(seen[k] || !filled, "no example of %s", ops_kinds[k].name);
     gpu_close(on.g[0]);
@@ -424,5 +457,7 @@ static void t_ops_kinds(void) {
 }
 
 static const t_case t_ops_cases[] = {
-    {"ops kinds", "every kind gives the bytes of the plain reference at every level and on an emulated GPU, and fills every column of its row", t_ops_kinds},
+    {"ops kinds",
+     "every kind gives the bytes of the plain reference at every level and on an emulated GPU, and fills every column of its row",
+     t_ops_kinds},
 };
