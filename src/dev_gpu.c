@@ -241,7 +241,7 @@ static void dev_gpu__rows_up(gpu *g, const dev_mat *w, int i, int step, uint8_t 
                           .dst = w->on_gpu + (size_t)i * dev_gpu_mat_bytes(w)};
     const char      *pack = k_wants_q8(w->type) ? k_cuda_pack_of(w->type, &a) : NULL;
     for (int r = 0; r < w->n_out; r += step) {
-        a.nr = w->n_out - r < step ? w->n_out - r : step;
+        a.nr = min_int(w->n_out - r, step);
         const size_t n_bytes = (size_t)a.nr * w->row_bytes;
         memcpy(stage, w->data + (size_t)i * w->mat_bytes + (size_t)r * w->row_bytes, n_bytes);
         gpu_up(g, pack ? raw : a.dst, stage, n_bytes);
@@ -254,7 +254,7 @@ static void dev_gpu__rows_up(gpu *g, const dev_mat *w, int i, int step, uint8_t 
 /* Puts a matrix into the memory of the GPU; the run ends where there is not so much. */
 static void dev_gpu_mat(gpu *g, dev_mat *w) {
     const size_t strip = 16 * w->row_bytes, strips = DEV_GPU_PIECE / strip, all = ((size_t)w->n_out + 15) / 16;
-    const int    step = 16 * (int)(strips < 1 ? 1 : strips < all ? strips : all);
+    const int    step = 16 * (int)max_size(min_size(strips, all), 1);
     const size_t piece = (size_t)step / 16 * strip;
     uint8_t     *stage = gpu_pinned(g, piece), *raw = gpu_new(g, piece);
     w->on_gpu = gpu_new(g, dev_gpu_mat_bytes(w) * (size_t)w->n_mat);

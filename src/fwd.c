@@ -33,8 +33,10 @@ typedef struct {
     dev_run      run;
     dev_batch    batch;
     kv_seq     **from;                                /* [n_seq of the batch] whose tables and states fwd_step() writes down */
-    size_t       table_cap, table_at_cap;
-    int          max_rows, max_out;
+    size_t       table_cap;                           /* elements that batch.table has room for */
+    size_t       table_at_cap;                        /* elements that batch.table_at has room for */
+    int          max_rows;                            /* of a step */
+    int          max_out;                             /* of these, rows that ask for something */
     unsigned     gives;                               /* FWD_LOGITS or FWD_HIDDEN: with what the list ends */
     int          n_vocab;                             /* V, or fewer: logits of the first tokens alone */
     float       *logits;                              /* [n_out, n_vocab] of the last step */
@@ -53,33 +55,44 @@ typedef struct {
     const arch_layer_hp *lh;
     int                  il;
     fwd_part             part;
-    dev_row_set          rows, past;                  /* the rows at this place; those that go past keys and values in this
-                                                       * layer */
+    dev_row_set          rows;                        /* the rows at this place */
+    dev_row_set          past;                        /* those that go past keys and values in this layer */
     bool                 beside;                      /* the next operation needs nothing of those before it in its phase */
-    dev_buf x, next;                                  /* [B, D] residual stream; where the next sum goes */
+    dev_buf x;                                        /* [B, D] residual stream */
+    dev_buf next;                                     /* [B, D] where the next sum goes */
     dev_buf cs;                                       /* [B, n_rot] cos and sin of each pair of each RoPE table */
     dev_buf heat;                                     /* [B] attention temperature: factor on the queries of a position */
-    dev_buf xn, in;                                   /* [B, D] normed stream; what the block reads: xn, or x where it has no
-                                                       * norm */
-    dev_buf q, k, v;                                  /* [B, H*HD], [B, G*HD], [B, G*HD] */
+    dev_buf xn;                                       /* [B, D] normed stream */
+    dev_buf in;                                       /* [B, D] what the block reads: xn, or x where it has no norm */
+    dev_buf q;                                        /* [B, H*HD] */
+    dev_buf k;                                        /* [B, G*HD] */
+    dev_buf v;                                        /* [B, G*HD] */
     dev_buf att;                                      /* [B, H*HD] output of attention */
     dev_buf y;                                        /* [B, D] what a block adds to the stream */
     dev_buf ff, up;                                   /* [B*K, F] feed-forward */
-    dev_buf score, pick, weight;                      /* [B, E] router; [B, K] chosen experts by falling weight */
-    dev_buf slot_row, slot_of;                        /* [B*K] rows sorted by expert; [B, K] slots of a row */
+    dev_buf score;                                    /* [B, E] router */
+    dev_buf pick;                                     /* [B, K] chosen experts by falling weight */
+    dev_buf weight;                                   /* [B, K] their weights */
+    dev_buf slot_row;                                 /* [B*K] rows sorted by expert */
+    dev_buf slot_of;                                  /* [B, K] slots of a row */
     dev_buf moe;                                      /* [B*K, D] outputs of experts */
     dev_buf gate;                                     /* [B] of the shared expert */
     dev_buf all;                                      /* a projection that holds several: queries and gates, or what a recurrent
                                                        * layer takes */
-    dev_buf raw, z, gates, alpha, beta, o;            /* of a recurrent layer: inputs of its convolution; gate of its output,
-                                                       * which gated attention has too; both gates of its state joined, and each;
-                                                       * its output */
-    dev_buf by, drawn;                                /* [B, layers * P] embeddings of each layer; what of them the stream
-                                                       * gives */
+    dev_buf raw;                                      /* [B, channels] of a recurrent layer: inputs of its convolution */
+    dev_buf z;                                        /* gate of its output, which gated attention has too */
+    dev_buf gates;                                    /* [B, 2 * heads] both gates of its state joined */
+    dev_buf alpha;                                    /* [B, heads] one of them */
+    dev_buf beta;                                     /* [B, heads] the other */
+    dev_buf o;                                        /* its output */
+    dev_buf by;                                       /* [B, layers * P] embeddings of each layer */
+    dev_buf drawn;                                    /* [B, layers * P] what of them the stream gives */
     dev_buf side;                                     /* [B, D] a second part of a block: dense beside experts, or low-rank beside
                                                        * attention */
-    dev_buf streams, ahead, mode, coef;               /* [B, A*D] streams and their prediction; [B, A] and [B, A*A] how they
-                                                       * depend on each other */
+    dev_buf streams;                                  /* [B, A*D] */
+    dev_buf ahead;                                    /* [B, A*D] prediction of the streams */
+    dev_buf mode;                                     /* [B, A] how they depend on each other */
+    dev_buf coef;                                     /* [B, A*A] the same */
     dev_buf logits;                                   /* [n_out, V] */
 } fwd_draft;
 

@@ -46,7 +46,8 @@ extern const uint8_t gpu_image[] __attribute__((weak));
     X(cuMemMap,                        "cuMemMap",                    (uintptr_t, size_t, size_t, uint64_t, uint64_t))  \
     X(cuMemUnmap,                      "cuMemUnmap",                  (uintptr_t, size_t))                              \
     X(cuMemSetAccess,                  "cuMemSetAccess",              (uintptr_t, size_t, const gpu_access *, size_t))  \
-    X(cuLaunchKernel,                  "cuLaunchKernel",              (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **)) \
+    X(cuLaunchKernel,                  "cuLaunchKernel",                                                                \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))         \
     X(cuStreamCreate,                  "cuStreamCreate",              (void **, unsigned))                              \
     X(cuStreamDestroy,                 "cuStreamDestroy_v2",          (void *))                                         \
     X(cuStreamSynchronize,             "cuStreamSynchronize",         (void *))                                         \
@@ -57,9 +58,22 @@ extern const uint8_t gpu_image[] __attribute__((weak));
     X(cuGraphLaunch,                   "cuGraphLaunch",               (void *, void *))                                 \
     X(cuGraphExecDestroy,              "cuGraphExecDestroy",          (void *))
 
-/* CUmemAllocationProp and CUmemAccessDesc. */
-typedef struct { int type, handles, where, device; void *none; uint8_t flags[8]; } gpu_place;
-typedef struct { int where, device, flags; } gpu_access;
+/* CUmemAllocationProp. */
+typedef struct {
+    int     type;
+    int     handles;
+    int     where;
+    int     device;
+    void   *none;
+    uint8_t flags[8];
+} gpu_place;
+
+/* CUmemAccessDesc. */
+typedef struct {
+    int where;
+    int device;
+    int flags;
+} gpu_access;
 
 /* Numbers of the driver's. */
 enum {
@@ -82,26 +96,33 @@ static const struct {
 static gpu_driver gpu__cu;
 
 typedef struct {
-    int      number, major, minor;                    /* compute capability major.minor */
+    int      number;                                  /* the driver's */
+    int      major;                                   /* compute capability major.minor */
+    int      minor;
     char     name[128];
-    uint64_t total, free;                             /* bytes of memory */
+    uint64_t total;                                   /* bytes of memory */
+    uint64_t free;                                    /* of these, bytes that are free; filled by gpu_list() */
 } gpu_info;
 
 /* Addresses of device memory, of which the first `used` bytes have memory, in pieces that came one by one. */
 typedef struct {
     uint8_t  *base;
-    size_t    bytes, used;
+    size_t    bytes;                                  /* of the addresses */
+    size_t    used;                                   /* of them, bytes with memory */
     uint32_t *piece;                                  /* [n_piece] units of each */
     int       n_piece;
 } gpu_span;
 
 typedef struct gpu {
     gpu_info   about;
-    int        device, id;                            /* the driver's; of all gpus that this process opened */
-    void      *context, *module, *stream;
+    int        device;                                /* the driver's handle */
+    int        id;                                    /* of all gpus that this process opened */
+    void      *context;                               /* the driver's handles */
+    void      *module;
+    void      *stream;
     size_t     unit;                                  /* bytes that memory is mapped in */
-    void     **kernel;                                /* [n_kernel] */
-    const char **kernel_name;
+    void     **kernel;                                /* [n_kernel] the driver's handles */
+    const char **kernel_name;                         /* [n_kernel] */
     int        n_kernel;
     void     **graph;                                 /* [n_graph] */
     int        n_graph;
@@ -255,6 +276,7 @@ static gpu *gpu_open(int number, err_t *e) {
     return NULL;
 }
 
+/* What the driver says of it; `free` is not filled. */
 static const gpu_info *gpu_about(const gpu *g) { return &g->about; }
 
 /* Bytes that are free now. */
@@ -318,6 +340,7 @@ static void gpu_up(gpu *g, void *to, const void *from, size_t n) {
     if (n) GPU_DO(cuMemcpyHtoDAsync, (uintptr_t)to, from, n, g->stream);
 }
 
+/* The same from the device to the host. */
 static void gpu_down(gpu *g, void *to, const void *from, size_t n) {
     gpu__enter(g);
     if (n) GPU_DO(cuMemcpyDtoHAsync, to, (uintptr_t)from, n, g->stream);
@@ -422,6 +445,7 @@ static int gpu_recorded(gpu *g) {
     return g->n_graph++;
 }
 
+/* Does what was recorded, with what then stands in pinned memory. */
 static void gpu_replay(gpu *g, int graph) {
     ASSERT(graph >= 0 && graph < g->n_graph);
     gpu__enter(g);

@@ -3,15 +3,6 @@
  * for one task, how it becomes launches on a GPU. [dev] and [dev_gpu] run lists of them and know none by its name; [fwd] writes
  * the lists. Every result is the same to the last bit for any number of threads, level of the CPU, batch around a row, and on a
  * GPU, but for what is said at ops_exact().
- *
- * To add an operation:
- *     1. what it is told beside inputs, outputs, n, n_head, vec and scale: a member of the union in dev_op
- *     2. its function for a row on the CPU, ops__NAME, with a comment that says what it reads and writes
- *     3. a row in OPS_KINDS, at the end of this section: the compiler makes OPS_NAME of it, [fwd] uses that
- *     4. on a GPU, if it is to run there: a k_row_kind and its case in k__cuda_rows_op of [cuda_pack]; ops__NAME_args, if the
- *     union
- *        says something to the kernel. Until then its layers and those before them stay on the CPU
- *     5. examples of it in tests/t_ops.c, which finds a kind without one; nothing else there
  * Public: ops_blas_open, ops_exact; the table ops_kinds and its numbers OPS_NAME. */
 
 /* cblas_sgemm of OpenBLAS, NULL unless ops_blas_open() found it. It sums in an order of its own that depends on the
@@ -115,7 +106,7 @@ static void ops__matmul(dev *dv, const dev_product *list, int n_list) {
     for (int task, i = 0, base = 0; (task = pool_take(dv->p, n)) != POOL_NONE;) {
         const dev_product *m = ops__find(dv, list, &i, &base, &task);
         const int          step = ops__task_rows(dv, m), r = task * step;
-        ops__mul(dv, m, r, m->n_out - r < step ? m->n_out - r : step);
+        ops__mul(dv, m, r, min_int(m->n_out - r, step));
     }
 }
 
@@ -467,10 +458,10 @@ static void ops__attend(const dev *dv, const dev_op *op, int task) {
 
 /* The segments that a run of rows sees. */
 typedef struct {
-    int64_t first;
-    int     n;
-    size_t  size, at;                                 /* floats of a segment's partial result for one K/V head; where those of the
-                                                       * run begin */
+    int64_t first;                                    /* number of a segment */
+    int     n;                                        /* segments */
+    size_t  size;                                     /* floats of a segment's partial result for one K/V head */
+    size_t  at;                                       /* floats, where those of the run begin */
 } ops_segments;
 
 /* Of the run after the one that *to describes; of run 0 where to->size is 0. */
@@ -494,7 +485,7 @@ static bool ops__apart(const dev_run *run, const dev_op *op) {
     if (!run->plan->parts || 10 * n > 9 * turns * run->p->n) return false;
     for (int i = 0; i < n_run; i++) {
         ops__next_segments(run, op, i, &seg);
-        most = seg.n > most ? seg.n : most;
+        most = max_int(most, seg.n);
     }
     return most > 1 && seg.at + (size_t)seg.n * (size_t)op->cache.kv->n_head * seg.size <= run->plan->n_parts;
 }
@@ -555,10 +546,14 @@ static void ops__attend_all(dev *dv, const dev_phase *ph) {
 typedef struct {
     const dev_state *st;
     int      first;                                   /* row of position p */
-    int      at, p, end;                              /* at: where the slot is that is read */
-    int      to;                                      /* where the slot will be that is written */
+    int      at;                                      /* position at which the slot is that is read */
+    int      p;                                       /* the first position that is a row */
+    int      end;                                     /* the position after the last row */
+    int      to;                                      /* position at which the slot will be that is written */
     int      snap_at;                                 /* the same of the snapshot; -1: none is made */
-    uint8_t *in, *out, *snap;                         /* slots; in NULL: zeros */
+    uint8_t *in;                                      /* the slot that is read; NULL: zeros */
+    uint8_t *out;                                     /* the slot that is written */
+    uint8_t *snap;                                    /* the snapshot; NULL: none is made */
 } ops_walk;
 
 static ops_walk ops__walk_of(const dev *dv, const dev_op *op, int seq) {
@@ -621,10 +616,16 @@ static void ops__conv(const dev *dv, const dev_op *op, int r) {
 /* A task of OPS_DELTA: columns [col, col + cols) of one value head of one sequence. Its vectors have a row for each position. */
 typedef struct {
     ops_walk w;
-    int      head, key;                               /* of values, of keys */
-    int      col, cols;
-    float   *q, *k, *v, *decay, *beta;                /* [OPS_DELTA_ROWS][d_k], [d_k], [d_v], 1, 1 */
-    float   *own;                                     /* sums after w.to, which no slot keeps */
+    int      head;                                    /* of values */
+    int      key;                                     /* head of keys */
+    int      col;                                     /* the first of its columns */
+    int      cols;                                    /* columns */
+    float   *q;                                       /* [OPS_DELTA_ROWS][d_k] */
+    float   *k;                                       /* [OPS_DELTA_ROWS][d_k] */
+    float   *v;                                       /* [OPS_DELTA_ROWS][d_v] */
+    float   *decay;                                   /* [OPS_DELTA_ROWS] */
+    float   *beta;                                    /* [OPS_DELTA_ROWS] */
+    float   *own;                                     /* [d_k * d_v] sums after w.to, which no slot keeps */
 } ops_delta_task;
 
 static size_t ops__delta_scratch(int d_k, int d_v) {
@@ -636,7 +637,7 @@ static int ops__delta_shares(const dev_run *run, const dev_op *op) {
     const int strips = (op->n + K_DELTA_COLS - 1) / K_DELTA_COLS, heads = run->batch->n_seq * op->n_head;
     int       shares = 1;
     while (shares < strips && 10 * heads * shares <= 9 * ((heads * shares + run->p->n - 1) / run->p->n) * run->p->n) shares *= 2;
-    return shares < strips ? shares : strips;
+    return min_int(shares, strips);
 }
 
 static int ops__delta_tasks(const dev_run *run, const dev_op *op) {
@@ -651,7 +652,7 @@ static ops_delta_task ops__delta_task_of(const dev *dv, const dev_op *op, int ta
     const int        end = strips * (share + 1) / shares * K_DELTA_COLS;
     d.key = op->state.grouped ? d.head / (st->n_v / st->n_k) : d.head % st->n_k;
     d.col = strips * share / shares * K_DELTA_COLS;
-    d.cols = (end < st->d_v ? end : st->d_v) - d.col;
+    d.cols = min_int(end, st->d_v) - d.col;
     d.q = dv->scratch;
     d.k = d.q + OPS_DELTA_ROWS * st->d_k;
     d.v = d.k + OPS_DELTA_ROWS * st->d_k;
@@ -670,7 +671,7 @@ static const float *ops__gates(const dev *dv, const dev_op *op, const ops_walk *
 /* Queries, keys, values and gates of n positions from t on. Positions of the log have no queries. */
 static void ops__delta_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int n) {
     const dev_state *st = d->w.st;
-    const int        ask = t < d->w.p ? d->w.p - t : 0;
+    const int        ask = max_int(d->w.p - t, 0);
     const size_t     ld = (size_t)st->d_k, d_v = (size_t)st->d_v;
     if (ask < n) ops__convolve(dv, op, &d->w, t + ask, n - ask, d->key * st->d_k, st->d_k, true, d->q + (size_t)ask * ld, ld);
     ops__convolve(dv, op, &d->w, t, n, (st->n_k + d->key) * st->d_k, st->d_k, true, d->k, ld);
@@ -716,7 +717,7 @@ static void ops__delta_pass(const dev *dv, const dev_op *op, const ops_delta_tas
 static void ops__delta_strip(const dev *dv, const dev_op *op, const ops_delta_task *d, int c, int t, int n) {
     const ops_walk  *w = &d->w;
     const dev_state *st = w->st;
-    const int        cols = d->col + d->cols - c < K_DELTA_COLS ? d->col + d->cols - c : K_DELTA_COLS, zero = t;
+    const int        cols = min_int(d->col + d->cols - c, K_DELTA_COLS), zero = t;
     const size_t     at = (size_t)c * (size_t)st->d_k, n_bytes = (size_t)cols * (size_t)st->d_k * sizeof(float);
     const bool       one = w->to == w->end - 1 && w->snap_at != w->end;
     float           *out = ops__sums(st, w->out, d->head) + at, *own = d->own + at;
@@ -737,7 +738,7 @@ static void ops__delta_strip(const dev *dv, const dev_op *op, const ops_delta_ta
 static void ops__delta(const dev *dv, const dev_op *op, int task) {
     const ops_delta_task d = ops__delta_task_of(dv, op, task);
     for (int t = d.w.at, n; t < d.w.end; t += n) {
-        n = d.w.end - t < OPS_DELTA_ROWS ? d.w.end - t : OPS_DELTA_ROWS;
+        n = min_int(d.w.end - t, OPS_DELTA_ROWS);
         ops__delta_vectors(dv, op, &d, t, n);
         for (int c = d.col; c < d.col + d.cols; c += K_DELTA_COLS) ops__delta_strip(dv, op, &d, c, t, n);
     }
@@ -745,7 +746,7 @@ static void ops__delta(const dev *dv, const dev_op *op, int task) {
 
 /* The inputs of positions [from, end) go into a slot. */
 static void ops__keep_inputs(const dev *dv, const dev_op *op, const ops_walk *w, uint8_t *slot, int from, int end) {
-    for (int t = from < 0 ? 0 : from; t < end; t++) {
+    for (int t = max_int(from, 0); t < end; t++) {
         const float *raw = ops__raw(dv, op, w, t);
         float       *to = ops__ring(w->st, slot, t);
         if (raw != to) memcpy(to, raw, (size_t)w->st->width * sizeof *to);
@@ -1350,78 +1351,87 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
 #define OPS_GPU(kind, args)  .gpu = &ops_rows, .gpu_row = kind, .gpu_args = args
 #define OPS_HOST             .gpu = &ops_host
 
+/* To add an operation:
+ *     1. what it is told beside inputs, outputs, n, n_head, vec and scale: a member of the union in dev_op of [dev]
+ *     2. its function for a row on the CPU: ops__NAME, with a comment that says what it reads and writes
+ *     3. a row below, from which the compiler makes the number OPS_NAME; [fwd] writes operations of that kind into its lists
+ *     4. with OPS_HOST its layer and those before it stay on the CPU. To run on a GPU: a k_row_kind in [api] of the kernels, its
+ *        case in k__cuda_row_op or k__cuda_row_map of [cuda_rows], and ops__NAME_args where the union tells the kernel something;
+ *        what is not done row by row is a dev_gpu_way of its own
+ *     5. an example of it in tests/t_ops.c, which finds a kind without one, and holds it against the plain reference everywhere */
+
 /* X(kind, name, what becomes of its outputs, values written to a row of them, values read of a row of each input, values of vec,
  * cost,
  *   on the CPU, on a GPU) */
 #define OPS_KINDS(X) \
-    X(EMBED, "embed", DEV_WRITES, ops__all_heads, ops__reads_one, ops__vec_none, ops__embed_cost,                                  \
-      OPS_ROW(ops__embed), OPS_HOST)                                                                                               \
-    X(ANGLES, "angles", DEV_WRITES, ops__angles_end, ops__reads_none, ops__vec_none, ops__no_cost,                                 \
-      OPS_ROW(ops__angles), OPS_HOST)                                                                                              \
-    X(NORM, "norm", DEV_WRITES, ops__all_heads, ops__reads_heads, ops__vec_n, ops__no_cost,                                        \
-      OPS_ROW(ops__norm), OPS_GPU(K_ROW_NORM, ops__norm_args))                                                                     \
-    X(BIAS, "bias", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_each, ops__no_cost,                                     \
-      OPS_ROW(ops__bias), OPS_GPU(K_ROW_BIAS, ops__slots_args))                                                                    \
-    X(ADD, "add", DEV_WRITES, ops__all_heads, ops__reads_two, ops__vec_none, ops__no_cost,                                         \
-      OPS_ROW(ops__add), OPS_GPU(K_ROW_ADD, NULL))                                                                                 \
-    X(SCALE, "scale", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_n, ops__no_cost,                                      \
-      OPS_ROW(ops__scale), OPS_GPU(K_ROW_SCALE, NULL))                                                                             \
-    X(CAP, "cap", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                       \
-      OPS_ROW(ops__cap), OPS_GPU(K_ROW_CAP, NULL))                                                                                 \
-    X(TEMPER, "temper", DEV_WRITES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                  \
-      OPS_ROW(ops__temper), OPS_HOST)                                                                                              \
-    X(PICK, "pick", DEV_WRITES, ops__pick_end, ops__reads_pick, ops__vec_none, ops__no_cost,                                       \
-      OPS_ROW(ops__pick), OPS_GPU(K_ROW_PICK, ops__pick_args))                                                                     \
-    X(ROPE, "rope", DEV_CHANGES, ops__all_heads, ops__reads_angles, ops__vec_none, ops__no_cost,                                   \
-      OPS_ROW(ops__rope), OPS_GPU(K_ROW_ROPE, ops__rope_args))                                                                     \
-    X(HADAMARD, "hadamard", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                             \
-      OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD, ops__hadamard_args))                                                         \
-    X(STORE, "store", DEV_WRITES, ops__none, ops__reads_pair, ops__vec_none, ops__no_cost,                                         \
-      OPS_ROW(ops__store), OPS_GPU(K_ROW_STORE, ops__store_args))                                                                  \
-    X(ATTEND, "attend", DEV_WRITES, ops__all_heads, ops__reads_queries, ops__vec_none, ops__attend_cost,                           \
-      .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,                          \
-      .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                           \
-    X(FORM, "form", DEV_FORMS, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                       \
-      OPS_ROW(ops__form_row), OPS_GPU(K_ROW_FORM, ops__form_args))                                                                 \
-    X(MATMUL, "matmul", DEV_WRITES, ops__none, ops__reads_none, ops__vec_none, ops__matmul_cost,                                   \
-      OPS_ALL(ops__products), .gpu = &ops_products, .gpu_can = ops__products_can)                                                  \
-    X(WATCH, "watch", DEV_WRITES, ops__none, ops__reads_none, ops__vec_none, ops__no_cost,                                         \
-      OPS_ALL(ops__watched), OPS_HOST)                                                                                             \
-    X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads, ops__reads_one, ops__vec_none, ops__no_cost,                              \
-      OPS_ROW(ops__activate), OPS_GPU(K_ROW_ACTIVATE, ops__activate_args))                                                         \
-    X(ROUTE, "route", DEV_WRITES, ops__used, ops__reads_logits, ops__vec_experts, ops__no_cost,                                    \
-      OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE, ops__route_args))                                                                  \
-    X(GROUP, "group", DEV_WRITES, ops__used, ops__reads_chosen, ops__vec_none, ops__no_cost,                                       \
-      OPS_TASKS(ops__group, ops__one_task), .needs = ops__group_needs, .gpu = &ops_sort, .gpu_can = ops__sort_can)                 \
-    X(MIX, "mix", DEV_WRITES, ops__all_heads, ops__reads_mix, ops__vec_each, ops__no_cost,                                         \
-      OPS_ROW(ops__mix), OPS_GPU(K_ROW_MIX, ops__slots_args))                                                                      \
-    X(GATE, "gate", DEV_WRITES, ops__one, ops__reads_one, ops__vec_n, ops__no_cost,                                                \
-      OPS_ROW(ops__gate), OPS_GPU(K_ROW_GATE, NULL))                                                                               \
-    X(ADD_SCALED, "add scaled", DEV_CHANGES, ops__all_heads, ops__reads_scaled, ops__vec_none, ops__no_cost,                       \
-      OPS_ROW(ops__add_scaled), OPS_GPU(K_ROW_ADD_SCALED, NULL))                                                                   \
-    X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads, ops__reads_number, ops__vec_none, ops__no_cost,                           \
-      OPS_ROW(ops__scale_by), OPS_GPU(K_ROW_SCALE_BY, NULL))                                                                       \
-    X(MUL, "mul", DEV_WRITES, ops__mul_end, ops__reads_mul, ops__vec_none, ops__no_cost,                                           \
-      OPS_ROW(ops__mul_rows), OPS_GPU(K_ROW_MUL, ops__mul_args))                                                                   \
-    X(CONV, "conv", DEV_WRITES, ops__all_heads, ops__reads_state, ops__vec_taps, ops__no_cost,                                     \
-      OPS_TASKS(ops__conv, ops__row_tasks), OPS_GPU(K_ROW_CONV, ops__state_args))                                                  \
-    X(DELTA, "delta", DEV_WRITES, ops__all_heads, ops__reads_state, ops__vec_taps, ops__delta_cost,                                \
-      OPS_TASKS(ops__delta, ops__delta_tasks), .needs = ops__delta_needs, .gpu = &ops_delta, .gpu_can = ops__delta_can)            \
-    X(KEEP, "keep", DEV_WRITES, ops__none, ops__reads_state, ops__vec_none, ops__no_cost,                                          \
-      OPS_ROW(ops__keep), OPS_GPU(K_ROW_KEEP, ops__state_args))                                                                    \
-    X(SPARSE, "sparse", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                 \
-      OPS_ROW(ops__sparse), OPS_GPU(K_ROW_SPARSE, NULL))                                                                           \
-    X(BLEND, "blend", DEV_WRITES, ops__all_heads, ops__reads_blend, ops__vec_none, ops__no_cost,                                   \
-      OPS_ROW(ops__blend), OPS_GPU(K_ROW_BLEND, NULL))                                                                             \
-    X(CORRECT, "correct", DEV_WRITES, ops__all_heads, ops__reads_correct, ops__vec_none, ops__no_cost,                             \
-      OPS_ROW(ops__correct), OPS_GPU(K_ROW_CORRECT, ops__correct_args))                                                            \
-    X(RAISE, "raise", DEV_CHANGES, ops__all_heads, ops__reads_one, ops__vec_none, ops__no_cost,                                    \
-      OPS_ROW(ops__raise), OPS_GPU(K_ROW_RAISE, NULL))                                                                             \
-    X(LEVEL, "level", DEV_WRITES, ops__level_end, ops__reads_two, ops__vec_none, ops__no_cost,                                     \
+    X(EMBED, "embed", DEV_WRITES, ops__all_heads, ops__reads_one, ops__vec_none, ops__embed_cost,                             \
+      OPS_ROW(ops__embed), OPS_HOST)                                                                                          \
+    X(ANGLES, "angles", DEV_WRITES, ops__angles_end, ops__reads_none, ops__vec_none, ops__no_cost,                            \
+      OPS_ROW(ops__angles), OPS_HOST)                                                                                         \
+    X(NORM, "norm", DEV_WRITES, ops__all_heads, ops__reads_heads, ops__vec_n, ops__no_cost,                                   \
+      OPS_ROW(ops__norm), OPS_GPU(K_ROW_NORM, ops__norm_args))                                                                \
+    X(BIAS, "bias", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_each, ops__no_cost,                                \
+      OPS_ROW(ops__bias), OPS_GPU(K_ROW_BIAS, ops__slots_args))                                                               \
+    X(ADD, "add", DEV_WRITES, ops__all_heads, ops__reads_two, ops__vec_none, ops__no_cost,                                    \
+      OPS_ROW(ops__add), OPS_GPU(K_ROW_ADD, NULL))                                                                            \
+    X(SCALE, "scale", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_n, ops__no_cost,                                 \
+      OPS_ROW(ops__scale), OPS_GPU(K_ROW_SCALE, NULL))                                                                        \
+    X(CAP, "cap", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                  \
+      OPS_ROW(ops__cap), OPS_GPU(K_ROW_CAP, NULL))                                                                            \
+    X(TEMPER, "temper", DEV_WRITES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                             \
+      OPS_ROW(ops__temper), OPS_HOST)                                                                                         \
+    X(PICK, "pick", DEV_WRITES, ops__pick_end, ops__reads_pick, ops__vec_none, ops__no_cost,                                  \
+      OPS_ROW(ops__pick), OPS_GPU(K_ROW_PICK, ops__pick_args))                                                                \
+    X(ROPE, "rope", DEV_CHANGES, ops__all_heads, ops__reads_angles, ops__vec_none, ops__no_cost,                              \
+      OPS_ROW(ops__rope), OPS_GPU(K_ROW_ROPE, ops__rope_args))                                                                \
+    X(HADAMARD, "hadamard", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                        \
+      OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD, ops__hadamard_args))                                                    \
+    X(STORE, "store", DEV_WRITES, ops__none, ops__reads_pair, ops__vec_none, ops__no_cost,                                    \
+      OPS_ROW(ops__store), OPS_GPU(K_ROW_STORE, ops__store_args))                                                             \
+    X(ATTEND, "attend", DEV_WRITES, ops__all_heads, ops__reads_queries, ops__vec_none, ops__attend_cost,                      \
+      .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,                     \
+      .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                      \
+    X(FORM, "form", DEV_FORMS, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                  \
+      OPS_ROW(ops__form_row), OPS_GPU(K_ROW_FORM, ops__form_args))                                                            \
+    X(MATMUL, "matmul", DEV_WRITES, ops__none, ops__reads_none, ops__vec_none, ops__matmul_cost,                              \
+      OPS_ALL(ops__products), .gpu = &ops_products, .gpu_can = ops__products_can)                                             \
+    X(WATCH, "watch", DEV_WRITES, ops__none, ops__reads_none, ops__vec_none, ops__no_cost,                                    \
+      OPS_ALL(ops__watched), OPS_HOST)                                                                                        \
+    X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads, ops__reads_one, ops__vec_none, ops__no_cost,                         \
+      OPS_ROW(ops__activate), OPS_GPU(K_ROW_ACTIVATE, ops__activate_args))                                                    \
+    X(ROUTE, "route", DEV_WRITES, ops__used, ops__reads_logits, ops__vec_experts, ops__no_cost,                               \
+      OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE, ops__route_args))                                                             \
+    X(GROUP, "group", DEV_WRITES, ops__used, ops__reads_chosen, ops__vec_none, ops__no_cost,                                  \
+      OPS_TASKS(ops__group, ops__one_task), .needs = ops__group_needs, .gpu = &ops_sort, .gpu_can = ops__sort_can)            \
+    X(MIX, "mix", DEV_WRITES, ops__all_heads, ops__reads_mix, ops__vec_each, ops__no_cost,                                    \
+      OPS_ROW(ops__mix), OPS_GPU(K_ROW_MIX, ops__slots_args))                                                                 \
+    X(GATE, "gate", DEV_WRITES, ops__one, ops__reads_one, ops__vec_n, ops__no_cost,                                           \
+      OPS_ROW(ops__gate), OPS_GPU(K_ROW_GATE, NULL))                                                                          \
+    X(ADD_SCALED, "add scaled", DEV_CHANGES, ops__all_heads, ops__reads_scaled, ops__vec_none, ops__no_cost,                  \
+      OPS_ROW(ops__add_scaled), OPS_GPU(K_ROW_ADD_SCALED, NULL))                                                              \
+    X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads, ops__reads_number, ops__vec_none, ops__no_cost,                      \
+      OPS_ROW(ops__scale_by), OPS_GPU(K_ROW_SCALE_BY, NULL))                                                                  \
+    X(MUL, "mul", DEV_WRITES, ops__mul_end, ops__reads_mul, ops__vec_none, ops__no_cost,                                      \
+      OPS_ROW(ops__mul_rows), OPS_GPU(K_ROW_MUL, ops__mul_args))                                                              \
+    X(CONV, "conv", DEV_WRITES, ops__all_heads, ops__reads_state, ops__vec_taps, ops__no_cost,                                \
+      OPS_TASKS(ops__conv, ops__row_tasks), OPS_GPU(K_ROW_CONV, ops__state_args))                                             \
+    X(DELTA, "delta", DEV_WRITES, ops__all_heads, ops__reads_state, ops__vec_taps, ops__delta_cost,                           \
+      OPS_TASKS(ops__delta, ops__delta_tasks), .needs = ops__delta_needs, .gpu = &ops_delta, .gpu_can = ops__delta_can)       \
+    X(KEEP, "keep", DEV_WRITES, ops__none, ops__reads_state, ops__vec_none, ops__no_cost,                                     \
+      OPS_ROW(ops__keep), OPS_GPU(K_ROW_KEEP, ops__state_args))                                                               \
+    X(SPARSE, "sparse", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                            \
+      OPS_ROW(ops__sparse), OPS_GPU(K_ROW_SPARSE, NULL))                                                                      \
+    X(BLEND, "blend", DEV_WRITES, ops__all_heads, ops__reads_blend, ops__vec_none, ops__no_cost,                              \
+      OPS_ROW(ops__blend), OPS_GPU(K_ROW_BLEND, NULL))                                                                        \
+    X(CORRECT, "correct", DEV_WRITES, ops__all_heads, ops__reads_correct, ops__vec_none, ops__no_cost,                        \
+      OPS_ROW(ops__correct), OPS_GPU(K_ROW_CORRECT, ops__correct_args))                                                       \
+    X(RAISE, "raise", DEV_CHANGES, ops__all_heads, ops__reads_one, ops__vec_none, ops__no_cost,                               \
+      OPS_ROW(ops__raise), OPS_GPU(K_ROW_RAISE, NULL))                                                                        \
+    X(LEVEL, "level", DEV_WRITES, ops__level_end, ops__reads_two, ops__vec_none, ops__no_cost,                                \
       OPS_ROW(ops__level), OPS_GPU(K_ROW_LEVEL, ops__level_args))
 
 #define OPS__NUMBER(kind, ...)                                   OPS_##kind,
-#define OPS__ROW(kind, name_, place_, width_, reads_, vec_, cost_, ...)                                                            \
+#define OPS__ROW(kind, name_, place_, width_, reads_, vec_, cost_, ...)                                                       \
     [OPS_##kind] = {.name = name_, .place = place_, .width = width_, .reads = reads_, .vec = vec_, .cost = cost_, __VA_ARGS__},
 
 enum { OPS_KINDS(OPS__NUMBER) OPS_N };                /* dev_op.kind */

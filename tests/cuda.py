@@ -10,8 +10,8 @@ without kernels.
 import collections, json, os, re, shutil, struct, subprocess, sys, tempfile
 from concurrent.futures import ThreadPoolExecutor
 import script
-from kit import (ENV, SLOW, begin, case, check, done, equal, finish, jsonl, one_line, records, refused, same, sanitized, scratch, some,
-                 walk)
+from kit import (ENV, SLOW, begin, case, check, done, equal, finish, jsonl, one_line, records, refused, same, sanitized, scratch,
+                 some, walk)
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TINY = os.path.join(HERE, "tests", "data", "tiny")
@@ -198,8 +198,8 @@ def far():
 @case
 def after():
     """steps of one row after more positions than the model was trained with, of which a prompt cache holds the beginning"""
-    args = ("-m", SMALL, "-p", TEXT * 60, "-n", "5", "--temp", "0", "--ignore-eos", "-q", "-c", "5000", "--prompt-cache", tmp("after"),
-            "--prompt-cache-all", "--same", "on")
+    args = ("-m", SMALL, "-p", TEXT * 60, "-n", "5", "--temp", "0", "--ignore-eos", "-q", "-c", "5000", "--prompt-cache",
+            tmp("after"), "--prompt-cache-all", "--same", "on")
     want = run(*args, "-ngl", "0")
     check(want.rc == 0, repr(want))
     for layers in "all", "1":
@@ -218,8 +218,8 @@ def guesses():
 
 
 GREEDY = "--temp", "0", "--no-lookup"
-NEEDS_LOGITS = {"temperature": 0.7}, {"presence_penalty": 1}, {"frequency_penalty": 1}, {"logit_bias": {"7": 1}}, {"logprobs": 1}, \
-    {"grammar": "root ::= [a-z ]*"}
+NEEDS_LOGITS = {"temperature": 0.7}, {"presence_penalty": 1}, {"frequency_penalty": 1}, {"logit_bias": {"7": 1}}, \
+    {"logprobs": 1}, {"grammar": "root ::= [a-z ]*"}
 OPTIONS_THAT_DO = ["--repeat-penalty", "1.3"], ["--dry-multiplier", "1"], ["--xtc-probability", "0.5"], \
     ["--typical", "0.9"], ["--dynatemp-range", "0.5"], \
     ["--samplers", "top_k"]
@@ -287,8 +287,8 @@ def ids_banned():
 def kept():
     """a prompt cache on disk: written with layers on the GPU or without, it holds the same bytes, and either run reads it"""
     for name in "llama", "qwen35", "lfm2":
-        args = ("-m", os.path.join(TINY, name + ".gguf"), "-p", TEXT, "-n", "3", "--temp", "0", "--ignore-eos", "-q", "--same", "on",
-                "--prompt-cache")
+        args = ("-m", os.path.join(TINY, name + ".gguf"), "-p", TEXT, "-n", "3", "--temp", "0", "--ignore-eos", "-q", "--same",
+                "on", "--prompt-cache")
         made = {}
         for n in "0", "all", "1":
             r = run(*args, tmp(name + n), "-ngl", n)
@@ -330,7 +330,8 @@ def conversation():
     lines = b"Hello there\n/regen\nWhat is that?\nAnd what is this?\n/regen\n"
     form = put("form.jinja", b"{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}<assistant>")
     for name in some(("qwen35", "lfm2", "llama"), 2):
-        args = ("-m", os.path.join(TINY, name + ".gguf"), "-i", "--chat-template-file", form, "-n", "6", "-s", "3", "-q", "--same", "on")
+        args = ("-m", os.path.join(TINY, name + ".gguf"), "-i", "--chat-template-file", form, "-n", "6", "-s", "3", "-q",
+                "--same", "on")
         want = run(*args, "-ngl", "0", inp=lines)
         check(want.rc == 0 and want.out, repr(want))
         for n in LAYERS:

@@ -137,7 +137,8 @@ static void device_free(uint64_t id) {
 /* Reads or writes a block by way of the socket, or changes blocks in place. */
 static void device_block(const dev_blocks *mem, const remote_msg *in) {
     ASSERT(mem->block_bytes == in->bytes);
-    if (device_side.n_bounce < in->bytes) device_side.bounce = mem_grow(device_side.bounce, device_side.n_bounce = (size_t)in->bytes, 1);
+    if (device_side.n_bounce < in->bytes)
+        device_side.bounce = mem_grow(device_side.bounce, device_side.n_bounce = (size_t)in->bytes, 1);
     switch (in->kind) {
     case REMOTE_READ:
         dev_blocks_read(mem, in->a, device_side.bounce);

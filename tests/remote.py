@@ -4,7 +4,8 @@
     python3 tests/remote.py ./llmrun build/test/remote [WORD ...]     cases whose name holds a word, else all
 
 tests/remote.c runs each step in a process that shares no memory with the program. There, weights are unreadable and blocks
-of the cache have no memory: what reaches past [dev] ends the run. Weights are packed by the program itself, so all runs have --repack off.
+of the cache have no memory: what reaches past [dev] ends the run. Weights are packed by the program itself,
+so all runs have --repack off.
 """
 import collections, os, signal, struct, sys
 from kit import ENV, begin, case, check, equal, finish, jsonl, records, same, scratch, walk

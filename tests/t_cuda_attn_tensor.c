@@ -111,7 +111,8 @@ static void t_cuda_attn_tensor_barriers(void) {
     const int n = emu.fiber[0].n_sync;
     CHECKF(n > 40, "only %d barriers", n);
     for (int skip = 1; skip <= n; skip++)
-        CHECKF(tc_seen_apart(skip, ta_kernel_differs, &(ta_kernel){&c, &t, tat_first, true}), "barrier %d of %d could go", skip, n);
+        CHECKF(tc_seen_apart(skip, ta_kernel_differs, &(ta_kernel){&c, &t, tat_first, true}), "barrier %d of %d could go", skip,
+               n);
     ta_drop(&t);
     emu_free();
 }
