@@ -3,21 +3,19 @@
  * numbers (dev_batch). The list names operations, weights and buffers. What an operation does is a row of a table (dev_kind),
  * which [ops] fills; nothing here knows one of them. The memory of the cache is here too: above, its blocks are numbers.
  *
- *     a plan            op 0    op 1    op 2    op 3    op 4    op 5     op 6    op 7    op 8  ...
- *                       embed   norm    form    matmul  rope    store    attend  form    matmul
- *       phases         |-------- 0 --------|-- 1 --|------ 2 -------|-- 3 --|-- 4 --|-- 5 --|     a barrier at each |
- *       tasks           rows of the batch   strips  rows; two chains runs of rows     rows    strips
- *                                           of rows where some are   times K/V        of rows
- *                                           of w    `beside`         heads            of w
+ *     a plan    operations   embed   norm   form | matmul  | rope   store | attend      | form  | matmul  | ...
+ *               phases       --------- 0 ------- | -- 1 -- | ----- 2 ---- | ---- 3 ---- | - 4 - | -- 5 -- |   a barrier at each |
+ *               a task       a row of the batch  | rows of | a row, of    | rows of a   | a row | rows of |
+ *                                                | weights | one of two   | sequence, a |       | weights |
+ *                                                |         | chains       | K/V head    |       |         |
+ *               buffers      "x" [B, D]   "xn" [B, D]   "q" [B, H*HD] ...   as wide as what is written to them; a row set,
+ *                                                                           DEV_ALL or DEV_OUT, says which rows one holds
  *
- *     buffers           "x" [B, D]   "xn" [B, D]   "q" [B, H*HD] ...   each as wide as what is written to it; a row set
- *                                                                      (DEV_ALL, DEV_OUT) says which rows it holds
- *
- *     a step            dev_batch:  row    0   1   2 | 3 | 4   5       rows of one sequence side by side, positions rising
- *                                   seq    0   0   0 | 1 | 2   2       table: the blocks of the cache of each sequence and group
- *                                   want   -   -   L | L | -   L       L: asks for logits; these rows are the set DEV_OUT
- *                       CPU:        every thread of the pool goes through the phases, up to gpu_phase
- *                       GPUs:       the phases from there on, as launches ([dev_gpu])
+ *     a step    dev_batch    row    0   1   2 | 3 | 4   5    rows of one sequence side by side, in rising position
+ *                            seq    0   0   0 | 1 | 2   2    each with its block numbers of every group of the cache
+ *                            want   -   -   L | L | -   L    L: logits; these rows are the set DEV_OUT
+ *               CPU          every thread of the pool goes through the phases, up to gpu_phase
+ *               GPUs         the phases from there on, as launches ([dev_gpu])
  *
  * On the CPU operations that work on the rows of a batch one by one form chains without a barrier; products and attention are
  * phases of their own. A phase begins when all threads are done with the one before, and deals its tasks through the pool; one of
@@ -30,7 +28,7 @@
  * dev_gpus_order; dev_blocks_new, dev_blocks_split, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read,
  * dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_block, dev_tail_at; dev_batch_states, dev_table, dev_n_rows;
  * dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free, dev_plan_cost,
- * dev_gpu_index, dev_stride; dev_step, dev_run_free.
+ * dev_plan_gpu, dev_stride; dev_step, dev_run_free.
  * Opens: dev, dev_acts, dev_blocks, dev_buffer, dev_cost, dev_gpus, dev_kind, dev_mat, dev_needs, dev_op, dev_phase,
  * dev_plan, dev_product, dev_row_list, dev_run, dev_tail, dev_tap, dev_times. */
 
@@ -756,18 +754,18 @@ static int dev__soon_after(const dev_plan *p, int i) {
 }
 
 /* Which GPU runs operation i; -1: the host. */
-static int dev_gpu_index(const dev_plan *p, int i) { return dev_gpus_of(p->on, p->op[i].layer); }
+static int dev_plan_gpu(const dev_plan *p, int i) { return dev_gpus_of(p->on, p->op[i].layer); }
 
 /* The first operation that GPUs run; without one, the number of operations. */
 static int dev__gpu_from(const dev_plan *p) {
     int i = 0;
-    while (i < p->n_op && dev_gpu_index(p, i) < 0) i++;
+    while (i < p->n_op && dev_plan_gpu(p, i) < 0) i++;
     return i;
 }
 
 /* Whether operation i goes on in the phase of the one before it. */
 static bool dev__goes_on(const dev_plan *p, int i) {
-    return i && dev_gpu_index(p, i) == dev_gpu_index(p, i - 1) && dev__joins(&p->op[i - 1], &p->op[i]) &&
+    return i && dev_plan_gpu(p, i) == dev_plan_gpu(p, i - 1) && dev__joins(&p->op[i - 1], &p->op[i]) &&
            !dev__overwrites(p, &p->phase[p->n_phase - 1], i);
 }
 

@@ -5,8 +5,8 @@
  * before them have written and these read. What a later GPU reads comes down after them; after the last one's, what the step is
  * for.
  *
- *     host          GPU 0                                   GPU 1
- *     phases 0..k   | stage -> sent | launches | rows down |  | stage -> sent | launches | result or ids down |
+ *     host           | GPU 0                           | GPU 1                               |
+ *     phases on CPUs | rows up | launches | rows down  | rows up | launches | result or ids  |
  *
  * The bytes of `sent`:  k_cuda_step | rows that ask [max_out] | rows of buffers [rows, up_width] | arrays of the batch
  * Public: dev_gpu_fill, dev_gpu_free, dev_gpu_needs_of, dev_gpu_step, dev_gpu_fetch; for the rows of operations: dev_gpu_new,
@@ -316,7 +316,7 @@ static void dev_gpu__runs(dev_plan *p) {
     p->n_share = p->on->n;
     p->share = mem_new((size_t)p->n_share, sizeof *p->share);
     for (int i = p->gpu_phase; i < p->n_phase; i++) {
-        dev_gpu_share *sh = &p->share[dev_gpu_index(p, p->phase[i].first)];
+        dev_gpu_share *sh = &p->share[dev_plan_gpu(p, p->phase[i].first)];
         if (!sh->op_end) sh->op = p->phase[i].first, sh->phase = i;
         sh->op_end = p->phase[i].first + p->phase[i].n;
         sh->phase_end = i + 1;

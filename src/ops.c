@@ -1358,7 +1358,7 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
  *     4. with OPS_HOST its layer and those before it stay on the CPU. To run on a GPU: a k_row_kind in [api] of the kernels, its
  *        case in k__cuda_row_op or k__cuda_row_map of [cuda_rows], and ops__NAME_args where the union tells the kernel something;
  *        what is not done row by row is a dev_gpu_way of its own
- *     5. an example of it in tests/t_ops.c, which finds a kind without one, and holds it against the plain reference everywhere */
+ *     5. an example of it in tests/t_ops.c, which finds a kind without one and runs it in every way */
 
 /* X(kind, name, what becomes of its outputs, values written to a row of them, values read of a row of each input, values of vec,
  * cost,
