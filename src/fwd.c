@@ -733,6 +733,7 @@ static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max
     return f;
 }
 
+/* f may be NULL. */
 static void fwd_free(fwd *f) {
     if (!f) return;
     void     *own[] = {f->batch.token, f->batch.pos, f->batch.seq, f->batch.want, f->batch.table, f->batch.table_at, f->from};

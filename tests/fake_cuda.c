@@ -64,12 +64,11 @@ static void fake__flush_end(unsigned was) { (void)was; }
 
 #define FAKE_RUN(name, type) static void run_##name(const void *a) { name(*(const type *)a); }
 #define FAKE_ROW(name, type) {#name, run_##name, sizeof(type)},
-#define FAKE_RUN_MUL(name, bits, segs, head, table) FAKE_RUN(k_cuda_mul_##name, k_cuda_mul) FAKE_RUN(k_cuda_many_##name,
-        k_cuda_mul)
-#define FAKE_ROW_MUL(name, bits, segs, head, table) FAKE_ROW(k_cuda_mul_##name, k_cuda_mul) FAKE_ROW(k_cuda_many_##name,
-        k_cuda_mul)
-#define FAKE_FLOATS(X, name) X(k_cuda_mul_##name, k_cuda_mul) X(k_cuda_tensor_##name,
-                                                                k_cuda_mul) X(k_cuda_tensor_many_##name, k_cuda_mul)
+#define FAKE_MULS(X, name)   X(k_cuda_mul_##name, k_cuda_mul) X(k_cuda_many_##name, k_cuda_mul)
+#define FAKE_FLOATS(X, name) \
+    X(k_cuda_mul_##name, k_cuda_mul) X(k_cuda_tensor_##name, k_cuda_mul) X(k_cuda_tensor_many_##name, k_cuda_mul)
+#define FAKE_RUN_MUL(name, bits, segs, head, table) FAKE_MULS(FAKE_RUN, name)
+#define FAKE_ROW_MUL(name, bits, segs, head, table) FAKE_MULS(FAKE_ROW, name)
 #define FAKE_RUN_FLOAT(name, type) FAKE_FLOATS(FAKE_RUN, name)
 #define FAKE_ROW_FLOAT(name, type) FAKE_FLOATS(FAKE_ROW, name)
 K_CUDA_MULS(FAKE_RUN_MUL)
