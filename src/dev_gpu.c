@@ -569,7 +569,7 @@ static bool dev_gpu__ids_alone(const dev_batch *b) {
 /* The operations of the GPUs, after dev_step() has run those of the host. */
 static void dev_gpu_step(dev_run *run) {
     const double t0 = run->times ? clock_now() : 0;
-    const bool   ids = dev_gpu__ids_alone(run->batch);
+    const bool   ids = run->plan->n_share && dev_gpu__ids_alone(run->batch);
     for (dev_gpu_share *sh = run->plan->share; sh < run->plan->share + run->plan->n_share; sh++) {
         dev_gpu__upload(run, sh);
         dev_gpu__run(run->plan, sh, dev_gpu__bounds(run));
