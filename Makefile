@@ -476,7 +476,7 @@ build/static/llmrun: build/static/llmrun.o build/main/kernels.o build/static/com
 build/%/tests build/%/replay $(FUZZERS:%=build/fuzz/%): LIBS += -ljansson
 
 TESTS_OF  = $1/main.o $1/check.o $1/seen_llmrun.o $(foreach s,$(SUITES),$1/$s.o)
-KERNEL_TESTS_OF = $1/kernel_main.o $1/check.o $1/seen_llmrun.o $2/seen_kernels.o $(foreach s,$(KERNEL_SUITES),$2/$s.o)
+KERNEL_TESTS_OF = $1/kernel_main.o $1/check.o $1/seen_llmrun.o $2/seen_kernels.o $1/fake/image.o $(foreach s,$(KERNEL_SUITES),$(if $(filter $s,$(SUITES)),$1,$2)/$s.o)
 
 build/test/tests: $(call TESTS_OF,build/test) build/main/kernels.o build/test/fake/image.o | build/test/fake/libcuda.so.1
 	$(LINK)
@@ -495,6 +495,7 @@ build/%/llmrun: build/%/llmrun.o build/%/kernels.o build/%/commit.o
 build/%/tests: $(call TESTS_OF,build/%) build/%/kernels.o build/%/fake/image.o
 	$(LINK)
 
+build/test/kernel_tests build/emu/kernel_tests: | build/test/fake/libcuda.so.1
 build/%/kernel_tests: $(call KERNEL_TESTS_OF,build/%,build/%)
 	$(LINK)
 

@@ -1,36 +1,34 @@
 /* ===== [dev] the device: memory, batches, plans and the threads that run them =====
- * A step is a list of operations over buffers (dev_plan), written once for a model and run for every batch, which is plain numbers
- * (dev_batch). The list names operations, weights and buffers. What an operation does is a row of a table (dev_kind), which [ops]
- * fills; nothing here knows one of them. The memory of the cache is here too: above, its blocks are numbers.
+ * A step is a list of operations over buffers (dev_plan), written once for a model and run for every batch, which is plain
+ * numbers (dev_batch). The list names operations, weights and buffers. What an operation does is a row of a table (dev_kind),
+ * which [ops] fills; nothing here knows one of them. The memory of the cache is here too: above, its blocks are numbers.
  *
- *     a plan            op 0    op 1    op 2    op 3    op 4    op 5     op 6    op 7    op 8  ...
- *                       embed   norm    form    matmul  rope    store    attend  form    matmul
- *       phases         |-------- 0 --------|-- 1 --|------ 2 -------|-- 3 --|-- 4 --|-- 5 --|     a barrier at each |
- *       tasks           rows of the batch   strips  rows; two chains runs of rows     rows    strips
- *                                           of rows where some are   times K/V        of rows
- *                                           of w    `beside`         heads            of w
+ *     a plan    operations   embed   norm   form | matmul  | rope   store | attend      | form  | matmul  | ...
+ *               phases       --------- 0 ------- | -- 1 -- | ----- 2 ---- | ---- 3 ---- | - 4 - | -- 5 -- |   a barrier at each |
+ *               a task       a row of the batch  | rows of | a row, of    | rows of a   | a row | rows of |
+ *                                                | weights | one of two   | sequence, a |       | weights |
+ *                                                |         | chains       | K/V head    |       |         |
+ *               buffers      "x" [B, D]   "xn" [B, D]   "q" [B, H*HD] ...   as wide as what is written to them; a row set,
+ *                                                                           DEV_ALL or DEV_OUT, says which rows one holds
  *
- *     buffers           "x" [B, D]   "xn" [B, D]   "q" [B, H*HD] ...   one piece of memory each, as wide as what is written to it;
- *                                                                      a row set (DEV_ALL, DEV_OUT) says which rows it holds
+ *     a step    dev_batch    row    0   1   2 | 3 | 4   5    rows of one sequence side by side, in rising position
+ *                            seq    0   0   0 | 1 | 2   2    each with its block numbers of every group of the cache
+ *                            want   -   -   L | L | -   L    L: logits; these rows are the set DEV_OUT
+ *               CPU          every thread of the pool goes through the phases, up to gpu_phase
+ *               GPUs         the phases from there on, as launches ([dev_gpu])
  *
- *     a step            dev_batch:  row    0   1   2 | 3 | 4   5       rows of one sequence side by side, positions rising
- *                                   seq    0   0   0 | 1 | 2   2       table: the blocks of the cache of each sequence and group
- *                                   want   -   -   L | L | -   L       L: asks for logits; these rows are the set DEV_OUT
- *                       CPU:        every thread of the pool goes through the phases, up to gpu_phase
- *                       GPUs:       the phases from there on, as launches ([dev_gpu])
- *
- * On the CPU operations that work on the rows of a batch one by one form chains without a barrier; products and attention are phases
- * of their own. A phase begins when all threads are done with the one before, and deals its tasks through the pool; one of a single
- * task is done inside the barrier. How tasks fall never changes a result: each output is summed by one thread in one order.
- * GPUs may run the last operations of the list, each of them a run of layers (dev_gpus), and the last one what follows these. Their
- * results have the same bits, unless dev_gpus.tensor gives that up. Weights, buffers, keys and values and recurrent states of a layer
- * lie in the memory of its GPU.
- * Public: dev_begin, dev_wait, dev_rows; dev_acts_at, dev_input, dev_ints, dev_mat_drop; dev_gpus_count, dev_gpus_new, dev_gpus_add,
- * dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_name, dev_gpus_number, dev_gpus_of, dev_gpus_order;
- * dev_blocks_new, dev_blocks_split, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read, dev_blocks_write,
- * dev_blocks_copy, dev_blocks_clear, dev_block, dev_tail_at; dev_batch_states, dev_table, dev_n_rows; dev_plan_begin, dev_plan_buf,
- * dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free, dev_plan_cost, dev_gpu_index, dev_stride; dev_step,
- * dev_run_free.
+ * On the CPU operations that work on the rows of a batch one by one form chains without a barrier; products and attention are
+ * phases of their own. A phase begins when all threads are done with the one before, and deals its tasks through the pool; one of
+ * a single task is done inside the barrier. How tasks fall never changes a result: each output is summed by one thread in one
+ * order. GPUs may run the last operations of the list, each of them a run of layers (dev_gpus), and the last one what follows
+ * these. Their results have the same bits, unless dev_gpus.tensor gives that up. Weights, buffers, keys and values and recurrent
+ * states of a layer lie in the memory of its GPU.
+ * Public: dev_begin, dev_wait, dev_rows; dev_acts_at, dev_input, dev_ints, dev_mat_drop; dev_gpus_count, dev_gpus_new,
+ * dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_name, dev_gpus_number, dev_gpus_of,
+ * dev_gpus_order; dev_blocks_new, dev_blocks_split, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read,
+ * dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_block, dev_tail_at; dev_batch_states, dev_table, dev_n_rows;
+ * dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free, dev_plan_cost,
+ * dev_plan_gpu, dev_stride; dev_step, dev_run_free.
  * Opens: dev, dev_acts, dev_blocks, dev_buffer, dev_cost, dev_gpus, dev_kind, dev_mat, dev_needs, dev_op, dev_phase,
  * dev_plan, dev_product, dev_row_list, dev_run, dev_tail, dev_tap, dev_times. */
 
@@ -114,7 +112,8 @@ typedef struct {
     const float *scale;                               /* [n_mat] factor on each matrix's product, or NULL */
     uint8_t *packed;                                  /* the rows in the packed layout, in the model's `packs`; NULL: none */
     size_t   packed_bytes;                            /* of one matrix of them */
-    uint8_t *on_gpu;                                  /* the rows in the memory of a GPU, packed but for floats; NULL: not there */
+    uint8_t *on_gpu;                                  /* the rows in the memory of a GPU, packed but for floats; NULL: not
+                                                       * there */
     gpu     *gpu;                                     /* that GPU */
 } dev_mat;
 
@@ -124,8 +123,8 @@ static void dev_mat_drop(dev_mat *w) {
     w->on_gpu = NULL;
 }
 
-/* Activations of one batch: float rows and the forms of them that products read. The second half of the quantised rows is for what
- * rows with outliers lose. */
+/* Activations of one batch: float rows and the forms of them that products read. The second half of the quantised rows is for
+ * what rows with outliers lose. */
 typedef struct {
     float   *x;                                       /* [rows, ldx] */
     uint16_t *h;                                      /* [rows, ldx] rounded to bf16 */
@@ -187,14 +186,14 @@ typedef struct dev_tap {
 
 enum { DEV_GPUS = 8 };                                /* most of a run */
 
-/* GPUs in the order of their layers: number i runs those from from[i] on, up to those of the next one; the last one what follows them,
- * too. */
+/* GPUs in the order of their layers: number i runs those from from[i] on, up to those of the next one; the last one what follows
+ * them, too. */
 typedef struct dev_gpus {
     gpu *g[DEV_GPUS];                                 /* [n] */
     int  from[DEV_GPUS];                              /* [n] layers */
     int  n;
-    bool tensor;                                      /* float matrices and attention take tensor cores, which have an order of their
-                                                       * own */
+    bool tensor;                                      /* float matrices and attention take tensor cores, which have an order of
+                                                       * their own */
 } dev_gpus;
 
 /* How many there are on this machine; -1: e says why none can be used. */
@@ -389,7 +388,8 @@ enum { DEV_LOG = 16 };                                /* last rows of a step tha
 enum {
     DEV_LOGITS = 1,
     DEV_HIDDEN = 2,                                   /* the normed stream after the last layer */
-    DEV_ID = 4,                                       /* the number of the largest logit, the first of several; logits may come in its place */
+    DEV_ID = 4,                                       /* the number of the largest logit, the first of several; logits may come in
+                                                       * its place */
 };
 
 typedef k_batch dev_batch;
@@ -554,7 +554,8 @@ typedef struct {
 typedef struct dev_phase {
     int first;                                        /* operation */
     int n;                                            /* operations */
-    int soon;                                         /* the next products, an operation whose weights are fetched ahead; -1: none */
+    int soon;                                         /* the next products, an operation whose weights are fetched ahead; -1:
+                                                       * none */
 } dev_phase;
 
 /* A list of operations with its buffers, written once and run for every batch. */
@@ -605,8 +606,8 @@ typedef struct dev_run {
     void            *on_layer_ctx;
     const uint8_t ***views;                           /* [threads][2 * n_views] blocks of one sequence, for attention */
     int              n_views;
-    const int32_t   *ids;                             /* [n_out] what the last step gave in place of logits: DEV_ID of each row, -1: a
-                                                       * logit is not finite; NULL: logits */
+    const int32_t   *ids;                             /* [n_out] what the last step gave in place of logits: DEV_ID of each row,
+                                                       * -1: a logit is not finite; NULL: logits */
     _Atomic bool     stop;                            /* an interrupt came */
 } dev_run;
 
@@ -644,9 +645,10 @@ typedef struct dev_kind {
     /* on the CPU */
     int       (*tasks)(const dev_run *run, const dev_op *op);    /* NULL: a task is a row, which needs nothing of other rows */
     void      (*run)(const dev *dv, const dev_op *op, int task); /* one task; NULL: `all` does everything */
-    void      (*all)(dev *dv, const dev_phase *ph);   /* a phase that it begins, called by every thread: dev_rows deals the tasks */
+    void      (*all)(dev *dv, const dev_phase *ph);   /* a phase that it begins, called by every thread: dev_rows deals the
+                                                       * tasks */
     /* on a GPU, [dev_gpu] */
-    const struct dev_gpu_way *gpu;                    /* how it becomes launches; NULL: there is no kernel */
+    const struct dev_gpu_way *gpu;                    /* how it becomes launches */
     k_row_kind  gpu_row;                              /* of an operation on rows: its kind there, and what of the arguments */
     void      (*gpu_args)(struct dev_gpu_share *sh, const dev_op *op, k_row_op *to);  /* depends on the kind; NULL: nothing */
     bool      (*gpu_can)(const dev_plan *p, const dev_op *op);   /* whether it is within the kernel's limits; NULL: it has none */
@@ -711,8 +713,8 @@ static void dev_plan_op(dev_plan *p, dev_op op) {
 /* The form that a matrix wants, as a bit; 0: the model has none. */
 static unsigned dev__wants(const dev_mat *w) { return w->data ? 1u << k_act_of(w->type) : 0; }
 
-/* One more product of the last operation: out = the first n_out rows of w . in. The operation that makes forms of `in` makes what w
- * wants. */
+/* One more product of the last operation: out = the first n_out rows of w . in. The operation that makes forms of `in` makes what
+ * w wants. */
 static void dev_plan_rows(dev_plan *p, const dev_mat *w, int n_out, dev_row_set rows, dev_buf in, dev_buf out) {
     dev_op *op = &p->op[p->n_op - 1];
     p->product = mem_reserve(p->product, (uint64_t)p->n_product, UINT64_MAX, sizeof *p->product);
@@ -752,18 +754,18 @@ static int dev__soon_after(const dev_plan *p, int i) {
 }
 
 /* Which GPU runs operation i; -1: the host. */
-static int dev_gpu_index(const dev_plan *p, int i) { return dev_gpus_of(p->on, p->op[i].layer); }
+static int dev_plan_gpu(const dev_plan *p, int i) { return dev_gpus_of(p->on, p->op[i].layer); }
 
 /* The first operation that GPUs run; without one, the number of operations. */
 static int dev__gpu_from(const dev_plan *p) {
     int i = 0;
-    while (i < p->n_op && dev_gpu_index(p, i) < 0) i++;
+    while (i < p->n_op && dev_plan_gpu(p, i) < 0) i++;
     return i;
 }
 
 /* Whether operation i goes on in the phase of the one before it. */
 static bool dev__goes_on(const dev_plan *p, int i) {
-    return i && dev_gpu_index(p, i) == dev_gpu_index(p, i - 1) && dev__joins(&p->op[i - 1], &p->op[i]) &&
+    return i && dev_plan_gpu(p, i) == dev_plan_gpu(p, i - 1) && dev__joins(&p->op[i - 1], &p->op[i]) &&
            !dev__overwrites(p, &p->phase[p->n_phase - 1], i);
 }
 
@@ -795,7 +797,8 @@ static void *dev__take(dev_plan *p, size_t n, size_t each, bool zeros) {
     return p->own[p->n_own++] = zeros ? mem_new(n, each) : mem_aligned(n, each);
 }
 
-/* Values between two rows of n: a multiple of `unit`, and no multiple of 1 KB, or the rows of a tile would share few sets of a cache. */
+/* Values between two rows of n: a multiple of `unit`, and no multiple of 1 KB, or the rows of a tile would share few sets of a
+ * cache. */
 static size_t dev_stride(int n, size_t unit, size_t size) {
     const size_t ld = ((size_t)n + unit - 1) / unit * unit;
     return ld * size % 1024 ? ld : ld + unit;
@@ -847,8 +850,8 @@ static void dev__fill_needs(dev_plan *p, int n_threads) {
     p->expert_at = dev__take(p, (size_t)needs.experts + 1, sizeof *p->expert_at, true);
 }
 
-/* Ends the list and allocates what it needs for steps of up to max_rows rows, max_out of which ask for something; counting: no memory
- * but n_bytes, which tells how much it would be. What GPUs need, dev_gpu_fill() adds. */
+/* Ends the list and allocates what it needs for steps of up to max_rows rows, max_out of which ask for something; counting: no
+ * memory but n_bytes, which tells how much it would be. What GPUs need, dev_gpu_fill() adds. */
 static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out, bool counting) {
     const int lists[][2] = {{p->n_op, sizeof *p->op}, {p->n_product, sizeof *p->product}, {p->n_buf, sizeof *p->buf}};
     p->max_rows = max_rows;
@@ -924,13 +927,14 @@ static void dev_rows(dev *dv, const dev_phase *ph) {
     for (int task; (task = pool_next(dv->p)) < n;) dev__task(dv, ph, task);
 }
 
-/* Every thread goes through the list. Which phases there are is fixed for the step but for `stop`, which changes inside a barrier: a
- * thread that comes late passes the same ones. */
+/* Every thread goes through the list. Which phases there are is fixed for the step but for `stop`, which changes inside a
+ * barrier: a thread that comes late passes the same ones. */
 static void dev__main(void *ctx, int ith) {
     dev_run        *run = ctx;
     const dev_plan *p = run->plan;
     const int       n = min_int(p->n_phase, p->gpu_phase);
-    dev dv = {.p = run->p, .ith = ith, .scratch = p->scratch[ith], .tap = run->tap, .times = run->times, .run = run, .stop = &run->stop};
+    dev dv = {.p = run->p, .ith = ith, .scratch = p->scratch[ith], .tap = run->tap, .times = run->times, .run = run,
+              .stop = &run->stop};
     for (int i = 0, il = -1; i < n && !atomic_load_explicit(&run->stop, memory_order_relaxed); i++) {
         const dev_op *op = &p->op[p->phase[i].first];
         if (!p->rows[op->rows].n) continue;

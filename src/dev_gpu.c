@@ -1,11 +1,12 @@
 /* ===== [dev_gpu] the part of a plan that GPUs run =====
- * The last operations of a list, one GPU after the other, each of them a run of layers (dev_gpus). They become launches, once: how
- * is said by the row of the operation's kind (dev_gpu_way), which [ops] fills. Weights are copied as the first plan needs them.
- * What changes from step to step goes up in one piece before the launches of a GPU: the batch, and the rows that operations before
- * them have written and these read. What a later GPU reads comes down after them; after the last one's, what the step is for.
+ * The last operations of a list, one GPU after the other, each of them a run of layers (dev_gpus). They become launches, once:
+ * how is said by the row of the operation's kind (dev_gpu_way), which [ops] fills. Weights are copied as the first plan needs
+ * them. What changes from step to step goes up in one piece before the launches of a GPU: the batch, and the rows that operations
+ * before them have written and these read. What a later GPU reads comes down after them; after the last one's, what the step is
+ * for.
  *
- *     host          GPU 0                                   GPU 1
- *     phases 0..k   | stage -> sent | launches | rows down |  | stage -> sent | launches | result or ids down |
+ *     host           | GPU 0                           | GPU 1                               |
+ *     phases on CPUs | rows up | launches | rows down  | rows up | launches | result or ids  |
  *
  * The bytes of `sent`:  k_cuda_step | rows that ask [max_out] | rows of buffers [rows, up_width] | arrays of the batch
  * Public: dev_gpu_fill, dev_gpu_free, dev_gpu_needs_of, dev_gpu_step, dev_gpu_fetch; for the rows of operations: dev_gpu_new,
@@ -14,7 +15,8 @@
 
 enum {
     DEV_GPU_UP = 8,                                   /* most buffers that go up; that come down */
-    DEV_GPU_PARTS = 32 << 20,                         /* bytes of partial results of attention, or one row's where these are more */
+    DEV_GPU_PARTS = 32 << 20,                         /* bytes of partial results of attention, or one row's where these are
+                                                       * more */
     DEV_GPU_PIECE = 16 << 20,                         /* bytes of weights that go up at once */
     DEV_GPU_SPACE = 1 << 30,                          /* most bytes of a step that go up, and of partial results */
     DEV_GPU_ROWS = 7,                                 /* steps whose launches are recorded have less than 1 << 7 rows, */
@@ -83,22 +85,24 @@ typedef struct dev_gpu_share {
     uint8_t        *stage;                            /* [stage_bytes] where the host writes that down */
     size_t          stage_bytes;
     gpu_span        parts;                            /* partial results of attention, of at least one row */
-    int32_t        *slot_row;                         /* the row of each slot, of the experts at hand; where launches are written */
+    int32_t        *slot_row;                         /* the row of each slot, of the experts at hand; where launches are
+                                                       * written */
     int32_t        *expert;                           /* of the layer at hand: of each slot */
     int32_t        *tiles[2];                         /* of the layer at hand: of products with few columns, with many */
     int32_t        *id;                               /* [max_out] DEV_ID of each row, on the last GPU */
     int             best;                             /* the kernel that finds them */
-    int             graph[DEV_GPU_ROWS][DEV_GPU_ROWS + 1][DEV_GPU_SEGMENTS];   /* of steps by size: 0, there was none; 1, there was
-                                                       * one; 2 + the recorded launches */
+    int             graph[DEV_GPU_ROWS][DEV_GPU_ROWS + 1][DEV_GPU_SEGMENTS];   /* of steps by size: 0, there was none; 1, there
+                                                                                * was one; 2 + the recorded launches */
     void          **own;                              /* [n_own] memory on the GPU */
     int             n_own;
 } dev_gpu_share;
 
 /* How operations become launches. */
 typedef struct dev_gpu_way {
-    void (*room)(const dev_plan *p, const dev_op *op, const dev_gpu_bounds *z, dev_gpu_room *to);   /* z NULL: of any step; NULL: buffers
-                                                       * alone */
-    void (*add)(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph);   /* the launches of a phase, by dev_gpu_new() */
+    void (*room)(const dev_plan *p, const dev_op *op, const dev_gpu_bounds *z, dev_gpu_room *to);   /* z NULL: of any step; NULL:
+                                                                                                     * buffers alone */
+    void (*add)(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph);   /* the launches of a phase, by dev_gpu_new(); NULL:
+                                                                               * no kernel */
     void (*launch)(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z);
 } dev_gpu_way;
 
@@ -156,7 +160,8 @@ static void dev_gpu__reads(const dev_plan *p, dev_gpu_share *sh, dev_gpu_share *
     sh->up_width += (int)dev_stride(p->buf[b].width, 16, sizeof(float));
 }
 
-/* Which buffers go up, and which of them come down from GPUs before it. wrote: [n_buf] the GPU that wrote each last, NULL: the host. */
+/* Which buffers go up, and which of them come down from GPUs before it. wrote: [n_buf] the GPU that wrote each last, NULL: the
+ * host. */
 static void dev_gpu__ups(const dev_plan *p, dev_gpu_share *sh, dev_gpu_share **wrote) {
     for (int i = sh->op; i < sh->op_end; i++) {
         const dev_op      *op = &p->op[i];
@@ -229,13 +234,14 @@ static size_t dev_gpu_mat_bytes(const dev_mat *w) {
     return k_wants_q8(w->type) ? k_pack_bytes(w->type, w->n_out, w->n_in) : (size_t)w->n_out * w->row_bytes;
 }
 
-/* Puts the i-th matrix of a stack on the GPU: `step` rows of the file at a time go to `raw` through `stage`, and are packed there; floats go where
- * they belong. */
+/* Puts the i-th matrix of a stack on the GPU: `step` rows of the file at a time go to `raw` through `stage`, and are packed
+ * there; floats go where they belong. */
 static void dev_gpu__rows_up(gpu *g, const dev_mat *w, int i, int step, uint8_t *stage, uint8_t *raw) {
-    k_cuda_pack_args a = {.src = raw, .row_bytes = w->row_bytes, .n = w->n_in, .dst = w->on_gpu + (size_t)i * dev_gpu_mat_bytes(w)};
+    k_cuda_pack_args a = {.src = raw, .row_bytes = w->row_bytes, .n = w->n_in,
+                          .dst = w->on_gpu + (size_t)i * dev_gpu_mat_bytes(w)};
     const char      *pack = k_wants_q8(w->type) ? k_cuda_pack_of(w->type, &a) : NULL;
     for (int r = 0; r < w->n_out; r += step) {
-        a.nr = w->n_out - r < step ? w->n_out - r : step;
+        a.nr = min_int(w->n_out - r, step);
         const size_t n_bytes = (size_t)a.nr * w->row_bytes;
         memcpy(stage, w->data + (size_t)i * w->mat_bytes + (size_t)r * w->row_bytes, n_bytes);
         gpu_up(g, pack ? raw : a.dst, stage, n_bytes);
@@ -248,12 +254,13 @@ static void dev_gpu__rows_up(gpu *g, const dev_mat *w, int i, int step, uint8_t 
 /* Puts a matrix into the memory of the GPU; the run ends where there is not so much. */
 static void dev_gpu_mat(gpu *g, dev_mat *w) {
     const size_t strip = 16 * w->row_bytes, strips = DEV_GPU_PIECE / strip, all = ((size_t)w->n_out + 15) / 16;
-    const int    step = 16 * (int)(strips < 1 ? 1 : strips < all ? strips : all);
+    const int    step = 16 * (int)max_size(min_size(strips, all), 1);
     const size_t piece = (size_t)step / 16 * strip;
     uint8_t     *stage = gpu_pinned(g, piece), *raw = gpu_new(g, piece);
     w->on_gpu = gpu_new(g, dev_gpu_mat_bytes(w) * (size_t)w->n_mat);
     w->gpu = g;
-    if (!stage || !raw || !w->on_gpu) die(EXIT_RESOURCE, "the GPU has no %zu bytes for weights", dev_gpu_mat_bytes(w) * (size_t)w->n_mat);
+    if (!stage || !raw || !w->on_gpu)
+        die(EXIT_RESOURCE, "the GPU has no %zu bytes for weights", dev_gpu_mat_bytes(w) * (size_t)w->n_mat);
     for (int i = 0; i < w->n_mat; i++) dev_gpu__rows_up(g, w, i, step, stage, raw);
     gpu_unpin(g, stage);
     gpu_free(g, raw);
@@ -261,8 +268,8 @@ static void dev_gpu_mat(gpu *g, dev_mat *w) {
 
 /* --- the memory of the operations --- */
 
-/* Floats of the partial results of operations [first, end) for all rows of a step, or of DEV_GPU_PARTS bytes of them, at least of one
- * row; slots and tiles of their experts. */
+/* Floats of the partial results of operations [first, end) for all rows of a step, or of DEV_GPU_PARTS bytes of them, at least of
+ * one row; slots and tiles of their experts. */
 static dev_gpu_room dev_gpu__room_of(const dev_plan *p, int first, int end) {
     dev_gpu_room to = {0};
     for (int i = first; i < end; i++) {
@@ -274,7 +281,8 @@ static dev_gpu_room dev_gpu__room_of(const dev_plan *p, int first, int end) {
 
 /* At least so many bytes of a span have memory; the run ends where there is not so much. */
 static void dev_gpu__grow(dev_gpu_share *sh, gpu_span *s, size_t n_bytes) {
-    if (n_bytes > s->bytes || !gpu_span_grow(sh->g, s, n_bytes)) die(EXIT_RESOURCE, "the GPU has no %zu bytes for a step", n_bytes);
+    if (n_bytes > s->bytes || !gpu_span_grow(sh->g, s, n_bytes))
+        die(EXIT_RESOURCE, "the GPU has no %zu bytes for a step", n_bytes);
 }
 
 /* At least so many bytes of a step can go up. */
@@ -308,7 +316,7 @@ static void dev_gpu__runs(dev_plan *p) {
     p->n_share = p->on->n;
     p->share = mem_new((size_t)p->n_share, sizeof *p->share);
     for (int i = p->gpu_phase; i < p->n_phase; i++) {
-        dev_gpu_share *sh = &p->share[dev_gpu_index(p, p->phase[i].first)];
+        dev_gpu_share *sh = &p->share[dev_plan_gpu(p, p->phase[i].first)];
         if (!sh->op_end) sh->op = p->phase[i].first, sh->phase = i;
         sh->op_end = p->phase[i].first + p->phase[i].n;
         sh->phase_end = i + 1;
@@ -362,12 +370,13 @@ typedef struct {
     int         first;                                /* there are kernels for all operations from this layer on */
     const char *lacks;                                /* the operation before them that has none; NULL: all have */
     uint64_t    each;                                 /* bytes on each GPU, whatever it runs: buffers */
-    uint64_t   *layer;                                /* [layers] bytes of weights; what follows the last layer counts as part of it */
+    uint64_t   *layer;                                /* [layers] bytes of weights; what follows the last layer counts as part of
+                                                       * it */
 } dev_gpu_needs;
 
 /* Whether there are kernels for an operation. */
 static bool dev_gpu__can(const dev_plan *p, const dev_op *op) {
-    return op->row->gpu && (!op->row->gpu_can || op->row->gpu_can(p, op));
+    return op->row->gpu->add && (!op->row->gpu_can || op->row->gpu_can(p, op));
 }
 
 /* Bytes of the weights of one operation; matrices that the one before it has, too, are counted there. */
@@ -526,8 +535,8 @@ static void dev_gpu__buf_down(const dev_plan *p, dev_gpu_share *sh, dev_buf b, d
     gpu_down(sh->g, to->x, sh->a[b].x, (size_t)p->rows[rows].n * to->ldx * sizeof(float));
 }
 
-/* What comes down, when all is done; ids: numbers in place of the result. Buffers whose rows lie among all that went up come in one
- * piece with these, by way of the stage. Returns the numbers, NULL: there are none. */
+/* What comes down, when all is done; ids: numbers in place of the result. Buffers whose rows lie among all that went up come in
+ * one piece with these, by way of the stage. Returns the numbers, NULL: there are none. */
 static const int32_t *dev_gpu__download(const dev_plan *p, dev_gpu_share *sh, bool ids) {
     const int32_t *got = NULL;
     const size_t   width = (size_t)sh->up_width;
@@ -560,7 +569,7 @@ static bool dev_gpu__ids_alone(const dev_batch *b) {
 /* The operations of the GPUs, after dev_step() has run those of the host. */
 static void dev_gpu_step(dev_run *run) {
     const double t0 = run->times ? clock_now() : 0;
-    const bool   ids = dev_gpu__ids_alone(run->batch);
+    const bool   ids = run->plan->n_share && dev_gpu__ids_alone(run->batch);
     for (dev_gpu_share *sh = run->plan->share; sh < run->plan->share + run->plan->n_share; sh++) {
         dev_gpu__upload(run, sh);
         dev_gpu__run(run->plan, sh, dev_gpu__bounds(run));

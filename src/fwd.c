@@ -1,15 +1,15 @@
 /* ===== [fwd] one step over a batch of (sequence, position, token) rows =====
  * The only forward pass: prefill chunks, decode, batches and verification are different lists of rows. Rows of one
- * sequence are adjacent, in rising position. In a decoder the result of a row depends on the earlier rows of its sequence alone, and not on the
- * batch, to the last bit (ops_exact); in an encoder on all rows of its text.
- *   The pass is written once for a model, as a list of operations that [dev] runs for every batch: it reads from top to bottom below,
- * by kinds of mixers and feed-forwards. A step is prepared with fwd_begin() and an fwd_add() for each row; fwd_step() writes down the
- * block tables of its sequences and runs the list.
- *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends there, for their hidden
- * values after the last norm. A watched step takes every row through every layer, shows the last product too and leaves that one
- * uncomputed: it has no logits.
- * Public: fwd_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost, fwd_step, fwd_ids, fwd_fetch, fwd_hidden,
- * fwd_part_names.
+ * sequence are adjacent, in rising position. In a decoder the result of a row depends on the earlier rows of its sequence alone,
+ * and not on the batch, to the last bit (ops_exact); in an encoder on all rows of its text.
+ *   The pass is written once for a model, as a list of operations that [dev] runs for every batch: it reads from top to bottom
+ *   below, by kinds of mixers and feed-forwards. A step is prepared with fwd_begin() and an fwd_add() for each row; fwd_step()
+ *   writes down the block tables of its sequences and runs the list.
+ *   In the last layer that keeps K and V only rows that ask for something go on past them: for logits or, where the list ends
+ *   there, for their hidden values after the last norm. A watched step takes every row through every layer, shows the last
+ *   product too and leaves that one uncomputed: it has no logits.
+ * Public: fwd_bytes, fwd_gpu_needs, fwd_row_bytes, fwd_new, fwd_free, fwd_trim, fwd_watch, fwd_begin, fwd_add, fwd_cost,
+ * fwd_step, fwd_ids, fwd_fetch, fwd_hidden, fwd_part_names.
  * Opens: fwd.batch, fwd.logits, fwd.run, fwd.bytes. */
 
 typedef enum { FWD_EMBED, FWD_NORM, FWD_QKV, FWD_CACHE, FWD_ATTN, FWD_STATE, FWD_WO, FWD_FFN, FWD_HEAD, FWD_PARTS } fwd_part;
@@ -24,7 +24,8 @@ static const char *const fwd_part_names[FWD_PARTS] = {
     [FWD_ATTN] = "attention", [FWD_STATE] = "recurrent", [FWD_WO] = "wo", [FWD_FFN] = "ffn", [FWD_HEAD] = "head",
 };
 
-/* The list of a model, the batch that it runs next, and their memory: allocated once, but for tables, which grow with the sequences. */
+/* The list of a model, the batch that it runs next, and their memory: allocated once, but for tables, which grow with the
+ * sequences. */
 typedef struct {
     const model *m;
     kv_cache    *kv;
@@ -32,8 +33,10 @@ typedef struct {
     dev_run      run;
     dev_batch    batch;
     kv_seq     **from;                                /* [n_seq of the batch] whose tables and states fwd_step() writes down */
-    size_t       table_cap, table_at_cap;
-    int          max_rows, max_out;
+    size_t       table_cap;                           /* elements that batch.table has room for */
+    size_t       table_at_cap;                        /* elements that batch.table_at has room for */
+    int          max_rows;                            /* of a step */
+    int          max_out;                             /* of these, rows that ask for something */
     unsigned     gives;                               /* FWD_LOGITS or FWD_HIDDEN: with what the list ends */
     int          n_vocab;                             /* V, or fewer: logits of the first tokens alone */
     float       *logits;                              /* [n_out, n_vocab] of the last step */
@@ -52,26 +55,44 @@ typedef struct {
     const arch_layer_hp *lh;
     int                  il;
     fwd_part             part;
-    dev_row_set          rows, past;                  /* the rows at this place; those that go past keys and values in this layer */
+    dev_row_set          rows;                        /* the rows at this place */
+    dev_row_set          past;                        /* those that go past keys and values in this layer */
     bool                 beside;                      /* the next operation needs nothing of those before it in its phase */
-    dev_buf x, next;                                  /* [B, D] residual stream; where the next sum goes */
+    dev_buf x;                                        /* [B, D] residual stream */
+    dev_buf next;                                     /* [B, D] where the next sum goes */
     dev_buf cs;                                       /* [B, n_rot] cos and sin of each pair of each RoPE table */
     dev_buf heat;                                     /* [B] attention temperature: factor on the queries of a position */
-    dev_buf xn, in;                                   /* [B, D] normed stream; what the block reads: xn, or x where it has no norm */
-    dev_buf q, k, v;                                  /* [B, H*HD], [B, G*HD], [B, G*HD] */
+    dev_buf xn;                                       /* [B, D] normed stream */
+    dev_buf in;                                       /* [B, D] what the block reads: xn, or x where it has no norm */
+    dev_buf q;                                        /* [B, H*HD] */
+    dev_buf k;                                        /* [B, G*HD] */
+    dev_buf v;                                        /* [B, G*HD] */
     dev_buf att;                                      /* [B, H*HD] output of attention */
     dev_buf y;                                        /* [B, D] what a block adds to the stream */
     dev_buf ff, up;                                   /* [B*K, F] feed-forward */
-    dev_buf score, pick, weight;                      /* [B, E] router; [B, K] chosen experts by falling weight */
-    dev_buf slot_row, slot_of;                        /* [B*K] rows sorted by expert; [B, K] slots of a row */
+    dev_buf score;                                    /* [B, E] router */
+    dev_buf pick;                                     /* [B, K] chosen experts by falling weight */
+    dev_buf weight;                                   /* [B, K] their weights */
+    dev_buf slot_row;                                 /* [B*K] rows sorted by expert */
+    dev_buf slot_of;                                  /* [B, K] slots of a row */
     dev_buf moe;                                      /* [B*K, D] outputs of experts */
     dev_buf gate;                                     /* [B] of the shared expert */
-    dev_buf all;                                      /* a projection that holds several: queries and gates, or what a recurrent layer takes */
-    dev_buf raw, z, gates, alpha, beta, o;            /* of a recurrent layer: inputs of its convolution; gate of its output, which gated attention
-                                                       * has too; both gates of its state joined, and each; its output */
-    dev_buf by, drawn;                                /* [B, layers * P] embeddings of each layer; what of them the stream gives */
-    dev_buf side;                                     /* [B, D] a second part of a block: dense beside experts, or low-rank beside attention */
-    dev_buf streams, ahead, mode, coef;               /* [B, A*D] streams and their prediction; [B, A] and [B, A*A] how they depend on each other */
+    dev_buf all;                                      /* a projection that holds several: queries and gates, or what a recurrent
+                                                       * layer takes */
+    dev_buf raw;                                      /* [B, channels] of a recurrent layer: inputs of its convolution */
+    dev_buf z;                                        /* gate of its output, which gated attention has too */
+    dev_buf gates;                                    /* [B, 2 * heads] both gates of its state joined */
+    dev_buf alpha;                                    /* [B, heads] one of them */
+    dev_buf beta;                                     /* [B, heads] the other */
+    dev_buf o;                                        /* its output */
+    dev_buf by;                                       /* [B, layers * P] embeddings of each layer */
+    dev_buf drawn;                                    /* [B, layers * P] what of them the stream gives */
+    dev_buf side;                                     /* [B, D] a second part of a block: dense beside experts, or low-rank beside
+                                                       * attention */
+    dev_buf streams;                                  /* [B, A*D] */
+    dev_buf ahead;                                    /* [B, A*D] prediction of the streams */
+    dev_buf mode;                                     /* [B, A] how they depend on each other */
+    dev_buf coef;                                     /* [B, A*A] the same */
     dev_buf logits;                                   /* [n_out, V] */
 } fwd_draft;
 
@@ -85,7 +106,9 @@ static void fwd__op(fwd_draft *d, dev_op op) {
 }
 
 /* The forms of a buffer that the products to come read, n values of each row. */
-static void fwd__forms(fwd_draft *d, dev_buf b, int n, int each) { fwd__op(d, (dev_op){.kind = OPS_FORM, .out = {b}, .n = n, .each = each}); }
+static void fwd__forms(fwd_draft *d, dev_buf b, int n, int each) {
+    fwd__op(d, (dev_op){.kind = OPS_FORM, .out = {b}, .n = n, .each = each});
+}
 
 static void fwd__matmul(fwd_draft *d, fwd_part part) {
     d->part = part;
@@ -100,9 +123,13 @@ static void fwd__product(fwd_draft *d, fwd_part part, const dev_mat *w, dev_buf 
 }
 
 /* to = a + b. */
-static void fwd__add(fwd_draft *d, dev_buf a, dev_buf b, dev_buf to, int n) { fwd__op(d, (dev_op){.kind = OPS_ADD, .in = {a, b}, .out = {to}, .n = n}); }
+static void fwd__add(fwd_draft *d, dev_buf a, dev_buf b, dev_buf to, int n) {
+    fwd__op(d, (dev_op){.kind = OPS_ADD, .in = {a, b}, .out = {to}, .n = n});
+}
 
-static void fwd__scale(fwd_draft *d, dev_buf b, int n, float scale) { fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {b}, .n = n, .scale = scale}); }
+static void fwd__scale(fwd_draft *d, dev_buf b, int n, float scale) {
+    fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {b}, .n = n, .scale = scale});
+}
 
 static void fwd__bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
     if (vec) fwd__op(d, (dev_op){.kind = OPS_BIAS, .out = {b}, .vec = vec, .n = n});
@@ -112,7 +139,8 @@ static void fwd__bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
 static void fwd__norm(fwd_draft *d, dev_buf b, dev_buf to, const float *const *norm, int n_head, int n) {
     const bool mean = d->m->hp.desc->traits & A_LAYER_NORM;
     if (norm[0])
-        fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {b}, .out = {to}, .vec = norm[0], .scale = d->m->hp.eps, .n = n, .n_head = n_head,
+        fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {b}, .out = {to}, .vec = norm[0], .scale = d->m->hp.eps, .n = n,
+                            .n_head = n_head,
                             .norm = {mean ? K_NORM_LAYER : K_NORM_RMS, norm[1]}});
 }
 
@@ -153,7 +181,8 @@ static void fwd__twice(fwd_draft *d, const float *const *norm) {
     fwd__norm(d, d->x, d->x, norm, 1, n);
 }
 
-/* The stream begins with the embedding of the token, and of the position where these are learned. Every token of a text is of the first type. */
+/* The stream begins with the embedding of the token, and of the position where these are learned. Every token of a text is of the
+ * first type. */
 static void fwd__embed(fwd_draft *d) {
     const arch_hparams *hp = &d->m->hp;
     const float *const *vec = d->m->glob.vec;
@@ -168,9 +197,11 @@ static void fwd__embed(fwd_draft *d) {
     fwd__norm(d, d->x, d->x, &vec[W_EMBD_NORM], 1, w->n_in);
     for (int t = 0; t < hp->n_rope; t++) {
         const model_rope *r = &d->m->rope[t];
-        fwd__op(d, (dev_op){.kind = OPS_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at}, .n = hp->rope[t].n_rot / 2, .scale = r->mscale});
+        fwd__op(d, (dev_op){.kind = OPS_ANGLES, .out = {d->cs}, .angles = {r->freq, r->at}, .n = hp->rope[t].n_rot / 2,
+                            .scale = r->mscale});
     }
-    if (hp->temper != 0) fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper, .temper = {hp->temper_length}});
+    if (hp->temper != 0)
+        fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper, .temper = {hp->temper_length}});
 }
 
 /* Bias, norm and RoPE of queries or keys. The norm is of each head, or of all together. */
@@ -212,7 +243,8 @@ static void fwd__values(fwd_draft *d) {
     if (!d->l->mat[W_V].data) fwd__pick(d, d->k, d->v, 1, n, n, 0, 0);
     fwd__bias(d, d->v, d->l->vec[B_V], n);
     if (d->m->hp.desc->traits & A_VALUE_NORM)
-        fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {d->v}, .out = {d->v}, .scale = d->m->hp.eps, .n = lh->hd_v, .n_head = lh->n_head_kv});
+        fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {d->v}, .out = {d->v}, .scale = d->m->hp.eps, .n = lh->hd_v,
+                            .n_head = lh->n_head_kv});
 }
 
 /* Queries, and keys and values for the cache. After that, rows that are needed no more end. */
@@ -245,12 +277,15 @@ static void fwd__attention(fwd_draft *d) {
     if (hp->temper != 0) fwd__op(d, (dev_op){.kind = OPS_SCALE_BY, .in = {d->heat}, .out = {d->q}, .n = lh->n_head * lh->hd_k});
     fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->q}, .hadamard = {kv, false}, .n = lh->hd_k, .n_head = lh->n_head});
     d->part = FWD_ATTN;
-    fwd__op(d, (dev_op){.kind = OPS_ATTEND, .in = {d->q}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head, .scale = lh->attn_scale,
+    fwd__op(d, (dev_op){.kind = OPS_ATTEND, .in = {d->q}, .out = {d->att}, .n = lh->hd_v, .n_head = lh->n_head,
+                        .scale = lh->attn_scale,
                         .cache = {.kv = kv, .window = lh->window, .hd_k = lh->hd_k, .group = lh->n_head / lh->n_head_kv,
-                                  .most = lh->window ? lh->window + 1 : hp->n_ctx_train, .view = lh->view, .cap = lh->cap, .sinks = vec[W_SINKS],
+                                  .most = lh->window ? lh->window + 1 : hp->n_ctx_train, .view = lh->view, .cap = lh->cap,
+                                  .sinks = vec[W_SINKS],
                                   .slope = d->m->slope ? d->m->slope + d->il * d->m->n_slope : NULL}});
     fwd__op(d, (dev_op){.kind = OPS_HADAMARD, .out = {d->att}, .hadamard = {kv, true}, .n = lh->hd_v, .n_head = lh->n_head});
-    if (lh->gated) fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = lh->n_head * lh->hd_v});
+    if (lh->gated)
+        fwd__op(d, (dev_op){.kind = OPS_ACTIVATE, .in = {d->att}, .out = {d->z}, .act = ACT_SIGMOID, .n = lh->n_head * lh->hd_v});
     fwd__give(d, &d->l->mat[W_O], lh->gated ? d->z : d->att);
 }
 
@@ -266,7 +301,8 @@ static void fwd__keep(fwd_draft *d, dev_op op) {
     d->beside = true;
 }
 
-/* The inputs of a gated delta net. Joined projections hold one part for each key head: q, k, v and z, and the gates beta and alpha. */
+/* The inputs of a gated delta net. Joined projections hold one part for each key head: q, k, v and z, and the gates beta and
+ * alpha. */
 static void fwd__delta_in(fwd_draft *d) {
     const arch_rec *r = &d->lh->rec;
     const dev_mat  *w = d->l->mat;
@@ -274,9 +310,11 @@ static void fwd__delta_in(fwd_draft *d) {
     const bool      joined = w[W_REC_ALL].data != NULL;
     fwd__matmul(d, FWD_QKV);
     if (joined) dev_plan_product(d->to, &w[W_REC_ALL], d->rows, d->in, d->all);
-    else dev_plan_product(d->to, &w[W_REC_IN], d->rows, d->in, d->raw), dev_plan_product(d->to, &w[W_REC_Z], d->past, d->in, d->z);
+    else dev_plan_product(d->to, &w[W_REC_IN], d->rows, d->in, d->raw),
+    dev_plan_product(d->to, &w[W_REC_Z], d->past, d->in, d->z);
     if (w[W_REC_GATES].data) dev_plan_product(d->to, &w[W_REC_GATES], d->rows, d->in, d->gates);
-    else dev_plan_product(d->to, &w[W_REC_ALPHA], d->rows, d->in, d->alpha), dev_plan_product(d->to, &w[W_REC_BETA], d->rows, d->in, d->beta);
+    else dev_plan_product(d->to, &w[W_REC_ALPHA], d->rows, d->in, d->alpha),
+    dev_plan_product(d->to, &w[W_REC_BETA], d->rows, d->in, d->beta);
     d->part = FWD_STATE;
     if (joined) {
         fwd__pick(d, d->all, d->raw, r->n_k, r->d_k, all, 0, 0);
@@ -294,8 +332,10 @@ static void fwd__delta(fwd_draft *d) {
     const float *const *vec = d->l->vec;
     const int           n = r->n_v * r->d_v, v = r->n_v / r->n_k * r->d_v;
     const bool          grouped = d->m->hp.desc->traits & A_DELTA_GROUPED;
-    dev_op              op = {.kind = OPS_DELTA, .in = {d->raw, d->alpha, d->beta}, .out = {d->o}, .n = r->d_v, .n_head = r->n_v, .vec = vec[W_REC_TAPS], .scale = FWD_L2_EPS,
-                              .state = {.st = d->kv ? &d->kv->state[d->il] : NULL, .d_k = r->d_k, .n_vec = r->width * r->taps, .grouped = grouped, .decay = vec[W_REC_DECAY],
+    dev_op              op = {.kind = OPS_DELTA, .in = {d->raw, d->alpha, d->beta}, .out = {d->o}, .n = r->d_v,
+                              .n_head = r->n_v, .vec = vec[W_REC_TAPS], .scale = FWD_L2_EPS,
+                              .state = {.st = d->kv ? &d->kv->state[d->il] : NULL, .d_k = r->d_k,
+                                        .n_vec = r->width * r->taps, .grouped = grouped, .decay = vec[W_REC_DECAY],
                                         .step = vec[B_REC_STEP]}};
     fwd__delta_in(d);
     fwd__op(d, op);
@@ -314,7 +354,8 @@ static void fwd__conv(fwd_draft *d) {
     fwd__matmul(d, FWD_QKV);
     dev_plan_product(d->to, &d->l->mat[W_REC_ALL], d->rows, d->in, d->all);
     d->part = FWD_STATE;
-    fwd__op(d, (dev_op){.kind = OPS_MUL, .in = {d->all, d->all}, .out = {d->all}, .n = n, .mul = {.a = 0, .b = 2 * n, .to = 2 * n}});
+    fwd__op(d, (dev_op){.kind = OPS_MUL, .in = {d->all, d->all}, .out = {d->all}, .n = n,
+                        .mul = {.a = 0, .b = 2 * n, .to = 2 * n}});
     fwd__op(d, op);
     fwd__keep(d, op);
     fwd__op(d, (dev_op){.kind = OPS_MUL, .in = {d->o, d->all}, .out = {d->att}, .n = n, .mul = {.a = 0, .b = n, .to = 0}});
@@ -322,7 +363,8 @@ static void fwd__conv(fwd_draft *d) {
 }
 
 /* down(act(gate) * up), for one matrix of each; down(act(up)) without a gate. */
-static void fwd__gated(fwd_draft *d, const dev_mat *gate, const dev_mat *up, const dev_mat *down, const float *b_gate, const float *b_up, dev_buf out) {
+static void fwd__gated(fwd_draft *d, const dev_mat *gate, const dev_mat *up, const dev_mat *down, const float *b_gate,
+                       const float *b_up, dev_buf out) {
     const int     n = up->n_out;
     const dev_buf wide = gate->data ? d->up : d->ff;
     fwd__matmul(d, FWD_FFN);
@@ -343,13 +385,16 @@ static void fwd__dense(fwd_draft *d) {
 /* Adds to the slots of experts the bias of each one, a row of n values of vec. */
 static void fwd__expert_bias(fwd_draft *d, dev_buf b, const float *vec, int n) {
     const arch_layer_hp *lh = d->lh;
-    if (vec) fwd__op(d, (dev_op){.kind = OPS_BIAS, .out = {b}, .vec = vec, .n = n, .each = lh->n_expert_used, .experts = {.n = lh->n_expert}});
+    if (vec)
+        fwd__op(d, (dev_op){.kind = OPS_BIAS, .out = {b}, .vec = vec, .n = n, .each = lh->n_expert_used,
+                            .experts = {.n = lh->n_expert}});
 }
 
 /* The products of the experts that rows have chosen, from `at` on in the list that OPS_GROUP makes. */
 static void fwd__expert_matmul(fwd_draft *d, int at) {
     const arch_layer_hp *lh = d->lh;
-    fwd__op(d, (dev_op){.kind = OPS_MATMUL, .each = lh->n_expert_used, .products = {.n_expert = lh->n_expert, .used = lh->n_expert_used, .at = at}});
+    fwd__op(d, (dev_op){.kind = OPS_MATMUL, .each = lh->n_expert_used,
+                        .products = {.n_expert = lh->n_expert, .used = lh->n_expert_used, .at = at}});
 }
 
 /* The experts of each row, and their weights. */
@@ -360,7 +405,8 @@ static void fwd__route(fwd_draft *d) {
     fwd__matmul(d, FWD_FFN);
     dev_plan_product(d->to, &d->l->mat[W_ROUTER], d->rows, d->in, d->score);
     fwd__bias(d, d->score, d->l->vec[B_ROUTER], lh->n_expert);
-    fwd__op(d, (dev_op){.kind = OPS_ROUTE, .in = {d->score}, .out = {d->pick, d->weight}, .vec = d->l->vec[B_ROUTER_CHOICE], .scale = hp->expert_scale,
+    fwd__op(d, (dev_op){.kind = OPS_ROUTE, .in = {d->score}, .out = {d->pick, d->weight},
+                        .vec = d->l->vec[B_ROUTER_CHOICE], .scale = hp->expert_scale,
                         .experts = {.n = lh->n_expert, .used = lh->n_expert_used, .norm = hp->topk_norm, .router = router}});
 }
 
@@ -381,8 +427,10 @@ static void fwd__chosen(fwd_draft *d) {
     const int            D = d->m->hp.n_embd, E = lh->n_expert, K = lh->n_expert_used, F = lh->n_ff_exp;
     const bool           gated = w[W_GATE_EXPS].data != NULL;
     const dev_buf        wide = gated ? d->up : d->ff;
-    if (vec[W_SHEXP_GATE]) fwd__op(d, (dev_op){.kind = OPS_GATE, .in = {d->in}, .out = {d->gate}, .vec = vec[W_SHEXP_GATE], .n = D});
-    fwd__op(d, (dev_op){.kind = OPS_GROUP, .in = {d->pick}, .out = {d->slot_row, d->slot_of}, .experts = {.n = E, .used = K, .wide = gated ? 2 : 1}});
+    if (vec[W_SHEXP_GATE])
+        fwd__op(d, (dev_op){.kind = OPS_GATE, .in = {d->in}, .out = {d->gate}, .vec = vec[W_SHEXP_GATE], .n = D});
+    fwd__op(d, (dev_op){.kind = OPS_GROUP, .in = {d->pick}, .out = {d->slot_row, d->slot_of},
+                        .experts = {.n = E, .used = K, .wide = gated ? 2 : 1}});
     fwd__expert_matmul(d, 0);
     if (gated) dev_plan_product(d->to, &w[W_GATE_EXPS], d->rows, d->in, d->ff);
     dev_plan_product(d->to, &w[W_UP_EXPS], d->rows, d->in, wide);
@@ -392,7 +440,8 @@ static void fwd__chosen(fwd_draft *d) {
     fwd__forms(d, d->ff, F, K);
     fwd__expert_matmul(d, gated ? 2 * E : E);
     dev_plan_product(d->to, &w[W_DOWN_EXPS], d->rows, d->ff, d->moe);
-    fwd__op(d, (dev_op){.kind = OPS_MIX, .in = {d->moe, d->weight, d->slot_of}, .out = {d->y}, .vec = vec[B_DOWN_EXPS], .n = D, .experts = {.n = E, .used = K}});
+    fwd__op(d, (dev_op){.kind = OPS_MIX, .in = {d->moe, d->weight, d->slot_of}, .out = {d->y}, .vec = vec[B_DOWN_EXPS],
+                        .n = D, .experts = {.n = E, .used = K}});
     if (w[W_UP_SHEXP].data) fwd__shared(d);
 }
 
@@ -401,7 +450,8 @@ static void fwd__experts(fwd_draft *d) {
     fwd__chosen(d);
 }
 
-/* A dense feed-forward and experts, each with norms of its own before and after it. The router reads the stream with a third norm. */
+/* A dense feed-forward and experts, each with norms of its own before and after it. The router reads the stream with a third
+ * norm. */
 static void fwd__beside(fwd_draft *d) {
     const dev_mat      *w = d->l->mat;
     const float *const *vec = d->l->vec;
@@ -422,7 +472,8 @@ static void fwd__beside(fwd_draft *d) {
 /* Kinds of layers: from the normed stream to what the block adds to it, y. */
 typedef void fwd_block(fwd_draft *d);
 static fwd_block *const fwd_mixers[] = {[MIX_ATTN] = fwd__attention, [MIX_DELTA] = fwd__delta, [MIX_CONV] = fwd__conv};
-static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts, [FFN_BESIDE] = fwd__beside};
+static fwd_block *const fwd_ffns[] = {[FFN_NONE] = NULL, [FFN_DENSE] = fwd__dense, [FFN_EXPERTS] = fwd__experts,
+                                      [FFN_BESIDE] = fwd__beside};
 
 /* --- embeddings for each layer --- */
 
@@ -433,7 +484,8 @@ static void fwd__draw_by_layer(fwd_draft *d) {
     const int           P = hp->n_embd_layer, n = hp->n_layer * P;
     if (!P) return;
     d->part = FWD_EMBED;
-    fwd__op(d, (dev_op){.kind = OPS_EMBED, .out = {d->by}, .embed = {&glob[W_BY_TOKEN], false}, .n = n, .scale = sqrtf((float)P)});
+    fwd__op(d, (dev_op){.kind = OPS_EMBED, .out = {d->by}, .embed = {&glob[W_BY_TOKEN], false}, .n = n,
+                        .scale = sqrtf((float)P)});
     fwd__product(d, FWD_EMBED, &glob[W_BY_STREAM], d->x, d->drawn);
     fwd__scale(d, d->drawn, n, 1 / sqrtf((float)hp->n_embd));
     fwd__norm(d, d->drawn, d->drawn, &d->m->glob.vec[W_BY_NORM], hp->n_layer, P);
@@ -509,7 +561,8 @@ static void fwd__laurel(fwd_draft *d) {
     fwd__add(d, d->in, d->side, d->side, n);
 }
 
-/* A layer over several streams (AltUp): all are predicted, blocks read the active one, and what they change corrects the predictions. */
+/* A layer over several streams (AltUp): all are predicted, blocks read the active one, and what they change corrects the
+ * predictions. */
 static void fwd__altup_layer(fwd_draft *d) {
     const arch_hparams *hp = &d->m->hp;
     const float *const *vec = d->l->vec;
@@ -529,7 +582,8 @@ static void fwd__altup_layer(fwd_draft *d) {
     fwd__dense(d);
     fwd__residual(d, NULL, &vec[W_FFN_POST_NORM], fwd_no_norm);
     fwd__mode(d, d->x, &d->l->mat[W_ALT_CORRECT]);
-    fwd__op(d, (dev_op){.kind = OPS_CORRECT, .in = {d->ahead, d->x, d->coef}, .out = {d->streams}, .n = n, .n_head = A, .streams = {hp->active}});
+    fwd__op(d, (dev_op){.kind = OPS_CORRECT, .in = {d->ahead, d->x, d->coef}, .out = {d->streams}, .n = n, .n_head = A,
+                        .streams = {hp->active}});
     fwd__pick(d, d->streams, d->xn, 1, n, n, at, 0);
     fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {d->xn}, .vec = vec[W_ALT_SCALE], .n = n});
     fwd__by_layer(d, d->xn);
@@ -560,9 +614,12 @@ static void fwd__buffers(fwd_draft *d) {
         const char *name;
         dev_buf    *buf;
     } all[] = {
-        FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v), FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up),
-        FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of), FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z),
-        FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta), FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead),
+        FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v),
+        FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up),
+        FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of), FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all),
+        FWD_BUF(raw), FWD_BUF(z),
+        FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta), FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side),
+        FWD_BUF(streams), FWD_BUF(ahead),
         FWD_BUF(mode), FWD_BUF(coef)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
@@ -676,6 +733,7 @@ static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max
     return f;
 }
 
+/* f may be NULL. */
 static void fwd_free(fwd *f) {
     if (!f) return;
     void     *own[] = {f->batch.token, f->batch.pos, f->batch.seq, f->batch.want, f->batch.table, f->batch.table_at, f->from};
@@ -706,7 +764,8 @@ static void fwd_watch(fwd *f, const dev_tap *tap) {
 /* The batch of the next step is empty. */
 static void fwd_begin(fwd *f) { f->batch.n = f->batch.n_out = f->batch.n_seq = 0; }
 
-/* One more row; `want` is what the list gives, or 0; where that is logits, FWD_ID too. The sequence stays until the step has run, its positions up to pos are reserved by then. */
+/* One more row; `want` is what the list gives, or 0; where that is logits, FWD_ID too. The sequence stays until the step has run,
+ * its positions up to pos are reserved by then. */
 static void fwd_add(fwd *f, kv_seq *seq, int32_t token, int pos, unsigned want) {
     dev_batch     *b = &f->batch;
     const unsigned gives = f->gives | (f->gives == FWD_LOGITS ? FWD_ID : 0);
@@ -753,8 +812,8 @@ static void fwd__write_states(fwd *f) {
     }
 }
 
-/* Runs the batch: f->logits [n_out, n_vocab], fwd_ids() or the rows of fwd_hidden() are then those of the rows that asked, in their order, valid until the next step.
- * False: an interrupt came. */
+/* Runs the batch: f->logits [n_out, n_vocab], fwd_ids() or the rows of fwd_hidden() are then those of the rows that asked, in
+ * their order, valid until the next step. False: an interrupt came. */
 static bool fwd_step(fwd *f) {
     for (int i = 0; i < f->batch.n; i++) ASSERT(f->batch.pos[i] < f->from[f->batch.seq[i]]->n);
     fwd__write_tables(f);
@@ -766,12 +825,14 @@ static bool fwd_step(fwd *f) {
     return ok;
 }
 
-/* The id of the largest logit of each row that asked, [n_out]; -1: a logit is not finite. NULL unless every row asked for FWD_ID and a GPU computed
- * the head: then f->logits holds the logits. */
+/* The id of the largest logit of each row that asked, [n_out]; -1: a logit is not finite. NULL unless every row asked for FWD_ID
+ * and a GPU computed the head: then f->logits holds the logits. */
 static const int32_t *fwd_ids(const fwd *f) { return f->run.ids; }
 
 /* After a step that gave numbers alone: f->logits now hold theirs. */
 static void fwd_fetch(fwd *f) { dev_gpu_fetch(&f->run); }
 
 /* The hidden values [D] of the row that was number i among those that asked. */
-static const float *fwd_hidden(const fwd *f, int i) { return f->plan.buf[f->hidden].a.x + (size_t)i * f->plan.buf[f->hidden].a.ldx; }
+static const float *fwd_hidden(const fwd *f, int i) {
+    return f->plan.buf[f->hidden].a.x + (size_t)i * f->plan.buf[f->hidden].a.ldx;
+}

@@ -1,12 +1,13 @@
 /* ===== [gpu] NVIDIA GPUs through the driver =====
- * The driver's library is opened when a run asks for a GPU; nothing of it is linked, and its calls are declared here. The kernels are
- * ggml_kernels.h's, compiled by nvcc and embedded (gpu_image); a program without them refuses every device.
- * Work is done in the order in which it is asked for (one stream): gpu_up, gpu_down, gpu_copy, gpu_zero and gpu_launch return before it
- * is done, gpu_wait waits for all of it. Between gpu_record and gpu_recorded they are recorded and not done.
- * Invariants: gpu_open and gpu_list return what is wrong; later the error of a call ends the run with exit 3 and one line. Any thread may
- * use a gpu, one at a time.
- * Public: gpu_count, gpu_list, gpu_open, gpu_close, gpu_about, gpu_memory, gpu_new, gpu_free, gpu_pinned, gpu_unpin, gpu_up, gpu_down, gpu_copy, gpu_zero,
- * gpu_span_new, gpu_span_grow, gpu_span_free, gpu_kernel, gpu_launch, gpu_wait, gpu_record, gpu_recorded, gpu_replay.
+ * The driver's library is opened when a run asks for a GPU; nothing of it is linked, and its calls are declared here. The kernels
+ * are ggml_kernels.h's, compiled by nvcc and embedded (gpu_image); a program without them refuses every device.
+ * Work is done in the order in which it is asked for (one stream): gpu_up, gpu_down, gpu_copy, gpu_zero and gpu_launch return
+ * before it is done, gpu_wait waits for all of it. Between gpu_record and gpu_recorded they are recorded and not done.
+ * Invariants: gpu_open and gpu_list return what is wrong; later the error of a call ends the run with exit 3 and one line. Any
+ * thread may use a gpu, one at a time.
+ * Public: gpu_count, gpu_list, gpu_open, gpu_close, gpu_about, gpu_memory, gpu_new, gpu_free, gpu_pinned, gpu_unpin, gpu_up,
+ * gpu_down, gpu_copy, gpu_zero, gpu_span_new, gpu_span_grow, gpu_span_free, gpu_kernel, gpu_launch, gpu_wait, gpu_record,
+ * gpu_recorded, gpu_replay.
  * Opens: gpu_info, gpu_span. */
 
 /* The kernels as nvcc's -fatbin writes them, in an object of their own (Makefile); NULL: built without. */
@@ -45,7 +46,8 @@ extern const uint8_t gpu_image[] __attribute__((weak));
     X(cuMemMap,                        "cuMemMap",                    (uintptr_t, size_t, size_t, uint64_t, uint64_t))  \
     X(cuMemUnmap,                      "cuMemUnmap",                  (uintptr_t, size_t))                              \
     X(cuMemSetAccess,                  "cuMemSetAccess",              (uintptr_t, size_t, const gpu_access *, size_t))  \
-    X(cuLaunchKernel,                  "cuLaunchKernel",              (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **)) \
+    X(cuLaunchKernel,                  "cuLaunchKernel",                                                                \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))         \
     X(cuStreamCreate,                  "cuStreamCreate",              (void **, unsigned))                              \
     X(cuStreamDestroy,                 "cuStreamDestroy_v2",          (void *))                                         \
     X(cuStreamSynchronize,             "cuStreamSynchronize",         (void *))                                         \
@@ -56,9 +58,22 @@ extern const uint8_t gpu_image[] __attribute__((weak));
     X(cuGraphLaunch,                   "cuGraphLaunch",               (void *, void *))                                 \
     X(cuGraphExecDestroy,              "cuGraphExecDestroy",          (void *))
 
-/* CUmemAllocationProp and CUmemAccessDesc. */
-typedef struct { int type, handles, where, device; void *none; uint8_t flags[8]; } gpu_place;
-typedef struct { int where, device, flags; } gpu_access;
+/* CUmemAllocationProp. */
+typedef struct {
+    int     type;
+    int     handles;
+    int     where;
+    int     device;
+    void   *none;
+    uint8_t flags[8];
+} gpu_place;
+
+/* CUmemAccessDesc. */
+typedef struct {
+    int where;
+    int device;
+    int flags;
+} gpu_access;
 
 /* Numbers of the driver's. */
 enum {
@@ -81,26 +96,33 @@ static const struct {
 static gpu_driver gpu__cu;
 
 typedef struct {
-    int      number, major, minor;                    /* compute capability major.minor */
+    int      number;                                  /* the driver's */
+    int      major;                                   /* compute capability major.minor */
+    int      minor;
     char     name[128];
-    uint64_t total, free;                             /* bytes of memory */
+    uint64_t total;                                   /* bytes of memory */
+    uint64_t free;                                    /* of these, bytes that are free; filled by gpu_list() */
 } gpu_info;
 
 /* Addresses of device memory, of which the first `used` bytes have memory, in pieces that came one by one. */
 typedef struct {
     uint8_t  *base;
-    size_t    bytes, used;
+    size_t    bytes;                                  /* of the addresses */
+    size_t    used;                                   /* of them, bytes with memory */
     uint32_t *piece;                                  /* [n_piece] units of each */
     int       n_piece;
 } gpu_span;
 
 typedef struct gpu {
     gpu_info   about;
-    int        device, id;                            /* the driver's; of all gpus that this process opened */
-    void      *context, *module, *stream;
+    int        device;                                /* the driver's handle */
+    int        id;                                    /* of all gpus that this process opened */
+    void      *context;                               /* the driver's handles */
+    void      *module;
+    void      *stream;
     size_t     unit;                                  /* bytes that memory is mapped in */
-    void     **kernel;                                /* [n_kernel] */
-    const char **kernel_name;
+    void     **kernel;                                /* [n_kernel] the driver's handles */
+    const char **kernel_name;                         /* [n_kernel] */
     int        n_kernel;
     void     **graph;                                 /* [n_graph] */
     int        n_graph;
@@ -126,7 +148,8 @@ static void gpu__check(int error, const char *call) {
 #define GPU_TRY(e, call, ...) gpu__tried(gpu__cu.call(__VA_ARGS__), #call, e)
 
 static bool gpu__tried(int error, const char *call, err_t *e) {
-    if (error == GPU_STUB) return err_set(e, EXIT_RESOURCE, "libcuda.so.1 here is the stub library of the CUDA toolkit, not a driver");
+    if (error == GPU_STUB)
+        return err_set(e, EXIT_RESOURCE, "libcuda.so.1 here is the stub library of the CUDA toolkit, not a driver");
     if (error == GPU_NO_DEVICE) return err_set(e, EXIT_RESOURCE, "there is no NVIDIA GPU");
     return !error || err_set(e, EXIT_RESOURCE, "%s: error %d, %s", call, error, gpu__words(error));
 }
@@ -157,7 +180,8 @@ static bool gpu__begin(int *n, err_t *e) {
     if (!gpu__cu.cuInit && !gpu__open_driver(e)) return false;
     if (!GPU_TRY(e, cuDriverGetVersion, &version)) return false;
     if (version < GPU_LEAST_DRIVER)
-        return err_set(e, EXIT_RESOURCE, "the NVIDIA driver is too old: it has CUDA %d.%d, at least %d.%d is needed", version / 1000, version % 1000 / 10,
+        return err_set(e, EXIT_RESOURCE, "the NVIDIA driver is too old: it has CUDA %d.%d, at least %d.%d is needed",
+                       version / 1000, version % 1000 / 10,
                        GPU_LEAST_DRIVER / 1000, GPU_LEAST_DRIVER % 1000 / 10);
     if (!GPU_TRY(e, cuInit, 0) || !GPU_TRY(e, cuDeviceGetCount, n)) return false;
     return *n > 0 || err_set(e, EXIT_RESOURCE, "there is no NVIDIA GPU");
@@ -173,7 +197,8 @@ static int gpu_count(err_t *e) {
 static bool gpu__describe(int number, int *device, gpu_info *to, err_t *e) {
     size_t total = 0;
     *to = (gpu_info){.number = number};
-    if (!GPU_TRY(e, cuDeviceGet, device, number) || !GPU_TRY(e, cuDeviceGetName, to->name, sizeof to->name - 1, *device)) return false;
+    if (!GPU_TRY(e, cuDeviceGet, device, number) || !GPU_TRY(e, cuDeviceGetName, to->name, sizeof to->name - 1, *device))
+        return false;
     if (!GPU_TRY(e, cuDeviceGetAttribute, &to->major, GPU_MAJOR, *device)) return false;
     if (!GPU_TRY(e, cuDeviceGetAttribute, &to->minor, GPU_MINOR, *device)) return false;
     if (!GPU_TRY(e, cuDeviceTotalMem, &total, *device)) return false;
@@ -240,7 +265,8 @@ static gpu *gpu_open(int number, err_t *e) {
     if (number >= n) err_set(e, EXIT_RESOURCE, "there is no GPU %d: the last of %d is number %d", number, n, n - 1);
     if (number >= n || !gpu__describe(number, &g.device, &g.about, e)) return NULL;
     if (g.about.major < GPU_LEAST_MAJOR)
-        err_set(e, EXIT_RESOURCE, "GPU %d (%s) has compute capability %d.%d, at least %d.0 is needed", number, g.about.name, g.about.major, g.about.minor,
+        err_set(e, EXIT_RESOURCE, "GPU %d (%s) has compute capability %d.%d, at least %d.0 is needed", number,
+                g.about.name, g.about.major, g.about.minor,
                 GPU_LEAST_MAJOR);
     if (e->code || !GPU_TRY(e, cuDevicePrimaryCtxRetain, &g.context, g.device)) return NULL;
     gpu *own = mem_new(1, sizeof *own);
@@ -250,6 +276,7 @@ static gpu *gpu_open(int number, err_t *e) {
     return NULL;
 }
 
+/* What the driver says of it; `free` is not filled. */
 static const gpu_info *gpu_about(const gpu *g) { return &g->about; }
 
 /* Bytes that are free now. */
@@ -313,6 +340,7 @@ static void gpu_up(gpu *g, void *to, const void *from, size_t n) {
     if (n) GPU_DO(cuMemcpyHtoDAsync, (uintptr_t)to, from, n, g->stream);
 }
 
+/* The same from the device to the host. */
 static void gpu_down(gpu *g, void *to, const void *from, size_t n) {
     gpu__enter(g);
     if (n) GPU_DO(cuMemcpyDtoHAsync, to, (uintptr_t)from, n, g->stream);
@@ -336,8 +364,8 @@ static void gpu_span_new(gpu *g, gpu_span *s, size_t n) {
     g->n_span++;
 }
 
-/* Makes at least the first n bytes usable; new ones are zeroed, others stay as they are. False: there is not so much memory, and nothing has
- * changed. */
+/* Makes at least the first n bytes usable; new ones are zeroed, others stay as they are. False: there is not so much memory, and
+ * nothing has changed. */
 static bool gpu_span_grow(gpu *g, gpu_span *s, size_t n) {
     const size_t     want = (n + g->unit - 1) / g->unit * g->unit, more = want > s->used ? want - s->used : 0;
     const gpu_place  place = gpu__place(g);
@@ -417,6 +445,7 @@ static int gpu_recorded(gpu *g) {
     return g->n_graph++;
 }
 
+/* Does what was recorded, with what then stands in pinned memory. */
 static void gpu_replay(gpu *g, int graph) {
     ASSERT(graph >= 0 && graph < g->n_graph);
     gpu__enter(g);

@@ -1,16 +1,8 @@
 /* ===== [ops] the operations of a step =====
- * The table ops_kinds has a row for each kind of operation (dev_kind): what it reads and writes, what it costs, what the CPU does for
- * one task, how it becomes launches on a GPU. [dev] and [dev_gpu] run lists of them and know none by its name; [fwd] writes the lists.
- * Every result is the same to the last bit for any number of threads, level of the CPU, batch around a row, and on a GPU, but for what
- * is said at ops_exact().
- *
- * To add an operation:
- *     1. what it is told beside inputs, outputs, n, n_head, vec and scale: a member of the union in dev_op
- *     2. its function for a row on the CPU, ops__NAME, with a comment that says what it reads and writes
- *     3. a row in OPS_KINDS, at the end of this section: the compiler makes OPS_NAME of it, [fwd] uses that
- *     4. on a GPU, if it is to run there: a k_row_kind and its case in k__cuda_rows_op of [cuda_pack]; ops__NAME_args, if the union
- *        says something to the kernel. Until then its layers and those before them stay on the CPU
- *     5. examples of it in tests/t_ops.c, which finds a kind without one; nothing else there
+ * The table ops_kinds has a row for each kind of operation (dev_kind): what it reads and writes, what it costs, what the CPU does
+ * for one task, how it becomes launches on a GPU. [dev] and [dev_gpu] run lists of them and know none by its name; [fwd] writes
+ * the lists. Every result is the same to the last bit for any number of threads, level of the CPU, batch around a row, and on a
+ * GPU, but for what is said at ops_exact().
  * Public: ops_blas_open, ops_exact; the table ops_kinds and its numbers OPS_NAME. */
 
 /* cblas_sgemm of OpenBLAS, NULL unless ops_blas_open() found it. It sums in an order of its own that depends on the
@@ -40,11 +32,12 @@ static bool ops_blas_open(err_t *e) {
 #endif
 }
 
-/* Whether results are exact: a row depends on its own past alone, whatever rows are beside it in a step, and equals the scalar reference to the
- * last bit. OpenBLAS gives that up. Then no guesses are made (spec_rows), since a row of a guess would change the text; keys and values on
- * disk are kept apart from exact ones (engine_open), and so are the results of a batch, whose settings name --blas. Sequences of one run
- * still share blocks: a text that may depend on its company may as well. Tensor cores of GPUs (dev_gpus.tensor) give up the reference alone: rows
- * do not depend on their company, so guesses are made; keys and values on disk are kept apart (dev_gpus_order). */
+/* Whether results are exact: a row depends on its own past alone, whatever rows are beside it in a step, and equals the scalar
+ * reference to the last bit. OpenBLAS gives that up. Then no guesses are made (spec_rows), since a row of a guess would change
+ * the text; keys and values on disk are kept apart from exact ones (engine_open), and so are the results of a batch, whose
+ * settings name --blas. Sequences of one run still share blocks: a text that may depend on its company may as well. Tensor cores
+ * of GPUs (dev_gpus.tensor) give up the reference alone: rows do not depend on their company, so guesses are made; keys and
+ * values on disk are kept apart (dev_gpus_order). */
 static bool ops_exact(void) { return g_sgemm == NULL; }
 
 /* --- products --- */
@@ -113,7 +106,7 @@ static void ops__matmul(dev *dv, const dev_product *list, int n_list) {
     for (int task, i = 0, base = 0; (task = pool_take(dv->p, n)) != POOL_NONE;) {
         const dev_product *m = ops__find(dv, list, &i, &base, &task);
         const int          step = ops__task_rows(dv, m), r = task * step;
-        ops__mul(dv, m, r, m->n_out - r < step ? m->n_out - r : step);
+        ops__mul(dv, m, r, min_int(m->n_out - r, step));
     }
 }
 
@@ -262,16 +255,20 @@ static void ops__temper(const dev *dv, const dev_op *op, int r) {
 }
 
 /* out *= in, one value. */
-static void ops__scale_by(const dev *dv, const dev_op *op, int r) { k_scale(ops__out(dv, op, 0, r), *ops__in(dv, op, 0, r), op->n); }
+static void ops__scale_by(const dev *dv, const dev_op *op, int r) {
+    k_scale(ops__out(dv, op, 0, r), *ops__in(dv, op, 0, r), op->n);
+}
 
 /* out = of each head of in[0], n values from `at` on; they lie side by side from `to` on. */
 static void ops__pick(const dev *dv, const dev_op *op, int r) {
     const float *x = ops__in(dv, op, 0, r) + op->pick.at;
     float       *y = ops__out(dv, op, 0, r) + op->pick.to;
-    for (int h = 0; h < op->n_head; h++) memcpy(y + (size_t)h * (size_t)op->n, x + (size_t)h * (size_t)op->pick.stride, (size_t)op->n * sizeof *y);
+    for (int h = 0; h < op->n_head; h++)
+        memcpy(y + (size_t)h * (size_t)op->n, x + (size_t)h * (size_t)op->pick.stride, (size_t)op->n * sizeof *y);
 }
 
-/* --- of models with several streams (AltUp: Baykal et al. 2023, with the sparse gates of Gemma 3n). A row has n_head streams of n values --- */
+/* --- of models with several streams (AltUp: Baykal et al. 2023, with the sparse gates of Gemma 3n). A row has n_head streams of
+ * n values --- */
 
 /* Mean and standard deviation of n values. */
 static void ops__spread(const float *x, int n, double *mean, double *deviation) {
@@ -368,14 +365,18 @@ static void ops__store(const dev *dv, const dev_op *op, int r) {
 }
 
 /* The size of the transform of the cache's keys or values. */
-static int ops__hadamard_size(const dev_op *op) { return op->hadamard.values ? op->hadamard.kv->hadamard_v : op->hadamard.kv->hadamard_k; }
+static int ops__hadamard_size(const dev_op *op) {
+    return op->hadamard.values ? op->hadamard.kv->hadamard_v : op->hadamard.kv->hadamard_k;
+}
 
 /* out: the transform of the cache's keys or values, which is its own inverse. */
 static void ops__hadamard(const dev *dv, const dev_op *op, int r) {
     k_hadamard(ops__out(dv, op, 0, r), op->n_head * op->n, ops__hadamard_size(op));
 }
 
-static int ops__attend_tasks(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n_run * op->cache.kv->n_head; }
+static int ops__attend_tasks(const dev_run *run, const dev_op *op) {
+    return run->plan->rows[op->rows].n_run * op->cache.kv->n_head;
+}
 
 /* A number for each query head, as an array for the rows of a task; NULL: there are none. `at`: where the array begins. */
 static const float *ops__by_head(const dev *dv, const dev_op *op, const float *of, int head, int n_rows, int at) {
@@ -422,11 +423,14 @@ static k_attn_args ops__attend_rows(const dev *dv, const dev_op *op, int i, int 
         int64_t begin, end;
         ops__sees(run->batch, op, on->row[s], &begin, &end);
         for (int h = 0; h < g; h++)
-            rows[n++] = (k_attn_row){.q = q + h * kv->hd_k, .o = o + h * kv->hd_v, .begin = begin, .end = end, .at = run->batch->pos[on->row[s]]};
+            rows[n++] = (k_attn_row){.q = q + h * kv->hd_k, .o = o + h * kv->hd_v, .begin = begin, .end = end,
+                                     .at = run->batch->pos[on->row[s]]};
     }
-    return (k_attn_args){.n_rows = n, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale, .softcap = op->cache.cap,
+    return (k_attn_args){.n_rows = n, .rows = rows, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale,
+                         .softcap = op->cache.cap,
                          .sinks = ops__by_head(dv, op, op->cache.sinks, head, n, 0),
-                         .slopes = ops__by_head(dv, op, op->cache.slope, head, n, run->plan->attn_most), .type_k = kv->type_k, .type_v = kv->type_v};
+                         .slopes = ops__by_head(dv, op, op->cache.slope, head, n, run->plan->attn_most),
+                         .type_k = kv->type_k, .type_v = kv->type_v};
 }
 
 /* The same with the blocks of keys and values. */
@@ -449,13 +453,15 @@ static void ops__attend(const dev *dv, const dev_op *op, int task) {
     k_attn(&a, dv->scratch);
 }
 
-/* --- attention whose tasks are segments: where runs and K/V heads are too few for the threads. The results have the same bits --- */
+/* --- attention whose tasks are segments: where runs and K/V heads are too few for the threads. The results have the same bits
+ * --- */
 
 /* The segments that a run of rows sees. */
 typedef struct {
-    int64_t first;
-    int     n;
-    size_t  size, at;                                 /* floats of a segment's partial result for one K/V head; where those of the run begin */
+    int64_t first;                                    /* number of a segment */
+    int     n;                                        /* segments */
+    size_t  size;                                     /* floats of a segment's partial result for one K/V head */
+    size_t  at;                                       /* floats, where those of the run begin */
 } ops_segments;
 
 /* Of the run after the one that *to describes; of run 0 where to->size is 0. */
@@ -472,18 +478,20 @@ static void ops__next_segments(const dev_run *run, const dev_op *op, int i, ops_
 
 /* Whether segments are tasks: a tenth of the threads' time would be lost otherwise, and the partial results have space. */
 static bool ops__apart(const dev_run *run, const dev_op *op) {
-    const int    n_run = run->plan->rows[op->rows].n_run, n = n_run * op->cache.kv->n_head, turns = (n + run->p->n - 1) / run->p->n;
+    const int    n_run = run->plan->rows[op->rows].n_run, n = n_run * op->cache.kv->n_head,
+                 turns = (n + run->p->n - 1) / run->p->n;
     ops_segments seg = {0};
     int          most = 0;
     if (!run->plan->parts || 10 * n > 9 * turns * run->p->n) return false;
     for (int i = 0; i < n_run; i++) {
         ops__next_segments(run, op, i, &seg);
-        most = seg.n > most ? seg.n : most;
+        most = max_int(most, seg.n);
     }
     return most > 1 && seg.at + (size_t)seg.n * (size_t)op->cache.kv->n_head * seg.size <= run->plan->n_parts;
 }
 
-/* Finds the run of a task, where each run has one for each K/V head or, `each`, for each segment of it; *task is then counted in the run. */
+/* Finds the run of a task, where each run has one for each K/V head or, `each`, for each segment of it; *task is then counted in
+ * the run. */
 static int ops__find_run(const dev_run *run, const dev_op *op, bool each, int *task, ops_segments *seg) {
     for (int i = 0;; i++) {
         ops__next_segments(run, op, i, seg);
@@ -533,21 +541,27 @@ static void ops__attend_all(dev *dv, const dev_phase *ph) {
 /* --- recurrent layers: each position changes a state, which a slot of the cache keeps for the sequence --- */
 
 
-/* The way of one sequence through a step, in one layer: positions [at, p) are in the log of its slot, [p, end) are rows of the batch. */
+/* The way of one sequence through a step, in one layer: positions [at, p) are in the log of its slot, [p, end) are rows of the
+ * batch. */
 typedef struct {
     const dev_state *st;
     int      first;                                   /* row of position p */
-    int      at, p, end;                              /* at: where the slot is that is read */
-    int      to;                                      /* where the slot will be that is written */
+    int      at;                                      /* position at which the slot is that is read */
+    int      p;                                       /* the first position that is a row */
+    int      end;                                     /* the position after the last row */
+    int      to;                                      /* position at which the slot will be that is written */
     int      snap_at;                                 /* the same of the snapshot; -1: none is made */
-    uint8_t *in, *out, *snap;                         /* slots; in NULL: zeros */
+    uint8_t *in;                                      /* the slot that is read; NULL: zeros */
+    uint8_t *out;                                     /* the slot that is written */
+    uint8_t *snap;                                    /* the snapshot; NULL: none is made */
 } ops_walk;
 
 static ops_walk ops__walk_of(const dev *dv, const dev_op *op, int seq) {
     const dev_batch *b = dv->run->batch;
     const dev_state *st = op->state.st;
     const int       *at = &dv->run->plan->seq_at[seq];
-    ops_walk         w = {.st = st, .first = at[0], .at = b->state_at[seq], .p = b->pos[at[0]], .end = b->pos[at[1] - 1] + 1, .to = b->state_to[seq], .snap_at = -1};
+    ops_walk         w = {.st = st, .first = at[0], .at = b->state_at[seq], .p = b->pos[at[0]],
+                          .end = b->pos[at[1] - 1] + 1, .to = b->state_to[seq], .snap_at = -1};
     if (b->state_in[seq] >= 0) w.in = dev_block(st->mem, b->state_in[seq]);
     w.out = dev_block(st->mem, b->state_out[seq]);
     if (b->snap[seq] < 0) return w;
@@ -559,9 +573,15 @@ static ops_walk ops__walk_of(const dev *dv, const dev_op *op, int seq) {
 static float *ops__floats(uint8_t *p) { return (float *)(void *)p; }
 
 /* Where a slot keeps the inputs of position t; its gates; the sums of a head. */
-static float *ops__ring(const dev_state *st, uint8_t *slot, int t) { return ops__floats(slot + st->ring_at) + (size_t)(t % (st->taps - 1 + st->log)) * (size_t)st->width; }
-static float *ops__log(const dev_state *st, uint8_t *slot, int t) { return ops__floats(slot + st->gate_at) + (size_t)(t % st->log) * 2 * (size_t)st->n_v; }
-static float *ops__sums(const dev_state *st, uint8_t *slot, int head) { return ops__floats(slot + st->sum_at) + (size_t)head * (size_t)st->d_k * (size_t)st->d_v; }
+static float *ops__ring(const dev_state *st, uint8_t *slot, int t) {
+    return ops__floats(slot + st->ring_at) + (size_t)(t % (st->taps - 1 + st->log)) * (size_t)st->width;
+}
+static float *ops__log(const dev_state *st, uint8_t *slot, int t) {
+    return ops__floats(slot + st->gate_at) + (size_t)(t % st->log) * 2 * (size_t)st->n_v;
+}
+static float *ops__sums(const dev_state *st, uint8_t *slot, int head) {
+    return ops__floats(slot + st->sum_at) + (size_t)head * (size_t)st->d_k * (size_t)st->d_v;
+}
 
 /* The inputs of position t; NULL: zeros. */
 static const float *ops__raw(const dev *dv, const dev_op *op, const ops_walk *w, int t) {
@@ -572,7 +592,8 @@ static const float *ops__raw(const dev *dv, const dev_op *op, const ops_walk *w,
 enum { OPS_DELTA_ROWS = 32 };                         /* positions whose vectors are computed together */
 
 /* y = the convolution of n channels from `ch` on, for `rows` positions from t on, ld values apart. */
-static void ops__convolve(const dev *dv, const dev_op *op, const ops_walk *w, int t, int rows, int ch, int n, bool silu, float *y, size_t ld) {
+static void ops__convolve(const dev *dv, const dev_op *op, const ops_walk *w, int t, int rows, int ch, int n, bool silu,
+                          float *y, size_t ld) {
     const float *x[OPS_DELTA_ROWS + DEV_TAPS];
     const int    taps = w->st->taps;
     for (int i = 0; i < rows + taps - 1; i++) {
@@ -595,10 +616,16 @@ static void ops__conv(const dev *dv, const dev_op *op, int r) {
 /* A task of OPS_DELTA: columns [col, col + cols) of one value head of one sequence. Its vectors have a row for each position. */
 typedef struct {
     ops_walk w;
-    int      head, key;                               /* of values, of keys */
-    int      col, cols;
-    float   *q, *k, *v, *decay, *beta;                /* [OPS_DELTA_ROWS][d_k], [d_k], [d_v], 1, 1 */
-    float   *own;                                     /* sums after w.to, which no slot keeps */
+    int      head;                                    /* of values */
+    int      key;                                     /* head of keys */
+    int      col;                                     /* the first of its columns */
+    int      cols;                                    /* columns */
+    float   *q;                                       /* [OPS_DELTA_ROWS][d_k] */
+    float   *k;                                       /* [OPS_DELTA_ROWS][d_k] */
+    float   *v;                                       /* [OPS_DELTA_ROWS][d_v] */
+    float   *decay;                                   /* [OPS_DELTA_ROWS] */
+    float   *beta;                                    /* [OPS_DELTA_ROWS] */
+    float   *own;                                     /* [d_k * d_v] sums after w.to, which no slot keeps */
 } ops_delta_task;
 
 static size_t ops__delta_scratch(int d_k, int d_v) {
@@ -610,19 +637,22 @@ static int ops__delta_shares(const dev_run *run, const dev_op *op) {
     const int strips = (op->n + K_DELTA_COLS - 1) / K_DELTA_COLS, heads = run->batch->n_seq * op->n_head;
     int       shares = 1;
     while (shares < strips && 10 * heads * shares <= 9 * ((heads * shares + run->p->n - 1) / run->p->n) * run->p->n) shares *= 2;
-    return shares < strips ? shares : strips;
+    return min_int(shares, strips);
 }
 
-static int ops__delta_tasks(const dev_run *run, const dev_op *op) { return run->batch->n_seq * op->n_head * ops__delta_shares(run, op); }
+static int ops__delta_tasks(const dev_run *run, const dev_op *op) {
+    return run->batch->n_seq * op->n_head * ops__delta_shares(run, op);
+}
 
 static ops_delta_task ops__delta_task_of(const dev *dv, const dev_op *op, int task) {
     const dev_state *st = op->state.st;
-    const int        shares = ops__delta_shares(dv->run, op), strips = (op->n + K_DELTA_COLS - 1) / K_DELTA_COLS, share = task % shares;
+    const int        shares = ops__delta_shares(dv->run, op), strips = (op->n + K_DELTA_COLS - 1) / K_DELTA_COLS,
+                     share = task % shares;
     ops_delta_task   d = {.w = ops__walk_of(dv, op, task / shares / st->n_v), .head = task / shares % st->n_v};
     const int        end = strips * (share + 1) / shares * K_DELTA_COLS;
     d.key = op->state.grouped ? d.head / (st->n_v / st->n_k) : d.head % st->n_k;
     d.col = strips * share / shares * K_DELTA_COLS;
-    d.cols = (end < st->d_v ? end : st->d_v) - d.col;
+    d.cols = min_int(end, st->d_v) - d.col;
     d.q = dv->scratch;
     d.k = d.q + OPS_DELTA_ROWS * st->d_k;
     d.v = d.k + OPS_DELTA_ROWS * st->d_k;
@@ -641,13 +671,14 @@ static const float *ops__gates(const dev *dv, const dev_op *op, const ops_walk *
 /* Queries, keys, values and gates of n positions from t on. Positions of the log have no queries. */
 static void ops__delta_vectors(const dev *dv, const dev_op *op, const ops_delta_task *d, int t, int n) {
     const dev_state *st = d->w.st;
-    const int        ask = t < d->w.p ? d->w.p - t : 0;
+    const int        ask = max_int(d->w.p - t, 0);
     const size_t     ld = (size_t)st->d_k, d_v = (size_t)st->d_v;
     if (ask < n) ops__convolve(dv, op, &d->w, t + ask, n - ask, d->key * st->d_k, st->d_k, true, d->q + (size_t)ask * ld, ld);
     ops__convolve(dv, op, &d->w, t, n, (st->n_k + d->key) * st->d_k, st->d_k, true, d->k, ld);
     ops__convolve(dv, op, &d->w, t, n, 2 * st->n_k * st->d_k + d->head * st->d_v + d->col, d->cols, true, d->v + d->col, d_v);
     for (int i = 0; i < n; i++) {
-        d->decay[i] = k_expf(op->state.decay[d->head] * k_softplus(ops__gates(dv, op, &d->w, 0, t + i)[d->head] + op->state.step[d->head]));
+        d->decay[i] = k_expf(op->state.decay[d->head]
+                             * k_softplus(ops__gates(dv, op, &d->w, 0, t + i)[d->head] + op->state.step[d->head]));
         d->beta[i] = k_sigmoid(ops__gates(dv, op, &d->w, 1, t + i)[d->head]);
         k_l2_norm(d->k + (size_t)i * ld, op->scale, st->d_k);
         if (i < ask) continue;
@@ -656,7 +687,8 @@ static void ops__delta_vectors(const dev *dv, const dev_op *op, const ops_delta_
     }
 }
 
-/* The next position after t, at most `most`, where the sums go elsewhere: they have all that the slot keeps, or all of the snapshot. */
+/* The next position after t, at most `most`, where the sums go elsewhere: they have all that the slot keeps, or all of the
+ * snapshot. */
 static int ops__delta_until(const ops_walk *w, int t, int most) {
     const int at[] = {w->to, w->snap_at};
     for (int i = 0; i < 2; i++)
@@ -664,23 +696,28 @@ static int ops__delta_until(const ops_walk *w, int t, int most) {
     return most;
 }
 
-/* The sums s of columns [c, c + cols) go through positions [t, next), the first of which is number i of the vectors; peek: but for the last. */
-static void ops__delta_pass(const dev *dv, const dev_op *op, const ops_delta_task *d, float *s, int c, int cols, int t, int next, int i, bool peek) {
+/* The sums s of columns [c, c + cols) go through positions [t, next), the first of which is number i of the vectors; peek: but
+ * for the last. */
+static void ops__delta_pass(const dev *dv, const dev_op *op, const ops_delta_task *d, float *s, int c, int cols, int t,
+                            int next, int i, bool peek) {
     const ops_walk *w = &d->w;
     const dev_acts *o = &dv->run->plan->buf[op->out[0]].a;
     const size_t    d_k = (size_t)w->st->d_k, d_v = (size_t)w->st->d_v, at = (size_t)i;
     const int       fold = t >= w->p ? 0 : next < w->p ? next - t : w->p - t, row = w->first + t + fold - w->p;
-    k_delta(&(k_delta_args){.s = s, .q = d->q + at * d_k, .k = d->k + at * d_k, .v = d->v + at * d_v + c, .decay = d->decay + at, .beta = d->beta + at,
-                            .o = fold == next - t ? NULL : o->x + (size_t)row * o->ldx + d->head * (int)d_v + c, .ld_s = (size_t)cols, .ld_qk = d_k,
-                            .ld_v = d_v, .ld_gate = 1, .ld_o = o->ldx, .d_k = (int)d_k, .n = cols, .n_pos = next - t, .fold = fold, .peek = peek});
+    k_delta(&(k_delta_args){.s = s, .q = d->q + at * d_k, .k = d->k + at * d_k, .v = d->v + at * d_v + c,
+                            .decay = d->decay + at, .beta = d->beta + at,
+                            .o = fold == next - t ? NULL : o->x + (size_t)row * o->ldx + d->head * (int)d_v + c,
+                            .ld_s = (size_t)cols, .ld_qk = d_k,
+                            .ld_v = d_v, .ld_gate = 1, .ld_o = o->ldx, .d_k = (int)d_k, .n = cols, .n_pos = next - t,
+                            .fold = fold, .peek = peek});
 }
 
-/* One strip of columns, from c on, goes through n positions from t on, the first of which is number 0 of the vectors. A last position after
- * what the slot keeps is read in the same pass; more of them change a copy. */
+/* One strip of columns, from c on, goes through n positions from t on, the first of which is number 0 of the vectors. A last
+ * position after what the slot keeps is read in the same pass; more of them change a copy. */
 static void ops__delta_strip(const dev *dv, const dev_op *op, const ops_delta_task *d, int c, int t, int n) {
     const ops_walk  *w = &d->w;
     const dev_state *st = w->st;
-    const int        cols = d->col + d->cols - c < K_DELTA_COLS ? d->col + d->cols - c : K_DELTA_COLS, zero = t;
+    const int        cols = min_int(d->col + d->cols - c, K_DELTA_COLS), zero = t;
     const size_t     at = (size_t)c * (size_t)st->d_k, n_bytes = (size_t)cols * (size_t)st->d_k * sizeof(float);
     const bool       one = w->to == w->end - 1 && w->snap_at != w->end;
     float           *out = ops__sums(st, w->out, d->head) + at, *own = d->own + at;
@@ -696,12 +733,12 @@ static void ops__delta_strip(const dev *dv, const dev_op *op, const ops_delta_ta
     }
 }
 
-/* out = what the gated delta rule (Yang et al. 2024) reads from the sums of each head, for the inputs in[0] of queries, keys and values,
- * convolved with the weights vec, and the gates in[1] and in[2]. */
+/* out = what the gated delta rule (Yang et al. 2024) reads from the sums of each head, for the inputs in[0] of queries, keys and
+ * values, convolved with the weights vec, and the gates in[1] and in[2]. */
 static void ops__delta(const dev *dv, const dev_op *op, int task) {
     const ops_delta_task d = ops__delta_task_of(dv, op, task);
     for (int t = d.w.at, n; t < d.w.end; t += n) {
-        n = d.w.end - t < OPS_DELTA_ROWS ? d.w.end - t : OPS_DELTA_ROWS;
+        n = min_int(d.w.end - t, OPS_DELTA_ROWS);
         ops__delta_vectors(dv, op, &d, t, n);
         for (int c = d.col; c < d.col + d.cols; c += K_DELTA_COLS) ops__delta_strip(dv, op, &d, c, t, n);
     }
@@ -709,20 +746,22 @@ static void ops__delta(const dev *dv, const dev_op *op, int task) {
 
 /* The inputs of positions [from, end) go into a slot. */
 static void ops__keep_inputs(const dev *dv, const dev_op *op, const ops_walk *w, uint8_t *slot, int from, int end) {
-    for (int t = from < 0 ? 0 : from; t < end; t++) {
+    for (int t = max_int(from, 0); t < end; t++) {
         const float *raw = ops__raw(dv, op, w, t);
         float       *to = ops__ring(w->st, slot, t);
         if (raw != to) memcpy(to, raw, (size_t)w->st->width * sizeof *to);
     }
 }
 
-/* The first row of each sequence: inputs in[0] and gates in[1], in[2] that later steps need go into its slot, and into the snapshot. */
+/* The first row of each sequence: inputs in[0] and gates in[1], in[2] that later steps need go into its slot, and into the
+ * snapshot. */
 static void ops__keep(const dev *dv, const dev_op *op, int r) {
     const int        seq = dv->run->batch->seq[r];
     const ops_walk   w = ops__walk_of(dv, op, seq);
     const dev_state *st = w.st;
     if (r != w.first) return;
-    if (w.snap) ops__keep_inputs(dv, op, &w, w.snap, w.snap_at - (st->taps - 1), w.snap_at);   /* before the slot changes, which may be read */
+    /* before the slot changes, which may be read */
+    if (w.snap) ops__keep_inputs(dv, op, &w, w.snap, w.snap_at - (st->taps - 1), w.snap_at);
     ops__keep_inputs(dv, op, &w, w.out, w.to - (st->taps - 1), w.end);
     for (int t = w.to; st->n_v && t < w.end; t++)
         for (int i = 0; i < 2; i++) {
@@ -738,7 +777,9 @@ static void ops__mul_rows(const dev *dv, const dev_op *op, int r) {
 }
 
 /* The forms of out that products read. */
-static void ops__form_row(const dev *dv, const dev_op *op, int r) { ops__form(&dv->run->plan->buf[op->out[0]].a, r, op->n, op->forms); }
+static void ops__form_row(const dev *dv, const dev_op *op, int r) {
+    ops__form(&dv->run->plan->buf[op->out[0]].a, r, op->n, op->forms);
+}
 
 /* out = act(out) * in, or act(out) without in. */
 static void ops__activate(const dev *dv, const dev_op *op, int r) {
@@ -757,8 +798,8 @@ static int ops__best(const float *p, const float *bias, int n) {
     return best;
 }
 
-/* out[0] = the experts with the largest scores, from the logits in[0], the lowest number first among equals; out[1] = their weights. vec
- * is added to the scores for the choice alone. */
+/* out[0] = the experts with the largest scores, from the logits in[0], the lowest number first among equals; out[1] = their
+ * weights. vec is added to the scores for the choice alone. */
 static void ops__route(const dev *dv, const dev_op *op, int r) {
     const int K = op->experts.used, E = op->experts.n;
     float    *p = ops__in(dv, op, 0, r), *w = ops__out(dv, op, 1, r), sum = 0;
@@ -777,8 +818,8 @@ static void ops__route(const dev *dv, const dev_op *op, int r) {
 
 static int ops__one_task(const dev_run *run, const dev_op *op) { return run->plan->rows[op->rows].n > 0; }
 
-/* Counting sort of the chosen experts in[0]: out[0] = the row of each slot, where slots of one expert are side by side; out[1] = the
- * slots of a row. */
+/* Counting sort of the chosen experts in[0]: out[0] = the row of each slot, where slots of one expert are side by side; out[1] =
+ * the slots of a row. */
 static void ops__sort_slots(const dev *dv, const dev_op *op) {
     const int E = op->experts.n, K = op->experts.used, n = dv->run->plan->rows[op->rows].n;
     int      *from = dv->run->plan->expert_at, *slot_row = dev_ints(ops__out(dv, op, 0, 0));
@@ -815,8 +856,8 @@ static void ops__group(const dev *dv, const dev_op *op, int only) {
     }
 }
 
-/* out = the sum of the row's experts in[0], at the slots in[2], by weights in[1]; each with its bias, a row of vec, if there are any. Its
- * order is that of the ranks, whatever other rows there are. */
+/* out = the sum of the row's experts in[0], at the slots in[2], by weights in[1]; each with its bias, a row of vec, if there are
+ * any. Its order is that of the ranks, whatever other rows there are. */
 static void ops__mix(const dev *dv, const dev_op *op, int r) {
     const int32_t *slot = dev_ints(ops__in(dv, op, 2, r));
     const float   *w = ops__in(dv, op, 1, r);
@@ -824,7 +865,8 @@ static void ops__mix(const dev *dv, const dev_op *op, int r) {
     memset(y, 0, (size_t)op->n * sizeof *y);
     for (int i = 0; i < op->experts.used; i++) {
         k_axpy(y, ops__row(dv, op->in[0], slot[i]), w[i], op->n);
-        if (op->vec) k_axpy(y, op->vec + (size_t)ops__expert_at(dv->run->plan, op->experts.n, slot[i]) * (size_t)op->n, w[i], op->n);
+        if (op->vec)
+            k_axpy(y, op->vec + (size_t)ops__expert_at(dv->run->plan, op->experts.n, slot[i]) * (size_t)op->n, w[i], op->n);
     }
 }
 
@@ -874,7 +916,9 @@ static int ops__reads_queries(const dev_op *op, int i) { return i ? 0 : op->n_he
 static int ops__reads_logits(const dev_op *op, int i) { return i ? 0 : op->experts.n; }
 static int ops__reads_chosen(const dev_op *op, int i) { return i ? 0 : op->experts.used; }
 static int ops__reads_mix(const dev_op *op, int i) { return i ? op->experts.used : op->n; }
-static int ops__reads_blend(const dev_op *op, int i) { return i == 0 ? op->n * op->n_head : i == 1 ? op->n_head * op->n_head : 0; }
+static int ops__reads_blend(const dev_op *op, int i) {
+    return i == 0 ? op->n * op->n_head : i == 1 ? op->n_head * op->n_head : 0;
+}
 static int ops__reads_correct(const dev_op *op, int i) { return i == 0 ? op->n * op->n_head : i == 1 ? op->n : op->n_head; }
 
 /* Keys and values; a list that is only measured has no cache. */
@@ -1140,7 +1184,8 @@ static void ops__products_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_l
     (void)p;
     if (l->experts && n) ops__experts_launch(sh, l, n * l->slots);
     else if (n)
-        gpu_launch(sh->g, many ? l->many : l->kernel, (l->mul.nr + rows - 1) / rows, (n + cols - 1) / cols, &l->mul, sizeof l->mul);
+        gpu_launch(sh->g, many ? l->many : l->kernel, (l->mul.nr + rows - 1) / rows, (n + cols - 1) / cols, &l->mul,
+                   sizeof l->mul);
 }
 
 static bool ops__products_can(const dev_plan *p, const dev_op *op) {
@@ -1296,85 +1341,97 @@ static const dev_gpu_way ops_delta = {.add = ops__delta_add, .launch = ops__delt
 
 /* --- the kinds --- */
 
+static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
+
 /* On the CPU: a task is a row; tasks are counted by a function of their own; all threads do something together. */
 #define OPS_ROW(fn)          .run = fn, .all = dev_rows
 #define OPS_TASKS(fn, count) .run = fn, .tasks = count, .all = dev_rows
 #define OPS_ALL(fn)          .all = fn
-/* On a GPU: an operation on rows, with what depends on its kind; without a kernel yet. */
+/* On a GPU: an operation on rows, with what depends on its kind; no kernel. */
 #define OPS_GPU(kind, args)  .gpu = &ops_rows, .gpu_row = kind, .gpu_args = args
-#define OPS_HOST             .gpu = NULL
+#define OPS_HOST             .gpu = &ops_host
 
-/* X(kind, name, what becomes of its outputs, values written to a row of them, values read of a row of each input, values of vec, cost,
+/* To add an operation:
+ *     1. what it is told beside inputs, outputs, n, n_head, vec and scale: a member of the union in dev_op of [dev]
+ *     2. its function for a row on the CPU: ops__NAME, with a comment that says what it reads and writes
+ *     3. a row below, from which the compiler makes the number OPS_NAME; [fwd] writes operations of that kind into its lists
+ *     4. with OPS_HOST its layer and those before it stay on the CPU. To run on a GPU: a k_row_kind in [api] of the kernels, its
+ *        case in k__cuda_row_op or k__cuda_row_map of [cuda_rows], and ops__NAME_args where the union tells the kernel something;
+ *        what is not done row by row is a dev_gpu_way of its own
+ *     5. an example of it in tests/t_ops.c, which finds a kind without one and runs it in every way */
+
+/* X(kind, name, what becomes of its outputs, values written to a row of them, values read of a row of each input, values of vec,
+ * cost,
  *   on the CPU, on a GPU) */
-#define OPS_KINDS(X)                                                                                                               \
-    X(EMBED, "embed", DEV_WRITES, ops__all_heads, ops__reads_one, ops__vec_none, ops__embed_cost,                                  \
-      OPS_ROW(ops__embed), OPS_HOST)                                                                                               \
-    X(ANGLES, "angles", DEV_WRITES, ops__angles_end, ops__reads_none, ops__vec_none, ops__no_cost,                                 \
-      OPS_ROW(ops__angles), OPS_HOST)                                                                                              \
-    X(NORM, "norm", DEV_WRITES, ops__all_heads, ops__reads_heads, ops__vec_n, ops__no_cost,                                        \
-      OPS_ROW(ops__norm), OPS_GPU(K_ROW_NORM, ops__norm_args))                                                                     \
-    X(BIAS, "bias", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_each, ops__no_cost,                                     \
-      OPS_ROW(ops__bias), OPS_GPU(K_ROW_BIAS, ops__slots_args))                                                                    \
-    X(ADD, "add", DEV_WRITES, ops__all_heads, ops__reads_two, ops__vec_none, ops__no_cost,                                         \
-      OPS_ROW(ops__add), OPS_GPU(K_ROW_ADD, NULL))                                                                                 \
-    X(SCALE, "scale", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_n, ops__no_cost,                                      \
-      OPS_ROW(ops__scale), OPS_GPU(K_ROW_SCALE, NULL))                                                                             \
-    X(CAP, "cap", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                       \
-      OPS_ROW(ops__cap), OPS_GPU(K_ROW_CAP, NULL))                                                                                 \
-    X(TEMPER, "temper", DEV_WRITES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                  \
-      OPS_ROW(ops__temper), OPS_HOST)                                                                                              \
-    X(PICK, "pick", DEV_WRITES, ops__pick_end, ops__reads_pick, ops__vec_none, ops__no_cost,                                       \
-      OPS_ROW(ops__pick), OPS_GPU(K_ROW_PICK, ops__pick_args))                                                                     \
-    X(ROPE, "rope", DEV_CHANGES, ops__all_heads, ops__reads_angles, ops__vec_none, ops__no_cost,                                   \
-      OPS_ROW(ops__rope), OPS_GPU(K_ROW_ROPE, ops__rope_args))                                                                     \
-    X(HADAMARD, "hadamard", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                             \
-      OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD, ops__hadamard_args))                                                         \
-    X(STORE, "store", DEV_WRITES, ops__none, ops__reads_pair, ops__vec_none, ops__no_cost,                                         \
-      OPS_ROW(ops__store), OPS_GPU(K_ROW_STORE, ops__store_args))                                                                  \
-    X(ATTEND, "attend", DEV_WRITES, ops__all_heads, ops__reads_queries, ops__vec_none, ops__attend_cost,                           \
-      .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,                          \
-      .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                           \
-    X(FORM, "form", DEV_FORMS, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                       \
-      OPS_ROW(ops__form_row), OPS_GPU(K_ROW_FORM, ops__form_args))                                                                 \
-    X(MATMUL, "matmul", DEV_WRITES, ops__none, ops__reads_none, ops__vec_none, ops__matmul_cost,                                   \
-      OPS_ALL(ops__products), .gpu = &ops_products, .gpu_can = ops__products_can)                                                  \
-    X(WATCH, "watch", DEV_WRITES, ops__none, ops__reads_none, ops__vec_none, ops__no_cost,                                         \
-      OPS_ALL(ops__watched), OPS_HOST)                                                                                             \
-    X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads, ops__reads_one, ops__vec_none, ops__no_cost,                              \
-      OPS_ROW(ops__activate), OPS_GPU(K_ROW_ACTIVATE, ops__activate_args))                                                         \
-    X(ROUTE, "route", DEV_WRITES, ops__used, ops__reads_logits, ops__vec_experts, ops__no_cost,                                    \
-      OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE, ops__route_args))                                                                  \
-    X(GROUP, "group", DEV_WRITES, ops__used, ops__reads_chosen, ops__vec_none, ops__no_cost,                                       \
-      OPS_TASKS(ops__group, ops__one_task), .needs = ops__group_needs, .gpu = &ops_sort, .gpu_can = ops__sort_can)                 \
-    X(MIX, "mix", DEV_WRITES, ops__all_heads, ops__reads_mix, ops__vec_each, ops__no_cost,                                         \
-      OPS_ROW(ops__mix), OPS_GPU(K_ROW_MIX, ops__slots_args))                                                                      \
-    X(GATE, "gate", DEV_WRITES, ops__one, ops__reads_one, ops__vec_n, ops__no_cost,                                                \
-      OPS_ROW(ops__gate), OPS_GPU(K_ROW_GATE, NULL))                                                                               \
-    X(ADD_SCALED, "add scaled", DEV_CHANGES, ops__all_heads, ops__reads_scaled, ops__vec_none, ops__no_cost,                       \
-      OPS_ROW(ops__add_scaled), OPS_GPU(K_ROW_ADD_SCALED, NULL))                                                                   \
-    X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads, ops__reads_number, ops__vec_none, ops__no_cost,                           \
-      OPS_ROW(ops__scale_by), OPS_GPU(K_ROW_SCALE_BY, NULL))                                                                       \
-    X(MUL, "mul", DEV_WRITES, ops__mul_end, ops__reads_mul, ops__vec_none, ops__no_cost,                                           \
-      OPS_ROW(ops__mul_rows), OPS_GPU(K_ROW_MUL, ops__mul_args))                                                                   \
-    X(CONV, "conv", DEV_WRITES, ops__all_heads, ops__reads_state, ops__vec_taps, ops__no_cost,                                     \
-      OPS_TASKS(ops__conv, ops__row_tasks), OPS_GPU(K_ROW_CONV, ops__state_args))                                                  \
-    X(DELTA, "delta", DEV_WRITES, ops__all_heads, ops__reads_state, ops__vec_taps, ops__delta_cost,                                \
-      OPS_TASKS(ops__delta, ops__delta_tasks), .needs = ops__delta_needs, .gpu = &ops_delta, .gpu_can = ops__delta_can)            \
-    X(KEEP, "keep", DEV_WRITES, ops__none, ops__reads_state, ops__vec_none, ops__no_cost,                                          \
-      OPS_ROW(ops__keep), OPS_GPU(K_ROW_KEEP, ops__state_args))                                                                    \
-    X(SPARSE, "sparse", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                 \
-      OPS_ROW(ops__sparse), OPS_GPU(K_ROW_SPARSE, NULL))                                                                           \
-    X(BLEND, "blend", DEV_WRITES, ops__all_heads, ops__reads_blend, ops__vec_none, ops__no_cost,                                   \
-      OPS_ROW(ops__blend), OPS_GPU(K_ROW_BLEND, NULL))                                                                             \
-    X(CORRECT, "correct", DEV_WRITES, ops__all_heads, ops__reads_correct, ops__vec_none, ops__no_cost,                             \
-      OPS_ROW(ops__correct), OPS_GPU(K_ROW_CORRECT, ops__correct_args))                                                            \
-    X(RAISE, "raise", DEV_CHANGES, ops__all_heads, ops__reads_one, ops__vec_none, ops__no_cost,                                    \
-      OPS_ROW(ops__raise), OPS_GPU(K_ROW_RAISE, NULL))                                                                             \
-    X(LEVEL, "level", DEV_WRITES, ops__level_end, ops__reads_two, ops__vec_none, ops__no_cost,                                     \
+#define OPS_KINDS(X) \
+    X(EMBED, "embed", DEV_WRITES, ops__all_heads, ops__reads_one, ops__vec_none, ops__embed_cost,                             \
+      OPS_ROW(ops__embed), OPS_HOST)                                                                                          \
+    X(ANGLES, "angles", DEV_WRITES, ops__angles_end, ops__reads_none, ops__vec_none, ops__no_cost,                            \
+      OPS_ROW(ops__angles), OPS_HOST)                                                                                         \
+    X(NORM, "norm", DEV_WRITES, ops__all_heads, ops__reads_heads, ops__vec_n, ops__no_cost,                                   \
+      OPS_ROW(ops__norm), OPS_GPU(K_ROW_NORM, ops__norm_args))                                                                \
+    X(BIAS, "bias", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_each, ops__no_cost,                                \
+      OPS_ROW(ops__bias), OPS_GPU(K_ROW_BIAS, ops__slots_args))                                                               \
+    X(ADD, "add", DEV_WRITES, ops__all_heads, ops__reads_two, ops__vec_none, ops__no_cost,                                    \
+      OPS_ROW(ops__add), OPS_GPU(K_ROW_ADD, NULL))                                                                            \
+    X(SCALE, "scale", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_n, ops__no_cost,                                 \
+      OPS_ROW(ops__scale), OPS_GPU(K_ROW_SCALE, NULL))                                                                        \
+    X(CAP, "cap", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                  \
+      OPS_ROW(ops__cap), OPS_GPU(K_ROW_CAP, NULL))                                                                            \
+    X(TEMPER, "temper", DEV_WRITES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                             \
+      OPS_ROW(ops__temper), OPS_HOST)                                                                                         \
+    X(PICK, "pick", DEV_WRITES, ops__pick_end, ops__reads_pick, ops__vec_none, ops__no_cost,                                  \
+      OPS_ROW(ops__pick), OPS_GPU(K_ROW_PICK, ops__pick_args))                                                                \
+    X(ROPE, "rope", DEV_CHANGES, ops__all_heads, ops__reads_angles, ops__vec_none, ops__no_cost,                              \
+      OPS_ROW(ops__rope), OPS_GPU(K_ROW_ROPE, ops__rope_args))                                                                \
+    X(HADAMARD, "hadamard", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                        \
+      OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD, ops__hadamard_args))                                                    \
+    X(STORE, "store", DEV_WRITES, ops__none, ops__reads_pair, ops__vec_none, ops__no_cost,                                    \
+      OPS_ROW(ops__store), OPS_GPU(K_ROW_STORE, ops__store_args))                                                             \
+    X(ATTEND, "attend", DEV_WRITES, ops__all_heads, ops__reads_queries, ops__vec_none, ops__attend_cost,                      \
+      .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,                     \
+      .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                      \
+    X(FORM, "form", DEV_FORMS, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                  \
+      OPS_ROW(ops__form_row), OPS_GPU(K_ROW_FORM, ops__form_args))                                                            \
+    X(MATMUL, "matmul", DEV_WRITES, ops__none, ops__reads_none, ops__vec_none, ops__matmul_cost,                              \
+      OPS_ALL(ops__products), .gpu = &ops_products, .gpu_can = ops__products_can)                                             \
+    X(WATCH, "watch", DEV_WRITES, ops__none, ops__reads_none, ops__vec_none, ops__no_cost,                                    \
+      OPS_ALL(ops__watched), OPS_HOST)                                                                                        \
+    X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads, ops__reads_one, ops__vec_none, ops__no_cost,                         \
+      OPS_ROW(ops__activate), OPS_GPU(K_ROW_ACTIVATE, ops__activate_args))                                                    \
+    X(ROUTE, "route", DEV_WRITES, ops__used, ops__reads_logits, ops__vec_experts, ops__no_cost,                               \
+      OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE, ops__route_args))                                                             \
+    X(GROUP, "group", DEV_WRITES, ops__used, ops__reads_chosen, ops__vec_none, ops__no_cost,                                  \
+      OPS_TASKS(ops__group, ops__one_task), .needs = ops__group_needs, .gpu = &ops_sort, .gpu_can = ops__sort_can)            \
+    X(MIX, "mix", DEV_WRITES, ops__all_heads, ops__reads_mix, ops__vec_each, ops__no_cost,                                    \
+      OPS_ROW(ops__mix), OPS_GPU(K_ROW_MIX, ops__slots_args))                                                                 \
+    X(GATE, "gate", DEV_WRITES, ops__one, ops__reads_one, ops__vec_n, ops__no_cost,                                           \
+      OPS_ROW(ops__gate), OPS_GPU(K_ROW_GATE, NULL))                                                                          \
+    X(ADD_SCALED, "add scaled", DEV_CHANGES, ops__all_heads, ops__reads_scaled, ops__vec_none, ops__no_cost,                  \
+      OPS_ROW(ops__add_scaled), OPS_GPU(K_ROW_ADD_SCALED, NULL))                                                              \
+    X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads, ops__reads_number, ops__vec_none, ops__no_cost,                      \
+      OPS_ROW(ops__scale_by), OPS_GPU(K_ROW_SCALE_BY, NULL))                                                                  \
+    X(MUL, "mul", DEV_WRITES, ops__mul_end, ops__reads_mul, ops__vec_none, ops__no_cost,                                      \
+      OPS_ROW(ops__mul_rows), OPS_GPU(K_ROW_MUL, ops__mul_args))                                                              \
+    X(CONV, "conv", DEV_WRITES, ops__all_heads, ops__reads_state, ops__vec_taps, ops__no_cost,                                \
+      OPS_TASKS(ops__conv, ops__row_tasks), OPS_GPU(K_ROW_CONV, ops__state_args))                                             \
+    X(DELTA, "delta", DEV_WRITES, ops__all_heads, ops__reads_state, ops__vec_taps, ops__delta_cost,                           \
+      OPS_TASKS(ops__delta, ops__delta_tasks), .needs = ops__delta_needs, .gpu = &ops_delta, .gpu_can = ops__delta_can)       \
+    X(KEEP, "keep", DEV_WRITES, ops__none, ops__reads_state, ops__vec_none, ops__no_cost,                                     \
+      OPS_ROW(ops__keep), OPS_GPU(K_ROW_KEEP, ops__state_args))                                                               \
+    X(SPARSE, "sparse", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                            \
+      OPS_ROW(ops__sparse), OPS_GPU(K_ROW_SPARSE, NULL))                                                                      \
+    X(BLEND, "blend", DEV_WRITES, ops__all_heads, ops__reads_blend, ops__vec_none, ops__no_cost,                              \
+      OPS_ROW(ops__blend), OPS_GPU(K_ROW_BLEND, NULL))                                                                        \
+    X(CORRECT, "correct", DEV_WRITES, ops__all_heads, ops__reads_correct, ops__vec_none, ops__no_cost,                        \
+      OPS_ROW(ops__correct), OPS_GPU(K_ROW_CORRECT, ops__correct_args))                                                       \
+    X(RAISE, "raise", DEV_CHANGES, ops__all_heads, ops__reads_one, ops__vec_none, ops__no_cost,                               \
+      OPS_ROW(ops__raise), OPS_GPU(K_ROW_RAISE, NULL))                                                                        \
+    X(LEVEL, "level", DEV_WRITES, ops__level_end, ops__reads_two, ops__vec_none, ops__no_cost,                                \
       OPS_ROW(ops__level), OPS_GPU(K_ROW_LEVEL, ops__level_args))
 
 #define OPS__NUMBER(kind, ...)                                   OPS_##kind,
-#define OPS__ROW(kind, name_, place_, width_, reads_, vec_, cost_, ...)                                                            \
+#define OPS__ROW(kind, name_, place_, width_, reads_, vec_, cost_, ...)                                                       \
     [OPS_##kind] = {.name = name_, .place = place_, .width = width_, .reads = reads_, .vec = vec_, .cost = cost_, __VA_ARGS__},
 
 enum { OPS_KINDS(OPS__NUMBER) OPS_N };                /* dev_op.kind */

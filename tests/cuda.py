@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""The command with layers on an NVIDIA GPU, which tests/fake_cuda.c plays: the same bytes as without one, or with --same off its own; what is said
-when it cannot be used.
+"""The command with layers on an NVIDIA GPU, which tests/fake_cuda.c plays: the same bytes as without one, or with --same off
+its own; what is said when it cannot be used.
 
     python3 tests/cuda.py build/test/fake [WORD ...]     cases whose name holds a word, else all
 
-The folder has libcuda.so.1, which runs the kernels on the CPU; llmrun, with the image that it takes; bare, the program without kernels.
+The folder has libcuda.so.1, which runs the kernels on the CPU; llmrun, with the image that it takes; bare, the program
+without kernels.
 """
 import collections, json, os, re, shutil, struct, subprocess, sys, tempfile
 from concurrent.futures import ThreadPoolExecutor
 import script
-from kit import ENV, SLOW, begin, case, check, done, equal, finish, jsonl, one_line, records, refused, same, sanitized, scratch, some, walk
+from kit import (ENV, SLOW, begin, case, check, done, equal, finish, jsonl, one_line, records, refused, same, sanitized, scratch,
+                 some, walk)
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TINY = os.path.join(HERE, "tests", "data", "tiny")
@@ -20,15 +22,16 @@ TMP, tmp, put = scratch("cuda")
 FAKE = os.path.abspath(sys.argv[1])
 PROGRAM, BARE = os.path.join(FAKE, "llmrun"), os.path.join(FAKE, "bare")
 TEXT = "Tom was a cat. Tom liked milk. The cat sat on the mat, and the dog ran away. "
-RECURRENT = "qwen35", "qwen35_even", "qwen3next", "qwen35moe", "lfm2", "lfm2_tap4", "lfm2moe"      # gated delta nets, short convolutions
+# gated delta nets, short convolutions
+RECURRENT = "qwen35", "qwen35_even", "qwen3next", "qwen35moe", "lfm2", "lfm2_tap4", "lfm2moe"
 SHORT = "-m", SMALL, "-p", "Hello", "-n", "2", "--temp", "0", "--ignore-eos", "--same", "on", "-q", "--no-stdin"
 LAYERS = "all", "1"
 CALLS = collections.Counter()          # runs, and calls of the driver
 
 
 def run(*args, binary=PROGRAM, folder=FAKE, timeout=120, inp=None, **fake):
-    """A run; fake: of FAKE_CUDA_DEVICES and others, the last word in small letters. In .calls the number of calls of the driver, in .down that of bytes that came
-    down from the GPU."""
+    """A run; fake: of FAKE_CUDA_DEVICES and others, the last word in small letters. In .calls the number of calls of the
+    driver, in .down that of bytes that came down from the GPU."""
     handle, counts = tempfile.mkstemp(dir=TMP)
     os.close(handle)
     env = {k: v for k, v in ENV.items() if not k.startswith("FAKE_CUDA_")}
@@ -87,7 +90,8 @@ def folder_with(name, make):
 def missing():
     """What makes a GPU unusable: the program, the folder of the driver, its settings, a word of the message."""
     broken = folder_with("broken", lambda path: open(path, "w").close())
-    other = folder_with("other", lambda path: shutil.copy(subprocess.check_output(["sh", "-c", "ldd $0 | awk '/libpcre2/ { print $3 }'", PROGRAM]).decode().strip(), path))
+    library = subprocess.check_output(["sh", "-c", "ldd $0 | awk '/libpcre2/ { print $3 }'", PROGRAM]).decode().strip()
+    other = folder_with("other", lambda path: shutil.copy(library, path))
     return [(BARE, FAKE, {}, "this program was built without CUDA kernels"),
             (PROGRAM, broken, {}, r"there is no NVIDIA driver \(.*libcuda"),
             (PROGRAM, other, {}, "the NVIDIA driver is too old: it has no cu"),
@@ -106,7 +110,8 @@ def listed():
     """--list-devices: a line for each device, or why there is none"""
     r = run("--list-devices", devices=2, memory=3 << 30, cc=86)
     same((r.rc, r.err), (0, b""), "two devices")
-    same(r.out, b"0  Fake GPU 0, compute capability 8.6, 3.0 GiB, 3.0 GiB free\n1  Fake GPU 1, compute capability 8.6, 3.0 GiB, 3.0 GiB free\n", "two devices")
+    same(r.out, b"0  Fake GPU 0, compute capability 8.6, 3.0 GiB, 3.0 GiB free\n"
+                b"1  Fake GPU 1, compute capability 8.6, 3.0 GiB, 3.0 GiB free\n", "two devices")
     same(run("--list-devices", cc=70).rc, 0, "a device that is too old is listed")
     for binary, folder, fake, word in missing():
         refused(run("--list-devices", binary=binary, folder=folder, **fake), 3, word, "--list-devices")
@@ -123,8 +128,10 @@ def explicit():
         for n in "all", "1", "99":
             refused(run(*SHORT, "-ngl", n, binary=binary, folder=folder, **fake), 3, word, "-ngl " + n)
     refused(run(*SHORT, "-ngl", "all", "--device", "2", devices=2), 3, "there is no GPU 2: the last of 2 is number 1", "--device")
-    refused(run(*SHORT, "-ngl", "all", memory=1 << 16), 3, "memory of the GPU is short by .* MiB: 2 layers and their cache take", "little memory")
-    for value, word in ("x", "-ngl: expected N, auto or all, found 'x'"), ("-3", "-ngl: -3 is out of range"), ("1.5", "-ngl: expected a whole number, found '1.5'"):
+    refused(run(*SHORT, "-ngl", "all", memory=1 << 16), 3,
+            "memory of the GPU is short by .* MiB: 2 layers and their cache take", "little memory")
+    for value, word in ("x", "-ngl: expected N, auto or all, found 'x'"), ("-3", "-ngl: -3 is out of range"), \
+            ("1.5", "-ngl: expected a whole number, found '1.5'"):
         refused(run(*SHORT, "-ngl", value), 2, word, "-ngl " + value)
     refused(run(*SHORT, "--device", "gpu"), 2, "--device: expected N or auto, found .gpu.", "--device gpu")
 
@@ -156,7 +163,8 @@ def tiny():
     each(texts_of, some(models()))
 
 
-LINES = [{"prompt": TEXT[:40] + TEXT[i:i + 3 * i], "max_tokens": 4 + i, "temperature": 0.7 * (i % 3), "seed": i, "n": 1 + i % 2, "logprobs": 2} for i in range(6)]
+LINES = [{"prompt": TEXT[:40] + TEXT[i:i + 3 * i], "max_tokens": 4 + i, "temperature": 0.7 * (i % 3), "seed": i,
+          "n": 1 + i % 2, "logprobs": 2} for i in range(6)]
 
 
 @case
@@ -172,9 +180,12 @@ def batch():
 def cache_types():
     """types of the cache, sizes of its blocks, chunks of a prompt, threads"""
     for k, v in ("f32", "f32"), ("f16", "f16"), ("bf16", "bf16"), ("q8_0", "q8_0"), ("q8_0", "q4_0"), ("q4_0", "f16"):
-        alike("-m", os.path.join(TINY, "qwen3_q8_0.gguf"), "-p", TEXT, "-n", "4", "--temp", "0", "--ignore-eos", "-ctk", k, "-ctv", v, "-b", "7")
-    alike("-m", os.path.join(TINY, "qwen3_q8_0.gguf"), "-p", TEXT, "-n", "4", "--temp", "0", "--ignore-eos", "-ctk", "q8_0", "-ctv", "q8_0")
-    alike("-m", os.path.join(TINY, "llama_window.gguf"), "-p", TEXT, "-n", "8", "--temp", "0", "--ignore-eos", "--kv-block-size", "4")
+        alike("-m", os.path.join(TINY, "qwen3_q8_0.gguf"), "-p", TEXT, "-n", "4", "--temp", "0", "--ignore-eos", "-ctk",
+              k, "-ctv", v, "-b", "7")
+    alike("-m", os.path.join(TINY, "qwen3_q8_0.gguf"), "-p", TEXT, "-n", "4", "--temp", "0", "--ignore-eos", "-ctk",
+          "q8_0", "-ctv", "q8_0")
+    alike("-m", os.path.join(TINY, "llama_window.gguf"), "-p", TEXT, "-n", "8", "--temp", "0", "--ignore-eos",
+          "--kv-block-size", "4")
     alike("-m", SMALL, "--score", "-p", TEXT)
 
 
@@ -185,9 +196,10 @@ def far():
 
 
 @case
-def behind():
-    """steps of one row behind more positions than the model was trained with, of which a prompt cache holds the beginning"""
-    args = "-m", SMALL, "-p", TEXT * 60, "-n", "5", "--temp", "0", "--ignore-eos", "-q", "-c", "5000", "--prompt-cache", tmp("behind"), "--prompt-cache-all", "--same", "on"
+def after():
+    """steps of one row after more positions than the model was trained with, of which a prompt cache holds the beginning"""
+    args = ("-m", SMALL, "-p", TEXT * 60, "-n", "5", "--temp", "0", "--ignore-eos", "-q", "-c", "5000", "--prompt-cache",
+            tmp("after"), "--prompt-cache-all", "--same", "on")
     want = run(*args, "-ngl", "0")
     check(want.rc == 0, repr(want))
     for layers in "all", "1":
@@ -206,11 +218,14 @@ def guesses():
 
 
 GREEDY = "--temp", "0", "--no-lookup"
-NEEDS_LOGITS = {"temperature": 0.7}, {"presence_penalty": 1}, {"frequency_penalty": 1}, {"logit_bias": {"7": 1}}, {"logprobs": 1}, {"grammar": "root ::= [a-z ]*"}
-OPTIONS_THAT_DO = ["--repeat-penalty", "1.3"], ["--dry-multiplier", "1"], ["--xtc-probability", "0.5"], ["--typical", "0.9"], ["--dynatemp-range", "0.5"], \
+NEEDS_LOGITS = {"temperature": 0.7}, {"presence_penalty": 1}, {"frequency_penalty": 1}, {"logit_bias": {"7": 1}}, \
+    {"logprobs": 1}, {"grammar": "root ::= [a-z ]*"}
+OPTIONS_THAT_DO = ["--repeat-penalty", "1.3"], ["--dry-multiplier", "1"], ["--xtc-probability", "0.5"], \
+    ["--typical", "0.9"], ["--dynatemp-range", "0.5"], \
     ["--samplers", "top_k"]
 NEEDS_NONE = {}, {"top_p": 0.5}, {"stop": "zzz", "n": 2}
-OPTIONS_THAT_DO_NOT = ["--top-k", "5", "--min-p", "0.1", "--top-nsigma", "1"], ["--mirostat", "1"], ["--samplers", "temperature;penalties", "--repeat-penalty", "1.3"]
+OPTIONS_THAT_DO_NOT = ["--top-k", "5", "--min-p", "0.1", "--top-nsigma", "1"], ["--mirostat", "1"], \
+    ["--samplers", "temperature;penalties", "--repeat-penalty", "1.3"]
 
 
 def lines_down(lines, *args):
@@ -221,7 +236,8 @@ def lines_down(lines, *args):
 
 @case
 def ids():
-    """tokens that are the largest logits come down as their numbers, 4 bytes each; whatever needs logits brings them; lines of both kinds give the same answers"""
+    """tokens that are the largest logits come down as their numbers, 4 bytes each; whatever needs logits brings them; lines
+    of both kinds give the same answers"""
     logits = lines_down([{"temperature": 0.7, "max_tokens": 1}])
     check(logits > 400 and logits % 4 == 0, "%d bytes" % logits)
     for line, args in [(line, []) for line in NEEDS_NONE] + [({}, args) for args in OPTIONS_THAT_DO_NOT]:
@@ -230,7 +246,8 @@ def ids():
     for line, args in [(line, []) for line in NEEDS_LOGITS] + [({}, args) for args in OPTIONS_THAT_DO]:
         n = lines_down([line], *args)
         check(0 < n <= 4 * logits and n % logits == 0, "%r %r: %d bytes" % (line, args, n))
-    both = lines_down([{"max_tokens": 2 + i, "prompt": TEXT[:9 + i], **line} for i, line in enumerate((*NEEDS_LOGITS, *NEEDS_NONE))], "-np", "16")
+    both = lines_down([{"max_tokens": 2 + i, "prompt": TEXT[:9 + i], **line} for i,
+                       line in enumerate((*NEEDS_LOGITS, *NEEDS_NONE))], "-np", "16")
     check(both > logits and both % logits, "%d bytes" % both)
     same(run("-m", SMALL, "-p", TEXT, "-n", "9", *GREEDY, "-q", "-ngl", "all", "-b", "7").down, 9 * 4, "a prompt in chunks")
 
@@ -241,7 +258,8 @@ def ids_guessed():
     path = script.write(tmp("round.gguf"), [["a", "b", "c", "d", "e", "f", "a"]])
     for extra in ["--lookup"], ["-md", path, "--draft-max", "3"]:
         got = alike("-m", path, "-p", "abcdefabcdef", "-n", "30", "--temp", "0", *extra, layers=["all"])
-        check(got.out.endswith(b"abcdefabcdefabcdefabcdefabcdef") and 4 * 30 <= got.down < 4 * 60, "%r: %d bytes" % (extra, got.down))
+        check(got.out.endswith(b"abcdefabcdefabcdefabcdefabcdef") and 4 * 30 <= got.down < 4 * 60,
+              "%r: %d bytes" % (extra, got.down))
 
 
 @case
@@ -252,7 +270,8 @@ def ids_banned():
     n = alike("-m", path, *args, layers=["all"]).down
     same(n, 3 * 4, "up to the end")
     check(alike("-m", path, *args, "--ignore-eos", layers=["all"]).down > 6 * 4, "no end is picked")
-    mute = script.write(tmp("mute.gguf"), [["a", "b", "c"]], kv=[("tokenizer.ggml.suppress_tokens", script.ARR, (script.I32, [264]))])
+    mute = script.write(tmp("mute.gguf"), [["a", "b", "c"]],
+                        kv=[("tokenizer.ggml.suppress_tokens", script.ARR, (script.I32, [264]))])
     check(alike("-m", mute, *args, layers=["all"]).down > 6 * 4, "a banned token is not picked")
     with open(path, "rb") as f:
         data = f.read()
@@ -268,7 +287,8 @@ def ids_banned():
 def kept():
     """a prompt cache on disk: written with layers on the GPU or without, it holds the same bytes, and either run reads it"""
     for name in "llama", "qwen35", "lfm2":
-        args = "-m", os.path.join(TINY, name + ".gguf"), "-p", TEXT, "-n", "3", "--temp", "0", "--ignore-eos", "-q", "--same", "on", "--prompt-cache"
+        args = ("-m", os.path.join(TINY, name + ".gguf"), "-p", TEXT, "-n", "3", "--temp", "0", "--ignore-eos", "-q", "--same",
+                "on", "--prompt-cache")
         made = {}
         for n in "0", "all", "1":
             r = run(*args, tmp(name + n), "-ngl", n)
@@ -285,16 +305,18 @@ def kept():
 def on_gpus(*args, **fake):
     """Layers that run on GPUs, of how many: what -v says; the last word before it, of a layer that cannot."""
     said = run(*args, "-v", **fake).err.decode()
-    return [tuple(map(int, m)) for m in re.findall(r"^llmrun: GPU \d+ +layers (\d+) to (\d+) of (\d+)", said, re.M)], "without a kernel" in said
+    return [tuple(map(int, m)) for m in re.findall(r"^llmrun: GPU \d+ +layers (\d+) to (\d+) of (\d+)", said,
+                                                   re.M)], "without a kernel" in said
 
 
 @case
 def states():
-    """layers with recurrent states run on the GPU, where their slots are few too; lines part within blocks and behind them"""
+    """layers with recurrent states run on the GPU, where their slots are few too; lines part within blocks and after them"""
     for name in some(RECURRENT, 3):
         path = os.path.join(TINY, name + ".gguf")
         where, lacks = on_gpus("-m", path, "-p", "Hello", "-n", "1", "-ngl", "all")
-        check(len(where) == 1 and where[0][0] == 1 and where[0][1] == where[0][2] and not lacks, "%s: layers %r on the GPU" % (name, where))
+        check(len(where) == 1 and where[0][0] == 1 and where[0][1] == where[0][2] and not lacks,
+              "%s: layers %r on the GPU" % (name, where))
         alike("-m", path, "-p", TEXT, "-n", "20", "--temp", "0", "--ignore-eos", "-b", "17")
     for name in some(("qwen35", "lfm2moe"), 2):
         path = os.path.join(TINY, name + ".gguf")
@@ -308,7 +330,8 @@ def conversation():
     lines = b"Hello there\n/regen\nWhat is that?\nAnd what is this?\n/regen\n"
     form = put("form.jinja", b"{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}<assistant>")
     for name in some(("qwen35", "lfm2", "llama"), 2):
-        args = "-m", os.path.join(TINY, name + ".gguf"), "-i", "--chat-template-file", form, "-n", "6", "-s", "3", "-q", "--same", "on"
+        args = ("-m", os.path.join(TINY, name + ".gguf"), "-i", "--chat-template-file", form, "-n", "6", "-s", "3", "-q",
+                "--same", "on")
         want = run(*args, "-ngl", "0", inp=lines)
         check(want.rc == 0 and want.out, repr(want))
         for n in LAYERS:
@@ -334,7 +357,8 @@ def several():
         want, memory = run(*args, "-ngl", "0", "-q"), least(*args[:5], "1") - 4096
         for devices in 2, 3:
             where, _ = on_gpus(*args, "-ngl", "all", devices=devices, memory=memory)
-            check(len(where) == 2 and where[0][0] == 1 and where[1][1] == where[1][2], "%s: layers %r on %d GPUs" % (name, where, devices))
+            check(len(where) == 2 and where[0][0] == 1 and where[1][1] == where[1][2],
+                  "%s: layers %r on %d GPUs" % (name, where, devices))
             got = run(*args, "-ngl", "all", "-q", devices=devices, memory=memory)
             same((got.rc, got.out, got.err), (0, want.out, want.err), "%s on %d GPUs" % (name, devices))
 
@@ -343,7 +367,8 @@ def several():
 def embedded():
     """vectors of texts: of encoders, and of decoders"""
     folder = os.path.join(HERE, "tests", "data", "encoders")
-    for path in some([os.path.join(folder, name + ".gguf") for name in ("bert", "gemma-embedding", "nomic-bert-moe")] + [SMALL], 2):
+    for path in some([os.path.join(folder, name + ".gguf") for name in ("bert", "gemma-embedding", "nomic-bert-moe")]
+                     + [SMALL], 2):
         want = run("-m", path, "--embed", "-p", TEXT, "--pooling", "mean", "-q", "-ngl", "0")
         got = run("-m", path, "--embed", "-p", TEXT, "--pooling", "mean", "-q", "-ngl", "auto", "--same", "on")
         same((got.rc, got.out, got.err), (0, want.out, want.err), path)
@@ -382,9 +407,11 @@ def near():
             # roundings of 2^-16 of a product, and of bf16 values that fall to the other side, through two layers
             worst, most = max(abs(a - b) for a, b in zip(got, want)), max(abs(x) for x in want)
             check(worst <= 0.02 * most, "%s -ngl %s: logits are %g off, of %g" % (name, layers, worst, most))
-            check(text != exact or layers == "1", "%s: no tensor core was used" % name)     # the last layer of gemma3n stays on the CPU
+            check(text != exact or layers == "1",
+                  "%s: no tensor core was used" % name)     # the last layer of gemma3n stays on the CPU
             for chunk in "1", "7", "20":
-                same(logits(path, "-ngl", layers, "--same", "off", "-b", chunk)[0], text, "%s -ngl %s -b %s" % (name, layers, chunk))
+                same(logits(path, "-ngl", layers, "--same", "off", "-b", chunk)[0], text,
+                     "%s -ngl %s -b %s" % (name, layers, chunk))
 
 
 @case
@@ -394,13 +421,15 @@ def own():
         path = os.path.join(TINY, name + ".gguf")
         args = "-m", path, "-ngl", "all", "--same", "off", "-q"
         lines = put("own.jsonl", jsonl(LINES))
-        all_of = [records(run(*args, "--batch", lines, *more).out) for more in (["-np", "1"], ["-np", "6"], ["-np", "6", "-b", "9", "--kv-block-size", "4", "--kv-blocks", "60"])]
+        all_of = [records(run(*args, "--batch", lines, *more).out)
+                  for more in (["-np", "1"], ["-np", "6"], ["-np", "6", "-b", "9", "--kv-block-size", "4", "--kv-blocks", "60"])]
         check(len(all_of[0]) == len(LINES), "%s: %d records" % (name, len(all_of[0])))
         for got in all_of[1:]:
             equal(got, all_of[0], name)
         args += "-p", TEXT, "-n", "12", "--temp", "0", "--ignore-eos"
         want = run(*args, "--no-lookup")
-        for extra in ["--lookup"], ["-md", path, "--draft-max", "3"], ["-b", "5"], ["--prompt-cache", tmp("own." + name)], ["--prompt-cache", tmp("own." + name)]:
+        for extra in ["--lookup"], ["-md", path, "--draft-max", "3"], ["-b", "5"], \
+                ["--prompt-cache", tmp("own." + name)], ["--prompt-cache", tmp("own." + name)]:
             got = run(*args, *extra)
             same((got.rc, got.out, got.err), (0, want.out, b""), "%s %s" % (name, " ".join(extra)))
 
@@ -413,7 +442,8 @@ def chosen():
         same(made["on"], logits(path, "-ngl", "0")[0], path)
         same(made["auto"], made["off" if off else "on"], path)
         said = run("-m", path, "-p", "Hello", "-n", "1", "-v", "-ngl", "all").err.decode()
-        check(("floats by tensor cores (--same auto)" in said) == off and ("the bits of the CPU (--same auto)" in said) != off, said)
+        check(("floats by tensor cores (--same auto)" in said) == off
+              and ("the bits of the CPU (--same auto)" in said) != off, said)
     refused(run("-m", SMALL, "-p", "Hello", "--same", "maybe"), 2, "--same: .*maybe", "--same maybe")
 
 
@@ -421,7 +451,8 @@ def chosen():
 def apart_on_disk():
     """--same off: a prompt cache is used by the same layers on a GPU of the same kind alone; others make it anew"""
     args = "-m", SMALL, "-p", TEXT, "-n", "3", "--temp", "0", "--ignore-eos", "--prompt-cache", tmp("apart"), "--prompt-cache-ro"
-    ways = {"cpu": (["-ngl", "0"], {}), "on": (["-ngl", "all", "--same", "on"], {}), "off": (["-ngl", "all", "--same", "off"], {}),
+    ways = {"cpu": (["-ngl", "0"], {}), "on": (["-ngl", "all", "--same", "on"], {}),
+            "off": (["-ngl", "all", "--same", "off"], {}),
             "part": (["-ngl", "1", "--same", "off"], {}), "other": (["-ngl", "all", "--same", "off"], {"cc": 86})}
     groups = {"cpu": 0, "on": 0, "off": 1, "part": 2, "other": 3}
     for maker in ways:
@@ -431,7 +462,8 @@ def apart_on_disk():
         check(r.rc == 0, repr(r))
         for reader in ways:
             r = run(*args, *ways[reader][0], **ways[reader][1])
-            check((b"it is ignored" in r.err) == (groups[maker] != groups[reader]), "%s reads what %s wrote: %r" % (reader, maker, r))
+            check((b"it is ignored" in r.err) == (groups[maker] != groups[reader]),
+                  "%s reads what %s wrote: %r" % (reader, maker, r))
 
 
 @case
@@ -509,7 +541,8 @@ def counted():
     args = "-m", path, "--batch", put("counted.jsonl", jsonl(LINES)), "-q", "-c", "64", "-np"
     few, many, bounded = need(*args, "4"), need(*args, "400"), need(*args, "400", "--state-mem", "%dK" % (state * 1024 * 10 + 1))
     check(many - few > 396 * state - 0.2, "%.1f MiB for 4 lines, %.1f for 400, with a state of %.3f" % (few, many, state))
-    check(abs(many - bounded - 392 * state) < 0.2, "%.1f MiB for 400 lines, %.1f with ten states of %.3f" % (many, bounded, state))
+    check(abs(many - bounded - 392 * state) < 0.2,
+          "%.1f MiB for 400 lines, %.1f with ten states of %.3f" % (many, bounded, state))
 
 
 def main():

@@ -1,13 +1,13 @@
 /* emu_cuda.h - thread blocks of an NVIDIA GPU on one CPU thread: with this file in front of ggml_kernels.h, [cuda] compiles as C.
- * Every GPU thread is a fiber. A fiber runs until it waits at a barrier or for its warp; then one of those that can go on follows, at
- * random, as the seed decides, where some warps are favoured so much that they get far ahead of others. What a GPU leaves undefined is
- * made visible: shared memory begins as NaN, and emu_launch returns a message when
+ * Every GPU thread is a fiber. A fiber runs until it waits at a barrier or for its warp; then one of those that can go on
+ * follows, at random, as the seed decides, where some warps are favoured so much that they get far ahead of others. What a GPU
+ * leaves undefined is made visible: shared memory begins as NaN, and emu_launch returns a message when
  *     threads of a warp meet at different instructions, or some have ended
  *     threads of a block wait at a barrier that others have passed by or ended before
  *     an address is not aligned, or shared memory is larger than the 48 KB that a kernel gets unasked.
  * It does not know the time that anything takes, nor memory that is shared between blocks, which run one after the other.
- * Fragments of mma are placed as the PTX ISA says; [cuda] repeats it. How an mma of floats adds is the hardware's: here it adds in float64 and
- * rounds once, so what is compared with a GPU's results, or with another order of sums, takes a tolerance. */
+ * Fragments of mma are placed as the PTX ISA says; [cuda] repeats it. How an mma of floats adds is the hardware's: here it adds
+ * in float64 and rounds once, so what is compared with a GPU's results, or with another order of sums, takes a tolerance. */
 #ifndef EMU_CUDA_H
 #define EMU_CUDA_H
 #ifndef _GNU_SOURCE
@@ -111,7 +111,9 @@ static void emu__fault(const char *what) {
     if (!emu.fault) emu.fault = what;
 }
 
-static unsigned emu__random(void) { return (unsigned)((emu.seed = emu.seed * 6364136223846793005u + 1442695040888963407u) >> 33); }
+static unsigned emu__random(void) {
+    return (unsigned)((emu.seed = emu.seed * 6364136223846793005u + 1442695040888963407u) >> 33);
+}
 
 /* The place in emu.ready of the fiber that goes on: of some at random, one of the most favoured warp. */
 static int emu__pick(void) {

@@ -1,9 +1,11 @@
-/* fake_cuda.c - an NVIDIA driver for tests: a libcuda.so.1 whose launches run the kernels of ggml_kernels.h by emu_cuda.h, on the CPU.
+/* fake_cuda.c - an NVIDIA driver for tests: a libcuda.so.1 whose launches run the kernels of ggml_kernels.h by emu_cuda.h, on the
+ * CPU.
  *     LD_LIBRARY_PATH=build/test/fake build/test/fake/llmrun -m tests/data/tiny/llama.gguf -p Hello -n 4 -ngl all
  * The program is linked with the image that this driver takes (tests/fake_image.s) in place of nvcc's.
- * Copies and launches are queued; a call that waits for the stream runs the queue, so a result that is read too early is still the old one. A
- * guard page follows each allocation, and no address is used for two allocations. Wrong use ends the process with exit 99 and a line that
- * begins with fake_cuda:. So does memory that was not freed when the program ends with exit code 0, 1 or 2.
+ * Copies and launches are queued; a call that waits for the stream runs the queue, so a result that is read too early is still
+ * the old one. A guard page follows each allocation, and no address is used for two allocations. Wrong use ends the process with
+ * exit 99 and a line that begins with fake_cuda:. So does memory that was not freed when the program ends with exit code 0, 1 or
+ * 2.
  *
  *     FAKE_CUDA_DEVICES=1         devices
  *     FAKE_CUDA_CC=90             compute capability, times 10
@@ -62,9 +64,11 @@ static void fake__flush_end(unsigned was) { (void)was; }
 
 #define FAKE_RUN(name, type) static void run_##name(const void *a) { name(*(const type *)a); }
 #define FAKE_ROW(name, type) {#name, run_##name, sizeof(type)},
-#define FAKE_RUN_MUL(name, bits, segs, head, table) FAKE_RUN(k_cuda_mul_##name, k_cuda_mul) FAKE_RUN(k_cuda_many_##name, k_cuda_mul)
-#define FAKE_ROW_MUL(name, bits, segs, head, table) FAKE_ROW(k_cuda_mul_##name, k_cuda_mul) FAKE_ROW(k_cuda_many_##name, k_cuda_mul)
-#define FAKE_FLOATS(X, name) X(k_cuda_mul_##name, k_cuda_mul) X(k_cuda_tensor_##name, k_cuda_mul) X(k_cuda_tensor_many_##name, k_cuda_mul)
+#define FAKE_MULS(X, name)   X(k_cuda_mul_##name, k_cuda_mul) X(k_cuda_many_##name, k_cuda_mul)
+#define FAKE_FLOATS(X, name) \
+    X(k_cuda_mul_##name, k_cuda_mul) X(k_cuda_tensor_##name, k_cuda_mul) X(k_cuda_tensor_many_##name, k_cuda_mul)
+#define FAKE_RUN_MUL(name, bits, segs, head, table) FAKE_MULS(FAKE_RUN, name)
+#define FAKE_ROW_MUL(name, bits, segs, head, table) FAKE_MULS(FAKE_ROW, name)
 #define FAKE_RUN_FLOAT(name, type) FAKE_FLOATS(FAKE_RUN, name)
 #define FAKE_ROW_FLOAT(name, type) FAKE_FLOATS(FAKE_ROW, name)
 K_CUDA_MULS(FAKE_RUN_MUL)
@@ -80,7 +84,8 @@ static const fake_kernel kernels[] = {K_CUDA_MULS(FAKE_ROW_MUL) K_CUDA_FLOATS(FA
 
 /* --- state --- */
 
-enum { OK = 0, BAD_VALUE = 1, NO_MEMORY = 2, NOT_READY = 3, STUB = 34, NO_DEVICE = 100, BAD_DEVICE = 101, BAD_IMAGE = 200, NO_CONTEXT = 201, NOT_FOUND = 500,
+enum { OK = 0, BAD_VALUE = 1, NO_MEMORY = 2, NOT_READY = 3, STUB = 34, NO_DEVICE = 100, BAD_DEVICE = 101, BAD_IMAGE = 200,
+      NO_CONTEXT = 201, NOT_FOUND = 500,
        FAILED = 719, RECORDING = 900 };
 enum { PAGE = 4096, UNIT = 1 << 16, MOST = 1 << 14, MOST_DEVICES = 8, FILLED = 1 << 18 };
 #define ADDRESSES ((size_t)1 << 40)
@@ -138,8 +143,10 @@ __attribute__((format(printf, 1, 2), noreturn)) static void fault(const char *fm
 static void on_fault(int sig, siginfo_t *info, void *context) {
     char      text[256];
     uint8_t  *at = info->si_addr;
-    const int n = snprintf(text, sizeof text, "fake_cuda: %s reads or writes at %p, %s\n", running ? at_work : "the host", (void *)at,
-                           at >= addresses && at < addresses + ADDRESSES ? "which is the device's" : "outside of the device's memory");
+    const int n = snprintf(text, sizeof text, "fake_cuda: %s reads or writes at %p, %s\n", running ? at_work : "the host",
+                           (void *)at,
+                           at >= addresses && at < addresses + ADDRESSES ? "which is the device's"
+                               : "outside of the device's memory");
     (void)sig, (void)context;
     if (write(STDERR_FILENO, text, (size_t)n) < 0) {}
     _exit(99);
@@ -184,7 +191,8 @@ static void begin(void) {
     on_exit(at_end, NULL);
 }
 
-/* Every call begins here: an error that it shall return. `level`: 1 after cuInit alone, 2 with a context, 3 not while something is recorded. */
+/* Every call begins here: an error that it shall return. `level`: 1 after cuInit alone, 2 with a context, 3 not while something
+ * is recorded. */
 static int enter(int level) {
     if (!ready) begin();
     if (++n_calls == fail_at) return fail_with;
@@ -224,14 +232,17 @@ static fake_range *new_range(fake_kind kind, size_t n, size_t align) {
     if (taken + all + align > ADDRESSES) return NULL;
     uint8_t *const lo = addresses + round_up(taken, align);
     taken = round_up(taken, align) + all;
-    return new_slot((fake_range){.kind = kind, .of = current, .p = lo + (pages - round_up(n, 256)), .lo = lo, .n = n, .pages = pages});
+    return new_slot((fake_range){.kind = kind, .of = current, .p = lo + (pages - round_up(n, 256)), .lo = lo, .n = n,
+                                 .pages = pages});
 }
 
 /* The range of one of these kinds that holds n bytes at p, NULL: none. */
 static fake_range *find(const void *p, size_t n, unsigned kinds) {
     const uint8_t *q = p;
     for (int i = 0; i < n_range; i++)
-        if (1u << range[i].kind & kinds && q >= range[i].p && q <= range[i].p + range[i].n && n <= (size_t)(range[i].p + range[i].n - q)) return &range[i];
+        if (1u << range[i].kind & kinds && q >= range[i].p && q <= range[i].p + range[i].n
+            && n <= (size_t)(range[i].p + range[i].n - q))
+            return &range[i];
     return NULL;
 }
 
@@ -253,7 +264,8 @@ static void open_memory(bool open) {
     running = open;
 }
 
-/* New memory holds NaN, of a large piece the first pages and the last one: what is behind an odd length is looked at when it is freed. */
+/* New memory holds NaN, of a large piece the first pages and the last one: what is after an odd length is looked at when it is
+ * freed. */
 static void fill(fake_range *r) {
     allow(r, true);
     memset(r->lo, 0xff, r->pages < FILLED ? r->pages : FILLED);
@@ -296,17 +308,17 @@ static void drop(fake_ops *o) {
     *o = (fake_ops){0};
 }
 
-/* An argument's words that look like addresses are the device's, and alive. Programs and their memory lie above 0x55 << 40; two numbers of 32
- * bits are hardly such a word. A small number in front of padding, whatever that holds, is none. */
+/* An argument's words that look like addresses are the device's, and alive. Programs and their memory lie above 0x55 << 40; two
+ * numbers of 32 bits are hardly such a word. There is no padding (api.h). */
 static void check_argument(const fake_op *op) {
     unsigned char there;
     for (size_t i = 0; i + 8 <= op->kernel->size; i += 8) {
         uintptr_t v;
         memcpy(&v, op->own + i, sizeof v);
         void *const p = (void *)v;
-        if ((uint32_t)v < PAGE) continue;
         if ((uint8_t *)p >= addresses && (uint8_t *)p < addresses + ADDRESSES) {
-            if (!find(p, 0, 1u << MEMORY | 1u << MAPPED | 1u << RESERVED)) fault("%s: the word at byte %zu points to freed memory of the device", op->kernel->name, i);
+            if (!find(p, 0, 1u << MEMORY | 1u << MAPPED | 1u << RESERVED))
+                fault("%s: the word at byte %zu points to freed memory of the device", op->kernel->name, i);
         } else if (v >> 40 >= 0x55 && v >> 48 == 0 && !mincore((void *)(v / PAGE * PAGE), 1, &there)) {
             fault("%s: the word at byte %zu points to memory of the host", op->kernel->name, i);
         }
@@ -337,7 +349,8 @@ static void do_op(const fake_op *op) {
     if (op->what != LAUNCH && op->what != DOWN) must_be_device(op->to, op->n, at_work);
     if (op->what == COPY || op->what == DOWN) must_be_device(op->from, op->n, at_work);
     if (op->what == DOWN && !find(op->to, op->n, 1u << PINNED)) fault("a copy to memory of the host that is not pinned any more");
-    if (op->what == UP && !op->own && !find(op->from, op->n, 1u << PINNED)) fault("a copy from memory of the host that is not pinned any more");
+    if (op->what == UP && !op->own && !find(op->from, op->n, 1u << PINNED))
+        fault("a copy from memory of the host that is not pinned any more");
     if (op->what == LAUNCH) launch(op);
     else if (op->what == SET) set(op->to, op->value, op->n);
     else memcpy(op->to, op->own ? op->own : op->from, op->n);
@@ -391,7 +404,8 @@ CALL cuMemRelease(uint64_t handle);
 CALL cuMemMap(uintptr_t at, size_t n, size_t from, uint64_t handle, uint64_t flags);
 CALL cuMemUnmap(uintptr_t at, size_t n);
 CALL cuMemSetAccess(uintptr_t at, size_t n, const int *access, size_t count);
-CALL cuLaunchKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared, void *stream, void **args, void **extra);
+CALL cuLaunchKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared,
+                    void *stream, void **args, void **extra);
 CALL cuStreamCreate(void **to, unsigned flags);
 CALL cuStreamDestroy_v2(void *stream);
 CALL cuStreamSynchronize(void *stream);
@@ -404,9 +418,12 @@ CALL cuGraphExecDestroy(void *graph);
 
 CALL cuGetErrorString(int error, const char **to) {
     static const struct { int error; const char *words; } all[] = {
-        {BAD_VALUE, "invalid argument"}, {NO_MEMORY, "out of memory"}, {STUB, "CUDA driver is a stub library"}, {NO_DEVICE, "no CUDA-capable device is detected"},
-        {BAD_DEVICE, "invalid device ordinal"}, {BAD_IMAGE, "device kernel image is invalid"}, {NO_CONTEXT, "invalid device context"},
-        {NOT_FOUND, "named symbol not found"}, {FAILED, "unspecified launch failure"}, {RECORDING, "operation not permitted when stream is capturing"}};
+        {BAD_VALUE, "invalid argument"}, {NO_MEMORY, "out of memory"}, {STUB, "CUDA driver is a stub library"},
+        {NO_DEVICE, "no CUDA-capable device is detected"},
+        {BAD_DEVICE, "invalid device ordinal"}, {BAD_IMAGE, "device kernel image is invalid"},
+        {NO_CONTEXT, "invalid device context"},
+        {NOT_FOUND, "named symbol not found"}, {FAILED, "unspecified launch failure"},
+        {RECORDING, "operation not permitted when stream is capturing"}};
     *to = NULL;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].error == error) *to = all[i].words;
@@ -553,7 +570,8 @@ CALL cuMemcpyHtoDAsync_v2(uintptr_t to, const void *from, size_t n, void *stream
     ENTER(2);
     const bool pinned = find(from, n, 1u << PINNED);
     must_be_device((void *)to, n, "cuMemcpyHtoDAsync");
-    if ((const uint8_t *)from >= addresses && (const uint8_t *)from < addresses + ADDRESSES) fault("cuMemcpyHtoDAsync from memory of the device");
+    if ((const uint8_t *)from >= addresses && (const uint8_t *)from < addresses + ADDRESSES)
+        fault("cuMemcpyHtoDAsync from memory of the device");
     if (recorded && !pinned) fault("a copy is recorded from memory that is not pinned");
     (void)stream;
     return leave(ask((fake_op){.what = UP, .to = (uint8_t *)to, .from = from, .own = pinned ? NULL : copy_of(from, n), .n = n}));
@@ -613,7 +631,8 @@ CALL cuMemAddressFree(uintptr_t at, size_t n) {
     fake_range *r = find((void *)at, n, 1u << RESERVED);
     if (!r || (uintptr_t)r->p != at || r->n != n) fault("addresses are freed that were not reserved so");
     for (int i = 0; i < n_range; i++)
-        if (range[i].kind == MAPPED && range[i].p >= r->p && range[i].p < r->p + r->n) fault("addresses are freed that still have memory");
+        if (range[i].kind == MAPPED && range[i].p >= r->p && range[i].p < r->p + r->n)
+            fault("addresses are freed that still have memory");
     end_range(r);
     return leave(OK);
 }
@@ -621,7 +640,8 @@ CALL cuMemAddressFree(uintptr_t at, size_t n) {
 CALL cuMemCreate(uint64_t *to, size_t n, const void *place, uint64_t flags) {
     static const int want[3] = {1, 0, 1};             /* pinned, no handle of the system, on a device */
     ENTER(3);
-    if (!n || n % UNIT || flags || n_physical == MOST || memcmp(place, want, sizeof want) || ((const int *)place)[3] != current) return leave(BAD_VALUE);
+    if (!n || n % UNIT || flags || n_physical == MOST || memcmp(place, want, sizeof want) || ((const int *)place)[3] != current)
+        return leave(BAD_VALUE);
     if (n > memory - used[current]) return leave(NO_MEMORY);
     used[current] += n;
     physical[n_physical++] = (fake_physical){.n = n, .device = current};
@@ -646,10 +666,13 @@ CALL cuMemMap(uintptr_t at, size_t n, size_t from, uint64_t handle, uint64_t fla
     const fake_range *all = find((void *)at, n, 1u << RESERVED);
     if (!all || (at - (uintptr_t)all->p) % UNIT) fault("memory is mapped where no addresses were reserved");
     for (int i = 0; i < n_range; i++)
-        if (range[i].kind == MAPPED && (uintptr_t)range[i].p < at + n && (uintptr_t)range[i].p + range[i].n > at) fault("memory is mapped twice");
-    if (handle - 1 >= (uint64_t)n_physical || physical[handle - 1].n != n || physical[handle - 1].mapped || from || flags) return leave(BAD_VALUE);
+        if (range[i].kind == MAPPED && (uintptr_t)range[i].p < at + n && (uintptr_t)range[i].p + range[i].n > at)
+            fault("memory is mapped twice");
+    if (handle - 1 >= (uint64_t)n_physical || physical[handle - 1].n != n || physical[handle - 1].mapped || from || flags)
+        return leave(BAD_VALUE);
     physical[handle - 1].mapped = true;
-    fill(new_slot((fake_range){.kind = MAPPED, .of = (int)handle - 1, .p = (uint8_t *)at, .lo = (uint8_t *)at, .n = n, .pages = n}));
+    fill(new_slot((fake_range){.kind = MAPPED, .of = (int)handle - 1, .p = (uint8_t *)at, .lo = (uint8_t *)at, .n = n,
+                               .pages = n}));
     return leave(OK);
 }
 
@@ -674,12 +697,14 @@ CALL cuMemSetAccess(uintptr_t at, size_t n, const int *access, size_t count) {
 
 /* --- work --- */
 
-CALL cuLaunchKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared, void *stream, void **args, void **extra) {
+CALL cuLaunchKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty, unsigned tz, unsigned shared,
+                    void *stream, void **args, void **extra) {
     const fake_kernel *k = f;
     size_t             size = 0;
     const void        *arg = NULL;
     ENTER(2);
-    if (!x || !y || z != 1 || x > INT_MAX || y > 65535 || tx != K_CUDA_THREADS || ty != 1 || tz != 1 || shared || args || !stream) return leave(BAD_VALUE);
+    if (!x || !y || z != 1 || x > INT_MAX || y > 65535 || tx != K_CUDA_THREADS || ty != 1 || tz != 1 || shared || args || !stream)
+        return leave(BAD_VALUE);
     for (; extra[0]; extra += 2) {
         if (extra[0] == (void *)1) arg = extra[1];
         if (extra[0] == (void *)2) size = *(const size_t *)extra[1];

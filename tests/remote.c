@@ -1,8 +1,8 @@
 /* remote.c - the whole command with its device in another process, for tests/remote.py:
  *     build/test/remote -m tests/data/tiny/llama.gguf -p "Hello" --repack off
- * A fork before anything is opened makes the device's process. The two share a socket and no memory. The device opens the model file itself,
- * writes its own list of operations, maps its own blocks, and runs the batches that it is sent with the CPU's functions of [dev].
- * LLMRUN_REMOTE=FILE: at the end the device writes how many messages of each kind came. */
+ * A fork before anything is opened makes the device's process. The two share a socket and no memory. The device opens the model
+ * file itself, writes its own list of operations, maps its own blocks, and runs the batches that it is sent with the CPU's
+ * functions of [dev]. LLMRUN_REMOTE=FILE: at the end the device writes how many messages of each kind came. */
 #include LLMRUN_SOURCE
 #include <sys/socket.h>
 
@@ -15,7 +15,7 @@
 #undef dev_step
 #undef model_open
 
-enum { FAR_MOST = 64 };                               /* plans; groups of blocks */
+enum { DEVICE_MOST = 64 };                               /* plans; groups of blocks */
 
 typedef struct {                                      /* the device's side of a plan */
     uint64_t  id;                                     /* 0: none */
@@ -24,67 +24,68 @@ typedef struct {                                      /* the device's side of a 
     kv_cache *kv;                                     /* its layout alone */
     pool     *p;
     fwd      *f;
-} far_plan;
+} device_plan;
 
 static struct {
     int       fd;
-    far_plan  plan[FAR_MOST];
-    struct { uint64_t id; dev_blocks mem; } blocks[FAR_MOST];
+    device_plan  plan[DEVICE_MOST];
+    struct { uint64_t id; dev_blocks mem; } blocks[DEVICE_MOST];
     uint8_t  *bounce;                                 /* a block on its way */
     size_t    n_bounce;
     long long count[REMOTE_KINDS];
-} far;
+} device_side;
 
-static void far_get(void *to, size_t n) {
-    if (!remote_get(far.fd, to, n)) die(EXIT_RESOURCE, "device: a message ends early");
+static void device_get(void *to, size_t n) {
+    if (!remote_get(device_side.fd, to, n)) die(EXIT_RESOURCE, "device: a message ends early");
 }
 
 /* Fails when the program is gone, whose end the next read then meets. */
-static void far_put(const void *from, size_t n) { (void)!remote_put(far.fd, from, n); }
+static void device_put(const void *from, size_t n) { (void)!remote_put(device_side.fd, from, n); }
 
 /* The plan, or one that is not in use. */
-static far_plan *far_plan_of(uint64_t id) {
+static device_plan *device_plan_of(uint64_t id) {
     int at = 0;
-    while (at < FAR_MOST && far.plan[at].id != id && far.plan[at].id) at++;
-    ASSERT(at < FAR_MOST);
-    return &far.plan[at];
+    while (at < DEVICE_MOST && device_side.plan[at].id != id && device_side.plan[at].id) at++;
+    ASSERT(at < DEVICE_MOST);
+    return &device_side.plan[at];
 }
 
 /* Memory of one group of a cache of the program. */
-static dev_blocks *far_blocks_of(uint64_t id) {
+static dev_blocks *device_blocks_of(uint64_t id) {
     int at = -1;
-    for (int i = 0; i < FAR_MOST; i++)
-        if (far.blocks[i].id == id || (at < 0 && !far.blocks[i].id)) at = i;
+    for (int i = 0; i < DEVICE_MOST; i++)
+        if (device_side.blocks[i].id == id || (at < 0 && !device_side.blocks[i].id)) at = i;
     ASSERT(at >= 0);
-    far.blocks[at].id = id;
-    return &far.blocks[at].mem;
+    device_side.blocks[at].id = id;
+    return &device_side.blocks[at].mem;
 }
 
-static void far_plan_drop(far_plan *p) {
+static void device_plan_drop(device_plan *p) {
     if (!p->id) return;
     fwd_free(p->f);
     kv_free(p->kv);
     pool_free(p->p);
     model_close(&p->m);
     gguf_close(&p->g);
-    *p = (far_plan){0};
+    *p = (device_plan){0};
 }
 
-static void far_make_plan(uint64_t id) {
+static void device_make_plan(uint64_t id) {
     remote_plan     in;
     err_t           e = {0};
-    far_plan       *p = far_plan_of(id);
-    far_get(&in, sizeof in);
-    far_plan_drop(p);
+    device_plan       *p = device_plan_of(id);
+    device_get(&in, sizeof in);
+    device_plan_drop(p);
     const kv_opts o = {.type_k = in.type_k, .type_v = in.type_v, .block = in.block};
     in.rope.scaling = in.scaling[0] ? in.scaling : NULL;
     p->id = id;
-    if (!k_init(in.level) || !gguf_open(&p->g, in.path, &e) || !model_open(&p->m, &p->g, &in.rope, &e)) die(EXIT_INPUT, "device: %s", e.text);
+    if (!k_init(in.level) || !gguf_open(&p->g, in.path, &e) || !model_open(&p->m, &p->g, &in.rope, &e))
+        die(EXIT_INPUT, "device: %s", e.text);
     if (in.as_bf16) model_as_bf16(&p->m);
     p->kv = kv_new(&p->m.hp, &o, (kv_load){.tokens = in.block}, &e);
     ASSERT(p->kv && p->kv->n_group == in.n_group);
     for (int il = 0; il < p->kv->n_layer; il++) {
-        dev_blocks *mem = far_blocks_of(in.group[p->kv->layer[il].group]);
+        dev_blocks *mem = device_blocks_of(in.group[p->kv->layer[il].group]);
         p->kv->layer[il].mem = mem;
         if (p->kv->state[il].mem) p->kv->state[il].mem = mem;
     }
@@ -93,88 +94,90 @@ static void far_make_plan(uint64_t id) {
     if (in.n_vocab) fwd_trim(p->f, in.n_vocab);
 }
 
-static void far_step(far_plan *p) {
+static void device_step(device_plan *p) {
     dev_batch *b = &p->f->batch;
     int32_t    sizes[4];
-    far_get(sizes, sizeof sizes);
+    device_get(sizes, sizeof sizes);
     b->n = sizes[0], b->n_out = sizes[1], b->n_seq = sizes[2], b->n_group = sizes[3];
     const size_t n = (size_t)b->n, tables = (size_t)b->n_seq * (size_t)b->n_group + 1;
-    far_get(b->token, n * sizeof *b->token);
-    far_get(b->pos, n * sizeof *b->pos);
-    far_get(b->seq, n * sizeof *b->seq);
-    far_get(b->want, n * sizeof *b->want);
+    device_get(b->token, n * sizeof *b->token);
+    device_get(b->pos, n * sizeof *b->pos);
+    device_get(b->seq, n * sizeof *b->seq);
+    device_get(b->want, n * sizeof *b->want);
     int32_t **states[DEV_STATE_ARRAYS];
     dev_batch_states(b, states);
-    for (int i = 0; i < DEV_STATE_ARRAYS; i++) far_get(*states[i], (size_t)b->n_seq * sizeof **states[i]);
+    for (int i = 0; i < DEV_STATE_ARRAYS; i++) device_get(*states[i], (size_t)b->n_seq * sizeof **states[i]);
     b->table_at = mem_grow(b->table_at, tables, sizeof *b->table_at);
-    far_get(b->table_at, tables * sizeof *b->table_at);
+    device_get(b->table_at, tables * sizeof *b->table_at);
     b->table = mem_grow(b->table, b->table_at[tables - 1], sizeof *b->table);
-    far_get(b->table, b->table_at[tables - 1] * sizeof *b->table);
+    device_get(b->table, b->table_at[tables - 1] * sizeof *b->table);
     const bool ok = dev_step(&p->f->run);
-    far_put(&ok, sizeof ok);
+    device_put(&ok, sizeof ok);
     const bool   hidden = p->f->gives == FWD_HIDDEN;
     const size_t width = (size_t)(hidden ? p->f->plan.buf[p->f->hidden].width : p->f->n_vocab);
-    for (int i = 0; i < b->n_out; i++) far_put(hidden ? fwd_hidden(p->f, i) : p->f->logits + (size_t)i * width, width * sizeof *p->f->logits);
+    for (int i = 0; i < b->n_out; i++)
+        device_put(hidden ? fwd_hidden(p->f, i) : p->f->logits + (size_t)i * width, width * sizeof *p->f->logits);
 }
 
-static void far_more(dev_blocks *mem, const remote_msg *in) {
+static void device_more(dev_blocks *mem, const remote_msg *in) {
     if (!mem->max_blocks) *mem = dev_blocks_new((size_t)in->bytes, in->a);
     const bool ok = dev_blocks_more(mem);
-    far_put(&ok, sizeof ok);
+    device_put(&ok, sizeof ok);
 }
 
-static void far_free(uint64_t id) {
-    for (int i = 0; i < FAR_MOST; i++) {
-        if (far.blocks[i].id != id) continue;
-        dev_blocks_free(&far.blocks[i].mem);
-        far.blocks[i].mem = (dev_blocks){0};
-        far.blocks[i].id = 0;
+static void device_free(uint64_t id) {
+    for (int i = 0; i < DEVICE_MOST; i++) {
+        if (device_side.blocks[i].id != id) continue;
+        dev_blocks_free(&device_side.blocks[i].mem);
+        device_side.blocks[i].mem = (dev_blocks){0};
+        device_side.blocks[i].id = 0;
     }
 }
 
 /* Reads or writes a block by way of the socket, or changes blocks in place. */
-static void far_block(const dev_blocks *mem, const remote_msg *in) {
+static void device_block(const dev_blocks *mem, const remote_msg *in) {
     ASSERT(mem->block_bytes == in->bytes);
-    if (far.n_bounce < in->bytes) far.bounce = mem_grow(far.bounce, far.n_bounce = (size_t)in->bytes, 1);
+    if (device_side.n_bounce < in->bytes)
+        device_side.bounce = mem_grow(device_side.bounce, device_side.n_bounce = (size_t)in->bytes, 1);
     switch (in->kind) {
     case REMOTE_READ:
-        dev_blocks_read(mem, in->a, far.bounce);
-        far_put(far.bounce, (size_t)in->bytes);
+        dev_blocks_read(mem, in->a, device_side.bounce);
+        device_put(device_side.bounce, (size_t)in->bytes);
         break;
     case REMOTE_WRITE:
-        far_get(far.bounce, (size_t)in->bytes);
-        dev_blocks_write(mem, in->a, far.bounce);
+        device_get(device_side.bounce, (size_t)in->bytes);
+        dev_blocks_write(mem, in->a, device_side.bounce);
         break;
     case REMOTE_COPY: dev_blocks_copy(mem, in->a, in->b); break;
     default: dev_blocks_clear(mem, in->a);
     }
 }
 
-static void far_message(const remote_msg *in) {
-    far.count[in->kind]++;
+static void device_message(const remote_msg *in) {
+    device_side.count[in->kind]++;
     switch (in->kind) {
-    case REMOTE_PLAN: far_make_plan(in->id); break;
-    case REMOTE_STEP: far_step(far_plan_of(in->id)); break;
-    case REMOTE_MORE: far_more(far_blocks_of(in->id), in); break;
-    case REMOTE_FREE: far_free(in->id); break;
-    default: far_block(far_blocks_of(in->id), in);
+    case REMOTE_PLAN: device_make_plan(in->id); break;
+    case REMOTE_STEP: device_step(device_plan_of(in->id)); break;
+    case REMOTE_MORE: device_more(device_blocks_of(in->id), in); break;
+    case REMOTE_FREE: device_free(in->id); break;
+    default: device_block(device_blocks_of(in->id), in);
     }
 }
 
-static void far_write_counts(const char *path) {
+static void device_write_counts(const char *path) {
     static const char *const names[REMOTE_KINDS] = {"plan", "step", "more", "read", "write", "copy", "clear", "free"};
     FILE *f = path ? fopen(path, "w") : NULL;
     if (!f) return;
-    for (int i = 0; i < REMOTE_KINDS; i++) fprintf(f, "%s %lld\n", names[i], far.count[i]);
+    for (int i = 0; i < REMOTE_KINDS; i++) fprintf(f, "%s %lld\n", names[i], device_side.count[i]);
     fclose(f);
 }
 
 /* The device: runs until the program closes the socket. */
-static int far_main(int fd) {
-    far.fd = fd;
+static int device_main(int fd) {
+    device_side.fd = fd;
     signal(SIGPIPE, SIG_IGN);
-    for (remote_msg in; remote_get(fd, &in, sizeof in);) far_message(&in);
-    far_write_counts(getenv("LLMRUN_REMOTE"));
+    for (remote_msg in; remote_get(fd, &in, sizeof in);) device_message(&in);
+    device_write_counts(getenv("LLMRUN_REMOTE"));
     return 0;
 }
 
@@ -184,7 +187,7 @@ int main(int argc, char **argv) {
     const pid_t device = fork();
     if (device < 0) die(EXIT_RESOURCE, "fork: %s", strerror(errno));
     close(ends[device ? 1 : 0]);
-    if (!device) return far_main(ends[1]);
+    if (!device) return device_main(ends[1]);
     remote_fd = ends[0];
     return main__run(argc, argv);
 }

@@ -1,8 +1,10 @@
-/* remote.h - a device in another address space: what stands in for [dev] above it in tests/remote.c, a program made of llmrun.c with this
- * file between [model] and [kv]. The calls become messages on a socket; only plain numbers and bytes travel. The program's blocks have no
- * memory, its plan has none but that of its results, logits or hidden rows, and its weights are unreadable from the first plan on. */
+/* remote.h - a device in another address space: what stands in for [dev] above it in tests/remote.c, a program made of llmrun.c
+ * with this file between [model] and [kv]. The calls become messages on a socket; only plain numbers and bytes travel. The
+ * program's blocks have no memory, its plan has none but that of its results, logits or hidden rows, and its weights are
+ * unreadable from the first plan on. */
 
-typedef enum { REMOTE_PLAN, REMOTE_STEP, REMOTE_MORE, REMOTE_READ, REMOTE_WRITE, REMOTE_COPY, REMOTE_CLEAR, REMOTE_FREE, REMOTE_KINDS } remote_kind;
+typedef enum { REMOTE_PLAN, REMOTE_STEP, REMOTE_MORE, REMOTE_READ, REMOTE_WRITE, REMOTE_COPY, REMOTE_CLEAR, REMOTE_FREE,
+              REMOTE_KINDS } remote_kind;
 
 typedef struct {                                      /* every message begins with it */
     int32_t  kind, a, b;                              /* a, b: block numbers; of REMOTE_MORE: most blocks */
@@ -77,7 +79,9 @@ static void remote_blocks_write(const dev_blocks *m, int32_t b, const uint8_t *f
     remote_send(from, m->block_bytes);
 }
 
-static void remote_blocks_copy(const dev_blocks *m, int32_t from, int32_t to) { remote_tell(REMOTE_COPY, m, from, to, m->block_bytes); }
+static void remote_blocks_copy(const dev_blocks *m, int32_t from, int32_t to) {
+    remote_tell(REMOTE_COPY, m, from, to, m->block_bytes);
+}
 static void remote_blocks_clear(const dev_blocks *m, int32_t b) { remote_tell(REMOTE_CLEAR, m, b, 0, m->block_bytes); }
 
 static void remote_blocks_free(dev_blocks *m) {
@@ -87,8 +91,8 @@ static void remote_blocks_free(dev_blocks *m) {
 
 /* --- models and plans --- */
 
-/* Models that are open, with what they were opened with. The fingerprint, of samples of a file's tensors, is taken before they are hidden:
- * it reads the file and not the device. */
+/* Models that are open, with what they were opened with. The fingerprint, of samples of a file's tensors, is taken before they
+ * are hidden: it reads the file and not the device. */
 static struct {
     const model *m;
     rope_opts    rope;
@@ -179,7 +183,8 @@ static void remote_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_o
     dev_plan_fill(p, n_threads, max_rows, max_out, counting || remote_fd >= 0);
     if (counting || remote_fd < 0) return;
     const int   i = remote_model_of(p);
-    remote_plan plan = {.rope = remote_models[i].rope, .n_threads = n_threads, .max_rows = max_rows, .max_out = max_out, .n_vocab = p->buf[p->n_buf - 1].width};
+    remote_plan plan = {.rope = remote_models[i].rope, .n_threads = n_threads, .max_rows = max_rows, .max_out = max_out,
+                        .n_vocab = p->buf[p->n_buf - 1].width};
     const size_t n_bytes = p->n_bytes;
     p->counting = false;
     to->a.x = dev__take(p, (size_t)max_out * to->a.ldx, sizeof *to->a.x, false);

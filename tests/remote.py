@@ -3,8 +3,9 @@
 
     python3 tests/remote.py ./llmrun build/test/remote [WORD ...]     cases whose name holds a word, else all
 
-tests/remote.c runs each step in a process that shares no memory with the program. There, weights are unreadable and blocks of the cache have
-no memory: what reaches past [dev] ends the run. Weights are packed by the program itself, so all runs have --repack off.
+tests/remote.c runs each step in a process that shares no memory with the program. There, weights are unreadable and blocks
+of the cache have no memory: what reaches past [dev] ends the run. Weights are packed by the program itself,
+so all runs have --repack off.
 """
 import collections, os, signal, struct, sys
 from kit import ENV, begin, case, check, equal, finish, jsonl, records, same, scratch, walk
@@ -22,7 +23,8 @@ TMP, tmp, put = scratch("remote")
 PLAIN, REMOTE = map(os.path.abspath, sys.argv[1:3])
 TEXT = "Tom was a cat. Tom liked milk. The cat sat on the mat, and the dog ran away. "
 ONCE = "-p", "Once upon a time", "-n", "60", "--temp", "0.6", "--seed", "5"
-TEN_LINES = [{"prompt": TEXT * (1 + i % 3) + "x" * i, "max_tokens": 8 + 5 * i, "temperature": 0.7 * (i % 3), "seed": i, "n": 1 + i % 2, "logprobs": 2} for i in range(10)]
+TEN_LINES = [{"prompt": TEXT * (1 + i % 3) + "x" * i, "max_tokens": 8 + 5 * i, "temperature": 0.7 * (i % 3), "seed": i,
+              "n": 1 + i % 2, "logprobs": 2} for i in range(10)]
 SENT = collections.Counter()           # messages that devices received, by kind
 
 
@@ -69,12 +71,14 @@ def models():
 @case
 def text():
     """a story: threads, chunks of a prompt, formats of the cache, options of RoPE, a level of the CPU"""
-    for extra in [], ["-t", "1"], ["-b", "3"], ["-ctk", "q8_0", "-ctv", "q4_0"], ["--rope-scaling", "yarn", "--rope-scale", "2"], ["--cpu", "scalar"]:
+    for extra in [], ["-t", "1"], ["-b", "3"], ["-ctk", "q8_0", "-ctv", "q4_0"], \
+            ["--rope-scaling", "yarn", "--rope-scale", "2"], ["--cpu", "scalar"]:
         both("-m", PIP, *ONCE, *extra)
     both("-m", PIP, "--score", "-p", TEXT * 8)
     both("-m", PIP, "--perplexity", "-f", put("text", TEXT.encode() * 12), "-c", "128")
     both("-m", WINDOW, "-p", TEXT, "-n", "100", "--temp", "0", "--ignore-eos", "--kv-block-size", "4")
-    both("-m", os.path.join(TINY, "phi3.gguf"), "-p", "Hello", "--logits", "-", "-c", "40")      # the context chooses the factors of RoPE
+    # the context chooses the factors of RoPE
+    both("-m", os.path.join(TINY, "phi3.gguf"), "-p", "Hello", "--logits", "-", "-c", "40")
 
 
 @case
@@ -95,7 +99,8 @@ def with_windows(*windows):
     """A copy of Pip whose layers have these windows; 0: none."""
     f, name = inflate.File(PIP), b"qwen3.attention.sliding_window"
     data, n_keys = bytes(f.b), struct.unpack_from("<Q", f.b, 16)[0]
-    key = struct.pack("<Q", len(name)) + name + struct.pack("<IIQ%dI" % len(windows), inflate.ARRAY, inflate.U32, len(windows), *windows)
+    key = struct.pack("<Q", len(name)) + name + struct.pack("<IIQ%dI" % len(windows), inflate.ARRAY, inflate.U32,
+                                                            len(windows), *windows)
     head = data[:16] + struct.pack("<Q", n_keys + 1) + key + data[24:f.at]
     return put("windows.gguf", head + bytes(-len(head) % f.align()) + data[f.base:])
 
@@ -124,7 +129,8 @@ def guesses():
 @case
 def embeddings():
     """vectors of texts: of encoders, whose rows see all rows, and of decoders, dense, with windows and with states"""
-    encoders = [os.path.join(ENCODERS, name + ".gguf") for name in ("bert", "gemma-embedding", "jina-bert-v2", "modern-bert", "nomic-bert-moe")]
+    encoders = [os.path.join(ENCODERS, name + ".gguf")
+                for name in ("bert", "gemma-embedding", "jina-bert-v2", "modern-bert", "nomic-bert-moe")]
     for path in encoders + [os.path.join(TINY, name + ".gguf") for name in ("llama_window", "qwen35", "lfm2", "gemma3n")]:
         both("-m", path, "--embed", "-p", "The cat sat on the mat", "--pooling", "mean")
         both("-m", path, "--embed", "-p", "The cat sat on the mat", "--pooling", "none")
@@ -136,8 +142,10 @@ def embeddings():
 
 @case
 def states():
-    """hybrid models, a gated delta net and short convolutions: text, batches that share their beginnings, guesses that are taken back"""
-    lines = [{"prompt": TEXT[:48] + TEXT[i:i + 3 * i], "max_tokens": 10 + 3 * i, "temperature": 0.7 * (i % 3), "seed": i, "n": 1 + i % 3} for i in range(8)]
+    """hybrid models, a gated delta net and short convolutions: text, batches that share their beginnings, guesses that are
+    taken back"""
+    lines = [{"prompt": TEXT[:48] + TEXT[i:i + 3 * i], "max_tokens": 10 + 3 * i, "temperature": 0.7 * (i % 3),
+              "seed": i, "n": 1 + i % 3} for i in range(8)]
     for name in "qwen35", "lfm2":
         model = os.path.join(TINY, name + ".gguf")
         args = "-m", model, "-p", TEXT, "-n", "60", "--temp", "0", "--ignore-eos"
@@ -145,7 +153,8 @@ def states():
         for extra in ["--lookup"], ["-md", model], ["-md", model, "--draft-max", "3", "-b", "5"]:
             same(both(*args, *extra).out, plain.out, "%s: text with %s" % (name, extra))
         same(plain.sent["free"], 2, "%s: groups, of keys and values and of states" % name)
-        for extra in ["-np", "8"], ["-np", "8", "--kv-block-size", "4", "--lookup"], ["-np", "4", "--kv-block-size", "4", "--state-mem", "64K"]:
+        for extra in ["-np", "8"], ["-np", "8", "--kv-block-size", "4", "--lookup"], \
+                ["-np", "4", "--kv-block-size", "4", "--state-mem", "64K"]:
             got = both_batch(lines, *extra, model=model)
             check(got.sent["copy"] > 0, "%s, %s: no state was copied: %r" % (name, extra, got.sent))
 

@@ -6,5 +6,6 @@ FNR == NR          { rows[after] = rows[after] $0 "\n"; next }
 FNR == 1           { file = "\"llmrun.c\"" }
 /^#line /          { at = $2 - 1; file = $3; print; next }
                    { print; at++ }
-$0 in rows         { printf "%s#line %d %s\n", rows[$0], at + 1, file; delete rows[$0] }
+$0 in rows         { printf "%s", rows[$0]; delete rows[$0]; added = 1 }
+added && !/\\$/    { printf "#line %d %s\n", at + 1, file; added = 0 }      # not inside a macro
 END                { for (r in rows) { print "rows.awk: the program has no line: " r > "/dev/stderr"; exit 1 } }

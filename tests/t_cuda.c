@@ -1,5 +1,5 @@
-/* The kernels of [cuda], run by emu_cuda.h: products have the bits of the scalar level. What the emulator must notice is tested too:
- * removed barriers, diverging threads, reads of uninitialised shared memory. */
+/* The kernels of [cuda], run by emu_cuda.h: products have the bits of the scalar level. What the emulator must notice is tested
+ * too: removed barriers, diverging threads, reads of uninitialised shared memory. */
 #include "program.h"
 #include "check.h"
 #include "t_pack.h"
@@ -35,31 +35,37 @@ static bool tc_many;                                  /* the kernels for many co
 /* Runs the kernel of a product. False: the emulator found a fault. */
 static bool tc_launch(uint32_t type, k_cuda_mul m) {
     const bool many = tc_many && k_wants_q8(type);
-    const int  i = tc_find(type, many, &m), rows = many ? K_CUDA_MANY_ROWS : K_PACK_ROWS, cols = many ? K_CUDA_MANY_COLS : K_CUDA_COLS;
+    const int  i = tc_find(type, many, &m), rows = many ? K_CUDA_MANY_ROWS : K_PACK_ROWS,
+               cols = many ? K_CUDA_MANY_COLS : K_CUDA_COLS;
     memset(m.y, 0xa5, (size_t)m.a.nt * m.ldy * 4);
     if (!CHECKF(i >= 0, "%s: no kernel", k_types[type].name)) return false;
-    const char *fault = emu_launch(tc_kernels[i].run, &m, (m.nr + rows - 1) / rows, (m.a.nt + cols - 1) / cols, K_CUDA_THREADS, tc_seed++);
+    const char *fault = emu_launch(tc_kernels[i].run, &m, (m.nr + rows - 1) / rows, (m.a.nt + cols - 1) / cols,
+                                   K_CUDA_THREADS, tc_seed++);
     return CHECKF(!fault, "%s, n %d, rows %d, columns %d: %s", tc_kernels[i].name, m.n, m.nr, m.a.nt, fault);
 }
 
 /* Where k_cuda_pack puts the codes and the scales of a unit that k_pack_rows wrote to `from`; `to` is all 0. */
 static void tc_far_unit(const k__form *f, const uint8_t *from, uint8_t *to) {
-    static const int planes[9][2] = {{0}, {1}, {2}, {2, 1}, {4}, {4, 1}, {4, 2}, {0}, {8}};     /* bits of the wider, of the narrower one */
+    /* bits of the wider, of the narrower one */
+    static const int planes[9][2] = {{0}, {1}, {2}, {2, 1}, {4}, {4, 1}, {4, 2}, {0}, {8}};
     const uint8_t   *codes = from + k__codes_at(f), *head = from + k__head_at(f);
     for (int c = 0; c < 1024 * f->segs; c++) {
-        const int r = c % 16, col = c / 16, lane = r % 8 * 4 + col / 4 % 4, reg = r / 8 * 4 + col % 64 / 16, wide = planes[f->bits][0];
+        const int r = c % 16, col = c / 16, lane = r % 8 * 4 + col / 4 % 4, reg = r / 8 * 4 + col % 64 / 16,
+                  wide = planes[f->bits][0];
         uint8_t   line[16][64];
         if (c % 1024 == 0) k__planes_get(f->bits, codes + col / 64 * 128 * f->bits, line);
         const int code = line[col % 64 / 4][4 * r + col % 4];
         for (int p = 0, width; p < 2 && (width = planes[f->bits][p]); p++) {
             const int word = (col / 64 * 8 + reg) * width / 8, part = p ? code >> wide : code & ((1 << wide) - 1);
             const int place = width * f->segs < 4 ? 4 * lane : word / 4 * 512 + lane * 16 + word % 4 * 4;
-            to[(int)k__codes_at(f) + (p ? 0 : planes[f->bits][1] * f->segs * 128) + place + col % 4] |= (uint8_t)(part << reg * width % 8);
+            to[(int)k__codes_at(f) + (p ? 0 : planes[f->bits][1] * f->segs * 128) + place
+               + col % 4] |= (uint8_t)(part << reg * width % 8);
         }
     }
     for (int line = 0; line < k__head_lines(f->head); line++)
         for (int r = 0; r < 16; r++) {
-            const int beside = r % 8 * 2 + r / 8, few = k__head_lines(f->head) < 4 ? k__head_lines(f->head) : 4, width = k__head_width(f->head, line);
+            const int beside = r % 8 * 2 + r / 8, few = k__head_lines(f->head) < 4 ? k__head_lines(f->head) : 4,
+                      width = k__head_width(f->head, line);
             uint8_t  *at = to + k__head_at(f) + (line < 4 ? (beside * few + line) * 4 : 256 + beside * 4);
             for (int b = 0; b < 4; b++) at[b] = head[64 * line + b / width * 16 * width + r * width + b % width];
         }
@@ -89,7 +95,8 @@ static void tc_against_scalar(tp_case *c, uint32_t type, int n, int nr, int nt) 
         if (many && nt > 1 && nt < 9) continue;
         tc_many = many;
         if (tc_mul(c, type, n, nr, nt, c->q.got, nr))
-            CHECKF(tq_same(c->q.want, c->q.got, nr * nt), "%s: n %d, rows %d, columns %d differ from the scalar level", k_types[type].name, n, nr, nt);
+            CHECKF(tq_same(c->q.want, c->q.got, nr * nt), "%s: n %d, rows %d, columns %d differ from the scalar level",
+                   k_types[type].name, n, nr, nt);
     }
     tc_many = false;
 }
@@ -117,9 +124,11 @@ static void t_cuda_kernels(void) {
     for (int i = 0; i < TC_KERNELS; i++) CHECKF(used[i], "%s serves no type", tc_kernels[i].name);
 }
 
-/* Every type and number of columns; rows of one unit, of a part of a unit, of a part of a block, of more blocks than there are warps. */
+/* Every type and number of columns; rows of one unit, of a part of a unit, of a part of a block, of more blocks than there are
+ * warps. */
 static void t_cuda_products(void) {
-    static const int ns[] = {32, 96, 128, 256, 352, 512, 2304}, nr[] = {16, 1, 17, 15, 33, 18, 16}, nts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64};
+    static const int ns[] = {32, 96, 128, 256, 352, 512, 2304}, nr[] = {16, 1, 17, 15, 33, 18, 16},
+    nts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64};
     tp_case          c;
     tp_new(&c);
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)
@@ -141,7 +150,8 @@ static void t_cuda_extremes(void) {
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)
         for (int f = 0; tp_is_packed(type) && f < 12; f++) {
             tq_weights(&c.q, type, 512, 16, f < 8 ? fill[f] : -1);
-            for (size_t at = 0; f >= 8 && at < 16 * c.q.row_bytes; at++) c.q.w[at] = (uint8_t)(f % 2 ? tq_rand() : tq_rand() % 4 * 85 & 0xfe);
+            for (size_t at = 0; f >= 8 && at < 16 * c.q.row_bytes; at++)
+                c.q.w[at] = (uint8_t)(f % 2 ? tq_rand() : tq_rand() % 4 * 85 & 0xfe);
             tq_acts(&c.q, 512, f < 8);
             tc_pack(&c, type, 512, 16);
             tc_against_scalar(&c, type, 512, 16, 3);
@@ -164,7 +174,8 @@ static void t_cuda_gather(void) {
             tc_many = many;
             tc_mul(&c, type, N, NR, NT, c.q.got, LDY);
             for (int t = 0; t < NT; t++) {
-                CHECKF(!memcmp(c.q.got + t * LDY, c.q.want + idx[t] * NR, NR * 4), "%s: gathered column %d", k_types[type].name, t);
+                CHECKF(!memcmp(c.q.got + t * LDY, c.q.want + idx[t] * NR, NR * 4), "%s: gathered column %d",
+                       k_types[type].name, t);
                 for (int r = NR; r < LDY; r++) CHECKF(k__bits_of(c.q.got[t * LDY + r]) == 0xa5a5a5a5, "written past the rows");
             }
             CHECK(tp_guarded(&c));
@@ -200,7 +211,8 @@ static void t_cuda_split(void) {
                 for (int many = 0; many < 2; many++) {
                     tc_many = many;
                     if (!tc_mul(&c, type, n, nr, nts[j], c.q.got, nr)) continue;
-                    CHECKF(!memcmp(c.q.want, c.q.got, (size_t)nts[j] * (size_t)nr * 4), "%s: n %d, columns %d differ", k_types[type].name, n, nts[j]);
+                    CHECKF(!memcmp(c.q.want, c.q.got, (size_t)nts[j] * (size_t)nr * 4), "%s: n %d, columns %d differ",
+                           k_types[type].name, n, nts[j]);
                 }
                 tc_many = false;
                 for (int t = 0; t < nts[j] && t < 8; t++) n_rest += split[t];
@@ -233,7 +245,8 @@ static void t_cuda_floats(void) {
         }
         memset(want, 0xa5, (size_t)nt * LDY * 4);
         k_mul_float_ref(type, w, m.row_bytes, nr, n, &m.a, want, LDY);
-        if (tc_launch(type, m)) CHECKF(tq_same(got, want, nt * LDY), "%s: n %d, rows %d, columns %d differ", k_types[type].name, n, nr, nt);
+        if (tc_launch(type, m))
+            CHECKF(tq_same(got, want, nt * LDY), "%s: n %d, rows %d, columns %d differ", k_types[type].name, n, nr, nt);
     }
     void *all[] = {w, h, x, want, got};
     for (int i = 0; i < 5; i++) mem_free(all[i]);
@@ -259,7 +272,8 @@ static void t_cuda_order(void) {
     tc_long(&c, NB);
     for (int b = 0; b < NB; b++) {
         const k_acts a = {.q = c.q.q + 256 * b, .sum = c.q.sum + b, .d = c.q.d + b, .nt = 1};
-        k_mul_quant_ref(K_Q4_K, c.q.w + b * (int)sizeof(block_q4_K), c.q.row_bytes, K_PACK_ROWS, 256, &a, term[b], K_PACK_ROWS, NULL);
+        k_mul_quant_ref(K_Q4_K, c.q.w + b * (int)sizeof(block_q4_K), c.q.row_bytes, K_PACK_ROWS, 256, &a, term[b],
+                        K_PACK_ROWS, NULL);
     }
     for (int b = 0; b < NB; b++)
         for (int r = 0; r < K_PACK_ROWS; r++) up[r] += term[b][r], down[r] += term[NB - 1 - b][r];
@@ -288,11 +302,13 @@ static void t_cuda_step_counts(void) {
         k_mul_rows(K_Q5_K, c.q.w, c.q.row_bytes, NR, N, &c.q.a, want, NR, c.q.scratch);
         for (int i = 0; i < NT * NR; i++) want[i] *= 0.37f;
         tc_many = many;
-        tc_launch(K_Q5_K, (k_cuda_mul){.w = c.packed, .a = c.q.a, .nt = &nt, .y = y, .ldy = NR, .nr = NR, .n = N, .scale = 0.37f});
+        tc_launch(K_Q5_K, (k_cuda_mul){.w = c.packed, .a = c.q.a, .nt = &nt, .y = y, .ldy = NR, .nr = NR, .n = N,
+                                       .scale = 0.37f});
         CHECKF(tq_same(want, y, NT * NR), "%d columns, factor", NT);
         c.q.a.nt = 100;                               /* the grid is larger than what is there */
         y = mem_grow(y, 200 * NR, 4);
-        tc_launch(K_Q5_K, (k_cuda_mul){.w = c.packed, .a = c.q.a, .nt = &nt, .y = y, .ldy = NR, .nr = NR, .n = N, .scale = 0.37f});
+        tc_launch(K_Q5_K, (k_cuda_mul){.w = c.packed, .a = c.q.a, .nt = &nt, .y = y, .ldy = NR, .nr = NR, .n = N,
+                                       .scale = 0.37f});
         for (int i = NT * NR; i < 100 * NR; i++) CHECK(k__bits_of(y[i]) == 0xa5a5a5a5);
         mem_free(y);
     }
@@ -300,8 +316,8 @@ static void t_cuda_step_counts(void) {
     tp_drop(&c);
 }
 
-/* Whether one of twenty runs without barrier number `skip` differs: each has another order of the threads. They are in a process of their
- * own, which may crash. */
+/* Whether one of twenty runs without barrier number `skip` differs: each has another order of the threads. They are in a process
+ * of their own, which may crash. */
 static bool tc_seen_apart(int skip, bool (*differs)(const void *), const void *of) {
     int         status = 0;
     const pid_t child = fork();
@@ -340,7 +356,8 @@ static void t_cuda_barriers(void) {
     tp_case c;
     tp_new(&c);
     tc_long(&c, 2 * K_CUDA_PARK + 9);
-    tc_barriers(&c, K_Q4_K, 256 * (2 * K_CUDA_PARK + 9), K_PACK_ROWS, 1, 6);     /* two for each K_CUDA_PARK blocks but the first, one in front of the results */
+    tc_barriers(&c, K_Q4_K, 256 * (2 * K_CUDA_PARK + 9), K_PACK_ROWS, 1, 6);     /* two for each K_CUDA_PARK blocks but the first,
+                                                                                  * one in front of the results */
     c.q.q = mem_grow(c.q.q, 2 * TQ_COLS * TQ_N, 1);
     c.q.sum = mem_grow(c.q.sum, 2 * TQ_COLS * TQ_N / 256, sizeof(k_sums));
     c.q.d = mem_grow(c.q.d, 2 * TQ_COLS * TQ_N / 256, 4);
@@ -418,7 +435,8 @@ static void t_cuda_emulator(void) {
 }
 
 static const t_case t_cuda_cases[] = {
-    {"cuda_emulator", "the emulated GPU multiplies as the PTX ISA says, and notices what a GPU leaves undefined", t_cuda_emulator},
+    {"cuda_emulator", "the emulated GPU multiplies as the PTX ISA says, and notices what a GPU leaves undefined",
+     t_cuda_emulator},
     {"cuda_kernels", "every quantised type has a kernel, every kernel a type", t_cuda_kernels},
     {"cuda_products", "products on a GPU have the bits of the scalar level: every type, 1 to 64 columns", t_cuda_products},
     {"cuda_extremes", "the same for the largest codes, and for scales that are infinite, NaN and subnormal", t_cuda_extremes},

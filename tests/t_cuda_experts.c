@@ -1,5 +1,5 @@
-/* Mixtures of experts on a GPU, run by emu_cuda.h: routing, the sort of slots and its tiles, biases, mixing and products have the bits
- * of [dev] at the scalar level. The best of a row is that of k_max. */
+/* Mixtures of experts on a GPU, run by emu_cuda.h: routing, the sort of slots and its tiles, biases, mixing and products have the
+ * bits of [dev] at the scalar level. The best of a row is that of k_max. */
 #include "program.h"
 #include "check.h"
 #include "t_cuda.h"
@@ -25,15 +25,19 @@ typedef struct {
 } te_router;
 
 static const te_router te_routers[] = {
-    {8, 2, ROUTE_SOFTMAX, true, false},   {60, 4, ROUTE_SOFTMAX, false, false}, {128, 8, ROUTE_SOFTMAX, true, false}, {32, 4, ROUTE_SOFTMAX, false, true},
-    {256, 8, ROUTE_SIGMOID, true, true},  {16, 1, ROUTE_SIGMOID, false, false}, {257, 6, ROUTE_SIGMOID, true, false}, {1, 1, ROUTE_SOFTMAX, true, false},
+    {8, 2, ROUTE_SOFTMAX, true, false},   {60, 4, ROUTE_SOFTMAX, false, false}, {128, 8, ROUTE_SOFTMAX, true, false},
+    {32, 4, ROUTE_SOFTMAX, false, true},
+    {256, 8, ROUTE_SIGMOID, true, true},  {16, 1, ROUTE_SIGMOID, false, false}, {257, 6, ROUTE_SIGMOID, true, false},
+    {1, 1, ROUTE_SOFTMAX, true, false},
     {512, 10, ROUTE_SOFTMAX, true, true}, {33, 33, ROUTE_SIGMOID, true, true},  {64, 64, ROUTE_SOFTMAX, false, false},
 };
 enum { TE_ROUTERS = sizeof te_routers / sizeof *te_routers };
 
 static void te_route(tr_case *c, const te_router *of, te_bufs *b) {
-    b->score = tr_buf(c, DEV_ALL, 1, of->n), b->pick = tr_buf(c, DEV_ALL, 1, of->used), b->weight = tr_buf(c, DEV_ALL, 1, of->used);
-    tr_op(c, (dev_op){.kind = OPS_ROUTE, .in = {b->score}, .out = {b->pick, b->weight}, .vec = of->bias ? c->vec[0] : NULL, .scale = 2.5f,
+    b->score = tr_buf(c, DEV_ALL, 1, of->n), b->pick = tr_buf(c, DEV_ALL, 1, of->used),
+    b->weight = tr_buf(c, DEV_ALL, 1, of->used);
+    tr_op(c, (dev_op){.kind = OPS_ROUTE, .in = {b->score}, .out = {b->pick, b->weight},
+                      .vec = of->bias ? c->vec[0] : NULL, .scale = 2.5f,
                       .experts = {.n = of->n, .used = of->used, .norm = of->norm, .router = of->router}});
 }
 
@@ -96,7 +100,8 @@ static void te_both_sort(tr_case *c, const dev_op *op) {
     for (int i = 0; i < n; i++) CHECK(c->share.expert[i] == ops__expert_at(&c->p, E, i));
     for (int i = 0; i < 2; i++) {
         const int cols = i ? K_CUDA_MANY_COLS : K_CUDA_COLS;
-        CHECKF(te_tiles(a.tiles[i], c->p.expert_at, E, cols, k_cuda_tiles(n, E, cols)), "tiles of %d, %d of %d, rows %d", cols, K, E, c->b.n);
+        CHECKF(te_tiles(a.tiles[i], c->p.expert_at, E, cols, k_cuda_tiles(n, E, cols)), "tiles of %d, %d of %d, rows %d",
+               cols, K, E, c->b.n);
     }
 }
 
@@ -119,10 +124,13 @@ static void te_layer(tr_case *c, const te_router *of, int rows, int n, bool skew
     tr_op(c, (dev_op){.kind = OPS_BIAS, .out = {b.up}, .vec = te_bias[1], .n = n, .each = K, .experts = {.n = of->n}});
     tr_op(c, (dev_op){.kind = OPS_ACTIVATE, .in = {b.up}, .out = {b.ff}, .n = n, .each = K, .act = ACT_SWIGLU_CLIP});
     tr_form(c, (dev_op){.out = {b.ff}, .n = n, .each = K}, 1u << K_ACT_I8);
-    tr_op(c, (dev_op){.kind = OPS_MIX, .in = {b.ff, b.weight, b.of}, .out = {b.y}, .vec = rows % 2 ? te_bias[0] : NULL, .n = n, .experts = {.n = of->n, .used = K}});
+    tr_op(c, (dev_op){.kind = OPS_MIX, .in = {b.ff, b.weight, b.of}, .out = {b.y}, .vec = rows % 2 ? te_bias[0] : NULL,
+                      .n = n, .experts = {.n = of->n, .used = K}});
     tr_ready(c);
     for (int r = 0; skew && r < rows; r++)
-        for (int e = 0; e < K && r % 9; e++) c->p.buf[b.score].a.x[(size_t)r * c->got[b.score].ldx + (size_t)e] = c->got[b.score].x[(size_t)r * c->got[b.score].ldx + (size_t)e] = 50;
+        for (int e = 0; e < K && r % 9; e++)
+            c->p.buf[b.score].a.x[(size_t)r * c->got[b.score].ldx + (size_t)e] = c->got[b.score].x[(size_t)r
+                    * c->got[b.score].ldx + (size_t)e] = 50;
     k_init("scalar");
     for (int i = 0; i < c->p.n_phase; i++)
         if (c->p.op[c->p.phase[i].first].kind == OPS_GROUP) te_both_sort(c, &c->p.op[c->p.phase[i].first]);
@@ -188,22 +196,26 @@ static void te_want(tp_case *c, uint32_t type, int n, int nr, const te_slots *s,
     for (int e = 0; e < TE_EXPERTS; e++) {
         float *y = c->q.want + s->from[e] * nr;
         a.idx = idx + s->from[e], a.nt = s->from[e + 1] - s->from[e];
-        if (a.nt) k_mul_rows(type, c->q.w + (size_t)(e * nr) * c->q.row_bytes, c->q.row_bytes, nr, n, &a, y, (size_t)nr, c->q.scratch);
+        if (a.nt)
+            k_mul_rows(type, c->q.w + (size_t)(e * nr) * c->q.row_bytes, c->q.row_bytes, nr, n, &a, y, (size_t)nr, c->q.scratch);
         if (scales) k_scale(y, scales[e], nr * a.nt);
     }
 }
 
 static void te_product(tp_case *c, uint32_t type, int n, int nr, const te_slots *s, bool own, const float *scales) {
     const bool packs = k_wants_q8(type);
-    k_cuda_mul m = {.w = packs ? c->packed : c->q.w, .row_bytes = c->q.row_bytes, .a = c->q.a, .y = c->q.got, .ldy = (size_t)nr, .nr = nr, .n = n,
+    k_cuda_mul m = {.w = packs ? c->packed : c->q.w, .row_bytes = c->q.row_bytes, .a = c->q.a, .y = c->q.got,
+                    .ldy = (size_t)nr, .nr = nr, .n = n,
                     .scale = 77, .scales = scales, .mat_bytes = packs ? k_pack_bytes(type, nr, n) : (size_t)nr * c->q.row_bytes};
     te_want(c, type, n, nr, s, own, scales);
     m.a.idx = own ? NULL : s->row;
     for (int many = 0; many < 1 + packs; many++) {
-        const int i = tc_find(type, many, &m), rows = many ? K_CUDA_MANY_ROWS : K_PACK_ROWS, cols = many ? K_CUDA_MANY_COLS : K_CUDA_COLS;
+        const int i = tc_find(type, many, &m), rows = many ? K_CUDA_MANY_ROWS : K_PACK_ROWS,
+                  cols = many ? K_CUDA_MANY_COLS : K_CUDA_COLS;
         m.tiles = s->tiles[many];
         memset(m.y, 0xa5, (size_t)(s->n * nr) * 4);
-        const char *fault = emu_launch(tc_kernels[i].run, &m, (nr + rows - 1) / rows, k_cuda_tiles(s->n, TE_EXPERTS, cols), K_CUDA_THREADS, tc_seed++);
+        const char *fault = emu_launch(tc_kernels[i].run, &m, (nr + rows - 1) / rows,
+                                       k_cuda_tiles(s->n, TE_EXPERTS, cols), K_CUDA_THREADS, tc_seed++);
         CHECKF(!fault, "%s: %s", tc_kernels[i].name, fault);
         CHECKF(tq_same(c->q.want, c->q.got, s->n * nr), "%s: n %d, rows %d, slots %d differ", tc_kernels[i].name, n, nr, s->n);
     }
@@ -235,7 +247,8 @@ static void t_cuda_experts_products(void) {
     c.q.d = mem_grow(c.q.d, 2 * TQ_COLS * TQ_N / 256, 4);
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)
         for (int i = 0; k_type_weight(type) && i < 4; i++) {
-            const int n = ns[(i + (int)type) % 4] % k_types[type].block ? 256 : ns[(i + (int)type) % 4], rows = nr[(i + (int)type) % 3];
+            const int n = ns[(i + (int)type) % 4] % k_types[type].block ? 256 : ns[(i + (int)type) % 4],
+                      rows = nr[(i + (int)type) % 3];
             te_weights(&c, type, n, rows);
             if (i % 2) tq_peaked_acts(&c.q, n, split);
             else tq_acts(&c.q, n, false);
@@ -290,13 +303,16 @@ static void te_run(bool sort, int32_t *to, size_t n) {
     te_route(&c, &te_routers[2], &b);
     b.of = tr_buf(&c, DEV_ALL, 1, K), b.y = tr_buf(&c, DEV_ALL, 1, V);
     tr_ready(&c);
-    for (int i = 0; i < ROWS * K && sort; i++) ((int32_t *)(void *)c.got[b.pick].x)[(size_t)(i / K) * c.got[b.pick].ldx + (size_t)(i % K)] = (i * 37 + i / K) % E;
+    for (int i = 0; i < ROWS * K && sort; i++)
+        ((int32_t *)(void *)c.got[b.pick].x)[(size_t)(i / K) * c.got[b.pick].ldx + (size_t)(i % K)] = (i * 37 + i / K) % E;
     if (!sort) c.got[b.y].x[V - 1] = 1000;            /* a warp finds it that is not the first */
     memset(to, 0, n * sizeof *to);
-    const k_cuda_sort_args s = {.step = &c.step, .n_expert = E, .used = K, .pick = tr_at(&c, b.pick), .slot_of = tr_at(&c, b.of), .row = to + 2000, .expert = to + 1,
+    const k_cuda_sort_args s = {.step = &c.step, .n_expert = E, .used = K, .pick = tr_at(&c, b.pick),
+                                .slot_of = tr_at(&c, b.of), .row = to + 2000, .expert = to + 1,
                                 .tiles = {to + 4000, NULL}};
     const k_cuda_best_args a = {.step = &c.step, .n = V, .x = tr_at(&c, b.y), .out = to + 1};
-    to[0] = emu_launch(sort ? te_sort : te_best, sort ? (const void *)&s : (const void *)&a, 1, 1, K_CUDA_THREADS, tc_seed++) != NULL;
+    to[0] = emu_launch(sort ? te_sort : te_best, sort ? (const void *)&s : (const void *)&a, 1, 1, K_CUDA_THREADS,
+                       tc_seed++) != NULL;
     tr_drop(&c);
 }
 
@@ -322,10 +338,12 @@ static void t_cuda_experts_barriers(void) {
 }
 
 static const t_case t_cuda_experts_cases[] = {
-    {"cuda_experts_route", "the chosen experts and their weights are those of the CPU, also among equals and NaN", t_cuda_experts_route},
+    {"cuda_experts_route", "the chosen experts and their weights are those of the CPU, also among equals and NaN",
+     t_cuda_experts_route},
     {"cuda_experts_layer", "slots, tiles, biases and mixed results of a layer are those of the CPU", t_cuda_experts_layer},
     {"cuda_experts_many", "the same for more slots than a thread block has threads", t_cuda_experts_many},
-    {"cuda_experts_products", "products of experts have the bits of the scalar level: every type, few columns and many", t_cuda_experts_products},
+    {"cuda_experts_products", "products of experts have the bits of the scalar level: every type, few columns and many",
+     t_cuda_experts_products},
     {"cuda_experts_best", "the best of a row is that of k_max, -1 where a value is not finite", t_cuda_experts_best},
     {"cuda_experts_barriers", "none of the barriers of the sort and of the best can be left out", t_cuda_experts_barriers},
 };

@@ -7,7 +7,9 @@ static void tcp_run(const void *a) { k_cuda_pack(*(const k_cuda_pack_args *)a); 
 
 enum { TCP_GUARD = 64 };
 
-static bool tcp_is_packed(uint32_t type) { return type < K_TYPE_MAX && k_types[type].block && k_pack_bytes(type, 1, k_types[type].block) > 0; }
+static bool tcp_is_packed(uint32_t type) {
+    return type < K_TYPE_MAX && k_types[type].block && k_pack_bytes(type, 1, k_types[type].block) > 0;
+}
 
 /* Rows of random bytes: any code, any scale. They end where the memory ends, and `gap` bytes lie between them. */
 static uint8_t *tcp_rows(uint32_t type, int nr, int n, size_t gap) {
@@ -17,7 +19,8 @@ static uint8_t *tcp_rows(uint32_t type, int nr, int n, size_t gap) {
     return w;
 }
 
-/* Packs with a grid of y blocks for a strip: the bytes of k_pack_rows in that order? False too where the emulator found a fault. */
+/* Packs with a grid of y blocks for a strip: the bytes of k_pack_rows in that order? False too where the emulator found a
+ * fault. */
 static bool tcp_same(uint32_t type, const uint8_t *w, size_t stride, int nr, int n, int y) {
     const size_t     size = k_pack_bytes(type, nr, n);
     uint8_t         *want = mem_aligned(size, 1), *got = mem_aligned(size + 2 * TCP_GUARD, 1);
@@ -31,7 +34,8 @@ static bool tcp_same(uint32_t type, const uint8_t *w, size_t stride, int nr, int
         const char *fault = emu_launch(tcp_run, &a, (nr + K_PACK_ROWS - 1) / K_PACK_ROWS, y, K_CUDA_THREADS, tc_seed++);
         CHECKF(!fault, "%s: %s", k_types[type].name, fault);
         same = !fault && !memcmp(want, got + TCP_GUARD, size);
-        for (size_t k = 0; k < TCP_GUARD; k++) CHECKF(got[k] == 0x5a && got[TCP_GUARD + size + k] == 0x5a, "%s: written outside", k_types[type].name);
+        for (size_t k = 0; k < TCP_GUARD; k++)
+            CHECKF(got[k] == 0x5a && got[TCP_GUARD + size + k] == 0x5a, "%s: written outside", k_types[type].name);
     }
     mem_free(want), mem_free(got);
     return same;
@@ -39,10 +43,12 @@ static bool tcp_same(uint32_t type, const uint8_t *w, size_t stride, int nr, int
 
 static void t_cuda_pack_types(void) {
     k_cuda_pack_args a;
-    for (uint32_t type = 0; type < K_TYPE_MAX + 2; type++) CHECKF((k_cuda_pack_of(type, &a) != NULL) == tcp_is_packed(type), "type %u", type);
+    for (uint32_t type = 0; type < K_TYPE_MAX + 2; type++)
+        CHECKF((k_cuda_pack_of(type, &a) != NULL) == tcp_is_packed(type), "type %u", type);
 }
 
-/* Rows of one block, of a part of a unit, of blocks of 256 and a rest, of more than a thread block takes at a time; whole strips and parts. */
+/* Rows of one block, of a part of a unit, of blocks of 256 and a rest, of more than a thread block takes at a time; whole strips
+ * and parts. */
 static void t_cuda_pack_bytes(void) {
     static const int ns[] = {32, 64, 96, 128, 256, 352, 512, 1024, 1312, 2304}, nrs[] = {16, 1, 33, 15, 17};
     for (uint32_t type = 0; type < K_TYPE_MAX; type++)
@@ -51,7 +57,8 @@ static void t_cuda_pack_bytes(void) {
             const size_t gap = i % 3 ? 0 : 6;
             if (n % k_types[type].block) continue;
             uint8_t *w = tcp_rows(type, nr, n, gap);
-            CHECKF(tcp_same(type, w, k_row_bytes(type, n) + gap, nr, n, 1 + i % 3), "%s: n %d, rows %d: other bytes", k_types[type].name, n, nr);
+            CHECKF(tcp_same(type, w, k_row_bytes(type, n) + gap, nr, n, 1 + i % 3), "%s: n %d, rows %d: other bytes",
+                   k_types[type].name, n, nr);
             mem_free(w);
         }
 }
@@ -77,7 +84,8 @@ static void t_cuda_pack_barriers(void) {
 
 static const t_case t_cuda_pack_cases[] = {
     {"cuda_pack types", "there is a kernel for every type that is packed, and for no other", t_cuda_pack_types},
-    {"cuda_pack bytes", "the bytes of k_pack_rows in a GPU's order for every type, any width and number of rows, nothing outside", t_cuda_pack_bytes},
+    {"cuda_pack bytes", "the bytes of k_pack_rows in a GPU's order for every type, any width and number of rows, nothing outside",
+     t_cuda_pack_bytes},
     {"cuda_pack barriers", "none of the barriers can be left out", t_cuda_pack_barriers},
 };
 static const t_suite t_cuda_pack_suite = SUITE(t_cuda_pack_cases);

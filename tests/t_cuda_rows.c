@@ -1,4 +1,5 @@
-/* k_cuda_rows of [cuda], run by emu_cuda.h: lists of operations as [dev] writes them change the same bytes in a copy of its buffers. */
+/* k_cuda_rows of [cuda], run by emu_cuda.h: lists of operations as [dev] writes them change the same bytes in a copy of its
+ * buffers. */
 #include "program.h"
 #include "check.h"
 #include "t_cuda.h"
@@ -31,7 +32,8 @@ typedef struct {
 static void tr_new(tr_case *c, int n) {
     memset(c, 0, sizeof *c);
     dev_plan_begin(&c->p, ops_kinds);
-    c->b = (dev_batch){.n = n, .n_seq = (n + 2) / 3, .n_group = 2, .pos = c->pos, .seq = c->seq, .want = c->want, .table = c->table, .table_at = c->table_at};
+    c->b = (dev_batch){.n = n, .n_seq = (n + 2) / 3, .n_group = 2, .pos = c->pos, .seq = c->seq, .want = c->want,
+                       .table = c->table, .table_at = c->table_at};
     for (int i = 0; i < n; i++) c->seq[i] = i / 3, c->pos[i] = 2 + i / 3 % 5 * 4 + i % 3, c->want[i] = i % 3 == 1 || i == n - 1;
     for (int i = 0; i <= 2 * c->b.n_seq; i++) c->table_at[i] = (size_t)(8 * i);
     for (int i = 0; i < 16 * c->b.n_seq; i++) c->table[i] = (i * 7 + 3) % (16 * c->b.n_seq);
@@ -57,7 +59,9 @@ static void tr_form(tr_case *c, dev_op op, unsigned forms) {
     tr_op(c, op);
 }
 
-static void *tr_copy(const void *from, size_t n, size_t each) { return from ? memcpy(mem_aligned(n, each), from, n * each) : NULL; }
+static void *tr_copy(const void *from, size_t n, size_t each) {
+    return from ? memcpy(mem_aligned(n, each), from, n * each) : NULL;
+}
 
 /* Some rows have outliers, some are 0. */
 static void tr_fill(dev_acts *a) {
@@ -77,7 +81,8 @@ static void tr_ready(tr_case *c) {
         const size_t rows = (size_t)a->rows, sums = 2 * rows * (a->ldq / 256);
         tr_fill(a);
         if (a->h) memset(a->h, 0x5a, rows * a->ldx * 2);
-        if (a->q) memset(a->q, 0x5a, 2 * rows * a->ldq), memset(a->sum, 0x5a, sums * sizeof *a->sum), memset(a->d, 0x5a, sums * 4);
+        if (a->q)
+            memset(a->q, 0x5a, 2 * rows * a->ldq), memset(a->sum, 0x5a, sums * sizeof *a->sum), memset(a->d, 0x5a, sums * 4);
         c->got[i] = *a;
         c->got[i].x = tr_copy(a->x, rows * a->ldx, 4);
         c->got[i].h = tr_copy(a->h, rows * a->ldx, 2);
@@ -107,7 +112,8 @@ static void tr_drop(tr_case *c) {
 
 /* A layer with `heads` K/V heads in the second group of the cache; another layer stands before it in each block. */
 static void tr_cache(tr_case *c, uint32_t type_k, uint32_t type_v, int heads, int hd_k, int hd_v, bool hadamard) {
-    const size_t bk = k_kv_bytes(type_k, hd_k), bv = k_kv_bytes(type_v, hd_v), n = (size_t)(TR_PAGE * heads), block = (n * (bk + bv) + 64 + 15) / 16 * 16;
+    const size_t bk = k_kv_bytes(type_k, hd_k), bv = k_kv_bytes(type_v, hd_v), n = (size_t)(TR_PAGE * heads),
+                 block = (n * (bk + bv) + 64 + 15) / 16 * 16;
     c->cache_bytes = 16 * (size_t)c->b.n_seq * block;
     c->cache = mem_aligned(c->cache_bytes, 1);
     memset(c->cache, 0x5a, c->cache_bytes);
@@ -117,8 +123,10 @@ static void tr_cache(tr_case *c, uint32_t type_k, uint32_t type_v, int heads, in
     c->blocks.slab = &c->cache;
     c->blocks.tail[0] = (dev_tail){.bytes = block, .all = {.base = c->cache_got}};
     c->blocks.n_tail = 1;
-    c->kv = (dev_kv){.mem = &c->blocks, .group = 1, .block = TR_PAGE, .n_head = heads, .type_k = type_k, .type_v = type_v, .hd_k = hd_k, .hd_v = hd_v,
-                     .hadamard_k = hadamard ? k_hadamard_size(hd_k) : 1, .hadamard_v = hadamard ? k_hadamard_size(hd_v) : 1, .k_at = 32,
+    c->kv = (dev_kv){.mem = &c->blocks, .group = 1, .block = TR_PAGE, .n_head = heads, .type_k = type_k, .type_v = type_v,
+                     .hd_k = hd_k, .hd_v = hd_v,
+                     .hadamard_k = hadamard ? k_hadamard_size(hd_k) : 1,
+                     .hadamard_v = hadamard ? k_hadamard_size(hd_v) : 1, .k_at = 32,
                      .v_at = 32 + n * bk, .k_stride = bk, .v_stride = bv};
 }
 
@@ -239,7 +247,8 @@ static void tr_each_kind(const tr_kind *k, int n, int heads, int rows, dev_row_s
 
 /* Coefficients of several streams are n_head^2 values of a row: vectors are not shorter than that. */
 static void t_cuda_rows_kinds(void) {
-    static const int ns[] = {1, 15, 16, 17, 31, 33, 95, 256, 300, 1000, 2049, 5000}, rows[] = {2, 1, 9, 33}, heads[] = {1, 3, 4, 17};
+    static const int ns[] = {1, 15, 16, 17, 31, 33, 95, 256, 300, 1000, 2049, 5000}, rows[] = {2, 1, 9, 33},
+    heads[] = {1, 3, 4, 17};
     for (int k = 0; k < TR_KINDS; k++) {
         for (int i = 0; i < 12; i++) {
             const int n = ns[i], h = n > 1000 ? 2 : n < 17 ? 1 : heads[(i + k) % 4];
@@ -259,7 +268,8 @@ static void t_cuda_rows_gather(void) {
 
 /* Values that are infinite, NaN, large and tiny, and zeros of both signs. */
 static void tr_odd(tr_case *c, dev_buf b) {
-    static const float odd[] = {INFINITY, -INFINITY, NAN, 3e38f, -3e38f, 1e30f, 1e-30f, -0.0f, 0.0f, 88.5f, -88.5f, 200.0f, 7.0f, -7.0f, 127.5f, 1e-38f};
+    static const float odd[] = {INFINITY, -INFINITY, NAN, 3e38f, -3e38f, 1e30f, 1e-30f, -0.0f, 0.0f, 88.5f, -88.5f,
+                                200.0f, 7.0f, -7.0f, 127.5f, 1e-38f};
     dev_acts *a = &c->p.buf[b].a, *g = &c->got[b];
     for (int r = 0; r < a->rows; r++)
         for (size_t i = tq_rand() % 64; r && i < a->ldx; i += 1 + tq_rand() % (r % 3 ? 512 : 64))
@@ -269,7 +279,8 @@ static void tr_odd(tr_case *c, dev_buf b) {
 static void t_cuda_rows_odd(void) {
     static tr_case c;
     for (int k = 0; k < TR_KINDS; k++) {
-        if (tr_kinds[k].op.kind == OPS_BLEND || tr_kinds[k].op.kind == OPS_CORRECT) continue;   /* which NaN is which does not show */
+        /* which NaN is which does not show */
+        if (tr_kinds[k].op.kind == OPS_BLEND || tr_kinds[k].op.kind == OPS_CORRECT) continue;
         tr_new(&c, 9);
         tr_kind_op(&c, &tr_kinds[k], 700, 1, DEV_ALL);
         for (int i = 1; i < c.p.n_buf; i++) tr_odd(&c, i);
@@ -281,7 +292,8 @@ static void t_cuda_rows_odd(void) {
 
 /* --- forms --- */
 
-/* Rows with outliers and rows without, both forms and each alone. Blocks shorter than 256; rows of more blocks than there are warps. */
+/* Rows with outliers and rows without, both forms and each alone. Blocks shorter than 256; rows of more blocks than there are
+ * warps. */
 static void t_cuda_rows_forms(void) {
     static const int      ns[] = {32, 64, 96, 224, 256, 288, 1024, 2080, 5024};
     static const unsigned forms[] = {1u << K_ACT_I8, 1u << K_ACT_BF16 | 1u << K_ACT_I8, 1u << K_ACT_BF16};
@@ -329,13 +341,14 @@ static void tr_store(int type_k, int type_v, int heads, int hd_k, int hd_v, bool
     tr_op(&c, (dev_op){.kind = OPS_STORE, .in = {k, v}, .n = hd_k, .n_head = heads, .cache = {.kv = &c.kv}});
     tr_ready(&c);
     if (rows == 9 && type_k == type_v) tr_odd(&c, k);
-    for (size_t i = 0; rows == 3 && i < 3 * c.got[k].ldx; i++) c.got[k].x[i] = c.p.buf[k].a.x[i] = roundf(c.got[k].x[i]);   /* equal magnitudes */
+    /* equal magnitudes */
+    for (size_t i = 0; rows == 3 && i < 3 * c.got[k].ldx; i++) c.got[k].x[i] = c.p.buf[k].a.x[i] = roundf(c.got[k].x[i]);
     tr_both(&c, "store");
     tr_drop(&c);
 }
 
-/* Every type of keys beside every type of values; heads that do not fill their last block. Keys are odd values too where none of them is
- * the same as another after a transform. */
+/* Every type of keys beside every type of values; heads that do not fill their last block. Keys are odd values too where none of
+ * them is the same as another after a transform. */
 static void t_cuda_rows_store(void) {
     static const int hd[] = {64, 80, 128, 96, 256, 8, 16, 112};
     for (int i = 0; i < 25; i++) {
@@ -354,7 +367,8 @@ static void t_cuda_rows_hadamard(void) {
             tr_new(&c, i % 2 ? 9 : 2);
             tr_cache(&c, K_F32, K_F32, heads, n, n, true);
             c.kv.hadamard_k = i % 2 ? size : 1, c.kv.hadamard_v = i % 2 ? 1 : size;
-            tr_op(&c, (dev_op){.kind = OPS_HADAMARD, .out = {tr_buf(&c, DEV_ALL, 1, n * heads)}, .n = n, .n_head = heads, .hadamard = {.kv = &c.kv, .values = i % 2 == 0}});
+            tr_op(&c, (dev_op){.kind = OPS_HADAMARD, .out = {tr_buf(&c, DEV_ALL, 1, n * heads)}, .n = n, .n_head = heads,
+                               .hadamard = {.kv = &c.kv, .values = i % 2 == 0}});
             tr_ready(&c);
             tr_both(&c, "hadamard");
             tr_drop(&c);
@@ -366,14 +380,17 @@ static void t_cuda_rows_hadamard(void) {
 
 enum { TR_D = 320, TR_HD = 64, TR_HEADS = 3 };
 
-/* What stands between the products of a layer: the residual stream and its norm; queries, keys and values to the cache, in chains of
- * their own; the gate. The second list is for rows that ask for something. */
+/* What stands between the products of a layer: the residual stream and its norm; queries, keys and values to the cache, in chains
+ * of their own; the gate. The second list is for rows that ask for something. */
 static void tr_layer(tr_case *c, uint32_t type, bool hadamard, dev_row_set set) {
     enum { D = TR_D, HD = TR_HD, H = TR_HEADS };
     const unsigned both = 1u << K_ACT_I8 | 1u << K_ACT_BF16;
-    const dev_buf  x = tr_buf(c, DEV_ALL, 1, D), o = tr_buf(c, DEV_ALL, 1, D), h = tr_buf(c, DEV_ALL, 1, D), q = tr_buf(c, set, 1, 2 * H * HD);
-    const dev_buf  k = tr_buf(c, DEV_ALL, 1, H * HD), v = tr_buf(c, DEV_ALL, 1, H * HD), cs = tr_buf(c, DEV_ALL, 1, HD), gate = tr_buf(c, DEV_ALL, 1, 2 * D);
-    const dev_op   norm = {.kind = OPS_NORM, .vec = c->vec[0], .scale = 1e-6f}, rope = {.kind = OPS_ROPE, .in = {cs}, .n = HD, .rope = {.n_rot = HD, .halves = true}};
+    const dev_buf  x = tr_buf(c, DEV_ALL, 1, D), o = tr_buf(c, DEV_ALL, 1, D), h = tr_buf(c, DEV_ALL, 1, D),
+                   q = tr_buf(c, set, 1, 2 * H * HD);
+    const dev_buf  k = tr_buf(c, DEV_ALL, 1, H * HD), v = tr_buf(c, DEV_ALL, 1, H * HD), cs = tr_buf(c, DEV_ALL, 1, HD),
+                   gate = tr_buf(c, DEV_ALL, 1, 2 * D);
+    const dev_op   norm = {.kind = OPS_NORM, .vec = c->vec[0], .scale = 1e-6f},
+                   rope = {.kind = OPS_ROPE, .in = {cs}, .n = HD, .rope = {.n_rot = HD, .halves = true}};
     dev_op         op;
     tr_cache(c, type, type, H, HD, HD, hadamard);
     tr_op(c, (dev_op){.kind = OPS_ADD, .in = {x, o}, .out = {x}, .n = D});
@@ -416,8 +433,10 @@ static void t_cuda_rows_each(void) {
             const int         each = k % 3 ? k % 3 + 1 : 0, n = 64 + 32 * k;
             const dev_row_set set = k % 2 ? DEV_OUT : DEV_ALL;
             const dev_buf     a = tr_buf(&c, set, each ? each : 1, n), b = tr_buf(&c, set, each ? each : 1, n);
-            tr_op(&c, (dev_op){.kind = OPS_BIAS, .rows = set, .each = each, .beside = k > 0, .out = {a}, .n = n, .vec = c.vec[k % 3]});
-            tr_op(&c, (dev_op){.kind = OPS_ACTIVATE, .rows = set, .each = each, .in = {b}, .out = {a}, .n = n, .act = ACT_SWIGLU_CLIP});
+            tr_op(&c, (dev_op){.kind = OPS_BIAS, .rows = set, .each = each, .beside = k > 0, .out = {a}, .n = n,
+                               .vec = c.vec[k % 3]});
+            tr_op(&c, (dev_op){.kind = OPS_ACTIVATE, .rows = set, .each = each, .in = {b}, .out = {a}, .n = n,
+                               .act = ACT_SWIGLU_CLIP});
             tr_form(&c, (dev_op){.rows = set, .each = each, .out = {a}, .n = n}, 1u << K_ACT_I8);
         }
         tr_ready(&c);
@@ -430,17 +449,20 @@ static void t_cuda_rows_each(void) {
 
 /* --- barriers --- */
 
-/* Lists for one row in which a thread reads what another has written before, at every barrier: sums of more values than are fetched at a
- * time, moves to other places, forms with outliers; keys that are normed, rotated, transformed and stored. */
+/* Lists for one row in which a thread reads what another has written before, at every barrier: sums of more values than are
+ * fetched at a time, moves to other places, forms with outliers; keys that are normed, rotated, transformed and stored. */
 static void tr_tight(tr_case *c, int list) {
     enum { D = TR_MOST, N = D - 32, HD = 64, H = 4 };
-    const dev_buf x = tr_buf(c, DEV_ALL, 1, D), y = tr_buf(c, DEV_ALL, 1, D), g = tr_buf(c, DEV_ALL, 1, 1), like = tr_buf(c, DEV_ALL, 1, D);
+    const dev_buf x = tr_buf(c, DEV_ALL, 1, D), y = tr_buf(c, DEV_ALL, 1, D), g = tr_buf(c, DEV_ALL, 1, 1),
+                  like = tr_buf(c, DEV_ALL, 1, D);
     const dev_buf k = tr_buf(c, DEV_ALL, 1, H * HD), v = tr_buf(c, DEV_ALL, 1, H * HD), cs = tr_buf(c, DEV_ALL, 1, HD);
-    const dev_op  back = {.kind = OPS_PICK, .in = {x}, .out = {y}, .n = N, .n_head = 1, .pick = {.at = 3, .to = 5}}, forth = {.kind = OPS_PICK, .in = {y}, .out = {x}, .n = N, .n_head = 1, .pick = {.at = 7, .to = 2}};
+    const dev_op  back = {.kind = OPS_PICK, .in = {x}, .out = {y}, .n = N, .n_head = 1, .pick = {.at = 3, .to = 5}},
+                  forth = {.kind = OPS_PICK, .in = {y}, .out = {x}, .n = N, .n_head = 1, .pick = {.at = 7, .to = 2}};
     tr_cache(c, K_Q8_0, K_Q4_0, H, HD, HD, true);
     for (int i = 0; i < TR_MOST; i++) c->vec[2][i] *= 0.01f;          /* a gate of many values that is neither 0 nor 1 */
     if (list == 0) {
-        tr_op(c, (dev_op){.kind = OPS_NORM, .norm = {.kind = K_NORM_LAYER}, .in = {x}, .out = {y}, .n = D, .vec = c->vec[0], .scale = 1e-6f});
+        tr_op(c, (dev_op){.kind = OPS_NORM, .norm = {.kind = K_NORM_LAYER}, .in = {x}, .out = {y}, .n = D,
+                          .vec = c->vec[0], .scale = 1e-6f});
         tr_op(c, forth);
         tr_op(c, (dev_op){.kind = OPS_GATE, .in = {x}, .out = {g}, .n = D, .vec = c->vec[2]});
         tr_op(c, (dev_op){.kind = OPS_ADD_SCALED, .in = {y, g}, .out = {x}, .n = D});

@@ -1,12 +1,14 @@
-/* Recurrent layers on a GPU, run by emu_cuda.h: the short convolution, the gated delta rule and what slots keep. Steps as [kv] plans them, one
- * after the other, leave the same bytes in a copy of the slots and give the same results as [dev] at the scalar level. */
+/* Recurrent layers on a GPU, run by emu_cuda.h: the short convolution, the gated delta rule and what slots keep. Steps as [kv]
+ * plans them, one after the other, leave the same bytes in a copy of the slots and give the same results as [dev] at the scalar
+ * level. */
 #include "program.h"
 #include "check.h"
 #include "t_cuda.h"
 #include "t_cuda_rows.h"
 #include "t_quant.h"
 
-enum { TS_SEQS = 5, TS_SLOTS = 3 * TS_SEQS, TS_WIDE = 700 };       /* most sequences; slots: two of each, and its snapshot; most channels */
+enum { TS_SEQS = 5, TS_SLOTS = 3 * TS_SEQS, TS_WIDE = 700 };       /* most sequences; slots: two of each, and its snapshot; most
+                                                                    * channels */
 
 /* A layer: a convolution alone has no heads. */
 typedef struct {
@@ -47,14 +49,16 @@ typedef struct {
 
 static size_t ts_aligned(size_t n) { return (n + 63) / 64 * 64; }
 
-/* A layer behind another one in each slot, and n sequences that have not begun. */
+/* A layer after another one in each slot, and n sequences that have not begun. */
 static void ts_new(ts_case *t, const ts_shape *s, int n_seq) {
-    const size_t ring = ts_aligned((size_t)((s->taps - 1 + DEV_LOG) * s->width) * 4), gates = ts_aligned((size_t)(DEV_LOG * 2 * s->n_v) * 4);
+    const size_t ring = ts_aligned((size_t)((s->taps - 1 + DEV_LOG) * s->width) * 4),
+                 gates = ts_aligned((size_t)(DEV_LOG * 2 * s->n_v) * 4);
     const size_t sums = (size_t)(s->n_v * s->d_k * s->d_v) * 4;
     memset(t, 0, sizeof *t);
     t->shape = s, t->n_seq = n_seq;
     t->p.n = 1;
-    t->st = (dev_state){.mem = &t->mem, .taps = s->taps, .width = s->width, .log = DEV_LOG, .n_k = s->n_k, .n_v = s->n_v, .d_k = s->d_k, .d_v = s->d_v,
+    t->st = (dev_state){.mem = &t->mem, .taps = s->taps, .width = s->width, .log = DEV_LOG, .n_k = s->n_k, .n_v = s->n_v,
+                        .d_k = s->d_k, .d_v = s->d_v,
                         .ring_at = 64, .gate_at = 64 + ring, .sum_at = 64 + ring + gates};
     t->mem = dev_blocks_new(ts_aligned(t->st.sum_at + sums), TS_SLOTS);
     t->mem.slab_blocks = TS_SLOTS;
@@ -75,13 +79,16 @@ static void ts_drop(ts_case *t) {
     mem_free(t->got);
 }
 
-/* What the step does with the state of sequence i, as kv_advance() has it: n rows, some of which may stand in place of the last ones. */
+/* What the step does with the state of sequence i, as kv_advance() has it: n rows, some of which may stand in place of the last
+ * ones. */
 static void ts_turn(ts_case *t, int i, int n, int *pos) {
     ts_seq    *s = &t->seq[i];
     const int  back = s->filled - s->at, p = s->filled - (back ? (int)(tq_rand() % (unsigned)(back + 1)) : 0), end = p + n;
-    const int  least = end - DEV_LOG > s->at ? end - DEV_LOG : s->at, most = p > least ? p : least, to = least + (int)(tq_rand() % (unsigned)(most - least + 1));
+    const int  least = end - DEV_LOG > s->at ? end - DEV_LOG : s->at, most = p > least ? p : least,
+               to = least + (int)(tq_rand() % (unsigned)(most - least + 1));
     const bool moves = s->at && tq_rand() % 2, snap = tq_rand() % 2;
-    const int  now[] = {s->at || s->filled ? s->slot : -1, moves ? s->other : s->slot, s->at, to, snap ? s->snap : -1, s->at + 1 + (int)(tq_rand() % (unsigned)(end - s->at))};
+    const int  now[] = {s->at || s->filled ? s->slot : -1, moves ? s->other : s->slot, s->at, to, snap ? s->snap : -1,
+                        s->at + 1 + (int)(tq_rand() % (unsigned)(end - s->at))};
     for (int k = 0; k < DEV_STATE_ARRAYS; k++) t->state[k][i] = now[k];
     if (moves) s->other = s->slot, s->slot = now[1];
     s->at = to, s->filled = end;
@@ -112,9 +119,11 @@ static void ts_plan(ts_case *t, bool out) {
     t->raw = tr_buf(c, DEV_ALL, 1, at + s->width);
     t->alpha = tr_buf(c, DEV_ALL, 1, s->n_v + 1), t->beta = tr_buf(c, DEV_ALL, 1, s->n_v + 1);
     t->o = tr_buf(c, out ? DEV_OUT : DEV_ALL, 1, s->n_v ? s->n_v * s->d_v : s->width);
-    dev_op op = {.kind = s->n_v ? OPS_DELTA : OPS_CONV, .rows = out ? DEV_OUT : DEV_ALL, .in = {t->raw}, .out = {t->o}, .n = s->n_v ? s->d_v : s->width,
+    dev_op op = {.kind = s->n_v ? OPS_DELTA : OPS_CONV, .rows = out ? DEV_OUT : DEV_ALL, .in = {t->raw}, .out = {t->o},
+                 .n = s->n_v ? s->d_v : s->width,
                  .n_head = s->n_v, .vec = t->taps, .scale = 1e-6f,
-                 .state = {.st = &t->st, .at = at, .d_k = s->d_k, .n_vec = s->width * s->taps, .grouped = s->grouped, .decay = t->decay, .step = t->gate}};
+                 .state = {.st = &t->st, .at = at, .d_k = s->d_k, .n_vec = s->width * s->taps, .grouped = s->grouped,
+                           .decay = t->decay, .step = t->gate}};
     if (s->n_v) op.in[1] = t->alpha, op.in[2] = t->beta;
     tr_op(c, op);
     op.kind = OPS_KEEP, op.rows = DEV_ALL, op.out[0] = 0;
@@ -135,7 +144,8 @@ static const char *ts_first(ts_case *t, int spare) {
     const ts_shape *s = t->shape;
     if (!s->n_v) return tr_launch(c, &c->p.phase[0], 3);
     const k_cuda_delta_args a = ops__delta_args(&c->share, &c->p.op[0]);
-    return emu_launch(ts_delta, &a, (t->n_seq + spare) * s->n_v, (s->d_v + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS, K_CUDA_THREADS, tc_seed++);
+    return emu_launch(ts_delta, &a, (t->n_seq + spare) * s->n_v, (s->d_v + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS,
+                      K_CUDA_THREADS, tc_seed++);
 }
 
 /* A phase on the CPU. */
@@ -164,7 +174,7 @@ static void ts_step(ts_case *t, const int *rows, bool out) {
     tr_drop(&t->c);
 }
 
-/* Steps of one to 64 rows for each sequence, one behind the other: rows that are taken back, slots that are left, snapshots. */
+/* Steps of one to 64 rows for each sequence, one after the other: rows that are taken back, slots that are left, snapshots. */
 static void t_cuda_state_steps(void) {
     static const int each[] = {7, 1, 1, 16, 2, 17, 1, 64, 1, 3};
     static ts_case   t;
@@ -174,7 +184,8 @@ static void t_cuda_state_steps(void) {
         ts_new(&t, &ts_shapes[i], conv ? TS_SEQS : n_seq);
         for (int k = 0; k < steps; k++) {
             int rows[TS_SEQS];
-            for (int q = 0; q < TS_SEQS; q++) rows[q] = each[(k + 3 * q) % 10] < 20 || !conv || q == 0 ? each[(k + 3 * q) % 10] : 2;
+            for (int q = 0; q < TS_SEQS; q++)
+                rows[q] = each[(k + 3 * q) % 10] < 20 || !conv || q == 0 ? each[(k + 3 * q) % 10] : 2;
             ts_step(&t, rows, conv && k % 3 == 2);
         }
         ts_drop(&t);
@@ -221,8 +232,11 @@ static void t_cuda_state_barriers(void) {
 }
 
 static const t_case t_cuda_state_cases[] = {
-    {"cuda_state_steps", "convolutions, gated delta rules and slots of recurrent layers have the bits of the scalar level, step after step", t_cuda_state_steps},
-    {"cuda_state_keys", "a gated delta rule with longer keys than its kernel has registers for stays on the CPU", t_cuda_state_keys},
+    {"cuda_state_steps",
+     "convolutions, gated delta rules and slots of recurrent layers have the bits of the scalar level, step after step",
+     t_cuda_state_steps},
+    {"cuda_state_keys", "a gated delta rule with longer keys than its kernel has registers for stays on the CPU",
+     t_cuda_state_keys},
     {"cuda_state_barriers", "none of the barriers of the gated delta rule can be left out", t_cuda_state_barriers},
 };
 static const t_suite t_cuda_state_suite = SUITE(t_cuda_state_cases);

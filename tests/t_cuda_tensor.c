@@ -1,5 +1,5 @@
-/* Float matrices by tensor cores, run by emu_cuda.h. They have an order of their own, and the order in which a GPU's mma adds is not
- * specified: results are near a sum in float64, and equal among themselves, whatever columns are beside a column. */
+/* Float matrices by tensor cores, run by emu_cuda.h. They have an order of their own, and the order in which a GPU's mma adds is
+ * not specified: results are near a sum in float64, and equal among themselves, whatever columns are beside a column. */
 #include "program.h"
 #include "check.h"
 #include "t_cuda.h"
@@ -24,7 +24,8 @@ typedef struct {
     uint32_t  type;
     int       n, nr, ldx;
     uint8_t  *w;                                      /* [nr, n] */
-    float    *x, *alone, *got;                        /* [TCT_COLS, ldx]; [TCT_COLS, TCT_LD]: a column at a time; guarded at the end */
+    float    *x, *alone, *got;                        /* [TCT_COLS, ldx]; [TCT_COLS, TCT_LD]: a column at a time; guarded at the
+                                                       * end */
     uint16_t *h;                                      /* x rounded */
 } tct_case;
 
@@ -60,7 +61,8 @@ static tct_case tct_new(uint32_t type, int n, int nr, int gap) {
     c.x = mem_aligned((size_t)all, 4), c.h = mem_aligned((size_t)all, 2);
     c.alone = mem_new(TCT_COLS * TCT_LD, 4), c.got = mem_new(TCT_COLS * TCT_LD + TCT_GUARD, 4);
     for (int i = 0; i < nr * n; i++) tct_put(&c, i / n, i % n, tq_unit() * (i % 5 ? 1.0f : 0.01f));
-    for (int i = 0; i < all; i++) c.x[i] = i % c.ldx < n ? tq_unit() * tq_unit() * (i / c.ldx % 3 ? 1.0f : 3000.0f) : NAN, c.h[i] = k_f32_to_bf16(c.x[i]);
+    for (int i = 0; i < all; i++)
+        c.x[i] = i % c.ldx < n ? tq_unit() * tq_unit() * (i / c.ldx % 3 ? 1.0f : 3000.0f) : NAN, c.h[i] = k_f32_to_bf16(c.x[i]);
     return c;
 }
 
@@ -77,18 +79,22 @@ static int tct_find(uint32_t type, bool many) {
 }
 
 static k_cuda_mul tct_args(const tct_case *c, int first, int nt) {
-    return (k_cuda_mul){.w = c->w, .row_bytes = (size_t)(c->n * tct_size(c->type)), .y = c->got, .ldy = TCT_LD, .nr = c->nr, .n = c->n,
+    return (k_cuda_mul){.w = c->w, .row_bytes = (size_t)(c->n * tct_size(c->type)), .y = c->got, .ldy = TCT_LD,
+                        .nr = c->nr, .n = c->n,
                         .a = {.x = c->x + first * c->ldx, .h = c->h + first * c->ldx, .ldx = (size_t)c->ldx, .nt = nt}};
 }
 
-/* Nothing is written behind the rows and columns. False: the emulator found a fault. */
+/* Nothing is written after the rows and columns. False: the emulator found a fault. */
 static bool tct_launch(const tct_case *c, const k_cuda_mul *m, bool many) {
-    const int i = tct_find(c->type, many), rows = many ? K_CUDA_MANY_ROWS : K_PACK_ROWS, cols = many ? K_CUDA_MANY_COLS : K_CUDA_COLS, nt = m->a.nt;
+    const int i = tct_find(c->type, many), rows = many ? K_CUDA_MANY_ROWS : K_PACK_ROWS,
+              cols = many ? K_CUDA_MANY_COLS : K_CUDA_COLS, nt = m->a.nt;
     if (!CHECKF(i >= 0, "%s: no kernel", k_types[c->type].name)) return false;
     memset(c->got, 0xa5, (TCT_COLS * TCT_LD + TCT_GUARD) * 4);
-    const char *fault = emu_launch(tct_kernels[i].run, m, (m->nr + rows - 1) / rows, m->tiles ? m->tiles[0] + 1 : (nt + cols - 1) / cols, K_CUDA_THREADS, tc_seed++);
+    const char *fault = emu_launch(tct_kernels[i].run, m, (m->nr + rows - 1) / rows,
+                                   m->tiles ? m->tiles[0] + 1 : (nt + cols - 1) / cols, K_CUDA_THREADS, tc_seed++);
     for (int k = 0; k < TCT_COLS * TCT_LD + TCT_GUARD; k++)
-        if (k / TCT_LD >= nt || k % TCT_LD >= m->nr) CHECKF(k__bits_of(c->got[k]) == 0xa5a5a5a5, "%s: written outside", tct_kernels[i].name);
+        if (k / TCT_LD >= nt || k % TCT_LD >= m->nr)
+            CHECKF(k__bits_of(c->got[k]) == 0xa5a5a5a5, "%s: written outside", tct_kernels[i].name);
     return CHECKF(!fault, "%s, n %d, rows %d, columns %d: %s", tct_kernels[i].name, c->n, c->nr, nt, fault);
 }
 
@@ -105,7 +111,8 @@ static void tct_equal(const tct_case *c, int first, int nt, bool many) {
     const k_cuda_mul m = tct_args(c, first, nt);
     if (!tct_launch(c, &m, many)) return;
     for (int t = 0; t < nt; t++)
-        CHECKF(!memcmp(c->got + t * TCT_LD, c->alone + (first + t) * TCT_LD, (size_t)c->nr * 4), "%s, n %d, rows %d: column %d of %d%s is another than alone",
+        CHECKF(!memcmp(c->got + t * TCT_LD, c->alone + (first + t) * TCT_LD, (size_t)c->nr * 4),
+               "%s, n %d, rows %d: column %d of %d%s is another than alone",
                k_types[c->type].name, c->n, c->nr, t, nt, many ? ", many" : "");
 }
 
@@ -141,13 +148,16 @@ static void t_cuda_tensor_mma(void) {
     int bad = 0;
     CHECK(!emu_launch(tct_multiply, &bad, 1, 1, 64, 1));
     EQ_INT(bad, 0);
-    for (int i = 0; i < 8; i++) CHECK(k__cuda_bf16x2(halfway[i], halfway[7 - i]) == (k_f32_to_bf16(halfway[i]) | (uint32_t)k_f32_to_bf16(halfway[7 - i]) << 16));
+    for (int i = 0; i < 8; i++)
+        CHECK(k__cuda_bf16x2(halfway[i],
+                             halfway[7 - i]) == (k_f32_to_bf16(halfway[i]) | (uint32_t)k_f32_to_bf16(halfway[7 - i]) << 16));
     emu_free();
 }
 
 /* Every type; rows of any length, aligned to 16 bytes and not; parts of a strip and several strips; any number of columns. */
 static void t_cuda_tensor_equal(void) {
-    static const int ns[] = {1, 32, 33, 95, 128, 256, 320, 600, 608}, nr[] = {16, 1, 17, 70, 64, 16, 33, 18, 31}, nts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64};
+    static const int ns[] = {1, 32, 33, 95, 128, 256, 320, 600, 608}, nr[] = {16, 1, 17, 70, 64, 16, 33, 18, 31},
+    nts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64};
     for (int i = 0; i < 4 * 9; i++) {
         tct_case c = tct_new(tct_types[i % 4], ns[i / 4], nr[i / 4], i / 4 % 3 ? (8 - ns[i / 4] % 8) % 8 + 8 : 3);
         tct_alone(&c);
@@ -160,8 +170,9 @@ static void t_cuda_tensor_equal(void) {
     }
 }
 
-/* A sum of float64. Beside the products, an mma rounds once for each 16 of them, at 2^-24 of what it has so far, and so do the sums of the blocks.
- * Where factors are in two parts, the parts have 2^-18 less than a factor, and the product of the two small parts is left out, which is as much. */
+/* A sum of float64. Beside the products, an mma rounds once for each 16 of them, at 2^-24 of what it has so far, and so do the
+ * sums of the blocks. Where factors are in two parts, the parts have 2^-18 less than a factor, and the product of the two small
+ * parts is left out, which is as much. */
 static void t_cuda_tensor_near(void) {
     static const int ns[] = {32, 95, 600};
     for (int i = 0; i < 4 * 3; i++) {
@@ -173,10 +184,12 @@ static void t_cuda_tensor_near(void) {
         for (int t = 0; t < 9; t++)
             for (int r = 0; r < c.nr; r++) {
                 double sum = 0, all = 0;
-                for (int k = 0; k < c.n; k++) sum += tct_w(&c, r, k) * tct_x(&c, t, k), all += fabs(tct_w(&c, r, k) * tct_x(&c, t, k));
+                for (int k = 0; k < c.n; k++)
+                    sum += tct_w(&c, r, k) * tct_x(&c, t, k), all += fabs(tct_w(&c, r, k) * tct_x(&c, t, k));
                 const double off = fabs((double)c.alone[t * TCT_LD + r] - sum) / all;
                 if (off > worst) worst = off;
-                CHECKF(off <= most, "%s, n %d: row %d, column %d is %g, not %g", k_types[c.type].name, c.n, r, t, (double)c.alone[t * TCT_LD + r], sum);
+                CHECKF(off <= most, "%s, n %d: row %d, column %d is %g, not %g", k_types[c.type].name, c.n, r, t,
+                       (double)c.alone[t * TCT_LD + r], sum);
             }
         CHECKF(worst < 0x1p-12, "%g", worst);
         tct_drop(&c);
@@ -196,7 +209,8 @@ static void t_cuda_tensor_places(void) {
         m.a.idx = idx, m.scale = 0.37f;
         if (tct_launch(&c, &m, many))
             for (int k = 0; k < NT * 36; k++)
-                CHECKF(c.got[k / 36 * TCT_LD + k % 36] == c.alone[idx[k / 36] * TCT_LD + k % 36] * 0.37f, "%s: gathered column %d", k_types[c.type].name, k / 36);
+                CHECKF(c.got[k / 36 * TCT_LD + k % 36] == c.alone[idx[k / 36] * TCT_LD + k % 36] * 0.37f,
+                       "%s: gathered column %d", k_types[c.type].name, k / 36);
         m = tct_args(&c, 0, nt);
         m.nt = &nt;
         m.a.nt = 60;                                  /* more than the kernel finds in the step */
@@ -209,7 +223,8 @@ static void t_cuda_tensor_places(void) {
         if (tct_launch(&c, &m, many))
             for (int k = 0; k < SLOTS * 18; k++) {
                 const int t = k / 18, e = t < 5;
-                CHECKF(c.got[t * TCT_LD + k % 18] == c.alone[t * TCT_LD + 18 * e + k % 18] * scales[e], "%s: slot %d", k_types[c.type].name, t);
+                CHECKF(c.got[t * TCT_LD + k % 18] == c.alone[t * TCT_LD + 18 * e + k % 18] * scales[e], "%s: slot %d",
+                       k_types[c.type].name, t);
             }
         tct_drop(&c);
     }
@@ -286,7 +301,8 @@ static void t_cuda_tensor_barriers(void) {
 static const t_case t_cuda_tensor_cases[] = {
     {"cuda_tensor mma", "the emulated GPU multiplies and rounds bf16 as the PTX ISA says", t_cuda_tensor_mma},
     {"cuda_tensor kernels", "floats have kernels by tensor cores, no other type has", t_cuda_tensor_kernels},
-    {"cuda_tensor equal", "a column gives the same bits alone and among others, by few and by many columns, at any place", t_cuda_tensor_equal},
+    {"cuda_tensor equal", "a column gives the same bits alone and among others, by few and by many columns, at any place",
+     t_cuda_tensor_equal},
     {"cuda_tensor near", "results are near those in float64", t_cuda_tensor_near},
     {"cuda_tensor places", "gathered columns, factors, counts from the step, slots of experts", t_cuda_tensor_places},
     {"cuda_tensor odd", "what is not finite spoils its own row or column", t_cuda_tensor_odd},

@@ -1,8 +1,8 @@
-/* t_dev.c - [dev]: every operation of every tiny model against a reference device, lists without hidden dependencies, batches from a file.
- * The reference device runs the same list on one thread with the scalar level: rows and products from the last to the first, one row of
- * weights at a time, from the file's layout; attention one query at a time, which looks for the positions that it sees; experts row by row. */
+/* t_dev.c - [dev]: every operation of every tiny model against the plain reference, lists without hidden dependencies, batches
+ * from a file. */
 #include "program.h"
 #include "check.h"
+#include "plain.h"
 #include "t_fwd.h"
 
 enum { TD_ROWS = 10 };                                /* of the batch that is compared */
@@ -16,7 +16,8 @@ typedef struct {
 static td_copy td_pieces(const dev_plan *p, dev_buf b) {
     const dev_acts *a = &p->buf[b].a;
     const size_t    rows = (size_t)a->rows, n[6] = {rows * a->ldx * sizeof *a->x, rows * a->ldx * sizeof *a->h, 2 * rows * a->ldq,
-                                                    2 * rows * (a->ldq / 256) * sizeof *a->sum, 2 * rows * (a->ldq / 256) * sizeof *a->d, rows};
+                                                    2 * rows * (a->ldq / 256) * sizeof *a->sum,
+                                                    2 * rows * (a->ldq / 256) * sizeof *a->d, rows};
     void *const     at[6] = {a->x, a->h, a->q, a->sum, a->d, a->split};
     td_copy         c;
     for (int i = 0; i < 6; i++) c.p[i] = at[i], c.n[i] = at[i] ? n[i] : 0;
@@ -61,81 +62,17 @@ static void td_drop(const dev_plan *p, td_copy *all) {
     mem_free(all);
 }
 
-/* All products, row by row of the weights as the file has them. */
-static void td_products(dev *dv, const dev_op *op) {
-    int                n;
-    const dev_product *list = ops__list(dv->run->plan, op, &n);
-    for (int i = n - 1; i >= 0; i--) {
-        dev_mat     w = *list[i].w;
-        dev_product m = list[i];
-        w.packed = NULL;
-        m.w = &w;
-        for (int r = m.n > 0 ? m.n_out - 1 : -1; r >= 0; r--) ops__mul(dv, &m, r, 1);
-    }
-}
-
-/* Whether row r of the batch sees position `at` of its sequence: of those before it, or of all rows of the sequence. */
-static bool td_sees(const dev_batch *b, const dev_op *op, int r, int64_t at) {
-    const int64_t far = b->pos[r] - at, window = op->cache.window;
-    if (op->cache.view == VIEW_PAST) return far >= 0 && (!window || far < window);
-    for (int i = 0; i < b->n; i++)
-        if (b->seq[i] == b->seq[r] && b->pos[i] == at) return !window || llabs(far) <= window / 2;
-    return false;
-}
-
-/* Attention, one query of one row at a time. */
-static void td_attend(dev *dv, const dev_op *op) {
-    const dev_run   *run = dv->run;
-    const dev_batch *b = run->batch;
-    const dev_kv    *kv = op->cache.kv;
-    for (int i = run->plan->rows[op->rows].n - 1; i >= 0; i--)
-        for (int h = op->n_head - 1; h >= 0; h--) {
-            const int      r = run->plan->rows[op->rows].row[i];
-            const uint8_t **kb = run->views[dv->ith], **vb = kb + run->n_views;
-            int            n_blocks;
-            const int32_t *table = dev_table(b, kv->group, r, &n_blocks);
-            k_attn_row     row = {.q = ops__in(dv, op, 0, i) + h * kv->hd_k, .o = ops__out(dv, op, 0, i) + h * kv->hd_v, .at = b->pos[r]};
-            while (!td_sees(b, op, r, row.begin)) row.begin++;
-            for (row.end = row.begin; row.end < n_blocks * kv->block && td_sees(b, op, r, row.end);) row.end++;
-            ops__kv_views(kv, table, n_blocks, h / op->cache.group, kb, vb);
-            const k_attn_args a = {.n_rows = 1, .rows = &row, .hd_k = kv->hd_k, .hd_v = kv->hd_v, .scale = op->scale, .softcap = op->cache.cap,
-                                   .sinks = op->cache.sinks ? op->cache.sinks + h : NULL, .slopes = op->cache.slope ? op->cache.slope + h : NULL,
-                                   .type_k = kv->type_k, .type_v = kv->type_v, .k_blocks = kb, .v_blocks = vb, .block = kv->block,
-                                   .k_stride = kv->k_stride, .v_stride = kv->v_stride};
-            k_attn(&a, dv->scratch);
-        }
-}
-
-/* The slots of experts: by expert, then by row. */
-static void td_slots(dev *dv, const dev_op *op) {
-    const dev_plan *p = dv->run->plan;
-    int             slot = 0;
-    for (int e = 0; e < op->experts.n; e++)
-        for (int r = 0; r < p->rows[op->rows].n; r++)
-            for (int i = 0; i < op->experts.used; i++) {
-                if (dev_ints(ops__in(dv, op, 0, r))[i] != e) continue;
-                dev_ints(ops__out(dv, op, 1, r))[i] = slot;
-                dev_ints(ops__out(dv, op, 0, 0))[slot++] = r;
-            }
-}
-
-/* One operation: by the CPU's functions as a step has it, or by the reference device. */
-static void td_run(dev *dv, const dev_op *op, bool reference) {
+/* One operation by the CPU's functions as a step has it, on this thread. */
+static void td_run(dev *dv, const dev_op *op) {
     int n;
-    if (reference && op->kind == OPS_ATTEND) {
-        td_attend(dv, op);
-    } else if (reference && op->kind == OPS_GROUP) {
-        td_slots(dv, op);
-    } else if (op->row->run) {
+    if (op->row->run) {
         n = dev__count(dv->run, op);
-        for (int i = 0; i < n; i++) op->row->run(dv, op, reference ? n - 1 - i : i);
-    } else if (reference) {
-        td_products(dv, op);
-    } else {
-        const dev_product *list = ops__list(dv->run->plan, op, &n);
-        ops__matmul(dv, list, n);
-        dev_wait(dv);
+        for (int i = 0; i < n; i++) op->row->run(dv, op, i);
+        return;
     }
+    const dev_product *list = ops__list(dv->run->plan, op, &n);
+    ops__matmul(dv, list, n);
+    dev_wait(dv);
 }
 
 typedef struct {
@@ -192,18 +129,20 @@ static void td_compare(void *ctx, int ith) {
         td_copy *before = td_save(run->plan);
         uint8_t *slots = td_stores(op->kind) ? td_slots_save(j->r->kv) : NULL;
         k_init(j->level);
-        td_run(&dv, op, false);
+        td_run(&dv, op);
         const uint64_t cache = td_stores(op->kind) ? td_cache(j->r->kv) : 0;
         td_copy       *after = td_save(run->plan);
         td_restore(run->plan, before);
         td_slots_restore(j->r->kv, slots);
         mem_free(slots);
         k_init("scalar");
-        td_run(&dv, op, true);
+        plain_run(&dv, op);
         const dev_buf b = td_differs(run->plan, after);
-        CHECKF(!b, "%s, %s%s: operation %d, %s of layer %d: other bytes in %s", j->name, j->level, j->packed ? ", packed" : "", i, op->row->name,
+        CHECKF(!b, "%s, %s%s: operation %d, %s of layer %d: other bytes in %s", j->name, j->level,
+               j->packed ? ", packed" : "", i, op->row->name,
                op->layer, run->plan->buf[b].name);
-        CHECKF(!cache || cache == td_cache(j->r->kv), "%s, %s: operation %d of layer %d stores other bytes", j->name, j->level, i, op->layer);
+        CHECKF(!cache || cache == td_cache(j->r->kv), "%s, %s: operation %d of layer %d stores other bytes", j->name,
+               j->level, i, op->layer);
         j->bad += b != 0;
         td_drop(run->plan, before);
         td_drop(run->plan, after);
@@ -222,7 +161,7 @@ static bool td_texts(t_rig *r, const int32_t *ids, int n, kv_seq *s[2]) {
     return true;
 }
 
-/* A batch of two sequences, the second behind a past; every third row and the last ones ask for logits. */
+/* A batch of two sequences, the second after a past; every third row and the last ones ask for logits. */
 static bool td_batch(t_rig *r, const int32_t *ids, int n, kv_seq *s[2]) {
     const int a = n < TD_ROWS - 1 ? n : TD_ROWS - 1, past = n < 6 ? n - 1 : 5;
     fwd_begin(r->f);
@@ -234,8 +173,10 @@ static bool td_batch(t_rig *r, const int32_t *ids, int n, kv_seq *s[2]) {
     return CHECK(kv_reserve(s[1], past + 1));
 }
 
-/* fn on a model, opened as `how` says and with a batch: of two sequences, the second behind a past; in an encoder of two texts, each whole. */
-static void td_model(const t_tiny *t, const char *ids_path, const t_how *how, void (*fn)(t_rig *r, const t_tiny *t, const t_how *how)) {
+/* fn on a model, opened as `how` says and with a batch: of two sequences, the second after a past; in an encoder of two texts,
+ * each whole. */
+static void td_model(const t_tiny *t, const char *ids_path, const t_how *how,
+                     void (*fn)(t_rig *r, const t_tiny *t, const t_how *how)) {
     t_rig r;
     int   n;
     if (!t_rig_open(&r, t_tiny_path(t->file), how)) return;
@@ -320,8 +261,8 @@ static bool td_picks(const dev_op *a, const dev_op *b) {
     return false;
 }
 
-/* Chains of one phase run side by side: no operation of one touches what one of another writes. What an operation picks out of all rows of a
- * buffer is no operation's of the same phase to write: those rows may belong to another task. */
+/* Chains of one phase run side by side: no operation of one touches what one of another writes. What an operation picks out of
+ * all rows of a buffer is no operation's of the same phase to write: those rows may belong to another task. */
 static void td_independent(t_rig *r, const t_tiny *t, const t_how *how) {
     const dev_plan *p = &r->f->plan;
     (void)how;
@@ -330,9 +271,11 @@ static void td_independent(t_rig *r, const t_tiny *t, const t_how *how) {
         for (int b = 1, chain = 0; b < p->phase[i].n; b++) {
             if (op[b].beside) chain = b;
             for (int a = 0; a < b; a++) {
-                CHECKF(a >= chain || !td_conflict(&op[a], &op[b]), "%s, phase %d: %s and %s are not independent", t->name, i, op[a].row->name,
+                CHECKF(a >= chain || !td_conflict(&op[a], &op[b]), "%s, phase %d: %s and %s are not independent", t->name,
+                       i, op[a].row->name,
                        op[b].row->name);
-                CHECKF(!td_picks(&op[a], &op[b]) && !td_picks(&op[b], &op[a]), "%s, phase %d: one of %s and %s picks rows that the other writes", t->name, i,
+                CHECKF(!td_picks(&op[a], &op[b]) && !td_picks(&op[b], &op[a]),
+                       "%s, phase %d: one of %s and %s picks rows that the other writes", t->name, i,
                        op[a].row->name, op[b].row->name);
             }
         }
@@ -384,7 +327,8 @@ static void td_reversed(t_rig *r, const t_tiny *t, const t_how *how) {
     td_slots_restore(r->kv, slots);
     pool_run(r->p, td_backwards, &r->f->run);
     for (int k = 0; k < n_out; k++)
-        CHECKF(memcmp(want + (size_t)k * n, td_result(r, k), n * sizeof *want) == 0, "%s: tasks in another order give other bytes", t->name);
+        CHECKF(memcmp(want + (size_t)k * n, td_result(r, k), n * sizeof *want) == 0,
+               "%s: tasks in another order give other bytes", t->name);
     mem_free(want);
     mem_free(slots);
 }
@@ -403,9 +347,12 @@ static void td_played(t_rig *r, const t_tiny *t, const t_how *how) {
     uint8_t     *slots = td_slots_save(r->kv);        /* which the step may change in place */
     if (!CHECK(dev_step(&r->f->run))) return;
     float       *want = mem_new(V * (size_t)b->n_out, sizeof *want);
-    const size_t tables = (size_t)b->n_seq * (size_t)b->n_group + 1, states = (size_t)b->n_seq * 4, sizes[] = {n * 4, n * 4, n * 4, n, tables * sizeof *b->table_at, b->table_at[tables - 1] * 4, states, states, states, states, states,
+    const size_t tables = (size_t)b->n_seq * (size_t)b->n_group + 1, states = (size_t)b->n_seq * 4,
+                 sizes[] = {n * 4, n * 4, n * 4, n, tables * sizeof *b->table_at, b->table_at[tables - 1] * 4, states,
+                            states, states, states, states,
                                                                                 states};
-    void *const  parts[] = {b->token, b->pos, b->seq, b->want, b->table_at, b->table, b->state_in, b->state_out, b->state_at, b->state_to, b->snap, b->snap_at};
+    void *const  parts[] = {b->token, b->pos, b->seq, b->want, b->table_at, b->table, b->state_in, b->state_out,
+                            b->state_at, b->state_to, b->snap, b->snap_at};
     enum { PARTS = sizeof parts / sizeof *parts };
     FILE        *f = tmpfile();
     memcpy(want, r->f->logits, V * (size_t)b->n_out * sizeof *want);
@@ -416,7 +363,8 @@ static void td_played(t_rig *r, const t_tiny *t, const t_how *how) {
     td_slots_restore(r->kv, slots);
     if (ok) rewind(f);
     for (int i = 0; ok && i < PARTS; i++) ok = fread(parts[i], 1, sizes[i], f) == sizes[i];
-    CHECKF(ok && dev_step(&r->f->run) && memcmp(want, r->f->logits, V * (size_t)b->n_out * sizeof *want) == 0, "%s: a recorded batch gives other logits", t->name);
+    CHECKF(ok && dev_step(&r->f->run) && memcmp(want, r->f->logits, V * (size_t)b->n_out * sizeof *want) == 0,
+           "%s: a recorded batch gives other logits", t->name);
     if (f) fclose(f);
     mem_free(want);
     mem_free(slots);
@@ -425,7 +373,8 @@ static void td_played(t_rig *r, const t_tiny *t, const t_how *how) {
 static void t_dev_played(void) { td_each_model(&t_plain, 1, 0, td_played); }
 
 static const t_case t_dev_cases[] = {
-    {"dev reference", "every operation of every tiny model gives the reference device's bytes, at every level, packed and not", t_dev_reference},
+    {"dev reference", "every operation of every tiny model gives the reference device's bytes, at every level, packed and not",
+     t_dev_reference},
     {"dev independent", "operations of one phase that run side by side depend on nothing of each other", t_dev_independent},
     {"dev order", "tasks in reverse order give the same bytes", t_dev_order},
     {"dev recorded batch", "a batch from a file gives the same logits", t_dev_played},

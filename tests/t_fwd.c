@@ -28,7 +28,8 @@ static const char *t_tiny_path(const char *name) {
 }
 
 static bool t_tiny_next(FILE *f, t_tiny *t) {
-    return fscanf(f, "%63s %63s %63s %63s %63s %d %d %d %d %d %15s %lf", t->name, t->file, t->ids, t->logits, t->greedy, &t->n_tokens,
+    return fscanf(f, "%63s %63s %63s %63s %63s %d %d %d %d %d %15s %lf", t->name, t->file, t->ids, t->logits, t->greedy,
+                  &t->n_tokens,
                   &t->n_vocab, &t->first, &t->step, &t->rows, t->metric, &t->limit) == 12;
 }
 
@@ -204,7 +205,8 @@ static void t_fwd_same_bits(void) {
             for (int k = 0; i % 2 && k < r.p->n; k++) r.p->seat[k].crowded = INT_MAX;
             float *got = t_rig_logits(&r, ids, n, hows[i].chunk);
             CHECKF(memcmp(got, want, (size_t)n * (size_t)t.n_vocab * sizeof *got) == 0,
-                   "%s: %s%s, %d threads, chunks of %d, blocks of %d: other bits", t.name, hows[i].level, hows[i].packed ? ", packed" : "",
+                   "%s: %s%s, %d threads, chunks of %d, blocks of %d: other bits", t.name, hows[i].level,
+                   hows[i].packed ? ", packed" : "",
                    hows[i].threads, hows[i].chunk, hows[i].block);
             mem_free(got);
             t_rig_close(&r);
@@ -228,7 +230,8 @@ static void t_fwd_cache_model(const char *name) {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         t_rig r;
         t_how how = {"scalar", 1, 512, 32, types[i], false};
-        t_how others[] = {{"auto", 2, 7, 3, types[i], false}, {"avx2", 2, 5, 32, types[i], false}, {"avx512", 1, 33, 8, types[i], true}};
+        t_how others[] = {{"auto", 2, 7, 3, types[i], false}, {"avx2", 2, 5, 32, types[i], false},
+                          {"avx512", 1, 33, 8, types[i], true}};
         if (!t_rig_open(&r, t_tiny_path(t.file), &how)) continue;
         float *want = t_rig_logits(&r, ids, n, how.chunk);
         double err = t_tiny_error(&t, want);
@@ -237,7 +240,8 @@ static void t_fwd_cache_model(const char *name) {
         for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
             if (!k_init(others[k].level) || !t_rig_open(&r, t_tiny_path(t.file), &others[k])) continue;
             float *got = t_rig_logits(&r, ids, n, others[k].chunk);
-            CHECKF(memcmp(got, want, (size_t)n * (size_t)t.n_vocab * sizeof *got) == 0, "%s, cache %s: %s, blocks of %d give other bits",
+            CHECKF(memcmp(got, want, (size_t)n * (size_t)t.n_vocab * sizeof *got) == 0,
+                   "%s, cache %s: %s, blocks of %d give other bits",
                    name, k_types[types[i]].name, others[k].level, others[k].block);
             mem_free(got);
             t_rig_close(&r);
@@ -260,14 +264,17 @@ static void t_outliers(t_rig *r, float factor, float **copy) {
     for (int il = 0; il < hp->n_layer; il++, copy += 4) {
         model_tensors  *l = &r->m.layer[il];
         const int    heads = hp->layer[il].n_head, kv_heads = hp->layer[il].n_head_kv;
-        const size_t nv = (size_t)l->mat[W_V].n_in * (size_t)l->mat[W_V].n_out, no = (size_t)l->mat[W_O].n_in * (size_t)l->mat[W_O].n_out;
+        const size_t nv = (size_t)l->mat[W_V].n_in * (size_t)l->mat[W_V].n_out,
+                     no = (size_t)l->mat[W_O].n_in * (size_t)l->mat[W_O].n_out;
         const void  *from[] = {l->vec[W_K_NORM], l->vec[W_Q_NORM], l->mat[W_V].data, l->mat[W_O].data};
         const size_t size[] = {(size_t)hp->layer[il].hd_k, (size_t)hp->layer[il].hd_k, nv, no};
         for (int i = 0; i < 4; i++) copy[i] = memcpy(mem_new(size[i], sizeof **copy), from[i], size[i] * sizeof **copy);
         for (int i = 0; i < 2; i++) copy[0][pair[i]] *= factor, copy[1][pair[i]] /= factor;
-        for (int h = 0; h < kv_heads; h++) k_scale(copy[2] + (size_t)(h * hp->layer[il].hd_v + 9) * (size_t)l->mat[W_V].n_in, factor, l->mat[W_V].n_in);
+        for (int h = 0; h < kv_heads; h++)
+            k_scale(copy[2] + (size_t)(h * hp->layer[il].hd_v + 9) * (size_t)l->mat[W_V].n_in, factor, l->mat[W_V].n_in);
         for (int i = 0; i < l->mat[W_O].n_out; i++)
-            for (int h = 0; h < heads; h++) copy[3][(size_t)i * (size_t)l->mat[W_O].n_in + (size_t)(h * hp->layer[il].hd_v + 9)] /= factor;
+            for (int h = 0; h < heads; h++)
+                copy[3][(size_t)i * (size_t)l->mat[W_O].n_in + (size_t)(h * hp->layer[il].hd_v + 9)] /= factor;
         l->vec[W_K_NORM] = copy[0];
         l->vec[W_Q_NORM] = copy[1];
         l->mat[W_V].data = (const uint8_t *)copy[2];
@@ -282,7 +289,8 @@ static void t_fwd_hadamard(void) {
         float    factor;
         double   limit;                               /* NMSE with both transformed, a third of what it is with neither */
     } cases[] = {
-        {K_F32, K_F32, 32, 1e-6}, {K_Q8_0, K_F32, 32, 0.005}, {K_F32, K_Q8_0, 32, 0.003}, {K_Q4_0, K_F32, 8, 0.15}, {K_F32, K_Q4_0, 8, 0.07},
+        {K_F32, K_F32, 32, 1e-6}, {K_Q8_0, K_F32, 32, 0.005}, {K_F32, K_Q8_0, 32, 0.003}, {K_Q4_0, K_F32, 8, 0.15},
+        {K_F32, K_Q4_0, 8, 0.07},
     };
     t_tiny t;
     int    n;
@@ -304,7 +312,8 @@ static void t_fwd_hadamard(void) {
             float *got = t_rig_logits(&r, ids, n, 512);
             double err = t_tiny_error(&t, got), limit = cases[i].limit;
             const bool pass = plain && cases[i].k != cases[i].v ? err > 3 * limit : err <= limit;
-            CHECKF(pass, "K %s, V %s%s: NMSE %.3g, limit %.3g", k_types[o.type_k].name, k_types[o.type_v].name, plain ? ", not transformed" : "",
+            CHECKF(pass, "K %s, V %s%s: NMSE %.3g, limit %.3g", k_types[o.type_k].name, k_types[o.type_v].name,
+                   plain ? ", not transformed" : "",
                    err, limit);
             for (int k = 0; k < 4 * r.m.hp.n_layer; k++) mem_free(copy[k]);
             mem_free(copy);
@@ -334,7 +343,8 @@ static void t_fwd_company_of(uint32_t cache) {
             const dev_batch *x = &r.f->batch;
             fwd_begin(r.f);
             for (int q = 0; q < 3; q++) {
-                for (int i = 0; i < grow[q] && at[q] < n; i++, at[q]++) fwd_add(r.f, s[q], q == 1 ? other[at[q]] : ids[at[q]], at[q], DEV_LOGITS);
+                for (int i = 0; i < grow[q] && at[q] < n; i++, at[q]++)
+                    fwd_add(r.f, s[q], q == 1 ? other[at[q]] : ids[at[q]], at[q], DEV_LOGITS);
                 CHECK(kv_reserve(s[q], at[q]));
             }
             if (!x->n) continue;
@@ -342,7 +352,8 @@ static void t_fwd_company_of(uint32_t cache) {
             const float *l = r.f->logits;
             for (int i = 0; i < x->n; i++) {
                 const float *alone = r.f->from[x->seq[i]] == s[1] ? b : a;
-                CHECKF(memcmp(l + (size_t)i * V, alone + (size_t)x->pos[i] * V, V * sizeof *l) == 0, "%s: position %d differs in company", names[k], x->pos[i]);
+                CHECKF(memcmp(l + (size_t)i * V, alone + (size_t)x->pos[i] * V, V * sizeof *l) == 0,
+                       "%s: position %d differs in company", names[k], x->pos[i]);
             }
         }
         for (int q = 0; q < 3; q++) kv_seq_free(s[q]);
@@ -386,7 +397,8 @@ static void t_fwd_fork(void) {
         fwd_add(r.f, s, ids[i], i, DEV_LOGITS);
         CHECK(fwd_step(r.f));
         const float *l = r.f->logits;
-        CHECKF(memcmp(l, b + (size_t)i * V, V * sizeof *l) == 0 && memcmp(l + V, a + (size_t)i * V, V * sizeof *l) == 0, "position %d after a fork", i);
+        CHECKF(memcmp(l, b + (size_t)i * V, V * sizeof *l) == 0 && memcmp(l + V, a + (size_t)i * V, V * sizeof *l) == 0,
+               "position %d after a fork", i);
     }
     kv_truncate(s2, cut + 2);                         /* roll back and go the other way */
     for (int i = cut + 2; i < cut + 9; i++) {
@@ -452,7 +464,8 @@ static void t_fwd_segments_of(const char *name, int window, uint32_t cache) {
         t_rig_team(&r, window, threads[k]);
         for (int i = 0; i < 12; i++) {
             const float *got = t_rows_at(&r, seq, ids, n, depth[i / 3], rows[i % 3]);
-            CHECKF(got && !memcmp(got, want + (size_t)(i / 3) * V, V * sizeof *got), "%s, window %d, cache %s: %d threads, %d rows, position %d: other bits",
+            CHECKF(got && !memcmp(got, want + (size_t)(i / 3) * V, V * sizeof *got),
+                   "%s, window %d, cache %s: %d threads, %d rows, position %d: other bits",
                    name, window, k_types[cache].name, threads[k], rows[i % 3], depth[i / 3]);
             if (rows[i % 3] == 1) EQ_INT(t_apart(&r), depth[i / 3] >= 512 && r.m.hp.layer[0].n_head_kv % threads[k] != 0);
         }
@@ -604,7 +617,8 @@ static void t_fwd_faults(void) {
         {"llama_rope3", "no RoPE factors", t_break_factors}, {"llama", "the wrong head", t_break_head},
         {"invented", "no norm after one block", t_break_post_norm}, {"invented", "no feed-forward in one layer", t_break_no_ffn},
         {"invented", "another layer's frequencies", t_break_table}, {"invented", "a window in every layer", t_break_windows},
-        {"gemma2", "a window one wider", t_break_window_of_some}, {"gemma2", "no attention cap", t_break_cap}, {"gemma2", "no final cap", t_break_final_cap},
+        {"gemma2", "a window one wider", t_break_window_of_some}, {"gemma2", "no attention cap", t_break_cap},
+        {"gemma2", "no final cap", t_break_final_cap},
         {"gemma3", "the other frequencies", t_break_local},   {"gemma3", "no norm after one block", t_break_post_norm},
         {"gemma", "2 % more scale of embeddings", t_break_embd_scale}, {"gemma", "another activation", t_break_act},
         {"gpt-oss", "another layer's sinks", t_break_sinks},  {"gpt-oss", "no bias of the router", t_break_router_bias},
@@ -652,7 +666,8 @@ static void t_fwd_asking(void) {
     for (int i = 0; i < n; i++) fwd_add(r.f, s, ids[i], i, i % 3 == 1 ? DEV_LOGITS : 0);
     CHECK(fwd_step(r.f));
     const float *l = r.f->logits;
-    for (int i = 1, k = 0; i < n; i += 3, k++) CHECKF(memcmp(l + (size_t)k * V, all + (size_t)i * V, V * sizeof *l) == 0, "row %d", i);
+    for (int i = 1, k = 0; i < n; i += 3, k++)
+        CHECKF(memcmp(l + (size_t)k * V, all + (size_t)i * V, V * sizeof *l) == 0, "row %d", i);
     kv_seq_free(s);
     mem_free(all);
     mem_free(ids);
@@ -666,7 +681,8 @@ static const t_case t_fwd_cases[] = {
     {"fwd hadamard", "outliers of K and V leave a quantised cache its precision", t_fwd_hadamard},
     {"fwd company", "a row's logits do not depend on what runs beside it", t_fwd_company},
     {"fwd fork", "forked and rolled-back sequences", t_fwd_fork},
-    {"fwd segments", "more threads than K/V heads share the positions of one row: the same bits at any depth, with windows", t_fwd_segments},
+    {"fwd segments", "more threads than K/V heads share the positions of one row: the same bits at any depth, with windows",
+     t_fwd_segments},
     {"fwd greedy", "greedy ids of the framework", t_fwd_greedy},
     {"fwd asking", "logits only for rows that ask", t_fwd_asking},
     {"fwd faults", "each of 47 faults is caught by the golden logits", t_fwd_faults},

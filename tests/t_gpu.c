@@ -1,23 +1,12 @@
 /* [gpu] through the driver that fake_cuda.c plays: it ends the process at any wrong use. What a failing call gives: cuda.py. */
 #include "program.h"
 #include "check.h"
-
-/* Makes the driver beside this program the one that dlopen finds. False: it is not there. */
-static bool tgpu_driver(void) {
-    static const char name[] = "/fake/libcuda.so.1";
-    char              path[4096];
-    const ssize_t     n = readlink("/proc/self/exe", path, sizeof path - sizeof name);
-    if (n <= 0) return false;
-    path[n] = 0;
-    strcpy(strrchr(path, '/'), name);
-    setenv("FAKE_CUDA_MEMORY", "16777216", 1);
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL) != NULL;
-}
+#include "driver.h"
 
 /* A device; NULL: the test is skipped or has failed. */
 static gpu *tgpu_open(void) {
     err_t e = {0};
-    if (!tgpu_driver()) t_skipped = "no build/test/fake/libcuda.so.1";
+    if (!driver_find("16777216")) t_skipped = "no build/test/fake/libcuda.so.1";
     gpu *g = t_skipped ? NULL : gpu_open(0, &e);
     CHECKF(g || t_skipped, "%s", e.text);
     return g;
@@ -39,7 +28,7 @@ static void t_gpu_about(void) {
     gpu_close(NULL);
 }
 
-/* Copies come one behind the other, nothing is there before gpu_wait, new memory is zero. */
+/* Copies come one after the other, nothing is there before gpu_wait, new memory is zero. */
 static void t_gpu_copies(void) {
     enum { N = 1000 };
     gpu *g = tgpu_open();
@@ -160,7 +149,7 @@ static void t_gpu_threads(void) {
 static const t_case t_gpu_cases[] = {
     {"gpu about", "a device tells its name and its memory, and gives no more than it has", t_gpu_about},
     {"gpu copies", "copies are done in their order when somebody waits", t_gpu_copies},
-    {"gpu spans", "memory behind reserved addresses grows in place and begins with zeros", t_gpu_spans},
+    {"gpu spans", "memory after reserved addresses grows in place and begins with zeros", t_gpu_spans},
     {"gpu replay", "a recorded list of work is done with the memory of the time of its replay", t_gpu_replay},
     {"gpu threads", "any thread may use a device", t_gpu_threads},
 };

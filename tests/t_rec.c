@@ -1,5 +1,5 @@
-/* t_rec.c - [dev]: operations of recurrent layers, against a plain reading in double and against themselves: however positions are dealt
- * into steps, whoever is beside a sequence, wherever its slot stands. */
+/* t_rec.c - [dev]: operations of recurrent layers, against a plain reading in double and against themselves: however positions
+ * are dealt into steps, whoever is beside a sequence, wherever its slot stands. */
 #include "program.h"
 #include "check.h"
 
@@ -37,21 +37,26 @@ static float *rec_random(int n, double low, double high) {
 }
 
 static dev_mat rec_matrix(int n) {
-    return (dev_mat){.data = (const uint8_t *)rec_random(REC_TOKENS * n, -2, 2), .type = K_F32, .n_in = n, .n_out = REC_TOKENS, .n_mat = 1,
+    return (dev_mat){.data = (const uint8_t *)rec_random(REC_TOKENS * n, -2, 2), .type = K_F32, .n_in = n,
+                     .n_out = REC_TOKENS, .n_mat = 1,
                      .row_bytes = (size_t)n * sizeof(float)};
 }
 
-static const float *rec_input(const dev_mat *m, int token) { return (const float *)(const void *)(m->data + (size_t)token * m->row_bytes); }
+static const float *rec_input(const dev_mat *m, int token) {
+    return (const float *)(const void *)(m->data + (size_t)token * m->row_bytes);
+}
 
 static dev_buf rec_embed(rec_rig *r, const char *name, const dev_mat *m) {
     const dev_buf b = dev_plan_buf(&r->plan, name, false);
-    if (m->n_in) dev_plan_op(&r->plan, (dev_op){.kind = OPS_EMBED, .rows = DEV_ALL, .out = {b}, .embed = {.mat = m}, .n = m->n_in});
+    if (m->n_in)
+        dev_plan_op(&r->plan, (dev_op){.kind = OPS_EMBED, .rows = DEV_ALL, .out = {b}, .embed = {.mat = m}, .n = m->n_in});
     return b;
 }
 
 static void rec_write_plan(rec_rig *r) {
     dev_plan_begin(&r->plan, ops_kinds);
-    dev_op op = {.rows = DEV_ALL, .vec = r->taps, .scale = 1e-6f, .state = {.st = &r->st, .d_k = r->s.d_k, .grouped = r->s.grouped, .decay = r->decay, .step = r->step}};
+    dev_op op = {.rows = DEV_ALL, .vec = r->taps, .scale = 1e-6f,
+                 .state = {.st = &r->st, .d_k = r->s.d_k, .grouped = r->s.grouped, .decay = r->decay, .step = r->step}};
     op.in[0] = rec_embed(r, "raw", &r->raw);
     if (r->s.n_v) op.in[1] = rec_embed(r, "alpha", &r->alpha), op.in[2] = rec_embed(r, "beta", &r->beta);
     op.out[0] = r->out = dev_plan_buf(&r->plan, "out", false);
@@ -69,7 +74,8 @@ static void rec_open(rec_rig *r, rec_shape s, int threads) {
     const size_t gates = 2 * (size_t)s.n_v, each = sizeof(float);
     rec_turn = 1;
     *r = (rec_rig){.s = s, .n_out = s.n_v ? s.n_v * s.d_v : s.d_v, .p = pool_new(threads)};
-    r->st = (dev_state){.mem = &r->mem, .taps = s.taps, .width = s.n_v ? 2 * s.n_k * s.d_k + s.n_v * s.d_v : s.d_v, .log = DEV_LOG, .n_k = s.n_k, .n_v = s.n_v, .d_k = s.d_k, .d_v = s.d_v};
+    r->st = (dev_state){.mem = &r->mem, .taps = s.taps, .width = s.n_v ? 2 * s.n_k * s.d_k + s.n_v * s.d_v : s.d_v,
+                        .log = DEV_LOG, .n_k = s.n_k, .n_v = s.n_v, .d_k = s.d_k, .d_v = s.d_v};
     r->st.gate_at = (size_t)(s.taps - 1 + DEV_LOG) * (size_t)r->st.width * each;
     r->st.sum_at = r->st.gate_at + DEV_LOG * gates * each;
     r->mem = dev_blocks_new(r->st.sum_at + (size_t)s.n_v * (size_t)s.d_k * (size_t)s.d_v * each, REC_SLOTS);
@@ -91,8 +97,10 @@ static void rec_open(rec_rig *r, rec_shape s, int threads) {
 }
 
 static void rec_close(rec_rig *r) {
-    void *own[] = {(void *)(uintptr_t)r->raw.data, (void *)(uintptr_t)r->alpha.data, (void *)(uintptr_t)r->beta.data, r->taps, r->decay, r->step, r->batch.token, r->batch.pos, r->batch.seq,
-                   r->batch.want, r->batch.state_in, r->batch.state_out, r->batch.state_at, r->batch.state_to, r->batch.snap, r->batch.snap_at};
+    void *own[] = {(void *)(uintptr_t)r->raw.data, (void *)(uintptr_t)r->alpha.data, (void *)(uintptr_t)r->beta.data,
+                   r->taps, r->decay, r->step, r->batch.token, r->batch.pos, r->batch.seq,
+                   r->batch.want, r->batch.state_in, r->batch.state_out, r->batch.state_at, r->batch.state_to,
+                   r->batch.snap, r->batch.snap_at};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     dev_plan_free(&r->plan);
     dev_run_free(&r->run);
@@ -122,9 +130,11 @@ static void rec_unit(const rec_rig *r, const int32_t *ids, int t, int c, double 
 static void rec_read_head(const rec_rig *r, const int32_t *ids, int n, int h, double *o) {
     const rec_shape *s = &r->s;
     const int        key = s->grouped ? h / (s->n_v / s->n_k) : h % s->n_k;
-    double *S = mem_new((size_t)s->d_k * (size_t)s->d_v, sizeof *S), *q = mem_new((size_t)s->d_k, sizeof *q), *k = mem_new((size_t)s->d_k, sizeof *k);
+    double *S = mem_new((size_t)s->d_k * (size_t)s->d_v, sizeof *S), *q = mem_new((size_t)s->d_k, sizeof *q),
+            *k = mem_new((size_t)s->d_k, sizeof *k);
     for (int t = 0; t < n; t++) {
-        const double a = (double)rec_input(&r->alpha, ids[t])[h] + (double)r->step[h], decay = exp((double)r->decay[h] * log1p(exp(a)));
+        const double a = (double)rec_input(&r->alpha, ids[t])[h] + (double)r->step[h],
+                     decay = exp((double)r->decay[h] * log1p(exp(a)));
         const double beta = 1 / (1 + exp(-(double)rec_input(&r->beta, ids[t])[h]));
         rec_unit(r, ids, t, key * s->d_k, 1 / sqrt(s->d_k), q);
         rec_unit(r, ids, t, (s->n_k + key) * s->d_k, 1, k);
@@ -155,8 +165,8 @@ typedef struct {
     int     n, slot, at;                              /* positions that it has; its slot, -1: none yet; where that stands */
     int     own[3];                                   /* its slots: two that take turns, one for a snapshot */
     int     snap_at;                                  /* where that stands, 0: there is none */
-    int     rows, guesses, snap, to;                  /* of the step at hand: rows; the last ones are wrong; position of a snapshot, 0: none; where its slot
-                                                       * then stands */
+    int     rows, guesses, snap, to;                  /* of the step at hand: rows; the last ones are wrong; position of a
+                                                       * snapshot, 0: none; where its slot then stands */
     float  *want;                                     /* [REC_TOKENS][n_out] */
 } rec_seq;
 
@@ -188,7 +198,8 @@ static void rec_add(rec_rig *r, rec_seq *s, bool move) {
 static void rec_check(rec_rig *r, rec_seq *s, int i) {
     const int end = s->n + s->rows;
     for (int t = s->n, row = r->plan.seq_at[i]; t < end - s->guesses; t++, row++)
-        CHECKF(memcmp(r->plan.buf[r->out].a.x + (size_t)row * r->plan.buf[r->out].a.ldx, s->want + (size_t)t * (size_t)r->n_out, (size_t)r->n_out * sizeof(float)) == 0,
+        CHECKF(memcmp(r->plan.buf[r->out].a.x + (size_t)row * r->plan.buf[r->out].a.ldx,
+                      s->want + (size_t)t * (size_t)r->n_out, (size_t)r->n_out * sizeof(float)) == 0,
                "%d taps, %d heads, %d threads: position %d of sequence %d has other bits", r->s.taps, r->s.n_v, r->p->n, t, i);
     s->slot = r->batch.state_out[i];
     s->at = s->to;
@@ -207,7 +218,8 @@ static bool rec_choose(rec_seq *s) {
     s->guesses = rec_chance() < 0.3 ? rec_number(s->rows < DEV_LOG ? s->rows : DEV_LOG) : 0;
     s->snap = rec_chance() < 0.3 && s->slot != s->own[2] ? s->at + 1 + rec_number(s->n + s->rows - s->guesses - s->at) : 0;
     if (s->snap <= s->at) s->snap = 0;
-    const int end = s->n + s->rows, low = end - DEV_LOG > s->at ? end - DEV_LOG : s->at, high = end - DEV_LOG > s->n ? end - DEV_LOG : s->n;
+    const int end = s->n + s->rows, low = end - DEV_LOG > s->at ? end - DEV_LOG : s->at,
+              high = end - DEV_LOG > s->n ? end - DEV_LOG : s->n;
     s->to = rec_chance() < 0.7 ? high : low + rec_number(high - low + 1);
     return true;
 }
@@ -239,7 +251,8 @@ static void rec_plain(rec_rig *r, rec_seq *s) {
         rec_add(r, &one, false);
         if (!CHECK(dev_step(&r->run))) break;
         for (int t = 0; t < one.rows; t++)
-            memcpy(s->want + (size_t)(one.n + t) * (size_t)r->n_out, r->plan.buf[r->out].a.x + (size_t)t * r->plan.buf[r->out].a.ldx, (size_t)r->n_out * sizeof(float));
+            memcpy(s->want + (size_t)(one.n + t) * (size_t)r->n_out,
+                   r->plan.buf[r->out].a.x + (size_t)t * r->plan.buf[r->out].a.ldx, (size_t)r->n_out * sizeof(float));
         one.slot = r->batch.state_out[0];
         one.n += one.rows;
         one.at = one.to;
@@ -253,7 +266,8 @@ static void rec_plain(rec_rig *r, rec_seq *s) {
 }
 
 static void t_rec_steps(void) {
-    static const rec_shape shapes[] = {{4, 2, 4, 16, 40, false}, {4, 2, 4, 16, 40, true}, {2, 3, 3, 8, 72, false}, {3, 0, 0, 0, 33, false}, {5, 1, 2, 20, 7, true}};
+    static const rec_shape shapes[] = {{4, 2, 4, 16, 40, false}, {4, 2, 4, 16, 40, true}, {2, 3, 3, 8, 72, false},
+                                       {3, 0, 0, 0, 33, false}, {5, 1, 2, 20, 7, true}};
     static const struct { const char *level; int threads; } hows[] = {{"scalar", 1}, {"avx2", 2}, {"avx512", 3}, {"avx2", 5}};
     rec_rig r;
     rec_seq seqs[REC_SEQS], begun[REC_SEQS];
@@ -272,6 +286,8 @@ static void t_rec_steps(void) {
 }
 
 static const t_case t_rec_cases[] = {
-    {"dev recurrent", "recurrent operations equal a plain reading, and themselves to the bit for any steps, company, guesses taken back, slots and snapshots", t_rec_steps},
+    {"dev recurrent",
+     "recurrent operations equal a plain reading, and themselves for any steps, company, guesses taken back, slots and snapshots",
+     t_rec_steps},
 };
 static const t_suite t_rec_suite = SUITE(t_rec_cases);

@@ -1,40 +1,45 @@
 /* ===== [cuda] a step on NVIDIA GPUs =====
  * The device code: nvcc compiles it and what of this header is outside of #ifndef __CUDACC__ (make cuda);
- * tests/emu_cuda.h runs the same text on a CPU, where K_CUDA_EMU is defined. Results have the bits of the scalar level, but for those of
- * floats by tensor cores: integers are exact inside a block of 256, the float terms of blocks are added in rising order, and nothing is fused.
+ * tests/emu_cuda.h runs the same text on a CPU, where K_CUDA_EMU is defined. Results have the bits of the scalar level, but for
+ * those of floats by tensor cores: integers are exact inside a block of 256, the float terms of blocks are added in rising order,
+ * and nothing is fused.
  *
- * One kernel serves all types with the same bits of a code, segments of a unit, head, and table or none (k__forms); offsets, tables and
- * factors are arguments. To add a type with a new form: a row in K_CUDA_MULS. To add a head: its cases in k__cuda_scale and the functions
- * after it.
+ * One kernel serves all types with the same bits of a code, segments of a unit, head, and table or none (k__forms); offsets,
+ * tables and factors are arguments. To add a type with a new form: a row in K_CUDA_MULS. To add a head: its cases in
+ * k__cuda_scale and the functions after it.
  *
- * FEW COLUMNS  A thread block of 8 warps multiplies a strip of 16 packed rows with up to 8 columns. Warp w takes blocks of 256 with the
- * numbers w, w + 8, ...: for each run of 32 columns (16 where scales are per 16) one mma gives the 16 x 8 sums, which the scales of
- * the group multiply. What a block gives is parked in shared memory; when K_CUDA_PARK blocks are there, one thread for each of the 128
- * results adds them in order. Rows with outliers are two columns each, which may need a second pass.
+ * FEW COLUMNS  A thread block of 8 warps multiplies a strip of 16 packed rows with up to 8 columns. Warp w takes blocks of 256
+ * with the numbers w, w + 8, ...: for each run of 32 columns (16 where scales are per 16) one mma gives the 16 x 8 sums, which
+ * the scales of the group multiply. What a block gives is parked in shared memory; when K_CUDA_PARK blocks are there, one thread
+ * for each of the 128 results adds them in order. Rows with outliers are two columns each, which may need a second pass.
  *
- * MANY COLUMNS  A thread block of 8 warps multiplies 4 strips with 64 columns: a warp has a strip and 4 tiles of 8 columns, for which it decodes
- * the strip once. The codes of the columns go through shared memory, block of 256 after block, whose terms a lane adds in order.
+ * MANY COLUMNS  A thread block of 8 warps multiplies 4 strips with 64 columns: a warp has a strip and 4 tiles of 8 columns, for
+ * which it decodes the strip once. The codes of the columns go through shared memory, block of 256 after block, whose terms a
+ * lane adds in order.
  *
  * FLOATS  Sixteen threads are the sixteen lanes of [vec]'s sums of one row, for up to 8 columns; a thread block has 16 rows.
  *
- * FLOATS BY TENSOR CORES  The same products in another order, where results need not have the CPU's bits (k_cuda_tensor_of). What an mma adds in
- * which order, the hardware decides; so there is one order for any number of columns: a block of 256 is summed by mma from its first column to
- * its last, and the terms of blocks are added in rising order. A result depends on its own row and column. Few and many columns have grids and
- * warps as quantised weights do.
- *   Precision: weights of bf16 take activations rounded to bf16, as on the CPU: one mma. Weights of f16 and f32 and their activations are two bf16
- * each, the rounded value and what rounding took. Three products of these parts keep 16 bits of each factor, for a third of the rate. One
- * product would keep 8 bits, which --f16-as-bf16 asks for; f16 activations would overflow above 65504. A value that is not finite gives NaN.
+ * FLOATS BY TENSOR CORES  The same products in another order, where results need not have the CPU's bits (k_cuda_tensor_of). What
+ * an mma adds in which order, the hardware decides; so there is one order for any number of columns: a block of 256 is summed by
+ * mma from its first column to its last, and the terms of blocks are added in rising order. A result depends on its own row and
+ * column. Few and many columns have grids and warps as quantised weights do.
+ *   Precision: weights of bf16 take activations rounded to bf16, as on the CPU: one mma. Weights of f16 and f32 and their
+ *   activations are two bf16 each, the rounded value and what rounding took. Three products of these parts keep 16 bits of each
+ *   factor, for a third of the rate. One product would keep 8 bits, which --f16-as-bf16 asks for; f16 activations would overflow
+ *   above 65504. A value that is not finite gives NaN.
  *
- * ROWS  A thread block takes a row through the operations of its chain, with a barrier between two of them. Work on single values is dealt to
- * all threads. In the sum of a long vector half a warp is the sixteen lanes, and the others fetch for it; of short vectors (heads) each half
- * warp takes one. A block of 256 values that is quantised belongs to a warp, and so does a Hadamard transform, which needs no shared memory.
+ * ROWS  A thread block takes a row through the operations of its chain, with a barrier between two of them. Work on single values
+ * is dealt to all threads. In the sum of a long vector half a warp is the sixteen lanes, and the others fetch for it; of short
+ * vectors (heads) each half warp takes one. A block of 256 values that is quantised belongs to a warp, and so does a Hadamard
+ * transform, which needs no shared memory.
  *
- * STATES  A thread block takes K_CUDA_DELTA_COLS columns of the sums of one value head through all positions of a sequence. Four threads have a
- * column in registers: thread l has rows l, l + 4, ..., which are one of the four sums of k_delta. Vectors of some positions at a time are
- * convolved and normed in shared memory.
+ * STATES  A thread block takes K_CUDA_DELTA_COLS columns of the sums of one value head through all positions of a sequence. Four
+ * threads have a column in registers: thread l has rows l, l + 4, ..., which are one of the four sums of k_delta. Vectors of some
+ * positions at a time are convolved and normed in shared memory.
  *
- * EXPERTS  A router's row is one warp's. k_cuda_sort deals the slots to warps as runs, counts each run's by expert, and then knows where each
- * run's go. It lists tiles of slots of one expert, for which a product's grid has thread blocks: those after the last tile do nothing.
+ * EXPERTS  A router's row is one warp's. k_cuda_sort deals the slots to warps as runs, counts each run's by expert, and then
+ * knows where each run's go. It lists tiles of slots of one expert, for which a product's grid has thread blocks: those after the
+ * last tile do nothing.
  *
  * FRAGMENTS (PTX ISA, "Matrix Fragments for mma.m16n8k16 / m16n8k32 with .s8") Lane l of a warp has g = l/4 and t = l%4.
  *     A, 16 x 32: register i holds row g + i%2*8, elements 4t + i/2*16 and the three after; 16 x 16: registers 0 and 1 of it
@@ -43,14 +48,18 @@
  * So a dword of a k-line, four columns of a row, is a register of A. Of bf16 ("mma.m16n8k16 with floating point type")
  *     A, 16 x 16: register i holds row g + i%2*8, elements 2t + i/2*8 and the one after
  *     B, 16 x 8: register i holds column g, elements 2t + i*8 and the one after
- *     C as above. Which column of a matrix is which element is free: of 32 columns a lane reads those from 8t on, the elements of two mma.
+ *     C as above. Which column of a matrix is which element is free: of 32 columns a lane reads those from 8t on, the elements of
+ *     two mma.
  *
- * WEIGHTS  Strips, units, heads and codes are those of [packed], with the same sizes and places. Inside a head and inside the codes of a unit,
- * what a lane needs is together, so that it is read 16 bytes at a time:
- *     codes   Of 64 columns a lane needs 8 registers of A: register 4h + j is k-line t + 4j of row g + 8h. A plane of b bits has them in order, 8/b
- *             to a word: b words for each 64 columns of the unit. Narrow planes come first. Of each 4 words of a plane, those of lane 0 come
+ * WEIGHTS  Strips, units, heads and codes are those of [packed], with the same sizes and places. Inside a head and inside the
+ * codes of a unit, what a lane needs is together, so that it is read 16 bytes at a time:
+ *     codes   Of 64 columns a lane needs 8 registers of A: register 4h + j is k-line t + 4j of row g + 8h. A plane of b bits has
+ *     them in order, 8/b
+ *             to a word: b words for each 64 columns of the unit. Narrow planes come first. Of each 4 words of a plane, those of
+ *             lane 0 come
  *             first, then those of lane 1; where a plane has less than 4 words (q5_0), one of each lane
- *     heads   A row has a word in each line (k__head_row). The words of rows g and g + 8 are side by side; a fifth one after those of all rows */
+ *     heads   A row has a word in each line (k__head_row). The words of rows g and g + 8 are side by side; a fifth one after
+ *     those of all rows */
 
 /* name: the kernel is k_cuda_mul_NAME */
 #define K_CUDA_MULS(X)                                                        \
@@ -95,7 +104,8 @@ K_PUBLIC const char *k_cuda_mul_of(uint32_t type, bool many, k_cuda_mul *m) {
     const k__form *f = type < K_TYPE_MAX ? &k__forms[type] : NULL;
     K_CUDA_FLOATS(K__CUDA_FLOAT_ROW)
     for (size_t i = 0; f && i < sizeof rows / sizeof *rows; i++) {
-        if (f->bits != rows[i].bits || f->segs != rows[i].segs || f->head != rows[i].head || (f->values != NULL) != rows[i].table) continue;
+        if (f->bits != rows[i].bits || f->segs != rows[i].segs || f->head != rows[i].head || (f->values != NULL) != rows[i].table)
+            continue;
         memset(m->values, 0, sizeof m->values);
         if (f->values) memcpy(m->values, f->values, sizeof m->values);
         m->off = f->off;
@@ -183,7 +193,8 @@ K_CUDA_FN void k__cuda_mma16(int c[4], uint32_t a0, uint32_t a1, uint32_t b0) {
         : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]) : "r"(a0), "r"(a1), "r"(b0));
 }
 K_CUDA_FN void k__cuda_mma_bf16(float c[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0, uint32_t b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
@@ -357,14 +368,16 @@ K_CUDA_FN int k__cuda_sum(int head, const k_sums *s, int g) {
     return (int16_t)k__cuda_ld16(k__cuda_group(head) == 16 ? &s->of16[g] : &s->of32[k__sums_at(g)]);
 }
 
-/* What a lane reads of a block of weights, all of it before the first is used: words of codes for each 64 columns, words of heads for each unit. */
+/* What a lane reads of a block of weights, all of it before the first is used: words of codes for each 64 columns, words of heads
+ * for each unit. */
 typedef struct { uint32_t c[4][8], v[4][2][5]; } k__cuda_block;
 
 K_CUDA_FN int k__cuda_unit(int bits, int segs, int head) { return 128 * bits * segs + 64 * k__head_lines(head); }
 
 /* Reads the block of units from w on, of which `len` columns exist. */
 K_CUDA_FN void k__cuda_read(int bits, int segs, int head, const uint8_t *w, int len, int lane, k__cuda_block *b) {
-    const int codes_at = head <= K__HEAD_ONE ? 64 * k__head_lines(head) : 0, head_at = head <= K__HEAD_ONE ? 0 : 128 * bits * segs;
+    const int codes_at = head <= K__HEAD_ONE ? 64 * k__head_lines(head) : 0,
+              head_at = head <= K__HEAD_ONE ? 0 : 128 * bits * segs;
     K_CUDA_UNROLL for (int i = 0; i < 4; i += segs, w += k__cuda_unit(bits, segs, head)) {
         if (64 * i >= len) continue;
         k__cuda_codes(bits, segs, w + codes_at, lane, b->c + i);
@@ -418,20 +431,23 @@ K_CUDA_FN float k__cuda_int_term(int head, const k__cuda_head *s, const k__cuda_
     return k__cuda_has_min(head) ? v - s->dm * (float)sum->min[i] : v;
 }
 
-/* Adds segment seg of SCALE weights, whose tiles are c and whose unit has the head words h: fs * dot + fm * asum, group after group. */
+/* Adds segment seg of SCALE weights, whose tiles are c and whose unit has the head words h: fs * dot + fm * asum, group after
+ * group. */
 K_CUDA_FN void k__cuda_add_scale(int head, int segs, uint32_t h[2][5], const k_sums *sum[2], int seg, int c[4][4], float v[4]) {
     const int n_groups = 64 / k__cuda_group(head);
     K_CUDA_UNROLL for (int k = 0; k < n_groups; k++) {
         const int group = seg * n_groups + k, in_unit = seg % segs * n_groups + k;
         K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
             v[i] = v[i] + k__cuda_fscale(head, segs, h[i / 2], in_unit) * (float)c[k][i];
-            if (k__cuda_has_min(head)) v[i] = v[i] + k__cuda_fmin(h[i / 2], in_unit) * (float)k__cuda_sum(head, sum[i % 2], group);
+            if (k__cuda_has_min(head))
+                v[i] = v[i] + k__cuda_fmin(h[i / 2], in_unit) * (float)k__cuda_sum(head, sum[i % 2], group);
         }
     }
 }
 
 /* One block of INT weights, a unit at w, times the columns at block b: v = d * (sum of sc * dot) - dm * (sum of mn * asum). */
-K_CUDA_FN void k__cuda_block_int(int bits, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_cols *x, int b,
+K_CUDA_FN void k__cuda_block_int(int bits, int head, bool table, const k_cuda_mul *m, const uint8_t *w,
+                                 const k__cuda_cols *x, int b,
                                  int lane, float v[4]) {
     const k_sums *sum[2] = {x->sum[0] + b, x->sum[1] + b};
     k__cuda_isum  isum = {{0, 0, 0, 0}, {0, 0, 0, 0}};
@@ -450,7 +466,8 @@ K_CUDA_FN void k__cuda_block_int(int bits, int head, bool table, const k_cuda_mu
 }
 
 /* One block of SCALE weights, units from w on, of which `len` columns exist. Scales after the last column are 0. */
-K_CUDA_FN void k__cuda_block_scale(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_cols *x,
+K_CUDA_FN void k__cuda_block_scale(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *w,
+                                   const k__cuda_cols *x,
                                    int b, int len, int lane, float v[4]) {
     const k_sums *sum[2] = {x->sum[0] + b, x->sum[1] + b};
     k__cuda_block block;
@@ -527,7 +544,8 @@ K_CUDA_FN k__cuda_cols k__cuda_cols_of(const k_acts *a, int first, int nt, int p
 }
 
 /* The term of block b for each of the 16 x 8 results, one after the other. */
-K_CUDA_FN void k__cuda_park(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *strip, const k__cuda_cols *x, int b,
+K_CUDA_FN void k__cuda_park(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *strip,
+                            const k__cuda_cols *x, int b,
                             int lane, float *term) {
     const int      len = m->n - 256 * b < 256 ? m->n - 256 * b : 256;
     const uint8_t *w = strip + (size_t)b * (size_t)(4 / segs * k__cuda_unit(bits, segs, head));
@@ -575,7 +593,8 @@ K_CUDA_FN void k__cuda_mul(int bits, int segs, int head, bool table, const k_cud
 
 /* --- many columns --- */
 
-enum { K__CUDA_TILES = 4, K__CUDA_WORDS = 68 };              /* tiles of 8 columns of a warp; dwords between two columns in shared memory */
+enum { K__CUDA_TILES = 4, K__CUDA_WORDS = 68 };              /* tiles of 8 columns of a warp; dwords between two columns in shared
+                                                              * memory */
 
 /* The columns of a pass: in the first the rows from `first` on, then the rounding errors of those of them that have outliers. */
 typedef struct {
@@ -601,7 +620,8 @@ K_CUDA_FN int k__cuda_list(const k_acts *a, int first, int nt, bool rest, k__cud
 /* The codes of block b of all columns go to shared memory. */
 K_CUDA_FN void k__cuda_fetch(const k_acts *a, int b, k__cuda_many_mem *m) {
     for (int i = K_CUDA_THREAD; i < 64 * K_CUDA_MANY_COLS; i += K_CUDA_THREADS)
-        m->q[i / 64 * K__CUDA_WORDS + i % 64] = k__cuda_ld32(a->q + (size_t)m->at[i / 64] * a->ldq + 256 * (size_t)b + 4 * (i % 64));
+        m->q[i / 64 * K__CUDA_WORDS + i % 64] = k__cuda_ld32(a->q + (size_t)m->at[i / 64] * a->ldq + 256 * (size_t)b + 4
+                                                             * (i % 64));
 }
 
 /* What a lane brings of column g of a tile, from segment seg. */
@@ -612,10 +632,14 @@ K_CUDA_FN void k__cuda_shared64(const k__cuda_many_mem *m, int col, int seg, int
 }
 
 /* Where the sums and scales of column `col` have those of block b. */
-K_CUDA_FN size_t k__cuda_many_at(const k_acts *a, const k__cuda_many_mem *m, int col, int b) { return (size_t)m->at[col] * a->ldd + (size_t)b; }
+K_CUDA_FN size_t k__cuda_many_at(const k_acts *a, const k__cuda_many_mem *m, int col, int b) {
+    return (size_t)m->at[col] * a->ldd + (size_t)b;
+}
 
-/* One tile from column `col` on, with segment seg of block b: sums of products with the weights u, and the sums of the lane's two columns. */
-K_CUDA_FN void k__cuda_many_tile(int head, const k_acts *a, const k__cuda_many_mem *m, uint32_t u[4][2], int col, int b, int seg, int halves, int lane,
+/* One tile from column `col` on, with segment seg of block b: sums of products with the weights u, and the sums of the lane's two
+ * columns. */
+K_CUDA_FN void k__cuda_many_tile(int head, const k_acts *a, const k__cuda_many_mem *m, uint32_t u[4][2], int col, int b,
+                                 int seg, int halves, int lane,
                                  const k_sums *sum[2], int c[4][4]) {
     uint32_t q[2][2];
     k__cuda_shared64(m, col + lane / 4, seg, lane % 4, q);
@@ -624,7 +648,8 @@ K_CUDA_FN void k__cuda_many_tile(int head, const k_acts *a, const k__cuda_many_m
 }
 
 /* Adds block b of the strip at w, times the warp's columns from `col` on, to acc. */
-K_CUDA_FN void k__cuda_many_int(int bits, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_many_mem *x, int col, int b,
+K_CUDA_FN void k__cuda_many_int(int bits, int head, bool table, const k_cuda_mul *m, const uint8_t *w,
+                                const k__cuda_many_mem *x, int col, int b,
                                 int lane, float acc[K__CUDA_TILES][4]) {
     k__cuda_block block;
     k__cuda_isum  isum[K__CUDA_TILES];
@@ -649,7 +674,8 @@ K_CUDA_FN void k__cuda_many_int(int bits, int head, bool table, const k_cuda_mul
         }
 }
 
-K_CUDA_FN void k__cuda_many_scale(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *w, const k__cuda_many_mem *x, int col,
+K_CUDA_FN void k__cuda_many_scale(int bits, int segs, int head, bool table, const k_cuda_mul *m, const uint8_t *w,
+                                  const k__cuda_many_mem *x, int col,
                                   int b, int lane, float acc[K__CUDA_TILES][4]) {
     const int     len = m->n - 256 * b;
     float         v[K__CUDA_TILES][4];
@@ -675,7 +701,8 @@ K_CUDA_FN void k__cuda_many_scale(int bits, int segs, int head, bool table, cons
 }
 
 /* The results of a pass: the first one leaves rows with outliers unscaled, their rounding errors are added in the second. */
-K_CUDA_FN void k__cuda_many_put(const k_cuda_mul *m, const k__cuda_many_mem *x, const k__cuda_piece *part, int n, bool rest, int row, int col, int lane,
+K_CUDA_FN void k__cuda_many_put(const k_cuda_mul *m, const k__cuda_many_mem *x, const k__cuda_piece *part, int n,
+                                bool rest, int row, int col, int lane,
                                 float acc[K__CUDA_TILES][4]) {
     K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
         K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
@@ -693,7 +720,8 @@ K_CUDA_FN void k__cuda_many(int bits, int segs, int head, bool table, const k_cu
     K_CUDA_SHARED(k__cuda_many_mem, x, 1);
     const k_acts *a = &m->a;
     const k__cuda_piece part = k__cuda_piece_of(m, K_CUDA_MANY_COLS);
-    const int     warp = K_CUDA_THREAD / 32, lane = K_CUDA_THREAD % 32, col = warp / 4 * 8 * K__CUDA_TILES, nb = (m->n + 255) / 256;
+    const int     warp = K_CUDA_THREAD / 32, lane = K_CUDA_THREAD % 32, col = warp / 4 * 8 * K__CUDA_TILES,
+                  nb = (m->n + 255) / 256;
     const int     row = K_CUDA_MANY_ROWS * K_CUDA_BLOCK_X + warp % 4 * K_PACK_ROWS;
     const size_t  unit = (size_t)k__cuda_unit(bits, segs, head), units = (size_t)((m->n + 64 * segs - 1) / (64 * segs));
     const uint8_t *strip = part.w + (size_t)((row < m->nr ? row : 0) / K_PACK_ROWS) * units * unit;
@@ -751,7 +779,8 @@ K_CUDA_FN void k__cuda_mul_floats(uint32_t type, const k_cuda_mul *m) {
         }
     K_CUDA_UNROLL for (int c = 0; c < K_CUDA_COLS; c++) {
         K_CUDA_UNROLL for (int far = 8; far; far /= 2) s[c] = s[c] + k__cuda_other(s[c], far);
-        if (c < nt && l == 0 && row < m->nr) m->y[(size_t)(first + c) * m->ldy + (size_t)row] = part.scale != 0.0f ? s[c] * part.scale : s[c];
+        if (c < nt && l == 0 && row < m->nr)
+            m->y[(size_t)(first + c) * m->ldy + (size_t)row] = part.scale != 0.0f ? s[c] * part.scale : s[c];
     }
 }
 
@@ -789,7 +818,8 @@ K_CUDA_FN void k__cuda_eight_of(uint32_t type, const uint8_t *row, int at, int n
     K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
         const uint32_t w = k__cuda_bf16x2(x[2 * i], x[2 * i + 1]);
         e->hi[i] = w;
-        if (k__cuda_splits(type)) e->lo[i] = k__cuda_bf16x2(x[2 * i] - k__f32_of(w << 16), x[2 * i + 1] - k__f32_of(w & 0xffff0000u));
+        if (k__cuda_splits(type))
+            e->lo[i] = k__cuda_bf16x2(x[2 * i] - k__f32_of(w << 16), x[2 * i + 1] - k__f32_of(w & 0xffff0000u));
     }
 }
 
@@ -816,7 +846,8 @@ K_CUDA_FN const uint8_t *k__cuda_float_column(bool split, const k_acts *a, const
 }
 
 /* The term of block b for 16 x 8 results, of which the lane has rows g and g + 8 of the weights and column g. */
-K_CUDA_FN void k__cuda_tensor_block(uint32_t type, const uint8_t *const w[2], const uint8_t *x, int b, int n, int lane, float c[4]) {
+K_CUDA_FN void k__cuda_tensor_block(uint32_t type, const uint8_t *const w[2], const uint8_t *x, int b, int n, int lane,
+                                    float c[4]) {
     const bool split = k__cuda_splits(type);
     K_CUDA_UNROLL for (int i = 0; i < 4; i++) c[i] = 0.0f;
     K_CUDA_UNROLL for (int k = 0; k < 8; k++) {
@@ -833,7 +864,8 @@ K_CUDA_FN void k__cuda_tensor_block(uint32_t type, const uint8_t *const w[2], co
 K_CUDA_FN void k__cuda_tensor(uint32_t type, const k_cuda_mul *m) {
     K_CUDA_SHARED(float, term, K_CUDA_PARK * K__CUDA_TILE);     /* [block][row][column] */
     const k__cuda_piece part = k__cuda_piece_of(m, K_CUDA_COLS);
-    const int           me = K_CUDA_THREAD, lane = me % 32, g = lane / 4, row = K_PACK_ROWS * K_CUDA_BLOCK_X, nb = (m->n + 255) / 256;
+    const int           me = K_CUDA_THREAD, lane = me % 32, g = lane / 4, row = K_PACK_ROWS * K_CUDA_BLOCK_X,
+                        nb = (m->n + 255) / 256;
     const uint8_t      *w[2] = {k__cuda_float_row(m, &part, row + g), k__cuda_float_row(m, &part, row + g + 8)};
     float               s = 0.0f;
     if (part.nt <= 0) return;
@@ -853,7 +885,8 @@ K_CUDA_FN void k__cuda_tensor(uint32_t type, const k_cuda_mul *m) {
     m->y[(size_t)(part.first + me % 8) * m->ldy + (size_t)(row + me / 8)] = part.scale != 0.0f ? s * part.scale : s;
 }
 
-/* Dwords between two columns in shared memory: 128 of values, and so many more that lanes with columns side by side use all banks. */
+/* Dwords between two columns in shared memory: 128 of values, and so many more that lanes with columns side by side use all
+ * banks. */
 enum { K__CUDA_TENSOR_WORDS = 144 };
 
 /* Columns of weights that are in shared memory at a time. */
@@ -881,7 +914,8 @@ K_CUDA_FN void k__cuda_tensor_column(bool split, const k__cuda_words *x, int col
     K_CUDA_UNROLL for (int j = 0; j < 4; j++) e->lo[j] = lo.v[j];
 }
 
-K_CUDA_FN void k__cuda_tensor_put(const k_cuda_mul *m, const k__cuda_piece *part, int row, int col, int lane, float acc[K__CUDA_TILES][4]) {
+K_CUDA_FN void k__cuda_tensor_put(const k_cuda_mul *m, const k__cuda_piece *part, int row, int col, int lane,
+                                  float acc[K__CUDA_TILES][4]) {
     K_CUDA_UNROLL for (int j = 0; j < K__CUDA_TILES; j++)
         K_CUDA_UNROLL for (int i = 0; i < 4; i++) {
             const int c = col + 8 * j + lane % 4 * 2 + i % 2, r = row + lane / 4 + i / 2 * 8;
@@ -895,7 +929,8 @@ K_CUDA_FN void k__cuda_tensor_many(uint32_t type, const k_cuda_mul *m) {
     K_CUDA_SHARED(k__cuda_words, x, K_CUDA_MANY_COLS * K__CUDA_TENSOR_WORDS / 4);
     const bool          split = k__cuda_splits(type);
     const k__cuda_piece part = k__cuda_piece_of(m, K_CUDA_MANY_COLS);
-    const int           warp = K_CUDA_THREAD / 32, lane = K_CUDA_THREAD % 32, step = k__cuda_tensor_step(split), col = warp / 4 * 8 * K__CUDA_TILES;
+    const int           warp = K_CUDA_THREAD / 32, lane = K_CUDA_THREAD % 32, step = k__cuda_tensor_step(split),
+                        col = warp / 4 * 8 * K__CUDA_TILES;
     const int           row = K_CUDA_MANY_ROWS * K_CUDA_BLOCK_X + warp % 4 * K_PACK_ROWS;
     const uint8_t      *w[2] = {k__cuda_float_row(m, &part, row + lane / 4), k__cuda_float_row(m, &part, row + lane / 4 + 8)};
     float               acc[K__CUDA_TILES][4], c[K__CUDA_TILES][4];

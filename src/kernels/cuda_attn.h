@@ -1,11 +1,12 @@
 /* ===== [cuda_attn] attention on NVIDIA GPUs ===== */
 
 /* --- attention ---
- * A thread block computes one segment of one row and K/V head, up to K_CUDA_HEADS query heads of the group at a time, which share the loads
- * of K and V. Scores: a thread takes a position, a warp a tile, so that no sum goes across threads. Weights: a warp takes a tile (in
- * integers: a query head). Outputs: a thread takes a dimension of some heads, and goes over the positions in order; in integers, where
- * the order is free, a warp takes every eighth pair of positions. Rows of f32, f16 and bf16 are aligned to 4, those of blocks to 2; rows
- * of 16-bit values that are aligned to 16 are read faster. Values that a row does not see are not read. */
+ * A thread block computes one segment of one row and K/V head, up to K_CUDA_HEADS query heads of the group at a time, which share
+ * the loads of K and V. Scores: a thread takes a position, a warp a tile, so that no sum goes across threads. Weights: a warp
+ * takes a tile (in integers: a query head). Outputs: a thread takes a dimension of some heads, and goes over the positions in
+ * order; in integers, where the order is free, a warp takes every eighth pair of positions. Rows of f32, f16 and bf16 are aligned
+ * to 4, those of blocks to 2; rows of 16-bit values that are aligned to 16 are read faster. Values that a row does not see are
+ * not read. */
 
 enum { K_CUDA_HEADS = 8, K_CUDA_TILES = K_SEGMENT / K_TILE, K_CUDA_WARPS = K_CUDA_THREADS / 32 };
 enum { K_CUDA_DIMS = 512, K_CUDA_STAGE = 4096 };      /* the largest head; values of V in shared memory */
@@ -56,7 +57,8 @@ K_CUDA_FN bool k__cuda_view_of_block(const k_cuda_attend_args *a, k__cuda_view *
 
 /* Partial result of segment n. */
 K_CUDA_FN float *k__cuda_part(const k_cuda_attend_args *a, const k__cuda_view *v, int n) {
-    return a->parts + ((size_t)(v->i * a->kv.n_head + v->head) * (size_t)a->n_seg + (size_t)n) * k__attn_part_floats(a->group, a->kv.hd_v);
+    return a->parts + ((size_t)(v->i * a->kv.n_head + v->head) * (size_t)a->n_seg + (size_t)n)
+           * k__attn_part_floats(a->group, a->kv.hd_v);
 }
 
 /* The sums of query head h in it. */
@@ -151,7 +153,8 @@ K_CUDA_FN void k__cuda_ask(int R, const k_cuda_attend_args *a, const k__cuda_vie
 }
 
 /* Scores of R heads: s[head][place]; most[head][tile]: the largest of a tile. */
-K_CUDA_FN void k__cuda_scores(int R, const k_cuda_attend_args *a, const k__cuda_view *v, int h, int n, const float *q, float *s, float *most) {
+K_CUDA_FN void k__cuda_scores(int R, const k_cuda_attend_args *a, const k__cuda_view *v, int h, int n, const float *q,
+                              float *s, float *most) {
     const int lane = K_CUDA_THREAD % 32, ld = k__round_up(a->kv.hd_k, 8);
     for (int tile = v->first / K_TILE + K_CUDA_THREAD / 32; tile < v->last / K_TILE; tile += K_CUDA_WARPS) {
         const int      place = K_TILE * tile + lane;
@@ -177,8 +180,10 @@ K_CUDA_FN void k__cuda_scores(int R, const k_cuda_attend_args *a, const k__cuda_
     }
 }
 
-/* Scores to weights. What each tile changes: c[head][tile], the factor of what was summed before it, l[head][tile], the sum of its weights. */
-K_CUDA_FN void k__cuda_weigh(const k_cuda_attend_args *a, const k__cuda_view *v, int n, const float *most, float *s, float *c, float *l) {
+/* Scores to weights. What each tile changes: c[head][tile], the factor of what was summed before it, l[head][tile], the sum of
+ * its weights. */
+K_CUDA_FN void k__cuda_weigh(const k_cuda_attend_args *a, const k__cuda_view *v, int n, const float *most, float *s,
+                             float *c, float *l) {
     const int lane = K_CUDA_THREAD % 32, from = v->first / K_TILE, n_tiles = v->last / K_TILE - from;
     for (int i = K_CUDA_THREAD / 32; i < n * n_tiles; i += K_CUDA_WARPS) {
         const int r = i / n_tiles, tile = from + i % n_tiles, at = r * K_CUDA_TILES;
@@ -201,10 +206,13 @@ K_CUDA_FN k__attn_sum k__cuda_sums(const k__cuda_view *v, const float *most, con
     return all;
 }
 
-/* Outputs of dimensions d0 .. d0 + width - 1 (at most 256) of n heads; a thread has J heads. x: K_CUDA_STAGE values; o[head][ld_v]. */
-K_CUDA_FN void k__cuda_gather(int J, const k_cuda_attend_args *a, const k__cuda_view *v, int n, int d0, int width, const float *p, const float *c,
+/* Outputs of dimensions d0 .. d0 + width - 1 (at most 256) of n heads; a thread has J heads. x: K_CUDA_STAGE values;
+ * o[head][ld_v]. */
+K_CUDA_FN void k__cuda_gather(int J, const k_cuda_attend_args *a, const k__cuda_view *v, int n, int d0, int width,
+                              const float *p, const float *c,
                               float *x, float *o) {
-    const int n_pos = width <= 128 ? K_TILE : K_TILE / 2, each = width / 8, d = K_CUDA_THREAD % width, n_sub = K_CUDA_THREADS / width;
+    const int n_pos = width <= 128 ? K_TILE : K_TILE / 2, each = width / 8, d = K_CUDA_THREAD % width,
+              n_sub = K_CUDA_THREADS / width;
     const int sub = K_CUDA_THREAD / width, heads = sub < n_sub ? n : 0;
     float     acc[K_CUDA_HEADS];
     K_CUDA_UNROLL for (int j = 0; j < J; j++) acc[j] = 0.0f;
@@ -212,7 +220,8 @@ K_CUDA_FN void k__cuda_gather(int J, const k_cuda_attend_args *a, const k__cuda_
         if (at > v->first || d0) k__cuda_sync();      /* the values before these are added */
         for (int i = K_CUDA_THREAD; i < n_pos * each; i += K_CUDA_THREADS) {
             const int place = i / each, from = i % each * 8;
-            k__cuda_widen(a->kv.type_v, k__cuda_kv_row(&a->kv, v, true, at + place), d0 + from, a->kv.hd_v, x + place * width + from);
+            k__cuda_widen(a->kv.type_v, k__cuda_kv_row(&a->kv, v, true, at + place), d0 + from, a->kv.hd_v,
+                          x + place * width + from);
         }
         k__cuda_sync();
         K_CUDA_UNROLL for (int j = 0; j < J; j++) {
@@ -236,7 +245,8 @@ K_CUDA_FN void k__cuda_gather(int J, const k_cuda_attend_args *a, const k__cuda_
 }
 
 /* All dimensions. */
-K_CUDA_FN void k__cuda_outputs(const k_cuda_attend_args *a, const k__cuda_view *v, int n, const float *p, const float *c, float *x, float *o) {
+K_CUDA_FN void k__cuda_outputs(const k_cuda_attend_args *a, const k__cuda_view *v, int n, const float *p, const float *c,
+                               float *x, float *o) {
     const int ld = k__round_up(a->kv.hd_v, 32);
     for (int d = 0; d < ld; d += 256) {
         const int width = ld - d < 256 ? ld - d : 256, n_sub = K_CUDA_THREADS / width;
@@ -269,16 +279,20 @@ K_CUDA_FN void k__cuda_attend(const k_cuda_attend_args *a) {
         k__cuda_sync();
         k__cuda_weigh(a, &v, n, most, s, c, l);
         k__cuda_sync();
-        if (me < n) *k__cuda_part_sum(a, part, h + me) = k__cuda_sums(&v, most + me * K_CUDA_TILES, c + me * K_CUDA_TILES, l + me * K_CUDA_TILES);
+        if (me < n)
+            *k__cuda_part_sum(a, part, h + me) = k__cuda_sums(&v, most + me * K_CUDA_TILES, c + me * K_CUDA_TILES,
+                                                              l + me * K_CUDA_TILES);
         k__cuda_outputs(a, &v, n, s, c, x, part + (size_t)h * (size_t)k__round_up(a->kv.hd_v, 32));
     }
 }
 
 /* --- attention for many rows ---
- * A thread block takes some rows of a sequence, up to K_CUDA_ASKS query heads of them at a time, through a segment, tile after tile: K to
- * shared memory, scores, weights, V to shared memory, outputs in registers. Heads above 128 values go there in parts. */
+ * A thread block takes some rows of a sequence, up to K_CUDA_ASKS query heads of them at a time, through a segment, tile after
+ * tile: K to shared memory, scores, weights, V to shared memory, outputs in registers. Heads above 128 values go there in
+ * parts. */
 
-enum { K_CUDA_KV = 32 * 132 };                        /* floats of a tile of K or V: keys are 4 floats apart, so that threads use all banks */
+enum { K_CUDA_KV = 32 * 132 };                        /* floats of a tile of K or V: keys are 4 floats apart, so that threads use
+                                                       * all banks */
 
 /* A query head of a row: where its results go, NULL: it sees nothing; the places that it sees, and how far place 0 is from it. */
 typedef struct {
@@ -314,7 +328,8 @@ K_CUDA_FN void k__cuda_asker_of(const k_cuda_attend_args *a, const k__cuda_view 
 }
 
 /* n_pos keys or values from `place` on, `apart` floats apart. */
-K_CUDA_FN void k__cuda_fetch_kv(const k_cuda_attend_args *a, const k__cuda_view *v, bool values, int place, int n_pos, int apart, k__cuda_four *to) {
+K_CUDA_FN void k__cuda_fetch_kv(const k_cuda_attend_args *a, const k__cuda_view *v, bool values, int place, int n_pos,
+                                int apart, k__cuda_four *to) {
     const int      hd = values ? a->kv.hd_v : a->kv.hd_k, each = k__round_up(hd, 8) / 8;
     const uint32_t type = values ? a->kv.type_v : a->kv.type_k;
     for (int i = K_CUDA_THREAD; i < n_pos * each; i += K_CUDA_THREADS) {
@@ -363,10 +378,11 @@ K_CUDA_FN void k__cuda_weigh_tile(const k_cuda_attend_args *a, k__cuda_heads *m,
     }
 }
 
-/* Adds n_pos values, places at .. of the tile at `place`, to the outputs of the thread: 4 dimensions of up to 4 heads. whole: all heads see
- * all of the tile; else a head adds what it sees. */
+/* Adds n_pos values, places at .. of the tile at `place`, to the outputs of the thread: 4 dimensions of up to 4 heads. whole: all
+ * heads see all of the tile; else a head adds what it sees. */
 K_CUDA_FN void k__cuda_add_values(bool whole, const k__cuda_asks *m, int n, int ld, int n_pos, int place, int at, float o[4][4]) {
-    const int each = ld / 4, d = K_CUDA_THREAD % each, n_sub = K_CUDA_THREADS / each, sub = K_CUDA_THREAD / each, heads = sub < n_sub ? n : 0;
+    const int each = ld / 4, d = K_CUDA_THREAD % each, n_sub = K_CUDA_THREADS / each, sub = K_CUDA_THREAD / each,
+              heads = sub < n_sub ? n : 0;
     K_CUDA_UNROLL for (int j = 0; j < 4; j++) {
         const int v = sub + j * n_sub;
         K_CUDA_UNROLL for (int k = 0; k < 4; k++)
@@ -378,7 +394,8 @@ K_CUDA_FN void k__cuda_add_values(bool whole, const k__cuda_asks *m, int n, int 
             const int v = sub + j * n_sub, p = place + at + i;
             if (v >= heads) continue;
             const k__cuda_two w = m->s[(v * K_TILE + at + i) / 2];
-            const bool        second = whole || (p + 1 >= m->of.ask[v].lo && p + 1 < m->of.ask[v].hi), first = whole || (p >= m->of.ask[v].lo && p < m->of.ask[v].hi);
+            const bool        second = whole || (p + 1 >= m->of.ask[v].lo && p + 1 < m->of.ask[v].hi),
+                              first = whole || (p >= m->of.ask[v].lo && p < m->of.ask[v].hi);
             K_CUDA_UNROLL for (int k = 0; k < 4; k++) {
                 if (second) o[j][k] = fmaf(w.v[1], odd.v[k], o[j][k]);
                 if (first) o[j][k] = fmaf(w.v[0], even.v[k], o[j][k]);
@@ -388,7 +405,8 @@ K_CUDA_FN void k__cuda_add_values(bool whole, const k__cuda_asks *m, int n, int 
 }
 
 /* One tile: n heads, n_pos keys and values at a time. */
-K_CUDA_FN void k__cuda_tile_many(const k_cuda_attend_args *a, const k__cuda_view *v, k__cuda_asks *m, int n, int n_pos, int place, bool whole,
+K_CUDA_FN void k__cuda_tile_many(const k_cuda_attend_args *a, const k__cuda_view *v, k__cuda_asks *m, int n, int n_pos,
+                                 int place, bool whole,
                                  k__attn_sum all[4], float o[4][4]) {
     const int ld_k = k__round_up(a->kv.hd_k, 8), ld_v = k__round_up(a->kv.hd_v, 32);
     float    *s = (float *)(void *)m->s;
@@ -411,7 +429,8 @@ K_CUDA_FN void k__cuda_tile_many(const k_cuda_attend_args *a, const k__cuda_view
 }
 
 K_CUDA_FN void k__cuda_put_many(const k__cuda_asks *m, int n, int ld, const k__attn_sum all[4], float o[4][4]) {
-    const int each = ld / 4, d = K_CUDA_THREAD % each, n_sub = K_CUDA_THREADS / each, sub = K_CUDA_THREAD / each, heads = sub < n_sub ? n : 0;
+    const int each = ld / 4, d = K_CUDA_THREAD % each, n_sub = K_CUDA_THREADS / each, sub = K_CUDA_THREAD / each,
+              heads = sub < n_sub ? n : 0;
     K_CUDA_UNROLL for (int j = 0; j < 4; j++) {
         const int v = sub + j * n_sub, h = K_CUDA_THREAD / 32 + j * K_CUDA_WARPS;
         K_CUDA_UNROLL for (int k = 0; k < 4; k++)
@@ -421,7 +440,8 @@ K_CUDA_FN void k__cuda_put_many(const k__cuda_asks *m, int n, int ld, const k__a
 }
 
 /* Heads v0 .. v0 + n - 1 of rows i, i + 1, ..., which see parts of `run`; again: not the first ones of the block. */
-K_CUDA_FN void k__cuda_some(const k_cuda_attend_args *a, const k__cuda_view *run, k__cuda_asks *m, int i, int v0, int n, int n_pos, bool again) {
+K_CUDA_FN void k__cuda_some(const k_cuda_attend_args *a, const k__cuda_view *run, k__cuda_asks *m, int i, int v0, int n,
+                            int n_pos, bool again) {
     const int   me = K_CUDA_THREAD, ld = k__round_up(a->kv.hd_k, 8);
     float       o[4][4], *q = (float *)(void *)m->q;
     k__attn_sum all[4];
@@ -438,19 +458,21 @@ K_CUDA_FN void k__cuda_some(const k_cuda_attend_args *a, const k__cuda_view *run
         const float x = v < n && d < a->kv.hd_k ? m->of.ask[v].q[d] : 0.0f;
         q[k] = k__kv_rounds(a->kv.type_k) ? k__bf16_round(x) : x;
     }
-    for (int v = 0; v < n; v++) lo = m->of.ask[v].lo > lo ? m->of.ask[v].lo : lo, hi = m->of.ask[v].hi < hi ? m->of.ask[v].hi : hi;
+    for (int v = 0; v < n; v++)
+        lo = m->of.ask[v].lo > lo ? m->of.ask[v].lo : lo, hi = m->of.ask[v].hi < hi ? m->of.ask[v].hi : hi;
     for (int place = run->first; place < run->last; place += K_TILE)
         k__cuda_tile_many(a, run, m, n, n_pos, place, place >= lo && place + K_TILE <= hi, all, o);
     k__cuda_put_many(m, n, k__round_up(a->kv.hd_v, 32), all, o);
 }
 
-/* Rows of one sequence, from row i of the launch on and before row `most`: what they see of the block's segment is in *run, which begins where the first
- * one's view does. The row after them; i: there is no such row. */
+/* Rows of one sequence, from row i of the launch on and before row `most`: what they see of the block's segment is in *run, which
+ * begins where the first one's view does. The row after them; i: there is no such row. */
 K_CUDA_FN int k__cuda_run(const k_cuda_attend_args *a, int i, int most, int head, k__cuda_view *run) {
     k__cuda_view v;
     int          end = i + 1;
     if (!k__cuda_see(a, i, head, run)) return i;
-    for (; end < most && k__cuda_see(a, end, head, &v) && v.table == run->table; end++) run->end = v.end > run->end ? v.end : run->end;
+    for (; end < most && k__cuda_see(a, end, head, &v) && v.table == run->table; end++)
+        run->end = v.end > run->end ? v.end : run->end;
     k__cuda_segment(run, (run->begin / K_SEGMENT + K_CUDA_BLOCK_Y) * K_SEGMENT);
     return end;
 }
@@ -458,24 +480,27 @@ K_CUDA_FN int k__cuda_run(const k_cuda_attend_args *a, int i, int most, int head
 K_CUDA_FN void k__cuda_attend_many(const k_cuda_attend_args *a) {
     K_CUDA_SHARED(k__cuda_asks, m, 1);
     const int rows = k__cuda_rows_of(a->group), i0 = K_CUDA_BLOCK_X / a->kv.n_head * rows, head = K_CUDA_BLOCK_X % a->kv.n_head;
-    const int hd = a->kv.hd_k > a->kv.hd_v ? a->kv.hd_k : a->kv.hd_v, n_pos = hd <= 128 ? K_TILE : hd <= 256 ? K_TILE / 2 : K_TILE / 4;
+    const int hd = a->kv.hd_k > a->kv.hd_v ? a->kv.hd_k : a->kv.hd_v,
+              n_pos = hd <= 128 ? K_TILE : hd <= 256 ? K_TILE / 2 : K_TILE / 4;
     bool      again = false;
     k__cuda_view run;
     for (int i = i0, end; i < i0 + rows && (end = k__cuda_run(a, i, i0 + rows, head, &run)) > i; i = end) {
         if (run.lo >= run.hi) continue;
         const int n = (end - i) * a->group;
-        for (int v0 = 0; v0 < n; v0 += n_pos, again = true) k__cuda_some(a, &run, m, i, v0, n - v0 < n_pos ? n - v0 : n_pos, n_pos, again);
+        for (int v0 = 0; v0 < n; v0 += n_pos, again = true)
+            k__cuda_some(a, &run, m, i, v0, n - v0 < n_pos ? n - v0 : n_pos, n_pos, again);
     }
 }
 
 /* --- attention by tensor cores ---
- * As for many rows, and for few: a row gives the same bits alone, since its sums take the same mma, tile after tile at absolute multiples of
- * K_TILE, and what it does not see it multiplies with 0. (A value that is infinite or NaN spoils rows of its own sequence that do not see it,
- * too.) Heads go through shared memory 128 dimensions at a time. A warp has 8 positions of a tile for 16 query heads, and then every fourth 8
- * dimensions of their outputs. Where the CPU rounds factors to bf16 (k__kv_rounds), so does this; factors of f32 and f16 caches are two bf16
- * each, as weights are. */
+ * As for many rows, and for few: a row gives the same bits alone, since its sums take the same mma, tile after tile at absolute
+ * multiples of K_TILE, and what it does not see it multiplies with 0. (A value that is infinite or NaN spoils rows of its own
+ * sequence that do not see it, too.) Heads go through shared memory 128 dimensions at a time. A warp has 8 positions of a tile
+ * for 16 query heads, and then every fourth 8 dimensions of their outputs. Where the CPU rounds factors to bf16 (k__kv_rounds),
+ * so does this; factors of f32 and f16 caches are two bf16 each, as weights are. */
 
-enum { K__CUDA_DIMS = 128, K__CUDA_HEAD_WORDS = 68, K__CUDA_POS_WORDS = 20 };    /* of a part; dwords between two rows of pairs of dimensions, of positions */
+enum { K__CUDA_DIMS = 128, K__CUDA_HEAD_WORDS = 68, K__CUDA_POS_WORDS = 20 };    /* of a part; dwords between two rows of pairs of
+                                                                                  * dimensions, of positions */
 enum { K__CUDA_CHUNKS = K_CUDA_DIMS / K__CUDA_DIMS };
 
 typedef struct {
@@ -506,7 +531,8 @@ K_CUDA_FN void k__cuda_put8(bool split, const float x[8], k__cuda_words *hi, k__
 K_CUDA_FN int k__cuda_dims(int hd, int d0) { return hd - d0 < K__CUDA_DIMS ? k__round_up(hd - d0, 16) : K__CUDA_DIMS; }
 
 /* Dimensions from d0 on of all n queries; zeros after the last one. */
-K_CUDA_FN void k__cuda_tensor_ask(bool split, const k_cuda_attend_args *a, const k__cuda_heads *m, int n, int d0, k__cuda_tensor_mem *t) {
+K_CUDA_FN void k__cuda_tensor_ask(bool split, const k_cuda_attend_args *a, const k__cuda_heads *m, int n, int d0,
+                                  k__cuda_tensor_mem *t) {
     const int each = k__cuda_dims(a->kv.hd_k, d0) / 8;
     for (int i = K_CUDA_THREAD; i < each * K_CUDA_ASKS; i += K_CUDA_THREADS) {
         const int v = i / each, d = d0 + i % each * 8, to = v * K__CUDA_HEAD_WORDS / 4 + i % each;
@@ -517,7 +543,8 @@ K_CUDA_FN void k__cuda_tensor_ask(bool split, const k_cuda_attend_args *a, const
 }
 
 /* Dimensions from d0 on of the keys of the tile at `place`. */
-K_CUDA_FN void k__cuda_tensor_keys(bool split, const k_cuda_attend_args *a, const k__cuda_view *v, int place, int d0, k__cuda_tensor_mem *t) {
+K_CUDA_FN void k__cuda_tensor_keys(bool split, const k_cuda_attend_args *a, const k__cuda_view *v, int place, int d0,
+                                   k__cuda_tensor_mem *t) {
     const int each = k__cuda_dims(a->kv.hd_k, d0) / 8;
     for (int i = K_CUDA_THREAD; i < each * K_TILE; i += K_CUDA_THREADS) {
         const int p = i / each, to = p * K__CUDA_HEAD_WORDS / 4 + i % each;
@@ -528,7 +555,8 @@ K_CUDA_FN void k__cuda_tensor_keys(bool split, const k_cuda_attend_args *a, cons
 }
 
 /* The same of values, two positions to a dword. */
-K_CUDA_FN void k__cuda_tensor_values(bool split, const k_cuda_attend_args *a, const k__cuda_view *v, int place, int d0, k__cuda_tensor_mem *t) {
+K_CUDA_FN void k__cuda_tensor_values(bool split, const k_cuda_attend_args *a, const k__cuda_view *v, int place, int d0,
+                                     k__cuda_tensor_mem *t) {
     const int each = k__cuda_dims(a->kv.hd_v, d0) / 8;
     for (int i = K_CUDA_THREAD; i < each * K_TILE / 2; i += K_CUDA_THREADS) {
         const int p = i % (K_TILE / 2), d = i / (K_TILE / 2) * 8;
@@ -545,7 +573,8 @@ K_CUDA_FN void k__cuda_tensor_values(bool split, const k_cuda_attend_args *a, co
 }
 
 /* c += a b for 16 elements, of both parts: b at word `from` of hi and lo. */
-K_CUDA_FN void k__cuda_mma_parts(bool split, const uint32_t a[2][4], const uint32_t *hi, const uint32_t *lo, int from, float c[4]) {
+K_CUDA_FN void k__cuda_mma_parts(bool split, const uint32_t a[2][4], const uint32_t *hi, const uint32_t *lo, int from,
+                                 float c[4]) {
     if (split) {
         k__cuda_mma_bf16(c, a[1][0], a[1][1], a[1][2], a[1][3], hi[from], hi[from + 4]);
         k__cuda_mma_bf16(c, a[0][0], a[0][1], a[0][2], a[0][3], lo[from], lo[from + 4]);
@@ -554,7 +583,8 @@ K_CUDA_FN void k__cuda_mma_parts(bool split, const uint32_t a[2][4], const uint3
 }
 
 /* Adds to c the products of 16 queries with 8 keys, `steps` times 16 dimensions: rows `strip` and positions `col` on. */
-K_CUDA_FN void k__cuda_tensor_scores(bool split, const k__cuda_tensor_mem *t, int strip, int col, int steps, int lane, float c[4]) {
+K_CUDA_FN void k__cuda_tensor_scores(bool split, const k__cuda_tensor_mem *t, int strip, int col, int steps, int lane,
+                                     float c[4]) {
     const uint32_t *k[2] = {t->kv.k[0][0].v, t->kv.k[1][0].v};
     for (int i = 0; i < steps; i++) {
         const int from = 8 * i + lane % 4, row = (strip + lane / 4) * K__CUDA_HEAD_WORDS + from;
@@ -567,7 +597,8 @@ K_CUDA_FN void k__cuda_tensor_scores(bool split, const k__cuda_tensor_mem *t, in
 }
 
 /* Scores of n heads for the tile at `place`, whose keys and, where they do not stay there, queries go to shared memory. */
-K_CUDA_FN void k__cuda_tensor_tile(const k_cuda_attend_args *a, const k__cuda_view *v, const k__cuda_heads *m, k__cuda_tensor_mem *t, int n, int place) {
+K_CUDA_FN void k__cuda_tensor_tile(const k_cuda_attend_args *a, const k__cuda_view *v, const k__cuda_heads *m,
+                                   k__cuda_tensor_mem *t, int n, int place) {
     const bool split = !k__kv_rounds(a->kv.type_k);
     const int  lane = K_CUDA_THREAD % 32, warp = K_CUDA_THREAD / 32, strip = warp % 2 * 16, col = warp / 2 * 8, hd = a->kv.hd_k;
     float      c[4] = {0.0f, 0.0f, 0.0f, 0.0f};
@@ -593,7 +624,8 @@ K_CUDA_FN void k__cuda_tensor_weights(bool split, const k__cuda_tensor_mem *t, i
 }
 
 /* Adds the tile at `place` to the outputs: o[chunk][j] of a warp are dimensions 32j on after the warp's first ones. */
-K_CUDA_FN void k__cuda_tensor_outputs(const k_cuda_attend_args *a, const k__cuda_view *v, const k__cuda_heads *m, k__cuda_tensor_mem *t, int n, int place,
+K_CUDA_FN void k__cuda_tensor_outputs(const k_cuda_attend_args *a, const k__cuda_view *v, const k__cuda_heads *m,
+                                      k__cuda_tensor_mem *t, int n, int place,
                                       float o[K__CUDA_CHUNKS][4][4]) {
     const bool split = !k__kv_rounds(a->kv.type_v);
     const int  lane = K_CUDA_THREAD % 32, warp = K_CUDA_THREAD / 32, strip = warp % 2 * 16, first = warp / 2 * 8;
@@ -611,12 +643,14 @@ K_CUDA_FN void k__cuda_tensor_outputs(const k_cuda_attend_args *a, const k__cuda
             k__cuda_tensor_weights(split, t, strip, at, lane, w);
             K_CUDA_UNROLL for (int j = 0; j < 4; j++)
                 if (first + 32 * j < dims)
-                    k__cuda_mma_parts(split, w, t->kv.v[0], t->kv.v[1], (first + 32 * j + lane / 4) * K__CUDA_POS_WORDS + at / 2 + lane % 4, o[chunk][j]);
+                    k__cuda_mma_parts(split, w, t->kv.v[0], t->kv.v[1],
+                                      (first + 32 * j + lane / 4) * K__CUDA_POS_WORDS + at / 2 + lane % 4, o[chunk][j]);
         }
     }
 }
 
-K_CUDA_FN void k__cuda_tensor_results(const k__cuda_heads *m, int n, int hd, const k__attn_sum all[4], float o[K__CUDA_CHUNKS][4][4]) {
+K_CUDA_FN void k__cuda_tensor_results(const k__cuda_heads *m, int n, int hd, const k__attn_sum all[4],
+                                      float o[K__CUDA_CHUNKS][4][4]) {
     const int lane = K_CUDA_THREAD % 32, warp = K_CUDA_THREAD / 32, strip = warp % 2 * 16, first = warp / 2 * 8;
     K_CUDA_UNROLL for (int chunk = 0; chunk < K__CUDA_CHUNKS; chunk++)
         K_CUDA_UNROLL for (int j = 0; j < 4; j++)
@@ -631,7 +665,8 @@ K_CUDA_FN void k__cuda_tensor_results(const k__cuda_heads *m, int n, int hd, con
 }
 
 /* Heads v0 .. v0 + n - 1 of rows i, i + 1, ..., which see parts of `run`; again: not the first ones of the block. */
-K_CUDA_FN void k__cuda_tensor_some(const k_cuda_attend_args *a, const k__cuda_view *run, k__cuda_heads *m, k__cuda_tensor_mem *t, int i, int v0, int n, bool again) {
+K_CUDA_FN void k__cuda_tensor_some(const k_cuda_attend_args *a, const k__cuda_view *run, k__cuda_heads *m,
+                                   k__cuda_tensor_mem *t, int i, int v0, int n, bool again) {
     k__attn_sum all[4];
     float       o[K__CUDA_CHUNKS][4][4];
     K_CUDA_UNROLL for (int k = 0; k < K__CUDA_CHUNKS * 16; k++) o[k / 16][k / 4 % 4][k % 4] = 0.0f;
@@ -712,7 +747,8 @@ K_CUDA_FN k__attn_sum k__cuda_weigh8(const k_cuda_attend_args *a, const k__cuda_
     const int lane = K_CUDA_THREAD % 32;
     float     m = -INFINITY, l = 0.0f;
     for (int i = v->first + lane; i < v->last; i += 32) {
-        const float top = k__cuda_shape(i >= v->lo && i < v->hi, unit * a->scale, a->cap, k__cuda_slope(a, v, h), v->base - v->at + i, s + i);
+        const float top = k__cuda_shape(i >= v->lo && i < v->hi, unit * a->scale, a->cap, k__cuda_slope(a, v, h),
+                                        v->base - v->at + i, s + i);
         m = top > m ? top : m;
     }
     for (int i = v->first + lane; i < v->last; i += 32) {
@@ -724,7 +760,8 @@ K_CUDA_FN k__attn_sum k__cuda_weigh8(const k_cuda_attend_args *a, const k__cuda_
     return all;
 }
 
-/* Weights of a head for a block of V, in pairs of positions, from p and the scales of the positions; returns what a step stands for. */
+/* Weights of a head for a block of V, in pairs of positions, from p and the scales of the positions; returns what a step stands
+ * for. */
 K_CUDA_FN float k__cuda_round8(const k__cuda_view *v, const float *p, const float *dv, uint32_t *w) {
     const int lane = K_CUDA_THREAD % 32;
     float     top = 0.0f;
@@ -764,10 +801,12 @@ typedef struct {
 } k__cuda_codes8;
 
 /* Block g of V: outputs of n heads. */
-K_CUDA_FN void k__cuda_values8(const k_cuda_attend_args *a, const k__cuda_view *v, const k__cuda_codes8 *c, int R, int n, int g, float *o) {
+K_CUDA_FN void k__cuda_values8(const k_cuda_attend_args *a, const k__cuda_view *v, const k__cuda_codes8 *c, int R, int n,
+                               int g, float *o) {
     const int    me = K_CUDA_THREAD, warp = me / 32;
     const size_t at = (size_t)g * sizeof(block_q8_0), ld = (size_t)k__round_up(a->kv.hd_v, 32);
-    for (int i = v->first + me; i < v->last; i += K_CUDA_THREADS) c->dv[i] = c->row[i] ? k__attn8_scale(k__cuda_half(k__cuda_ld16(c->row[i] + at))) : 0.0f;
+    for (int i = v->first + me; i < v->last; i += K_CUDA_THREADS)
+        c->dv[i] = c->row[i] ? k__attn8_scale(k__cuda_half(k__cuda_ld16(c->row[i] + at))) : 0.0f;
     k__cuda_sync();
     if (warp < n) c->step[warp] = k__cuda_round8(v, c->s + warp * K_SEGMENT, c->dv, c->w + warp * (K_SEGMENT / 2));
     k__cuda_sync();
@@ -814,8 +853,9 @@ K_CUDA_FN void k__cuda_attend_codes(const k_cuda_attend_args *a) {
 }
 
 /* --- the same for many rows ---
- * Up to K_CUDA_ASKS query heads of some rows of a sequence go through a segment together, 4 to a warp. A lane has one position of each tile, and keeps the
- * scores of all tiles in registers, since the steps of weights are known after the last one. Blocks of V come one by one: a lane has one dimension. */
+ * Up to K_CUDA_ASKS query heads of some rows of a sequence go through a segment together, 4 to a warp. A lane has one position of
+ * each tile, and keeps the scores of all tiles in registers, since the steps of weights are known after the last one. Blocks of V
+ * come one by one: a lane has one dimension. */
 
 enum { K_CUDA_EACH = K_CUDA_ASKS / K_CUDA_WARPS };    /* query heads of a warp */
 
@@ -849,7 +889,8 @@ K_CUDA_FN void k__cuda_fetch_keys8(const k_cuda_attend_args *a, const k__cuda_vi
     const int each = ld / 8;
     for (int i = K_CUDA_THREAD; i < K_TILE * each; i += K_CUDA_THREADS) {
         const int      p = i / each, d = i % each * 8;
-        const uint8_t *row = k__cuda_kv_row(&a->kv, v, false, place + p), *b = row ? row + d / 32 * (int)sizeof(block_q8_0) : NULL;
+        const uint8_t *row = k__cuda_kv_row(&a->kv, v, false, place + p),
+                       *b = row ? row + d / 32 * (int)sizeof(block_q8_0) : NULL;
         uint32_t       w[2] = {0, 0};
         K_CUDA_UNROLL for (int k = 0; k < 4; k++)
             if (b) w[k / 2] |= (uint32_t)k__cuda_ld16(b + 2 + d % 32 + 2 * k) << k % 2 * 16;
@@ -874,7 +915,8 @@ K_CUDA_FN void k__cuda_products8(const k__cuda_keys8 *m, int ld, int first, floa
                 sum[r] = k__cuda_dp2a(q.v[2], high, sum[r]), sum[r] = k__cuda_dp2a(q.v[3], high >> 16, sum[r]);
             }
         }
-        K_CUDA_UNROLL for (int r = 0; r < K_CUDA_EACH; r++) x[r] = d ? fmaf((float)sum[r], m->scale[d + lane], x[r]) : (float)sum[r] * m->scale[d + lane];
+        K_CUDA_UNROLL for (int r = 0; r < K_CUDA_EACH; r++) x[r] = d ? fmaf((float)sum[r], m->scale[d + lane], x[r])
+                                   : (float)sum[r] * m->scale[d + lane];
     }
 }
 
@@ -887,8 +929,10 @@ K_CUDA_FN void k__cuda_score8(const k_cuda_attend_args *a, const k__cuda_asks8 *
         if (r >= me->n) continue;
         const k__cuda_asker *ask = &m->ask[me->first + r];
         const bool           there = place >= ask->lo && place < ask->hi;
-        const float          s = there ? k__attn_shape(x[r] * m->unit[me->first + r], a->cap, ask->slope, ask->far + place) : -INFINITY;
-        K_CUDA_UNROLL for (int t = 0; t < K_CUDA_TILES; t++) me->p[t][r] = t == tile ? s : me->p[t][r];   /* registers have no index */
+        const float          s = there
+                                 ? k__attn_shape(x[r] * m->unit[me->first + r], a->cap, ask->slope, ask->far + place) : -INFINITY;
+        /* registers have no index */
+        K_CUDA_UNROLL for (int t = 0; t < K_CUDA_TILES; t++) me->p[t][r] = t == tile ? s : me->p[t][r];
     }
 }
 
@@ -917,7 +961,8 @@ K_CUDA_FN void k__cuda_fetch_block8(const k__cuda_view *v, size_t at, const uint
         to->code[pair][d] = (uint16_t)((even & 255) | (odd & 255) << 8);
         to->code[pair][d + 1] = (uint16_t)(even >> 8 | (odd >> 8) << 8);
     }
-    for (int i = v->first + me; i < v->last; i += K_CUDA_THREADS) to->scale[i] = row[i] ? k__attn8_scale(k__cuda_half(k__cuda_ld16(row[i] + at - 2))) : 0.0f;
+    for (int i = v->first + me; i < v->last; i += K_CUDA_THREADS)
+        to->scale[i] = row[i] ? k__attn8_scale(k__cuda_half(k__cuda_ld16(row[i] + at - 2))) : 0.0f;
 }
 
 /* The largest weight of head r that contains the scale of its position. */
@@ -966,7 +1011,8 @@ K_CUDA_FN void k__cuda_outputs8(const k__cuda_view *v, k__cuda_asks8 *m, const k
 }
 
 /* Heads v0 .. v0 + n - 1 of rows i, i + 1, ..., which see parts of `run`; again: not the first ones of the block. */
-K_CUDA_FN void k__cuda_some8(const k_cuda_attend_args *a, const k__cuda_view *run, k__cuda_asks8 *m, int i, int v0, int n, bool again) {
+K_CUDA_FN void k__cuda_some8(const k_cuda_attend_args *a, const k__cuda_view *run, k__cuda_asks8 *m, int i, int v0, int n,
+                             bool again) {
     const int     me = K_CUDA_THREAD, ld = k__round_up(a->kv.hd_k, 32), first = me / 32 * K_CUDA_EACH;
     k__cuda_warp8 w;
     w.first = first, w.n = n - first;
@@ -1030,6 +1076,7 @@ K_CUDA_FN void k__cuda_attend_merge(const k_cuda_attend_args *a) {
                 all = *sum, o = x;
             }
         }
-        a->o.x[(size_t)v.row * a->o.ld + (size_t)head * (size_t)hd + (size_t)d] = o * k__attn_share(all, a->sinks ? a->sinks + head : NULL) + 0.0f;
+        a->o.x[(size_t)v.row * a->o.ld + (size_t)head * (size_t)hd + (size_t)d] = o
+            * k__attn_share(all, a->sinks ? a->sinks + head : NULL) + 0.0f;
     }
 }

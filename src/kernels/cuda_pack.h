@@ -1,8 +1,8 @@
 /* ===== [cuda_pack] packing, and the kernels by name ===== */
 
 /* --- packing ---
- * A thread block packs a strip, or every so many columns of it, K_CUDA_PACK blocks of 256 columns at a time: a thread unpacks a block of
- * one row and writes its scales, then a thread writes the words of codes that a lane has of 64 columns. */
+ * A thread block packs a strip, or every so many columns of it, K_CUDA_PACK blocks of 256 columns at a time: a thread unpacks a
+ * block of one row and writes its scales, then a thread writes the words of codes that a lane has of 64 columns. */
 
 enum { K_CUDA_PACK = 4 };
 
@@ -40,7 +40,8 @@ K_CUDA_FN int k__cuda_units(const k__form *f, const k_cuda_pack_args *a, int b) 
 }
 
 /* The scales of row r in block b, whose units are at `block`. */
-K_CUDA_FN void k__cuda_put_heads(const k__form *f, const k_cuda_pack_args *a, const k__unpacked *u, int b, int r, uint8_t *block) {
+K_CUDA_FN void k__cuda_put_heads(const k__form *f, const k_cuda_pack_args *a, const k__unpacked *u, int b, int r,
+                                 uint8_t *block) {
     uint8_t *h = block + k__head_at(f);
     for (int i = 0; i < k__cuda_units(f, a, b); i++, h += k__unit_bytes(f)) {
         uint32_t v[5];
@@ -87,7 +88,8 @@ K_CUDA_FN void k__cuda_pack(const k_cuda_pack_args *a) {
         for (int i = me; i < n * 4 * 32; i += K_CUDA_THREADS) {
             const int s = i / 32, b = b0 + s / 4, at = s % 4 / f->segs;
             if (at < k__cuda_units(f, a, b))
-                k__cuda_put_codes(f, line + 16 * s, s % f->segs, i % 32, strip + (size_t)b * block + (size_t)at * unit + k__codes_at(f));
+                k__cuda_put_codes(f, line + 16 * s, s % f->segs, i % 32,
+                                  strip + (size_t)b * block + (size_t)at * unit + k__codes_at(f));
         }
     }
 }

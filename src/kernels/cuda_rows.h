@@ -149,7 +149,8 @@ K_CUDA_FN void k__cuda_norm_heads(const k_row_op *op, const float *x, float *y) 
         float        mean = 0.0f;
         if (op->u.norm == K_NORM_LAYER) mean = k__cuda_fold(k__cuda_lane(K__SUM_PLAIN, x + at, x, n, 0.0f, 0.0f)) / (float)op->n;
         const float  sum = k__cuda_fold(k__cuda_lane(K__SUM_SQUARES, x + at, x, n, mean, 0.0f));
-        k__cuda_shift(op, x + at, y + at, mean, k__cuda_norm_factor(op->u.norm, sum, op->n, op->scale), n, K_CUDA_THREAD % 16, 16);
+        k__cuda_shift(op, x + at, y + at, mean, k__cuda_norm_factor(op->u.norm, sum, op->n, op->scale), n,
+                      K_CUDA_THREAD % 16, 16);
     }
 }
 
@@ -157,11 +158,13 @@ K_CUDA_FN void k__cuda_norm_heads(const k_row_op *op, const float *x, float *y) 
 
 K_CUDA_FN void k__cuda_pick(const k_row_op *op, const float *x, float *y) {
     const int n = op->n, all = n * (op->n_head ? op->n_head : 0);
-    for (int i = K_CUDA_THREAD; i < all; i += K_CUDA_THREADS) y[op->u.pick.to + i] = x[op->u.pick.at + i / n * op->u.pick.stride + i % n];
+    for (int i = K_CUDA_THREAD; i < all; i += K_CUDA_THREADS)
+        y[op->u.pick.to + i] = x[op->u.pick.at + i / n * op->u.pick.stride + i % n];
 }
 
 K_CUDA_FN void k__cuda_rope(const k_row_op *op, float *x, const float *cs) {
-    const int half = op->u.rope.n_rot / 2, far = op->u.rope.halves ? half : 1, step = op->u.rope.halves ? 1 : 2, all = half * op->n_head;
+    const int half = op->u.rope.n_rot / 2, far = op->u.rope.halves ? half : 1, step = op->u.rope.halves ? 1 : 2,
+              all = half * op->n_head;
     for (int at = K_CUDA_THREAD; at < all; at += K_CUDA_THREADS) {
         const int   i = at % half;
         float      *p = x + (size_t)(at / half) * (size_t)op->n + i * step;
@@ -171,7 +174,8 @@ K_CUDA_FN void k__cuda_rope(const k_row_op *op, float *x, const float *cs) {
     }
 }
 
-/* k_hadamard: each warp takes 256 values, which hold whole transforms. Sums and differences of values in one thread, then of two lanes. */
+/* k_hadamard: each warp takes 256 values, which hold whole transforms. Sums and differences of values in one thread, then of two
+ * lanes. */
 K_CUDA_FN void k__cuda_hadamard(float *x, int n, int size) {
     const int   lane = K_CUDA_THREAD % 32;
     const float unit = k__hadamard_unit(size);
@@ -281,7 +285,8 @@ K_CUDA_FN int k__cuda_sum4(uint32_t codes, bool magnitudes) {
     return s;
 }
 
-/* One block of k_quant_act by a warp, 8 values in each lane; `in`: the lane has values. Returns the sum of the magnitudes of all codes. */
+/* One block of k_quant_act by a warp, 8 values in each lane; `in`: the lane has values. Returns the sum of the magnitudes of all
+ * codes. */
 K_CUDA_FN int k__cuda_quant(const float v[8], bool in, int8_t *q, k_sums *sum, float *d) {
     const int lane = K_CUDA_THREAD % 32;
     float     amax = 0.0f, nan = 0.0f;
@@ -296,7 +301,8 @@ K_CUDA_FN int k__cuda_quant(const float v[8], bool in, int8_t *q, k_sums *sum, f
     const float inv = k__act_inverse(amax);
     K_CUDA_UNROLL for (int i = 0; i < 8; i++) codes[i / 4] |= (uint32_t)(uint8_t)k__act_code(v[i], inv) << i % 4 * 8;
     K_CUDA_UNROLL for (int i = 0; in && i < 2; i++) ((uint32_t *)(void *)(q + 8 * lane))[i] = codes[i];
-    const int of16 = k__cuda_add_far(k__cuda_sum4(codes[0], false) + k__cuda_sum4(codes[1], false), 1), of32 = k__cuda_add_far(of16, 2);
+    const int of16 = k__cuda_add_far(k__cuda_sum4(codes[0], false) + k__cuda_sum4(codes[1], false), 1),
+              of32 = k__cuda_add_far(of16, 2);
     if (lane % 2 == 0) sum->of16[lane / 2] = (int16_t)of16;
     if (lane % 4 == 0) sum->of32[k__sums_at(lane / 4)] = (int16_t)of32;
     const int size = k__cuda_sum4(codes[0], true) + k__cuda_sum4(codes[1], true), size16 = k__cuda_add_far(size, 1);
@@ -415,7 +421,8 @@ K_CUDA_FN double k__cuda_sum8(bool squares, const float *x, int n, double mean, 
 }
 
 K_CUDA_FN void k__cuda_sparse(const k_row_op *op, float *y, k__cuda_rows_mem *m) {
-    const double mean = k__cuda_sum8(false, y, op->n, 0, m) / op->n, deviation = sqrt(k__cuda_sum8(true, y, op->n, mean, m) / op->n);
+    const double mean = k__cuda_sum8(false, y, op->n, 0, m) / op->n,
+                 deviation = sqrt(k__cuda_sum8(true, y, op->n, mean, m) / op->n);
     k__cuda_map(K__MAP_ABOVE, 0, y, y, NULL, (float)(mean + (double)op->scale * deviation), op->n);
 }
 
@@ -447,7 +454,8 @@ K_CUDA_FN k__cuda_score k__cuda_best_of(k__cuda_score best) {
     return best;
 }
 
-/* The best of a warp's n scores p, in every lane; `bias`, if any, is added for the comparison, where a NaN in front is taken, as on the CPU. */
+/* The best of a warp's n scores p, in every lane; `bias`, if any, is added for the comparison, where a NaN in front is taken, as
+ * on the CPU. */
 K_CUDA_FN k__cuda_score k__cuda_best(const float *p, const float *bias, int n) {
     k__cuda_score best = {-INFINITY, 0.0f, -1};
     for (int i = K_CUDA_THREAD % 32; i < n; i += 32) {
@@ -501,7 +509,8 @@ K_CUDA_FN void k__cuda_mix(const k_row_op *op, const k_cuda_buf *x, const float 
         float v[MANY];
         K_CUDA_UNROLL for (int k = 0; k < MANY; k++) v[k] = 0.0f;
         for (int i = 0; i < op->u.experts.used; i++) {
-            const float *from = x->x + (size_t)slot[i] * x->ld, *bias = op->vec ? op->vec + (size_t)op->u.experts.of[slot[i]] * (size_t)n : NULL;
+            const float *from = x->x + (size_t)slot[i] * x->ld,
+                         *bias = op->vec ? op->vec + (size_t)op->u.experts.of[slot[i]] * (size_t)n : NULL;
             K_CUDA_UNROLL for (int k = 0; k < MANY; k++) {
                 if (at + k * K_CUDA_THREADS >= n) continue;
                 v[k] = fmaf(w[i], from[at + k * K_CUDA_THREADS], v[k]);
@@ -515,7 +524,8 @@ K_CUDA_FN void k__cuda_mix(const k_row_op *op, const k_cuda_buf *x, const float 
 
 /* --- recurrent layers --- */
 
-/* The way of one sequence through a step: positions [at, p) are in the log of its slot, [p, end) are rows of the batch from `first` on. */
+/* The way of one sequence through a step: positions [at, p) are in the log of its slot, [p, end) are rows of the batch from
+ * `first` on. */
 typedef struct {
     const k_state_place *st;
     int      first, at, p, end;                       /* at: where the slot is that is read */
@@ -548,7 +558,9 @@ K_CUDA_FN float *k__cuda_log(const k_state_place *st, uint8_t *slot, int t) {
 }
 
 /* Position t >= p among the rows of the batch. */
-K_CUDA_FN const float *k__cuda_at(const k__cuda_walk *w, const k_cuda_buf *x, int t) { return x->x + (size_t)(w->first + t - w->p) * x->ld; }
+K_CUDA_FN const float *k__cuda_at(const k__cuda_walk *w, const k_cuda_buf *x, int t) {
+    return x->x + (size_t)(w->first + t - w->p) * x->ld;
+}
 
 /* The inputs x of position t; NULL: zeros. */
 K_CUDA_FN const float *k__cuda_raw(const k__cuda_walk *w, const k_cuda_buf *x, int t) {
@@ -575,7 +587,8 @@ K_CUDA_FN float k__cuda_convolve(const k__cuda_walk *w, const k_cuda_buf *x, con
 K_CUDA_FN void k__cuda_conv(const k_cuda_step *step, const k_row_op *op, int r, float *y) {
     const int          row = op->set ? step->row[1][r] : r;
     const k__cuda_walk w = k__cuda_walk_of(step, &op->u.state, step->b.seq[row]);
-    for (int i = K_CUDA_THREAD; i < op->n; i += K_CUDA_THREADS) y[i] = k__cuda_convolve(&w, &op->in[0], op->vec, step->b.pos[row], i);
+    for (int i = K_CUDA_THREAD; i < op->n; i += K_CUDA_THREADS)
+        y[i] = k__cuda_convolve(&w, &op->in[0], op->vec, step->b.pos[row], i);
 }
 
 /* The inputs of positions [from, end) go into a slot. */
@@ -587,8 +600,8 @@ K_CUDA_FN void k__cuda_keep_inputs(const k__cuda_walk *w, const k_cuda_buf *x, u
     }
 }
 
-/* The first row of each sequence: what later steps need of inputs and gates goes into its slot, and before that, since it may be the one that is
- * read, into the snapshot. A thread has the same channels in both. */
+/* The first row of each sequence: what later steps need of inputs and gates goes into its slot, and before that, since it may be
+ * the one that is read, into the snapshot. A thread has the same channels in both. */
 K_CUDA_FN void k__cuda_keep(const k_cuda_step *step, const k_row_op *op, int r) {
     const k_state_place *st = &op->u.state;
     const k__cuda_walk  w = k__cuda_walk_of(step, st, step->b.seq[r]);
@@ -605,19 +618,22 @@ K_CUDA_FN void k__cuda_keep(const k_cuda_step *step, const k_row_op *op, int r) 
 
 /* --- the gated delta rule --- */
 
-enum { K__CUDA_DELTA_ROWS = 8, K__CUDA_DELTA_SUMS = K_CUDA_DELTA_KEYS / 4 };   /* positions whose vectors are computed together; rows of a thread */
+enum { K__CUDA_DELTA_ROWS = 8, K__CUDA_DELTA_SUMS = K_CUDA_DELTA_KEYS / 4 };   /* positions whose vectors are computed together;
+                                                                                * rows of a thread */
 
 /* Vectors and numbers of some positions. */
 typedef struct {
-    float q[K__CUDA_DELTA_ROWS * K_CUDA_DELTA_KEYS], k[K__CUDA_DELTA_ROWS * K_CUDA_DELTA_KEYS], v[K__CUDA_DELTA_ROWS * K_CUDA_DELTA_COLS];
+    float q[K__CUDA_DELTA_ROWS * K_CUDA_DELTA_KEYS];
+    float k[K__CUDA_DELTA_ROWS * K_CUDA_DELTA_KEYS];
+    float v[K__CUDA_DELTA_ROWS * K_CUDA_DELTA_COLS];
     float decay[K__CUDA_DELTA_ROWS], beta[K__CUDA_DELTA_ROWS], kq[K__CUDA_DELTA_ROWS];   /* kq: k . q */
 } k__cuda_delta_mem;
 
 /* Rows 4i + l of a column, by the thread with number l of its four. */
 typedef struct { float v[K__CUDA_DELTA_SUMS]; } k__cuda_delta_sums;
 
-/* What the thread block works on: columns [col, col + cols) of a value head. Of the thread: its column, l, and how many rows it has; 0: there is
- * no such column. */
+/* What the thread block works on: columns [col, col + cols) of a value head. Of the thread: its column, l, and how many rows it
+ * has; 0: there is no such column. */
 typedef struct { int head, key, col, cols, mine, l, rows; } k__cuda_delta_task;
 
 K_CUDA_FN k__cuda_delta_task k__cuda_delta_of(const k_cuda_delta_args *a) {
@@ -634,7 +650,8 @@ K_CUDA_FN k__cuda_delta_task k__cuda_delta_of(const k_cuda_delta_args *a) {
 }
 
 /* y = silu(the convolution) of `len` channels from ch on, for n positions from t on, ld values apart. */
-K_CUDA_FN void k__cuda_delta_conv(const k_cuda_delta_args *a, const k__cuda_walk *w, int t, int n, int ch, int len, float *y, int ld) {
+K_CUDA_FN void k__cuda_delta_conv(const k_cuda_delta_args *a, const k__cuda_walk *w, int t, int n, int ch, int len,
+                                  float *y, int ld) {
     for (int i = K_CUDA_THREAD; i < n * len; i += K_CUDA_THREADS)
         y[i / len * ld + i % len] = k__act_ref(K_SILU, k__cuda_convolve(w, &a->in[0], a->taps, t + i / len, ch + i % len));
 }
@@ -645,16 +662,20 @@ K_CUDA_FN void k__cuda_delta_norm(float *x, int n, float eps, float s) {
     for (int i = K_CUDA_THREAD % 16; i < n; i += 16) x[i] = x[i] * r * s;
 }
 
-/* Queries, keys, values and gates of n positions from t on. Positions of the log have no queries. Half warps norm a key or a query each. */
-K_CUDA_FN void k__cuda_delta_vectors(const k_cuda_delta_args *a, const k__cuda_walk *w, const k__cuda_delta_task *d, int t, int n, k__cuda_delta_mem *m) {
+/* Queries, keys, values and gates of n positions from t on. Positions of the log have no queries. Half warps norm a key or a
+ * query each. */
+K_CUDA_FN void k__cuda_delta_vectors(const k_cuda_delta_args *a, const k__cuda_walk *w, const k__cuda_delta_task *d,
+                                     int t, int n, k__cuda_delta_mem *m) {
     enum { ROWS = K__CUDA_DELTA_ROWS, LD = K_CUDA_DELTA_KEYS };
     const k_state_place *st = &a->st;
-    const int           d_k = st->d_k, ask = t < w->p ? (w->p - t < n ? w->p - t : n) : 0, half = K_CUDA_THREAD / 16, i = half % ROWS;
+    const int           d_k = st->d_k, ask = t < w->p ? (w->p - t < n ? w->p - t : n) : 0, half = K_CUDA_THREAD / 16,
+                        i = half % ROWS;
     k__cuda_delta_conv(a, w, t + ask, n - ask, d->key * d_k, d_k, m->q + ask * LD, LD);
     k__cuda_delta_conv(a, w, t, n, (st->n_k + d->key) * d_k, d_k, m->k, LD);
     k__cuda_delta_conv(a, w, t, n, 2 * st->n_k * d_k + d->head * st->d_v + d->col, d->cols, m->v, K_CUDA_DELTA_COLS);
     if (K_CUDA_THREAD < n) {
-        const float alpha = k__cuda_gates(w, &a->in[1], 0, t + K_CUDA_THREAD)[d->head], beta = k__cuda_gates(w, &a->in[2], 1, t + K_CUDA_THREAD)[d->head];
+        const float alpha = k__cuda_gates(w, &a->in[1], 0, t + K_CUDA_THREAD)[d->head],
+                    beta = k__cuda_gates(w, &a->in[2], 1, t + K_CUDA_THREAD)[d->head];
         m->decay[K_CUDA_THREAD] = k__exp_ref(a->decay[d->head] * k__softplus_ref(alpha + a->gate[d->head]));
         m->beta[K_CUDA_THREAD] = k__act_ref(K_SIGMOID, beta);
     }
@@ -663,7 +684,8 @@ K_CUDA_FN void k__cuda_delta_vectors(const k_cuda_delta_args *a, const k__cuda_w
     else k__cuda_delta_norm(m->q + i * LD, i >= ask && i < n ? d_k : 0, a->eps, 1.0f / sqrtf((float)d_k));
     k__cuda_sync();
     if (half < ROWS) {
-        const float kq = k__cuda_fold(k__cuda_lane(K__SUM_DOT, m->k + i * LD, m->q + i * LD, i >= ask && i < n ? d_k : 0, 0.0f, 0.0f));
+        const float kq = k__cuda_fold(k__cuda_lane(K__SUM_DOT, m->k + i * LD, m->q + i * LD, i >= ask && i < n ? d_k : 0,
+                                                   0.0f, 0.0f));
         if (K_CUDA_THREAD % 16 == 0) m->kq[i] = kq;
     }
     k__cuda_sync();
@@ -673,7 +695,8 @@ K_CUDA_FN void k__cuda_delta_vectors(const k_cuda_delta_args *a, const k__cuda_w
 K_CUDA_FN float *k__cuda_delta_column(const k_state_place *st, uint8_t *slot, const k__cuda_delta_task *d, size_t *ld) {
     const int c = d->col + d->mine, first = c / K_DELTA_COLS * K_DELTA_COLS;
     *ld = (size_t)(st->d_v - first < K_DELTA_COLS ? st->d_v - first : K_DELTA_COLS);
-    return (float *)(void *)(slot + st->sum_at) + ((size_t)d->head * (size_t)st->d_v + (size_t)first) * (size_t)st->d_k + (c - first) + (size_t)d->l * *ld;
+    return (float *)(void *)(slot + st->sum_at) + ((size_t)d->head * (size_t)st->d_v + (size_t)first) * (size_t)st->d_k
+           + (c - first) + (size_t)d->l * *ld;
 }
 
 /* The sums from a slot, NULL: zeros. */
@@ -687,7 +710,8 @@ K_CUDA_FN void k__cuda_delta_load(const k_state_place *st, uint8_t *slot, const 
     }
 }
 
-K_CUDA_FN void k__cuda_delta_save(const k_state_place *st, uint8_t *slot, const k__cuda_delta_task *d, const k__cuda_delta_sums *s) {
+K_CUDA_FN void k__cuda_delta_save(const k_state_place *st, uint8_t *slot, const k__cuda_delta_task *d,
+                                  const k__cuda_delta_sums *s) {
     size_t ld = 0;
     float *to = d->rows ? k__cuda_delta_column(st, slot, d, &ld) : NULL;
     K_CUDA_UNROLL for (int i = 0; i < K__CUDA_DELTA_SUMS; i++) {
@@ -707,13 +731,16 @@ K_CUDA_FN float k__cuda_delta_dot(const k__cuda_delta_task *d, const k__cuda_del
 }
 
 /* The sums go through position t, number i of the vectors. */
-K_CUDA_FN void k__cuda_delta_position(const k_cuda_delta_args *a, const k__cuda_walk *w, const k__cuda_delta_task *d, int t, int i,
+K_CUDA_FN void k__cuda_delta_position(const k_cuda_delta_args *a, const k__cuda_walk *w, const k__cuda_delta_task *d,
+                                      int t, int i,
                                       const k__cuda_delta_mem *m, k__cuda_delta_sums *s) {
     const float *k = m->k + i * K_CUDA_DELTA_KEYS, decay = m->decay[i];
-    const float  u = k__cuda_delta_dot(d, s, k), x = m->beta[i] * fmaf(-decay, u, d->rows ? m->v[i * K_CUDA_DELTA_COLS + d->mine] : 0.0f);
+    const float  u = k__cuda_delta_dot(d, s, k),
+                 x = m->beta[i] * fmaf(-decay, u, d->rows ? m->v[i * K_CUDA_DELTA_COLS + d->mine] : 0.0f);
     if (t >= w->p) {
         const float o = fmaf(x, m->kq[i], decay * k__cuda_delta_dot(d, s, m->q + i * K_CUDA_DELTA_KEYS));
-        if (d->rows && d->l == 0) a->out.x[(size_t)(w->first + t - w->p) * a->out.ld + (size_t)(d->head * a->st.d_v + d->col + d->mine)] = o;
+        if (d->rows && d->l == 0)
+            a->out.x[(size_t)(w->first + t - w->p) * a->out.ld + (size_t)(d->head * a->st.d_v + d->col + d->mine)] = o;
     }
     if (t + 1 == w->end && w->snap_at != w->end) return;   /* no slot keeps what would come */
     K_CUDA_UNROLL for (int j = 0; j < K__CUDA_DELTA_SUMS; j++)
@@ -723,7 +750,8 @@ K_CUDA_FN void k__cuda_delta_position(const k_cuda_delta_args *a, const k__cuda_
 /* Before position t: the slots that keep these sums. */
 K_CUDA_FN void k__cuda_delta_keep(const k__cuda_walk *w, const k__cuda_delta_task *d, int t, const k__cuda_delta_sums *s) {
     K_CUDA_ROLL for (int snap = 0; snap < 2; snap++)
-        if (t == (snap ? w->snap_at : w->to) && (snap || t > w->at || w->in != w->out)) k__cuda_delta_save(w->st, snap ? w->snap : w->out, d, s);
+        if (t == (snap ? w->snap_at : w->to) && (snap || t > w->at || w->in != w->out))
+            k__cuda_delta_save(w->st, snap ? w->snap : w->out, d, s);
 }
 
 K_CUDA_FN void k__cuda_delta(const k_cuda_delta_args *a) {

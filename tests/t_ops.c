@@ -1,0 +1,467 @@
+/* t_ops.c - [ops]: every kind of operation at every CPU level, packed and not, and on an emulated GPU (fake_cuda.c) gives the
+ * bytes of the plain reference (plain.h). Shapes come from the rows of ops_kinds: how wide inputs and outputs are, whether an
+ * output is read, how long a vector is. A kind without an example here fails, and so does a row with a column that is not filled.
+ * To add a kind: examples of it in top_examples. */
+#include "program.h"
+#include "check.h"
+#include "driver.h"
+#include "plain.h"
+
+enum { TOP_ROWS = 40, TOP_TOKENS = 64, TOP_WIDE = 1024, TOP_VEC = 1 << 16, TOP_PAGE = 4, TOP_THREADS = 2, TOP_PRODUCTS = 4,
+      TOP_EXPERTS = 8, TOP_USED = 3 };
+
+static float    top_vec[TOP_VEC];                       /* gains, biases, filters, gates: [-1, 1] */
+static double   top_freq[TOP_WIDE];
+static uint64_t top_turn;
+static float    top_unit(void) { return (float)(rng_unit(rng_mix(++top_turn)) * 2 - 1); }
+
+/* One run of the operations of an example. */
+typedef struct top_rig {
+    const struct top_example *of;
+    dev_gpus  *on;                                    /* NULL: the CPU runs them */
+    pool      *p;
+    dev_op     op;                                    /* of the example, with its shape */
+    dev_blocks mem;                                   /* of the cache, or slots of states */
+    dev_kv     kv;
+    dev_state  st;
+    dev_mat    mat[TOP_PRODUCTS];
+    dev_batch  b;
+    int32_t    token[TOP_ROWS], pos[TOP_ROWS], seq[TOP_ROWS], table[TOP_ROWS * 16], state[DEV_STATE_ARRAYS][TOP_ROWS];
+    uint8_t    want[TOP_ROWS];
+    size_t     table_at[TOP_ROWS + 1];
+    dev_plan   plan;
+    dev_run    run;
+    dev_buf    in[3], out[2];
+    int        first;                                 /* what is compared: buffers first..end of the plan */
+    int        n_blocks;
+} top_rig;
+
+/* One operation with its parameters. What is given as an input or a vector shows that there is one: in[i] 1, vec top_vec. */
+typedef struct top_example {
+    const char *name;
+    dev_op      op;
+    void      (*fit)(top_rig *r);                      /* the rest, once n and n_head are known; NULL: nothing */
+    void      (*build)(top_rig *r);                    /* writes the operations; NULL: the one */
+    unsigned    ints;                                 /* mask of inputs that are numbers below TOP_EXPERTS, each once in a row */
+} top_example;
+
+/* --- what examples need --- */
+
+static void top_fit_embed(top_rig *r) {
+    r->mat[0] = (dev_mat){.data = (const uint8_t *)top_vec, .type = K_F32, .n_in = r->op.n, .n_out = TOP_TOKENS, .n_mat = 1,
+                          .row_bytes = (size_t)r->op.n * sizeof(float)};
+    r->op.embed.mat = &r->mat[0];
+}
+static void top_fit_freq(top_rig *r) { r->op.angles.freq = top_freq; }
+static void top_fit_bias(top_rig *r) { r->op.norm.bias = top_vec + 77; }
+static void top_fit_pick(top_rig *r) { r->op.pick.stride = r->op.n + 3; }
+static void top_fit_rope(top_rig *r) { r->op.rope.n_rot = r->op.n > 64 ? r->op.n - 32 : r->op.n; }
+static void top_fit_streams(top_rig *r) { r->op.streams.active = r->op.n_head - 1; }
+static void top_fit_one(top_rig *r) { r->op.n = 1; }
+static void top_fit_route(top_rig *r) { r->op.experts.n = 5 + r->op.n % 60; }
+static void top_fit_slots(top_rig *r) { r->op.experts.n = TOP_EXPERTS; }
+
+/* Blocks for the sequences of the batch, in any order; pages of what has been are filled, like a cache that the CPU has
+ * written. */
+static void top_fit_cache(top_rig *r) {
+    const bool hadamard = r->op.n % 64 == 0;
+    const int  hd = r->op.n, pages = (20 + TOP_ROWS) / TOP_PAGE;
+    r->kv = (dev_kv){.mem = &r->mem, .block = TOP_PAGE, .n_head = 2, .type_k = r->op.n % 3 ? K_Q8_0 : K_F16,
+                     .type_v = r->op.n % 3 ? K_Q4_0 : K_BF16, .hd_k = hd,
+                     .hd_v = hd, .hadamard_k = hadamard ? k_hadamard_size(hd) : 1,
+                     .hadamard_v = hadamard ? k_hadamard_size(hd) : 1};
+    r->kv.k_stride = k_kv_bytes(r->kv.type_k, hd);
+    r->kv.v_stride = k_kv_bytes(r->kv.type_v, hd);
+    r->kv.v_at = (r->kv.k_stride * TOP_PAGE * 2 + 15) & ~(size_t)15;
+    r->n_blocks = pages * r->b.n_seq;
+    r->mem = dev_blocks_new((r->kv.v_at + r->kv.v_stride * TOP_PAGE * 2 + 63) & ~(size_t)63, r->n_blocks);
+    for (int i = 0; i <= r->b.n_seq; i++) r->table_at[i] = (size_t)(pages * i);
+    for (int i = 0; i < r->n_blocks; i++) r->table[i] = r->n_blocks - 1 - i;
+    r->op.n_head = 4;
+    r->op.cache.kv = &r->kv;
+    r->op.cache.hd_k = hd, r->op.cache.group = 2, r->op.cache.most = 64;
+    r->op.scale = 0.1f;
+}
+/* The rows are whole texts. */
+static void top_fit_texts(top_rig *r) {
+    top_fit_cache(r);
+    for (int i = 0; i < r->b.n; i++) r->pos[i] = i % 3;
+}
+static void top_fit_heads(top_rig *r) {
+    top_fit_cache(r);
+    r->op.hadamard.kv = &r->kv;
+    r->op.hadamard.values = r->b.n % 2;
+}
+
+/* Slots of a recurrent layer: two of each sequence, and one for its snapshot. Every third sequence has not begun. */
+static void top_fit_state(top_rig *r) {
+    const bool delta = r->op.n_head > 0 && r->of->op.in[1];
+    dev_state *st = &r->st;
+    *st = (dev_state){.mem = &r->mem, .taps = 4, .log = DEV_LOG, .width = r->op.n};
+    if (delta) st->n_k = 1, st->n_v = r->op.n_head = 2, st->d_k = 16, st->d_v = r->op.n, st->width = 2 * 16 + 2 * r->op.n;
+    st->gate_at = (size_t)((3 + DEV_LOG) * st->width) * sizeof(float);
+    st->sum_at = st->gate_at + (size_t)(DEV_LOG * 2 * st->n_v) * sizeof(float);
+    r->n_blocks = 3 * r->b.n_seq;
+    r->mem = dev_blocks_new((st->sum_at + (size_t)(st->n_v * st->d_k * st->d_v) * sizeof(float) + 63) & ~(size_t)63, r->n_blocks);
+    r->op.state.st = st;
+    r->op.state.d_k = st->d_k, r->op.state.n_vec = st->width * st->taps, r->op.state.decay = top_vec + 300,
+    r->op.state.step = top_vec + 400;
+    for (int i = 0, row = 0; i < r->b.n_seq; i++) {
+        const int p = i % 3 ? r->pos[row] : 0, back = i % 3 ? 2 : 0;
+        for (int k = p; row < r->b.n && r->seq[row] == i; row++) r->pos[row] = k++;
+        const int end = r->pos[row - 1] + 1,
+                  now[] = {i % 3 ? 3 * i : -1, 3 * i + i % 2, p - back, p, i % 4 ? 3 * i + 2 : -1, end};
+        for (int k = 0; k < DEV_STATE_ARRAYS; k++) r->state[k][i] = now[k];
+    }
+}
+
+/* --- writing the operations --- */
+
+static dev_buf top_buf(top_rig *r, const char *name, int each, int width) {
+    const dev_buf b = dev_plan_buf(&r->plan, name, false);
+    dev_buffer   *to = &r->plan.buf[b];
+    to->width = width, to->each = each, to->most = to->held = DEV_ALL;
+    return b;
+}
+
+/* One operation, over buffers as its row says. */
+static void top_build_one(top_rig *r) {
+    dev_op op = r->op;
+    op.row = &ops_kinds[op.kind];
+    for (int i = 0; i < 3; i++)
+        if (op.in[i]) r->in[i] = op.in[i] = top_buf(r, "in", 1, op.row->reads(&op, i) + 3);
+    r->first = r->plan.n_buf;
+    for (int i = 0; i < 2 && op.row->width(&op); i++)
+        if (!i || r->of->op.out[i]) r->out[i] = op.out[i] = top_buf(r, "out", 1, op.row->width(&op));
+    dev_plan_op(&r->plan, op);
+    if (op.row->place == DEV_FORMS)
+        r->plan.op[r->plan.n_op - 1].forms = r->plan.buf[op.out[0]].forms = 1u << K_ACT_BF16 | 1u << K_ACT_I8;
+}
+
+/* A stack of n_mat matrices, packed for the CPU where the type can be. */
+static void top_matrix(top_rig *r, int i, uint32_t type, int n_in, int n_out, int n_mat) {
+    const size_t row = k_row_bytes(type, n_in), all = row * (size_t)n_out, packed = k_pack_bytes(type, n_out, n_in);
+    uint8_t     *data = mem_aligned(all * (size_t)n_mat, 1);
+    float       *x = mem_new((size_t)n_in, sizeof *x);
+    dev_mat     *w = &r->mat[i];
+    for (int k = 0; k < n_out * n_mat; k++) {
+        for (int j = 0; j < n_in; j++) x[j] = top_vec[(k * 131 + j + i * 17) % TOP_VEC];
+        if (type == K_F32) memcpy(data + (size_t)k * row, x, row);
+        else k_fitters[type].fit(x, NULL, data + (size_t)k * row, n_in);
+    }
+    *w = (dev_mat){.data = data, .type = type, .n_in = n_in, .n_out = n_out, .n_mat = n_mat, .row_bytes = row,
+                   .mat_bytes = all, .packed_bytes = packed};
+    if (packed) w->packed = mem_aligned(packed * (size_t)n_mat, 1);
+    for (int k = 0; packed && k < n_mat; k++)
+        k_pack_rows(type, data + (size_t)k * all, row, n_out, n_in, w->packed + (size_t)k * packed);
+    mem_free(x);
+}
+
+static void top_form(top_rig *r, dev_buf b, int n, int each) {
+    dev_plan_op(&r->plan, (dev_op){.kind = OPS_FORM, .rows = DEV_ALL, .out = {b}, .n = n, .each = each});
+}
+
+/* Products of matrices of several types, of all rows or of those that ask for something. */
+static void top_build_matmul(top_rig *r) {
+    static const uint32_t types[TOP_PRODUCTS] = {K_F32, K_BF16, K_Q8_0, K_Q4_K};
+    const int n = 256 * (1 + r->op.n % 2);
+    r->in[0] = top_buf(r, "in", 1, n);
+    r->first = r->plan.n_buf;
+    top_form(r, r->in[0], n, 0);
+    dev_plan_op(&r->plan, (dev_op){.kind = r->op.kind, .rows = r->op.rows});
+    for (int i = 0; i < TOP_PRODUCTS; i++) {
+        top_matrix(r, i, types[i], n, 24 + 16 * i, 1);
+        r->out[i % 2] = dev_plan_buf(&r->plan, "out", false);
+        dev_plan_product(&r->plan, &r->mat[i], r->op.rows, r->in[0], r->out[i % 2]);
+    }
+}
+
+/* A layer of experts, from their choice on: its operations are compared together. */
+static void top_build_experts(top_rig *r) {
+    const int     n = 256, ff = 64, K = TOP_USED, E = TOP_EXPERTS;
+    const dev_buf pick = r->in[0] = top_buf(r, "pick", 1, K), weight = r->in[1] = top_buf(r, "weight", 1, K),
+                  x = r->in[2] = top_buf(r, "x", 1, n);
+    r->first = r->plan.n_buf;
+    const dev_buf row = dev_plan_buf(&r->plan, "row", true), of = dev_plan_buf(&r->plan, "of", false),
+                  up = dev_plan_buf(&r->plan, "up", false),
+                  moe = dev_plan_buf(&r->plan, "moe", false), y = dev_plan_buf(&r->plan, "y", false);
+    const dev_op  base = {.rows = DEV_ALL, .experts = {.n = E, .used = K, .wide = 1}};
+    dev_op        op = base;
+    top_matrix(r, 0, K_Q8_0, n, ff, E);
+    top_matrix(r, 1, K_F32, ff, 32, E);
+    top_form(r, x, n, 0);
+    op.kind = OPS_GROUP, op.in[0] = pick, op.out[0] = row, op.out[1] = of;
+    dev_plan_op(&r->plan, op);
+    for (int i = 0; i < 2; i++) {
+        dev_plan_op(&r->plan,
+                    (dev_op){.kind = OPS_MATMUL, .rows = DEV_ALL, .each = K,
+                             .products = {.n_expert = E, .used = K, .at = i * E}});
+        dev_plan_product(&r->plan, &r->mat[i], DEV_ALL, i ? up : x, i ? moe : up);
+        dev_plan_op(&r->plan,
+                    (dev_op){.kind = OPS_BIAS, .rows = DEV_ALL, .out = {i ? moe : up}, .vec = top_vec, .n = i ? 32 : ff,
+                             .each = K, .experts = {.n = E}});
+        if (!i) top_form(r, up, ff, K);
+    }
+    op = base, op.kind = OPS_MIX, op.in[0] = moe, op.in[1] = weight, op.in[2] = of, op.out[0] = y, op.vec = top_vec + 5,
+    op.n = 32;
+    dev_plan_op(&r->plan, op);
+    r->out[0] = y;
+}
+
+#define TOP_ONE    .in = {1}
+#define TOP_TWO    .in = {1, 1}
+#define TOP_THREE  .in = {1, 1, 1}
+static const top_example top_examples[] = {
+    {.name = "embed",           .op = {.kind = OPS_EMBED}, .fit = top_fit_embed},
+    {.name = "embed, position", .op = {.kind = OPS_EMBED, TOP_ONE, .scale = 3, .embed = {.by_pos = true}}, .fit = top_fit_embed},
+    {.name = "angles",          .op = {.kind = OPS_ANGLES, .scale = 1.1f, .angles = {.at = 2}}, .fit = top_fit_freq},
+    {.name = "norm",            .op = {.kind = OPS_NORM, TOP_ONE, .vec = top_vec, .scale = 1e-6f, .norm = {.kind = K_NORM_RMS}}},
+    {.name = "norm, layer",
+     .op = {.kind = OPS_NORM, TOP_ONE, .vec = top_vec, .scale = 1e-5f, .norm = {.kind = K_NORM_LAYER}}, .fit = top_fit_bias},
+    {.name = "norm, length",    .op = {.kind = OPS_NORM, TOP_ONE, .scale = 1e-6f, .norm = {.kind = K_NORM_L2}}},
+    {.name = "bias",            .op = {.kind = OPS_BIAS, .vec = top_vec}},
+    {.name = "add",             .op = {.kind = OPS_ADD, TOP_TWO}},
+    {.name = "add, scaled",     .op = {.kind = OPS_ADD, TOP_TWO, .scale = 0.3f}},
+    {.name = "scale",           .op = {.kind = OPS_SCALE, .scale = 1.3f}},
+    {.name = "scale, vec",      .op = {.kind = OPS_SCALE, .vec = top_vec}},
+    {.name = "cap",             .op = {.kind = OPS_CAP, .scale = 1.5f}},
+    {.name = "temper",          .op = {.kind = OPS_TEMPER, .scale = 0.2f, .temper = {.length = 3}}, .fit = top_fit_one},
+    {.name = "pick",            .op = {.kind = OPS_PICK, TOP_ONE, .pick = {.at = 1, .to = 2}}, .fit = top_fit_pick},
+    {.name = "rope",            .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.at = 3}}, .fit = top_fit_rope},
+    {.name = "rope, halves",    .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.halves = true}}, .fit = top_fit_rope},
+    {.name = "hadamard",        .op = {.kind = OPS_HADAMARD}, .fit = top_fit_heads},
+    {.name = "store",           .op = {.kind = OPS_STORE, TOP_TWO}, .fit = top_fit_cache},
+    {.name = "attend",          .op = {.kind = OPS_ATTEND, TOP_ONE}, .fit = top_fit_cache},
+    {.name = "attend, shaped",
+     .op = {.kind = OPS_ATTEND, TOP_ONE, .cache = {.window = 5, .cap = 2, .sinks = top_vec, .slope = top_vec + 9}},
+     .fit = top_fit_cache},
+    {.name = "attend, all",     .op = {.kind = OPS_ATTEND, TOP_ONE, .cache = {.view = VIEW_ALL}}, .fit = top_fit_texts},
+    {.name = "form",            .op = {.kind = OPS_FORM}},
+    {.name = "matmul",          .op = {.kind = OPS_MATMUL}, .build = top_build_matmul},
+    {.name = "watch",           .op = {.kind = OPS_WATCH}},
+    {.name = "activate",        .op = {.kind = OPS_ACTIVATE, TOP_ONE, .act = ACT_SILU}},
+    {.name = "activate, gelu",  .op = {.kind = OPS_ACTIVATE, .act = ACT_GELU}},
+    {.name = "activate, clip",  .op = {.kind = OPS_ACTIVATE, TOP_ONE, .act = ACT_SWIGLU_CLIP}},
+    {.name = "route",           .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .vec = top_vec, .scale = 2,
+                                       .experts = {.used = TOP_USED, .norm = true}}, .fit = top_fit_route},
+    {.name = "route, sigmoid",
+     .op = {.kind = OPS_ROUTE, TOP_ONE, .out = {1, 1}, .scale = 1, .experts = {.used = TOP_USED, .router = ROUTE_SIGMOID}},
+     .fit = top_fit_route},
+    {.name = "group",           .op = {.kind = OPS_GROUP, TOP_ONE, .out = {1, 1}, .experts = {.used = TOP_USED}},
+     .fit = top_fit_slots, .build = top_build_experts, .ints = 1},
+    {.name = "mix",             .op = {.kind = OPS_MIX}, .build = top_build_experts, .ints = 1},
+    {.name = "gate",            .op = {.kind = OPS_GATE, TOP_ONE, .vec = top_vec}},
+    {.name = "add scaled",      .op = {.kind = OPS_ADD_SCALED, TOP_TWO}},
+    {.name = "scale by",        .op = {.kind = OPS_SCALE_BY, TOP_ONE}},
+    {.name = "mul",             .op = {.kind = OPS_MUL, TOP_TWO, .mul = {.a = 2, .b = 1, .to = 3}}},
+    {.name = "conv",            .op = {.kind = OPS_CONV, TOP_ONE, .vec = top_vec, .state = {.at = 1}}, .fit = top_fit_state},
+    {.name = "delta",           .op = {.kind = OPS_DELTA, TOP_THREE, .vec = top_vec, .scale = 1e-6f}, .fit = top_fit_state},
+    {.name = "delta, grouped",
+     .op = {.kind = OPS_DELTA, TOP_THREE, .vec = top_vec, .scale = 1e-6f, .state = {.grouped = true}}, .fit = top_fit_state},
+    {.name = "keep",            .op = {.kind = OPS_KEEP, TOP_THREE}, .fit = top_fit_state},
+    {.name = "sparse",          .op = {.kind = OPS_SPARSE, .scale = 0.7f}},
+    {.name = "blend",           .op = {.kind = OPS_BLEND, TOP_TWO}},
+    {.name = "correct",         .op = {.kind = OPS_CORRECT, TOP_THREE}, .fit = top_fit_streams},
+    {.name = "raise",           .op = {.kind = OPS_RAISE, TOP_ONE}},
+#ifdef OPS_NEGATE_IS_THERE                            /* tests/invented.rows: a kind is a row, and its function */
+    {.name = "negate",          .op = {.kind = OPS_NEGATE, .scale = -1}},
+#endif
+    {.name = "level",           .op = {.kind = OPS_LEVEL, TOP_TWO, .level = {.to = 4}}},
+};
+enum { TOP_EXAMPLES = sizeof top_examples / sizeof *top_examples };
+
+/* --- a run --- */
+
+/* Rows of sequences of three; every third asks for something. */
+static void top_batch(top_rig *r, int n) {
+    dev_batch *b = &r->b;
+    int32_t  **arrays[DEV_STATE_ARRAYS];
+    *b = (dev_batch){.n = n, .n_seq = (n + 2) / 3, .n_group = 1, .token = r->token, .pos = r->pos, .seq = r->seq,
+                     .want = r->want, .table = r->table,
+                     .table_at = r->table_at};
+    for (int i = 0; i < n; i++) {
+        r->token[i] = i * 7 % TOP_TOKENS, r->seq[i] = i / 3, r->pos[i] = 3 + i / 3 % 5 * 4 + i % 3;
+        b->n_out += r->want[i] = i % 3 == 1 || i == n - 1;
+    }
+    dev_batch_states(b, arrays);
+    for (int i = 0; i < DEV_STATE_ARRAYS; i++) *arrays[i] = r->state[i];
+}
+
+/* Every buffer and block has its values, the same in every run; what is only written has bytes `dirt` in place of them. */
+static void top_fill(top_rig *r, int dirt) {
+    top_turn = 1;
+    for (int b = 1; b < r->plan.n_buf; b++) {
+        const dev_acts *a = &r->plan.buf[b].a;
+        const bool      written = b >= r->first && r->plan.op[r->plan.n_op - 1].row->place == DEV_WRITES;
+        for (int row = 0; a->x && row < a->rows; row++)
+            for (size_t i = 0; i < a->ldx; i++) a->x[(size_t)row * a->ldx + i] = top_unit() * (i % 97 == 5 && row % 2 ? 40 : 1);
+        if (written && a->x) memset(a->x, dirt, (size_t)a->rows * a->ldx * sizeof *a->x);
+        if (a->h) memset(a->h, dirt, (size_t)a->rows * a->ldx * sizeof *a->h);
+        if (a->q)
+            memset(a->q, dirt, 2 * (size_t)a->rows * a->ldq),
+            memset(a->d, dirt, 2 * (size_t)a->rows * (a->ldq / 256) * sizeof *a->d);
+        if (a->q) memset(a->sum, dirt, 2 * (size_t)a->rows * (a->ldq / 256) * sizeof *a->sum);
+    }
+    for (int i = 0; i < 3; i++) {
+        const dev_acts *a = &r->plan.buf[r->in[i]].a;
+        for (int row = 0; r->of->ints & 1u << i && row < a->rows; row++)
+            for (int k = 0; k < TOP_USED; k++) dev_ints(a->x + (size_t)row * a->ldx)[k] = (row * row + k * 3) % TOP_EXPERTS;
+    }
+    float *block = r->n_blocks ? mem_new(r->mem.block_bytes, 1) : NULL;
+    for (int k = 0; k < r->n_blocks; k++) {
+        for (size_t i = 0; i < r->mem.block_bytes / sizeof *block; i++) block[i] = top_unit();
+        for (int at = 0; r->kv.mem && at < TOP_PAGE * 2; at++) {
+            k_kv_store(r->kv.type_k, top_vec + k * 31 + at * 7, (uint8_t *)block + (size_t)at * r->kv.k_stride, r->kv.hd_k);
+            k_kv_store(r->kv.type_v, top_vec + k * 13 + at * 5,
+                       (uint8_t *)block + r->kv.v_at + (size_t)at * r->kv.v_stride, r->kv.hd_v);
+        }
+        dev_blocks_write(&r->mem, k, (const uint8_t *)block);
+    }
+    mem_free(block);
+}
+
+static void top_open(top_rig *r, const top_example *e, int n, int n_head, int rows, dev_row_set set, dev_gpus *on) {
+    memset(r, 0, sizeof *r);
+    r->of = e, r->on = on, r->p = pool_new(TOP_THREADS), r->op = e->op;
+    r->op.rows = set, r->op.n = n, r->op.n_head = n_head;
+    top_batch(r, rows);
+    if (e->fit) e->fit(r);
+    if (r->n_blocks && on) dev_blocks_split(&r->mem, on, (const size_t[]){0, r->mem.block_bytes});
+    while (r->n_blocks && dev_blocks_mapped(&r->mem) < r->n_blocks && CHECK(dev_blocks_more(&r->mem))) {}
+    dev_plan_begin(&r->plan, ops_kinds);
+    r->plan.on = on;
+    (e->build ? e->build : top_build_one)(r);
+    r->plan.result = r->out[0];
+    dev_plan_fill(&r->plan, TOP_THREADS, rows, rows, false);
+    dev_gpu_fill(&r->plan);
+    r->run = (dev_run){.p = r->p, .plan = &r->plan, .batch = &r->b};
+}
+
+static void top_close(top_rig *r) {
+    for (int i = 0; i < TOP_PRODUCTS && r->of->build; i++) {
+        dev_mat_drop(&r->mat[i]);
+        mem_free(r->mat[i].packed);
+        mem_free((void *)(uintptr_t)r->mat[i].data);
+    }
+    dev_gpu_free(&r->plan);
+    dev_plan_free(&r->plan);
+    dev_run_free(&r->run);
+    if (r->n_blocks) dev_blocks_free(&r->mem);
+    pool_free(r->p);
+}
+
+static void top_plain(void *ctx, int ith) {
+    top_rig *r = ctx;
+    dev     dv = {.p = r->p, .ith = ith, .scratch = r->plan.scratch[ith], .run = &r->run};
+    for (int i = 0; !ith && i < r->plan.n_op; i++) plain_run(&dv, &r->plan.op[i]);
+}
+
+static void top_take(str *to, const dev_gpus *on, const void *from, size_t n) {
+    char *at = mem_new(n + 1, 1);
+    if (on) gpu_down(on->g[0], at, from, n);
+    else memcpy(at, from, n);
+    str_add(to, at, n);
+    mem_free(at);
+}
+
+/* What the outputs hold, wherever that is, and all blocks. */
+static str top_result(const top_rig *r) {
+    str got = {0};
+    for (int b = r->first; b < r->plan.n_buf; b++) {
+        const dev_acts *a = r->on ? &r->plan.share[0].a[b] : &r->plan.buf[b].a;
+        const size_t    width = (size_t)r->plan.buf[b].width, rows = (size_t)a->rows, sums = 2 * rows * (a->ldq / 256);
+        for (size_t row = 0; a->x && row < rows; row++) top_take(&got, r->on, a->x + row * a->ldx, width * sizeof *a->x);
+        for (size_t row = 0; a->h && row < rows; row++) top_take(&got, r->on, a->h + row * a->ldx, width * sizeof *a->h);
+        if (!a->q) continue;
+        top_take(&got, r->on, a->q, 2 * rows * a->ldq);
+        top_take(&got, r->on, a->sum, sums * sizeof *a->sum);
+        top_take(&got, r->on, a->d, sums * sizeof *a->d);
+        top_take(&got, r->on, a->split, rows);
+    }
+    uint8_t *block = r->n_blocks ? mem_new(r->mem.block_bytes, 1) : NULL;
+    for (int k = 0; k < r->n_blocks; k++) {
+        dev_blocks_read(&r->mem, k, block);
+        str_add(&got, (char *)block, r->mem.block_bytes);
+    }
+    mem_free(block);
+    return got;
+}
+
+/* The result of one way: by the plain reference, or by a step. */
+static str top_run(top_rig *r, int dirt, bool plain) {
+    top_fill(r, dirt);
+    dev__prepare(&r->run);
+    if (plain) pool_run(r->p, top_plain, r);
+    else CHECK(dev_step(&r->run)), dev_gpu_step(&r->run);
+    return top_result(r);
+}
+
+/* An example in one shape: the reference twice, from memory that holds other bytes, tells what is written; all ways must give
+ * that. */
+static void top_compare(const top_example *e, int n, int n_head, int rows, dev_row_set set, dev_gpus *on) {
+    const char  *levels[16];
+    bool         can[16];
+    const int    n_levels = k_levels_list(levels, can);
+    static top_rig r;
+    k_init("scalar");
+    top_open(&r, e, n, n_head, rows, set, NULL);
+    str    want = top_run(&r, 0x11, true), other = top_run(&r, 0xee, true);
+    size_t written = 0;
+    for (size_t i = 0; i < want.n; i++) written += want.p[i] == other.p[i];
+    CHECKF(written || !want.n,
+           "%s: nothing of its output is written, or it reads what its output held and the row says it does not", e->name);
+    for (int way = 0; way <= n_levels; way++) {
+        const bool gpu_way = way == n_levels;
+        if (gpu_way ? !on || ops_kinds[e->op.kind].gpu == &ops_host : !can[way] || !k_init(levels[way])) continue;
+        if (gpu_way) k_init("scalar"), top_close(&r), top_open(&r, e, n, n_head, rows, set, on);
+        str    got = top_run(&r, 0x11, false);
+        size_t at = 0;
+        while (at < want.n && at < got.n && (got.p[at] == want.p[at] || want.p[at] != other.p[at])) at++;
+        CHECKF(got.n == want.n && at == want.n, "%s, %s, n %d x %d, %d rows%s: byte %zu of %zu is another", e->name,
+               gpu_way ? "GPU" : levels[way], n, n_head, rows,
+               set == DEV_OUT ? ", some" : "", at, want.n);
+        mem_free(got.p);
+    }
+    top_close(&r);
+    mem_free(want.p), mem_free(other.p);
+}
+
+/* Whether every column of a kind's row is filled, but for those that may be empty. */
+static bool top_columns(const dev_kind *k) {
+    return CHECKF(k->name && k->place != DEV_UNSAID && k->width && k->reads && k->vec && k->cost && k->all && k->gpu,
+                  "the row of %s lacks a column",
+                  k->name ? k->name : "a kind without a name") &&
+           CHECKF(k->all != dev_rows || k->run, "%s: no function for a task", k->name);
+}
+
+static void t_ops_kinds(void) {
+    static const int shapes[][3] = {{32, 1, 1}, {64, 3, 9}, {96, 2, 4}, {288, 1, 33}};
+    dev_gpus on = {.n = 1};
+    err_t    e = {0};
+    bool     seen[OPS_N] = {false};
+    top_turn = 99;
+    for (int i = 0; i < TOP_VEC; i++) top_vec[i] = top_unit();
+    for (int i = 0; i < TOP_WIDE; i++) top_freq[i] = pow(10000, -i / 64.0);
+    if (driver_find("268435456")) on.g[0] = gpu_open(0, &e);
+    CHECKF(!e.code, "%s", e.text);
+    bool filled = true;
+    for (int k = 0; k < OPS_N; k++) filled = top_columns(&ops_kinds[k]) && filled;
+    for (int i = 0; filled && i < TOP_EXAMPLES; i++) {
+        const bool all = top_examples[i].op.kind == OPS_STORE || top_examples[i].op.kind == OPS_KEEP
+                         || top_examples[i].op.kind == OPS_GROUP;
+        seen[top_examples[i].op.kind] = true;
+        for (int s = 0; s < 4; s++)
+            top_compare(&top_examples[i], shapes[s][0], shapes[s][1], shapes[s][2], s % 2 && !all ? DEV_OUT : DEV_ALL,
+                       on.g[0] ? &on : NULL);
+    }
+    for (int k = 0; k < OPS_N; k++) CHECKF(seen[k] || !filled, "no example of %s", ops_kinds[k].name);
+    gpu_close(on.g[0]);
+    if (!on.g[0]) t_skipped = "no build/test/fake/libcuda.so.1: not on a GPU";
+}
+
+static const t_case t_ops_cases[] = {
+    {"ops kinds",
+     "every kind gives the bytes of the plain reference at every level and on an emulated GPU, and fills every column of its row",
+     t_ops_kinds},
+};
+static const t_suite t_ops_suite = SUITE(t_ops_cases);
