@@ -210,7 +210,7 @@ static void t_chat_ordinary(const chat *c, const tok_vocab *v, const char *who) 
 static void t_chat_origins(void) {
     static const char *const own[] = {"models/pip-q4_k_m.gguf", "tests/data/tiny/llama.gguf", "tests/data/tiny/qwen2.gguf"};
     static const char        spells[] = "{{ bos_token }}{% set ns = namespace(t='') %}{% for m in messages %}{% set ns.t = ns.t ~ m.role ~ ':' ~ (m.content | trim | replace(' a ', '')) ~ (m.content"
-                                        " | upper | lower) ~ m.content[1:] ~ (m.content.split(' ') | join('')) ~ (m.content | list | join) %}{% endfor %}{{ ns.t }}";
+                                        " | upper | lower) ~ m.content[1:] ~ ('%s'|format(m.content)) ~ (m.content.split(' ') | join('')) ~ (m.content | list | join) %}{% endfor %}{{ ns.t }}";
     for (int i = -3; i < TT_VOCABS; i++) {
         const char *path = i < 0 ? own[i + 3] : tt_shared(tt_vocabs[i]);
         for (int plain = 0; path && plain < 2; plain++) {

@@ -1,6 +1,7 @@
 /* Many requests through one model: each has the text and log-probabilities of a run alone. */
 #include "program.h"
 #include "check.h"
+#include "t_base.h"
 #include "t_gen.h"
 
 enum { T_SCHED_N = 26, T_SCHED_ANSWER = 23 };
