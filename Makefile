@@ -383,10 +383,10 @@ build/seen/%.h: build/seen/%.c
 build/emu/seen/kernels.h: build/emu/seen/kernels.c
 	@:
 
-SEEING    = -I. -Itests -Ibuild/seen -DLLMRUN_SOURCE='"build/seen/llmrun.h"' -DLLMRUN_NO_MAIN -fvisibility=hidden -Wno-unused-function
+SEEING    = -I. -Itests -Ibuild/seen -DLLMRUN_SOURCE='"build/seen/llmrun.h"' -DLLMRUN_NO_MAIN -fvisibility=hidden -Wno-unused-function -Wno-unused-const-variable
 SEEN      = $(OBJECT) -DGGML_KERNELS_DECLARE $(SEEING)
 # The suites of the kernels see those, too.
-SEEING_KERNELS = -D_GNU_SOURCE -DGGML_KERNELS_OBJECT -Wno-unused-const-variable
+SEEING_KERNELS = -D_GNU_SOURCE -DGGML_KERNELS_OBJECT
 SEEN_KERNELS = -MMD -MP -c -o $@ $(SEEING) $(SEEING_KERNELS)
 
 build/%/seen_llmrun.o: build/seen/llmrun.c build/%/flags
