@@ -198,7 +198,7 @@ syntax: build/seen/llmrun.h build/seen/kernels.h ## errors and warnings of the p
 	  together $(KERNEL_SUITES) | $(SYNTAX) $(SEEING) $(SEEING_KERNELS) -include build/seen/kernels.h -x c -
 
 sections:                              ## sections: contents, layers, public functions and fields
-	awk -f tests/sections.awk llmrun.c ggml_kernels.h
+	awk -v summary=1 -f tests/sections.awk llmrun.c ggml_kernels.h
 
 cuda:                                  ## the kernels for NVIDIA GPUs, compiled for sm_80, sm_90a and PTX of compute_80: warnings, spills and stack frames are errors; needs nvcc, no GPU
 	@$(if $(NVCC),$(MAKE) --no-print-directory build/cuda/registers.txt && cat build/cuda/registers.txt,echo "cuda: skipped, no nvcc here")
@@ -354,7 +354,8 @@ build/single/llmrun.c: $(SOURCES) $(KERNELS) tests/single.awk
 # --- tests: the program as one object whose functions they see, and each suite as an object that knows their declarations ---
 
 # $1.c and $1.h, of the text that $2 writes; a header that says the same as before keeps its time.
-EXPORT    = $2 | awk $3 -v header=$1.h.tmp -f tests/export.awk > $1.c.tmp && mv $1.c.tmp $1.c && { cmp -s $1.h.tmp $1.h && rm $1.h.tmp || mv $1.h.tmp $1.h; }
+EXPORT    = $2 > $1.tmp && awk $3 -v header=$1.h.tmp -f tests/export.awk $1.tmp > $1.c.tmp && mv $1.c.tmp $1.c && rm $1.tmp && \
+            { cmp -s $1.h.tmp $1.h && rm $1.h.tmp || mv $1.h.tmp $1.h; }
 # Of the kernels, what the CPU levels compile for their own targets stays static.
 EXPORT_KERNELS = $(call EXPORT,$1,$2,-v inlines=keep -v words='static|K_BOTH|K_PUBLIC|K__SHARED')
 
@@ -382,10 +383,10 @@ build/seen/%.h: build/seen/%.c
 build/emu/seen/kernels.h: build/emu/seen/kernels.c
 	@:
 
-SEEING    = -I. -Itests -Ibuild/seen -DLLMRUN_SOURCE='"build/seen/llmrun.h"' -DLLMRUN_NO_MAIN -fvisibility=hidden -Wno-unused-function
+SEEING    = -I. -Itests -Ibuild/seen -DLLMRUN_SOURCE='"build/seen/llmrun.h"' -DLLMRUN_NO_MAIN -fvisibility=hidden -Wno-unused-function -Wno-unused-const-variable
 SEEN      = $(OBJECT) -DGGML_KERNELS_DECLARE $(SEEING)
 # The suites of the kernels see those, too.
-SEEING_KERNELS = -D_GNU_SOURCE -DGGML_KERNELS_OBJECT -Wno-unused-const-variable
+SEEING_KERNELS = -D_GNU_SOURCE -DGGML_KERNELS_OBJECT
 SEEN_KERNELS = -MMD -MP -c -o $@ $(SEEING) $(SEEING_KERNELS)
 
 build/%/seen_llmrun.o: build/seen/llmrun.c build/%/flags
