@@ -1919,25 +1919,45 @@ static void gram__build_loop(gram__seal *s, int32_t rule) {
 
 /* --- twins of states from which a text is appended: in them appending does nothing, and looking at the text is the end --- */
 
-static bool gram__is_act(const gram *g, const gram__arc *c, gram_op_kind kind) {
-    return (c->kind == GRAM__OP || (c->kind == GRAM__BYTE && c->arg >= 0)) && g->act[c->arg].kind == kind;
+static bool gram__acts(const gram *g, const gram__arc *c) {
+    (void)g;
+    return c->kind == GRAM__OP || (c->kind == GRAM__BYTE && c->arg >= 0);
 }
 
-/* Marks in s->live, for now, the states from which such an edge can follow within the rule. */
-static void gram__find_texts(gram__seal *s) {
-    gram   *g = s->g;
-    int32_t n = 0;
+static bool gram__is_act(const gram *g, const gram__arc *c, gram_op_kind kind) {
+    return gram__acts(g, c) && g->act[c->arg].kind == kind;
+}
+
+static bool gram__sees_text(const gram *g, const gram__arc *c) {
+    return gram__is_act(g, c, GRAM_APPEND) || gram__is_act(g, c, GRAM_DISTINCT);
+}
+
+/* The state that an edge needs beside its target; -1: none. */
+static int32_t gram__needed(const gram *g, const gram__arc *c) { return c->kind == GRAM__CALL ? g->rule[c->arg].begin : -1; }
+
+/* Notes where each edge begins, and by the states that it leads to and needs. */
+static void gram__watch_all(gram__seal *s) {
+    gram *g = s->g;
     for (int32_t i = 0; i < g->n_state; i++)
         for (int32_t a = g->head[i]; a >= 0; a = g->arc[a].next) {
+            const int32_t needed = gram__needed(g, &g->arc[a]);
             s->from[a] = i;
             gram__watch(s, g->arc[a].to, a, 0);
-            if (s->live[i] || (!gram__is_act(g, &g->arc[a], GRAM_APPEND) && !gram__is_act(g, &g->arc[a], GRAM_DISTINCT)))
-                continue;
-            s->live[i] = true, s->list[n++] = i;
+            if (needed >= 0) gram__watch(s, needed, a, 1);
         }
+}
+
+/* Marks in s->live the states from which an edge of a kind can follow within the rule. */
+static void gram__find_live(gram__seal *s, bool (*is)(const gram *g, const gram__arc *c)) {
+    gram   *g = s->g;
+    int32_t n = 0;
+    for (int32_t a = 0; a < g->n_arc; a++)
+        if (is(g, &g->arc[a]) && !s->live[s->from[a]]) s->live[s->from[a]] = true, s->list[n++] = s->from[a];
     while (n)
-        for (int32_t w = s->watch[s->list[--n]]; w >= 0; w = s->next[w])
-            if (!s->live[s->from[w / 2]]) s->live[s->from[w / 2]] = true, s->list[n++] = s->from[w / 2];
+        for (int32_t w = s->watch[s->list[--n]]; w >= 0; w = s->next[w]) {
+            const int32_t i = s->from[w / 2];
+            if (w % 2 == 0 && !s->live[i]) s->live[i] = true, s->list[n++] = i;
+        }
 }
 
 /* Edges of the twin of a state. end: a state that does nothing but end the rule. */
@@ -1957,7 +1977,8 @@ static void gram__text_twins(gram__seal *s) {
     const int32_t n = g->n_state, end = gram_state(g);
     g->mark[end] |= GRAM__END;
     gram__seal_graph(s);
-    gram__find_texts(s);
+    gram__watch_all(s);
+    gram__find_live(s, gram__sees_text);
     for (int32_t i = 0; i < n; i++) {
         if (!s->live[i]) continue;
         s->id[i] = gram_state(g);
@@ -1971,11 +1992,6 @@ static void gram__text_twins(gram__seal *s) {
 
 /* --- what can reach an end --- */
 
-/* The state that an edge needs beside its target; -1: none. */
-static int32_t gram__needed(const gram *g, const gram__arc *c) {
-    return c->kind == GRAM__CALL ? g->rule[c->arg].begin : -1;
-}
-
 static bool gram__arc_good(const gram__seal *s, const gram__arc *c) {
     const int32_t needed = gram__needed(s->g, c);
     return s->good[c->to] && (needed < 0 || s->good[needed]);
@@ -1983,37 +1999,14 @@ static bool gram__arc_good(const gram__seal *s, const gram__arc *c) {
 
 /* Least fixpoint from the ends. */
 static void gram__find_good(gram__seal *s) {
-    gram   *g = s->g;
     int32_t n = 0;
-    for (int32_t i = 0; i < g->n_state; i++) {
-        if (g->mark[i] & GRAM__END) s->good[i] = true, s->list[n++] = i;
-        for (int32_t a = g->head[i]; a >= 0; a = g->arc[a].next) {
-            const int32_t needed = gram__needed(g, &g->arc[a]);
-            s->from[a] = i;
-            gram__watch(s, g->arc[a].to, a, 0);
-            if (needed >= 0) gram__watch(s, needed, a, 1);
-        }
-    }
+    gram__watch_all(s);
+    for (int32_t i = 0; i < s->g->n_state; i++)
+        if (s->g->mark[i] & GRAM__END) s->good[i] = true, s->list[n++] = i;
     while (n)
         for (int32_t w = s->watch[s->list[--n]], i = 0; w >= 0; w = s->next[w]) {
             i = s->from[w / 2];
-            if (!s->good[i] && gram__arc_good(s, &g->arc[w / 2])) s->good[i] = true, s->list[n++] = i;
-        }
-}
-
-/* Registers matter where an operation can follow within the rule. */
-static void gram__find_live(gram__seal *s) {
-    gram   *g = s->g;
-    int32_t n = 0;
-    for (int32_t a = 0; a < g->n_arc; a++) {
-        const gram__arc *c = &g->arc[a];
-        const bool       acts = c->kind == GRAM__OP || (c->kind == GRAM__BYTE && c->arg >= 0);
-        if (acts && !s->live[s->from[a]]) s->live[s->from[a]] = true, s->list[n++] = s->from[a];
-    }
-    while (n)
-        for (int32_t w = s->watch[s->list[--n]]; w >= 0; w = s->next[w]) {
-            const int32_t i = s->from[w / 2];
-            if (w % 2 == 0 && !s->live[i]) s->live[i] = true, s->list[n++] = i;
+            if (!s->good[i] && gram__arc_good(s, &s->g->arc[w / 2])) s->good[i] = true, s->list[n++] = i;
         }
 }
 
@@ -2183,7 +2176,7 @@ static bool gram__seal_end(gram__seal *s, int32_t root, err_t *e) {
     g->empty = g->rule[root].nullable;
     if (!g->empty && !s->good[g->rule[root].begin]) return err_set(e, EXIT_INPUT, "nothing satisfies it");
     g->root = -1;
-    gram__find_live(s);
+    gram__find_live(s, gram__acts);                   /* registers matter there */
     gram__find_aliases(s);
     gram__find_ranks(s);
     if (s->good[g->rule[root].begin]) {
