@@ -1171,7 +1171,7 @@ static bytes bytes_member(bytes object, const char *name) {
     return value;
 }
 
-/* --- JSON as text: a writer, which puts the commas. key NULL: an item of a list, or the text's one value --- */
+/* --- jw: a writer of JSON, which puts the commas. key NULL: an item of a list, or the one value of the text --- */
 
 typedef struct {
     str        *to;
