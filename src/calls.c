@@ -1457,14 +1457,13 @@ static bool calls__put_tagged_value(calls__builder *b, calls__pen *p, const call
 }
 
 /* <key>value</key>, as the row's `param` has it. */
-static bool calls__put_tagged(calls__builder *b, const calls_row *r, calls__pen *p, const calls__tool_held *t,
-                              const schema_prop *m) {
-    const calls_param in = calls__param_of(r);
+static bool calls__put_tagged(calls__builder *b, calls__pen *p, const calls__tool_held *t, const schema_prop *m) {
+    const calls_param in = calls__param_of(b->row);
     const val         type = calls__entry(val_get(t->schema, "properties"), m->name);
     str               after = {0};
     calls__after_value(&in, m->name, &after);
     const bytes stop[] = {bytes_trim(str_bytes(&after)), bytes_of("<![CDATA["),
-                          r->flags & CALLS_NEST ? bytes_trim(in.before) : (bytes){0}};
+                          b->row->flags & CALLS_NEST ? bytes_trim(in.before) : (bytes){0}};
     calls__put_lit(b, p, in.before);
     calls__put_text(b, p, m->name);
     calls__put_lit(b, p, bytes_trim(in.between));
@@ -1499,13 +1498,12 @@ static bool calls__writes(char slot, bytes name) {
 }
 
 /* A rule for one parameter; -1: an error. */
-static int32_t calls__member(calls__builder *b, const calls_row *r, char slot, const calls__tool_held *t,
-                             const schema_prop *m) {
+static int32_t calls__member(calls__builder *b, char slot, const calls__tool_held *t, const schema_prop *m) {
     const int32_t rule = gram_rule(b->g, NULL);
     calls__pen    p = {.at = gram_begin(b->g, rule)};
-    const bool    ok = slot == 'p'   ? calls__put_tagged(b, r, &p, t, m)
+    const bool    ok = slot == 'p'   ? calls__put_tagged(b, &p, t, m)
                        : slot == 'y' ? calls__put_keyed(b, "=", (bytes){0}, &p, t, m)
-                                     : calls__put_keyed(b, ":", bytes_of(r->param), &p, t, m);
+                                     : calls__put_keyed(b, ":", bytes_of(b->row->param), &p, t, m);
     gram_eps(b->g, p.at, gram_end(b->g, rule));
     mem_free(p.ink.at);
     return ok ? rule : -1;
@@ -1536,8 +1534,8 @@ static void calls__put_member(calls__builder *b, char slot, const int32_t *now, 
 enum { CALLS_COUNTED = 1000 };                        /* parameters of a tool whose number is bounded, at most */
 
 /* The parameters of one alternative of the tool's schema, in its order. */
-static bool calls__put_object(calls__builder *b, const calls_row *r, char slot, const calls__tool_held *t,
-                              const schema_object *o, int32_t from, int32_t to) {
+static bool calls__put_object(calls__builder *b, char slot, const calls__tool_held *t, const schema_object *o, int32_t from,
+                              int32_t to) {
     size_t n_required = 0;
     for (size_t i = 0; i < o->n_prop; i++) n_required += o->prop[i].required;
     const bool counted = o->min > n_required || o->max < o->n_prop;
@@ -1554,7 +1552,7 @@ static bool calls__put_object(calls__builder *b, const calls_row *r, char slot, 
     for (size_t i = 0; ok && i < o->n_prop; i++) {
         const schema_prop *m = &o->prop[i];
         const bool         none = m->value == SCHEMA_FALSE || !calls__writes(slot, m->name);
-        const int32_t      rule = none ? -1 : calls__member(b, r, slot, t, m);
+        const int32_t      rule = none ? -1 : calls__member(b, slot, t, m);
         ok = none || rule >= 0;
         int32_t *next = calls__columns(b->g, n);
         calls__put_member(b, slot, now, next, n, rule, m->required);
@@ -1568,8 +1566,7 @@ static bool calls__put_object(calls__builder *b, const calls_row *r, char slot, 
 }
 
 /* All parameters, with the brackets around them. */
-static bool calls__put_parameters(calls__builder *b, const calls_row *r, char slot, const calls__tool_held *t,
-                                  calls__pen *p) {
+static bool calls__put_parameters(calls__builder *b, char slot, const calls__tool_held *t, calls__pen *p) {
     static const char brackets[] = "p  y()g{}";
     const char       *pair = strchr(brackets, slot) + 1;
     const int32_t     to = gram_state(b->g);
@@ -1580,7 +1577,7 @@ static bool calls__put_parameters(calls__builder *b, const calls_row *r, char sl
     if (t->doc) {
         const schema_shape *s = schema_shape_of(t->doc, schema_root(t->doc), b->e);
         ok = s != NULL;
-        for (size_t i = 0; ok && i < s->n_object; i++) ok = calls__put_object(b, r, slot, t, &s->object[i], p->at, to);
+        for (size_t i = 0; ok && i < s->n_object; i++) ok = calls__put_object(b, slot, t, &s->object[i], p->at, to);
     } else gram_eps(b->g, p->at, to);
     p->at = to;
     calls__ink_add(&p->ink, 0, false);
@@ -1780,7 +1777,7 @@ static bool calls__put_named(calls__builder *b, calls__walk w, calls__tool_held 
         if (w.slot == 'n') calls__put_name(b, p, t, calls__walk_next(w));
         else if (w.slot == 'o') ok = calls__close_object(b, t, p);
         else if (w.slot == 'a') ok = calls__put_arguments(b, t, p);
-        else if (strchr("pyg", w.slot)) ok = calls__put_parameters(b, b->row, w.slot, t, p);
+        else if (strchr("pyg", w.slot)) ok = calls__put_parameters(b, w.slot, t, p);
         w = strchr("noapyg", w.slot) ? calls__walk_next(w) : calls__put_plain(b, p, w, true);
     }
     gram_eps(b->g, p->at, to);
