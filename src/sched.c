@@ -271,7 +271,8 @@ static sched_seq *sched__pop(sched_seq **first, sched_seq **last) {
 }
 
 /* Every completion of the request waits for its turn. Returns the first one's answer, which grows with the steps and
- * stays until it is taken. NULL: what is asked for is not possible, and e says why. */
+ * stays until it is taken; the request's prompt has to live as long. NULL: what is asked for is not possible, and e
+ * says why. */
 static const gen_answer *sched_add(sched *sc, const gen_request *r, err_t *e) {
     sched_seq *first = NULL;
     ASSERT(r->n > 0 && (r->logprobs || !r->top));
