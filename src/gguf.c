@@ -150,7 +150,8 @@ static const void *gguf__lookup(const gguf_index *ix, bytes name) {
 static const void *gguf__build_index(gguf_index *ix, const void *base, size_t stride, uint64_t n) {
     uint64_t size = 8;
     while (size < 2 * n) size *= 2;
-    *ix = (gguf_index){base, stride, mem_new(size, sizeof *ix->slot), size - 1, rng_fresh()};
+    *ix = (gguf_index){.base = base, .stride = stride, .slot = mem_new(size, sizeof *ix->slot), .mask = size - 1,
+                       .seed = rng_fresh()};
     for (uint64_t i = 0; i < n; i++) {
         const uint8_t *entry = ix->base + i * stride;
         uint64_t       at = gguf__slot(ix, *(const bytes *)(const void *)entry);

@@ -626,12 +626,13 @@ static bool tok__special(const tok_vocab *v, const char *name, int32_t *id, err_
 /* What holds where the file says nothing. */
 static void tok__set_defaults(tok_vocab *v) {
     static const struct { int32_t bos, eos, unk; bool add_bos, add_eos, prefix; } rows[TOK_KINDS] = {
-        [TOK_LLAMA] = {1, 2, 0, true, false, true},
-        [TOK_GPT2] = {-1, -1, -1, false, false, false},
-        [TOK_GEMMA4] = {-1, -1, -1, false, false, false},
-        [TOK_BERT] = {101, 102, 100, true, true, true},
-        [TOK_T5] = {-1, 1, 2, false, true, true},
-        [TOK_WHITE] = {-1, -1, -1, false, false, false},
+        /*            bos  eos  unk  add_bos add_eos space_prefix */
+        [TOK_LLAMA]  = {1,   2,   0,   true,  false, true},
+        [TOK_GPT2]   = {-1,  -1,  -1,  false, false, false},
+        [TOK_GEMMA4] = {-1,  -1,  -1,  false, false, false},
+        [TOK_BERT]   = {101, 102, 100, true,  true,  true},
+        [TOK_T5]     = {-1,  1,   2,   false, true,  true},
+        [TOK_WHITE]  = {-1,  -1,  -1,  false, false, false},
     };
     v->bos = rows[v->kind].bos, v->eos = rows[v->kind].eos, v->unk = rows[v->kind].unk, v->eot = v->eom = -1;
     v->add_bos = rows[v->kind].add_bos || (v->pre && v->pre->flags & PRE_BOS);
