@@ -236,8 +236,7 @@ def lines_down(lines, *args):
 
 @case
 def ids():
-    """tokens that are the largest logits come down as their numbers, 4 bytes each; whatever needs logits brings them; lines
-    of both kinds give the same answers"""
+    """largest logits come down as numbers of 4 bytes, logits where they are needed; lines of both kinds give the same answers"""
     logits = lines_down([{"temperature": 0.7, "max_tokens": 1}])
     check(logits > 400 and logits % 4 == 0, "%d bytes" % logits)
     for line, args in [(line, []) for line in NEEDS_NONE] + [({}, args) for args in OPTIONS_THAT_DO_NOT]:

@@ -142,8 +142,7 @@ def embeddings():
 
 @case
 def states():
-    """hybrid models, a gated delta net and short convolutions: text, batches that share their beginnings, guesses that are
-    taken back"""
+    """hybrid models: text, batches that share their beginnings, guesses that are taken back"""
     lines = [{"prompt": TEXT[:48] + TEXT[i:i + 3 * i], "max_tokens": 10 + 3 * i, "temperature": 0.7 * (i % 3),
               "seed": i, "n": 1 + i % 3} for i in range(8)]
     for name in "qwen35", "lfm2":
