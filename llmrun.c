@@ -4,61 +4,79 @@
  * SECTIONS, lowest layer first. A section uses only those after its arrow. In round brackets: further prefixes of its functions.
  * A tool is needed for offline actions alone: text and batch run without it. A section is a file, src/NAME.c; those of the
  * header are src/kernels/NAME.h. They are .c files since they hold code of this program alone, which the root alone includes.
- *   [k]        formats, arithmetic, CPU dispatch: ggml_kernels.h, which knows nothing of models
- *   [base]     (die log err min max mem bytes str out clock rng hmap utf8 chars progress jw) exit codes, log, memory, text, JSON as text, output files
- *   [host]     limits of this machine: CPUs, memory, cgroups
- *   [pool]     worker threads and barriers                                        <- k base host
- *   [gguf]     reader of model files: bounds-checked view, typed lookups          <- k base
- *   [writer]   (gguf_write gguf_own) GGUF files that this program writes          <- k base gguf
- *   [tok]      vocabularies: text to token ids and back, byte-exact               <- base gguf
- *   [val]      values of templates and JSON, as Python has them               <- base
- *   [filter]   (test function) what templates call: filters, tests, methods, functions     <- base val
- *   [jinja]    chat templates: a Jinja parser and evaluator                        <- base val filter
- *   [gram]     constraints as one automaton over bytes                             <- base
- *   [lang]     regular languages and expressions                                   <- base gram
- *   [num]      decimal numbers as languages                                        <- base lang
- *   [gbnf]     grammars in GBNF                                                    <- base gram
- *   [schema]   JSON Schema: documents and their normal form                        <- base val lang num
- *   [json]     JSON values as rules of an automaton                                <- base gram lang num schema
- *   [gpu]      NVIDIA GPUs through the driver                                     <- k base
- *   [dev]      the device: memory, batches, plans and the threads that run them   <- k base pool gpu
- *   [dev_gpu]  the part of a plan that GPUs run                                   <- k base gpu dev
- *   [ops]      the operations of a step: a row for each kind                      <- k base pool gpu dev dev_gpu
- *   [arch]     architectures and their tensors as data                            <- base gguf dev
- *   [model]    weights of a model in the mapping; packed weights (repack)         <- k base pool gguf dev arch
- *   [kv]       paged key/value cache in groups of layers, recurrent states        <- k base dev arch
- *   [store]    prompt cache on disk: KV blocks kept between runs                  <- k base gguf writer dev kv
- *   [fwd]      one step over a batch of rows                                      <- k base pool dev dev_gpu ops arch model kv
- *   [samp]     sampling: logits to a token                                        <- base
- *   [mask]     which tokens may follow                                             <- base tok gram
+ *   [k]         formats, arithmetic, CPU dispatch: ggml_kernels.h, which knows nothing of models
+ *   [base]      (die log err min max mem bytes str out clock rng hmap utf8 chars progress jw) exit codes, log, memory,
+ *               text, JSON, output
+ *   [host]      limits of this machine: CPUs, memory, cgroups
+ *   [pool]      worker threads and barriers                                        <- k base host
+ *   [gguf]      reader of model files: bounds-checked view, typed lookups          <- k base
+ *   [writer]    (gguf_write gguf_own) GGUF files that this program writes          <- k base gguf
+ *   [tok]       vocabularies: text to token ids and back, byte-exact               <- base gguf
+ *   [val]       values of templates and JSON, as Python has them                   <- base
+ *   [filter]    (test function) what templates call: filters, tests, methods, functions
+ *               <- base val
+ *   [jinja]     chat templates: a Jinja parser and evaluator                       <- base val filter
+ *   [gram]      constraints as one automaton over bytes                            <- base
+ *   [lang]      regular languages and expressions                                  <- base gram
+ *   [num]       decimal numbers as languages                                       <- base lang
+ *   [gbnf]      grammars in GBNF                                                   <- base gram
+ *   [schema]    JSON Schema: documents and their normal form                       <- base val lang num
+ *   [json]      JSON values as rules of an automaton                               <- base gram lang num schema
+ *   [gpu]       NVIDIA GPUs through the driver                                     <- k base
+ *   [dev]       the device: memory, batches, plans and the threads that run them   <- k base pool gpu
+ *   [dev_gpu]   the part of a plan that GPUs run                                   <- k base gpu dev
+ *   [ops]       the operations of a step: a row for each kind                      <- k base pool gpu dev dev_gpu
+ *   [arch]      architectures and their tensors as data                            <- base gguf dev
+ *   [model]     weights of a model in the mapping; packed weights (repack)         <- k base pool gguf dev arch
+ *   [kv]        paged key/value cache in groups of layers, recurrent states        <- k base dev arch
+ *   [store]     prompt cache on disk: KV blocks kept between runs                  <- k base gguf writer dev kv
+ *   [fwd]       one step over a batch of rows                                      <- k base pool dev dev_gpu ops arch model kv
+ *   [samp]      sampling: logits to a token                                        <- base
+ *   [mask]      which tokens may follow                                            <- base tok gram
  *   [constrain] constraints as a user gives them                                   <- base tok gram lang gbnf schema json mask
- *   [embed]    vectors of texts: pooling, normalisation                           <- k base dev arch model
- *   [engine]   (meter) a model opened to run: cache, threads, steps               <- k base host pool gguf tok model kv store dev dev_gpu ops fwd samp
- *   [gen]      a request and its answer, as values                                <- k base gguf tok samp constrain embed engine
- *   [calls]    (call) tool calls: how a model writes them, found by rendering one; text to calls; answers with calls as an automaton  <- base val jinja gram lang schema json constrain
- *   [chat]     messages to tokens, an answer to its parts                            <- base gguf tok val jinja gram constrain gen calls
- *   [score]    logits and log-probabilities of a given text                       <- base tok kv engine gen
- *   [lines]    reader of long files, shards                                       <- base
- *   [results]  files of results: records, header, resume, merge                   <- base lines
- *   [req]      one line of a batch file: request and record                       <- base val tok samp constrain embed gen calls chat
- *   [gain]     (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
- *   [spec]     speculative decoding: n-gram lookup, draft model                   <- k base pool gguf writer tok dev ops model kv fwd samp constrain engine gain
- *   [sched]    (hist) continuous batching of requests                             <- base pool tok kv fwd samp constrain embed engine gen gain spec
- *   [text]     one request, its text streamed                                     <- k base tok kv samp constrain engine gen chat sched spec
- *   [term]     messages from a person or a pipe: editing, history, paste          <- base
- *   [talk]     a conversation, turn by turn                                      <- base val jinja kv constrain engine gen chat sched spec text term
- *   [batch]    files of requests, one per line                                    <- base val tok kv samp constrain embed engine gen chat lines results req sched gain spec
- *   [calib]    tool: importance matrix (imatrix) of a text                        <- k base pool gguf writer tok kv dev fwd engine
- *   [round]    tool: calibrated rounding of weights (GPTQ style)                  <- k base host pool gguf tok arch model kv dev fwd
- *   [eval]     tool: perplexity and KL divergence on a text                       <- k base pool gguf writer tok kv fwd engine gen
- *   [quant]    tool: offline quantisation of a model file                         <- k base pool gguf writer
- *   [inspect]  tool: report of what a model file holds                            <- k base gguf tok arch model kv
- *   [plot]     tool: rates as a picture (SVG)                                     <- base
- *   [bench]    tool: benchmark of a model on this machine                         <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
- *   [cli]      option table, config, command line                                 <- all
- *   [help]     help, man page, completions, lists                                 <- k base tok ops arch model calls spec term talk quant cli
- *   [act]      actions of the command                                             <- all
- *   [main]     from the command line to the exit code                             <- k base host ops cli act
+ *   [embed]     vectors of texts: pooling, normalisation                           <- k base dev arch model
+ *   [engine]    (meter) a model opened to run: cache, threads, steps
+ *               <- k base host pool gguf tok model kv store dev dev_gpu ops fwd samp
+ *   [gen]       a request and its answer, as values
+ *               <- k base gguf tok samp constrain embed engine
+ *   [calls]     (call) tool calls: how a model writes them, found by rendering one; text to calls; answers with calls as
+ *               an automaton
+ *               <- base val jinja gram lang schema json constrain
+ *   [chat]      messages to tokens, an answer to its parts
+ *               <- base gguf tok val jinja gram constrain gen calls
+ *   [score]     logits and log-probabilities of a given text                       <- base tok kv engine gen
+ *   [lines]     reader of long files, shards                                       <- base
+ *   [results]   files of results: records, header, resume, merge                   <- base lines
+ *   [req]       one line of a batch file: request and record
+ *               <- base val tok samp constrain embed gen calls chat
+ *   [gain]      (spec_cost spec_gain) costs of steps, and what guesses gain        <- base host
+ *   [spec]      speculative decoding: n-gram lookup, draft model
+ *               <- k base pool gguf writer tok dev ops model kv fwd samp constrain engine gain
+ *   [sched]     (hist) continuous batching of requests
+ *               <- base pool tok kv fwd samp constrain embed engine gen gain spec
+ *   [text]      one request, its text streamed
+ *               <- k base tok kv samp constrain engine gen chat sched spec
+ *   [term]      messages from a person or a pipe: editing, history, paste          <- base
+ *   [talk]      a conversation, turn by turn
+ *               <- base val jinja kv constrain engine gen chat sched spec text term
+ *   [batch]     files of requests, one per line
+ *               <- base val tok kv samp constrain embed engine gen chat lines results req sched gain spec
+ *   [calib]     tool: importance matrix (imatrix) of a text
+ *               <- k base pool gguf writer tok kv dev fwd engine
+ *   [round]     tool: calibrated rounding of weights (GPTQ style)
+ *               <- k base host pool gguf tok arch model kv dev fwd
+ *   [eval]      tool: perplexity and KL divergence on a text
+ *               <- k base pool gguf writer tok kv fwd engine gen
+ *   [quant]     tool: offline quantisation of a model file                         <- k base pool gguf writer
+ *   [inspect]   tool: report of what a model file holds                            <- k base gguf tok arch model kv
+ *   [plot]      tool: rates as a picture (SVG)                                     <- base
+ *   [bench]     tool: benchmark of a model on this machine
+ *               <- k base pool gguf arch model kv dev fwd samp engine spec quant plot
+ *   [cli]       option table, config, command line                                 <- all
+ *   [help]      help, man page, completions, lists
+ *               <- k base tok ops arch model calls spec term talk quant cli
+ *   [act]       actions of the command                                             <- all
+ *   [main]      from the command line to the exit code                             <- k base host ops cli act
  *
  * SHAPES  B rows in the batch, T positions, D model width, H heads, G kv heads, HD head width, F ffn width, V vocabulary,
  *         E experts, K experts used per row. Written [B, D]; the last one is contiguous. */

@@ -17,7 +17,8 @@ static const char act_stdin[] = "standard input";
 static bool act__say_waiting(int fd, bool appends) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     if (poll(&p, 1, 1000) != 0) return false;
-    log_warn("waiting for the end of standard input%s", appends ? ", which is appended to the prompt (--no-stdin leaves it alone)" : "");
+    log_warn("waiting for the end of standard input%s",
+             appends ? ", which is appended to the prompt (--no-stdin leaves it alone)" : "");
     return true;
 }
 
@@ -27,14 +28,17 @@ static bool act__read_stdin(int fd, str *out, err_t *e) {
     const bool  appends = out->n > 0, huge = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > ACT_PROMPT_MAX;
     bool        noted = false;
     for (ssize_t got = 1; got > 0;) {
-        if (huge || out->n > ACT_PROMPT_MAX) return err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a prompt", act_stdin, ACT_PROMPT_MAX);
+        if (huge || out->n > ACT_PROMPT_MAX)
+            return err_set(e, EXIT_INPUT, "%s: more than %d bytes, expected a prompt", act_stdin, ACT_PROMPT_MAX);
         if (!noted) noted = act__say_waiting(fd, appends);
         got = str_read(out, fd, 65536, act_stdin, e);
     }
     return !e->code;
 }
 
-static bool act__read_file(const char *path, str *out, err_t *e) { return str_read_file(out, path, 0, ACT_PROMPT_MAX, "a prompt", e); }
+static bool act__read_file(const char *path, str *out, err_t *e) {
+    return str_read_file(out, path, 0, ACT_PROMPT_MAX, "a prompt", e);
+}
 
 /* A note where a backslash and an n were likely meant as a newline. */
 static void act__note_escapes(const config *c) {
@@ -63,7 +67,8 @@ static bool act__prompt_exists(const config *c, int in, err_t *e) {
     if (c->file && strcmp(c->file, "-") == 0 && isatty(in))
         return err_set(e, EXIT_INPUT, "--file -: standard input is a terminal, expected a file or a pipe");
     if (c->prompt || c->file || c->chat.messages || (open_in && !isatty(in) && !c->no_stdin)) return true;
-    if (c->no_stdin) return err_set(e, EXIT_INPUT, "no prompt given, expected -p TEXT or -f FILE (--no-stdin leaves standard input alone)");
+    if (c->no_stdin)
+        return err_set(e, EXIT_INPUT, "no prompt given, expected -p TEXT or -f FILE (--no-stdin leaves standard input alone)");
     return err_set(e, EXIT_INPUT, "no prompt given, expected -p TEXT, -f FILE or text on standard input");
 }
 
@@ -179,8 +184,8 @@ static bool act__apart_from_inputs(const config *c, const char *path, err_t *e) 
     return true;
 }
 
-/* Opens a file for the answer; without a path it stays stdout. The file must not be one that is read, and keeps its old bytes until
- * out_begin(). */
+/* Opens a file for the answer; without a path it stays stdout. The file must not be one that is read, and keeps its old bytes
+ * until out_begin(). */
 static bool act__output(out_t *out, const char *path, const config *c, const gguf_file *g, err_t *e) {
     if (!path || strcmp(path, "-") == 0) return true;
     for (int i = 0; g && i < g->n_parts; i++)
@@ -374,7 +379,8 @@ static bool act__hold_begin(act_job *r, err_t *e) {
     return constrain_from(&r->c->hold, &r->hold_text, &r->hold, e);
 }
 
-/* Compiles the constraint, so that what is wrong with it is said before the model runs; r->held stays NULL where there is none. */
+/* Compiles the constraint, so that what is wrong with it is said before the model runs; r->held stays NULL
+ * where there is none. */
 static bool act__hold_end(act_job *r, err_t *e) {
     return r->hold.kind == CONSTRAIN_NONE || (r->held = constrain_get(r->holds, &r->hold, e));
 }
@@ -427,11 +433,13 @@ static bool act__use_score(act_job *r, engine *en, err_t *e) {
     return act__json(r->c) ? score_json(en, &r->ids, str_base_name(r->g->path), &r->out, e) : score_text(en, &r->ids, &r->out, e);
 }
 
-static bool act__use_logits(act_job *r, engine *en, err_t *e) { return out_begin(&r->out, e) && score_logits(en, &r->ids, &r->out, e); }
+static bool act__use_logits(act_job *r, engine *en, err_t *e) {
+    return out_begin(&r->out, e) && score_logits(en, &r->ids, &r->out, e);
+}
 
 static bool act__generate(act_job *r, err_t *e) {
     const config *c = r->c;
-    const int64_t need = c->gen.n_predict < 0 ? 0 : (int64_t)r->ids.n + c->gen.n_predict;   /* tokens in the context; 0: no limit */
+    const int64_t need = c->gen.n_predict < 0 ? 0 : (int64_t)r->ids.n + c->gen.n_predict; /* tokens in the context; 0: no limit */
     return act__hold_answer(r, e) && act__with_engine(r, text_plan(&c->fwd, need, spec_rows(&c->spec, 1)), act__use_generate, e);
 }
 
@@ -444,14 +452,16 @@ static bool act__render(act_job *r, err_t *e) {
     str           json = {0};
     chat_input    in = {0};
     jinja_text    out = {0};
-    bool          ok = act__prompt_exists(c, 0, e) && act__prompt(c, 0, true, &json, e) && (!has_model || gguf_open(&g, c->model, e));
+    bool ok = act__prompt_exists(c, 0, e) && act__prompt(c, 0, true, &json, e) && (!has_model || gguf_open(&g, c->model, e));
     const double  t0 = clock_now();
     chat         *t = ok ? chat_open(has_model ? &g : NULL, NULL, &c->chat, e) : NULL;
     const double  t1 = clock_now();
     ok = t && chat_input_json(&in, str_bytes(&json), c->file ? c->file : act_stdin, e);
     const double  t2 = clock_now();
     ok = ok && chat_render(t, &in, &out, e);
-    if (ok) log_info("template parsed in %.3f ms, messages in %.3f ms; %zu bytes rendered in %.3f ms (%lld steps)", 1e3 * (t1 - t0), 1e3 * (t2 - t1), out.text.n, 1e3 * (clock_now() - t2), out.steps);
+    if (ok)
+        log_info("template parsed in %.3f ms, messages in %.3f ms; %zu bytes rendered in %.3f ms (%lld steps)", 1e3 * (t1 - t0),
+                 1e3 * (t2 - t1), out.text.n, 1e3 * (clock_now() - t2), out.steps);
     ok = ok && out_begin(&r->out, e) && out_put(&r->out, out.text.p, out.text.n);
     jinja_text_drop(&out);
     chat_input_drop(&in);
@@ -461,8 +471,12 @@ static bool act__render(act_job *r, err_t *e) {
     return ok;
 }
 
-static bool act__score(act_job *r, err_t *e) { return act__with_engine(r, score_plan(&r->c->fwd, (int64_t)r->ids.n), act__use_score, e); }
-static bool act__logits(act_job *r, err_t *e) { return act__with_engine(r, score_plan(&r->c->fwd, (int64_t)r->ids.n), act__use_logits, e); }
+static bool act__score(act_job *r, err_t *e) {
+    return act__with_engine(r, score_plan(&r->c->fwd, (int64_t)r->ids.n), act__use_score, e);
+}
+static bool act__logits(act_job *r, err_t *e) {
+    return act__with_engine(r, score_plan(&r->c->fwd, (int64_t)r->ids.n), act__use_logits, e);
+}
 
 /* Whether `path` can be written beside the answer: a name that is neither the prompt nor the answer. */
 static bool act__spares(const act_job *r, const char *path, err_t *e) {
@@ -484,8 +498,8 @@ static bool act__perplexity(act_job *r, err_t *e) {
     if (!en) return false;
     act__graceful = 1;
     const int32_t bos = c->bos || tok_add_bos(r->vocab) ? tok_bos(r->vocab) : -1;
-    bool ok = eval_plan_text(&plan, &r->ids, fo.n_ctx ? fo.n_ctx : en->m.hp.n_ctx_train, bos, &c->eval, e) && out_begin(&r->out, e) &&
-              eval_perplexity(en, &plan, &c->eval, json, &r->out, e);
+    bool          ok = eval_plan_text(&plan, &r->ids, fo.n_ctx ? fo.n_ctx : en->m.hp.n_ctx_train, bos, &c->eval, e) &&
+              out_begin(&r->out, e) && eval_perplexity(en, &plan, &c->eval, json, &r->out, e);
     engine_close(en);
     return ok;
 }
@@ -539,7 +553,8 @@ static bool act__imatrix(act_job *r, err_t *e) {
     im.chunk = (uint32_t)(r->ids.n || !n || c->fwd.n_ctx > 0 ? chunk : common);
     ok = ok && calib_imatrix_write(&im, c->what, r->g, e);
     if (ok && g_log_level >= LOG_NORMAL)
-        fprintf(stderr, "llmrun: %s: %zu tensors, %u chunks of %u tokens, %.1f s\n", c->what, im.n, im.n_chunk, im.chunk, clock_now() - r->t_start);
+        fprintf(stderr, "llmrun: %s: %zu tensors, %u chunks of %u tokens, %.1f s\n", c->what, im.n, im.n_chunk, im.chunk,
+                clock_now() - r->t_start);
     calib_imatrix_drop(&im);
     return ok;
 }
@@ -575,7 +590,8 @@ static bool act__chat_options(const config *c) {
     return o->messages || o->system || o->tools || o->template_file || o->kwargs || o->think_words || o->think_budget >= 0;
 }
 
-/* Whether the prompt is a message: as --chat and --no-chat say, or where an option of a chat is given, or in a terminal with a model for chats. */
+/* Whether the prompt is a message: as --chat and --no-chat say, or where an option of a chat is given, or in a terminal with a
+ * model for chats. */
 static bool act__chats(const config *c, const gguf_file *g) {
     if (c->chat.on >= 0) return c->chat.on;
     return act__chat_options(c) || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && chat_has_template(g));
@@ -588,7 +604,8 @@ static bool act__read_files(act_job *r, err_t *e) {
     bool          ok = true;
     if (!c->chat.messages) chat_input_begin(&r->input);
     else ok = act__read_file(c->chat.messages, &json, e) && chat_input_json(&r->input, str_bytes(&json), c->chat.messages, e);
-    if (ok && c->chat.tools) ok = act__read_file(c->chat.tools, &tools, e) && chat_input_tools(&r->input, str_bytes(&tools), c->chat.tools, e);
+    if (ok && c->chat.tools)
+        ok = act__read_file(c->chat.tools, &tools, e) && chat_input_tools(&r->input, str_bytes(&tools), c->chat.tools, e);
     str_drop(&json);
     str_drop(&tools);
     return ok;
@@ -608,7 +625,8 @@ static bool act__read_messages(act_job *r, err_t *e) {
 static bool act__read_question(act_job *r, err_t *e) {
     if (!act__chats(r->c, r->g)) return act__read_prompt(r, e);
     if (!(r->vocab = tok_load(r->g, r->c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &r->c->chat, e))) return false;
-    if (!act__read_messages(r, e) || !chat_input_check(&r->input, e) || !chat_make_prompt(r->chat, &r->input, &r->asked, e)) return false;
+    if (!act__read_messages(r, e) || !chat_input_check(&r->input, e) || !chat_make_prompt(r->chat, &r->input, &r->asked, e))
+        return false;
     r->ids = r->asked.ids;
     r->asked.ids = (tok_ids){0};
     str_drop(&r->text);
@@ -623,7 +641,9 @@ static bool act__read_corpus(act_job *r, err_t *e) {
 }
 
 /* The tokens of the text alone. */
-static bool act__read_exact(act_job *r, err_t *e) { return act__read_text(r, false, e) && act__encode(r, r->c->special == 1, false, e); }
+static bool act__read_exact(act_job *r, err_t *e) {
+    return act__read_text(r, false, e) && act__encode(r, r->c->special == 1, false, e);
+}
 
 static bool act__read_numbers(act_job *r, err_t *e) {
     return act__read_text(r, true, e) && act__read_ids(str_bytes(&r->text), tok_count(r->vocab), &r->ids, e);
@@ -653,7 +673,8 @@ static bool act__match(act_job *r, err_t *e) {
     constrain_warn(held, r->hold.path);
     bool ok = act__prompt(c, 0, true, &r->text, e);
     if (ok && !constrain_match(held, str_bytes(&r->text), &at, e) && !e->code)
-        err_set(e, EXIT_NO, at < r->text.n ? "no match: byte %zu does not fit" : "no match: the text ends at byte %zu, expected more", at);
+        err_set(e, EXIT_NO,
+                at < r->text.n ? "no match: byte %zu does not fit" : "no match: the text ends at byte %zu, expected more", at);
     constrain_close(held);
     return !e->code;
 }
@@ -712,7 +733,9 @@ static bool act__mask_refused(const act_job *r, err_t *e) {
 /* Which tokens may follow the text. */
 static bool act__mask(act_job *r, err_t *e) {
     str out = {0};
-    if (!act__read_text(r, true, e) || !tok_encode(r->vocab, str_bytes(&r->text), TOK_MIDDLE | (r->c->special == 1 ? TOK_SPECIAL : 0), &r->ids, e)) return false;
+    if (!act__read_text(r, true, e) ||
+        !tok_encode(r->vocab, str_bytes(&r->text), TOK_MIDDLE | (r->c->special == 1 ? TOK_SPECIAL : 0), &r->ids, e))
+        return false;
     if (!act__hold(r, e) || !out_begin(&r->out, e)) return false;
     constrain_seq  *s = constrain_seq_new(r->held, false, NULL);
     const uint32_t *bits = NULL;
@@ -754,7 +777,8 @@ static bool act__talk_set(void *ctx, const char *name, const char *value, gen_re
     str_fmt(&option, "--%s", name + strspn(name, "-"));
     for (char *p = option.p; *p; p++) *p = *p == '_' ? '-' : *p;
     const cli_opt *o = cli_find(false, str_bytes(&option));
-    bool           ok = (o && act__talk_may_set(o)) || err_set(e, EXIT_INPUT, "/set: unknown parameter %.100s (/set alone lists them)", name);
+    bool           ok =
+        (o && act__talk_may_set(o)) || err_set(e, EXIT_INPUT, "/set: unknown parameter %.100s (/set alone lists them)", name);
     ok = ok && cli_set(&c, o, option.p, value, e);
     samp_opts so = c.samp;
     so.n_ctx = t->n_ctx;
@@ -791,13 +815,21 @@ static bool act__use_talk(act_job *r, engine *en, err_t *e) {
     const config *c = r->c;
     act_talker    t = {.r = r, .c = *c, .n_ctx = en->n_ctx};
     spec         *guesser = act__guesser(c, en, 1, e);
-    talk_opts     o = {.text = c->text, .out = &r->out, .hold = &r->hold, .holds = r->holds, .set = act__talk_set, .list = act__talk_list, .open = act__talk_open, .ctx = &t};
+    talk_opts     o = {.text = c->text,
+                       .out = &r->out,
+                       .hold = &r->hold,
+                       .holds = r->holds,
+                       .set = act__talk_set,
+                       .list = act__talk_list,
+                       .open = act__talk_open,
+                       .ctx = &t};
     act__talk_samp(&t);
     t.c.seed = c->seed < 0 ? (int64_t)rng_fresh() : c->seed;
     const gen_request ask = gen_ask(NULL, &c->gen, &t.samp, (uint64_t)t.c.seed);
     if (act__json(c)) o.text.json = str_base_name(r->g->path);
     if (r->text.n) o.first = str_bytes(&r->text);
-    const bool ok = !e->code && talk_run(en, guesser, r->chat, &r->input, &ask, &o, e) && spec_save(guesser, e) && engine_save(en, &c->kv, e);
+    const bool ok =
+        !e->code && talk_run(en, guesser, r->chat, &r->input, &ask, &o, e) && spec_save(guesser, e) && engine_save(en, &c->kv, e);
     spec_close(guesser);
     samp_breakers_drop(&t.breakers);
     return ok;
@@ -806,7 +838,8 @@ static bool act__use_talk(act_job *r, engine *en, err_t *e) {
 /* Opens the template, the messages to begin with and the model. */
 static bool act__talk(act_job *r, err_t *e) {
     const config *c = r->c;
-    if (!(r->vocab = tok_load(r->g, c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &c->chat, e)) || !act__read_files(r, e)) return false;
+    if (!(r->vocab = tok_load(r->g, c->pre, e)) || !(r->chat = chat_open(r->g, r->vocab, &c->chat, e)) || !act__read_files(r, e))
+        return false;
     if (((c->prompt || c->file) && !act__prompt(c, 0, true, &r->text, e)) || !act__hold(r, e)) return false;
     engine *en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, talk_plan(&c->fwd, spec_rows(&c->spec, 1)), r->t_start, e);
     act__graceful = 1;
@@ -931,10 +964,11 @@ static void act__setting(const cli_opt *o, const config *c, str *out) {
     else cli_value(o, c, out);
 }
 
-/* The settings that answers of a batch depend on, one on a line. --resume goes on only with equal settings. Of the options of a chat those that
- * are given; a template of the model is part of its fingerprint. */
+/* The settings that answers of a batch depend on, one on a line. --resume goes on only with equal settings. Of the options of a
+ * chat those that are given; a template of the model is part of its fingerprint. */
 static void act__settings(const act_job *r, const engine *en, const char *seed, int n_ctx, str *out) {
-    static const char *const more[] = {"-n", "-ctk", "-ctv", "--pre", "--stop", "--ignore-eos", "--special", "--bos", "--blas", "--shard"};
+    static const char *const more[] = {"-n",           "-ctk",      "-ctv",  "--pre",  "--stop",
+                                       "--ignore-eos", "--special", "--bos", "--blas", "--shard"};
     const config            *c = r->c;
     str_fmt(out, "model=%016llx\nseed=%s\ncontext=%d\n", (unsigned long long)gguf_fingerprint(r->g), seed, n_ctx);
     for (int i = 0; i < N_CLI_OPTS; i++) {
@@ -953,16 +987,19 @@ static void act__settings(const act_job *r, const engine *en, const char *seed, 
     if (*en->m.rope_set) str_fmt(out, "rope-set=%s\n", en->m.rope_set);
     if (c->chat.template_file) str_fmt(out, "chat-template=%016llx\n", (unsigned long long)chat_fingerprint(r->chat));
     if (r->hold_text.n) str_fmt(out, "constraint-file=%016llx\n", (unsigned long long)bytes_hash(0, str_bytes(&r->hold_text)));
-    if (c->action == ACT_EMBED_LINES) str_fmt(out, "pooling=%s\nembd-normalize=%d\n", c->pooling ? c->pooling : "", c->embed.norm);
+    if (c->action == ACT_EMBED_LINES)
+        str_fmt(out, "pooling=%s\nembd-normalize=%d\n", c->pooling ? c->pooling : "", c->embed.norm);
 }
 
-/* The seed of a batch: the one given, else that of the results that --resume continues, else a fresh one. *drawn: it was not given. */
+/* The seed of a batch: the one given, else that of the results that --resume continues, else a fresh one. *drawn: it was not
+ * given. */
 static bool act__batch_seed(const config *c, uint64_t *seed, bool *drawn, str *told, err_t *e) {
     static const char mark[] = "drawn ";
     *drawn = c->seed < 0;
     *seed = *drawn ? rng_fresh() : (uint64_t)c->seed;
-    if (*drawn && c->resume && c->output && (results_setting(c->output, "seed", told, e) || (!e->code && results_seed(c->output, told))) &&
-        strncmp(told->p, mark, sizeof mark - 2) == 0)  /* in a fingerprint the blank is missing */
+    if (*drawn && c->resume && c->output &&
+        (results_setting(c->output, "seed", told, e) || (!e->code && results_seed(c->output, told))) &&
+        strncmp(told->p, mark, sizeof mark - 2) == 0) /* in a fingerprint the blank is missing */
         *seed = strtoull(told->p + sizeof mark - 2, NULL, 10);
     str_clear(told);
     str_fmt(told, "%s%llu", *drawn ? mark : "", (unsigned long long)*seed);
@@ -995,12 +1032,14 @@ static bool act__batch_files(const config *c, cli_list *files, err_t *e) {
     memcpy(sorted, files->v, (size_t)files->n * sizeof *sorted);
     qsort(sorted, (size_t)files->n, sizeof *sorted, act__by_text);
     for (int i = 1; i < files->n; i++)
-        if (strcmp(sorted[i - 1], sorted[i]) == 0) err_set(e, EXIT_INPUT, "%s: given twice to --batch, expected each file once", sorted[i]);
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            err_set(e, EXIT_INPUT, "%s: given twice to --batch, expected each file once", sorted[i]);
     mem_free(sorted);
     return !e->code;
 }
 
-/* The chat template of a batch. A model without one, or with one that cannot be read, answers prompts alone where no option asks for a chat. */
+/* The chat template of a batch. A model without one, or with one that cannot be read, answers prompts alone where no option asks
+ * for a chat. */
 static bool act__batch_chat(act_job *r, batch_job *job, err_t *e) {
     const config *c = r->c;
     const bool    asked = c->chat.on == 1 || (c->chat.on < 0 && act__chat_options(c));
@@ -1028,14 +1067,22 @@ static batch_form act__batch_form(const config *c) {
 /* What can be checked before the model is opened to run. */
 static bool act__batch_prepare(act_job *r, batch_job *job, cli_list *files, str *seed, err_t *e) {
     const config *c = r->c;
-    *job = (batch_job){.model_name = str_base_name(r->g->path), .gen = &c->gen, .special = c->special != 0, .bos = c->bos, .json = act__json(c),
+    *job = (batch_job){.model_name = str_base_name(r->g->path),
+                       .gen = &c->gen,
+                       .special = c->special != 0,
+                       .bos = c->bos,
+                       .json = act__json(c),
                        .form = act__batch_form(c)};
     if (job->form != BATCH_RECORDS && c->resume)
-        return err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no %s", job->form == BATCH_FLOATS ? "-o FILE.f32" : job->form == BATCH_CSV ? "--format csv" : "--format text");
+        return err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no %s",
+                       job->form == BATCH_FLOATS ? "-o FILE.f32"
+                       : job->form == BATCH_CSV  ? "--format csv"
+                                                 : "--format text");
     r->vocab = tok_load(r->g, c->pre, e);
     const bool ok = r->vocab && act__hold(r, e) && batch_fields(c->batch.fields, &job->fields, e) &&
                     (c->action == ACT_EMBED_LINES || act__batch_chat(r, job, e)) && act__batch_files(c, files, e) &&
-                    batch_check(files->v, files->n, c->batch.line_bytes, e) && (!c->output || act__apart_from_inputs(c, c->output, e)) &&
+                    batch_check(files->v, files->n, c->batch.line_bytes, e) &&
+                    (!c->output || act__apart_from_inputs(c, c->output, e)) &&
                     act__batch_seed(c, &job->seed, &job->own_seeds, seed, e);
     job->path = files->v;
     job->n_paths = files->n;
@@ -1135,7 +1182,8 @@ static bool act__embed(act_job *r, err_t *e) {
 /* The engine for so many sequences of a batch. */
 static engine_plan act__batch_plan(const config *c, int n_seqs, const engine_needs *beside) {
     if (c->action != ACT_EMBED_LINES) return sched_plan(&c->fwd, n_seqs, spec_rows(&c->spec, n_seqs), beside);
-    return (engine_plan){.n_seqs = n_seqs, .n_rows = c->fwd.n_batch, .hidden = true, .share = true, .pack = ENGINE_PACK_LATER, .beside = beside};
+    return (engine_plan){
+        .n_seqs = n_seqs, .n_rows = c->fwd.n_batch, .hidden = true, .share = true, .pack = ENGINE_PACK_LATER, .beside = beside};
 }
 
 static bool act__batch(act_job *r, err_t *e) {
@@ -1153,11 +1201,13 @@ static bool act__batch(act_job *r, err_t *e) {
         en = engine_open(r->g, r->vocab, &c->fwd, &c->kv, act__batch_plan(c, n_seqs, &beside), r->t_start, e);
     if (en) guesser = act__guesser(c, en, n_seqs, e);
     if (en && c->action == ACT_EMBED_LINES && act__embed_opts(c, en, &embeds, e)) job.embed = &embeds;
-    if (job.embed && job.form >= BATCH_NUMBERS && embed_each(&embeds)) err_set(e, EXIT_INPUT, "--pooling none: a text has several vectors, expected --format json or -o FILE.jsonl");
+    if (job.embed && job.form >= BATCH_NUMBERS && embed_each(&embeds))
+        err_set(e, EXIT_INPUT, "--pooling none: a text has several vectors, expected --format json or -o FILE.jsonl");
     act__graceful = 1;
     if (!e->code) bad = act__batch_answer(r, en, guesser, &job, seed.p, e);
     if (bad > 0)
-        err_set(e, EXIT_NO, "%s%s: %lld line%s answered with an error", c->inputs.v[0], files.n > 1 ? " and others" : "", bad, bad == 1 ? " is" : "s are");
+        err_set(e, EXIT_NO, "%s%s: %lld line%s answered with an error", c->inputs.v[0], files.n > 1 ? " and others" : "", bad,
+                bad == 1 ? " is" : "s are");
     cli_list_drop(&files);
     spec_close(guesser);
     engine_close(en);
@@ -1174,14 +1224,17 @@ static bool act__answer(act_job *r, str *text, err_t *e) {
     return ok;
 }
 
-static bool act__inspect(act_job *r, err_t *e) { return out_begin(&r->out, e) && inspect_print(r->g, r->c->pre, act__json(r->c), &r->out, e); }
+static bool act__inspect(act_job *r, err_t *e) {
+    return out_begin(&r->out, e) && inspect_print(r->g, r->c->pre, act__json(r->c), &r->out, e);
+}
 
 static bool act__statistics(act_job *r, err_t *e) {
     const config *c = r->c;
     const bool    csv = strcmp(c->format, "csv") == 0;
     calib_imatrix im = {0};
     str           text = {0};
-    if (calib_imatrix_read(&im, c->in_files.v[0], e)) calib_show(&im, act__json(c) ? CALIB_JSON : csv ? CALIB_CSV : CALIB_TEXT, &text);
+    if (calib_imatrix_read(&im, c->in_files.v[0], e))
+        calib_show(&im, act__json(c) ? CALIB_JSON : csv ? CALIB_CSV : CALIB_TEXT, &text);
     calib_imatrix_drop(&im);
     return act__answer(r, &text, e);
 }
@@ -1198,8 +1251,8 @@ static bool act__bench(act_job *r, err_t *e) {
         if (strcmp(c->format, forms[i]) == 0) form = (bench_form)i;
     if (c->plot && !(act__spares(r, c->plot, e) && act__output(&svg, c->plot, c, NULL, e))) return false;
     act__graceful = 1;
-    const bool ok = bench_run(&c->bench, models, c->models.n ? c->models.n : 1, &c->fwd, &c->kv, form, cli_build(), cli_commit(), &r->out,
-                              c->plot ? &svg : NULL, e);
+    const bool ok = bench_run(&c->bench, models, c->models.n ? c->models.n : 1, &c->fwd, &c->kv, form, cli_build(), cli_commit(),
+                              &r->out, c->plot ? &svg : NULL, e);
     return (!c->plot || out_end(&svg, e)) && ok;
 }
 
@@ -1216,8 +1269,8 @@ static bool act__devices(act_job *r, err_t *e) {
     str       text = {0};
     for (int i = 0; i < n && i < MOST; i++) {
         const gpu_info *g = &about[i];
-        str_fmt(&text, "%d  %s, compute capability %d.%d, %.1f GiB, %.1f GiB free\n", g->number, g->name, g->major, g->minor, (double)g->total / 0x1p30,
-                (double)g->free / 0x1p30);
+        str_fmt(&text, "%d  %s, compute capability %d.%d, %.1f GiB, %.1f GiB free\n", g->number, g->name, g->major, g->minor,
+                (double)g->total / 0x1p30, (double)g->free / 0x1p30);
     }
     return act__answer(r, &text, e);
 }
@@ -1236,7 +1289,9 @@ static bool act__help(act_job *r, err_t *e) {
 
 /* --- checks of the options of an action --- */
 
-static bool act__check_talk(config *c, err_t *e) { return c->chat.on != 0 || err_set(e, EXIT_INPUT, "--no-chat and --interactive disagree"); }
+static bool act__check_talk(config *c, err_t *e) {
+    return c->chat.on != 0 || err_set(e, EXIT_INPUT, "--no-chat and --interactive disagree");
+}
 
 static bool act__check_quantize(config *c, err_t *e) {
     return c->quant.dry_run || (c->output && *c->output && strcmp(c->output, "-") != 0) ||
@@ -1245,7 +1300,8 @@ static bool act__check_quantize(config *c, err_t *e) {
 
 static bool act__check_statistics(config *c, err_t *e) {
     return c->in_files.n == 1 ||
-           err_set(e, EXIT_INPUT, "--show-statistics: found %d importance matrices, expected one (--in-file FILE)", c->in_files.n);
+           err_set(e, EXIT_INPUT, "--show-statistics: found %d importance matrices, expected one (--in-file FILE)",
+                   c->in_files.n);
 }
 
 static bool act__check_perplexity(config *c, err_t *e) {
@@ -1258,7 +1314,8 @@ static bool act__bench_output(config *c, err_t *e) {
     static const char *const forms[] = {"md", "csv", "json", "jsonl"};
     if (!c->output || c->format) return true;
     const char *extension = act__extension(c);
-    if (strcmp(c->output, "sql") == 0) return err_set(e, EXIT_INPUT, "-o sql: found a form that llmrun does not write, expected md, csv, json, jsonl or a file");
+    if (strcmp(c->output, "sql") == 0)
+        return err_set(e, EXIT_INPUT, "-o sql: found a form that llmrun does not write, expected md, csv, json, jsonl or a file");
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         const bool whole = strcmp(c->output, forms[i]) == 0;
         if (!whole && (c->json || strcmp(extension, forms[i]) != 0)) continue;
@@ -1292,14 +1349,14 @@ static const struct act_scheduler {
     int         base;
     bool        outer;
 } act_schedulers[] = {
-    /* name                     part                    first                   step                     count                     base outer */
-    {"Slurm array",             "SLURM_ARRAY_TASK_ID",  "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP", "SLURM_ARRAY_TASK_COUNT", 0,   true},
-    {"Kubernetes indexed job",  "JOB_COMPLETION_INDEX", NULL,                   NULL,                    ACT_SHARDS,               0,   true},
-    {"GNU parallel",            "PARALLEL_SEQ",         NULL,                   NULL,                    ACT_SHARDS,               1,   false},
-    {"Open MPI",                "OMPI_COMM_WORLD_RANK", NULL,                   NULL,                    "OMPI_COMM_WORLD_SIZE",   0,   false},
-    {"PMI",                     "PMI_RANK",             NULL,                   NULL,                    "PMI_SIZE",               0,   false},
-    {"Slurm task",              "SLURM_PROCID",         NULL,                   NULL,                    "SLURM_STEP_NUM_TASKS",   0,   false},
-    {"PMIx",                    "PMIX_RANK",            NULL,                   NULL,                    ACT_SHARDS,               0,   false},
+    /* name                     part                    first                   step                     count base outer */
+    {"Slurm array", "SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_STEP", "SLURM_ARRAY_TASK_COUNT", 0, true},
+    {"Kubernetes indexed job", "JOB_COMPLETION_INDEX", NULL, NULL, ACT_SHARDS, 0, true},
+    {"GNU parallel", "PARALLEL_SEQ", NULL, NULL, ACT_SHARDS, 1, false},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", NULL, NULL, "OMPI_COMM_WORLD_SIZE", 0, false},
+    {"PMI", "PMI_RANK", NULL, NULL, "PMI_SIZE", 0, false},
+    {"Slurm task", "SLURM_PROCID", NULL, NULL, "SLURM_STEP_NUM_TASKS", 0, false},
+    {"PMIx", "PMIX_RANK", NULL, NULL, ACT_SHARDS, 0, false},
 };
 enum { ACT_SCHEDULERS = sizeof act_schedulers / sizeof *act_schedulers };
 
@@ -1317,13 +1374,14 @@ static bool act__env_number(const char *name, int64_t none, int64_t *n, err_t *e
 /* The part, from 0, and the number of parts of this scheduler. */
 static bool act__scheduler_part(const struct act_scheduler *g, int64_t *part, int64_t *count, err_t *e) {
     int64_t at, first, step;
-    if (!act__env_number(g->part, 0, &at, e) || !act__env_number(g->first, g->base, &first, e) || !act__env_number(g->step, 1, &step, e) ||
-        !act__env_number(g->count, 0, count, e)) return false;
+    if (!act__env_number(g->part, 0, &at, e) || !act__env_number(g->first, g->base, &first, e) ||
+        !act__env_number(g->step, 1, &step, e) || !act__env_number(g->count, 0, count, e))
+        return false;
     if (step < 1) step = 1;
     *part = (at - first) / step;
     return (at >= first && (at - first) % step == 0 && *part < *count) ||
-           err_set(e, EXIT_INPUT, "--shard auto: %s is %lld with %s %lld, expected %lld numbers from %lld on in steps of %lld", g->part, (long long)at,
-                   g->count, (long long)*count, (long long)*count, (long long)first, (long long)step);
+           err_set(e, EXIT_INPUT, "--shard auto: %s is %lld with %s %lld, expected %lld numbers from %lld on in steps of %lld",
+                   g->part, (long long)at, g->count, (long long)*count, (long long)*count, (long long)first, (long long)step);
 }
 
 static bool act__scheduler_set(const struct act_scheduler *g) { return getenv(g->part) && getenv(g->count); }
@@ -1342,10 +1400,12 @@ static const struct act_scheduler *act__scheduler(bool counted, bool outer) {
 static bool act__no_scheduler(err_t *e) {
     str s = {0};
     str_put(&s, "");
-    for (int i = 0; i < ACT_SCHEDULERS; i++) str_fmt(&s, "%s%s and %s", i ? ", " : "", act_schedulers[i].part, act_schedulers[i].count);
+    for (int i = 0; i < ACT_SCHEDULERS; i++)
+        str_fmt(&s, "%s%s and %s", i ? ", " : "", act_schedulers[i].part, act_schedulers[i].count);
     for (int i = 0; i < ACT_SCHEDULERS; i++)
         if (getenv(act_schedulers[i].part))
-            err_set(e, EXIT_INPUT, "--shard auto: %s is set without %s, expected both", act_schedulers[i].part, act_schedulers[i].count);
+            err_set(e, EXIT_INPUT, "--shard auto: %s is set without %s, expected both", act_schedulers[i].part,
+                    act_schedulers[i].count);
     err_set(e, EXIT_INPUT, "--shard auto: nothing in the environment numbers this task, expected %s", s.p);
     str_drop(&s);
     return false;
@@ -1353,7 +1413,8 @@ static bool act__no_scheduler(err_t *e) {
 
 /* Replaces "auto" by I/N. */
 static bool act__shard_auto(config *c, err_t *e) {
-    const struct act_scheduler *own = act__scheduler(true, false), *levels[] = {own ? own : act__scheduler(false, true), own ? NULL : act__scheduler(false, false)};
+    const struct act_scheduler *own = act__scheduler(true, false),
+                               *levels[] = {own ? own : act__scheduler(false, true), own ? NULL : act__scheduler(false, false)};
     int64_t                  part = 0, all = 1;
     str                      said = {0};
     bool                     ok = levels[0] || levels[1] || act__no_scheduler(e);
@@ -1365,7 +1426,8 @@ static bool act__shard_auto(config *c, err_t *e) {
         all *= n;
         str_fmt(&said, "%s%s %lld of %lld", said.n ? ", " : "", levels[i]->name, (long long)at + 1, (long long)n);
     }
-    if (ok && all > LINES_SHARDS) ok = err_set(e, EXIT_INPUT, "--shard auto: %lld parts, expected at most %d", (long long)all, LINES_SHARDS);
+    if (ok && all > LINES_SHARDS)
+        ok = err_set(e, EXIT_INPUT, "--shard auto: %lld parts, expected at most %d", (long long)all, LINES_SHARDS);
     if (ok) {
         snprintf(c->own_shard, sizeof c->own_shard, "%lld/%lld", (long long)part + 1, (long long)all);
         c->batch.shard = c->own_shard;
@@ -1435,32 +1497,40 @@ typedef struct {
 } act_row;
 
 static const act_row act_table[N_ACTS] = {
-    [ACT_GENERATE]   = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, NULL, act__read_question, act__generate},
-    [ACT_TALK]       = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, act__check_talk, NULL, act__talk},
-    [ACT_TOKENIZE]   = {WITH_MODEL | WITH_OUTPUT, AT(output), "json", NULL, NULL, act__read_exact, act__tokenize},
+    [ACT_GENERATE] = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, NULL, act__read_question,
+                      act__generate},
+    [ACT_TALK] = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, act__check_talk, NULL, act__talk},
+    [ACT_TOKENIZE] = {WITH_MODEL | WITH_OUTPUT, AT(output), "json", NULL, NULL, act__read_exact, act__tokenize},
     [ACT_DETOKENIZE] = {WITH_MODEL | WITH_OUTPUT, AT(output), "", NULL, NULL, act__read_numbers, act__detokenize},
-    [ACT_RENDER]     = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__render},
-    [ACT_MATCH]      = {WITH_OUTPUT, AT(output), "", NULL, act__check_hold, NULL, act__match},
-    [ACT_MASK]       = {WITH_MODEL | WITH_OUTPUT, AT(output), "json csv", NULL, act__check_hold, NULL, act__mask},
-    [ACT_SCORE]      = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not complete", NULL, act__read_prompt, act__score},
-    [ACT_LOGITS]     = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE | WITH_FLOATS, AT(what), "", "not complete", NULL, act__read_prompt, act__logits},
-    [ACT_PERPLEXITY] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_perplexity, act__read_prompt, act__perplexity},
-    [ACT_IMATRIX]    = {WITH_MODEL | WITH_EXACT_CACHE, AT(what), "", "not written", NULL, act__read_corpus, act__imatrix},
-    [ACT_DIVERGENCE] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", NULL, NULL, act__divergence},
-    [ACT_INSPECT]    = {WITH_MODEL | WITH_OUTPUT, AT(output), "json", NULL, NULL, NULL, act__inspect},
-    [ACT_DUMP]       = {WITH_MODEL | WITH_OUTPUT | WITH_FLOATS, AT(output), "", NULL, NULL, NULL, act__dump_tensor},
-    [ACT_QUANTIZE]   = {WITH_MODEL, AT(output), "", "not written", act__check_quantize, NULL, act__quantize},
-    [ACT_BATCH]      = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json csv", NULL, act__check_batch, NULL, act__batch},
-    [ACT_EMBED]      = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_embed, act__read_embed, act__embed},
-    [ACT_EMBED_LINES] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", NULL, act__check_embed_lines, NULL, act__batch},
-    [ACT_BENCH]      = {WITH_MODEL_NAME | WITH_OUTPUT, AT(output), "json jsonl csv md", NULL, act__check_bench, NULL, act__bench},
+    [ACT_RENDER] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__render},
+    [ACT_MATCH] = {WITH_OUTPUT, AT(output), "", NULL, act__check_hold, NULL, act__match},
+    [ACT_MASK] = {WITH_MODEL | WITH_OUTPUT, AT(output), "json csv", NULL, act__check_hold, NULL, act__mask},
+    [ACT_SCORE] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not complete", NULL, act__read_prompt,
+                   act__score},
+    [ACT_LOGITS] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE | WITH_FLOATS, AT(what), "", "not complete", NULL,
+                    act__read_prompt, act__logits},
+    [ACT_PERPLEXITY] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_perplexity,
+                        act__read_prompt, act__perplexity},
+    [ACT_IMATRIX] = {WITH_MODEL | WITH_EXACT_CACHE, AT(what), "", "not written", NULL, act__read_corpus, act__imatrix},
+    [ACT_DIVERGENCE] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", NULL, NULL,
+                        act__divergence},
+    [ACT_INSPECT] = {WITH_MODEL | WITH_OUTPUT, AT(output), "json", NULL, NULL, NULL, act__inspect},
+    [ACT_DUMP] = {WITH_MODEL | WITH_OUTPUT | WITH_FLOATS, AT(output), "", NULL, NULL, NULL, act__dump_tensor},
+    [ACT_QUANTIZE] = {WITH_MODEL, AT(output), "", "not written", act__check_quantize, NULL, act__quantize},
+    [ACT_BATCH] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json csv", NULL, act__check_batch, NULL,
+                   act__batch},
+    [ACT_EMBED] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_embed,
+                   act__read_embed, act__embed},
+    [ACT_EMBED_LINES] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", NULL, act__check_embed_lines, NULL,
+                         act__batch},
+    [ACT_BENCH] = {WITH_MODEL_NAME | WITH_OUTPUT, AT(output), "json jsonl csv md", NULL, act__check_bench, NULL, act__bench},
     [ACT_STATISTICS] = {WITH_OUTPUT, AT(output), "json csv", NULL, act__check_statistics, NULL, act__statistics},
-    [ACT_MERGE]      = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__merge},
-    [ACT_LIST]       = {WITH_OUTPUT, AT(output), "md", NULL, NULL, NULL, act__list},
-    [ACT_DEVICES]    = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__devices},
-    [ACT_VERSION]    = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__version},
-    [ACT_USAGE]      = {WITH_OUTPUT, AT(output), "md man bash zsh fish", NULL, NULL, NULL, act__help},
-    [ACT_HELP]       = {WITH_OUTPUT, AT(output), "md man bash zsh fish", NULL, NULL, NULL, act__help},
+    [ACT_MERGE] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__merge},
+    [ACT_LIST] = {WITH_OUTPUT, AT(output), "md", NULL, NULL, NULL, act__list},
+    [ACT_DEVICES] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__devices},
+    [ACT_VERSION] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__version},
+    [ACT_USAGE] = {WITH_OUTPUT, AT(output), "md man bash zsh fish", NULL, NULL, NULL, act__help},
+    [ACT_HELP] = {WITH_OUTPUT, AT(output), "md man bash zsh fish", NULL, NULL, NULL, act__help},
 };
 
 /* Sets the form of the answer, which the action must have. */
@@ -1474,7 +1544,8 @@ static bool act__check_form(config *c, const act_row *row, err_t *e) {
     if (c->echo && act__json(c)) return err_set(e, EXIT_INPUT, "--echo and --json disagree: an answer as JSON has no prompt");
     for (bytes w; cli_word(&forms, ' ', &w);)
         if (bytes_is(w, c->format)) return true;
-    return strcmp(c->format, "text") == 0 || err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
+    return strcmp(c->format, "text") == 0 ||
+           err_set(e, EXIT_INPUT, "--format: %.*s has no form %s", (int)act.n, act.p, c->format);
 }
 
 /* Checks options against each other and completes them. After it c is ready for act_run(). */
@@ -1482,7 +1553,8 @@ static bool act_finish(config *c, err_t *e) {
     const act_row *row = &act_table[c->action];
     if (!cli_effective(c, e) || (row->check && !row->check(c, e)) || !act__check_form(c, row, e)) return false;
     if (row->has & WITH_MODEL_NAME && (!c->model || !*c->model))
-        return err_set(e, EXIT_INPUT, "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
+        return err_set(e, EXIT_INPUT,
+                       "no model given, expected -m FILE or LLMRUN_MODEL in the environment (--help lists all options)");
     return cli_finish(c, e);
 }
 
@@ -1491,7 +1563,8 @@ static bool act_finish(config *c, err_t *e) {
 static bool act__fit_for_floats(const act_job *r, const act_row *row, err_t *e) {
     if (!(row->has & WITH_FLOATS || r->c->raw) || !isatty(fileno(r->out.f))) return true;
     const bytes act = cli_act_name(r->c->action), option = row->file == AT(what) ? act : bytes_of("-o");
-    return err_set(e, EXIT_INPUT, "%.*s: raw floats are not written to a terminal, expected a file (%.*s FILE) or a redirection (> FILE)",
+    return err_set(e, EXIT_INPUT,
+                   "%.*s: raw floats are not written to a terminal, expected a file (%.*s FILE) or a redirection (> FILE)",
                    (int)act.n, act.p, (int)option.n, option.p);
 }
 
@@ -1500,8 +1573,8 @@ static bool act__may_talk(const config *c) {
     config talker = *c;
     err_t  none = {0};
     talker.action = ACT_TALK;
-    return c->action == ACT_GENERATE && !c->prompt && !c->file && !c->chat.messages && c->chat.on && !c->no_stdin && isatty(STDIN_FILENO) &&
-           isatty(STDOUT_FILENO) && cli_effective(&talker, &none);
+    return c->action == ACT_GENERATE && !c->prompt && !c->file && !c->chat.messages && c->chat.on && !c->no_stdin &&
+           isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && cli_effective(&talker, &none);
 }
 
 /* Whether the model is asked what to do with no prompt, or there is one. */
@@ -1520,8 +1593,10 @@ static bool act__open_model(config *c, const act_row *row, gguf_file *g, err_t *
     }
     if (row->has & WITH_EXACT_CACHE && !cli_given(c, "-ctk")) c->kv.type_k = K_F32;
     if (row->has & WITH_EXACT_CACHE && !cli_given(c, "-ctv")) c->kv.type_v = K_F32;
-    if ((!c->kv.cache || c->kv.cache_ro || gguf_write_could(c->kv.cache, g, e)) && (!c->spec.cache || gguf_write_could(c->spec.cache, g, e)) &&
-        (!(row->has & WITH_MODEL_SAMPLING) || act__from_model(c, g, e))) return true;
+    if ((!c->kv.cache || c->kv.cache_ro || gguf_write_could(c->kv.cache, g, e)) &&
+        (!c->spec.cache || gguf_write_could(c->spec.cache, g, e)) &&
+        (!(row->has & WITH_MODEL_SAMPLING) || act__from_model(c, g, e)))
+        return true;
     gguf_close(g);
     return false;
 }

@@ -4,7 +4,7 @@
  * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and one line;
  * after mem_freeze() any allocation is a bug and dies naming the phase.
  * Public: die, log_sanitize, log_warn, log_error, log_info, err_set, err_code_of, min_int, max_int, min_i64,
- * max_i64, min_u64, max_u64, min_size, max_size, min_f32, max_f32, min_f64, max_f64, mem_freeze, mem_thaw,
+ * max_i64, min_u64, max_u64, min_size, max_size, max_f64, mem_freeze, mem_thaw,
  * mem_size, mem_new, mem_grow, mem_reserve, mem_reserved, mem_aligned, mem_free, mem_pages, mem_pages_free,
  * bytes_of, bytes_eq, bytes_is, bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack,
  * bytes_unmarked, bytes_hex_digit, bytes_hex, bytes_kind, bytes_hash, str_reserve, str_add, str_dup, str_put,
@@ -158,9 +158,6 @@ static inline uint64_t min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static inline uint64_t max_u64(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static inline size_t   min_size(size_t a, size_t b) { return a < b ? a : b; }
 static inline size_t   max_size(size_t a, size_t b) { return a > b ? a : b; }
-static inline float    min_f32(float a, float b) { return a < b ? a : b; }
-static inline float    max_f32(float a, float b) { return a > b ? a : b; }
-static inline double   min_f64(double a, double b) { return a < b ? a : b; }
 static inline double   max_f64(double a, double b) { return a > b ? a : b; }
 
 /* n zeroed elements of `each` bytes; never NULL. */
@@ -889,7 +886,7 @@ static size_t str_visible(str *s, bytes b, bool ended) {
 }
 
 /* Appends a JSON string. exact: bytes that are not UTF-8 stay, and \r is \u000d. */
-static void str__json(str *s, bytes b, bool exact) {
+static void str__json_as(str *s, bytes b, bool exact) {
     str_put(s, "\"");
     for (size_t i = 0, len; i < b.n; i += len) {
         const uint8_t c = b.p[i];
@@ -906,10 +903,10 @@ static void str__json(str *s, bytes b, bool exact) {
 }
 
 /* Appends a JSON string with its quotes, always valid UTF-8. */
-static void str_json(str *s, bytes b) { str__json(s, b, false); }
+static void str_json(str *s, bytes b) { str__json_as(s, b, false); }
 
 /* The same with all bytes as they are, for a text that goes back to where it came from. */
-static void str_json_exact(str *s, bytes b) { str__json(s, b, true); }
+static void str_json_exact(str *s, bytes b) { str__json_as(s, b, true); }
 
 /* A field of CSV in quotes, valid UTF-8. */
 static void str_csv_quoted(str *s, bytes b) {
@@ -1049,7 +1046,7 @@ static bool bytes__scan_digits(bytes_scan *s) {
     return s->at > from || (bytes__has(s, s->at) && false);
 }
 
-/* A number. */
+/* Skips a number as JSON has it; false where none begins here. */
 static bool bytes_scan_number(bytes_scan *s) {
     s->at += bytes__has(s, s->at) && s->t.p[s->at] == '-';
     const size_t from = s->at;

@@ -1,31 +1,31 @@
 /* ===== [bench] benchmark =====
- * Measures fwd_step() on random tokens: no text, no sampling. A test is P prompt tokens and then N generated ones, for S sequences
- * at once, each after D tokens of context; its memory is touched before the clock starts. Before and after each repetition the same
- * threads read memory (the sweep) and multiply in registers: the machine's bandwidth and arithmetic rate at that time. The shares in a row are
- * the bytes and products that a step needs at least, counted from the shapes, divided by these rates.
- *   The sweep reads its own memory, in the largest pages that the kernel gives, and not the model's mapping: it measures the machine's
- * limit whatever the file is, also beside a small model, and loads no weights into the caches. The peak does not count it.
- *   A test with guesses decodes one sequence by rounds as [spec] does: steps of the draft, if there is one, then one step of the model
- * over a row and its guesses. The number of guesses is given, and pseudo-random numbers decide which are accepted. Compared with the
- * same decode without guesses it shows the acceptance rate from which speculation pays off.
- *   Columns, keys and tests are those of llama-bench, with the same meaning; further ones follow them.
- *   A picture (--plot) shows the rates of all rows, prefill above decode.
+ * Measures fwd_step() on random tokens: no text, no sampling. A test is P prompt tokens and then N generated ones, for S
+ * sequences at once, each after D tokens of context; its memory is touched before the clock starts. Before and after each
+ * repetition the same threads read memory (the sweep) and multiply in registers: the machine's bandwidth and arithmetic rate at
+ * that time. The shares in a row are the bytes and products that a step needs at least, counted from the shapes, divided by these
+ * rates. The sweep reads its own memory, in the largest pages that the kernel gives, and not the model's mapping: it measures the
+ * machine's limit whatever the file is, also beside a small model, and loads no weights into the caches. The peak does not count
+ * it. A test with guesses decodes one sequence by rounds as [spec] does: steps of the draft, if there is one, then one step of
+ * the model over a row and its guesses. The number of guesses is given, and pseudo-random numbers decide which are accepted.
+ * Compared with the same decode without guesses it shows the acceptance rate from which speculation pays off. Columns, keys and
+ * tests are those of llama-bench, with the same meaning; further ones follow them. A picture (--plot) shows the rates of all
+ * rows, prefill above decode.
  * Public: bench_opts, bench_list, bench_defaults, bench_form, bench_any, bench_guesses, bench_run.
  * Opens: bench_opts. */
 
 enum {
-    BENCH_LIST = 64,                                  /* values of one option */
-    BENCH_MOST = 1 << 24,                             /* tokens of one part of a test */
-    BENCH_SEQS = 512,                                 /* sequences of a test */
+    BENCH_LIST = 64,      /* values of one option */
+    BENCH_MOST = 1 << 24, /* tokens of one part of a test */
+    BENCH_SEQS = 512,     /* sequences of a test */
     BENCH_REPS = 1000,
-    BENCH_SWEEP = 256 << 20,                          /* bytes of one sweep */
-    BENCH_SWEEPS = 4,                                 /* most sweeps before the same memory is read again */
-    BENCH_CHUNK = 2 << 20,                            /* bytes of one task of a sweep */
-    BENCH_BURST = 1 << 21,                            /* products between two readings of the clock */
+    BENCH_SWEEP = 256 << 20, /* bytes of one sweep */
+    BENCH_SWEEPS = 4,        /* most sweeps before the same memory is read again */
+    BENCH_CHUNK = 2 << 20,   /* bytes of one task of a sweep */
+    BENCH_BURST = 1 << 21,   /* products between two readings of the clock */
     BENCH_SEED = 1,
-    BENCH_GUESS_SEED = 5978,                          /* a seed whose first 64 numbers are typical already */
-    BENCH_PLAIN = 16,                                 /* steps without guesses before each repetition with them */
-    BENCH_LAG = 2,                                    /* rows of a draft's first step after a round whose guesses were all accepted */
+    BENCH_GUESS_SEED = 5978, /* a seed whose first 64 numbers are typical already */
+    BENCH_PLAIN = 16,        /* steps without guesses before each repetition with them */
+    BENCH_LAG = 2,           /* rows of a draft's first step after a round whose guesses were all accepted */
 };
 #define BENCH_PROBE_S 2e-3                            /* seconds of each kind of products */
 #define BENCH_BUSY    0.05                            /* share of the CPUs that other processes may take without a warning */
@@ -181,8 +181,8 @@ typedef enum {
 } bench_kind;
 
 #define BENCH_AT(f) offsetof(bench_row, f), NULL
-/* Up to stddev_ts as in llama-bench. A setting that llmrun does not have gets llama-bench's default, so that tools match the rows of
- * both programs. */
+/* Up to stddev_ts as in llama-bench. A setting that llmrun does not have gets llama-bench's default, so that tools match the rows
+ * of both programs. */
 static const struct {
     const char *key;
     bench_kind  kind;
@@ -286,8 +286,28 @@ static void bench__json_row(const bench_row *r, const char *between, str *s) {
 /* --- the Markdown table --- */
 
 typedef enum {
-    COL_MODEL, COL_SIZE, COL_PARAMS, COL_BACKEND, COL_THREADS, COL_BATCH, COL_UBATCH, COL_TYPE_K, COL_TYPE_V, COL_LEVEL, COL_REPACK,
-    COL_TEST,     COL_TS, COL_SPEEDUP, COL_PER_STEP, COL_TTFT, COL_READ, COL_SWEEP, COL_OF_SWEEP, COL_GOPS, COL_OF_PEAK, COL_PEAK,
+    COL_MODEL,
+    COL_SIZE,
+    COL_PARAMS,
+    COL_BACKEND,
+    COL_THREADS,
+    COL_BATCH,
+    COL_UBATCH,
+    COL_TYPE_K,
+    COL_TYPE_V,
+    COL_LEVEL,
+    COL_REPACK,
+    COL_TEST,
+    COL_TS,
+    COL_SPEEDUP,
+    COL_PER_STEP,
+    COL_TTFT,
+    COL_READ,
+    COL_SWEEP,
+    COL_OF_SWEEP,
+    COL_GOPS,
+    COL_OF_PEAK,
+    COL_PEAK,
     N_BENCH_COLS
 } bench_col;
 
@@ -617,7 +637,9 @@ static void bench__varies(const bench_point *p, int n, int panel, bool *depth, b
 static void bench__fill_panel(const bench_point *p, int n, int panel, plot_panel *a) {
     bool depth, seqs;
     bench__varies(p, n, panel, &depth, &seqs);
-    a->title = panel == BENCH_PREFILL ? "Prefill, tokens/s" : seqs ? "Decode, tokens/s of all sequences together" : "Decode, tokens/s";
+    a->title = panel == BENCH_PREFILL ? "Prefill, tokens/s"
+               : seqs                 ? "Decode, tokens/s of all sequences together"
+                                      : "Decode, tokens/s";
     a->x_name = depth ? "tokens in the cache before the test" : seqs ? "sequences side by side" : NULL;
     a->x_log = !depth && seqs;
     for (int i = 0; i < n; i++) {
@@ -706,7 +728,8 @@ static int bench__n_guesses(const bench_test *t, int there) {
     return room < 0 ? 0 : room < t->n_guess ? room : t->n_guess;
 }
 
-/* Test number *i among those that decode n tokens of one sequence with guesses. False: there are fewer, and *i is lowered by their number. */
+/* Test number *i among those that decode n tokens of one sequence with guesses. False: there are fewer, and *i is lowered by
+ * their number. */
 static bool bench__guess_test(const bench_opts *o, int n, int depth, int *i, bench_test *t) {
     for (int k = 0; n && k < o->guess.n; k++)
         for (int a = 0; o->guess.v[k] && a < o->chance.n; a++)
@@ -717,8 +740,8 @@ static bool bench__guess_test(const bench_opts *o, int n, int depth, int *i, ben
     return false;
 }
 
-/* Test number i of a depth: prompts, then generation, then both, the last two for every number of sequences; after a generation the
- * same with guesses. Empty tests are skipped. False: past the last. */
+/* Test number i of a depth: prompts, then generation, then both, the last two for every number of sequences; after a generation
+ * the same with guesses. Empty tests are skipped. False: past the last. */
 static bool bench__test_at(const bench_opts *o, int depth, int i, bench_test *t) {
     for (int k = 0; k < o->prompt.n; k++)
         if (o->prompt.v[k] && i-- == 0)
@@ -790,8 +813,8 @@ static int64_t bench__prompt_steps(const bench_job *j, const bench_test *t) {
     return ((int64_t)t->n_prompt * t->n_seq + j->step - 1) / j->step;
 }
 
-/* Fills the batch of step number `step` of a repetition. Returns its rows; 0: past the last. A prompt asks for the logits of its last
- * token and of every n_batch-th. */
+/* Fills the batch of step number `step` of a repetition. Returns its rows; 0: past the last. A prompt asks for the logits of its
+ * last token and of every n_batch-th. */
 static int bench__rows(const bench_job *j, const bench_test *t, int64_t step) {
     const int64_t all = (int64_t)t->n_prompt * t->n_seq, n_pre = bench__prompt_steps(j, t);
     int           n = 0;
@@ -820,13 +843,14 @@ typedef struct {
 
 static bench_round bench__first_round(const bench_test *t) { return (bench_round){.guesses = bench__n_guesses(t, 0)}; }
 
-/* Whether the guess at a place is accepted: independent of the number of guesses; accepted at a higher rate wherever at a lower one. */
+/* Whether the guess at a place is accepted: independent of the number of guesses; accepted at a higher rate wherever at a lower
+ * one. */
 static bool bench__accepted(const bench_test *t, int place) {
     return rng_unit(rng_at(BENCH_GUESS_SEED, 0, (uint64_t)place, 0)) * 100 < t->chance;
 }
 
-/* Fills the batch of the next step of g->eng: the draft reads new tokens and makes one guess, or the model runs the next row and those
- * of the guesses. Returns its rows; 0: past the last. */
+/* Fills the batch of the next step of g->eng: the draft reads new tokens and makes one guess, or the model runs the next row and
+ * those of the guesses. Returns its rows; 0: past the last. */
 static int bench__round_rows(const bench_job *j, const bench_test *t, bench_round *g) {
     const bool drafts = j->draft && g->made < g->guesses;
     const int  from = drafts ? g->read : g->there, to = g->there + (drafts ? g->made : g->guesses);
@@ -961,8 +985,8 @@ static bool bench__warm_up(bench_job *j, const bench_test *t, err_t *e) {
     return true;
 }
 
-/* Time of the decode without guesses, from a few of its steps, spread over it. Measured right before the repetition, since the speed of
- * a machine changes within minutes. */
+/* Time of the decode without guesses, from a few of its steps, spread over it. Measured right before the repetition, since the
+ * speed of a machine changes within minutes. */
 static bool bench__plain(bench_job *j, const bench_test *t, bench_sample *s, err_t *e) {
     const bench_test without = {.n_gen = t->n_gen, .n_depth = t->n_depth, .n_seq = 1};
     const int        n = min_int(t->n_gen, BENCH_PLAIN);
@@ -1078,13 +1102,17 @@ static void bench__print_times(const bench_test *t, const char *whose, const dev
     for (int i = 0; i < FWD_PARTS; i++) all += f->all[i], wait += f->wait[i];
     all += f->gpu;
     bench__label(t, &s);
-    fprintf(stderr, "llmrun: %s: %lld steps%s\n  %-12s %9s %7s %9s\n", s.p, f->steps, whose, "stage", "ms/step", "share", "waiting");
+    fprintf(stderr, "llmrun: %s: %lld steps%s\n  %-12s %9s %7s %9s\n", s.p, f->steps, whose, "stage", "ms/step", "share",
+            "waiting");
     for (int i = 0; i <= FWD_PARTS + 1; i++) {
         const bool   sum = i == FWD_PARTS + 1, on_gpu = i == FWD_PARTS;
         const double a = sum ? all : on_gpu ? f->gpu : f->all[i], b = sum ? wait : on_gpu ? 0 : f->wait[i];
         if (a == 0) continue;
-        fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : on_gpu ? "gpu" : fwd_part_names[i], a * 1e3 / (double)f->steps,
-                100 * a / all, 100 * b / all);
+        fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n",
+                sum      ? "all"
+                : on_gpu ? "gpu"
+                         : fwd_part_names[i],
+                a * 1e3 / (double)f->steps, 100 * a / all, 100 * b / all);
     }
     str_drop(&s);
 }
@@ -1159,9 +1187,10 @@ static double bench__position(const bench_job *j, const arch_hparams *hp) {
     return each;
 }
 
-/* Whether the machine's memory can hold the sequences of all tests, and those of the draft (NULL: none); checked before any is taken. On
- * failure e is set. */
-static bool bench__fits_memory(const bench_job *j, const arch_hparams *hp, const arch_hparams *draft, const bench_extent *x, err_t *e) {
+/* Whether the machine's memory can hold the sequences of all tests, and those of the draft (NULL: none); checked before any is
+ * taken. On failure e is set. */
+static bool bench__fits_memory(const bench_job *j, const arch_hparams *hp, const arch_hparams *draft, const bench_extent *x,
+                               err_t *e) {
     const double have = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     const double beside = draft ? (double)x->len * bench__position(j, draft) + (double)kv_slot_bytes(draft) : 0;
     const double states = (double)x->n_seq * (double)kv_slot_bytes(hp);
@@ -1179,7 +1208,12 @@ static bool bench__open_draft(bench_job *j, const engine_opts *fo, const kv_opts
     fd.rope = engine_defaults.rope;
     kd.mem_bytes = 0;
     kd.max_blocks = 0;
-    const engine_plan plan = {.n_ctx = j->eng->n_ctx, .n_seqs = 1, .n_out = 1, .share = true, .pack = ENGINE_PACK_NOW, .host = j->eng,
+    const engine_plan plan = {.n_ctx = j->eng->n_ctx,
+                              .n_seqs = 1,
+                              .n_out = 1,
+                              .share = true,
+                              .pack = ENGINE_PACK_NOW,
+                              .host = j->eng,
                               .n_rows = max_int(fd.n_batch, BENCH_LAG)};
     if (!(j->draft = engine_open(&j->draft_g, NULL, &fd, &kd, plan, clock_now(), e))) return false;
     if (j->draft->n_batch < BENCH_LAG && j->draft->n_batch < j->draft->n_ctx)
@@ -1200,7 +1234,9 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     ko.type_k = j->set.type_k;
     ko.type_v = j->set.type_v;
     bench__peak_reset();
-    const engine_plan plan = {.n_ctx = x->len, .n_seqs = x->n_seq, .n_out = 2 * x->n_seq + 2 > x->rows ? 2 * x->n_seq + 2 : x->rows,
+    const engine_plan plan = {.n_ctx = x->len,
+                              .n_seqs = x->n_seq,
+                              .n_out = 2 * x->n_seq + 2 > x->rows ? 2 * x->n_seq + 2 : x->rows,
                               .pack = ENGINE_PACK_NOW};
     if (!(j->eng = engine_open(&j->g, NULL, &fo, &ko, plan, clock_now(), e))) return false;
     if (j->eng->n_ctx < x->len || j->eng->n_batch < x->rows)
@@ -1295,8 +1331,8 @@ static bool bench__fits(const bench_job *j, const arch_hparams *hp, const bench_
     if (!j->o->draft) return bench__fits_memory(j, hp, NULL, x, e);
     bool ok = model_open(&d, &j->draft_g, &engine_defaults.rope, e) && model_writes(&d, e);
     if (ok && abs(d.hp.n_vocab - hp->n_vocab) > SPEC_PAD)
-        ok = err_set(e, EXIT_INPUT, "%s: not the vocabulary of %s: it has %d tokens, expected about %d", j->draft_g.path, j->g.path,
-                     d.hp.n_vocab, hp->n_vocab);
+        ok = err_set(e, EXIT_INPUT, "%s: not the vocabulary of %s: it has %d tokens, expected about %d", j->draft_g.path,
+                     j->g.path, d.hp.n_vocab, hp->n_vocab);
     ok = ok && bench__fits_memory(j, hp, &d.hp, x, e);
     model_close(&d);
     return ok;
@@ -1338,7 +1374,8 @@ static bool bench__levels(const bench_opts *o, err_t *e) {
 static bool bench_run(const bench_opts *o, const char *const *models, int n_models, const engine_opts *fo, const kv_opts *ko,
                       bench_form form, const char *version, const char *commit, out_t *out, out_t *svg, err_t *e) {
     bench_job *j = mem_aligned(1, sizeof *j);
-    *j = (bench_job){.o = o, .fo = fo, .ko = ko, .version = version, .commit = commit, .form = form, .out = out, .n_models = n_models};
+    *j = (bench_job){
+        .o = o, .fo = fo, .ko = ko, .version = version, .commit = commit, .form = form, .out = out, .n_models = n_models};
     bench__cpu_name(j->cpu, sizeof j->cpu);
     bool ok = bench__levels(o, e) && (!o->draft || gguf_open(&j->draft_g, o->draft, e));
     for (int i = 0; ok && i < n_models; i++) ok = bench__model(j, models[i], false, e);

@@ -5,7 +5,8 @@
  * counts and sums are finite and not negative, sizes fit the file. calib_show() prints statistics of its tensors.
  * Invariants: a channel is summed by one thread in row order, so the bits do not depend on the number of threads; entries are
  * sorted by name and unique.
- * Public: calib_opts, calib_gather, calib_imatrix_*, calib_weights, calib_show.
+ * Public: calib_opts, calib_gather, calib_imatrix_drop, calib_imatrix_read, calib_imatrix_merge, calib_imatrix_write,
+ * calib_weights, calib_show.
  * Opens: calib_imatrix, calib_opts. */
 
 typedef struct {
@@ -36,6 +37,7 @@ typedef struct {
     uint32_t     n_chunk, chunk;                      /* chunks summed; tokens in one, 0: unknown */
 } calib_imatrix;
 
+/* Frees the entries. */
 static void calib_imatrix_drop(calib_imatrix *im) {
     for (size_t i = 0; i < im->n; i++) {
         mem_free(im->e[i].sum2);
@@ -369,6 +371,7 @@ static bool calib__slurp(const char *path, str *out, err_t *e) {
     return !e->code;
 }
 
+/* Reads a file of either form. False: e names the file and what is wrong with it. */
 static bool calib_imatrix_read(calib_imatrix *im, const char *path, err_t *e) {
     str  s = {0};
     bool ok = calib__slurp(path, &s, e) && calib__imatrix_parse(im, (const uint8_t *)s.p, s.n, path, e);

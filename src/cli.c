@@ -125,6 +125,7 @@ typedef struct {
     cli_list    idle;                                 /* options of llama.cpp that have no effect here, as given */
 } config;
 
+/* A config in which nothing is given. */
 static config cli_defaults(void) {
     return (config){.cpu = "auto",
                     .special = -1,
@@ -1033,6 +1034,7 @@ static bool cli__values(const cli_opt *o, const char *name, const char *value, b
     return err_set(e, EXIT_INPUT, "%s: expected two numbers such as 512,128, found '%.100s'", name, value);
 }
 
+/* Appends a text, which stays the caller's. */
 static void cli_push(cli_list *l, const char *text) {
     l->v = mem_grow(l->v, (size_t)l->n + 1, sizeof *l->v);
     l->v[l->n++] = text;
@@ -1305,6 +1307,7 @@ static bool cli_parse(config *c, int n, char *const *arg, err_t *e) {
     return true;
 }
 
+/* What messages call an action: the long name of its option. */
 static bytes cli_act_name(int action) {
     if (action == ACT_EMBED_LINES) return bytes_of("--embed --batch");
     return action == ACT_GENERATE ? bytes_of("generation") : cli_long_name(cli__action_opt(action));
@@ -1380,6 +1383,7 @@ static bool cli__unescape_list(cli_list *l, const char *name, err_t *e) {
     return true;
 }
 
+/* Frees the list and those of its texts that it owns. */
 static void cli_list_drop(cli_list *l) {
     for (int i = 0; i < l->n_own; i++) mem_free((void *)(uintptr_t)l->v[i]);
     mem_free(l->v);
@@ -1413,6 +1417,7 @@ static bool cli__biases(config *c, err_t *e) {
     return true;
 }
 
+/* Whether the option with this spelling is on the command line or in the environment. */
 static bool cli_given(const config *c, const char *name) { return c->given[cli_find(false, bytes_of(name)) - cli_opts] != NULL; }
 
 /* Checks texts and replaces their escapes. */
@@ -1476,6 +1481,7 @@ static bool cli_finish(config *c, err_t *e) {
     return true;
 }
 
+/* Frees the lists of a config. */
 static void cli_drop(config *c) {
     cli_list_drop(&c->stop);
     cli_list_drop(&c->bias);
@@ -1581,7 +1587,7 @@ static bool cli_lacks(const config *c, int i, str *out) {
     return true;
 }
 
-/* "-c, --ctx-size N" */
+/* Appends all spellings of an option and its argument, such as "-c, --ctx-size N"; `between` separates them. */
 static void cli_spell(const cli_opt *o, const char *between, str *out) {
     const char *names = o->names;
     size_t      start = out->n;

@@ -199,7 +199,7 @@ typedef struct dev_gpus {
 /* How many there are on this machine; -1: e says why none can be used. */
 static int dev_gpus_count(err_t *e) { return gpu_count(e); }
 
-/* None yet. */
+/* An empty list of GPUs; dev_gpus_close() frees it. */
 static dev_gpus *dev_gpus_new(void) { return mem_new(1, sizeof(dev_gpus)); }
 
 /* Adds a GPU. False: it cannot be used, e says why. */
@@ -876,7 +876,7 @@ static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out,
     }
 }
 
-/* After dev_gpu_free(). */
+/* Frees the buffers and lists of a plan; what GPUs have of it was freed by dev_gpu_free() before. */
 static void dev_plan_free(dev_plan *p) {
     for (int i = 0; i < p->n_own; i++) mem_free(p->own[i]);
     mem_free(p->own);

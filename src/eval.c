@@ -242,6 +242,7 @@ typedef struct {
     bytes          name;                              /* of the model that wrote it */
 } eval_base;
 
+/* Frees what eval_base_open() read. */
 static void eval_base_close(eval_base *b) {
     gguf_close(&b->g);
     tok_ids_drop(&b->ids);
@@ -311,6 +312,7 @@ static bool eval__base_read(eval_base *b, err_t *e) {
     return eval__base_tokens(b, ids, e);
 }
 
+/* Opens the base that another run wrote. False: e is set, and eval_base_close() is still to be called. */
 static bool eval_base_open(eval_base *b, const char *path, err_t *e) {
     *b = (eval_base){0};
     if (!gguf_open(&b->g, path, e)) return false;
@@ -613,8 +615,8 @@ static void eval__put_perplexity(const eval_run *r, bool json, str *s) {
     str_put(s, "\n");
 }
 
-/* Prints the perplexity and its standard error, as a line of text or one JSON object. Writes o->base, if there is one. On failure e is
- * set, unless it was an interrupt. */
+/* Prints the perplexity and its standard error, as a line of text or one JSON object. Writes o->base, if there is one. On failure
+ * e is set, unless it was an interrupt. */
 static bool eval_perplexity(engine *eng, const eval_plan *plan, const eval_opts *o, bool json, out_t *out,
                             err_t *e) {
     gguf_writer w = {.fd = -1};

@@ -123,7 +123,7 @@ static void fwd__product(fwd_draft *d, fwd_part part, const dev_mat *w, dev_buf 
 }
 
 /* to = a + b. */
-static void fwd__add(fwd_draft *d, dev_buf a, dev_buf b, dev_buf to, int n) {
+static void fwd__sum(fwd_draft *d, dev_buf a, dev_buf b, dev_buf to, int n) {
     fwd__op(d, (dev_op){.kind = OPS_ADD, .in = {a, b}, .out = {to}, .n = n});
 }
 
@@ -177,7 +177,7 @@ static void fwd__residual(fwd_draft *d, const float *bias, const float *const *n
 static void fwd__twice(fwd_draft *d, const float *const *norm) {
     const int n = d->m->hp.n_embd;
     if (!norm[0]) return;
-    fwd__add(d, d->x, d->next, d->x, n);
+    fwd__sum(d, d->x, d->next, d->x, n);
     fwd__norm(d, d->x, d->x, norm, 1, n);
 }
 
@@ -416,7 +416,7 @@ static void fwd__shared(fwd_draft *d) {
     const bool     gated = d->l->vec[W_SHEXP_GATE] != NULL;
     fwd__gated(d, &w[W_GATE_SHEXP], &w[W_UP_SHEXP], &w[W_DOWN_SHEXP], NULL, NULL, d->moe);
     if (gated) fwd__op(d, (dev_op){.kind = OPS_ADD_SCALED, .in = {d->moe, d->gate}, .out = {d->y}, .n = d->m->hp.n_embd});
-    else fwd__add(d, d->y, d->moe, d->y, d->m->hp.n_embd);
+    else fwd__sum(d, d->y, d->moe, d->y, d->m->hp.n_embd);
 }
 
 /* y = the experts that fwd__route() has chosen, of `in`. */
@@ -466,7 +466,7 @@ static void fwd__beside(fwd_draft *d) {
     fwd__enter(d, &vec[W_EXPS_NORM]);
     fwd__chosen(d);
     fwd__norm(d, d->y, d->y, &vec[W_EXPS_POST_NORM], 1, n);
-    fwd__add(d, d->y, d->side, d->y, n);
+    fwd__sum(d, d->y, d->side, d->y, n);
 }
 
 /* Kinds of layers: from the normed stream to what the block adds to it, y. */
@@ -489,7 +489,7 @@ static void fwd__draw_by_layer(fwd_draft *d) {
     fwd__product(d, FWD_EMBED, &glob[W_BY_STREAM], d->x, d->drawn);
     fwd__scale(d, d->drawn, n, 1 / sqrtf((float)hp->n_embd));
     fwd__norm(d, d->drawn, d->drawn, &d->m->glob.vec[W_BY_NORM], hp->n_layer, P);
-    fwd__add(d, d->drawn, d->by, d->by, n);
+    fwd__sum(d, d->drawn, d->by, d->by, n);
     fwd__scale(d, d->by, n, (float)M_SQRT1_2);
 }
 
@@ -535,7 +535,7 @@ static void fwd__gather(fwd_draft *d) {
         fwd__forms(d, d->xn, n, 0);
         fwd__stacked(d, &d->m->glob.mat[W_STREAM_OUT], i - 1, d->xn, d->y);
         fwd__op(d, (dev_op){.kind = OPS_LEVEL, .in = {d->y, d->side}, .out = {d->y}, .n = n});
-        fwd__add(d, d->x, d->y, d->x, n);
+        fwd__sum(d, d->x, d->y, d->x, n);
     }
     fwd__scale(d, d->x, n, 1 / (float)hp->n_stream);
 }
@@ -558,7 +558,7 @@ static void fwd__laurel(fwd_draft *d) {
     dev_plan_product(d->to, &d->l->mat[W_LAUREL_IN], d->rows, d->in, d->ff);
     fwd__product(d, FWD_WO, &d->l->mat[W_LAUREL_OUT], d->ff, d->side);
     fwd__norm(d, d->side, d->side, &d->l->vec[W_LAUREL_NORM], 1, n);
-    fwd__add(d, d->in, d->side, d->side, n);
+    fwd__sum(d, d->in, d->side, d->side, n);
 }
 
 /* A layer over several streams (AltUp): all are predicted, blocks read the active one, and what they change corrects the
@@ -575,7 +575,7 @@ static void fwd__altup_layer(fwd_draft *d) {
     fwd__laurel(d);
     fwd_mixers[d->lh->mixer](d);
     fwd__residual(d, vec[B_O], &vec[W_ATTN_POST_NORM], fwd_no_norm);
-    fwd__add(d, d->x, d->side, d->next, n);
+    fwd__sum(d, d->x, d->side, d->next, n);
     fwd__turn(d);
     fwd__scale(d, d->x, n, (float)M_SQRT1_2);
     fwd__enter(d, &vec[W_FFN_NORM]);

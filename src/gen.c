@@ -233,7 +233,7 @@ static double gen_exp_sum(const float *x, int n, double *top) {
     return sum;
 }
 
-/* log(softmax(logits)[id]) */
+/* The log-probability of a token: log(softmax(logits)[id]) over n logits, in double. */
 static double gen_logprob(const float *logits, int n, int32_t id) {
     double       top;
     const double sum = gen_exp_sum(logits, n, &top);

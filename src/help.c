@@ -92,7 +92,8 @@ static void help__idle(int width, str *out) {
     str names = {0};
     for (int i = 0; i < N_CLI_FOREIGN; i++)
         if (cli_foreigners[i].fate == CLI_IDLE) str_fmt(&names, "%s ", cli_foreigners[i].names);
-    help__paragraph(out, "Options of llama.cpp that change nothing here (accepted, so that scripts run, with one line on stderr):", width);
+    help__paragraph(
+        out, "Options of llama.cpp that change nothing here (accepted, so that scripts run, with one line on stderr):", width);
     str_put(out, "  ");
     help__flow(out, names.p, 2, 2, width);
     str_put(out, "\n");
@@ -100,8 +101,9 @@ static void help__idle(int width, str *out) {
 }
 
 static const char help_about[] = "llmrun runs language models from GGUF files.";
-static const char help_syntax[] = "--option VALUE and --option=VALUE are the same, and so are -n 5 and -n5; -- ends the options. Defaults are "
-                                 "in [brackets]. An option that has no effect on the action is refused.";
+static const char help_syntax[] =
+    "--option VALUE and --option=VALUE are the same, and so are -n 5 and -n5; -- ends the options. Defaults are "
+    "in [brackets]. An option that has no effect on the action is refused.";
 
 static const struct {
     const char *command, *does;
@@ -117,10 +119,11 @@ enum { N_HELP_EXAMPLES = sizeof help_examples / sizeof *help_examples };
 static const struct {
     const char *code, *meaning;
 } help_exits[] = {
-    {"0",        "done"},
-    {"1",        "a negative answer: a batch in which some line has an error, --match without a match, -i in a pipe where a message got no answer"},
-    {"2",        "bad input or usage: an unknown option, a malformed or unsupported model, a file that cannot be read"},
-    {"3",        "out of a resource: memory, disk, or a file that shrank while it was in use"},
+    {"0", "done"},
+    {"1", "a negative answer: a batch in which some line has an error, --match without a match, -i in a pipe where a message got "
+          "no answer"},
+    {"2", "bad input or usage: an unknown option, a malformed or unsupported model, a file that cannot be read"},
+    {"3", "out of a resource: memory, disk, or a file that shrank while it was in use"},
     {"130, 143", "ended by SIGINT or SIGTERM; a second signal ends the program at once"},
 };
 enum { N_HELP_EXITS = sizeof help_exits / sizeof *help_exits };
@@ -354,15 +357,17 @@ static void help__man_options(str *out) {
 static const struct {
     const char *name, *holds;
 } help_files[] = {
-    {"OUT",                 "the file that -o names: an answer, the results of --batch, the model that --quantize writes, a table of --bench"},
-    {"OUT.llmrun",          "the settings of the results in OUT, one on a line; --resume goes on only with equal ones"},
-    {"OUT.stale",           "records that --resume moved out of OUT because they answer no line of the input"},
-    {"CACHE",               "the file of --prompt-cache: blocks of the KV cache, as GGUF, within --prompt-cache-size"},
-    {"LOOKUP",              "the file of --lookup-cache: tokens of earlier answers, as GGUF"},
-    {"~/.local/state/llmrun/history", "what was typed in conversations (-i), for the arrow keys: 1000 entries, mode 0600; below XDG_STATE_HOME where that is set"},
-    {"BASE, MATRIX, PLOT",  "the files of --kl-divergence-base, --imatrix-out and --plot"},
-    {"OUT.llmrun.new, OUT.llmrun.tmp, FILE.tmp.N", "files that are being written; each takes the name of the old file when it is complete. "
-                            "What a killed run leaves of them can be removed"},
+    {"OUT", "the file that -o names: an answer, the results of --batch, the model that --quantize writes, a table of --bench"},
+    {"OUT.llmrun", "the settings of the results in OUT, one on a line; --resume goes on only with equal ones"},
+    {"OUT.stale", "records that --resume moved out of OUT because they answer no line of the input"},
+    {"CACHE", "the file of --prompt-cache: blocks of the KV cache, as GGUF, within --prompt-cache-size"},
+    {"LOOKUP", "the file of --lookup-cache: tokens of earlier answers, as GGUF"},
+    {"~/.local/state/llmrun/history",
+     "what was typed in conversations (-i), for the arrow keys: 1000 entries, mode 0600; below XDG_STATE_HOME where that is set"},
+    {"BASE, MATRIX, PLOT", "the files of --kl-divergence-base, --imatrix-out and --plot"},
+    {"OUT.llmrun.new, OUT.llmrun.tmp, FILE.tmp.N",
+     "files that are being written; each takes the name of the old file when it is complete. "
+     "What a killed run leaves of them can be removed"},
 };
 enum { N_HELP_FILES = sizeof help_files / sizeof *help_files };
 
@@ -375,7 +380,8 @@ static void help__man_environment(str *out) {
     str_put(out, ".SH ENVIRONMENT\n");
     for (int i = 0; i < N_CLI_OPTS; i++)
         if (cli_opts[i].env) help__man_item(out, cli_opts[i].env, NULL, cli_opts[i].help);
-    help__man_item(out, "LLMRUN_SHARDS", NULL, "number of parts for --shard auto, where a scheduler numbers its tasks and does not count them");
+    help__man_item(out, "LLMRUN_SHARDS", NULL,
+                   "number of parts for --shard auto, where a scheduler numbers its tasks and does not count them");
     help__man_item(out, "VISUAL, EDITOR", NULL, "the editor of /edit in a conversation; vi without them");
     help__man_item(out, "XDG_STATE_HOME", NULL, "folder of llmrun/history; $HOME/.local/state without it");
     help__man_item(out, "COLUMNS", NULL, "width of --help on a terminal that does not say its own");
@@ -385,10 +391,13 @@ static void help__man_talk(str *out) {
     str_put(out, ".SH CONVERSATIONS\n");
     help__roff(out, "In a conversation (-i) a line that begins with a slash is a command:");
     str_put(out, "\n");
-    for (int i = 0; i < TALK_COMMANDS; i++) help__man_item(out, talk_commands[i].name, *talk_commands[i].args ? talk_commands[i].args : NULL, talk_commands[i].help);
+    for (int i = 0; i < TALK_COMMANDS; i++)
+        help__man_item(out, talk_commands[i].name, *talk_commands[i].args ? talk_commands[i].args : NULL, talk_commands[i].help);
     str_put(out, ".PP\n");
-    help__roff(out, "Pasted lines are one message. So are lines of which each but the last ends in a backslash, and those from \"\"\" to \"\"\". Ctrl-C ends an "
-                    "answer, which stays in the conversation; at an empty prompt it ends the program. Each turn draws with the seed of the run: it is what the "
+    help__roff(out, "Pasted lines are one message. So are lines of which each but the last ends in a backslash, and those from "
+                    "\"\"\" to \"\"\". Ctrl-C ends an "
+                    "answer, which stays in the conversation; at an empty prompt it ends the program. Each turn draws with the "
+                    "seed of the run: it is what the "
                     "same messages give with --messages. Where standard input is no terminal each line is a message.");
     str_put(out, "\n");
 }
@@ -400,7 +409,9 @@ static void help__man_examples(str *out) {
 
 /* The man page, for section 1, with the macros of man(7). */
 static void help__man(str *out) {
-    str_fmt(out, ".TH LLMRUN 1 \"%s\" \"llmrun %s\" \"User Commands\"\n.SH NAME\nllmrun \\- run language models from GGUF files\n", cli_released, CLI_VERSION);
+    str_fmt(out,
+            ".TH LLMRUN 1 \"%s\" \"llmrun %s\" \"User Commands\"\n.SH NAME\nllmrun \\- run language models from GGUF files\n",
+            cli_released, CLI_VERSION);
     str_put(out, ".SH SYNOPSIS\n.B llmrun\n\\fB\\-m\\fR \\fIMODEL\\fR [\\fIACTION\\fR] [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n");
     help__roff(out, help_about);
     str_put(out, " Without an action it continues the prompt.\n.PP\n");
@@ -590,7 +601,9 @@ static bool help_print(const config *c, str *out, err_t *e) {
     } forms[] = {{"md", help__md}, {"man", help__man}, {"bash", help__bash}, {"zsh", help__zsh}, {"fish", help__fish}};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (strcmp(c->format, forms[i].format) == 0) {
-            if (c->what) return err_set(e, EXIT_INPUT, "--help: a topic has no form %s, expected --help --format %s or a topic alone", c->format, c->format);
+            if (c->what)
+                return err_set(e, EXIT_INPUT, "--help: a topic has no form %s, expected --help --format %s or a topic alone",
+                               c->format, c->format);
             forms[i].print(out);
             return true;
         }
@@ -639,6 +652,7 @@ static void help__list_options(str *out) {
     }
 }
 
+/* Appends the list that --list asks for, as text or Markdown. */
 static void help_list(const config *c, str *out) {
     bool md = strcmp(c->format, "md") == 0;
     if (strcmp(c->what, "types") == 0) help__list_types(out, md);
@@ -651,6 +665,7 @@ static void help_list(const config *c, str *out) {
     else help__list_options(out);
 }
 
+/* Appends what --version prints. */
 static void help_version(str *out) {
     char pcre[64] = "?";
     pcre2_config(PCRE2_CONFIG_VERSION, pcre);

@@ -70,8 +70,8 @@ static void inspect__number(str *s, uint32_t type, const uint8_t *p, bool json) 
     }
 }
 
-/* Appends at most `max` bytes, made safe for a terminal: control characters (C1 too) and invalid bytes become \n and \xNN. False: b has
- * more. */
+/* Appends at most `max` bytes, made safe for a terminal: control characters (C1 too) and invalid bytes become \n and \xNN. False:
+ * b has more. */
 static bool inspect__escape(str *s, bytes b, size_t max) {
     size_t i = 0;
     while (i < b.n && i < max) {

@@ -255,7 +255,7 @@ static const lang *num_values(lang_pool *p, const bytes *value, size_t n) {
     return ok ? l : NULL;
 }
 
-/* All numbers. */
+/* The language of all decimal numbers. */
 static const lang *num_all(lang_pool *p) { return num__compared(p, bytes_of("0"), NUM_BELOW | NUM_SAME | NUM_ABOVE); }
 
 /* The integers: 1, 1.0, -0; plain: in one form each, without a point and without -0. */

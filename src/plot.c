@@ -40,6 +40,7 @@ typedef struct {
     plot_panel  panel[PLOT_PANELS];                   /* panels without points are not drawn */
 } plot;
 
+/* Adds a point; points of one name are one bar's or one line's. */
 static void plot_add(plot_panel *a, const char *name, double x, double y, double spread) {
     const size_t n = strlen(name) + 1;
     int          line = a->n_lines;
@@ -51,6 +52,7 @@ static void plot_add(plot_panel *a, const char *name, double x, double y, double
     a->n_lines += line == a->n_lines;
 }
 
+/* Frees the points. */
 static void plot_drop(plot *g) {
     for (int k = 0; k < PLOT_PANELS; k++) {
         for (int i = 0; i < g->panel[k].n; i++) mem_free(g->panel[k].p[i].name);
@@ -293,6 +295,7 @@ static void plot__lines(str *s, const plot_panel *a, double y) {
 
 /* --- the picture --- */
 
+/* Appends the picture as SVG. */
 static void plot_svg(const plot *g, str *s) {
     int height = 76 + 38;
     for (int k = 0; k < PLOT_PANELS; k++)

@@ -5,14 +5,15 @@
  * too small to share is done by one thread at a barrier (pool_barrier_then). A waiting thread spins for some tens of microseconds
  * and prefetches what it reads next (pool_prefetch), then sleeps in the kernel, so that two runs on the same cores do not slow
  * each other down. The number of threads never changes a result.
- *   Where another process uses the same CPU, the kernel suspends a thread for milliseconds, and all others wait for its task. A loose job
- * (pool_run_loose) avoids this: between two tasks a thread on a shared CPU leaves the team and yields, and the other threads do its tasks. When
- * it runs again it skips the stages that are finished. Requirements for a loose job: all work is done as tasks; no task depends on the number of
- * the thread; every thread meets the same barriers; a barrier is called only when no task is left. While a CPU is shared, each thread is bound to
- * a CPU of its own if the process has exactly as many CPUs as threads: else the kernel might put two threads on one CPU.
- *   OMP_NUM_THREADS, read as OpenMP reads it, sets the number of threads.
- * Public: pool_default_threads, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then, pool_works, pool_next,
- * pool_share, pool_take, pool_prefetch. */
+ *   Where another process uses the same CPU, the kernel suspends a thread for milliseconds, and all others wait for its task. A
+ * loose job (pool_run_loose) avoids this: between two tasks a thread on a shared CPU leaves the team and yields, and the other
+ * threads do its tasks. When it runs again it skips the stages that are finished. Requirements for a loose job: all work is done
+ * as tasks; no task depends on the number of the thread; every thread meets the same barriers; a barrier is called only when no
+ * task is left. While a CPU is shared, each thread is bound to a CPU of its own if the process has exactly as many CPUs as
+ * threads: else the kernel might put two threads on one CPU. OMP_NUM_THREADS, read as OpenMP reads it, sets the number of
+ * threads.
+ * Public: pool_default_threads, pool_new, pool_free, pool_run, pool_run_loose, pool_barrier, pool_barrier_then,
+ * pool_works, pool_next, pool_share, pool_take, pool_prefetch. */
 
 /* --- OMP_NUM_THREADS: OpenMP's variable, read as libgomp reads it. An invalid value is ignored with a warning. --- */
 

@@ -18,8 +18,8 @@ typedef enum {
 } quant_ft;
 
 enum {
-    QUANT_SAME = 255,                                 /* in place of a type: the type that it has so far */
-    QUANT_TRIES = 100000,                             /* match steps of a pattern on a name; a usual one takes fewer than a thousand */
+    QUANT_SAME = 255,     /* in place of a type: the type that it has so far */
+    QUANT_TRIES = 100000, /* match steps of a pattern on a name; a usual one takes fewer than a thousand */
 };
 
 static const struct {
@@ -322,6 +322,7 @@ static const char *quant_file_name(uint64_t number) {
     return NULL;
 }
 
+/* Appends the names that --quantize takes, a row each, with bits per weight and what they are. */
 static void quant_list(str *out) {
     for (int i = 0; i < N_FT; i++) {
         uint8_t     base = quant_files[i].base;
@@ -418,7 +419,8 @@ static int quant__by_pattern(const quant__plan *p, bytes name, err_t *e) {
             p->pattern[i].met = true;
             if (found < 0) found = (int)p->pattern[i].type;
         } else if (rc != PCRE2_ERROR_NOMATCH)
-            err_set(e, EXIT_INPUT, "--tensor-type %.100s: takes too many steps to match %.*s, expected a simpler pattern", p->o->tensor_type[i], GGUF_SHOW(name));
+            err_set(e, EXIT_INPUT, "--tensor-type %.100s: takes too many steps to match %.*s, expected a simpler pattern",
+                    p->o->tensor_type[i], GGUF_SHOW(name));
     }
     return found;
 }
@@ -468,10 +470,12 @@ static unsigned quant__layer_conditions(int i, int n) {
 }
 
 /* The role that decides a tensor's type: tied embeddings are the output matrix too and count as that. */
-static uint16_t quant__acts_as(const quant__plan *p, const quant__step *s) { return p->tied && s->role == R_EMBD ? R_OUT : s->role; }
+static uint16_t quant__acts_as(const quant__plan *p, const quant__step *s) {
+    return p->tied && s->role == R_EMBD ? R_OUT : s->role;
+}
 
-/* The conditions that a tensor meets. Its layer is its number among the tensors of its role; with experts, whose tensors may have any
- * order and number, it is the layer in its name. Below three bits it is the number in both cases. */
+/* The conditions that a tensor meets. Its layer is its number among the tensors of its role; with experts, whose tensors may have
+ * any order and number, it is the layer in its name. Below three bits it is the number in both cases. */
 static unsigned quant__conditions(quant__plan *p, const quant__step *s, uint16_t role) {
     const bool      low = FT_LOW >> p->ft & 1;
     const uint8_t   base = quant_files[p->ft].base;
@@ -603,7 +607,8 @@ static bool quant__plan_make(quant__plan *p, const gguf_file *g, const char *typ
     *p = (quant__plan){.g = g, .o = o};
     int ft = quant__find(type);
     const int near = ft < 0 ? quant__similar(type) : -1;
-    if (near >= 0) return err_set(e, EXIT_INPUT, "--quantize: unknown type '%.60s' (did you mean %s?)", type, quant_files[near].name);
+    if (near >= 0)
+        return err_set(e, EXIT_INPUT, "--quantize: unknown type '%.60s' (did you mean %s?)", type, quant_files[near].name);
     if (ft < 0) return err_set(e, EXIT_INPUT, "--quantize: unknown type '%.60s' (--list quants)", type);
     p->ft = (quant_ft)ft;
     if (!quant__type("--output-tensor-type", o->output_type, &p->output_type, e) ||
@@ -654,9 +659,9 @@ static uint64_t quant__piece_weights(const quant__job *j, uint64_t piece) {
     return min_u64(left, QUANT_PIECE);
 }
 
-/* Below four bits the importance of a weight grows with its magnitude: a large weight contributes more to the output than the mean
- * square of its channel says. This lowers the divergence of whole models by a tenth (tests/bench/NOTES.md); from four bits up it
- * does not. */
+/* Below four bits the importance of a weight grows with its magnitude: a large weight contributes more to the output than the
+ * mean square of its channel says. This lowers the divergence of whole models by a tenth (tests/bench/NOTES.md); from four bits
+ * up it does not. */
 static const float *quant__emphasis(uint32_t type, const float *x, const float *w, float *out, uint64_t n) {
     if (k_types[type].bytes * 8 >= k_types[type].block * 4) return w;
     for (uint64_t from = 0; from < n; from += K_SUPER) {
@@ -891,8 +896,8 @@ static void quant__warn(const quant__plan *p) {
         log_warn("%s: %d tensors get a type that needs an importance matrix to be accurate (--imatrix)", name, p->n_blind);
 }
 
-/* Converts g to the file type `type` and writes it to `path`; with o->dry_run it prints the type of each tensor to `out` instead. False:
- * e is set, or an interrupt; no file is left. */
+/* Converts g to the file type `type` and writes it to `path`; with o->dry_run it prints the type of each tensor to `out` instead.
+ * False: e is set, or an interrupt; no file is left. */
 static bool quant_run(const gguf_file *g, const char *type, const char *path, const quant_opts *o, out_t *out, err_t *e) {
     quant__plan p;
     double      t0 = clock_now();

@@ -62,7 +62,7 @@ typedef struct {
     uint64_t        *rows;                            /* [n_tensor] number of its rows that are done */
     uint64_t        *by_data;                         /* [n_tensor] tensors in order of their data */
     double           before, after;                   /* errors of all matrices: plain fit, calibrated */
-    _Atomic uint64_t bad;                             /* first tensor with a weight too large for its new type; UINT64_MAX: none */
+    _Atomic uint64_t bad;                             /* first tensor with a weight beyond its new type; UINT64_MAX: none */
     uint64_t         lost;                            /* first tensor with an input that is not finite; UINT64_MAX: none */
     int              span, n;                         /* of the current input: channels of one H; all channels */
     float           *h, *v;                           /* [n / span][span, span] moments; V, columns divided by their diagonal */
@@ -732,6 +732,7 @@ static void round__alloc(round_job *j) {
     for (int i = 0; i < j->p->n; i++) round__scratch_new(&j->scratch[i], x.n, x.span, x.row);
 }
 
+/* Frees what round_run() returned; NULL: nothing. */
 static void round_free(round_job *j) {
     if (!j) return;
     for (int i = 0; j->scratch && i < j->p->n; i++) round__scratch_drop(&j->scratch[i]);

@@ -14,7 +14,7 @@
  * val_truth, val_has_len, val_len, val_is_negative, val_trunc, val_eq, val_dict_new, val_dict_set, val_dict_get,
  * val_dict_del, val_get, val_put, val_defined, val_order, val_entry, val_items, val_iterable, val_in, val_copy, val_index,
  * val_slice, val_escape, val_join, val_add, val_minus, val_mul, val_div, val_floordiv, val_mod, val_neg, val_pos,
- * val_float_repr, val_put_int, val_print, val_as_str, val_json_write, val_json_parse, val_json_read, val_json_text.
+ * val_float_repr, val_put_int, val_print, val_as_str, val_json_write, val_json_parse, val_json_read.
  * Opens: val, val_str, val_buf, val_list, val_dict, val_pair, val_iter, val_func, val_class, val_object, val_args, val_env,
  * val_span, val_spans, val_json_form. */
 
@@ -914,7 +914,7 @@ static bool val__eq_next(val_env *env, val__walk *x, val__walk *y, val *a, val *
     return found && (*b = *found, val__next(env, x, a));
 }
 
-/* ==, as Python's. */
+/* Whether a == b, as in Python. */
 static bool val_eq(val_env *env, val a, val b) {
     val__walk x = {0}, y = {0};
     if (!val__has_parts(a) || !val__has_parts(b)) return val__eq_leaf(env, a, b);
@@ -1557,7 +1557,7 @@ static bool val__digits(double f, int digits, char *out, size_t size) {
     return strtod(out, NULL) == f;
 }
 
-/* repr(f). */
+/* Python's repr(f): the shortest digits that are read back as f. */
 static val_float_text val_float_repr(double f) {
     val_float_text t;
     char           sci[40], digits[24];
@@ -2117,7 +2117,7 @@ static val val__json_whole(val_env *env, val_str s, bool strict) {
     return v;
 }
 
-/* json.loads(s) */
+/* Reads a JSON text as Python's json.loads() does; an error ends the rendering. */
 static val val_json_parse(val_env *env, val_str s) { return val__json_whole(env, s, false); }
 
 /* Flags: a message wrote the text; it is JSON as RFC 8259 has it, without NaN, Infinity and halves of surrogate pairs, and

@@ -52,9 +52,12 @@ function comment_line(s, bare) {
 # Whether the comment above is a sentence: a few words and a stop. A heading or a banner is none.
 function sentence(s) { return s !~ /\/\* *(---|===)/ && s ~ /[A-Za-z0-9_"')\]] +[^ *]+ +[^ *]/ && s ~ /[.!?][)"]?[ \t]*\*\/ *$/ }
 
-# A function that others may use, whose text or declaration begins after the comment `said`.
-function explained(fn, where, said) {
-    if (fn != "main" && !sentence(said)) fault(where, fn "() is public, and no sentence stands above it")
+# A function that others may use, whose text or declaration begins after the comment `said`. Functions of one line each that
+# follow each other share the sentence of the first.
+function explained(fn, where, said,    ok) {
+    ok = fn == "main" || sentence(said) || where == shares
+    if (!ok) fault(where, fn "() is public, and no sentence stands above it")
+    shares = ok && where == here() ? FILENAME ":" FNR + 1 : ""
 }
 
 # Two functions of a file of which one is the other with an underscore less.

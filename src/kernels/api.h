@@ -178,8 +178,8 @@ enum { K_CUDA_THREADS = 256, K_CUDA_COLS = 8, K_CUDA_MANY_ROWS = 64, K_CUDA_MANY
 #pragma GCC diagnostic error "-Wpadded"
 #endif
 
-/* The rows of one step. Those of one sequence are together in rising position. Plain numbers: the bytes of a batch are the same in
- * every process. */
+/* The rows of one step. Those of one sequence are together in rising position. Plain numbers: the bytes of a batch are the
+ * same in every process. */
 typedef struct {
     int32_t  n;                                          /* rows */
     int32_t  n_out;                                      /* of them, those that ask for something */
@@ -189,10 +189,10 @@ typedef struct {
     int32_t *pos;                                        /* [n] */
     int32_t *seq;                                        /* [n] number of the row's sequence in this batch */
     uint8_t *want;                                       /* [n] what a row asks for, a mask; 0: nothing; not on a GPU */
-    int32_t *table;                                      /* block numbers by position, of every sequence and group; -1: given back */
-    size_t  *table_at;                                   /* [n_seq * n_group + 1] where each sequence's table of each group begins */
-    int32_t *state_in;                                   /* [n_seq] slot that is read, -1: zeros; this and what follows: of models with
-                                                          * recurrent states */
+    int32_t *table;                                      /* block numbers by position, for each sequence and group; -1: gone */
+    size_t  *table_at;                                   /* [n_seq * n_group + 1] where the table of each begins */
+    int32_t *state_in;                                   /* [n_seq] slot that is read, -1: zeros. This and what follows are of
+                                                          * models with recurrent states */
     int32_t *state_out;                                  /* [n_seq] slot that is written: both may be the same */
     int32_t *state_at;                                   /* [n_seq] position at which the first is */
     int32_t *state_to;                                   /* [n_seq] position at which the second will be */
@@ -239,18 +239,18 @@ typedef struct {
     int      spare;
 } k_kv_place;
 
-/* Where the state of one recurrent layer lies in a slot, a block of the group of states; all of it float32. A slot is at a position s:
- * its sums have taken in the positions before s, and its log holds what the positions from s on are to bring, so that these can be
- * taken back. The inputs of position p lie in row p % (taps - 1 + log) of the ring, which also has the last taps - 1 before s; gates in
- * row p % log. */
+/* Where the state of one recurrent layer lies in a slot, a block of the group of states; all of it float32. A slot is at a
+ * position s: its sums have taken in the positions before s, and its log holds what the positions from s on are to bring, so
+ * that these can be taken back. The inputs of position p lie in row p % (taps - 1 + log) of the ring, which also has the
+ * last taps - 1 before s; gates in row p % log. */
 typedef struct {
     const struct k_blocks *mem;                          /* the host's, which defines it; kernels have NULL */
     uint8_t *base;                                       /* of slot 0, on a GPU */
     size_t   slot_bytes;                                 /* between two slots, on a GPU */
     size_t   ring_at;                                    /* bytes from the slot's start: inputs [taps - 1 + log][width] */
     size_t   gate_at;                                    /* the same: gates [log][2 * n_v] */
-    size_t   sum_at;                                     /* the same: sums [n_v][d_k * d_v], strips of K_DELTA_COLS columns of each head
-                                                          * one after the other */
+    size_t   sum_at;                                     /* the same: sums [n_v][d_k * d_v], of each head strips of
+                                                          * K_DELTA_COLS columns, one after the other */
     int      group;                                      /* of the cache */
     int      taps;                                       /* of the convolution */
     int      width;                                      /* channels of the convolution */
@@ -261,9 +261,9 @@ typedef struct {
     int      d_v;                                        /* values of a value head */
 } k_state_place;
 
-/* k_mul_packed on a GPU, and k_mul_rows for floats: y[t*ldy + r] = row r of the weights times activation row t. Grid: (nr + 15) / 16
- * times (nt + K_CUDA_COLS - 1) / K_CUDA_COLS, or more. Quantised weights are as k_cuda_pack writes them, aligned to 16; rows of floats
- * to the size of a float, a.q to 4; a.ldq is a multiple of 4. a.gaps is not used. */
+/* k_mul_packed on a GPU, and k_mul_rows for floats: y[t*ldy + r] = row r of the weights times activation row t. Grid: (nr +
+ * 15) / 16 times (nt + K_CUDA_COLS - 1) / K_CUDA_COLS, or more. Quantised weights are as k_cuda_pack writes them, aligned to
+ * 16; rows of floats to the size of a float, a.q to 4; a.ldq is a multiple of 4. a.gaps is not used. */
 typedef struct {
     const uint8_t *w;
     size_t         row_bytes;                            /* of rows of floats */
@@ -273,8 +273,8 @@ typedef struct {
     size_t         ldy;
     int            nr;                                   /* rows of weights */
     int            n;                                    /* values of a row */
-    const int32_t *tiles;                                /* of experts (k_cuda_sort_args), NULL: one matrix. Columns are slots then, and
-                                                          * a.nt is not used; grid: k_cuda_tiles() in place of the columns' part */
+    const int32_t *tiles;                                /* of experts (k_cuda_sort_args), NULL: one matrix. Columns are slots,
+                                                          * a.nt is not used, k_cuda_tiles() is the columns' part of the grid */
     size_t         mat_bytes;                            /* between the matrices of two experts */
     const float   *scales;                               /* factor of each expert; NULL: none */
     float          scale;                                /* factor on the results; 0: none */
@@ -284,19 +284,20 @@ typedef struct {
     int            spare;
 } k_cuda_mul;
 
-/* The name of the kernel for weights of a type, and what it reads of the type's form; NULL: there is none. `many`: of that for many
- * columns, of quantised weights alone, with a grid of (nr + K_CUDA_MANY_ROWS - 1) / K_CUDA_MANY_ROWS times
- * (nt + K_CUDA_MANY_COLS - 1) / K_CUDA_MANY_COLS. */
+/* The name of the kernel for weights of a type, and what it reads of the type's form; NULL: there is none. `many`: of that
+ * for many columns, of quantised weights alone, with a grid of (nr + K_CUDA_MANY_ROWS - 1) / K_CUDA_MANY_ROWS times (nt +
+ * K_CUDA_MANY_COLS - 1) / K_CUDA_MANY_COLS. */
 K_PUBLIC const char *k_cuda_mul_of(uint32_t type, bool many, k_cuda_mul *m);
-/* The name of the kernel for weights of floats by tensor cores, for few or for many columns, with the grids above; NULL: no floats.
- * Results have not the bits of the CPU, but the same ones for any number of columns. */
+/* The name of the kernel for weights of floats by tensor cores, for few or for many columns, with the grids above; NULL: no
+ * floats. Results have not the bits of the CPU, but the same ones for any number of columns. */
 K_PUBLIC const char *k_cuda_tensor_of(uint32_t type, bool many);
 
 /* --- rows on a GPU --- */
 
 typedef enum {
     K_ROW_NORM, K_ROW_BIAS, K_ROW_ADD, K_ROW_SCALE, K_ROW_CAP, K_ROW_PICK, K_ROW_ROPE, K_ROW_HADAMARD, K_ROW_STORE, K_ROW_FORM,
-    K_ROW_ACTIVATE, K_ROW_GATE, K_ROW_ADD_SCALED, K_ROW_SCALE_BY, K_ROW_MUL, K_ROW_SPARSE, K_ROW_BLEND, K_ROW_CORRECT, K_ROW_RAISE,
+    K_ROW_ACTIVATE, K_ROW_GATE, K_ROW_ADD_SCALED, K_ROW_SCALE_BY, K_ROW_MUL, K_ROW_SPARSE, K_ROW_BLEND, K_ROW_CORRECT,
+    K_ROW_RAISE,
     K_ROW_LEVEL, K_ROW_ROUTE, K_ROW_MIX, K_ROW_CONV, K_ROW_KEEP, K_ROW_KINDS
 } k_row_kind;
 
@@ -359,7 +360,7 @@ typedef struct {
             int            spare;
         } experts;
         k_kv_place    kv;                                /* K_ROW_STORE: keys in[0], values in[1] */
-        k_state_place state;                             /* K_ROW_CONV, K_ROW_KEEP, whose inputs are those of all rows of the batch */
+        k_state_place state;                             /* K_ROW_CONV, K_ROW_KEEP: inputs of all rows of the batch */
         struct {
             k_acts   a;                                  /* the arrays to fill, of which those of the wanted forms are writable */
             unsigned forms;                              /* mask of 1 << K_ACT_ */
@@ -370,8 +371,8 @@ typedef struct {
 
 enum { K_CUDA_ROW_OPS = 32 };                            /* most operations of a launch */
 
-/* The kernel k_cuda_rows: every task goes through the operations of its chain. Grid: at least as many blocks as there are tasks: of
- * each chain, n[set] * max(each, 1). */
+/* The kernel k_cuda_rows: every task goes through the operations of its chain. Grid: at least as many blocks as there are
+ * tasks: of each chain, n[set] * max(each, 1). */
 typedef struct {
     const k_cuda_step *step;
     const k_row_op    *op;                               /* [n] chains, one after the other */
@@ -402,8 +403,8 @@ typedef struct {
 
 enum { K_CUDA_EXPERTS = 1024 };                          /* most experts of a layer */
 
-/* The kernel k_cuda_best: the number of the largest of n values in each row of a set, as k_max has it; -1: one of them is not finite.
- * Grid: n[set] times 1. */
+/* The kernel k_cuda_best: the number of the largest of n values in each row of a set, as k_max has it; -1: one of them is
+ * not finite. Grid: n[set] times 1. */
 typedef struct {
     const k_cuda_step *step;
     int                set;
@@ -412,9 +413,9 @@ typedef struct {
     int32_t           *out;                              /* [n[set]] */
 } k_cuda_best_args;
 
-/* The kernel k_cuda_sort: counting sort of the chosen experts, so that the slots of one are side by side. Row r of the set has slots
- * slot_of[r][used]. Tiles are up to K_CUDA_COLS or K_CUDA_MANY_COLS slots of one expert: their number, then expert, first slot and
- * slots of each. Grid: 1 times 1. */
+/* The kernel k_cuda_sort: counting sort of the chosen experts, so that the slots of one are side by side. Row r of the set
+ * has slots slot_of[r][used]. Tiles are up to K_CUDA_COLS or K_CUDA_MANY_COLS slots of one expert: their number, then
+ * expert, first slot and slots of each. Grid: 1 times 1. */
 typedef struct {
     const k_cuda_step *step;
     int                set;
@@ -433,10 +434,10 @@ K_PUBLIC int k_cuda_tiles(int slots, int n_expert, int cols);
 
 /* --- attention on a GPU --- */
 
-/* k_attn for rows of a set: segments and their merge are two kernels, k_cuda_attend and k_cuda_attend_merge. Row `first` of the set is
- * the first of up to n_rows rows; segment s of K/V head h of row first + i has its partial results at parts + ((i * heads + h) * n_seg
- * + s - (first segment that the row sees)) * k_attn_part(group, hd_v). Grid: n_rows * K/V heads times n_seg, where no row sees more
- * segments; n_rows * K/V heads times 1 for the merge. */
+/* k_attn for rows of a set: segments and their merge are two kernels, k_cuda_attend and k_cuda_attend_merge. Row `first` of
+ * the set is the first of up to n_rows rows; segment s of K/V head h of row first + i has its partial results at parts + ((i
+ * * heads + h) * n_seg + s - (first segment that the row sees)) * k_attn_part(group, hd_v). Grid: n_rows * K/V heads times
+ * n_seg, where no row sees more segments; n_rows * K/V heads times 1 for the merge. */
 typedef struct {
     const k_cuda_step *step;
     int                set;
@@ -457,18 +458,20 @@ typedef struct {
     float             *parts;
 } k_cuda_attend_args;
 
-/* The name of the kernel of the segments. NULL: the cache has types without one. `many`: of that for many rows of a sequence, which
- * takes k_cuda_attend_rows(group) rows at a time, with a grid of (n_rows + rows - 1) / rows * K/V heads times n_seg + 1. */
+/* The name of the kernel of the segments. NULL: the cache has types without one. `many`: of that for many rows of a
+ * sequence, which takes k_cuda_attend_rows(group) rows at a time, with a grid of (n_rows + rows - 1) / rows * K/V heads
+ * times n_seg + 1. */
 K_PUBLIC const char *k_cuda_attend_of(uint32_t type_k, uint32_t type_v, bool many);
+/* Rows that a thread block of that kernel takes, for `group` query heads of a K/V head. */
 K_PUBLIC int k_cuda_attend_rows(int group);
-/* That of the kernel by tensor cores for any number of rows, with the grid of many; NULL: the cache's types have none. Results have not
- * the bits of the CPU; those of a row do not depend on the other rows. */
+/* That of the kernel by tensor cores for any number of rows, with the grid of many; NULL: the cache's types have none.
+ * Results have not the bits of the CPU; those of a row do not depend on the other rows. */
 K_PUBLIC const char *k_cuda_attend_tensor_of(uint32_t type_k, uint32_t type_v);
 
 /* --- packing on a GPU --- */
 
-/* k_pack_rows on a GPU, in as many bytes, of which those of a unit have another order ([cuda]). Grid: (nr + 15) / 16 times 1 or more
- * blocks, which share the columns of a strip, 1,024 at a time. */
+/* k_pack_rows on a GPU, in as many bytes, of which those of a unit have another order ([cuda]). Grid: (nr + 15) / 16 times 1
+ * or more blocks, which share the columns of a strip, 1,024 at a time. */
 typedef struct {
     const uint8_t *src;
     size_t         row_bytes;
@@ -497,6 +500,7 @@ K_PUBLIC void k_layer_norm(const float *x, const float *w, const float *b, float
 K_PUBLIC void k_l2_norm(float *x, float eps, int n);
 /* Sum of a[i] * b[i], in the summation order of [vec]. */
 K_PUBLIC float k_dot(const float *a, const float *b, int n);
+/* For each of n values what the line says; y may be an input. */
 K_PUBLIC void k_add(float *y, const float *a, const float *b, int n);          /* y = a + b */
 K_PUBLIC void k_mul(float *y, const float *a, const float *b, int n);          /* y = a * b */
 K_PUBLIC void k_axpy(float *y, const float *x, float s, int n);                /* y += s*x */
@@ -515,10 +519,11 @@ enum { K_ROW_CLIP = K_RELU2 + 1 };                       /* in place of a k_act_
 K_PUBLIC void k_activate(k_act_fn fn, float *x, const float *up, int n);
 /* gate = g sigmoid(alpha g) * (u + 1) with g = min(gate, limit) and u = up cut to [-limit, limit]: the gate of gpt-oss. */
 K_PUBLIC void k_swiglu_clip(float *gate, const float *up, float limit, float alpha, int n);
+/* Caps logits or scores softly: what the line says for each of n values. */
 K_PUBLIC void k_cap(float *x, float cap, int n);                               /* x = cap * tanh(x / cap) */
 /* x = exp(x - max) / sum of them, in place. n >= 1. */
 K_PUBLIC void k_softmax(float *x, int n);
-/* Functions of one value; like everything here, the same bits on every machine. */
+/* Functions of one value. They have the same bits on every machine. */
 K_PUBLIC float k_sigmoid(float x);                                             /* 1 / (1 + exp(-x)) */
 K_PUBLIC float k_softplus(float x);                                            /* log(1 + exp(x)) */
 K_PUBLIC float k_expf(float x);                                                /* exp(x); denormal results are 0 */

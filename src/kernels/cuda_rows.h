@@ -456,7 +456,7 @@ K_CUDA_FN k__cuda_score k__cuda_best_of(k__cuda_score best) {
 
 /* The best of a warp's n scores p, in every lane; `bias`, if any, is added for the comparison, where a NaN in front is taken, as
  * on the CPU. */
-K_CUDA_FN k__cuda_score k__cuda_best(const float *p, const float *bias, int n) {
+K_CUDA_FN k__cuda_score k__cuda_best_score(const float *p, const float *bias, int n) {
     k__cuda_score best = {-INFINITY, 0.0f, -1};
     for (int i = K_CUDA_THREAD % 32; i < n; i += 32) {
         k__cuda_score s = {bias ? p[i] + bias[i] : p[i], p[i], i};
@@ -492,7 +492,7 @@ K_CUDA_FN void k__cuda_route(const k_row_op *op, float *p, int32_t *pick, float 
     if (K_CUDA_THREAD >= 32) return;
     k__cuda_route_scores(op->u.route.sigmoid, p, op->n);
     for (int i = 0; i < op->u.route.used; i++) {
-        k__cuda_score best = k__cuda_best(p, op->vec, op->n);
+        k__cuda_score best = k__cuda_best_score(p, op->vec, op->n);
         if (best.at < 0) best.at = 0, best.p = NAN;   /* all are NaN */
         sum += best.p;
         if (lane == best.at % 32) p[best.at] = -INFINITY;
@@ -754,7 +754,7 @@ K_CUDA_FN void k__cuda_delta_keep(const k__cuda_walk *w, const k__cuda_delta_tas
             k__cuda_delta_save(w->st, snap ? w->snap : w->out, d, s);
 }
 
-K_CUDA_FN void k__cuda_delta(const k_cuda_delta_args *a) {
+K_CUDA_FN void k__cuda_delta_of(const k_cuda_delta_args *a) {
     K_CUDA_SHARED(k__cuda_delta_mem, m, 1);
     const int                seq = K_CUDA_BLOCK_X / a->st.n_v;
     const k__cuda_delta_task d = k__cuda_delta_of(a);
@@ -871,7 +871,7 @@ K_CUDA_FN void k__cuda_slots(const k_cuda_sort_args *a, int n, bool place, k__cu
 }
 
 /* Tiles of expert e, whose slots begin at `first`; `before`: tiles of the experts before it. */
-K_CUDA_FN void k__cuda_tiles(int32_t *to, int e, int first, int n, int before, int cols, bool last) {
+K_CUDA_FN void k__cuda_put_tiles(int32_t *to, int e, int first, int n, int before, int cols, bool last) {
     if (!to) return;
     for (int i = 0; i < n; i += cols, before++) {
         int32_t *tile = to + 1 + 3 * before;
@@ -898,8 +898,8 @@ K_CUDA_FN void k__cuda_begins(const k_cuda_sort_args *a, k__cuda_sort_mem *m) {
             few += (m->all[i] + K_CUDA_COLS - 1) / K_CUDA_COLS;
             many += (m->all[i] + K_CUDA_MANY_COLS - 1) / K_CUDA_MANY_COLS;
         }
-        k__cuda_tiles(a->tiles[0], e, first, m->all[e], few, K_CUDA_COLS, e == E - 1);
-        k__cuda_tiles(a->tiles[1], e, first, m->all[e], many, K_CUDA_MANY_COLS, e == E - 1);
+        k__cuda_put_tiles(a->tiles[0], e, first, m->all[e], few, K_CUDA_COLS, e == E - 1);
+        k__cuda_put_tiles(a->tiles[1], e, first, m->all[e], many, K_CUDA_MANY_COLS, e == E - 1);
         at = first;
         for (int w = 0; w < K__CUDA_WARPS; w++) {
             const int n = m->at[w][e];
