@@ -2182,8 +2182,10 @@ static bool calls__find_known(calls_form *f, bytes text, calls_place *place) {
     bool      ok = false;
     if ((f->work += text.n) > CALLS_LEARN_WORK) return false;
     c.watch = bytes_of(CALLS_KNOWN), c.strict = true;
-    for (size_t i = 0, to; i < text.n && !c.found && !c.tired; i = to > i ? to : i + 1)
-        if (to = i, f->first[text.p[i]]) calls__calls(&c, &to);
+    for (size_t i = 0, to; i < text.n && !c.found && !c.tired; i = max_size(to, i + 1)) {
+        to = i;
+        if (f->first[text.p[i]]) calls__calls(&c, &to);
+    }
     for (size_t i = 0; i < calls.n && c.found && !ok; i++)
         ok = bytes_eq(calls.at[i].name, c.watch) && calls__known(calls.at[i].arguments);
     *place = c.seen;
@@ -2298,7 +2300,7 @@ static void calls__begin_of_text(calls_form *f, bytes text, size_t from, const c
     if (args == brace && args > end && text.p[args - 1] == '"') args--;
     if (strstr(f->row->call, "%y") || strstr(f->row->call, "%g")) args++;
     f->named = id > name;
-    str_set(&f->begin, bytes_slice(text, from, id < name ? id : name));
+    str_set(&f->begin, bytes_slice(text, from, min_size(id, name)));
     if (id < name) str_set(&f->inner, bytes_slice(text, id + strlen(CALLS_ID), name));
     str_set(&f->middle, bytes_slice(text, end, id > name && id < args ? id : args));
 }
