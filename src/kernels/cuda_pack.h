@@ -140,7 +140,7 @@ K_CUDA_KERNEL(k_cuda_rows)(const k_cuda_rows_args a) {
     }
 }
 
-K_CUDA_KERNEL(k_cuda_delta)(const k_cuda_delta_args a) { k__cuda_delta_of(&a); }
+K_CUDA_KERNEL(k_cuda_delta)(const k_cuda_delta_args a) { k__cuda_delta_run(&a); }
 
 #define K__CUDA_MUL(name, bits, segs, head, table) \
     K_CUDA_KERNEL(k_cuda_mul_##name)(const k_cuda_mul m) { k__cuda_mul(bits, segs, head, table, &m); } \

@@ -754,7 +754,7 @@ K_CUDA_FN void k__cuda_delta_keep(const k__cuda_walk *w, const k__cuda_delta_tas
             k__cuda_delta_save(w->st, snap ? w->snap : w->out, d, s);
 }
 
-K_CUDA_FN void k__cuda_delta_of(const k_cuda_delta_args *a) {
+K_CUDA_FN void k__cuda_delta_run(const k_cuda_delta_args *a) {
     K_CUDA_SHARED(k__cuda_delta_mem, m, 1);
     const int                seq = K_CUDA_BLOCK_X / a->st.n_v;
     const k__cuda_delta_task d = k__cuda_delta_of(a);
