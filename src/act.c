@@ -727,7 +727,7 @@ static bool act__mask_refused(const act_job *r, err_t *e) {
     while (at < text.n && constrain_feed(s, (bytes){text.p + at, 1})) at++;
     constrain_seq_free(s);
     return at < text.n ? err_set(e, EXIT_NO, "the text does not fit the constraint at byte %zu", at)
-                       : err_set(e, EXIT_RESOURCE, "the constraint takes too many steps or too much memory behind this text");
+                       : err_set(e, EXIT_RESOURCE, "the constraint takes too many steps or too much memory after this text");
 }
 
 /* Which tokens may follow the text. */

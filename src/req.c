@@ -11,8 +11,8 @@
  *   What a body says replaces what the command said; a logit_bias replaces all of the command's.
  * - A bad line sets e and its short name in req.fault, and the run goes on. Out of memory ends it.
  *
- * To add a body key: its field in gen_request or req, a reader of its kind where there is none, a row in
- * req_keys.
+ * To add a body key: 1 its field in gen_request or req; 2 a reader of its kind where there is none; 3 a row in req_keys; 4 its
+ * row in the lists of t_req.c, which hold every key against values of every kind; 5 [sched] or another section reads the field.
  * Public: req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head,
  * req_print_csv, req_print_csv_error.
  * Opens: req, req_form, req_origin, req_times. */
