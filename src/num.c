@@ -68,7 +68,7 @@ static void num_drop(num_dec *d) { str_drop(&d->digits); }
 /* Whether two numbers of JSON without their signs are equal; one whose exponent is too large is equal to none. */
 static bool num_equal(bytes a, bytes b) {
     num_dec    x, y;
-    const bool held = num_read(a, &x) & num_read(b, &y), zero = !x.digits.n && !y.digits.n;
+    const bool left = num_read(a, &x), right = num_read(b, &y), held = left && right, zero = !x.digits.n && !y.digits.n;
     const bool equal = zero || (held && x.exp == y.exp && bytes_eq(str_bytes(&x.digits), str_bytes(&y.digits)));
     num_drop(&x), num_drop(&y);
     return equal;
