@@ -332,11 +332,9 @@ def options():
     ap.add_argument("--new", type=int, default=64, help="decode: tokens a sequence (64)")
     ap.add_argument("--scale", type=float, default=1.0, help="share of the lines to run (1)")
     ap.add_argument("--seed", type=int, default=1)
-    ap.add_argument("--own", default="", help="further options for llmrun --batch")
+    peer.further_options(ap, "llmrun --batch", "llama-server", "--cache-reuse 64 --skip-chat-parsing")
     ap.add_argument("--own-bench", default="", help="further options for llmrun --bench")
-    ap.add_argument("--theirs", default="--cache-reuse 64 --skip-chat-parsing", help="further options for llama-server (--cache-reuse 64 --skip-chat-parsing)")
     ap.add_argument("--theirs-bench", default="", help="further options for llama-batched-bench")
-    ap.add_argument("--foreign", action="store_true", help="run a peer that was not built for this machine")
     peer.csv_options(ap, "batch")
     o = ap.parse_args()
     try:

@@ -193,6 +193,13 @@ def csv_rows(o, ours, peers):
                                                          "ratio_most": "%.2f" % max(ratio)}))
 
 
+def further_options(ap, own="llmrun", theirs="the peer", given=""):
+    """Options that are passed on to both programs; given: those that the peer gets by default."""
+    ap.add_argument("--own", default="", help="further options for " + own)
+    ap.add_argument("--theirs", default=given, help="further options for %s%s" % (theirs, " (%s)" % given if given else ""))
+    ap.add_argument("--foreign", action="store_true", help="run a peer that was not built for this machine")
+
+
 def csv_options(ap, kind):
     """Options of the bench scripts that store their figures."""
     ap.add_argument("--csv", metavar="FOLDER", help="append the figures to FOLDER/%s.csv, such as tests/bench/results" % kind)
@@ -213,9 +220,7 @@ def main():
     ap.add_argument("--threads", "-t", type=int, default=0, help="threads of both; by itself each takes its own default")
     ap.add_argument("--rounds", type=int, default=5)
     ap.add_argument("--both", default="", help="further options for both")
-    ap.add_argument("--own", default="", help="further options for llmrun")
-    ap.add_argument("--theirs", default="", help="further options for the peer")
-    ap.add_argument("--foreign", action="store_true", help="run a peer that was not built for this machine")
+    further_options(ap)
     ap.add_argument("--peer-name", default="llama.cpp", help="with --csv: what the peer is called (llama.cpp)")
     csv_options(ap, "speed")
     o = ap.parse_args()

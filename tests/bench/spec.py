@@ -401,10 +401,8 @@ def options():
     ap.add_argument("--ngrams", default="3:8,12:48", help="llama.cpp's ngram-simple: tokens looked up and taken (3:8,12:48)")
     ap.add_argument("--no-examples", dest="examples", action="store_false", help="of llama.cpp the server alone")
     ap.add_argument("--seed", type=int, default=0, help="of the prompts")
-    ap.add_argument("--own", default="", help="further options for llmrun")
-    ap.add_argument("--theirs", default="--skip-chat-parsing", help="further options for llama-server (--skip-chat-parsing)")
+    peer.further_options(ap, theirs="llama-server", given="--skip-chat-parsing")
     ap.add_argument("--theirs-example", default="", help="further options for llama.cpp's examples")
-    ap.add_argument("--foreign", action="store_true", help="run a peer that was not built for this machine")
     peer.csv_options(ap, "speculation")
     o = ap.parse_args()
     try:
