@@ -8,7 +8,11 @@
  * answer is a stranger's text. A reader says yes, no, or that the text ends before the answer is known;
  * calls_safe depends on these three.
  *
- * To add a form: a row in calls_rows and a template that renders it in tests/t_calls.c.
+ * To add a form:
+ *   1. A row of calls_rows. The first row that reads a rendering back counts: one that others read too stands before them.
+ *   2. In tests/t_calls.c an answer in tcall_answers, without which "calls rows" fails, and a template in tcall_templates,
+ *      which no test misses. Then `build/test/tests calls`.
+ *   3. The README's list of forms: `tests/readme.py ./llmrun README.md --write`.
  * Public: calls_form, calls_render, calls_learn, calls_form_free, calls_form_name, calls_list, calls_marks,
  * calls_begin, calls_safe, calls_read, calls_text_arguments, calls_tools_name, calls_call, call_list,
  * call_list_drop, calls_want, calls_hold.

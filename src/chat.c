@@ -8,8 +8,10 @@
  *   Roles of chat__roles count as the template's.
  * - What a reader gives does not depend on how the text of the answer was cut.
  * - What was learned is kept with the template, from its first prompt on. chat_open() renders nothing.
- * To add a way in which models mark thinking: a row of chat__marks. To add a variable that switches thinking: a
- * row of chat__switches.
+ * To add a way in which models mark thinking: 1 a row of chat__marks, which counts where the template holds its open or end mark,
+ * its first head and `next`; the first such row counts, so one with heads stands before one with the same marks and none; 2 a
+ * template in tests/data/templates and its row in t_chat_learned() of tests/t_chat.c, which no test misses. "chat_rows" takes
+ * every row. To add a variable that switches thinking: a row of chat__switches.
  * Public: chat_opts, chat_defaults, chat_open, chat_free, chat_think, chat_fingerprint, chat_has_template,
  * chat_input_begin, chat_input_drop, chat_input_json, chat_input_tools, chat_input_check, chat_add, chat_add_answer,
  * chat_render, chat_make_prompt, chat_prompt_drop, chat_ask, chat_hold, chat_choice, chat_channel, chat_reader_new,

@@ -6,7 +6,14 @@
  *   the automaton.
  * - A place is a set of the automaton that a track keeps, and whether the next token loses its leading blank. Both
  *   depend on the tokens of the answer alone.
- * To add a kind of constraint: its name in constrain_kind, its row in constrain__kinds.
+ * To add a kind of constraint:
+ *   1. Its name in constrain_kind, its function and its row in constrain__kinds.
+ *   2. An option that gives it: a field of constrain_opts, a row of constrain__sources, a row of cli_opts and its name at
+ *      BESIDE_HOLD in [cli]. An option that names a file: its field in act__apart_from_inputs() and act__settings() of [act].
+ *   3. What a line of a batch says: a word in req__take_structured() of [req], or a row of req_keys.
+ *   4. Tests: its row in tests/constraint.h, its rows in HELD and FITS of tests/structure.py, the message of --match in
+ *      tests/cli.py. A notation of its own has an interpreter in tests/oracle.py and a part in tests/rule.py.
+ *   5. A row in the README's table of constraints.
  * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_keep,
  * constrain_close, constrain_open, constrain_warn, constrain_match, constrain_check, constrain_given,
  * constrain_from, constrain_cache_new, constrain_cache_free, constrain_get, constrain_report, constrain_report_all,

@@ -6,7 +6,14 @@
  * guide, and neither threads nor pieces change a byte. Metadata and tensors keep their order; a model in parts becomes one file.
  * A weight that is not finite, or too large for the type (k_most), is an error that names its tensor. A run that fails leaves no
  * file.
- * To add a mixture: a row of quant_files, and rows of quant_rules for the tensors that leave its base.
+ * To add a mixture:
+ *   1. FT_NAME in quant_ft, before FT_COPY; 64 at most, since a rule has a bit for each.
+ *   2. A row of quant_files: its number is llama.cpp's, its base a type with a fit in k_fitters or `quant` in k_types.
+ *   3. Rows of quant_rules for the tensors that leave its base. The first row that matches counts, and rows of FT_ANY match
+ *      every mixture: a row stands before those of its tensors.
+ *   4. Its name in FILES of tests/gen/quant_types.py, which asks llama.cpp for the type of every tensor, and in TYPES of
+ *      tests/bench/quality.py. Then `build/test/tests quantize` and `python3 tests/cli.py ./llmrun quantize`. No test fails for a
+ *      mixture without lines of llama.cpp.
  * Public: quant_opts, quant_guide, quant_run, quant_list, quant_file_name.
  * Opens: quant_opts, quant_guide. */
 

@@ -6,7 +6,8 @@
  *   A line that begins with a slash is a command, a row of talk_commands. What commands and turns say goes to standard
  * error, an answer to the output. A message that gets no answer is taken back: the conversation goes on from the last
  * answer.
- * To add a command: a function, and its row in talk_commands.
+ * To add a command: 1 a function talk__NAME; 2 its row in talk_commands, of which /help and the man page are made; 3 its name
+ * and what it does in the case talk_commands of tests/talk.py, which fails for a command that it does not list.
  * Public: talk_opts, talk_plan, talk_commands, TALK_COMMANDS, talk_run.
  * Opens: talk_opts, talk_command. */
 
