@@ -240,190 +240,91 @@ static bool json_any(gram *g, int32_t from, bool object, const json_form *f, int
     return !gram_failed(g);
 }
 
-/* --- values that a checker compares (--match): each value as bytes that are equal where JSON Schema calls the values
+/* --- values that a checker compares (--match): each value as a hash that is equal where JSON Schema calls the values
  * equal --- */
 
 enum { JSON_UNIQUE = 1, JSON_KEYS = 2 };              /* checks: the items of an array differ; the keys of an object
                                                        * differ. Others: the language of a number */
 
-typedef struct {                                      /* a part of json__canon.out */
-    uint64_t hash;
-    size_t   from, n;
-    size_t   key;                                     /* of a member: bytes of its key at the beginning */
-} json__span;
-
 typedef struct {
-    bytes       rest;                                 /* text that is not read yet */
-    uint64_t    seed;                                 /* of hashes: secret, so that nobody can choose values that collide */
-    str         out;
-    json__span *span;                                 /* items or members of the open containers, outermost first */
-    size_t      n_span;
-    struct { size_t from, first; bool object; } *open;    /* its place in out, its first span */
-    size_t      n_open;
-} json__canon;
+    uint64_t hash;                                    /* of an item, or of the key of a member */
+    uint64_t value;                                   /* the hash of the member's value */
+    size_t   at;                                      /* its place among the others */
+} json__hashed;
 
-static void json__canon_drop(json__canon *c) {
-    str_drop(&c->out);
-    mem_free(c->span);
-    mem_free(c->open);
-}
-
-static uint8_t json__peek(json__canon *c) {
-    while (c->rest.n && memchr(" \t\r\n", *c->rest.p, 4)) c->rest.p++, c->rest.n--;
-    return c->rest.n ? *c->rest.p : 0;
-}
-
-static void json__skip(json__canon *c, size_t n) {
-    if (n > c->rest.n) n = c->rest.n;
-    c->rest.p += n, c->rest.n -= n;
-}
-
-static void json__put_size(str *s, size_t at, uint64_t n) { memcpy(s->p + at, &n, sizeof n); }
-
-static uint32_t json__hex4(const uint8_t *p) {
-    uint64_t x = 0;
-    bytes_hex(p, 4, &x);
-    return (uint32_t)x;
-}
-
-/* The character of an escape, whose backslash is already skipped. */
-static void json__put_escape(json__canon *c) {
-    static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
-    const uint8_t     kind = c->rest.n ? *c->rest.p : 0;
-    const char       *at = kind ? strchr(from, kind) : NULL;
-    json__skip(c, 1);
-    if (kind != 'u') str_char(&c->out, at ? (uint8_t)to[at - from] : kind);
-    if (kind != 'u' || c->rest.n < 4) return;
-    uint32_t x = json__hex4(c->rest.p);
-    json__skip(c, 4);
-    if (x >= 0xd800 && x < 0xdc00 && c->rest.n >= 6) {
-        x = 0x10000 + ((x - 0xd800) << 10) + (json__hex4(c->rest.p + 2) - 0xdc00);
-        json__skip(c, 6);
-    }
-    str_char(&c->out, x);
-}
-
-/* 's', the length in 8 bytes, the characters. */
-static void json__put_string(json__canon *c) {
-    const size_t at = c->out.n + 1;
-    str_add(&c->out, "s\0\0\0\0\0\0\0\0", 9);
-    json__skip(c, 1);
-    while (c->rest.n && *c->rest.p != '"') {
-        size_t n = 0;
-        while (n < c->rest.n && c->rest.p[n] != '"' && c->rest.p[n] != '\\') n++;
-        str_add(&c->out, c->rest.p, n);
-        json__skip(c, n);
-        if (!c->rest.n || *c->rest.p != '\\') continue;
-        json__skip(c, 1);
-        json__put_escape(c);
-    }
-    json__skip(c, 1);
-    json__put_size(&c->out, at, c->out.n - at - 8);
-}
-
-/* 'n', the length, the number in one form: sign, digits without zeros at the ends, exponent. */
-static void json__put_number(json__canon *c) {
+/* The hash of a string, a number or a word. text: in one form, `own` is room for it. */
+static uint64_t json__hash_scalar(uint64_t seed, bytes text, str *own) {
     num_dec d;
-    size_t  n = 0;
-    while (n < c->rest.n && (isdigit(c->rest.p[n]) || memchr("+-.eE", c->rest.p[n], 5))) n++;
-    num_read((bytes){c->rest.p, n}, &d);
-    const size_t at = c->out.n + 1;
-    str_add(&c->out, "n\0\0\0\0\0\0\0\0", 9);
-    if (d.digits.n) {
-        str_put(&c->out, d.neg ? "-" : "");
-        str_add(&c->out, d.digits.p, d.digits.n);
-        str_fmt(&c->out, "e%lld", (long long)d.exp);
+    str_clear(own);
+    if (*text.p == '"') {
+        str_put(own, "\"");
+        if (!str_unquote(own, text, true)) str_cat(own, text);      /* half of a surrogate pair */
+    } else if (isalpha(*text.p)) str_cat(own, text);
+    else {
+        num_read(text, &d);
+        str_put(own, d.neg && d.digits.n ? "-" : "+");
+        str_cat(own, str_bytes(&d.digits));
+        str_fmt(own, "e%lld", (long long)d.exp);
+        num_drop(&d);
     }
-    json__put_size(&c->out, at, c->out.n - at - 8);
-    json__skip(c, n ? n : 1);
-    num_drop(&d);
+    return bytes_hash(seed, str_bytes(own));
 }
 
-static int json__span_order(const void *x, const void *y) {
-    const json__span *a = x, *b = y;
-    return a->hash != b->hash ? (a->hash < b->hash ? -1 : 1) : a->from < b->from ? -1 : a->from > b->from;
+static int json__hash_order(const void *x, const void *y) {
+    const json__hashed *a = x, *b = y;
+    return a->hash != b->hash ? (a->hash < b->hash ? -1 : 1) : a->at < b->at ? -1 : a->at > b->at;
 }
 
-/* Hashes and sorts n spans: by their keys or whole. */
-static void json__span_sort(json__canon *c, json__span *s, size_t n, bool keys) {
+/* Sorts the n items of an array or of an object, which are keys and values in turn and become members. Returns the
+ * number of items or members. */
+static size_t json__hash_sort(json__hashed *x, size_t n, bool object) {
+    if (object) n /= 2;
+    for (size_t i = 0; object && i < n; i++) x[i] = (json__hashed){x[2 * i].hash, x[2 * i + 1].hash, i};
+    if (n) qsort(x, n, sizeof *x, json__hash_order);
+    return n;
+}
+
+/* The hash of a container of n items: of an object, in whatever order its members are; of equal keys the last counts. */
+static uint64_t json__hash_all(uint64_t seed, json__hashed *x, size_t n, bool object) {
+    uint64_t hash = rng_mix(seed ^ object);
+    if (object) n = json__hash_sort(x, n, true);
     for (size_t i = 0; i < n; i++)
-        s[i].hash = bytes_hash(c->seed, (bytes){(const uint8_t *)c->out.p + s[i].from, keys ? s[i].key : s[i].n});
-    qsort(s, n, sizeof *s, json__span_order);
+        if (!object || i + 1 == n || x[i].hash != x[i + 1].hash) hash = rng_mix(rng_mix(hash ^ x[i].hash) ^ x[i].value);
+    return hash;
 }
 
-/* The next item begins; of a member, the key is read. */
-static void json__item(json__canon *c, bool object) {
-    c->span = mem_reserve(c->span, c->n_span, UINT64_MAX, sizeof *c->span);
-    json__span *s = &c->span[c->n_span++];
-    *s = (json__span){.from = c->out.n};
-    if (!object) return;
-    json__peek(c);
-    json__put_string(c);
-    s->key = c->out.n - s->from;
-    json__peek(c);
-    json__skip(c, 1);
-}
-
-static void json__open(json__canon *c, bool object) {
-    c->open = mem_reserve(c->open, c->n_open, UINT64_MAX, sizeof *c->open);
-    c->open[c->n_open].from = c->out.n;
-    c->open[c->n_open].first = c->n_span;
-    c->open[c->n_open++].object = object;
-    str_add(&c->out, object ? "{\0\0\0\0\0\0\0\0" : "[\0\0\0\0\0\0\0\0", 9);
-    json__skip(c, 1);
-    const uint8_t next = json__peek(c);
-    if (next && next != ']' && next != '}') json__item(c, object);
-}
-
-/* The innermost container ends: members in the order of their hashes, of equal keys the last. */
-static void json__close(json__canon *c) {
-    const size_t from = c->open[c->n_open - 1].from, first = c->open[c->n_open - 1].first, n = c->n_span - first;
-    json__span  *s = c->span + first;
-    if (c->open[--c->n_open].object && n) {
-        str sorted = {0};
-        json__span_sort(c, s, n, true);
-        for (size_t i = 0; i < n; i++)
-            if (i + 1 == n || s[i].hash != s[i + 1].hash) str_add(&sorted, c->out.p + s[i].from, s[i].n);
-        c->out.n = from + 9;
-        str_add(&c->out, sorted.p, sorted.n);
-        str_drop(&sorted);
-    }
-    json__put_size(&c->out, from + 1, c->out.n - from - 9);
-    c->n_span = first;
-    json__skip(c, 1);
-}
-
-static void json__scalar(json__canon *c, uint8_t first) {
-    if (first == '"') json__put_string(c);
-    else if (first != 'n' && first != 't' && first != 'f') json__put_number(c);
-    else str_add(&c->out, &first, 1), json__skip(c, first == 'f' ? 5 : 4);
-}
-
-/* Reads an array or an object up to its last bracket. Its items or members are then the spans. */
-static void json__canon_read(json__canon *c) {
-    for (uint8_t ch; (ch = json__peek(c)) != 0;) {
-        if (ch == '{' || ch == '[') json__open(c, ch == '{');
-        else if (ch != ']' && ch != '}') json__scalar(c, ch);
-        for (; c->n_open && (ch = json__peek(c)) && memchr(",]}", ch, 3); json__close(c)) {
-            if (c->n_span > c->open[c->n_open - 1].first) c->span[c->n_span - 1].n = c->out.n - c->span[c->n_span - 1].from;
-            if (ch != ',' && c->n_open == 1) return;
-            if (ch != ',') continue;
-            json__skip(c, 1);
-            json__item(c, c->open[c->n_open - 1].object);
-            break;
-        }
-        if (!c->n_open) return;
-    }
-}
-
-/* Whether the items of an array, or the keys of an object, all differ. */
+/* Whether the items of an array, or the keys of an object, all differ. The text is JSON. */
 static bool json__distinct(bytes text, bool keys) {
-    json__canon c = {.rest = text, .seed = rng_secret()};
-    bool        all = true;
-    json__canon_read(&c);
-    if (c.n_span > 1) json__span_sort(&c, c.span, c.n_span, keys);
-    for (size_t i = 1; i < c.n_span; i++) all &= c.span[i].hash != c.span[i - 1].hash;
-    json__canon_drop(&c);
+    const uint64_t seed = rng_secret();               /* nobody can choose values that collide */
+    json__hashed  *x = NULL;                          /* [n] items of the open containers, outermost first */
+    size_t        *open = NULL;                       /* [n_open] their first items, times 2; 1 more: an object */
+    size_t         n = 0, n_open = 0;
+    str            own = {0};
+    bool           all = true;
+    while (text.n) {
+        const uint8_t c = *text.p;
+        uint64_t      hash;
+        if (!memchr(" \t\r\n,:{[]}", c, 10)) hash = json__hash_scalar(seed, bytes_trim(bytes_cut_json(&text)), &own);
+        else {
+            text = bytes_slice(text, 1, text.n);
+            if (c == '{' || c == '[') {
+                open = mem_reserve(open, n_open, UINT64_MAX, sizeof *open);
+                open[n_open++] = 2 * n + (c == '{');
+            }
+            if (c != '}' && c != ']') continue;
+            if (!--n_open) break;
+            const size_t first = open[n_open] / 2;
+            hash = json__hash_all(seed, x + first, n - first, open[n_open] % 2);
+            n = first;
+        }
+        x = mem_reserve(x, n, UINT64_MAX, sizeof *x);
+        x[n] = (json__hashed){.hash = hash, .at = n};
+        n++;
+    }
+    n = json__hash_sort(x, n, keys);
+    for (size_t i = 1; i < n; i++) all &= x[i].hash != x[i - 1].hash;
+    mem_free(x), mem_free(open);
+    str_drop(&own);
     return all;
 }
 
