@@ -468,7 +468,7 @@ static const char *const schema__want_name[SCHEMA__WANTS] = {
 
 /* Keywords that are asked for by name: rows of schema__words. */
 typedef enum {
-    SCHEMA__REF, SCHEMA__DYNAMIC_REF, SCHEMA__RECURSIVE_REF, SCHEMA__OLD_ID, SCHEMA__KEY_TYPE, SCHEMA__KEY_ENUM,
+    SCHEMA__OLD_ID, SCHEMA__REF, SCHEMA__DYNAMIC_REF, SCHEMA__RECURSIVE_REF, SCHEMA__KEY_TYPE, SCHEMA__KEY_ENUM,
     SCHEMA__KEY_CONST, SCHEMA__KEY_ALL, SCHEMA__KEY_ANY, SCHEMA__KEY_ONE, SCHEMA__KEY_NOT, SCHEMA__KEY_IF,
     SCHEMA__KEY_THEN, SCHEMA__KEY_ELSE, SCHEMA__PROPERTIES, SCHEMA__PATTERNS, SCHEMA__ADDITIONAL, SCHEMA__KEY_NAMES,
     SCHEMA__KEY_REQUIRED, SCHEMA__MIN_PROPS, SCHEMA__MAX_PROPS, SCHEMA__DEP_REQUIRED, SCHEMA__DEP_SCHEMAS,
@@ -772,8 +772,11 @@ static int32_t schema__resolve(schema_doc *s, int32_t node, val_str ref, const c
 
 typedef struct {
     val     v[SCHEMA__NAMED];                         /* of the keyword; undefined: it is not there */
-    uint8_t order[SCHEMA__NAMED];                     /* [n] keywords as the document has them */
+    uint8_t order[SCHEMA__NAMED];                     /* [n] keywords with makers, in the order of the document */
     size_t  n;
+    schema__word row;                                 /* the keyword whose parts are made, with its text and its kind */
+    const char  *text;
+    schema__kind kind;
 } schema__read;
 
 /* A subschema that counts. */
@@ -823,23 +826,20 @@ static uint64_t schema__count(val v) {
 
 static uint64_t schema__count_or(val v, uint64_t otherwise) { return v.kind == VAL_UNDEF ? otherwise : schema__count(v); }
 
-/* allOf, anyOf, oneOf. */
-static void schema__make_list(schema_doc *s, schema__kind kind, const char *word, val v) {
-    schema__part *p = schema__part_add(s, kind, word, v.list->n, 0, 0);
-    for (size_t i = 0; i < v.list->n; i++) p->sub[i] = schema__child(s, v.list->at[i]);
-}
-static void schema__make_all(schema_doc *s, const schema__read *r) {
-    schema__make_list(s, SCHEMA__ALL, "allOf", r->v[SCHEMA__KEY_ALL]);
-}
-static void schema__make_any(schema_doc *s, const schema__read *r) {
-    schema__make_list(s, SCHEMA__ANY, "anyOf", r->v[SCHEMA__KEY_ANY]);
-}
-static void schema__make_one(schema_doc *s, const schema__read *r) {
-    schema__make_list(s, SCHEMA__ONE, "oneOf", r->v[SCHEMA__KEY_ONE]);
+/* allOf, anyOf, oneOf, not, propertyNames: all their subschemas. */
+static void schema__make_subs(schema_doc *s, const schema__read *r) {
+    const val     v = r->v[r->row];
+    const bool    list = v.kind == VAL_LIST;
+    const size_t  n = list ? v.list->n : 1;
+    schema__part *p = schema__part_add(s, r->kind, r->text, n, 0, 0);
+    for (size_t i = 0; i < n; i++) p->sub[i] = schema__child(s, list ? v.list->at[i] : v);
 }
 
-static void schema__make_not(schema_doc *s, const schema__read *r) {
-    schema__part_add(s, SCHEMA__NOT, "not", 1, 0, 0)->sub[0] = schema__child(s, r->v[SCHEMA__KEY_NOT]);
+/* A minimum and the maximum of the row after it. */
+static void schema__make_bounds(schema_doc *s, const schema__read *r) {
+    schema__part *p = schema__part_add(s, r->kind, r->text, 0, 0, 0);
+    p->min = schema__count_or(r->v[r->row], 0);
+    p->max = schema__count_or(r->v[r->row + 1], UINT64_MAX);
 }
 
 static void schema__make_if(schema_doc *s, const schema__read *r) {
@@ -959,12 +959,6 @@ static void schema__make_const(schema_doc *s, const schema__read *r) {
 }
 
 /* --- strings and numbers --- */
-
-static void schema__make_len(schema_doc *s, const schema__read *r) {
-    schema__part *p = schema__part_add(s, SCHEMA__LEN, "maxLength", 0, 0, 0);
-    p->min = schema__count_or(r->v[SCHEMA__MIN_LENGTH], 0);
-    p->max = schema__count_or(r->v[SCHEMA__MAX_LENGTH], UINT64_MAX);
-}
 
 /* The language of a regular expression; at: of the message. */
 static const lang *schema__regex(schema_doc *s, bytes pattern, bool search, const char *at) {
@@ -1137,10 +1131,6 @@ static void schema__make_props(schema_doc *s, const schema__read *r) {
     schema__sort_names(s, p);
 }
 
-static void schema__make_names(schema_doc *s, const schema__read *r) {
-    schema__part_add(s, SCHEMA__NAMES, "propertyNames", 1, 0, 0)->sub[0] = schema__child(s, r->v[SCHEMA__KEY_NAMES]);
-}
-
 static void schema__name_list(schema_doc *s, schema__kind kind, const char *word, const val *key, val list) {
     const size_t  first = key ? 1 : 0;
     schema__part *p = schema__part_add(s, kind, word, 0, list.list->n + first, 0);
@@ -1153,34 +1143,19 @@ static void schema__make_required(schema_doc *s, const schema__read *r) {
     schema__name_list(s, SCHEMA__REQUIRED, "required", NULL, r->v[SCHEMA__KEY_REQUIRED]);
 }
 
-static void schema__make_count(schema_doc *s, const schema__read *r) {
-    schema__part *p = schema__part_add(s, SCHEMA__COUNT, "minProperties", 0, 0, 0);
-    p->min = schema__count_or(r->v[SCHEMA__MIN_PROPS], 0);
-    p->max = schema__count_or(r->v[SCHEMA__MAX_PROPS], UINT64_MAX);
-}
-
 /* dependentRequired, dependentSchemas, dependencies: one part for each key. */
-static void schema__make_depends(schema_doc *s, const char *word, val v) {
+static void schema__make_depends(schema_doc *s, const schema__read *r) {
+    const val v = r->v[r->row];
     for (size_t i = 0; i < schema__size(v); i++) {
         const val key = v.dict->at[i].key, needs = v.dict->at[i].value;
         if (needs.kind == VAL_LIST) {
-            schema__name_list(s, SCHEMA__NEEDS, word, &key, needs);
+            schema__name_list(s, SCHEMA__NEEDS, r->text, &key, needs);
             continue;
         }
-        schema__part *p = schema__part_add(s, SCHEMA__WITH, word, 1, 1, 0);
+        schema__part *p = schema__part_add(s, SCHEMA__WITH, r->text, 1, 1, 0);
         p->name[0] = schema__name(s, key.s);
         p->sub[0] = schema__child(s, needs);
     }
-}
-
-static void schema__make_dep_required(schema_doc *s, const schema__read *r) {
-    schema__make_depends(s, "dependentRequired", r->v[SCHEMA__DEP_REQUIRED]);
-}
-static void schema__make_dep_schemas(schema_doc *s, const schema__read *r) {
-    schema__make_depends(s, "dependentSchemas", r->v[SCHEMA__DEP_SCHEMAS]);
-}
-static void schema__make_dependencies(schema_doc *s, const schema__read *r) {
-    schema__make_depends(s, "dependencies", r->v[SCHEMA__DEPENDENCIES]);
 }
 
 /* --- arrays --- */
@@ -1198,12 +1173,6 @@ static void schema__make_items(schema_doc *s, const schema__read *r) {
     p->rest = more;
 }
 
-static void schema__make_lengths(schema_doc *s, const schema__read *r) {
-    schema__part *p = schema__part_add(s, SCHEMA__LENGTHS, "minItems", 0, 0, 0);
-    p->min = schema__count_or(r->v[SCHEMA__MIN_ITEMS], 0);
-    p->max = schema__count_or(r->v[SCHEMA__MAX_ITEMS], UINT64_MAX);
-}
-
 static void schema__make_contains(schema_doc *s, const schema__read *r) {
     if (r->v[SCHEMA__KEY_CONTAINS].kind == VAL_UNDEF) return;
     schema__part *p = schema__part_add(s, SCHEMA__CONTAINS, "contains", 1, 0, 0);
@@ -1217,75 +1186,70 @@ static void schema__make_unique(schema_doc *s, const schema__read *r) {
 }
 
 /* unevaluatedProperties, unevaluatedItems: replaced when all nodes are there (schema__left_all). */
-static void schema__make_left(schema_doc *s, schema__word word, const char *text, const schema__read *r) {
-    const val           v = r->v[word];
-    const bool          items = word == SCHEMA__LEFT_ITEMS, all = v.kind == VAL_BOOL && v.b;
+static void schema__make_left(schema_doc *s, const schema__read *r) {
+    const val           v = r->v[r->row];
+    const bool          items = r->row == SCHEMA__LEFT_ITEMS, all = v.kind == VAL_BOOL && v.b;
     const schema__kind  plain = items ? SCHEMA__ITEMS : SCHEMA__PROPS;
-    const schema__kind  kind = all ? plain : SCHEMA__LEFT;
-    schema__part *const p = schema__part_add(s, kind, text, 1, 0, 0);
+    schema__part *const p = schema__part_add(s, all ? plain : SCHEMA__LEFT, r->text, 1, 0, 0);
     p->sub[0] = schema__child(s, v);
     p->rest = all || items;
 }
-static void schema__make_left_props(schema_doc *s, const schema__read *r) {
-    schema__make_left(s, SCHEMA__LEFT_PROPS, "unevaluatedProperties", r);
-}
-static void schema__make_left_items(schema_doc *s, const schema__read *r) {
-    schema__make_left(s, SCHEMA__LEFT_ITEMS, "unevaluatedItems", r);
-}
 
-/* Keywords: what the value has to be, what makes the parts, and whether after all others, so that `properties` gives
- * the order of keys. Keywords that work together have the same maker. */
+/* Keywords: what the value has to be, what makes the parts (NULL: the nearest row above that has a maker, with the values
+ * of both), of which kind where the maker has several, and whether after all others, so that `properties` gives the
+ * order of keys. */
 static const struct {
-    const char *text;
+    const char  *text;
     schema__want want;
-    void (*make)(schema_doc *s, const schema__read *r);       /* NULL: it makes none */
-    bool late;
+    void       (*make)(schema_doc *s, const schema__read *r);
+    schema__kind kind;
+    bool         late;
 } schema__words[] = {
-    /* keyword                     text                      value                  parts                      late */
-    [SCHEMA__REF]                  = {"$ref",                   SCHEMA__W_TEXT,        schema__make_ref,          false},
-    [SCHEMA__DYNAMIC_REF]          = {"$dynamicRef",            SCHEMA__W_TEXT,        schema__make_dynamic,      false},
-    [SCHEMA__RECURSIVE_REF]        = {"$recursiveRef",          SCHEMA__W_TEXT,        schema__make_recursive,    false},
-    [SCHEMA__OLD_ID]               = {"id",                     SCHEMA__W_ANY,         NULL,                      false},
-    [SCHEMA__KEY_TYPE]             = {"type",                   SCHEMA__W_TYPE,        schema__make_type,         false},
-    [SCHEMA__KEY_ENUM]             = {"enum",                   SCHEMA__W_VALUES,      schema__make_enum,         false},
-    [SCHEMA__KEY_CONST]            = {"const",                  SCHEMA__W_ANY,         schema__make_const,        false},
-    [SCHEMA__KEY_ALL]              = {"allOf",                  SCHEMA__W_LIST,        schema__make_all,          false},
-    [SCHEMA__KEY_ANY]              = {"anyOf",                  SCHEMA__W_LIST,        schema__make_any,          false},
-    [SCHEMA__KEY_ONE]              = {"oneOf",                  SCHEMA__W_LIST,        schema__make_one,          false},
-    [SCHEMA__KEY_NOT]              = {"not",                    SCHEMA__W_SCHEMA,      schema__make_not,          false},
-    [SCHEMA__KEY_IF]               = {"if",                     SCHEMA__W_SCHEMA,      schema__make_if,           false},
-    [SCHEMA__KEY_THEN]             = {"then",                   SCHEMA__W_SCHEMA,      schema__make_if,           false},
-    [SCHEMA__KEY_ELSE]             = {"else",                   SCHEMA__W_SCHEMA,      schema__make_if,           false},
-    [SCHEMA__PROPERTIES]           = {"properties",             SCHEMA__W_MAP,         schema__make_props,        false},
-    [SCHEMA__PATTERNS]             = {"patternProperties",      SCHEMA__W_MAP,         schema__make_props,        false},
-    [SCHEMA__ADDITIONAL]           = {"additionalProperties",   SCHEMA__W_SCHEMA,      schema__make_props,        false},
-    [SCHEMA__KEY_NAMES]            = {"propertyNames",          SCHEMA__W_SCHEMA,      schema__make_names,        true},
-    [SCHEMA__KEY_REQUIRED]         = {"required",               SCHEMA__W_TEXTS,       schema__make_required,     true},
-    [SCHEMA__MIN_PROPS]            = {"minProperties",          SCHEMA__W_COUNT,       schema__make_count,        true},
-    [SCHEMA__MAX_PROPS]            = {"maxProperties",          SCHEMA__W_COUNT,       schema__make_count,        true},
-    [SCHEMA__DEP_REQUIRED]         = {"dependentRequired",      SCHEMA__W_TEXTS_MAP,   schema__make_dep_required, true},
-    [SCHEMA__DEP_SCHEMAS]          = {"dependentSchemas",       SCHEMA__W_MAP,         schema__make_dep_schemas,  true},
-    [SCHEMA__DEPENDENCIES]         = {"dependencies",           SCHEMA__W_DEPENDS,     schema__make_dependencies, true},
-    [SCHEMA__PREFIX]               = {"prefixItems",            SCHEMA__W_LIST,        schema__make_items,        false},
-    [SCHEMA__KEY_ITEMS]            = {"items",                  SCHEMA__W_ITEMS,       schema__make_items,        false},
-    [SCHEMA__MORE_ITEMS]           = {"additionalItems",        SCHEMA__W_SCHEMA,      schema__make_items,        false},
-    [SCHEMA__KEY_CONTAINS]         = {"contains",               SCHEMA__W_SCHEMA,      schema__make_contains,     true},
-    [SCHEMA__MIN_CONTAINS]         = {"minContains",            SCHEMA__W_COUNT,       schema__make_contains,     true},
-    [SCHEMA__MAX_CONTAINS]         = {"maxContains",            SCHEMA__W_COUNT,       schema__make_contains,     true},
-    [SCHEMA__MIN_ITEMS]            = {"minItems",               SCHEMA__W_COUNT,       schema__make_lengths,      true},
-    [SCHEMA__MAX_ITEMS]            = {"maxItems",               SCHEMA__W_COUNT,       schema__make_lengths,      true},
-    [SCHEMA__KEY_UNIQUE]           = {"uniqueItems",            SCHEMA__W_BOOL,        schema__make_unique,       true},
-    [SCHEMA__MIN_LENGTH]           = {"minLength",              SCHEMA__W_COUNT,       schema__make_len,          false},
-    [SCHEMA__MAX_LENGTH]           = {"maxLength",              SCHEMA__W_COUNT,       schema__make_len,          false},
-    [SCHEMA__PATTERN]              = {"pattern",                SCHEMA__W_TEXT,        schema__make_pattern,      false},
-    [SCHEMA__FORMAT]               = {"format",                 SCHEMA__W_TEXT,        schema__make_format,       false},
-    [SCHEMA__MINIMUM]              = {"minimum",                SCHEMA__W_NUMBER,      schema__make_number,       false},
-    [SCHEMA__MAXIMUM]              = {"maximum",                SCHEMA__W_NUMBER,      schema__make_number,       false},
-    [SCHEMA__ABOVE]                = {"exclusiveMinimum",       SCHEMA__W_LIMIT,       schema__make_number,       false},
-    [SCHEMA__BELOW]                = {"exclusiveMaximum",       SCHEMA__W_LIMIT,       schema__make_number,       false},
-    [SCHEMA__MULTIPLE]             = {"multipleOf",             SCHEMA__W_NUMBER,      schema__make_number,       false},
-    [SCHEMA__LEFT_PROPS]           = {"unevaluatedProperties",  SCHEMA__W_SCHEMA,      schema__make_left_props,   true},
-    [SCHEMA__LEFT_ITEMS]           = {"unevaluatedItems",       SCHEMA__W_SCHEMA,      schema__make_left_items,   true},
+    /* keyword                  text                    value                parts                   kind             late */
+    [SCHEMA__OLD_ID]         = {"id",                    SCHEMA__W_ANY,       NULL,                   0,               false},
+    [SCHEMA__REF]            = {"$ref",                  SCHEMA__W_TEXT,      schema__make_ref,       0,               false},
+    [SCHEMA__DYNAMIC_REF]    = {"$dynamicRef",           SCHEMA__W_TEXT,      schema__make_dynamic,   0,               false},
+    [SCHEMA__RECURSIVE_REF]  = {"$recursiveRef",         SCHEMA__W_TEXT,      schema__make_recursive, 0,               false},
+    [SCHEMA__KEY_TYPE]       = {"type",                  SCHEMA__W_TYPE,      schema__make_type,      0,               false},
+    [SCHEMA__KEY_ENUM]       = {"enum",                  SCHEMA__W_VALUES,    schema__make_enum,      0,               false},
+    [SCHEMA__KEY_CONST]      = {"const",                 SCHEMA__W_ANY,       schema__make_const,     0,               false},
+    [SCHEMA__KEY_ALL]        = {"allOf",                 SCHEMA__W_LIST,      schema__make_subs,      SCHEMA__ALL,     false},
+    [SCHEMA__KEY_ANY]        = {"anyOf",                 SCHEMA__W_LIST,      schema__make_subs,      SCHEMA__ANY,     false},
+    [SCHEMA__KEY_ONE]        = {"oneOf",                 SCHEMA__W_LIST,      schema__make_subs,      SCHEMA__ONE,     false},
+    [SCHEMA__KEY_NOT]        = {"not",                   SCHEMA__W_SCHEMA,    schema__make_subs,      SCHEMA__NOT,     false},
+    [SCHEMA__KEY_IF]         = {"if",                    SCHEMA__W_SCHEMA,    schema__make_if,        0,               false},
+    [SCHEMA__KEY_THEN]       = {"then",                  SCHEMA__W_SCHEMA,    NULL,                   0,               false},
+    [SCHEMA__KEY_ELSE]       = {"else",                  SCHEMA__W_SCHEMA,    NULL,                   0,               false},
+    [SCHEMA__PROPERTIES]     = {"properties",            SCHEMA__W_MAP,       schema__make_props,     0,               false},
+    [SCHEMA__PATTERNS]       = {"patternProperties",     SCHEMA__W_MAP,       NULL,                   0,               false},
+    [SCHEMA__ADDITIONAL]     = {"additionalProperties",  SCHEMA__W_SCHEMA,    NULL,                   0,               false},
+    [SCHEMA__KEY_NAMES]      = {"propertyNames",         SCHEMA__W_SCHEMA,    schema__make_subs,      SCHEMA__NAMES,   true},
+    [SCHEMA__KEY_REQUIRED]   = {"required",              SCHEMA__W_TEXTS,     schema__make_required,  0,               true},
+    [SCHEMA__MIN_PROPS]      = {"minProperties",         SCHEMA__W_COUNT,     schema__make_bounds,    SCHEMA__COUNT,   true},
+    [SCHEMA__MAX_PROPS]      = {"maxProperties",         SCHEMA__W_COUNT,     NULL,                   0,               true},
+    [SCHEMA__DEP_REQUIRED]   = {"dependentRequired",     SCHEMA__W_TEXTS_MAP, schema__make_depends,   0,               true},
+    [SCHEMA__DEP_SCHEMAS]    = {"dependentSchemas",      SCHEMA__W_MAP,       schema__make_depends,   0,               true},
+    [SCHEMA__DEPENDENCIES]   = {"dependencies",          SCHEMA__W_DEPENDS,   schema__make_depends,   0,               true},
+    [SCHEMA__PREFIX]         = {"prefixItems",           SCHEMA__W_LIST,      schema__make_items,     0,               false},
+    [SCHEMA__KEY_ITEMS]      = {"items",                 SCHEMA__W_ITEMS,     NULL,                   0,               false},
+    [SCHEMA__MORE_ITEMS]     = {"additionalItems",       SCHEMA__W_SCHEMA,    NULL,                   0,               false},
+    [SCHEMA__KEY_CONTAINS]   = {"contains",              SCHEMA__W_SCHEMA,    schema__make_contains,  0,               true},
+    [SCHEMA__MIN_CONTAINS]   = {"minContains",           SCHEMA__W_COUNT,     NULL,                   0,               true},
+    [SCHEMA__MAX_CONTAINS]   = {"maxContains",           SCHEMA__W_COUNT,     NULL,                   0,               true},
+    [SCHEMA__MIN_ITEMS]      = {"minItems",              SCHEMA__W_COUNT,     schema__make_bounds,    SCHEMA__LENGTHS, true},
+    [SCHEMA__MAX_ITEMS]      = {"maxItems",              SCHEMA__W_COUNT,     NULL,                   0,               true},
+    [SCHEMA__KEY_UNIQUE]     = {"uniqueItems",           SCHEMA__W_BOOL,      schema__make_unique,    0,               true},
+    [SCHEMA__MIN_LENGTH]     = {"minLength",             SCHEMA__W_COUNT,     schema__make_bounds,    SCHEMA__LEN,     false},
+    [SCHEMA__MAX_LENGTH]     = {"maxLength",             SCHEMA__W_COUNT,     NULL,                   0,               false},
+    [SCHEMA__PATTERN]        = {"pattern",               SCHEMA__W_TEXT,      schema__make_pattern,   0,               false},
+    [SCHEMA__FORMAT]         = {"format",                SCHEMA__W_TEXT,      schema__make_format,    0,               false},
+    [SCHEMA__MINIMUM]        = {"minimum",               SCHEMA__W_NUMBER,    schema__make_number,    0,               false},
+    [SCHEMA__MAXIMUM]        = {"maximum",               SCHEMA__W_NUMBER,    NULL,                   0,               false},
+    [SCHEMA__ABOVE]          = {"exclusiveMinimum",      SCHEMA__W_LIMIT,     NULL,                   0,               false},
+    [SCHEMA__BELOW]          = {"exclusiveMaximum",      SCHEMA__W_LIMIT,     NULL,                   0,               false},
+    [SCHEMA__MULTIPLE]       = {"multipleOf",            SCHEMA__W_NUMBER,    NULL,                   0,               false},
+    [SCHEMA__LEFT_PROPS]     = {"unevaluatedProperties", SCHEMA__W_SCHEMA,    schema__make_left,      0,               true},
+    [SCHEMA__LEFT_ITEMS]     = {"unevaluatedItems",      SCHEMA__W_SCHEMA,    schema__make_left,      0,               true},
     /* without parts */
     {.text = "$id", .want = SCHEMA__W_TEXT}, {.text = "$anchor", .want = SCHEMA__W_TEXT},
     {.text = "$dynamicAnchor", .want = SCHEMA__W_TEXT},
@@ -1345,7 +1309,7 @@ static void schema__read_words(schema_doc *s, val v, schema__read *r) {
     *r = (schema__read){.n = 0};
     for (size_t i = 0; i < v.dict->n; i++) {
         const val key = v.dict->at[i].key, value = v.dict->at[i].value;
-        const int row = schema__word_find(key.s);
+        int       row = schema__word_find(key.s);
         val_step(&s->env, 1);
         if (row < 0 || (row == SCHEMA__OLD_ID && !s->old_ids)) {
             schema__unknown(s, key.s);
@@ -1356,14 +1320,11 @@ static void schema__read_words(schema_doc *s, val v, schema__read *r) {
         if (!schema__fits(value, want))
             schema__fail(s, schema__here(s, schema__words[row].text), EXIT_INPUT, "found %s, expected %s",
                          val_kind_name(value), schema__want_name[want]);
-        if (row < SCHEMA__NAMED) r->v[row] = value, r->order[r->n++] = (uint8_t)row;
+        if (row >= SCHEMA__NAMED) continue;
+        r->v[row] = value;
+        while (row && !schema__words[row].make) row--;
+        if (!memchr(r->order, row, r->n)) r->order[r->n++] = (uint8_t)row;
     }
-}
-
-static bool schema__made(const schema__read *r, size_t i) {
-    for (size_t k = 0; k < i; k++)
-        if (schema__words[r->order[k]].make == schema__words[r->order[i]].make) return true;
-    return false;
 }
 
 static void schema__compile_words(schema_doc *s, val v) {
@@ -1371,8 +1332,9 @@ static void schema__compile_words(schema_doc *s, val v) {
     schema__read_words(s, v, &r);
     for (int late = 0; late < 2; late++)
         for (size_t i = 0; i < r.n; i++) {
-            if (!schema__words[r.order[i]].make || schema__words[r.order[i]].late != late || schema__made(&r, i)) continue;
-            schema__words[r.order[i]].make(s, &r);
+            r.row = r.order[i], r.text = schema__words[r.row].text, r.kind = schema__words[r.row].kind;
+            if (!schema__words[r.row].make || schema__words[r.row].late != late) continue;
+            schema__words[r.row].make(s, &r);
             schema__index(s);                         /* a reference may lead to schemas that were none before */
         }
 }
@@ -1969,12 +1931,6 @@ static schema__alt *schema__alt_gen(schema_doc *s, const lang *keys, const schem
     return a;
 }
 
-static schema__alt *schema__alt_count(schema_doc *s, uint64_t min, uint64_t max) {
-    schema__alt *a = schema__alt_new(s);
-    a->min = min, a->max = max;
-    return min > max ? NULL : a;
-}
-
 static schema__alt *schema__alt_contains(schema_doc *s, schema_conj value, uint64_t from, uint64_t min, uint64_t max) {
     schema__alt *a = schema__alt_new(s);
     a->contains = val_alloc(&s->env, 1, sizeof *a->contains);
@@ -2381,18 +2337,18 @@ static void schema__alts_join(schema_doc *s, schema__alts *l, schema__alts more)
     for (size_t i = 0; i < more.n; i++) schema__alts_add(s, l, more.at[i]);
 }
 
+static void schema__alts_put(schema_doc *s, schema__alts *l, schema__alt *a) {
+    if (a) schema__alt_hash(a);
+    schema__alts_add(s, l, a);
+}
+
 static schema__alts schema__alts_of(schema_doc *s, schema__alt *a) {
     schema__alts l = {0};
-    if (a) schema__alt_hash(a);
-    schema__alts_add(s, &l, a);
+    schema__alts_put(s, &l, a);
     return l;
 }
 
-static schema__alts schema__alts_true(schema_doc *s) {
-    schema__alts l = {0};
-    schema__alts_add(s, &l, schema__alt_new(s));      
-    return l;
-}
+static schema__alts schema__alts_true(schema_doc *s) { return schema__alts_of(s, schema__alt_new(s)); }
 
 /* The alternatives of l that are none of the literal. Those that are apart from it stay as they are; its negation is
  * asked for where one is not. False: tasks were pushed. */
@@ -2474,11 +2430,6 @@ static schema__alts schema__cases(schema_doc *s, const schema__part *p, bool neg
     schema__alts_join(s, &copy, schema__alts_and(s, schema__sub(s, p, 0, true, arr), schema__sub(s, p, 2, neg, arr), arr));
     schema__alts_reduce(s, &copy);
     return copy;
-}
-
-static void schema__alts_put(schema_doc *s, schema__alts *l, schema__alt *a) {
-    if (a) schema__alt_hash(a);
-    schema__alts_add(s, l, a);
 }
 
 static schema__alts schema__props(schema_doc *s, const schema__part *p) {
@@ -2565,27 +2516,15 @@ static schema__alts schema__not_required(schema_doc *s, const schema__part *p, s
     return l;
 }
 
-static schema__alts schema__counts(schema_doc *s, const schema__part *p, bool neg) {
-    schema__alts l = {0};
-    if (!neg) return schema__alts_of(s, schema__alt_count(s, p->min, p->max));
-    if (p->min) schema__alts_put(s, &l, schema__alt_count(s, 0, p->min - 1));
-    if (p->max < UINT64_MAX) schema__alts_put(s, &l, schema__alt_count(s, p->max + 1, UINT64_MAX));
-    return l;
-}
-
-/* The key is not there, or the others are; the negation: it is, and one of them is not. */
-static schema__alts schema__needs(schema_doc *s, const schema__part *p, bool neg) {
-    schema__alts l = schema__alts_of(s, schema__alt_key(s, p->name[0], neg ? SCHEMA_TRUE : SCHEMA_FALSE, neg));
-    if (neg) return schema__alts_and(s, l, schema__not_required(s, p, 1, NULL), false);
-    schema__alts_join(s, &l, schema__required(s, p, 1));
-    schema__alts_reduce(s, &l);
-    return l;
-}
-
-static schema__alts schema__with(schema_doc *s, const schema__part *p, bool neg) {
-    schema__alts l = schema__alts_of(s, schema__alt_key(s, p->name[0], neg ? SCHEMA_TRUE : SCHEMA_FALSE, neg));
-    if (neg) return schema__alts_and(s, l, schema__sub(s, p, 0, true, false), false);
-    schema__alts_join(s, &l, schema__sub(s, p, 0, false, false));
+/* The key is not there, or the others are (with it: the object satisfies the subschema); the negation: it is, and one of
+ * them is not. */
+static schema__alts schema__depends(schema_doc *s, const schema__part *p, bool neg) {
+    schema__alts       l = schema__alts_of(s, schema__alt_key(s, p->name[0], neg ? SCHEMA_TRUE : SCHEMA_FALSE, neg));
+    const schema__alts more = p->kind == SCHEMA__WITH ? schema__sub(s, p, 0, neg, false)
+                              : neg                   ? schema__not_required(s, p, 1, NULL)
+                                                      : schema__required(s, p, 1);
+    if (neg) return schema__alts_and(s, l, more, false);
+    schema__alts_join(s, &l, more);
     schema__alts_reduce(s, &l);
     return l;
 }
@@ -2620,23 +2559,22 @@ static schema__alts schema__not_items(schema_doc *s, const schema__part *p) {
     return l;
 }
 
-/* At least min and at most max items of the subschema; none at all: each item satisfies its negation. */
-static schema__alt *schema__alt_items_of(schema_doc *s, const schema__part *p, uint64_t min, uint64_t max) {
-    schema__alt *a;
+/* A number of members or of items from min to max; of `contains` the items of the subschema: none at all says that each
+ * item satisfies its negation. */
+static schema__alt *schema__alt_count(schema_doc *s, const schema__part *p, uint64_t min, uint64_t max) {
+    schema__alt *a = schema__alt_new(s);
     if (min > max) return NULL;
+    if (p->kind != SCHEMA__CONTAINS) return a->min = min, a->max = max, a;
     if (max) a = schema__alt_contains(s, schema__conj_node(s, p->sub[0], false), 0, min, max);
-    else {
-        a = schema__alt_new(s);
-        a->rest = schema__conj_node(s, p->sub[0], true);
-    }
+    else a->rest = schema__conj_node(s, p->sub[0], true);
     return schema__settle_array(s, a) ? a : NULL;
 }
 
-static schema__alts schema__contains(schema_doc *s, const schema__part *p, bool neg) {
+static schema__alts schema__counts(schema_doc *s, const schema__part *p, bool neg) {
     schema__alts l = {0};
-    if (!neg) return schema__alts_of(s, schema__alt_items_of(s, p, p->min, p->max));
-    if (p->min) schema__alts_put(s, &l, schema__alt_items_of(s, p, 0, p->min - 1));
-    if (p->max < UINT64_MAX) schema__alts_put(s, &l, schema__alt_items_of(s, p, p->max + 1, UINT64_MAX));
+    if (!neg) return schema__alts_of(s, schema__alt_count(s, p, p->min, p->max));
+    if (p->min) schema__alts_put(s, &l, schema__alt_count(s, p, 0, p->min - 1));
+    if (p->max < UINT64_MAX) schema__alts_put(s, &l, schema__alt_count(s, p, p->max + 1, UINT64_MAX));
     return l;
 }
 
@@ -2662,8 +2600,7 @@ static schema__alts schema__part_object(schema_doc *s, const schema__node *n, co
     case SCHEMA__REQUIRED:
         return neg ? schema__not_required(s, p, 0, schema__part_find(n, SCHEMA__PROPS)) : schema__required(s, p, 0);
     case SCHEMA__COUNT: return schema__counts(s, p, neg);
-    case SCHEMA__NEEDS: return schema__needs(s, p, neg);
-    case SCHEMA__WITH: return schema__with(s, p, neg);
+    case SCHEMA__NEEDS: case SCHEMA__WITH: return schema__depends(s, p, neg);
     default: return neg ? (schema__alts){0} : schema__alts_true(s);
     }
 }
@@ -2671,8 +2608,7 @@ static schema__alts schema__part_object(schema_doc *s, const schema__node *n, co
 static schema__alts schema__part_array(schema_doc *s, const schema__part *p, bool neg) {
     switch ((schema__kind)p->kind) {
     case SCHEMA__ITEMS: return neg ? schema__not_items(s, p) : schema__items(s, p);
-    case SCHEMA__LENGTHS: return schema__counts(s, p, neg);
-    case SCHEMA__CONTAINS: return schema__contains(s, p, neg);
+    case SCHEMA__LENGTHS: case SCHEMA__CONTAINS: return schema__counts(s, p, neg);
     case SCHEMA__UNIQUE: return schema__unique(s, p, neg);
     default: return neg ? (schema__alts){0} : schema__alts_true(s);
     }
