@@ -26,187 +26,193 @@ typedef enum { JSON_VALUE, JSON_OBJECT, JSON_ARRAY, JSON_STRING, JSON_NUMBER, JS
 /* Where blanks may be. */
 typedef enum { JSON_AROUND, JSON_OPENED, JSON_CLOSING, JSON_BEFORE, JSON_COMMA, JSON_COLON } json_place;
 
-/* What is being built. */
-typedef struct {
-    gram     *g;
-    json_form f;
-    int32_t   shared[JSON_SHARED];                    /* rules, -1: not made yet */
-} json__base;
-
-static void json__start(json__base *b, gram *g, const json_form *f) {
-    b->g = g;
-    b->f = *f;
-    for (int i = 0; i < JSON_SHARED; i++) b->shared[i] = -1;
-}
+struct json_rules {
+    gram              *g;
+    json_form          f;
+    int32_t            shared[JSON_SHARED];           /* 1 + rule, 0: not made yet */
+    schema_doc        *s;                             /* NULL, and all that follows too: rules of any value are asked for */
+    lang_pool         *langs;
+    err_t             *e;
+    struct json__node *node;
+    size_t             n_node;
+    hmap               of;                            /* 1 + conjunction: its node */
+    struct json__use  *use;
+    size_t             n_use;
+    hmap               part;                          /* see json__part() */
+    uint32_t          *todo;                          /* nodes whose rules are to be filled */
+    size_t             n_todo;
+    bool               solved;                        /* json__node.can is final */
+    const lang        *decimal;                       /* numbers in one form each; NULL: not made yet */
+};
 
 /* --- blanks and words --- */
 
-static int32_t json__byte(json__base *b, int32_t from, char c) {
-    const int32_t to = gram_state(b->g);
-    gram_byte(b->g, from, (uint8_t)c, (uint8_t)c, to);
+static int32_t json__byte(json_rules *d, int32_t from, char c) {
+    const int32_t to = gram_state(d->g);
+    gram_byte(d->g, from, (uint8_t)c, (uint8_t)c, to);
     return to;
 }
 
-static int32_t json__rule(json__base *b, json_shared which);   /* the rules call each other */
+static int32_t json__rule(json_rules *d, json_shared which);   /* the rules call each other */
 
-static void json__blank_rule(json__base *b, int32_t from, int32_t to) { gram_byte(b->g, from, ' ', ' ', to); }
+static void json__blank_rule(json_rules *d, int32_t from, int32_t to) { gram_byte(d->g, from, ' ', ' ', to); }
 
-static void json__nothing_rule(json__base *b, int32_t from, int32_t to) { (void)b, (void)from, (void)to; }
+static void json__nothing_rule(json_rules *d, int32_t from, int32_t to) { (void)d, (void)from, (void)to; }
 
-static void json__line_rule(json__base *b, int32_t from, int32_t to) {
-    gram_repeat(b->g, json__byte(b, from, '\n'), json__rule(b, JSON_BLANK), 0, JSON_BLANKS, to);
+static void json__line_rule(json_rules *d, int32_t from, int32_t to) {
+    gram_repeat(d->g, json__byte(d, from, '\n'), json__rule(d, JSON_BLANK), 0, JSON_BLANKS, to);
 }
 
 /* The state after the blanks that may come at a place. */
-static int32_t json__space(json__base *b, int32_t from, json_place place) {
+static int32_t json__space(json_rules *d, int32_t from, json_place place) {
     const bool after = place == JSON_COMMA || place == JSON_COLON,
                line = place == JSON_COMMA || place == JSON_OPENED || place == JSON_CLOSING;
-    if (b->f.loose && place == JSON_CLOSING) return from;   /* those of JSON_BEFORE */
-    if (b->f.loose) {
+    if (d->f.loose && place == JSON_CLOSING) return from;   /* those of JSON_BEFORE */
+    if (d->f.loose) {
         static const uint8_t white[][2] = {{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}};
-        const int32_t        loop = gram_state(b->g);
-        gram_eps(b->g, from, loop);
-        for (size_t i = 0; i < 3; i++) gram_byte(b->g, loop, white[i][0], white[i][1], loop);
+        const int32_t        loop = gram_state(d->g);
+        gram_eps(d->g, from, loop);
+        for (size_t i = 0; i < 3; i++) gram_byte(d->g, loop, white[i][0], white[i][1], loop);
         return loop;
     }
-    if (!(b->f.space >= 1 && after) && !(b->f.space >= 2 && line)) return from;
-    const int32_t to = gram_state(b->g);
-    gram_eps(b->g, from, to);
-    if (after) gram_byte(b->g, from, ' ', ' ', to);
-    if (b->f.space >= 2 && line) gram_call(b->g, from, json__rule(b, JSON_LINE), to);
+    if (!(d->f.space >= 1 && after) && !(d->f.space >= 2 && line)) return from;
+    const int32_t to = gram_state(d->g);
+    gram_eps(d->g, from, to);
+    if (after) gram_byte(d->g, from, ' ', ' ', to);
+    if (d->f.space >= 2 && line) gram_call(d->g, from, json__rule(d, JSON_LINE), to);
     return to;
 }
 
 /* ':' with its blanks. */
-static int32_t json__colon(json__base *b, int32_t from) {
-    return json__space(b, json__byte(b, json__space(b, from, JSON_BEFORE), ':'), JSON_COLON);
+static int32_t json__colon(json_rules *d, int32_t from) {
+    return json__space(d, json__byte(d, json__space(d, from, JSON_BEFORE), ':'), JSON_COLON);
 }
 
 /* The last bracket of a container that is not empty, with the blanks before it. */
-static void json__closing(json__base *b, int32_t from, char bracket, int32_t to) {
-    gram_byte(b->g, json__space(b, from, JSON_CLOSING), (uint8_t)bracket, (uint8_t)bracket, to);
+static void json__closing(json_rules *d, int32_t from, char bracket, int32_t to) {
+    gram_byte(d->g, json__space(d, from, JSON_CLOSING), (uint8_t)bracket, (uint8_t)bracket, to);
 }
 
 /* --- strings and numbers of every kind --- */
 
-static void json__digits(json__base *b, int32_t from, const char *ranges, int32_t to) {
-    for (; *ranges; ranges += 2) gram_byte(b->g, from, (uint8_t)ranges[0], (uint8_t)ranges[1], to);
+static void json__digits(json_rules *d, int32_t from, const char *ranges, int32_t to) {
+    for (; *ranges; ranges += 2) gram_byte(d->g, from, (uint8_t)ranges[0], (uint8_t)ranges[1], to);
 }
 
 static const char json__hex[] = "09afAF";
 
 /* The four digits after \u: the first two of them as ranges. */
-static void json__unicode(json__base *b, int32_t from, const char *first, const char *second, int32_t to) {
-    const int32_t s1 = gram_state(b->g), s2 = gram_state(b->g), s3 = gram_state(b->g);
-    json__digits(b, from, first, s1);
-    json__digits(b, s1, second, s2);
-    json__digits(b, s2, json__hex, s3);
-    json__digits(b, s3, json__hex, to);
+static void json__unicode(json_rules *d, int32_t from, const char *first, const char *second, int32_t to) {
+    const int32_t s1 = gram_state(d->g), s2 = gram_state(d->g), s3 = gram_state(d->g);
+    json__digits(d, from, first, s1);
+    json__digits(d, s1, second, s2);
+    json__digits(d, s2, json__hex, s3);
+    json__digits(d, s3, json__hex, to);
 }
 
 /* A backslash and what comes after it. */
-static void json__escape(json__base *b, int32_t from, int32_t to) {
-    const int32_t escape = json__byte(b, from, '\\'), u = json__byte(b, escape, 'u'), high = gram_state(b->g);
-    json__digits(b, escape, "\"\"\\\\//bbffnnrrtt", to);
-    if (b->f.loose) json__unicode(b, u, json__hex, json__hex, to);     /* halves of pairs too: the text is JSON */
-    json__unicode(b, u, "09acefACEF", json__hex, to);
-    json__unicode(b, u, "ddDD", "07", to);
-    json__unicode(b, u, "ddDD", "89abAB", high);
-    json__unicode(b, json__byte(b, json__byte(b, high, '\\'), 'u'), "ddDD", "cfCF", to);
+static void json__escape(json_rules *d, int32_t from, int32_t to) {
+    const int32_t escape = json__byte(d, from, '\\'), u = json__byte(d, escape, 'u'), high = gram_state(d->g);
+    json__digits(d, escape, "\"\"\\\\//bbffnnrrtt", to);
+    if (d->f.loose) json__unicode(d, u, json__hex, json__hex, to);     /* halves of pairs too: the text is JSON */
+    json__unicode(d, u, "09acefACEF", json__hex, to);
+    json__unicode(d, u, "ddDD", "07", to);
+    json__unicode(d, u, "ddDD", "89abAB", high);
+    json__unicode(d, json__byte(d, json__byte(d, high, '\\'), 'u'), "ddDD", "cfCF", to);
 }
 
 /* The inside of a string and its last quote: a rule of its own, so that all strings are in the same state. */
-static void json__rest_rule(json__base *b, int32_t from, int32_t to) {
+static void json__rest_rule(json_rules *d, int32_t from, int32_t to) {
     static const gram_range raw[] = {{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x10ffff}};
-    const int32_t           inside = gram_state(b->g);
-    gram_eps(b->g, from, inside);
-    gram_chars(b->g, inside, raw, sizeof raw / sizeof *raw, inside);
-    json__escape(b, inside, inside);
-    gram_byte(b->g, inside, '"', '"', to);
+    const int32_t           inside = gram_state(d->g);
+    gram_eps(d->g, from, inside);
+    gram_chars(d->g, inside, raw, sizeof raw / sizeof *raw, inside);
+    json__escape(d, inside, inside);
+    gram_byte(d->g, inside, '"', '"', to);
 }
 
-static void json__string_rule(json__base *b, int32_t from, int32_t to) {
-    gram_call(b->g, json__byte(b, from, '"'), json__rule(b, JSON_REST), to);
+static void json__string_rule(json_rules *d, int32_t from, int32_t to) {
+    gram_call(d->g, json__byte(d, from, '"'), json__rule(d, JSON_REST), to);
 }
 
 /* A character that is not printable ASCII, raw or as an escape, then the rest of the string. */
-static void json__other_rule(json__base *b, int32_t from, int32_t to) {
-    const int32_t escape = json__byte(b, from, '\\'), next = gram_state(b->g);
-    const int32_t high = json__byte(b, json__byte(b, json__byte(b, escape, 'u'), '0'), '0'), low = gram_state(b->g);
-    gram_chars(b->g, from, &(gram_range){0x80, 0x10ffff}, 1, next);
-    json__digits(b, escape, "\"\"\\\\bbffnnrrtt", next);
-    json__digits(b, high, "01", low);
-    json__digits(b, low, json__hex, next);
-    gram_call(b->g, next, json__rule(b, JSON_REST), to);
+static void json__other_rule(json_rules *d, int32_t from, int32_t to) {
+    const int32_t escape = json__byte(d, from, '\\'), next = gram_state(d->g);
+    const int32_t high = json__byte(d, json__byte(d, json__byte(d, escape, 'u'), '0'), '0'), low = gram_state(d->g);
+    gram_chars(d->g, from, &(gram_range){0x80, 0x10ffff}, 1, next);
+    json__digits(d, escape, "\"\"\\\\bbffnnrrtt", next);
+    json__digits(d, high, "01", low);
+    json__digits(d, low, json__hex, next);
+    gram_call(d->g, next, json__rule(d, JSON_REST), to);
 }
 
 /* -? (0 | [1-9] [0-9]*) (. [0-9]+)? Returns the state after it. */
-static int32_t json__plain_number(json__base *b, int32_t from) {
-    const int32_t sign = gram_state(b->g), whole = gram_state(b->g), part = gram_state(b->g), over = gram_state(b->g);
-    gram_eps(b->g, from, sign);
-    gram_byte(b->g, from, '-', '-', sign);
-    gram_byte(b->g, sign, '0', '0', over);
-    gram_byte(b->g, sign, '1', '9', whole);
-    gram_byte(b->g, whole, '0', '9', whole);
-    gram_eps(b->g, whole, over);
-    gram_byte(b->g, json__byte(b, over, '.'), '0', '9', part);
-    gram_byte(b->g, part, '0', '9', part);
-    const int32_t end = gram_state(b->g);
-    gram_eps(b->g, part, end);
-    gram_eps(b->g, over, end);
+static int32_t json__plain_number(json_rules *d, int32_t from) {
+    const int32_t sign = gram_state(d->g), whole = gram_state(d->g), part = gram_state(d->g), over = gram_state(d->g);
+    gram_eps(d->g, from, sign);
+    gram_byte(d->g, from, '-', '-', sign);
+    gram_byte(d->g, sign, '0', '0', over);
+    gram_byte(d->g, sign, '1', '9', whole);
+    gram_byte(d->g, whole, '0', '9', whole);
+    gram_eps(d->g, whole, over);
+    gram_byte(d->g, json__byte(d, over, '.'), '0', '9', part);
+    gram_byte(d->g, part, '0', '9', part);
+    const int32_t end = gram_state(d->g);
+    gram_eps(d->g, part, end);
+    gram_eps(d->g, over, end);
     return end;
 }
 
 /* [eE] [+-]? Returns the state after it, where the digits come. */
-static int32_t json__exponent(json__base *b, int32_t from) {
-    const int32_t e = gram_state(b->g), sign = gram_state(b->g);
-    json__digits(b, from, "eeEE", e);
-    gram_eps(b->g, e, sign);
-    json__digits(b, e, "++--", sign);
+static int32_t json__exponent(json_rules *d, int32_t from) {
+    const int32_t e = gram_state(d->g), sign = gram_state(d->g);
+    json__digits(d, from, "eeEE", e);
+    gram_eps(d->g, e, sign);
+    json__digits(d, e, "++--", sign);
     return sign;
 }
 
-static void json__number_rule(json__base *b, int32_t from, int32_t to) {
-    const int32_t end = json__plain_number(b, from), digits = gram_state(b->g);
-    gram_eps(b->g, end, to);
-    gram_byte(b->g, json__exponent(b, end), '0', '9', digits);
-    gram_byte(b->g, digits, '0', '9', digits);
-    gram_eps(b->g, digits, to);
+static void json__number_rule(json_rules *d, int32_t from, int32_t to) {
+    const int32_t end = json__plain_number(d, from), digits = gram_state(d->g);
+    gram_eps(d->g, end, to);
+    gram_byte(d->g, json__exponent(d, end), '0', '9', digits);
+    gram_byte(d->g, digits, '0', '9', digits);
+    gram_eps(d->g, digits, to);
 }
 
 /* --- any value --- */
 
-static void json__object_rule(json__base *b, int32_t from, int32_t to) {
-    const int32_t open = json__byte(b, from, '{'), key = json__space(b, open, JSON_OPENED), colon = gram_state(b->g),
-                  after = gram_state(b->g);
-    gram_byte(b->g, b->f.loose ? key : open, '}', '}', to);
-    gram_call(b->g, key, json__rule(b, JSON_STRING), colon);
-    gram_call(b->g, json__colon(b, colon), json__rule(b, JSON_VALUE), after);
-    const int32_t end = json__space(b, after, JSON_BEFORE);
-    gram_call(b->g, json__space(b, json__byte(b, end, ','), JSON_COMMA), json__rule(b, JSON_STRING), colon);
-    json__closing(b, end, '}', to);
+static void json__object_rule(json_rules *d, int32_t from, int32_t to) {
+    const int32_t open = json__byte(d, from, '{'), key = json__space(d, open, JSON_OPENED), colon = gram_state(d->g),
+                  after = gram_state(d->g);
+    gram_byte(d->g, d->f.loose ? key : open, '}', '}', to);
+    gram_call(d->g, key, json__rule(d, JSON_STRING), colon);
+    gram_call(d->g, json__colon(d, colon), json__rule(d, JSON_VALUE), after);
+    const int32_t end = json__space(d, after, JSON_BEFORE);
+    gram_call(d->g, json__space(d, json__byte(d, end, ','), JSON_COMMA), json__rule(d, JSON_STRING), colon);
+    json__closing(d, end, '}', to);
 }
 
-static void json__array_rule(json__base *b, int32_t from, int32_t to) {
-    const int32_t open = json__byte(b, from, '['), item = json__space(b, open, JSON_OPENED), after = gram_state(b->g);
-    gram_byte(b->g, b->f.loose ? item : open, ']', ']', to);
-    gram_call(b->g, item, json__rule(b, JSON_VALUE), after);
-    const int32_t end = json__space(b, after, JSON_BEFORE);
-    gram_call(b->g, json__space(b, json__byte(b, end, ','), JSON_COMMA), json__rule(b, JSON_VALUE), after);
-    json__closing(b, end, ']', to);
+static void json__array_rule(json_rules *d, int32_t from, int32_t to) {
+    const int32_t open = json__byte(d, from, '['), item = json__space(d, open, JSON_OPENED), after = gram_state(d->g);
+    gram_byte(d->g, d->f.loose ? item : open, ']', ']', to);
+    gram_call(d->g, item, json__rule(d, JSON_VALUE), after);
+    const int32_t end = json__space(d, after, JSON_BEFORE);
+    gram_call(d->g, json__space(d, json__byte(d, end, ','), JSON_COMMA), json__rule(d, JSON_VALUE), after);
+    json__closing(d, end, ']', to);
 }
 
-static void json__value_rule(json__base *b, int32_t from, int32_t to) {
-    gram_text(b->g, from, bytes_of("null"), to);
-    gram_text(b->g, from, bytes_of("false"), to);
-    gram_text(b->g, from, bytes_of("true"), to);
-    for (json_shared i = JSON_OBJECT; i <= JSON_NUMBER; i++) gram_call(b->g, from, json__rule(b, i), to);
+static void json__value_rule(json_rules *d, int32_t from, int32_t to) {
+    gram_text(d->g, from, bytes_of("null"), to);
+    gram_text(d->g, from, bytes_of("false"), to);
+    gram_text(d->g, from, bytes_of("true"), to);
+    for (json_shared i = JSON_OBJECT; i <= JSON_NUMBER; i++) gram_call(d->g, from, json__rule(d, i), to);
 }
 
-static int32_t json__rule(json__base *b, json_shared which) {
+static int32_t json__rule(json_rules *d, json_shared which) {
     static const struct {
         const char *name;
-        void (*make)(json__base *b, int32_t from, int32_t to);
+        void (*make)(json_rules *d, int32_t from, int32_t to);
     } rules[JSON_SHARED] = {
         [JSON_VALUE]   = {"value",            json__value_rule},
         [JSON_OBJECT]  = {"object",           json__object_rule},
@@ -219,24 +225,24 @@ static int32_t json__rule(json__base *b, json_shared which) {
         [JSON_BLANK]   = {"blank",            json__blank_rule},
         [JSON_NOTHING] = {"nothing",          json__nothing_rule},
     };
-    if (b->shared[which] >= 0) return b->shared[which];
-    const int32_t rule = b->shared[which] = gram_rule(b->g, rules[which].name);
-    rules[which].make(b, gram_begin(b->g, rule), gram_end(b->g, rule));
+    if (d->shared[which]) return d->shared[which] - 1;
+    const int32_t rule = gram_rule(d->g, rules[which].name);
+    d->shared[which] = rule + 1;
+    rules[which].make(d, gram_begin(d->g, rule), gram_end(d->g, rule));
     return rule;
 }
 
 /* A rule with the blanks that may be around a text. */
-static void json__whole(json__base *b, int32_t from, int32_t rule, int32_t to) {
-    const int32_t after = gram_state(b->g);
-    gram_call(b->g, json__space(b, from, JSON_AROUND), rule, after);
-    gram_eps(b->g, json__space(b, after, JSON_AROUND), to);
+static void json__whole(json_rules *d, int32_t from, int32_t rule, int32_t to) {
+    const int32_t after = gram_state(d->g);
+    gram_call(d->g, json__space(d, from, JSON_AROUND), rule, after);
+    gram_eps(d->g, json__space(d, after, JSON_AROUND), to);
 }
 
 /* Any JSON value, or any object. False: a limit was reached. */
 static bool json_any(gram *g, int32_t from, bool object, const json_form *f, int32_t to) {
-    json__base b;
-    json__start(&b, g, f);
-    json__whole(&b, from, json__rule(&b, object ? JSON_OBJECT : JSON_VALUE), to);
+    json_rules d = {.g = g, .f = *f};
+    json__whole(&d, from, json__rule(&d, object ? JSON_OBJECT : JSON_VALUE), to);
     return !gram_failed(g);
 }
 
@@ -386,7 +392,7 @@ typedef struct {
     const char   *at;
 } json__object;
 
-typedef struct {
+typedef struct json__node {
     schema_conj         c;
     const schema_shape *shape;
     json__object       *object;                       /* [shape->n_object] */
@@ -395,26 +401,9 @@ typedef struct {
     int32_t             rule;                         /* -1: not made yet */
 } json__node;
 
-typedef struct {
+typedef struct json__use {
     uint32_t user, used;                              /* nodes */
 } json__use;
-
-struct json_rules {
-    json__base  b;
-    schema_doc *s;
-    lang_pool  *langs;
-    err_t      *e;
-    json__node *node;
-    size_t      n_node;
-    hmap        of;                                   /* 1 + conjunction: its node */
-    json__use  *use;
-    size_t      n_use;
-    hmap        part;                                 /* see json__part() */
-    uint32_t   *todo;                                 /* nodes whose rules are to be filled */
-    size_t      n_todo;
-    bool        solved;                               /* json__node.can is final */
-    const lang *decimal;                              /* numbers in one form each; NULL: not made yet */
-};
 
 static bool json__refuse(json_rules *d, const char *at, const char *what) {
     return err_set(d->e, EXIT_INPUT, "%s: %s: %s", schema_path(d->s), at, what);
@@ -479,7 +468,7 @@ static json__member *json__member_add(json__object *o, json__member m) {
 
 /* A further language of keys: in generation the words of a small one are members of their own. */
 static void json__extra_add(json_rules *d, json__object *o, const lang *keys, schema_conj value, uint32_t needs) {
-    const uint64_t n = d->b.f.loose ? UINT64_MAX : lang_count(keys, JSON_WORDS + 1);
+    const uint64_t n = d->f.loose ? UINT64_MAX : lang_count(keys, JSON_WORDS + 1);
     if (n > JSON_WORDS) json__member_add(o, (json__member){.keys = keys, .value = value, .needs = needs});
     for (uint64_t i = 0; n <= JSON_WORDS && i < n; i++) {
         o->word = mem_reserve(o->word, o->n_word, UINT64_MAX, sizeof *o->word);
@@ -938,13 +927,13 @@ static bool json__reach_all(json_rules *d, schema_conj c) {
 static int32_t json__rule_of(json_rules *d, schema_conj c);      /* rules of values call each other */
 
 static void json__value(json_rules *d, int32_t from, schema_conj c, int32_t to) {
-    gram_call(d->b.g, from, json__rule_of(d, c), to);
+    gram_call(d->g, from, json__rule_of(d, c), to);
 }
 
 /* Guards and counts between two states: returns the state after them. */
 static int32_t json__op(json_rules *d, int32_t from, gram_op_kind kind, uint64_t k, uint64_t a, uint64_t b) {
-    const int32_t to = gram_state(d->b.g);
-    gram_op_edge(d->b.g, from, (gram_op){kind, (uint32_t)k, a, b}, to);
+    const int32_t to = gram_state(d->g);
+    gram_op_edge(d->g, from, (gram_op){kind, (uint32_t)k, a, b}, to);
     return to;
 }
 
@@ -953,21 +942,21 @@ static int32_t json__op(json_rules *d, int32_t from, gram_op_kind kind, uint64_t
 static hmap_entry *json__part(json_rules *d, uint64_t of, unsigned kind) { return hmap_add(&d->part, (of << 2 | kind) + 1, 0); }
 
 static int32_t json__string(json_rules *d, const schema_shape *s) {
-    gram *g = d->b.g;
-    if (lang_is_all(s->string)) return json__rule(&d->b, JSON_STRING);
+    gram *g = d->g;
+    if (lang_is_all(s->string)) return json__rule(d, JSON_STRING);
     hmap_entry *en = json__part(d, (uintptr_t)s->string, 0);
     if (en->b) return (int32_t)(en->b - 1);
-    const int32_t rule = gram_rule(g, "string"), end = gram_state(g), from = json__byte(&d->b, gram_begin(g, rule), '"');
+    const int32_t rule = gram_rule(g, "string"), end = gram_state(g), from = json__byte(d, gram_begin(g, rule), '"');
     en->b = (uint64_t)rule + 1;
     gram_byte(g, end, '"', '"', gram_end(g, rule));
-    lang_emit_json(g, from, s->string, d->b.f.loose, false, end);
+    lang_emit_json(g, from, s->string, d->f.loose, false, end);
     return rule;
 }
 
 /* Loose: a number with an exponent is read whole and then compared. */
 static void json__exponents(json_rules *d, int32_t from, const lang *l, int32_t to) {
-    gram   *g = d->b.g;
-    int32_t at = json__exponent(&d->b, json__plain_number(&d->b, json__op(d, from, GRAM_MARK, 0, 0, 0))), end = gram_state(g);
+    gram   *g = d->g;
+    int32_t at = json__exponent(d, json__plain_number(d, json__op(d, from, GRAM_MARK, 0, 0, 0))), end = gram_state(g);
     for (int i = 0; i < JSON_EXPONENT; i++) {
         const int32_t next = gram_state(g);
         gram_byte(g, at, '0', '9', next);
@@ -978,18 +967,18 @@ static void json__exponents(json_rules *d, int32_t from, const lang *l, int32_t 
 }
 
 static int32_t json__number(json_rules *d, const schema_shape *s) {
-    gram *g = d->b.g;
-    if (s->any_number) return json__rule(&d->b, JSON_NUMBER);
+    gram *g = d->g;
+    if (s->any_number) return json__rule(d, JSON_NUMBER);
     hmap_entry *en = json__part(d, (uintptr_t)s->number, 1);
     if (en->b) return (int32_t)(en->b - 1);
     const int32_t rule = gram_rule(g, "number"), from = gram_begin(g, rule), to = gram_end(g, rule);
     en->b = (uint64_t)rule + 1;
     const lang *fractions = lang_and(d->langs, s->number, lang_not(d->langs, num_integer(d->langs, false)));
-    const bool  all = d->b.f.loose || !lang_empty(fractions);
+    const bool  all = d->f.loose || !lang_empty(fractions);
     const lang *plain = all ? s->number : lang_and(d->langs, s->number, num_integer(d->langs, true));
     if (plain) lang_emit(g, from, plain, to);
     else json__over(d, s->at, "the numbers");
-    if (d->b.f.loose) json__exponents(d, from, s->number, to);
+    if (d->f.loose) json__exponents(d, from, s->number, to);
     return rule;
 }
 
@@ -999,8 +988,8 @@ static void json__spelled_unit(json_rules *d, int32_t from, unsigned unit, int32
     static const char *const digits[] = {"00", "11", "22", "33", "44", "55", "66", "77", "88", "99", "aaAA", "bbBB",
                                          "ccCC", "ddDD", "eeEE", "ffFF"};
     for (int i = 3; i >= 0; i--) {
-        const int32_t next = i ? gram_state(d->b.g) : to;
-        json__digits(&d->b, from, digits[unit >> 4 * i & 15], next);
+        const int32_t next = i ? gram_state(d->g) : to;
+        json__digits(d, from, digits[unit >> 4 * i & 15], next);
         from = next;
     }
 }
@@ -1008,29 +997,29 @@ static void json__spelled_unit(json_rules *d, int32_t from, unsigned unit, int32
 /* The rule of what may be after the backslash of an escape of character c. */
 static int32_t json__escape_of(json_rules *d, uint32_t c) {
     static const char letters[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
-    gram             *g = d->b.g;
+    gram             *g = d->g;
     hmap_entry       *en = json__part(d, c, 2);
     if (en->b) return (int32_t)(en->b - 1);
     const int32_t rule = gram_rule(g, "escape"), from = gram_begin(g, rule), to = gram_end(g, rule),
-                  u = json__byte(&d->b, from, 'u'), low = gram_state(g);
+                  u = json__byte(d, from, 'u'), low = gram_state(g);
     const char   *at = c && c < 0x80 ? strchr(means, (char)c) : NULL;
     en->b = (uint64_t)rule + 1;
     if (at) gram_byte(g, from, (uint8_t)letters[at - means], (uint8_t)letters[at - means], to);
     json__spelled_unit(d, u, c < 0x10000 ? c : 0xd800 + ((c - 0x10000) >> 10), c < 0x10000 ? to : low);
     if (c >= 0x10000)
-        json__spelled_unit(d, json__byte(&d->b, json__byte(&d->b, low, '\\'), 'u'), 0xdc00 + ((c - 0x10000) & 0x3ff), to);
+        json__spelled_unit(d, json__byte(d, json__byte(d, low, '\\'), 'u'), 0xdc00 + ((c - 0x10000) & 0x3ff), to);
     return rule;
 }
 
 /* One character of a name: loose in each spelling that JSON allows, else in one. */
 static void json__spelled(json_rules *d, int32_t from, bytes raw, int32_t to) {
     const uint32_t c = utf8_get(raw.p, (int)raw.n);
-    if (d->b.f.loose) gram_call(d->b.g, json__byte(&d->b, from, '\\'), json__escape_of(d, c), to);
-    if (c >= 0x20 && c != '"' && c != '\\') gram_text(d->b.g, from, raw, to);
-    else if (!d->b.f.loose) {
+    if (d->f.loose) gram_call(d->g, json__byte(d, from, '\\'), json__escape_of(d, c), to);
+    if (c >= 0x20 && c != '"' && c != '\\') gram_text(d->g, from, raw, to);
+    else if (!d->f.loose) {
         str text = {0};
         str_json(&text, raw);
-        gram_text(d->b.g, from, (bytes){(const uint8_t *)text.p + 1, text.n - 2}, to);
+        gram_text(d->g, from, (bytes){(const uint8_t *)text.p + 1, text.n - 2}, to);
         str_drop(&text);
     }
 }
@@ -1068,7 +1057,7 @@ typedef struct {
 
 static size_t json__twig_new(json_rules *d, json__tree *t) {
     t->at = mem_reserve(t->at, t->n, UINT64_MAX, sizeof *t->at);
-    t->at[t->n] = (json__twig){.state = gram_state(d->b.g)};
+    t->at[t->n] = (json__twig){.state = gram_state(d->g)};
     return t->n++;
 }
 
@@ -1079,7 +1068,7 @@ static json__tree json__tree_of(json_rules *d, int32_t from, const json__sorted 
     for (size_t i = 0; i < n; i++) longest = max_size(longest, name[i].name.n);
     size_t *path = mem_new(longest + 1, sizeof *path);     /* nodes after the bytes of the name before */
     path[0] = json__twig_new(d, &t);
-    gram_byte(d->b.g, from, '"', '"', t.at[0].state);
+    gram_byte(d->g, from, '"', '"', t.at[0].state);
     for (size_t i = 0; i < n; i++) {
         const bytes one = name[i].name;
         for (size_t at = i ? json__common(one, name[i - 1].name) : 0, len; at < one.n; at += len) {
@@ -1099,22 +1088,22 @@ static json__tree json__tree_of(json_rules *d, int32_t from, const json__sorted 
 static void json__names(json_rules *d, int32_t from, const json__sorted *name, size_t n, const int32_t *key) {
     json__tree t = json__tree_of(d, from, name, n);
     for (size_t i = 0; i < t.n; i++)
-        if (t.at[i].name) gram_byte(d->b.g, t.at[i].state, '"', '"', key[name[t.at[i].name - 1].member]);
+        if (t.at[i].name) gram_byte(d->g, t.at[i].state, '"', '"', key[name[t.at[i].name - 1].member]);
     mem_free(t.at);
 }
 
 /* A name in quotes; returns the state after it. */
 static int32_t json__name(json_rules *d, int32_t from, bytes name) {
-    const int32_t to = gram_state(d->b.g);
+    const int32_t to = gram_state(d->g);
     json__names(d, from, &(json__sorted){name, 0}, 1, &to);
     return to;
 }
 
 /* What is after the beginning of a name and goes on as none of them: a quote or another character. */
 static void json__twig_others(json_rules *d, const json__twig *t, int32_t rest, int32_t to) {
-    gram *g = d->b.g;
+    gram *g = d->g;
     if (!t->name) gram_byte(g, t->state, '"', '"', to);
-    gram_call(g, t->state, json__rule(&d->b, JSON_OTHER), to);
+    gram_call(g, t->state, json__rule(d, JSON_OTHER), to);
     for (unsigned c = 0x20, last; c < 0x80; c = last + 1) {
         last = c;
         if (c == '"' || c == '\\' || (t->child[c >> 6] >> (c & 63) & 1)) continue;
@@ -1128,11 +1117,11 @@ static void json__twig_others(json_rules *d, const json__twig *t, int32_t rest, 
  * that all keys share. */
 static int32_t json__undeclared(json_rules *d, int32_t from, const json__object *o) {
     json__sorted *name = mem_new(o->n_named, sizeof *name);
-    const int32_t to = gram_state(d->b.g), rest = gram_state(d->b.g);
+    const int32_t to = gram_state(d->g), rest = gram_state(d->g);
     for (size_t i = 0; i < o->n_named; i++) name[i].name = o->named[i];
     qsort(name, o->n_named, sizeof *name, json__name_order);
     json__tree tree = json__tree_of(d, from, name, o->n_named);
-    gram_call(d->b.g, rest, json__rule(&d->b, JSON_REST), to);
+    gram_call(d->g, rest, json__rule(d, JSON_REST), to);
     for (size_t i = 0; i < tree.n; i++) json__twig_others(d, &tree.at[i], rest, to);
     mem_free(tree.at), mem_free(name);
     return to;
@@ -1149,14 +1138,14 @@ static bool json__all_but_named(json_rules *d, const json__object *o, const lang
 
 /* A key of a language in quotes; returns the state after it. once: it is none of the earlier ones. */
 static int32_t json__key(json_rules *d, int32_t from, const json__object *o, const lang *keys, bool once) {
-    gram *g = d->b.g;
-    if (!once && !d->b.f.loose && json__all_but_named(d, o, keys)) return json__undeclared(d, from, o);
+    gram *g = d->g;
+    if (!once && !d->f.loose && json__all_but_named(d, o, keys)) return json__undeclared(d, from, o);
     const int32_t to = gram_state(g), end = gram_state(g);
     if (!once && lang_is_all(keys)) {
-        gram_call(g, from, json__rule(&d->b, JSON_STRING), to);
+        gram_call(g, from, json__rule(d, JSON_STRING), to);
         return to;
     }
-    lang_emit_json(g, json__byte(&d->b, from, '"'), keys, d->b.f.loose, once, end);
+    lang_emit_json(g, json__byte(d, from, '"'), keys, d->f.loose, once, end);
     gram_byte(g, end, '"', '"', to);
     return once ? json__op(d, to, GRAM_DISTINCT, 0, 0, 0) : to;
 }
@@ -1219,18 +1208,18 @@ static int32_t json__chain_room(json__chain *x, int32_t from, uint64_t need) {
 
 /* What may be after a member, where member i is the next. */
 static void json__chain_after(json__chain *x, int32_t at, size_t i, int32_t next) {
-    if (!x->need[i]) gram_eps(x->d->b.g, x->low ? json__op(x->d, at, GRAM_WITHIN, 0, x->o->min, UINT64_MAX) : at, x->close);
+    if (!x->need[i]) gram_eps(x->d->g, x->low ? json__op(x->d, at, GRAM_WITHIN, 0, x->o->min, UINT64_MAX) : at, x->close);
     const int32_t comma = x->need[i] ? at : json__chain_room(x, at, 0);
     if ((i < x->o->n_prop || x->extra) && comma >= 0)
-        gram_eps(x->d->b.g, json__space(&x->d->b, json__byte(&x->d->b, comma, ','), JSON_COMMA), next);
+        gram_eps(x->d->g, json__space(x->d, json__byte(x->d, comma, ','), JSON_COMMA), next);
 }
 
 static void json__chain_member(json__chain *x, size_t i, const int32_t *next, const int32_t *after) {
     const json__member *m = &x->o->m[i];
-    gram               *g = x->d->b.g;
+    gram               *g = x->d->g;
     const int32_t       from = m->required ? next[i] : json__chain_room(x, next[i], x->need[i + 1]);
     if (from >= 0)
-        json__value(x->d, json__colon(&x->d->b, json__name(x->d, json__chain_count(x, from, true), m->name)),
+        json__value(x->d, json__colon(x->d, json__name(x->d, json__chain_count(x, from, true), m->name)),
                     m->value, after[i + 1]);
     if (m->required) return;
     const bool enough = !x->low || x->more[i + 1] >= x->o->min;
@@ -1266,8 +1255,8 @@ static void json__chain_blocks(json__chain *x, const int32_t *next, const int32_
     size_t              block = JSON_BLOCK;
     while (block * block < n) block++;
     for (size_t i = 0; i < n; i++) {
-        key[i] = gram_state(d->b.g);
-        json__value(d, json__colon(&d->b, key[i]), o->m[i].value, after[i + 1]);
+        key[i] = gram_state(d->g);
+        json__value(d, json__colon(d, key[i]), o->m[i].value, after[i + 1]);
     }
     for (size_t i = 0; i < n; i++) {
         const size_t most = i % block ? 1 : block < n - i ? block : n - i;
@@ -1276,33 +1265,33 @@ static void json__chain_blocks(json__chain *x, const int32_t *next, const int32_
         const bool required = o->m[i + k - 1].required;
         qsort(name, k, sizeof *name, json__name_order);
         json__names(d, next[i], name, k, key);
-        if (!required) gram_eps(d->b.g, next[i], next[i + most]);
+        if (!required) gram_eps(d->g, next[i], next[i + most]);
     }
     mem_free(name), mem_free(key);
 }
 
 static void json__chain_build(json__chain *x, int32_t from) {
     json_rules   *d = x->d;
-    gram         *g = d->b.g;
+    gram         *g = d->g;
     const size_t  n = x->o->n_prop;
     int32_t      *next = mem_new(n + 1, sizeof *next), *after = mem_new(n + 1, sizeof *after);
-    const int32_t open = json__byte(&d->b, from, '{');
+    const int32_t open = json__byte(d, from, '{');
     for (size_t i = 0; i <= n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
-    gram_eps(g, json__space(&d->b, open, JSON_OPENED), next[0]);
+    gram_eps(g, json__space(d, open, JSON_OPENED), next[0]);
     if (!x->o->min && !x->need[0]) gram_byte(g, open, '}', '}', x->end);
-    json__closing(&d->b, x->close, '}', x->end);
+    json__closing(d, x->close, '}', x->end);
     if (!x->low && !x->high) json__chain_blocks(x, next, after);
     else
         for (size_t i = 0; i < n; i++) json__chain_member(x, i, next, after);
     for (size_t i = n ? 1 : 0; i <= n; i++) json__chain_after(x, after[i], i, next[i]);
     const int32_t room = json__chain_room(x, next[n], 0), key = room < 0 ? -1 : json__chain_count(x, room, x->once);
     for (size_t i = n; i < x->o->n && key >= 0; i++)
-        json__value(d, json__colon(&d->b, json__key(d, key, x->o, x->o->m[i].keys, x->once)), x->o->m[i].value, after[n]);
+        json__value(d, json__colon(d, json__key(d, key, x->o, x->o->m[i].keys, x->once)), x->o->m[i].value, after[n]);
     mem_free(next), mem_free(after);
 }
 
 static bool json__object_chain(json_rules *d, json__object *o, int32_t from, int32_t to) {
-    json__chain x = {.d = d, .o = o, .close = gram_state(d->b.g), .end = to,
+    json__chain x = {.d = d, .o = o, .close = gram_state(d->g), .end = to,
                      .more = mem_new(o->n_prop + 1, sizeof *x.more), .need = mem_new(o->n_prop + 1, sizeof *x.need)};
     const bool  held = json__chain_counts(&x);
     if (held) json__chain_build(&x, from);
@@ -1333,32 +1322,32 @@ static void json__grid_members(json_rules *d, const json__object *o, const json_
                                const int32_t *next, const int32_t *after) {
     for (size_t i = 0; i < o->n_prop; i++) {
         const int32_t at = next[i * g->size + v];
-        json__grid_value(d, o, &o->m[i], g, v, json__colon(&d->b, json__name(d, at, o->m[i].name)), after + (i + 1) * g->size);
-        if (!o->m[i].required) gram_eps(d->b.g, at, next[(i + 1) * g->size + v]);
+        json__grid_value(d, o, &o->m[i], g, v, json__colon(d, json__name(d, at, o->m[i].name)), after + (i + 1) * g->size);
+        if (!o->m[i].required) gram_eps(d->g, at, next[(i + 1) * g->size + v]);
     }
     for (size_t i = o->n_prop; i < o->n; i++)
         json__grid_value(d, o, &o->m[i], g, v,
-                         json__colon(&d->b, json__key(d, next[o->n_prop * g->size + v], o, o->m[i].keys, once)),
+                         json__colon(d, json__key(d, next[o->n_prop * g->size + v], o, o->m[i].keys, once)),
                          after + o->n_prop * g->size);
 }
 
 static bool json__object_grid_build(json_rules *d, const json__object *o, int32_t from, int32_t to) {
-    gram            *g = d->b.g;
+    gram            *g = d->g;
     const json__grid grid = json__object_grid(o);
     const size_t     n = (o->n_prop + 1) * grid.size;
     const bool       extra = o->n > o->n_prop, once = extra && json__object_least(o, json__required(o, 0));
     if (grid.size > JSON_GRID || n > JSON_GRID) return json__over(d, o->at, "the members that are counted");
     if (once && !json__keys_endless(o)) return json__refuse(d, o->at, JSON_NOT_APART);
     int32_t      *next = mem_new(n, sizeof *next), *after = mem_new(n, sizeof *after);
-    const int32_t open = json__byte(&d->b, from, '{'), close = gram_state(g);
+    const int32_t open = json__byte(d, from, '{'), close = gram_state(g);
     for (size_t i = 0; i < n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
-    gram_eps(g, json__space(&d->b, open, JSON_OPENED), next[0]);
-    json__closing(&d->b, close, '}', to);
+    gram_eps(g, json__space(d, open, JSON_OPENED), next[0]);
+    json__closing(d, close, '}', to);
     if (json__grid_done(&grid, 0) && !json__required(o, 0)) gram_byte(g, open, '}', '}', to);
     for (size_t v = 0; v < grid.size; v++) json__grid_members(d, o, &grid, v, once, next, after);
     for (size_t i = 0; i < n; i++) {
         if (json__grid_done(&grid, i % grid.size) && !json__required(o, i / grid.size)) gram_eps(g, after[i], close);
-        gram_eps(g, json__space(&d->b, json__byte(&d->b, after[i], ','), JSON_COMMA), next[i]);
+        gram_eps(g, json__space(d, json__byte(d, after[i], ','), JSON_COMMA), next[i]);
     }
     mem_free(next), mem_free(after);
     return true;
@@ -1389,7 +1378,7 @@ static int32_t json__within(json_rules *d, int32_t from, uint64_t k, uint64_t a,
 
 static bool json__any_counts(json__any *x) {
     const json__object *o = x->o;
-    const bool          loose = x->d->b.f.loose, extra = o->n > o->n_prop, low = o->min > x->required,
+    const bool          loose = x->d->f.loose, extra = o->n > o->n_prop, low = o->min > x->required,
                         high = o->max < o->n_prop || (extra && o->max != UINT64_MAX);
     x->words = (o->n_prop + JSON_WORD_BITS - 1) / JSON_WORD_BITS;
     x->once = !loose && low && o->min > 1 && json__keys_endless(o);
@@ -1413,9 +1402,9 @@ static int32_t json__any_counted(json__any *x, int32_t from, bool required, bool
 static void json__any_value(json__any *x, const json__member *m, int32_t from) {
     json__way    way[JSON_WAYS];
     const size_t n = json__ways(x->d, m->value, x->o->need, m->needs, way);
-    from = json__colon(&x->d->b, from);
+    from = json__colon(x->d, from);
     for (size_t i = 0; i < n; i++) {
-        int32_t at = way[i].counts ? gram_state(x->d->b.g) : x->after;
+        int32_t at = way[i].counts ? gram_state(x->d->g) : x->after;
         json__value(x->d, from, way[i].value, at);
         for (size_t j = 0; j < x->o->n_need; j++) {
             const json__need *need = &x->o->need[j];
@@ -1423,7 +1412,7 @@ static void json__any_value(json__any *x, const json__member *m, int32_t from) {
             if (need->max != UINT64_MAX) at = json__within(x->d, at, x->need[j], 0, need->max - 1);
             at = json__count(x->d, at, x->need[j], need->max == UINT64_MAX ? need->min : need->max);
         }
-        if (way[i].counts) gram_eps(x->d->b.g, at, x->after);
+        if (way[i].counts) gram_eps(x->d->g, at, x->after);
     }
 }
 
@@ -1438,12 +1427,12 @@ static void json__any_declared(json__any *x, int32_t from, bool required) {
     for (size_t i = 0; i < o->n_prop; i++) {
         const json__member *m = &o->m[i];
         if (m->required != required) continue;
-        key[i] = gram_state(x->d->b.g);
+        key[i] = gram_state(x->d->g);
         name[n++] = (json__sorted){m->name, (uint32_t)i};
-        if (!x->d->b.f.loose) json__names(x->d, json__op(x->d, from, GRAM_LACKS, 0, bit, 0), &name[n - 1], 1, key);
+        if (!x->d->f.loose) json__names(x->d, json__op(x->d, from, GRAM_LACKS, 0, bit, 0), &name[n - 1], 1, key);
         json__any_value(x, m, json__any_counted(x, json__op(x->d, key[i], GRAM_TAKE, 0, bit++, 0), required, true));
     }
-    if (x->d->b.f.loose && n) {
+    if (x->d->f.loose && n) {
         qsort(name, n, sizeof *name, json__name_order);
         json__names(x->d, from, name, n, key);
     }
@@ -1458,27 +1447,27 @@ static void json__any_members(json__any *x) {
     if (other >= 0) json__any_declared(x, other, false);
     for (size_t i = o->n_prop; i < o->n && other >= 0; i++)
         json__any_value(x, &o->m[i], json__any_counted(x, json__key(x->d, other, o, o->m[i].keys, x->once), false,
-                                                       x->once || x->d->b.f.loose || o->min <= 1));
+                                                       x->once || x->d->f.loose || o->min <= 1));
 }
 
 /* After a member: a comma where another one may come, the bracket where all is there. */
 static void json__any_after(json__any *x, int32_t to) {
     const json__object *o = x->o;
     json_rules          *d = x->d;
-    const int32_t       at = json__space(&d->b, x->after, JSON_BEFORE);
+    const int32_t       at = json__space(d, x->after, JSON_BEFORE);
     const uint64_t      most = o->n > o->n_prop || o->max < o->n_prop ? o->max : o->n_prop;
     if (most)
-        gram_eps(d->b.g, json__space(&d->b, json__byte(&d->b, json__within(d, at, x->room, 0, most - 1), ','),
+        gram_eps(d->g, json__space(d, json__byte(d, json__within(d, at, x->room, 0, most - 1), ','),
                                      JSON_COMMA), x->next);
     int32_t close = x->required ? json__op(d, at, GRAM_HAS, 0, 0, x->required - 1) : at;
     close = json__within(d, close, x->low, o->min, UINT64_MAX);
     for (size_t j = 0; j < o->n_need; j++)
         if (o->need[j].min) close = json__within(d, close, x->need[j], o->need[j].min, UINT64_MAX);
-    json__closing(&d->b, close, '}', to);
+    json__closing(d, close, '}', to);
 }
 
 static bool json__object_any(json_rules *d, const json__object *o, int32_t from, int32_t to) {
-    gram     *g = d->b.g;
+    gram     *g = d->g;
     json__any x = {.d = d, .o = o, .required = json__required(o, 0), .next = gram_state(g), .after = gram_state(g)};
     bool      least = o->min || x.required;
     if (!json__any_counts(&x)) return false;
@@ -1489,9 +1478,9 @@ static bool json__object_any(json_rules *d, const json__object *o, int32_t from,
         gram_op_edge(g, end, (gram_op){GRAM_CHECK, (uint32_t)x.mark - 1, JSON_KEYS, 0}, to);
         to = end;
     }
-    const int32_t open = json__byte(&d->b, from, '{'), first = json__space(&d->b, open, JSON_OPENED);
+    const int32_t open = json__byte(d, from, '{'), first = json__space(d, open, JSON_OPENED);
     gram_eps(g, first, x.next);
-    if (!least) gram_byte(g, d->b.f.loose ? first : open, '}', '}', to);
+    if (!least) gram_byte(g, d->f.loose ? first : open, '}', '}', to);
     json__any_members(&x);
     json__any_after(&x, to);
     return true;
@@ -1503,15 +1492,15 @@ static bool json__object_any(json_rules *d, const json__object *o, int32_t from,
  * tuple of counts. */
 static bool json__array_grid(json_rules *d, const schema_array *a, const json__need *need, const json__grid *grid,
                              uint64_t last, int32_t from, int32_t to) {
-    gram         *g = d->b.g;
+    gram         *g = d->g;
     const size_t  size = grid->size, n = (last + 1) * size;
     int32_t      *next = mem_new(n, sizeof *next), *after = mem_new(n, sizeof *after);
-    const int32_t open = json__byte(&d->b, from, '['), first = json__space(&d->b, open, JSON_OPENED), close = gram_state(g);
+    const int32_t open = json__byte(d, from, '['), first = json__space(d, open, JSON_OPENED), close = gram_state(g);
     json__way     way[JSON_WAYS];
     for (size_t i = 0; i < n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
     gram_eps(g, first, next[0]);
-    if (!a->min && json__grid_done(grid, 0)) gram_byte(g, d->b.f.loose ? first : open, ']', ']', to);
-    json__closing(&d->b, close, ']', to);
+    if (!a->min && json__grid_done(grid, 0)) gram_byte(g, d->f.loose ? first : open, ']', ']', to);
+    json__closing(d, close, ']', to);
     for (uint64_t i = 0; i <= last && i < a->max; i++) {
         const uint64_t then = i < last ? i + 1 : last;
         const size_t   n_way = json__ways(d, json__item_at(a, i), need, json__needs_at(need, grid->n, i), way);
@@ -1523,9 +1512,9 @@ static bool json__array_grid(json_rules *d, const schema_array *a, const json__n
             }
     }
     for (size_t i = size; i < n; i++) {
-        const int32_t at = json__space(&d->b, after[i], JSON_BEFORE);
+        const int32_t at = json__space(d, after[i], JSON_BEFORE);
         if (i / size >= a->min && json__grid_done(grid, i % size)) gram_eps(g, at, close);
-        if (i / size < a->max) gram_eps(g, json__space(&d->b, json__byte(&d->b, at, ','), JSON_COMMA), next[i]);
+        if (i / size < a->max) gram_eps(g, json__space(d, json__byte(d, at, ','), JSON_COMMA), next[i]);
     }
     mem_free(next), mem_free(after);
     return true;
@@ -1536,7 +1525,7 @@ static bool json__array_grid(json_rules *d, const schema_array *a, const json__n
 static void json__loop_item(json_rules *d, const json__loop *l, const json__way *w, int32_t from, int32_t after) {
     const bool     others = l->c_min && l->max != UINT64_MAX;
     const uint64_t most = l->max == UINT64_MAX ? l->min : l->max, c_most = l->c_max == UINT64_MAX ? l->c_min : l->c_max;
-    const int32_t  end = gram_state(d->b.g);
+    const int32_t  end = gram_state(d->g);
     if (w->counts && l->c_max != UINT64_MAX) from = json__op(d, from, GRAM_WITHIN, 1, 0, l->c_max - 1);
     if (!w->counts && others && l->max <= l->c_min) return;
     if (!w->counts && others) from = json__op(d, from, GRAM_WITHIN, 2, 0, l->max - l->c_min - 1);
@@ -1544,34 +1533,34 @@ static void json__loop_item(json_rules *d, const json__loop *l, const json__way 
     int32_t at = most ? json__op(d, end, GRAM_ADD, 0, 1, most) : end;
     if (w->counts && c_most) at = json__op(d, at, GRAM_ADD, 1, 1, c_most);
     if (!w->counts && others) at = json__op(d, at, GRAM_ADD, 2, 1, l->max);
-    gram_eps(d->b.g, at, after);
+    gram_eps(d->g, at, after);
 }
 
 /* After an item: the bracket and the comma. Negative: they may not come. */
 static void json__array_after(json_rules *d, int32_t close_at, int32_t close, int32_t comma_at, int32_t next) {
-    if (close_at >= 0) gram_eps(d->b.g, close_at, close);
-    if (comma_at >= 0) gram_eps(d->b.g, json__space(&d->b, json__byte(&d->b, comma_at, ','), JSON_COMMA), next);
+    if (close_at >= 0) gram_eps(d->g, close_at, close);
+    if (comma_at >= 0) gram_eps(d->g, json__space(d, json__byte(d, comma_at, ','), JSON_COMMA), next);
 }
 
 static bool json__array_loop(json_rules *d, const schema_array *a, const json__loop *l, int32_t from, int32_t to) {
-    gram         *g = d->b.g;
-    const int32_t open = json__byte(&d->b, from, '['), first = json__space(&d->b, open, JSON_OPENED),
+    gram         *g = d->g;
+    const int32_t open = json__byte(d, from, '['), first = json__space(d, open, JSON_OPENED),
                   close = gram_state(g), next = gram_state(g), after = gram_state(g);
     const bool    ends = !l->min && !l->c_min, goes_on = l->max > 0;
     int32_t       at = first;
-    json__closing(&d->b, close, ']', to);
-    if (!a->min && !l->c_min) gram_byte(g, d->b.f.loose ? first : open, ']', ']', to);
+    json__closing(d, close, ']', to);
+    if (!a->min && !l->c_min) gram_byte(g, d->f.loose ? first : open, ']', ']', to);
     for (uint64_t i = 0; i < l->k; i++) {
         const int32_t end = gram_state(g), item = gram_state(g);
         json__value(d, at, json__item_at(a, i), end);
-        const int32_t spaced = json__space(&d->b, end, JSON_BEFORE);
+        const int32_t spaced = json__space(d, end, JSON_BEFORE);
         json__array_after(d, (i + 1 < l->k ? i + 1 >= a->min && !l->c_min : ends) ? spaced : -1, close,
                           i + 1 < l->k || goes_on ? spaced : -1, item);
         at = item;
     }
     gram_eps(g, at, next);
     for (size_t i = 0; i < l->n_way; i++) json__loop_item(d, l, &l->way[i], next, after);
-    at = json__space(&d->b, after, JSON_BEFORE);
+    at = json__space(d, after, JSON_BEFORE);
     const int32_t enough = l->min > 1 ? json__op(d, at, GRAM_WITHIN, 0, l->min, UINT64_MAX) : at;
     const int32_t comma = l->max == UINT64_MAX ? at : l->max > 1 ? json__op(d, at, GRAM_WITHIN, 0, 0, l->max - 1) : -1;
     json__array_after(d, l->c_min ? json__op(d, enough, GRAM_WITHIN, 1, l->c_min, UINT64_MAX) : enough, close, comma, next);
@@ -1589,17 +1578,17 @@ typedef struct {
 } json__unique;
 
 static void json__unique_texts(json__unique *x, const lang *l, bool quoted) {
-    gram *g = x->d->b.g;
+    gram *g = x->d->g;
     if (!l) return;
     const int32_t from = quoted ? gram_state(g) : x->next, end = gram_state(g);
     if (quoted) gram_byte_op(g, x->next, '"', '"', (gram_op){GRAM_APPEND, 0, 0, 0}, from);
     lang_emit_json(g, from, l, false, true, end);
-    const int32_t once = json__op(x->d, quoted ? json__byte(&x->d->b, end, '"') : end, GRAM_DISTINCT, 0, 0, 0);
+    const int32_t once = json__op(x->d, quoted ? json__byte(x->d, end, '"') : end, GRAM_DISTINCT, 0, 0, 0);
     gram_eps(g, json__count(x->d, once, x->n, x->max == UINT64_MAX ? x->min : x->max), x->after);
 }
 
 static void json__unique_items(json__unique *x) {
-    gram *g = x->d->b.g;
+    gram *g = x->d->g;
     for (size_t i = 0; i < x->v.n; i++) {
         const int32_t end = gram_state(g);
         gram_text(g, json__op(x->d, x->next, GRAM_LACKS, 0, i, 0), str_bytes(&x->v.text[i]), end);
@@ -1611,7 +1600,7 @@ static void json__unique_items(json__unique *x) {
 }
 
 static bool json__array_unique(json_rules *d, const schema_array *a, int32_t from, int32_t to) {
-    gram        *g = d->b.g;
+    gram        *g = d->g;
     const bool   plain = !a->n_prefix && !a->n_contains && a->rest != SCHEMA_TRUE && a->rest != SCHEMA_FALSE;
     json__unique x = {.d = d, .min = a->min, .max = a->max, .next = gram_state(g), .after = gram_state(g)};
     if (plain) x.v = json__values_of(d, d->node[json__node_of(d, a->rest)].shape);
@@ -1622,10 +1611,10 @@ static bool json__array_unique(json_rules *d, const schema_array *a, int32_t fro
     }
     if (!x.v.string && !x.v.number && x.v.n < x.max) x.max = x.v.n;
     if (x.max != UINT64_MAX || x.min > 1) x.n = (x.v.n + JSON_WORD_BITS - 1) / JSON_WORD_BITS + 1;
-    const int32_t open = json__byte(&d->b, from, '['), close = gram_state(g);
+    const int32_t open = json__byte(d, from, '['), close = gram_state(g);
     if (!x.min) gram_byte(g, open, ']', ']', to);
-    gram_eps(g, json__space(&d->b, open, JSON_OPENED), x.next);
-    json__closing(&d->b, close, ']', to);
+    gram_eps(g, json__space(d, open, JSON_OPENED), x.next);
+    json__closing(d, close, ']', to);
     json__unique_items(&x);
     const int32_t comma = x.max == UINT64_MAX ? x.after : x.max > 1 ? json__within(d, x.after, x.n, 0, x.max - 1) : -1;
     json__array_after(d, x.min > 1 ? json__within(d, x.after, x.n, x.min, UINT64_MAX) : x.after, close, comma, x.next);
@@ -1649,9 +1638,9 @@ static bool json__arrays(json_rules *d, const schema_array *a, int32_t from, int
     const bool differ = a->unique && a->max > 1;
     if (!json__array_can(d, a)) return true;
     if (!differ) return json__array_items(d, a, from, to);
-    if (!d->b.f.loose) return json__array_unique(d, a, from, to);
-    const int32_t end = gram_state(d->b.g);
-    gram_op_edge(d->b.g, end, (gram_op){GRAM_CHECK, JSON_MARK, JSON_UNIQUE, 0}, to);
+    if (!d->f.loose) return json__array_unique(d, a, from, to);
+    const int32_t end = gram_state(d->g);
+    gram_op_edge(d->g, end, (gram_op){GRAM_CHECK, JSON_MARK, JSON_UNIQUE, 0}, to);
     return json__array_items(d, a, json__op(d, from, GRAM_MARK, JSON_MARK, 0, 0), end);
 }
 
@@ -1659,7 +1648,7 @@ static bool json__arrays(json_rules *d, const schema_array *a, int32_t from, int
 
 static bool json__objects(json_rules *d, json__object *o, int32_t from, int32_t to) {
     if (!json__object_live(d, o)) return true;
-    if (d->b.f.loose || (d->b.f.order == 1 && !o->n_need)) return json__object_any(d, o, from, to);
+    if (d->f.loose || (d->f.order == 1 && !o->n_need)) return json__object_any(d, o, from, to);
     return o->n_need ? json__object_grid_build(d, o, from, to) : json__object_chain(d, o, from, to);
 }
 
@@ -1680,27 +1669,27 @@ static int32_t json__known(json_rules *d, const schema_shape *s) {
     const bool objects = s->n_object == 1 && json__any_object(&s->object[0]);
     if (types == 1 && s->string) return json__string(d, s);
     if (types == 1 && numbers) return json__number(d, s);
-    if (types == 1 && arrays) return json__rule(&d->b, JSON_ARRAY);
-    if (types == 1 && objects) return json__rule(&d->b, JSON_OBJECT);
+    if (types == 1 && arrays) return json__rule(d, JSON_ARRAY);
+    if (types == 1 && objects) return json__rule(d, JSON_OBJECT);
     const bool all = s->null && s->no && s->yes && lang_is_all(s->string) && s->any_number && arrays && objects;
-    return all ? json__rule(&d->b, JSON_VALUE) : -1;
+    return all ? json__rule(d, JSON_VALUE) : -1;
 }
 
 /* The rule of a conjunction that has values. What is new is filled later. */
 static int32_t json__rule_of(json_rules *d, schema_conj c) {
-    if (c == SCHEMA_TRUE) return json__rule(&d->b, JSON_VALUE);
-    if (c == SCHEMA_FALSE) return json__rule(&d->b, JSON_NOTHING);
+    if (c == SCHEMA_TRUE) return json__rule(d, JSON_VALUE);
+    if (c == SCHEMA_FALSE) return json__rule(d, JSON_NOTHING);
     const uint32_t at = json__node_of(d, c);
     if (d->node[at].rule >= 0) return d->node[at].rule;
     const int32_t known = json__known(d, d->node[at].shape);
     if (known >= 0) return d->node[at].rule = known;
     d->todo = mem_reserve(d->todo, d->n_todo, UINT64_MAX, sizeof *d->todo);
     d->todo[d->n_todo++] = at;
-    return d->node[at].rule = gram_rule(d->b.g, d->node[at].shape->at);
+    return d->node[at].rule = gram_rule(d->g, d->node[at].shape->at);
 }
 
 static bool json__fill(json_rules *d, uint32_t at) {
-    gram               *g = d->b.g;
+    gram               *g = d->g;
     const schema_shape *s = d->node[at].shape;
     const int32_t       from = gram_begin(g, d->node[at].rule), to = gram_end(g, d->node[at].rule);
     if (s->null) gram_text(g, from, bytes_of("null"), to);
@@ -1719,9 +1708,7 @@ static bool json__fill(json_rules *d, uint32_t at) {
  * the automaton is used. */
 static json_rules *json_rules_new(gram *g, schema_doc *s, const json_form *f) {
     json_rules *d = mem_new(1, sizeof *d);
-    json__start(&d->b, g, f);
-    d->s = s;
-    d->langs = schema_pool(s);
+    *d = (json_rules){.g = g, .f = *f, .s = s, .langs = schema_pool(s)};
     hmap_init(&d->of, 0);
     hmap_init(&d->part, 0);
     if (f->loose) gram_checks(g, json__check, NULL);
@@ -1745,8 +1732,8 @@ static bool json_rules_value(json_rules *d, int32_t from, schema_conj c, int32_t
     d->e = e;
     if (!json__reach_all(d, c)) return false;
     if (!json__can(d, c)) return json__refuse(d, "#", "nothing satisfies the schema");
-    json__whole(&d->b, from, json__rule_of(d, c), to);
-    while (d->n_todo && !gram_failed(d->b.g) && !e->code)
+    json__whole(d, from, json__rule_of(d, c), to);
+    while (d->n_todo && !gram_failed(d->g) && !e->code)
         if (!json__fill(d, d->todo[--d->n_todo])) return false;
     if (lang_over(d->langs)) json__over(d, "#", "the languages of strings and numbers");
     return !e->code;

@@ -1944,8 +1944,8 @@ static bool schema__gen_covers(const schema_doc *s, const schema__gen *g, int32_
     return (!g->keys || lang_has(g->keys, s->name[name])) && !(g->but && schema__has_name(g->but, name));
 }
 
-/* Begins a set of names. */
-static void schema__seen_begin(schema_doc *s) {
+/* Begins a set of names: the keys of a. */
+static void schema__seen_begin(schema_doc *s, const schema__alt *a) {
     if (s->cap_seen < s->n_name) {
         s->cap_seen = s->n_name + 64;
         s->seen = val_alloc(&s->env, s->cap_seen, sizeof *s->seen);
@@ -1953,10 +1953,11 @@ static void schema__seen_begin(schema_doc *s) {
         s->n_seen = 0;
     }
     s->n_seen++;
+    for (size_t i = 0; i < a->n_key; i++) s->seen[a->key[i].name] = s->n_seen, s->place[a->key[i].name] = (uint32_t)i;
 }
 
 static void schema__merge_keys(schema_doc *s, schema__alt *r, const schema__alt *a, const schema__alt *b) {
-    schema__seen_begin(s);
+    schema__seen_begin(s, r);
     r->key = val_alloc(&s->env, (uint64_t)a->n_key + b->n_key, sizeof *r->key);
     for (size_t i = 0; i < a->n_key + b->n_key; i++) {
         const schema__key k = i < a->n_key ? a->key[i] : b->key[i - a->n_key];
@@ -2178,8 +2179,7 @@ static bool schema__alt_within(schema_doc *s, const schema__alt *a, const schema
         while (k < a->n_some && !schema__some_equal(&a->some[k], &b->some[i])) k++;
         if (k == a->n_some) return false;
     }
-    schema__seen_begin(s);
-    for (size_t i = 0; i < a->n_key; i++) s->seen[a->key[i].name] = s->n_seen, s->place[a->key[i].name] = (uint32_t)i;
+    schema__seen_begin(s, a);
     for (size_t i = 0; i < b->n_key; i++) {
         const schema__key *y = &b->key[i];
         const bool         there = s->seen[y->name] == s->n_seen;
@@ -2236,8 +2236,7 @@ static bool schema__keys_apart(schema_doc *s, const schema__alt *a, const schema
 /* Whether an alternative plainly has no value in common with those of a list. */
 static bool schema__alt_apart(schema_doc *s, const schema__alt *a, const schema__alts *l, bool arr) {
     for (size_t i = 0; i < l->n; i++) {
-        schema__seen_begin(s);
-        for (size_t k = 0; k < a->n_key; k++) s->seen[a->key[k].name] = s->n_seen, s->place[a->key[k].name] = (uint32_t)k;
+        schema__seen_begin(s, a);
         if (!schema__keys_apart(s, a, l->at[i]) && schema__alt_and(s, a, l->at[i], arr)) return false;
     }
     return true;
@@ -2701,19 +2700,13 @@ static schema__alts schema__alts_lit(schema_doc *s, int32_t lit, bool arr) {
 
 /* --- shapes --- */
 
-/* A part of the keys that are not declared. */
-typedef struct {
-    const lang *keys;
-    schema_conj value;
-} schema__cell;
-
 /* Splits the cells by one language of keys: what is in it has its value, too. */
-static size_t schema__cells_split(schema_doc *s, schema__cell *cell, size_t n, const schema__gen *g, schema__cell *out) {
+static size_t schema__cells_split(schema_doc *s, schema_extra *cell, size_t n, const schema__gen *g, schema_extra *out) {
     size_t            m = 0;
     const lang *const keys = g->keys ? g->keys : s->all, *const others = schema__lang_not(s, keys);
     for (size_t i = 0; i < n; i++) {
-        const schema__cell in = {schema__lang_and(s, cell[i].keys, keys), schema__conj_and(s, cell[i].value, g->value)};
-        const schema__cell off = {schema__lang_and(s, cell[i].keys, others), cell[i].value};
+        const schema_extra in = {schema__lang_and(s, cell[i].keys, keys), schema__conj_and(s, cell[i].value, g->value)};
+        const schema_extra off = {schema__lang_and(s, cell[i].keys, others), cell[i].value};
         if (in.keys != s->none && !schema__barren(s, in.value)) out[m++] = in;
         if (off.keys != s->none) out[m++] = off;
     }
@@ -2723,11 +2716,11 @@ static size_t schema__cells_split(schema_doc *s, schema__cell *cell, size_t n, c
 /* The languages of keys that are not declared, disjoint, with their values. Names of `but` are declared, so they do
  * not count here. */
 static void schema__shape_extra(schema_doc *s, const schema__alt *a, schema_object *o) {
-    schema__cell *cell = val_alloc(&s->env, 1, sizeof *cell);
+    schema_extra *cell = val_alloc(&s->env, 1, sizeof *cell);
     size_t        n = 1;
-    cell[0] = (schema__cell){s->all, SCHEMA_TRUE};
+    cell[0] = (schema_extra){s->all, SCHEMA_TRUE};
     for (size_t i = 0; i < a->n_gen && n; i++) {
-        schema__cell *out = val_alloc(&s->env, 2 * n, sizeof *out);
+        schema_extra *out = val_alloc(&s->env, 2 * n, sizeof *out);
         n = schema__cells_split(s, cell, n, &a->gen[i], out);
         cell = out;
         val_step(&s->env, n);
