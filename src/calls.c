@@ -681,13 +681,6 @@ static void calls__typed(bytes raw, int type, str *out) {
     str_json_exact(out, raw);
 }
 
-/* Removes `lead` and `tail` where the value has them. */
-static bytes calls__strip(bytes v, bytes lead, bytes tail) {
-    if (bytes_begins(v, lead)) v = bytes_slice(v, lead.n, v.n);
-    if (bytes_ends(v, tail)) v.n -= tail.n;
-    return v;
-}
-
 static bool calls__parameters(calls_cur *c, const calls_row *r, val schema, bytes tail, size_t *at, str *out,
                               int deep);             /* parameters hold parameters */
 
@@ -723,7 +716,11 @@ static bytes calls__cdata(bytes v) {
 }
 
 static void calls__value(calls_cur *c, const calls_row *r, val schema, bytes raw, const bool *is_string, str *out, int deep) {
-    const bytes v = calls__cdata(calls__strip(raw, str_bytes(&c->f->value_lead), str_bytes(&c->f->value_tail)));
+    const bytes lead = str_bytes(&c->f->value_lead), tail = str_bytes(&c->f->value_tail);
+    bytes       v = raw;
+    if (bytes_begins(v, lead)) v = bytes_slice(v, lead.n, v.n);
+    if (bytes_ends(v, tail)) v.n -= tail.n;
+    v = calls__cdata(v);
     if ((r->flags & CALLS_NEST) && calls__nested(c, r, schema, v, out, deep)) return;
     calls__typed(v, is_string ? *is_string ? CALLS_STRING : CALLS_ANY : calls__type(schema), out);
 }
@@ -1142,17 +1139,13 @@ static bytes calls__opening(const calls_form *f) {
     return bytes_trim((bytes){(const uint8_t *)s, strcspn(s, "%")});
 }
 
-static void calls__marks_of(const char *pattern, str *out) {
-    char slot = 1;
-    while (slot) str_cat(out, calls__segment(&pattern, &slot));
-}
-
 /* All texts that the form's calls are written with, one after the other, for a search of control tokens. */
 static void calls_marks(const calls_form *f, str *out) {
     for (int i = 0; i < f->n_rows; i++) {
         const calls_row *r = &f->row[i];
         const char      *parts[] = {r->lead, r->open, r->call, r->param, r->sep, r->close};
-        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) calls__marks_of(parts[k], out);
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            for (char slot = 1; slot;) str_cat(out, calls__segment(&parts[k], &slot));
     }
 }
 
@@ -1282,7 +1275,7 @@ typedef struct {
     int32_t           blanks;                         /* a rule: constrain_blanks() */
     int32_t           from;                           /* where the answer begins */
     int32_t           over;                           /* where it ends */
-    str               begin;                          /* what is before it, without white space */
+    str               begin;                          /* what is before it, as calls_begin() writes it, without white space */
     bool              begun;                          /* the state after `begin` was found */
 } calls__builder;
 
@@ -1666,17 +1659,7 @@ static calls__object_parts calls__parts(const calls_form *f) {
     return o;
 }
 
-/* The object of a call up to the name, in which the pen then is. */
-static void calls__open_object(calls__builder *b, calls__pen *p) {
-    const calls__object_parts o = calls__parts(b->f);
-    calls__put_json(b, p, o.before);
-    calls__may_begin(b, p);
-    if (!o.inner.n) return;
-    calls__put_id(b, p);
-    calls__put_json(b, p, o.inner);
-}
-
-/* The rest of it. */
+/* The object of a call from the name on. */
 static bool calls__close_object(calls__builder *b, calls__tool_held *t, calls__pen *p) {
     const calls__object_parts o = calls__parts(b->f);
     calls__put_json(b, p, str_bytes(&t->quoted));
@@ -1764,8 +1747,9 @@ static bool calls__put_named(calls__builder *b, calls__walk w, calls__tool_held 
 
 /* A call of any tool. The pen knows what is before it. */
 static bool calls__put_call(calls__builder *b, calls__pen *p, int32_t to) {
-    calls__walk w = calls__walk_next((calls__walk){.s = b->row->call});
-    bool        ok = true;
+    const calls__object_parts o = calls__parts(b->f);
+    calls__walk               w = calls__walk_next((calls__walk){.s = b->row->call});
+    bool                      ok = true;
     calls__put_lit(b, p, w.lit);
     if (!calls__by_name(b->row)) calls__add_trigger(b, p);
     while (w.slot != 'n' && w.slot != 'o') {
@@ -1773,8 +1757,12 @@ static bool calls__put_call(calls__builder *b, calls__pen *p, int32_t to) {
         w = calls__put_plain(b, p, w, false);
         calls__put_lit(b, p, w.lit);
     }
-    if (w.slot == 'o') calls__open_object(b, p);
-    else calls__may_begin(b, p);
+    if (w.slot == 'o') calls__put_json(b, p, o.before);
+    calls__may_begin(b, p);
+    if (w.slot == 'o' && o.inner.n) {
+        calls__put_id(b, p);
+        calls__put_json(b, p, o.inner);
+    }
     for (size_t i = 0; ok && i < b->n_tools; i++) {
         calls__pen one = *p;
         ok = calls__put_named(b, w, &b->tool[i], &one, to);
@@ -2007,15 +1995,6 @@ static bool calls__add_tools(calls__builder *b) {
     return ok;
 }
 
-/* What is before the answer, as calls_begin() writes it, without its white space. */
-static void calls__begin_ink(calls__builder *b) {
-    jinja_text text = {0};
-    if (b->w->required) calls_begin(b->f, b->w->only, &text);
-    for (size_t i = 0; i < text.text.n; i++)
-        if (!bytes_is_blank((uint8_t)text.text.p[i])) str_add(&b->begin, text.text.p + i, 1);
-    jinja_text_drop(&text);
-}
-
 static void calls__builder_drop(calls__builder *b) {
     for (size_t i = 0; i < b->n_tools; i++) {
         str_drop(&b->tool[i].name), str_drop(&b->tool[i].quoted);
@@ -2030,10 +2009,14 @@ static void calls__builder_drop(calls__builder *b) {
 static bool calls_hold(const calls_form *f, const calls_want *w, constrain *c, gram *g, int32_t from, int32_t to, err_t *e) {
     calls__builder b = {.f = f, .w = w, .c = c, .g = g, .e = e, .langs = constrain_langs(c),
                         .from = from, .over = to};
+    jinja_text begin = {0};
     b.text = mem_new(CALLS_INK, sizeof *b.text);
     b.blanks = gram_rule(g, NULL);
     constrain_blanks(g, gram_begin(g, b.blanks), gram_end(g, b.blanks));
-    calls__begin_ink(&b);
+    if (w->required) calls_begin(f, w->only, &begin);
+    for (size_t i = 0; i < begin.text.n; i++)
+        if (!bytes_is_blank((uint8_t)begin.text.p[i])) str_add(&b.begin, begin.text.p + i, 1);
+    jinja_text_drop(&begin);
     bool ok = calls__add_tools(&b);
     for (int i = 0; ok && i < f->n_rows; i++) ok = calls__put_row(&b, &f->row[i]);
     if (ok && !w->required) ok = calls__put_search(&b);
@@ -2240,12 +2223,6 @@ static bool calls__learn_tags(calls_form *f, bytes text, bytes plain, calls_plac
     return calls__find_known(f, text, differ, p);
 }
 
-/* Where the white space before text[at] begins, not before `least`. */
-static size_t calls__space_from(bytes text, size_t least, size_t at) {
-    while (at > least && bytes_is_blank(text.p[at - 1])) at--;
-    return at;
-}
-
 /* Sets begin and middle from the rendering: the text up to the name, and from there to the arguments. An id ends
  * them, since it is new in each call. */
 static void calls__begin_of_text(calls_form *f, bytes text, size_t from, const calls_place *p) {
@@ -2289,13 +2266,6 @@ static void calls__learn_quote(calls_form *f, const calls_lesson *l) {
     str_drop(&text);
 }
 
-static void calls__spaces_of_text(calls_form *f, bytes value) {
-    const bytes core = bytes_trim(value);
-    if (!core.n) return;
-    str_set(&f->value_lead, (bytes){value.p, (size_t)(core.p - value.p)});
-    str_set(&f->value_tail, (bytes){core.p + core.n, value.n - core.n - (size_t)(core.p - value.p)});
-}
-
 /* One conversation: whether a row reads its call back; then all else about the form is learned. */
 static bool calls__learn_from(calls_form *f, const calls_lesson *l) {
     str         text = {0}, plain = {0};
@@ -2308,8 +2278,15 @@ static bool calls__learn_from(calls_form *f, const calls_lesson *l) {
         f->text_arguments = l->text;
         f->tools_name = l->tools_name;
         calls__take_row(f, f->row);
-        calls__spaces_of_text(f, p.value);
-        const size_t from = calls__space_from(t, *f->row->lead ? p.at : calls__differ(t, without), p.at);
+        const bytes core = bytes_trim(p.value);
+        if (core.n) {
+            const size_t lead = (size_t)(core.p - p.value.p);
+            str_set(&f->value_lead, bytes_slice(p.value, 0, lead));
+            str_set(&f->value_tail, bytes_slice(p.value, lead + core.n, p.value.n));
+        }
+        const size_t least = *f->row->lead ? p.at : calls__differ(t, without);
+        size_t       from = p.at;                     /* where the white space before the call begins */
+        while (from > least && bytes_is_blank(t.p[from - 1])) from--;
         calls__begin_of_text(f, t, from, &p);
         if (!*f->row->lead) calls__learn_lead(f, l, t, from, p.at);
         calls__learn_quote(f, l);

@@ -415,14 +415,6 @@ static void constrain__evict(constrain_cache *k) {
     k->c[oldest] = k->c[--k->n];
 }
 
-/* A constraint that could not be compiled, so that it is not tried again. */
-static constrain *constrain__refused(const err_t *why) {
-    constrain *c = mem_new(1, sizeof *c);
-    *c = (constrain){.users = 1, .err = *why};
-    pthread_mutex_init(&c->lock, NULL);
-    return c;
-}
-
 static constrain *constrain__find(const constrain_cache *k, const str *key) {
     for (int i = 0; i < k->n; i++)
         if (bytes_eq(str_bytes(&k->c[i]->key), str_bytes(key))) return k->c[i];
@@ -444,7 +436,11 @@ static constrain *constrain__add(constrain_cache *k, const constrain_spec *o, st
     err_t why = {0};
     if (!k->words) k->words = mask_vocab_new(k->v);
     constrain *c = constrain_open(o, k->v, k->words, &why);
-    if (!c) c = constrain__refused(&why);
+    if (!c) {                                         /* it is kept, so that it is not tried again */
+        c = mem_new(1, sizeof *c);
+        *c = (constrain){.users = 1, .err = why};
+        pthread_mutex_init(&c->lock, NULL);
+    }
     c->key = key;
     if (c->err.code) constrain__key_path(&c->key, o);
     if (!constrain__noted(k, c)) constrain_warn(c, o->path);

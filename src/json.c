@@ -57,8 +57,6 @@ static int32_t json__rule(json_rules *d, json_shared which);   /* the rules call
 
 static void json__blank_rule(json_rules *d, int32_t from, int32_t to) { gram_byte(d->g, from, ' ', ' ', to); }
 
-static void json__nothing_rule(json_rules *d, int32_t from, int32_t to) { (void)d, (void)from, (void)to; }
-
 static void json__line_rule(json_rules *d, int32_t from, int32_t to) {
     gram_repeat(d->g, json__byte(d, from, '\n'), json__rule(d, JSON_BLANK), 0, JSON_BLANKS, to);
 }
@@ -88,9 +86,17 @@ static int32_t json__colon(json_rules *d, int32_t from) {
     return json__space(d, json__byte(d, json__space(d, from, JSON_BEFORE), ':'), JSON_COLON);
 }
 
-/* The last bracket of a container that is not empty, with the blanks before it. */
-static void json__closing(json_rules *d, int32_t from, char bracket, int32_t to) {
-    gram_byte(d->g, json__space(d, from, JSON_CLOSING), (uint8_t)bracket, (uint8_t)bracket, to);
+/* ',' with its blanks. */
+static int32_t json__comma(json_rules *d, int32_t from) { return json__space(d, json__byte(d, from, ','), JSON_COMMA); }
+
+/* The brackets of a container and the blanks inside of them. Returns the state after the first; the last one may come at
+ * `close`, and where empty is true after the first. */
+static int32_t json__brackets(json_rules *d, int32_t from, const char *pair, bool empty, int32_t close, int32_t to) {
+    const uint8_t last = (uint8_t)pair[1];
+    const int32_t open = json__byte(d, from, pair[0]), first = json__space(d, open, JSON_OPENED);
+    if (empty) gram_byte(d->g, d->f.loose ? first : open, last, last, to);
+    gram_byte(d->g, json__space(d, close, JSON_CLOSING), last, last, to);
+    return first;
 }
 
 /* --- strings and numbers of every kind --- */
@@ -183,23 +189,16 @@ static void json__number_rule(json_rules *d, int32_t from, int32_t to) {
 /* --- any value --- */
 
 static void json__object_rule(json_rules *d, int32_t from, int32_t to) {
-    const int32_t open = json__byte(d, from, '{'), key = json__space(d, open, JSON_OPENED), colon = gram_state(d->g),
-                  after = gram_state(d->g);
-    gram_byte(d->g, d->f.loose ? key : open, '}', '}', to);
-    gram_call(d->g, key, json__rule(d, JSON_STRING), colon);
+    const int32_t colon = gram_state(d->g), after = gram_state(d->g), end = json__space(d, after, JSON_BEFORE);
+    gram_call(d->g, json__brackets(d, from, "{}", true, end, to), json__rule(d, JSON_STRING), colon);
     gram_call(d->g, json__colon(d, colon), json__rule(d, JSON_VALUE), after);
-    const int32_t end = json__space(d, after, JSON_BEFORE);
-    gram_call(d->g, json__space(d, json__byte(d, end, ','), JSON_COMMA), json__rule(d, JSON_STRING), colon);
-    json__closing(d, end, '}', to);
+    gram_call(d->g, json__comma(d, end), json__rule(d, JSON_STRING), colon);
 }
 
 static void json__array_rule(json_rules *d, int32_t from, int32_t to) {
-    const int32_t open = json__byte(d, from, '['), item = json__space(d, open, JSON_OPENED), after = gram_state(d->g);
-    gram_byte(d->g, d->f.loose ? item : open, ']', ']', to);
-    gram_call(d->g, item, json__rule(d, JSON_VALUE), after);
-    const int32_t end = json__space(d, after, JSON_BEFORE);
-    gram_call(d->g, json__space(d, json__byte(d, end, ','), JSON_COMMA), json__rule(d, JSON_VALUE), after);
-    json__closing(d, end, ']', to);
+    const int32_t after = gram_state(d->g), end = json__space(d, after, JSON_BEFORE);
+    gram_call(d->g, json__brackets(d, from, "[]", true, end, to), json__rule(d, JSON_VALUE), after);
+    gram_call(d->g, json__comma(d, end), json__rule(d, JSON_VALUE), after);
 }
 
 static void json__value_rule(json_rules *d, int32_t from, int32_t to) {
@@ -223,12 +222,12 @@ static int32_t json__rule(json_rules *d, json_shared which) {
         [JSON_OTHER]   = {"rest of a key",    json__other_rule},
         [JSON_LINE]    = {"line",             json__line_rule},
         [JSON_BLANK]   = {"blank",            json__blank_rule},
-        [JSON_NOTHING] = {"nothing",          json__nothing_rule},
+        [JSON_NOTHING] = {"nothing",          NULL},
     };
     if (d->shared[which]) return d->shared[which] - 1;
     const int32_t rule = gram_rule(d->g, rules[which].name);
     d->shared[which] = rule + 1;
-    rules[which].make(d, gram_begin(d->g, rule), gram_end(d->g, rule));
+    if (rules[which].make) rules[which].make(d, gram_begin(d->g, rule), gram_end(d->g, rule));
     return rule;
 }
 
@@ -592,19 +591,15 @@ static json__grid json__grid_of(const json__need *need, size_t n) {
 
 /* --- which values exist: the least fixpoint over the conjunctions that are reached --- */
 
-static void json__uses(json_rules *d, uint32_t user, schema_conj c) {
-    if (c == SCHEMA_TRUE || c == SCHEMA_FALSE) return;
-    d->use = mem_reserve(d->use, d->n_use, UINT64_MAX, sizeof *d->use);
-    d->use[d->n_use++] = (json__use){user, json__node_of(d, c)};
-}
-
 static bool json__uses_ways(json_rules *d, uint32_t user, schema_conj v, const json__need *need, uint32_t mask, const char *at) {
     json__way    way[JSON_WAYS];
     const size_t n = json__ways(d, v, need, mask, way);
     for (size_t i = 0; i < n; i++) {
         if (way[i].value < 0)
             return d->e->code ? false : json__refuse(d, at, "values that are counted here cannot be told from others");
-        json__uses(d, user, way[i].value);
+        if (way[i].value == SCHEMA_TRUE || way[i].value == SCHEMA_FALSE) continue;
+        d->use = mem_reserve(d->use, d->n_use, UINT64_MAX, sizeof *d->use);
+        d->use[d->n_use++] = (json__use){user, json__node_of(d, way[i].value)};
     }
     return true;
 }
@@ -647,9 +642,6 @@ static json__grid json__object_grid(const json__object *o) {
     if (o->min || o->max < o->n || (o->max != UINT64_MAX && o->n > o->n_prop)) json__grid_add(&g, o->min, o->max);
     return g;
 }
-
-/* The counts of a member, with the one of all members. */
-static uint32_t json__all(const json__object *o, uint32_t counts) { return counts | 1u << o->n_need; }
 
 /* to gets the counts that are reached from those of `from` by one more item. */
 static bool json__reach(json_rules *d, const json__grid *g, const bool *from, const json__way *way, size_t n_way,
@@ -1192,8 +1184,6 @@ typedef struct {
     int32_t       close, end;
 } json__chain;
 
-static uint64_t json__minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
-
 static int32_t json__chain_count(json__chain *x, int32_t from, bool differs) {
     if (x->low && differs) from = json__op(x->d, from, GRAM_ADD, 0, 1, x->o->min);
     if (x->high) from = json__op(x->d, from, GRAM_ADD, 1, 1, x->o->max);
@@ -1210,8 +1200,7 @@ static int32_t json__chain_room(json__chain *x, int32_t from, uint64_t need) {
 static void json__chain_after(json__chain *x, int32_t at, size_t i, int32_t next) {
     if (!x->need[i]) gram_eps(x->d->g, x->low ? json__op(x->d, at, GRAM_WITHIN, 0, x->o->min, UINT64_MAX) : at, x->close);
     const int32_t comma = x->need[i] ? at : json__chain_room(x, at, 0);
-    if ((i < x->o->n_prop || x->extra) && comma >= 0)
-        gram_eps(x->d->g, json__space(x->d, json__byte(x->d, comma, ','), JSON_COMMA), next);
+    if ((i < x->o->n_prop || x->extra) && comma >= 0) gram_eps(x->d->g, json__comma(x->d, comma), next);
 }
 
 static void json__chain_member(json__chain *x, size_t i, const int32_t *next, const int32_t *after) {
@@ -1275,11 +1264,8 @@ static void json__chain_build(json__chain *x, int32_t from) {
     gram         *g = d->g;
     const size_t  n = x->o->n_prop;
     int32_t      *next = mem_new(n + 1, sizeof *next), *after = mem_new(n + 1, sizeof *after);
-    const int32_t open = json__byte(d, from, '{');
     for (size_t i = 0; i <= n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
-    gram_eps(g, json__space(d, open, JSON_OPENED), next[0]);
-    if (!x->o->min && !x->need[0]) gram_byte(g, open, '}', '}', x->end);
-    json__closing(d, x->close, '}', x->end);
+    gram_eps(g, json__brackets(d, from, "{}", !x->o->min && !x->need[0], x->close, x->end), next[0]);
     if (!x->low && !x->high) json__chain_blocks(x, next, after);
     else
         for (size_t i = 0; i < n; i++) json__chain_member(x, i, next, after);
@@ -1314,7 +1300,7 @@ static void json__grid_value(json_rules *d, const json__object *o, const json__m
     const size_t n = json__ways(d, m->value, o->need, m->needs, way);
     for (size_t i = 0; i < n; i++) {
         size_t next = v;
-        if (json__grid_step(g, &next, json__all(o, way[i].counts))) json__value(d, from, way[i].value, after[next]);
+        if (json__grid_step(g, &next, way[i].counts | 1u << o->n_need)) json__value(d, from, way[i].value, after[next]);
     }
 }
 
@@ -1339,15 +1325,13 @@ static bool json__object_grid_build(json_rules *d, const json__object *o, int32_
     if (grid.size > JSON_GRID || n > JSON_GRID) return json__over(d, o->at, "the members that are counted");
     if (once && !json__keys_endless(o)) return json__refuse(d, o->at, JSON_NOT_APART);
     int32_t      *next = mem_new(n, sizeof *next), *after = mem_new(n, sizeof *after);
-    const int32_t open = json__byte(d, from, '{'), close = gram_state(g);
+    const int32_t close = gram_state(g);
     for (size_t i = 0; i < n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
-    gram_eps(g, json__space(d, open, JSON_OPENED), next[0]);
-    json__closing(d, close, '}', to);
-    if (json__grid_done(&grid, 0) && !json__required(o, 0)) gram_byte(g, open, '}', '}', to);
+    gram_eps(g, json__brackets(d, from, "{}", json__grid_done(&grid, 0) && !json__required(o, 0), close, to), next[0]);
     for (size_t v = 0; v < grid.size; v++) json__grid_members(d, o, &grid, v, once, next, after);
     for (size_t i = 0; i < n; i++) {
         if (json__grid_done(&grid, i % grid.size) && !json__required(o, i / grid.size)) gram_eps(g, after[i], close);
-        gram_eps(g, json__space(d, json__byte(d, after[i], ','), JSON_COMMA), next[i]);
+        gram_eps(g, json__comma(d, after[i]), next[i]);
     }
     mem_free(next), mem_free(after);
     return true;
@@ -1441,8 +1425,10 @@ static void json__any_declared(json__any *x, int32_t from, bool required) {
 
 static void json__any_members(json__any *x) {
     const json__object *o = x->o;
-    const uint64_t      spare = json__minus(o->max, x->required);     /* members that may come besides the required ones */
-    const int32_t       other = !x->rest ? x->next : spare ? json__within(x->d, x->next, x->rest, 0, spare - 1) : -1;
+    const bool          spare = o->max > x->required;     /* members may come besides the required ones */
+    const int32_t       other = !x->rest ? x->next
+                                : spare  ? json__within(x->d, x->next, x->rest, 0, o->max - x->required - 1)
+                                         : -1;
     json__any_declared(x, x->next, true);
     if (other >= 0) json__any_declared(x, other, false);
     for (size_t i = o->n_prop; i < o->n && other >= 0; i++)
@@ -1450,20 +1436,18 @@ static void json__any_members(json__any *x) {
                                                        x->once || x->d->f.loose || o->min <= 1));
 }
 
-/* After a member: a comma where another one may come, the bracket where all is there. */
-static void json__any_after(json__any *x, int32_t to) {
+/* After a member: a comma where another one may come. Returns the state where all is there. */
+static int32_t json__any_after(json__any *x) {
     const json__object *o = x->o;
     json_rules          *d = x->d;
     const int32_t       at = json__space(d, x->after, JSON_BEFORE);
     const uint64_t      most = o->n > o->n_prop || o->max < o->n_prop ? o->max : o->n_prop;
-    if (most)
-        gram_eps(d->g, json__space(d, json__byte(d, json__within(d, at, x->room, 0, most - 1), ','),
-                                     JSON_COMMA), x->next);
+    if (most) gram_eps(d->g, json__comma(d, json__within(d, at, x->room, 0, most - 1)), x->next);
     int32_t close = x->required ? json__op(d, at, GRAM_HAS, 0, 0, x->required - 1) : at;
     close = json__within(d, close, x->low, o->min, UINT64_MAX);
     for (size_t j = 0; j < o->n_need; j++)
         if (o->need[j].min) close = json__within(d, close, x->need[j], o->need[j].min, UINT64_MAX);
-    json__closing(d, close, '}', to);
+    return close;
 }
 
 static bool json__object_any(json_rules *d, const json__object *o, int32_t from, int32_t to) {
@@ -1478,11 +1462,8 @@ static bool json__object_any(json_rules *d, const json__object *o, int32_t from,
         gram_op_edge(g, end, (gram_op){GRAM_CHECK, (uint32_t)x.mark - 1, JSON_KEYS, 0}, to);
         to = end;
     }
-    const int32_t open = json__byte(d, from, '{'), first = json__space(d, open, JSON_OPENED);
-    gram_eps(g, first, x.next);
-    if (!least) gram_byte(g, d->f.loose ? first : open, '}', '}', to);
     json__any_members(&x);
-    json__any_after(&x, to);
+    gram_eps(g, json__brackets(d, from, "{}", !least, json__any_after(&x), to), x.next);
     return true;
 }
 
@@ -1495,12 +1476,10 @@ static bool json__array_grid(json_rules *d, const schema_array *a, const json__n
     gram         *g = d->g;
     const size_t  size = grid->size, n = (last + 1) * size;
     int32_t      *next = mem_new(n, sizeof *next), *after = mem_new(n, sizeof *after);
-    const int32_t open = json__byte(d, from, '['), first = json__space(d, open, JSON_OPENED), close = gram_state(g);
+    const int32_t close = gram_state(g);
     json__way     way[JSON_WAYS];
     for (size_t i = 0; i < n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
-    gram_eps(g, first, next[0]);
-    if (!a->min && json__grid_done(grid, 0)) gram_byte(g, d->f.loose ? first : open, ']', ']', to);
-    json__closing(d, close, ']', to);
+    gram_eps(g, json__brackets(d, from, "[]", !a->min && json__grid_done(grid, 0), close, to), next[0]);
     for (uint64_t i = 0; i <= last && i < a->max; i++) {
         const uint64_t then = i < last ? i + 1 : last;
         const size_t   n_way = json__ways(d, json__item_at(a, i), need, json__needs_at(need, grid->n, i), way);
@@ -1514,7 +1493,7 @@ static bool json__array_grid(json_rules *d, const schema_array *a, const json__n
     for (size_t i = size; i < n; i++) {
         const int32_t at = json__space(d, after[i], JSON_BEFORE);
         if (i / size >= a->min && json__grid_done(grid, i % size)) gram_eps(g, at, close);
-        if (i / size < a->max) gram_eps(g, json__space(d, json__byte(d, at, ','), JSON_COMMA), next[i]);
+        if (i / size < a->max) gram_eps(g, json__comma(d, at), next[i]);
     }
     mem_free(next), mem_free(after);
     return true;
@@ -1539,17 +1518,14 @@ static void json__loop_item(json_rules *d, const json__loop *l, const json__way 
 /* After an item: the bracket and the comma. Negative: they may not come. */
 static void json__array_after(json_rules *d, int32_t close_at, int32_t close, int32_t comma_at, int32_t next) {
     if (close_at >= 0) gram_eps(d->g, close_at, close);
-    if (comma_at >= 0) gram_eps(d->g, json__space(d, json__byte(d, comma_at, ','), JSON_COMMA), next);
+    if (comma_at >= 0) gram_eps(d->g, json__comma(d, comma_at), next);
 }
 
 static bool json__array_loop(json_rules *d, const schema_array *a, const json__loop *l, int32_t from, int32_t to) {
     gram         *g = d->g;
-    const int32_t open = json__byte(d, from, '['), first = json__space(d, open, JSON_OPENED),
-                  close = gram_state(g), next = gram_state(g), after = gram_state(g);
+    const int32_t close = gram_state(g), next = gram_state(g), after = gram_state(g);
     const bool    ends = !l->min && !l->c_min, goes_on = l->max > 0;
-    int32_t       at = first;
-    json__closing(d, close, ']', to);
-    if (!a->min && !l->c_min) gram_byte(g, d->f.loose ? first : open, ']', ']', to);
+    int32_t       at = json__brackets(d, from, "[]", !a->min && !l->c_min, close, to);
     for (uint64_t i = 0; i < l->k; i++) {
         const int32_t end = gram_state(g), item = gram_state(g);
         json__value(d, at, json__item_at(a, i), end);
@@ -1611,10 +1587,8 @@ static bool json__array_unique(json_rules *d, const schema_array *a, int32_t fro
     }
     if (!x.v.string && !x.v.number && x.v.n < x.max) x.max = x.v.n;
     if (x.max != UINT64_MAX || x.min > 1) x.n = (x.v.n + JSON_WORD_BITS - 1) / JSON_WORD_BITS + 1;
-    const int32_t open = json__byte(d, from, '['), close = gram_state(g);
-    if (!x.min) gram_byte(g, open, ']', ']', to);
-    gram_eps(g, json__space(d, open, JSON_OPENED), x.next);
-    json__closing(d, close, ']', to);
+    const int32_t close = gram_state(g);
+    gram_eps(g, json__brackets(d, from, "[]", !x.min, close, to), x.next);
     json__unique_items(&x);
     const int32_t comma = x.max == UINT64_MAX ? x.after : x.max > 1 ? json__within(d, x.after, x.n, 0, x.max - 1) : -1;
     json__array_after(d, x.min > 1 ? json__within(d, x.after, x.n, x.min, UINT64_MAX) : x.after, close, comma, x.next);
@@ -1652,21 +1626,16 @@ static bool json__objects(json_rules *d, json__object *o, int32_t from, int32_t 
     return o->n_need ? json__object_grid_build(d, o, from, to) : json__object_chain(d, o, from, to);
 }
 
-static bool json__any_array(const schema_array *a) {
-    return !a->n_prefix && a->rest == SCHEMA_TRUE && !a->min && a->max == UINT64_MAX && !a->unique && !a->n_contains;
-}
-
-static bool json__any_object(const schema_object *o) {
-    return !o->n_prop && o->n_extra == 1 && lang_is_all(o->extra[0].keys) && o->extra[0].value == SCHEMA_TRUE &&
-           !o->min && o->max == UINT64_MAX && !o->n_some;
-}
-
 /* A rule that other values share, where a shape is nothing but that; -1: it is not. */
 static int32_t json__known(json_rules *d, const schema_shape *s) {
     const bool words = s->null || s->no || s->yes, numbers = s->any_number || s->number;
     const int  types = words + (s->string != NULL) + numbers + (s->n_array > 0) + (s->n_object > 0);
-    const bool arrays = s->n_array == 1 && json__any_array(&s->array[0]);
-    const bool objects = s->n_object == 1 && json__any_object(&s->object[0]);
+    const schema_array  *a = s->array;
+    const schema_object *o = s->object;
+    const bool arrays = s->n_array == 1 && !a->n_prefix && a->rest == SCHEMA_TRUE && !a->min && a->max == UINT64_MAX &&
+                        !a->unique && !a->n_contains;
+    const bool objects = s->n_object == 1 && !o->n_prop && o->n_extra == 1 && lang_is_all(o->extra[0].keys) &&
+                         o->extra[0].value == SCHEMA_TRUE && !o->min && o->max == UINT64_MAX && !o->n_some;
     if (types == 1 && s->string) return json__string(d, s);
     if (types == 1 && numbers) return json__number(d, s);
     if (types == 1 && arrays) return json__rule(d, JSON_ARRAY);

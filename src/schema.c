@@ -420,10 +420,6 @@ static schema__flat schema__flat_all(const schema_doc *s) {
 
 static schema__flat schema__flat_none(const schema_doc *s) { return (schema__flat){.str = s->none, .num = s->none}; }
 
-static bool schema__flat_empty(const schema_doc *s, const schema__flat *a) {
-    return !a->null && !a->no && !a->yes && !a->obj && !a->arr && a->str == s->none && a->num == s->none;
-}
-
 static schema__flat schema__flat_not(schema_doc *s, schema__flat a) {
     return (schema__flat){
         .null = !a.null, .no = !a.no, .yes = !a.yes, .obj = SCHEMA__EVERY - a.obj, .arr = SCHEMA__EVERY - a.arr,
@@ -667,11 +663,6 @@ static void schema__anchor_add(schema_doc *s, int32_t node, bytes name) {
     if (!schema__once_get(en)) schema__once_set(en, (uint32_t)node + 1);
 }
 
-/* The node of an anchor; -1: there is none. */
-static int32_t schema__anchor_find(schema_doc *s, int32_t resource, bytes name) {
-    return (int32_t)schema__once_get(schema__anchor(s, resource, name)) - 1;
-}
-
 enum { SCHEMA__DYNAMIC = -1 };                        /* in place of a resource: how many dynamic anchors have the name */
 
 /* A resource begins at the node. */
@@ -762,7 +753,7 @@ static int32_t schema__resolve(schema_doc *s, int32_t node, val_str ref, const c
     fragment = schema__uri_decode(s, fragment);
     int32_t target = s->resource[resource].node;
     if (fragment.n && fragment.p[0] == '/') target = schema__pointer_find(s, resource, fragment, at);
-    else if (fragment.n) target = schema__anchor_find(s, resource, fragment);
+    else if (fragment.n) target = (int32_t)schema__once_get(schema__anchor(s, resource, fragment)) - 1;
     if (target < 0)
         schema__fail(s, at, EXIT_INPUT, "the reference '%.*s' names no anchor of this document", (int)whole.n, whole.p);
     return target;
@@ -1544,14 +1535,7 @@ static void schema__left_rest_members(schema_doc *s, const schema__left *l, cons
     if (m) p->set = schema__lang_not(s, schema__union(s, l->lang, m));
 }
 
-/* An item after the prefix satisfies the subschema or that of a `contains`. */
-static void schema__left_rest_items(schema_doc *s, const schema__left *l, const char *word, int32_t other) {
-    schema__part *p = schema__part_add(s, SCHEMA__ITEMS, word, l->n_prefix + 1, 0, 0);
-    for (size_t i = 0; i < l->n_prefix; i++) p->sub[i] = SCHEMA__NODE_TRUE;
-    p->sub[l->n_prefix] = other;
-    p->rest = true;
-}
-
+/* What an item after the prefix satisfies: the subschema or that of a `contains`. */
 static int32_t schema__left_other(schema_doc *s, const schema__left *l, const char *word) {
     if (!l->subs.n) return l->sub;
     const int32_t i = schema__synthetic(s, l->node, word);
@@ -1570,8 +1554,12 @@ static int32_t schema__left_case(schema_doc *s, const schema__left *l, const cha
         memcpy(p->sub, l->holds.at, l->holds.n * sizeof *p->sub);
     }
     for (size_t k = 0; k < l->fails.n; k++) schema__part_add(s, SCHEMA__NOT, word, 1, 0, 0)->sub[0] = l->fails.at[k];
-    if (!l->all && l->items) schema__left_rest_items(s, l, word, other);
-    else if (!l->all) schema__left_rest_members(s, l, word);
+    if (!l->all && l->items) {
+        schema__part *p = schema__part_add(s, SCHEMA__ITEMS, word, l->n_prefix + 1, 0, 0);
+        for (size_t k = 0; k < l->n_prefix; k++) p->sub[k] = SCHEMA__NODE_TRUE;
+        p->sub[l->n_prefix] = other;
+        p->rest = true;
+    } else if (!l->all) schema__left_rest_members(s, l, word);
     schema__parts_keep(s, i);
     return i;
 }
@@ -1629,14 +1617,9 @@ static void schema__key_add(schema__ints *key, schema_doc *s, uint64_t v) {
     schema__ints_add(s, key, (int32_t)(uint32_t)(v >> 32));
 }
 
-static void schema__key_flat(schema__ints *key, schema_doc *s, const schema__flat *f) {
-    schema__key_add(key, s, (uint64_t)(f->null | f->no << 1 | f->yes << 2 | f->obj << 3 | f->arr << 5));
-    schema__key_add(key, s, (uintptr_t)f->str);
-    schema__key_add(key, s, (uintptr_t)f->num);
-}
-
 /* Equal keys: equal parts. Their nodes may still be merged, which leaves some equal parts with different keys. */
 static void schema__key_part(schema__ints *key, schema_doc *s, const schema__part *p) {
+    const schema__flat *f = p->flat;
     schema__key_add(key, s, p->kind | (uint64_t)p->rest << 8 | (uint64_t)p->n_sub << 32);
     schema__key_add(key, s, p->n_name | (uint64_t)p->n_lang << 32);
     schema__key_add(key, s, p->min);
@@ -1645,7 +1628,10 @@ static void schema__key_part(schema__ints *key, schema_doc *s, const schema__par
     for (size_t i = 0; i < p->n_sub; i++) schema__ints_add(s, key, s->node[p->sub[i]].lit);
     for (size_t i = 0; i < p->n_name; i++) schema__ints_add(s, key, p->name[i]);
     for (size_t i = 0; i < p->n_lang; i++) schema__key_add(key, s, (uintptr_t)p->lang[i]);
-    if (p->flat) schema__key_flat(key, s, p->flat);
+    if (!f) return;
+    schema__key_add(key, s, (uint64_t)(f->null | f->no << 1 | f->yes << 2 | f->obj << 3 | f->arr << 5));
+    schema__key_add(key, s, (uintptr_t)f->str);
+    schema__key_add(key, s, (uintptr_t)f->num);
 }
 
 /* The literal that stands for a node: that of its only subschema, of its negation, of an equal node, or its own. */
@@ -1664,12 +1650,6 @@ static int32_t schema__literal(schema_doc *s, int32_t node, schema__ints *key) {
     hmap_entry *en = schema__once(s, SCHEMA__OF_NODE, (bytes){(const uint8_t *)key->at, key->n * sizeof *key->at});
     if (!schema__once_get(en)) schema__once_set(en, (uint32_t)node + 1);
     return 2 * ((int32_t)schema__once_get(en) - 1);
-}
-
-/* Subschemas are after their schemas in `reached`, but for recursive references. */
-static void schema__merge_equal(schema_doc *s) {
-    schema__ints key = {0};
-    for (size_t i = s->reached.n; i-- > 0;) s->node[s->reached.at[i]].lit = schema__literal(s, s->reached.at[i], &key);
 }
 
 /* The literal of a node. Literals of references to nodes that came later are followed. */
@@ -1720,14 +1700,11 @@ static bool schema__conj_within(const schema_doc *s, schema_conj a, schema_conj 
 
 /* --- values without parts: sets --- */
 
-static void schema__cycle(schema_doc *s, int32_t node) {
-    schema__fail(s, schema__at(s, node), EXIT_INPUT, "this schema refers to itself for the same value, so it says nothing");
-}
-
 /* Puts a node on a stack of work, unless it is done. busy: its bit. */
 static bool schema__push(schema_doc *s, schema__ints *stack, int32_t task, int32_t node, uint8_t busy, bool done) {
     if (done) return false;
-    if (s->node[node].busy & busy) schema__cycle(s, node);
+    if (s->node[node].busy & busy)
+        schema__fail(s, schema__at(s, node), EXIT_INPUT, "this schema refers to itself for the same value, so it says nothing");
     schema__ints_add(s, stack, task);
     return true;
 }
@@ -1883,7 +1860,7 @@ static bool schema__barren(schema_doc *s, schema_conj c) {
     if (c == SCHEMA_TRUE || c == SCHEMA_FALSE) return c == SCHEMA_FALSE;
     if (!s->conj[c].barren) {
         const schema__flat f = schema__flat_conj(s, c);
-        s->conj[c].barren = schema__flat_empty(s, &f) ? 2 : 1;
+        s->conj[c].barren = f.null || f.no || f.yes || f.obj || f.arr || f.str != s->none || f.num != s->none ? 1 : 2;
     }
     return s->conj[c].barren == 2;
 }
@@ -2465,11 +2442,6 @@ static schema__alts schema__not_props(schema_doc *s, const schema__part *p, cons
     return l;
 }
 
-/* Keys that satisfy propertyNames. */
-static const lang *schema__key_lang(schema_doc *s, const schema__part *p) {
-    return schema__flat_of(s, schema__lit(s, p->sub[0])).str;
-}
-
 static int32_t schema__name_nth(schema_doc *s, const lang *l, uint64_t i) {
     str_clear(&s->text);
     str_add(&s->text, "", 0);
@@ -2477,9 +2449,9 @@ static int32_t schema__name_nth(schema_doc *s, const lang *l, uint64_t i) {
     return schema__name(s, val_text(&s->env, str_bytes(&s->text), false).s);
 }
 
-/* Few possible keys become declared ones. */
+/* propertyNames. Few possible keys become declared ones. */
 static schema__alts schema__names(schema_doc *s, const schema__part *p, bool neg) {
-    const lang    *l = schema__key_lang(s, p), *others = schema__lang_not(s, l);
+    const lang    *l = schema__flat_of(s, schema__lit(s, p->sub[0])).str, *others = schema__lang_not(s, l);
     const uint64_t n = lang_count(l, SCHEMA__KEYS + 1);
     if (neg) return schema__alts_of(s, schema__alt_some(s, others, SCHEMA_TRUE));
     schema__alt *a = schema__alt_gen(s, others, NULL, SCHEMA_FALSE);
@@ -2750,13 +2722,6 @@ static schema_object schema__shape_object(schema_doc *s, const schema__alt *a, c
     return o;
 }
 
-static schema_array schema__shape_array(const schema__alt *a, const char *at) {
-    return (schema_array){
-        .prefix = a->prefix, .n_prefix = a->n_prefix, .rest = a->rest, .min = a->min, .max = a->max, .unique = a->unique,
-        .contains = a->contains, .n_contains = a->n_contains, .at = at,
-    };
-}
-
 /* The alternatives of a conjunction. */
 static schema__alts schema__shape_alts(schema_doc *s, schema_conj c, bool arr) {
     schema__alts l = schema__alts_true(s);
@@ -2780,7 +2745,13 @@ static void schema__shape_parts(schema_doc *s, schema_conj c, const schema__flat
     l = (schema__alts){0};
     if (f->arr) l = schema__shape_alts(s, c, true);
     schema_array *array = val_alloc(&s->env, l.n, sizeof *array);
-    for (size_t i = 0; i < l.n; i++) array[i] = schema__shape_array(l.at[i], out->at);
+    for (size_t i = 0; i < l.n; i++) {
+        const schema__alt *a = l.at[i];
+        array[i] = (schema_array){
+            .prefix = a->prefix, .n_prefix = a->n_prefix, .rest = a->rest, .min = a->min, .max = a->max,
+            .unique = a->unique, .contains = a->contains, .n_contains = a->n_contains, .at = out->at,
+        };
+    }
     out->array = array;
     out->n_array = l.n;
 }
@@ -2864,6 +2835,7 @@ static void schema__open_run(val_env *env, void *arg) {
     const schema__call *call = arg;
     schema_doc         *s = call->s;
     const val           root = val_json_read(env, call->text, VAL_JSON_STRICT);
+    schema__ints        key = {0};
     s->here = SCHEMA__NODE_TRUE;
     if (!schema__is_schema(root))
         val_fail(env, EXIT_INPUT, "found %s, expected a schema: an object, true or false", val_kind_name(root));
@@ -2872,7 +2844,8 @@ static void schema__open_run(val_env *env, void *arg) {
     schema__ints_add(s, &s->reached, s->root);
     for (size_t i = 0; i < s->reached.n; i++) schema__compile(s, s->reached.at[i]);
     schema__left_all(s);
-    schema__merge_equal(s);
+    for (size_t i = s->reached.n; i-- > 0;)           /* subschemas come after their schemas, but for recursive references */
+        s->node[s->reached.at[i]].lit = schema__literal(s, s->reached.at[i], &key);
     s->conj = schema__room(s, s->conj, 0, &s->cap_conj, sizeof *s->conj);
     schema__conj_of(s, NULL, 0);
     s->never = SCHEMA__LIT_FALSE;
