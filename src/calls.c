@@ -1682,13 +1682,6 @@ static bool calls__close_object(calls__builder *b, calls__tool_held *t, calls__p
     return true;
 }
 
-/* What the form's template writes after the text `lit` before a name; empty: unknown. */
-static bytes calls__learned_gap(const calls_form *f, bytes lit) {
-    const bytes  begin = str_bytes(&f->begin), core = bytes_trim(lit);
-    const size_t at = bytes_find(begin, 0, core);
-    return at == SIZE_MAX ? (bytes){0} : (bytes){begin.p + at + core.n, begin.n - at - core.n};
-}
-
 /* A walk along the pattern of a call: s is after `slot`, lit is the text before it. */
 typedef struct {
     const char *s;
@@ -1707,10 +1700,12 @@ static calls__walk calls__put_plain(calls__builder *b, calls__pen *p, calls__wal
     if (w.slot == 'i') calls__put_id(b, p);
     if (w.slot == 'x') calls__put_chars(b, p, digits, 1, 1, 6);
     if (w.slot != '_') return calls__walk_next(w);
-    const bytes before = w.lit;
+    const bytes  before = bytes_trim(w.lit), begin = str_bytes(&b->f->begin);
+    const size_t at = bytes_find(begin, 0, before);
+    bytes        learned = {0};                       /* what the form's template writes there; empty: unknown */
     w = calls__walk_next(w);
-    const bytes gap = named ? str_bytes(&b->f->middle) : calls__learned_gap(b->f, before);
-    const bytes learned = b->row == b->f->row ? gap : (bytes){0};
+    if (b->row == b->f->row && named) learned = str_bytes(&b->f->middle);
+    else if (b->row == b->f->row && at != SIZE_MAX) learned = bytes_slice(begin, at + before.n, begin.n);
     calls__put_gap(b, p, w.lit, learned, named);
     w.lit = (bytes){0};
     return w;

@@ -355,12 +355,8 @@ enum {
     JSON_WORD_BITS = 64,                              /* bits of a register */
 };
 
-/* Items or members of a value are counted: at least min, at most max (UINT64_MAX: no bound). */
-typedef struct {
-    schema_conj value;
-    uint64_t    min, max;
-    uint64_t    from;                                 /* items: from this one on */
-} json__need;
+/* Items or members of a value are counted: at least min, at most max; of members `from` is 0. */
+typedef schema_contains json__need;
 
 /* One item or member may be a value of this, and then counts for the needs of these bits. */
 typedef struct {
@@ -452,17 +448,9 @@ static size_t json__ways(json_rules *d, schema_conj v, const json__need *need, u
 
 /* --- members of an object --- */
 
-static void json__object_drop(json__object *o) {
-    for (size_t i = 0; i < o->n_word; i++) str_drop(&o->word[i]);
-    mem_free(o->word);
-    mem_free(o->named);
-    mem_free(o->m);
-}
-
-static json__member *json__member_add(json__object *o, json__member m) {
+static void json__member_add(json__object *o, json__member m) {
     o->m = mem_reserve(o->m, o->n, UINT64_MAX, sizeof *o->m);
-    o->m[o->n] = m;
-    return &o->m[o->n++];
+    o->m[o->n++] = m;
 }
 
 /* A further language of keys: in generation the words of a small one are members of their own. */
@@ -505,7 +493,7 @@ static bool json__object_read(json_rules *d, const schema_object *from, json__ob
     *o = (json__object){.min = from->min, .max = from->max, .n_need = from->n_some, .at = from->at};
     if (from->n_some > JSON_NEEDS) return json__refuse(d, from->at, "more than 5 kinds of members are counted in one object");
     for (size_t j = 0; j < from->n_some; j++)
-        o->need[j] = (json__need){from->some[j].value, from->some[j].min, from->some[j].max, 0};
+        o->need[j] = (json__need){.value = from->some[j].value, .min = from->some[j].min, .max = from->some[j].max};
     o->named = mem_new(from->n_prop, sizeof *o->named);
     o->n_named = from->n_prop;
     for (size_t i = 0; i < from->n_prop; i++) {
@@ -527,16 +515,10 @@ static bool json__object_read(json_rules *d, const schema_object *from, json__ob
 
 static schema_conj json__item_at(const schema_array *a, uint64_t i) { return i < a->n_prefix ? a->prefix[i] : a->rest; }
 
-static size_t json__array_needs(const schema_array *a, json__need need[JSON_NEEDS]) {
-    for (size_t j = 0; j < a->n_contains; j++)
-        need[j] = (json__need){a->contains[j].value, a->contains[j].min, a->contains[j].max, a->contains[j].from};
-    return a->n_contains;
-}
-
 /* Bits of the needs that are counted at a place. */
-static uint32_t json__needs_at(const json__need *need, size_t n, uint64_t place) {
+static uint32_t json__needs_at(const schema_array *a, uint64_t place) {
     uint32_t mask = 0;
-    for (size_t j = 0; j < n; j++) mask |= (uint32_t)(place >= need[j].from) << j;
+    for (size_t j = 0; j < a->n_contains; j++) mask |= (uint32_t)(place >= a->contains[j].from) << j;
     return mask;
 }
 
@@ -605,15 +587,13 @@ static bool json__uses_ways(json_rules *d, uint32_t user, schema_conj v, const j
 }
 
 static bool json__uses_array(json_rules *d, uint32_t user, const schema_array *a) {
-    json__need need[JSON_NEEDS] = {{0}};
     if (a->n_contains > JSON_NEEDS) return json__refuse(d, a->at, "more than 5 kinds of items are counted in one array");
-    const size_t   n = json__array_needs(a, need);
     const uint64_t places = json__places(a);
     uint32_t       done = UINT32_MAX;                 /* the mask with which `rest` was read last */
     for (uint64_t i = 0; i <= places && i < a->max; i++) {
-        const uint32_t mask = json__needs_at(need, n, i);
+        const uint32_t mask = json__needs_at(a, i);
         if (i >= a->n_prefix && mask == done) continue;
-        if (!json__uses_ways(d, user, json__item_at(a, i), need, mask, a->at)) return false;
+        if (!json__uses_ways(d, user, json__item_at(a, i), a->contains, mask, a->at)) return false;
         if (i >= a->n_prefix) done = mask;
     }
     return true;
@@ -720,12 +700,12 @@ typedef struct {
 
 /* False: the array is not of this kind. */
 static bool json__loop_of(json_rules *d, const schema_array *a, json__loop *l) {
-    json__need   need[JSON_NEEDS] = {{0}};
-    const size_t n = json__array_needs(a, need);
+    const size_t      n = a->n_contains;
+    const json__need *need = a->contains;
     if (n > 1 || (n && need[0].from < a->n_prefix)) return false;
     *l = (json__loop){.k = json__places(a), .counts = n > 0, .c_min = n ? need[0].min : 0, .c_max = n ? need[0].max : UINT64_MAX};
     json__way    way[JSON_WAYS];
-    const size_t n_way = json__ways(d, a->rest, need, json__needs_at(need, n, l->k), way);
+    const size_t n_way = json__ways(d, a->rest, need, json__needs_at(a, l->k), way);
     for (size_t i = 0; i < n_way; i++) {
         if (!json__can(d, way[i].value)) continue;
         l->way[l->n_way++] = way[i];
@@ -744,12 +724,12 @@ static bool json__loop_can(json_rules *d, const schema_array *a, const json__loo
     return l->min <= l->max && l->c_min <= l->c_max && l->c_min <= l->max && (!l->c_min || l->with);
 }
 
-static bool json__array_counts(json_rules *d, const schema_array *a, const json__grid *g, const json__need *need, uint64_t last) {
+static bool json__array_counts(json_rules *d, const schema_array *a, const json__grid *g, uint64_t last) {
     bool     *at = mem_new(g->size, 1), *next = mem_new(g->size, 1), can = false, more = true;
     json__way way[JSON_WAYS];
     at[0] = true;
     for (uint64_t i = 0; more && !can; i++) {
-        const size_t n = json__ways(d, json__item_at(a, i), need, json__needs_at(need, g->n, i), way);
+        const size_t n = json__ways(d, json__item_at(a, i), a->contains, json__needs_at(a, i), way);
         can = i >= a->min && json__reached(g, at);
         if (i == a->max || can) break;
         if (i < last) memset(next, 0, g->size);
@@ -849,14 +829,12 @@ static bool json__unique_can(json_rules *d, const schema_array *a) {
 }
 
 static bool json__array_can(json_rules *d, const schema_array *a) {
-    json__need       need[JSON_NEEDS] = {{0}};
-    const size_t     n = json__array_needs(a, need);
-    const json__grid g = json__grid_of(need, n);
+    const json__grid g = json__grid_of(a->contains, a->n_contains);
     const uint64_t   last = json__array_last(a);
     json__loop       l;
     if (a->min > a->max || !json__unique_can(d, a)) return false;
     if (json__loop_of(d, a, &l)) return json__loop_can(d, a, &l);
-    return g.size > JSON_GRID || last > JSON_GRID / g.size || json__array_counts(d, a, &g, need, last);
+    return g.size > JSON_GRID || last > JSON_GRID / g.size || json__array_counts(d, a, &g, last);
 }
 
 /* --- the fixpoint --- */
@@ -1471,8 +1449,8 @@ static bool json__object_any(json_rules *d, const json__object *o, int32_t from,
 
 /* An array whose places and counts are written out as states: next[i] before item i, after[i] after it, for each
  * tuple of counts. */
-static bool json__array_grid(json_rules *d, const schema_array *a, const json__need *need, const json__grid *grid,
-                             uint64_t last, int32_t from, int32_t to) {
+static bool json__array_grid(json_rules *d, const schema_array *a, const json__grid *grid, uint64_t last, int32_t from,
+                             int32_t to) {
     gram         *g = d->g;
     const size_t  size = grid->size, n = (last + 1) * size;
     int32_t      *next = mem_new(n, sizeof *next), *after = mem_new(n, sizeof *after);
@@ -1482,7 +1460,7 @@ static bool json__array_grid(json_rules *d, const schema_array *a, const json__n
     gram_eps(g, json__brackets(d, from, "[]", !a->min && json__grid_done(grid, 0), close, to), next[0]);
     for (uint64_t i = 0; i <= last && i < a->max; i++) {
         const uint64_t then = i < last ? i + 1 : last;
-        const size_t   n_way = json__ways(d, json__item_at(a, i), need, json__needs_at(need, grid->n, i), way);
+        const size_t   n_way = json__ways(d, json__item_at(a, i), a->contains, json__needs_at(a, i), way);
         for (size_t v = 0; v < size; v++)
             for (size_t k = 0; k < n_way; k++) {
                 size_t to_v = v;
@@ -1597,13 +1575,12 @@ static bool json__array_unique(json_rules *d, const schema_array *a, int32_t fro
 }
 
 static bool json__array_items(json_rules *d, const schema_array *a, int32_t from, int32_t to) {
-    json__need       need[JSON_NEEDS] = {{0}};
-    const size_t     n = json__array_needs(a, need);
-    const json__grid grid = json__grid_of(need, n);
+    const json__grid grid = json__grid_of(a->contains, a->n_contains);
     const uint64_t   last = json__array_last(a);
     json__loop       l;
-    const bool       small = n ? grid.size <= JSON_GRID && last < JSON_GRID / grid.size : last <= json__places(a) + JSON_SPREAD;
-    if (small) return json__array_grid(d, a, need, &grid, last, from, to);
+    const bool       small = a->n_contains ? grid.size <= JSON_GRID && last < JSON_GRID / grid.size
+                                           : last <= json__places(a) + JSON_SPREAD;
+    if (small) return json__array_grid(d, a, &grid, last, from, to);
     if (json__loop_of(d, a, &l)) return json__array_loop(d, a, &l, from, to);
     return json__over(d, a->at, "the items that are counted");
 }
@@ -1688,7 +1665,11 @@ static json_rules *json_rules_new(gram *g, schema_doc *s, const json_form *f) {
 static void json_rules_free(json_rules *d) {
     if (!d) return;
     for (size_t i = 0; i < d->n_node; i++) {
-        for (size_t k = 0; d->node[i].object && k < d->node[i].shape->n_object; k++) json__object_drop(&d->node[i].object[k]);
+        for (size_t k = 0; d->node[i].object && k < d->node[i].shape->n_object; k++) {
+            json__object *o = &d->node[i].object[k];
+            for (size_t j = 0; j < o->n_word; j++) str_drop(&o->word[j]);
+            mem_free(o->word), mem_free(o->named), mem_free(o->m);
+        }
         mem_free(d->node[i].object);
     }
     hmap_drop(&d->of), hmap_drop(&d->part);

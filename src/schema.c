@@ -1266,7 +1266,7 @@ static void schema__index_word(schema_doc *s, int32_t node, int row, val v) {
     const char *const  word = schema__words[row].text;
     const bool         one = want == SCHEMA__W_SCHEMA || want == SCHEMA__W_ITEMS,
                        map = want == SCHEMA__W_MAP || want == SCHEMA__W_DEPENDS;
-    if (one && v.kind == VAL_DICT) schema__index_one(s, node, word, (bytes){NULL, 0}, -1, v);
+    if (one) schema__index_one(s, node, word, (bytes){NULL, 0}, -1, v);
     for (size_t i = 0; (want == SCHEMA__W_LIST || want == SCHEMA__W_ITEMS) && v.kind == VAL_LIST && i < v.list->n; i++)
         schema__index_one(s, node, word, (bytes){NULL, 0}, (int64_t)i, v.list->at[i]);
     for (size_t i = 0; map && v.kind == VAL_DICT && i < v.dict->n; i++)
@@ -1514,8 +1514,7 @@ static void schema__left_collect(schema_doc *s, schema__left *l) {
     schema__ints_add(s, &l->todo, l->node);
     for (size_t i = 0; i < l->todo.n; i++) {
         const int32_t node = l->todo.at[i];
-        bool          again = false;
-        for (size_t k = 0; k < i && !again; k++) again = l->todo.at[k] == node;
+        const bool    again = schema__left_in(&(schema__ints){.at = l->todo.at, .n = i}, node);
         val_step(&s->env, 1 + i / 16);
         for (size_t k = 0; !again && k < s->node[node].n_part; k++)
             if (node != l->node || s->node[node].part[k].kind != SCHEMA__LEFT || s->node[node].part[k].rest != l->items)
@@ -2785,15 +2784,14 @@ static void schema__check_number(schema_doc *s, bytes text) {
 }
 
 static void schema__check_numbers(schema_doc *s, bytes text) {
-    for (size_t i = 0; i < text.n; i++) {
-        if (text.p[i] == '"')
-            while (++i < text.n && text.p[i] != '"') i += text.p[i] == '\\';
-        size_t n = 0;
-        bool   whole = true;
-        while (i + n < text.n && memchr("+-.0123456789eE", text.p[i + n], 15))
-            whole = whole && text.p[i + n] != '.' && (text.p[i + n] | 32) != 'e', n++;
-        if (n && !whole && text.p[i] != 'e' && text.p[i] != 'E') schema__check_number(s, (bytes){text.p + i, n});
-        if (n) i += n - 1;
+    while (text.n) {
+        const bool string = *text.p == '"', number = *text.p == '-' || isdigit(*text.p);
+        if (!string && !number) text = bytes_slice(text, 1, text.n);
+        else {
+            const bytes one = bytes_trim(bytes_cut_json(&text));
+            if (number && (memchr(one.p, '.', one.n) || memchr(one.p, 'e', one.n) || memchr(one.p, 'E', one.n)))
+                schema__check_number(s, one);
+        }
     }
 }
 
