@@ -685,13 +685,6 @@ static void calls__typed(bytes raw, int type, str *out) {
     str_json_exact(out, raw);
 }
 
-/* Removes `lead` and `tail` where the value has them. */
-static bytes calls__strip(bytes v, bytes lead, bytes tail) {
-    if (bytes_begins(v, lead)) v = bytes_slice(v, lead.n, v.n);
-    if (bytes_ends(v, tail)) v.n -= tail.n;
-    return v;
-}
-
 static bool calls__parameters(calls_cur *c, const calls_row *r, val schema, bytes tail, size_t *at, str *out,
                               int deep);             /* parameters hold parameters */
 
@@ -727,7 +720,11 @@ static bytes calls__cdata(bytes v) {
 }
 
 static void calls__value(calls_cur *c, const calls_row *r, val schema, bytes raw, const bool *is_string, str *out, int deep) {
-    const bytes v = calls__cdata(calls__strip(raw, str_bytes(&c->f->value_lead), str_bytes(&c->f->value_tail)));
+    const bytes lead = str_bytes(&c->f->value_lead), tail = str_bytes(&c->f->value_tail);
+    bytes       v = raw;
+    if (bytes_begins(v, lead)) v = bytes_slice(v, lead.n, v.n);
+    if (bytes_ends(v, tail)) v.n -= tail.n;
+    v = calls__cdata(v);
     if ((r->flags & CALLS_NEST) && calls__nested(c, r, schema, v, out, deep)) return;
     calls__typed(v, is_string ? *is_string ? CALLS_STRING : CALLS_ANY : calls__type(schema), out);
 }
@@ -1146,17 +1143,13 @@ static bytes calls__opening(const calls_form *f) {
     return bytes_trim((bytes){(const uint8_t *)s, strcspn(s, "%")});
 }
 
-static void calls__marks_of(const char *pattern, str *out) {
-    char slot = 1;
-    while (slot) str_cat(out, calls__segment(&pattern, &slot));
-}
-
 /* All texts that the form's calls are written with, one after the other, for a search of control tokens. */
 static void calls_marks(const calls_form *f, str *out) {
     for (int i = 0; i < f->n_rows; i++) {
         const calls_row *r = &f->row[i];
         const char      *parts[] = {r->lead, r->open, r->call, r->param, r->sep, r->close};
-        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) calls__marks_of(parts[k], out);
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            for (char slot = 1; slot;) str_cat(out, calls__segment(&parts[k], &slot));
     }
 }
 
@@ -1235,31 +1228,27 @@ typedef struct {                                      /* what an answer may call
 } calls_want;
 
 enum {
-    CALLS_BLANKS = 8,                                 /* bytes of white space where some may be */
     CALLS_INK = 1 << 16,                              /* bytes of all texts that begin calls, at most */
 };
 
 typedef struct {                                      /* a byte of a call */
-    uint8_t byte;                                     /* no white space outside of strings; 0: not known */
-    bool    blanks;                                   /* white space may be before it */
+    uint8_t  byte;                                    /* no white space outside of strings; 0: not known */
+    bool     blanks;                                  /* white space may be before it */
+    uint32_t before;                                  /* 1 + the byte before it, in calls__builder.ink; 0: none */
 } calls__ink;
 
-typedef struct {
-    calls__ink *at;
-    size_t      n;
-} calls__inks;
-
 typedef struct {                                      /* where text is being added to the automaton */
-    int32_t     at;                                   /* state */
-    bool        blanks;                               /* white space may be before what comes next */
-    bool        quoted;                               /* inside of a JSON string */
-    bool        trigger;                              /* the next byte ends a text that begins a call */
-    calls__inks ink;                                  /* of the call so far, with the text around all calls */
+    int32_t  at;                                      /* state */
+    bool     blanks;                                  /* white space may be before what comes next */
+    bool     quoted;                                  /* inside of a JSON string */
+    bool     trigger;                                 /* the next byte ends a text that begins a call */
+    uint32_t ink;                                     /* 1 + the last byte of the call so far, with the text around all calls */
 } calls__pen;
 
-typedef struct {
-    calls__inks ink;
-    int32_t     state;                                /* after it */
+typedef struct {                                      /* a text that begins a call */
+    size_t  at;                                       /* of its first byte in calls__builder.text */
+    size_t  n;                                        /* bytes */
+    int32_t state;                                    /* after it */
 } calls__trigger;
 
 typedef struct {
@@ -1281,31 +1270,23 @@ typedef struct {
     calls__tool_held *tool;
     size_t            n_tools;
     const calls_row  *row;                            /* that is being added */
-    calls__trigger   *trigger;
-    size_t            n_triggers;                     /* texts that begin calls */
-    size_t            n_ink;                          /* their bytes */
-    int32_t           blanks;                         /* a rule: at most CALLS_BLANKS bytes of white space */
+    calls__ink       *ink;                            /* [n_ink] all bytes of calls: a tree */
+    size_t            n_ink;
+    calls__trigger   *trigger;                        /* [n_triggers] */
+    size_t            n_triggers;
+    calls__ink       *text;                           /* [n_text] their bytes */
+    size_t            n_text;
+    int32_t           blanks;                         /* a rule: constrain_blanks() */
     int32_t           from;                           /* where the answer begins */
     int32_t           over;                           /* where it ends */
-    str               begin;                          /* what is before it, without white space */
+    str               begin;                          /* what is before it, as calls_begin() writes it, without white space */
     bool              begun;                          /* the state after `begin` was found */
 } calls__builder;
 
-static void calls__ink_add(calls__inks *k, uint8_t byte, bool blanks) {
-    k->at = mem_reserve(k->at, k->n, UINT32_MAX, sizeof *k->at);
-    k->at[k->n++] = (calls__ink){byte, blanks};
-}
-
-static calls__inks calls__ink_copy(const calls__inks *k) {
-    calls__inks copy = {0};
-    for (size_t i = 0; i < k->n; i++) calls__ink_add(&copy, k->at[i].byte, k->at[i].blanks);
-    return copy;
-}
-
-static calls__pen calls__pen_copy(const calls__pen *p) {
-    calls__pen copy = *p;
-    copy.ink = calls__ink_copy(&p->ink);
-    return copy;
+static void calls__ink_add(calls__builder *b, calls__pen *p, uint8_t byte, bool blanks) {
+    b->ink = mem_reserve(b->ink, b->n_ink, UINT32_MAX, sizeof *b->ink);
+    b->ink[b->n_ink] = (calls__ink){byte, blanks, p->ink};
+    p->ink = (uint32_t)++b->n_ink;
 }
 
 /* --- its texts --- */
@@ -1314,24 +1295,28 @@ static calls__pen calls__pen_copy(const calls__pen *p) {
 static void calls__add_trigger(calls__builder *b, calls__pen *p) {
     p->trigger = false;
     if (b->w->required) return;
-    if ((b->n_ink += p->ink.n) > CALLS_INK) {
+    size_t n = 0;
+    for (uint32_t i = p->ink; i; i = b->ink[i - 1].before) n++;
+    if (b->n_text + n > CALLS_INK) {
         err_set(b->e, EXIT_RESOURCE, "the texts that begin calls of %zu tools have more than %d bytes", b->n_tools,
                 CALLS_INK);
         return;
     }
     b->trigger = mem_reserve(b->trigger, b->n_triggers, UINT32_MAX, sizeof *b->trigger);
-    b->trigger[b->n_triggers++] = (calls__trigger){calls__ink_copy(&p->ink), p->at};
+    b->trigger[b->n_triggers++] = (calls__trigger){b->n_text, n, p->at};
+    b->n_text += n;
+    for (uint32_t i = p->ink; i; i = b->ink[i - 1].before) b->text[b->trigger[b->n_triggers - 1].at + --n] = b->ink[i - 1];
 }
 
 /* The answer begins at the pen if what is before it ends there. */
 static void calls__may_begin(calls__builder *b, const calls__pen *p) {
-    size_t k = 0;
+    size_t k = b->begin.n;
     if (!b->w->required) return;
-    for (size_t i = 0; i < p->ink.n; i++) {
-        if (bytes_is_blank(p->ink.at[i].byte)) continue;
-        if (k == b->begin.n || (uint8_t)b->begin.p[k++] != p->ink.at[i].byte) return;
+    for (uint32_t i = p->ink; i; i = b->ink[i - 1].before) {
+        if (bytes_is_blank(b->ink[i - 1].byte)) continue;
+        if (!k || (uint8_t)b->begin.p[--k] != b->ink[i - 1].byte) return;
     }
-    if (k < b->begin.n) return;
+    if (k) return;
     gram_eps(b->g, b->from, p->at);
     b->begun = true;
 }
@@ -1347,7 +1332,7 @@ static void calls__put_blanks(calls__builder *b, calls__pen *p) {
 
 /* One byte. A control token may spell it, with others. */
 static void calls__put_byte(calls__builder *b, calls__pen *p, uint8_t byte) {
-    calls__ink_add(&p->ink, byte, p->blanks);
+    calls__ink_add(b, p, byte, p->blanks);
     calls__put_blanks(b, p);
     const int32_t to = gram_state(b->g);
     gram_free_state(b->g, p->at);
@@ -1389,7 +1374,7 @@ static void calls__put_chars(calls__builder *b, calls__pen *p, const gram_range 
     gram_chars(b->g, gram_begin(b->g, one), r, n, gram_end(b->g, one));
     gram_repeat(b->g, p->at, one, min, max, to);
     p->at = to;
-    calls__ink_add(&p->ink, 0, false);                /* what is there is not known */
+    calls__ink_add(b, p, 0, false);                   /* what is there is not known */
 }
 
 /* --- values --- */
@@ -1444,7 +1429,6 @@ static bool calls__put_tagged_value(calls__builder *b, calls__pen *p, const call
     for (int flag = 0; ok && flag < (in->has_flag ? 2 : 1); flag++) {
         const int32_t end = gram_state(b->g);
         *p = at;
-        p->ink = calls__ink_copy(&at.ink);
         if (in->has_flag)
             calls__put_text(b, p, bytes_of(flag ? "true" : "false")), calls__put_lit(b, p, bytes_trim(in->flag));
         p->blanks = false;
@@ -1453,7 +1437,6 @@ static bool calls__put_tagged_value(calls__builder *b, calls__pen *p, const call
         p->at = end;
         calls__put_exact(b, p, str_bytes(&b->f->value_tail));
         gram_eps(b->g, p->at, to);
-        mem_free(p->ink.at);
     }
     *p = at;
     p->at = to, p->blanks = false;
@@ -1509,16 +1492,7 @@ static int32_t calls__member(calls__builder *b, char slot, const calls__tool_hel
                        : slot == 'y' ? calls__put_keyed(b, "=", (bytes){0}, &p, t, m)
                                      : calls__put_keyed(b, ":", bytes_of(b->row->param), &p, t, m);
     gram_eps(b->g, p.at, gram_end(b->g, rule));
-    mem_free(p.ink.at);
     return ok ? rule : -1;
-}
-
-/* The states in front of a parameter, by the number of parameters before it; of a number of which only "none or some"
- * counts there are two. */
-static int32_t *calls__columns(gram *g, size_t n) {
-    int32_t *at = mem_new(n, sizeof *at);
-    for (size_t i = 0; i < n; i++) at[i] = gram_state(g);
-    return at;
 }
 
 /* From before to after one parameter. */
@@ -1531,7 +1505,6 @@ static void calls__put_member(calls__builder *b, char slot, const int32_t *now, 
         if (i > 0 && slot != 'p') calls__put_text(b, &p, bytes_of(",")), p.blanks = true;
         calls__put_blanks(b, &p);
         gram_call(b->g, p.at, rule, next[min_size(i + 1, n - 1)]);
-        mem_free(p.ink.at);
     }
 }
 
@@ -1549,23 +1522,22 @@ static bool calls__put_object(calls__builder *b, char slot, const calls__tool_he
     if (counted && o->n_prop > CALLS_COUNTED)
         return err_set(b->e, EXIT_RESOURCE, "at %s: a bounded number of %zu parameters, expected at most %d", o->at,
                        o->n_prop, CALLS_COUNTED);
-    const size_t n = counted ? o->n_prop + 1 : 2;
-    int32_t     *now = calls__columns(b->g, n);
+    const size_t n = counted ? o->n_prop + 1 : 2;     /* numbers of parameters, or none and some */
+    int32_t     *at = mem_new((o->n_prop + 1) * n, sizeof *at);     /* [o->n_prop + 1][n] states before a parameter, by the
+                                                                     * number of those that came */
     bool         ok = true;
-    gram_eps(b->g, from, now[0]);
+    for (size_t i = 0; i < (o->n_prop + 1) * n; i++) at[i] = gram_state(b->g);
+    gram_eps(b->g, from, at[0]);
     for (size_t i = 0; ok && i < o->n_prop; i++) {
         const schema_prop *m = &o->prop[i];
         const bool         none = m->value == SCHEMA_FALSE || !calls__writes(slot, m->name);
         const int32_t      rule = none ? -1 : calls__member(b, slot, t, m);
         ok = none || rule >= 0;
-        int32_t *next = calls__columns(b->g, n);
-        calls__put_member(b, slot, now, next, n, rule, m->required);
-        mem_free(now);
-        now = next;
+        calls__put_member(b, slot, at + i * n, at + (i + 1) * n, n, rule, m->required);
     }
     for (size_t i = 0; i < n; i++)
-        if (!counted || (i >= o->min && i <= o->max)) gram_eps(b->g, now[i], to);
-    mem_free(now);
+        if (!counted || (i >= o->min && i <= o->max)) gram_eps(b->g, at[o->n_prop * n + i], to);
+    mem_free(at);
     return ok;
 }
 
@@ -1584,7 +1556,7 @@ static bool calls__put_parameters(calls__builder *b, char slot, const calls__too
         for (size_t i = 0; ok && i < s->n_object; i++) ok = calls__put_object(b, slot, t, &s->object[i], p->at, to);
     } else gram_eps(b->g, p->at, to);
     p->at = to;
-    calls__ink_add(&p->ink, 0, false);
+    calls__ink_add(b, p, 0, false);
     if (slot != 'p') calls__put_byte(b, p, (uint8_t)pair[1]);
     p->blanks = true;
     return ok;
@@ -1604,7 +1576,7 @@ static bool calls__put_arguments(calls__builder *b, calls__tool_held *t, calls__
         else json_any(b->g, from, true, &b->w->json, end);
     }
     gram_call(b->g, p->at, t->arguments, to);
-    calls__ink_add(&p->ink, 0, false);
+    calls__ink_add(b, p, 0, false);
     p->at = to;
     p->blanks = true;
     return ok;
@@ -1630,7 +1602,7 @@ static void calls__put_id(calls__builder *b, calls__pen *p) {
 static void calls__put_gap(calls__builder *b, calls__pen *p, bytes next, bytes learned, bool named) {
     static const gram_range blank[] = {{' ', ' '}}, line[] = {{' ', ';'}, {'=', '~'}};
     const int32_t           to = gram_state(b->g), after = gram_state(b->g);
-    calls__pen              other = calls__pen_copy(p);
+    calls__pen              other = *p;
     if (named) {
         gram_eps(b->g, other.at, after);
         calls__put_chars(b, &other, blank, 1, 1, 1);  /* what follows the name directly would be of it */
@@ -1640,13 +1612,12 @@ static void calls__put_gap(calls__builder *b, calls__pen *p, bytes next, bytes l
     other.at = after;
     calls__put_text(b, &other, bytes_trim(next));     /* the reader looks for just this text */
     gram_eps(b->g, other.at, to);
-    mem_free(other.ink.at);
     if (bytes_find(learned, 0, bytes_trim(next)) != SIZE_MAX) {
         p->blanks = bytes_is_blank(learned.p[0]);
         calls__put_text(b, p, bytes_trim(learned));
         calls__may_begin(b, p);
         gram_eps(b->g, p->at, to);
-    } else calls__ink_add(&p->ink, 0, false);
+    } else calls__ink_add(b, p, 0, false);
     p->at = to;
     p->blanks = false;
 }
@@ -1692,17 +1663,7 @@ static calls__object_parts calls__parts(const calls_form *f) {
     return o;
 }
 
-/* The object of a call up to the name, in which the pen then is. */
-static void calls__open_object(calls__builder *b, calls__pen *p) {
-    const calls__object_parts o = calls__parts(b->f);
-    calls__put_json(b, p, o.before);
-    calls__may_begin(b, p);
-    if (!o.inner.n) return;
-    calls__put_id(b, p);
-    calls__put_json(b, p, o.inner);
-}
-
-/* The rest of it. */
+/* The object of a call from the name on. */
 static bool calls__close_object(calls__builder *b, calls__tool_held *t, calls__pen *p) {
     const calls__object_parts o = calls__parts(b->f);
     calls__put_json(b, p, str_bytes(&t->quoted));
@@ -1725,13 +1686,6 @@ static bool calls__close_object(calls__builder *b, calls__tool_held *t, calls__p
     return true;
 }
 
-/* What the form's template writes after the text `lit` before a name; empty: unknown. */
-static bytes calls__learned_gap(const calls_form *f, bytes lit) {
-    const bytes  begin = str_bytes(&f->begin), core = bytes_trim(lit);
-    const size_t at = bytes_find(begin, 0, core);
-    return at == SIZE_MAX ? (bytes){0} : (bytes){begin.p + at + core.n, begin.n - at - core.n};
-}
-
 /* A walk along the pattern of a call: s is after `slot`, lit is the text before it. */
 typedef struct {
     const char *s;
@@ -1750,10 +1704,12 @@ static calls__walk calls__put_plain(calls__builder *b, calls__pen *p, calls__wal
     if (w.slot == 'i') calls__put_id(b, p);
     if (w.slot == 'x') calls__put_chars(b, p, digits, 1, 1, 6);
     if (w.slot != '_') return calls__walk_next(w);
-    const bytes before = w.lit;
+    const bytes  before = bytes_trim(w.lit), begin = str_bytes(&b->f->begin);
+    const size_t at = bytes_find(begin, 0, before);
+    bytes        learned = {0};                       /* what the form's template writes there; empty: unknown */
     w = calls__walk_next(w);
-    const bytes gap = named ? str_bytes(&b->f->middle) : calls__learned_gap(b->f, before);
-    const bytes learned = b->row == b->f->row ? gap : (bytes){0};
+    if (b->row == b->f->row && named) learned = str_bytes(&b->f->middle);
+    else if (b->row == b->f->row && at != SIZE_MAX) learned = bytes_slice(begin, at + before.n, begin.n);
     calls__put_gap(b, p, w.lit, learned, named);
     w.lit = (bytes){0};
     return w;
@@ -1790,8 +1746,9 @@ static bool calls__put_named(calls__builder *b, calls__walk w, calls__tool_held 
 
 /* A call of any tool. The pen knows what is before it. */
 static bool calls__put_call(calls__builder *b, calls__pen *p, int32_t to) {
-    calls__walk w = calls__walk_next((calls__walk){.s = b->row->call});
-    bool        ok = true;
+    const calls__object_parts o = calls__parts(b->f);
+    calls__walk               w = calls__walk_next((calls__walk){.s = b->row->call});
+    bool                      ok = true;
     calls__put_lit(b, p, w.lit);
     if (!calls__by_name(b->row)) calls__add_trigger(b, p);
     while (w.slot != 'n' && w.slot != 'o') {
@@ -1799,12 +1756,15 @@ static bool calls__put_call(calls__builder *b, calls__pen *p, int32_t to) {
         w = calls__put_plain(b, p, w, false);
         calls__put_lit(b, p, w.lit);
     }
-    if (w.slot == 'o') calls__open_object(b, p);
-    else calls__may_begin(b, p);
+    if (w.slot == 'o') calls__put_json(b, p, o.before);
+    calls__may_begin(b, p);
+    if (w.slot == 'o' && o.inner.n) {
+        calls__put_id(b, p);
+        calls__put_json(b, p, o.inner);
+    }
     for (size_t i = 0; ok && i < b->n_tools; i++) {
-        calls__pen one = calls__pen_copy(p);
+        calls__pen one = *p;
         ok = calls__put_named(b, w, &b->tool[i], &one, to);
-        mem_free(one.ink.at);
     }
     return ok;
 }
@@ -1827,14 +1787,13 @@ static bool calls__put_row(calls__builder *b, const calls_row *r) {
         calls__put_blanks(b, &next);
         gram_eps(b->g, next.at, call);
     }
-    mem_free(open.ink.at), mem_free(next.ink.at), mem_free(close.ink.at);
     return ok;
 }
 
 /* --- text before a call: any, up to the first text that begins one. The automaton of Aho and Corasick, with
  * white space where it may be. --- */
 
-typedef struct {                                      /* places in `ink`: what they are before may come next */
+typedef struct {                                      /* places in the builder's `text`: what they are before may come next */
     size_t  from;                                     /* of the first in `places` */
     size_t  n;                                        /* how many */
     int32_t state;
@@ -1842,8 +1801,7 @@ typedef struct {                                      /* places in `ink`: what t
 
 typedef struct {
     calls__builder *b;
-    calls__inks     ink;                              /* of all texts */
-    uint32_t       *ends;                             /* [ink.n] 1 + the text whose last byte this is, else 0 */
+    uint32_t       *ends;                             /* [n_text] 1 + the text whose last byte this is, else 0 */
     uint32_t       *first;                            /* [n_first] where a text begins */
     size_t          n_first;
     uint32_t       *places;
@@ -1855,9 +1813,11 @@ typedef struct {
 
 enum { CALLS_SEEN = 1 << 17 };                        /* states of a search at most */
 
-static bool calls__starts_with(const calls__inks *a, const calls__inks *b) {
-    bool is = a->n >= b->n;
-    for (size_t i = 0; is && i < b->n; i++) is = a->at[i].byte == b->at[i].byte;
+/* Whether the text t of a call begins with the text i. */
+static bool calls__starts_with(const calls__builder *b, size_t t, size_t i) {
+    const calls__trigger *x = &b->trigger[t], *y = &b->trigger[i];
+    bool                  is = x->n >= y->n;
+    for (size_t k = 0; is && k < y->n; k++) is = b->text[x->at + k].byte == b->text[y->at + k].byte;
     return is;
 }
 
@@ -1865,8 +1825,7 @@ static bool calls__starts_with(const calls__inks *a, const calls__inks *b) {
 static bool calls__covered(const calls__builder *b, size_t t) {
     bool covered = false;
     for (size_t i = 0; !covered && i < b->n_triggers; i++)
-        covered = i != t && calls__starts_with(&b->trigger[t].ink, &b->trigger[i].ink) &&
-                  (b->trigger[i].ink.n < b->trigger[t].ink.n || i < t);
+        covered = i != t && calls__starts_with(b, t, i) && (b->trigger[i].n < b->trigger[t].n || i < t);
     return covered;
 }
 
@@ -1876,11 +1835,10 @@ static int32_t calls__after_trigger(calls__builder *b, size_t t) {
     for (size_t i = 0; i < b->n_triggers; i++) {
         const calls__trigger *o = &b->trigger[i];
         calls__pen            p = {.at = state};
-        if (!calls__starts_with(&o->ink, &b->trigger[t].ink)) continue;
-        for (size_t k = b->trigger[t].ink.n; k < o->ink.n; k++)
-            p.blanks = o->ink.at[k].blanks, calls__put_byte(b, &p, o->ink.at[k].byte);
+        if (!calls__starts_with(b, i, t)) continue;
+        for (size_t k = o->at + b->trigger[t].n; k < o->at + o->n; k++)
+            p.blanks = b->text[k].blanks, calls__put_byte(b, &p, b->text[k].byte);
         gram_eps(b->g, p.at, o->state);
-        mem_free(p.ink.at);
     }
     return state;
 }
@@ -1914,7 +1872,7 @@ static int32_t calls__search_step(calls__search *s, size_t at, uint8_t c, const 
     size_t            n = 0;
     for (size_t i = 0; i < now.n + s->n_first; i++) {
         const uint32_t   place = i < now.n ? s->places[now.from + i] : s->first[i - now.n];
-        const calls__ink k = s->ink.at[place];
+        const calls__ink k = s->b->text[place];
         if (k.byte == c && s->ends[place]) return s->n_places -= n, after[s->ends[place] - 1];
         if (k.byte == c) n = calls__place_add(s, n, place + 1);
         else if (i < now.n && k.blanks && bytes_is_blank(c)) n = calls__place_add(s, n, place);
@@ -1941,15 +1899,14 @@ static bool calls__put_search(calls__builder *b) {
     calls__search s = {.b = b};
     int32_t      *after = mem_new(b->n_triggers, sizeof *after);
     hmap_init(&s.index, ~(uint64_t)UINT32_MAX);
-    s.ends = mem_new(CALLS_INK, sizeof *s.ends);
+    s.ends = mem_new(b->n_text, sizeof *s.ends);
     s.first = mem_new(b->n_triggers, sizeof *s.first);
     for (size_t t = 0; t < b->n_triggers; t++) {
-        const calls__inks *k = &b->trigger[t].ink;
+        const calls__trigger *k = &b->trigger[t];
         if (!k->n || calls__covered(b, t)) continue;
         after[t] = calls__after_trigger(b, t);
-        s.first[s.n_first++] = (uint32_t)s.ink.n;
-        for (size_t i = 0; i < k->n; i++) calls__ink_add(&s.ink, k->at[i].byte, k->at[i].blanks);
-        s.ends[s.ink.n - 1] = (uint32_t)t + 1;
+        s.first[s.n_first++] = (uint32_t)k->at;
+        s.ends[k->at + k->n - 1] = (uint32_t)t + 1;
     }
     calls__seen_of(&s, 0);                            /* nothing of a call was seen: the first state */
     gram_eps(b->g, b->from, s.seen[0].state);
@@ -1957,7 +1914,7 @@ static bool calls__put_search(calls__builder *b) {
     const bool ok = s.n_seen < CALLS_SEEN ||
                     err_set(b->e, EXIT_RESOURCE, "the calls of %zu tools begin in too many ways", b->n_tools);
     hmap_drop(&s.index);
-    void *own[] = {after, s.ends, s.first, s.places, s.seen, s.ink.at};
+    void *own[] = {after, s.ends, s.first, s.places, s.seen};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     return ok;
 }
@@ -1999,9 +1956,6 @@ static void calls__schema_of(val_env *env, void *arg) {
     calls__write_json(env, w);
 }
 
-static void calls__drop_schema(void *p) { schema_free(p); }
-static void calls__drop_langs(void *p) { lang_pool_free(p); }
-
 /* Adds a tool that may be called. */
 static bool calls__add_tool(calls__builder *b, val tool) {
     const val         name = val_get(tool, "name"), schema = val_get(tool, "parameters"), strict = val_get(tool, "strict");
@@ -2022,8 +1976,8 @@ static bool calls__add_tool(calls__builder *b, val tool) {
     calls__writing w = {schema, &text};
     val_env_init(&env, 0, 0, NULL);
     str_fmt(&path, "parameters of the tool %.80s", t->name.p);
-    if (val_run(&env, calls__schema_of, &w, b->e)) t->doc = schema_open(str_bytes(&text), path.p, b->langs, b->e);
-    if (t->doc) constrain_keep(b->c, t->doc, calls__drop_schema), t->rules = json_rules_new(b->g, t->doc, &b->w->json);
+    if (val_run(&env, calls__schema_of, &w, b->e)) t->doc = constrain_schema_open(b->c, str_bytes(&text), path.p, b->e);
+    if (t->doc) t->rules = json_rules_new(b->g, t->doc, &b->w->json);
     val_env_drop(&env);
     str_drop(&path), str_drop(&text);
     return t->doc != NULL;
@@ -2040,42 +1994,28 @@ static bool calls__add_tools(calls__builder *b) {
     return ok;
 }
 
-/* What is before the answer, as calls_begin() writes it, without its white space. */
-static void calls__begin_ink(calls__builder *b) {
-    jinja_text text = {0};
-    if (b->w->required) calls_begin(b->f, b->w->only, &text);
-    for (size_t i = 0; i < text.text.n; i++)
-        if (!bytes_is_blank((uint8_t)text.text.p[i])) str_add(&b->begin, text.text.p + i, 1);
-    jinja_text_drop(&text);
-}
-
-static void calls__blank_rule(calls__builder *b) {
-    static const uint8_t blanks[] = {'\t', '\n', '\r', ' '};
-    const int32_t        one = gram_rule(b->g, NULL);
-    b->blanks = gram_rule(b->g, NULL);
-    for (size_t i = 0; i < sizeof blanks; i++)
-        gram_byte(b->g, gram_begin(b->g, one), blanks[i], blanks[i], gram_end(b->g, one));
-    gram_repeat(b->g, gram_begin(b->g, b->blanks), one, 0, CALLS_BLANKS, gram_end(b->g, b->blanks));
-}
-
 static void calls__builder_drop(calls__builder *b) {
     for (size_t i = 0; i < b->n_tools; i++) {
         str_drop(&b->tool[i].name), str_drop(&b->tool[i].quoted);
         if (b->tool[i].rules) json_rules_free(b->tool[i].rules);
     }
-    for (size_t i = 0; i < b->n_triggers; i++) mem_free(b->trigger[i].ink.at);
-    mem_free(b->tool), mem_free(b->trigger);
+    mem_free(b->tool), mem_free(b->ink), mem_free(b->trigger), mem_free(b->text);
     str_drop(&b->begin);
 }
 
 /* Builds the answers with calls of the form between two states of g. False: e says why. What follows
  * calls_begin() in a way that no row has is any text. */
 static bool calls_hold(const calls_form *f, const calls_want *w, constrain *c, gram *g, int32_t from, int32_t to, err_t *e) {
-    calls__builder b = {.f = f, .w = w, .c = c, .g = g, .e = e, .langs = lang_pool_new(CONSTRAIN_STATES),
+    calls__builder b = {.f = f, .w = w, .c = c, .g = g, .e = e, .langs = constrain_langs(c),
                         .from = from, .over = to};
-    constrain_keep(c, b.langs, calls__drop_langs);
-    calls__blank_rule(&b);
-    calls__begin_ink(&b);
+    jinja_text begin = {0};
+    b.text = mem_new(CALLS_INK, sizeof *b.text);
+    b.blanks = gram_rule(g, NULL);
+    constrain_blanks(g, gram_begin(g, b.blanks), gram_end(g, b.blanks));
+    if (w->required) calls_begin(f, w->only, &begin);
+    for (size_t i = 0; i < begin.text.n; i++)
+        if (!bytes_is_blank((uint8_t)begin.text.p[i])) str_add(&b.begin, begin.text.p + i, 1);
+    jinja_text_drop(&begin);
     bool ok = calls__add_tools(&b);
     for (int i = 0; ok && i < f->n_rows; i++) ok = calls__put_row(&b, &f->row[i]);
     if (ok && !w->required) ok = calls__put_search(&b);
@@ -2179,31 +2119,26 @@ static bool calls__known(bytes json) {
     return n == 3;
 }
 
-/* Looks for the known call in a rendering with one form. */
-static bool calls__find_known(calls_form *f, bytes text, calls_place *place) {
-    call_list calls = {0};
-    calls_cur c = calls__cursor(f, text, true, val_undef(NULL), &calls);
-    bool      ok = false;
-    if ((f->work += text.n) > CALLS_LEARN_WORK) return false;
+/* Looks for the known call in text[from] and after, which is read as an answer of its own, with one form. */
+static bool calls__find_known(calls_form *f, bytes text, size_t from, calls_place *p) {
+    const bytes t = bytes_slice(text, from, text.n);
+    call_list   calls = {0};
+    calls_cur   c = calls__cursor(f, t, true, val_undef(NULL), &calls);
+    bool        ok = false;
+    if ((f->work += t.n) > CALLS_LEARN_WORK) return false;
     c.watch = bytes_of(CALLS_KNOWN), c.strict = true;
-    for (size_t i = 0, to; i < text.n && !c.found && !c.tired; i = max_size(to, i + 1)) {
+    for (size_t i = 0, to; i < t.n && !c.found && !c.tired; i = max_size(to, i + 1)) {
         to = i;
-        if (f->first[text.p[i]]) calls__calls(&c, &to);
+        if (f->first[t.p[i]]) calls__calls(&c, &to);
     }
     for (size_t i = 0; i < calls.n && c.found && !ok; i++)
         ok = bytes_eq(calls.at[i].name, c.watch) && calls__known(calls.at[i].arguments);
-    *place = c.seen;
+    *p = c.seen;
+    p->at += from, p->name_at += from, p->name_end += from, p->args_at += p->args_at ? from : 0;
     f->work += c.work;
     calls__cursor_drop(&c);
     call_list_drop(&calls);
     return ok;
-}
-
-/* Looks for it after text[from]. */
-static bool calls__find_known_from(calls_form *f, bytes text, size_t from, calls_place *p) {
-    if (!calls__find_known(f, bytes_slice(text, from, text.n), p)) return false;
-    p->at += from, p->name_at += from, p->name_end += from, p->args_at += p->args_at ? from : 0;
-    return true;
 }
 
 /* Where text and plain begin to differ; not inside of a tag. */
@@ -2226,7 +2161,7 @@ static bool calls__match(calls_form *f, bytes text, bytes plain, calls_place *p)
         const bool       all = i >= 2 * n, opened = i / n % 2 == 0;
         if (!r->name || (all && (r->flags & CALLS_BARE))) continue;
         calls__set_row(f, r);
-        if (!calls__find_known_from(f, text, all ? 0 : differ, p) || (opened && *r->open && !p->opened)) continue;
+        if (!calls__find_known(f, text, all ? 0 : differ, p) || (opened && *r->open && !p->opened)) continue;
         if (!p->bare || calls__blank(bytes_slice(text, differ, p->at))) return true;
     }
     return false;
@@ -2284,13 +2219,7 @@ static bool calls__learn_tags(calls_form *f, bytes text, bytes plain, calls_plac
     f->own = (calls_row){.name = "json-in-tags", .open = f->own_text[0].p, .call = f->own_text[1].p,
                          .sep = list ? "," : "", .close = f->own_text[2].p, .param = "", .lead = ""};
     calls__set_row(f, &f->own);
-    return calls__find_known_from(f, text, differ, p);
-}
-
-/* Where the white space before text[at] begins, not before `least`. */
-static size_t calls__space_from(bytes text, size_t least, size_t at) {
-    while (at > least && bytes_is_blank(text.p[at - 1])) at--;
-    return at;
+    return calls__find_known(f, text, differ, p);
 }
 
 /* Sets begin and middle from the rendering: the text up to the name, and from there to the arguments. An id ends
@@ -2317,7 +2246,7 @@ static void calls__learn_lead(calls_form *f, const calls_lesson *l, bytes text, 
     str_set(&f->lead, bytes_slice(text, from, at));
     if (calls__render_call(l, "\"" CALLS_TEXT "\"", CALLS_ARGS, &with)) {
         const size_t end = bytes_find(str_bytes(&with), 0, bytes_of(CALLS_TEXT)) + n;
-        if (end >= n && calls__find_known_from(f, str_bytes(&with), end, &p) &&
+        if (end >= n && calls__find_known(f, str_bytes(&with), end, &p) &&
             calls__blank(bytes_slice(str_bytes(&with), end, p.at))) {
             str_set(&f->lead, bytes_slice(str_bytes(&with), end, p.at));
             f->after_text = bytes_find(str_bytes(&f->lead), 0, bytes_of("\n")) == SIZE_MAX;
@@ -2336,13 +2265,6 @@ static void calls__learn_quote(calls_form *f, const calls_lesson *l) {
     str_drop(&text);
 }
 
-static void calls__spaces_of_text(calls_form *f, bytes value) {
-    const bytes core = bytes_trim(value);
-    if (!core.n) return;
-    str_set(&f->value_lead, (bytes){value.p, (size_t)(core.p - value.p)});
-    str_set(&f->value_tail, (bytes){core.p + core.n, value.n - core.n - (size_t)(core.p - value.p)});
-}
-
 /* One conversation: whether a row reads its call back; then all else about the form is learned. */
 static bool calls__learn_from(calls_form *f, const calls_lesson *l) {
     str         text = {0}, plain = {0};
@@ -2355,8 +2277,15 @@ static bool calls__learn_from(calls_form *f, const calls_lesson *l) {
         f->text_arguments = l->text;
         f->tools_name = l->tools_name;
         calls__take_row(f, f->row);
-        calls__spaces_of_text(f, p.value);
-        const size_t from = calls__space_from(t, *f->row->lead ? p.at : calls__differ(t, without), p.at);
+        const bytes core = bytes_trim(p.value);
+        if (core.n) {
+            const size_t lead = (size_t)(core.p - p.value.p);
+            str_set(&f->value_lead, bytes_slice(p.value, 0, lead));
+            str_set(&f->value_tail, bytes_slice(p.value, lead + core.n, p.value.n));
+        }
+        const size_t least = *f->row->lead ? p.at : calls__differ(t, without);
+        size_t       from = p.at;                     /* where the white space before the call begins */
+        while (from > least && bytes_is_blank(t.p[from - 1])) from--;
         calls__begin_of_text(f, t, from, &p);
         if (!*f->row->lead) calls__learn_lead(f, l, t, from, p.at);
         calls__learn_quote(f, l);

@@ -14,12 +14,12 @@
  *   4. Tests: its row in tests/constraint.h, its rows in HELD and FITS of tests/structure.py, the message of --match in
  *      tests/cli.py. A notation of its own has an interpreter in tests/oracle.py and a part in tests/rule.py.
  *   5. A row in the README's table of constraints.
- * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_keep,
- * constrain_close, constrain_open, constrain_warn, constrain_match, constrain_check, constrain_given,
- * constrain_from, constrain_cache_new, constrain_cache_free, constrain_get, constrain_report, constrain_report_all,
- * constrain_seq_new, constrain_seq_like, constrain_strips, constrain_seq_free, constrain_seq_copy,
- * constrain_complete, constrain_closed, constrain_mask, constrain_bits, constrain_accept, constrain_feed,
- * constrain_forced.
+ * Public: constrain_kind, constrain_spec, constrain_think, constrain_opts, constrain_defaults, constrain_langs,
+ * constrain_schema_open, constrain_blanks, constrain_close, constrain_open, constrain_warn, constrain_match,
+ * constrain_check, constrain_given, constrain_from, constrain_cache_new, constrain_cache_free, constrain_get,
+ * constrain_report, constrain_report_all, constrain_seq_new, constrain_seq_like, constrain_strips,
+ * constrain_seq_free, constrain_seq_copy, constrain_complete, constrain_closed, constrain_mask, constrain_bits,
+ * constrain_accept, constrain_feed, constrain_forced.
  * Opens: constrain_spec, constrain_think, constrain_opts. */
 
 enum {
@@ -70,12 +70,6 @@ static const constrain_opts constrain_defaults = {.order = "schema", .space = "l
 static const char *const constrain__orders[] = {"schema", "any", NULL},
                   *const constrain__spaces[] = {"none", "one", "lines", NULL};
 
-typedef struct constrain__own {                       /* what the automaton needs as long as it lives */
-    void                  *p;
-    void                 (*drop)(void *p);
-    struct constrain__own *next;
-} constrain__own;
-
 struct constrain {
     int              users;                           /* the cache is one of them */
     bool             cached, close;
@@ -85,17 +79,22 @@ struct constrain {
     str              notes;                           /* words of a schema without effect, a line each */
     gram            *g;
     mask_cache      *m;                               /* NULL: for matching alone */
-    lang_pool       *langs;
-    constrain__own  *own;
+    lang_pool       *langs;                           /* NULL: not asked for yet */
+    schema_doc     **schema;                          /* [n_schema] what the automaton needs as long as it lives */
+    size_t           n_schema;
     const tok_vocab *v;
     pthread_mutex_t  lock;
 };
 
-/* Keeps p until the constraint is freed. */
-static void constrain_keep(constrain *c, void *p, void (*drop)(void *p)) {
-    constrain__own *own = mem_new(1, sizeof *own);
-    *own = (constrain__own){p, drop, c->own};
-    c->own = own;
+/* The regular languages that the automaton is made of. */
+static lang_pool *constrain_langs(constrain *c) { return c->langs ? c->langs : (c->langs = lang_pool_new(CONSTRAIN_STATES)); }
+
+/* A schema that lives as long as the constraint. path: in messages. NULL: e says why there is none. */
+static schema_doc *constrain_schema_open(constrain *c, bytes text, const char *path, err_t *e) {
+    schema_doc *s = schema_open(text, path, constrain_langs(c), e);
+    if (!s) return NULL;
+    c->schema = mem_reserve(c->schema, c->n_schema, UINT32_MAX, sizeof *c->schema);
+    return c->schema[c->n_schema++] = s;
 }
 
 /* --- free text before it --- */
@@ -125,7 +124,7 @@ static void constrain__until(gram *g, int32_t from, bytes mark, int32_t to) {
 }
 
 /* At most CONSTRAIN_BLANKS bytes of white space. */
-static void constrain__blanks(gram *g, int32_t from, int32_t to) {
+static void constrain_blanks(gram *g, int32_t from, int32_t to) {
     static const uint8_t blanks[] = {' ', '\n', '\r', '\t'};
     for (int i = 0; i <= CONSTRAIN_BLANKS; i++) {
         const int32_t next = i < CONSTRAIN_BLANKS ? gram_state(g) : to;
@@ -151,7 +150,7 @@ static void constrain__maybe(gram *g, int32_t from, bytes mark, int32_t to) {
     if (!mark.n) return;
     const int32_t after = gram_state(g);
     constrain__mark(g, from, mark, after);
-    constrain__blanks(g, after, to);
+    constrain_blanks(g, after, to);
 }
 
 /* Thinking, as far as the answer has some, and the blanks after it. */
@@ -161,11 +160,11 @@ static void constrain__thinking(gram *g, int32_t from, const constrain_think *o,
     if (!o->end.n) return;
     if (o->inside) gram_eps(g, from, inside);
     else {
-        constrain__blanks(g, from, start);
+        constrain_blanks(g, from, start);
         constrain__mark(g, start, o->open, inside);
     }
     constrain__until(g, inside, o->end, end);
-    constrain__blanks(g, end, after);
+    constrain_blanks(g, end, after);
     constrain__maybe(g, after, o->tail, to);
 }
 
@@ -190,15 +189,9 @@ static bool constrain__gbnf(constrain *c, const constrain_spec *o, int32_t from,
     return true;
 }
 
-static lang_pool *constrain__langs(constrain *c) { return c->langs ? c->langs : (c->langs = lang_pool_new(CONSTRAIN_STATES)); }
-
-static void constrain__drop_schema(void *p) { schema_free(p); }
-
 static bool constrain__schema(constrain *c, const constrain_spec *o, int32_t from, int32_t to, err_t *e) {
-    schema_doc *s = schema_open(o->text, o->path, constrain__langs(c), e);
-    if (!s) return false;
-    constrain_keep(c, s, constrain__drop_schema);
-    if (!json_build(c->g, from, s, &o->form, to, e)) return false;
+    schema_doc *s = constrain_schema_open(c, o->text, o->path, e);
+    if (!s || !json_build(c->g, from, s, &o->form, to, e)) return false;
     schema_note_put(s, &c->notes);
     return true;
 }
@@ -268,11 +261,8 @@ static void constrain_close(constrain *c) {
     if (!c || --c->users) return;
     mask_free(c->m);
     gram_free(c->g);
-    for (constrain__own *own = c->own, *next; own; own = next) {
-        next = own->next;
-        own->drop(own->p);
-        mem_free(own);
-    }
+    for (size_t i = 0; i < c->n_schema; i++) schema_free(c->schema[i]);
+    mem_free(c->schema);
     if (c->langs) lang_pool_free(c->langs);
     pthread_mutex_destroy(&c->lock);
     str_drop(&c->key);
@@ -414,12 +404,8 @@ static void constrain__key_text(str *key, bytes b) {
 static str constrain__key(const constrain_spec *o) {
     str key = {0};
     str_fmt(&key, "%d,%d,%d,%d,%d,%d:", o->kind, o->close, o->think.inside, o->form.loose, o->form.order, o->form.space);
-    constrain__key_text(&key, o->think.open);
-    constrain__key_text(&key, o->think.end);
-    constrain__key_text(&key, o->think.lead);
-    constrain__key_text(&key, o->think.tail);
-    constrain__key_text(&key, o->after);
-    constrain__key_text(&key, o->text);
+    const bytes texts[] = {o->think.open, o->think.end, o->think.lead, o->think.tail, o->after, o->text};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) constrain__key_text(&key, texts[i]);
     return key;
 }
 
@@ -434,14 +420,6 @@ static void constrain__evict(constrain_cache *k) {
     if (idle <= CONSTRAIN_IDLE) return;
     constrain_close(k->c[oldest]);
     k->c[oldest] = k->c[--k->n];
-}
-
-/* A constraint that could not be compiled, so that it is not tried again. */
-static constrain *constrain__refused(const err_t *why) {
-    constrain *c = mem_new(1, sizeof *c);
-    *c = (constrain){.users = 1, .err = *why};
-    pthread_mutex_init(&c->lock, NULL);
-    return c;
 }
 
 static constrain *constrain__find(const constrain_cache *k, const str *key) {
@@ -465,7 +443,11 @@ static constrain *constrain__add(constrain_cache *k, const constrain_spec *o, st
     err_t why = {0};
     if (!k->words) k->words = mask_vocab_new(k->v);
     constrain *c = constrain_open(o, k->v, k->words, &why);
-    if (!c) c = constrain__refused(&why);
+    if (!c) {                                         /* it is kept, so that it is not tried again */
+        c = mem_new(1, sizeof *c);
+        *c = (constrain){.users = 1, .err = why};
+        pthread_mutex_init(&c->lock, NULL);
+    }
     c->key = key;
     if (c->err.code) constrain__key_path(&c->key, o);
     if (!constrain__noted(k, c)) constrain_warn(c, o->path);

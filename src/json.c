@@ -26,187 +26,192 @@ typedef enum { JSON_VALUE, JSON_OBJECT, JSON_ARRAY, JSON_STRING, JSON_NUMBER, JS
 /* Where blanks may be. */
 typedef enum { JSON_AROUND, JSON_OPENED, JSON_CLOSING, JSON_BEFORE, JSON_COMMA, JSON_COLON } json_place;
 
-/* What is being built. */
-typedef struct {
-    gram     *g;
-    json_form f;
-    int32_t   shared[JSON_SHARED];                    /* rules, -1: not made yet */
-} json__base;
-
-static void json__start(json__base *b, gram *g, const json_form *f) {
-    b->g = g;
-    b->f = *f;
-    for (int i = 0; i < JSON_SHARED; i++) b->shared[i] = -1;
-}
+struct json_rules {
+    gram              *g;
+    json_form          f;
+    int32_t            shared[JSON_SHARED];           /* 1 + rule, 0: not made yet */
+    schema_doc        *s;                             /* NULL, and all that follows too: rules of any value are asked for */
+    lang_pool         *langs;
+    err_t             *e;
+    struct json__node *node;
+    size_t             n_node;
+    hmap               of;                            /* 1 + conjunction: its node */
+    struct json__use  *use;
+    size_t             n_use;
+    hmap               part;                          /* see json__part() */
+    uint32_t          *todo;                          /* nodes whose rules are to be filled */
+    size_t             n_todo;
+    bool               solved;                        /* json__node.can is final */
+    const lang        *decimal;                       /* numbers in one form each; NULL: not made yet */
+};
 
 /* --- blanks and words --- */
 
-static int32_t json__byte(json__base *b, int32_t from, char c) {
-    const int32_t to = gram_state(b->g);
-    gram_byte(b->g, from, (uint8_t)c, (uint8_t)c, to);
+static int32_t json__byte(json_rules *d, int32_t from, char c) {
+    const int32_t to = gram_state(d->g);
+    gram_byte(d->g, from, (uint8_t)c, (uint8_t)c, to);
     return to;
 }
 
-static int32_t json__rule(json__base *b, json_shared which);   /* the rules call each other */
+static int32_t json__rule(json_rules *d, json_shared which);   /* the rules call each other */
 
-static void json__blank_rule(json__base *b, int32_t from, int32_t to) { gram_byte(b->g, from, ' ', ' ', to); }
+static void json__blank_rule(json_rules *d, int32_t from, int32_t to) { gram_byte(d->g, from, ' ', ' ', to); }
 
-static void json__nothing_rule(json__base *b, int32_t from, int32_t to) { (void)b, (void)from, (void)to; }
-
-static void json__line_rule(json__base *b, int32_t from, int32_t to) {
-    gram_repeat(b->g, json__byte(b, from, '\n'), json__rule(b, JSON_BLANK), 0, JSON_BLANKS, to);
+static void json__line_rule(json_rules *d, int32_t from, int32_t to) {
+    gram_repeat(d->g, json__byte(d, from, '\n'), json__rule(d, JSON_BLANK), 0, JSON_BLANKS, to);
 }
 
 /* The state after the blanks that may come at a place. */
-static int32_t json__space(json__base *b, int32_t from, json_place place) {
+static int32_t json__space(json_rules *d, int32_t from, json_place place) {
     const bool after = place == JSON_COMMA || place == JSON_COLON,
                line = place == JSON_COMMA || place == JSON_OPENED || place == JSON_CLOSING;
-    if (b->f.loose && place == JSON_CLOSING) return from;   /* those of JSON_BEFORE */
-    if (b->f.loose) {
+    if (d->f.loose && place == JSON_CLOSING) return from;   /* those of JSON_BEFORE */
+    if (d->f.loose) {
         static const uint8_t white[][2] = {{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}};
-        const int32_t        loop = gram_state(b->g);
-        gram_eps(b->g, from, loop);
-        for (size_t i = 0; i < 3; i++) gram_byte(b->g, loop, white[i][0], white[i][1], loop);
+        const int32_t        loop = gram_state(d->g);
+        gram_eps(d->g, from, loop);
+        for (size_t i = 0; i < 3; i++) gram_byte(d->g, loop, white[i][0], white[i][1], loop);
         return loop;
     }
-    if (!(b->f.space >= 1 && after) && !(b->f.space >= 2 && line)) return from;
-    const int32_t to = gram_state(b->g);
-    gram_eps(b->g, from, to);
-    if (after) gram_byte(b->g, from, ' ', ' ', to);
-    if (b->f.space >= 2 && line) gram_call(b->g, from, json__rule(b, JSON_LINE), to);
+    if (!(d->f.space >= 1 && after) && !(d->f.space >= 2 && line)) return from;
+    const int32_t to = gram_state(d->g);
+    gram_eps(d->g, from, to);
+    if (after) gram_byte(d->g, from, ' ', ' ', to);
+    if (d->f.space >= 2 && line) gram_call(d->g, from, json__rule(d, JSON_LINE), to);
     return to;
 }
 
 /* ':' with its blanks. */
-static int32_t json__colon(json__base *b, int32_t from) {
-    return json__space(b, json__byte(b, json__space(b, from, JSON_BEFORE), ':'), JSON_COLON);
+static int32_t json__colon(json_rules *d, int32_t from) {
+    return json__space(d, json__byte(d, json__space(d, from, JSON_BEFORE), ':'), JSON_COLON);
 }
 
-/* The last bracket of a container that is not empty, with the blanks before it. */
-static void json__closing(json__base *b, int32_t from, char bracket, int32_t to) {
-    gram_byte(b->g, json__space(b, from, JSON_CLOSING), (uint8_t)bracket, (uint8_t)bracket, to);
+/* ',' with its blanks. */
+static int32_t json__comma(json_rules *d, int32_t from) { return json__space(d, json__byte(d, from, ','), JSON_COMMA); }
+
+/* The brackets of a container and the blanks inside of them. Returns the state after the first; the last one may come at
+ * `close`, and where empty is true after the first. */
+static int32_t json__brackets(json_rules *d, int32_t from, const char *pair, bool empty, int32_t close, int32_t to) {
+    const uint8_t last = (uint8_t)pair[1];
+    const int32_t open = json__byte(d, from, pair[0]), first = json__space(d, open, JSON_OPENED);
+    if (empty) gram_byte(d->g, d->f.loose ? first : open, last, last, to);
+    gram_byte(d->g, json__space(d, close, JSON_CLOSING), last, last, to);
+    return first;
 }
 
 /* --- strings and numbers of every kind --- */
 
-static void json__digits(json__base *b, int32_t from, const char *ranges, int32_t to) {
-    for (; *ranges; ranges += 2) gram_byte(b->g, from, (uint8_t)ranges[0], (uint8_t)ranges[1], to);
+static void json__digits(json_rules *d, int32_t from, const char *ranges, int32_t to) {
+    for (; *ranges; ranges += 2) gram_byte(d->g, from, (uint8_t)ranges[0], (uint8_t)ranges[1], to);
 }
 
 static const char json__hex[] = "09afAF";
 
 /* The four digits after \u: the first two of them as ranges. */
-static void json__unicode(json__base *b, int32_t from, const char *first, const char *second, int32_t to) {
-    const int32_t s1 = gram_state(b->g), s2 = gram_state(b->g), s3 = gram_state(b->g);
-    json__digits(b, from, first, s1);
-    json__digits(b, s1, second, s2);
-    json__digits(b, s2, json__hex, s3);
-    json__digits(b, s3, json__hex, to);
+static void json__unicode(json_rules *d, int32_t from, const char *first, const char *second, int32_t to) {
+    const int32_t s1 = gram_state(d->g), s2 = gram_state(d->g), s3 = gram_state(d->g);
+    json__digits(d, from, first, s1);
+    json__digits(d, s1, second, s2);
+    json__digits(d, s2, json__hex, s3);
+    json__digits(d, s3, json__hex, to);
 }
 
 /* A backslash and what comes after it. */
-static void json__escape(json__base *b, int32_t from, int32_t to) {
-    const int32_t escape = json__byte(b, from, '\\'), u = json__byte(b, escape, 'u'), high = gram_state(b->g);
-    json__digits(b, escape, "\"\"\\\\//bbffnnrrtt", to);
-    if (b->f.loose) json__unicode(b, u, json__hex, json__hex, to);     /* halves of pairs too: the text is JSON */
-    json__unicode(b, u, "09acefACEF", json__hex, to);
-    json__unicode(b, u, "ddDD", "07", to);
-    json__unicode(b, u, "ddDD", "89abAB", high);
-    json__unicode(b, json__byte(b, json__byte(b, high, '\\'), 'u'), "ddDD", "cfCF", to);
+static void json__escape(json_rules *d, int32_t from, int32_t to) {
+    const int32_t escape = json__byte(d, from, '\\'), u = json__byte(d, escape, 'u'), high = gram_state(d->g);
+    json__digits(d, escape, "\"\"\\\\//bbffnnrrtt", to);
+    if (d->f.loose) json__unicode(d, u, json__hex, json__hex, to);     /* halves of pairs too: the text is JSON */
+    json__unicode(d, u, "09acefACEF", json__hex, to);
+    json__unicode(d, u, "ddDD", "07", to);
+    json__unicode(d, u, "ddDD", "89abAB", high);
+    json__unicode(d, json__byte(d, json__byte(d, high, '\\'), 'u'), "ddDD", "cfCF", to);
 }
 
 /* The inside of a string and its last quote: a rule of its own, so that all strings are in the same state. */
-static void json__rest_rule(json__base *b, int32_t from, int32_t to) {
+static void json__rest_rule(json_rules *d, int32_t from, int32_t to) {
     static const gram_range raw[] = {{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x10ffff}};
-    const int32_t           inside = gram_state(b->g);
-    gram_eps(b->g, from, inside);
-    gram_chars(b->g, inside, raw, sizeof raw / sizeof *raw, inside);
-    json__escape(b, inside, inside);
-    gram_byte(b->g, inside, '"', '"', to);
+    const int32_t           inside = gram_state(d->g);
+    gram_eps(d->g, from, inside);
+    gram_chars(d->g, inside, raw, sizeof raw / sizeof *raw, inside);
+    json__escape(d, inside, inside);
+    gram_byte(d->g, inside, '"', '"', to);
 }
 
-static void json__string_rule(json__base *b, int32_t from, int32_t to) {
-    gram_call(b->g, json__byte(b, from, '"'), json__rule(b, JSON_REST), to);
+static void json__string_rule(json_rules *d, int32_t from, int32_t to) {
+    gram_call(d->g, json__byte(d, from, '"'), json__rule(d, JSON_REST), to);
 }
 
 /* A character that is not printable ASCII, raw or as an escape, then the rest of the string. */
-static void json__other_rule(json__base *b, int32_t from, int32_t to) {
-    const int32_t escape = json__byte(b, from, '\\'), next = gram_state(b->g);
-    const int32_t high = json__byte(b, json__byte(b, json__byte(b, escape, 'u'), '0'), '0'), low = gram_state(b->g);
-    gram_chars(b->g, from, &(gram_range){0x80, 0x10ffff}, 1, next);
-    json__digits(b, escape, "\"\"\\\\bbffnnrrtt", next);
-    json__digits(b, high, "01", low);
-    json__digits(b, low, json__hex, next);
-    gram_call(b->g, next, json__rule(b, JSON_REST), to);
+static void json__other_rule(json_rules *d, int32_t from, int32_t to) {
+    const int32_t escape = json__byte(d, from, '\\'), next = gram_state(d->g);
+    const int32_t high = json__byte(d, json__byte(d, json__byte(d, escape, 'u'), '0'), '0'), low = gram_state(d->g);
+    gram_chars(d->g, from, &(gram_range){0x80, 0x10ffff}, 1, next);
+    json__digits(d, escape, "\"\"\\\\bbffnnrrtt", next);
+    json__digits(d, high, "01", low);
+    json__digits(d, low, json__hex, next);
+    gram_call(d->g, next, json__rule(d, JSON_REST), to);
 }
 
 /* -? (0 | [1-9] [0-9]*) (. [0-9]+)? Returns the state after it. */
-static int32_t json__plain_number(json__base *b, int32_t from) {
-    const int32_t sign = gram_state(b->g), whole = gram_state(b->g), part = gram_state(b->g), over = gram_state(b->g);
-    gram_eps(b->g, from, sign);
-    gram_byte(b->g, from, '-', '-', sign);
-    gram_byte(b->g, sign, '0', '0', over);
-    gram_byte(b->g, sign, '1', '9', whole);
-    gram_byte(b->g, whole, '0', '9', whole);
-    gram_eps(b->g, whole, over);
-    gram_byte(b->g, json__byte(b, over, '.'), '0', '9', part);
-    gram_byte(b->g, part, '0', '9', part);
-    const int32_t end = gram_state(b->g);
-    gram_eps(b->g, part, end);
-    gram_eps(b->g, over, end);
+static int32_t json__plain_number(json_rules *d, int32_t from) {
+    const int32_t sign = gram_state(d->g), whole = gram_state(d->g), part = gram_state(d->g), over = gram_state(d->g);
+    gram_eps(d->g, from, sign);
+    gram_byte(d->g, from, '-', '-', sign);
+    gram_byte(d->g, sign, '0', '0', over);
+    gram_byte(d->g, sign, '1', '9', whole);
+    gram_byte(d->g, whole, '0', '9', whole);
+    gram_eps(d->g, whole, over);
+    gram_byte(d->g, json__byte(d, over, '.'), '0', '9', part);
+    gram_byte(d->g, part, '0', '9', part);
+    const int32_t end = gram_state(d->g);
+    gram_eps(d->g, part, end);
+    gram_eps(d->g, over, end);
     return end;
 }
 
 /* [eE] [+-]? Returns the state after it, where the digits come. */
-static int32_t json__exponent(json__base *b, int32_t from) {
-    const int32_t e = gram_state(b->g), sign = gram_state(b->g);
-    json__digits(b, from, "eeEE", e);
-    gram_eps(b->g, e, sign);
-    json__digits(b, e, "++--", sign);
+static int32_t json__exponent(json_rules *d, int32_t from) {
+    const int32_t e = gram_state(d->g), sign = gram_state(d->g);
+    json__digits(d, from, "eeEE", e);
+    gram_eps(d->g, e, sign);
+    json__digits(d, e, "++--", sign);
     return sign;
 }
 
-static void json__number_rule(json__base *b, int32_t from, int32_t to) {
-    const int32_t end = json__plain_number(b, from), digits = gram_state(b->g);
-    gram_eps(b->g, end, to);
-    gram_byte(b->g, json__exponent(b, end), '0', '9', digits);
-    gram_byte(b->g, digits, '0', '9', digits);
-    gram_eps(b->g, digits, to);
+static void json__number_rule(json_rules *d, int32_t from, int32_t to) {
+    const int32_t end = json__plain_number(d, from), digits = gram_state(d->g);
+    gram_eps(d->g, end, to);
+    gram_byte(d->g, json__exponent(d, end), '0', '9', digits);
+    gram_byte(d->g, digits, '0', '9', digits);
+    gram_eps(d->g, digits, to);
 }
 
 /* --- any value --- */
 
-static void json__object_rule(json__base *b, int32_t from, int32_t to) {
-    const int32_t open = json__byte(b, from, '{'), key = json__space(b, open, JSON_OPENED), colon = gram_state(b->g),
-                  after = gram_state(b->g);
-    gram_byte(b->g, b->f.loose ? key : open, '}', '}', to);
-    gram_call(b->g, key, json__rule(b, JSON_STRING), colon);
-    gram_call(b->g, json__colon(b, colon), json__rule(b, JSON_VALUE), after);
-    const int32_t end = json__space(b, after, JSON_BEFORE);
-    gram_call(b->g, json__space(b, json__byte(b, end, ','), JSON_COMMA), json__rule(b, JSON_STRING), colon);
-    json__closing(b, end, '}', to);
+static void json__object_rule(json_rules *d, int32_t from, int32_t to) {
+    const int32_t colon = gram_state(d->g), after = gram_state(d->g), end = json__space(d, after, JSON_BEFORE);
+    gram_call(d->g, json__brackets(d, from, "{}", true, end, to), json__rule(d, JSON_STRING), colon);
+    gram_call(d->g, json__colon(d, colon), json__rule(d, JSON_VALUE), after);
+    gram_call(d->g, json__comma(d, end), json__rule(d, JSON_STRING), colon);
 }
 
-static void json__array_rule(json__base *b, int32_t from, int32_t to) {
-    const int32_t open = json__byte(b, from, '['), item = json__space(b, open, JSON_OPENED), after = gram_state(b->g);
-    gram_byte(b->g, b->f.loose ? item : open, ']', ']', to);
-    gram_call(b->g, item, json__rule(b, JSON_VALUE), after);
-    const int32_t end = json__space(b, after, JSON_BEFORE);
-    gram_call(b->g, json__space(b, json__byte(b, end, ','), JSON_COMMA), json__rule(b, JSON_VALUE), after);
-    json__closing(b, end, ']', to);
+static void json__array_rule(json_rules *d, int32_t from, int32_t to) {
+    const int32_t after = gram_state(d->g), end = json__space(d, after, JSON_BEFORE);
+    gram_call(d->g, json__brackets(d, from, "[]", true, end, to), json__rule(d, JSON_VALUE), after);
+    gram_call(d->g, json__comma(d, end), json__rule(d, JSON_VALUE), after);
 }
 
-static void json__value_rule(json__base *b, int32_t from, int32_t to) {
-    gram_text(b->g, from, bytes_of("null"), to);
-    gram_text(b->g, from, bytes_of("false"), to);
-    gram_text(b->g, from, bytes_of("true"), to);
-    for (json_shared i = JSON_OBJECT; i <= JSON_NUMBER; i++) gram_call(b->g, from, json__rule(b, i), to);
+static void json__value_rule(json_rules *d, int32_t from, int32_t to) {
+    gram_text(d->g, from, bytes_of("null"), to);
+    gram_text(d->g, from, bytes_of("false"), to);
+    gram_text(d->g, from, bytes_of("true"), to);
+    for (json_shared i = JSON_OBJECT; i <= JSON_NUMBER; i++) gram_call(d->g, from, json__rule(d, i), to);
 }
 
-static int32_t json__rule(json__base *b, json_shared which) {
+static int32_t json__rule(json_rules *d, json_shared which) {
     static const struct {
         const char *name;
-        void (*make)(json__base *b, int32_t from, int32_t to);
+        void (*make)(json_rules *d, int32_t from, int32_t to);
     } rules[JSON_SHARED] = {
         [JSON_VALUE]   = {"value",            json__value_rule},
         [JSON_OBJECT]  = {"object",           json__object_rule},
@@ -217,213 +222,114 @@ static int32_t json__rule(json__base *b, json_shared which) {
         [JSON_OTHER]   = {"rest of a key",    json__other_rule},
         [JSON_LINE]    = {"line",             json__line_rule},
         [JSON_BLANK]   = {"blank",            json__blank_rule},
-        [JSON_NOTHING] = {"nothing",          json__nothing_rule},
+        [JSON_NOTHING] = {"nothing",          NULL},
     };
-    if (b->shared[which] >= 0) return b->shared[which];
-    const int32_t rule = b->shared[which] = gram_rule(b->g, rules[which].name);
-    rules[which].make(b, gram_begin(b->g, rule), gram_end(b->g, rule));
+    if (d->shared[which]) return d->shared[which] - 1;
+    const int32_t rule = gram_rule(d->g, rules[which].name);
+    d->shared[which] = rule + 1;
+    if (rules[which].make) rules[which].make(d, gram_begin(d->g, rule), gram_end(d->g, rule));
     return rule;
 }
 
 /* A rule with the blanks that may be around a text. */
-static void json__whole(json__base *b, int32_t from, int32_t rule, int32_t to) {
-    const int32_t after = gram_state(b->g);
-    gram_call(b->g, json__space(b, from, JSON_AROUND), rule, after);
-    gram_eps(b->g, json__space(b, after, JSON_AROUND), to);
+static void json__whole(json_rules *d, int32_t from, int32_t rule, int32_t to) {
+    const int32_t after = gram_state(d->g);
+    gram_call(d->g, json__space(d, from, JSON_AROUND), rule, after);
+    gram_eps(d->g, json__space(d, after, JSON_AROUND), to);
 }
 
 /* Any JSON value, or any object. False: a limit was reached. */
 static bool json_any(gram *g, int32_t from, bool object, const json_form *f, int32_t to) {
-    json__base b;
-    json__start(&b, g, f);
-    json__whole(&b, from, json__rule(&b, object ? JSON_OBJECT : JSON_VALUE), to);
+    json_rules d = {.g = g, .f = *f};
+    json__whole(&d, from, json__rule(&d, object ? JSON_OBJECT : JSON_VALUE), to);
     return !gram_failed(g);
 }
 
-/* --- values that a checker compares (--match): each value as bytes that are equal where JSON Schema calls the values
+/* --- values that a checker compares (--match): each value as a hash that is equal where JSON Schema calls the values
  * equal --- */
 
 enum { JSON_UNIQUE = 1, JSON_KEYS = 2 };              /* checks: the items of an array differ; the keys of an object
                                                        * differ. Others: the language of a number */
 
-typedef struct {                                      /* a part of json__canon.out */
-    uint64_t hash;
-    size_t   from, n;
-    size_t   key;                                     /* of a member: bytes of its key at the beginning */
-} json__span;
-
 typedef struct {
-    bytes       rest;                                 /* text that is not read yet */
-    uint64_t    seed;                                 /* of hashes: secret, so that nobody can choose values that collide */
-    str         out;
-    json__span *span;                                 /* items or members of the open containers, outermost first */
-    size_t      n_span;
-    struct { size_t from, first; bool object; } *open;    /* its place in out, its first span */
-    size_t      n_open;
-} json__canon;
+    uint64_t hash;                                    /* of an item, or of the key of a member */
+    uint64_t value;                                   /* the hash of the member's value */
+    size_t   at;                                      /* its place among the others */
+} json__hashed;
 
-static void json__canon_drop(json__canon *c) {
-    str_drop(&c->out);
-    mem_free(c->span);
-    mem_free(c->open);
-}
-
-static uint8_t json__peek(json__canon *c) {
-    while (c->rest.n && memchr(" \t\r\n", *c->rest.p, 4)) c->rest.p++, c->rest.n--;
-    return c->rest.n ? *c->rest.p : 0;
-}
-
-static void json__skip(json__canon *c, size_t n) {
-    if (n > c->rest.n) n = c->rest.n;
-    c->rest.p += n, c->rest.n -= n;
-}
-
-static void json__put_size(str *s, size_t at, uint64_t n) { memcpy(s->p + at, &n, sizeof n); }
-
-static uint32_t json__hex4(const uint8_t *p) {
-    uint64_t x = 0;
-    bytes_hex(p, 4, &x);
-    return (uint32_t)x;
-}
-
-/* The character of an escape, whose backslash is already skipped. */
-static void json__put_escape(json__canon *c) {
-    static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
-    const uint8_t     kind = c->rest.n ? *c->rest.p : 0;
-    const char       *at = kind ? strchr(from, kind) : NULL;
-    json__skip(c, 1);
-    if (kind != 'u') str_char(&c->out, at ? (uint8_t)to[at - from] : kind);
-    if (kind != 'u' || c->rest.n < 4) return;
-    uint32_t x = json__hex4(c->rest.p);
-    json__skip(c, 4);
-    if (x >= 0xd800 && x < 0xdc00 && c->rest.n >= 6) {
-        x = 0x10000 + ((x - 0xd800) << 10) + (json__hex4(c->rest.p + 2) - 0xdc00);
-        json__skip(c, 6);
-    }
-    str_char(&c->out, x);
-}
-
-/* 's', the length in 8 bytes, the characters. */
-static void json__put_string(json__canon *c) {
-    const size_t at = c->out.n + 1;
-    str_add(&c->out, "s\0\0\0\0\0\0\0\0", 9);
-    json__skip(c, 1);
-    while (c->rest.n && *c->rest.p != '"') {
-        size_t n = 0;
-        while (n < c->rest.n && c->rest.p[n] != '"' && c->rest.p[n] != '\\') n++;
-        str_add(&c->out, c->rest.p, n);
-        json__skip(c, n);
-        if (!c->rest.n || *c->rest.p != '\\') continue;
-        json__skip(c, 1);
-        json__put_escape(c);
-    }
-    json__skip(c, 1);
-    json__put_size(&c->out, at, c->out.n - at - 8);
-}
-
-/* 'n', the length, the number in one form: sign, digits without zeros at the ends, exponent. */
-static void json__put_number(json__canon *c) {
+/* The hash of a string, a number or a word. text: in one form, `own` is room for it. */
+static uint64_t json__hash_scalar(uint64_t seed, bytes text, str *own) {
     num_dec d;
-    size_t  n = 0;
-    while (n < c->rest.n && (isdigit(c->rest.p[n]) || memchr("+-.eE", c->rest.p[n], 5))) n++;
-    num_read((bytes){c->rest.p, n}, &d);
-    const size_t at = c->out.n + 1;
-    str_add(&c->out, "n\0\0\0\0\0\0\0\0", 9);
-    if (d.digits.n) {
-        str_put(&c->out, d.neg ? "-" : "");
-        str_add(&c->out, d.digits.p, d.digits.n);
-        str_fmt(&c->out, "e%lld", (long long)d.exp);
+    str_clear(own);
+    if (*text.p == '"') {
+        str_put(own, "\"");
+        if (!str_unquote(own, text, true)) str_cat(own, text);      /* half of a surrogate pair */
+    } else if (isalpha(*text.p)) str_cat(own, text);
+    else {
+        num_read(text, &d);
+        str_put(own, d.neg && d.digits.n ? "-" : "+");
+        str_cat(own, str_bytes(&d.digits));
+        str_fmt(own, "e%lld", (long long)d.exp);
+        num_drop(&d);
     }
-    json__put_size(&c->out, at, c->out.n - at - 8);
-    json__skip(c, n ? n : 1);
-    num_drop(&d);
+    return bytes_hash(seed, str_bytes(own));
 }
 
-static int json__span_order(const void *x, const void *y) {
-    const json__span *a = x, *b = y;
-    return a->hash != b->hash ? (a->hash < b->hash ? -1 : 1) : a->from < b->from ? -1 : a->from > b->from;
+static int json__hash_order(const void *x, const void *y) {
+    const json__hashed *a = x, *b = y;
+    return a->hash != b->hash ? (a->hash < b->hash ? -1 : 1) : a->at < b->at ? -1 : a->at > b->at;
 }
 
-/* Hashes and sorts n spans: by their keys or whole. */
-static void json__span_sort(json__canon *c, json__span *s, size_t n, bool keys) {
+/* Sorts the n items of an array or of an object, which are keys and values in turn and become members. Returns the
+ * number of items or members. */
+static size_t json__hash_sort(json__hashed *x, size_t n, bool object) {
+    if (object) n /= 2;
+    for (size_t i = 0; object && i < n; i++) x[i] = (json__hashed){x[2 * i].hash, x[2 * i + 1].hash, i};
+    if (n) qsort(x, n, sizeof *x, json__hash_order);
+    return n;
+}
+
+/* The hash of a container of n items: of an object, in whatever order its members are; of equal keys the last counts. */
+static uint64_t json__hash_all(uint64_t seed, json__hashed *x, size_t n, bool object) {
+    uint64_t hash = rng_mix(seed ^ object);
+    if (object) n = json__hash_sort(x, n, true);
     for (size_t i = 0; i < n; i++)
-        s[i].hash = bytes_hash(c->seed, (bytes){(const uint8_t *)c->out.p + s[i].from, keys ? s[i].key : s[i].n});
-    qsort(s, n, sizeof *s, json__span_order);
+        if (!object || i + 1 == n || x[i].hash != x[i + 1].hash) hash = rng_mix(rng_mix(hash ^ x[i].hash) ^ x[i].value);
+    return hash;
 }
 
-/* The next item begins; of a member, the key is read. */
-static void json__item(json__canon *c, bool object) {
-    c->span = mem_reserve(c->span, c->n_span, UINT64_MAX, sizeof *c->span);
-    json__span *s = &c->span[c->n_span++];
-    *s = (json__span){.from = c->out.n};
-    if (!object) return;
-    json__peek(c);
-    json__put_string(c);
-    s->key = c->out.n - s->from;
-    json__peek(c);
-    json__skip(c, 1);
-}
-
-static void json__open(json__canon *c, bool object) {
-    c->open = mem_reserve(c->open, c->n_open, UINT64_MAX, sizeof *c->open);
-    c->open[c->n_open].from = c->out.n;
-    c->open[c->n_open].first = c->n_span;
-    c->open[c->n_open++].object = object;
-    str_add(&c->out, object ? "{\0\0\0\0\0\0\0\0" : "[\0\0\0\0\0\0\0\0", 9);
-    json__skip(c, 1);
-    const uint8_t next = json__peek(c);
-    if (next && next != ']' && next != '}') json__item(c, object);
-}
-
-/* The innermost container ends: members in the order of their hashes, of equal keys the last. */
-static void json__close(json__canon *c) {
-    const size_t from = c->open[c->n_open - 1].from, first = c->open[c->n_open - 1].first, n = c->n_span - first;
-    json__span  *s = c->span + first;
-    if (c->open[--c->n_open].object && n) {
-        str sorted = {0};
-        json__span_sort(c, s, n, true);
-        for (size_t i = 0; i < n; i++)
-            if (i + 1 == n || s[i].hash != s[i + 1].hash) str_add(&sorted, c->out.p + s[i].from, s[i].n);
-        c->out.n = from + 9;
-        str_add(&c->out, sorted.p, sorted.n);
-        str_drop(&sorted);
-    }
-    json__put_size(&c->out, from + 1, c->out.n - from - 9);
-    c->n_span = first;
-    json__skip(c, 1);
-}
-
-static void json__scalar(json__canon *c, uint8_t first) {
-    if (first == '"') json__put_string(c);
-    else if (first != 'n' && first != 't' && first != 'f') json__put_number(c);
-    else str_add(&c->out, &first, 1), json__skip(c, first == 'f' ? 5 : 4);
-}
-
-/* Reads an array or an object up to its last bracket. Its items or members are then the spans. */
-static void json__canon_read(json__canon *c) {
-    for (uint8_t ch; (ch = json__peek(c)) != 0;) {
-        if (ch == '{' || ch == '[') json__open(c, ch == '{');
-        else if (ch != ']' && ch != '}') json__scalar(c, ch);
-        for (; c->n_open && (ch = json__peek(c)) && memchr(",]}", ch, 3); json__close(c)) {
-            if (c->n_span > c->open[c->n_open - 1].first) c->span[c->n_span - 1].n = c->out.n - c->span[c->n_span - 1].from;
-            if (ch != ',' && c->n_open == 1) return;
-            if (ch != ',') continue;
-            json__skip(c, 1);
-            json__item(c, c->open[c->n_open - 1].object);
-            break;
-        }
-        if (!c->n_open) return;
-    }
-}
-
-/* Whether the items of an array, or the keys of an object, all differ. */
+/* Whether the items of an array, or the keys of an object, all differ. The text is JSON. */
 static bool json__distinct(bytes text, bool keys) {
-    json__canon c = {.rest = text, .seed = rng_secret()};
-    bool        all = true;
-    json__canon_read(&c);
-    if (c.n_span > 1) json__span_sort(&c, c.span, c.n_span, keys);
-    for (size_t i = 1; i < c.n_span; i++) all &= c.span[i].hash != c.span[i - 1].hash;
-    json__canon_drop(&c);
+    const uint64_t seed = rng_secret();               /* nobody can choose values that collide */
+    json__hashed  *x = NULL;                          /* [n] items of the open containers, outermost first */
+    size_t        *open = NULL;                       /* [n_open] their first items, times 2; 1 more: an object */
+    size_t         n = 0, n_open = 0;
+    str            own = {0};
+    bool           all = true;
+    while (text.n) {
+        const uint8_t c = *text.p;
+        uint64_t      hash;
+        if (!memchr(" \t\r\n,:{[]}", c, 10)) hash = json__hash_scalar(seed, bytes_trim(bytes_cut_json(&text)), &own);
+        else {
+            text = bytes_slice(text, 1, text.n);
+            if (c == '{' || c == '[') {
+                open = mem_reserve(open, n_open, UINT64_MAX, sizeof *open);
+                open[n_open++] = 2 * n + (c == '{');
+            }
+            if (c != '}' && c != ']') continue;
+            if (!--n_open) break;
+            const size_t first = open[n_open] / 2;
+            hash = json__hash_all(seed, x + first, n - first, open[n_open] % 2);
+            n = first;
+        }
+        x = mem_reserve(x, n, UINT64_MAX, sizeof *x);
+        x[n] = (json__hashed){.hash = hash, .at = n};
+        n++;
+    }
+    n = json__hash_sort(x, n, keys);
+    for (size_t i = 1; i < n; i++) all &= x[i].hash != x[i - 1].hash;
+    mem_free(x), mem_free(open);
+    str_drop(&own);
     return all;
 }
 
@@ -449,12 +355,8 @@ enum {
     JSON_WORD_BITS = 64,                              /* bits of a register */
 };
 
-/* Items or members of a value are counted: at least min, at most max (UINT64_MAX: no bound). */
-typedef struct {
-    schema_conj value;
-    uint64_t    min, max;
-    uint64_t    from;                                 /* items: from this one on */
-} json__need;
+/* Items or members of a value are counted: at least min, at most max; of members `from` is 0. */
+typedef schema_contains json__need;
 
 /* One item or member may be a value of this, and then counts for the needs of these bits. */
 typedef struct {
@@ -485,7 +387,7 @@ typedef struct {
     const char   *at;
 } json__object;
 
-typedef struct {
+typedef struct json__node {
     schema_conj         c;
     const schema_shape *shape;
     json__object       *object;                       /* [shape->n_object] */
@@ -494,26 +396,9 @@ typedef struct {
     int32_t             rule;                         /* -1: not made yet */
 } json__node;
 
-typedef struct {
+typedef struct json__use {
     uint32_t user, used;                              /* nodes */
 } json__use;
-
-struct json_rules {
-    json__base  b;
-    schema_doc *s;
-    lang_pool  *langs;
-    err_t      *e;
-    json__node *node;
-    size_t      n_node;
-    hmap        of;                                   /* 1 + conjunction: its node */
-    json__use  *use;
-    size_t      n_use;
-    hmap        part;                                 /* see json__part() */
-    uint32_t   *todo;                                 /* nodes whose rules are to be filled */
-    size_t      n_todo;
-    bool        solved;                               /* json__node.can is final */
-    const lang *decimal;                              /* numbers in one form each; NULL: not made yet */
-};
 
 static bool json__refuse(json_rules *d, const char *at, const char *what) {
     return err_set(d->e, EXIT_INPUT, "%s: %s: %s", schema_path(d->s), at, what);
@@ -563,22 +448,14 @@ static size_t json__ways(json_rules *d, schema_conj v, const json__need *need, u
 
 /* --- members of an object --- */
 
-static void json__object_drop(json__object *o) {
-    for (size_t i = 0; i < o->n_word; i++) str_drop(&o->word[i]);
-    mem_free(o->word);
-    mem_free(o->named);
-    mem_free(o->m);
-}
-
-static json__member *json__member_add(json__object *o, json__member m) {
+static void json__member_add(json__object *o, json__member m) {
     o->m = mem_reserve(o->m, o->n, UINT64_MAX, sizeof *o->m);
-    o->m[o->n] = m;
-    return &o->m[o->n++];
+    o->m[o->n++] = m;
 }
 
 /* A further language of keys: in generation the words of a small one are members of their own. */
 static void json__extra_add(json_rules *d, json__object *o, const lang *keys, schema_conj value, uint32_t needs) {
-    const uint64_t n = d->b.f.loose ? UINT64_MAX : lang_count(keys, JSON_WORDS + 1);
+    const uint64_t n = d->f.loose ? UINT64_MAX : lang_count(keys, JSON_WORDS + 1);
     if (n > JSON_WORDS) json__member_add(o, (json__member){.keys = keys, .value = value, .needs = needs});
     for (uint64_t i = 0; n <= JSON_WORDS && i < n; i++) {
         o->word = mem_reserve(o->word, o->n_word, UINT64_MAX, sizeof *o->word);
@@ -616,7 +493,7 @@ static bool json__object_read(json_rules *d, const schema_object *from, json__ob
     *o = (json__object){.min = from->min, .max = from->max, .n_need = from->n_some, .at = from->at};
     if (from->n_some > JSON_NEEDS) return json__refuse(d, from->at, "more than 5 kinds of members are counted in one object");
     for (size_t j = 0; j < from->n_some; j++)
-        o->need[j] = (json__need){from->some[j].value, from->some[j].min, from->some[j].max, 0};
+        o->need[j] = (json__need){.value = from->some[j].value, .min = from->some[j].min, .max = from->some[j].max};
     o->named = mem_new(from->n_prop, sizeof *o->named);
     o->n_named = from->n_prop;
     for (size_t i = 0; i < from->n_prop; i++) {
@@ -638,16 +515,10 @@ static bool json__object_read(json_rules *d, const schema_object *from, json__ob
 
 static schema_conj json__item_at(const schema_array *a, uint64_t i) { return i < a->n_prefix ? a->prefix[i] : a->rest; }
 
-static size_t json__array_needs(const schema_array *a, json__need need[JSON_NEEDS]) {
-    for (size_t j = 0; j < a->n_contains; j++)
-        need[j] = (json__need){a->contains[j].value, a->contains[j].min, a->contains[j].max, a->contains[j].from};
-    return a->n_contains;
-}
-
 /* Bits of the needs that are counted at a place. */
-static uint32_t json__needs_at(const json__need *need, size_t n, uint64_t place) {
+static uint32_t json__needs_at(const schema_array *a, uint64_t place) {
     uint32_t mask = 0;
-    for (size_t j = 0; j < n; j++) mask |= (uint32_t)(place >= need[j].from) << j;
+    for (size_t j = 0; j < a->n_contains; j++) mask |= (uint32_t)(place >= a->contains[j].from) << j;
     return mask;
 }
 
@@ -702,33 +573,27 @@ static json__grid json__grid_of(const json__need *need, size_t n) {
 
 /* --- which values exist: the least fixpoint over the conjunctions that are reached --- */
 
-static void json__uses(json_rules *d, uint32_t user, schema_conj c) {
-    if (c == SCHEMA_TRUE || c == SCHEMA_FALSE) return;
-    d->use = mem_reserve(d->use, d->n_use, UINT64_MAX, sizeof *d->use);
-    d->use[d->n_use++] = (json__use){user, json__node_of(d, c)};
-}
-
 static bool json__uses_ways(json_rules *d, uint32_t user, schema_conj v, const json__need *need, uint32_t mask, const char *at) {
     json__way    way[JSON_WAYS];
     const size_t n = json__ways(d, v, need, mask, way);
     for (size_t i = 0; i < n; i++) {
         if (way[i].value < 0)
             return d->e->code ? false : json__refuse(d, at, "values that are counted here cannot be told from others");
-        json__uses(d, user, way[i].value);
+        if (way[i].value == SCHEMA_TRUE || way[i].value == SCHEMA_FALSE) continue;
+        d->use = mem_reserve(d->use, d->n_use, UINT64_MAX, sizeof *d->use);
+        d->use[d->n_use++] = (json__use){user, json__node_of(d, way[i].value)};
     }
     return true;
 }
 
 static bool json__uses_array(json_rules *d, uint32_t user, const schema_array *a) {
-    json__need need[JSON_NEEDS] = {{0}};
     if (a->n_contains > JSON_NEEDS) return json__refuse(d, a->at, "more than 5 kinds of items are counted in one array");
-    const size_t   n = json__array_needs(a, need);
     const uint64_t places = json__places(a);
     uint32_t       done = UINT32_MAX;                 /* the mask with which `rest` was read last */
     for (uint64_t i = 0; i <= places && i < a->max; i++) {
-        const uint32_t mask = json__needs_at(need, n, i);
+        const uint32_t mask = json__needs_at(a, i);
         if (i >= a->n_prefix && mask == done) continue;
-        if (!json__uses_ways(d, user, json__item_at(a, i), need, mask, a->at)) return false;
+        if (!json__uses_ways(d, user, json__item_at(a, i), a->contains, mask, a->at)) return false;
         if (i >= a->n_prefix) done = mask;
     }
     return true;
@@ -757,9 +622,6 @@ static json__grid json__object_grid(const json__object *o) {
     if (o->min || o->max < o->n || (o->max != UINT64_MAX && o->n > o->n_prop)) json__grid_add(&g, o->min, o->max);
     return g;
 }
-
-/* The counts of a member, with the one of all members. */
-static uint32_t json__all(const json__object *o, uint32_t counts) { return counts | 1u << o->n_need; }
 
 /* to gets the counts that are reached from those of `from` by one more item. */
 static bool json__reach(json_rules *d, const json__grid *g, const bool *from, const json__way *way, size_t n_way,
@@ -838,12 +700,12 @@ typedef struct {
 
 /* False: the array is not of this kind. */
 static bool json__loop_of(json_rules *d, const schema_array *a, json__loop *l) {
-    json__need   need[JSON_NEEDS] = {{0}};
-    const size_t n = json__array_needs(a, need);
+    const size_t      n = a->n_contains;
+    const json__need *need = a->contains;
     if (n > 1 || (n && need[0].from < a->n_prefix)) return false;
     *l = (json__loop){.k = json__places(a), .counts = n > 0, .c_min = n ? need[0].min : 0, .c_max = n ? need[0].max : UINT64_MAX};
     json__way    way[JSON_WAYS];
-    const size_t n_way = json__ways(d, a->rest, need, json__needs_at(need, n, l->k), way);
+    const size_t n_way = json__ways(d, a->rest, need, json__needs_at(a, l->k), way);
     for (size_t i = 0; i < n_way; i++) {
         if (!json__can(d, way[i].value)) continue;
         l->way[l->n_way++] = way[i];
@@ -862,12 +724,12 @@ static bool json__loop_can(json_rules *d, const schema_array *a, const json__loo
     return l->min <= l->max && l->c_min <= l->c_max && l->c_min <= l->max && (!l->c_min || l->with);
 }
 
-static bool json__array_counts(json_rules *d, const schema_array *a, const json__grid *g, const json__need *need, uint64_t last) {
+static bool json__array_counts(json_rules *d, const schema_array *a, const json__grid *g, uint64_t last) {
     bool     *at = mem_new(g->size, 1), *next = mem_new(g->size, 1), can = false, more = true;
     json__way way[JSON_WAYS];
     at[0] = true;
     for (uint64_t i = 0; more && !can; i++) {
-        const size_t n = json__ways(d, json__item_at(a, i), need, json__needs_at(need, g->n, i), way);
+        const size_t n = json__ways(d, json__item_at(a, i), a->contains, json__needs_at(a, i), way);
         can = i >= a->min && json__reached(g, at);
         if (i == a->max || can) break;
         if (i < last) memset(next, 0, g->size);
@@ -967,14 +829,12 @@ static bool json__unique_can(json_rules *d, const schema_array *a) {
 }
 
 static bool json__array_can(json_rules *d, const schema_array *a) {
-    json__need       need[JSON_NEEDS] = {{0}};
-    const size_t     n = json__array_needs(a, need);
-    const json__grid g = json__grid_of(need, n);
+    const json__grid g = json__grid_of(a->contains, a->n_contains);
     const uint64_t   last = json__array_last(a);
     json__loop       l;
     if (a->min > a->max || !json__unique_can(d, a)) return false;
     if (json__loop_of(d, a, &l)) return json__loop_can(d, a, &l);
-    return g.size > JSON_GRID || last > JSON_GRID / g.size || json__array_counts(d, a, &g, need, last);
+    return g.size > JSON_GRID || last > JSON_GRID / g.size || json__array_counts(d, a, &g, last);
 }
 
 /* --- the fixpoint --- */
@@ -1037,13 +897,13 @@ static bool json__reach_all(json_rules *d, schema_conj c) {
 static int32_t json__rule_of(json_rules *d, schema_conj c);      /* rules of values call each other */
 
 static void json__value(json_rules *d, int32_t from, schema_conj c, int32_t to) {
-    gram_call(d->b.g, from, json__rule_of(d, c), to);
+    gram_call(d->g, from, json__rule_of(d, c), to);
 }
 
 /* Guards and counts between two states: returns the state after them. */
 static int32_t json__op(json_rules *d, int32_t from, gram_op_kind kind, uint64_t k, uint64_t a, uint64_t b) {
-    const int32_t to = gram_state(d->b.g);
-    gram_op_edge(d->b.g, from, (gram_op){kind, (uint32_t)k, a, b}, to);
+    const int32_t to = gram_state(d->g);
+    gram_op_edge(d->g, from, (gram_op){kind, (uint32_t)k, a, b}, to);
     return to;
 }
 
@@ -1052,21 +912,21 @@ static int32_t json__op(json_rules *d, int32_t from, gram_op_kind kind, uint64_t
 static hmap_entry *json__part(json_rules *d, uint64_t of, unsigned kind) { return hmap_add(&d->part, (of << 2 | kind) + 1, 0); }
 
 static int32_t json__string(json_rules *d, const schema_shape *s) {
-    gram *g = d->b.g;
-    if (lang_is_all(s->string)) return json__rule(&d->b, JSON_STRING);
+    gram *g = d->g;
+    if (lang_is_all(s->string)) return json__rule(d, JSON_STRING);
     hmap_entry *en = json__part(d, (uintptr_t)s->string, 0);
     if (en->b) return (int32_t)(en->b - 1);
-    const int32_t rule = gram_rule(g, "string"), end = gram_state(g), from = json__byte(&d->b, gram_begin(g, rule), '"');
+    const int32_t rule = gram_rule(g, "string"), end = gram_state(g), from = json__byte(d, gram_begin(g, rule), '"');
     en->b = (uint64_t)rule + 1;
     gram_byte(g, end, '"', '"', gram_end(g, rule));
-    lang_emit_json(g, from, s->string, d->b.f.loose, false, end);
+    lang_emit_json(g, from, s->string, d->f.loose, false, end);
     return rule;
 }
 
 /* Loose: a number with an exponent is read whole and then compared. */
 static void json__exponents(json_rules *d, int32_t from, const lang *l, int32_t to) {
-    gram   *g = d->b.g;
-    int32_t at = json__exponent(&d->b, json__plain_number(&d->b, json__op(d, from, GRAM_MARK, 0, 0, 0))), end = gram_state(g);
+    gram   *g = d->g;
+    int32_t at = json__exponent(d, json__plain_number(d, json__op(d, from, GRAM_MARK, 0, 0, 0))), end = gram_state(g);
     for (int i = 0; i < JSON_EXPONENT; i++) {
         const int32_t next = gram_state(g);
         gram_byte(g, at, '0', '9', next);
@@ -1077,18 +937,18 @@ static void json__exponents(json_rules *d, int32_t from, const lang *l, int32_t 
 }
 
 static int32_t json__number(json_rules *d, const schema_shape *s) {
-    gram *g = d->b.g;
-    if (s->any_number) return json__rule(&d->b, JSON_NUMBER);
+    gram *g = d->g;
+    if (s->any_number) return json__rule(d, JSON_NUMBER);
     hmap_entry *en = json__part(d, (uintptr_t)s->number, 1);
     if (en->b) return (int32_t)(en->b - 1);
     const int32_t rule = gram_rule(g, "number"), from = gram_begin(g, rule), to = gram_end(g, rule);
     en->b = (uint64_t)rule + 1;
     const lang *fractions = lang_and(d->langs, s->number, lang_not(d->langs, num_integer(d->langs, false)));
-    const bool  all = d->b.f.loose || !lang_empty(fractions);
+    const bool  all = d->f.loose || !lang_empty(fractions);
     const lang *plain = all ? s->number : lang_and(d->langs, s->number, num_integer(d->langs, true));
     if (plain) lang_emit(g, from, plain, to);
     else json__over(d, s->at, "the numbers");
-    if (d->b.f.loose) json__exponents(d, from, s->number, to);
+    if (d->f.loose) json__exponents(d, from, s->number, to);
     return rule;
 }
 
@@ -1098,8 +958,8 @@ static void json__spelled_unit(json_rules *d, int32_t from, unsigned unit, int32
     static const char *const digits[] = {"00", "11", "22", "33", "44", "55", "66", "77", "88", "99", "aaAA", "bbBB",
                                          "ccCC", "ddDD", "eeEE", "ffFF"};
     for (int i = 3; i >= 0; i--) {
-        const int32_t next = i ? gram_state(d->b.g) : to;
-        json__digits(&d->b, from, digits[unit >> 4 * i & 15], next);
+        const int32_t next = i ? gram_state(d->g) : to;
+        json__digits(d, from, digits[unit >> 4 * i & 15], next);
         from = next;
     }
 }
@@ -1107,29 +967,29 @@ static void json__spelled_unit(json_rules *d, int32_t from, unsigned unit, int32
 /* The rule of what may be after the backslash of an escape of character c. */
 static int32_t json__escape_of(json_rules *d, uint32_t c) {
     static const char letters[] = "\"\\/bfnrt", means[] = "\"\\/\b\f\n\r\t";
-    gram             *g = d->b.g;
+    gram             *g = d->g;
     hmap_entry       *en = json__part(d, c, 2);
     if (en->b) return (int32_t)(en->b - 1);
     const int32_t rule = gram_rule(g, "escape"), from = gram_begin(g, rule), to = gram_end(g, rule),
-                  u = json__byte(&d->b, from, 'u'), low = gram_state(g);
+                  u = json__byte(d, from, 'u'), low = gram_state(g);
     const char   *at = c && c < 0x80 ? strchr(means, (char)c) : NULL;
     en->b = (uint64_t)rule + 1;
     if (at) gram_byte(g, from, (uint8_t)letters[at - means], (uint8_t)letters[at - means], to);
     json__spelled_unit(d, u, c < 0x10000 ? c : 0xd800 + ((c - 0x10000) >> 10), c < 0x10000 ? to : low);
     if (c >= 0x10000)
-        json__spelled_unit(d, json__byte(&d->b, json__byte(&d->b, low, '\\'), 'u'), 0xdc00 + ((c - 0x10000) & 0x3ff), to);
+        json__spelled_unit(d, json__byte(d, json__byte(d, low, '\\'), 'u'), 0xdc00 + ((c - 0x10000) & 0x3ff), to);
     return rule;
 }
 
 /* One character of a name: loose in each spelling that JSON allows, else in one. */
 static void json__spelled(json_rules *d, int32_t from, bytes raw, int32_t to) {
     const uint32_t c = utf8_get(raw.p, (int)raw.n);
-    if (d->b.f.loose) gram_call(d->b.g, json__byte(&d->b, from, '\\'), json__escape_of(d, c), to);
-    if (c >= 0x20 && c != '"' && c != '\\') gram_text(d->b.g, from, raw, to);
-    else if (!d->b.f.loose) {
+    if (d->f.loose) gram_call(d->g, json__byte(d, from, '\\'), json__escape_of(d, c), to);
+    if (c >= 0x20 && c != '"' && c != '\\') gram_text(d->g, from, raw, to);
+    else if (!d->f.loose) {
         str text = {0};
         str_json(&text, raw);
-        gram_text(d->b.g, from, (bytes){(const uint8_t *)text.p + 1, text.n - 2}, to);
+        gram_text(d->g, from, (bytes){(const uint8_t *)text.p + 1, text.n - 2}, to);
         str_drop(&text);
     }
 }
@@ -1167,7 +1027,7 @@ typedef struct {
 
 static size_t json__twig_new(json_rules *d, json__tree *t) {
     t->at = mem_reserve(t->at, t->n, UINT64_MAX, sizeof *t->at);
-    t->at[t->n] = (json__twig){.state = gram_state(d->b.g)};
+    t->at[t->n] = (json__twig){.state = gram_state(d->g)};
     return t->n++;
 }
 
@@ -1178,7 +1038,7 @@ static json__tree json__tree_of(json_rules *d, int32_t from, const json__sorted 
     for (size_t i = 0; i < n; i++) longest = max_size(longest, name[i].name.n);
     size_t *path = mem_new(longest + 1, sizeof *path);     /* nodes after the bytes of the name before */
     path[0] = json__twig_new(d, &t);
-    gram_byte(d->b.g, from, '"', '"', t.at[0].state);
+    gram_byte(d->g, from, '"', '"', t.at[0].state);
     for (size_t i = 0; i < n; i++) {
         const bytes one = name[i].name;
         for (size_t at = i ? json__common(one, name[i - 1].name) : 0, len; at < one.n; at += len) {
@@ -1198,22 +1058,22 @@ static json__tree json__tree_of(json_rules *d, int32_t from, const json__sorted 
 static void json__names(json_rules *d, int32_t from, const json__sorted *name, size_t n, const int32_t *key) {
     json__tree t = json__tree_of(d, from, name, n);
     for (size_t i = 0; i < t.n; i++)
-        if (t.at[i].name) gram_byte(d->b.g, t.at[i].state, '"', '"', key[name[t.at[i].name - 1].member]);
+        if (t.at[i].name) gram_byte(d->g, t.at[i].state, '"', '"', key[name[t.at[i].name - 1].member]);
     mem_free(t.at);
 }
 
 /* A name in quotes; returns the state after it. */
 static int32_t json__name(json_rules *d, int32_t from, bytes name) {
-    const int32_t to = gram_state(d->b.g);
+    const int32_t to = gram_state(d->g);
     json__names(d, from, &(json__sorted){name, 0}, 1, &to);
     return to;
 }
 
 /* What is after the beginning of a name and goes on as none of them: a quote or another character. */
 static void json__twig_others(json_rules *d, const json__twig *t, int32_t rest, int32_t to) {
-    gram *g = d->b.g;
+    gram *g = d->g;
     if (!t->name) gram_byte(g, t->state, '"', '"', to);
-    gram_call(g, t->state, json__rule(&d->b, JSON_OTHER), to);
+    gram_call(g, t->state, json__rule(d, JSON_OTHER), to);
     for (unsigned c = 0x20, last; c < 0x80; c = last + 1) {
         last = c;
         if (c == '"' || c == '\\' || (t->child[c >> 6] >> (c & 63) & 1)) continue;
@@ -1227,11 +1087,11 @@ static void json__twig_others(json_rules *d, const json__twig *t, int32_t rest, 
  * that all keys share. */
 static int32_t json__undeclared(json_rules *d, int32_t from, const json__object *o) {
     json__sorted *name = mem_new(o->n_named, sizeof *name);
-    const int32_t to = gram_state(d->b.g), rest = gram_state(d->b.g);
+    const int32_t to = gram_state(d->g), rest = gram_state(d->g);
     for (size_t i = 0; i < o->n_named; i++) name[i].name = o->named[i];
     qsort(name, o->n_named, sizeof *name, json__name_order);
     json__tree tree = json__tree_of(d, from, name, o->n_named);
-    gram_call(d->b.g, rest, json__rule(&d->b, JSON_REST), to);
+    gram_call(d->g, rest, json__rule(d, JSON_REST), to);
     for (size_t i = 0; i < tree.n; i++) json__twig_others(d, &tree.at[i], rest, to);
     mem_free(tree.at), mem_free(name);
     return to;
@@ -1248,14 +1108,14 @@ static bool json__all_but_named(json_rules *d, const json__object *o, const lang
 
 /* A key of a language in quotes; returns the state after it. once: it is none of the earlier ones. */
 static int32_t json__key(json_rules *d, int32_t from, const json__object *o, const lang *keys, bool once) {
-    gram *g = d->b.g;
-    if (!once && !d->b.f.loose && json__all_but_named(d, o, keys)) return json__undeclared(d, from, o);
+    gram *g = d->g;
+    if (!once && !d->f.loose && json__all_but_named(d, o, keys)) return json__undeclared(d, from, o);
     const int32_t to = gram_state(g), end = gram_state(g);
     if (!once && lang_is_all(keys)) {
-        gram_call(g, from, json__rule(&d->b, JSON_STRING), to);
+        gram_call(g, from, json__rule(d, JSON_STRING), to);
         return to;
     }
-    lang_emit_json(g, json__byte(&d->b, from, '"'), keys, d->b.f.loose, once, end);
+    lang_emit_json(g, json__byte(d, from, '"'), keys, d->f.loose, once, end);
     gram_byte(g, end, '"', '"', to);
     return once ? json__op(d, to, GRAM_DISTINCT, 0, 0, 0) : to;
 }
@@ -1302,8 +1162,6 @@ typedef struct {
     int32_t       close, end;
 } json__chain;
 
-static uint64_t json__minus(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
-
 static int32_t json__chain_count(json__chain *x, int32_t from, bool differs) {
     if (x->low && differs) from = json__op(x->d, from, GRAM_ADD, 0, 1, x->o->min);
     if (x->high) from = json__op(x->d, from, GRAM_ADD, 1, 1, x->o->max);
@@ -1318,18 +1176,17 @@ static int32_t json__chain_room(json__chain *x, int32_t from, uint64_t need) {
 
 /* What may be after a member, where member i is the next. */
 static void json__chain_after(json__chain *x, int32_t at, size_t i, int32_t next) {
-    if (!x->need[i]) gram_eps(x->d->b.g, x->low ? json__op(x->d, at, GRAM_WITHIN, 0, x->o->min, UINT64_MAX) : at, x->close);
+    if (!x->need[i]) gram_eps(x->d->g, x->low ? json__op(x->d, at, GRAM_WITHIN, 0, x->o->min, UINT64_MAX) : at, x->close);
     const int32_t comma = x->need[i] ? at : json__chain_room(x, at, 0);
-    if ((i < x->o->n_prop || x->extra) && comma >= 0)
-        gram_eps(x->d->b.g, json__space(&x->d->b, json__byte(&x->d->b, comma, ','), JSON_COMMA), next);
+    if ((i < x->o->n_prop || x->extra) && comma >= 0) gram_eps(x->d->g, json__comma(x->d, comma), next);
 }
 
 static void json__chain_member(json__chain *x, size_t i, const int32_t *next, const int32_t *after) {
     const json__member *m = &x->o->m[i];
-    gram               *g = x->d->b.g;
+    gram               *g = x->d->g;
     const int32_t       from = m->required ? next[i] : json__chain_room(x, next[i], x->need[i + 1]);
     if (from >= 0)
-        json__value(x->d, json__colon(&x->d->b, json__name(x->d, json__chain_count(x, from, true), m->name)),
+        json__value(x->d, json__colon(x->d, json__name(x->d, json__chain_count(x, from, true), m->name)),
                     m->value, after[i + 1]);
     if (m->required) return;
     const bool enough = !x->low || x->more[i + 1] >= x->o->min;
@@ -1365,8 +1222,8 @@ static void json__chain_blocks(json__chain *x, const int32_t *next, const int32_
     size_t              block = JSON_BLOCK;
     while (block * block < n) block++;
     for (size_t i = 0; i < n; i++) {
-        key[i] = gram_state(d->b.g);
-        json__value(d, json__colon(&d->b, key[i]), o->m[i].value, after[i + 1]);
+        key[i] = gram_state(d->g);
+        json__value(d, json__colon(d, key[i]), o->m[i].value, after[i + 1]);
     }
     for (size_t i = 0; i < n; i++) {
         const size_t most = i % block ? 1 : block < n - i ? block : n - i;
@@ -1375,33 +1232,30 @@ static void json__chain_blocks(json__chain *x, const int32_t *next, const int32_
         const bool required = o->m[i + k - 1].required;
         qsort(name, k, sizeof *name, json__name_order);
         json__names(d, next[i], name, k, key);
-        if (!required) gram_eps(d->b.g, next[i], next[i + most]);
+        if (!required) gram_eps(d->g, next[i], next[i + most]);
     }
     mem_free(name), mem_free(key);
 }
 
 static void json__chain_build(json__chain *x, int32_t from) {
     json_rules   *d = x->d;
-    gram         *g = d->b.g;
+    gram         *g = d->g;
     const size_t  n = x->o->n_prop;
     int32_t      *next = mem_new(n + 1, sizeof *next), *after = mem_new(n + 1, sizeof *after);
-    const int32_t open = json__byte(&d->b, from, '{');
     for (size_t i = 0; i <= n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
-    gram_eps(g, json__space(&d->b, open, JSON_OPENED), next[0]);
-    if (!x->o->min && !x->need[0]) gram_byte(g, open, '}', '}', x->end);
-    json__closing(&d->b, x->close, '}', x->end);
+    gram_eps(g, json__brackets(d, from, "{}", !x->o->min && !x->need[0], x->close, x->end), next[0]);
     if (!x->low && !x->high) json__chain_blocks(x, next, after);
     else
         for (size_t i = 0; i < n; i++) json__chain_member(x, i, next, after);
     for (size_t i = n ? 1 : 0; i <= n; i++) json__chain_after(x, after[i], i, next[i]);
     const int32_t room = json__chain_room(x, next[n], 0), key = room < 0 ? -1 : json__chain_count(x, room, x->once);
     for (size_t i = n; i < x->o->n && key >= 0; i++)
-        json__value(d, json__colon(&d->b, json__key(d, key, x->o, x->o->m[i].keys, x->once)), x->o->m[i].value, after[n]);
+        json__value(d, json__colon(d, json__key(d, key, x->o, x->o->m[i].keys, x->once)), x->o->m[i].value, after[n]);
     mem_free(next), mem_free(after);
 }
 
 static bool json__object_chain(json_rules *d, json__object *o, int32_t from, int32_t to) {
-    json__chain x = {.d = d, .o = o, .close = gram_state(d->b.g), .end = to,
+    json__chain x = {.d = d, .o = o, .close = gram_state(d->g), .end = to,
                      .more = mem_new(o->n_prop + 1, sizeof *x.more), .need = mem_new(o->n_prop + 1, sizeof *x.need)};
     const bool  held = json__chain_counts(&x);
     if (held) json__chain_build(&x, from);
@@ -1424,7 +1278,7 @@ static void json__grid_value(json_rules *d, const json__object *o, const json__m
     const size_t n = json__ways(d, m->value, o->need, m->needs, way);
     for (size_t i = 0; i < n; i++) {
         size_t next = v;
-        if (json__grid_step(g, &next, json__all(o, way[i].counts))) json__value(d, from, way[i].value, after[next]);
+        if (json__grid_step(g, &next, way[i].counts | 1u << o->n_need)) json__value(d, from, way[i].value, after[next]);
     }
 }
 
@@ -1432,32 +1286,30 @@ static void json__grid_members(json_rules *d, const json__object *o, const json_
                                const int32_t *next, const int32_t *after) {
     for (size_t i = 0; i < o->n_prop; i++) {
         const int32_t at = next[i * g->size + v];
-        json__grid_value(d, o, &o->m[i], g, v, json__colon(&d->b, json__name(d, at, o->m[i].name)), after + (i + 1) * g->size);
-        if (!o->m[i].required) gram_eps(d->b.g, at, next[(i + 1) * g->size + v]);
+        json__grid_value(d, o, &o->m[i], g, v, json__colon(d, json__name(d, at, o->m[i].name)), after + (i + 1) * g->size);
+        if (!o->m[i].required) gram_eps(d->g, at, next[(i + 1) * g->size + v]);
     }
     for (size_t i = o->n_prop; i < o->n; i++)
         json__grid_value(d, o, &o->m[i], g, v,
-                         json__colon(&d->b, json__key(d, next[o->n_prop * g->size + v], o, o->m[i].keys, once)),
+                         json__colon(d, json__key(d, next[o->n_prop * g->size + v], o, o->m[i].keys, once)),
                          after + o->n_prop * g->size);
 }
 
 static bool json__object_grid_build(json_rules *d, const json__object *o, int32_t from, int32_t to) {
-    gram            *g = d->b.g;
+    gram            *g = d->g;
     const json__grid grid = json__object_grid(o);
     const size_t     n = (o->n_prop + 1) * grid.size;
     const bool       extra = o->n > o->n_prop, once = extra && json__object_least(o, json__required(o, 0));
     if (grid.size > JSON_GRID || n > JSON_GRID) return json__over(d, o->at, "the members that are counted");
     if (once && !json__keys_endless(o)) return json__refuse(d, o->at, JSON_NOT_APART);
     int32_t      *next = mem_new(n, sizeof *next), *after = mem_new(n, sizeof *after);
-    const int32_t open = json__byte(&d->b, from, '{'), close = gram_state(g);
+    const int32_t close = gram_state(g);
     for (size_t i = 0; i < n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
-    gram_eps(g, json__space(&d->b, open, JSON_OPENED), next[0]);
-    json__closing(&d->b, close, '}', to);
-    if (json__grid_done(&grid, 0) && !json__required(o, 0)) gram_byte(g, open, '}', '}', to);
+    gram_eps(g, json__brackets(d, from, "{}", json__grid_done(&grid, 0) && !json__required(o, 0), close, to), next[0]);
     for (size_t v = 0; v < grid.size; v++) json__grid_members(d, o, &grid, v, once, next, after);
     for (size_t i = 0; i < n; i++) {
         if (json__grid_done(&grid, i % grid.size) && !json__required(o, i / grid.size)) gram_eps(g, after[i], close);
-        gram_eps(g, json__space(&d->b, json__byte(&d->b, after[i], ','), JSON_COMMA), next[i]);
+        gram_eps(g, json__comma(d, after[i]), next[i]);
     }
     mem_free(next), mem_free(after);
     return true;
@@ -1488,7 +1340,7 @@ static int32_t json__within(json_rules *d, int32_t from, uint64_t k, uint64_t a,
 
 static bool json__any_counts(json__any *x) {
     const json__object *o = x->o;
-    const bool          loose = x->d->b.f.loose, extra = o->n > o->n_prop, low = o->min > x->required,
+    const bool          loose = x->d->f.loose, extra = o->n > o->n_prop, low = o->min > x->required,
                         high = o->max < o->n_prop || (extra && o->max != UINT64_MAX);
     x->words = (o->n_prop + JSON_WORD_BITS - 1) / JSON_WORD_BITS;
     x->once = !loose && low && o->min > 1 && json__keys_endless(o);
@@ -1512,9 +1364,9 @@ static int32_t json__any_counted(json__any *x, int32_t from, bool required, bool
 static void json__any_value(json__any *x, const json__member *m, int32_t from) {
     json__way    way[JSON_WAYS];
     const size_t n = json__ways(x->d, m->value, x->o->need, m->needs, way);
-    from = json__colon(&x->d->b, from);
+    from = json__colon(x->d, from);
     for (size_t i = 0; i < n; i++) {
-        int32_t at = way[i].counts ? gram_state(x->d->b.g) : x->after;
+        int32_t at = way[i].counts ? gram_state(x->d->g) : x->after;
         json__value(x->d, from, way[i].value, at);
         for (size_t j = 0; j < x->o->n_need; j++) {
             const json__need *need = &x->o->need[j];
@@ -1522,7 +1374,7 @@ static void json__any_value(json__any *x, const json__member *m, int32_t from) {
             if (need->max != UINT64_MAX) at = json__within(x->d, at, x->need[j], 0, need->max - 1);
             at = json__count(x->d, at, x->need[j], need->max == UINT64_MAX ? need->min : need->max);
         }
-        if (way[i].counts) gram_eps(x->d->b.g, at, x->after);
+        if (way[i].counts) gram_eps(x->d->g, at, x->after);
     }
 }
 
@@ -1537,12 +1389,12 @@ static void json__any_declared(json__any *x, int32_t from, bool required) {
     for (size_t i = 0; i < o->n_prop; i++) {
         const json__member *m = &o->m[i];
         if (m->required != required) continue;
-        key[i] = gram_state(x->d->b.g);
+        key[i] = gram_state(x->d->g);
         name[n++] = (json__sorted){m->name, (uint32_t)i};
-        if (!x->d->b.f.loose) json__names(x->d, json__op(x->d, from, GRAM_LACKS, 0, bit, 0), &name[n - 1], 1, key);
+        if (!x->d->f.loose) json__names(x->d, json__op(x->d, from, GRAM_LACKS, 0, bit, 0), &name[n - 1], 1, key);
         json__any_value(x, m, json__any_counted(x, json__op(x->d, key[i], GRAM_TAKE, 0, bit++, 0), required, true));
     }
-    if (x->d->b.f.loose && n) {
+    if (x->d->f.loose && n) {
         qsort(name, n, sizeof *name, json__name_order);
         json__names(x->d, from, name, n, key);
     }
@@ -1551,33 +1403,33 @@ static void json__any_declared(json__any *x, int32_t from, bool required) {
 
 static void json__any_members(json__any *x) {
     const json__object *o = x->o;
-    const uint64_t      spare = json__minus(o->max, x->required);     /* members that may come besides the required ones */
-    const int32_t       other = !x->rest ? x->next : spare ? json__within(x->d, x->next, x->rest, 0, spare - 1) : -1;
+    const bool          spare = o->max > x->required;     /* members may come besides the required ones */
+    const int32_t       other = !x->rest ? x->next
+                                : spare  ? json__within(x->d, x->next, x->rest, 0, o->max - x->required - 1)
+                                         : -1;
     json__any_declared(x, x->next, true);
     if (other >= 0) json__any_declared(x, other, false);
     for (size_t i = o->n_prop; i < o->n && other >= 0; i++)
         json__any_value(x, &o->m[i], json__any_counted(x, json__key(x->d, other, o, o->m[i].keys, x->once), false,
-                                                       x->once || x->d->b.f.loose || o->min <= 1));
+                                                       x->once || x->d->f.loose || o->min <= 1));
 }
 
-/* After a member: a comma where another one may come, the bracket where all is there. */
-static void json__any_after(json__any *x, int32_t to) {
+/* After a member: a comma where another one may come. Returns the state where all is there. */
+static int32_t json__any_after(json__any *x) {
     const json__object *o = x->o;
     json_rules          *d = x->d;
-    const int32_t       at = json__space(&d->b, x->after, JSON_BEFORE);
+    const int32_t       at = json__space(d, x->after, JSON_BEFORE);
     const uint64_t      most = o->n > o->n_prop || o->max < o->n_prop ? o->max : o->n_prop;
-    if (most)
-        gram_eps(d->b.g, json__space(&d->b, json__byte(&d->b, json__within(d, at, x->room, 0, most - 1), ','),
-                                     JSON_COMMA), x->next);
+    if (most) gram_eps(d->g, json__comma(d, json__within(d, at, x->room, 0, most - 1)), x->next);
     int32_t close = x->required ? json__op(d, at, GRAM_HAS, 0, 0, x->required - 1) : at;
     close = json__within(d, close, x->low, o->min, UINT64_MAX);
     for (size_t j = 0; j < o->n_need; j++)
         if (o->need[j].min) close = json__within(d, close, x->need[j], o->need[j].min, UINT64_MAX);
-    json__closing(&d->b, close, '}', to);
+    return close;
 }
 
 static bool json__object_any(json_rules *d, const json__object *o, int32_t from, int32_t to) {
-    gram     *g = d->b.g;
+    gram     *g = d->g;
     json__any x = {.d = d, .o = o, .required = json__required(o, 0), .next = gram_state(g), .after = gram_state(g)};
     bool      least = o->min || x.required;
     if (!json__any_counts(&x)) return false;
@@ -1588,11 +1440,8 @@ static bool json__object_any(json_rules *d, const json__object *o, int32_t from,
         gram_op_edge(g, end, (gram_op){GRAM_CHECK, (uint32_t)x.mark - 1, JSON_KEYS, 0}, to);
         to = end;
     }
-    const int32_t open = json__byte(&d->b, from, '{'), first = json__space(&d->b, open, JSON_OPENED);
-    gram_eps(g, first, x.next);
-    if (!least) gram_byte(g, d->b.f.loose ? first : open, '}', '}', to);
     json__any_members(&x);
-    json__any_after(&x, to);
+    gram_eps(g, json__brackets(d, from, "{}", !least, json__any_after(&x), to), x.next);
     return true;
 }
 
@@ -1600,20 +1449,18 @@ static bool json__object_any(json_rules *d, const json__object *o, int32_t from,
 
 /* An array whose places and counts are written out as states: next[i] before item i, after[i] after it, for each
  * tuple of counts. */
-static bool json__array_grid(json_rules *d, const schema_array *a, const json__need *need, const json__grid *grid,
-                             uint64_t last, int32_t from, int32_t to) {
-    gram         *g = d->b.g;
+static bool json__array_grid(json_rules *d, const schema_array *a, const json__grid *grid, uint64_t last, int32_t from,
+                             int32_t to) {
+    gram         *g = d->g;
     const size_t  size = grid->size, n = (last + 1) * size;
     int32_t      *next = mem_new(n, sizeof *next), *after = mem_new(n, sizeof *after);
-    const int32_t open = json__byte(&d->b, from, '['), first = json__space(&d->b, open, JSON_OPENED), close = gram_state(g);
+    const int32_t close = gram_state(g);
     json__way     way[JSON_WAYS];
     for (size_t i = 0; i < n; i++) next[i] = gram_state(g), after[i] = gram_state(g);
-    gram_eps(g, first, next[0]);
-    if (!a->min && json__grid_done(grid, 0)) gram_byte(g, d->b.f.loose ? first : open, ']', ']', to);
-    json__closing(&d->b, close, ']', to);
+    gram_eps(g, json__brackets(d, from, "[]", !a->min && json__grid_done(grid, 0), close, to), next[0]);
     for (uint64_t i = 0; i <= last && i < a->max; i++) {
         const uint64_t then = i < last ? i + 1 : last;
-        const size_t   n_way = json__ways(d, json__item_at(a, i), need, json__needs_at(need, grid->n, i), way);
+        const size_t   n_way = json__ways(d, json__item_at(a, i), a->contains, json__needs_at(a, i), way);
         for (size_t v = 0; v < size; v++)
             for (size_t k = 0; k < n_way; k++) {
                 size_t to_v = v;
@@ -1622,9 +1469,9 @@ static bool json__array_grid(json_rules *d, const schema_array *a, const json__n
             }
     }
     for (size_t i = size; i < n; i++) {
-        const int32_t at = json__space(&d->b, after[i], JSON_BEFORE);
+        const int32_t at = json__space(d, after[i], JSON_BEFORE);
         if (i / size >= a->min && json__grid_done(grid, i % size)) gram_eps(g, at, close);
-        if (i / size < a->max) gram_eps(g, json__space(&d->b, json__byte(&d->b, at, ','), JSON_COMMA), next[i]);
+        if (i / size < a->max) gram_eps(g, json__comma(d, at), next[i]);
     }
     mem_free(next), mem_free(after);
     return true;
@@ -1635,7 +1482,7 @@ static bool json__array_grid(json_rules *d, const schema_array *a, const json__n
 static void json__loop_item(json_rules *d, const json__loop *l, const json__way *w, int32_t from, int32_t after) {
     const bool     others = l->c_min && l->max != UINT64_MAX;
     const uint64_t most = l->max == UINT64_MAX ? l->min : l->max, c_most = l->c_max == UINT64_MAX ? l->c_min : l->c_max;
-    const int32_t  end = gram_state(d->b.g);
+    const int32_t  end = gram_state(d->g);
     if (w->counts && l->c_max != UINT64_MAX) from = json__op(d, from, GRAM_WITHIN, 1, 0, l->c_max - 1);
     if (!w->counts && others && l->max <= l->c_min) return;
     if (!w->counts && others) from = json__op(d, from, GRAM_WITHIN, 2, 0, l->max - l->c_min - 1);
@@ -1643,34 +1490,31 @@ static void json__loop_item(json_rules *d, const json__loop *l, const json__way 
     int32_t at = most ? json__op(d, end, GRAM_ADD, 0, 1, most) : end;
     if (w->counts && c_most) at = json__op(d, at, GRAM_ADD, 1, 1, c_most);
     if (!w->counts && others) at = json__op(d, at, GRAM_ADD, 2, 1, l->max);
-    gram_eps(d->b.g, at, after);
+    gram_eps(d->g, at, after);
 }
 
 /* After an item: the bracket and the comma. Negative: they may not come. */
 static void json__array_after(json_rules *d, int32_t close_at, int32_t close, int32_t comma_at, int32_t next) {
-    if (close_at >= 0) gram_eps(d->b.g, close_at, close);
-    if (comma_at >= 0) gram_eps(d->b.g, json__space(&d->b, json__byte(&d->b, comma_at, ','), JSON_COMMA), next);
+    if (close_at >= 0) gram_eps(d->g, close_at, close);
+    if (comma_at >= 0) gram_eps(d->g, json__comma(d, comma_at), next);
 }
 
 static bool json__array_loop(json_rules *d, const schema_array *a, const json__loop *l, int32_t from, int32_t to) {
-    gram         *g = d->b.g;
-    const int32_t open = json__byte(&d->b, from, '['), first = json__space(&d->b, open, JSON_OPENED),
-                  close = gram_state(g), next = gram_state(g), after = gram_state(g);
+    gram         *g = d->g;
+    const int32_t close = gram_state(g), next = gram_state(g), after = gram_state(g);
     const bool    ends = !l->min && !l->c_min, goes_on = l->max > 0;
-    int32_t       at = first;
-    json__closing(&d->b, close, ']', to);
-    if (!a->min && !l->c_min) gram_byte(g, d->b.f.loose ? first : open, ']', ']', to);
+    int32_t       at = json__brackets(d, from, "[]", !a->min && !l->c_min, close, to);
     for (uint64_t i = 0; i < l->k; i++) {
         const int32_t end = gram_state(g), item = gram_state(g);
         json__value(d, at, json__item_at(a, i), end);
-        const int32_t spaced = json__space(&d->b, end, JSON_BEFORE);
+        const int32_t spaced = json__space(d, end, JSON_BEFORE);
         json__array_after(d, (i + 1 < l->k ? i + 1 >= a->min && !l->c_min : ends) ? spaced : -1, close,
                           i + 1 < l->k || goes_on ? spaced : -1, item);
         at = item;
     }
     gram_eps(g, at, next);
     for (size_t i = 0; i < l->n_way; i++) json__loop_item(d, l, &l->way[i], next, after);
-    at = json__space(&d->b, after, JSON_BEFORE);
+    at = json__space(d, after, JSON_BEFORE);
     const int32_t enough = l->min > 1 ? json__op(d, at, GRAM_WITHIN, 0, l->min, UINT64_MAX) : at;
     const int32_t comma = l->max == UINT64_MAX ? at : l->max > 1 ? json__op(d, at, GRAM_WITHIN, 0, 0, l->max - 1) : -1;
     json__array_after(d, l->c_min ? json__op(d, enough, GRAM_WITHIN, 1, l->c_min, UINT64_MAX) : enough, close, comma, next);
@@ -1688,17 +1532,17 @@ typedef struct {
 } json__unique;
 
 static void json__unique_texts(json__unique *x, const lang *l, bool quoted) {
-    gram *g = x->d->b.g;
+    gram *g = x->d->g;
     if (!l) return;
     const int32_t from = quoted ? gram_state(g) : x->next, end = gram_state(g);
     if (quoted) gram_byte_op(g, x->next, '"', '"', (gram_op){GRAM_APPEND, 0, 0, 0}, from);
     lang_emit_json(g, from, l, false, true, end);
-    const int32_t once = json__op(x->d, quoted ? json__byte(&x->d->b, end, '"') : end, GRAM_DISTINCT, 0, 0, 0);
+    const int32_t once = json__op(x->d, quoted ? json__byte(x->d, end, '"') : end, GRAM_DISTINCT, 0, 0, 0);
     gram_eps(g, json__count(x->d, once, x->n, x->max == UINT64_MAX ? x->min : x->max), x->after);
 }
 
 static void json__unique_items(json__unique *x) {
-    gram *g = x->d->b.g;
+    gram *g = x->d->g;
     for (size_t i = 0; i < x->v.n; i++) {
         const int32_t end = gram_state(g);
         gram_text(g, json__op(x->d, x->next, GRAM_LACKS, 0, i, 0), str_bytes(&x->v.text[i]), end);
@@ -1710,7 +1554,7 @@ static void json__unique_items(json__unique *x) {
 }
 
 static bool json__array_unique(json_rules *d, const schema_array *a, int32_t from, int32_t to) {
-    gram        *g = d->b.g;
+    gram        *g = d->g;
     const bool   plain = !a->n_prefix && !a->n_contains && a->rest != SCHEMA_TRUE && a->rest != SCHEMA_FALSE;
     json__unique x = {.d = d, .min = a->min, .max = a->max, .next = gram_state(g), .after = gram_state(g)};
     if (plain) x.v = json__values_of(d, d->node[json__node_of(d, a->rest)].shape);
@@ -1721,10 +1565,8 @@ static bool json__array_unique(json_rules *d, const schema_array *a, int32_t fro
     }
     if (!x.v.string && !x.v.number && x.v.n < x.max) x.max = x.v.n;
     if (x.max != UINT64_MAX || x.min > 1) x.n = (x.v.n + JSON_WORD_BITS - 1) / JSON_WORD_BITS + 1;
-    const int32_t open = json__byte(&d->b, from, '['), close = gram_state(g);
-    if (!x.min) gram_byte(g, open, ']', ']', to);
-    gram_eps(g, json__space(&d->b, open, JSON_OPENED), x.next);
-    json__closing(&d->b, close, ']', to);
+    const int32_t close = gram_state(g);
+    gram_eps(g, json__brackets(d, from, "[]", !x.min, close, to), x.next);
     json__unique_items(&x);
     const int32_t comma = x.max == UINT64_MAX ? x.after : x.max > 1 ? json__within(d, x.after, x.n, 0, x.max - 1) : -1;
     json__array_after(d, x.min > 1 ? json__within(d, x.after, x.n, x.min, UINT64_MAX) : x.after, close, comma, x.next);
@@ -1733,13 +1575,12 @@ static bool json__array_unique(json_rules *d, const schema_array *a, int32_t fro
 }
 
 static bool json__array_items(json_rules *d, const schema_array *a, int32_t from, int32_t to) {
-    json__need       need[JSON_NEEDS] = {{0}};
-    const size_t     n = json__array_needs(a, need);
-    const json__grid grid = json__grid_of(need, n);
+    const json__grid grid = json__grid_of(a->contains, a->n_contains);
     const uint64_t   last = json__array_last(a);
     json__loop       l;
-    const bool       small = n ? grid.size <= JSON_GRID && last < JSON_GRID / grid.size : last <= json__places(a) + JSON_SPREAD;
-    if (small) return json__array_grid(d, a, need, &grid, last, from, to);
+    const bool       small = a->n_contains ? grid.size <= JSON_GRID && last < JSON_GRID / grid.size
+                                           : last <= json__places(a) + JSON_SPREAD;
+    if (small) return json__array_grid(d, a, &grid, last, from, to);
     if (json__loop_of(d, a, &l)) return json__array_loop(d, a, &l, from, to);
     return json__over(d, a->at, "the items that are counted");
 }
@@ -1748,9 +1589,9 @@ static bool json__arrays(json_rules *d, const schema_array *a, int32_t from, int
     const bool differ = a->unique && a->max > 1;
     if (!json__array_can(d, a)) return true;
     if (!differ) return json__array_items(d, a, from, to);
-    if (!d->b.f.loose) return json__array_unique(d, a, from, to);
-    const int32_t end = gram_state(d->b.g);
-    gram_op_edge(d->b.g, end, (gram_op){GRAM_CHECK, JSON_MARK, JSON_UNIQUE, 0}, to);
+    if (!d->f.loose) return json__array_unique(d, a, from, to);
+    const int32_t end = gram_state(d->g);
+    gram_op_edge(d->g, end, (gram_op){GRAM_CHECK, JSON_MARK, JSON_UNIQUE, 0}, to);
     return json__array_items(d, a, json__op(d, from, GRAM_MARK, JSON_MARK, 0, 0), end);
 }
 
@@ -1758,48 +1599,43 @@ static bool json__arrays(json_rules *d, const schema_array *a, int32_t from, int
 
 static bool json__objects(json_rules *d, json__object *o, int32_t from, int32_t to) {
     if (!json__object_live(d, o)) return true;
-    if (d->b.f.loose || (d->b.f.order == 1 && !o->n_need)) return json__object_any(d, o, from, to);
+    if (d->f.loose || (d->f.order == 1 && !o->n_need)) return json__object_any(d, o, from, to);
     return o->n_need ? json__object_grid_build(d, o, from, to) : json__object_chain(d, o, from, to);
-}
-
-static bool json__any_array(const schema_array *a) {
-    return !a->n_prefix && a->rest == SCHEMA_TRUE && !a->min && a->max == UINT64_MAX && !a->unique && !a->n_contains;
-}
-
-static bool json__any_object(const schema_object *o) {
-    return !o->n_prop && o->n_extra == 1 && lang_is_all(o->extra[0].keys) && o->extra[0].value == SCHEMA_TRUE &&
-           !o->min && o->max == UINT64_MAX && !o->n_some;
 }
 
 /* A rule that other values share, where a shape is nothing but that; -1: it is not. */
 static int32_t json__known(json_rules *d, const schema_shape *s) {
     const bool words = s->null || s->no || s->yes, numbers = s->any_number || s->number;
     const int  types = words + (s->string != NULL) + numbers + (s->n_array > 0) + (s->n_object > 0);
-    const bool arrays = s->n_array == 1 && json__any_array(&s->array[0]);
-    const bool objects = s->n_object == 1 && json__any_object(&s->object[0]);
+    const schema_array  *a = s->array;
+    const schema_object *o = s->object;
+    const bool arrays = s->n_array == 1 && !a->n_prefix && a->rest == SCHEMA_TRUE && !a->min && a->max == UINT64_MAX &&
+                        !a->unique && !a->n_contains;
+    const bool objects = s->n_object == 1 && !o->n_prop && o->n_extra == 1 && lang_is_all(o->extra[0].keys) &&
+                         o->extra[0].value == SCHEMA_TRUE && !o->min && o->max == UINT64_MAX && !o->n_some;
     if (types == 1 && s->string) return json__string(d, s);
     if (types == 1 && numbers) return json__number(d, s);
-    if (types == 1 && arrays) return json__rule(&d->b, JSON_ARRAY);
-    if (types == 1 && objects) return json__rule(&d->b, JSON_OBJECT);
+    if (types == 1 && arrays) return json__rule(d, JSON_ARRAY);
+    if (types == 1 && objects) return json__rule(d, JSON_OBJECT);
     const bool all = s->null && s->no && s->yes && lang_is_all(s->string) && s->any_number && arrays && objects;
-    return all ? json__rule(&d->b, JSON_VALUE) : -1;
+    return all ? json__rule(d, JSON_VALUE) : -1;
 }
 
 /* The rule of a conjunction that has values. What is new is filled later. */
 static int32_t json__rule_of(json_rules *d, schema_conj c) {
-    if (c == SCHEMA_TRUE) return json__rule(&d->b, JSON_VALUE);
-    if (c == SCHEMA_FALSE) return json__rule(&d->b, JSON_NOTHING);
+    if (c == SCHEMA_TRUE) return json__rule(d, JSON_VALUE);
+    if (c == SCHEMA_FALSE) return json__rule(d, JSON_NOTHING);
     const uint32_t at = json__node_of(d, c);
     if (d->node[at].rule >= 0) return d->node[at].rule;
     const int32_t known = json__known(d, d->node[at].shape);
     if (known >= 0) return d->node[at].rule = known;
     d->todo = mem_reserve(d->todo, d->n_todo, UINT64_MAX, sizeof *d->todo);
     d->todo[d->n_todo++] = at;
-    return d->node[at].rule = gram_rule(d->b.g, d->node[at].shape->at);
+    return d->node[at].rule = gram_rule(d->g, d->node[at].shape->at);
 }
 
 static bool json__fill(json_rules *d, uint32_t at) {
-    gram               *g = d->b.g;
+    gram               *g = d->g;
     const schema_shape *s = d->node[at].shape;
     const int32_t       from = gram_begin(g, d->node[at].rule), to = gram_end(g, d->node[at].rule);
     if (s->null) gram_text(g, from, bytes_of("null"), to);
@@ -1818,9 +1654,7 @@ static bool json__fill(json_rules *d, uint32_t at) {
  * the automaton is used. */
 static json_rules *json_rules_new(gram *g, schema_doc *s, const json_form *f) {
     json_rules *d = mem_new(1, sizeof *d);
-    json__start(&d->b, g, f);
-    d->s = s;
-    d->langs = schema_pool(s);
+    *d = (json_rules){.g = g, .f = *f, .s = s, .langs = schema_pool(s)};
     hmap_init(&d->of, 0);
     hmap_init(&d->part, 0);
     if (f->loose) gram_checks(g, json__check, NULL);
@@ -1831,7 +1665,11 @@ static json_rules *json_rules_new(gram *g, schema_doc *s, const json_form *f) {
 static void json_rules_free(json_rules *d) {
     if (!d) return;
     for (size_t i = 0; i < d->n_node; i++) {
-        for (size_t k = 0; d->node[i].object && k < d->node[i].shape->n_object; k++) json__object_drop(&d->node[i].object[k]);
+        for (size_t k = 0; d->node[i].object && k < d->node[i].shape->n_object; k++) {
+            json__object *o = &d->node[i].object[k];
+            for (size_t j = 0; j < o->n_word; j++) str_drop(&o->word[j]);
+            mem_free(o->word), mem_free(o->named), mem_free(o->m);
+        }
         mem_free(d->node[i].object);
     }
     hmap_drop(&d->of), hmap_drop(&d->part);
@@ -1844,8 +1682,8 @@ static bool json_rules_value(json_rules *d, int32_t from, schema_conj c, int32_t
     d->e = e;
     if (!json__reach_all(d, c)) return false;
     if (!json__can(d, c)) return json__refuse(d, "#", "nothing satisfies the schema");
-    json__whole(&d->b, from, json__rule_of(d, c), to);
-    while (d->n_todo && !gram_failed(d->b.g) && !e->code)
+    json__whole(d, from, json__rule_of(d, c), to);
+    while (d->n_todo && !gram_failed(d->g) && !e->code)
         if (!json__fill(d, d->todo[--d->n_todo])) return false;
     if (lang_over(d->langs)) json__over(d, "#", "the languages of strings and numbers");
     return !e->code;

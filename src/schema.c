@@ -420,10 +420,6 @@ static schema__flat schema__flat_all(const schema_doc *s) {
 
 static schema__flat schema__flat_none(const schema_doc *s) { return (schema__flat){.str = s->none, .num = s->none}; }
 
-static bool schema__flat_empty(const schema_doc *s, const schema__flat *a) {
-    return !a->null && !a->no && !a->yes && !a->obj && !a->arr && a->str == s->none && a->num == s->none;
-}
-
 static schema__flat schema__flat_not(schema_doc *s, schema__flat a) {
     return (schema__flat){
         .null = !a.null, .no = !a.no, .yes = !a.yes, .obj = SCHEMA__EVERY - a.obj, .arr = SCHEMA__EVERY - a.arr,
@@ -468,7 +464,7 @@ static const char *const schema__want_name[SCHEMA__WANTS] = {
 
 /* Keywords that are asked for by name: rows of schema__words. */
 typedef enum {
-    SCHEMA__REF, SCHEMA__DYNAMIC_REF, SCHEMA__RECURSIVE_REF, SCHEMA__OLD_ID, SCHEMA__KEY_TYPE, SCHEMA__KEY_ENUM,
+    SCHEMA__OLD_ID, SCHEMA__REF, SCHEMA__DYNAMIC_REF, SCHEMA__RECURSIVE_REF, SCHEMA__KEY_TYPE, SCHEMA__KEY_ENUM,
     SCHEMA__KEY_CONST, SCHEMA__KEY_ALL, SCHEMA__KEY_ANY, SCHEMA__KEY_ONE, SCHEMA__KEY_NOT, SCHEMA__KEY_IF,
     SCHEMA__KEY_THEN, SCHEMA__KEY_ELSE, SCHEMA__PROPERTIES, SCHEMA__PATTERNS, SCHEMA__ADDITIONAL, SCHEMA__KEY_NAMES,
     SCHEMA__KEY_REQUIRED, SCHEMA__MIN_PROPS, SCHEMA__MAX_PROPS, SCHEMA__DEP_REQUIRED, SCHEMA__DEP_SCHEMAS,
@@ -667,11 +663,6 @@ static void schema__anchor_add(schema_doc *s, int32_t node, bytes name) {
     if (!schema__once_get(en)) schema__once_set(en, (uint32_t)node + 1);
 }
 
-/* The node of an anchor; -1: there is none. */
-static int32_t schema__anchor_find(schema_doc *s, int32_t resource, bytes name) {
-    return (int32_t)schema__once_get(schema__anchor(s, resource, name)) - 1;
-}
-
 enum { SCHEMA__DYNAMIC = -1 };                        /* in place of a resource: how many dynamic anchors have the name */
 
 /* A resource begins at the node. */
@@ -762,7 +753,7 @@ static int32_t schema__resolve(schema_doc *s, int32_t node, val_str ref, const c
     fragment = schema__uri_decode(s, fragment);
     int32_t target = s->resource[resource].node;
     if (fragment.n && fragment.p[0] == '/') target = schema__pointer_find(s, resource, fragment, at);
-    else if (fragment.n) target = schema__anchor_find(s, resource, fragment);
+    else if (fragment.n) target = (int32_t)schema__once_get(schema__anchor(s, resource, fragment)) - 1;
     if (target < 0)
         schema__fail(s, at, EXIT_INPUT, "the reference '%.*s' names no anchor of this document", (int)whole.n, whole.p);
     return target;
@@ -772,8 +763,11 @@ static int32_t schema__resolve(schema_doc *s, int32_t node, val_str ref, const c
 
 typedef struct {
     val     v[SCHEMA__NAMED];                         /* of the keyword; undefined: it is not there */
-    uint8_t order[SCHEMA__NAMED];                     /* [n] keywords as the document has them */
+    uint8_t order[SCHEMA__NAMED];                     /* [n] keywords with makers, in the order of the document */
     size_t  n;
+    schema__word row;                                 /* the keyword whose parts are made, with its text and its kind */
+    const char  *text;
+    schema__kind kind;
 } schema__read;
 
 /* A subschema that counts. */
@@ -823,23 +817,20 @@ static uint64_t schema__count(val v) {
 
 static uint64_t schema__count_or(val v, uint64_t otherwise) { return v.kind == VAL_UNDEF ? otherwise : schema__count(v); }
 
-/* allOf, anyOf, oneOf. */
-static void schema__make_list(schema_doc *s, schema__kind kind, const char *word, val v) {
-    schema__part *p = schema__part_add(s, kind, word, v.list->n, 0, 0);
-    for (size_t i = 0; i < v.list->n; i++) p->sub[i] = schema__child(s, v.list->at[i]);
-}
-static void schema__make_all(schema_doc *s, const schema__read *r) {
-    schema__make_list(s, SCHEMA__ALL, "allOf", r->v[SCHEMA__KEY_ALL]);
-}
-static void schema__make_any(schema_doc *s, const schema__read *r) {
-    schema__make_list(s, SCHEMA__ANY, "anyOf", r->v[SCHEMA__KEY_ANY]);
-}
-static void schema__make_one(schema_doc *s, const schema__read *r) {
-    schema__make_list(s, SCHEMA__ONE, "oneOf", r->v[SCHEMA__KEY_ONE]);
+/* allOf, anyOf, oneOf, not, propertyNames: all their subschemas. */
+static void schema__make_subs(schema_doc *s, const schema__read *r) {
+    const val     v = r->v[r->row];
+    const bool    list = v.kind == VAL_LIST;
+    const size_t  n = list ? v.list->n : 1;
+    schema__part *p = schema__part_add(s, r->kind, r->text, n, 0, 0);
+    for (size_t i = 0; i < n; i++) p->sub[i] = schema__child(s, list ? v.list->at[i] : v);
 }
 
-static void schema__make_not(schema_doc *s, const schema__read *r) {
-    schema__part_add(s, SCHEMA__NOT, "not", 1, 0, 0)->sub[0] = schema__child(s, r->v[SCHEMA__KEY_NOT]);
+/* A minimum and the maximum of the row after it. */
+static void schema__make_bounds(schema_doc *s, const schema__read *r) {
+    schema__part *p = schema__part_add(s, r->kind, r->text, 0, 0, 0);
+    p->min = schema__count_or(r->v[r->row], 0);
+    p->max = schema__count_or(r->v[r->row + 1], UINT64_MAX);
 }
 
 static void schema__make_if(schema_doc *s, const schema__read *r) {
@@ -959,12 +950,6 @@ static void schema__make_const(schema_doc *s, const schema__read *r) {
 }
 
 /* --- strings and numbers --- */
-
-static void schema__make_len(schema_doc *s, const schema__read *r) {
-    schema__part *p = schema__part_add(s, SCHEMA__LEN, "maxLength", 0, 0, 0);
-    p->min = schema__count_or(r->v[SCHEMA__MIN_LENGTH], 0);
-    p->max = schema__count_or(r->v[SCHEMA__MAX_LENGTH], UINT64_MAX);
-}
 
 /* The language of a regular expression; at: of the message. */
 static const lang *schema__regex(schema_doc *s, bytes pattern, bool search, const char *at) {
@@ -1137,10 +1122,6 @@ static void schema__make_props(schema_doc *s, const schema__read *r) {
     schema__sort_names(s, p);
 }
 
-static void schema__make_names(schema_doc *s, const schema__read *r) {
-    schema__part_add(s, SCHEMA__NAMES, "propertyNames", 1, 0, 0)->sub[0] = schema__child(s, r->v[SCHEMA__KEY_NAMES]);
-}
-
 static void schema__name_list(schema_doc *s, schema__kind kind, const char *word, const val *key, val list) {
     const size_t  first = key ? 1 : 0;
     schema__part *p = schema__part_add(s, kind, word, 0, list.list->n + first, 0);
@@ -1153,34 +1134,19 @@ static void schema__make_required(schema_doc *s, const schema__read *r) {
     schema__name_list(s, SCHEMA__REQUIRED, "required", NULL, r->v[SCHEMA__KEY_REQUIRED]);
 }
 
-static void schema__make_count(schema_doc *s, const schema__read *r) {
-    schema__part *p = schema__part_add(s, SCHEMA__COUNT, "minProperties", 0, 0, 0);
-    p->min = schema__count_or(r->v[SCHEMA__MIN_PROPS], 0);
-    p->max = schema__count_or(r->v[SCHEMA__MAX_PROPS], UINT64_MAX);
-}
-
 /* dependentRequired, dependentSchemas, dependencies: one part for each key. */
-static void schema__make_depends(schema_doc *s, const char *word, val v) {
+static void schema__make_depends(schema_doc *s, const schema__read *r) {
+    const val v = r->v[r->row];
     for (size_t i = 0; i < schema__size(v); i++) {
         const val key = v.dict->at[i].key, needs = v.dict->at[i].value;
         if (needs.kind == VAL_LIST) {
-            schema__name_list(s, SCHEMA__NEEDS, word, &key, needs);
+            schema__name_list(s, SCHEMA__NEEDS, r->text, &key, needs);
             continue;
         }
-        schema__part *p = schema__part_add(s, SCHEMA__WITH, word, 1, 1, 0);
+        schema__part *p = schema__part_add(s, SCHEMA__WITH, r->text, 1, 1, 0);
         p->name[0] = schema__name(s, key.s);
         p->sub[0] = schema__child(s, needs);
     }
-}
-
-static void schema__make_dep_required(schema_doc *s, const schema__read *r) {
-    schema__make_depends(s, "dependentRequired", r->v[SCHEMA__DEP_REQUIRED]);
-}
-static void schema__make_dep_schemas(schema_doc *s, const schema__read *r) {
-    schema__make_depends(s, "dependentSchemas", r->v[SCHEMA__DEP_SCHEMAS]);
-}
-static void schema__make_dependencies(schema_doc *s, const schema__read *r) {
-    schema__make_depends(s, "dependencies", r->v[SCHEMA__DEPENDENCIES]);
 }
 
 /* --- arrays --- */
@@ -1198,12 +1164,6 @@ static void schema__make_items(schema_doc *s, const schema__read *r) {
     p->rest = more;
 }
 
-static void schema__make_lengths(schema_doc *s, const schema__read *r) {
-    schema__part *p = schema__part_add(s, SCHEMA__LENGTHS, "minItems", 0, 0, 0);
-    p->min = schema__count_or(r->v[SCHEMA__MIN_ITEMS], 0);
-    p->max = schema__count_or(r->v[SCHEMA__MAX_ITEMS], UINT64_MAX);
-}
-
 static void schema__make_contains(schema_doc *s, const schema__read *r) {
     if (r->v[SCHEMA__KEY_CONTAINS].kind == VAL_UNDEF) return;
     schema__part *p = schema__part_add(s, SCHEMA__CONTAINS, "contains", 1, 0, 0);
@@ -1217,75 +1177,70 @@ static void schema__make_unique(schema_doc *s, const schema__read *r) {
 }
 
 /* unevaluatedProperties, unevaluatedItems: replaced when all nodes are there (schema__left_all). */
-static void schema__make_left(schema_doc *s, schema__word word, const char *text, const schema__read *r) {
-    const val           v = r->v[word];
-    const bool          items = word == SCHEMA__LEFT_ITEMS, all = v.kind == VAL_BOOL && v.b;
+static void schema__make_left(schema_doc *s, const schema__read *r) {
+    const val           v = r->v[r->row];
+    const bool          items = r->row == SCHEMA__LEFT_ITEMS, all = v.kind == VAL_BOOL && v.b;
     const schema__kind  plain = items ? SCHEMA__ITEMS : SCHEMA__PROPS;
-    const schema__kind  kind = all ? plain : SCHEMA__LEFT;
-    schema__part *const p = schema__part_add(s, kind, text, 1, 0, 0);
+    schema__part *const p = schema__part_add(s, all ? plain : SCHEMA__LEFT, r->text, 1, 0, 0);
     p->sub[0] = schema__child(s, v);
     p->rest = all || items;
 }
-static void schema__make_left_props(schema_doc *s, const schema__read *r) {
-    schema__make_left(s, SCHEMA__LEFT_PROPS, "unevaluatedProperties", r);
-}
-static void schema__make_left_items(schema_doc *s, const schema__read *r) {
-    schema__make_left(s, SCHEMA__LEFT_ITEMS, "unevaluatedItems", r);
-}
 
-/* Keywords: what the value has to be, what makes the parts, and whether after all others, so that `properties` gives
- * the order of keys. Keywords that work together have the same maker. */
+/* Keywords: what the value has to be, what makes the parts (NULL: the nearest row above that has a maker, with the values
+ * of both), of which kind where the maker has several, and whether after all others, so that `properties` gives the
+ * order of keys. */
 static const struct {
-    const char *text;
+    const char  *text;
     schema__want want;
-    void (*make)(schema_doc *s, const schema__read *r);       /* NULL: it makes none */
-    bool late;
+    void       (*make)(schema_doc *s, const schema__read *r);
+    schema__kind kind;
+    bool         late;
 } schema__words[] = {
-    /* keyword                     text                      value                  parts                      late */
-    [SCHEMA__REF]                  = {"$ref",                   SCHEMA__W_TEXT,        schema__make_ref,          false},
-    [SCHEMA__DYNAMIC_REF]          = {"$dynamicRef",            SCHEMA__W_TEXT,        schema__make_dynamic,      false},
-    [SCHEMA__RECURSIVE_REF]        = {"$recursiveRef",          SCHEMA__W_TEXT,        schema__make_recursive,    false},
-    [SCHEMA__OLD_ID]               = {"id",                     SCHEMA__W_ANY,         NULL,                      false},
-    [SCHEMA__KEY_TYPE]             = {"type",                   SCHEMA__W_TYPE,        schema__make_type,         false},
-    [SCHEMA__KEY_ENUM]             = {"enum",                   SCHEMA__W_VALUES,      schema__make_enum,         false},
-    [SCHEMA__KEY_CONST]            = {"const",                  SCHEMA__W_ANY,         schema__make_const,        false},
-    [SCHEMA__KEY_ALL]              = {"allOf",                  SCHEMA__W_LIST,        schema__make_all,          false},
-    [SCHEMA__KEY_ANY]              = {"anyOf",                  SCHEMA__W_LIST,        schema__make_any,          false},
-    [SCHEMA__KEY_ONE]              = {"oneOf",                  SCHEMA__W_LIST,        schema__make_one,          false},
-    [SCHEMA__KEY_NOT]              = {"not",                    SCHEMA__W_SCHEMA,      schema__make_not,          false},
-    [SCHEMA__KEY_IF]               = {"if",                     SCHEMA__W_SCHEMA,      schema__make_if,           false},
-    [SCHEMA__KEY_THEN]             = {"then",                   SCHEMA__W_SCHEMA,      schema__make_if,           false},
-    [SCHEMA__KEY_ELSE]             = {"else",                   SCHEMA__W_SCHEMA,      schema__make_if,           false},
-    [SCHEMA__PROPERTIES]           = {"properties",             SCHEMA__W_MAP,         schema__make_props,        false},
-    [SCHEMA__PATTERNS]             = {"patternProperties",      SCHEMA__W_MAP,         schema__make_props,        false},
-    [SCHEMA__ADDITIONAL]           = {"additionalProperties",   SCHEMA__W_SCHEMA,      schema__make_props,        false},
-    [SCHEMA__KEY_NAMES]            = {"propertyNames",          SCHEMA__W_SCHEMA,      schema__make_names,        true},
-    [SCHEMA__KEY_REQUIRED]         = {"required",               SCHEMA__W_TEXTS,       schema__make_required,     true},
-    [SCHEMA__MIN_PROPS]            = {"minProperties",          SCHEMA__W_COUNT,       schema__make_count,        true},
-    [SCHEMA__MAX_PROPS]            = {"maxProperties",          SCHEMA__W_COUNT,       schema__make_count,        true},
-    [SCHEMA__DEP_REQUIRED]         = {"dependentRequired",      SCHEMA__W_TEXTS_MAP,   schema__make_dep_required, true},
-    [SCHEMA__DEP_SCHEMAS]          = {"dependentSchemas",       SCHEMA__W_MAP,         schema__make_dep_schemas,  true},
-    [SCHEMA__DEPENDENCIES]         = {"dependencies",           SCHEMA__W_DEPENDS,     schema__make_dependencies, true},
-    [SCHEMA__PREFIX]               = {"prefixItems",            SCHEMA__W_LIST,        schema__make_items,        false},
-    [SCHEMA__KEY_ITEMS]            = {"items",                  SCHEMA__W_ITEMS,       schema__make_items,        false},
-    [SCHEMA__MORE_ITEMS]           = {"additionalItems",        SCHEMA__W_SCHEMA,      schema__make_items,        false},
-    [SCHEMA__KEY_CONTAINS]         = {"contains",               SCHEMA__W_SCHEMA,      schema__make_contains,     true},
-    [SCHEMA__MIN_CONTAINS]         = {"minContains",            SCHEMA__W_COUNT,       schema__make_contains,     true},
-    [SCHEMA__MAX_CONTAINS]         = {"maxContains",            SCHEMA__W_COUNT,       schema__make_contains,     true},
-    [SCHEMA__MIN_ITEMS]            = {"minItems",               SCHEMA__W_COUNT,       schema__make_lengths,      true},
-    [SCHEMA__MAX_ITEMS]            = {"maxItems",               SCHEMA__W_COUNT,       schema__make_lengths,      true},
-    [SCHEMA__KEY_UNIQUE]           = {"uniqueItems",            SCHEMA__W_BOOL,        schema__make_unique,       true},
-    [SCHEMA__MIN_LENGTH]           = {"minLength",              SCHEMA__W_COUNT,       schema__make_len,          false},
-    [SCHEMA__MAX_LENGTH]           = {"maxLength",              SCHEMA__W_COUNT,       schema__make_len,          false},
-    [SCHEMA__PATTERN]              = {"pattern",                SCHEMA__W_TEXT,        schema__make_pattern,      false},
-    [SCHEMA__FORMAT]               = {"format",                 SCHEMA__W_TEXT,        schema__make_format,       false},
-    [SCHEMA__MINIMUM]              = {"minimum",                SCHEMA__W_NUMBER,      schema__make_number,       false},
-    [SCHEMA__MAXIMUM]              = {"maximum",                SCHEMA__W_NUMBER,      schema__make_number,       false},
-    [SCHEMA__ABOVE]                = {"exclusiveMinimum",       SCHEMA__W_LIMIT,       schema__make_number,       false},
-    [SCHEMA__BELOW]                = {"exclusiveMaximum",       SCHEMA__W_LIMIT,       schema__make_number,       false},
-    [SCHEMA__MULTIPLE]             = {"multipleOf",             SCHEMA__W_NUMBER,      schema__make_number,       false},
-    [SCHEMA__LEFT_PROPS]           = {"unevaluatedProperties",  SCHEMA__W_SCHEMA,      schema__make_left_props,   true},
-    [SCHEMA__LEFT_ITEMS]           = {"unevaluatedItems",       SCHEMA__W_SCHEMA,      schema__make_left_items,   true},
+    /* keyword                  text                    value                parts                   kind             late */
+    [SCHEMA__OLD_ID]         = {"id",                    SCHEMA__W_ANY,       NULL,                   0,               false},
+    [SCHEMA__REF]            = {"$ref",                  SCHEMA__W_TEXT,      schema__make_ref,       0,               false},
+    [SCHEMA__DYNAMIC_REF]    = {"$dynamicRef",           SCHEMA__W_TEXT,      schema__make_dynamic,   0,               false},
+    [SCHEMA__RECURSIVE_REF]  = {"$recursiveRef",         SCHEMA__W_TEXT,      schema__make_recursive, 0,               false},
+    [SCHEMA__KEY_TYPE]       = {"type",                  SCHEMA__W_TYPE,      schema__make_type,      0,               false},
+    [SCHEMA__KEY_ENUM]       = {"enum",                  SCHEMA__W_VALUES,    schema__make_enum,      0,               false},
+    [SCHEMA__KEY_CONST]      = {"const",                 SCHEMA__W_ANY,       schema__make_const,     0,               false},
+    [SCHEMA__KEY_ALL]        = {"allOf",                 SCHEMA__W_LIST,      schema__make_subs,      SCHEMA__ALL,     false},
+    [SCHEMA__KEY_ANY]        = {"anyOf",                 SCHEMA__W_LIST,      schema__make_subs,      SCHEMA__ANY,     false},
+    [SCHEMA__KEY_ONE]        = {"oneOf",                 SCHEMA__W_LIST,      schema__make_subs,      SCHEMA__ONE,     false},
+    [SCHEMA__KEY_NOT]        = {"not",                   SCHEMA__W_SCHEMA,    schema__make_subs,      SCHEMA__NOT,     false},
+    [SCHEMA__KEY_IF]         = {"if",                    SCHEMA__W_SCHEMA,    schema__make_if,        0,               false},
+    [SCHEMA__KEY_THEN]       = {"then",                  SCHEMA__W_SCHEMA,    NULL,                   0,               false},
+    [SCHEMA__KEY_ELSE]       = {"else",                  SCHEMA__W_SCHEMA,    NULL,                   0,               false},
+    [SCHEMA__PROPERTIES]     = {"properties",            SCHEMA__W_MAP,       schema__make_props,     0,               false},
+    [SCHEMA__PATTERNS]       = {"patternProperties",     SCHEMA__W_MAP,       NULL,                   0,               false},
+    [SCHEMA__ADDITIONAL]     = {"additionalProperties",  SCHEMA__W_SCHEMA,    NULL,                   0,               false},
+    [SCHEMA__KEY_NAMES]      = {"propertyNames",         SCHEMA__W_SCHEMA,    schema__make_subs,      SCHEMA__NAMES,   true},
+    [SCHEMA__KEY_REQUIRED]   = {"required",              SCHEMA__W_TEXTS,     schema__make_required,  0,               true},
+    [SCHEMA__MIN_PROPS]      = {"minProperties",         SCHEMA__W_COUNT,     schema__make_bounds,    SCHEMA__COUNT,   true},
+    [SCHEMA__MAX_PROPS]      = {"maxProperties",         SCHEMA__W_COUNT,     NULL,                   0,               true},
+    [SCHEMA__DEP_REQUIRED]   = {"dependentRequired",     SCHEMA__W_TEXTS_MAP, schema__make_depends,   0,               true},
+    [SCHEMA__DEP_SCHEMAS]    = {"dependentSchemas",      SCHEMA__W_MAP,       schema__make_depends,   0,               true},
+    [SCHEMA__DEPENDENCIES]   = {"dependencies",          SCHEMA__W_DEPENDS,   schema__make_depends,   0,               true},
+    [SCHEMA__PREFIX]         = {"prefixItems",           SCHEMA__W_LIST,      schema__make_items,     0,               false},
+    [SCHEMA__KEY_ITEMS]      = {"items",                 SCHEMA__W_ITEMS,     NULL,                   0,               false},
+    [SCHEMA__MORE_ITEMS]     = {"additionalItems",       SCHEMA__W_SCHEMA,    NULL,                   0,               false},
+    [SCHEMA__KEY_CONTAINS]   = {"contains",              SCHEMA__W_SCHEMA,    schema__make_contains,  0,               true},
+    [SCHEMA__MIN_CONTAINS]   = {"minContains",           SCHEMA__W_COUNT,     NULL,                   0,               true},
+    [SCHEMA__MAX_CONTAINS]   = {"maxContains",           SCHEMA__W_COUNT,     NULL,                   0,               true},
+    [SCHEMA__MIN_ITEMS]      = {"minItems",              SCHEMA__W_COUNT,     schema__make_bounds,    SCHEMA__LENGTHS, true},
+    [SCHEMA__MAX_ITEMS]      = {"maxItems",              SCHEMA__W_COUNT,     NULL,                   0,               true},
+    [SCHEMA__KEY_UNIQUE]     = {"uniqueItems",           SCHEMA__W_BOOL,      schema__make_unique,    0,               true},
+    [SCHEMA__MIN_LENGTH]     = {"minLength",             SCHEMA__W_COUNT,     schema__make_bounds,    SCHEMA__LEN,     false},
+    [SCHEMA__MAX_LENGTH]     = {"maxLength",             SCHEMA__W_COUNT,     NULL,                   0,               false},
+    [SCHEMA__PATTERN]        = {"pattern",               SCHEMA__W_TEXT,      schema__make_pattern,   0,               false},
+    [SCHEMA__FORMAT]         = {"format",                SCHEMA__W_TEXT,      schema__make_format,    0,               false},
+    [SCHEMA__MINIMUM]        = {"minimum",               SCHEMA__W_NUMBER,    schema__make_number,    0,               false},
+    [SCHEMA__MAXIMUM]        = {"maximum",               SCHEMA__W_NUMBER,    NULL,                   0,               false},
+    [SCHEMA__ABOVE]          = {"exclusiveMinimum",      SCHEMA__W_LIMIT,     NULL,                   0,               false},
+    [SCHEMA__BELOW]          = {"exclusiveMaximum",      SCHEMA__W_LIMIT,     NULL,                   0,               false},
+    [SCHEMA__MULTIPLE]       = {"multipleOf",            SCHEMA__W_NUMBER,    NULL,                   0,               false},
+    [SCHEMA__LEFT_PROPS]     = {"unevaluatedProperties", SCHEMA__W_SCHEMA,    schema__make_left,      0,               true},
+    [SCHEMA__LEFT_ITEMS]     = {"unevaluatedItems",      SCHEMA__W_SCHEMA,    schema__make_left,      0,               true},
     /* without parts */
     {.text = "$id", .want = SCHEMA__W_TEXT}, {.text = "$anchor", .want = SCHEMA__W_TEXT},
     {.text = "$dynamicAnchor", .want = SCHEMA__W_TEXT},
@@ -1311,7 +1266,7 @@ static void schema__index_word(schema_doc *s, int32_t node, int row, val v) {
     const char *const  word = schema__words[row].text;
     const bool         one = want == SCHEMA__W_SCHEMA || want == SCHEMA__W_ITEMS,
                        map = want == SCHEMA__W_MAP || want == SCHEMA__W_DEPENDS;
-    if (one && v.kind == VAL_DICT) schema__index_one(s, node, word, (bytes){NULL, 0}, -1, v);
+    if (one) schema__index_one(s, node, word, (bytes){NULL, 0}, -1, v);
     for (size_t i = 0; (want == SCHEMA__W_LIST || want == SCHEMA__W_ITEMS) && v.kind == VAL_LIST && i < v.list->n; i++)
         schema__index_one(s, node, word, (bytes){NULL, 0}, (int64_t)i, v.list->at[i]);
     for (size_t i = 0; map && v.kind == VAL_DICT && i < v.dict->n; i++)
@@ -1345,7 +1300,7 @@ static void schema__read_words(schema_doc *s, val v, schema__read *r) {
     *r = (schema__read){.n = 0};
     for (size_t i = 0; i < v.dict->n; i++) {
         const val key = v.dict->at[i].key, value = v.dict->at[i].value;
-        const int row = schema__word_find(key.s);
+        int       row = schema__word_find(key.s);
         val_step(&s->env, 1);
         if (row < 0 || (row == SCHEMA__OLD_ID && !s->old_ids)) {
             schema__unknown(s, key.s);
@@ -1356,14 +1311,11 @@ static void schema__read_words(schema_doc *s, val v, schema__read *r) {
         if (!schema__fits(value, want))
             schema__fail(s, schema__here(s, schema__words[row].text), EXIT_INPUT, "found %s, expected %s",
                          val_kind_name(value), schema__want_name[want]);
-        if (row < SCHEMA__NAMED) r->v[row] = value, r->order[r->n++] = (uint8_t)row;
+        if (row >= SCHEMA__NAMED) continue;
+        r->v[row] = value;
+        while (row && !schema__words[row].make) row--;
+        if (!memchr(r->order, row, r->n)) r->order[r->n++] = (uint8_t)row;
     }
-}
-
-static bool schema__made(const schema__read *r, size_t i) {
-    for (size_t k = 0; k < i; k++)
-        if (schema__words[r->order[k]].make == schema__words[r->order[i]].make) return true;
-    return false;
 }
 
 static void schema__compile_words(schema_doc *s, val v) {
@@ -1371,8 +1323,9 @@ static void schema__compile_words(schema_doc *s, val v) {
     schema__read_words(s, v, &r);
     for (int late = 0; late < 2; late++)
         for (size_t i = 0; i < r.n; i++) {
-            if (!schema__words[r.order[i]].make || schema__words[r.order[i]].late != late || schema__made(&r, i)) continue;
-            schema__words[r.order[i]].make(s, &r);
+            r.row = r.order[i], r.text = schema__words[r.row].text, r.kind = schema__words[r.row].kind;
+            if (!schema__words[r.row].make || schema__words[r.row].late != late) continue;
+            schema__words[r.row].make(s, &r);
             schema__index(s);                         /* a reference may lead to schemas that were none before */
         }
 }
@@ -1561,8 +1514,7 @@ static void schema__left_collect(schema_doc *s, schema__left *l) {
     schema__ints_add(s, &l->todo, l->node);
     for (size_t i = 0; i < l->todo.n; i++) {
         const int32_t node = l->todo.at[i];
-        bool          again = false;
-        for (size_t k = 0; k < i && !again; k++) again = l->todo.at[k] == node;
+        const bool    again = schema__left_in(&(schema__ints){.at = l->todo.at, .n = i}, node);
         val_step(&s->env, 1 + i / 16);
         for (size_t k = 0; !again && k < s->node[node].n_part; k++)
             if (node != l->node || s->node[node].part[k].kind != SCHEMA__LEFT || s->node[node].part[k].rest != l->items)
@@ -1582,14 +1534,7 @@ static void schema__left_rest_members(schema_doc *s, const schema__left *l, cons
     if (m) p->set = schema__lang_not(s, schema__union(s, l->lang, m));
 }
 
-/* An item after the prefix satisfies the subschema or that of a `contains`. */
-static void schema__left_rest_items(schema_doc *s, const schema__left *l, const char *word, int32_t other) {
-    schema__part *p = schema__part_add(s, SCHEMA__ITEMS, word, l->n_prefix + 1, 0, 0);
-    for (size_t i = 0; i < l->n_prefix; i++) p->sub[i] = SCHEMA__NODE_TRUE;
-    p->sub[l->n_prefix] = other;
-    p->rest = true;
-}
-
+/* What an item after the prefix satisfies: the subschema or that of a `contains`. */
 static int32_t schema__left_other(schema_doc *s, const schema__left *l, const char *word) {
     if (!l->subs.n) return l->sub;
     const int32_t i = schema__synthetic(s, l->node, word);
@@ -1608,8 +1553,12 @@ static int32_t schema__left_case(schema_doc *s, const schema__left *l, const cha
         memcpy(p->sub, l->holds.at, l->holds.n * sizeof *p->sub);
     }
     for (size_t k = 0; k < l->fails.n; k++) schema__part_add(s, SCHEMA__NOT, word, 1, 0, 0)->sub[0] = l->fails.at[k];
-    if (!l->all && l->items) schema__left_rest_items(s, l, word, other);
-    else if (!l->all) schema__left_rest_members(s, l, word);
+    if (!l->all && l->items) {
+        schema__part *p = schema__part_add(s, SCHEMA__ITEMS, word, l->n_prefix + 1, 0, 0);
+        for (size_t k = 0; k < l->n_prefix; k++) p->sub[k] = SCHEMA__NODE_TRUE;
+        p->sub[l->n_prefix] = other;
+        p->rest = true;
+    } else if (!l->all) schema__left_rest_members(s, l, word);
     schema__parts_keep(s, i);
     return i;
 }
@@ -1667,14 +1616,9 @@ static void schema__key_add(schema__ints *key, schema_doc *s, uint64_t v) {
     schema__ints_add(s, key, (int32_t)(uint32_t)(v >> 32));
 }
 
-static void schema__key_flat(schema__ints *key, schema_doc *s, const schema__flat *f) {
-    schema__key_add(key, s, (uint64_t)(f->null | f->no << 1 | f->yes << 2 | f->obj << 3 | f->arr << 5));
-    schema__key_add(key, s, (uintptr_t)f->str);
-    schema__key_add(key, s, (uintptr_t)f->num);
-}
-
 /* Equal keys: equal parts. Their nodes may still be merged, which leaves some equal parts with different keys. */
 static void schema__key_part(schema__ints *key, schema_doc *s, const schema__part *p) {
+    const schema__flat *f = p->flat;
     schema__key_add(key, s, p->kind | (uint64_t)p->rest << 8 | (uint64_t)p->n_sub << 32);
     schema__key_add(key, s, p->n_name | (uint64_t)p->n_lang << 32);
     schema__key_add(key, s, p->min);
@@ -1683,7 +1627,10 @@ static void schema__key_part(schema__ints *key, schema_doc *s, const schema__par
     for (size_t i = 0; i < p->n_sub; i++) schema__ints_add(s, key, s->node[p->sub[i]].lit);
     for (size_t i = 0; i < p->n_name; i++) schema__ints_add(s, key, p->name[i]);
     for (size_t i = 0; i < p->n_lang; i++) schema__key_add(key, s, (uintptr_t)p->lang[i]);
-    if (p->flat) schema__key_flat(key, s, p->flat);
+    if (!f) return;
+    schema__key_add(key, s, (uint64_t)(f->null | f->no << 1 | f->yes << 2 | f->obj << 3 | f->arr << 5));
+    schema__key_add(key, s, (uintptr_t)f->str);
+    schema__key_add(key, s, (uintptr_t)f->num);
 }
 
 /* The literal that stands for a node: that of its only subschema, of its negation, of an equal node, or its own. */
@@ -1702,12 +1649,6 @@ static int32_t schema__literal(schema_doc *s, int32_t node, schema__ints *key) {
     hmap_entry *en = schema__once(s, SCHEMA__OF_NODE, (bytes){(const uint8_t *)key->at, key->n * sizeof *key->at});
     if (!schema__once_get(en)) schema__once_set(en, (uint32_t)node + 1);
     return 2 * ((int32_t)schema__once_get(en) - 1);
-}
-
-/* Subschemas are after their schemas in `reached`, but for recursive references. */
-static void schema__merge_equal(schema_doc *s) {
-    schema__ints key = {0};
-    for (size_t i = s->reached.n; i-- > 0;) s->node[s->reached.at[i]].lit = schema__literal(s, s->reached.at[i], &key);
 }
 
 /* The literal of a node. Literals of references to nodes that came later are followed. */
@@ -1758,14 +1699,11 @@ static bool schema__conj_within(const schema_doc *s, schema_conj a, schema_conj 
 
 /* --- values without parts: sets --- */
 
-static void schema__cycle(schema_doc *s, int32_t node) {
-    schema__fail(s, schema__at(s, node), EXIT_INPUT, "this schema refers to itself for the same value, so it says nothing");
-}
-
 /* Puts a node on a stack of work, unless it is done. busy: its bit. */
 static bool schema__push(schema_doc *s, schema__ints *stack, int32_t task, int32_t node, uint8_t busy, bool done) {
     if (done) return false;
-    if (s->node[node].busy & busy) schema__cycle(s, node);
+    if (s->node[node].busy & busy)
+        schema__fail(s, schema__at(s, node), EXIT_INPUT, "this schema refers to itself for the same value, so it says nothing");
     schema__ints_add(s, stack, task);
     return true;
 }
@@ -1921,7 +1859,7 @@ static bool schema__barren(schema_doc *s, schema_conj c) {
     if (c == SCHEMA_TRUE || c == SCHEMA_FALSE) return c == SCHEMA_FALSE;
     if (!s->conj[c].barren) {
         const schema__flat f = schema__flat_conj(s, c);
-        s->conj[c].barren = schema__flat_empty(s, &f) ? 2 : 1;
+        s->conj[c].barren = f.null || f.no || f.yes || f.obj || f.arr || f.str != s->none || f.num != s->none ? 1 : 2;
     }
     return s->conj[c].barren == 2;
 }
@@ -1969,12 +1907,6 @@ static schema__alt *schema__alt_gen(schema_doc *s, const lang *keys, const schem
     return a;
 }
 
-static schema__alt *schema__alt_count(schema_doc *s, uint64_t min, uint64_t max) {
-    schema__alt *a = schema__alt_new(s);
-    a->min = min, a->max = max;
-    return min > max ? NULL : a;
-}
-
 static schema__alt *schema__alt_contains(schema_doc *s, schema_conj value, uint64_t from, uint64_t min, uint64_t max) {
     schema__alt *a = schema__alt_new(s);
     a->contains = val_alloc(&s->env, 1, sizeof *a->contains);
@@ -1988,8 +1920,8 @@ static bool schema__gen_covers(const schema_doc *s, const schema__gen *g, int32_
     return (!g->keys || lang_has(g->keys, s->name[name])) && !(g->but && schema__has_name(g->but, name));
 }
 
-/* Begins a set of names. */
-static void schema__seen_begin(schema_doc *s) {
+/* Begins a set of names: the keys of a. */
+static void schema__seen_begin(schema_doc *s, const schema__alt *a) {
     if (s->cap_seen < s->n_name) {
         s->cap_seen = s->n_name + 64;
         s->seen = val_alloc(&s->env, s->cap_seen, sizeof *s->seen);
@@ -1997,10 +1929,11 @@ static void schema__seen_begin(schema_doc *s) {
         s->n_seen = 0;
     }
     s->n_seen++;
+    for (size_t i = 0; i < a->n_key; i++) s->seen[a->key[i].name] = s->n_seen, s->place[a->key[i].name] = (uint32_t)i;
 }
 
 static void schema__merge_keys(schema_doc *s, schema__alt *r, const schema__alt *a, const schema__alt *b) {
-    schema__seen_begin(s);
+    schema__seen_begin(s, r);
     r->key = val_alloc(&s->env, (uint64_t)a->n_key + b->n_key, sizeof *r->key);
     for (size_t i = 0; i < a->n_key + b->n_key; i++) {
         const schema__key k = i < a->n_key ? a->key[i] : b->key[i - a->n_key];
@@ -2222,8 +2155,7 @@ static bool schema__alt_within(schema_doc *s, const schema__alt *a, const schema
         while (k < a->n_some && !schema__some_equal(&a->some[k], &b->some[i])) k++;
         if (k == a->n_some) return false;
     }
-    schema__seen_begin(s);
-    for (size_t i = 0; i < a->n_key; i++) s->seen[a->key[i].name] = s->n_seen, s->place[a->key[i].name] = (uint32_t)i;
+    schema__seen_begin(s, a);
     for (size_t i = 0; i < b->n_key; i++) {
         const schema__key *y = &b->key[i];
         const bool         there = s->seen[y->name] == s->n_seen;
@@ -2280,8 +2212,7 @@ static bool schema__keys_apart(schema_doc *s, const schema__alt *a, const schema
 /* Whether an alternative plainly has no value in common with those of a list. */
 static bool schema__alt_apart(schema_doc *s, const schema__alt *a, const schema__alts *l, bool arr) {
     for (size_t i = 0; i < l->n; i++) {
-        schema__seen_begin(s);
-        for (size_t k = 0; k < a->n_key; k++) s->seen[a->key[k].name] = s->n_seen, s->place[a->key[k].name] = (uint32_t)k;
+        schema__seen_begin(s, a);
         if (!schema__keys_apart(s, a, l->at[i]) && schema__alt_and(s, a, l->at[i], arr)) return false;
     }
     return true;
@@ -2381,18 +2312,18 @@ static void schema__alts_join(schema_doc *s, schema__alts *l, schema__alts more)
     for (size_t i = 0; i < more.n; i++) schema__alts_add(s, l, more.at[i]);
 }
 
+static void schema__alts_put(schema_doc *s, schema__alts *l, schema__alt *a) {
+    if (a) schema__alt_hash(a);
+    schema__alts_add(s, l, a);
+}
+
 static schema__alts schema__alts_of(schema_doc *s, schema__alt *a) {
     schema__alts l = {0};
-    if (a) schema__alt_hash(a);
-    schema__alts_add(s, &l, a);
+    schema__alts_put(s, &l, a);
     return l;
 }
 
-static schema__alts schema__alts_true(schema_doc *s) {
-    schema__alts l = {0};
-    schema__alts_add(s, &l, schema__alt_new(s));      
-    return l;
-}
+static schema__alts schema__alts_true(schema_doc *s) { return schema__alts_of(s, schema__alt_new(s)); }
 
 /* The alternatives of l that are none of the literal. Those that are apart from it stay as they are; its negation is
  * asked for where one is not. False: tasks were pushed. */
@@ -2476,11 +2407,6 @@ static schema__alts schema__cases(schema_doc *s, const schema__part *p, bool neg
     return copy;
 }
 
-static void schema__alts_put(schema_doc *s, schema__alts *l, schema__alt *a) {
-    if (a) schema__alt_hash(a);
-    schema__alts_add(s, l, a);
-}
-
 static schema__alts schema__props(schema_doc *s, const schema__part *p) {
     schema__alt *a = schema__alt_new(s);
     a->key = val_alloc(&s->env, p->n_name, sizeof *a->key);
@@ -2515,11 +2441,6 @@ static schema__alts schema__not_props(schema_doc *s, const schema__part *p, cons
     return l;
 }
 
-/* Keys that satisfy propertyNames. */
-static const lang *schema__key_lang(schema_doc *s, const schema__part *p) {
-    return schema__flat_of(s, schema__lit(s, p->sub[0])).str;
-}
-
 static int32_t schema__name_nth(schema_doc *s, const lang *l, uint64_t i) {
     str_clear(&s->text);
     str_add(&s->text, "", 0);
@@ -2527,9 +2448,9 @@ static int32_t schema__name_nth(schema_doc *s, const lang *l, uint64_t i) {
     return schema__name(s, val_text(&s->env, str_bytes(&s->text), false).s);
 }
 
-/* Few possible keys become declared ones. */
+/* propertyNames. Few possible keys become declared ones. */
 static schema__alts schema__names(schema_doc *s, const schema__part *p, bool neg) {
-    const lang    *l = schema__key_lang(s, p), *others = schema__lang_not(s, l);
+    const lang    *l = schema__flat_of(s, schema__lit(s, p->sub[0])).str, *others = schema__lang_not(s, l);
     const uint64_t n = lang_count(l, SCHEMA__KEYS + 1);
     if (neg) return schema__alts_of(s, schema__alt_some(s, others, SCHEMA_TRUE));
     schema__alt *a = schema__alt_gen(s, others, NULL, SCHEMA_FALSE);
@@ -2565,27 +2486,15 @@ static schema__alts schema__not_required(schema_doc *s, const schema__part *p, s
     return l;
 }
 
-static schema__alts schema__counts(schema_doc *s, const schema__part *p, bool neg) {
-    schema__alts l = {0};
-    if (!neg) return schema__alts_of(s, schema__alt_count(s, p->min, p->max));
-    if (p->min) schema__alts_put(s, &l, schema__alt_count(s, 0, p->min - 1));
-    if (p->max < UINT64_MAX) schema__alts_put(s, &l, schema__alt_count(s, p->max + 1, UINT64_MAX));
-    return l;
-}
-
-/* The key is not there, or the others are; the negation: it is, and one of them is not. */
-static schema__alts schema__needs(schema_doc *s, const schema__part *p, bool neg) {
-    schema__alts l = schema__alts_of(s, schema__alt_key(s, p->name[0], neg ? SCHEMA_TRUE : SCHEMA_FALSE, neg));
-    if (neg) return schema__alts_and(s, l, schema__not_required(s, p, 1, NULL), false);
-    schema__alts_join(s, &l, schema__required(s, p, 1));
-    schema__alts_reduce(s, &l);
-    return l;
-}
-
-static schema__alts schema__with(schema_doc *s, const schema__part *p, bool neg) {
-    schema__alts l = schema__alts_of(s, schema__alt_key(s, p->name[0], neg ? SCHEMA_TRUE : SCHEMA_FALSE, neg));
-    if (neg) return schema__alts_and(s, l, schema__sub(s, p, 0, true, false), false);
-    schema__alts_join(s, &l, schema__sub(s, p, 0, false, false));
+/* The key is not there, or the others are (with it: the object satisfies the subschema); the negation: it is, and one of
+ * them is not. */
+static schema__alts schema__depends(schema_doc *s, const schema__part *p, bool neg) {
+    schema__alts       l = schema__alts_of(s, schema__alt_key(s, p->name[0], neg ? SCHEMA_TRUE : SCHEMA_FALSE, neg));
+    const schema__alts more = p->kind == SCHEMA__WITH ? schema__sub(s, p, 0, neg, false)
+                              : neg                   ? schema__not_required(s, p, 1, NULL)
+                                                      : schema__required(s, p, 1);
+    if (neg) return schema__alts_and(s, l, more, false);
+    schema__alts_join(s, &l, more);
     schema__alts_reduce(s, &l);
     return l;
 }
@@ -2620,23 +2529,22 @@ static schema__alts schema__not_items(schema_doc *s, const schema__part *p) {
     return l;
 }
 
-/* At least min and at most max items of the subschema; none at all: each item satisfies its negation. */
-static schema__alt *schema__alt_items_of(schema_doc *s, const schema__part *p, uint64_t min, uint64_t max) {
-    schema__alt *a;
+/* A number of members or of items from min to max; of `contains` the items of the subschema: none at all says that each
+ * item satisfies its negation. */
+static schema__alt *schema__alt_count(schema_doc *s, const schema__part *p, uint64_t min, uint64_t max) {
+    schema__alt *a = schema__alt_new(s);
     if (min > max) return NULL;
+    if (p->kind != SCHEMA__CONTAINS) return a->min = min, a->max = max, a;
     if (max) a = schema__alt_contains(s, schema__conj_node(s, p->sub[0], false), 0, min, max);
-    else {
-        a = schema__alt_new(s);
-        a->rest = schema__conj_node(s, p->sub[0], true);
-    }
+    else a->rest = schema__conj_node(s, p->sub[0], true);
     return schema__settle_array(s, a) ? a : NULL;
 }
 
-static schema__alts schema__contains(schema_doc *s, const schema__part *p, bool neg) {
+static schema__alts schema__counts(schema_doc *s, const schema__part *p, bool neg) {
     schema__alts l = {0};
-    if (!neg) return schema__alts_of(s, schema__alt_items_of(s, p, p->min, p->max));
-    if (p->min) schema__alts_put(s, &l, schema__alt_items_of(s, p, 0, p->min - 1));
-    if (p->max < UINT64_MAX) schema__alts_put(s, &l, schema__alt_items_of(s, p, p->max + 1, UINT64_MAX));
+    if (!neg) return schema__alts_of(s, schema__alt_count(s, p, p->min, p->max));
+    if (p->min) schema__alts_put(s, &l, schema__alt_count(s, p, 0, p->min - 1));
+    if (p->max < UINT64_MAX) schema__alts_put(s, &l, schema__alt_count(s, p, p->max + 1, UINT64_MAX));
     return l;
 }
 
@@ -2662,8 +2570,7 @@ static schema__alts schema__part_object(schema_doc *s, const schema__node *n, co
     case SCHEMA__REQUIRED:
         return neg ? schema__not_required(s, p, 0, schema__part_find(n, SCHEMA__PROPS)) : schema__required(s, p, 0);
     case SCHEMA__COUNT: return schema__counts(s, p, neg);
-    case SCHEMA__NEEDS: return schema__needs(s, p, neg);
-    case SCHEMA__WITH: return schema__with(s, p, neg);
+    case SCHEMA__NEEDS: case SCHEMA__WITH: return schema__depends(s, p, neg);
     default: return neg ? (schema__alts){0} : schema__alts_true(s);
     }
 }
@@ -2671,8 +2578,7 @@ static schema__alts schema__part_object(schema_doc *s, const schema__node *n, co
 static schema__alts schema__part_array(schema_doc *s, const schema__part *p, bool neg) {
     switch ((schema__kind)p->kind) {
     case SCHEMA__ITEMS: return neg ? schema__not_items(s, p) : schema__items(s, p);
-    case SCHEMA__LENGTHS: return schema__counts(s, p, neg);
-    case SCHEMA__CONTAINS: return schema__contains(s, p, neg);
+    case SCHEMA__LENGTHS: case SCHEMA__CONTAINS: return schema__counts(s, p, neg);
     case SCHEMA__UNIQUE: return schema__unique(s, p, neg);
     default: return neg ? (schema__alts){0} : schema__alts_true(s);
     }
@@ -2765,19 +2671,13 @@ static schema__alts schema__alts_lit(schema_doc *s, int32_t lit, bool arr) {
 
 /* --- shapes --- */
 
-/* A part of the keys that are not declared. */
-typedef struct {
-    const lang *keys;
-    schema_conj value;
-} schema__cell;
-
 /* Splits the cells by one language of keys: what is in it has its value, too. */
-static size_t schema__cells_split(schema_doc *s, schema__cell *cell, size_t n, const schema__gen *g, schema__cell *out) {
+static size_t schema__cells_split(schema_doc *s, schema_extra *cell, size_t n, const schema__gen *g, schema_extra *out) {
     size_t            m = 0;
     const lang *const keys = g->keys ? g->keys : s->all, *const others = schema__lang_not(s, keys);
     for (size_t i = 0; i < n; i++) {
-        const schema__cell in = {schema__lang_and(s, cell[i].keys, keys), schema__conj_and(s, cell[i].value, g->value)};
-        const schema__cell off = {schema__lang_and(s, cell[i].keys, others), cell[i].value};
+        const schema_extra in = {schema__lang_and(s, cell[i].keys, keys), schema__conj_and(s, cell[i].value, g->value)};
+        const schema_extra off = {schema__lang_and(s, cell[i].keys, others), cell[i].value};
         if (in.keys != s->none && !schema__barren(s, in.value)) out[m++] = in;
         if (off.keys != s->none) out[m++] = off;
     }
@@ -2787,11 +2687,11 @@ static size_t schema__cells_split(schema_doc *s, schema__cell *cell, size_t n, c
 /* The languages of keys that are not declared, disjoint, with their values. Names of `but` are declared, so they do
  * not count here. */
 static void schema__shape_extra(schema_doc *s, const schema__alt *a, schema_object *o) {
-    schema__cell *cell = val_alloc(&s->env, 1, sizeof *cell);
+    schema_extra *cell = val_alloc(&s->env, 1, sizeof *cell);
     size_t        n = 1;
-    cell[0] = (schema__cell){s->all, SCHEMA_TRUE};
+    cell[0] = (schema_extra){s->all, SCHEMA_TRUE};
     for (size_t i = 0; i < a->n_gen && n; i++) {
-        schema__cell *out = val_alloc(&s->env, 2 * n, sizeof *out);
+        schema_extra *out = val_alloc(&s->env, 2 * n, sizeof *out);
         n = schema__cells_split(s, cell, n, &a->gen[i], out);
         cell = out;
         val_step(&s->env, n);
@@ -2821,13 +2721,6 @@ static schema_object schema__shape_object(schema_doc *s, const schema__alt *a, c
     return o;
 }
 
-static schema_array schema__shape_array(const schema__alt *a, const char *at) {
-    return (schema_array){
-        .prefix = a->prefix, .n_prefix = a->n_prefix, .rest = a->rest, .min = a->min, .max = a->max, .unique = a->unique,
-        .contains = a->contains, .n_contains = a->n_contains, .at = at,
-    };
-}
-
 /* The alternatives of a conjunction. */
 static schema__alts schema__shape_alts(schema_doc *s, schema_conj c, bool arr) {
     schema__alts l = schema__alts_true(s);
@@ -2851,7 +2744,13 @@ static void schema__shape_parts(schema_doc *s, schema_conj c, const schema__flat
     l = (schema__alts){0};
     if (f->arr) l = schema__shape_alts(s, c, true);
     schema_array *array = val_alloc(&s->env, l.n, sizeof *array);
-    for (size_t i = 0; i < l.n; i++) array[i] = schema__shape_array(l.at[i], out->at);
+    for (size_t i = 0; i < l.n; i++) {
+        const schema__alt *a = l.at[i];
+        array[i] = (schema_array){
+            .prefix = a->prefix, .n_prefix = a->n_prefix, .rest = a->rest, .min = a->min, .max = a->max,
+            .unique = a->unique, .contains = a->contains, .n_contains = a->n_contains, .at = out->at,
+        };
+    }
     out->array = array;
     out->n_array = l.n;
 }
@@ -2885,15 +2784,14 @@ static void schema__check_number(schema_doc *s, bytes text) {
 }
 
 static void schema__check_numbers(schema_doc *s, bytes text) {
-    for (size_t i = 0; i < text.n; i++) {
-        if (text.p[i] == '"')
-            while (++i < text.n && text.p[i] != '"') i += text.p[i] == '\\';
-        size_t n = 0;
-        bool   whole = true;
-        while (i + n < text.n && memchr("+-.0123456789eE", text.p[i + n], 15))
-            whole = whole && text.p[i + n] != '.' && (text.p[i + n] | 32) != 'e', n++;
-        if (n && !whole && text.p[i] != 'e' && text.p[i] != 'E') schema__check_number(s, (bytes){text.p + i, n});
-        if (n) i += n - 1;
+    while (text.n) {
+        const bool string = *text.p == '"', number = *text.p == '-' || isdigit(*text.p);
+        if (!string && !number) text = bytes_slice(text, 1, text.n);
+        else {
+            const bytes one = bytes_trim(bytes_cut_json(&text));
+            if (number && (memchr(one.p, '.', one.n) || memchr(one.p, 'e', one.n) || memchr(one.p, 'E', one.n)))
+                schema__check_number(s, one);
+        }
     }
 }
 
@@ -2935,6 +2833,7 @@ static void schema__open_run(val_env *env, void *arg) {
     const schema__call *call = arg;
     schema_doc         *s = call->s;
     const val           root = val_json_read(env, call->text, VAL_JSON_STRICT);
+    schema__ints        key = {0};
     s->here = SCHEMA__NODE_TRUE;
     if (!schema__is_schema(root))
         val_fail(env, EXIT_INPUT, "found %s, expected a schema: an object, true or false", val_kind_name(root));
@@ -2943,7 +2842,8 @@ static void schema__open_run(val_env *env, void *arg) {
     schema__ints_add(s, &s->reached, s->root);
     for (size_t i = 0; i < s->reached.n; i++) schema__compile(s, s->reached.at[i]);
     schema__left_all(s);
-    schema__merge_equal(s);
+    for (size_t i = s->reached.n; i-- > 0;)           /* subschemas come after their schemas, but for recursive references */
+        s->node[s->reached.at[i]].lit = schema__literal(s, s->reached.at[i], &key);
     s->conj = schema__room(s, s->conj, 0, &s->cap_conj, sizeof *s->conj);
     schema__conj_of(s, NULL, 0);
     s->never = SCHEMA__LIT_FALSE;
