@@ -1382,7 +1382,7 @@ static void calls__put_json(calls__builder *b, calls__pen *p, bytes lit) {
 /* min to max characters of the ranges. */
 static void calls__put_chars(calls__builder *b, calls__pen *p, const gram_range *r, size_t n, uint64_t min, uint64_t max) {
     const int32_t one = gram_rule(b->g, NULL), to = gram_state(b->g);
-    gram_chars(b->g, gram_begin(b->g, one), r, n, gram_end(b->g, one));
+    lang_chars(b->g, gram_begin(b->g, one), r, n, gram_end(b->g, one));
     gram_repeat(b->g, p->at, one, min, max, to);
     p->at = to;
     calls__ink_add(&p->ink, 0, false);                /* what is there is not known */

@@ -116,10 +116,9 @@ static void gbnf__skip(gbnf__reader *r, bool lines) {
 static void gbnf__gap(gbnf__reader *r) { gbnf__skip(r, r->n_open > 1); }
 
 static bool gbnf__take(gbnf__reader *r, const char *word) {
-    const bytes b = bytes_of(word);
-    if (r->t.n - r->at < b.n || memcmp(r->t.p + r->at, b.p, b.n) != 0) return false;
-    r->at += b.n;
-    return true;
+    const bool there = bytes_begins(bytes_slice(r->t, r->at, r->t.n), bytes_of(word));
+    r->at += there ? strlen(word) : 0;
+    return there;
 }
 
 /* The hexadecimal number of `digits` digits after the escape at `from`. */
@@ -281,11 +280,8 @@ static bool gbnf__leaf_read(gbnf__reader *r, gbnf__leaf *leaf) {
 
 static void gbnf__leaf_put(gbnf__reader *r, const gbnf__leaf *leaf, gbnf__span s) {
     switch (leaf->kind) {
-    case GBNF__TEXT:
-        if (r->text.n) gram_text(r->g, s.from, str_bytes(&r->text), s.to);
-        else gram_eps(r->g, s.from, s.to);
-        break;
-    case GBNF__CHARS: gram_chars(r->g, s.from, r->range, r->n_ranges, s.to); break;
+    case GBNF__TEXT: gram_text(r->g, s.from, str_bytes(&r->text), s.to); break;
+    case GBNF__CHARS: lang_chars(r->g, s.from, r->range, r->n_ranges, s.to); break;
     case GBNF__RULE: gram_call(r->g, s.from, leaf->id, s.to); break;
     case GBNF__TOKEN: gram_token(r->g, s.from, leaf->id, leaf->other, s.to); break;
     }

@@ -28,7 +28,7 @@
  * counts together.
  * Public: gram_fail, gram_failed, gram_state, gram_rule, gram_begin, gram_end, gram_new, gram_eps, gram_byte,
  * gram_byte_op, gram_text, gram_call, gram_op_edge, gram_token, gram_free_state, gram_checks, gram_repeat,
- * gram_range_and, gram_ranges_join, gram_ranges_negate, gram_chars, gram_word, gram_collect, gram_hold, gram_full,
+ * gram_range_and, gram_ranges_join, gram_ranges_negate, gram_word, gram_collect, gram_hold, gram_full,
  * gram_generation, gram_room, gram_cache, gram_configs, gram_complete, gram_escaped, gram_is_free, gram_closed,
  * gram_has_tokens, gram_step, gram_step_token, gram_local, gram_join, gram_bare, gram_after, gram_track_open,
  * gram_track_copy, gram_track_close, gram_match, gram_seal, gram_free, gram_span_of, gram_span_between,
@@ -381,51 +381,7 @@ static void gram_repeat(gram *g, int32_t from, int32_t rule, uint64_t min, uint6
     }
 }
 
-/* --- characters as bytes of UTF-8 --- */
-
-typedef struct { gram *g; int32_t any[4] /* states before 1 to 3 bytes 80 to BF, -1: not made */, to; } gram__utf8;
-
-static int32_t gram__utf8_any(gram__utf8 *u, int left) {
-    if (u->any[0] < 0) u->any[0] = u->to;
-    for (int i = 1; i <= left; i++) {
-        if (u->any[i] >= 0) continue;
-        u->any[i] = gram_state(u->g);
-        gram_byte(u->g, u->any[i], 0x80, 0xbf, u->any[i - 1]);
-    }
-    return u->any[left];
-}
-
-/* The edge for one byte: the bits of lo to hi above the 6 * left lowest ones. */
-static void gram__utf8_edge(gram__utf8 *u, int32_t from, uint32_t lo, uint32_t hi, int left, uint8_t lead, int32_t to) {
-    const uint32_t bits = lead == 0x80 ? 0x3f : 0xff;
-    gram_byte(u->g, from, (uint8_t)(lead | ((lo >> 6 * left) & bits)), (uint8_t)(lead | ((hi >> 6 * left) & bits)), to);
-}
-
-/* Edges for characters whose bytes before this one are equal; `left` bytes follow this one. Sorted and disjoint; used
- * up. A byte leads to one state alone. Calls itself at most three deep. */
-static void gram__utf8_put(gram__utf8 *u, int32_t from, gram_range *r, size_t n, int left, uint8_t lead) {
-    const uint32_t unit = 1u << 6 * left;
-    for (size_t i = 0; i < n && !gram_failed(u->g);) {
-        /* end of the last unit that is in the range to its end */
-        const uint32_t whole = (r[i].hi + 1) / unit * unit;
-        if (r[i].lo % unit == 0 && whole > r[i].lo) {
-            gram__utf8_edge(u, from, r[i].lo, whole - 1, left, lead, gram__utf8_any(u, left));
-            r[i].lo = whole;
-        } else {
-            const uint32_t last = r[i].lo | (unit - 1);
-            const int32_t  next = gram_state(u->g);
-            size_t         k = i;
-            while (k + 1 < n && r[k + 1].lo <= last) k++;
-            const uint32_t hi = r[k].hi;
-            if (hi > last) r[k].hi = last;
-            gram__utf8_edge(u, from, last, last, left, lead, next);
-            gram__utf8_put(u, next, r + i, k - i + 1, left - 1, 0x80);
-            r[k] = (gram_range){last + 1, hi};
-            i = k;
-        }
-        if (r[i].lo > r[i].hi) i++;
-    }
-}
+/* --- ranges of characters --- */
 
 /* What is in both ranges; lo above hi: nothing. */
 static gram_range gram_range_and(gram_range a, gram_range b) {
@@ -460,28 +416,6 @@ static size_t gram_ranges_negate(gram_range *r, size_t n) {
         lo = x.hi + 1;
     }
     return m;
-}
-
-/* Edges for one character of n ranges, as UTF-8; surrogates are left out. The ranges may overlap and are in any
- * order. */
-static void gram_chars(gram *g, int32_t from, const gram_range *r, size_t n, int32_t to) {
-    static const struct { uint32_t lo, hi; int left; uint8_t lead; } part[] = {
-        {0, 0x7f, 0, 0}, {0x80, 0x7ff, 1, 0xc0}, {0x800, 0xd7ff, 2, 0xe0}, {0xe000, 0xffff, 2, 0xe0},
-        {0x10000, 0x10ffff, 3, 0xf0},
-    };
-    gram_range *all = mem_new(n + 1, sizeof *all), *some = mem_new(n + 1, sizeof *some);
-    gram__utf8  u = {.g = g, .any = {-1, -1, -1, -1}, .to = to};
-    if (n) memcpy(all, r, n * sizeof *all);
-    n = gram_ranges_join(all, n);
-    for (size_t p = 0; p < sizeof part / sizeof *part; p++) {
-        size_t m = 0;
-        for (size_t i = 0; i < n; i++) {
-            const gram_range both = gram_range_and(all[i], (gram_range){part[p].lo, part[p].hi});
-            if (both.lo <= both.hi) some[m++] = both;
-        }
-        gram__utf8_put(&u, from, some, m, part[p].left, part[p].lead);
-    }
-    mem_free(all), mem_free(some);
 }
 
 /* --- the arena --- */

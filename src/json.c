@@ -120,7 +120,7 @@ static void json__rest_rule(json__base *b, int32_t from, int32_t to) {
     static const gram_range raw[] = {{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x10ffff}};
     const int32_t           inside = gram_state(b->g);
     gram_eps(b->g, from, inside);
-    gram_chars(b->g, inside, raw, sizeof raw / sizeof *raw, inside);
+    lang_chars(b->g, inside, raw, sizeof raw / sizeof *raw, inside);
     json__escape(b, inside, inside);
     gram_byte(b->g, inside, '"', '"', to);
 }
@@ -133,7 +133,7 @@ static void json__string_rule(json__base *b, int32_t from, int32_t to) {
 static void json__other_rule(json__base *b, int32_t from, int32_t to) {
     const int32_t escape = json__byte(b, from, '\\'), next = gram_state(b->g);
     const int32_t high = json__byte(b, json__byte(b, json__byte(b, escape, 'u'), '0'), '0'), low = gram_state(b->g);
-    gram_chars(b->g, from, &(gram_range){0x80, 0x10ffff}, 1, next);
+    lang_chars(b->g, from, &(gram_range){0x80, 0x10ffff}, 1, next);
     json__digits(b, escape, "\"\"\\\\bbffnnrrtt", next);
     json__digits(b, high, "01", low);
     json__digits(b, low, json__hex, next);

@@ -9,7 +9,7 @@
  * and NULL operands give NULL.
  * Public: lang_pool_free, lang_over, lang_length, lang_none, lang_all, lang_pool_new, lang_empty, lang_is_all,
  * lang_and, lang_or, lang_not, lang_words, lang_word, lang_has, lang_room, lang_arcs, lang_has_run, lang_endless,
- * lang_count, lang_nth, lang_emit, lang_emit_json, lang_regex, lang_regex_gram.
+ * lang_count, lang_nth, lang_chars, lang_emit, lang_emit_json, lang_regex, lang_regex_gram.
  * Opens: lang_arc. */
 
 typedef struct lang lang;
@@ -45,6 +45,22 @@ struct lang {
 
 static uint32_t lang__symbol(uint32_t code) { return code < 0xd800 ? code : code - 0x800; }
 static uint32_t lang__code(uint32_t symbol) { return symbol < 0xd800 ? symbol : symbol + 0x800; }
+
+/* Replaces ranges of code points by those of symbols, sorted, with gaps between them. Returns their number. */
+static size_t lang__to_symbols(gram_range *r, size_t n) {
+    size_t m = 0;
+    n = gram_ranges_join(r, n);
+    for (size_t i = 0; i < n; i++) {
+        gram_range x = r[i];
+        if (x.lo >= 0xd800 && x.lo < 0xe000) x.lo = 0xe000;
+        if (x.hi >= 0xd800 && x.hi < 0xe000) x.hi = 0xd7ff;
+        if (x.lo > x.hi) continue;
+        x = (gram_range){lang__symbol(x.lo), lang__symbol(x.hi)};
+        if (m && r[m - 1].hi + 1 == x.lo) r[m - 1].hi = x.hi;
+        else r[m++] = x;
+    }
+    return m;
+}
 
 /* A range of symbols as one of code points, among which surrogates may be. */
 static gram_range lang__codes(gram_range symbols) { return (gram_range){lang__code(symbols.lo), lang__code(symbols.hi)}; }
@@ -1098,9 +1114,14 @@ typedef struct {
     gram     *g;
     int       when;                                   /* of the forms: LANG_PLAIN ... */
     bool      append;                                 /* each byte is appended to the text of the activation */
-    lang_seqs key;                                    /* (form, digit, target, values): what is written there already; */
+    lang_seqs key;                                    /* (digits, target, values): what is written there already; */
     int32_t  *tail;                                   /* by id of a key: the state it begins in */
 } lang_out;
+
+static void lang__out_drop(lang_out *o) {
+    lang__seqs_drop(&o->key);
+    mem_free(o->tail);
+}
 
 static void lang__out_byte(lang_out *o, int32_t from, uint8_t lo, uint8_t hi, int32_t to) {
     if (o->append) gram_byte_op(o->g, from, lo, hi, (gram_op){.kind = GRAM_APPEND}, to);
@@ -1146,12 +1167,20 @@ static size_t lang__below(const gram_range *r, size_t n, uint32_t digit, unsigne
 static void lang__out_form(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t from,
                            int32_t to);   /* calls lang__out_tail, which calls it for the next digit */
 
+/* Bits of the digits from `at` on. */
+static uint32_t lang__bits(const lang_form *f, int at) {
+    uint32_t bits = 0;
+    for (const lang_digit *d = &f->digit[at]; d->kind != LANG_STOP; d++) bits += d->bits;
+    return bits;
+}
+
 /* The state in which the values r of the digits from `at` on begin. Recursion: at most the digits of a form. */
 static int32_t lang__out_tail(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t to) {
     bool      fresh;
     if (f->digit[at].kind == LANG_STOP) return to;
     uint32_t *key = mem_new(3 + 2 * n, sizeof *key);
-    key[0] = (uint32_t)(f - lang__forms), key[1] = (uint32_t)at, key[2] = (uint32_t)to;
+    /* no two forms have other digits after one of this kind with so many bits of its own and after it */
+    key[0] = (uint32_t)f->digit[at].kind << 8 | f->digit[at].bits, key[1] = lang__bits(f, at), key[2] = (uint32_t)to;
     if (n) memcpy(key + 3, r, n * sizeof *r);
     const uint32_t id = lang__seqs_add(&o->key, key, 3 + 2 * n, &fresh);
     mem_free(key);
@@ -1165,12 +1194,11 @@ static int32_t lang__out_tail(lang_out *o, const lang_form *f, int at, const gra
 /* Writes the values r from digit `at` on. Digits in a row that every value may follow are one edge. */
 static void lang__out_form(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t from, int32_t to) {
     const lang_digit *d = &f->digit[at];
-    unsigned          rest = 0;
+    const uint32_t    rest = lang__bits(f, at + 1);
     if (d->kind == LANG_TEXT) {
         lang__out_text(o, from, d->text, lang__out_tail(o, f, at + 1, r, n, to));
         return;
     }
-    for (const lang_digit *x = d + 1; x->kind != LANG_STOP; x++) rest += x->bits;
     gram_range *below = mem_new(n, sizeof *below);
     for (uint32_t v = 0, i = 0, last; i < n; v = last + 1) {
         if (v < r[i].lo >> rest) v = r[i].lo >> rest;
@@ -1263,8 +1291,18 @@ static void lang__out(lang_out *o, int32_t from, const lang *l, int32_t to) {
     if (count) lang__out_span(o, from, l, to);
     else if (d) lang__out_dfa(o, from, d, to);
     else gram_fail(o->g, "a language of texts is too large: more than %zu states and edges", l ? l->home->budget : 0);
-    lang__seqs_drop(&o->key);
-    mem_free(o->tail);
+    lang__out_drop(o);
+}
+
+/* Edges for one character of n ranges, as UTF-8; surrogates are left out. The ranges may overlap and are in any
+ * order. A byte leads to one state alone. */
+static void lang_chars(gram *g, int32_t from, const gram_range *r, size_t n, int32_t to) {
+    gram_range *cls = mem_new(n, sizeof *cls);
+    lang_out    o = {.g = g, .when = LANG_PLAIN};
+    if (n) memcpy(cls, r, n * sizeof *cls);
+    lang__out_class(&o, from, cls, lang__to_symbols(cls, n), to);
+    lang__out_drop(&o);
+    mem_free(cls);
 }
 
 /* The words of l, as UTF-8. */
@@ -1389,18 +1427,8 @@ static void lang__set_fold(lang_rx *x) {
 
 /* The set as a class of symbols; surrogates are left out. The set is empty afterwards. */
 static uint32_t lang__set_class(lang_rx *x) {
-    size_t n = 0;
-    bool   fresh;
-    x->n_set = gram_ranges_join(x->set, x->n_set);
-    for (size_t i = 0; i < x->n_set; i++) {
-        gram_range r = x->set[i];
-        if (r.lo >= 0xd800 && r.lo < 0xe000) r.lo = 0xe000;
-        if (r.hi >= 0xd800 && r.hi < 0xe000) r.hi = 0xd7ff;
-        if (r.lo > r.hi) continue;
-        r = (gram_range){lang__symbol(r.lo), lang__symbol(r.hi)};
-        if (n && x->set[n - 1].hi + 1 == r.lo) x->set[n - 1].hi = r.hi;
-        else x->set[n++] = r;
-    }
+    bool           fresh;
+    const size_t   n = lang__to_symbols(x->set, x->n_set);
     const uint32_t id = lang__seqs_add(&x->classes, (const uint32_t *)x->set, 2 * n, &fresh);
     x->n_set = 0;
     return id;
@@ -2064,16 +2092,12 @@ static uint32_t lang__nfa_state(lang_nfa *a) {
 
 /* A way of the gram: an expression there has no places. */
 static void lang__gram_way(lang_nfa *a, uint32_t from, int32_t kind, uint32_t to) {
-    size_t n;
-    if (kind == LANG__EPS) {
-        gram_eps(a->g, (int32_t)from, (int32_t)to);
-        return;
-    }
-    const gram_range *symbols = lang__class(a->x, (uint32_t)kind, &n);
-    gram_range       *codes = mem_new(n, sizeof *codes);
-    for (size_t i = 0; i < n; i++) codes[i] = lang__codes(symbols[i]);
-    gram_chars(a->g, (int32_t)from, codes, n, (int32_t)to);
-    mem_free(codes);
+    size_t            n = 0;
+    lang_out          o = {.g = a->g, .when = LANG_PLAIN};
+    const gram_range *cls = kind == LANG__EPS ? NULL : lang__class(a->x, (uint32_t)kind, &n);
+    if (!cls) gram_eps(a->g, (int32_t)from, (int32_t)to);
+    else lang__out_class(&o, (int32_t)from, cls, n, (int32_t)to);
+    lang__out_drop(&o);
 }
 
 static void lang__nfa_way(lang_nfa *a, uint32_t from, int32_t kind, uint32_t to) {
