@@ -185,11 +185,6 @@ static bool gbnf__range(gbnf__reader *r, gram_range *out) {
                                             out->lo, out->hi);
 }
 
-static void gbnf__add_range(gbnf__reader *r, gram_range x) {
-    r->range = mem_reserve(r->range, r->n_ranges, GBNF_RANGES + 2, sizeof *r->range);
-    r->range[r->n_ranges++] = x;
-}
-
 static bool gbnf__class(gbnf__reader *r) {
     const size_t from = r->at++;
     const bool   negated = gbnf__take(r, "^");
@@ -199,11 +194,11 @@ static bool gbnf__class(gbnf__reader *r) {
         gram_range x;
         if (r->n_ranges == GBNF_RANGES) return err_set(r->e, EXIT_RESOURCE, "a class has more than %d ranges", GBNF_RANGES);
         if (!gbnf__range(r, &x)) return false;
-        gbnf__add_range(r, x);
+        MEM_PUSH(r->range, r->n_ranges, x);
     }
     if (!gbnf__take(r, "]")) return gbnf__fail(r, from, "found a class without its end, expected ']'");
     if (!negated) return true;
-    gbnf__add_range(r, (gram_range){0, 0});           /* room for one range more */
+    MEM_PUSH(r->range, r->n_ranges, (gram_range){0, 0});  /* room for one range more */
     r->n_ranges = gram_ranges_negate(r->range, gram_ranges_join(r->range, r->n_ranges - 1));
     return true;
 }
@@ -221,8 +216,7 @@ static size_t gbnf__rule_of(gbnf__reader *r, bytes name) {
     if (!(uint32_t)en->b) {
         str_clear(&r->text);
         str_add(&r->text, name.p, name.n);
-        r->rule = mem_reserve(r->rule, r->n_rules, UINT32_MAX, sizeof *r->rule);
-        r->rule[r->n_rules++] = (gbnf__rule){gram_rule(r->g, r->text.p), -1, r->at - name.n};
+        MEM_PUSH(r->rule, r->n_rules, (gbnf__rule){gram_rule(r->g, r->text.p), -1, r->at - name.n});
         en->b |= r->n_rules;
     }
     return (size_t)(uint32_t)en->b - 1;
@@ -269,7 +263,7 @@ static bool gbnf__leaf_read(gbnf__reader *r, gbnf__leaf *leaf) {
     if (b == '<' || b == '!') return gbnf__token(r, leaf);
     if (b == '.') {
         r->n_ranges = 0, r->at++;
-        gbnf__add_range(r, (gram_range){0, 0x10ffff});
+        MEM_PUSH(r->range, r->n_ranges, (gram_range){0, 0x10ffff});
         return true;
     }
     const size_t at = gbnf__rule_of(r, gbnf__name(r));
@@ -378,8 +372,7 @@ static bool gbnf__append(gbnf__reader *r, gbnf__span s) {
 /* Opens a rule's body or a group that ends in the state `to`. */
 static void gbnf__open(gbnf__reader *r, int32_t to) {
     const gbnf__span s = {.from = gram_state(r->g), .to = to};
-    r->open = mem_reserve(r->open, r->n_open, UINT32_MAX, sizeof *r->open);
-    r->open[r->n_open++] = (gbnf__group){.span = s, .before = r->here, .at = r->at};
+    MEM_PUSH(r->open, r->n_open, (gbnf__group){.span = s, .before = r->here, .at = r->at});
     r->here = s.from;
 }
 

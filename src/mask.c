@@ -222,13 +222,8 @@ static void mask__sort_plain(mask_vocab *w) {
 
 /* The first token of exactly the classes c that has more than `chars` characters. */
 static uint32_t mask__longer_at(const mask_vocab *w, int c, uint64_t chars) {
-    uint32_t lo = w->plain_at[c], hi = w->plain_at[c + 1];
-    while (lo < hi) {
-        const uint32_t mid = lo + (hi - lo) / 2;
-        if (w->plain[mid].need <= chars) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo;
+    const uint32_t at = w->plain_at[c], n = w->plain_at[c + 1] - at;
+    return at + (chars >= UINT32_MAX ? n : (uint32_t)mem_u32_find(&w->plain[at].need, n, sizeof *w->plain, (uint32_t)chars + 1));
 }
 
 /* Sets the bits of the tokens of these classes alone that have more than `least` and at most `most` characters. */
@@ -271,11 +266,8 @@ static bool mask__keeps_blank(const tok_vocab *v, int32_t id) {
 /* The tokens of which `is` holds. */
 static int32_t *mask__list(const tok_vocab *v, bool (*is)(const tok_vocab *, int32_t), int32_t *n) {
     int32_t *list = NULL;
-    for (int32_t id = 0; id < tok_count(v); id++) {
-        if (!is(v, id)) continue;
-        list = mem_reserve(list, (uint64_t)*n, (uint64_t)tok_count(v), sizeof *list);
-        list[(*n)++] = id;
-    }
+    for (int32_t id = 0; id < tok_count(v); id++)
+        if (is(v, id)) MEM_PUSH(list, *n, id);
     return list;
 }
 

@@ -405,6 +405,7 @@ static void t_lang_deep(void) {
 
 /* Characters as bytes: all of some ranges, and no others. */
 static void t_lang_chars(void) {
+    err_t e = {0};
     static const gram_range r[] = {{0, 5}, {0x7e, 0x81}, {0x7ff, 0x801}, {0xd000, 0xe005}, {0xfff0, 0x1000f},
                                    {0x10fff0, 0x11ffff}, {0x20000, 0x2ffff}, {0x20005, 0x20009}};
     gram        *g = gram_new();
@@ -414,7 +415,8 @@ static void t_lang_chars(void) {
         for (int32_t a = g->head[i]; a >= 0; a = g->arc[a].next)
             for (int32_t b = g->arc[a].next; b >= 0; b = g->arc[b].next)
                 CHECK(g->arc[a].hi < g->arc[b].lo || g->arc[b].hi < g->arc[a].lo);
-    if (!tgr_seal_held(g, one)) return;
+    if (!CHECKF(gram_seal(g, one, &e), "%s", e.text)) return;
+    gram_hold(g, true);
     for (uint32_t c = 0; c < 0x110000; c += c < 0x11000 || (c & 0xffff) < 0x10 || (c & 0xffff) > 0xffe0 ? 1 : 0x61) {
         uint8_t b[4];
         int     n = 0;
