@@ -908,8 +908,7 @@ static void calls__add(calls_cur *c) {
     const size_t n = c->name.n, a = c->args.n, d = c->id.n;
     uint8_t     *p = mem_new(n + a + d, 1);
     memcpy(p, c->name.p, n), memcpy(p + n, c->args.p, a), memcpy(p + n + a, c->id.p, d);
-    l->at = mem_reserve(l->at, l->n, SIZE_MAX, sizeof *l->at);
-    l->at[l->n++] = (calls_call){{p, n}, {p + n, a}, {p + n + a, d}};
+    MEM_PUSH(l->at, l->n, (calls_call){{p, n}, {p + n, a}, {p + n + a, d}});
 }
 
 static void calls__shorten(call_list *l, size_t n) {
@@ -1288,8 +1287,7 @@ typedef struct {
 } calls__builder;
 
 static void calls__ink_add(calls__inks *k, uint8_t byte, bool blanks) {
-    k->at = mem_reserve(k->at, k->n, UINT32_MAX, sizeof *k->at);
-    k->at[k->n++] = (calls__ink){byte, blanks};
+    MEM_PUSH(k->at, k->n, (calls__ink){byte, blanks});
 }
 
 static calls__inks calls__ink_copy(const calls__inks *k) {
@@ -1315,8 +1313,7 @@ static void calls__add_trigger(calls__builder *b, calls__pen *p) {
                 CALLS_INK);
         return;
     }
-    b->trigger = mem_reserve(b->trigger, b->n_triggers, UINT32_MAX, sizeof *b->trigger);
-    b->trigger[b->n_triggers++] = (calls__trigger){calls__ink_copy(&p->ink), p->at};
+    MEM_PUSH(b->trigger, b->n_triggers, (calls__trigger){calls__ink_copy(&p->ink), p->at});
 }
 
 /* The answer begins at the pen if what is before it ends there. */
@@ -1886,8 +1883,7 @@ static size_t calls__seen_of(calls__search *s, size_t n) {
     const bytes key = {(const uint8_t *)(s->places + s->n_places - n), n * sizeof *s->places};
     hmap_entry *en = hmap_add(&s->index, bytes_hash(s->index.seed, key) | 1, bytes_hash(~s->index.seed, key));
     if ((uint32_t)en->b) return s->n_places -= n, (size_t)(uint32_t)en->b - 1;
-    s->seen = mem_reserve(s->seen, s->n_seen, UINT32_MAX, sizeof *s->seen);
-    s->seen[s->n_seen++] = (calls__seen){s->n_places - n, n, gram_state(s->b->g)};
+    MEM_PUSH(s->seen, s->n_seen, (calls__seen){s->n_places - n, n, gram_state(s->b->g)});
     en->b |= s->n_seen;
     return s->n_seen - 1;
 }

@@ -528,9 +528,7 @@ static uint32_t json__node_of(json_rules *d, schema_conj c) {
     hmap_entry *en = hmap_add(&d->of, (uint64_t)(uint32_t)c + 1, 0);
     if (en->b) return (uint32_t)(en->b - 1);
     en->b = d->n_node + 1;
-    d->node = mem_reserve(d->node, d->n_node, UINT64_MAX, sizeof *d->node);
-    d->node[d->n_node] = (json__node){.c = c, .rule = -1};
-    return (uint32_t)d->n_node++;
+    return (uint32_t)MEM_PUSH(d->node, d->n_node, (json__node){.c = c, .rule = -1});
 }
 
 /* Whether some value satisfies c, as far as is known. */
@@ -704,8 +702,7 @@ static json__grid json__grid_of(const json__need *need, size_t n) {
 
 static void json__uses(json_rules *d, uint32_t user, schema_conj c) {
     if (c == SCHEMA_TRUE || c == SCHEMA_FALSE) return;
-    d->use = mem_reserve(d->use, d->n_use, UINT64_MAX, sizeof *d->use);
-    d->use[d->n_use++] = (json__use){user, json__node_of(d, c)};
+    MEM_PUSH(d->use, d->n_use, (json__use){user, json__node_of(d, c)});
 }
 
 static bool json__uses_ways(json_rules *d, uint32_t user, schema_conj v, const json__need *need, uint32_t mask, const char *at) {
@@ -1166,9 +1163,7 @@ typedef struct {
 } json__tree;
 
 static size_t json__twig_new(json_rules *d, json__tree *t) {
-    t->at = mem_reserve(t->at, t->n, UINT64_MAX, sizeof *t->at);
-    t->at[t->n] = (json__twig){.state = gram_state(d->b.g)};
-    return t->n++;
+    return MEM_PUSH(t->at, t->n, (json__twig){.state = gram_state(d->b.g)});
 }
 
 /* The tree of n sorted names. */
@@ -1793,8 +1788,7 @@ static int32_t json__rule_of(json_rules *d, schema_conj c) {
     if (d->node[at].rule >= 0) return d->node[at].rule;
     const int32_t known = json__known(d, d->node[at].shape);
     if (known >= 0) return d->node[at].rule = known;
-    d->todo = mem_reserve(d->todo, d->n_todo, UINT64_MAX, sizeof *d->todo);
-    d->todo[d->n_todo++] = at;
+    MEM_PUSH(d->todo, d->n_todo, at);
     return d->node[at].rule = gram_rule(d->b.g, d->node[at].shape->at);
 }
 

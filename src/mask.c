@@ -222,8 +222,10 @@ static void mask__sort_plain(mask_vocab *w) {
 
 /* The first token of exactly the classes c that has more than `chars` characters. */
 static uint32_t mask__longer_at(const mask_vocab *w, int c, uint64_t chars) {
-    const uint32_t at = w->plain_at[c], n = w->plain_at[c + 1] - at;
-    return at + (chars >= UINT32_MAX ? n : (uint32_t)mem_u32_find(&w->plain[at].need, n, sizeof *w->plain, (uint32_t)chars + 1));
+    const uint32_t     at = w->plain_at[c], end = w->plain_at[c + 1];
+    const mask__token *first = w->plain + at;
+    if (at == end || chars >= UINT32_MAX) return end;
+    return at + (uint32_t)mem_u32_find(&first->need, end - at, sizeof *first, (uint32_t)chars + 1);
 }
 
 /* Sets the bits of the tokens of these classes alone that have more than `least` and at most `most` characters. */
