@@ -19,7 +19,7 @@
  *   [gram]      constraints as one automaton over bytes                            <- base
  *   [lang]      regular languages and expressions                                  <- base gram
  *   [num]       decimal numbers as languages                                       <- base lang
- *   [gbnf]      grammars in GBNF                                                   <- base gram
+ *   [gbnf]      grammars in GBNF                                                   <- base gram lang
  *   [schema]    JSON Schema: documents and their normal form                       <- base val lang num
  *   [json]      JSON values as rules of an automaton                               <- base gram lang num schema
  *   [gpu]       NVIDIA GPUs through the driver                                     <- k base

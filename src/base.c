@@ -5,7 +5,7 @@
  * after mem_freeze() any allocation is a bug and dies naming the phase.
  * Public: die, log_sanitize, log_warn, log_error, log_info, err_set, err_code_of, min_int, max_int, min_i64,
  * max_i64, min_u64, max_u64, min_size, max_size, max_f64, mem_freeze, mem_thaw,
- * mem_size, mem_new, mem_grow, mem_reserve, mem_reserved, mem_aligned, mem_free, mem_pages, mem_pages_free,
+ * mem_size, mem_new, mem_grow, mem_reserve, mem_reserved, mem_u32_find, mem_aligned, mem_free, mem_pages, mem_pages_free,
  * bytes_of, bytes_eq, bytes_is, bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack,
  * bytes_unmarked, bytes_hex_digit, bytes_hex, bytes_kind, bytes_hash, str_reserve, str_add, str_dup, str_put,
  * str_cat, str_set, str_clear, str_drop, str_bytes, str_fmt, str_base_name, str_read, str_read_all,
@@ -182,6 +182,21 @@ static void *mem_reserve(void *p, uint64_t i, uint64_t n, size_t each) {
     if (i >= 64 ? (i & (i - 1)) != 0 : i != 0) return p;
     uint64_t cap = i ? 2 * i : 64;
     return mem_grow(p, min_u64(cap, n), each);
+}
+
+/* Puts a value after the n entries of an array that grows by mem_reserve(). The place that it has got. */
+#define MEM_PUSH(array, n, ...) \
+    ((array) = mem_reserve((array), (uint64_t)(n), UINT64_MAX, sizeof *(array)), (array)[n] = (__VA_ARGS__), (n)++)
+
+/* The first of n numbers in order, each `stride` bytes after the one before, that is at least `least`; n: none is. */
+static inline size_t mem_u32_find(const void *numbers, size_t n, size_t stride, uint32_t least) {
+    size_t lo = 0, hi = n;
+    while (lo < hi) {
+        const size_t mid = lo + (hi - lo) / 2;
+        if (*(const uint32_t *)((const uint8_t *)numbers + mid * stride) < least) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
 }
 
 /* Entries of an array to which mem_reserve() has added n without a bound. */
@@ -606,7 +621,7 @@ typedef struct {
 
 /* mask: hmap.mask. To be freed by hmap_drop(). */
 static void hmap_init(hmap *t, uint64_t mask) {
-    *t = (hmap){.at = mem_new(1024, sizeof *t->at), .cap = 1024, .seed = rng_secret(), .mask = mask};
+    *t = (hmap){.at = mem_new(256, sizeof *t->at), .cap = 256, .seed = rng_secret(), .mask = mask};
 }
 
 /* Frees the entries; to be used again it needs hmap_init(). */

@@ -99,7 +99,6 @@ typedef struct {
     batch_line     **line;                            /* [first, n) lines read and not yet begun */
     size_t           first;                           /* in `line` */
     size_t           n;                               /* after the last one in `line` */
-    size_t           cap;                             /* space in `line` */
     size_t           tokens;                          /* of their prompts */
     batch_line      *open;                            /* begun; some of its prompts have not been asked for */
     batch_line      *begun;                           /* in the schedule */
@@ -383,8 +382,7 @@ static void batch__queue(batch_work *b, batch_line *l) {
     b->n_wanted += (most >= 0 && most < b->eng->n_ctx ? most : b->eng->n_ctx) * l->q.n + (long long)l->n_ids;
     b->n_prompt += (long long)l->n_ids * l->q.ask.n;
     b->tokens += l->n_ids;
-    if (b->n == b->cap) b->line = mem_grow(b->line, b->cap = 2 * b->cap + 64, sizeof *b->line);
-    b->line[b->n++] = l;
+    MEM_PUSH(b->line, b->n, l);
 }
 
 /* The first message of a chat as far as a group of lines goes by it. */

@@ -909,8 +909,7 @@ static void calls__add(calls_cur *c) {
     const size_t n = c->name.n, a = c->args.n, d = c->id.n;
     uint8_t     *p = mem_new(n + a + d, 1);
     memcpy(p, c->name.p, n), memcpy(p + n, c->args.p, a), memcpy(p + n + a, c->id.p, d);
-    l->at = mem_reserve(l->at, l->n, SIZE_MAX, sizeof *l->at);
-    l->at[l->n++] = (calls_call){{p, n}, {p + n, a}, {p + n + a, d}};
+    MEM_PUSH(l->at, l->n, (calls_call){{p, n}, {p + n, a}, {p + n + a, d}});
 }
 
 static void calls__shorten(call_list *l, size_t n) {
@@ -1371,7 +1370,7 @@ static void calls__put_json(calls__builder *b, calls__pen *p, bytes lit) {
 /* min to max characters of the ranges. */
 static void calls__put_chars(calls__builder *b, calls__pen *p, const gram_range *r, size_t n, uint64_t min, uint64_t max) {
     const int32_t one = gram_rule(b->g, NULL), to = gram_state(b->g);
-    gram_chars(b->g, gram_begin(b->g, one), r, n, gram_end(b->g, one));
+    lang_chars(b->g, gram_begin(b->g, one), r, n, gram_end(b->g, one));
     gram_repeat(b->g, p->at, one, min, max, to);
     p->at = to;
     calls__ink_add(b, p, 0, false);                   /* what is there is not known */
@@ -1848,8 +1847,7 @@ static size_t calls__seen_of(calls__search *s, size_t n) {
     const bytes key = {(const uint8_t *)(s->places + s->n_places - n), n * sizeof *s->places};
     hmap_entry *en = hmap_add(&s->index, bytes_hash(s->index.seed, key) | 1, bytes_hash(~s->index.seed, key));
     if ((uint32_t)en->b) return s->n_places -= n, (size_t)(uint32_t)en->b - 1;
-    s->seen = mem_reserve(s->seen, s->n_seen, UINT32_MAX, sizeof *s->seen);
-    s->seen[s->n_seen++] = (calls__seen){s->n_places - n, n, gram_state(s->b->g)};
+    MEM_PUSH(s->seen, s->n_seen, (calls__seen){s->n_places - n, n, gram_state(s->b->g)});
     en->b |= s->n_seen;
     return s->n_seen - 1;
 }

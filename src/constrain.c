@@ -375,7 +375,7 @@ struct constrain_cache {
     const tok_vocab *v;
     mask_vocab      *words;                           /* NULL: not asked for yet */
     constrain      **c;                               /* [n] */
-    int              n, cap;
+    int              n;
     uint64_t         asked;
 };
 
@@ -451,8 +451,8 @@ static constrain *constrain__add(constrain_cache *k, const constrain_spec *o, st
     c->key = key;
     if (c->err.code) constrain__key_path(&c->key, o);
     if (!constrain__noted(k, c)) constrain_warn(c, o->path);
-    if (k->n == k->cap) k->c = mem_grow(k->c, (size_t)(k->cap = 2 * k->cap + 16), sizeof *k->c);
-    return k->c[k->n++] = c;
+    MEM_PUSH(k->c, k->n, c);
+    return c;
 }
 
 /* The constraint, compiled now or before, with one more user: constrain_close() ends it. NULL: e says why there is none. */

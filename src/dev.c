@@ -676,9 +676,7 @@ static void dev_plan_begin(dev_plan *p, const dev_kind *kinds) {
 
 /* A buffer that is as wide as what is written to it. */
 static dev_buf dev_plan_buf(dev_plan *p, const char *name, bool dense) {
-    p->buf = mem_reserve(p->buf, (uint64_t)p->n_buf, UINT64_MAX, sizeof *p->buf);
-    p->buf[p->n_buf] = (dev_buffer){.name = name, .dense = dense, .each = 1, .most = DEV_OUT};
-    return p->n_buf++;
+    return MEM_PUSH(p->buf, p->n_buf, (dev_buffer){.name = name, .dense = dense, .each = 1, .most = DEV_OUT});
 }
 
 static void dev__writes(dev_plan *p, dev_buf b, dev_row_set rows, int each, int width) {
@@ -782,8 +780,7 @@ static void dev__phases(dev_plan *p) {
             p->phase[p->n_phase - 1].n++;
             continue;
         }
-        p->phase = mem_reserve(p->phase, (uint64_t)p->n_phase, UINT64_MAX, sizeof *p->phase);
-        p->phase[p->n_phase++] = (dev_phase){i, 1, p->op[i].n_product ? dev__soon_after(p, i) : -1};
+        MEM_PUSH(p->phase, p->n_phase, (dev_phase){i, 1, p->op[i].n_product ? dev__soon_after(p, i) : -1});
     }
 }
 

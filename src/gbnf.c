@@ -116,10 +116,9 @@ static void gbnf__skip(gbnf__reader *r, bool lines) {
 static void gbnf__gap(gbnf__reader *r) { gbnf__skip(r, r->n_open > 1); }
 
 static bool gbnf__take(gbnf__reader *r, const char *word) {
-    const bytes b = bytes_of(word);
-    if (r->t.n - r->at < b.n || memcmp(r->t.p + r->at, b.p, b.n) != 0) return false;
-    r->at += b.n;
-    return true;
+    const bool there = bytes_begins(bytes_slice(r->t, r->at, r->t.n), bytes_of(word));
+    r->at += there ? strlen(word) : 0;
+    return there;
 }
 
 /* The hexadecimal number of `digits` digits after the escape at `from`. */
@@ -186,11 +185,6 @@ static bool gbnf__range(gbnf__reader *r, gram_range *out) {
                                             out->lo, out->hi);
 }
 
-static void gbnf__add_range(gbnf__reader *r, gram_range x) {
-    r->range = mem_reserve(r->range, r->n_ranges, GBNF_RANGES + 2, sizeof *r->range);
-    r->range[r->n_ranges++] = x;
-}
-
 static bool gbnf__class(gbnf__reader *r) {
     const size_t from = r->at++;
     const bool   negated = gbnf__take(r, "^");
@@ -200,11 +194,11 @@ static bool gbnf__class(gbnf__reader *r) {
         gram_range x;
         if (r->n_ranges == GBNF_RANGES) return err_set(r->e, EXIT_RESOURCE, "a class has more than %d ranges", GBNF_RANGES);
         if (!gbnf__range(r, &x)) return false;
-        gbnf__add_range(r, x);
+        MEM_PUSH(r->range, r->n_ranges, x);
     }
     if (!gbnf__take(r, "]")) return gbnf__fail(r, from, "found a class without its end, expected ']'");
     if (!negated) return true;
-    gbnf__add_range(r, (gram_range){0, 0});           /* room for one range more */
+    MEM_PUSH(r->range, r->n_ranges, (gram_range){0, 0});  /* room for one range more */
     r->n_ranges = gram_ranges_negate(r->range, gram_ranges_join(r->range, r->n_ranges - 1));
     return true;
 }
@@ -222,8 +216,7 @@ static size_t gbnf__rule_of(gbnf__reader *r, bytes name) {
     if (!(uint32_t)en->b) {
         str_clear(&r->text);
         str_add(&r->text, name.p, name.n);
-        r->rule = mem_reserve(r->rule, r->n_rules, UINT32_MAX, sizeof *r->rule);
-        r->rule[r->n_rules++] = (gbnf__rule){gram_rule(r->g, r->text.p), -1, r->at - name.n};
+        MEM_PUSH(r->rule, r->n_rules, (gbnf__rule){gram_rule(r->g, r->text.p), -1, r->at - name.n});
         en->b |= r->n_rules;
     }
     return (size_t)(uint32_t)en->b - 1;
@@ -270,7 +263,7 @@ static bool gbnf__leaf_read(gbnf__reader *r, gbnf__leaf *leaf) {
     if (b == '<' || b == '!') return gbnf__token(r, leaf);
     if (b == '.') {
         r->n_ranges = 0, r->at++;
-        gbnf__add_range(r, (gram_range){0, 0x10ffff});
+        MEM_PUSH(r->range, r->n_ranges, (gram_range){0, 0x10ffff});
         return true;
     }
     const size_t at = gbnf__rule_of(r, gbnf__name(r));
@@ -281,11 +274,8 @@ static bool gbnf__leaf_read(gbnf__reader *r, gbnf__leaf *leaf) {
 
 static void gbnf__leaf_put(gbnf__reader *r, const gbnf__leaf *leaf, gbnf__span s) {
     switch (leaf->kind) {
-    case GBNF__TEXT:
-        if (r->text.n) gram_text(r->g, s.from, str_bytes(&r->text), s.to);
-        else gram_eps(r->g, s.from, s.to);
-        break;
-    case GBNF__CHARS: gram_chars(r->g, s.from, r->range, r->n_ranges, s.to); break;
+    case GBNF__TEXT: gram_text(r->g, s.from, str_bytes(&r->text), s.to); break;
+    case GBNF__CHARS: lang_chars(r->g, s.from, r->range, r->n_ranges, s.to); break;
     case GBNF__RULE: gram_call(r->g, s.from, leaf->id, s.to); break;
     case GBNF__TOKEN: gram_token(r->g, s.from, leaf->id, leaf->other, s.to); break;
     }
@@ -382,8 +372,7 @@ static bool gbnf__append(gbnf__reader *r, gbnf__span s) {
 /* Opens a rule's body or a group that ends in the state `to`. */
 static void gbnf__open(gbnf__reader *r, int32_t to) {
     const gbnf__span s = {.from = gram_state(r->g), .to = to};
-    r->open = mem_reserve(r->open, r->n_open, UINT32_MAX, sizeof *r->open);
-    r->open[r->n_open++] = (gbnf__group){.span = s, .before = r->here, .at = r->at};
+    MEM_PUSH(r->open, r->n_open, (gbnf__group){.span = s, .before = r->here, .at = r->at});
     r->here = s.from;
 }
 

@@ -28,7 +28,7 @@
  * counts together.
  * Public: gram_fail, gram_failed, gram_state, gram_rule, gram_begin, gram_end, gram_new, gram_eps, gram_byte,
  * gram_byte_op, gram_text, gram_call, gram_op_edge, gram_token, gram_free_state, gram_checks, gram_repeat,
- * gram_range_and, gram_ranges_join, gram_ranges_negate, gram_chars, gram_word, gram_collect, gram_hold, gram_full,
+ * gram_range_and, gram_ranges_join, gram_ranges_negate, gram_word, gram_collect, gram_hold, gram_full,
  * gram_generation, gram_room, gram_cache, gram_configs, gram_complete, gram_escaped, gram_is_free, gram_closed,
  * gram_has_tokens, gram_step, gram_step_token, gram_local, gram_join, gram_bare, gram_after, gram_track_open,
  * gram_track_copy, gram_track_close, gram_match, gram_seal, gram_free, gram_span_of, gram_span_between,
@@ -162,6 +162,12 @@ typedef struct {                                      /* configurations that are
 typedef struct { int32_t a, b; } gram__pair;
 typedef struct { uint32_t text, kept, n; uint64_t w[GRAM_WORDS]; } gram__words;
 
+typedef struct {                                      /* a place on a way to the end, and an entry of a heap */
+    uint64_t cost;                                    /* bytes so far; of items with calls: rank << 32 | item */
+    int32_t  rule;                                    /* its first state */
+    int32_t  state, data;
+    int32_t  nth;                                     /* see gram__leg_text */
+} gram__leg;
 typedef struct gram__ways gram__ways;
 struct gram {
     /* building */
@@ -213,7 +219,7 @@ struct gram {
     bool         textual;                             /* an operation looked at the text */
     gram__work   work;                                /* the set that is made */
     gram__work   after;                               /* what is after a stack */
-    int32_t     *heap;                                /* [n_heap] items with calls, by rank */
+    gram__leg   *heap;                                /* [n_heap] items with calls, by rank, then by arrival */
     int32_t      n_heap;
     gram__pair  *todo;                                /* [2 * GRAM_STEPS] states and data to visit, pairs of stacks to
                                                        * merge */
@@ -276,12 +282,9 @@ static char *gram__name(gram *g, const char *name) {
  * failure. */
 static int32_t gram_rule(gram *g, const char *name) {
     if (g->n_rule && !gram__may_grow(g)) return 0;
-    const int32_t begin = gram_state(g), end = gram_state(g), i = g->n_rule;
-    g->rule = mem_reserve(g->rule, (uint64_t)i, UINT64_MAX, sizeof *g->rule);
-    g->rule[i] = (gram__rule){.name = gram__name(g, name), .begin = begin, .end = end, .body = -1};
+    const int32_t begin = gram_state(g), end = gram_state(g);
     if (!gram_failed(g)) g->mark[end] |= GRAM__END;
-    g->n_rule++;
-    return i;
+    return MEM_PUSH(g->rule, g->n_rule, (gram__rule){.name = gram__name(g, name), .begin = begin, .end = end, .body = -1});
 }
 
 /* The state in which a rule begins; edges may lead into it too. */
@@ -301,10 +304,8 @@ static gram *gram_new(void) {
 
 static void gram__arc_add(gram *g, int32_t from, gram__arc a) {
     if (!gram__may_grow(g)) return;
-    g->arc = mem_reserve(g->arc, (uint64_t)g->n_arc, UINT64_MAX, sizeof *g->arc);
     a.next = g->head[from];
-    g->arc[g->n_arc] = a;
-    g->head[from] = g->n_arc++;
+    g->head[from] = MEM_PUSH(g->arc, g->n_arc, a);
 }
 
 static int32_t gram__act_add(gram *g, gram_op op) {
@@ -312,10 +313,7 @@ static int32_t gram__act_add(gram *g, gram_op op) {
     const uint64_t last = op.kind == GRAM_HAS ? op.b : op.a;
     if (op.k >= GRAM_WORDS || (bits && last / 64 >= GRAM_WORDS - op.k))
         gram_fail(g, "more than %d registers of 64 bits in one rule", GRAM_WORDS);
-    if (!gram__may_grow(g)) return 0;
-    g->act = mem_reserve(g->act, (uint64_t)g->n_act, UINT64_MAX, sizeof *g->act);
-    g->act[g->n_act] = op;
-    return g->n_act++;
+    return gram__may_grow(g) ? MEM_PUSH(g->act, g->n_act, op) : 0;
 }
 
 /* An edge that consumes nothing. */
@@ -381,51 +379,7 @@ static void gram_repeat(gram *g, int32_t from, int32_t rule, uint64_t min, uint6
     }
 }
 
-/* --- characters as bytes of UTF-8 --- */
-
-typedef struct { gram *g; int32_t any[4] /* states before 1 to 3 bytes 80 to BF, -1: not made */, to; } gram__utf8;
-
-static int32_t gram__utf8_any(gram__utf8 *u, int left) {
-    if (u->any[0] < 0) u->any[0] = u->to;
-    for (int i = 1; i <= left; i++) {
-        if (u->any[i] >= 0) continue;
-        u->any[i] = gram_state(u->g);
-        gram_byte(u->g, u->any[i], 0x80, 0xbf, u->any[i - 1]);
-    }
-    return u->any[left];
-}
-
-/* The edge for one byte: the bits of lo to hi above the 6 * left lowest ones. */
-static void gram__utf8_edge(gram__utf8 *u, int32_t from, uint32_t lo, uint32_t hi, int left, uint8_t lead, int32_t to) {
-    const uint32_t bits = lead == 0x80 ? 0x3f : 0xff;
-    gram_byte(u->g, from, (uint8_t)(lead | ((lo >> 6 * left) & bits)), (uint8_t)(lead | ((hi >> 6 * left) & bits)), to);
-}
-
-/* Edges for characters whose bytes before this one are equal; `left` bytes follow this one. Sorted and disjoint; used
- * up. A byte leads to one state alone. Calls itself at most three deep. */
-static void gram__utf8_put(gram__utf8 *u, int32_t from, gram_range *r, size_t n, int left, uint8_t lead) {
-    const uint32_t unit = 1u << 6 * left;
-    for (size_t i = 0; i < n && !gram_failed(u->g);) {
-        /* end of the last unit that is in the range to its end */
-        const uint32_t whole = (r[i].hi + 1) / unit * unit;
-        if (r[i].lo % unit == 0 && whole > r[i].lo) {
-            gram__utf8_edge(u, from, r[i].lo, whole - 1, left, lead, gram__utf8_any(u, left));
-            r[i].lo = whole;
-        } else {
-            const uint32_t last = r[i].lo | (unit - 1);
-            const int32_t  next = gram_state(u->g);
-            size_t         k = i;
-            while (k + 1 < n && r[k + 1].lo <= last) k++;
-            const uint32_t hi = r[k].hi;
-            if (hi > last) r[k].hi = last;
-            gram__utf8_edge(u, from, last, last, left, lead, next);
-            gram__utf8_put(u, next, r + i, k - i + 1, left - 1, 0x80);
-            r[k] = (gram_range){last + 1, hi};
-            i = k;
-        }
-        if (r[i].lo > r[i].hi) i++;
-    }
-}
+/* --- ranges of characters --- */
 
 /* What is in both ranges; lo above hi: nothing. */
 static gram_range gram_range_and(gram_range a, gram_range b) {
@@ -460,28 +414,6 @@ static size_t gram_ranges_negate(gram_range *r, size_t n) {
         lo = x.hi + 1;
     }
     return m;
-}
-
-/* Edges for one character of n ranges, as UTF-8; surrogates are left out. The ranges may overlap and are in any
- * order. */
-static void gram_chars(gram *g, int32_t from, const gram_range *r, size_t n, int32_t to) {
-    static const struct { uint32_t lo, hi; int left; uint8_t lead; } part[] = {
-        {0, 0x7f, 0, 0}, {0x80, 0x7ff, 1, 0xc0}, {0x800, 0xd7ff, 2, 0xe0}, {0xe000, 0xffff, 2, 0xe0},
-        {0x10000, 0x10ffff, 3, 0xf0},
-    };
-    gram_range *all = mem_new(n + 1, sizeof *all), *some = mem_new(n + 1, sizeof *some);
-    gram__utf8  u = {.g = g, .any = {-1, -1, -1, -1}, .to = to};
-    if (n) memcpy(all, r, n * sizeof *all);
-    n = gram_ranges_join(all, n);
-    for (size_t p = 0; p < sizeof part / sizeof *part; p++) {
-        size_t m = 0;
-        for (size_t i = 0; i < n; i++) {
-            const gram_range both = gram_range_and(all[i], (gram_range){part[p].lo, part[p].hi});
-            if (both.lo <= both.hi) some[m++] = both;
-        }
-        gram__utf8_put(&u, from, some, m, part[p].left, part[p].lead);
-    }
-    mem_free(all), mem_free(some);
 }
 
 /* --- the arena --- */
@@ -576,7 +508,7 @@ static int32_t gram__intern(gram *g, gram__blob *b) {
 /* Register k of the registers `data`. */
 static uint64_t gram_word(const gram *g, int32_t data, uint32_t k) {
     const gram__blob *b = gram__at(g, data);
-    return data && 2 * (uint64_t)k + 4 <= gram__n(b) ? b->w[2 * k + 2] | (uint64_t)b->w[2 * k + 3] << 32 : 0;
+    return 2 * (uint64_t)k + 4 <= gram__n(b) ? b->w[2 * k + 2] | (uint64_t)b->w[2 * k + 3] << 32 : 0;
 }
 
 /* --- collection: what is marked moves towards the begin, in its order --- */
@@ -586,15 +518,15 @@ static void gram__mark(gram *g, uint32_t id) { g->marked[id >> 6] |= 1ull << (id
 /* Calls f for the ids in a blob. */
 static void gram__refs(gram *g, gram__blob *b, void (*f)(gram *, uint32_t *)) {
     const uint32_t n = gram__n(b);
-    switch (gram__blob_is(b)) {
+    const int      kind = gram__blob_is(b);
+    switch (kind) {
     case GRAM__DATA:
     case GRAM__KEPT: f(g, &b->w[0]), f(g, &b->w[1]); break;
     case GRAM__TEXT: f(g, &b->w[0]); break;
     case GRAM__STACK:
-        for (uint32_t i = GRAM__STACK_HEAD; i < n; i += GRAM__LINK) f(g, &b->w[i + 1]), f(g, &b->w[i + 2]);
-        break;
     case GRAM__SET:
-        for (uint32_t i = GRAM__SET_HEAD; i < n; i += GRAM__LINK) f(g, &b->w[i + 1]), f(g, &b->w[i + 2]);
+        for (uint32_t i = kind == GRAM__SET ? GRAM__SET_HEAD : GRAM__STACK_HEAD; i < n; i += GRAM__LINK)
+            f(g, &b->w[i + 1]), f(g, &b->w[i + 2]);
         break;
     default: break;
     }
@@ -732,7 +664,7 @@ static size_t gram__scratch(gram *g, uint8_t *p) {
     struct { void *at; size_t bytes; } part[] = {
         {&g->work.item, GRAM_ITEMS * sizeof(gram__item)}, {&g->work.slot, 4 * GRAM_ITEMS * sizeof(int32_t)},
         {&g->after.item, GRAM_ITEMS * sizeof(gram__item)}, {&g->after.slot, 4 * GRAM_ITEMS * sizeof(int32_t)},
-        {&g->heap, GRAM_ITEMS * sizeof(int32_t)}, {&g->todo, 2 * GRAM_STEPS * sizeof(gram__pair)},
+        {&g->heap, GRAM_ITEMS * sizeof(gram__leg)}, {&g->todo, 2 * GRAM_STEPS * sizeof(gram__pair)},
         {&g->pops, GRAM_STEPS * sizeof(int32_t)},
         {&g->words, sizeof *g->words}, {&g->marked, (g->mem / 512 + 2) * 8}, {&g->moved, (g->mem / 512 + 2) * 8},
         {&g->base, (g->mem / 512 + 2) * 4},
@@ -791,6 +723,13 @@ static int32_t gram__store(gram *g) {
     return gram__intern(g, b);
 }
 
+/* The registers with other texts. */
+static int32_t gram__with_texts(gram *g, int32_t data, uint32_t text, uint32_t kept) {
+    gram__load(g, data);
+    g->words->text = text, g->words->kept = kept;
+    return gram__store(g);
+}
+
 static int32_t gram__with_word(gram *g, int32_t data, uint32_t k, uint64_t value) {
     gram__words *w = g->words;
     gram__load(g, data);
@@ -830,21 +769,15 @@ static int32_t gram__chain(gram *g, gram__blob_kind kind, uint32_t before, uint3
 }
 
 static int32_t gram__append(gram *g, int32_t data, uint8_t byte) {
-    const uint32_t text = data ? gram__at(g, data)->w[0] : 0;
-    const int32_t  longer = gram__chain(g, GRAM__TEXT, text, byte);
-    gram__load(g, data);
-    g->words->text = (uint32_t)longer;
-    return gram__store(g);
+    const gram__blob *b = gram__at(g, data);
+    return gram__with_texts(g, data, (uint32_t)gram__chain(g, GRAM__TEXT, b->w[0], byte), b->w[1]);
 }
 
 static int32_t gram__distinct(gram *g, int32_t data) {
-    const uint32_t text = data ? gram__at(g, data)->w[0] : 0, kept = data ? gram__at(g, data)->w[1] : 0;
-    for (uint32_t k = kept; k; k = gram__at(g, (int32_t)k)->w[0], g->fuel--)
-        if (gram__at(g, (int32_t)k)->w[1] == text) return -1;
-    const int32_t more = gram__chain(g, GRAM__KEPT, kept, text);
-    gram__load(g, data);
-    g->words->text = 0, g->words->kept = (uint32_t)more;
-    return gram__store(g);
+    const gram__blob *b = gram__at(g, data);
+    for (uint32_t k = b->w[1]; k; k = gram__at(g, (int32_t)k)->w[0], g->fuel--)
+        if (gram__at(g, (int32_t)k)->w[1] == b->w[0]) return -1;
+    return gram__with_texts(g, data, 0, (uint32_t)gram__chain(g, GRAM__KEPT, b->w[1], b->w[0]));
 }
 
 static bool gram__check(gram *g, int32_t data, const gram_op *op) {
@@ -993,27 +926,22 @@ static void gram__work_grow(gram__work *w) {
     }
 }
 
-/* Before the order of the heap: rank, then the order of arrival. */
-static bool gram__before(const gram *g, int32_t a, int32_t b) {
-    const int32_t x = g->state[g->work.item[a].state].rank, y = g->state[g->work.item[b].state].rank;
-    return x != y ? x < y : a < b;
+/* A heap of *n entries; the one of the least cost leaves it first. */
+static void gram__heap_put(gram__leg *heap, int32_t *n, gram__leg one) {
+    int32_t i = (*n)++;
+    for (; i && one.cost < heap[(i - 1) / 2].cost; i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
+    heap[i] = one;
 }
 
-static void gram__heap_put(gram *g, int32_t item) {
-    int32_t i = g->n_heap++;
-    for (; i && gram__before(g, item, g->heap[(i - 1) / 2]); i = (i - 1) / 2) g->heap[i] = g->heap[(i - 1) / 2];
-    g->heap[i] = item;
-}
-
-static int32_t gram__heap_take(gram *g) {
-    const int32_t first = g->heap[0], last = g->heap[--g->n_heap];
-    int32_t       i = 0;
-    for (int32_t k; (k = 2 * i + 1) < g->n_heap; i = k) {
-        if (k + 1 < g->n_heap && gram__before(g, g->heap[k + 1], g->heap[k])) k++;
-        if (!gram__before(g, g->heap[k], last)) break;
-        g->heap[i] = g->heap[k];
+static gram__leg gram__heap_take(gram__leg *heap, int32_t *n) {
+    const gram__leg first = heap[0], last = heap[--*n];
+    int32_t         i = 0;
+    for (int32_t k; (k = 2 * i + 1) < *n; i = k) {
+        if (k + 1 < *n && heap[k + 1].cost < heap[k].cost) k++;
+        if (heap[k].cost >= last.cost) break;
+        heap[i] = heap[k];
     }
-    g->heap[i] = last;
+    heap[i] = last;
     return first;
 }
 
@@ -1041,7 +969,8 @@ static bool gram__item_add(gram *g, gram__work *w, int32_t state, int32_t data, 
     it->stack = both;
     if (w == &g->work && g->state[state].n_call && !it->queued) {
         it->queued = true;
-        gram__heap_put(g, (int32_t)(it - w->item));
+        const uint64_t cost = (uint64_t)g->state[state].rank << 32 | (uint64_t)(it - w->item);
+        gram__heap_put(g->heap, &g->n_heap, (gram__leg){.cost = cost});
     }
     return true;
 }
@@ -1155,7 +1084,7 @@ static void gram__enter(gram *g, int32_t state, int32_t data, int32_t stack) {
  * does not end here. */
 static void gram__calls(gram *g) {
     while (g->n_heap && g->stop == GRAM__GO) {
-        gram__item        *it = &g->work.item[gram__heap_take(g)];
+        gram__item        *it = &g->work.item[(uint32_t)gram__heap_take(g->heap, &g->n_heap).cost];
         const gram__state *s = &g->state[it->state];
         const gram__edge  *e = g->edge + s->edge + s->n_byte + s->n_token + s->n_move;
         const int32_t      data = it->data, stack = it->stack;
@@ -1339,9 +1268,7 @@ static int32_t gram__try_join(gram *g, int32_t a, int32_t b) {
 /* The registers without the text that is appended to and without those that are kept. */
 static int32_t gram__try_bare(gram *g, int32_t data, int32_t nothing) {
     (void)nothing;
-    gram__load(g, data);
-    g->words->text = g->words->kept = 0;
-    const int32_t bare = gram__store(g);
+    const int32_t bare = gram__with_texts(g, data, 0, 0);
     return bare ? bare : g->stop == GRAM__GO ? -1 : 0;
 }
 
@@ -1395,7 +1322,7 @@ static int32_t gram_join(gram *g, int32_t a, int32_t b) {
 /* The registers without texts; GRAM_LIMIT. */
 static int32_t gram_bare(gram *g, int32_t data) {
     const gram__blob *b = gram__at(g, data);
-    const int32_t     bare = data && (b->w[0] || b->w[1]) ? gram__run(g, gram__try_bare, data, 0) : data;
+    const int32_t     bare = b->w[0] || b->w[1] ? gram__run(g, gram__try_bare, data, 0) : data;
     return bare == -1 ? 0 : bare;
 }
 
@@ -1551,8 +1478,7 @@ static void gram__spot_add(gram__seal *s, int32_t rule, int32_t state, int32_t d
     if (s->n_spot >= GRAM_NODES) gram_fail(s->g, "more than %d states before the first byte of a rule", GRAM_NODES);
     if (gram_failed(s->g)) return;
     hmap_add(&s->spots, ((uint64_t)state + 1) << 32 | (uint32_t)data, 0)->b = (uint64_t)s->n_spot;
-    s->spot = mem_reserve(s->spot, (uint64_t)s->n_spot, UINT64_MAX, sizeof *s->spot);
-    s->spot[s->n_spot++] = (gram__spot){rule, state, data, -1};
+    MEM_PUSH(s->spot, s->n_spot, (gram__spot){rule, state, data, -1});
 }
 
 static void gram__set_nullable(gram__seal *s, int32_t rule) {
@@ -1572,15 +1498,8 @@ static void gram__wake(gram__seal *s, int32_t rule) {
 
 static void gram__wait_for(gram__seal *s, int32_t rule, gram__wait one) {
     if (gram_failed(s->g)) return;
-    s->wait = mem_reserve(s->wait, (uint64_t)s->n_wait, UINT64_MAX, sizeof *s->wait);
     one.next = s->waits[rule];
-    s->wait[s->n_wait] = one;
-    s->waits[rule] = s->n_wait++;
-}
-
-static void gram__left_add(gram__seal *s, int32_t rule, int32_t called) {
-    s->left = mem_reserve(s->left, (uint64_t)s->n_left, UINT64_MAX, sizeof *s->left);
-    s->left[s->n_left++] = (gram__pair){rule, called};
+    s->waits[rule] = MEM_PUSH(s->wait, s->n_wait, one);
 }
 
 /* The registers after an operation at the begin of a rule; -1: its guard does not hold. */
@@ -1604,7 +1523,7 @@ static void gram__visit(gram__seal *s, int32_t i) {
         if (c.kind == GRAM__EPS) data = p.data;
         if (c.kind == GRAM__OP) data = gram__do_early(g, c.arg, p.data);
         if (c.kind == GRAM__CALL) {
-            gram__left_add(s, p.rule, c.arg);
+            MEM_PUSH(s->left, s->n_left, (gram__pair){p.rule, c.arg});
             if (g->rule[c.arg].nullable) data = p.data;
             else gram__wait_for(s, c.arg, (gram__wait){.spot = i, .to = c.to});
         }
@@ -1615,7 +1534,7 @@ static void gram__visit(gram__seal *s, int32_t i) {
 /* A loop can begin with its body; it is nullable if it need not run, or if its body is nullable. */
 static void gram__visit_loop(gram__seal *s, int32_t rule) {
     const gram__rule *r = &s->g->rule[rule];
-    gram__left_add(s, rule, r->body);
+    MEM_PUSH(s->left, s->n_left, (gram__pair){rule, r->body});
     gram__wait_for(s, r->body, (gram__wait){.spot = -1, .to = rule});
     if (r->min == 0) gram__set_nullable(s, rule);
 }
@@ -1879,20 +1798,13 @@ static int32_t gram__twin_put(gram *g, const gram__body *b, int32_t end) {
     return base;
 }
 
-static void gram__twin_add(gram__seal *s, gram__twin one) {
-    s->twin = mem_reserve(s->twin, (uint64_t)s->n_twin, UINT64_MAX, sizeof *s->twin);
-    s->twin[s->n_twin++] = one;
-}
-
 static void gram__span_put(gram__seal *s, const gram__rule *r, int32_t base) {
     gram         *g = s->g;
     const int32_t twin = gram__twin_put(g, s->body, r->end);
     if (gram_failed(g)) return;
-    g->span = mem_reserve(g->span, (uint64_t)g->n_span, UINT64_MAX, sizeof *g->span);
-    g->span[g->n_span] = (gram_span){r->min, r->max};
-    for (int32_t i = 0; i < s->body->n_set; i++) gram__twin_add(s, (gram__twin){base + i, twin + i, g->n_span});
+    const int32_t span = MEM_PUSH(g->span, g->n_span, (gram_span){r->min, r->max});
+    for (int32_t i = 0; i < s->body->n_set; i++) MEM_PUSH(s->twin, s->n_twin, (gram__twin){base + i, twin + i, span});
     g->mark[base] |= GRAM__BETWEEN;
-    g->n_span++;
 }
 
 /* A loop as edges. It runs at least once; a body that is nullable runs as one that consumes something, as often as it
@@ -1913,8 +1825,7 @@ static void gram__build_loop(gram__seal *s, int32_t rule) {
     } else gram_call(g, r.begin, r.body, after);
     gram__loop_edges(g, &r, after, before);
     if (!counts || gram_failed(g)) return;
-    g->loop = mem_reserve(g->loop, (uint64_t)g->n_loop, UINT64_MAX, sizeof *g->loop);
-    g->loop[g->n_loop++] = (gram__loop){.min = r.min ? r.min : 1, .after = after, .begin = r.begin};
+    MEM_PUSH(g->loop, g->n_loop, (gram__loop){.min = r.min ? r.min : 1, .after = after, .begin = r.begin});
 }
 
 /* --- twins of states from which a text is appended: in them appending does nothing, and looking at the text is the end --- */
@@ -1983,7 +1894,7 @@ static void gram__text_twins(gram__seal *s) {
         if (!s->live[i]) continue;
         s->id[i] = gram_state(g);
         g->mark[s->id[i]] = g->mark[i] | GRAM__TWIN;
-        gram__twin_add(s, (gram__twin){i, s->id[i], -1});
+        MEM_PUSH(s->twin, s->n_twin, (gram__twin){i, s->id[i], -1});
     }
     for (int32_t i = 0; i < n; i++)
         if (s->live[i]) gram__twin_edges(s, i, end);
@@ -2269,8 +2180,6 @@ static int32_t          gram_unguarded(const gram *g, int32_t state) { return g-
 enum { GRAM__LEGS = 1 << 20 };                        /* states with registers in one search, and calls that wait */
 enum { GRAM__TEXT_LEGS = 1 << 17 };                   /* of them with texts that must differ: a tenth of a second */
 enum { GRAM__QUERY = -1, GRAM__OVER = -1 };           /* a rule: the one of the query; a state: after the end of the rule */
-/* rule: its first state; nth: see gram__leg_text */
-typedef struct { uint64_t cost; int32_t rule, state, data, nth; } gram__leg;
 /* goes on at leg with the cost of the rule, or with `times` bodies of it */
 typedef struct { gram__leg leg; uint64_t times; int32_t next; } gram__call_leg;
 
@@ -2314,28 +2223,12 @@ static gram__ways *gram__ways_of(gram *g) {
     return w;
 }
 
-static bool gram__leg_before(const gram__leg *a, const gram__leg *b) { return a->cost < b->cost; }
-
 static void gram__leg_put(gram *g, gram__leg leg) {
     gram__ways *w = g->ways;
-    int32_t     i = w->n_heap;
     if (w->n_heap == GRAM__LEGS) w->over = true;
     if (w->over || leg.data < 0) return;
     if (leg.state >= 0 && !(g->state[leg.state].flags & GRAM__LIVE)) leg.data = 0;
-    for (w->n_heap++; i && gram__leg_before(&leg, &w->heap[(i - 1) / 2]); i = (i - 1) / 2) w->heap[i] = w->heap[(i - 1) / 2];
-    w->heap[i] = leg;
-}
-
-static gram__leg gram__leg_take(gram__ways *w) {
-    const gram__leg first = w->heap[0], last = w->heap[--w->n_heap];
-    int32_t         i = 0;
-    for (int32_t k; (k = 2 * i + 1) < w->n_heap; i = k) {
-        if (k + 1 < w->n_heap && gram__leg_before(&w->heap[k + 1], &w->heap[k])) k++;
-        if (!gram__leg_before(&w->heap[k], &last)) break;
-        w->heap[i] = w->heap[k];
-    }
-    w->heap[i] = last;
-    return first;
+    gram__heap_put(w->heap, &w->n_heap, leg);
 }
 
 static size_t gram__leg_slot(const gram__ways *w, const gram__leg *leg) {
@@ -2379,16 +2272,13 @@ static bool gram__leg_new(gram__ways *w, const gram__leg *leg) {
 /* Number of texts that are kept. */
 static int32_t gram__texts(const gram *g, int32_t data) {
     int32_t n = 0;
-    for (uint32_t k = data ? gram__at(g, data)->w[1] : 0; k && n < 1000; k = gram__at(g, (int32_t)k)->w[0]) n++;
+    for (uint32_t k = gram__at(g, data)->w[1]; k && n < 1000; k = gram__at(g, (int32_t)k)->w[0]) n++;
     return n;
 }
 
 /* Whether fewer than `most` ways to the state of this leg were noted with these registers, texts left aside; notes it. */
 static bool gram__leg_among(gram *g, gram__leg leg, bool keeps, int32_t from, int32_t most) {
-    gram__load(g, leg.data);
-    g->words->text = 0;
-    if (!keeps) g->words->kept = 0;
-    leg.data = gram__store(g);
+    leg.data = gram__with_texts(g, leg.data, 0, keeps ? gram__at(g, leg.data)->w[1] : 0);
     for (leg.nth = from; leg.nth < from + most; leg.nth++)
         if (gram__leg_new(g->ways, &leg)) return true;
     return false;
@@ -2399,7 +2289,7 @@ static bool gram__leg_among(gram *g, gram__leg leg, bool keeps, int32_t from, in
 static bool gram__leg_text(gram *g, gram__leg leg) {
     const gram__blob *b = gram__at(g, leg.data);
     const int32_t     n = gram__texts(g, leg.data);
-    if (!leg.data || (!b->w[0] && !b->w[1])) return true;
+    if (!b->w[0] && !b->w[1]) return true;
     if (++g->ways->n_texts > GRAM__TEXT_LEGS) g->ways->over = true;
     return b->w[0] ? gram__leg_among(g, leg, true, 1, n + 1) : gram__leg_among(g, leg, false, INT32_MIN + 4 * n, n < 8 ? 3 : 1);
 }
@@ -2454,9 +2344,7 @@ static void gram__leg_after(gram *g, gram__leg leg) {
 
 /* Whether as many ways to the state of this leg are noted as are followed while a text is appended. */
 static bool gram__leg_full(gram *g, gram__leg leg, int32_t most) {
-    gram__load(g, leg.data);
-    g->words->text = 0;
-    leg.data = gram__store(g), leg.nth = most;
+    leg.data = gram__with_texts(g, leg.data, 0, gram__at(g, leg.data)->w[1]), leg.nth = most;
     return g->ways->slot[gram__leg_slot(g->ways, &leg)] != 0;
 }
 
@@ -2508,7 +2396,7 @@ static uint64_t gram__search(gram *g, int32_t state, int32_t data) {
     gram__ways_begin(g);
     gram__leg_put(g, (gram__leg){.rule = GRAM__QUERY, .state = state, .data = data});
     while (w->n_heap && !w->over && g->stop == GRAM__GO) {
-        const gram__leg leg = gram__leg_take(w);
+        const gram__leg leg = gram__heap_take(w->heap, &w->n_heap);
         if (gram__leg_new(w, &leg) && gram__leg_text(g, leg) && gram__leg_on(g, leg)) return leg.cost;
     }
     return UINT64_MAX;

@@ -132,7 +132,7 @@ static void json__rest_rule(json_rules *d, int32_t from, int32_t to) {
     static const gram_range raw[] = {{0x20, 0x21}, {0x23, 0x5b}, {0x5d, 0x10ffff}};
     const int32_t           inside = gram_state(d->g);
     gram_eps(d->g, from, inside);
-    gram_chars(d->g, inside, raw, sizeof raw / sizeof *raw, inside);
+    lang_chars(d->g, inside, raw, sizeof raw / sizeof *raw, inside);
     json__escape(d, inside, inside);
     gram_byte(d->g, inside, '"', '"', to);
 }
@@ -145,7 +145,7 @@ static void json__string_rule(json_rules *d, int32_t from, int32_t to) {
 static void json__other_rule(json_rules *d, int32_t from, int32_t to) {
     const int32_t escape = json__byte(d, from, '\\'), next = gram_state(d->g);
     const int32_t high = json__byte(d, json__byte(d, json__byte(d, escape, 'u'), '0'), '0'), low = gram_state(d->g);
-    gram_chars(d->g, from, &(gram_range){0x80, 0x10ffff}, 1, next);
+    lang_chars(d->g, from, &(gram_range){0x80, 0x10ffff}, 1, next);
     json__digits(d, escape, "\"\"\\\\bbffnnrrtt", next);
     json__digits(d, high, "01", low);
     json__digits(d, low, json__hex, next);
@@ -413,9 +413,7 @@ static uint32_t json__node_of(json_rules *d, schema_conj c) {
     hmap_entry *en = hmap_add(&d->of, (uint64_t)(uint32_t)c + 1, 0);
     if (en->b) return (uint32_t)(en->b - 1);
     en->b = d->n_node + 1;
-    d->node = mem_reserve(d->node, d->n_node, UINT64_MAX, sizeof *d->node);
-    d->node[d->n_node] = (json__node){.c = c, .rule = -1};
-    return (uint32_t)d->n_node++;
+    return (uint32_t)MEM_PUSH(d->node, d->n_node, (json__node){.c = c, .rule = -1});
 }
 
 /* Whether some value satisfies c, as far as is known. */
@@ -1026,9 +1024,7 @@ typedef struct {
 } json__tree;
 
 static size_t json__twig_new(json_rules *d, json__tree *t) {
-    t->at = mem_reserve(t->at, t->n, UINT64_MAX, sizeof *t->at);
-    t->at[t->n] = (json__twig){.state = gram_state(d->g)};
-    return t->n++;
+    return MEM_PUSH(t->at, t->n, (json__twig){.state = gram_state(d->g)});
 }
 
 /* The tree of n sorted names. */
@@ -1629,8 +1625,7 @@ static int32_t json__rule_of(json_rules *d, schema_conj c) {
     if (d->node[at].rule >= 0) return d->node[at].rule;
     const int32_t known = json__known(d, d->node[at].shape);
     if (known >= 0) return d->node[at].rule = known;
-    d->todo = mem_reserve(d->todo, d->n_todo, UINT64_MAX, sizeof *d->todo);
-    d->todo[d->n_todo++] = at;
+    MEM_PUSH(d->todo, d->n_todo, at);
     return d->node[at].rule = gram_rule(d->g, d->node[at].shape->at);
 }
 

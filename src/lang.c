@@ -9,7 +9,7 @@
  * and NULL operands give NULL.
  * Public: lang_pool_free, lang_over, lang_length, lang_none, lang_all, lang_pool_new, lang_empty, lang_is_all,
  * lang_and, lang_or, lang_not, lang_words, lang_word, lang_has, lang_room, lang_arcs, lang_has_run, lang_endless,
- * lang_count, lang_nth, lang_emit, lang_emit_json, lang_regex, lang_regex_gram.
+ * lang_count, lang_nth, lang_chars, lang_emit, lang_emit_json, lang_regex, lang_regex_gram.
  * Opens: lang_arc. */
 
 typedef struct lang lang;
@@ -34,8 +34,6 @@ typedef struct {                                      /* state 0 is the first on
 struct lang {
     lang_pool  *home;
     uint32_t    id;
-    uint64_t    hash;
-    lang       *next;                                 /* of the same bucket */
     bool        span;                                 /* the words of min .. max characters of the class `cls` */
     uint64_t    min, max;                             /* max UINT64_MAX: no bound */
     gram_range *cls;                                  /* symbols, sorted, with gaps between them */
@@ -45,6 +43,22 @@ struct lang {
 
 static uint32_t lang__symbol(uint32_t code) { return code < 0xd800 ? code : code - 0x800; }
 static uint32_t lang__code(uint32_t symbol) { return symbol < 0xd800 ? symbol : symbol + 0x800; }
+
+/* Replaces ranges of code points by those of symbols, sorted, with gaps between them. Returns their number. */
+static size_t lang__to_symbols(gram_range *r, size_t n) {
+    size_t m = 0;
+    n = gram_ranges_join(r, n);
+    for (size_t i = 0; i < n; i++) {
+        gram_range x = r[i];
+        if (x.lo >= 0xd800 && x.lo < 0xe000) x.lo = 0xe000;
+        if (x.hi >= 0xd800 && x.hi < 0xe000) x.hi = 0xd7ff;
+        if (x.lo > x.hi) continue;
+        x = (gram_range){lang__symbol(x.lo), lang__symbol(x.hi)};
+        if (m && r[m - 1].hi + 1 == x.lo) r[m - 1].hi = x.hi;
+        else r[m++] = x;
+    }
+    return m;
+}
 
 /* A range of symbols as one of code points, among which surrogates may be. */
 static gram_range lang__codes(gram_range symbols) { return (gram_range){lang__code(symbols.lo), lang__code(symbols.hi)}; }
@@ -63,16 +77,13 @@ typedef struct {
     size_t    n_item, cap_item;
     size_t   *first;                                  /* [n + 1] */
     uint32_t  n;
-    size_t    cap;
-    uint32_t *slot;                                   /* [n_slot] 1 + id, 0: free */
-    size_t    n_slot;
-    uint64_t  seed;
+    hmap      ids;                                    /* the hash of a sequence, and how many had it before, to 1 + id */
 } lang_seqs;
 
 static void lang__seqs_drop(lang_seqs *t) {
     mem_free(t->item);
     mem_free(t->first);
-    mem_free(t->slot);
+    hmap_drop(&t->ids);
     *t = (lang_seqs){0};
 }
 
@@ -81,50 +92,32 @@ static const uint32_t *lang__seq(const lang_seqs *t, uint32_t id, size_t *n) {
     return t->item + t->first[id];
 }
 
-static size_t lang__seqs_slot(const lang_seqs *t, const uint32_t *p, size_t n) {
-    const bytes key = {(const uint8_t *)p, n * sizeof *p};
-    size_t      i = bytes_hash(t->seed, key) & (t->n_slot - 1), m;
-    for (; t->slot[i]; i = (i + 1) & (t->n_slot - 1)) {
-        const uint32_t *q = lang__seq(t, t->slot[i] - 1, &m);
-        if (m == n && (!n || memcmp(p, q, n * sizeof *p) == 0)) break;
-    }
-    return i;
-}
-
-static void lang__seqs_grow(lang_seqs *t) {
-    if (!t->seed) t->seed = rng_secret() | 1;
-    mem_free(t->slot);
-    t->n_slot = t->n_slot ? 2 * t->n_slot : 256;
-    t->slot = mem_new(t->n_slot, sizeof *t->slot);
-    for (uint32_t i = 0; i < t->n; i++) {
-        size_t          n;
-        const uint32_t *p = lang__seq(t, i, &n);
-        t->slot[lang__seqs_slot(t, p, n)] = i + 1;
-    }
-}
-
 /* The id of a sequence; *fresh: it is a new one. */
 static uint32_t lang__seqs_add(lang_seqs *t, const uint32_t *p, size_t n, bool *fresh) {
-    if (2 * (size_t)t->n >= t->n_slot) lang__seqs_grow(t);
-    const size_t at = lang__seqs_slot(t, p, n);
-    *fresh = !t->slot[at];
-    if (!*fresh) return t->slot[at] - 1;
-    if (t->n + 1 >= t->cap) t->first = mem_grow(t->first, t->cap = 2 * t->cap + 64, sizeof *t->first);
-    if (!t->n) t->first[0] = 0;
+    if (!t->n) {
+        hmap_init(&t->ids, ~(uint64_t)UINT32_MAX);
+        t->first = mem_reserve(NULL, 0, UINT64_MAX, sizeof *t->first);
+        t->first[0] = 0;
+    }
+    const uint64_t hash = bytes_hash(t->ids.seed, (bytes){(const uint8_t *)p, n * sizeof *p}) | 1;
+    hmap_entry    *en = hmap_add(&t->ids, hash, 0);
+    for (uint64_t before = 1; (uint32_t)en->b; before++) {
+        size_t          m;
+        const uint32_t *q = lang__seq(t, (uint32_t)en->b - 1, &m);
+        *fresh = m != n || (n && memcmp(p, q, n * sizeof *p) != 0);
+        if (!*fresh) return (uint32_t)en->b - 1;
+        en = hmap_add(&t->ids, hash, before << 32);
+    }
+    *fresh = true;
+    en->b |= t->n + 1;
     if (t->n_item + n >= t->cap_item) t->item = mem_grow(t->item, t->cap_item = 2 * t->cap_item + n + 64, sizeof *t->item);
     if (n) memcpy(t->item + t->n_item, p, n * sizeof *p);
-    t->n_item += n;
-    t->first[t->n + 1] = t->n_item;
-    t->slot[at] = t->n + 1;
+    t->first = mem_reserve(t->first, t->n + 1, UINT64_MAX, sizeof *t->first);
+    t->first[t->n + 1] = t->n_item += n;
     return t->n++;
 }
 
 /* --- an automaton while it is built: states in order, each with its edges by symbol --- */
-
-typedef struct {
-    lang_dfa d;
-    size_t   n_edge, cap_edge, cap;
-} lang_build;
 
 static void lang__dfa_drop(lang_dfa *d) {
     mem_free(d->first);
@@ -133,28 +126,22 @@ static void lang__dfa_drop(lang_dfa *d) {
     *d = (lang_dfa){0};
 }
 
+static uint32_t lang__n_edge(const lang_dfa *d) { return d->n ? d->first[d->n] : 0; }
+
 /* Begins the next state. */
-static void lang__state(lang_build *b, bool ends) {
-    if (b->d.n + 1 >= b->cap) {
-        b->cap = 2 * b->cap + 16;
-        b->d.first = mem_grow(b->d.first, b->cap + 1, sizeof *b->d.first);
-        b->d.ends = mem_grow(b->d.ends, b->cap, 1);
-    }
-    b->d.first[b->d.n] = (uint32_t)b->n_edge;
-    b->d.ends[b->d.n++] = ends;
-    b->d.first[b->d.n] = (uint32_t)b->n_edge;
+static void lang__state(lang_dfa *d, bool ends) {
+    uint32_t n_first = d->n + 1;
+    if (!d->n) d->first = mem_reserve(NULL, 0, UINT64_MAX, sizeof *d->first), d->first[0] = 0;
+    MEM_PUSH(d->first, n_first, d->first[d->n]);
+    MEM_PUSH(d->ends, d->n, ends);
 }
 
 /* An edge of the state that was begun last. It is put into the edge before where the two meet. */
-static void lang__edge(lang_build *b, uint32_t lo, uint32_t hi, uint32_t to) {
-    lang_edge *last = b->n_edge > b->d.first[b->d.n - 1] ? &b->d.edge[b->n_edge - 1] : NULL;
-    if (last && last->to == to && last->hi + 1 == lo) {
-        last->hi = hi;
-        return;
-    }
-    if (b->n_edge == b->cap_edge) b->d.edge = mem_grow(b->d.edge, b->cap_edge = 2 * b->cap_edge + 32, sizeof *b->d.edge);
-    b->d.edge[b->n_edge++] = (lang_edge){lo, hi, to};
-    b->d.first[b->d.n] = (uint32_t)b->n_edge;
+static void lang__edge(lang_dfa *d, uint32_t lo, uint32_t hi, uint32_t to) {
+    uint32_t  *n = &d->first[d->n];
+    lang_edge *last = *n > d->first[d->n - 1] ? &d->edge[*n - 1] : NULL;
+    if (last && last->to == to && last->hi + 1 == lo) last->hi = hi;
+    else MEM_PUSH(d->edge, *n, (lang_edge){lo, hi, to});
 }
 
 /* --- the pool --- */
@@ -163,12 +150,10 @@ struct lang_pool {
     size_t    budget, used;                           /* states and edges of all languages */
     size_t    work;                                   /* steps so far */
     bool      over;
-    lang    **bucket;
-    size_t    n_bucket;
+    hmap      ids;                                    /* the hash of a language, and how many had it before, to 1 + id */
     lang    **kept;                                   /* by id */
     uint32_t  n;
     hmap      done;                                   /* operations: operator and operands to the id of the result */
-    uint64_t  seed;
     const lang *none, *all;                           /* no text; every text of Unicode scalar values */
 };
 
@@ -185,7 +170,7 @@ static void lang_pool_free(lang_pool *p) {
     if (!p) return;
     for (uint32_t i = 0; i < p->n; i++) lang__free(p->kept[i]);
     mem_free(p->kept);
-    mem_free(p->bucket);
+    hmap_drop(&p->ids);
     hmap_drop(&p->done);
     mem_free(p);
 }
@@ -220,47 +205,32 @@ static bool lang__eq(const lang *a, const lang *b) {
            (!a->n_cls || memcmp(a->cls, b->cls, a->n_cls * sizeof *a->cls) == 0);
 }
 
-static uint64_t lang__hash(const lang_pool *p, const lang *l) {
+static uint64_t lang__hash(uint64_t seed, const lang *l) {
     const bytes cls = {(const uint8_t *)l->cls, l->n_cls * sizeof *l->cls};
-    const bytes edges = {(const uint8_t *)l->dfa.edge, l->dfa.n ? l->dfa.first[l->dfa.n] * sizeof *l->dfa.edge : 0};
-    if (l->span) return rng_mix(bytes_hash(p->seed, cls) ^ rng_mix(l->min) ^ l->max);
-    return bytes_hash(p->seed ^ l->dfa.n, edges) ^ bytes_hash(p->seed, (bytes){l->dfa.ends, l->dfa.n});
-}
-
-static void lang__rehash(lang_pool *p) {
-    mem_free(p->bucket);
-    p->n_bucket *= 2;
-    p->bucket = mem_new(p->n_bucket, sizeof *p->bucket);
-    for (uint32_t i = 0; i < p->n; i++) {
-        lang **at = &p->bucket[p->kept[i]->hash & (p->n_bucket - 1)];
-        p->kept[i]->next = *at;
-        *at = p->kept[i];
-    }
+    const bytes edges = {(const uint8_t *)l->dfa.edge, lang__n_edge(&l->dfa) * sizeof *l->dfa.edge};
+    if (l->span) return rng_mix(bytes_hash(seed, cls) ^ rng_mix(l->min) ^ l->max);
+    return bytes_hash(seed ^ l->dfa.n, edges) ^ bytes_hash(seed, (bytes){l->dfa.ends, l->dfa.n});
 }
 
 /* The language of the pool that equals this one, which is moved from. */
 static const lang *lang__keep(lang_pool *p, lang one) {
-    one.hash = lang__hash(p, &one);
-    for (lang *l = p->bucket[one.hash & (p->n_bucket - 1)]; l; l = l->next) {
-        if (l->hash != one.hash || !lang__eq(l, &one)) continue;
+    const uint64_t hash = lang__hash(p->ids.seed, &one) | 1;
+    hmap_entry    *en = hmap_add(&p->ids, hash, 0);
+    for (uint64_t before = 1; (uint32_t)en->b && !lang__eq(p->kept[(uint32_t)en->b - 1], &one); before++)
+        en = hmap_add(&p->ids, hash, before << 32);
+    const lang *known = (uint32_t)en->b ? p->kept[(uint32_t)en->b - 1] : NULL;
+    if (known || !lang__spend(p, 1 + one.n_cls + one.dfa.n + lang__n_edge(&one.dfa))) {
         lang__dfa_drop(&one.dfa);
         mem_free(one.cls);
-        return l;
+        return known;
     }
-    if (!lang__spend(p, 1 + one.n_cls + one.dfa.n + (one.dfa.n ? one.dfa.first[one.dfa.n] : 0))) {
-        lang__dfa_drop(&one.dfa);
-        mem_free(one.cls);
-        return NULL;
-    }
-    if (p->n >= p->n_bucket) lang__rehash(p);
     lang *l = mem_new(1, sizeof *l);
     *l = one;
     l->home = p;
     l->id = p->n;
-    l->next = p->bucket[l->hash & (p->n_bucket - 1)];
-    p->bucket[l->hash & (p->n_bucket - 1)] = l;
-    p->kept = mem_reserve(p->kept, p->n, UINT32_MAX, sizeof(lang *));
-    return p->kept[p->n++] = l;
+    en->b |= p->n + 1;
+    MEM_PUSH(p->kept, p->n, l);
+    return l;
 }
 
 /* --- spans --- */
@@ -291,9 +261,7 @@ static const lang *lang_all(lang_pool *p) { return p->over ? NULL : p->all; }
 static lang_pool *lang_pool_new(size_t budget) {
     lang_pool *p = mem_new(1, sizeof *p);
     p->budget = budget;
-    p->seed = rng_secret();
-    p->n_bucket = 256;
-    p->bucket = mem_new(p->n_bucket, sizeof *p->bucket);
+    hmap_init(&p->ids, ~(uint64_t)UINT32_MAX);
     hmap_init(&p->done, ~(uint64_t)UINT32_MAX);
     p->none = lang__keep(p, (lang){0});
     p->all = lang_length(p, 0, UINT64_MAX);
@@ -343,7 +311,7 @@ static const lang *lang__intern(lang_pool *p, lang_dfa d) {
 }
 
 static lang_dfa lang__span_dfa(const lang *l) {
-    lang_build     b = {0};
+    lang_dfa       b = {0};
     const uint64_t last = l->max == UINT64_MAX ? l->min : l->max;
     for (uint64_t s = 0; s <= last; s++) {
         lang__state(&b, s >= l->min);
@@ -351,7 +319,7 @@ static lang_dfa lang__span_dfa(const lang *l) {
         for (size_t i = 0; i < l->n_cls && (s < last || l->max == UINT64_MAX); i++)
             lang__edge(&b, l->cls[i].lo, l->cls[i].hi, to);
     }
-    return b.d;
+    return b;
 }
 
 /* The automaton of a language; NULL: the budget does not allow it. */
@@ -369,7 +337,7 @@ static const lang_dfa *lang__dfa(const lang *l) {
 
 /* The sources of the edges into each state t: (*from)[head[t]] up to head[t + 1]. */
 static uint32_t *lang__sources(const lang_dfa *d, uint32_t **from) {
-    const uint32_t n_edge = d->n ? d->first[d->n] : 0;
+    const uint32_t n_edge = lang__n_edge(d);
     uint32_t      *head = mem_new((size_t)d->n + 1, sizeof *head);
     *from = mem_new(n_edge, sizeof **from);
     for (uint32_t i = 0; i < n_edge; i++) head[d->edge[i].to]++;
@@ -400,7 +368,7 @@ static uint8_t *lang__live(const lang_dfa *d) {
 /* The automaton d with the states of one block made one, without dead ones, numbered as a search in breadth meets
  * them. block NULL: each state is its own. What a first state without a word leaves is no state. d is moved from. */
 static lang_dfa lang__number(lang_dfa d, const uint32_t *block, uint32_t n_block, const uint8_t *live) {
-    lang_build b = {0};
+    lang_dfa b = {0};
     uint32_t  *number = mem_new(n_block, sizeof *number), *order = mem_new(n_block, sizeof *order), n = 0;
     if (d.n && (!live || live[0])) order[n] = 0, number[block ? block[0] : 0] = ++n;
     for (uint32_t i = 0; i < n; i++) {
@@ -416,7 +384,7 @@ static lang_dfa lang__number(lang_dfa d, const uint32_t *block, uint32_t n_block
     mem_free(number);
     mem_free(order);
     lang__dfa_drop(&d);
-    return b.d;
+    return b;
 }
 
 /* Partition refinement: states with the same signature (the blocks that their symbols lead to) stay in one block.
@@ -612,13 +580,11 @@ static uint32_t lang__pair(lang_product *x, uint32_t a, uint32_t b) {
     hmap_entry    *en = hmap_add(&x->pairs, ((uint64_t)(a + 1) << 32 | (uint64_t)(b + 1)), x->n);
     if (x->pairs.n == before) return (uint32_t)en->b;
     en->b = x->n;
-    x->pair = mem_reserve(x->pair, x->n, UINT32_MAX, sizeof *x->pair);
-    x->pair[x->n] = (uint64_t)a << 32 | b;
-    return x->n++;
+    return MEM_PUSH(x->pair, x->n, (uint64_t)a << 32 | b);
 }
 
 /* The edges of a pair: both rows of edges, from symbol to symbol where one of them changes. */
-static void lang__pair_edges(lang_product *x, lang_build *out, uint32_t a, uint32_t b) {
+static void lang__pair_edges(lang_product *x, lang_dfa *out, uint32_t a, uint32_t b) {
     const lang_edge *i = NULL, *stop_a = NULL, *k = NULL, *stop_b = NULL;
     if (a != LANG__DEAD) i = x->a->edge + x->a->first[a], stop_a = x->a->edge + x->a->first[a + 1];
     if (b != LANG__DEAD) k = x->b->edge + x->b->first[b], stop_b = x->b->edge + x->b->first[b + 1];
@@ -637,7 +603,7 @@ static void lang__pair_edges(lang_product *x, lang_build *out, uint32_t a, uint3
 
 static const lang *lang__combine(lang_pool *p, int op, const lang *l, const lang *m) {
     lang_product x = {.a = lang__dfa(l), .b = lang__dfa(m), .op = op};
-    lang_build   out = {0};
+    lang_dfa     out = {0};
     if (!x.a || !x.b) return NULL;
     hmap_init(&x.pairs, 0);
     lang__pair(&x, x.a->n ? 0 : LANG__DEAD, x.b->n ? 0 : LANG__DEAD);
@@ -650,8 +616,8 @@ static const lang *lang__combine(lang_pool *p, int op, const lang *l, const lang
     lang__work(p, x.steps);
     hmap_drop(&x.pairs);
     mem_free(x.pair);
-    if (!p->over) return lang__intern(p, lang__minimal(out.d));
-    lang__dfa_drop(&out.d);
+    if (!p->over) return lang__intern(p, lang__minimal(out));
+    lang__dfa_drop(&out);
     return NULL;
 }
 
@@ -705,7 +671,7 @@ static const lang *lang_and(lang_pool *p, const lang *a, const lang *b) { return
 static const lang *lang_or(lang_pool *p, const lang *a, const lang *b) { return lang__both(p, LANG_OR, a, b); }
 
 /* The edges of a state of a complement: what had no edge leads to `rest`. */
-static void lang__rest_edges(lang_build *out, const lang_dfa *d, uint32_t s, uint32_t rest) {
+static void lang__rest_edges(lang_dfa *out, const lang_dfa *d, uint32_t s, uint32_t rest) {
     uint32_t lo = 0;
     for (uint32_t i = d->first[s]; i < d->first[s + 1]; i++) {
         if (lo < d->edge[i].lo) lang__edge(out, lo, d->edge[i].lo - 1, rest);
@@ -719,7 +685,7 @@ static void lang__rest_edges(lang_build *out, const lang_dfa *d, uint32_t s, uin
  * takes what was dead. */
 static const lang *lang__complement(lang_pool *p, const lang *l) {
     const lang_dfa *d = lang__dfa(l);
-    lang_build      out = {0};
+    lang_dfa        out = {0};
     if (!d) return NULL;
     for (uint32_t s = 0; s < d->n; s++) {
         lang__state(&out, !d->ends[s]);
@@ -727,10 +693,10 @@ static const lang *lang__complement(lang_pool *p, const lang *l) {
     }
     lang__state(&out, true);
     lang__edge(&out, 0, LANG_SYMBOLS - 1, d->n);
-    uint8_t *live = lang__live(&out.d);
-    out.d = lang__number(out.d, NULL, out.d.n, live);
+    uint8_t *live = lang__live(&out);
+    out = lang__number(out, NULL, out.n, live);
     mem_free(live);
-    return lang__intern(p, out.d);
+    return lang__intern(p, out);
 }
 
 static bool lang__is_every_class(const lang *l) { return l->n_cls == 1 && l->cls[0].lo == 0 && l->cls[0].hi == LANG_SYMBOLS - 1; }
@@ -750,22 +716,14 @@ static const lang *lang_not(lang_pool *p, const lang *a) {
 
 /* --- words --- */
 
-typedef struct {                                      /* a state of a trie: whether a word ends there, then lo, hi, to
-                                                       * of each edge */
-    uint32_t *item;
-    size_t    n, cap;
-} lang_row;
-
-static void lang__row_add(lang_row *r, uint32_t v) {
-    if (r->n == r->cap) r->item = mem_grow(r->item, r->cap = 2 * r->cap + 8, sizeof *r->item);
-    r->item[r->n++] = v;
-}
-
 typedef struct {                                      /* words in order become a minimal automaton: what no later word
                                                        * can reach is kept once */
-    lang_row *row;                                    /* [n_row] the states of the word before */
-    uint32_t *symbol;                                 /* that lead to them */
-    size_t    n_row, deep;
+    uint32_t *item;                                   /* [n] the states of the word before, one after the other: whether a
+                                                       * word ends there, then lo, hi, to of each edge */
+    size_t    n;
+    size_t   *begin;                                  /* [deep + 1] where they begin in item */
+    uint32_t *symbol;                                 /* [deep + 1] that lead to them */
+    size_t    deep;
     lang_seqs kept;
 } lang_trie;
 
@@ -773,26 +731,21 @@ typedef struct {                                      /* words in order become a
 static void lang__trie_close(lang_trie *t, size_t deep) {
     for (; t->deep > deep; t->deep--) {
         bool           fresh;
-        const lang_row *r = &t->row[t->deep];
-        const uint32_t id = lang__seqs_add(&t->kept, r->item, r->n, &fresh), symbol = t->symbol[t->deep];
-        lang_row      *up = &t->row[t->deep - 1];
-        if (up->n > 1 && up->item[up->n - 1] == id && up->item[up->n - 2] + 1 == symbol) up->item[up->n - 2] = symbol;
-        else lang__row_add(up, symbol), lang__row_add(up, symbol), lang__row_add(up, id);
+        const size_t   begin = t->begin[t->deep];
+        const uint32_t id = lang__seqs_add(&t->kept, t->item + begin, t->n - begin, &fresh), symbol = t->symbol[t->deep];
+        uint32_t      *up = t->item + begin;          /* the end of the state before, which gets the edge */
+        t->n = begin;
+        if (begin > t->begin[t->deep - 1] + 1 && up[-1] == id && up[-2] + 1 == symbol) up[-2] = symbol;
+        else MEM_PUSH(t->item, t->n, symbol), MEM_PUSH(t->item, t->n, symbol), MEM_PUSH(t->item, t->n, id);
     }
 }
 
 /* Begins the state after `deep` symbols. */
 static void lang__trie_open(lang_trie *t, size_t deep, uint32_t symbol) {
-    if (deep >= t->n_row) {
-        const size_t n = 2 * t->n_row + 16 > deep ? 2 * t->n_row + 16 : deep + 1;
-        t->row = mem_grow(t->row, n, sizeof *t->row);
-        t->symbol = mem_grow(t->symbol, n, sizeof *t->symbol);
-        memset(t->row + t->n_row, 0, (n - t->n_row) * sizeof *t->row);
-        t->n_row = n;
-    }
-    t->row[deep].n = 0;
-    lang__row_add(&t->row[deep], 0);
-    t->symbol[deep] = symbol;
+    t->begin = mem_reserve(t->begin, deep, UINT64_MAX, sizeof *t->begin);
+    t->symbol = mem_reserve(t->symbol, deep, UINT64_MAX, sizeof *t->symbol);
+    t->begin[deep] = t->n, t->symbol[deep] = symbol;
+    MEM_PUSH(t->item, t->n, 0);
     t->deep = deep;
 }
 
@@ -816,21 +769,21 @@ static void lang__trie_add(lang_trie *t, bytes w) {
         len = lang__read(w.p + i, w.n - i, &symbol);
         lang__trie_open(t, ++deep, symbol);
     }
-    t->row[deep].item[0] = 1;
+    t->item[t->begin[deep]] = 1;
 }
 
 /* The automaton of what was kept. The first state is the last one of it. */
 static lang_dfa lang__trie_dfa(lang_trie *t) {
-    lang_build b = {0};
+    lang_dfa b = {0};
     bool       fresh;
-    const uint32_t last = lang__seqs_add(&t->kept, t->row[0].item, t->row[0].n, &fresh);
+    const uint32_t last = lang__seqs_add(&t->kept, t->item, t->n, &fresh);
     for (uint32_t s = 0; s <= last; s++) {
         size_t          n;
         const uint32_t *p = lang__seq(&t->kept, last - s, &n);
         lang__state(&b, p[0]);
         for (size_t i = 1; i < n; i += 3) lang__edge(&b, p[i], p[i + 1], last - p[i + 2]);
     }
-    return lang__number(b.d, NULL, b.d.n, NULL);
+    return lang__number(b, NULL, b.n, NULL);
 }
 
 static int lang__word_order(const void *x, const void *y) {
@@ -845,8 +798,8 @@ static const lang *lang__trie(lang_pool *p, const bytes *w, size_t n) {
     for (size_t i = 0; i < n; i++) lang__trie_add(&t, w[i]);
     lang__trie_close(&t, 0);
     const lang *l = lang__intern(p, lang__trie_dfa(&t));
-    for (size_t i = 0; i < t.n_row; i++) mem_free(t.row[i].item);
-    mem_free(t.row);
+    mem_free(t.item);
+    mem_free(t.begin);
     mem_free(t.symbol);
     lang__seqs_drop(&t.kept);
     return l;
@@ -873,23 +826,14 @@ static const lang *lang_word(lang_pool *p, bytes utf8) { return lang_words(p, &u
 
 /* The edge of state s for a symbol, NULL: there is none. */
 static const lang_edge *lang__follow(const lang_dfa *d, uint32_t s, uint32_t symbol) {
-    uint32_t lo = d->first[s], hi = d->first[s + 1];
-    while (lo < hi) {
-        const uint32_t mid = lo + (hi - lo) / 2;
-        if (d->edge[mid].hi < symbol) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo < d->first[s + 1] && d->edge[lo].lo <= symbol ? &d->edge[lo] : NULL;
+    const lang_edge *e = d->edge + d->first[s];
+    const size_t     n = d->first[s + 1] - d->first[s], i = n ? mem_u32_find(&e->hi, n, sizeof *e, symbol) : 0;
+    return i < n && e[i].lo <= symbol ? &e[i] : NULL;
 }
 
 static bool lang__in_class(const gram_range *r, size_t n, uint32_t symbol) {
-    size_t lo = 0, hi = n;
-    while (lo < hi) {
-        const size_t mid = lo + (hi - lo) / 2;
-        if (r[mid].hi < symbol) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo < n && r[lo].lo <= symbol;
+    const size_t i = mem_u32_find(&r->hi, n, sizeof *r, symbol);
+    return i < n && r[i].lo <= symbol;
 }
 
 /* Whether a text is a word. One that is not UTF-8 is none. */
@@ -923,14 +867,14 @@ static bool lang_room(lang_pool *p, size_t n) {
 /* The language of an automaton of n states, the first one is 0; ends: [n]. The arcs are put in order; those of one
  * state do not overlap. */
 static const lang *lang_arcs(lang_pool *p, uint32_t n, const bool *ends, lang_arc *arc, size_t n_arc) {
-    lang_build b = {0};
+    lang_dfa b = {0};
     if (!lang__work(p, n + n_arc) || n + n_arc > LANG_WORK / 4 * p->budget) return p->over = true, NULL;
     if (n_arc) qsort(arc, n_arc, sizeof *arc, lang__arc_order);
     for (size_t s = 0, i = 0; s < n; s++) {
         lang__state(&b, ends[s]);
         for (; i < n_arc && arc[i].from == s; i++) lang__edge(&b, arc[i].lo, arc[i].hi, arc[i].to);
     }
-    return lang__intern(p, lang__minimal(b.d));
+    return lang__intern(p, lang__minimal(b));
 }
 
 /* Follows an edge; false: there is none. */
@@ -1098,9 +1042,14 @@ typedef struct {
     gram     *g;
     int       when;                                   /* of the forms: LANG_PLAIN ... */
     bool      append;                                 /* each byte is appended to the text of the activation */
-    lang_seqs key;                                    /* (form, digit, target, values): what is written there already; */
+    lang_seqs key;                                    /* (digits, target, values): what is written there already; */
     int32_t  *tail;                                   /* by id of a key: the state it begins in */
 } lang_out;
+
+static void lang__out_drop(lang_out *o) {
+    lang__seqs_drop(&o->key);
+    mem_free(o->tail);
+}
 
 static void lang__out_byte(lang_out *o, int32_t from, uint8_t lo, uint8_t hi, int32_t to) {
     if (o->append) gram_byte_op(o->g, from, lo, hi, (gram_op){.kind = GRAM_APPEND}, to);
@@ -1146,12 +1095,20 @@ static size_t lang__below(const gram_range *r, size_t n, uint32_t digit, unsigne
 static void lang__out_form(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t from,
                            int32_t to);   /* calls lang__out_tail, which calls it for the next digit */
 
+/* Bits of the digits from `at` on. */
+static uint32_t lang__bits(const lang_form *f, int at) {
+    uint32_t bits = 0;
+    for (const lang_digit *d = &f->digit[at]; d->kind != LANG_STOP; d++) bits += d->bits;
+    return bits;
+}
+
 /* The state in which the values r of the digits from `at` on begin. Recursion: at most the digits of a form. */
 static int32_t lang__out_tail(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t to) {
     bool      fresh;
     if (f->digit[at].kind == LANG_STOP) return to;
     uint32_t *key = mem_new(3 + 2 * n, sizeof *key);
-    key[0] = (uint32_t)(f - lang__forms), key[1] = (uint32_t)at, key[2] = (uint32_t)to;
+    /* no two forms have other digits after one of this kind with so many bits of its own and after it */
+    key[0] = (uint32_t)f->digit[at].kind << 8 | f->digit[at].bits, key[1] = lang__bits(f, at), key[2] = (uint32_t)to;
     if (n) memcpy(key + 3, r, n * sizeof *r);
     const uint32_t id = lang__seqs_add(&o->key, key, 3 + 2 * n, &fresh);
     mem_free(key);
@@ -1165,12 +1122,11 @@ static int32_t lang__out_tail(lang_out *o, const lang_form *f, int at, const gra
 /* Writes the values r from digit `at` on. Digits in a row that every value may follow are one edge. */
 static void lang__out_form(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t from, int32_t to) {
     const lang_digit *d = &f->digit[at];
-    unsigned          rest = 0;
+    const uint32_t    rest = lang__bits(f, at + 1);
     if (d->kind == LANG_TEXT) {
         lang__out_text(o, from, d->text, lang__out_tail(o, f, at + 1, r, n, to));
         return;
     }
-    for (const lang_digit *x = d + 1; x->kind != LANG_STOP; x++) rest += x->bits;
     gram_range *below = mem_new(n, sizeof *below);
     for (uint32_t v = 0, i = 0, last; i < n; v = last + 1) {
         if (v < r[i].lo >> rest) v = r[i].lo >> rest;
@@ -1263,8 +1219,18 @@ static void lang__out(lang_out *o, int32_t from, const lang *l, int32_t to) {
     if (count) lang__out_span(o, from, l, to);
     else if (d) lang__out_dfa(o, from, d, to);
     else gram_fail(o->g, "a language of texts is too large: more than %zu states and edges", l ? l->home->budget : 0);
-    lang__seqs_drop(&o->key);
-    mem_free(o->tail);
+    lang__out_drop(o);
+}
+
+/* Edges for one character of n ranges, as UTF-8; surrogates are left out. The ranges may overlap and are in any
+ * order. A byte leads to one state alone. */
+static void lang_chars(gram *g, int32_t from, const gram_range *r, size_t n, int32_t to) {
+    gram_range *cls = mem_new(n, sizeof *cls);
+    lang_out    o = {.g = g, .when = LANG_PLAIN};
+    if (n) memcpy(cls, r, n * sizeof *cls);
+    lang__out_class(&o, from, cls, lang__to_symbols(cls, n), to);
+    lang__out_drop(&o);
+    mem_free(cls);
 }
 
 /* The words of l, as UTF-8. */
@@ -1332,7 +1298,7 @@ typedef struct {
     lang_seqs  classes;                               /* of symbols: lo, hi of each range */
     lang_seqs  names;                                 /* of groups */
     gram_range *set;                                  /* the class that is read: code points */
-    size_t     n_set, cap_set;
+    size_t     n_set;
     uint32_t   n_at, n_look;                          /* nodes of these kinds */
 } lang_rx;
 
@@ -1357,18 +1323,14 @@ static bool lang__unheld(lang_rx *x, size_t at, const char *what) {
 }
 
 static uint32_t lang__node(lang_rx *x, lang_kind kind, size_t at) {
-    if (!x->n_node) x->n_node = 1;                    /* 0 is no node */
-    if (x->n_node == 1 || (x->n_node & (x->n_node - 1)) == 0)
-        x->node = mem_grow(x->node, x->n_node < 64 ? 64 : 2 * (size_t)x->n_node, sizeof *x->node);
-    x->node[x->n_node] = (lang_node){.kind = kind, .at = at};
-    return x->n_node++;
+    if (!x->n_node) MEM_PUSH(x->node, x->n_node, (lang_node){0});        /* 0 is no node */
+    return MEM_PUSH(x->node, x->n_node, (lang_node){.kind = kind, .at = at});
 }
 
 /* --- classes --- */
 
 static void lang__set_add(lang_rx *x, uint32_t lo, uint32_t hi) {
-    if (x->n_set == x->cap_set) x->set = mem_grow(x->set, x->cap_set = 2 * x->cap_set + 64, sizeof *x->set);
-    x->set[x->n_set++] = (gram_range){lo, hi};
+    MEM_PUSH(x->set, x->n_set, (gram_range){lo, hi});
 }
 
 /* Replaces the set from `first` on by what is not in it. */
@@ -1389,18 +1351,8 @@ static void lang__set_fold(lang_rx *x) {
 
 /* The set as a class of symbols; surrogates are left out. The set is empty afterwards. */
 static uint32_t lang__set_class(lang_rx *x) {
-    size_t n = 0;
-    bool   fresh;
-    x->n_set = gram_ranges_join(x->set, x->n_set);
-    for (size_t i = 0; i < x->n_set; i++) {
-        gram_range r = x->set[i];
-        if (r.lo >= 0xd800 && r.lo < 0xe000) r.lo = 0xe000;
-        if (r.hi >= 0xd800 && r.hi < 0xe000) r.hi = 0xd7ff;
-        if (r.lo > r.hi) continue;
-        r = (gram_range){lang__symbol(r.lo), lang__symbol(r.hi)};
-        if (n && x->set[n - 1].hi + 1 == r.lo) x->set[n - 1].hi = r.hi;
-        else x->set[n++] = r;
-    }
+    bool           fresh;
+    const size_t   n = lang__to_symbols(x->set, x->n_set);
     const uint32_t id = lang__seqs_add(&x->classes, (const uint32_t *)x->set, 2 * n, &fresh);
     x->n_set = 0;
     return id;
@@ -1745,8 +1697,7 @@ static uint32_t lang__close(lang_rx *x) {
 }
 
 static void lang__open(lang_rx *x, size_t at, int flags) {
-    x->open = mem_reserve(x->open, x->n_open, SIZE_MAX, sizeof *x->open);
-    x->open[x->n_open++] = (lang_open){.flags = x->flags, .at = at};
+    MEM_PUSH(x->open, x->n_open, (lang_open){.flags = x->flags, .at = at});
     x->flags = flags;
 }
 
@@ -2011,10 +1962,8 @@ static size_t lang__parts(const lang_rx *x, uint32_t node, uint32_t **part) {
     size_t n = 0;
     *part = NULL;
     for (uint32_t i = x->node[node].kind == LANG_CAT ? x->node[node].child : node; i;
-         i = x->node[node].kind == LANG_CAT ? x->node[i].next : 0) {
-        *part = mem_reserve(*part, n, SIZE_MAX, sizeof **part);
-        (*part)[n++] = i;
-    }
+         i = x->node[node].kind == LANG_CAT ? x->node[i].next : 0)
+        MEM_PUSH(*part, n, i);
     return n;
 }
 
@@ -2057,23 +2006,17 @@ typedef struct {
 
 static uint32_t lang__nfa_state(lang_nfa *a) {
     if (a->g) return (uint32_t)gram_state(a->g);
-    a->head = mem_reserve(a->head, a->n, UINT32_MAX, sizeof *a->head);
-    a->head[a->n] = 0;
-    return a->n++;
+    return MEM_PUSH(a->head, a->n, 0);
 }
 
 /* A way of the gram: an expression there has no places. */
 static void lang__gram_way(lang_nfa *a, uint32_t from, int32_t kind, uint32_t to) {
-    size_t n;
-    if (kind == LANG__EPS) {
-        gram_eps(a->g, (int32_t)from, (int32_t)to);
-        return;
-    }
-    const gram_range *symbols = lang__class(a->x, (uint32_t)kind, &n);
-    gram_range       *codes = mem_new(n, sizeof *codes);
-    for (size_t i = 0; i < n; i++) codes[i] = lang__codes(symbols[i]);
-    gram_chars(a->g, (int32_t)from, codes, n, (int32_t)to);
-    mem_free(codes);
+    size_t            n = 0;
+    lang_out          o = {.g = a->g, .when = LANG_PLAIN};
+    const gram_range *cls = kind == LANG__EPS ? NULL : lang__class(a->x, (uint32_t)kind, &n);
+    if (!cls) gram_eps(a->g, (int32_t)from, (int32_t)to);
+    else lang__out_class(&o, (int32_t)from, cls, n, (int32_t)to);
+    lang__out_drop(&o);
 }
 
 static void lang__nfa_way(lang_nfa *a, uint32_t from, int32_t kind, uint32_t to) {
@@ -2081,16 +2024,13 @@ static void lang__nfa_way(lang_nfa *a, uint32_t from, int32_t kind, uint32_t to)
         lang__gram_way(a, from, kind, to);
         return;
     }
-    a->way = mem_reserve(a->way, a->n_way, UINT32_MAX, sizeof *a->way);
-    a->way[a->n_way] = (lang_way){kind, to, a->head[from]};
-    a->head[from] = ++a->n_way;
+    MEM_PUSH(a->way, a->n_way, (lang_way){kind, to, a->head[from]});
+    a->head[from] = a->n_way;
 }
 
 static void lang__nfa_task(lang_nfa *a, uint32_t node, uint32_t in, uint32_t out) {
     if (++a->copies > a->most || (a->g && gram_failed(a->g))) a->full = true;
-    if (a->full) return;
-    a->task = mem_reserve(a->task, a->n_task, SIZE_MAX, sizeof *a->task);
-    a->task[a->n_task++] = (lang_task){node, in, out};
+    if (!a->full) MEM_PUSH(a->task, a->n_task, (lang_task){node, in, out});
 }
 
 /* n copies in a row; returns the state after them. exit: the state that the copies may leave to, UINT32_MAX: none. */
@@ -2229,13 +2169,7 @@ static void lang__bounds(lang_atoms *t, const lang_seqs *c) {
 }
 
 static uint32_t lang__part_of(const lang_atoms *t, uint32_t symbol) {
-    uint32_t lo = 0, hi = t->n_part;
-    while (lo < hi) {
-        const uint32_t mid = lo + (hi - lo) / 2;
-        if (t->bound[mid] < symbol) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo;
+    return (uint32_t)mem_u32_find(t->bound, t->n_part, sizeof *t->bound, symbol);
 }
 
 /* The classes that each part is in: (*list)[head[i]] up to head[i + 1], in order. False: more than `most` in all. */
@@ -2384,7 +2318,7 @@ static uint32_t lang__subset(lang_subsets *d, uint32_t *element, size_t n, lang_
 }
 
 /* The edges of the state whose closure was made. */
-static void lang__subset_edges(lang_subsets *d, lang_build *out) {
+static void lang__subset_edges(lang_subsets *d, lang_dfa *out) {
     const uint32_t n = d->atoms.n;
     memset(d->fill, 0, ((size_t)n + 1) * sizeof *d->fill);
     lang__read_all(d, NULL);
@@ -2405,7 +2339,7 @@ static void lang__subset_edges(lang_subsets *d, lang_build *out) {
 }
 
 /* The state of set s. */
-static void lang__subset_state(lang_subsets *d, lang_build *out, uint32_t s) {
+static void lang__subset_state(lang_subsets *d, lang_dfa *out, uint32_t s) {
     size_t          n;
     const uint32_t *set = lang__seq(&d->sets, s, &n);
     bool            ends = false, every = false;
@@ -2434,7 +2368,7 @@ static unsigned lang__asks(const lang_rx *x) {
 /* The language between state 0 and the final one. NULL: e says which limit was reached. */
 static const lang *lang__nfa_solve(lang_pool *p, const lang_nfa *a) {
     lang_subsets d = {.a = a, .asks = lang__asks(a->x)};
-    lang_build   out = {0};
+    lang_dfa     out = {0};
     const size_t most = LANG_WORK * p->budget;
     bool         fresh, ok = !a->full && lang__atoms(a->x, most, &d.atoms);
     d.seen = mem_new(a->n, sizeof *d.seen), d.bits = mem_new(a->n, sizeof *d.bits);
@@ -2445,8 +2379,8 @@ static const lang *lang__nfa_solve(lang_pool *p, const lang_nfa *a) {
         ok = d.steps <= most && d.sets.n <= p->budget && d.sets.n_item <= most;
     }
     const lang *l = NULL;
-    if (lang__work(p, d.steps / LANG_WORK) && ok) l = lang__intern(p, lang__minimal(out.d));
-    else lang__dfa_drop(&out.d);
+    if (lang__work(p, d.steps / LANG_WORK) && ok) l = lang__intern(p, lang__minimal(out));
+    else lang__dfa_drop(&out);
     if (!l)
         err_set(a->x->e, EXIT_RESOURCE,
                 "the expression needs too many states: counts and alternatives make more than %zu steps", most);

@@ -222,13 +222,10 @@ static void mask__sort_plain(mask_vocab *w) {
 
 /* The first token of exactly the classes c that has more than `chars` characters. */
 static uint32_t mask__longer_at(const mask_vocab *w, int c, uint64_t chars) {
-    uint32_t lo = w->plain_at[c], hi = w->plain_at[c + 1];
-    while (lo < hi) {
-        const uint32_t mid = lo + (hi - lo) / 2;
-        if (w->plain[mid].need <= chars) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo;
+    const uint32_t     at = w->plain_at[c], end = w->plain_at[c + 1];
+    const mask__token *first = w->plain + at;
+    if (at == end || chars >= UINT32_MAX) return end;
+    return at + (uint32_t)mem_u32_find(&first->need, end - at, sizeof *first, (uint32_t)chars + 1);
 }
 
 /* Sets the bits of the tokens of these classes alone that have more than `least` and at most `most` characters. */
@@ -262,7 +259,6 @@ static void mask__build(mask_vocab *w) {
     mask__build_rows(w);
 }
 
-static bool mask__is_end(const tok_vocab *v, int32_t id) { return tok_is_eog(v, id); }
 static bool mask__is_control(const tok_vocab *v, int32_t id) { return tok_is_control(v, id) && !tok_is_eog(v, id); }
 static bool mask__keeps_blank(const tok_vocab *v, int32_t id) {
     const bytes b = mask__printed(v, id, true);
@@ -272,11 +268,8 @@ static bool mask__keeps_blank(const tok_vocab *v, int32_t id) {
 /* The tokens of which `is` holds. */
 static int32_t *mask__list(const tok_vocab *v, bool (*is)(const tok_vocab *, int32_t), int32_t *n) {
     int32_t *list = NULL;
-    for (int32_t id = 0; id < tok_count(v); id++) {
-        if (!is(v, id)) continue;
-        list = mem_reserve(list, (uint64_t)*n, (uint64_t)tok_count(v), sizeof *list);
-        list[(*n)++] = id;
-    }
+    for (int32_t id = 0; id < tok_count(v); id++)
+        if (is(v, id)) MEM_PUSH(list, *n, id);
     return list;
 }
 
@@ -299,7 +292,7 @@ static mask_vocab *mask_vocab_new(const tok_vocab *v) {
     w->none = mem_new(w->n_word, sizeof *w->none);
     mask__build(w);
     w->control = mask__list(v, mask__is_control, &w->n_control);
-    w->end = mask__list(v, mask__is_end, &w->n_end);
+    w->end = mask__list(v, tok_is_eog, &w->n_end);
     w->user = mask__list(v, mask__keeps_blank, &w->n_user);
     w->strips = v->space_prefix;
     mask__look_at_bytes(w);
@@ -374,17 +367,17 @@ typedef struct {
 typedef struct mask_cache {
     gram             *g;
     const mask_vocab *w;
-    mask__slot       *slot;                           /* [MASK_SLOTS] */
-    mask__local     **local;                          /* [MASK_LOCALS]: by their starts */
-    mask__loop       *loop;                           /* [MASK_LOOPS]: classes of characters that lead a set back to itself */
+    mask__slot        slot[MASK_SLOTS];
+    mask__local      *local[MASK_LOCALS];             /* by their starts */
+    mask__loop        loop[MASK_LOOPS];               /* classes of characters that lead a set back to itself */
     mask__plain      *plain;                          /* a list */
     uint32_t         *bits;                           /* [n_word]: the mask that was asked for last */
     uint32_t         *place;                          /* [2, n_word]: words of it that are to be kept */
     mask__token      *token;                          /* [n_id]: the local state that is worked out */
     mask__escape     *escape;                         /* [n_node] */
-    mask__need       *need;                           /* [MASK_NEEDS]: what sets need to end */
-    uint8_t          *way;                            /* [MASK_WAY]: a text to the end */
-    uint32_t         *fewest;                         /* [MASK_WAY + 1]: tokens from each of its bytes */
+    mask__need        need[MASK_NEEDS];               /* what sets need to end */
+    uint8_t           way[MASK_WAY];                  /* a text to the end */
+    uint32_t          fewest[MASK_WAY + 1];           /* tokens from each of its bytes */
     bool              measures;                       /* bytes to the end are measured; the largest yet is `most` */
     uint64_t          most;
     int64_t           left;                           /* tokens that may come after the next one; -1: any number */
@@ -401,8 +394,8 @@ typedef struct mask_cache {
 } mask_cache;
 
 static void mask__forget(mask_cache *m) {
-    memset(m->slot, 0, MASK_SLOTS * sizeof *m->slot);
-    memset(m->local, 0, MASK_LOCALS * sizeof *m->local);
+    memset(m->slot, 0, sizeof m->slot);
+    memset(m->local, 0, sizeof m->local);
     for (int i = 0; i < MASK_LOOPS; i++) m->loop[i].set = -1;
     for (int i = 0; i < MASK_NEEDS; i++) m->need[i].set = -1;
     m->plain = NULL;
@@ -413,16 +406,11 @@ static void mask__forget(mask_cache *m) {
 
 /* Masks of a sealed automaton, in its arena; g and w stay their owner's. Not for several threads at a time. */
 static mask_cache *mask_new(gram *g, const mask_vocab *w) {
-    mask_cache    *m = mem_new(1, sizeof *m);
-    *m = (mask_cache){.g = g, .w = w, .budget = 4096, .large = 64, .left = -1};
-    m->slot = mem_new(MASK_SLOTS, sizeof *m->slot);
-    m->local = mem_new(MASK_LOCALS, sizeof *m->local);
-    m->loop = mem_new(MASK_LOOPS, sizeof *m->loop);
+    mask_cache *m = mem_new(1, sizeof *m);
+    m->g = g, m->w = w;
+    m->budget = 4096, m->large = 64, m->left = -1;
     m->bits = mem_new(w->n_word, sizeof *m->bits);
     m->place = mem_new(2 * (size_t)w->n_word, sizeof *m->place);
-    m->need = mem_new(MASK_NEEDS, sizeof *m->need);
-    m->way = mem_new(MASK_WAY, 1);
-    m->fewest = mem_new(MASK_WAY + 1, sizeof *m->fewest);
     m->token = mem_grow(NULL, w->all.n_id, sizeof *m->token);       /* without zeros: the kernel gives the pages that are used */
     m->escape = mem_grow(NULL, w->all.n_node, sizeof *m->escape);
     mask__forget(m);
@@ -432,14 +420,8 @@ static mask_cache *mask_new(gram *g, const mask_vocab *w) {
 /* Frees the masks; NULL is allowed. */
 static void mask_free(mask_cache *m) {
     if (!m) return;
-    mem_free(m->slot);
-    mem_free(m->local);
-    mem_free(m->loop);
     mem_free(m->bits);
     mem_free(m->place);
-    mem_free(m->need);
-    mem_free(m->way);
-    mem_free(m->fewest);
     mem_free(m->token);
     mem_free(m->escape);
     mem_free(m);
@@ -736,10 +718,6 @@ static void mask__find_plain(mask__make *k, int32_t start) {
     if (k->m->measures) mask__raise_local(k, next);
 }
 
-static void mask__note_escape(mask__make *k, uint32_t node, uint32_t bodies) {
-    k->m->escape[k->n_escape++] = (mask__escape){node, bodies};
-}
-
 /* Notes the tokens of a node, and the nodes below it where the rule is over. */
 static bool mask__note(mask__make *k, int32_t set, uint32_t i, uint32_t next) {
     const mask__trie *t = k->l.trie;
@@ -753,10 +731,10 @@ static bool mask__note(mask__make *k, int32_t set, uint32_t i, uint32_t next) {
         if (t->kind[j].classes & ~k->plain || !k->plain)
             k->m->token[k->l.n_token++] = (mask__token){t->id[j], k->l.span ? bodies + !over : 0};
     if (!over) return true;
-    if (k->l.textual) mask__note_escape(k, i, 0);
+    if (k->l.textual) k->m->escape[k->n_escape++] = (mask__escape){i, 0};
     else if (next > i + 1) k->l.skipped |= t->node[i].rest;
     else for (uint32_t c = i + 1; c < t->node[i].next; c = t->node[c].next)
-        if (!k->plain || t->node[c].all & ~k->plain) mask__note_escape(k, c, bodies);
+        if (!k->plain || t->node[c].all & ~k->plain) k->m->escape[k->n_escape++] = (mask__escape){c, bodies};
     return true;
 }
 
@@ -806,7 +784,7 @@ static int32_t mask__start(gram *g, const gram_config *c) {
 }
 
 /* The place of a local set in the table: of its entry, or free. */
-static mask__local **mask__local_at(const mask_cache *m, int32_t start) {
+static mask__local **mask__local_at(mask_cache *m, int32_t start) {
     uint32_t i = (uint32_t)rng_mix((uint64_t)start) & (MASK_LOCALS - 1);
     while (m->local[i] && m->local[i]->start != start) i = (i + 1) & (MASK_LOCALS - 1);
     return &m->local[i];

@@ -95,15 +95,11 @@ typedef struct {
 } num_machine;
 
 static uint32_t num__state(num_machine *m, bool ends) {
-    m->ends = mem_reserve(m->ends, m->n, UINT32_MAX, sizeof *m->ends);
-    m->ends[m->n] = ends;
-    return m->n++;
+    return MEM_PUSH(m->ends, m->n, ends);
 }
 
 static void num__arc(num_machine *m, uint32_t from, char lo, char hi, uint32_t to) {
-    if (lo > hi) return;
-    m->arc = mem_reserve(m->arc, m->n_arc, SIZE_MAX, sizeof *m->arc);
-    m->arc[m->n_arc++] = (lang_arc){from, (uint8_t)lo, (uint8_t)hi, to};
+    if (lo <= hi) MEM_PUSH(m->arc, m->n_arc, (lang_arc){from, (uint8_t)lo, (uint8_t)hi, to});
 }
 
 /* Arcs for the digits from `least` on: those below d, d, those above d. */

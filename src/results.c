@@ -307,7 +307,6 @@ typedef struct {
     bool          strict;                             /* no header: every answer must have that fingerprint */
     uint64_t      key[2];                             /* seeds of hashes */
     results__old *old;                                /* [n_old] in the order of the file */
-    size_t        old_cap;                            /* space for them */
     uint64_t      old_end;                            /* where they end */
     hmap          by_key;                             /* key of a record -> its index in old, from 1 */
     hmap          ids;                                /* custom_ids of the input */
@@ -392,10 +391,10 @@ static bool results__store(results *r, const lines_in *in, bytes record, str *id
                        "%.*s, expected %s",
                        r->name, (unsigned long long)in->no, results__shown(has), (const char *)has.p, r->fingerprint.p);
     }
-    if (r->n_old == r->old_cap) r->old = mem_grow(r->old, r->old_cap = 2 * r->old_cap + 64, sizeof *r->old);
-    r->old[r->n_old++] = (results__old){.line = h.line, .hash = h.hash, .file = h.file, .at = in->at, .n = record.n,
-                                        .by_id = h.has_id && !h.twice, .fits = fits, .failed = h.failed,
-                                        .bad_utf8 = !utf8_whole(record)};
+    MEM_PUSH(r->old, r->n_old,
+             (results__old){.line = h.line, .hash = h.hash, .file = h.file, .at = in->at, .n = record.n,
+                            .by_id = h.has_id && !h.twice, .fits = fits, .failed = h.failed,
+                            .bad_utf8 = !utf8_whole(record)});
     return true;
 }
 
@@ -586,7 +585,6 @@ typedef struct {
     int               *fd;                            /* [files] */
     results__item     *place;                         /* [n] where the records are */
     size_t             n;                             /* records of all files */
-    size_t             cap;                           /* space for them */
     results__input    *input;                         /* [n_inputs] names of inputs, in order of appearance */
     size_t             n_inputs;
     hmap               seen;                          /* of those: key -> index, from 1 */
@@ -650,10 +648,8 @@ static bool results__read_file(results__set *p, uint32_t file, str *id, err_t *e
         if (got == LINES_LINE && !in->complete) log_warn("%s: its last line is incomplete and left out", in->name);
         else if (got == LINES_LONG || !results__read(line, &h, id)) results__foreign(in, e);
         else {
-            if (p->n == p->cap)
-                p->place = mem_grow(p->place, p->cap = p->cap ? p->cap * 2 : 1024, sizeof *p->place);
-            p->place[p->n++] = (results__item){.line = h.line, .hash = h.hash, .at = in->at, .input = h.file,
-                                               .n = (uint32_t)line.n, .file = file, .failed = h.failed};
+            MEM_PUSH(p->place, p->n, (results__item){.line = h.line, .hash = h.hash, .at = in->at, .input = h.file,
+                                                     .n = (uint32_t)line.n, .file = file, .failed = h.failed});
             results__store_input(p, &h);
         }
     }

@@ -42,7 +42,7 @@ typedef struct {
 /* Filled by samp_breakers_text() for each text, then sealed. */
 typedef struct {
     samp_breaker *at;                                 /* [n] by ascending head once sealed */
-    size_t        n, cap;
+    size_t        n;
     int32_t      *token;                              /* [n_token] tails of all */
     size_t        n_token, cap_token;
     bool          sealed;
@@ -65,11 +65,10 @@ static void samp_breakers_drop(samp_breakers *b) {
 }
 
 static void samp__breakers_put(samp_breakers *b, int32_t head, const int32_t *tail, int32_t n_tail) {
-    if (b->n == b->cap) b->at = mem_grow(b->at, b->cap = b->cap ? 2 * b->cap : 64, sizeof *b->at);
     while (b->cap_token - b->n_token < (size_t)n_tail)
         b->token = mem_grow(b->token, b->cap_token = b->cap_token ? 2 * b->cap_token : 64, sizeof *b->token);
     if (n_tail) memcpy(b->token + b->n_token, tail, (size_t)n_tail * sizeof *tail);
-    b->at[b->n++] = (samp_breaker){.head = head, .n_tail = n_tail, .tail = b->n_token};
+    MEM_PUSH(b->at, b->n, (samp_breaker){.head = head, .n_tail = n_tail, .tail = b->n_token});
     b->n_token += (size_t)n_tail;
     b->sealed = false;
 }
@@ -118,13 +117,7 @@ static void samp_breakers_seal(samp_breakers *b) {
 
 /* The first entry whose head is not below `head`. */
 static size_t samp__breakers_find(const samp_breakers *b, int32_t head) {
-    size_t lo = 0, hi = b->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (b->at[mid].head < head) lo = mid + 1;
-        else hi = mid;
-    }
-    return lo;
+    return b->n ? mem_u32_find(&b->at->head, b->n, sizeof *b->at, (uint32_t)head) : 0;
 }
 
 /* --- options --- */

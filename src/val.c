@@ -446,9 +446,8 @@ typedef struct {
 } val_span;
 
 typedef struct {
-    val_span *at;                                     /* [cap], by `end` */
+    val_span *at;                                     /* [n], by `end` */
     size_t    n;                                      /* runs */
-    size_t    cap;                                    /* runs that fit */
 } val_spans;
 
 /* Frees the runs; they are empty then. */
@@ -459,12 +458,8 @@ static void val_spans_drop(val_spans *r) {
 
 /* The text now ends at byte `end`, and its last bytes are of this origin. */
 static void val_spans_add(val_spans *r, size_t end, bool input) {
-    if (r->n && r->at[r->n - 1].input == input) {
-        r->at[r->n - 1].end = end;
-        return;
-    }
-    if (r->n == r->cap) r->at = mem_grow(r->at, r->cap = r->cap ? 2 * r->cap : 64, sizeof *r->at);
-    r->at[r->n++] = (val_span){end, input};
+    if (r->n && r->at[r->n - 1].input == input) r->at[r->n - 1].end = end;
+    else MEM_PUSH(r->at, r->n, (val_span){end, input});
 }
 
 /* The same, and the origin of each byte. */

@@ -190,8 +190,7 @@ static uint64_t gguf_write_tensor(gguf_writer *w, bytes name, uint32_t type, uin
     if (__builtin_add_overflow(w->next, n_bytes, &next) || next > INT64_MAX)
         die(EXIT_RESOURCE, "%s: tensor %.*s would make it larger than 2^63 bytes", w->name, GGUF_SHOW(name));
     w->next = (next + w->align - 1) & ~(w->align - 1);
-    w->size = mem_reserve(w->size, w->n_tensor, UINT64_MAX, sizeof *w->size);
-    w->size[w->n_tensor++] = n_bytes;
+    MEM_PUSH(w->size, w->n_tensor, n_bytes);
     return n_bytes;
 }
 

@@ -562,7 +562,7 @@ static void t_gram_spans(void) {
     const gram_range r[] = {{'a', 'c'}, {0xe4, 0xe4}, {0x4e00, 0x9fff}};
     const int32_t    one = gram_rule(g, NULL), root = gram_rule(g, "root"), in = gram_state(g), out = gram_state(g);
     size_t           n;
-    gram_chars(g, gram_begin(g, one), r, 3, gram_end(g, one));
+    lang_chars(g, gram_begin(g, one), r, 3, gram_end(g, one));
     gram_byte(g, gram_begin(g, root), '"', '"', in), gram_repeat(g, in, one, 2, 4, out),
         gram_byte(g, out, '"', '"', gram_end(g, root));
     if (!tgr_seal_held(g, root)) return;
@@ -579,38 +579,6 @@ static void t_gram_spans(void) {
         CHECK(n == 1 && gram_escaped(g, local) && !gram_escaped(g, gram_step(g, local, 0xe5)));
         set = gram_step(g, gram_step(g, set, 0xc3), 0xa4);
         CHECKF((set > 0) == (i <= 4) && (gram_step(g, set, '"') > 0) == (i >= 2 && i <= 4), "%d bodies", i);
-    }
-    gram_free(g);
-}
-
-/* Characters as bytes: all of some ranges, and no others. */
-static void t_gram_chars(void) {
-    static const gram_range r[] = {{0, 5}, {0x7e, 0x81}, {0x7ff, 0x801}, {0xd000, 0xe005}, {0xfff0, 0x1000f},
-                                   {0x10fff0, 0x11ffff}, {0x20000, 0x2ffff}, {0x20005, 0x20009}};
-    gram        *g = gram_new();
-    const int32_t one = gram_rule(g, NULL);
-    gram_chars(g, gram_begin(g, one), r, sizeof r / sizeof *r, gram_end(g, one));
-    for (int32_t i = 0; i < g->n_state; i++)          /* a byte leads to one state */
-        for (int32_t a = g->head[i]; a >= 0; a = g->arc[a].next)
-            for (int32_t b = g->arc[a].next; b >= 0; b = g->arc[b].next)
-                CHECK(g->arc[a].hi < g->arc[b].lo || g->arc[b].hi < g->arc[a].lo);
-    if (!tgr_seal_held(g, one)) return;
-    for (uint32_t c = 0; c < 0x110000; c += c < 0x11000 || (c & 0xffff) < 0x10 || (c & 0xffff) > 0xffe0 ? 1 : 0x61) {
-        uint8_t b[4];
-        int     n = 0;
-        if (c < 0x80) b[n++] = (uint8_t)c;
-        else if (c < 0x800) b[n++] = (uint8_t)(0xc0 | c >> 6);
-        else if (c < 0x10000) b[n++] = (uint8_t)(0xe0 | c >> 12), b[n++] = (uint8_t)(0x80 | (c >> 6 & 63));
-        else
-            b[n++] = (uint8_t)(0xf0 | c >> 18), b[n++] = (uint8_t)(0x80 | (c >> 12 & 63)),
-                b[n++] = (uint8_t)(0x80 | (c >> 6 & 63));
-        if (c >= 0x80) b[n++] = (uint8_t)(0x80 | (c & 63));
-        bool    want = false;
-        int32_t set = gram__first(g);
-        for (size_t i = 0; i < sizeof r / sizeof *r; i++)
-            want = want || (r[i].lo <= c && c <= r[i].hi && (c < 0xd800 || c > 0xdfff));
-        for (int i = 0; i < n; i++) set = gram_step(g, set, b[i]);
-        if (!CHECKF(gram_closed(g, set) == want, "U+%04X", c)) return;
     }
     gram_free(g);
 }
@@ -840,7 +808,6 @@ static const t_case t_gram_cases[] = {
     {"gram registers", "bits that are taken, and bits that must be set", t_gram_registers},
     {"gram texts", "texts that must differ, marks and checks, twins without texts", t_gram_texts},
     {"gram spans", "a counted loop over bytes has twins that count without bounds", t_gram_spans},
-    {"gram chars", "characters become bytes of UTF-8, each byte leads to one state", t_gram_chars},
     {"gram tokens", "control tokens are steps of their own", t_gram_tokens},
 };
 static const t_suite t_gram_suite = SUITE(t_gram_cases);

@@ -403,11 +403,46 @@ static void t_lang_deep(void) {
     str_drop(&s);
 }
 
+/* Characters as bytes: all of some ranges, and no others. */
+static void t_lang_chars(void) {
+    err_t e = {0};
+    static const gram_range r[] = {{0, 5}, {0x7e, 0x81}, {0x7ff, 0x801}, {0xd000, 0xe005}, {0xfff0, 0x1000f},
+                                   {0x10fff0, 0x11ffff}, {0x20000, 0x2ffff}, {0x20005, 0x20009}};
+    gram        *g = gram_new();
+    const int32_t one = gram_rule(g, NULL);
+    lang_chars(g, gram_begin(g, one), r, sizeof r / sizeof *r, gram_end(g, one));
+    for (int32_t i = 0; i < g->n_state; i++)          /* a byte leads to one state */
+        for (int32_t a = g->head[i]; a >= 0; a = g->arc[a].next)
+            for (int32_t b = g->arc[a].next; b >= 0; b = g->arc[b].next)
+                CHECK(g->arc[a].hi < g->arc[b].lo || g->arc[b].hi < g->arc[a].lo);
+    if (!CHECKF(gram_seal(g, one, &e), "%s", e.text)) return;
+    gram_hold(g, true);
+    for (uint32_t c = 0; c < 0x110000; c += c < 0x11000 || (c & 0xffff) < 0x10 || (c & 0xffff) > 0xffe0 ? 1 : 0x61) {
+        uint8_t b[4];
+        int     n = 0;
+        if (c < 0x80) b[n++] = (uint8_t)c;
+        else if (c < 0x800) b[n++] = (uint8_t)(0xc0 | c >> 6);
+        else if (c < 0x10000) b[n++] = (uint8_t)(0xe0 | c >> 12), b[n++] = (uint8_t)(0x80 | (c >> 6 & 63));
+        else
+            b[n++] = (uint8_t)(0xf0 | c >> 18), b[n++] = (uint8_t)(0x80 | (c >> 12 & 63)),
+                b[n++] = (uint8_t)(0x80 | (c >> 6 & 63));
+        if (c >= 0x80) b[n++] = (uint8_t)(0x80 | (c & 63));
+        bool    want = false;
+        int32_t set = gram__first(g);
+        for (size_t i = 0; i < sizeof r / sizeof *r; i++)
+            want = want || (r[i].lo <= c && c <= r[i].hi && (c < 0xd800 || c > 0xdfff));
+        for (int i = 0; i < n; i++) set = gram_step(g, set, b[i]);
+        if (!CHECKF(gram_closed(g, set) == want, "U+%04X", c)) return;
+    }
+    gram_free(g);
+}
+
 static const t_case t_lang_cases[] = {
     {"lang operations", "and, or and not of languages hold the texts that those of sets hold", t_lang_operations},
     {"lang same", "equal languages are one pointer, however they were made", t_lang_same},
     {"lang numbers", "words are counted and listed in order; endless languages are found", t_lang_numbers},
     {"lang large", "ten thousand words, lengths up to a billion, a budget that is kept to", t_lang_large},
+    {"lang chars", "characters become bytes of UTF-8, each byte leads to one state", t_lang_chars},
     {"lang python", "random expressions match what Python's re matches, as rules, as languages and as JSON strings",
      t_lang_python},
     {"lang ecma", "what ECMA-262 reads in another way than Python, lookaheads, places", t_lang_ecma},

@@ -74,7 +74,7 @@ static void tk_class(tk_maker *k, int32_t from, int32_t to) {
                                          {{'a', 'a'}, {0xe9, 0xe9}}, {{0x80, 0x7ff}}, {{' ', '~'}}};
     static const size_t     n[] = {1, 3, 1, 2, 1, 1};
     const size_t            i = tk_roll(k->d, 6);
-    gram_chars(k->g, from, sets[i], n[i], to);
+    lang_chars(k->g, from, sets[i], n[i], to);
 }
 
 /* A body whose words are no beginnings of each other. */
@@ -239,7 +239,7 @@ static gram *tk_strings(uint64_t most) {
     err_t         e = {0};
     const int32_t root = gram_rule(g, "root"), s = gram_rule(g, "string"), body = gram_rule(g, "character"),
                   in = gram_state(g), item = gram_state(g), a = gram_begin(g, root);
-    gram_chars(g, gram_begin(g, body), plain, 3, gram_end(g, body));
+    lang_chars(g, gram_begin(g, body), plain, 3, gram_end(g, body));
     gram_text(g, gram_begin(g, body), bytes_of("\\n"), gram_end(g, body));
     gram_text(g, gram_begin(g, s), bytes_of("\""), in);
     const int32_t out = gram_state(g);
