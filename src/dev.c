@@ -649,8 +649,10 @@ typedef struct dev_kind {
                                                        * tasks */
     /* on a GPU, [dev_gpu] */
     const struct dev_gpu_way *gpu;                    /* how it becomes launches */
-    k_row_kind  gpu_row;                              /* of an operation on rows: its kind there, and what of the arguments */
-    void      (*gpu_args)(struct dev_gpu_share *sh, const dev_op *op, k_row_op *to);  /* depends on the kind; NULL: nothing */
+    k_row_kind  gpu_row;                              /* of an operation on rows: its kind there */
+    size_t      told_at;                              /* where in dev_op what becomes k_row_op.u lies */
+    size_t      told_bytes;                           /* bytes of it; 0: none */
+    void      (*gpu_args)(struct dev_gpu_share *sh, const dev_op *op, k_row_op *to);  /* what more it is told; NULL: nothing */
     bool      (*gpu_can)(const dev_plan *p, const dev_op *op);   /* whether it is within the kernel's limits; NULL: it has none */
 } dev_kind;
 

@@ -880,67 +880,20 @@ static void ops__add_scaled(const dev *dv, const dev_op *op, int r) {
     k_axpy(ops__out(dv, op, 0, r), ops__in(dv, op, 0, r), *ops__in(dv, op, 1, r), op->n);
 }
 
-/* --- what the rows say of their operations: widths, inputs, vectors, needs --- */
+/* --- what the rows say of their operations: widths, needs --- */
 
-static int ops__none(const dev_op *op) {
-    (void)op;
-    return 0;
-}
-static int ops__one(const dev_op *op) {
-    (void)op;
-    return 1;
-}
 static int ops__all_heads(const dev_op *op) { return op->n * max_int(op->n_head, 1); }
-static int ops__angles_end(const dev_op *op) { return op->angles.at + 2 * op->n; }
-static int ops__used(const dev_op *op) { return op->experts.used; }
-static int ops__pick_end(const dev_op *op) { return op->pick.to + op->n * op->n_head; }
-static int ops__mul_end(const dev_op *op) { return op->mul.to + op->n; }
-static int ops__level_end(const dev_op *op) { return op->level.to + op->n; }
 
-static int ops__reads_none(const dev_op *op, int i) {
-    (void)op, (void)i;
-    return 0;
-}
-static int ops__reads_one(const dev_op *op, int i) { return i ? 0 : op->n; }
-static int ops__reads_two(const dev_op *op, int i) { return i < 2 ? op->n : 0; }
-static int ops__reads_heads(const dev_op *op, int i) { return i ? 0 : ops__all_heads(op); }
-static int ops__reads_number(const dev_op *op, int i) {
-    (void)op;
-    return i ? 0 : 1;
-}
-static int ops__reads_scaled(const dev_op *op, int i) { return i == 0 ? op->n : i == 1; }
-static int ops__reads_pick(const dev_op *op, int i) { return i ? 0 : op->pick.at + (op->n_head - 1) * op->pick.stride + op->n; }
-static int ops__reads_angles(const dev_op *op, int i) { return i ? 0 : op->rope.at + op->rope.n_rot; }
-static int ops__reads_mul(const dev_op *op, int i) { return i == 0 ? op->mul.a + op->n : i == 1 ? op->mul.b + op->n : 0; }
-static int ops__reads_queries(const dev_op *op, int i) { return i ? 0 : op->n_head * op->cache.hd_k; }
-static int ops__reads_logits(const dev_op *op, int i) { return i ? 0 : op->experts.n; }
-static int ops__reads_chosen(const dev_op *op, int i) { return i ? 0 : op->experts.used; }
-static int ops__reads_mix(const dev_op *op, int i) { return i ? op->experts.used : op->n; }
-static int ops__reads_blend(const dev_op *op, int i) {
-    return i == 0 ? op->n * op->n_head : i == 1 ? op->n_head * op->n_head : 0;
-}
-static int ops__reads_correct(const dev_op *op, int i) { return i == 0 ? op->n * op->n_head : i == 1 ? op->n : op->n_head; }
-
-/* Keys and values; a list that is only measured has no cache. */
-static int ops__reads_pair(const dev_op *op, int i) {
-    const dev_kv *kv = op->cache.kv;
-    return !kv || i > 1 ? 0 : kv->n_head * (i ? kv->hd_v : kv->hd_k);
-}
-
-/* Inputs of a convolution, and the gates of a delta rule. */
-static int ops__reads_state(const dev_op *op, int i) {
-    const dev_state *st = op->state.st;
-    return !st ? 0 : i ? st->n_v : op->state.at + st->width;
-}
-
-static size_t ops__vec_none(const dev_op *op) {
-    (void)op;
-    return 0;
-}
-static size_t ops__vec_n(const dev_op *op) { return (size_t)op->n; }
-static size_t ops__vec_experts(const dev_op *op) { return (size_t)op->experts.n; }
 static size_t ops__vec_each(const dev_op *op) { return (size_t)op->n * (size_t)max_int(op->experts.n, 1); }
-static size_t ops__vec_taps(const dev_op *op) { return (size_t)op->state.n_vec; }
+
+/* Values of a row of the keys or values; a list that is only measured has no cache. */
+static int ops__kv_width(const dev_kv *kv, bool values) { return !kv ? 0 : kv->n_head * (values ? kv->hd_v : kv->hd_k); }
+
+/* The same of the inputs of a convolution, up to their end. */
+static int ops__state_end(const dev_op *op) { return op->state.st ? op->state.at + op->state.st->width : 0; }
+
+/* The same of each gate of a delta rule. */
+static int ops__n_gates(const dev_op *op) { return op->state.st ? op->state.st->n_v : 0; }
 
 /* Space for one row's partial results, too, where the K/V heads do not make an even share for every thread. */
 static void ops__attend_needs(const dev_op *op, int n_threads, dev_needs *to) {
@@ -1023,39 +976,9 @@ static void ops__norm_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
     to->bias = op->norm.bias;
 }
 
-static void ops__activate_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
-    (void)sh;
-    to->u.act = (int)op->act;
-}
-
 static void ops__hadamard_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
     (void)sh;
     to->u.size = ops__hadamard_size(op);
-}
-
-static void ops__level_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
-    (void)sh;
-    to->u.to = op->level.to;
-}
-
-static void ops__correct_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
-    (void)sh;
-    to->u.active = op->streams.active;
-}
-
-static void ops__pick_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
-    (void)sh;
-    to->u.pick = op->pick;
-}
-
-static void ops__rope_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
-    (void)sh;
-    to->u.rope = op->rope;
-}
-
-static void ops__mul_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
-    (void)sh;
-    to->u.mul = op->mul;
 }
 
 static void ops__store_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) { to->u.kv = dev_gpu_kv(sh, op->cache.kv); }
@@ -1088,6 +1011,7 @@ static k_row_op ops__gpu_op(dev_gpu_share *sh, const dev_op *op) {
     k_row_op to = {.kind = op->row->gpu_row, .set = (int)op->rows, .each = op->each, .beside = op->beside, .gathers = op->gathers,
                    .n = op->n, .n_head = op->n_head, .scale = op->scale, .out = dev_gpu_rows(sh, op->out[0]), .vec = op->vec};
     for (int k = 0; k < 3; k++) to.in[k] = dev_gpu_rows(sh, op->in[k]);
+    memcpy(&to.u, (const uint8_t *)op + op->row->told_at, op->row->told_bytes);
     if (op->row->gpu_args) op->row->gpu_args(sh, op, &to);
     return to;
 }
@@ -1347,8 +1271,9 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
 #define OPS_ROW(fn)          .run = fn, .all = dev_rows
 #define OPS_TASKS(fn, count) .run = fn, .tasks = count, .all = dev_rows
 #define OPS_ALL(fn)          .all = fn
-/* On a GPU: an operation on rows, with what depends on its kind; no kernel. */
-#define OPS_GPU(kind, args)  .gpu = &ops_rows, .gpu_row = kind, .gpu_args = args
+/* On a GPU: an operation on rows; the member of dev_op that its kernel is told; no kernel. */
+#define OPS_GPU(kind)        .gpu = &ops_rows, .gpu_row = kind
+#define OPS_TOLD(name)       .told_at = offsetof(dev_op, name), .told_bytes = sizeof(((dev_op *)0)->name)
 #define OPS_HOST             .gpu = &ops_host
 
 /* To add an operation:
@@ -1356,83 +1281,90 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
  *     2. its function for a row on the CPU: ops__NAME, with a comment that says what it reads and writes
  *     3. a row below, from which the compiler makes the number OPS_NAME; [fwd] writes operations of that kind into its lists
  *     4. with OPS_HOST its layer and those before it stay on the CPU. To run on a GPU: a k_row_kind in [api] of the kernels, its
- *        case in k__cuda_row_op or k__cuda_row_map of [cuda_rows], and ops__NAME_args where the union tells the kernel something;
- *        what is not done row by row is a dev_gpu_way of its own
+ *        case in k__cuda_row_op or k__cuda_row_map of [cuda_rows], and OPS_TOLD for a member of the union that k_row_op has too,
+ *        or else ops__NAME_args; what is not done row by row is a dev_gpu_way of its own
  *     5. an example of it in tests/t_ops.c, which finds a kind without one and runs it in every way */
 
-/* X(kind, name, what becomes of its outputs, values written to a row of them, values read of a row of each input, values of vec,
- * cost,
- *   on the CPU, on a GPU) */
+/* X(kind, name, what becomes of its outputs, values written to a row of them, values read of a row of in[0], in[1],
+ *   in[2], values of vec, cost, on the CPU, on a GPU). The numbers of values are expressions of the operation op. */
 #define OPS_KINDS(X) \
-    X(EMBED, "embed", DEV_WRITES, ops__all_heads, ops__reads_one, ops__vec_none, ops__embed_cost,                             \
-      OPS_ROW(ops__embed), OPS_HOST)                                                                                          \
-    X(ANGLES, "angles", DEV_WRITES, ops__angles_end, ops__reads_none, ops__vec_none, ops__no_cost,                            \
-      OPS_ROW(ops__angles), OPS_HOST)                                                                                         \
-    X(NORM, "norm", DEV_WRITES, ops__all_heads, ops__reads_heads, ops__vec_n, ops__no_cost,                                   \
-      OPS_ROW(ops__norm), OPS_GPU(K_ROW_NORM, ops__norm_args))                                                                \
-    X(BIAS, "bias", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_each, ops__no_cost,                                \
-      OPS_ROW(ops__bias), OPS_GPU(K_ROW_BIAS, ops__slots_args))                                                               \
-    X(ADD, "add", DEV_WRITES, ops__all_heads, ops__reads_two, ops__vec_none, ops__no_cost,                                    \
-      OPS_ROW(ops__add), OPS_GPU(K_ROW_ADD, NULL))                                                                            \
-    X(SCALE, "scale", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_n, ops__no_cost,                                 \
-      OPS_ROW(ops__scale), OPS_GPU(K_ROW_SCALE, NULL))                                                                        \
-    X(CAP, "cap", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                  \
-      OPS_ROW(ops__cap), OPS_GPU(K_ROW_CAP, NULL))                                                                            \
-    X(TEMPER, "temper", DEV_WRITES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                             \
-      OPS_ROW(ops__temper), OPS_HOST)                                                                                         \
-    X(PICK, "pick", DEV_WRITES, ops__pick_end, ops__reads_pick, ops__vec_none, ops__no_cost,                                  \
-      OPS_ROW(ops__pick), OPS_GPU(K_ROW_PICK, ops__pick_args))                                                                \
-    X(ROPE, "rope", DEV_CHANGES, ops__all_heads, ops__reads_angles, ops__vec_none, ops__no_cost,                              \
-      OPS_ROW(ops__rope), OPS_GPU(K_ROW_ROPE, ops__rope_args))                                                                \
-    X(HADAMARD, "hadamard", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                        \
-      OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD, ops__hadamard_args))                                                    \
-    X(STORE, "store", DEV_WRITES, ops__none, ops__reads_pair, ops__vec_none, ops__no_cost,                                    \
-      OPS_ROW(ops__store), OPS_GPU(K_ROW_STORE, ops__store_args))                                                             \
-    X(ATTEND, "attend", DEV_WRITES, ops__all_heads, ops__reads_queries, ops__vec_none, ops__attend_cost,                      \
-      .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,                     \
-      .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                      \
-    X(FORM, "form", DEV_FORMS, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                  \
-      OPS_ROW(ops__form_row), OPS_GPU(K_ROW_FORM, ops__form_args))                                                            \
-    X(MATMUL, "matmul", DEV_WRITES, ops__none, ops__reads_none, ops__vec_none, ops__matmul_cost,                              \
-      OPS_ALL(ops__products), .gpu = &ops_products, .gpu_can = ops__products_can)                                             \
-    X(WATCH, "watch", DEV_WRITES, ops__none, ops__reads_none, ops__vec_none, ops__no_cost,                                    \
-      OPS_ALL(ops__watched), OPS_HOST)                                                                                        \
-    X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads, ops__reads_one, ops__vec_none, ops__no_cost,                         \
-      OPS_ROW(ops__activate), OPS_GPU(K_ROW_ACTIVATE, ops__activate_args))                                                    \
-    X(ROUTE, "route", DEV_WRITES, ops__used, ops__reads_logits, ops__vec_experts, ops__no_cost,                               \
-      OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE, ops__route_args))                                                             \
-    X(GROUP, "group", DEV_WRITES, ops__used, ops__reads_chosen, ops__vec_none, ops__no_cost,                                  \
-      OPS_TASKS(ops__group, ops__one_task), .needs = ops__group_needs, .gpu = &ops_sort, .gpu_can = ops__sort_can)            \
-    X(MIX, "mix", DEV_WRITES, ops__all_heads, ops__reads_mix, ops__vec_each, ops__no_cost,                                    \
-      OPS_ROW(ops__mix), OPS_GPU(K_ROW_MIX, ops__slots_args))                                                                 \
-    X(GATE, "gate", DEV_WRITES, ops__one, ops__reads_one, ops__vec_n, ops__no_cost,                                           \
-      OPS_ROW(ops__gate), OPS_GPU(K_ROW_GATE, NULL))                                                                          \
-    X(ADD_SCALED, "add scaled", DEV_CHANGES, ops__all_heads, ops__reads_scaled, ops__vec_none, ops__no_cost,                  \
-      OPS_ROW(ops__add_scaled), OPS_GPU(K_ROW_ADD_SCALED, NULL))                                                              \
-    X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads, ops__reads_number, ops__vec_none, ops__no_cost,                      \
-      OPS_ROW(ops__scale_by), OPS_GPU(K_ROW_SCALE_BY, NULL))                                                                  \
-    X(MUL, "mul", DEV_WRITES, ops__mul_end, ops__reads_mul, ops__vec_none, ops__no_cost,                                      \
-      OPS_ROW(ops__mul_rows), OPS_GPU(K_ROW_MUL, ops__mul_args))                                                              \
-    X(CONV, "conv", DEV_WRITES, ops__all_heads, ops__reads_state, ops__vec_taps, ops__no_cost,                                \
-      OPS_TASKS(ops__conv, ops__row_tasks), OPS_GPU(K_ROW_CONV, ops__state_args))                                             \
-    X(DELTA, "delta", DEV_WRITES, ops__all_heads, ops__reads_state, ops__vec_taps, ops__delta_cost,                           \
-      OPS_TASKS(ops__delta, ops__delta_tasks), .needs = ops__delta_needs, .gpu = &ops_delta, .gpu_can = ops__delta_can)       \
-    X(KEEP, "keep", DEV_WRITES, ops__none, ops__reads_state, ops__vec_none, ops__no_cost,                                     \
-      OPS_ROW(ops__keep), OPS_GPU(K_ROW_KEEP, ops__state_args))                                                               \
-    X(SPARSE, "sparse", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                            \
-      OPS_ROW(ops__sparse), OPS_GPU(K_ROW_SPARSE, NULL))                                                                      \
-    X(BLEND, "blend", DEV_WRITES, ops__all_heads, ops__reads_blend, ops__vec_none, ops__no_cost,                              \
-      OPS_ROW(ops__blend), OPS_GPU(K_ROW_BLEND, NULL))                                                                        \
-    X(CORRECT, "correct", DEV_WRITES, ops__all_heads, ops__reads_correct, ops__vec_none, ops__no_cost,                        \
-      OPS_ROW(ops__correct), OPS_GPU(K_ROW_CORRECT, ops__correct_args))                                                       \
-    X(RAISE, "raise", DEV_CHANGES, ops__all_heads, ops__reads_one, ops__vec_none, ops__no_cost,                               \
-      OPS_ROW(ops__raise), OPS_GPU(K_ROW_RAISE, NULL))                                                                        \
-    X(LEVEL, "level", DEV_WRITES, ops__level_end, ops__reads_two, ops__vec_none, ops__no_cost,                                \
-      OPS_ROW(ops__level), OPS_GPU(K_ROW_LEVEL, ops__level_args))
+    X(EMBED, "embed", DEV_WRITES, ops__all_heads(op), op->n, 0, 0, 0,                                                           \
+      ops__embed_cost, OPS_ROW(ops__embed), OPS_HOST)                                                                           \
+    X(ANGLES, "angles", DEV_WRITES, op->angles.at + 2 * op->n, 0, 0, 0, 0,                                                      \
+      ops__no_cost, OPS_ROW(ops__angles), OPS_HOST)                                                                             \
+    X(NORM, "norm", DEV_WRITES, ops__all_heads(op), ops__all_heads(op), 0, 0, op->n,                                            \
+      ops__no_cost, OPS_ROW(ops__norm), OPS_GPU(K_ROW_NORM), .gpu_args = ops__norm_args)                                        \
+    X(BIAS, "bias", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, ops__vec_each(op),                                                \
+      ops__no_cost, OPS_ROW(ops__bias), OPS_GPU(K_ROW_BIAS), .gpu_args = ops__slots_args)                                       \
+    X(ADD, "add", DEV_WRITES, ops__all_heads(op), op->n, op->n, 0, 0,                                                           \
+      ops__no_cost, OPS_ROW(ops__add), OPS_GPU(K_ROW_ADD))                                                                      \
+    X(SCALE, "scale", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, op->n,                                                          \
+      ops__no_cost, OPS_ROW(ops__scale), OPS_GPU(K_ROW_SCALE))                                                                  \
+    X(CAP, "cap", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                                  \
+      ops__no_cost, OPS_ROW(ops__cap), OPS_GPU(K_ROW_CAP))                                                                      \
+    X(TEMPER, "temper", DEV_WRITES, ops__all_heads(op), 0, 0, 0, 0,                                                             \
+      ops__no_cost, OPS_ROW(ops__temper), OPS_HOST)                                                                             \
+    X(PICK, "pick", DEV_WRITES, op->pick.to + op->n * op->n_head,                                                               \
+      op->pick.at + (op->n_head - 1) * op->pick.stride + op->n, 0, 0, 0,                                                        \
+      ops__no_cost, OPS_ROW(ops__pick), OPS_GPU(K_ROW_PICK), OPS_TOLD(pick))                                                    \
+    X(ROPE, "rope", DEV_CHANGES, ops__all_heads(op), op->rope.at + op->rope.n_rot, 0, 0, 0,                                     \
+      ops__no_cost, OPS_ROW(ops__rope), OPS_GPU(K_ROW_ROPE), OPS_TOLD(rope))                                                    \
+    X(HADAMARD, "hadamard", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                        \
+      ops__no_cost, OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD), .gpu_args = ops__hadamard_args)                            \
+    X(STORE, "store", DEV_WRITES, 0, ops__kv_width(op->cache.kv, false), ops__kv_width(op->cache.kv, true), 0, 0,               \
+      ops__no_cost, OPS_ROW(ops__store), OPS_GPU(K_ROW_STORE), .gpu_args = ops__store_args)                                     \
+    X(ATTEND, "attend", DEV_WRITES, ops__all_heads(op), op->n_head * op->cache.hd_k, 0, 0, 0,                                   \
+      ops__attend_cost, .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,     \
+      .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                        \
+    X(FORM, "form", DEV_FORMS, ops__all_heads(op), 0, 0, 0, 0,                                                                  \
+      ops__no_cost, OPS_ROW(ops__form_row), OPS_GPU(K_ROW_FORM), .gpu_args = ops__form_args)                                    \
+    X(MATMUL, "matmul", DEV_WRITES, 0, 0, 0, 0, 0,                                                                              \
+      ops__matmul_cost, OPS_ALL(ops__products), .gpu = &ops_products, .gpu_can = ops__products_can)                             \
+    X(WATCH, "watch", DEV_WRITES, 0, 0, 0, 0, 0,                                                                                \
+      ops__no_cost, OPS_ALL(ops__watched), OPS_HOST)                                                                            \
+    X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads(op), op->n, 0, 0, 0,                                                    \
+      ops__no_cost, OPS_ROW(ops__activate), OPS_GPU(K_ROW_ACTIVATE), OPS_TOLD(act))                                             \
+    X(ROUTE, "route", DEV_WRITES, op->experts.used, op->experts.n, 0, 0, op->experts.n,                                         \
+      ops__no_cost, OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE), .gpu_args = ops__route_args)                                     \
+    X(GROUP, "group", DEV_WRITES, op->experts.used, op->experts.used, 0, 0, 0,                                                  \
+      ops__no_cost, OPS_TASKS(ops__group, ops__one_task), .needs = ops__group_needs, .gpu = &ops_sort, .gpu_can = ops__sort_can) \
+    X(MIX, "mix", DEV_WRITES, ops__all_heads(op), op->n, op->experts.used, op->experts.used, ops__vec_each(op),                 \
+      ops__no_cost, OPS_ROW(ops__mix), OPS_GPU(K_ROW_MIX), .gpu_args = ops__slots_args)                                         \
+    X(GATE, "gate", DEV_WRITES, 1, op->n, 0, 0, op->n,                                                                          \
+      ops__no_cost, OPS_ROW(ops__gate), OPS_GPU(K_ROW_GATE))                                                                    \
+    X(ADD_SCALED, "add scaled", DEV_CHANGES, ops__all_heads(op), op->n, 1, 0, 0,                                                \
+      ops__no_cost, OPS_ROW(ops__add_scaled), OPS_GPU(K_ROW_ADD_SCALED))                                                        \
+    X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads(op), 1, 0, 0, 0,                                                        \
+      ops__no_cost, OPS_ROW(ops__scale_by), OPS_GPU(K_ROW_SCALE_BY))                                                            \
+    X(MUL, "mul", DEV_WRITES, op->mul.to + op->n, op->mul.a + op->n, op->mul.b + op->n, 0, 0,                                   \
+      ops__no_cost, OPS_ROW(ops__mul_rows), OPS_GPU(K_ROW_MUL), OPS_TOLD(mul))                                                  \
+    X(CONV, "conv", DEV_WRITES, ops__all_heads(op), ops__state_end(op), ops__n_gates(op), ops__n_gates(op), op->state.n_vec,    \
+      ops__no_cost, OPS_TASKS(ops__conv, ops__row_tasks), OPS_GPU(K_ROW_CONV), .gpu_args = ops__state_args)                     \
+    X(DELTA, "delta", DEV_WRITES, ops__all_heads(op), ops__state_end(op), ops__n_gates(op), ops__n_gates(op), op->state.n_vec,  \
+      ops__delta_cost, OPS_TASKS(ops__delta, ops__delta_tasks), .needs = ops__delta_needs, .gpu = &ops_delta,                   \
+      .gpu_can = ops__delta_can)                                                                                                \
+    X(KEEP, "keep", DEV_WRITES, 0, ops__state_end(op), ops__n_gates(op), ops__n_gates(op), 0,                                   \
+      ops__no_cost, OPS_ROW(ops__keep), OPS_GPU(K_ROW_KEEP), .gpu_args = ops__state_args)                                       \
+    X(SPARSE, "sparse", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                            \
+      ops__no_cost, OPS_ROW(ops__sparse), OPS_GPU(K_ROW_SPARSE))                                                                \
+    X(BLEND, "blend", DEV_WRITES, ops__all_heads(op), op->n * op->n_head, op->n_head * op->n_head, 0, 0,                        \
+      ops__no_cost, OPS_ROW(ops__blend), OPS_GPU(K_ROW_BLEND))                                                                  \
+    X(CORRECT, "correct", DEV_WRITES, ops__all_heads(op), op->n * op->n_head, op->n, op->n_head, 0,                             \
+      ops__no_cost, OPS_ROW(ops__correct), OPS_GPU(K_ROW_CORRECT), OPS_TOLD(streams))                                           \
+    X(RAISE, "raise", DEV_CHANGES, ops__all_heads(op), op->n, 0, 0, 0,                                                          \
+      ops__no_cost, OPS_ROW(ops__raise), OPS_GPU(K_ROW_RAISE))                                                                  \
+    X(LEVEL, "level", DEV_WRITES, op->level.to + op->n, op->n, op->n, 0, 0,                                                     \
+      ops__no_cost, OPS_ROW(ops__level), OPS_GPU(K_ROW_LEVEL), OPS_TOLD(level))
 
-#define OPS__NUMBER(kind, ...)                                   OPS_##kind,
-#define OPS__ROW(kind, name_, place_, width_, reads_, vec_, cost_, ...)                                                       \
-    [OPS_##kind] = {.name = name_, .place = place_, .width = width_, .reads = reads_, .vec = vec_, .cost = cost_, __VA_ARGS__},
+#define OPS__NUMBER(kind, ...) OPS_##kind,
+#define OPS__NUMBERS_OF(kind, name_, place_, width_, in0_, in1_, in2_, vec_, ...)                                              \
+    static int    ops__width_##kind(const dev_op *op) { return (void)op, width_; }                                             \
+    static int    ops__reads_##kind(const dev_op *op, int i) { return (void)op, i == 0 ? in0_ : i == 1 ? in1_ : in2_; }        \
+    static size_t ops__vec_##kind(const dev_op *op) { return (void)op, (size_t)vec_; }
+#define OPS__ROW(kind, name_, place_, width_, in0_, in1_, in2_, vec_, cost_, ...)                                              \
+    [OPS_##kind] = {.name = name_, .place = place_, .width = ops__width_##kind, .reads = ops__reads_##kind,                    \
+                    .vec = ops__vec_##kind, .cost = cost_, __VA_ARGS__},
 
 enum { OPS_KINDS(OPS__NUMBER) OPS_N };                /* dev_op.kind */
+OPS_KINDS(OPS__NUMBERS_OF)
 static const dev_kind ops_kinds[OPS_N] = {OPS_KINDS(OPS__ROW)};
