@@ -24,7 +24,7 @@
  * these. Their results have the same bits, unless dev_gpus.tensor gives that up. Weights, buffers, keys and values and recurrent
  * states of a layer lie in the memory of its GPU.
  * Public: dev_begin, dev_wait, dev_rows; dev_acts_at, dev_input, dev_ints, dev_mat_drop; dev_gpus_count, dev_gpus_new,
- * dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_name, dev_gpus_number, dev_gpus_of,
+ * dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_about, dev_gpus_of,
  * dev_gpus_order; dev_blocks_new, dev_blocks_split, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read,
  * dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_block, dev_tail_at; dev_batch_states, dev_table, dev_n_rows;
  * dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free, dev_plan_cost,
@@ -75,7 +75,7 @@ static void dev__inside(void *ctx) {
     if (t) t->single = clock_now() - t0;
 }
 
-/* Waits for the operation before; fn, if any, is then called by the last thread to arrive. The leading thread counts. */
+/* Waits for the operation before; fn, if any, is then called by the last thread to arrive. The leading thread counts time. */
 static void dev__close(dev *dv, void (*fn)(void *ctx), void *ctx) {
     dev_times   *t = dv->ith ? NULL : dv->times;
     const int    was = dv->open - 1;
@@ -112,8 +112,7 @@ typedef struct {
     const float *scale;                               /* [n_mat] factor on each matrix's product, or NULL */
     uint8_t *packed;                                  /* the rows in the packed layout, in the model's `packs`; NULL: none */
     size_t   packed_bytes;                            /* of one matrix of them */
-    uint8_t *on_gpu;                                  /* the rows in the memory of a GPU, packed but for floats; NULL: not
-                                                       * there */
+    uint8_t *on_gpu;                                  /* the rows on a GPU, packed but for floats; NULL: not there */
     gpu     *gpu;                                     /* that GPU */
 } dev_mat;
 
@@ -192,8 +191,7 @@ typedef struct dev_gpus {
     gpu *g[DEV_GPUS];                                 /* [n] */
     int  from[DEV_GPUS];                              /* [n] layers */
     int  n;
-    bool tensor;                                      /* float matrices and attention take tensor cores, which have an order of
-                                                       * their own */
+    bool tensor;                                      /* float matrices and attention take tensor cores, in their own order */
 } dev_gpus;
 
 /* How many there are on this machine; -1: e says why none can be used. */
@@ -231,10 +229,8 @@ static void dev_gpus_close(dev_gpus *on) {
 
 /* Bytes of the memory of number i that are free. */
 static uint64_t dev_gpus_memory(const dev_gpus *on, int i) { return gpu_memory(on->g[i]); }
-/* Its name, as the driver has it. */
-static const char *dev_gpus_name(const dev_gpus *on, int i) { return gpu_about(on->g[i])->name; }
-/* Its number in the driver. */
-static int dev_gpus_number(const dev_gpus *on, int i) { return gpu_about(on->g[i])->number; }
+/* Its number and its name in the driver. */
+static const gpu_info *dev_gpus_about(const dev_gpus *on, int i) { return gpu_about(on->g[i]); }
 
 /* What bits of keys and values depend on, beside the model: nothing, or which layers tensor cores of which kind compute. */
 static void dev_gpus_order(const dev_gpus *on, str *to) {
@@ -299,9 +295,7 @@ static int dev__slab_blocks(const dev_blocks *m, int s) {
 }
 
 /* Blocks that are mapped: their numbers are below it. */
-static int dev_blocks_mapped(const dev_blocks *m) {
-    return min_int(m->n_slab * m->slab_blocks, m->max_blocks);
-}
+static int dev_blocks_mapped(const dev_blocks *m) { return min_int(m->n_slab * m->slab_blocks, m->max_blocks); }
 
 /* Maps another slab of zeros. False: the bound or the system's memory is reached. */
 static bool dev_blocks_more(dev_blocks *m) {
@@ -388,8 +382,7 @@ enum { DEV_LOG = 16 };                                /* last rows of a step tha
 enum {
     DEV_LOGITS = 1,
     DEV_HIDDEN = 2,                                   /* the normed stream after the last layer */
-    DEV_ID = 4,                                       /* the number of the largest logit, the first of several; logits may come in
-                                                       * its place */
+    DEV_ID = 4,                                       /* the number of the first of the largest logits; or logits come */
 };
 
 typedef k_batch dev_batch;
@@ -461,8 +454,7 @@ typedef enum {
 } dev_act;
 
 typedef enum { ROUTE_SOFTMAX, ROUTE_SIGMOID } dev_router;         /* the score of an expert from its logit */
-typedef enum { VIEW_PAST, VIEW_ALL } dev_view;                    /* a row sees positions up to its own; or every row of its
-                                                                   * sequence in the step */
+typedef enum { VIEW_PAST, VIEW_ALL } dev_view;                    /* positions that a row sees: up to its own; all of the step */
 enum { DEV_TAPS = K_CONV_TAPS };                      /* most taps of a convolution */
 enum { DEV_STREAMS = 16 };                            /* most streams of a row */
 
@@ -554,8 +546,7 @@ typedef struct {
 typedef struct dev_phase {
     int first;                                        /* operation */
     int n;                                            /* operations */
-    int soon;                                         /* the next products, an operation whose weights are fetched ahead; -1:
-                                                       * none */
+    int soon;                                         /* the operation whose weights are fetched ahead; -1: none */
 } dev_phase;
 
 /* A list of operations with its buffers, written once and run for every batch. */
@@ -569,8 +560,7 @@ typedef struct {
     int          n_product;
     dev_buffer  *buf;                                 /* [n_buf] */
     int          n_buf;
-    dev_product *grouped;                             /* [3 * most experts] those of the layer at hand, by expert: gate and up in
-                                                       * turn, then down */
+    dev_product *grouped;                             /* [3 * most experts] of a layer: gate and up in turn, then down */
     int         *expert_at;                           /* [most experts + 1] first slot of each expert */
     dev_row_list rows[DEV_ROW_SETS];                  /* of the batch at hand */
     int         *seq_at;                              /* [max_rows + 1] of the batch at hand: first row of each sequence */
@@ -578,8 +568,7 @@ typedef struct {
     k_attn_row **attn_rows;                           /* [threads][attn_most] */
     float      **attn_sinks;                          /* [threads][2 * attn_most] sinks of those rows, and slopes after them */
     int          attn_most;                           /* rows of a task at most: DEV_ATTN_ROWS * most query heads of a K/V head */
-    float       *parts;                               /* [n_parts] partial results of attention, where segments are tasks; NULL:
-                                                       * they never are */
+    float       *parts;                               /* [n_parts] of attention whose tasks are segments; NULL: they never are */
     size_t       n_parts;                             /* floats */
     int          max_rows;                            /* of a step */
     int          max_out;                             /* of these, those that ask for something */
@@ -606,8 +595,7 @@ typedef struct dev_run {
     void            *on_layer_ctx;
     const uint8_t ***views;                           /* [threads][2 * n_views] blocks of one sequence, for attention */
     int              n_views;
-    const int32_t   *ids;                             /* [n_out] what the last step gave in place of logits: DEV_ID of each row,
-                                                       * -1: a logit is not finite; NULL: logits */
+    const int32_t   *ids;                             /* [n_out] DEV_ID of each row, -1: a logit is not finite; NULL: logits */
     _Atomic bool     stop;                            /* an interrupt came */
 } dev_run;
 
@@ -645,8 +633,7 @@ typedef struct dev_kind {
     /* on the CPU */
     int       (*tasks)(const dev_run *run, const dev_op *op);    /* NULL: a task is a row, which needs nothing of other rows */
     void      (*run)(const dev *dv, const dev_op *op, int task); /* one task; NULL: `all` does everything */
-    void      (*all)(dev *dv, const dev_phase *ph);   /* a phase that it begins, called by every thread: dev_rows deals the
-                                                       * tasks */
+    void      (*all)(dev *dv, const dev_phase *ph);   /* a phase that it begins, of every thread; dev_rows deals tasks */
     /* on a GPU, [dev_gpu] */
     const struct dev_gpu_way *gpu;                    /* how it becomes launches */
     k_row_kind  gpu_row;                              /* of an operation on rows: its kind there */
@@ -855,11 +842,11 @@ static void dev__fill_needs(dev_plan *p, int n_threads) {
 /* Ends the list and allocates what it needs for steps of up to max_rows rows, max_out of which ask for something; counting: no
  * memory but n_bytes, which tells how much it would be. What GPUs need, dev_gpu_fill() adds. */
 static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out, bool counting) {
-    const int lists[][2] = {{p->n_op, sizeof *p->op}, {p->n_product, sizeof *p->product}, {p->n_buf, sizeof *p->buf}};
     p->max_rows = max_rows;
     p->max_out = max_out;
     p->counting = counting;
-    for (int i = 0; i < 3; i++) p->n_bytes += mem_reserved((size_t)lists[i][0]) * (size_t)lists[i][1];
+    p->n_bytes = mem_reserved((size_t)p->n_op) * sizeof *p->op + mem_reserved((size_t)p->n_product) * sizeof *p->product +
+                 mem_reserved((size_t)p->n_buf) * sizeof *p->buf;
     dev__phases(p);
     p->n_bytes += mem_reserved((size_t)p->n_phase) * sizeof *p->phase;
     for (int i = 0; i < DEV_ROW_SETS; i++) {

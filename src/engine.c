@@ -119,8 +119,8 @@ static void engine__log(const engine *eng, const engine_opts *fo) {
     log_info("threads     %d, %s kernels, up to %d rows in a step", eng->p->n, k_level_name(), eng->n_batch);
     const dev_gpus *on = eng->m.gpus;
     for (int i = 0; on && i < on->n; i++)
-        log_info("GPU %-7d layers %d to %d of %d: %s, %s (--same %s)", dev_gpus_number(on, i), on->from[i] + 1,
-                 engine__gpu_end(on, i, eng->m.hp.n_layer), eng->m.hp.n_layer, dev_gpus_name(on, i),
+        log_info("GPU %-7d layers %d to %d of %d: %s, %s (--same %s)", dev_gpus_about(on, i)->number, on->from[i] + 1,
+                 engine__gpu_end(on, i, eng->m.hp.n_layer), eng->m.hp.n_layer, dev_gpus_about(on, i)->name,
                  on->tensor ? "floats by tensor cores" : "the bits of the CPU", fo->same);
 }
 
@@ -255,8 +255,7 @@ typedef struct {
     int                 n_rows;                       /* rows of a step; 0: as the options say */
     int                 n_out;                        /* rows of a step with logits; 0: as many as ENGINE_LOGIT_BYTES hold */
     bool                hidden;                       /* rows ask for hidden values, not for logits; every row of a step may */
-    bool                share;                        /* sequences share equal blocks; the cache is bounded by what memory the
-                                                       * run leaves, not by n_seqs * n_ctx */
+    bool                share;                        /* of equal blocks; the cache may take what memory the run leaves */
     engine_packing      pack;
     const engine       *host;                         /* the engine whose threads it uses, NULL: it has its own */
     const engine_needs *beside;                       /* what others of this run need of memory, NULL: nothing */

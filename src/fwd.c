@@ -77,8 +77,7 @@ typedef struct {
     dev_buf slot_of;                                  /* [B, K] slots of a row */
     dev_buf moe;                                      /* [B*K, D] outputs of experts */
     dev_buf gate;                                     /* [B] of the shared expert */
-    dev_buf all;                                      /* a projection that holds several: queries and gates, or what a recurrent
-                                                       * layer takes */
+    dev_buf all;                                      /* a projection of several: q and gates, a recurrent layer's inputs */
     dev_buf raw;                                      /* [B, channels] of a recurrent layer: inputs of its convolution */
     dev_buf z;                                        /* gate of its output, which gated attention has too */
     dev_buf gates;                                    /* [B, 2 * heads] both gates of its state joined */
@@ -87,8 +86,7 @@ typedef struct {
     dev_buf o;                                        /* its output */
     dev_buf by;                                       /* [B, layers * P] embeddings of each layer */
     dev_buf drawn;                                    /* [B, layers * P] what of them the stream gives */
-    dev_buf side;                                     /* [B, D] a second part of a block: dense beside experts, or low-rank beside
-                                                       * attention */
+    dev_buf side;                                     /* [B, D] a second part of a block, beside experts or attention */
     dev_buf streams;                                  /* [B, A*D] */
     dev_buf ahead;                                    /* [B, A*D] prediction of the streams */
     dev_buf mode;                                     /* [B, A] how they depend on each other */
@@ -140,8 +138,7 @@ static void fwd__norm(fwd_draft *d, dev_buf b, dev_buf to, const float *const *n
     const bool mean = d->m->hp.desc->traits & A_LAYER_NORM;
     if (norm[0])
         fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {b}, .out = {to}, .vec = norm[0], .scale = d->m->hp.eps, .n = n,
-                            .n_head = n_head,
-                            .norm = {mean ? K_NORM_LAYER : K_NORM_RMS, norm[1]}});
+                            .n_head = n_head, .norm = {mean ? K_NORM_LAYER : K_NORM_RMS, norm[1]}});
 }
 
 /* The stream becomes the input of a block. */
@@ -615,12 +612,9 @@ static void fwd__buffers(fwd_draft *d) {
         dev_buf    *buf;
     } all[] = {
         FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v),
-        FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up),
-        FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of), FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all),
-        FWD_BUF(raw), FWD_BUF(z),
-        FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta), FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side),
-        FWD_BUF(streams), FWD_BUF(ahead),
-        FWD_BUF(mode), FWD_BUF(coef)};
+        FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up), FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of),
+        FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z), FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta),
+        FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
     d->logits = dev_plan_buf(d->to, "logits", true);

@@ -139,19 +139,8 @@ static void ops__products(dev *dv, const dev_phase *ph) {
 
 /* A phase of products that are shown and not computed. */
 static void ops__watched(dev *dv, const dev_phase *ph) {
-    const dev_plan    *p = dv->run->plan;
-    int                n;
-    const dev_product *list = ops__list(p, &p->op[ph->first], &n);
-    ops__watch(dv, list, n);
-}
-
-/* The wanted forms of row r, n values. */
-static void ops__form(const dev_acts *a, int r, int n, unsigned wanted) {
-    const float *x = a->x + (size_t)r * a->ldx;
-    if (wanted & 1u << K_ACT_BF16) k_kv_store(K_BF16, x, a->h + (size_t)r * a->ldx, n);
-    if (wanted & 1u << K_ACT_I8)
-        a->split[r] = k_quant_act(x, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 256),
-                                  a->d + (size_t)r * (a->ldq / 256), a->ldq, a->rows);
+    const dev_op *op = &dv->run->plan->op[ph->first];
+    ops__watch(dv, dv->run->plan->product + op->product, op->n_product);
 }
 
 /* --- rows of buffers --- */
@@ -453,8 +442,7 @@ static void ops__attend(const dev *dv, const dev_op *op, int task) {
     k_attn(&a, dv->scratch);
 }
 
-/* --- attention whose tasks are segments: where runs and K/V heads are too few for the threads. The results have the same bits
- * --- */
+/* --- attention whose tasks are segments, where runs and K/V heads are too few for the threads: with the same bits --- */
 
 /* The segments that a run of rows sees. */
 typedef struct {
@@ -476,18 +464,20 @@ static void ops__next_segments(const dev_run *run, const dev_op *op, int i, ops_
     to->size = k_attn_part((on->run[i + 1] - on->run[i]) * op->cache.group, op->cache.kv->hd_v);
 }
 
-/* Whether segments are tasks: a tenth of the threads' time would be lost otherwise, and the partial results have space. */
-static bool ops__apart(const dev_run *run, const dev_op *op) {
-    const int    n_run = run->plan->rows[op->rows].n_run, n = n_run * op->cache.kv->n_head,
+/* How many segments are tasks; 0: runs and K/V heads are, since less than a tenth of the threads' time would be lost, or the
+ * partial results have no space. */
+static int ops__apart(const dev_run *run, const dev_op *op) {
+    const int    n_run = run->plan->rows[op->rows].n_run, heads = op->cache.kv->n_head, n = n_run * heads,
                  turns = (n + run->p->n - 1) / run->p->n;
     ops_segments seg = {0};
-    int          most = 0;
-    if (!run->plan->parts || 10 * n > 9 * turns * run->p->n) return false;
+    int          most = 0, all = 0;
+    if (!run->plan->parts || 10 * n > 9 * turns * run->p->n) return 0;
     for (int i = 0; i < n_run; i++) {
         ops__next_segments(run, op, i, &seg);
         most = max_int(most, seg.n);
+        all += seg.n * heads;
     }
-    return most > 1 && seg.at + (size_t)seg.n * (size_t)op->cache.kv->n_head * seg.size <= run->plan->n_parts;
+    return most > 1 && seg.at + (size_t)seg.n * (size_t)heads * seg.size <= run->plan->n_parts ? all : 0;
 }
 
 /* Finds the run of a task, where each run has one for each K/V head or, `each`, for each segment of it; *task is then counted in
@@ -516,30 +506,21 @@ static void ops__attend_merge(const dev *dv, const dev_op *op, int task) {
     for (int r = 0; r < a.n_rows; r++) k_attn_merge(&a, r, parts, seg.n);
 }
 
-/* All segments, then the merges. */
-static void ops__attend_apart(dev *dv, const dev_op *op) {
-    const dev_run *run = dv->run;
-    ops_segments   seg = {0};
-    int            n = 0;
-    for (int i = 0; i < run->plan->rows[op->rows].n_run; i++) {
-        ops__next_segments(run, op, i, &seg);
-        n += seg.n * op->cache.kv->n_head;
+/* A phase of attention: where its tasks would be too few, all segments and then the merges. */
+static void ops__attend_all(dev *dv, const dev_phase *ph) {
+    const dev_op *op = &dv->run->plan->op[ph->first];
+    const int     n = ops__apart(dv->run, op);
+    if (!n) {
+        dev_rows(dv, ph);
+        return;
     }
     dev_begin(dv);
     for (int task; (task = pool_next(dv->p)) < n;) ops__attend_segment(dv, op, task);
     dev_begin(dv);
-    for (int task; (task = pool_next(dv->p)) < ops__attend_tasks(run, op);) ops__attend_merge(dv, op, task);
-}
-
-/* A phase of attention: segments are its tasks where these would be too few. */
-static void ops__attend_all(dev *dv, const dev_phase *ph) {
-    const dev_op *op = &dv->run->plan->op[ph->first];
-    if (ops__apart(dv->run, op)) ops__attend_apart(dv, op);
-    else dev_rows(dv, ph);
+    for (int task; (task = pool_next(dv->p)) < ops__attend_tasks(dv->run, op);) ops__attend_merge(dv, op, task);
 }
 
 /* --- recurrent layers: each position changes a state, which a slot of the cache keeps for the sequence --- */
-
 
 /* The way of one sequence through a step, in one layer: positions [at, p) are in the log of its slot, [p, end) are rows of the
  * batch. */
@@ -777,8 +758,13 @@ static void ops__mul_rows(const dev *dv, const dev_op *op, int r) {
 }
 
 /* The forms of out that products read. */
-static void ops__form_row(const dev *dv, const dev_op *op, int r) {
-    ops__form(&dv->run->plan->buf[op->out[0]].a, r, op->n, op->forms);
+static void ops__form(const dev *dv, const dev_op *op, int r) {
+    const dev_acts *a = &dv->run->plan->buf[op->out[0]].a;
+    const float    *x = a->x + (size_t)r * a->ldx;
+    const size_t    at = (size_t)r * (a->ldq / 256);
+    if (op->forms & 1u << K_ACT_BF16) k_kv_store(K_BF16, x, a->h + (size_t)r * a->ldx, op->n);
+    if (op->forms & 1u << K_ACT_I8)
+        a->split[r] = k_quant_act(x, op->n, a->q + (size_t)r * a->ldq, a->sum + at, a->d + at, a->ldq, a->rows);
 }
 
 /* out = act(out) * in, or act(out) without in. */
@@ -1016,34 +1002,31 @@ static k_row_op ops__gpu_op(dev_gpu_share *sh, const dev_op *op) {
     return to;
 }
 
-/* A launch of n operations from `first` on. */
-static void ops__rows_add_some(const dev_plan *p, dev_gpu_share *sh, int first, int n) {
+/* A launch of n operations. */
+static void ops__rows_add_some(dev_gpu_share *sh, const dev_op *op, int n) {
     k_row_op       *ops = mem_new((size_t)n, sizeof *ops);
-    dev_gpu_launch *l = dev_gpu_new(sh, first, n);
+    dev_gpu_launch *l = dev_gpu_new(sh, op, n, "k_cuda_rows");
     for (int i = 0; i < n; i++) {
-        const dev_op *op = &p->op[first + i];
-        ops[i] = ops__gpu_op(sh, op);
-        ops[i].vec = dev_gpu_copy(sh, op->vec, op->row->vec(op), sizeof *op->vec);
-        ops[i].bias = dev_gpu_copy(sh, ops[i].bias, (size_t)op->n, sizeof *ops[i].bias);
+        ops[i] = ops__gpu_op(sh, &op[i]);
+        ops[i].vec = dev_gpu_copy(sh, op[i].vec, op[i].row->vec(&op[i]), sizeof *op->vec);
+        ops[i].bias = dev_gpu_copy(sh, ops[i].bias, (size_t)op[i].n, sizeof *ops[i].bias);
     }
     ops[0].beside = false;
-    l->kernel = gpu_kernel(sh->g, "k_cuda_rows");
     l->rows.op = dev_gpu_copy(sh, ops, (size_t)n, sizeof *ops);
     l->rows.n = n;
     l->rows.step = dev_gpu_sent(sh);
     mem_free(ops);
 }
 
-static void ops__rows_add(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph) {
-    for (int i = 0; i < ph->n; i += K_CUDA_ROW_OPS) ops__rows_add_some(p, sh, ph->first + i, min_int(ph->n - i, K_CUDA_ROW_OPS));
+static void ops__rows_add(const dev_plan *p, dev_gpu_share *sh, const dev_op *op, int n) {
+    (void)p;
+    for (int i = 0; i < n; i += K_CUDA_ROW_OPS) ops__rows_add_some(sh, op + i, min_int(n - i, K_CUDA_ROW_OPS));
 }
 
-static void ops__rows_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
+static void ops__rows_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
     int n = 0;
-    for (int i = 0; i < l->n; i++) {
-        const dev_op *op = &p->op[l->first + i];
-        if (i == 0 || op->beside) n += z->n[op->rows] * max_int(op->each, 1);
-    }
+    for (const dev_op *op = l->op; op < l->op + l->n; op++)
+        if (op == l->op || op->beside) n += z->n[op->rows] * max_int(op->each, 1);
     if (n) gpu_launch(sh->g, l->kernel, n, 1, &l->rows, sizeof l->rows);
 }
 
@@ -1086,10 +1069,9 @@ static void ops__product_args(dev_gpu_share *sh, dev_gpu_launch *l, const dev_op
     if (op->products.n_expert) ops__experts_args(sh, l, op);
 }
 
-static void ops__products_add(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph) {
-    const dev_op *op = &p->op[ph->first];
+static void ops__products_add(const dev_plan *p, dev_gpu_share *sh, const dev_op *op, int n) {
     for (int i = 0; i < op->n_product; i++)
-        ops__product_args(sh, dev_gpu_new(sh, ph->first, 1), op, &p->product[op->product + i]);
+        ops__product_args(sh, dev_gpu_new(sh, op, n, NULL), op, &p->product[op->product + i]);
 }
 
 /* The products of experts for n slots: many columns, where the experts have so many on average. */
@@ -1101,11 +1083,10 @@ static void ops__experts_launch(const dev_gpu_share *sh, const dev_gpu_launch *l
     gpu_launch(sh->g, many ? l->many : l->kernel, (m.nr + rows - 1) / rows, tiles, &m, sizeof m);
 }
 
-static void ops__products_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
+static void ops__products_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
     const int  n = z->n[l->product->rows];
     const bool many = l->many >= 0 && n >= OPS_MANY;
     const int  rows = many ? K_CUDA_MANY_ROWS : 16, cols = many ? K_CUDA_MANY_COLS : K_CUDA_COLS;
-    (void)p;
     if (l->experts && n) ops__experts_launch(sh, l, n * l->slots);
     else if (n)
         gpu_launch(sh->g, many ? l->many : l->kernel, (l->mul.nr + rows - 1) / rows, (n + cols - 1) / cols, &l->mul,
@@ -1143,14 +1124,13 @@ static k_cuda_sort_args ops__sort_args(dev_gpu_share *sh, const dev_op *op) {
                               .expert = sh->expert, .tiles = {sh->tiles[0], sh->tiles[1]}};
 }
 
-static void ops__sort_add(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph) {
-    dev_gpu_launch *l = dev_gpu_new(sh, ph->first, 1);
-    l->kernel = gpu_kernel(sh->g, "k_cuda_sort");
-    l->sort = ops__sort_args(sh, &p->op[ph->first]);
+static void ops__sort_add(const dev_plan *p, dev_gpu_share *sh, const dev_op *op, int n) {
+    (void)p;
+    dev_gpu_new(sh, op, n, "k_cuda_sort")->sort = ops__sort_args(sh, op);
 }
 
-static void ops__sort_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
-    (void)p, (void)z;
+static void ops__sort_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
+    (void)z;
     gpu_launch(sh->g, l->kernel, 1, 1, &l->sort, sizeof l->sort);
 }
 
@@ -1190,23 +1170,22 @@ static k_cuda_attend_args ops__attention_args(dev_gpu_share *sh, const dev_op *o
                                 .sinks = op->cache.sinks, .slopes = op->cache.slope, .parts = (float *)(void *)sh->parts.base};
 }
 
-static void ops__attend_add(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph) {
-    const dev_op   *op = &p->op[ph->first];
+static void ops__attend_add(const dev_plan *p, dev_gpu_share *sh, const dev_op *op, int n) {
     const uint32_t  k = op->cache.kv->type_k, v = op->cache.kv->type_v;
     const char     *tensor = sh->on->tensor ? k_cuda_attend_tensor_of(k, v) : NULL;
     const char     *many = tensor ? tensor : k_cuda_attend_of(k, v, true);
-    dev_gpu_launch *l = dev_gpu_new(sh, ph->first, 1);
+    dev_gpu_launch *l = dev_gpu_new(sh, op, n, tensor ? NULL : k_cuda_attend_of(k, v, false));
+    (void)p;
     l->attend = ops__attention_args(sh, op);
     l->attend.sinks = dev_gpu_copy(sh, op->cache.sinks, (size_t)op->n_head, sizeof *op->cache.sinks);
     l->attend.slopes = dev_gpu_copy(sh, op->cache.slope, (size_t)op->n_head, sizeof *op->cache.slope);
     l->many = many ? gpu_kernel(sh->g, many) : -1;
-    l->kernel = tensor ? -1 : gpu_kernel(sh->g, k_cuda_attend_of(k, v, false));
     l->merge = gpu_kernel(sh->g, "k_cuda_attend_merge");
 }
 
 /* Attention of as many rows at once as there is space for partial results. */
-static void ops__attend_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
-    const dev_op *op = &p->op[l->first];
+static void ops__attend_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
+    const dev_op *op = l->op;
     const int     n = z->n[op->rows], heads = op->cache.kv->n_head, rows = k_cuda_attend_rows(op->cache.group);
     const size_t  fit = sh->parts.used / sizeof(float) / ops__part(op, (size_t)ops__segments_seen(op, z));
     const bool    few = l->many < 0 || (l->kernel >= 0 && n < OPS_MANY * z->n_seq);
@@ -1238,22 +1217,20 @@ static k_cuda_delta_args ops__delta_args(dev_gpu_share *sh, const dev_op *op) {
     return a;
 }
 
-static void ops__delta_add(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph) {
-    const dev_op   *op = &p->op[ph->first];
+static void ops__delta_add(const dev_plan *p, dev_gpu_share *sh, const dev_op *op, int n) {
     const size_t    n_v = (size_t)op->n_head;
-    dev_gpu_launch *l = dev_gpu_new(sh, ph->first, 1);
+    dev_gpu_launch *l = dev_gpu_new(sh, op, n, "k_cuda_delta");
+    (void)p;
     l->delta = ops__delta_args(sh, op);
     l->delta.taps = dev_gpu_copy(sh, op->vec, op->row->vec(op), sizeof *op->vec);
     l->delta.decay = dev_gpu_copy(sh, op->state.decay, n_v, sizeof *op->state.decay);
     l->delta.gate = dev_gpu_copy(sh, op->state.step, n_v, sizeof *op->state.step);
-    l->kernel = gpu_kernel(sh->g, "k_cuda_delta");
 }
 
 /* Each sequence's value heads, in runs of columns. */
-static void ops__delta_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
-    const dev_op *op = &p->op[l->first];
-    const int     runs = (op->n + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS;
-    gpu_launch(sh->g, l->kernel, z->n_seq * op->n_head, runs, &l->delta, sizeof l->delta);
+static void ops__delta_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
+    const int runs = (l->op->n + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS;
+    gpu_launch(sh->g, l->kernel, z->n_seq * l->op->n_head, runs, &l->delta, sizeof l->delta);
 }
 
 static bool ops__delta_can(const dev_plan *p, const dev_op *op) {
@@ -1317,7 +1294,7 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
       ops__attend_cost, .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,     \
       .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                        \
     X(FORM, "form", DEV_FORMS, ops__all_heads(op), 0, 0, 0, 0,                                                                  \
-      ops__no_cost, OPS_ROW(ops__form_row), OPS_GPU(K_ROW_FORM), .gpu_args = ops__form_args)                                    \
+      ops__no_cost, OPS_ROW(ops__form)    , OPS_GPU(K_ROW_FORM), .gpu_args = ops__form_args)                                    \
     X(MATMUL, "matmul", DEV_WRITES, 0, 0, 0, 0, 0,                                                                              \
       ops__matmul_cost, OPS_ALL(ops__products), .gpu = &ops_products, .gpu_can = ops__products_can)                             \
     X(WATCH, "watch", DEV_WRITES, 0, 0, 0, 0, 0,                                                                                \
