@@ -26,11 +26,11 @@
  * Public: dev_begin, dev_wait, dev_rows; dev_acts_at, dev_input, dev_ints, dev_mat_drop; dev_gpus_count, dev_gpus_new,
  * dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_about, dev_gpus_of,
  * dev_gpus_order; dev_blocks_new, dev_blocks_split, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read,
- * dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_block, dev_tail_at; dev_batch_states, dev_table, dev_n_rows;
+ * dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_block, dev_tail_at; dev_table, dev_n_rows;
  * dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free, dev_plan_cost,
  * dev_plan_gpu, dev_stride; dev_step, dev_run_free.
  * Opens: dev, dev_acts, dev_blocks, dev_buffer, dev_cost, dev_gpus, dev_kind, dev_mat, dev_needs, dev_op, dev_phase,
- * dev_plan, dev_product, dev_row_list, dev_run, dev_tail, dev_tap, dev_times. */
+ * dev_plan, dev_product, dev_row_list, dev_run, dev_tail, dev_tap, dev_thread, dev_times. */
 
 enum { DEV_PARTS = 9 };                               /* parts of a step whose times are counted apart */
 
@@ -411,14 +411,6 @@ static void dev__list_rows(const dev_batch *b, dev_row_set set, dev_row_list *to
     to->run[to->n_run] = to->n;
 }
 
-enum { DEV_STATE_ARRAYS = 6 };
-
-/* The arrays that say what a step does with the states of its sequences. */
-static void dev_batch_states(dev_batch *b, int32_t **to[DEV_STATE_ARRAYS]) {
-    int32_t **const all[DEV_STATE_ARRAYS] = {&b->state_in, &b->state_out, &b->state_at, &b->state_to, &b->snap, &b->snap_at};
-    memcpy(to, all, sizeof all);
-}
-
 /* The block numbers of row r's sequence in one group of the cache. */
 static const int32_t *dev_table(const dev_batch *b, int group, int r, int *n) {
     const size_t *at = &b->table_at[b->seq[r] * b->n_group + group];
@@ -549,6 +541,13 @@ typedef struct dev_phase {
     int soon;                                         /* the operation whose weights are fetched ahead; -1: none */
 } dev_phase;
 
+/* What a thread has for itself. */
+typedef struct {
+    void       *scratch;                              /* for kernels */
+    k_attn_row *rows;                                 /* [attn_most] of attention */
+    float      *sinks;                                /* [2 * attn_most] sinks of those rows, and slopes after them */
+} dev_thread;
+
 /* A list of operations with its buffers, written once and run for every batch. */
 typedef struct {
     const struct dev_kind *kinds;                     /* [every kind] */
@@ -564,9 +563,7 @@ typedef struct {
     int         *expert_at;                           /* [most experts + 1] first slot of each expert */
     dev_row_list rows[DEV_ROW_SETS];                  /* of the batch at hand */
     int         *seq_at;                              /* [max_rows + 1] of the batch at hand: first row of each sequence */
-    void       **scratch;                             /* [threads] for kernels */
-    k_attn_row **attn_rows;                           /* [threads][attn_most] */
-    float      **attn_sinks;                          /* [threads][2 * attn_most] sinks of those rows, and slopes after them */
+    dev_thread  *thread;                              /* [threads] */
     int          attn_most;                           /* rows of a task at most: DEV_ATTN_ROWS * most query heads of a K/V head */
     float       *parts;                               /* [n_parts] of attention whose tasks are segments; NULL: they never are */
     size_t       n_parts;                             /* floats */
@@ -808,30 +805,20 @@ static void dev__fill_buf(dev_plan *p, dev_buffer *b) {
     a->split = dev__take(p, rows, sizeof *a->split, true);
 }
 
-/* What each thread has for itself. */
-static void dev__fill_threads(dev_plan *p, const dev_needs *needs, int n_threads) {
-    p->attn_most = DEV_ATTN_ROWS * needs->group;
-    p->scratch = dev__take(p, (size_t)n_threads, sizeof *p->scratch, true);
-    p->attn_rows = dev__take(p, (size_t)n_threads, sizeof *p->attn_rows, true);
-    p->attn_sinks = dev__take(p, (size_t)n_threads, sizeof *p->attn_sinks, true);
-    for (int i = 0; i < n_threads; i++) {
-        void       *scratch = dev__take(p, needs->scratch, 1, false);
-        k_attn_row *rows = dev__take(p, (size_t)p->attn_most, sizeof *rows, true);
-        float      *sinks = dev__take(p, 2 * (size_t)p->attn_most, sizeof *sinks, true);
-        if (p->counting) continue;
-        p->scratch[i] = scratch;
-        p->attn_rows[i] = rows;
-        p->attn_sinks[i] = sinks;
-    }
-}
-
 /* What the operations need beside buffers. */
 static void dev__fill_needs(dev_plan *p, int n_threads) {
     dev_needs needs = {.group = 1};
     for (int i = 0; i < p->n_product; i++) needs.scratch = max_size(needs.scratch, k_scratch_bytes(p->product[i].w->n_in));
     for (int i = 0; i < p->n_op; i++)
         if (p->op[i].row->needs) p->op[i].row->needs(&p->op[i], n_threads, &needs);
-    dev__fill_threads(p, &needs, n_threads);
+    p->attn_most = DEV_ATTN_ROWS * needs.group;
+    p->thread = dev__take(p, (size_t)n_threads, sizeof *p->thread, true);
+    for (int i = 0; i < n_threads; i++) {
+        const dev_thread own = {dev__take(p, needs.scratch, 1, false),
+                                dev__take(p, (size_t)p->attn_most, sizeof *own.rows, true),
+                                dev__take(p, 2 * (size_t)p->attn_most, sizeof *own.sinks, true)};
+        if (!p->counting) p->thread[i] = own;
+    }
     p->n_parts = needs.parts;
     if (p->n_parts) p->parts = dev__take(p, p->n_parts, sizeof *p->parts, false);
     if (!needs.experts) return;
@@ -868,11 +855,7 @@ static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out,
 /* Frees the buffers and lists of a plan; what GPUs have of it was freed by dev_gpu_free() before. */
 static void dev_plan_free(dev_plan *p) {
     for (int i = 0; i < p->n_own; i++) mem_free(p->own[i]);
-    mem_free(p->own);
-    mem_free(p->op);
-    mem_free(p->phase);
-    mem_free(p->product);
-    mem_free(p->buf);
+    mem_free_all(p->own, p->op, p->phase, p->product, p->buf);
     *p = (dev_plan){0};
 }
 
@@ -922,7 +905,7 @@ static void dev__main(void *ctx, int ith) {
     dev_run        *run = ctx;
     const dev_plan *p = run->plan;
     const int       n = min_int(p->n_phase, p->gpu_phase);
-    dev dv = {.p = run->p, .ith = ith, .scratch = p->scratch[ith], .tap = run->tap, .times = run->times, .run = run,
+    dev dv = {.p = run->p, .ith = ith, .scratch = p->thread[ith].scratch, .tap = run->tap, .times = run->times, .run = run,
               .stop = &run->stop};
     for (int i = 0, il = -1; i < n && !atomic_load_explicit(&run->stop, memory_order_relaxed); i++) {
         const dev_op *op = &p->op[p->phase[i].first];

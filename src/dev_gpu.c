@@ -295,9 +295,7 @@ static void dev_gpu_free(dev_plan *p) {
         gpu_span_free(sh->g, &sh->sent);
         gpu_span_free(sh->g, &sh->parts);
         gpu_unpin(sh->g, sh->stage);
-        mem_free(sh->own);
-        mem_free(sh->launch);
-        mem_free(sh->a);
+        mem_free_all(sh->own, sh->launch, sh->a);
     }
     mem_free(p->share);
     p->share = NULL;
@@ -332,13 +330,6 @@ static void dev_gpu__fill_one(const dev_plan *p, dev_gpu_share *sh) {
         p->op[ph->first].row->gpu->add(p, sh, &p->op[ph->first], ph->n);
 }
 
-/* What a step is for comes down from the last GPU, whole or as numbers. */
-static void dev_gpu__fill_result(const dev_plan *p, dev_gpu_share *sh) {
-    dev_gpu__downs(sh, p->result, DEV_OUT);
-    sh->id = dev_gpu__take(sh, (size_t)p->max_out, sizeof *sh->id);
-    sh->best = gpu_kernel(sh->g, "k_cuda_best");
-}
-
 /* Memory and launches of all GPUs of a plan, after dev_plan_fill(): nothing where it has none or is counted. */
 static void dev_gpu_fill(dev_plan *p) {
     if (p->counting || p->gpu_op == p->n_op) return;
@@ -353,7 +344,10 @@ static void dev_gpu_fill(dev_plan *p) {
         dev_gpu__ups(p, sh, wrote);
         dev_gpu__fill_one(p, sh);
     }
-    dev_gpu__fill_result(p, &p->share[p->n_share - 1]);
+    dev_gpu_share *last = &p->share[p->n_share - 1];  /* what a step is for comes down from it, whole or as numbers */
+    dev_gpu__downs(last, p->result, DEV_OUT);
+    last->id = dev_gpu__take(last, (size_t)p->max_out, sizeof *last->id);
+    last->best = gpu_kernel(last->g, "k_cuda_best");
     mem_free(wrote);
 }
 
@@ -421,9 +415,7 @@ static void dev_gpu__stage_rows(const dev_plan *p, dev_gpu_share *sh, size_t n) 
 /* The arrays of the batch are written down, from *at on; of `to` they are those on the GPU. */
 static void dev_gpu__stage_batch(const dev_run *run, dev_gpu_share *sh, size_t *at, dev_batch *to) {
     const dev_batch *b = run->batch;
-    dev_batch        host = *b;
     const size_t     n = (size_t)b->n, n_seq = (size_t)b->n_seq, n_tables = n_seq * (size_t)b->n_group;
-    int32_t        **from[DEV_STATE_ARRAYS], **there[DEV_STATE_ARRAYS];
     *to = (dev_batch){.n = b->n, .n_out = b->n_out, .n_seq = b->n_seq, .n_group = b->n_group};
     to->table_at = (size_t *)(void *)(sh->sent.base + *at);
     if (n_tables) memcpy(sh->stage + *at, b->table_at, n_tables * sizeof *b->table_at);
@@ -431,9 +423,8 @@ static void dev_gpu__stage_batch(const dev_run *run, dev_gpu_share *sh, size_t *
     to->pos = dev_gpu__send(sh, at, b->pos, n);
     to->seq = dev_gpu__send(sh, at, b->seq, n);
     to->table = dev_gpu__send(sh, at, b->table, b->table_at[n_tables]);
-    dev_batch_states(&host, from);
-    dev_batch_states(to, there);
-    for (int i = 0; sh->states && i < DEV_STATE_ARRAYS; i++) *there[i] = dev_gpu__send(sh, at, *from[i], n_seq);
+    if (sh->states)
+        to->turn = (k_turn *)(void *)dev_gpu__send(sh, at, (const int32_t *)b->turn, n_seq * sizeof *b->turn / sizeof(int32_t));
 }
 
 /* The batch and the rows of buffers go up. */
@@ -442,10 +433,10 @@ static void dev_gpu__upload(const dev_run *run, dev_gpu_share *sh) {
     const dev_batch    *b = run->batch;
     const dev_row_list *out = &p->rows[DEV_OUT];
     const size_t        n = (size_t)b->n, n_tables = (size_t)b->n_seq * (size_t)b->n_group;
-    const size_t        n_ints = 4 * n + b->table_at[n_tables] + (1 + DEV_STATE_ARRAYS) * ((size_t)b->n_seq + 2);
+    const size_t        n_ints = 4 * n + b->table_at[n_tables] + (size_t)b->n_seq + 2;
     size_t              at = sh->rows_at + n * (size_t)sh->up_width * sizeof(float);
     k_cuda_step         step = {.n = {p->rows[DEV_ALL].n, out->n}};
-    dev_gpu__stage(sh, at + n_ints * sizeof(int32_t) + n_tables * sizeof *b->table_at + 64);
+    dev_gpu__stage(sh, at + n_ints * sizeof(int32_t) + n_tables * sizeof *b->table_at + (size_t)b->n_seq * sizeof *b->turn + 64);
     dev_gpu__stage_rows(p, sh, n);
     dev_gpu__stage_batch(run, sh, &at, &step.b);
     step.row[DEV_ALL] = dev_gpu__send(sh, &at, p->rows[DEV_ALL].row, n);

@@ -411,11 +411,6 @@ static engine_gpu_plan engine__gpu_new(const engine *eng, const kv_opts *ko, con
     return f;
 }
 
-static void engine__gpu_drop(engine_gpu_plan *f) {
-    mem_free(f->needs.layer);
-    mem_free(f->begins);
-}
-
 /* Gives each GPU, from the last one on, as many of the wanted layers as that share of its memory holds. True: they hold all. */
 static bool engine__fill_gpus(dev_gpus *on, const engine_gpu_plan *f, double share) {
     int end = f->n_layer;
@@ -529,7 +524,7 @@ static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts 
     eng->m.gpus->tensor = engine__tensor(eng, fo);
     const bool ok = engine__choose_layers(eng, &f, fo->device, fo->n_gpu_layers, e);
     eng->gpu_slots = engine__slots(eng, &f);
-    engine__gpu_drop(&f);
+    mem_free_all(f.needs.layer, f.begins);
     engine__drop_gpus(eng);
     return ok;
 }
@@ -543,11 +538,9 @@ static void engine__open_threads(engine *eng, const engine_opts *fo, const engin
 
 /* A model without cache, threads and steps. */
 static engine *engine__new(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, double t_start, err_t *e) {
-    engine *eng = mem_new(1, sizeof *eng);
-    eng->g = g;
-    eng->v = v;
-    eng->t_start = t_start;
+    engine   *eng = mem_new(1, sizeof *eng);
     rope_opts rope = fo->rope;
+    *eng = (engine){.g = g, .v = v, .t_start = t_start};
     rope.n_ctx = fo->n_ctx > 0 ? fo->n_ctx : 0;
     if (!model_open(&eng->m, g, &rope, e)) {
         engine_close(eng);
@@ -634,9 +627,7 @@ static void meter_stop(engine_meter *m) {
 }
 
 /* A file that became shorter under the mapping reads as zeros up to the end of its last page: checked after every step. */
-static bool engine_alive(const engine *eng, err_t *e) {
-    return gguf_alive(eng->g, e);
-}
+static bool engine_alive(const engine *eng, err_t *e) { return gguf_alive(eng->g, e); }
 
 /* True when every one of n floats is finite. */
 static bool engine_finite(const float *x, size_t n) {

@@ -666,7 +666,7 @@ static void fwd__plan(fwd *f) {
 
 /* --- a model's list with its memory --- */
 
-enum { FWD_ROW_BYTES = (3 + DEV_STATE_ARRAYS) * sizeof(int32_t) + 1 + sizeof(kv_seq *) };   /* of a row in a batch */
+enum { FWD_ROW_BYTES = 3 * sizeof(int32_t) + sizeof(k_turn) + 1 + sizeof(kv_seq *) };   /* of a row in a batch */
 
 /* The list and its memory go. */
 static void fwd__drop(fwd *f) {
@@ -705,24 +705,15 @@ static size_t fwd_row_bytes(const model *m) { return fwd_bytes(m, 1, 2, 1, FWD_H
 
 /* max_rows: most rows of a step; max_out: most of them that ask for what the list gives, FWD_LOGITS or FWD_HIDDEN. */
 static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out, unsigned gives) {
-    fwd      *f = mem_new(1, sizeof *f);
-    int32_t **states[DEV_STATE_ARRAYS];
-    f->m = m;
-    f->kv = kv;
-    f->max_rows = max_rows;
-    f->max_out = max_out;
-    f->gives = gives;
-    f->n_vocab = m->hp.n_vocab;
-    f->run.p = p;
-    f->run.plan = &f->plan;
-    f->run.batch = &f->batch;
+    fwd *f = mem_new(1, sizeof *f);
+    *f = (fwd){.m = m, .kv = kv, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab,
+               .run = {.p = p, .plan = &f->plan, .batch = &f->batch}};
     f->batch.token = mem_new((size_t)max_rows, sizeof *f->batch.token);
     f->batch.pos = mem_new((size_t)max_rows, sizeof *f->batch.pos);
     f->batch.seq = mem_new((size_t)max_rows, sizeof *f->batch.seq);
     f->batch.want = mem_new((size_t)max_rows, sizeof *f->batch.want);
+    f->batch.turn = mem_new((size_t)max_rows, sizeof *f->batch.turn);
     f->from = mem_new((size_t)max_rows, sizeof *f->from);
-    dev_batch_states(&f->batch, states);
-    for (int i = 0; i < DEV_STATE_ARRAYS; i++) *states[i] = mem_new((size_t)max_rows, sizeof **states[i]);
     fwd__fill(f, p->n, false);
     return f;
 }
@@ -730,14 +721,10 @@ static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max
 /* f may be NULL. */
 static void fwd_free(fwd *f) {
     if (!f) return;
-    void     *own[] = {f->batch.token, f->batch.pos, f->batch.seq, f->batch.want, f->batch.table, f->batch.table_at, f->from};
-    int32_t **states[DEV_STATE_ARRAYS];
-    dev_batch_states(&f->batch, states);
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
-    for (int i = 0; i < DEV_STATE_ARRAYS; i++) mem_free(*states[i]);
+    const dev_batch *b = &f->batch;
     fwd__drop(f);
     dev_run_free(&f->run);
-    mem_free(f);
+    mem_free_all(b->token, b->pos, b->seq, b->want, b->table, b->table_at, b->turn, f->from, f);
 }
 
 /* From now on only the first n tokens have logits. */
@@ -799,10 +786,7 @@ static void fwd__write_states(fwd *f) {
     for (int i = 0, r = 0; kv_has_states(f->kv) && i < b->n_seq; i++) {
         const int first = r;
         for (; r < b->n && b->seq[r] == i; r++) ASSERT(b->pos[r] == b->pos[first] + r - first);
-        const kv_turn t = kv_advance(f->from[i], b->pos[first], b->pos[first] + r - first);
-        b->state_in[i] = t.in, b->state_at[i] = t.at;
-        b->state_out[i] = t.out, b->state_to[i] = t.to;
-        b->snap[i] = t.snap, b->snap_at[i] = t.snap_at;
+        b->turn[i] = kv_advance(f->from[i], b->pos[first], b->pos[first] + r - first);
     }
 }
 

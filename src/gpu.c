@@ -252,8 +252,7 @@ static void gpu_close(gpu *g) {
     ASSERT(!g->n_span);
     GPU_DO(cuDevicePrimaryCtxRelease, g->device);
     gpu__current = 0;
-    mem_free(g->kernel), mem_free(g->kernel_name), mem_free(g->graph);
-    mem_free(g);
+    mem_free_all(g->kernel, g->kernel_name, g->graph, g);
 }
 
 /* Opens device `number`. NULL: e says in one line why it cannot be used. */

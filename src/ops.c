@@ -370,7 +370,7 @@ static int ops__attend_tasks(const dev_run *run, const dev_op *op) {
 /* A number for each query head, as an array for the rows of a task; NULL: there are none. `at`: where the array begins. */
 static const float *ops__by_head(const dev *dv, const dev_op *op, const float *of, int head, int n_rows, int at) {
     const int g = op->cache.group;
-    float    *to = dv->run->plan->attn_sinks[dv->ith] + at;
+    float    *to = dv->run->plan->thread[dv->ith].sinks + at;
     for (int i = 0; of && i < n_rows; i++) to[i] = of[head * g + i % g];
     return of ? to : NULL;
 }
@@ -405,7 +405,7 @@ static k_attn_args ops__attend_rows(const dev *dv, const dev_op *op, int i, int 
     const dev_kv       *kv = op->cache.kv;
     const dev_row_list *on = &run->plan->rows[op->rows];
     const int           g = op->cache.group;
-    k_attn_row         *rows = run->plan->attn_rows[dv->ith];
+    k_attn_row         *rows = run->plan->thread[dv->ith].rows;
     int                 n = 0;
     for (int s = on->run[i]; s < on->run[i + 1]; s++) {
         float  *q = ops__in(dv, op, 0, s) + head * g * kv->hd_k, *o = ops__out(dv, op, 0, s) + head * g * kv->hd_v;
@@ -541,14 +541,11 @@ static ops_walk ops__walk_of(const dev *dv, const dev_op *op, int seq) {
     const dev_batch *b = dv->run->batch;
     const dev_state *st = op->state.st;
     const int       *at = &dv->run->plan->seq_at[seq];
-    ops_walk         w = {.st = st, .first = at[0], .at = b->state_at[seq], .p = b->pos[at[0]],
-                          .end = b->pos[at[1] - 1] + 1, .to = b->state_to[seq], .snap_at = -1};
-    if (b->state_in[seq] >= 0) w.in = dev_block(st->mem, b->state_in[seq]);
-    w.out = dev_block(st->mem, b->state_out[seq]);
-    if (b->snap[seq] < 0) return w;
-    w.snap_at = b->snap_at[seq];
-    w.snap = dev_block(st->mem, b->snap[seq]);
-    return w;
+    const k_turn     t = b->turn[seq];
+    return (ops_walk){.st = st, .first = at[0], .at = t.at, .p = b->pos[at[0]], .end = b->pos[at[1] - 1] + 1, .to = t.to,
+                      .snap_at = t.snap < 0 ? -1 : t.snap_at,
+                      .in = t.in < 0 ? NULL : dev_block(st->mem, t.in), .out = dev_block(st->mem, t.out),
+                      .snap = t.snap < 0 ? NULL : dev_block(st->mem, t.snap)};
 }
 
 static float *ops__floats(uint8_t *p) { return (float *)(void *)p; }

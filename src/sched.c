@@ -234,11 +234,7 @@ static void sched_free(sched *sc) {
     sched__list_free(sc->ended);
     tok_ids_drop(&sc->never);
     tok_ids_drop(&sc->endless);
-    mem_free(sc->run);
-    mem_free(sc->out);
-    mem_free(sc->asks);
-    mem_free(sc->lack);
-    mem_free(sc);
+    mem_free_all(sc->run, sc->out, sc->asks, sc->lack, sc);
 }
 
 /* The engine is one for as many sequences; guesser: for the same number of them, NULL: no guesses. NULL: why not is in e. */

@@ -201,9 +201,7 @@ static void spec__text_add(spec_text *t, int32_t id) {
 }
 
 static void spec__text_drop(spec_text *t) {
-    mem_free(t->id);
-    mem_free(t->prev);
-    mem_free(t->slot);
+    mem_free_all(t->id, t->prev, t->slot);
     *t = (spec_text){0};
 }
 
@@ -747,8 +745,7 @@ static void spec_close(spec *sp) {
     tok_free(sp->v);
     if (sp->g.path) gguf_close(&sp->g);
     spec__text_drop(&sp->past);
-    void *own[] = {sp->live, sp->taken, sp->order, sp->wide, sp};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    mem_free_all(sp->live, sp->taken, sp->order, sp->wide, sp);
 }
 
 /* With recurrent states at most DEV_LOG - 1 guesses: that many rows of a state can be taken back. */
@@ -763,8 +760,7 @@ static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, c
                        int n_seqs, err_t *e) {
     const int room = min_int(eng->max_out, eng->n_batch) - n_seqs;
     spec     *sp = mem_new(1, sizeof *sp);
-    sp->o = *o;
-    sp->eng = eng;
+    *sp = (spec){.o = *o, .eng = eng};
     spec_gain_open(&sp->gain, o->draft != NULL);
     sp->n_rows = min_int(spec_rows(o, n_seqs), max_int(room, 0));
     sp->live = mem_new((size_t)n_seqs, sizeof *sp->live);
@@ -783,10 +779,7 @@ static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, c
 static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm, const tok_ids *banned,
                               const constrain_seq *held) {
     spec_seq *q = mem_new(1, sizeof *q);
-    q->ids = ids;
-    q->sm = sm;
-    q->banned = banned;
-    q->held = held;
+    *q = (spec_seq){.ids = ids, .sm = sm, .banned = banned, .held = held};
     if (held) q->ahead = constrain_seq_like(held);
     if (sp->draft) q->draft_sampler = samp_clone(sm);
     return q;

@@ -186,11 +186,8 @@ static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, c
 static void store_close(store *s) {
     if (!s) return;
     if (s->open) gguf_close(&s->g);
-    mem_free(s->node);
-    mem_free(s->data);
-    mem_free(s->bounce);
     str_drop(&s->layout);
-    mem_free(s);
+    mem_free_all(s->node, s->data, s->bounce, s);
 }
 
 /* --- writing --- */
@@ -305,8 +302,7 @@ static void store__choose(store__plan *p) {
     }
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i))
         if (leads[i]) store__add(p, i, stays[i]);
-    mem_free(stays);
-    mem_free(leads);
+    mem_free_all(stays, leads);
 }
 
 /* Metadata and tensor directory of the file. */
@@ -360,11 +356,7 @@ static store__plan store__plan_new(store *s, size_t n, uint64_t most) {
 }
 
 static void store__plan_drop(store__plan *p) {
-    mem_free(p->at);
-    mem_free(p->order);
-    mem_free(p->rows);
-    mem_free(p->n_data);
-    mem_free(p->leads);
+    mem_free_all(p->at, p->order, p->rows, p->n_data, p->leads);
 }
 
 /* Writes what the cache has, the blocks used last where `most` bytes do not hold all. Nothing is written when nothing
