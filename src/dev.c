@@ -477,15 +477,9 @@ typedef struct {
             k_norm_kind  kind;
             const float *bias;                        /* [n], NULL: none */
         } norm;
-        struct {
-            float length;                             /* positions after which the temperature rises */
-        } temper;
-        struct {
-            int to;                                   /* where its output begins */
-        } level;
-        struct {
-            int active;                               /* the stream that blocks read */
-        } streams;
+        float length;                                 /* OPS_TEMPER: positions after which the temperature rises */
+        int   to;                                     /* OPS_LEVEL: where its output begins */
+        int   active;                                 /* OPS_CORRECT: the stream that blocks read */
         k_row_pick pick;
         k_row_rope rope;
         k_row_mul  mul;

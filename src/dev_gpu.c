@@ -41,8 +41,6 @@ typedef struct {
     const dev_op      *op;                            /* [n] */
     int                n;                             /* operations */
     const dev_product *product;                       /* NULL: rows, attention, a delta rule or the sort of slots */
-    int                slots;                         /* of products of experts: slots of a row */
-    int                experts;                       /* of products of experts: how many; 0: one matrix */
     int                kernel;                        /* -1 where attention takes `many` for any number of rows */
     int                many;                          /* of products with many columns, of attention with many rows */
     int                merge;                         /* of attention */

@@ -271,12 +271,6 @@ static int engine__context(const engine *eng, const engine_opts *fo, const engin
     return fo->n_ctx < 0 && plan->n_need > 0 ? (int)min_i64(plan->n_need, train) : train;
 }
 
-/* The rows of a step are cut to what scratch may take. */
-static void engine__cut_rows(engine *eng) {
-    if (!eng->m.hp.causal) return;
-    while (eng->n_batch > 1 && (size_t)eng->n_batch > ENGINE_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
-}
-
 /* Sizes of context and step, and what the plan left open. */
 static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) {
     const size_t out = ENGINE_LOGIT_BYTES / sizeof(float) / (size_t)eng->m.hp.n_vocab;
@@ -284,7 +278,8 @@ static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) 
     eng->n_batch = plan->n_rows ? plan->n_rows : fo->n_batch;
     if (plan->n_seqs <= 1 && plan->n_need > 0) eng->n_batch = (int)min_i64(eng->n_batch, plan->n_need);
     if (!eng->m.hp.causal) eng->n_batch = max_int(eng->n_batch, eng->n_ctx);   /* a text is one step */
-    engine__cut_rows(eng);
+    const size_t rows = eng->m.hp.causal ? max_size(ENGINE_SCRATCH / fwd_row_bytes(&eng->m), 1) : SIZE_MAX;
+    while ((size_t)eng->n_batch > rows) eng->n_batch /= 2;
     if (!plan->n_seqs) plan->n_seqs = eng->n_batch / eng->n_ctx + 2;
     if (plan->hidden) plan->n_out = eng->n_batch;
     if (!plan->n_out) plan->n_out = (int)max_size(out, 1);

@@ -198,7 +198,7 @@ static void fwd__embed(fwd_draft *d) {
                             .scale = r->mscale});
     }
     if (hp->temper != 0)
-        fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper, .temper = {hp->temper_length}});
+        fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper, .length = hp->temper_length});
 }
 
 /* Bias, norm and RoPE of queries or keys. The norm is of each head, or of all together. */
@@ -517,7 +517,7 @@ static void fwd__spread(fwd_draft *d) {
     fwd__forms(d, d->x, n, 0);
     for (int i = 1; i < hp->n_stream; i++) {
         fwd__stacked(d, &d->m->glob.mat[W_STREAM_IN], i - 1, d->x, d->y);
-        fwd__op(d, (dev_op){.kind = OPS_LEVEL, .in = {d->y, d->x}, .out = {d->streams}, .n = n, .level = {i * n}});
+        fwd__op(d, (dev_op){.kind = OPS_LEVEL, .in = {d->y, d->x}, .out = {d->streams}, .n = n, .to = i * n});
     }
 }
 
@@ -580,7 +580,7 @@ static void fwd__altup_layer(fwd_draft *d) {
     fwd__residual(d, NULL, &vec[W_FFN_POST_NORM], fwd_no_norm);
     fwd__mode(d, d->x, &d->l->mat[W_ALT_CORRECT]);
     fwd__op(d, (dev_op){.kind = OPS_CORRECT, .in = {d->ahead, d->x, d->coef}, .out = {d->streams}, .n = n, .n_head = A,
-                        .streams = {hp->active}});
+                        .active = hp->active});
     fwd__pick(d, d->streams, d->xn, 1, n, n, at, 0);
     fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {d->xn}, .vec = vec[W_ALT_SCALE], .n = n});
     fwd__by_layer(d, d->xn);

@@ -122,7 +122,6 @@ typedef struct {
     int      cap;                                     /* nodes that there is memory for */
     int      n_slot;                                  /* entries of slot */
     int      n_fresh;                                 /* entries of fresh */
-    int      fresh_cap;                               /* memory of fresh */
     int32_t  unused;                                  /* the first of the unused nodes, -1: none */
     uint64_t seed;                                    /* of the hash */
     bool   (*fetch)(void *ctx, int group, int32_t stored, int32_t block);  /* see kv_fetcher() */
@@ -142,7 +141,6 @@ typedef struct {
     int       lacking;                                /* group without a block for the last reservation that failed */
     kv_copy  *copy;                                   /* [n_copy] due in this order, before any block is written to */
     int       n_copy;                                 /* copies that are due */
-    int       copy_cap;                               /* memory of copy */
     int      *gap;                                    /* [n_group] scratch of kv__match */
     int64_t  *cost;                                   /* [n_group] scratch of kv_add_demand */
     kv_tree  *tree;                                   /* NULL: sequences share by kv_fork() alone */
@@ -151,9 +149,8 @@ typedef struct {
 typedef struct kv_seq {
     kv_cache *kv;                                     /* whose blocks it holds */
     int       n;                                      /* positions reserved: 0 <= p < n may be read and written */
-    int32_t **table;                                  /* [n_group][cap] block numbers, -1: given back */
-    int      *n_blocks;                               /* [n_group] entries in use */
-    int      *cap;                                    /* [n_group] memory of a table */
+    int32_t **table;                                  /* [n_group][n_blocks] block numbers, -1: given back */
+    int      *n_blocks;                               /* [n_group] */
     int      *first;                                  /* [n_group] first entry that is not given back */
     int       n_known;                                /* blocks that the tree has nodes for, from the first on */
     int32_t   tip;                                    /* the node of the last of them; the root without one */
@@ -534,8 +531,7 @@ static int32_t kv_add_stored(kv_cache *kv, int32_t parent, const int32_t *ids, c
 
 /* Notes a copy that is due. */
 static void kv__copy(kv_cache *kv, int i, int32_t from, int32_t to) {
-    if (kv->n_copy == kv->copy_cap)
-        kv->copy = mem_grow(kv->copy, (size_t)(kv->copy_cap = 2 * kv->copy_cap + 16), sizeof *kv->copy);
+    kv->copy = mem_reserve(kv->copy, (uint64_t)kv->n_copy, UINT64_MAX, sizeof *kv->copy);
     kv->copy[kv->n_copy++] = (kv_copy){i, from, to};
 }
 
@@ -622,16 +618,12 @@ static kv_seq *kv_seq_new(kv_cache *kv) {
     s->table = mem_new((size_t)kv->n_group, sizeof *s->table);
     s->n_blocks = mem_new((size_t)kv->n_group, sizeof *s->n_blocks);
     s->first = mem_new((size_t)kv->n_group, sizeof *s->first);
-    s->cap = mem_new((size_t)kv->n_group, sizeof *s->cap);
     return s;
 }
 
 /* Appends a block number to the table of group i. */
 static void kv__append(kv_seq *s, int i, int32_t b) {
-    if (s->n_blocks[i] == s->cap[i]) {
-        s->cap[i] = s->cap[i] ? 2 * s->cap[i] : 16;
-        s->table[i] = mem_grow(s->table[i], (size_t)s->cap[i], sizeof **s->table);
-    }
+    s->table[i] = mem_reserve(s->table[i], (uint64_t)s->n_blocks[i], UINT64_MAX, sizeof **s->table);
     s->table[i][s->n_blocks[i]++] = b;
 }
 
@@ -863,7 +855,7 @@ static void kv_seq_free(kv_seq *s) {
     if (kv_has_states(s->kv)) kv__state_drop(s);
     if (s->kv->tree) s->kv->tree->node[s->tip].pins--;
     for (int i = 0; i < s->kv->n_group; i++) mem_free(s->table[i]);
-    mem_free_all(s->table, s->n_blocks, s->cap, s->first, s);
+    mem_free_all(s->table, s->n_blocks, s->first, s);
 }
 
 /* A second sequence with the same positions, or with none where no slot is left for its state; both may go on apart. */
@@ -874,10 +866,10 @@ static kv_seq *kv_fork(const kv_seq *from) {
     if (from->kv->tree) kv__tip(s, from->tip);
     s->n_known = from->n_known;
     for (int i = 0; i < s->kv->n_group; i++) {
-        s->n_blocks[i] = s->cap[i] = from->n_blocks[i];
+        s->n_blocks[i] = from->n_blocks[i];
         s->first[i] = from->first[i];
-        if (!s->cap[i]) continue;
-        s->table[i] = mem_grow(NULL, (size_t)s->cap[i], sizeof **s->table);
+        if (!s->n_blocks[i]) continue;
+        s->table[i] = mem_grow(NULL, mem_reserved((size_t)s->n_blocks[i]), sizeof **s->table);
         memcpy(s->table[i], from->table[i], (size_t)from->n_blocks[i] * sizeof **s->table);
         for (int b = s->first[i]; b < s->n_blocks[i]; b++)
             if (s->table[i][b] >= 0) s->kv->group[i].block[s->table[i][b]].refs++;
@@ -1103,8 +1095,7 @@ static int kv_match_prefix(kv_seq *s, const int32_t *ids, int n, bool *wait) {
 /* Block b of group i, which the coming step fills, is the one of node n. */
 static void kv__publish_block(kv_cache *kv, int i, int32_t b, int32_t n) {
     kv_tree *t = kv->tree;
-    if (t->n_fresh == t->fresh_cap)
-        t->fresh = mem_grow(t->fresh, (size_t)(t->fresh_cap = 2 * t->fresh_cap + 64), sizeof *t->fresh);
+    t->fresh = mem_reserve(t->fresh, (uint64_t)t->n_fresh, UINT64_MAX, sizeof *t->fresh);
     t->fresh[t->n_fresh].group = i;
     t->fresh[t->n_fresh++].block = b;
     kv_parts(kv, n)[i].block = b;

@@ -239,7 +239,7 @@ static void ops__cap(const dev *dv, const dev_op *op, int r) { k_cap(ops__out(dv
 
 /* out = 1 + scale * log(1 + whole lengths before the row's position), one value. */
 static void ops__temper(const dev *dv, const dev_op *op, int r) {
-    const double turns = floor(dv->run->batch->pos[ops__which(dv, op, r)] / (double)op->temper.length);
+    const double turns = floor(dv->run->batch->pos[ops__which(dv, op, r)] / (double)op->length);
     *ops__out(dv, op, 0, r) = (float)(1 + (double)op->scale * log1p(turns));
 }
 
@@ -288,7 +288,7 @@ static void ops__blend(const dev *dv, const dev_op *op, int r) {
 
 /* out: each stream of in[0] plus (1 + its coefficient of in[2]) times what in[1] has more than the active one. */
 static void ops__correct(const dev *dv, const dev_op *op, int r) {
-    const int    a = op->streams.active * op->n;
+    const int    a = op->active * op->n;
     const float *x = ops__in(dv, op, 0, r), *c = ops__in(dv, op, 2, r);
     float       *y = ops__out(dv, op, 0, r), *more = y + a;
     memcpy(more, ops__in(dv, op, 1, r), (size_t)op->n * sizeof *more);
@@ -298,7 +298,7 @@ static void ops__correct(const dev *dv, const dev_op *op, int r) {
         memcpy(y + i * op->n, x + i * op->n, (size_t)op->n * sizeof *y);
         k_axpy(y + i * op->n, more, c[i] + 1, op->n);
     }
-    k_scale(more, c[op->streams.active] + 1, op->n);
+    k_scale(more, c[op->active] + 1, op->n);
     k_add(more, more, x + a, op->n);
 }
 
@@ -311,7 +311,7 @@ static void ops__raise(const dev *dv, const dev_op *op, int r) {
 /* out = in[0], scaled to the root mean square of in[1]; the mean square of in[0] counts as 1e-5 at least. */
 static void ops__level(const dev *dv, const dev_op *op, int r) {
     const float *x = ops__in(dv, op, 0, r), *like = ops__in(dv, op, 1, r);
-    float       *y = ops__out(dv, op, 0, r) + op->level.to;
+    float       *y = ops__out(dv, op, 0, r) + op->to;
     const float  now = k_dot(x, x, op->n) / (float)op->n, want = k_dot(like, like, op->n) / (float)op->n;
     if (y != x) memcpy(y, x, (size_t)op->n * sizeof *y);
     k_scale(y, sqrtf(want) / sqrtf(now > 1e-5f ? now : 1e-5f), op->n);
@@ -1041,16 +1041,6 @@ static int ops__kernel(const dev_gpu_share *sh, uint32_t type, bool many, k_cuda
     return name ? gpu_kernel(sh->g, name) : -1;
 }
 
-/* The products of all experts, of the rows that have chosen them or of their slots. */
-static void ops__experts_args(dev_gpu_share *sh, dev_gpu_launch *l, const dev_op *op) {
-    const dev_mat *w = l->product->w;
-    l->slots = op->products.used;
-    l->experts = op->products.n_expert;
-    l->mul.a.idx = op->products.at ? NULL : sh->slot_row;
-    l->mul.mat_bytes = dev_gpu_mat_bytes(w);
-    l->mul.scales = dev_gpu_copy(sh, w->scale, (size_t)w->n_mat, sizeof *w->scale);
-}
-
 static void ops__product_args(dev_gpu_share *sh, dev_gpu_launch *l, const dev_op *op, const dev_product *m) {
     const dev_mat     *w = m->w;
     const k_cuda_step *step = dev_gpu_sent(sh);
@@ -1063,7 +1053,10 @@ static void ops__product_args(dev_gpu_share *sh, dev_gpu_launch *l, const dev_op
     if (m->gather) l->mul.a.idx = (const int32_t *)(const void *)(step + 1);
     l->many = ops__kernel(sh, w->type, true, &l->mul);
     l->kernel = ops__kernel(sh, w->type, false, &l->mul);
-    if (op->products.n_expert) ops__experts_args(sh, l, op);
+    if (!op->products.n_expert) return;
+    l->mul.a.idx = op->products.at ? NULL : sh->slot_row;   /* rows that have chosen an expert, or their slots */
+    l->mul.mat_bytes = dev_gpu_mat_bytes(w);
+    l->mul.scales = dev_gpu_copy(sh, w->scale, (size_t)w->n_mat, sizeof *w->scale);
 }
 
 static void ops__products_add(const dev_plan *p, dev_gpu_share *sh, const dev_op *op, int n) {
@@ -1071,23 +1064,15 @@ static void ops__products_add(const dev_plan *p, dev_gpu_share *sh, const dev_op
         ops__product_args(sh, dev_gpu_new(sh, op, n, NULL), op, &p->product[op->product + i]);
 }
 
-/* The products of experts for n slots: many columns, where the experts have so many on average. */
-static void ops__experts_launch(const dev_gpu_share *sh, const dev_gpu_launch *l, int n) {
-    const bool many = l->many >= 0 && n >= OPS_MANY * l->experts;
-    const int  rows = many ? K_CUDA_MANY_ROWS : 16, tiles = k_cuda_tiles(n, l->experts, many ? K_CUDA_MANY_COLS : K_CUDA_COLS);
-    k_cuda_mul m = l->mul;
-    m.tiles = sh->tiles[many];
-    gpu_launch(sh->g, many ? l->many : l->kernel, (m.nr + rows - 1) / rows, tiles, &m, sizeof m);
-}
-
+/* Of experts as many columns as there are slots: many, where the experts have so many on average. */
 static void ops__products_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
-    const int  n = z->n[l->product->rows];
-    const bool many = l->many >= 0 && n >= OPS_MANY;
+    const int  E = l->op->products.n_expert, n = z->n[l->product->rows] * (E ? l->op->products.used : 1);
+    const bool many = l->many >= 0 && n >= OPS_MANY * max_int(E, 1);
     const int  rows = many ? K_CUDA_MANY_ROWS : 16, cols = many ? K_CUDA_MANY_COLS : K_CUDA_COLS;
-    if (l->experts && n) ops__experts_launch(sh, l, n * l->slots);
-    else if (n)
-        gpu_launch(sh->g, many ? l->many : l->kernel, (l->mul.nr + rows - 1) / rows, (n + cols - 1) / cols, &l->mul,
-                   sizeof l->mul);
+    if (!n) return;
+    if (E) l->mul.tiles = sh->tiles[many];
+    gpu_launch(sh->g, many ? l->many : l->kernel, (l->mul.nr + rows - 1) / rows,
+               E ? k_cuda_tiles(n, E, cols) : (n + cols - 1) / cols, &l->mul, sizeof l->mul);
 }
 
 static bool ops__products_can(const dev_plan *p, const dev_op *op) {
@@ -1324,11 +1309,11 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
     X(BLEND, "blend", DEV_WRITES, ops__all_heads(op), op->n * op->n_head, op->n_head * op->n_head, 0, 0,                        \
       ops__no_cost, OPS_ROW(ops__blend), OPS_GPU(K_ROW_BLEND))                                                                  \
     X(CORRECT, "correct", DEV_WRITES, ops__all_heads(op), op->n * op->n_head, op->n, op->n_head, 0,                             \
-      ops__no_cost, OPS_ROW(ops__correct), OPS_GPU(K_ROW_CORRECT), OPS_TOLD(streams))                                           \
+      ops__no_cost, OPS_ROW(ops__correct), OPS_GPU(K_ROW_CORRECT), OPS_TOLD(active) )                                           \
     X(RAISE, "raise", DEV_CHANGES, ops__all_heads(op), op->n, 0, 0, 0,                                                          \
       ops__no_cost, OPS_ROW(ops__raise), OPS_GPU(K_ROW_RAISE))                                                                  \
-    X(LEVEL, "level", DEV_WRITES, op->level.to + op->n, op->n, op->n, 0, 0,                                                     \
-      ops__no_cost, OPS_ROW(ops__level), OPS_GPU(K_ROW_LEVEL), OPS_TOLD(level))
+    X(LEVEL, "level", DEV_WRITES, op->to + op->n, op->n, op->n, 0, 0,                                                     \
+      ops__no_cost, OPS_ROW(ops__level), OPS_GPU(K_ROW_LEVEL), OPS_TOLD(to))
 
 #define OPS__NUMBER(kind, ...) OPS_##kind,
 #define OPS__NUMBERS_OF(kind, name_, place_, width_, in0_, in1_, in2_, vec_, ...)                                              \

@@ -57,7 +57,7 @@ static void top_fit_freq(top_rig *r) { r->op.angles.freq = top_freq; }
 static void top_fit_bias(top_rig *r) { r->op.norm.bias = top_vec + 77; }
 static void top_fit_pick(top_rig *r) { r->op.pick.stride = r->op.n + 3; }
 static void top_fit_rope(top_rig *r) { r->op.rope.n_rot = r->op.n > 64 ? r->op.n - 32 : r->op.n; }
-static void top_fit_streams(top_rig *r) { r->op.streams.active = r->op.n_head - 1; }
+static void top_fit_streams(top_rig *r) { r->op.active = r->op.n_head - 1; }
 static void top_fit_one(top_rig *r) { r->op.n = 1; }
 static void top_fit_route(top_rig *r) { r->op.experts.n = 5 + r->op.n % 60; }
 static void top_fit_slots(top_rig *r) { r->op.experts.n = TOP_EXPERTS; }
@@ -224,7 +224,7 @@ static const top_example top_examples[] = {
     {.name = "scale",           .op = {.kind = OPS_SCALE, .scale = 1.3f}},
     {.name = "scale, vec",      .op = {.kind = OPS_SCALE, .vec = top_vec}},
     {.name = "cap",             .op = {.kind = OPS_CAP, .scale = 1.5f}},
-    {.name = "temper",          .op = {.kind = OPS_TEMPER, .scale = 0.2f, .temper = {.length = 3}}, .fit = top_fit_one},
+    {.name = "temper",          .op = {.kind = OPS_TEMPER, .scale = 0.2f, .length = 3}, .fit = top_fit_one},
     {.name = "pick",            .op = {.kind = OPS_PICK, TOP_ONE, .pick = {.at = 1, .to = 2}}, .fit = top_fit_pick},
     {.name = "rope",            .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.at = 3}}, .fit = top_fit_rope},
     {.name = "rope, halves",    .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.halves = true}}, .fit = top_fit_rope},
@@ -265,7 +265,7 @@ static const top_example top_examples[] = {
 #ifdef OPS_NEGATE_IS_THERE                            /* tests/invented.rows: a kind is a row, and its function */
     {.name = "negate",          .op = {.kind = OPS_NEGATE, .scale = -1}},
 #endif
-    {.name = "level",           .op = {.kind = OPS_LEVEL, TOP_TWO, .level = {.to = 4}}},
+    {.name = "level",           .op = {.kind = OPS_LEVEL, TOP_TWO, .to = 4}},
 };
 enum { TOP_EXAMPLES = sizeof top_examples / sizeof *top_examples };
 
