@@ -462,8 +462,8 @@ typedef struct {
     dev_buf     in[3];
     dev_buf     out[2];
     unsigned    gathers;                              /* mask of those inputs that hold all rows where the operation takes some */
-    int         product;                              /* the first of its products in the plan */
-    int         n_product;                            /* 0: it has none */
+    const dev_product *product;                       /* [n_product] those that are its own; dev_plan_fill() sets it */
+    int         n_product;
     int         n;                                    /* values of a vector */
     int         n_head;                               /* vectors of a row; 0: one */
     const float *vec;                                 /* [row->vec] gain, bias, filters; NULL: none */
@@ -619,7 +619,7 @@ typedef struct dev_kind {
     int       (*width)(const dev_op *op);             /* values that it writes to a row of its outputs; 0: it has none */
     int       (*reads)(const dev_op *op, int i);      /* values that it reads of a row of input i; 0: no such input */
     size_t    (*vec)(const dev_op *op);               /* values of op->vec, where that is there */
-    void      (*cost)(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c);   /* adds what it costs */
+    void      (*cost)(const dev_op *op, const dev_batch *b, dev_cost *c);   /* adds what it costs */
     void      (*needs)(const dev_op *op, int n_threads, dev_needs *to);   /* NULL: buffers alone */
     /* on the CPU */
     int       (*tasks)(const dev_run *run, const dev_op *op);    /* NULL: a task is a row, which needs nothing of other rows */
@@ -631,7 +631,7 @@ typedef struct dev_kind {
     size_t      told_at;                              /* where in dev_op what becomes k_row_op.u lies */
     size_t      told_bytes;                           /* bytes of it; 0: none */
     void      (*gpu_args)(struct dev_gpu_share *sh, const dev_op *op, k_row_op *to);  /* what more it is told; NULL: nothing */
-    bool      (*gpu_can)(const dev_plan *p, const dev_op *op);   /* whether it is within the kernel's limits; NULL: it has none */
+    bool      (*gpu_can)(const dev_op *op);           /* whether it is within the kernel's limits; NULL: it has none */
 } dev_kind;
 
 /* A row of numbers: they have the size of floats. */
@@ -642,7 +642,7 @@ static int dev_n_rows(const dev_batch *b, dev_row_set set) { return set == DEV_A
 
 /* What the list takes for a batch. */
 static void dev_plan_cost(const dev_plan *p, const dev_batch *b, dev_cost *c) {
-    for (int i = 0; i < p->n_op; i++) p->op[i].row->cost(p, &p->op[i], b, c);
+    for (int i = 0; i < p->n_op; i++) p->op[i].row->cost(&p->op[i], b, c);
 }
 
 /* --- writing a list --- */
@@ -686,7 +686,6 @@ static void dev_plan_op(dev_plan *p, dev_op op) {
     }
     for (int i = 0; i < 2; i++) dev__writes(p, op.out[i], op.rows, op.each, op.row->width(&op));
     if (op.row->place == DEV_FORMS) p->buf[op.out[0]].former = p->n_op;
-    op.product = p->n_product;
     p->op[p->n_op++] = op;
 }
 
@@ -837,6 +836,7 @@ static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out,
     p->seq_at = dev__take(p, (size_t)max_rows + 1, sizeof *p->seq_at, true);
     for (int i = 1; i < p->n_buf; i++) dev__fill_buf(p, &p->buf[i]);
     dev__fill_needs(p, n_threads);
+    for (int i = 0, n = 0; i < p->n_op; n += p->op[i++].n_product) p->op[i].product = p->product + n;
     for (int i = 0; i < p->n_product; i++) {
         dev_product *m = &p->product[i];
         m->a = &p->buf[m->in].a;

@@ -95,7 +95,7 @@ typedef struct dev_gpu_share {
 /* How operations become launches. */
 typedef struct dev_gpu_way {
     void (*room)(const dev_plan *p, const dev_op *op, const dev_gpu_bounds *z, dev_gpu_room *to);   /* NULL: buffers alone */
-    void (*add)(const dev_plan *p, dev_gpu_share *sh, const dev_op *op, int n);   /* a phase, by dev_gpu_new(); NULL: none */
+    void (*add)(dev_gpu_share *sh, const dev_op *op, int n);   /* the launches of a phase, by dev_gpu_new(); NULL: none */
     void (*launch)(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z);
 } dev_gpu_way;
 
@@ -158,13 +158,13 @@ static void dev_gpu__reads(const dev_plan *p, dev_gpu_share *sh, dev_gpu_share *
 static void dev_gpu__ups(const dev_plan *p, dev_gpu_share *sh, dev_gpu_share **wrote) {
     for (int i = sh->op; i < sh->op_end; i++) {
         const dev_op      *op = &p->op[i];
-        const dev_product *m = p->product + op->product, *end = m + op->n_product;
+        const dev_product *m = op->product, *end = m + op->n_product;
         for (int k = 0; k < 3; k++) dev_gpu__reads(p, sh, wrote, op->in[k]);
         for (int k = 0; k < 2; k++)
             if (op->row->place != DEV_WRITES) dev_gpu__reads(p, sh, wrote, op->out[k]);
         for (; m < end; m++) dev_gpu__reads(p, sh, wrote, m->in);
         for (int k = 0; k < 2; k++) wrote[op->out[k]] = sh;
-        for (m = p->product + op->product; m < end; m++) wrote[m->out] = sh;
+        for (m = op->product; m < end; m++) wrote[m->out] = sh;
     }
 }
 
@@ -325,7 +325,7 @@ static void dev_gpu__fill_one(const dev_plan *p, dev_gpu_share *sh) {
         for (int k = 0; k < 2; k++) sh->tiles[k] = dev_gpu__take(sh, room.tiles[k], sizeof *sh->tiles[k]);
     }
     for (const dev_phase *ph = p->phase + sh->phase; ph < p->phase + sh->phase_end; ph++)
-        p->op[ph->first].row->gpu->add(p, sh, &p->op[ph->first], ph->n);
+        p->op[ph->first].row->gpu->add(sh, &p->op[ph->first], ph->n);
 }
 
 /* Memory and launches of all GPUs of a plan, after dev_plan_fill(): nothing where it has none or is counted. */
@@ -360,24 +360,20 @@ typedef struct {
 } dev_gpu_needs;
 
 /* Whether there are kernels for an operation. */
-static bool dev_gpu__can(const dev_plan *p, const dev_op *op) {
-    return op->row->gpu->add && (!op->row->gpu_can || op->row->gpu_can(p, op));
-}
+static bool dev_gpu__can(const dev_op *op) { return op->row->gpu->add && (!op->row->gpu_can || op->row->gpu_can(op)); }
 
 /* Bytes of the weights of one operation; matrices that the one before it has, too, are counted there. */
 static uint64_t dev_gpu__weights(const dev_plan *p, const dev_op *op) {
     uint64_t n = op->vec ? op->row->vec(op) * sizeof(float) : 0;
-    for (int k = op->product; k < op->product + op->n_product; k++) {
-        const dev_mat *w = p->product[k].w;
-        if (!k || p->product[k - 1].w != w) n += (uint64_t)dev_gpu_mat_bytes(w) * (uint64_t)w->n_mat;
-    }
+    for (const dev_product *m = op->product; m < op->product + op->n_product; m++)
+        if (m == p->product || m[-1].w != m->w) n += (uint64_t)dev_gpu_mat_bytes(m->w) * (uint64_t)m->w->n_mat;
     return n;
 }
 
 /* GPU memory that the weights of a complete plan need. to->layer: [n_layer], zeros, of the caller; bytes are added to it. */
 static void dev_gpu_needs_of(const dev_plan *p, dev_gpu_needs *to) {
     int i = p->n_op;
-    for (; i > 0 && p->op[i - 1].layer >= 0 && dev_gpu__can(p, &p->op[i - 1]); i--)
+    for (; i > 0 && p->op[i - 1].layer >= 0 && dev_gpu__can(&p->op[i - 1]); i--)
         to->layer[p->op[i - 1].layer] += dev_gpu__weights(p, &p->op[i - 1]);
     to->first = i ? p->op[i - 1].layer + 1 : 0;
     to->lacks = to->first ? p->op[i - 1].row->name : NULL;

@@ -123,7 +123,7 @@ static void ops__soon(const dev *dv, const dev_product *list, int n_list) {
 /* The products of an operation: of experts, those that OPS_GROUP has listed. */
 static const dev_product *ops__list(const dev_plan *p, const dev_op *op, int *n) {
     *n = op->n_product * max_int(op->products.n_expert, 1);
-    return op->products.n_expert ? p->grouped + op->products.at : p->product + op->product;
+    return op->products.n_expert ? p->grouped + op->products.at : op->product;
 }
 
 /* A phase of products. Weights of those that come next are fetched while the thread waits. */
@@ -140,7 +140,7 @@ static void ops__products(dev *dv, const dev_phase *ph) {
 /* A phase of products that are shown and not computed. */
 static void ops__watched(dev *dv, const dev_phase *ph) {
     const dev_op *op = &dv->run->plan->op[ph->first];
-    ops__watch(dv, dv->run->plan->product + op->product, op->n_product);
+    ops__watch(dv, op->product, op->n_product);
 }
 
 /* --- rows of buffers --- */
@@ -823,14 +823,13 @@ static void ops__sort_slots(const dev *dv, const dev_op *op) {
 /* The products of all experts, each with the rows that have chosen it. */
 static void ops__group(const dev *dv, const dev_op *op, int only) {
     const dev_plan    *plan = dv->run->plan;
-    const dev_product *base = plan->product + op->product;
     const int          E = op->experts.n, W = op->experts.wide;
     (void)only;
     ops__sort_slots(dv, op);
     for (int i = 0; i < (W + 1) * E; i++) {
         const int k = i < W * E ? i % W : W, e = k < W ? i / W : i - W * E, first = plan->expert_at[e];
         dev_product *m = &plan->grouped[i];
-        *m = base[k];
+        *m = op->product[k];
         m->stack = e;
         m->first = first;
         m->n = plan->expert_at[e + 1] - first;
@@ -900,20 +899,19 @@ static void ops__group_needs(const dev_op *op, int n_threads, dev_needs *to) {
 /* --- what an operation costs --- */
 
 /* Too little to count. */
-static void ops__no_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
-    (void)plan, (void)op, (void)b, (void)c;
+static void ops__no_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
+    (void)op, (void)b, (void)c;
 }
 
-static void ops__embed_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
-    (void)plan;
+static void ops__embed_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
     c->bytes += (double)dev_n_rows(b, op->rows) * (double)op->embed.mat->row_bytes;
 }
 
 /* Each matrix is read once; of the experts, as many as so many random rows choose. */
-static void ops__matmul_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
+static void ops__matmul_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
     const double E = op->products.n_expert, K = op->products.used;
     for (int i = 0; i < op->n_product; i++) {
-        const dev_product *m = &plan->product[op->product + i];
+        const dev_product *m = &op->product[i];
         const dev_mat     *w = m->w;
         const double       rows = dev_n_rows(b, m->rows), each = E ? K : 1, read = E ? E * (1 - pow(1 - K / E, rows)) : 1;
         if (rows <= 0) continue;
@@ -923,10 +921,9 @@ static void ops__matmul_cost(const dev_plan *plan, const dev_op *op, const dev_b
 }
 
 /* Rows of one sequence read the positions that they see together once: windows of neighbours overlap but for one position. */
-static void ops__attend_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
+static void ops__attend_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
     const dev_kv *kv = op->cache.kv;
     double        past = 0, kept = 0;
-    (void)plan;
     for (int i = 0, run = 0; i < b->n; i++) {
         int64_t begin, end;
         ops__sees(b, op, i, &begin, &end);
@@ -944,9 +941,8 @@ static void ops__attend_cost(const dev_plan *plan, const dev_op *op, const dev_b
 }
 
 /* The sums of each sequence are read and written. */
-static void ops__delta_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
+static void ops__delta_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
     const double each = (double)op->n_head * op->state.d_k * op->n;
-    (void)plan;
     c->bytes += 2 * b->n_seq * each * (double)sizeof(float);
     c->mul[K_ACT_F32] += 3 * b->n * each;
 }
@@ -1015,8 +1011,7 @@ static void ops__rows_add_some(dev_gpu_share *sh, const dev_op *op, int n) {
     mem_free(ops);
 }
 
-static void ops__rows_add(const dev_plan *p, dev_gpu_share *sh, const dev_op *op, int n) {
-    (void)p;
+static void ops__rows_add(dev_gpu_share *sh, const dev_op *op, int n) {
     for (int i = 0; i < n; i += K_CUDA_ROW_OPS) ops__rows_add_some(sh, op + i, min_int(n - i, K_CUDA_ROW_OPS));
 }
 
@@ -1059,9 +1054,9 @@ static void ops__product_args(dev_gpu_share *sh, dev_gpu_launch *l, const dev_op
     l->mul.scales = dev_gpu_copy(sh, w->scale, (size_t)w->n_mat, sizeof *w->scale);
 }
 
-static void ops__products_add(const dev_plan *p, dev_gpu_share *sh, const dev_op *op, int n) {
+static void ops__products_add(dev_gpu_share *sh, const dev_op *op, int n) {
     for (int i = 0; i < op->n_product; i++)
-        ops__product_args(sh, dev_gpu_new(sh, op, n, NULL), op, &p->product[op->product + i]);
+        ops__product_args(sh, dev_gpu_new(sh, op, n, NULL), op, &op->product[i]);
 }
 
 /* Of experts as many columns as there are slots: many, where the experts have so many on average. */
@@ -1075,10 +1070,10 @@ static void ops__products_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev
                E ? k_cuda_tiles(n, E, cols) : (n + cols - 1) / cols, &l->mul, sizeof l->mul);
 }
 
-static bool ops__products_can(const dev_plan *p, const dev_op *op) {
+static bool ops__products_can(const dev_op *op) {
     k_cuda_mul m;
     for (int i = 0; i < op->n_product; i++) {
-        const dev_mat *w = p->product[op->product + i].w;
+        const dev_mat *w = op->product[i].w;
         if (!k_cuda_mul_of(w->type, false, &m)) return false;
         if (k_wants_q8(w->type) && !k_pack_bytes(w->type, w->n_out, w->n_in)) return false;
     }
@@ -1106,8 +1101,7 @@ static k_cuda_sort_args ops__sort_args(dev_gpu_share *sh, const dev_op *op) {
                               .expert = sh->expert, .tiles = {sh->tiles[0], sh->tiles[1]}};
 }
 
-static void ops__sort_add(const dev_plan *p, dev_gpu_share *sh, const dev_op *op, int n) {
-    (void)p;
+static void ops__sort_add(dev_gpu_share *sh, const dev_op *op, int n) {
     dev_gpu_new(sh, op, n, "k_cuda_sort")->sort = ops__sort_args(sh, op);
 }
 
@@ -1116,10 +1110,7 @@ static void ops__sort_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu
     gpu_launch(sh->g, l->kernel, 1, 1, &l->sort, sizeof l->sort);
 }
 
-static bool ops__sort_can(const dev_plan *p, const dev_op *op) {
-    (void)p;
-    return op->experts.n <= K_CUDA_EXPERTS;
-}
+static bool ops__sort_can(const dev_op *op) { return op->experts.n <= K_CUDA_EXPERTS; }
 
 static const dev_gpu_way ops_sort = {.room = ops__sort_room, .add = ops__sort_add, .launch = ops__sort_launch};
 
@@ -1152,12 +1143,11 @@ static k_cuda_attend_args ops__attention_args(dev_gpu_share *sh, const dev_op *o
                                 .sinks = op->cache.sinks, .slopes = op->cache.slope, .parts = (float *)(void *)sh->parts.base};
 }
 
-static void ops__attend_add(const dev_plan *p, dev_gpu_share *sh, const dev_op *op, int n) {
+static void ops__attend_add(dev_gpu_share *sh, const dev_op *op, int n) {
     const uint32_t  k = op->cache.kv->type_k, v = op->cache.kv->type_v;
     const char     *tensor = sh->on->tensor ? k_cuda_attend_tensor_of(k, v) : NULL;
     const char     *many = tensor ? tensor : k_cuda_attend_of(k, v, true);
     dev_gpu_launch *l = dev_gpu_new(sh, op, n, tensor ? NULL : k_cuda_attend_of(k, v, false));
-    (void)p;
     l->attend = ops__attention_args(sh, op);
     l->attend.sinks = dev_gpu_copy(sh, op->cache.sinks, (size_t)op->n_head, sizeof *op->cache.sinks);
     l->attend.slopes = dev_gpu_copy(sh, op->cache.slope, (size_t)op->n_head, sizeof *op->cache.slope);
@@ -1181,8 +1171,7 @@ static void ops__attend_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_g
     }
 }
 
-static bool ops__attend_can(const dev_plan *p, const dev_op *op) {
-    (void)p;
+static bool ops__attend_can(const dev_op *op) {
     return !op->cache.kv || k_cuda_attend_of(op->cache.kv->type_k, op->cache.kv->type_v, false);
 }
 
@@ -1199,10 +1188,9 @@ static k_cuda_delta_args ops__delta_args(dev_gpu_share *sh, const dev_op *op) {
     return a;
 }
 
-static void ops__delta_add(const dev_plan *p, dev_gpu_share *sh, const dev_op *op, int n) {
+static void ops__delta_add(dev_gpu_share *sh, const dev_op *op, int n) {
     const size_t    n_v = (size_t)op->n_head;
     dev_gpu_launch *l = dev_gpu_new(sh, op, n, "k_cuda_delta");
-    (void)p;
     l->delta = ops__delta_args(sh, op);
     l->delta.taps = dev_gpu_copy(sh, op->vec, op->row->vec(op), sizeof *op->vec);
     l->delta.decay = dev_gpu_copy(sh, op->state.decay, n_v, sizeof *op->state.decay);
@@ -1215,10 +1203,7 @@ static void ops__delta_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gp
     gpu_launch(sh->g, l->kernel, z->n_seq * l->op->n_head, runs, &l->delta, sizeof l->delta);
 }
 
-static bool ops__delta_can(const dev_plan *p, const dev_op *op) {
-    (void)p;
-    return op->state.d_k <= K_CUDA_DELTA_KEYS;
-}
+static bool ops__delta_can(const dev_op *op) { return op->state.d_k <= K_CUDA_DELTA_KEYS; }
 
 static const dev_gpu_way ops_delta = {.add = ops__delta_add, .launch = ops__delta_launch};
 

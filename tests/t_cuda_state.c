@@ -193,7 +193,7 @@ static void t_cuda_state_steps(void) {
 
 static void t_cuda_state_keys(void) {
     for (int n = K_CUDA_DELTA_KEYS; n < K_CUDA_DELTA_KEYS + 2; n++)
-        EQ_INT(ops__delta_can(&(dev_plan){0}, &(dev_op){.state = {.d_k = n}}), n == K_CUDA_DELTA_KEYS);
+        EQ_INT(ops__delta_can(&(dev_op){.state = {.d_k = n}}), n == K_CUDA_DELTA_KEYS);
 }
 
 /* --- barriers --- */
