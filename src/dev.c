@@ -599,6 +599,7 @@ typedef struct {
 
 /* What operations need beside their buffers: each raises it to what it needs. */
 typedef struct {
+    int    threads;                                   /* of the run */
     size_t scratch;                                   /* bytes, of a thread */
     int    group;                                     /* query heads of a K/V head */
     size_t parts;                                     /* floats of partial results of attention */
@@ -620,7 +621,7 @@ typedef struct dev_kind {
     int       (*reads)(const dev_op *op, int i);      /* values that it reads of a row of input i; 0: no such input */
     size_t    (*vec)(const dev_op *op);               /* values of op->vec, where that is there */
     void      (*cost)(const dev_op *op, const dev_batch *b, dev_cost *c);   /* adds what it costs */
-    void      (*needs)(const dev_op *op, int n_threads, dev_needs *to);   /* NULL: buffers alone */
+    void      (*needs)(const dev_op *op, dev_needs *to);   /* NULL: buffers alone */
     /* on the CPU */
     int       (*tasks)(const dev_run *run, const dev_op *op);    /* NULL: a task is a row, which needs nothing of other rows */
     void      (*run)(const dev *dv, const dev_op *op, int task); /* one task; NULL: `all` does everything */
@@ -735,13 +736,6 @@ static int dev__soon_after(const dev_plan *p, int i) {
 /* Which GPU runs operation i; -1: the host. */
 static int dev_plan_gpu(const dev_plan *p, int i) { return dev_gpus_of(p->on, p->op[i].layer); }
 
-/* The first operation that GPUs run; without one, the number of operations. */
-static int dev__gpu_from(const dev_plan *p) {
-    int i = 0;
-    while (i < p->n_op && dev_plan_gpu(p, i) < 0) i++;
-    return i;
-}
-
 /* Whether operation i goes on in the phase of the one before it. */
 static bool dev__goes_on(const dev_plan *p, int i) {
     return i && dev_plan_gpu(p, i) == dev_plan_gpu(p, i - 1) && dev__joins(&p->op[i - 1], &p->op[i]) &&
@@ -754,7 +748,8 @@ static void dev__phases(dev_plan *p) {
     for (int i = 0; i < p->n_op; i++)
         if (p->op[i].row->place != DEV_FORMS || p->op[i].forms) p->op[n++] = p->op[i];
     p->n_op = n;
-    p->gpu_op = p->gpu_phase = dev__gpu_from(p);
+    while (p->gpu_op < n && dev_plan_gpu(p, p->gpu_op) < 0) p->gpu_op++;
+    p->gpu_phase = p->gpu_op;
     for (int i = 0; i < n; i++) {
         if (i == p->gpu_op) p->gpu_phase = p->n_phase;
         if (dev__goes_on(p, i)) {
@@ -800,10 +795,10 @@ static void dev__fill_buf(dev_plan *p, dev_buffer *b) {
 
 /* What the operations need beside buffers. */
 static void dev__fill_needs(dev_plan *p, int n_threads) {
-    dev_needs needs = {.group = 1};
+    dev_needs needs = {.threads = n_threads, .group = 1};
     for (int i = 0; i < p->n_product; i++) needs.scratch = max_size(needs.scratch, k_scratch_bytes(p->product[i].w->n_in));
     for (int i = 0; i < p->n_op; i++)
-        if (p->op[i].row->needs) p->op[i].row->needs(&p->op[i], n_threads, &needs);
+        if (p->op[i].row->needs) p->op[i].row->needs(&p->op[i], &needs);
     p->attn_most = DEV_ATTN_ROWS * needs.group;
     p->thread = dev__take(p, (size_t)n_threads, sizeof *p->thread, true);
     for (int i = 0; i < n_threads; i++) {

@@ -471,13 +471,10 @@ static void dev_gpu__launch_all(dev_gpu_share *sh, const dev_gpu_bounds *z) {
 static void dev_gpu__run(const dev_plan *p, dev_gpu_share *sh, dev_gpu_bounds z) {
     const int log[] = {dev_gpu__log2_up(z.n[DEV_ALL]), dev_gpu__log2_up(z.n[DEV_OUT]), dev_gpu__log2_up(z.segments)};
     dev_gpu__space(p, sh, &z);
-    if (log[0] >= DEV_GPU_ROWS || log[2] >= DEV_GPU_SEGMENTS) {
-        dev_gpu__launch_all(sh, &z);
-        return;
-    }
-    int *graph = &sh->graph[log[0]][z.n[DEV_OUT] ? 1 + log[1] : 0][log[2]];
-    if (*graph == 0) {
-        *graph = 1;
+    const bool few = log[0] < DEV_GPU_ROWS && log[2] < DEV_GPU_SEGMENTS;
+    int       *graph = few ? &sh->graph[log[0]][z.n[DEV_OUT] ? 1 + log[1] : 0][log[2]] : NULL;
+    if (!few || *graph == 0) {
+        if (few) *graph = 1;
         dev_gpu__launch_all(sh, &z);
         return;
     }

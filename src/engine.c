@@ -145,12 +145,6 @@ static void engine__plan_pack(engine *eng) {
     eng->pack_bytes = b.packed < host_memory() / 4 * 3 ? (size_t)b.file / (slow ? ENGINE_SLOW_STEPS : ENGINE_PACK_STEPS) + 1 : 0;
 }
 
-/* Packs all matrices at once. */
-static void engine__pack_now(engine *eng, const engine_opts *fo) {
-    engine__plan_pack(eng);
-    if (engine__may_pack(fo) && eng->pack_bytes) engine__pack_all(eng);
-}
-
 /* Packs some more matrices where the run is long enough to repay it. n: tokens of the whole run, -1: unknown, then
  * packing begins after half as many tokens as would repay it; passed: tokens so far; fresh: those of the last step,
  * after which this is called. True: the last matrix has been packed now. */
@@ -571,7 +565,8 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     model_release(&eng->m);
     eng->t_open = clock_now() - eng->t_start;
     engine__log(eng, fo);
-    if (plan.pack == ENGINE_PACK_NOW) engine__pack_now(eng, fo);
+    if (plan.pack == ENGINE_PACK_NOW) engine__plan_pack(eng);
+    if (plan.pack == ENGINE_PACK_NOW && engine__may_pack(fo) && eng->pack_bytes) engine__pack_all(eng);
     eng->may_pack = plan.pack == ENGINE_PACK_LATER && engine__may_pack(fo);
     return eng;
 }

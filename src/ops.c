@@ -878,21 +878,19 @@ static int ops__state_end(const dev_op *op) { return op->state.st ? op->state.at
 static int ops__n_gates(const dev_op *op) { return op->state.st ? op->state.st->n_v : 0; }
 
 /* Space for one row's partial results, too, where the K/V heads do not make an even share for every thread. */
-static void ops__attend_needs(const dev_op *op, int n_threads, dev_needs *to) {
+static void ops__attend_needs(const dev_op *op, dev_needs *to) {
     const int group = op->cache.group, heads = op->n_head / group;
     const int n = min_int(op->cache.most / K_SEGMENT + 2, OPS_PARTS_SEGMENTS);   /* with one more: a window begins anywhere */
     to->scratch = max_size(to->scratch, k_attn_scratch(DEV_ATTN_ROWS * group, op->cache.hd_k, op->n));
     to->group = max_int(to->group, group);
-    if (heads % n_threads) to->parts = max_size(to->parts, (size_t)heads * k_attn_part(group, op->n) * (size_t)n);
+    if (heads % to->threads) to->parts = max_size(to->parts, (size_t)heads * k_attn_part(group, op->n) * (size_t)n);
 }
 
-static void ops__delta_needs(const dev_op *op, int n_threads, dev_needs *to) {
-    (void)n_threads;
+static void ops__delta_needs(const dev_op *op, dev_needs *to) {
     to->scratch = max_size(to->scratch, ops__delta_scratch(op->state.d_k, op->n));
 }
 
-static void ops__group_needs(const dev_op *op, int n_threads, dev_needs *to) {
-    (void)n_threads;
+static void ops__group_needs(const dev_op *op, dev_needs *to) {
     to->experts = max_int(to->experts, op->experts.n);
 }
 

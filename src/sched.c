@@ -763,11 +763,6 @@ static bool sched__hold(const sched *sc, sched_seq *q, int32_t id) {
     return ok;
 }
 
-/* The token that comes next by the sampler, or a SCHED_NO_... */
-static int32_t sched__choose(const sched *sc, sched_seq *q, int row, int place) {
-    return sc->ids ? sc->ids[row] : sched__draw(sc, q, sched__logits(sc, row), place);
-}
-
 /* The next token after one row of the step, or a SCHED_NO_... */
 static int32_t sched__pick_row(const sched *sc, sched_seq *q, int row) {
     const int n_vocab = sc->eng->m.hp.n_vocab, i = q->a.n_tok + q->n_pick;
@@ -775,7 +770,7 @@ static int32_t sched__pick_row(const sched *sc, sched_seq *q, int row) {
     if (!sc->ids && !engine_finite(sched__logits(sc, row), (size_t)n_vocab)) return SCHED_NO_LOGITS;
     if (q->r.logprobs) memcpy(q->raw, sched__logits(sc, row), (size_t)n_vocab * sizeof *q->raw);
     const int32_t forced = gen_thought_forces(&q->thought, &q->r.gen.think);
-    const int32_t id = forced >= 0 ? forced : sched__choose(sc, q, row, i);
+    const int32_t id = forced >= 0 ? forced : sc->ids ? sc->ids[row] : sched__draw(sc, q, sched__logits(sc, row), i);
     if (id < 0) return id;
     if (!sched__hold(sc, q, id)) return SCHED_NO_MASK;
     samp_accept(q->sm, id, false);
@@ -920,12 +915,6 @@ static void sched__fail(sched *sc, sched_seq *q, int32_t id) {
                 sc->eng->g->path, last);
 }
 
-/* Blocks that right guesses have filled are for other sequences, as those that a step fills are. */
-static void sched__offer(const sched *sc, sched_seq *q) {
-    kv_publish(q->kv, q->ids.id);
-    kv_commit(sc->eng->kv, true);
-}
-
 /* All that was picked for q joins its text, up to where it ends. */
 static void sched__join_all(sched *sc, sched_seq *q, double now) {
     const int had = q->a.n_tok, n = (int)q->ids.n;
@@ -940,7 +929,10 @@ static void sched__join_all(sched *sc, sched_seq *q, double now) {
     }
     if (q->n_guess) spec_record(sc->guesser, q->guess, right, min_int(q->n_pick, q->n_guess), n);
     q->done = kv_truncate(q->kv, min_int(n + right, (int)q->ids.n));
-    if (q->a.finish != GEN_FAILED) sched__offer(sc, q);
+    if (q->a.finish != GEN_FAILED) {                  /* blocks that right guesses have filled are for other sequences, too */
+        kv_publish(q->kv, q->ids.id);
+        kv_commit(sc->eng->kv, true);
+    }
     if (!q->a.finish && (int)q->ids.n > sc->eng->n_ctx) sched__shift(sc, q);
 }
 
@@ -1036,12 +1028,6 @@ static void sched__count(sched *sc, double seconds) {
     }
 }
 
-/* The rows of a step have been computed. */
-static void sched__note_rows(sched_seq *q) {
-    q->done = q->kv->n - q->n_guess;
-    if (!q->a.n_tok) q->a.n_read = min_int(q->done, q->a.n_prompt);
-}
-
 /* For tests: the youngest of several gives up its blocks. */
 static void sched__stress(sched *sc) {
     for (int i = 0; i < sc->n_run; i++) sched__leave_step(sc->run[i]);
@@ -1058,8 +1044,12 @@ static bool sched__compute(sched *sc, err_t *e) {
     kv_commit(sc->eng->kv, ok);
     if (!ok) return false;
     sched__count(sc, clock_now() - t0);
-    for (int i = 0; i < sc->n_run; i++)
-        if (sched__steps(sc->run[i])) sched__note_rows(sc->run[i]);
+    for (int i = 0; i < sc->n_run; i++) {
+        sched_seq *q = sc->run[i];
+        if (!sched__steps(q)) continue;
+        q->done = q->kv->n - q->n_guess;
+        if (!q->a.n_tok) q->a.n_read = min_int(q->done, q->a.n_prompt);
+    }
     return true;
 }
 

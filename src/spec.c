@@ -748,13 +748,6 @@ static void spec_close(spec *sp) {
     mem_free_all(sp->live, sp->taken, sp->order, sp->wide, sp);
 }
 
-/* With recurrent states at most DEV_LOG - 1 guesses: that many rows of a state can be taken back. */
-static void spec__limit(spec *sp) {
-    const bool states = kv_slot_bytes(&sp->eng->m.hp) || (sp->draft && kv_slot_bytes(&sp->draft->m.hp));
-    if (states) sp->o.most = min_int(sp->o.most, DEV_LOG - 1);
-    sp->o.least = min_int(sp->o.least, sp->o.most);
-}
-
 /* For an engine whose steps have room for spec_rows() beside n_seqs sequences. On failure NULL, and e is set. */
 static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, const engine_opts *fo, const kv_opts *ko,
                        int n_seqs, err_t *e) {
@@ -766,13 +759,15 @@ static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, c
     sp->live = mem_new((size_t)n_seqs, sizeof *sp->live);
     sp->taken = mem_new((size_t)n_seqs, sizeof *sp->taken);
     sp->order = mem_new((size_t)sp->n_rows, sizeof *sp->order);
-    if (!o->draft || spec__draft_open(sp, pre, fo, ko, n_seqs, e)) {
-        spec__limit(sp);
-        spec__cache_open(sp);
-        return sp;
+    if (o->draft && !spec__draft_open(sp, pre, fo, ko, n_seqs, e)) {
+        spec_close(sp);
+        return NULL;
     }
-    spec_close(sp);
-    return NULL;
+    const bool states = kv_slot_bytes(&eng->m.hp) || (sp->draft && kv_slot_bytes(&sp->draft->m.hp));
+    if (states) sp->o.most = min_int(sp->o.most, DEV_LOG - 1);   /* that many rows of a state can be taken back */
+    sp->o.least = min_int(sp->o.least, sp->o.most);
+    spec__cache_open(sp);
+    return sp;
 }
 
 /* For a sequence whose tokens, sampler and place in its constraint stay its owner's. */

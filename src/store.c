@@ -154,8 +154,7 @@ static void store__learn(store *s) {
 static store *store__new(kv_cache *kv, const char *path, uint64_t fingerprint, const char *rope) {
     store *s = mem_new(1, sizeof *s);
     size_t most = 0;
-    s->kv = kv;
-    s->path = path;
+    *s = (store){.kv = kv, .path = path};
     snprintf(s->mark, sizeof s->mark, "%016llx", (unsigned long long)fingerprint);
     for (int g = 0; g < kv->n_group; g++) most = max_size(most, store__each(s, g));
     s->bounce = mem_new(1, most);
