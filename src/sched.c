@@ -164,12 +164,6 @@ static void sched__seq_stop(sched_seq *q) {
     tok_ids_drop(&q->ids);
     mem_free(q->raw);
     embed_free(q->text);
-    q->text = NULL;
-    q->kv = NULL;
-    q->guess = NULL;
-    q->sm = NULL;
-    q->held = NULL;
-    q->raw = NULL;
 }
 
 static void sched__list_free(sched_seq *q) {
@@ -223,6 +217,28 @@ typedef struct {
     sched_stats  st;
 } sched;
 
+static void sched__append(sched_seq **first, sched_seq **last, sched_seq *q) {
+    q->next = NULL;
+    if (*last) (*last)->next = q;
+    else *first = q;
+    *last = q;
+}
+
+static sched_seq *sched__pop(sched_seq **first, sched_seq **last) {
+    sched_seq *q = *first;
+    if (q && !(*first = q->next)) *last = NULL;
+    return q;
+}
+
+/* Moves an answer that has ended to *a, which its caller drops. False: there is none. */
+static bool sched_take(sched *sc, gen_answer *a) {
+    sched_seq *q = sched__pop(&sc->ended, &sc->ended_last);
+    if (!q) return false;
+    *a = q->a;
+    mem_free(q);
+    return true;
+}
+
 /* Frees it with all its sequences; engine and guesser stay. NULL is allowed. */
 static void sched_free(sched *sc) {
     if (!sc) return;
@@ -231,7 +247,7 @@ static void sched_free(sched *sc) {
         sched__list_free(sc->run[i]);
     }
     sched__list_free(sc->first);
-    sched__list_free(sc->ended);
+    for (gen_answer a; sched_take(sc, &a);) gen_answer_drop(&a);
     tok_ids_drop(&sc->never);
     tok_ids_drop(&sc->endless);
     mem_free_all(sc->run, sc->out, sc->asks, sc->lack, sc);
@@ -251,19 +267,6 @@ static sched *sched_new(engine *eng, spec *guesser, const sched_opts *o, err_t *
     if (gen_banned(eng, false, &sc->never, e) && gen_banned(eng, true, &sc->endless, e)) return sc;
     sched_free(sc);
     return NULL;
-}
-
-static void sched__append(sched_seq **first, sched_seq **last, sched_seq *q) {
-    q->next = NULL;
-    if (*last) (*last)->next = q;
-    else *first = q;
-    *last = q;
-}
-
-static sched_seq *sched__pop(sched_seq **first, sched_seq **last) {
-    sched_seq *q = *first;
-    if (q && !(*first = q->next)) *last = NULL;
-    return q;
 }
 
 /* Every completion of the request waits for its turn. Returns the first one's answer, which grows with the steps and
@@ -295,15 +298,6 @@ static bool sched_has_room(const sched *sc) { return sc->n_run + sc->n_waiting <
 
 /* Whether nothing is left to do. */
 static bool sched_idle(const sched *sc) { return !sc->n_run && !sc->first; }
-
-/* Moves an answer that has ended to *a, which its caller drops. False: there is none. */
-static bool sched_take(sched *sc, gen_answer *a) {
-    sched_seq *q = sched__pop(&sc->ended, &sc->ended_last);
-    if (!q) return false;
-    *a = q->a;
-    mem_free(q);
-    return true;
-}
 
 /* Before a text comes in whose vector is wanted. */
 static void sched__start_text(const sched *sc, sched_seq *q) {
