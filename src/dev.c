@@ -24,13 +24,13 @@
  * these. Their results have the same bits, unless dev_gpus.tensor gives that up. Weights, buffers, keys and values and recurrent
  * states of a layer lie in the memory of its GPU.
  * Public: dev_begin, dev_wait, dev_rows; dev_acts_at, dev_input, dev_ints, dev_mat_drop; dev_gpus_count, dev_gpus_new,
- * dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_name, dev_gpus_number, dev_gpus_of,
+ * dev_gpus_add, dev_gpus_only, dev_gpus_drop, dev_gpus_close, dev_gpus_memory, dev_gpus_about, dev_gpus_of,
  * dev_gpus_order; dev_blocks_new, dev_blocks_split, dev_blocks_mapped, dev_blocks_more, dev_blocks_free, dev_blocks_read,
- * dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_block, dev_tail_at; dev_batch_states, dev_table, dev_n_rows;
+ * dev_blocks_write, dev_blocks_copy, dev_blocks_clear, dev_block, dev_tail_at; dev_table, dev_n_rows;
  * dev_plan_begin, dev_plan_buf, dev_plan_op, dev_plan_product, dev_plan_rows, dev_plan_fill, dev_plan_free, dev_plan_cost,
  * dev_plan_gpu, dev_stride; dev_step, dev_run_free.
  * Opens: dev, dev_acts, dev_blocks, dev_buffer, dev_cost, dev_gpus, dev_kind, dev_mat, dev_needs, dev_op, dev_phase,
- * dev_plan, dev_product, dev_row_list, dev_run, dev_tail, dev_tap, dev_times. */
+ * dev_plan, dev_product, dev_row_list, dev_run, dev_tail, dev_tap, dev_thread, dev_times. */
 
 enum { DEV_PARTS = 9 };                               /* parts of a step whose times are counted apart */
 
@@ -75,7 +75,7 @@ static void dev__inside(void *ctx) {
     if (t) t->single = clock_now() - t0;
 }
 
-/* Waits for the operation before; fn, if any, is then called by the last thread to arrive. The leading thread counts. */
+/* Waits for the operation before; fn, if any, is then called by the last thread to arrive. The leading thread counts time. */
 static void dev__close(dev *dv, void (*fn)(void *ctx), void *ctx) {
     dev_times   *t = dv->ith ? NULL : dv->times;
     const int    was = dv->open - 1;
@@ -112,8 +112,7 @@ typedef struct {
     const float *scale;                               /* [n_mat] factor on each matrix's product, or NULL */
     uint8_t *packed;                                  /* the rows in the packed layout, in the model's `packs`; NULL: none */
     size_t   packed_bytes;                            /* of one matrix of them */
-    uint8_t *on_gpu;                                  /* the rows in the memory of a GPU, packed but for floats; NULL: not
-                                                       * there */
+    uint8_t *on_gpu;                                  /* the rows on a GPU, packed but for floats; NULL: not there */
     gpu     *gpu;                                     /* that GPU */
 } dev_mat;
 
@@ -192,8 +191,7 @@ typedef struct dev_gpus {
     gpu *g[DEV_GPUS];                                 /* [n] */
     int  from[DEV_GPUS];                              /* [n] layers */
     int  n;
-    bool tensor;                                      /* float matrices and attention take tensor cores, which have an order of
-                                                       * their own */
+    bool tensor;                                      /* float matrices and attention take tensor cores, in their own order */
 } dev_gpus;
 
 /* How many there are on this machine; -1: e says why none can be used. */
@@ -231,10 +229,8 @@ static void dev_gpus_close(dev_gpus *on) {
 
 /* Bytes of the memory of number i that are free. */
 static uint64_t dev_gpus_memory(const dev_gpus *on, int i) { return gpu_memory(on->g[i]); }
-/* Its name, as the driver has it. */
-static const char *dev_gpus_name(const dev_gpus *on, int i) { return gpu_about(on->g[i])->name; }
-/* Its number in the driver. */
-static int dev_gpus_number(const dev_gpus *on, int i) { return gpu_about(on->g[i])->number; }
+/* Its number and its name in the driver. */
+static const gpu_info *dev_gpus_about(const dev_gpus *on, int i) { return gpu_about(on->g[i]); }
 
 /* What bits of keys and values depend on, beside the model: nothing, or which layers tensor cores of which kind compute. */
 static void dev_gpus_order(const dev_gpus *on, str *to) {
@@ -299,9 +295,7 @@ static int dev__slab_blocks(const dev_blocks *m, int s) {
 }
 
 /* Blocks that are mapped: their numbers are below it. */
-static int dev_blocks_mapped(const dev_blocks *m) {
-    return min_int(m->n_slab * m->slab_blocks, m->max_blocks);
-}
+static int dev_blocks_mapped(const dev_blocks *m) { return min_int(m->n_slab * m->slab_blocks, m->max_blocks); }
 
 /* Maps another slab of zeros. False: the bound or the system's memory is reached. */
 static bool dev_blocks_more(dev_blocks *m) {
@@ -388,8 +382,7 @@ enum { DEV_LOG = 16 };                                /* last rows of a step tha
 enum {
     DEV_LOGITS = 1,
     DEV_HIDDEN = 2,                                   /* the normed stream after the last layer */
-    DEV_ID = 4,                                       /* the number of the largest logit, the first of several; logits may come in
-                                                       * its place */
+    DEV_ID = 4,                                       /* the number of the first of the largest logits; or logits come */
 };
 
 typedef k_batch dev_batch;
@@ -416,14 +409,6 @@ static void dev__list_rows(const dev_batch *b, dev_row_set set, dev_row_list *to
         to->row[to->n++] = r;
     }
     to->run[to->n_run] = to->n;
-}
-
-enum { DEV_STATE_ARRAYS = 6 };
-
-/* The arrays that say what a step does with the states of its sequences. */
-static void dev_batch_states(dev_batch *b, int32_t **to[DEV_STATE_ARRAYS]) {
-    int32_t **const all[DEV_STATE_ARRAYS] = {&b->state_in, &b->state_out, &b->state_at, &b->state_to, &b->snap, &b->snap_at};
-    memcpy(to, all, sizeof all);
 }
 
 /* The block numbers of row r's sequence in one group of the cache. */
@@ -461,8 +446,7 @@ typedef enum {
 } dev_act;
 
 typedef enum { ROUTE_SOFTMAX, ROUTE_SIGMOID } dev_router;         /* the score of an expert from its logit */
-typedef enum { VIEW_PAST, VIEW_ALL } dev_view;                    /* a row sees positions up to its own; or every row of its
-                                                                   * sequence in the step */
+typedef enum { VIEW_PAST, VIEW_ALL } dev_view;                    /* positions that a row sees: up to its own; all of the step */
 enum { DEV_TAPS = K_CONV_TAPS };                      /* most taps of a convolution */
 enum { DEV_STREAMS = 16 };                            /* most streams of a row */
 
@@ -478,8 +462,8 @@ typedef struct {
     dev_buf     in[3];
     dev_buf     out[2];
     unsigned    gathers;                              /* mask of those inputs that hold all rows where the operation takes some */
-    int         product;                              /* the first of its products in the plan */
-    int         n_product;                            /* 0: it has none */
+    const dev_product *product;                       /* [n_product] those that are its own; dev_plan_fill() sets it */
+    int         n_product;
     int         n;                                    /* values of a vector */
     int         n_head;                               /* vectors of a row; 0: one */
     const float *vec;                                 /* [row->vec] gain, bias, filters; NULL: none */
@@ -493,15 +477,9 @@ typedef struct {
             k_norm_kind  kind;
             const float *bias;                        /* [n], NULL: none */
         } norm;
-        struct {
-            float length;                             /* positions after which the temperature rises */
-        } temper;
-        struct {
-            int to;                                   /* where its output begins */
-        } level;
-        struct {
-            int active;                               /* the stream that blocks read */
-        } streams;
+        float length;                                 /* OPS_TEMPER: positions after which the temperature rises */
+        int   to;                                     /* OPS_LEVEL: where its output begins */
+        int   active;                                 /* OPS_CORRECT: the stream that blocks read */
         k_row_pick pick;
         k_row_rope rope;
         k_row_mul  mul;
@@ -554,9 +532,15 @@ typedef struct {
 typedef struct dev_phase {
     int first;                                        /* operation */
     int n;                                            /* operations */
-    int soon;                                         /* the next products, an operation whose weights are fetched ahead; -1:
-                                                       * none */
+    int soon;                                         /* the operation whose weights are fetched ahead; -1: none */
 } dev_phase;
+
+/* What a thread has for itself. */
+typedef struct {
+    void       *scratch;                              /* for kernels */
+    k_attn_row *rows;                                 /* [attn_most] of attention */
+    float      *sinks;                                /* [2 * attn_most] sinks of those rows, and slopes after them */
+} dev_thread;
 
 /* A list of operations with its buffers, written once and run for every batch. */
 typedef struct {
@@ -569,17 +553,13 @@ typedef struct {
     int          n_product;
     dev_buffer  *buf;                                 /* [n_buf] */
     int          n_buf;
-    dev_product *grouped;                             /* [3 * most experts] those of the layer at hand, by expert: gate and up in
-                                                       * turn, then down */
+    dev_product *grouped;                             /* [3 * most experts] of a layer: gate and up in turn, then down */
     int         *expert_at;                           /* [most experts + 1] first slot of each expert */
     dev_row_list rows[DEV_ROW_SETS];                  /* of the batch at hand */
     int         *seq_at;                              /* [max_rows + 1] of the batch at hand: first row of each sequence */
-    void       **scratch;                             /* [threads] for kernels */
-    k_attn_row **attn_rows;                           /* [threads][attn_most] */
-    float      **attn_sinks;                          /* [threads][2 * attn_most] sinks of those rows, and slopes after them */
+    dev_thread  *thread;                              /* [threads] */
     int          attn_most;                           /* rows of a task at most: DEV_ATTN_ROWS * most query heads of a K/V head */
-    float       *parts;                               /* [n_parts] partial results of attention, where segments are tasks; NULL:
-                                                       * they never are */
+    float       *parts;                               /* [n_parts] of attention whose tasks are segments; NULL: they never are */
     size_t       n_parts;                             /* floats */
     int          max_rows;                            /* of a step */
     int          max_out;                             /* of these, those that ask for something */
@@ -606,8 +586,7 @@ typedef struct dev_run {
     void            *on_layer_ctx;
     const uint8_t ***views;                           /* [threads][2 * n_views] blocks of one sequence, for attention */
     int              n_views;
-    const int32_t   *ids;                             /* [n_out] what the last step gave in place of logits: DEV_ID of each row,
-                                                       * -1: a logit is not finite; NULL: logits */
+    const int32_t   *ids;                             /* [n_out] DEV_ID of each row, -1: a logit is not finite; NULL: logits */
     _Atomic bool     stop;                            /* an interrupt came */
 } dev_run;
 
@@ -620,6 +599,7 @@ typedef struct {
 
 /* What operations need beside their buffers: each raises it to what it needs. */
 typedef struct {
+    int    threads;                                   /* of the run */
     size_t scratch;                                   /* bytes, of a thread */
     int    group;                                     /* query heads of a K/V head */
     size_t parts;                                     /* floats of partial results of attention */
@@ -640,18 +620,19 @@ typedef struct dev_kind {
     int       (*width)(const dev_op *op);             /* values that it writes to a row of its outputs; 0: it has none */
     int       (*reads)(const dev_op *op, int i);      /* values that it reads of a row of input i; 0: no such input */
     size_t    (*vec)(const dev_op *op);               /* values of op->vec, where that is there */
-    void      (*cost)(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c);   /* adds what it costs */
-    void      (*needs)(const dev_op *op, int n_threads, dev_needs *to);   /* NULL: buffers alone */
+    void      (*cost)(const dev_op *op, const dev_batch *b, dev_cost *c);   /* adds what it costs */
+    void      (*needs)(const dev_op *op, dev_needs *to);   /* NULL: buffers alone */
     /* on the CPU */
     int       (*tasks)(const dev_run *run, const dev_op *op);    /* NULL: a task is a row, which needs nothing of other rows */
     void      (*run)(const dev *dv, const dev_op *op, int task); /* one task; NULL: `all` does everything */
-    void      (*all)(dev *dv, const dev_phase *ph);   /* a phase that it begins, called by every thread: dev_rows deals the
-                                                       * tasks */
+    void      (*all)(dev *dv, const dev_phase *ph);   /* a phase that it begins, of every thread; dev_rows deals tasks */
     /* on a GPU, [dev_gpu] */
     const struct dev_gpu_way *gpu;                    /* how it becomes launches */
-    k_row_kind  gpu_row;                              /* of an operation on rows: its kind there, and what of the arguments */
-    void      (*gpu_args)(struct dev_gpu_share *sh, const dev_op *op, k_row_op *to);  /* depends on the kind; NULL: nothing */
-    bool      (*gpu_can)(const dev_plan *p, const dev_op *op);   /* whether it is within the kernel's limits; NULL: it has none */
+    k_row_kind  gpu_row;                              /* of an operation on rows: its kind there */
+    size_t      told_at;                              /* where in dev_op what becomes k_row_op.u lies */
+    size_t      told_bytes;                           /* bytes of it; 0: none */
+    void      (*gpu_args)(struct dev_gpu_share *sh, const dev_op *op, k_row_op *to);  /* what more it is told; NULL: nothing */
+    bool      (*gpu_can)(const dev_op *op);           /* whether it is within the kernel's limits; NULL: it has none */
 } dev_kind;
 
 /* A row of numbers: they have the size of floats. */
@@ -662,7 +643,7 @@ static int dev_n_rows(const dev_batch *b, dev_row_set set) { return set == DEV_A
 
 /* What the list takes for a batch. */
 static void dev_plan_cost(const dev_plan *p, const dev_batch *b, dev_cost *c) {
-    for (int i = 0; i < p->n_op; i++) p->op[i].row->cost(p, &p->op[i], b, c);
+    for (int i = 0; i < p->n_op; i++) p->op[i].row->cost(&p->op[i], b, c);
 }
 
 /* --- writing a list --- */
@@ -704,7 +685,6 @@ static void dev_plan_op(dev_plan *p, dev_op op) {
     }
     for (int i = 0; i < 2; i++) dev__writes(p, op.out[i], op.rows, op.each, op.row->width(&op));
     if (op.row->place == DEV_FORMS) p->buf[op.out[0]].former = p->n_op;
-    op.product = p->n_product;
     p->op[p->n_op++] = op;
 }
 
@@ -754,13 +734,6 @@ static int dev__soon_after(const dev_plan *p, int i) {
 /* Which GPU runs operation i; -1: the host. */
 static int dev_plan_gpu(const dev_plan *p, int i) { return dev_gpus_of(p->on, p->op[i].layer); }
 
-/* The first operation that GPUs run; without one, the number of operations. */
-static int dev__gpu_from(const dev_plan *p) {
-    int i = 0;
-    while (i < p->n_op && dev_plan_gpu(p, i) < 0) i++;
-    return i;
-}
-
 /* Whether operation i goes on in the phase of the one before it. */
 static bool dev__goes_on(const dev_plan *p, int i) {
     return i && dev_plan_gpu(p, i) == dev_plan_gpu(p, i - 1) && dev__joins(&p->op[i - 1], &p->op[i]) &&
@@ -773,7 +746,8 @@ static void dev__phases(dev_plan *p) {
     for (int i = 0; i < p->n_op; i++)
         if (p->op[i].row->place != DEV_FORMS || p->op[i].forms) p->op[n++] = p->op[i];
     p->n_op = n;
-    p->gpu_op = p->gpu_phase = dev__gpu_from(p);
+    while (p->gpu_op < n && dev_plan_gpu(p, p->gpu_op) < 0) p->gpu_op++;
+    p->gpu_phase = p->gpu_op;
     for (int i = 0; i < n; i++) {
         if (i == p->gpu_op) p->gpu_phase = p->n_phase;
         if (dev__goes_on(p, i)) {
@@ -816,30 +790,20 @@ static void dev__fill_buf(dev_plan *p, dev_buffer *b) {
     a->split = dev__take(p, rows, sizeof *a->split, true);
 }
 
-/* What each thread has for itself. */
-static void dev__fill_threads(dev_plan *p, const dev_needs *needs, int n_threads) {
-    p->attn_most = DEV_ATTN_ROWS * needs->group;
-    p->scratch = dev__take(p, (size_t)n_threads, sizeof *p->scratch, true);
-    p->attn_rows = dev__take(p, (size_t)n_threads, sizeof *p->attn_rows, true);
-    p->attn_sinks = dev__take(p, (size_t)n_threads, sizeof *p->attn_sinks, true);
-    for (int i = 0; i < n_threads; i++) {
-        void       *scratch = dev__take(p, needs->scratch, 1, false);
-        k_attn_row *rows = dev__take(p, (size_t)p->attn_most, sizeof *rows, true);
-        float      *sinks = dev__take(p, 2 * (size_t)p->attn_most, sizeof *sinks, true);
-        if (p->counting) continue;
-        p->scratch[i] = scratch;
-        p->attn_rows[i] = rows;
-        p->attn_sinks[i] = sinks;
-    }
-}
-
 /* What the operations need beside buffers. */
 static void dev__fill_needs(dev_plan *p, int n_threads) {
-    dev_needs needs = {.group = 1};
+    dev_needs needs = {.threads = n_threads, .group = 1};
     for (int i = 0; i < p->n_product; i++) needs.scratch = max_size(needs.scratch, k_scratch_bytes(p->product[i].w->n_in));
     for (int i = 0; i < p->n_op; i++)
-        if (p->op[i].row->needs) p->op[i].row->needs(&p->op[i], n_threads, &needs);
-    dev__fill_threads(p, &needs, n_threads);
+        if (p->op[i].row->needs) p->op[i].row->needs(&p->op[i], &needs);
+    p->attn_most = DEV_ATTN_ROWS * needs.group;
+    p->thread = dev__take(p, (size_t)n_threads, sizeof *p->thread, true);
+    for (int i = 0; i < n_threads; i++) {
+        const dev_thread own = {dev__take(p, needs.scratch, 1, false),
+                                dev__take(p, (size_t)p->attn_most, sizeof *own.rows, true),
+                                dev__take(p, 2 * (size_t)p->attn_most, sizeof *own.sinks, true)};
+        if (!p->counting) p->thread[i] = own;
+    }
     p->n_parts = needs.parts;
     if (p->n_parts) p->parts = dev__take(p, p->n_parts, sizeof *p->parts, false);
     if (!needs.experts) return;
@@ -850,11 +814,11 @@ static void dev__fill_needs(dev_plan *p, int n_threads) {
 /* Ends the list and allocates what it needs for steps of up to max_rows rows, max_out of which ask for something; counting: no
  * memory but n_bytes, which tells how much it would be. What GPUs need, dev_gpu_fill() adds. */
 static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out, bool counting) {
-    const int lists[][2] = {{p->n_op, sizeof *p->op}, {p->n_product, sizeof *p->product}, {p->n_buf, sizeof *p->buf}};
     p->max_rows = max_rows;
     p->max_out = max_out;
     p->counting = counting;
-    for (int i = 0; i < 3; i++) p->n_bytes += mem_reserved((size_t)lists[i][0]) * (size_t)lists[i][1];
+    p->n_bytes = mem_reserved((size_t)p->n_op) * sizeof *p->op + mem_reserved((size_t)p->n_product) * sizeof *p->product +
+                 mem_reserved((size_t)p->n_buf) * sizeof *p->buf;
     dev__phases(p);
     p->n_bytes += mem_reserved((size_t)p->n_phase) * sizeof *p->phase;
     for (int i = 0; i < DEV_ROW_SETS; i++) {
@@ -864,6 +828,7 @@ static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out,
     p->seq_at = dev__take(p, (size_t)max_rows + 1, sizeof *p->seq_at, true);
     for (int i = 1; i < p->n_buf; i++) dev__fill_buf(p, &p->buf[i]);
     dev__fill_needs(p, n_threads);
+    for (int i = 0, n = 0; i < p->n_op; n += p->op[i++].n_product) p->op[i].product = p->product + n;
     for (int i = 0; i < p->n_product; i++) {
         dev_product *m = &p->product[i];
         m->a = &p->buf[m->in].a;
@@ -876,11 +841,7 @@ static void dev_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_out,
 /* Frees the buffers and lists of a plan; what GPUs have of it was freed by dev_gpu_free() before. */
 static void dev_plan_free(dev_plan *p) {
     for (int i = 0; i < p->n_own; i++) mem_free(p->own[i]);
-    mem_free(p->own);
-    mem_free(p->op);
-    mem_free(p->phase);
-    mem_free(p->product);
-    mem_free(p->buf);
+    mem_free_all(p->own, p->op, p->phase, p->product, p->buf);
     *p = (dev_plan){0};
 }
 
@@ -930,7 +891,7 @@ static void dev__main(void *ctx, int ith) {
     dev_run        *run = ctx;
     const dev_plan *p = run->plan;
     const int       n = min_int(p->n_phase, p->gpu_phase);
-    dev dv = {.p = run->p, .ith = ith, .scratch = p->scratch[ith], .tap = run->tap, .times = run->times, .run = run,
+    dev dv = {.p = run->p, .ith = ith, .scratch = p->thread[ith].scratch, .tap = run->tap, .times = run->times, .run = run,
               .stop = &run->stop};
     for (int i = 0, il = -1; i < n && !atomic_load_explicit(&run->stop, memory_order_relaxed); i++) {
         const dev_op *op = &p->op[p->phase[i].first];

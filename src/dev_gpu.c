@@ -15,8 +15,7 @@
 
 enum {
     DEV_GPU_UP = 8,                                   /* most buffers that go up; that come down */
-    DEV_GPU_PARTS = 32 << 20,                         /* bytes of partial results of attention, or one row's where these are
-                                                       * more */
+    DEV_GPU_PARTS = 32 << 20,                         /* bytes of partial results of attention; or one row's, which may be more */
     DEV_GPU_PIECE = 16 << 20,                         /* bytes of weights that go up at once */
     DEV_GPU_SPACE = 1 << 30,                          /* most bytes of a step that go up, and of partial results */
     DEV_GPU_ROWS = 7,                                 /* steps whose launches are recorded have less than 1 << 7 rows, */
@@ -39,11 +38,9 @@ typedef struct {
 
 /* One launch, or two. Which kernels there are depends on the kind; -1: none. */
 typedef struct {
-    int                first;                         /* operation */
+    const dev_op      *op;                            /* [n] */
     int                n;                             /* operations */
     const dev_product *product;                       /* NULL: rows, attention, a delta rule or the sort of slots */
-    int                slots;                         /* of products of experts: slots of a row */
-    int                experts;                       /* of products of experts: how many; 0: one matrix */
     int                kernel;                        /* -1 where attention takes `many` for any number of rows */
     int                many;                          /* of products with many columns, of attention with many rows */
     int                merge;                         /* of attention */
@@ -85,25 +82,21 @@ typedef struct dev_gpu_share {
     uint8_t        *stage;                            /* [stage_bytes] where the host writes that down */
     size_t          stage_bytes;
     gpu_span        parts;                            /* partial results of attention, of at least one row */
-    int32_t        *slot_row;                         /* the row of each slot, of the experts at hand; where launches are
-                                                       * written */
+    int32_t        *slot_row;                         /* while launches are written: of each slot of the experts at hand */
     int32_t        *expert;                           /* of the layer at hand: of each slot */
     int32_t        *tiles[2];                         /* of the layer at hand: of products with few columns, with many */
     int32_t        *id;                               /* [max_out] DEV_ID of each row, on the last GPU */
     int             best;                             /* the kernel that finds them */
-    int             graph[DEV_GPU_ROWS][DEV_GPU_ROWS + 1][DEV_GPU_SEGMENTS];   /* of steps by size: 0, there was none; 1, there
-                                                                                * was one; 2 + the recorded launches */
+    int             graph[DEV_GPU_ROWS][DEV_GPU_ROWS + 1][DEV_GPU_SEGMENTS];   /* of steps by size: 0 or 1 came, 2 + recorded */
     void          **own;                              /* [n_own] memory on the GPU */
     int             n_own;
 } dev_gpu_share;
 
 /* How operations become launches. */
 typedef struct dev_gpu_way {
-    void (*room)(const dev_plan *p, const dev_op *op, const dev_gpu_bounds *z, dev_gpu_room *to);   /* z NULL: of any step; NULL:
-                                                                                                     * buffers alone */
-    void (*add)(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph);   /* the launches of a phase, by dev_gpu_new(); NULL:
-                                                                               * no kernel */
-    void (*launch)(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z);
+    void (*room)(const dev_plan *p, const dev_op *op, const dev_gpu_bounds *z, dev_gpu_room *to);   /* NULL: buffers alone */
+    void (*add)(dev_gpu_share *sh, const dev_op *op, int n);   /* the launches of a phase, by dev_gpu_new(); NULL: none */
+    void (*launch)(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z);
 } dev_gpu_way;
 
 /* Memory on the GPU for n elements; the run ends where there is none. */
@@ -127,11 +120,11 @@ static void *dev_gpu_copy(dev_gpu_share *sh, const void *from, size_t n, size_t 
 /* The step, in the device's memory. */
 static const k_cuda_step *dev_gpu_sent(const dev_gpu_share *sh) { return (const k_cuda_step *)(const void *)sh->sent.base; }
 
-/* A launch more, of operations [first, first + n). */
-static dev_gpu_launch *dev_gpu_new(dev_gpu_share *sh, int first, int n) {
+/* A launch more, of n operations by a kernel; NULL: it has none so far. Valid until the next one. */
+static dev_gpu_launch *dev_gpu_new(dev_gpu_share *sh, const dev_op *op, int n, const char *kernel) {
     sh->launch = mem_reserve(sh->launch, (uint64_t)sh->n_launch, UINT64_MAX, sizeof *sh->launch);
     dev_gpu_launch *l = &sh->launch[sh->n_launch++];
-    *l = (dev_gpu_launch){.first = first, .n = n, .many = -1, .merge = -1};
+    *l = (dev_gpu_launch){.op = op, .n = n, .kernel = kernel ? gpu_kernel(sh->g, kernel) : -1, .many = -1, .merge = -1};
     return l;
 }
 
@@ -165,13 +158,13 @@ static void dev_gpu__reads(const dev_plan *p, dev_gpu_share *sh, dev_gpu_share *
 static void dev_gpu__ups(const dev_plan *p, dev_gpu_share *sh, dev_gpu_share **wrote) {
     for (int i = sh->op; i < sh->op_end; i++) {
         const dev_op      *op = &p->op[i];
-        const dev_product *m = p->product + op->product, *end = m + op->n_product;
+        const dev_product *m = op->product, *end = m + op->n_product;
         for (int k = 0; k < 3; k++) dev_gpu__reads(p, sh, wrote, op->in[k]);
         for (int k = 0; k < 2; k++)
             if (op->row->place != DEV_WRITES) dev_gpu__reads(p, sh, wrote, op->out[k]);
         for (; m < end; m++) dev_gpu__reads(p, sh, wrote, m->in);
         for (int k = 0; k < 2; k++) wrote[op->out[k]] = sh;
-        for (m = p->product + op->product; m < end; m++) wrote[m->out] = sh;
+        for (m = op->product; m < end; m++) wrote[m->out] = sh;
     }
 }
 
@@ -269,13 +262,11 @@ static void dev_gpu_mat(gpu *g, dev_mat *w) {
 /* --- the memory of the operations --- */
 
 /* Floats of the partial results of operations [first, end) for all rows of a step, or of DEV_GPU_PARTS bytes of them, at least of
- * one row; slots and tiles of their experts. */
-static dev_gpu_room dev_gpu__room_of(const dev_plan *p, int first, int end) {
+ * one row; slots and tiles of their experts. z NULL: of any step. */
+static dev_gpu_room dev_gpu__room_of(const dev_plan *p, int first, int end, const dev_gpu_bounds *z) {
     dev_gpu_room to = {0};
-    for (int i = first; i < end; i++) {
-        const dev_gpu_way *way = p->op[i].row->gpu;
-        if (way->room) way->room(p, &p->op[i], NULL, &to);
-    }
+    for (int i = first; i < end; i++)
+        if (p->op[i].row->gpu->room) p->op[i].row->gpu->room(p, &p->op[i], z, &to);
     return to;
 }
 
@@ -302,9 +293,7 @@ static void dev_gpu_free(dev_plan *p) {
         gpu_span_free(sh->g, &sh->sent);
         gpu_span_free(sh->g, &sh->parts);
         gpu_unpin(sh->g, sh->stage);
-        mem_free(sh->own);
-        mem_free(sh->launch);
-        mem_free(sh->a);
+        mem_free_all(sh->own, sh->launch, sh->a);
     }
     mem_free(p->share);
     p->share = NULL;
@@ -325,7 +314,7 @@ static void dev_gpu__runs(dev_plan *p) {
 
 /* Memory and launches of the operations of one GPU. */
 static void dev_gpu__fill_one(const dev_plan *p, dev_gpu_share *sh) {
-    const dev_gpu_room room = dev_gpu__room_of(p, sh->op, sh->op_end);
+    const dev_gpu_room room = dev_gpu__room_of(p, sh->op, sh->op_end, NULL);
     gpu_span_new(sh->g, &sh->sent, DEV_GPU_SPACE);
     dev_gpu__stage(sh, sh->rows_at + (size_t)p->max_rows * ((size_t)sh->up_width + 8) * sizeof(float));
     for (int b = 1; b < p->n_buf; b++) dev_gpu__buf(p, sh, b);
@@ -335,14 +324,8 @@ static void dev_gpu__fill_one(const dev_plan *p, dev_gpu_share *sh) {
         sh->expert = dev_gpu__take(sh, room.slots, sizeof *sh->expert);
         for (int k = 0; k < 2; k++) sh->tiles[k] = dev_gpu__take(sh, room.tiles[k], sizeof *sh->tiles[k]);
     }
-    for (int i = sh->phase; i < sh->phase_end; i++) p->op[p->phase[i].first].row->gpu->add(p, sh, &p->phase[i]);
-}
-
-/* What a step is for comes down from the last GPU, whole or as numbers. */
-static void dev_gpu__fill_result(const dev_plan *p, dev_gpu_share *sh) {
-    dev_gpu__downs(sh, p->result, DEV_OUT);
-    sh->id = dev_gpu__take(sh, (size_t)p->max_out, sizeof *sh->id);
-    sh->best = gpu_kernel(sh->g, "k_cuda_best");
+    for (const dev_phase *ph = p->phase + sh->phase; ph < p->phase + sh->phase_end; ph++)
+        p->op[ph->first].row->gpu->add(sh, &p->op[ph->first], ph->n);
 }
 
 /* Memory and launches of all GPUs of a plan, after dev_plan_fill(): nothing where it has none or is counted. */
@@ -359,7 +342,10 @@ static void dev_gpu_fill(dev_plan *p) {
         dev_gpu__ups(p, sh, wrote);
         dev_gpu__fill_one(p, sh);
     }
-    dev_gpu__fill_result(p, &p->share[p->n_share - 1]);
+    dev_gpu_share *last = &p->share[p->n_share - 1];  /* what a step is for comes down from it, whole or as numbers */
+    dev_gpu__downs(last, p->result, DEV_OUT);
+    last->id = dev_gpu__take(last, (size_t)p->max_out, sizeof *last->id);
+    last->best = gpu_kernel(last->g, "k_cuda_best");
     mem_free(wrote);
 }
 
@@ -370,33 +356,28 @@ typedef struct {
     int         first;                                /* there are kernels for all operations from this layer on */
     const char *lacks;                                /* the operation before them that has none; NULL: all have */
     uint64_t    each;                                 /* bytes on each GPU, whatever it runs: buffers */
-    uint64_t   *layer;                                /* [layers] bytes of weights; what follows the last layer counts as part of
-                                                       * it */
+    uint64_t   *layer;                                /* [layers] bytes of weights; the last one's with what follows it */
 } dev_gpu_needs;
 
 /* Whether there are kernels for an operation. */
-static bool dev_gpu__can(const dev_plan *p, const dev_op *op) {
-    return op->row->gpu->add && (!op->row->gpu_can || op->row->gpu_can(p, op));
-}
+static bool dev_gpu__can(const dev_op *op) { return op->row->gpu->add && (!op->row->gpu_can || op->row->gpu_can(op)); }
 
 /* Bytes of the weights of one operation; matrices that the one before it has, too, are counted there. */
 static uint64_t dev_gpu__weights(const dev_plan *p, const dev_op *op) {
     uint64_t n = op->vec ? op->row->vec(op) * sizeof(float) : 0;
-    for (int k = op->product; k < op->product + op->n_product; k++) {
-        const dev_mat *w = p->product[k].w;
-        if (!k || p->product[k - 1].w != w) n += (uint64_t)dev_gpu_mat_bytes(w) * (uint64_t)w->n_mat;
-    }
+    for (const dev_product *m = op->product; m < op->product + op->n_product; m++)
+        if (m == p->product || m[-1].w != m->w) n += (uint64_t)dev_gpu_mat_bytes(m->w) * (uint64_t)m->w->n_mat;
     return n;
 }
 
 /* GPU memory that the weights of a complete plan need. to->layer: [n_layer], zeros, of the caller; bytes are added to it. */
 static void dev_gpu_needs_of(const dev_plan *p, dev_gpu_needs *to) {
     int i = p->n_op;
-    for (; i > 0 && p->op[i - 1].layer >= 0 && dev_gpu__can(p, &p->op[i - 1]); i--)
+    for (; i > 0 && p->op[i - 1].layer >= 0 && dev_gpu__can(&p->op[i - 1]); i--)
         to->layer[p->op[i - 1].layer] += dev_gpu__weights(p, &p->op[i - 1]);
     to->first = i ? p->op[i - 1].layer + 1 : 0;
     to->lacks = to->first ? p->op[i - 1].row->name : NULL;
-    to->each = p->n_bytes + dev_gpu__room_of(p, i, p->n_op).parts * sizeof(float);
+    to->each = p->n_bytes + dev_gpu__room_of(p, i, p->n_op, NULL).parts * sizeof(float);
 }
 
 /* --- a step --- */
@@ -428,9 +409,7 @@ static void dev_gpu__stage_rows(const dev_plan *p, dev_gpu_share *sh, size_t n) 
 /* The arrays of the batch are written down, from *at on; of `to` they are those on the GPU. */
 static void dev_gpu__stage_batch(const dev_run *run, dev_gpu_share *sh, size_t *at, dev_batch *to) {
     const dev_batch *b = run->batch;
-    dev_batch        host = *b;
     const size_t     n = (size_t)b->n, n_seq = (size_t)b->n_seq, n_tables = n_seq * (size_t)b->n_group;
-    int32_t        **from[DEV_STATE_ARRAYS], **there[DEV_STATE_ARRAYS];
     *to = (dev_batch){.n = b->n, .n_out = b->n_out, .n_seq = b->n_seq, .n_group = b->n_group};
     to->table_at = (size_t *)(void *)(sh->sent.base + *at);
     if (n_tables) memcpy(sh->stage + *at, b->table_at, n_tables * sizeof *b->table_at);
@@ -438,9 +417,8 @@ static void dev_gpu__stage_batch(const dev_run *run, dev_gpu_share *sh, size_t *
     to->pos = dev_gpu__send(sh, at, b->pos, n);
     to->seq = dev_gpu__send(sh, at, b->seq, n);
     to->table = dev_gpu__send(sh, at, b->table, b->table_at[n_tables]);
-    dev_batch_states(&host, from);
-    dev_batch_states(to, there);
-    for (int i = 0; sh->states && i < DEV_STATE_ARRAYS; i++) *there[i] = dev_gpu__send(sh, at, *from[i], n_seq);
+    if (sh->states)
+        to->turn = (k_turn *)(void *)dev_gpu__send(sh, at, (const int32_t *)b->turn, n_seq * sizeof *b->turn / sizeof(int32_t));
 }
 
 /* The batch and the rows of buffers go up. */
@@ -449,10 +427,10 @@ static void dev_gpu__upload(const dev_run *run, dev_gpu_share *sh) {
     const dev_batch    *b = run->batch;
     const dev_row_list *out = &p->rows[DEV_OUT];
     const size_t        n = (size_t)b->n, n_tables = (size_t)b->n_seq * (size_t)b->n_group;
-    const size_t        n_ints = 4 * n + b->table_at[n_tables] + (1 + DEV_STATE_ARRAYS) * ((size_t)b->n_seq + 2);
+    const size_t        n_ints = 4 * n + b->table_at[n_tables] + (size_t)b->n_seq + 2;
     size_t              at = sh->rows_at + n * (size_t)sh->up_width * sizeof(float);
     k_cuda_step         step = {.n = {p->rows[DEV_ALL].n, out->n}};
-    dev_gpu__stage(sh, at + n_ints * sizeof(int32_t) + n_tables * sizeof *b->table_at + 64);
+    dev_gpu__stage(sh, at + n_ints * sizeof(int32_t) + n_tables * sizeof *b->table_at + (size_t)b->n_seq * sizeof *b->turn + 64);
     dev_gpu__stage_rows(p, sh, n);
     dev_gpu__stage_batch(run, sh, &at, &step.b);
     step.row[DEV_ALL] = dev_gpu__send(sh, &at, p->rows[DEV_ALL].row, n);
@@ -482,37 +460,29 @@ static int dev_gpu__log2_up(int n) {
 
 /* Partial results of one row have space, also where its positions are more than the model was trained with. */
 static void dev_gpu__space(const dev_plan *p, dev_gpu_share *sh, const dev_gpu_bounds *z) {
-    dev_gpu_room room = {0};
-    for (int i = 0; i < sh->n_launch; i++) {
-        const dev_op *op = &p->op[sh->launch[i].first];
-        if (op->row->gpu->room) op->row->gpu->room(p, op, z, &room);
-    }
-    if (room.parts) dev_gpu__grow(sh, &sh->parts, room.parts * sizeof(float));
+    dev_gpu__grow(sh, &sh->parts, dev_gpu__room_of(p, sh->op, sh->op_end, z).parts * sizeof(float));
 }
 
-static void dev_gpu__launch_all(const dev_plan *p, dev_gpu_share *sh, const dev_gpu_bounds *z) {
-    for (int i = 0; i < sh->n_launch; i++) p->op[sh->launch[i].first].row->gpu->launch(p, sh, &sh->launch[i], z);
+static void dev_gpu__launch_all(dev_gpu_share *sh, const dev_gpu_bounds *z) {
+    for (dev_gpu_launch *l = sh->launch; l < sh->launch + sh->n_launch; l++) l->op->row->gpu->launch(sh, l, z);
 }
 
 /* Runs all launches. Those of a step with few rows are recorded when one of its size comes again: sizes are powers of two. */
 static void dev_gpu__run(const dev_plan *p, dev_gpu_share *sh, dev_gpu_bounds z) {
     const int log[] = {dev_gpu__log2_up(z.n[DEV_ALL]), dev_gpu__log2_up(z.n[DEV_OUT]), dev_gpu__log2_up(z.segments)};
     dev_gpu__space(p, sh, &z);
-    if (log[0] >= DEV_GPU_ROWS || log[2] >= DEV_GPU_SEGMENTS) {
-        dev_gpu__launch_all(p, sh, &z);
-        return;
-    }
-    int *graph = &sh->graph[log[0]][z.n[DEV_OUT] ? 1 + log[1] : 0][log[2]];
-    if (*graph == 0) {
-        *graph = 1;
-        dev_gpu__launch_all(p, sh, &z);
+    const bool few = log[0] < DEV_GPU_ROWS && log[2] < DEV_GPU_SEGMENTS;
+    int       *graph = few ? &sh->graph[log[0]][z.n[DEV_OUT] ? 1 + log[1] : 0][log[2]] : NULL;
+    if (!few || *graph == 0) {
+        if (few) *graph = 1;
+        dev_gpu__launch_all(sh, &z);
         return;
     }
     if (*graph == 1) {
         z = (dev_gpu_bounds){{1 << log[0], z.n[DEV_OUT] ? 1 << log[1] : 0}, 1 << log[2], 1 << log[0]};
         dev_gpu__space(p, sh, &z);
         gpu_record(sh->g);
-        dev_gpu__launch_all(p, sh, &z);
+        dev_gpu__launch_all(sh, &z);
         *graph = 2 + gpu_recorded(sh->g);
     }
     gpu_replay(sh->g, *graph - 2);

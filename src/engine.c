@@ -119,8 +119,8 @@ static void engine__log(const engine *eng, const engine_opts *fo) {
     log_info("threads     %d, %s kernels, up to %d rows in a step", eng->p->n, k_level_name(), eng->n_batch);
     const dev_gpus *on = eng->m.gpus;
     for (int i = 0; on && i < on->n; i++)
-        log_info("GPU %-7d layers %d to %d of %d: %s, %s (--same %s)", dev_gpus_number(on, i), on->from[i] + 1,
-                 engine__gpu_end(on, i, eng->m.hp.n_layer), eng->m.hp.n_layer, dev_gpus_name(on, i),
+        log_info("GPU %-7d layers %d to %d of %d: %s, %s (--same %s)", dev_gpus_about(on, i)->number, on->from[i] + 1,
+                 engine__gpu_end(on, i, eng->m.hp.n_layer), eng->m.hp.n_layer, dev_gpus_about(on, i)->name,
                  on->tensor ? "floats by tensor cores" : "the bits of the CPU", fo->same);
 }
 
@@ -143,12 +143,6 @@ static void engine__plan_pack(engine *eng) {
     const bool        slow = b.slow > b.file / ENGINE_SLOW_SHARE;
     eng->pack_worth = slow ? ENGINE_SLOW_WORTH : ENGINE_PACK_WORTH;
     eng->pack_bytes = b.packed < host_memory() / 4 * 3 ? (size_t)b.file / (slow ? ENGINE_SLOW_STEPS : ENGINE_PACK_STEPS) + 1 : 0;
-}
-
-/* Packs all matrices at once. */
-static void engine__pack_now(engine *eng, const engine_opts *fo) {
-    engine__plan_pack(eng);
-    if (engine__may_pack(fo) && eng->pack_bytes) engine__pack_all(eng);
 }
 
 /* Packs some more matrices where the run is long enough to repay it. n: tokens of the whole run, -1: unknown, then
@@ -255,8 +249,7 @@ typedef struct {
     int                 n_rows;                       /* rows of a step; 0: as the options say */
     int                 n_out;                        /* rows of a step with logits; 0: as many as ENGINE_LOGIT_BYTES hold */
     bool                hidden;                       /* rows ask for hidden values, not for logits; every row of a step may */
-    bool                share;                        /* sequences share equal blocks; the cache is bounded by what memory the
-                                                       * run leaves, not by n_seqs * n_ctx */
+    bool                share;                        /* of equal blocks; the cache may take what memory the run leaves */
     engine_packing      pack;
     const engine       *host;                         /* the engine whose threads it uses, NULL: it has its own */
     const engine_needs *beside;                       /* what others of this run need of memory, NULL: nothing */
@@ -272,12 +265,6 @@ static int engine__context(const engine *eng, const engine_opts *fo, const engin
     return fo->n_ctx < 0 && plan->n_need > 0 ? (int)min_i64(plan->n_need, train) : train;
 }
 
-/* The rows of a step are cut to what scratch may take. */
-static void engine__cut_rows(engine *eng) {
-    if (!eng->m.hp.causal) return;
-    while (eng->n_batch > 1 && (size_t)eng->n_batch > ENGINE_SCRATCH / fwd_row_bytes(&eng->m)) eng->n_batch /= 2;
-}
-
 /* Sizes of context and step, and what the plan left open. */
 static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) {
     const size_t out = ENGINE_LOGIT_BYTES / sizeof(float) / (size_t)eng->m.hp.n_vocab;
@@ -285,7 +272,8 @@ static void engine__size(engine *eng, const engine_opts *fo, engine_plan *plan) 
     eng->n_batch = plan->n_rows ? plan->n_rows : fo->n_batch;
     if (plan->n_seqs <= 1 && plan->n_need > 0) eng->n_batch = (int)min_i64(eng->n_batch, plan->n_need);
     if (!eng->m.hp.causal) eng->n_batch = max_int(eng->n_batch, eng->n_ctx);   /* a text is one step */
-    engine__cut_rows(eng);
+    const size_t rows = eng->m.hp.causal ? max_size(ENGINE_SCRATCH / fwd_row_bytes(&eng->m), 1) : SIZE_MAX;
+    while ((size_t)eng->n_batch > rows) eng->n_batch /= 2;
     if (!plan->n_seqs) plan->n_seqs = eng->n_batch / eng->n_ctx + 2;
     if (plan->hidden) plan->n_out = eng->n_batch;
     if (!plan->n_out) plan->n_out = (int)max_size(out, 1);
@@ -412,11 +400,6 @@ static engine_gpu_plan engine__gpu_new(const engine *eng, const kv_opts *ko, con
     return f;
 }
 
-static void engine__gpu_drop(engine_gpu_plan *f) {
-    mem_free(f->needs.layer);
-    mem_free(f->begins);
-}
-
 /* Gives each GPU, from the last one on, as many of the wanted layers as that share of its memory holds. True: they hold all. */
 static bool engine__fill_gpus(dev_gpus *on, const engine_gpu_plan *f, double share) {
     int end = f->n_layer;
@@ -530,7 +513,7 @@ static bool engine__open_gpus(engine *eng, const engine_opts *fo, const kv_opts 
     eng->m.gpus->tensor = engine__tensor(eng, fo);
     const bool ok = engine__choose_layers(eng, &f, fo->device, fo->n_gpu_layers, e);
     eng->gpu_slots = engine__slots(eng, &f);
-    engine__gpu_drop(&f);
+    mem_free_all(f.needs.layer, f.begins);
     engine__drop_gpus(eng);
     return ok;
 }
@@ -544,11 +527,9 @@ static void engine__open_threads(engine *eng, const engine_opts *fo, const engin
 
 /* A model without cache, threads and steps. */
 static engine *engine__new(const gguf_file *g, const tok_vocab *v, const engine_opts *fo, double t_start, err_t *e) {
-    engine *eng = mem_new(1, sizeof *eng);
-    eng->g = g;
-    eng->v = v;
-    eng->t_start = t_start;
+    engine   *eng = mem_new(1, sizeof *eng);
     rope_opts rope = fo->rope;
+    *eng = (engine){.g = g, .v = v, .t_start = t_start};
     rope.n_ctx = fo->n_ctx > 0 ? fo->n_ctx : 0;
     if (!model_open(&eng->m, g, &rope, e)) {
         engine_close(eng);
@@ -584,7 +565,8 @@ static engine *engine_open(const gguf_file *g, const tok_vocab *v, const engine_
     model_release(&eng->m);
     eng->t_open = clock_now() - eng->t_start;
     engine__log(eng, fo);
-    if (plan.pack == ENGINE_PACK_NOW) engine__pack_now(eng, fo);
+    if (plan.pack == ENGINE_PACK_NOW) engine__plan_pack(eng);
+    if (plan.pack == ENGINE_PACK_NOW && engine__may_pack(fo) && eng->pack_bytes) engine__pack_all(eng);
     eng->may_pack = plan.pack == ENGINE_PACK_LATER && engine__may_pack(fo);
     return eng;
 }
@@ -635,9 +617,7 @@ static void meter_stop(engine_meter *m) {
 }
 
 /* A file that became shorter under the mapping reads as zeros up to the end of its last page: checked after every step. */
-static bool engine_alive(const engine *eng, err_t *e) {
-    return gguf_alive(eng->g, e);
-}
+static bool engine_alive(const engine *eng, err_t *e) { return gguf_alive(eng->g, e); }
 
 /* True when every one of n floats is finite. */
 static bool engine_finite(const float *x, size_t n) {

@@ -77,8 +77,7 @@ typedef struct {
     dev_buf slot_of;                                  /* [B, K] slots of a row */
     dev_buf moe;                                      /* [B*K, D] outputs of experts */
     dev_buf gate;                                     /* [B] of the shared expert */
-    dev_buf all;                                      /* a projection that holds several: queries and gates, or what a recurrent
-                                                       * layer takes */
+    dev_buf all;                                      /* a projection of several: q and gates, a recurrent layer's inputs */
     dev_buf raw;                                      /* [B, channels] of a recurrent layer: inputs of its convolution */
     dev_buf z;                                        /* gate of its output, which gated attention has too */
     dev_buf gates;                                    /* [B, 2 * heads] both gates of its state joined */
@@ -87,8 +86,7 @@ typedef struct {
     dev_buf o;                                        /* its output */
     dev_buf by;                                       /* [B, layers * P] embeddings of each layer */
     dev_buf drawn;                                    /* [B, layers * P] what of them the stream gives */
-    dev_buf side;                                     /* [B, D] a second part of a block: dense beside experts, or low-rank beside
-                                                       * attention */
+    dev_buf side;                                     /* [B, D] a second part of a block, beside experts or attention */
     dev_buf streams;                                  /* [B, A*D] */
     dev_buf ahead;                                    /* [B, A*D] prediction of the streams */
     dev_buf mode;                                     /* [B, A] how they depend on each other */
@@ -140,8 +138,7 @@ static void fwd__norm(fwd_draft *d, dev_buf b, dev_buf to, const float *const *n
     const bool mean = d->m->hp.desc->traits & A_LAYER_NORM;
     if (norm[0])
         fwd__op(d, (dev_op){.kind = OPS_NORM, .in = {b}, .out = {to}, .vec = norm[0], .scale = d->m->hp.eps, .n = n,
-                            .n_head = n_head,
-                            .norm = {mean ? K_NORM_LAYER : K_NORM_RMS, norm[1]}});
+                            .n_head = n_head, .norm = {mean ? K_NORM_LAYER : K_NORM_RMS, norm[1]}});
 }
 
 /* The stream becomes the input of a block. */
@@ -201,7 +198,7 @@ static void fwd__embed(fwd_draft *d) {
                             .scale = r->mscale});
     }
     if (hp->temper != 0)
-        fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper, .temper = {hp->temper_length}});
+        fwd__op(d, (dev_op){.kind = OPS_TEMPER, .out = {d->heat}, .n = 1, .scale = hp->temper, .length = hp->temper_length});
 }
 
 /* Bias, norm and RoPE of queries or keys. The norm is of each head, or of all together. */
@@ -520,7 +517,7 @@ static void fwd__spread(fwd_draft *d) {
     fwd__forms(d, d->x, n, 0);
     for (int i = 1; i < hp->n_stream; i++) {
         fwd__stacked(d, &d->m->glob.mat[W_STREAM_IN], i - 1, d->x, d->y);
-        fwd__op(d, (dev_op){.kind = OPS_LEVEL, .in = {d->y, d->x}, .out = {d->streams}, .n = n, .level = {i * n}});
+        fwd__op(d, (dev_op){.kind = OPS_LEVEL, .in = {d->y, d->x}, .out = {d->streams}, .n = n, .to = i * n});
     }
 }
 
@@ -583,7 +580,7 @@ static void fwd__altup_layer(fwd_draft *d) {
     fwd__residual(d, NULL, &vec[W_FFN_POST_NORM], fwd_no_norm);
     fwd__mode(d, d->x, &d->l->mat[W_ALT_CORRECT]);
     fwd__op(d, (dev_op){.kind = OPS_CORRECT, .in = {d->ahead, d->x, d->coef}, .out = {d->streams}, .n = n, .n_head = A,
-                        .streams = {hp->active}});
+                        .active = hp->active});
     fwd__pick(d, d->streams, d->xn, 1, n, n, at, 0);
     fwd__op(d, (dev_op){.kind = OPS_SCALE, .out = {d->xn}, .vec = vec[W_ALT_SCALE], .n = n});
     fwd__by_layer(d, d->xn);
@@ -615,12 +612,9 @@ static void fwd__buffers(fwd_draft *d) {
         dev_buf    *buf;
     } all[] = {
         FWD_BUF(x), FWD_BUF(next), FWD_BUF(cs), FWD_BUF(heat), FWD_BUF(xn), FWD_BUF(q), FWD_BUF(k), FWD_BUF(v),
-        FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up),
-        FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of), FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all),
-        FWD_BUF(raw), FWD_BUF(z),
-        FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta), FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side),
-        FWD_BUF(streams), FWD_BUF(ahead),
-        FWD_BUF(mode), FWD_BUF(coef)};
+        FWD_BUF(att), FWD_BUF(y), FWD_BUF(ff), FWD_BUF(up), FWD_BUF(score), FWD_BUF(pick), FWD_BUF(weight), FWD_BUF(slot_of),
+        FWD_BUF(moe), FWD_BUF(gate), FWD_BUF(all), FWD_BUF(raw), FWD_BUF(z), FWD_BUF(gates), FWD_BUF(alpha), FWD_BUF(beta),
+        FWD_BUF(o), FWD_BUF(by), FWD_BUF(drawn), FWD_BUF(side), FWD_BUF(streams), FWD_BUF(ahead), FWD_BUF(mode), FWD_BUF(coef)};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].buf = dev_plan_buf(d->to, all[i].name, false);
     d->slot_row = dev_plan_buf(d->to, "slot_row", true);
     d->logits = dev_plan_buf(d->to, "logits", true);
@@ -672,7 +666,7 @@ static void fwd__plan(fwd *f) {
 
 /* --- a model's list with its memory --- */
 
-enum { FWD_ROW_BYTES = (3 + DEV_STATE_ARRAYS) * sizeof(int32_t) + 1 + sizeof(kv_seq *) };   /* of a row in a batch */
+enum { FWD_ROW_BYTES = 3 * sizeof(int32_t) + sizeof(k_turn) + 1 + sizeof(kv_seq *) };   /* of a row in a batch */
 
 /* The list and its memory go. */
 static void fwd__drop(fwd *f) {
@@ -711,24 +705,15 @@ static size_t fwd_row_bytes(const model *m) { return fwd_bytes(m, 1, 2, 1, FWD_H
 
 /* max_rows: most rows of a step; max_out: most of them that ask for what the list gives, FWD_LOGITS or FWD_HIDDEN. */
 static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max_out, unsigned gives) {
-    fwd      *f = mem_new(1, sizeof *f);
-    int32_t **states[DEV_STATE_ARRAYS];
-    f->m = m;
-    f->kv = kv;
-    f->max_rows = max_rows;
-    f->max_out = max_out;
-    f->gives = gives;
-    f->n_vocab = m->hp.n_vocab;
-    f->run.p = p;
-    f->run.plan = &f->plan;
-    f->run.batch = &f->batch;
+    fwd *f = mem_new(1, sizeof *f);
+    *f = (fwd){.m = m, .kv = kv, .max_rows = max_rows, .max_out = max_out, .gives = gives, .n_vocab = m->hp.n_vocab,
+               .run = {.p = p, .plan = &f->plan, .batch = &f->batch}};
     f->batch.token = mem_new((size_t)max_rows, sizeof *f->batch.token);
     f->batch.pos = mem_new((size_t)max_rows, sizeof *f->batch.pos);
     f->batch.seq = mem_new((size_t)max_rows, sizeof *f->batch.seq);
     f->batch.want = mem_new((size_t)max_rows, sizeof *f->batch.want);
+    f->batch.turn = mem_new((size_t)max_rows, sizeof *f->batch.turn);
     f->from = mem_new((size_t)max_rows, sizeof *f->from);
-    dev_batch_states(&f->batch, states);
-    for (int i = 0; i < DEV_STATE_ARRAYS; i++) *states[i] = mem_new((size_t)max_rows, sizeof **states[i]);
     fwd__fill(f, p->n, false);
     return f;
 }
@@ -736,14 +721,10 @@ static fwd *fwd_new(const model *m, kv_cache *kv, pool *p, int max_rows, int max
 /* f may be NULL. */
 static void fwd_free(fwd *f) {
     if (!f) return;
-    void     *own[] = {f->batch.token, f->batch.pos, f->batch.seq, f->batch.want, f->batch.table, f->batch.table_at, f->from};
-    int32_t **states[DEV_STATE_ARRAYS];
-    dev_batch_states(&f->batch, states);
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
-    for (int i = 0; i < DEV_STATE_ARRAYS; i++) mem_free(*states[i]);
+    const dev_batch *b = &f->batch;
     fwd__drop(f);
     dev_run_free(&f->run);
-    mem_free(f);
+    mem_free_all(b->token, b->pos, b->seq, b->want, b->table, b->table_at, b->turn, f->from, f);
 }
 
 /* From now on only the first n tokens have logits. */
@@ -805,10 +786,7 @@ static void fwd__write_states(fwd *f) {
     for (int i = 0, r = 0; kv_has_states(f->kv) && i < b->n_seq; i++) {
         const int first = r;
         for (; r < b->n && b->seq[r] == i; r++) ASSERT(b->pos[r] == b->pos[first] + r - first);
-        const kv_turn t = kv_advance(f->from[i], b->pos[first], b->pos[first] + r - first);
-        b->state_in[i] = t.in, b->state_at[i] = t.at;
-        b->state_out[i] = t.out, b->state_to[i] = t.to;
-        b->snap[i] = t.snap, b->snap_at[i] = t.snap_at;
+        b->turn[i] = kv_advance(f->from[i], b->pos[first], b->pos[first] + r - first);
     }
 }
 

@@ -100,8 +100,8 @@ typedef struct {
     int      major;                                   /* compute capability major.minor */
     int      minor;
     char     name[128];
-    uint64_t total;                                   /* bytes of memory */
-    uint64_t free;                                    /* of these, bytes that are free; filled by gpu_list() */
+    size_t   total;                                   /* bytes of memory */
+    size_t   free;                                    /* of these, bytes that are free; filled by gpu_list() */
 } gpu_info;
 
 /* Addresses of device memory, of which the first `used` bytes have memory, in pieces that came one by one. */
@@ -154,12 +154,23 @@ static bool gpu__tried(int error, const char *call, err_t *e) {
     return !error || err_set(e, EXIT_RESOURCE, "%s: error %d, %s", call, error, gpu__words(error));
 }
 
+/* A call for memory: false where there is not so much. */
+#define GPU_HAS(call, ...) gpu__has(gpu__cu.call(__VA_ARGS__), #call)
+
+static bool gpu__has(int error, const char *call) {
+    gpu__check(error == GPU_OUT_OF_MEMORY ? 0 : error, call);
+    return !error;
+}
+
 /* Makes g's context this thread's. */
 static void gpu__enter(const gpu *g) {
     if (gpu__current == g->id) return;
     GPU_DO(cuCtxSetCurrent, g->context);
     gpu__current = g->id;
 }
+
+/* A call in g's context whose error ends the run. */
+#define GPU_IN(g, call, ...) (gpu__enter(g), GPU_DO(call, __VA_ARGS__))
 
 /* Finds every call. */
 static bool gpu__open_driver(err_t *e) {
@@ -181,8 +192,7 @@ static bool gpu__begin(int *n, err_t *e) {
     if (!GPU_TRY(e, cuDriverGetVersion, &version)) return false;
     if (version < GPU_LEAST_DRIVER)
         return err_set(e, EXIT_RESOURCE, "the NVIDIA driver is too old: it has CUDA %d.%d, at least %d.%d is needed",
-                       version / 1000, version % 1000 / 10,
-                       GPU_LEAST_DRIVER / 1000, GPU_LEAST_DRIVER % 1000 / 10);
+                       version / 1000, version % 1000 / 10, GPU_LEAST_DRIVER / 1000, GPU_LEAST_DRIVER % 1000 / 10);
     if (!GPU_TRY(e, cuInit, 0) || !GPU_TRY(e, cuDeviceGetCount, n)) return false;
     return *n > 0 || err_set(e, EXIT_RESOURCE, "there is no NVIDIA GPU");
 }
@@ -195,34 +205,23 @@ static int gpu_count(err_t *e) {
 
 /* What the driver says of device `number`, all but its free memory. */
 static bool gpu__describe(int number, int *device, gpu_info *to, err_t *e) {
-    size_t total = 0;
     *to = (gpu_info){.number = number};
-    if (!GPU_TRY(e, cuDeviceGet, device, number) || !GPU_TRY(e, cuDeviceGetName, to->name, sizeof to->name - 1, *device))
-        return false;
-    if (!GPU_TRY(e, cuDeviceGetAttribute, &to->major, GPU_MAJOR, *device)) return false;
-    if (!GPU_TRY(e, cuDeviceGetAttribute, &to->minor, GPU_MINOR, *device)) return false;
-    if (!GPU_TRY(e, cuDeviceTotalMem, &total, *device)) return false;
-    to->total = total;
-    return true;
-}
-
-/* Free memory of the device whose context is this thread's. */
-static bool gpu__free_memory(uint64_t *to, err_t *e) {
-    size_t free_bytes = 0, total = 0;
-    if (!GPU_TRY(e, cuMemGetInfo, &free_bytes, &total)) return false;
-    *to = free_bytes;
-    return true;
+    return GPU_TRY(e, cuDeviceGet, device, number) && GPU_TRY(e, cuDeviceGetName, to->name, sizeof to->name - 1, *device)
+           && GPU_TRY(e, cuDeviceGetAttribute, &to->major, GPU_MAJOR, *device)
+           && GPU_TRY(e, cuDeviceGetAttribute, &to->minor, GPU_MINOR, *device)
+           && GPU_TRY(e, cuDeviceTotalMem, &to->total, *device);
 }
 
 /* Describes up to `most` devices. How many there are; -1: e says why none can be used. */
 static int gpu_list(gpu_info *to, int most, err_t *e) {
     const int n = gpu_count(e);
     for (int i = 0; i < n && i < most; i++) {
-        void *context = NULL;
-        int   device = 0;
+        void  *context = NULL;
+        int    device = 0;
+        size_t total = 0;
         if (!gpu__describe(i, &device, &to[i], e) || !GPU_TRY(e, cuDevicePrimaryCtxRetain, &context, device)) return -1;
         gpu__current = 0;
-        const bool known = GPU_TRY(e, cuCtxSetCurrent, context) && gpu__free_memory(&to[i].free, e);
+        const bool known = GPU_TRY(e, cuCtxSetCurrent, context) && GPU_TRY(e, cuMemGetInfo, &to[i].free, &total);
         if (!GPU_TRY(e, cuDevicePrimaryCtxRelease, device) || !known) return -1;
     }
     return n;
@@ -253,8 +252,7 @@ static void gpu_close(gpu *g) {
     ASSERT(!g->n_span);
     GPU_DO(cuDevicePrimaryCtxRelease, g->device);
     gpu__current = 0;
-    mem_free(g->kernel), mem_free(g->kernel_name), mem_free(g->graph);
-    mem_free(g);
+    mem_free_all(g->kernel, g->kernel_name, g->graph, g);
 }
 
 /* Opens device `number`. NULL: e says in one line why it cannot be used. */
@@ -266,8 +264,7 @@ static gpu *gpu_open(int number, err_t *e) {
     if (number >= n || !gpu__describe(number, &g.device, &g.about, e)) return NULL;
     if (g.about.major < GPU_LEAST_MAJOR)
         err_set(e, EXIT_RESOURCE, "GPU %d (%s) has compute capability %d.%d, at least %d.0 is needed", number,
-                g.about.name, g.about.major, g.about.minor,
-                GPU_LEAST_MAJOR);
+                g.about.name, g.about.major, g.about.minor, GPU_LEAST_MAJOR);
     if (e->code || !GPU_TRY(e, cuDevicePrimaryCtxRetain, &g.context, g.device)) return NULL;
     gpu *own = mem_new(1, sizeof *own);
     *own = g;
@@ -282,74 +279,62 @@ static const gpu_info *gpu_about(const gpu *g) { return &g->about; }
 /* Bytes that are free now. */
 static uint64_t gpu_memory(const gpu *g) {
     size_t free_bytes = 0, total = 0;
-    gpu__enter(g);
-    GPU_DO(cuMemGetInfo, &free_bytes, &total);
+    GPU_IN(g, cuMemGetInfo, &free_bytes, &total);
     return free_bytes;
 }
 
 /* Waits until everything is done. */
 static void gpu_wait(gpu *g) {
-    gpu__enter(g);
-    GPU_DO(cuStreamSynchronize, g->stream);
+    GPU_IN(g, cuStreamSynchronize, g->stream);
 }
 
 /* --- memory --- */
 
 /* Sets n bytes to 0. */
 static void gpu_zero(gpu *g, void *to, size_t n) {
-    gpu__enter(g);
-    if (n) GPU_DO(cuMemsetD8Async, (uintptr_t)to, 0, n, g->stream);
+    if (n) GPU_IN(g, cuMemsetD8Async, (uintptr_t)to, 0, n, g->stream);
 }
 
 /* Device memory, zeroed, aligned to 256; NULL: there is not so much. */
 static void *gpu_new(gpu *g, size_t n) {
     uintptr_t at = 0;
     gpu__enter(g);
-    const int error = gpu__cu.cuMemAlloc(&at, n ? n : 1);
-    if (error == GPU_OUT_OF_MEMORY) return NULL;
-    gpu__check(error, "cuMemAlloc");
+    if (!GPU_HAS(cuMemAlloc, &at, n ? n : 1)) return NULL;
     gpu_zero(g, (void *)at, n);
     return (void *)at;
 }
 
 /* Waits for what uses it. p may be NULL. */
 static void gpu_free(gpu *g, void *p) {
-    gpu__enter(g);
-    if (p) GPU_DO(cuMemFree, (uintptr_t)p);
+    if (p) GPU_IN(g, cuMemFree, (uintptr_t)p);
 }
 
 /* Memory of the host that the device copies from and to at its full rate, zeroed; NULL: there is not so much. */
 static void *gpu_pinned(gpu *g, size_t n) {
     void *p = NULL;
     gpu__enter(g);
-    const int error = gpu__cu.cuMemHostAlloc(&p, n ? n : 1, 0);
-    if (error == GPU_OUT_OF_MEMORY) return NULL;
-    gpu__check(error, "cuMemHostAlloc");
+    if (!GPU_HAS(cuMemHostAlloc, &p, n ? n : 1, 0)) return NULL;
     return memset(p, 0, n);
 }
 
 /* After the copies that use it. p may be NULL. */
 static void gpu_unpin(gpu *g, void *p) {
-    gpu__enter(g);
-    if (p) GPU_DO(cuMemFreeHost, p);
+    if (p) GPU_IN(g, cuMemFreeHost, p);
 }
 
 /* Copies between host and device: pinned memory must stay as it is until gpu_wait, other memory is copied before they return. */
 static void gpu_up(gpu *g, void *to, const void *from, size_t n) {
-    gpu__enter(g);
-    if (n) GPU_DO(cuMemcpyHtoDAsync, (uintptr_t)to, from, n, g->stream);
+    if (n) GPU_IN(g, cuMemcpyHtoDAsync, (uintptr_t)to, from, n, g->stream);
 }
 
 /* The same from the device to the host. */
 static void gpu_down(gpu *g, void *to, const void *from, size_t n) {
-    gpu__enter(g);
-    if (n) GPU_DO(cuMemcpyDtoHAsync, to, (uintptr_t)from, n, g->stream);
+    if (n) GPU_IN(g, cuMemcpyDtoHAsync, to, (uintptr_t)from, n, g->stream);
 }
 
 /* From device memory to device memory that does not overlap. */
 static void gpu_copy(gpu *g, void *to, const void *from, size_t n) {
-    gpu__enter(g);
-    if (n) GPU_DO(cuMemcpyDtoDAsync, (uintptr_t)to, (uintptr_t)from, n, g->stream);
+    if (n) GPU_IN(g, cuMemcpyDtoDAsync, (uintptr_t)to, (uintptr_t)from, n, g->stream);
 }
 
 /* --- addresses now, memory later --- */
@@ -358,8 +343,7 @@ static void gpu_copy(gpu *g, void *to, const void *from, size_t n) {
 static void gpu_span_new(gpu *g, gpu_span *s, size_t n) {
     const size_t units = n / g->unit + 1;
     uintptr_t    at = 0;
-    gpu__enter(g);
-    GPU_DO(cuMemAddressReserve, &at, units * g->unit, 0, 0, 0);
+    GPU_IN(g, cuMemAddressReserve, &at, units * g->unit, 0, 0, 0);
     *s = (gpu_span){.base = (uint8_t *)at, .bytes = units * g->unit, .piece = mem_new(units, sizeof *s->piece)};
     g->n_span++;
 }
@@ -375,9 +359,7 @@ static bool gpu_span_grow(gpu *g, gpu_span *s, size_t n) {
     ASSERT(want <= s->bytes);
     if (!more) return true;
     gpu__enter(g);
-    const int error = gpu__cu.cuMemCreate(&memory, more, &place, 0);
-    if (error == GPU_OUT_OF_MEMORY) return false;
-    gpu__check(error, "cuMemCreate");
+    if (!GPU_HAS(cuMemCreate, &memory, more, &place, 0)) return false;
     GPU_DO(cuMemMap, at, more, 0, memory, 0);
     GPU_DO(cuMemRelease, memory);                     /* it stays while it is mapped */
     GPU_DO(cuMemSetAccess, at, more, &access, 1);
@@ -423,21 +405,18 @@ static void gpu_launch(gpu *g, int kernel, int x, int y, const void *arg, size_t
     union { const void *in; void *out; } a = {.in = arg};
     void *extra[] = {(void *)BUFFER, a.out, (void *)BUFFER_SIZE, &size, (void *)END};
     ASSERT(kernel >= 0 && kernel < g->n_kernel && x > 0 && y > 0);
-    gpu__enter(g);
-    GPU_DO(cuLaunchKernel, g->kernel[kernel], (unsigned)x, (unsigned)y, 1, K_CUDA_THREADS, 1, 1, 0, g->stream, NULL, extra);
+    GPU_IN(g, cuLaunchKernel, g->kernel[kernel], (unsigned)x, (unsigned)y, 1, K_CUDA_THREADS, 1, 1, 0, g->stream, NULL, extra);
 }
 
 /* What follows up to gpu_recorded is recorded: launches, copies with pinned memory, gpu_zero. */
 static void gpu_record(gpu *g) {
-    gpu__enter(g);
-    GPU_DO(cuStreamBeginCapture, g->stream, GPU_THIS_THREAD);
+    GPU_IN(g, cuStreamBeginCapture, g->stream, GPU_THIS_THREAD);
 }
 
 /* The number of what was recorded, for gpu_replay. */
 static int gpu_recorded(gpu *g) {
     void *graph = NULL, *ready = NULL;
-    gpu__enter(g);
-    GPU_DO(cuStreamEndCapture, g->stream, &graph);
+    GPU_IN(g, cuStreamEndCapture, g->stream, &graph);
     GPU_DO(cuGraphInstantiate, &ready, graph, 0);
     GPU_DO(cuGraphDestroy, graph);
     g->graph = mem_grow(g->graph, (size_t)g->n_graph + 1, sizeof *g->graph);
@@ -448,6 +427,5 @@ static int gpu_recorded(gpu *g) {
 /* Does what was recorded, with what then stands in pinned memory. */
 static void gpu_replay(gpu *g, int graph) {
     ASSERT(graph >= 0 && graph < g->n_graph);
-    gpu__enter(g);
-    GPU_DO(cuGraphLaunch, g->graph[graph], g->stream);
+    GPU_IN(g, cuGraphLaunch, g->graph[graph], g->stream);
 }

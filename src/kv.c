@@ -39,8 +39,7 @@
  * kv_match_prefix, kv_publish, kv_commit, kv_add_demand, kv_add_fork, kv_meets; kv_seq_blocks, kv_table, kv_prefault,
  * kv_bytes_peak, kv_bytes_most.
  * Opens: kv_cache.layer, kv_cache.state, kv_cache.states, kv_cache.max_blocks, kv_cache.n_group, kv_cache.group, kv_cache.opts,
- *   kv_cache.tree, kv_copy, kv_group.mem, kv_load, kv_node.parent, kv_node.used, kv_opts, kv_part, kv_seq.first, kv_seq.n,
- *   kv_turn. */
+ *   kv_cache.tree, kv_copy, kv_group.mem, kv_load, kv_node.parent, kv_node.used, kv_opts, kv_part, kv_seq.first, kv_seq.n. */
 
 typedef struct {
     uint32_t type_k;                                  /* type of keys */
@@ -123,7 +122,6 @@ typedef struct {
     int      cap;                                     /* nodes that there is memory for */
     int      n_slot;                                  /* entries of slot */
     int      n_fresh;                                 /* entries of fresh */
-    int      fresh_cap;                               /* memory of fresh */
     int32_t  unused;                                  /* the first of the unused nodes, -1: none */
     uint64_t seed;                                    /* of the hash */
     bool   (*fetch)(void *ctx, int group, int32_t stored, int32_t block);  /* see kv_fetcher() */
@@ -143,7 +141,6 @@ typedef struct {
     int       lacking;                                /* group without a block for the last reservation that failed */
     kv_copy  *copy;                                   /* [n_copy] due in this order, before any block is written to */
     int       n_copy;                                 /* copies that are due */
-    int       copy_cap;                               /* memory of copy */
     int      *gap;                                    /* [n_group] scratch of kv__match */
     int64_t  *cost;                                   /* [n_group] scratch of kv_add_demand */
     kv_tree  *tree;                                   /* NULL: sequences share by kv_fork() alone */
@@ -152,9 +149,8 @@ typedef struct {
 typedef struct kv_seq {
     kv_cache *kv;                                     /* whose blocks it holds */
     int       n;                                      /* positions reserved: 0 <= p < n may be read and written */
-    int32_t **table;                                  /* [n_group][cap] block numbers, -1: given back */
-    int      *n_blocks;                               /* [n_group] entries in use */
-    int      *cap;                                    /* [n_group] memory of a table */
+    int32_t **table;                                  /* [n_group][n_blocks] block numbers, -1: given back */
+    int      *n_blocks;                               /* [n_group] */
     int      *first;                                  /* [n_group] first entry that is not given back */
     int       n_known;                                /* blocks that the tree has nodes for, from the first on */
     int32_t   tip;                                    /* the node of the last of them; the root without one */
@@ -236,20 +232,10 @@ static void kv_free(kv_cache *kv) {
     if (!kv) return;
     for (int i = 0; i < kv->n_group; i++) {
         dev_blocks_free(&kv->group[i].mem);
-        mem_free(kv->group[i].block);
-        mem_free(kv->group[i].spare);
+        mem_free_all(kv->group[i].block, kv->group[i].spare);
     }
-    if (kv->tree) {
-        void *own[] = {kv->tree->node, kv->tree->token, kv->tree->part, kv->tree->slot, kv->tree->fresh, kv->tree};
-        for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
-    }
-    mem_free(kv->gap);
-    mem_free(kv->cost);
-    mem_free(kv->copy);
-    mem_free(kv->group);
-    mem_free(kv->layer);
-    mem_free(kv->state);
-    mem_free(kv);
+    if (kv->tree) mem_free_all(kv->tree->node, kv->tree->token, kv->tree->part, kv->tree->slot, kv->tree->fresh);
+    mem_free_all(kv->tree, kv->gap, kv->cost, kv->copy, kv->group, kv->layer, kv->state, kv);
 }
 
 /* Most blocks that a sequence holds of a group with a window: what its first row sees, the rows of a step, and a copy. */
@@ -332,10 +318,7 @@ static bool kv__bound_states(kv_cache *kv, err_t *e) {
 /* An empty cache for a model of these sizes. NULL: the bounds hold not even one block of each group; e is set. */
 static kv_cache *kv_new(const arch_hparams *hp, const kv_opts *o, kv_load load, err_t *e) {
     kv_cache *kv = mem_new(1, sizeof *kv);
-    kv->opts = *o;
-    kv->load = load;
-    kv->states = -1;
-    kv->n_layer = hp->n_layer;
+    *kv = (kv_cache){.opts = *o, .load = load, .states = -1, .n_layer = hp->n_layer};
     kv->layer = mem_new((size_t)hp->n_layer, sizeof *kv->layer);
     kv->state = mem_new((size_t)hp->n_layer, sizeof *kv->state);
     kv->group = mem_new((size_t)hp->n_layer, sizeof *kv->group);
@@ -548,8 +531,7 @@ static int32_t kv_add_stored(kv_cache *kv, int32_t parent, const int32_t *ids, c
 
 /* Notes a copy that is due. */
 static void kv__copy(kv_cache *kv, int i, int32_t from, int32_t to) {
-    if (kv->n_copy == kv->copy_cap)
-        kv->copy = mem_grow(kv->copy, (size_t)(kv->copy_cap = 2 * kv->copy_cap + 16), sizeof *kv->copy);
+    kv->copy = mem_reserve(kv->copy, (uint64_t)kv->n_copy, UINT64_MAX, sizeof *kv->copy);
     kv->copy[kv->n_copy++] = (kv_copy){i, from, to};
 }
 
@@ -631,23 +613,17 @@ static int kv_held(const kv_cache *kv, int *peak) {
 /* An empty sequence, without blocks; to be freed by kv_seq_free(). */
 static kv_seq *kv_seq_new(kv_cache *kv) {
     kv_seq *s = mem_new(1, sizeof *s);
-    s->kv = kv;
-    s->keep = s->hold = INT_MAX;
-    s->state = s->own = s->snap = -1;
+    *s = (kv_seq){.kv = kv, .keep = INT_MAX, .hold = INT_MAX, .state = -1, .own = -1, .snap = -1};
     if (kv->tree) kv->tree->node[0].pins++;
     s->table = mem_new((size_t)kv->n_group, sizeof *s->table);
     s->n_blocks = mem_new((size_t)kv->n_group, sizeof *s->n_blocks);
     s->first = mem_new((size_t)kv->n_group, sizeof *s->first);
-    s->cap = mem_new((size_t)kv->n_group, sizeof *s->cap);
     return s;
 }
 
 /* Appends a block number to the table of group i. */
 static void kv__append(kv_seq *s, int i, int32_t b) {
-    if (s->n_blocks[i] == s->cap[i]) {
-        s->cap[i] = s->cap[i] ? 2 * s->cap[i] : 16;
-        s->table[i] = mem_grow(s->table[i], (size_t)s->cap[i], sizeof **s->table);
-    }
+    s->table[i] = mem_reserve(s->table[i], (uint64_t)s->n_blocks[i], UINT64_MAX, sizeof **s->table);
     s->table[i][s->n_blocks[i]++] = b;
 }
 
@@ -776,24 +752,14 @@ static bool kv__state_fork(kv_seq *s, const kv_seq *from) {
     return true;
 }
 
-/* What a step does with the state of a sequence: dev_batch.state_in and its neighbours. */
-typedef struct {
-    int32_t in;                                       /* slot that it reads, -1: zeros */
-    int32_t out;                                      /* slot that it writes, -1: the model has no states */
-    int32_t at;                                       /* position of the slot that it reads */
-    int32_t to;                                       /* position of the slot that it writes */
-    int32_t snap;                                     /* slot of a snapshot, -1: none */
-    int32_t snap_at;                                  /* position of the snapshot */
-} kv_turn;
-
 /* The step that is about to run has rows for positions [p, end) of the sequence. Returns what it does with the state. */
-static kv_turn kv_advance(kv_seq *s, int p, int end) {
+static k_turn kv_advance(kv_seq *s, int p, int end) {
     kv_cache *kv = s->kv;
-    if (!kv_has_states(kv)) return (kv_turn){.in = -1, .out = -1, .snap = -1};
+    if (!kv_has_states(kv)) return (k_turn){.in = -1, .out = -1, .snap = -1};
     if (s->own < 0) s->own = s->state;
     ASSERT(p >= s->state_at && p <= s->filled && end > p && s->own >= 0);
     const int     least = max_int(end - DEV_LOG, s->state_at), to = max_int(least, min_int(s->hold, p));
-    const kv_turn t = {.in = s->state, .out = s->own, .at = s->state_at, .to = to, .snap = s->snap, .snap_at = s->snap_at};
+    const k_turn t = {.in = s->state, .out = s->own, .at = s->state_at, .to = to, .snap = s->snap, .snap_at = s->snap_at};
     if (s->own != s->state) kv__release(kv, kv->states, s->state, true);
     ASSERT(kv->group[kv->states].block[s->own].refs == 1);
     s->state = s->own;
@@ -889,11 +855,7 @@ static void kv_seq_free(kv_seq *s) {
     if (kv_has_states(s->kv)) kv__state_drop(s);
     if (s->kv->tree) s->kv->tree->node[s->tip].pins--;
     for (int i = 0; i < s->kv->n_group; i++) mem_free(s->table[i]);
-    mem_free(s->table);
-    mem_free(s->n_blocks);
-    mem_free(s->cap);
-    mem_free(s->first);
-    mem_free(s);
+    mem_free_all(s->table, s->n_blocks, s->first, s);
 }
 
 /* A second sequence with the same positions, or with none where no slot is left for its state; both may go on apart. */
@@ -904,10 +866,10 @@ static kv_seq *kv_fork(const kv_seq *from) {
     if (from->kv->tree) kv__tip(s, from->tip);
     s->n_known = from->n_known;
     for (int i = 0; i < s->kv->n_group; i++) {
-        s->n_blocks[i] = s->cap[i] = from->n_blocks[i];
+        s->n_blocks[i] = from->n_blocks[i];
         s->first[i] = from->first[i];
-        if (!s->cap[i]) continue;
-        s->table[i] = mem_grow(NULL, (size_t)s->cap[i], sizeof **s->table);
+        if (!s->n_blocks[i]) continue;
+        s->table[i] = mem_grow(NULL, mem_reserved((size_t)s->n_blocks[i]), sizeof **s->table);
         memcpy(s->table[i], from->table[i], (size_t)from->n_blocks[i] * sizeof **s->table);
         for (int b = s->first[i]; b < s->n_blocks[i]; b++)
             if (s->table[i][b] >= 0) s->kv->group[i].block[s->table[i][b]].refs++;
@@ -1133,8 +1095,7 @@ static int kv_match_prefix(kv_seq *s, const int32_t *ids, int n, bool *wait) {
 /* Block b of group i, which the coming step fills, is the one of node n. */
 static void kv__publish_block(kv_cache *kv, int i, int32_t b, int32_t n) {
     kv_tree *t = kv->tree;
-    if (t->n_fresh == t->fresh_cap)
-        t->fresh = mem_grow(t->fresh, (size_t)(t->fresh_cap = 2 * t->fresh_cap + 64), sizeof *t->fresh);
+    t->fresh = mem_reserve(t->fresh, (uint64_t)t->n_fresh, UINT64_MAX, sizeof *t->fresh);
     t->fresh[t->n_fresh].group = i;
     t->fresh[t->n_fresh++].block = b;
     kv_parts(kv, n)[i].block = b;

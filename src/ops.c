@@ -123,7 +123,7 @@ static void ops__soon(const dev *dv, const dev_product *list, int n_list) {
 /* The products of an operation: of experts, those that OPS_GROUP has listed. */
 static const dev_product *ops__list(const dev_plan *p, const dev_op *op, int *n) {
     *n = op->n_product * max_int(op->products.n_expert, 1);
-    return op->products.n_expert ? p->grouped + op->products.at : p->product + op->product;
+    return op->products.n_expert ? p->grouped + op->products.at : op->product;
 }
 
 /* A phase of products. Weights of those that come next are fetched while the thread waits. */
@@ -139,19 +139,8 @@ static void ops__products(dev *dv, const dev_phase *ph) {
 
 /* A phase of products that are shown and not computed. */
 static void ops__watched(dev *dv, const dev_phase *ph) {
-    const dev_plan    *p = dv->run->plan;
-    int                n;
-    const dev_product *list = ops__list(p, &p->op[ph->first], &n);
-    ops__watch(dv, list, n);
-}
-
-/* The wanted forms of row r, n values. */
-static void ops__form(const dev_acts *a, int r, int n, unsigned wanted) {
-    const float *x = a->x + (size_t)r * a->ldx;
-    if (wanted & 1u << K_ACT_BF16) k_kv_store(K_BF16, x, a->h + (size_t)r * a->ldx, n);
-    if (wanted & 1u << K_ACT_I8)
-        a->split[r] = k_quant_act(x, n, a->q + (size_t)r * a->ldq, a->sum + (size_t)r * (a->ldq / 256),
-                                  a->d + (size_t)r * (a->ldq / 256), a->ldq, a->rows);
+    const dev_op *op = &dv->run->plan->op[ph->first];
+    ops__watch(dv, op->product, op->n_product);
 }
 
 /* --- rows of buffers --- */
@@ -250,7 +239,7 @@ static void ops__cap(const dev *dv, const dev_op *op, int r) { k_cap(ops__out(dv
 
 /* out = 1 + scale * log(1 + whole lengths before the row's position), one value. */
 static void ops__temper(const dev *dv, const dev_op *op, int r) {
-    const double turns = floor(dv->run->batch->pos[ops__which(dv, op, r)] / (double)op->temper.length);
+    const double turns = floor(dv->run->batch->pos[ops__which(dv, op, r)] / (double)op->length);
     *ops__out(dv, op, 0, r) = (float)(1 + (double)op->scale * log1p(turns));
 }
 
@@ -299,7 +288,7 @@ static void ops__blend(const dev *dv, const dev_op *op, int r) {
 
 /* out: each stream of in[0] plus (1 + its coefficient of in[2]) times what in[1] has more than the active one. */
 static void ops__correct(const dev *dv, const dev_op *op, int r) {
-    const int    a = op->streams.active * op->n;
+    const int    a = op->active * op->n;
     const float *x = ops__in(dv, op, 0, r), *c = ops__in(dv, op, 2, r);
     float       *y = ops__out(dv, op, 0, r), *more = y + a;
     memcpy(more, ops__in(dv, op, 1, r), (size_t)op->n * sizeof *more);
@@ -309,7 +298,7 @@ static void ops__correct(const dev *dv, const dev_op *op, int r) {
         memcpy(y + i * op->n, x + i * op->n, (size_t)op->n * sizeof *y);
         k_axpy(y + i * op->n, more, c[i] + 1, op->n);
     }
-    k_scale(more, c[op->streams.active] + 1, op->n);
+    k_scale(more, c[op->active] + 1, op->n);
     k_add(more, more, x + a, op->n);
 }
 
@@ -322,7 +311,7 @@ static void ops__raise(const dev *dv, const dev_op *op, int r) {
 /* out = in[0], scaled to the root mean square of in[1]; the mean square of in[0] counts as 1e-5 at least. */
 static void ops__level(const dev *dv, const dev_op *op, int r) {
     const float *x = ops__in(dv, op, 0, r), *like = ops__in(dv, op, 1, r);
-    float       *y = ops__out(dv, op, 0, r) + op->level.to;
+    float       *y = ops__out(dv, op, 0, r) + op->to;
     const float  now = k_dot(x, x, op->n) / (float)op->n, want = k_dot(like, like, op->n) / (float)op->n;
     if (y != x) memcpy(y, x, (size_t)op->n * sizeof *y);
     k_scale(y, sqrtf(want) / sqrtf(now > 1e-5f ? now : 1e-5f), op->n);
@@ -381,7 +370,7 @@ static int ops__attend_tasks(const dev_run *run, const dev_op *op) {
 /* A number for each query head, as an array for the rows of a task; NULL: there are none. `at`: where the array begins. */
 static const float *ops__by_head(const dev *dv, const dev_op *op, const float *of, int head, int n_rows, int at) {
     const int g = op->cache.group;
-    float    *to = dv->run->plan->attn_sinks[dv->ith] + at;
+    float    *to = dv->run->plan->thread[dv->ith].sinks + at;
     for (int i = 0; of && i < n_rows; i++) to[i] = of[head * g + i % g];
     return of ? to : NULL;
 }
@@ -416,7 +405,7 @@ static k_attn_args ops__attend_rows(const dev *dv, const dev_op *op, int i, int 
     const dev_kv       *kv = op->cache.kv;
     const dev_row_list *on = &run->plan->rows[op->rows];
     const int           g = op->cache.group;
-    k_attn_row         *rows = run->plan->attn_rows[dv->ith];
+    k_attn_row         *rows = run->plan->thread[dv->ith].rows;
     int                 n = 0;
     for (int s = on->run[i]; s < on->run[i + 1]; s++) {
         float  *q = ops__in(dv, op, 0, s) + head * g * kv->hd_k, *o = ops__out(dv, op, 0, s) + head * g * kv->hd_v;
@@ -453,8 +442,7 @@ static void ops__attend(const dev *dv, const dev_op *op, int task) {
     k_attn(&a, dv->scratch);
 }
 
-/* --- attention whose tasks are segments: where runs and K/V heads are too few for the threads. The results have the same bits
- * --- */
+/* --- attention whose tasks are segments, where runs and K/V heads are too few for the threads: with the same bits --- */
 
 /* The segments that a run of rows sees. */
 typedef struct {
@@ -476,18 +464,20 @@ static void ops__next_segments(const dev_run *run, const dev_op *op, int i, ops_
     to->size = k_attn_part((on->run[i + 1] - on->run[i]) * op->cache.group, op->cache.kv->hd_v);
 }
 
-/* Whether segments are tasks: a tenth of the threads' time would be lost otherwise, and the partial results have space. */
-static bool ops__apart(const dev_run *run, const dev_op *op) {
-    const int    n_run = run->plan->rows[op->rows].n_run, n = n_run * op->cache.kv->n_head,
+/* How many segments are tasks; 0: runs and K/V heads are, since less than a tenth of the threads' time would be lost, or the
+ * partial results have no space. */
+static int ops__apart(const dev_run *run, const dev_op *op) {
+    const int    n_run = run->plan->rows[op->rows].n_run, heads = op->cache.kv->n_head, n = n_run * heads,
                  turns = (n + run->p->n - 1) / run->p->n;
     ops_segments seg = {0};
-    int          most = 0;
-    if (!run->plan->parts || 10 * n > 9 * turns * run->p->n) return false;
+    int          most = 0, all = 0;
+    if (!run->plan->parts || 10 * n > 9 * turns * run->p->n) return 0;
     for (int i = 0; i < n_run; i++) {
         ops__next_segments(run, op, i, &seg);
         most = max_int(most, seg.n);
+        all += seg.n * heads;
     }
-    return most > 1 && seg.at + (size_t)seg.n * (size_t)op->cache.kv->n_head * seg.size <= run->plan->n_parts;
+    return most > 1 && seg.at + (size_t)seg.n * (size_t)heads * seg.size <= run->plan->n_parts ? all : 0;
 }
 
 /* Finds the run of a task, where each run has one for each K/V head or, `each`, for each segment of it; *task is then counted in
@@ -516,30 +506,21 @@ static void ops__attend_merge(const dev *dv, const dev_op *op, int task) {
     for (int r = 0; r < a.n_rows; r++) k_attn_merge(&a, r, parts, seg.n);
 }
 
-/* All segments, then the merges. */
-static void ops__attend_apart(dev *dv, const dev_op *op) {
-    const dev_run *run = dv->run;
-    ops_segments   seg = {0};
-    int            n = 0;
-    for (int i = 0; i < run->plan->rows[op->rows].n_run; i++) {
-        ops__next_segments(run, op, i, &seg);
-        n += seg.n * op->cache.kv->n_head;
+/* A phase of attention: where its tasks would be too few, all segments and then the merges. */
+static void ops__attend_all(dev *dv, const dev_phase *ph) {
+    const dev_op *op = &dv->run->plan->op[ph->first];
+    const int     n = ops__apart(dv->run, op);
+    if (!n) {
+        dev_rows(dv, ph);
+        return;
     }
     dev_begin(dv);
     for (int task; (task = pool_next(dv->p)) < n;) ops__attend_segment(dv, op, task);
     dev_begin(dv);
-    for (int task; (task = pool_next(dv->p)) < ops__attend_tasks(run, op);) ops__attend_merge(dv, op, task);
-}
-
-/* A phase of attention: segments are its tasks where these would be too few. */
-static void ops__attend_all(dev *dv, const dev_phase *ph) {
-    const dev_op *op = &dv->run->plan->op[ph->first];
-    if (ops__apart(dv->run, op)) ops__attend_apart(dv, op);
-    else dev_rows(dv, ph);
+    for (int task; (task = pool_next(dv->p)) < ops__attend_tasks(dv->run, op);) ops__attend_merge(dv, op, task);
 }
 
 /* --- recurrent layers: each position changes a state, which a slot of the cache keeps for the sequence --- */
-
 
 /* The way of one sequence through a step, in one layer: positions [at, p) are in the log of its slot, [p, end) are rows of the
  * batch. */
@@ -560,14 +541,11 @@ static ops_walk ops__walk_of(const dev *dv, const dev_op *op, int seq) {
     const dev_batch *b = dv->run->batch;
     const dev_state *st = op->state.st;
     const int       *at = &dv->run->plan->seq_at[seq];
-    ops_walk         w = {.st = st, .first = at[0], .at = b->state_at[seq], .p = b->pos[at[0]],
-                          .end = b->pos[at[1] - 1] + 1, .to = b->state_to[seq], .snap_at = -1};
-    if (b->state_in[seq] >= 0) w.in = dev_block(st->mem, b->state_in[seq]);
-    w.out = dev_block(st->mem, b->state_out[seq]);
-    if (b->snap[seq] < 0) return w;
-    w.snap_at = b->snap_at[seq];
-    w.snap = dev_block(st->mem, b->snap[seq]);
-    return w;
+    const k_turn     t = b->turn[seq];
+    return (ops_walk){.st = st, .first = at[0], .at = t.at, .p = b->pos[at[0]], .end = b->pos[at[1] - 1] + 1, .to = t.to,
+                      .snap_at = t.snap < 0 ? -1 : t.snap_at,
+                      .in = t.in < 0 ? NULL : dev_block(st->mem, t.in), .out = dev_block(st->mem, t.out),
+                      .snap = t.snap < 0 ? NULL : dev_block(st->mem, t.snap)};
 }
 
 static float *ops__floats(uint8_t *p) { return (float *)(void *)p; }
@@ -777,8 +755,13 @@ static void ops__mul_rows(const dev *dv, const dev_op *op, int r) {
 }
 
 /* The forms of out that products read. */
-static void ops__form_row(const dev *dv, const dev_op *op, int r) {
-    ops__form(&dv->run->plan->buf[op->out[0]].a, r, op->n, op->forms);
+static void ops__form(const dev *dv, const dev_op *op, int r) {
+    const dev_acts *a = &dv->run->plan->buf[op->out[0]].a;
+    const float    *x = a->x + (size_t)r * a->ldx;
+    const size_t    at = (size_t)r * (a->ldq / 256);
+    if (op->forms & 1u << K_ACT_BF16) k_kv_store(K_BF16, x, a->h + (size_t)r * a->ldx, op->n);
+    if (op->forms & 1u << K_ACT_I8)
+        a->split[r] = k_quant_act(x, op->n, a->q + (size_t)r * a->ldq, a->sum + at, a->d + at, a->ldq, a->rows);
 }
 
 /* out = act(out) * in, or act(out) without in. */
@@ -840,14 +823,13 @@ static void ops__sort_slots(const dev *dv, const dev_op *op) {
 /* The products of all experts, each with the rows that have chosen it. */
 static void ops__group(const dev *dv, const dev_op *op, int only) {
     const dev_plan    *plan = dv->run->plan;
-    const dev_product *base = plan->product + op->product;
     const int          E = op->experts.n, W = op->experts.wide;
     (void)only;
     ops__sort_slots(dv, op);
     for (int i = 0; i < (W + 1) * E; i++) {
         const int k = i < W * E ? i % W : W, e = k < W ? i / W : i - W * E, first = plan->expert_at[e];
         dev_product *m = &plan->grouped[i];
-        *m = base[k];
+        *m = op->product[k];
         m->stack = e;
         m->first = first;
         m->n = plan->expert_at[e + 1] - first;
@@ -880,104 +862,54 @@ static void ops__add_scaled(const dev *dv, const dev_op *op, int r) {
     k_axpy(ops__out(dv, op, 0, r), ops__in(dv, op, 0, r), *ops__in(dv, op, 1, r), op->n);
 }
 
-/* --- what the rows say of their operations: widths, inputs, vectors, needs --- */
+/* --- what the rows say of their operations: widths, needs --- */
 
-static int ops__none(const dev_op *op) {
-    (void)op;
-    return 0;
-}
-static int ops__one(const dev_op *op) {
-    (void)op;
-    return 1;
-}
 static int ops__all_heads(const dev_op *op) { return op->n * max_int(op->n_head, 1); }
-static int ops__angles_end(const dev_op *op) { return op->angles.at + 2 * op->n; }
-static int ops__used(const dev_op *op) { return op->experts.used; }
-static int ops__pick_end(const dev_op *op) { return op->pick.to + op->n * op->n_head; }
-static int ops__mul_end(const dev_op *op) { return op->mul.to + op->n; }
-static int ops__level_end(const dev_op *op) { return op->level.to + op->n; }
 
-static int ops__reads_none(const dev_op *op, int i) {
-    (void)op, (void)i;
-    return 0;
-}
-static int ops__reads_one(const dev_op *op, int i) { return i ? 0 : op->n; }
-static int ops__reads_two(const dev_op *op, int i) { return i < 2 ? op->n : 0; }
-static int ops__reads_heads(const dev_op *op, int i) { return i ? 0 : ops__all_heads(op); }
-static int ops__reads_number(const dev_op *op, int i) {
-    (void)op;
-    return i ? 0 : 1;
-}
-static int ops__reads_scaled(const dev_op *op, int i) { return i == 0 ? op->n : i == 1; }
-static int ops__reads_pick(const dev_op *op, int i) { return i ? 0 : op->pick.at + (op->n_head - 1) * op->pick.stride + op->n; }
-static int ops__reads_angles(const dev_op *op, int i) { return i ? 0 : op->rope.at + op->rope.n_rot; }
-static int ops__reads_mul(const dev_op *op, int i) { return i == 0 ? op->mul.a + op->n : i == 1 ? op->mul.b + op->n : 0; }
-static int ops__reads_queries(const dev_op *op, int i) { return i ? 0 : op->n_head * op->cache.hd_k; }
-static int ops__reads_logits(const dev_op *op, int i) { return i ? 0 : op->experts.n; }
-static int ops__reads_chosen(const dev_op *op, int i) { return i ? 0 : op->experts.used; }
-static int ops__reads_mix(const dev_op *op, int i) { return i ? op->experts.used : op->n; }
-static int ops__reads_blend(const dev_op *op, int i) {
-    return i == 0 ? op->n * op->n_head : i == 1 ? op->n_head * op->n_head : 0;
-}
-static int ops__reads_correct(const dev_op *op, int i) { return i == 0 ? op->n * op->n_head : i == 1 ? op->n : op->n_head; }
-
-/* Keys and values; a list that is only measured has no cache. */
-static int ops__reads_pair(const dev_op *op, int i) {
-    const dev_kv *kv = op->cache.kv;
-    return !kv || i > 1 ? 0 : kv->n_head * (i ? kv->hd_v : kv->hd_k);
-}
-
-/* Inputs of a convolution, and the gates of a delta rule. */
-static int ops__reads_state(const dev_op *op, int i) {
-    const dev_state *st = op->state.st;
-    return !st ? 0 : i ? st->n_v : op->state.at + st->width;
-}
-
-static size_t ops__vec_none(const dev_op *op) {
-    (void)op;
-    return 0;
-}
-static size_t ops__vec_n(const dev_op *op) { return (size_t)op->n; }
-static size_t ops__vec_experts(const dev_op *op) { return (size_t)op->experts.n; }
 static size_t ops__vec_each(const dev_op *op) { return (size_t)op->n * (size_t)max_int(op->experts.n, 1); }
-static size_t ops__vec_taps(const dev_op *op) { return (size_t)op->state.n_vec; }
+
+/* Values of a row of the keys or values; a list that is only measured has no cache. */
+static int ops__kv_width(const dev_kv *kv, bool values) { return !kv ? 0 : kv->n_head * (values ? kv->hd_v : kv->hd_k); }
+
+/* The same of the inputs of a convolution, up to their end. */
+static int ops__state_end(const dev_op *op) { return op->state.st ? op->state.at + op->state.st->width : 0; }
+
+/* The same of each gate of a delta rule. */
+static int ops__n_gates(const dev_op *op) { return op->state.st ? op->state.st->n_v : 0; }
 
 /* Space for one row's partial results, too, where the K/V heads do not make an even share for every thread. */
-static void ops__attend_needs(const dev_op *op, int n_threads, dev_needs *to) {
+static void ops__attend_needs(const dev_op *op, dev_needs *to) {
     const int group = op->cache.group, heads = op->n_head / group;
     const int n = min_int(op->cache.most / K_SEGMENT + 2, OPS_PARTS_SEGMENTS);   /* with one more: a window begins anywhere */
     to->scratch = max_size(to->scratch, k_attn_scratch(DEV_ATTN_ROWS * group, op->cache.hd_k, op->n));
     to->group = max_int(to->group, group);
-    if (heads % n_threads) to->parts = max_size(to->parts, (size_t)heads * k_attn_part(group, op->n) * (size_t)n);
+    if (heads % to->threads) to->parts = max_size(to->parts, (size_t)heads * k_attn_part(group, op->n) * (size_t)n);
 }
 
-static void ops__delta_needs(const dev_op *op, int n_threads, dev_needs *to) {
-    (void)n_threads;
+static void ops__delta_needs(const dev_op *op, dev_needs *to) {
     to->scratch = max_size(to->scratch, ops__delta_scratch(op->state.d_k, op->n));
 }
 
-static void ops__group_needs(const dev_op *op, int n_threads, dev_needs *to) {
-    (void)n_threads;
+static void ops__group_needs(const dev_op *op, dev_needs *to) {
     to->experts = max_int(to->experts, op->experts.n);
 }
 
 /* --- what an operation costs --- */
 
 /* Too little to count. */
-static void ops__no_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
-    (void)plan, (void)op, (void)b, (void)c;
+static void ops__no_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
+    (void)op, (void)b, (void)c;
 }
 
-static void ops__embed_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
-    (void)plan;
+static void ops__embed_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
     c->bytes += (double)dev_n_rows(b, op->rows) * (double)op->embed.mat->row_bytes;
 }
 
 /* Each matrix is read once; of the experts, as many as so many random rows choose. */
-static void ops__matmul_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
+static void ops__matmul_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
     const double E = op->products.n_expert, K = op->products.used;
     for (int i = 0; i < op->n_product; i++) {
-        const dev_product *m = &plan->product[op->product + i];
+        const dev_product *m = &op->product[i];
         const dev_mat     *w = m->w;
         const double       rows = dev_n_rows(b, m->rows), each = E ? K : 1, read = E ? E * (1 - pow(1 - K / E, rows)) : 1;
         if (rows <= 0) continue;
@@ -987,10 +919,9 @@ static void ops__matmul_cost(const dev_plan *plan, const dev_op *op, const dev_b
 }
 
 /* Rows of one sequence read the positions that they see together once: windows of neighbours overlap but for one position. */
-static void ops__attend_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
+static void ops__attend_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
     const dev_kv *kv = op->cache.kv;
     double        past = 0, kept = 0;
-    (void)plan;
     for (int i = 0, run = 0; i < b->n; i++) {
         int64_t begin, end;
         ops__sees(b, op, i, &begin, &end);
@@ -1008,9 +939,8 @@ static void ops__attend_cost(const dev_plan *plan, const dev_op *op, const dev_b
 }
 
 /* The sums of each sequence are read and written. */
-static void ops__delta_cost(const dev_plan *plan, const dev_op *op, const dev_batch *b, dev_cost *c) {
+static void ops__delta_cost(const dev_op *op, const dev_batch *b, dev_cost *c) {
     const double each = (double)op->n_head * op->state.d_k * op->n;
-    (void)plan;
     c->bytes += 2 * b->n_seq * each * (double)sizeof(float);
     c->mul[K_ACT_F32] += 3 * b->n * each;
 }
@@ -1023,39 +953,9 @@ static void ops__norm_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
     to->bias = op->norm.bias;
 }
 
-static void ops__activate_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
-    (void)sh;
-    to->u.act = (int)op->act;
-}
-
 static void ops__hadamard_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
     (void)sh;
     to->u.size = ops__hadamard_size(op);
-}
-
-static void ops__level_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
-    (void)sh;
-    to->u.to = op->level.to;
-}
-
-static void ops__correct_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
-    (void)sh;
-    to->u.active = op->streams.active;
-}
-
-static void ops__pick_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
-    (void)sh;
-    to->u.pick = op->pick;
-}
-
-static void ops__rope_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
-    (void)sh;
-    to->u.rope = op->rope;
-}
-
-static void ops__mul_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) {
-    (void)sh;
-    to->u.mul = op->mul;
 }
 
 static void ops__store_args(dev_gpu_share *sh, const dev_op *op, k_row_op *to) { to->u.kv = dev_gpu_kv(sh, op->cache.kv); }
@@ -1088,38 +988,35 @@ static k_row_op ops__gpu_op(dev_gpu_share *sh, const dev_op *op) {
     k_row_op to = {.kind = op->row->gpu_row, .set = (int)op->rows, .each = op->each, .beside = op->beside, .gathers = op->gathers,
                    .n = op->n, .n_head = op->n_head, .scale = op->scale, .out = dev_gpu_rows(sh, op->out[0]), .vec = op->vec};
     for (int k = 0; k < 3; k++) to.in[k] = dev_gpu_rows(sh, op->in[k]);
+    memcpy(&to.u, (const uint8_t *)op + op->row->told_at, op->row->told_bytes);
     if (op->row->gpu_args) op->row->gpu_args(sh, op, &to);
     return to;
 }
 
-/* A launch of n operations from `first` on. */
-static void ops__rows_add_some(const dev_plan *p, dev_gpu_share *sh, int first, int n) {
+/* A launch of n operations. */
+static void ops__rows_add_some(dev_gpu_share *sh, const dev_op *op, int n) {
     k_row_op       *ops = mem_new((size_t)n, sizeof *ops);
-    dev_gpu_launch *l = dev_gpu_new(sh, first, n);
+    dev_gpu_launch *l = dev_gpu_new(sh, op, n, "k_cuda_rows");
     for (int i = 0; i < n; i++) {
-        const dev_op *op = &p->op[first + i];
-        ops[i] = ops__gpu_op(sh, op);
-        ops[i].vec = dev_gpu_copy(sh, op->vec, op->row->vec(op), sizeof *op->vec);
-        ops[i].bias = dev_gpu_copy(sh, ops[i].bias, (size_t)op->n, sizeof *ops[i].bias);
+        ops[i] = ops__gpu_op(sh, &op[i]);
+        ops[i].vec = dev_gpu_copy(sh, op[i].vec, op[i].row->vec(&op[i]), sizeof *op->vec);
+        ops[i].bias = dev_gpu_copy(sh, ops[i].bias, (size_t)op[i].n, sizeof *ops[i].bias);
     }
     ops[0].beside = false;
-    l->kernel = gpu_kernel(sh->g, "k_cuda_rows");
     l->rows.op = dev_gpu_copy(sh, ops, (size_t)n, sizeof *ops);
     l->rows.n = n;
     l->rows.step = dev_gpu_sent(sh);
     mem_free(ops);
 }
 
-static void ops__rows_add(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph) {
-    for (int i = 0; i < ph->n; i += K_CUDA_ROW_OPS) ops__rows_add_some(p, sh, ph->first + i, min_int(ph->n - i, K_CUDA_ROW_OPS));
+static void ops__rows_add(dev_gpu_share *sh, const dev_op *op, int n) {
+    for (int i = 0; i < n; i += K_CUDA_ROW_OPS) ops__rows_add_some(sh, op + i, min_int(n - i, K_CUDA_ROW_OPS));
 }
 
-static void ops__rows_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
+static void ops__rows_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
     int n = 0;
-    for (int i = 0; i < l->n; i++) {
-        const dev_op *op = &p->op[l->first + i];
-        if (i == 0 || op->beside) n += z->n[op->rows] * max_int(op->each, 1);
-    }
+    for (const dev_op *op = l->op; op < l->op + l->n; op++)
+        if (op == l->op || op->beside) n += z->n[op->rows] * max_int(op->each, 1);
     if (n) gpu_launch(sh->g, l->kernel, n, 1, &l->rows, sizeof l->rows);
 }
 
@@ -1137,16 +1034,6 @@ static int ops__kernel(const dev_gpu_share *sh, uint32_t type, bool many, k_cuda
     return name ? gpu_kernel(sh->g, name) : -1;
 }
 
-/* The products of all experts, of the rows that have chosen them or of their slots. */
-static void ops__experts_args(dev_gpu_share *sh, dev_gpu_launch *l, const dev_op *op) {
-    const dev_mat *w = l->product->w;
-    l->slots = op->products.used;
-    l->experts = op->products.n_expert;
-    l->mul.a.idx = op->products.at ? NULL : sh->slot_row;
-    l->mul.mat_bytes = dev_gpu_mat_bytes(w);
-    l->mul.scales = dev_gpu_copy(sh, w->scale, (size_t)w->n_mat, sizeof *w->scale);
-}
-
 static void ops__product_args(dev_gpu_share *sh, dev_gpu_launch *l, const dev_op *op, const dev_product *m) {
     const dev_mat     *w = m->w;
     const k_cuda_step *step = dev_gpu_sent(sh);
@@ -1159,39 +1046,32 @@ static void ops__product_args(dev_gpu_share *sh, dev_gpu_launch *l, const dev_op
     if (m->gather) l->mul.a.idx = (const int32_t *)(const void *)(step + 1);
     l->many = ops__kernel(sh, w->type, true, &l->mul);
     l->kernel = ops__kernel(sh, w->type, false, &l->mul);
-    if (op->products.n_expert) ops__experts_args(sh, l, op);
+    if (!op->products.n_expert) return;
+    l->mul.a.idx = op->products.at ? NULL : sh->slot_row;   /* rows that have chosen an expert, or their slots */
+    l->mul.mat_bytes = dev_gpu_mat_bytes(w);
+    l->mul.scales = dev_gpu_copy(sh, w->scale, (size_t)w->n_mat, sizeof *w->scale);
 }
 
-static void ops__products_add(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph) {
-    const dev_op *op = &p->op[ph->first];
+static void ops__products_add(dev_gpu_share *sh, const dev_op *op, int n) {
     for (int i = 0; i < op->n_product; i++)
-        ops__product_args(sh, dev_gpu_new(sh, ph->first, 1), op, &p->product[op->product + i]);
+        ops__product_args(sh, dev_gpu_new(sh, op, n, NULL), op, &op->product[i]);
 }
 
-/* The products of experts for n slots: many columns, where the experts have so many on average. */
-static void ops__experts_launch(const dev_gpu_share *sh, const dev_gpu_launch *l, int n) {
-    const bool many = l->many >= 0 && n >= OPS_MANY * l->experts;
-    const int  rows = many ? K_CUDA_MANY_ROWS : 16, tiles = k_cuda_tiles(n, l->experts, many ? K_CUDA_MANY_COLS : K_CUDA_COLS);
-    k_cuda_mul m = l->mul;
-    m.tiles = sh->tiles[many];
-    gpu_launch(sh->g, many ? l->many : l->kernel, (m.nr + rows - 1) / rows, tiles, &m, sizeof m);
-}
-
-static void ops__products_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
-    const int  n = z->n[l->product->rows];
-    const bool many = l->many >= 0 && n >= OPS_MANY;
+/* Of experts as many columns as there are slots: many, where the experts have so many on average. */
+static void ops__products_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
+    const int  E = l->op->products.n_expert, n = z->n[l->product->rows] * (E ? l->op->products.used : 1);
+    const bool many = l->many >= 0 && n >= OPS_MANY * max_int(E, 1);
     const int  rows = many ? K_CUDA_MANY_ROWS : 16, cols = many ? K_CUDA_MANY_COLS : K_CUDA_COLS;
-    (void)p;
-    if (l->experts && n) ops__experts_launch(sh, l, n * l->slots);
-    else if (n)
-        gpu_launch(sh->g, many ? l->many : l->kernel, (l->mul.nr + rows - 1) / rows, (n + cols - 1) / cols, &l->mul,
-                   sizeof l->mul);
+    if (!n) return;
+    if (E) l->mul.tiles = sh->tiles[many];
+    gpu_launch(sh->g, many ? l->many : l->kernel, (l->mul.nr + rows - 1) / rows,
+               E ? k_cuda_tiles(n, E, cols) : (n + cols - 1) / cols, &l->mul, sizeof l->mul);
 }
 
-static bool ops__products_can(const dev_plan *p, const dev_op *op) {
+static bool ops__products_can(const dev_op *op) {
     k_cuda_mul m;
     for (int i = 0; i < op->n_product; i++) {
-        const dev_mat *w = p->product[op->product + i].w;
+        const dev_mat *w = op->product[i].w;
         if (!k_cuda_mul_of(w->type, false, &m)) return false;
         if (k_wants_q8(w->type) && !k_pack_bytes(w->type, w->n_out, w->n_in)) return false;
     }
@@ -1219,21 +1099,16 @@ static k_cuda_sort_args ops__sort_args(dev_gpu_share *sh, const dev_op *op) {
                               .expert = sh->expert, .tiles = {sh->tiles[0], sh->tiles[1]}};
 }
 
-static void ops__sort_add(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph) {
-    dev_gpu_launch *l = dev_gpu_new(sh, ph->first, 1);
-    l->kernel = gpu_kernel(sh->g, "k_cuda_sort");
-    l->sort = ops__sort_args(sh, &p->op[ph->first]);
+static void ops__sort_add(dev_gpu_share *sh, const dev_op *op, int n) {
+    dev_gpu_new(sh, op, n, "k_cuda_sort")->sort = ops__sort_args(sh, op);
 }
 
-static void ops__sort_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
-    (void)p, (void)z;
+static void ops__sort_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
+    (void)z;
     gpu_launch(sh->g, l->kernel, 1, 1, &l->sort, sizeof l->sort);
 }
 
-static bool ops__sort_can(const dev_plan *p, const dev_op *op) {
-    (void)p;
-    return op->experts.n <= K_CUDA_EXPERTS;
-}
+static bool ops__sort_can(const dev_op *op) { return op->experts.n <= K_CUDA_EXPERTS; }
 
 static const dev_gpu_way ops_sort = {.room = ops__sort_room, .add = ops__sort_add, .launch = ops__sort_launch};
 
@@ -1266,23 +1141,21 @@ static k_cuda_attend_args ops__attention_args(dev_gpu_share *sh, const dev_op *o
                                 .sinks = op->cache.sinks, .slopes = op->cache.slope, .parts = (float *)(void *)sh->parts.base};
 }
 
-static void ops__attend_add(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph) {
-    const dev_op   *op = &p->op[ph->first];
+static void ops__attend_add(dev_gpu_share *sh, const dev_op *op, int n) {
     const uint32_t  k = op->cache.kv->type_k, v = op->cache.kv->type_v;
     const char     *tensor = sh->on->tensor ? k_cuda_attend_tensor_of(k, v) : NULL;
     const char     *many = tensor ? tensor : k_cuda_attend_of(k, v, true);
-    dev_gpu_launch *l = dev_gpu_new(sh, ph->first, 1);
+    dev_gpu_launch *l = dev_gpu_new(sh, op, n, tensor ? NULL : k_cuda_attend_of(k, v, false));
     l->attend = ops__attention_args(sh, op);
     l->attend.sinks = dev_gpu_copy(sh, op->cache.sinks, (size_t)op->n_head, sizeof *op->cache.sinks);
     l->attend.slopes = dev_gpu_copy(sh, op->cache.slope, (size_t)op->n_head, sizeof *op->cache.slope);
     l->many = many ? gpu_kernel(sh->g, many) : -1;
-    l->kernel = tensor ? -1 : gpu_kernel(sh->g, k_cuda_attend_of(k, v, false));
     l->merge = gpu_kernel(sh->g, "k_cuda_attend_merge");
 }
 
 /* Attention of as many rows at once as there is space for partial results. */
-static void ops__attend_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
-    const dev_op *op = &p->op[l->first];
+static void ops__attend_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
+    const dev_op *op = l->op;
     const int     n = z->n[op->rows], heads = op->cache.kv->n_head, rows = k_cuda_attend_rows(op->cache.group);
     const size_t  fit = sh->parts.used / sizeof(float) / ops__part(op, (size_t)ops__segments_seen(op, z));
     const bool    few = l->many < 0 || (l->kernel >= 0 && n < OPS_MANY * z->n_seq);
@@ -1296,8 +1169,7 @@ static void ops__attend_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_lau
     }
 }
 
-static bool ops__attend_can(const dev_plan *p, const dev_op *op) {
-    (void)p;
+static bool ops__attend_can(const dev_op *op) {
     return !op->cache.kv || k_cuda_attend_of(op->cache.kv->type_k, op->cache.kv->type_v, false);
 }
 
@@ -1314,28 +1186,22 @@ static k_cuda_delta_args ops__delta_args(dev_gpu_share *sh, const dev_op *op) {
     return a;
 }
 
-static void ops__delta_add(const dev_plan *p, dev_gpu_share *sh, const dev_phase *ph) {
-    const dev_op   *op = &p->op[ph->first];
+static void ops__delta_add(dev_gpu_share *sh, const dev_op *op, int n) {
     const size_t    n_v = (size_t)op->n_head;
-    dev_gpu_launch *l = dev_gpu_new(sh, ph->first, 1);
+    dev_gpu_launch *l = dev_gpu_new(sh, op, n, "k_cuda_delta");
     l->delta = ops__delta_args(sh, op);
     l->delta.taps = dev_gpu_copy(sh, op->vec, op->row->vec(op), sizeof *op->vec);
     l->delta.decay = dev_gpu_copy(sh, op->state.decay, n_v, sizeof *op->state.decay);
     l->delta.gate = dev_gpu_copy(sh, op->state.step, n_v, sizeof *op->state.step);
-    l->kernel = gpu_kernel(sh->g, "k_cuda_delta");
 }
 
 /* Each sequence's value heads, in runs of columns. */
-static void ops__delta_launch(const dev_plan *p, dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
-    const dev_op *op = &p->op[l->first];
-    const int     runs = (op->n + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS;
-    gpu_launch(sh->g, l->kernel, z->n_seq * op->n_head, runs, &l->delta, sizeof l->delta);
+static void ops__delta_launch(dev_gpu_share *sh, dev_gpu_launch *l, const dev_gpu_bounds *z) {
+    const int runs = (l->op->n + K_CUDA_DELTA_COLS - 1) / K_CUDA_DELTA_COLS;
+    gpu_launch(sh->g, l->kernel, z->n_seq * l->op->n_head, runs, &l->delta, sizeof l->delta);
 }
 
-static bool ops__delta_can(const dev_plan *p, const dev_op *op) {
-    (void)p;
-    return op->state.d_k <= K_CUDA_DELTA_KEYS;
-}
+static bool ops__delta_can(const dev_op *op) { return op->state.d_k <= K_CUDA_DELTA_KEYS; }
 
 static const dev_gpu_way ops_delta = {.add = ops__delta_add, .launch = ops__delta_launch};
 
@@ -1347,8 +1213,9 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
 #define OPS_ROW(fn)          .run = fn, .all = dev_rows
 #define OPS_TASKS(fn, count) .run = fn, .tasks = count, .all = dev_rows
 #define OPS_ALL(fn)          .all = fn
-/* On a GPU: an operation on rows, with what depends on its kind; no kernel. */
-#define OPS_GPU(kind, args)  .gpu = &ops_rows, .gpu_row = kind, .gpu_args = args
+/* On a GPU: an operation on rows; the member of dev_op that its kernel is told; no kernel. */
+#define OPS_GPU(kind)        .gpu = &ops_rows, .gpu_row = kind
+#define OPS_TOLD(name)       .told_at = offsetof(dev_op, name), .told_bytes = sizeof(((dev_op *)0)->name)
 #define OPS_HOST             .gpu = &ops_host
 
 /* To add an operation:
@@ -1356,83 +1223,90 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
  *     2. its function for a row on the CPU: ops__NAME, with a comment that says what it reads and writes
  *     3. a row below, from which the compiler makes the number OPS_NAME; [fwd] writes operations of that kind into its lists
  *     4. with OPS_HOST its layer and those before it stay on the CPU. To run on a GPU: a k_row_kind in [api] of the kernels, its
- *        case in k__cuda_row_op or k__cuda_row_map of [cuda_rows], and ops__NAME_args where the union tells the kernel something;
- *        what is not done row by row is a dev_gpu_way of its own
+ *        case in k__cuda_row_op or k__cuda_row_map of [cuda_rows], and OPS_TOLD for a member of the union that k_row_op has too,
+ *        or else ops__NAME_args; what is not done row by row is a dev_gpu_way of its own
  *     5. an example of it in tests/t_ops.c, which finds a kind without one and runs it in every way */
 
-/* X(kind, name, what becomes of its outputs, values written to a row of them, values read of a row of each input, values of vec,
- * cost,
- *   on the CPU, on a GPU) */
+/* X(kind, name, what becomes of its outputs, values written to a row of them, values read of a row of in[0], in[1],
+ *   in[2], values of vec, cost, on the CPU, on a GPU). The numbers of values are expressions of the operation op. */
 #define OPS_KINDS(X) \
-    X(EMBED, "embed", DEV_WRITES, ops__all_heads, ops__reads_one, ops__vec_none, ops__embed_cost,                             \
-      OPS_ROW(ops__embed), OPS_HOST)                                                                                          \
-    X(ANGLES, "angles", DEV_WRITES, ops__angles_end, ops__reads_none, ops__vec_none, ops__no_cost,                            \
-      OPS_ROW(ops__angles), OPS_HOST)                                                                                         \
-    X(NORM, "norm", DEV_WRITES, ops__all_heads, ops__reads_heads, ops__vec_n, ops__no_cost,                                   \
-      OPS_ROW(ops__norm), OPS_GPU(K_ROW_NORM, ops__norm_args))                                                                \
-    X(BIAS, "bias", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_each, ops__no_cost,                                \
-      OPS_ROW(ops__bias), OPS_GPU(K_ROW_BIAS, ops__slots_args))                                                               \
-    X(ADD, "add", DEV_WRITES, ops__all_heads, ops__reads_two, ops__vec_none, ops__no_cost,                                    \
-      OPS_ROW(ops__add), OPS_GPU(K_ROW_ADD, NULL))                                                                            \
-    X(SCALE, "scale", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_n, ops__no_cost,                                 \
-      OPS_ROW(ops__scale), OPS_GPU(K_ROW_SCALE, NULL))                                                                        \
-    X(CAP, "cap", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                  \
-      OPS_ROW(ops__cap), OPS_GPU(K_ROW_CAP, NULL))                                                                            \
-    X(TEMPER, "temper", DEV_WRITES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                             \
-      OPS_ROW(ops__temper), OPS_HOST)                                                                                         \
-    X(PICK, "pick", DEV_WRITES, ops__pick_end, ops__reads_pick, ops__vec_none, ops__no_cost,                                  \
-      OPS_ROW(ops__pick), OPS_GPU(K_ROW_PICK, ops__pick_args))                                                                \
-    X(ROPE, "rope", DEV_CHANGES, ops__all_heads, ops__reads_angles, ops__vec_none, ops__no_cost,                              \
-      OPS_ROW(ops__rope), OPS_GPU(K_ROW_ROPE, ops__rope_args))                                                                \
-    X(HADAMARD, "hadamard", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                        \
-      OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD, ops__hadamard_args))                                                    \
-    X(STORE, "store", DEV_WRITES, ops__none, ops__reads_pair, ops__vec_none, ops__no_cost,                                    \
-      OPS_ROW(ops__store), OPS_GPU(K_ROW_STORE, ops__store_args))                                                             \
-    X(ATTEND, "attend", DEV_WRITES, ops__all_heads, ops__reads_queries, ops__vec_none, ops__attend_cost,                      \
-      .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,                     \
-      .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                      \
-    X(FORM, "form", DEV_FORMS, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                                  \
-      OPS_ROW(ops__form_row), OPS_GPU(K_ROW_FORM, ops__form_args))                                                            \
-    X(MATMUL, "matmul", DEV_WRITES, ops__none, ops__reads_none, ops__vec_none, ops__matmul_cost,                              \
-      OPS_ALL(ops__products), .gpu = &ops_products, .gpu_can = ops__products_can)                                             \
-    X(WATCH, "watch", DEV_WRITES, ops__none, ops__reads_none, ops__vec_none, ops__no_cost,                                    \
-      OPS_ALL(ops__watched), OPS_HOST)                                                                                        \
-    X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads, ops__reads_one, ops__vec_none, ops__no_cost,                         \
-      OPS_ROW(ops__activate), OPS_GPU(K_ROW_ACTIVATE, ops__activate_args))                                                    \
-    X(ROUTE, "route", DEV_WRITES, ops__used, ops__reads_logits, ops__vec_experts, ops__no_cost,                               \
-      OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE, ops__route_args))                                                             \
-    X(GROUP, "group", DEV_WRITES, ops__used, ops__reads_chosen, ops__vec_none, ops__no_cost,                                  \
-      OPS_TASKS(ops__group, ops__one_task), .needs = ops__group_needs, .gpu = &ops_sort, .gpu_can = ops__sort_can)            \
-    X(MIX, "mix", DEV_WRITES, ops__all_heads, ops__reads_mix, ops__vec_each, ops__no_cost,                                    \
-      OPS_ROW(ops__mix), OPS_GPU(K_ROW_MIX, ops__slots_args))                                                                 \
-    X(GATE, "gate", DEV_WRITES, ops__one, ops__reads_one, ops__vec_n, ops__no_cost,                                           \
-      OPS_ROW(ops__gate), OPS_GPU(K_ROW_GATE, NULL))                                                                          \
-    X(ADD_SCALED, "add scaled", DEV_CHANGES, ops__all_heads, ops__reads_scaled, ops__vec_none, ops__no_cost,                  \
-      OPS_ROW(ops__add_scaled), OPS_GPU(K_ROW_ADD_SCALED, NULL))                                                              \
-    X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads, ops__reads_number, ops__vec_none, ops__no_cost,                      \
-      OPS_ROW(ops__scale_by), OPS_GPU(K_ROW_SCALE_BY, NULL))                                                                  \
-    X(MUL, "mul", DEV_WRITES, ops__mul_end, ops__reads_mul, ops__vec_none, ops__no_cost,                                      \
-      OPS_ROW(ops__mul_rows), OPS_GPU(K_ROW_MUL, ops__mul_args))                                                              \
-    X(CONV, "conv", DEV_WRITES, ops__all_heads, ops__reads_state, ops__vec_taps, ops__no_cost,                                \
-      OPS_TASKS(ops__conv, ops__row_tasks), OPS_GPU(K_ROW_CONV, ops__state_args))                                             \
-    X(DELTA, "delta", DEV_WRITES, ops__all_heads, ops__reads_state, ops__vec_taps, ops__delta_cost,                           \
-      OPS_TASKS(ops__delta, ops__delta_tasks), .needs = ops__delta_needs, .gpu = &ops_delta, .gpu_can = ops__delta_can)       \
-    X(KEEP, "keep", DEV_WRITES, ops__none, ops__reads_state, ops__vec_none, ops__no_cost,                                     \
-      OPS_ROW(ops__keep), OPS_GPU(K_ROW_KEEP, ops__state_args))                                                               \
-    X(SPARSE, "sparse", DEV_CHANGES, ops__all_heads, ops__reads_none, ops__vec_none, ops__no_cost,                            \
-      OPS_ROW(ops__sparse), OPS_GPU(K_ROW_SPARSE, NULL))                                                                      \
-    X(BLEND, "blend", DEV_WRITES, ops__all_heads, ops__reads_blend, ops__vec_none, ops__no_cost,                              \
-      OPS_ROW(ops__blend), OPS_GPU(K_ROW_BLEND, NULL))                                                                        \
-    X(CORRECT, "correct", DEV_WRITES, ops__all_heads, ops__reads_correct, ops__vec_none, ops__no_cost,                        \
-      OPS_ROW(ops__correct), OPS_GPU(K_ROW_CORRECT, ops__correct_args))                                                       \
-    X(RAISE, "raise", DEV_CHANGES, ops__all_heads, ops__reads_one, ops__vec_none, ops__no_cost,                               \
-      OPS_ROW(ops__raise), OPS_GPU(K_ROW_RAISE, NULL))                                                                        \
-    X(LEVEL, "level", DEV_WRITES, ops__level_end, ops__reads_two, ops__vec_none, ops__no_cost,                                \
-      OPS_ROW(ops__level), OPS_GPU(K_ROW_LEVEL, ops__level_args))
+    X(EMBED, "embed", DEV_WRITES, ops__all_heads(op), op->n, 0, 0, 0,                                                           \
+      ops__embed_cost, OPS_ROW(ops__embed), OPS_HOST)                                                                           \
+    X(ANGLES, "angles", DEV_WRITES, op->angles.at + 2 * op->n, 0, 0, 0, 0,                                                      \
+      ops__no_cost, OPS_ROW(ops__angles), OPS_HOST)                                                                             \
+    X(NORM, "norm", DEV_WRITES, ops__all_heads(op), ops__all_heads(op), 0, 0, op->n,                                            \
+      ops__no_cost, OPS_ROW(ops__norm), OPS_GPU(K_ROW_NORM), .gpu_args = ops__norm_args)                                        \
+    X(BIAS, "bias", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, ops__vec_each(op),                                                \
+      ops__no_cost, OPS_ROW(ops__bias), OPS_GPU(K_ROW_BIAS), .gpu_args = ops__slots_args)                                       \
+    X(ADD, "add", DEV_WRITES, ops__all_heads(op), op->n, op->n, 0, 0,                                                           \
+      ops__no_cost, OPS_ROW(ops__add), OPS_GPU(K_ROW_ADD))                                                                      \
+    X(SCALE, "scale", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, op->n,                                                          \
+      ops__no_cost, OPS_ROW(ops__scale), OPS_GPU(K_ROW_SCALE))                                                                  \
+    X(CAP, "cap", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                                  \
+      ops__no_cost, OPS_ROW(ops__cap), OPS_GPU(K_ROW_CAP))                                                                      \
+    X(TEMPER, "temper", DEV_WRITES, ops__all_heads(op), 0, 0, 0, 0,                                                             \
+      ops__no_cost, OPS_ROW(ops__temper), OPS_HOST)                                                                             \
+    X(PICK, "pick", DEV_WRITES, op->pick.to + op->n * op->n_head,                                                               \
+      op->pick.at + (op->n_head - 1) * op->pick.stride + op->n, 0, 0, 0,                                                        \
+      ops__no_cost, OPS_ROW(ops__pick), OPS_GPU(K_ROW_PICK), OPS_TOLD(pick))                                                    \
+    X(ROPE, "rope", DEV_CHANGES, ops__all_heads(op), op->rope.at + op->rope.n_rot, 0, 0, 0,                                     \
+      ops__no_cost, OPS_ROW(ops__rope), OPS_GPU(K_ROW_ROPE), OPS_TOLD(rope))                                                    \
+    X(HADAMARD, "hadamard", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                        \
+      ops__no_cost, OPS_ROW(ops__hadamard), OPS_GPU(K_ROW_HADAMARD), .gpu_args = ops__hadamard_args)                            \
+    X(STORE, "store", DEV_WRITES, 0, ops__kv_width(op->cache.kv, false), ops__kv_width(op->cache.kv, true), 0, 0,               \
+      ops__no_cost, OPS_ROW(ops__store), OPS_GPU(K_ROW_STORE), .gpu_args = ops__store_args)                                     \
+    X(ATTEND, "attend", DEV_WRITES, ops__all_heads(op), op->n_head * op->cache.hd_k, 0, 0, 0,                                   \
+      ops__attend_cost, .run = ops__attend, .tasks = ops__attend_tasks, .all = ops__attend_all, .needs = ops__attend_needs,     \
+      .gpu = &ops_attention, .gpu_can = ops__attend_can)                                                                        \
+    X(FORM, "form", DEV_FORMS, ops__all_heads(op), 0, 0, 0, 0,                                                                  \
+      ops__no_cost, OPS_ROW(ops__form)    , OPS_GPU(K_ROW_FORM), .gpu_args = ops__form_args)                                    \
+    X(MATMUL, "matmul", DEV_WRITES, 0, 0, 0, 0, 0,                                                                              \
+      ops__matmul_cost, OPS_ALL(ops__products), .gpu = &ops_products, .gpu_can = ops__products_can)                             \
+    X(WATCH, "watch", DEV_WRITES, 0, 0, 0, 0, 0,                                                                                \
+      ops__no_cost, OPS_ALL(ops__watched), OPS_HOST)                                                                            \
+    X(ACTIVATE, "activate", DEV_CHANGES, ops__all_heads(op), op->n, 0, 0, 0,                                                    \
+      ops__no_cost, OPS_ROW(ops__activate), OPS_GPU(K_ROW_ACTIVATE), OPS_TOLD(act))                                             \
+    X(ROUTE, "route", DEV_WRITES, op->experts.used, op->experts.n, 0, 0, op->experts.n,                                         \
+      ops__no_cost, OPS_ROW(ops__route), OPS_GPU(K_ROW_ROUTE), .gpu_args = ops__route_args)                                     \
+    X(GROUP, "group", DEV_WRITES, op->experts.used, op->experts.used, 0, 0, 0,                                                  \
+      ops__no_cost, OPS_TASKS(ops__group, ops__one_task), .needs = ops__group_needs, .gpu = &ops_sort, .gpu_can = ops__sort_can) \
+    X(MIX, "mix", DEV_WRITES, ops__all_heads(op), op->n, op->experts.used, op->experts.used, ops__vec_each(op),                 \
+      ops__no_cost, OPS_ROW(ops__mix), OPS_GPU(K_ROW_MIX), .gpu_args = ops__slots_args)                                         \
+    X(GATE, "gate", DEV_WRITES, 1, op->n, 0, 0, op->n,                                                                          \
+      ops__no_cost, OPS_ROW(ops__gate), OPS_GPU(K_ROW_GATE))                                                                    \
+    X(ADD_SCALED, "add scaled", DEV_CHANGES, ops__all_heads(op), op->n, 1, 0, 0,                                                \
+      ops__no_cost, OPS_ROW(ops__add_scaled), OPS_GPU(K_ROW_ADD_SCALED))                                                        \
+    X(SCALE_BY, "scale by", DEV_CHANGES, ops__all_heads(op), 1, 0, 0, 0,                                                        \
+      ops__no_cost, OPS_ROW(ops__scale_by), OPS_GPU(K_ROW_SCALE_BY))                                                            \
+    X(MUL, "mul", DEV_WRITES, op->mul.to + op->n, op->mul.a + op->n, op->mul.b + op->n, 0, 0,                                   \
+      ops__no_cost, OPS_ROW(ops__mul_rows), OPS_GPU(K_ROW_MUL), OPS_TOLD(mul))                                                  \
+    X(CONV, "conv", DEV_WRITES, ops__all_heads(op), ops__state_end(op), ops__n_gates(op), ops__n_gates(op), op->state.n_vec,    \
+      ops__no_cost, OPS_TASKS(ops__conv, ops__row_tasks), OPS_GPU(K_ROW_CONV), .gpu_args = ops__state_args)                     \
+    X(DELTA, "delta", DEV_WRITES, ops__all_heads(op), ops__state_end(op), ops__n_gates(op), ops__n_gates(op), op->state.n_vec,  \
+      ops__delta_cost, OPS_TASKS(ops__delta, ops__delta_tasks), .needs = ops__delta_needs, .gpu = &ops_delta,                   \
+      .gpu_can = ops__delta_can)                                                                                                \
+    X(KEEP, "keep", DEV_WRITES, 0, ops__state_end(op), ops__n_gates(op), ops__n_gates(op), 0,                                   \
+      ops__no_cost, OPS_ROW(ops__keep), OPS_GPU(K_ROW_KEEP), .gpu_args = ops__state_args)                                       \
+    X(SPARSE, "sparse", DEV_CHANGES, ops__all_heads(op), 0, 0, 0, 0,                                                            \
+      ops__no_cost, OPS_ROW(ops__sparse), OPS_GPU(K_ROW_SPARSE))                                                                \
+    X(BLEND, "blend", DEV_WRITES, ops__all_heads(op), op->n * op->n_head, op->n_head * op->n_head, 0, 0,                        \
+      ops__no_cost, OPS_ROW(ops__blend), OPS_GPU(K_ROW_BLEND))                                                                  \
+    X(CORRECT, "correct", DEV_WRITES, ops__all_heads(op), op->n * op->n_head, op->n, op->n_head, 0,                             \
+      ops__no_cost, OPS_ROW(ops__correct), OPS_GPU(K_ROW_CORRECT), OPS_TOLD(active) )                                           \
+    X(RAISE, "raise", DEV_CHANGES, ops__all_heads(op), op->n, 0, 0, 0,                                                          \
+      ops__no_cost, OPS_ROW(ops__raise), OPS_GPU(K_ROW_RAISE))                                                                  \
+    X(LEVEL, "level", DEV_WRITES, op->to + op->n, op->n, op->n, 0, 0,                                                     \
+      ops__no_cost, OPS_ROW(ops__level), OPS_GPU(K_ROW_LEVEL), OPS_TOLD(to))
 
-#define OPS__NUMBER(kind, ...)                                   OPS_##kind,
-#define OPS__ROW(kind, name_, place_, width_, reads_, vec_, cost_, ...)                                                       \
-    [OPS_##kind] = {.name = name_, .place = place_, .width = width_, .reads = reads_, .vec = vec_, .cost = cost_, __VA_ARGS__},
+#define OPS__NUMBER(kind, ...) OPS_##kind,
+#define OPS__NUMBERS_OF(kind, name_, place_, width_, in0_, in1_, in2_, vec_, ...)                                              \
+    static int    ops__width_##kind(const dev_op *op) { return (void)op, width_; }                                             \
+    static int    ops__reads_##kind(const dev_op *op, int i) { return (void)op, i == 0 ? in0_ : i == 1 ? in1_ : in2_; }        \
+    static size_t ops__vec_##kind(const dev_op *op) { return (void)op, (size_t)vec_; }
+#define OPS__ROW(kind, name_, place_, width_, in0_, in1_, in2_, vec_, cost_, ...)                                              \
+    [OPS_##kind] = {.name = name_, .place = place_, .width = ops__width_##kind, .reads = ops__reads_##kind,                    \
+                    .vec = ops__vec_##kind, .cost = cost_, __VA_ARGS__},
 
 enum { OPS_KINDS(OPS__NUMBER) OPS_N };                /* dev_op.kind */
+OPS_KINDS(OPS__NUMBERS_OF)
 static const dev_kind ops_kinds[OPS_N] = {OPS_KINDS(OPS__ROW)};

@@ -164,12 +164,6 @@ static void sched__seq_stop(sched_seq *q) {
     tok_ids_drop(&q->ids);
     mem_free(q->raw);
     embed_free(q->text);
-    q->text = NULL;
-    q->kv = NULL;
-    q->guess = NULL;
-    q->sm = NULL;
-    q->held = NULL;
-    q->raw = NULL;
 }
 
 static void sched__list_free(sched_seq *q) {
@@ -223,6 +217,28 @@ typedef struct {
     sched_stats  st;
 } sched;
 
+static void sched__append(sched_seq **first, sched_seq **last, sched_seq *q) {
+    q->next = NULL;
+    if (*last) (*last)->next = q;
+    else *first = q;
+    *last = q;
+}
+
+static sched_seq *sched__pop(sched_seq **first, sched_seq **last) {
+    sched_seq *q = *first;
+    if (q && !(*first = q->next)) *last = NULL;
+    return q;
+}
+
+/* Moves an answer that has ended to *a, which its caller drops. False: there is none. */
+static bool sched_take(sched *sc, gen_answer *a) {
+    sched_seq *q = sched__pop(&sc->ended, &sc->ended_last);
+    if (!q) return false;
+    *a = q->a;
+    mem_free(q);
+    return true;
+}
+
 /* Frees it with all its sequences; engine and guesser stay. NULL is allowed. */
 static void sched_free(sched *sc) {
     if (!sc) return;
@@ -231,14 +247,10 @@ static void sched_free(sched *sc) {
         sched__list_free(sc->run[i]);
     }
     sched__list_free(sc->first);
-    sched__list_free(sc->ended);
+    for (gen_answer a; sched_take(sc, &a);) gen_answer_drop(&a);
     tok_ids_drop(&sc->never);
     tok_ids_drop(&sc->endless);
-    mem_free(sc->run);
-    mem_free(sc->out);
-    mem_free(sc->asks);
-    mem_free(sc->lack);
-    mem_free(sc);
+    mem_free_all(sc->run, sc->out, sc->asks, sc->lack, sc);
 }
 
 /* The engine is one for as many sequences; guesser: for the same number of them, NULL: no guesses. NULL: why not is in e. */
@@ -255,19 +267,6 @@ static sched *sched_new(engine *eng, spec *guesser, const sched_opts *o, err_t *
     if (gen_banned(eng, false, &sc->never, e) && gen_banned(eng, true, &sc->endless, e)) return sc;
     sched_free(sc);
     return NULL;
-}
-
-static void sched__append(sched_seq **first, sched_seq **last, sched_seq *q) {
-    q->next = NULL;
-    if (*last) (*last)->next = q;
-    else *first = q;
-    *last = q;
-}
-
-static sched_seq *sched__pop(sched_seq **first, sched_seq **last) {
-    sched_seq *q = *first;
-    if (q && !(*first = q->next)) *last = NULL;
-    return q;
 }
 
 /* Every completion of the request waits for its turn. Returns the first one's answer, which grows with the steps and
@@ -299,15 +298,6 @@ static bool sched_has_room(const sched *sc) { return sc->n_run + sc->n_waiting <
 
 /* Whether nothing is left to do. */
 static bool sched_idle(const sched *sc) { return !sc->n_run && !sc->first; }
-
-/* Moves an answer that has ended to *a, which its caller drops. False: there is none. */
-static bool sched_take(sched *sc, gen_answer *a) {
-    sched_seq *q = sched__pop(&sc->ended, &sc->ended_last);
-    if (!q) return false;
-    *a = q->a;
-    mem_free(q);
-    return true;
-}
 
 /* Before a text comes in whose vector is wanted. */
 static void sched__start_text(const sched *sc, sched_seq *q) {
@@ -767,11 +757,6 @@ static bool sched__hold(const sched *sc, sched_seq *q, int32_t id) {
     return ok;
 }
 
-/* The token that comes next by the sampler, or a SCHED_NO_... */
-static int32_t sched__choose(const sched *sc, sched_seq *q, int row, int place) {
-    return sc->ids ? sc->ids[row] : sched__draw(sc, q, sched__logits(sc, row), place);
-}
-
 /* The next token after one row of the step, or a SCHED_NO_... */
 static int32_t sched__pick_row(const sched *sc, sched_seq *q, int row) {
     const int n_vocab = sc->eng->m.hp.n_vocab, i = q->a.n_tok + q->n_pick;
@@ -779,7 +764,7 @@ static int32_t sched__pick_row(const sched *sc, sched_seq *q, int row) {
     if (!sc->ids && !engine_finite(sched__logits(sc, row), (size_t)n_vocab)) return SCHED_NO_LOGITS;
     if (q->r.logprobs) memcpy(q->raw, sched__logits(sc, row), (size_t)n_vocab * sizeof *q->raw);
     const int32_t forced = gen_thought_forces(&q->thought, &q->r.gen.think);
-    const int32_t id = forced >= 0 ? forced : sched__choose(sc, q, row, i);
+    const int32_t id = forced >= 0 ? forced : sc->ids ? sc->ids[row] : sched__draw(sc, q, sched__logits(sc, row), i);
     if (id < 0) return id;
     if (!sched__hold(sc, q, id)) return SCHED_NO_MASK;
     samp_accept(q->sm, id, false);
@@ -924,12 +909,6 @@ static void sched__fail(sched *sc, sched_seq *q, int32_t id) {
                 sc->eng->g->path, last);
 }
 
-/* Blocks that right guesses have filled are for other sequences, as those that a step fills are. */
-static void sched__offer(const sched *sc, sched_seq *q) {
-    kv_publish(q->kv, q->ids.id);
-    kv_commit(sc->eng->kv, true);
-}
-
 /* All that was picked for q joins its text, up to where it ends. */
 static void sched__join_all(sched *sc, sched_seq *q, double now) {
     const int had = q->a.n_tok, n = (int)q->ids.n;
@@ -944,7 +923,10 @@ static void sched__join_all(sched *sc, sched_seq *q, double now) {
     }
     if (q->n_guess) spec_record(sc->guesser, q->guess, right, min_int(q->n_pick, q->n_guess), n);
     q->done = kv_truncate(q->kv, min_int(n + right, (int)q->ids.n));
-    if (q->a.finish != GEN_FAILED) sched__offer(sc, q);
+    if (q->a.finish != GEN_FAILED) {                  /* blocks that right guesses have filled are for other sequences, too */
+        kv_publish(q->kv, q->ids.id);
+        kv_commit(sc->eng->kv, true);
+    }
     if (!q->a.finish && (int)q->ids.n > sc->eng->n_ctx) sched__shift(sc, q);
 }
 
@@ -1040,12 +1022,6 @@ static void sched__count(sched *sc, double seconds) {
     }
 }
 
-/* The rows of a step have been computed. */
-static void sched__note_rows(sched_seq *q) {
-    q->done = q->kv->n - q->n_guess;
-    if (!q->a.n_tok) q->a.n_read = min_int(q->done, q->a.n_prompt);
-}
-
 /* For tests: the youngest of several gives up its blocks. */
 static void sched__stress(sched *sc) {
     for (int i = 0; i < sc->n_run; i++) sched__leave_step(sc->run[i]);
@@ -1062,8 +1038,12 @@ static bool sched__compute(sched *sc, err_t *e) {
     kv_commit(sc->eng->kv, ok);
     if (!ok) return false;
     sched__count(sc, clock_now() - t0);
-    for (int i = 0; i < sc->n_run; i++)
-        if (sched__steps(sc->run[i])) sched__note_rows(sc->run[i]);
+    for (int i = 0; i < sc->n_run; i++) {
+        sched_seq *q = sc->run[i];
+        if (!sched__steps(q)) continue;
+        q->done = q->kv->n - q->n_guess;
+        if (!q->a.n_tok) q->a.n_read = min_int(q->done, q->a.n_prompt);
+    }
     return true;
 }
 

@@ -201,9 +201,7 @@ static void spec__text_add(spec_text *t, int32_t id) {
 }
 
 static void spec__text_drop(spec_text *t) {
-    mem_free(t->id);
-    mem_free(t->prev);
-    mem_free(t->slot);
+    mem_free_all(t->id, t->prev, t->slot);
     *t = (spec_text){0};
 }
 
@@ -747,15 +745,7 @@ static void spec_close(spec *sp) {
     tok_free(sp->v);
     if (sp->g.path) gguf_close(&sp->g);
     spec__text_drop(&sp->past);
-    void *own[] = {sp->live, sp->taken, sp->order, sp->wide, sp};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
-}
-
-/* With recurrent states at most DEV_LOG - 1 guesses: that many rows of a state can be taken back. */
-static void spec__limit(spec *sp) {
-    const bool states = kv_slot_bytes(&sp->eng->m.hp) || (sp->draft && kv_slot_bytes(&sp->draft->m.hp));
-    if (states) sp->o.most = min_int(sp->o.most, DEV_LOG - 1);
-    sp->o.least = min_int(sp->o.least, sp->o.most);
+    mem_free_all(sp->live, sp->taken, sp->order, sp->wide, sp);
 }
 
 /* For an engine whose steps have room for spec_rows() beside n_seqs sequences. On failure NULL, and e is set. */
@@ -763,30 +753,28 @@ static spec *spec_open(const engine *eng, const spec_opts *o, const char *pre, c
                        int n_seqs, err_t *e) {
     const int room = min_int(eng->max_out, eng->n_batch) - n_seqs;
     spec     *sp = mem_new(1, sizeof *sp);
-    sp->o = *o;
-    sp->eng = eng;
+    *sp = (spec){.o = *o, .eng = eng};
     spec_gain_open(&sp->gain, o->draft != NULL);
     sp->n_rows = min_int(spec_rows(o, n_seqs), max_int(room, 0));
     sp->live = mem_new((size_t)n_seqs, sizeof *sp->live);
     sp->taken = mem_new((size_t)n_seqs, sizeof *sp->taken);
     sp->order = mem_new((size_t)sp->n_rows, sizeof *sp->order);
-    if (!o->draft || spec__draft_open(sp, pre, fo, ko, n_seqs, e)) {
-        spec__limit(sp);
-        spec__cache_open(sp);
-        return sp;
+    if (o->draft && !spec__draft_open(sp, pre, fo, ko, n_seqs, e)) {
+        spec_close(sp);
+        return NULL;
     }
-    spec_close(sp);
-    return NULL;
+    const bool states = kv_slot_bytes(&eng->m.hp) || (sp->draft && kv_slot_bytes(&sp->draft->m.hp));
+    if (states) sp->o.most = min_int(sp->o.most, DEV_LOG - 1);   /* that many rows of a state can be taken back */
+    sp->o.least = min_int(sp->o.least, sp->o.most);
+    spec__cache_open(sp);
+    return sp;
 }
 
 /* For a sequence whose tokens, sampler and place in its constraint stay its owner's. */
 static spec_seq *spec_seq_new(const spec *sp, const tok_ids *ids, const samp *sm, const tok_ids *banned,
                               const constrain_seq *held) {
     spec_seq *q = mem_new(1, sizeof *q);
-    q->ids = ids;
-    q->sm = sm;
-    q->banned = banned;
-    q->held = held;
+    *q = (spec_seq){.ids = ids, .sm = sm, .banned = banned, .held = held};
     if (held) q->ahead = constrain_seq_like(held);
     if (sp->draft) q->draft_sampler = samp_clone(sm);
     return q;

@@ -154,8 +154,7 @@ static void store__learn(store *s) {
 static store *store__new(kv_cache *kv, const char *path, uint64_t fingerprint, const char *rope) {
     store *s = mem_new(1, sizeof *s);
     size_t most = 0;
-    s->kv = kv;
-    s->path = path;
+    *s = (store){.kv = kv, .path = path};
     snprintf(s->mark, sizeof s->mark, "%016llx", (unsigned long long)fingerprint);
     for (int g = 0; g < kv->n_group; g++) most = max_size(most, store__each(s, g));
     s->bounce = mem_new(1, most);
@@ -186,11 +185,8 @@ static store *store_open(kv_cache *kv, const char *path, uint64_t fingerprint, c
 static void store_close(store *s) {
     if (!s) return;
     if (s->open) gguf_close(&s->g);
-    mem_free(s->node);
-    mem_free(s->data);
-    mem_free(s->bounce);
     str_drop(&s->layout);
-    mem_free(s);
+    mem_free_all(s->node, s->data, s->bounce, s);
 }
 
 /* --- writing --- */
@@ -305,8 +301,7 @@ static void store__choose(store__plan *p) {
     }
     for (int32_t i = kv_next(t, 0); i > 0; i = kv_next(t, i))
         if (leads[i]) store__add(p, i, stays[i]);
-    mem_free(stays);
-    mem_free(leads);
+    mem_free_all(stays, leads);
 }
 
 /* Metadata and tensor directory of the file. */
@@ -360,11 +355,7 @@ static store__plan store__plan_new(store *s, size_t n, uint64_t most) {
 }
 
 static void store__plan_drop(store__plan *p) {
-    mem_free(p->at);
-    mem_free(p->order);
-    mem_free(p->rows);
-    mem_free(p->n_data);
-    mem_free(p->leads);
+    mem_free_all(p->at, p->order, p->rows, p->n_data, p->leads);
 }
 
 /* Writes what the cache has, the blocks used last where `most` bytes do not hold all. Nothing is written when nothing

@@ -63,7 +63,7 @@ static void fz_store_read(store *s, kv_seq *q, const int32_t *ids, int from, int
     kv_prefault(q, from);
     for (int b = from / FZ_BLOCK; b * FZ_BLOCK < n; b++) dev_blocks_clear(&kv->group[0].mem, q->table[0][b]);
     if (kv_has_states(kv)) {
-        const kv_turn turn = kv_advance(q, from, n);
+        const k_turn turn = kv_advance(q, from, n);
         dev_blocks_clear(&kv->group[kv->states].mem, turn.out);
         if (turn.snap >= 0) dev_blocks_clear(&kv->group[kv->states].mem, turn.snap);
     }

@@ -104,9 +104,7 @@ static void device_step(device_plan *p) {
     device_get(b->pos, n * sizeof *b->pos);
     device_get(b->seq, n * sizeof *b->seq);
     device_get(b->want, n * sizeof *b->want);
-    int32_t **states[DEV_STATE_ARRAYS];
-    dev_batch_states(b, states);
-    for (int i = 0; i < DEV_STATE_ARRAYS; i++) device_get(*states[i], (size_t)b->n_seq * sizeof **states[i]);
+    device_get(b->turn, (size_t)b->n_seq * sizeof *b->turn);
     b->table_at = mem_grow(b->table_at, tables, sizeof *b->table_at);
     device_get(b->table_at, tables * sizeof *b->table_at);
     b->table = mem_grow(b->table, b->table_at[tables - 1], sizeof *b->table);

@@ -200,7 +200,6 @@ static void remote_plan_fill(dev_plan *p, int n_threads, int max_rows, int max_o
 
 static bool remote_step(dev_run *run) {
     const dev_batch *b = run->batch;
-    dev_batch        copy = *b;
     const size_t     n = (size_t)b->n, tables = (size_t)b->n_seq * (size_t)b->n_group + 1;
     const int32_t    sizes[4] = {b->n, b->n_out, b->n_seq, b->n_group};
     dev_buffer      *to = remote_filled(run->plan);
@@ -212,9 +211,7 @@ static bool remote_step(dev_run *run) {
     remote_send(b->pos, n * sizeof *b->pos);
     remote_send(b->seq, n * sizeof *b->seq);
     remote_send(b->want, n * sizeof *b->want);
-    int32_t **states[DEV_STATE_ARRAYS];
-    dev_batch_states(&copy, states);
-    for (int i = 0; i < DEV_STATE_ARRAYS; i++) remote_send(*states[i], (size_t)b->n_seq * sizeof **states[i]);
+    remote_send(b->turn, (size_t)b->n_seq * sizeof *b->turn);
     remote_send(b->table_at, tables * sizeof *b->table_at);
     remote_send(b->table, b->table_at[tables - 1] * sizeof *b->table);
     remote_receive(&ok, sizeof ok);

@@ -215,7 +215,7 @@ static const tr_kind tr_kinds[] = {
     {"blend",           {.kind = OPS_BLEND}, 2, false, true, false, false},
     {"correct",         {.kind = OPS_CORRECT}, 3, false, true, false, false},
     {"raise",           {.kind = OPS_RAISE}, 1, false, true, false, false},
-    {"level",           {.kind = OPS_LEVEL, .level = {.to = 6}}, 2, false, false, false, false},
+    {"level",           {.kind = OPS_LEVEL, .to = 6}, 2, false, false, false, false},
 };
 enum { TR_KINDS = sizeof tr_kinds / sizeof *tr_kinds };
 
@@ -232,7 +232,7 @@ static void tr_kind_op(tr_case *c, const tr_kind *k, int n, int heads, dev_row_s
     if (op.kind == OPS_NORM) op.norm.bias = k->bias ? c->vec[1] : NULL;
     if (op.kind == OPS_PICK) op.pick.stride = n + 2;
     if (op.kind == OPS_ROPE) op.rope.n_rot = heads % 2 ? n / 2 * 2 : n / 4 * 2;
-    if (op.kind == OPS_CORRECT) op.streams.active = heads - 1;
+    if (op.kind == OPS_CORRECT) op.active = heads - 1;
     tr_op(c, op);
     tr_ready(c);
 }

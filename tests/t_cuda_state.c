@@ -42,7 +42,7 @@ typedef struct {
     size_t        bytes;
     ts_seq        seq[TS_SEQS];
     int           n_seq;
-    int32_t       state[DEV_STATE_ARRAYS][TS_SEQS];      /* as dev_batch_states() has them */
+    k_turn        turn[TS_SEQS];
     dev_buf       raw, alpha, beta, o;
     float         taps[TS_WIDE * 5], decay[8], gate[8];
 } ts_case;
@@ -87,10 +87,10 @@ static void ts_turn(ts_case *t, int i, int n, int *pos) {
     const int  least = end - DEV_LOG > s->at ? end - DEV_LOG : s->at, most = p > least ? p : least,
                to = least + (int)(tq_rand() % (unsigned)(most - least + 1));
     const bool moves = s->at && tq_rand() % 2, snap = tq_rand() % 2;
-    const int  now[] = {s->at || s->filled ? s->slot : -1, moves ? s->other : s->slot, s->at, to, snap ? s->snap : -1,
+    const k_turn now = {s->at || s->filled ? s->slot : -1, moves ? s->other : s->slot, s->at, to, snap ? s->snap : -1,
                         s->at + 1 + (int)(tq_rand() % (unsigned)(end - s->at))};
-    for (int k = 0; k < DEV_STATE_ARRAYS; k++) t->state[k][i] = now[k];
-    if (moves) s->other = s->slot, s->slot = now[1];
+    t->turn[i] = now;
+    if (moves) s->other = s->slot, s->slot = now.out;
     s->at = to, s->filled = end;
     *pos = p;
 }
@@ -106,9 +106,7 @@ static void ts_batch(ts_case *t, const int *rows) {
         ts_turn(t, i, rows[i], &p);
         for (int k = 0; k < rows[i]; k++, r++) t->c.seq[r] = i, t->c.pos[r] = p + k;
     }
-    int32_t **arrays[DEV_STATE_ARRAYS];
-    dev_batch_states(b, arrays);
-    for (int k = 0; k < DEV_STATE_ARRAYS; k++) *arrays[k] = t->state[k];
+    b->turn = t->turn;
 }
 
 /* The operations of a layer; in a model's last one, rows that ask for something are convolved alone. */
@@ -130,7 +128,7 @@ static void ts_plan(ts_case *t, bool out) {
     tr_op(c, op);
     tr_ready(c);
     c->run.p = c->dv.p = &t->p;
-    c->dv.scratch = c->p.scratch[0];
+    c->dv.scratch = c->p.thread[0].scratch;
     dev__prepare(&c->run);
     c->step.b = c->b;
     c->step.seq_at = c->p.seq_at;
@@ -195,7 +193,7 @@ static void t_cuda_state_steps(void) {
 
 static void t_cuda_state_keys(void) {
     for (int n = K_CUDA_DELTA_KEYS; n < K_CUDA_DELTA_KEYS + 2; n++)
-        EQ_INT(ops__delta_can(&(dev_plan){0}, &(dev_op){.state = {.d_k = n}}), n == K_CUDA_DELTA_KEYS);
+        EQ_INT(ops__delta_can(&(dev_op){.state = {.d_k = n}}), n == K_CUDA_DELTA_KEYS);
 }
 
 /* --- barriers --- */

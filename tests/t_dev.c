@@ -122,7 +122,7 @@ static bool td_stores(int k) { return k == OPS_STORE || k == OPS_DELTA || k == O
 static void td_compare(void *ctx, int ith) {
     td_job  *j = ctx;
     dev_run *run = &j->r->f->run;
-    dev      dv = {.p = run->p, .ith = ith, .scratch = run->plan->scratch[ith], .run = run};
+    dev      dv = {.p = run->p, .ith = ith, .scratch = run->plan->thread[ith].scratch, .run = run};
     for (int i = 0; i < run->plan->n_op; i++) {
         const dev_op *op = &run->plan->op[i];
         if (!run->plan->rows[op->rows].n) continue;
@@ -291,7 +291,7 @@ static void t_dev_independent(void) {
 static void td_backwards(void *ctx, int ith) {
     dev_run        *run = ctx;
     const dev_plan *p = run->plan;
-    dev dv = {.p = run->p, .ith = ith, .scratch = p->scratch[ith], .run = run};
+    dev dv = {.p = run->p, .ith = ith, .scratch = p->thread[ith].scratch, .run = run};
     for (int i = 0; i < p->n_phase; i++) {
         const dev_phase *ph = &p->phase[i];
         if (!p->rows[p->op[ph->first].rows].n) continue;
@@ -347,12 +347,10 @@ static void td_played(t_rig *r, const t_tiny *t, const t_how *how) {
     uint8_t     *slots = td_slots_save(r->kv);        /* which the step may change in place */
     if (!CHECK(dev_step(&r->f->run))) return;
     float       *want = mem_new(V * (size_t)b->n_out, sizeof *want);
-    const size_t tables = (size_t)b->n_seq * (size_t)b->n_group + 1, states = (size_t)b->n_seq * 4,
-                 sizes[] = {n * 4, n * 4, n * 4, n, tables * sizeof *b->table_at, b->table_at[tables - 1] * 4, states,
-                            states, states, states, states,
-                                                                                states};
-    void *const  parts[] = {b->token, b->pos, b->seq, b->want, b->table_at, b->table, b->state_in, b->state_out,
-                            b->state_at, b->state_to, b->snap, b->snap_at};
+    const size_t tables = (size_t)b->n_seq * (size_t)b->n_group + 1,
+                 sizes[] = {n * 4, n * 4, n * 4, n, tables * sizeof *b->table_at, b->table_at[tables - 1] * 4,
+                            (size_t)b->n_seq * sizeof *b->turn};
+    void *const  parts[] = {b->token, b->pos, b->seq, b->want, b->table_at, b->table, b->turn};
     enum { PARTS = sizeof parts / sizeof *parts };
     FILE        *f = tmpfile();
     memcpy(want, r->f->logits, V * (size_t)b->n_out * sizeof *want);

@@ -114,7 +114,7 @@ static void t_toy_keep(const t_toy *from, int at, int end, t_toy *to) {
 }
 
 /* What a step with positions [p, end) does with one layer. `in` is read; out and snap (NULL: none) are written. */
-static void t_toy_step(const kv_turn *turn, const uint64_t *of, int il, int p, int end, t_toy in, t_toy *out, t_toy *snap) {
+static void t_toy_step(const k_turn *turn, const uint64_t *of, int il, int p, int end, t_toy in, t_toy *out, t_toy *snap) {
     t_toy now = in;
     for (int q = turn->at; q <= end; q++) {
         if (q == turn->to) memcpy(out->sum, now.sum, sizeof now.sum);
@@ -136,7 +136,7 @@ static void t_toy_step(const kv_turn *turn, const uint64_t *of, int il, int p, i
 static void t_kv_step_states(kv_seq *s, const uint64_t *of, int p, int end) {
     const kv_cache *kv = s->kv;
     if (!kv_has_states(kv)) return;
-    const kv_turn     turn = kv_advance(s, p, end);
+    const k_turn      turn = kv_advance(s, p, end);
     const dev_blocks *mem = &kv->group[kv->states].mem;
     const size_t      n = mem->block_bytes;
     uint8_t          *was = mem_new(1, n), *out = mem_new(1, n), *snap = mem_new(1, n);

@@ -26,7 +26,8 @@ typedef struct top_rig {
     dev_state  st;
     dev_mat    mat[TOP_PRODUCTS];
     dev_batch  b;
-    int32_t    token[TOP_ROWS], pos[TOP_ROWS], seq[TOP_ROWS], table[TOP_ROWS * 16], state[DEV_STATE_ARRAYS][TOP_ROWS];
+    int32_t    token[TOP_ROWS], pos[TOP_ROWS], seq[TOP_ROWS], table[TOP_ROWS * 16];
+    k_turn     turn[TOP_ROWS];
     uint8_t    want[TOP_ROWS];
     size_t     table_at[TOP_ROWS + 1];
     dev_plan   plan;
@@ -56,7 +57,7 @@ static void top_fit_freq(top_rig *r) { r->op.angles.freq = top_freq; }
 static void top_fit_bias(top_rig *r) { r->op.norm.bias = top_vec + 77; }
 static void top_fit_pick(top_rig *r) { r->op.pick.stride = r->op.n + 3; }
 static void top_fit_rope(top_rig *r) { r->op.rope.n_rot = r->op.n > 64 ? r->op.n - 32 : r->op.n; }
-static void top_fit_streams(top_rig *r) { r->op.streams.active = r->op.n_head - 1; }
+static void top_fit_streams(top_rig *r) { r->op.active = r->op.n_head - 1; }
 static void top_fit_one(top_rig *r) { r->op.n = 1; }
 static void top_fit_route(top_rig *r) { r->op.experts.n = 5 + r->op.n % 60; }
 static void top_fit_slots(top_rig *r) { r->op.experts.n = TOP_EXPERTS; }
@@ -109,9 +110,7 @@ static void top_fit_state(top_rig *r) {
     for (int i = 0, row = 0; i < r->b.n_seq; i++) {
         const int p = i % 3 ? r->pos[row] : 0, back = i % 3 ? 2 : 0;
         for (int k = p; row < r->b.n && r->seq[row] == i; row++) r->pos[row] = k++;
-        const int end = r->pos[row - 1] + 1,
-                  now[] = {i % 3 ? 3 * i : -1, 3 * i + i % 2, p - back, p, i % 4 ? 3 * i + 2 : -1, end};
-        for (int k = 0; k < DEV_STATE_ARRAYS; k++) r->state[k][i] = now[k];
+        r->turn[i] = (k_turn){i % 3 ? 3 * i : -1, 3 * i + i % 2, p - back, p, i % 4 ? 3 * i + 2 : -1, r->pos[row - 1] + 1};
     }
 }
 
@@ -225,7 +224,7 @@ static const top_example top_examples[] = {
     {.name = "scale",           .op = {.kind = OPS_SCALE, .scale = 1.3f}},
     {.name = "scale, vec",      .op = {.kind = OPS_SCALE, .vec = top_vec}},
     {.name = "cap",             .op = {.kind = OPS_CAP, .scale = 1.5f}},
-    {.name = "temper",          .op = {.kind = OPS_TEMPER, .scale = 0.2f, .temper = {.length = 3}}, .fit = top_fit_one},
+    {.name = "temper",          .op = {.kind = OPS_TEMPER, .scale = 0.2f, .length = 3}, .fit = top_fit_one},
     {.name = "pick",            .op = {.kind = OPS_PICK, TOP_ONE, .pick = {.at = 1, .to = 2}}, .fit = top_fit_pick},
     {.name = "rope",            .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.at = 3}}, .fit = top_fit_rope},
     {.name = "rope, halves",    .op = {.kind = OPS_ROPE, TOP_ONE, .rope = {.halves = true}}, .fit = top_fit_rope},
@@ -266,7 +265,7 @@ static const top_example top_examples[] = {
 #ifdef OPS_NEGATE_IS_THERE                            /* tests/invented.rows: a kind is a row, and its function */
     {.name = "negate",          .op = {.kind = OPS_NEGATE, .scale = -1}},
 #endif
-    {.name = "level",           .op = {.kind = OPS_LEVEL, TOP_TWO, .level = {.to = 4}}},
+    {.name = "level",           .op = {.kind = OPS_LEVEL, TOP_TWO, .to = 4}},
 };
 enum { TOP_EXAMPLES = sizeof top_examples / sizeof *top_examples };
 
@@ -275,16 +274,13 @@ enum { TOP_EXAMPLES = sizeof top_examples / sizeof *top_examples };
 /* Rows of sequences of three; every third asks for something. */
 static void top_batch(top_rig *r, int n) {
     dev_batch *b = &r->b;
-    int32_t  **arrays[DEV_STATE_ARRAYS];
     *b = (dev_batch){.n = n, .n_seq = (n + 2) / 3, .n_group = 1, .token = r->token, .pos = r->pos, .seq = r->seq,
                      .want = r->want, .table = r->table,
-                     .table_at = r->table_at};
+                     .table_at = r->table_at, .turn = r->turn};
     for (int i = 0; i < n; i++) {
         r->token[i] = i * 7 % TOP_TOKENS, r->seq[i] = i / 3, r->pos[i] = 3 + i / 3 % 5 * 4 + i % 3;
         b->n_out += r->want[i] = i % 3 == 1 || i == n - 1;
     }
-    dev_batch_states(b, arrays);
-    for (int i = 0; i < DEV_STATE_ARRAYS; i++) *arrays[i] = r->state[i];
 }
 
 /* Every buffer and block has its values, the same in every run; what is only written has bytes `dirt` in place of them. */
@@ -352,7 +348,7 @@ static void top_close(top_rig *r) {
 
 static void top_plain(void *ctx, int ith) {
     top_rig *r = ctx;
-    dev     dv = {.p = r->p, .ith = ith, .scratch = r->plan.scratch[ith], .run = &r->run};
+    dev     dv = {.p = r->p, .ith = ith, .scratch = r->plan.thread[ith].scratch, .run = &r->run};
     for (int i = 0; !ith && i < r->plan.n_op; i++) plain_run(&dv, &r->plan.op[i]);
 }
 

@@ -89,18 +89,16 @@ static void rec_open(rec_rig *r, rec_shape s, int threads) {
     r->step = rec_random(s.n_v, -3, 1);
     rec_write_plan(r);
     r->run = (dev_run){.p = r->p, .plan = &r->plan, .batch = &r->batch};
-    int32_t **const rows[] = {&r->batch.token, &r->batch.pos, &r->batch.seq}, **states[DEV_STATE_ARRAYS];
-    dev_batch_states(&r->batch, states);
+    int32_t **const rows[] = {&r->batch.token, &r->batch.pos, &r->batch.seq};
     for (int i = 0; i < 3; i++) *rows[i] = mem_new(REC_ROWS, sizeof(int32_t));
-    for (int i = 0; i < DEV_STATE_ARRAYS; i++) *states[i] = mem_new(REC_SEQS, sizeof(int32_t));
+    r->batch.turn = mem_new(REC_SEQS, sizeof *r->batch.turn);
     r->batch.want = mem_new(REC_ROWS, 1);
 }
 
 static void rec_close(rec_rig *r) {
     void *own[] = {(void *)(uintptr_t)r->raw.data, (void *)(uintptr_t)r->alpha.data, (void *)(uintptr_t)r->beta.data,
                    r->taps, r->decay, r->step, r->batch.token, r->batch.pos, r->batch.seq,
-                   r->batch.want, r->batch.state_in, r->batch.state_out, r->batch.state_at, r->batch.state_to,
-                   r->batch.snap, r->batch.snap_at};
+                   r->batch.want, r->batch.turn};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
     dev_plan_free(&r->plan);
     dev_run_free(&r->run);
@@ -186,12 +184,9 @@ static void rec_add(rec_rig *r, rec_seq *s, bool move) {
         b->seq[b->n] = i;
         b->want[b->n] = 0;
     }
-    b->state_in[i] = s->slot;
-    b->state_out[i] = s->slot < 0 || s->slot == s->own[2] ? s->own[0] : move ? s->own[s->slot == s->own[0]] : s->slot;
-    b->state_at[i] = s->at;
-    b->state_to[i] = s->to;
-    b->snap[i] = s->snap ? s->own[2] : -1;
-    b->snap_at[i] = s->snap;
+    const int other = s->slot < 0 || s->slot == s->own[2] ? s->own[0] : move ? s->own[s->slot == s->own[0]] : s->slot;
+    b->turn[i] = (k_turn){.in = s->slot, .out = other, .at = s->at, .to = s->to, .snap = s->snap ? s->own[2] : -1,
+                          .snap_at = s->snap};
 }
 
 /* What the batch's sequence number i is after the step, whose rows must be as wanted. */
@@ -201,7 +196,7 @@ static void rec_check(rec_rig *r, rec_seq *s, int i) {
         CHECKF(memcmp(r->plan.buf[r->out].a.x + (size_t)row * r->plan.buf[r->out].a.ldx,
                       s->want + (size_t)t * (size_t)r->n_out, (size_t)r->n_out * sizeof(float)) == 0,
                "%d taps, %d heads, %d threads: position %d of sequence %d has other bits", r->s.taps, r->s.n_v, r->p->n, t, i);
-    s->slot = r->batch.state_out[i];
+    s->slot = r->batch.turn[i].out;
     s->at = s->to;
     if (s->snap) s->snap_at = s->snap;
     s->n = end - s->guesses;
@@ -253,7 +248,7 @@ static void rec_plain(rec_rig *r, rec_seq *s) {
         for (int t = 0; t < one.rows; t++)
             memcpy(s->want + (size_t)(one.n + t) * (size_t)r->n_out,
                    r->plan.buf[r->out].a.x + (size_t)t * r->plan.buf[r->out].a.ldx, (size_t)r->n_out * sizeof(float));
-        one.slot = r->batch.state_out[0];
+        one.slot = r->batch.turn[0].out;
         one.n += one.rows;
         one.at = one.to;
     }

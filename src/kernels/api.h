@@ -178,6 +178,16 @@ enum { K_CUDA_THREADS = 256, K_CUDA_COLS = 8, K_CUDA_MANY_ROWS = 64, K_CUDA_MANY
 #pragma GCC diagnostic error "-Wpadded"
 #endif
 
+/* What a step does with the recurrent state of a sequence. */
+typedef struct {
+    int32_t in;                                          /* slot that is read, -1: zeros */
+    int32_t out;                                         /* slot that is written: both may be the same; -1: no states */
+    int32_t at;                                          /* position at which the first is */
+    int32_t to;                                          /* position at which the second will be */
+    int32_t snap;                                        /* a slot that is to be at another position, -1: none */
+    int32_t snap_at;                                     /* that position: after `at`, at most one after the last row */
+} k_turn;
+
 /* The rows of one step. Those of one sequence are together in rising position. Plain numbers: the bytes of a batch are the
  * same in every process. */
 typedef struct {
@@ -191,14 +201,7 @@ typedef struct {
     uint8_t *want;                                       /* [n] what a row asks for, a mask; 0: nothing; not on a GPU */
     int32_t *table;                                      /* block numbers by position, for each sequence and group; -1: gone */
     size_t  *table_at;                                   /* [n_seq * n_group + 1] where the table of each begins */
-    int32_t *state_in;                                   /* [n_seq] slot that is read, -1: zeros. This and what follows are of
-                                                          * models with recurrent states */
-    int32_t *state_out;                                  /* [n_seq] slot that is written: both may be the same */
-    int32_t *state_at;                                   /* [n_seq] position at which the first is */
-    int32_t *state_to;                                   /* [n_seq] position at which the second will be */
-    int32_t *snap;                                       /* [n_seq] a slot that is to be at another position, -1: none */
-    int32_t *snap_at;                                    /* [n_seq] that position: after state_at and at most the one after the
-                                                          * sequence's last row */
+    k_turn  *turn;                                       /* [n_seq] of models with recurrent states */
 } k_batch;
 
 /* Rows of a set: 0, all rows of the batch; 1, those that ask for something. Row r of a set is row row[set][r] of the batch. */

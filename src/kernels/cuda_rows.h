@@ -534,18 +534,18 @@ typedef struct {
 } k__cuda_walk;
 
 K_CUDA_FN k__cuda_walk k__cuda_walk_of(const k_cuda_step *s, const k_state_place *st, int seq) {
-    const int    in = s->b.state_in[seq], snap = s->b.snap[seq];
+    const k_turn t = s->b.turn[seq];
     k__cuda_walk w;
     w.st = st;
     w.first = s->seq_at[seq];
-    w.at = s->b.state_at[seq];
+    w.at = t.at;
     w.p = s->b.pos[w.first];
     w.end = w.p + s->seq_at[seq + 1] - w.first;
-    w.to = s->b.state_to[seq];
-    w.in = in < 0 ? NULL : st->base + (size_t)in * st->slot_bytes;
-    w.out = st->base + (size_t)s->b.state_out[seq] * st->slot_bytes;
-    w.snap = snap < 0 ? NULL : st->base + (size_t)snap * st->slot_bytes;
-    w.snap_at = snap < 0 ? -1 : s->b.snap_at[seq];
+    w.to = t.to;
+    w.in = t.in < 0 ? NULL : st->base + (size_t)t.in * st->slot_bytes;
+    w.out = st->base + (size_t)t.out * st->slot_bytes;
+    w.snap = t.snap < 0 ? NULL : st->base + (size_t)t.snap * st->slot_bytes;
+    w.snap_at = t.snap < 0 ? -1 : t.snap_at;
     return w;
 }
 
