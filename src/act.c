@@ -815,14 +815,8 @@ static bool act__use_talk(act_job *r, engine *en, err_t *e) {
     const config *c = r->c;
     act_talker    t = {.r = r, .c = *c, .n_ctx = en->n_ctx};
     spec         *guesser = act__guesser(c, en, 1, e);
-    talk_opts     o = {.text = c->text,
-                       .out = &r->out,
-                       .hold = &r->hold,
-                       .holds = r->holds,
-                       .set = act__talk_set,
-                       .list = act__talk_list,
-                       .open = act__talk_open,
-                       .ctx = &t};
+    talk_opts     o = {.text = c->text, .out = &r->out, .hold = &r->hold, .holds = r->holds,
+                       .set = act__talk_set, .list = act__talk_list, .open = act__talk_open, .ctx = &t};
     act__talk_samp(&t);
     t.c.seed = c->seed < 0 ? (int64_t)rng_fresh() : c->seed;
     const gen_request ask = gen_ask(NULL, &c->gen, &t.samp, (uint64_t)t.c.seed);
@@ -895,11 +889,8 @@ static bool act__guide_prepare(void *ctx, const uint32_t *to, err_t *e) {
     act_guide       *k = ctx;
     const config    *c = k->c;
     const round_opts o = {.chunk = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK,
-                          .n_chunks = c->calib.n_chunks,
-                          .n_threads = c->fwd.n_threads,
-                          .damp = 0.01f,
-                          .rope = c->fwd.rope,
-                          .kv = c->kv};
+                          .n_chunks = c->calib.n_chunks, .n_threads = c->fwd.n_threads, .damp = 0.01f,
+                          .rope = c->fwd.rope, .kv = c->kv};
     if (c->calibrate) k->rounded = round_run(k->g, &k->ids, k->bos, to, &o, e);
     return !c->calibrate || k->rounded;
 }
@@ -1067,12 +1058,8 @@ static batch_form act__batch_form(const config *c) {
 /* What can be checked before the model is opened to run. */
 static bool act__batch_prepare(act_job *r, batch_job *job, cli_list *files, str *seed, err_t *e) {
     const config *c = r->c;
-    *job = (batch_job){.model_name = str_base_name(r->g->path),
-                       .gen = &c->gen,
-                       .special = c->special != 0,
-                       .bos = c->bos,
-                       .json = act__json(c),
-                       .form = act__batch_form(c)};
+    *job = (batch_job){.model_name = str_base_name(r->g->path), .gen = &c->gen, .special = c->special != 0,
+                       .bos = c->bos, .json = act__json(c), .form = act__batch_form(c)};
     if (job->form != BATCH_RECORDS && c->resume)
         return err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no %s",
                        job->form == BATCH_FLOATS ? "-o FILE.f32"

@@ -521,8 +521,7 @@ static calib_stat *calib__stats(const calib_imatrix *im, size_t *n) {
         if (!st.n) continue;
         snprintf(name, sizeof name, "blk.%d.%s", st.layer - 1, rest);
         if (st.layer > 0) before = calib__imatrix_find(im, bytes_of(name));
-        if (before && before->n_in * before->n_mat == st.en->n_in * st.en->n_mat)
-            st.like = calib__cosine(st.en, before);
+        if (before && before->n_in * before->n_mat == st.en->n_in * st.en->n_mat) st.like = calib__cosine(st.en, before);
         all[(*n)++] = st;
     }
     return all;

@@ -29,32 +29,10 @@ static const char *cli_build(void) {
 enum { CLI_OPTS_MAX = 192 };                          /* rows of the table */
 
 typedef enum {
-    ACT_GENERATE,
-    ACT_TALK,
-    ACT_TOKENIZE,
-    ACT_DETOKENIZE,
-    ACT_RENDER,
-    ACT_MATCH,
-    ACT_MASK,
-    ACT_SCORE,
-    ACT_LOGITS,
-    ACT_PERPLEXITY,
-    ACT_IMATRIX,
-    ACT_DIVERGENCE,
-    ACT_INSPECT,
-    ACT_DUMP,
-    ACT_QUANTIZE,
-    ACT_BATCH,
-    ACT_EMBED,
+    ACT_GENERATE, ACT_TALK, ACT_TOKENIZE, ACT_DETOKENIZE, ACT_RENDER, ACT_MATCH, ACT_MASK, ACT_SCORE, ACT_LOGITS,
+    ACT_PERPLEXITY, ACT_IMATRIX, ACT_DIVERGENCE, ACT_INSPECT, ACT_DUMP, ACT_QUANTIZE, ACT_BATCH, ACT_EMBED,
     ACT_EMBED_LINES,                                  /* --embed and --batch */
-    ACT_BENCH,
-    ACT_STATISTICS,
-    ACT_MERGE,
-    ACT_LIST,
-    ACT_DEVICES,
-    ACT_VERSION,
-    ACT_USAGE,
-    ACT_HELP,
+    ACT_BENCH, ACT_STATISTICS, ACT_MERGE, ACT_LIST, ACT_DEVICES, ACT_VERSION, ACT_USAGE, ACT_HELP,
     N_ACTS
 } cli_act;
 
@@ -64,9 +42,7 @@ enum {
     ON_BATCH = ON(BATCH),
     ON_EMBED = ON(EMBED) | ON(EMBED_LINES),
     ON_LINES = ON_BATCH | ON(EMBED_LINES), /* actions on files with a request on each line */
-    ON_BENCH = ON(BENCH),
-    ON_QUANTIZE = ON(QUANTIZE),
-    ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE),
+    ON_BENCH = ON(BENCH), ON_QUANTIZE = ON(QUANTIZE), ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE),
     ON_ANSWER = ON(GENERATE) | ON(TALK) | ON_BATCH, /* actions that sample tokens */
     ON_CHAT = ON_ANSWER,                            /* that answer messages */
     ON_HOLD = ON_ANSWER | ON(MATCH) | ON(MASK),     /* that have a constraint */
@@ -127,22 +103,10 @@ typedef struct {
 
 /* A config in which nothing is given. */
 static config cli_defaults(void) {
-    return (config){.cpu = "auto",
-                    .special = -1,
-                    .log_level = LOG_NORMAL,
-                    .seed = -1,
-                    .kv = kv_defaults,
-                    .fwd = engine_defaults,
-                    .gen = gen_defaults,
-                    .hold = constrain_defaults,
-                    .chat = chat_defaults,
-                    .calib = calib_defaults,
-                    .samp = samp_defaults,
-                    .spec = spec_defaults,
-                    .eval = eval_defaults,
-                    .chunks = -1,
-                    .batch = batch_defaults,
-                    .embed = embed_defaults,
+    return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1, .kv = kv_defaults, .fwd = engine_defaults,
+                    .gen = gen_defaults, .hold = constrain_defaults, .chat = chat_defaults, .calib = calib_defaults,
+                    .samp = samp_defaults, .spec = spec_defaults, .eval = eval_defaults, .chunks = -1,
+                    .batch = batch_defaults, .embed = embed_defaults,
                     .bench = bench_defaults};
 }
 
@@ -1157,8 +1121,7 @@ static bool cli_environment(config *c, err_t *e) {
 static bool cli__unknown(bytes name, int action, err_t *e) {
     bytes near = cli__near(name, action);
     int   n = name.n < 100 ? (int)name.n : 100;
-    if (near.n)
-        return err_set(e, EXIT_INPUT, "unknown option %.*s (did you mean %.*s?)", n, name.p, (int)near.n, near.p);
+    if (near.n) return err_set(e, EXIT_INPUT, "unknown option %.*s (did you mean %.*s?)", n, name.p, (int)near.n, near.p);
     return err_set(e, EXIT_INPUT, "unknown option %.*s (--help lists them)", n, name.p);
 }
 

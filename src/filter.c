@@ -1016,10 +1016,7 @@ static val_dict *filter__namespace_dict(val_object *o) { return ((filter_namespa
 
 static val filter__namespace(filter_in *f) {
     static const val_class type = {
-        .name = "Namespace",
-        .get = filter__namespace_get,
-        .set = filter__namespace_set,
-        .dict = filter__namespace_dict,
+        .name = "Namespace", .get = filter__namespace_get, .set = filter__namespace_set, .dict = filter__namespace_dict,
     };
     filter_namespace *o = val_alloc(f->env, 1, sizeof *o);
     *o = (filter_namespace){{&type}, val_dict_new(f->env).dict};

@@ -272,8 +272,7 @@ static void gguf__str_array(gguf_cur *c, gguf_kv *kv) {
     if (!gguf__need(c, kv->count * (c->v1 ? 4 : 8), "an array of strings")) return;
     while (gguf_strs_next(&it, &s)) {}
     if (it.left)
-        gguf__fail(c, GGUF_U(it.p - c->p),
-                   "string %llu of %llu of key %.*s is longer than the file, expected it inside",
+        gguf__fail(c, GGUF_U(it.p - c->p), "string %llu of %llu of key %.*s is longer than the file, expected it inside",
                    GGUF_U(kv->count - it.left), GGUF_U(kv->count), GGUF_SHOW(kv->key));
     kv->n_bytes = (uint64_t)(it.p - kv->data);
     c->at += kv->n_bytes;
@@ -629,8 +628,7 @@ static void gguf__version(gguf_cur *c, gguf_file *g) {
     if (c->e->code || (g->version >= 1 && g->version <= 3)) return;
     if (__builtin_bswap32(g->version) <= 3 && g->version)
         gguf__fail(c, 4, "is big-endian (version 0x%08x), expected little-endian", g->version);
-    else
-        gguf__fail(c, 4, "version %u, expected 1, 2 or 3", g->version);
+    else gguf__fail(c, 4, "version %u, expected 1, 2 or 3", g->version);
 }
 
 /* A number of entries of at least `each` bytes. */

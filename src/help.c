@@ -674,8 +674,6 @@ static void help_version(str *out) {
     str_fmt(out, "compiler  %s%s\n", strstr(__VERSION__, "lang") ? "" : "gcc ", __VERSION__);
     str_fmt(out, "kernels   %s\nPCRE2     %s\n", k_level_name(), pcre);
     str_fmt(out, "libedit   %s\n", term_edits());
-    str_fmt(out, "OpenBLAS  %s\n",
-            ops_blas_open(&none) ? "found, runs with --blas"
-            : LLMRUN_BLAS        ? "not found"
-                                 : "left out (BLAS=0)");
+    str_fmt(out, "OpenBLAS  %s\n", ops_blas_open(&none) ? "found, runs with --blas" : LLMRUN_BLAS ? "not found"
+            : "left out (BLAS=0)");
 }

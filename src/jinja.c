@@ -748,12 +748,7 @@ static jinja_open *jinja__push(jinja_parser *p, jinja_open_kind kind, int level)
     jinja__deep(p);
     jinja_open *x = JINJA_ADD(p->open, p->n_open);
     *x = (jinja_open){
-        .kind = (uint8_t)kind,
-        .level = (uint8_t)level,
-        .start = jinja__here(p),
-        .at = -1,
-        .name = -1,
-        .line = p->tok.line,
+        .kind = (uint8_t)kind, .level = (uint8_t)level, .start = jinja__here(p), .at = -1, .name = -1, .line = p->tok.line,
     };
     p->want = true;
     return x;

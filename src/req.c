@@ -817,8 +817,7 @@ static void req__print_tops(const gen_answer *a, int i, const tok_vocab *v, jw *
         str_json(out, req__spell(v, one));
         const size_t len = out->n - begin[n];
         bool         twice = false;
-        for (int j = 0; j < n && !twice; j++)
-            twice = memcmp(out->p + begin[j], out->p + begin[n], len) == 0;
+        for (int j = 0; j < n && !twice; j++) twice = memcmp(out->p + begin[j], out->p + begin[n], len) == 0;
         if (twice) {
             out->n = before;
             continue;

@@ -51,8 +51,7 @@ static bool results__read_number(bytes *b, uint64_t *out) {
     size_t   i = 0;
     uint64_t v = 0;
     for (; i < b->n && b->p[i] >= '0' && b->p[i] <= '9'; i++)
-        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(b->p[i] - '0'), &v))
-            return false;
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(b->p[i] - '0'), &v)) return false;
     if (!i || b->p[0] == '0') return false;
     *b = (bytes){b->p + i, b->n - i};
     *out = v;
@@ -347,8 +346,7 @@ static bool results_add_id(results *r, uint64_t file, bytes id) {
     const uint64_t h = bytes_hash(r->key[0] ^ file, id), a = h ? h : 1, b = bytes_hash(r->key[1] ^ file, id);
     if (hmap_find(&r->ids, a, b)->a) return false;
     if (r->n_ids == RESULTS_IDS) {
-        if (!r->warned)
-            log_warn("more than %d custom_ids; duplicates after these are not found", RESULTS_IDS);
+        if (!r->warned) log_warn("more than %d custom_ids; duplicates after these are not found", RESULTS_IDS);
         r->warned = true;
         return true;
     }
@@ -467,8 +465,7 @@ static bool results__open_file(results *r, const char *path, bool resume, bytes 
     r->name = path;
     r->file = stat(path, &st) != 0 || S_ISREG(st.st_mode);
     r->resumable = r->file && settings.p;
-    if (!r->file && resume)
-        return err_set(e, EXIT_INPUT, "%s: is no regular file, expected one to --resume", path);
+    if (!r->file && resume) return err_set(e, EXIT_INPUT, "%s: is no regular file, expected one to --resume", path);
     r->fd = open(path, (r->file ? O_RDWR | O_CREAT | O_APPEND : O_WRONLY) | O_NOCTTY | O_CLOEXEC, 0666);
     if (r->fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
     if (!r->file) return true;
@@ -550,9 +547,8 @@ static bool results_put(results *r, bytes record, err_t *e) {
     r->why = errno ? errno : EIO;
     results__undo_write(r, done);
     if (r->why == EPIPE) return false;
-    return err_set(e, EXIT_RESOURCE, "%s: cannot write: %s; %llu results are complete%s", r->name,
-                   strerror(r->why), (unsigned long long)(r->n_old + r->n_new),
-                   r->resumable ? ", --resume continues from there" : "");
+    return err_set(e, EXIT_RESOURCE, "%s: cannot write: %s; %llu results are complete%s", r->name, strerror(r->why),
+                   (unsigned long long)(r->n_old + r->n_new), r->resumable ? ", --resume continues from there" : "");
 }
 
 /* On failure e is set: some records may not be on disk. */
@@ -642,16 +638,14 @@ static bool results__read_file(results__set *p, uint32_t file, str *id, err_t *e
     uint64_t      no;
     lines_got     got;
     if (!in) return false;
-    if (in->stream || in->borrowed)
-        err_set(e, EXIT_INPUT, "%s: is no regular file, expected one with results", in->name);
+    if (in->stream || in->borrowed) err_set(e, EXIT_INPUT, "%s: is no regular file, expected one with results", in->name);
     else p->fd[file] = in->fd, in->borrowed = true;
     while (!e->code && (got = lines_next(in, true, &line, &no, e)) != LINES_END && got != LINES_FAILED &&
            got != LINES_LATER) {
         if (got == LINES_LINE && !in->complete) log_warn("%s: its last line is incomplete and left out", in->name);
         else if (got == LINES_LONG || !results__read(line, &h, id)) results__foreign(in, e);
         else {
-            if (p->n == p->cap)
-                p->place = mem_grow(p->place, p->cap = p->cap ? p->cap * 2 : 1024, sizeof *p->place);
+            if (p->n == p->cap) p->place = mem_grow(p->place, p->cap = p->cap ? p->cap * 2 : 1024, sizeof *p->place);
             p->place[p->n++] = (results__item){.line = h.line, .hash = h.hash, .at = in->at, .input = h.file,
                                                .n = (uint32_t)line.n, .file = file, .failed = h.failed};
             results__store_input(p, &h);

@@ -324,8 +324,7 @@ static uint64_t tok__mix(uint64_t a, uint64_t b) {
  * collide. */
 static uint64_t tok__hash(const tok_vocab *v, uint64_t head, const uint8_t *p, size_t n) {
     uint64_t h = tok__mix(head ^ v->seed[0], v->seed[1] ^ n);
-    for (size_t i = 8; i < n; i += 8)
-        h = tok__mix(tok__load8(p + (i + 8 <= n ? i : n - 8)) ^ v->seed[0], v->seed[1] ^ h);
+    for (size_t i = 8; i < n; i += 8) h = tok__mix(tok__load8(p + (i + 8 <= n ? i : n - 8)) ^ v->seed[0], v->seed[1] ^ h);
     return h;
 }
 
@@ -497,8 +496,7 @@ static bool tok__load_texts(tok_vocab *v, err_t *e) {
     gguf_strs it = gguf_strs_of(v->g, kv);
     bytes     t;
     for (int32_t id = 0; id < v->n; id++)
-        if (!gguf_strs_next(&it, &t))
-            return TOK_BAD(kv, it.p, "%s ends after %d tokens, expected %d", key, id, v->n);
+        if (!gguf_strs_next(&it, &t)) return TOK_BAD(kv, it.p, "%s ends after %d tokens, expected %d", key, id, v->n);
         else if (!tok__add_text(v, kv, id, t, e)) return false;
     return true;
 }
@@ -516,8 +514,7 @@ static bool tok__load_scores(tok_vocab *v, err_t *e) {
     for (int32_t i = 0; i < v->n; i++) {
         float f;
         memcpy(&f, kv->data + 4 * (size_t)i, 4);
-        if (f != f)
-            return TOK_BAD(kv, kv->data + 4 * (size_t)i, "the score of token %d is NaN, expected a number", i);
+        if (f != f) return TOK_BAD(kv, kv->data + 4 * (size_t)i, "the score of token %d is NaN, expected a number", i);
     }
     v->score = kv->data;
     return true;
@@ -1028,8 +1025,7 @@ static bool tok__load_model(tok_vocab *v, err_t *e) {
     if (!kv) return TOK_NO("%s: no tokenizer.ggml.model, expected " TOK_MODELS, v->g->path);
     for (int i = 0; i < TOK_KINDS; i++)
         if (bytes_is(model, models[i])) v->kind = (tok_kind)i, v->model = models[i];
-    if (!v->model)
-        return TOK_BAD(kv, NULL, "tokenizer.ggml.model is \"%.*s\", expected " TOK_MODELS, GGUF_SHOW(model));
+    if (!v->model) return TOK_BAD(kv, NULL, "tokenizer.ggml.model is \"%.*s\", expected " TOK_MODELS, GGUF_SHOW(model));
     v->raw = v->kind != TOK_GPT2;
     return true;
 }
