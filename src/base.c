@@ -1,22 +1,20 @@
 /* ===== [base] exit codes, log, memory, text, output files =====
- * What every section uses: exit codes, messages, memory, bytes and texts, JSON as text, output files, clock,
- * random numbers, the progress line. Owns the globals.
- * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and one line;
- * after mem_freeze() any allocation is a bug and dies naming the phase.
- * Public: die, log_sanitize, log_warn, log_error, log_info, err_set, err_code_of, min_int, max_int, min_i64,
- * max_i64, min_u64, max_u64, min_size, max_size, max_f64, mem_freeze, mem_thaw,
- * mem_size, mem_new, mem_grow, mem_reserve, mem_reserved, mem_aligned, mem_free, mem_pages, mem_pages_free,
- * bytes_of, bytes_eq, bytes_is, bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack,
- * bytes_unmarked, bytes_hex_digit, bytes_hex, bytes_kind, bytes_hash, str_reserve, str_add, str_dup, str_put,
- * str_cat, str_set, str_clear, str_drop, str_bytes, str_fmt, str_base_name, str_read, str_read_all,
- * str_read_file, str_char, str_utf8, str_visible, str_json, str_json_exact, str_csv_quoted, str_csv, out_put,
- * out_flush, out_sweep, out_add_pending, out_settle, out_open, out_begin, out_end, clock_now, rng_mix, rng_at,
- * rng_unit, rng_fresh, rng_secret, hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put,
- * utf8_incomplete, utf8_bad, utf8_head, utf8_whole, chars_unpack, chars_find, progress_clear, progress_yield,
- * progress_on, progress_due, progress_columns, progress_show, progress_left, bytes_is_blank, bytes_trim,
- * bytes_cut_json, bytes_cut_member, bytes_member, bytes_scan_number, bytes_scan_json, bytes_is_json, bytes_utf16,
- * str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt, jw_bool, jw_number, jw_text,
- * jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
+ * What every section uses: exit codes, messages, memory, bytes and texts, JSON as text, output files, clock, random numbers,
+ * the progress line. Owns the globals.
+ * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and one line; after
+ * mem_freeze() any allocation is a bug and dies naming the phase.
+ * Public: die, log_sanitize, log_warn, log_error, log_info, err_set, err_code_of, min_int, max_int, min_i64, max_i64,
+ * min_u64, max_u64, min_size, max_size, max_f64, mem_freeze, mem_thaw, mem_size, mem_new, mem_grow, mem_reserve,
+ * mem_reserved, mem_aligned, mem_free, mem_pages, mem_pages_free, bytes_of, bytes_eq, bytes_is, bytes_begins, bytes_ends,
+ * bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit, bytes_hex, bytes_kind, bytes_hash,
+ * str_reserve, str_add, str_dup, str_put, str_cat, str_set, str_clear, str_drop, str_bytes, str_fmt, str_base_name, str_read,
+ * str_read_all, str_read_file, str_char, str_utf8, str_visible, str_json, str_json_exact, str_csv_quoted, str_csv, out_put,
+ * out_flush, out_sweep, out_add_pending, out_settle, out_open, out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit,
+ * rng_fresh, rng_secret, hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_bad,
+ * utf8_head, utf8_whole, chars_unpack, chars_find, progress_clear, progress_yield, progress_on, progress_due,
+ * progress_columns, progress_show, progress_left, bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_member, bytes_member,
+ * bytes_scan_number, bytes_scan_json, bytes_is_json, bytes_utf16, str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open,
+ * jw_close, jw_fmt, jw_bool, jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
  * Opens: bytes, bytes_scan, chars_range, err_t, hmap_entry, jw, out_t, str. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
@@ -256,8 +254,7 @@ static size_t bytes_find(bytes b, size_t at, bytes what) {
     return p ? (size_t)(p - b.p) : SIZE_MAX;
 }
 
-/* Number of edits (insert, delete, replace, swap two neighbours) that turn a into b. A name of more than 63
- * bytes: 64. */
+/* Number of edits (insert, delete, replace, swap two neighbours) that turn a into b. A name of more than 63 bytes: 64. */
 static int bytes_distance(bytes a, bytes b) {
     uint8_t row[3][65];
     if (a.n > 63 || b.n > 63) return 64;
@@ -487,8 +484,7 @@ static void out_sweep(void) {
     }
 }
 
-/* Adds a file to them, until out_settle(). Its first byte is written last: a signal handler finds the whole path
- * or none. */
+/* Adds a file to them, until out_settle(). Its first byte is written last: a signal handler finds the whole path or none. */
 static void out_add_pending(const char *path) {
     static bool sweeps;
     if (!sweeps) sweeps = atexit(out_sweep) == 0;
@@ -518,8 +514,7 @@ static int out_open(const char *path) {
     return fd;
 }
 
-/* Empties the file, once. To be called right before the first write: a run that fails earlier leaves the old
- * content. */
+/* Empties the file, once. To be called right before the first write: a run that fails earlier leaves the old content. */
 static bool out_begin(out_t *o, err_t *e) {
     struct stat st;
     if (o->begun) return true;
@@ -794,8 +789,7 @@ static size_t progress__fit(const char *text, int columns) {
     return i;
 }
 
-/* Draws the line if it is time to. The last column stays free, since some terminals wrap after it. Allocates
- * nothing. */
+/* Draws the line if it is time to. The last column stays free, since some terminals wrap after it. Allocates nothing. */
 __attribute__((format(printf, 1, 2))) static void progress_show(const char *fmt, ...) {
     char    text[512], line[sizeof text + 8];
     va_list ap;
@@ -960,9 +954,8 @@ static bytes bytes_trim(bytes b) {
     return b;
 }
 
-/* Removes the JSON value at the beginning of b and returns it: a string with its quotes, a list or an object up
- * to its last bracket, else everything up to the next comma, colon or bracket. Empty: there is none. The value is
- * not checked. */
+/* Removes the JSON value at the beginning of b and returns it: a string with its quotes, a list or an object up to its last
+ * bracket, else everything up to the next comma, colon or bracket. Empty: there is none. The value is not checked. */
 static bytes bytes_cut_json(bytes *b) {
     size_t n = 0, deep = 0;
     bool   in_string = false;
@@ -1080,9 +1073,8 @@ static bool bytes__scan_scalar(bytes_scan *s) {
     }
 }
 
-/* One value after white space, without recursion; s->at is after it. False: there is none, or the text or the
- * work ended. `want` says what may come: v value, i value or ], k key, e key or }, c colon, a comma or the
- * closing bracket. */
+/* One value after white space, without recursion; s->at is after it. False: there is none, or the text or the work ended.
+ * `want` says what may come: v value, i value or ], k key, e key or }, c colon, a comma or the closing bracket. */
 static bool bytes_scan_json(bytes_scan *s) {
     char open[BYTES_DEEP], want = 'v';
     int  deep = 0;

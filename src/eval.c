@@ -1,19 +1,18 @@
 /* ===== [eval] perplexity and KL divergence =====
  * Perplexity of a model on a text, and the KL divergence of its distributions from those of another model, which that one has
  * written to a file.
- *   A text is cut into windows of n_ctx tokens. Without a stride the windows follow one another; each begins with the start token
- * if the model adds one (it replaces the first token), and the tokens of the second half are scored, so that each has at least
- * half a window of context. With a stride the windows overlap, no token is replaced, and the last `stride` tokens of each are
- * scored. Steps take the rows of all windows one after another, up to a full batch: a row's result does not depend on the other
- * rows, so neither batch size nor threads change a figure.
+ *   A text is cut into windows of n_ctx tokens. Without a stride the windows follow one another; each begins with the start
+ * token if the model adds one (it replaces the first token), and the tokens of the second half are scored, so that each has
+ * at least half a window of context. With a stride the windows overlap, no token is replaced, and the last `stride` tokens of
+ * each are scored. Steps take the rows of all windows one after another, up to a full batch: a row's result does not depend
+ * on the other rows, so neither batch size nor threads change a figure.
  *   A base is a GGUF file (general.type "llmrun.logits"): the tokens of the windows, and for each scored position a record,
- * little-endian: u32 most likely token; f32 log p of the token in the text; f32 log of the mass outside the k most likely tokens;
- * f32 log p of those k; their ids, u16 or (vocabularies above 65,536) u32, padded to 4 bytes. Where k is the whole vocabulary the
- * log p are in the order of ids, and the ids are left out. The mass outside the k counts as one outcome of a divergence. The
- * divergence inside it is lost: the figure is a lower bound, and exact with --kl-top-k 0. f32 values have a relative error of up
- * to 6e-8, which limits a mean divergence to about 1e-8; a model against itself gives 0.
- * Public: eval_opts, eval_plan_text, eval_perplexity, eval_base_open, eval_base_close, eval_plan_base,
- * eval_divergence.
+ * little-endian: u32 most likely token; f32 log p of the token in the text; f32 log of the mass outside the k most likely
+ * tokens; f32 log p of those k; their ids, u16 or (vocabularies above 65,536) u32, padded to 4 bytes. Where k is the whole
+ * vocabulary the log p are in the order of ids, and the ids are left out. The mass outside the k counts as one outcome of a
+ * divergence. The divergence inside it is lost: the figure is a lower bound, and exact with --kl-top-k 0. f32 values have a
+ * relative error of up to 6e-8, which limits a mean divergence to about 1e-8; a model against itself gives 0.
+ * Public: eval_opts, eval_plan_text, eval_perplexity, eval_base_open, eval_base_close, eval_plan_base, eval_divergence.
  * Opens: eval_opts. */
 
 typedef struct {

@@ -1,8 +1,8 @@
 /* ===== [req] one line of a batch file =====
- * Bytes to a request, an answer to bytes. A line is an envelope of OpenAI's Batch API, the bare body of one, or,
- * in a file of plain text, the prompt itself. The body changes a copy of the command's gen_request, which says
- * too whether the lines ask for answers or for vectors. An answer becomes one record on one line, its keys always
- * in the same order and without blanks. [val] parses a line.
+ * Bytes to a request, an answer to bytes. A line is an envelope of OpenAI's Batch API, the bare body of one, or, in a file of
+ * plain text, the prompt itself. The body changes a copy of the command's gen_request, which says too whether the lines ask
+ * for answers or for vectors. An answer becomes one record on one line, its keys always in the same order and without blanks.
+ * [val] parses a line.
  *
  * Invariants:
  * - Text is any bytes. A record is valid UTF-8: U+FFFD replaces other bytes, and the exact bytes are beside them,
@@ -11,10 +11,9 @@
  *   What a body says replaces what the command said; a logit_bias replaces all of the command's.
  * - A bad line sets e and its short name in req.fault, and the run goes on. Out of memory ends it.
  *
- * To add a body key: its field in gen_request or req, a reader of its kind where there is none, a row in
- * req_keys.
- * Public: req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head,
- * req_print_csv, req_print_csv_error.
+ * To add a body key: its field in gen_request or req, a reader of its kind where there is none, a row in req_keys.
+ * Public: req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head, req_print_csv,
+ * req_print_csv_error.
  * Opens: req, req_form, req_origin, req_times. */
 
 enum {
@@ -487,8 +486,7 @@ static bool req__take_json_schema(req_in *r, const req_key *k, val v) {
     return req__hold_schema(r, k->name, val_get(form, "schema"), raw);
 }
 
-/* {"type":"text"}: no constraint; {"type":"json_object"}, with a schema as llama.cpp has it; or a schema as
- * OpenAI has it. */
+/* {"type":"text"}: no constraint; {"type":"json_object"}, with a schema as llama.cpp has it; or a schema as OpenAI has it. */
 static bool req__take_format(req_in *r, const req_key *k, val v) {
     const val type = val_get(v, "type"), schema = val_get(v, "schema");
     if (v.kind != VAL_DICT || type.kind != VAL_STR) return req__not(r, k->name, v, "an object with a type");
@@ -953,8 +951,7 @@ static void req__print_seconds(jw *w, const char *key, double x) {
     else jw_fmt(w, key, "null");
 }
 
-/* The further fields that were asked for, and the end of the record. A seed is written as a body may have it,
- * below 2^63. */
+/* The further fields that were asked for, and the end of the record. A seed is written as a body may have it, below 2^63. */
 static void req__print_fields(const req *q, const req_origin *o, bool answered, jw *w) {
     if (o->fields & REQ_PROMPT) req__print_prompt(q, o, w);
     if (o->fields & REQ_SEED && answered) jw_fmt(w, "seed", "%lld", (long long)q->ask.seed);

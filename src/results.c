@@ -1,19 +1,18 @@
 /* ===== [results] files of results =====
  * A file of results holds one record a line and stays valid when a run ends at any moment. A record is
  *     {"id":"batch_req_LINE_HASH","custom_id":...,"line":LINE,"file":...,"response":...,"error":...}
- * without blanks. LINE is the number of its line in the input (1 is the first), HASH is bytes_hash(0, that line) in
- * 16 hex digits: the beginning of a record says what it answers. `file` is there where the input is several files.
- * An answer has the run's system_fingerprint after its model. The header of FILE is FILE.llmrun: the settings of
- * the run, one name=value a line, written before the first record.
- *   A record answers the line of the input that has its hash: at any number where the line has a custom_id, else
- * at its own number. Once the input was read to its end, records that answer no line are moved to FILE.stale, and
- * a record whose line has another number gets that number.
- *   Invariants: memory is bounded by some 100 bytes for each record of a resumed file and by RESULTS_IDS
- * custom_ids; a file of results has one writer, which holds its lock; every line but the last is a complete
- * record, and --resume removes an incomplete last one, which a killed run leaves; a file is replaced as a whole,
- * after the records that it loses are on disk.
- * Public: results_open, results_setting, results_seed, results_file, results_add_id, results_reset_ids,
- * results_use_old, results_move_stale, results_put, results_sort, results_close, results_merge.
+ * without blanks. LINE is the number of its line in the input (1 is the first), HASH is bytes_hash(0, that line) in 16 hex
+ * digits: the beginning of a record says what it answers. `file` is there where the input is several files. An answer has
+ * the run's system_fingerprint after its model. The header of FILE is FILE.llmrun: the settings of the run, one name=value a
+ * line, written before the first record.
+ *   A record answers the line of the input that has its hash: at any number where the line has a custom_id, else at its own
+ * number. Once the input was read to its end, records that answer no line are moved to FILE.stale, and a record whose line
+ * has another number gets that number.
+ *   Invariants: memory is bounded by some 100 bytes for each record of a resumed file and by RESULTS_IDS custom_ids; a file
+ * of results has one writer, which holds its lock; every line but the last is a complete record, and --resume removes an
+ * incomplete last one, which a killed run leaves; a file is replaced as a whole, after the records that it loses are on disk.
+ * Public: results_open, results_setting, results_seed, results_file, results_add_id, results_reset_ids, results_use_old,
+ * results_move_stale, results_put, results_sort, results_close, results_merge.
  * Opens: results.resumable, results.n_new, results.n_old, results.n_old_failed, results.why. */
 
 enum {
@@ -340,8 +339,7 @@ static bool results_use_old(results *r, uint64_t file, uint64_t line, uint64_t h
     return true;
 }
 
-/* Adds a custom_id of an input. False: an earlier line has it. Beyond RESULTS_IDS none is stored, and each counts
- * as new. */
+/* Adds a custom_id of an input. False: an earlier line has it. Beyond RESULTS_IDS none is stored, and each counts as new. */
 static bool results_add_id(results *r, uint64_t file, bytes id) {
     const uint64_t h = bytes_hash(r->key[0] ^ file, id), a = h ? h : 1, b = bytes_hash(r->key[1] ^ file, id);
     if (hmap_find(&r->ids, a, b)->a) return false;
@@ -773,9 +771,8 @@ static void results__set_drop(results__set *p, int n) {
     str_drop(&p->two);
 }
 
-/* Writes the records of n files in the order of their inputs' names and lines, one for each line. Two that differ
- * are an error before anything is written. False: e is set, unless the reader has closed the pipe or a signal
- * asks to stop. */
+/* Writes the records of n files in the order of their inputs' names and lines, one for each line. Two that differ are an
+ * error before anything is written. False: e is set, unless the reader has closed the pipe or a signal asks to stop. */
 static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) {
     results__set p;
     struct rlimit most;
