@@ -1243,12 +1243,6 @@ static bool act__bench(act_job *r, err_t *e) {
     return (!c->plot || out_end(&svg, e)) && ok;
 }
 
-static bool act__list(act_job *r, err_t *e) {
-    str text = {0};
-    help_list(r->c, &text);
-    return act__answer(r, &text, e);
-}
-
 static bool act__devices(act_job *r, err_t *e) {
     enum { MOST = 64 };
     gpu_info  about[MOST];
@@ -1262,15 +1256,11 @@ static bool act__devices(act_job *r, err_t *e) {
     return act__answer(r, &text, e);
 }
 
-static bool act__version(act_job *r, err_t *e) {
-    str text = {0};
-    help_version(&text);
-    return act__answer(r, &text, e);
-}
-
 static bool act__help(act_job *r, err_t *e) {
     str text = {0};
-    help_print(r->c, &text, e);
+    if (r->c->action == ACT_LIST) help_list(r->c, &text);
+    else if (r->c->action == ACT_VERSION) help_version(&text);
+    else help_print(r->c, &text, e);
     return act__answer(r, &text, e);
 }
 
@@ -1513,9 +1503,9 @@ static const act_row act_table[N_ACTS] = {
     [ACT_BENCH] = {WITH_MODEL_NAME | WITH_OUTPUT, AT(output), "json jsonl csv md", NULL, act__check_bench, NULL, act__bench},
     [ACT_STATISTICS] = {WITH_OUTPUT, AT(output), "json csv", NULL, act__check_statistics, NULL, act__statistics},
     [ACT_MERGE] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__merge},
-    [ACT_LIST] = {WITH_OUTPUT, AT(output), "md", NULL, NULL, NULL, act__list},
+    [ACT_LIST] = {WITH_OUTPUT, AT(output), "md", NULL, NULL, NULL, act__help},
     [ACT_DEVICES] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__devices},
-    [ACT_VERSION] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__version},
+    [ACT_VERSION] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__help},
     [ACT_USAGE] = {WITH_OUTPUT, AT(output), "md man bash zsh fish", NULL, NULL, NULL, act__help},
     [ACT_HELP] = {WITH_OUTPUT, AT(output), "md man bash zsh fish", NULL, NULL, NULL, act__help},
 };

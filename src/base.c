@@ -310,17 +310,10 @@ static const char *bytes_kind(bytes b) {
         size_t      n;
         const char *kind;
     } kinds[] = {
-        {"GGUF\1\0\0", 8, "a GGUF file"},
-        {"GGUF\2\0\0", 8, "a GGUF file"},
-        {"GGUF\3\0\0", 8, "a GGUF file"},
-        {"\x1f\x8b", 2, "a gzip file"},
-        {"PK\3\4", 4, "a zip file (or a PyTorch one, which is zip)"},
-        {"\x28\xb5\x2f\xfd", 4, "a zstd file"},
-        {"\xfd" "7zXZ", 5, "an xz file"},
-        {"BZh91AY&SY", 10, "a bzip2 file"},
-        {"7z\xbc\xaf", 4, "a 7z file"},
-        {"\x93NUMPY", 6, "a NumPy file"},
-        {"\x7f" "ELF", 4, "a program"},
+        {"GGUF\1\0\0", 8, "a GGUF file"}, {"GGUF\2\0\0", 8, "a GGUF file"}, {"GGUF\3\0\0", 8, "a GGUF file"},
+        {"\x1f\x8b", 2, "a gzip file"},    {"PK\3\4", 4, "a zip file (or a PyTorch one, which is zip)"},
+        {"\xfd" "7zXZ", 5, "an xz file"},  {"\x28\xb5\x2f\xfd", 4, "a zstd file"}, {"BZh91AY&SY", 10, "a bzip2 file"},
+        {"7z\xbc\xaf", 4, "a 7z file"},    {"\x93NUMPY", 6, "a NumPy file"},      {"\x7f" "ELF", 4, "a program"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (b.n >= kinds[i].n && memcmp(b.p, kinds[i].magic, kinds[i].n) == 0) return kinds[i].kind;

@@ -90,8 +90,7 @@ typedef struct {
 static const tok_pre tok_pres[] = {
     {"default", 0, {"[\\p{P}$+<=>^~|]+", PRE_GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
     {"gpt-2 phi-2 gigachat a.x-4.0 mellum exaone4 olmo mpt jais trillion granite-docling modern-bert roberta-bpe "
-     "jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code",
-     0,
+     "jina-es jina-de jina-v1-en jina-v2-es jina-v2-de jina-v2-code", 0,
      {PRE_GPT2}},
     {"llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano", PRE_BOS | PRE_WHOLE, {PRE_LLAMA3}},
     {"glm4 chatglm-bpe dbrx smaug-bpe", 0, {PRE_LLAMA3}},
@@ -100,41 +99,34 @@ static const tok_pre tok_pres[] = {
     {"gpt-4o llama4 minimax-m2 kanana2 talkie", 0, {PRE_GPT4O}},
     {"granite-embed-multi-97m", PRE_WHOLE, {PRE_GPT4O}},
     {"tekken", PRE_BOS | PRE_WHOLE, {PRE_CASED("") "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" PRE_SPACES}},
-    {"kimi-k2",
-     0,
+    {"kimi-k2", 0,
      {"[\\p{Han}]+|[^\\r\\n\\p{L}\\p{N}]?" PRE_UPPER "*" PRE_LOWER "+" PRE_ABBR "?|[^\\r\\n\\p{L}\\p{N}]?" PRE_UPPER "+" PRE_LOWER
       "*" PRE_ABBR "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" PRE_SPACES}},
     {"deepseek-v3 hunyuan-dense joyai-llm", 0, {"\\p{N}{1,3}", PRE_CJK, PRE_DEEP3}},
     /* \s+$ begins where no space precedes: a long run of spaces in the middle is tried once, not once for each space */
-    {"deepseek-llm",
-     0,
+    {"deepseek-llm", 0,
      {"[\r\n]", "\\s?[" PRE_CASES "]+", "\\s?[!-/:-~！-／：-～‘-‟\\x{3000}-。]+", "(?<!\\s)\\s+$", PRE_SCRIPT, "\\p{N}+"}},
     {"deepseek-coder", 0, {"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", PRE_SCRIPT, "\\p{N}"}},
     {"falcon", 0, {"[\\p{P}$+<=>^~|`]+", PRE_GPT2, "[0-9][0-9][0-9]"}},
     {"starcoder refact command-r smollm codeshell exaone minerva-7b mellum2", 0, {"\\p{N}", PRE_GPT2}},
     {"superbpe", 0, {"\\p{N}+", PRE_THIRDS "\\d+"}},
     {"seed-coder", 0, {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" PRE_SPACES}},
-    {"minicpm5",
-     PRE_WHOLE,
+    {"minicpm5", PRE_WHOLE,
      {"\\p{N}{1,3}", PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" PRE_SPACES}},
-    {"bailingmoe bailingmoe2 llada-moe",
-     0,
+    {"bailingmoe bailingmoe2 llada-moe", 0,
      {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|"
       "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
-    {"exaone-moe",
-     0,
+    {"exaone-moe", 0,
      {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}(?:[\\p{L}\\p{M}]++| (?=\\p{L}))*+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|"
                "\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
     {"laguna", 0, {"[^\\n]+|[\\n]+", PRE_QWEN2}},
     {"afmoe", 0, {"\\p{N}+", PRE_THIRDS "\\p{N}+", PRE_ASIAN, PRE_DEEP3}},
     {"tiny_aya cohere2moe", 0, {"(?<!\\d)\\d++(?![\\p{L}\\p{M}\\p{N}\\p{Pc}])", PRE_THIRDS "\\A\\d++\\z", PRE_GPT4O}},
-    {"jais-2",
-     0,
+    {"jais-2", 0,
      {PRE_ABBR "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s{512}(?!\\S)|"
                "\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|"
                "\\s{1,2}(?!\\S)|\\s{1}"}},
-    {"youtu",
-     PRE_WHOLE,
+    {"youtu", PRE_WHOLE,
      {"[\\x{ac00}-\\x{d7a3}\\x{3131}-\\x{318e}]+|[！…“”‘’—：；，\\x{3001}-\\x{303f}\\x{fe30}-\\x{fe4f}]+|"
       "[\\x{3105}-\\x{312f}]+|" PRE_CJK,
       PRE_CASED(PRE_ABBR "?") "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" PRE_SPACES}},
@@ -1710,7 +1702,6 @@ static bool tok__bert_text(tok__run *r, bytes t) {
 }
 
 /* --- encode: words of characters (whitespace), in lower case where the file says so --- */
-
 
 /* A word: each character that is a token may be merged. */
 static bool tok__white_word(tok__run *r, bytes w) {

@@ -14,7 +14,7 @@
  * val_truth, val_has_len, val_len, val_is_negative, val_trunc, val_eq, val_dict_new, val_dict_set, val_dict_get,
  * val_dict_del, val_get, val_put, val_defined, val_order, val_entry, val_items, val_iterable, val_in, val_copy, val_index,
  * val_slice, val_escape, val_join, val_add, val_minus, val_mul, val_div, val_floordiv, val_mod, val_neg, val_pos,
- * val_float_repr, val_put_int, val_print, val_as_str, val_json_write, val_json_parse, val_json_read.
+ * val_float_repr, val_put_int, val_print, val_as_str, val_sort_pairs, val_json_write, val_json_parse, val_json_read.
  * Opens: val, val_str, val_buf, val_list, val_dict, val_pair, val_iter, val_func, val_class, val_object, val_args, val_env,
  * val_span, val_spans, val_json_form. */
 
@@ -1474,47 +1474,29 @@ static val val_div(val_env *env, val a, val b) {
     return val_float(val__as_float(env, a) / val__as_float(env, b));
 }
 
-/* Floor division of floats: the quotient, and the rest with b's sign. */
-static void val__float_div(double a, double b, double *q, double *r) {
+/* Floor division of floats: the quotient, or the rest with b's sign. */
+static double val__float_div(double a, double b, bool quotient) {
     double rest = fmod(a, b), whole = (a - rest) / b;
     if (rest != 0 && (b < 0) != (rest < 0)) rest += b, whole -= 1;
-    *r = rest != 0 ? rest : copysign(0, b);
-    *q = floor(whole);
-    if (whole - *q > 0.5) *q += 1;
-    if (whole == 0) *q = copysign(0, a / b);
+    if (!quotient) return rest != 0 ? rest : copysign(0, b);
+    return whole == 0 ? copysign(0, a / b) : floor(whole) + (whole - floor(whole) > 0.5);
 }
 
-/* a // b in *q, a % b in *r; either may be NULL. */
-static void val__floor_div(val_env *env, val a, val b, val *q, val *r, const char *op) {
+static val val__floor_div(val_env *env, val a, val b, bool quotient) {
+    const char *op = quotient ? "//" : "%";
     val__numbers(env, a, b, op);
     val__not_zero(env, b);
-    if (val__has_float(a, b)) {
-        double whole, rest;
-        val__float_div(val__as_float(env, a), val__as_float(env, b), &whole, &rest);
-        if (q) *q = val_float(whole);
-        if (r) *r = val_float(rest);
-        return;
-    }
-    if (val__has_big(a, b) || (q && val__small(a) == INT64_MIN && val__small(b) == -1)) val__beyond(env, op);
+    if (val__has_float(a, b)) return val_float(val__float_div(val__as_float(env, a), val__as_float(env, b), quotient));
+    if (val__has_big(a, b) || (quotient && val__small(a) == INT64_MIN && val__small(b) == -1)) val__beyond(env, op);
     const int64_t n = val__small(a), by = val__small(b), rest = by == -1 ? 0 : n % by;
     const bool    floors = rest != 0 && (rest < 0) != (by < 0);
-    if (q) *q = val_int(n / by - floors);
-    if (r) *r = val_int(floors ? rest + by : rest);
+    return val_int(quotient ? n / by - floors : floors ? rest + by : rest);
 }
 
 /* a // b: the largest whole number that is not above the quotient. */
-static val val_floordiv(val_env *env, val a, val b) {
-    val q = val_none();
-    val__floor_div(env, a, b, &q, NULL, "//");
-    return q;
-}
-
+static val val_floordiv(val_env *env, val a, val b) { return val__floor_div(env, a, b, true); }
 /* a % b of numbers: the rest of a // b, with b's sign. */
-static val val_mod(val_env *env, val a, val b) {
-    val r = val_none();
-    val__floor_div(env, a, b, NULL, &r, "%");
-    return r;
-}
+static val val_mod(val_env *env, val a, val b) { return val__floor_div(env, a, b, false); }
 
 /* -v of a number. */
 static val val_neg(val_env *env, val v) {
@@ -1799,21 +1781,22 @@ static void val__json_line(val__json_out *o, size_t depth) {
     for (size_t i = 0; i < depth; i++) val_buf_add(o->env, o->b, o->indent);
 }
 
-/* Sorts n pairs by key, stably: a merge sort over `from` with as much space in `to`; where the result is. */
-static val_pair *val__sort_pairs(val_env *env, val_pair *from, val_pair *to, size_t n) {
+/* Sorts n pairs by their keys, stably also in reverse: a merge sort with as much space in `to`. Returns where the result is. */
+static val_pair *val_sort_pairs(val_env *env, val_pair *from, val_pair *to, size_t n, bool reverse) {
     for (size_t width = 1; width < n; width *= 2) {
         for (size_t lo = 0; lo < n; lo += 2 * width) {
             const size_t mid = min_size(lo + width, n), hi = min_size(lo + 2 * width, n);
             size_t       i = lo, k = mid;
             for (size_t at = lo; at < hi; at++) {
-                val_step(env, 1);
-                const bool right = i == mid || (k < hi && val_order(env, from[k].key, from[i].key, "<") == -1);
+                const bool both = i < mid && k < hi;
+                const val *a = &from[reverse ? i : k].key, *b = &from[reverse ? k : i].key;
+                const bool right = i == mid || (both && val_order(env, *a, *b, "<") == -1);
+                val_step(env, both);
                 to[at] = from[right ? k++ : i++];
             }
         }
         val_pair *t = from;
-        from = to;
-        to = t;
+        from = to, to = t;
     }
     return from;
 }
@@ -1824,7 +1807,7 @@ static val_dict *val__sorted(val_env *env, const val_dict *d) {
     val_pair *from = val_alloc(env, d->live, sizeof *from), *to = val_alloc(env, d->live, sizeof *to);
     for (size_t i = 0; i < d->n; i++)
         if (!d->at[i].gone) from[r->n++] = d->at[i];
-    *r = (val_dict){.env = env, .at = val__sort_pairs(env, from, to, r->n), .n = r->n, .cap = r->n, .live = r->n};
+    *r = (val_dict){.env = env, .at = val_sort_pairs(env, from, to, r->n, false), .n = r->n, .cap = r->n, .live = r->n};
     return r;
 }
 
