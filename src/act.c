@@ -606,8 +606,7 @@ static bool act__read_files(act_job *r, err_t *e) {
     else ok = act__read_file(c->chat.messages, &json, e) && chat_input_json(&r->input, str_bytes(&json), c->chat.messages, e);
     if (ok && c->chat.tools)
         ok = act__read_file(c->chat.tools, &tools, e) && chat_input_tools(&r->input, str_bytes(&tools), c->chat.tools, e);
-    str_drop(&json);
-    str_drop(&tools);
+    str_drop_all(&json, &tools);
     return ok;
 }
 
@@ -654,9 +653,8 @@ static bool act__read_numbers(act_job *r, err_t *e) {
 /* "no constraint given, expected --grammar, ... or --choice" */
 static bool act__check_hold(config *c, err_t *e) {
     if (constrain_given(&c->hold)) return true;
-    const char *names = cli_partners[BESIDE_HOLD].names;
-    str         all = {0};
-    for (bytes w; cli_word(&names, ' ', &w);) str_fmt(&all, "%s%.*s", !all.n ? "" : *names ? ", " : " or ", (int)w.n, w.p);
+    str all = {0};
+    cli_or(cli_partners[BESIDE_HOLD].names, ' ', &all);
     err_set(e, EXIT_INPUT, "no constraint given, expected %s", all.p);
     str_drop(&all);
     return false;
@@ -1457,6 +1455,7 @@ enum {
     WITH_MODEL_NAME = 1,                              /* -m must be given */
     WITH_MODEL = 2 | WITH_MODEL_NAME,                 /* act_run() opens it */
     WITH_OUTPUT = 4,                                  /* act_run() opens the file of the answer, else the answer goes to stdout */
+    WITH_BOTH = WITH_MODEL | WITH_OUTPUT,
     WITH_OWN_OUTPUT = 8,                              /* the action opens its output itself */
     WITH_FLOATS = 16,                                 /* the answer is raw floats, which would garble a terminal */
     WITH_EXACT_CACHE = 32,                            /* the default types of the cache are f32, for exact figures */
@@ -1474,29 +1473,26 @@ typedef struct {
 } act_row;
 
 static const act_row act_table[N_ACTS] = {
-    [ACT_GENERATE] = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, NULL, act__read_question,
-                      act__generate},
-    [ACT_TALK] = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, act__check_talk, NULL, act__talk},
-    [ACT_TOKENIZE] = {WITH_MODEL | WITH_OUTPUT, AT(output), "json", NULL, NULL, act__read_exact, act__tokenize},
-    [ACT_DETOKENIZE] = {WITH_MODEL | WITH_OUTPUT, AT(output), "", NULL, NULL, act__read_numbers, act__detokenize},
+    [ACT_GENERATE] = {WITH_BOTH | WITH_MODEL_SAMPLING, AT(output), "json", NULL, NULL, act__read_question, act__generate},
+    [ACT_TALK] = {WITH_BOTH | WITH_MODEL_SAMPLING, AT(output), "json", NULL, act__check_talk, NULL, act__talk},
+    [ACT_TOKENIZE] = {WITH_BOTH, AT(output), "json", NULL, NULL, act__read_exact, act__tokenize},
+    [ACT_DETOKENIZE] = {WITH_BOTH, AT(output), "", NULL, NULL, act__read_numbers, act__detokenize},
     [ACT_RENDER] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__render},
     [ACT_MATCH] = {WITH_OUTPUT, AT(output), "", NULL, act__check_hold, NULL, act__match},
-    [ACT_MASK] = {WITH_MODEL | WITH_OUTPUT, AT(output), "json csv", NULL, act__check_hold, NULL, act__mask},
-    [ACT_SCORE] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not complete", NULL, act__read_prompt,
-                   act__score},
-    [ACT_LOGITS] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE | WITH_FLOATS, AT(what), "", "not complete", NULL,
+    [ACT_MASK] = {WITH_BOTH, AT(output), "json csv", NULL, act__check_hold, NULL, act__mask},
+    [ACT_SCORE] = {WITH_BOTH | WITH_EXACT_CACHE, AT(output), "json", "not complete", NULL, act__read_prompt, act__score},
+    [ACT_LOGITS] = {WITH_BOTH | WITH_EXACT_CACHE | WITH_FLOATS, AT(what), "", "not complete", NULL,
                     act__read_prompt, act__logits},
-    [ACT_PERPLEXITY] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_perplexity,
+    [ACT_PERPLEXITY] = {WITH_BOTH | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_perplexity,
                         act__read_prompt, act__perplexity},
     [ACT_IMATRIX] = {WITH_MODEL | WITH_EXACT_CACHE, AT(what), "", "not written", NULL, act__read_corpus, act__imatrix},
-    [ACT_DIVERGENCE] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", NULL, NULL,
-                        act__divergence},
-    [ACT_INSPECT] = {WITH_MODEL | WITH_OUTPUT, AT(output), "json", NULL, NULL, NULL, act__inspect},
-    [ACT_DUMP] = {WITH_MODEL | WITH_OUTPUT | WITH_FLOATS, AT(output), "", NULL, NULL, NULL, act__dump_tensor},
+    [ACT_DIVERGENCE] = {WITH_BOTH | WITH_EXACT_CACHE, AT(output), "json", "not written", NULL, NULL, act__divergence},
+    [ACT_INSPECT] = {WITH_BOTH, AT(output), "json", NULL, NULL, NULL, act__inspect},
+    [ACT_DUMP] = {WITH_BOTH | WITH_FLOATS, AT(output), "", NULL, NULL, NULL, act__dump_tensor},
     [ACT_QUANTIZE] = {WITH_MODEL, AT(output), "", "not written", act__check_quantize, NULL, act__quantize},
     [ACT_BATCH] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json csv", NULL, act__check_batch, NULL,
                    act__batch},
-    [ACT_EMBED] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_embed,
+    [ACT_EMBED] = {WITH_BOTH | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_embed,
                    act__read_embed, act__embed},
     [ACT_EMBED_LINES] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", NULL, act__check_embed_lines, NULL,
                          act__batch},

@@ -5,16 +5,17 @@
  * mem_freeze() any allocation is a bug and dies naming the phase.
  * Public: die, log_sanitize, log_warn, log_error, log_info, err_set, err_code_of, min_int, max_int, min_i64, max_i64,
  * min_u64, max_u64, min_size, max_size, max_f64, mem_freeze, mem_thaw, mem_size, mem_new, mem_grow, mem_reserve,
- * mem_reserved, mem_aligned, mem_free, mem_pages, mem_pages_free, bytes_of, bytes_eq, bytes_is, bytes_begins, bytes_ends,
- * bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit, bytes_hex, bytes_kind, bytes_hash,
- * str_reserve, str_add, str_dup, str_put, str_cat, str_set, str_clear, str_drop, str_bytes, str_fmt, str_base_name, str_read,
- * str_read_all, str_read_file, str_char, str_utf8, str_visible, str_json, str_json_exact, str_csv_quoted, str_csv, out_put,
- * out_flush, out_sweep, out_add_pending, out_settle, out_open, out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit,
- * rng_fresh, rng_secret, hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_bad,
- * utf8_head, utf8_whole, chars_unpack, chars_find, progress_clear, progress_yield, progress_on, progress_due,
- * progress_columns, progress_show, progress_left, bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_member, bytes_member,
- * bytes_scan_number, bytes_scan_json, bytes_is_json, bytes_utf16, str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open,
- * jw_close, jw_fmt, jw_bool, jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
+ * mem_reserved, mem_aligned, mem_free, mem_free_all, mem_pages, mem_pages_free, bytes_of, bytes_eq, bytes_is, bytes_begins,
+ * bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit, bytes_hex, bytes_kind,
+ * bytes_hash, str_reserve, str_add, str_dup, str_put, str_cat, str_set, str_clear, str_drop, str_drop_all, str_bytes,
+ * str_fmt, str_base_name, str_read, str_read_all, str_read_file, str_char, str_utf8, str_visible, str_json, str_json_exact,
+ * str_csv_quoted, str_csv, out_put, out_flush, out_sweep, out_add_pending, out_settle, out_open, out_begin, out_end,
+ * clock_now, rng_mix, rng_at, rng_unit, rng_fresh, rng_secret, hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get,
+ * utf8_put, utf8_incomplete, utf8_bad, utf8_head, utf8_whole, chars_unpack, chars_find, progress_clear, progress_yield,
+ * progress_on, progress_due, progress_columns, progress_show, progress_left, bytes_is_blank, bytes_trim, bytes_cut_json,
+ * bytes_cut_member, bytes_member, bytes_scan_number, bytes_scan_json, bytes_is_json, bytes_utf16, str_unquote, jw_tight,
+ * jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt, jw_bool, jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64,
+ * jw_bytes.
  * Opens: bytes, bytes_scan, chars_range, err_t, hmap_entry, jw, out_t, str. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
@@ -201,6 +202,12 @@ static void *mem_aligned(size_t n, size_t each) {
 /* Frees what mem_new(), mem_grow(), mem_reserve() or mem_aligned() gave; NULL is none. */
 static void mem_free(void *p) { free(p); }
 
+/* The same of several. */
+#define mem_free_all(...) mem__free_n((void *[]){__VA_ARGS__}, sizeof((void *[]){__VA_ARGS__}) / sizeof(void *))
+static void mem__free_n(void **p, size_t n) {
+    for (size_t i = 0; i < n; i++) mem_free(p[i]);
+}
+
 enum { MEM_LARGE = 2 << 20 };                         /* bytes of a large page */
 
 static size_t mem__large(size_t bytes) { return (bytes + MEM_LARGE - 1) & ~(size_t)(MEM_LARGE - 1); }
@@ -365,6 +372,12 @@ static void str_clear(str *s) {
 static void str_drop(str *s) {
     mem_free(s->p);
     *s = (str){0};
+}
+
+/* The same of several. */
+#define str_drop_all(...) str__drop_n((str *[]){__VA_ARGS__}, sizeof((str *[]){__VA_ARGS__}) / sizeof(str *))
+static void str__drop_n(str **s, size_t n) {
+    for (size_t i = 0; i < n; i++) str_drop(s[i]);
 }
 
 /* Appends a view. */

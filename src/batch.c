@@ -820,8 +820,7 @@ static void batch__summary_text(const batch_work *b, const batch_totals *t, str 
     batch__percentiles(s, "next token", &st->itl);
     batch__percentiles(s, "request", &st->e2e);
     str_fmt(s,
-            "llmrun: cache       %d block%s of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, "
-            "%lld preemption%s\n",
+            "llmrun: cache       %d block%s of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, %lld preemption%s\n",
             t->blocks, t->blocks == 1 ? "" : "s", kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * t->unused,
             st->preempted, st->preempted == 1 ? "" : "s");
     if (t->million > 0) str_fmt(s, "llmrun: cost        %.4g for a million tokens read or written\n", t->million);
@@ -911,9 +910,7 @@ done:
     lines_close(b.in.in);
     lines_shard_drop(&b.shard);
     for (int i = 0; b.held && i < o->window; i++) str_drop(&b.held[i]);
-    mem_free(b.held);
-    mem_free(b.ready);
-    mem_free(b.line);
+    mem_free_all(b.held, b.ready, b.line);
     str_drop(&b.rec);
     return e->code || g_interrupt || out->why ? -1 : b.n_bad;
 }

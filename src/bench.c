@@ -645,8 +645,7 @@ static void bench__picture(const bench_opts *o, const bench_point *p, int n, con
     g.caption = caption.p;
     plot_svg(&g, s);
     plot_drop(&g);
-    str_drop(&below);
-    str_drop(&caption);
+    str_drop_all(&below, &caption);
 }
 
 /* Appends what distinguishes a row from others of its test: settings with several values, and the file if there are several. */
@@ -1224,8 +1223,7 @@ static void bench__close(bench_job *j) {
     j->draft_seq = NULL;
     j->draft = NULL;
     for (int s = 0; s < j->n_seq; s++) kv_seq_free(j->seq[s]);
-    mem_free(j->seq);
-    mem_free(j->valid);
+    mem_free_all(j->seq, j->valid);
     engine_close(j->eng);
     j->seq = NULL;
     j->valid = NULL;
@@ -1350,9 +1348,6 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
     if (!bench__draw(j, svg, e)) ok = false;
     bench__machine_close(&j->machine);
     if (j->draft_g.path) gguf_close(&j->draft_g);
-    mem_free(j->sample);
-    mem_free(j->ns);
-    mem_free(j->ts);
-    mem_free(j);
+    mem_free_all(j->sample, j->ns, j->ts, j);
     return ok;
 }

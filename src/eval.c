@@ -117,9 +117,7 @@ static float eval__tail(const float *x, int n, const uint8_t *mark, double lse) 
 }
 
 /* Whether token a comes before b: by falling logit, among equals by number. */
-static bool eval__before(const float *x, int32_t a, int32_t b) {
-    return x[a] > x[b] || (x[a] == x[b] && a < b);
-}
+static bool eval__before(const float *x, int32_t a, int32_t b) { return x[a] > x[b] || (x[a] == x[b] && a < b); }
 
 /* Moves heap[i] down until the heap is valid: each entry comes after its children in the order. */
 static void eval__sink(const float *x, int32_t *heap, int n, int i) {
@@ -357,9 +355,7 @@ static void eval__add(eval_mean *m, double x) {
 }
 
 /* The standard error of the mean; 0 for fewer than two values. */
-static double eval__error(const eval_mean *m) {
-    return m->n > 1 ? sqrt(m->m2 / (double)m->n / (double)(m->n - 1)) : 0;
-}
+static double eval__error(const eval_mean *m) { return m->n > 1 ? sqrt(m->m2 / (double)m->n / (double)(m->n - 1)) : 0; }
 
 /* --- one run over the windows --- */
 
@@ -405,8 +401,7 @@ static void eval__rows(void *ctx, int ith) {
 static int eval__fit(const eval_run *r, int pos, int n, int n_out) {
     const eval_plan *p = r->plan;
     const int        room = r->eng->n_batch - n, left = p->n_ctx - 1 - pos;
-    const int        quiet =
-        p->first > pos ? p->first - pos : 0;          /* rows before the first scored one */
+    const int        quiet = max_int(p->first - pos, 0);                 /* rows before the first scored one */
     const int most = min_int(room, left), loud = r->eng->max_out - n_out;
     return most - quiet > loud ? quiet + loud : most;
 }
@@ -441,9 +436,7 @@ static int eval__fill_step(eval_run *r, eval_cursor *c) {
 }
 
 /* The standard error of a proportion of n; the RMS of dp and its error, as llama.cpp defines them. */
-static double eval__share_error(double p, int64_t n) {
-    return n > 1 ? sqrt(p * (1 - p) / (double)(n - 1)) : 0;
-}
+static double eval__share_error(double p, int64_t n) { return n > 1 ? sqrt(p * (1 - p) / (double)(n - 1)) : 0; }
 static double eval__rms(const eval_run *r) { return sqrt(r->dp2.mean); }
 static double eval__rms_error(const eval_run *r) {
     return r->dp2.mean > 0 ? 0.5 / eval__rms(r) * eval__error(&r->dp2) : 0;
@@ -537,17 +530,14 @@ static void eval__print_rate(const eval_run *r) {
 static void eval__scratch_new(eval_run *r, size_t threads) {
     r->scratch = mem_new(threads, sizeof *r->scratch);
     for (size_t i = 0; i < threads; i++)
-        r->scratch[i] =
-            (eval_scratch){mem_new((size_t)r->form.k, sizeof(int32_t)), mem_new((size_t)r->form.n_vocab, 1)};
+        r->scratch[i] = (eval_scratch){mem_new((size_t)r->form.k, sizeof(int32_t)), mem_new((size_t)r->form.n_vocab, 1)};
 }
 
 static void eval__drop(eval_run *r) {
     for (int i = 0; r->scratch && i < r->eng->p->n; i++) {
-        mem_free(r->scratch[i].heap);
-        mem_free(r->scratch[i].mark);
+        mem_free_all(r->scratch[i].heap, r->scratch[i].mark);
     }
-    void *own[] = {r->scratch, r->next, r->score, r->rec, r->klds, r->dps};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    mem_free_all(r->scratch, r->next, r->score, r->rec, r->klds, r->dps);
 }
 
 /* Runs the plan; eval__drop() must follow. False: e is set, or an interrupt. */
@@ -654,9 +644,7 @@ typedef struct {
 } eval_figures;
 
 static eval_figures eval__figures(const eval_run *r) {
-    eval_figures f = {.ppl = exp(r->nll.mean),
-                      .base = exp(r->nll_base.mean),
-                      .ln = r->ratio.mean,
+    eval_figures f = {.ppl = exp(r->nll.mean), .base = exp(r->nll_base.mean), .ln = r->ratio.mean,
                       .ln_error = eval__error(&r->ratio)};
     const double a = eval__error(&r->nll), b = eval__error(&r->nll_base);
     const double cov = (a * a + b * b - f.ln_error * f.ln_error) / 2; /* of the two means */
@@ -705,29 +693,19 @@ static void eval__put_spread(const char *key, const eval_pair *p, size_t n_p, co
 
 static void eval__put_json(const eval_run *r, const eval_figures *f, str *s) {
     const eval_pair all[] = {
-        {"perplexity", f->ppl},
-        {"perplexity_error", f->ppl_error},
-        {"base_perplexity", f->base},
-        {"base_perplexity_error", f->base_error},
+        {"perplexity", f->ppl},       {"perplexity_error", f->ppl_error},
+        {"base_perplexity", f->base}, {"base_perplexity_error", f->base_error},
         {"correlation", f->cor},
-        {"ln_ratio", f->ln},
-        {"ln_ratio_error", f->ln_error},
-        {"ratio", f->ratio},
-        {"ratio_error", f->ratio_error},
-        {"difference", f->diff},
-        {"difference_error", f->diff_error},
-        {"same_top", f->same},
-        {"same_top_error", f->same_error},
-        {"scored", (double)r->at},
-        {"windows", r->plan->n_chunk},
-        {"n_ctx", r->plan->n_ctx},
-        {"top_k", r->form.k},
+        {"ln_ratio", f->ln},          {"ln_ratio_error", f->ln_error},
+        {"ratio", f->ratio},          {"ratio_error", f->ratio_error},
+        {"difference", f->diff},      {"difference_error", f->diff_error},
+        {"same_top", f->same},        {"same_top_error", f->same_error},
+        {"scored", (double)r->at},    {"windows", r->plan->n_chunk},
+        {"n_ctx", r->plan->n_ctx},    {"top_k", r->form.k},
     };
     const eval_pair kld[] = {{"mean", r->kld.mean}, {"error", eval__error(&r->kld)}};
-    const eval_pair dp[] = {{"mean", r->dp.mean},
-                            {"error", eval__error(&r->dp)},
-                            {"rms", eval__rms(r)},
-                            {"rms_error", eval__rms_error(r)}};
+    const eval_pair dp[] = {{"mean", r->dp.mean}, {"error", eval__error(&r->dp)},
+                            {"rms", eval__rms(r)}, {"rms_error", eval__rms_error(r)}};
     jw w = jw_loose(s);
     jw_open(&w, NULL, '{');
     eval__put_pairs(all, sizeof all / sizeof *all, &w);

@@ -343,9 +343,7 @@ static void gguf__kvs(gguf_cur *c, gguf_file *g, uint64_t n) {
 /* --- lookups --- */
 
 /* The metadata of this key; NULL: the file has none. */
-static const gguf_kv *gguf_find(const gguf_file *g, const char *key) {
-    return gguf__lookup(&g->keys, bytes_of(key));
-}
+static const gguf_kv *gguf_find(const gguf_file *g, const char *key) { return gguf__lookup(&g->keys, bytes_of(key)); }
 
 /* The tensor of this name; NULL: the file has none. */
 static const gguf_tensor *gguf_tensor_find(const gguf_file *g, const char *name) {
@@ -794,11 +792,7 @@ static uint64_t gguf_fingerprint(const gguf_file *g) {
 /* Unmaps the files and frees the directory; a zeroed g is closed. */
 static void gguf_close(gguf_file *g) {
     for (int i = 0; i < g->n_parts; i++) gguf__unmap(&g->part[i]);
-    mem_free(g->part);
-    mem_free(g->kv);
-    mem_free(g->tensor);
-    mem_free(g->keys.slot);
-    mem_free(g->names.slot);
+    mem_free_all(g->part, g->kv, g->tensor, g->keys.slot, g->names.slot);
     *g = (gguf_file){0};
 }
 

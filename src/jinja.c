@@ -1381,10 +1381,7 @@ static void jinja__next_branch(jinja_parser *p) {
     b->at = -1;
 }
 
-static void jinja__elif(jinja_parser *p) {
-    jinja__next_branch(p);
-    jinja__if_test(p);
-}
+static void jinja__elif(jinja_parser *p) { jinja__next_branch(p), jinja__if_test(p); }
 
 static void jinja__endif(jinja_parser *p) {
     jinja_block *b = jinja__block_top(p);
@@ -1919,17 +1916,15 @@ static void jinja__build(val_env *env, void *arg) {
 }
 
 static void jinja__drop_parser(jinja_parser *p) {
-    mem_free(p->open), mem_free(p->block), mem_free(p->held), mem_free(p->arg), mem_free(p->unknown);
-    mem_free(p->slot), mem_free(p->bound), mem_free(p->sym), mem_free(p->place);
+    mem_free_all(p->open, p->block, p->held, p->arg, p->unknown, p->slot, p->bound, p->sym, p->place);
 }
 
 /* t may be NULL. No rendering of it may run. */
 static void jinja_free(jinja *t) {
     if (!t) return;
     val_env_drop(&t->env);
-    mem_free(t->code), mem_free(t->consts), mem_free(t->forms), mem_free(t->args), mem_free(t->frames), mem_free(t->loads);
-    mem_free(t->fns), mem_free(t->params), mem_free(t->names), mem_free(t->name_vals), mem_free(t->rows), mem_free(t->file);
-    mem_free(t);
+    mem_free_all(t->code, t->consts, t->forms, t->args, t->frames, t->loads, t->fns, t->params, t->names, t->name_vals,
+        t->rows, t->file, t);
 }
 
 /* file: the template's name in messages. NULL: it is wrong, and e says where. */

@@ -108,8 +108,7 @@ static void req_drop(req *q) {
     }
     mem_free(q->prompt);
     for (int i = 0; i < q->n_stop; i++) req__free(q->stop[i]);
-    mem_free(q->stop);
-    mem_free(q->bias);
+    mem_free_all(q->stop, q->bias);
     req__free(q->call_name);
     req__free(q->hold_text);
     req_drop_input(q);

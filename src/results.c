@@ -256,8 +256,7 @@ static bool results__header_save(const char *name, bytes settings, err_t *e) {
     if (ok && rename(tmp.p, name)) ok = false, why = errno;
     if (!ok && fd >= 0) unlink(tmp.p);
     if (!ok) err_set(e, err_code_of(why), "%s: cannot write: %s", name, strerror(why));
-    str_drop(&tmp);
-    str_drop(&text);
+    str_drop_all(&tmp, &text);
     return ok;
 }
 
@@ -453,8 +452,7 @@ static bool results__prepare(results *r, uint64_t size, bool resume, bytes setti
         ok = ok && (r->strict || results__same_settings(r->name, was, settings, e)) && results__resume(r, e) &&
              (!r->strict || results__header_save(name.p, settings, e));
     }
-    str_drop(&name);
-    str_drop(&text);
+    str_drop_all(&name, &text);
     return ok;
 }
 
@@ -499,8 +497,7 @@ static bool results_setting(const char *path, const char *name, str *value, err_
                  results__find(settings, bytes_of(name), &v);
     str_clear(value);
     if (found) str_add(value, v.p, v.n);
-    str_drop(&file);
-    str_drop(&text);
+    str_drop_all(&file, &text);
     return found;
 }
 
@@ -763,12 +760,9 @@ static void results__set_drop(results__set *p, int n) {
     for (int i = 0; i < n; i++)
         if (p->fd[i] >= 0) close(p->fd[i]);
     for (size_t i = 0; i < p->n_inputs; i++) str_drop(&p->input[i].name);
-    mem_free(p->fd);
-    mem_free(p->place);
-    mem_free(p->input);
+    mem_free_all(p->fd, p->place, p->input);
     hmap_drop(&p->seen);
-    str_drop(&p->one);
-    str_drop(&p->two);
+    str_drop_all(&p->one, &p->two);
 }
 
 /* Writes the records of n files in the order of their inputs' names and lines, one for each line. Two that differ are an
@@ -845,8 +839,7 @@ static bool results__new_end(results *r, results__new *w, bool ok, err_t *e) {
         close(w->fd);
         unlink(w->tmp.p);
     }
-    str_drop(&w->path);
-    str_drop(&w->tmp);
+    str_drop_all(&w->path, &w->tmp);
     return ok;
 }
 
@@ -938,9 +931,7 @@ static bool results__rewrite(results *r, err_t *e) {
     }
     ok = ok && results__copy_rest(r, &w.out, &record, e);
     ok = results__new_end(r, &w, ok, e);
-    str_drop(&record);
-    str_drop(&stale);
-    str_drop(&id);
+    str_drop_all(&record, &stale, &id);
     return ok;
 }
 

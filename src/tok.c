@@ -882,8 +882,7 @@ static bool tok__load_trie(tok_vocab *v, err_t *e) {
     }
     t.child[nodes] = made;
     v->trie = t;
-    mem_free(own);
-    mem_free(list);
+    mem_free_all(own, list);
     return true;
 }
 
@@ -1058,9 +1057,8 @@ static void tok_free(tok_vocab *v) {
     if (!v) return;
     for (int i = 0; i < TOK_STEPS_MAX; i++) pcre2_code_free(v->code[i]);
     pcre2_match_context_free(v->limits);
-    void *own[] = {v->text, v->type, v->piece, v->piece_at, v->slot, v->merge, v->mark, v->trie.child, v->trie.id, v->trie.label,
-                   v};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    mem_free_all(v->text, v->type, v->piece, v->piece_at, v->slot, v->merge, v->mark);
+    mem_free_all(v->trie.child, v->trie.id, v->trie.label, v);
 }
 
 /* What the kind of vocabulary splits words with. */
@@ -1968,8 +1966,7 @@ static bool tok_encode_spans(const tok_vocab *v, bytes text, const tok_span *spa
            && (!(flags & TOK_EOS) || tok__add_special(v, v->eos, "end", out, e));
     if (!ok) out->n = before;
     pcre2_match_data_free(r.match);
-    void *own[] = {r.sym, r.heap, r.best, r.cut[0], r.cut[1]};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    mem_free_all(r.sym, r.heap, r.best, r.cut[0], r.cut[1]);
     str_drop(&r.buf);
     return ok;
 }

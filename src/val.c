@@ -10,11 +10,11 @@
  * val_bool, val_int, val_float, val_str_view, val_of_list, val_of_dict, val_of_object, val_view_of, val_range_of, val_bind,
  * val_of_func, val_iter_of, val_buf_new, val_buf_reserve, val_buf_chr, val_buf_add, val_buf_put, val_buf_str, val_sub,
  * val_text, val_str_of, val_str_eq, val_str_is, val_is_str, val_find, val_encode, val_utf8, val_spans_drop, val_spans_add,
- * val_utf8_from, val_quote, val_list_new, val_tuple_new, val_list_add, val_chars_find, val_is, val_kind_name,
- * val_truth, val_has_len, val_len, val_is_negative, val_trunc, val_eq, val_dict_new, val_dict_set, val_dict_get,
- * val_dict_del, val_get, val_put, val_defined, val_order, val_entry, val_items, val_iterable, val_in, val_copy, val_index,
- * val_slice, val_escape, val_join, val_add, val_minus, val_mul, val_div, val_floordiv, val_mod, val_neg, val_pos,
- * val_float_repr, val_put_int, val_print, val_as_str, val_sort_pairs, val_json_write, val_json_parse, val_json_read.
+ * val_utf8_from, val_quote, val_list_new, val_tuple_new, val_list_add, val_chars_find, val_is, val_kind_name, val_truth,
+ * val_has_len, val_len, val_is_negative, val_trunc, val_eq, val_dict_new, val_dict_set, val_dict_get, val_dict_del, val_get,
+ * val_put, val_defined, val_order, val_entry, val_items, val_iterable, val_in, val_copy, val_index, val_slice, val_escape,
+ * val_join, val_add, val_minus, val_mul, val_div, val_floordiv, val_mod, val_neg, val_pos, val_float_repr, val_put_int,
+ * val_print, val_as_str, val_sort_pairs, val_json_write, val_json_parse, val_json_read.
  * Opens: val, val_str, val_buf, val_list, val_dict, val_pair, val_iter, val_func, val_class, val_object, val_args, val_env,
  * val_span, val_spans, val_json_form. */
 
@@ -362,9 +362,7 @@ static val_str val_sub(val_str s, size_t from, size_t to) {
 }
 
 /* The character at p, which has `len` bytes of UTF-8. */
-static val_chr val__decode(const uint8_t *p, int len) {
-    return len ? utf8_get(p, len) : (val_chr)VAL_BYTE + p[0];
-}
+static val_chr val__decode(const uint8_t *p, int len) { return len ? utf8_get(p, len) : (val_chr)VAL_BYTE + p[0]; }
 
 /* A string of UTF-8; input: a message wrote it. */
 static val val_text(val_env *env, bytes text, bool input) {
