@@ -606,8 +606,7 @@ static bool act__read_files(act_job *r, err_t *e) {
     else ok = act__read_file(c->chat.messages, &json, e) && chat_input_json(&r->input, str_bytes(&json), c->chat.messages, e);
     if (ok && c->chat.tools)
         ok = act__read_file(c->chat.tools, &tools, e) && chat_input_tools(&r->input, str_bytes(&tools), c->chat.tools, e);
-    str_drop(&json);
-    str_drop(&tools);
+    str_drop_all(&json, &tools);
     return ok;
 }
 
@@ -654,9 +653,8 @@ static bool act__read_numbers(act_job *r, err_t *e) {
 /* "no constraint given, expected --grammar, ... or --choice" */
 static bool act__check_hold(config *c, err_t *e) {
     if (constrain_given(&c->hold)) return true;
-    const char *names = cli_partners[BESIDE_HOLD].names;
-    str         all = {0};
-    for (bytes w; cli_word(&names, ' ', &w);) str_fmt(&all, "%s%.*s", !all.n ? "" : *names ? ", " : " or ", (int)w.n, w.p);
+    str all = {0};
+    cli_or(cli_partners[BESIDE_HOLD].names, ' ', &all);
     err_set(e, EXIT_INPUT, "no constraint given, expected %s", all.p);
     str_drop(&all);
     return false;
@@ -815,14 +813,8 @@ static bool act__use_talk(act_job *r, engine *en, err_t *e) {
     const config *c = r->c;
     act_talker    t = {.r = r, .c = *c, .n_ctx = en->n_ctx};
     spec         *guesser = act__guesser(c, en, 1, e);
-    talk_opts     o = {.text = c->text,
-                       .out = &r->out,
-                       .hold = &r->hold,
-                       .holds = r->holds,
-                       .set = act__talk_set,
-                       .list = act__talk_list,
-                       .open = act__talk_open,
-                       .ctx = &t};
+    talk_opts     o = {.text = c->text, .out = &r->out, .hold = &r->hold, .holds = r->holds,
+                       .set = act__talk_set, .list = act__talk_list, .open = act__talk_open, .ctx = &t};
     act__talk_samp(&t);
     t.c.seed = c->seed < 0 ? (int64_t)rng_fresh() : c->seed;
     const gen_request ask = gen_ask(NULL, &c->gen, &t.samp, (uint64_t)t.c.seed);
@@ -895,11 +887,8 @@ static bool act__guide_prepare(void *ctx, const uint32_t *to, err_t *e) {
     act_guide       *k = ctx;
     const config    *c = k->c;
     const round_opts o = {.chunk = c->fwd.n_ctx > 0 ? c->fwd.n_ctx : CALIB_CHUNK,
-                          .n_chunks = c->calib.n_chunks,
-                          .n_threads = c->fwd.n_threads,
-                          .damp = 0.01f,
-                          .rope = c->fwd.rope,
-                          .kv = c->kv};
+                          .n_chunks = c->calib.n_chunks, .n_threads = c->fwd.n_threads, .damp = 0.01f,
+                          .rope = c->fwd.rope, .kv = c->kv};
     if (c->calibrate) k->rounded = round_run(k->g, &k->ids, k->bos, to, &o, e);
     return !c->calibrate || k->rounded;
 }
@@ -1067,12 +1056,8 @@ static batch_form act__batch_form(const config *c) {
 /* What can be checked before the model is opened to run. */
 static bool act__batch_prepare(act_job *r, batch_job *job, cli_list *files, str *seed, err_t *e) {
     const config *c = r->c;
-    *job = (batch_job){.model_name = str_base_name(r->g->path),
-                       .gen = &c->gen,
-                       .special = c->special != 0,
-                       .bos = c->bos,
-                       .json = act__json(c),
-                       .form = act__batch_form(c)};
+    *job = (batch_job){.model_name = str_base_name(r->g->path), .gen = &c->gen, .special = c->special != 0,
+                       .bos = c->bos, .json = act__json(c), .form = act__batch_form(c)};
     if (job->form != BATCH_RECORDS && c->resume)
         return err_set(e, EXIT_INPUT, "--resume goes on with JSON Lines, expected no %s",
                        job->form == BATCH_FLOATS ? "-o FILE.f32"
@@ -1256,12 +1241,6 @@ static bool act__bench(act_job *r, err_t *e) {
     return (!c->plot || out_end(&svg, e)) && ok;
 }
 
-static bool act__list(act_job *r, err_t *e) {
-    str text = {0};
-    help_list(r->c, &text);
-    return act__answer(r, &text, e);
-}
-
 static bool act__devices(act_job *r, err_t *e) {
     enum { MOST = 64 };
     gpu_info  about[MOST];
@@ -1275,15 +1254,11 @@ static bool act__devices(act_job *r, err_t *e) {
     return act__answer(r, &text, e);
 }
 
-static bool act__version(act_job *r, err_t *e) {
-    str text = {0};
-    help_version(&text);
-    return act__answer(r, &text, e);
-}
-
 static bool act__help(act_job *r, err_t *e) {
     str text = {0};
-    help_print(r->c, &text, e);
+    if (r->c->action == ACT_LIST) help_list(r->c, &text);
+    else if (r->c->action == ACT_VERSION) help_version(&text);
+    else help_print(r->c, &text, e);
     return act__answer(r, &text, e);
 }
 
@@ -1480,6 +1455,7 @@ enum {
     WITH_MODEL_NAME = 1,                              /* -m must be given */
     WITH_MODEL = 2 | WITH_MODEL_NAME,                 /* act_run() opens it */
     WITH_OUTPUT = 4,                                  /* act_run() opens the file of the answer, else the answer goes to stdout */
+    WITH_BOTH = WITH_MODEL | WITH_OUTPUT,
     WITH_OWN_OUTPUT = 8,                              /* the action opens its output itself */
     WITH_FLOATS = 16,                                 /* the answer is raw floats, which would garble a terminal */
     WITH_EXACT_CACHE = 32,                            /* the default types of the cache are f32, for exact figures */
@@ -1497,38 +1473,35 @@ typedef struct {
 } act_row;
 
 static const act_row act_table[N_ACTS] = {
-    [ACT_GENERATE] = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, NULL, act__read_question,
-                      act__generate},
-    [ACT_TALK] = {WITH_MODEL | WITH_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json", NULL, act__check_talk, NULL, act__talk},
-    [ACT_TOKENIZE] = {WITH_MODEL | WITH_OUTPUT, AT(output), "json", NULL, NULL, act__read_exact, act__tokenize},
-    [ACT_DETOKENIZE] = {WITH_MODEL | WITH_OUTPUT, AT(output), "", NULL, NULL, act__read_numbers, act__detokenize},
+    [ACT_GENERATE] = {WITH_BOTH | WITH_MODEL_SAMPLING, AT(output), "json", NULL, NULL, act__read_question, act__generate},
+    [ACT_TALK] = {WITH_BOTH | WITH_MODEL_SAMPLING, AT(output), "json", NULL, act__check_talk, NULL, act__talk},
+    [ACT_TOKENIZE] = {WITH_BOTH, AT(output), "json", NULL, NULL, act__read_exact, act__tokenize},
+    [ACT_DETOKENIZE] = {WITH_BOTH, AT(output), "", NULL, NULL, act__read_numbers, act__detokenize},
     [ACT_RENDER] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__render},
     [ACT_MATCH] = {WITH_OUTPUT, AT(output), "", NULL, act__check_hold, NULL, act__match},
-    [ACT_MASK] = {WITH_MODEL | WITH_OUTPUT, AT(output), "json csv", NULL, act__check_hold, NULL, act__mask},
-    [ACT_SCORE] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not complete", NULL, act__read_prompt,
-                   act__score},
-    [ACT_LOGITS] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE | WITH_FLOATS, AT(what), "", "not complete", NULL,
+    [ACT_MASK] = {WITH_BOTH, AT(output), "json csv", NULL, act__check_hold, NULL, act__mask},
+    [ACT_SCORE] = {WITH_BOTH | WITH_EXACT_CACHE, AT(output), "json", "not complete", NULL, act__read_prompt, act__score},
+    [ACT_LOGITS] = {WITH_BOTH | WITH_EXACT_CACHE | WITH_FLOATS, AT(what), "", "not complete", NULL,
                     act__read_prompt, act__logits},
-    [ACT_PERPLEXITY] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_perplexity,
+    [ACT_PERPLEXITY] = {WITH_BOTH | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_perplexity,
                         act__read_prompt, act__perplexity},
     [ACT_IMATRIX] = {WITH_MODEL | WITH_EXACT_CACHE, AT(what), "", "not written", NULL, act__read_corpus, act__imatrix},
-    [ACT_DIVERGENCE] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", NULL, NULL,
-                        act__divergence},
-    [ACT_INSPECT] = {WITH_MODEL | WITH_OUTPUT, AT(output), "json", NULL, NULL, NULL, act__inspect},
-    [ACT_DUMP] = {WITH_MODEL | WITH_OUTPUT | WITH_FLOATS, AT(output), "", NULL, NULL, NULL, act__dump_tensor},
+    [ACT_DIVERGENCE] = {WITH_BOTH | WITH_EXACT_CACHE, AT(output), "json", "not written", NULL, NULL, act__divergence},
+    [ACT_INSPECT] = {WITH_BOTH, AT(output), "json", NULL, NULL, NULL, act__inspect},
+    [ACT_DUMP] = {WITH_BOTH | WITH_FLOATS, AT(output), "", NULL, NULL, NULL, act__dump_tensor},
     [ACT_QUANTIZE] = {WITH_MODEL, AT(output), "", "not written", act__check_quantize, NULL, act__quantize},
     [ACT_BATCH] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_MODEL_SAMPLING, AT(output), "json csv", NULL, act__check_batch, NULL,
                    act__batch},
-    [ACT_EMBED] = {WITH_MODEL | WITH_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_embed,
+    [ACT_EMBED] = {WITH_BOTH | WITH_EXACT_CACHE, AT(output), "json", "not written", act__check_embed,
                    act__read_embed, act__embed},
     [ACT_EMBED_LINES] = {WITH_MODEL | WITH_OWN_OUTPUT | WITH_EXACT_CACHE, AT(output), "json", NULL, act__check_embed_lines, NULL,
                          act__batch},
     [ACT_BENCH] = {WITH_MODEL_NAME | WITH_OUTPUT, AT(output), "json jsonl csv md", NULL, act__check_bench, NULL, act__bench},
     [ACT_STATISTICS] = {WITH_OUTPUT, AT(output), "json csv", NULL, act__check_statistics, NULL, act__statistics},
     [ACT_MERGE] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__merge},
-    [ACT_LIST] = {WITH_OUTPUT, AT(output), "md", NULL, NULL, NULL, act__list},
+    [ACT_LIST] = {WITH_OUTPUT, AT(output), "md", NULL, NULL, NULL, act__help},
     [ACT_DEVICES] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__devices},
-    [ACT_VERSION] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__version},
+    [ACT_VERSION] = {WITH_OUTPUT, AT(output), "", NULL, NULL, NULL, act__help},
     [ACT_USAGE] = {WITH_OUTPUT, AT(output), "md man bash zsh fish", NULL, NULL, NULL, act__help},
     [ACT_HELP] = {WITH_OUTPUT, AT(output), "md man bash zsh fish", NULL, NULL, NULL, act__help},
 };

@@ -1,23 +1,21 @@
 /* ===== [base] exit codes, log, memory, text, output files =====
- * What every section uses: exit codes, messages, memory, bytes and texts, JSON as text, output files, clock,
- * random numbers, the progress line. Owns the globals.
- * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and one line;
- * after mem_freeze() any allocation is a bug and dies naming the phase.
- * Public: die, log_sanitize, log_warn, log_error, log_info, err_set, err_code_of, min_int, max_int, min_i64,
- * max_i64, min_u64, max_u64, min_size, max_size, max_f64, mem_freeze, mem_thaw,
- * mem_size, mem_new, mem_grow, mem_reserve, mem_reserved, mem_u32_find, mem_aligned, mem_free, mem_free_all,
- * mem_pages, mem_pages_free,
- * bytes_of, bytes_eq, bytes_is, bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack,
- * bytes_unmarked, bytes_hex_digit, bytes_hex, bytes_kind, bytes_hash, str_reserve, str_add, str_dup, str_put,
- * str_cat, str_set, str_clear, str_drop, str_bytes, str_fmt, str_base_name, str_read, str_read_all,
- * str_read_file, str_char, str_utf8, str_visible, str_json, str_json_exact, str_csv_quoted, str_csv, out_put,
- * out_flush, out_sweep, out_add_pending, out_settle, out_open, out_begin, out_end, clock_now, rng_mix, rng_at,
- * rng_unit, rng_fresh, rng_secret, hmap_init, hmap_drop, hmap_find, hmap_add, utf8_len, utf8_get, utf8_put,
- * utf8_incomplete, utf8_bad, utf8_head, utf8_whole, chars_unpack, chars_find, progress_clear, progress_yield,
- * progress_on, progress_due, progress_columns, progress_show, progress_left, bytes_is_blank, bytes_trim,
- * bytes_cut_json, bytes_cut_member, bytes_member, bytes_scan_number, bytes_scan_json, bytes_is_json, bytes_utf16,
- * str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt, jw_bool, jw_number, jw_text,
- * jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
+ * What every section uses: exit codes, messages, memory, bytes and texts, JSON as text, output files, clock, random numbers,
+ * the progress line. Owns the globals.
+ * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and one line; after
+ * mem_freeze() any allocation is a bug and dies naming the phase.
+ * Public: die, log_sanitize, log_warn, log_error, log_info, err_set, err_code_of, min_int, max_int, min_i64, max_i64,
+ * min_u64, max_u64, min_size, max_size, max_f64, mem_freeze, mem_thaw, mem_size, mem_new, mem_grow, mem_reserve,
+ * mem_reserved, mem_u32_find, mem_aligned, mem_free, mem_free_all, mem_pages, mem_pages_free, bytes_of, bytes_eq, bytes_is,
+ * bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit,
+ * bytes_hex, bytes_kind, bytes_hash, str_reserve, str_add, str_dup, str_put, str_cat, str_set, str_clear, str_drop,
+ * str_drop_all, str_bytes, str_fmt, str_base_name, str_read, str_read_all, str_read_file, str_char, str_utf8, str_visible,
+ * str_json, str_json_exact, str_csv_quoted, str_csv, out_put, out_flush, out_sweep, out_add_pending, out_settle, out_open,
+ * out_begin, out_end, clock_now, rng_mix, rng_at, rng_unit, rng_fresh, rng_secret, hmap_init, hmap_drop, hmap_find,
+ * hmap_add, utf8_len, utf8_get, utf8_put, utf8_incomplete, utf8_bad, utf8_head, utf8_whole, chars_unpack, chars_find,
+ * progress_clear, progress_yield, progress_on, progress_due, progress_columns, progress_show, progress_left,
+ * bytes_is_blank, bytes_trim, bytes_cut_json, bytes_cut_member, bytes_member, bytes_scan_number, bytes_scan_json,
+ * bytes_is_json, bytes_utf16, str_unquote, jw_tight, jw_loose, jw_line, jw_key, jw_open, jw_close, jw_fmt, jw_bool,
+ * jw_number, jw_text, jw_str, jw_member, jw_maybe, jw_base64, jw_bytes.
  * Opens: bytes, bytes_scan, chars_range, err_t, hmap_entry, jw, out_t, str. */
 
 enum { EXIT_DONE = 0, EXIT_NO = 1, EXIT_INPUT = 2, EXIT_RESOURCE = 3, EXIT_INT = 130, EXIT_TERM = 143 };
@@ -219,10 +217,10 @@ static void *mem_aligned(size_t n, size_t each) {
 /* Frees what mem_new(), mem_grow(), mem_reserve() or mem_aligned() gave; NULL is none. */
 static void mem_free(void *p) { free(p); }
 
-/* Frees several. */
-#define mem_free_all(...) mem__free_all((void *[]){__VA_ARGS__}, sizeof((void *[]){__VA_ARGS__}) / sizeof(void *))
-static void mem__free_all(void **p, size_t n) {
-    for (size_t i = 0; i < n; i++) free(p[i]);
+/* The same of several. */
+#define mem_free_all(...) mem__free_n((void *[]){__VA_ARGS__}, sizeof((void *[]){__VA_ARGS__}) / sizeof(void *))
+static void mem__free_n(void **p, size_t n) {
+    for (size_t i = 0; i < n; i++) mem_free(p[i]);
 }
 
 enum { MEM_LARGE = 2 << 20 };                         /* bytes of a large page */
@@ -278,8 +276,7 @@ static size_t bytes_find(bytes b, size_t at, bytes what) {
     return p ? (size_t)(p - b.p) : SIZE_MAX;
 }
 
-/* Number of edits (insert, delete, replace, swap two neighbours) that turn a into b. A name of more than 63
- * bytes: 64. */
+/* Number of edits (insert, delete, replace, swap two neighbours) that turn a into b. A name of more than 63 bytes: 64. */
 static int bytes_distance(bytes a, bytes b) {
     uint8_t row[3][65];
     if (a.n > 63 || b.n > 63) return 64;
@@ -335,17 +332,10 @@ static const char *bytes_kind(bytes b) {
         size_t      n;
         const char *kind;
     } kinds[] = {
-        {"GGUF\1\0\0", 8, "a GGUF file"},
-        {"GGUF\2\0\0", 8, "a GGUF file"},
-        {"GGUF\3\0\0", 8, "a GGUF file"},
-        {"\x1f\x8b", 2, "a gzip file"},
-        {"PK\3\4", 4, "a zip file (or a PyTorch one, which is zip)"},
-        {"\x28\xb5\x2f\xfd", 4, "a zstd file"},
-        {"\xfd" "7zXZ", 5, "an xz file"},
-        {"BZh91AY&SY", 10, "a bzip2 file"},
-        {"7z\xbc\xaf", 4, "a 7z file"},
-        {"\x93NUMPY", 6, "a NumPy file"},
-        {"\x7f" "ELF", 4, "a program"},
+        {"GGUF\1\0\0", 8, "a GGUF file"}, {"GGUF\2\0\0", 8, "a GGUF file"}, {"GGUF\3\0\0", 8, "a GGUF file"},
+        {"\x1f\x8b", 2, "a gzip file"},    {"PK\3\4", 4, "a zip file (or a PyTorch one, which is zip)"},
+        {"\xfd" "7zXZ", 5, "an xz file"},  {"\x28\xb5\x2f\xfd", 4, "a zstd file"}, {"BZh91AY&SY", 10, "a bzip2 file"},
+        {"7z\xbc\xaf", 4, "a 7z file"},    {"\x93NUMPY", 6, "a NumPy file"},      {"\x7f" "ELF", 4, "a program"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (b.n >= kinds[i].n && memcmp(b.p, kinds[i].magic, kinds[i].n) == 0) return kinds[i].kind;
@@ -397,6 +387,12 @@ static void str_clear(str *s) {
 static void str_drop(str *s) {
     mem_free(s->p);
     *s = (str){0};
+}
+
+/* The same of several. */
+#define str_drop_all(...) str__drop_n((str *[]){__VA_ARGS__}, sizeof((str *[]){__VA_ARGS__}) / sizeof(str *))
+static void str__drop_n(str **s, size_t n) {
+    for (size_t i = 0; i < n; i++) str_drop(s[i]);
 }
 
 /* Appends a view. */
@@ -509,8 +505,7 @@ static void out_sweep(void) {
     }
 }
 
-/* Adds a file to them, until out_settle(). Its first byte is written last: a signal handler finds the whole path
- * or none. */
+/* Adds a file to them, until out_settle(). Its first byte is written last: a signal handler finds the whole path or none. */
 static void out_add_pending(const char *path) {
     static bool sweeps;
     if (!sweeps) sweeps = atexit(out_sweep) == 0;
@@ -540,8 +535,7 @@ static int out_open(const char *path) {
     return fd;
 }
 
-/* Empties the file, once. To be called right before the first write: a run that fails earlier leaves the old
- * content. */
+/* Empties the file, once. To be called right before the first write: a run that fails earlier leaves the old content. */
 static bool out_begin(out_t *o, err_t *e) {
     struct stat st;
     if (o->begun) return true;
@@ -816,8 +810,7 @@ static size_t progress__fit(const char *text, int columns) {
     return i;
 }
 
-/* Draws the line if it is time to. The last column stays free, since some terminals wrap after it. Allocates
- * nothing. */
+/* Draws the line if it is time to. The last column stays free, since some terminals wrap after it. Allocates nothing. */
 __attribute__((format(printf, 1, 2))) static void progress_show(const char *fmt, ...) {
     char    text[512], line[sizeof text + 8];
     va_list ap;
@@ -982,9 +975,8 @@ static bytes bytes_trim(bytes b) {
     return b;
 }
 
-/* Removes the JSON value at the beginning of b and returns it: a string with its quotes, a list or an object up
- * to its last bracket, else everything up to the next comma, colon or bracket. Empty: there is none. The value is
- * not checked. */
+/* Removes the JSON value at the beginning of b and returns it: a string with its quotes, a list or an object up to its last
+ * bracket, else everything up to the next comma, colon or bracket. Empty: there is none. The value is not checked. */
 static bytes bytes_cut_json(bytes *b) {
     size_t n = 0, deep = 0;
     bool   in_string = false;
@@ -1102,9 +1094,8 @@ static bool bytes__scan_scalar(bytes_scan *s) {
     }
 }
 
-/* One value after white space, without recursion; s->at is after it. False: there is none, or the text or the
- * work ended. `want` says what may come: v value, i value or ], k key, e key or }, c colon, a comma or the
- * closing bracket. */
+/* One value after white space, without recursion; s->at is after it. False: there is none, or the text or the work ended.
+ * `want` says what may come: v value, i value or ], k key, e key or }, c colon, a comma or the closing bracket. */
 static bool bytes_scan_json(bytes_scan *s) {
     char open[BYTES_DEEP], want = 'v';
     int  deep = 0;

@@ -1,13 +1,12 @@
 /* ===== [batch] files of requests, one per line =====
- * Reads lines ahead, plans their order, asks the schedule, writes each answer as it ends. Lines and tokens read
- * ahead are bounded, however long the files are; short files are read whole.
- *   The plan: requests with a common prefix run one after the other, in the depth-first order of the trie of
- * their tokens. So every common prefix is computed once, and its blocks are kept only while later requests need
- * them. Groups keep the order of the file. A lower priority number comes first.
+ * Reads lines ahead, plans their order, asks the schedule, writes each answer as it ends. Lines and tokens read ahead are
+ * bounded, however long the files are; short files are read whole.
+ *   The plan: requests with a common prefix run one after the other, in the depth-first order of the trie of their tokens. So
+ * every common prefix is computed once, and its blocks are kept only while later requests need them. Groups keep the order of
+ * the file. A lower priority number comes first.
  *   A bad line becomes one record with an error. A line is answered once: whole, or not at all.
- *   Ordered results: a file is sorted when the last line is answered, so that a killed run loses nothing. On a
- * stream finished records wait in memory for those of earlier lines, and reading stops one window ahead of the
- * first missing record.
+ *   Ordered results: a file is sorted when the last line is answered, so that a killed run loses nothing. On a stream
+ * finished records wait in memory for those of earlier lines, and reading stops one window ahead of the first missing record.
  * Public: batch_defaults, batch_fields, batch_check, batch_run.
  * Opens: batch_job, batch_opts. */
 
@@ -318,8 +317,7 @@ static val batch__tools(const req *q) {
     return q->input.choice == CHAT_CALL_NONE ? val_undef("tools") : val_get(q->input.vars, "tools");
 }
 
-/* Tokens of a chat's prompt, and what its answers need of the request. What the template read is kept for its
- * tools alone. */
+/* Tokens of a chat's prompt, and what its answers need of the request. What the template read is kept for its tools alone. */
 static bool batch__encode_chat(const batch_work *b, batch_line *l, tok_ids *ids, err_t *e) {
     req *q = &l->q;
     if (!b->job->chat) return *e = b->job->no_chat, false;
@@ -820,8 +818,7 @@ static void batch__summary_text(const batch_work *b, const batch_totals *t, str 
     batch__percentiles(s, "next token", &st->itl);
     batch__percentiles(s, "request", &st->e2e);
     str_fmt(s,
-            "llmrun: cache       %d block%s of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, "
-            "%lld preemption%s\n",
+            "llmrun: cache       %d block%s of %d tokens at the peak (%.1f MiB), %.1f %% of it unused, %lld preemption%s\n",
             t->blocks, t->blocks == 1 ? "" : "s", kv->opts.block, (double)kv_bytes_peak(kv) / 1048576, 100 * t->unused,
             st->preempted, st->preempted == 1 ? "" : "s");
     if (t->million > 0) str_fmt(s, "llmrun: cost        %.4g for a million tokens read or written\n", t->million);
@@ -911,9 +908,7 @@ done:
     lines_close(b.in.in);
     lines_shard_drop(&b.shard);
     for (int i = 0; b.held && i < o->window; i++) str_drop(&b.held[i]);
-    mem_free(b.held);
-    mem_free(b.ready);
-    mem_free(b.line);
+    mem_free_all(b.held, b.ready, b.line);
     str_drop(&b.rec);
     return e->code || g_interrupt || out->why ? -1 : b.n_bad;
 }

@@ -286,29 +286,9 @@ static void bench__json_row(const bench_row *r, const char *between, str *s) {
 /* --- the Markdown table --- */
 
 typedef enum {
-    COL_MODEL,
-    COL_SIZE,
-    COL_PARAMS,
-    COL_BACKEND,
-    COL_THREADS,
-    COL_BATCH,
-    COL_UBATCH,
-    COL_TYPE_K,
-    COL_TYPE_V,
-    COL_LEVEL,
-    COL_REPACK,
-    COL_TEST,
-    COL_TS,
-    COL_SPEEDUP,
-    COL_PER_STEP,
-    COL_TTFT,
-    COL_READ,
-    COL_SWEEP,
-    COL_OF_SWEEP,
-    COL_GOPS,
-    COL_OF_PEAK,
-    COL_PEAK,
-    N_BENCH_COLS
+    COL_MODEL, COL_SIZE, COL_PARAMS, COL_BACKEND, COL_THREADS, COL_BATCH, COL_UBATCH, COL_TYPE_K, COL_TYPE_V,
+    COL_LEVEL, COL_REPACK, COL_TEST, COL_TS, COL_SPEEDUP, COL_PER_STEP, COL_TTFT, COL_READ, COL_SWEEP, COL_OF_SWEEP,
+    COL_GOPS, COL_OF_PEAK, COL_PEAK, N_BENCH_COLS
 } bench_col;
 
 #define BENCH_IF(f) offsetof(bench_opts, f)
@@ -351,12 +331,8 @@ static void bench__count(double n, str *s) {
 
 /* The test of a row. */
 static bench_test bench__test_of(const bench_row *r) {
-    return (bench_test){.n_prompt = (int)r->n_prompt,
-                        .n_gen = (int)r->n_gen,
-                        .n_depth = (int)r->n_depth,
-                        .n_seq = (int)r->n_seq,
-                        .n_guess = (int)r->n_guess,
-                        .chance = (int)lround(100 * r->chance)};
+    return (bench_test){.n_prompt = (int)r->n_prompt, .n_gen = (int)r->n_gen, .n_depth = (int)r->n_depth,
+                        .n_seq = (int)r->n_seq, .n_guess = (int)r->n_guess, .chance = (int)lround(100 * r->chance)};
 }
 
 static void bench__cell(const bench_row *r, int col, str *s) {
@@ -638,8 +614,7 @@ static void bench__fill_panel(const bench_point *p, int n, int panel, plot_panel
     bool depth, seqs;
     bench__varies(p, n, panel, &depth, &seqs);
     a->title = panel == BENCH_PREFILL ? "Prefill, tokens/s"
-               : seqs                 ? "Decode, tokens/s of all sequences together"
-                                      : "Decode, tokens/s";
+               : seqs ? "Decode, tokens/s of all sequences together" : "Decode, tokens/s";
     a->x_name = depth ? "tokens in the cache before the test" : seqs ? "sequences side by side" : NULL;
     a->x_log = !depth && seqs;
     for (int i = 0; i < n; i++) {
@@ -670,8 +645,7 @@ static void bench__picture(const bench_opts *o, const bench_point *p, int n, con
     g.caption = caption.p;
     plot_svg(&g, s);
     plot_drop(&g);
-    str_drop(&below);
-    str_drop(&caption);
+    str_drop_all(&below, &caption);
 }
 
 /* Appends what distinguishes a row from others of its test: settings with several values, and the file if there are several. */
@@ -1108,10 +1082,7 @@ static void bench__print_times(const bench_test *t, const char *whose, const dev
         const bool   sum = i == FWD_PARTS + 1, on_gpu = i == FWD_PARTS;
         const double a = sum ? all : on_gpu ? f->gpu : f->all[i], b = sum ? wait : on_gpu ? 0 : f->wait[i];
         if (a == 0) continue;
-        fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n",
-                sum      ? "all"
-                : on_gpu ? "gpu"
-                         : fwd_part_names[i],
+        fprintf(stderr, "  %-12s %9.3f %6.1f%% %8.1f%%\n", sum ? "all" : on_gpu ? "gpu" : fwd_part_names[i],
                 a * 1e3 / (double)f->steps, 100 * a / all, 100 * b / all);
     }
     str_drop(&s);
@@ -1208,13 +1179,8 @@ static bool bench__open_draft(bench_job *j, const engine_opts *fo, const kv_opts
     fd.rope = engine_defaults.rope;
     kd.mem_bytes = 0;
     kd.max_blocks = 0;
-    const engine_plan plan = {.n_ctx = j->eng->n_ctx,
-                              .n_seqs = 1,
-                              .n_out = 1,
-                              .share = true,
-                              .pack = ENGINE_PACK_NOW,
-                              .host = j->eng,
-                              .n_rows = max_int(fd.n_batch, BENCH_LAG)};
+    const engine_plan plan = {.n_ctx = j->eng->n_ctx, .n_seqs = 1, .n_out = 1, .share = true, .pack = ENGINE_PACK_NOW,
+                              .host = j->eng, .n_rows = max_int(fd.n_batch, BENCH_LAG)};
     if (!(j->draft = engine_open(&j->draft_g, NULL, &fd, &kd, plan, clock_now(), e))) return false;
     if (j->draft->n_batch < BENCH_LAG && j->draft->n_batch < j->draft->n_ctx)
         return err_set(e, EXIT_RESOURCE, "%s: not enough memory for steps of %d tokens", j->draft_g.path, BENCH_LAG);
@@ -1234,9 +1200,7 @@ static bool bench__open(bench_job *j, const bench_extent *x, err_t *e) {
     ko.type_k = j->set.type_k;
     ko.type_v = j->set.type_v;
     bench__peak_reset();
-    const engine_plan plan = {.n_ctx = x->len,
-                              .n_seqs = x->n_seq,
-                              .n_out = 2 * x->n_seq + 2 > x->rows ? 2 * x->n_seq + 2 : x->rows,
+    const engine_plan plan = {.n_ctx = x->len, .n_seqs = x->n_seq, .n_out = max_int(2 * x->n_seq + 2, x->rows),
                               .pack = ENGINE_PACK_NOW};
     if (!(j->eng = engine_open(&j->g, NULL, &fo, &ko, plan, clock_now(), e))) return false;
     if (j->eng->n_ctx < x->len || j->eng->n_batch < x->rows)
@@ -1259,8 +1223,7 @@ static void bench__close(bench_job *j) {
     j->draft_seq = NULL;
     j->draft = NULL;
     for (int s = 0; s < j->n_seq; s++) kv_seq_free(j->seq[s]);
-    mem_free(j->seq);
-    mem_free(j->valid);
+    mem_free_all(j->seq, j->valid);
     engine_close(j->eng);
     j->seq = NULL;
     j->valid = NULL;
@@ -1312,13 +1275,8 @@ static bool bench__setups(bench_job *j, err_t *e) {
     while (k >= 0) {
         int v[DIALS];
         for (int i = 0; i < DIALS; i++) v[i] = dial[i]->v[at[i]];
-        j->set = (bench_setup){.level = v[0],
-                               .repack = v[1],
-                               .batch = v[2],
-                               .ubatch = v[3],
-                               .type_k = (uint32_t)v[4],
-                               .type_v = (uint32_t)v[5],
-                               .threads = v[6]};
+        j->set = (bench_setup){.level = v[0], .repack = v[1], .batch = v[2], .ubatch = v[3],
+                               .type_k = (uint32_t)v[4], .type_v = (uint32_t)v[5], .threads = v[6]};
         if (!bench__setup(j, e)) return false;
         for (k = DIALS - 1; k >= 0 && ++at[k] == dial[k]->n; k--) at[k] = 0;
     }
@@ -1390,9 +1348,6 @@ static bool bench_run(const bench_opts *o, const char *const *models, int n_mode
     if (!bench__draw(j, svg, e)) ok = false;
     bench__machine_close(&j->machine);
     if (j->draft_g.path) gguf_close(&j->draft_g);
-    mem_free(j->sample);
-    mem_free(j->ns);
-    mem_free(j->ts);
-    mem_free(j);
+    mem_free_all(j->sample, j->ns, j->ts, j);
     return ok;
 }

@@ -40,12 +40,10 @@ typedef struct {
 /* Frees the entries. */
 static void calib_imatrix_drop(calib_imatrix *im) {
     for (size_t i = 0; i < im->n; i++) {
-        mem_free(im->e[i].sum2);
-        mem_free(im->e[i].count);
+        mem_free_all(im->e[i].sum2, im->e[i].count);
     }
     for (size_t i = 0; i < im->n_dataset; i++) str_drop(&im->dataset[i]);
-    mem_free(im->e);
-    mem_free(im->dataset);
+    mem_free_all(im->e, im->dataset);
     *im = (calib_imatrix){0};
 }
 
@@ -141,8 +139,7 @@ static void calib__finish(calib_imatrix *im) {
             im->e[n++] = *en;
             continue;
         }
-        mem_free(en->sum2);
-        mem_free(en->count);
+        mem_free_all(en->sum2, en->count);
     }
     im->n = n;
     if (n) qsort(im->e, n, sizeof *im->e, calib__by_name);
@@ -238,13 +235,11 @@ static bool calib__pair(calib_imatrix *im, const gguf_file *g, const gguf_tensor
     calib_entry *en = calib__add(im, stem, n / n_mat, n_mat);
     if (!calib__numbers((const float *)(const void *)sum->data, en->n_in * en->n_mat, en->sum2, &bad))
         return gguf_bad(g, sum->part, sum->at + 4 * bad, e,
-                        "tensor %.*s holds a value that is negative or not finite, expected sums "
-                        "of squares",
+                        "tensor %.*s holds a value that is negative or not finite, expected sums of squares",
                         GGUF_SHOW(sum->name));
     if (!calib__numbers((const float *)(const void *)count->data, en->n_mat, en->count, &bad))
         return gguf_bad(g, count->part, count->at + 4 * bad, e,
-                        "tensor %s holds a value that is negative or not finite, expected "
-                        "counts",
+                        "tensor %s holds a value that is negative or not finite, expected counts",
                         name);
     return true;
 }
@@ -521,8 +516,7 @@ static calib_stat *calib__stats(const calib_imatrix *im, size_t *n) {
         if (!st.n) continue;
         snprintf(name, sizeof name, "blk.%d.%s", st.layer - 1, rest);
         if (st.layer > 0) before = calib__imatrix_find(im, bytes_of(name));
-        if (before && before->n_in * before->n_mat == st.en->n_in * st.en->n_mat)
-            st.like = calib__cosine(st.en, before);
+        if (before && before->n_in * before->n_mat == st.en->n_in * st.en->n_mat) st.like = calib__cosine(st.en, before);
         all[(*n)++] = st;
     }
     return all;

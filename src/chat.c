@@ -137,8 +137,7 @@ static void chat__form_free(chat_form *f) {
     if (!f) return;
     jinja_free(f->t);
     calls_form_free(f->calls);
-    str *const texts[] = {&f->open, &f->end, &f->close, &f->lead, &f->stop[0], &f->stop[1]};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) str_drop(texts[i]);
+    str_drop_all(&f->open, &f->end, &f->close, &f->lead, &f->stop[0], &f->stop[1]);
     tok_ids_drop(&f->ends);
     tok_ids_drop(&f->shown);
     tok_ids_drop(&f->closing);
@@ -895,9 +894,7 @@ static void chat__learn_plain(chat__learner *l) {
     if (l->f->close.n && l->c->v)
         tok_encode(l->c->v, str_bytes(&l->f->close), TOK_SPECIAL | TOK_MIDDLE, &l->f->closing, &none);
     l->f->learned = !l->e->code;
-    str_drop(&l->prompt);
-    str_drop(&l->last);
-    str_drop(&l->past);
+    str_drop_all(&l->prompt, &l->last, &l->past);
 }
 
 /* Learns what is not known yet. calls: the conversation has tools or calls. False: a limit of templates is spent. */
@@ -928,9 +925,7 @@ typedef struct {
 /* Frees what a prompt owns. */
 static void chat_prompt_drop(chat_prompt *p) {
     tok_ids_drop(&p->ids);
-    str_drop(&p->text);
-    str_drop(&p->begin);
-    str_drop(&p->key);
+    str_drop_all(&p->text, &p->begin, &p->key);
     mem_free(p->stops);
     *p = (chat_prompt){0};
 }
@@ -1186,8 +1181,7 @@ typedef struct {
 
 /* Frees the parts of an answer. */
 static void chat_answer_drop(chat_answer *a) {
-    str_drop(&a->content);
-    str_drop(&a->thinking);
+    str_drop_all(&a->content, &a->thinking);
     call_list_drop(&a->calls);
 }
 
@@ -1247,8 +1241,7 @@ static chat_reader *chat_reader_new(const chat_prompt *p, val tools) {
 static void chat_reader_free(chat_reader *r) {
     if (!r) return;
     chat_answer_drop(&r->a);
-    str_drop(&r->text);
-    str_drop(&r->body);
+    str_drop_all(&r->text, &r->body);
     mem_free(r);
 }
 

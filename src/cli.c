@@ -5,9 +5,9 @@
  * To add an option: 1 a field and its default in the options of the section that uses it; 2 a row of cli_opts: its names, kind
  * and bounds, `serves` (the actions it has an effect on) and `beside` (the option that it needs); 3 its name in act__settings, if
  * answers depend on it and its group is not there. Help, man page, completions and tests walk the table.
- * Public: cli_defaults, cli_set, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_long_name,
- * cli_value, cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name, cli_effective,
- * cli_lacks, cli_typed, cli_commit, cli_build.
+ * Public: cli_defaults, cli_set, cli_environment, cli_parse, cli_finish, cli_drop, cli_find, cli_given, cli_word, cli_or,
+ * cli_long_name, cli_value, cli_default, cli_full, cli_param, cli_spell, cli_push, cli_list_drop, cli_unescape, cli_act_name,
+ * cli_effective, cli_lacks, cli_typed, cli_commit, cli_build.
  * Opens: config, cli_list, cli_opt, cli_groups, cli_foreign. */
 
 #define CLI_VERSION "0.1.0"
@@ -29,32 +29,10 @@ static const char *cli_build(void) {
 enum { CLI_OPTS_MAX = 192 };                          /* rows of the table */
 
 typedef enum {
-    ACT_GENERATE,
-    ACT_TALK,
-    ACT_TOKENIZE,
-    ACT_DETOKENIZE,
-    ACT_RENDER,
-    ACT_MATCH,
-    ACT_MASK,
-    ACT_SCORE,
-    ACT_LOGITS,
-    ACT_PERPLEXITY,
-    ACT_IMATRIX,
-    ACT_DIVERGENCE,
-    ACT_INSPECT,
-    ACT_DUMP,
-    ACT_QUANTIZE,
-    ACT_BATCH,
-    ACT_EMBED,
+    ACT_GENERATE, ACT_TALK, ACT_TOKENIZE, ACT_DETOKENIZE, ACT_RENDER, ACT_MATCH, ACT_MASK, ACT_SCORE, ACT_LOGITS,
+    ACT_PERPLEXITY, ACT_IMATRIX, ACT_DIVERGENCE, ACT_INSPECT, ACT_DUMP, ACT_QUANTIZE, ACT_BATCH, ACT_EMBED,
     ACT_EMBED_LINES,                                  /* --embed and --batch */
-    ACT_BENCH,
-    ACT_STATISTICS,
-    ACT_MERGE,
-    ACT_LIST,
-    ACT_DEVICES,
-    ACT_VERSION,
-    ACT_USAGE,
-    ACT_HELP,
+    ACT_BENCH, ACT_STATISTICS, ACT_MERGE, ACT_LIST, ACT_DEVICES, ACT_VERSION, ACT_USAGE, ACT_HELP,
     N_ACTS
 } cli_act;
 
@@ -64,9 +42,7 @@ enum {
     ON_BATCH = ON(BATCH),
     ON_EMBED = ON(EMBED) | ON(EMBED_LINES),
     ON_LINES = ON_BATCH | ON(EMBED_LINES), /* actions on files with a request on each line */
-    ON_BENCH = ON(BENCH),
-    ON_QUANTIZE = ON(QUANTIZE),
-    ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE),
+    ON_BENCH = ON(BENCH), ON_QUANTIZE = ON(QUANTIZE), ON_EVAL = ON(PERPLEXITY) | ON(DIVERGENCE),
     ON_ANSWER = ON(GENERATE) | ON(TALK) | ON_BATCH, /* actions that sample tokens */
     ON_CHAT = ON_ANSWER,                            /* that answer messages */
     ON_HOLD = ON_ANSWER | ON(MATCH) | ON(MASK),     /* that have a constraint */
@@ -74,6 +50,7 @@ enum {
     ON_TEXT = ON(GENERATE) | ON(TOKENIZE) | ON(DETOKENIZE) | ON(SCORE) | ON(LOGITS) | ON(PERPLEXITY) | ON(IMATRIX) |
               ON(EMBED),                                                                         /* that read a prompt */
     ON_STEPS = ON_ANSWER | ON_EVAL | ON_BENCH | ON(SCORE) | ON(LOGITS) | ON(IMATRIX) | ON_EMBED, /* that run the model */
+    ON_RUN = ON_STEPS | ON_QUANTIZE,                                                             /* or calibrate with it */
     ON_ALL = (1u << N_ACTS) - 1
 };
 
@@ -127,22 +104,10 @@ typedef struct {
 
 /* A config in which nothing is given. */
 static config cli_defaults(void) {
-    return (config){.cpu = "auto",
-                    .special = -1,
-                    .log_level = LOG_NORMAL,
-                    .seed = -1,
-                    .kv = kv_defaults,
-                    .fwd = engine_defaults,
-                    .gen = gen_defaults,
-                    .hold = constrain_defaults,
-                    .chat = chat_defaults,
-                    .calib = calib_defaults,
-                    .samp = samp_defaults,
-                    .spec = spec_defaults,
-                    .eval = eval_defaults,
-                    .chunks = -1,
-                    .batch = batch_defaults,
-                    .embed = embed_defaults,
+    return (config){.cpu = "auto", .special = -1, .log_level = LOG_NORMAL, .seed = -1, .kv = kv_defaults, .fwd = engine_defaults,
+                    .gen = gen_defaults, .hold = constrain_defaults, .chat = chat_defaults, .calib = calib_defaults,
+                    .samp = samp_defaults, .spec = spec_defaults, .eval = eval_defaults, .chunks = -1,
+                    .batch = batch_defaults, .embed = embed_defaults,
                     .bench = bench_defaults};
 }
 
@@ -256,13 +221,11 @@ static const cli_opt cli_opts[] = {
     {"--detokenize",                    NULL,         OPT_ACT,  AT(what),            ACT_DETOKENIZE, 0, GROUP_ACT, ON_ALL,
      .help = "print the exact bytes of token ids, which come from -p, -f or standard input"},
     {"--render",                        NULL,         OPT_ACT,  AT(what),            ACT_RENDER, 0, GROUP_ACT, ON_ALL,
-     .help = "print messages as the chat template of the model or of --chat-template-file writes them: JSON from "
-             "-f or standard input, a list of messages or an object with messages and other variables; -v: the "
-             "time it takes"},
+     .help = "print messages as the chat template of the model or of --chat-template-file writes them: JSON from -f or "
+             "standard input, a list of messages or an object with messages and other variables; -v: the time it takes"},
     {"--match",                         NULL,         OPT_ACT,  AT(what),            ACT_MATCH, 0, GROUP_ACT, ON_ALL,
-     .help = "check whether standard input (or -p, -f) is a whole match of the constraint: exit code 0, or 1 with "
-             "the first byte that does not fit; JSON may have its keys in any order and any white space; needs no "
-             "model"},
+     .help = "check whether standard input (or -p, -f) is a whole match of the constraint: exit code 0, or 1 with the first "
+             "byte that does not fit; JSON may have its keys in any order and any white space; needs no model"},
     {"--mask",                          NULL,         OPT_ACT,  AT(what),            ACT_MASK, 0, GROUP_ACT, ON_ALL,
      .help = "print the ids of the tokens that the constraint lets follow the text of -p, one on a line; --format "
              "csv: for each place of the text how many, and microseconds; needs the vocabulary only"},
@@ -272,8 +235,7 @@ static const cli_opt cli_opts[] = {
      .help = "run the prompt and write the logits of every position to FILE (- is stdout): float32, little-endian, "
              "[tokens][vocabulary]"},
     {"--perplexity",                    NULL,         OPT_ACT,  AT(what),            ACT_PERPLEXITY, 0, GROUP_ACT, ON_ALL,
-     .help = "perplexity of a text with its standard error: windows of -c tokens (512), the second half of each is "
-             "scored"},
+     .help = "perplexity of a text with its standard error: windows of -c tokens (512), the second half of each is scored"},
     {"--kl-divergence",                 "BASE",       OPT_ACT,  AT(what),            ACT_DIVERGENCE, 0, GROUP_ACT, ON_ALL,
      .help = "KL divergence of this model from the one that wrote BASE with --kl-divergence-base, on the same text"},
     {"--imatrix-out",                   "FILE",       OPT_ACT,  AT(what),            ACT_IMATRIX, 0, GROUP_ACT, ON_ALL,
@@ -288,8 +250,7 @@ static const cli_opt cli_opts[] = {
     {"--dump-tensor",                   "NAME",       OPT_ACT,  AT(what),            ACT_DUMP, 0, GROUP_ACT, ON_ALL,
      .help = "write one tensor as float32, little-endian, in the order of the file"},
     {"--quantize",                      "TYPE",       OPT_ACT,  AT(what),            ACT_QUANTIZE, 0, GROUP_ACT, ON_ALL,
-     .help = "write the model to -o with its weights in another type or mixture (--list quants); COPY keeps their "
-             "types"},
+     .help = "write the model to -o with its weights in another type or mixture (--list quants); COPY keeps their types"},
     {"--batch",                         "FILE",       OPT_ACT,  AT(what),            ACT_BATCH, 1, GROUP_ACT, ON_ALL,
      .help = "answer every line of FILE (- is standard input) and of all files after it, patterns such as "
              "'*.jsonl' too: OpenAI batch lines, bare bodies or plain prompts; results to -o or stdout as they come"},
@@ -301,10 +262,8 @@ static const cli_opt cli_opts[] = {
     {"--bench",                         NULL,         OPT_ACT,  AT(what),            ACT_BENCH, 0, GROUP_ACT, ON_ALL,
      .help = "measure prefill and decode as llama-bench does, beside the memory bandwidth and arithmetic rate of "
              "this machine; -v: time of each stage"},
-    {"--list", "types|archs|cpu|pre|quants|tool-calls|options",
-     OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL,
-     .help = "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize, "
-             "options"},
+    {"--list", "types|archs|cpu|pre|quants|tool-calls|options", OPT_ACT, AT(what), ACT_LIST, 0, GROUP_ACT, ON_ALL,
+     .help = "print a list: tensor types, architectures, kernel levels, pre-tokenizers, types for --quantize, options"},
     {"--list-devices",                  NULL,         OPT_ACT,  AT(what),            ACT_DEVICES, 0, GROUP_ACT, ON_ALL,
      .help = "print the NVIDIA GPUs of this machine: number, name, compute capability, memory"},
     {"--version",                       NULL,         OPT_ACT,  AT(what),            ACT_VERSION, 0, GROUP_ACT, ON_ALL,
@@ -318,8 +277,7 @@ static const cli_opt cli_opts[] = {
      .help = "model file (GGUF); for a split model its first part", .env = "LLMRUN_MODEL"},
     {"-p --prompt",                     "TEXT",       OPT_STR,  AT(prompt),          0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK),
-     .help = "prompt; standard input is appended after a newline, unless it is a terminal or empty, or --no-stdin "
-             "is given"},
+     .help = "prompt; standard input is appended after a newline, unless it is a terminal or empty, or --no-stdin is given"},
     {"-f --file",                       "FILE",       OPT_STR,  AT(file),            0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON(RENDER),
      .help = "read the prompt from FILE, byte for byte; - is standard input, which is also the prompt when -p and "
@@ -328,9 +286,8 @@ static const cli_opt cli_opts[] = {
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(RENDER) | ON_LINES,
      .help = "do not read standard input: in a shell's `while read` loop it holds the lines of the loop"},
     {"--chat",                          NULL,         OPT_SET,  AT(chat.on),         1, 0, GROUP_CHAT, ON_CHAT,
-     .help = "the prompt is a user's message; without --chat it is one where it is given in a terminal to a model "
-             "that has a chat template, and where an option of this group says what the chat is; a prompt from a "
-             "pipe is raw"},
+     .help = "the prompt is a user's message; without --chat it is one where it is given in a terminal to a model that has a "
+             "chat template, and where an option of this group says what the chat is; a prompt from a pipe is raw"},
     {"--no-chat",                       NULL,         OPT_SET,  AT(chat.on),         0, 0, GROUP_CHAT, ON_CHAT,
      .help = "the prompt is raw, also in a terminal"},
     {"-sys --system-prompt",            "TEXT",       OPT_STR,  AT(chat.system),     0, 0, GROUP_CHAT, ON_CHAT,
@@ -352,8 +309,7 @@ static const cli_opt cli_opts[] = {
      .help = "most tokens of thinking, after which it is closed; -1 is no bound"},
     {"-e --escape",                     NULL,         OPT_ON,   AT(escape),          0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH,
-     .help = "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker as escapes; off by "
-             "default"},
+     .help = "read \\n \\t \\r \\\\ \\' \\\" \\xHH in -p, --stop and --dry-sequence-breaker as escapes; off by default"},
     {"--no-escape",                     NULL,         OPT_OFF,  AT(escape),          0, 0,
      GROUP_PROMPT, ON_TEXT | ON_FIT | ON(TALK) | ON_BATCH,
      .help = "take these texts as exact bytes; the default"},
@@ -384,8 +340,7 @@ static const cli_opt cli_opts[] = {
      .help = "number of windows (--perplexity, --kl-divergence) or of chunks of text (--imatrix-out, --calibrate); "
              "-1 is all", .beside = BESIDE_TEXT},
     {"--ppl-stride",                    "N",          OPT_INT,  AT(eval.stride),     0, CLI_BIG, GROUP_EVAL, ON(PERPLEXITY),
-     .help = "windows of --perplexity begin N tokens apart and the last N tokens of each are scored; 0 is end to "
-             "end"},
+     .help = "windows of --perplexity begin N tokens apart and the last N tokens of each are scored; 0 is end to end"},
     {"--kl-divergence-base --save-all-logits", "FILE",       OPT_STR,  AT(eval.base),       0, 0, GROUP_EVAL, ON(PERPLEXITY),
      .help = "--perplexity also writes the tokens and the log-probabilities of every scored position to FILE, for "
              "--kl-divergence"},
@@ -393,9 +348,8 @@ static const cli_opt cli_opts[] = {
      .help = "--kl-divergence-base keeps the N most probable tokens of each position and the sum of the others; 0 "
              "is all", .beside = BESIDE_BASE},
     {"--pooling",                       "none|mean|cls|last|rank", OPT_WORD, AT(pooling),         0, 0, GROUP_RUN, ON_EMBED,
-     .help = "vector of a text: that of each token, their mean, the first one, the last one, or the scores of a "
-             "reranker's classifier; the default is the model file's, else the mean in an encoder and the last one "
-             "in other models"},
+     .help = "vector of a text: that of each token, their mean, the first one, the last one, or the scores of a reranker's "
+             "classifier; the default is the model file's, else the mean in an encoder and the last one in other models"},
     {"--embd-normalize --embd-normalise", "N",          OPT_INT,  AT(embed.norm),      -1, 1000, GROUP_RUN, ON_EMBED,
      .help = "normalise vectors: -1 not at all, 0 so that the largest magnitude is 32760, 1 by the sum of "
              "magnitudes, 2 by the Euclidean norm, P by the P-norm"},
@@ -417,8 +371,7 @@ static const cli_opt cli_opts[] = {
      .help = "round f16 weights to bf16, which changes the text: prompts run up to twice as fast where the "
              "processor multiplies bf16"},
     {"--blas",                          NULL,         OPT_ON,   AT(blas),            0, 0, GROUP_RUN, ON_STEPS,
-     .help = "multiply float weights through OpenBLAS when the prompt is long; the last bits then depend on the "
-             "batch"},
+     .help = "multiply float weights through OpenBLAS when the prompt is long; the last bits then depend on the batch"},
     {"-r --reverse-prompt --stop",      "TEXT",       OPT_LIST, AT(stop),            0, 0, GROUP_RUN, ON_ANSWER,
      .help = "end the answer before TEXT; may be given several times"},
     {"--ignore-eos",                    NULL,         OPT_ON,   AT(gen.ignore_eos),  0, 0, GROUP_RUN, ON_ANSWER,
@@ -484,8 +437,7 @@ static const cli_opt cli_opts[] = {
      .beside = BESIDE_HOLD},
     {"--json-order",                    "schema|any", OPT_WORD, AT(hold.order),      0, 0, GROUP_HOLD, ON_ANSWER | ON(MASK),
      .help = "order of the keys that are written: as the schema declares them, or any", .beside = BESIDE_SCHEMA},
-    {"--json-space",                    "none|one|lines", OPT_WORD, AT(hold.space),      0, 0,
-     GROUP_HOLD, ON_ANSWER | ON(MASK),
+    {"--json-space",                    "none|one|lines", OPT_WORD, AT(hold.space),      0, 0, GROUP_HOLD, ON_ANSWER | ON(MASK),
      .help = "white space in JSON that is written: none, at most one blank, or also a line break with indentation",
      .beside = BESIDE_SCHEMA},
 
@@ -516,24 +468,18 @@ static const cli_opt cli_opts[] = {
      GROUP_CACHE, (ON_STEPS & ~ON(DIVERGENCE)) | ON_QUANTIZE,
      .help = "context in tokens; 0 is the model's own, -1 is what the request needs, up to the model's own",
      .beside = BESIDE_TEXT},
-    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_k),       0, 0,
-     GROUP_CACHE, ON_STEPS | ON_QUANTIZE,
+    {"-ctk --cache-type-k",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_k),       0, 0, GROUP_CACHE, ON_RUN,
      .help = "type of the cached keys; the default is f32 for --score, --logits, --perplexity, --kl-divergence and "
              "--imatrix-out", .beside = BESIDE_TEXT},
-    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_v),       0, 0,
-     GROUP_CACHE, ON_STEPS | ON_QUANTIZE,
+    {"-ctv --cache-type-v",             CLI_CACHE_TYPES, OPT_TYPE, AT(kv.type_v),       0, 0, GROUP_CACHE, ON_RUN,
      .help = "type of the cached values; the default is f32 for the same actions", .beside = BESIDE_TEXT},
-    {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1, 65536,
-     GROUP_CACHE, ON_STEPS | ON_QUANTIZE,
+    {"--kv-block-size",                 "N",          OPT_INT,  AT(kv.block),        1, 65536, GROUP_CACHE, ON_RUN,
      .help = "tokens in a block of the cache; the default is 8 for --batch without --prompt-cache", .beside = BESIDE_TEXT},
-    {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0, CLI_BIG,
-     GROUP_CACHE, ON_STEPS | ON_QUANTIZE,
+    {"--kv-blocks",                     "N",          OPT_INT,  AT(kv.max_blocks),   0, CLI_BIG, GROUP_CACHE, ON_RUN,
      .help = "most blocks in the cache; 0 is as many as the context needs", .beside = BESIDE_TEXT},
-    {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0, 0x1p50,
-     GROUP_CACHE, ON_STEPS | ON_QUANTIZE,
+    {"--kv-mem",                        "SIZE",       OPT_SIZE, AT(kv.mem_bytes),    0, 0x1p50, GROUP_CACHE, ON_RUN,
      .help = "most memory of the cache, with suffix K, M or G; 0 is as much as the context needs", .beside = BESIDE_TEXT},
-    {"--state-mem",                     "SIZE",       OPT_SIZE, AT(kv.state_bytes),  0, 0x1p50,
-     GROUP_CACHE, ON_STEPS | ON_QUANTIZE,
+    {"--state-mem",                     "SIZE",       OPT_SIZE, AT(kv.state_bytes),  0, 0x1p50, GROUP_CACHE, ON_RUN,
      .help = "most memory of recurrent states, one for each sequence and snapshots of them, with suffix K, M or G; "
              "0 is a quarter of the cache or what the sequences need", .beside = BESIDE_TEXT},
     {"--prompt-cache",                  "FILE",       OPT_STR,  AT(kv.cache),        0, 0, GROUP_CACHE, ON_ANSWER,
@@ -552,32 +498,23 @@ static const cli_opt cli_opts[] = {
     {"--keep",                          "N",          OPT_I64,  AT(gen.n_keep),      -1, CLI_BIG, GROUP_CACHE, ON(GENERATE),
      .help = "first tokens of the prompt that --context-shift keeps; -1 is all", .beside = BESIDE_SHIFT},
 
-    {"--rope-scaling",                  "none|linear|yarn", OPT_WORD, AT(fwd.rope.scaling), 0, 0,
-     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+    {"--rope-scaling",                  "none|linear|yarn", OPT_WORD, AT(fwd.rope.scaling), 0, 0, GROUP_ROPE, ON_RUN,
      .help = "method of scaling positions beyond the trained context", .beside = BESIDE_TEXT},
-    {"--rope-scale",                    "X",          OPT_FLT,  AT(fwd.rope.factor), 0, 1e6,
-     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+    {"--rope-scale",                    "X",          OPT_FLT,  AT(fwd.rope.factor), 0, 1e6, GROUP_ROPE, ON_RUN,
      .help = "factor by which the context is extended; 0 is the model's own", .beside = BESIDE_TEXT},
-    {"--rope-freq-base",                "X",          OPT_FLT,  AT(fwd.rope.base),   0, 1e12,
-     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+    {"--rope-freq-base",                "X",          OPT_FLT,  AT(fwd.rope.base),   0, 1e12, GROUP_ROPE, ON_RUN,
      .help = "base of the frequencies; 0 is the model's own", .beside = BESIDE_TEXT},
-    {"--rope-freq-scale",               "X",          OPT_FLT,  AT(rope_freq_scale), 0, 1e6,
-     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+    {"--rope-freq-scale",               "X",          OPT_FLT,  AT(rope_freq_scale), 0, 1e6, GROUP_ROPE, ON_RUN,
      .help = "1 / --rope-scale", .beside = BESIDE_TEXT},
-    {"--yarn-orig-ctx",                 "N",          OPT_INT,  AT(fwd.rope.orig_ctx), 0, CLI_BIG,
-     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+    {"--yarn-orig-ctx",                 "N",          OPT_INT,  AT(fwd.rope.orig_ctx), 0, CLI_BIG, GROUP_ROPE, ON_RUN,
      .help = "context that the model was trained on; 0 is the model's own", .beside = BESIDE_TEXT},
-    {"--yarn-ext-factor",               "X",          OPT_FLT,  AT(fwd.rope.yarn_ext), -1, 100,
-     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+    {"--yarn-ext-factor",               "X",          OPT_FLT,  AT(fwd.rope.yarn_ext), -1, 100, GROUP_ROPE, ON_RUN,
      .help = "YaRN mix of extrapolation, 0 to 1; -1 follows --rope-scaling", .beside = BESIDE_TEXT},
-    {"--yarn-attn-factor",              "X",          OPT_FLT,  AT(fwd.rope.yarn_attn), -1, 100,
-     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+    {"--yarn-attn-factor",              "X",          OPT_FLT,  AT(fwd.rope.yarn_attn), -1, 100, GROUP_ROPE, ON_RUN,
      .help = "factor of the attention scores; -1 is the model's own", .beside = BESIDE_TEXT},
-    {"--yarn-beta-fast",                "X",          OPT_FLT,  AT(fwd.rope.yarn_fast), -1, 1e6,
-     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+    {"--yarn-beta-fast",                "X",          OPT_FLT,  AT(fwd.rope.yarn_fast), -1, 1e6, GROUP_ROPE, ON_RUN,
      .help = "pairs with more rotations than X are not scaled; -1 is the model's own", .beside = BESIDE_TEXT},
-    {"--yarn-beta-slow",                "X",          OPT_FLT,  AT(fwd.rope.yarn_slow), -1, 1e6,
-     GROUP_ROPE, ON_STEPS | ON_QUANTIZE,
+    {"--yarn-beta-slow",                "X",          OPT_FLT,  AT(fwd.rope.yarn_slow), -1, 1e6, GROUP_ROPE, ON_RUN,
      .help = "pairs with fewer rotations than X are fully scaled; -1 is the model's own", .beside = BESIDE_TEXT},
 
     {"--calibrate",                     "FILE",       OPT_STR,  AT(calibrate),       0, 0, GROUP_QUANT, ON_QUANTIZE,
@@ -622,9 +559,8 @@ static const cli_opt cli_opts[] = {
     {"--batch-static",                  NULL,         OPT_ON,   AT(batch.fixed),     0, 0, GROUP_BATCH, ON_BATCH,
      .help = "static batches, for comparison: no request joins a batch before all of its requests have ended"},
     {"--shard",                         "I/N|auto",   OPT_STR,  AT(batch.shard),     0, 0, GROUP_BATCH, ON_LINES,
-     .help = "answer part I of N of the file; prompts with the same beginning are in one part; auto: as Slurm, "
-             "MPI, Kubernetes or GNU parallel number this task; {shard} in -o is the part's number; --merge joins "
-             "the results"},
+     .help = "answer part I of N of the file; prompts with the same beginning are in one part; auto: as Slurm, MPI, "
+             "Kubernetes or GNU parallel number this task; {shard} in -o is the part's number; --merge joins the results"},
     {"--cost-per-hour",                 "X",          OPT_FLT,  AT(batch.cost),      0, 1e9, GROUP_BATCH, ON_LINES,
      .help = "price of an hour of this machine; the summary prints the price of a million tokens"},
 
@@ -680,8 +616,7 @@ static const cli_opt cli_opts[] = {
      .help = "print token ids on one line in place of text"},
     {"--echo --display-prompt",         NULL,         OPT_ON,   AT(echo),            0, 0, GROUP_OUT, ON(GENERATE),
      .help = "print the prompt before the answer; with --ids, its token ids"},
-    {"--format", "text|json|jsonl|csv|md|man|bash|zsh|fish",
-     OPT_WORD, AT(format), 0, 0, GROUP_OUT, ON_ALL,
+    {"--format", "text|json|jsonl|csv|md|man|bash|zsh|fish", OPT_WORD, AT(format), 0, 0, GROUP_OUT, ON_ALL,
      .help = "form of the output, where several exist: all of md, csv, json, jsonl for --bench; csv or json for "
              "--show-statistics; csv for the answers of --batch, a row for each completion; json for generation, "
              "--score, --tokenize, --inspect, --perplexity, --kl-divergence and the summary of --batch; md for "
@@ -808,6 +743,14 @@ static bool cli_word(const char **list, char sep, bytes *out) {
     *out = (bytes){(const uint8_t *)*list, n};
     *list += n + (end != NULL);
     return true;
+}
+
+/* Appends the words of such a list: "a, b or c". */
+static void cli_or(const char *list, char sep, str *out) {
+    for (bytes w; cli_word(&list, sep, &w);) {
+        str_put(out, !out->n ? "" : *list ? ", " : " or ");
+        str_cat(out, w);
+    }
 }
 
 /* The row with this spelling, NULL: none. Where two rows have it, --bench takes the one of its own group,
@@ -957,11 +900,7 @@ static bool cli__choose(const cli_opt *o, const char *name, const char *value, e
     for (bytes w; cli_word(&words, '|', &w);)
         if (bytes_is(w, value)) return true;
     str all = {0};
-    words = o->arg;
-    for (bytes w; cli_word(&words, '|', &w);) {
-        if (all.n) str_put(&all, *words ? ", " : " or ");
-        str_add(&all, w.p, w.n);
-    }
+    cli_or(o->arg, '|', &all);
     err_set(e, EXIT_INPUT, "%s: expected %s, found '%.100s'", name, all.p, value);
     str_drop(&all);
     return false;
@@ -1157,8 +1096,7 @@ static bool cli_environment(config *c, err_t *e) {
 static bool cli__unknown(bytes name, int action, err_t *e) {
     bytes near = cli__near(name, action);
     int   n = name.n < 100 ? (int)name.n : 100;
-    if (near.n)
-        return err_set(e, EXIT_INPUT, "unknown option %.*s (did you mean %.*s?)", n, name.p, (int)near.n, near.p);
+    if (near.n) return err_set(e, EXIT_INPUT, "unknown option %.*s (did you mean %.*s?)", n, name.p, (int)near.n, near.p);
     return err_set(e, EXIT_INPUT, "unknown option %.*s (--help lists them)", n, name.p);
 }
 
@@ -1491,8 +1429,7 @@ static void cli_drop(config *c) {
     cli_list_drop(&c->tensor_types);
     cli_list_drop(&c->models);
     cli_list_drop(&c->idle);
-    mem_free(c->biases);
-    mem_free(c->stops);
+    mem_free_all(c->biases, c->stops);
     str_drop(&c->own_output);
 }
 
@@ -1569,8 +1506,7 @@ static bool cli__acts(const cli_opt *o, const config *c) {
     cli_value(o, c, &value);
     cli_default(o, &usual);
     const bool acts = strcmp(value.p, usual.p) != 0;
-    str_drop(&value);
-    str_drop(&usual);
+    str_drop_all(&value, &usual);
     return acts;
 }
 
@@ -1579,11 +1515,9 @@ static bool cli_lacks(const config *c, int i, str *out) {
     const cli_partner beside = cli_opts[i].beside;
     const char       *names = cli_partners[beside].names;
     if (!c->given[i] || !(cli_partners[beside].on >> c->action & 1)) return false;
-    for (bytes w; cli_word(&names, ' ', &w);) {
+    for (bytes w; cli_word(&names, ' ', &w);)
         if (cli__acts(cli_find(c->action == ACT_BENCH, w), c)) return false;
-        str_put(out, !out->n ? "" : *names ? ", " : " or ");
-        str_add(out, w.p, w.n);
-    }
+    cli_or(cli_partners[beside].names, ' ', out);
     return true;
 }
 

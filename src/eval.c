@@ -1,19 +1,18 @@
 /* ===== [eval] perplexity and KL divergence =====
  * Perplexity of a model on a text, and the KL divergence of its distributions from those of another model, which that one has
  * written to a file.
- *   A text is cut into windows of n_ctx tokens. Without a stride the windows follow one another; each begins with the start token
- * if the model adds one (it replaces the first token), and the tokens of the second half are scored, so that each has at least
- * half a window of context. With a stride the windows overlap, no token is replaced, and the last `stride` tokens of each are
- * scored. Steps take the rows of all windows one after another, up to a full batch: a row's result does not depend on the other
- * rows, so neither batch size nor threads change a figure.
+ *   A text is cut into windows of n_ctx tokens. Without a stride the windows follow one another; each begins with the start
+ * token if the model adds one (it replaces the first token), and the tokens of the second half are scored, so that each has
+ * at least half a window of context. With a stride the windows overlap, no token is replaced, and the last `stride` tokens of
+ * each are scored. Steps take the rows of all windows one after another, up to a full batch: a row's result does not depend
+ * on the other rows, so neither batch size nor threads change a figure.
  *   A base is a GGUF file (general.type "llmrun.logits"): the tokens of the windows, and for each scored position a record,
- * little-endian: u32 most likely token; f32 log p of the token in the text; f32 log of the mass outside the k most likely tokens;
- * f32 log p of those k; their ids, u16 or (vocabularies above 65,536) u32, padded to 4 bytes. Where k is the whole vocabulary the
- * log p are in the order of ids, and the ids are left out. The mass outside the k counts as one outcome of a divergence. The
- * divergence inside it is lost: the figure is a lower bound, and exact with --kl-top-k 0. f32 values have a relative error of up
- * to 6e-8, which limits a mean divergence to about 1e-8; a model against itself gives 0.
- * Public: eval_opts, eval_plan_text, eval_perplexity, eval_base_open, eval_base_close, eval_plan_base,
- * eval_divergence.
+ * little-endian: u32 most likely token; f32 log p of the token in the text; f32 log of the mass outside the k most likely
+ * tokens; f32 log p of those k; their ids, u16 or (vocabularies above 65,536) u32, padded to 4 bytes. Where k is the whole
+ * vocabulary the log p are in the order of ids, and the ids are left out. The mass outside the k counts as one outcome of a
+ * divergence. The divergence inside it is lost: the figure is a lower bound, and exact with --kl-top-k 0. f32 values have a
+ * relative error of up to 6e-8, which limits a mean divergence to about 1e-8; a model against itself gives 0.
+ * Public: eval_opts, eval_plan_text, eval_perplexity, eval_base_open, eval_base_close, eval_plan_base, eval_divergence.
  * Opens: eval_opts. */
 
 typedef struct {
@@ -43,20 +42,15 @@ static int32_t eval__token(const eval_plan *p, int chunk, int pos) {
 }
 
 /* Plans windows of n_ctx tokens over ids. bos: the start token; -1: none. On failure e is set. */
-static bool eval_plan_text(eval_plan *p, const tok_ids *ids, int n_ctx, int32_t bos, const eval_opts *o,
-                           err_t *e) {
-    *p = (eval_plan){.id = ids->id,
-                     .step = o->stride ? o->stride : n_ctx,
-                     .n_ctx = n_ctx,
+static bool eval_plan_text(eval_plan *p, const tok_ids *ids, int n_ctx, int32_t bos, const eval_opts *o, err_t *e) {
+    *p = (eval_plan){.id = ids->id, .step = o->stride ? o->stride : n_ctx, .n_ctx = n_ctx,
                      .first = o->stride ? n_ctx - 1 - o->stride : n_ctx / 2,
                      .bos = o->stride ? -1 : bos};
     if (n_ctx < EVAL_CTX_MIN)
-        return err_set(e, EXIT_INPUT, "windows of %d tokens, expected at least %d (-c N)", n_ctx,
-                       EVAL_CTX_MIN);
+        return err_set(e, EXIT_INPUT, "windows of %d tokens, expected at least %d (-c N)", n_ctx, EVAL_CTX_MIN);
     if (o->stride >= n_ctx)
-        return err_set(e, EXIT_INPUT,
-                       "--ppl-stride: %d does not fit a window of %d tokens, expected less (-c N)", o->stride,
-                       n_ctx);
+        return err_set(e, EXIT_INPUT, "--ppl-stride: %d does not fit a window of %d tokens, expected less (-c N)",
+                       o->stride, n_ctx);
     p->n_chunk = tok_chunks(ids->n, n_ctx, (int)p->step, o->n_chunks, e);
     return p->n_chunk > 0;
 }
@@ -123,9 +117,7 @@ static float eval__tail(const float *x, int n, const uint8_t *mark, double lse) 
 }
 
 /* Whether token a comes before b: by falling logit, among equals by number. */
-static bool eval__before(const float *x, int32_t a, int32_t b) {
-    return x[a] > x[b] || (x[a] == x[b] && a < b);
-}
+static bool eval__before(const float *x, int32_t a, int32_t b) { return x[a] > x[b] || (x[a] == x[b] && a < b); }
 
 /* Moves heap[i] down until the heap is valid: each entry comes after its children in the order. */
 static void eval__sink(const float *x, int32_t *heap, int n, int i) {
@@ -150,8 +142,7 @@ static void eval__top(const float *x, int n, int32_t *heap, int k) {
     }
 }
 
-static void eval__pack(const eval_form *f, const float *x, double lse, int32_t next, eval_scratch *s,
-                       uint8_t *rec) {
+static void eval__pack(const eval_form *f, const float *x, double lse, int32_t next, eval_scratch *s, uint8_t *rec) {
     const float came = (float)((double)x[next] - lse);
     float       tail = -INFINITY;
     int         top = 0;
@@ -254,16 +245,14 @@ static bool eval__number(const eval_base *b, const char *key, uint64_t lo, uint6
     const int got = gguf_get_u64(&b->g, key, lo, hi, &v, e);
     *out = (int)v;
     return got > 0 ||
-           (got == 0 &&
-            err_set(e, EXIT_INPUT, "%s: no key %s, expected a file of --kl-divergence-base", b->g.path, key));
+           (got == 0 && err_set(e, EXIT_INPUT, "%s: no key %s, expected a file of --kl-divergence-base", b->g.path, key));
 }
 
 /* A required tensor of this type and row length, and its number of rows. On failure NULL, and e is set. */
 static const gguf_tensor *eval__tensor(const eval_base *b, const char *name, uint32_t type, size_t n_row,
                                        uint64_t *n_rows, err_t *e) {
     const gguf_tensor *t = gguf_tensor_find(&b->g, name);
-    if (!t)
-        err_set(e, EXIT_INPUT, "%s: no tensor %s, expected a file of --kl-divergence-base", b->g.path, name);
+    if (!t) err_set(e, EXIT_INPUT, "%s: no tensor %s, expected a file of --kl-divergence-base", b->g.path, name);
     else if (t->type != type || t->dim[0] != n_row || t->n_dims != 2) {
         err_set(e, EXIT_INPUT, "%s: tensor %s has another type or shape, expected rows of %zu %s", b->g.path,
                 name, n_row, k_types[type].name);
@@ -366,9 +355,7 @@ static void eval__add(eval_mean *m, double x) {
 }
 
 /* The standard error of the mean; 0 for fewer than two values. */
-static double eval__error(const eval_mean *m) {
-    return m->n > 1 ? sqrt(m->m2 / (double)m->n / (double)(m->n - 1)) : 0;
-}
+static double eval__error(const eval_mean *m) { return m->n > 1 ? sqrt(m->m2 / (double)m->n / (double)(m->n - 1)) : 0; }
 
 /* --- one run over the windows --- */
 
@@ -403,8 +390,7 @@ static void eval__rows(void *ctx, int ith) {
         const float *x = r->logits + (size_t)i * (size_t)V;
         const double lse = eval__lse(x, V);
         r->score[i].nll = lse - (double)x[r->next[i]];
-        if (r->to)
-            eval__pack(&r->form, x, lse, r->next[i], &r->scratch[ith], r->rec + (size_t)i * r->form.bytes);
+        if (r->to) eval__pack(&r->form, x, lse, r->next[i], &r->scratch[ith], r->rec + (size_t)i * r->form.bytes);
         if (r->base)
             eval__compare(&r->form, x, lse, r->base->rec + (size_t)(r->at + i) * r->form.bytes,
                           &r->scratch[ith], &r->score[i]);
@@ -415,8 +401,7 @@ static void eval__rows(void *ctx, int ith) {
 static int eval__fit(const eval_run *r, int pos, int n, int n_out) {
     const eval_plan *p = r->plan;
     const int        room = r->eng->n_batch - n, left = p->n_ctx - 1 - pos;
-    const int        quiet =
-        p->first > pos ? p->first - pos : 0;          /* rows before the first scored one */
+    const int        quiet = max_int(p->first - pos, 0);                 /* rows before the first scored one */
     const int most = min_int(room, left), loud = r->eng->max_out - n_out;
     return most - quiet > loud ? quiet + loud : most;
 }
@@ -451,9 +436,7 @@ static int eval__fill_step(eval_run *r, eval_cursor *c) {
 }
 
 /* The standard error of a proportion of n; the RMS of dp and its error, as llama.cpp defines them. */
-static double eval__share_error(double p, int64_t n) {
-    return n > 1 ? sqrt(p * (1 - p) / (double)(n - 1)) : 0;
-}
+static double eval__share_error(double p, int64_t n) { return n > 1 ? sqrt(p * (1 - p) / (double)(n - 1)) : 0; }
 static double eval__rms(const eval_run *r) { return sqrt(r->dp2.mean); }
 static double eval__rms_error(const eval_run *r) {
     return r->dp2.mean > 0 ? 0.5 / eval__rms(r) * eval__error(&r->dp2) : 0;
@@ -473,9 +456,8 @@ static void eval__print_window(const eval_run *r) {
     }
     fprintf(stderr, "%4lld    %9.4f ± %9.4f    %10.5f ± %10.5f", window, ppl, ppl * eval__error(&r->nll),
             r->ratio.mean, eval__error(&r->ratio));
-    fprintf(stderr, "    %10.5f ± %10.5f    %6.3f ± %6.3f %%    %6.3f ± %6.3f %%\n", r->kld.mean,
-            eval__error(&r->kld), 100 * eval__rms(r), 100 * eval__rms_error(r), 100 * same,
-            100 * eval__share_error(same, r->at));
+    fprintf(stderr, "    %10.5f ± %10.5f    %6.3f ± %6.3f %%    %6.3f ± %6.3f %%\n", r->kld.mean, eval__error(&r->kld),
+            100 * eval__rms(r), 100 * eval__rms_error(r), 100 * same, 100 * eval__share_error(same, r->at));
 }
 
 static void eval__add_base(eval_run *r, const eval_score *s) {
@@ -495,8 +477,7 @@ static bool eval__add_step(eval_run *r, err_t *e) {
     for (int i = 0; i < r->n_out; i++) {
         const eval_score *s = &r->score[i];
         if (r->base && s->wrong)
-            return err_set(e, EXIT_INPUT, "%s: the record at byte %llu holds %s: the file is damaged",
-                           r->base->g.path,
+            return err_set(e, EXIT_INPUT, "%s: the record at byte %llu holds %s: the file is damaged", r->base->g.path,
                            (unsigned long long)(r->base->rec_at + (uint64_t)r->at * r->form.bytes), s->wrong);
         eval__add(&r->nll, s->nll);
         if (r->base) eval__add_base(r, s);
@@ -513,8 +494,7 @@ static bool eval__steps(eval_run *r, eval_cursor *c, err_t *e) {
         float    *logits;
         const int n = eval__fill_step(r, c);
         if (!n)
-            return err_set(e, EXIT_RESOURCE,
-                           "the KV cache cannot hold a window of %d tokens (--kv-mem, --kv-blocks)",
+            return err_set(e, EXIT_RESOURCE, "the KV cache cannot hold a window of %d tokens (--kv-mem, --kv-blocks)",
                            r->plan->n_ctx);
         const long long last = c->chunk * r->plan->step + c->pos - 1;
         meter_step(&r->meter, n);
@@ -550,17 +530,14 @@ static void eval__print_rate(const eval_run *r) {
 static void eval__scratch_new(eval_run *r, size_t threads) {
     r->scratch = mem_new(threads, sizeof *r->scratch);
     for (size_t i = 0; i < threads; i++)
-        r->scratch[i] =
-            (eval_scratch){mem_new((size_t)r->form.k, sizeof(int32_t)), mem_new((size_t)r->form.n_vocab, 1)};
+        r->scratch[i] = (eval_scratch){mem_new((size_t)r->form.k, sizeof(int32_t)), mem_new((size_t)r->form.n_vocab, 1)};
 }
 
 static void eval__drop(eval_run *r) {
     for (int i = 0; r->scratch && i < r->eng->p->n; i++) {
-        mem_free(r->scratch[i].heap);
-        mem_free(r->scratch[i].mark);
+        mem_free_all(r->scratch[i].heap, r->scratch[i].mark);
     }
-    void *own[] = {r->scratch, r->next, r->score, r->rec, r->klds, r->dps};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
+    mem_free_all(r->scratch, r->next, r->score, r->rec, r->klds, r->dps);
 }
 
 /* Runs the plan; eval__drop() must follow. False: e is set, or an interrupt. */
@@ -617,8 +594,7 @@ static void eval__put_perplexity(const eval_run *r, bool json, str *s) {
 
 /* Prints the perplexity and its standard error, as a line of text or one JSON object. Writes o->base, if there is one. On failure
  * e is set, unless it was an interrupt. */
-static bool eval_perplexity(engine *eng, const eval_plan *plan, const eval_opts *o, bool json, out_t *out,
-                            err_t *e) {
+static bool eval_perplexity(engine *eng, const eval_plan *plan, const eval_opts *o, bool json, out_t *out, err_t *e) {
     gguf_writer w = {.fd = -1};
     eval_run    r = {.eng = eng, .plan = plan, .to = o->base ? &w : NULL};
     r.form = eval__form_for(eng->m.hp.n_vocab, o->top_k);
@@ -668,9 +644,7 @@ typedef struct {
 } eval_figures;
 
 static eval_figures eval__figures(const eval_run *r) {
-    eval_figures f = {.ppl = exp(r->nll.mean),
-                      .base = exp(r->nll_base.mean),
-                      .ln = r->ratio.mean,
+    eval_figures f = {.ppl = exp(r->nll.mean), .base = exp(r->nll_base.mean), .ln = r->ratio.mean,
                       .ln_error = eval__error(&r->ratio)};
     const double a = eval__error(&r->nll), b = eval__error(&r->nll_base);
     const double cov = (a * a + b * b - f.ln_error * f.ln_error) / 2; /* of the two means */
@@ -680,8 +654,7 @@ static eval_figures eval__figures(const eval_run *r) {
     f.ratio = exp(f.ln);
     f.ratio_error = f.ratio * f.ln_error;
     f.diff = f.ppl - f.base;
-    f.diff_error =
-        sqrt(fmax(0, f.ppl_error * f.ppl_error + f.base_error * f.base_error - 2 * f.ppl * f.base * cov));
+    f.diff_error = sqrt(fmax(0, f.ppl_error * f.ppl_error + f.base_error * f.base_error - 2 * f.ppl * f.base * cov));
     f.same = (double)r->n_same / (double)r->at;
     f.same_error = eval__share_error(f.same, r->at);
     return f;
@@ -700,20 +673,17 @@ static void eval__put_text(const eval_run *r, const eval_figures *f, str *s) {
     str_fmt(s, "Mean    KLD: %10.6f ± %10.6f\n", r->kld.mean, eval__error(&r->kld));
     for (size_t i = 0; i < n; i++)
         if (eval_cuts[i].percent != 75 && eval_cuts[i].percent != 25)
-            str_fmt(s, "%s KLD: %10.6f\n", eval_cuts[i].text,
-                    eval__percentile(r->klds, r->at, eval_cuts[i].percent));
+            str_fmt(s, "%s KLD: %10.6f\n", eval_cuts[i].text, eval__percentile(r->klds, r->at, eval_cuts[i].percent));
     str_put(s, "\n====== Token probability statistics ======\n");
     str_fmt(s, "Mean    Δp: %6.3f ± %5.3f %%\n", 100 * r->dp.mean, 100 * eval__error(&r->dp));
     for (size_t i = 0; i < n; i++)
-        str_fmt(s, "%s Δp: %6.3f%%\n", eval_cuts[i].text,
-                100 * eval__percentile(r->dps, r->at, eval_cuts[i].percent));
+        str_fmt(s, "%s Δp: %6.3f%%\n", eval_cuts[i].text, 100 * eval__percentile(r->dps, r->at, eval_cuts[i].percent));
     str_fmt(s, "RMS Δp    : %6.3f ± %5.3f %%\n", 100 * eval__rms(r), 100 * eval__rms_error(r));
     str_fmt(s, "Same top p: %6.3f ± %5.3f %%\n", 100 * f->same, 100 * f->same_error);
 }
 
 /* Appends a mean, its error, and the percentiles of its n rising values. */
-static void eval__put_spread(const char *key, const eval_pair *p, size_t n_p, const double *x, int64_t n,
-                             jw *w) {
+static void eval__put_spread(const char *key, const eval_pair *p, size_t n_p, const double *x, int64_t n, jw *w) {
     jw_open(w, key, '{');
     eval__put_pairs(p, n_p, w);
     for (size_t i = 0; i < sizeof eval_cuts / sizeof *eval_cuts; i++)
@@ -723,29 +693,19 @@ static void eval__put_spread(const char *key, const eval_pair *p, size_t n_p, co
 
 static void eval__put_json(const eval_run *r, const eval_figures *f, str *s) {
     const eval_pair all[] = {
-        {"perplexity", f->ppl},
-        {"perplexity_error", f->ppl_error},
-        {"base_perplexity", f->base},
-        {"base_perplexity_error", f->base_error},
+        {"perplexity", f->ppl},       {"perplexity_error", f->ppl_error},
+        {"base_perplexity", f->base}, {"base_perplexity_error", f->base_error},
         {"correlation", f->cor},
-        {"ln_ratio", f->ln},
-        {"ln_ratio_error", f->ln_error},
-        {"ratio", f->ratio},
-        {"ratio_error", f->ratio_error},
-        {"difference", f->diff},
-        {"difference_error", f->diff_error},
-        {"same_top", f->same},
-        {"same_top_error", f->same_error},
-        {"scored", (double)r->at},
-        {"windows", r->plan->n_chunk},
-        {"n_ctx", r->plan->n_ctx},
-        {"top_k", r->form.k},
+        {"ln_ratio", f->ln},          {"ln_ratio_error", f->ln_error},
+        {"ratio", f->ratio},          {"ratio_error", f->ratio_error},
+        {"difference", f->diff},      {"difference_error", f->diff_error},
+        {"same_top", f->same},        {"same_top_error", f->same_error},
+        {"scored", (double)r->at},    {"windows", r->plan->n_chunk},
+        {"n_ctx", r->plan->n_ctx},    {"top_k", r->form.k},
     };
     const eval_pair kld[] = {{"mean", r->kld.mean}, {"error", eval__error(&r->kld)}};
-    const eval_pair dp[] = {{"mean", r->dp.mean},
-                            {"error", eval__error(&r->dp)},
-                            {"rms", eval__rms(r)},
-                            {"rms_error", eval__rms_error(r)}};
+    const eval_pair dp[] = {{"mean", r->dp.mean}, {"error", eval__error(&r->dp)},
+                            {"rms", eval__rms(r)}, {"rms_error", eval__rms_error(r)}};
     jw w = jw_loose(s);
     jw_open(&w, NULL, '{');
     eval__put_pairs(all, sizeof all / sizeof *all, &w);
@@ -757,8 +717,7 @@ static void eval__put_json(const eval_run *r, const eval_figures *f, str *s) {
 }
 
 /* Compares the model with a base over the windows of eval_plan_base() and prints the figures. */
-static bool eval_divergence(engine *eng, const eval_base *b, const eval_plan *plan, bool json, out_t *out,
-                            err_t *e) {
+static bool eval_divergence(engine *eng, const eval_base *b, const eval_plan *plan, bool json, out_t *out, err_t *e) {
     eval_run r = {.eng = eng, .plan = plan, .base = b, .form = b->form};
     bool     ok = b->form.n_vocab == eng->m.hp.n_vocab ||
               err_set(e, EXIT_INPUT, "%s: a vocabulary of %d tokens, expected the model's %d", b->g.path,

@@ -254,8 +254,6 @@ static bool filter__flag(filter_in *f, int i) {
     return n != 0;
 }
 
-static bool filter__bool(filter_in *f, int i) { return val_truth(f->a[i]); }
-
 /* A string that is safe where another one is. */
 static val filter__like(val other, val_str s) {
     val v = val_str_view(s);
@@ -401,17 +399,14 @@ enum { FILTER_OF_FILTERS, FILTER_OF_TESTS, FILTER_OF_FUNCTIONS, FILTER_OF_VALUES
 static val               filter_getitem(val_env *env, val v, val key);                /* the rows call it */
 static const filter_row *filter__row_of(val_env *env, int table, val name);           /* the rows call it */
 
-/* Whether all characters are decimal digits, and there is one. */
-static bool filter__all_digits(val_str s) {
-    for (size_t i = 0; i < s.n; i++)
-        if (filter__decimal(s.p[i]) < 0) return false;
-    return s.n > 0;
-}
-
-/* A number in the name of a path; more than nine digits are more than any list has. */
+/* A number in the name of a path, -1: it is none. More than nine digits are more than any list has. */
 static int64_t filter__path_number(val_str s) {
-    int64_t n = 0;
-    for (size_t i = 0; i < s.n; i++) n = s.n > 9 ? INT32_MAX : n * 10 + filter__decimal(s.p[i]);
+    int64_t n = s.n ? 0 : -1;
+    for (size_t i = 0; i < s.n; i++) {
+        const int d = filter__decimal(s.p[i]);
+        if (d < 0) return -1;
+        n = s.n > 9 ? INT32_MAX : n * 10 + d;
+    }
     return n;
 }
 
@@ -439,8 +434,10 @@ static filter_path filter__path(filter_in *f, val attribute, bool fold) {
     filter_path p = {.parts = val_list_new(f->env).list, .absent = val_none(), .fold = fold};
     if (attribute.kind == VAL_STR) filter__split_on(f->env, p.parts, attribute.s, '.');
     else if (attribute.kind != VAL_NONE) val_list_add(f->env, p.parts, attribute);
-    for (size_t i = 0; attribute.kind == VAL_STR && i < p.parts->n; i++)
-        if (filter__all_digits(p.parts->at[i].s)) p.parts->at[i] = val_int(filter__path_number(p.parts->at[i].s));
+    for (size_t i = 0; attribute.kind == VAL_STR && i < p.parts->n; i++) {
+        const int64_t n = filter__path_number(p.parts->at[i].s);
+        if (n >= 0) p.parts->at[i] = val_int(n);
+    }
     return p;
 }
 
@@ -465,25 +462,12 @@ static val_list *filter__items(filter_in *f) {
     return val_items(f->env, f->in);
 }
 
-
 /* A copy of a list, which the template may change. */
 static val_list *filter__copied(val_env *env, const val_list *l) {
     val_list *out = val_list_new(env).list;
     val_step(env, l->n / 16);
     for (size_t i = 0; i < l->n; i++) val_list_add(env, out, l->at[i]);
     return out;
-}
-
-/* Merges two sorted halves of keys and items. */
-static void filter__merge(val_env *env, const val_pair *from, val_pair *to, size_t lo, size_t mid, size_t hi, bool reverse) {
-    size_t a = lo, b = mid;
-    for (size_t i = lo; i < hi; i++) {
-        const bool both = a < mid && b < hi;
-        const val *one = &from[reverse ? a : b].key, *other = &from[reverse ? b : a].key;
-        const bool second = both && val_order(env, *one, *other, "<") == -1;
-        val_step(env, both);
-        to[i] = a == mid || second ? from[b++] : from[a++];
-    }
 }
 
 /* Sorts by keys, smallest first; equal ones keep their order, also in reverse. keys and items have n entries. Returns a
@@ -493,12 +477,7 @@ static val_list *filter__sorted(val_env *env, const val_list *keys, const val_li
     val_pair    *a = val_alloc(env, n, sizeof *a), *b = val_alloc(env, n, sizeof *b);
     val_list    *out = val_list_new(env).list;
     for (size_t i = 0; i < n; i++) a[i] = (val_pair){.key = keys->at[i], .value = items->at[i]};
-    for (size_t run = 1; run < n; run *= 2) {
-        for (size_t lo = 0; lo < n; lo += 2 * run)
-            filter__merge(env, a, b, lo, min_size(lo + run, n), min_size(lo + 2 * run, n), reverse);
-        val_pair *t = a;
-        a = b, b = t;
-    }
+    a = val_sort_pairs(env, a, b, n, reverse);
     for (size_t i = 0; i < n; i++) val_list_add(env, out, a[i].value);
     return out;
 }
@@ -517,7 +496,7 @@ static val filter__sort(filter_in *f) {
     else val_list_add(f->env, names, f->a[2]);
     for (size_t i = 0; i < items->n; i++) val_list_add(f->env, keys, val_list_new(f->env));
     for (size_t k = 0; k < names->n; k++) {
-        const filter_path p = filter__path(f, names->at[k], !filter__bool(f, 1));
+        const filter_path p = filter__path(f, names->at[k], !val_truth(f->a[1]));
         for (size_t i = 0; i < items->n; i++) val_list_add(f->env, keys->at[i].list, filter__follow(f, &p, items->at[i]));
     }
     return val_of_list(filter__sorted(f->env, keys, items, filter__flag(f, 0)));
@@ -529,13 +508,13 @@ static val filter__dictsort(filter_in *f) {
     if (!by_value && !val_is_str(f->a[1], "key")) val_fail(f->env, EXIT_INPUT, "dictsort(): 'by' is neither 'key' nor 'value'");
     const val_list *pairs = val_items(f->env, val_view_of(f->in.dict, VAL_ITEMS));
     const val_list *keys = val_items(f->env, val_view_of(f->in.dict, by_value ? VAL_VALUES : VAL_KEYS));
-    const filter_path p = filter__path(f, val_none(), !filter__bool(f, 0));
+    const filter_path p = filter__path(f, val_none(), !val_truth(f->a[0]));
     return val_of_list(filter__sorted(f->env, filter__keys(f, keys, &p), pairs, filter__flag(f, 2)));
 }
 
 static val filter__unique(filter_in *f) {
     const val_list   *items = filter__items(f);
-    const filter_path p = filter__path(f, f->a[1], !filter__bool(f, 0));
+    const filter_path p = filter__path(f, f->a[1], !val_truth(f->a[0]));
     val_dict         *seen = val_dict_new(f->env).dict;
     val_list         *out = val_list_new(f->env).list;
     for (size_t i = 0; i < items->n; i++) {
@@ -553,7 +532,7 @@ static val filter__unique(filter_in *f) {
 /* min, max (with 1): the first of equal ones. */
 static val filter__extreme(filter_in *f) {
     const val_list   *items = filter__items(f);
-    const filter_path p = filter__path(f, f->a[1], !filter__bool(f, 0));
+    const filter_path p = filter__path(f, f->a[1], !val_truth(f->a[0]));
     size_t            best = 0;
     val               best_key = val_none();
     if (!items->n) return val_undef("the largest or smallest item of nothing");
@@ -594,16 +573,12 @@ static val filter__select(filter_in *f) {
     const bool reject = f->row->with & FILTER_REJECT;
     val_list  *out = val_list_new(f->env).list;
     val_args   rest = *f->args;
-    filter_path p = {0};
     if (!val_truth(f->in)) return val_iter_of(f->env, out);
     const val_list *items = val_items(f->env, f->in);
-    if (f->row->with & FILTER_BY_ATTRIBUTE) {
-        if (!rest.n) val_fail(f->env, EXIT_INPUT, "%s() lacks the name of an attribute", f->row->head.name);
-        p = filter__path(f, rest.at[0], false);
-        rest.at++, rest.n--;
-    } else {
-        p = filter__path(f, val_none(), false);
-    }
+    const bool      by = f->row->with & FILTER_BY_ATTRIBUTE;
+    if (by && !rest.n) val_fail(f->env, EXIT_INPUT, "%s() lacks the name of an attribute", f->row->head.name);
+    const filter_path p = filter__path(f, by ? rest.at[0] : val_none(), false);
+    if (by) rest.at++, rest.n--;
     const filter_row *test = rest.n && items->n ? filter__row_of(f->env, FILTER_OF_TESTS, rest.at[0]) : NULL;
     if (test) rest.at++, rest.n--;
     for (size_t i = 0; i < items->n; i++) {
@@ -769,7 +744,7 @@ static val filter__indent(filter_in *f) {
     val_buf_chr(f->env, ended, '\n');                 /* so that an end of a line at the end counts */
     const val_list *lines = filter__lines(f->env, val_buf_str(ended), false);
     for (size_t i = 0; i < lines->n; i++) {
-        const bool indented = i == 0 ? filter__bool(f, 1) : filter__bool(f, 2) || lines->at[i].s.n;
+        const bool indented = i == 0 ? val_truth(f->a[1]) : val_truth(f->a[2]) || lines->at[i].s.n;
         if (i) val_buf_chr(f->env, b, '\n');
         if (indented) filter__room(f->env, b, by->n), val_buf_add(f->env, b, val_buf_str(by));
         val_buf_add(f->env, b, lines->at[i].s);
@@ -814,7 +789,7 @@ static val filter__to_int(filter_in *f) {
 /* --- filters of any value --- */
 
 static val filter__default_value(filter_in *f) {
-    return f->in.kind == VAL_UNDEF || (filter__bool(f, 1) && !val_truth(f->in)) ? f->a[0] : f->in;
+    return f->in.kind == VAL_UNDEF || (val_truth(f->a[1]) && !val_truth(f->in)) ? f->a[0] : f->in;
 }
 
 /* format: each %s of the text is the printed form of the next argument, %% is %. */
@@ -847,7 +822,7 @@ static val filter__format(filter_in *f) {
 
 /* tojson(ensure_ascii, indent, separators, sort_keys), as transformers has it: json.dumps without escapes for HTML. */
 static val filter__tojson(filter_in *f) {
-    val_json_form form = {f->a[1], val_none(), val_none(), .ensure_ascii = filter__bool(f, 0), .sort_keys = filter__bool(f, 3)};
+    val_json_form form = {f->a[1], val_none(), val_none(), .ensure_ascii = val_truth(f->a[0]), .sort_keys = val_truth(f->a[3])};
     val_buf      *b = val_buf_new(f->env);
     if (form.indent.kind != VAL_NONE && form.indent.kind != VAL_STR) form.indent = val_int(filter__int(f, 1));
     if (f->a[2].kind != VAL_NONE) {
@@ -865,7 +840,6 @@ static val filter__fromjson(filter_in *f) { return val_json_parse(f->env, filter
 /* --- tests --- */
 
 static val filter__is_kind(filter_in *f) { return val_bool((unsigned)f->row->with >> f->in.kind & 1); }
-static val filter__is_defined(filter_in *f) { return val_bool(f->in.kind != VAL_UNDEF); }
 static val filter__is_bool(filter_in *f) { return val_bool(f->in.kind == VAL_BOOL && f->in.b == (f->row->with != 0)); }
 static val filter__is_iterable(filter_in *f) { return val_bool(val_iterable(f->in)); }
 
@@ -939,20 +913,16 @@ static val filter__append(filter_in *f) {
     return val_none();
 }
 
-static val filter__take(val_env *env, val_list *l, size_t i) {
-    const val v = l->at[i];
-    val_step(env, (l->n - i) / 16);
-    for (size_t k = i + 1; k < l->n; k++) l->at[k - 1] = l->at[k];
-    l->n--;
-    return v;
-}
-
 static val filter__pop(filter_in *f) {
     val_list *l = f->in.list;
     int64_t   i = filter__int(f, 0);
     if (i < 0 && i >= -(int64_t)l->n) i += (int64_t)l->n;
     if (i < 0 || i >= (int64_t)l->n) val_fail(f->env, EXIT_INPUT, "pop(): item %lld of a list of %zu", (long long)i, l->n);
-    return filter__take(f->env, l, (size_t)i);
+    const val v = l->at[i];
+    val_step(f->env, (l->n - (size_t)i) / 16);
+    for (size_t k = (size_t)i + 1; k < l->n; k++) l->at[k - 1] = l->at[k];
+    l->n--;
+    return v;
 }
 
 /* --- methods of dicts --- */
@@ -1016,10 +986,7 @@ static val_dict *filter__namespace_dict(val_object *o) { return ((filter_namespa
 
 static val filter__namespace(filter_in *f) {
     static const val_class type = {
-        .name = "Namespace",
-        .get = filter__namespace_get,
-        .set = filter__namespace_set,
-        .dict = filter__namespace_dict,
+        .name = "Namespace", .get = filter__namespace_get, .set = filter__namespace_set, .dict = filter__namespace_dict,
     };
     filter_namespace *o = val_alloc(f->env, 1, sizeof *o);
     *o = (filter_namespace){{&type}, val_dict_new(f->env).dict};
@@ -1140,7 +1107,7 @@ static const filter_row filter__filters[] = {
 
 static const filter_row filter__tests[] = {
     FILTER_ROW("boolean", "", filter__is_kind, FILTER_KIND(VAL_BOOL)),
-    FILTER_ROW("defined", "", filter__is_defined, 0),
+    FILTER_ROW("defined", "", filter__is_kind, FILTER_KIND(VAL_KINDS) - 1 - FILTER_KIND(VAL_UNDEF)),
     FILTER_ROW("eq", "b /", filter__is_equal, 0),
     FILTER_ROW("equalto", "b /", filter__is_equal, 0),
     FILTER_ROW("even", "", filter__is_parity, 0),

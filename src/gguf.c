@@ -272,8 +272,7 @@ static void gguf__str_array(gguf_cur *c, gguf_kv *kv) {
     if (!gguf__need(c, kv->count * (c->v1 ? 4 : 8), "an array of strings")) return;
     while (gguf_strs_next(&it, &s)) {}
     if (it.left)
-        gguf__fail(c, GGUF_U(it.p - c->p),
-                   "string %llu of %llu of key %.*s is longer than the file, expected it inside",
+        gguf__fail(c, GGUF_U(it.p - c->p), "string %llu of %llu of key %.*s is longer than the file, expected it inside",
                    GGUF_U(kv->count - it.left), GGUF_U(kv->count), GGUF_SHOW(kv->key));
     kv->n_bytes = (uint64_t)(it.p - kv->data);
     c->at += kv->n_bytes;
@@ -344,9 +343,7 @@ static void gguf__kvs(gguf_cur *c, gguf_file *g, uint64_t n) {
 /* --- lookups --- */
 
 /* The metadata of this key; NULL: the file has none. */
-static const gguf_kv *gguf_find(const gguf_file *g, const char *key) {
-    return gguf__lookup(&g->keys, bytes_of(key));
-}
+static const gguf_kv *gguf_find(const gguf_file *g, const char *key) { return gguf__lookup(&g->keys, bytes_of(key)); }
 
 /* The tensor of this name; NULL: the file has none. */
 static const gguf_tensor *gguf_tensor_find(const gguf_file *g, const char *name) {
@@ -629,8 +626,7 @@ static void gguf__version(gguf_cur *c, gguf_file *g) {
     if (c->e->code || (g->version >= 1 && g->version <= 3)) return;
     if (__builtin_bswap32(g->version) <= 3 && g->version)
         gguf__fail(c, 4, "is big-endian (version 0x%08x), expected little-endian", g->version);
-    else
-        gguf__fail(c, 4, "version %u, expected 1, 2 or 3", g->version);
+    else gguf__fail(c, 4, "version %u, expected 1, 2 or 3", g->version);
 }
 
 /* A number of entries of at least `each` bytes. */
@@ -796,11 +792,7 @@ static uint64_t gguf_fingerprint(const gguf_file *g) {
 /* Unmaps the files and frees the directory; a zeroed g is closed. */
 static void gguf_close(gguf_file *g) {
     for (int i = 0; i < g->n_parts; i++) gguf__unmap(&g->part[i]);
-    mem_free(g->part);
-    mem_free(g->kv);
-    mem_free(g->tensor);
-    mem_free(g->keys.slot);
-    mem_free(g->names.slot);
+    mem_free_all(g->part, g->kv, g->tensor, g->keys.slot, g->names.slot);
     *g = (gguf_file){0};
 }
 

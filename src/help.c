@@ -65,8 +65,7 @@ static void help__row_of(const cli_opt *o, int width, str *out) {
     if (o->arg) str_fmt(&names, " %s", o->arg);
     help__explain(o, &help);
     help__row(out, names.p, help.p, help__indent(width), width);
-    str_drop(&names);
-    str_drop(&help);
+    str_drop_all(&names, &help);
 }
 
 /* A paragraph from the first column on. */
@@ -92,8 +91,8 @@ static void help__idle(int width, str *out) {
     str names = {0};
     for (int i = 0; i < N_CLI_FOREIGN; i++)
         if (cli_foreigners[i].fate == CLI_IDLE) str_fmt(&names, "%s ", cli_foreigners[i].names);
-    help__paragraph(
-        out, "Options of llama.cpp that change nothing here (accepted, so that scripts run, with one line on stderr):", width);
+    const char *head = "Options of llama.cpp that change nothing here (accepted, so that scripts run, with one line on stderr):";
+    help__paragraph(out, head, width);
     str_put(out, "  ");
     help__flow(out, names.p, 2, 2, width);
     str_put(out, "\n");
@@ -189,16 +188,13 @@ static void help__usage(int width, str *out) {
     str_put(out, "\n");
     for (int i = 0; i < N_HELP_USUAL; i++) {
         const cli_opt *o = cli_find(false, bytes_of(help_usual[i].name));
-        str            what = {0}, help = {0};
+        str            what = {0}, help = {0}, def = {0};
         str_fmt(&what, "%s%s%s", help_usual[i].name, o->arg ? " " : "", o->arg ? o->arg : "");
         str_put(&help, help_usual[i].help);
-        str def = {0};
         cli_default(o, &def);
         if (def.n) str_fmt(&help, " [%s]", def.p);
         help__row(out, what.p, help.p, width >= 60 ? 20 : 8, width);
-        str_drop(&def);
-        str_drop(&what);
-        str_drop(&help);
+        str_drop_all(&def, &what, &help);
     }
     str_put(&topics, "--help prints all options, --help TOPIC those of one topic, --help NAME one option. Topics: ");
     help__topics(&topics);
@@ -336,8 +332,7 @@ static void help__man_group(int group, str *out) {
         cli_spell(o, ", ", &names);
         help__explain(o, &help);
         help__man_item(out, names.p, o->arg, help.p);
-        str_drop(&names);
-        str_drop(&help);
+        str_drop_all(&names, &help);
     }
 }
 
@@ -394,11 +389,10 @@ static void help__man_talk(str *out) {
     for (int i = 0; i < TALK_COMMANDS; i++)
         help__man_item(out, talk_commands[i].name, *talk_commands[i].args ? talk_commands[i].args : NULL, talk_commands[i].help);
     str_put(out, ".PP\n");
-    help__roff(out, "Pasted lines are one message. So are lines of which each but the last ends in a backslash, and those from "
-                    "\"\"\" to \"\"\". Ctrl-C ends an "
-                    "answer, which stays in the conversation; at an empty prompt it ends the program. Each turn draws with the "
-                    "seed of the run: it is what the "
-                    "same messages give with --messages. Where standard input is no terminal each line is a message.");
+    help__roff(out, "Pasted lines are one message. So are lines of which each but the last ends in a backslash, and those "
+                    "from \"\"\" to \"\"\". Ctrl-C ends an answer, which stays in the conversation; at an empty prompt it "
+                    "ends the program. Each turn draws with the seed of the run: it is what the same messages give with "
+                    "--messages. Where standard input is no terminal each line is a message.");
     str_put(out, "\n");
 }
 
@@ -409,9 +403,8 @@ static void help__man_examples(str *out) {
 
 /* The man page, for section 1, with the macros of man(7). */
 static void help__man(str *out) {
-    str_fmt(out,
-            ".TH LLMRUN 1 \"%s\" \"llmrun %s\" \"User Commands\"\n.SH NAME\nllmrun \\- run language models from GGUF files\n",
-            cli_released, CLI_VERSION);
+    str_fmt(out, ".TH LLMRUN 1 \"%s\" \"llmrun %s\" \"User Commands\"\n.SH NAME\n", cli_released, CLI_VERSION);
+    str_put(out, "llmrun \\- run language models from GGUF files\n");
     str_put(out, ".SH SYNOPSIS\n.B llmrun\n\\fB\\-m\\fR \\fIMODEL\\fR [\\fIACTION\\fR] [\\fIOPTION\\fR]...\n.SH DESCRIPTION\n");
     help__roff(out, help_about);
     str_put(out, " Without an action it continues the prompt.\n.PP\n");
@@ -492,8 +485,7 @@ static void help__bash_case(const cli_opt *o, str *out) {
         if (words.n) str_fmt(out, "words='%s' ;;\n", words.p);
         else str_put(out, help__takes_model(o) ? "files='*.gguf' ;;\n" : help__takes_file(o) ? "files='*' ;;\n" : "return ;;\n");
     }
-    str_drop(&names);
-    str_drop(&words);
+    str_drop_all(&names, &words);
 }
 
 static void help__bash(str *out) {
@@ -641,14 +633,7 @@ static void help__list_cpu(str *out) {
 /* Every spelling once, those of an option on one line. */
 static void help__list_options(str *out) {
     for (int i = 0; i < N_CLI_OPTS; i++) {
-        const char  *names = cli_opts[i].names;
-        const size_t start = out->n;
-        for (bytes w; cli_word(&names, ' ', &w);) {
-            if (cli_find(false, w) != &cli_opts[i]) continue;   /* it belongs to another row outside of --bench */
-            if (out->n > start) str_put(out, " ");
-            str_add(out, w.p, w.n);
-        }
-        if (out->n > start) str_put(out, "\n");
+        if (help__spellings(&cli_opts[i], " ", out)) str_put(out, "\n");
     }
 }
 
@@ -674,8 +659,6 @@ static void help_version(str *out) {
     str_fmt(out, "compiler  %s%s\n", strstr(__VERSION__, "lang") ? "" : "gcc ", __VERSION__);
     str_fmt(out, "kernels   %s\nPCRE2     %s\n", k_level_name(), pcre);
     str_fmt(out, "libedit   %s\n", term_edits());
-    str_fmt(out, "OpenBLAS  %s\n",
-            ops_blas_open(&none) ? "found, runs with --blas"
-            : LLMRUN_BLAS        ? "not found"
-                                 : "left out (BLAS=0)");
+    str_fmt(out, "OpenBLAS  %s\n", ops_blas_open(&none) ? "found, runs with --blas" : LLMRUN_BLAS ? "not found"
+            : "left out (BLAS=0)");
 }

@@ -41,16 +41,9 @@ static void inspect__float(str *s, double x, bool single, bool json) {
 /* One number or bool of the file. */
 static void inspect__number(str *s, uint32_t type, const uint8_t *p, bool json) {
     union {
-        uint8_t  u8;
-        int8_t   i8;
-        uint16_t u16;
-        int16_t  i16;
-        uint32_t u32;
-        int32_t  i32;
-        float    f32;
-        uint64_t u64;
-        int64_t  i64;
-        double   f64;
+        uint8_t u8; uint16_t u16; uint32_t u32; uint64_t u64;
+        int8_t  i8; int16_t  i16; int32_t  i32; int64_t  i64;
+        float  f32; double   f64;
     } v;
     static const uint8_t size[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     memcpy(&v, p, size[type]);
@@ -168,26 +161,16 @@ static void inspect__check(inspect_file *f, const char *pre) {
 static const struct {
     const char *key, *label;
 } inspect_hparams[] = {
-    {"context_length", "context"},
-    {"block_count", "layers"},
-    {"embedding_length", "width"},
-    {"feed_forward_length", "feed-forward"},
-    {"attention.head_count", "heads"},
-    {"attention.head_count_kv", "key/value heads"},
-    {"attention.key_length", "key length"},
-    {"attention.value_length", "value length"},
-    {"attention.sliding_window", "window"},
-    {"attention.layer_norm_rms_epsilon", "norm epsilon"},
-    {"expert_count", "experts"},
-    {"expert_used_count", "experts in use"},
-    {"expert_feed_forward_length", "expert width"},
-    {"expert_shared_feed_forward_length", "shared expert"},
-    {"rope.dimension_count", "rope dimensions"},
-    {"rope.freq_base", "rope base"},
-    {"rope.scaling.type", "rope scaling"},
-    {"rope.scaling.factor", "rope factor"},
-    {"rope.scale_linear", "rope factor"},
-    {"rope.scaling.original_context_length", "trained context"},
+    {"context_length", "context"},                {"block_count", "layers"},
+    {"embedding_length", "width"},                {"feed_forward_length", "feed-forward"},
+    {"attention.head_count", "heads"},            {"attention.head_count_kv", "key/value heads"},
+    {"attention.key_length", "key length"},       {"attention.value_length", "value length"},
+    {"attention.sliding_window", "window"},       {"attention.layer_norm_rms_epsilon", "norm epsilon"},
+    {"expert_count", "experts"},                  {"expert_used_count", "experts in use"},
+    {"expert_feed_forward_length", "expert width"}, {"expert_shared_feed_forward_length", "shared expert"},
+    {"rope.dimension_count", "rope dimensions"},  {"rope.freq_base", "rope base"},
+    {"rope.scaling.type", "rope scaling"},        {"rope.scaling.factor", "rope factor"},
+    {"rope.scale_linear", "rope factor"},         {"rope.scaling.original_context_length", "trained context"},
 };
 enum { N_INSPECT_HPARAMS = sizeof inspect_hparams / sizeof *inspect_hparams };
 

@@ -748,12 +748,7 @@ static jinja_open *jinja__push(jinja_parser *p, jinja_open_kind kind, int level)
     jinja__deep(p);
     jinja_open *x = JINJA_ADD(p->open, p->n_open);
     *x = (jinja_open){
-        .kind = (uint8_t)kind,
-        .level = (uint8_t)level,
-        .start = jinja__here(p),
-        .at = -1,
-        .name = -1,
-        .line = p->tok.line,
+        .kind = (uint8_t)kind, .level = (uint8_t)level, .start = jinja__here(p), .at = -1, .name = -1, .line = p->tok.line,
     };
     p->want = true;
     return x;
@@ -1106,27 +1101,27 @@ static bool jinja__tuple_end(const jinja_parser *p) {
     return p->tok.sign == JT_PRINT_END || p->tok.sign == JT_BLOCK_END || p->tok.sign == JT_RPAREN;
 }
 
-static void jinja__end_tuple(jinja_parser *p) {
-    const jinja_open x = *jinja__top(p);
-    jinja__close(p);
-    if (x.comma || !x.n) jinja__emit(p, JO_TUPLE, (int32_t)x.n);
-    if (x.kind == JX_PAREN) jinja__expect(p, JT_RPAREN);
-}
+/* The sign that ends brackets of this kind. */
+static const jinja_sign jinja__shut[] = {
+    [JX_LIST] = JT_RBRACKET, [JX_INDEX] = JT_RBRACKET, [JX_KEY] = JT_RBRACE, [JX_PAREN] = JT_RPAREN, [JX_ARGS] = JT_RPAREN,
+};
 
-static void jinja__end_list(jinja_parser *p, jinja_op_name op) {
-    const uint32_t n = jinja__top(p)->n;
-    jinja__close(p);
-    jinja__next(p);
-    jinja__emit(p, op, (int32_t)n);
-}
+static bool jinja__is_tuple(const jinja_open *x) { return x->kind == JX_EXPR || x->kind == JX_PAREN; }
 
-static void jinja__end_index(jinja_parser *p) {
+/* Ends the brackets at the top, or the expression without any. */
+static void jinja__end_brackets(jinja_parser *p) {
     const jinja_open x = *jinja__top(p);
     if (x.part && x.n != 1) jinja__fail(p, "found a slice among subscripts, expected it alone");
+    if (x.kind == JX_ARGS) {
+        jinja__next(p);
+        jinja__end_args(p);
+        return;
+    }
     jinja__close(p);
-    jinja__next(p);
-    if (x.n != 1) jinja__emit(p, JO_TUPLE, (int32_t)x.n);
-    jinja__emit(p, x.part ? JO_SLICE : JO_ITEM, 0);
+    if (x.kind != JX_EXPR) jinja__expect(p, jinja__shut[x.kind]);
+    if (x.kind == JX_LIST || x.kind == JX_KEY) jinja__emit(p, x.kind == JX_LIST ? JO_LIST : JO_DICT, (int32_t)x.n);
+    else if (x.kind == JX_INDEX ? x.n != 1 : x.comma || !x.n) jinja__emit(p, JO_TUPLE, (int32_t)x.n);
+    if (x.kind == JX_INDEX) jinja__emit(p, x.part ? JO_SLICE : JO_ITEM, 0);
 }
 
 /* An argument: its kind and name. Jinja2's order: by position, then by name and *list. */
@@ -1152,100 +1147,70 @@ static void jinja__begin_arg(jinja_parser *p) {
     jinja__begin_item(p);
 }
 
-static void jinja__begin_subscript(jinja_parser *p) {
-    jinja__begin_item(p);
-    if (p->tok.sign != JT_COLON) return;
+/* A part of a slice that is left out. */
+static void jinja__emit_none(jinja_parser *p) {
     jinja__emit_const(p, JO_CONST, val_none());
-    p->want = false;                                  /* [: ... the first part of a slice is None */
+    p->want = false;
 }
 
 /* Before an item of the brackets at the top: begins it, or ends them where they are empty or end with a comma. */
 static void jinja__item(jinja_parser *p) {
-    jinja_open *x = jinja__top(p);
-    const jinja_sign s = p->tok.sign;
-    if ((x->kind == JX_EXPR || x->kind == JX_PAREN) && x->tuple && jinja__tuple_end(p)) {
+    const jinja_open *x = jinja__top(p);
+    const bool bracket = p->tok.sign == jinja__shut[x->kind] && !(x->kind == JX_INDEX && x->comma);
+    if (jinja__is_tuple(x) ? x->tuple && jinja__tuple_end(p) : bracket) {
         if (!x->n && x->kind == JX_EXPR) jinja__expected(p, "an expression");
-        jinja__end_tuple(p);
-    } else if (x->kind == JX_LIST && s == JT_RBRACKET) jinja__end_list(p, JO_LIST);
-    else if (x->kind == JX_KEY && s == JT_RBRACE) jinja__end_list(p, JO_DICT);
-    else if (x->kind == JX_ARGS && s == JT_RPAREN) jinja__next(p), jinja__end_args(p);
-    else if (x->kind == JX_ARGS) jinja__begin_arg(p);
-    else if (x->kind == JX_INDEX && s == JT_RBRACKET && !x->comma) jinja__end_index(p);
-    else if (x->kind == JX_INDEX) jinja__begin_subscript(p);
-    else jinja__begin_item(p);
+        jinja__end_brackets(p);
+    } else if (x->kind == JX_ARGS) jinja__begin_arg(p);
+    else {
+        jinja__begin_item(p);
+        if (x->kind == JX_INDEX && p->tok.sign == JT_COLON) jinja__emit_none(p);
+    }
 }
 
 /* After an item: a comma, or the end of the brackets. */
-static void jinja__after(jinja_parser *p, jinja_sign shut, void (*end)(jinja_parser *p)) {
-    jinja_open *x = jinja__top(p);
+static void jinja__after(jinja_parser *p) {
+    jinja_open      *x = jinja__top(p);
+    const jinja_sign shut = jinja__shut[x->kind];
+    const bool       comma = p->tok.sign == JT_COMMA;
     x->n++;
-    if (p->tok.sign == shut) {
-        end(p);
+    if (jinja__is_tuple(x) ? !x->tuple || !comma : p->tok.sign == shut) {
+        jinja__end_brackets(p);
         return;
     }
-    if (p->tok.sign != JT_COMMA) jinja__fail(p, "found '%s', expected ',' or '%s'", jinja__found(p), jinja__sign_name(shut));
+    if (!comma) jinja__fail(p, "found '%s', expected ',' or '%s'", jinja__found(p), jinja__sign_name(shut));
     x->comma = true;
     jinja__next(p);
     jinja__item(p);
 }
 
-static void jinja__end_plain_list(jinja_parser *p) { jinja__end_list(p, JO_LIST); }
-static void jinja__end_dict(jinja_parser *p) { jinja__end_list(p, JO_DICT); }
-
-static void jinja__end_call(jinja_parser *p) {
-    jinja__next(p);
-    jinja__end_args(p);
-}
-
-static void jinja__after_tuple_item(jinja_parser *p) {
-    jinja_open *x = jinja__top(p);
-    x->n++;
-    if (!x->tuple || p->tok.sign != JT_COMMA) {
-        jinja__end_tuple(p);
-        return;
-    }
-    x->comma = true;
-    jinja__next(p);
-    jinja__item(p);
-}
-
-/* After a part of a subscript: a colon begins the next part of a slice, and parts that are left out are None. */
-static void jinja__after_index(jinja_parser *p) {
+/* A colon after a part of a subscript begins the next part of a slice. False: such a part is to be read. */
+static bool jinja__slice_parts(jinja_parser *p) {
     jinja_open *x = jinja__top(p);
     while (x->part < 2 && p->tok.sign == JT_COLON) {
         x->part++;
         jinja__next(p);
         const jinja_sign s = p->tok.sign;
         jinja__begin_item(p);
-        if (s != JT_RBRACKET && s != JT_COMMA && !(s == JT_COLON && x->part == 1)) return;
-        jinja__emit_const(p, JO_CONST, val_none());
-        p->want = false;
+        if (s != JT_RBRACKET && s != JT_COMMA && !(s == JT_COLON && x->part == 1)) return false;
+        jinja__emit_none(p);
     }
-    if (x->part == 1) jinja__emit_const(p, JO_CONST, val_none()), x->part = 2;
-    jinja__after(p, JT_RBRACKET, jinja__end_index);
+    if (x->part == 1) jinja__emit_none(p), x->part = 2;
+    return true;
 }
 
 /* An item of what is open at the top is whole. */
 static void jinja__end_item(jinja_parser *p) {
     jinja__reduce(p, JP_COND);
     jinja_open *x = jinja__top(p);
-    switch ((jinja_open_kind)x->kind) {
-    case JX_EXPR:
-    case JX_PAREN: jinja__after_tuple_item(p); break;
-    case JX_LIST:  jinja__after(p, JT_RBRACKET, jinja__end_plain_list); break;
-    case JX_ARGS:  jinja__after(p, JT_RPAREN, jinja__end_call); break;
-    case JX_INDEX: jinja__after_index(p); break;
-    case JX_KEY:
+    ASSERT(x->kind <= JX_ARGS);                       /* an operator is no bracket */
+    if (x->kind == JX_KEY) {
         jinja__expect(p, JT_COLON);
         x->kind = JX_VALUE;
         jinja__begin_item(p);
-        break;
-    case JX_VALUE:
-        x->kind = JX_KEY;
-        jinja__after(p, JT_RBRACE, jinja__end_dict);
-        break;
-    default: ASSERT(!"an operator is no bracket");
+        return;
     }
+    if (x->kind == JX_VALUE) x->kind = JX_KEY;
+    if (x->kind != JX_INDEX || jinja__slice_parts(p)) jinja__after(p);
 }
 
 enum { JE_COND = 1, JE_TUPLE = 2 };
@@ -1416,10 +1381,7 @@ static void jinja__next_branch(jinja_parser *p) {
     b->at = -1;
 }
 
-static void jinja__elif(jinja_parser *p) {
-    jinja__next_branch(p);
-    jinja__if_test(p);
-}
+static void jinja__elif(jinja_parser *p) { jinja__next_branch(p), jinja__if_test(p); }
 
 static void jinja__endif(jinja_parser *p) {
     jinja_block *b = jinja__block_top(p);
@@ -1513,8 +1475,9 @@ static void jinja__endfor(jinja_parser *p) {
 }
 
 /* break and continue: they leave captures that began inside the loop. */
-static void jinja__leave_round(jinja_parser *p, bool is_break) {
-    const int line = p->tok.line;
+static void jinja__leave_round(jinja_parser *p) {
+    const bool is_break = jinja__word(p, JW_BREAK);
+    const int  line = p->tok.line;
     uint32_t  i = p->n_block;
     uint16_t  captures = 0;
     jinja__next(p);
@@ -1532,9 +1495,6 @@ static void jinja__leave_round(jinja_parser *p, bool is_break) {
         jinja__op(p, at)->a = b->top - at;
     }
 }
-
-static void jinja__break(jinja_parser *p) { jinja__leave_round(p, true); }
-static void jinja__continue(jinja_parser *p) { jinja__leave_round(p, false); }
 
 /* Filters of a block, kept for its end. */
 static void jinja__block_filters(jinja_parser *p, bool begun) {
@@ -1564,6 +1524,7 @@ static void jinja__end_capture(jinja_parser *p) {
     jinja__end_frame(p, b->frame);
     jinja__unhold(p, b->held, b->filters);
     p->n_held = b->held;
+    if (b->word == JW_FILTER) jinja__print_raw(p);
 }
 
 static void jinja__set(jinja_parser *p) {
@@ -1596,11 +1557,6 @@ static void jinja__filter_block(jinja_parser *p) {
     jinja_block *b = jinja__begin_block(p, JW_FILTER);
     b->held = b->filters = filters;
     jinja__capture(p);
-}
-
-static void jinja__end_filter_block(jinja_parser *p) {
-    jinja__end_capture(p);
-    jinja__print_raw(p);
 }
 
 /* Parameters: each gets its default, or an undefined value, where the call gives none. Returns whether `caller` is one
@@ -1743,8 +1699,8 @@ static const struct {
     {JW_CALL, 0, jinja__call_block},
     {JW_FILTER, 0, jinja__filter_block},
     {JW_GENERATION, 0, jinja__generation},
-    {JW_BREAK, 0, jinja__break},
-    {JW_CONTINUE, 0, jinja__continue},
+    {JW_BREAK, 0, jinja__leave_round},
+    {JW_CONTINUE, 0, jinja__leave_round},
     {JW_BLOCK, 0, jinja__refused},
     {JW_EXTENDS, 0, jinja__refused},
     {JW_INCLUDE, 0, jinja__refused},
@@ -1758,7 +1714,7 @@ static const struct {
     {JW_ENDSET, JW_SET, jinja__end_capture},
     {JW_ENDMACRO, JW_MACRO, jinja__endmacro},
     {JW_ENDCALL, JW_CALL, jinja__endcall},
-    {JW_ENDFILTER, JW_FILTER, jinja__end_filter_block},
+    {JW_ENDFILTER, JW_FILTER, jinja__end_capture},
     {JW_ENDGENERATION, JW_GENERATION, jinja__end_scope},
 };
 
@@ -1782,12 +1738,9 @@ static void jinja__statement(jinja_parser *p) {
         if (of && jinja__is_end(word)) jinja__end_block(p);
         return;
     }
-    const char *found = jinja__found(p);
-    const char *end = b ? jinja__end_of(b->word) : "";
-    if (b)
-        jinja__fail(p, "found '%s' inside '%s' of line %d, expected '%s' or a statement", found, jinja__words[b->word],
-            b->line, end);
-    jinja__fail(p, "found '%s', expected a statement", jinja__found(p));
+    if (!b) jinja__expected(p, "a statement");
+    jinja__fail(p, "found '%s' inside '%s' of line %d, expected '%s' or a statement", jinja__found(p), jinja__words[b->word],
+        b->line, jinja__end_of(b->word));
 }
 
 static void jinja__template(jinja_parser *p) {
@@ -1808,10 +1761,9 @@ static void jinja__template(jinja_parser *p) {
         }
     }
     const jinja_block *b = jinja__block_top(p);
-    const char *end = b ? jinja__end_of(b->word) : "";
     if (b)
         jinja__fail(p, "found the end of the template inside '%s' of line %d, expected '%s'", jinja__words[b->word], b->line,
-            end);
+            jinja__end_of(b->word));
     jinja__emit(p, JO_END, 0);
     jinja__end_frame(p, frame);
 }
@@ -1964,17 +1916,15 @@ static void jinja__build(val_env *env, void *arg) {
 }
 
 static void jinja__drop_parser(jinja_parser *p) {
-    mem_free(p->open), mem_free(p->block), mem_free(p->held), mem_free(p->arg), mem_free(p->unknown);
-    mem_free(p->slot), mem_free(p->bound), mem_free(p->sym), mem_free(p->place);
+    mem_free_all(p->open, p->block, p->held, p->arg, p->unknown, p->slot, p->bound, p->sym, p->place);
 }
 
 /* t may be NULL. No rendering of it may run. */
 static void jinja_free(jinja *t) {
     if (!t) return;
     val_env_drop(&t->env);
-    mem_free(t->code), mem_free(t->consts), mem_free(t->forms), mem_free(t->args), mem_free(t->frames), mem_free(t->loads);
-    mem_free(t->fns), mem_free(t->params), mem_free(t->names), mem_free(t->name_vals), mem_free(t->rows), mem_free(t->file);
-    mem_free(t);
+    mem_free_all(t->code, t->consts, t->forms, t->args, t->frames, t->loads, t->fns, t->params, t->names, t->name_vals,
+        t->rows, t->file, t);
 }
 
 /* file: the template's name in messages. NULL: it is wrong, and e says where. */
@@ -2512,9 +2462,9 @@ static void jinja__do_call(jinja_vm *vm, const jinja_op *op) {
     const val f = jinja__pop(vm);
     if (op->flag) jinja__add_named(vm, &args, vm->t->name_vals[JW_CALLER], caller);
     val_defined(env, f);
+    const bool is_macro = f.kind == VAL_OBJECT && f.object->type == &jinja__macro_class;
     if (f.kind == VAL_FUNC) jinja__put(vm, f.func->call(env, f.func, f.self ? *f.self : val_none(), &args));
-    else if (f.kind != VAL_OBJECT) val_fail(env, EXIT_INPUT, "found a call of %s, expected a function", val_kind_name(f));
-    else if (f.object->type == &jinja__macro_class) jinja__enter_macro(vm, (jinja_macro *)f.object, &args);
+    else if (is_macro) jinja__enter_macro(vm, (jinja_macro *)f.object, &args);
     else val_fail(env, EXIT_INPUT, "found a call of %s, expected a function", val_kind_name(f));
 }
 

@@ -809,8 +809,7 @@ static bool quant__data(const quant__plan *p, gguf_writer *w, err_t *e) {
     }
     progress_clear();
     for (int i = 0; i < team->n; i++) mem_free(job.buf[i]);
-    mem_free(job.buf);
-    mem_free(job.out);
+    mem_free_all(job.buf, job.out);
     pool_free(team);
     return ok;
 }

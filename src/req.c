@@ -1,8 +1,8 @@
 /* ===== [req] one line of a batch file =====
- * Bytes to a request, an answer to bytes. A line is an envelope of OpenAI's Batch API, the bare body of one, or,
- * in a file of plain text, the prompt itself. The body changes a copy of the command's gen_request, which says
- * too whether the lines ask for answers or for vectors. An answer becomes one record on one line, its keys always
- * in the same order and without blanks. [val] parses a line.
+ * Bytes to a request, an answer to bytes. A line is an envelope of OpenAI's Batch API, the bare body of one, or, in a file of
+ * plain text, the prompt itself. The body changes a copy of the command's gen_request, which says too whether the lines ask
+ * for answers or for vectors. An answer becomes one record on one line, its keys always in the same order and without blanks.
+ * [val] parses a line.
  *
  * Invariants:
  * - Text is any bytes. A record is valid UTF-8: U+FFFD replaces other bytes, and the exact bytes are beside them,
@@ -13,8 +13,8 @@
  *
  * To add a body key: 1 its field in gen_request or req; 2 a reader of its kind where there is none; 3 a row in req_keys; 4 its
  * row in the lists of t_req.c, which hold every key against values of every kind; 5 [sched] or another section reads the field.
- * Public: req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head,
- * req_print_csv, req_print_csv_error.
+ * Public: req_read, req_read_id, req_drop, req_drop_input, req_print, req_print_error, req_csv_head, req_print_csv,
+ * req_print_csv_error.
  * Opens: req, req_form, req_origin, req_times. */
 
 enum {
@@ -109,8 +109,7 @@ static void req_drop(req *q) {
     }
     mem_free(q->prompt);
     for (int i = 0; i < q->n_stop; i++) req__free(q->stop[i]);
-    mem_free(q->stop);
-    mem_free(q->bias);
+    mem_free_all(q->stop, q->bias);
     req__free(q->call_name);
     req__free(q->hold_text);
     req_drop_input(q);
@@ -487,8 +486,7 @@ static bool req__take_json_schema(req_in *r, const req_key *k, val v) {
     return req__hold_schema(r, k->name, val_get(form, "schema"), raw);
 }
 
-/* {"type":"text"}: no constraint; {"type":"json_object"}, with a schema as llama.cpp has it; or a schema as
- * OpenAI has it. */
+/* {"type":"text"}: no constraint; {"type":"json_object"}, with a schema as llama.cpp has it; or a schema as OpenAI has it. */
 static bool req__take_format(req_in *r, const req_key *k, val v) {
     const val type = val_get(v, "type"), schema = val_get(v, "schema");
     if (v.kind != VAL_DICT || type.kind != VAL_STR) return req__not(r, k->name, v, "an object with a type");
@@ -817,8 +815,7 @@ static void req__print_tops(const gen_answer *a, int i, const tok_vocab *v, jw *
         str_json(out, req__spell(v, one));
         const size_t len = out->n - begin[n];
         bool         twice = false;
-        for (int j = 0; j < n && !twice; j++)
-            twice = memcmp(out->p + begin[j], out->p + begin[n], len) == 0;
+        for (int j = 0; j < n && !twice; j++) twice = memcmp(out->p + begin[j], out->p + begin[n], len) == 0;
         if (twice) {
             out->n = before;
             continue;
@@ -954,8 +951,7 @@ static void req__print_seconds(jw *w, const char *key, double x) {
     else jw_fmt(w, key, "null");
 }
 
-/* The further fields that were asked for, and the end of the record. A seed is written as a body may have it,
- * below 2^63. */
+/* The further fields that were asked for, and the end of the record. A seed is written as a body may have it, below 2^63. */
 static void req__print_fields(const req *q, const req_origin *o, bool answered, jw *w) {
     if (o->fields & REQ_PROMPT) req__print_prompt(q, o, w);
     if (o->fields & REQ_SEED && answered) jw_fmt(w, "seed", "%lld", (long long)q->ask.seed);

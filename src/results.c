@@ -1,19 +1,18 @@
 /* ===== [results] files of results =====
  * A file of results holds one record a line and stays valid when a run ends at any moment. A record is
  *     {"id":"batch_req_LINE_HASH","custom_id":...,"line":LINE,"file":...,"response":...,"error":...}
- * without blanks. LINE is the number of its line in the input (1 is the first), HASH is bytes_hash(0, that line) in
- * 16 hex digits: the beginning of a record says what it answers. `file` is there where the input is several files.
- * An answer has the run's system_fingerprint after its model. The header of FILE is FILE.llmrun: the settings of
- * the run, one name=value a line, written before the first record.
- *   A record answers the line of the input that has its hash: at any number where the line has a custom_id, else
- * at its own number. Once the input was read to its end, records that answer no line are moved to FILE.stale, and
- * a record whose line has another number gets that number.
- *   Invariants: memory is bounded by some 100 bytes for each record of a resumed file and by RESULTS_IDS
- * custom_ids; a file of results has one writer, which holds its lock; every line but the last is a complete
- * record, and --resume removes an incomplete last one, which a killed run leaves; a file is replaced as a whole,
- * after the records that it loses are on disk.
- * Public: results_open, results_setting, results_seed, results_file, results_add_id, results_reset_ids,
- * results_use_old, results_move_stale, results_put, results_sort, results_close, results_merge.
+ * without blanks. LINE is the number of its line in the input (1 is the first), HASH is bytes_hash(0, that line) in 16 hex
+ * digits: the beginning of a record says what it answers. `file` is there where the input is several files. An answer has
+ * the run's system_fingerprint after its model. The header of FILE is FILE.llmrun: the settings of the run, one name=value a
+ * line, written before the first record.
+ *   A record answers the line of the input that has its hash: at any number where the line has a custom_id, else at its own
+ * number. Once the input was read to its end, records that answer no line are moved to FILE.stale, and a record whose line
+ * has another number gets that number.
+ *   Invariants: memory is bounded by some 100 bytes for each record of a resumed file and by RESULTS_IDS custom_ids; a file
+ * of results has one writer, which holds its lock; every line but the last is a complete record, and --resume removes an
+ * incomplete last one, which a killed run leaves; a file is replaced as a whole, after the records that it loses are on disk.
+ * Public: results_open, results_setting, results_seed, results_file, results_add_id, results_reset_ids, results_use_old,
+ * results_move_stale, results_put, results_sort, results_close, results_merge.
  * Opens: results.resumable, results.n_new, results.n_old, results.n_old_failed, results.why. */
 
 enum {
@@ -51,8 +50,7 @@ static bool results__read_number(bytes *b, uint64_t *out) {
     size_t   i = 0;
     uint64_t v = 0;
     for (; i < b->n && b->p[i] >= '0' && b->p[i] <= '9'; i++)
-        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(b->p[i] - '0'), &v))
-            return false;
+        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(b->p[i] - '0'), &v)) return false;
     if (!i || b->p[0] == '0') return false;
     *b = (bytes){b->p + i, b->n - i};
     *out = v;
@@ -258,8 +256,7 @@ static bool results__header_save(const char *name, bytes settings, err_t *e) {
     if (ok && rename(tmp.p, name)) ok = false, why = errno;
     if (!ok && fd >= 0) unlink(tmp.p);
     if (!ok) err_set(e, err_code_of(why), "%s: cannot write: %s", name, strerror(why));
-    str_drop(&tmp);
-    str_drop(&text);
+    str_drop_all(&tmp, &text);
     return ok;
 }
 
@@ -340,14 +337,12 @@ static bool results_use_old(results *r, uint64_t file, uint64_t line, uint64_t h
     return true;
 }
 
-/* Adds a custom_id of an input. False: an earlier line has it. Beyond RESULTS_IDS none is stored, and each counts
- * as new. */
+/* Adds a custom_id of an input. False: an earlier line has it. Beyond RESULTS_IDS none is stored, and each counts as new. */
 static bool results_add_id(results *r, uint64_t file, bytes id) {
     const uint64_t h = bytes_hash(r->key[0] ^ file, id), a = h ? h : 1, b = bytes_hash(r->key[1] ^ file, id);
     if (hmap_find(&r->ids, a, b)->a) return false;
     if (r->n_ids == RESULTS_IDS) {
-        if (!r->warned)
-            log_warn("more than %d custom_ids; duplicates after these are not found", RESULTS_IDS);
+        if (!r->warned) log_warn("more than %d custom_ids; duplicates after these are not found", RESULTS_IDS);
         r->warned = true;
         return true;
     }
@@ -456,8 +451,7 @@ static bool results__prepare(results *r, uint64_t size, bool resume, bytes setti
         ok = ok && (r->strict || results__same_settings(r->name, was, settings, e)) && results__resume(r, e) &&
              (!r->strict || results__header_save(name.p, settings, e));
     }
-    str_drop(&name);
-    str_drop(&text);
+    str_drop_all(&name, &text);
     return ok;
 }
 
@@ -466,8 +460,7 @@ static bool results__open_file(results *r, const char *path, bool resume, bytes 
     r->name = path;
     r->file = stat(path, &st) != 0 || S_ISREG(st.st_mode);
     r->resumable = r->file && settings.p;
-    if (!r->file && resume)
-        return err_set(e, EXIT_INPUT, "%s: is no regular file, expected one to --resume", path);
+    if (!r->file && resume) return err_set(e, EXIT_INPUT, "%s: is no regular file, expected one to --resume", path);
     r->fd = open(path, (r->file ? O_RDWR | O_CREAT | O_APPEND : O_WRONLY) | O_NOCTTY | O_CLOEXEC, 0666);
     if (r->fd < 0) return err_set(e, err_code_of(errno), "%s: %s", path, strerror(errno));
     if (!r->file) return true;
@@ -503,8 +496,7 @@ static bool results_setting(const char *path, const char *name, str *value, err_
                  results__find(settings, bytes_of(name), &v);
     str_clear(value);
     if (found) str_add(value, v.p, v.n);
-    str_drop(&file);
-    str_drop(&text);
+    str_drop_all(&file, &text);
     return found;
 }
 
@@ -549,9 +541,8 @@ static bool results_put(results *r, bytes record, err_t *e) {
     r->why = errno ? errno : EIO;
     results__undo_write(r, done);
     if (r->why == EPIPE) return false;
-    return err_set(e, EXIT_RESOURCE, "%s: cannot write: %s; %llu results are complete%s", r->name,
-                   strerror(r->why), (unsigned long long)(r->n_old + r->n_new),
-                   r->resumable ? ", --resume continues from there" : "");
+    return err_set(e, EXIT_RESOURCE, "%s: cannot write: %s; %llu results are complete%s", r->name, strerror(r->why),
+                   (unsigned long long)(r->n_old + r->n_new), r->resumable ? ", --resume continues from there" : "");
 }
 
 /* On failure e is set: some records may not be on disk. */
@@ -640,8 +631,7 @@ static bool results__read_file(results__set *p, uint32_t file, str *id, err_t *e
     uint64_t      no;
     lines_got     got;
     if (!in) return false;
-    if (in->stream || in->borrowed)
-        err_set(e, EXIT_INPUT, "%s: is no regular file, expected one with results", in->name);
+    if (in->stream || in->borrowed) err_set(e, EXIT_INPUT, "%s: is no regular file, expected one with results", in->name);
     else p->fd[file] = in->fd, in->borrowed = true;
     while (!e->code && (got = lines_next(in, true, &line, &no, e)) != LINES_END && got != LINES_FAILED &&
            got != LINES_LATER) {
@@ -767,17 +757,13 @@ static void results__set_drop(results__set *p, int n) {
     for (int i = 0; i < n; i++)
         if (p->fd[i] >= 0) close(p->fd[i]);
     for (size_t i = 0; i < p->n_inputs; i++) str_drop(&p->input[i].name);
-    mem_free(p->fd);
-    mem_free(p->place);
-    mem_free(p->input);
+    mem_free_all(p->fd, p->place, p->input);
     hmap_drop(&p->seen);
-    str_drop(&p->one);
-    str_drop(&p->two);
+    str_drop_all(&p->one, &p->two);
 }
 
-/* Writes the records of n files in the order of their inputs' names and lines, one for each line. Two that differ
- * are an error before anything is written. False: e is set, unless the reader has closed the pipe or a signal
- * asks to stop. */
+/* Writes the records of n files in the order of their inputs' names and lines, one for each line. Two that differ are an
+ * error before anything is written. False: e is set, unless the reader has closed the pipe or a signal asks to stop. */
 static bool results_merge(const char *const *path, int n, out_t *out, err_t *e) {
     results__set p;
     struct rlimit most;
@@ -850,8 +836,7 @@ static bool results__new_end(results *r, results__new *w, bool ok, err_t *e) {
         close(w->fd);
         unlink(w->tmp.p);
     }
-    str_drop(&w->path);
-    str_drop(&w->tmp);
+    str_drop_all(&w->path, &w->tmp);
     return ok;
 }
 
@@ -943,9 +928,7 @@ static bool results__rewrite(results *r, err_t *e) {
     }
     ok = ok && results__copy_rest(r, &w.out, &record, e);
     ok = results__new_end(r, &w, ok, e);
-    str_drop(&record);
-    str_drop(&stale);
-    str_drop(&id);
+    str_drop_all(&record, &stale, &id);
     return ok;
 }
 

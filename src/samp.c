@@ -59,8 +59,7 @@ typedef struct {
 
 /* Frees all entries; the set is empty and can be filled again. */
 static void samp_breakers_drop(samp_breakers *b) {
-    mem_free(b->at);
-    mem_free(b->token);
+    mem_free_all(b->at, b->token);
     *b = (samp_breakers){0};
 }
 
@@ -400,9 +399,7 @@ static void samp__select(uint64_t *a, int32_t n, int32_t k) {
 
 static int32_t samp__id(const samp *s, int32_t i) { return s->id ? s->id[i] : i; }
 static int32_t samp__blocks(const samp *s) { return (s->n + SAMP_BLOCK - 1) / SAMP_BLOCK; }
-static int32_t samp__block_end(const samp *s, int32_t b) {
-    return min_int(s->n, (b + 1) * SAMP_BLOCK);
-}
+static int32_t samp__block_end(const samp *s, int32_t b) { return min_int(s->n, (b + 1) * SAMP_BLOCK); }
 
 /* Best of n values; *odd: one of them is a NaN, and the result has no meaning. */
 static float samp__highest(const float *v, int32_t n, bool *odd) {
@@ -1037,10 +1034,8 @@ static bool samp_check(const samp_opts *o, int32_t n_vocab, err_t *e) {
 /* Frees it and its copies of the biases; the sealed breakers stay. NULL is allowed. */
 static void samp_free(samp *s) {
     if (!s) return;
-    void *own[] = {s->bias, s->past, s->list_l, s->list_id, s->score,  s->best,
-                   s->key,  s->out,  s->mass,   s->tally,   s->recent, s->z};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) mem_free(own[i]);
-    mem_free(s);
+    mem_free_all(s->bias, s->past, s->list_l, s->list_id, s->score, s->best);
+    mem_free_all(s->key, s->out, s->mass, s->tally, s->recent, s->z, s);
 }
 
 static void samp__take_scratch(samp *s) {

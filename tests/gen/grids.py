@@ -9,7 +9,7 @@ What a level is worth is written beside each unpacker.
 import numpy as np
 from gguf import quants
 
-PER_LINE = 15
+PER_LINE = 18
 
 
 def rows(cls, bits):

@@ -13,7 +13,7 @@ import sys
 
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 ALL = range(0x110000)
-WIDTH = 120
+WIDTH = 119
 
 
 def vlq(n):
@@ -131,7 +131,9 @@ def bert_sums():
 def print_rows(prefix, rows):
     for name, text in rows:
         lines = [text[i:i + WIDTH] for i in range(0, len(text), WIDTH)]
-        print(f"    [{prefix}_{name}] =\n        " + "\n        ".join(f'"{line}"' for line in lines) + ",")
+        head = f"    [{prefix}_{name}] ="
+        one = f'{head} "{text}",'
+        print(one if len(one) <= 130 else head + "\n        " + "\n        ".join(f'"{line}"' for line in lines) + ",")
     print(sum(len(text) for _, text in rows), "characters", file=sys.stderr)
 
 
