@@ -4,7 +4,7 @@
  * Invariants: every product of sizes is checked in 64 bits; out of memory ends the run with exit 3 and one line; after
  * mem_freeze() any allocation is a bug and dies naming the phase.
  * Public: die, log_sanitize, log_warn, log_error, log_info, err_set, err_code_of, min_int, max_int, min_i64, max_i64,
- * min_u64, max_u64, min_size, max_size, max_f64, mem_freeze, mem_thaw, mem_size, mem_new, mem_grow, mem_reserve,
+ * min_u64, max_u64, min_size, max_size, max_f64, mem_freeze, mem_thaw, mem_size, mem_new, mem_grow, mem_reserve, MEM_PUSH,
  * mem_reserved, mem_u32_find, mem_aligned, mem_free, mem_free_all, mem_pages, mem_pages_free, bytes_of, bytes_eq, bytes_is,
  * bytes_begins, bytes_ends, bytes_slice, bytes_find, bytes_distance, bytes_slack, bytes_unmarked, bytes_hex_digit,
  * bytes_hex, bytes_kind, bytes_hash, str_reserve, str_add, str_dup, str_put, str_cat, str_set, str_clear, str_drop,

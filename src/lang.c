@@ -92,8 +92,8 @@ static const uint32_t *lang__seq(const lang_seqs *t, uint32_t id, size_t *n) {
     return t->item + t->first[id];
 }
 
-/* The id of a sequence; *fresh: it is a new one. */
-static uint32_t lang__seqs_add(lang_seqs *t, const uint32_t *p, size_t n, bool *fresh) {
+/* The id of a sequence. That of a new one is the number of those before. */
+static uint32_t lang__seqs_add(lang_seqs *t, const uint32_t *p, size_t n) {
     if (!t->n) {
         hmap_init(&t->ids, ~(uint64_t)UINT32_MAX);
         t->first = mem_reserve(NULL, 0, UINT64_MAX, sizeof *t->first);
@@ -104,11 +104,9 @@ static uint32_t lang__seqs_add(lang_seqs *t, const uint32_t *p, size_t n, bool *
     for (uint64_t before = 1; (uint32_t)en->b; before++) {
         size_t          m;
         const uint32_t *q = lang__seq(t, (uint32_t)en->b - 1, &m);
-        *fresh = m != n || (n && memcmp(p, q, n * sizeof *p) != 0);
-        if (!*fresh) return (uint32_t)en->b - 1;
+        if (m == n && (!n || memcmp(p, q, n * sizeof *p) == 0)) return (uint32_t)en->b - 1;
         en = hmap_add(&t->ids, hash, before << 32);
     }
-    *fresh = true;
     en->b |= t->n + 1;
     if (t->n_item + n >= t->cap_item) t->item = mem_grow(t->item, t->cap_item = 2 * t->cap_item + n + 64, sizeof *t->item);
     if (n) memcpy(t->item + t->n_item, p, n * sizeof *p);
@@ -730,9 +728,8 @@ typedef struct {                                      /* words in order become a
 /* Keeps the states after the first `deep` symbols. */
 static void lang__trie_close(lang_trie *t, size_t deep) {
     for (; t->deep > deep; t->deep--) {
-        bool           fresh;
         const size_t   begin = t->begin[t->deep];
-        const uint32_t id = lang__seqs_add(&t->kept, t->item + begin, t->n - begin, &fresh), symbol = t->symbol[t->deep];
+        const uint32_t id = lang__seqs_add(&t->kept, t->item + begin, t->n - begin), symbol = t->symbol[t->deep];
         uint32_t      *up = t->item + begin;          /* the end of the state before, which gets the edge */
         t->n = begin;
         if (begin > t->begin[t->deep - 1] + 1 && up[-1] == id && up[-2] + 1 == symbol) up[-2] = symbol;
@@ -775,8 +772,7 @@ static void lang__trie_add(lang_trie *t, bytes w) {
 /* The automaton of what was kept. The first state is the last one of it. */
 static lang_dfa lang__trie_dfa(lang_trie *t) {
     lang_dfa b = {0};
-    bool       fresh;
-    const uint32_t last = lang__seqs_add(&t->kept, t->item, t->n, &fresh);
+    const uint32_t last = lang__seqs_add(&t->kept, t->item, t->n);
     for (uint32_t s = 0; s <= last; s++) {
         size_t          n;
         const uint32_t *p = lang__seq(&t->kept, last - s, &n);
@@ -1104,15 +1100,14 @@ static uint32_t lang__bits(const lang_form *f, int at) {
 
 /* The state in which the values r of the digits from `at` on begin. Recursion: at most the digits of a form. */
 static int32_t lang__out_tail(lang_out *o, const lang_form *f, int at, const gram_range *r, size_t n, int32_t to) {
-    bool      fresh;
     if (f->digit[at].kind == LANG_STOP) return to;
     uint32_t *key = mem_new(3 + 2 * n, sizeof *key);
     /* no two forms have other digits after one of this kind with so many bits of its own and after it */
     key[0] = (uint32_t)f->digit[at].kind << 8 | f->digit[at].bits, key[1] = lang__bits(f, at), key[2] = (uint32_t)to;
     if (n) memcpy(key + 3, r, n * sizeof *r);
-    const uint32_t id = lang__seqs_add(&o->key, key, 3 + 2 * n, &fresh);
+    const uint32_t known = o->key.n, id = lang__seqs_add(&o->key, key, 3 + 2 * n);
     mem_free(key);
-    if (!fresh) return o->tail[id];
+    if (id < known) return o->tail[id];
     o->tail = mem_reserve(o->tail, id, UINT32_MAX, sizeof *o->tail);
     const int32_t s = o->tail[id] = gram_state(o->g);
     lang__out_form(o, f, at, r, n, s, to);
@@ -1349,11 +1344,13 @@ static void lang__set_fold(lang_rx *x) {
         }
 }
 
+static uint32_t lang__class_of(lang_rx *x, const gram_range *r, size_t n) {
+    return lang__seqs_add(&x->classes, (const uint32_t *)r, 2 * n);
+}
+
 /* The set as a class of symbols; surrogates are left out. The set is empty afterwards. */
 static uint32_t lang__set_class(lang_rx *x) {
-    bool           fresh;
-    const size_t   n = lang__to_symbols(x->set, x->n_set);
-    const uint32_t id = lang__seqs_add(&x->classes, (const uint32_t *)x->set, 2 * n, &fresh);
+    const uint32_t id = lang__class_of(x, x->set, lang__to_symbols(x->set, x->n_set));
     x->n_set = 0;
     return id;
 }
@@ -1704,7 +1701,6 @@ static void lang__open(lang_rx *x, size_t at, int flags) {
 /* A group's name up to `end`, which no other group has. */
 static bool lang__name(lang_rx *x, char end) {
     const size_t from = x->at;
-    bool         fresh;
     while (lang__more(x) && x->text.p[x->at] != (uint8_t)end) {
         const uint8_t c = x->text.p[x->at];
         if (!(c >= 0x80 || c == '_' || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || (x->at > from && c >= '0' && c <= '9')))
@@ -1714,10 +1710,10 @@ static bool lang__name(lang_rx *x, char end) {
     if (x->at == from || !lang__more(x)) return lang__bad(x, x->at, "a group's name");
     uint32_t *name = mem_new(x->at - from, sizeof *name);
     for (size_t i = from; i < x->at; i++) name[i - from] = x->text.p[i];
-    lang__seqs_add(&x->names, name, x->at - from, &fresh);
+    const uint32_t known = x->names.n, id = lang__seqs_add(&x->names, name, x->at - from);
     mem_free(name);
     x->at++;
-    return fresh || err_set(x->e, EXIT_INPUT, "byte %zu: found the name of an earlier group, expected another", from + 1);
+    return id == known || err_set(x->e, EXIT_INPUT, "byte %zu: found the name of an earlier group, expected another", from + 1);
 }
 
 /* Letters of flags; false: none, or e is set. */
@@ -2098,11 +2094,6 @@ static uint32_t lang__nfa_parts(lang_nfa *a, const uint32_t *part, size_t n, uin
     return in;
 }
 
-static uint32_t lang__class_of(lang_rx *x, const gram_range *r, size_t n) {
-    bool fresh;
-    return lang__seqs_add(&x->classes, (const uint32_t *)r, 2 * n, &fresh);
-}
-
 /* The words of a language, between two states. */
 static void lang__nfa_lang(lang_nfa *a, const lang_dfa *d, uint32_t in, uint32_t out) {
     const uint32_t base = a->n;
@@ -2217,10 +2208,8 @@ static bool lang__atoms(lang_rx *x, size_t most, lang_atoms *t) {
     size_t *head = mem_new((size_t)t->n_part + 1, sizeof *head);
     const bool ok = lang__covers(t, &x->classes, most, head, &list);
     t->atom_of = mem_new(t->n_part, sizeof *t->atom_of);
-    for (uint32_t p = 0; ok && p < t->n_part; p++) {
-        bool fresh;
-        t->atom_of[p] = lang__seqs_add(&t->classes, list + head[p], head[p + 1] - head[p], &fresh);
-    }
+    for (uint32_t p = 0; ok && p < t->n_part; p++)
+        t->atom_of[p] = lang__seqs_add(&t->classes, list + head[p], head[p + 1] - head[p]);
     t->n = t->classes.n;
     if (ok) lang__turn(t, x->classes.n);
     t->kind = mem_new(t->n, sizeof *t->kind);
@@ -2306,7 +2295,6 @@ static void lang__read_all(lang_subsets *d, uint32_t *put) {
 
 /* The set of an atom's elements, as a state; UINT32_MAX: none. */
 static uint32_t lang__subset(lang_subsets *d, uint32_t *element, size_t n, lang_before kind) {
-    bool   fresh;
     size_t m = 1;
     if (!n) return UINT32_MAX;
     qsort(element, n, sizeof *element, lang__number_order);
@@ -2314,7 +2302,7 @@ static uint32_t lang__subset(lang_subsets *d, uint32_t *element, size_t n, lang_
     set[0] = d->asks >> kind & 1 ? kind : LANG_P_OTHER;
     for (size_t i = 0; i < n; i++)
         if (!i || element[i] != element[i - 1]) set[m++] = element[i];
-    return lang__seqs_add(&d->sets, set, m, &fresh);
+    return lang__seqs_add(&d->sets, set, m);
 }
 
 /* The edges of the state whose closure was made. */
@@ -2370,10 +2358,10 @@ static const lang *lang__nfa_solve(lang_pool *p, const lang_nfa *a) {
     lang_subsets d = {.a = a, .asks = lang__asks(a->x)};
     lang_dfa     out = {0};
     const size_t most = LANG_WORK * p->budget;
-    bool         fresh, ok = !a->full && lang__atoms(a->x, most, &d.atoms);
+    bool         ok = !a->full && lang__atoms(a->x, most, &d.atoms);
     d.seen = mem_new(a->n, sizeof *d.seen), d.bits = mem_new(a->n, sizeof *d.bits);
     d.fill = mem_new((size_t)d.atoms.n + 1, sizeof *d.fill);
-    lang__seqs_add(&d.sets, (uint32_t[]){LANG_P_BEGIN, LANG_N_ALL}, 2, &fresh);     /* state 0 is element LANG_N_ALL */
+    lang__seqs_add(&d.sets, (uint32_t[]){LANG_P_BEGIN, LANG_N_ALL}, 2);     /* state 0 is element LANG_N_ALL */
     for (uint32_t s = 0; ok && s < d.sets.n; s++) {
         lang__subset_state(&d, &out, s);
         ok = d.steps <= most && d.sets.n <= p->budget && d.sets.n_item <= most;
