@@ -9,8 +9,8 @@
  * k__cuda_scale and the functions after it.
  *
  * TO ADD A KERNEL with arguments of its own. The compiler or a test finds a place that was forgotten, but for those marked *.
- *     1. k_cuda_NAME_args in [api], the only argument, without padding (*). Its comment gives the grid. Nothing in it changes from
- *        step to step (*), since launches are recorded: that is read from k_cuda_step.
+ *     1. k_cuda_NAME_args in [api], the only argument, without padding (*). Its comment gives the grid. Nothing in it changes
+ *        from step to step (*), since launches are recorded: that is read from k_cuda_step.
  *     2. Its device code: K_CUDA_FN functions in the section of its subject, and K_CUDA_KERNEL(k_cuda_NAME) at the end of
  *        [cuda_pack]; K_CUDA_WIDE where it needs more than 128 registers. Shared memory is K_CUDA_SHARED, 48 KB at most. A grid
  *        may have more blocks than there are rows: those return at once. An input that `gathers` names holds all rows: row r of
