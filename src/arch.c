@@ -11,7 +11,7 @@
  *      before the row of the same key or tensor for all others. A tensor without a row is refused, a key without a row is
  *      ignored: a key that changes the text needs one, and be it ONLY().
  *   3. What the step does with them, in [fwd]: fwd_mixers and fwd_ffns have a function for each kind of mixer and feed-forward.
- *      Operations are rows of dev_kinds in [dev].
+ *      Operations are rows of ops_kinds in [ops].
  *   4. Its pre-tokenizer: the name in a row of tok_pres ([tok]), or a row. Its chat template comes with the file; marks of
  *      thinking that no other has are a row of chat__marks ([chat]).
  *   5. A tiny model and the logits of a float64 reading: tests/gen/tiny_models.py tells how, tests/data/README.md what they must

@@ -16,7 +16,7 @@
  *     FAKE_CUDA_SEED=1            order of the threads of a block
  *     FAKE_CUDA_APART=0           1: the device's memory can be touched while work is done and at no other time (slow)
  *
- * To add a kernel: its name and the struct that it takes, in FAKE_KERNELS. */
+ * To add a kernel: its name and the struct that it takes, in FAKE_KERNELS. All other places: the head of [cuda]. */
 #define _GNU_SOURCE
 #include "emu_cuda.h"
 #include <errno.h>

@@ -427,7 +427,9 @@ static bool top_columns(const dev_kind *k) {
     return CHECKF(k->name && k->place != DEV_UNSAID && k->width && k->reads && k->vec && k->cost && k->all && k->gpu,
                   "the row of %s lacks a column",
                   k->name ? k->name : "a kind without a name") &&
-           CHECKF(k->all != dev_rows || k->run, "%s: no function for a task", k->name);
+           CHECKF(k->all != dev_rows || k->run, "%s: no function for a task", k->name) &&
+           CHECKF(k->all != dev_rows || k->tasks || k->gpu == &ops_rows || k->gpu == &ops_host,
+                  "%s shares phases with other operations on rows, whose launch would serve it on a GPU", k->name);
 }
 
 static void t_ops_kinds(void) {

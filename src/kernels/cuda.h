@@ -8,6 +8,22 @@
  * tables and factors are arguments. To add a type with a new form: a row in K_CUDA_MULS. To add a head: its cases in
  * k__cuda_scale and the functions after it.
  *
+ * TO ADD A KERNEL with arguments of its own. The compiler or a test finds a place that was forgotten, but for those marked *.
+ *     1. k_cuda_NAME_args in [api], the only argument, without padding (*). Its comment gives the grid. Nothing in it changes
+ *        from step to step (*), since launches are recorded: that is read from k_cuda_step.
+ *     2. Its device code: K_CUDA_FN functions in the section of its subject, and K_CUDA_KERNEL(k_cuda_NAME) at the end of
+ *        [cuda_pack]; K_CUDA_WIDE where it needs more than 128 registers. Shared memory is K_CUDA_SHARED, 48 KB at most. A grid
+ *        may have more blocks than there are rows: those return at once. An input that `gathers` names holds all rows: row r of
+ *        the set is row step->row[set][r] there. What the device gives beside C stands below and in tests/emu_cuda.h.
+ *     3. Its launch: the struct in the union of dev_gpu_launch ([dev_gpu]); in [ops] a dev_gpu_way, whose `add` fills the struct
+ *        and takes the kernel by its name (gpu_kernel), and whose `launch` gives the grid. It is .gpu of the operation's row;
+ *        limits of the kernel are .gpu_can. The row has OPS_TASKS, not OPS_ROW (*): an operation with OPS_ROW shares a phase
+ *        with others on rows, and the launch of the phase's first operation serves them all.
+ *     4. Its name and struct in FAKE_KERNELS of tests/fake_cuda.c; else the driver of the tests says error 500.
+ *     5. An example of its operation in tests/t_ops.c. Cases of its own (*) in a t_cuda_*.c that tests/kernels.c lists:
+ *        emu_launch() runs it and names wrong use, tc_seen_apart() shows that each barrier is needed. Then `make cuda`,
+ *        `build/test/kernel_tests ops cuda` and tests/cuda.py.
+ *
  * FEW COLUMNS  A thread block of 8 warps multiplies a strip of 16 packed rows with up to 8 columns. Warp w takes blocks of 256
  * with the numbers w, w + 8, ...: for each run of 32 columns (16 where scales are per 16) one mma gives the 16 x 8 sums, which
  * the scales of the group multiply. What a block gives is parked in shared memory; when K_CUDA_PARK blocks are there, one thread
