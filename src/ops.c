@@ -1223,17 +1223,11 @@ static const dev_gpu_way ops_host = {.add = NULL};    /* no launches */
  *     2. its function for a row on the CPU: ops__NAME, with a comment that says what it reads and writes
  *     3. a row below, from which the compiler makes the number OPS_NAME; [fwd] writes operations of that kind into its lists
  *     4. with OPS_HOST its layer and those before it stay on the CPU. To run on a GPU: a k_row_kind in [api] of the kernels, its
-<<<<<<< HEAD
  *        case in k__cuda_row_op or k__cuda_row_map of [cuda_rows], and OPS_TOLD for a member of the union that k_row_op has too,
- *        or else ops__NAME_args; what is not done row by row is a dev_gpu_way of its own
- *     5. an example of it in tests/t_ops.c, which finds a kind without one and runs it in every way */
-=======
- *        case in k__cuda_row_op or k__cuda_row_map of [cuda_rows], and ops__NAME_args where the union tells the kernel something,
- *        with a field in the union of k_row_op; what is not done row by row is a dev_gpu_way of its own (head of [cuda])
+ *        or else ops__NAME_args; what is not done row by row is a dev_gpu_way of its own (head of [cuda])
  *     5. an example of it in tests/t_ops.c, which finds a kind without one and runs it in every way; of a k_row_kind a row in
  *        tr_kinds of tests/t_cuda_rows.c, which no test misses. The reference of t_ops.c calls the same function for a row: that
  *        it computes what it should, logits of a model show. Then `build/test/kernel_tests ops cuda_rows` */
->>>>>>> g5
 
 /* X(kind, name, what becomes of its outputs, values written to a row of them, values read of a row of in[0], in[1],
  *   in[2], values of vec, cost, on the CPU, on a GPU). The numbers of values are expressions of the operation op. */
