@@ -857,7 +857,7 @@ static int arch__factors(const arch_hparams *hp) {
 
 /* A size of the shapes in layer il, -1: of the model; 0: this model has nothing of that size. */
 static int64_t arch_dim(const arch_hparams *hp, arch_size d, int il) {
-    const arch_layer_hp *l = &hp->layer[il < 0 ? 0 : il];
+    const arch_layer_hp *l = &hp->layer[max_int(il, 0)];
     switch (d) {
     case D_1: return 1;
     case D_EMBD: return hp->n_embd;
@@ -1075,7 +1075,7 @@ enum { ARCH_SLOT_ROWS = sizeof arch_slots / sizeof *arch_slots };
 
 /* The row that describes a tensor of layer il (-1: of the model); NULL: it has none. */
 static const arch_slot *arch_slot_of(const arch_hparams *hp, arch_slot_id id, int il) {
-    const arch_layer_hp *l = &hp->layer[il < 0 ? 0 : il];
+    const arch_layer_hp *l = &hp->layer[max_int(il, 0)];
     const unsigned       both = il >= 0 && l->ffn == FFN_BESIDE ? ON_DENSE | ON_EXPERTS : 0;
     const unsigned       what = il < 0 ? ON_MODEL : (unsigned)ON_MIXER << l->mixer | (unsigned)ON_FFN << l->ffn | both;
     for (const arch_slot *s = arch_slots; s < arch_slots + ARCH_SLOT_ROWS; s++) {

@@ -307,7 +307,11 @@ static bool engine__holds_state(const engine *eng, err_t *e) {
 /* A cache for n_seqs sequences. Its own bound may cut the context and the rows. */
 static bool engine__open_cache(engine *eng, const engine_opts *fo, const kv_opts *ko, const engine_plan *plan, err_t *e) {
     const int64_t each = ((int64_t)eng->n_ctx + ko->block - 1) / ko->block * ko->block;   /* positions, in whole blocks */
-    const kv_load load = {plan->n_seqs * each, plan->n_seqs, eng->n_batch, eng->m.gpus, eng->gpu_slots};
+    const kv_load load = {.tokens = plan->n_seqs * each,
+                          .seqs = plan->n_seqs,
+                          .rows = eng->n_batch,
+                          .gpus = eng->m.gpus,
+                          .slots = eng->gpu_slots};
     int           rows;
     if (!engine__holds_state(eng, e) || !(eng->kv = kv_new(&eng->m.hp, ko, load, e))) return false;
     if (ko->cache) engine__keep(eng, fo, ko);
@@ -429,7 +433,7 @@ static bool engine__spread(dev_gpus *on, const engine_gpu_plan *f) {
 static bool engine__find_gpus(const engine *eng, engine_gpu_plan *f, int device, err_t *why) {
     dev_gpus *on = eng->m.gpus;
     const int end = device < 0 ? dev_gpus_count(why) : device + 1;
-    for (int i = device < 0 ? 0 : device; i < end && on->n < DEV_GPUS; i++) {
+    for (int i = max_int(device, 0); i < end && on->n < DEV_GPUS; i++) {
         err_t e = {0};
         if (!dev_gpus_add(on, i, &e)) {
             if (device < 0 && end > 1) log_info("GPU         passed over: %s", e.text);
@@ -530,7 +534,7 @@ static engine *engine__new(const gguf_file *g, const tok_vocab *v, const engine_
     engine   *eng = mem_new(1, sizeof *eng);
     rope_opts rope = fo->rope;
     *eng = (engine){.g = g, .v = v, .t_start = t_start};
-    rope.n_ctx = fo->n_ctx > 0 ? fo->n_ctx : 0;
+    rope.n_ctx = max_int(fo->n_ctx, 0);
     if (!model_open(&eng->m, g, &rope, e)) {
         engine_close(eng);
         return NULL;

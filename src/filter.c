@@ -822,7 +822,11 @@ static val filter__format(filter_in *f) {
 
 /* tojson(ensure_ascii, indent, separators, sort_keys), as transformers has it: json.dumps without escapes for HTML. */
 static val filter__tojson(filter_in *f) {
-    val_json_form form = {f->a[1], val_none(), val_none(), .ensure_ascii = val_truth(f->a[0]), .sort_keys = val_truth(f->a[3])};
+    val_json_form form = {.indent = f->a[1],
+                          .item_sep = val_none(),
+                          .key_sep = val_none(),
+                          .sort_keys = val_truth(f->a[3]),
+                          .ensure_ascii = val_truth(f->a[0])};
     val_buf      *b = val_buf_new(f->env);
     if (form.indent.kind != VAL_NONE && form.indent.kind != VAL_STR) form.indent = val_int(filter__int(f, 1));
     if (f->a[2].kind != VAL_NONE) {

@@ -1137,7 +1137,7 @@ static int32_t gram__work_end(gram *g) {
 
 /* The *n configurations of a set, sorted by state and data; valid up to the next collection. */
 static const gram_config *gram_configs(const gram *g, int32_t set, size_t *n) {
-    const gram__blob *b = gram__at(g, set > 0 ? set : 0);
+    const gram__blob *b = gram__at(g, max_int(set, 0));
     *n = set > 0 ? (gram__n(b) - GRAM__SET_HEAD) / GRAM__LINK : 0;
     return (const gram_config *)(b->w + GRAM__SET_HEAD);
 }

@@ -408,7 +408,7 @@ static float samp__highest(const float *v, int32_t n, bool *odd) {
         union { float f; int32_t i; } u = {v[i]};
         int32_t r = samp__rank(v[i]);
         nan |= (u.i & INT32_MAX) > 0x7f800000;        /* bits of infinity */
-        best = r > best ? r : best;
+        best = max_int(r, best);
     }
     *odd = nan;
     return samp__unrank(best);

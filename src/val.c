@@ -1846,7 +1846,8 @@ static void val__json_walk(val__json_out *o, val v) {
 
 /* Appends json.dumps(v). form NULL: one line, ensure_ascii off. */
 static void val_json_write(val_env *env, val_buf *b, val v, const val_json_form *form) {
-    static const val_json_form plain = {{.kind = VAL_NONE}, {.kind = VAL_NONE}, {.kind = VAL_NONE}, false, false};
+    static const val_json_form plain = {
+        .indent = {.kind = VAL_NONE}, .item_sep = {.kind = VAL_NONE}, .key_sep = {.kind = VAL_NONE}};
     val__json_out o = {.env = env, .b = b, .form = form ? form : &plain};
     o.lines = o.form->indent.kind != VAL_NONE;
     if (o.lines)
